@@ -1,0 +1,60 @@
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+
+static int64_t nanoseconds(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t clock_boot_ms(void)
+{
+	return nanoseconds(CLOCK_BOOTTIME) / 1000000;
+}
+
+int64_t clock_wall_ms(void)
+{
+	return nanoseconds(CLOCK_REALTIME) / 1000000;
+}
+
+int64_t clock_wall_ns(void)
+{
+	return nanoseconds(CLOCK_REALTIME);
+}
+
+void clock_format(int64_t wall_ms, char text[CLOCK_TEXT_SIZE])
+{
+	time_t seconds = (time_t)(wall_ms / 1000);
+	struct tm parts;
+	char day[24];
+
+	gmtime_r(&seconds, &parts);
+	strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &parts);
+	snprintf(text, CLOCK_TEXT_SIZE, "%s.%03dZ", day, (int)(wall_ms % 1000));
+}
+
+static char boot_id[40];
+
+static void read_boot_id(void)
+{
+	AUTO_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, boot_id, sizeof(boot_id) - 1);
+
+	if (got < 36) { /* no /proc: never equal to another boot's */
+		snprintf(boot_id, sizeof(boot_id), "unknown-%" PRId64, clock_wall_ns());
+		return;
+	}
+	boot_id[36] = '\0';
+}
+
+const char *clock_boot_id(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, read_boot_id);
+	return boot_id;
+}

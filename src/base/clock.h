@@ -1,0 +1,27 @@
+/*
+ * The two clocks, told apart by name. Deadlines, leases and waits count boot time,
+ * which goes on while the machine sleeps and never jumps. Wall time is for people and
+ * file systems only; nothing is decided by comparing it between machines.
+ */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include "base/base.h"
+
+/* Milliseconds since this boot (CLOCK_BOOTTIME). */
+int64_t clock_boot_ms(void);
+
+/* Milliseconds and nanoseconds since 1970. */
+int64_t clock_wall_ms(void);
+int64_t clock_wall_ns(void);
+
+#define CLOCK_TEXT_SIZE 32
+
+/* "2026-11-21T09:14:03.120Z" (ISO 8601, UTC). */
+void clock_format(int64_t wall_ms, char text[CLOCK_TEXT_SIZE]);
+
+/* This boot's identity, 36 characters; the same for every process of this kernel.
+ * Static. */
+const char *clock_boot_id(void);
+
+#endif

@@ -1,0 +1,144 @@
+#include "base/err.h"
+
+#include <stdarg.h>
+
+#include "base/base.h"
+
+static const char *const names[] = {
+	[ERR_NONE] = "none",         [ERR_BUSY] = "busy",       [ERR_LOST] = "lost",
+	[ERR_CANCELED] = "canceled", [ERR_AUTH] = "auth",       [ERR_NETWORK] = "network",
+	[ERR_TIMEOUT] = "timeout",   [ERR_MISSING] = "missing", [ERR_CORRUPT] = "corrupt",
+	[ERR_CONFLICT] = "conflict", [ERR_DISK] = "disk",       [ERR_CONFIG] = "config",
+	[ERR_INTERNAL] = "internal",
+};
+
+static enum err_class class_of_errno(int code)
+{
+	switch (code) {
+	case ENOENT:
+	case ENOTDIR:
+		return ERR_MISSING;
+	case EACCES:
+	case EPERM:
+	case EINVAL:
+	case ENAMETOOLONG:
+	case EISDIR:
+	case ELOOP:
+		return ERR_CONFIG;
+	case EEXIST:
+	case ENOTEMPTY:
+	case EBUSY:
+	case ETXTBSY:
+		return ERR_CONFLICT;
+	case ENOSPC:
+	case EDQUOT:
+	case EROFS:
+	case EIO:
+	case EFBIG:
+	case ESTALE:
+		return ERR_DISK;
+	case ETIMEDOUT:
+		return ERR_TIMEOUT;
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case ECONNABORTED:
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case EPIPE:
+		return ERR_NETWORK;
+	case ECANCELED:
+		return ERR_CANCELED;
+	default:
+		return ERR_INTERNAL;
+	}
+}
+
+static const char *remedy_of_errno(int code)
+{
+	switch (code) {
+	case EACCES:
+	case EPERM:
+		return "check the owner and the mode of the file and of the directories "
+		       "above it";
+	case ENOSPC:
+	case EDQUOT:
+		return "free some space on that file system; the work goes on by itself "
+		       "at the next try";
+	case EROFS:
+		return "mount that file system for writing";
+	case EMFILE:
+	case ENFILE:
+		return "raise the limit of open files (ulimit -n, or LimitNOFILE= in the "
+		       "unit)";
+	case EIO:
+		return "look at the kernel's log: the disk or its file system has errors";
+	default:
+		return "";
+	}
+}
+
+int err_set(struct err *err, enum err_class class, const char *fmt, ...)
+{
+	va_list args;
+
+	err->class = class;
+	err->sys_errno = 0;
+	err->remedy[0] = '\0';
+	va_start(args, fmt);
+	vsnprintf(err->text, sizeof(err->text), fmt, args);
+	va_end(args);
+	return -1;
+}
+
+int err_errno(struct err *err, const char *fmt, ...)
+{
+	int code = errno;
+	char what[384];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(what, sizeof(what), fmt, args);
+	va_end(args);
+	errno = code;
+	snprintf(err->text, sizeof(err->text), "%s: %m", what);
+	snprintf(err->remedy, sizeof(err->remedy), "%s", remedy_of_errno(code));
+	err->class = class_of_errno(code);
+	err->sys_errno = code;
+	return -1;
+}
+
+int err_remedy(struct err *err, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(err->remedy, sizeof(err->remedy), fmt, args);
+	va_end(args);
+	return -1;
+}
+
+int err_prefix(struct err *err, const char *fmt, ...)
+{
+	char text[sizeof(err->text)];
+	va_list args;
+	int len;
+
+	va_start(args, fmt);
+	len = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (len > 0 && (size_t)len < sizeof(text))
+		snprintf(text + len, sizeof(text) - (size_t)len, ": %s", err->text);
+	memcpy(err->text, text, sizeof(text));
+	return -1;
+}
+
+const char *err_class_name(enum err_class class)
+{
+	return names[class];
+}
+
+bool err_is_transient(enum err_class class)
+{
+	return class == ERR_BUSY || class == ERR_LOST || class == ERR_NETWORK ||
+	       class == ERR_TIMEOUT || class == ERR_CONFLICT || class == ERR_DISK;
+}

@@ -1,0 +1,64 @@
+/*
+ * The one error type. A function that can fail takes a `struct err *` last and returns
+ * 0, or fills it and returns -1. The class tells the caller what to do next; the text
+ * says what failed and why, the remedy what a person can do. No allocation, no
+ * thread-local state: an error can be copied and handed to another thread.
+ */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include <stdbool.h>
+
+enum err_class {
+	ERR_NONE,
+	/* Not failures of the work; the caller branches on them. */
+	ERR_BUSY,     /* somebody else has it: later, and no retry is counted */
+	ERR_LOST,     /* what we held is no longer ours: stop the work it protected */
+	ERR_CANCELED, /* we were asked to stop: leave quietly */
+	/* Failures, named as users see them. */
+	ERR_AUTH,     /* credentials refused: tell a person */
+	ERR_NETWORK,  /* peer unreachable or connection broken: back off */
+	ERR_TIMEOUT,  /* a deadline passed: back off */
+	ERR_MISSING,  /* what was asked for does not exist */
+	ERR_CORRUPT,  /* data is damaged: tell a person, never overwrite with it */
+	ERR_CONFLICT, /* somebody changed it meanwhile, or holds a lock: look again */
+	ERR_DISK,     /* full, read-only or broken: back off, tell a person */
+	ERR_CONFIG,   /* wrong input, rights or set-up: tell a person */
+	ERR_INTERNAL, /* our own bug, or a limit of this machine */
+};
+
+struct err {
+	enum err_class class;
+	int sys_errno;    /* of the system call that failed, else 0 */
+	char text[512];   /* one sentence, no newline */
+	char remedy[256]; /* what to do, or "" */
+};
+
+/* For calls whose failure changes nothing for the caller. */
+#define ERR_IGNORED (&(struct err){ 0 })
+
+/* The result decides whether data is safe: it may not be thrown away. */
+#define MUST_CHECK __attribute__((warn_unused_result))
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+
+/* Fills *err (no remedy) and returns -1, so that a function can end in it. */
+PRINTF_LIKE(3, 4)
+int err_set(struct err *err, enum err_class class, const char *fmt, ...);
+
+/* Reports the system call that has just failed, "<text>: <meaning of errno>", with the
+ * class and remedy that errno stands for. Returns -1. */
+PRINTF_LIKE(2, 3) int err_errno(struct err *err, const char *fmt, ...);
+
+/* Adds what a person can do about *err. Returns -1. */
+PRINTF_LIKE(2, 3) int err_remedy(struct err *err, const char *fmt, ...);
+
+/* Puts "<text>: " before the text of *err: who knows the noun adds it. Returns -1. */
+PRINTF_LIKE(2, 3) int err_prefix(struct err *err, const char *fmt, ...);
+
+/* The name that users see ("network"); "none" for ERR_NONE. Static. */
+const char *err_class_name(enum err_class class);
+
+/* Whether the same work may succeed later without a person doing anything. */
+bool err_is_transient(enum err_class class);
+
+#endif

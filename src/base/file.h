@@ -1,0 +1,53 @@
+/*
+ * Files and directories, always relative to a directory's descriptor (or AT_FDCWD), and
+ * made durable on purpose: a rename is safe only after the file *and* its directory
+ * were synced.
+ */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/base.h"
+#include "base/str.h"
+
+enum file_sync {
+	FILE_NO_SYNC, /* may be lost, or found empty, after a crash of the machine */
+	FILE_SYNC,    /* file and directory are on disk when the call returns */
+};
+
+/* Appends the whole file to *out. More than `limit` bytes: ERR_CORRUPT. */
+int file_read(int dir, const char *path, size_t limit, struct str *out, struct err *err);
+
+/* Writes all of it, however often write() must be called. */
+int file_write_all(int fd, const void *data, size_t len, const char *path,
+		   struct err *err);
+
+/* Replaces path with this content by one rename: a reader sees the old file or the new
+ * one. The temporary file is "<path>.tmp-<random>" beside it. */
+int file_replace(int dir, const char *path, const void *data, size_t len,
+		 enum file_sync sync, struct err *err);
+
+/* Makes the names in a directory durable. */
+int dir_sync(int dir, const char *path, struct err *err);
+
+/* Opens a directory (O_DIRECTORY | O_CLOEXEC); -1 with *err filled. */
+int dir_open(int dir, const char *path, struct err *err);
+
+/* Makes path and what is missing above it, mode 0777 less the umask. Present: fine. */
+int dir_make(int dir, const char *path, struct err *err);
+
+/* Makes the directories above path, not path itself. */
+int dir_make_parents(int dir, const char *path, struct err *err);
+
+/* Removes path and all below it; never follows a symbolic link. Absent: fine. */
+int tree_remove(int dir, const char *path, struct err *err);
+
+/* Whether the file system is one that other hosts cannot write (not NFS and the like). */
+bool file_system_is_local(int fd);
+
+/* Fills text with 2 * bytes random hexadecimal digits and a NUL. */
+void random_hex(char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,48 @@
+#include "base/hash.h"
+
+#include <openssl/evp.h>
+
+/* Fetched once: EVP_sha256() looks the algorithm up again at each use. */
+static EVP_MD *algorithms[2];
+
+static void __attribute__((constructor)) fetch_algorithms(void)
+{
+	algorithms[HASH_SHA1] = EVP_MD_fetch(NULL, "SHA1", NULL);
+	algorithms[HASH_SHA256] = EVP_MD_fetch(NULL, "SHA256", NULL);
+}
+
+static void must(int result)
+{
+	if (result != 1)
+		abort();
+}
+
+void hash_init(struct hash *hash, enum hash_kind kind)
+{
+	*hash = (struct hash){ .context = EVP_MD_CTX_new(), .kind = kind };
+	if (!hash->context)
+		abort();
+	must(EVP_DigestInit_ex2(hash->context, algorithms[kind], NULL));
+}
+
+void hash_clear(struct hash *hash)
+{
+	EVP_MD_CTX_free(hash->context);
+	hash->context = NULL;
+}
+
+void hash_add(struct hash *hash, const void *data, size_t len)
+{
+	must(EVP_DigestUpdate(hash->context, data, len));
+}
+
+void hash_end(struct hash *hash, unsigned char *digest)
+{
+	must(EVP_DigestFinal_ex(hash->context, digest, NULL));
+	must(EVP_DigestInit_ex2(hash->context, NULL, NULL));
+}
+
+size_t hash_size(enum hash_kind kind)
+{
+	return kind == HASH_SHA1 ? 20 : 32;
+}

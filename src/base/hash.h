@@ -1,0 +1,29 @@
+/*
+ * Message digests, by OpenSSL's libcrypto. A struct hash is for one thread at a time.
+ */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include "base/base.h"
+
+enum hash_kind { HASH_SHA1, HASH_SHA256 };
+
+#define HASH_MAX_SIZE 32
+
+struct hash {
+	void *context; /* EVP_MD_CTX, owned */
+	enum hash_kind kind;
+};
+
+#define AUTO_HASH __attribute__((cleanup(hash_clear)))
+
+void hash_init(struct hash *hash, enum hash_kind kind);
+void hash_clear(struct hash *hash);
+void hash_add(struct hash *hash, const void *data, size_t len);
+
+/* Writes the digest, 20 or 32 bytes, and starts anew. */
+void hash_end(struct hash *hash, unsigned char *digest);
+
+size_t hash_size(enum hash_kind kind);
+
+#endif

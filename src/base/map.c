@@ -1,0 +1,101 @@
+/*
+ * Open addressing with linear probing. Removal shifts the entries behind it back, so
+ * there are no tombstones and a look-up ends at the first free place.
+ */
+#include "base/map.h"
+
+/* FNV-1a: keys are our own names and lease keys, never chosen to collide. */
+static size_t hash(const char *key)
+{
+	uint64_t sum = UINT64_C(14695981039346656037);
+
+	for (; *key; key++)
+		sum = (sum ^ (unsigned char)*key) * UINT64_C(1099511628211);
+	return (size_t)(sum ^ sum >> 32);
+}
+
+/* The entry with this key, or the free place where it belongs. */
+static struct map_entry *find(const struct map *map, const char *key)
+{
+	size_t mask = map->capacity - 1, at = hash(key) & mask;
+
+	while (map->entries[at].key && strcmp(map->entries[at].key, key) != 0)
+		at = (at + 1) & mask;
+	return &map->entries[at];
+}
+
+static void grow(struct map *map)
+{
+	struct map bigger = { .capacity = map->capacity ? 2 * map->capacity : 16 };
+
+	bigger.entries = xcalloc(bigger.capacity, sizeof(*bigger.entries));
+	bigger.count = map->count;
+	for (size_t i = 0; i < map->capacity; i++)
+		if (map->entries[i].key)
+			*find(&bigger, map->entries[i].key) = map->entries[i];
+	free(map->entries);
+	*map = bigger;
+}
+
+void map_clear(struct map *map)
+{
+	for (size_t i = 0; i < map->capacity; i++)
+		free(map->entries[i].key);
+	free(map->entries);
+	*map = (struct map){ 0 };
+}
+
+void *map_get(const struct map *map, const char *key)
+{
+	return map->capacity ? find(map, key)->value : NULL;
+}
+
+void *map_put(struct map *map, const char *key, void *value)
+{
+	if (3 * (map->count + 1) > 2 * map->capacity)
+		grow(map);
+
+	struct map_entry *entry = find(map, key);
+	void *before = entry->value;
+	if (!entry->key) {
+		entry->key = xstrdup(key);
+		map->count++;
+	}
+	entry->value = value;
+	return before;
+}
+
+void *map_remove(struct map *map, const char *key)
+{
+	if (map->capacity == 0)
+		return NULL;
+
+	struct map_entry *entry = find(map, key);
+	void *value = entry->value;
+	if (!entry->key)
+		return NULL;
+	free(entry->key);
+	*entry = (struct map_entry){ 0 };
+	map->count--;
+
+	size_t mask = map->capacity - 1, hole = (size_t)(entry - map->entries);
+	for (size_t at = (hole + 1) & mask; map->entries[at].key; at = (at + 1) & mask) {
+		size_t home = hash(map->entries[at].key) & mask;
+		if (((at - home) & mask) < ((at - hole) & mask))
+			continue; /* it would come before its home */
+		map->entries[hole] = map->entries[at];
+		map->entries[at] = (struct map_entry){ 0 };
+		hole = at;
+	}
+	return value;
+}
+
+const struct map_entry *map_next(const struct map *map, size_t *at)
+{
+	while (*at < map->capacity) {
+		const struct map_entry *entry = &map->entries[(*at)++];
+		if (entry->key)
+			return entry;
+	}
+	return NULL;
+}

@@ -1,0 +1,52 @@
+/*
+ * Child processes. Each runs under refrelay-run, a supervisor in a process group of its
+ * own which kills the child with all its descendants when the deadline passes, when
+ * this process dies, or when it is told to; even if this process is stopped. Never a
+ * shell, never fork() in this process. Safe from any thread.
+ */
+#ifndef BASE_PROC_H
+#define BASE_PROC_H
+
+#include "base/base.h"
+#include "base/deadline.h"
+#include "base/str.h"
+#include "base/thread.h"
+
+struct proc_request {
+	const char *const *argv; /* NULL-terminated; argv[0] is looked for in PATH */
+	const char *const *env;  /* NULL-terminated; NULL: this process's own */
+	const char *directory;   /* NULL: this process's own */
+	const void *input;       /* what the child reads on stdin; NULL: nothing */
+	size_t input_len;
+	struct str *output;  /* gets its stdout; NULL: thrown away */
+	size_t output_limit; /* more is an error of class corrupt */
+	const int *keep_fds; /* inherited under the same numbers; -1 ends; may be NULL */
+	int64_t timeout_ms;  /* 0: none */
+	int64_t grace_ms;    /* between SIGTERM and SIGKILL; 0: 2000 */
+	struct deadline *deadline; /* may be NULL */
+	const struct stop *stop;   /* may be NULL */
+};
+
+struct proc_result {
+	int exit_code;   /* -1 if it did not exit by itself */
+	int signal;      /* that ended it, or 0 */
+	char tail[2048]; /* the end of its stderr, secrets masked, NUL-terminated */
+};
+
+/* Runs it to its end and reaps every descendant. 0: it exited with 0. Otherwise -1:
+ *  ERR_TIMEOUT: killed at timeout_ms;  ERR_LOST: killed at the deadline;
+ *  ERR_CANCELED: killed because of stop;  ERR_CONFIG: the program does not exist;
+ *  ERR_INTERNAL: it exited with another code or by a signal: *result tells (the text
+ *  names the program, the code and the last line of its stderr). *result is always
+ *  filled and may be NULL. When it returns, no process of the group is left. */
+int proc_run(const struct proc_request *request, struct proc_result *result,
+	     struct err *err);
+
+/* How many children this process has started so far. */
+uint64_t proc_started(void);
+
+/* Where refrelay-run stands: beside this program, or the path in
+ * $REFRELAY_RUN. Static. */
+const char *proc_supervisor_path(void);
+
+#endif

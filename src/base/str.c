@@ -1,0 +1,205 @@
+#include "base/str.h"
+
+#include <assert.h>
+#include <stdarg.h>
+
+char str_empty[1] = "";
+
+void str_clear(struct str *str)
+{
+	int saved = errno;
+
+	if (str->capacity > 0)
+		free(str->data);
+	*str = (struct str)STR_INIT;
+	errno = saved;
+}
+
+void str_reset(struct str *str)
+{
+	str_truncate(str, 0);
+}
+
+void str_reserve(struct str *str, size_t more)
+{
+	size_t need = str->len + more + 1;
+	size_t capacity = str->capacity ? str->capacity : 64;
+
+	if (need <= str->capacity)
+		return;
+	while (capacity < need)
+		capacity *= 2;
+	str->data = xrealloc(str->capacity ? str->data : NULL, capacity);
+	str->capacity = capacity;
+	str->data[str->len] = '\0';
+}
+
+void str_add(struct str *str, const char *text)
+{
+	str_add_bytes(str, text, strlen(text));
+}
+
+void str_add_bytes(struct str *str, const void *bytes, size_t len)
+{
+	if (len == 0)
+		return;
+	str_reserve(str, len);
+	memcpy(str->data + str->len, bytes, len);
+	str->len += len;
+	str->data[str->len] = '\0';
+}
+
+void str_add_char(struct str *str, char c)
+{
+	str_add_bytes(str, &c, 1);
+}
+
+void str_addf(struct str *str, const char *fmt, ...)
+{
+	va_list args, again;
+	int len;
+
+	va_start(args, fmt);
+	va_copy(again, args);
+	len = vsnprintf(NULL, 0, fmt, args);
+	va_end(args);
+	if (len > 0) {
+		str_reserve(str, (size_t)len);
+		vsnprintf(str->data + str->len, (size_t)len + 1, fmt, again);
+		str->len += (size_t)len;
+	}
+	va_end(again);
+}
+
+void str_add_hex(struct str *str, const void *bytes, size_t len)
+{
+	static const char digits[] = "0123456789abcdef";
+	const unsigned char *at = bytes;
+
+	str_reserve(str, 2 * len);
+	for (size_t i = 0; i < len; i++) {
+		str->data[str->len++] = digits[at[i] >> 4];
+		str->data[str->len++] = digits[at[i] & 15];
+	}
+	str->data[str->len] = '\0';
+}
+
+void str_truncate(struct str *str, size_t len)
+{
+	assert(len <= str->len);
+	str->len = len;
+	if (str->capacity > 0)
+		str->data[len] = '\0';
+}
+
+char *str_take(struct str *str)
+{
+	char *data = str->capacity ? str->data : xstrdup("");
+
+	*str = (struct str)STR_INIT;
+	return data;
+}
+
+bool text_starts_with(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+bool text_ends_with(const char *text, const char *suffix)
+{
+	size_t len = strlen(text), tail = strlen(suffix);
+
+	return len >= tail && memcmp(text + len - tail, suffix, tail) == 0;
+}
+
+/* The length of the well-formed sequence at the start, 0 if there is none. The second
+ * byte's range excludes overlong forms, surrogates and what lies above U+10FFFF. */
+static size_t utf8_sequence(const unsigned char *at, size_t left)
+{
+	size_t len;
+	unsigned char low = 0x80, high = 0xbf;
+
+	if (at[0] < 0x80)
+		return 1;
+	if (at[0] >= 0xc2 && at[0] <= 0xdf)
+		len = 2;
+	else if (at[0] >= 0xe0 && at[0] <= 0xef)
+		len = 3;
+	else if (at[0] >= 0xf0 && at[0] <= 0xf4)
+		len = 4;
+	else
+		return 0;
+	if (len > left)
+		return 0;
+	if (at[0] == 0xe0)
+		low = 0xa0;
+	else if (at[0] == 0xed)
+		high = 0x9f;
+	else if (at[0] == 0xf0)
+		low = 0x90;
+	else if (at[0] == 0xf4)
+		high = 0x8f;
+	if (at[1] < low || at[1] > high)
+		return 0;
+	for (size_t i = 2; i < len; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	return len;
+}
+
+bool text_is_utf8(const char *text, size_t len)
+{
+	const unsigned char *at = (const unsigned char *)text;
+
+	while (len > 0) {
+		size_t step = utf8_sequence(at, len);
+		if (step == 0)
+			return false;
+		at += step;
+		len -= step;
+	}
+	return true;
+}
+
+bool text_to_uint64(const char *text, uint64_t *value)
+{
+	uint64_t sum = 0;
+
+	if (!*text)
+		return false;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9')
+			return false;
+		uint64_t digit = (uint64_t)(*text - '0');
+		if (__builtin_mul_overflow(sum, (uint64_t)10, &sum) ||
+		    __builtin_add_overflow(sum, digit, &sum))
+			return false;
+	}
+	*value = sum;
+	return true;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+bool text_from_hex(const char *text, void *bytes, size_t len)
+{
+	unsigned char *out = bytes;
+
+	for (size_t i = 0; i < len; i++) {
+		int high = hex_digit(text[2 * i]);
+		int low = high < 0 ? -1 : hex_digit(text[2 * i + 1]);
+		if (low < 0)
+			return false;
+		out[i] = (unsigned char)(high << 4 | low);
+	}
+	return true;
+}

@@ -1,0 +1,134 @@
+#include "base/thread.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include "base/clock.h"
+
+static void must(int result)
+{
+	if (result != 0)
+		abort();
+}
+
+pthread_mutex_t *lock(pthread_mutex_t *mutex)
+{
+	must(pthread_mutex_lock(mutex));
+	return mutex;
+}
+
+void unlock(pthread_mutex_t *mutex)
+{
+	must(pthread_mutex_unlock(mutex));
+}
+
+void mutex_init(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attributes;
+
+	must(pthread_mutexattr_init(&attributes));
+#ifdef REFRELAY_DEBUG
+	must(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK));
+#endif
+	must(pthread_mutex_init(mutex, &attributes));
+	must(pthread_mutexattr_destroy(&attributes));
+}
+
+void cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attributes;
+
+	must(pthread_condattr_init(&attributes));
+	must(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC));
+	must(pthread_cond_init(cond, &attributes));
+	must(pthread_condattr_destroy(&attributes));
+}
+
+bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
+{
+	struct timespec at;
+	int64_t left;
+
+	if (until == INT64_MAX) {
+		must(pthread_cond_wait(cond, mutex));
+		return true;
+	}
+	left = until - clock_boot_ms();
+	if (left <= 0)
+		return false;
+	if (left > 60 * 1000)
+		left = 60 * 1000; /* a sleep of the machine is noticed within a minute */
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += left / 1000;
+	at.tv_nsec += left % 1000 * 1000000;
+	if (at.tv_nsec >= 1000000000) {
+		at.tv_sec++;
+		at.tv_nsec -= 1000000000;
+	}
+	int result = pthread_cond_timedwait(cond, mutex, &at);
+	if (result != ETIMEDOUT)
+		must(result);
+	return result == 0 || clock_boot_ms() < until;
+}
+
+void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	must(pthread_sigmask(SIG_SETMASK, &all, &before));
+	must(pthread_create(thread, NULL, run, arg));
+	must(pthread_setname_np(*thread, name));
+	must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+}
+
+void thread_join(pthread_t thread)
+{
+	must(pthread_join(thread, NULL));
+}
+
+void stop_init(struct stop *stop)
+{
+	atomic_init(&stop->requested, false);
+	stop->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (stop->fd < 0)
+		abort();
+}
+
+void stop_clear(struct stop *stop)
+{
+	close(stop->fd);
+	stop->fd = -1;
+}
+
+void stop_request(struct stop *stop)
+{
+	uint64_t one = 1;
+	int saved = errno;
+
+	atomic_store(&stop->requested, true);
+	ssize_t ignored = write(stop->fd, &one, sizeof(one));
+	(void)ignored; /* full only when it is readable already */
+	errno = saved;
+}
+
+bool stop_is_requested(const struct stop *stop)
+{
+	return atomic_load(&stop->requested);
+}
+
+bool stop_wait(const struct stop *stop, int64_t ms)
+{
+	int64_t until = clock_boot_ms() + ms;
+
+	while (!stop_is_requested(stop)) {
+		struct pollfd watched = { .fd = stop->fd, .events = POLLIN };
+		int64_t left = until - clock_boot_ms();
+		if (left <= 0)
+			return false;
+		poll(&watched, 1, (int)(left < 60 * 1000 ? left : 60 * 1000));
+	}
+	return true;
+}

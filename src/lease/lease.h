@@ -1,0 +1,130 @@
+/*
+ * Exclusive leases: at most one intended worker for a key, a bounded wait, a bounded
+ * recovery when a holder dies. A lease is for efficiency; what makes late workers
+ * harmless is its fence, a number that only grows from grant to grant of a key and that
+ * every publication of refs checks (git/fence.h).
+ *
+ * One struct lease_manager a process and backend. It queues this process's waiters of a
+ * key in the order they came, asks the backend for whoever stands first, and its keeper
+ * thread renews what is held. All calls are safe from any thread.
+ *
+ * Source: seeds 000 (key format, "Cannot obtain an exclusive lease"), 004 (bounded
+ * wait, holder named to the waiter).
+ */
+#ifndef LEASE_LEASE_H
+#define LEASE_LEASE_H
+
+#include "base/base.h"
+#include "base/deadline.h"
+#include "base/thread.h"
+#include "base/vec.h"
+
+struct lease_manager;
+struct lease; /* a held lease */
+struct store;
+
+/* Defaults, in milliseconds. */
+#define LEASE_TTL_MS 30000
+#define LEASE_WAIT_MS 60000
+#define LEASE_KILL_GRACE_MS 2000
+
+#define LEASE_KEY_SIZE 512
+
+/* Who holds, or held, a lease. */
+struct lease_holder {
+	char key[LEASE_KEY_SIZE];
+	uint64_t fence; /* of the latest grant; 0: never granted */
+	bool held;      /* granted and neither released nor lapsed */
+	char node[64];  /* host name, or the site's name for it */
+	char boot_id[40];
+	int64_t pid;
+	char job[64];        /* what the log calls the job, "" if none */
+	char operation[32];  /* "sync", "repack", ... */
+	int64_t acquired_at; /* wall ms, for people only */
+	int64_t ttl_left_ms; /* <= 0: lapsed, or not held */
+	char proof[64];      /* "alive", "dead: process is gone", "dead: other boot",
+				"lapsed: alive but silent", "released", "unknown" */
+};
+
+typedef VEC(struct lease_holder) lease_holders;
+
+/* How the grant before this one ended. */
+enum lease_predecessor {
+	LEASE_AFTER_NOBODY,  /* first grant ever */
+	LEASE_AFTER_RELEASE, /* properly given up */
+	LEASE_AFTER_DEATH,   /* its process is gone, or another boot's */
+	LEASE_AFTER_LAPSE,   /* it stopped renewing, but may be alive: paused */
+	LEASE_AFTER_FORCE,   /* released by an operator */
+};
+
+struct lease_options {
+	const char *directory; /* of the local backend: guards and the alive file */
+	const char *node;      /* NULL: the host's name */
+	int64_t ttl_ms;        /* 0: LEASE_TTL_MS */
+};
+
+struct lease_request {
+	const char *key;
+	const char *operation;       /* as in struct lease_holder */
+	const char *job;             /* may be NULL */
+	uint64_t fence_floor;        /* the grant's fence is above it */
+	int64_t wait_ms;             /* 0: do not wait */
+	const struct stop *stop;     /* may be NULL */
+	struct lease_holder *holder; /* gets the holder on ERR_BUSY; may be NULL */
+};
+
+/* Opens the local backend: exclusion between all processes of this machine that use the
+ * same store and directory, recovery from a death at once. `store` is kept until
+ * close. */
+int lease_manager_open_local(struct store *store, const struct lease_options *options,
+			     struct lease_manager **manager, struct err *err);
+
+/* Releases what is held and ends the keeper. NULL is allowed. */
+void lease_manager_close(struct lease_manager *manager);
+
+/* Takes the lease. Waiters are served in the order they came, those of one process
+ * strictly, those of several by the order in which they reached the backend.
+ * ERR_BUSY: still held by another after wait_ms (text "Cannot obtain an exclusive
+ * lease ..." names the holder); ERR_CANCELED: stop was requested; ERR_DISK and others:
+ * the backend cannot be used, which says nothing about the lease. */
+int lease_acquire(struct lease_manager *manager, const struct lease_request *request,
+		  struct lease **lease, struct err *err);
+
+/* Gives it up and frees the handle, whatever the result. Losing it before is no error:
+ * it is logged. NULL is allowed. */
+void lease_release(struct lease *lease);
+
+uint64_t lease_fence(const struct lease *lease);
+const char *lease_key(const struct lease *lease);
+enum lease_predecessor lease_predecessor(const struct lease *lease);
+
+/* ERR_LOST once the lease is certainly or possibly no longer ours. Cheap. */
+int lease_check(struct lease *lease, struct err *err);
+
+/* For children that work under the lease: they are dead before it can pass on. Valid
+ * until release. */
+struct deadline *lease_deadline(struct lease *lease);
+
+/* A descriptor that each such child inherits (proc_request.keep_fds), so that a
+ * contender sees that an orphan still runs. Valid until release; -1: none. */
+int lease_guard_fd(const struct lease *lease);
+
+/* Every key ever granted; the caller clears the vector. */
+int lease_list(struct lease_manager *manager, lease_holders *holders, struct err *err);
+
+/* One key. ERR_MISSING: never granted. */
+int lease_inspect(struct lease_manager *manager, const char *key,
+		  struct lease_holder *holder, struct err *err);
+
+/* Takes the lease away from its holder: compare-and-release on the fence the operator
+ * saw, and the fence is raised, so that the displaced holder can publish nothing.
+ * Logged with actor and reason. ERR_CONFLICT: held at another fence by now, or not held;
+ * ERR_MISSING: never granted. */
+int lease_force_release(struct lease_manager *manager, const char *key, uint64_t fence,
+			const char *actor, const char *reason, struct err *err);
+
+/* The key that guards a replicable (seed 000):
+ * geo_sync_ssf_service:<replicable_name>:<id>. */
+void lease_key_for(const char *replicable_name, uint64_t id, char key[LEASE_KEY_SIZE]);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * The tracking database: one small SQL interface, with a driver for SQLite and room for
+ * one for PostgreSQL. SQL here is what both understand; parameters are ?1, ?2, ...
+ *
+ * Work comes as functions. Writes of all threads go to one writer, which runs what is
+ * queued inside one transaction, a savepoint each, and commits once (group commit): a
+ * write that has returned 0 is on disk. Reads run beside it, each on a connection of
+ * its own. A struct store is safe from any thread; a struct store_tx belongs to the
+ * call it was handed to.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "base/base.h"
+
+struct store;
+struct store_tx;
+struct query;
+
+/* Work inside a transaction; `arg` is the caller's. May run again from the start, so
+ * it must not keep results of a run before. Must not call store_read or store_write.
+ * Returning -1 undoes what this function wrote, nobody else's. */
+typedef int (*store_work)(struct store_tx *tx, void *arg, struct err *err);
+
+/* Opens (creates) the database and brings its schema up to date. url: "sqlite:PATH", or
+ * "sqlite::memory:" for one that ends with this process. ERR_CONFIG: not understood, or
+ * a schema newer than this program; ERR_CORRUPT; ERR_DISK; ERR_BUSY: another process
+ * kept it locked for 10 s. */
+int store_open(const char *url, struct store **store, struct err *err);
+
+/* Ends the writer after the writes that are queued. NULL is allowed. */
+void store_close(struct store *store);
+
+/* Runs work, commits, returns when it is durable. The error is the work's own, or the
+ * commit's (then nothing of it was written). */
+MUST_CHECK int store_write(struct store *store, store_work work, void *arg,
+			   struct err *err);
+
+/* Runs work in a read transaction: one unchanging picture of what was committed. */
+int store_read(struct store *store, store_work work, void *arg, struct err *err);
+
+/* Statements, prepared once a connection and kept. A query is open from query_open to
+ * query_close and must be closed (AUTO_QUERY) before its transaction's work returns. */
+#define AUTO_QUERY __attribute__((cleanup(query_close)))
+
+int query_open(struct store_tx *tx, const char *sql, struct query **query,
+	       struct err *err);
+void query_close(struct query **query);
+
+/* Parameters count from 1. Texts and bytes are copied. */
+void query_bind_int(struct query *query, int at, int64_t value);
+void query_bind_text(struct query *query, int at, const char *value); /* NULL: null */
+void query_bind_bytes(struct query *query, int at, const void *value, size_t len);
+void query_bind_null(struct query *query, int at);
+
+/* 1: a row; 0: no more; -1: *err. */
+int query_step(struct query *query, struct err *err);
+
+/* Runs it to its end; *changed (may be NULL) gets the number of rows it changed. */
+int query_run(struct query *query, int64_t *changed, struct err *err);
+
+/* Columns of the present row count from 0; text and bytes are borrowed until the next
+ * step. A null reads as 0, NULL, and NULL with *len = 0. */
+int64_t query_int(struct query *query, int column);
+const char *query_text(struct query *query, int column);
+const void *query_bytes(struct query *query, int column, size_t *len);
+bool query_is_null(struct query *query, int column);
+
+/* One statement (or several, separated by semicolons) without parameters or rows. */
+int store_exec(struct store_tx *tx, const char *sql, struct err *err);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * What every unit test needs. cmocka wants its headers first; TEST names a test by a
+ * sentence; CASE runs it in a fresh temporary directory, whose path is `root` and
+ * whose descriptor is `root_fd`.
+ */
+#ifndef UNIT_TEST_H
+#define UNIT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/file.h"
+#include "base/str.h"
+
+#define TEST(name) static void name(void **state __attribute__((unused)))
+#define CASE(name) cmocka_unit_test_setup_teardown(name, test_make_root, test_remove_root)
+
+static char root[64] __attribute__((unused));
+static int root_fd __attribute__((unused));
+static struct err err __attribute__((unused));
+
+static inline int test_make_root(void **state)
+{
+	(void)state;
+	snprintf(root, sizeof(root), "/tmp/refrelay-test.XXXXXX");
+	if (!mkdtemp(root))
+		return -1;
+	root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return root_fd < 0 ? -1 : 0;
+}
+
+static inline int test_remove_root(void **state)
+{
+	(void)state;
+	close(root_fd);
+	return tree_remove(AT_FDCWD, root, ERR_IGNORED);
+}
+
+/* The call succeeds; otherwise the error's own text is shown. */
+#define assert_ok(call)                                                                  \
+	do {                                                                             \
+		if ((call) != 0)                                                         \
+			fail_msg("%s: %s", #call, err.text);                             \
+	} while (0)
+
+/* The call fails with an error of this class. */
+#define assert_fails(call, expected)                                                     \
+	do {                                                                             \
+		assert_int_equal((call), -1);                                            \
+		if (err.class != (expected))                                             \
+			fail_msg("%s: class %s: %s", #call, err_class_name(err.class),   \
+				 err.text);                                              \
+	} while (0)
+
+#endif
