@@ -16,7 +16,8 @@
 #define AUTO_CLOSEDIR __attribute__((cleanup(auto_closedir))) /* DIR *, or NULL */
 #define AUTO_FCLOSE __attribute__((cleanup(auto_fclose)))     /* FILE *, or NULL */
 #define AUTO_FREE __attribute__((cleanup(auto_free)))         /* malloc'ed, or NULL */
-#define AUTO_UNLOCK __attribute__((cleanup(auto_unlock)))     /* from lock(), or NULL */
+#define AUTO_UNLOCK                                                                      \
+	__attribute__((cleanup(auto_unlock), unused)) /* from lock(), or NULL */
 
 /* The value of a pointer variable, which becomes NULL. */
 #define TAKE(pointer)                                                                    \

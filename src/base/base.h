@@ -32,6 +32,12 @@ char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t len);
 PRINTF_LIKE(1, 2) char *xasprintf(const char *fmt, ...);
 
+/* Some are macros where the C library checks its callers. */
+#undef strcpy
+#undef strcat
+#undef sprintf
+#undef vsprintf
+#undef strncpy
 #pragma GCC poison strcpy strcat sprintf vsprintf strncpy strtok system popen gmtime     \
 	localtime
 

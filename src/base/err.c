@@ -43,7 +43,11 @@ static enum err_class class_of_errno(int code)
 	case ECONNRESET:
 	case ECONNABORTED:
 	case EHOSTUNREACH:
+	case EHOSTDOWN:
 	case ENETUNREACH:
+	case ENETDOWN:
+	case ENETRESET:
+	case ENOTCONN:
 	case EPIPE:
 		return ERR_NETWORK;
 	case ECANCELED:
@@ -77,16 +81,17 @@ static const char *remedy_of_errno(int code)
 	}
 }
 
+/* Formats aside first, since the arguments may be texts of *err itself. */
 int err_set(struct err *err, enum err_class class, const char *fmt, ...)
 {
+	char text[sizeof(err->text)];
 	va_list args;
 
-	err->class = class;
-	err->sys_errno = 0;
-	err->remedy[0] = '\0';
 	va_start(args, fmt);
-	vsnprintf(err->text, sizeof(err->text), fmt, args);
+	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	*err = (struct err){ .class = class };
+	memcpy(err->text, text, strlen(text) + 1);
 	return -1;
 }
 
@@ -109,11 +114,13 @@ int err_errno(struct err *err, const char *fmt, ...)
 
 int err_remedy(struct err *err, const char *fmt, ...)
 {
+	char remedy[sizeof(err->remedy)];
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(err->remedy, sizeof(err->remedy), fmt, args);
+	vsnprintf(remedy, sizeof(remedy), fmt, args);
 	va_end(args);
+	memcpy(err->remedy, remedy, strlen(remedy) + 1);
 	return -1;
 }
 
@@ -128,7 +135,7 @@ int err_prefix(struct err *err, const char *fmt, ...)
 	va_end(args);
 	if (len > 0 && (size_t)len < sizeof(text))
 		snprintf(text + len, sizeof(text) - (size_t)len, ": %s", err->text);
-	memcpy(err->text, text, sizeof(text));
+	memcpy(err->text, text, strlen(text) + 1);
 	return -1;
 }
 

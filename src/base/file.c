@@ -4,6 +4,28 @@
 #include <sys/random.h>
 #include <sys/vfs.h>
 
+static int read_all(int fd, const char *path, size_t limit, struct str *out,
+		    struct err *err)
+{
+	size_t start = out->len;
+
+	while (out->len - start <= limit) {
+		if (out->capacity - out->len <= 1)
+			str_reserve(out, out->len + 4096);
+		ssize_t got =
+			read(fd, out->data + out->len, out->capacity - out->len - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_errno(err, "cannot read %s", path);
+		if (got == 0)
+			return 0;
+		out->len += (size_t)got;
+		out->data[out->len] = '\0';
+	}
+	return err_set(err, ERR_CORRUPT, "%s has more than %zu bytes", path, limit);
+}
+
 int file_read(int dir, const char *path, size_t limit, struct str *out, struct err *err)
 {
 	struct stat st;
@@ -12,25 +34,11 @@ int file_read(int dir, const char *path, size_t limit, struct str *out, struct e
 
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return err_errno(err, "cannot open %s", path);
-	str_reserve(out, st.st_size > 0 && (size_t)st.st_size <= limit
-				 ? (size_t)st.st_size + 1
-				 : 4096);
-	for (;;) {
-		size_t room = out->capacity - out->len - 1;
-		ssize_t got = read(fd, out->data + out->len, room);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return err_errno(err, "cannot read %s", path);
-		if (got == 0)
-			break;
-		out->len += (size_t)got;
-		out->data[out->len] = '\0';
-		if (out->len - start > limit)
-			return err_set(err, ERR_CORRUPT, "%s has more than %zu bytes",
-				       path, limit);
-		if (out->capacity - out->len - 1 == 0)
-			str_reserve(out, out->capacity);
+	if (st.st_size > 0 && (uint64_t)st.st_size <= limit)
+		str_reserve(out, (size_t)st.st_size + 1); /* 1: so that we see the end */
+	if (read_all(fd, path, limit, out, err) != 0) {
+		str_truncate(out, start);
+		return -1;
 	}
 	return 0;
 }
@@ -64,21 +72,26 @@ static int sync_parent(int dir, const char *path, struct err *err)
 	return dir_sync(dir, parent, err);
 }
 
-static int fill_and_rename(int dir, const char *temporary, const char *path,
-			   struct str *data, enum file_sync sync, struct err *err)
+/* Makes a new file at `temporary` with the mode of the one at `path`, if there is one:
+ * what was kept from others stays kept from them. It has that mode from the first
+ * moment, but for bits that the umask takes away. */
+static int create_like(int dir, const char *temporary, const char *path, struct err *err)
 {
+	struct stat old;
+	bool replaces = fstatat(dir, path, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+			S_ISREG(old.st_mode);
+	mode_t mode = replaces ? old.st_mode & 0777 : 0666;
 	AUTO_CLOSE int fd =
-		openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 
 	if (fd < 0)
 		return err_errno(err, "cannot create %s", temporary);
-	if (file_write_all(fd, data->data, data->len, temporary, err) != 0)
+	if (replaces && fchmod(fd, mode) != 0) {
+		err_errno(err, "cannot set the mode of %s", temporary);
+		unlinkat(dir, temporary, 0);
 		return -1;
-	if (sync == FILE_SYNC && fsync(fd) != 0)
-		return err_errno(err, "cannot sync %s", temporary);
-	if (renameat(dir, temporary, dir, path) != 0)
-		return err_errno(err, "cannot rename %s to %s", temporary, path);
-	return 0;
+	}
+	return TAKE_FD(fd);
 }
 
 int file_replace(int dir, const char *path, const void *data, size_t len,
@@ -86,16 +99,26 @@ int file_replace(int dir, const char *path, const void *data, size_t len,
 {
 	char suffix[17];
 	AUTO_FREE char *temporary = NULL;
-	AUTO_STR struct str content = STR_INIT;
 
 	random_hex(suffix, 8);
 	temporary = xasprintf("%s.tmp-%s", path, suffix);
-	str_add_bytes(&content, data, len);
-	if (fill_and_rename(dir, temporary, path, &content, sync, err) != 0) {
-		unlinkat(dir, temporary, 0);
+	AUTO_CLOSE int fd = create_like(dir, temporary, path, err);
+	if (fd < 0)
 		return -1;
+	if (file_write_all(fd, data, len, temporary, err) != 0)
+		goto undo;
+	if (sync == FILE_SYNC && fsync(fd) != 0) {
+		err_errno(err, "cannot sync %s", temporary);
+		goto undo;
+	}
+	if (renameat(dir, temporary, dir, path) != 0) {
+		err_errno(err, "cannot rename %s to %s", temporary, path);
+		goto undo;
 	}
 	return sync == FILE_SYNC ? sync_parent(dir, path, err) : 0;
+undo:
+	unlinkat(dir, temporary, 0);
+	return -1;
 }
 
 int dir_open(int dir, const char *path, struct err *err)
@@ -114,6 +137,13 @@ int dir_sync(int dir, const char *path, struct err *err)
 	return fsync(fd) == 0 ? 0 : err_errno(err, "cannot sync directory %s", path);
 }
 
+static int in_the_way(const char *path, const char *what, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "cannot make directory %s: %s is in the way", path,
+		what);
+	return err_remedy(err, "move that file away, or choose another place");
+}
+
 int dir_make(int dir, const char *path, struct err *err)
 {
 	struct stat st;
@@ -126,16 +156,13 @@ int dir_make(int dir, const char *path, struct err *err)
 		if (mkdirat(dir, path, 0777) == 0)
 			return 0;
 	}
+	if (errno == ENOTDIR)
+		return in_the_way(path, "a file above it", err);
 	if (errno != EEXIST)
 		return err_errno(err, "cannot make directory %s", path);
 	if (fstatat(dir, path, &st, 0) != 0)
 		return err_errno(err, "cannot look at %s", path);
-	if (!S_ISDIR(st.st_mode)) {
-		err_set(err, ERR_CONFIG, "%s is in the way: a directory is needed there",
-			path);
-		return err_remedy(err, "move that file away, or choose another place");
-	}
-	return 0;
+	return S_ISDIR(st.st_mode) ? 0 : in_the_way(path, "a file of that name", err);
 }
 
 int dir_make_parents(int dir, const char *path, struct err *err)
@@ -151,6 +178,8 @@ int dir_make_parents(int dir, const char *path, struct err *err)
 	*slash = '\0';
 	return dir_make(dir, parent, err);
 }
+
+static int remove_tree(int dir, const char *path, struct err *err);
 
 static int remove_below(int fd, const char *path, struct err *err)
 {
@@ -169,29 +198,38 @@ static int remove_below(int fd, const char *path, struct err *err)
 			continue;
 		if (errno != EISDIR && errno != EPERM)
 			return err_errno(err, "cannot remove %s/%s", path, name);
-		if (tree_remove(dirfd(dir), name, err) != 0)
-			return -1;
+		if (remove_tree(dirfd(dir), name, err) != 0)
+			return err_prefix(err, "%s", path);
 	}
 	return errno == 0 ? 0 : err_errno(err, "cannot list %s", path);
 }
 
-int tree_remove(int dir, const char *path, struct err *err)
+/* Requires a path without a slash at its end: the kernel would follow a link there. */
+static int remove_tree(int dir, const char *path, struct err *err)
 {
 	int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int flags = AT_REMOVEDIR;
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
-		return unlinkat(dir, path, 0) == 0
-			       ? 0
-			       : err_errno(err, "cannot remove %s", path);
-	if (fd < 0)
+		flags = 0;
+	else if (fd < 0)
 		return err_errno(err, "cannot open %s", path);
-	if (remove_below(fd, path, err) != 0)
+	else if (remove_below(fd, path, err) != 0)
 		return -1;
-	if (unlinkat(dir, path, AT_REMOVEDIR) != 0 && errno != ENOENT)
+	if (unlinkat(dir, path, flags) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s", path);
 	return 0;
+}
+
+int tree_remove(int dir, const char *path, struct err *err)
+{
+	AUTO_FREE char *name = xstrdup(path);
+
+	for (size_t len = strlen(name); len > 1 && name[len - 1] == '/'; len--)
+		name[len - 1] = '\0';
+	return remove_tree(dir, name, err);
 }
 
 bool file_system_is_local(int fd)

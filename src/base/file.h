@@ -17,7 +17,8 @@ enum file_sync {
 	FILE_SYNC,    /* file and directory are on disk when the call returns */
 };
 
-/* Appends the whole file to *out. More than `limit` bytes: ERR_CORRUPT. */
+/* Appends the whole file to *out. More than `limit` bytes: ERR_CORRUPT; *out is as
+ * before then. */
 int file_read(int dir, const char *path, size_t limit, struct str *out, struct err *err);
 
 /* Writes all of it, however often write() must be called. */
@@ -25,7 +26,8 @@ int file_write_all(int fd, const void *data, size_t len, const char *path,
 		   struct err *err);
 
 /* Replaces path with this content by one rename: a reader sees the old file or the new
- * one. The temporary file is "<path>.tmp-<random>" beside it. */
+ * one. The mode stays that of the old file. The temporary file is "<path>.tmp-<random>"
+ * beside it. */
 int file_replace(int dir, const char *path, const void *data, size_t len,
 		 enum file_sync sync, struct err *err);
 

@@ -24,8 +24,13 @@ struct log_field {
 	int64_t number;
 };
 
-#define LOG_TEXT(name, value) ((struct log_field){ name, (value) ? (value) : "", 0 })
+#define LOG_TEXT(name, value) log_text_field(name, value)
 #define LOG_NUMBER(name, value) ((struct log_field){ name, NULL, (int64_t)(value) })
+
+static inline struct log_field log_text_field(const char *name, const char *text)
+{
+	return (struct log_field){ name, text ? text : "", 0 };
+}
 
 /* The fields err and code (the class) of an error. */
 #define LOG_ERR(err)                                                                     \
@@ -40,7 +45,7 @@ struct log_field {
 #define log_error(...) log_at(LOG_LEVEL_ERROR, __VA_ARGS__)
 
 /* Writes one line, fields in the order of the list above, others behind as given. Safe
- * from any thread. */
+ * from any thread; errno is kept. */
 void log_write(enum log_level level, const char *ev, const struct log_field *fields);
 
 /* What this thread works on; NULL members are left out. Borrowed until changed. */

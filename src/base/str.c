@@ -25,6 +25,8 @@ void str_reserve(struct str *str, size_t more)
 	size_t need = str->len + more + 1;
 	size_t capacity = str->capacity ? str->capacity : 64;
 
+	if (more > SIZE_MAX / 2 - 1 - str->len)
+		abort(); /* doubling would never get there */
 	if (need <= str->capacity)
 		return;
 	while (capacity < need)
@@ -159,6 +161,19 @@ bool text_is_utf8(const char *text, size_t len)
 		len -= step;
 	}
 	return true;
+}
+
+void str_add_utf8(struct str *str, const char *text, size_t len)
+{
+	while (len > 0) {
+		size_t step = utf8_sequence((const unsigned char *)text, len);
+		if (step > 0)
+			str_add_bytes(str, text, step);
+		else
+			str_add(str, "\xef\xbf\xbd");
+		text += step > 0 ? step : 1;
+		len -= step > 0 ? step : 1;
+	}
 }
 
 bool text_to_uint64(const char *text, uint64_t *value)

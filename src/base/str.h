@@ -38,6 +38,10 @@ PRINTF_LIKE(2, 3) void str_addf(struct str *str, const char *fmt, ...);
 /* Lower-case hexadecimal. */
 void str_add_hex(struct str *str, const void *bytes, size_t len);
 
+/* Appends text as UTF-8: each byte that does not belong to a well-formed sequence
+ * becomes U+FFFD. */
+void str_add_utf8(struct str *str, const char *text, size_t len);
+
 /* Cuts it to len bytes, which must not be more than it has. */
 void str_truncate(struct str *str, size_t len);
 

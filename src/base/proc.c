@@ -1,0 +1,215 @@
+/*
+ * One run is one refrelay-run, which starts the program and outlives all that comes of
+ * it. This side only feeds and reads; nobody's death depends on it (proc_wire.h).
+ *
+ * The report comes after the last descendant was reaped. So whatever they wrote is in
+ * the pipes by then, and reading until a pipe is empty gets all of it; the end of the
+ * file is not waited for, since a stranger may have been handed the pipe.
+ */
+#include "base/proc.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/proc_run.h"
+
+enum {
+	CHUNK_SIZE = 32768,
+	ORPHANS_MAX_WAIT_MS = 500 /* for the death of a killed supervisor's orphans */
+};
+
+/* Until it is reaped, its number cannot be another's. */
+static void tell(struct run *run)
+{
+	if (!run->told)
+		kill(run->supervisor, SIGTERM);
+	run->told = true;
+}
+
+/* A child over its limit is heard out, so that it can end in good order. */
+static void take_output(struct run *run, const char *data, size_t len)
+{
+	size_t fits = len < run->room ? len : run->room;
+
+	str_add_bytes(run->request->output, data, fits);
+	run->room -= fits;
+	if (fits < len) {
+		run->over_limit = true;
+		tell(run);
+	}
+}
+
+static void take_errors(struct run *run, const char *data, size_t len)
+{
+	struct str *tail = &run->tail;
+
+	if (len > PROC_TAIL_KEPT) {
+		str_reset(tail);
+		run->tail_is_cut = true;
+		data += len - PROC_TAIL_KEPT;
+		len = PROC_TAIL_KEPT;
+	}
+	if (tail->len + len > 2 * PROC_TAIL_KEPT) {
+		run->tail_is_cut = true;
+		memmove(tail->data, tail->data + tail->len - PROC_TAIL_KEPT,
+			PROC_TAIL_KEPT);
+		str_truncate(tail, PROC_TAIL_KEPT);
+	}
+	str_add_bytes(tail, data, len);
+}
+
+/* Reads once; false when there is nothing, for now or for ever. */
+static bool pull(struct run *run, int *fd,
+		 void (*take)(struct run *run, const char *data, size_t len))
+{
+	char chunk[CHUNK_SIZE];
+	ssize_t got = *fd >= 0 ? read(*fd, chunk, sizeof(chunk)) : 0;
+
+	if (got > 0)
+		take(run, chunk, (size_t)got);
+	else if (got == 0 || (errno != EAGAIN && errno != EINTR))
+		run_close(fd);
+	return got > 0;
+}
+
+/* False while neither the report nor the end without it has come. The socket says
+ * ECONNRESET, once and even before a report, when the supervisor left without reading
+ * the last move of the deadline. */
+static bool hear(struct run *run)
+{
+	ssize_t got;
+
+	do
+		got = recv(run->control[0], &run->report, sizeof(run->report),
+			   MSG_DONTWAIT);
+	while (got < 0 && (errno == EINTR || errno == ECONNRESET));
+	if (got < 0 && errno == EAGAIN)
+		return false;
+	run->reported = got == sizeof(run->report);
+	return true;
+}
+
+static void watch(struct run *run)
+{
+	const struct stop *stop = run->request->stop;
+
+	for (;;) {
+		struct pollfd watched[] = {
+			{ .fd = run->output[0], .events = POLLIN },
+			{ .fd = run->errors[0], .events = POLLIN },
+			{ .fd = run->control[0], .events = POLLIN },
+			{ .fd = stop && !run->told ? stop->fd : -1, .events = POLLIN },
+		};
+		if (poll(watched, ARRAY_SIZE(watched), -1) < 0)
+			continue;
+		if (watched[0].revents)
+			pull(run, &run->output[0], take_output);
+		if (watched[1].revents)
+			pull(run, &run->errors[0], take_errors);
+		if (watched[3].revents)
+			tell(run);
+		if (watched[2].revents && hear(run))
+			return;
+	}
+}
+
+/* False if it is of another session or dead, perhaps still a zombie. The pidfd makes
+ * sure that what is killed is what was asked for its session. */
+static bool kill_if_of(pid_t session, pid_t pid, int64_t until)
+{
+	AUTO_CLOSE int pidfd = pidfd_open(pid, 0);
+	struct pollfd dead = { .fd = pidfd, .events = POLLIN };
+	int64_t left = until - clock_boot_ms();
+
+	if (pidfd < 0 || getsid(pid) != session || poll(&dead, 1, 0) != 0)
+		return false;
+	pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+	poll(&dead, 1, left > 0 ? (int)left : 0);
+	return true;
+}
+
+static bool kill_session_once(pid_t session, int64_t until)
+{
+	struct dirent *entry;
+	bool found = false;
+	AUTO_CLOSEDIR DIR *proc = opendir("/proc");
+
+	while (proc && (entry = readdir(proc)) != NULL) {
+		uint64_t number;
+		if (!text_to_uint64(entry->d_name, &number))
+			continue;
+		pid_t pid = (pid_t)number;
+		if (pid != session && getsid(pid) == session)
+			found |= kill_if_of(session, pid, until);
+	}
+	return found;
+}
+
+/* For a supervisor that was itself killed: its child is dying, the rest is not. While it
+ * is not reaped, the number of its session is nobody else's. Orphans in sessions of
+ * their own are out of reach. */
+static void kill_session(pid_t session)
+{
+	int64_t until = clock_boot_ms() + ORPHANS_MAX_WAIT_MS;
+
+	while (kill_session_once(session, until) && clock_boot_ms() < until)
+		continue;
+}
+
+/* After its report the supervisor has nothing left to do but to exit. */
+static void end(struct run *run)
+{
+	if (!run->reported)
+		kill_session(run->supervisor);
+	kill(run->supervisor, SIGKILL);
+	while (waitpid(run->supervisor, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	if (!run->reported)
+		return;
+	while (pull(run, &run->output[0], take_output))
+		continue;
+	while (pull(run, &run->errors[0], take_errors))
+		continue;
+}
+
+static int run_to_end(struct run *run, struct err *err)
+{
+	struct deadline *deadline = run->request->deadline;
+
+	if (run_open(run, err) != 0)
+		return -1;
+	if (deadline) /* first: it is heard even if we are stopped from here on */
+		deadline_attach(deadline, run->control[0]);
+	int result = run_start(run, err);
+	if (result == 0) {
+		watch(run);
+		end(run);
+	}
+	if (deadline)
+		deadline_detach(deadline, run->control[0]);
+	return result;
+}
+
+int proc_run(const struct proc_request *request, struct proc_result *result,
+	     struct err *err)
+{
+	struct proc_result unwanted;
+	struct run run;
+
+	if (!result)
+		result = &unwanted;
+	*result = (struct proc_result){ .exit_code = -1 };
+	if (request->stop && stop_is_requested(request->stop))
+		return err_set(err, ERR_CANCELED, "%s was not started: stopped",
+			       request->argv[0]);
+	run_init(&run, request);
+	int status = run_to_end(&run, err);
+	if (status == 0)
+		status = run_judge(&run, result, err);
+	run_clear(&run);
+	return status;
+}

@@ -1,0 +1,45 @@
+/*
+ * What the parts of base/proc share: proc_start.c opens and starts, proc.c waits,
+ * proc_judge.c tells what came of it. For one thread at a time.
+ */
+#ifndef BASE_PROC_RUN_H
+#define BASE_PROC_RUN_H
+
+#include "base/proc.h"
+#include "base/proc_wire.h"
+
+#define PROC_TAIL_KEPT 4096 /* of stderr, before secrets are masked */
+
+struct run {
+	const struct proc_request *request;
+	int input;      /* the child's; -1 once it runs */
+	int output[2];  /* ours to read, the child's to write; -1 once closed */
+	int errors[2];  /* likewise */
+	int control[2]; /* ours, the supervisor's */
+	int directory;  /* O_PATH, or -1 */
+	pid_t supervisor;
+	bool told;       /* it was asked to end */
+	bool over_limit; /* of output */
+	bool reported;
+	struct proc_report report;
+	size_t room;     /* for more output */
+	struct str tail; /* the end of stderr, at most 2 * PROC_TAIL_KEPT */
+	bool tail_is_cut;
+};
+
+void run_init(struct run *run, const struct proc_request *request);
+void run_clear(struct run *run);
+
+/* Closes it, unless it is -1 already. */
+void run_close(int *fd);
+
+/* Opens what run_start needs; the control sockets are there when it returns 0. */
+int run_open(struct run *run, struct err *err);
+
+/* Starts the supervisor. Class config: it is not installed. */
+int run_start(struct run *run, struct err *err);
+
+/* Fills *result, and returns what proc_run does. For a run that has ended. */
+int run_judge(struct run *run, struct proc_result *result, struct err *err);
+
+#endif

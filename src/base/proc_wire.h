@@ -1,0 +1,42 @@
+/*
+ * What proc.c and refrelay-run say to each other, over a SOCK_SEQPACKET pair that
+ * refrelay-run inherits:
+ *
+ *	refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT PROGRAM [ARGUMENT]...
+ *
+ * The other FDs are for the program. All else but 0, 1 and 2 is closed: libraries may
+ * have opened files without O_CLOEXEC. TIMEOUT_AT is by CLOCK_BOOTTIME in ms.
+ *
+ * To the supervisor: an int64_t a message, the deadline by CLOCK_BOOTTIME in ms;
+ * INT64_MAX for none, 0 or less for death at once and without grace. Those that wait in
+ * the socket at its start are obeyed before the program starts. The end of the file
+ * means that this process is dead; SIGTERM asks for an early end.
+ *
+ * From the supervisor: one struct proc_report, when no descendant is left. The end of
+ * the file without it means that the supervisor itself was killed.
+ */
+#ifndef BASE_PROC_WIRE_H
+#define BASE_PROC_WIRE_H
+
+#include <stdint.h>
+
+#define PROC_FDS_MAX 32 /* in the first argument */
+
+/* Why it ended: the first that happened. */
+enum proc_cause {
+	PROC_BY_ITSELF,
+	PROC_TIMEOUT,  /* at TIMEOUT_AT */
+	PROC_DEADLINE, /* at the deadline, perhaps before it started */
+	PROC_TOLD,     /* by a signal to the supervisor, or the end of the control file */
+	PROC_NO_PROGRAM, /* exec failed: error */
+	PROC_NO_WATCH,   /* the supervisor could not set itself up: error */
+};
+
+struct proc_report {
+	int32_t cause;     /* enum proc_cause */
+	int32_t exit_code; /* -1 if it did not exit */
+	int32_t signal;    /* that killed it, or 0 */
+	int32_t error;     /* an errno, or 0 */
+};
+
+#endif

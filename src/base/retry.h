@@ -1,0 +1,25 @@
+/*
+ * How long a failed sync or verification waits, as in GitLab Geo (which has it from
+ * Sidekiq): n^4 + 15 + rand(0..29) * (n + 1) seconds, n counting this failure too, but
+ * not much more than a cap. Tries never end. Pure functions; any thread.
+ */
+#ifndef BASE_RETRY_H
+#define BASE_RETRY_H
+
+#include "base/base.h"
+
+enum retry_cap {
+	RETRY_CAP = 3600,             /* seconds */
+	RETRY_CAP_MISSING = 4 * 3600, /* the primary does not have it either */
+};
+
+#define RETRY_ROLLS 30 /* rolls are 0 .. RETRY_ROLLS - 1 */
+
+/* Seconds until try n + 1, after n >= 1 failures in a row: n^4 + 15 + roll * (n + 1),
+ * at most cap + 16 + 2 * roll, so that even capped tries of many do not coincide. */
+int64_t retry_delay(uint64_t n, enum retry_cap cap, unsigned roll);
+
+/* The same in milliseconds with a roll of its own. */
+int64_t retry_random_delay_ms(uint64_t n, enum retry_cap cap);
+
+#endif

@@ -1,0 +1,289 @@
+/*
+ * The registry is one for the whole process, so each test has metrics of its own and
+ * looks at their lines only.
+ */
+#include "test.h"
+
+#include "base/metrics.h"
+#include "base/thread.h"
+
+/* The lines of one metric, as rendered. */
+static const char *rendered(const char *name)
+{
+	static struct str lines = STR_INIT;
+	AUTO_STR struct str all = STR_INIT;
+	AUTO_FREE char *head = xasprintf("# HELP %s ", name);
+
+	metrics_render(&all);
+	const char *start = strstr(all.data, head);
+	assert_non_null(start);
+	const char *end = strstr(start + 1, "# HELP ");
+	str_reset(&lines);
+	str_add_bytes(&lines, start, end ? (size_t)(end - start) : strlen(start));
+	return lines.data;
+}
+
+TEST(a_counter_without_labels_is_there_from_the_start)
+{
+	struct metric *metric = metric_counter("refrelay_plain_total", "Things.");
+
+	assert_string_equal(rendered("refrelay_plain_total"),
+			    "# HELP refrelay_plain_total Things.\n"
+			    "# TYPE refrelay_plain_total counter\n"
+			    "refrelay_plain_total 0\n");
+	metric_add(metric_at(metric), 2);
+	metric_add(metric_at(metric), 0.5);
+	assert_non_null(
+		strstr(rendered("refrelay_plain_total"), "\nrefrelay_plain_total 2.5\n"));
+}
+
+TEST(series_are_sorted_by_their_labels)
+{
+	struct metric *metric =
+		metric_counter("refrelay_sorted_total", "Sorted.", "kind", "result");
+
+	metric_add(metric_at(metric, "lfs", "failed"), 1);
+	metric_add(metric_at(metric, "git", "synced"), 1e15);
+	metric_add(metric_at(metric, "git", "failed"), 3);
+	metric_add(metric_at(metric, "git", "failed"), 4);
+	assert_string_equal(
+		rendered("refrelay_sorted_total"),
+		"# HELP refrelay_sorted_total Sorted.\n"
+		"# TYPE refrelay_sorted_total counter\n"
+		"refrelay_sorted_total{kind=\"git\",result=\"failed\"} 7\n"
+		"refrelay_sorted_total{kind=\"git\",result=\"synced\"} 1e+15\n"
+		"refrelay_sorted_total{kind=\"lfs\",result=\"failed\"} 1\n");
+}
+
+TEST(metrics_are_sorted_by_name)
+{
+	AUTO_STR struct str all = STR_INIT;
+
+	metric_gauge("refrelay_order_b", "B.");
+	metric_gauge("refrelay_order_a", "A.");
+	metric_gauge("refrelay_order_c", "C.");
+	metrics_render(&all);
+	const char *a = strstr(all.data, "# HELP refrelay_order_a ");
+	const char *b = strstr(all.data, "# HELP refrelay_order_b ");
+	const char *c = strstr(all.data, "# HELP refrelay_order_c ");
+	assert_true(a && a < b && b < c);
+}
+
+TEST(registering_again_gives_the_same_metric)
+{
+	struct metric *metric = metric_gauge("refrelay_again", "A gauge.", "site");
+
+	assert_ptr_equal(metric, metric_gauge("refrelay_again", "A gauge.", "site"));
+	assert_ptr_equal(metric_at(metric, "x"), metric_at(metric, "x"));
+	assert_ptr_not_equal(metric_at(metric, "x"), metric_at(metric, "y"));
+}
+
+TEST(label_values_and_help_are_escaped)
+{
+	struct metric *metric =
+		metric_gauge("refrelay_escaped", "One\nline, \\ and \"q\".", "remote");
+
+	metric_set(metric_at(metric, "a\"b\\c\nd\xff"), -0.1);
+	assert_string_equal(rendered("refrelay_escaped"),
+			    "# HELP refrelay_escaped One\\nline, \\\\ and \"q\".\n"
+			    "# TYPE refrelay_escaped gauge\n"
+			    "refrelay_escaped{remote=\"a\\\"b\\\\c\\nd\xef\xbf\xbd\"} "
+			    "-0.1\n");
+}
+
+TEST(numbers_keep_their_value)
+{
+	static const struct {
+		double value;
+		const char *text;
+	} table[] = {
+		{ 0, " 0\n" },
+		{ 1.0 / 3, " 0.33333333333333331\n" },
+		{ 1795252443.12, " 1795252443.12\n" },
+		{ __builtin_inf(), " +Inf\n" },
+		{ -__builtin_inf(), " -Inf\n" },
+		{ __builtin_nan(""), " NaN\n" },
+	};
+	struct metric *metric = metric_gauge("refrelay_number", "A number.");
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		metric_set(metric_at(metric), table[i].value);
+		assert_true(text_ends_with(rendered("refrelay_number"), table[i].text));
+	}
+}
+
+TEST(a_histogram_counts_into_rising_buckets)
+{
+	static const double bounds[] = { 0.5, 2, 0 };
+	struct metric *metric =
+		metric_histogram("refrelay_wait_seconds", "Waits.", bounds, "op");
+	struct metric_series *series = metric_at(metric, "lease");
+
+	metric_observe(series, 0.5); /* a bound belongs to its bucket */
+	metric_observe(series, 0.75);
+	metric_observe(series, 2);
+	metric_observe(series, 100);
+	assert_string_equal(rendered("refrelay_wait_seconds"),
+			    "# HELP refrelay_wait_seconds Waits.\n"
+			    "# TYPE refrelay_wait_seconds histogram\n"
+			    "refrelay_wait_seconds_bucket{op=\"lease\",le=\"0.5\"} 1\n"
+			    "refrelay_wait_seconds_bucket{op=\"lease\",le=\"2\"} 3\n"
+			    "refrelay_wait_seconds_bucket{op=\"lease\",le=\"+Inf\"} 4\n"
+			    "refrelay_wait_seconds_sum{op=\"lease\"} 103.25\n"
+			    "refrelay_wait_seconds_count{op=\"lease\"} 4\n");
+
+	metric_histogram("refrelay_bare_bytes", "Sizes.", metric_buckets_bytes);
+	assert_non_null(strstr(rendered("refrelay_bare_bytes"),
+			       "refrelay_bare_bytes_bucket{le=\"1024\"} 0\n"));
+	assert_non_null(
+		strstr(rendered("refrelay_bare_bytes"), "refrelay_bare_bytes_count 0\n"));
+	metric_histogram("refrelay_bare_seconds", "Times.", metric_buckets_seconds);
+}
+
+TEST(a_forgotten_gauge_shows_only_what_is_set_again)
+{
+	struct metric *metric = metric_gauge("refrelay_rows", "Rows.", "state");
+
+	metric_set(metric_at(metric, "gone"), 5);
+	metric_set(metric_at(metric, "kept"), 6);
+	metric_forget(metric);
+	metric_add(metric_at(metric, "kept"), 2);
+	assert_string_equal(rendered("refrelay_rows"),
+			    "# HELP refrelay_rows Rows.\n"
+			    "# TYPE refrelay_rows gauge\n"
+			    "refrelay_rows{state=\"kept\"} 2\n");
+}
+
+TEST(names_are_in_base_units)
+{
+	static const struct {
+		enum metric_kind kind;
+		const char *name;
+		bool good;
+	} table[] = {
+		{ METRIC_COUNTER, "refrelay_syncs_total", true },
+		{ METRIC_COUNTER, "refrelay_received_bytes_total", true },
+		{ METRIC_COUNTER, "refrelay_syncs", false },
+		{ METRIC_COUNTER, "refrelay_busy_ms_total", false },
+		{ METRIC_COUNTER, "refrelay_total", false },
+		{ METRIC_COUNTER, "refrelay__total", false },
+		{ METRIC_GAUGE, "refrelay_lag_seconds", true },
+		{ METRIC_GAUGE, "refrelay_replicables", true },
+		{ METRIC_GAUGE, "refrelay_last_success_timestamp_seconds", true },
+		{ METRIC_GAUGE, "refrelay_last_success_timestamp", false },
+		{ METRIC_GAUGE, "refrelay_build_info", true },
+		{ METRIC_GAUGE, "refrelay_rows_total", false },
+		{ METRIC_GAUGE, "refrelay_lag_minutes", false },
+		{ METRIC_GAUGE, "refrelay_share_percent", false },
+		{ METRIC_GAUGE, "refrelay_rows_count", false },
+		{ METRIC_GAUGE, "refrelay_Rows", false },
+		{ METRIC_GAUGE, "refrelay_", false },
+		{ METRIC_GAUGE, "refrelay_x_", false },
+		{ METRIC_GAUGE, "git_rows", false },
+		{ METRIC_GAUGE, "", false },
+		{ METRIC_HISTOGRAM, "refrelay_sync_seconds", true },
+		{ METRIC_HISTOGRAM, "refrelay_sync_milliseconds", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		assert_int_equal(metric_name_is_good(table[i].kind, table[i].name),
+				 table[i].good);
+}
+
+enum { THREADS = 4, ROUNDS = 20000 };
+
+static void *count(void *data)
+{
+	static const double bounds[] = { 1, 0 };
+	struct metric *counter = data;
+	struct metric *histogram =
+		metric_histogram("refrelay_race_seconds", "Races.", bounds, "op");
+	char name[8];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		snprintf(name, sizeof(name), "r%d", i % 16);
+		metric_add(metric_at(counter, name), 1);
+		metric_observe(metric_at(histogram, "x"), i % 2 ? 0.5 : 2);
+		if (i % 5000 == 0) {
+			AUTO_STR struct str text = STR_INIT;
+			metrics_render(&text);
+		}
+	}
+	return NULL;
+}
+
+TEST(no_update_from_any_thread_is_lost)
+{
+	struct metric *counter =
+		metric_counter("refrelay_race_total", "Races.", "remote");
+	pthread_t threads[THREADS];
+	size_t lines = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		thread_start(&threads[i], "count", count, counter);
+	for (int i = 0; i < THREADS; i++)
+		thread_join(threads[i]);
+	const char *at = rendered("refrelay_race_total");
+	while ((at = strstr(at, "\"} 5000\n")) != NULL) {
+		lines++;
+		at++;
+	}
+	assert_int_equal(lines, 16);
+	at = rendered("refrelay_race_seconds");
+	assert_non_null(strstr(at, "refrelay_race_seconds_sum{op=\"x\"} 100000\n"));
+	assert_non_null(strstr(at, "refrelay_race_seconds_count{op=\"x\"} 80000\n"));
+}
+
+enum { MEETINGS = 2000 };
+
+static struct metric *met;
+static pthread_barrier_t barrier;
+static struct metric_series *found[THREADS][MEETINGS];
+
+static void *meet(void *data)
+{
+	struct metric_series **mine = data;
+	char name[16];
+
+	for (int i = 0; i < MEETINGS; i++) {
+		snprintf(name, sizeof(name), "m%d", i);
+		pthread_barrier_wait(&barrier);
+		mine[i] = metric_at(met, name);
+	}
+	return NULL;
+}
+
+TEST(threads_that_ask_at_once_get_the_same_series)
+{
+	pthread_t threads[THREADS];
+
+	met = metric_gauge("refrelay_met", "Meetings.", "remote");
+	pthread_barrier_init(&barrier, NULL, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		thread_start(&threads[i], "meet", meet, found[i]);
+	for (int i = 0; i < THREADS; i++)
+		thread_join(threads[i]);
+	pthread_barrier_destroy(&barrier);
+	for (int i = 1; i < THREADS; i++)
+		for (int j = 0; j < MEETINGS; j++)
+			assert_ptr_equal(found[0][j], found[i][j]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_counter_without_labels_is_there_from_the_start),
+		cmocka_unit_test(series_are_sorted_by_their_labels),
+		cmocka_unit_test(metrics_are_sorted_by_name),
+		cmocka_unit_test(registering_again_gives_the_same_metric),
+		cmocka_unit_test(label_values_and_help_are_escaped),
+		cmocka_unit_test(numbers_keep_their_value),
+		cmocka_unit_test(a_histogram_counts_into_rising_buckets),
+		cmocka_unit_test(a_forgotten_gauge_shows_only_what_is_set_again),
+		cmocka_unit_test(names_are_in_base_units),
+		cmocka_unit_test(no_update_from_any_thread_is_lost),
+		cmocka_unit_test(threads_that_ask_at_once_get_the_same_series),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
