@@ -1,0 +1,151 @@
+/*
+ * A statement is prepared once a connection and lies in its map by its text. If it is
+ * in use already (a query that runs inside itself), a second one is prepared for once.
+ */
+#include <assert.h>
+
+#include "store/store_conn.h"
+
+static struct query *find_kept(struct store_conn *conn, const char *sql)
+{
+	struct query *query = map_get(&conn->queries, sql);
+
+	return query && !query->tx ? query : NULL;
+}
+
+static int prepare(struct store_conn *conn, const char *sql, struct query **query,
+		   struct err *err)
+{
+	if (conn->driver->prepare(conn, sql, query, err) != 0)
+		return store_conn_failed(conn, err);
+	(*query)->conn = conn;
+	(*query)->kept = !map_get(&conn->queries, sql);
+	if ((*query)->kept)
+		map_put(&conn->queries, sql, *query);
+	return 0;
+}
+
+int query_open(struct store_tx *tx, const char *sql, struct query **query,
+	       struct err *err)
+{
+	struct query *opened = find_kept(tx->conn, sql);
+
+	*query = NULL;
+	if (store_conn_must_hold(tx->conn, err) != 0)
+		return -1;
+	if (!opened && prepare(tx->conn, sql, &opened, err) != 0)
+		return -1;
+	assert(tx->role == STORE_WRITER || tx->conn->driver->is_read_only(opened));
+	opened->tx = tx;
+	opened->state = QUERY_FRESH;
+	tx->open_queries++;
+	*query = opened;
+	return 0;
+}
+
+void query_close(struct query **query)
+{
+	struct query *closed = TAKE(*query);
+	int saved = errno;
+
+	if (!closed)
+		return;
+	closed->tx->open_queries--;
+	closed->tx = NULL;
+	closed->conn->driver->forget(closed);
+	if (!closed->kept)
+		closed->conn->driver->finalize(closed);
+	errno = saved;
+}
+
+static void rewind_query(struct query *query)
+{
+	if (query->state != QUERY_FRESH)
+		query->conn->driver->rewind(query);
+	query->state = QUERY_FRESH;
+}
+
+void query_bind_int(struct query *query, int at, int64_t value)
+{
+	rewind_query(query);
+	query->conn->driver->bind_int(query, at, value);
+}
+
+void query_bind_text(struct query *query, int at, const char *value)
+{
+	if (!value) {
+		query_bind_null(query, at);
+		return;
+	}
+	rewind_query(query);
+	query->conn->driver->bind_text(query, at, value);
+}
+
+void query_bind_bytes(struct query *query, int at, const void *value, size_t len)
+{
+	if (!value) {
+		assert(len == 0);
+		query_bind_null(query, at);
+		return;
+	}
+	rewind_query(query);
+	query->conn->driver->bind_bytes(query, at, value, len);
+}
+
+void query_bind_null(struct query *query, int at)
+{
+	rewind_query(query);
+	query->conn->driver->bind_null(query, at);
+}
+
+int query_step(struct query *query, struct err *err)
+{
+	if (store_conn_must_hold(query->conn, err) != 0)
+		return -1;
+	if (query->state == QUERY_ENDED)
+		return 0; /* SQLite would start anew */
+	query->state = QUERY_STEPPED;
+	int result = query->conn->driver->step(query, err);
+	if (result < 0)
+		return store_conn_failed(query->conn, err);
+	if (result == 0)
+		query->state = QUERY_ENDED;
+	return result;
+}
+
+int query_run(struct query *query, int64_t *changed, struct err *err)
+{
+	int result;
+
+	rewind_query(query);
+	do
+		result = query_step(query, err);
+	while (result > 0);
+	if (result == 0 && changed)
+		*changed = query->conn->driver->changes(query);
+	return result;
+}
+
+int64_t query_int(struct query *query, int column)
+{
+	assert(query->state == QUERY_STEPPED);
+	return query->conn->driver->column_int(query, column);
+}
+
+const char *query_text(struct query *query, int column)
+{
+	assert(query->state == QUERY_STEPPED);
+	return query->conn->driver->column_text(query, column);
+}
+
+const void *query_bytes(struct query *query, int column, size_t *len)
+{
+	assert(query->state == QUERY_STEPPED);
+	return query->conn->driver->column_bytes(query, column, len);
+}
+
+bool query_is_null(struct query *query, int column)
+{
+	assert(query->state == QUERY_STEPPED);
+	return query->conn->driver->column_is_null(query, column);
+}

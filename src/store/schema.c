@@ -1,0 +1,178 @@
+/*
+ * Migration N leads from version N - 1 to N and is never changed once released. The
+ * table schema_version has a row for each that was applied. BIGINT and $IDENTITY, the
+ * driver's word for a self-numbering primary key, are all that databases differ in.
+ *
+ * Times are wall-clock milliseconds unless said otherwise.
+ */
+#include "store/schema.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "store/store_conn.h"
+
+static const char *const migrations[] = {
+	/* 1 */
+	"CREATE TABLE schema_version ("
+	"	version BIGINT NOT NULL PRIMARY KEY,"
+	"	applied_at BIGINT NOT NULL);"
+
+	/* One row a key ever granted: the fence must outlive the holder. */
+	"CREATE TABLE lease ("
+	"	key TEXT NOT NULL PRIMARY KEY,"
+	"	fence BIGINT NOT NULL,"
+	"	nonce TEXT," /* null: not held */
+	"	node TEXT,"
+	"	boot_id TEXT,"
+	"	pid BIGINT,"
+	"	start_time BIGINT,"
+	"	alive_file TEXT,"
+	"	job TEXT,"
+	"	operation TEXT,"
+	"	acquired_at BIGINT,"
+	"	expires_at BIGINT," /* boot clock, of boot_id */
+	"	ttl BIGINT,"
+	"	ended TEXT);"
+	"CREATE INDEX lease_alive ON lease (alive_file) WHERE nonce IS NOT NULL;"
+
+	"CREATE TABLE lease_waiter ("
+	"	ticket $IDENTITY,"
+	"	key TEXT NOT NULL,"
+	"	boot_id TEXT,"
+	"	pid BIGINT,"
+	"	alive_file TEXT,"
+	"	since BIGINT,"
+	"	seen BIGINT);" /* boot clock: when it asked last */
+	"CREATE INDEX lease_waiter_key ON lease_waiter (key);"
+
+	"CREATE TABLE registry ("
+	"	id $IDENTITY,"
+	"	kind TEXT NOT NULL,"
+	"	name TEXT NOT NULL,"
+	/* 0 pending, 1 started, 2 synced, 3 failed, 4 missing on primary */
+	"	state BIGINT NOT NULL,"
+	/* 0 pending, 1 started, 2 succeeded, 3 failed, 4 disabled */
+	"	verification_state BIGINT NOT NULL,"
+	"	generation_wanted BIGINT NOT NULL DEFAULT 0,"
+	"	generation BIGINT NOT NULL DEFAULT 0,"
+	"	timeline TEXT,"
+	"	checksum TEXT,"
+	"	primary_checksum TEXT,"
+	"	retry_count BIGINT NOT NULL DEFAULT 0,"
+	"	retry_at BIGINT,"
+	"	due_at BIGINT," /* null: nothing to do */
+	"	verification_retry_count BIGINT NOT NULL DEFAULT 0,"
+	"	verification_due_at BIGINT," /* null: nothing to do */
+	"	last_attempt_at BIGINT,"
+	"	last_success_at BIGINT,"
+	"	verified_at BIGINT,"
+	"	held_reason TEXT,"
+	"	failure_class TEXT,"
+	"	failure TEXT,"
+	"	remedy TEXT,"
+	"	created_at BIGINT NOT NULL,"
+	"	UNIQUE (kind, name));"
+	/* The two work queues; no index on the states, it would cost each change. */
+	"CREATE INDEX registry_due ON registry (due_at) WHERE due_at IS NOT NULL;"
+	"CREATE INDEX registry_verification_due ON registry (verification_due_at)"
+	"	WHERE verification_due_at IS NOT NULL;"
+
+	/* Kept by whoever changes what is counted, in the same transaction. */
+	"CREATE TABLE counters ("
+	"	kind TEXT NOT NULL,"
+	"	what TEXT NOT NULL,"
+	"	value BIGINT NOT NULL,"
+	"	PRIMARY KEY (kind, what));",
+};
+
+static int has_version(struct store_tx *tx, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, tx->conn->driver->has_table, &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, "schema_version");
+	return query_step(query, err);
+}
+
+/* arg: int64_t *, 0 for a new database. */
+static int read_version(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int64_t *version = arg;
+	int found = has_version(tx, err);
+
+	*version = 0;
+	if (found <= 0)
+		return found;
+	if (query_open(tx, "SELECT MAX(version) FROM schema_version", &query, err) != 0 ||
+	    query_step(query, err) < 0)
+		return -1;
+	*version = query_int(query, 0);
+	return 0;
+}
+
+static int apply(struct store_tx *tx, const char *text, struct err *err)
+{
+	static const char word[] = "$IDENTITY";
+	AUTO_STR struct str sql = STR_INIT;
+	const char *at;
+
+	while ((at = strstr(text, word)) != NULL) {
+		str_add_bytes(&sql, text, (size_t)(at - text));
+		str_add(&sql, tx->conn->driver->identity);
+		text = at + sizeof(word) - 1;
+	}
+	str_add(&sql, text);
+	return store_exec(tx, sql.data, err);
+}
+
+/* Looks again first: by now this process alone may write, but another may have been
+ * here before it. */
+static int migrate_one(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int64_t version;
+
+	(void)arg;
+	if (read_version(tx, &version, err) != 0)
+		return -1;
+	if (version >= (int64_t)ARRAY_SIZE(migrations))
+		return 0;
+	if (apply(tx, migrations[version], err) != 0 ||
+	    query_open(tx, "INSERT INTO schema_version VALUES (?1, ?2)", &query, err) !=
+		    0)
+		return -1;
+	query_bind_int(query, 1, version + 1);
+	query_bind_int(query, 2, clock_wall_ms());
+	return query_run(query, NULL, err);
+}
+
+static int refuse(const struct store_conn *conn, int64_t version, struct err *err)
+{
+	err_set(err, ERR_CONFIG,
+		"database %s was made by a newer refrelay (schema %" PRId64
+		", this one knows %zu)",
+		conn->place, version, ARRAY_SIZE(migrations));
+	return err_remedy(err, "run the newer refrelay, or give this one a database of "
+			       "its own");
+}
+
+int schema_migrate(struct store_conn *conn, struct err *err)
+{
+	const int64_t latest = (int64_t)ARRAY_SIZE(migrations);
+
+	for (;;) {
+		int64_t version;
+		if (store_conn_transaction(conn, STORE_READER, read_version, &version,
+					   err) != 0)
+			return -1;
+		if (version > latest)
+			return refuse(conn, version, err);
+		if (version == latest)
+			return 0;
+		if (store_conn_transaction(conn, STORE_WRITER, migrate_one, NULL, err) !=
+		    0)
+			return err_prefix(err, "schema %" PRId64, version + 1);
+	}
+}

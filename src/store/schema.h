@@ -1,0 +1,13 @@
+/*
+ * The tables, as numbered migrations. Internal to store/.
+ */
+#ifndef STORE_SCHEMA_H
+#define STORE_SCHEMA_H
+
+#include "store/store_driver.h"
+
+/* Brings the database to the latest version, one transaction a step; other processes
+ * may do the same at once. ERR_CONFIG: it is newer than this program. */
+int schema_migrate(struct store_conn *conn, struct err *err);
+
+#endif

@@ -1,0 +1,346 @@
+/*
+ * SQLite in WAL mode: readers see the last commit before they began and never wait for
+ * the writer. synchronous=FULL syncs the log at each commit: that is the promise of
+ * store_write().
+ *
+ * A transaction that is going to write begins IMMEDIATE: one that starts as a reader
+ * and writes later fails at once when another process has written meanwhile, however
+ * long it was ready to wait.
+ */
+#include <assert.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "store/store_sqlite.h"
+
+int64_t store_busy_limit_ms = 10 * 1000;
+
+static struct sqlite_conn *conn_of(struct store_conn *conn)
+{
+	return (struct sqlite_conn *)conn;
+}
+
+static int fail_disk(const struct sqlite_conn *conn, const char *what, struct err *err)
+{
+	err_set(err, ERR_DISK, "database %s: %s", conn->base.place, what);
+	return err_remedy(err, "see that its file system has space, is mounted for "
+			       "writing and is healthy; work goes on by itself");
+}
+
+/* SQLite keeps an errno, but often of a later call; so the reason is looked for anew,
+ * in the file and in its directory, where the log has to be made. */
+static int fail_rights(const struct sqlite_conn *conn, const char *what, struct err *err)
+{
+	const char *place = conn->base.place;
+	const char *slash = strrchr(place, '/');
+	AUTO_FREE char *directory =
+		xstrndup(place, slash && slash > place ? (size_t)(slash - place) : 1);
+
+	if (access(directory, W_OK | X_OK) == 0 && access(place, R_OK | W_OK) == 0)
+		return fail_disk(conn, what, err);
+	err_errno(err, "database %s: %s", place, what);
+	if (err->class == ERR_MISSING) {
+		err->class = ERR_CONFIG;
+		err_remedy(err, "set database.url to the place where the database is");
+	}
+	return -1;
+}
+
+static int fail_corrupt(const struct sqlite_conn *conn, const char *what, struct err *err)
+{
+	const char *place = conn->base.place;
+
+	err_set(err, ERR_CORRUPT, "database %s is damaged, or not one: %s", place, what);
+	return err_remedy(err,
+			  "stop refrelay, move the file with its -wal and -shm away and "
+			  "start again: states, times and counts of syncs are lost and "
+			  "all is compared anew; repositories are not touched (%s)",
+			  place);
+}
+
+int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql,
+		struct err *err)
+{
+	const char *place = conn->base.place;
+	const char *what = sqlite3_extended_errcode(conn->db) == code
+				   ? sqlite3_errmsg(conn->db)
+				   : sqlite3_errstr(code);
+
+	switch (code & 0xff) {
+	case SQLITE_NOMEM:
+		abort();
+	case SQLITE_BUSY:
+	case SQLITE_PROTOCOL: /* lost too many races for the log's locks */
+		err_set(err, ERR_BUSY, "database %s: locked by another process for %d s",
+			place, (int)(store_busy_limit_ms / 1000));
+		return err_remedy(err, "find out who uses it: fuser -v %s", place);
+	case SQLITE_IOERR:
+		return fail_disk(conn, what, err);
+	case SQLITE_CANTOPEN:
+	case SQLITE_READONLY:
+		return fail_rights(conn, what, err);
+	case SQLITE_FULL:
+		err_set(err, ERR_DISK, "database %s: %s", place, what);
+		return err_remedy(err, "free some space on that file system; the work "
+				       "goes on by itself at the next try");
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return fail_corrupt(conn, what, err);
+	default:
+		return err_set(err, ERR_INTERNAL, "database %s: %s (%d)%s%.200s", place,
+			       what, code, sql ? ": " : "", sql ? sql : "");
+	}
+}
+
+static bool in_memory(const char *place)
+{
+	return strcmp(place, ":memory:") == 0;
+}
+
+/* SQLite would take some relative names for a URI, and each connection opens anew. */
+static char *absolute(const char *path)
+{
+	AUTO_FREE char *directory = NULL;
+
+	if (path[0] == '/' || in_memory(path))
+		return xstrdup(path);
+	directory = getcwd(NULL, 0);
+	return xasprintf("%s/%s", directory ? directory : ".", path);
+}
+
+/* The file is made here, empty, because SQLite would leave its mode to the umask; it
+ * gives the log the same mode. mknod, since to open and close a file that another
+ * thread has just begun to use would drop all of this process's locks on it. */
+static int make_file(const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (dir_make_parents(AT_FDCWD, path, err) != 0)
+		return err_prefix(err, "database %s", path);
+	if (mknod(path, S_IFREG | 0600, 0) == 0)
+		return 0;
+	if (errno != EEXIST || stat(path, &st) != 0)
+		return err_errno(err, "database %s: cannot create it", path);
+	if (S_ISREG(st.st_mode))
+		return 0;
+	return err_set(err, ERR_CONFIG,
+		       "database %s: something else than a file is there", path);
+}
+
+static int locate(const char *target, char **place, struct err *err)
+{
+	*place = absolute(target);
+	if (in_memory(*place) || make_file(*place, err) == 0)
+		return 0;
+	if (err->class == ERR_MISSING)
+		err->class = ERR_CONFIG;
+	if (err->class == ERR_CONFIG && err->remedy[0] == '\0')
+		err_remedy(err, "set database.url to a file on a local disk");
+	return -1;
+}
+
+static void nap(int64_t ms)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
+}
+
+/* SQLite's own handler sleeps up to 100 ms at a time; a busy writer of another process
+ * leaves shorter gaps than that. */
+static int on_busy(void *arg, int count)
+{
+	struct sqlite_conn *conn = arg;
+
+	if (count == 0)
+		conn->busy_until = clock_boot_ms() + store_busy_limit_ms;
+	if (clock_boot_ms() >= conn->busy_until)
+		return 0;
+	nap(count < 10 ? 1 : 5);
+	return 1;
+}
+
+static int keep_answer(void *arg, int columns, char **values, char **names)
+{
+	(void)names;
+	snprintf(arg, 256, "%s", columns > 0 && values[0] ? values[0] : "");
+	return 0;
+}
+
+static int ask(struct sqlite_conn *conn, const char *sql, char answer[256])
+{
+	answer[0] = '\0';
+	return sqlite3_exec(conn->db, sql, keep_answer, answer, NULL);
+}
+
+/* When several processes open a new file at once, SQLite does not call the busy handler
+ * (each waits for the others to let go), so the wait is here. */
+static int enter_wal(struct sqlite_conn *conn, struct err *err)
+{
+	static const char sql[] = "PRAGMA journal_mode=WAL";
+	int64_t until = clock_boot_ms() + store_busy_limit_ms;
+	char answer[256];
+	int code;
+
+	while ((code = ask(conn, sql, answer)) != SQLITE_OK) {
+		if ((code & 0xff) != SQLITE_BUSY || clock_boot_ms() >= until)
+			return sqlite_fail(conn, code, sql, err);
+		nap(5);
+	}
+	if (strcmp(answer, "wal") == 0)
+		return 0;
+	err_set(err, ERR_CONFIG, "database %s: its file system cannot share memory",
+		conn->base.place);
+	return err_remedy(err, "set database.url to a file on a local disk");
+}
+
+static int set_up(struct sqlite_conn *conn, enum store_role role, struct err *err)
+{
+	/* At 1000 pages the log is folded into the file: more makes commits of 24-44 ms
+	 * among fast ones. A long read stops that, so the log is cut back after it. */
+	static const char pragmas[] = "PRAGMA synchronous=FULL;"
+				      "PRAGMA foreign_keys=ON;"
+				      "PRAGMA temp_store=MEMORY;"
+				      "PRAGMA wal_autocheckpoint=1000;"
+				      "PRAGMA journal_size_limit=67108864;";
+	/* The writer holds what it changes until commit, and the hot part of indexes. */
+	static const char *const of_role[] = {
+		[STORE_READER] = "PRAGMA query_only=ON",
+		[STORE_WRITER] = "PRAGMA cache_size=-8192",
+	};
+	int code;
+
+	if (sqlite3_db_readonly(conn->db, "main") == 1) /* SQLite makes do with that */
+		return sqlite_fail(conn, SQLITE_READONLY, NULL, err);
+	if (role == STORE_WRITER && !in_memory(conn->base.place) &&
+	    enter_wal(conn, err) != 0)
+		return -1;
+	code = sqlite3_exec(conn->db, pragmas, NULL, NULL, NULL);
+	if (code == SQLITE_OK)
+		code = sqlite3_exec(conn->db, of_role[role], NULL, NULL, NULL);
+	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, NULL, err);
+}
+
+static void close_conn(struct store_conn *base)
+{
+	struct sqlite_conn *conn = conn_of(base);
+
+	for (size_t i = 0; i < STORE_CONTROLS; i++)
+		sqlite3_finalize(conn->controls[i]);
+	int code = sqlite3_close(conn->db);
+	assert(code == SQLITE_OK); /* else a statement was forgotten */
+	free(conn->base.place);
+	free(conn);
+}
+
+static int open_conn(const char *place, enum store_role role, struct store_conn **opened,
+		     struct err *err)
+{
+	/* Without CREATE: a file that vanished is not replaced by an empty one. */
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+	struct sqlite_conn *conn = xcalloc(1, sizeof(*conn));
+	int code = sqlite3_open_v2(place, &conn->db, flags, NULL);
+
+	if (!conn->db)
+		abort(); /* out of memory */
+	conn->base.driver = &store_sqlite;
+	conn->base.place = xstrdup(place);
+	if (code != SQLITE_OK) {
+		sqlite_fail(conn, sqlite3_extended_errcode(conn->db), NULL, err);
+		close_conn(&conn->base);
+		return -1;
+	}
+	sqlite3_extended_result_codes(conn->db, 1);
+	/* A misspelt column in double quotes is an error, not a text. */
+	sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+	sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+	sqlite3_busy_handler(conn->db, on_busy, conn);
+	if (set_up(conn, role, err) != 0) {
+		close_conn(&conn->base);
+		return -1;
+	}
+	*opened = &conn->base;
+	return 0;
+}
+
+int sqlite_prepare(struct sqlite_conn *conn, const char *sql, sqlite3_stmt **statement,
+		   struct err *err)
+{
+	int code = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT,
+				      statement, NULL);
+
+	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, sql, err);
+}
+
+static int control(struct store_conn *base, enum store_control what, struct err *err)
+{
+	static const char *const texts[STORE_CONTROLS] = {
+		[STORE_BEGIN_READ] = "BEGIN",
+		[STORE_BEGIN_WRITE] = "BEGIN IMMEDIATE",
+		[STORE_COMMIT] = "COMMIT",
+		[STORE_ROLLBACK] = "ROLLBACK",
+		[STORE_SAVEPOINT] = "SAVEPOINT work",
+		[STORE_RELEASE] = "RELEASE work",
+		[STORE_ROLLBACK_TO] = "ROLLBACK TO work",
+	};
+	struct sqlite_conn *conn = conn_of(base);
+	sqlite3_stmt **statement = &conn->controls[what];
+
+	if (!*statement && sqlite_prepare(conn, texts[what], statement, err) != 0)
+		return -1;
+	int code = sqlite3_step(*statement);
+	int result = code == SQLITE_DONE ? 0 : sqlite_fail(conn, code, texts[what], err);
+	sqlite3_reset(*statement);
+	return result;
+}
+
+static bool in_transaction(struct store_conn *base)
+{
+	return !sqlite3_get_autocommit(conn_of(base)->db);
+}
+
+static int exec(struct store_conn *base, const char *sql, struct err *err)
+{
+	struct sqlite_conn *conn = conn_of(base);
+	int code = sqlite3_exec(conn->db, sql, NULL, NULL, NULL);
+
+	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, sql, err);
+}
+
+static int check(struct store_conn *base, struct err *err)
+{
+	static const char sql[] = "PRAGMA integrity_check(1)";
+	struct sqlite_conn *conn = conn_of(base);
+	char answer[256];
+	int code = ask(conn, sql, answer);
+
+	if (code != SQLITE_OK)
+		return sqlite_fail(conn, code, sql, err);
+	return strcmp(answer, "ok") == 0 ? 0 : fail_corrupt(conn, answer, err);
+}
+
+const struct store_driver store_sqlite = {
+	.identity = "INTEGER PRIMARY KEY AUTOINCREMENT",
+	.has_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1",
+	.locate = locate,
+	.open = open_conn,
+	.close = close_conn,
+	.control = control,
+	.in_transaction = in_transaction,
+	.exec = exec,
+	.check = check,
+	.prepare = sqlite_query_prepare,
+	.finalize = sqlite_query_finalize,
+	.is_read_only = sqlite_query_is_read_only,
+	.rewind = sqlite_query_rewind,
+	.forget = sqlite_query_forget,
+	.bind_int = sqlite_query_bind_int,
+	.bind_text = sqlite_query_bind_text,
+	.bind_bytes = sqlite_query_bind_bytes,
+	.bind_null = sqlite_query_bind_null,
+	.step = sqlite_query_step,
+	.changes = sqlite_query_changes,
+	.column_int = sqlite_query_column_int,
+	.column_text = sqlite_query_column_text,
+	.column_bytes = sqlite_query_column_bytes,
+	.column_is_null = sqlite_query_column_is_null,
+};
