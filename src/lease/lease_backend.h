@@ -1,0 +1,116 @@
+/*
+ * What a place that keeps leases can do: the local kernel now; a directory, Redis and
+ * PostgreSQL later. One attempt at a time, with a plain answer: waiting, queueing,
+ * renewing and logging are the manager's.
+ *
+ * Calls come from any thread. For one key the manager never makes two attempts at once,
+ * and none while it holds that key.
+ */
+#ifndef LEASE_LEASE_BACKEND_H
+#define LEASE_LEASE_BACKEND_H
+
+#include "lease/lease.h"
+
+#define LEASE_NONCE_SIZE 33
+
+/* A granted lease, as its backend knows it again. */
+struct lease_grant {
+	char key[LEASE_KEY_SIZE];
+	char nonce[LEASE_NONCE_SIZE]; /* of this grant alone; "": none */
+	uint64_t fence;
+	int guard_fd; /* owned; -1: none */
+};
+
+#define LEASE_NO_GRANT ((struct lease_grant){ .guard_fd = -1 })
+
+enum lease_outcome { LEASE_HELD, LEASE_GRANTED };
+
+struct lease_attempt {
+	/* Set by the manager. */
+	const struct lease_request *request; /* wait_ms > 0: take a place in the line */
+	int64_t sent_at;                     /* clock_boot_ms() before this attempt */
+	int hint_fd;                         /* from hint_open, or -1 */
+
+	/* A grant that this process gave up in favour of this attempt, without telling
+	 * the backend yet; or none. After a return of 0 the backend knows, and has
+	 * cleared it. */
+	struct lease_grant handed;
+
+	/* The backend's mark for our place in the line; 0: none. It outlives attempts
+	 * that end in LEASE_HELD or an error. */
+	int64_t place;
+
+	/* The answer. */
+	enum lease_outcome outcome;
+	struct lease_grant grant;           /* if granted */
+	enum lease_predecessor predecessor; /* if granted */
+	struct lease_holder holder;         /* who is in the way, or was before us */
+	int64_t silent_ms; /* since the holder's last renewal; -1: unknown */
+	bool orphans;      /* its children still run */
+	int64_t retry_ms;  /* if held: ask again then at the latest */
+};
+
+/* One of several leases to renew. */
+struct lease_extension {
+	struct lease_grant grant; /* guard_fd is not used */
+	bool lost;                /* the answer: no longer ours */
+	struct lease *lease;      /* the manager's; NULL: released meanwhile */
+};
+
+enum lease_released {
+	LEASE_RELEASED,
+	LEASE_GONE, /* it was no longer ours; nothing was changed */
+};
+
+struct lease_backend;
+
+struct lease_backend_ops {
+	/* A descriptor for poll, readable when a key that an attempt with it found held
+	 * may be free; -1: there is none, ask again after retry_ms. The manager closes
+	 * it, and may use it for one key after another. */
+	int (*hint_open)(struct lease_backend *backend);
+
+	/* 0: see attempt->outcome. -1: the backend cannot be used (never ERR_BUSY). A
+	 * grant counts from sent_at. */
+	int (*try_acquire)(struct lease_backend *backend, struct lease_attempt *attempt,
+			   struct err *err);
+
+	/* Gives up attempt->place. */
+	void (*leave)(struct lease_backend *backend, struct lease_attempt *attempt);
+
+	/* All of them for another ttl from sent_at, in one go. -1: nothing is known of
+	 * any; they stay ours until they lapse. */
+	int (*extend_all)(struct lease_backend *backend, struct lease_extension *all,
+			  size_t count, int64_t sent_at, struct err *err);
+
+	/* Closes the guard in any case. -1: others must wait until it lapses. */
+	int (*release)(struct lease_backend *backend, struct lease_grant *grant,
+		       enum lease_released *how, struct err *err);
+
+	/* As the functions of lease.h. */
+	int (*list)(struct lease_backend *backend, lease_holders *holders,
+		    struct err *err);
+	int (*inspect)(struct lease_backend *backend, const char *key,
+		       struct lease_holder *holder, struct err *err);
+	int (*force_release)(struct lease_backend *backend, const char *key,
+			     uint64_t fence, struct err *err);
+
+	void (*close)(struct lease_backend *backend);
+};
+
+/* The first member of each backend's own struct. */
+struct lease_backend {
+	const struct lease_backend_ops *ops;
+	char node[64];
+	int64_t ttl_ms;
+};
+
+/* Fills in the defaults of the options. */
+void lease_backend_init(struct lease_backend *backend,
+			const struct lease_backend_ops *ops,
+			const struct lease_options *options);
+
+/* Starts a manager over it; the backend is taken. */
+struct lease_manager *lease_manager_new(struct lease_backend *backend);
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * The kernel's part in local leases: which managers are alive, and whether children of
+ * a dead one still run. All by flock, which the kernel drops at the last close of an
+ * open file, however its owners end.
+ *
+ *	directory/alive/<pid>-<random>  flock'ed by a manager as long as it lives
+ *	directory/guard/<sha256 of key> flock'ed by a holder and the children that
+ *					inherit its descriptor
+ *
+ * Owners open for writing and others for reading only, so that IN_CLOSE_WRITE means an
+ * owner's last descriptor and never somebody's look. Names are made, replaced and
+ * removed only inside a store_write(), which serialises all processes.
+ */
+#ifndef LEASE_LOCAL_FILES_H
+#define LEASE_LOCAL_FILES_H
+
+#include "base/base.h"
+
+#define ALIVE_NAME_SIZE 40
+
+struct local_files {
+	char *directory; /* owned; absolute */
+	char alive_name[ALIVE_NAME_SIZE];
+	int alive_fd;
+};
+
+enum alive_state {
+	ALIVE_YES,
+	ALIVE_NO,
+	ALIVE_UNKNOWN, /* no such file: removed by a person, or another directory's */
+};
+
+/* Makes the directories. ERR_CONFIG: other hosts can write there too. */
+int local_files_open(struct local_files *files, const char *directory, struct err *err);
+
+/* Removes our alive file. */
+void local_files_close(struct local_files *files);
+
+/* Makes and locks our alive file; does nothing if that was done before. */
+int alive_start(struct local_files *files, struct err *err);
+
+enum alive_state alive_probe(const struct local_files *files, const char *name);
+
+/* Calls `forget` with the names of dead managers' files, one at a time, and removes
+ * those for which it returns 1; -1 ends with its error. */
+int alive_sweep(const struct local_files *files,
+		int (*forget)(const char *name, void *arg, struct err *err), void *arg,
+		struct err *err);
+
+/* Whether a holder of the key, or a child of one, has its guard open. */
+bool guard_is_busy(const struct local_files *files, const char *key);
+
+/* Puts a guard of our own in the place of any other. Returns its descriptor, locked. */
+int guard_take(const struct local_files *files, const char *key, struct err *err);
+
+/* Removes the name. Whose guard it was still has it open, and wakes by closing it. */
+void guard_drop(const struct local_files *files, const char *key);
+
+/* Somebody else's guard, opened so that its close wakes those who watch; -1: none. */
+int guard_open(const struct local_files *files, const char *key);
+
+/* Makes hint_fd (an inotify) readable when the key's guard or the manager's alive file
+ * is closed by its owner. */
+void local_files_watch(const struct local_files *files, const char *key,
+		       const char *alive_name, int hint_fd);
+
+/* Makes it readable when anybody takes any lease, once. */
+void local_files_watch_takes(const struct local_files *files, int hint_fd);
+
+#endif

@@ -1,0 +1,161 @@
+/*
+ * What the tests of leases share: a store and managers in `root`, and SQL to make time
+ * pass or things look as after an accident.
+ */
+#ifndef UNIT_TEST_LEASE_H
+#define UNIT_TEST_LEASE_H
+
+#include "test.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "lease/lease.h"
+#include "store/store.h"
+
+#define KEY "geo_sync_ssf_service:repository:7"
+
+static struct store *store __attribute__((unused));
+
+static inline struct store *open_store(void)
+{
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+	struct store *opened = NULL;
+
+	assert_ok(store_open(url, &opened, &err));
+	return opened;
+}
+
+static inline struct lease_manager *open_manager(int64_t ttl_ms)
+{
+	AUTO_FREE char *directory = xasprintf("%s/lease", root);
+	struct lease_options options = { .directory = directory,
+					 .node = "here",
+					 .ttl_ms = ttl_ms };
+	struct lease_manager *manager;
+
+	assert_ok(lease_manager_open_local(store, &options, &manager, &err));
+	return manager;
+}
+
+static inline int sql_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+PRINTF_LIKE(1, 2) static inline void sql(const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	assert_ok(store_write(store, sql_work, text, &err));
+}
+
+struct sql_number {
+	const char *text;
+	int64_t value;
+};
+
+static inline int sql_number_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	struct sql_number *number = arg;
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, number->text, &query, error) != 0)
+		return -1;
+	if (query_step(query, error) != 1)
+		return -1;
+	number->value = query_int(query, 0);
+	return 0;
+}
+
+static inline int64_t sql_number(const char *text)
+{
+	struct sql_number number = { .text = text };
+
+	assert_ok(store_read(store, sql_number_work, &number, &err));
+	return number.value;
+}
+
+/* Acquires without waiting, or for so long. */
+static inline int acquire_for(struct lease_manager *manager, int64_t wait_ms,
+			      struct lease **lease)
+{
+	return lease_acquire(manager,
+			     &(struct lease_request){ .key = KEY,
+						      .operation = "sync",
+						      .job = "job-1",
+						      .wait_ms = wait_ms },
+			     lease, &err);
+}
+
+static inline struct lease *must_acquire(struct lease_manager *manager, int64_t wait_ms)
+{
+	struct lease *lease;
+
+	assert_ok(acquire_for(manager, wait_ms, &lease));
+	return lease;
+}
+
+#define TTL 30000
+#define SHORT_TTL 300
+
+/* Two managers, which are to each other as two processes. */
+static struct lease_manager *ann __attribute__((unused)), *bob __attribute__((unused));
+
+static inline int setup_for(void **state, int64_t ttl)
+{
+	log_set_level(LOG_LEVEL_NONE);
+	if (test_make_root(state) != 0)
+		return -1;
+	store = open_store();
+	ann = open_manager(ttl);
+	bob = open_manager(ttl);
+	return 0;
+}
+
+static inline int setup_two(void **state)
+{
+	return setup_for(state, TTL);
+}
+
+static inline int setup_two_short(void **state)
+{
+	return setup_for(state, SHORT_TTL);
+}
+
+static inline int teardown_two(void **state)
+{
+	lease_manager_close(ann);
+	lease_manager_close(bob);
+	store_close(store);
+	return test_remove_root(state);
+}
+
+static inline void assert_denied(struct lease_manager *manager)
+{
+	struct lease *lease;
+
+	assert_fails(acquire_for(manager, 0, &lease), ERR_BUSY);
+	assert_null(lease);
+}
+
+static inline int64_t tickets(void)
+{
+	return sql_number("SELECT COUNT(*) FROM lease_waiter");
+}
+
+/* Waits until the condition holds; fails after two seconds. */
+#define wait_until(condition)                                                            \
+	do {                                                                             \
+		for (int i_ = 0; !(condition); i_++) {                                   \
+			if (i_ > 1000)                                                   \
+				fail_msg("never: %s", #condition);                       \
+			usleep(2000);                                                    \
+		}                                                                        \
+	} while (0)
+
+#endif

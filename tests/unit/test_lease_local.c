@@ -1,0 +1,456 @@
+/*
+ * Leases within one process: threads of one manager, and several managers, which are to
+ * each other as processes are (each has an alive lock of its own). What needs real
+ * processes is in test_lease_process.c.
+ */
+#include "test_lease.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
+#include "base/proc.h"
+
+#undef CASE
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup_two, teardown_two)
+#define CASE_SHORT(name)                                                                 \
+	cmocka_unit_test_setup_teardown(name, setup_two_short, teardown_two)
+
+/* Stands in for libc's: the disk with the guards may be full. */
+static atomic_int guard_errno;
+
+int open(const char *path, int flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	if (guard_errno != 0 && strstr(path, "/guard/") && flags & O_CREAT) {
+		errno = guard_errno;
+		return -1;
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static struct lease_holder inspect(void)
+{
+	struct lease_holder holder;
+
+	assert_ok(lease_inspect(ann, KEY, &holder, &err));
+	return holder;
+}
+
+/* ------------------------------------------------------------------ one holder */
+
+TEST(only_one_holds_it_and_the_other_is_told_who)
+{
+	struct lease *lease = must_acquire(ann, 0), *other;
+	struct lease_holder holder;
+	int64_t before = clock_boot_ms();
+
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_NOBODY);
+	assert_string_equal(lease_key(lease), KEY);
+	assert_ok(lease_check(lease, &err));
+	for (int i = 0; i < 2; i++) { /* of another process, and of our own */
+		const struct lease_request request = { .key = KEY,
+						       .operation = "repack",
+						       .holder = &holder };
+		assert_fails(lease_acquire(i ? ann : bob, &request, &other, &err),
+			     ERR_BUSY);
+		assert_non_null(strstr(err.text, "Cannot obtain an exclusive lease"));
+		assert_non_null(strstr(err.text, "job-1"));
+		assert_int_equal(holder.pid, getpid());
+		assert_string_equal(holder.operation, "sync");
+		assert_string_equal(holder.proof, "alive");
+		assert_true(holder.held);
+		assert_in_range(holder.ttl_left_ms, TTL - 2000, TTL);
+	}
+	assert_in_range(clock_boot_ms() - before, 0, 100);
+	lease_release(lease);
+	lease = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_RELEASE);
+	lease_release(lease);
+}
+
+TEST(other_keys_are_free)
+{
+	struct lease *lease = must_acquire(ann, 0), *other;
+
+	assert_ok(lease_acquire(bob,
+				&(struct lease_request){ .key = "b", .operation = "s" },
+				&other, &err));
+	lease_release(other);
+	lease_release(lease);
+}
+
+TEST(the_fence_grows_above_clock_floor_and_predecessor)
+{
+	uint64_t wall = (uint64_t)clock_wall_ms(), last;
+	struct lease *lease = must_acquire(ann, 0);
+
+	assert_true(lease_fence(lease) >= wall);
+	for (int i = 0; i < 5; i++) {
+		last = lease_fence(lease);
+		lease_release(lease);
+		lease = must_acquire(i % 2 ? ann : bob, 0);
+		assert_true(lease_fence(lease) > last);
+	}
+	lease_release(lease);
+
+	const struct lease_request request = { .key = KEY,
+					       .operation = "sync",
+					       .fence_floor = wall * 2 };
+	assert_ok(lease_acquire(ann, &request, &lease, &err));
+	assert_true(lease_fence(lease) == wall * 2 + 1);
+	lease_release(lease);
+	lease = must_acquire(ann, 0);
+	assert_true(lease_fence(lease) == wall * 2 + 2);
+	lease_release(lease);
+}
+
+TEST(a_lost_store_does_not_lower_the_fence)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	uint64_t last = lease_fence(lease) + 1000000; /* as after a clock set back */
+
+	lease_release(lease);
+	sql("DELETE FROM lease");
+	const struct lease_request request = { .key = KEY,
+					       .operation = "sync",
+					       .fence_floor = last };
+	assert_ok(lease_acquire(ann, &request, &lease, &err));
+	assert_true(lease_fence(lease) > last);
+	lease_release(lease);
+}
+
+TEST(requests_that_make_no_sense_are_refused)
+{
+	char longest[LEASE_KEY_SIZE + 1];
+	struct lease_request request = { .key = longest, .operation = "sync" };
+	struct lease *lease;
+
+	memset(longest, 'k', sizeof(longest));
+	longest[LEASE_KEY_SIZE] = '\0';
+	assert_fails(lease_acquire(ann, &request, &lease, &err), ERR_CONFIG);
+	request.key = "";
+	assert_fails(lease_acquire(ann, &request, &lease, &err), ERR_CONFIG);
+	request.key = &longest[1];
+	assert_ok(lease_acquire(ann, &request, &lease, &err));
+	lease_release(lease);
+	request.fence_floor = UINT64_MAX;
+	assert_fails(lease_acquire(ann, &request, &lease, &err), ERR_CORRUPT);
+	lease_release(NULL);
+}
+
+/* ------------------------------------------------------------------ time */
+
+TEST(the_keeper_renews_and_moves_the_deadline)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	int64_t at = deadline_at(lease_deadline(lease));
+
+	assert_true(at > clock_boot_ms() && at < clock_boot_ms() + SHORT_TTL);
+	usleep(2 * SHORT_TTL * 1000);
+	assert_ok(lease_check(lease, &err));
+	assert_true(deadline_at(lease_deadline(lease)) >= at + SHORT_TTL);
+	assert_denied(bob);
+	lease_release(lease);
+}
+
+TEST(a_row_that_lapsed_is_taken_and_its_holder_finds_out)
+{
+	struct lease *lease = must_acquire(ann, 0);
+
+	sql("UPDATE lease SET expires_at = expires_at - %d", TTL);
+	assert_string_equal(inspect().proof, "lapsed: alive but silent");
+	struct lease *next = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(next), LEASE_AFTER_LAPSE);
+	assert_true(lease_fence(next) > lease_fence(lease));
+	lease_release(lease); /* late: no harm to bob */
+	assert_denied(ann);
+	lease_release(next);
+}
+
+/* Somebody may have seen the lapse, and be about to act on it. */
+TEST(a_renewal_after_the_lapse_is_void)
+{
+	struct lease *lease = must_acquire(ann, 0);
+
+	sql("UPDATE lease SET expires_at = expires_at - %d", SHORT_TTL);
+	wait_until(lease_check(lease, &err) != 0);
+	assert_int_equal(err.class, ERR_LOST);
+	wait_until(deadline_at(lease_deadline(lease)) == 0);
+	lease_release(lease);
+}
+
+TEST(a_lost_lease_does_not_block_those_behind_it)
+{
+	struct lease *lease = must_acquire(ann, 0);
+
+	sql("UPDATE lease SET expires_at = expires_at - %d", SHORT_TTL);
+	struct lease *next = must_acquire(ann, 2 * SHORT_TTL);
+	assert_fails(lease_check(lease, &err), ERR_LOST);
+	assert_int_equal(lease_predecessor(next), LEASE_AFTER_LAPSE);
+	lease_release(lease);
+	assert_ok(lease_check(next, &err));
+	assert_denied(ann);
+	lease_release(next);
+}
+
+TEST(the_wall_clock_decides_nothing)
+{
+	struct lease *lease = must_acquire(ann, 0);
+
+	sql("UPDATE lease SET acquired_at = acquired_at - 36000000");
+	assert_denied(bob);
+	sql("UPDATE lease SET acquired_at = acquired_at + 72000000");
+	assert_denied(bob);
+	assert_ok(lease_check(lease, &err));
+	lease_release(lease);
+}
+
+TEST(a_row_of_another_boot_is_void)
+{
+	struct lease *lease = must_acquire(ann, 0);
+
+	sql("UPDATE lease SET boot_id = 'another', expires_at = expires_at * 2");
+	assert_string_equal(inspect().proof, "dead: other boot");
+	struct lease *next = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(next), LEASE_AFTER_DEATH);
+	lease_release(next);
+	lease_release(lease);
+}
+
+TEST(without_proof_of_death_the_ttl_counts)
+{
+	struct lease *lease = must_acquire(ann, 0);
+
+	sql("UPDATE lease SET alive_file = 'of-another-directory'");
+	assert_denied(bob);
+	assert_string_equal(inspect().proof, "unknown");
+	sql("UPDATE lease SET expires_at = expires_at - %d", TTL);
+	lease_release(must_acquire(bob, 0));
+	lease_release(lease);
+}
+
+TEST(an_idle_lease_is_quick)
+{
+	enum { ROUNDS = 200 };
+	int64_t from = clock_wall_ns();
+
+	for (int i = 0; i < ROUNDS; i++)
+		lease_release(must_acquire(ann, 0));
+	print_message("# acquire and release: %d us\n",
+		      (int)((clock_wall_ns() - from) / ROUNDS / 1000));
+}
+
+/* ------------------------------------------------------------------ operators */
+
+TEST(list_and_inspect_tell_who_holds_what)
+{
+	lease_holders all = { 0 };
+	struct lease_holder holder;
+
+	assert_fails(lease_inspect(bob, KEY, &holder, &err), ERR_MISSING);
+	struct lease *lease = must_acquire(ann, 0), *other;
+	assert_ok(lease_acquire(bob,
+				&(struct lease_request){ .key = "a", .operation = "s" },
+				&other, &err));
+	lease_release(other);
+	assert_ok(lease_list(bob, &all, &err));
+	assert_int_equal(all.count, 2);
+	assert_string_equal(all.items[0].key, "a");
+	assert_string_equal(all.items[0].proof, "released");
+	assert_false(all.items[0].held);
+	assert_string_equal(all.items[1].key, KEY);
+	assert_true(all.items[1].fence == lease_fence(lease));
+	assert_true(all.items[1].held);
+	assert_string_equal(all.items[1].node, "here");
+	assert_string_equal(all.items[1].job, "job-1");
+	vec_clear(&all);
+	lease_release(lease);
+}
+
+TEST(force_release_is_for_the_fence_that_was_seen)
+{
+	struct lease *lease = must_acquire(ann, 0), *next;
+	uint64_t fence = lease_fence(lease);
+
+	assert_fails(lease_force_release(bob, "none", fence, "eve", "stuck", &err),
+		     ERR_MISSING);
+	assert_fails(lease_force_release(bob, KEY, fence - 1, "eve", "stuck", &err),
+		     ERR_CONFLICT);
+	assert_denied(bob);
+	assert_ok(lease_force_release(bob, KEY, fence, "eve", "stuck", &err));
+	assert_fails(lease_force_release(bob, KEY, fence, "eve", "stuck", &err),
+		     ERR_CONFLICT);
+	next = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(next), LEASE_AFTER_FORCE);
+	assert_true(lease_fence(next) > fence + 1);
+	wait_until(lease_check(lease, &err) != 0);
+	lease_release(lease);
+	assert_denied(ann);
+	lease_release(next);
+}
+
+static void *run_child(void *arg)
+{
+	struct lease *lease = arg;
+	const int keep[] = { lease_guard_fd(lease), -1 };
+	const struct proc_request request = {
+		.argv = (const char *const[]){ "sleep", "30", NULL },
+		.keep_fds = keep,
+		.deadline = lease_deadline(lease),
+	};
+	struct err *mine = xcalloc(1, sizeof(*mine));
+
+	proc_run(&request, NULL, mine);
+	return mine;
+}
+
+TEST(children_die_when_the_lease_is_taken_away)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	uint64_t before = proc_started();
+	pthread_t thread;
+	void *result;
+
+	thread_start(&thread, "child", run_child, lease);
+	wait_until(proc_started() > before);
+	assert_ok(lease_force_release(bob, KEY, lease_fence(lease), "eve", "", &err));
+	pthread_join(thread, &result);
+	assert_int_equal(((struct err *)result)->class, ERR_LOST);
+	free(result);
+	lease_release(lease);
+}
+
+/* ------------------------------------------------------------------ accidents */
+
+TEST(a_full_disk_is_not_taken_for_contention)
+{
+	struct lease *lease;
+	static const struct {
+		int code;
+		enum err_class class;
+	} table[] = {
+		{ ENOSPC, ERR_DISK },
+		{ EROFS, ERR_DISK },
+		{ EACCES, ERR_CONFIG },
+		{ ENOENT, ERR_CONFIG },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		guard_errno = table[i].code;
+		int result = acquire_for(ann, 1000, &lease);
+		guard_errno = 0;
+		assert_int_equal(result, -1);
+		assert_int_equal(err.class, table[i].class);
+		assert_null(lease);
+	}
+	assert_int_equal(tickets(), 0);
+	lease_release(must_acquire(ann, 0));
+}
+
+TEST(a_place_that_cannot_be_used_is_refused)
+{
+	AUTO_FREE char *path = xasprintf("%s/db", root);
+	struct lease_options options = { .directory = path };
+	struct lease_manager *manager;
+
+	assert_int_equal(lease_manager_open_local(store, &options, &manager, &err), -1);
+	assert_int_equal(err.class, ERR_CONFIG);
+	assert_null(manager);
+}
+
+static int count_names(const char *directory)
+{
+	AUTO_FREE char *path = xasprintf("%s/lease/%s", root, directory);
+	AUTO_CLOSEDIR DIR *dir = opendir(path);
+	struct dirent *entry;
+	int count = 0;
+
+	while ((entry = readdir(dir)) != NULL)
+		count += entry->d_name[0] != '.';
+	return count;
+}
+
+TEST(nothing_is_left_on_disk)
+{
+	lease_release(must_acquire(ann, 0));
+	assert_int_equal(count_names("guard"), 0);
+	assert_int_equal(count_names("alive"), 2);
+	lease_manager_close(bob);
+	assert_int_equal(count_names("alive"), 1);
+	bob = open_manager(TTL);
+}
+
+/* The file proves the death for as long as somebody may need the proof. */
+TEST(files_of_the_dead_go_when_nobody_needs_them)
+{
+	AUTO_FREE char *path = xasprintf("%s/lease/alive/4-dead", root);
+
+	lease_release(must_acquire(ann, 0));
+	assert_ok(file_replace(AT_FDCWD, path, "", 0, FILE_NO_SYNC, &err));
+	sql("UPDATE lease SET nonce = 'x', alive_file = '4-dead'");
+	sql("INSERT INTO lease_waiter (key, alive_file) VALUES ('k', '4-dead')");
+	lease_manager_close(bob);
+	bob = open_manager(TTL);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_string_equal(inspect().proof, "dead: process is gone");
+	struct lease *lease = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_DEATH);
+	lease_release(lease);
+	lease_manager_close(bob);
+	bob = open_manager(TTL);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(tickets(), 0);
+}
+
+TEST(closing_a_manager_releases_what_it_holds)
+{
+	must_acquire(bob, 0);
+	lease_manager_close(bob);
+	bob = open_manager(TTL);
+	struct lease *lease = must_acquire(ann, 0);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_RELEASE);
+	lease_release(lease);
+}
+
+TEST(keys_have_the_form_that_operators_look_for)
+{
+	char key[LEASE_KEY_SIZE];
+
+	lease_key_for("repository", 7, key);
+	assert_string_equal(key, KEY);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(only_one_holds_it_and_the_other_is_told_who),
+		CASE(other_keys_are_free),
+		CASE(the_fence_grows_above_clock_floor_and_predecessor),
+		CASE(a_lost_store_does_not_lower_the_fence),
+		CASE(requests_that_make_no_sense_are_refused),
+		CASE_SHORT(the_keeper_renews_and_moves_the_deadline),
+		CASE(a_row_that_lapsed_is_taken_and_its_holder_finds_out),
+		CASE_SHORT(a_renewal_after_the_lapse_is_void),
+		CASE_SHORT(a_lost_lease_does_not_block_those_behind_it),
+		CASE(the_wall_clock_decides_nothing),
+		CASE(a_row_of_another_boot_is_void),
+		CASE(without_proof_of_death_the_ttl_counts),
+		CASE(an_idle_lease_is_quick),
+		CASE(list_and_inspect_tell_who_holds_what),
+		CASE_SHORT(force_release_is_for_the_fence_that_was_seen),
+		CASE_SHORT(children_die_when_the_lease_is_taken_away),
+		CASE(a_full_disk_is_not_taken_for_contention),
+		CASE(a_place_that_cannot_be_used_is_refused),
+		CASE(nothing_is_left_on_disk),
+		CASE(files_of_the_dead_go_when_nobody_needs_them),
+		CASE(closing_a_manager_releases_what_it_holds),
+		CASE(keys_have_the_form_that_operators_look_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

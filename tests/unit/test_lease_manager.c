@@ -1,0 +1,376 @@
+/*
+ * The manager and its keeper over a backend that obeys the test: it can be slow, fail,
+ * hang, or say that a lease is lost.
+ */
+#include "test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "lease/lease_backend.h"
+
+#define TTL 300
+
+static struct {
+	struct lease_backend base;
+	atomic_int grant_ms;    /* how long each attempt takes */
+	atomic_int slow_grants; /* so many; the others take no time */
+	atomic_bool held;       /* by others */
+	atomic_int fail;        /* an errno for each call */
+	atomic_bool lost;       /* what renewals say */
+	atomic_bool hang;       /* renewals do not return */
+	atomic_int attempts, renewals, releases, leaves, hints;
+} fake;
+
+static struct lease_manager *manager;
+
+static int fail_if_told(struct err *error)
+{
+	errno = fake.fail;
+	return fake.fail ? err_errno(error, "fake") : 0;
+}
+
+static int fake_hint_open(struct lease_backend *backend)
+{
+	(void)backend;
+	fake.hints++;
+	return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static int fake_try_acquire(struct lease_backend *backend, struct lease_attempt *attempt,
+			    struct err *error)
+{
+	int number = ++fake.attempts;
+
+	(void)backend;
+	if (fail_if_told(error) != 0)
+		return -1;
+	attempt->retry_ms = 10;
+	attempt->handed = LEASE_NO_GRANT;
+	attempt->outcome = fake.held ? LEASE_HELD : LEASE_GRANTED;
+	snprintf(attempt->holder.node, sizeof(attempt->holder.node), "there");
+	if (fake.held) {
+		attempt->place = 1;
+		return 0;
+	}
+	if (fake.slow_grants-- > 0)
+		usleep((useconds_t)fake.grant_ms * 1000);
+	attempt->place = 0;
+	snprintf(attempt->grant.key, sizeof(attempt->grant.key), "%s",
+		 attempt->request->key);
+	snprintf(attempt->grant.nonce, sizeof(attempt->grant.nonce), "%d", number);
+	attempt->grant.fence = (uint64_t)number;
+	return 0;
+}
+
+static void fake_leave(struct lease_backend *backend, struct lease_attempt *attempt)
+{
+	(void)backend;
+	fake.leaves++;
+	attempt->place = 0;
+}
+
+static int fake_extend_all(struct lease_backend *backend, struct lease_extension *all,
+			   size_t count, int64_t sent_at, struct err *error)
+{
+	(void)backend;
+	(void)sent_at;
+	bool lost = fake.lost;
+	fake.renewals++;
+	while (fake.hang)
+		usleep(1000);
+	if (fail_if_told(error) != 0)
+		return -1;
+	for (size_t i = 0; i < count; i++)
+		all[i].lost = lost;
+	return 0;
+}
+
+static int fake_release(struct lease_backend *backend, struct lease_grant *grant,
+			enum lease_released *how, struct err *error)
+{
+	(void)backend;
+	fake.releases++;
+	*grant = LEASE_NO_GRANT;
+	*how = fake.lost ? LEASE_GONE : LEASE_RELEASED;
+	return fail_if_told(error);
+}
+
+static void fake_close(struct lease_backend *backend)
+{
+	(void)backend;
+}
+
+static const struct lease_backend_ops fake_ops = {
+	.hint_open = fake_hint_open,
+	.try_acquire = fake_try_acquire,
+	.leave = fake_leave,
+	.extend_all = fake_extend_all,
+	.release = fake_release,
+	.close = fake_close,
+};
+
+static int setup(void **state)
+{
+	(void)state;
+	log_set_level(LOG_LEVEL_NONE);
+	memset(&fake, 0, sizeof(fake));
+	lease_backend_init(&fake.base, &fake_ops,
+			   &(struct lease_options){ .ttl_ms = TTL });
+	manager = lease_manager_new(&fake.base);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	lease_manager_close(manager);
+	return 0;
+}
+
+#undef CASE
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static int acquire(const char *key, int64_t wait_ms, struct lease **lease)
+{
+	return lease_acquire(manager,
+			     &(struct lease_request){ .key = key,
+						      .operation = "sync",
+						      .wait_ms = wait_ms },
+			     lease, &err);
+}
+
+static struct lease *must_acquire(const char *key)
+{
+	struct lease *lease;
+
+	assert_ok(acquire(key, 0, &lease));
+	return lease;
+}
+
+static bool is_lost(struct lease *lease)
+{
+	return lease_check(lease, &err) != 0 && err.class == ERR_LOST;
+}
+
+static void wait_for(atomic_int *count, int least)
+{
+	for (int i = 0; *count < least; i++) {
+		if (i > 1000)
+			fail_msg("never");
+		usleep(2000);
+	}
+}
+
+TEST(a_grant_that_took_half_its_ttl_is_given_back_and_tried_again)
+{
+	fake.grant_ms = TTL * 6 / 10;
+	fake.slow_grants = 1;
+	struct lease *lease = must_acquire("a");
+	assert_int_equal(fake.attempts, 2);
+	assert_int_equal(fake.releases, 1);
+	assert_true(lease_fence(lease) == 2);
+	lease_release(lease);
+}
+
+TEST(a_backend_that_is_always_too_slow_is_an_error)
+{
+	struct lease *lease;
+
+	fake.grant_ms = TTL * 6 / 10;
+	fake.slow_grants = 100;
+	assert_fails(acquire("a", 0, &lease), ERR_TIMEOUT);
+	assert_int_equal(fake.releases, fake.attempts);
+	assert_null(lease);
+}
+
+TEST(errors_of_the_backend_are_not_contention)
+{
+	struct lease *lease;
+
+	fake.fail = ENOSPC;
+	assert_fails(acquire("a", 0, &lease), ERR_DISK);
+	assert_fails(acquire("a", 1000, &lease), ERR_DISK);
+	fake.fail = 0;
+	lease_release(must_acquire("a"));
+}
+
+TEST(who_gives_up_leaves_the_line)
+{
+	struct lease *lease;
+
+	fake.held = true;
+	assert_fails(acquire("a", 0, &lease), ERR_BUSY);
+	int64_t before = clock_boot_ms();
+	assert_fails(acquire("a", 60, &lease), ERR_BUSY);
+	assert_in_range(clock_boot_ms() - before, 60, 120);
+	assert_true(fake.attempts >= 4);
+	assert_int_equal(fake.leaves, 2);
+	assert_int_equal(fake.hints, 1);
+	assert_fails(acquire("b", 20, &lease), ERR_BUSY);
+	assert_int_equal(fake.hints, 1); /* used again */
+}
+
+TEST(all_leases_are_renewed_in_one_go)
+{
+	struct lease *leases[3] = { must_acquire("a"), must_acquire("b"),
+				    must_acquire("c") };
+
+	wait_for(&fake.renewals, 4);
+	assert_int_equal(fake.attempts, 3);
+	for (int i = 0; i < 3; i++) {
+		assert_ok(lease_check(leases[i], &err));
+		assert_true(deadline_at(lease_deadline(leases[i])) > clock_boot_ms());
+		lease_release(leases[i]);
+	}
+	int before = fake.renewals;
+	usleep(TTL * 1000 / 2);
+	assert_int_equal(fake.renewals, before);
+}
+
+TEST(a_renewal_that_fails_keeps_the_lease_until_its_deadline)
+{
+	struct lease *lease = must_acquire("a");
+	int64_t sent_at = clock_boot_ms();
+
+	fake.fail = ENOSPC;
+	wait_for(&fake.renewals, 2);
+	assert_ok(lease_check(lease, &err));
+	assert_true(deadline_at(lease_deadline(lease)) > 0);
+	fake.fail = 0; /* it was in time */
+	wait_for(&fake.renewals, 4);
+	usleep(TTL * 1000 / 2);
+	assert_ok(lease_check(lease, &err));
+
+	sent_at = clock_boot_ms();
+	fake.fail = ENOSPC;
+	while (!is_lost(lease))
+		usleep(1000);
+	assert_in_range(clock_boot_ms() - sent_at, TTL / 2, TTL + 20);
+	usleep(20000);
+	assert_int_equal(deadline_at(lease_deadline(lease)), 0);
+	lease_release(lease); /* fails, too: only logged */
+}
+
+TEST(what_the_backend_lost_is_lost_at_the_next_renewal)
+{
+	struct lease *lease = must_acquire("a");
+	int64_t before = clock_boot_ms();
+
+	fake.lost = true;
+	while (!is_lost(lease))
+		usleep(1000);
+	assert_in_range(clock_boot_ms() - before, 0, TTL / 2);
+	assert_int_equal(deadline_at(lease_deadline(lease)), 0);
+	fake.lost = false;
+	struct lease *next = must_acquire("a"); /* the line has moved on */
+	lease_release(lease);
+	assert_ok(lease_check(next, &err));
+	lease_release(next);
+}
+
+TEST(a_check_goes_by_the_clock_while_the_keeper_hangs)
+{
+	struct lease *lease = must_acquire("a");
+	int64_t valid_until = clock_boot_ms() + TTL - (TTL / 100 + 2);
+
+	fake.hang = true;
+	wait_for(&fake.renewals, 1);
+	assert_ok(lease_check(lease, &err));
+	while (clock_boot_ms() <= valid_until)
+		usleep(1000);
+	assert_true(is_lost(lease));
+	fake.hang = false; /* a renewal that succeeds too late does not revive it */
+	usleep(30000);
+	assert_true(is_lost(lease));
+	assert_int_equal(deadline_at(lease_deadline(lease)), 0);
+	lease_release(lease);
+}
+
+TEST(a_lease_may_be_released_while_it_is_renewed)
+{
+	struct lease *lease = must_acquire("a"), *other = must_acquire("b");
+
+	fake.hang = true;
+	wait_for(&fake.renewals, 1);
+	lease_release(lease);
+	struct lease *next = must_acquire("a");
+	fake.hang = false;
+	fake.lost = true; /* of those that were asked for before */
+	wait_for(&fake.renewals, 2);
+	usleep(10000);
+	assert_true(is_lost(other) && is_lost(next));
+	lease_release(other);
+	lease_release(next);
+}
+
+struct waiting {
+	pthread_t thread;
+	struct lease *lease;
+};
+
+static void *wait_in_thread(void *arg)
+{
+	struct waiting *waiting = arg;
+	struct err error;
+
+	lease_acquire(manager,
+		      &(struct lease_request){
+			      .key = "a", .operation = "sync", .wait_ms = 2000 },
+		      &waiting->lease, &error);
+	return NULL;
+}
+
+/* One transaction instead of two: the next attempt tells of the release. */
+TEST(a_release_with_somebody_behind_is_handed_on)
+{
+	struct lease *lease = must_acquire("a");
+	struct waiting waiting;
+
+	thread_start(&waiting.thread, "waiting", wait_in_thread, &waiting);
+	usleep(20000);
+	lease_release(lease);
+	thread_join(waiting.thread);
+	assert_non_null(waiting.lease);
+	assert_int_equal(fake.releases, 0);
+	lease_release(waiting.lease);
+	assert_int_equal(fake.releases, 1);
+}
+
+TEST(what_was_handed_to_a_failing_waiter_is_released)
+{
+	struct lease *lease = must_acquire("a");
+	struct waiting waiting;
+
+	thread_start(&waiting.thread, "waiting", wait_in_thread, &waiting);
+	usleep(20000);
+	fake.fail = ENOSPC;
+	lease_release(lease);
+	thread_join(waiting.thread);
+	fake.fail = 0;
+	assert_null(waiting.lease);
+	assert_int_equal(fake.releases, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_grant_that_took_half_its_ttl_is_given_back_and_tried_again),
+		CASE(a_backend_that_is_always_too_slow_is_an_error),
+		CASE(errors_of_the_backend_are_not_contention),
+		CASE(who_gives_up_leaves_the_line),
+		CASE(all_leases_are_renewed_in_one_go),
+		CASE(a_renewal_that_fails_keeps_the_lease_until_its_deadline),
+		CASE(what_the_backend_lost_is_lost_at_the_next_renewal),
+		CASE(a_check_goes_by_the_clock_while_the_keeper_hangs),
+		CASE(a_lease_may_be_released_while_it_is_renewed),
+		CASE(a_release_with_somebody_behind_is_handed_on),
+		CASE(what_was_handed_to_a_failing_waiter_is_released),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
