@@ -1,0 +1,146 @@
+#include "git/checksum.h"
+
+#include "base/hash.h"
+
+#define VERSION "1-"
+
+struct adder {
+	struct hash hash;
+	struct str line;
+};
+
+static void adder_init(struct adder *adder)
+{
+	hash_init(&adder->hash, HASH_SHA256);
+	adder->line = (struct str)STR_INIT;
+}
+
+static void adder_clear(struct adder *adder)
+{
+	hash_clear(&adder->hash);
+	str_clear(&adder->line);
+}
+
+static void digest_of(struct adder *adder, const char *name, const char *target,
+		      const struct oid *oid, unsigned char digest[32])
+{
+	struct str *line = &adder->line;
+
+	str_reset(line);
+	str_add(line, "refrelay-1 ");
+	if (target) {
+		str_add(line, "ref: ");
+		str_add(line, target);
+	} else {
+		oid_add_text(oid, line);
+	}
+	str_add_char(line, ' ');
+	str_add(line, name);
+	str_add_char(line, '\n');
+	hash_add(&adder->hash, line->data, line->len);
+	hash_end(&adder->hash, digest);
+}
+
+static void add(struct checksum *sum, const unsigned char digest[32])
+{
+	unsigned carry = 0;
+
+	for (size_t i = 0; i < 32; i++) {
+		carry += (unsigned)sum->sum[i] + digest[i];
+		sum->sum[i] = (unsigned char)carry;
+		carry >>= 8;
+	}
+}
+
+static void subtract(struct checksum *sum, const unsigned char digest[32])
+{
+	int borrow = 0;
+
+	for (size_t i = 0; i < 32; i++) {
+		int left = sum->sum[i] - digest[i] - borrow;
+		sum->sum[i] = (unsigned char)left;
+		borrow = left < 0;
+	}
+}
+
+static void add_line(struct adder *adder, struct checksum *sum, const char *name,
+		     const char *target, const struct oid *oid)
+{
+	unsigned char digest[32];
+
+	digest_of(adder, name, target, oid, digest);
+	add(sum, digest);
+}
+
+static void take_line(struct adder *adder, struct checksum *sum, const char *name,
+		      const char *target, const struct oid *oid)
+{
+	unsigned char digest[32];
+
+	digest_of(adder, name, target, oid, digest);
+	subtract(sum, digest);
+}
+
+void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum)
+{
+	struct adder adder;
+
+	adder_init(&adder);
+	*sum = (struct checksum){ 0 };
+	add_line(&adder, sum, "HEAD", snapshot->head_target, &snapshot->head_oid);
+	for (size_t i = 0; i < snapshot->refs.count; i++) {
+		const struct ref *ref = &snapshot->refs.items[i];
+		add_line(&adder, sum, ref->name, ref->target, &ref->oid);
+	}
+	adder_clear(&adder);
+}
+
+void checksum_change(struct checksum *sum, const struct ref *before,
+		     const struct ref *after)
+{
+	struct adder adder;
+
+	adder_init(&adder);
+	if (before)
+		take_line(&adder, sum, before->name, before->target, &before->oid);
+	if (after)
+		add_line(&adder, sum, after->name, after->target, &after->oid);
+	adder_clear(&adder);
+}
+
+void checksum_change_head(struct checksum *sum, const struct ref_snapshot *before,
+			  const struct ref_snapshot *after)
+{
+	struct adder adder;
+
+	adder_init(&adder);
+	take_line(&adder, sum, "HEAD", before->head_target, &before->head_oid);
+	add_line(&adder, sum, "HEAD", after->head_target, &after->head_oid);
+	adder_clear(&adder);
+}
+
+bool checksum_equal(const struct checksum *a, const struct checksum *b)
+{
+	return memcmp(a->sum, b->sum, sizeof(a->sum)) == 0;
+}
+
+void checksum_format(const struct checksum *sum, char text[CHECKSUM_TEXT_SIZE])
+{
+	int at = snprintf(text, CHECKSUM_TEXT_SIZE, VERSION);
+
+	for (size_t i = 32; i-- > 0; at += 2)
+		snprintf(text + at, (size_t)(CHECKSUM_TEXT_SIZE - at), "%02x",
+			 sum->sum[i]);
+}
+
+bool checksum_parse(const char *text, struct checksum *sum)
+{
+	unsigned char big_endian[32];
+
+	if (!text_starts_with(text, VERSION) || strlen(text) != CHECKSUM_TEXT_SIZE - 1 ||
+	    !text_from_hex(text + strlen(VERSION), big_endian, 32))
+		return false;
+	for (size_t i = 0; i < 32; i++)
+		sum->sum[i] = big_endian[31 - i];
+	return true;
+}

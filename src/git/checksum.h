@@ -1,0 +1,53 @@
+/*
+ * The repository's checksum: proof between honest sites that two copies have the same
+ * refs, the same symbolic refs and the same HEAD, without sending the refs. It is no
+ * authentication, and it says nothing about objects: those are proved when they arrive
+ * and by connectivity checks.
+ *
+ * Version 1: the sum, modulo 2^256, of the SHA-256 of each line
+ *	"refrelay-1 " <oid> SP <name> LF		a ref
+ *	"refrelay-1 ref: " <target> SP <name> LF	a symbolic ref
+ * HEAD is a line like any other, so that an empty repository, a moved HEAD and an
+ * unborn one all have values of their own. A sum does not depend on order, so one
+ * changed ref costs two digests. Text form: "1-" and 64 hexadecimal digits, always.
+ *
+ * Next to it the values of two peers, byte for byte, for those who compare with them.
+ */
+#ifndef GIT_CHECKSUM_H
+#define GIT_CHECKSUM_H
+
+#include "base/base.h"
+#include "git/refs.h"
+
+#define CHECKSUM_TEXT_SIZE 67
+
+struct checksum {
+	unsigned char sum[32]; /* little-endian */
+};
+
+void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum);
+
+/* Takes `before` out of the sum and puts `after` in; either may be NULL (created,
+ * deleted). Same name in both. */
+void checksum_change(struct checksum *sum, const struct ref *before,
+		     const struct ref *after);
+
+/* The same for HEAD: its target, or its object when target is NULL. */
+void checksum_change_head(struct checksum *sum, const struct ref_snapshot *before,
+			  const struct ref_snapshot *after);
+
+bool checksum_equal(const struct checksum *a, const struct checksum *b);
+void checksum_format(const struct checksum *sum, char text[CHECKSUM_TEXT_SIZE]);
+
+/* False if text is not of version 1. */
+bool checksum_parse(const char *text, struct checksum *sum);
+
+/* Gitaly's: XOR of the SHA-1 of the lines of `git show-ref --head` that it looks at,
+ * in hexadecimal without leading zero bytes; 40 zeros when there are none. text has
+ * room for 41 bytes. */
+void checksum_gitaly(const struct ref_snapshot *snapshot, char text[41]);
+
+/* grokmirror's fingerprint: SHA-1 over the output of `git show-ref`. */
+void checksum_grokmirror(const struct ref_snapshot *snapshot, char text[41]);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * The fence: a number in NAME.git/refrelay/fence that only grows. The holder of a lease
+ * raises it to its grant's number before it reads the refs it works from; publish
+ * refuses to work below it. So a worker that was paused, cut off or forgotten can waste
+ * work, but cannot undo what a later one did.
+ */
+#ifndef GIT_FENCE_H
+#define GIT_FENCE_H
+
+#include "base/base.h"
+#include "git/lock_file.h"
+
+/* The present number; 0 if there is none. ERR_CORRUPT: the file cannot be read. */
+int fence_read(int dir, uint64_t *fence, struct err *err);
+
+/* Raises it, on disk when it returns, under packed-refs.lock, so that it cannot pass
+ * a publication that goes on. ERR_LOST: it is higher already. */
+int fence_raise(int dir, uint64_t fence, struct err *err);
+
+/* For publish, which holds packed-refs.lock: ERR_LOST unless the number is exactly
+ * `fence`. */
+int fence_check_locked(int dir, uint64_t fence, struct err *err);
+
+#endif

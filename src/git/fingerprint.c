@@ -1,0 +1,154 @@
+/*
+ * What git itself does to refs always renames a file into its directory, which stamps
+ * the directory; an editor may also write a file in place. So both directories and loose
+ * files count. ctime is there because nobody can set it back.
+ */
+#include "git/fingerprint.h"
+
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+
+/* Kernels before 6.13 stamp with the tick of their clock, up to 10 ms; file servers
+ * with whole seconds, some with two. */
+#define SETTLE_LOCAL_NS ((int64_t)20 * 1000 * 1000)
+#define SETTLE_SHARED_NS ((int64_t)3 * 1000 * 1000 * 1000)
+
+struct look {
+	struct hash hash;
+	struct fingerprint *print;
+};
+
+static int64_t nanoseconds(const struct timespec *at)
+{
+	return (int64_t)at->tv_sec * 1000000000 + at->tv_nsec;
+}
+
+static void add_stat(struct look *look, const char *name, const struct stat *st)
+{
+	const int64_t values[] = {
+		(int64_t)st->st_dev,         (int64_t)st->st_ino,
+		(int64_t)st->st_mode,        (int64_t)st->st_size,
+		nanoseconds(&st->st_mtim),   nanoseconds(&st->st_ctim),
+		(int64_t)(strlen(name) + 1),
+	};
+
+	hash_add(&look->hash, values, sizeof(values));
+	hash_add(&look->hash, name, strlen(name) + 1);
+	if (values[4] > look->print->newest_ns)
+		look->print->newest_ns = values[4];
+	if (values[5] > look->print->newest_ns)
+		look->print->newest_ns = values[5];
+}
+
+/* A file that may be absent: its absence is part of the picture too. */
+static int add_path(struct look *look, int dir, const char *name, struct err *err)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		add_stat(look, name, &st);
+	else if (errno == ENOENT)
+		hash_add(&look->hash, name, strlen(name) + 1);
+	else
+		return err_errno(err, "cannot look at %s", name);
+	return 0;
+}
+
+static int add_directory(struct look *look, int dir, const char *name, struct err *err);
+
+static int add_entry(struct look *look, DIR *dir, const struct dirent *entry,
+		     struct err *err)
+{
+	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+		return 0;
+	if (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN)
+		return add_path(look, dirfd(dir), entry->d_name, err);
+	if (add_directory(look, dirfd(dir), entry->d_name, err) == 0)
+		return 0;
+	if (err->sys_errno == ENOTDIR) /* DT_UNKNOWN, and a file */
+		return add_path(look, dirfd(dir), entry->d_name, err);
+	return err->sys_errno == ENOENT ? 0 : -1; /* its parent's stamp tells */
+}
+
+static int list_directory(struct look *look, DIR *dir, const char *name, struct err *err)
+{
+	struct dirent *entry;
+
+	while (errno = 0, (entry = readdir(dir)) != NULL)
+		if (add_entry(look, dir, entry, err) != 0)
+			return -1;
+	return errno == 0 ? 0 : err_errno(err, "cannot list %s", name);
+}
+
+/* The directory's own stamp, then what is below it. The order of readdir is the file
+ * system's: it only changes when the directory does. */
+static int add_directory(struct look *look, int dir, const char *name, struct err *err)
+{
+	struct stat st;
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_errno(err, "cannot open directory %s", name);
+	AUTO_CLOSEDIR DIR *list = fdopendir(fd);
+	if (!list) {
+		close(fd);
+		return err_errno(err, "cannot list %s", name);
+	}
+	if (fstat(fd, &st) != 0)
+		return err_errno(err, "cannot look at %s", name);
+	add_stat(look, name, &st);
+	return list_directory(look, list, name, err);
+}
+
+static int look_at(struct look *look, int dir, enum fingerprint_scope scope,
+		   struct err *err)
+{
+	static const char *const files[] = { "HEAD", "config", "packed-refs",
+					     "description", "shallow" };
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (add_path(look, dir, files[i], err) != 0)
+			return -1;
+	if (add_directory(look, dir, "refs", err) != 0)
+		return -1;
+	if (scope == FINGERPRINT_COPY && fstatat(dir, "objects/pack", &st, 0) == 0)
+		add_stat(look, "objects/pack", &st);
+	return 0;
+}
+
+int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *print,
+		     struct err *err)
+{
+	struct look look = { .print = print };
+	int result;
+
+	*print = (struct fingerprint){ .taken_ns = clock_wall_ns(),
+				       .is_shared = !file_system_is_local(dir) };
+	hash_init(&look.hash, HASH_SHA256);
+	result = look_at(&look, dir, scope, err);
+	hash_end(&look.hash, print->digest);
+	hash_clear(&look.hash);
+	return result;
+}
+
+bool fingerprint_is_settled(const struct fingerprint *print)
+{
+	int64_t needed = print->is_shared ? SETTLE_SHARED_NS : SETTLE_LOCAL_NS;
+
+	return print->taken_ns - print->newest_ns >= needed;
+}
+
+bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b)
+{
+	return memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+}
+
+void fingerprint_format(const struct fingerprint *print, char text[FINGERPRINT_TEXT_SIZE])
+{
+	for (size_t i = 0; i < sizeof(print->digest); i++)
+		snprintf(text + 2 * i, 3, "%02x", print->digest[i]);
+}

@@ -1,0 +1,42 @@
+/*
+ * A stat fingerprint: a digest of what stat() says about every file and directory that
+ * decides a repository's refs. Equal fingerprints mean that nothing was changed in
+ * between, at the cost of some microseconds and without reading a file; unequal ones
+ * mean only: look.
+ *
+ * Two changes within one tick of the file system's clock leave equal stamps. So a
+ * fingerprint is proof only if its newest stamp was already old when it was taken
+ * (fingerprint_is_settled).
+ */
+#ifndef GIT_FINGERPRINT_H
+#define GIT_FINGERPRINT_H
+
+#include "base/base.h"
+
+#define FINGERPRINT_TEXT_SIZE 65
+
+enum fingerprint_scope {
+	FINGERPRINT_REFS, /* HEAD, config, description, packed-refs, all below refs/ */
+	FINGERPRINT_COPY, /* these, and the list of packs */
+};
+
+struct fingerprint {
+	unsigned char digest[32];
+	int64_t newest_ns; /* the latest of all stamps, wall clock */
+	int64_t taken_ns;  /* when it was taken, wall clock */
+	bool is_shared;    /* on a file system that other hosts write */
+};
+
+/* Looks at the repository whose directory is open. ERR_MISSING: it has no HEAD or no
+ * refs. */
+int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *print,
+		     struct err *err);
+
+/* Whether a later equal fingerprint proves that nothing changed since this one. */
+bool fingerprint_is_settled(const struct fingerprint *print);
+
+bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b);
+void fingerprint_format(const struct fingerprint *print,
+			char text[FINGERPRINT_TEXT_SIZE]);
+
+#endif

@@ -1,0 +1,217 @@
+#include "git/objects.h"
+
+#include "base/failpoint.h"
+#include "base/file.h"
+
+void oid_list_tidy(oid_list *list)
+{
+	size_t kept = 0;
+
+	vec_sort(list, oid_compare);
+	for (size_t i = 0; i < list->count; i++)
+		if (kept == 0 || !oid_equal(&list->items[kept - 1], &list->items[i]))
+			list->items[kept++] = list->items[i];
+	list->count = kept;
+}
+
+static void add_lines(const oid_list *list, const char *before, struct str *out)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		str_add(out, before);
+		oid_add_text(&list->items[i], out);
+		str_add_char(out, '\n');
+	}
+}
+
+int objects_fetch(const struct git_work *work, const struct repo *repo,
+		  const char *source, const oid_list *wanted, struct err *err)
+{
+	const char *const args[] = { "fetch",
+				     "--quiet",
+				     "--no-auto-maintenance",
+				     "--no-write-fetch-head",
+				     "--no-write-commit-graph",
+				     "--no-tags",
+				     "--no-recurse-submodules",
+				     "--refmap=",
+				     "--stdin",
+				     "--",
+				     source,
+				     NULL };
+	AUTO_STR struct str input = STR_INIT;
+
+	add_lines(wanted, "", &input);
+	if (git_run(&(struct git_call){ .work = work,
+					.repository = repo->path,
+					.args = args,
+					.input = &input },
+		    err) != 0)
+		return -1;
+	failpoint("objects.fetched");
+	return dir_sync(repo->fd, "objects/pack", err);
+}
+
+/* Asks `git cat-file` one question a line; the answers come in the same order. */
+static int ask(const struct git_work *work, const struct repo *repo,
+	       const struct str *questions, struct str *answers, struct err *err)
+{
+	static const char *const args[] = { "cat-file",
+					    "--batch-check=%(objectname) %(objecttype)",
+					    NULL };
+
+	return git_run(&(struct git_call){ .work = work,
+					   .repository = repo->path,
+					   .args = args,
+					   .input = questions,
+					   .output = answers,
+					   .output_limit = (size_t)1 << 30 },
+		       err);
+}
+
+static int not_there(const struct ref *ref, struct err *err)
+{
+	char text[OID_MAX_TEXT];
+
+	err_set(err, ERR_CORRUPT, "%s names %s, an object that is not there", ref->name,
+		oid_text(&ref->oid, text));
+	return err_remedy(err, "restore the object, or delete that ref");
+}
+
+typedef VEC(struct ref *) ref_list;
+
+/* One line of answer for each ref: "<oid> <type>" or "<question> missing". */
+static int read_types(const ref_list *refs, const struct str *answers, ref_list *tags,
+		      struct err *err)
+{
+	const char *line = answers->data;
+
+	for (size_t i = 0; i < refs->count; i++) {
+		struct ref *ref = refs->items[i];
+		size_t len = strcspn(line, "\n");
+		const char *type = line + 2 * (size_t)ref->oid.len;
+		if (len <= 2 * (size_t)ref->oid.len + 1 ||
+		    strncmp(type, " missing", 8) == 0)
+			return not_there(ref, err);
+		if (strncmp(type, " tag\n", 5) == 0)
+			vec_add(tags, ref);
+		else
+			ref->peel = REF_PEEL_SELF;
+		line += len + (line[len] == '\n');
+	}
+	return 0;
+}
+
+static int read_peeled(const ref_list *tags, const struct str *answers, struct err *err)
+{
+	const char *line = answers->data;
+
+	for (size_t i = 0; i < tags->count; i++) {
+		struct ref *ref = tags->items[i];
+		size_t len = strcspn(line, "\n");
+		if (len <= 2 * (size_t)ref->oid.len + 1 ||
+		    line[2 * (size_t)ref->oid.len] != ' ' || /* "<oid>^{} missing" */
+		    !oid_parse(line, ref->oid.len, &ref->peeled))
+			return not_there(ref, err);
+		ref->peel = REF_PEEL_TAG;
+		line += len + (line[len] == '\n');
+	}
+	return 0;
+}
+
+static void add_questions(const ref_list *refs, const char *suffix, struct str *out)
+{
+	for (size_t i = 0; i < refs->count; i++) {
+		oid_add_text(&refs->items[i]->oid, out);
+		str_add(out, suffix);
+		str_add_char(out, '\n');
+	}
+}
+
+static int peel_tags(const struct git_work *work, const struct repo *repo,
+		     const ref_list *tags, struct err *err)
+{
+	AUTO_STR struct str questions = STR_INIT;
+	AUTO_STR struct str answers = STR_INIT;
+
+	if (tags->count == 0)
+		return 0;
+	add_questions(tags, "^{}", &questions);
+	if (ask(work, repo, &questions, &answers, err) != 0)
+		return -1;
+	return read_peeled(tags, &answers, err);
+}
+
+static int peel_refs(const struct git_work *work, const struct repo *repo,
+		     const ref_list *refs, struct err *err)
+{
+	AUTO_STR struct str questions = STR_INIT;
+	AUTO_STR struct str answers = STR_INIT;
+	ref_list tags = { 0 };
+	int result = -1;
+
+	if (refs->count == 0)
+		return 0;
+	add_questions(refs, "", &questions);
+	if (ask(work, repo, &questions, &answers, err) == 0 &&
+	    read_types(refs, &answers, &tags, err) == 0)
+		result = peel_tags(work, repo, &tags, err);
+	vec_clear(&tags);
+	return result;
+}
+
+int objects_peel(const struct git_work *work, const struct repo *repo,
+		 struct ref_snapshot *snapshot, struct err *err)
+{
+	ref_list unknown = { 0 };
+	int result;
+
+	for (size_t i = 0; i < snapshot->refs.count; i++) {
+		struct ref *ref = &snapshot->refs.items[i];
+		if (!ref->target && ref->peel == REF_PEEL_UNKNOWN)
+			vec_add(&unknown, ref);
+	}
+	result = peel_refs(work, repo, &unknown, err);
+	vec_clear(&unknown);
+	return result;
+}
+
+int objects_check_tips(const struct git_work *work, const struct repo *repo,
+		       const struct ref_snapshot *snapshot, struct err *err)
+{
+	struct ref_snapshot copy = { 0 };
+	struct ref head = { .name = "HEAD", .oid = snapshot->head_oid };
+	int result;
+
+	for (size_t i = 0; i < snapshot->refs.count; i++) {
+		struct ref ref = snapshot->refs.items[i];
+		ref.peel = REF_PEEL_UNKNOWN;
+		vec_add(&copy.refs, ref);
+	}
+	if (!snapshot->head_target)
+		vec_add(&copy.refs, head);
+	result = objects_peel(work, repo, &copy, err);
+	vec_clear(&copy.refs);
+	return result;
+}
+
+int objects_has_more(const struct git_work *work, const struct repo *repo,
+		     const oid_list *tips, const oid_list *known, struct oid *example,
+		     struct err *err)
+{
+	static const char *const args[] = { "rev-list", "--max-count=1", "--stdin",
+					    NULL };
+	AUTO_STR struct str input = STR_INIT;
+	AUTO_STR struct str output = STR_INIT;
+
+	add_lines(tips, "", &input);
+	add_lines(known, "^", &input);
+	if (git_run(&(struct git_call){ .work = work,
+					.repository = repo->path,
+					.args = args,
+					.input = &input,
+					.output = &output,
+					.output_limit = 4096 },
+		    err) != 0)
+		return -1;
+	return oid_parse(output.data, repo->oid_len, example) ? 1 : 0;
+}

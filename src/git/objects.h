@@ -1,0 +1,42 @@
+/*
+ * Objects: brought from another repository, looked at.
+ */
+#ifndef GIT_OBJECTS_H
+#define GIT_OBJECTS_H
+
+#include "base/base.h"
+#include "base/vec.h"
+#include "git/git_child.h"
+#include "git/oid.h"
+#include "git/refs.h"
+#include "git/repo.h"
+
+typedef VEC(struct oid) oid_list;
+
+/* Sorts and drops doubles. */
+void oid_list_tidy(oid_list *list);
+
+/* Brings exactly these objects, with all they reach that is not here, by one
+ * `git fetch` that changes no ref. They are complete and durable when it returns 0.
+ * `source` is a path or a URL that git understands. */
+int objects_fetch(const struct git_work *work, const struct repo *repo,
+		  const char *source, const oid_list *wanted, struct err *err);
+
+/* Looks at the object of each ref whose peel is not known, and fills it in. ERR_CORRUPT
+ * names the first ref whose object is not there. Starts no process when there is
+ * nothing to learn. */
+int objects_peel(const struct git_work *work, const struct repo *repo,
+		 struct ref_snapshot *snapshot, struct err *err);
+
+/* Checks that the object of every ref is there. ERR_CORRUPT names the first that is
+ * not. */
+int objects_check_tips(const struct git_work *work, const struct repo *repo,
+		       const struct ref_snapshot *snapshot, struct err *err);
+
+/* Whether some commit can be reached from `tips` and from none of `known`, all of which
+ * are in the repository: 1 (and *example is one), 0, or -1. */
+int objects_has_more(const struct git_work *work, const struct repo *repo,
+		     const oid_list *tips, const oid_list *known, struct oid *example,
+		     struct err *err);
+
+#endif

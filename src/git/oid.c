@@ -1,0 +1,46 @@
+#include "git/oid.h"
+
+bool oid_parse(const char *text, size_t len, struct oid *oid)
+{
+	*oid = (struct oid){ .len = (unsigned char)len };
+	return text_from_hex(text, oid->bytes, len);
+}
+
+bool oid_equal(const struct oid *a, const struct oid *b)
+{
+	return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
+}
+
+bool oid_is_null(const struct oid *oid)
+{
+	for (size_t i = 0; i < oid->len; i++)
+		if (oid->bytes[i] != 0)
+			return false;
+	return true;
+}
+
+int oid_compare(const void *a, const void *b)
+{
+	const struct oid *left = a, *right = b;
+
+	if (left->len != right->len)
+		return left->len < right->len ? -1 : 1;
+	return memcmp(left->bytes, right->bytes, left->len);
+}
+
+void oid_add_text(const struct oid *oid, struct str *out)
+{
+	str_add_hex(out, oid->bytes, oid->len);
+}
+
+const char *oid_text(const struct oid *oid, char text[OID_MAX_TEXT])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < oid->len; i++) {
+		text[2 * i] = digits[oid->bytes[i] >> 4];
+		text[2 * i + 1] = digits[oid->bytes[i] & 15];
+	}
+	text[2 * (size_t)oid->len] = '\0';
+	return text;
+}

@@ -1,0 +1,32 @@
+/*
+ * The name of a Git object: 20 bytes (SHA-1) or 32 (SHA-256). Plain values.
+ */
+#ifndef GIT_OID_H
+#define GIT_OID_H
+
+#include "base/base.h"
+#include "base/str.h"
+
+#define OID_MAX_SIZE 32
+#define OID_MAX_TEXT (2 * OID_MAX_SIZE + 1)
+
+struct oid {
+	unsigned char len; /* 20 or 32; 0: none */
+	unsigned char bytes[OID_MAX_SIZE];
+};
+
+/* Reads 2 * len hexadecimal digits at the start of text; false if they are not there. */
+bool oid_parse(const char *text, size_t len, struct oid *oid);
+
+bool oid_equal(const struct oid *a, const struct oid *b);
+bool oid_is_null(const struct oid *oid); /* none, or all zero */
+
+/* Orders by length, then bytes; for qsort of plain struct oid. */
+int oid_compare(const void *a, const void *b);
+
+void oid_add_text(const struct oid *oid, struct str *out);
+
+/* Fills text and returns it. */
+const char *oid_text(const struct oid *oid, char text[OID_MAX_TEXT]);
+
+#endif

@@ -1,0 +1,340 @@
+/*
+ * Order matters: git packs a ref by writing packed-refs first and removing the loose
+ * file after. Reading loose files first and packed-refs last therefore never misses
+ * one; a ref seen in both places has its loose value.
+ */
+#include "git/refs.h"
+
+#include <assert.h>
+
+#include "base/file.h"
+
+#define LOOSE_LIMIT 4096               /* git's own files have 41 or 65 bytes */
+#define PACKED_LIMIT ((size_t)4 << 30) /* far above any repository known */
+#define DEPTH_LIMIT 128
+
+struct walk {
+	struct ref_snapshot *snapshot; /* gets the loose refs, unsorted */
+	size_t oid_len;
+	struct str name; /* the present path: "refs/heads/" */
+	int depth;
+};
+
+static int walk_directory(struct walk *walk, int fd, struct err *err);
+
+/* What HEAD or a loose ref says: "ref: <target>" or an object's name. */
+static int parse_value(const char *name, const char *text, size_t oid_len,
+		       struct ref *ref, struct ref_snapshot *snapshot, struct err *err)
+{
+	size_t digits = 2 * oid_len, len;
+
+	if (text_starts_with(text, "ref:")) {
+		text += 4;
+		text += strspn(text, " \t");
+		len = strlen(text);
+		while (len > 0 && strchr(" \t\r\n", text[len - 1]))
+			len--;
+		if (len > 0) {
+			ref->target = ref_snapshot_keep(snapshot, text, len);
+			return 0;
+		}
+	} else if (strnlen(text, digits) == digits &&
+		   oid_parse(text, oid_len, &ref->oid) && !oid_is_null(&ref->oid) &&
+		   (text[digits] == '\0' || strchr(" \t\r\n", text[digits]))) {
+		return 0;
+	}
+	err_set(err, ERR_CORRUPT, "%s holds neither an object's name nor a symbolic ref",
+		name);
+	return err_remedy(err, "set it again with git update-ref or git symbolic-ref, or "
+			       "delete the file");
+}
+
+/* A symbolic link into refs/ is how very old repositories write a symbolic ref. */
+static bool is_link_ref(int dir, const char *entry, struct ref *ref,
+			struct ref_snapshot *snapshot)
+{
+	char target[PATH_MAX];
+	ssize_t len = readlinkat(dir, entry, target, sizeof(target) - 1);
+
+	if (len <= 0)
+		return false;
+	target[len] = '\0';
+	if (!ref_name_is_valid(target))
+		return false;
+	ref->target = ref_snapshot_keep(snapshot, target, (size_t)len);
+	return true;
+}
+
+/* 0: *ref is filled; 1: it vanished meanwhile. */
+static int read_value(int dir, const char *entry, const char *name, size_t oid_len,
+		      struct ref *ref, struct ref_snapshot *snapshot, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (is_link_ref(dir, entry, ref, snapshot))
+		return 0;
+	if (file_read(dir, entry, LOOSE_LIMIT, &text, err) != 0) {
+		if (err->class == ERR_MISSING)
+			return 1;
+		return err_prefix(err, "%s", name);
+	}
+	return parse_value(name, text.data, oid_len, ref, snapshot, err);
+}
+
+static int add_loose(struct walk *walk, int dir, const char *entry, struct err *err)
+{
+	struct ref ref = { .is_loose = true };
+	int found;
+
+	if (!ref_name_is_valid(walk->name.data))
+		return 0;
+	found = read_value(dir, entry, walk->name.data, walk->oid_len, &ref,
+			   walk->snapshot, err);
+	if (found != 0)
+		return found < 0 ? -1 : 0;
+	ref.name = ref_snapshot_keep(walk->snapshot, walk->name.data, walk->name.len);
+	vec_add(&walk->snapshot->refs, ref);
+	return 0;
+}
+
+static int descend(struct walk *walk, int dir, const char *entry, struct err *err)
+{
+	int fd = openat(dir, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (fd < 0)
+		return err_errno(err, "cannot open directory %s", walk->name.data);
+	str_add_char(&walk->name, '/');
+	return walk_directory(walk, fd, err);
+}
+
+static bool is_directory(int dir, const struct dirent *entry)
+{
+	struct stat st;
+
+	if (entry->d_type != DT_UNKNOWN)
+		return entry->d_type == DT_DIR;
+	return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISDIR(st.st_mode);
+}
+
+static int visit(struct walk *walk, DIR *dir, const struct dirent *entry, struct err *err)
+{
+	size_t len = walk->name.len;
+	int result;
+
+	if (entry->d_name[0] == '.' || text_ends_with(entry->d_name, ".lock"))
+		return 0;
+	str_add(&walk->name, entry->d_name);
+	if (is_directory(dirfd(dir), entry))
+		result = descend(walk, dirfd(dir), entry->d_name, err);
+	else
+		result = add_loose(walk, dirfd(dir), entry->d_name, err);
+	str_truncate(&walk->name, len);
+	return result;
+}
+
+/* Takes fd. */
+static int walk_directory(struct walk *walk, int fd, struct err *err)
+{
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *dir = fdopendir(fd);
+
+	if (!dir) {
+		err_errno(err, "cannot list %s", walk->name.data);
+		close(fd);
+		return -1;
+	}
+	if (++walk->depth > DEPTH_LIMIT)
+		return err_set(err, ERR_CORRUPT, "%s: directories nest too deeply",
+			       walk->name.data);
+	while (errno = 0, (entry = readdir(dir)) != NULL)
+		if (visit(walk, dir, entry, err) != 0)
+			return -1;
+	walk->depth--;
+	return errno == 0 ? 0 : err_errno(err, "cannot list %s", walk->name.data);
+}
+
+static int read_loose(int dir, size_t oid_len, struct ref_snapshot *loose,
+		      struct err *err)
+{
+	struct walk walk = { .snapshot = loose, .oid_len = oid_len, .name = STR_INIT };
+	int fd = dir_open(dir, "refs", err);
+	int result = -1;
+
+	if (fd >= 0) {
+		str_add(&walk.name, "refs/");
+		result = walk_directory(&walk, fd, err);
+	}
+	str_clear(&walk.name);
+	return result;
+}
+
+static int read_packed(int dir, size_t oid_len, struct ref_snapshot *packed,
+		       struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (file_read(dir, "packed-refs", PACKED_LIMIT, &text, err) != 0)
+		return err->class == ERR_MISSING ? 0 : -1;
+	size_t len = text.len;
+	return ref_parse_packed(packed, str_take(&text), len, oid_len, err);
+}
+
+static int read_head(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+		     struct err *err)
+{
+	struct ref head = { 0 };
+	int found = read_value(dir, "HEAD", "HEAD", oid_len, &head, snapshot, err);
+
+	if (found > 0) {
+		err_set(err, ERR_CORRUPT, "it has no HEAD");
+		return err_remedy(err, "write it again: git symbolic-ref HEAD "
+				       "refs/heads/main");
+	}
+	if (found < 0)
+		return -1;
+	snapshot->head_target = head.target ? xstrdup(head.target) : NULL;
+	snapshot->head_oid = head.oid;
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
+}
+
+/* A loose ref that repeats the packed value also has what is known of its peel. */
+static struct ref prefer_loose(const struct ref *loose, const struct ref *packed)
+{
+	struct ref ref = *loose;
+
+	if (!ref.target && oid_equal(&loose->oid, &packed->oid)) {
+		ref.peel = packed->peel;
+		ref.peeled = packed->peeled;
+	}
+	return ref;
+}
+
+static void merge(struct ref_snapshot *loose, struct ref_snapshot *packed,
+		  struct ref_snapshot *all)
+{
+	size_t i = 0, j = 0;
+
+	vec_sort(&loose->refs, by_name);
+	while (i < loose->refs.count || j < packed->refs.count) {
+		int order = i == loose->refs.count    ? 1
+			    : j == packed->refs.count ? -1
+						      : by_name(&loose->refs.items[i],
+								&packed->refs.items[j]);
+		if (order < 0)
+			vec_add(&all->refs, loose->refs.items[i++]);
+		else if (order > 0)
+			vec_add(&all->refs, packed->refs.items[j++]);
+		else
+			vec_add(&all->refs, prefer_loose(&loose->refs.items[i++],
+							 &packed->refs.items[j++]));
+	}
+	for (i = 0; i < loose->texts.count; i++)
+		vec_add(&all->texts, loose->texts.items[i]);
+	for (i = 0; i < packed->texts.count; i++)
+		vec_add(&all->texts, packed->texts.items[i]);
+	loose->texts.count = packed->texts.count = 0;
+}
+
+int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+		      struct err *err)
+{
+	AUTO_SNAPSHOT struct ref_snapshot loose = REF_SNAPSHOT_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot packed = REF_SNAPSHOT_INIT;
+
+	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+	if (read_head(dir, oid_len, snapshot, err) != 0 ||
+	    read_loose(dir, oid_len, &loose, err) != 0 ||
+	    read_packed(dir, oid_len, &packed, err) != 0) {
+		ref_snapshot_clear(snapshot);
+		return -1;
+	}
+	snapshot->has_packed_only = true;
+	for (size_t i = 0; i < loose.refs.count; i++)
+		if (!loose.refs.items[i].target)
+			snapshot->has_packed_only = false;
+	merge(&loose, &packed, snapshot);
+	return 0;
+}
+
+void ref_snapshot_clear(struct ref_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->texts.count; i++)
+		free(snapshot->texts.items[i]);
+	vec_clear(&snapshot->texts);
+	vec_clear(&snapshot->refs);
+	free(snapshot->head_target);
+	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+}
+
+struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *name)
+{
+	struct ref key = { .name = name };
+
+	if (snapshot->refs.count == 0)
+		return NULL;
+	return bsearch(&key, snapshot->refs.items, snapshot->refs.count, sizeof(key),
+		       by_name);
+}
+
+const struct ref *ref_snapshot_resolve(const struct ref_snapshot *snapshot,
+				       const char *name)
+{
+	for (int steps = 0; steps < 6; steps++) { /* git follows five links */
+		const struct ref *ref = ref_snapshot_find(snapshot, name);
+		if (!ref || !ref->target)
+			return ref;
+		name = ref->target;
+	}
+	return NULL;
+}
+
+bool ref_snapshot_head(const struct ref_snapshot *snapshot, struct oid *oid)
+{
+	const struct ref *ref;
+
+	if (!snapshot->head_target) {
+		*oid = snapshot->head_oid;
+		return true;
+	}
+	ref = ref_snapshot_resolve(snapshot, snapshot->head_target);
+	if (ref)
+		*oid = ref->oid;
+	return ref != NULL;
+}
+
+const char *ref_snapshot_keep(struct ref_snapshot *snapshot, const char *text, size_t len)
+{
+	char *copy = xstrndup(text, len);
+
+	vec_add(&snapshot->texts, copy);
+	return copy;
+}
+
+static bool same_target(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool ref_same_head(const struct ref_snapshot *a, const struct ref_snapshot *b)
+{
+	if (!same_target(a->head_target, b->head_target))
+		return false;
+	return a->head_target || oid_equal(&a->head_oid, &b->head_oid);
+}
+
+bool ref_same_value(const struct ref *a, const struct ref *b)
+{
+	if (!a || !b)
+		return a == b;
+	if (a->target || b->target)
+		return same_target(a->target, b->target);
+	return oid_equal(&a->oid, &b->oid);
+}

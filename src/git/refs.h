@@ -1,0 +1,89 @@
+/*
+ * A ref snapshot: every ref of one repository at one moment, and where HEAD points.
+ * Read straight from the files backend (loose files and packed-refs), so that looking
+ * starts no process and works for any hash. A snapshot is plain data; it is not safe to
+ * change it from two threads.
+ *
+ * Source: gitrepository-layout(5), git-pack-refs(1), git-check-ref-format(1).
+ */
+#ifndef GIT_REFS_H
+#define GIT_REFS_H
+
+#include "base/base.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "git/oid.h"
+
+/* What is known about the object behind annotated tags. */
+enum ref_peel {
+	REF_PEEL_UNKNOWN,
+	REF_PEEL_SELF, /* it is no tag */
+	REF_PEEL_TAG,  /* a tag; ref.peeled is what it finally names */
+};
+
+struct ref {
+	const char *name;   /* "refs/heads/main"; owned by the snapshot */
+	const char *target; /* of a symbolic ref, else NULL; owned by the snapshot */
+	struct oid oid;     /* len 0 for a symbolic ref */
+	struct oid peeled;
+	enum ref_peel peel;
+	bool is_loose; /* a file of its own holds the value */
+};
+
+struct ref_snapshot {
+	VEC(struct ref) refs; /* in byte order of their names, each once */
+	char *head_target;    /* HEAD is symbolic (it may be unborn); owned */
+	struct oid head_oid;  /* HEAD is detached, if head_target is NULL */
+	bool has_packed_only; /* no loose ref was seen but symbolic ones */
+	VEC(char *) texts;    /* owned; what names and targets point into */
+};
+
+#define REF_SNAPSHOT_INIT                                                                \
+	{                                                                                \
+		0                                                                        \
+	}
+#define AUTO_SNAPSHOT __attribute__((cleanup(ref_snapshot_clear)))
+
+/* Reads the repository whose directory `dir` is open. oid_len: 20 or 32. Loose files
+ * are read before packed-refs, so that a ref that is being packed is never missed; a
+ * picture that others changed in between is told by its fingerprint
+ * (git/fingerprint.h). ERR_CORRUPT names the ref or the line that cannot be read;
+ * ERR_MISSING: no HEAD. Files that git itself ignores (*.lock, bad names) are ignored. */
+int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+		      struct err *err);
+void ref_snapshot_clear(struct ref_snapshot *snapshot);
+
+/* The ref of that name, or NULL. */
+struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *name);
+
+/* Follows symbolic refs; NULL when it leads nowhere (unborn) or round in circles. */
+const struct ref *ref_snapshot_resolve(const struct ref_snapshot *snapshot,
+				       const char *name);
+
+/* The object HEAD stands for; false when it is unborn. */
+bool ref_snapshot_head(const struct ref_snapshot *snapshot, struct oid *oid);
+
+/* Keeps a copy of text as long as the snapshot and returns it. */
+const char *ref_snapshot_keep(struct ref_snapshot *snapshot, const char *text,
+			      size_t len);
+
+/* Whether two refs hold the same value (object or target); either may be NULL. */
+bool ref_same_value(const struct ref *a, const struct ref *b);
+
+/* Whether HEAD names the same branch, or detached the same object. */
+bool ref_same_head(const struct ref_snapshot *a, const struct ref_snapshot *b);
+
+/* Whether git takes it as the full name of a ref ("refs/..." with at least one more
+ * part), by git-check-ref-format(1). */
+bool ref_name_is_valid(const char *name);
+
+/* Reads packed-refs text; names point into `text`, which the snapshot takes over. For
+ * ref_snapshot_read and the tests. */
+int ref_parse_packed(struct ref_snapshot *snapshot, char *text, size_t len,
+		     size_t oid_len, struct err *err);
+
+/* Appends the snapshot's refs as packed-refs text; symbolic refs are left out. Each
+ * ref's peel must be known. */
+void ref_write_packed(const struct ref_snapshot *snapshot, struct str *out);
+
+#endif

@@ -1,0 +1,210 @@
+#include "git/repo.h"
+
+#include "base/conf.h"
+#include "base/file.h"
+#include "base/str.h"
+
+#define CONFIG_LIMIT ((size_t)16 << 20)
+
+static bool is_directory(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool is_there(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+enum repo_look repo_look_at(int dir)
+{
+	if (!is_directory(dir, "objects") || !is_directory(dir, "refs"))
+		return REPO_NOTHING;
+	return is_there(dir, "HEAD") ? REPO_BARE : REPO_DAMAGED;
+}
+
+static int unsupported(const struct conf_entry *entry, struct err *err)
+{
+	err_set(err, ERR_CONFIG,
+		"the repository's format is not supported: extensions.%s = %s",
+		entry->key, entry->value ? entry->value : "true");
+	return err_remedy(err, "convert it to the files format (a fresh git clone "
+			       "--mirror does), or leave it out");
+}
+
+/* Git's names for what changes how a repository must be read. */
+static int read_extension(const struct conf_entry *entry, struct repo *repo,
+			  struct err *err)
+{
+	const char *value = entry->value ? entry->value : "";
+
+	if (strcasecmp(entry->key, "objectformat") == 0) {
+		if (strcasecmp(value, "sha256") == 0)
+			repo->oid_len = 32;
+		else if (strcasecmp(value, "sha1") != 0)
+			return unsupported(entry, err);
+	} else if (strcasecmp(entry->key, "partialclone") == 0) {
+		repo->is_partial = true;
+	} else if (strcasecmp(entry->key, "refstorage") == 0) {
+		if (strcasecmp(value, "files") != 0)
+			return unsupported(entry, err);
+	} else if (strcasecmp(entry->key, "noop") != 0 &&
+		   strcasecmp(entry->key, "preciousobjects") != 0 &&
+		   strcasecmp(entry->key, "worktreeconfig") != 0) {
+		return unsupported(entry, err);
+	}
+	return 0;
+}
+
+static bool has_promisor(const struct conf *conf)
+{
+	const struct conf_list *all = conf_entries(conf);
+	bool found = false;
+
+	for (size_t i = 0; i < all->count && !found; i++) {
+		const struct conf_entry *entry = all->items[i];
+		found = strcasecmp(entry->section, "remote") == 0 && entry->subsection &&
+			strcasecmp(entry->key, "promisor") == 0;
+		if (found && conf_read_bool(entry, &found, ERR_IGNORED) != 0)
+			found = true;
+	}
+	return found;
+}
+
+static int read_format(const struct conf *conf, struct repo *repo, struct err *err)
+{
+	const struct conf_list *all = conf_entries(conf);
+	uint64_t version = 0;
+
+	repo->is_partial = has_promisor(conf);
+	if (conf_read_uint(conf_get(conf, "core", NULL, "repositoryformatversion"), 0, 1,
+			   &version, err) != 0)
+		return err_remedy(err, "this repository was made by a newer git; "
+				       "convert it, or leave it out");
+	for (size_t i = 0; version > 0 && i < all->count; i++)
+		if (strcasecmp(all->items[i]->section, "extensions") == 0 &&
+		    read_extension(all->items[i], repo, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* Git reads the format from this one file, without what it includes. */
+static int read_config(struct repo *repo, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_CONF struct conf *conf = NULL;
+
+	if (file_read(repo->fd, "config", CONFIG_LIMIT, &text, err) != 0)
+		return err->class == ERR_MISSING ? 0 : -1;
+	if (conf_load_text("config", text.data, text.len, &conf, err) != 0)
+		return -1;
+	return read_format(conf, repo, err);
+}
+
+static bool is_filled(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, 0) == 0 && st.st_size > 0;
+}
+
+static int check_look(struct repo *repo, struct err *err)
+{
+	switch (repo_look_at(repo->fd)) {
+	case REPO_BARE:
+		return 0;
+	case REPO_DAMAGED:
+		err_set(err, ERR_CORRUPT, "it has no HEAD");
+		return err_remedy(err, "write it again: git symbolic-ref HEAD "
+				       "refs/heads/main");
+	case REPO_NOTHING:
+		break;
+	}
+	err_set(err, ERR_CORRUPT, "it is no bare Git repository");
+	return err_remedy(err, "it needs HEAD, objects/ and refs/: restore them, or move "
+			       "the directory away");
+}
+
+int repo_open(int dir, const char *path, struct repo *repo, struct err *err)
+{
+	*repo = (struct repo){ .fd = dir_open(dir, path, err), .oid_len = 20 };
+	if (repo->fd < 0)
+		return -1;
+	repo->path = xstrdup(path);
+	if (check_look(repo, err) != 0 || read_config(repo, err) != 0) {
+		repo_close(repo);
+		return -1;
+	}
+	repo->is_shallow = is_filled(repo->fd, "shallow");
+	repo->has_alternates = is_filled(repo->fd, "objects/info/alternates");
+	return 0;
+}
+
+void repo_close(struct repo *repo)
+{
+	int saved = errno;
+
+	if (repo->fd >= 0)
+		close(repo->fd);
+	free(repo->path);
+	*repo = (struct repo)REPO_INIT;
+	errno = saved;
+}
+
+/* Nobody but refrelay writes a copy, and it does the housekeeping itself. */
+static const char sha1_config[] = "[core]\n"
+				  "\trepositoryformatversion = 0\n"
+				  "\tfilemode = true\n"
+				  "\tbare = true\n"
+				  "[gc]\n"
+				  "\tauto = 0\n"
+				  "[maintenance]\n"
+				  "\tauto = false\n";
+static const char sha256_config[] = "[core]\n"
+				    "\trepositoryformatversion = 1\n"
+				    "\tfilemode = true\n"
+				    "\tbare = true\n"
+				    "[extensions]\n"
+				    "\tobjectformat = sha256\n"
+				    "[gc]\n"
+				    "\tauto = 0\n"
+				    "[maintenance]\n"
+				    "\tauto = false\n";
+
+static int write_file(int dir, const char *name, const char *text, struct err *err)
+{
+	AUTO_CLOSE int fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	if (fd < 0)
+		return err_errno(err, "cannot create %s", name);
+	return file_write_all(fd, text, strlen(text), name, err);
+}
+
+static int fill(int dir, size_t oid_len, struct err *err)
+{
+	static const char *const folders[] = { "objects", "objects/info", "objects/pack",
+					       "refs",    "refs/heads",   "refs/tags" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		if (mkdirat(dir, folders[i], 0777) != 0)
+			return err_errno(err, "cannot make directory %s", folders[i]);
+	if (write_file(dir, "config", oid_len == 32 ? sha256_config : sha1_config, err) !=
+	    0)
+		return -1;
+	return write_file(dir, "HEAD", "ref: refs/heads/main\n", err);
+}
+
+int repo_make(int dir, const char *path, size_t oid_len, struct err *err)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (mkdirat(dir, path, 0777) != 0)
+		return err_errno(err, "cannot make directory %s", path);
+	fd = dir_open(dir, path, err);
+	return fd < 0 ? -1 : fill(fd, oid_len, err);
+}

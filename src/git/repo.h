@@ -1,0 +1,43 @@
+/*
+ * One bare repository on disk: opened, its format understood, or made. Plain data; a
+ * struct repo is for one thread at a time.
+ */
+#ifndef GIT_REPO_H
+#define GIT_REPO_H
+
+#include "base/base.h"
+
+struct repo {
+	char *path;          /* owned; for messages and children */
+	int fd;              /* the directory; -1: not open */
+	size_t oid_len;      /* 20: SHA-1, 32: SHA-256 */
+	bool is_shallow;     /* its history is cut short */
+	bool is_partial;     /* it lacks objects on purpose (a promisor remote) */
+	bool has_alternates; /* some of its objects live in another repository */
+};
+
+#define REPO_INIT                                                                        \
+	{                                                                                \
+		.fd = -1                                                                 \
+	}
+#define AUTO_REPO __attribute__((cleanup(repo_close)))
+
+/* Opens the repository at path, relative to the directory dir. ERR_MISSING: nothing
+ * there; ERR_CORRUPT: no repository, or a damaged one; ERR_CONFIG: no right to read it,
+ * or a format that is not supported (reftable, an unknown extension), by name. */
+int repo_open(int dir, const char *path, struct repo *repo, struct err *err);
+void repo_close(struct repo *repo);
+
+/* What a directory looks like. Cheap: some stat() calls. */
+enum repo_look {
+	REPO_NOTHING, /* no repository: look below */
+	REPO_BARE,
+	REPO_DAMAGED, /* objects/ and refs/, but no HEAD */
+};
+enum repo_look repo_look_at(int dir);
+
+/* Makes an empty bare repository at path, which must not exist: directories, config and
+ * a HEAD that names refs/heads/main. Nothing is synced to disk. */
+int repo_make(int dir, const char *path, size_t oid_len, struct err *err);
+
+#endif

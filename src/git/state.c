@@ -1,0 +1,98 @@
+#include "git/state.h"
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#define KEY "refrelay/state/key"
+#define PENDING "refrelay/state/pending"
+
+static int new_key(int dir, struct err *err)
+{
+	char key[33];
+
+	random_hex(key, 16);
+	return file_replace(dir, KEY, key, 32, FILE_NO_SYNC, err);
+}
+
+int state_prepare(int dir, struct err *err)
+{
+	if (dir_make(dir, PENDING, err) != 0)
+		return -1;
+	return faccessat(dir, KEY, F_OK, 0) == 0 ? 0 : new_key(dir, err);
+}
+
+int state_begin(int dir, struct lock_owner *writer, struct err *err)
+{
+	if (lock_owner_open(dir, PENDING, writer, err) == 0)
+		return 0;
+	if (err->class != ERR_MISSING)
+		return -1;
+	if (state_prepare(dir, err) != 0) /* the first change ever */
+		return -1;
+	return lock_owner_open(dir, PENDING, writer, err);
+}
+
+int state_check(const struct lock_owner *writer, struct err *err)
+{
+	if (lock_owner_stands(writer))
+		return 0;
+	return err_set(err, ERR_LOST, "this change was taken for dead: %s is gone",
+		       writer->name);
+}
+
+int state_end(struct lock_owner *writer, struct err *err)
+{
+	if (new_key(writer->dir, err) != 0) {
+		close(TAKE_FD(writer->fd)); /* recovery will find a dead writer */
+		return -1;
+	}
+	failpoint("state.key");
+	lock_owner_close(writer);
+	return 0;
+}
+
+void state_abandon(struct lock_owner *writer)
+{
+	lock_owner_close(writer);
+}
+
+/* The flock of the dead writer is held, so that only one of us cleans up. */
+static int recover_one(int dir, const char *path, int fd, struct err *err)
+{
+	AUTO_CLOSE int held = fd;
+
+	if (new_key(dir, err) != 0)
+		return -1;
+	failpoint("state.recover");
+	if (unlinkat(dir, path, 0) != 0 && errno != ENOENT)
+		return err_errno(err, "cannot remove %s", path);
+	log_warn("state.recovered", LOG_TEXT("path", path));
+	return 0;
+}
+
+int state_recover(int dir, struct err *err)
+{
+	struct dirent *entry;
+	int fd = openat(dir, PENDING, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSEDIR DIR *list = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!list && fd >= 0)
+		close(fd);
+	if (!list && errno == ENOENT)
+		return 0;
+	if (!list)
+		return err_errno(err, "cannot list %s", PENDING);
+	while (errno = 0, (entry = readdir(list)) != NULL) {
+		AUTO_FREE char *path = xasprintf(PENDING "/%s", entry->d_name);
+		int owner = -1;
+		if (entry->d_name[0] == '.')
+			continue;
+		if (lock_owner_probe(dir, path, &owner) == LOCK_OWNER_DEAD &&
+		    recover_one(dir, path, owner, err) != 0)
+			return -1;
+	}
+	return errno == 0 ? 0 : err_errno(err, "cannot list %s", PENDING);
+}

@@ -1,0 +1,77 @@
+#include "job/job.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "replicable/name.h"
+
+static void log_outcome(const struct job_request *request, int64_t started, int result,
+			const struct err *err)
+{
+	int64_t took = clock_boot_ms() - started;
+
+	if (result == 0)
+		log_debug("job.done", LOG_NUMBER("dur_ms", took),
+			  LOG_TEXT("op", request->operation));
+	else if (err->class == ERR_CANCELED || err->class == ERR_BUSY)
+		log_info("job.deferred", LOG_NUMBER("dur_ms", took), LOG_ERR(err),
+			 LOG_TEXT("op", request->operation));
+	else if (err_is_transient(err->class))
+		log_warn("job.failed", LOG_NUMBER("dur_ms", took), LOG_ERR(err),
+			 LOG_TEXT("op", request->operation));
+	else
+		log_error("job.failed", LOG_NUMBER("dur_ms", took), LOG_ERR(err),
+			  LOG_TEXT("op", request->operation));
+}
+
+/* A result that was reached without the lease is none. */
+static int run_leased(const struct job_request *request, struct lease *lease,
+		      struct err *err)
+{
+	enum lease_predecessor before = lease_predecessor(lease);
+	struct job job = {
+		.lease = lease,
+		.fence = lease_fence(lease),
+		.is_after_crash = before == LEASE_AFTER_DEATH ||
+				  before == LEASE_AFTER_LAPSE ||
+				  before == LEASE_AFTER_FORCE,
+		.work = { .deadline = lease_deadline(lease),
+			  .stop = request->stop,
+			  .guard_fd = lease_guard_fd(lease),
+			  .until = request->timeout_ms
+					   ? clock_boot_ms() + request->timeout_ms
+					   : 0 },
+	};
+
+	if (request->run(&job, request->arg, err) != 0)
+		return -1;
+	return lease_check(lease, err);
+}
+
+int job_run(const struct job_request *request, struct err *err)
+{
+	struct lease *lease = NULL;
+	char key[LEASE_KEY_SIZE];
+	int64_t started = clock_boot_ms();
+	int result;
+	struct log_context before = log_set_context(
+		(struct log_context){ .repo = request->name, .job = request->operation });
+
+	lease_key_for(request->kind, replicable_id(request->kind, request->name), key);
+	result = lease_acquire(request->leases,
+			       &(struct lease_request){
+				       .key = key,
+				       .operation = request->operation,
+				       .job = request->name,
+				       .fence_floor = request->fence_floor,
+				       .wait_ms = request->wait_ms,
+				       .stop = request->stop,
+			       },
+			       &lease, err);
+	if (result == 0) {
+		result = run_leased(request, lease, err);
+		lease_release(lease);
+	}
+	log_outcome(request, started, result, err);
+	log_set_context(before);
+	return result;
+}

@@ -1,0 +1,43 @@
+/*
+ * The job runner: one piece of work on one replicable, under its lease, within its
+ * time, with its outcome classified. Whatever changes a replicable runs through here.
+ */
+#ifndef JOB_JOB_H
+#define JOB_JOB_H
+
+#include "base/base.h"
+#include "base/thread.h"
+#include "git/git_child.h"
+#include "lease/lease.h"
+
+/* What the work is given. Borrowed for the call. */
+struct job {
+	struct lease *lease;
+	uint64_t fence;
+	bool is_after_crash;  /* whoever held the lease before did not end properly */
+	struct git_work work; /* limits for its children */
+};
+
+typedef int (*job_work)(struct job *job, void *arg, struct err *err);
+
+struct job_request {
+	struct lease_manager *leases;
+	const char *kind;        /* as in rows: "repository" */
+	const char *name;        /* for logs and errors */
+	const char *operation;   /* "sync", "remove", ... */
+	uint64_t fence_floor;    /* of the replicable itself (git/fence.h) */
+	int64_t wait_ms;         /* for the lease; 0: held means later */
+	int64_t timeout_ms;      /* for the work; 0: none */
+	const struct stop *stop; /* may be NULL */
+	job_work run;
+	void *arg;
+};
+
+/* Takes the lease, runs the work, gives the lease up. The error is the work's; besides:
+ *  ERR_BUSY: the lease is held by another: later, no retry is counted;
+ *  ERR_LOST: the lease was lost meanwhile, so that the work's result does not count;
+ *  ERR_TIMEOUT: timeout_ms is over; ERR_CANCELED: stop.
+ * Errors are logged here (event job.failed), with the time it took. */
+int job_run(const struct job_request *request, struct err *err);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * Objects, then refs: what makes a repository's refs those of a source's view. For
+ * pull/sync_repository.c.
+ */
+#ifndef PULL_BRING_H
+#define PULL_BRING_H
+
+#include "pull/sync_repository.h"
+
+#include "git/repo.h"
+
+struct bring_request {
+	struct job *job;
+	const struct repo *copy;  /* its fence was raised to the job's */
+	struct source_view *view; /* gets what is learnt of its peels */
+	bool is_forced;
+};
+
+/* Sets outcome, refs_changed, bytes and held_reason. ERR_CONFLICT: the copy's refs moved
+ * meanwhile: again. */
+int bring(const struct bring_request *request, struct sync_result *result,
+	  struct err *err);
+
+#endif

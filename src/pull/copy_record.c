@@ -1,0 +1,94 @@
+#include "pull/copy_record.h"
+
+#include "base/file.h"
+#include "base/json.h"
+
+#define PATH "refrelay/copy"
+#define LIMIT 65536
+
+static void copy_print(const json_t *object, const char *key,
+		       char text[FINGERPRINT_TEXT_SIZE])
+{
+	const char *value = json_string_value(json_object_get(object, key));
+
+	if (value && strlen(value) == FINGERPRINT_TEXT_SIZE - 1)
+		memcpy(text, value, FINGERPRINT_TEXT_SIZE);
+}
+
+void copy_record_read(int dir, struct copy_record *record)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_STR struct str source = STR_INIT;
+
+	*record = (struct copy_record){ 0 };
+	if (file_read(dir, PATH, LIMIT, &text, ERR_IGNORED) != 0)
+		return;
+	json_auto_t *object = json_parse_object(text.data, text.len, LIMIT, ERR_IGNORED);
+	const char *sum = json_string_value(json_object_get(object, "checksum"));
+	if (!sum || !checksum_parse(sum, &record->sum) ||
+	    json_get_bytes(object, "source", &source, ERR_IGNORED) != 0)
+		return;
+	record->source = str_take(&source);
+	copy_print(object, "source_fingerprint", record->source_print);
+	copy_print(object, "copy_fingerprint", record->copy_print);
+	record->is_settled = json_is_true(json_object_get(object, "settled"));
+	record->is_there = true;
+}
+
+static void put_print(json_t *object, const char *key, const struct fingerprint *print)
+{
+	char text[FINGERPRINT_TEXT_SIZE];
+
+	fingerprint_format(print, text);
+	json_put_text(object, key, text);
+}
+
+int copy_record_write(int dir, const char *source, const struct checksum *sum,
+		      const struct fingerprint *source_print,
+		      const struct fingerprint *copy_print_now, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	json_auto_t *object = json_object();
+	char sum_text[CHECKSUM_TEXT_SIZE];
+
+	checksum_format(sum, sum_text);
+	json_put_text(object, "source", source);
+	json_put_text(object, "checksum", sum_text);
+	put_print(object, "source_fingerprint", source_print);
+	put_print(object, "copy_fingerprint", copy_print_now);
+	json_put_bool(object, "settled",
+		      fingerprint_is_settled(source_print) &&
+			      fingerprint_is_settled(copy_print_now));
+	json_render(object, &text);
+	str_add_char(&text, '\n');
+	return file_replace(dir, PATH, text.data, text.len, FILE_NO_SYNC, err);
+}
+
+void copy_record_clear(struct copy_record *record)
+{
+	free(record->source);
+	*record = (struct copy_record){ 0 };
+}
+
+static bool same_print(const char *recorded, const struct fingerprint *print)
+{
+	char text[FINGERPRINT_TEXT_SIZE];
+
+	fingerprint_format(print, text);
+	return strcmp(recorded, text) == 0;
+}
+
+bool copy_record_has_copy(const struct copy_record *record,
+			  const struct fingerprint *copy_print_now)
+{
+	return record->is_there && same_print(record->copy_print, copy_print_now);
+}
+
+bool copy_record_proves(const struct copy_record *record, const char *source,
+			const struct fingerprint *source_print,
+			const struct fingerprint *copy_print_now)
+{
+	return record->is_settled && copy_record_has_copy(record, copy_print_now) &&
+	       strcmp(record->source, source) == 0 &&
+	       same_print(record->source_print, source_print);
+}

@@ -1,0 +1,41 @@
+/*
+ * What a copy was last proved equal to: NAME.git/refrelay/copy, one JSON object. It is
+ * only ever a short cut: without it, or with one that cannot be read, refs are compared.
+ */
+#ifndef PULL_COPY_RECORD_H
+#define PULL_COPY_RECORD_H
+
+#include "base/base.h"
+#include "git/checksum.h"
+#include "git/fingerprint.h"
+
+struct copy_record {
+	bool is_there;
+	char *source;        /* the source's path or URL; owned */
+	struct checksum sum; /* of both sides */
+	char source_print[FINGERPRINT_TEXT_SIZE];
+	char copy_print[FINGERPRINT_TEXT_SIZE];
+	bool is_settled; /* equal fingerprints prove that nothing changed */
+};
+
+#define AUTO_RECORD __attribute__((cleanup(copy_record_clear)))
+
+/* `dir` is the copy's directory. Absent or unreadable: is_there is false. */
+void copy_record_read(int dir, struct copy_record *record);
+
+/* Both fingerprints were taken before the refs were read. */
+int copy_record_write(int dir, const char *source, const struct checksum *sum,
+		      const struct fingerprint *source_print,
+		      const struct fingerprint *copy_print, struct err *err);
+void copy_record_clear(struct copy_record *record);
+
+/* Whether the copy's disk looks as it did when the record was written. */
+bool copy_record_has_copy(const struct copy_record *record,
+			  const struct fingerprint *copy_print);
+
+/* Whether the record proves that both sides are as they were when it was written. */
+bool copy_record_proves(const struct copy_record *record, const char *source,
+			const struct fingerprint *source_print,
+			const struct fingerprint *copy_print);
+
+#endif

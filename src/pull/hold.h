@@ -1,0 +1,35 @@
+/*
+ * What is not done without a person's word: to drop commits that only the copy has, and
+ * to delete very many refs at once.
+ */
+#ifndef PULL_HOLD_H
+#define PULL_HOLD_H
+
+#include "base/base.h"
+#include "git/git_child.h"
+#include "git/ref_diff.h"
+#include "git/repo.h"
+#include "pull/source.h"
+
+/* The brake: a share of what there is, and more than a number. */
+struct hold_brake {
+	double share; /* 0.05: five per cent */
+	size_t more_than;
+};
+
+#define HOLD_REFS ((struct hold_brake){ .share = 0.05, .more_than = 20 })
+#define HOLD_REPOSITORIES ((struct hold_brake){ .share = 0.05, .more_than = 10 })
+
+bool hold_brake_stops(struct hold_brake brake, size_t deletions, size_t all);
+
+/* 1 if the copy must be left as it is (*reason says why, one sentence; the caller
+ * frees), 0 if not, -1 on errors. `diff` leads from the copy's refs to the view's, whose
+ * objects are in the copy's repository already. With is_ours the copy's refs are those
+ * that we published last, so that commits which the source dropped were dropped there
+ * on purpose. */
+int hold_decide(const struct git_work *work, const struct repo *copy,
+		const struct ref_snapshot *from, const struct source_view *view,
+		const struct ref_diff *diff, bool is_ours, char **reason,
+		struct err *err);
+
+#endif

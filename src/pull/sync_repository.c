@@ -1,0 +1,238 @@
+#include "pull/sync_repository.h"
+
+#include <assert.h>
+
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "git/fence.h"
+#include "pull/bring.h"
+#include "pull/copy_record.h"
+#include "replicable/name.h"
+#include "verify/verify_repository.h"
+
+#define TRIES 3
+#define DESCRIPTION_LIMIT ((size_t)1 << 20)
+
+static char *path_of(const char *root, const char *name)
+{
+	AUTO_FREE char *below = name_to_path(name);
+
+	return xasprintf("%s/%s", root, below);
+}
+
+static char *staging_of(const struct job *job, const struct sync_request *request)
+{
+	return xasprintf("%s/" OWN_FOLDER "/staging/%" PRIu64 ".%" PRIu64, request->root,
+			 replicable_id(KIND_REPOSITORY, request->name), job->fence);
+}
+
+static bool same_description(int copy, const struct source_view *view)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (file_read(copy, "description", DESCRIPTION_LIMIT, &text, ERR_IGNORED) != 0)
+		return !view->description;
+	return view->description && strcmp(text.data, view->description) == 0;
+}
+
+/* The refs of both sides, read in this process. What they are equal to is recorded, so
+ * that fingerprints will do next time; a concurrent sync may write the record too, but
+ * no record says more than what its writer saw. */
+static bool refs_are_equal(const struct sync_request *request, int copy,
+			   const struct fingerprint *copy_print)
+{
+	AUTO_VIEW struct source_view view = { 0 };
+	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
+	struct checksum here, there;
+
+	if (source_read(request->source, request->name, &view, ERR_IGNORED) != 0 ||
+	    ref_snapshot_read(copy, view.oid_len, &found, ERR_IGNORED) != 0)
+		return false;
+	checksum_of(&found, &here);
+	checksum_of(&view.refs, &there);
+	return checksum_equal(&here, &there) && same_description(copy, &view) &&
+	       copy_record_write(copy, view.url, &here, &view.print, copy_print,
+				 ERR_IGNORED) == 0;
+}
+
+bool sync_is_current(const struct sync_request *request)
+{
+	struct fingerprint source_print, copy_print;
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_FREE char *path = path_of(request->root, request->name);
+	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	if (fd < 0 || !source)
+		return false;
+	copy_record_read(fd, &record);
+	if (!record.is_there ||
+	    source_look(request->source, request->name, &source_print, ERR_IGNORED) !=
+		    0 ||
+	    fingerprint_take(fd, FINGERPRINT_COPY, &copy_print, ERR_IGNORED) != 0)
+		return false;
+	if (copy_record_proves(&record, source, &source_print, &copy_print))
+		return true;
+	/* Another look of the copy's disk may mean that packs are gone: a job's work. */
+	return copy_record_has_copy(&record, &copy_print) &&
+	       refs_are_equal(request, fd, &copy_print);
+}
+
+uint64_t sync_fence_floor(const char *root, const char *name)
+{
+	uint64_t fence = 0;
+	AUTO_FREE char *path = path_of(root, name);
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	if (fd >= 0)
+		fence_read(fd, &fence, ERR_IGNORED);
+	return fence;
+}
+
+/* The proof from the copy's own disk, and the record of it. */
+static int prove(const struct repo *copy, const struct source_view *view,
+		 struct sync_result *result, struct err *err)
+{
+	struct fingerprint print;
+
+	if (verify_repository(copy, &view->refs, &result->sum, &print, err) != 0)
+		return -1;
+	failpoint("sync.verified");
+	return copy_record_write(copy->fd, view->url, &result->sum, &view->print, &print,
+				 err);
+}
+
+static int update_description(const struct repo *copy, const struct source_view *view,
+			      struct err *err)
+{
+	if (same_description(copy->fd, view))
+		return 0;
+	if (view->description)
+		return file_replace(copy->fd, "description", view->description,
+				    strlen(view->description), FILE_SYNC, err);
+	if (unlinkat(copy->fd, "description", 0) != 0 && errno != ENOENT)
+		return err_errno(err, "cannot remove description");
+	return 0;
+}
+
+/* Everything that happens inside a repository, new or old. */
+static int fill(struct job *job, const struct sync_request *request,
+		const struct repo *copy, struct source_view *view,
+		struct sync_result *result, struct err *err)
+{
+	int done = -1;
+
+	if (copy->oid_len != view->oid_len) {
+		err_set(err, ERR_CONFLICT,
+			"the copy and its source use different hashes "
+			"(SHA-1 and SHA-256)");
+		return err_remedy(err, "move the copy away; it is then made anew");
+	}
+	for (int tries = 0; tries < TRIES && done != 0; tries++) {
+		done = bring(&(struct bring_request){ .job = job,
+						      .copy = copy,
+						      .view = view,
+						      .is_forced = request->is_forced },
+			     result, err);
+		if (done != 0 && err->class != ERR_CONFLICT)
+			break;
+	}
+	if (done != 0 || result->outcome == SYNC_HELD)
+		return done;
+	if (update_description(copy, view, err) != 0)
+		return -1;
+	return prove(copy, view, result, err);
+}
+
+/* The names in its directories, which nothing else has synced. */
+static int make_durable(const struct repo *copy, struct err *err)
+{
+	static const char *const folders[] = { ".", "objects", "objects/pack", "refs",
+					       "refrelay" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		if (dir_sync(copy->fd, folders[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+static int move_into_place(struct job *job, const char *staging, const char *path,
+			   struct err *err)
+{
+	AUTO_FREE char *parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+
+	if (lease_check(job->lease, err) != 0 || dir_make(AT_FDCWD, parent, err) != 0)
+		return -1;
+	failpoint("sync.staged");
+	if (rename(staging, path) != 0) /* refuses one that is there: never empty */
+		return err_errno(err, "cannot move the new copy to %s", path);
+	failpoint("sync.placed");
+	return dir_sync(AT_FDCWD, parent, err);
+}
+
+static int build(struct job *job, const struct sync_request *request,
+		 struct source_view *view, const char *staging,
+		 struct sync_result *result, struct err *err)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	AUTO_FREE char *path = path_of(request->root, request->name);
+
+	if (dir_make_parents(AT_FDCWD, staging, err) != 0 ||
+	    repo_make(AT_FDCWD, staging, view->oid_len, err) != 0 ||
+	    repo_open(AT_FDCWD, staging, &copy, err) != 0 ||
+	    fence_raise(copy.fd, job->fence, err) != 0 ||
+	    fill(job, request, &copy, view, result, err) != 0 ||
+	    make_durable(&copy, err) != 0 ||
+	    move_into_place(job, staging, path, err) != 0)
+		return -1;
+	result->outcome = SYNC_CREATED;
+	return 0;
+}
+
+static int create(struct job *job, const struct sync_request *request,
+		  struct source_view *view, struct sync_result *result, struct err *err)
+{
+	AUTO_FREE char *staging = staging_of(job, request);
+	int done = build(job, request, view, staging, result, err);
+
+	if (done != 0)
+		tree_remove(AT_FDCWD, staging, ERR_IGNORED);
+	return done;
+}
+
+static int update(struct job *job, const struct sync_request *request, const char *path,
+		  struct source_view *view, struct sync_result *result, struct err *err)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0) {
+		err_prefix(err, "the copy");
+		return -1;
+	}
+	if (fence_raise(copy.fd, job->fence, err) != 0)
+		return -1;
+	failpoint("sync.fenced");
+	return fill(job, request, &copy, view, result, err);
+}
+
+int sync_repository(struct job *job, const struct sync_request *request,
+		    struct sync_result *result, struct err *err)
+{
+	AUTO_VIEW struct source_view view = { 0 };
+	AUTO_FREE char *path = path_of(request->root, request->name);
+	struct stat st;
+
+	*result = (struct sync_result){ 0 };
+	failpoint("sync.leased");
+	if (sync_is_current(request)) /* who held the lease before us did it */
+		return 0;
+	if (source_read(request->source, request->name, &view, err) != 0)
+		return -1;
+	failpoint("sync.read");
+	if (lstat(path, &st) == 0)
+		return update(job, request, path, &view, result, err);
+	if (errno != ENOENT)
+		return err_errno(err, "cannot look at %s", path);
+	return create(job, request, &view, result, err);
+}

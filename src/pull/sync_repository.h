@@ -1,0 +1,52 @@
+/*
+ * The sync of one repository: makes the copy equal to the source, and proves it.
+ * Objects first, then refs (git/publish), then the proof, then the record.
+ *
+ * A new copy is built in <root>/.refrelay/staging and moved to its place when it is
+ * whole, so that a crash never leaves half a repository under a name.
+ */
+#ifndef PULL_SYNC_REPOSITORY_H
+#define PULL_SYNC_REPOSITORY_H
+
+#include "base/base.h"
+#include "git/checksum.h"
+#include "job/job.h"
+#include "pull/source.h"
+
+struct sync_request {
+	const struct source *source;
+	const char *root; /* of the copies; absolute */
+	const char *name;
+	bool is_forced; /* does what would otherwise be held */
+};
+
+enum sync_outcome {
+	SYNC_UNCHANGED,
+	SYNC_CREATED,
+	SYNC_UPDATED,
+	SYNC_HELD,
+};
+
+struct sync_result {
+	enum sync_outcome outcome;
+	size_t refs_changed;
+	uint64_t bytes;      /* of packs that arrived */
+	struct checksum sum; /* proved; not with SYNC_HELD */
+	char *held_reason;   /* SYNC_HELD; the caller frees */
+};
+
+/* Whether a fingerprint on each side, or else the refs of both sides, prove that there
+ * is nothing to do. Needs no lease, starts no process, takes some 0.1 ms. False also
+ * when it cannot be told. */
+bool sync_is_current(const struct sync_request *request);
+
+/* What the copy's own fence says, as a floor for the lease's; 0 if there is no copy. */
+uint64_t sync_fence_floor(const char *root, const char *name);
+
+/* Does it, under the job's lease. The classes are those of what failed; ERR_MISSING: the
+ * source has no such repository. Nothing is half done after an error: the copy is as it
+ * was, or as it should be. */
+int sync_repository(struct job *job, const struct sync_request *request,
+		    struct sync_result *result, struct err *err);
+
+#endif

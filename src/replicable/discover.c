@@ -1,0 +1,225 @@
+#include "replicable/discover.h"
+
+#include "base/file.h"
+#include "git/repo.h"
+#include "replicable/name.h"
+
+#define DEPTH_LIMIT 64
+
+struct walk {
+	struct discovery *discovery;
+	struct str path; /* of the present directory, with a slash; "" at the root */
+	int depth;
+};
+
+static int walk_directory(struct walk *walk, int fd, struct err *err);
+
+enum weight { HARMLESS, ONE_LEFT_OUT, HIDES_NAMES };
+
+static void add_finding(struct walk *walk, const struct err *err, enum weight weight)
+{
+	struct discover_finding finding = {
+		.path = xstrdup(walk->path.len ? walk->path.data : "."),
+		.err = *err,
+		.hides_names = weight == HIDES_NAMES,
+		.is_harmless = weight == HARMLESS,
+	};
+
+	vec_add(&walk->discovery->findings, finding);
+}
+
+/* The path is a repository's. */
+static void add_repository(struct walk *walk)
+{
+	struct discovered one = { .name = name_of_path(walk->path.data),
+				  .path = xstrdup(walk->path.data) };
+	struct err err;
+
+	if (name_check(one.name, &err) == 0) {
+		vec_add(&walk->discovery->found, one);
+		return;
+	}
+	add_finding(walk, &err, ONE_LEFT_OUT);
+	free(one.name);
+	free(one.path);
+}
+
+static int look_below(struct walk *walk, int fd, struct err *err)
+{
+	int result;
+
+	if (walk->depth >= DEPTH_LIMIT) {
+		close(fd);
+		return err_set(err, ERR_CONFIG, "directories nest more than %d deep",
+			       DEPTH_LIMIT);
+	}
+	str_add_char(&walk->path, '/');
+	walk->depth++;
+	result = walk_directory(walk, fd, err);
+	walk->depth--;
+	return result;
+}
+
+/* Takes fd. */
+static void visit_directory(struct walk *walk, int fd)
+{
+	struct err err;
+	size_t len = walk->path.len;
+
+	if (repo_look_at(fd) != REPO_NOTHING) {
+		add_repository(walk);
+		close(fd);
+		return;
+	}
+	if (look_below(walk, fd, &err) != 0) {
+		str_truncate(&walk->path, len);
+		add_finding(walk, &err, HIDES_NAMES);
+	}
+}
+
+static void note_work_tree(struct walk *walk)
+{
+	struct err err;
+
+	err_set(&err, ERR_CONFIG, "a work tree's repository, not a bare one; skipped");
+	err_remedy(&err, "keep a bare clone of it in the tree");
+	add_finding(walk, &err, HARMLESS);
+}
+
+static void note_link(struct walk *walk)
+{
+	struct err err;
+
+	err_set(&err, ERR_CONFIG, "a symbolic link to a directory; not followed");
+	err_remedy(&err, "move the repository itself into the tree");
+	add_finding(walk, &err, HARMLESS);
+}
+
+static void visit(struct walk *walk, int dir, const char *name)
+{
+	struct stat st;
+	struct err err;
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0 && strcmp(name, ".git") == 0) {
+		close(fd);
+		note_work_tree(walk);
+	} else if (fd >= 0) {
+		visit_directory(walk, fd);
+	} else if (errno == ELOOP || errno == ENOTDIR) {
+		if (fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode))
+			note_link(walk);
+	} else if (errno != ENOENT) {
+		err_errno(&err, "cannot open directory");
+		add_finding(walk, &err, HIDES_NAMES);
+	}
+}
+
+/* Takes fd. */
+static int walk_directory(struct walk *walk, int fd, struct err *err)
+{
+	struct dirent *entry;
+	size_t len = walk->path.len;
+	AUTO_CLOSEDIR DIR *dir = fdopendir(fd);
+
+	if (!dir) {
+		close(fd);
+		return err_errno(err, "cannot list directory");
+	}
+	while (errno = 0, (entry = readdir(dir)) != NULL) {
+		const char *name = entry->d_name;
+		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+		    (len == 0 && strcmp(name, OWN_FOLDER) == 0))
+			continue;
+		if (entry->d_type == DT_REG)
+			continue;
+		str_add(&walk->path, name);
+		visit(walk, dirfd(dir), name);
+		str_truncate(&walk->path, len);
+	}
+	return errno == 0 ? 0 : err_errno(err, "cannot list directory");
+}
+
+/* By name; of NAME and NAME.git the latter, which is the usual form, comes first. */
+static int by_name(const void *a, const void *b)
+{
+	const struct discovered *left = a, *right = b;
+	int order = strcmp(left->name, right->name);
+
+	return order ? order : -strcmp(left->path, right->path);
+}
+
+static void drop_doubles(struct discovery *discovery)
+{
+	size_t kept = 0;
+
+	vec_sort(&discovery->found, by_name);
+	for (size_t i = 0; i < discovery->found.count; i++) {
+		struct discovered one = discovery->found.items[i];
+		if (kept == 0 ||
+		    strcmp(discovery->found.items[kept - 1].name, one.name) != 0) {
+			discovery->found.items[kept++] = one;
+			continue;
+		}
+		struct discover_finding finding = { .path = one.path };
+		err_set(&finding.err, ERR_CONFIG,
+			"%s.git stands beside it and has the "
+			"same name; skipped",
+			one.name);
+		err_remedy(&finding.err, "rename one of the two");
+		vec_add(&discovery->findings, finding);
+		free(one.name);
+	}
+	discovery->found.count = kept;
+}
+
+int discover(const char *root, struct discovery *discovery, struct err *err)
+{
+	struct walk walk = { .discovery = discovery, .path = STR_INIT };
+	int fd = dir_open(AT_FDCWD, root, err);
+	int result;
+
+	*discovery = (struct discovery){ 0 };
+	if (fd < 0)
+		return -1;
+	result = walk_directory(&walk, fd, err);
+	str_clear(&walk.path);
+	drop_doubles(discovery);
+	return result == 0 ? 0 : err_prefix(err, "%s", root);
+}
+
+void discovery_clear(struct discovery *discovery)
+{
+	for (size_t i = 0; i < discovery->found.count; i++) {
+		free(discovery->found.items[i].name);
+		free(discovery->found.items[i].path);
+	}
+	for (size_t i = 0; i < discovery->findings.count; i++)
+		free(discovery->findings.items[i].path);
+	vec_clear(&discovery->found);
+	vec_clear(&discovery->findings);
+}
+
+bool discovery_is_complete(const struct discovery *discovery)
+{
+	for (size_t i = 0; i < discovery->findings.count; i++)
+		if (discovery->findings.items[i].hides_names)
+			return false;
+	return true;
+}
+
+const struct discovered *discovery_find(const struct discovery *discovery,
+					const char *name)
+{
+	for (size_t low = 0, high = discovery->found.count; low < high;) {
+		size_t middle = low + (high - low) / 2;
+		int order = strcmp(name, discovery->found.items[middle].name);
+		if (order == 0)
+			return &discovery->found.items[middle];
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}

@@ -1,0 +1,131 @@
+/*
+ * A name in the trash is <wall ms>.<fence>.<path, "/" as "%2F", "%" as "%25">: the first
+ * number says when it may go.
+ */
+#include "upkeep/trash.h"
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "git/fence.h"
+#include "replicable/name.h"
+
+#define TRASH OWN_FOLDER "/trash"
+#define STAGING OWN_FOLDER "/staging"
+
+static void add_escaped(const char *path, struct str *out)
+{
+	for (; *path; path++) {
+		if (*path == '/' || *path == '%')
+			str_addf(out, "%%%02X", (unsigned char)*path);
+		else
+			str_add_char(out, *path);
+	}
+	if (out->len > 240) /* for people only: the numbers in front make it unique */
+		str_truncate(out, 240);
+}
+
+static int raise_fence(const struct job *job, int root, const char *path, struct err *err)
+{
+	AUTO_CLOSE int copy = dir_open(root, path, err);
+
+	return copy < 0 ? -1 : fence_raise(copy, job->fence, err);
+}
+
+/* Folders that have become empty by it. */
+static void remove_empty_parents(int root, const char *path)
+{
+	AUTO_FREE char *parent = xstrdup(path);
+	char *slash;
+
+	while ((slash = strrchr(parent, '/')) != NULL) {
+		*slash = '\0';
+		if (unlinkat(root, parent, AT_REMOVEDIR) != 0)
+			break;
+	}
+}
+
+int trash_put(struct job *job, const char *root, const char *path, char **to,
+	      struct err *err)
+{
+	AUTO_STR struct str name = STR_INIT;
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, root, err);
+
+	str_addf(&name, TRASH "/%" PRId64 ".%" PRIu64 ".", clock_wall_ms(), job->fence);
+	add_escaped(path, &name);
+	if (fd < 0 || dir_make(fd, TRASH, err) != 0 ||
+	    raise_fence(job, fd, path, err) != 0 || lease_check(job->lease, err) != 0)
+		return -1;
+	if (renameat(fd, path, fd, name.data) != 0)
+		return err_errno(err, "cannot move %s to the trash", path);
+	failpoint("trash.moved");
+	if (dir_sync(fd, TRASH, err) != 0)
+		return -1;
+	remove_empty_parents(fd, path);
+	log_info("trash.put", LOG_TEXT("path", path), LOG_TEXT("to", name.data));
+	*to = str_take(&name);
+	return dir_sync(fd, ".", err);
+}
+
+/* Calls `each` for every entry of <root>/<folder>; no folder, no entries. */
+static int for_each(const char *root, const char *folder,
+		    int (*each)(void *arg, int dir, const char *name, struct err *err),
+		    void *arg, struct err *err)
+{
+	struct dirent *entry;
+	AUTO_FREE char *path = xasprintf("%s/%s", root, folder);
+	AUTO_CLOSEDIR DIR *dir = opendir(path);
+
+	if (!dir)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", path);
+	while (errno = 0, (entry = readdir(dir)) != NULL)
+		if (entry->d_name[0] != '.' &&
+		    each(arg, dirfd(dir), entry->d_name, err) != 0)
+			return -1;
+	return errno == 0 ? 0 : err_errno(err, "cannot list %s", path);
+}
+
+static int expire_one(void *arg, int dir, const char *name, struct err *err)
+{
+	int64_t since = strtoll(name, NULL, 10);
+
+	(void)arg;
+	if (since <= 0 || clock_wall_ms() - since <= TRASH_KEEP_MS)
+		return 0;
+	if (tree_remove(dir, name, err) != 0)
+		return -1;
+	log_info("trash.expired", LOG_TEXT("name", name));
+	return 0;
+}
+
+int trash_expire(const char *root, struct err *err)
+{
+	return for_each(root, TRASH, expire_one, NULL, err);
+}
+
+/* Names are <replicable's id>.<fence>. Whoever builds there holds that id's lease. */
+static int clear_one(void *arg, int dir, const char *name, struct err *err)
+{
+	struct lease_manager *leases = arg;
+	struct lease *lease = NULL;
+	char key[LEASE_KEY_SIZE];
+	int result;
+
+	lease_key_for(KIND_REPOSITORY, strtoull(name, NULL, 10), key);
+	if (lease_acquire(leases,
+			  &(struct lease_request){ .key = key, .operation = "clear" },
+			  &lease, err) != 0)
+		return err->class == ERR_BUSY ? 0 : -1;
+	result = tree_remove(dir, name, err);
+	lease_release(lease);
+	if (result == 0)
+		log_info("staging.cleared", LOG_TEXT("name", name));
+	return result;
+}
+
+int staging_clear(struct lease_manager *leases, const char *root, struct err *err)
+{
+	return for_each(root, STAGING, clear_one, leases, err);
+}

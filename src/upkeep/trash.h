@@ -1,0 +1,27 @@
+/*
+ * Deleted copies wait in <root>/.refrelay/trash before they are gone for good, and
+ * half-built ones that a crash left in staging are cleared away.
+ */
+#ifndef UPKEEP_TRASH_H
+#define UPKEEP_TRASH_H
+
+#include "base/base.h"
+#include "job/job.h"
+
+/* How long a deleted copy waits. */
+#define TRASH_KEEP_MS ((int64_t)14 * 24 * 3600 * 1000)
+
+/* Moves the copy at <root>/<path>, durably, under the job's lease. Its fence is raised
+ * first, so that no paused worker writes to it any more. *to is where it waits; the
+ * caller frees. ERR_MISSING: it is not there. */
+int trash_put(struct job *job, const char *root, const char *path, char **to,
+	      struct err *err);
+
+/* Deletes what has waited longer than TRASH_KEEP_MS. */
+int trash_expire(const char *root, struct err *err);
+
+/* Removes half-built copies whose builder is dead: those of which the lease can be had
+ * at once. */
+int staging_clear(struct lease_manager *leases, const char *root, struct err *err);
+
+#endif
