@@ -1,0 +1,157 @@
+#include "cli/cli.h"
+
+#include <signal.h>
+#include <stdarg.h>
+
+#include "base/conf_check.h"
+#include "base/log.h"
+
+static const struct command *find(const char *name)
+{
+	for (const struct command *command = commands; command->name; command++)
+		if (strcmp(command->name, name) == 0)
+			return command;
+	return NULL;
+}
+
+static int status_of(enum err_class class)
+{
+	switch (class) {
+	case ERR_CONFIG:
+		return EXIT_USAGE;
+	case ERR_MISSING:
+		return EXIT_NOT_FOUND;
+	case ERR_BUSY:
+		return EXIT_NOT_OBTAINED;
+	case ERR_CANCELED:
+		return EXIT_INTERRUPTED;
+	default:
+		return EXIT_FAILED;
+	}
+}
+
+int cli_fail(const struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	log_redact(err->text, &text);
+	fprintf(stderr, "refrelay: %s\n", text.data);
+	if (err->remedy[0])
+		fprintf(stderr, "  what to do: %s\n", err->remedy);
+	return status_of(err->class);
+}
+
+int cli_usage(const char *command, const char *fmt, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "refrelay%s%s: ", command ? " " : "", command ? command : "");
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fprintf(stderr, "\n  what to do: see refrelay %s%s--help\n",
+		command ? command : "", command ? " " : "");
+	return EXIT_USAGE;
+}
+
+void cli_help(const char *command, const char *options)
+{
+	const struct command *found = find(command);
+
+	printf("usage: refrelay %s %s\n\n%s\n%s%s", found->name, found->synopsis,
+	       found->summary, options[0] ? "\n" : "", options);
+}
+
+static const char *const site_keys[] = { "name", "role", "repositories", "data", NULL };
+static const char *const lease_keys[] = { "backend", "url", "path", "ttl", "wait", NULL };
+static const struct conf_section site = { "site", false, CONF_STRICT, site_keys };
+static const struct conf_section lease = { "lease", false, CONF_STRICT, lease_keys };
+
+/* Sections of parts that are not built yet: their names are fixed, so they are no
+ * mistakes, but they do nothing. */
+static const char *const http_keys[] = {
+	"listen", "url", "anonymousRead", "passwordFile", "operatorTokenFile", NULL
+};
+static const char *const primary_keys[] = { "url", "secretFile", NULL };
+static const char *const secondary_keys[] = { "secretFile", "enabled", NULL };
+static const char *const sync_keys[] = {
+	"repositoryCapacity", "blobCapacity",        "verificationCapacity",
+	"scanInterval",       "consistencyInterval", "timeout",
+	"reverifyInterval",   "deleteBrake",         NULL
+};
+static const char *const blob_keys[] = { "path", NULL };
+static const char *const database_keys[] = { "url", NULL };
+static const char *const mirror_keys[] = { "url", "interval", "depth", NULL };
+static const char *const watcher_keys[] = { "mirror", "tokenFile", NULL };
+static const char *const no_keys[] = { NULL };
+static const struct conf_section later[] = {
+	{ "http", false, CONF_STRICT, http_keys },
+	{ "primary", false, CONF_STRICT, primary_keys },
+	{ "secondary", true, CONF_STRICT, secondary_keys },
+	{ "sync", false, CONF_STRICT, sync_keys },
+	{ "blob", true, CONF_STRICT, blob_keys },
+	{ "database", false, CONF_STRICT, database_keys },
+	{ "mirror", true, CONF_STRICT, mirror_keys },
+	{ "watcher", true, CONF_STRICT, watcher_keys },
+	{ "remote", true, CONF_LENIENT, no_keys },
+	{ "replication", false, CONF_LENIENT, no_keys },
+	{ "gerrit", false, CONF_LENIENT, no_keys },
+};
+
+static void warn(void *data, const char *text)
+{
+	(void)data;
+	log_warn("config.unknown", LOG_TEXT("err", text));
+}
+
+int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
+{
+	const struct conf_section *known[2 + ARRAY_SIZE(later)] = { &site, &lease };
+	const struct conf_report report = { .warn = warn };
+
+	for (size_t i = 0; i < ARRAY_SIZE(later); i++)
+		known[2 + i] = &later[i];
+	if (conf_load(cli->config_path, conf, err) != 0) {
+		if (err->class == ERR_MISSING)
+			err_remedy(err, "name the configuration with -c FILE or "
+					"$REFRELAY_CONFIG");
+		return -1;
+	}
+	if (conf_check(*conf, known, ARRAY_SIZE(known), &report, err) == 0)
+		return 0;
+	conf_free(TAKE(*conf));
+	return -1;
+}
+
+static void *wait_for_signals(void *arg)
+{
+	struct stop *stop = arg;
+	sigset_t set;
+	int number, times = 0;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	for (;;) {
+		if (sigwait(&set, &number) != 0)
+			continue;
+		if (++times > 1 && number == SIGINT)
+			_exit(EXIT_INTERRUPTED);
+		stop_request(stop);
+	}
+	return NULL;
+}
+
+void cli_catch_signals(struct stop *stop)
+{
+	sigset_t set;
+	pthread_t thread;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	thread_start(&thread, "signals", wait_for_signals, stop);
+}

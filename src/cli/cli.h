@@ -1,0 +1,58 @@
+/*
+ * The commands. A file a command; src/main.c finds it in the table below and calls it
+ * with its own arguments.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/base.h"
+#include "base/conf.h"
+#include "base/thread.h"
+
+enum exit_status {
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2, /* or a configuration error */
+	EXIT_PARTLY = 3,
+	EXIT_NOT_FOUND = 4,
+	EXIT_NOT_OBTAINED = 5, /* a lease or lock */
+	EXIT_INTERRUPTED = 130,
+};
+
+struct cli {
+	const char *config_path; /* -c, $REFRELAY_CONFIG or the default */
+	bool is_config_named;    /* by one of the former two */
+};
+
+struct command {
+	const char *name;
+	const char *synopsis; /* behind the name */
+	const char *summary;
+	int (*run)(struct cli *cli, int argc, char **argv); /* NULL: not built yet */
+};
+
+/* Ends with a name of NULL. */
+extern const struct command commands[];
+
+int cli_replicate(struct cli *cli, int argc, char **argv);
+int cli_lease(struct cli *cli, int argc, char **argv);
+int cli_checksum(struct cli *cli, int argc, char **argv);
+int cli_config(struct cli *cli, int argc, char **argv);
+
+/* Prints the error and its remedy on stderr, and returns the exit status that fits. */
+int cli_fail(const struct err *err);
+
+/* Prints "refrelay COMMAND: <text>" and how to get help; returns EXIT_USAGE. */
+PRINTF_LIKE(2, 3) int cli_usage(const char *command, const char *fmt, ...);
+
+/* Prints a command's synopsis and summary with its options on stdout. */
+void cli_help(const char *command, const char *options);
+
+/* Reads the configuration and checks it for keys that nobody knows. */
+int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err);
+
+/* From now on SIGINT, SIGTERM and SIGHUP request this stop; a second SIGINT ends the
+ * program at once. Before any other thread is started. */
+void cli_catch_signals(struct stop *stop);
+
+#endif

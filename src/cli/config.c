@@ -1,0 +1,99 @@
+#include "cli/cli.h"
+
+#include <getopt.h>
+
+#include "base/json.h"
+#include "base/str.h"
+
+static const char options_text[] = "  --json  print one JSON object\n";
+
+static const struct option long_options[] = {
+	{ "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static void print_json(const struct conf_list *entries)
+{
+	json_auto_t *object = json_object();
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < entries->count; i++) {
+		AUTO_STR struct str name = STR_INIT;
+		AUTO_STR struct str value = STR_INIT;
+		json_t *entry = json_object();
+		conf_render_name(entries->items[i], &name);
+		conf_render_value(entries->items[i], &value);
+		json_put_text(entry, "name", name.data);
+		json_put_text(entry, "value", value.data);
+		json_put_text(entry, "file", entries->items[i]->file);
+		json_put_number(entry, "line", entries->items[i]->line);
+		json_array_append_new(array, entry);
+	}
+	json_put(object, "entries", array);
+	json_write(stdout, object);
+}
+
+static int list(const struct conf *conf, bool is_json)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (is_json) {
+		print_json(conf_entries(conf));
+		return EXIT_DONE;
+	}
+	conf_render(conf, &text);
+	fputs(text.data, stdout);
+	return EXIT_DONE;
+}
+
+/* "section.key" or "section.subsection.key"; the subsection may have dots. */
+static const struct conf_entry *find(const struct conf *conf, char *name)
+{
+	char *first = strchr(name, '.'), *last = strrchr(name, '.');
+
+	if (!first)
+		return NULL;
+	*first = *last = '\0';
+	return conf_get(conf, name, first == last ? NULL : first + 1, last + 1);
+}
+
+static int get(const struct conf *conf, const char *name)
+{
+	AUTO_FREE char *parts = xstrdup(name);
+	AUTO_STR struct str value = STR_INIT;
+	const struct conf_entry *entry = find(conf, parts);
+
+	if (!entry) {
+		fprintf(stderr, "refrelay: %s is not set\n", name);
+		return EXIT_NOT_FOUND;
+	}
+	conf_render_value(entry, &value);
+	puts(value.data);
+	return EXIT_DONE;
+}
+
+int cli_config(struct cli *cli, int argc, char **argv)
+{
+	AUTO_CONF struct conf *conf = NULL;
+	struct err err;
+	bool is_json = false;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (option == 'h') {
+			cli_help("config", options_text);
+			return EXIT_DONE;
+		}
+		if (option != 'J')
+			return cli_usage("config", "wrong option");
+		is_json = true;
+	}
+	bool is_list = argc - optind == 1 && strcmp(argv[optind], "list") == 0;
+	bool is_get = argc - optind == 2 && strcmp(argv[optind], "get") == 0;
+	if (!is_list && !is_get)
+		return cli_usage("config", "it takes list, or get NAME");
+	if (cli_load_config(cli, &conf, &err) != 0)
+		return cli_fail(&err);
+	return is_list ? list(conf, is_json) : get(conf, argv[optind + 1]);
+}

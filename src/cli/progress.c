@@ -1,0 +1,93 @@
+#include "cli/progress.h"
+
+#include "base/clock.h"
+
+#define INTERVAL_MS 200
+
+void format_bytes(uint64_t bytes, char text[32])
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+	double value = (double)bytes;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit + 1 < ARRAY_SIZE(units)) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+void format_duration(int64_t ms, char text[32])
+{
+	if (ms < 60 * 1000)
+		snprintf(text, 32, "%.1f s", (double)ms / 1000);
+	else if (ms < 3600 * 1000)
+		snprintf(text, 32, "%d min %d s", (int)(ms / 60000),
+			 (int)(ms / 1000 % 60));
+	else
+		snprintf(text, 32, "%d h %d min", (int)(ms / 3600000),
+			 (int)(ms / 60000 % 60));
+}
+
+static void show(struct progress *progress)
+{
+	size_t done = atomic_load(&progress->done);
+	uint64_t bytes = atomic_load(&progress->bytes);
+	int64_t took = clock_boot_ms() - progress->started_at;
+	char size[32], rate[32], left[32] = "?";
+
+	if (took <= 0)
+		took = 1;
+	format_bytes(bytes, size);
+	format_bytes((uint64_t)((double)bytes * 1000 / (double)took), rate);
+	if (done > 0)
+		format_duration(took * (int64_t)(progress->total - done) / (int64_t)done,
+				left);
+	fprintf(stderr, "\r\033[K%zu of %zu repositories, %s, %s/s, %s left", done,
+		progress->total, size, rate, left);
+}
+
+static void *run(void *arg)
+{
+	struct progress *progress = arg;
+
+	while (!stop_wait(&progress->stop, INTERVAL_MS))
+		show(progress);
+	fputs("\r\033[K", stderr);
+	return NULL;
+}
+
+static bool is_wanted(enum progress_wish wish)
+{
+	const char *terminal = getenv("TERM");
+
+	return wish == PROGRESS_IF_TERMINAL && isatty(STDERR_FILENO) &&
+	       (!terminal || strcmp(terminal, "dumb") != 0);
+}
+
+void progress_start(struct progress *progress, size_t total, enum progress_wish wish)
+{
+	*progress = (struct progress){ .total = total,
+				       .started_at = clock_boot_ms(),
+				       .is_shown = is_wanted(wish) };
+	if (!progress->is_shown)
+		return;
+	stop_init(&progress->stop);
+	thread_start(&progress->thread, "progress", run, progress);
+}
+
+void progress_add(struct progress *progress, uint64_t bytes)
+{
+	atomic_fetch_add(&progress->done, 1);
+	atomic_fetch_add(&progress->bytes, bytes);
+}
+
+void progress_stop(struct progress *progress)
+{
+	if (!progress->is_shown)
+		return;
+	stop_request(&progress->stop);
+	thread_join(progress->thread);
+	stop_clear(&progress->stop);
+	progress->is_shown = false;
+}

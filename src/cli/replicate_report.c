@@ -1,0 +1,180 @@
+#include "cli/cli.h"
+#include "cli/replicate_run.h"
+
+#include "base/json.h"
+#include "base/log.h"
+
+static const char *const end_names[] = { "not_reached", "unchanged", "created", "updated",
+					 "deleted",     "held",      "failed" };
+
+struct totals {
+	size_t ends[ITEM_ENDS];
+	size_t left_out; /* findings that are failures */
+	size_t busy;     /* failures for want of a lease */
+	uint64_t bytes;
+};
+
+static struct totals add_up(const struct replicate_run *run)
+{
+	struct totals totals = { 0 };
+
+	for (size_t i = 0; i < run->items.count; i++) {
+		const struct item *item = &run->items.items[i];
+		totals.ends[item->end]++;
+		totals.bytes += item->bytes;
+		totals.busy += item->end == ITEM_FAILED && item->err.class == ERR_BUSY;
+	}
+	for (size_t i = 0; i < run->there.findings.count; i++)
+		totals.left_out += !run->there.findings.items[i].is_harmless;
+	return totals;
+}
+
+static int status_of(const struct replicate_run *run, const struct totals *totals)
+{
+	size_t failed = totals->ends[ITEM_FAILED] + totals->left_out;
+	size_t good = totals->ends[ITEM_UNCHANGED] + totals->ends[ITEM_CREATED] +
+		      totals->ends[ITEM_UPDATED] + totals->ends[ITEM_DELETED];
+
+	if (stop_is_requested(&run->stop))
+		return EXIT_INTERRUPTED;
+	if (failed + totals->ends[ITEM_HELD] == 0)
+		return EXIT_DONE;
+	if (good > 0 || totals->ends[ITEM_HELD] > 0)
+		return EXIT_PARTLY;
+	return totals->busy == failed ? EXIT_NOT_OBTAINED : EXIT_FAILED;
+}
+
+static const char *hold_remedy(const struct item *item)
+{
+	return item->path ? "look at it; repeat with --force to delete them all the same"
+			  : "look at it; repeat with --force to overwrite the copy, or "
+			    "move the copy away";
+}
+
+static void print_problem(const char *name, const char *what, const char *class,
+			  const char *text, const char *remedy)
+{
+	AUTO_STR struct str clean = STR_INIT;
+
+	log_redact(text, &clean);
+	fprintf(stderr, "%s: %s%s%s%s: %s\n", name, what, class[0] ? " (" : "", class,
+		class[0] ? ")" : "", clean.data);
+	if (remedy[0])
+		fprintf(stderr, "  what to do: %s\n", remedy);
+}
+
+static void print_problems(const struct replicate_run *run)
+{
+	for (size_t i = 0; i < run->there.findings.count; i++) {
+		const struct discover_finding *finding = &run->there.findings.items[i];
+		print_problem(finding->path,
+			      finding->is_harmless ? "not a repository to copy"
+						   : "left out",
+			      "", finding->err.text, finding->err.remedy);
+	}
+	for (size_t i = 0; i < run->items.count; i++) {
+		const struct item *item = &run->items.items[i];
+		if (item->end == ITEM_FAILED)
+			print_problem(item->name, "failed",
+				      err_class_name(item->err.class), item->err.text,
+				      item->err.remedy);
+		else if (item->end == ITEM_HELD)
+			print_problem(item->name, "held", "", item->reason,
+				      hold_remedy(item));
+	}
+}
+
+static void print_summary(const struct replicate_run *run, const struct totals *totals)
+{
+	char bytes[32], took[32];
+	size_t bad = totals->ends[ITEM_FAILED] + totals->ends[ITEM_HELD] +
+		     totals->ends[ITEM_NOT_REACHED] + totals->left_out;
+
+	format_bytes(totals->bytes, bytes);
+	format_duration(run->took_ms, took);
+	printf("%zu repositories: %zu created, %zu updated, %zu unchanged",
+	       run->items.count + totals->left_out, totals->ends[ITEM_CREATED],
+	       totals->ends[ITEM_UPDATED], totals->ends[ITEM_UNCHANGED]);
+	if (totals->ends[ITEM_DELETED])
+		printf(", %zu deleted", totals->ends[ITEM_DELETED]);
+	if (totals->ends[ITEM_HELD])
+		printf(", %zu held", totals->ends[ITEM_HELD]);
+	if (totals->ends[ITEM_FAILED] + totals->left_out)
+		printf(", %zu failed", totals->ends[ITEM_FAILED] + totals->left_out);
+	if (totals->ends[ITEM_NOT_REACHED])
+		printf(", %zu not reached", totals->ends[ITEM_NOT_REACHED]);
+	if (run->only_in_dest)
+		printf(", %zu only in DEST (--delete removes them)", run->only_in_dest);
+	printf("; %s in %s; %s\n", bytes, took,
+	       bad ? "the others are verified equal" : "all verified equal");
+}
+
+static json_t *item_to_json(const struct item *item)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "name", item->name);
+	json_put_text(object, "outcome", end_names[item->end]);
+	json_put_number(object, "refs_changed", (int64_t)item->refs_changed);
+	json_put_number(object, "bytes", (int64_t)item->bytes);
+	if (item->end == ITEM_FAILED) {
+		json_put_text(object, "failure_class", err_class_name(item->err.class));
+		json_put_message(object, "failure", item->err.text);
+		json_put_message(object, "remedy", item->err.remedy);
+	}
+	if (item->end == ITEM_HELD) {
+		json_put_message(object, "held_reason", item->reason);
+		json_put_text(object, "remedy", hold_remedy(item));
+	}
+	return object;
+}
+
+static json_t *findings_to_json(const struct replicate_run *run)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < run->there.findings.count; i++) {
+		const struct discover_finding *finding = &run->there.findings.items[i];
+		json_t *object = json_object();
+		json_put_text(object, "path", finding->path);
+		json_put_bool(object, "left_out", !finding->is_harmless);
+		json_put_message(object, "message", finding->err.text);
+		json_put_message(object, "remedy", finding->err.remedy);
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+static void print_json(const struct replicate_run *run, const struct totals *totals)
+{
+	json_auto_t *object = json_object();
+	json_t *items = json_array();
+
+	json_put_text(object, "source", run->source_root);
+	json_put_text(object, "dest", run->dest_root);
+	json_put_number(object, "total", (int64_t)(run->items.count + totals->left_out));
+	for (size_t i = 0; i < ITEM_ENDS; i++)
+		json_put_number(object, end_names[i], (int64_t)totals->ends[i]);
+	json_put_number(object, "left_out", (int64_t)totals->left_out);
+	json_put_number(object, "only_in_dest", (int64_t)run->only_in_dest);
+	json_put_number(object, "bytes", (int64_t)totals->bytes);
+	json_put_seconds(object, "duration", run->took_ms);
+	for (size_t i = 0; i < run->items.count; i++)
+		json_array_append_new(items, item_to_json(&run->items.items[i]));
+	json_put(object, "repositories", items);
+	json_put(object, "findings", findings_to_json(run));
+	json_write(stdout, object);
+}
+
+int replicate_report(struct replicate_run *run)
+{
+	struct totals totals = add_up(run);
+
+	if (run->options.is_json) {
+		print_json(run, &totals);
+	} else {
+		print_problems(run);
+		print_summary(run, &totals);
+	}
+	return status_of(run, &totals);
+}

@@ -1,0 +1,316 @@
+#include "cli/replicate_run.h"
+
+#include <limits.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "git/repo.h"
+#include "job/job.h"
+#include "job/pool.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+#include "upkeep/tidy.h"
+#include "upkeep/trash.h"
+
+#define TRIES 3
+#define SYNC_TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
+
+struct sync_call {
+	struct item *item;
+	struct sync_request request;
+	struct sync_result result;
+};
+
+/* Whoever held the lease before may have been killed in the middle of anything. */
+static int tidy_before(const struct job *job, const char *path, struct err *err)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	struct stat st;
+
+	if (lstat(path, &st) != 0)
+		return 0;
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+		return 0; /* the sync itself says what is wrong */
+	return tidy_left_overs(
+		&copy, job->is_after_crash ? TIDY_AFTER_CRASH : TIDY_AFTER_SUCCESS, err);
+}
+
+static int tidy_after(const struct job *job, const char *path, struct err *err)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+		return -1;
+	return tidy_packs(&job->work, &copy, err);
+}
+
+static int sync_one(struct job *job, void *arg, struct err *err)
+{
+	struct sync_call *call = arg;
+	AUTO_FREE char *below = name_to_path(call->item->name);
+	AUTO_FREE char *path = xasprintf("%s/%s", call->request.root, below);
+
+	free(TAKE(call->result.held_reason));
+	if (tidy_before(job, path, err) != 0 ||
+	    sync_repository(job, &call->request, &call->result, err) != 0)
+		return -1;
+	return call->result.outcome == SYNC_HELD ? 0 : tidy_after(job, path, err);
+}
+
+static int move(struct item *item, enum registry_event event, const char *text,
+		struct err *err)
+{
+	struct registry_move move = {
+		.id = replicable_id(KIND_REPOSITORY, item->name),
+		.event = event,
+		.generation = 1,
+		.timeout_ms = SYNC_TIMEOUT_MS,
+		.checksum = text,
+		.held_reason = text,
+		.err = &item->err,
+	};
+
+	return registry_move(item->run->registry, &move, err);
+}
+
+/* The way of a row whose copy is equal: brought, then proved. */
+static int record_equal(struct item *item, const struct checksum *sum, struct err *err)
+{
+	char text[CHECKSUM_TEXT_SIZE];
+
+	if (move(item, REGISTRY_BROUGHT, NULL, err) != 0)
+		return -1;
+	if (!sum)
+		return 0; /* proved in an earlier run */
+	checksum_format(sum, text);
+	return move(item, REGISTRY_PROVED, text, err);
+}
+
+static int record_result(struct item *item, struct sync_result *result, struct err *err)
+{
+	static const enum item_end ends[] = {
+		[SYNC_UNCHANGED] = ITEM_UNCHANGED,
+		[SYNC_CREATED] = ITEM_CREATED,
+		[SYNC_UPDATED] = ITEM_UPDATED,
+		[SYNC_HELD] = ITEM_HELD,
+	};
+
+	item->end = ends[result->outcome];
+	item->refs_changed = result->refs_changed;
+	item->bytes = result->bytes;
+	if (result->outcome != SYNC_HELD)
+		return record_equal(item, &result->sum, err);
+	item->reason = TAKE(result->held_reason);
+	return move(item, REGISTRY_HELD, item->reason, err);
+}
+
+/* A lost lease or a ref that moved is worth another try at once; other failures are
+ * for the next run. */
+static int run_job(struct item *item, struct sync_call *call, struct err *err)
+{
+	struct replicate_run *run = item->run;
+	struct job_request request = {
+		.leases = run->data.leases,
+		.kind = KIND_REPOSITORY,
+		.name = item->name,
+		.operation = "sync",
+		.fence_floor = sync_fence_floor(run->dest_root, item->name),
+		.wait_ms = LEASE_WAIT_MS,
+		.timeout_ms = SYNC_TIMEOUT_MS,
+		.stop = &run->stop,
+		.run = sync_one,
+		.arg = call,
+	};
+
+	for (int tries = 1;; tries++) {
+		if (job_run(&request, err) == 0)
+			return 0;
+		if (tries == TRIES ||
+		    (err->class != ERR_LOST && err->class != ERR_CONFLICT))
+			return -1;
+	}
+}
+
+static int work_on(struct item *item, struct err *err)
+{
+	struct replicate_run *run = item->run;
+	struct sync_call call = { .item = item,
+				  .request = { .source = &run->source,
+					       .root = run->dest_root,
+					       .name = item->name,
+					       .is_forced = run->options.is_forced } };
+	int result;
+
+	if (move(item, REGISTRY_BEGUN, NULL, err) != 0)
+		return -1;
+	if (sync_is_current(&call.request)) {
+		item->end = ITEM_UNCHANGED;
+		return record_equal(item, NULL, err);
+	}
+	result = run_job(item, &call, err);
+	if (result == 0)
+		result = record_result(item, &call.result, err);
+	free(call.result.held_reason);
+	return result;
+}
+
+static void work(void *arg)
+{
+	struct item *item = arg;
+	struct err err;
+
+	if (stop_is_requested(&item->run->stop))
+		return;
+	if (work_on(item, &err) != 0) {
+		if (err.class == ERR_CANCELED)
+			return;
+		item->end = ITEM_FAILED;
+		item->err = err;
+		move(item, REGISTRY_ERRED, NULL, ERR_IGNORED);
+	}
+	progress_add(&item->run->progress, item->bytes);
+}
+
+/* A copy that was written a moment ago has stamps too young to prove anything. By now
+ * they are older: reading both sides once more makes the next run cheap. */
+static void settle(void *arg)
+{
+	struct item *item = arg;
+
+	if (!stop_is_requested(&item->run->stop))
+		sync_is_current(&(struct sync_request){ .source = &item->run->source,
+							.root = item->run->dest_root,
+							.name = item->name });
+}
+
+static void sync_all(struct replicate_run *run)
+{
+	struct pool *pool = pool_start("sync", run->options.jobs);
+
+	progress_start(&run->progress, run->items.count, run->options.progress);
+	for (size_t i = 0; i < run->items.count; i++)
+		pool_submit(pool, work, &run->items.items[i]);
+	pool_drain(pool);
+	for (size_t i = 0; i < run->items.count; i++)
+		if (run->items.items[i].end == ITEM_CREATED ||
+		    run->items.items[i].end == ITEM_UPDATED)
+			pool_submit(pool, settle, &run->items.items[i]);
+	pool_drain(pool);
+	pool_stop(pool, NULL);
+	progress_stop(&run->progress);
+}
+
+/* A row and an item for each repository of the source. */
+static int list_items(struct replicate_run *run, struct err *err)
+{
+	VEC(const char *) names = { 0 };
+	int result;
+
+	for (size_t i = 0; i < run->there.found.count; i++) {
+		struct item item = { .run = run, .name = run->there.found.items[i].name };
+		vec_add(&names, item.name);
+		vec_add(&run->items, item);
+	}
+	result = registry_add(run->registry, KIND_REPOSITORY, names.items, names.count,
+			      err);
+	vec_clear(&names);
+	return result;
+}
+
+/* Neither may lie inside the other: copies of copies would have no end. */
+static int check_apart(const struct replicate_run *run, struct err *err)
+{
+	size_t source = strlen(run->source_root), dest = strlen(run->dest_root);
+	size_t shorter = source < dest ? source : dest;
+
+	if (strncmp(run->source_root, run->dest_root, shorter) != 0 ||
+	    (source > shorter && run->source_root[shorter] != '/') ||
+	    (dest > shorter && run->dest_root[shorter] != '/'))
+		return 0;
+	err_set(err, ERR_CONFIG, "SOURCE and DEST lie inside each other: %s, %s",
+		run->source_root, run->dest_root);
+	return err_remedy(err, "choose directories of which none is above the other");
+}
+
+static int check_root(const char *path, struct err *err)
+{
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
+
+	if (fd < 0) {
+		if (err->sys_errno == ENOTDIR)
+			err_set(err, ERR_CONFIG, "%s is not a directory", path);
+		return -1;
+	}
+	if (repo_look_at(fd) == REPO_NOTHING)
+		return 0;
+	err_set(err, ERR_CONFIG, "%s is itself a repository", path);
+	return err_remedy(err, "name the directory above it: all repositories below "
+			       "SOURCE are copied to the same places below DEST");
+}
+
+static int resolve(const char *path, char **absolute, struct err *err)
+{
+	*absolute = realpath(path, NULL);
+	return *absolute ? 0 : err_errno(err, "cannot find %s", path);
+}
+
+static int open_roots(struct replicate_run *run, struct err *err)
+{
+	const struct replicate_options *options = &run->options;
+
+	if (strstr(options->source, "://")) {
+		err_set(err, ERR_CONFIG, "replicating from a URL is not built yet: %s",
+			options->source);
+		return err_remedy(err, "name a directory of bare repositories");
+	}
+	if (check_root(options->source, err) != 0 ||
+	    resolve(options->source, &run->source_root, err) != 0 ||
+	    dir_make(AT_FDCWD, options->dest, err) != 0 ||
+	    check_root(options->dest, err) != 0 ||
+	    resolve(options->dest, &run->dest_root, err) != 0)
+		return -1;
+	return check_apart(run, err);
+}
+
+static int open_all(struct replicate_run *run, struct err *err)
+{
+	AUTO_FREE char *own = NULL;
+
+	if (open_roots(run, err) != 0 ||
+	    discover(run->source_root, &run->there, err) != 0 ||
+	    discover(run->dest_root, &run->here, err) != 0)
+		return -1;
+	source_open_directory(run->source_root, &run->there, &run->source);
+	own = xasprintf("%s/" OWN_FOLDER, run->dest_root);
+	if (site_data_open(own, &run->data, err) != 0 ||
+	    store_open("sqlite::memory:", &run->registry, err) != 0 ||
+	    staging_clear(run->data.leases, run->dest_root, err) != 0)
+		return -1;
+	return trash_expire(run->dest_root, err);
+}
+
+int replicate_run(struct replicate_run *run, struct err *err)
+{
+	int64_t started = clock_boot_ms();
+
+	if (open_all(run, err) != 0 || list_items(run, err) != 0)
+		return -1;
+	sync_all(run);
+	if (!stop_is_requested(&run->stop) && replicate_delete(run, err) != 0)
+		return -1;
+	run->took_ms = clock_boot_ms() - started;
+	return 0;
+}
+
+void replicate_run_clear(struct replicate_run *run)
+{
+	for (size_t i = 0; i < run->items.count; i++)
+		free(run->items.items[i].reason);
+	vec_clear(&run->items);
+	store_close(run->registry);
+	site_data_close(&run->data);
+	discovery_clear(&run->there);
+	discovery_clear(&run->here);
+	free(run->source_root);
+	free(run->dest_root);
+}

@@ -1,0 +1,78 @@
+/*
+ * One run of `replicate`: the pull engine, its scheduler a pool over all names, its
+ * registry in memory.
+ */
+#ifndef CLI_REPLICATE_RUN_H
+#define CLI_REPLICATE_RUN_H
+
+#include "base/base.h"
+#include "base/thread.h"
+#include "base/vec.h"
+#include "cli/progress.h"
+#include "cli/site_data.h"
+#include "pull/source.h"
+#include "pull/sync_repository.h"
+#include "replicable/discover.h"
+#include "store/store.h"
+
+struct replicate_options {
+	const char *source; /* as given */
+	const char *dest;
+	size_t jobs;
+	bool deletes;
+	bool is_forced;
+	bool is_json;
+	enum progress_wish progress;
+};
+
+enum item_end {
+	ITEM_NOT_REACHED, /* the run was interrupted before it */
+	ITEM_UNCHANGED,
+	ITEM_CREATED,
+	ITEM_UPDATED,
+	ITEM_DELETED,
+	ITEM_HELD,
+	ITEM_FAILED,
+	ITEM_ENDS,
+};
+
+/* One repository of this run; written by its worker only. */
+struct item {
+	struct replicate_run *run;
+	const char *name; /* borrowed from a discovery */
+	const char *path; /* of the copy below dest; set for deletions */
+	enum item_end end;
+	size_t refs_changed;
+	uint64_t bytes;
+	struct err err; /* ITEM_FAILED */
+	char *reason;   /* ITEM_HELD; owned */
+};
+
+struct replicate_run {
+	struct replicate_options options;
+	char *source_root, *dest_root; /* absolute; owned */
+	struct discovery there, here;
+	struct source source;
+	struct site_data data;
+	struct store *registry; /* in memory */
+	struct stop stop;
+	struct progress progress;
+	VEC(struct item) items;
+	bool is_brake_on;    /* deletions wait for a person */
+	size_t only_in_dest; /* copies that the source lacks and that stay */
+	int64_t took_ms;
+};
+
+/* Does it all. -1: it could not be started, or not be carried on; what happened to each
+ * repository is in items. */
+int replicate_run(struct replicate_run *run, struct err *err);
+void replicate_run_clear(struct replicate_run *run);
+
+/* The second half, after the copies are equal: copies that the source lacks. For
+ * cli/replicate_run.c. */
+int replicate_delete(struct replicate_run *run, struct err *err);
+
+/* Prints what happened; returns the exit status. */
+int replicate_report(struct replicate_run *run);
+
+#endif

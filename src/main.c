@@ -1,0 +1,76 @@
+#include <signal.h>
+
+#include "base/log.h"
+#include "cli/cli.h"
+
+#define DEFAULT_CONFIG "/etc/refrelay/refrelay.conf"
+
+static void print_help(void)
+{
+	puts("usage: refrelay [-c FILE] COMMAND ...\n");
+	for (const struct command *command = commands; command->name; command++)
+		if (command->run)
+			printf("  %-11s %s\n", command->name, command->summary);
+	puts("\nrefrelay COMMAND --help tells more.");
+}
+
+static int run_command(struct cli *cli, int argc, char **argv)
+{
+	for (const struct command *command = commands; command->name; command++) {
+		if (strcmp(command->name, argv[0]) != 0)
+			continue;
+		if (command->run)
+			return command->run(cli, argc, argv);
+		fprintf(stderr, "refrelay: %s is not built yet\n", argv[0]);
+		return EXIT_USAGE;
+	}
+	return cli_usage(NULL, "%s is no command", argv[0]);
+}
+
+/* -1: argv[*next] is the command. */
+static int read_global_options(struct cli *cli, int argc, char **argv, int *next)
+{
+	int at = 1;
+
+	for (; at < argc && argv[at][0] == '-'; at++) {
+		if (strcmp(argv[at], "-c") == 0 && at + 1 < argc) {
+			cli->config_path = argv[++at];
+			cli->is_config_named = true;
+		} else if (strcmp(argv[at], "--help") == 0 ||
+			   strcmp(argv[at], "-h") == 0) {
+			print_help();
+			return EXIT_DONE;
+		} else if (strcmp(argv[at], "--version") == 0) {
+			puts("refrelay " REFRELAY_VERSION);
+			return EXIT_DONE;
+		} else {
+			return cli_usage(NULL, "wrong option %s", argv[at]);
+		}
+	}
+	*next = at;
+	return at < argc ? -1 : cli_usage(NULL, "it takes a command");
+}
+
+static int run(int argc, char **argv)
+{
+	const char *named = getenv("REFRELAY_CONFIG");
+	struct cli cli = { .config_path = named ? named : DEFAULT_CONFIG,
+			   .is_config_named = named != NULL };
+	int next = argc, status;
+
+	status = read_global_options(&cli, argc, argv, &next);
+	return status >= 0 ? status : run_command(&cli, argc - next, argv + next);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	signal(SIGPIPE, SIG_IGN);
+	status = run(argc, argv);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "refrelay: cannot write the output: %m\n");
+		return EXIT_FAILED;
+	}
+	return status;
+}
