@@ -149,6 +149,24 @@ static size_t utf8_sequence(const unsigned char *at, size_t left)
 	return len;
 }
 
+void str_add_printable(struct str *str, const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	size_t left = strlen(text);
+
+	while (left > 0) {
+		size_t step = utf8_sequence(at, left);
+		bool is_control = step == 1 && (*at < 0x20 || *at == 0x7f);
+		if (step == 0 || is_control)
+			str_addf(str, "\\x%02x", *at);
+		else
+			str_add_bytes(str, at, step);
+		step = step ? step : 1;
+		at += step;
+		left -= step;
+	}
+}
+
 bool text_is_utf8(const char *text, size_t len)
 {
 	const unsigned char *at = (const unsigned char *)text;

@@ -42,6 +42,9 @@ void str_add_hex(struct str *str, const void *bytes, size_t len);
  * becomes U+FFFD. */
 void str_add_utf8(struct str *str, const char *text, size_t len);
 
+/* Text for a terminal: control characters and bytes that are not UTF-8 as \xNN. */
+void str_add_printable(struct str *str, const char *text);
+
 /* Cuts it to len bytes, which must not be more than it has. */
 void str_truncate(struct str *str, size_t len);
 

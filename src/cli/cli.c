@@ -32,9 +32,11 @@ static int status_of(enum err_class class)
 
 int cli_fail(const struct err *err)
 {
+	AUTO_STR struct str masked = STR_INIT;
 	AUTO_STR struct str text = STR_INIT;
 
-	log_redact(err->text, &text);
+	log_redact(err->text, &masked);
+	str_add_printable(&text, masked.data);
 	fprintf(stderr, "refrelay: %s\n", text.data);
 	if (err->remedy[0])
 		fprintf(stderr, "  what to do: %s\n", err->remedy);

@@ -4,10 +4,13 @@
 #include <pwd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/site.h"
 #include "cli/site_data.h"
+#include "git/fence.h"
+#include "replicable/name.h"
 
 static const char options_text[] =
 	"  --directory DEST  the leases of a tree that replicate made, in place of the\n"
@@ -18,6 +21,7 @@ static const char options_text[] =
 
 struct lease_call {
 	const char *directory, *reason, *key;
+	const char *repositories; /* the root of the copies */
 	uint64_t fence;
 	bool is_json;
 };
@@ -112,12 +116,36 @@ static int show(struct lease_manager *leases, const struct lease_call *call,
 	return 0;
 }
 
+/* The displaced holder learns of it at its next renewal; until then the repository's own
+ * fence keeps it from publishing. The job of such a lease is the repository's name. */
+static int raise_fence(const struct lease_call *call, const struct lease_holder *holder,
+		       struct err *err)
+{
+	char key[LEASE_KEY_SIZE];
+	AUTO_FREE char *below = name_to_path(holder->job);
+	AUTO_FREE char *path = xasprintf("%s/%s", call->repositories, below);
+	AUTO_CLOSE int copy = -1;
+
+	lease_key_for(KIND_REPOSITORY, replicable_id(KIND_REPOSITORY, holder->job), key);
+	if (strcmp(key, call->key) != 0)
+		return 0;
+	copy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return copy < 0 ? 0 : fence_raise(copy, call->fence + 1, err);
+}
+
 static int release(struct lease_manager *leases, const struct lease_call *call,
 		   struct err *err)
 {
-	if (lease_force_release(leases, call->key, call->fence, actor(), call->reason,
+	struct lease_holder holder;
+
+	if (lease_inspect(leases, call->key, &holder, err) != 0 ||
+	    lease_force_release(leases, call->key, call->fence, actor(), call->reason,
 				err) != 0)
 		return -1;
+	if (raise_fence(call, &holder, err) != 0)
+		return err_prefix(err,
+				  "the lease is released, but its holder may publish "
+				  "once more");
 	fprintf(stderr, "refrelay: released %s; its holder can publish nothing more\n",
 		call->key);
 	return 0;
@@ -156,7 +184,7 @@ static int read_options(int argc, char **argv, struct lease_call *call)
 typedef int (*lease_verb)(struct lease_manager *leases, const struct lease_call *call,
 			  struct err *err);
 
-static int run(struct cli *cli, const struct lease_call *call, lease_verb verb)
+static int run(struct cli *cli, struct lease_call *call, lease_verb verb)
 {
 	struct site site;
 	struct site_data data = { 0 };
@@ -164,8 +192,10 @@ static int run(struct cli *cli, const struct lease_call *call, lease_verb verb)
 	int result = -1;
 
 	if (site_read(cli, call->directory, &site, &err) == 0 &&
-	    site_data_open(site.data, &data, &err) == 0)
+	    site_data_open(site.data, &data, &err) == 0) {
+		call->repositories = site.repositories;
 		result = verb(data.leases, call, &err);
+	}
 	site_data_close(&data);
 	site_clear(&site);
 	return result == 0 ? EXIT_DONE : cli_fail(&err);

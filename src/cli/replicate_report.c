@@ -54,11 +54,15 @@ static const char *hold_remedy(const struct item *item)
 static void print_problem(const char *name, const char *what, const char *class,
 			  const char *text, const char *remedy)
 {
-	AUTO_STR struct str clean = STR_INIT;
+	AUTO_STR struct str masked = STR_INIT;
+	AUTO_STR struct str line = STR_INIT;
 
-	log_redact(text, &clean);
-	fprintf(stderr, "%s: %s%s%s%s: %s\n", name, what, class[0] ? " (" : "", class,
-		class[0] ? ")" : "", clean.data);
+	log_redact(text, &masked);
+	str_add_printable(&line, name);
+	str_addf(&line, ": %s%s%s%s: ", what, class[0] ? " (" : "", class,
+		 class[0] ? ")" : "");
+	str_add_printable(&line, masked.data);
+	fprintf(stderr, "%s\n", line.data);
 	if (remedy[0])
 		fprintf(stderr, "  what to do: %s\n", remedy);
 }

@@ -12,6 +12,23 @@
 /* Gitaly's figure for locks whose owner nobody knows. */
 #define UNKNOWN_OWNER_AGE_S 3600
 
+/* How often a directory may vanish between making it and making a lock in it. */
+#define PARENTS_LIMIT 100
+
+static bool is_same_file(int dir, const char *path, int fd)
+{
+	struct stat named, open_one;
+
+	return fstatat(dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstat(fd, &open_one) == 0 && named.st_ino == open_one.st_ino &&
+	       named.st_dev == open_one.st_dev;
+}
+
+bool lock_owner_stands(const struct lock_owner *owner)
+{
+	return is_same_file(owner->dir, owner->name, owner->fd);
+}
+
 /* 1: somebody who looks for dead owners came between create and flock, and has taken
  * the file for one. */
 static int make_owner(struct lock_owner *owner, struct err *err)
@@ -29,6 +46,8 @@ static int make_owner(struct lock_owner *owner, struct err *err)
 			return 1;
 		return err_errno(err, "cannot lock %s", owner->name);
 	}
+	if (!lock_owner_stands(owner))
+		return 1;
 	return file_write_all(owner->fd, text, strlen(text), owner->name, err);
 }
 
@@ -60,67 +79,48 @@ void lock_owner_close(struct lock_owner *owner)
 	close(TAKE_FD(owner->fd));
 }
 
-static bool is_same_file(int dir, const char *path, int fd)
-{
-	struct stat named, open_one;
-
-	return fstatat(dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       fstat(fd, &open_one) == 0 && named.st_ino == open_one.st_ino &&
-	       named.st_dev == open_one.st_dev;
-}
-
-bool lock_owner_stands(const struct lock_owner *owner)
-{
-	return is_same_file(owner->dir, owner->name, owner->fd);
-}
-
-static bool has_mark(int fd)
+/* An owner file that its owner had no time to fill, or that lost its content with the
+ * machine's power, is known by its links: git never makes two names for a lock. */
+static bool is_ours(int fd)
 {
 	char text[sizeof(MARK)] = "";
+	ssize_t len = pread(fd, text, sizeof(MARK) - 1, 0);
+	struct stat st;
 
-	return pread(fd, text, sizeof(MARK) - 1, 0) == (ssize_t)(sizeof(MARK) - 1) &&
-	       memcmp(text, MARK, sizeof(MARK) - 1) == 0;
+	if (len == 0)
+		return fstat(fd, &st) == 0 && st.st_nlink > 1;
+	return len == (ssize_t)(sizeof(MARK) - 1) && memcmp(text, MARK, (size_t)len) == 0;
 }
 
 enum lock_owner_state lock_owner_probe(int dir, const char *path, int *fd)
 {
-	*fd = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	*fd = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (*fd < 0)
 		return errno == ENOENT ? LOCK_OWNER_GONE : LOCK_OWNER_UNKNOWN;
-	if (!has_mark(*fd)) {
-		close(TAKE_FD(*fd));
+	if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
+		return is_ours(*fd) ? LOCK_OWNER_DEAD : LOCK_OWNER_FOREIGN;
+	if (errno != EWOULDBLOCK)
 		return LOCK_OWNER_UNKNOWN;
-	}
-	if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
-		close(TAKE_FD(*fd));
-		return errno == EWOULDBLOCK ? LOCK_OWNER_ALIVE : LOCK_OWNER_UNKNOWN;
-	}
-	return LOCK_OWNER_DEAD;
+	close(TAKE_FD(*fd));
+	return LOCK_OWNER_ALIVE;
 }
 
-/* Under the dead owner's flock nobody else can be doing the same, and nobody but its
- * owner or a burier removes such a lock: what stands at path is what was probed. */
-static bool bury(int dir, const char *path, int fd)
+bool lock_owner_is_old(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 &&
+	       clock_wall_ms() / 1000 - (int64_t)st.st_mtime >= UNKNOWN_OWNER_AGE_S;
+}
+
+/* Under its flock, which `fd` holds, nobody else can be doing the same, and nobody but
+ * its owner or a burier removes such a lock: what stands at path is what was probed. */
+static bool bury(int dir, const char *path, int fd, const char *proof)
 {
 	if (!is_same_file(dir, path, fd) || unlinkat(dir, path, 0) != 0)
 		return false;
-	log_warn("lock.stale_removed", LOG_TEXT("path", path),
-		 LOG_TEXT("proof", "its owner is dead"));
+	log_warn("lock.stale_removed", LOG_TEXT("path", path), LOG_TEXT("proof", proof));
 	return true;
-}
-
-static void bury_if_old(int dir, const char *path)
-{
-	struct stat st;
-	int64_t age;
-
-	if (fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
-		return;
-	age = clock_wall_ms() / 1000 - (int64_t)st.st_mtime;
-	if (age < UNKNOWN_OWNER_AGE_S || unlinkat(dir, path, 0) != 0)
-		return;
-	log_warn("lock.stale_removed", LOG_TEXT("path", path),
-		 LOG_TEXT("proof", "unknown owner, too old"), LOG_NUMBER("age_s", age));
 }
 
 /* Removes the lock at path if that is right. */
@@ -130,10 +130,12 @@ static void examine(int dir, const char *path)
 
 	switch (lock_owner_probe(dir, path, &fd)) {
 	case LOCK_OWNER_DEAD:
-		bury(dir, path, fd);
+		bury(dir, path, fd, "its owner is dead");
 		break;
+	case LOCK_OWNER_FOREIGN:
 	case LOCK_OWNER_UNKNOWN:
-		bury_if_old(dir, path);
+		if (lock_owner_is_old(fd))
+			bury(dir, path, fd, "unknown owner, too old");
 		break;
 	case LOCK_OWNER_ALIVE:
 	case LOCK_OWNER_GONE:
@@ -141,14 +143,18 @@ static void examine(int dir, const char *path)
 	}
 }
 
-static bool bury_if_dead(int dir, const char *path)
+/* owner_fd -1: of any dead owner. */
+static bool bury_if_dead(int dir, const char *path, int owner_fd)
 {
 	AUTO_CLOSE int fd = -1;
 
-	return lock_owner_probe(dir, path, &fd) == LOCK_OWNER_DEAD && bury(dir, path, fd);
+	if (owner_fd >= 0)
+		return bury(dir, path, owner_fd, "its owner is dead");
+	return lock_owner_probe(dir, path, &fd) == LOCK_OWNER_DEAD &&
+	       bury(dir, path, fd, "its owner is dead");
 }
 
-static size_t bury_below(int dir, const char *folder)
+static size_t bury_below(int dir, const char *folder, int owner_fd)
 {
 	size_t buried = 0;
 	struct dirent *entry;
@@ -162,24 +168,80 @@ static size_t bury_below(int dir, const char *folder)
 		if (name[0] == '.')
 			continue;
 		if (text_ends_with(name, ".lock"))
-			buried += bury_if_dead(fd, name);
+			buried += bury_if_dead(fd, name, owner_fd);
 		else if (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN)
-			buried += bury_below(fd, name);
+			buried += bury_below(fd, name, owner_fd);
 	}
 	return buried;
 }
 
-size_t lock_file_bury_dead(int dir)
+static size_t bury_all(int dir, int owner_fd)
 {
-	return bury_below(dir, "refs") + bury_if_dead(dir, "HEAD.lock") +
-	       bury_if_dead(dir, "packed-refs.lock");
+	return bury_below(dir, "refs", owner_fd) +
+	       bury_if_dead(dir, "HEAD.lock", owner_fd) +
+	       bury_if_dead(dir, "packed-refs.lock", owner_fd);
 }
 
-static int still_locked(const char *path, struct err *err)
+size_t lock_file_bury_dead(int dir)
 {
+	return bury_all(dir, -1);
+}
+
+size_t lock_file_bury_of(int dir, int owner_fd)
+{
+	struct stat st;
+
+	if (fstat(owner_fd, &st) == 0 && st.st_nlink <= 1)
+		return 0; /* its locks would be further links */
+	return bury_all(dir, owner_fd);
+}
+
+/* The process that our own owner files name; 0: it is not one of ours. */
+static long owner_pid(int dir, const char *path)
+{
+	char text[128] = "";
+	const char *at;
+	AUTO_CLOSE int fd = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || pread(fd, text, sizeof(text) - 1, 0) <= 0 ||
+	    !text_starts_with(text, MARK))
+		return 0;
+	at = strstr(text, "pid=");
+	return at ? strtol(at + 4, NULL, 10) : 0;
+}
+
+static int still_locked(int dir, const char *path, struct err *err)
+{
+	long pid = owner_pid(dir, path);
+
+	if (pid > 0) {
+		err_set(err, ERR_CONFLICT,
+			"%s is held by process %ld, a refrelay that "
+			"is at work or paused",
+			path, pid);
+		return err_remedy(err,
+				  "let that process go on (kill -CONT %ld) or end "
+				  "it; then repeat",
+				  pid);
+	}
 	err_set(err, ERR_CONFLICT, "%s exists: another process is changing this", path);
-	return err_remedy(err, "tried again by itself; if no git process works in this "
+	return err_remedy(err, "repeat later; if no git process works in this "
 			       "repository, remove that file");
+}
+
+static int lost(const struct lock_owner *owner, struct err *err)
+{
+	return err_set(err, ERR_LOST, "this change was taken for dead: %s is gone",
+		       owner->name);
+}
+
+static int in_the_way(const char *name, struct err *err)
+{
+	err_set(err, ERR_CONFLICT,
+		"cannot make %s: a file stands where a directory must "
+		"be",
+		name);
+	return err_remedy(err, "tried again by itself; let nobody else write to a copy");
 }
 
 static void pause_briefly(int round)
@@ -190,37 +252,53 @@ static void pause_briefly(int round)
 	usleep(step + jitter);
 }
 
+/* After linkat() failed. 0: try again at once; 1: it is locked. */
+static int look_why(const struct lock_owner *owner, const char *name, int *parents_made,
+		    struct err *err)
+{
+	switch (errno) {
+	case EEXIST:
+		examine(owner->dir, name);
+		return 1;
+	case ENOENT:
+		if (!lock_owner_stands(owner))
+			return lost(owner, err);
+		/* Whoever releases a lock also removes directories that are empty then.
+		 */
+		if (++*parents_made <= PARENTS_LIMIT)
+			return dir_make_parents(owner->dir, name, err);
+		break;
+	case ENOTDIR:
+		return in_the_way(name, err);
+	default:
+		break;
+	}
+	return err_errno(err, "cannot make %s", name);
+}
+
 int lock_file_take(const struct lock_owner *owner, const char *path, int64_t wait_ms,
 		   struct lock_file *lock, struct err *err)
 {
 	int64_t until = clock_boot_ms() + wait_ms;
-	char *name = xasprintf("%s.lock", path);
+	AUTO_FREE char *name = xasprintf("%s.lock", path);
+	int parents_made = 0;
 
 	*lock = (struct lock_file){ 0 };
 	for (int round = 0;; round++) {
-		if (linkat(owner->dir, owner->name, owner->dir, name, 0) == 0) {
-			*lock = (struct lock_file){ .owner = owner, .path = name };
-			return 0;
-		}
-		if (errno == ENOENT && round < 3 && lock_owner_stands(owner)) {
-			if (dir_make_parents(owner->dir, name, err) != 0)
-				break;
+		if (linkat(owner->dir, owner->name, owner->dir, name, 0) == 0)
+			break;
+		int why = look_why(owner, name, &parents_made, err);
+		if (why < 0)
+			return -1;
+		if (why == 0)
 			continue;
-		}
-		if (errno != EEXIST) {
-			err_errno(err, "cannot lock %s", path);
-			break;
-		}
-		examine(owner->dir, name);
-		if (round > 0 && clock_boot_ms() >= until) {
-			still_locked(name, err);
-			break;
-		}
+		if (round > 0 && clock_boot_ms() >= until)
+			return still_locked(owner->dir, name, err);
 		if (round > 0)
 			pause_briefly(round);
 	}
-	free(name);
-	return -1;
+	*lock = (struct lock_file){ .owner = owner, .path = TAKE(name) };
+	return 0;
 }
 
 /* refs/heads and the like stay, even if empty. */
@@ -242,7 +320,10 @@ void lock_file_release(struct lock_file *lock)
 {
 	if (!lock->owner)
 		return;
-	unlinkat(lock->owner->dir, lock->path, 0);
+	/* Not ours any more: it was taken for too old, where nobody can tell who lives.
+	 */
+	if (is_same_file(lock->owner->dir, lock->path, lock->owner->fd))
+		unlinkat(lock->owner->dir, lock->path, 0);
 	remove_empty_parents(lock->owner->dir, lock->path);
 	free(lock->path);
 	*lock = (struct lock_file){ 0 };

@@ -4,8 +4,9 @@
  *
  * Ours are hard links to an owner file, on which the owner holds an flock as long as it
  * lives. So a lock whose owner died is recognised at once and removed; one whose owner
- * is merely paused is never touched. A lock without an owner file is git's, or a
- * stranger's: it is waited for, and removed only when it is an hour old.
+ * is merely paused is never touched. Any other lock is git's, or a stranger's: it is
+ * waited for, and removed only when it is an hour old. So is ours on file systems that
+ * have no flock.
  *
  * A struct lock_owner is for one thread at a time.
  */
@@ -39,13 +40,17 @@ enum lock_owner_state {
 	LOCK_OWNER_GONE, /* no such file */
 	LOCK_OWNER_ALIVE,
 	LOCK_OWNER_DEAD,
-	LOCK_OWNER_UNKNOWN, /* not one of ours, or it cannot be told */
+	LOCK_OWNER_FOREIGN, /* not one of ours, or its owner died while making it */
+	LOCK_OWNER_UNKNOWN, /* it cannot be told */
 };
 
-/* What the file at path tells of its owner. With LOCK_OWNER_DEAD *fd holds the dead
- * one's flock, which keeps all others from burying it at the same time; the caller
- * closes it. */
+/* What the file at path tells of its owner. The caller closes *fd, which may be -1. With
+ * LOCK_OWNER_DEAD and LOCK_OWNER_FOREIGN it holds the file's flock, which keeps all
+ * others from burying it at the same time. */
 enum lock_owner_state lock_owner_probe(int dir, const char *path, int *fd);
+
+/* Whether the probed file is so old that its owner need not be known. */
+bool lock_owner_is_old(int fd);
 
 struct lock_file {
 	const struct lock_owner *owner; /* NULL: not held */
@@ -53,13 +58,17 @@ struct lock_file {
 };
 
 /* Takes "<path>.lock", making directories above it if need be. Waits wait_ms for
- * another owner. ERR_CONFLICT: still locked. */
+ * another owner. ERR_CONFLICT: still locked, or a ref is where a directory must be;
+ * ERR_LOST: the owner file is gone. */
 int lock_file_take(const struct lock_owner *owner, const char *path, int64_t wait_ms,
 		   struct lock_file *lock, struct err *err);
 
 /* Removes every lock of a dead owner that stands in the repository: HEAD's, packed-refs'
  * and those of refs. Returns how many. */
 size_t lock_file_bury_dead(int dir);
+
+/* The same for one dead owner, whose file's flock the caller holds by owner_fd. */
+size_t lock_file_bury_of(int dir, int owner_fd);
 
 /* Removes it, and directories above it that are left empty. Does nothing when it is not
  * held. */

@@ -23,32 +23,46 @@ static void add_lines(const oid_list *list, const char *before, struct str *out)
 	}
 }
 
-int objects_fetch(const struct git_work *work, const struct repo *repo,
-		  const char *source, const oid_list *wanted, struct err *err)
-{
-	const char *const args[] = { "fetch",
-				     "--quiet",
-				     "--no-auto-maintenance",
-				     "--no-write-fetch-head",
-				     "--no-write-commit-graph",
-				     "--no-tags",
-				     "--no-recurse-submodules",
-				     "--refmap=",
-				     "--stdin",
-				     "--",
-				     source,
-				     NULL };
-	AUTO_STR struct str input = STR_INIT;
+/* More tips than this tell the other side nothing new. */
+#define TIPS_LIMIT 200
 
+int objects_fetch(const struct git_work *work, const struct repo *repo,
+		  const char *source, const oid_list *wanted, const oid_list *have,
+		  struct err *err)
+{
+	static const char *const options[] = { "fetch",
+					       "--quiet",
+					       "--no-auto-maintenance",
+					       "--no-write-fetch-head",
+					       "--no-write-commit-graph",
+					       "--no-tags",
+					       "--no-recurse-submodules",
+					       "--refmap=",
+					       "--stdin" };
+	char tips[TIPS_LIMIT][24 + OID_MAX_TEXT], text[OID_MAX_TEXT];
+	AUTO_STR struct str input = STR_INIT;
+	VEC(const char *) args = { 0 };
+	int result;
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		vec_add(&args, options[i]);
+	for (size_t i = 0; have && i < have->count && i < TIPS_LIMIT; i++) {
+		snprintf(tips[i], sizeof(tips[i]), "--negotiation-tip=%s",
+			 oid_text(&have->items[i], text));
+		vec_add(&args, tips[i]);
+	}
+	vec_add(&args, "--");
+	vec_add(&args, source);
+	vec_add(&args, NULL);
 	add_lines(wanted, "", &input);
-	if (git_run(&(struct git_call){ .work = work,
-					.repository = repo->path,
-					.args = args,
-					.input = &input },
-		    err) != 0)
-		return -1;
+	result = git_run(&(struct git_call){ .work = work,
+					     .repository = repo->path,
+					     .args = args.items,
+					     .input = &input },
+			 err);
+	vec_clear(&args);
 	failpoint("objects.fetched");
-	return dir_sync(repo->fd, "objects/pack", err);
+	return result == 0 ? dir_sync(repo->fd, "objects/pack", err) : -1;
 }
 
 /* Asks `git cat-file` one question a line; the answers come in the same order. */
@@ -66,6 +80,33 @@ static int ask(const struct git_work *work, const struct repo *repo,
 					   .output = answers,
 					   .output_limit = (size_t)1 << 30 },
 		       err);
+}
+
+static bool line_ends_with(const char *line, size_t len, const char *suffix)
+{
+	size_t tail = strlen(suffix);
+
+	return len >= tail && memcmp(line + len - tail, suffix, tail) == 0;
+}
+
+int objects_present(const struct git_work *work, const struct repo *repo,
+		    const oid_list *asked, oid_list *present, struct err *err)
+{
+	AUTO_STR struct str questions = STR_INIT;
+	AUTO_STR struct str answers = STR_INIT;
+	const char *line;
+
+	add_lines(asked, "", &questions);
+	if (ask(work, repo, &questions, &answers, err) != 0)
+		return -1;
+	line = answers.data;
+	for (size_t i = 0; i < asked->count; i++) {
+		size_t len = strcspn(line, "\n");
+		if (!line_ends_with(line, len, " missing"))
+			vec_add(present, asked->items[i]);
+		line += len + (line[len] == '\n');
+	}
+	return 0;
 }
 
 static int not_there(const struct ref *ref, struct err *err)

@@ -17,10 +17,18 @@ typedef VEC(struct oid) oid_list;
 void oid_list_tidy(oid_list *list);
 
 /* Brings exactly these objects, with all they reach that is not here, by one
- * `git fetch` that changes no ref. They are complete and durable when it returns 0.
- * `source` is a path or a URL that git understands. */
+ * `git fetch` that changes no ref. They are complete and durable when it returns 0; if
+ * they were so before, nothing is transferred. `source` is a path or a URL that git
+ * understands. `have`, if not NULL, are objects which are here with all they reach, to
+ * be told to the other side in place of our refs. */
 int objects_fetch(const struct git_work *work, const struct repo *repo,
-		  const char *source, const oid_list *wanted, struct err *err);
+		  const char *source, const oid_list *wanted, const oid_list *have,
+		  struct err *err);
+
+/* Which of these objects are in the repository; says nothing about what they reach. The
+ * caller clears the list. */
+int objects_present(const struct git_work *work, const struct repo *repo,
+		    const oid_list *asked, oid_list *present, struct err *err);
 
 /* Looks at the object of each ref whose peel is not known, and fills it in. ERR_CORRUPT
  * names the first ref whose object is not there. Starts no process when there is

@@ -41,15 +41,44 @@ static int lock_one(struct publication *publication, const char *name, struct er
 	return 0;
 }
 
+/* Where a symbolic ref's file stands or will stand, no directory can be made for the
+ * locks of refs below it. packed-refs.lock must do for them. */
+static bool is_below_symbolic(const struct ref_diff *diff, const char *name)
+{
+	if (!diff->symbolic_changed)
+		return false;
+	for (size_t i = 0; i < diff->changes.count; i++) {
+		const struct ref_change *change = &diff->changes.items[i];
+		if (((change->before && change->before->target) ||
+		     (change->after && change->after->target)) &&
+		    ref_name_is_below(name, change->name))
+			return true;
+	}
+	return false;
+}
+
+static int lock_refs(struct publication *publication, struct err *err)
+{
+	const struct ref_diff *diff = &publication->diff;
+
+	if (diff->changes.count > REF_LOCK_LIMIT)
+		return 0;
+	for (size_t i = 0; i < diff->changes.count; i++) {
+		const char *name = diff->changes.items[i].name;
+		if (!is_below_symbolic(diff, name) &&
+		    lock_one(publication, name, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* Git's order: the refs, HEAD, then packed-refs. */
 static int take_locks(struct publication *publication, struct err *err)
 {
 	const struct ref_diff *diff = &publication->diff;
 
-	if (diff->changes.count <= REF_LOCK_LIMIT)
-		for (size_t i = 0; i < diff->changes.count; i++)
-			if (lock_one(publication, diff->changes.items[i].name, err) != 0)
-				return -1;
+	if (lock_refs(publication, err) != 0)
+		return -1;
 	if (diff->head_changed && lock_one(publication, "HEAD", err) != 0)
 		return -1;
 	return lock_file_take(&publication->writer, "packed-refs", wait_ms(publication),
@@ -85,8 +114,18 @@ static int check_values(struct publication *publication, struct err *err)
 	return 0;
 }
 
+static const struct ref *known_value(const struct ref_snapshot *snapshot,
+				     const struct ref *ref)
+{
+	const struct ref *known = ref_snapshot_find(snapshot, ref->name);
+	bool is_known = known && !known->target && known->peel != REF_PEEL_UNKNOWN &&
+			oid_equal(&known->oid, &ref->oid);
+
+	return is_known ? known : NULL;
+}
+
 /* What is known of peels in `from` and `to` also holds for the same values now. */
-static int learn_peels(struct publication *publication, struct err *err)
+static void learn_peels(struct publication *publication)
 {
 	const struct publish_request *request = publication->request;
 
@@ -94,16 +133,14 @@ static int learn_peels(struct publication *publication, struct err *err)
 		struct ref *ref = &publication->now.refs.items[i];
 		if (ref->target || ref->peel != REF_PEEL_UNKNOWN)
 			continue;
-		const struct ref *known = ref_snapshot_find(request->to, ref->name);
-		if (!known || !oid_equal(&known->oid, &ref->oid))
-			known = ref_snapshot_find(request->from, ref->name);
-		if (!known || !oid_equal(&known->oid, &ref->oid) ||
-		    known->peel == REF_PEEL_UNKNOWN)
-			return moved(ref->name, err);
-		ref->peel = known->peel;
-		ref->peeled = known->peeled;
+		const struct ref *known = known_value(request->to, ref);
+		if (!known)
+			known = known_value(request->from, ref);
+		if (known) {
+			ref->peel = known->peel;
+			ref->peeled = known->peeled;
+		}
 	}
-	return 0;
 }
 
 static struct publish_write writing(const struct publication *publication)
@@ -128,7 +165,8 @@ static int read_locked(struct publication *publication, struct err *err)
 	    ref_snapshot_read(request->dir, request->oid_len, &publication->now, err) !=
 		    0)
 		return -1;
-	return learn_peels(publication, err);
+	learn_peels(publication);
+	return 0;
 }
 
 static int change_locked(struct publication *publication, struct err *err)
@@ -174,6 +212,16 @@ static int change(struct publication *publication, struct err *err)
 	return result;
 }
 
+/* Names become paths: whoever gave them, nothing outside refs/ is ever written. */
+static int check_names(const struct ref_diff *diff, struct err *err)
+{
+	for (size_t i = 0; i < diff->changes.count; i++)
+		if (!ref_name_is_valid(diff->changes.items[i].name))
+			return err_set(err, ERR_CORRUPT, "%s is no name for a ref",
+				       diff->changes.items[i].name);
+	return 0;
+}
+
 int publish(const struct publish_request *request, struct err *err)
 {
 	AUTO_DIFF struct ref_diff diff;
@@ -182,11 +230,12 @@ int publish(const struct publish_request *request, struct err *err)
 
 	assert(request->fence > 0);
 	ref_diff_compute(request->from, request->to, &diff);
+	if (check_names(&diff, err) != 0 || state_recover(request->dir, err) != 0)
+		return -1;
 	if (ref_diff_is_empty(&diff) && request->from->has_packed_only)
 		return 0;
 	publication.diff = diff;
-	if (state_recover(request->dir, err) != 0 ||
-	    state_begin(request->dir, &publication.writer, err) != 0)
+	if (state_begin(request->dir, &publication.writer, err) != 0)
 		return -1;
 	failpoint("publish.pending");
 	result = change(&publication, err);

@@ -6,7 +6,8 @@
  * rename. Loose refs that others left are folded into it first, which changes no value.
  * Outside that rename are only HEAD and other symbolic refs, which packed-refs cannot
  * hold: what they will name is added first, then they move, then what they named is
- * deleted.
+ * deleted. A reader that listed such loose refs of others just before may still pair
+ * them with the new packed-refs; where only we write there are none.
  *
  * Why nothing is lost or undone: under the locks, the fence must be the caller's own
  * (nobody was granted a later lease), the pending file must stand (nobody took us for
@@ -24,7 +25,7 @@ struct publish_request {
 	size_t oid_len;                  /* 20 or 32 */
 	const struct ref_snapshot *from; /* the refs that the caller worked from */
 	const struct ref_snapshot *to;   /* the refs to be; every object named is there,
-					    durable, and each peel is known */
+					    durable; each peel should be known */
 	uint64_t fence;                  /* raised before `from` was read */
 	int64_t lock_wait_ms;            /* 0: LOCK_FILE_WAIT_MS */
 };

@@ -45,8 +45,10 @@ static void compose(const struct publish_write *write, enum phase phase,
 	}
 }
 
+/* The mode stays that of the old file. */
 static int write_new_file(int dir, const struct str *text, struct err *err)
 {
+	struct stat old;
 	AUTO_CLOSE int fd = -1;
 
 	/* Under packed-refs.lock this can only be what a crash left. */
@@ -55,6 +57,9 @@ static int write_new_file(int dir, const struct str *text, struct err *err)
 		    0666);
 	if (fd < 0)
 		return err_errno(err, "cannot create packed-refs.new");
+	if (fstatat(dir, "packed-refs", &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISREG(old.st_mode) && fchmod(fd, old.st_mode & 0777) != 0)
+		return err_errno(err, "cannot set the mode of packed-refs.new");
 	if (file_write_all(fd, text->data, text->len, "packed-refs.new", err) != 0)
 		return -1;
 	return fsync(fd) == 0 ? 0 : err_errno(err, "cannot sync packed-refs.new");
@@ -94,12 +99,12 @@ static bool is_locked_by_us(const struct publish_write *write, const char *name)
 static int remove_loose_locked(const struct publish_write *write, const struct ref *ref,
 			       struct err *err)
 {
-	char expected[OID_MAX_TEXT];
 	AUTO_STR struct str text = STR_INIT;
+	struct oid oid;
 
 	if (file_read(write->dir, ref->name, 4096, &text, err) != 0)
 		return err->class == ERR_MISSING ? 0 : -1;
-	if (!text_starts_with(text.data, oid_text(&ref->oid, expected))) {
+	if (!oid_parse(text.data, ref->oid.len, &oid) || !oid_equal(&oid, &ref->oid)) {
 		err_set(err, ERR_CONFLICT, "%s was changed by somebody else meanwhile",
 			ref->name);
 		return err_remedy(err, "tried again by itself; let nobody else write to "
@@ -125,13 +130,40 @@ static int remove_loose(const struct publish_write *write, const struct ref *ref
 	return result;
 }
 
+static bool is_loose(const struct ref *ref)
+{
+	return ref->is_loose && !ref->target;
+}
+
+/* A loose file that came back after a crash of the machine would hide what packed-refs
+ * says by then. Its directory may be gone; the next one above knows that. */
+static int sync_removals(const struct publish_write *write, struct err *err)
+{
+	AUTO_FREE char *synced = NULL;
+
+	for (size_t i = 0; i < write->now->refs.count; i++) {
+		if (!is_loose(&write->now->refs.items[i]))
+			continue;
+		char *parent = xstrdup(write->now->refs.items[i].name);
+		do
+			*strrchr(parent, '/') = '\0';
+		while (strchr(parent, '/') &&
+		       faccessat(write->dir, parent, F_OK, 0) != 0);
+		bool is_new = !synced || strcmp(parent, synced) != 0;
+		free(synced);
+		synced = parent;
+		if (is_new && dir_sync(write->dir, parent, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 int publish_fold(const struct publish_write *write, struct err *err)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < write->now->refs.count; i++) {
-		const struct ref *ref = &write->now->refs.items[i];
-		any = any || (ref->is_loose && !ref->target);
+		any = any || is_loose(&write->now->refs.items[i]);
 	}
 	if (!any)
 		return 0;
@@ -140,10 +172,10 @@ int publish_fold(const struct publish_write *write, struct err *err)
 	failpoint("publish.folded");
 	for (size_t i = 0; i < write->now->refs.count; i++) {
 		const struct ref *ref = &write->now->refs.items[i];
-		if (ref->is_loose && !ref->target && remove_loose(write, ref, err) != 0)
+		if (is_loose(ref) && remove_loose(write, ref, err) != 0)
 			return -1;
 	}
-	return 0;
+	return sync_removals(write, err);
 }
 
 /* Directories that an old loose ref left may stand where a file must go. */
@@ -153,6 +185,8 @@ static void remove_empty_directories(int dir, const char *path)
 	int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	AUTO_CLOSEDIR DIR *list = fd < 0 ? NULL : fdopendir(fd);
 
+	if (!list && fd >= 0)
+		close(fd);
 	if (!list)
 		return;
 	while ((entry = readdir(list)) != NULL)
@@ -200,6 +234,11 @@ static int move_symbolic(const struct publish_write *write, struct err *err)
 		    sync_parent(write->dir, change->name, err) != 0)
 			return -1;
 	}
+	return 0;
+}
+
+static int move_head(const struct publish_write *write, struct err *err)
+{
 	if (!write->diff->head_changed)
 		return 0;
 	if (write_file_ref(write->dir, "HEAD", write->to->head_target,
@@ -209,29 +248,52 @@ static int move_symbolic(const struct publish_write *write, struct err *err)
 	return dir_sync(write->dir, ".", err);
 }
 
+/* A symbolic ref will need this one's name for a directory, or the other way round. */
+static bool is_in_the_way(const struct publish_write *write, const char *name)
+{
+	for (size_t i = 0; i < write->diff->changes.count; i++) {
+		const struct ref_change *change = &write->diff->changes.items[i];
+		if (change->after && change->after->target &&
+		    (ref_name_is_below(name, change->name) ||
+		     ref_name_is_below(change->name, name)))
+			return true;
+	}
+	return false;
+}
+
+enum removal {
+	REMOVE_IN_THE_WAY,
+	REMOVE_ALL,
+};
+
 /* A symbolic ref that was deleted, or became a plain one: its file would hide it. */
-static int remove_symbolic(const struct publish_write *write, struct err *err)
+static int remove_symbolic(const struct publish_write *write, enum removal removal,
+			   struct err *err)
 {
 	for (size_t i = 0; i < write->diff->changes.count; i++) {
 		const struct ref_change *change = &write->diff->changes.items[i];
 		if (!change->before || !change->before->target ||
-		    (change->after && change->after->target))
+		    (change->after && change->after->target) ||
+		    (removal == REMOVE_IN_THE_WAY && !is_in_the_way(write, change->name)))
 			continue;
-		if (unlinkat(write->dir, change->name, 0) != 0 && errno != ENOENT)
+		if (unlinkat(write->dir, change->name, 0) != 0) {
+			if (errno == ENOENT || errno == ENOTDIR || errno == EISDIR)
+				continue; /* it was in the way, and is gone */
 			return err_errno(err, "cannot remove %s", change->name);
+		}
 		if (sync_parent(write->dir, change->name, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* One rename is enough when nothing but packed-refs changes, or nothing is deleted that
- * HEAD or a symbolic ref may still name. */
+/* One rename is enough when nothing but packed-refs changes, or nothing goes from it that
+ * HEAD may still name. */
 static bool needs_two_renames(const struct publish_write *write)
 {
 	const struct ref_diff *diff = write->diff;
 
-	return (diff->head_changed || diff->symbolic_changed) && diff->deletions > 0;
+	return diff->symbolic_changed || (diff->head_changed && diff->deletions > 0);
 }
 
 int publish_write(const struct publish_write *write, struct err *err)
@@ -242,9 +304,9 @@ int publish_write(const struct publish_write *write, struct err *err)
 		return -1;
 	if (write->diff->changes.count > 0 && replace_packed(write, first, err) != 0)
 		return -1;
-	if (move_symbolic(write, err) != 0)
+	if (remove_symbolic(write, REMOVE_IN_THE_WAY, err) != 0 ||
+	    move_symbolic(write, err) != 0 || move_head(write, err) != 0 ||
+	    remove_symbolic(write, REMOVE_ALL, err) != 0)
 		return -1;
-	if (first == PHASE_ADD && replace_packed(write, PHASE_ALL, err) != 0)
-		return -1;
-	return remove_symbolic(write, err);
+	return first == PHASE_ADD ? replace_packed(write, PHASE_ALL, err) : 0;
 }

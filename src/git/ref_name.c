@@ -25,6 +25,11 @@ static bool byte_is_valid(const char *at)
 	return c != '@' || at[1] != '{';
 }
 
+bool ref_name_is_below(const char *name, const char *above)
+{
+	return text_starts_with(name, above) && name[strlen(above)] == '/';
+}
+
 bool ref_name_is_valid(const char *name)
 {
 	const char *part = name + 5;

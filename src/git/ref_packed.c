@@ -45,7 +45,7 @@ static int read_ref(struct reader *reader, const char *text, size_t len, struct 
 							: REF_PEEL_UNKNOWN };
 
 	if (len < digits + 2 || text[digits] != ' ' || strlen(text) != len ||
-	    !oid_parse(text, reader->oid_len, &ref.oid))
+	    !oid_parse(text, reader->oid_len, &ref.oid) || oid_is_null(&ref.oid))
 		return damaged(reader, err);
 	ref.name = text + digits + 1;
 	vec_add(&reader->snapshot->refs, ref);
@@ -116,10 +116,22 @@ int ref_parse_packed(struct ref_snapshot *snapshot, char *text, size_t len,
 	return tidy(&reader, err);
 }
 
+static bool is_fully_peeled(const struct ref_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->refs.count; i++) {
+		const struct ref *ref = &snapshot->refs.items[i];
+		if (!ref->target && ref->peel == REF_PEEL_UNKNOWN)
+			return false;
+	}
+	return true;
+}
+
 void ref_write_packed(const struct ref_snapshot *snapshot, struct str *out)
 {
 	str_reserve(out, 64 + 80 * snapshot->refs.count);
-	str_add(out, "# pack-refs with: peeled fully-peeled sorted \n");
+	str_add(out, is_fully_peeled(snapshot)
+			     ? "# pack-refs with: peeled fully-peeled sorted \n"
+			     : "# pack-refs with: sorted \n");
 	for (size_t i = 0; i < snapshot->refs.count; i++) {
 		const struct ref *ref = &snapshot->refs.items[i];
 		if (ref->target)

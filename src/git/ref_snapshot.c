@@ -12,6 +12,7 @@
 #define LOOSE_LIMIT 4096               /* git's own files have 41 or 65 bytes */
 #define PACKED_LIMIT ((size_t)4 << 30) /* far above any repository known */
 #define DEPTH_LIMIT 128
+#define SYMBOLIC_LIMIT 5 /* so many refs git reads to find what one stands for */
 
 struct walk {
 	struct ref_snapshot *snapshot; /* gets the loose refs, unsorted */
@@ -284,16 +285,22 @@ struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *n
 		       by_name);
 }
 
-const struct ref *ref_snapshot_resolve(const struct ref_snapshot *snapshot,
-				       const char *name)
+static const struct ref *resolve(const struct ref_snapshot *snapshot, const char *name,
+				 int reads)
 {
-	for (int steps = 0; steps < 6; steps++) { /* git follows five links */
+	while (reads-- > 0) {
 		const struct ref *ref = ref_snapshot_find(snapshot, name);
 		if (!ref || !ref->target)
 			return ref;
 		name = ref->target;
 	}
 	return NULL;
+}
+
+const struct ref *ref_snapshot_resolve(const struct ref_snapshot *snapshot,
+				       const char *name)
+{
+	return resolve(snapshot, name, SYMBOLIC_LIMIT);
 }
 
 bool ref_snapshot_head(const struct ref_snapshot *snapshot, struct oid *oid)
@@ -304,7 +311,7 @@ bool ref_snapshot_head(const struct ref_snapshot *snapshot, struct oid *oid)
 		*oid = snapshot->head_oid;
 		return true;
 	}
-	ref = ref_snapshot_resolve(snapshot, snapshot->head_target);
+	ref = resolve(snapshot, snapshot->head_target, SYMBOLIC_LIMIT - 1);
 	if (ref)
 		*oid = ref->oid;
 	return ref != NULL;

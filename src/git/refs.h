@@ -77,13 +77,17 @@ bool ref_same_head(const struct ref_snapshot *a, const struct ref_snapshot *b);
  * part), by git-check-ref-format(1). */
 bool ref_name_is_valid(const char *name);
 
+/* Whether it needs a directory where the file of `above` would stand: "refs/heads/a/b"
+ * is below "refs/heads/a". */
+bool ref_name_is_below(const char *name, const char *above);
+
 /* Reads packed-refs text; names point into `text`, which the snapshot takes over. For
  * ref_snapshot_read and the tests. */
 int ref_parse_packed(struct ref_snapshot *snapshot, char *text, size_t len,
 		     size_t oid_len, struct err *err);
 
-/* Appends the snapshot's refs as packed-refs text; symbolic refs are left out. Each
- * ref's peel must be known. */
+/* Appends the snapshot's refs as packed-refs text; symbolic refs are left out. When the
+ * peel of some ref is unknown, the text says so, and readers find out by themselves. */
 void ref_write_packed(const struct ref_snapshot *snapshot, struct str *out);
 
 #endif

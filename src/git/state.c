@@ -62,14 +62,34 @@ void state_abandon(struct lock_owner *writer)
 /* The flock of the dead writer is held, so that only one of us cleans up. */
 static int recover_one(int dir, const char *path, int fd, struct err *err)
 {
-	AUTO_CLOSE int held = fd;
-
 	if (new_key(dir, err) != 0)
 		return -1;
 	failpoint("state.recover");
+	lock_file_bury_of(dir, fd);
+	failpoint("state.buried");
 	if (unlinkat(dir, path, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s", path);
 	log_warn("state.recovered", LOG_TEXT("path", path));
+	return 0;
+}
+
+/* The folder is ours alone: what is not marked there was not marked in time. */
+static int recover_if_dead(int dir, const char *path, struct err *err)
+{
+	AUTO_CLOSE int fd = -1;
+
+	switch (lock_owner_probe(dir, path, &fd)) {
+	case LOCK_OWNER_UNKNOWN:
+		if (!lock_owner_is_old(fd))
+			return 0;
+		return recover_one(dir, path, fd, err);
+	case LOCK_OWNER_DEAD:
+	case LOCK_OWNER_FOREIGN:
+		return recover_one(dir, path, fd, err);
+	case LOCK_OWNER_ALIVE:
+	case LOCK_OWNER_GONE:
+		break;
+	}
 	return 0;
 }
 
@@ -87,11 +107,9 @@ int state_recover(int dir, struct err *err)
 		return err_errno(err, "cannot list %s", PENDING);
 	while (errno = 0, (entry = readdir(list)) != NULL) {
 		AUTO_FREE char *path = xasprintf(PENDING "/%s", entry->d_name);
-		int owner = -1;
 		if (entry->d_name[0] == '.')
 			continue;
-		if (lock_owner_probe(dir, path, &owner) == LOCK_OWNER_DEAD &&
-		    recover_one(dir, path, owner, err) != 0)
+		if (recover_if_dead(dir, path, err) != 0)
 			return -1;
 	}
 	return errno == 0 ? 0 : err_errno(err, "cannot list %s", PENDING);

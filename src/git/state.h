@@ -36,7 +36,7 @@ int state_end(struct lock_owner *writer, struct err *err);
 /* Ends a change that changed nothing: the key stays. */
 void state_abandon(struct lock_owner *writer);
 
-/* Cleans up after writers that died. */
+/* Cleans up after writers that died, their locks included. */
 int state_recover(int dir, struct err *err);
 
 #endif

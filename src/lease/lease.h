@@ -38,7 +38,7 @@ struct lease_holder {
 	char node[64];  /* host name, or the site's name for it */
 	char boot_id[40];
 	int64_t pid;
-	char job[64];        /* what the log calls the job, "" if none */
+	char job[256];       /* what the log calls the job, "" if none; may be cut */
 	char operation[32];  /* "sync", "repack", ... */
 	int64_t acquired_at; /* wall ms, for people only */
 	int64_t ttl_left_ms; /* <= 0: lapsed, or not held */

@@ -1,7 +1,8 @@
 /*
- * The inside of the local backend (local.c), shared with what reads rows (local_row.c)
- * and keeps the line of waiters (local_line.c). All but row_list and row_load run inside
- * a store_write().
+ * The inside of the local backend (local.c), shared with one attempt
+ * (local_attempt.c), the reading of rows (local_row.c) and the line of waiters
+ * (local_line.c). All of rows and lines runs inside a store_write(), but row_list and
+ * row_load also inside a store_read().
  */
 #ifndef LEASE_LOCAL_H
 #define LEASE_LOCAL_H
@@ -30,6 +31,18 @@ struct lease_row {
 	bool free; /* may be granted, but for orphans */
 	enum lease_predecessor predecessor;
 };
+
+/* As store_write(), but never ERR_BUSY: the store's own contention is no answer about a
+ * lease. Not inside one. */
+int local_write(struct local *local, store_work work, void *arg, struct err *err);
+
+/* The backend's try_acquire. Not inside a store_write(). */
+int local_try_acquire(struct lease_backend *backend, struct lease_attempt *attempt,
+		      struct err *err);
+
+/* Releases a grant: 1 if it was still in force, else 0. */
+int local_give_up(struct store_tx *tx, const struct local *local,
+		  const struct lease_grant *grant, struct err *err);
 
 /* Finds the key's row, or leaves it empty. */
 int row_load(struct store_tx *tx, const char *key, struct lease_row *row,

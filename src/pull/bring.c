@@ -3,25 +3,10 @@
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "git/objects.h"
+#include "git/packs.h"
 #include "git/publish.h"
 #include "pull/copy_record.h"
 #include "pull/hold.h"
-
-/* Of all packs, whatever their names. */
-static uint64_t pack_bytes(const struct repo *repo)
-{
-	uint64_t sum = 0;
-	struct dirent *entry;
-	struct stat st;
-	int fd = dir_open(repo->fd, "objects/pack", ERR_IGNORED);
-	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	while (dir && (entry = readdir(dir)) != NULL)
-		if (text_ends_with(entry->d_name, ".pack") &&
-		    fstatat(fd, entry->d_name, &st, 0) == 0)
-			sum += (uint64_t)st.st_size;
-	return sum;
-}
 
 /* What the new refs name and the old ones of the same name did not. */
 static void wanted_objects(const struct ref_diff *diff, const struct source_view *view,
@@ -37,19 +22,80 @@ static void wanted_objects(const struct ref_diff *diff, const struct source_view
 	oid_list_tidy(wanted);
 }
 
+static int fetch_missing(const struct bring_request *request, const oid_list *wanted,
+			 struct err *err)
+{
+	return objects_fetch(&request->job->work, request->copy, request->view->url,
+			     wanted, NULL, err);
+}
+
+/* What is left after the packs: usually nothing, so that git only checks that all is
+ * complete. What the packs hold of the tips is told to the other side; if that promises
+ * too much (a parent that was loose), git says so, and all is fetched. */
+static int fetch_rest(const struct bring_request *request, const oid_list *wanted,
+		      struct err *err)
+{
+	oid_list have = { 0 };
+	int result =
+		objects_present(&request->job->work, request->copy, wanted, &have, err);
+
+	if (result == 0)
+		result = objects_fetch(&request->job->work, request->copy,
+				       request->view->url, wanted, &have, err);
+	vec_clear(&have);
+	if (result == 0 || (err->class != ERR_CORRUPT && err->class != ERR_INTERNAL &&
+			    err->class != ERR_NETWORK))
+		return result;
+	return fetch_missing(request, wanted, err);
+}
+
+/* Small repositories gain nothing by it. */
+#define PACKS_WORTH_COPYING ((uint64_t)1 << 20)
+
+static int fetch_all(const struct bring_request *request, const oid_list *wanted,
+		     struct err *err)
+{
+	AUTO_CLOSE int source = -1;
+
+	if (!request->is_new || !request->view->has_packs)
+		return fetch_missing(request, wanted, err);
+	source = dir_open(AT_FDCWD, request->view->url, err);
+	if (source < 0)
+		return -1;
+	if (packs_size(source) < PACKS_WORTH_COPYING)
+		return fetch_missing(request, wanted, err);
+	if (packs_copy(&request->job->work, source, request->copy, err) != 0)
+		return -1;
+	return fetch_rest(request, wanted, err);
+}
+
+/* Git names the object that is missing, a person wants to know which ref names it. */
+static void name_culprit(const struct bring_request *request, struct err *err)
+{
+	struct err why;
+	AUTO_REPO struct repo source = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, request->view->url, &source, &why) == 0 &&
+	    objects_check_tips(&request->job->work, &source, &request->view->refs,
+			       &why) != 0 &&
+	    why.class == ERR_CORRUPT)
+		*err = why;
+}
+
 static int fetch(const struct bring_request *request, const struct ref_diff *diff,
 		 struct sync_result *result, struct err *err)
 {
 	oid_list wanted = { 0 };
-	uint64_t before = pack_bytes(request->copy), after;
+	uint64_t before = packs_size(request->copy->fd), after;
 	int done = 0;
 
 	wanted_objects(diff, request->view, &wanted);
 	if (wanted.count > 0)
-		done = objects_fetch(&request->job->work, request->copy,
-				     request->view->url, &wanted, err);
+		done = fetch_all(request, &wanted, err);
 	vec_clear(&wanted);
-	after = pack_bytes(request->copy);
+	if (done != 0 && err->class == ERR_CORRUPT && request->view->is_local)
+		name_culprit(request, err);
+	after = packs_size(request->copy->fd);
 	result->bytes += after > before ? after - before : 0;
 	return done;
 }

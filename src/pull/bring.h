@@ -14,6 +14,7 @@ struct bring_request {
 	const struct repo *copy;  /* its fence was raised to the job's */
 	struct source_view *view; /* gets what is learnt of its peels */
 	bool is_forced;
+	bool is_new; /* nothing is in it yet */
 };
 
 /* Sets outcome, refs_changed, bytes and held_reason. ERR_CONFLICT: the copy's refs moved

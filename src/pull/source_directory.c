@@ -114,6 +114,8 @@ int source_read(const struct source *source, const char *name, struct source_vie
 	    check_whole(&repo, err) != 0 || read_quietly(&repo, view, err) != 0)
 		return -1;
 	view->oid_len = repo.oid_len;
+	view->is_local = true;
+	view->has_packs = !repo.has_alternates;
 	view->url = TAKE(path);
 	return 0;
 }

@@ -121,6 +121,7 @@ static int fill(struct job *job, const struct sync_request *request,
 		const struct repo *copy, struct source_view *view,
 		struct sync_result *result, struct err *err)
 {
+	bool is_new = result->outcome == SYNC_CREATED;
 	int done = -1;
 
 	if (copy->oid_len != view->oid_len) {
@@ -133,6 +134,7 @@ static int fill(struct job *job, const struct sync_request *request,
 		done = bring(&(struct bring_request){ .job = job,
 						      .copy = copy,
 						      .view = view,
+						      .is_new = is_new,
 						      .is_forced = request->is_forced },
 			     result, err);
 		if (done != 0 && err->class != ERR_CONFLICT)
@@ -178,6 +180,7 @@ static int build(struct job *job, const struct sync_request *request,
 	AUTO_REPO struct repo copy = REPO_INIT;
 	AUTO_FREE char *path = path_of(request->root, request->name);
 
+	result->outcome = SYNC_CREATED;
 	if (dir_make_parents(AT_FDCWD, staging, err) != 0 ||
 	    repo_make(AT_FDCWD, staging, view->oid_len, err) != 0 ||
 	    repo_open(AT_FDCWD, staging, &copy, err) != 0 ||
@@ -228,7 +231,7 @@ int sync_repository(struct job *job, const struct sync_request *request,
 	if (sync_is_current(request)) /* who held the lease before us did it */
 		return 0;
 	if (source_read(request->source, request->name, &view, err) != 0)
-		return -1;
+		return err_prefix(err, "the source");
 	failpoint("sync.read");
 	if (lstat(path, &st) == 0)
 		return update(job, request, path, &view, result, err);

@@ -9,7 +9,10 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
+#include <sqlite3.h>
+
 #include "base/proc.h"
+#include "store/store_driver.h"
 
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup_two, teardown_two)
@@ -31,6 +34,18 @@ int open(const char *path, int flags, ...)
 		return -1;
 	}
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static int count_names(const char *directory)
+{
+	AUTO_FREE char *path = xasprintf("%s/lease/%s", root, directory);
+	AUTO_CLOSEDIR DIR *dir = opendir(path);
+	struct dirent *entry;
+	int count = 0;
+
+	while ((entry = readdir(dir)) != NULL)
+		count += entry->d_name[0] != '.';
+	return count;
 }
 
 static struct lease_holder inspect(void)
@@ -283,6 +298,7 @@ TEST(force_release_is_for_the_fence_that_was_seen)
 		     ERR_CONFLICT);
 	assert_denied(bob);
 	assert_ok(lease_force_release(bob, KEY, fence, "eve", "stuck", &err));
+	assert_int_equal(count_names("guard"), 0);
 	assert_fails(lease_force_release(bob, KEY, fence, "eve", "stuck", &err),
 		     ERR_CONFLICT);
 	next = must_acquire(bob, 0);
@@ -352,6 +368,24 @@ TEST(a_full_disk_is_not_taken_for_contention)
 	lease_release(must_acquire(ann, 0));
 }
 
+/* Another process is writing for longer than the store waits. */
+TEST(a_locked_database_is_not_taken_for_contention)
+{
+	AUTO_FREE char *path = xasprintf("%s/db", root);
+	int64_t limit = store_busy_limit_ms;
+	struct lease *lease;
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL),
+			 SQLITE_OK);
+	store_busy_limit_ms = 50;
+	assert_fails(acquire_for(ann, 1000, &lease), ERR_TIMEOUT);
+	store_busy_limit_ms = limit;
+	sqlite3_close(db);
+	lease_release(must_acquire(ann, 0));
+}
+
 TEST(a_place_that_cannot_be_used_is_refused)
 {
 	AUTO_FREE char *path = xasprintf("%s/db", root);
@@ -361,18 +395,6 @@ TEST(a_place_that_cannot_be_used_is_refused)
 	assert_int_equal(lease_manager_open_local(store, &options, &manager, &err), -1);
 	assert_int_equal(err.class, ERR_CONFIG);
 	assert_null(manager);
-}
-
-static int count_names(const char *directory)
-{
-	AUTO_FREE char *path = xasprintf("%s/lease/%s", root, directory);
-	AUTO_CLOSEDIR DIR *dir = opendir(path);
-	struct dirent *entry;
-	int count = 0;
-
-	while ((entry = readdir(dir)) != NULL)
-		count += entry->d_name[0] != '.';
-	return count;
 }
 
 TEST(nothing_is_left_on_disk)
@@ -417,6 +439,64 @@ TEST(closing_a_manager_releases_what_it_holds)
 	lease_release(lease);
 }
 
+/* What was logged since, and nothing else, on stderr. */
+static char *log_of(void (*scene)(void))
+{
+	AUTO_FREE char *path = xasprintf("%s/log", root);
+	AUTO_STR struct str text = STR_INIT;
+	int saved = dup(2), fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	dup2(fd, 2);
+	log_set_level(LOG_LEVEL_DEBUG);
+	scene();
+	log_set_level(LOG_LEVEL_NONE);
+	dup2(saved, 2);
+	close(saved);
+	close(fd);
+	assert_ok(file_read(AT_FDCWD, path, 1 << 20, &text, &err));
+	return str_take(&text);
+}
+
+static void everything_happens(void)
+{
+	struct lease *lease = must_acquire(ann, 0), *other;
+
+	assert_denied(bob);
+	assert_int_equal(acquire_for(bob, 20, &other), -1);
+	sql("UPDATE lease SET expires_at = expires_at - %d", SHORT_TTL);
+	wait_until(lease_check(lease, &err) != 0);
+	usleep(20000);
+	other = must_acquire(bob, 0);
+	lease_release(lease);
+	assert_ok(lease_force_release(ann, KEY, lease_fence(other), "eve", "why", &err));
+	lease_release(other);
+}
+
+TEST(all_of_it_is_logged_by_name)
+{
+	static const char *const lines[] = {
+		"ev=lease.acquired",
+		"ev=lease.denied",
+		"ev=lease.waiting",
+		"ev=lease.timeout",
+		"ev=lease.lost",
+		"ev=lease.takeover",
+		"after=lapse",
+		"ev=lease.released_late",
+		"ev=lease.force_released",
+		"actor=eve",
+		"holder_job=job-1",
+		"lease_key=geo_sync",
+		"Cannot obtain an exclusive lease",
+	};
+	AUTO_FREE char *text = log_of(everything_happens);
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		if (!strstr(text, lines[i]))
+			fail_msg("no %s in\n%s", lines[i], text);
+	}
+}
+
 TEST(keys_have_the_form_that_operators_look_for)
 {
 	char key[LEASE_KEY_SIZE];
@@ -445,10 +525,12 @@ int main(void)
 		CASE_SHORT(force_release_is_for_the_fence_that_was_seen),
 		CASE_SHORT(children_die_when_the_lease_is_taken_away),
 		CASE(a_full_disk_is_not_taken_for_contention),
+		CASE(a_locked_database_is_not_taken_for_contention),
 		CASE(a_place_that_cannot_be_used_is_refused),
 		CASE(nothing_is_left_on_disk),
 		CASE(files_of_the_dead_go_when_nobody_needs_them),
 		CASE(closing_a_manager_releases_what_it_holds),
+		CASE_SHORT(all_of_it_is_logged_by_name),
 		CASE(keys_have_the_form_that_operators_look_for),
 	};
 

@@ -23,7 +23,7 @@ static struct {
 	atomic_int fail;        /* an errno for each call */
 	atomic_bool lost;       /* what renewals say */
 	atomic_bool hang;       /* renewals do not return */
-	atomic_int attempts, renewals, releases, leaves, hints;
+	atomic_int hint_fd, retry_ms, attempts, renewals, releases, leaves, hints;
 } fake;
 
 static struct lease_manager *manager;
@@ -38,7 +38,8 @@ static int fake_hint_open(struct lease_backend *backend)
 {
 	(void)backend;
 	fake.hints++;
-	return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	fake.hint_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return fake.hint_fd;
 }
 
 static int fake_try_acquire(struct lease_backend *backend, struct lease_attempt *attempt,
@@ -49,7 +50,9 @@ static int fake_try_acquire(struct lease_backend *backend, struct lease_attempt 
 	(void)backend;
 	if (fail_if_told(error) != 0)
 		return -1;
-	attempt->retry_ms = 10;
+	eventfd_t ignored;
+	eventfd_read(attempt->hint_fd, &ignored);
+	attempt->retry_ms = fake.retry_ms ? fake.retry_ms : 10;
 	attempt->handed = LEASE_NO_GRANT;
 	attempt->outcome = fake.held ? LEASE_HELD : LEASE_GRANTED;
 	snprintf(attempt->holder.node, sizeof(attempt->holder.node), "there");
@@ -356,6 +359,26 @@ TEST(what_was_handed_to_a_failing_waiter_is_released)
 	assert_int_equal(fake.releases, 1);
 }
 
+/* The kernel tells of a close just before it drops the lock. */
+TEST(a_hint_that_comes_too_early_makes_us_look_twice)
+{
+	struct waiting waiting;
+
+	fake.held = true;
+	fake.retry_ms = 10000;
+	thread_start(&waiting.thread, "waiting", wait_in_thread, &waiting);
+	wait_for(&fake.attempts, 2);
+	usleep(10000);
+	int64_t before = clock_boot_ms();
+	eventfd_write(fake.hint_fd, 1);
+	wait_for(&fake.attempts, 3);
+	fake.held = false;
+	thread_join(waiting.thread);
+	assert_non_null(waiting.lease);
+	assert_in_range(clock_boot_ms() - before, 0, 200);
+	lease_release(waiting.lease);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,6 +393,7 @@ int main(void)
 		CASE(a_lease_may_be_released_while_it_is_renewed),
 		CASE(a_release_with_somebody_behind_is_handed_on),
 		CASE(what_was_handed_to_a_failing_waiter_is_released),
+		CASE(a_hint_that_comes_too_early_makes_us_look_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -301,6 +301,27 @@ TEST(a_killed_holder_is_succeeded_at_once)
 	finish(&waiter);
 }
 
+/* As after a commit that failed: the holder's guard has no name any more. */
+TEST(a_death_is_noticed_without_a_guard)
+{
+	AUTO_FREE char *guards = xasprintf("%s/lease/guard", root);
+	struct process holder, waiter;
+	uint64_t fence;
+
+	start(&holder, TTL, "0");
+	hear_held(&holder, &fence, LEASE_AFTER_NOBODY);
+	assert_ok(tree_remove(AT_FDCWD, guards, &err));
+	assert_ok(dir_make(AT_FDCWD, guards, &err));
+	start(&waiter, TTL, "9000");
+	wait_until(tickets() == 1);
+	usleep(20000);
+	int64_t before = clock_boot_ms();
+	kill_9(&holder);
+	hear_held(&waiter, &fence, LEASE_AFTER_DEATH);
+	assert_in_range(clock_boot_ms() - before, 0, 200);
+	finish(&waiter);
+}
+
 TEST(a_stopped_holder_is_succeeded_after_its_ttl_and_finds_out)
 {
 	struct process sleeper, next;
@@ -429,6 +450,7 @@ int main(int argc, char *argv[])
 		CASE(four_processes_exclude_each_other),
 		CASE(processes_that_crash_hold_nobody_up),
 		CASE(a_killed_holder_is_succeeded_at_once),
+		CASE(a_death_is_noticed_without_a_guard),
 		CASE(a_stopped_holder_is_succeeded_after_its_ttl_and_finds_out),
 		CASE(an_orphan_with_the_guard_delays_the_succession_and_its_end_allows_it),
 		CASE(an_orphan_delays_no_longer_than_the_ttl),

@@ -1,0 +1,23 @@
+/*
+ * Packs copied as they are, for a first copy from a repository on this machine: several
+ * times faster than having git make and index them anew. Every byte is proved by the
+ * pack's own trailer on the way; whether the objects are complete is for
+ * objects_fetch to check, as always.
+ */
+#ifndef GIT_PACKS_H
+#define GIT_PACKS_H
+
+#include "base/base.h"
+#include "git/git_child.h"
+#include "git/repo.h"
+
+/* The bytes of all packs of the repository whose directory is open. */
+uint64_t packs_size(int dir);
+
+/* Copies all packs with their indexes; durable when it returns 0. Packs that vanish
+ * meanwhile (the source is being repacked) are left out. ERR_CORRUPT names the pack
+ * whose trailer is wrong; ERR_CANCELED, ERR_LOST as in git_work. */
+int packs_copy(const struct git_work *work, int source, const struct repo *to,
+	       struct err *err);
+
+#endif

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# usage: run.sh PROGRAM CORPUS
+#
+# Runs a fuzz target on its corpus, then on what it makes of it for $FUZZ_SECONDS (10).
+# What it finds new is kept beside the program for the next run; an input that breaks it
+# is written there too, and printed.
+set -euo pipefail
+
+program=$1 corpus=$2
+found=$program.found
+
+[ -n "$(ls "$corpus")" ]
+mkdir -p "$found"
+"$program" -max_total_time="${FUZZ_SECONDS:-10}" -timeout=10 -rss_limit_mb=2048 \
+	-max_len=4096 -print_final_stats=1 -artifact_prefix="$program." "$found" "$corpus"

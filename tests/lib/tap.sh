@@ -1,0 +1,148 @@
+# Tests in bash that speak TAP. A script sources this file, says `tap_test "sentence"
+# function [argument...]` for each test, and ends with `tap_done`.
+#
+# A test is a function. It runs in a subshell with `set -e`, in a fresh directory, which
+# is also $TEST_DIR, with HOME and git's configuration of its own; it fails with the first
+# command that fails. What it printed is shown only then. Processes that it leaves behind
+# are killed, and the directory is removed.
+#
+# Inside a test:
+#	wait_until SECONDS COMMAND...   until the command succeeds; never `sleep`
+#	expect STATUS COMMAND...        exactly this exit status; stdout in ./out, stderr in ./err
+#	fails COMMAND...                fails, with whatever status
+#	fail TEXT...                    ends the test
+#	skip TEXT...                    ends the test; it counts as skipped
+
+tap_count=0
+tap_failures=0
+tap_root=$(mktemp -d "${TMPDIR:-/tmp}/refrelay-tap.XXXXXX") || exit 1
+trap 'tap_leave' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Prints the ids of processes that the tests started: they have the directory in their
+# environment, in their arguments, or work below it.
+tap_leftovers() {
+	{
+		grep -lsaFf <(echo "$tap_root") /proc/[0-9]*/environ /proc/[0-9]*/cmdline
+		find /proc/[0-9]* -maxdepth 1 -name cwd -lname "$tap_root*" 2>/dev/null
+	} | cut -d / -f 3 | sort -u | grep -vx "$$"
+}
+
+tap_kill_leftovers() {
+	local signal pid pids left
+
+	for signal in TERM TERM KILL KILL KILL; do
+		pids=$(tap_leftovers)
+		[ -n "$pids" ] || return 0
+		for pid in $pids; do
+			kill -s "$signal" "$pid" 2>/dev/null
+		done
+		for left in 1 2 3 4 5 6 7 8 9 10; do
+			[ -z "$(tap_leftovers)" ] && return 0
+			sleep 0.1
+		done
+	done
+}
+
+tap_leave() {
+	tap_kill_leftovers
+	chmod -R u+rwX "$tap_root" 2>/dev/null
+	rm -rf "$tap_root"
+}
+
+# Nothing of the user's own configuration, and nothing that depends on the machine.
+tap_environment() {
+	local name
+
+	for name in $(compgen -e GIT_) REFRELAY_CONFIG REFRELAY_FAILPOINT NO_COLOR; do
+		unset "$name"
+	done
+	export TEST_DIR=$PWD HOME=$PWD/home LC_ALL=C TZ=UTC GIT_CONFIG_NOSYSTEM=1
+	export GIT_CONFIG_GLOBAL=$HOME/gitconfig
+	mkdir "$HOME"
+	cat >"$GIT_CONFIG_GLOBAL" <<-END
+		[user]
+			name = Test
+			email = test@example.com
+		[init]
+			defaultBranch = main
+		[gc]
+			auto = 0
+	END
+}
+
+tap_result() { # STATUS NAME LOG
+	case $1 in
+	0) echo "ok $tap_count - $2" ;;
+	77) echo "ok $tap_count - $2 # SKIP $(tail -n 1 "$3")" ;;
+	*)
+		tap_failures=$((tap_failures + 1))
+		echo "not ok $tap_count - $2"
+		sed 's/^/# /' "$3"
+		;;
+	esac
+}
+
+tap_test() { # NAME FUNCTION [ARGUMENT...]
+	local name=$1 folder status
+	shift
+	tap_count=$((tap_count + 1))
+	folder=$tap_root/$tap_count
+	mkdir "$folder"
+	(
+		set -eEuo pipefail
+		trap '[ "$BASH_SUBSHELL" -gt 1 ] || echo "line $LINENO: status $?: $BASH_COMMAND"' ERR
+		cd "$folder"
+		tap_environment
+		"$@"
+	) >"$tap_root/log" 2>&1 </dev/null
+	status=$?
+	tap_kill_leftovers
+	tap_result "$status" "$name" "$tap_root/log"
+	chmod -R u+rwX "$folder" 2>/dev/null
+	rm -rf "$folder"
+}
+
+tap_done() {
+	echo "1..$tap_count"
+	[ "$tap_count" -gt 0 ] && [ "$tap_failures" -eq 0 ]
+	exit
+}
+
+fail() {
+	echo "failed: $*"
+	exit 1
+}
+
+skip() {
+	echo "$*"
+	exit 77
+}
+
+wait_until() { # SECONDS COMMAND...
+	local seconds=$1 end output
+	shift
+	end=$((SECONDS + seconds + 1))
+	until output=$("$@" 2>&1); do
+		[ "$SECONDS" -lt "$end" ] ||
+			fail "in $seconds s this did not become true: $*${output:+; it says: $output}"
+		sleep 0.05
+	done
+}
+
+expect() { # STATUS COMMAND...
+	local wanted=$1 status=0
+	shift
+	"$@" >out 2>err || status=$?
+	[ "$status" -eq "$wanted" ] && return
+	echo "stdout:"
+	cat out
+	echo "stderr:"
+	cat err
+	fail "exit status $status instead of $wanted: $*"
+}
+
+fails() {
+	! "$@" || fail "this should have failed: $*"
+}

@@ -1,0 +1,44 @@
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent / "tools"))
+import count_tests
+
+
+class CountTests(unittest.TestCase):
+    def count(self, *records):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
+            for result, stdout in records:
+                log.write(json.dumps({"name": "a", "result": result, "stdout": stdout}) + "\n")
+            log.flush()
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                self.assertEqual(count_tests.main([log.name]), 0)
+        return out.getvalue().strip()
+
+    def test_each_tap_test_counts(self):
+        self.assertEqual(self.count(("OK", "1..2\nok 1 - a\nok 2 - b\n"),
+                                    ("OK", "ok 1\n1..1\n")), "3 0 0")
+
+    def test_failures_and_skips(self):
+        self.assertEqual(self.count(("FAIL", "ok 1\nnot ok 2 - b\nok 3 # SKIP no room\n")),
+                         "1 1 1")
+
+    def test_a_program_without_tap_is_one_test(self):
+        self.assertEqual(self.count(("OK", ""), ("FAIL", ""), ("SKIP", "")), "1 1 1")
+
+    def test_a_crash_after_good_tests_is_a_failure(self):
+        for result in ("FAIL", "ERROR", "TIMEOUT", "INTERRUPT"):
+            self.assertEqual(self.count((result, "ok 1\nok 2\n")), "2 1 0")
+
+    def test_words_that_only_look_like_tap(self):
+        self.assertEqual(self.count(("OK", "okay\n# ok 1\nok 1\n")), "1 0 0")
+
+
+if __name__ == "__main__":
+    unittest.main()

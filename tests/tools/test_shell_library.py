@@ -1,0 +1,122 @@
+"""The shell functions that the site tests stand on: a test that cannot fail is none."""
+
+import os
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+LIBRARY = Path(__file__).parent.parent / "lib"
+
+
+class ShellLibrary(unittest.TestCase):
+    def run_script(self, body, status):
+        """Runs one test, the function `it`; its output."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = f". {LIBRARY}/tap.sh\n. {LIBRARY}/sites.sh\n{body}\n" \
+                     "tap_test 'a sentence' it\ntap_done\n"
+            done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=60,
+                                  env={**os.environ, "TMPDIR": folder}, check=False)
+            self.assertEqual(os.listdir(folder), [], "something was left behind")
+        output = done.stdout.decode(errors="replace")
+        self.assertEqual(done.returncode, status, output)
+        self.assertTrue(output.endswith("1..1\n"), output)
+        return output
+
+    def passes(self, body):
+        output = self.run_script(body, 0)
+        self.assertIn("ok 1 - a sentence\n", output)
+        return output
+
+    def fails(self, body):
+        output = self.run_script(body, 1)
+        self.assertIn("not ok 1 - a sentence\n", output)
+        return output
+
+    def test_a_good_test_passes_quietly(self):
+        self.assertEqual(self.passes("it() { echo talk; true; }"),
+                         "ok 1 - a sentence\n1..1\n")
+
+    def test_any_failing_command_fails_and_its_output_is_shown(self):
+        output = self.fails("it() { echo before; ls /not/there; true; }")
+        self.assertIn("# before", output)
+        self.assertIn("/not/there", output)
+
+    def test_a_failing_pipe_an_unset_variable_and_a_syntax_error_fail(self):
+        self.fails("it() { false | cat; true; }")
+        self.fails("it() { echo $no_such_variable; true; }")
+        self.fails("it() { eval 'if'; true; }")
+
+    def test_fails_turns_it_round(self):
+        self.passes("it() { fails false; }")
+        self.fails("it() { fails true; true; }")
+
+    def test_expect_wants_exactly_that_status(self):
+        self.passes("it() { expect 3 sh -c 'echo a; echo b >&2; exit 3'; grep -qx a out; "
+                    "grep -qx b err; }")
+        self.assertIn("status 3 instead of 0", self.fails("it() { expect 0 sh -c 'exit 3'; }"))
+
+    def test_skip_counts_as_skipped(self):
+        self.assertIn("ok 1 - a sentence # SKIP no room",
+                      self.run_script("it() { skip no room; }", 0))
+
+    def test_wait_until_waits_and_gives_up(self):
+        self.passes("it() { (sleep 0.3; touch a) & wait_until 10 test -e a; }")
+        started = time.monotonic()
+        self.assertIn("did not become true", self.fails("it() { wait_until 1 test -e a; }"))
+        self.assertLess(time.monotonic() - started, 10)
+
+    def test_leftovers_are_killed(self):
+        mark = f"{os.getpid()}.5"
+        self.passes(f"it() {{ sleep 9{mark} & (cd /; setsid env -i A=$TEST_DIR sleep 9{mark} &)\n"
+                    f"env -i sleep 9{mark} & }}")
+        running = subprocess.run(["pgrep", "-xf", f"sleep 9{mark}"], capture_output=True,
+                                 check=False)
+        self.assertEqual(running.stdout, b"")
+
+    def test_the_callers_git_configuration_does_not_matter(self):
+        self.passes("export GIT_DIR=/not/there\n"
+                    "it() { git init -q a; git -C a commit -q --allow-empty -m one; }")
+
+    TREES = "it() { mkdir s s/deep d; make_repository s/deep/a 30; make_repository s/b.git 3\n" \
+            "git init -q --bare s/empty.git\n" \
+            "cp -r s/deep d; mv d/deep/a d/deep/a.git; cp -r s/b.git s/empty.git d\n"
+
+    def test_equal_trees_are_equal(self):
+        self.passes(self.TREES + "test \"$(list_repositories s | tr '\\n' ' ')\" = "
+                                 "'b.git deep/a empty.git '; equal_trees s d; }")
+
+    def test_each_difference_is_seen(self):
+        for change in (
+                "git -C d/b.git update-ref refs/heads/more refs/heads/main",
+                "git -C d/b.git update-ref refs/heads/main refs/heads/main~1",
+                "git -C d/b.git update-ref -d refs/heads/main",
+                "git -C d/b.git symbolic-ref HEAD refs/heads/other",
+                "git -C d/b.git update-ref --no-deref HEAD refs/heads/main",
+                "git -C s/b.git symbolic-ref refs/heads/x refs/heads/main\n"
+                "git -C d/b.git update-ref refs/heads/x refs/heads/main",
+                "echo other >d/b.git/description",
+                "rm d/b.git/description",
+                "rm -r d/b.git",
+                "rm -rf d/b.git; mkdir d/b.git",
+                "git init -q --bare d/more.git",
+                "rm -rf d/deep/a.git/objects/*",
+                "git -C d/b.git rev-parse main^{tree} | sed 's,^..,&/,' >x\n"
+                "chmod u+w d/b.git/objects/$(cat x); echo broken >d/b.git/objects/$(cat x)",
+                "rm -rf s/* d/*",
+        ):
+            with self.subTest(change=change):
+                self.passes(self.TREES + change + "\nfails equal_trees s d; }")
+
+    def test_a_fault_of_the_source_is_told_but_is_no_difference(self):
+        output = self.fails(self.TREES + "for a in s d; do\n"
+                            "git -C $a/b.git rev-parse main^{tree} | sed 's,^..,&/,' >x\n"
+                            "rm -f $a/b.git/objects/$(cat x); done\n"
+                            "equal_trees s d; false; }")
+        self.assertIn("(so has its source)", output)
+        self.assertNotIn("differ", output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# usage: tools/packages.sh make|build|test...
+#
+# Installs the Debian packages that these purposes need and that are missing; says which,
+# and what for. Without a Debian package manager it only leaves a word: the build itself
+# then names what it does not find.
+set -uo pipefail
+
+make_packages=(
+	'make runs what the README says'
+)
+build_packages=(
+	'meson          describes the build'
+	'ninja-build    runs the build'
+	'pkgconf        finds the libraries'
+	'gcc            compiles'
+	'libc6-dev      C library, headers and the static one'
+	'git            does what refrelay asks of Git repositories'
+	'libjansson-dev JSON'
+	'libssl-dev     checksums'
+	'libsqlite3-dev tracking database'
+	'libcmocka-dev  unit tests'
+)
+test_packages=(
+	'clang              second compiler, fuzzing'
+	'clang-format       checks the formatting'
+	'libclang-rt-14-dev sanitizers and fuzzer of clang'
+	'python3            runs the checks in tools/'
+	'procps             looks for processes that were left behind'
+	'strace             looks at system calls'
+)
+
+is_installed() {
+	dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
+}
+
+# As root, or with a sudo that does not ask, or that has somebody to ask.
+find_root() {
+	as_root=()
+	[ "$(id -u)" -eq 0 ] && return
+	command -v sudo >/dev/null || return
+	sudo -n true 2>/dev/null || [ -t 0 ] || return
+	as_root=(sudo)
+}
+
+install_packages() {
+	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq
+		-o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0)
+
+	"${as_root[@]}" "${apt[@]}" update ||
+		echo "The package lists could not be renewed; trying with the old ones." >&2
+	"${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "$@" </dev/null >/dev/null
+}
+
+missing=()
+rows=()
+for purpose in "$@"; do
+	case $purpose in
+	make) wanted=("${make_packages[@]}") ;;
+	build) wanted=("${build_packages[@]}") ;;
+	test) wanted=("${test_packages[@]}") ;;
+	*) echo "usage: tools/packages.sh make|build|test..." >&2; exit 2 ;;
+	esac
+	if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+		[ "$purpose" = build ] && ! command -v meson >/dev/null &&
+			printf 'This is no Debian; please install what does the work of:\n' >&2 &&
+			printf '  %s\n' "${wanted[@]}" >&2
+		continue
+	fi
+	for row in "${wanted[@]}"; do
+		is_installed "${row%% *}" && continue
+		missing+=("${row%% *}")
+		rows+=("$row")
+	done
+done
+[ "${#missing[@]}" -eq 0 ] && exit 0
+
+echo "Debian packages that are missing:" >&2
+printf '  %s\n' "${rows[@]}" >&2
+find_root
+if [ "$(id -u)" -ne 0 ] && [ "${#as_root[@]}" -eq 0 ]; then
+	printf 'Installing them takes root. As root, please type:\n\n' >&2
+	printf '  apt-get update && apt-get install -y --no-install-recommends %s\n\n' \
+		"${missing[*]}" >&2
+	exit 1
+fi
+echo "Installing them..." >&2
+install_packages "${missing[@]}" && exit 0
+printf 'That failed. Please mend what apt-get said above; then this must succeed:\n\n' >&2
+printf '  %sapt-get install -y --no-install-recommends %s\n\n' \
+	"${as_root[*]:+sudo }" "${missing[*]}" >&2
+exit 1

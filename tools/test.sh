@@ -1,0 +1,214 @@
+#!/usr/bin/env bash
+# usage: tools/test.sh [STEP...]        what `make test` runs; without a STEP, all of them
+#
+#	format  clang-format has nothing to say
+#	floors  src/ keeps its floors
+#	size    functions, files and headers keep their limits
+#	listed  each test is listed in its meson.build
+#	tools   the tests of tools/ and of tests/lib/
+#	gcc     in build/: a build with gcc, and all tests
+#	clang   in build-clang/: a build with clang; warnings are errors, as with gcc
+#	asan    in build-asan/: unit and site tests, address and undefined sanitizers
+#	tsan    in build-tsan/: unit tests, thread sanitizer
+#	fuzz    in build-fuzz/: each fuzz target for $FUZZ_SECONDS seconds (10)
+#
+# A step that fails does not keep the others from running, but without a build by gcc
+# that passes its tests the slower ones say nothing new, and are not run.
+#
+# The last line is "N passed, N failed", with ", N skipped" when there are any: tests of
+# all steps together. A step that fails without a failing test counts as one.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+export PYTHONDONTWRITEBYTECODE=1
+ulimit -c 0
+
+all_steps=(format floors size listed tools gcc clang asan tsan fuzz)
+processes=2
+passed=0 failed=0 skipped=0
+wrapper=() # what `meson test` runs under
+
+say() {
+	printf '%s\n' "$@"
+}
+
+step_format() {
+	local folders output
+
+	folders=$(find src tests bench -maxdepth 0 2>/dev/null)
+	# shellcheck disable=SC2086
+	output=$(find $folders -name '*.[ch]' -print0 |
+		xargs -0r clang-format --dry-run -Werror 2>&1) && return
+	head -n 20 <<<"$output"
+	say "To mend it:"
+	say "  clang-format -i $(sed -n 's/^\([^:]*\):[0-9]*:.*error:.*/\1/p' <<<"$output" |
+		sort -u | tr '\n' ' ')"
+	return 1
+}
+
+# A test that no meson.build names would never run.
+check_listed() { # FOLDER PREFIX ENDING
+	local file name result=0
+
+	for file in "tests/$1/$2"*"$3"; do
+		[ -e "$file" ] || continue
+		name=${file##*/"$2"}
+		grep -q "'${name%"$3"}'" "tests/$1/meson.build" && continue
+		say "$file is not listed in tests/$1/meson.build"
+		result=1
+	done
+	return "$result"
+}
+
+step_listed() {
+	local result=0
+
+	check_listed unit test_ .c || result=1
+	check_listed site test_ .sh || result=1
+	check_listed fuzz fuzz_ .c || result=1
+	return "$result"
+}
+
+step_floors() {
+	tools/floors.py
+}
+
+step_size() {
+	tools/size.py --check
+}
+
+step_tools() {
+	python3 -m unittest discover -s tests/tools -p 'test_*.py'
+}
+
+# Whatever the folder was configured with before.
+configure() { # FOLDER COMPILER OPTION...
+	local folder=$1 compiler=$2 again=()
+	shift 2
+	[ -f "$folder/build.ninja" ] && again=(--reconfigure)
+	CC=$compiler meson setup "${again[@]}" "$folder" "$@" >"$folder.log" 2>&1 &&
+		rm "$folder.log" && return
+	cat "$folder.log"
+	rm "$folder.log"
+	return 1
+}
+
+build() { # FOLDER [TARGET...]
+	local folder=$1
+	shift
+	ninja -C "$folder" --quiet "$@"
+}
+
+# Runs tests and adds up what they say. Nothing hangs for ever: each test has its own
+# timeout, and all together have one too.
+run_tests() { # FOLDER [OPTION...]
+	local folder=$1 status counts
+	shift
+	rm -f "$folder/meson-logs/testlog.json"
+	timeout --kill-after=20 900 "${wrapper[@]}" meson test -C "$folder" --no-rebuild --print-errorlogs \
+		--num-processes "$processes" "$@"
+	status=$?
+	[ "$status" -eq 124 ] && say "The tests took more than 900 s together."
+	counts=$(tools/count_tests.py "$folder/meson-logs/testlog.json") || counts="0 0 0"
+	read -r step_passed step_failed step_skipped <<<"$counts"
+	passed=$((passed + step_passed))
+	failed=$((failed + step_failed))
+	skipped=$((skipped + step_skipped))
+	step_counts="$step_passed passed, $step_failed failed, $step_skipped skipped"
+	return "$status"
+}
+
+# The tests of a build with sanitizers. Any report counts, also that of a child whose
+# end no test looks at. These sanitizers need a layout of the address space that newer
+# kernels do not always give; without randomization they do.
+run_sanitized() { # FOLDER [OPTION...]
+	local report=$PWD/$1/report status
+
+	rm -f "$report".*
+	setarch --addr-no-randomize true 2>/dev/null && wrapper=(setarch --addr-no-randomize)
+	ASAN_OPTIONS=halt_on_error=1:abort_on_error=1:detect_stack_use_after_return=1:log_path=$report \
+	UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1:log_path=$report \
+	TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$PWD/tests/tsan.supp:log_path=$report \
+		run_tests "$@"
+	status=$?
+	wrapper=()
+	compgen -G "$report.*" >/dev/null || return "$status"
+	cat "$report".*
+	return 1
+}
+
+step_gcc() {
+	configure build gcc && build build && run_tests build
+}
+
+step_clang() {
+	configure build-clang clang && build build-clang
+}
+
+# Warnings are the business of the plain builds: sanitizers make gcc see ghosts.
+step_asan() {
+	configure build-asan gcc -Db_sanitize=address,undefined -Doptimization=1 \
+		-Dwerror=false && build build-asan &&
+		run_sanitized build-asan --suite unit --suite site --timeout-multiplier 4
+}
+
+step_tsan() {
+	configure build-tsan gcc -Db_sanitize=thread -Doptimization=1 -Dwerror=false &&
+		build build-tsan &&
+		run_sanitized build-tsan --suite unit --timeout-multiplier 4
+}
+
+step_fuzz() {
+	configure build-fuzz clang -Dfuzz=true -Db_sanitize=address,undefined \
+		-Db_lundef=false -Doptimization=1 && build build-fuzz &&
+		run_sanitized build-fuzz --suite fuzz
+}
+
+rows=()
+result=0
+is_pointless=
+is_interrupted=
+trap 'is_interrupted=1' INT TERM
+
+finish() {
+	local text="$passed passed, $failed failed"
+
+	printf '\n%-8s %-8s %8s   %s\n' step result seconds tests
+	printf '%s\n' "${rows[@]}"
+	[ "$skipped" -eq 0 ] || text+=", $skipped skipped"
+	[ -n "$is_interrupted" ] && result=130
+	say "" "$text"
+	exit "$result"
+}
+
+run_step() { # STEP
+	local step=$1 started=$SECONDS verdict=passed failed_before=$failed
+
+	step_counts=
+	say "" "== $step"
+	if ! "step_$step"; then
+		verdict=FAILED result=1
+		[ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
+		[ "$step" = gcc ] && is_pointless=1
+		say "== $step failed"
+	fi
+	rows+=("$(printf '%-8s %-8s %8d   %s' "$step" "$verdict" $((SECONDS - started)) \
+		"$step_counts")")
+}
+
+steps=("$@")
+[ $# -gt 0 ] || steps=("${all_steps[@]}")
+for step in "${steps[@]}"; do
+	[[ " ${all_steps[*]} " == *" $step "* ]] && continue
+	say "usage: tools/test.sh [STEP...]; the steps are: ${all_steps[*]}" >&2
+	exit 2
+done
+for step in "${steps[@]}"; do
+	[ -n "$is_interrupted" ] && break
+	if [ -n "$is_pointless" ]; then
+		rows+=("$(printf '%-8s %-8s' "$step" "not run")")
+		continue
+	fi
+	run_step "$step"
+done
+[ -n "$is_pointless" ] && say "" "Mend what gcc found first; the steps after it were not run."
+finish
