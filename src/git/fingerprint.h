@@ -27,8 +27,8 @@ struct fingerprint {
 	bool is_shared;    /* on a file system that other hosts write */
 };
 
-/* Looks at the repository whose directory is open. ERR_MISSING: it has no HEAD or no
- * refs. */
+/* Looks at the repository whose directory is open. ERR_MISSING: it has no
+ * directory refs. */
 int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *print,
 		     struct err *err);
 

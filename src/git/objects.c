@@ -14,6 +14,12 @@ void oid_list_tidy(oid_list *list)
 	list->count = kept;
 }
 
+bool oid_list_has(const oid_list *list, const struct oid *oid)
+{
+	return list->count > 0 &&
+	       bsearch(oid, list->items, list->count, sizeof(*list->items), oid_compare);
+}
+
 static void add_lines(const oid_list *list, const char *before, struct str *out)
 {
 	for (size_t i = 0; i < list->count; i++) {
@@ -107,6 +113,23 @@ int objects_present(const struct git_work *work, const struct repo *repo,
 		line += len + (line[len] == '\n');
 	}
 	return 0;
+}
+
+int objects_are_complete(const struct git_work *work, const struct repo *repo,
+			 const oid_list *asked, struct err *err)
+{
+	static const char *const args[] = { "rev-list", "--objects", "--quiet", "--stdin",
+					    NULL };
+	AUTO_STR struct str input = STR_INIT;
+
+	add_lines(asked, "", &input);
+	if (git_run(&(struct git_call){ .work = work,
+					.repository = repo->path,
+					.args = args,
+					.input = &input },
+		    err) == 0)
+		return 1;
+	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ? 0 : -1;
 }
 
 static int not_there(const struct ref *ref, struct err *err)

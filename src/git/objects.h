@@ -16,6 +16,9 @@ typedef VEC(struct oid) oid_list;
 /* Sorts and drops doubles. */
 void oid_list_tidy(oid_list *list);
 
+/* Whether a tidy list has it. */
+bool oid_list_has(const oid_list *list, const struct oid *oid);
+
 /* Brings exactly these objects, with all they reach that is not here, by one
  * `git fetch` that changes no ref. They are complete and durable when it returns 0; if
  * they were so before, nothing is transferred. `source` is a path or a URL that git
@@ -29,6 +32,10 @@ int objects_fetch(const struct git_work *work, const struct repo *repo,
  * caller clears the list. */
 int objects_present(const struct git_work *work, const struct repo *repo,
 		    const oid_list *asked, oid_list *present, struct err *err);
+
+/* Whether these objects are in the repository with all they reach: 1, 0, or -1. */
+int objects_are_complete(const struct git_work *work, const struct repo *repo,
+			 const oid_list *asked, struct err *err);
 
 /* Looks at the object of each ref whose peel is not known, and fills it in. ERR_CORRUPT
  * names the first ref whose object is not there. Starts no process when there is

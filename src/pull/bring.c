@@ -8,18 +8,50 @@
 #include "pull/copy_record.h"
 #include "pull/hold.h"
 
-/* What the new refs name and the old ones of the same name did not. */
-static void wanted_objects(const struct ref_diff *diff, const struct source_view *view,
-			   oid_list *wanted)
+struct bring_state {
+	const struct bring_request *request;
+	struct ref_snapshot from; /* the copy's refs as they are */
+	struct ref_diff diff;     /* to the view's */
+	bool is_ours;             /* `from` is what we published last */
+};
+
+static void add_tips(const struct ref_snapshot *snapshot, oid_list *tips)
 {
-	for (size_t i = 0; i < diff->changes.count; i++) {
-		const struct ref *after = diff->changes.items[i].after;
+	for (size_t i = 0; i < snapshot->refs.count; i++)
+		if (!snapshot->refs.items[i].target)
+			vec_add(tips, snapshot->refs.items[i].oid);
+	oid_list_tidy(tips);
+}
+
+/* What a copy's refs name is complete in it, if it was we who wrote them. */
+static void drop_complete(const struct ref_snapshot *from, oid_list *wanted)
+{
+	oid_list tips = { 0 };
+	size_t kept = 0;
+
+	add_tips(from, &tips);
+	for (size_t i = 0; i < wanted->count; i++)
+		if (!oid_list_has(&tips, &wanted->items[i]))
+			wanted->items[kept++] = wanted->items[i];
+	wanted->count = kept;
+	vec_clear(&tips);
+}
+
+/* What the new refs name and the copy may lack. */
+static void wanted_objects(const struct bring_state *state, oid_list *wanted)
+{
+	const struct ref_snapshot *refs = &state->request->view->refs;
+
+	for (size_t i = 0; i < state->diff.changes.count; i++) {
+		const struct ref *after = state->diff.changes.items[i].after;
 		if (after && !after->target)
 			vec_add(wanted, after->oid);
 	}
-	if (diff->head_changed && !view->refs.head_target)
-		vec_add(wanted, view->refs.head_oid);
+	if (state->diff.head_changed && !refs->head_target)
+		vec_add(wanted, refs->head_oid);
 	oid_list_tidy(wanted);
+	if (state->is_ours)
+		drop_complete(&state->from, wanted);
 }
 
 static int fetch_missing(const struct bring_request *request, const oid_list *wanted,
@@ -29,9 +61,8 @@ static int fetch_missing(const struct bring_request *request, const oid_list *wa
 			     wanted, NULL, err);
 }
 
-/* What is left after the packs: usually nothing, so that git only checks that all is
- * complete. What the packs hold of the tips is told to the other side; if that promises
- * too much (a parent that was loose), git says so, and all is fetched. */
+/* What the packs lacked, because it was loose. What they hold of the tips is told to the
+ * other side; if that promises too much, git says so, and all is fetched. */
 static int fetch_rest(const struct bring_request *request, const oid_list *wanted,
 		      struct err *err)
 {
@@ -49,6 +80,19 @@ static int fetch_rest(const struct bring_request *request, const oid_list *wante
 	return fetch_missing(request, wanted, err);
 }
 
+static int copy_packs(const struct bring_request *request, int source,
+		      const oid_list *wanted, struct err *err)
+{
+	int complete;
+
+	if (packs_copy(&request->job->work, source, request->copy, err) != 0)
+		return -1;
+	complete = objects_are_complete(&request->job->work, request->copy, wanted, err);
+	if (complete != 0)
+		return complete < 0 ? -1 : 0;
+	return fetch_rest(request, wanted, err);
+}
+
 /* Small repositories gain nothing by it. */
 #define PACKS_WORTH_COPYING ((uint64_t)1 << 20)
 
@@ -64,9 +108,7 @@ static int fetch_all(const struct bring_request *request, const oid_list *wanted
 		return -1;
 	if (packs_size(source) < PACKS_WORTH_COPYING)
 		return fetch_missing(request, wanted, err);
-	if (packs_copy(&request->job->work, source, request->copy, err) != 0)
-		return -1;
-	return fetch_rest(request, wanted, err);
+	return copy_packs(request, source, wanted, err);
 }
 
 /* Git names the object that is missing, a person wants to know which ref names it. */
@@ -82,14 +124,15 @@ static void name_culprit(const struct bring_request *request, struct err *err)
 		*err = why;
 }
 
-static int fetch(const struct bring_request *request, const struct ref_diff *diff,
-		 struct sync_result *result, struct err *err)
+static int fetch(const struct bring_state *state, struct sync_result *result,
+		 struct err *err)
 {
+	const struct bring_request *request = state->request;
 	oid_list wanted = { 0 };
 	uint64_t before = packs_size(request->copy->fd), after;
 	int done = 0;
 
-	wanted_objects(diff, request->view, &wanted);
+	wanted_objects(state, &wanted);
 	if (wanted.count > 0)
 		done = fetch_all(request, &wanted, err);
 	vec_clear(&wanted);
@@ -131,60 +174,89 @@ static int learn_peels(const struct bring_request *request, struct ref_snapshot 
 		       : objects_peel(&request->job->work, request->copy, from, err);
 }
 
+/* By the copy's fingerprint if it was settled, else by its checksum. */
 static bool is_ours(const struct repo *copy, const struct ref_snapshot *from)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
+	struct fingerprint print;
 	struct checksum sum;
 
 	copy_record_read(copy->fd, &record);
+	if (!record.is_there)
+		return false;
+	if (record.is_settled &&
+	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
+	    copy_record_has_copy(&record, &print))
+		return true;
 	checksum_of(from, &sum);
-	return record.is_there && checksum_equal(&record.sum, &sum);
+	return checksum_equal(&record.sum, &sum);
 }
 
-static int change_refs(const struct bring_request *request, struct ref_snapshot *from,
-		       const struct ref_diff *diff, struct sync_result *result,
+/* SYNC_HELD is an outcome, not an error. */
+static int hold(const struct bring_state *state, struct sync_result *result,
+		struct err *err)
+{
+	const struct bring_request *request = state->request;
+	int held;
+
+	if (request->is_forced)
+		return 0;
+	held = hold_decide(&request->job->work, request->copy, &state->from,
+			   request->view, &state->diff, state->is_ours,
+			   &result->held_reason, err);
+	if (held > 0)
+		result->outcome = SYNC_HELD;
+	return held < 0 ? -1 : 0;
+}
+
+static int change_refs(struct bring_state *state, struct sync_result *result,
 		       struct err *err)
 {
-	int held = 0;
+	const struct bring_request *request = state->request;
 
-	if (!request->is_forced)
-		held = hold_decide(&request->job->work, request->copy, from,
-				   request->view, diff, is_ours(request->copy, from),
-				   &result->held_reason, err);
-	if (held != 0) {
-		result->outcome = SYNC_HELD;
-		return held < 0 ? -1 : 0;
-	}
-	if (learn_peels(request, from, err) != 0 ||
+	if (learn_peels(request, &state->from, err) != 0 ||
 	    lease_check(request->job->lease, err) != 0)
 		return -1;
 	result->outcome = SYNC_UPDATED;
-	result->refs_changed = diff->changes.count + diff->head_changed;
+	result->refs_changed = state->diff.changes.count + state->diff.head_changed;
 	return publish(&(struct publish_request){ .dir = request->copy->fd,
 						  .oid_len = request->copy->oid_len,
-						  .from = from,
+						  .from = &state->from,
 						  .to = &request->view->refs,
 						  .fence = request->job->fence },
 		       err);
 }
 
+static int carry_over(struct bring_state *state, struct sync_result *result,
+		      struct err *err)
+{
+	const struct bring_request *request = state->request;
+
+	result->outcome = SYNC_UNCHANGED;
+	if (ref_diff_is_empty(&state->diff) && state->from.has_packed_only)
+		return objects_check_tips(&request->job->work, request->copy,
+					  &state->from, err);
+	state->is_ours = is_ours(request->copy, &state->from);
+	if (fetch(state, result, err) != 0)
+		return -1;
+	failpoint("sync.fetched");
+	if (hold(state, result, err) != 0 || result->outcome == SYNC_HELD)
+		return result->outcome == SYNC_HELD ? 0 : -1;
+	return change_refs(state, result, err);
+}
+
 int bring(const struct bring_request *request, struct sync_result *result,
 	  struct err *err)
 {
-	AUTO_SNAPSHOT struct ref_snapshot from = REF_SNAPSHOT_INIT;
-	AUTO_DIFF struct ref_diff diff = { 0 };
+	struct bring_state state = { .request = request };
+	int done = -1;
 
-	if (ref_snapshot_read(request->copy->fd, request->copy->oid_len, &from, err) !=
-	    0) {
-		err_prefix(err, "the copy");
-		return -1;
-	}
-	ref_diff_compute(&from, &request->view->refs, &diff);
-	result->outcome = SYNC_UNCHANGED;
-	if (ref_diff_is_empty(&diff) && from.has_packed_only)
-		return objects_check_tips(&request->job->work, request->copy, &from, err);
-	if (fetch(request, &diff, result, err) != 0)
-		return -1;
-	failpoint("sync.fetched");
-	return change_refs(request, &from, &diff, result, err);
+	if (ref_snapshot_read(request->copy->fd, request->copy->oid_len, &state.from,
+			      err) != 0)
+		return err_prefix(err, "the copy");
+	ref_diff_compute(&state.from, &request->view->refs, &state.diff);
+	done = carry_over(&state, result, err);
+	ref_diff_clear(&state.diff);
+	ref_snapshot_clear(&state.from);
+	return done;
 }

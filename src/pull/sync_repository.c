@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "git/fence.h"
+#include "git/ref_diff.h"
 #include "pull/bring.h"
 #include "pull/copy_record.h"
 #include "replicable/name.h"
@@ -44,15 +45,17 @@ static bool refs_are_equal(const struct sync_request *request, int copy,
 {
 	AUTO_VIEW struct source_view view = { 0 };
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
-	struct checksum here, there;
+	AUTO_DIFF struct ref_diff diff = { 0 };
+	struct checksum sum;
 
 	if (source_read(request->source, request->name, &view, ERR_IGNORED) != 0 ||
 	    ref_snapshot_read(copy, view.oid_len, &found, ERR_IGNORED) != 0)
 		return false;
-	checksum_of(&found, &here);
-	checksum_of(&view.refs, &there);
-	return checksum_equal(&here, &there) && same_description(copy, &view) &&
-	       copy_record_write(copy, view.url, &here, &view.print, copy_print,
+	ref_diff_compute(&found, &view.refs, &diff);
+	if (!ref_diff_is_empty(&diff) || !same_description(copy, &view))
+		return false;
+	checksum_of(&found, &sum);
+	return copy_record_write(copy, view.url, &sum, &view.print, copy_print,
 				 ERR_IGNORED) == 0;
 }
 

@@ -1,0 +1,199 @@
+#include "test.h"
+
+#include "base/clock.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+
+static struct store *store;
+static struct registry_row row;
+
+static void open_with_rows(void)
+{
+	static const char *const names[] = { "a", "b", "c" };
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(registry_add(store, KIND_REPOSITORY, names, 3, &err));
+}
+
+static void close_all(void)
+{
+	registry_row_clear(&row);
+	store_close(store);
+}
+
+static int move(enum registry_event event, uint64_t generation)
+{
+	static const struct err failure = { .class = ERR_NETWORK,
+					    .text = "it broke",
+					    .remedy = "mend it" };
+	const struct registry_move change = {
+		.id = replicable_id(KIND_REPOSITORY, "a"),
+		.event = event,
+		.generation = generation,
+		.checksum = "1-00",
+		.held_reason = "too many",
+		.err = &failure,
+		.timeout_ms = 1000,
+	};
+
+	return registry_move(store, &change, &err);
+}
+
+static const struct registry_row *read_row(void)
+{
+	registry_row_clear(&row);
+	assert_ok(registry_get(store, KIND_REPOSITORY, "a", &row, &err));
+	return &row;
+}
+
+TEST(a_new_row_is_pending_and_adding_again_changes_nothing)
+{
+	static const char *const again[] = { "a" };
+
+	open_with_rows();
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(registry_add(store, KIND_REPOSITORY, again, 1, &err));
+	assert_int_equal(read_row()->state, REGISTRY_STARTED);
+	assert_fails(registry_get(store, KIND_REPOSITORY, "x", &row, &err), ERR_MISSING);
+	close_all();
+}
+
+TEST(the_way_of_a_good_sync)
+{
+	int64_t counts[REGISTRY_STATES];
+
+	open_with_rows();
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_BROUGHT, 1));
+	assert_int_equal(read_row()->verification, VERIFICATION_PENDING);
+	assert_ok(move(REGISTRY_PROVED, 0));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+	assert_string_equal(row.checksum, "1-00");
+	assert_true(row.last_success_at > 0 && row.verified_at > 0);
+	assert_ok(registry_count(store, KIND_REPOSITORY, counts, &err));
+	assert_int_equal(counts[REGISTRY_SYNCED], 1);
+	assert_int_equal(counts[REGISTRY_PENDING], 2);
+	close_all();
+}
+
+TEST(two_workers_cannot_both_begin)
+{
+	open_with_rows();
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_fails(move(REGISTRY_BEGUN, 0), ERR_CONFLICT);
+	close_all();
+}
+
+/* A worker that died leaves a row that is anybody's again when its time has passed. */
+TEST(a_started_row_is_not_started_for_ever)
+{
+	open_with_rows();
+	const struct registry_move dead = {
+		.id = replicable_id(KIND_REPOSITORY, "a"),
+		.event = REGISTRY_BEGUN,
+		.timeout_ms = -1,
+	};
+	assert_ok(registry_move(store, &dead, &err));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	close_all();
+}
+
+TEST(a_change_during_a_sync_is_neither_lost_nor_a_failure)
+{
+	open_with_rows();
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_ASKED, 5));
+	assert_fails(move(REGISTRY_BROUGHT, 4), ERR_CONFLICT);
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_int_equal(row.generation, 4); /* what was brought is recorded */
+	assert_int_equal(row.generation_wanted, 5);
+	assert_int_equal(row.retry_count, 0);
+	close_all();
+}
+
+TEST(an_older_wish_does_not_lower_what_is_wanted)
+{
+	open_with_rows();
+	assert_ok(move(REGISTRY_ASKED, 7));
+	assert_ok(move(REGISTRY_ASKED, 6));
+	assert_int_equal(read_row()->generation_wanted, 7);
+	close_all();
+}
+
+TEST(failures_back_off_and_a_success_forgets_them)
+{
+	int64_t now = clock_wall_ms();
+
+	open_with_rows();
+	for (int64_t i = 1; i <= 3; i++) {
+		assert_ok(move(REGISTRY_BEGUN, 0));
+		assert_ok(move(REGISTRY_ERRED, 0));
+		assert_int_equal(read_row()->retry_count, i);
+	}
+	assert_int_equal(row.state, REGISTRY_FAILED);
+	assert_in_range(row.retry_at - now, 96 * 1000, 213 * 1000);
+	assert_string_equal(row.failure_class, "network");
+	assert_string_equal(row.failure, "it broke");
+	assert_string_equal(row.remedy, "mend it");
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_BROUGHT, 1));
+	assert_int_equal(read_row()->retry_count, 0);
+	assert_null(row.failure);
+	assert_int_equal(row.retry_at, 0);
+	close_all();
+}
+
+TEST(what_is_held_stays_pending_with_its_reason)
+{
+	open_with_rows();
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_HELD, 0));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_string_equal(row.held_reason, "too many");
+	assert_ok(move(REGISTRY_ASKED, 2));
+	assert_null(read_row()->held_reason);
+	close_all();
+}
+
+TEST(a_disproved_copy_is_failed_until_it_is_copied_again)
+{
+	open_with_rows();
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_BROUGHT, 1));
+	assert_ok(move(REGISTRY_DISPROVED, 0));
+	assert_int_equal(read_row()->state, REGISTRY_FAILED);
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+	close_all();
+}
+
+TEST(only_what_was_begun_can_end)
+{
+	open_with_rows();
+	assert_fails(move(REGISTRY_BROUGHT, 1), ERR_CONFLICT);
+	assert_fails(move(REGISTRY_ERRED, 1), ERR_CONFLICT);
+	assert_fails(move(REGISTRY_HELD, 1), ERR_CONFLICT);
+	assert_fails(move(REGISTRY_PROVED, 1), ERR_CONFLICT);
+	const struct registry_move nobody = { .id = 1, .event = REGISTRY_ASKED };
+	assert_fails(registry_move(store, &nobody, &err), ERR_MISSING);
+	close_all();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_new_row_is_pending_and_adding_again_changes_nothing),
+		CASE(the_way_of_a_good_sync),
+		CASE(two_workers_cannot_both_begin),
+		CASE(a_started_row_is_not_started_for_ever),
+		CASE(a_change_during_a_sync_is_neither_lost_nor_a_failure),
+		CASE(an_older_wish_does_not_lower_what_is_wanted),
+		CASE(failures_back_off_and_a_success_forgets_them),
+		CASE(what_is_held_stays_pending_with_its_reason),
+		CASE(a_disproved_copy_is_failed_until_it_is_copied_again),
+		CASE(only_what_was_begun_can_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
