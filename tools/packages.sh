@@ -25,6 +25,7 @@ test_packages=(
 	'clang              second compiler, fuzzing'
 	'clang-format       checks the formatting'
 	'libclang-rt-14-dev sanitizers and fuzzer of clang'
+	'llvm               names the functions in their reports'
 	'python3            runs the checks in tools/'
 	'procps             looks for processes that were left behind'
 	'strace             looks at system calls'
@@ -44,7 +45,7 @@ find_root() {
 }
 
 install_packages() {
-	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq
+	local apt=(env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq
 		-o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0)
 
 	"${as_root[@]}" "${apt[@]}" update ||

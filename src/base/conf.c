@@ -167,7 +167,7 @@ static int read_file(struct conf *conf, const char *path, int depth, struct err 
 {
 	AUTO_STR struct str text = STR_INIT;
 
-	if (file_read(AT_FDCWD, path, FILE_LIMIT, &text, err) != 0)
+	if (file_read_any(AT_FDCWD, path, FILE_LIMIT, &text, err) != 0)
 		return -1;
 	return read_text(conf, path, &text, depth, err);
 }

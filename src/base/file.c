@@ -26,11 +26,11 @@ static int read_all(int fd, const char *path, size_t limit, struct str *out,
 	return err_set(err, ERR_CORRUPT, "%s has more than %zu bytes", path, limit);
 }
 
-int file_read(int dir, const char *path, size_t limit, struct str *out, struct err *err)
+static int read_open(int fd, const char *path, size_t limit, struct str *out,
+		     struct err *err)
 {
 	struct stat st;
 	size_t start = out->len;
-	AUTO_CLOSE int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return err_errno(err, "cannot open %s", path);
@@ -41,6 +41,29 @@ int file_read(int dir, const char *path, size_t limit, struct str *out, struct e
 		return -1;
 	}
 	return 0;
+}
+
+int file_read_any(int dir, const char *path, size_t limit, struct str *out,
+		  struct err *err)
+{
+	AUTO_CLOSE int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+
+	return read_open(fd, path, limit, out, err);
+}
+
+int file_read(int dir, const char *path, size_t limit, struct str *out, struct err *err)
+{
+	struct stat st;
+	AUTO_CLOSE int fd =
+		openat(dir, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if ((fd < 0 && errno == ELOOP) ||
+	    (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))) {
+		err_set(err, ERR_CONFIG, "%s is no regular file", path);
+		return err_remedy(err, "put a plain file there; links and devices are "
+				       "not followed");
+	}
+	return read_open(fd, path, limit, out, err);
 }
 
 int file_write_all(int fd, const void *data, size_t len, const char *path,
@@ -126,6 +149,19 @@ int dir_open(int dir, const char *path, struct err *err)
 	int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	return fd >= 0 ? fd : err_errno(err, "cannot open directory %s", path);
+}
+
+DIR *dir_list(int dir, const char *path)
+{
+	int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!list && fd >= 0) {
+		int saved = errno;
+		close(fd);
+		errno = saved;
+	}
+	return list;
 }
 
 int dir_sync(int dir, const char *path, struct err *err)

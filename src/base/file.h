@@ -17,9 +17,14 @@ enum file_sync {
 	FILE_SYNC,    /* file and directory are on disk when the call returns */
 };
 
-/* Appends the whole file to *out. More than `limit` bytes: ERR_CORRUPT; *out is as
- * before then. */
+/* Appends the whole file to *out. Never follows a symbolic link and never waits for a
+ * pipe: what is no regular file is ERR_CONFIG. More than `limit` bytes: ERR_CORRUPT; *out
+ * is as before then. */
 int file_read(int dir, const char *path, size_t limit, struct str *out, struct err *err);
+
+/* The same for a file that the operator named: links and pipes are right. */
+int file_read_any(int dir, const char *path, size_t limit, struct str *out,
+		  struct err *err);
 
 /* Writes all of it, however often write() must be called. */
 int file_write_all(int fd, const void *data, size_t len, const char *path,
@@ -36,6 +41,9 @@ int dir_sync(int dir, const char *path, struct err *err);
 
 /* Opens a directory (O_DIRECTORY | O_CLOEXEC); -1 with *err filled. */
 int dir_open(int dir, const char *path, struct err *err);
+
+/* Opens a directory for readdir(); NULL with errno set. Its descriptor is O_CLOEXEC. */
+DIR *dir_list(int dir, const char *path);
 
 /* Makes path and what is missing above it, mode 0777 less the umask. Present: fine. */
 int dir_make(int dir, const char *path, struct err *err);

@@ -67,10 +67,9 @@ void cli_help(const char *command, const char *options)
 static const char *const site_keys[] = { "name", "role", "repositories", "data", NULL };
 static const char *const lease_keys[] = { "backend", "url", "path", "ttl", "wait", NULL };
 static const struct conf_section site = { "site", false, CONF_STRICT, site_keys };
-static const struct conf_section lease = { "lease", false, CONF_STRICT, lease_keys };
 
 /* Sections of parts that are not built yet: their names are fixed, so they are no
- * mistakes, but they do nothing. */
+ * mistakes; that they do nothing is told. */
 static const char *const http_keys[] = {
 	"listen", "url", "anonymousRead", "passwordFile", "operatorTokenFile", NULL
 };
@@ -93,6 +92,7 @@ static const struct conf_section later[] = {
 	{ "sync", false, CONF_STRICT, sync_keys },
 	{ "blob", true, CONF_STRICT, blob_keys },
 	{ "database", false, CONF_STRICT, database_keys },
+	{ "lease", false, CONF_STRICT, lease_keys },
 	{ "mirror", true, CONF_STRICT, mirror_keys },
 	{ "watcher", true, CONF_STRICT, watcher_keys },
 	{ "remote", true, CONF_LENIENT, no_keys },
@@ -100,44 +100,91 @@ static const struct conf_section later[] = {
 	{ "gerrit", false, CONF_LENIENT, no_keys },
 };
 
-static void warn(void *data, const char *text)
+/* [remote] and the like may bear Gerrit's keys; the whole section is not built yet. */
+static void ignore(void *data, const char *text)
 {
 	(void)data;
-	log_warn("config.unknown", LOG_TEXT("err", text));
+	(void)text;
+}
+
+static bool is_built(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(later); i++)
+		if (strcasecmp(later[i].name, name) == 0)
+			return false;
+	return true;
+}
+
+/* Once a section, so that nobody takes it for working. */
+static void tell_unbuilt(const struct conf *conf)
+{
+	const struct conf_list *all = conf_entries(conf);
+	const char *told = "";
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct conf_entry *entry = all->items[i];
+		if (is_built(entry->section) || strcasecmp(told, entry->section) == 0)
+			continue;
+		told = entry->section;
+		fprintf(stderr,
+			"refrelay: %s:%u: [%s] is not built yet and has no "
+			"effect\n",
+			entry->file, entry->line, entry->section);
+	}
+}
+
+static int check(const struct conf *conf, struct err *err)
+{
+	const struct conf_section *known[1 + ARRAY_SIZE(later)] = { &site };
+	const struct conf_report report = { .warn = ignore };
+
+	for (size_t i = 0; i < ARRAY_SIZE(later); i++)
+		known[1 + i] = &later[i];
+	if (conf_check(conf, known, ARRAY_SIZE(known), &report, err) != 0)
+		return -1;
+	tell_unbuilt(conf);
+	return 0;
 }
 
 int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
 {
-	const struct conf_section *known[2 + ARRAY_SIZE(later)] = { &site, &lease };
-	const struct conf_report report = { .warn = warn };
-
-	for (size_t i = 0; i < ARRAY_SIZE(later); i++)
-		known[2 + i] = &later[i];
 	if (conf_load(cli->config_path, conf, err) != 0) {
-		if (err->class == ERR_MISSING)
-			err_remedy(err, "name the configuration with -c FILE or "
-					"$REFRELAY_CONFIG");
+		if (err->class == ERR_MISSING) {
+			err->class = ERR_CONFIG;
+			err_remedy(err, "name the configuration with -c FILE, before "
+					"the command, or in $REFRELAY_CONFIG");
+		}
 		return -1;
 	}
-	if (conf_check(*conf, known, ARRAY_SIZE(known), &report, err) == 0)
+	if (check(*conf, err) == 0)
 		return 0;
 	conf_free(TAKE(*conf));
 	return -1;
+}
+
+static struct {
+	pthread_t thread;
+	bool is_running;
+} signals;
+
+/* SIGUSR1 is our own word for the end. */
+static void fill_set(sigset_t *set)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
+
+	sigemptyset(set);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		sigaddset(set, numbers[i]);
 }
 
 static void *wait_for_signals(void *arg)
 {
 	struct stop *stop = arg;
 	sigset_t set;
-	int number, times = 0;
+	int number = 0, times = 0;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	for (;;) {
-		if (sigwait(&set, &number) != 0)
-			continue;
+	fill_set(&set);
+	while (sigwait(&set, &number) != 0 || number != SIGUSR1) {
 		if (++times > 1 && number == SIGINT)
 			_exit(EXIT_INTERRUPTED);
 		stop_request(stop);
@@ -148,12 +195,18 @@ static void *wait_for_signals(void *arg)
 void cli_catch_signals(struct stop *stop)
 {
 	sigset_t set;
-	pthread_t thread;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	fill_set(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	thread_start(&thread, "signals", wait_for_signals, stop);
+	thread_start(&signals.thread, "signals", wait_for_signals, stop);
+	signals.is_running = true;
+}
+
+void cli_end_signals(void)
+{
+	if (!signals.is_running)
+		return;
+	pthread_kill(signals.thread, SIGUSR1);
+	thread_join(signals.thread);
+	signals.is_running = false;
 }

@@ -55,4 +55,7 @@ int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err);
  * program at once. Before any other thread is started. */
 void cli_catch_signals(struct stop *stop);
 
+/* Ends that again, before the stop is cleared. */
+void cli_end_signals(void);
+
 #endif

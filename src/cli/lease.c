@@ -71,7 +71,7 @@ static void print_text(const struct lease_holder *holder)
 	printf("  %s%s by process %" PRId64 " on %s, %s%s since %s\n",
 	       holder->held ? "" : "last ", holder->operation, holder->pid, holder->node,
 	       holder->job[0] ? "for " : "", holder->job, since);
-	if (holder->held)
+	if (holder->held && strcmp(holder->proof, "alive") == 0)
 		printf("  %.1f s left until it lapses unless renewed\n",
 		       (double)holder->ttl_left_ms / 1000);
 }

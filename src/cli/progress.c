@@ -76,10 +76,9 @@ void progress_start(struct progress *progress, size_t total, enum progress_wish 
 	thread_start(&progress->thread, "progress", run, progress);
 }
 
-void progress_add(struct progress *progress, uint64_t bytes)
+void progress_add(struct progress *progress)
 {
 	atomic_fetch_add(&progress->done, 1);
-	atomic_fetch_add(&progress->bytes, bytes);
 }
 
 void progress_stop(struct progress *progress)

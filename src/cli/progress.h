@@ -23,8 +23,8 @@ enum progress_wish { PROGRESS_IF_TERMINAL, PROGRESS_NEVER };
 
 void progress_start(struct progress *progress, size_t total, enum progress_wish wish);
 
-/* One more repository is done; any thread. */
-void progress_add(struct progress *progress, uint64_t bytes);
+/* One more repository is done; any thread. Bytes are counted by who brings them. */
+void progress_add(struct progress *progress);
 
 /* Clears the line. */
 void progress_stop(struct progress *progress);

@@ -124,5 +124,7 @@ int cli_replicate(struct cli *cli, int argc, char **argv)
 	cli_catch_signals(&run.stop);
 	status = replicate_run(&run, &err) == 0 ? replicate_report(&run) : cli_fail(&err);
 	replicate_run_clear(&run);
+	cli_end_signals();
+	stop_clear(&run.stop);
 	return status;
 }

@@ -1,5 +1,7 @@
 #include "cli/replicate_run.h"
 
+#include <sys/stat.h>
+
 #include "job/job.h"
 #include "pull/hold.h"
 #include "replicable/name.h"
@@ -36,6 +38,8 @@ static void run_removal(struct item *item)
 
 	if (job_run(&request, &item->err) == 0)
 		item->end = ITEM_DELETED;
+	else if (item->err.class == ERR_MISSING) /* another run did it */
+		item->end = ITEM_UNCHANGED;
 	else if (item->err.class != ERR_CANCELED)
 		item->end = ITEM_FAILED;
 	free(removal.to);
@@ -66,6 +70,29 @@ static bool ask(size_t count, size_t all)
 	       (answer[0] == 'y' || answer[0] == 'Y');
 }
 
+/* What stands there in SOURCE is no repository that could be copied, but it is not
+ * nothing: a repository that was damaged, or replaced by a link. */
+static bool still_stands(const struct replicate_run *run, const char *name)
+{
+	AUTO_FREE char *bare = xasprintf("%s/%s", run->source_root, name);
+	AUTO_FREE char *usual = xasprintf("%s.git", bare);
+	struct stat st;
+
+	return lstat(bare, &st) == 0 || lstat(usual, &st) == 0;
+}
+
+static void remove_or_hold(struct replicate_run *run, struct item *item, const char *why)
+{
+	if (!why && still_stands(run, item->name))
+		why = "something still stands there in SOURCE";
+	if (why) {
+		item->end = ITEM_HELD;
+		item->reason = xasprintf("not deleted: %s", why);
+	} else if (!stop_is_requested(&run->stop)) {
+		run_removal(item);
+	}
+}
+
 /* Absence proves nothing when not all of SOURCE could be seen, and a SOURCE without any
  * repository is more likely a disk that is not mounted. */
 static const char *why_not(struct replicate_run *run, size_t count)
@@ -82,30 +109,21 @@ static const char *why_not(struct replicate_run *run, size_t count)
 	return NULL;
 }
 
-int replicate_delete(struct replicate_run *run, struct err *err)
+void replicate_delete(struct replicate_run *run)
 {
 	size_t first, count;
 	const char *why;
 
-	(void)err;
 	list_surplus(run, &first);
 	count = run->items.count - first;
 	if (count == 0)
-		return 0;
+		return;
 	if (!run->options.deletes) {
 		run->only_in_dest = count;
 		run->items.count = first;
-		return 0;
+		return;
 	}
 	why = why_not(run, count);
-	for (size_t i = first; i < run->items.count; i++) {
-		struct item *item = &run->items.items[i];
-		if (why) {
-			item->end = ITEM_HELD;
-			item->reason = xasprintf("not deleted: %s", why);
-		} else if (!stop_is_requested(&run->stop)) {
-			run_removal(item);
-		}
-	}
-	return 0;
+	for (size_t i = first; i < run->items.count; i++)
+		remove_or_hold(run, &run->items.items[i], why);
 }

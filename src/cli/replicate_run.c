@@ -118,6 +118,7 @@ static int run_job(struct item *item, struct sync_call *call, struct err *err)
 		.wait_ms = LEASE_WAIT_MS,
 		.timeout_ms = SYNC_TIMEOUT_MS,
 		.stop = &run->stop,
+		.bytes = &run->progress.bytes,
 		.run = sync_one,
 		.arg = call,
 	};
@@ -168,7 +169,7 @@ static void work(void *arg)
 		item->err = err;
 		move(item, REGISTRY_ERRED, NULL, ERR_IGNORED);
 	}
-	progress_add(&item->run->progress, item->bytes);
+	progress_add(&item->run->progress);
 }
 
 /* A copy that was written a moment ago has stamps too young to prove anything. By now
@@ -217,19 +218,29 @@ static int list_items(struct replicate_run *run, struct err *err)
 	return result;
 }
 
-/* Neither may lie inside the other: copies of copies would have no end. */
+/* Is `path` the directory `above`, or below it? */
+static bool is_below(const char *path, const char *above)
+{
+	size_t len = strlen(above);
+
+	return strncmp(path, above, len) == 0 &&
+	       (path[len] == '\0' || path[len] == '/' || len == 1);
+}
+
+static int refuse_inside(const struct replicate_run *run, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "SOURCE and DEST lie inside each other: %s, %s",
+		run->source_root, run->options.dest);
+	return err_remedy(err, "choose directories of which none is above the other");
+}
+
+/* Copies of copies would have no end. */
 static int check_apart(const struct replicate_run *run, struct err *err)
 {
-	size_t source = strlen(run->source_root), dest = strlen(run->dest_root);
-	size_t shorter = source < dest ? source : dest;
-
-	if (strncmp(run->source_root, run->dest_root, shorter) != 0 ||
-	    (source > shorter && run->source_root[shorter] != '/') ||
-	    (dest > shorter && run->dest_root[shorter] != '/'))
-		return 0;
-	err_set(err, ERR_CONFIG, "SOURCE and DEST lie inside each other: %s, %s",
-		run->source_root, run->dest_root);
-	return err_remedy(err, "choose directories of which none is above the other");
+	if (is_below(run->source_root, run->dest_root) ||
+	    is_below(run->dest_root, run->source_root))
+		return refuse_inside(run, err);
+	return 0;
 }
 
 static int check_root(const char *path, struct err *err)
@@ -254,6 +265,24 @@ static int resolve(const char *path, char **absolute, struct err *err)
 	return *absolute ? 0 : err_errno(err, "cannot find %s", path);
 }
 
+/* DEST may not exist yet: nothing is made inside SOURCE before that is refused. */
+static int check_before_making(struct replicate_run *run, struct err *err)
+{
+	AUTO_FREE char *path = xstrdup(run->options.dest);
+	char *slash;
+	int result = 0;
+
+	while ((run->dest_root = realpath(path, NULL)) == NULL && errno == ENOENT &&
+	       (slash = strrchr(path, '/')) != NULL && slash != path)
+		*slash = '\0';
+	if (!run->dest_root)
+		run->dest_root = realpath(".", NULL);
+	if (run->dest_root && is_below(run->dest_root, run->source_root))
+		result = refuse_inside(run, err);
+	free(TAKE(run->dest_root));
+	return result;
+}
+
 static int open_roots(struct replicate_run *run, struct err *err)
 {
 	const struct replicate_options *options = &run->options;
@@ -265,6 +294,7 @@ static int open_roots(struct replicate_run *run, struct err *err)
 	}
 	if (check_root(options->source, err) != 0 ||
 	    resolve(options->source, &run->source_root, err) != 0 ||
+	    check_before_making(run, err) != 0 ||
 	    dir_make(AT_FDCWD, options->dest, err) != 0 ||
 	    check_root(options->dest, err) != 0 ||
 	    resolve(options->dest, &run->dest_root, err) != 0)
@@ -283,10 +313,11 @@ static int open_all(struct replicate_run *run, struct err *err)
 	source_open_directory(run->source_root, &run->there, &run->source);
 	own = xasprintf("%s/" OWN_FOLDER, run->dest_root);
 	if (site_data_open(own, &run->data, err) != 0 ||
-	    store_open("sqlite::memory:", &run->registry, err) != 0 ||
-	    staging_clear(run->data.leases, run->dest_root, err) != 0)
+	    store_open("sqlite::memory:", &run->registry, err) != 0)
 		return -1;
-	return trash_expire(run->dest_root, err);
+	staging_clear(run->data.leases, run->dest_root);
+	trash_expire(run->dest_root);
+	return 0;
 }
 
 int replicate_run(struct replicate_run *run, struct err *err)
@@ -296,8 +327,8 @@ int replicate_run(struct replicate_run *run, struct err *err)
 	if (open_all(run, err) != 0 || list_items(run, err) != 0)
 		return -1;
 	sync_all(run);
-	if (!stop_is_requested(&run->stop) && replicate_delete(run, err) != 0)
-		return -1;
+	if (!stop_is_requested(&run->stop))
+		replicate_delete(run);
 	run->took_ms = clock_boot_ms() - started;
 	return 0;
 }

@@ -58,7 +58,6 @@ struct replicate_run {
 	struct stop stop;
 	struct progress progress;
 	VEC(struct item) items;
-	bool is_brake_on;    /* deletions wait for a person */
 	size_t only_in_dest; /* copies that the source lacks and that stay */
 	int64_t took_ms;
 };
@@ -70,7 +69,7 @@ void replicate_run_clear(struct replicate_run *run);
 
 /* The second half, after the copies are equal: copies that the source lacks. For
  * cli/replicate_run.c. */
-int replicate_delete(struct replicate_run *run, struct err *err);
+void replicate_delete(struct replicate_run *run);
 
 /* Prints what happened; returns the exit status. */
 int replicate_report(struct replicate_run *run);

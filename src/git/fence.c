@@ -2,7 +2,6 @@
 
 #include "base/failpoint.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/str.h"
 
 #define FOLDER "refrelay"
@@ -26,7 +25,6 @@ int fence_read(int dir, uint64_t *fence, struct err *err)
 
 static int overtaken(uint64_t mine, uint64_t now, struct err *err)
 {
-	log_error("publish.fenced", LOG_NUMBER("mine", mine), LOG_NUMBER("current", now));
 	return err_set(err, ERR_LOST,
 		       "overtaken: fence %" PRIu64 " is in force, ours is %" PRIu64, now,
 		       mine);

@@ -51,7 +51,27 @@ int git_setup(const char *directory, struct err *err)
 	return 0;
 }
 
+/* What a repository's own configuration may not change. */
 static const char *const environment[] = {
+	"GIT_CONFIG_COUNT=9",
+	"GIT_CONFIG_KEY_0=core.hooksPath",
+	"GIT_CONFIG_VALUE_0=/dev/null",
+	"GIT_CONFIG_KEY_1=core.fsync",
+	"GIT_CONFIG_VALUE_1=objects,derived-metadata,reference",
+	"GIT_CONFIG_KEY_2=core.fsmonitor",
+	"GIT_CONFIG_VALUE_2=false",
+	"GIT_CONFIG_KEY_3=core.alternateRefsCommand",
+	"GIT_CONFIG_VALUE_3=true",
+	"GIT_CONFIG_KEY_4=fetch.unpackLimit",
+	"GIT_CONFIG_VALUE_4=1",
+	"GIT_CONFIG_KEY_5=transfer.unpackLimit",
+	"GIT_CONFIG_VALUE_5=1",
+	"GIT_CONFIG_KEY_6=gc.auto",
+	"GIT_CONFIG_VALUE_6=0",
+	"GIT_CONFIG_KEY_7=protocol.allow",
+	"GIT_CONFIG_VALUE_7=never",
+	"GIT_CONFIG_KEY_8=protocol.file.allow",
+	"GIT_CONFIG_VALUE_8=always",
 	config_variable,
 	home_variable,
 	path_variable,

@@ -6,6 +6,8 @@
 #ifndef GIT_GIT_CHILD_H
 #define GIT_GIT_CHILD_H
 
+#include <stdatomic.h>
+
 #include "base/base.h"
 #include "base/deadline.h"
 #include "base/proc.h"
@@ -14,10 +16,11 @@
 
 /* Under what limits work is done; given by the job's runner, borrowed. */
 struct git_work {
-	struct deadline *deadline; /* children are dead by then; may be NULL */
-	const struct stop *stop;   /* may be NULL */
-	int guard_fd;              /* inherited by children; -1: none */
-	int64_t until;             /* the work's end, by clock_boot_ms(); 0: none */
+	struct deadline *deadline;   /* children are dead by then; may be NULL */
+	const struct stop *stop;     /* may be NULL */
+	int guard_fd;                /* inherited by children; -1: none */
+	int64_t until;               /* the work's end, by clock_boot_ms(); 0: none */
+	atomic_uint_fast64_t *bytes; /* grows by what arrives; may be NULL */
 };
 
 struct git_call {

@@ -175,11 +175,27 @@ static size_t bury_below(int dir, const char *folder, int owner_fd)
 	return buried;
 }
 
+/* As long as the dead one's lock stands, packed-refs.new can only be its work; left
+ * there, it would hinder git. */
+static bool bury_packed(int dir, int owner_fd)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (owner_fd < 0 &&
+	    lock_owner_probe(dir, "packed-refs.lock", &fd) != LOCK_OWNER_DEAD)
+		return false;
+	if (owner_fd < 0)
+		owner_fd = fd;
+	if (!is_same_file(dir, "packed-refs.lock", owner_fd))
+		return false;
+	unlinkat(dir, "packed-refs.new", 0);
+	return bury(dir, "packed-refs.lock", owner_fd, "its owner is dead");
+}
+
 static size_t bury_all(int dir, int owner_fd)
 {
 	return bury_below(dir, "refs", owner_fd) +
-	       bury_if_dead(dir, "HEAD.lock", owner_fd) +
-	       bury_if_dead(dir, "packed-refs.lock", owner_fd);
+	       bury_if_dead(dir, "HEAD.lock", owner_fd) + bury_packed(dir, owner_fd);
 }
 
 size_t lock_file_bury_dead(int dir)

@@ -32,9 +32,26 @@ static void add_lines(const oid_list *list, const char *before, struct str *out)
 /* More tips than this tell the other side nothing new. */
 #define TIPS_LIMIT 200
 
-int objects_fetch(const struct git_work *work, const struct repo *repo,
-		  const char *source, const oid_list *wanted, const oid_list *have,
-		  struct err *err)
+typedef VEC(const char *) arguments;
+
+static int run_fetch(const struct git_work *work, const struct repo *repo,
+		     arguments *args, const oid_list *wanted, struct err *err)
+{
+	AUTO_STR struct str input = STR_INIT;
+	int result;
+
+	add_lines(wanted, "", &input);
+	result = git_run(&(struct git_call){ .work = work,
+					     .repository = repo->path,
+					     .args = args->items,
+					     .input = &input },
+			 err);
+	vec_clear(args);
+	failpoint("objects.fetched");
+	return result == 0 ? dir_sync(repo->fd, "objects/pack", err) : -1;
+}
+
+static void add_fetch(arguments *args)
 {
 	static const char *const options[] = { "fetch",
 					       "--quiet",
@@ -45,30 +62,44 @@ int objects_fetch(const struct git_work *work, const struct repo *repo,
 					       "--no-recurse-submodules",
 					       "--refmap=",
 					       "--stdin" };
-	char tips[TIPS_LIMIT][24 + OID_MAX_TEXT], text[OID_MAX_TEXT];
-	AUTO_STR struct str input = STR_INIT;
-	VEC(const char *) args = { 0 };
-	int result;
 
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-		vec_add(&args, options[i]);
+		vec_add(args, options[i]);
+}
+
+static void add_source(arguments *args, const char *source)
+{
+	vec_add(args, "--");
+	vec_add(args, source);
+	vec_add(args, NULL);
+}
+
+int objects_fetch(const struct git_work *work, const struct repo *repo,
+		  const char *source, const oid_list *wanted, const oid_list *have,
+		  struct err *err)
+{
+	char tips[TIPS_LIMIT][24 + OID_MAX_TEXT], text[OID_MAX_TEXT];
+	arguments args = { 0 };
+
+	add_fetch(&args);
 	for (size_t i = 0; have && i < have->count && i < TIPS_LIMIT; i++) {
 		snprintf(tips[i], sizeof(tips[i]), "--negotiation-tip=%s",
 			 oid_text(&have->items[i], text));
 		vec_add(&args, tips[i]);
 	}
-	vec_add(&args, "--");
-	vec_add(&args, source);
-	vec_add(&args, NULL);
-	add_lines(wanted, "", &input);
-	result = git_run(&(struct git_call){ .work = work,
-					     .repository = repo->path,
-					     .args = args.items,
-					     .input = &input },
-			 err);
-	vec_clear(&args);
-	failpoint("objects.fetched");
-	return result == 0 ? dir_sync(repo->fd, "objects/pack", err) : -1;
+	add_source(&args, source);
+	return run_fetch(work, repo, &args, wanted, err);
+}
+
+int objects_fetch_anew(const struct git_work *work, const struct repo *repo,
+		       const char *source, const oid_list *wanted, struct err *err)
+{
+	arguments args = { 0 };
+
+	add_fetch(&args);
+	vec_add(&args, "--refetch");
+	add_source(&args, source);
+	return run_fetch(work, repo, &args, wanted, err);
 }
 
 /* Asks `git cat-file` one question a line; the answers come in the same order. */

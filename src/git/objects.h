@@ -28,6 +28,11 @@ int objects_fetch(const struct git_work *work, const struct repo *repo,
 		  const char *source, const oid_list *wanted, const oid_list *have,
 		  struct err *err);
 
+/* Brings these objects with all they reach, also what seems to be here already: mends a
+ * repository that lost some. */
+int objects_fetch_anew(const struct git_work *work, const struct repo *repo,
+		       const char *source, const oid_list *wanted, struct err *err);
+
 /* Which of these objects are in the repository; says nothing about what they reach. The
  * caller clears the list. */
 int objects_present(const struct git_work *work, const struct repo *repo,

@@ -27,12 +27,11 @@ uint64_t packs_size(int dir)
 	uint64_t sum = 0;
 	struct dirent *entry;
 	struct stat st;
-	int fd = openat(dir, FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO_CLOSEDIR DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, FOLDER);
 
 	while (list && (entry = readdir(list)) != NULL)
 		if (text_ends_with(entry->d_name, ".pack") &&
-		    fstatat(fd, entry->d_name, &st, 0) == 0)
+		    fstatat(dirfd(list), entry->d_name, &st, 0) == 0)
 			sum += (uint64_t)st.st_size;
 	return sum;
 }
@@ -92,6 +91,8 @@ static int copy_bytes(struct copier *copier, int in, int out, uint64_t size,
 			return -1;
 		hash_add(&hash, copier->buffer, hashed);
 		done += len;
+		if (copier->work->bytes)
+			atomic_fetch_add(copier->work->bytes, len);
 	}
 	if (got < 0)
 		return -1;
@@ -105,18 +106,21 @@ static int copy_bytes(struct copier *copier, int in, int out, uint64_t size,
 }
 
 /* Under git's own kind of temporary name, which housekeeping knows; renamed when it is
- * whole. 1: the file is not there. */
+ * whole. 1: no plain file is there. */
 static int copy_file(struct copier *copier, const char *name, struct err *err)
 {
 	struct stat st;
 	AUTO_FREE char *temporary = xasprintf("tmp_copy_%s", name);
-	AUTO_CLOSE int in = openat(copier->from, name, O_RDONLY | O_CLOEXEC);
+	AUTO_CLOSE int in = openat(copier->from, name,
+				   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	AUTO_CLOSE int out = -1;
 
-	if (in < 0 && errno == ENOENT)
+	if (in < 0 && (errno == ENOENT || errno == ELOOP))
 		return 1;
 	if (in < 0 || fstat(in, &st) != 0)
 		return err_errno(err, "cannot open " FOLDER "/%s", name);
+	if (!S_ISREG(st.st_mode))
+		return 1;
 	if ((uint64_t)st.st_size < 2 * copier->oid_len)
 		return wrong_trailer(name, err);
 	out = openat(copier->to, temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
@@ -170,11 +174,10 @@ static int copy_pack(struct copier *copier, const char *pack, struct err *err)
 static int copy_all(struct copier *copier, struct err *err)
 {
 	struct dirent *entry;
-	int fd = dir_open(copier->from, ".", err);
-	AUTO_CLOSEDIR DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	AUTO_CLOSEDIR DIR *list = dir_list(copier->from, ".");
 
 	if (!list)
-		return fd < 0 ? -1 : err_errno(err, "cannot list " FOLDER);
+		return err_errno(err, "cannot list " FOLDER);
 	while (errno = 0, (entry = readdir(list)) != NULL)
 		if (text_starts_with(entry->d_name, "pack-") &&
 		    text_ends_with(entry->d_name, ".pack") &&

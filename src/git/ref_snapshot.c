@@ -196,6 +196,13 @@ static int read_head(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 	}
 	if (found < 0)
 		return -1;
+	/* Git takes nothing else for a repository; "ref: refs" is what a full disk
+	 * left. */
+	if (head.target && !ref_name_is_valid(head.target)) {
+		err_set(err, ERR_CORRUPT, "HEAD names %s, which is no ref", head.target);
+		return err_remedy(err, "write it again: git symbolic-ref HEAD "
+				       "refs/heads/main");
+	}
 	snapshot->head_target = head.target ? xstrdup(head.target) : NULL;
 	snapshot->head_oid = head.oid;
 	return 0;

@@ -22,9 +22,10 @@ static bool is_there(int dir, const char *name)
 
 enum repo_look repo_look_at(int dir)
 {
-	if (!is_directory(dir, "objects") || !is_directory(dir, "refs"))
-		return REPO_NOTHING;
-	return is_there(dir, "HEAD") ? REPO_BARE : REPO_DAMAGED;
+	int parts = is_directory(dir, "objects") + is_directory(dir, "refs") +
+		    is_there(dir, "HEAD");
+
+	return parts == 3 ? REPO_BARE : parts == 2 ? REPO_DAMAGED : REPO_NOTHING;
 }
 
 static int unsupported(const struct conf_entry *entry, struct err *err)
@@ -101,7 +102,7 @@ static int read_config(struct repo *repo, struct err *err)
 	if (file_read(repo->fd, "config", CONFIG_LIMIT, &text, err) != 0)
 		return err->class == ERR_MISSING ? 0 : -1;
 	if (conf_load_text("config", text.data, text.len, &conf, err) != 0)
-		return -1;
+		return err_remedy(err, "mend the repository's file config");
 	return read_format(conf, repo, err);
 }
 
@@ -116,15 +117,19 @@ static int check_look(struct repo *repo, struct err *err)
 {
 	switch (repo_look_at(repo->fd)) {
 	case REPO_BARE:
-		return 0;
+		if (faccessat(repo->fd, "objects", R_OK | X_OK, AT_EACCESS) == 0)
+			return 0;
+		return err_errno(err, "cannot read directory objects");
 	case REPO_DAMAGED:
+		if (is_there(repo->fd, "HEAD"))
+			break;
 		err_set(err, ERR_CORRUPT, "it has no HEAD");
 		return err_remedy(err, "write it again: git symbolic-ref HEAD "
 				       "refs/heads/main");
 	case REPO_NOTHING:
 		break;
 	}
-	err_set(err, ERR_CORRUPT, "it is no bare Git repository");
+	err_set(err, ERR_CORRUPT, "it is no whole bare repository");
 	return err_remedy(err, "it needs HEAD, objects/ and refs/: restore them, or move "
 			       "the directory away");
 }

@@ -32,7 +32,7 @@ void repo_close(struct repo *repo);
 enum repo_look {
 	REPO_NOTHING, /* no repository: look below */
 	REPO_BARE,
-	REPO_DAMAGED, /* objects/ and refs/, but no HEAD */
+	REPO_DAMAGED, /* two of HEAD, objects/ and refs/ */
 };
 enum repo_look repo_look_at(int dir);
 

@@ -37,6 +37,7 @@ static int run_leased(const struct job_request *request, struct lease *lease,
 		.work = { .deadline = lease_deadline(lease),
 			  .stop = request->stop,
 			  .guard_fd = lease_guard_fd(lease),
+			  .bytes = request->bytes,
 			  .until = request->timeout_ms
 					   ? clock_boot_ms() + request->timeout_ms
 					   : 0 },

@@ -22,13 +22,14 @@ typedef int (*job_work)(struct job *job, void *arg, struct err *err);
 
 struct job_request {
 	struct lease_manager *leases;
-	const char *kind;        /* as in rows: "repository" */
-	const char *name;        /* for logs and errors */
-	const char *operation;   /* "sync", "remove", ... */
-	uint64_t fence_floor;    /* of the replicable itself (git/fence.h) */
-	int64_t wait_ms;         /* for the lease; 0: held means later */
-	int64_t timeout_ms;      /* for the work; 0: none */
-	const struct stop *stop; /* may be NULL */
+	const char *kind;            /* as in rows: "repository" */
+	const char *name;            /* for logs and errors */
+	const char *operation;       /* "sync", "remove", ... */
+	uint64_t fence_floor;        /* of the replicable itself (git/fence.h) */
+	int64_t wait_ms;             /* for the lease; 0: held means later */
+	int64_t timeout_ms;          /* for the work; 0: none */
+	const struct stop *stop;     /* may be NULL */
+	atomic_uint_fast64_t *bytes; /* grows by what arrives; may be NULL */
 	job_work run;
 	void *arg;
 };

@@ -2,6 +2,7 @@
 
 #include "base/failpoint.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "git/objects.h"
 #include "git/packs.h"
 #include "git/publish.h"
@@ -54,11 +55,26 @@ static void wanted_objects(const struct bring_state *state, oid_list *wanted)
 		drop_complete(&state->from, wanted);
 }
 
-static int fetch_missing(const struct bring_request *request, const oid_list *wanted,
-			 struct err *err)
+/* `have` as in objects_fetch. */
+static int fetch_from(const struct bring_request *request, const oid_list *wanted,
+		      const oid_list *have, struct err *err)
 {
-	return objects_fetch(&request->job->work, request->copy, request->view->url,
-			     wanted, NULL, err);
+	const struct git_work *work = &request->job->work;
+	uint64_t before = packs_size(request->copy->fd), after;
+	int result =
+		objects_fetch(work, request->copy, request->view->url, wanted, have, err);
+
+	after = packs_size(request->copy->fd);
+	if (work->bytes && after > before)
+		atomic_fetch_add(work->bytes, after - before);
+	return result;
+}
+
+/* Git ends for many reasons; these may be that the copy lacks what it seemed to have. */
+static bool is_about_objects(const struct err *err)
+{
+	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ||
+	       err->class == ERR_NETWORK;
 }
 
 /* What the packs lacked, because it was loose. What they hold of the tips is told to the
@@ -71,13 +87,11 @@ static int fetch_rest(const struct bring_request *request, const oid_list *wante
 		objects_present(&request->job->work, request->copy, wanted, &have, err);
 
 	if (result == 0)
-		result = objects_fetch(&request->job->work, request->copy,
-				       request->view->url, wanted, &have, err);
+		result = fetch_from(request, wanted, &have, err);
 	vec_clear(&have);
-	if (result == 0 || (err->class != ERR_CORRUPT && err->class != ERR_INTERNAL &&
-			    err->class != ERR_NETWORK))
+	if (result == 0 || !is_about_objects(err))
 		return result;
-	return fetch_missing(request, wanted, err);
+	return fetch_from(request, wanted, NULL, err);
 }
 
 static int copy_packs(const struct bring_request *request, int source,
@@ -102,12 +116,12 @@ static int fetch_all(const struct bring_request *request, const oid_list *wanted
 	AUTO_CLOSE int source = -1;
 
 	if (!request->is_new || !request->view->has_packs)
-		return fetch_missing(request, wanted, err);
+		return fetch_from(request, wanted, NULL, err);
 	source = dir_open(AT_FDCWD, request->view->url, err);
 	if (source < 0)
 		return -1;
 	if (packs_size(source) < PACKS_WORTH_COPYING)
-		return fetch_missing(request, wanted, err);
+		return fetch_from(request, wanted, NULL, err);
 	return copy_packs(request, source, wanted, err);
 }
 
@@ -136,8 +150,6 @@ static int fetch(const struct bring_state *state, struct sync_result *result,
 	if (wanted.count > 0)
 		done = fetch_all(request, &wanted, err);
 	vec_clear(&wanted);
-	if (done != 0 && err->class == ERR_CORRUPT && request->view->is_local)
-		name_culprit(request, err);
 	after = packs_size(request->copy->fd);
 	result->bytes += after > before ? after - before : 0;
 	return done;
@@ -172,6 +184,17 @@ static int learn_peels(const struct bring_request *request, struct ref_snapshot 
 	return from->has_packed_only
 		       ? 0
 		       : objects_peel(&request->job->work, request->copy, from, err);
+}
+
+/* Whether the copy's disk is as it was when we last proved it. */
+static bool is_untouched(const struct repo *copy)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	struct fingerprint print;
+
+	copy_record_read(copy->fd, &record);
+	return fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
+	       copy_record_has_copy(&record, &print);
 }
 
 /* By the copy's fingerprint if it was settled, else by its checksum. */
@@ -227,19 +250,62 @@ static int change_refs(struct bring_state *state, struct sync_result *result,
 		       err);
 }
 
+/* Nobody has proved yet that the copy's objects are complete, or its disk has changed
+ * since: packs may be gone. What is missing is brought again. */
+static int make_complete(const struct bring_request *request, struct sync_result *result,
+			 struct err *err)
+{
+	const struct git_work *work = &request->job->work;
+	uint64_t before = packs_size(request->copy->fd);
+	oid_list tips = { 0 };
+	int complete;
+
+	add_tips(&request->view->refs, &tips);
+	complete =
+		tips.count == 0 || objects_are_complete(work, request->copy, &tips, err);
+	if (complete == 0) {
+		log_warn("sync.incomplete", LOG_ERR(err));
+		complete = objects_fetch_anew(work, request->copy, request->view->url,
+					      &tips, err) == 0
+				   ? objects_are_complete(work, request->copy, &tips, err)
+				   : -1;
+		result->outcome = SYNC_UPDATED;
+		result->bytes += packs_size(request->copy->fd) - before;
+	}
+	vec_clear(&tips);
+	if (complete == 0)
+		err_remedy(err, "move the copy away; it is then made anew");
+	return complete > 0 ? 0 : -1;
+}
+
+/* Only what somebody else may have touched is looked through as a whole: that reads
+ * every commit and tree. */
+static int bring_objects(const struct bring_state *state, struct sync_result *result,
+			 struct err *err)
+{
+	const struct bring_request *request = state->request;
+	bool is_sure = request->is_new || is_untouched(request->copy);
+	int done = fetch(state, result, err);
+
+	if (!is_sure && (done == 0 || is_about_objects(err)))
+		done = make_complete(request, result, err);
+	if (done != 0 && err->class == ERR_CORRUPT && request->view->is_local)
+		name_culprit(request, err);
+	return done;
+}
+
 static int carry_over(struct bring_state *state, struct sync_result *result,
 		      struct err *err)
 {
 	const struct bring_request *request = state->request;
 
 	result->outcome = SYNC_UNCHANGED;
-	if (ref_diff_is_empty(&state->diff) && state->from.has_packed_only)
-		return objects_check_tips(&request->job->work, request->copy,
-					  &state->from, err);
 	state->is_ours = is_ours(request->copy, &state->from);
-	if (fetch(state, result, err) != 0)
+	if (bring_objects(state, result, err) != 0)
 		return -1;
 	failpoint("sync.fetched");
+	if (ref_diff_is_empty(&state->diff) && state->from.has_packed_only)
+		return 0;
 	if (hold(state, result, err) != 0 || result->outcome == SYNC_HELD)
 		return result->outcome == SYNC_HELD ? 0 : -1;
 	return change_refs(state, result, err);

@@ -16,8 +16,8 @@ struct source_view {
 	size_t oid_len;
 	struct fingerprint print; /* of the moment when the refs were read */
 	char *url;                /* what git fetches from; owned */
-	bool is_local;	/* url is a path on this machine */
-	bool has_packs; /* ... and its packs are all there is, no alternates */
+	bool is_local;            /* url is a path on this machine */
+	bool has_packs;           /* ... and its packs are all there is, no alternates */
 	char *description;        /* the file of that name; owned, NULL: none */
 };
 

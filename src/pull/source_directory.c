@@ -7,7 +7,7 @@
 #include "pull/source.h"
 
 #define TRIES 10
-#define DESCRIPTION_LIMIT 65536
+#define DESCRIPTION_LIMIT ((size_t)1 << 20)
 
 void source_open_directory(const char *root, const struct discovery *discovery,
 			   struct source *source)
@@ -54,6 +54,7 @@ static int check_whole(const struct repo *repo, struct err *err)
 	return 0;
 }
 
+/* What is no plain file of a sane size is no description. */
 static int read_description(const struct repo *repo, struct source_view *view,
 			    struct err *err)
 {
@@ -62,7 +63,7 @@ static int read_description(const struct repo *repo, struct source_view *view,
 	free(view->description);
 	view->description = NULL;
 	if (file_read(repo->fd, "description", DESCRIPTION_LIMIT, &text, err) != 0)
-		return err->class == ERR_MISSING ? 0 : -1;
+		return err->class == ERR_DISK ? -1 : 0;
 	view->description = str_take(&text);
 	return 0;
 }

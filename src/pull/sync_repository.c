@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "git/fence.h"
 #include "git/ref_diff.h"
+#include "git/state.h"
 #include "pull/bring.h"
 #include "pull/copy_record.h"
 #include "replicable/name.h"
@@ -162,6 +163,15 @@ static int make_durable(const struct repo *copy, struct err *err)
 	return 0;
 }
 
+/* A later holder of the lease clears away what it takes for a dead one's: what fails then
+ * is no fault of the disk. */
+static int is_cleared(const char *staging, struct err *err)
+{
+	if (access(staging, F_OK) == 0 || errno != ENOENT)
+		return -1;
+	return err_set(err, ERR_LOST, "a later lease holder cleared %s away", staging);
+}
+
 static int move_into_place(struct job *job, const char *staging, const char *path,
 			   struct err *err)
 {
@@ -170,8 +180,10 @@ static int move_into_place(struct job *job, const char *staging, const char *pat
 	if (lease_check(job->lease, err) != 0 || dir_make(AT_FDCWD, parent, err) != 0)
 		return -1;
 	failpoint("sync.staged");
-	if (rename(staging, path) != 0) /* refuses one that is there: never empty */
-		return err_errno(err, "cannot move the new copy to %s", path);
+	if (rename(staging, path) != 0) { /* refuses one that is there: never empty */
+		err_errno(err, "cannot move the new copy to %s", path);
+		return is_cleared(staging, err);
+	}
 	failpoint("sync.placed");
 	return dir_sync(AT_FDCWD, parent, err);
 }
@@ -185,12 +197,14 @@ static int build(struct job *job, const struct sync_request *request,
 
 	result->outcome = SYNC_CREATED;
 	if (dir_make_parents(AT_FDCWD, staging, err) != 0 ||
-	    repo_make(AT_FDCWD, staging, view->oid_len, err) != 0 ||
-	    repo_open(AT_FDCWD, staging, &copy, err) != 0 ||
+	    repo_make(AT_FDCWD, staging, view->oid_len, err) != 0)
+		return -1;
+	if (repo_open(AT_FDCWD, staging, &copy, err) != 0 ||
 	    fence_raise(copy.fd, job->fence, err) != 0 ||
 	    fill(job, request, &copy, view, result, err) != 0 ||
-	    make_durable(&copy, err) != 0 ||
-	    move_into_place(job, staging, path, err) != 0)
+	    make_durable(&copy, err) != 0)
+		return is_cleared(staging, err);
+	if (move_into_place(job, staging, path, err) != 0)
 		return -1;
 	result->outcome = SYNC_CREATED;
 	return 0;
@@ -216,7 +230,10 @@ static int update(struct job *job, const struct sync_request *request, const cha
 		err_prefix(err, "the copy");
 		return -1;
 	}
-	if (fence_raise(copy.fd, job->fence, err) != 0)
+	/* A writer that died may have changed all there was to change: then nothing is
+	 * left to publish, but its pending file still stands. */
+	if (fence_raise(copy.fd, job->fence, err) != 0 ||
+	    state_recover(copy.fd, err) != 0)
 		return -1;
 	failpoint("sync.fenced");
 	return fill(job, request, &copy, view, result, err);
@@ -236,8 +253,12 @@ int sync_repository(struct job *job, const struct sync_request *request,
 	if (source_read(request->source, request->name, &view, err) != 0)
 		return err_prefix(err, "the source");
 	failpoint("sync.read");
-	if (lstat(path, &st) == 0)
+	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return update(job, request, path, &view, result, err);
+	if (lstat(path, &st) == 0) {
+		err_set(err, ERR_CONFIG, "%s is in the way: it is no directory", path);
+		return err_remedy(err, "move it away");
+	}
 	if (errno != ENOENT)
 		return err_errno(err, "cannot look at %s", path);
 	return create(job, request, &view, result, err);

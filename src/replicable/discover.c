@@ -173,6 +173,50 @@ static void drop_doubles(struct discovery *discovery)
 	discovery->found.count = kept;
 }
 
+/* SOURCE may hold `a` and, in a directory `a.git`, `b`: the copy of the latter would lie
+ * inside the copy of the former. */
+static bool lies_in_a_copy(const struct discovery *discovery, const char *name)
+{
+	for (const char *slash = strchr(name, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		AUTO_FREE char *above = xstrndup(name, (size_t)(slash - name));
+		size_t len = strlen(above);
+		if (!text_ends_with(above, ".git"))
+			continue;
+		above[len - 4] = '\0';
+		if (discovery_find(discovery, above))
+			return true;
+	}
+	return false;
+}
+
+static void leave_out_nested(struct discovery *discovery, struct discovered *one)
+{
+	struct discover_finding finding = { .path = TAKE(one->path) };
+
+	err_set(&finding.err, ERR_CONFIG,
+		"its copy would lie inside the copy of another repository; skipped");
+	err_remedy(&finding.err, "rename one of the two");
+	vec_add(&discovery->findings, finding);
+	free(TAKE(one->name));
+}
+
+static void drop_nested(struct discovery *discovery)
+{
+	size_t kept = 0, count = discovery->found.count;
+	AUTO_FREE bool *is_nested = xcalloc(count, sizeof(*is_nested));
+
+	for (size_t i = 0; i < count; i++)
+		is_nested[i] = lies_in_a_copy(discovery, discovery->found.items[i].name);
+	for (size_t i = 0; i < count; i++) {
+		if (is_nested[i])
+			leave_out_nested(discovery, &discovery->found.items[i]);
+		else
+			discovery->found.items[kept++] = discovery->found.items[i];
+	}
+	discovery->found.count = kept;
+}
+
 int discover(const char *root, struct discovery *discovery, struct err *err)
 {
 	struct walk walk = { .discovery = discovery, .path = STR_INIT };
@@ -185,6 +229,7 @@ int discover(const char *root, struct discovery *discovery, struct err *err)
 	result = walk_directory(&walk, fd, err);
 	str_clear(&walk.path);
 	drop_doubles(discovery);
+	drop_nested(discovery);
 	return result == 0 ? 0 : err_prefix(err, "%s", root);
 }
 

@@ -45,17 +45,17 @@ static int sweep_folder(struct sweep *sweep, const char *folder, is_left_over is
 			struct err *err)
 {
 	struct dirent *entry;
-	int fd = openat(sweep->repo->fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	AUTO_CLOSEDIR DIR *dir = dir_list(sweep->repo->fd, folder);
 
 	if (!dir)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", folder);
 	while (errno = 0, (entry = readdir(dir)) != NULL) {
 		if (!is(entry->d_name))
 			continue;
-		if (sweep->after != TIDY_AFTER_CRASH && !is_old(fd, entry->d_name))
+		if (sweep->after != TIDY_AFTER_CRASH &&
+		    !is_old(dirfd(dir), entry->d_name))
 			continue;
-		if (tree_remove(fd, entry->d_name, err) != 0)
+		if (tree_remove(dirfd(dir), entry->d_name, err) != 0)
 			return -1;
 		sweep->removed++;
 	}
@@ -66,16 +66,16 @@ static int sweep_folder(struct sweep *sweep, const char *folder, is_left_over is
 static void bury_owners(struct sweep *sweep)
 {
 	struct dirent *entry;
-	int fd = openat(sweep->repo->fd, "refrelay", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	AUTO_CLOSEDIR DIR *dir = dir_list(sweep->repo->fd, "refrelay");
 
 	while (dir && (entry = readdir(dir)) != NULL) {
 		AUTO_CLOSE int owner = -1;
 		if (strlen(entry->d_name) != 32 ||
 		    strspn(entry->d_name, "0123456789abcdef") != 32 ||
-		    lock_owner_probe(fd, entry->d_name, &owner) != LOCK_OWNER_DEAD)
+		    lock_owner_probe(dirfd(dir), entry->d_name, &owner) !=
+			    LOCK_OWNER_DEAD)
 			continue;
-		if (unlinkat(fd, entry->d_name, 0) == 0)
+		if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
 			sweep->removed++;
 	}
 }
@@ -119,8 +119,7 @@ static size_t count_packs(const struct repo *repo)
 {
 	size_t count = 0;
 	struct dirent *entry;
-	int fd = openat(repo->fd, "objects/pack", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	AUTO_CLOSEDIR DIR *dir = dir_list(repo->fd, "objects/pack");
 
 	while (dir && (entry = readdir(dir)) != NULL)
 		count += text_ends_with(entry->d_name, ".pack");

@@ -69,22 +69,22 @@ int trash_put(struct job *job, const char *root, const char *path, char **to,
 	return dir_sync(fd, ".", err);
 }
 
-/* Calls `each` for every entry of <root>/<folder>; no folder, no entries. */
-static int for_each(const char *root, const char *folder,
-		    int (*each)(void *arg, int dir, const char *name, struct err *err),
-		    void *arg, struct err *err)
+/* Calls `each` for every entry of <root>/<folder>; one that fails stops no other. */
+static void for_each(const char *root, const char *folder,
+		     int (*each)(void *arg, int dir, const char *name, struct err *err),
+		     void *arg)
 {
 	struct dirent *entry;
 	AUTO_FREE char *path = xasprintf("%s/%s", root, folder);
-	AUTO_CLOSEDIR DIR *dir = opendir(path);
+	AUTO_CLOSEDIR DIR *dir = dir_list(AT_FDCWD, path);
 
-	if (!dir)
-		return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", path);
-	while (errno = 0, (entry = readdir(dir)) != NULL)
+	while (dir && (entry = readdir(dir)) != NULL) {
+		struct err err;
 		if (entry->d_name[0] != '.' &&
-		    each(arg, dirfd(dir), entry->d_name, err) != 0)
-			return -1;
-	return errno == 0 ? 0 : err_errno(err, "cannot list %s", path);
+		    each(arg, dirfd(dir), entry->d_name, &err) != 0)
+			log_warn("upkeep.failed", LOG_ERR(&err), LOG_TEXT("path", path),
+				 LOG_TEXT("name", entry->d_name));
+	}
 }
 
 static int expire_one(void *arg, int dir, const char *name, struct err *err)
@@ -100,9 +100,9 @@ static int expire_one(void *arg, int dir, const char *name, struct err *err)
 	return 0;
 }
 
-int trash_expire(const char *root, struct err *err)
+void trash_expire(const char *root)
 {
-	return for_each(root, TRASH, expire_one, NULL, err);
+	for_each(root, TRASH, expire_one, NULL);
 }
 
 /* Names are <replicable's id>.<fence>. Whoever builds there holds that id's lease. */
@@ -125,7 +125,7 @@ static int clear_one(void *arg, int dir, const char *name, struct err *err)
 	return result;
 }
 
-int staging_clear(struct lease_manager *leases, const char *root, struct err *err)
+void staging_clear(struct lease_manager *leases, const char *root)
 {
-	return for_each(root, STAGING, clear_one, leases, err);
+	for_each(root, STAGING, clear_one, leases);
 }

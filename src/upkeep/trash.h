@@ -17,11 +17,12 @@
 int trash_put(struct job *job, const char *root, const char *path, char **to,
 	      struct err *err);
 
-/* Deletes what has waited longer than TRASH_KEEP_MS. */
-int trash_expire(const char *root, struct err *err);
+/* Deletes what has waited longer than TRASH_KEEP_MS. What cannot be deleted is logged
+ * and tried again next time. */
+void trash_expire(const char *root);
 
 /* Removes half-built copies whose builder is dead: those of which the lease can be had
  * at once. */
-int staging_clear(struct lease_manager *leases, const char *root, struct err *err);
+void staging_clear(struct lease_manager *leases, const char *root);
 
 #endif

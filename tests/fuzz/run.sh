@@ -12,4 +12,5 @@ found=$program.found
 [ -n "$(ls "$corpus")" ]
 mkdir -p "$found"
 "$program" -max_total_time="${FUZZ_SECONDS:-10}" -timeout=10 -rss_limit_mb=2048 \
-	-max_len=4096 -print_final_stats=1 -artifact_prefix="$program." "$found" "$corpus"
+	-max_len=4096 -print_final_stats=1 -artifact_prefix="$program." "$found" "$corpus" ||
+	exit 1 # libFuzzer ends with 77, which means "skipped" elsewhere

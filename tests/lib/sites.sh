@@ -36,6 +36,7 @@ add_commits() { # PATH REF N [FROM]
 
 # Paths of the bare repositories below DIRECTORY, relative to it, sorted.
 list_repositories() { # DIRECTORY
+	[ -d "$1" ] || return 0
 	(cd "$1" && find . -mindepth 1 -type d \( -name .git -o -path ./.refrelay \) -prune -o \
 		-mindepth 1 -type d -exec test -d {}/objects -a -d {}/refs -a -f {}/HEAD \; \
 		-print -prune) | sed 's,^\./,,' | LC_ALL=C sort

@@ -15,6 +15,7 @@
 
 tap_count=0
 tap_failures=0
+tap_is_done=
 tap_root=$(mktemp -d "${TMPDIR:-/tmp}/refrelay-tap.XXXXXX") || exit 1
 trap 'tap_leave' EXIT
 trap 'exit 130' INT
@@ -46,9 +47,14 @@ tap_kill_leftovers() {
 }
 
 tap_leave() {
+	local status=$?
+
 	tap_kill_leftovers
 	chmod -R u+rwX "$tap_root" 2>/dev/null
 	rm -rf "$tap_root"
+	[ -n "$tap_is_done" ] && exit "$status"
+	echo "Bail out! The script ended before tap_done."
+	exit 1
 }
 
 # Nothing of the user's own configuration, and nothing that depends on the machine.
@@ -105,6 +111,7 @@ tap_test() { # NAME FUNCTION [ARGUMENT...]
 }
 
 tap_done() {
+	tap_is_done=1
 	echo "1..$tap_count"
 	[ "$tap_count" -gt 0 ] && [ "$tap_failures" -eq 0 ]
 	exit

@@ -79,6 +79,12 @@ class ShellLibrary(unittest.TestCase):
         self.passes("export GIT_DIR=/not/there\n"
                     "it() { git init -q a; git -C a commit -q --allow-empty -m one; }")
 
+    def test_a_script_that_ends_early_fails(self):
+        done = subprocess.run(["bash", "-c", f". {LIBRARY}/tap.sh; tap_test a true; exit 0"],
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"Bail out!", done.stdout)
+
     TREES = "it() { mkdir s s/deep d; make_repository s/deep/a 30; make_repository s/b.git 3\n" \
             "git init -q --bare s/empty.git\n" \
             "cp -r s/deep d; mv d/deep/a d/deep/a.git; cp -r s/b.git s/empty.git d\n"

@@ -65,6 +65,19 @@ TEST(of_two_with_one_name_the_usual_form_counts_and_the_other_is_told)
 	discovery_clear(&found);
 }
 
+TEST(a_copy_that_would_lie_in_another_copy_is_left_out)
+{
+	make("a");
+	make("a.git/x/b.git");
+	make("c.git/b.git");
+	look();
+	assert_names("a c.git/b ");
+	assert_int_equal(found.findings.count, 1);
+	assert_string_equal(found.findings.items[0].path, "a.git/x/b.git");
+	assert_false(found.findings.items[0].is_harmless);
+	discovery_clear(&found);
+}
+
 TEST(refrelays_own_folder_is_not_searched)
 {
 	make(".refrelay/staging/17.3");
@@ -136,6 +149,7 @@ int main(void)
 		CASE(repositories_are_found_at_any_depth_and_sorted),
 		CASE(what_is_inside_a_repository_is_not_looked_at),
 		CASE(of_two_with_one_name_the_usual_form_counts_and_the_other_is_told),
+		CASE(a_copy_that_would_lie_in_another_copy_is_left_out),
 		CASE(refrelays_own_folder_is_not_searched),
 		CASE(links_and_work_trees_are_told_and_left),
 		CASE(a_repository_without_head_is_found_so_that_it_can_be_told),

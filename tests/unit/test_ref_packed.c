@@ -38,7 +38,7 @@ static void assert_round_trip(const char *path)
 TEST(what_git_packed_is_written_again_byte_for_byte)
 {
 	must("cd r.git && for i in 1 2 3 4 5 6; do git update-ref refs/tags/v$i "
-	     "$(git --git-dir=%s rev-parse v$i); done && for n in a a-x a/b a.b A zz "
+	     "$(git --git-dir=%s rev-parse v$i); done && for n in a a-x c/b a.b A zz "
 	     "\xc3\xa4 \xff; do git update-ref refs/heads/x-$n $(git --git-dir=%s "
 	     "rev-parse main); done && git update-ref refs/other v6 && git pack-refs "
 	     "--all --prune",

@@ -55,6 +55,7 @@ TEST(a_new_row_is_pending_and_adding_again_changes_nothing)
 	assert_ok(move(REGISTRY_BEGUN, 0));
 	assert_ok(registry_add(store, KIND_REPOSITORY, again, 1, &err));
 	assert_int_equal(read_row()->state, REGISTRY_STARTED);
+	registry_row_clear(&row);
 	assert_fails(registry_get(store, KIND_REPOSITORY, "x", &row, &err), ERR_MISSING);
 	close_all();
 }
