@@ -68,6 +68,8 @@ static const char *remedy_of_errno(int code)
 	case EDQUOT:
 		return "free some space on that file system; the work goes on by itself "
 		       "at the next try";
+	case EFBIG:
+		return "raise the limit of file sizes (ulimit -f)";
 	case EROFS:
 		return "mount that file system for writing";
 	case EMFILE:

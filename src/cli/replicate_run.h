@@ -67,6 +67,9 @@ struct replicate_run {
 int replicate_run(struct replicate_run *run, struct err *err);
 void replicate_run_clear(struct replicate_run *run);
 
+/* Finds and checks SOURCE and DEST, makes the latter. For cli/replicate_run.c. */
+int replicate_open_roots(struct replicate_run *run, struct err *err);
+
 /* The second half, after the copies are equal: copies that the source lacks. For
  * cli/replicate_run.c. */
 void replicate_delete(struct replicate_run *run);

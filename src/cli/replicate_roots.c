@@ -1,0 +1,88 @@
+#include "cli/replicate_run.h"
+
+#include "base/file.h"
+#include "git/repo.h"
+
+/* Is `path` the directory `above`, or below it? */
+static bool is_below(const char *path, const char *above)
+{
+	size_t len = strlen(above);
+
+	return strncmp(path, above, len) == 0 &&
+	       (path[len] == '\0' || path[len] == '/' || len == 1);
+}
+
+static int refuse_inside(const struct replicate_run *run, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "SOURCE and DEST lie inside each other: %s, %s",
+		run->source_root, run->options.dest);
+	return err_remedy(err, "choose directories of which none is above the other");
+}
+
+/* Copies of copies would have no end. */
+static int check_apart(const struct replicate_run *run, struct err *err)
+{
+	if (is_below(run->source_root, run->dest_root) ||
+	    is_below(run->dest_root, run->source_root))
+		return refuse_inside(run, err);
+	return 0;
+}
+
+static int check_root(const char *path, struct err *err)
+{
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
+
+	if (fd < 0) {
+		if (err->sys_errno == ENOTDIR)
+			err_set(err, ERR_CONFIG, "%s is not a directory", path);
+		return -1;
+	}
+	if (repo_look_at(fd) == REPO_NOTHING)
+		return 0;
+	err_set(err, ERR_CONFIG, "%s is itself a repository", path);
+	return err_remedy(err, "name the directory above it: all repositories below "
+			       "SOURCE are copied to the same places below DEST");
+}
+
+static int resolve(const char *path, char **absolute, struct err *err)
+{
+	*absolute = realpath(path, NULL);
+	return *absolute ? 0 : err_errno(err, "cannot find %s", path);
+}
+
+/* DEST may not exist yet: nothing is made inside SOURCE before that is refused. */
+static int check_before_making(struct replicate_run *run, struct err *err)
+{
+	AUTO_FREE char *path = xstrdup(run->options.dest);
+	char *slash;
+	int result = 0;
+
+	while ((run->dest_root = realpath(path, NULL)) == NULL && errno == ENOENT &&
+	       (slash = strrchr(path, '/')) != NULL && slash != path)
+		*slash = '\0';
+	if (!run->dest_root)
+		run->dest_root = realpath(".", NULL);
+	if (run->dest_root && is_below(run->dest_root, run->source_root))
+		result = refuse_inside(run, err);
+	free(TAKE(run->dest_root));
+	return result;
+}
+
+int replicate_open_roots(struct replicate_run *run, struct err *err)
+{
+	const struct replicate_options *options = &run->options;
+
+	if (strstr(options->source, "://")) {
+		err_set(err, ERR_CONFIG, "replicating from a URL is not built yet: %s",
+			options->source);
+		return err_remedy(err, "name a directory of bare repositories");
+	}
+	if (check_root(options->source, err) != 0 ||
+	    resolve(options->source, &run->source_root, err) != 0 ||
+	    check_before_making(run, err) != 0 ||
+	    dir_make(AT_FDCWD, options->dest, err) != 0 ||
+	    check_root(options->dest, err) != 0 ||
+	    resolve(options->dest, &run->dest_root, err) != 0)
+		return -1;
+	return check_apart(run, err);
+}
