@@ -14,6 +14,7 @@
 
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -386,9 +387,16 @@ static inline pid_t start_helper(const char *mode, const char *argument,
 	return pid;
 }
 
+/* In a child: a test that fails must not leave it behind, paused for ever. */
+static inline void die_with_parent(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 /* In the helper: opens what start_helper names. */
 static inline void enter_helper(char **argv)
 {
+	die_with_parent();
 	log_set_level(LOG_LEVEL_NONE);
 	snprintf(store_path, sizeof(store_path), "%s", argv[3]);
 	repo_fd = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -42,6 +42,7 @@ static pid_t start_holder(const char *path)
 	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
 	pid = fork();
 	if (pid == 0) {
+		die_with_parent();
 		struct lock_owner mine;
 		struct lock_file lock;
 		if (lock_owner_open(repo_fd, FOLDER, &mine, &err) != 0 ||

@@ -133,6 +133,7 @@ static pid_t start_writer(void)
 	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
 	pid = fork();
 	if (pid == 0) {
+		die_with_parent();
 		struct lock_owner writer;
 		struct lock_file lock;
 		if (state_begin(repo_fd, &writer, &err) != 0 ||
@@ -257,6 +258,7 @@ TEST(a_writer_is_left_alone_by_those_who_recover_at_the_same_time)
 	pid_t pid = fork();
 
 	if (pid == 0) {
+		die_with_parent();
 		for (;;)
 			if (state_recover(repo_fd, &err) != 0)
 				_exit(1);
