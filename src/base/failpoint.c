@@ -37,8 +37,8 @@ void failpoint(const char *name)
 	pthread_once(&once, read_setting);
 	if (!set.name[0] || strcmp(set.name, name) != 0)
 		return;
-	/* To this thread, so that it is the first to stop: sent to the process, the signal
-	 * may be taken by another thread while this one goes on for a while. */
+	/* To this thread, so that it is the first to stop: sent to the process, the
+	 * signal may be taken by another thread while this one goes on for a while. */
 	if (atomic_fetch_add(&set.passed, 1) + 1 == set.at)
 		pthread_kill(pthread_self(), set.signal);
 }

@@ -42,6 +42,16 @@ static int tidy_after(const struct job *job, const char *path, struct err *err)
 	return tidy_packs(&job->work, &copy, err);
 }
 
+/* Half a pack may be as large as a whole one, and the next try makes another. */
+static void tidy_after_failure(const struct job *job, const char *path)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (lease_check(job->lease, ERR_IGNORED) == 0 &&
+	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) == 0)
+		tidy_left_overs(&copy, TIDY_AFTER_CRASH, ERR_IGNORED);
+}
+
 static int sync_one(struct job *job, void *arg, struct err *err)
 {
 	struct sync_call *call = arg;
@@ -49,9 +59,12 @@ static int sync_one(struct job *job, void *arg, struct err *err)
 	AUTO_FREE char *path = xasprintf("%s/%s", call->request.root, below);
 
 	free(TAKE(call->result.held_reason));
-	if (tidy_before(job, path, err) != 0 ||
-	    sync_repository(job, &call->request, &call->result, err) != 0)
+	if (tidy_before(job, path, err) != 0)
 		return -1;
+	if (sync_repository(job, &call->request, &call->result, err) != 0) {
+		tidy_after_failure(job, path);
+		return -1;
+	}
 	return call->result.outcome == SYNC_HELD ? 0 : tidy_after(job, path, err);
 }
 

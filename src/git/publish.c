@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "git/fence.h"
@@ -21,13 +22,15 @@ struct publication {
 	VEC(struct lock_file) locks;
 	struct lock_file packed_lock;
 	struct ref_snapshot now; /* the refs as they are under the locks */
+	int64_t locks_until;     /* clock_boot_ms() by which all locks must be had */
+	bool may_have_changed;   /* something was written, perhaps */
 };
 
 static int64_t wait_ms(const struct publication *publication)
 {
-	int64_t wait = publication->request->lock_wait_ms;
+	int64_t left = publication->locks_until - clock_boot_ms();
 
-	return wait ? wait : LOCK_FILE_WAIT_MS;
+	return left > 0 ? left : 0;
 }
 
 static int lock_one(struct publication *publication, const char *name, struct err *err)
@@ -175,6 +178,7 @@ static int change_locked(struct publication *publication, struct err *err)
 		return -1;
 	failpoint("publish.checked");
 	struct publish_write write = writing(publication);
+	publication->may_have_changed = true;
 	return publish_write(&write, err);
 }
 
@@ -190,6 +194,7 @@ static int fold(struct publication *publication, struct err *err)
 		return -1;
 	if (read_locked(publication, err) == 0) {
 		struct publish_write write = writing(publication);
+		publication->may_have_changed = true;
 		result = publish_fold(&write, err);
 	}
 	lock_file_release(&publication->packed_lock);
@@ -225,7 +230,9 @@ static int check_names(const struct ref_diff *diff, struct err *err)
 int publish(const struct publish_request *request, struct err *err)
 {
 	AUTO_DIFF struct ref_diff diff;
-	struct publication publication = { .request = request };
+	int64_t wait = request->lock_wait_ms ? request->lock_wait_ms : LOCK_FILE_WAIT_MS;
+	struct publication publication = { .request = request,
+					   .locks_until = clock_boot_ms() + wait };
 	int result;
 
 	assert(request->fence > 0);
@@ -241,6 +248,10 @@ int publish(const struct publish_request *request, struct err *err)
 	result = change(&publication, err);
 	ref_snapshot_clear(&publication.now);
 	failpoint("publish.changed");
+	if (!publication.may_have_changed) {
+		state_abandon(&publication.writer);
+		return result;
+	}
 	/* After an error as well: some of it may be visible. */
 	if (state_end(&publication.writer, result == 0 ? err : ERR_IGNORED) != 0)
 		result = -1;

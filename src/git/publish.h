@@ -27,7 +27,7 @@ struct publish_request {
 	const struct ref_snapshot *to;   /* the refs to be; every object named is there,
 					    durable; each peel should be known */
 	uint64_t fence;                  /* raised before `from` was read */
-	int64_t lock_wait_ms;            /* 0: LOCK_FILE_WAIT_MS */
+	int64_t lock_wait_ms; /* for all locks together; 0: LOCK_FILE_WAIT_MS */
 };
 
 /* Durable when it returns 0. ERR_CONFLICT: a ref has changed since `from` was read, or

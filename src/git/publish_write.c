@@ -65,6 +65,16 @@ static int write_new_file(int dir, const struct str *text, struct err *err)
 	return fsync(fd) == 0 ? 0 : err_errno(err, "cannot sync packed-refs.new");
 }
 
+static bool is_locked_by_us(const struct publish_write *write, const char *name)
+{
+	struct stat named, own;
+	AUTO_FREE char *path = xasprintf("%s.lock", name);
+
+	return fstatat(write->dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstat(write->writer->fd, &own) == 0 && named.st_ino == own.st_ino &&
+	       named.st_dev == own.st_dev;
+}
+
 static int replace_packed(const struct publish_write *write, enum phase phase,
 			  struct err *err)
 {
@@ -79,20 +89,13 @@ static int replace_packed(const struct publish_write *write, enum phase phase,
 		return -1;
 	}
 	failpoint("publish.written");
+	/* Where flock does not reach, a long pause may have cost us the lock. */
+	if (!is_locked_by_us(write, "packed-refs"))
+		return err_set(err, ERR_LOST, "packed-refs.lock was taken from us");
 	if (renameat(write->dir, "packed-refs.new", write->dir, "packed-refs") != 0)
 		return err_errno(err, "cannot rename packed-refs.new to packed-refs");
 	failpoint("publish.renamed");
 	return dir_sync(write->dir, ".", err);
-}
-
-static bool is_locked_by_us(const struct publish_write *write, const char *name)
-{
-	struct stat named, own;
-	AUTO_FREE char *path = xasprintf("%s.lock", name);
-
-	return fstatat(write->dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       fstat(write->writer->fd, &own) == 0 && named.st_ino == own.st_ino &&
-	       named.st_dev == own.st_dev;
 }
 
 /* The value did not change while it was folded, or the loose file must stay. */

@@ -143,6 +143,8 @@ static int local_release(struct lease_backend *backend, struct lease_grant *gran
 	struct release_work work = { .local = local_of(backend), .grant = grant };
 	int result = local_write(work.local, release_work, &work, err);
 
+	if (result != 0)
+		atomic_store(&work.local->is_named, true);
 	if (grant->guard_fd >= 0)
 		close(grant->guard_fd);
 	*how = work.was_ours ? LEASE_RELEASED : LEASE_GONE;
@@ -259,6 +261,9 @@ static void local_close(struct lease_backend *backend)
 {
 	struct local *local = local_of(backend);
 
+	/* The file stays, without its lock, as the proof of our end. */
+	if (atomic_load(&local->is_named))
+		close(TAKE_FD(local->files.alive_fd));
 	local_files_close(&local->files);
 	free(local);
 }

@@ -7,6 +7,8 @@
 #ifndef LEASE_LOCAL_H
 #define LEASE_LOCAL_H
 
+#include <stdatomic.h>
+
 #include "lease/lease_backend.h"
 #include "lease/local_files.h"
 #include "store/store.h"
@@ -16,6 +18,7 @@ struct local {
 	struct store *store; /* borrowed */
 	struct local_files files;
 	int64_t start_time; /* of this process, in ticks since boot; 0: unknown */
+	atomic_bool is_named; /* a row may name us for good: its release failed */
 };
 
 /* A row of the table lease. */

@@ -171,19 +171,13 @@ static void share_peels(const struct ref_snapshot *knows, struct ref_snapshot *l
 	}
 }
 
-/* packed-refs says of each ref what its tag finally names, of those too that stay. */
-static int learn_peels(const struct bring_request *request, struct ref_snapshot *from,
-		       struct err *err)
+/* packed-refs says of each ref what its tag finally names. */
+static int learn_peels(const struct bring_request *request,
+		       const struct ref_snapshot *from, struct err *err)
 {
 	share_peels(from, &request->view->refs);
-	share_peels(&request->view->refs, from);
-	if (objects_peel(&request->job->work, request->copy, &request->view->refs, err) !=
-	    0)
-		return -1;
-	share_peels(&request->view->refs, from);
-	return from->has_packed_only
-		       ? 0
-		       : objects_peel(&request->job->work, request->copy, from, err);
+	return objects_peel(&request->job->work, request->copy, &request->view->refs,
+			    err);
 }
 
 /* Whether the copy's disk is as it was when we last proved it. */

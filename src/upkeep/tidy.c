@@ -62,7 +62,13 @@ static int sweep_folder(struct sweep *sweep, const char *folder, is_left_over is
 	return errno == 0 ? 0 : err_errno(err, "cannot list %s", folder);
 }
 
-/* Owner files of locks that died between making and removing them. */
+static bool is_owner_name(const char *name)
+{
+	return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;
+}
+
+/* Owner files of locks whose owner died between making and removing them; what is not
+ * marked there was not marked in time. */
 static void bury_owners(struct sweep *sweep)
 {
 	struct dirent *entry;
@@ -70,12 +76,12 @@ static void bury_owners(struct sweep *sweep)
 
 	while (dir && (entry = readdir(dir)) != NULL) {
 		AUTO_CLOSE int owner = -1;
-		if (strlen(entry->d_name) != 32 ||
-		    strspn(entry->d_name, "0123456789abcdef") != 32 ||
-		    lock_owner_probe(dirfd(dir), entry->d_name, &owner) !=
-			    LOCK_OWNER_DEAD)
+		if (!is_owner_name(entry->d_name))
 			continue;
-		if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
+		enum lock_owner_state state =
+			lock_owner_probe(dirfd(dir), entry->d_name, &owner);
+		if ((state == LOCK_OWNER_DEAD || state == LOCK_OWNER_FOREIGN) &&
+		    unlinkat(dirfd(dir), entry->d_name, 0) == 0)
 			sweep->removed++;
 	}
 }
