@@ -13,23 +13,28 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
+static json_t *to_json(const struct conf_entry *entry)
+{
+	AUTO_STR struct str name = STR_INIT;
+	AUTO_STR struct str value = STR_INIT;
+	json_t *object = json_object();
+
+	conf_render_name(entry, &name);
+	conf_render_value(entry, &value);
+	json_put_text(object, "name", name.data);
+	json_put_text(object, "value", value.data);
+	json_put_text(object, "file", entry->file);
+	json_put_number(object, "line", entry->line);
+	return object;
+}
+
 static void print_json(const struct conf_list *entries)
 {
 	json_auto_t *object = json_object();
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < entries->count; i++) {
-		AUTO_STR struct str name = STR_INIT;
-		AUTO_STR struct str value = STR_INIT;
-		json_t *entry = json_object();
-		conf_render_name(entries->items[i], &name);
-		conf_render_value(entries->items[i], &value);
-		json_put_text(entry, "name", name.data);
-		json_put_text(entry, "value", value.data);
-		json_put_text(entry, "file", entries->items[i]->file);
-		json_put_number(entry, "line", entries->items[i]->line);
-		json_array_append_new(array, entry);
-	}
+	for (size_t i = 0; i < entries->count; i++)
+		json_array_append_new(array, to_json(entries->items[i]));
 	json_put(object, "entries", array);
 	json_write(stdout, object);
 }
@@ -58,7 +63,7 @@ static const struct conf_entry *find(const struct conf *conf, char *name)
 	return conf_get(conf, name, first == last ? NULL : first + 1, last + 1);
 }
 
-static int get(const struct conf *conf, const char *name)
+static int get(const struct conf *conf, const char *name, bool is_json)
 {
 	AUTO_FREE char *parts = xstrdup(name);
 	AUTO_STR struct str value = STR_INIT;
@@ -67,6 +72,11 @@ static int get(const struct conf *conf, const char *name)
 	if (!entry) {
 		fprintf(stderr, "refrelay: %s is not set\n", name);
 		return EXIT_NOT_FOUND;
+	}
+	if (is_json) {
+		json_auto_t *object = to_json(entry);
+		json_write(stdout, object);
+		return EXIT_DONE;
 	}
 	conf_render_value(entry, &value);
 	puts(value.data);
@@ -95,5 +105,5 @@ int cli_config(struct cli *cli, int argc, char **argv)
 		return cli_usage("config", "it takes list, or get NAME");
 	if (cli_load_config(cli, &conf, &err) != 0)
 		return cli_fail(&err);
-	return is_list ? list(conf, is_json) : get(conf, argv[optind + 1]);
+	return is_list ? list(conf, is_json) : get(conf, argv[optind + 1], is_json);
 }
