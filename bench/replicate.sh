@@ -67,10 +67,11 @@ for r in $3; do
 done
 P
 
-change() { # one commit in the first repository
-	tree=$(git -C "$source/$first" rev-parse 'main^{tree}')
-	git -C "$source/$first" update-ref refs/heads/main "$(
-		git -C "$source/$first" commit-tree -m "$1" -p main "$tree")"
+branch=$(git -C "$source/$first" symbolic-ref HEAD)
+change() { # one commit in the first repository, on its default branch
+	tree=$(git -C "$source/$first" rev-parse "$branch^{tree}")
+	git -C "$source/$first" update-ref "$branch" "$(
+		git -C "$source/$first" commit-tree -m "$1" -p "$branch" "$tree")"
 }
 
 measure() { # NAME COMMAND...

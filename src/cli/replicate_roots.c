@@ -35,7 +35,9 @@ static int check_root(const char *path, struct err *err)
 	if (fd < 0) {
 		if (err->sys_errno == ENOTDIR)
 			err_set(err, ERR_CONFIG, "%s is not a directory", path);
-		return -1;
+		return err->remedy[0] ? -1
+				      : err_remedy(err, "name a directory of bare "
+							"repositories");
 	}
 	if (repo_look_at(fd) == REPO_NOTHING)
 		return 0;

@@ -289,6 +289,61 @@ int objects_check_tips(const struct git_work *work, const struct repo *repo,
 	return result;
 }
 
+static int list_commits(const struct git_work *work, const struct repo *repo,
+			const oid_list *from, bool walks, oid_list *commits,
+			struct err *err)
+{
+	const char *const args[] = { "rev-list", "--stdin", walks ? NULL : "--no-walk",
+				     NULL };
+	AUTO_STR struct str input = STR_INIT;
+	AUTO_STR struct str output = STR_INIT;
+	struct oid oid;
+
+	if (from->count == 0)
+		return 0;
+	add_lines(from, "", &input);
+	if (git_run(&(struct git_call){ .work = work,
+					.repository = repo->path,
+					.args = args,
+					.input = &input,
+					.output = &output,
+					.output_limit = (size_t)4 << 30 },
+		    err) != 0)
+		return -1;
+	for (const char *line = output.data; *line;) {
+		if (oid_parse(line, repo->oid_len, &oid))
+			vec_add(commits, oid);
+		line += strcspn(line, "\n");
+		line += *line == '\n';
+	}
+	oid_list_tidy(commits);
+	return 0;
+}
+
+/* Whether a tip is none of the commits that `known` reaches. */
+static int find_stranger(const struct git_work *work, const struct repo *repo,
+			 const oid_list *tips, const oid_list *known, struct oid *example,
+			 struct err *err)
+{
+	oid_list commits = { 0 }, reached = { 0 };
+	int found = -1;
+
+	if (list_commits(work, repo, tips, false, &commits, err) == 0 &&
+	    list_commits(work, repo, known, true, &reached, err) == 0) {
+		found = 0;
+		for (size_t i = 0; i < commits.count && found == 0; i++) {
+			*example = commits.items[i];
+			found = !bsearch(example, reached.items, reached.count,
+					 sizeof(*example), oid_compare);
+		}
+	}
+	vec_clear(&commits);
+	vec_clear(&reached);
+	return found;
+}
+
+/* Git's walk goes by the commits' dates: where clocks went back, an ancestor may pass
+ * for a stranger. So its no is final, but its yes is looked into, at a higher price. */
 int objects_has_more(const struct git_work *work, const struct repo *repo,
 		     const oid_list *tips, const oid_list *known, struct oid *example,
 		     struct err *err)
@@ -308,5 +363,7 @@ int objects_has_more(const struct git_work *work, const struct repo *repo,
 					.output_limit = 4096 },
 		    err) != 0)
 		return -1;
-	return oid_parse(output.data, repo->oid_len, example) ? 1 : 0;
+	if (!oid_parse(output.data, repo->oid_len, example))
+		return 0;
+	return find_stranger(work, repo, tips, known, example, err);
 }

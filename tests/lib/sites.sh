@@ -14,16 +14,18 @@ make_repository() { # PATH [N [FORMAT]]
 # N more commits on a ref, which may be new; then FROM is where it starts. Each commit
 # changes one file of fifty.
 add_commits() { # PATH REF N [FROM]
-	local path=$1 ref=$2 count=$3 from=${4:-}
+	local path=$1 ref=$2 count=$3 from=${4:-} start=1700000000
 
 	[ -n "$from" ] || from=$(git -C "$path" rev-parse -q --verify "$ref") || from=
-	LC_ALL=C awk -v ref="$ref" -v count="$count" -v from="$from" -v name="${path##*/}" '
+	[ -z "$from" ] || start=$(git -C "$path" log -1 --format=%ct "$from" --)
+	LC_ALL=C awk -v ref="$ref" -v count="$count" -v from="$from" -v name="${path##*/}" \
+		-v start="$start" '
 		function data(text) { printf "data %d\n%s\n", length(text), text }
 		BEGIN {
 			for (i = 1; i <= count; i++) {
 				printf "commit %s\n", ref
 				printf "committer Sample <sample@example.com> %d +0000\n",
-					1700000000 + 60 * i
+					start + 60 * i
 				data("Change " i " of " name)
 				if (i == 1 && from)
 					printf "from %s\n", from

@@ -106,12 +106,22 @@ an_own_branch_without_own_commits_goes() {
 	fails git -C dest/a.git rev-parse -q --verify refs/heads/mine
 }
 
-an_own_tag_object_is_held() {
+# Git's own walk takes an ancestor that is younger than its descendants for a stranger.
+clocks_that_went_back_hold_nothing() {
+	local i tip
+
 	make_source
 	clone_mirror
-	git -C dest/a.git tag -m 'A tag of mine' mine main~1
-	run 3 held=1
-	git -C dest/a.git cat-file -e mine
+	git -C source/a.git branch two main~3
+	tip=$(git -C source/a.git rev-parse main)
+	for i in 1 2 3; do
+		tip=$(GIT_COMMITTER_DATE="170000000$i +0000" \
+			git -C source/a.git commit-tree -m "Old $i" -p "$tip" 'main^{tree}')
+	done
+	git -C source/a.git update-ref refs/heads/main "$tip"
+	git -C source/a.git branch new main~1
+	run 0 updated=1
+	follows
 }
 
 a_moved_ref_is_repaired() {
@@ -213,14 +223,6 @@ our_own_files_may_be_lost() {
 	follows
 }
 
-a_copy_without_git_suffix_is_told() {
-	make_source
-	mkdir dest
-	git clone -q --mirror source/a.git dest/a
-	run 0
-	grep -aF '"path":"a"' out
-}
-
 a_copy_with_another_hash_fails_alone() {
 	make_source
 	make_repository source/b.git 2
@@ -243,7 +245,7 @@ tap_test "commits of its own hold an adopted clone with loose refs" \
 tap_test "a branch of its own holds an adopted mirror" an_own_branch_is_held
 tap_test "a branch of its own without new commits goes" \
 	an_own_branch_without_own_commits_goes
-tap_test "a tag object of its own holds an adopted mirror" an_own_tag_object_is_held
+tap_test "clocks that went back hold nothing" clocks_that_went_back_hold_nothing
 tap_test "a ref that was moved in a copy is repaired" a_moved_ref_is_repaired
 tap_test "even if its times were put back" a_moved_ref_is_seen_in_the_same_moment
 tap_test "a foreign commit in our own copy is held" a_foreign_commit_in_our_copy_is_held
@@ -253,6 +255,5 @@ tap_test "lost packs are healed when the source has changed as well" \
 	lost_packs_are_healed_when_the_source_has_changed
 tap_test "an older pack that is lost is noticed and healed" a_lost_older_pack_is_noticed
 tap_test "our own files may be lost" our_own_files_may_be_lost
-tap_test "a copy that stands without .git is told" a_copy_without_git_suffix_is_told
 tap_test "a copy with another hash fails alone" a_copy_with_another_hash_fails_alone
 tap_done

@@ -7,7 +7,7 @@
 
 # In front of git in PATH, and of what git itself starts: the one that the file ./hold
 # names (fetch, git-upload-pack, index-pack, pack-objects) writes its id to ./held, and
-# waits until ./hold is gone. If it says "half", git-upload-pack does so after 20 kB.
+# waits until ./hold is gone. If it says "half", git-upload-pack does so after 200 kB.
 hold_gits() {
 	local real core
 
@@ -27,7 +27,7 @@ hold_gits() {
 		}
 		hold=\$(cat $TEST_DIR/hold 2>/dev/null)
 		if [ "\$name \$hold" = "git-upload-pack half" ]; then
-			\$real "\$@" | { dd bs=1 count=20000 status=none; held; }
+			\$real "\$@" | { dd bs=1 count=200000 status=none; held; }
 			exit
 		fi
 		[ "\$hold" != "\$name" ] || held
@@ -125,9 +125,24 @@ the_death_of_the_program_ends_all() { # COMMAND
 	all_is_well_afterwards
 }
 
+# Half a pack is not kept until the next run makes another.
+the_death_of_upload_pack_in_the_middle_of_a_pack() {
+	make_state
+	add_commits source/a.git refs/heads/main 3000
+	start_until half
+	wait_until 2 find_half_a_pack dest/a.git
+	kill -KILL "$(<held)"
+	rm hold
+	ended_with 3
+	says a '"outcome":"failed"' '"failure_class":"(network|corrupt)"'
+	old_refs_only
+	no_left_overs
+	all_is_well_afterwards
+}
+
 the_death_of_the_program_in_the_middle_of_a_pack() {
 	make_state
-	add_commits source/a.git refs/heads/main 1000
+	add_commits source/a.git refs/heads/main 3000
 	start_until half
 	wait_until 2 find_half_a_pack dest/a.git
 	kill -KILL "$program"
@@ -143,7 +158,7 @@ find_half_a_pack() { # DIRECTORY
 # Staging, and what git has half received, go as well.
 the_death_of_the_program_in_a_first_copy() { # COMMAND
 	mkdir source
-	make_repository source/a.git 1000
+	make_repository source/a.git 3000
 	make_repository source/b.git 3
 	hold_gits
 	start_until "$1"
@@ -191,6 +206,8 @@ for command in fetch git-upload-pack index-pack pack-objects; do
 	tap_test "the death of the program ends $command" \
 		the_death_of_the_program_ends_all "$command"
 done
+tap_test "the death of git-upload-pack in the middle of a pack" \
+	the_death_of_upload_pack_in_the_middle_of_a_pack
 tap_test "the death of the program in the middle of a pack" \
 	the_death_of_the_program_in_the_middle_of_a_pack
 for command in fetch index-pack half; do

@@ -56,7 +56,7 @@ read_by_ls_remote() {
 read_by_clone() {
 	rm -rf clone
 	git clone -q --mirror ../dest/a.git clone 2>clone-err || return
-	git -C clone fsck --connectivity-only --no-progress || return
+	git -C clone fsck --connectivity-only --no-progress --no-dangling >&2 || return
 	git -C clone for-each-ref --format='%(objectname) %(refname)' refs/heads
 }
 
