@@ -67,6 +67,20 @@ static void print_problem(const char *name, const char *what, const char *class,
 		fprintf(stderr, "  what to do: %s\n", remedy);
 }
 
+/* A copy always stands at NAME.git; nobody should take the other for it. */
+static void print_strangers(const struct replicate_run *run)
+{
+	for (size_t i = 0; i < run->here.found.count; i++) {
+		const struct discovered *one = &run->here.found.items[i];
+		if (!text_ends_with(one->path, ".git") &&
+		    discovery_find(&run->there, one->name))
+			print_problem(one->path, "not the copy", "",
+				      "it stands in DEST without .git; the copy was made "
+				      "beside it",
+				      "move it away, or to that name to have it adopted");
+	}
+}
+
 static void print_problems(const struct replicate_run *run)
 {
 	for (size_t i = 0; i < run->there.findings.count; i++) {
@@ -76,6 +90,7 @@ static void print_problems(const struct replicate_run *run)
 						   : "left out",
 			      "", finding->err.text, finding->err.remedy);
 	}
+	print_strangers(run);
 	for (size_t i = 0; i < run->items.count; i++) {
 		const struct item *item = &run->items.items[i];
 		if (item->end == ITEM_FAILED)

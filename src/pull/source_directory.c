@@ -28,10 +28,15 @@ char *source_url(const struct source *source, const char *name, struct err *err)
 int source_look(const struct source *source, const char *name, struct fingerprint *print,
 		struct err *err)
 {
+	const struct discovered *one = discovery_find(source->discovery, name);
 	AUTO_FREE char *path = source_url(source, name, err);
 	AUTO_CLOSE int fd = path ? dir_open(AT_FDCWD, path, err) : -1;
 
-	return fd < 0 ? -1 : fingerprint_take(fd, FINGERPRINT_REFS, print, err);
+	if (fd < 0)
+		return -1;
+	if (one->is_damaged)
+		return err_set(err, ERR_CORRUPT, "it is no whole bare repository");
+	return fingerprint_take(fd, FINGERPRINT_REFS, print, err);
 }
 
 static int check_whole(const struct repo *repo, struct err *err)

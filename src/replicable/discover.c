@@ -29,10 +29,11 @@ static void add_finding(struct walk *walk, const struct err *err, enum weight we
 }
 
 /* The path is a repository's. */
-static void add_repository(struct walk *walk)
+static void add_repository(struct walk *walk, enum repo_look look)
 {
 	struct discovered one = { .name = name_of_path(walk->path.data),
-				  .path = xstrdup(walk->path.data) };
+				  .path = xstrdup(walk->path.data),
+				  .is_damaged = look == REPO_DAMAGED };
 	struct err err;
 
 	if (name_check(one.name, &err) == 0) {
@@ -66,8 +67,9 @@ static void visit_directory(struct walk *walk, int fd)
 	struct err err;
 	size_t len = walk->path.len;
 
-	if (repo_look_at(fd) != REPO_NOTHING) {
-		add_repository(walk);
+	enum repo_look look = repo_look_at(fd);
+	if (look != REPO_NOTHING) {
+		add_repository(walk, look);
 		close(fd);
 		return;
 	}

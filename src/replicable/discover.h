@@ -9,8 +9,9 @@
 #include "base/vec.h"
 
 struct discovered {
-	char *name; /* owned */
-	char *path; /* below the root, as found; owned */
+	char *name;      /* owned */
+	char *path;      /* below the root, as found; owned */
+	bool is_damaged; /* part of what makes a repository is missing */
 };
 
 /* Something that a person should hear of. */

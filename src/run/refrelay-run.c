@@ -235,7 +235,8 @@ static _Noreturn void become(char **argv, pid_t supervisor, const sigset_t *none
 	if (getppid() != supervisor)
 		_exit(127); /* it died before the line above */
 	sigprocmask(SIG_SETMASK, none, NULL);
-	signal(SIGXFSZ, SIG_IGN); /* git then says what is wrong, instead of dying of it */
+	signal(SIGXFSZ,
+	       SIG_IGN); /* git then says what is wrong, instead of dying of it */
 	execvp(argv[0], argv);
 	*exec_errno = errno;
 	_exit(127);

@@ -143,18 +143,6 @@ a_repository_that_breaks_is_not_deleted() { # PART
 	git -C dest/repo-2.git fsck --no-progress
 }
 
-# As long as nothing is wanted of them, nobody looks for them.
-lost_objects_delete_nothing() {
-	make_source 3
-	run 0 created=3
-	rm -r source/repo-2.git/objects
-	run 0 --delete unchanged=3 deleted=0
-	git -C source/repo-2.git update-ref -d refs/heads/main 2>/dev/null || rm -f \
-		source/repo-2.git/refs/heads/main
-	run 3 --delete unchanged=2 failed=1 deleted=0
-	git -C dest/repo-2.git fsck --no-progress
-}
-
 the_brake_stops_many_deleted_refs() {
 	make_source 2
 	add_branches 100
@@ -199,11 +187,10 @@ tap_test "ten deletions need no word" ten_deletions_need_no_word
 tap_test "an empty source deletes nothing" an_empty_source_deletes_nothing
 tap_test "a source that cannot be read whole deletes nothing" \
 	what_cannot_be_read_deletes_nothing
-for part in HEAD refs; do
+for part in HEAD refs objects; do
 	tap_test "a repository that loses its $part is not deleted" \
 		a_repository_that_breaks_is_not_deleted "$part"
 done
-tap_test "nor is one that loses its objects" lost_objects_delete_nothing
 tap_test "the brake stops many deleted refs" the_brake_stops_many_deleted_refs
 tap_test "fewer deleted refs are followed" fewer_are_followed
 tap_test "a small share of very many, too" a_small_share_is_followed
