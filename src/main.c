@@ -36,6 +36,8 @@ static int read_global_options(struct cli *cli, int argc, char **argv, int *next
 		if (strcmp(argv[at], "-c") == 0 && at + 1 < argc) {
 			cli->config_path = argv[++at];
 			cli->is_config_named = true;
+		} else if (strcmp(argv[at], "-c") == 0) {
+			return cli_usage(NULL, "-c takes a file");
 		} else if (strcmp(argv[at], "--help") == 0 ||
 			   strcmp(argv[at], "-h") == 0) {
 			print_help();

@@ -25,7 +25,7 @@ struct conf {
 struct reader {
 	struct conf *conf;
 	const char *file; /* owned by conf */
-	int depth;        /* 0: the first file; -1: a text, which cannot include */
+	int depth;        /* 0: the first file; -1: a text, which includes nothing */
 };
 
 static void add_lower(struct str *out, const char *text)
@@ -142,9 +142,9 @@ static int add(void *data, const struct conf_parsed *parsed, struct err *err)
 {
 	struct reader *reader = data;
 
-	if (strcasecmp(parsed->section, "include") == 0)
+	if (reader->depth >= 0 && strcasecmp(parsed->section, "include") == 0)
 		return add_include(reader, parsed, err);
-	if (strcasecmp(parsed->section, "includeIf") == 0)
+	if (reader->depth >= 0 && strcasecmp(parsed->section, "includeIf") == 0)
 		return err_set(err, ERR_CONFIG,
 			       "%s:%u: includeIf is not supported here; use include.path",
 			       reader->file, parsed->line);

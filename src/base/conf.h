@@ -38,7 +38,8 @@ struct conf_names {
  * such file (not: an included one); ERR_CONFIG: everything else. */
 int conf_load(const char *path, struct conf **conf, struct err *err);
 
-/* Reads text, in which include.path is an error; `name` stands for the file in errors. */
+/* Reads text, in which include.path and the like are entries as others; `name` stands for
+ * the file in errors. */
 int conf_load_text(const char *name, const char *text, size_t len, struct conf **conf,
 		   struct err *err);
 void conf_free(struct conf *conf);

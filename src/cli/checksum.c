@@ -121,7 +121,7 @@ static int read_options(int argc, char **argv, struct checksum_call *call)
 {
 	int option;
 
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
 		switch (option) {
 		case 'g':
 			call->form = FORM_GITALY;
@@ -139,7 +139,7 @@ static int read_options(int argc, char **argv, struct checksum_call *call)
 			cli_help("checksum", options_text);
 			return EXIT_DONE;
 		default:
-			return cli_usage("checksum", "wrong option");
+			return cli_usage("checksum", "wrong option %s", argv[optind - 1]);
 		}
 	}
 	if (argc - optind != 1)

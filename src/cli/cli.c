@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <getopt.h>
 #include <signal.h>
 #include <stdarg.h>
 
@@ -54,6 +55,33 @@ int cli_usage(const char *command, const char *fmt, ...)
 	fprintf(stderr, "\n  what to do: see refrelay %s%s--help\n",
 		command ? command : "", command ? " " : "");
 	return EXIT_USAGE;
+}
+
+/* The word that getopt_long will read next, if it is a long option. */
+static bool is_abbreviated(const char *word, const struct option *long_options)
+{
+	size_t len = strcspn(word, "=");
+
+	if (!text_starts_with(word, "--") || len == 2)
+		return false;
+	for (; long_options->name; long_options++)
+		if (strlen(long_options->name) == len - 2 &&
+		    strncmp(word + 2, long_options->name, len - 2) == 0)
+			return false;
+	return true;
+}
+
+int cli_getopt(int argc, char **argv, const char *short_options,
+	       const struct option *long_options)
+{
+	opterr = 0; /* the command says it */
+	/* Operands may stand before options: getopt_long moves them behind. */
+	for (int i = optind; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (is_abbreviated(argv[i], long_options)) {
+			optind = i + 1;
+			return '?';
+		}
+	return getopt_long(argc, argv, short_options, long_options, NULL);
 }
 
 void cli_help(const char *command, const char *options)
@@ -115,8 +143,7 @@ static bool is_built(const char *name)
 	return true;
 }
 
-/* Once a section, so that nobody takes it for working. */
-static void tell_unbuilt(const struct conf *conf)
+void cli_tell_unbuilt(const struct conf *conf)
 {
 	const struct conf_list *all = conf_entries(conf);
 	const char *told = "";
@@ -142,7 +169,6 @@ static int check(const struct conf *conf, struct err *err)
 		known[1 + i] = &later[i];
 	if (conf_check(conf, known, ARRAY_SIZE(known), &report, err) != 0)
 		return -1;
-	tell_unbuilt(conf);
 	return 0;
 }
 

@@ -45,8 +45,17 @@ int cli_fail(const struct err *err);
 /* Prints "refrelay COMMAND: <text>" and how to get help; returns EXIT_USAGE. */
 PRINTF_LIKE(2, 3) int cli_usage(const char *command, const char *fmt, ...);
 
+struct option;
+
+/* getopt_long without abbreviations: "--del" must not mean "--delete". */
+int cli_getopt(int argc, char **argv, const char *short_options,
+	       const struct option *long_options);
+
 /* Prints a command's synopsis and summary with its options on stdout. */
 void cli_help(const char *command, const char *options);
+
+/* Says on stderr, once a section, that it is not built yet and has no effect. */
+void cli_tell_unbuilt(const struct conf *conf);
 
 /* Reads the configuration and checks it for keys that nobody knows. */
 int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err);

@@ -1,7 +1,8 @@
 #include "cli/cli.h"
 
 const struct command commands[] = {
-	{ "replicate", "[--delete] [--force] [--jobs N] [--json] SOURCE DEST",
+	{ "replicate",
+	  "[--delete] [--force] [-j N] [--json] [--no-progress] [-v] SOURCE DEST",
 	  "Makes the bare repositories below DEST equal to those below SOURCE, and "
 	  "proves "
 	  "it.",

@@ -90,13 +90,13 @@ int cli_config(struct cli *cli, int argc, char **argv)
 	bool is_json = false;
 	int option;
 
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
 		if (option == 'h') {
 			cli_help("config", options_text);
 			return EXIT_DONE;
 		}
 		if (option != 'J')
-			return cli_usage("config", "wrong option");
+			return cli_usage("config", "wrong option %s", argv[optind - 1]);
 		is_json = true;
 	}
 	bool is_list = argc - optind == 1 && strcmp(argv[optind], "list") == 0;
@@ -105,5 +105,7 @@ int cli_config(struct cli *cli, int argc, char **argv)
 		return cli_usage("config", "it takes list, or get NAME");
 	if (cli_load_config(cli, &conf, &err) != 0)
 		return cli_fail(&err);
+	if (is_list)
+		cli_tell_unbuilt(conf);
 	return is_list ? list(conf, is_json) : get(conf, argv[optind + 1], is_json);
 }

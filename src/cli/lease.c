@@ -156,7 +156,7 @@ static int read_options(int argc, char **argv, struct lease_call *call)
 {
 	int option;
 
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
 		switch (option) {
 		case 'd':
 			call->directory = optarg;
@@ -175,7 +175,7 @@ static int read_options(int argc, char **argv, struct lease_call *call)
 			cli_help("lease", options_text);
 			return EXIT_DONE;
 		default:
-			return cli_usage("lease", "wrong option");
+			return cli_usage("lease", "wrong option %s", argv[optind - 1]);
 		}
 	}
 	return -1;

@@ -1,5 +1,7 @@
 #include "cli/progress.h"
 
+#include <sys/ioctl.h>
+
 #include "base/clock.h"
 
 #define INTERVAL_MS 200
@@ -29,12 +31,22 @@ void format_duration(int64_t ms, char text[32])
 			 (int)(ms / 60000 % 60));
 }
 
+/* One less than the terminal has, so that the line never wraps. */
+static int columns(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
+		return 79;
+	return size.ws_col - 1;
+}
+
 static void show(struct progress *progress)
 {
 	size_t done = atomic_load(&progress->done);
 	uint64_t bytes = atomic_load(&progress->bytes);
 	int64_t took = clock_boot_ms() - progress->started_at;
-	char size[32], rate[32], left[32] = "?";
+	char size[32], rate[32], left[32] = "?", line[160];
 
 	if (took <= 0)
 		took = 1;
@@ -43,8 +55,9 @@ static void show(struct progress *progress)
 	if (done > 0)
 		format_duration(took * (int64_t)(progress->total - done) / (int64_t)done,
 				left);
-	fprintf(stderr, "\r\033[K%zu of %zu repositories, %s, %s/s, %s left", done,
-		progress->total, size, rate, left);
+	snprintf(line, sizeof(line), "%zu of %zu repositories, %s, %s/s, %s left", done,
+		 progress->total, size, rate, left);
+	fprintf(stderr, "\r\033[K%.*s", columns(), line);
 }
 
 static void *run(void *arg)

@@ -11,13 +11,15 @@ static const char options_text[] =
 	"  --delete        move copies that SOURCE lacks to the trash; asks when they "
 	"are\n"
 	"                  more than 10 and more than 5 % of all\n"
-	"  --force         overwrite copies that hold commits which SOURCE lacks, and "
-	"do\n"
-	"                  not ask\n"
-	"  --jobs N        work on so many repositories at once\n"
+	"  --force         do what is otherwise held: overwrite copies that hold "
+	"commits\n"
+	"                  which SOURCE lacks, delete very many refs or copies; never "
+	"ask\n"
+	"  -j, --jobs N    work on so many repositories at once, 1 to 256 (default: the\n"
+	"                  number of processors, from 2 to 10)\n"
 	"  --json          print one JSON object instead of the summary\n"
 	"  --no-progress   no progress line, not even on a terminal\n"
-	"  --verbose       log what is done\n";
+	"  -v, --verbose   log what is done; no progress line\n";
 
 enum {
 	OPTION_DELETE = 256,
@@ -51,7 +53,7 @@ static size_t default_jobs(void)
 }
 
 /* -1: go on. */
-static int read_option(int option, struct replicate_options *options)
+static int read_option(int option, const char *word, struct replicate_options *options)
 {
 	uint64_t jobs;
 
@@ -78,6 +80,7 @@ static int read_option(int option, struct replicate_options *options)
 		return -1;
 	case 'v':
 		log_set_level(LOG_LEVEL_DEBUG);
+		options->progress = PROGRESS_NEVER; /* the lines would mix */
 		return -1;
 	case OPTION_SECRET_FILE:
 		return cli_usage("replicate", "--secret-file goes with a URL, and "
@@ -86,7 +89,7 @@ static int read_option(int option, struct replicate_options *options)
 		cli_help("replicate", options_text);
 		return EXIT_DONE;
 	default:
-		return cli_usage("replicate", "wrong option");
+		return cli_usage("replicate", "wrong option %s", word);
 	}
 }
 
@@ -95,8 +98,8 @@ static int read_options(int argc, char **argv, struct replicate_options *options
 	int option;
 
 	*options = (struct replicate_options){ .jobs = default_jobs() };
-	while ((option = getopt_long(argc, argv, "j:v", long_options, NULL)) != -1) {
-		int status = read_option(option, options);
+	while ((option = cli_getopt(argc, argv, "j:v", long_options)) != -1) {
+		int status = read_option(option, argv[optind - 1], options);
 		if (status >= 0)
 			return status;
 	}

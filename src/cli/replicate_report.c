@@ -108,12 +108,18 @@ static void print_summary(const struct replicate_run *run, const struct totals *
 	char bytes[32], took[32];
 	size_t bad = totals->ends[ITEM_FAILED] + totals->ends[ITEM_HELD] +
 		     totals->ends[ITEM_NOT_REACHED] + totals->left_out;
+	size_t good = totals->ends[ITEM_CREATED] + totals->ends[ITEM_UPDATED] +
+		      totals->ends[ITEM_UNCHANGED] + totals->ends[ITEM_DELETED];
 
+	if (run->items.count + totals->left_out == 0)
+		good = 1; /* nothing to do is no failure */
 	format_bytes(totals->bytes, bytes);
 	format_duration(run->took_ms, took);
-	printf("%zu repositories: %zu created, %zu updated, %zu unchanged",
-	       run->items.count + totals->left_out, totals->ends[ITEM_CREATED],
-	       totals->ends[ITEM_UPDATED], totals->ends[ITEM_UNCHANGED]);
+	printf("%zu %s: %zu created, %zu updated, %zu unchanged",
+	       run->items.count + totals->left_out,
+	       run->items.count + totals->left_out == 1 ? "repository" : "repositories",
+	       totals->ends[ITEM_CREATED], totals->ends[ITEM_UPDATED],
+	       totals->ends[ITEM_UNCHANGED]);
 	if (totals->ends[ITEM_DELETED])
 		printf(", %zu deleted", totals->ends[ITEM_DELETED]);
 	if (totals->ends[ITEM_HELD])
@@ -125,7 +131,9 @@ static void print_summary(const struct replicate_run *run, const struct totals *
 	if (run->only_in_dest)
 		printf(", %zu only in DEST (--delete removes them)", run->only_in_dest);
 	printf("; %s in %s; %s\n", bytes, took,
-	       bad ? "the others are verified equal" : "all verified equal");
+	       good == 0 ? "none is verified"
+	       : bad     ? "the others are verified equal"
+			 : "all verified equal");
 }
 
 static json_t *item_to_json(const struct item *item)

@@ -70,10 +70,29 @@ static int check_before_making(struct replicate_run *run, struct err *err)
 	return result;
 }
 
+/* "host:path" is another machine to rsync and scp; a directory of that name here is
+ * hardly meant, unless it is there. */
+static int check_local(const char *path, struct err *err)
+{
+	const char *colon = strchr(path, ':');
+
+	if (!colon || text_starts_with(colon, "://") ||
+	    memchr(path, '/', (size_t)(colon - path)) || access(path, F_OK) == 0)
+		return 0;
+	err_set(err, ERR_CONFIG, "%s looks like a place on another machine", path);
+	return err_remedy(err,
+			  "both must be directories on this machine; write ./%s if "
+			  "that is one",
+			  path);
+}
+
 int replicate_open_roots(struct replicate_run *run, struct err *err)
 {
 	const struct replicate_options *options = &run->options;
 
+	if (check_local(options->source, err) != 0 ||
+	    check_local(options->dest, err) != 0)
+		return -1;
 	if (strstr(options->source, "://")) {
 		err_set(err, ERR_CONFIG, "replicating from a URL is not built yet: %s",
 			options->source);

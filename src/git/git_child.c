@@ -53,7 +53,8 @@ int git_setup(const char *directory, struct err *err)
 
 /* What a repository's own configuration may not change. */
 static const char *const environment[] = {
-	"GIT_CONFIG_COUNT=9",
+	"GIT_ALLOW_PROTOCOL=file",
+	"GIT_CONFIG_COUNT=7",
 	"GIT_CONFIG_KEY_0=core.hooksPath",
 	"GIT_CONFIG_VALUE_0=/dev/null",
 	"GIT_CONFIG_KEY_1=core.fsync",
@@ -68,10 +69,6 @@ static const char *const environment[] = {
 	"GIT_CONFIG_VALUE_5=1",
 	"GIT_CONFIG_KEY_6=gc.auto",
 	"GIT_CONFIG_VALUE_6=0",
-	"GIT_CONFIG_KEY_7=protocol.allow",
-	"GIT_CONFIG_VALUE_7=never",
-	"GIT_CONFIG_KEY_8=protocol.file.allow",
-	"GIT_CONFIG_VALUE_8=always",
 	config_variable,
 	home_variable,
 	path_variable,
@@ -103,6 +100,10 @@ static const struct meaning meanings[] = {
 	{ "input/output error", ERR_DISK, "look at the kernel's log: the disk fails" },
 	{ "dubious ownership", ERR_CONFIG, "run refrelay as the repositories' owner" },
 	{ "permission denied", ERR_CONFIG, "check owner and mode of the repository" },
+	{ "does not appear to be a git repository", ERR_MISSING,
+	  "it was renamed or deleted meanwhile; repeat" },
+	{ "' not allowed", ERR_CONFIG,
+	  "remove url.<base>.insteadOf from the repository's config" },
 	{ "is corrupt", ERR_CORRUPT, "run git fsck there and restore what it names" },
 	{ "inflate:", ERR_CORRUPT, "run git fsck there and restore what it names" },
 	{ "sha1 mismatch", ERR_CORRUPT, "run git fsck there and restore what it names" },
@@ -111,7 +112,6 @@ static const struct meaning meanings[] = {
 	{ "missing blob", ERR_CORRUPT, "run git fsck there and restore what it names" },
 	{ "missing tree", ERR_CORRUPT, "run git fsck there and restore what it names" },
 	{ "unable to read", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "could not read", ERR_CORRUPT, "run git fsck there and restore what it names" },
 	{ "not our ref", ERR_CORRUPT,
 	  "a ref names an object that is not there: run git "
 	  "fsck there, delete or mend that ref" },
@@ -126,8 +126,6 @@ static const struct meaning meanings[] = {
 	{ "connection reset", ERR_NETWORK, "" },
 	{ "connection timed out", ERR_NETWORK, "" },
 	{ "not a git repository", ERR_CORRUPT, "it needs HEAD, objects/ and refs/" },
-	{ "does not appear to be a git repository", ERR_CORRUPT,
-	  "it needs HEAD, objects/ and refs/" },
 	{ "early eof", ERR_NETWORK, "" },
 	{ "hung up unexpectedly", ERR_NETWORK, "" },
 	{ ".lock': file exists", ERR_CONFLICT, "" },

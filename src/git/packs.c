@@ -91,7 +91,7 @@ static int copy_bytes(struct copier *copier, int in, int out, uint64_t size,
 			return -1;
 		hash_add(&hash, copier->buffer, hashed);
 		done += len;
-		if (copier->work->bytes)
+		if (copier->work->bytes && text_ends_with(name, ".pack"))
 			atomic_fetch_add(copier->work->bytes, len);
 	}
 	if (got < 0)

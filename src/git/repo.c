@@ -61,19 +61,21 @@ static int read_extension(const struct conf_entry *entry, struct repo *repo,
 	return 0;
 }
 
-static bool has_promisor(const struct conf *conf)
+static bool is_promisor(const struct conf_entry *entry)
 {
-	const struct conf_list *all = conf_entries(conf);
-	bool found = false;
+	bool value = true;
 
-	for (size_t i = 0; i < all->count && !found; i++) {
-		const struct conf_entry *entry = all->items[i];
-		found = strcasecmp(entry->section, "remote") == 0 && entry->subsection &&
-			strcasecmp(entry->key, "promisor") == 0;
-		if (found && conf_read_bool(entry, &found, ERR_IGNORED) != 0)
-			found = true;
-	}
-	return found;
+	return strcasecmp(entry->section, "remote") == 0 && entry->subsection &&
+	       strcasecmp(entry->key, "promisor") == 0 &&
+	       (conf_read_bool(entry, &value, ERR_IGNORED) != 0 || value);
+}
+
+/* An include may bring anything. */
+static bool rewrites_urls(const struct conf_entry *entry)
+{
+	return strcasecmp(entry->key, "insteadOf") == 0 ||
+	       strcasecmp(entry->section, "include") == 0 ||
+	       strcasecmp(entry->section, "includeIf") == 0;
 }
 
 static int read_format(const struct conf *conf, struct repo *repo, struct err *err)
@@ -81,7 +83,10 @@ static int read_format(const struct conf *conf, struct repo *repo, struct err *e
 	const struct conf_list *all = conf_entries(conf);
 	uint64_t version = 0;
 
-	repo->is_partial = has_promisor(conf);
+	for (size_t i = 0; i < all->count; i++) {
+		repo->is_partial |= is_promisor(all->items[i]);
+		repo->rewrites_urls |= rewrites_urls(all->items[i]);
+	}
 	if (conf_read_uint(conf_get(conf, "core", NULL, "repositoryformatversion"), 0, 1,
 			   &version, err) != 0)
 		return err_remedy(err, "this repository was made by a newer git; "
@@ -147,6 +152,42 @@ int repo_open(int dir, const char *path, struct repo *repo, struct err *err)
 	repo->is_shallow = is_filled(repo->fd, "shallow");
 	repo->has_alternates = is_filled(repo->fd, "objects/info/alternates");
 	return 0;
+}
+
+static int check_file(int dir, const char *folder, const char *name, struct err *err)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, 0) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		return 0;
+	err_set(err, ERR_CONFIG, "%s/%s is no plain file", folder, name);
+	return err_remedy(err, "remove it: git would wait for it");
+}
+
+static int check_folder(const struct repo *repo, const char *folder, struct err *err)
+{
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *list = dir_list(repo->fd, folder);
+
+	while (list && (entry = readdir(list)) != NULL)
+		if (entry->d_type != DT_REG && entry->d_type != DT_DIR &&
+		    check_file(dirfd(list), folder, entry->d_name, err) != 0)
+			return -1;
+	return 0;
+}
+
+int repo_check_files(const struct repo *repo, struct err *err)
+{
+	static const char *const folders[] = { ".", "info", "objects/info",
+					       "objects/pack" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		if (check_folder(repo, folders[i], err) != 0)
+			return -1;
+	if (!is_filled(repo->fd, "info/grafts"))
+		return 0;
+	err_set(err, ERR_CONFIG, "it has info/grafts, which change what its history is");
+	return err_remedy(err, "convert them: git replace --convert-graft-file");
 }
 
 void repo_close(struct repo *repo)

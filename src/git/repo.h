@@ -13,6 +13,7 @@ struct repo {
 	size_t oid_len;      /* 20: SHA-1, 32: SHA-256 */
 	bool is_shallow;     /* its history is cut short */
 	bool is_partial;     /* it lacks objects on purpose (a promisor remote) */
+	bool rewrites_urls;  /* its config has url.*.insteadOf, or includes others */
 	bool has_alternates; /* some of its objects live in another repository */
 };
 
@@ -27,6 +28,10 @@ struct repo {
  * or a format that is not supported (reftable, an unknown extension), by name. */
 int repo_open(int dir, const char *path, struct repo *repo, struct err *err);
 void repo_close(struct repo *repo);
+
+/* Before git works there: ERR_CONFIG if one of the files that it would open is no plain
+ * file (a pipe would hold it for ever), or if there are grafts, by name. */
+int repo_check_files(const struct repo *repo, struct err *err);
 
 /* What a directory looks like. Cheap: some stat() calls. */
 enum repo_look {

@@ -199,14 +199,13 @@ static bool is_ours(const struct repo *copy, const struct ref_snapshot *from)
 	struct checksum sum;
 
 	copy_record_read(copy->fd, &record);
-	if (!record.is_there)
-		return false;
 	if (record.is_settled &&
 	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
 	    copy_record_has_copy(&record, &print))
 		return true;
 	checksum_of(from, &sum);
-	return checksum_equal(&record.sum, &sum);
+	return (record.is_there && checksum_equal(&record.sum, &sum)) ||
+	       copy_intent_is(copy->fd, &sum);
 }
 
 /* SYNC_HELD is an outcome, not an error. */
@@ -230,9 +229,13 @@ static int change_refs(struct bring_state *state, struct sync_result *result,
 		       struct err *err)
 {
 	const struct bring_request *request = state->request;
+	struct checksum sum;
 
 	if (learn_peels(request, &state->from, err) != 0 ||
 	    lease_check(request->job->lease, err) != 0)
+		return -1;
+	checksum_of(&request->view->refs, &sum);
+	if (copy_intent_write(request->copy->fd, &sum, err) != 0)
 		return -1;
 	result->outcome = SYNC_UPDATED;
 	result->refs_changed = state->diff.changes.count + state->diff.head_changed;

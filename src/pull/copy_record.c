@@ -4,6 +4,7 @@
 #include "base/json.h"
 
 #define PATH "refrelay/copy"
+#define INTENT "refrelay/intent"
 #define LIMIT 65536
 
 static void copy_print(const json_t *object, const char *key,
@@ -62,6 +63,23 @@ int copy_record_write(int dir, const char *source, const struct checksum *sum,
 	json_render(object, &text);
 	str_add_char(&text, '\n');
 	return file_replace(dir, PATH, text.data, text.len, FILE_NO_SYNC, err);
+}
+
+int copy_intent_write(int dir, const struct checksum *sum, struct err *err)
+{
+	char text[CHECKSUM_TEXT_SIZE];
+
+	checksum_format(sum, text);
+	return file_replace(dir, INTENT, text, strlen(text), FILE_NO_SYNC, err);
+}
+
+bool copy_intent_is(int dir, const struct checksum *sum)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct checksum intent;
+
+	return file_read(dir, INTENT, LIMIT, &text, ERR_IGNORED) == 0 &&
+	       checksum_parse(text.data, &intent) && checksum_equal(&intent, sum);
 }
 
 void copy_record_clear(struct copy_record *record)

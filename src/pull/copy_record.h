@@ -27,6 +27,10 @@ void copy_record_read(int dir, struct copy_record *record);
 int copy_record_write(int dir, const char *source, const struct checksum *sum,
 		      const struct fingerprint *source_print,
 		      const struct fingerprint *copy_print, struct err *err);
+/* The checksum of refs that are about to be published, so that after a crash in between
+ * they are known as ours: NAME.git/refrelay/intent. */
+int copy_intent_write(int dir, const struct checksum *sum, struct err *err);
+bool copy_intent_is(int dir, const struct checksum *sum);
 void copy_record_clear(struct copy_record *record);
 
 /* Whether the copy's disk looks as it did when the record was written. */

@@ -117,7 +117,8 @@ int source_read(const struct source *source, const char *name, struct source_vie
 
 	*view = (struct source_view){ 0 };
 	if (!path || repo_open(AT_FDCWD, path, &repo, err) != 0 ||
-	    check_whole(&repo, err) != 0 || read_quietly(&repo, view, err) != 0)
+	    check_whole(&repo, err) != 0 || repo_check_files(&repo, err) != 0 ||
+	    read_quietly(&repo, view, err) != 0)
 		return -1;
 	view->oid_len = repo.oid_len;
 	view->is_local = true;

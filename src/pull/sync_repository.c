@@ -221,6 +221,19 @@ static int create(struct job *job, const struct sync_request *request,
 	return done;
 }
 
+/* An adopted repository brings a config of its own, which git obeys. */
+static int check_copy(const struct repo *copy, struct err *err)
+{
+	if (repo_check_files(copy, err) != 0)
+		return err_prefix(err, "the copy");
+	if (!copy->rewrites_urls)
+		return 0;
+	err_set(err, ERR_CONFIG,
+		"the copy's config has url.*.insteadOf or includes: git "
+		"might fetch from elsewhere");
+	return err_remedy(err, "remove that from the copy's config");
+}
+
 static int update(struct job *job, const struct sync_request *request, const char *path,
 		  struct source_view *view, struct sync_result *result, struct err *err)
 {
@@ -230,6 +243,8 @@ static int update(struct job *job, const struct sync_request *request, const cha
 		err_prefix(err, "the copy");
 		return -1;
 	}
+	if (check_copy(&copy, err) != 0)
+		return -1;
 	/* A writer that died may have changed all there was to change: then nothing is
 	 * left to publish, but its pending file still stands. */
 	if (fence_raise(copy.fd, job->fence, err) != 0 ||

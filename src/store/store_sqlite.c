@@ -42,7 +42,7 @@ static int fail_rights(const struct sqlite_conn *conn, const char *what, struct 
 	err_errno(err, "database %s: %s", place, what);
 	if (err->class == ERR_MISSING) {
 		err->class = ERR_CONFIG;
-		err_remedy(err, "set database.url to the place where the database is");
+		err_remedy(err, "make that directory, or name another one");
 	}
 	return -1;
 }
@@ -52,11 +52,9 @@ static int fail_corrupt(const struct sqlite_conn *conn, const char *what, struct
 	const char *place = conn->base.place;
 
 	err_set(err, ERR_CORRUPT, "database %s is damaged, or not one: %s", place, what);
-	return err_remedy(err,
-			  "stop refrelay, move the file with its -wal and -shm away and "
-			  "start again: states, times and counts of syncs are lost and "
-			  "all is compared anew; repositories are not touched (%s)",
-			  place);
+	return err_remedy(
+		err, "while no refrelay runs, move the file with its -wal and -shm away; "
+		     "it is made anew, and no repository is touched");
 }
 
 int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql,
@@ -136,7 +134,7 @@ static int locate(const char *target, char **place, struct err *err)
 	if (err->class == ERR_MISSING)
 		err->class = ERR_CONFIG;
 	if (err->class == ERR_CONFIG && err->remedy[0] == '\0')
-		err_remedy(err, "set database.url to a file on a local disk");
+		err_remedy(err, "a plain file on a local disk must be there, or nothing");
 	return -1;
 }
 
@@ -190,7 +188,7 @@ static int enter_wal(struct sqlite_conn *conn, struct err *err)
 		return 0;
 	err_set(err, ERR_CONFIG, "database %s: its file system cannot share memory",
 		conn->base.place);
-	return err_remedy(err, "set database.url to a file on a local disk");
+	return err_remedy(err, "a plain file on a local disk must be there, or nothing");
 }
 
 static int set_up(struct sqlite_conn *conn, enum store_role role, struct err *err)

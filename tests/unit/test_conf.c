@@ -155,8 +155,6 @@ TEST(wrong_syntax_is_refused_with_its_line)
 		{ "[a \"b\" ]\n", "test.conf:1: ", "followed by ']'" },
 		{ "[a_b]\n", "test.conf:1: ", "not '_'" },
 		{ "\xef\xbb[a]\n", "test.conf:1: ", "a line begins with" },
-		{ "[includeIf \"gitdir:x\"]\npath = y", "test.conf:2: ", "includeIf" },
-		{ "[include]\npath = y", "test.conf:2: ", "nothing can be included" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -176,6 +174,18 @@ TEST(a_nul_byte_is_refused)
 	assert_fails(conf_load_text("n", "[a]\nk = v\nx = \0y\n", 17, &conf, &err),
 		     ERR_CONFIG);
 	assert_says("n:3: ", "NUL");
+}
+
+/* A repository's own file: git takes its format from it without what it includes. */
+TEST(a_text_includes_nothing)
+{
+	static const char text[] = "[include]\npath = /nowhere\n"
+				   "[includeIf \"gitdir:x\"]\npath = y\n";
+	AUTO_CONF struct conf *conf = NULL;
+
+	assert_ok(conf_load_text("config", text, strlen(text), &conf, &err));
+	assert_string_equal(value_of(conf, "include", NULL, "path"), "/nowhere");
+	assert_string_equal(value_of(conf, "includeif", "gitdir:x", "path"), "y");
 }
 
 TEST(an_include_counts_where_it_stands_and_from_its_own_directory)
@@ -556,6 +566,7 @@ int main(void)
 		cmocka_unit_test(the_last_value_counts_and_all_can_be_had),
 		cmocka_unit_test(wrong_syntax_is_refused_with_its_line),
 		cmocka_unit_test(a_nul_byte_is_refused),
+		CASE(a_text_includes_nothing),
 		CASE(an_include_counts_where_it_stands_and_from_its_own_directory),
 		CASE(a_missing_include_names_the_line_that_wants_it),
 		CASE(includes_go_ten_deep_and_no_deeper),

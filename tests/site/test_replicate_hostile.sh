@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Repositories whose owners mean harm, in SOURCE or adopted in DEST: nothing of theirs is
+# run, nothing is fetched from elsewhere, nothing is waited for; and a crash in the middle
+# of a publication does not make our own work look foreign.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/replicate.sh"
+
+prepare() {
+	mkdir source
+	make_repository source/good.git 3
+	make_repository source/bad.git 3
+	printf '#!/bin/sh\necho "$0 $*" >>"%s/canary"\nexit 1\n' "$PWD" >evil
+	chmod +x evil
+}
+
+nothing_was_run() {
+	fails test -e canary
+}
+
+evil_config() { # REPOSITORY
+	local dir=$1
+
+	mkdir -p "$dir/hooks"
+	cp evil "$dir/hooks/reference-transaction"
+	cp evil "$dir/hooks/post-update"
+	cat >>"$dir/config" <<C
+[core]
+	fsmonitor = $PWD/evil
+	hooksPath = $PWD/$dir/hooks
+	sshCommand = $PWD/evil
+	alternateRefsCommand = $PWD/evil
+	gitProxy = $PWD/evil
+[uploadpack]
+	packObjectsHook = $PWD/evil
+[protocol "ext"]
+	allow = always
+[protocol "ssh"]
+	allow = always
+C
+}
+
+a_sources_config_runs_nothing() {
+	prepare
+	evil_config source/bad.git
+	printf '[include]\n\tpath = /nowhere\n' >>source/bad.git/config
+	run 0 created=2
+	git -C source/bad.git -c core.hooksPath=/dev/null update-ref refs/heads/main \
+		"$(git -C source/bad.git commit-tree -m more -p main 'main^{tree}')"
+	run 0 updated=1
+	nothing_was_run
+}
+
+an_adopted_config_runs_nothing() {
+	prepare
+	mkdir dest
+	git clone -q --mirror source/bad.git dest/bad.git
+	evil_config dest/bad.git
+	add_commits source/bad.git refs/heads/main 1
+	run 0 created=1 updated=1
+	nothing_was_run
+}
+
+an_adopted_config_cannot_send_us_elsewhere() {
+	local base
+
+	for base in "ext::$PWD/evil " ssh://nowhere/ "$PWD/other"; do
+		rm -rf source dest
+		prepare
+		mkdir dest
+		git clone -q --mirror source/bad.git dest/bad.git
+		evil_config dest/bad.git
+		git -C dest/bad.git config "url.$base.insteadOf" "$PWD/source"
+		add_commits source/bad.git refs/heads/main 1
+		run 3 created=1 failed=1
+		is_bad bad '"failure_class":"config"' insteadOf
+		nothing_was_run
+	done
+}
+
+a_pipe_holds_nobody() { # PATH
+	prepare
+	mkdir -p "$(dirname "source/bad.git/$1")"
+	mkfifo "source/bad.git/$1"
+	expect 3 timeout 20 "$REFRELAY" replicate --json source dest
+	is_bad bad '"failure_class":"config"' "no plain file"
+	test -d dest/good.git
+}
+
+grafts_are_told() {
+	prepare
+	mkdir -p source/bad.git/info
+	git -C source/bad.git rev-parse main >source/bad.git/info/grafts
+	run 3 created=1 failed=1
+	is_bad bad grafts convert-graft-file
+}
+
+# What was published right before a crash is ours, also when the source drops it again.
+our_own_work_is_not_foreign() { # FAILPOINT
+	local first
+
+	prepare
+	run 0 created=2
+	first=$(git -C source/bad.git rev-parse main)
+	add_commits source/bad.git refs/heads/main 1
+	REFRELAY_FAILPOINT=$1=kill "$REFRELAY" replicate source dest >/dev/null 2>&1 || true
+	git -C source/bad.git update-ref refs/heads/main "$first"
+	add_commits source/bad.git refs/heads/main 2
+	run 0 updated=1
+	equal_repositories source/bad.git dest/bad.git
+}
+
+tap_test "a source's config runs nothing" a_sources_config_runs_nothing
+tap_test "an adopted copy's config runs nothing" an_adopted_config_runs_nothing
+tap_test "an adopted copy's config cannot send us elsewhere" \
+	an_adopted_config_cannot_send_us_elsewhere
+for path in objects/info/alternates objects/info/commit-graph \
+	objects/pack/multi-pack-index shallow; do
+	tap_test "a pipe at $path holds nobody" a_pipe_holds_nobody "$path"
+done
+tap_test "grafts are told" grafts_are_told
+for point in publish.renamed publish.changed state.key sync.verified; do
+	tap_test "what was published before a crash at $point is ours" \
+		our_own_work_is_not_foreign "$point"
+done
+tap_done
