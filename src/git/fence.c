@@ -16,7 +16,7 @@ int fence_read(int dir, uint64_t *fence, struct err *err)
 		return err->class == ERR_MISSING ? 0 : -1;
 	if (text.len > 0 && text.data[text.len - 1] == '\n')
 		str_truncate(&text, text.len - 1);
-	if (text_to_uint64(text.data, fence))
+	if (text_to_uint64(text.data, fence) && *fence <= INT64_MAX)
 		return 0;
 	err_set(err, ERR_CORRUPT, "%s holds no number", PATH);
 	return err_remedy(err, "if no refrelay works on this repository, delete that "
