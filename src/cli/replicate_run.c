@@ -11,6 +11,9 @@
 #include "upkeep/trash.h"
 
 #define TRIES 3
+/* For how long a ref that moved is worth another try; a lock that others hold has been
+ * waited for by then. */
+#define PATIENCE_MS 5000
 #define SYNC_TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
 
 struct sync_call {
@@ -134,11 +137,13 @@ static int run_job(struct item *item, struct sync_call *call, struct err *err)
 		.arg = call,
 	};
 
+	int64_t until = clock_boot_ms() + PATIENCE_MS;
 	for (int tries = 1;; tries++) {
 		if (job_run(&request, err) == 0)
 			return 0;
-		if (tries == TRIES ||
-		    (err->class != ERR_LOST && err->class != ERR_CONFLICT))
+		bool again = err->class == ERR_LOST ||
+			     (err->class == ERR_CONFLICT && clock_boot_ms() < until);
+		if (!again || tries == TRIES)
 			return -1;
 	}
 }

@@ -18,6 +18,7 @@ int fence_read(int dir, uint64_t *fence, struct err *err)
 		str_truncate(&text, text.len - 1);
 	if (text_to_uint64(text.data, fence) && *fence <= INT64_MAX)
 		return 0;
+	*fence = 0;
 	err_set(err, ERR_CORRUPT, "%s holds no number", PATH);
 	return err_remedy(err, "if no refrelay works on this repository, delete that "
 			       "file; it is made again");
