@@ -10,7 +10,8 @@
 #include "base/base.h"
 #include "git/lock_file.h"
 
-/* The present number; 0 if there is none. ERR_CORRUPT: the file cannot be read. */
+/* The present number, at most INT64_MAX; 0 if there is none. ERR_CORRUPT: the file holds
+ * none. */
 int fence_read(int dir, uint64_t *fence, struct err *err);
 
 /* Raises it, on disk when it returns, under packed-refs.lock, so that it cannot pass
