@@ -60,27 +60,51 @@ static bool refs_are_equal(const struct sync_request *request, int copy,
 				 ERR_IGNORED) == 0;
 }
 
-bool sync_is_current(const struct sync_request *request)
-{
-	struct fingerprint source_print, copy_print;
-	AUTO_RECORD struct copy_record record = { 0 };
-	AUTO_FREE char *path = path_of(request->root, request->name);
-	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
-	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
+enum currency {
+	CURRENT,  /* fingerprints prove it */
+	PERHAPS,  /* they were too young to prove it: the refs tell */
+	OUTDATED, /* as far as can be seen */
+};
 
-	if (fd < 0 || !source)
-		return false;
-	copy_record_read(fd, &record);
-	if (!record.is_there ||
+static enum currency look(const struct sync_request *request, int copy,
+			  struct fingerprint *copy_print)
+{
+	struct fingerprint source_print;
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
+
+	copy_record_read(copy, &record);
+	if (!record.is_there || !source ||
 	    source_look(request->source, request->name, &source_print, ERR_IGNORED) !=
 		    0 ||
-	    fingerprint_take(fd, FINGERPRINT_COPY, &copy_print, ERR_IGNORED) != 0)
-		return false;
-	if (copy_record_proves(&record, source, &source_print, &copy_print))
-		return true;
+	    fingerprint_take(copy, FINGERPRINT_COPY, copy_print, ERR_IGNORED) != 0)
+		return OUTDATED;
+	if (copy_record_proves(&record, source, &source_print, copy_print))
+		return CURRENT;
 	/* Another look of the copy's disk may mean that packs are gone: a job's work. */
-	return copy_record_has_copy(&record, &copy_print) &&
-	       refs_are_equal(request, fd, &copy_print);
+	return !record.is_settled && copy_record_has_copy(&record, copy_print) ? PERHAPS
+									       : OUTDATED;
+}
+
+bool sync_is_current(const struct sync_request *request)
+{
+	struct fingerprint copy_print;
+	AUTO_FREE char *path = path_of(request->root, request->name);
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
+	enum currency now = fd < 0 ? OUTDATED : look(request, fd, &copy_print);
+
+	return now == CURRENT ||
+	       (now == PERHAPS && refs_are_equal(request, fd, &copy_print));
+}
+
+/* Whoever held the lease before us may have done it. */
+static bool was_done_meanwhile(const struct sync_request *request)
+{
+	struct fingerprint copy_print;
+	AUTO_FREE char *path = path_of(request->root, request->name);
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	return fd >= 0 && look(request, fd, &copy_print) == CURRENT;
 }
 
 uint64_t sync_fence_floor(const char *root, const char *name)
@@ -263,7 +287,7 @@ int sync_repository(struct job *job, const struct sync_request *request,
 
 	*result = (struct sync_result){ 0 };
 	failpoint("sync.leased");
-	if (sync_is_current(request)) /* who held the lease before us did it */
+	if (was_done_meanwhile(request))
 		return 0;
 	if (source_read(request->source, request->name, &view, err) != 0)
 		return err_prefix(err, "the source");
