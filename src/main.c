@@ -35,7 +35,6 @@ static int read_global_options(struct cli *cli, int argc, char **argv, int *next
 	for (; at < argc && argv[at][0] == '-'; at++) {
 		if (strcmp(argv[at], "-c") == 0 && at + 1 < argc) {
 			cli->config_path = argv[++at];
-			cli->is_config_named = true;
 		} else if (strcmp(argv[at], "-c") == 0) {
 			return cli_usage(NULL, "-c takes a file");
 		} else if (strcmp(argv[at], "--help") == 0 ||
@@ -56,8 +55,7 @@ static int read_global_options(struct cli *cli, int argc, char **argv, int *next
 static int run(int argc, char **argv)
 {
 	const char *named = getenv("REFRELAY_CONFIG");
-	struct cli cli = { .config_path = named ? named : DEFAULT_CONFIG,
-			   .is_config_named = named != NULL };
+	struct cli cli = { .config_path = named ? named : DEFAULT_CONFIG };
 	int next = argc, status;
 
 	status = read_global_options(&cli, argc, argv, &next);

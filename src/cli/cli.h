@@ -21,7 +21,6 @@ enum exit_status {
 
 struct cli {
 	const char *config_path; /* -c, $REFRELAY_CONFIG or the default */
-	bool is_config_named;    /* by one of the former two */
 };
 
 struct command {

@@ -158,19 +158,16 @@ static size_t bury_below(int dir, const char *folder, int owner_fd)
 {
 	size_t buried = 0;
 	struct dirent *entry;
-	int fd = openat(dir, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	AUTO_CLOSEDIR DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, folder);
 
-	if (!list && fd >= 0)
-		close(fd);
 	while (list && (entry = readdir(list)) != NULL) {
 		const char *name = entry->d_name;
 		if (name[0] == '.')
 			continue;
 		if (text_ends_with(name, ".lock"))
-			buried += bury_if_dead(fd, name, owner_fd);
+			buried += bury_if_dead(dirfd(list), name, owner_fd);
 		else if (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN)
-			buried += bury_below(fd, name, owner_fd);
+			buried += bury_below(dirfd(list), name, owner_fd);
 	}
 	return buried;
 }

@@ -14,6 +14,16 @@ void oid_list_tidy(oid_list *list)
 	list->count = kept;
 }
 
+void oid_list_add_tips(oid_list *list, const struct ref_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->refs.count; i++)
+		if (!snapshot->refs.items[i].target)
+			vec_add(list, snapshot->refs.items[i].oid);
+	if (!snapshot->head_target)
+		vec_add(list, snapshot->head_oid);
+	oid_list_tidy(list);
+}
+
 bool oid_list_has(const oid_list *list, const struct oid *oid)
 {
 	return list->count > 0 &&

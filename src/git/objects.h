@@ -16,6 +16,9 @@ typedef VEC(struct oid) oid_list;
 /* Sorts and drops doubles. */
 void oid_list_tidy(oid_list *list);
 
+/* Adds what the refs and a detached HEAD name, and tidies the list. */
+void oid_list_add_tips(oid_list *list, const struct ref_snapshot *snapshot);
+
 /* Whether a tidy list has it. */
 bool oid_list_has(const oid_list *list, const struct oid *oid);
 

@@ -185,11 +185,8 @@ int publish_fold(const struct publish_write *write, struct err *err)
 static void remove_empty_directories(int dir, const char *path)
 {
 	struct dirent *entry;
-	int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	AUTO_CLOSEDIR DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, path);
 
-	if (!list && fd >= 0)
-		close(fd);
 	if (!list)
 		return;
 	while ((entry = readdir(list)) != NULL)

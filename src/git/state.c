@@ -96,11 +96,8 @@ static int recover_if_dead(int dir, const char *path, struct err *err)
 int state_recover(int dir, struct err *err)
 {
 	struct dirent *entry;
-	int fd = openat(dir, PENDING, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO_CLOSEDIR DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, PENDING);
 
-	if (!list && fd >= 0)
-		close(fd);
 	if (!list && errno == ENOENT)
 		return 0;
 	if (!list)

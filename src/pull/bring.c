@@ -16,21 +16,13 @@ struct bring_state {
 	bool is_ours;             /* `from` is what we published last */
 };
 
-static void add_tips(const struct ref_snapshot *snapshot, oid_list *tips)
-{
-	for (size_t i = 0; i < snapshot->refs.count; i++)
-		if (!snapshot->refs.items[i].target)
-			vec_add(tips, snapshot->refs.items[i].oid);
-	oid_list_tidy(tips);
-}
-
 /* What a copy's refs name is complete in it, if it was we who wrote them. */
 static void drop_complete(const struct ref_snapshot *from, oid_list *wanted)
 {
 	oid_list tips = { 0 };
 	size_t kept = 0;
 
-	add_tips(from, &tips);
+	oid_list_add_tips(&tips, from);
 	for (size_t i = 0; i < wanted->count; i++)
 		if (!oid_list_has(&tips, &wanted->items[i]))
 			wanted->items[kept++] = wanted->items[i];
@@ -257,7 +249,7 @@ static int make_complete(const struct bring_request *request, struct sync_result
 	oid_list tips = { 0 };
 	int complete;
 
-	add_tips(&request->view->refs, &tips);
+	oid_list_add_tips(&tips, &request->view->refs);
 	complete =
 		tips.count == 0 || objects_are_complete(work, request->copy, &tips, err);
 	if (complete == 0) {

@@ -8,16 +8,6 @@ bool hold_brake_stops(struct hold_brake brake, size_t deletions, size_t all)
 	       (double)deletions > brake.share * (double)all;
 }
 
-static void add_oids(const struct ref_snapshot *snapshot, oid_list *list)
-{
-	for (size_t i = 0; i < snapshot->refs.count; i++)
-		if (!snapshot->refs.items[i].target)
-			vec_add(list, snapshot->refs.items[i].oid);
-	if (!snapshot->head_target)
-		vec_add(list, snapshot->head_oid);
-	oid_list_tidy(list);
-}
-
 /* The name of the first changed ref from which `commit` can be reached and nothing of
  * the source can; "HEAD" if only that. */
 static const char *ref_with(const struct git_work *work, const struct repo *copy,
@@ -81,7 +71,7 @@ int hold_decide(const struct git_work *work, const struct repo *copy,
 	}
 	if (is_ours)
 		return 0;
-	add_oids(&view->refs, &known);
+	oid_list_add_tips(&known, &view->refs);
 	found = find_lost_commits(work, copy, diff, &known, reason, err);
 	vec_clear(&known);
 	return found;

@@ -232,6 +232,21 @@ a_copy_with_another_hash_fails_alone() {
 	is_bad a SHA-256
 }
 
+# HEAD alone names it: no ref does.
+a_detached_head_without_its_object_is_mended() {
+	local commit
+
+	mkdir source dest
+	make_repository source/one.git 3
+	git clone -q --mirror source/one.git dest/one.git
+	commit=$(git -C source/one.git commit-tree -m apart -p main 'main^{tree}')
+	echo "$commit" >source/one.git/HEAD
+	echo "$commit" >dest/one.git/HEAD
+	fails git -C dest/one.git cat-file -e "$commit"
+	run 0 updated=1
+	git -C dest/one.git cat-file -e "$commit"
+}
+
 tap_test "an equal clone is adopted without transfer" \
 	an_equal_clone_is_adopted_without_transfer
 tap_test "loose refs of an adopted clone are packed" loose_refs_are_packed
@@ -256,4 +271,6 @@ tap_test "lost packs are healed when the source has changed as well" \
 tap_test "an older pack that is lost is noticed and healed" a_lost_older_pack_is_noticed
 tap_test "our own files may be lost" our_own_files_may_be_lost
 tap_test "a copy with another hash fails alone" a_copy_with_another_hash_fails_alone
+tap_test "a detached HEAD without its object is mended" \
+	a_detached_head_without_its_object_is_mended
 tap_done
