@@ -19,6 +19,10 @@ build_packages=(
 	'libjansson-dev JSON'
 	'libssl-dev     checksums'
 	'libsqlite3-dev tracking database'
+	'libmicrohttpd-dev HTTP server'
+	'libcurl4-openssl-dev HTTP client'
+	'libjwt-dev     signed requests between sites'
+	'zlib1g-dev     compressed request bodies'
 	'libcmocka-dev  unit tests'
 )
 test_packages=(
@@ -29,6 +33,7 @@ test_packages=(
 	'python3            runs the checks in tools/'
 	'procps             looks for processes that were left behind'
 	'strace             looks at system calls'
+	'curl               asks the HTTP server'
 )
 
 is_installed() {

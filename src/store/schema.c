@@ -83,6 +83,74 @@ static const char *const migrations[] = {
 	"	what TEXT NOT NULL,"
 	"	value BIGINT NOT NULL,"
 	"	PRIMARY KEY (kind, what));",
+
+	/* 2: two sites */
+	"ALTER TABLE registry ADD COLUMN behind_since BIGINT;" /* by the primary's clock
+								*/
+	"ALTER TABLE registry ADD COLUMN asked_at BIGINT;" /* latest change, likewise */
+	"ALTER TABLE registry ADD COLUMN gone BIGINT NOT NULL DEFAULT 0;"
+	"ALTER TABLE registry ADD COLUMN wishes BIGINT NOT NULL DEFAULT 0;"
+	/* The queues of the scheduler, each in the order it is worked off. */
+	"DROP INDEX registry_due;"
+	"CREATE INDEX registry_due_new ON registry (due_at)"
+	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NULL;"
+	"CREATE INDEX registry_due_changed ON registry (due_at)"
+	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state = 0;"
+	"CREATE INDEX registry_due_failed ON registry (due_at)"
+	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state <> 0;"
+	"CREATE INDEX registry_behind ON registry (behind_since)"
+	"	WHERE behind_since IS NOT NULL;"
+	"CREATE INDEX registry_odd ON registry (kind, name)" /* what a person looks for */
+	"	WHERE held_reason IS NOT NULL OR gone <> 0 OR state > 2;"
+
+	/* What a primary has, as it was compared last. */
+	"CREATE TABLE origin ("
+	"	id BIGINT NOT NULL PRIMARY KEY,"
+	"	kind TEXT NOT NULL,"
+	"	name TEXT NOT NULL,"
+	"	path TEXT NOT NULL," /* below site.repositories */
+	"	timeline TEXT NOT NULL,"
+	"	generation BIGINT NOT NULL,"
+	"	checksum TEXT,"    /* null: it cannot be read */
+	"	description TEXT," /* digest of that file */
+	"	print TEXT,"       /* fingerprint of that moment */
+	"	is_settled BIGINT NOT NULL DEFAULT 0,"
+	"	changed_at BIGINT NOT NULL,"
+	"	verification_state BIGINT NOT NULL,"
+	"	verified_at BIGINT,"
+	"	verification_due_at BIGINT,"
+	"	verification_retry_count BIGINT NOT NULL DEFAULT 0,"
+	"	failure_class TEXT,"
+	"	failure TEXT,"
+	"	remedy TEXT,"
+	"	UNIQUE (kind, name));"
+	"CREATE INDEX origin_verification_due ON origin (verification_due_at)"
+	"	WHERE verification_due_at IS NOT NULL;"
+
+	"CREATE TABLE event ("
+	"	id BIGINT NOT NULL PRIMARY KEY,"
+	"	mark TEXT NOT NULL,"
+	"	at BIGINT NOT NULL,"
+	"	kind TEXT NOT NULL,"
+	"	name TEXT NOT NULL,"
+	"	what BIGINT NOT NULL," /* 0 created, 1 updated, 2 deleted */
+	"	timeline TEXT NOT NULL,"
+	"	generation BIGINT NOT NULL,"
+	"	checksum TEXT,"
+	"	changes TEXT);"
+
+	/* What a site remembers of itself: the log's timeline, the cursor, ... */
+	"CREATE TABLE site_value ("
+	"	key TEXT NOT NULL PRIMARY KEY,"
+	"	value TEXT NOT NULL);"
+
+	/* At a primary: how its secondaries fare, as they said themselves. */
+	"CREATE TABLE secondary ("
+	"	site TEXT NOT NULL PRIMARY KEY,"
+	"	cursor_id BIGINT NOT NULL,"
+	"	report TEXT," /* JSON, see docs/protocol.md */
+	"	seen_at BIGINT NOT NULL,"
+	"	peer TEXT);",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

@@ -1,0 +1,28 @@
+/*
+ * A child process whose output is read while it runs: for answers that are streamed to a
+ * client. Same supervisor, same guarantees as proc_run (base/proc.h). One thread at a
+ * time a stream.
+ */
+#ifndef BASE_PROC_STREAM_H
+#define BASE_PROC_STREAM_H
+
+#include "base/proc.h"
+
+struct proc_stream;
+
+/* Starts it. `request` and what it points to is borrowed until close; its input and
+ * output are not used: `input_fd` becomes the child's stdin (borrowed for the call; -1:
+ * nothing to read). */
+int proc_stream_open(const struct proc_request *request, int input_fd,
+		     struct proc_stream **stream, struct err *err);
+
+/* The next bytes of its stdout, at least one; waits for them. 0: the end; then, and on
+ * -1, proc_stream_close tells how it ended. */
+ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size);
+
+/* Ends it, by force if it has not ended yet, reaps all descendants and frees. Result and
+ * errors as proc_run; ERR_CANCELED if it was ended by force. NULL is allowed: 0. */
+int proc_stream_close(struct proc_stream *stream, struct proc_result *result,
+		      struct err *err);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * The event log: what changed at this primary, in the order of commits, ids dense, kept
+ * by age and size. Wire and meaning: docs/protocol.md. Any thread, any process: who
+ * appends in another process pokes the node, so that its readers wake.
+ */
+#ifndef CHANGE_EVENT_LOG_H
+#define CHANGE_EVENT_LOG_H
+
+#include "base/base.h"
+#include "base/json.h"
+#include "base/thread.h"
+#include "base/vec.h"
+#include "replicable/origin_rows.h"
+#include "store/store.h"
+
+#define EVENT_MARK_SIZE 17
+#define EVENT_CHANGES_MAX 200
+
+enum event_what { EVENT_CREATED, EVENT_UPDATED, EVENT_DELETED };
+const char *event_what_name(enum event_what what);
+
+struct event {
+	uint64_t id;
+	char mark[EVENT_MARK_SIZE];
+	int64_t at;        /* wall ms */
+	char *kind, *name; /* owned */
+	enum event_what what;
+	char timeline[TIMELINE_SIZE]; /* of the replicable */
+	uint64_t generation;
+	char *checksum; /* owned; NULL with EVENT_DELETED or when it cannot be read */
+	char *changes;  /* JSON array as text; owned; NULL: not known */
+};
+
+typedef VEC(struct event) event_list;
+#define AUTO_EVENTS __attribute__((cleanup(event_list_clear)))
+void event_clear(struct event *event);
+void event_list_clear(event_list *events);
+
+/* The log's ends at one moment. */
+struct event_ends {
+	char timeline[TIMELINE_SIZE];
+	uint64_t first;             /* the oldest that is kept; last + 1: none */
+	uint64_t last;              /* the newest ever; 0: none */
+	char mark[EVENT_MARK_SIZE]; /* of the newest; "" if none */
+	int64_t last_at;
+};
+
+struct event_log;
+
+/* Opens it. If the database's file is not the one that was there when it was opened last
+ * (copied, restored from a backup), the log and all origin rows get a new timeline. */
+int event_log_open(struct store *store, const char *database_path, struct event_log **log,
+		   struct err *err);
+void event_log_close(struct event_log *log);
+
+/* Inside store_write(): gives event->id, mark and at. After the write has returned, call
+ * event_log_wake. */
+int event_log_append(struct store_tx *tx, struct event *event, struct err *err);
+void event_log_wake(struct event_log *log);
+
+/* For store works. */
+int event_log_ends(struct store_tx *tx, struct event_ends *ends, struct err *err);
+
+enum event_read { EVENTS_READ, EVENTS_GONE, EVENTS_OTHER_TIMELINE };
+
+/* Events above `after`, at most `limit`; waits up to wait_ms for one (or until stop).
+ * mark: of event `after`, "" or NULL: not checked. *how says whether they can be had;
+ * ends is always filled. */
+struct event_question {
+	uint64_t after;
+	const char *mark;
+	size_t limit;
+	int64_t wait_ms;
+	const struct stop *stop; /* may be NULL */
+};
+int event_log_read(struct event_log *log, const struct event_question *question,
+		   enum event_read *how, event_list *events, struct event_ends *ends,
+		   struct err *err);
+
+/* The same without a node: reads once. */
+int event_log_read_once(struct store *store, const struct event_question *question,
+			enum event_read *how, event_list *events, struct event_ends *ends,
+			struct err *err);
+
+/* The event as it travels and as `refrelay events` prints it. The caller owns it. */
+json_t *event_to_json(const struct event *event);
+
+/* Drops events older than keep_ms, and the oldest above keep_count, whoever has read
+ * them. In small transactions. */
+int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,
+		    uint64_t *dropped, struct err *err);
+
+#endif

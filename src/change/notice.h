@@ -1,0 +1,70 @@
+/*
+ * A change noticed: one repository of the primary compared with what is recorded of it,
+ * and the difference made an event. Hooks, the scan, commands, webhooks and readers of
+ * refs all come through here; what they say is a hint where to look, never what is
+ * recorded.
+ *
+ * Refs are read from disk, at one moment; origin row, event and generation are committed
+ * in one transaction, on condition that the row is still the one compared with. So
+ * generation and checksum always belong together, in whatever order concurrent
+ * comparisons end. Old values come from data/refs/<id>, the snapshot recorded last; one
+ * that does not fit the row's checksum is ignored: the event then has no list of changes.
+ * Any thread, any process.
+ */
+#ifndef CHANGE_NOTICE_H
+#define CHANGE_NOTICE_H
+
+#include "base/base.h"
+#include "change/event_log.h"
+#include "git/refs.h"
+#include "replicable/discover.h"
+#include "replicable/origin_rows.h"
+
+struct notice_options {
+	struct store *store;   /* borrowed, as all of these */
+	struct event_log *log; /* NULL: a command; its caller pokes the node */
+	const char *root;      /* site.repositories */
+	const char *data;      /* site.data */
+	int64_t reverify_ms;   /* sync.reverifyInterval */
+};
+
+struct notice;
+struct notice *notice_new(const struct notice_options *options);
+void notice_free(struct notice *notice);
+
+/* What a comparison found, and the refs it read. */
+struct noticed {
+	bool is_changed;          /* an event was committed */
+	uint64_t event_id;        /* of it, or 0 */
+	struct origin_row row;    /* as it is now */
+	struct ref_snapshot refs; /* not with a deleted one */
+	size_t oid_len;
+	char *description; /* the file's content; owned; NULL: none */
+};
+#define AUTO_NOTICED __attribute__((cleanup(noticed_clear)))
+void noticed_clear(struct noticed *noticed);
+
+/* Compares one. The event is durable when it returns. ERR_MISSING: no repository of that
+ * name (any more); if there was a row, `deleted` was committed, but only when its parent
+ * directory can be read. A repository that is there and cannot be read: the row says why
+ * (checksum NULL, event committed once), and that error is returned. */
+int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
+		   struct err *err);
+
+/* The same for a repository's directory as a hook or a person names it: a path, absolute
+ * or below the root, or a name. The name it stands for; the caller frees; NULL:
+ * ERR_CONFIG, it is not below the root, or not the name of a repository. */
+char *notice_name_of(struct notice *notice, const char *path_or_name, struct err *err);
+
+struct notice_scan_result {
+	size_t repositories, looked_into, changed;
+	bool is_complete; /* nothing hid names, so that absence was taken for deletion */
+};
+
+/* Looks at everything below the root: fingerprints only where they prove enough. Finds
+ * what no hook told: refs moved by hand, HEAD, created, deleted, renamed. Errors of
+ * single repositories are logged (once, when they begin). */
+int notice_scan(struct notice *notice, const struct stop *stop,
+		struct notice_scan_result *result, struct err *err);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * The HTTP client with which one site asks another: requests signed, one connection kept
+ * open, every wait with an end. One thread at a time a client.
+ */
+#ifndef NET_SITE_CLIENT_H
+#define NET_SITE_CLIENT_H
+
+#include "base/base.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "net/site_token.h"
+
+struct site_client;
+
+struct site_request {
+	const char *method; /* NULL: GET */
+	const char *target; /* below the base URL: "/api/v1/...", percent-encoded */
+	const void *body;
+	size_t body_len;
+	const char *content_type;
+	const char *if_none_match; /* may be NULL */
+	const char *report;        /* value of Refrelay-Report; may be NULL */
+	int64_t timeout_ms;        /* for all of it; 0: 30 s */
+	size_t limit;              /* of the answer's body; 0: 64 MiB */
+	const struct stop *stop;   /* may be NULL */
+};
+
+struct site_answer {
+	int status;
+	struct str body;
+	char etag[128];
+	char timeline[40];   /* Refrelay-Timeline, or "" */
+	char last_event[80]; /* Refrelay-Last-Event, or "" */
+	int64_t time_ms;     /* Refrelay-Time, or else Date; 0: neither */
+	int64_t skew_ms;     /* their clock less ours, measured here; 0 without time */
+	char code[64];       /* of an error answer, or "" */
+};
+
+#define AUTO_ANSWER __attribute__((cleanup(site_answer_clear)))
+
+/* `url`: http or https, may have a path; `key` may be NULL (unsigned); both are copied.
+ * ERR_CONFIG: the URL is none. */
+int site_client_open(const char *url, const struct site_key *key,
+		     struct site_client **client, struct err *err);
+void site_client_close(struct site_client *client);
+
+/* Any answer is a success here, whatever its status. A request on a kept connection that
+ * the other side had closed meanwhile is repeated once. ERR_NETWORK: no connection, or it
+ * broke; ERR_TIMEOUT; ERR_CANCELED: stop; ERR_CORRUPT: more than limit bytes, or no HTTP.
+ */
+int site_client_call(struct site_client *client, const struct site_request *request,
+		     struct site_answer *answer, struct err *err);
+void site_answer_clear(struct site_answer *answer);
+
+/* The error that an answer of status 400 or more stands for: message and remedy of its
+ * JSON; class auth (401, 403), missing (404), conflict (409), timeout (408, 504), config
+ * (other 4xx), network (429, 5xx, or an answer that refrelay would not give: then it says
+ * so). A clock that is off is named with the measured difference. Returns -1. */
+int site_answer_error(const struct site_answer *answer, struct err *err);
+
+/* Appends text percent-encoded as one segment of a path, or value of a query. */
+void url_add_encoded(struct str *url, const char *text);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * Signed requests between sites: JSON Web Tokens (HS256), as docs/protocol.md says.
+ * Any thread.
+ */
+#ifndef NET_SITE_TOKEN_H
+#define NET_SITE_TOKEN_H
+
+#include "base/base.h"
+#include "base/str.h"
+
+#define SITE_NAME_SIZE 128
+#define SITE_TOKEN_VALID_S 60
+
+/* A secret shared by two sites, named after the secondary. */
+struct site_key {
+	char site[SITE_NAME_SIZE];
+	struct str secret;
+};
+
+#define AUTO_SITE_KEY __attribute__((cleanup(site_key_clear)))
+
+/* Reads a secretFile. ERR_CONFIG: too short, or readable by everybody. */
+int site_key_read(const char *site, const char *file, struct site_key *key,
+		  struct err *err);
+void site_key_clear(struct site_key *key);
+
+/* One request that is signed, or that came with a token. */
+struct signed_request {
+	const char *method; /* "GET" */
+	const char *target; /* path and query, as sent */
+	const void *body;
+	size_t body_len;
+};
+
+/* The caller frees. NULL with *err: libjwt failed. */
+char *site_token_for_request(const struct site_key *key,
+			     const struct signed_request *request, struct err *err);
+
+/* For a git child: service "git-upload-pack", one repository, until valid_s from now. */
+char *site_token_for_git(const struct site_key *key, const char *service,
+			 const char *repository, int64_t valid_s, struct err *err);
+
+/* The site that the token claims to be from, unproved: to find its key. False: it is no
+ * token of a site. */
+bool site_token_issuer(const char *token, char site[SITE_NAME_SIZE]);
+
+/* Remembers the jti of tokens until they are over, so that each is accepted once. */
+struct nonces;
+struct nonces *nonces_new(void);
+void nonces_free(struct nonces *nonces);
+
+enum token_verdict {
+	TOKEN_GOOD,
+	TOKEN_BAD_SIGNATURE,
+	TOKEN_CLOCK_SKEW,
+	TOKEN_REPLAYED,
+	TOKEN_WRONG_REQUEST,
+};
+
+/* The code that users see ("CLOCK_SKEW"). Static. */
+const char *token_verdict_code(enum token_verdict verdict);
+
+/* TOKEN_GOOD, or why not, with *err (ERR_AUTH, with a remedy) filled. Signature first,
+ * then time: a difference of clocks is told only to who knows the secret. */
+enum token_verdict site_token_check_request(const struct site_key *key, const char *token,
+					    const struct signed_request *request,
+					    struct nonces *nonces, struct err *err);
+enum token_verdict site_token_check_git(const struct site_key *key, const char *token,
+					const char *service, const char *repository,
+					struct err *err);
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * Pull: this secondary follows its primary. The parts, a thread each, share struct pull:
+ *
+ *	log-cursor	pull/log_cursor.c	events -> rows pending, with the new
+ *position consistency	pull/consistency.c	inventory <-> rows, both ways scheduler
+ *pull/scheduler.c	due rows -> workers sync (n)	pull/sync_row.c		one row:
+ *lease, sync, record
+ *	verify (n)	pull/verify_row.c	one row: recompute, compare, record
+ *
+ * Log cursor, consistency and scheduler run once a site, each under a lease of its own
+ * (kind "site"). Source: seeds 000 and 002; states in replicable/registry.h.
+ */
+#ifndef PULL_PULL_H
+#define PULL_PULL_H
+
+#include "base/base.h"
+#include "base/conf.h"
+#include "base/thread.h"
+#include "lease/lease.h"
+#include "pull/hold.h"
+#include "pull/primary.h"
+#include "pull/source.h"
+#include "replicable/registry.h"
+#include "store/store.h"
+
+/* The section [sync] at a secondary. */
+struct pull_settings {
+	uint64_t repository_capacity;    /* 10; 0: no new syncs */
+	uint64_t verification_capacity;  /* 2; 0: none */
+	int64_t consistency_interval_ms; /* 1 min */
+	int64_t timeout_ms;              /* 3 h */
+	int64_t reverify_ms;             /* 7 d */
+	double delete_brake;             /* 0.05 */
+};
+int pull_settings_read(const struct conf *conf, struct pull_settings *settings,
+		       struct err *err);
+
+struct pull_options {
+	struct store *store; /* borrowed, as all of these */
+	struct lease_manager *leases;
+	struct primary *primary;
+	const char *root; /* of the copies: site.repositories */
+	struct pull_settings settings;
+};
+
+struct pull;
+
+/* Starts everything. */
+int pull_start(const struct pull_options *options, struct pull **pull, struct err *err);
+
+/* Stops taking work; what runs has grace_ms, then its children are killed; rows of
+ * unfinished work are pending again. Joins all threads. */
+void pull_stop(struct pull *pull, int64_t grace_ms);
+
+/* New capacities and intervals, obeyed at once. */
+void pull_set(struct pull *pull, const struct pull_settings *settings);
+
+/* Something was put into the database by others: look now. */
+void pull_wake(struct pull *pull);
+
+/* For readiness and status. */
+struct pull_state {
+	uint64_t cursor; /* id of the last event taken over */
+	bool has_cursor;
+	bool is_comparing;   /* the whole inventory is being compared */
+	int64_t compared_at; /* when the inventory was last found consistent; 0: never */
+	size_t syncing, verifying; /* at work now */
+};
+void pull_look(struct pull *pull, struct pull_state *state);
+
+/* Keys in site_value that pull keeps for `status` (commands read them without a node). */
+#define PULL_CURSOR "pull.cursor" /* "ID MARK TIMELINE" */
+#define PULL_HEARD "pull.heard"   /* wall ms of the last good answer, at most 10 s old */
+#define PULL_SKEW "pull.skew"     /* ms */
+#define PULL_FAILURE                                                                     \
+	"pull.failure" /* JSON: {since, class, message, remedy}; absent: none */
+#define PULL_COMPARED "pull.compared" /* wall ms */
+#define PULL_LAST_EVENT                                                                  \
+	"pull.last_event" /* "ID AT_MS": newest at the primary, as last heard */
+
+#endif

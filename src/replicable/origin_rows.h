@@ -1,0 +1,71 @@
+/*
+ * What the primary has: one row for each of its replicables, with the generation, the
+ * checksum of that generation, and what the disk looked like then. The inventory is these
+ * rows. Functions that take a transaction are for works inside store_write() or
+ * store_read().
+ */
+#ifndef REPLICABLE_ORIGIN_ROWS_H
+#define REPLICABLE_ORIGIN_ROWS_H
+
+#include "base/base.h"
+#include "base/vec.h"
+#include "replicable/registry.h"
+#include "store/store.h"
+
+#define TIMELINE_SIZE 17 /* 16 hex digits */
+
+struct origin_row {
+	uint64_t id;
+	char *name, *path; /* owned; path below site.repositories */
+	char timeline[TIMELINE_SIZE];
+	uint64_t generation;
+	char *checksum;    /* owned; NULL: it cannot be read, see failure */
+	char *description; /* digest of the description file; owned; NULL: none */
+	char *print;       /* fingerprint of that moment, text; owned, may be NULL */
+	bool is_settled;   /* an equal fingerprint proves that nothing changed */
+	int64_t changed_at;
+	enum registry_verification verification;
+	int64_t verified_at, verification_due_at;
+	int64_t verification_retry_count;
+	char *failure_class, *failure, *remedy; /* owned, may be NULL */
+};
+
+typedef VEC(struct origin_row) origin_rows;
+#define AUTO_ORIGIN_ROW __attribute__((cleanup(origin_row_clear)))
+#define AUTO_ORIGIN_ROWS __attribute__((cleanup(origin_rows_clear)))
+
+void origin_row_clear(struct origin_row *row);
+void origin_rows_clear(origin_rows *rows);
+
+/* 1: found; 0: there is none. The caller clears. */
+int origin_row_get(struct store_tx *tx, const char *kind, const char *name,
+		   struct origin_row *row, struct err *err);
+
+/* Up to `limit` rows with names above `after` (NULL: from the first), in byte order. */
+int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
+		     size_t limit, origin_rows *rows, struct err *err);
+
+/* Rows whose verification is due by now, those that waited longest first. */
+int origin_rows_due(struct store_tx *tx, const char *kind, int64_t now, size_t limit,
+		    origin_rows *rows, struct err *err);
+
+/* Puts the row in (generation 1 or more, new). ERR_CONFLICT: one is there. */
+int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_row *row,
+		   struct err *err);
+
+/* Writes all columns of a row, if its generation is still `generation` and its timeline
+ * row->timeline; else ERR_CONFLICT. Counters are kept. */
+int origin_row_update(struct store_tx *tx, const struct origin_row *row,
+		      uint64_t generation, struct err *err);
+
+/* ERR_CONFLICT likewise. */
+int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct err *err);
+
+/* Of all rows: after a restore nobody shall take them for what they were. */
+int origin_rows_set_timeline(struct store_tx *tx, const char *timeline, struct err *err);
+
+/* Counted on write. counts[verification state]. */
+int origin_count(struct store_tx *tx, const char *kind, int64_t *all,
+		 int64_t counts[VERIFICATION_STATES], struct err *err);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * What status says, for people and for programs: from the database alone, so that it
+ * answers with and without a node. Used by cli/status.c, the API, readiness and metrics.
+ */
+#ifndef REPORT_REPORT_H
+#define REPORT_REPORT_H
+
+#include "base/base.h"
+#include "base/json.h"
+#include "base/vec.h"
+#include "replicable/registry.h"
+#include "store/store.h"
+
+enum site_role { SITE_PRIMARY, SITE_SECONDARY, SITE_STANDALONE };
+const char *site_role_name(enum site_role role);
+
+struct report_secondary { /* at a primary, one for each that ever asked */
+	char *site;       /* owned */
+	uint64_t cursor;
+	int64_t seen_at;
+	int64_t behind, failing, held, synced, replicables;
+	int64_t lag_ms;
+};
+
+struct report {
+	enum site_role role;
+	char *site; /* owned */
+	int64_t now;
+	bool node_runs;
+	/* both */
+	struct registry_counts repositories; /* at a primary: all, and verification */
+	/* primary */
+	uint64_t last_event, first_event;
+	int64_t last_event_at;
+	VEC(struct report_secondary) secondaries;
+	/* secondary */
+	char *primary_url; /* owned */
+	int64_t heard_at, skew_ms, compared_at;
+	uint64_t cursor, primary_last_event;
+	int64_t lag_ms;  /* age of the oldest change that is not here; 0: none */
+	bool is_failing; /* the primary cannot be reached */
+	struct err failure;
+	char *example_failing, *example_failure; /* owned: one row that fails, and why */
+	char *example_held, *example_reason;
+};
+
+struct report_options {
+	enum site_role role;
+	const char *site, *primary_url, *data;
+	struct store *store;
+};
+
+int report_make(const struct report_options *options, struct report *report,
+		struct err *err);
+void report_clear(struct report *report);
+
+/* Whether all is well: in sync, verified, nobody silent. */
+bool report_is_good(const struct report *report);
+
+/* The sentence (or few) that says it first: who is how far behind in time, why, what to
+ * do. */
+void report_sentence(const struct report *report, struct str *out);
+
+/* The page of `status`: the sentence, a row per kind, one per secondary. */
+void report_text(const struct report *report, struct str *out);
+json_t *report_json(const struct report *report);
+
+/* Sets the gauges (refrelay_replicables{kind,state}, refrelay_lag_seconds, ...). */
+void report_metrics(const struct report *report);
+
+/* One registry row for the API and `repository list --json`. */
+json_t *report_row_json(const struct registry_row *row, int64_t now);
+
+/* The word for people: up to date, behind, copying, verifying, waiting, held, failing,
+ * gone. */
+const char *report_row_word(const struct registry_row *row);
+
+/* How long, for people: "0.4 s", "3 min", "2 d". */
+void report_duration(int64_t ms, struct str *out);
+
+/* At a primary: what a secondary said with its request for events. Written at most each 5
+ * s for a site unless it changed. */
+int report_secondary_seen(struct store *store, const char *site, uint64_t cursor,
+			  const char *report_json_text, struct err *err);
+
+/* At a secondary: the text of Refrelay-Report. */
+int report_for_primary(struct store *store, int64_t primary_now_ms, struct str *out,
+		       struct err *err);
+
+#endif

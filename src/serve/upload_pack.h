@@ -1,0 +1,44 @@
+/*
+ * Reading a repository by Git's smart HTTP protocol: one `git upload-pack` for each
+ * request, its output streamed. Protocols 0, 1 and 2. Knows nothing of the HTTP server.
+ * Any thread; one thread at a time a struct upload_pack.
+ *
+ * Source: gitprotocol-http(5), git-upload-pack(1).
+ */
+#ifndef SERVE_UPLOAD_PACK_H
+#define SERVE_UPLOAD_PACK_H
+
+#include "base/base.h"
+#include "base/thread.h"
+
+struct upload_pack;
+
+enum upload_pack_step {
+	UPLOAD_PACK_ADVERTISE, /* GET info/refs; the stream includes the service line */
+	UPLOAD_PACK_ANSWER,    /* POST git-upload-pack */
+};
+
+struct upload_pack_request {
+	const char *path; /* of the repository on disk */
+	enum upload_pack_step step;
+	const char *protocol;    /* the header Git-Protocol as it came; NULL: none */
+	int body_fd;             /* ANSWER: the request's body, inflated; borrowed */
+	int64_t timeout_ms;      /* for all of it */
+	const struct stop *stop; /* may be NULL */
+};
+
+/* Starts it, and waits for its first bytes or its end, so that what went wrong can still
+ * become a status: ERR_MISSING (no such repository), ERR_CORRUPT, ERR_CONFIG, ... Not an
+ * error: an answer in which upload-pack itself refuses ("not our ref"). */
+int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,
+		     struct err *err);
+
+/* The next bytes, at least one. 0: the end, and it ended well. -1: it broke off: the
+ * connection must be dropped, so that the client does not take the answer for whole. */
+ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
+			 struct err *err);
+
+/* Frees; ends the child if it still runs. NULL is allowed. */
+void upload_pack_close(struct upload_pack *pack);
+
+#endif

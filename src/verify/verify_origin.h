@@ -1,0 +1,34 @@
+/*
+ * Verification at the primary: rows whose verification is due are read again from disk,
+ * their checksum recomputed (a difference is an event that no hook told), and their
+ * objects checked for completeness; slowly, so that nobody feels it.
+ */
+#ifndef VERIFY_VERIFY_ORIGIN_H
+#define VERIFY_VERIFY_ORIGIN_H
+
+#include "base/base.h"
+#include "change/notice.h"
+#include "lease/lease.h"
+
+struct verify_origin;
+
+struct verify_origin_options {
+	struct store *store;
+	struct notice *notice;
+	const char *root;
+	size_t capacity;     /* sync.verificationCapacity; 0: none */
+	int64_t reverify_ms; /* sync.reverifyInterval */
+};
+
+struct verify_origin *verify_origin_start(const struct verify_origin_options *options);
+void verify_origin_stop(struct verify_origin *verify);
+void verify_origin_set(struct verify_origin *verify, size_t capacity,
+		       int64_t reverify_ms);
+void verify_origin_wake(struct verify_origin *verify);
+
+/* Marks one as due now. ERR_MISSING. `at_least_ms`: refuse (ERR_BUSY) when it was
+ * verified less than that ago. */
+int verify_origin_ask(struct store *store, const char *name, int64_t at_least_ms,
+		      struct err *err);
+
+#endif

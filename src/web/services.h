@@ -1,0 +1,38 @@
+/*
+ * What request handlers work with. Filled by node/; everything is borrowed for as long as
+ * the server runs. Members of the other role are NULL.
+ */
+#ifndef WEB_SERVICES_H
+#define WEB_SERVICES_H
+
+#include "change/event_log.h"
+#include "change/notice.h"
+#include "change/watch.h"
+#include "lease/lease.h"
+#include "pull/pull.h"
+#include "report/report.h"
+#include "store/store.h"
+#include "verify/verify_origin.h"
+#include "web/access.h"
+
+struct web_services {
+	enum site_role role;
+	const char *site;
+	const char *root; /* site.repositories */
+	const char *data; /* site.data */
+	const char *primary_url;
+	int64_t git_timeout_ms; /* sync.timeout */
+	struct store *store;
+	struct lease_manager *leases;
+	struct access *access;
+	/* primary */
+	struct event_log *events;
+	struct notice *notice;
+	struct watch *watch;
+	struct verify_origin *verify_origin;
+	/* secondary */
+	struct pull *pull;
+	struct primary *primary;
+};
+
+#endif
