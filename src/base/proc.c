@@ -23,7 +23,7 @@ enum {
 };
 
 /* Until it is reaped, its number cannot be another's. */
-static void tell(struct run *run)
+void run_tell(struct run *run)
 {
 	if (!run->told)
 		kill(run->supervisor, SIGTERM);
@@ -39,7 +39,7 @@ static void take_output(struct run *run, const char *data, size_t len)
 	run->room -= fits;
 	if (fits < len) {
 		run->over_limit = true;
-		tell(run);
+		run_tell(run);
 	}
 }
 
@@ -93,28 +93,26 @@ static bool hear(struct run *run)
 	return true;
 }
 
-static void watch(struct run *run)
+void run_step(struct run *run)
 {
 	const struct stop *stop = run->request->stop;
+	struct pollfd watched[] = {
+		{ .fd = run->output[0], .events = POLLIN },
+		{ .fd = run->errors[0], .events = POLLIN },
+		{ .fd = run->control[0], .events = POLLIN },
+		{ .fd = stop && !run->told ? stop->fd : -1, .events = POLLIN },
+	};
 
-	for (;;) {
-		struct pollfd watched[] = {
-			{ .fd = run->output[0], .events = POLLIN },
-			{ .fd = run->errors[0], .events = POLLIN },
-			{ .fd = run->control[0], .events = POLLIN },
-			{ .fd = stop && !run->told ? stop->fd : -1, .events = POLLIN },
-		};
-		if (poll(watched, ARRAY_SIZE(watched), -1) < 0)
-			continue;
-		if (watched[0].revents)
-			pull(run, &run->output[0], take_output);
-		if (watched[1].revents)
-			pull(run, &run->errors[0], take_errors);
-		if (watched[3].revents)
-			tell(run);
-		if (watched[2].revents && hear(run))
-			return;
-	}
+	if (poll(watched, ARRAY_SIZE(watched), -1) < 0)
+		return;
+	if (watched[0].revents && !run->is_streamed)
+		pull(run, &run->output[0], take_output);
+	if (watched[1].revents)
+		pull(run, &run->errors[0], take_errors);
+	if (watched[3].revents)
+		run_tell(run);
+	if (watched[2].revents)
+		run->is_over = hear(run);
 }
 
 /* False if it is of another session or dead, perhaps still a zombie. The pidfd makes
@@ -161,7 +159,7 @@ static void kill_session(pid_t session)
 }
 
 /* After its report the supervisor has nothing left to do but to exit. */
-static void end(struct run *run)
+static void reap(struct run *run)
 {
 	if (!run->reported)
 		kill_session(run->supervisor);
@@ -170,28 +168,39 @@ static void end(struct run *run)
 		continue;
 	if (!run->reported)
 		return;
-	while (pull(run, &run->output[0], take_output))
+	while (!run->is_streamed && pull(run, &run->output[0], take_output))
 		continue;
 	while (pull(run, &run->errors[0], take_errors))
 		continue;
 }
 
-static int run_to_end(struct run *run, struct err *err)
+static void leave_deadline(struct run *run)
+{
+	if (run->request->deadline)
+		deadline_detach(run->request->deadline, run->control[0]);
+}
+
+int run_begin(struct run *run, struct err *err)
 {
 	struct deadline *deadline = run->request->deadline;
 
+	if (run->request->stop && stop_is_requested(run->request->stop))
+		return err_set(err, ERR_CANCELED, "%s was not started: stopped",
+			       run->request->argv[0]);
 	if (run_open(run, err) != 0)
 		return -1;
 	if (deadline) /* first: it is heard even if we are stopped from here on */
 		deadline_attach(deadline, run->control[0]);
-	int result = run_start(run, err);
-	if (result == 0) {
-		watch(run);
-		end(run);
-	}
-	if (deadline)
-		deadline_detach(deadline, run->control[0]);
-	return result;
+	if (run_start(run, err) == 0)
+		return 0;
+	leave_deadline(run);
+	return -1;
+}
+
+void run_end(struct run *run)
+{
+	reap(run);
+	leave_deadline(run);
 }
 
 int proc_run(const struct proc_request *request, struct proc_result *result,
@@ -199,17 +208,19 @@ int proc_run(const struct proc_request *request, struct proc_result *result,
 {
 	struct proc_result unwanted;
 	struct run run;
+	int status;
 
 	if (!result)
 		result = &unwanted;
 	*result = (struct proc_result){ .exit_code = -1 };
-	if (request->stop && stop_is_requested(request->stop))
-		return err_set(err, ERR_CANCELED, "%s was not started: stopped",
-			       request->argv[0]);
 	run_init(&run, request);
-	int status = run_to_end(&run, err);
-	if (status == 0)
+	status = run_begin(&run, err);
+	if (status == 0) {
+		while (!run.is_over)
+			run_step(&run);
+		run_end(&run);
 		status = run_judge(&run, result, err);
+	}
 	run_clear(&run);
 	return status;
 }

@@ -74,7 +74,7 @@ static int judge_exit(const struct run *run, const char *name, const char *line,
 
 	if (run->report.exit_code == 0)
 		return 0;
-	if (stop && stop_is_requested(stop))
+	if (run->told || (stop && stop_is_requested(stop)))
 		return err_set(err, ERR_CANCELED, "%s was stopped%s", name, line);
 	if (run->report.signal != 0)
 		return err_set(err, ERR_INTERNAL, "%s was killed by signal %d%s", name,

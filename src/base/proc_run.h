@@ -1,6 +1,7 @@
 /*
- * What the parts of base/proc share: proc_start.c opens and starts, proc.c waits,
- * proc_judge.c tells what came of it. For one thread at a time.
+ * What the parts of base/proc share: proc_start.c opens and starts, proc.c waits and
+ * ends, proc_stream.c reads meanwhile, proc_judge.c tells what came of it. For one
+ * thread at a time.
  */
 #ifndef BASE_PROC_RUN_H
 #define BASE_PROC_RUN_H
@@ -12,14 +13,16 @@
 
 struct run {
 	const struct proc_request *request;
-	int input;      /* the child's; -1 once it runs */
-	int output[2];  /* ours to read, the child's to write; -1 once closed */
-	int errors[2];  /* likewise */
-	int control[2]; /* ours, the supervisor's */
-	int directory;  /* O_PATH, or -1 */
+	bool is_streamed; /* output is left in the pipe for who reads the stream */
+	int input;        /* the child's; -1 once it runs */
+	int output[2];    /* ours to read, the child's to write; -1 once closed */
+	int errors[2];    /* likewise */
+	int control[2];   /* ours, the supervisor's */
+	int directory;    /* O_PATH, or -1 */
 	pid_t supervisor;
 	bool told;       /* it was asked to end */
 	bool over_limit; /* of output */
+	bool is_over;    /* report or its absence: nobody is left */
 	bool reported;
 	struct proc_report report;
 	size_t room;     /* for more output */
@@ -33,11 +36,24 @@ void run_clear(struct run *run);
 /* Closes it, unless it is -1 already. */
 void run_close(int *fd);
 
-/* Opens what run_start needs; the control sockets are there when it returns 0. */
+/* Opens what run_start needs, but for an input that is there already; the control sockets
+ * are there when it returns 0. */
 int run_open(struct run *run, struct err *err);
 
 /* Starts the supervisor. Class config: it is not installed. */
 int run_start(struct run *run, struct err *err);
+
+/* Opens and starts it, and lets the deadline reach it. Then run_end is due. */
+int run_begin(struct run *run, struct err *err);
+
+/* Asks it to end. Again: nothing. */
+void run_tell(struct run *run);
+
+/* Waits for news, which may be that a stream has output, and takes them. */
+void run_step(struct run *run);
+
+/* Reaps the supervisor of a run that is over. */
+void run_end(struct run *run);
 
 /* Fills *result, and returns what proc_run does. For a run that has ended. */
 int run_judge(struct run *run, struct proc_result *result, struct err *err);

@@ -19,6 +19,7 @@
 #include "base/vec.h"
 
 #define DEFAULT_GRACE_MS 2000
+#define STREAM_GRACE_MS 200 /* it only reads: there is little to tidy up */
 
 static pthread_once_t path_once = PTHREAD_ONCE_INIT;
 static char supervisor_path[PATH_MAX];
@@ -113,6 +114,8 @@ static int open_input(struct run *run, struct err *err)
 {
 	const struct proc_request *request = run->request;
 
+	if (run->input >= 0)
+		return 0;
 	if (request->input_len == 0) {
 		run->input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		return run->input >= 0 ? 0 : err_errno(err, "cannot open /dev/null");
@@ -140,7 +143,7 @@ static int open_pipe(int ends[2], struct err *err)
 
 static int open_output(struct run *run, struct err *err)
 {
-	if (run->request->output)
+	if (run->request->output || run->is_streamed)
 		return open_pipe(run->output, err);
 	run->output[1] = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	return run->output[1] >= 0 ? 0 : err_errno(err, "cannot open /dev/null");
@@ -253,7 +256,9 @@ static void list_fds(const struct run *run, struct str *list)
 int run_start(struct run *run, struct err *err)
 {
 	const struct proc_request *request = run->request;
-	int64_t grace_ms = request->grace_ms > 0 ? request->grace_ms : DEFAULT_GRACE_MS;
+	int64_t grace_ms = request->grace_ms > 0 ? request->grace_ms
+			   : run->is_streamed    ? STREAM_GRACE_MS
+						 : DEFAULT_GRACE_MS;
 	int64_t timeout_at = request->timeout_ms > 0
 				     ? clock_boot_ms() + request->timeout_ms
 				     : INT64_MAX;

@@ -11,13 +11,14 @@
 struct proc_stream;
 
 /* Starts it. `request` and what it points to is borrowed until close; its input and
- * output are not used: `input_fd` becomes the child's stdin (borrowed for the call; -1:
- * nothing to read). */
+ * output are not used: `input_fd` becomes the child's stdin, read from its present offset
+ * (borrowed for the call; -1: nothing to read). `grace_ms` 0: 200. */
 int proc_stream_open(const struct proc_request *request, int input_fd,
 		     struct proc_stream **stream, struct err *err);
 
-/* The next bytes of its stdout, at least one; waits for them. 0: the end; then, and on
- * -1, proc_stream_close tells how it ended. */
+/* The next bytes of its stdout, at least one; waits for them. 0: all was read and it
+ * ended by itself; -1: it is or must be killed (timeout, deadline, stop). Then, in both
+ * cases, proc_stream_close tells how it ended. */
 ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size);
 
 /* Ends it, by force if it has not ended yet, reaps all descendants and frees. Result and

@@ -47,8 +47,9 @@ struct event_ends {
 
 struct event_log;
 
-/* Opens it. If the database's file is not the one that was there when it was opened last
- * (copied, restored from a backup), the log and all origin rows get a new timeline. */
+/* Opens it. database_path: of the file, or ":memory:". If the database's file is not the
+ * one that was there when it was opened last (copied, restored from a backup), the log
+ * and all origin rows get a new timeline. */
 int event_log_open(struct store *store, const char *database_path, struct event_log **log,
 		   struct err *err);
 void event_log_close(struct event_log *log);
@@ -63,11 +64,12 @@ int event_log_ends(struct store_tx *tx, struct event_ends *ends, struct err *err
 
 enum event_read { EVENTS_READ, EVENTS_GONE, EVENTS_OTHER_TIMELINE };
 
-/* Events above `after`, at most `limit`; waits up to wait_ms for one (or until stop).
- * mark: of event `after`, "" or NULL: not checked. *how says whether they can be had;
- * ends is always filled. */
+/* Events above `after`, at most `limit` (fewer if they are large); waits up to wait_ms
+ * for one (or until stop). mark: of event `after`, "" or NULL: not checked. *how says
+ * whether they can be had; ends is always filled. */
+#define EVENTS_FROM_OLDEST UINT64_MAX
 struct event_question {
-	uint64_t after;
+	uint64_t after; /* EVENTS_FROM_OLDEST: from the oldest that is kept */
 	const char *mark;
 	size_t limit;
 	int64_t wait_ms;

@@ -1,13 +1,16 @@
 /*
  * Where hooks and commands reach the node: the Unix socket data/node.sock. One message a
- * connection (SOCK_SEQPACKET): a word, a space, and bytes.
+ * connection (SOCK_SEQPACKET), of at most HOOK_MESSAGE_MAX bytes: a word, a space, and
+ * bytes.
  *
- *	changed <path or name>		-> ok <event id or 0> | no <sentence>
- *	wake				-> ok		something was put into the
- *database
+ *	changed <path or name>	-> ok <event id, 0: nothing had changed>
+ *	wake			-> ok		something was put into the database
+ *	anything		-> no <error class> <sentence>
  *
- * A hook waits a second for the answer, then appends a line to data/spool/changed (see
- * change/spool.h). Linux: unix(7).
+ * A hook waits a second for the answer. Without one it leaves a file in data/spool
+ * (change/spool.h); also after a no, unless its class is config or missing: asking again
+ * would not help then. Who may open the data directory may say all this: git runs as the
+ * user that owns repositories and data. Linux: unix(7).
  */
 #ifndef CHANGE_HOOK_SOCKET_H
 #define CHANGE_HOOK_SOCKET_H
@@ -18,11 +21,10 @@
 struct hook_socket;
 
 struct hook_socket_options {
-	const char
-		*data; /* the socket's directory, mode 0700 or as the operator set it */
+	const char *data;        /* the directory of the socket */
 	struct notice *notice;   /* NULL: a site without changes of its own: "changed" is
 				    refused */
-	void (*wake)(void *arg); /* any thread; short */
+	void (*wake)(void *arg); /* any thread; short; may be NULL */
 	void *arg;
 };
 
@@ -30,10 +32,13 @@ struct hook_socket_options {
  * is replaced: the caller holds the data directory's lock. */
 int hook_socket_start(const struct hook_socket_options *options,
 		      struct hook_socket **socket, struct err *err);
+
+/* Messages at work are answered, those that wait are not. NULL is allowed. */
 void hook_socket_stop(struct hook_socket *socket);
 
 /* A command's side: sends and waits up to wait_ms. 1: answered (answer filled, without
- * "ok "); 0: no node runs; -1: it said no, or nothing in time. */
+ * "ok "); 0: no node runs, or it ended meanwhile; -1: it said no (err is what it said),
+ * or nothing in time (ERR_TIMEOUT). */
 int hook_socket_tell(const char *data, const char *message, int64_t wait_ms, char *answer,
 		     size_t size, struct err *err);
 

@@ -46,8 +46,11 @@ void noticed_clear(struct noticed *noticed);
 
 /* Compares one. The event is durable when it returns. ERR_MISSING: no repository of that
  * name (any more); if there was a row, `deleted` was committed, but only when its parent
- * directory can be read. A repository that is there and cannot be read: the row says why
- * (checksum NULL, event committed once), and that error is returned. */
+ * directory can be read and nothing of it is left. A repository that is there and cannot
+ * be read (ERR_CORRUPT, ERR_CONFIG): the row says why (checksum NULL, event committed
+ * once), and that error is returned. Nothing is recorded with ERR_CONFLICT (it changes
+ * too fast, or is just being made) and ERR_DISK (site.repositories is away, or empty and
+ * another directory than before). *noticed is filled in any case; the caller clears. */
 int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
 		   struct err *err);
 

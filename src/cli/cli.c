@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdarg.h>
 
-#include "base/conf_check.h"
 #include "base/log.h"
 
 static const struct command *find(const char *name)
@@ -92,86 +91,6 @@ void cli_help(const char *command, const char *options)
 	       found->summary, options[0] ? "\n" : "", options);
 }
 
-static const char *const site_keys[] = { "name", "role", "repositories", "data", NULL };
-static const char *const lease_keys[] = { "backend", "url", "path", "ttl", "wait", NULL };
-static const struct conf_section site = { "site", false, CONF_STRICT, site_keys };
-
-/* Sections of parts that are not built yet: their names are fixed, so they are no
- * mistakes; that they do nothing is told. */
-static const char *const http_keys[] = {
-	"listen", "url", "anonymousRead", "passwordFile", "operatorTokenFile", NULL
-};
-static const char *const primary_keys[] = { "url", "secretFile", NULL };
-static const char *const secondary_keys[] = { "secretFile", "enabled", NULL };
-static const char *const sync_keys[] = {
-	"repositoryCapacity", "blobCapacity",        "verificationCapacity",
-	"scanInterval",       "consistencyInterval", "timeout",
-	"reverifyInterval",   "deleteBrake",         NULL
-};
-static const char *const blob_keys[] = { "path", NULL };
-static const char *const database_keys[] = { "url", NULL };
-static const char *const mirror_keys[] = { "url", "interval", "depth", NULL };
-static const char *const watcher_keys[] = { "mirror", "tokenFile", NULL };
-static const char *const no_keys[] = { NULL };
-static const struct conf_section later[] = {
-	{ "http", false, CONF_STRICT, http_keys },
-	{ "primary", false, CONF_STRICT, primary_keys },
-	{ "secondary", true, CONF_STRICT, secondary_keys },
-	{ "sync", false, CONF_STRICT, sync_keys },
-	{ "blob", true, CONF_STRICT, blob_keys },
-	{ "database", false, CONF_STRICT, database_keys },
-	{ "lease", false, CONF_STRICT, lease_keys },
-	{ "mirror", true, CONF_STRICT, mirror_keys },
-	{ "watcher", true, CONF_STRICT, watcher_keys },
-	{ "remote", true, CONF_LENIENT, no_keys },
-	{ "replication", false, CONF_LENIENT, no_keys },
-	{ "gerrit", false, CONF_LENIENT, no_keys },
-};
-
-/* [remote] and the like may bear Gerrit's keys; the whole section is not built yet. */
-static void ignore(void *data, const char *text)
-{
-	(void)data;
-	(void)text;
-}
-
-static bool is_built(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(later); i++)
-		if (strcasecmp(later[i].name, name) == 0)
-			return false;
-	return true;
-}
-
-void cli_tell_unbuilt(const struct conf *conf)
-{
-	const struct conf_list *all = conf_entries(conf);
-	const char *told = "";
-
-	for (size_t i = 0; i < all->count; i++) {
-		const struct conf_entry *entry = all->items[i];
-		if (is_built(entry->section) || strcasecmp(told, entry->section) == 0)
-			continue;
-		told = entry->section;
-		fprintf(stderr,
-			"refrelay: %s:%u: [%s] is not built yet and has no "
-			"effect\n",
-			entry->file, entry->line, entry->section);
-	}
-}
-
-static int check(const struct conf *conf, struct err *err)
-{
-	const struct conf_section *known[1 + ARRAY_SIZE(later)] = { &site };
-	const struct conf_report report = { .warn = ignore };
-
-	for (size_t i = 0; i < ARRAY_SIZE(later); i++)
-		known[1 + i] = &later[i];
-	if (conf_check(conf, known, ARRAY_SIZE(known), &report, err) != 0)
-		return -1;
-	return 0;
-}
-
 int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
 {
 	if (conf_load(cli->config_path, conf, err) != 0) {
@@ -182,7 +101,7 @@ int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
 		}
 		return -1;
 	}
-	if (check(*conf, err) == 0)
+	if (cli_check_sections(*conf, err) == 0)
 		return 0;
 	conf_free(TAKE(*conf));
 	return -1;

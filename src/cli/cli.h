@@ -37,6 +37,13 @@ int cli_replicate(struct cli *cli, int argc, char **argv);
 int cli_lease(struct cli *cli, int argc, char **argv);
 int cli_checksum(struct cli *cli, int argc, char **argv);
 int cli_config(struct cli *cli, int argc, char **argv);
+int cli_serve(struct cli *cli, int argc, char **argv); /* node/serve.c */
+int cli_status(struct cli *cli, int argc, char **argv);
+int cli_repository(struct cli *cli, int argc, char **argv);
+int cli_check(struct cli *cli, int argc, char **argv);
+int cli_changed(struct cli *cli, int argc, char **argv);
+int cli_hooks(struct cli *cli, int argc, char **argv);
+int cli_events(struct cli *cli, int argc, char **argv);
 
 /* Prints the error and its remedy on stderr, and returns the exit status that fits. */
 int cli_fail(const struct err *err);
@@ -53,7 +60,13 @@ int cli_getopt(int argc, char **argv, const char *short_options,
 /* Prints a command's synopsis and summary with its options on stdout. */
 void cli_help(const char *command, const char *options);
 
-/* Says on stderr, once a section, that it is not built yet and has no effect. */
+/* Finds sections and keys that nobody knows: ERR_CONFIG. */
+int cli_check_sections(const struct conf *conf, struct err *err);
+
+/* What the configuration asks for and is not built yet: ERR_CONFIG names the first. */
+int cli_check_built(const struct conf *conf, struct err *err);
+
+/* Says all of it on stderr, a line each. */
 void cli_tell_unbuilt(const struct conf *conf);
 
 /* Reads the configuration and checks it for keys that nobody knows. */

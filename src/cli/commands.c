@@ -2,7 +2,9 @@
 
 const struct command commands[] = {
 	{ "replicate",
-	  "[--delete] [--force] [-j N] [--json] [--no-progress] [-v] SOURCE DEST",
+	  "[--delete] [--force] [-j N] [--json] [--no-progress] [--secret-file F [--site "
+	  "NAME]] "
+	  "[-v] SOURCE DEST",
 	  "Makes the bare repositories below DEST equal to those below SOURCE, and "
 	  "proves "
 	  "it.",
@@ -14,16 +16,24 @@ const struct command commands[] = {
 	  cli_lease },
 	{ "config", "list | get NAME",
 	  "Prints the effective configuration, secrets masked.", cli_config },
-	{ "serve", "", "Runs this site's node.", NULL },
-	{ "check", "", "Tries what the configuration names.", NULL },
-	{ "status", "[--watch] [--json]", "Says how far behind this site is.", NULL },
-	{ "repository", "list | show | sync | resync | reverify | remove [NAME...]",
-	  "Registry rows of repositories.", NULL },
+	{ "serve", "[-v]", "Runs this site's node in the foreground.", cli_serve },
+	{ "check", "[--json]", "Tries what the configuration names, and says what to do.",
+	  cli_check },
+	{ "status", "[--watch] [--json]",
+	  "Says in one sentence who is how far behind and why, then in numbers.",
+	  cli_status },
+	{ "repository", "list | show NAME | sync | resync | reverify | remove [NAME...]",
+	  "Shows in what state the copies are; has them copied or verified again.",
+	  cli_repository },
 	{ "blob", "list | show | sync | resync | reverify", "Registry rows of blobs.",
 	  NULL },
-	{ "changed", "NAME [--ref REF OLD NEW]...", "Tells of a change.", NULL },
-	{ "hooks", "install | remove | list", "Puts hooks into repositories.", NULL },
-	{ "events", "[--follow] [--after N]", "Prints the event log.", NULL },
+	{ "changed", "[--ref REF OLD NEW]... [--stdin] [--json] NAME",
+	  "Has a repository of the primary compared with what is recorded of it.",
+	  cli_changed },
+	{ "hooks", "install | remove | list [--dry-run] [--json] [--all | NAME...]",
+	  "Puts the hooks that tell of changes into repositories.", cli_hooks },
+	{ "events", "[--after N] [--follow]",
+	  "Prints what changed at the primary, a JSON line each.", cli_events },
 	{ "push", "start | list | queue | retry | discard", "Push replication.", NULL },
 	{ "mirror", "list | show | sync | remove", "Foreign upstreams.", NULL },
 	{ "cache", "clear [NAME]", "The info/refs cache.", NULL },

@@ -4,13 +4,11 @@
 #include <pwd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "cli/site.h"
 #include "cli/site_data.h"
-#include "git/fence.h"
-#include "replicable/name.h"
+#include "lease/lease_json.h"
+#include "replicable/take_away.h"
 
 static const char options_text[] =
 	"  --directory DEST  the leases of a tree that replicate made, in place of the\n"
@@ -43,24 +41,6 @@ static const char *actor(void)
 	return user ? user->pw_name : "unknown user";
 }
 
-static json_t *to_json(const struct lease_holder *holder)
-{
-	json_t *object = json_object();
-
-	json_put_text(object, "key", holder->key);
-	json_put_number(object, "fence", (int64_t)holder->fence);
-	json_put_bool(object, "held", holder->held);
-	json_put_text(object, "proof", holder->proof);
-	json_put_text(object, "node", holder->node);
-	json_put_text(object, "boot_id", holder->boot_id);
-	json_put_number(object, "pid", holder->pid);
-	json_put_text(object, "job", holder->job);
-	json_put_text(object, "operation", holder->operation);
-	json_put_time(object, "acquired_at", holder->acquired_at);
-	json_put_seconds(object, "ttl_left", holder->held ? holder->ttl_left_ms : 0);
-	return object;
-}
-
 static void print_text(const struct lease_holder *holder)
 {
 	char since[CLOCK_TEXT_SIZE];
@@ -90,7 +70,8 @@ static int list(struct lease_manager *leases, const struct lease_call *call,
 	}
 	for (size_t i = 0; i < holders.count; i++) {
 		if (call->is_json)
-			json_array_append_new(array, to_json(&holders.items[i]));
+			json_array_append_new(array,
+					      lease_holder_json(&holders.items[i]));
 		else if (holders.items[i].held)
 			print_text(&holders.items[i]);
 	}
@@ -108,7 +89,7 @@ static int show(struct lease_manager *leases, const struct lease_call *call,
 	if (lease_inspect(leases, call->key, &holder, err) != 0)
 		return -1;
 	if (call->is_json) {
-		json_auto_t *object = to_json(&holder);
+		json_auto_t *object = lease_holder_json(&holder);
 		json_write(stdout, object);
 	} else {
 		print_text(&holder);
@@ -116,36 +97,19 @@ static int show(struct lease_manager *leases, const struct lease_call *call,
 	return 0;
 }
 
-/* The displaced holder learns of it at its next renewal; until then the repository's own
- * fence keeps it from publishing. The job of such a lease is the repository's name. */
-static int raise_fence(const struct lease_call *call, const struct lease_holder *holder,
-		       struct err *err)
-{
-	char key[LEASE_KEY_SIZE];
-	AUTO_FREE char *below = name_to_path(holder->job);
-	AUTO_FREE char *path = xasprintf("%s/%s", call->repositories, below);
-	AUTO_CLOSE int copy = -1;
-
-	lease_key_for(KIND_REPOSITORY, replicable_id(KIND_REPOSITORY, holder->job), key);
-	if (strcmp(key, call->key) != 0)
-		return 0;
-	copy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return copy < 0 ? 0 : fence_raise(copy, call->fence + 1, err);
-}
-
 static int release(struct lease_manager *leases, const struct lease_call *call,
 		   struct err *err)
 {
-	struct lease_holder holder;
+	const struct take_away what = {
+		.key = call->key,
+		.fence = call->fence,
+		.actor = actor(),
+		.reason = call->reason,
+		.repositories = call->repositories,
+	};
 
-	if (lease_inspect(leases, call->key, &holder, err) != 0 ||
-	    lease_force_release(leases, call->key, call->fence, actor(), call->reason,
-				err) != 0)
+	if (lease_take_away(leases, &what, err) != 0)
 		return -1;
-	if (raise_fence(call, &holder, err) != 0)
-		return err_prefix(err,
-				  "the lease is released, but its holder may publish "
-				  "once more");
 	fprintf(stderr, "refrelay: released %s; its holder can publish nothing more\n",
 		call->key);
 	return 0;

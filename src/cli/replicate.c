@@ -17,6 +17,10 @@ static const char options_text[] =
 	"ask\n"
 	"  -j, --jobs N    work on so many repositories at once, 1 to 256 (default: the\n"
 	"                  number of processors, from 2 to 10)\n"
+	"  --secret-file F the secret shared with the primary, if SOURCE is a URL\n"
+	"  --site NAME     the name by which the primary knows the secret (default: "
+	"the\n"
+	"                  host's name)\n"
 	"  --json          print one JSON object instead of the summary\n"
 	"  --no-progress   no progress line, not even on a terminal\n"
 	"  -v, --verbose   log what is done; no progress line\n";
@@ -27,6 +31,7 @@ enum {
 	OPTION_JSON,
 	OPTION_NO_PROGRESS,
 	OPTION_SECRET_FILE,
+	OPTION_SITE,
 	OPTION_HELP
 };
 
@@ -37,6 +42,7 @@ static const struct option long_options[] = {
 	{ "json", no_argument, NULL, OPTION_JSON },
 	{ "no-progress", no_argument, NULL, OPTION_NO_PROGRESS },
 	{ "secret-file", required_argument, NULL, OPTION_SECRET_FILE },
+	{ "site", required_argument, NULL, OPTION_SITE },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, OPTION_HELP },
 	{ NULL, 0, NULL, 0 },
@@ -83,8 +89,11 @@ static int read_option(int option, const char *word, struct replicate_options *o
 		options->progress = PROGRESS_NEVER; /* the lines would mix */
 		return -1;
 	case OPTION_SECRET_FILE:
-		return cli_usage("replicate", "--secret-file goes with a URL, and "
-					      "replicating from a URL is not built yet");
+		options->secret_file = optarg;
+		return -1;
+	case OPTION_SITE:
+		options->site = optarg;
+		return -1;
 	case OPTION_HELP:
 		cli_help("replicate", options_text);
 		return EXIT_DONE;
@@ -109,6 +118,10 @@ static int read_options(int argc, char **argv, struct replicate_options *options
 	options->dest = argv[optind + 1];
 	if (!options->source[0] || !options->dest[0])
 		return cli_usage("replicate", "SOURCE and DEST may not be empty");
+	if ((options->secret_file || options->site) && !replicate_is_url(options->source))
+		return cli_usage("replicate", "--secret-file and --site go with a URL");
+	if (options->site && !options->secret_file)
+		return cli_usage("replicate", "--site goes with --secret-file");
 	return -1;
 }
 

@@ -78,6 +78,8 @@ static bool still_stands(const struct replicate_run *run, const char *name)
 	AUTO_FREE char *usual = xasprintf("%s.git", bare);
 	struct stat st;
 
+	if (run->primary)
+		return false; /* its inventory says all there is to say */
 	return lstat(bare, &st) == 0 || lstat(usual, &st) == 0;
 }
 

@@ -86,6 +86,30 @@ static int check_local(const char *path, struct err *err)
 			  path);
 }
 
+/* A password there would end up in the output and in records of copies. */
+static int take_url(struct replicate_run *run, struct err *err)
+{
+	const char *host = strstr(run->options.source, "://") + 3;
+
+	if (memchr(host, '@', strcspn(host, "/"))) {
+		err_set(err, ERR_CONFIG, "the URL has a user or a password in it");
+		return err_remedy(err, "leave them out; --secret-file names the secret "
+				       "that this site and the primary share");
+	}
+	run->source_root = xstrdup(run->options.source);
+	return 0;
+}
+
+static int open_dest(struct replicate_run *run, struct err *err)
+{
+	const struct replicate_options *options = &run->options;
+
+	if (dir_make(AT_FDCWD, options->dest, err) != 0 ||
+	    check_root(options->dest, err) != 0)
+		return -1;
+	return resolve(options->dest, &run->dest_root, err);
+}
+
 int replicate_open_roots(struct replicate_run *run, struct err *err)
 {
 	const struct replicate_options *options = &run->options;
@@ -93,17 +117,19 @@ int replicate_open_roots(struct replicate_run *run, struct err *err)
 	if (check_local(options->source, err) != 0 ||
 	    check_local(options->dest, err) != 0)
 		return -1;
+	if (replicate_is_url(options->source))
+		return take_url(run, err) == 0 ? open_dest(run, err) : -1;
 	if (strstr(options->source, "://")) {
-		err_set(err, ERR_CONFIG, "replicating from a URL is not built yet: %s",
+		err_set(err, ERR_CONFIG,
+			"SOURCE is neither a directory nor an http "
+			"or https URL: %s",
 			options->source);
-		return err_remedy(err, "name a directory of bare repositories");
+		return err_remedy(err, "name a directory of bare repositories, or the "
+				       "URL of a refrelay primary");
 	}
 	if (check_root(options->source, err) != 0 ||
 	    resolve(options->source, &run->source_root, err) != 0 ||
-	    check_before_making(run, err) != 0 ||
-	    dir_make(AT_FDCWD, options->dest, err) != 0 ||
-	    check_root(options->dest, err) != 0 ||
-	    resolve(options->dest, &run->dest_root, err) != 0)
+	    check_before_making(run, err) != 0 || open_dest(run, err) != 0)
 		return -1;
 	return check_apart(run, err);
 }

@@ -100,6 +100,13 @@ static int record_equal(struct item *item, const struct checksum *sum, struct er
 	return move(item, REGISTRY_PROVED, text, err);
 }
 
+static void remember(struct item *item, const struct sync_result *result)
+{
+	checksum_format(&result->sum, item->checksum);
+	memcpy(item->timeline, result->timeline, sizeof(item->timeline));
+	item->generation = result->generation;
+}
+
 static int record_result(struct item *item, struct sync_result *result, struct err *err)
 {
 	static const enum item_end ends[] = {
@@ -112,8 +119,10 @@ static int record_result(struct item *item, struct sync_result *result, struct e
 	item->end = ends[result->outcome];
 	item->refs_changed = result->refs_changed;
 	item->bytes = result->bytes;
-	if (result->outcome != SYNC_HELD)
+	if (result->outcome != SYNC_HELD) {
+		remember(item, result);
 		return record_equal(item, &result->sum, err);
+	}
 	item->reason = TAKE(result->held_reason);
 	return move(item, REGISTRY_HELD, item->reason, err);
 }
@@ -148,11 +157,25 @@ static int run_job(struct item *item, struct sync_call *call, struct err *err)
 	}
 }
 
+static bool is_current(const struct item *item)
+{
+	const struct sync_request request = { .source = item->run->source,
+					      .root = item->run->dest_root,
+					      .name = item->name };
+	const struct sync_told told = { .checksum =
+						item->checksum[0] ? item->checksum : NULL,
+					.timeline = item->timeline,
+					.generation = item->generation };
+
+	return item->run->primary ? sync_is_recorded(&request, &told)
+				  : sync_is_current(&request);
+}
+
 static int work_on(struct item *item, struct err *err)
 {
 	struct replicate_run *run = item->run;
 	struct sync_call call = { .item = item,
-				  .request = { .source = &run->source,
+				  .request = { .source = run->source,
 					       .root = run->dest_root,
 					       .name = item->name,
 					       .is_forced = run->options.is_forced } };
@@ -160,7 +183,7 @@ static int work_on(struct item *item, struct err *err)
 
 	if (move(item, REGISTRY_BEGUN, NULL, err) != 0)
 		return -1;
-	if (sync_is_current(&call.request)) {
+	if (is_current(item)) {
 		item->end = ITEM_UNCHANGED;
 		return record_equal(item, NULL, err);
 	}
@@ -195,9 +218,7 @@ static void settle(void *arg)
 	struct item *item = arg;
 
 	if (!stop_is_requested(&item->run->stop))
-		sync_is_current(&(struct sync_request){ .source = &item->run->source,
-							.root = item->run->dest_root,
-							.name = item->name });
+		is_current(item);
 }
 
 static void sync_all(struct replicate_run *run)
@@ -217,17 +238,35 @@ static void sync_all(struct replicate_run *run)
 	progress_stop(&run->progress);
 }
 
-/* A row and an item for each repository of the source. */
-static int list_items(struct replicate_run *run, struct err *err)
+/* The repositories below a directory. */
+static int list_directory(struct replicate_run *run, struct err *err)
+{
+	if (discover(run->source_root, &run->there, err) != 0)
+		return -1;
+	for (size_t i = 0; i < run->there.found.count; i++) {
+		struct item item = { .run = run, .name = run->there.found.items[i].name };
+		vec_add(&run->items, item);
+	}
+	run->source = source_new_directory(run->source_root, &run->there);
+	return 0;
+}
+
+static int list_primary(struct replicate_run *run, struct err *err)
+{
+	if (replicate_open_primary(run, err) != 0)
+		return -1;
+	run->source = source_new_primary(run->primary, SYNC_TIMEOUT_MS, &run->stop);
+	return 0;
+}
+
+/* A row for each repository of the source. */
+static int add_rows(struct replicate_run *run, struct err *err)
 {
 	VEC(const char *) names = { 0 };
 	int result;
 
-	for (size_t i = 0; i < run->there.found.count; i++) {
-		struct item item = { .run = run, .name = run->there.found.items[i].name };
-		vec_add(&names, item.name);
-		vec_add(&run->items, item);
-	}
+	for (size_t i = 0; i < run->items.count; i++)
+		vec_add(&names, run->items.items[i].name);
 	result = registry_add(run->registry, KIND_REPOSITORY, names.items, names.count,
 			      err);
 	vec_clear(&names);
@@ -238,11 +277,11 @@ static int open_all(struct replicate_run *run, struct err *err)
 {
 	AUTO_FREE char *own = NULL;
 
+	bool is_url = replicate_is_url(run->options.source);
 	if (replicate_open_roots(run, err) != 0 ||
-	    discover(run->source_root, &run->there, err) != 0 ||
+	    (is_url ? list_primary(run, err) : list_directory(run, err)) != 0 ||
 	    discover(run->dest_root, &run->here, err) != 0)
 		return -1;
-	source_open_directory(run->source_root, &run->there, &run->source);
 	own = xasprintf("%s/" OWN_FOLDER, run->dest_root);
 	if (site_data_open(own, &run->data, err) != 0 ||
 	    store_open("sqlite::memory:", &run->registry, err) != 0)
@@ -256,7 +295,7 @@ int replicate_run(struct replicate_run *run, struct err *err)
 {
 	int64_t started = clock_boot_ms();
 
-	if (open_all(run, err) != 0 || list_items(run, err) != 0)
+	if (open_all(run, err) != 0 || add_rows(run, err) != 0)
 		return -1;
 	sync_all(run);
 	if (!stop_is_requested(&run->stop))
@@ -270,6 +309,8 @@ void replicate_run_clear(struct replicate_run *run)
 	for (size_t i = 0; i < run->items.count; i++)
 		free(run->items.items[i].reason);
 	vec_clear(&run->items);
+	source_free(run->source);
+	primary_close(run->primary);
 	store_close(run->registry);
 	site_data_close(&run->data);
 	discovery_clear(&run->there);

@@ -16,8 +16,10 @@
 #include "store/store.h"
 
 struct replicate_options {
-	const char *source; /* as given */
+	const char *source; /* as given: a directory, or the URL of a primary */
 	const char *dest;
+	const char *secret_file; /* NULL: none */
+	const char *site; /* by which the primary knows us; NULL: the host's name */
 	size_t jobs;
 	bool deletes;
 	bool is_forced;
@@ -41,6 +43,10 @@ struct item {
 	struct replicate_run *run;
 	const char *name; /* borrowed from a discovery */
 	const char *path; /* of the copy below dest; set for deletions */
+	/* What a primary told of it, or what was brought from it since. */
+	char checksum[CHECKSUM_TEXT_SIZE]; /* "": none */
+	char timeline[TIMELINE_SIZE];
+	uint64_t generation;
 	enum item_end end;
 	size_t refs_changed;
 	uint64_t bytes;
@@ -51,8 +57,9 @@ struct item {
 struct replicate_run {
 	struct replicate_options options;
 	char *source_root, *dest_root; /* absolute; owned */
-	struct discovery there, here;
-	struct source source;
+	struct discovery there, here;  /* there: also of a primary, by its inventory */
+	struct primary *primary;       /* NULL: the source is a directory */
+	struct source *source;
 	struct site_data data;
 	struct store *registry; /* in memory */
 	struct stop stop;
@@ -69,6 +76,13 @@ void replicate_run_clear(struct replicate_run *run);
 
 /* Finds and checks SOURCE and DEST, makes the latter. For cli/replicate_run.c. */
 int replicate_open_roots(struct replicate_run *run, struct err *err);
+
+/* Whether SOURCE is a primary's URL. */
+bool replicate_is_url(const char *source);
+
+/* Opens the primary, and lists its inventory: `there`, and an item for each repository.
+ * For cli/replicate_run.c. */
+int replicate_open_primary(struct replicate_run *run, struct err *err);
 
 /* The second half, after the copies are equal: copies that the source lacks. For
  * cli/replicate_run.c. */

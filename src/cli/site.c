@@ -33,24 +33,85 @@ static int read_path(const struct conf *conf, const char *key, char **path,
 	return 0;
 }
 
+static int read_role(const struct conf *conf, struct site *site, struct err *err)
+{
+	static const char *const words[] = { "primary", "secondary", "standalone", NULL };
+	size_t role = SITE_STANDALONE;
+
+	if (conf_read_choice(conf_get(conf, "site", NULL, "role"), words, &role, err) !=
+	    0)
+		return -1;
+	site->role = (enum site_role)role;
+	return 0;
+}
+
+/* It stands in tokens, rows and log lines. */
+static int check_site_name(const char *name, struct err *err)
+{
+	if (name[0] && strlen(name) <= 64 &&
+	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+			 "-_.") == strlen(name))
+		return 0;
+	err_set(err, ERR_CONFIG, "site.name %s is no good name", name);
+	return err_remedy(err, "use up to 64 letters, digits and - _ .");
+}
+
+static int read_names(const struct conf *conf, struct site *site, struct err *err)
+{
+	char host[65] = "localhost";
+	const char *name = NULL, *url = NULL;
+
+	if (conf_read_text(conf_get(conf, "site", NULL, "name"), &name, err) != 0 ||
+	    conf_read_text(conf_get(conf, "primary", NULL, "url"), &url, err) != 0)
+		return -1;
+	gethostname(host, sizeof(host) - 1);
+	site->name = xstrdup(name ? name : host);
+	site->primary_url = url ? xstrdup(url) : NULL;
+	return check_site_name(site->name, err);
+}
+
+static int read_ttl(const struct conf *conf, struct site *site, struct err *err)
+{
+	const struct conf_entry *entry = conf_get(conf, "lease", NULL, "ttl");
+
+	site->lease_ttl_ms = LEASE_TTL_MS;
+	if (conf_read_duration(entry, CONF_SECOND, &site->lease_ttl_ms, err) != 0)
+		return -1;
+	if (site->lease_ttl_ms < 1000)
+		return conf_error(entry, err, "at least 1 s");
+	return 0;
+}
+
+int site_from_conf(const struct conf *conf, struct site *site, struct err *err)
+{
+	*site = (struct site){ 0 };
+	if (read_path(conf, "repositories", &site->repositories, err) == 0 &&
+	    read_path(conf, "data", &site->data, err) == 0 &&
+	    read_role(conf, site, err) == 0 && read_names(conf, site, err) == 0 &&
+	    read_ttl(conf, site, err) == 0)
+		return 0;
+	site_clear(site);
+	return -1;
+}
+
 int site_read(const struct cli *cli, const char *directory, struct site *site,
 	      struct err *err)
 {
 	AUTO_CONF struct conf *conf = NULL;
 
-	*site = (struct site){ 0 };
+	*site = (struct site){ .role = SITE_STANDALONE };
 	if (directory)
 		return from_directory(directory, site, err);
 	if (cli_load_config(cli, &conf, err) != 0)
 		return -1;
-	if (read_path(conf, "repositories", &site->repositories, err) != 0)
-		return -1;
-	return read_path(conf, "data", &site->data, err);
+	return site_from_conf(conf, site, err);
 }
 
 void site_clear(struct site *site)
 {
 	free(site->repositories);
 	free(site->data);
+	free(site->name);
+	free(site->primary_url);
 	*site = (struct site){ 0 };
 }

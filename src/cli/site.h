@@ -7,15 +7,24 @@
 
 #include "base/base.h"
 #include "cli/cli.h"
+#include "lease/lease.h"
+#include "report/report.h"
 
 struct site {
 	char *repositories; /* absolute path of the tree; owned */
 	char *data;         /* owned */
+	char *name;         /* site.name, or the host's; owned */
+	enum site_role role;
+	char *primary_url; /* of a secondary; owned, may be NULL */
+	int64_t lease_ttl_ms;
 };
 
 /* From the configuration, or from `directory` if that is not NULL. */
 int site_read(const struct cli *cli, const char *directory, struct site *site,
 	      struct err *err);
+
+/* The same from a configuration that is read already. */
+int site_from_conf(const struct conf *conf, struct site *site, struct err *err);
 void site_clear(struct site *site);
 
 #endif

@@ -6,7 +6,7 @@
 #include "git/git_child.h"
 
 /* What is in it tells who works on what: nobody else's business. */
-static int make_private(const char *directory, struct err *err)
+int site_data_make(const char *directory, struct err *err)
 {
 	if (dir_make_parents(AT_FDCWD, directory, err) != 0)
 		return -1;
@@ -15,26 +15,34 @@ static int make_private(const char *directory, struct err *err)
 	return dir_make(AT_FDCWD, directory, err);
 }
 
-static int open_parts(struct site_data *data, struct err *err)
+static int open_parts(struct site_data *data, struct lease_options options,
+		      struct err *err)
 {
 	AUTO_FREE char *url = xasprintf("sqlite:%s/refrelay.db", data->directory);
 	AUTO_FREE char *leases = xasprintf("%s/leases", data->directory);
 
+	options.directory = leases;
 	if (git_setup(data->directory, err) != 0 ||
 	    store_open(url, &data->store, err) != 0)
 		return -1;
-	return lease_manager_open_local(data->store,
-					&(struct lease_options){ .directory = leases },
-					&data->leases, err);
+	return lease_manager_open_local(data->store, &options, &data->leases, err);
+}
+
+int site_data_open_node(const char *directory, const char *node, int64_t lease_ttl_ms,
+			struct site_data *data, struct err *err)
+{
+	const struct lease_options options = { .node = node, .ttl_ms = lease_ttl_ms };
+
+	*data = (struct site_data){ .directory = xstrdup(directory) };
+	if (site_data_make(directory, err) == 0 && open_parts(data, options, err) == 0)
+		return 0;
+	site_data_close(data);
+	return -1;
 }
 
 int site_data_open(const char *directory, struct site_data *data, struct err *err)
 {
-	*data = (struct site_data){ .directory = xstrdup(directory) };
-	if (make_private(directory, err) == 0 && open_parts(data, err) == 0)
-		return 0;
-	site_data_close(data);
-	return -1;
+	return site_data_open_node(directory, NULL, 0, data, err);
 }
 
 void site_data_close(struct site_data *data)

@@ -2,7 +2,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc_stream.h"
 #include "base/vec.h"
+#include "git/git_remote.h"
 
 /* Packs stay packs, so that what arrives is one file to sync; git syncs it before it
  * gets its name. The directory's own sync is ours (git/objects.c). */
@@ -53,8 +55,6 @@ int git_setup(const char *directory, struct err *err)
 
 /* What a repository's own configuration may not change. */
 static const char *const environment[] = {
-	"GIT_ALLOW_PROTOCOL=file",
-	"GIT_CONFIG_COUNT=7",
 	"GIT_CONFIG_KEY_0=core.hooksPath",
 	"GIT_CONFIG_VALUE_0=/dev/null",
 	"GIT_CONFIG_KEY_1=core.fsync",
@@ -82,85 +82,75 @@ static const char *const environment[] = {
 	"GIT_OPTIONAL_LOCKS=0",
 	"GIT_DIR=.",
 	"LC_ALL=C",
-	NULL,
 };
 
-struct meaning {
-	const char *said; /* in any case */
-	enum err_class class;
-	const char *remedy;
+/* What a running child's request points to. */
+struct child {
+	VEC(const char *) argv;
+	VEC(const char *) env;
+	int keep[3];
+	int remote; /* git_remote_open's, or -1 */
+	char include[64];
+	char *protocol; /* owned */
 };
 
-/* The first that is found anywhere counts: causes come before their consequences. */
-static const struct meaning meanings[] = {
-	{ "no space left on device", ERR_DISK, "free some space on that file system" },
-	{ "disk quota exceeded", ERR_DISK, "raise the quota, or free some space" },
-	{ "file too large", ERR_DISK, "raise the limit of file sizes (ulimit -f)" },
-	{ "read-only file system", ERR_DISK, "mount that file system for writing" },
-	{ "input/output error", ERR_DISK, "look at the kernel's log: the disk fails" },
-	{ "dubious ownership", ERR_CONFIG, "run refrelay as the repositories' owner" },
-	{ "permission denied", ERR_CONFIG, "check owner and mode of the repository" },
-	{ "does not appear to be a git repository", ERR_MISSING,
-	  "it was renamed or deleted meanwhile; repeat" },
-	{ "' not allowed", ERR_CONFIG,
-	  "remove url.<base>.insteadOf from the repository's config" },
-	{ "is corrupt", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "inflate:", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "sha1 mismatch", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "hash mismatch", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "bad object", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "missing blob", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "missing tree", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "unable to read", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "not our ref", ERR_CORRUPT,
-	  "a ref names an object that is not there: run git "
-	  "fsck there, delete or mend that ref" },
-	{ "bad tree", ERR_CORRUPT, "run git fsck there and restore what it names" },
-	{ "unresolved deltas", ERR_CORRUPT, "run git fsck there" },
-	{ "did not receive expected object", ERR_CORRUPT, "run git fsck there" },
-	{ "did not send all necessary objects", ERR_CORRUPT, "run git fsck there" },
-	{ "index file corrupt", ERR_CORRUPT, "run git fsck there" },
-	{ "authentication failed", ERR_AUTH, "check the name and the password" },
-	{ "could not resolve host", ERR_NETWORK, "" },
-	{ "connection refused", ERR_NETWORK, "" },
-	{ "connection reset", ERR_NETWORK, "" },
-	{ "connection timed out", ERR_NETWORK, "" },
-	{ "not a git repository", ERR_CORRUPT, "it needs HEAD, objects/ and refs/" },
-	{ "early eof", ERR_NETWORK, "" },
-	{ "hung up unexpectedly", ERR_NETWORK, "" },
-	{ ".lock': file exists", ERR_CONFLICT, "" },
-};
-
-/* The whole line around `at`, without git's "fatal: " and the like. */
-static void copy_line(const char *tail, const char *at, char *out, size_t size)
+static void add_environment(struct child *child)
 {
-	static const char *const marks[] = { "remote: ", "fatal: ", "error: " };
-	const char *start = at;
+	bool is_http = child->remote >= 0;
 
-	while (start > tail && start[-1] != '\n')
-		start--;
-	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
-		if (text_starts_with(start, marks[i]) && start + strlen(marks[i]) <= at)
-			start += strlen(marks[i]);
-	size_t len = strcspn(start, "\n");
-	while (len > 0 && start[len - 1] == ' ')
-		len--; /* the other side's line was padded over a progress bar */
-	snprintf(out, size, "%.*s", (int)len, start);
+	for (size_t i = 0; i < ARRAY_SIZE(environment); i++)
+		vec_add(&child->env, environment[i]);
+	vec_add(&child->env,
+		is_http ? "GIT_ALLOW_PROTOCOL=http:https" : "GIT_ALLOW_PROTOCOL=file");
+	vec_add(&child->env, is_http ? "GIT_CONFIG_COUNT=8" : "GIT_CONFIG_COUNT=7");
+	if (is_http) {
+		snprintf(child->include, sizeof(child->include),
+			 "GIT_CONFIG_VALUE_7=/proc/self/fd/%d", child->remote);
+		vec_add(&child->env, "GIT_CONFIG_KEY_7=include.path");
+		vec_add(&child->env, child->include);
+	}
+	if (child->protocol)
+		vec_add(&child->env, child->protocol);
+	vec_add(&child->env, NULL);
 }
 
-int git_classify(const char *tail, struct err *err)
+static void child_clear(struct child *child)
 {
-	char line[400];
+	vec_clear(&child->argv);
+	vec_clear(&child->env);
+	free(child->protocol);
+	if (child->remote >= 0)
+		close(child->remote);
+}
 
-	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++) {
-		const char *at = strcasestr(tail, meanings[i].said);
-		if (!at)
-			continue;
-		copy_line(tail, at, line, sizeof(line));
-		err_set(err, meanings[i].class, "git: %s", line);
-		return err_remedy(err, "%s", meanings[i].remedy);
+static void keep_files(struct child *child, int guard_fd)
+{
+	int count = 0;
+
+	if (guard_fd >= 0)
+		child->keep[count++] = guard_fd;
+	if (child->remote >= 0)
+		child->keep[count++] = child->remote;
+	child->keep[count] = -1;
+}
+
+static int child_init(struct child *child, const struct git_call *call, struct err *err)
+{
+	*child = (struct child){ .remote = -1 };
+	if (git_remote_is_http(call->remote)) {
+		child->remote = git_remote_open(call->remote, err);
+		if (child->remote < 0)
+			return -1;
 	}
-	return -1; /* what proc_run said stands */
+	if (call->protocol)
+		child->protocol = xasprintf("GIT_PROTOCOL=%s", call->protocol);
+	vec_add(&child->argv, "git");
+	for (size_t i = 0; call->args[i]; i++)
+		vec_add(&child->argv, call->args[i]);
+	vec_add(&child->argv, NULL);
+	add_environment(child);
+	keep_files(child, call->work->guard_fd);
+	return 0;
 }
 
 /* As proc_run wants it: 0 is none, so what is over by now has one millisecond left. */
@@ -174,34 +164,90 @@ static int64_t time_left(const struct git_work *work)
 	return left > 0 ? left : 1;
 }
 
+static struct proc_request request_of(const struct child *child,
+				      const struct git_call *call)
+{
+	return (struct proc_request){
+		.argv = child->argv.items,
+		.env = child->env.items,
+		.directory = call->repository,
+		.keep_fds = child->keep,
+		.timeout_ms = time_left(call->work),
+		.deadline = call->work->deadline,
+		.stop = call->work->stop,
+	};
+}
+
+/* Returns status. */
+static int explain(int status, const struct proc_result *result, struct err *err)
+{
+	if (status != 0 && err->class == ERR_INTERNAL)
+		git_classify(result->tail, err);
+	return status;
+}
+
 int git_run(const struct git_call *call, struct err *err)
 {
-	VEC(const char *) argv = { 0 };
-	const int keep[] = { call->work->guard_fd, -1 };
+	struct proc_request request;
+	struct proc_result result;
+	struct child child;
+	int status;
+
+	if (child_init(&child, call, err) != 0)
+		return -1;
+	request = request_of(&child, call);
+	request.input = call->input ? call->input->data : NULL;
+	request.input_len = call->input ? call->input->len : 0;
+	request.output = call->output;
+	request.output_limit = call->output_limit;
+	status = proc_run(&request, &result, err);
+	child_clear(&child);
+	return explain(status, &result, err);
+}
+
+struct git_stream {
+	struct child child;
+	struct proc_request request;
+	struct proc_stream *proc;
+};
+
+static void stream_free(struct git_stream *stream)
+{
+	child_clear(&stream->child);
+	free(stream);
+}
+
+int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
+		    struct err *err)
+{
+	struct git_stream *made = xcalloc(1, sizeof(*made));
+
+	if (child_init(&made->child, call, err) != 0) {
+		stream_free(made);
+		return -1;
+	}
+	made->request = request_of(&made->child, call);
+	if (proc_stream_open(&made->request, input_fd, &made->proc, err) != 0) {
+		stream_free(made);
+		return -1;
+	}
+	*stream = made;
+	return 0;
+}
+
+ssize_t git_stream_read(struct git_stream *stream, void *buffer, size_t size)
+{
+	return proc_stream_read(stream->proc, buffer, size);
+}
+
+int git_stream_close(struct git_stream *stream, struct err *err)
+{
 	struct proc_result result;
 	int status;
 
-	vec_add(&argv, "git");
-	for (size_t i = 0; call->args[i]; i++)
-		vec_add(&argv, call->args[i]);
-	vec_add(&argv, NULL);
-	status = proc_run(
-		&(struct proc_request){
-			.argv = argv.items,
-			.env = environment,
-			.directory = call->repository,
-			.input = call->input ? call->input->data : NULL,
-			.input_len = call->input ? call->input->len : 0,
-			.output = call->output,
-			.output_limit = call->output_limit,
-			.keep_fds = keep,
-			.timeout_ms = time_left(call->work),
-			.deadline = call->work->deadline,
-			.stop = call->work->stop,
-		},
-		&result, err);
-	vec_clear(&argv);
-	if (status != 0 && err->class == ERR_INTERNAL)
-		git_classify(result.tail, err);
-	return status;
+	if (!stream)
+		return 0;
+	status = proc_stream_close(stream->proc, &result, err);
+	stream_free(stream);
+	return explain(status, &result, err);
 }

@@ -1,7 +1,8 @@
 /*
  * Git children. Each runs under the supervisor with an environment of our own: no
  * configuration but ours and the repository's, no hooks, no prompts, no lazy fetches,
- * no replace refs, messages in English. Safe from any thread.
+ * no replace refs, no proxies, messages in English. Safe from any thread; a git_stream
+ * is for one thread at a time.
  */
 #ifndef GIT_GIT_CHILD_H
 #define GIT_GIT_CHILD_H
@@ -23,6 +24,13 @@ struct git_work {
 	atomic_uint_fast64_t *bytes; /* grows by what arrives; may be NULL */
 };
 
+/* Another repository that a child may reach. */
+struct git_remote {
+	const char *url;    /* http://, https://, or else a path on this machine */
+	const char *header; /* sent with each HTTP request, secret; NULL: none */
+	int64_t stall_ms;   /* an HTTP answer that rests so long breaks off; 0: 60 s */
+};
+
 struct git_call {
 	const struct git_work *work;
 	const char *repository;  /* its path; the child's directory */
@@ -30,7 +38,11 @@ struct git_call {
 	const struct str *input; /* may be NULL */
 	struct str *output;      /* may be NULL */
 	size_t output_limit;
+	const struct git_remote *remote; /* NULL: this machine only */
+	const char *protocol; /* GIT_PROTOCOL of a child that serves; NULL: unset */
 };
+
+struct git_stream;
 
 /* Writes the configuration that children use in place of the user's and the system's to
  * <directory>/gitconfig, and keeps the path for all later calls. Once, before any
@@ -41,6 +53,19 @@ int git_setup(const char *directory, struct err *err);
 /* Runs git to its end. The classes are proc_run's, and for what git says itself
  * the one that its message stands for; the text is that message. */
 int git_run(const struct git_call *call, struct err *err);
+
+/* Starts git, whose output is read while it runs; `input` and `output` of the call are
+ * not used, `input_fd` becomes its stdin (borrowed for the call; -1: nothing to read).
+ * The call is borrowed for this call, what `work` points to until close. */
+int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
+		    struct err *err);
+
+/* As proc_stream_read. */
+ssize_t git_stream_read(struct git_stream *stream, void *buffer, size_t size);
+
+/* Ends it, by force (ERR_CANCELED) if it still runs, and frees; errors as git_run. NULL
+ * is allowed: 0. */
+int git_stream_close(struct git_stream *stream, struct err *err);
 
 /* For the tests: fills *err from the end of git's stderr. */
 int git_classify(const char *tail, struct err *err);

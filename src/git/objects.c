@@ -2,6 +2,7 @@
 
 #include "base/failpoint.h"
 #include "base/file.h"
+#include "git/pack_kind.h"
 
 void oid_list_tidy(oid_list *list)
 {
@@ -44,18 +45,21 @@ static void add_lines(const oid_list *list, const char *before, struct str *out)
 
 typedef VEC(const char *) arguments;
 
-static int run_fetch(const struct git_work *work, const struct repo *repo,
-		     arguments *args, const oid_list *wanted, struct err *err)
+/* Ends and clears the arguments. */
+static int run_fetch(struct git_call call, const struct repo *repo, arguments *args,
+		     const oid_list *wanted, struct err *err)
 {
 	AUTO_STR struct str input = STR_INIT;
 	int result;
 
+	vec_add(args, "--");
+	vec_add(args, call.remote->url);
+	vec_add(args, NULL);
 	add_lines(wanted, "", &input);
-	result = git_run(&(struct git_call){ .work = work,
-					     .repository = repo->path,
-					     .args = args->items,
-					     .input = &input },
-			 err);
+	call.repository = repo->path;
+	call.args = args->items;
+	call.input = &input;
+	result = git_run(&call, err);
 	vec_clear(args);
 	failpoint("objects.fetched");
 	return result == 0 ? dir_sync(repo->fd, "objects/pack", err) : -1;
@@ -77,16 +81,9 @@ static void add_fetch(arguments *args)
 		vec_add(args, options[i]);
 }
 
-static void add_source(arguments *args, const char *source)
-{
-	vec_add(args, "--");
-	vec_add(args, source);
-	vec_add(args, NULL);
-}
-
 int objects_fetch(const struct git_work *work, const struct repo *repo,
-		  const char *source, const oid_list *wanted, const oid_list *have,
-		  struct err *err)
+		  const struct git_remote *from, const oid_list *wanted,
+		  const oid_list *have, struct err *err)
 {
 	char tips[TIPS_LIMIT][24 + OID_MAX_TEXT], text[OID_MAX_TEXT];
 	arguments args = { 0 };
@@ -97,19 +94,20 @@ int objects_fetch(const struct git_work *work, const struct repo *repo,
 			 oid_text(&have->items[i], text));
 		vec_add(&args, tips[i]);
 	}
-	add_source(&args, source);
-	return run_fetch(work, repo, &args, wanted, err);
+	return run_fetch((struct git_call){ .work = work, .remote = from }, repo, &args,
+			 wanted, err);
 }
 
 int objects_fetch_anew(const struct git_work *work, const struct repo *repo,
-		       const char *source, const oid_list *wanted, struct err *err)
+		       const struct git_remote *from, const oid_list *wanted,
+		       struct err *err)
 {
 	arguments args = { 0 };
 
 	add_fetch(&args);
 	vec_add(&args, "--refetch");
-	add_source(&args, source);
-	return run_fetch(work, repo, &args, wanted, err);
+	return run_fetch((struct git_call){ .work = work, .remote = from }, repo, &args,
+			 wanted, err);
 }
 
 /* Asks `git cat-file` one question a line; the answers come in the same order. */
@@ -264,6 +262,27 @@ static int peel_refs(const struct git_work *work, const struct repo *repo,
 	return result;
 }
 
+/* After a push of some branches their commits stand in the pack that has just come. */
+#define LOOKS_LIMIT 16
+
+/* Takes those out which are no tags. */
+static void look_at_few(const struct repo *repo, ref_list *unknown)
+{
+	size_t kept = 0;
+
+	if (unknown->count > LOOKS_LIMIT)
+		return;
+	for (size_t i = 0; i < unknown->count; i++) {
+		struct ref *ref = unknown->items[i];
+		enum pack_kind kind = pack_kind_of(repo->fd, &ref->oid);
+		if (kind == PACK_NONE || kind == PACK_TAG)
+			unknown->items[kept++] = ref;
+		else
+			ref->peel = REF_PEEL_SELF;
+	}
+	unknown->count = kept;
+}
+
 int objects_peel(const struct git_work *work, const struct repo *repo,
 		 struct ref_snapshot *snapshot, struct err *err)
 {
@@ -275,6 +294,7 @@ int objects_peel(const struct git_work *work, const struct repo *repo,
 		if (!ref->target && ref->peel == REF_PEEL_UNKNOWN)
 			vec_add(&unknown, ref);
 	}
+	look_at_few(repo, &unknown);
 	result = peel_refs(work, repo, &unknown, err);
 	vec_clear(&unknown);
 	return result;

@@ -24,17 +24,17 @@ bool oid_list_has(const oid_list *list, const struct oid *oid);
 
 /* Brings exactly these objects, with all they reach that is not here, by one
  * `git fetch` that changes no ref. They are complete and durable when it returns 0; if
- * they were so before, nothing is transferred. `source` is a path or a URL that git
- * understands. `have`, if not NULL, are objects which are here with all they reach, to
- * be told to the other side in place of our refs. */
+ * they were so before, nothing is transferred. `have`, if not NULL, are objects which are
+ * here with all they reach, to be told to the other side in place of our refs. */
 int objects_fetch(const struct git_work *work, const struct repo *repo,
-		  const char *source, const oid_list *wanted, const oid_list *have,
-		  struct err *err);
+		  const struct git_remote *from, const oid_list *wanted,
+		  const oid_list *have, struct err *err);
 
 /* Brings these objects with all they reach, also what seems to be here already: mends a
  * repository that lost some. */
 int objects_fetch_anew(const struct git_work *work, const struct repo *repo,
-		       const char *source, const oid_list *wanted, struct err *err);
+		       const struct git_remote *from, const oid_list *wanted,
+		       struct err *err);
 
 /* Which of these objects are in the repository; says nothing about what they reach. The
  * caller clears the list. */

@@ -33,21 +33,24 @@ struct site_answer {
 	char last_event[80]; /* Refrelay-Last-Event, or "" */
 	int64_t time_ms;     /* Refrelay-Time, or else Date; 0: neither */
 	int64_t skew_ms;     /* their clock less ours, measured here; 0 without time */
+	bool is_time_exact;  /* to the millisecond, not to the second */
 	char code[64];       /* of an error answer, or "" */
 };
 
 #define AUTO_ANSWER __attribute__((cleanup(site_answer_clear)))
 
-/* `url`: http or https, may have a path; `key` may be NULL (unsigned); both are copied.
- * ERR_CONFIG: the URL is none. */
+/* `url`: http or https, may have a path (of a server in front, which takes it off: the
+ * target is signed without); `key` may be NULL (unsigned); both are copied. ERR_CONFIG:
+ * the URL is none, or has a user's name, a query or a fragment. */
 int site_client_open(const char *url, const struct site_key *key,
 		     struct site_client **client, struct err *err);
 void site_client_close(struct site_client *client);
 
-/* Any answer is a success here, whatever its status. A request on a kept connection that
- * the other side had closed meanwhile is repeated once. ERR_NETWORK: no connection, or it
- * broke; ERR_TIMEOUT; ERR_CANCELED: stop; ERR_CORRUPT: more than limit bytes, or no HTTP.
- */
+/* Any answer but a redirect is a success here, whatever its status. A request on a kept
+ * connection that the other side had closed meanwhile is repeated once. ERR_NETWORK: no
+ * connection, or it broke; ERR_TIMEOUT; ERR_CANCELED: stop; ERR_CORRUPT: more than limit
+ * bytes, or no HTTP; ERR_CONFIG: a redirect, which is not followed. The caller clears the
+ * answer, also after an error. */
 int site_client_call(struct site_client *client, const struct site_request *request,
 		     struct site_answer *answer, struct err *err);
 void site_answer_clear(struct site_answer *answer);

@@ -53,8 +53,8 @@ static int fetch_from(const struct bring_request *request, const oid_list *wante
 {
 	const struct git_work *work = &request->job->work;
 	uint64_t before = packs_size(request->copy->fd), after;
-	int result =
-		objects_fetch(work, request->copy, request->view->url, wanted, have, err);
+	struct git_remote source = source_remote(request->view);
+	int result = objects_fetch(work, request->copy, &source, wanted, have, err);
 
 	after = packs_size(request->copy->fd);
 	if (work->bytes && after > before)
@@ -62,11 +62,19 @@ static int fetch_from(const struct bring_request *request, const oid_list *wante
 	return result;
 }
 
-/* Git ends for many reasons; these may be that the copy lacks what it seemed to have. */
-static bool is_about_objects(const struct err *err)
+bool bring_was_outrun(const struct source_view *view, const struct err *err)
 {
+	return !view->is_local && strstr(err->text, "not our ref");
+}
+
+/* Git ends for many reasons; these may be that the copy lacks what it seemed to have. A
+ * child on this machine that hangs up looks like a broken network. */
+static bool is_about_objects(const struct source_view *view, const struct err *err)
+{
+	if (bring_was_outrun(view, err))
+		return false;
 	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ||
-	       err->class == ERR_NETWORK;
+	       (err->class == ERR_NETWORK && view->is_local);
 }
 
 /* What the packs lacked, because it was loose. What they hold of the tips is told to the
@@ -81,7 +89,7 @@ static int fetch_rest(const struct bring_request *request, const oid_list *wante
 	if (result == 0)
 		result = fetch_from(request, wanted, &have, err);
 	vec_clear(&have);
-	if (result == 0 || !is_about_objects(err))
+	if (result == 0 || !is_about_objects(request->view, err))
 		return result;
 	return fetch_from(request, wanted, NULL, err);
 }
@@ -184,14 +192,15 @@ static bool is_untouched(const struct repo *copy)
 }
 
 /* By the copy's fingerprint if it was settled, else by its checksum. */
-static bool is_ours(const struct repo *copy, const struct ref_snapshot *from)
+static bool is_ours(const struct bring_request *request, const struct ref_snapshot *from)
 {
+	const struct repo *copy = request->copy;
 	AUTO_RECORD struct copy_record record = { 0 };
 	struct fingerprint print;
 	struct checksum sum;
 
 	copy_record_read(copy->fd, &record);
-	if (record.is_settled &&
+	if (record.is_settled && !request->is_suspect &&
 	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
 	    copy_record_has_copy(&record, &print))
 		return true;
@@ -245,6 +254,7 @@ static int make_complete(const struct bring_request *request, struct sync_result
 			 struct err *err)
 {
 	const struct git_work *work = &request->job->work;
+	struct git_remote source = source_remote(request->view);
 	uint64_t before = packs_size(request->copy->fd);
 	oid_list tips = { 0 };
 	int complete;
@@ -254,10 +264,10 @@ static int make_complete(const struct bring_request *request, struct sync_result
 		tips.count == 0 || objects_are_complete(work, request->copy, &tips, err);
 	if (complete == 0) {
 		log_warn("sync.incomplete", LOG_ERR(err));
-		complete = objects_fetch_anew(work, request->copy, request->view->url,
-					      &tips, err) == 0
-				   ? objects_are_complete(work, request->copy, &tips, err)
-				   : -1;
+		complete =
+			objects_fetch_anew(work, request->copy, &source, &tips, err) == 0
+				? objects_are_complete(work, request->copy, &tips, err)
+				: -1;
 		result->outcome = SYNC_UPDATED;
 		result->bytes += packs_size(request->copy->fd) - before;
 	}
@@ -273,10 +283,11 @@ static int bring_objects(const struct bring_state *state, struct sync_result *re
 			 struct err *err)
 {
 	const struct bring_request *request = state->request;
-	bool is_sure = request->is_new || is_untouched(request->copy);
+	bool is_sure =
+		request->is_new || (!request->is_suspect && is_untouched(request->copy));
 	int done = fetch(state, result, err);
 
-	if (!is_sure && (done == 0 || is_about_objects(err)))
+	if (!is_sure && (done == 0 || is_about_objects(request->view, err)))
 		done = make_complete(request, result, err);
 	if (done != 0 && err->class == ERR_CORRUPT && request->view->is_local)
 		name_culprit(request, err);
@@ -289,7 +300,7 @@ static int carry_over(struct bring_state *state, struct sync_result *result,
 	const struct bring_request *request = state->request;
 
 	result->outcome = SYNC_UNCHANGED;
-	state->is_ours = is_ours(request->copy, &state->from);
+	state->is_ours = is_ours(request, &state->from);
 	if (bring_objects(state, result, err) != 0)
 		return -1;
 	failpoint("sync.fetched");

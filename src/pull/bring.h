@@ -14,12 +14,17 @@ struct bring_request {
 	const struct repo *copy;  /* its fence was raised to the job's */
 	struct source_view *view; /* gets what is learnt of its peels */
 	bool is_forced;
-	bool is_new; /* nothing is in it yet */
+	bool is_new;     /* nothing is in it yet */
+	bool is_suspect; /* no record is trusted */
 };
 
 /* Sets outcome, refs_changed, bytes and held_reason. ERR_CONFLICT: the copy's refs moved
  * meanwhile: again. */
 int bring(const struct bring_request *request, struct sync_result *result,
 	  struct err *err);
+
+/* Whether that error of bring() may be because the source dropped what the view names
+ * (a forced push, and pruning): a new view may do. */
+bool bring_was_outrun(const struct source_view *view, const struct err *err);
 
 #endif

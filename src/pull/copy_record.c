@@ -16,6 +16,18 @@ static void copy_print(const json_t *object, const char *key,
 		memcpy(text, value, FINGERPRINT_TEXT_SIZE);
 }
 
+/* Both or none. */
+static void copy_generation(const json_t *object, struct copy_record *record)
+{
+	const char *timeline = json_string_value(json_object_get(object, "timeline"));
+	json_int_t generation = json_integer_value(json_object_get(object, "generation"));
+
+	if (!timeline || strlen(timeline) != TIMELINE_SIZE - 1 || generation <= 0)
+		return;
+	memcpy(record->timeline, timeline, TIMELINE_SIZE);
+	record->generation = (uint64_t)generation;
+}
+
 void copy_record_read(int dir, struct copy_record *record)
 {
 	AUTO_STR struct str text = STR_INIT;
@@ -33,6 +45,7 @@ void copy_record_read(int dir, struct copy_record *record)
 	copy_print(object, "source_fingerprint", record->source_print);
 	copy_print(object, "copy_fingerprint", record->copy_print);
 	record->is_settled = json_is_true(json_object_get(object, "settled"));
+	copy_generation(object, record);
 	record->is_there = true;
 }
 
@@ -44,22 +57,26 @@ static void put_print(json_t *object, const char *key, const struct fingerprint 
 	json_put_text(object, key, text);
 }
 
-int copy_record_write(int dir, const char *source, const struct checksum *sum,
-		      const struct fingerprint *source_print,
-		      const struct fingerprint *copy_print_now, struct err *err)
+int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	json_auto_t *object = json_object();
 	char sum_text[CHECKSUM_TEXT_SIZE];
 
-	checksum_format(sum, sum_text);
-	json_put_text(object, "source", source);
+	checksum_format(proof->sum, sum_text);
+	json_put_text(object, "source", proof->source);
 	json_put_text(object, "checksum", sum_text);
-	put_print(object, "source_fingerprint", source_print);
-	put_print(object, "copy_fingerprint", copy_print_now);
-	json_put_bool(object, "settled",
-		      fingerprint_is_settled(source_print) &&
-			      fingerprint_is_settled(copy_print_now));
+	if (proof->source_print)
+		put_print(object, "source_fingerprint", proof->source_print);
+	put_print(object, "copy_fingerprint", proof->copy_print);
+	json_put_bool(
+		object, "settled",
+		(!proof->source_print || fingerprint_is_settled(proof->source_print)) &&
+			fingerprint_is_settled(proof->copy_print));
+	if (proof->timeline && proof->timeline[0]) {
+		json_put_text(object, "timeline", proof->timeline);
+		json_put_number(object, "generation", (int64_t)proof->generation);
+	}
 	json_render(object, &text);
 	str_add_char(&text, '\n');
 	return file_replace(dir, PATH, text.data, text.len, FILE_NO_SYNC, err);

@@ -8,14 +8,17 @@
 #include "base/base.h"
 #include "git/checksum.h"
 #include "git/fingerprint.h"
+#include "replicable/origin_rows.h"
 
 struct copy_record {
 	bool is_there;
-	char *source;        /* the source's path or URL; owned */
-	struct checksum sum; /* of both sides */
-	char source_print[FINGERPRINT_TEXT_SIZE];
+	char *source;                             /* the source's path or URL; owned */
+	struct checksum sum;                      /* of both sides */
+	char source_print[FINGERPRINT_TEXT_SIZE]; /* "" if the source has none */
 	char copy_print[FINGERPRINT_TEXT_SIZE];
-	bool is_settled; /* equal fingerprints prove that nothing changed */
+	bool is_settled;              /* equal fingerprints prove that nothing changed */
+	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
+	uint64_t generation;
 };
 
 #define AUTO_RECORD __attribute__((cleanup(copy_record_clear)))
@@ -23,10 +26,17 @@ struct copy_record {
 /* `dir` is the copy's directory. Absent or unreadable: is_there is false. */
 void copy_record_read(int dir, struct copy_record *record);
 
-/* Both fingerprints were taken before the refs were read. */
-int copy_record_write(int dir, const char *source, const struct checksum *sum,
-		      const struct fingerprint *source_print,
-		      const struct fingerprint *copy_print, struct err *err);
+/* What was proved. Fingerprints were taken before the refs were read. */
+struct copy_proof {
+	const char *source;
+	const struct checksum *sum;
+	const struct fingerprint *source_print; /* NULL: the source has none */
+	const struct fingerprint *copy_print;
+	const char *timeline; /* NULL or "": the source has none */
+	uint64_t generation;
+};
+int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
+
 /* The checksum of refs that are about to be published, so that after a crash in between
  * they are known as ours: NAME.git/refrelay/intent. */
 int copy_intent_write(int dir, const struct checksum *sum, struct err *err);

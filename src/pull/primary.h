@@ -104,6 +104,9 @@ void primary_refs_clear(struct primary_refs *refs);
 /* Asks it to read a repository again and compute its checksum anew. */
 int primary_reverify(struct primary_line *line, const char *name, struct err *err);
 
+/* The repository's URL, without secrets. The caller frees. */
+char *primary_url(const struct primary *primary, const char *name);
+
 /* For a git child: the repository's URL, and the header with its token (NULL without
  * key). The caller frees both. */
 int primary_git(struct primary *primary, const char *name, int64_t valid_s, char **url,

@@ -1,11 +1,11 @@
 /*
  * Pull: this secondary follows its primary. The parts, a thread each, share struct pull:
  *
- *	log-cursor	pull/log_cursor.c	events -> rows pending, with the new
- *position consistency	pull/consistency.c	inventory <-> rows, both ways scheduler
- *pull/scheduler.c	due rows -> workers sync (n)	pull/sync_row.c		one row:
- *lease, sync, record
- *	verify (n)	pull/verify_row.c	one row: recompute, compare, record
+ *	log cursor	events -> rows pending, with the new position
+ *	consistency	inventory <-> rows, both ways
+ *	scheduler	due rows -> workers
+ *	sync (n)	one row: lease, sync, record
+ *	verify (n)	one row: recompute, compare, record
  *
  * Log cursor, consistency and scheduler run once a site, each under a lease of its own
  * (kind "site"). Source: seeds 000 and 002; states in replicable/registry.h.
@@ -15,9 +15,9 @@
 
 #include "base/base.h"
 #include "base/conf.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "lease/lease.h"
-#include "pull/hold.h"
 #include "pull/primary.h"
 #include "pull/source.h"
 #include "replicable/registry.h"
@@ -41,6 +41,9 @@ struct pull_options {
 	struct primary *primary;
 	const char *root; /* of the copies: site.repositories */
 	struct pull_settings settings;
+	/* Appends the text of Refrelay-Report; may be NULL. */
+	int (*report)(struct store *store, int64_t primary_now_ms, struct str *out,
+		      struct err *err);
 };
 
 struct pull;
@@ -69,9 +72,11 @@ struct pull_state {
 void pull_look(struct pull *pull, struct pull_state *state);
 
 /* Keys in site_value that pull keeps for `status` (commands read them without a node). */
-#define PULL_CURSOR "pull.cursor" /* "ID MARK TIMELINE" */
-#define PULL_HEARD "pull.heard"   /* wall ms of the last good answer, at most 10 s old */
-#define PULL_SKEW "pull.skew"     /* ms */
+#define PULL_CURSOR                                                                      \
+	"pull.cursor" /* "ID MARK TIMELINE", MARK "-" for ID 0; absent: the whole        \
+			 inventory is to be compared first */
+#define PULL_HEARD "pull.heard" /* wall ms of the last good answer, at most 10 s old */
+#define PULL_SKEW "pull.skew"   /* ms */
 #define PULL_FAILURE                                                                     \
 	"pull.failure" /* JSON: {since, class, message, remedy}; absent: none */
 #define PULL_COMPARED "pull.compared" /* wall ms */

@@ -1,43 +1,54 @@
 /*
- * Where copies are pulled from. One interface for all kinds of sources; today a
- * directory of repositories on this machine. Functions are safe from several threads.
+ * Where copies are pulled from: a directory of repositories on this machine, or a
+ * primary. Functions are safe from several threads.
  */
 #ifndef PULL_SOURCE_H
 #define PULL_SOURCE_H
 
 #include "base/base.h"
 #include "git/fingerprint.h"
+#include "git/git_child.h"
 #include "git/refs.h"
+#include "pull/primary.h"
 #include "replicable/discover.h"
 
 /* One repository of the source at one moment. */
 struct source_view {
 	struct ref_snapshot refs;
 	size_t oid_len;
-	struct fingerprint print; /* of the moment when the refs were read */
+	struct fingerprint print; /* of the moment when the refs were read; local only */
 	char *url;                /* what git fetches from; owned */
+	char *header;             /* that goes with it; owned, may be NULL; secret */
 	bool is_local;            /* url is a path on this machine */
 	bool has_packs;           /* ... and its packs are all there is, no alternates */
 	char *description;        /* the file of that name; owned, NULL: none */
+	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
+	uint64_t generation;          /* likewise, else 0 */
+	int64_t changed_at;           /* likewise */
 };
 
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))
 
-struct source {
-	const char *root;                  /* absolute path; borrowed */
-	const struct discovery *discovery; /* of the root; borrowed */
-};
+/* What git is given of a view. Borrowed from it. */
+struct git_remote source_remote(const struct source_view *view);
 
-/* A source of the bare repositories below `root`, as discovered before. */
-void source_open_directory(const char *root, const struct discovery *discovery,
-			   struct source *source);
+struct source; /* pull/source.c; two kinds */
 
-/* What git fetches that repository from. NULL, with ERR_MISSING: there is none. The
- * caller frees. */
+/* A source of the bare repositories below `root`, as discovered before; both borrowed. */
+struct source *source_new_directory(const char *root, const struct discovery *discovery);
+
+/* A source of a primary's repositories; borrowed. valid_ms: how long a git child may
+ * take. */
+struct source *source_new_primary(struct primary *primary, int64_t valid_ms,
+				  const struct stop *stop);
+void source_free(struct source *source);
+
+/* A name for that repository in records: its path or URL. NULL, with ERR_MISSING: there
+ * is none (directories only). The caller frees. */
 char *source_url(const struct source *source, const char *name, struct err *err);
 
 /* The fingerprint alone: cheap, to see whether anything changed. ERR_MISSING: the
- * source has no such repository. */
+ * source has no such repository; ERR_CONFLICT: a source without fingerprints. */
 int source_look(const struct source *source, const char *name, struct fingerprint *print,
 		struct err *err);
 

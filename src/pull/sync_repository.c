@@ -1,7 +1,5 @@
 #include "pull/sync_repository.h"
 
-#include <assert.h>
-
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -10,6 +8,7 @@
 #include "git/state.h"
 #include "pull/bring.h"
 #include "pull/copy_record.h"
+#include "pull/place.h"
 #include "replicable/name.h"
 #include "verify/verify_repository.h"
 
@@ -56,7 +55,11 @@ static bool refs_are_equal(const struct sync_request *request, int copy,
 	if (!ref_diff_is_empty(&diff) || !same_description(copy, &view))
 		return false;
 	checksum_of(&found, &sum);
-	return copy_record_write(copy, view.url, &sum, &view.print, copy_print,
+	return copy_record_write(copy,
+				 &(struct copy_proof){ .source = view.url,
+						       .sum = &sum,
+						       .source_print = &view.print,
+						       .copy_print = copy_print },
 				 ERR_IGNORED) == 0;
 }
 
@@ -66,8 +69,14 @@ enum currency {
 	OUTDATED, /* as far as can be seen */
 };
 
+/* What the copy looks like now, and what it was last proved to be. */
+struct appearance {
+	struct fingerprint print;
+	struct checksum sum;
+};
+
 static enum currency look(const struct sync_request *request, int copy,
-			  struct fingerprint *copy_print)
+			  struct appearance *seen)
 {
 	struct fingerprint source_print;
 	AUTO_RECORD struct copy_record record = { 0 };
@@ -77,34 +86,96 @@ static enum currency look(const struct sync_request *request, int copy,
 	if (!record.is_there || !source ||
 	    source_look(request->source, request->name, &source_print, ERR_IGNORED) !=
 		    0 ||
-	    fingerprint_take(copy, FINGERPRINT_COPY, copy_print, ERR_IGNORED) != 0)
+	    fingerprint_take(copy, FINGERPRINT_COPY, &seen->print, ERR_IGNORED) != 0)
 		return OUTDATED;
-	if (copy_record_proves(&record, source, &source_print, copy_print))
+	seen->sum = record.sum;
+	if (copy_record_proves(&record, source, &source_print, &seen->print))
 		return CURRENT;
 	/* Another look of the copy's disk may mean that packs are gone: a job's work. */
-	return !record.is_settled && copy_record_has_copy(&record, copy_print) ? PERHAPS
-									       : OUTDATED;
+	return !record.is_settled && copy_record_has_copy(&record, &seen->print)
+		       ? PERHAPS
+		       : OUTDATED;
+}
+
+static bool trusts_records(const struct sync_request *request)
+{
+	return !request->is_suspect && !request->is_rebuild;
 }
 
 bool sync_is_current(const struct sync_request *request)
 {
-	struct fingerprint copy_print;
+	struct appearance seen;
 	AUTO_FREE char *path = path_of(request->root, request->name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
-	enum currency now = fd < 0 ? OUTDATED : look(request, fd, &copy_print);
+	enum currency now =
+		fd < 0 || !trusts_records(request) ? OUTDATED : look(request, fd, &seen);
 
 	return now == CURRENT ||
-	       (now == PERHAPS && refs_are_equal(request, fd, &copy_print));
+	       (now == PERHAPS && refs_are_equal(request, fd, &seen.print));
+}
+
+static bool is_as_told(const struct copy_record *record, const struct sync_told *told)
+{
+	struct checksum sum;
+
+	return record->is_there && told->checksum &&
+	       checksum_parse(told->checksum, &sum) &&
+	       checksum_equal(&sum, &record->sum) &&
+	       strcmp(record->timeline, told->timeline) == 0 &&
+	       record->generation == told->generation;
+}
+
+/* The copy's disk was too young to prove anything when the record was written. By now it
+ * may be old enough: then the refs are read once more, and never again. */
+static bool settle(const struct repo *copy, const struct copy_record *record,
+		   const struct fingerprint *print)
+{
+	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
+	struct checksum sum;
+
+	if (ref_snapshot_read(copy->fd, copy->oid_len, &found, ERR_IGNORED) != 0)
+		return false;
+	checksum_of(&found, &sum);
+	return checksum_equal(&sum, &record->sum) &&
+	       copy_record_write(copy->fd,
+				 &(struct copy_proof){ .source = record->source,
+						       .sum = &sum,
+						       .copy_print = print,
+						       .timeline = record->timeline,
+						       .generation = record->generation },
+				 ERR_IGNORED) == 0;
+}
+
+bool sync_is_recorded(const struct sync_request *request, const struct sync_told *told)
+{
+	struct fingerprint print;
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_REPO struct repo copy = REPO_INIT;
+	AUTO_FREE char *path = path_of(request->root, request->name);
+	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
+
+	if (!trusts_records(request) || !source ||
+	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0)
+		return false;
+	copy_record_read(copy.fd, &record);
+	if (!is_as_told(&record, told) || strcmp(record.source, source) != 0 ||
+	    fingerprint_take(copy.fd, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0 ||
+	    !copy_record_has_copy(&record, &print))
+		return false;
+	return record.is_settled || settle(&copy, &record, &print);
 }
 
 /* Whoever held the lease before us may have done it. */
-static bool was_done_meanwhile(const struct sync_request *request)
+static bool was_done_meanwhile(const struct sync_request *request, struct checksum *sum)
 {
-	struct fingerprint copy_print;
+	struct appearance seen;
 	AUTO_FREE char *path = path_of(request->root, request->name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
 
-	return fd >= 0 && look(request, fd, &copy_print) == CURRENT;
+	if (fd < 0 || !trusts_records(request) || look(request, fd, &seen) != CURRENT)
+		return false;
+	*sum = seen.sum;
+	return true;
 }
 
 uint64_t sync_fence_floor(const char *root, const char *name)
@@ -127,8 +198,16 @@ static int prove(const struct repo *copy, const struct source_view *view,
 	if (verify_repository(copy, &view->refs, &result->sum, &print, err) != 0)
 		return -1;
 	failpoint("sync.verified");
-	return copy_record_write(copy->fd, view->url, &result->sum, &view->print, &print,
-				 err);
+	return copy_record_write(
+		copy->fd,
+		&(struct copy_proof){ .source = view->url,
+				      .sum = &result->sum,
+				      .source_print =
+					      view->is_local ? &view->print : NULL,
+				      .copy_print = &print,
+				      .timeline = view->timeline,
+				      .generation = view->generation },
+		err);
 }
 
 static int update_description(const struct repo *copy, const struct source_view *view,
@@ -163,7 +242,8 @@ static int fill(struct job *job, const struct sync_request *request,
 						      .copy = copy,
 						      .view = view,
 						      .is_new = is_new,
-						      .is_forced = request->is_forced },
+						      .is_forced = request->is_forced,
+						      .is_suspect = request->is_suspect },
 			     result, err);
 		if (done != 0 && err->class != ERR_CONFLICT)
 			break;
@@ -187,37 +267,11 @@ static int make_durable(const struct repo *copy, struct err *err)
 	return 0;
 }
 
-/* A later holder of the lease clears away what it takes for a dead one's: what fails then
- * is no fault of the disk. */
-static int is_cleared(const char *staging, struct err *err)
-{
-	if (access(staging, F_OK) == 0 || errno != ENOENT)
-		return -1;
-	return err_set(err, ERR_LOST, "a later lease holder cleared %s away", staging);
-}
-
-static int move_into_place(struct job *job, const char *staging, const char *path,
-			   struct err *err)
-{
-	AUTO_FREE char *parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
-
-	if (lease_check(job->lease, err) != 0 || dir_make(AT_FDCWD, parent, err) != 0)
-		return -1;
-	failpoint("sync.staged");
-	if (rename(staging, path) != 0) { /* refuses one that is there: never empty */
-		err_errno(err, "cannot move the new copy to %s", path);
-		return is_cleared(staging, err);
-	}
-	failpoint("sync.placed");
-	return dir_sync(AT_FDCWD, parent, err);
-}
-
 static int build(struct job *job, const struct sync_request *request,
 		 struct source_view *view, const char *staging,
 		 struct sync_result *result, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
-	AUTO_FREE char *path = path_of(request->root, request->name);
 
 	result->outcome = SYNC_CREATED;
 	if (dir_make_parents(AT_FDCWD, staging, err) != 0 ||
@@ -227,21 +281,27 @@ static int build(struct job *job, const struct sync_request *request,
 	    fence_raise(copy.fd, job->fence, err) != 0 ||
 	    fill(job, request, &copy, view, result, err) != 0 ||
 	    make_durable(&copy, err) != 0)
-		return is_cleared(staging, err);
-	if (move_into_place(job, staging, path, err) != 0)
-		return -1;
-	result->outcome = SYNC_CREATED;
+		return place_is_cleared(staging, err);
 	return 0;
 }
 
+/* is_there: something stands in its place, and goes. */
 static int create(struct job *job, const struct sync_request *request,
-		  struct source_view *view, struct sync_result *result, struct err *err)
+		  struct source_view *view, bool is_there, struct sync_result *result,
+		  struct err *err)
 {
 	AUTO_FREE char *staging = staging_of(job, request);
+	AUTO_FREE char *below = name_to_path(request->name);
+	const struct placing placing = {
+		.job = job, .root = request->root, .staging = staging, .below = below
+	};
 	int done = build(job, request, view, staging, result, err);
 
+	if (done == 0)
+		done = is_there ? place_instead(&placing, err) : place_new(&placing, err);
 	if (done != 0)
 		tree_remove(AT_FDCWD, staging, ERR_IGNORED);
+	result->outcome = SYNC_CREATED;
 	return done;
 }
 
@@ -278,27 +338,79 @@ static int update(struct job *job, const struct sync_request *request, const cha
 	return fill(job, request, &copy, view, result, err);
 }
 
-int sync_repository(struct job *job, const struct sync_request *request,
-		    struct sync_result *result, struct err *err)
+/* At the primary another repository has taken the name, and objects of one hash cannot
+ * stand beside those of the other. What was brought there goes to the trash, as with any
+ * repository that was deleted; what somebody else put there is for a person. */
+static bool is_of_another_hash(const char *path, const struct source_view *view)
 {
-	AUTO_VIEW struct source_view view = { 0 };
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
+	AUTO_REPO struct repo copy = REPO_INIT;
+	struct checksum sum;
+
+	if (!view->timeline[0] || repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
+	    copy.oid_len == view->oid_len)
+		return false;
+	copy_record_read(copy.fd, &record);
+	if (!record.is_there || !record.timeline[0] ||
+	    ref_snapshot_read(copy.fd, copy.oid_len, &found, ERR_IGNORED) != 0)
+		return false;
+	checksum_of(&found, &sum);
+	return checksum_equal(&record.sum, &sum);
+}
+
+static int make_equal(struct job *job, const struct sync_request *request,
+		      struct source_view *view, struct sync_result *result,
+		      struct err *err)
+{
 	AUTO_FREE char *path = path_of(request->root, request->name);
 	struct stat st;
 
-	*result = (struct sync_result){ 0 };
-	failpoint("sync.leased");
-	if (was_done_meanwhile(request))
-		return 0;
-	if (source_read(request->source, request->name, &view, err) != 0)
-		return err_prefix(err, "the source");
-	failpoint("sync.read");
-	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		return update(job, request, path, &view, result, err);
-	if (lstat(path, &st) == 0) {
+	if (lstat(path, &st) != 0)
+		return errno == ENOENT ? create(job, request, view, false, result, err)
+				       : err_errno(err, "cannot look at %s", path);
+	if (!S_ISDIR(st.st_mode)) {
 		err_set(err, ERR_CONFIG, "%s is in the way: it is no directory", path);
 		return err_remedy(err, "move it away");
 	}
-	if (errno != ENOENT)
-		return err_errno(err, "cannot look at %s", path);
-	return create(job, request, &view, result, err);
+	if (request->is_rebuild || is_of_another_hash(path, view))
+		return create(job, request, view, true, result, err);
+	return update(job, request, path, view, result, err);
+}
+
+/* 1: the source dropped what it had just told; a new picture may do. */
+static int sync_once(struct job *job, const struct sync_request *request,
+		     struct sync_result *result, struct err *err)
+{
+	AUTO_VIEW struct source_view view = { 0 };
+
+	if (source_read(request->source, request->name, &view, err) != 0)
+		return err_prefix(err, "the source");
+	failpoint("sync.read");
+	if (make_equal(job, request, &view, result, err) != 0) {
+		if (!bring_was_outrun(&view, err))
+			return -1;
+		log_warn("sync.outrun", LOG_ERR(err));
+		return 1;
+	}
+	memcpy(result->timeline, view.timeline, sizeof(result->timeline));
+	result->generation = view.generation;
+	result->changed_at = view.changed_at;
+	return 0;
+}
+
+int sync_repository(struct job *job, const struct sync_request *request,
+		    struct sync_result *result, struct err *err)
+{
+	int done = 1;
+
+	*result = (struct sync_result){ 0 };
+	failpoint("sync.leased");
+	if (was_done_meanwhile(request, &result->sum))
+		return 0;
+	for (int tries = 0; tries < TRIES && done > 0; tries++) {
+		*result = (struct sync_result){ .bytes = result->bytes };
+		done = sync_once(job, request, result, err);
+	}
+	return done == 0 ? 0 : -1;
 }

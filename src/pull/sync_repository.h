@@ -17,7 +17,9 @@ struct sync_request {
 	const struct source *source;
 	const char *root; /* of the copies; absolute */
 	const char *name;
-	bool is_forced; /* does what would otherwise be held */
+	bool is_forced;  /* does what would otherwise be held */
+	bool is_suspect; /* trust no record: compare, and look through all objects */
+	bool is_rebuild; /* a new copy from nothing; the old one goes to the trash */
 };
 
 enum sync_outcome {
@@ -33,12 +35,27 @@ struct sync_result {
 	uint64_t bytes;      /* of packs that arrived */
 	struct checksum sum; /* proved; not with SYNC_HELD */
 	char *held_reason;   /* SYNC_HELD; the caller frees */
+	/* From a primary: what was brought, or found to be here already. */
+	char timeline[TIMELINE_SIZE];
+	uint64_t generation;
+	int64_t changed_at;
 };
 
 /* Whether a fingerprint on each side, or else the refs of both sides, prove that there
  * is nothing to do. Needs no lease, starts no process, takes some 0.1 ms. False also
  * when it cannot be told. */
 bool sync_is_current(const struct sync_request *request);
+
+/* What an inventory tells of a repository. */
+struct sync_told {
+	const char *checksum; /* NULL: none, so that nothing is proved */
+	const char *timeline;
+	uint64_t generation;
+};
+
+/* Whether the copy is of that generation already, by its record and its disk. Asks the
+ * source nothing. False also when it cannot be told. */
+bool sync_is_recorded(const struct sync_request *request, const struct sync_told *told);
 
 /* What the copy's own fence says, as a floor for the lease's; 0 if there is no copy. */
 uint64_t sync_fence_floor(const char *root, const char *name);

@@ -22,14 +22,17 @@ struct upload_pack_request {
 	const char *path; /* of the repository on disk */
 	enum upload_pack_step step;
 	const char *protocol;    /* the header Git-Protocol as it came; NULL: none */
-	int body_fd;             /* ANSWER: the request's body, inflated; borrowed */
-	int64_t timeout_ms;      /* for all of it */
+	int body_fd;             /* ANSWER: the request's body, inflated, read from its
+				  * present offset; borrowed for the call */
+	int64_t timeout_ms;      /* for all of it; 0: none */
 	const struct stop *stop; /* may be NULL */
 };
 
 /* Starts it, and waits for its first bytes or its end, so that what went wrong can still
- * become a status: ERR_MISSING (no such repository), ERR_CORRUPT, ERR_CONFIG, ... Not an
- * error: an answer in which upload-pack itself refuses ("not our ref"). */
+ * become a status: ERR_MISSING (no such repository), ERR_CORRUPT, ERR_CONFIG (also: the
+ * body is no request of git's), ... Not an error: an answer in which upload-pack itself
+ * refuses ("not our ref"), and an empty answer to the empty request with which clients
+ * probe. `stop` is borrowed until close. */
 int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,
 		     struct err *err);
 

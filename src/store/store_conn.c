@@ -77,6 +77,7 @@ static int run(struct store_conn *conn, enum store_role role, store_work work, v
 	int result = work(&tx, arg, err);
 	in_work = false;
 	assert(tx.open_queries == 0);
+	assert(result == 0 || result == -1);
 	if (result == 0)
 		return store_conn_must_hold(conn, err);
 	return -1;

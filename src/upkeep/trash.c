@@ -47,25 +47,34 @@ static void remove_empty_parents(int root, const char *path)
 	}
 }
 
+char *trash_place(const struct job *job, int root, const char *path, struct err *err)
+{
+	AUTO_STR struct str name = STR_INIT;
+
+	if (dir_make(root, TRASH, err) != 0)
+		return NULL;
+	str_addf(&name, TRASH "/%" PRId64 ".%" PRIu64 ".", clock_wall_ms(), job->fence);
+	add_escaped(path, &name);
+	return str_take(&name);
+}
+
 int trash_put(struct job *job, const char *root, const char *path, char **to,
 	      struct err *err)
 {
-	AUTO_STR struct str name = STR_INIT;
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, root, err);
+	AUTO_FREE char *name = fd < 0 ? NULL : trash_place(job, fd, path, err);
 
-	str_addf(&name, TRASH "/%" PRId64 ".%" PRIu64 ".", clock_wall_ms(), job->fence);
-	add_escaped(path, &name);
-	if (fd < 0 || dir_make(fd, TRASH, err) != 0 ||
-	    raise_fence(job, fd, path, err) != 0 || lease_check(job->lease, err) != 0)
+	if (!name || raise_fence(job, fd, path, err) != 0 ||
+	    lease_check(job->lease, err) != 0)
 		return -1;
-	if (renameat(fd, path, fd, name.data) != 0)
+	if (renameat(fd, path, fd, name) != 0)
 		return err_errno(err, "cannot move %s to the trash", path);
 	failpoint("trash.moved");
 	if (dir_sync(fd, TRASH, err) != 0)
 		return -1;
 	remove_empty_parents(fd, path);
-	log_info("trash.put", LOG_TEXT("path", path), LOG_TEXT("to", name.data));
-	*to = str_take(&name);
+	log_info("trash.put", LOG_TEXT("path", path), LOG_TEXT("to", name));
+	*to = TAKE(name);
 	return dir_sync(fd, ".", err);
 }
 

@@ -11,6 +11,10 @@
 /* How long a deleted copy waits. */
 #define TRASH_KEEP_MS ((int64_t)14 * 24 * 3600 * 1000)
 
+/* Where below the root the copy at `path` would wait, in a trash that exists by then. The
+ * caller frees. NULL: *err. */
+char *trash_place(const struct job *job, int root, const char *path, struct err *err);
+
 /* Moves the copy at <root>/<path>, durably, under the job's lease. Its fence is raised
  * first, so that no paused worker writes to it any more. *to is where it waits; the
  * caller frees. ERR_MISSING: it is not there. */

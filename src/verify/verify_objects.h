@@ -1,6 +1,7 @@
 /*
  * Whether the objects of a repository are whole: every pack read and summed up (git
  * verify-pack), and everything that the refs reach is there (git rev-list --objects).
+ * Loose objects are looked for, not read.
  */
 #ifndef VERIFY_VERIFY_OBJECTS_H
 #define VERIFY_VERIFY_OBJECTS_H
@@ -10,7 +11,8 @@
 #include "git/refs.h"
 #include "git/repo.h"
 
-/* ERR_CORRUPT: not; the text says what is damaged or missing. */
+/* ERR_CORRUPT: not; the text says what is damaged or missing. Packs may be folded
+ * meanwhile. */
 int verify_objects(const struct git_work *work, const struct repo *repo,
 		   const struct ref_snapshot *refs, struct err *err);
 

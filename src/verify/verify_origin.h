@@ -1,19 +1,20 @@
 /*
  * Verification at the primary: rows whose verification is due are read again from disk,
  * their checksum recomputed (a difference is an event that no hook told), and their
- * objects checked for completeness; slowly, so that nobody feels it.
+ * objects checked for completeness; slowly, so that nobody feels it. A thread
+ * `verify-origin` looks what is due, as many as `capacity` threads `verify` work.
  */
 #ifndef VERIFY_VERIFY_ORIGIN_H
 #define VERIFY_VERIFY_ORIGIN_H
 
 #include "base/base.h"
 #include "change/notice.h"
-#include "lease/lease.h"
+#include "store/store.h"
 
 struct verify_origin;
 
 struct verify_origin_options {
-	struct store *store;
+	struct store *store; /* borrowed, as notice and root */
 	struct notice *notice;
 	const char *root;
 	size_t capacity;     /* sync.verificationCapacity; 0: none */
@@ -21,9 +22,13 @@ struct verify_origin_options {
 };
 
 struct verify_origin *verify_origin_start(const struct verify_origin_options *options);
+
+/* What runs is canceled, and begun anew after the next start. NULL is allowed. */
 void verify_origin_stop(struct verify_origin *verify);
 void verify_origin_set(struct verify_origin *verify, size_t capacity,
 		       int64_t reverify_ms);
+
+/* Rows have become due: look now. */
 void verify_origin_wake(struct verify_origin *verify);
 
 /* Marks one as due now. ERR_MISSING. `at_least_ms`: refuse (ERR_BUSY) when it was

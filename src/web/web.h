@@ -3,7 +3,7 @@
  * the table of routes. Handlers run on the connection's own thread and may wait; they
  * start no long work.
  *
- * Libmicrohttpd is known to web/server.c alone.
+ * Only web/server.c and web/exchange.c know libmicrohttpd.
  */
 #ifndef WEB_WEB_H
 #define WEB_WEB_H
@@ -23,8 +23,7 @@ enum web_right {
 	WEB_READER,     /* a site, an operator, or loopback as interface says */
 	WEB_SITE,       /* a site or an operator */
 	WEB_OPERATOR,   /* an operator only */
-	WEB_GIT_READER, /* a git child's token, an operator, or anybody if anonymousRead
-			 */
+	WEB_GIT_READER, /* a git child, an operator, or anybody if anonymousRead */
 };
 
 struct web_request {
@@ -35,16 +34,16 @@ struct web_request {
 	char site[SITE_NAME_SIZE]; /* whose token it was; "" otherwise */
 	const struct str *body;    /* of API requests: whole, at most 1 MiB */
 	int body_fd; /* of Git requests: a file, inflated, at its start; or -1 */
-	const struct stop *stop; /* requested when the server ends */
-	void *connection;        /* for web/server.c */
+	const struct stop *stop; /* requested when the server ends: for waits */
+	const struct stop *cut;  /* ... when its grace is over: for streams */
+	void *connection;        /* for web/exchange.c */
 };
 
 /* The last value of a query parameter, decoded, or NULL. Borrowed for the request. */
 const char *web_query(const struct web_request *request, const char *key);
 const char *web_header(const struct web_request *request, const char *name);
 
-/* A number of the query: `fallback` if absent; -1 with *err (ERR_CONFIG) if it is no
- * number within 0..max. */
+/* A number of the query; *value stays if it is absent. ERR_CONFIG: not within 0..max. */
 int web_query_number(const struct web_request *request, const char *key, uint64_t max,
 		     uint64_t *value, struct err *err);
 
@@ -75,8 +74,9 @@ void web_answer_json(struct web_response *response, int status, json_t *object);
 void web_answer_problem(struct web_response *response, int status, const char *code,
 			const char *message, const char *remedy);
 
-/* -1 makes the answer a problem: status and code by the class of *err (missing 404,
- * conflict 409, config 400, auth 403, busy 409, disk 507, timeout 504, others 500). */
+/* -1 makes the answer a problem; its code is the class of *err in upper case, its status:
+ * missing 404, conflict and busy 409, config 400, auth 403, disk 507, timeout 504,
+ * canceled 503, others 500. */
 typedef int (*web_handler)(const struct web_request *request,
 			   struct web_response *response, struct err *err);
 
@@ -101,22 +101,21 @@ extern const struct web_route web_lease_routes[];
 extern const struct web_route *const web_routes[];
 
 struct web_server;
-
 struct web_server_options {
 	const char *listen; /* "127.0.0.1:8418", "[::1]:8418", "*:8418"; port 0: any */
 	const struct web_services *services;
 	unsigned connections; /* at most; 0: 256 */
+	int64_t idle_ms;      /* how long a client may be silent; 0: two minutes */
+	const struct web_route *const *routes; /* NULL: web_routes */
 };
 
-/* Starts the server; a thread a connection. ERR_CONFIG: the address; ERR_BUSY: it is
- * taken. */
+/* A thread a connection. ERR_CONFIG: no such address; ERR_BUSY: it is taken. */
 int web_server_start(const struct web_server_options *options, struct web_server **server,
 		     struct err *err);
-
-/* The port it listens on. */
 uint16_t web_server_port(const struct web_server *server);
 
-/* No new connections; waiting requests are answered; streams have until `grace_ms`. */
+/* NULL is allowed. No new connections; waiting requests are answered; streams have until
+ * `grace_ms`. */
 void web_server_stop(struct web_server *server, int64_t grace_ms);
 
 #endif

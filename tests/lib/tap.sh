@@ -12,6 +12,8 @@
 #	fails COMMAND...                fails, with whatever status
 #	fail TEXT...                    ends the test
 #	skip TEXT...                    ends the test; it counts as skipped
+#
+# TAP_KEEP=DIRECTORY copies there what a failed test leaves, for a look at its logs.
 
 tap_count=0
 tap_failures=0
@@ -106,6 +108,7 @@ tap_test() { # NAME FUNCTION [ARGUMENT...]
 	status=$?
 	tap_kill_leftovers
 	tap_result "$status" "$name" "$tap_root/log"
+	[ "$status" -eq 0 ] || [ -z "${TAP_KEEP-}" ] || cp -a "$folder" "$TAP_KEEP"
 	chmod -R u+rwX "$folder" 2>/dev/null
 	rm -rf "$folder"
 }

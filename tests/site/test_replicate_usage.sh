@@ -46,15 +46,16 @@ wrong_options_and_arguments() {
 	mistake 2 . refrelay config
 	mistake 2 . refrelay config set a b
 	mistake 2 . refrelay -c
-	mistake 2 'https://' refrelay replicate https://example.com/ dest
+	mistake 2 'ssh://' refrelay replicate ssh://example.com/ dest
+	mistake 2 'password' refrelay replicate https://user:secret@example.com/ dest
 	fails test -e dest
 }
 
 what_is_not_built_refuses() {
 	local command
 
-	for command in serve check status repository blob changed hooks events push mirror \
-		cache state promote demote; do
+	for command in serve check status repository blob push mirror cache state \
+		promote demote; do
 		expect 2 refrelay "$command"
 		grep -q "$command.*not built yet" err || fail "$command says: $(<err)"
 		fails test -s out
@@ -65,7 +66,7 @@ help_is_there_for_each_command() {
 	local command
 
 	expect 0 refrelay --help
-	for command in replicate checksum lease config; do
+	for command in replicate checksum lease config changed hooks events; do
 		grep -q "$command" out
 		"$REFRELAY" "$command" --help >help 2>err
 		grep -q "^usage: refrelay $command" help

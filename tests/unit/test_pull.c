@@ -34,7 +34,11 @@ static const struct checksum sum = { .sum = { 1, 2, 3 } };
 static void write_record(const struct fingerprint *source, const struct fingerprint *copy)
 {
 	assert_ok(dir_make(root_fd, "refrelay", &err));
-	assert_ok(copy_record_write(root_fd, "/srv/a.git", &sum, source, copy, &err));
+	const struct copy_proof proof = { .source = "/srv/a.git",
+					  .sum = &sum,
+					  .source_print = source,
+					  .copy_print = copy };
+	assert_ok(copy_record_write(root_fd, &proof, &err));
 }
 
 TEST(a_record_proves_only_what_it_says)

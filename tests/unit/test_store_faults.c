@@ -122,7 +122,7 @@ TEST(a_file_that_is_no_database_is_told_so)
 
 TEST(damage_inside_is_told)
 {
-	struct add add = { .id = 1, .rows = 100, .size = 1000 };
+	struct add add = { .id = 1, .rows = 400, .size = 1000 };
 	char garbage[4096];
 	struct store *store = open_items("db");
 	int64_t count;
@@ -130,7 +130,7 @@ TEST(damage_inside_is_told)
 	assert_ok(store_write(store, add_item, &add, &err));
 	store_close(store);
 	memset(garbage, 0xa5, sizeof(garbage));
-	for (off_t page = 10; page < 30; page++)
+	for (off_t page = 34; page < 100; page++) /* behind the schema */
 		overwrite("db", page * 4096, garbage, sizeof(garbage));
 	assert_ok(open_at("db", &store));
 	assert_fails(store_check(store, &err), ERR_CORRUPT);

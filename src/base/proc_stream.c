@@ -1,0 +1,102 @@
+/*
+ * The caller's thread does all the work while it reads: stdout goes straight to its
+ * buffer, stderr is kept aside. When the caller pauses the child comes to rest at a full
+ * pipe; its timeout and deadline are the supervisor's business and go on.
+ */
+#include "base/proc_stream.h"
+
+#include <fcntl.h>
+
+#include "base/proc_run.h"
+
+struct proc_stream {
+	struct run run;
+};
+
+static int begin(struct run *run, int input_fd, struct err *err)
+{
+	run->is_streamed = true;
+	if (input_fd >= 0) {
+		run->input = fcntl(input_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		if (run->input < 0)
+			return err_errno(err, "cannot hand over the input");
+	}
+	return run_begin(run, err);
+}
+
+int proc_stream_open(const struct proc_request *request, int input_fd,
+		     struct proc_stream **stream, struct err *err)
+{
+	struct proc_stream *made = xcalloc(1, sizeof(*made));
+
+	run_init(&made->run, request);
+	if (begin(&made->run, input_fd, err) != 0) {
+		run_clear(&made->run);
+		free(made);
+		return -1;
+	}
+	*stream = made;
+	return 0;
+}
+
+static bool ended_by_itself(const struct run *run)
+{
+	return run->reported && run->report.cause == PROC_BY_ITSELF && !run->told;
+}
+
+/* Reads once; 0: nothing, for now or for ever. */
+static ssize_t read_output(struct run *run, void *buffer, size_t size)
+{
+	ssize_t got = run->output[0] >= 0 ? read(run->output[0], buffer, size) : 0;
+
+	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+		run_close(&run->output[0]);
+	return got > 0 ? got : 0;
+}
+
+/* Whoever wrote into the pipe is dead when the run is over. So what is found empty after
+ * that stays empty, even if a stranger holds the pipe open. */
+ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size)
+{
+	struct run *run = &stream->run;
+	const struct stop *stop = run->request->stop;
+
+	if (stop && stop_is_requested(stop))
+		run_tell(run);
+	while (!run->told) {
+		bool is_over = run->is_over;
+		ssize_t got = read_output(run, buffer, size);
+		if (got > 0)
+			return got;
+		if (is_over)
+			return ended_by_itself(run) ? 0 : -1;
+		run_step(run);
+	}
+	return -1;
+}
+
+/* Without its reader, a child that writes on its way out does not wait for one. */
+static void end_early(struct run *run)
+{
+	run_tell(run);
+	run_close(&run->output[0]);
+	while (!run->is_over)
+		run_step(run);
+}
+
+int proc_stream_close(struct proc_stream *stream, struct proc_result *result,
+		      struct err *err)
+{
+	struct proc_result unwanted;
+	int status;
+
+	if (!stream)
+		return 0;
+	if (!stream->run.is_over)
+		end_early(&stream->run);
+	run_end(&stream->run);
+	status = run_judge(&stream->run, result ? result : &unwanted, err);
+	run_clear(&stream->run);
+	free(stream);
+	return status;
+}

@@ -1,0 +1,320 @@
+/*
+ * Order: the row is read before the disk, so that what the disk said is never older than
+ * the row. Then refs, then the transaction, which fails if somebody else's comparison
+ * came first; then all of it anew.
+ */
+#include "change/notice.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "change/event_json.h"
+#include "change/notice_parts.h"
+#include "change/recorded_refs.h"
+#include "git/repo.h"
+#include "replicable/locate.h"
+#include "replicable/name.h"
+
+#define TRIES 20
+#define LASTING_TRIES 2
+#define LASTING_MS 20
+#define YOUNG_MS 2000
+
+#define AUTO_COMPARISON __attribute__((cleanup(comparison_clear)))
+
+static void comparison_clear(struct comparison *comparison)
+{
+	origin_row_clear(&comparison->base);
+	ref_reading_clear(&comparison->reading);
+	free(comparison->path);
+	free(comparison->description);
+	free(comparison->changes);
+}
+
+struct notice *notice_new(const struct notice_options *options)
+{
+	struct notice *notice = xcalloc(1, sizeof(*notice));
+
+	mutex_init(&notice->mutex);
+	notice->options = *options;
+	return notice;
+}
+
+void notice_free(struct notice *notice)
+{
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	if (!notice)
+		return;
+	while ((entry = map_next(&notice->troubles, &at)) != NULL)
+		free(entry->value);
+	map_clear(&notice->troubles);
+	pthread_mutex_destroy(&notice->mutex);
+	free(notice);
+}
+
+void noticed_clear(struct noticed *noticed)
+{
+	origin_row_clear(&noticed->row);
+	ref_snapshot_clear(&noticed->refs);
+	free(noticed->description);
+	*noticed = (struct noticed){ 0 };
+}
+
+static int read_row_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct comparison *comparison = arg;
+
+	origin_row_clear(&comparison->base);
+	return origin_row_get(tx, KIND_REPOSITORY, comparison->name, &comparison->base,
+			      err) < 0
+		       ? -1
+		       : 0;
+}
+
+static bool is_empty_directory(int dir, const char *path)
+{
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, path);
+	const struct dirent *entry;
+
+	while (list && (entry = readdir(list)) != NULL)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			return false;
+	return list != NULL;
+}
+
+/* No repository was found where the row's stood. What is left of it, or stands in its
+ * place, is no deletion; a folder for other repositories is. */
+static bool is_gone(int root, const char *path)
+{
+	static const char *const parts[] = { "HEAD", "refs", "objects" };
+	struct stat st;
+
+	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT || errno == ENOTDIR;
+	if (!S_ISDIR(st.st_mode) || is_empty_directory(root, path))
+		return false;
+	AUTO_CLOSE int fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(parts); i++)
+		if (fstatat(fd, parts[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+			return false;
+	return fd >= 0;
+}
+
+static int see_nothing(struct comparison *comparison, int root, struct err *err)
+{
+	const char *path = comparison->base.path;
+
+	comparison->sight = SIGHT_GONE;
+	if (!path)
+		return 0;
+	if (is_gone(root, path))
+		return notice_check_root(comparison->notice, root, err);
+	comparison->sight = SIGHT_UNREADABLE;
+	comparison->path = xstrdup(path);
+	err_set(&comparison->why, ERR_CORRUPT,
+		"what stands there is no repository any more, or is not looked for "
+		"there");
+	err_remedy(&comparison->why,
+		   "put the repository back, or remove what is left of it");
+	return 0;
+}
+
+/* One that is just being made or copied here is no damaged one. */
+static bool is_being_made(int root, const char *path)
+{
+	struct stat st;
+	int64_t changed;
+
+	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return false;
+	changed = (int64_t)st.st_ctim.tv_sec * 1000 + st.st_ctim.tv_nsec / 1000000;
+	return clock_wall_ms() - changed < YOUNG_MS;
+}
+
+/* A file that is just being written by hand can look damaged, and a repository that is
+ * just being removed, too: what is not known yet must last. */
+static bool is_to_be_confirmed(const struct comparison *comparison, const struct err *why)
+{
+	const char *known = comparison->base.failure;
+
+	return comparison->tries < LASTING_TRIES &&
+	       (!known || strcmp(known, why->text) != 0);
+}
+
+/* The reading failed: 0 if that is what is to be recorded; 1: look anew; -1: *err. */
+static int see_failure(struct comparison *comparison, int root, struct err *err)
+{
+	bool is_lasting = err->class == ERR_MISSING || err->class == ERR_CORRUPT ||
+			  err->class == ERR_CONFIG;
+
+	if (!is_lasting)
+		return -1;
+	if (is_to_be_confirmed(comparison, err)) {
+		usleep(LASTING_MS * 1000);
+		return 1;
+	}
+	if (err->class == ERR_MISSING) /* a part of it */
+		err->class = ERR_CORRUPT;
+	if (err->class == ERR_CORRUPT && !comparison->base.name &&
+	    is_being_made(root, comparison->path))
+		return err_set(err, ERR_CONFLICT, "it is being made: %.400s", err->text);
+	comparison->sight = SIGHT_UNREADABLE;
+	comparison->why = *err;
+	return 0;
+}
+
+static char *digest_of(const char *text)
+{
+	AUTO_HASH struct hash hash;
+	AUTO_STR struct str hex = STR_INIT;
+	unsigned char digest[HASH_MAX_SIZE];
+
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, text, strlen(text));
+	hash_end(&hash, digest);
+	str_add_hex(&hex, digest, sizeof(digest));
+	return str_take(&hex);
+}
+
+static void take_sums(struct comparison *comparison)
+{
+	const struct ref_reading *reading = &comparison->reading;
+	struct checksum sum;
+
+	checksum_of(&reading->refs, &sum);
+	checksum_format(&sum, comparison->checksum);
+	fingerprint_format(&reading->print, comparison->print);
+	if (reading->description)
+		comparison->description = digest_of(reading->description);
+	comparison->sight = SIGHT_WHOLE;
+}
+
+/* 0: sight says what is to be recorded; 1: look anew; -1: *err, nothing is to be. */
+static int see(struct comparison *comparison, struct err *err)
+{
+	AUTO_CLOSE int root = notice_open_root(comparison->notice, err);
+	int found =
+		root < 0 ? -1 : locate(root, comparison->name, &comparison->path, err);
+
+	if (found == 0)
+		return see_nothing(comparison, root, err);
+	if (found < 0 && (root < 0 || !comparison->base.name))
+		return -1;
+	if (found < 0)
+		comparison->path = xstrdup(comparison->base.path);
+	if (found < 0 ||
+	    ref_reading_take(root, comparison->path, &comparison->reading, err) != 0)
+		return see_failure(comparison, root, err);
+	take_sums(comparison);
+	return 0;
+}
+
+/* The changes since the refs that were recorded last, if they are at hand. */
+static void find_changes(struct comparison *comparison)
+{
+	AUTO_SNAPSHOT struct ref_snapshot before = REF_SNAPSHOT_INIT;
+	const struct origin_row *base = &comparison->base;
+
+	if (comparison->sight != SIGHT_WHOLE || !comparison->is_event || !base->checksum)
+		return;
+	if (strcmp(base->checksum, comparison->checksum) == 0) /* the description */
+		comparison->changes = xstrdup("[]");
+	else if (recorded_refs_read(comparison->notice->options.data, base->id,
+				    base->checksum, comparison->reading.oid_len, &before))
+		comparison->changes =
+			event_changes_of(&before, &comparison->reading.refs);
+}
+
+/* Without the record the next event has no list of changes; that is all. */
+static void record_refs(const struct comparison *comparison,
+			const struct noticed *noticed)
+{
+	const char *data = comparison->notice->options.data;
+
+	if (comparison->sight == SIGHT_GONE)
+		recorded_refs_remove(data, noticed->row.id);
+	else if (comparison->sight == SIGHT_WHOLE)
+		recorded_refs_write(data, noticed->row.id, comparison->checksum,
+				    &comparison->reading.refs, ERR_IGNORED);
+}
+
+static void tell(const struct comparison *comparison, const struct noticed *noticed)
+{
+	const struct notice_options *options = &comparison->notice->options;
+
+	log_info("change.noticed", LOG_TEXT("repo", comparison->name),
+		 LOG_TEXT("event", event_what_name(comparison_what(comparison))),
+		 LOG_NUMBER("event_id", noticed->event_id),
+		 LOG_NUMBER("generation", noticed->row.generation));
+	if (options->log)
+		event_log_wake(options->log);
+}
+
+/* 0: noticed->row is what is recorded now; 1: somebody else came first. */
+static int record(struct comparison *comparison, struct noticed *noticed, struct err *err)
+{
+	if (!comparison_differs(comparison)) {
+		noticed->row = comparison->base;
+		comparison->base = (struct origin_row){ 0 };
+		return 0;
+	}
+	find_changes(comparison);
+	if (comparison_commit(comparison, noticed, err) != 0)
+		return err->class == ERR_CONFLICT ? 1 : -1;
+	if (noticed->is_changed) {
+		record_refs(comparison, noticed);
+		tell(comparison, noticed);
+	}
+	return 0;
+}
+
+/* As notice_compare; 1: look anew. */
+static int compare_once(struct notice *notice, const char *name, int tries,
+			struct noticed *noticed, struct err *err)
+{
+	AUTO_COMPARISON struct comparison comparison = { .notice = notice,
+							 .name = name,
+							 .tries = tries };
+	int result;
+
+	if (store_read(notice->options.store, read_row_work, &comparison, err) != 0)
+		return -1;
+	result = see(&comparison, err);
+	if (result == 0)
+		result = record(&comparison, noticed, err);
+	if (result != 0)
+		return result;
+	if (comparison.sight == SIGHT_GONE) {
+		err_set(err, ERR_MISSING, "there is no repository %s", name);
+		return err_remedy(err, "look for its name with refrelay ls");
+	}
+	if (comparison.sight == SIGHT_UNREADABLE) {
+		*err = comparison.why;
+		return -1;
+	}
+	noticed->refs = comparison.reading.refs;
+	comparison.reading.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+	noticed->oid_len = comparison.reading.oid_len;
+	noticed->description = TAKE(comparison.reading.description);
+	return 0;
+}
+
+int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
+		   struct err *err)
+{
+	int result = 1;
+
+	*noticed = (struct noticed){ 0 };
+	if (name_check(name, err) != 0)
+		return -1;
+	for (int tries = 0; tries < TRIES && result > 0; tries++)
+		result = compare_once(notice, name, tries, noticed, err);
+	if (result > 0) {
+		err_set(err, ERR_CONFLICT, "it changes faster than it can be recorded");
+		return err_remedy(err, "tried again by itself");
+	}
+	return result;
+}

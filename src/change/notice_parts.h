@@ -1,0 +1,65 @@
+/*
+ * What notice.c and its helpers share. Private to change/.
+ */
+#ifndef CHANGE_NOTICE_PARTS_H
+#define CHANGE_NOTICE_PARTS_H
+
+#include "base/map.h"
+#include "base/thread.h"
+#include "change/notice.h"
+#include "git/checksum.h"
+#include "git/ref_reading.h"
+
+struct notice {
+	pthread_mutex_t mutex;
+	struct map troubles; /* path or name -> its failure as logged last, owned;
+				guarded by mutex */
+	struct notice_options options;
+};
+
+/* What the disk says of one repository. */
+enum sight {
+	SIGHT_WHOLE,
+	SIGHT_UNREADABLE, /* it is there, and `why` says what is wrong */
+	SIGHT_GONE,       /* proved */
+};
+
+struct comparison {
+	struct notice *notice;
+	const char *name;
+	int tries;              /* before this one */
+	struct origin_row base; /* what is compared with; no name: there is no row */
+	enum sight sight;
+	struct err why;
+	char *path; /* owned; below the root */
+	struct ref_reading reading;
+	char checksum[CHECKSUM_TEXT_SIZE];
+	char print[FINGERPRINT_TEXT_SIZE];
+	char *description; /* digest; owned; NULL: none */
+	char *changes;     /* JSON; owned; NULL: not known */
+	bool is_event;     /* what differs is a change, not only how the disk looks */
+};
+
+/* Whether there is anything to write. Sets is_event. */
+bool comparison_differs(struct comparison *comparison);
+
+/* What the event says. */
+enum event_what comparison_what(const struct comparison *comparison);
+
+/* Writes row and event in one transaction, and fills noticed->row, is_changed and
+ * event_id. ERR_CONFLICT: the row is not the one compared with any more. */
+int comparison_commit(struct comparison *comparison, struct noticed *noticed,
+		      struct err *err);
+
+/* The directory of repositories; -1: ERR_DISK, it is away. */
+int notice_open_root(const struct notice *notice, struct err *err);
+
+/* Whether it is the directory that the rows were seen in: an empty mount point shall not
+ * pass for a tree whose repositories were all deleted. 0, or -1: ERR_DISK. */
+int notice_check_root(struct notice *notice, int root, struct err *err);
+
+/* It is from now on. */
+int notice_accept_root(struct notice *notice, int root, struct err *err);
+int notice_accept_root_in(struct store_tx *tx, const char *identity, struct err *err);
+
+#endif

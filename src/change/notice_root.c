@@ -1,0 +1,92 @@
+/*
+ * The directory that the rows were seen in is remembered by its identity, in the site
+ * value origin.root. Where a file system is not mounted, the directory below it is
+ * another one.
+ */
+#include "base/file.h"
+#include "change/identity.h"
+#include "change/notice_parts.h"
+#include "store/site_value.h"
+
+#define ROOT_KEY "origin.root"
+
+int notice_open_root(const struct notice *notice, struct err *err)
+{
+	const char *root = notice->options.root;
+	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	err_errno(err, "site.repositories (%s) cannot be read", root);
+	err->class = ERR_DISK;
+	return err_remedy(err, "is its file system mounted? Nothing is taken for deleted "
+			       "meanwhile");
+}
+
+struct asking {
+	const char *identity;
+	bool is_same;
+};
+
+static int ask_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STR struct str known = STR_INIT;
+	struct asking *asking = arg;
+	int found = site_value_get(tx, ROOT_KEY, &known, err);
+
+	asking->is_same = found > 0 && strcmp(known.data, asking->identity) == 0;
+	return found < 0 ? -1 : 0;
+}
+
+static int ask(struct notice *notice, struct asking *asking, struct err *err)
+{
+	return store_read(notice->options.store, ask_work, asking, err);
+}
+
+int notice_check_root(struct notice *notice, int root, struct err *err)
+{
+	AUTO_FREE char *identity = identity_of(root, "");
+	struct asking asking = { .identity = identity };
+
+	if (!identity)
+		return err_errno(err, "cannot look at site.repositories");
+	if (ask(notice, &asking, err) != 0)
+		return -1;
+	if (asking.is_same)
+		return 0;
+	err_set(err, ERR_DISK,
+		"site.repositories (%s) is not the directory that it was, so what is "
+		"not there is not taken for deleted",
+		notice->options.root);
+	return err_remedy(err, "is its file system mounted? If it was moved on purpose: "
+			       "the next scan that finds a repository there accepts it");
+}
+
+static int accept_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	return site_value_set(tx, ROOT_KEY, arg, err);
+}
+
+int notice_accept_root(struct notice *notice, int root, struct err *err)
+{
+	AUTO_FREE char *identity = identity_of(root, "");
+	struct asking asking = { .identity = identity };
+
+	if (!identity)
+		return err_errno(err, "cannot look at site.repositories");
+	if (ask(notice, &asking, err) != 0)
+		return -1;
+	if (asking.is_same)
+		return 0;
+	return store_write(notice->options.store, accept_work, identity, err);
+}
+
+int notice_accept_root_in(struct store_tx *tx, const char *identity, struct err *err)
+{
+	AUTO_STR struct str known = STR_INIT;
+	int found = site_value_get(tx, ROOT_KEY, &known, err);
+
+	return found == 0  ? site_value_set(tx, ROOT_KEY, identity, err)
+	       : found < 0 ? -1
+			   : 0;
+}

@@ -1,0 +1,19 @@
+/*
+ * The refs that were recorded last of a repository at the primary: data/refs/<id>. Only
+ * ever a help: what is torn, absent or of another moment is as if there were none.
+ */
+#ifndef CHANGE_RECORDED_REFS_H
+#define CHANGE_RECORDED_REFS_H
+
+#include "base/base.h"
+#include "git/refs.h"
+
+/* Those that belong to this checksum; the caller clears the snapshot. */
+bool recorded_refs_read(const char *data, uint64_t id, const char *checksum,
+			size_t oid_len, struct ref_snapshot *snapshot);
+
+int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
+			const struct ref_snapshot *snapshot, struct err *err);
+void recorded_refs_remove(const char *data, uint64_t id);
+
+#endif

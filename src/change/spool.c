@@ -1,0 +1,204 @@
+#include "change/spool.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hook_wire.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#define BAD "bad"
+
+enum { BATCH = 4096, TORN_AGE_S = 3600 };
+
+struct spooled {
+	char *file, *path; /* owned */
+};
+
+struct spool {
+	int dir;
+	struct notice *notice;
+	VEC(struct spooled) files;
+	size_t done;
+};
+
+static void spool_clear(struct spool *spool)
+{
+	for (size_t i = 0; i < spool->files.count; i++) {
+		free(spool->files.items[i].file);
+		free(spool->files.items[i].path);
+	}
+	vec_clear(&spool->files);
+}
+
+/* A person may look at it there; it does not come again. */
+static void set_aside(struct spool *spool, const char *file, const struct err *why)
+{
+	AUTO_FREE char *to = xasprintf(BAD "/%s", file);
+	struct err err;
+
+	log_error("spool.bad", LOG_ERR(why), LOG_TEXT("file", file));
+	if ((mkdirat(spool->dir, BAD, 0700) == 0 || errno == EEXIST) &&
+	    renameat(spool->dir, file, spool->dir, to) == 0)
+		return;
+	err_errno(&err, "cannot move %s to " BAD, file);
+	log_warn("spool.failed", LOG_ERR(&err));
+}
+
+static bool is_own_name(const char *name)
+{
+	size_t time = strspn(name, "0123456789");
+	size_t pid = name[time] == '.' ? strspn(name + time + 1, "0123456789") : 0;
+
+	return time > 0 && pid > 0 && name[time + 1 + pid] == '\0';
+}
+
+static int read_path(int dir, const char *file, struct str *path, struct err *err)
+{
+	if (!is_own_name(file))
+		return err_set(err, ERR_CORRUPT, "%s is no file of a hook", file);
+	if (file_read(dir, file, HOOK_MESSAGE_MAX, path, err) != 0)
+		return -1;
+	if (path->len == 0 || strlen(path->data) != path->len)
+		return err_set(err, ERR_CORRUPT, "%s holds no path", file);
+	return 0;
+}
+
+static void take(struct spool *spool, const char *file)
+{
+	AUTO_STR struct str path = STR_INIT;
+	struct err err;
+
+	if (read_path(spool->dir, file, &path, &err) == 0) {
+		struct spooled one = { xstrdup(file), str_take(&path) };
+		vec_add(&spool->files, one);
+	} else if (err.class != ERR_MISSING) {
+		set_aside(spool, file, &err);
+	}
+}
+
+/* What a hook that died while it wrote has left: nobody was promised anything. */
+static void remove_torn(int dir, const char *name)
+{
+	struct stat st;
+
+	if (is_own_name(name + 1) && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    clock_wall_ms() / 1000 - (int64_t)st.st_mtime > TORN_AGE_S)
+		unlinkat(dir, name, 0);
+}
+
+static bool is_ours(const char *name)
+{
+	return name[0] != '.' && strcmp(name, BAD) != 0;
+}
+
+static int list(struct spool *spool, DIR *dir, struct err *err)
+{
+	struct dirent *entry;
+
+	while (spool->files.count < BATCH && (errno = 0, entry = readdir(dir)) != NULL) {
+		if (is_ours(entry->d_name))
+			take(spool, entry->d_name);
+		else if (entry->d_name[0] == '.')
+			remove_torn(spool->dir, entry->d_name);
+	}
+	return errno == 0 || spool->files.count == BATCH
+		       ? 0
+		       : err_errno(err, "cannot list " HOOK_SPOOL);
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const struct spooled *one = a, *other = b;
+
+	return strcmp(one->path, other->path);
+}
+
+/* Whether the comparison is over: also when its result, recorded, is that the repository
+ * is gone or cannot be read. Everything else may pass by itself. */
+static bool is_settled(const struct err *err)
+{
+	return err->class == ERR_MISSING || err->class == ERR_CORRUPT ||
+	       err->class == ERR_CONFIG;
+}
+
+static bool compare(struct spool *spool, const char *name)
+{
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	struct err err;
+
+	if (notice_compare(spool->notice, name, &noticed, &err) == 0)
+		return true;
+	log_warn("spool.deferred", LOG_TEXT("repo", name), LOG_ERR(&err));
+	return is_settled(&err);
+}
+
+/* Files from..to name the same path. They were there before the comparison begins, so
+ * it sees what they tell of. */
+static void work_on(struct spool *spool, size_t from, size_t to)
+{
+	struct err err;
+	AUTO_FREE char *name =
+		notice_name_of(spool->notice, spool->files.items[from].path, &err);
+	bool is_done = name && compare(spool, name);
+
+	for (size_t i = from; i < to; i++) {
+		const char *file = spool->files.items[i].file;
+		if (!name)
+			set_aside(spool, file, &err);
+		else if (is_done && unlinkat(spool->dir, file, 0) == 0)
+			spool->done++;
+	}
+}
+
+static int work_on_batch(struct spool *spool, struct err *err)
+{
+	AUTO_CLOSEDIR DIR *dir = dir_list(spool->dir, ".");
+
+	if (!dir || list(spool, dir, err) != 0)
+		return dir ? -1 : err_errno(err, "cannot list " HOOK_SPOOL);
+	vec_sort(&spool->files, by_path);
+	for (size_t from = 0, to; from < spool->files.count; from = to) {
+		const char *path = spool->files.items[from].path;
+		for (to = from + 1; to < spool->files.count; to++)
+			if (strcmp(spool->files.items[to].path, path) != 0)
+				break;
+		work_on(spool, from, to);
+	}
+	return 0;
+}
+
+int spool_work(struct notice *notice, const char *data, size_t *count, struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("%s/" HOOK_SPOOL, data);
+	AUTO_CLOSE int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct spool spool = { .dir = dir, .notice = notice };
+	size_t before;
+	bool is_full;
+
+	*count = 0;
+	if (dir < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot open %s", path);
+	do {
+		before = spool.done;
+		int result = work_on_batch(&spool, err);
+		is_full = spool.files.count == BATCH;
+		spool_clear(&spool);
+		*count = spool.done;
+		if (result != 0)
+			return -1;
+	} while (is_full && spool.done > before);
+	return 0;
+}
+
+bool spool_is_empty(const char *data)
+{
+	AUTO_FREE char *path = xasprintf("%s/" HOOK_SPOOL, data);
+	AUTO_CLOSEDIR DIR *dir = dir_list(AT_FDCWD, path);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)) != NULL)
+		if (is_ours(entry->d_name))
+			return false;
+	return true;
+}

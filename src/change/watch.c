@@ -1,0 +1,171 @@
+#include "change/watch.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "change/spool.h"
+
+/* Of one core, for scans. */
+#define SCAN_SHARE 0.002
+#define PRUNE_EVERY_MS (10 * 60 * 1000)
+
+struct watch {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	bool is_woken;            /* guarded by mutex */
+	struct watch_state state; /* guarded by mutex */
+	struct watch_options options;
+	char *data;       /* owned */
+	int64_t prune_at; /* its thread only */
+	struct stop stop;
+	pthread_t thread;
+};
+
+static int64_t cpu_ms(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return used.tv_sec * INT64_C(1000) + used.tv_nsec / 1000000;
+}
+
+static void work_spool(struct watch *watch)
+{
+	struct err err;
+	size_t count;
+
+	if (spool_is_empty(watch->data))
+		return;
+	if (spool_work(watch->options.notice, watch->data, &count, &err) != 0)
+		log_warn("spool.failed", LOG_ERR(&err));
+	else if (count > 0)
+		log_info("spool.done", LOG_NUMBER("files", count));
+}
+
+/* How long to wait now, so that scans stay within their share. */
+static int64_t interval_after(const struct watch *watch, int64_t used_ms)
+{
+	int64_t needed = (int64_t)((double)used_ms / SCAN_SHARE);
+
+	return needed > watch->options.scan_interval_ms ? needed
+							: watch->options.scan_interval_ms;
+}
+
+static void keep_state(struct watch *watch, const struct notice_scan_result *result,
+		       int64_t took_ms)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+
+	watch->state.has_scanned = true;
+	watch->state.last_scan_at = clock_wall_ms();
+	watch->state.took_ms = took_ms;
+	watch->state.repositories = result->repositories;
+}
+
+/* How long to wait for the next. A scan that failed is no scan: who waits for the first
+ * must know what is there. */
+static int64_t scan(struct watch *watch)
+{
+	struct notice_scan_result result = { 0 };
+	struct err err;
+	int64_t started = clock_boot_ms(), used = cpu_ms();
+	int status = notice_scan(watch->options.notice, &watch->stop, &result, &err);
+	int64_t took = clock_boot_ms() - started;
+
+	if (status == 0) {
+		keep_state(watch, &result, took);
+		log_debug("watch.scanned", LOG_NUMBER("dur_ms", took),
+			  LOG_NUMBER("repositories", result.repositories),
+			  LOG_NUMBER("looked_into", result.looked_into),
+			  LOG_NUMBER("changed", result.changed));
+	} else if (err.class != ERR_CANCELED) {
+		log_warn("watch.failed", LOG_ERR(&err));
+	}
+	return interval_after(watch, cpu_ms() - used);
+}
+
+static void prune_if_due(struct watch *watch)
+{
+	struct err err;
+	uint64_t dropped = 0;
+
+	if (clock_boot_ms() < watch->prune_at)
+		return;
+	watch->prune_at = clock_boot_ms() + PRUNE_EVERY_MS;
+	if (event_log_prune(watch->options.store, watch->options.keep_ms,
+			    watch->options.keep_count, &dropped, &err) != 0)
+		log_warn("events.prune_failed", LOG_ERR(&err));
+	else if (dropped > 0)
+		log_info("events.pruned", LOG_NUMBER("events", dropped));
+}
+
+static void wait_for_next(struct watch *watch, int64_t interval_ms)
+{
+	int64_t until = clock_boot_ms() + interval_ms;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+
+	watch->state.interval_ms = interval_ms;
+	while (!watch->is_woken && !stop_is_requested(&watch->stop))
+		if (!cond_wait_until(&watch->changed, &watch->mutex, until))
+			break;
+	watch->is_woken = false;
+}
+
+static void *run(void *arg)
+{
+	struct watch *watch = arg;
+
+	while (!stop_is_requested(&watch->stop)) {
+		work_spool(watch);
+		int64_t interval_ms = scan(watch);
+		prune_if_due(watch);
+		wait_for_next(watch, interval_ms);
+	}
+	return NULL;
+}
+
+struct watch *watch_start(const struct watch_options *options)
+{
+	struct watch *watch = xcalloc(1, sizeof(*watch));
+
+	mutex_init(&watch->mutex);
+	cond_init(&watch->changed);
+	stop_init(&watch->stop);
+	watch->options = *options;
+	watch->data = xstrdup(options->data);
+	watch->options.data = watch->data;
+	watch->state.interval_ms = options->scan_interval_ms;
+	thread_start(&watch->thread, "watch", run, watch);
+	return watch;
+}
+
+void watch_stop(struct watch *watch)
+{
+	if (!watch)
+		return;
+	lock(&watch->mutex);
+	stop_request(&watch->stop);
+	pthread_cond_broadcast(&watch->changed);
+	unlock(&watch->mutex);
+	thread_join(watch->thread);
+	stop_clear(&watch->stop);
+	pthread_cond_destroy(&watch->changed);
+	pthread_mutex_destroy(&watch->mutex);
+	free(watch->data);
+	free(watch);
+}
+
+void watch_wake(struct watch *watch)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+
+	watch->is_woken = true;
+	pthread_cond_broadcast(&watch->changed);
+}
+
+void watch_look(struct watch *watch, struct watch_state *state)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+
+	*state = watch->state;
+}

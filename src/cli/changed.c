@@ -1,0 +1,239 @@
+/*
+ * What is told of refs is checked and then not believed: the repository is compared with
+ * what is recorded of it, whoever asks.
+ */
+#include "cli/cli.h"
+
+#include <getopt.h>
+
+#include "base/hook_wire.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "change/event_log.h"
+#include "change/hook_socket.h"
+#include "change/notice.h"
+#include "cli/site.h"
+#include "cli/site_data.h"
+#include "git/oid.h"
+#include "git/refs.h"
+
+enum { NODE_WAIT_MS = 60000, WAKE_WAIT_MS = 1000 };
+
+static const char options_text[] =
+	"  --ref REF OLD NEW  what changed; may be given several times\n"
+	"  --stdin            read lines of \"OLD NEW REF\", as post-receive gets them\n"
+	"  --json             print one JSON object\n";
+
+static const struct option long_options[] = {
+	{ "ref", required_argument, NULL, 'r' },
+	{ "stdin", no_argument, NULL, 's' },
+	{ "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct changed_call {
+	const char *name;
+	bool reads_stdin, is_json;
+	uint64_t event_id; /* the result; 0: nothing had changed */
+};
+
+static bool is_oid(const char *text, size_t len)
+{
+	struct oid oid;
+
+	return (len == 40 || len == 64) && oid_parse(text, len / 2, &oid);
+}
+
+static bool is_change(const char *ref, const char *old, const char *new)
+{
+	return strlen(old) == strlen(new) && is_oid(old, strlen(old)) &&
+	       is_oid(new, strlen(new)) &&
+	       (ref_name_is_valid(ref) || strcmp(ref, "HEAD") == 0);
+}
+
+/* "old new ref" with its newline. */
+static bool is_line(char *line)
+{
+	char *new = strchr(line, ' ');
+	char *ref = new ? strchr(new + 1, ' ') : NULL;
+
+	if (!ref)
+		return false;
+	*new ++ = '\0';
+	*ref++ = '\0';
+	ref[strcspn(ref, "\n")] = '\0';
+	return is_change(ref, line, new);
+}
+
+static int check_stdin(void)
+{
+	AUTO_FREE char *line = NULL;
+	size_t size = 0, number = 1;
+
+	for (; getline(&line, &size, stdin) > 0; number++)
+		if (!is_line(line))
+			return cli_usage("changed",
+					 "line %zu of stdin is not \"OLD NEW REF\"",
+					 number);
+	return -1;
+}
+
+static int read_site(struct cli *cli, struct site *site, int64_t *reverify_ms,
+		     struct err *err)
+{
+	AUTO_CONF struct conf *conf = NULL;
+	const char *role = "";
+
+	if (site_read(cli, NULL, site, err) != 0 ||
+	    cli_load_config(cli, &conf, err) != 0 ||
+	    conf_read_text(conf_get(conf, "site", NULL, "role"), &role, err) != 0)
+		return -1;
+	if (strcasecmp(role, "secondary") == 0) {
+		err_set(err, ERR_CONFIG,
+			"this site is a secondary: its copies change "
+			"only as its primary's do");
+		return err_remedy(err, "tell the primary");
+	}
+	*reverify_ms = 7 * (int64_t)CONF_DAY;
+	return conf_read_duration(conf_get(conf, "sync", NULL, "reverifyInterval"),
+				  CONF_SECOND, reverify_ms, err);
+}
+
+static int compare(struct changed_call *call, const struct notice_options *options,
+		   struct err *err)
+{
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	struct notice *notice = notice_new(options);
+	AUTO_FREE char *name = notice_name_of(notice, call->name, err);
+	int result = name ? notice_compare(notice, name, &noticed, err) : -1;
+
+	call->event_id = noticed.event_id;
+	notice_free(notice);
+	return result;
+}
+
+/* Does a node's work, as none runs. One that started meanwhile hears of it. */
+static int compare_alone(struct changed_call *call, const struct site *site,
+			 int64_t reverify_ms, struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("%s/refrelay.db", site->data);
+	struct site_data data = { 0 };
+	struct event_log *log = NULL;
+	char ignored[8];
+	int result = -1;
+
+	fprintf(stderr, "refrelay: no node runs here; the change is recorded all the "
+			"same\n");
+	if (site_data_open(site->data, &data, err) == 0 &&
+	    event_log_open(data.store, path, &log, err) == 0)
+		result = compare(call,
+				 &(struct notice_options){ .store = data.store,
+							   .log = log,
+							   .root = site->repositories,
+							   .data = site->data,
+							   .reverify_ms = reverify_ms },
+				 err);
+	event_log_close(log);
+	site_data_close(&data);
+	if (result == 0)
+		hook_socket_tell(site->data, "wake", WAKE_WAIT_MS, ignored,
+				 sizeof(ignored), ERR_IGNORED);
+	return result;
+}
+
+static int tell(struct changed_call *call, const struct site *site, int64_t reverify_ms,
+		struct err *err)
+{
+	AUTO_FREE char *message = xasprintf(HOOK_CHANGED "%s", call->name);
+	char answer[32] = "";
+	int told = hook_socket_tell(site->data, message, NODE_WAIT_MS, answer,
+				    sizeof(answer), err);
+
+	if (told == 0)
+		return compare_alone(call, site, reverify_ms, err);
+	if (told == 1 && !text_to_uint64(answer, &call->event_id))
+		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
+	return told == 1 ? 0 : -1;
+}
+
+static void print(const struct changed_call *call)
+{
+	json_auto_t *object = json_object();
+
+	if (!call->is_json) {
+		if (call->event_id)
+			printf("event %" PRIu64 "\n", call->event_id);
+		else
+			puts("unchanged");
+		return;
+	}
+	json_put_text(object, "name", call->name);
+	if (call->event_id)
+		json_put_number(object, "event_id", (int64_t)call->event_id);
+	else
+		json_put(object, "event_id", json_null());
+	json_write(stdout, object);
+}
+
+/* getopt knows of one argument; the other two follow. */
+static int read_ref(int argc, char **argv)
+{
+	if (optind + 1 >= argc || !is_change(optarg, argv[optind], argv[optind + 1]))
+		return cli_usage("changed", "--ref takes REF OLD NEW: the full name of a "
+					    "ref and two object ids");
+	optind += 2;
+	return -1;
+}
+
+/* -1: go on. */
+static int read_options(int argc, char **argv, struct changed_call *call)
+{
+	int option, status;
+
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
+		switch (option) {
+		case 'r':
+			status = read_ref(argc, argv);
+			if (status >= 0)
+				return status;
+			break;
+		case 's':
+			call->reads_stdin = true;
+			break;
+		case 'J':
+			call->is_json = true;
+			break;
+		case 'h':
+			cli_help("changed", options_text);
+			return EXIT_DONE;
+		default:
+			return cli_usage("changed", "wrong option %s", argv[optind - 1]);
+		}
+	}
+	if (argc - optind != 1)
+		return cli_usage("changed", "it takes one NAME");
+	call->name = argv[optind];
+	return call->reads_stdin ? check_stdin() : -1;
+}
+
+int cli_changed(struct cli *cli, int argc, char **argv)
+{
+	struct changed_call call = { 0 };
+	struct site site = { 0 };
+	struct err err;
+	int64_t reverify_ms;
+	int status = read_options(argc, argv, &call);
+
+	if (status >= 0)
+		return status;
+	if (read_site(cli, &site, &reverify_ms, &err) == 0 &&
+	    tell(&call, &site, reverify_ms, &err) == 0) {
+		print(&call);
+		status = EXIT_DONE;
+	} else {
+		status = cli_fail(&err);
+	}
+	site_clear(&site);
+	return status;
+}

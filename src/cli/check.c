@@ -1,0 +1,310 @@
+/*
+ * Tries what the configuration names, each thing by itself, so that one fault does not
+ * hide the others. Changes nothing but what opening the database makes.
+ */
+#include <getopt.h>
+#include <stdarg.h>
+#include <sys/statvfs.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/proc.h"
+#include "cli/cli.h"
+#include "cli/site.h"
+#include "cli/site_data.h"
+#include "net/site_token.h"
+#include "pull/primary.h"
+#include "store/data_lock.h"
+
+#define SKEW_LIMIT_MS 5000
+#define LITTLE_ROOM (1ULL << 30)
+
+static const char options_text[] =
+	"  --json  print one JSON object\n"
+	"\n"
+	"The exit status is 0 when nothing is wrong, 1 otherwise.\n";
+
+static const struct option long_options[] = {
+	{ "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+enum verdict { GOOD, NOTE, WRONG };
+
+struct checking {
+	bool is_json;
+	size_t wrong;
+	json_t *findings;
+	const struct conf *conf;
+	struct site site;
+};
+
+static void tell(struct checking *checking, enum verdict verdict, const char *what,
+		 const struct err *err)
+{
+	static const char *const words[] = { "ok", "note", "WRONG" };
+	json_t *finding = json_object();
+
+	checking->wrong += verdict == WRONG;
+	json_put_text(finding, "verdict", verdict == WRONG ? "wrong" : words[verdict]);
+	json_put_text(finding, "what", what);
+	json_put_message(finding, "finding", err->text);
+	json_put_text(finding, "remedy", err->remedy);
+	json_array_append_new(checking->findings, finding);
+	if (checking->is_json)
+		return;
+	AUTO_STR struct str text = STR_INIT;
+	str_add_printable(&text, err->text);
+	printf("%-5s  %-13s %s%s%s\n", words[verdict], what, text.data,
+	       err->remedy[0] ? "; what to do: " : "", err->remedy);
+}
+
+PRINTF_LIKE(3, 4)
+static void tell_good(struct checking *checking, const char *what, const char *fmt, ...)
+{
+	struct err said = { 0 };
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(said.text, sizeof(said.text), fmt, args);
+	va_end(args);
+	tell(checking, GOOD, what, &said);
+}
+
+static void check_room(struct checking *checking, const char *what, const char *path)
+{
+	struct statvfs st;
+	struct err err;
+
+	if (statvfs(path, &st) != 0)
+		return;
+	uint64_t room = (uint64_t)st.f_bavail * st.f_frsize;
+	if (room >= LITTLE_ROOM)
+		return;
+	err_set(&err, ERR_DISK, "only %" PRIu64 " MiB are free at %s", room >> 20, path);
+	err_remedy(&err, "free some space");
+	tell(checking, NOTE, what, &err);
+}
+
+static void check_repositories(struct checking *checking)
+{
+	const char *path = checking->site.repositories;
+	bool writes = checking->site.role == SITE_SECONDARY;
+	struct err err;
+
+	if (access(path, R_OK | X_OK | (writes ? W_OK : 0)) == 0) {
+		tell_good(checking, "repositories", "%s can be %s", path,
+			  writes ? "written" : "read");
+		check_room(checking, "repositories", path);
+		return;
+	}
+	err_errno(&err, "%s cannot be %s", path, writes ? "written" : "read");
+	if (errno == ENOENT && writes) {
+		err_set(&err, ERR_MISSING, "%s is not there yet: serve will make it",
+			path);
+		tell(checking, NOTE, "repositories", &err);
+		return;
+	}
+	tell(checking, WRONG, "repositories", &err);
+}
+
+static void check_data(struct checking *checking)
+{
+	const char *path = checking->site.data;
+	struct site_data data = { 0 };
+	struct err err;
+
+	if (site_data_open(path, &data, &err) != 0) {
+		tell(checking, WRONG, "data", &err);
+	} else {
+		AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
+		tell_good(checking, "data", "%s: database and leases open", path);
+		if (fd >= 0 && !file_system_is_local(fd)) {
+			err_set(&err, ERR_CONFIG, "%s is on a network file system", path);
+			err_remedy(&err, "keep site.data on a local disk");
+			tell(checking, WRONG, "data", &err);
+		}
+		check_room(checking, "data", path);
+	}
+	site_data_close(&data);
+}
+
+static void check_node(struct checking *checking)
+{
+	struct err err;
+
+	if (data_lock_is_held(checking->site.data)) {
+		tell_good(checking, "node", "a node runs here");
+		return;
+	}
+	err_set(&err, ERR_MISSING, "no node runs here");
+	err_remedy(&err, "start refrelay serve");
+	tell(checking, NOTE, "node", &err);
+}
+
+static void check_git(struct checking *checking)
+{
+	static const char *const argv[] = { "git", "version", NULL };
+	AUTO_STR struct str output = STR_INIT;
+	struct err err;
+
+	if (proc_run(&(struct proc_request){ .argv = argv,
+					     .output = &output,
+					     .output_limit = 4096,
+					     .timeout_ms = 10000 },
+		     NULL, &err) != 0) {
+		tell(checking, WRONG, "git", &err);
+		return;
+	}
+	output.data[strcspn(output.data, "\n")] = '\0';
+	tell_good(checking, "git", "%s, supervised by %s", output.data,
+		  proc_supervisor_path());
+}
+
+static void tell_skew(struct checking *checking, int64_t skew_ms)
+{
+	struct err err;
+
+	if (skew_ms > -SKEW_LIMIT_MS && skew_ms < SKEW_LIMIT_MS)
+		return;
+	err_set(&err, ERR_CONFIG, "the primary's clock is %+.0f s from ours",
+		(double)skew_ms / 1000);
+	err_remedy(&err, "keep both clocks right (NTP): more than 60 s and requests are "
+			 "refused");
+	tell(checking, WRONG, "clocks", &err);
+}
+
+/* One small request, signed: reaches, secret and clocks. */
+static int ask_primary(const struct checking *checking, struct primary_health *health,
+		       struct err *err)
+{
+	AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
+	struct primary *primary = NULL;
+	struct primary_line *line = NULL;
+	struct primary_events answer = { 0 };
+	const char *file = NULL;
+	int result;
+
+	if (conf_read_text(conf_get(checking->conf, "primary", NULL, "secretFile"), &file,
+			   err) != 0)
+		return -1;
+	if (!file || !checking->site.primary_url) {
+		err_set(err, ERR_CONFIG, "primary.url and primary.secretFile are needed");
+		return err_remedy(err, "set them in the section [primary]");
+	}
+	if (site_key_read(checking->site.name, file, &key, err) != 0 ||
+	    primary_open(checking->site.primary_url, &key, &primary, err) != 0)
+		return -1;
+	result = primary_line_open(primary, NULL, &line, err);
+	if (result == 0)
+		result = primary_events(line,
+					&(struct primary_events_question){ .limit = 1 },
+					&answer, err);
+	primary_health(primary, health);
+	primary_events_clear(&answer);
+	primary_line_close(line);
+	primary_close(primary);
+	return result;
+}
+
+static void check_primary(struct checking *checking)
+{
+	struct primary_health health = { 0 };
+	struct err err;
+
+	if (ask_primary(checking, &health, &err) == 0)
+		tell_good(checking, "primary", "%s answers and knows our secret",
+			  checking->site.primary_url);
+	else
+		tell(checking, WRONG, "primary", &err);
+	tell_skew(checking, health.skew_ms);
+}
+
+static void check_secrets(struct checking *checking)
+{
+	struct conf_names names = { 0 };
+	struct err err;
+
+	conf_subsections(checking->conf, "secondary", &names);
+	for (size_t i = 0; i < names.count; i++) {
+		AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
+		const char *file = NULL;
+		const struct conf_entry *entry = conf_get(checking->conf, "secondary",
+							  names.items[i], "secretFile");
+		if (conf_read_text(entry, &file, &err) != 0 ||
+		    (file && site_key_read(names.items[i], file, &key, &err) != 0)) {
+			tell(checking, WRONG, "secret", &err);
+		} else if (!file) {
+			err_set(&err, ERR_CONFIG, "secondary.%s has no secretFile",
+				names.items[i]);
+			tell(checking, WRONG, "secret", &err);
+		} else {
+			tell_good(checking, "secret", "of secondary %s", names.items[i]);
+		}
+	}
+	if (names.count == 0) {
+		err_set(&err, ERR_CONFIG, "no secondary may follow");
+		err_remedy(&err, "add a section [secondary \"NAME\"] for each");
+		tell(checking, NOTE, "secret", &err);
+	}
+	vec_clear(&names);
+}
+
+static void check_all(struct checking *checking)
+{
+	struct err err;
+
+	if (cli_check_built(checking->conf, &err) != 0)
+		tell(checking, WRONG, "configuration", &err);
+	else
+		tell_good(checking, "configuration", "%s, a %s", checking->site.name,
+			  site_role_name(checking->site.role));
+	check_git(checking);
+	check_repositories(checking);
+	check_data(checking);
+	check_node(checking);
+	if (checking->site.role == SITE_SECONDARY)
+		check_primary(checking);
+	else if (checking->site.role == SITE_PRIMARY)
+		check_secrets(checking);
+}
+
+static int run(const struct cli *cli, bool is_json)
+{
+	AUTO_CONF struct conf *conf = NULL;
+	json_auto_t *object = json_object();
+	struct checking checking = { .is_json = is_json, .findings = json_array() };
+	struct err err;
+
+	json_put(object, "findings", checking.findings);
+	if (cli_load_config(cli, &conf, &err) != 0 ||
+	    site_from_conf(conf, &checking.site, &err) != 0)
+		return cli_fail(&err);
+	checking.conf = conf;
+	check_all(&checking);
+	json_put_number(object, "wrong", (int64_t)checking.wrong);
+	if (is_json)
+		json_write(stdout, object);
+	site_clear(&checking.site);
+	return checking.wrong > 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+int cli_check(struct cli *cli, int argc, char **argv)
+{
+	bool is_json = false;
+	int option;
+
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
+		if (option == 'h') {
+			cli_help("check", options_text);
+			return EXIT_DONE;
+		}
+		if (option != 'J')
+			return cli_usage("check", "wrong option %s", argv[optind - 1]);
+		is_json = true;
+	}
+	if (optind < argc)
+		return cli_usage("check", "it takes no operand");
+	return run(cli, is_json);
+}

@@ -1,0 +1,149 @@
+#include "cli/cli.h"
+
+#include <getopt.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "change/event_log.h"
+#include "cli/site.h"
+#include "cli/site_data.h"
+
+enum { PAGE = 1000, LOOK_EVERY_MS = 500 };
+
+static const char options_text[] =
+	"  --after N  events above number N (default: all that are kept)\n"
+	"  --follow   wait for more, until interrupted\n"
+	"  --json     for the sake of scripts: it is always JSON\n";
+
+static const struct option long_options[] = {
+	{ "after", required_argument, NULL, 'a' },
+	{ "follow", no_argument, NULL, 'f' },
+	{ "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct events_call {
+	uint64_t after; /* moves on with what was printed */
+	bool follows;
+	struct stop stop;
+};
+
+static int cannot_be_had(const struct events_call *call, enum event_read how,
+			 const struct event_ends *ends, struct err *err)
+{
+	if (how == EVENTS_GONE) {
+		err_set(err, ERR_CONFLICT, "events up to %" PRIu64 " are no longer kept",
+			ends->first - 1);
+		return err_remedy(err,
+				  "go on with --after %" PRIu64
+				  ", and compare what depends on those before",
+				  ends->first - 1);
+	}
+	err_set(err, ERR_CONFLICT,
+		"there is no event %" PRIu64 ": the newest is %" PRIu64, call->after,
+		ends->last);
+	return err_remedy(err, "that number is of another log, or the database was "
+			       "restored: compare what depends on it");
+}
+
+/* *count: how many were printed. */
+static int print_page(struct store *store, struct events_call *call, size_t *count,
+		      struct err *err)
+{
+	AUTO_EVENTS event_list events = { 0 };
+	struct event_ends ends;
+	enum event_read how;
+
+	if (event_log_read_once(
+		    store,
+		    &(struct event_question){ .after = call->after, .limit = PAGE }, &how,
+		    &events, &ends, err) != 0)
+		return -1;
+	if (how != EVENTS_READ)
+		return cannot_be_had(call, how, &ends, err);
+	for (size_t i = 0; i < events.count; i++) {
+		json_auto_t *object = event_to_json(&events.items[i]);
+		json_write(stdout, object);
+		call->after = events.items[i].id;
+	}
+	*count = events.count;
+	return 0;
+}
+
+static int print_all(struct store *store, struct events_call *call, struct err *err)
+{
+	size_t count;
+
+	while (!stop_is_requested(&call->stop)) {
+		if (print_page(store, call, &count, err) != 0)
+			return -1;
+		if (fflush(stdout) != 0)
+			return 0; /* main() says it */
+		if (count == 0 && !call->follows)
+			return 0;
+		if (count == 0)
+			stop_wait(&call->stop, LOOK_EVERY_MS);
+	}
+	return 0;
+}
+
+static int run(struct cli *cli, struct events_call *call)
+{
+	struct site site;
+	struct site_data data = { 0 };
+	struct err err;
+	int result = -1;
+
+	if (site_read(cli, NULL, &site, &err) == 0 &&
+	    site_data_open(site.data, &data, &err) == 0)
+		result = print_all(data.store, call, &err);
+	site_data_close(&data);
+	site_clear(&site);
+	if (result != 0)
+		return cli_fail(&err);
+	return stop_is_requested(&call->stop) ? EXIT_INTERRUPTED : EXIT_DONE;
+}
+
+/* -1: go on. */
+static int read_options(int argc, char **argv, struct events_call *call)
+{
+	int option;
+
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
+		switch (option) {
+		case 'a':
+			if (!text_to_uint64(optarg, &call->after) ||
+			    call->after > INT64_MAX)
+				return cli_usage("events", "--after takes a number");
+			break;
+		case 'f':
+			call->follows = true;
+			break;
+		case 'J':
+			break;
+		case 'h':
+			cli_help("events", options_text);
+			return EXIT_DONE;
+		default:
+			return cli_usage("events", "wrong option %s", argv[optind - 1]);
+		}
+	}
+	return optind == argc ? -1 : cli_usage("events", "it takes no arguments");
+}
+
+int cli_events(struct cli *cli, int argc, char **argv)
+{
+	struct events_call call = { .after = EVENTS_FROM_OLDEST };
+	int status = read_options(argc, argv, &call);
+
+	if (status >= 0)
+		return status;
+	stop_init(&call.stop);
+	cli_catch_signals(&call.stop);
+	status = run(cli, &call);
+	cli_end_signals();
+	stop_clear(&call.stop);
+	return status;
+}

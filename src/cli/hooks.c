@@ -1,0 +1,278 @@
+#include "cli/cli.h"
+
+#include <getopt.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/hook_install.h"
+#include "cli/site.h"
+#include "replicable/discover.h"
+#include "replicable/locate.h"
+#include "replicable/name.h"
+
+static const char options_text[] =
+	"  --all      all repositories below site.repositories (the default)\n"
+	"  --dry-run  say what would be done\n"
+	"  --json     print one JSON object\n";
+
+static const struct option long_options[] = {
+	{ "all", no_argument, NULL, 'a' },
+	{ "dry-run", no_argument, NULL, 'n' },
+	{ "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+enum verb { LIST, INSTALL, REMOVE, VERBS };
+
+static const char *const verb_names[VERBS] = { "list", "install", "remove" };
+
+struct hooks_call {
+	enum verb verb;
+	char **names;
+	size_t name_count;
+	bool is_all, is_dry, is_json;
+	struct hook_place place;
+	const char *root;    /* path of site.repositories */
+	bool path_is_global; /* core.hooksPath */
+	json_t *array;       /* with --json */
+	size_t changed, failed;
+};
+
+static void tell_failure(struct hooks_call *call, const char *name, const struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	call->failed++;
+	str_add_printable(&text, name);
+	str_add(&text, ": ");
+	str_add_printable(&text, err->text);
+	fprintf(stderr, "refrelay: %s\n", text.data);
+	if (err->remedy[0])
+		fprintf(stderr, "  what to do: %s\n", err->remedy);
+}
+
+static json_t *look_to_json(const struct hook_look *look)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < HOOKS; i++) {
+		json_t *hook = json_object();
+		json_put_text(hook, "hook", hook_names[i]);
+		json_put_text(hook, "state", hook_state_name(look->states[i]));
+		json_put_bool(hook, "kept", look->is_kept[i]);
+		json_array_append_new(array, hook);
+	}
+	return array;
+}
+
+/* "installed", or what is amiss with each. */
+static void print_look(const char *name, const struct hook_look *look)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	str_add_printable(&text, name);
+	if (hook_is_installed(look))
+		str_add(&text, ": installed");
+	for (size_t i = 0; !hook_is_installed(look) && i < HOOKS; i++)
+		str_addf(&text, "%s %s %s", i ? "," : ":", hook_names[i],
+			 hook_state_name(look->states[i]));
+	if (!look->has_node && look->states[0] != HOOK_MISSING)
+		str_add(&text, ", no link to this site's data directory");
+	for (size_t i = 0; i < HOOKS; i++)
+		if (look->is_kept[i])
+			str_addf(&text, ", keeps another %s", hook_names[i]);
+	puts(text.data);
+}
+
+/* err: NULL: nothing went wrong. did: whether something was changed, or would be. */
+static void report(struct hooks_call *call, const char *name,
+		   const struct hook_look *look, bool did, const struct err *err)
+{
+	call->changed += did;
+	if (err)
+		tell_failure(call, name, err);
+	if (call->is_json) {
+		json_t *object = json_object();
+		json_put_text(object, "name", name);
+		json_put_bool(object, "installed", hook_is_installed(look));
+		json_put_bool(object, "changed", did);
+		json_put(object, "hooks", look_to_json(look));
+		if (err) {
+			json_put_message(object, "failure", err->text);
+			json_put_message(object, "remedy", err->remedy);
+		}
+		json_array_append_new(call->array, object);
+	} else if (call->verb == LIST) {
+		print_look(name, look);
+	}
+}
+
+static int act(const struct hooks_call *call, int repository, struct err *err)
+{
+	return call->verb == INSTALL ? hook_install(repository, &call->place, err)
+				     : hook_remove(repository, &call->place, err);
+}
+
+/* Looks, acts and looks again: what is reported is what is there. */
+static int work_on(struct hooks_call *call, int repository, const char *path,
+		   struct hook_look *look, bool *did, struct err *err)
+{
+	if (hook_look(repository, &call->place, look, err) != 0)
+		return -1;
+	if (call->verb != REMOVE &&
+	    hook_check_path(repository, path, call->path_is_global, err) != 0)
+		return -1;
+	if (call->verb == LIST ||
+	    (call->verb == INSTALL ? hook_is_installed(look) : hook_is_removed(look)))
+		return 0;
+	if (!call->is_dry && act(call, repository, err) != 0) {
+		hook_look(repository, &call->place, look, ERR_IGNORED);
+		return -1;
+	}
+	*did = true;
+	return call->is_dry ? 0 : hook_look(repository, &call->place, look, err);
+}
+
+static void visit(struct hooks_call *call, const char *name, const char *below)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", call->root, below);
+	struct hook_look look = { 0 };
+	struct err err;
+	bool did = false;
+	AUTO_CLOSE int repository = dir_open(AT_FDCWD, path, &err);
+	int result =
+		repository < 0 ? -1 : work_on(call, repository, path, &look, &did, &err);
+
+	report(call, name, &look, did, result == 0 ? NULL : &err);
+}
+
+static int visit_all(struct hooks_call *call, struct err *err)
+{
+	AUTO_DISCOVERY struct discovery discovery = { 0 };
+
+	if (discover(call->root, &discovery, err) != 0)
+		return -1;
+	for (size_t i = 0; i < discovery.found.count; i++)
+		visit(call, discovery.found.items[i].name, discovery.found.items[i].path);
+	for (size_t i = 0; i < discovery.findings.count; i++)
+		if (!discovery.findings.items[i].is_harmless)
+			tell_failure(call, discovery.findings.items[i].path,
+				     &discovery.findings.items[i].err);
+	return 0;
+}
+
+/* All are looked for before the first is touched. */
+static int visit_named(struct hooks_call *call, struct err *err)
+{
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, call->root, err);
+	AUTO_FREE char **paths = xcalloc(call->name_count, sizeof(*paths));
+	int result = root < 0 ? -1 : 0;
+
+	for (size_t i = 0; result == 0 && i < call->name_count; i++) {
+		AUTO_FREE char *name = name_of_path(call->names[i]);
+		int found = name_check(name, err) == 0
+				    ? locate(root, name, &paths[i], err)
+				    : -1;
+		if (found == 0)
+			err_set(err, ERR_MISSING, "there is no repository %s below %s",
+				name, call->root);
+		result = found == 1 ? 0 : -1;
+	}
+	for (size_t i = 0; i < call->name_count; i++) {
+		if (result == 0) {
+			AUTO_FREE char *name = name_of_path(paths[i]);
+			visit(call, name, paths[i]);
+		}
+		free(paths[i]);
+	}
+	return result;
+}
+
+static void print_end(const struct hooks_call *call)
+{
+	if (call->is_json) {
+		json_auto_t *object = json_object();
+		json_put_bool(object, "dry_run", call->is_dry);
+		json_put_number(object, "changed", (int64_t)call->changed);
+		json_put_number(object, "failed", (int64_t)call->failed);
+		json_put(object, "repositories", json_incref(call->array));
+		json_write(stdout, object);
+	} else if (call->verb != LIST) {
+		printf("%s%s hooks: %zu repositories", call->is_dry ? "would " : "",
+		       verb_names[call->verb], call->changed);
+		printf(call->failed ? ", %zu failed\n" : "\n", call->failed);
+	}
+}
+
+static int run(struct cli *cli, struct hooks_call *call)
+{
+	AUTO_FREE char *program = NULL;
+	struct site site;
+	struct err err;
+	int result = -1;
+
+	if (site_read(cli, NULL, &site, &err) == 0 &&
+	    (program = hook_program(&err)) != NULL) {
+		call->place = (struct hook_place){ program, site.data };
+		call->root = site.repositories;
+		call->array = json_array();
+		call->path_is_global = call->verb != REMOVE && hook_path_is_global();
+		result = call->name_count ? visit_named(call, &err)
+					  : visit_all(call, &err);
+		if (result == 0)
+			print_end(call);
+		json_decref(call->array);
+	}
+	site_clear(&site);
+	if (result != 0)
+		return cli_fail(&err);
+	return call->failed ? EXIT_PARTLY : EXIT_DONE;
+}
+
+/* -1: go on. */
+static int read_options(int argc, char **argv, struct hooks_call *call)
+{
+	int option;
+
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
+		switch (option) {
+		case 'a':
+			call->is_all = true;
+			break;
+		case 'n':
+			call->is_dry = true;
+			break;
+		case 'J':
+			call->is_json = true;
+			break;
+		case 'h':
+			cli_help("hooks", options_text);
+			return EXIT_DONE;
+		default:
+			return cli_usage("hooks", "wrong option %s", argv[optind - 1]);
+		}
+	}
+	return -1;
+}
+
+int cli_hooks(struct cli *cli, int argc, char **argv)
+{
+	struct hooks_call call = { .verb = VERBS };
+	int status = read_options(argc, argv, &call);
+	const char *verb = optind < argc ? argv[optind] : "";
+
+	if (status >= 0)
+		return status;
+	for (size_t i = 0; i < VERBS; i++)
+		if (strcmp(verb, verb_names[i]) == 0)
+			call.verb = (enum verb)i;
+	if (call.verb == VERBS)
+		return cli_usage("hooks", "it takes install, remove or list");
+	call.names = argv + optind + 1;
+	call.name_count = (size_t)(argc - optind - 1);
+	if (call.is_all && call.name_count > 0)
+		return cli_usage("hooks", "it takes names or --all, not both");
+	return run(cli, &call);
+}

@@ -1,0 +1,204 @@
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/thread.h"
+#include "change/hook_socket.h"
+#include "cli/cli.h"
+#include "cli/repository.h"
+#include "replicable/name.h"
+#include "report/report.h"
+#include "upkeep/removal.h"
+
+#define LOOK_EACH_MS 50
+#define LEASE_WAIT 60000
+
+struct asking {
+	size_t done, failed;
+	VEC(char *) names; /* owned; with --wait or --json */
+	struct stop stop;
+};
+
+static unsigned wishes_of(const struct repository_call *call)
+{
+	unsigned wishes = call->is_forced ? REGISTRY_WISH_FORCE : 0;
+
+	return strcmp(call->verb, "resync") == 0 ? wishes | REGISTRY_WISH_RECHECK
+						 : wishes;
+}
+
+/* A deletion is what --force of a row that is gone means; for that there is remove. */
+static int ask_sync(struct repository_call *call, const struct registry_row *row,
+		    struct err *err)
+{
+	const struct registry_move move = { .id = row->id,
+					    .event = REGISTRY_ASKED,
+					    .wishes = wishes_of(call) };
+
+	if (row->is_gone)
+		return err_set(err, ERR_CONFLICT,
+			       "%s: the primary deleted it; to delete it here, too, use "
+			       "remove",
+			       row->name);
+	return registry_move(call->data.store, &move, err);
+}
+
+static int ask_verification(struct repository_call *call, const struct registry_row *row,
+			    struct err *err)
+{
+	if (row->state != REGISTRY_SYNCED)
+		return err_set(err, ERR_CONFLICT,
+			       "%s is %s: only what is synced can be verified again",
+			       row->name, registry_state_name(row->state));
+	/* What was proved is so no longer: anew, at once. */
+	return registry_move(
+		call->data.store,
+		&(struct registry_move){ .id = row->id, .event = REGISTRY_SUPERSEDED },
+		err);
+}
+
+/* A copy that nobody said to be gone is so by the operator's word. */
+static int remove_copy(struct repository_call *call, struct asking *asking,
+		       const struct registry_row *row, struct err *err)
+{
+	const struct registry_move move = { .id = row->id, .event = REGISTRY_GONE };
+
+	if (!row->is_gone && registry_move(call->data.store, &move, err) != 0)
+		return -1;
+	return removal_run(&(struct removal_request){ .store = call->data.store,
+						      .leases = call->data.leases,
+						      .root = call->site.repositories,
+						      .kind = KIND_REPOSITORY,
+						      .name = row->name,
+						      .wait_ms = LEASE_WAIT,
+						      .stop = &asking->stop,
+						      .is_ordered = true },
+			   err);
+}
+
+static int act(struct repository_call *call, struct asking *asking,
+	       const struct registry_row *row, struct err *err)
+{
+	if (strcmp(call->verb, "remove") == 0)
+		return remove_copy(call, asking, row, err);
+	if (strcmp(call->verb, "reverify") == 0)
+		return ask_verification(call, row, err);
+	return ask_sync(call, row, err);
+}
+
+/* One that cannot be had done does not stop the others. */
+static int ask_row(struct repository_call *call, struct registry_row *row, void *arg,
+		   struct err *err)
+{
+	struct asking *asking = arg;
+
+	if (stop_is_requested(&asking->stop))
+		return err_set(err, ERR_CANCELED, "interrupted");
+	if (call->is_dry) {
+		if (!call->is_json)
+			printf("would %s %s\n", call->verb, row->name);
+	} else if (act(call, asking, row, err) != 0) {
+		cli_fail(err);
+		asking->failed++;
+		return 0;
+	}
+	asking->done++;
+	vec_add(&asking->names, xstrdup(row->name));
+	return 0;
+}
+
+/* 1: it has come to an end, good or bad. */
+static int has_ended(struct repository_call *call, struct asking *asking,
+		     const char *name, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	if (registry_get(call->data.store, KIND_REPOSITORY, name, &row, err) != 0)
+		return err->class == ERR_MISSING ? 1 : -1;
+	if (row.state == REGISTRY_SYNCED)
+		return row.verification == VERIFICATION_SUCCEEDED;
+	if (row.state == REGISTRY_PENDING && !row.held_reason)
+		return 0;
+	if (row.state == REGISTRY_STARTED)
+		return 0;
+	asking->failed++;
+	fprintf(stderr, "refrelay: %s: %s\n", name,
+		row.held_reason ? row.held_reason
+		: row.failure   ? row.failure
+				: registry_state_name(row.state));
+	return 1;
+}
+
+static int wait_for_all(struct repository_call *call, struct asking *asking,
+			struct err *err)
+{
+	for (size_t i = 0; i < asking->names.count; i++) {
+		int ended;
+		while ((ended = has_ended(call, asking, asking->names.items[i], err)) ==
+		       0)
+			if (stop_wait(&asking->stop, LOOK_EACH_MS))
+				return err_set(err, ERR_CANCELED,
+					       "interrupted; the work goes on");
+		if (ended < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void print(const struct repository_call *call, const struct asking *asking)
+{
+	json_auto_t *object = json_object();
+	json_t *array = json_array();
+
+	if (!call->is_json) {
+		printf("%zu repositor%s%s%s\n", asking->done,
+		       asking->done == 1 ? "y" : "ies", call->is_dry ? " (dry run)" : "",
+		       asking->failed > 0 ? ", others failed" : "");
+		json_decref(array);
+		return;
+	}
+	for (size_t i = 0; i < asking->names.count; i++)
+		json_array_append_new(array, json_string(asking->names.items[i]));
+	json_put_text(object, "verb", call->verb);
+	json_put_bool(object, "dry_run", call->is_dry);
+	json_put(object, "repositories", array);
+	json_put_number(object, "failed", (int64_t)asking->failed);
+	json_write(stdout, object);
+}
+
+static void wake_node(const struct repository_call *call)
+{
+	if (hook_socket_tell(call->site.data, "wake", 1000, NULL, 0, ERR_IGNORED) == 0)
+		fputs("refrelay: no node runs here: it is done when one is started\n",
+		      stderr);
+}
+
+static int ask_all(struct repository_call *call, struct asking *asking, struct err *err)
+{
+	int status = repository_walk(call, ask_row, asking, err);
+
+	if (status < 0)
+		return -1;
+	if (!call->is_dry && asking->done > 0 && strcmp(call->verb, "remove") != 0)
+		wake_node(call);
+	if (call->waits && !call->is_dry && wait_for_all(call, asking, err) != 0)
+		return -1;
+	print(call, asking);
+	if (asking->failed > 0)
+		return asking->done > asking->failed ? EXIT_PARTLY : EXIT_FAILED;
+	return status;
+}
+
+int repository_ask(struct repository_call *call, struct err *err)
+{
+	struct asking asking = { 0 };
+	int status;
+
+	stop_init(&asking.stop);
+	cli_catch_signals(&asking.stop);
+	status = ask_all(call, &asking, err);
+	cli_end_signals();
+	stop_clear(&asking.stop);
+	for (size_t i = 0; i < asking.names.count; i++)
+		free(asking.names.items[i]);
+	vec_clear(&asking.names);
+	return status;
+}

@@ -1,0 +1,114 @@
+/*
+ * Which sections and keys there are. All names are fixed; what is not built yet is
+ * refused by commands that would have to obey it.
+ */
+#include "base/conf_check.h"
+#include "cli/cli.h"
+
+static const char *const site_keys[] = { "name", "role", "repositories", "data", NULL };
+static const char *const http_keys[] = {
+	"listen", "url", "anonymousRead", "passwordFile", "operatorTokenFile", NULL
+};
+static const char *const primary_keys[] = { "url", "secretFile", NULL };
+static const char *const secondary_keys[] = { "secretFile", "enabled", NULL };
+static const char *const sync_keys[] = {
+	"repositoryCapacity", "blobCapacity",        "verificationCapacity",
+	"scanInterval",       "consistencyInterval", "timeout",
+	"reverifyInterval",   "deleteBrake",         NULL
+};
+static const char *const events_keys[] = { "keepFor", "keepNumber", NULL };
+static const char *const blob_keys[] = { "path", NULL };
+static const char *const database_keys[] = { "url", NULL };
+static const char *const lease_keys[] = { "backend", "url", "path", "ttl", "wait", NULL };
+static const char *const mirror_keys[] = { "url", "interval", "depth", NULL };
+static const char *const watcher_keys[] = { "mirror", "tokenFile", NULL };
+static const char *const no_keys[] = { NULL };
+
+static const struct conf_section sections[] = {
+	{ "site", false, CONF_STRICT, site_keys },
+	{ "http", false, CONF_STRICT, http_keys },
+	{ "primary", false, CONF_STRICT, primary_keys },
+	{ "secondary", true, CONF_STRICT, secondary_keys },
+	{ "sync", false, CONF_STRICT, sync_keys },
+	{ "events", false, CONF_STRICT, events_keys },
+	{ "blob", true, CONF_STRICT, blob_keys },
+	{ "database", false, CONF_STRICT, database_keys },
+	{ "lease", false, CONF_STRICT, lease_keys },
+	{ "mirror", true, CONF_STRICT, mirror_keys },
+	{ "watcher", true, CONF_STRICT, watcher_keys },
+	{ "remote", true, CONF_LENIENT, no_keys },
+	{ "replication", false, CONF_LENIENT, no_keys },
+	{ "gerrit", false, CONF_LENIENT, no_keys },
+};
+
+/* [remote] and the like may bear Gerrit's keys; the whole section is not built yet. */
+static void ignore(void *data, const char *text)
+{
+	(void)data;
+	(void)text;
+}
+
+int cli_check_sections(const struct conf *conf, struct err *err)
+{
+	const struct conf_section *known[ARRAY_SIZE(sections)];
+	const struct conf_report report = { .warn = ignore };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		known[i] = &sections[i];
+	return conf_check(conf, known, ARRAY_SIZE(known), &report, err);
+}
+
+/* key NULL: the whole section; value: the only one that is built, NULL: none is. */
+static const struct unbuilt {
+	const char *section, *key, *value;
+} unbuilt[] = {
+	{ "http", "passwordFile", NULL }, { "sync", "blobCapacity", NULL },
+	{ "lease", "backend", "local" },  { "lease", "url", NULL },
+	{ "lease", "path", NULL },        { "lease", "wait", NULL },
+	{ "database", "url", "sqlite" },  { "blob", NULL, NULL },
+	{ "mirror", NULL, NULL },         { "watcher", NULL, NULL },
+	{ "remote", NULL, NULL },         { "replication", NULL, NULL },
+	{ "gerrit", NULL, NULL },
+};
+
+static bool is_built(const struct conf_entry *entry)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(unbuilt); i++) {
+		const struct unbuilt *one = &unbuilt[i];
+		if (strcasecmp(one->section, entry->section) != 0 ||
+		    (one->key && strcasecmp(one->key, entry->key) != 0))
+			continue;
+		return one->value && entry->value &&
+		       strcmp(one->value, entry->value) == 0;
+	}
+	return true;
+}
+
+int cli_check_built(const struct conf *conf, struct err *err)
+{
+	const struct conf_list *all = conf_entries(conf);
+
+	for (size_t i = 0; i < all->count; i++) {
+		if (is_built(all->items[i]))
+			continue;
+		conf_error(all->items[i], err, "this is not built yet");
+		return err_remedy(err, "take it out of the configuration");
+	}
+	return 0;
+}
+
+void cli_tell_unbuilt(const struct conf *conf)
+{
+	const struct conf_list *all = conf_entries(conf);
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct conf_entry *entry = all->items[i];
+		AUTO_STR struct str name = STR_INIT;
+		if (is_built(entry))
+			continue;
+		conf_render_name(entry, &name);
+		fprintf(stderr,
+			"refrelay: %s:%u: %s is not built yet: serve refuses it\n",
+			entry->file, entry->line, name.data);
+	}
+}

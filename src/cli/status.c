@@ -1,0 +1,127 @@
+#include <getopt.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/site.h"
+#include "cli/site_data.h"
+
+#define WATCH_MS 1000
+
+static const char options_text[] =
+	"  --watch  say it again each second, until interrupted\n"
+	"  --json   print one JSON object\n"
+	"\n"
+	"The exit status is 0 when all is in sync, verified, and 3 when it is not.\n";
+
+static const struct option long_options[] = {
+	{ "watch", no_argument, NULL, 'w' },
+	{ "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct status_call {
+	bool watches, is_json;
+};
+
+static void print(const struct report *report, const struct status_call *call)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_STR struct str printable = STR_INIT;
+
+	if (call->is_json) {
+		json_auto_t *object = report_json(report);
+		json_write(stdout, object);
+		return;
+	}
+	report_text(report, &text);
+	if (call->watches && isatty(STDOUT_FILENO))
+		fputs("\033[H\033[J", stdout);
+	for (char *line = text.data, *end; (end = strchr(line, '\n')) != NULL;
+	     line = end + 1) {
+		*end = '\0';
+		str_reset(&printable);
+		str_add_printable(&printable, line);
+		puts(printable.data);
+	}
+	fflush(stdout);
+}
+
+static int print_once(const struct report_options *options,
+		      const struct status_call *call, struct err *err)
+{
+	struct report report;
+	int status = -1;
+
+	if (report_make(options, &report, err) == 0) {
+		print(&report, call);
+		status = report_is_good(&report) ? EXIT_DONE : EXIT_PARTLY;
+	}
+	report_clear(&report);
+	return status;
+}
+
+static int print_all(const struct report_options *options, const struct status_call *call,
+		     struct err *err)
+{
+	struct stop stop;
+	int status;
+
+	if (!call->watches)
+		return print_once(options, call, err);
+	stop_init(&stop);
+	cli_catch_signals(&stop);
+	do
+		status = print_once(options, call, err);
+	while (status >= 0 && !stop_wait(&stop, WATCH_MS));
+	cli_end_signals();
+	stop_clear(&stop);
+	return status < 0 ? status : EXIT_INTERRUPTED;
+}
+
+static int run(const struct cli *cli, const struct status_call *call)
+{
+	struct site site;
+	struct site_data data = { 0 };
+	struct err err;
+	int status = -1;
+
+	if (site_read(cli, NULL, &site, &err) != 0)
+		return cli_fail(&err);
+	if (site_data_open(site.data, &data, &err) == 0)
+		status = print_all(
+			&(struct report_options){ .role = site.role,
+						  .site = site.name,
+						  .primary_url = site.primary_url,
+						  .data = site.data,
+						  .store = data.store },
+			call, &err);
+	site_data_close(&data);
+	site_clear(&site);
+	return status < 0 ? cli_fail(&err) : status;
+}
+
+int cli_status(struct cli *cli, int argc, char **argv)
+{
+	struct status_call call = { 0 };
+	int option;
+
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
+		switch (option) {
+		case 'w':
+			call.watches = true;
+			break;
+		case 'J':
+			call.is_json = true;
+			break;
+		case 'h':
+			cli_help("status", options_text);
+			return EXIT_DONE;
+		default:
+			return cli_usage("status", "wrong option %s", argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		return cli_usage("status", "it takes no operand");
+	return run(cli, &call);
+}

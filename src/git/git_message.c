@@ -1,0 +1,125 @@
+/*
+ * What git says, and what a caller is to make of it.
+ */
+#include "git/git_child.h"
+
+#define FSCK "run git fsck there and restore what it names"
+#define GONE "it was renamed or deleted meanwhile; repeat"
+#define REFUSED "check that both sites have the same secret, and the right clock"
+#define SLOW "it is tried again; look at the network, and at the other site's load"
+#define UNREACHED "check the URL, and that the other site runs"
+#define UNTRUSTED "give the other site a certificate that this machine trusts"
+#define STRANGE                                                                          \
+	"check that the URL is that of a refrelay site, without a proxy's own pages"
+
+struct meaning {
+	const char *said; /* in any case */
+	enum err_class class;
+	const char *remedy;
+};
+
+/* The first that is found anywhere counts: causes come before their consequences. */
+static const struct meaning meanings[] = {
+	{ "no space left on device", ERR_DISK, "free some space on that file system" },
+	{ "disk quota exceeded", ERR_DISK, "raise the quota, or free some space" },
+	{ "file too large", ERR_DISK, "raise the limit of file sizes (ulimit -f)" },
+	{ "read-only file system", ERR_DISK, "mount that file system for writing" },
+	{ "input/output error", ERR_DISK, "look at the kernel's log: the disk fails" },
+	{ "could not read username", ERR_AUTH, REFUSED },
+	{ "returned error: 401", ERR_AUTH, REFUSED },
+	{ "returned error: 403", ERR_AUTH, REFUSED },
+	{ "authentication failed", ERR_AUTH, REFUSED },
+	{ "returned error: 404", ERR_MISSING, GONE },
+	{ "/' not found", ERR_MISSING, GONE },
+	{ "ssl certificate", ERR_CONFIG, UNTRUSTED },
+	{ "server certificate", ERR_CONFIG, UNTRUSTED },
+	{ "dubious ownership", ERR_CONFIG, "run refrelay as the repositories' owner" },
+	{ "permission denied", ERR_CONFIG, "check owner and mode of the repository" },
+	{ "does not appear to be a git repository", ERR_MISSING, GONE },
+	{ "' not allowed", ERR_CONFIG,
+	  "remove url.<base>.insteadOf from the repository's config" },
+	{ "is corrupt", ERR_CORRUPT, FSCK },
+	{ "inflate:", ERR_CORRUPT, FSCK },
+	{ "sha1 mismatch", ERR_CORRUPT, FSCK },
+	{ "hash mismatch", ERR_CORRUPT, FSCK },
+	{ "bad object", ERR_CORRUPT, FSCK },
+	{ "missing blob", ERR_CORRUPT, FSCK },
+	{ "missing tree", ERR_CORRUPT, FSCK },
+	{ "unable to read", ERR_CORRUPT, FSCK },
+	{ "not our ref", ERR_CORRUPT,
+	  "a ref names an object that is not there: run git "
+	  "fsck there, delete or mend that ref" },
+	{ "bad tree", ERR_CORRUPT, FSCK },
+	{ "unresolved deltas", ERR_CORRUPT, FSCK },
+	{ "did not receive expected object", ERR_CORRUPT, FSCK },
+	{ "did not send all necessary objects", ERR_CORRUPT, FSCK },
+	{ "index file corrupt", ERR_CORRUPT, FSCK },
+	{ "failed to traverse parents", ERR_CORRUPT, "run git fsck there" },
+	{ "does not match index", ERR_CORRUPT, "run git fsck there" },
+	{ "validation error", ERR_CORRUPT, "run git fsck there" },
+	{ "cannot open existing pack", ERR_CORRUPT, "run git fsck there" },
+	{ "operation too slow", ERR_TIMEOUT, SLOW },
+	{ "timed out", ERR_TIMEOUT, SLOW },
+	{ "returned error: 408", ERR_TIMEOUT, SLOW },
+	{ "returned error: 504", ERR_TIMEOUT, SLOW },
+	{ "could not resolve host", ERR_NETWORK, "check the URL's host name, and DNS" },
+	{ "failed to connect", ERR_NETWORK, UNREACHED },
+	{ "connection refused", ERR_NETWORK, UNREACHED },
+	{ "connection reset", ERR_NETWORK, "" },
+	{ "returned error: 429", ERR_NETWORK,
+	  "the other site is busy; it is tried again" },
+	{ "returned error: 3", ERR_CONFIG, "use the URL that this one redirects to" },
+	{ "returned error: 5", ERR_NETWORK, "look at the other site's log" },
+	{ "returned error: ", ERR_CONFIG, STRANGE },
+	{ "empty reply", ERR_NETWORK, "look at the other site's log" },
+	{ "rpc failed", ERR_NETWORK, "" },
+	{ "unable to access '", ERR_NETWORK, UNREACHED },
+	{ "unexpected disconnect", ERR_NETWORK, "" },
+	{ "expected flush after", ERR_NETWORK, "" },
+	{ "expected 'packfile'", ERR_NETWORK, "" },
+	{ "expected packfile", ERR_NETWORK, "" },
+	{ "bad line length", ERR_NETWORK, STRANGE },
+	{ "invalid server response", ERR_NETWORK, STRANGE },
+	{ "not valid: is this a git repository", ERR_NETWORK, STRANGE },
+	{ "cannot obtain needed object", ERR_NETWORK, STRANGE },
+	{ "protocol error", ERR_NETWORK, "" },
+	{ "invalid command '", ERR_NETWORK, "" },
+	{ "unexpected line: '", ERR_NETWORK, "" },
+	{ "not a git repository", ERR_CORRUPT, "it needs HEAD, objects/ and refs/" },
+	{ "early eof", ERR_NETWORK, "" },
+	{ "hung up unexpectedly", ERR_NETWORK, "" },
+	{ ".lock': file exists", ERR_CONFLICT, "" },
+	{ "git upload-pack: aborting due to possible", ERR_CORRUPT, FSCK },
+};
+
+/* The whole line around `at`, without git's "fatal: " and the like. */
+static void copy_line(const char *tail, const char *at, char *out, size_t size)
+{
+	static const char *const marks[] = { "remote: ", "fatal: ", "error: " };
+	const char *start = at;
+
+	while (start > tail && start[-1] != '\n')
+		start--;
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
+		if (text_starts_with(start, marks[i]) && start + strlen(marks[i]) <= at)
+			start += strlen(marks[i]);
+	size_t len = strcspn(start, "\n");
+	while (len > 0 && start[len - 1] == ' ')
+		len--; /* the other side's line was padded over a progress bar */
+	snprintf(out, size, "%.*s", (int)len, start);
+}
+
+int git_classify(const char *tail, struct err *err)
+{
+	char line[400];
+
+	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++) {
+		const char *at = strcasestr(tail, meanings[i].said);
+		if (!at)
+			continue;
+		copy_line(tail, at, line, sizeof(line));
+		err_set(err, meanings[i].class, "git: %s", line);
+		return err_remedy(err, "%s", meanings[i].remedy);
+	}
+	return -1; /* what proc_run said stands */
+}

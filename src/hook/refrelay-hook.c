@@ -1,0 +1,353 @@
+/*
+ * What git runs as the hooks reference-transaction and post-receive of a primary's
+ * repositories: it tells the node that refs changed, and never makes a push fail. Static
+ * and small, since one is started for each change; no stdio, no locale.
+ *
+ *	refrelay-hook DATA_DIR HOOK [ARGUMENT]...
+ *	<repository>/hooks/HOOK [ARGUMENT]...	(a symbolic link to this program)
+ *
+ * By the second form it finds the data directory in the repository, refrelay/node (a
+ * symbolic link), and a hook that was there before as HOOK.refrelay-kept: that one is
+ * run in its place, with its arguments, stdin and exit status, after the node was told.
+ * Nothing waits for us meanwhile: the refs are in place, and git's pipe to the kept hook
+ * is read when that starts.
+ *
+ * The node answers once the change is durable. If it does not within a second, or cannot
+ * do it now, a file in data/spool says the same; if that cannot be written, the node's
+ * next scan finds the change. Wire: change/hook_socket.h, change/spool.h.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hook_wire.h"
+
+#define LATER "this change will be noticed later: "
+
+#define LATE_MARK ".late"
+
+enum { NUMBER_SIZE = 24, LATE_S = 10 };
+
+/* "changed <absolute path of the repository>"; the path is message +
+ * strlen(HOOK_CHANGED). */
+static char message[HOOK_MESSAGE_MAX + 1] = HOOK_CHANGED;
+static char *const path = message + sizeof(HOOK_CHANGED) - 1;
+
+/* Appends to text, which has room for `size` with its NUL; too long is cut. */
+static void add(char *text, size_t size, const char *more)
+{
+	size_t used = strlen(text), len = strlen(more);
+
+	if (len > size - used - 1)
+		len = size - used - 1;
+	memcpy(text + used, more, len);
+	text[used + len] = '\0';
+}
+
+static const char *number(uint64_t value, int digits, char text[NUMBER_SIZE])
+{
+	char *at = text + NUMBER_SIZE - 1;
+
+	for (*at = '\0'; value > 0 || digits > 0; digits--, value /= 10)
+		*--at = (char)('0' + value % 10);
+	return at;
+}
+
+/* One line; git shows it to who pushes. */
+static void complain(const char *what, const char *why)
+{
+	char line[512] = "refrelay: ";
+
+	add(line, sizeof(line) - 1, what);
+	add(line, sizeof(line) - 1, ": ");
+	add(line, sizeof(line) - 1, why);
+	add(line, sizeof(line), "\n");
+	ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
+	(void)ignored;
+}
+
+static void complain_errno(const char *what)
+{
+	const char *why = strerrordesc_np(errno);
+
+	complain(what, why ? why : "unknown error");
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* Names by way of an open directory: they may be longer than a socket's address. */
+static void name_below(int dir, const char *name, char *out, size_t size)
+{
+	char digits[NUMBER_SIZE];
+
+	out[0] = '\0';
+	add(out, size, "/proc/self/fd/");
+	add(out, size, number((uint64_t)dir, 1, digits));
+	add(out, size, name);
+}
+
+static int open_directory(int dir, const char *name)
+{
+	return openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* A linked work tree's GIT_DIR is a part of it only: "commondir" names the whole. */
+static int open_repository(void)
+{
+	const char *given = getenv("GIT_DIR");
+	char common[PATH_MAX];
+	int dir = open_directory(AT_FDCWD, given && *given ? given : ".");
+	int file = dir < 0 ? -1 : openat(dir, "commondir", O_RDONLY | O_CLOEXEC);
+
+	if (file < 0)
+		return dir;
+	ssize_t len = read(file, common, sizeof(common) - 1);
+	common[len > 0 ? len : 0] = '\0';
+	common[strcspn(common, "\n")] = '\0';
+	return open_directory(dir, common);
+}
+
+static bool find_path(int repository)
+{
+	char link[64];
+	size_t room = HOOK_MESSAGE_MAX - (sizeof(HOOK_CHANGED) - 1);
+
+	name_below(repository, "", link, sizeof(link));
+	ssize_t len = readlink(link, path, room);
+	if (len < 0)
+		return false;
+	if ((size_t)len == room) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	path[len] = '\0';
+	return true;
+}
+
+/* connect() waits as long as one may send when the node has too much to do. */
+static int connect_node(int data)
+{
+	const struct timeval wait = { .tv_sec = HOOK_WAIT_MS / 1000 };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	name_below(data, "/" HOOK_SOCKET, address.sun_path, sizeof(address.sun_path));
+	if (fd >= 0 &&
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) == 0 &&
+	    connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static bool begins(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Whether nothing is left to do: it is recorded, or the node wants no word of this
+ * repository, now or later. */
+static bool is_settled(const char *answer)
+{
+	if (begins(answer, "no config "))
+		complain("the node does not want this change",
+			 answer + strlen("no config "));
+	return begins(answer, HOOK_OK) || begins(answer, "no config ") ||
+	       begins(answer, "no missing ");
+}
+
+static int open_spool(int data)
+{
+	int spool = open_directory(data, HOOK_SPOOL);
+
+	if (spool >= 0 || errno != ENOENT)
+		return spool;
+	if (mkdirat(data, HOOK_SPOOL, 0700) != 0 && errno != EEXIST)
+		return -1;
+	if (fsync(data) != 0)
+		return -1;
+	return open_directory(data, HOOK_SPOOL);
+}
+
+/* A push of a thousand refs runs a thousand hooks: when one has waited in vain, those of
+ * the next seconds do not wait. */
+static bool was_late(int data)
+{
+	struct timespec now;
+	struct stat st;
+
+	if (fstatat(data, HOOK_SPOOL "/" LATE_MARK, &st, 0) != 0)
+		return false;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return llabs((long long)now.tv_sec - (long long)st.st_mtim.tv_sec) < LATE_S;
+}
+
+static void note_late(int data)
+{
+	int spool = open_spool(data);
+	int fd = openat(spool, LATE_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		futimens(fd, NULL);
+}
+
+/* The answer's length; 0: there is none. */
+static size_t ask_node(int fd, int64_t until, char *answer)
+{
+	struct pollfd watched = { .fd = fd, .events = POLLIN };
+	int64_t left = until - now_ms();
+
+	if (send(fd, message, strlen(message), MSG_NOSIGNAL) <= 0 ||
+	    poll(&watched, 1, left > 0 ? (int)left : 0) <= 0)
+		return 0;
+	ssize_t got = recv(fd, answer, HOOK_MESSAGE_MAX, MSG_DONTWAIT);
+	return got > 0 ? (size_t)got : 0;
+}
+
+static bool tell_node(int data)
+{
+	char answer[HOOK_MESSAGE_MAX + 1];
+	int64_t until = now_ms() + HOOK_WAIT_MS;
+	size_t got = 0;
+
+	if (was_late(data))
+		return false;
+	int fd = connect_node(data);
+	if (fd >= 0) {
+		got = ask_node(fd, until, answer);
+		close(fd);
+	}
+	if (got == 0 && now_ms() >= until)
+		note_late(data);
+	answer[got] = '\0';
+	return got > 0 && is_settled(answer);
+}
+
+static bool write_file(int spool, const char *name)
+{
+	int fd = openat(spool, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	size_t len = strlen(path);
+	bool is_written;
+
+	if (fd < 0)
+		return false;
+	ssize_t put = write(fd, path, len);
+	if (put >= 0 && (size_t)put < len)
+		errno = ENOSPC;
+	is_written = put == (ssize_t)len && fsync(fd) == 0;
+	int saved = errno;
+	close(fd);
+	errno = saved;
+	return is_written;
+}
+
+/* ".<time>.<pid>", then without the first dot: readers look at whole ones only. */
+static bool write_spool(int spool)
+{
+	struct timespec now;
+	char name[80] = ".", digits[NUMBER_SIZE];
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	add(name, sizeof(name), number((uint64_t)now.tv_sec, 1, digits));
+	add(name, sizeof(name), number((uint64_t)now.tv_nsec, 9, digits));
+	add(name, sizeof(name), ".");
+	add(name, sizeof(name), number((uint64_t)getpid(), 1, digits));
+	if (write_file(spool, name) && renameat(spool, name, spool, name + 1) == 0)
+		return fsync(spool) == 0;
+	int saved = errno;
+	unlinkat(spool, name, 0);
+	errno = saved;
+	return false;
+}
+
+/* data_name: NULL: what the repository says. */
+static void tell(const char *data_name)
+{
+	int repository = open_repository();
+	int data, spool;
+
+	if (repository < 0 || !find_path(repository)) {
+		complain_errno(LATER "cannot find the repository");
+		return;
+	}
+	data = data_name ? open_directory(AT_FDCWD, data_name)
+			 : open_directory(repository, HOOK_NODE_LINK);
+	if (data < 0) {
+		complain_errno(LATER "cannot open the node's data directory");
+		return;
+	}
+	if (tell_node(data))
+		return;
+	spool = open_spool(data);
+	if (spool < 0 || !write_spool(spool))
+		complain_errno(LATER "cannot write to the node's spool");
+}
+
+/* The refs changed; "prepared" and "aborted" come before that, or instead. */
+static bool is_told(const char *hook, const char *argument)
+{
+	if (strcmp(hook, "reference-transaction") == 0)
+		return argument && strcmp(argument, "committed") == 0;
+	return strcmp(hook, "post-receive") == 0;
+}
+
+/* As git does: what is not executable is no hook, and what has no first line that the
+ * kernel knows is for the shell. Returns if there is none. */
+static void become_kept(char **argv)
+{
+	char kept[PATH_MAX] = "", shell[] = "sh";
+	char **with_shell;
+	int count = 0;
+
+	if (strlen(argv[0]) + sizeof(HOOK_KEPT) > sizeof(kept))
+		return;
+	add(kept, sizeof(kept), argv[0]);
+	add(kept, sizeof(kept), HOOK_KEPT);
+	execv(kept, argv);
+	if (errno != ENOEXEC)
+		return;
+	while (argv[count])
+		count++;
+	with_shell = calloc((size_t)count + 2, sizeof(*with_shell));
+	if (!with_shell)
+		return;
+	with_shell[0] = shell;
+	with_shell[1] = kept;
+	memcpy(with_shell + 2, argv + 1, (size_t)count * sizeof(*argv));
+	execv("/bin/sh", with_shell);
+}
+
+int main(int argc, char **argv)
+{
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
+
+	if (begins(name, HOOK_PROGRAM)) {
+		if (argc >= 3 && is_told(argv[2], argc > 3 ? argv[3] : NULL))
+			tell(argv[1]);
+		return 0;
+	}
+	if (is_told(name, argc > 1 ? argv[1] : NULL))
+		tell(NULL);
+	if (slash)
+		become_kept(argv);
+	return 0;
+}

@@ -1,0 +1,13 @@
+/*
+ * Times as they stand in headers and bodies of docs/protocol.md. Pure; any thread.
+ */
+#ifndef NET_HTTP_TIME_H
+#define NET_HTTP_TIME_H
+
+#include "base/base.h"
+
+/* Reads "2026-11-21T09:14:03.120Z", the milliseconds may be absent; false if the text is
+ * anything else. */
+bool http_time_parse_iso(const char *text, int64_t *wall_ms);
+
+#endif

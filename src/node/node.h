@@ -1,0 +1,24 @@
+/*
+ * A site's node: which threads its role needs, and what they are handed. Wiring only.
+ */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include "base/conf.h"
+
+struct node;
+
+/* Starts everything the role needs; the site is served when it returns. ERR_BUSY: another
+ * node has the data directory. */
+int node_start(const struct conf *conf, struct node **node, struct err *err);
+
+/* Takes over what can change while it runs: secrets, capacities, intervals. The rest is
+ * named in the log as needing a restart. -1: the new configuration is wrong and nothing
+ * was changed. */
+int node_reload(struct node *node, const struct conf *conf, struct err *err);
+
+/* Ends it within NODE_STOP_MS: work is done, or pending again. */
+#define NODE_STOP_MS 20000
+void node_stop(struct node *node);
+
+#endif

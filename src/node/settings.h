@@ -1,0 +1,30 @@
+/*
+ * What a node reads from its configuration besides what the parts read for themselves.
+ */
+#ifndef NODE_SETTINGS_H
+#define NODE_SETTINGS_H
+
+#include "base/conf.h"
+#include "cli/site.h"
+#include "net/site_token.h"
+#include "pull/pull.h"
+
+struct node_settings {
+	struct site site;
+	char *listen;        /* http.listen; owned */
+	struct site_key key; /* of a secondary, if has_key */
+	bool has_key;
+	struct pull_settings pull; /* also for the primary: verification */
+	int64_t scan_interval_ms;
+	int64_t keep_for_ms;
+	uint64_t keep_number;
+};
+
+#define AUTO_SETTINGS __attribute__((cleanup(node_settings_clear)))
+
+/* ERR_CONFIG says what is missing or wrong for this role. */
+int node_settings_read(const struct conf *conf, struct node_settings *settings,
+		       struct err *err);
+void node_settings_clear(struct node_settings *settings);
+
+#endif

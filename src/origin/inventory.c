@@ -1,0 +1,126 @@
+#include "origin/inventory.h"
+
+#include "replicable/name.h"
+
+/* Ends and rows come from one read transaction, so that the tag never stands for rows of
+ * another moment. */
+struct picture {
+	const char *after;
+	size_t limit;
+	struct event_ends ends;
+	origin_rows rows;
+};
+
+static void format_etag(const struct event_ends *ends, char etag[INVENTORY_ETAG_SIZE])
+{
+	snprintf(etag, INVENTORY_ETAG_SIZE, "\"%s-%" PRIu64 "-%s\"", ends->timeline,
+		 ends->last, ends->mark);
+}
+
+static int read_ends(struct store_tx *tx, void *arg, struct err *err)
+{
+	return event_log_ends(tx, arg, err);
+}
+
+int inventory_etag(struct store *store, char etag[INVENTORY_ETAG_SIZE], struct err *err)
+{
+	struct event_ends ends = { 0 };
+
+	if (store_read(store, read_ends, &ends, err) != 0)
+		return -1;
+	format_etag(&ends, etag);
+	return 0;
+}
+
+static json_t *row_to_json(const struct origin_row *row)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "name", row->name);
+	json_put_text(object, "timeline", row->timeline);
+	json_put_number(object, "generation", (int64_t)row->generation);
+	json_put_text(object, "checksum", row->checksum);
+	json_put_time(object, "changed_at", row->changed_at);
+	json_put_text(object, "verification",
+		      registry_verification_name(row->verification));
+	json_put_time(object, "verified_at", row->verified_at);
+	if (!row->failure)
+		return object;
+	json_put_text(object, "failure_class", row->failure_class);
+	json_put_message(object, "failure", row->failure);
+	json_put_message(object, "remedy", row->remedy ? row->remedy : "");
+	return object;
+}
+
+/* One row more than is answered tells whether there is a next page. */
+static int read_page(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct picture *picture = arg;
+
+	origin_rows_clear(&picture->rows);
+	if (event_log_ends(tx, &picture->ends, err) != 0)
+		return -1;
+	return origin_rows_list(tx, KIND_REPOSITORY, picture->after, picture->limit + 1,
+				&picture->rows, err);
+}
+
+static json_t *page_to_json(const struct picture *picture)
+{
+	const struct event_ends *ends = &picture->ends;
+	size_t count = picture->rows.count;
+	json_t *page = json_object(), *rows = json_array();
+
+	if (count > picture->limit)
+		count = picture->limit;
+	json_put_text(page, "timeline", ends->timeline);
+	json_put_number(page, "last_event", (int64_t)ends->last);
+	json_put_text(page, "last_mark", ends->mark);
+	if (picture->rows.count > count)
+		json_put_text(page, "next", picture->rows.items[count - 1].name);
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(rows, row_to_json(&picture->rows.items[i]));
+	json_put(page, "repositories", rows);
+	return page;
+}
+
+json_t *inventory_page(struct store *store, const char *after, size_t limit,
+		       char etag[INVENTORY_ETAG_SIZE], struct err *err)
+{
+	struct picture picture = { .after = after, .limit = limit > 0 ? limit : 1 };
+	json_t *page = NULL;
+
+	if (store_read(store, read_page, &picture, err) == 0) {
+		format_etag(&picture.ends, etag);
+		page = page_to_json(&picture);
+	}
+	origin_rows_clear(&picture.rows);
+	return page;
+}
+
+struct one_row {
+	const char *name;
+	struct origin_row row;
+};
+
+static int read_row(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct one_row *one = arg;
+	int found;
+
+	origin_row_clear(&one->row);
+	found = origin_row_get(tx, KIND_REPOSITORY, one->name, &one->row, err);
+	if (found != 0)
+		return found < 0 ? -1 : 0;
+	return err_set(err, ERR_MISSING, "there is no repository \"%s\"", one->name);
+}
+
+json_t *inventory_row(struct store *store, const char *name, struct err *err)
+{
+	struct one_row one = { .name = name };
+	json_t *object = NULL;
+
+	if (store_read(store, read_row, &one, err) == 0)
+		object = row_to_json(&one.row);
+	origin_row_clear(&one.row);
+	return object;
+}

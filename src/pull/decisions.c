@@ -1,0 +1,245 @@
+#include "pull/decisions.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+void pull_cursor_set(struct pull_cursor *cursor, const struct event_ends *ends)
+{
+	cursor->id = ends->last;
+	memcpy(cursor->mark, ends->mark, sizeof(cursor->mark));
+	memcpy(cursor->timeline, ends->timeline, sizeof(cursor->timeline));
+}
+
+void pull_cursor_format(const struct pull_cursor *cursor, char text[PULL_CURSOR_SIZE])
+{
+	snprintf(text, PULL_CURSOR_SIZE, "%" PRIu64 " %s %s", cursor->id,
+		 cursor->mark[0] ? cursor->mark : "-", cursor->timeline);
+}
+
+static bool is_identity(const char *text)
+{
+	unsigned char bytes[8];
+
+	return text_from_hex(text, bytes, sizeof(bytes));
+}
+
+bool pull_cursor_parse(const char *text, struct pull_cursor *cursor)
+{
+	char id[21], mark[EVENT_MARK_SIZE], timeline[TIMELINE_SIZE], rest;
+
+	*cursor = (struct pull_cursor){ 0 };
+	if (sscanf(text, "%20s %16s %16s %c", id, mark, timeline, &rest) != 3 ||
+	    !text_to_uint64(id, &cursor->id) || !is_identity(timeline))
+		return false;
+	if (cursor->id == 0 ? strcmp(mark, "-") != 0 : !is_identity(mark))
+		return false;
+	if (cursor->id > 0)
+		memcpy(cursor->mark, mark, sizeof(mark));
+	memcpy(cursor->timeline, timeline, sizeof(timeline));
+	return true;
+}
+
+static int compare_events(const void *a, const void *b)
+{
+	const struct event *one = ((const struct folded_event *)a)->last;
+	const struct event *other = ((const struct folded_event *)b)->last;
+	int order = strcmp(one->name, other->name);
+
+	if (order == 0)
+		order = strcmp(one->kind, other->kind);
+	return order != 0 ? order : (one->id > other->id) - (one->id < other->id);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	uint64_t one = ((const struct folded_event *)a)->last->id;
+	uint64_t other = ((const struct folded_event *)b)->last->id;
+
+	return (one > other) - (one < other);
+}
+
+static bool is_of_same(const struct event *a, const struct event *b)
+{
+	return strcmp(a->name, b->name) == 0 && strcmp(a->kind, b->kind) == 0;
+}
+
+void fold_events(const event_list *events, folded_events *folded)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < events->count; i++) {
+		const struct event *event = &events->items[i];
+		vec_add(folded, ((struct folded_event){ event, event->at }));
+	}
+	vec_sort(folded, compare_events);
+	for (size_t i = 0; i < folded->count; i++) {
+		struct folded_event *item = &folded->items[i];
+		struct folded_event *before = kept ? &folded->items[kept - 1] : NULL;
+		if (before && is_of_same(before->last, item->last))
+			before->last = item->last;
+		else
+			folded->items[kept++] = *item;
+	}
+	folded->count = kept;
+	vec_sort(folded, compare_ids);
+}
+
+/* Generations count only on their timeline. A row that is ahead has read the repository
+ * itself since the inventory was taken. */
+static bool is_as_told(const struct inventory_item *item, const struct registry_row *row)
+{
+	uint64_t known = row->generation > row->generation_wanted
+				 ? row->generation
+				 : row->generation_wanted;
+
+	if (strcmp(item->timeline, row->timeline) != 0 || known < item->generation)
+		return false;
+	return known > item->generation || !row->primary_checksum ||
+	       strcmp(row->primary_checksum, item->checksum) == 0;
+}
+
+/* Only after a change of identity, as by a restore of the primary: within a timeline
+ * each generation may have changed what checksums do not cover. */
+static bool is_proved_same(const struct inventory_item *item,
+			   const struct registry_row *row)
+{
+	return strcmp(item->timeline, row->timeline) != 0 &&
+	       row->state == REGISTRY_SYNCED &&
+	       row->verification == VERIFICATION_SUCCEEDED && row->checksum &&
+	       strcmp(row->checksum, item->checksum) == 0;
+}
+
+static void compare_pair(const struct inventory_item *item,
+			 const struct registry_row *row, compare_steps *steps)
+{
+	struct compare_step step = { .item = item, .row = row };
+
+	if (row && !row->is_gone) {
+		/* What the primary cannot read, it cannot give. */
+		if (!item->checksum || is_as_told(item, row))
+			return;
+		if (is_proved_same(item, row))
+			step.action = COMPARE_ADOPT;
+	}
+	vec_add(steps, step);
+}
+
+/* Which of the next two names comes first. */
+static int order_at(const struct compare_range *range, size_t item, size_t row)
+{
+	if (item == range->item_count)
+		return 1;
+	if (row == range->row_count)
+		return -1;
+	return strcmp(range->items[item].name, range->rows[row].name);
+}
+
+void compare_range(const struct compare_range *range, compare_steps *steps)
+{
+	size_t i = 0, r = 0;
+
+	while (i < range->item_count || r < range->row_count) {
+		const struct inventory_item *item = NULL;
+		const struct registry_row *row = NULL;
+		int order = order_at(range, i, r);
+		if (order <= 0)
+			item = &range->items[i++];
+		if (order >= 0)
+			row = &range->rows[r++];
+		if (item)
+			compare_pair(item, row, steps);
+		else if (row && !row->is_gone)
+			vec_add(steps, ((struct compare_step){ .action = COMPARE_GONE,
+							       .row = row }));
+	}
+}
+
+size_t count_items_until(const struct inventory_item *items, size_t count,
+			 const char *end)
+{
+	size_t found = 0;
+
+	while (found < count && (!end || strcmp(items[found].name, end) <= 0))
+		found++;
+	return found;
+}
+
+size_t count_rows_until(const struct registry_row *rows, size_t count, const char *end)
+{
+	size_t found = 0;
+
+	while (found < count && (!end || strcmp(rows[found].name, end) <= 0))
+		found++;
+	return found;
+}
+
+#define BACKOFF_MOST_MS 30000
+#define IDLE_MS 5000
+
+int64_t backoff_ms(unsigned failures, unsigned roll)
+{
+	int64_t ms = BACKOFF_MOST_MS;
+
+	if (failures == 0)
+		return 0;
+	if (failures <= 5)
+		ms = (int64_t)1000 << (failures - 1);
+	return ms - ms / 4 + (int64_t)roll % (ms / 2 + 1);
+}
+
+bool is_idle_loss(const struct err *err, int64_t waited_ms)
+{
+	return err->class == ERR_NETWORK && waited_ms >= IDLE_MS;
+}
+
+int64_t next_reverify_ms(int64_t reverify_ms, unsigned roll)
+{
+	int64_t half = reverify_ms / 2;
+
+	if (reverify_ms <= 0)
+		return 0;
+	return reverify_ms -
+	       (int64_t)((double)half * ((double)roll / (double)UINT32_MAX));
+}
+
+/* What was found damaged is not believed again on the word of records. */
+struct sync_manner sync_manner_of(const struct registry_row *row)
+{
+	bool is_damaged = row->verification == VERIFICATION_FAILED ||
+			  (row->failure_class &&
+			   strcmp(row->failure_class, err_class_name(ERR_CORRUPT)) == 0);
+
+	return (struct sync_manner){
+		.is_forced = row->wishes & REGISTRY_WISH_FORCE,
+		.is_suspect = is_damaged || (row->wishes & REGISTRY_WISH_RECHECK),
+		.is_rebuild = row->wishes & REGISTRY_WISH_REBUILD,
+	};
+}
+
+enum registry_event verification_end(enum err_class class)
+{
+	switch (class) {
+	case ERR_NONE:
+		return REGISTRY_PROVED;
+	case ERR_CORRUPT:
+	case ERR_MISSING:
+	case ERR_CONFIG:
+		return REGISTRY_DISPROVED;
+	default:
+		return REGISTRY_SUPERSEDED; /* it says nothing about the copy */
+	}
+}
+
+int64_t verification_again_ms(enum err_class class)
+{
+	switch (class) {
+	case ERR_BUSY:
+		return 5000;
+	case ERR_CANCELED:
+	case ERR_LOST:
+	case ERR_CONFLICT:
+		return 0;
+	default:
+		return (int64_t)10 * 60 * 1000;
+	}
+}

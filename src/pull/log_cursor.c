@@ -1,0 +1,354 @@
+/*
+ * The log cursor: reads the primary's events in order and asks for what they name. Rows
+ * and position are committed together, so that no event is lost or forgotten by a crash;
+ * one that is taken over twice does no harm.
+ *
+ * Where events cannot be had (none was ever read, they are no longer kept, or it is
+ * another log), the whole inventory is compared instead. The log's end is noted *before*
+ * that begins: what happens later is an event behind it, what happened earlier is in
+ * the inventory. The position is absent from the database until the comparison is
+ * through, so that a crash repeats it.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "pull/decisions.h"
+#include "pull/pull_parts.h"
+#include "replicable/name.h"
+#include "store/site_value.h"
+
+#define EVENTS_LIMIT 1000
+#define WAIT_S 50
+/* While there is work the primary is told how it goes. */
+#define WAIT_AT_WORK_S 1
+#define COMPARISON_LOOK_MS 10000
+
+struct log_cursor {
+	struct pull *pull;
+	struct primary_line *line; /* NULL: not open yet */
+	struct lease *lease;
+	struct pull_cursor at;
+	bool is_known;   /* `at` was read from the database */
+	bool has_at;     /* there is a position */
+	bool is_heard;   /* the last request was answered: waiting is worth it */
+	bool was_spared; /* a lost connection was not counted since */
+	bool is_broken;  /* our own database fails; told in the log */
+	unsigned failures;
+	uint64_t last_event; /* newest at the primary, as written */
+	uint64_t finished;   /* jobs, when the primary was told last */
+};
+
+static int read_cursor(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct log_cursor *cursor = arg;
+	AUTO_STR struct str text = STR_INIT;
+	int found = site_value_get(tx, PULL_CURSOR, &text, err);
+
+	cursor->has_at = found > 0 && pull_cursor_parse(text.data, &cursor->at);
+	return found < 0 ? -1 : 0;
+}
+
+static void show(struct log_cursor *cursor)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&cursor->pull->mutex);
+
+	cursor->pull->state.has_cursor = cursor->has_at;
+	cursor->pull->state.cursor = cursor->has_at ? cursor->at.id : 0;
+}
+
+/* What one transaction takes over. */
+struct taking {
+	const folded_events *folded;  /* may be NULL */
+	const struct pull_cursor *to; /* NULL: the position is forgotten */
+	const char *last_event;       /* NULL: as it was */
+};
+
+static int take_deleted(struct store_tx *tx, const struct folded_event *folded,
+			struct err *err)
+{
+	const struct event *event = folded->last;
+	struct registry_move move = { .id = replicable_id(event->kind, event->name),
+				      .event = REGISTRY_GONE,
+				      .timeline = event->timeline,
+				      .changed_at = folded->since };
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	int found = registry_get_in(tx, event->kind, event->name, &row, err);
+
+	if (found <= 0)
+		return found; /* it was never here */
+	/* An older one of that name; should it be otherwise, the inventory tells. */
+	if (row.timeline[0] && strcmp(row.timeline, event->timeline) != 0)
+		return 0;
+	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
+}
+
+static int take_changed(struct store_tx *tx, const struct folded_event *folded,
+			struct err *err)
+{
+	const struct event *event = folded->last;
+	struct registry_move move = { .event = REGISTRY_ASKED,
+				      .generation = event->generation,
+				      .timeline = event->timeline,
+				      .checksum = event->checksum,
+				      .changed_at = folded->since };
+
+	return registry_ask_in(tx, event->kind, event->name, &move, err) < 0 ? -1 : 0;
+}
+
+/* Kinds of newer versions are skipped. A name becomes a path here: whoever let a bad one
+ * through, it goes no further. */
+static bool is_ours(const struct event *event)
+{
+	struct err why = { .class = ERR_CONFIG, .text = "unknown kind" };
+
+	if (strcmp(event->kind, KIND_REPOSITORY) == 0 &&
+	    name_check(event->name, &why) == 0)
+		return true;
+	log_warn("event.skipped", LOG_ERR(&why), LOG_NUMBER("event", event->id),
+		 LOG_TEXT("kind", event->kind));
+	return false;
+}
+
+static int take_one(struct store_tx *tx, const struct folded_event *folded,
+		    struct err *err)
+{
+	if (!is_ours(folded->last))
+		return 0;
+	return folded->last->what == EVENT_DELETED ? take_deleted(tx, folded, err)
+						   : take_changed(tx, folded, err);
+}
+
+static int take_all(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct taking *taking = arg;
+	char text[PULL_CURSOR_SIZE];
+
+	for (size_t i = 0; taking->folded && i < taking->folded->count; i++)
+		if (take_one(tx, &taking->folded->items[i], err) != 0)
+			return err_prefix(err, "event %" PRIu64,
+					  taking->folded->items[i].last->id);
+	if (taking->last_event &&
+	    site_value_set(tx, PULL_LAST_EVENT, taking->last_event, err) != 0)
+		return -1;
+	if (!taking->to)
+		return site_value_remove(tx, PULL_CURSOR, err);
+	pull_cursor_format(taking->to, text);
+	return site_value_set(tx, PULL_CURSOR, text, err);
+}
+
+/* "ID AT_MS"; when the newest was is known of those that came along, else now. */
+static char *last_event_text(const struct log_cursor *cursor,
+			     const struct primary_events *answer)
+{
+	int64_t at = answer->time_ms;
+
+	if (answer->ends.last == cursor->last_event)
+		return NULL;
+	if (answer->ends.last_at > 0)
+		at = answer->ends.last_at;
+	else if (answer->events.count > 0 &&
+		 answer->events.items[answer->events.count - 1].id == answer->ends.last)
+		at = answer->events.items[answer->events.count - 1].at;
+	return xasprintf("%" PRIu64 " %" PRId64, answer->ends.last, at);
+}
+
+static int commit(struct log_cursor *cursor, const struct primary_events *answer,
+		  const struct pull_cursor *to, struct err *err)
+{
+	AUTO_FREE char *last_event = last_event_text(cursor, answer);
+	folded_events folded = { 0 };
+	struct taking taking = { .folded = &folded, .to = to, .last_event = last_event };
+	int result;
+
+	if (to)
+		fold_events(&answer->events, &folded);
+	for (size_t i = 0; i < folded.count; i++)
+		names_touch(cursor->pull, folded.items[i].last->name);
+	result = store_write(cursor->pull->options.store, take_all, &taking, err);
+	if (result == 0 && folded.count > 0)
+		pull_signal(cursor->pull);
+	vec_clear(&folded);
+	if (result != 0)
+		return -1;
+	cursor->last_event = answer->ends.last;
+	cursor->has_at = to != NULL;
+	if (to)
+		cursor->at = *to;
+	show(cursor);
+	return 0;
+}
+
+/* The position is forgotten first, and set to the log's end when all was compared. */
+static int start_over(struct log_cursor *cursor, const struct primary_events *answer,
+		      struct err *err)
+{
+	static const char *const reasons[] = { [EVENTS_READ] = "no position",
+					       [EVENTS_GONE] = "events gone",
+					       [EVENTS_OTHER_TIMELINE] =
+						       "another timeline" };
+	struct pull_cursor end = { 0 };
+	uint64_t number;
+
+	log_info("cursor.compares", LOG_TEXT("reason", reasons[answer->how]),
+		 LOG_NUMBER("event", answer->ends.last));
+	pull_cursor_set(&end, &answer->ends);
+	if (commit(cursor, answer, NULL, err) != 0)
+		return -1;
+	number = comparison_ask(cursor->pull);
+	while (!comparison_wait(cursor->pull, number, COMPARISON_LOOK_MS))
+		if (stop_is_requested(&cursor->pull->stop) ||
+		    lease_check(cursor->lease, err) != 0)
+			return err_set(err, ERR_CANCELED, "the comparison was left");
+	return store_write(cursor->pull->options.store, take_all,
+			   &(struct taking){ .to = &end }, err);
+}
+
+static int take_over(struct log_cursor *cursor, struct primary_events *answer,
+		     struct err *err)
+{
+	struct pull_cursor to = cursor->at;
+	const struct event *last;
+
+	if (cursor->has_at && answer->how == EVENTS_READ &&
+	    strcmp(cursor->at.timeline, answer->ends.timeline) != 0)
+		answer->how = EVENTS_OTHER_TIMELINE;
+	if (!cursor->has_at || answer->how != EVENTS_READ) {
+		cursor->is_known = false; /* read again, whatever comes of it */
+		return start_over(cursor, answer, err);
+	}
+	if (answer->events.count == 0)
+		return 0;
+	last = &answer->events.items[answer->events.count - 1];
+	to.id = last->id;
+	memcpy(to.mark, last->mark, sizeof(to.mark));
+	return commit(cursor, answer, &to, err);
+}
+
+static bool is_at_work(struct log_cursor *cursor)
+{
+	struct pull *pull = cursor->pull;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	bool is_news = pull->finished != cursor->finished;
+
+	cursor->finished = pull->finished;
+	return is_news || pull->state.syncing > 0;
+}
+
+static int64_t wait_s(struct log_cursor *cursor)
+{
+	bool works = is_at_work(cursor);
+
+	if (!cursor->is_heard || !cursor->has_at)
+		return 0;
+	return works ? WAIT_AT_WORK_S : WAIT_S;
+}
+
+static int ask(struct log_cursor *cursor, struct primary_events *answer, struct err *err)
+{
+	struct pull *pull = cursor->pull;
+	AUTO_STR struct str report = STR_INIT;
+	struct primary_events_question question = {
+		.has_cursor = cursor->has_at,
+		.after = cursor->at.id,
+		.mark = cursor->at.mark,
+		.limit = cursor->has_at ? EVENTS_LIMIT : 1,
+		.wait_s = wait_s(cursor),
+	};
+
+	if (!cursor->line && primary_line_open(pull->options.primary, &pull->stop,
+					       &cursor->line, err) != 0)
+		return -1;
+	if (pull->options.report &&
+	    pull->options.report(pull->options.store,
+				 primary_now_ms(pull->options.primary), &report,
+				 ERR_IGNORED) == 0 &&
+	    report.len > 0)
+		question.report = report.data;
+	return primary_events(cursor->line, &question, answer, err);
+}
+
+/* The primary did not answer, or not with sense. */
+static void back_off(struct log_cursor *cursor, const struct err *err, int64_t took_ms)
+{
+	cursor->is_heard = false;
+	if (err->class == ERR_CANCELED)
+		return;
+	if (!cursor->was_spared && is_idle_loss(err, took_ms)) {
+		cursor->was_spared = true;
+		return;
+	}
+	cursor->failures++;
+	peer_bad(cursor->pull, PULL_PART_CURSOR, err);
+	stop_wait(&cursor->pull->stop, backoff_ms(cursor->failures, random_roll()));
+}
+
+/* Our own side failed. */
+static void pause_for(struct log_cursor *cursor, const struct err *err)
+{
+	if (err->class == ERR_CANCELED)
+		return;
+	if (!cursor->is_broken)
+		log_error("cursor.failed", LOG_ERR(err));
+	cursor->is_broken = true;
+	cursor->is_known = false;
+	stop_wait(&cursor->pull->stop, backoff_ms(3, random_roll()));
+}
+
+static int know_position(struct log_cursor *cursor, struct err *err)
+{
+	if (cursor->is_known)
+		return 0;
+	cursor->at = (struct pull_cursor){ 0 };
+	if (store_read(cursor->pull->options.store, read_cursor, cursor, err) != 0)
+		return -1;
+	cursor->is_known = true;
+	show(cursor);
+	return 0;
+}
+
+static void step(struct log_cursor *cursor)
+{
+	struct primary_events answer = { 0 };
+	int64_t started = clock_boot_ms();
+	struct err err;
+
+	if (know_position(cursor, &err) != 0) {
+		pause_for(cursor, &err);
+		return;
+	}
+	if (ask(cursor, &answer, &err) != 0) {
+		back_off(cursor, &err, clock_boot_ms() - started);
+		return;
+	}
+	cursor->failures = 0;
+	cursor->is_heard = true;
+	cursor->was_spared = false;
+	peer_good(cursor->pull, PULL_PART_CURSOR);
+	if (take_over(cursor, &answer, &err) != 0)
+		pause_for(cursor, &err);
+	else
+		cursor->is_broken = false;
+	primary_events_clear(&answer);
+}
+
+/* Another node may have had the lease in between, and moved the position. */
+static bool hold_lease(struct log_cursor *cursor)
+{
+	uint64_t fence = cursor->lease ? lease_fence(cursor->lease) : 0;
+
+	if (!site_lease_hold(cursor->pull, "log-cursor", &cursor->lease))
+		return false;
+	if (lease_fence(cursor->lease) != fence)
+		cursor->is_known = false;
+	return true;
+}
+
+void *log_cursor_run(void *arg)
+{
+	struct log_cursor cursor = { .pull = arg, .last_event = UINT64_MAX };
+
+	while (hold_lease(&cursor))
+		step(&cursor);
+	primary_line_close(cursor.line);
+	lease_release(cursor.lease);
+	return NULL;
+}

@@ -1,0 +1,154 @@
+/*
+ * The exchange is made where it is safe: the old copy's fence is ours, and is kept so by
+ * its packed-refs.lock, which everybody who raises a fence or publishes must have. So a
+ * worker that was paused for long finds a higher fence and gives up, or holds the lock of
+ * a copy that nobody else can change meanwhile.
+ *
+ * The new copy first takes the name in the trash that the old one will have: then one
+ * rename puts each where it belongs, and at no moment does the old one stand in staging,
+ * where it would be cleared away.
+ */
+#include "pull/place.h"
+
+#include <fcntl.h>
+
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "git/fence.h"
+#include "git/lock_file.h"
+#include "git/repo.h"
+#include "replicable/name.h"
+#include "upkeep/trash.h"
+
+int place_is_cleared(const char *staging, struct err *err)
+{
+	if (access(staging, F_OK) == 0 || errno != ENOENT)
+		return -1;
+	return err_set(err, ERR_LOST, "a later lease holder cleared %s away", staging);
+}
+
+static int sync_parent(const char *path, struct err *err)
+{
+	AUTO_FREE char *parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+
+	return dir_sync(AT_FDCWD, parent, err);
+}
+
+/* With the names "a" and "a.git/b" the second copy would stand inside the first. */
+static int check_above(const struct placing *placing, struct err *err)
+{
+	AUTO_FREE char *above = xstrdup(placing->below);
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, placing->root, err);
+	char *slash;
+
+	if (root < 0)
+		return -1;
+	while ((slash = strrchr(above, '/')) != NULL) {
+		*slash = '\0';
+		AUTO_CLOSE int fd = dir_open(root, above, ERR_IGNORED);
+		if (fd < 0 || repo_look_at(fd) == REPO_NOTHING)
+			continue;
+		err_set(err, ERR_CONFIG, "its place lies inside the repository %s",
+			above);
+		return err_remedy(err, "rename one of them");
+	}
+	return 0;
+}
+
+int place_new(const struct placing *placing, struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", placing->root, placing->below);
+
+	if (check_above(placing, err) != 0 ||
+	    lease_check(placing->job->lease, err) != 0 ||
+	    dir_make_parents(AT_FDCWD, path, err) != 0)
+		return -1;
+	failpoint("sync.staged");
+	if (rename(placing->staging, path) != 0) { /* refuses one that is there: never
+						      empty */
+		err_errno(err, "cannot move the new copy to %s", path);
+		return place_is_cleared(placing->staging, err);
+	}
+	failpoint("sync.placed");
+	return sync_parent(path, err);
+}
+
+/* A fence that cannot be read stops all others, and would stop this for ever. */
+static int raise_fence(int old, uint64_t fence, struct err *err)
+{
+	if (fence_raise(old, fence, err) == 0)
+		return 0;
+	if (err->class != ERR_CORRUPT)
+		return -1;
+	if (unlinkat(old, "refrelay/fence", 0) != 0)
+		return err_errno(err, "cannot remove the damaged fence");
+	return fence_raise(old, fence, err);
+}
+
+/* For file systems that cannot exchange. After a crash in between the old copy is in the
+ * trash, and the new one is made again. */
+static int move_both(const struct placing *placing, int root, const char *trash,
+		     struct err *err)
+{
+	if (renameat(root, trash, AT_FDCWD, placing->staging) != 0 ||
+	    renameat(root, placing->below, root, trash) != 0)
+		return err_errno(err, "cannot move %s to the trash", placing->below);
+	if (renameat(AT_FDCWD, placing->staging, root, placing->below) != 0)
+		return err_errno(err, "cannot move the new copy to %s", placing->below);
+	return 0;
+}
+
+static int exchange(const struct placing *placing, int root, const char *trash,
+		    struct err *err)
+{
+	if (renameat(AT_FDCWD, placing->staging, root, trash) != 0) {
+		err_errno(err, "cannot move %s", placing->staging);
+		return place_is_cleared(placing->staging, err);
+	}
+	failpoint("sync.staged");
+	if (renameat2(root, trash, root, placing->below, RENAME_EXCHANGE) == 0)
+		return 0;
+	if (errno == EINVAL || errno == ENOSYS)
+		return move_both(placing, root, trash, err);
+	err_errno(err, "cannot exchange %s", placing->below);
+	renameat(root, trash, AT_FDCWD, placing->staging);
+	return -1;
+}
+
+static int exchange_locked(const struct placing *placing, int root, int old,
+			   const char *trash, struct err *err)
+{
+	struct lock_owner owner;
+	struct lock_file lock;
+	int result = -1;
+
+	if (lock_owner_open(old, "refrelay", &owner, err) != 0)
+		return -1;
+	if (lock_file_take(&owner, "packed-refs", LOCK_FILE_WAIT_MS, &lock, err) == 0) {
+		if (fence_check_locked(old, placing->job->fence, err) == 0 &&
+		    lease_check(placing->job->lease, err) == 0)
+			result = exchange(placing, root, trash, err);
+		lock_file_release(&lock);
+	}
+	lock_owner_close(&owner);
+	return result;
+}
+
+int place_instead(const struct placing *placing, struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", placing->root, placing->below);
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, placing->root, err);
+	AUTO_CLOSE int old = root < 0 ? -1 : dir_open(root, placing->below, err);
+	AUTO_FREE char *trash =
+		old < 0 ? NULL : trash_place(placing->job, root, placing->below, err);
+
+	if (!trash || raise_fence(old, placing->job->fence, err) != 0 ||
+	    exchange_locked(placing, root, old, trash, err) != 0)
+		return -1;
+	failpoint("sync.placed");
+	log_info("sync.rebuilt", LOG_TEXT("path", placing->below), LOG_TEXT("to", trash));
+	if (sync_parent(path, err) != 0)
+		return -1;
+	return dir_sync(root, OWN_FOLDER "/trash", err);
+}

@@ -1,0 +1,224 @@
+/*
+ * Starting and stopping, and what the threads tell each other.
+ *
+ * Stopping has two tokens. `stop` ends the three loops and begins nothing new; what the
+ * pools run goes on until it is done or the grace is over. Then `kill` ends requests and
+ * children, and each job gives its row back. So no row is left to a timeout.
+ */
+#include "pull/pull.h"
+
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "pull/pull_parts.h"
+#include "upkeep/trash.h"
+
+unsigned random_roll(void)
+{
+	unsigned roll;
+
+	if (getrandom(&roll, sizeof(roll), 0) != sizeof(roll))
+		roll = (unsigned)clock_wall_ns();
+	return roll;
+}
+
+void pull_signal(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->woken = true;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+void pull_wake(struct pull *pull)
+{
+	pull_signal(pull);
+}
+
+struct pull_settings pull_settings_now(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	return pull->settings;
+}
+
+void pull_set(struct pull *pull, const struct pull_settings *settings)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->settings = *settings;
+	pull->woken = true;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+void pull_look(struct pull *pull, struct pull_state *state)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	*state = pull->state;
+	state->is_comparing = pull->compared < pull->asked;
+}
+
+#define LEASE_PATIENCE_MS ((int64_t)3600 * 1000)
+#define LEASE_RETRY_MS 5000
+
+bool site_lease_hold(struct pull *pull, const char *name, struct lease **lease)
+{
+	AUTO_FREE char *key = xasprintf("site:%s", name);
+	struct err err;
+
+	if (*lease && lease_check(*lease, &err) == 0)
+		return !stop_is_requested(&pull->stop);
+	lease_release(TAKE(*lease));
+	while (!stop_is_requested(&pull->stop)) {
+		if (lease_acquire(pull->options.leases,
+				  &(struct lease_request){ .key = key,
+							   .operation = name,
+							   .wait_ms = LEASE_PATIENCE_MS,
+							   .stop = &pull->stop },
+				  lease, &err) == 0)
+			return true;
+		if (err.class == ERR_BUSY || err.class == ERR_CANCELED)
+			continue;
+		log_error("pull.no_lease", LOG_ERR(&err), LOG_TEXT("lease_key", key));
+		stop_wait(&pull->stop, LEASE_RETRY_MS);
+	}
+	return false;
+}
+
+uint64_t comparison_ask(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->asked++;
+	pthread_cond_broadcast(&pull->changed);
+	return pull->asked;
+}
+
+bool comparison_wait(struct pull *pull, uint64_t number, int64_t ms)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	int64_t until = clock_boot_ms() + ms;
+
+	while (!pull->stopping && pull->compared < number)
+		if (!cond_wait_until(&pull->changed, &pull->mutex, until))
+			break;
+	return pull->compared >= number;
+}
+
+void names_record(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	map_clear(&pull->touched);
+	pull->records_names = true;
+}
+
+void names_forget(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	map_clear(&pull->touched);
+	pull->records_names = false;
+}
+
+void names_touch(struct pull *pull, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	if (pull->records_names)
+		map_put(&pull->touched, name, pull);
+}
+
+bool names_has(struct pull *pull, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	return map_get(&pull->touched, name) != NULL;
+}
+
+static void pull_free(struct pull *pull)
+{
+	source_free(pull->source);
+	map_clear(&pull->touched);
+	stop_clear(&pull->stop);
+	stop_clear(&pull->kill);
+	pthread_cond_destroy(&pull->changed);
+	pthread_mutex_destroy(&pull->mutex);
+	free(pull);
+}
+
+static struct pull *pull_new(const struct pull_options *options)
+{
+	struct pull *pull = xcalloc(1, sizeof(*pull));
+
+	mutex_init(&pull->mutex);
+	cond_init(&pull->changed);
+	stop_init(&pull->stop);
+	stop_init(&pull->kill);
+	pull->options = *options;
+	pull->settings = options->settings;
+	pull->source = source_new_primary(options->primary, options->settings.timeout_ms,
+					  &pull->kill);
+	return pull;
+}
+
+static size_t threads_of(uint64_t capacity)
+{
+	return capacity > 0 ? (size_t)capacity : 1;
+}
+
+int pull_start(const struct pull_options *options, struct pull **pull, struct err *err)
+{
+	struct pull *started;
+
+	if (registry_reset_started(options->store, err) != 0)
+		return -1;
+	staging_clear(options->leases, options->root);
+	started = pull_new(options);
+	started->sync_pool =
+		pool_start("sync", threads_of(options->settings.repository_capacity));
+	started->verify_pool =
+		pool_start("verify", threads_of(options->settings.verification_capacity));
+	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
+	thread_start(&started->consistency_thread, "consistency", consistency_run,
+		     started);
+	thread_start(&started->cursor_thread, "log-cursor", log_cursor_run, started);
+	*pull = started;
+	return 0;
+}
+
+static void wait_for_jobs(struct pull *pull, int64_t grace_ms)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	int64_t until = clock_boot_ms() + grace_ms;
+
+	while (pull->state.syncing + pull->state.verifying > 0)
+		if (!cond_wait_until(&pull->changed, &pull->mutex, until))
+			return;
+}
+
+static void leave_loops(struct pull *pull)
+{
+	lock(&pull->mutex);
+	pull->stopping = true;
+	pthread_cond_broadcast(&pull->changed);
+	unlock(&pull->mutex);
+	stop_request(&pull->stop);
+	thread_join(pull->scheduler_thread);
+}
+
+void pull_stop(struct pull *pull, int64_t grace_ms)
+{
+	if (!pull)
+		return;
+	leave_loops(pull);
+	wait_for_jobs(pull, grace_ms);
+	stop_request(&pull->kill);
+	pool_stop(pull->sync_pool, sync_row_forget);
+	pool_stop(pull->verify_pool, verify_row_forget);
+	thread_join(pull->cursor_thread);
+	thread_join(pull->consistency_thread);
+	pull_free(pull);
+}

@@ -1,0 +1,109 @@
+/*
+ * What the threads of pull share; for the files of pull.h only.
+ */
+#ifndef PULL_PULL_PARTS_H
+#define PULL_PULL_PARTS_H
+
+#include "base/map.h"
+#include "job/pool.h"
+#include "pull/pull.h"
+
+/* Who asks the primary. */
+enum pull_part { PULL_PART_CURSOR = 1, PULL_PART_CONSISTENCY = 2 };
+
+/* How the primary was last heard of, as written to site_value. */
+struct pull_heard {
+	unsigned failing; /* enum pull_part, those whose last request failed */
+	int64_t since;    /* of the failure, wall ms */
+	struct err err;
+	int64_t written_at; /* boot ms; 0: never */
+	int64_t skew_ms;    /* as written */
+};
+
+/*
+ * Lock order: mutex is the last, nothing is taken while it is held. It is never held
+ * during I/O.
+ */
+struct pull {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed; /* any of what the mutex guards */
+
+	/* Fixed from start to stop. */
+	struct pull_options options; /* its settings are those of the start */
+	struct source *source;
+	struct stop stop; /* threads leave, nothing new is begun */
+	struct stop kill; /* what runs is to end now */
+	struct pool *sync_pool, *verify_pool;
+	pthread_t cursor_thread, consistency_thread, scheduler_thread;
+
+	/* Guarded by mutex. */
+	bool stopping;
+	struct pull_settings settings;
+	bool woken;         /* the scheduler is to look */
+	uint64_t finished;  /* jobs, ever */
+	uint64_t asked;     /* full comparisons asked for, ever */
+	uint64_t compared;  /* of these, how many a whole comparison has answered */
+	bool records_names; /* an inventory page is under way: */
+	struct map touched; /* names that events told of since it was asked for */
+	struct pull_state state;
+	struct pull_heard heard;
+
+	/* Scheduler thread only. */
+	int64_t upkeep_at; /* boot ms */
+};
+
+/* A row that was claimed, on its way through a pool. Freed by its work. */
+struct pull_job {
+	struct pull *pull;
+	struct registry_row row;
+};
+
+/* Thread bodies; arg is the struct pull. */
+void *log_cursor_run(void *arg);
+void *consistency_run(void *arg);
+void *scheduler_run(void *arg);
+
+/* Pool work; arg is the struct pull_job. */
+void sync_row_work(void *arg);
+void sync_row_forget(void *arg);
+void verify_row_work(void *arg);
+void verify_row_forget(void *arg);
+
+/* The registry hears how it went. What cannot be written is logged: the row is then the
+ * worker's until its time is over. */
+void pull_job_tell(struct pull_job *job, const struct registry_move *move);
+
+/* Frees the job; one of *running (guarded by the mutex) is no more. */
+void pull_job_end(struct pull_job *job, size_t *running);
+
+/* The scheduler looks at the rows at once. */
+void pull_signal(struct pull *pull);
+
+struct pull_settings pull_settings_now(struct pull *pull);
+
+/* What a part of pull does once a site: takes the lease site:<name> into *lease, unless
+ * it is held already, waiting for it as long as it takes. False: stop. */
+bool site_lease_hold(struct pull *pull, const char *name, struct lease **lease);
+
+/* Any number. */
+unsigned random_roll(void);
+
+/* The whole inventory is to be compared from now on; the number stands for it. */
+uint64_t comparison_ask(struct pull *pull);
+
+/* Waits for that comparison, at most `ms` or until stop; whether it was done. */
+bool comparison_wait(struct pull *pull, uint64_t number, int64_t ms);
+
+/* A page that is older than an event says nothing of what the event was about. Between
+ * these two names told by events are kept; names_touch before the event's commit, so
+ * that who finds a row changed by it finds the name, too. */
+void names_record(struct pull *pull);
+void names_forget(struct pull *pull);
+void names_touch(struct pull *pull, const char *name);
+bool names_has(struct pull *pull, const char *name);
+
+/* The outcome of a request to the primary, for the log and for site_value. */
+void peer_good(struct pull *pull, enum pull_part part);
+void peer_bad(struct pull *pull, enum pull_part part, const struct err *err);
+
+#endif

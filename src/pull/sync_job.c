@@ -1,0 +1,57 @@
+#include "pull/sync_job.h"
+
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "git/repo.h"
+#include "replicable/name.h"
+#include "upkeep/tidy.h"
+
+/* Whoever held the lease before may have been killed in the middle of anything. */
+static int tidy_before(const struct job *job, const char *path, struct err *err)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	struct stat st;
+
+	if (lstat(path, &st) != 0)
+		return 0;
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+		return 0; /* the sync itself says what is wrong */
+	return tidy_left_overs(
+		&copy, job->is_after_crash ? TIDY_AFTER_CRASH : TIDY_AFTER_SUCCESS, err);
+}
+
+static int tidy_after(const struct job *job, const char *path, struct err *err)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+		return -1;
+	return tidy_packs(&job->work, &copy, err);
+}
+
+/* Half a pack may be as large as a whole one, and the next try makes another. */
+static void tidy_after_failure(const struct job *job, const char *path)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (lease_check(job->lease, ERR_IGNORED) == 0 &&
+	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) == 0)
+		tidy_left_overs(&copy, TIDY_AFTER_CRASH, ERR_IGNORED);
+}
+
+int sync_job(struct job *job, void *arg, struct err *err)
+{
+	struct sync_call *call = arg;
+	AUTO_FREE char *below = name_to_path(call->request.name);
+	AUTO_FREE char *path = xasprintf("%s/%s", call->request.root, below);
+
+	free(TAKE(call->result.held_reason));
+	if (tidy_before(job, path, err) != 0)
+		return -1;
+	if (sync_repository(job, &call->request, &call->result, err) != 0) {
+		tidy_after_failure(job, path);
+		return -1;
+	}
+	return call->result.outcome == SYNC_HELD ? 0 : tidy_after(job, path, err);
+}

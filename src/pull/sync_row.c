@@ -1,0 +1,246 @@
+/*
+ * One row is brought: the lease, the sync, and what the registry is told of it; or its
+ * copy is removed, if the primary deleted it. A sync does not wait for a lease that
+ * another holds: held means later, and no retry is counted (seed 000).
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "pull/decisions.h"
+#include "pull/hold.h"
+#include "pull/pull_parts.h"
+#include "pull/sync_job.h"
+#include "replicable/name.h"
+#include "upkeep/removal.h"
+
+#define BUSY_AGAIN_MS 1000
+
+static void measure(const char *result, int64_t took_ms, uint64_t bytes)
+{
+	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
+					      "kind", "result");
+	struct metric *took =
+		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
+				 metric_buckets_seconds, "kind");
+	struct metric *arrived = metric_counter("refrelay_sync_bytes_total",
+						"Bytes of packs that arrived.", "kind");
+
+	metric_add(metric_at(syncs, KIND_REPOSITORY, result), 1);
+	metric_observe(metric_at(took, KIND_REPOSITORY), (double)took_ms / 1000);
+	if (bytes > 0)
+		metric_add(metric_at(arrived, KIND_REPOSITORY), (double)bytes);
+}
+
+static void measure_lag(int64_t lag_ms)
+{
+	struct metric *lag =
+		metric_histogram("refrelay_change_to_verified_seconds",
+				 "From a change at the primary to its verified copy.",
+				 metric_buckets_seconds, "kind");
+
+	metric_observe(metric_at(lag, KIND_REPOSITORY), (double)lag_ms / 1000);
+}
+
+static void tell_error(struct pull_job *job, const struct err *err)
+{
+	struct registry_move move = { .id = job->row.id, .event = REGISTRY_ERRED };
+
+	move.err = err;
+	switch (err->class) {
+	case ERR_BUSY:
+		move.event = REGISTRY_DEFERRED;
+		move.timeout_ms = BUSY_AGAIN_MS;
+		break;
+	case ERR_CANCELED:
+	case ERR_LOST:
+		move.event = REGISTRY_DEFERRED;
+		break;
+	case ERR_MISSING:
+		move.event = REGISTRY_ABSENT;
+		break;
+	default:
+		break;
+	}
+	pull_job_tell(job, &move);
+}
+
+static const char *result_of(const struct err *err)
+{
+	switch (err->class) {
+	case ERR_BUSY:
+	case ERR_CANCELED:
+	case ERR_LOST:
+		return "deferred";
+	case ERR_MISSING:
+		return "missing";
+	default:
+		return "failed";
+	}
+}
+
+static void tell_held(struct pull_job *job, const char *reason)
+{
+	log_warn("sync.held", LOG_TEXT("reason", reason));
+	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
+						    .event = REGISTRY_HELD,
+						    .held_reason = reason });
+}
+
+/* Whether it is now of the generation that is wanted, and proved. */
+static bool tell_complete(struct pull_job *job, const struct sync_result *result)
+{
+	struct pull *pull = job->pull;
+	char checksum[CHECKSUM_TEXT_SIZE];
+	struct err err;
+	struct registry_move move = {
+		.id = job->row.id,
+		.event = REGISTRY_BROUGHT,
+		.generation = result->generation,
+		.timeline = result->timeline,
+		.checksum = checksum,
+		.timeout_ms = next_reverify_ms(pull_settings_now(pull).reverify_ms,
+					       random_roll()),
+	};
+
+	checksum_format(&result->sum, checksum);
+	if (registry_complete(pull->options.store, &move, &err) == 0)
+		return true;
+	if (err.class != ERR_CONFLICT && err.class != ERR_MISSING)
+		log_error("registry.failed", LOG_ERR(&err));
+	return false;
+}
+
+static void tell_done(struct pull_job *job, const struct sync_result *result,
+		      int64_t took_ms)
+{
+	static const char *const words[] = { [SYNC_UNCHANGED] = "unchanged",
+					     [SYNC_CREATED] = "created",
+					     [SYNC_UPDATED] = "updated",
+					     [SYNC_HELD] = "held" };
+	struct primary *primary = job->pull->options.primary;
+	const char *word = words[result->outcome];
+	int64_t lag_ms = 0;
+
+	measure(word, took_ms, result->bytes);
+	if (result->outcome == SYNC_HELD) {
+		tell_held(job, result->held_reason);
+		return;
+	}
+	bool is_complete = tell_complete(job, result);
+	if (job->row.behind_since > 0)
+		lag_ms = primary_now_ms(primary) - job->row.behind_since;
+	if (lag_ms < 0)
+		lag_ms = 0; /* clocks are read to some milliseconds */
+	if (is_complete && job->row.behind_since > 0)
+		measure_lag(lag_ms);
+	log_info("sync.done", LOG_NUMBER("dur_ms", took_ms),
+		 LOG_NUMBER("bytes", result->bytes), LOG_TEXT("result", word),
+		 LOG_NUMBER("refs", result->refs_changed),
+		 LOG_NUMBER("generation", result->generation),
+		 LOG_NUMBER("lag_ms", lag_ms));
+}
+
+static void bring_row(struct pull_job *job)
+{
+	struct pull *pull = job->pull;
+	struct sync_manner manner = sync_manner_of(&job->row);
+	struct sync_call call = { .request = { .source = pull->source,
+					       .root = pull->options.root,
+					       .name = job->row.name,
+					       .is_forced = manner.is_forced,
+					       .is_suspect = manner.is_suspect,
+					       .is_rebuild = manner.is_rebuild } };
+	struct job_request request = {
+		.leases = pull->options.leases,
+		.kind = KIND_REPOSITORY,
+		.name = job->row.name,
+		.operation = "sync",
+		.fence_floor = sync_fence_floor(pull->options.root, job->row.name),
+		.timeout_ms = pull_settings_now(pull).timeout_ms,
+		.stop = &pull->kill,
+		.run = sync_job,
+		.arg = &call,
+	};
+	int64_t started = clock_boot_ms();
+	struct err err;
+
+	if (job_run(&request, &err) == 0) {
+		tell_done(job, &call.result, clock_boot_ms() - started);
+	} else {
+		tell_error(job, &err);
+		measure(result_of(&err), clock_boot_ms() - started, 0);
+	}
+	free(call.result.held_reason);
+}
+
+#define BRAKE_AGAIN_MS ((int64_t)10 * 60 * 1000)
+
+static int ask_brake(struct pull *pull, bool *may, struct err *err)
+{
+	return removal_may(pull->options.store, pull_settings_now(pull).delete_brake,
+			   HOLD_REPOSITORIES.more_than, may, err);
+}
+
+/* The brake holds those that nobody works on: ours is given back, then asked about. */
+static void hold_back(struct pull_job *job)
+{
+	bool may;
+	struct err err;
+
+	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
+						    .event = REGISTRY_DEFERRED,
+						    .timeout_ms = BRAKE_AGAIN_MS });
+	if (ask_brake(job->pull, &may, &err) != 0)
+		log_error("registry.failed", LOG_ERR(&err));
+}
+
+static void remove_row(struct pull_job *job)
+{
+	struct pull *pull = job->pull;
+	struct removal_request request = { .store = pull->options.store,
+					   .leases = pull->options.leases,
+					   .root = pull->options.root,
+					   .kind = KIND_REPOSITORY,
+					   .name = job->row.name,
+					   .stop = &pull->kill };
+	bool may = false;
+	struct err err;
+
+	if (ask_brake(pull, &may, &err) != 0) {
+		log_error("registry.failed", LOG_ERR(&err));
+		tell_error(job, &err);
+	} else if (!may) {
+		hold_back(job);
+	} else if (removal_run(&request, &err) != 0) {
+		if (err.class == ERR_CONFLICT)
+			err.class = ERR_LOST; /* it is wanted again: at once */
+		tell_error(job, &err);
+	}
+}
+
+void sync_row_work(void *arg)
+{
+	struct pull_job *job = arg;
+
+	if (stop_is_requested(&job->pull->stop)) {
+		sync_row_forget(job);
+		return;
+	}
+	struct log_context before = log_set_context(
+		(struct log_context){ .repo = job->row.name, .job = "sync" });
+	if (job->row.is_gone)
+		remove_row(job);
+	else
+		bring_row(job);
+	log_set_context(before);
+	pull_job_end(job, &job->pull->state.syncing);
+}
+
+void sync_row_forget(void *arg)
+{
+	struct pull_job *job = arg;
+
+	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
+						    .event = REGISTRY_DEFERRED });
+	pull_job_end(job, &job->pull->state.syncing);
+}

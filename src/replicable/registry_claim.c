@@ -1,0 +1,329 @@
+/*
+ * Three queues, each in the order of a partial index (store/schema.c): never attempted,
+ * changed, and everything else that is due: failed, missing, started by somebody who is
+ * no more. Failed ones have a share of their own, because in a long backfill they would
+ * otherwise wait for its end.
+ */
+#include "replicable/registry_claim.h"
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "replicable/registry_row.h"
+
+enum { QUEUE_NEW, QUEUE_CHANGED, QUEUE_FAILED, QUEUES };
+
+/* In the words of the indexes, or they are not used; and with a kind that is no use for
+ * the one over all names. */
+#define QUEUE_SQL(where, time)                                                           \
+	"SELECT " STORED_ROW_COLUMNS " FROM registry WHERE " where " AND " time          \
+	" IS NOT NULL AND " time " <= ?2 AND kind || '' = ?1 ORDER BY " time " LIMIT ?3"
+
+const char *const registry_queue_sql[REGISTRY_QUEUES] = {
+	[QUEUE_NEW] = QUEUE_SQL("last_attempt_at IS NULL", "due_at"),
+	[QUEUE_CHANGED] =
+		QUEUE_SQL("last_attempt_at IS NOT NULL AND state = 0", "due_at"),
+	[QUEUE_FAILED] =
+		QUEUE_SQL("last_attempt_at IS NOT NULL AND state <> 0", "due_at"),
+	[QUEUES] = QUEUE_SQL("state = 2", "verification_due_at"),
+};
+
+typedef VEC(struct stored_row) stored_rows;
+#define AUTO_STORED_ROWS __attribute__((cleanup(stored_rows_clear)))
+
+static void stored_rows_clear(stored_rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		stored_row_clear(&rows->items[i]);
+	vec_clear(rows);
+}
+
+struct claim {
+	const char *kind;
+	size_t limit;
+	int64_t timeout_ms, now;
+	unsigned turn;
+	struct registry_tally shift;
+	registry_rows *rows;
+	size_t rows_before; /* what the caller had in there */
+};
+
+static int read_queue(struct store_tx *tx, const struct claim *claim, const char *sql,
+		      stored_rows *rows, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx, sql, &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, claim->kind);
+	query_bind_int(query, 2, claim->now);
+	query_bind_int(query, 3, (int64_t)claim->limit);
+	while ((found = query_step(query, err)) > 0) {
+		struct stored_row stored;
+		stored_row_read(query, &stored);
+		vec_add(rows, stored);
+	}
+	return found;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How many of each queue. A quarter of a small limit is less than one row: four turns
+ * make up for it, and never more than the limit is kept in one. */
+static void share_out(const struct claim *claim, const size_t there[QUEUES],
+		      size_t take[QUEUES])
+{
+	size_t changed =
+		least(there[QUEUE_CHANGED], (claim->limit + claim->turn % 4) / 4);
+	size_t failed =
+		least(there[QUEUE_FAILED], (claim->limit + (claim->turn + 2) % 4) / 4);
+
+	take[QUEUE_NEW] = least(there[QUEUE_NEW], claim->limit - changed - failed);
+	take[QUEUE_CHANGED] =
+		least(there[QUEUE_CHANGED], claim->limit - take[QUEUE_NEW] - failed);
+	take[QUEUE_FAILED] = least(there[QUEUE_FAILED],
+				   claim->limit - take[QUEUE_NEW] - take[QUEUE_CHANGED]);
+}
+
+static void begin(struct stored_row *stored, const struct claim *claim)
+{
+	struct registry_row *row = &stored->row;
+
+	row->state = REGISTRY_STARTED;
+	row->last_attempt_at = claim->now;
+	row->due_at = claim->now + claim->timeout_ms;
+	stored->wishes = stored_row_wishes(stored);
+}
+
+static void begin_check(struct stored_row *stored, const struct claim *claim)
+{
+	stored->row.verification = VERIFICATION_STARTED;
+	stored->row.verification_due_at = claim->now + claim->timeout_ms;
+}
+
+static int take_rows(struct store_tx *tx, struct claim *claim, stored_rows *rows,
+		     size_t count,
+		     void (*change)(struct stored_row *, const struct claim *),
+		     struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct stored_row *stored = &rows->items[i];
+		change(stored, claim);
+		if (stored_row_save_begun(tx, stored, &claim->shift, err) != 0)
+			return -1;
+		vec_add(claim->rows, stored->row);
+		stored->row = (struct registry_row){ 0 }; /* given away */
+	}
+	return 0;
+}
+
+/* A work may run again. */
+static void forget_run(struct claim *claim)
+{
+	claim->shift = (struct registry_tally){ 0 };
+	while (claim->rows->count > claim->rows_before)
+		registry_row_clear(&claim->rows->items[--claim->rows->count]);
+}
+
+static int claim_queues(struct store_tx *tx, struct claim *claim,
+			stored_rows queues[QUEUES], struct err *err)
+{
+	size_t there[QUEUES], take[QUEUES];
+
+	for (size_t i = 0; i < QUEUES; i++) {
+		if (read_queue(tx, claim, registry_queue_sql[i], &queues[i], err) != 0)
+			return -1;
+		there[i] = queues[i].count;
+	}
+	share_out(claim, there, take);
+	for (size_t i = 0; i < QUEUES; i++)
+		if (take_rows(tx, claim, &queues[i], take[i], begin, err) != 0)
+			return -1;
+	return registry_tally_apply(tx, claim->kind, &claim->shift, err);
+}
+
+static int claim_sync(struct store_tx *tx, void *arg, struct err *err)
+{
+	stored_rows queues[QUEUES] = { 0 };
+	int result;
+
+	forget_run(arg);
+	result = claim_queues(tx, arg, queues, err);
+	for (size_t i = 0; i < QUEUES; i++)
+		stored_rows_clear(&queues[i]);
+	return result;
+}
+
+static int claim_verification(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STORED_ROWS stored_rows rows = { 0 };
+	struct claim *claim = arg;
+
+	forget_run(claim);
+	if (read_queue(tx, claim, registry_queue_sql[QUEUES], &rows, err) != 0 ||
+	    take_rows(tx, claim, &rows, rows.count, begin_check, err) != 0)
+		return -1;
+	return registry_tally_apply(tx, claim->kind, &claim->shift, err);
+}
+
+static int run_claim(struct store *store, store_work work, struct claim *claim,
+		     struct err *err)
+{
+	claim->now = clock_wall_ms();
+	claim->rows_before = claim->rows->count;
+	if (claim->limit == 0)
+		return 0;
+	if (store_write(store, work, claim, err) == 0)
+		return 0;
+	forget_run(claim);
+	return -1;
+}
+
+int registry_claim(struct store *store, const char *kind, size_t limit,
+		   int64_t timeout_ms, registry_rows *rows, struct err *err)
+{
+	static atomic_uint turns;
+	struct claim claim = { .kind = kind,
+			       .limit = limit,
+			       .timeout_ms = timeout_ms,
+			       .turn = atomic_fetch_add(&turns, 1),
+			       .rows = rows };
+
+	return run_claim(store, claim_sync, &claim, err);
+}
+
+int registry_claim_verification(struct store *store, const char *kind, size_t limit,
+				int64_t timeout_ms, registry_rows *rows, struct err *err)
+{
+	struct claim claim = {
+		.kind = kind, .limit = limit, .timeout_ms = timeout_ms, .rows = rows
+	};
+
+	return run_claim(store, claim_verification, &claim, err);
+}
+
+struct next_due {
+	int64_t sync_at, verification_at;
+};
+
+static int read_least(struct store_tx *tx, const char *sql, int64_t *at, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx, sql, &query, err) != 0)
+		return -1;
+	found = query_step(query, err);
+	if (found > 0 && query_int(query, 0) < *at)
+		*at = query_int(query, 0);
+	return found < 0 ? -1 : 0;
+}
+
+/* One search for each index: a common one would read all rows. */
+static int read_next_due(struct store_tx *tx, void *arg, struct err *err)
+{
+	static const char *const sql[QUEUES] = {
+		"SELECT due_at FROM registry WHERE due_at IS NOT NULL"
+		" AND last_attempt_at IS NULL ORDER BY due_at LIMIT 1",
+		"SELECT due_at FROM registry WHERE due_at IS NOT NULL"
+		" AND last_attempt_at IS NOT NULL AND state = 0 ORDER BY due_at LIMIT 1",
+		"SELECT due_at FROM registry WHERE due_at IS NOT NULL"
+		" AND last_attempt_at IS NOT NULL AND state <> 0 ORDER BY due_at LIMIT 1",
+	};
+	struct next_due *next = arg;
+
+	next->sync_at = next->verification_at = INT64_MAX;
+	for (size_t i = 0; i < QUEUES; i++)
+		if (read_least(tx, sql[i], &next->sync_at, err) != 0)
+			return -1;
+	return read_least(tx,
+			  "SELECT verification_due_at FROM registry"
+			  " WHERE verification_due_at IS NOT NULL AND state = 2"
+			  " ORDER BY verification_due_at LIMIT 1",
+			  &next->verification_at, err);
+}
+
+int registry_next_due(struct store *store, int64_t *sync_at, int64_t *verification_at,
+		      struct err *err)
+{
+	struct next_due next;
+
+	if (store_read(store, read_next_due, &next, err) != 0)
+		return -1;
+	*sync_at = next.sync_at;
+	*verification_at = next.verification_at;
+	return 0;
+}
+
+static void reset(struct stored_row *stored, int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	if (row->verification == VERIFICATION_STARTED) {
+		row->verification = VERIFICATION_PENDING;
+		row->verification_due_at = row->state == REGISTRY_SYNCED ? now : 0;
+	}
+	if (row->state == REGISTRY_STARTED) {
+		row->state = REGISTRY_PENDING;
+		row->due_at = now;
+		stored->wishes = stored_row_wishes(stored);
+	}
+}
+
+/* No index has the states; but the counters know whether there is anything to find. */
+static int has_started(struct store_tx *tx, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx,
+		       "SELECT 1 FROM counters WHERE value > 0"
+		       " AND what IN ('state.1', 'verification.1') LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	return query_step(query, err);
+}
+
+static int read_started(struct store_tx *tx, stored_rows *rows, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT " STORED_ROW_COLUMNS " FROM registry"
+		       " WHERE state = 1 OR verification_state = 1",
+		       &query, err) != 0)
+		return -1;
+	while ((found = query_step(query, err)) > 0) {
+		struct stored_row stored;
+		stored_row_read(query, &stored);
+		vec_add(rows, stored);
+	}
+	return found;
+}
+
+static int reset_started(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STORED_ROWS stored_rows rows = { 0 };
+	int found = has_started(tx, err);
+
+	(void)arg;
+	if (found <= 0)
+		return found;
+	if (read_started(tx, &rows, err) != 0)
+		return -1;
+	for (size_t i = 0; i < rows.count; i++) {
+		reset(&rows.items[i], clock_wall_ms());
+		if (stored_row_save(tx, &rows.items[i], err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+int registry_reset_started(struct store *store, struct err *err)
+{
+	return store_write(store, reset_started, NULL, err);
+}

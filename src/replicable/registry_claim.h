@@ -1,0 +1,28 @@
+/*
+ * Which rows are due, and whose they are; see replicable/registry.h.
+ */
+#ifndef REPLICABLE_REGISTRY_CLAIM_H
+#define REPLICABLE_REGISTRY_CLAIM_H
+
+#include "replicable/registry_types.h"
+#include "store/store.h"
+
+/* Takes up to `limit` due rows and marks them started (BEGUN) in one transaction. Of
+ * those due: never attempted first, but a quarter each is kept for changed ones and for
+ * failed ones, as long as there are such; oldest due first in each. With a limit below
+ * 4 the quarters are kept over several calls. The caller clears the rows. */
+int registry_claim(struct store *store, const char *kind, size_t limit,
+		   int64_t timeout_ms, registry_rows *rows, struct err *err);
+
+/* The same for verification (CHECKING): synced rows whose verification is due. */
+int registry_claim_verification(struct store *store, const char *kind, size_t limit,
+				int64_t timeout_ms, registry_rows *rows, struct err *err);
+
+/* When the next row is due, wall ms; INT64_MAX: none. */
+int registry_next_due(struct store *store, int64_t *sync_at, int64_t *verification_at,
+		      struct err *err);
+
+/* After a crash of this site's only node: what was started is nobody's. */
+int registry_reset_started(struct store *store, struct err *err);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * The one way in which a row changes: an event moves it; see replicable/registry.h.
+ */
+#ifndef REPLICABLE_REGISTRY_MOVE_H
+#define REPLICABLE_REGISTRY_MOVE_H
+
+#include "replicable/registry_types.h"
+#include "store/store.h"
+
+enum registry_event {
+	REGISTRY_ASKED,      /* a change was noticed, or a person asked. What is known
+				already (no new generation, timeline, checksum or wish)
+				changes nothing: no back-off is cut short, nothing held is
+				let go */
+	REGISTRY_BEGUN,      /* a worker has it */
+	REGISTRY_BROUGHT,    /* the copy has this generation, but was not verified */
+	REGISTRY_HELD,       /* a person must decide: held_reason. Of a started row, or of
+				one that is gone */
+	REGISTRY_ERRED,      /* err */
+	REGISTRY_ABSENT,     /* the primary has no such thing */
+	REGISTRY_DEFERRED,   /* not tried after all (lease held, node ends): due again at
+				once or later, no retry is counted */
+	REGISTRY_GONE,       /* the primary deleted it: the copy is to go */
+	REGISTRY_CHECKING,   /* a verification has begun */
+	REGISTRY_PROVED,     /* recomputed and equal: checksum */
+	REGISTRY_DISPROVED,  /* recomputed and different: err; the row fails, and is due
+				again */
+	REGISTRY_SUPERSEDED, /* it changed while it was verified: neither proved nor
+				disproved */
+	REGISTRY_EVENTS,
+};
+
+struct registry_move {
+	uint64_t id;
+	enum registry_event event;
+	uint64_t generation;  /* ASKED: at least this is wanted, 0: whatever there is;
+				 BROUGHT, PROVED: this is here */
+	const char *timeline; /* ASKED, BROUGHT: the replicable's; another than the row's
+				 makes its generations begin anew; NULL: as the row's */
+	const char *checksum; /* PROVED; ASKED: the primary's, may be NULL */
+	int64_t changed_at;   /* ASKED, GONE: when, by the primary's clock; 0: unknown */
+	unsigned wishes; /* ASKED, DISPROVED: enum registry_wish, kept until BROUGHT */
+	const char *held_reason; /* HELD */
+	const char *remedy;      /* HELD: what a person can do, may be NULL */
+	const struct err *err;   /* ERRED, DISPROVED; ABSENT: may be NULL */
+	int64_t timeout_ms;      /* BEGUN, CHECKING: for how long the row is the worker's;
+				    DEFERRED, SUPERSEDED: due in; PROVED: the next
+				    verification is due in (0: never) */
+};
+
+/* Moves one row. ERR_CONFLICT: the row is not in a state that allows it (started by
+ * another worker; or BROUGHT or PROVED, and a newer generation was asked for meanwhile:
+ * what was brought is recorded all the same, and the row is pending and due at once);
+ * ERR_MISSING: no such row. */
+int registry_move(struct store *store, const struct registry_move *move, struct err *err);
+
+/* The same inside store_write(). A conflict is 1 here, so that it does not undo others'
+ * work. */
+int registry_move_in(struct store_tx *tx, const struct registry_move *move,
+		     struct err *err);
+
+/* BROUGHT and PROVED in one commit: a sync that ended by verifying. */
+int registry_complete(struct store *store, const struct registry_move *brought,
+		      struct err *err);
+
+/* ASKED, adding the row if there is none. move->id is not read. */
+int registry_ask_in(struct store_tx *tx, const char *kind, const char *name,
+		    const struct registry_move *move, struct err *err);
+
+/* The row is known to be of this generation without having been brought: the checksum is
+ * the same. Timeline, generation and checksum are taken over. 1: it is not, or not
+ * synced: ask for it. */
+int registry_adopt_in(struct store_tx *tx, const struct registry_move *move,
+		      struct err *err);
+
+#endif

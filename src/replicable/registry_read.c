@@ -1,0 +1,198 @@
+#include "replicable/registry.h"
+#include "replicable/registry_row.h"
+#include "store/site_value.h"
+
+static void take_row(struct query *query, struct registry_row *row)
+{
+	struct stored_row stored;
+
+	stored_row_read(query, &stored);
+	*row = stored.row;
+	free(stored.kind);
+}
+
+int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
+		    struct registry_row *row, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	*row = (struct registry_row){ 0 };
+	if (query_open(tx,
+		       "SELECT " STORED_ROW_COLUMNS
+		       " FROM registry WHERE kind = ?1 AND name = ?2",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, kind);
+	query_bind_text(query, 2, name);
+	found = query_step(query, err);
+	if (found > 0)
+		take_row(query, row);
+	return found;
+}
+
+struct reading {
+	const char *kind, *name;
+	struct registry_row *row;
+};
+
+static int read_one(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct reading *reading = arg;
+	int found;
+
+	registry_row_clear(reading->row); /* of a run before */
+	found = registry_get_in(tx, reading->kind, reading->name, reading->row, err);
+	if (found == 0)
+		return err_set(err, ERR_MISSING, "%s: the registry has no such %s",
+			       reading->name, reading->kind);
+	return found > 0 ? 0 : -1;
+}
+
+int registry_get(struct store *store, const char *kind, const char *name,
+		 struct registry_row *row, struct err *err)
+{
+	struct reading reading = { kind, name, row };
+
+	*row = (struct registry_row){ 0 };
+	return store_read(store, read_one, &reading, err);
+}
+
+/* With the words of the index registry_odd, so that it is used: what a person looks for
+ * is rare among very many. */
+#define ODD " AND (held_reason IS NOT NULL OR gone <> 0 OR state > 2)"
+
+static void list_sql(const struct registry_filter *filter, struct str *sql)
+{
+	bool is_odd =
+		filter->held_only || filter->gone_only || filter->state > REGISTRY_SYNCED;
+
+	str_add(sql, "SELECT " STORED_ROW_COLUMNS
+		     " FROM registry WHERE kind = ?1 AND name > ?2");
+	if (is_odd)
+		str_add(sql, ODD);
+	if (filter->held_only)
+		str_add(sql, " AND held_reason IS NOT NULL");
+	if (filter->gone_only)
+		str_add(sql, " AND gone <> 0");
+	if (filter->state != REGISTRY_ANY)
+		str_add(sql, " AND state = ?4");
+	str_add(sql, " ORDER BY name LIMIT ?3");
+}
+
+int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
+		     registry_rows *rows, struct err *err)
+{
+	AUTO_STR struct str sql = STR_INIT;
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	list_sql(filter, &sql);
+	if (query_open(tx, sql.data, &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, filter->kind);
+	query_bind_text(query, 2, filter->after ? filter->after : "");
+	query_bind_int(query, 3, (int64_t)filter->limit);
+	if (filter->state != REGISTRY_ANY)
+		query_bind_int(query, 4, filter->state);
+	while ((found = query_step(query, err)) > 0) {
+		struct registry_row row;
+		take_row(query, &row);
+		vec_add(rows, row);
+	}
+	return found;
+}
+
+struct listing {
+	const struct registry_filter *filter;
+	registry_rows *rows;
+	size_t before;
+};
+
+static int list_rows(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct listing *listing = arg;
+
+	while (listing->rows->count > listing->before) /* of a run before */
+		registry_row_clear(&listing->rows->items[--listing->rows->count]);
+	return registry_list_in(tx, listing->filter, listing->rows, err);
+}
+
+int registry_list(struct store *store, const struct registry_filter *filter,
+		  registry_rows *rows, struct err *err)
+{
+	struct listing listing = { filter, rows, rows->count };
+
+	return store_read(store, list_rows, &listing, err);
+}
+
+struct counting {
+	const char *kind;
+	struct registry_counts *counts;
+};
+
+static int count_states(struct store_tx *tx, const char *kind, const char *what,
+			int64_t *counts, size_t count, struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "%s.%zu", what, i);
+		if (counter_get(tx, kind, name, &counts[i], err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_behind(struct store_tx *tx, const char *kind, int64_t *since,
+		       struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT behind_since FROM registry"
+		       " WHERE behind_since IS NOT NULL AND kind || '' = ?1"
+		       " ORDER BY behind_since LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, kind);
+	found = query_step(query, err);
+	*since = found > 0 ? query_int(query, 0) : 0;
+	return found < 0 ? -1 : 0;
+}
+
+static int read_counts(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct counting *counting = arg;
+	struct registry_counts *counts = counting->counts;
+
+	if (counter_get(tx, counting->kind, "all", &counts->all, err) != 0 ||
+	    counter_get(tx, counting->kind, "held", &counts->held, err) != 0 ||
+	    counter_get(tx, counting->kind, "gone", &counts->gone, err) != 0 ||
+	    count_states(tx, counting->kind, "state", counts->states, REGISTRY_STATES,
+			 err) != 0 ||
+	    count_states(tx, counting->kind, "verification", counts->verification,
+			 VERIFICATION_STATES, err) != 0)
+		return -1;
+	return read_behind(tx, counting->kind, &counts->behind_since, err);
+}
+
+int registry_counts(struct store *store, const char *kind, struct registry_counts *counts,
+		    struct err *err)
+{
+	struct counting counting = { kind, counts };
+
+	*counts = (struct registry_counts){ 0 };
+	return store_read(store, read_counts, &counting, err);
+}
+
+int registry_count(struct store *store, const char *kind, int64_t counts[REGISTRY_STATES],
+		   struct err *err)
+{
+	struct registry_counts all;
+
+	if (registry_counts(store, kind, &all, err) != 0)
+		return -1;
+	memcpy(counts, all.states, sizeof(all.states));
+	return 0;
+}

@@ -1,0 +1,310 @@
+#include "replicable/registry_row.h"
+
+#include "base/clock.h"
+#include "replicable/name.h"
+#include "store/site_value.h"
+
+void registry_row_clear(struct registry_row *row)
+{
+	free(row->name);
+	free(row->checksum);
+	free(row->primary_checksum);
+	free(row->held_reason);
+	free(row->failure_class);
+	free(row->failure);
+	free(row->remedy);
+	*row = (struct registry_row){ 0 };
+}
+
+void registry_rows_clear(registry_rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		registry_row_clear(&rows->items[i]);
+	vec_clear(rows);
+}
+
+void stored_row_clear(struct stored_row *stored)
+{
+	registry_row_clear(&stored->row);
+	free(stored->kind);
+	*stored = (struct stored_row){ 0 };
+}
+
+void registry_set_text(char **text, const char *value)
+{
+	char *copy = value ? xstrdup(value) : NULL;
+
+	free(*text);
+	*text = copy;
+}
+
+unsigned stored_row_wishes(const struct stored_row *stored)
+{
+	return (stored->wishes | stored->wishes >> WISHES_LATER_SHIFT) & WISHES_ALL;
+}
+
+static void tally_add(struct registry_tally *tally, const struct stored_row *stored,
+		      int64_t by)
+{
+	const struct registry_row *row = &stored->row;
+
+	tally->all += by;
+	tally->states[row->state] += by;
+	tally->verification[row->verification] += by;
+	tally->held += row->held_reason ? by : 0;
+	tally->gone += row->is_gone ? by : 0;
+}
+
+static void tally_add_tally(struct registry_tally *tally,
+			    const struct registry_tally *other, int64_t by)
+{
+	tally->all += by * other->all;
+	tally->held += by * other->held;
+	tally->gone += by * other->gone;
+	for (size_t i = 0; i < REGISTRY_STATES; i++)
+		tally->states[i] += by * other->states[i];
+	for (size_t i = 0; i < VERIFICATION_STATES; i++)
+		tally->verification[i] += by * other->verification[i];
+}
+
+static int apply_one(struct store_tx *tx, const char *kind, const char *what, int64_t by,
+		     struct err *err)
+{
+	return by == 0 ? 0 : counter_add(tx, kind, what, by, err);
+}
+
+static int apply_states(struct store_tx *tx, const char *kind, const char *what,
+			const int64_t *by, size_t count, struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "%s.%zu", what, i);
+		if (apply_one(tx, kind, name, by[i], err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+int registry_tally_apply(struct store_tx *tx, const char *kind,
+			 const struct registry_tally *shift, struct err *err)
+{
+	if (apply_one(tx, kind, "all", shift->all, err) != 0 ||
+	    apply_one(tx, kind, "held", shift->held, err) != 0 ||
+	    apply_one(tx, kind, "gone", shift->gone, err) != 0 ||
+	    apply_states(tx, kind, "state", shift->states, REGISTRY_STATES, err) != 0)
+		return -1;
+	return apply_states(tx, kind, "verification", shift->verification,
+			    VERIFICATION_STATES, err);
+}
+
+static char *take_text(struct query *query, int column)
+{
+	const char *text = query_text(query, column);
+
+	return text ? xstrdup(text) : NULL;
+}
+
+/* A newer program, or a damaged file, may have left numbers that are no states. */
+static unsigned state_of(struct query *query, int column, unsigned count)
+{
+	int64_t value = query_int(query, column);
+
+	return value >= 0 && value < (int64_t)count ? (unsigned)value : 0;
+}
+
+static void read_row(struct query *query, struct registry_row *row)
+{
+	const char *timeline = query_text(query, 5);
+
+	*row = (struct registry_row){
+		.id = (uint64_t)query_int(query, 0),
+		.name = take_text(query, 2),
+		.state = state_of(query, 3, REGISTRY_STATES),
+		.verification = state_of(query, 4, VERIFICATION_STATES),
+		.generation_wanted = (uint64_t)query_int(query, 6),
+		.generation = (uint64_t)query_int(query, 7),
+		.checksum = take_text(query, 8),
+		.primary_checksum = take_text(query, 9),
+		.retry_count = query_int(query, 10),
+		.retry_at = query_int(query, 11),
+		.due_at = query_int(query, 12),
+		.verification_retry_count = query_int(query, 13),
+		.verification_due_at = query_int(query, 14),
+		.last_attempt_at = query_int(query, 15),
+		.last_success_at = query_int(query, 16),
+		.verified_at = query_int(query, 17),
+		.behind_since = query_int(query, 18),
+		.is_gone = query_int(query, 20) != 0,
+		.held_reason = take_text(query, 22),
+		.failure_class = take_text(query, 23),
+		.failure = take_text(query, 24),
+		.remedy = take_text(query, 25),
+	};
+	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline ? timeline : "");
+}
+
+void stored_row_read(struct query *query, struct stored_row *stored)
+{
+	*stored = (struct stored_row){
+		.kind = take_text(query, 1),
+		.asked_at = query_int(query, 19),
+		.wishes = (unsigned)query_int(query, 21),
+	};
+	read_row(query, &stored->row);
+	stored->row.wishes = stored_row_wishes(stored);
+	tally_add(&stored->before, stored, 1);
+}
+
+int stored_row_load(struct store_tx *tx, uint64_t id, struct stored_row *stored,
+		    struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	*stored = (struct stored_row){ 0 };
+	if (query_open(tx, "SELECT " STORED_ROW_COLUMNS " FROM registry WHERE id = ?1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, (int64_t)id);
+	found = query_step(query, err);
+	if (found > 0)
+		stored_row_read(query, stored);
+	return found;
+}
+
+static void bind_time(struct query *query, int at, int64_t time)
+{
+	if (time == 0)
+		query_bind_null(query, at);
+	else
+		query_bind_int(query, at, time);
+}
+
+static const char save_sql[] =
+	"UPDATE registry SET state = ?2, verification_state = ?3, timeline = ?4,"
+	" generation_wanted = ?5, generation = ?6, checksum = ?7, primary_checksum = ?8,"
+	" retry_count = ?9, retry_at = ?10, due_at = ?11, verification_retry_count = ?12,"
+	" verification_due_at = ?13, last_attempt_at = ?14, last_success_at = ?15,"
+	" verified_at = ?16, behind_since = ?17, asked_at = ?18, gone = ?19,"
+	" wishes = ?20, held_reason = ?21, failure_class = ?22, failure = ?23,"
+	" remedy = ?24 WHERE id = ?1";
+
+static void bind_row(struct query *query, const struct stored_row *stored)
+{
+	const struct registry_row *row = &stored->row;
+
+	query_bind_int(query, 1, (int64_t)row->id);
+	query_bind_int(query, 2, row->state);
+	query_bind_int(query, 3, row->verification);
+	query_bind_text(query, 4, *row->timeline ? row->timeline : NULL);
+	query_bind_int(query, 5, (int64_t)row->generation_wanted);
+	query_bind_int(query, 6, (int64_t)row->generation);
+	query_bind_text(query, 7, row->checksum);
+	query_bind_text(query, 8, row->primary_checksum);
+	query_bind_int(query, 9, row->retry_count);
+	bind_time(query, 10, row->retry_at);
+	bind_time(query, 11, row->due_at);
+	query_bind_int(query, 12, row->verification_retry_count);
+	bind_time(query, 13, row->verification_due_at);
+	bind_time(query, 14, row->last_attempt_at);
+	bind_time(query, 15, row->last_success_at);
+	bind_time(query, 16, row->verified_at);
+	bind_time(query, 17, row->behind_since);
+	bind_time(query, 18, stored->asked_at);
+	query_bind_int(query, 19, row->is_gone);
+	query_bind_int(query, 20, stored->wishes);
+	query_bind_text(query, 21, row->held_reason);
+	query_bind_text(query, 22, row->failure_class);
+	query_bind_text(query, 23, row->failure);
+	query_bind_text(query, 24, row->remedy);
+}
+
+static void shift_tally(struct registry_tally *tally, const struct stored_row *stored)
+{
+	tally_add_tally(tally, &stored->before, -1);
+	tally_add(tally, stored, 1);
+}
+
+int stored_row_save(struct store_tx *tx, const struct stored_row *stored, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	struct registry_tally shift = { 0 };
+
+	if (query_open(tx, save_sql, &query, err) != 0)
+		return -1;
+	bind_row(query, stored);
+	if (query_run(query, NULL, err) != 0)
+		return -1;
+	shift_tally(&shift, stored);
+	return registry_tally_apply(tx, stored->kind, &shift, err);
+}
+
+int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
+			  struct registry_tally *shift, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	const struct registry_row *row = &stored->row;
+	bool is_check = row->state == REGISTRY_SYNCED;
+
+	if (query_open(tx,
+		       is_check ? "UPDATE registry SET verification_state = ?2,"
+				  " verification_due_at = ?3 WHERE id = ?1"
+				: "UPDATE registry SET state = ?2, due_at = ?3,"
+				  " last_attempt_at = ?4, wishes = ?5 WHERE id = ?1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, (int64_t)row->id);
+	query_bind_int(query, 2,
+		       is_check ? (int64_t)row->verification : (int64_t)row->state);
+	bind_time(query, 3, is_check ? row->verification_due_at : row->due_at);
+	if (!is_check) {
+		bind_time(query, 4, row->last_attempt_at);
+		query_bind_int(query, 5, stored->wishes);
+	}
+	shift_tally(shift, stored);
+	return query_run(query, NULL, err);
+}
+
+int stored_row_add(struct store_tx *tx, const char *kind, const char *name,
+		   uint64_t generation_wanted, struct err *err)
+{
+	static const struct stored_row added = { .row.verification =
+							 VERIFICATION_DISABLED };
+	AUTO_QUERY struct query *query = NULL;
+	struct registry_tally shift = { 0 };
+	int64_t changed = 0;
+
+	if (query_open(tx,
+		       "INSERT INTO registry (id, kind, name, state, verification_state,"
+		       " generation_wanted, due_at, created_at)"
+		       " VALUES (?1, ?2, ?3, 0, 4, ?4, ?5, ?5)"
+		       " ON CONFLICT (kind, name) DO NOTHING",
+		       &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, (int64_t)replicable_id(kind, name));
+	query_bind_text(query, 2, kind);
+	query_bind_text(query, 3, name);
+	query_bind_int(query, 4, (int64_t)generation_wanted);
+	query_bind_int(query, 5, clock_wall_ms());
+	if (query_run(query, &changed, err) != 0)
+		return err_prefix(err, "%s", name);
+	if (changed == 0)
+		return 1;
+	tally_add(&shift, &added, 1);
+	return registry_tally_apply(tx, kind, &shift, err);
+}
+
+int stored_row_remove(struct store_tx *tx, const struct stored_row *stored,
+		      struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	struct registry_tally shift = { 0 };
+
+	if (query_open(tx, "DELETE FROM registry WHERE id = ?1", &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, (int64_t)stored->row.id);
+	if (query_run(query, NULL, err) != 0)
+		return -1;
+	tally_add_tally(&shift, &stored->before, -1);
+	return registry_tally_apply(tx, stored->kind, &shift, err);
+}

@@ -1,0 +1,69 @@
+/*
+ * The registry's rows and the states they are in; see replicable/registry.h.
+ *
+ * Source: seeds 000 and 002.
+ */
+#ifndef REPLICABLE_REGISTRY_TYPES_H
+#define REPLICABLE_REGISTRY_TYPES_H
+
+#include "base/base.h"
+#include "base/vec.h"
+
+enum registry_state {
+	REGISTRY_PENDING,
+	REGISTRY_STARTED,
+	REGISTRY_SYNCED,
+	REGISTRY_FAILED,
+	REGISTRY_MISSING_ON_PRIMARY,
+	REGISTRY_STATES,
+};
+
+enum registry_verification {
+	VERIFICATION_PENDING,
+	VERIFICATION_STARTED,
+	VERIFICATION_SUCCEEDED,
+	VERIFICATION_FAILED,
+	VERIFICATION_DISABLED,
+	VERIFICATION_STATES,
+};
+
+/* The names that users see. Static. */
+const char *registry_state_name(enum registry_state state);
+const char *registry_verification_name(enum registry_verification state);
+
+/* What a person's word adds to ASKED. */
+enum registry_wish {
+	REGISTRY_WISH_FORCE = 1,   /* do what would be held */
+	REGISTRY_WISH_REBUILD = 2, /* a new copy from nothing; the old one goes to the
+				      trash */
+	REGISTRY_WISH_RECHECK = 4, /* trust no record: compare and verify everything */
+};
+
+struct registry_row {
+	uint64_t id;
+	char *name; /* owned */
+	enum registry_state state;
+	enum registry_verification verification;
+	char timeline[17]; /* "": not known yet */
+	uint64_t generation_wanted, generation;
+	char *checksum;         /* of the copy, as verified last; owned, may be NULL */
+	char *primary_checksum; /* of generation_wanted, as told; owned, may be NULL */
+	int64_t retry_count, verification_retry_count;
+	int64_t retry_at; /* wall ms, 0: none; so are those below */
+	int64_t due_at, verification_due_at;
+	int64_t last_attempt_at, last_success_at, verified_at;
+	int64_t behind_since; /* oldest change that is not here, by the primary's clock;
+				 0: none */
+	bool is_gone;         /* the primary deleted it */
+	unsigned wishes;
+	char *held_reason, *failure_class, *failure, *remedy; /* owned, may be NULL */
+};
+
+typedef VEC(struct registry_row) registry_rows;
+#define AUTO_REGISTRY_ROW __attribute__((cleanup(registry_row_clear)))
+#define AUTO_REGISTRY_ROWS __attribute__((cleanup(registry_rows_clear)))
+
+void registry_row_clear(struct registry_row *row);
+void registry_rows_clear(registry_rows *rows);
+
+#endif

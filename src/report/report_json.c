@@ -1,0 +1,150 @@
+#include "base/clock.h"
+#include "report/report.h"
+
+static json_t *states_json(const struct registry_counts *counts, enum site_role role)
+{
+	json_t *object = json_object();
+
+	json_put_number(object, "all", counts->all);
+	for (int i = 0; i < REGISTRY_STATES && role == SITE_SECONDARY; i++)
+		json_put_number(object, registry_state_name((enum registry_state)i),
+				counts->states[i]);
+	if (role == SITE_SECONDARY) {
+		json_put_number(object, "held", counts->held);
+		json_put_number(object, "gone", counts->gone);
+	}
+	json_t *verification = json_object();
+	for (int i = 0; i < VERIFICATION_STATES; i++)
+		json_put_number(verification,
+				registry_verification_name((enum registry_verification)i),
+				counts->verification[i]);
+	json_put(object, "verification", verification);
+	return object;
+}
+
+static void put_primary(const struct report *report, json_t *object)
+{
+	json_t *array = json_array();
+
+	json_put_number(object, "first_event", (int64_t)report->first_event);
+	json_put_number(object, "last_event", (int64_t)report->last_event);
+	json_put_time(object, "last_event_at", report->last_event_at);
+	for (size_t i = 0; i < report->secondaries.count; i++) {
+		const struct report_secondary *one = &report->secondaries.items[i];
+		json_t *item = json_object();
+		json_put_text(item, "site", one->site);
+		json_put_number(item, "cursor", (int64_t)one->cursor);
+		json_put_seconds(item, "lag", one->lag_ms);
+		json_put_time(item, "seen_at", one->seen_at);
+		json_put_number(item, "behind", one->behind);
+		json_put_number(item, "failing", one->failing);
+		json_put_number(item, "held", one->held);
+		json_put_number(item, "synced", one->synced);
+		json_put_number(item, "replicables", one->replicables);
+		json_array_append_new(array, item);
+	}
+	json_put(object, "secondaries", array);
+}
+
+static void put_secondary(const struct report *report, json_t *object)
+{
+	json_put_text(object, "primary_url", report->primary_url);
+	json_put_time(object, "heard_at", report->heard_at);
+	json_put_seconds(object, "clock_difference", report->skew_ms);
+	json_put_time(object, "compared_at", report->compared_at);
+	json_put_number(object, "cursor", (int64_t)report->cursor);
+	json_put_number(object, "primary_last_event",
+			(int64_t)report->primary_last_event);
+	json_put_seconds(object, "lag", report->lag_ms);
+	json_put(object, "failure",
+		 report->is_failing ? json_from_err(&report->failure) : json_null());
+}
+
+json_t *report_json(const struct report *report)
+{
+	AUTO_STR struct str sentence = STR_INIT;
+	json_t *object = json_object();
+
+	report_sentence(report, &sentence);
+	json_put_message(object, "sentence", sentence.data);
+	json_put_text(object, "site", report->site);
+	json_put_text(object, "role", site_role_name(report->role));
+	json_put_bool(object, "node_runs", report->node_runs);
+	json_put_bool(object, "in_sync", report_is_good(report));
+	json_put_time(object, "at", report->now);
+	json_put(object, "repositories",
+		 states_json(&report->repositories, report->role));
+	if (report->role == SITE_PRIMARY)
+		put_primary(report, object);
+	else if (report->role == SITE_SECONDARY)
+		put_secondary(report, object);
+	return object;
+}
+
+const char *report_row_word(const struct registry_row *row)
+{
+	if (row->held_reason)
+		return "held";
+	if (row->is_gone)
+		return "gone";
+	switch (row->state) {
+	case REGISTRY_STARTED:
+		return "copying";
+	case REGISTRY_FAILED:
+		return "failing";
+	case REGISTRY_MISSING_ON_PRIMARY:
+		return "missing on primary";
+	case REGISTRY_SYNCED:
+		return row->verification == VERIFICATION_SUCCEEDED ? "up to date"
+		       : row->verification == VERIFICATION_FAILED  ? "failing"
+								   : "verifying";
+	default:
+		return row->last_success_at ? "behind" : "waiting";
+	}
+}
+
+static void put_failure(const struct registry_row *row, json_t *object)
+{
+	json_put_text(object, "held_reason", row->held_reason);
+	json_put_text(object, "failure_class", row->failure_class);
+	if (row->failure)
+		json_put_message(object, "failure", row->failure);
+	else
+		json_put(object, "failure", json_null());
+	json_put_text(object, "remedy", row->remedy);
+}
+
+json_t *report_row_json(const struct registry_row *row, int64_t now)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "name", row->name);
+	json_put_number(object, "id", (int64_t)row->id);
+	json_put_text(object, "word", report_row_word(row));
+	json_put_text(object, "state", registry_state_name(row->state));
+	json_put_text(object, "verification_state",
+		      registry_verification_name(row->verification));
+	json_put_bool(object, "missing_on_primary",
+		      row->state == REGISTRY_MISSING_ON_PRIMARY);
+	json_put_bool(object, "gone", row->is_gone);
+	json_put_text(object, "timeline", row->timeline);
+	json_put_number(object, "generation", (int64_t)row->generation);
+	json_put_number(object, "generation_wanted", (int64_t)row->generation_wanted);
+	json_put_text(object, "checksum", row->checksum);
+	json_put_text(object, "primary_checksum", row->primary_checksum);
+	json_put_seconds(object, "lag",
+			 row->behind_since && now > row->behind_since
+				 ? now - row->behind_since
+				 : 0);
+	json_put_time(object, "last_attempt_at", row->last_attempt_at);
+	json_put_time(object, "last_success_at", row->last_success_at);
+	json_put_time(object, "verified_at", row->verified_at);
+	json_put_number(object, "retry_count", row->retry_count);
+	json_put_time(object, "retry_at", row->retry_at);
+	json_put_number(object, "verification_retry_count",
+			row->verification_retry_count);
+	json_put_time(object, "due_at", row->due_at);
+	json_put_time(object, "verification_due_at", row->verification_due_at);
+	put_failure(row, object);
+	return object;
+}

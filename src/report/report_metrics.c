@@ -1,0 +1,92 @@
+#include "base/metrics.h"
+#include "replicable/name.h"
+#include "report/report.h"
+
+static void set_states(const struct report *report)
+{
+	static const char help[] = "Replicables by state of their sync.";
+	static const char verification_help[] =
+		"Replicables by state of their verification.";
+	struct metric *states =
+		metric_gauge("refrelay_replicables", help, "kind", "state");
+	struct metric *verified = metric_gauge("refrelay_verifications",
+					       verification_help, "kind", "state");
+	const struct registry_counts *counts = &report->repositories;
+
+	for (int i = 0; i < REGISTRY_STATES && report->role == SITE_SECONDARY; i++)
+		metric_set(metric_at(states, KIND_REPOSITORY,
+				     registry_state_name((enum registry_state)i)),
+			   (double)counts->states[i]);
+	for (int i = 0; i < VERIFICATION_STATES; i++)
+		metric_set(metric_at(verified, KIND_REPOSITORY,
+				     registry_verification_name(
+					     (enum registry_verification)i)),
+			   (double)counts->verification[i]);
+}
+
+static void set_gauge(const char *name, const char *help, double value)
+{
+	metric_set(metric_at(metric_register(
+			   &(struct metric_spec){ .kind = METRIC_GAUGE,
+						  .name = name,
+						  .help = help,
+						  .labels = METRIC_LIST() })),
+		   value);
+}
+
+static void set_of_site(const char *name, const char *help, const char *site,
+			double value)
+{
+	metric_set(metric_at(metric_register(&(struct metric_spec){
+				     .kind = METRIC_GAUGE,
+				     .name = name,
+				     .help = help,
+				     .labels = METRIC_LIST("site") }),
+			     site),
+		   value);
+}
+
+static void set_secondaries(const struct report *report)
+{
+	for (size_t i = 0; i < report->secondaries.count; i++) {
+		const struct report_secondary *one = &report->secondaries.items[i];
+		set_of_site("refrelay_secondary_lag_seconds",
+			    "Age of the oldest change that a secondary does not have.",
+			    one->site, (double)one->lag_ms / 1000);
+		set_of_site("refrelay_secondary_seen_timestamp_seconds",
+			    "When a secondary asked last.", one->site,
+			    (double)one->seen_at / 1000);
+		set_of_site("refrelay_secondary_cursor_event",
+			    "The last event that a secondary has taken over.", one->site,
+			    (double)one->cursor);
+	}
+}
+
+void report_metrics(const struct report *report)
+{
+	set_states(report);
+	set_gauge("refrelay_replicables_all", "Replicables known.",
+		  (double)report->repositories.all);
+	if (report->role == SITE_PRIMARY) {
+		set_gauge("refrelay_last_event", "The newest event.",
+			  (double)report->last_event);
+		set_gauge("refrelay_last_event_timestamp_seconds",
+			  "When the newest event happened.",
+			  (double)report->last_event_at / 1000);
+		set_secondaries(report);
+		return;
+	}
+	set_gauge("refrelay_replicables_held", "Replicables that wait for a person.",
+		  (double)report->repositories.held);
+	set_gauge("refrelay_lag_seconds",
+		  "Age of the oldest change that is not here, by the primary's clock.",
+		  (double)report->lag_ms / 1000);
+	set_gauge("refrelay_cursor_event", "The last event that was taken over.",
+		  (double)report->cursor);
+	set_gauge("refrelay_primary_last_event", "The primary's newest event.",
+		  (double)report->primary_last_event);
+	set_gauge("refrelay_primary_heard_timestamp_seconds",
+		  "When the primary was heard of last.", (double)report->heard_at / 1000);
+	set_gauge("refrelay_clock_difference_seconds",
+		  "The primary's clock less this one.", (double)report->skew_ms / 1000);
+}

@@ -1,0 +1,242 @@
+/*
+ * For people. The first sentence says who is how far behind, why, and what to do; numbers
+ * come behind it.
+ */
+#include "base/clock.h"
+#include "report/report.h"
+
+#define SILENT_MS 120000
+
+void report_duration(int64_t ms, struct str *out)
+{
+	static const struct {
+		int64_t ms;
+		const char *unit;
+	} units[] = { { 86400000, "d" }, { 3600000, "h" }, { 60000, "min" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (ms >= 2 * units[i].ms) {
+			str_addf(out, "%" PRId64 " %s", ms / units[i].ms, units[i].unit);
+			return;
+		}
+	if (ms < 10000)
+		str_addf(out, "%.1f s", (double)ms / 1000);
+	else
+		str_addf(out, "%" PRId64 " s", ms / 1000);
+}
+
+static const char *plural(int64_t count)
+{
+	return count == 1 ? "y" : "ies";
+}
+
+static void add_count(int64_t count, struct str *out)
+{
+	str_addf(out, "%" PRId64 " repositor%s", count, plural(count));
+}
+
+static void add_failing(const struct report *report, int64_t count, struct str *out)
+{
+	if (count == 0)
+		return;
+	str_addf(out, "; %" PRId64 " fail%s", count, count == 1 ? "s" : "");
+	if (report->example_failing)
+		str_addf(out, ", for instance %s: %s", report->example_failing,
+			 report->example_failure ? report->example_failure : "?");
+	str_add(out, " (see refrelay repository list --failed)");
+}
+
+static void add_held(const struct report *report, struct str *out)
+{
+	if (report->repositories.held == 0)
+		return;
+	str_addf(out, "; %" PRId64 " %s held", report->repositories.held,
+		 report->repositories.held == 1 ? "is" : "are");
+	if (report->example_held)
+		str_addf(out, ", for instance %s: %s", report->example_held,
+			 report->example_reason ? report->example_reason : "?");
+	str_add(out, " (see refrelay repository list --state held)");
+}
+
+static void add_unreachable(const struct report *report, struct str *out)
+{
+	str_addf(out, "%s cannot reach its primary", report->site);
+	if (report->heard_at > 0) {
+		str_add(out, ", last heard ");
+		report_duration(report->now - report->heard_at, out);
+		str_add(out, " ago");
+	}
+	str_addf(out, ": %s", report->failure.text);
+	if (report->failure.remedy[0])
+		str_addf(out, " (%s)", report->failure.remedy);
+}
+
+static int64_t waiting(const struct registry_counts *counts)
+{
+	return counts->states[REGISTRY_PENDING] + counts->states[REGISTRY_STARTED] -
+	       counts->held;
+}
+
+static void add_behind(const struct report *report, struct str *out)
+{
+	const struct registry_counts *counts = &report->repositories;
+	int64_t verified = counts->verification[VERIFICATION_SUCCEEDED];
+
+	str_addf(out, "%s is ", report->site);
+	if (report->lag_ms > 0) {
+		report_duration(report->lag_ms, out);
+		str_add(out, " behind: ");
+	} else {
+		str_add(out, "not done: ");
+	}
+	add_count(waiting(counts), out);
+	str_addf(out, " of %" PRId64 " %s to be copied, %" PRId64 " verified",
+		 counts->all, waiting(counts) == 1 ? "has" : "have", verified);
+}
+
+static void add_secondary_sentence(const struct report *report, struct str *out)
+{
+	const struct registry_counts *counts = &report->repositories;
+
+	if (report->is_failing) {
+		add_unreachable(report, out);
+	} else if (report->heard_at == 0) {
+		str_addf(out, "%s has not heard of its primary yet", report->site);
+	} else if (report_is_good(report)) {
+		str_add(out, "in sync, verified: ");
+		add_count(counts->all, out);
+	} else if (report->compared_at == 0) {
+		str_addf(out, "%s is taking stock of its primary: ", report->site);
+		add_count(counts->states[REGISTRY_SYNCED], out);
+		str_addf(out, " of %" PRId64 " known so far are here", counts->all);
+	} else {
+		add_behind(report, out);
+	}
+	add_failing(report, counts->states[REGISTRY_FAILED], out);
+	if (counts->states[REGISTRY_MISSING_ON_PRIMARY] > 0)
+		str_addf(out, "; %" PRId64 " missing on the primary",
+			 counts->states[REGISTRY_MISSING_ON_PRIMARY]);
+	add_held(report, out);
+}
+
+static void add_follower(const struct report *report, const struct report_secondary *one,
+			 struct str *out)
+{
+	if (report->now - one->seen_at >= SILENT_MS) {
+		str_addf(out, "%s is silent since ", one->site);
+		report_duration(report->now - one->seen_at, out);
+		str_add(out, " (see refrelay status there)");
+		return;
+	}
+	if (one->lag_ms > 0 || one->behind > 0) {
+		str_addf(out, "%s is ", one->site);
+		report_duration(one->lag_ms, out);
+		str_add(out, " behind");
+	} else {
+		str_addf(out, "%s is in sync", one->site);
+	}
+	if (one->failing > 0)
+		str_addf(out, ", %" PRId64 " fail there", one->failing);
+	if (one->held > 0)
+		str_addf(out, ", %" PRId64 " held there", one->held);
+}
+
+static void add_primary_sentence(const struct report *report, struct str *out)
+{
+	if (report->secondaries.count == 0)
+		str_add(out, "no secondary has asked yet");
+	else if (report_is_good(report))
+		str_add(out, "in sync");
+	for (size_t i = 0; i < report->secondaries.count; i++) {
+		if (report_is_good(report))
+			continue;
+		str_add(out, i > 0 ? "; " : "");
+		add_follower(report, &report->secondaries.items[i], out);
+	}
+	str_add(out, "; ");
+	add_count(report->repositories.all, out);
+	add_failing(report, report->repositories.verification[VERIFICATION_FAILED], out);
+}
+
+void report_sentence(const struct report *report, struct str *out)
+{
+	if (report->role == SITE_SECONDARY)
+		add_secondary_sentence(report, out);
+	else if (report->role == SITE_PRIMARY)
+		add_primary_sentence(report, out);
+	else
+		str_addf(out, "%s stands alone: it has nothing to follow", report->site);
+	if (!report->node_runs)
+		str_add(out, " (no node runs here: start refrelay serve)");
+}
+
+static void add_ago(const struct report *report, int64_t at, struct str *out)
+{
+	if (at == 0) {
+		str_add(out, "never");
+		return;
+	}
+	report_duration(report->now > at ? report->now - at : 0, out);
+	str_add(out, " ago");
+}
+
+static void add_secondary_table(const struct report *report, struct str *out)
+{
+	const struct registry_counts *counts = &report->repositories;
+
+	str_addf(out,
+		 "\n  %-13s%8s%8s%9s%9s%8s%9s%6s\n  %-13s%8" PRId64 "%8" PRId64
+		 "%9" PRId64 "%9" PRId64 "%8" PRId64 "%9" PRId64 "%6" PRId64 "\n",
+		 "kind", "all", "synced", "verified", "waiting", "failed", "missing",
+		 "held", "repositories", counts->all, counts->states[REGISTRY_SYNCED],
+		 counts->verification[VERIFICATION_SUCCEEDED], waiting(counts),
+		 counts->states[REGISTRY_FAILED],
+		 counts->states[REGISTRY_MISSING_ON_PRIMARY], counts->held);
+	str_addf(out, "\n  primary %s, heard ",
+		 report->primary_url ? report->primary_url : "?");
+	add_ago(report, report->heard_at, out);
+	str_addf(out,
+		 ", event %" PRIu64 " of %" PRIu64 ", its clock is %+.1f s from ours\n",
+		 report->cursor, report->primary_last_event,
+		 (double)report->skew_ms / 1000);
+	str_add(out, "  inventory last found consistent ");
+	add_ago(report, report->compared_at, out);
+	str_add(out, "\n");
+}
+
+static void add_primary_table(const struct report *report, struct str *out)
+{
+	const struct registry_counts *counts = &report->repositories;
+
+	str_addf(out,
+		 "\n  repositories %" PRId64 ", verified %" PRId64 ", failed %" PRId64
+		 "; event %" PRIu64 ", ",
+		 counts->all, counts->verification[VERIFICATION_SUCCEEDED],
+		 counts->verification[VERIFICATION_FAILED], report->last_event);
+	add_ago(report, report->last_event_at, out);
+	str_add(out, "\n");
+	if (report->secondaries.count > 0)
+		str_addf(out, "\n  %-20s%10s%10s%8s%8s%6s  %s\n", "secondary", "event",
+			 "lag", "behind", "failing", "held", "heard");
+	for (size_t i = 0; i < report->secondaries.count; i++) {
+		const struct report_secondary *one = &report->secondaries.items[i];
+		AUTO_STR struct str lag = STR_INIT;
+		report_duration(one->lag_ms, &lag);
+		str_addf(out,
+			 "  %-20s%10" PRIu64 "%10s%8" PRId64 "%8" PRId64 "%6" PRId64 "  ",
+			 one->site, one->cursor, lag.data, one->behind, one->failing,
+			 one->held);
+		add_ago(report, one->seen_at, out);
+		str_add(out, "\n");
+	}
+}
+
+void report_text(const struct report *report, struct str *out)
+{
+	report_sentence(report, out);
+	str_add(out, "\n");
+	if (report->role == SITE_SECONDARY)
+		add_secondary_table(report, out);
+	else if (report->role == SITE_PRIMARY)
+		add_primary_table(report, out);
+}

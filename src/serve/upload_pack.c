@@ -1,0 +1,213 @@
+/*
+ * The bytes are those of `git http-backend`: it writes a line with the service's name
+ * before an advertisement, unless that begins with "version 2". We look at what
+ * upload-pack says instead of parsing the client's wish once more.
+ *
+ * An answer is whole when git exits with 0 (since 2.30 also to a shallow client of
+ * protocol 0, which hangs up when it was told where history ends), or when it is a
+ * refusal: one packet "ERR ...", and a bad exit.
+ */
+#include "serve/upload_pack.h"
+
+#include <fcntl.h>
+
+#include "base/clock.h"
+#include "git/git_child.h"
+#include "git/repo.h"
+
+#define VERSION_2 "000eversion 2\n"
+
+enum {
+	PROTOCOL_MAX = 200,
+	FIRST_SIZE = 4096,
+	FIRST_ENOUGH = sizeof(VERSION_2) - 1, /* to know what kind of answer it is */
+};
+
+struct upload_pack {
+	struct git_work work;
+	enum upload_pack_step step;
+	struct git_stream *stream; /* NULL once it has ended */
+	struct err broke_off;      /* why; ERR_NONE: it did not, or not yet */
+	bool is_refusal;
+	size_t service_left; /* of the service line */
+	size_t first_len;
+	size_t first_taken;
+	char first[FIRST_SIZE]; /* what open has read */
+};
+
+static const char service[] = "001e# service=git-upload-pack\n0000";
+
+/* No want-ref: git up to 2.39 at least puts its answer where a client that clones with
+ * a depth expects another section, and the clone fails. */
+static const char *const config[] = {
+	"uploadpack.allowFilter=true",     "uploadpack.allowAnySHA1InWant=true",
+	"uploadpack.allowRefInWant=false", "uploadpack.keepAlive=5",
+	"transfer.advertiseSID=false",
+};
+
+/* It goes into a child's environment. */
+static bool is_protocol(const char *text)
+{
+	static const char allowed[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+		"0123456789=:._-";
+	size_t len = strlen(text);
+
+	return len > 0 && len <= PROTOCOL_MAX && strspn(text, allowed) == len;
+}
+
+static int check_repository(const char *path, struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, path, &repo, err) != 0)
+		return -1;
+	return repo_check_files(&repo, err);
+}
+
+#define OPTIONS_MAX 8
+
+static int start(const struct upload_pack_request *request, struct upload_pack *pack,
+		 struct err *err)
+{
+	bool advertises = request->step == UPLOAD_PACK_ADVERTISE;
+	const char *protocol = request->protocol;
+	const char *args[2 * ARRAY_SIZE(config) + OPTIONS_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(config); i++) {
+		args[count++] = "-c";
+		args[count++] = config[i];
+	}
+	args[count++] = "upload-pack";
+	args[count++] = "--strict";
+	args[count++] = "--timeout=300";
+	args[count++] = "--stateless-rpc";
+	if (advertises)
+		args[count++] = "--http-backend-info-refs";
+	args[count++] = ".";
+	args[count] = NULL;
+	return git_stream_open(
+		&(struct git_call){
+			.work = &pack->work,
+			.repository = request->path,
+			.args = args,
+			.protocol = protocol && is_protocol(protocol) ? protocol : NULL,
+		},
+		advertises ? -1 : request->body_fd, &pack->stream, err);
+}
+
+static bool is_refused(const struct upload_pack *pack, const struct err *err)
+{
+	return pack->is_refusal &&
+	       (err->class == ERR_CORRUPT || err->class == ERR_INTERNAL);
+}
+
+/* What git says of a broken connection is meant of the client's body here, which we have
+ * whole. */
+static void blame_request(const struct upload_pack *pack, struct err *err)
+{
+	if (pack->step != UPLOAD_PACK_ANSWER || err->class != ERR_NETWORK)
+		return;
+	err_prefix(err, "the request is none that git understands");
+	err->class = ERR_CONFIG;
+	err_remedy(err, "look what stands between git and this site");
+}
+
+static int finish(struct upload_pack *pack, struct err *err)
+{
+	if (git_stream_close(TAKE(pack->stream), err) == 0 || is_refused(pack, err))
+		return 0;
+	blame_request(pack, err);
+	pack->broke_off = *err;
+	return -1;
+}
+
+/* As upload_pack_read, from git itself. */
+static ssize_t read_on(struct upload_pack *pack, char *buffer, size_t size,
+		       struct err *err)
+{
+	ssize_t got;
+
+	if (!pack->stream) {
+		*err = pack->broke_off;
+		return err->class == ERR_NONE ? 0 : -1;
+	}
+	got = git_stream_read(pack->stream, buffer, size);
+	return got > 0 ? got : finish(pack, err);
+}
+
+static int read_first(struct upload_pack *pack, struct err *err)
+{
+	ssize_t got = 1;
+
+	while (got > 0 && pack->first_len < FIRST_ENOUGH) {
+		got = read_on(pack, pack->first + pack->first_len,
+			      sizeof(pack->first) - pack->first_len, err);
+		if (got < 0)
+			return -1;
+		pack->first_len += (size_t)got;
+		pack->is_refusal =
+			pack->first_len >= 8 && memcmp(pack->first + 4, "ERR ", 4) == 0;
+	}
+	if (pack->step == UPLOAD_PACK_ADVERTISE &&
+	    (pack->first_len < FIRST_ENOUGH ||
+	     memcmp(pack->first, VERSION_2, FIRST_ENOUGH) != 0))
+		pack->service_left = strlen(service);
+	return 0;
+}
+
+int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,
+		     struct err *err)
+{
+	struct upload_pack *made;
+
+	if (check_repository(request->path, err) != 0)
+		return -1;
+	made = xcalloc(1, sizeof(*made));
+	made->step = request->step;
+	made->work = (struct git_work){
+		.stop = request->stop,
+		.guard_fd = -1,
+		.until = request->timeout_ms > 0 ? clock_boot_ms() + request->timeout_ms
+						 : 0,
+	};
+	if (start(request, made, err) != 0 || read_first(made, err) != 0) {
+		upload_pack_close(made);
+		return -1;
+	}
+	*pack = made;
+	return 0;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
+			 struct err *err)
+{
+	size_t len;
+
+	if (pack->service_left > 0) {
+		len = least(size, pack->service_left);
+		memcpy(buffer, service + strlen(service) - pack->service_left, len);
+		pack->service_left -= len;
+		return (ssize_t)len;
+	}
+	if (pack->first_taken == pack->first_len)
+		return read_on(pack, buffer, size, err);
+	len = least(size, pack->first_len - pack->first_taken);
+	memcpy(buffer, pack->first + pack->first_taken, len);
+	pack->first_taken += len;
+	return (ssize_t)len;
+}
+
+void upload_pack_close(struct upload_pack *pack)
+{
+	if (!pack)
+		return;
+	git_stream_close(pack->stream, ERR_IGNORED);
+	free(pack);
+}

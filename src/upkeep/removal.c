@@ -1,0 +1,259 @@
+/*
+ * What was removed in the last hour is kept in site_value as "MINUTE:COUNT ...", minutes
+ * of the wall clock, in the transaction that removes the row: so deletions that come
+ * drop by drop reach the brake as well.
+ */
+#include "upkeep/removal.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "git/fence.h"
+#include "job/job.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+#include "store/site_value.h"
+#include "upkeep/trash.h"
+
+#define REMOVED "pull.removed"
+#define MINUTES 60
+#define PAGE 500
+#define REMEDY                                                                           \
+	"if they were deleted on purpose: refrelay repository remove --state held; if "  \
+	"not, bring them back at the primary"
+
+static int64_t this_minute(void)
+{
+	return clock_wall_ms() / 60000;
+}
+
+/* Counts those of the last hour, and copies them to *kept (may be NULL). What cannot be
+ * understood counts as nothing. */
+static int64_t sum_removed(const char *text, struct str *kept)
+{
+	int64_t now = this_minute(), sum = 0, minute, count;
+	int len;
+
+	while (sscanf(text, "%" SCNd64 ":%" SCNd64 "%n", &minute, &count, &len) == 2) {
+		text += len;
+		if (minute <= now - MINUTES || minute > now || count <= 0)
+			continue;
+		sum += count;
+		if (kept)
+			str_addf(kept, "%" PRId64 ":%" PRId64 " ", minute, count);
+	}
+	return sum;
+}
+
+static int read_removed(struct store_tx *tx, int64_t *sum, struct str *kept,
+			struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (site_value_get(tx, REMOVED, &text, err) < 0)
+		return -1;
+	*sum = sum_removed(text.data, kept);
+	return 0;
+}
+
+/* The last minute's number is raised, or a new minute begins. */
+static int note_removed(struct store_tx *tx, struct err *err)
+{
+	AUTO_STR struct str kept = STR_INIT;
+	int64_t sum, minute = this_minute(), last, count = 0;
+	char *at;
+
+	if (read_removed(tx, &sum, &kept, err) != 0)
+		return -1;
+	if (kept.len > 0)
+		str_truncate(&kept, kept.len - 1);
+	at = strrchr(kept.data, ' ');
+	at = at ? at + 1 : kept.data;
+	if (sscanf(at, "%" SCNd64 ":%" SCNd64, &last, &count) == 2 && last == minute)
+		str_truncate(&kept, (size_t)(at - kept.data));
+	else
+		count = 0;
+	str_addf(&kept, "%s%" PRId64 ":%" PRId64,
+		 kept.len > 0 && kept.data[kept.len - 1] != ' ' ? " " : "", minute,
+		 count + 1);
+	return site_value_set(tx, REMOVED, kept.data, err);
+}
+
+struct braking {
+	double share;
+	size_t more_than;
+	int64_t deletions, all;
+	int64_t held; /* by this run */
+	bool may;
+};
+
+/* One that is being removed this moment is let go. */
+static int hold_row(struct store_tx *tx, const struct registry_row *row,
+		    struct braking *braking, struct err *err)
+{
+	char reason[160];
+
+	if (row->held_reason || row->state == REGISTRY_STARTED)
+		return 0;
+	snprintf(reason, sizeof(reason),
+		 "%" PRId64 " of %" PRId64 " repositories would be deleted at once",
+		 braking->deletions, braking->all);
+	const struct registry_move move = { .id = row->id,
+					    .event = REGISTRY_HELD,
+					    .held_reason = reason,
+					    .remedy = REMEDY };
+	braking->held++;
+	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
+}
+
+static int hold_page(struct store_tx *tx, const registry_rows *rows,
+		     struct braking *braking, struct err *err)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (hold_row(tx, &rows->items[i], braking, err) != 0)
+			return -1;
+	return 0;
+}
+
+static int hold_all(struct store_tx *tx, struct braking *braking, struct err *err)
+{
+	AUTO_FREE char *after = NULL;
+	size_t count = PAGE;
+
+	while (count == PAGE) {
+		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+		const struct registry_filter gone = { .kind = KIND_REPOSITORY,
+						      .after = after,
+						      .limit = PAGE,
+						      .state = REGISTRY_ANY,
+						      .gone_only = true };
+		if (registry_list_in(tx, &gone, &rows, err) != 0 ||
+		    hold_page(tx, &rows, braking, err) != 0)
+			return -1;
+		count = rows.count;
+		free(TAKE(after));
+		if (count > 0)
+			after = TAKE(rows.items[count - 1].name);
+	}
+	return 0;
+}
+
+static int brake(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct braking *braking = arg;
+	int64_t gone, rows, removed;
+
+	braking->held = 0;
+	if (counter_get(tx, KIND_REPOSITORY, "gone", &gone, err) != 0 ||
+	    counter_get(tx, KIND_REPOSITORY, "all", &rows, err) != 0 ||
+	    read_removed(tx, &removed, NULL, err) != 0)
+		return -1;
+	braking->deletions = gone + removed;
+	braking->all = rows + removed;
+	braking->may =
+		braking->deletions <= (int64_t)braking->more_than ||
+		(double)braking->deletions <= braking->share * (double)braking->all;
+	return braking->may ? 0 : hold_all(tx, braking, err);
+}
+
+int removal_may(struct store *store, double share, size_t more_than, bool *may,
+		struct err *err)
+{
+	struct braking braking = { .share = share, .more_than = more_than };
+
+	*may = false;
+	if (store_write(store, brake, &braking, err) != 0)
+		return -1;
+	if (braking.held > 0)
+		log_error("registry.held", LOG_NUMBER("held", braking.held),
+			  LOG_NUMBER("deletions", braking.deletions),
+			  LOG_NUMBER("all", braking.all), LOG_TEXT("remedy", REMEDY));
+	*may = braking.may;
+	return 0;
+}
+
+static uint64_t fence_floor(const char *root, const char *path)
+{
+	uint64_t fence = 0;
+	AUTO_FREE char *whole = xasprintf("%s/%s", root, path);
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, whole, ERR_IGNORED);
+
+	if (fd >= 0)
+		fence_read(fd, &fence, ERR_IGNORED);
+	return fence;
+}
+
+static int is_wanted(const struct removal_request *request, struct err *err)
+{
+	err_set(err, ERR_CONFLICT, "%s is not deleted at the primary: its copy is wanted",
+		request->name);
+	return err_remedy(err, "delete it at the primary first");
+}
+
+/* arg: the request */
+static int check_gone(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	const struct removal_request *request = arg;
+	int found = registry_get_in(tx, request->kind, request->name, &row, err);
+
+	if (found <= 0)
+		return found;
+	return row.is_gone ? 0 : is_wanted(request, err);
+}
+
+struct removal {
+	const struct removal_request *request;
+	const char *path;
+	bool is_wanted; /* after all */
+};
+
+static int remove_row(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct removal *removal = arg;
+	const struct removal_request *request = removal->request;
+	int result =
+		registry_remove_in(tx, replicable_id(request->kind, request->name), err);
+
+	removal->is_wanted = result > 0;
+	if (result < 0)
+		return -1;
+	return request->is_ordered || removal->is_wanted ? 0 : note_removed(tx, err);
+}
+
+static int remove_copy(struct job *job, void *arg, struct err *err)
+{
+	struct removal *removal = arg;
+	struct removal_request request = *removal->request;
+	AUTO_FREE char *to = NULL;
+
+	if (store_read(request.store, check_gone, &request, err) != 0)
+		return -1;
+	if (trash_put(job, request.root, removal->path, &to, err) != 0 &&
+	    err->class != ERR_MISSING)
+		return -1;
+	if (store_write(request.store, remove_row, removal, err) != 0)
+		return -1;
+	return removal->is_wanted ? is_wanted(&request, err) : 0;
+}
+
+int removal_run(const struct removal_request *request, struct err *err)
+{
+	AUTO_FREE char *path = name_to_path(request->name);
+	struct removal removal = { .request = request, .path = path };
+
+	return job_run(
+		&(struct job_request){
+			.leases = request->leases,
+			.kind = request->kind,
+			.name = request->name,
+			.operation = "remove",
+			.fence_floor = fence_floor(request->root, path),
+			.wait_ms = request->wait_ms,
+			.stop = request->stop,
+			.run = remove_copy,
+			.arg = &removal,
+		},
+		err);
+}

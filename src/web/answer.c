@@ -1,0 +1,89 @@
+#include "web/answer.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <strings.h>
+
+void web_add_header(struct web_response *response, const char *name, const char *fmt, ...)
+{
+	struct web_header_field field;
+	va_list args;
+
+	snprintf(field.name, sizeof(field.name), "%s", name);
+	va_start(args, fmt);
+	vsnprintf(field.value, sizeof(field.value), fmt, args);
+	va_end(args);
+	for (char *c = field.value; *c; c++) /* never a second header inside of one */
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = ' ';
+	vec_add(&response->headers, field);
+}
+
+void web_answer_json(struct web_response *response, int status, json_t *object)
+{
+	response->status = status;
+	response->content_type = "application/json";
+	str_reset(&response->body);
+	json_render(object, &response->body);
+	str_add_char(&response->body, '\n');
+	json_decref(object);
+}
+
+void web_answer_problem(struct web_response *response, int status, const char *code,
+			const char *message, const char *remedy)
+{
+	web_answer_json(response, status, json_problem(code, message, remedy));
+}
+
+static int status_of(enum err_class class)
+{
+	switch (class) {
+	case ERR_MISSING:
+		return 404;
+	case ERR_CONFLICT:
+	case ERR_BUSY:
+		return 409;
+	case ERR_CONFIG:
+		return 400;
+	case ERR_AUTH:
+		return 403;
+	case ERR_DISK:
+		return 507;
+	case ERR_TIMEOUT:
+		return 504;
+	case ERR_CANCELED:
+		return 503;
+	default:
+		return 500;
+	}
+}
+
+void answer_err(struct web_response *response, int status, const struct err *err)
+{
+	char code[32];
+	size_t i = 0;
+
+	for (const char *c = err_class_name(err->class); *c && i < sizeof(code) - 1; c++)
+		code[i++] = (char)toupper((unsigned char)*c);
+	code[i] = '\0';
+	answer_reset(response);
+	web_answer_problem(response, status ? status : status_of(err->class), code,
+			   err->text, err->remedy);
+}
+
+void answer_reset(struct web_response *response)
+{
+	if (response->stream && response->close)
+		response->close(response->stream);
+	str_clear(&response->body);
+	vec_clear(&response->headers);
+	*response = (struct web_response){ .status = 200, .body = STR_INIT };
+}
+
+bool answer_has_header(const struct web_response *response, const char *name)
+{
+	for (size_t i = 0; i < response->headers.count; i++)
+		if (strcasecmp(response->headers.items[i].name, name) == 0)
+			return true;
+	return false;
+}

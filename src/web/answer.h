@@ -1,0 +1,17 @@
+/*
+ * An answer while it is made up. Plain data, for one thread at a time.
+ */
+#ifndef WEB_ANSWER_H
+#define WEB_ANSWER_H
+
+#include "web/web.h"
+
+/* Makes it an empty 200, closing the stream that it may have. */
+void answer_reset(struct web_response *response);
+
+/* Makes it the problem that *err is; status 0: by its class. */
+void answer_err(struct web_response *response, int status, const struct err *err);
+
+bool answer_has_header(const struct web_response *response, const char *name);
+
+#endif

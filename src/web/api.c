@@ -1,0 +1,41 @@
+#include "web/api.h"
+
+void api_wrong_role(struct web_response *response, const char *message)
+{
+	web_answer_problem(response, 409, "WRONG_ROLE", message,
+			   "ask the other site, or see site.role");
+}
+
+bool api_needs_role(const struct web_request *request, enum site_role role,
+		    struct web_response *response)
+{
+	AUTO_FREE char *message = NULL;
+
+	if (request->services->role == role)
+		return true;
+	message = xasprintf(
+		"site \"%s\" is a %s; only a %s can do this", request->services->site,
+		site_role_name(request->services->role), site_role_name(role));
+	api_wrong_role(response, message);
+	return false;
+}
+
+int api_limit(const struct web_request *request, size_t *limit, struct err *err)
+{
+	uint64_t value = API_PAGE;
+
+	if (web_query_number(request, "limit", API_PAGE_MAX, &value, err) != 0)
+		return -1;
+	if (value == 0)
+		return err_set(err, ERR_CONFIG, "limit is 1 to %d", API_PAGE_MAX);
+	*limit = (size_t)value;
+	return 0;
+}
+
+int api_repository_failed(struct web_response *response, const struct err *err)
+{
+	if (err->class != ERR_MISSING)
+		return -1;
+	web_answer_problem(response, 404, "REPOSITORY_NOT_FOUND", err->text, err->remedy);
+	return 0;
+}

@@ -1,0 +1,27 @@
+/*
+ * What the handlers of the API share. Internal to web/.
+ */
+#ifndef WEB_API_H
+#define WEB_API_H
+
+#include "web/services.h"
+#include "web/web.h"
+
+#define API_PAGE 1000
+#define API_PAGE_MAX 10000
+
+/* False: the site has another role, and the response says so (409, WRONG_ROLE). */
+bool api_needs_role(const struct web_request *request, enum site_role role,
+		    struct web_response *response);
+
+/* Reads ?limit=, at least 1. -1 with *err. */
+int api_limit(const struct web_request *request, size_t *limit, struct err *err);
+
+/* For handlers that end in an error of looking up {name}: a missing one is answered as
+ * 404 REPOSITORY_NOT_FOUND (0), all else is left to the frame (-1). */
+int api_repository_failed(struct web_response *response, const struct err *err);
+
+/* 409, code WRONG_ROLE for other reasons than the above: the sentence is the caller's. */
+void api_wrong_role(struct web_response *response, const char *message);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * The body of a request while it comes in: kept in memory, or spooled into a file that
+ * has no name, inflated on the way. One thread at a time.
+ */
+#ifndef WEB_BODY_H
+#define WEB_BODY_H
+
+#include <zlib.h>
+
+#include "base/base.h"
+#include "base/str.h"
+#include "web/web.h"
+
+#define WEB_BODY_MEMORY_MAX ((uint64_t)1 << 20)
+#define WEB_BODY_FILE_MAX ((uint64_t)2 << 30)
+
+struct body {
+	enum web_body kind;
+	const char *data;  /* site.data; borrowed */
+	uint64_t limit;    /* of the bytes it stands for */
+	uint64_t size;     /* so far */
+	struct str memory; /* all of it, or as long as it has no file */
+	int fd;            /* of WEB_BODY_FILE, once it is large or ended; or -1 */
+	bool is_packed, is_ended;
+	z_stream inflater; /* if is_packed */
+	int refusal;       /* the status that the failure of a call here means */
+};
+
+/* `encoding` is the header Content-Encoding, or NULL. -1: refusal 415. The body must be
+ * cleared in any case. */
+int body_begin(struct body *body, enum web_body kind, const char *encoding,
+	       const char *data, struct err *err);
+void body_clear(struct body *body);
+
+/* The next bytes as they came. -1: refusal 413 (above limit), 400 (no gzip), 507, 500. */
+int body_add(struct body *body, const void *bytes, size_t len, struct err *err);
+
+/* There are no more. With WEB_BODY_FILE, fd is a file at its start then. -1: refusal 400
+ * (gzip that was cut), 507, 500. */
+int body_end(struct body *body, struct err *err);
+
+#endif

@@ -1,0 +1,199 @@
+/*
+ * Events: a secondary reads them and waits for them, a webhook tells where to look.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "web/api.h"
+
+#define WAIT_MAX_S 55
+#define TOLD_MAX 1000
+#define BODY_MAX (1u << 20)
+
+struct reading {
+	struct event_question question;
+	enum event_read how;
+	event_list events;
+	struct event_ends ends;
+};
+
+static int read_question(const struct web_request *request,
+			 struct event_question *question, struct err *err)
+{
+	uint64_t wait_s = 0;
+
+	*question = (struct event_question){ .stop = request->stop };
+	if (web_query_number(request, "after", INT64_MAX, &question->after, err) != 0 ||
+	    web_query_number(request, "wait", WAIT_MAX_S, &wait_s, err) != 0 ||
+	    api_limit(request, &question->limit, err) != 0)
+		return -1;
+	question->wait_ms = (int64_t)wait_s * 1000;
+	question->mark = question->after > 0 ? web_query(request, "mark") : NULL;
+	return 0;
+}
+
+/* What a secondary says of itself is for people's eyes: that it cannot be kept does not
+ * cost it its events. */
+static void keep_report(const struct web_request *request, uint64_t after)
+{
+	const char *report = web_header(request, "Refrelay-Report");
+	struct err err;
+
+	if (!request->site[0] || !report)
+		return;
+	if (report_secondary_seen(request->services->store, request->site, after, report,
+				  &err) != 0)
+		log_warn("secondary.report_not_kept", LOG_TEXT("peer", request->site),
+			 LOG_ERR(&err));
+}
+
+static int read_events(const struct web_request *request, struct reading *reading,
+		       struct err *err)
+{
+	bool from_oldest = !web_query(request, "after");
+	int tries = 0;
+
+	/* Only the answer tells which event is the oldest, and by the next try it may
+	 * have been dropped. */
+	do {
+		if (tries > 0)
+			reading->question.after = reading->ends.first - 1;
+		event_list_clear(&reading->events);
+		if (event_log_read(request->services->events, &reading->question,
+				   &reading->how, &reading->events, &reading->ends,
+				   err) != 0)
+			return -1;
+	} while (from_oldest && reading->how == EVENTS_GONE && tries++ < 3);
+	return 0;
+}
+
+static void add_headers(const struct event_ends *ends, struct web_response *response)
+{
+	char now[CLOCK_TEXT_SIZE];
+
+	clock_format(clock_wall_ms(), now);
+	web_add_header(response, "Refrelay-Timeline", "%s", ends->timeline);
+	if (ends->last > 0)
+		web_add_header(response, "Refrelay-Last-Event", "%" PRIu64 " %s",
+			       ends->last, ends->mark);
+	else
+		web_add_header(response, "Refrelay-Last-Event", "0");
+	web_add_header(response, "Refrelay-Time", "%s", now);
+}
+
+static void answer_events(const struct reading *reading, struct web_response *response)
+{
+	static const char remedy[] = "compare the whole inventory, then go on after the "
+				     "event that was newest before";
+
+	add_headers(&reading->ends, response);
+	if (reading->how == EVENTS_GONE) {
+		web_answer_problem(response, 410, "EVENTS_GONE",
+				   "the events after that one are no longer kept",
+				   remedy);
+		return;
+	}
+	if (reading->how == EVENTS_OTHER_TIMELINE) {
+		web_answer_problem(response, 410, "OTHER_TIMELINE",
+				   "that event is not in this log", remedy);
+		return;
+	}
+	response->content_type = "application/x-ndjson";
+	for (size_t i = 0; i < reading->events.count; i++) {
+		json_auto_t *event = event_to_json(&reading->events.items[i]);
+		json_render(event, &response->body);
+		str_add_char(&response->body, '\n');
+	}
+}
+
+static int get_events(const struct web_request *request, struct web_response *response,
+		      struct err *err)
+{
+	struct reading reading = { 0 };
+	int result;
+
+	if (!api_needs_role(request, SITE_PRIMARY, response))
+		return 0;
+	if (read_question(request, &reading.question, err) != 0)
+		return -1;
+	keep_report(request, reading.question.after);
+	result = read_events(request, &reading, err);
+	if (result == 0)
+		answer_events(&reading, response);
+	event_list_clear(&reading.events);
+	return result;
+}
+
+/* The id of the event is appended, null when nothing had changed. A repository that is
+ * gone is a change like any other, once. */
+static int look_at(const struct web_request *request, const json_t *told, json_t *ids,
+		   struct err *err)
+{
+	struct notice *notice = request->services->notice;
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	AUTO_STR struct str place = STR_INIT;
+	AUTO_FREE char *name = NULL;
+
+	if (json_get_bytes(told, "name", &place, err) != 0) {
+		err->class = ERR_CONFIG;
+		return -1;
+	}
+	name = notice_name_of(notice, place.data, err);
+	if (!name)
+		return -1;
+	if (notice_compare(notice, name, &noticed, err) != 0 &&
+	    !(err->class == ERR_MISSING && noticed.is_changed))
+		return -1;
+	json_array_append_new(ids, noticed.is_changed
+					   ? json_integer((json_int_t)noticed.event_id)
+					   : json_null());
+	return 0;
+}
+
+/* All are looked at; the first failure is the answer, so that who told tells again. */
+static int look_at_all(const struct web_request *request, const json_t *list, json_t *ids,
+		       struct err *err)
+{
+	struct err other;
+	int result = 0;
+
+	if (json_array_size(list) > TOLD_MAX)
+		return err_set(err, ERR_CONFIG, "more than %d events in one request",
+			       TOLD_MAX);
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (look_at(request, json_array_get(list, i), ids,
+			    result == 0 ? err : &other) != 0)
+			result = -1;
+	return result;
+}
+
+static int post_events(const struct web_request *request, struct web_response *response,
+		       struct err *err)
+{
+	json_auto_t *told = NULL;
+	json_auto_t *ids = json_array();
+	const json_t *list;
+	int result;
+
+	if (!api_needs_role(request, SITE_PRIMARY, response))
+		return 0;
+	told = json_parse_object(request->body->data, request->body->len, BODY_MAX, err);
+	if (!told) {
+		err->class = ERR_CONFIG;
+		return -1;
+	}
+	list = json_object_get(told, "events");
+	result = json_is_array(list) ? look_at_all(request, list, ids, err)
+				     : look_at(request, told, ids, err);
+	if (result != 0)
+		return api_repository_failed(response, err);
+	json_t *answer = json_object();
+	json_put(answer, "events", json_incref(ids));
+	web_answer_json(response, 200, answer);
+	return 0;
+}
+
+const struct web_route web_event_routes[] = {
+	{ "GET", "/api/v1/events", WEB_SITE, WEB_BODY_NONE, get_events },
+	{ "POST", "/api/v1/events", WEB_OPERATOR, WEB_BODY_MEMORY, post_events },
+	{ 0 },
+};

@@ -1,0 +1,18 @@
+/*
+ * What a request for a repository by Git's protocol says of itself: for its handler and
+ * for the decision whether it is let in, which must not differ.
+ */
+#ifndef WEB_GIT_REQUEST_H
+#define WEB_GIT_REQUEST_H
+
+#include "web/web.h"
+
+#define GIT_UPLOAD_PACK "git-upload-pack"
+
+/* "git-upload-pack", whatever else was asked for, or "". Borrowed for the request. */
+const char *git_request_service(const struct web_request *request);
+
+/* The repository's name, not checked; the caller frees. */
+char *git_request_repository(const struct web_request *request);
+
+#endif

@@ -1,0 +1,104 @@
+/*
+ * For monitors and load balancers: alive, caught up, metrics.
+ */
+#include "base/metrics.h"
+#include "web/services.h"
+#include "web/web.h"
+
+/* A secondary that is further behind than this is not ready. */
+enum { LAG_MAX_MS = 5 * 60 * 1000 };
+
+static int get_health(const struct web_request *request, struct web_response *response,
+		      struct err *err)
+{
+	(void)request;
+	(void)err;
+	response->content_type = "text/plain; charset=utf-8";
+	str_add(&response->body, "ok\n");
+	return 0;
+}
+
+static int make_report(const struct web_services *services, struct report *report,
+		       struct err *err)
+{
+	return report_make(&(struct report_options){ .role = services->role,
+						     .site = services->site,
+						     .primary_url = services->primary_url,
+						     .data = services->data,
+						     .store = services->store },
+			   report, err);
+}
+
+static void say_lag(int64_t lag_ms, struct str *reason)
+{
+	str_add(reason, "the oldest change that is not here is ");
+	report_duration(lag_ms, reason);
+	str_add(reason, " old");
+}
+
+/* Appends why a secondary has not caught up; nothing if it has. */
+static int judge_secondary(const struct web_services *services, struct str *reason,
+			   struct err *err)
+{
+	struct report report = { 0 };
+	struct pull_state state;
+
+	pull_look(services->pull, &state);
+	if (!state.has_cursor || state.compared_at == 0) {
+		str_add(reason, "it has not yet compared everything with its primary");
+		return 0;
+	}
+	if (make_report(services, &report, err))
+		return -1;
+	if (report.lag_ms >= LAG_MAX_MS)
+		say_lag(report.lag_ms, reason);
+	report_clear(&report);
+	return 0;
+}
+
+static void judge_primary(const struct web_services *services, struct str *reason)
+{
+	struct watch_state state;
+
+	watch_look(services->watch, &state);
+	if (!state.has_scanned)
+		str_add(reason, "the first scan of the repositories is not done");
+}
+
+static int get_ready(const struct web_request *request, struct web_response *response,
+		     struct err *err)
+{
+	const struct web_services *services = request->services;
+	AUTO_STR struct str reason = STR_INIT;
+
+	if (services->pull && judge_secondary(services, &reason, err))
+		return -1;
+	if (services->watch)
+		judge_primary(services, &reason);
+	json_t *answer = json_object();
+	json_put_bool(answer, "ready", reason.len == 0);
+	json_put_text(answer, "reason", reason.len > 0 ? reason.data : NULL);
+	web_answer_json(response, reason.len == 0 ? 200 : 503, answer);
+	return 0;
+}
+
+static int get_metrics(const struct web_request *request, struct web_response *response,
+		       struct err *err)
+{
+	struct report report = { 0 };
+
+	if (make_report(request->services, &report, err))
+		return -1;
+	report_metrics(&report);
+	report_clear(&report);
+	response->content_type = METRICS_CONTENT_TYPE;
+	metrics_render(&response->body);
+	return 0;
+}
+
+const struct web_route web_health_routes[] = {
+	{ "GET", "/healthz", WEB_ANYBODY, WEB_BODY_NONE, get_health },
+	{ "GET", "/readyz", WEB_ANYBODY, WEB_BODY_NONE, get_ready },
+	{ "GET", "/metrics", WEB_READER, WEB_BODY_NONE, get_metrics },
+	{ 0 },
+};

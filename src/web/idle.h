@@ -1,0 +1,28 @@
+/*
+ * Closes connections whose client is silent for too long: one thread, which sleeps until
+ * the first of them would be. Any thread.
+ */
+#ifndef WEB_IDLE_H
+#define WEB_IDLE_H
+
+#include "base/base.h"
+
+struct idle_watch;
+struct idle_conn;
+
+struct idle_watch *idle_start(int64_t idle_ms);
+
+/* All connections must have left. */
+void idle_stop(struct idle_watch *watch);
+
+/* A connection is watched from enter to leave; its descriptor must stay open between. */
+struct idle_conn *idle_enter(struct idle_watch *watch, int fd);
+void idle_leave(struct idle_conn *conn);
+
+/* It is the client's turn: it has idle_ms from now. */
+void idle_expect(struct idle_conn *conn);
+
+/* It is our turn, for as long as it takes. */
+void idle_hold(struct idle_conn *conn);
+
+#endif

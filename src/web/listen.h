@@ -1,0 +1,27 @@
+/*
+ * The socket that the server listens on.
+ */
+#ifndef WEB_LISTEN_H
+#define WEB_LISTEN_H
+
+#include <sys/socket.h>
+
+#include "base/base.h"
+
+#define ADDRESS_TEXT_SIZE 64
+
+/* Opens it for "127.0.0.1:8418", "[::1]:8418" or "*:8418" (every address, both
+ * protocols); port 0 is any. -1: ERR_CONFIG: no such address; ERR_BUSY: it is taken. */
+int listen_open(const char *address, struct err *err);
+
+/* The port of a socket that listens. */
+uint16_t listen_port(int fd);
+
+/* "127.0.0.1:50312"; an IPv4 address that came through an IPv6 socket is written as what
+ * it is. */
+void address_format(const struct sockaddr *address, char text[ADDRESS_TEXT_SIZE]);
+
+/* Whether it is an address of this machine's loopback interface. */
+bool address_is_loopback(const struct sockaddr *address);
+
+#endif

@@ -1,0 +1,160 @@
+# Two sites on this machine, for tests and for the demo: ./london is the primary, ./paris
+# its secondary. Repositories are in SITE/git, data in SITE/data, the log is SITE/log.
+#
+#	make_sites			directories, secret, configurations; ports that are free
+#	start_site SITE [VAR=VALUE...]	runs the node in the background, until it serves
+#	stop_site SITE [SIGNAL]		ends it and waits
+#	kill_site SITE			with SIGKILL
+#	at SITE COMMAND...		refrelay with the site's configuration
+#	in_sync				the secondary says so
+#
+# To change a setting for a test: `set_conf SITE SECTION.KEY VALUE`, before or after the start.
+
+free_port() {
+	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+set_conf() { # SITE KEY VALUE
+	git config --file "$1/refrelay.conf" "$2" "$3"
+}
+
+make_sites() {
+	local site
+
+	mkdir -p london/git paris
+	(umask 077 && head -c 24 /dev/urandom | base64 >secret)
+	for site in london paris; do
+		set_conf "$site" site.name "$site"
+		set_conf "$site" site.repositories "$PWD/$site/git"
+		set_conf "$site" site.data "$PWD/$site/data"
+		set_conf "$site" http.listen "127.0.0.1:$(free_port)"
+		set_conf "$site" sync.scanInterval 1s
+		set_conf "$site" sync.consistencyInterval 1s
+	done
+	set_conf london site.role primary
+	set_conf london secondary.paris.secretFile "$PWD/secret"
+	set_conf london http.anonymousRead true
+	set_conf paris site.role secondary
+	set_conf paris primary.url "$(site_url london)/"
+	set_conf paris primary.secretFile "$PWD/secret"
+}
+
+site_url() { # SITE
+	echo "http://$(git config --file "$1/refrelay.conf" http.listen)"
+}
+
+at() { # SITE COMMAND...
+	local site=$1
+	shift
+	"$REFRELAY" -c "$site/refrelay.conf" "$@"
+}
+
+site_pid() { # SITE
+	cat "$1/pid"
+}
+
+is_serving() { # SITE
+	kill -0 "$(site_pid "$1")" && curl -fsS -o "$1/healthz" "$(site_url "$1")/healthz"
+}
+
+launch_site() { # SITE [VAR=VALUE...]
+	local site=$1
+	shift
+	env "$@" "$REFRELAY" -c "$site/refrelay.conf" serve -v >>"$site/log" 2>&1 &
+	echo $! >"$site/pid"
+}
+
+start_site() { # SITE [VAR=VALUE...]
+	launch_site "$@"
+	wait_until 20 is_serving "$1"
+}
+
+start_sites() {
+	start_site london
+	start_site paris
+}
+
+# The node is this shell's child; its status is what `wait` says.
+stop_site() { # SITE [SIGNAL]
+	local status=0
+
+	kill -s "${2:-TERM}" "$(site_pid "$1")"
+	wait "$(site_pid "$1")" || status=$?
+	[ "$status" -eq 0 ] || [ "${2:-TERM}" = KILL ] || {
+		tail -n 20 "$1/log"
+		echo "$1 ended with status $status"
+		return 1
+	}
+}
+
+kill_site() { # SITE
+	stop_site "$1" KILL 2>/dev/null
+}
+
+# A failpoint has ended it.
+has_died() { # SITE
+	! kill -0 "$(site_pid "$1")" 2>/dev/null
+}
+
+is_paused() { # SITE
+	[ "$(ps -o state= -p "$(site_pid "$1")")" = T ]
+}
+
+# One member of a registry row: row_of paris NAME .state
+row_of() { # SITE NAME MEMBER
+	at "$1" repository show --json "$2" | python3 -c '
+import json, sys
+value = json.load(sys.stdin)[sys.argv[1]]
+print("" if value is None else str(value).lower() if isinstance(value, bool) else value)' "$3"
+}
+
+row_is() { # SITE NAME MEMBER VALUE
+	local value
+	value=$(row_of "$1" "$2" "$3") && [ "$value" = "$4" ] && return
+	echo "$2: $3 is $value, not $4"
+	return 1
+}
+
+status_of() { # SITE MEMBER
+	at "$1" status --json | python3 -c '
+import json, sys
+value = json.load(sys.stdin)
+for key in sys.argv[1].split("."):
+    value = value[key]
+print("" if value is None else str(value).lower() if isinstance(value, bool) else value)' "$2"
+}
+
+# Everything that the primary has noticed by now is at the secondary, verified.
+in_sync() {
+	local last cursor
+	last=$(status_of london last_event)
+	cursor=$(status_of paris cursor)
+	[ "$cursor" -ge "$last" ] && at paris status >status && return
+	cat status 2>/dev/null
+	echo "cursor $cursor of $last"
+	return 1
+}
+
+# The trees are equal, by stock git.
+same_sites() {
+	equal_trees london/git paris/git
+}
+
+# How often this event stands in a site's log.
+logged() { # SITE EVENT [PATTERN]
+	grep -aE " ev=$2( |\$)" "$1/log" | grep -acE "${3:-}"
+}
+
+was_logged() { # SITE EVENT [PATTERN]
+	[ "$(logged "$@")" -gt 0 ]
+}
+
+# A commit by way of a real push, with the hooks.
+push_change() { # REPOSITORY-PATH [BRANCH]
+	local clone
+	clone=$(mktemp -d clone.XXXXXX)
+	git clone -q "$1" "$clone" 2>/dev/null
+	(cd "$clone" && date +%s.%N >file && git add file && git commit -qm change &&
+		git push -q origin "HEAD:refs/heads/${2:-main}")
+	rm -rf "$clone"
+}

@@ -1,0 +1,433 @@
+#!/usr/bin/env bash
+# What happens at the primary around a push: hooks that tell of it and never make it
+# fail, hooks of others that stay in force, and the log of events.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+
+exec 3>&1 # for figures, which a test that passes does not show
+
+HOOKS="reference-transaction post-receive"
+
+site() { # ARGUMENT...
+	refrelay -c "$TEST_DIR/conf" "$@"
+}
+
+make_site() {
+	mkdir -p site/repos site/data
+	make_repository site/repos/a.git 3
+	cat >conf <<-END
+		[site]
+			repositories = $TEST_DIR/site/repos
+			data = $TEST_DIR/site/data
+	END
+	git clone -q site/repos/a.git work
+}
+
+# A hook that writes down its arguments and its stdin, and ends with STATUS.
+make_hook() { # PATH [STATUS]
+	cat >"$1" <<-END
+		#!/bin/sh
+		echo "\$*" >>"$TEST_DIR/\${0##*/}.arguments"
+		cat >>"$TEST_DIR/\${0##*/}.stdin"
+		[ "\$1" != prepared ] || exit ${2-0}
+	END
+	chmod 750 "$1"
+}
+
+push() { # [OPTION...]
+	git -C work commit -q --allow-empty -m "${RANDOM}"
+	git -C work push -q "$@" origin main
+}
+
+spooled() {
+	find site/data/spool -type f -name '[0-9]*' 2>/dev/null | wc -l
+}
+
+# All there is, without what any write changes.
+picture() {
+	find site/repos -printf '%P %y %m %l\n' | LC_ALL=C sort
+	find site/repos -path '*/hooks/*' -type f -exec sha256sum {} + | LC_ALL=C sort
+}
+
+install_and_remove_leave_all_as_it_was() {
+	local hook
+	make_site
+	make_repository site/repos/group/b.git 1
+	rm -r site/repos/group/b.git/hooks
+	make_hook site/repos/a.git/hooks/post-receive
+	mkdir site/repos/group/b.git/hooks
+	picture >before
+
+	expect 0 site hooks install
+	grep -q ': 2 repositories' out
+	for hook in $HOOKS; do
+		[ "$(readlink site/repos/a.git/hooks/$hook)" = "$(realpath "$REFRELAY_HOOK")" ]
+	done
+	[ "$(readlink site/repos/a.git/refrelay/node)" = "$TEST_DIR/site/data" ]
+	[ "$(stat -c %a site/repos/a.git/hooks/post-receive.refrelay-kept)" = 750 ]
+	expect 0 site hooks list
+	grep -qx 'a: installed, keeps another post-receive' out
+	grep -qx 'group/b: installed' out
+
+	picture >installed
+	expect 0 site hooks install --json
+	grep -q '"changed":0,"failed":0' out
+	picture | diff installed -
+
+	expect 0 site hooks remove
+	picture | diff before -
+	expect 0 site hooks remove --json
+	grep -q '"changed":0,"failed":0' out
+}
+
+names_and_dry_run() {
+	make_site
+	make_repository site/repos/b.git 1
+	picture >before
+	expect 0 site hooks install --dry-run
+	grep -q 'would install.* 2 repositories' out
+	expect 4 site hooks install a none
+	picture | diff before -
+	expect 0 site hooks install b
+	expect 0 site hooks list --json
+	grep -q '"name":"a","installed":false' out
+	grep -q '"name":"b","installed":true' out
+	expect 2 site hooks install --all b
+	expect 2 site hooks
+}
+
+kept_hooks_see_what_they_saw() {
+	local hook
+	make_site
+	for hook in $HOOKS; do
+		make_hook site/repos/a.git/hooks/$hook
+	done
+	expect 0 site hooks install
+	push
+	for hook in $HOOKS; do
+		mv "$hook.refrelay-kept.arguments" "$hook.arguments.ours"
+		mv "$hook.refrelay-kept.stdin" "$hook.stdin.ours"
+	done
+	expect 0 site hooks remove
+	push
+	for hook in $HOOKS; do
+		diff "$hook.arguments.ours" "$hook.arguments"
+		diff <(sed 's/[0-9a-f]\{40\}/oid/g' "$hook.stdin.ours") \
+			<(sed 's/[0-9a-f]\{40\}/oid/g' "$hook.stdin")
+	done
+	grep -qx prepared reference-transaction.arguments.ours
+	grep -qx committed reference-transaction.arguments.ours
+	grep -q refs/heads/main post-receive.stdin.ours
+}
+
+a_kept_hook_gets_all_of_a_large_stdin() {
+	local old
+	make_site
+	make_hook site/repos/a.git/hooks/reference-transaction
+	make_hook site/repos/a.git/hooks/post-receive
+	expect 0 site hooks install
+	old=$(git -C work rev-parse HEAD)
+	seq -f "create refs/tags/t%g $old" 3000 | git -C work update-ref --stdin
+	git -C work push -q --atomic --tags origin
+	[ "$(grep -c refs/tags/ post-receive.refrelay-kept.stdin)" -eq 3000 ]
+	[ "$(grep -c refs/tags/ reference-transaction.refrelay-kept.stdin)" -ge 6000 ]
+}
+
+# Our hook reads nothing of what git has for it.
+a_large_push_needs_no_reader() {
+	local old
+	make_site
+	expect 0 site hooks install
+	old=$(git -C work rev-parse HEAD)
+	seq -f "create refs/tags/t%g $old" 3000 | git -C work update-ref --stdin
+	git -C work push -q --atomic --tags origin 2>err
+	[ ! -s err ] || fail "$(<err)"
+	[ "$(git -C site/repos/a.git tag | wc -l)" -eq 3000 ]
+}
+
+a_kept_hook_that_says_no_is_obeyed() {
+	local before
+	make_site
+	make_hook site/repos/a.git/hooks/reference-transaction 1
+	expect 0 site hooks install
+	before=$(git -C site/repos/a.git rev-parse main)
+	fails push
+	[ "$(git -C site/repos/a.git rev-parse main)" = "$before" ]
+	[ "$(spooled)" -eq 0 ]
+}
+
+kept_hooks_run_as_git_runs_them() {
+	make_site
+	make_hook site/repos/a.git/hooks/post-receive
+	chmod a-x site/repos/a.git/hooks/post-receive
+	# shellcheck disable=SC2016
+	printf 'echo "$1" >>%s/no-first-line\n' "$TEST_DIR" \
+		>site/repos/a.git/hooks/reference-transaction
+	chmod +x site/repos/a.git/hooks/reference-transaction
+	expect 0 site hooks install
+	push
+	[ ! -e post-receive.refrelay-kept.stdin ]
+	grep -qx prepared no-first-line
+}
+
+without_a_node_a_push_is_spooled() {
+	local file
+	make_site
+	expect 0 site hooks install
+	push 2>err
+	[ ! -s err ] || fail "$(<err)"
+	[ "$(spooled)" -ge 2 ]
+	for file in site/data/spool/[0-9]*; do
+		[ "$(<"$file")" = "$TEST_DIR/site/repos/a.git" ]
+	done
+	[ "$(stat -c %a site/data/spool)" = 700 ]
+	[ -z "$(find site/data/spool -name '.?*')" ]
+}
+
+two_pushes_at_once_are_both_told() {
+	local pid name
+	make_site
+	make_repository site/repos/b.git 3
+	git clone -q site/repos/b.git work-b
+	git -C work-b commit -q --allow-empty -m one
+	expect 0 site hooks install
+	push &
+	pid=$!
+	git -C work-b push -q origin main
+	wait $pid
+	for name in a b; do
+		grep -qx "$TEST_DIR/site/repos/$name.git" site/data/spool/[0-9]*
+	done
+}
+
+# What is not told is found by a scan: the push goes on, with a word to who pushes.
+goes_on() {
+	push 2>err || fail "the push failed: $(<err)"
+	grep -q 'refrelay: this change will be noticed later: ' err || fail "$(<err)"
+	[ "$(git -C site/repos/a.git rev-parse main)" = "$(git -C work rev-parse main)" ]
+}
+
+a_hook_never_fails_a_push() {
+	make_site
+	expect 0 site hooks install
+	mkdir site/data/spool
+	mv site/data/spool site/kept
+	echo >site/data/spool
+	goes_on
+	rm site/data/spool
+	mv site/data site/moved
+	goes_on
+	rm site/repos/a.git/refrelay/node
+	goes_on
+	rm -r site/repos/a.git/refrelay
+	goes_on
+}
+
+a_full_disk_fails_no_push() {
+	make_site
+	[ "$(id -u)" -eq 0 ] || skip "mounting needs root"
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	expect 0 site hooks install
+	git -C work commit -q --allow-empty -m full
+	# shellcheck disable=SC2016
+	unshare -m sh -c 'mount -t tmpfs -o size=4k,mode=700 tmpfs site/data &&
+		mkdir site/data/spool && { cat /dev/zero >site/data/filler || true; } 2>/dev/null
+		git -C work push -q origin main; echo $? >status; ls -A site/data/spool >left' 2>err ||
+		skip "cannot mount a tmpfs"
+	[ "$(<status)" = 0 ] || fail "$(<err)"
+	grep -q 'noticed later: cannot write to the node.s spool: No space' err || fail "$(<err)"
+	[ ! -s left ]
+}
+
+a_hook_finds_its_repository_from_anywhere() {
+	local commit
+	make_site
+	expect 0 site hooks install
+	commit=$(git -C work rev-parse HEAD)
+	(cd / && git --git-dir="$TEST_DIR/site/repos/a.git" update-ref refs/heads/x "$commit")
+	[ "$(cat site/data/spool/[0-9]*)" = "$TEST_DIR/site/repos/a.git" ]
+	rm site/data/spool/*
+	git -C site/repos/a.git worktree add -q "$TEST_DIR/tree" main
+	rm -f site/data/spool/*
+	git -C tree update-ref refs/heads/y "$commit"
+	[ "$(cat site/data/spool/[0-9]*)" = "$TEST_DIR/site/repos/a.git" ]
+}
+
+a_template_brings_the_hooks() {
+	make_site
+	mkdir -p template/hooks template/refrelay
+	ln -s "$(realpath "$REFRELAY_HOOK")" template/hooks/post-receive
+	ln -s "$(realpath "$REFRELAY_HOOK")" template/hooks/reference-transaction
+	ln -s "$TEST_DIR/site/data" template/refrelay/node
+	git init -q --bare --template=template site/repos/new.git
+	expect 0 site hooks list new
+	grep -qx 'new: installed' out
+	git -C work push -q "$TEST_DIR/site/repos/new.git" main
+	[ "$(spooled)" -ge 1 ]
+}
+
+hooks_that_are_elsewhere_are_told() {
+	make_site
+	make_repository site/repos/b.git 1
+	make_repository site/repos/c.git 1
+	git -C site/repos/a.git config core.hooksPath /srv/hooks
+	mkdir shared
+	rm -r site/repos/b.git/hooks
+	ln -s "$TEST_DIR/shared" site/repos/b.git/hooks
+	expect 3 site hooks install
+	grep -q 'a: core.hooksPath is /srv/hooks' err
+	grep -q 'b: hooks is no directory of this repository alone' err
+	[ "$(grep -c 'what to do' err)" -eq 2 ]
+	[ -z "$(ls -A shared)" ]
+	[ ! -e site/repos/a.git/hooks/post-receive ]
+	expect 0 site hooks list c
+	grep -qx 'c: installed' out
+
+	git config --global core.hooksPath /srv/all
+	expect 3 site hooks list c
+	grep -q 'c: core.hooksPath is /srv/all' err
+}
+
+# An install was cut short after its first step, or by a link of an old version; a person
+# put a hook over ours.
+odd_states_are_mended_or_told() {
+	local hooks=site/repos/a.git/hooks
+	make_site
+	make_hook $hooks/post-receive
+	cp $hooks/post-receive original
+	ln -s "$(realpath "$REFRELAY_HOOK")" $hooks/post-receive.refrelay-kept
+	ln -s /old/place/refrelay-hook $hooks/reference-transaction
+	expect 0 site hooks install
+	expect 0 site hooks list
+	grep -qx 'a: installed, keeps another post-receive' out
+	cmp original $hooks/post-receive.refrelay-kept
+
+	rm $hooks/post-receive
+	cp original $hooks/post-receive
+	expect 3 site hooks install
+	grep -q 'hooks/post-receive was put over ours' err
+	expect 3 site hooks remove
+	cmp original $hooks/post-receive
+	cmp original $hooks/post-receive.refrelay-kept
+}
+
+changed_records_what_changed() {
+	local id
+	make_site
+	expect 0 site changed a
+	grep -qx 'event 1' out
+	grep -q 'no node runs' err
+	expect 0 site changed --json a.git
+	grep -qx '{"name":"a.git","event_id":null}' out
+	push
+	id=$(git -C work rev-parse HEAD)
+	expect 0 site changed "$TEST_DIR/site/repos/a.git" --ref refs/heads/main "$(
+		git -C work rev-parse HEAD~
+	)" "$id" --json
+	grep -q '"event_id":2}' out
+	push
+	printf '%s %s refs/heads/main\n' "$id" "$(git -C work rev-parse HEAD)" >lines
+	site changed --stdin a <lines >out 2>err
+	grep -qx 'event 3' out
+	rm -rf site/repos/a.git
+	expect 4 site changed a
+}
+
+changed_refuses_what_makes_no_sense() {
+	local id=0123456789012345678901234567890123456789
+	make_site
+	expect 4 site changed none
+	expect 2 site changed /etc/passwd
+	expect 2 site changed
+	expect 2 site changed a b
+	expect 2 site changed a --ref refs/heads/main $id
+	expect 2 site changed a --ref main $id $id
+	expect 2 site changed a --ref refs/heads/main 12 $id
+	echo "$id refs/heads/main" >lines
+	expect 2 site changed a --stdin <lines
+	grep -q 'line 1' err
+	sed -i 's/^\[site\]/&\n\trole = secondary/' conf
+	expect 2 site changed a
+	grep -q 'what to do: tell the primary' err
+}
+
+events_are_printed_in_order() {
+	local i
+	make_site
+	expect 0 site events
+	[ ! -s out ]
+	for i in 1 2 3; do
+		site changed a 2>/dev/null
+		push
+	done
+	expect 0 site events
+	[ "$(grep -o '"id":[0-9]*' out | tr -d '\n')" = '"id":1"id":2"id":3' ]
+	head -n 1 out | grep -q '"name":"a","event":"created"'
+	tail -n 1 out | grep -q '"event":"updated".*"ref":"refs/heads/main"'
+	expect 0 site events --after 2 --json
+	[ "$(wc -l <out)" -eq 1 ]
+	expect 0 site events --after 3
+	[ ! -s out ]
+	expect 1 site events --after 4
+	grep -q 'the newest is 3' err
+	expect 2 site events --after x
+}
+
+events_can_be_followed() {
+	local follower status=0
+	make_site
+	site changed a 2>/dev/null
+	# Not through a function: the signal is for the program itself.
+	"$REFRELAY" -c conf events --follow >followed &
+	follower=$!
+	wait_until 10 grep -q '"id":1,' followed
+	push
+	site changed a 2>/dev/null
+	wait_until 10 grep -q '"id":2,' followed
+	kill -TERM $follower
+	wait $follower || status=$?
+	[ "$status" -eq 130 ]
+	[ "$(wc -l <followed)" -eq 2 ]
+}
+
+a_hook_is_quick() {
+	local i started ended
+	make_site
+	expect 0 site hooks install
+	cd site/repos/a.git
+	started=$(date +%s%N)
+	for i in $(seq 50); do
+		hooks/reference-transaction prepared
+	done </dev/null
+	ended=$(date +%s%N)
+	echo "# 50 runs with nothing to tell: $(((ended - started) / 1000)) us" >&3
+	started=$(date +%s%N)
+	for i in $(seq 50); do
+		hooks/reference-transaction committed
+	done </dev/null
+	ended=$(date +%s%N)
+	echo "# 50 runs that spool: $(((ended - started) / 1000)) us" >&3
+	[ "$(find ../../data/spool -type f | wc -l)" -eq 50 ]
+}
+
+tap_test "install and remove leave all as it was" install_and_remove_leave_all_as_it_was
+tap_test "repositories can be named, and a dry run does nothing" names_and_dry_run
+tap_test "kept hooks see the arguments and stdin that they saw" kept_hooks_see_what_they_saw
+tap_test "a kept hook gets all of a large stdin" a_kept_hook_gets_all_of_a_large_stdin
+tap_test "a large push needs nobody who reads stdin" a_large_push_needs_no_reader
+tap_test "a kept hook that says no is obeyed" a_kept_hook_that_says_no_is_obeyed
+tap_test "kept hooks run as git runs them" kept_hooks_run_as_git_runs_them
+tap_test "without a node a push is spooled" without_a_node_a_push_is_spooled
+tap_test "two pushes at once are both told" two_pushes_at_once_are_both_told
+tap_test "a hook never fails a push" a_hook_never_fails_a_push
+tap_test "a full disk fails no push" a_full_disk_fails_no_push
+tap_test "a hook finds its repository from anywhere" a_hook_finds_its_repository_from_anywhere
+tap_test "a template brings the hooks" a_template_brings_the_hooks
+tap_test "hooks that git looks for elsewhere are told" hooks_that_are_elsewhere_are_told
+tap_test "odd states are mended or told" odd_states_are_mended_or_told
+tap_test "changed records what changed" changed_records_what_changed
+tap_test "changed refuses what makes no sense" changed_refuses_what_makes_no_sense
+tap_test "events are printed in order" events_are_printed_in_order
+tap_test "events can be followed" events_can_be_followed
+tap_test "a hook is quick" a_hook_is_quick
+tap_done

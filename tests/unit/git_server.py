@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""A Git server for test_git_remote.c that can be told to fail.
+
+usage: git_server.py ROOT       serves ROOT/*.git; ROOT/mode says how, ROOT/port (a pipe)
+                                gets the port; see below for what it writes down
+"""
+
+import os
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+ROOT = Path(sys.argv[1])
+
+
+def note(name, text):
+    with open(ROOT / name, "a") as file:
+        file.write(text)
+
+
+def look_for(secret):
+    """Notes what git processes run, and who shows the secret."""
+    for process in Path("/proc").glob("[0-9]*"):
+        for name in "cmdline", "environ":
+            try:
+                text = (process / name).read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if name == "cmdline" and "git" in text:
+                note("looked", text.replace("\0", " ") + "\n")
+            if secret in text:
+                note("seen", f"{process}/{name}\n")
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *arguments):
+        pass
+
+    def backend(self, body):
+        path, _, query = self.path.partition("?")
+        environment = {
+            "PATH": os.environ["PATH"],
+            "GIT_PROJECT_ROOT": str(ROOT),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "uploadpack.allowAnySHA1InWant",
+            "GIT_CONFIG_VALUE_0": "true",
+            "REQUEST_METHOD": self.command,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+        }
+        done = subprocess.run(["git", "http-backend"], input=body, env=environment,
+                              stdout=subprocess.PIPE, check=True)
+        return done.stdout.partition(b"\r\n\r\n")[2]
+
+    def answer(self, status, body=b"", length=None):
+        kind = "advertisement" if self.command == "GET" else "result"
+        self.send_response(status)
+        self.send_header("Content-Type", f"application/x-git-upload-pack-{kind}")
+        self.send_header("Content-Length", str(length or len(body)))
+        if status == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
+        if status == 302:
+            self.send_header("Location", "http://127.0.0.1:1/r.git")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        mode = (ROOT / "mode").read_text()
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        header = str(self.headers.get("Authorization"))
+        note("asked", f"{self.command} {header}\n")
+        note("seen", "")
+        look_for(header.removeprefix("Bearer "))
+        if mode.isdigit():
+            self.answer(int(mode))
+            return
+        self.close_connection = mode != ""
+        if mode == "nothing":
+            return
+        body = self.backend(body)
+        if mode == "page":
+            body = b"<html>Welcome"
+        if self.command == "POST":
+            length = len(body)
+            if mode in ("cut", "short", "stall"):
+                body = body[:length // 2]
+            if mode == "empty":
+                body = b""
+            if mode == "garbage":
+                body = b"<html>Welcome"
+            self.answer(200, body, length if mode in ("cut", "stall") else None)
+            if mode == "stall":
+                time.sleep(60)
+            return
+        self.answer(200, body)
+
+    do_POST = do_GET
+
+
+def main():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    (ROOT / "port").write_text(str(server.server_port))
+    server.serve_forever()
+
+
+main()

@@ -1,0 +1,82 @@
+/*
+ * A notice under the test's control, in place of change/notice.c: names below /root/,
+ * comparisons that are counted, take time and fail as told.
+ */
+#ifndef UNIT_NOTICE_STUB_H
+#define UNIT_NOTICE_STUB_H
+
+#include "test.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "change/notice.h"
+
+struct notice {
+	int unused;
+};
+
+static struct notice stub __attribute__((unused));
+static atomic_int compared, delay_ms, at_once, most_at_once;
+static _Atomic enum err_class comparison_fails;
+
+static inline int reset_stub(void **state)
+{
+	log_set_level(LOG_LEVEL_NONE);
+	compared = delay_ms = at_once = most_at_once = 0;
+	comparison_fails = ERR_NONE;
+	return test_make_root(state);
+}
+
+#define STUB_CASE(name)                                                                  \
+	cmocka_unit_test_setup_teardown(name, reset_stub, test_remove_root)
+
+char *notice_name_of(struct notice *notice, const char *path, struct err *error)
+{
+	assert_ptr_equal(notice, &stub);
+	if (text_starts_with(path, "/root/"))
+		return xstrdup(path + strlen("/root/"));
+	err_set(error, ERR_CONFIG, "%s is not below /root", path);
+	return NULL;
+}
+
+int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
+		   struct err *error)
+{
+	int now = atomic_fetch_add(&at_once, 1) + 1;
+
+	(void)notice;
+	if (now > most_at_once)
+		most_at_once = now;
+	poll(NULL, 0, delay_ms);
+	noticed->event_id = (uint64_t)atomic_fetch_add(&compared, 1) + 1;
+	atomic_fetch_sub(&at_once, 1);
+	if (comparison_fails == ERR_NONE)
+		return 0;
+	return err_set(error, comparison_fails, "%s was told to fail", name);
+}
+
+void noticed_clear(struct noticed *noticed)
+{
+	(void)noticed;
+}
+
+static inline int64_t since(int64_t started)
+{
+	return clock_boot_ms() - started;
+}
+
+static inline void write_file(const char *path, const char *text)
+{
+	assert_ok(dir_make_parents(root_fd, path, &err));
+	assert_ok(file_replace(root_fd, path, text, strlen(text), FILE_NO_SYNC, &err));
+}
+
+static inline bool is_there(const char *path)
+{
+	return faccessat(root_fd, path, F_OK, 0) == 0;
+}
+
+#endif

@@ -1,0 +1,411 @@
+#include "test.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "change/event_log.h"
+#include "replicable/name.h"
+
+static struct store *store;
+static struct event_log *event_log;
+static char path[96];
+
+static void open_at(const char *name)
+{
+	char url[128];
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	snprintf(url, sizeof(url), "sqlite:%s", path);
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(event_log_open(store, path, &event_log, &err));
+}
+
+static void close_all(void)
+{
+	event_log_close(event_log);
+	store_close(store);
+}
+
+static int make_log(void **state)
+{
+	log_set_level(LOG_LEVEL_NONE);
+	if (test_make_root(state) != 0)
+		return -1;
+	open_at("db");
+	return 0;
+}
+
+static int remove_log(void **state)
+{
+	close_all();
+	return test_remove_root(state);
+}
+
+#define LOG_CASE(name) cmocka_unit_test_setup_teardown(name, make_log, remove_log)
+
+static int append_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	return event_log_append(tx, arg, error);
+}
+
+static int append_and_fail(struct store_tx *tx, void *arg, struct err *error)
+{
+	if (event_log_append(tx, arg, error) != 0)
+		return -1;
+	return err_set(error, ERR_CONFLICT, "told to");
+}
+
+static struct event sample(void)
+{
+	struct event event = {
+		.kind = xstrdup(KIND_REPOSITORY),
+		.name = xstrdup("group/a"),
+		.what = EVENT_UPDATED,
+		.timeline = "0123456789abcdef",
+		.generation = 7,
+		.checksum = xstrdup("1-aa"),
+		.changes = xstrdup("[{\"ref\":\"refs/heads/m\",\"new\":\"aa\"}]"),
+	};
+
+	return event;
+}
+
+/* The event's id. */
+static uint64_t append(void)
+{
+	struct event event = sample();
+	uint64_t id;
+
+	assert_ok(store_write(store, append_work, &event, &err));
+	id = event.id;
+	event_clear(&event);
+	event_log_wake(event_log);
+	return id;
+}
+
+static event_list events;
+static struct event_ends ends;
+
+static enum event_read look(uint64_t after, const char *mark)
+{
+	struct event_question question = { .after = after, .mark = mark, .limit = 1000 };
+	enum event_read how;
+
+	event_list_clear(&events);
+	assert_ok(event_log_read_once(store, &question, &how, &events, &ends, &err));
+	return how;
+}
+
+static void mark_of(uint64_t id, char mark[EVENT_MARK_SIZE])
+{
+	assert_int_equal(look(id - 1, NULL), EVENTS_READ);
+	memcpy(mark, events.items[0].mark, EVENT_MARK_SIZE);
+	event_list_clear(&events);
+}
+
+static uint64_t prune(int64_t keep_ms, uint64_t keep_count)
+{
+	uint64_t dropped;
+
+	assert_ok(event_log_prune(store, keep_ms, keep_count, &dropped, &err));
+	return dropped;
+}
+
+TEST(an_event_comes_back_as_it_was_appended)
+{
+	assert_int_equal(append(), 1);
+	assert_int_equal(look(EVENTS_FROM_OLDEST, NULL), EVENTS_READ);
+	assert_int_equal(events.count, 1);
+	const struct event *event = &events.items[0];
+	assert_string_equal(event->name, "group/a");
+	assert_int_equal(event->what, EVENT_UPDATED);
+	assert_int_equal(event->generation, 7);
+	assert_string_equal(event->mark, ends.mark);
+	assert_int_equal(strlen(ends.mark), 16);
+	assert_int_equal(strlen(ends.timeline), 16);
+	assert_int_equal(ends.last, 1);
+	assert_true(event->at > 0 && event->at == ends.last_at);
+	event_list_clear(&events);
+}
+
+TEST(an_event_travels_as_the_protocol_says)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct event event = sample();
+
+	event.id = 42;
+	event.at = 1;
+	snprintf(event.mark, sizeof(event.mark), "5f0c9a0b1d2e3f40");
+	json_auto_t *object = event_to_json(&event);
+	json_render(object, &text);
+	assert_string_equal(text.data,
+			    "{\"id\":42,\"mark\":\"5f0c9a0b1d2e3f40\","
+			    "\"at\":\"1970-01-01T00:00:00.001Z\",\"kind\":\"repository\","
+			    "\"name\":\"group/a\",\"event\":\"updated\","
+			    "\"timeline\":\"0123456789abcdef\",\"generation\":7,"
+			    "\"checksum\":\"1-aa\","
+			    "\"changes\":[{\"ref\":\"refs/heads/m\",\"new\":\"aa\"}]}");
+	event_clear(&event);
+}
+
+#define THREADS 8
+#define EACH 25
+
+static void *append_many(void *arg)
+{
+	struct event event = sample();
+	struct err error;
+
+	(void)arg;
+	for (int i = 0; i < EACH; i++) {
+		/* What is undone leaves no hole. */
+		if (store_write(store, append_and_fail, &event, &error) == 0 ||
+		    store_write(store, append_work, &event, &error) != 0)
+			abort();
+	}
+	event_clear(&event);
+	return NULL;
+}
+
+TEST(ids_are_dense_whoever_appends)
+{
+	pthread_t threads[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		thread_start(&threads[i], "test", append_many, NULL);
+	for (int i = 0; i < THREADS; i++)
+		thread_join(threads[i]);
+	assert_int_equal(look(0, NULL), EVENTS_READ);
+	assert_int_equal(events.count, THREADS * EACH);
+	for (size_t i = 0; i < events.count; i++)
+		assert_int_equal(events.items[i].id, i + 1);
+	event_list_clear(&events);
+}
+
+TEST(positions_are_proved_by_their_marks)
+{
+	char mark[EVENT_MARK_SIZE];
+
+	append();
+	append();
+	mark_of(1, mark);
+	assert_int_equal(look(1, mark), EVENTS_READ);
+	assert_int_equal(events.count, 1);
+	assert_int_equal(look(2, mark), EVENTS_OTHER_TIMELINE);
+	assert_int_equal(events.count, 0);
+	assert_int_equal(look(3, NULL), EVENTS_OTHER_TIMELINE);
+	assert_int_equal(ends.last, 2); /* filled all the same */
+	assert_int_equal(look(0, ""), EVENTS_READ);
+	event_list_clear(&events);
+}
+
+TEST(what_was_pruned_is_gone_and_the_position_just_behind_it_still_good)
+{
+	char mark[EVENT_MARK_SIZE], last[EVENT_MARK_SIZE];
+
+	for (int i = 0; i < 5; i++)
+		append();
+	mark_of(3, mark);
+	mark_of(5, last);
+	assert_int_equal(prune(1000000, 2), 3);
+	assert_int_equal(look(2, NULL), EVENTS_GONE);
+	assert_int_equal(ends.first, 4);
+	assert_int_equal(look(3, mark), EVENTS_READ);
+	assert_int_equal(events.count, 2);
+	assert_int_equal(look(3, last), EVENTS_OTHER_TIMELINE);
+	assert_int_equal(look(0, NULL), EVENTS_GONE);
+}
+
+TEST(an_emptied_log_goes_on_where_it_was)
+{
+	char last[EVENT_MARK_SIZE];
+
+	append();
+	append();
+	mark_of(2, last);
+	assert_int_equal(prune(-1000, 100), 2); /* all are older than that */
+	assert_int_equal(look(2, last), EVENTS_READ);
+	assert_int_equal(events.count, 0);
+	assert_int_equal(ends.first, 3);
+	assert_string_equal(ends.mark, last);
+	assert_int_equal(look(2, "0000000000000000"), EVENTS_OTHER_TIMELINE);
+	assert_int_equal(look(1, NULL), EVENTS_GONE);
+	assert_int_equal(append(), 3);
+	assert_int_equal(look(2, last), EVENTS_READ);
+	assert_int_equal(events.count, 1);
+	event_list_clear(&events);
+}
+
+TEST(what_is_young_is_kept)
+{
+	append();
+	assert_int_equal(prune(1000000, 100), 0);
+	assert_int_equal(look(0, NULL), EVENTS_READ);
+	assert_int_equal(events.count, 1);
+	event_list_clear(&events);
+}
+
+static int add_row(struct store_tx *tx, void *arg, struct err *error)
+{
+	char name[] = "a", file[] = "a.git";
+	const struct origin_row row = { .id = 1,
+					.name = name,
+					.path = file,
+					.timeline = "0123456789abcdef",
+					.generation = 1 };
+
+	(void)arg;
+	return origin_row_add(tx, KIND_REPOSITORY, &row, error);
+}
+
+static int get_row(struct store_tx *tx, void *arg, struct err *error)
+{
+	return origin_row_get(tx, KIND_REPOSITORY, "a", arg, error) == 1 ? 0 : -1;
+}
+
+static void reopen(const char *name)
+{
+	close_all();
+	open_at(name);
+	look(0, NULL);
+	event_list_clear(&events);
+}
+
+TEST(the_same_file_keeps_its_timeline_and_a_copy_gets_another)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	AUTO_FREE char *copy = xasprintf("%s/copy", root);
+	AUTO_STR struct str text = STR_INIT;
+
+	append();
+	look(0, NULL);
+	struct event_ends before = ends;
+	assert_ok(store_write(store, add_row, NULL, &err));
+	reopen("db");
+	assert_string_equal(ends.timeline, before.timeline);
+
+	close_all();
+	assert_ok(file_read(AT_FDCWD, path, (size_t)1 << 30, &text, &err));
+	assert_ok(file_replace(AT_FDCWD, copy, text.data, text.len, FILE_NO_SYNC, &err));
+	open_at("copy");
+	look(0, NULL);
+	assert_string_not_equal(ends.timeline, before.timeline);
+	assert_string_equal(ends.mark, before.mark);
+	assert_ok(store_read(store, get_row, &row, &err));
+	assert_string_not_equal(row.timeline, "0123456789abcdef");
+	event_list_clear(&events);
+	before = ends;
+	reopen("copy");
+	assert_string_equal(ends.timeline, before.timeline); /* told once */
+}
+
+struct reader {
+	pthread_t thread;
+	struct stop stop;
+	uint64_t after;
+	atomic_bool is_done;
+	event_list events;
+	int64_t took_ms;
+};
+
+static void *read_and_wait(void *arg)
+{
+	struct reader *reader = arg;
+	struct event_question question = {
+		.after = reader->after,
+		.limit = 10,
+		.wait_ms = 20000,
+		.stop = &reader->stop,
+	};
+	struct event_ends own;
+	struct err error;
+	enum event_read how;
+	int64_t begin = clock_boot_ms();
+
+	if (event_log_read(event_log, &question, &how, &reader->events, &own, &error) !=
+		    0 ||
+	    how != EVENTS_READ)
+		abort();
+	reader->took_ms = clock_boot_ms() - begin;
+	reader->is_done = true;
+	return NULL;
+}
+
+static void start(struct reader *reader)
+{
+	stop_init(&reader->stop);
+	thread_start(&reader->thread, "test", read_and_wait, reader);
+	poll(NULL, 0, 50);
+	assert_false(reader->is_done);
+}
+
+static void end(struct reader *reader)
+{
+	thread_join(reader->thread);
+	stop_clear(&reader->stop);
+	event_list_clear(&reader->events);
+	assert_in_range(reader->took_ms, 0, 5000);
+}
+
+TEST(who_waits_is_woken_at_once)
+{
+	struct reader one = { .after = 1 }, other = { .after = 1 };
+
+	append();
+	start(&one);
+	start(&other);
+	event_log_wake(event_log); /* for nothing */
+	poll(NULL, 0, 20);
+	assert_false(one.is_done);
+	append();
+	thread_join(one.thread);
+	assert_int_equal(one.events.count, 1);
+	assert_int_equal(one.events.items[0].id, 2);
+	event_list_clear(&one.events);
+	stop_clear(&one.stop);
+	end(&other);
+}
+
+TEST(who_waits_is_stopped_at_once)
+{
+	struct reader reader = { .after = 0 };
+
+	start(&reader);
+	stop_request(&reader.stop);
+	end(&reader);
+}
+
+TEST(who_waits_in_vain_gets_nothing)
+{
+	struct event_question question = { .limit = 10, .wait_ms = 30 };
+	enum event_read how;
+	int64_t begin = clock_boot_ms();
+
+	assert_ok(event_log_read(event_log, &question, &how, &events, &ends, &err));
+	assert_int_equal(how, EVENTS_READ);
+	assert_int_equal(events.count, 0);
+	assert_in_range(clock_boot_ms() - begin, 30, 5000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LOG_CASE(an_event_comes_back_as_it_was_appended),
+		LOG_CASE(an_event_travels_as_the_protocol_says),
+		LOG_CASE(ids_are_dense_whoever_appends),
+		LOG_CASE(positions_are_proved_by_their_marks),
+		LOG_CASE(
+			what_was_pruned_is_gone_and_the_position_just_behind_it_still_good),
+		LOG_CASE(an_emptied_log_goes_on_where_it_was),
+		LOG_CASE(what_is_young_is_kept),
+		LOG_CASE(the_same_file_keeps_its_timeline_and_a_copy_gets_another),
+		LOG_CASE(who_waits_is_woken_at_once),
+		LOG_CASE(who_waits_is_stopped_at_once),
+		LOG_CASE(who_waits_in_vain_gets_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

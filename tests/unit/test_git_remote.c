@@ -1,0 +1,188 @@
+/*
+ * Fetching by HTTP from a server that does as it is told: tests/unit/git_server.py runs
+ * `git http-backend`, writes down what it is asked, looks for the header's secret in the
+ * arguments and environments of all processes meanwhile, and can be told to fail.
+ */
+#include "git_test.h"
+
+#include "git/git_child.h"
+#include "git/objects.h"
+
+#define SECRET "s3cr;t#\\\"x"
+
+static pid_t server;
+static char url[96];
+static struct git_remote remote;
+static const struct git_work work = { .guard_fd = -1 };
+
+static void write_mode(const char *mode)
+{
+	assert_ok(file_replace(root_fd, "mode", mode, strlen(mode), FILE_NO_SYNC, &err));
+}
+
+static char *read_text(const char *name)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	assert_ok(file_read(root_fd, name, 65536, &text, &err));
+	return str_take(&text);
+}
+
+/* The server says by a pipe which port it has. */
+static void start_server(void)
+{
+	must("mkfifo port");
+	server = start_shell("exec python3 \"$GIT_SERVER\" \"$SERVER_ROOT\"");
+	AUTO_FREE char *port = output_of("cat port");
+	snprintf(url, sizeof(url), "http://127.0.0.1:%d/r.git", atoi(port));
+}
+
+static int setup(void **state)
+{
+	if (make_repo(state) != 0)
+		return -1;
+	assert_ok(git_setup(root, &err));
+	must("git -C r.git update-ref refs/heads/main $(git -C %s rev-parse main)",
+	     store_path);
+	must("git init -q --bare copy.git");
+	setenv("SERVER_ROOT", root, 1);
+	setenv("http_proxy", "http://127.0.0.1:1", 1);
+	write_mode("");
+	start_server();
+	remote = (struct git_remote){ .url = url,
+				      .header = "Authorization: Bearer " SECRET };
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	kill(server, SIGKILL);
+	wait_end(server);
+	return test_remove_root(state);
+}
+
+#undef CASE
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static int fetch(void)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	oid_list wanted = { 0 };
+	int result;
+
+	assert_ok(repo_open(root_fd, "copy.git", &copy, &err));
+	free(copy.path);
+	copy.path = xasprintf("%s/copy.git", root);
+	vec_add(&wanted, commits[COMMITS - 1]);
+	result = objects_fetch(&work, &copy, &remote, &wanted, NULL, &err);
+	vec_clear(&wanted);
+	return result;
+}
+
+TEST(the_header_comes_with_each_request_and_is_seen_nowhere_else)
+{
+	assert_ok(fetch());
+	AUTO_FREE char *asked = read_text("asked");
+	assert_string_equal(asked, "GET Bearer " SECRET "\nPOST Bearer " SECRET "\n");
+	AUTO_FREE char *seen = read_text("seen");
+	assert_string_equal(seen, "");
+	AUTO_FREE char *looked = read_text("looked");
+	assert_non_null(strstr(looked, "remote-http"));
+	must("! grep -rqF 's3cr;t' copy.git gitconfig");
+	must("git -C copy.git cat-file -e $(git -C %s rev-parse main)", store_path);
+}
+
+TEST(a_repositorys_config_adds_no_header_proxy_or_helper)
+{
+	must("cd copy.git && git config http.extraHeader 'Authorization: Other' && "
+	     "git config http.proxy http://127.0.0.1:1 && "
+	     "git config credential.helper '!touch %s/ran; false'",
+	     root);
+	assert_ok(fetch());
+	AUTO_FREE char *asked = read_text("asked");
+	assert_string_equal(asked, "GET Bearer " SECRET "\nPOST Bearer " SECRET "\n");
+	must("rm -rf copy.git/objects/pack/*");
+	write_mode("401");
+	assert_fails(fetch(), ERR_AUTH);
+	must("test ! -e ran");
+}
+
+TEST(without_a_header_none_is_sent)
+{
+	remote.header = NULL;
+	assert_ok(fetch());
+	AUTO_FREE char *asked = read_text("asked");
+	assert_string_equal(asked, "GET None\nPOST None\n");
+}
+
+TEST(a_header_of_two_lines_is_refused)
+{
+	remote.header = "A: b\nC: d";
+	assert_fails(fetch(), ERR_CONFIG);
+}
+
+TEST(what_the_server_answers_has_a_class)
+{
+	static const struct {
+		const char *mode;
+		enum err_class class;
+	} answers[] = {
+		{ "401", ERR_AUTH },        { "403", ERR_AUTH },
+		{ "404", ERR_MISSING },     { "429", ERR_NETWORK },
+		{ "500", ERR_NETWORK },     { "503", ERR_NETWORK },
+		{ "504", ERR_TIMEOUT },     { "400", ERR_CONFIG },
+		{ "302", ERR_CONFIG },      { "nothing", ERR_NETWORK },
+		{ "cut", ERR_NETWORK },     { "short", ERR_NETWORK },
+		{ "empty", ERR_NETWORK },   { "page", ERR_NETWORK },
+		{ "garbage", ERR_NETWORK },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		write_mode(answers[i].mode);
+		assert_int_equal(fetch(), -1);
+		if (err.class != answers[i].class)
+			fail_msg("%s: %s: %s", answers[i].mode, err_class_name(err.class),
+				 err.text);
+		assert_null(strstr(err.text, "s3cr"));
+	}
+}
+
+TEST(an_answer_that_rests_is_a_timeout)
+{
+	remote.stall_ms = 1000;
+	write_mode("stall");
+	assert_fails(fetch(), ERR_TIMEOUT);
+}
+
+TEST(nobody_who_listens_is_a_network_error)
+{
+	remote.url = "http://127.0.0.1:1/r.git";
+	assert_fails(fetch(), ERR_NETWORK);
+}
+
+TEST(a_path_may_not_lead_to_the_network_nor_a_url_to_files)
+{
+	must("git -C copy.git config url.%s.insteadOf /nowhere", url);
+	remote.url = "/nowhere";
+	assert_fails(fetch(), ERR_CONFIG);
+	must("git -C copy.git config --unset-all url.%s.insteadOf", url);
+	must("git -C copy.git config url.%s/r.git.insteadOf %s", root, url);
+	remote.url = url;
+	assert_fails(fetch(), ERR_CONFIG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(the_header_comes_with_each_request_and_is_seen_nowhere_else),
+		CASE(a_repositorys_config_adds_no_header_proxy_or_helper),
+		CASE(without_a_header_none_is_sent),
+		CASE(a_header_of_two_lines_is_refused),
+		CASE(what_the_server_answers_has_a_class),
+		CASE(an_answer_that_rests_is_a_timeout),
+		CASE(nobody_who_listens_is_a_network_error),
+		CASE(a_path_may_not_lead_to_the_network_nor_a_url_to_files),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}

@@ -1,0 +1,409 @@
+#include "notice_stub.h"
+
+#include <pthread.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "base/hook_wire.h"
+#include "base/thread.h"
+#include "change/hook_socket.h"
+
+extern char **environ;
+
+static char answer[256];
+static atomic_int woken;
+
+static void wake(void *arg)
+{
+	assert_ptr_equal(arg, &woken);
+	atomic_fetch_add(&woken, 1);
+}
+
+static struct hook_socket *open_with(struct notice *notice)
+{
+	struct hook_socket *socket = NULL;
+
+	woken = 0;
+	assert_ok(hook_socket_start(
+		&(struct hook_socket_options){
+			.data = root, .notice = notice, .wake = wake, .arg = &woken },
+		&socket, &err));
+	return socket;
+}
+
+static int tell(const char *message)
+{
+	answer[0] = '\0';
+	return hook_socket_tell(root, message, 2000, answer, sizeof(answer), &err);
+}
+
+static int connect_raw(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/" HOOK_SOCKET, root);
+	assert_return_code(connect(fd, (struct sockaddr *)&address, sizeof(address)),
+			   errno);
+	return fd;
+}
+
+/* Starts the real hook; the test's directory is its repository. */
+static pid_t start_hook(const char *data)
+{
+	char program[] = HOOK_PROGRAM, hook[] = "post-receive";
+	AUTO_FREE char *copy = xstrdup(data);
+	char *argv[] = { program, copy, hook, NULL };
+	const char *path = getenv("REFRELAY_HOOK");
+	pid_t pid;
+
+	assert_non_null(path);
+	setenv("GIT_DIR", root, 1);
+	assert_int_equal(posix_spawn(&pid, path, NULL, NULL, argv, environ), 0);
+	return pid;
+}
+
+static void hook_ends_well(pid_t pid)
+{
+	int status = -1;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static size_t count_spool(void)
+{
+	size_t count = 0;
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *dir = dir_list(root_fd, HOOK_SPOOL);
+
+	while (dir && (entry = readdir(dir)) != NULL)
+		count += entry->d_name[0] != '.';
+	return count;
+}
+
+TEST(a_change_is_answered_with_its_event)
+{
+	struct hook_socket *socket = open_with(&stub);
+
+	assert_int_equal(tell("changed /root/a"), 1);
+	assert_string_equal(answer, "1");
+	assert_int_equal(tell("changed /root/b"), 1);
+	assert_string_equal(answer, "2");
+	hook_socket_stop(socket);
+}
+
+TEST(a_wake_reaches_its_receiver)
+{
+	struct hook_socket *socket = open_with(NULL);
+
+	assert_int_equal(tell("wake"), 1);
+	assert_string_equal(answer, "");
+	assert_int_equal(woken, 1);
+	hook_socket_stop(socket);
+}
+
+TEST(a_no_brings_class_and_sentence)
+{
+	struct hook_socket *socket = open_with(&stub);
+
+	assert_fails(tell("changed /elsewhere/a"), ERR_CONFIG);
+	assert_string_equal(err.text, "/elsewhere/a is not below /root");
+	comparison_fails = ERR_DISK;
+	assert_fails(tell("changed /root/a"), ERR_DISK);
+	assert_string_equal(err.text, "a was told to fail");
+	assert_fails(tell("what is this"), ERR_CONFIG);
+	hook_socket_stop(socket);
+}
+
+TEST(a_site_without_changes_of_its_own_refuses_them)
+{
+	struct hook_socket *socket = open_with(NULL);
+
+	assert_fails(tell("changed /root/a"), ERR_CONFIG);
+	assert_int_equal(compared, 0);
+	hook_socket_stop(socket);
+}
+
+TEST(without_a_node_nobody_answers)
+{
+	assert_int_equal(tell("wake"), 0);
+	hook_socket_stop(open_with(&stub));
+	assert_int_equal(tell("wake"), 0);
+	assert_false(is_there(HOOK_SOCKET));
+}
+
+TEST(a_stale_socket_is_replaced_and_nothing_else)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	AUTO_CLOSE int stale = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct hook_socket *socket = NULL;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/" HOOK_SOCKET, root);
+	assert_return_code(bind(stale, (struct sockaddr *)&address, sizeof(address)),
+			   errno);
+	assert_int_equal(tell("wake"), 0);
+	socket = open_with(&stub);
+	assert_int_equal(tell("wake"), 1);
+	hook_socket_stop(socket);
+
+	write_file(HOOK_SOCKET, "a person's");
+	assert_fails(hook_socket_start(&(struct hook_socket_options){ .data = root },
+				       &socket, &err),
+		     ERR_CONFIG);
+	assert_true(is_there(HOOK_SOCKET));
+}
+
+TEST(the_socket_is_for_user_and_group)
+{
+	struct hook_socket *socket;
+	struct stat st;
+	mode_t before = umask(0);
+
+	socket = open_with(&stub);
+	umask(before);
+	assert_return_code(fstatat(root_fd, HOOK_SOCKET, &st, 0), errno);
+	assert_int_equal(st.st_mode & 0777, 0660);
+	hook_socket_stop(socket);
+}
+
+TEST(a_message_that_is_too_long_or_not_text_is_refused)
+{
+	struct hook_socket *socket = open_with(&stub);
+	char message[HOOK_MESSAGE_MAX + 2];
+
+	memset(message, 'a', sizeof(message));
+	memcpy(message, "changed /root/", strlen("changed /root/"));
+	message[HOOK_MESSAGE_MAX + 1] = '\0';
+	assert_fails(tell(message), ERR_CONFIG);
+	message[HOOK_MESSAGE_MAX] = '\0';
+	assert_int_equal(tell(message), 1);
+
+	AUTO_CLOSE int fd = connect_raw();
+	assert_int_equal(send(fd, "wake\0x", 6, MSG_NOSIGNAL), 6);
+	assert_true(recv(fd, message, sizeof(message), 0) > 0);
+	assert_memory_equal(message, "no config ", 10);
+	hook_socket_stop(socket);
+}
+
+/* More silent clients than workers: for a second they hold up others, no longer. */
+TEST(who_says_nothing_is_dropped_after_a_second)
+{
+	struct hook_socket *socket = open_with(&stub);
+	int64_t started = clock_boot_ms();
+	int silent[8];
+	char byte;
+
+	for (size_t i = 0; i < ARRAY_SIZE(silent); i++)
+		silent[i] = connect_raw();
+	assert_int_equal(tell("changed /root/a"), 1);
+	assert_in_range(since(started), 900, 1900);
+	for (size_t i = 0; i < ARRAY_SIZE(silent); i++) {
+		assert_int_equal(recv(silent[i], &byte, 1, 0), 0);
+		close(silent[i]);
+	}
+	hook_socket_stop(socket);
+}
+
+static void *tell_in_thread(void *arg)
+{
+	char said[32];
+
+	assert_int_equal(hook_socket_tell(root, "changed /root/a", 2000, said,
+					  sizeof(said), ERR_IGNORED),
+			 1);
+	return arg;
+}
+
+TEST(eight_comparisons_run_at_once)
+{
+	struct hook_socket *socket = open_with(&stub);
+	pthread_t threads[24];
+
+	delay_ms = 50;
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		thread_start(&threads[i], "test", tell_in_thread, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		thread_join(threads[i]);
+	assert_int_equal(compared, 24);
+	assert_int_equal(most_at_once, 8);
+	hook_socket_stop(socket);
+}
+
+/* One that is at work is answered; those that wait for a worker hear that the node ends,
+ * and know to use the spool. */
+TEST(stop_does_not_wait_for_clients)
+{
+	struct hook_socket *socket = open_with(&stub);
+	int fds[12];
+	char byte;
+	int64_t started = clock_boot_ms();
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = connect_raw();
+	hook_socket_stop(socket);
+	assert_in_range(since(started), 0, 500);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		assert_true(recv(fds[i], &byte, 1, 0) <= 0);
+		close(fds[i]);
+	}
+}
+
+TEST(a_slow_node_is_told_from_none)
+{
+	struct hook_socket *socket = open_with(&stub);
+
+	delay_ms = 300;
+	assert_fails(hook_socket_tell(root, "changed /root/a", 100, answer,
+				      sizeof(answer), &err),
+		     ERR_TIMEOUT);
+	hook_socket_stop(socket);
+	assert_int_equal(compared, 1);
+}
+
+TEST(a_long_path_of_the_data_directory_is_no_hindrance)
+{
+	struct hook_socket *socket = NULL;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%0150d/%0150d", root, 1, 2);
+	assert_ok(dir_make(AT_FDCWD, path, &err));
+	assert_ok(hook_socket_start(&(struct hook_socket_options){ .data = path },
+				    &socket, &err));
+	assert_int_equal(
+		hook_socket_tell(path, "wake", 1000, answer, sizeof(answer), &err), 1);
+	hook_socket_stop(socket);
+}
+
+/* The stub refuses the test's directory: it is not below /root. */
+TEST(a_hook_spools_only_what_telling_again_may_mend)
+{
+	struct hook_socket *socket = open_with(&stub);
+
+	hook_ends_well(start_hook(root));
+	assert_int_equal(count_spool(), 0);
+	hook_socket_stop(socket);
+	hook_ends_well(start_hook(root));
+	assert_int_equal(count_spool(), 1);
+}
+
+/* The socket listens, but nobody accepts: a node that hangs. */
+static int open_deaf(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int deaf = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/" HOOK_SOCKET, root);
+	assert_return_code(bind(deaf, (struct sockaddr *)&address, sizeof(address)),
+			   errno);
+	assert_return_code(listen(deaf, 0), errno);
+	return deaf;
+}
+
+TEST(a_hook_waits_a_second_and_no_longer)
+{
+	AUTO_CLOSE int deaf = open_deaf();
+	int64_t started;
+
+	started = clock_boot_ms();
+	hook_ends_well(start_hook(root));
+	assert_in_range(since(started), 900, 1500);
+
+	/* The next ones do not wait. */
+	started = clock_boot_ms();
+	for (int i = 0; i < 10; i++)
+		hook_ends_well(start_hook(root));
+	assert_in_range(since(started), 0, 800);
+	assert_int_equal(count_spool(), 11);
+}
+
+/* How often threads of the socket have gone to sleep, so far. */
+static long long count_sleeps(void)
+{
+	long long sum = 0;
+	size_t threads = 0;
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *dir = dir_list(AT_FDCWD, "/proc/self/task");
+
+	while (dir && (entry = readdir(dir)) != NULL) {
+		AUTO_STR struct str text = STR_INIT;
+		AUTO_FREE char *path = xasprintf("%s/status", entry->d_name);
+		if (file_read(dirfd(dir), path, 65536, &text, &err) != 0 ||
+		    !text_starts_with(text.data, "Name:\thook"))
+			continue;
+		const char *line = strstr(text.data, "\nvoluntary_ctxt_switches:");
+		assert_non_null(line);
+		sum += strtoll(line + strlen("\nvoluntary_ctxt_switches:"), NULL, 10);
+		threads++;
+	}
+	assert_int_equal(threads, 2);
+	return sum;
+}
+
+/* A client that was cut off waits there still: no room is left in the kernel. */
+TEST(a_hook_waits_no_longer_to_get_in)
+{
+	AUTO_CLOSE int deaf = open_deaf(), first = connect_raw();
+	int64_t started = clock_boot_ms();
+
+	hook_ends_well(start_hook(root));
+	assert_in_range(since(started), 900, 1500);
+	assert_int_equal(count_spool(), 1);
+}
+
+/* The mark is old: the node may be well again. */
+TEST(a_node_that_was_late_is_asked_again)
+{
+	struct hook_socket *socket = open_with(&stub);
+	struct timespec old[2] = { { .tv_sec = clock_wall_ms() / 1000 - 11 },
+				   { .tv_sec = clock_wall_ms() / 1000 - 11 } };
+
+	write_file(HOOK_SPOOL "/.late", "");
+	hook_ends_well(start_hook(root));
+	assert_int_equal(count_spool(), 1);
+	assert_return_code(utimensat(root_fd, HOOK_SPOOL "/.late", old, 0), errno);
+	hook_ends_well(start_hook(root));
+	assert_int_equal(count_spool(), 1);
+	hook_socket_stop(socket);
+}
+
+TEST(an_idle_socket_never_wakes)
+{
+	struct hook_socket *socket = open_with(&stub);
+	long long before;
+
+	assert_int_equal(tell("wake"), 1);
+	poll(NULL, 0, 100);
+	before = count_sleeps();
+	poll(NULL, 0, 500);
+	assert_int_equal(count_sleeps(), before);
+	hook_socket_stop(socket);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STUB_CASE(a_change_is_answered_with_its_event),
+		STUB_CASE(a_wake_reaches_its_receiver),
+		STUB_CASE(a_no_brings_class_and_sentence),
+		STUB_CASE(a_site_without_changes_of_its_own_refuses_them),
+		STUB_CASE(without_a_node_nobody_answers),
+		STUB_CASE(a_stale_socket_is_replaced_and_nothing_else),
+		STUB_CASE(the_socket_is_for_user_and_group),
+		STUB_CASE(a_message_that_is_too_long_or_not_text_is_refused),
+		STUB_CASE(who_says_nothing_is_dropped_after_a_second),
+		STUB_CASE(eight_comparisons_run_at_once),
+		STUB_CASE(stop_does_not_wait_for_clients),
+		STUB_CASE(a_slow_node_is_told_from_none),
+		STUB_CASE(a_long_path_of_the_data_directory_is_no_hindrance),
+		STUB_CASE(a_hook_spools_only_what_telling_again_may_mend),
+		STUB_CASE(a_hook_waits_a_second_and_no_longer),
+		STUB_CASE(a_hook_waits_no_longer_to_get_in),
+		STUB_CASE(a_node_that_was_late_is_asked_again),
+		STUB_CASE(an_idle_socket_never_wakes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

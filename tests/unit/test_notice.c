@@ -1,0 +1,413 @@
+#include "notice_test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/thread.h"
+#include "change/notice_parts.h"
+
+static struct noticed noticed;
+
+static int compare(const char *name)
+{
+	noticed_clear(&noticed);
+	return notice_compare(notice, name, &noticed, &err);
+}
+
+static void assert_no_event(void)
+{
+	assert_ok(compare("a"));
+	assert_false(noticed.is_changed);
+	assert_int_equal(noticed.event_id, 0);
+	noticed_clear(&noticed);
+}
+
+/* The repository changed, and this was recorded. */
+static const struct event *assert_event(enum event_what what, uint64_t generation)
+{
+	assert_ok(compare("a"));
+	assert_true(noticed.is_changed);
+	const struct event *event = last_event();
+	assert_int_equal(event->id, noticed.event_id);
+	assert_int_equal(event->what, what);
+	assert_int_equal(event->generation, generation);
+	assert_int_equal(noticed.row.generation, generation);
+	assert_string_equal(event->checksum, noticed.row.checksum);
+	assert_string_equal(event->timeline, noticed.row.timeline);
+	noticed_clear(&noticed);
+	return event;
+}
+
+static void assert_changes(const struct event *event, const char *expected)
+{
+	assert_non_null(event->changes);
+	assert_string_equal(event->changes, expected);
+}
+
+static int make_known(void **state)
+{
+	if (make_site(state) != 0)
+		return -1;
+	make_bare("a.git");
+	assert_event(EVENT_CREATED, 1);
+	return 0;
+}
+
+static int remove_known(void **state)
+{
+	event_list_clear(&events);
+	noticed_clear(&noticed);
+	return remove_site(state);
+}
+
+#define KNOWN_CASE(name) cmocka_unit_test_setup_teardown(name, make_known, remove_known)
+
+TEST(a_new_repository_is_created_with_its_verification_spread)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	struct checksum sum;
+
+	assert_int_equal(last_event()->what, EVENT_CREATED);
+	assert_string_equal(last_event()->name, "a");
+	assert_null(last_event()->changes);
+	assert_string_equal(row.path, "a.git");
+	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+	assert_in_range(row.verification_due_at - row.verified_at, 490000, 1001000);
+	assert_ok(compare("a"));
+	assert_int_equal(noticed.refs.refs.count, 1);
+	assert_int_equal(noticed.oid_len, 20);
+	checksum_of(&noticed.refs, &sum);
+	char text[CHECKSUM_TEXT_SIZE];
+	checksum_format(&sum, text);
+	assert_string_equal(row.checksum, text);
+}
+
+TEST(changes_are_told_with_their_old_values)
+{
+	char one[OID_MAX_TEXT], two[OID_MAX_TEXT];
+	AUTO_FREE char *expected = NULL;
+
+	oid_text(&commits[1], one);
+	oid_text(&commits[2], two);
+	set_ref("a.git", "refs/heads/main", 2);
+	set_ref("a.git", "refs/heads/topic", 1);
+	expected =
+		xasprintf("[{\"ref\":\"refs/heads/main\",\"old\":\"%s\",\"new\":\"%s\"},"
+			  "{\"ref\":\"refs/heads/topic\",\"new\":\"%s\"}]",
+			  one, two, one);
+	assert_changes(assert_event(EVENT_UPDATED, 2), expected);
+	must("git -C srv/a.git update-ref -d refs/heads/topic");
+	free(expected);
+	expected = xasprintf("[{\"ref\":\"refs/heads/topic\",\"old\":\"%s\"}]", one);
+	assert_changes(assert_event(EVENT_UPDATED, 3), expected);
+	assert_no_event();
+}
+
+TEST(head_and_symbolic_refs_are_changes)
+{
+	must("git -C srv/a.git symbolic-ref HEAD refs/heads/topic");
+	assert_changes(assert_event(EVENT_UPDATED, 2),
+		       "[{\"ref\":\"HEAD\",\"old_target\":\"refs/heads/main\","
+		       "\"new_target\":\"refs/heads/topic\"}]");
+	must("git -C srv/a.git symbolic-ref refs/heads/s refs/heads/main");
+	assert_changes(assert_event(EVENT_UPDATED, 3),
+		       "[{\"ref\":\"refs/heads/s\",\"new_target\":\"refs/heads/main\"}]");
+}
+
+TEST(packing_refs_is_no_event)
+{
+	must("git -C srv/a.git pack-refs --all");
+	assert_no_event();
+	assert_int_equal(all_events()->count, 1);
+}
+
+TEST(a_ref_moved_by_hand_is_an_event)
+{
+	char oid[OID_MAX_TEXT];
+
+	must("echo %s >srv/a.git/refs/heads/main", oid_text(&commits[3], oid));
+	assert_event(EVENT_UPDATED, 2);
+}
+
+TEST(a_description_is_an_event_without_changes)
+{
+	must("echo hello >srv/a.git/description");
+	assert_changes(assert_event(EVENT_UPDATED, 2), "[]");
+	assert_no_event();
+	must("rm srv/a.git/description");
+	assert_changes(assert_event(EVENT_UPDATED, 3), "[]");
+}
+
+TEST(many_changes_are_not_listed)
+{
+	char oid[OID_MAX_TEXT];
+
+	oid_text(&commits[1], oid);
+	must("cd srv/a.git && for i in $(seq 200); do echo %s >refs/heads/b$i; done",
+	     oid);
+	assert_non_null(assert_event(EVENT_UPDATED, 2)->changes);
+	must("cd srv/a.git && for i in $(seq 201); do echo %s >refs/heads/c$i; done",
+	     oid);
+	assert_null(assert_event(EVENT_UPDATED, 3)->changes);
+}
+
+TEST(a_record_that_is_lost_or_torn_is_not_believed)
+{
+	must("rm data/refs/*");
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_null(assert_event(EVENT_UPDATED, 2)->changes);
+	must("f=$(ls data/refs/*) && head -c -8 $f >x && cat x >$f");
+	set_ref("a.git", "refs/heads/main", 3);
+	assert_null(assert_event(EVENT_UPDATED, 3)->changes);
+	set_ref("a.git", "refs/heads/main", 4);
+	assert_non_null(assert_event(EVENT_UPDATED, 4)->changes);
+}
+
+TEST(deleted_and_made_again_is_another_timeline)
+{
+	char timeline[TIMELINE_SIZE];
+
+	memcpy(timeline, last_event()->timeline, sizeof(timeline));
+	must("mv srv/a.git away");
+	assert_fails(compare("a"), ERR_MISSING);
+	assert_true(noticed.is_changed);
+	assert_int_equal(last_event()->what, EVENT_DELETED);
+	assert_string_equal(last_event()->timeline, timeline);
+	assert_null(last_event()->checksum);
+	assert_fails(compare("a"), ERR_MISSING);
+	assert_false(noticed.is_changed);
+	AUTO_ORIGIN_ROW struct origin_row none = row_of("a");
+	assert_null(none.name);
+	must("mv away srv/a.git");
+	assert_string_not_equal(assert_event(EVENT_CREATED, 1)->timeline, timeline);
+}
+
+TEST(what_is_left_of_a_repository_is_no_deletion)
+{
+	must("rm -r srv/a.git/refs srv/a.git/objects");
+	assert_fails(compare("a"), ERR_CORRUPT);
+	must("rm srv/a.git/*");
+	assert_fails(compare("a"), ERR_CORRUPT);
+	must("rmdir srv/a.git && ln -s /tmp srv/a.git");
+	assert_fails(compare("a"), ERR_CORRUPT);
+	assert_int_equal(last_event()->what, EVENT_UPDATED);
+	must("rm srv/a.git && mkdir srv/a");
+	assert_fails(compare("a"), ERR_MISSING);
+	assert_int_equal(last_event()->what, EVENT_DELETED);
+}
+
+TEST(a_root_that_is_away_or_another_deletes_nothing)
+{
+	must("mv srv away");
+	assert_fails(compare("a"), ERR_DISK);
+	must("mkdir srv");
+	assert_fails(compare("a"), ERR_DISK);
+	assert_int_equal(all_events()->count, 1);
+	must("rmdir srv && mv away srv");
+	assert_no_event();
+}
+
+TEST(an_unreadable_repository_is_told_once)
+{
+	must("cd srv/a.git && cp HEAD saved && rm HEAD");
+	assert_fails(compare("a"), ERR_CORRUPT);
+	assert_true(noticed.is_changed);
+	assert_null(last_event()->checksum);
+	assert_null(last_event()->changes);
+	assert_int_equal(last_event()->what, EVENT_UPDATED);
+	assert_fails(compare("a"), ERR_CORRUPT);
+	assert_false(noticed.is_changed);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_null(row.checksum);
+	assert_string_equal(row.failure_class, "corrupt");
+	assert_string_equal(row.failure, "it has no HEAD");
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+	must("mv srv/a.git/saved srv/a.git/HEAD");
+	assert_null(assert_event(EVENT_UPDATED, 3)->changes);
+	AUTO_ORIGIN_ROW struct origin_row mended = row_of("a");
+	assert_null(mended.failure);
+	assert_int_equal(mended.verification, VERIFICATION_SUCCEEDED);
+}
+
+TEST(a_shallow_repository_cannot_be_read_whole)
+{
+	must("echo x >srv/a.git/shallow");
+	assert_fails(compare("a"), ERR_CONFIG);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_null(row.checksum);
+	assert_string_equal(row.failure_class, "config");
+}
+
+TEST(what_is_being_made_is_not_told_as_damaged)
+{
+	must("mkdir -p srv/b.git/refs && echo 'ref: refs/heads/main' >srv/b.git/HEAD");
+	assert_fails(compare("b"), ERR_CONFLICT);
+	assert_int_equal(all_events()->count, 1);
+}
+
+TEST(a_fingerprint_settles_without_an_event)
+{
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_event(EVENT_UPDATED, 2);
+	usleep(30000);
+	assert_no_event();
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_true(row.is_settled);
+}
+
+TEST(only_what_a_scan_finds_is_found)
+{
+	must("mkdir -p srv/group && ln -s ../../srv srv/link");
+	make_bare("a.git/inside.git");
+	assert_fails(compare("a.git/inside"), ERR_MISSING);
+	assert_fails(compare("link/a"), ERR_MISSING);
+	make_bare("group/plain");
+	assert_ok(compare("group/plain"));
+	assert_string_equal(noticed.row.path, "group/plain");
+	assert_fails(compare("../srv/a"), ERR_CONFIG);
+}
+
+TEST(a_repository_is_named_by_paths_and_by_its_name)
+{
+	static const char *const good[] = {
+		"a", "a.git", "a.git/", "%s/a.git", "%s/./a.git/", "%s/gone/../a.git"
+	};
+	char path[160];
+
+	must("mkdir srv/gone");
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		if (good[i][0] == '%')
+			snprintf(path, sizeof(path), "%s%s", srv, good[i] + 2);
+		else
+			snprintf(path, sizeof(path), "%s", good[i]);
+		AUTO_FREE char *name = notice_name_of(notice, path, &err);
+		assert_non_null(name);
+		assert_string_equal(name, "a");
+	}
+	snprintf(path, sizeof(path), "%s/x/y.git", srv); /* not there any more */
+	AUTO_FREE char *gone = notice_name_of(notice, path, &err);
+	assert_string_equal(gone, "x/y");
+	assert_null(notice_name_of(notice, "/etc", &err));
+	assert_int_equal(err.class, ERR_CONFIG);
+	assert_null(notice_name_of(notice, "a/../b", &err));
+	assert_null(notice_name_of(notice, srv, &err));
+}
+
+#define THREADS 8
+
+static atomic_bool is_over;
+
+static void *compare_until_over(void *arg)
+{
+	struct noticed own;
+	struct err error;
+
+	(void)arg;
+	for (bool last = false; !last;) {
+		last = is_over; /* once more, after the last move */
+		if (notice_compare(notice, "a", &own, &error) != 0 &&
+		    error.class != ERR_CONFLICT) {
+			fprintf(stderr, "# %s\n", error.text);
+			abort();
+		}
+		noticed_clear(&own);
+	}
+	return NULL;
+}
+
+static void move_ref(int commit)
+{
+	char oid[OID_MAX_TEXT];
+	AUTO_CLOSE int fd = openat(root_fd, "srv/a.git/refs/heads/main.lock",
+				   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	assert_ok(file_write_all(fd, oid_text(&commits[commit], oid), 40, "ref", &err));
+	assert_int_equal(renameat(root_fd, "srv/a.git/refs/heads/main.lock", root_fd,
+				  "srv/a.git/refs/heads/main"),
+			 0);
+}
+
+TEST(comparisons_at_once_end_with_what_is_on_disk)
+{
+	pthread_t threads[THREADS];
+	AUTO_FREE char *timeline = xstrdup(last_event()->timeline);
+
+	is_over = false;
+	for (int i = 0; i < THREADS; i++)
+		thread_start(&threads[i], "test", compare_until_over, NULL);
+	for (int i = 0; i < 100; i++) {
+		move_ref(1 + i % 3); /* the same ones come back */
+		usleep(3000);
+	}
+	is_over = true;
+	for (int i = 0; i < THREADS; i++)
+		thread_join(threads[i]);
+	all_events();
+	assert_true(events.count > 20);
+	for (size_t i = 0; i < events.count; i++) {
+		assert_int_equal(events.items[i].generation, i + 1);
+		assert_string_equal(events.items[i].timeline, timeline);
+		if (i > 0)
+			assert_string_not_equal(events.items[i].checksum,
+						events.items[i - 1].checksum);
+	}
+	AUTO_FREE char *recorded = xstrdup(last_event()->checksum);
+	assert_no_event();
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_string_equal(row.checksum, recorded);
+}
+
+/* What a slow comparison saw, while the ref went there and back: committed late, it would
+ * record what is on disk no more, and nobody would look again. */
+TEST(a_late_comparison_is_void_even_if_the_other_had_nothing_to_report)
+{
+	struct noticed late = { 0 };
+	struct comparison slow = { .notice = notice,
+				   .name = "a",
+				   .path = xstrdup("a.git") };
+
+	slow.base = row_of("a");
+	set_ref("a.git", "refs/heads/main", 2);
+	AUTO_CLOSE int dir = open(srv, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_ok(ref_reading_take(dir, "a.git", &slow.reading, &err));
+	struct checksum sum;
+	checksum_of(&slow.reading.refs, &sum);
+	checksum_format(&sum, slow.checksum);
+	fingerprint_format(&slow.reading.print, slow.print);
+	assert_true(comparison_differs(&slow));
+	set_ref("a.git", "refs/heads/main", 1);
+	assert_no_event();
+	assert_fails(comparison_commit(&slow, &late, &err), ERR_CONFLICT);
+	assert_int_equal(all_events()->count, 1);
+	origin_row_clear(&slow.base);
+	ref_reading_clear(&slow.reading);
+	free(slow.path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		KNOWN_CASE(a_new_repository_is_created_with_its_verification_spread),
+		KNOWN_CASE(changes_are_told_with_their_old_values),
+		KNOWN_CASE(head_and_symbolic_refs_are_changes),
+		KNOWN_CASE(packing_refs_is_no_event),
+		KNOWN_CASE(a_ref_moved_by_hand_is_an_event),
+		KNOWN_CASE(a_description_is_an_event_without_changes),
+		KNOWN_CASE(many_changes_are_not_listed),
+		KNOWN_CASE(a_record_that_is_lost_or_torn_is_not_believed),
+		KNOWN_CASE(deleted_and_made_again_is_another_timeline),
+		KNOWN_CASE(what_is_left_of_a_repository_is_no_deletion),
+		KNOWN_CASE(a_root_that_is_away_or_another_deletes_nothing),
+		KNOWN_CASE(an_unreadable_repository_is_told_once),
+		KNOWN_CASE(a_shallow_repository_cannot_be_read_whole),
+		KNOWN_CASE(what_is_being_made_is_not_told_as_damaged),
+		KNOWN_CASE(a_fingerprint_settles_without_an_event),
+		KNOWN_CASE(only_what_a_scan_finds_is_found),
+		KNOWN_CASE(a_repository_is_named_by_paths_and_by_its_name),
+		KNOWN_CASE(
+			a_late_comparison_is_void_even_if_the_other_had_nothing_to_report),
+		KNOWN_CASE(comparisons_at_once_end_with_what_is_on_disk),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}

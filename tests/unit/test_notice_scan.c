@@ -1,0 +1,200 @@
+#include "notice_test.h"
+
+static struct notice_scan_result result;
+
+static int scan(void)
+{
+	return notice_scan(notice, NULL, &result, &err);
+}
+
+static void settle(void)
+{
+	usleep(30000);
+}
+
+static int make_three(void **state)
+{
+	if (make_site(state) != 0)
+		return -1;
+	make_bare("a.git");
+	make_bare("group/b.git");
+	make_bare("group/c");
+	settle();
+	assert_ok(scan());
+	return 0;
+}
+
+static int remove_three(void **state)
+{
+	event_list_clear(&events);
+	return remove_site(state);
+}
+
+#define THREE_CASE(name) cmocka_unit_test_setup_teardown(name, make_three, remove_three)
+
+static void assert_last(size_t back, enum event_what what, const char *name)
+{
+	all_events();
+	assert_true(events.count > back);
+	const struct event *event = &events.items[events.count - 1 - back];
+	assert_int_equal(event->what, what);
+	assert_string_equal(event->name, name);
+}
+
+TEST(a_scan_finds_all_that_is_there)
+{
+	assert_int_equal(result.repositories, 3);
+	assert_int_equal(result.changed, 3);
+	assert_true(result.is_complete);
+	assert_int_equal(all_events()->count, 3);
+	assert_last(0, EVENT_CREATED, "group/c");
+	assert_last(2, EVENT_CREATED, "a");
+}
+
+TEST(what_is_proved_unchanged_is_not_looked_into)
+{
+	assert_ok(scan());
+	assert_int_equal(result.looked_into, 0);
+	assert_int_equal(result.changed, 0);
+}
+
+TEST(every_change_that_no_hook_told_is_found)
+{
+	char oid[OID_MAX_TEXT];
+
+	must("echo %s >srv/a.git/refs/heads/main", oid_text(&commits[2], oid));
+	must("git -C srv/group/b.git symbolic-ref HEAD refs/heads/x");
+	must("rm -r srv/group/c");
+	make_bare("new.git");
+	assert_ok(scan());
+	assert_int_equal(result.changed, 4);
+	assert_last(0, EVENT_DELETED, "group/c");
+	assert_last(1, EVENT_CREATED, "new");
+	assert_last(2, EVENT_UPDATED, "group/b");
+	assert_last(3, EVENT_UPDATED, "a");
+	settle();
+	assert_ok(scan());
+	assert_int_equal(result.changed, 0);
+	assert_ok(scan());
+	assert_int_equal(result.looked_into, 0);
+}
+
+TEST(a_renamed_one_is_never_nowhere)
+{
+	must("mv srv/a.git srv/z.git");
+	assert_ok(scan());
+	assert_last(0, EVENT_DELETED, "a");
+	assert_last(1, EVENT_CREATED, "z");
+}
+
+TEST(another_form_of_the_name_is_no_event)
+{
+	must("mv srv/group/c srv/group/c.git");
+	assert_ok(scan());
+	assert_int_equal(result.changed, 0);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("group/c");
+	assert_string_equal(row.path, "group/c.git");
+}
+
+TEST(a_directory_that_cannot_be_read_deletes_nothing)
+{
+	if (geteuid() == 0) { /* may read all: hide it by depth */
+		must("cd srv && mkdir -p $(printf 'd/%%.0s' $(seq 70))");
+	} else {
+		must("mkdir srv/hidden && chmod 0 srv/hidden");
+	}
+	must("rm -r srv/a.git");
+	assert_ok(scan());
+	assert_false(result.is_complete);
+	assert_int_equal(all_events()->count, 3);
+	must("{ chmod 700 srv/hidden; rm -r srv/hidden srv/d; } 2>/dev/null; true");
+	assert_ok(scan());
+	assert_true(result.is_complete);
+	assert_last(0, EVENT_DELETED, "a");
+}
+
+TEST(a_root_that_is_away_deletes_nothing)
+{
+	must("mv srv away");
+	assert_fails(scan(), ERR_DISK);
+	assert_false(result.is_complete);
+	must("mkdir srv"); /* as an empty mount point */
+	assert_fails(scan(), ERR_DISK);
+	assert_int_equal(all_events()->count, 3);
+	must("rmdir srv && mv away srv");
+	assert_ok(scan());
+	assert_int_equal(result.changed, 0);
+}
+
+TEST(the_last_repository_can_be_deleted)
+{
+	must("rm -r srv/*");
+	assert_ok(scan());
+	assert_int_equal(result.changed, 3);
+	assert_last(0, EVENT_DELETED, "group/c");
+}
+
+TEST(a_tree_that_was_moved_is_accepted_with_what_it_has)
+{
+	must("cp -r srv other && rm -r other/a.git srv && mv other srv");
+	assert_ok(scan());
+	assert_int_equal(result.changed, 1);
+	assert_last(0, EVENT_DELETED, "a");
+}
+
+TEST(one_that_cannot_be_read_does_not_stop_the_others)
+{
+	must("rm srv/a.git/HEAD");
+	make_bare("z.git");
+	assert_ok(scan());
+	assert_last(0, EVENT_CREATED, "z");
+	assert_last(1, EVENT_UPDATED, "a");
+	assert_ok(scan());
+	assert_int_equal(result.changed, 0);
+}
+
+TEST(a_scan_ends_when_it_is_asked_to)
+{
+	struct stop stop;
+
+	stop_init(&stop);
+	stop_request(&stop);
+	must("rm -r srv/a.git");
+	assert_fails(notice_scan(notice, &stop, &result, &err), ERR_CANCELED);
+	assert_int_equal(all_events()->count, 3);
+	stop_clear(&stop);
+}
+
+TEST(more_repositories_than_a_page_are_merged_rightly)
+{
+	must("cd srv && for i in $(seq 300); do mkdir -p p$i.git/refs p$i.git/objects "
+	     "&& "
+	     "echo 'ref: refs/heads/m' >p$i.git/HEAD; done");
+	settle();
+	assert_ok(scan());
+	assert_int_equal(result.changed, 300);
+	must("rm -r srv/p299.git srv/p7.git");
+	assert_ok(scan());
+	assert_int_equal(result.changed, 2);
+	assert_int_equal(result.repositories, 301);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		THREE_CASE(a_scan_finds_all_that_is_there),
+		THREE_CASE(what_is_proved_unchanged_is_not_looked_into),
+		THREE_CASE(every_change_that_no_hook_told_is_found),
+		THREE_CASE(a_renamed_one_is_never_nowhere),
+		THREE_CASE(another_form_of_the_name_is_no_event),
+		THREE_CASE(a_directory_that_cannot_be_read_deletes_nothing),
+		THREE_CASE(a_root_that_is_away_deletes_nothing),
+		THREE_CASE(the_last_repository_can_be_deleted),
+		THREE_CASE(a_tree_that_was_moved_is_accepted_with_what_it_has),
+		THREE_CASE(one_that_cannot_be_read_does_not_stop_the_others),
+		THREE_CASE(a_scan_ends_when_it_is_asked_to),
+		THREE_CASE(more_repositories_than_a_page_are_merged_rightly),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}

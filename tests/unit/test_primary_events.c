@@ -1,0 +1,134 @@
+#include "test.h"
+
+#include "pull/primary_parse.h"
+
+#define SUM "1-0000000000000000000000000000000000000000000000000000000000000001"
+#define EVENT(id, rest)                                                                  \
+	"{\"id\":" id ",\"mark\":\"5f0c00000000000" id "\",\"at\":"                      \
+	"\"2026-11-21T09:14:03.120Z\",\"kind\":\"repository\",\"timeline\":"             \
+	"\"8a2f000000000002\",\"generation\":7," rest "}\n"
+#define UPDATED "\"name\":\"a\",\"event\":\"updated\",\"checksum\":\"" SUM "\""
+
+static struct primary_events answer;
+
+static int parse(const char *text, bool has_cursor, uint64_t after)
+{
+	const struct primary_events_question question = { .has_cursor = has_cursor,
+							  .after = after,
+							  .limit = 3 };
+	AUTO_STR struct str body = STR_INIT;
+
+	str_add(&body, text);
+	answer.events = (__typeof__(answer.events)){ 0 };
+	assert_ok(primary_parse_ends("8a2f000000000001", "5 5f0c000000000005",
+				     &answer.ends, &err));
+	return primary_parse_events(&body, &question, &answer, &err);
+}
+
+TEST(events_are_read)
+{
+	assert_ok(parse(EVENT("4", UPDATED ",\"changes\":[{\"ref\":\"refs/heads/x\"}]")
+				EVENT("5", "\"name\":\"b\",\"event\":\"deleted\""),
+			true, 3));
+	assert_int_equal(answer.events.count, 2);
+	assert_int_equal(answer.events.items[0].what, EVENT_UPDATED);
+	assert_string_equal(answer.events.items[0].checksum, SUM);
+	assert_string_equal(answer.events.items[0].changes,
+			    "[{\"ref\":\"refs/heads/x\"}]");
+	assert_int_equal(answer.events.items[1].what, EVENT_DELETED);
+	assert_null(answer.events.items[1].checksum);
+	assert_null(answer.events.items[1].changes);
+	primary_events_clear(&answer);
+}
+
+TEST(without_a_position_events_begin_anywhere)
+{
+	assert_ok(parse(EVENT("3", UPDATED) EVENT("4", UPDATED), false, 0));
+	assert_int_equal(answer.events.count, 2);
+	primary_events_clear(&answer);
+}
+
+TEST(no_event_is_an_answer_only_at_the_newest)
+{
+	assert_ok(parse("", true, 5));
+	assert_ok(parse("", false, 0));
+	assert_fails(parse("", true, 4), ERR_CORRUPT);
+	assert_fails(parse("", true, 6), ERR_CORRUPT);
+}
+
+TEST(a_lying_answer_is_refused_as_a_whole)
+{
+	static const struct {
+		const char *text, *says;
+	} table[] = {
+		{ EVENT("5", UPDATED), "event 5 stands where 4" },
+		{ EVENT("3", UPDATED), "event 3 stands where 4" },
+		{ EVENT("4", UPDATED) EVENT("4", UPDATED), "where 5" },
+		{ EVENT("4", UPDATED) EVENT("5", UPDATED) EVENT("6", UPDATED),
+		  "disagree" },
+		{ EVENT("4", UPDATED) "{\"id\":5", "cut off" },
+		{ EVENT("4", UPDATED) "garbage\n", "not a JSON object" },
+		{ "\n", "not a JSON object" },
+		{ EVENT("4", "\"name\":\"a\",\"event\":\"moved\""), "\"event\"" },
+		{ EVENT("4", "\"name\":\"../a\",\"event\":\"updated\""), "\"name\"" },
+		{ EVENT("4", "\"name_base64\":\"/w==\",\"event\":\"updated\""),
+		  "\"name\"" },
+		{ EVENT("4",
+			"\"name\":\"a\",\"event\":\"deleted\",\"checksum\":\"" SUM "\""),
+		  "\"checksum\"" },
+		{ EVENT("4", "\"name\":\"a\",\"event\":\"updated\",\"checksum\":7"),
+		  "\"checksum\"" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		assert_fails(parse(table[i].text, true, 3), ERR_CORRUPT);
+		if (!strstr(err.text, table[i].says))
+			fail_msg("answer %zu: %s", i, err.text);
+		assert_int_equal(answer.events.count, 0);
+	}
+}
+
+TEST(more_events_than_asked_for_are_refused)
+{
+	const struct primary_events_question question = { .limit = 1 };
+	AUTO_STR struct str body = STR_INIT;
+
+	str_add(&body, EVENT("4", UPDATED) EVENT("5", UPDATED));
+	assert_fails(primary_parse_events(&body, &question, &answer, &err), ERR_CORRUPT);
+}
+
+TEST(headers_that_name_no_log_are_refused)
+{
+	static const char *const table[][2] = {
+		{ "", "0" },
+		{ "8a2f", "0" },
+		{ "8A2F000000000001", "0" },
+		{ "8a2f000000000001", "" },
+		{ "8a2f000000000001", "5" },
+		{ "8a2f000000000001", "0 5f0c000000000005" },
+		{ "8a2f000000000001", "5 5f0c" },
+		{ "8a2f000000000001", "-1 5f0c000000000005" },
+		{ "8a2f000000000001", "18446744073709551615 5f0c000000000005" },
+	};
+	struct event_ends ends;
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		assert_fails(primary_parse_ends(table[i][0], table[i][1], &ends, &err),
+			     ERR_CORRUPT);
+	assert_ok(primary_parse_ends("8a2f000000000001", "0", &ends, &err));
+	assert_int_equal(ends.last, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(events_are_read),
+		cmocka_unit_test(without_a_position_events_begin_anywhere),
+		cmocka_unit_test(no_event_is_an_answer_only_at_the_newest),
+		cmocka_unit_test(a_lying_answer_is_refused_as_a_whole),
+		cmocka_unit_test(more_events_than_asked_for_are_refused),
+		cmocka_unit_test(headers_that_name_no_log_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+#include "test.h"
+
+#include "git/checksum.h"
+#include "pull/primary_parse.h"
+
+#define A "1111111111111111111111111111111111111111"
+#define B "2222222222222222222222222222222222222222"
+#define HEADER                                                                           \
+	"refrelay-refs 1\n"                                                              \
+	"timeline 8a2f000000000001\n"                                                    \
+	"generation 7\n"
+#define MIDDLE                                                                           \
+	"changed-at 2026-11-21T09:14:03.120Z\n"                                          \
+	"object-format sha1\n"
+#define HEAD "head ref: refs/heads/main\n"
+
+static struct primary_refs refs;
+
+static struct ref direct(const char *name, const char *oid)
+{
+	struct ref ref = { .name = name };
+
+	assert_true(oid_parse(oid, 20, &ref.oid));
+	return ref;
+}
+
+/* The checksum line of main = A, a tag = B, and a symbolic ref. */
+static char *sum_line(void)
+{
+	struct ref_snapshot snapshot = { 0 };
+	struct ref symbolic = { .name = "refs/heads/s", .target = "refs/heads/main" };
+	char main_ref[] = "refs/heads/main", text[CHECKSUM_TEXT_SIZE];
+	struct checksum sum;
+
+	snapshot.head_target = main_ref;
+	vec_add(&snapshot.refs, direct("refs/heads/main", A));
+	vec_add(&snapshot.refs, symbolic);
+	vec_add(&snapshot.refs, direct("refs/tags/v\xff", B));
+	checksum_of(&snapshot, &sum);
+	checksum_format(&sum, text);
+	vec_clear(&snapshot.refs);
+	return xasprintf("checksum %s\n", text);
+}
+
+#define REFS                                                                             \
+	A " refs/heads/main\n"                                                           \
+	  "ref: refs/heads/main refs/heads/s\n" B " refs/tags/v\xff " A "\n"
+
+static int parse_bytes(const char *text, size_t len)
+{
+	AUTO_STR struct str body = STR_INIT;
+
+	str_add_bytes(&body, text, len);
+	return primary_parse_refs(&body, &refs, &err);
+}
+
+/* The answer with the checksum line in the place of %s. */
+PRINTF_LIKE(1, 2) static int parse(const char *fmt, ...)
+{
+	va_list args;
+	char *text = NULL;
+	int result;
+
+	va_start(args, fmt);
+	assert_true(vasprintf(&text, fmt, args) >= 0);
+	va_end(args);
+	result = parse_bytes(text, strlen(text));
+	free(text);
+	return result;
+}
+
+TEST(a_good_answer_is_read)
+{
+	AUTO_FREE char *sum = sum_line();
+
+	assert_ok(parse(HEADER "%s" MIDDLE HEAD
+			       "description aGkK\nlater 1\nrefs 3\n\n" REFS,
+			sum));
+	assert_string_equal(refs.timeline, "8a2f000000000001");
+	assert_int_equal(refs.generation, 7);
+	assert_int_equal(refs.changed_at, INT64_C(1795252443120));
+	assert_int_equal(refs.oid_len, 20);
+	assert_string_equal(refs.description, "hi\n");
+	assert_string_equal(refs.refs.head_target, "refs/heads/main");
+	assert_int_equal(refs.refs.refs.count, 3);
+	assert_int_equal(refs.refs.refs.items[0].peel, REF_PEEL_UNKNOWN);
+	assert_string_equal(refs.refs.refs.items[1].target, "refs/heads/main");
+	assert_string_equal(refs.refs.refs.items[2].name, "refs/tags/v\xff");
+	assert_int_equal(refs.refs.refs.items[2].peel, REF_PEEL_TAG);
+	primary_refs_clear(&refs);
+}
+
+TEST(a_repository_without_refs_and_description_is_read)
+{
+	char target[] = "refs/heads/x", text[CHECKSUM_TEXT_SIZE];
+	struct ref_snapshot empty = { .head_target = target };
+	struct checksum sum;
+
+	checksum_of(&empty, &sum);
+	checksum_format(&sum, text);
+	assert_ok(parse(HEADER
+			"checksum %s\nobject-format sha256\nhead ref: refs/heads/x\n"
+			"refs 0\n\n",
+			text));
+	assert_null(refs.description);
+	assert_int_equal(refs.oid_len, 32);
+	primary_refs_clear(&refs);
+}
+
+/* Each is the good answer with one thing wrong; the text says which. */
+TEST(a_lying_answer_is_refused_as_a_whole)
+{
+	static const struct {
+		const char *fmt; /* %s: the checksum's line */
+		const char *says;
+	} table[] = {
+		{ "refrelay-refs 2\n%s", "no refs in a form" },
+		{ "<html>%s", "no refs in a form" },
+		{ HEADER "%s" MIDDLE HEAD "refs 3\n", "cut off" },
+		{ HEADER "%s" MIDDLE HEAD "refs 4\n\n" REFS, "cut off" },
+		{ HEADER "%s" MIDDLE HEAD "refs 99999999999999999999\n\n" REFS,
+		  "refs 99" },
+		{ HEADER "%s" MIDDLE HEAD "refs 2\n\n" REFS, "more refs" },
+		{ HEADER "%s" MIDDLE HEAD "refs 3\n\n" REFS "x", "more refs" },
+		{ HEADER "%s" MIDDLE "head ref: refs/heads/other\nrefs 3\n\n" REFS,
+		  "checksum is" },
+		{ HEADER "%s" MIDDLE "head ref: ../main\nrefs 3\n\n" REFS, "head" },
+		{ HEADER "%s" MIDDLE HEAD HEAD "refs 3\n\n" REFS, "head" },
+		{ HEADER "%s" HEAD "refs 3\n\n" REFS, "head" },
+		{ HEADER "%s" MIDDLE "refs 3\n\n" REFS, "lack" },
+		{ HEADER "%s" MIDDLE HEAD "description !\nrefs 3\n\n" REFS,
+		  "description" },
+		{ HEADER "generation 8\n%s" MIDDLE HEAD "refs 3\n\n" REFS, "generation" },
+		{ HEADER "%s" MIDDLE HEAD "refs 3\n\n" A " refs/heads/main\n" B
+			 " refs/heads/main\n" B " refs/heads/z\n",
+		  "order" },
+		{ HEADER "%s" MIDDLE HEAD "refs 3\n\n" B " refs/tags/v\n" A
+			 " refs/heads/main\n" B " refs/tags/z\n",
+		  "order" },
+		{ HEADER "%s" MIDDLE HEAD "refs 1\n\n" A " refs/heads/../../x\n",
+		  "line 1" },
+		{ HEADER "%s" MIDDLE HEAD "refs 1\n\n" A " config\n", "line 1" },
+		{ HEADER "%s" MIDDLE HEAD "refs 1\n\n" A "11 refs/heads/main\n",
+		  "line 1" },
+		{ HEADER "%s" MIDDLE HEAD
+			 "refs 1\n\n0000000000000000000000000000000000000000 "
+			 "refs/heads/main\n",
+		  "line 1" },
+		{ HEADER "%s" MIDDLE HEAD "refs 1\n\n" A " refs/tags/v 1234\n",
+		  "line 1" },
+		{ HEADER "%s" MIDDLE HEAD "refs 1\n\nref: refs/x\x01y refs/heads/s\n",
+		  "line 1" },
+	};
+	AUTO_FREE char *sum = sum_line();
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		AUTO_STR struct str text = STR_INIT;
+		const char *at = strstr(table[i].fmt, "%s");
+		str_add_bytes(&text, table[i].fmt, (size_t)(at - table[i].fmt));
+		str_add(&text, sum);
+		str_add(&text, at + 2);
+		assert_fails(primary_parse_refs(&text, &refs, &err), ERR_CORRUPT);
+		if (!strstr(err.text, table[i].says))
+			fail_msg("answer %zu: %s", i, err.text);
+		assert_int_equal(refs.refs.refs.count, 0);
+	}
+}
+
+TEST(a_nul_ends_no_line)
+{
+	AUTO_FREE char *sum = sum_line();
+	AUTO_STR struct str text = STR_INIT;
+
+	str_addf(&text, HEADER "%s" MIDDLE HEAD "refs 3\n\n" REFS, sum);
+	char *name = strstr(text.data, "refs/heads/s\n");
+	name[11] = '\0';
+	assert_fails(primary_parse_refs(&text, &refs, &err), ERR_CORRUPT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_good_answer_is_read),
+		cmocka_unit_test(a_repository_without_refs_and_description_is_read),
+		cmocka_unit_test(a_lying_answer_is_refused_as_a_whole),
+		cmocka_unit_test(a_nul_ends_no_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+#include <limits.h>
+
+#include "test.h"
+
+#include "pull/decisions.h"
+
+#define T1 "1111111111111111"
+#define T2 "2222222222222222"
+#define MARK "abcdef0123456789"
+
+TEST(a_position_survives_being_written_down)
+{
+	static const struct pull_cursor cursors[] = { { 0, "", T1 },
+						      { 42, MARK, T1 },
+						      { UINT64_MAX, MARK, T2 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cursors); i++) {
+		char text[PULL_CURSOR_SIZE];
+		struct pull_cursor read;
+		pull_cursor_format(&cursors[i], text);
+		assert_true(pull_cursor_parse(text, &read));
+		assert_int_equal(read.id, cursors[i].id);
+		assert_string_equal(read.mark, cursors[i].mark);
+		assert_string_equal(read.timeline,
+				    T1[0] == cursors[i].timeline[0] ? T1 : T2);
+	}
+}
+
+/* Then everything is compared: safe, where a wrong position would not be. */
+TEST(a_damaged_position_is_none)
+{
+	static const char *const texts[] = {
+		"",
+		"42",
+		"42 " MARK,
+		"42 - " T1,
+		"0 " MARK " " T1,
+		"-1 " MARK " " T1,
+		"42 " MARK " 111111111111111",
+		"42 " MARK " " T1 " more",
+		"42 xbcdef0123456789 " T1,
+		"18446744073709551616 " MARK " " T1,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct pull_cursor read;
+		if (pull_cursor_parse(texts[i], &read))
+			fail_msg("taken for a position: %s", texts[i]);
+	}
+}
+
+static char kind_repository[] = "repository", kind_lfs[] = "lfs";
+
+static void add(event_list *events, uint64_t id, char *kind, const char *name)
+{
+	struct event event = {
+		.id = id, .at = (int64_t)id * 10, .kind = kind, .name = xstrdup(name)
+	};
+
+	vec_add(events, event);
+}
+
+static void forget(event_list *events, folded_events *folded)
+{
+	for (size_t i = 0; i < events->count; i++)
+		free(events->items[i].name);
+	vec_clear(events);
+	vec_clear(folded);
+}
+
+TEST(of_several_events_the_last_counts_since_the_first)
+{
+	event_list events = { 0 };
+	folded_events folded = { 0 };
+
+	add(&events, 5, kind_repository, "b");
+	add(&events, 6, kind_repository, "a");
+	add(&events, 7, kind_lfs, "b");
+	add(&events, 8, kind_repository, "b");
+	add(&events, 9, kind_repository, "b");
+	fold_events(&events, &folded);
+	assert_int_equal(folded.count, 3);
+	assert_int_equal(folded.items[0].last->id, 6);
+	assert_int_equal(folded.items[0].since, 60);
+	assert_int_equal(folded.items[1].last->id, 7);
+	assert_int_equal(folded.items[2].last->id, 9);
+	assert_int_equal(folded.items[2].since, 50);
+	forget(&events, &folded);
+}
+
+TEST(no_events_fold_to_none)
+{
+	event_list events = { 0 };
+	folded_events folded = { 0 };
+
+	fold_events(&events, &folded);
+	assert_int_equal(folded.count, 0);
+}
+
+static char text_a[] = "a", text_b[] = "b", text_c[] = "c";
+static char sum_1[] = "1-one", sum_2[] = "1-two";
+
+static struct inventory_item item_of(char *name, uint64_t generation, char *checksum)
+{
+	return (struct inventory_item){ .name = name,
+					.checksum = checksum,
+					.timeline = T1,
+					.generation = generation };
+}
+
+static struct registry_row row_of(char *name, uint64_t generation, char *checksum)
+{
+	return (struct registry_row){ .name = name,
+				      .state = REGISTRY_SYNCED,
+				      .verification = VERIFICATION_SUCCEEDED,
+				      .timeline = T1,
+				      .generation = generation,
+				      .generation_wanted = generation,
+				      .checksum = checksum,
+				      .primary_checksum = checksum };
+}
+
+/* "ask", "adopt", "gone" or "" for one name on both sides; NULL: not there. */
+static const char *word_for(const struct inventory_item *item,
+			    const struct registry_row *row)
+{
+	static const char *const words[] = { "ask", "adopt", "gone" };
+	const struct compare_range range = { item, item != NULL, row, row != NULL };
+	compare_steps steps = { 0 };
+	const char *word = "";
+
+	compare_range(&range, &steps);
+	assert_true(steps.count <= 1);
+	if (steps.count == 1) {
+		word = words[steps.items[0].action];
+		assert_ptr_equal(steps.items[0].row, row);
+		assert_ptr_equal(steps.items[0].item, item);
+	}
+	vec_clear(&steps);
+	return word;
+}
+
+TEST(what_is_the_same_is_left_alone)
+{
+	struct inventory_item item = item_of(text_a, 7, sum_1);
+	struct registry_row row = row_of(text_a, 7, sum_1);
+
+	assert_string_equal(word_for(&item, &row), "");
+	row.generation = 5; /* asked for already, under way */
+	row.state = REGISTRY_STARTED;
+	assert_string_equal(word_for(&item, &row), "");
+}
+
+TEST(what_is_missing_or_older_or_different_is_asked_for)
+{
+	struct inventory_item item = item_of(text_a, 7, sum_1);
+	struct registry_row row = row_of(text_a, 6, sum_2);
+
+	assert_string_equal(word_for(&item, NULL), "ask");
+	assert_string_equal(word_for(&item, &row), "ask");
+	row = row_of(text_a, 7, sum_2);
+	assert_string_equal(word_for(&item, &row), "ask");
+	row = row_of(text_a, 7, sum_1);
+	row.is_gone = true;
+	assert_string_equal(word_for(&item, &row), "ask");
+}
+
+/* It was read from the primary itself, after the inventory was. */
+TEST(a_row_that_is_ahead_is_not_turned_back)
+{
+	struct inventory_item item = item_of(text_a, 7, sum_1);
+	struct registry_row row = row_of(text_a, 8, sum_2);
+
+	assert_string_equal(word_for(&item, &row), "");
+}
+
+TEST(another_identity_is_adopted_only_with_a_proved_and_equal_copy)
+{
+	struct inventory_item item = item_of(text_a, 1, sum_1);
+	struct registry_row row = row_of(text_a, 9, sum_1);
+
+	memcpy(row.timeline, T2, sizeof(row.timeline));
+	assert_string_equal(word_for(&item, &row), "adopt");
+	row.verification = VERIFICATION_PENDING;
+	assert_string_equal(word_for(&item, &row), "ask");
+	row.verification = VERIFICATION_SUCCEEDED;
+	row.state = REGISTRY_PENDING;
+	assert_string_equal(word_for(&item, &row), "ask");
+	row.state = REGISTRY_SYNCED;
+	row.checksum = sum_2;
+	assert_string_equal(word_for(&item, &row), "ask");
+}
+
+/* A description changes the generation, but not the checksum. */
+TEST(a_newer_generation_is_brought_although_the_checksum_is_equal)
+{
+	struct inventory_item item = item_of(text_a, 8, sum_1);
+	struct registry_row row = row_of(text_a, 7, sum_1);
+
+	assert_string_equal(word_for(&item, &row), "ask");
+}
+
+TEST(what_the_primary_cannot_read_is_asked_for_once)
+{
+	struct inventory_item item = item_of(text_a, 8, NULL);
+	struct registry_row row = row_of(text_a, 7, sum_1);
+
+	assert_string_equal(word_for(&item, NULL), "ask");
+	assert_string_equal(word_for(&item, &row), "");
+}
+
+TEST(what_the_primary_has_no_more_is_gone_once)
+{
+	struct registry_row row = row_of(text_a, 7, sum_1);
+
+	assert_string_equal(word_for(NULL, &row), "gone");
+	row.is_gone = true;
+	assert_string_equal(word_for(NULL, &row), "");
+}
+
+TEST(two_lists_are_merged_by_name)
+{
+	const struct inventory_item items[] = { item_of(text_a, 1, sum_1),
+						item_of(text_c, 1, sum_1) };
+	const struct registry_row rows[] = { row_of(text_b, 1, sum_1),
+					     row_of(text_c, 1, sum_1) };
+	const struct compare_range range = { items, 2, rows, 2 };
+	compare_steps steps = { 0 };
+
+	compare_range(&range, &steps);
+	assert_int_equal(steps.count, 2);
+	assert_int_equal(steps.items[0].action, COMPARE_ASK);
+	assert_ptr_equal(steps.items[0].item, &items[0]);
+	assert_int_equal(steps.items[1].action, COMPARE_GONE);
+	assert_ptr_equal(steps.items[1].row, &rows[0]);
+	vec_clear(&steps);
+}
+
+TEST(a_range_ends_with_its_last_name)
+{
+	const struct inventory_item items[] = { item_of(text_a, 1, NULL),
+						item_of(text_b, 1, NULL) };
+	const struct registry_row rows[] = { row_of(text_b, 1, NULL),
+					     row_of(text_c, 1, NULL) };
+
+	assert_int_equal(count_items_until(items, 2, "a"), 1);
+	assert_int_equal(count_items_until(items, 2, "aa"), 1);
+	assert_int_equal(count_items_until(items, 2, NULL), 2);
+	assert_int_equal(count_rows_until(rows, 2, "b"), 1);
+	assert_int_equal(count_rows_until(rows, 2, "a"), 0);
+	assert_int_equal(count_rows_until(rows, 2, NULL), 2);
+}
+
+TEST(waiting_doubles_up_to_half_a_minute_and_spreads_by_a_quarter)
+{
+	static const int64_t middle[] = { 1000, 2000, 4000, 8000, 16000, 30000, 30000 };
+
+	assert_int_equal(backoff_ms(0, 7), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(middle); i++) {
+		int64_t least = INT64_MAX, most = 0;
+		for (unsigned roll = 0; roll < 100000; roll += 7) {
+			int64_t ms = backoff_ms(i + 1, roll);
+			least = ms < least ? ms : least;
+			most = ms > most ? ms : most;
+		}
+		assert_int_equal(least, middle[i] - middle[i] / 4);
+		assert_in_range(most, middle[i] + middle[i] / 4 - 10,
+				middle[i] + middle[i] / 4);
+	}
+	assert_in_range(backoff_ms(UINT32_MAX, 0), 22500, 37500);
+}
+
+TEST(only_a_connection_lost_after_long_silence_is_free)
+{
+	struct err lost = { .class = ERR_NETWORK }, late = { .class = ERR_TIMEOUT };
+
+	assert_true(is_idle_loss(&lost, 20000));
+	assert_false(is_idle_loss(&lost, 100));
+	assert_false(is_idle_loss(&late, 60000));
+}
+
+TEST(reverifications_spread_over_half_the_interval)
+{
+	assert_int_equal(next_reverify_ms(0, 5), 0);
+	assert_int_equal(next_reverify_ms(1000000, 0), 1000000);
+	assert_int_equal(next_reverify_ms(1000000, UINT32_MAX), 500000);
+	assert_in_range(next_reverify_ms(1000000, UINT32_MAX / 2), 740000, 760000);
+}
+
+TEST(what_was_found_damaged_is_not_believed_again)
+{
+	struct registry_row row = row_of(text_a, 7, sum_1);
+	char corrupt[] = "corrupt", network[] = "network";
+
+	assert_false(sync_manner_of(&row).is_suspect);
+	row.failure_class = network;
+	assert_false(sync_manner_of(&row).is_suspect);
+	row.failure_class = corrupt;
+	assert_true(sync_manner_of(&row).is_suspect);
+	row.failure_class = NULL;
+	row.verification = VERIFICATION_FAILED;
+	assert_true(sync_manner_of(&row).is_suspect);
+	assert_false(sync_manner_of(&row).is_forced);
+	assert_false(sync_manner_of(&row).is_rebuild);
+}
+
+TEST(wishes_are_obeyed)
+{
+	struct registry_row row = row_of(text_a, 7, sum_1);
+
+	row.wishes = REGISTRY_WISH_FORCE;
+	assert_true(sync_manner_of(&row).is_forced);
+	row.wishes = REGISTRY_WISH_REBUILD;
+	assert_true(sync_manner_of(&row).is_rebuild);
+	row.wishes = REGISTRY_WISH_RECHECK;
+	assert_true(sync_manner_of(&row).is_suspect);
+}
+
+/* That a lease was held, or the disk full, proves nothing against the copy. */
+TEST(only_what_speaks_of_the_copy_disproves_it)
+{
+	static const enum err_class against[] = { ERR_CORRUPT, ERR_MISSING, ERR_CONFIG };
+	static const enum err_class neither[] = { ERR_BUSY,    ERR_LOST, ERR_CANCELED,
+						  ERR_TIMEOUT, ERR_DISK, ERR_CONFLICT,
+						  ERR_INTERNAL };
+
+	assert_int_equal(verification_end(ERR_NONE), REGISTRY_PROVED);
+	for (size_t i = 0; i < ARRAY_SIZE(against); i++)
+		assert_int_equal(verification_end(against[i]), REGISTRY_DISPROVED);
+	for (size_t i = 0; i < ARRAY_SIZE(neither); i++)
+		assert_int_equal(verification_end(neither[i]), REGISTRY_SUPERSEDED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_position_survives_being_written_down),
+		cmocka_unit_test(a_damaged_position_is_none),
+		cmocka_unit_test(of_several_events_the_last_counts_since_the_first),
+		cmocka_unit_test(no_events_fold_to_none),
+		cmocka_unit_test(what_is_the_same_is_left_alone),
+		cmocka_unit_test(what_is_missing_or_older_or_different_is_asked_for),
+		cmocka_unit_test(a_row_that_is_ahead_is_not_turned_back),
+		cmocka_unit_test(
+			another_identity_is_adopted_only_with_a_proved_and_equal_copy),
+		cmocka_unit_test(
+			a_newer_generation_is_brought_although_the_checksum_is_equal),
+		cmocka_unit_test(what_the_primary_cannot_read_is_asked_for_once),
+		cmocka_unit_test(what_the_primary_has_no_more_is_gone_once),
+		cmocka_unit_test(two_lists_are_merged_by_name),
+		cmocka_unit_test(a_range_ends_with_its_last_name),
+		cmocka_unit_test(
+			waiting_doubles_up_to_half_a_minute_and_spreads_by_a_quarter),
+		cmocka_unit_test(only_a_connection_lost_after_long_silence_is_free),
+		cmocka_unit_test(reverifications_spread_over_half_the_interval),
+		cmocka_unit_test(what_was_found_damaged_is_not_believed_again),
+		cmocka_unit_test(wishes_are_obeyed),
+		cmocka_unit_test(only_what_speaks_of_the_copy_disproves_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

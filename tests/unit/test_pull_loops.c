@@ -1,0 +1,443 @@
+/*
+ * Pull as a whole, its primary a fake one: real threads, registry, leases and git.
+ */
+#include "fake_primary.h"
+
+#include "pull/pull.h"
+#include "replicable/name.h"
+#include "store/site_value.h"
+
+#define PATIENCE_MS 20000
+
+static struct store *store;
+static struct lease_manager *leases;
+static struct pull *pull;
+static struct pull_settings settings;
+static char copies[96];
+
+static int set_up(void **state)
+{
+	if (test_make_root(state) != 0)
+		return -1;
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+	AUTO_FREE char *directory = xasprintf("%s/leases", root);
+	const struct lease_options options = { .directory = directory };
+
+	fake_init();
+	snprintf(copies, sizeof(copies), "%s/copies", root);
+	settings = (struct pull_settings){ .repository_capacity = 4,
+					   .verification_capacity = 2,
+					   .consistency_interval_ms = 60000,
+					   .timeout_ms = 60000,
+					   .reverify_ms = 3600000,
+					   .delete_brake = 0.05 };
+	assert_ok(git_setup(root, &err));
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(lease_manager_open_local(store, &options, &leases, &err));
+	return 0;
+}
+
+static void begin(void)
+{
+	const struct pull_options options = { .store = store,
+					      .leases = leases,
+					      .primary = &fake,
+					      .root = copies,
+					      .settings = settings };
+
+	assert_ok(pull_start(&options, &pull, &err));
+}
+
+static void end(void)
+{
+	pull_stop(TAKE(pull), 5000);
+}
+
+static int tear_down(void **state)
+{
+	fake.refs_hang = false;
+	if (pull)
+		pull_stop(TAKE(pull), 0);
+	lease_manager_close(leases);
+	store_close(store);
+	fake_clear();
+	return test_remove_root(state);
+}
+
+/* Waits until an expression holds. */
+#define eventually(expression)                                                           \
+	do {                                                                             \
+		int64_t until_ = clock_boot_ms() + PATIENCE_MS;                          \
+		while (!(expression) && clock_boot_ms() < until_)                        \
+			usleep(2000);                                                    \
+		if (!(expression))                                                       \
+			fail_msg("never: %s", #expression);                              \
+	} while (0)
+
+static struct registry_row row_of(const char *name)
+{
+	struct registry_row row;
+
+	if (registry_get(store, KIND_REPOSITORY, name, &row, &err) != 0)
+		row = (struct registry_row){ .state = REGISTRY_STATES };
+	return row;
+}
+
+static enum registry_state state_of(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = row_of(name);
+
+	return row.state;
+}
+
+/* The row says so, and the disk, too. */
+static bool is_here(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = row_of(name);
+	AUTO_FREE char *theirs = sum_of(name);
+	AUTO_FREE char *other = xasprintf("../copies/%s", name);
+	AUTO_FREE char *ours = sum_of(other);
+	const struct place *place = find_place(name);
+
+	return row.state == REGISTRY_SYNCED &&
+	       row.verification == VERIFICATION_SUCCEEDED && place && theirs && ours &&
+	       row.generation == place->generation && strcmp(theirs, ours) == 0 &&
+	       row.checksum && strcmp(row.checksum, ours) == 0;
+}
+
+struct site_value {
+	const char *key;
+	struct str text;
+	bool is_there;
+};
+
+static int read_value(struct store_tx *tx, void *arg, struct err *error)
+{
+	struct site_value *value = arg;
+	int found;
+
+	str_reset(&value->text);
+	found = site_value_get(tx, value->key, &value->text, error);
+	value->is_there = found > 0;
+	return found < 0 ? -1 : 0;
+}
+
+/* "" if there is none; the caller frees. */
+static char *value_of(const char *key)
+{
+	struct site_value value = { .key = key, .text = STR_INIT };
+
+	assert_ok(store_read(store, read_value, &value, &err));
+	return str_take(&value.text);
+}
+
+static bool has_value(const char *key)
+{
+	AUTO_FREE char *text = value_of(key);
+
+	return *text != '\0';
+}
+
+static bool is_at_last_event(void)
+{
+	struct pull_state state;
+
+	pull_look(pull, &state);
+	return state.has_cursor && state.cursor == fake.events.count;
+}
+
+static int run_sql(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+static void sql(const char *text)
+{
+	AUTO_FREE char *copy = xstrdup(text);
+
+	assert_ok(store_write(store, run_sql, copy, &err));
+}
+
+TEST(a_new_secondary_copies_everything)
+{
+	appear("group/a", TOLD);
+	appear("b", TOLD);
+	appear("c", UNTOLD);
+	begin();
+	eventually(is_here("group/a") && is_here("b") && is_here("c"));
+	eventually(is_at_last_event());
+	assert_true(has_value(PULL_COMPARED));
+	assert_true(has_value(PULL_HEARD));
+	assert_false(has_value(PULL_FAILURE));
+}
+
+TEST(a_change_is_brought_by_its_event)
+{
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	int pages = fake.pages;
+	change("a", "refs/heads/new", TOLD);
+	eventually(is_here("a") && is_at_last_event());
+	appear("b", TOLD);
+	eventually(is_here("b"));
+	assert_int_equal(fake.pages, pages);
+}
+
+TEST(a_restarted_secondary_goes_on_where_it_was)
+{
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	change("a", "refs/heads/new", TOLD);
+	change("a", "refs/heads/newer", TOLD);
+	appear("b", TOLD);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+}
+
+/* The event is gone; only the comparison can find what it told. */
+TEST(lost_events_lead_to_a_comparison)
+{
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	change("a", "refs/heads/new", TOLD);
+	change("a", "refs/heads/newer", TOLD);
+	fake.first = fake.events.count + 1;
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+}
+
+TEST(another_log_leads_to_a_comparison)
+{
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	event_list_clear(&fake.events);
+	draw(fake.timeline);
+	change("a", "refs/heads/new", UNTOLD);
+	appear("b", TOLD);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+}
+
+/* The position is set only when all was compared: until then there is none. */
+TEST(a_comparison_that_was_cut_short_is_repeated)
+{
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	change("a", "refs/heads/new", UNTOLD);
+	sql("DELETE FROM site_value WHERE key = 'pull.cursor'");
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+}
+
+TEST(what_was_deleted_at_the_primary_goes_to_the_trash)
+{
+	appear("a", TOLD);
+	appear("b", TOLD);
+	begin();
+	eventually(is_here("a") && is_here("b"));
+	vanish("a", TOLD);
+	eventually(state_of("a") == REGISTRY_STATES);
+	must("test ! -e copies/a.git && ls copies/.refrelay/trash | grep -q .");
+	appear("a", TOLD);
+	eventually(is_here("a"));
+}
+
+TEST(the_comparison_finds_what_no_event_told)
+{
+	settings.consistency_interval_ms = 50;
+	appear("a", TOLD);
+	appear("b", TOLD);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	vanish("a", UNTOLD);
+	change("b", "refs/heads/new", UNTOLD);
+	appear("c", UNTOLD);
+	appear("z", TOLD); /* the inventory's tag follows the log */
+	eventually(is_here("b") && is_here("c") && is_here("z"));
+	eventually(state_of("a") == REGISTRY_STATES);
+}
+
+TEST(an_idle_inventory_costs_one_short_answer)
+{
+	settings.consistency_interval_ms = 20;
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && fake.unchanged > 3);
+	int pages = fake.pages;
+	usleep(200000);
+	assert_int_equal(fake.pages, pages);
+}
+
+static const char *comes_between;
+
+static void create_between(void)
+{
+	const char *name = TAKE(comes_between);
+
+	if (!name)
+		return;
+	appear(name, TOLD);
+	eventually(state_of(name) != REGISTRY_STATES);
+}
+
+/* The page is older than the event: it says nothing about it. */
+TEST(what_an_event_tells_while_a_page_is_read_stays)
+{
+	settings.consistency_interval_ms = 50;
+	appear("b", TOLD);
+	begin();
+	eventually(is_here("b") && is_at_last_event() && fake.unchanged > 0);
+	sql("CREATE TRIGGER told AFTER UPDATE ON registry WHEN NEW.gone <> 0 BEGIN"
+	    " INSERT OR REPLACE INTO site_value VALUES ('test.gone', NEW.name); END");
+	comes_between = "a";
+	fake.between = create_between;
+	change("b", "refs/heads/new", TOLD);
+	eventually(is_here("a") && is_here("b"));
+	assert_false(has_value("test.gone"));
+}
+
+TEST(a_silent_primary_is_told_and_forgotten_when_it_is_back)
+{
+	fake.is_down = true;
+	appear("a", TOLD);
+	begin();
+	eventually(has_value(PULL_FAILURE));
+	AUTO_FREE char *failure = value_of(PULL_FAILURE);
+	assert_non_null(strstr(failure, "\"network\""));
+	fake.is_down = false;
+	eventually(is_here("a"));
+	eventually(!has_value(PULL_FAILURE));
+}
+
+TEST(what_runs_at_the_end_is_given_back)
+{
+	int64_t started;
+
+	appear("a", TOLD);
+	fake.refs_hang = true;
+	begin();
+	eventually(fake.hanging > 0);
+	started = clock_boot_ms();
+	pull_stop(TAKE(pull), 100);
+	assert_in_range(clock_boot_ms() - started, 90, 3000);
+	assert_int_equal(state_of("a"), REGISTRY_PENDING);
+	fake.refs_hang = false;
+	begin();
+	eventually(is_here("a"));
+}
+
+TEST(a_row_that_a_dead_node_had_is_taken_up_at_once)
+{
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a"));
+	end();
+	sql("UPDATE registry SET state = 1, due_at = 99999999999999;"
+	    "UPDATE counters SET value = 1 WHERE what = 'state.1';"
+	    "INSERT INTO counters SELECT 'repository', 'state.1', 1"
+	    " WHERE NOT EXISTS (SELECT 1 FROM counters WHERE what = 'state.1')");
+	change("a", "refs/heads/new", UNTOLD);
+	begin();
+	eventually(is_here("a"));
+}
+
+TEST(capacity_is_obeyed_at_once)
+{
+	appear("a", TOLD);
+	appear("b", TOLD);
+	appear("c", TOLD);
+	settings.repository_capacity = 0;
+	fake.refs_hang = true;
+	begin();
+	eventually(is_at_last_event());
+	usleep(50000);
+	assert_int_equal(state_of("a"), REGISTRY_PENDING);
+	settings.repository_capacity = 2;
+	pull_set(pull, &settings);
+	eventually(fake.hanging == 2);
+	usleep(50000);
+	assert_int_equal(fake.hanging, 2);
+	fake.refs_hang = false;
+	eventually(is_here("a") && is_here("b") && is_here("c"));
+}
+
+TEST(a_copy_that_was_changed_by_hand_is_found_and_healed)
+{
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a"));
+	must("git -C copies/a.git update-ref refs/heads/main v2^{}");
+	sql("UPDATE registry SET verification_due_at = 1");
+	pull_wake(pull);
+	eventually(fake.asked_again > 0);
+	eventually(state_of("a") == REGISTRY_FAILED);
+	sql("UPDATE registry SET due_at = 1");
+	pull_wake(pull);
+	eventually(is_here("a"));
+}
+
+TEST(a_verified_copy_is_due_again_later)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a"));
+	sql("UPDATE registry SET verification_due_at = 1, verified_at = 1");
+	pull_wake(pull);
+	eventually((registry_row_clear(&row), row = row_of("a"), row.verified_at > 1));
+	assert_in_range(row.verification_due_at - row.verified_at, 1800000, 3600000);
+	assert_int_equal(fake.asked_again, 0);
+}
+
+/* Of a newer version, or hostile: neither is a reason to stop. */
+TEST(events_that_cannot_be_understood_are_passed_by)
+{
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	lock(&fake.mutex);
+	log_event("lfs", "a", EVENT_DELETED);
+	log_event("repository", "../evil", EVENT_CREATED);
+	unlock(&fake.mutex);
+	appear("b", TOLD);
+	eventually(is_here("b") && is_at_last_event());
+	assert_true(is_here("a"));
+	assert_int_equal(state_of("../evil"), REGISTRY_STATES);
+}
+
+#define LOOP_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LOOP_CASE(a_new_secondary_copies_everything),
+		LOOP_CASE(a_change_is_brought_by_its_event),
+		LOOP_CASE(a_restarted_secondary_goes_on_where_it_was),
+		LOOP_CASE(lost_events_lead_to_a_comparison),
+		LOOP_CASE(another_log_leads_to_a_comparison),
+		LOOP_CASE(a_comparison_that_was_cut_short_is_repeated),
+		LOOP_CASE(what_was_deleted_at_the_primary_goes_to_the_trash),
+		LOOP_CASE(the_comparison_finds_what_no_event_told),
+		LOOP_CASE(an_idle_inventory_costs_one_short_answer),
+		LOOP_CASE(what_an_event_tells_while_a_page_is_read_stays),
+		LOOP_CASE(a_silent_primary_is_told_and_forgotten_when_it_is_back),
+		LOOP_CASE(what_runs_at_the_end_is_given_back),
+		LOOP_CASE(a_row_that_a_dead_node_had_is_taken_up_at_once),
+		LOOP_CASE(capacity_is_obeyed_at_once),
+		LOOP_CASE(a_copy_that_was_changed_by_hand_is_found_and_healed),
+		LOOP_CASE(a_verified_copy_is_due_again_later),
+		LOOP_CASE(events_that_cannot_be_understood_are_passed_by),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}

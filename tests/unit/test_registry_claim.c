@@ -1,0 +1,368 @@
+#include "test.h"
+
+#include "base/clock.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+#include "replicable/registry_row.h"
+
+static struct store *store;
+
+static void open_store(void)
+{
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+}
+
+static int run_sql(struct store_tx *tx, void *sql, struct err *error)
+{
+	return store_exec(tx, sql, error);
+}
+
+PRINTF_LIKE(1, 2) static void sql(const char *fmt, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	assert_ok(store_write(store, run_sql, text, &err));
+}
+
+/* Rows <prefix>0, <prefix>1, ... with states of `set`; the oldest is due first. */
+static void add(const char *prefix, int count, const char *set)
+{
+	for (int i = 0; i < count; i++) {
+		AUTO_FREE char *name = xasprintf("%s%d", prefix, i);
+		const char *names[] = { name };
+		assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
+		sql("UPDATE registry SET due_at = %d%s WHERE name = '%s'", 1000 + i, set,
+		    name);
+	}
+}
+
+static void add_all(int count)
+{
+	add("new", count, "");
+	add("changed", count, ", last_attempt_at = 1");
+	add("failed", count, ", last_attempt_at = 1, state = 3");
+}
+
+static int count_of(const registry_rows *rows, const char *prefix)
+{
+	int count = 0;
+
+	for (size_t i = 0; i < rows->count; i++)
+		count += text_starts_with(rows->items[i].name, prefix);
+	return count;
+}
+
+TEST(a_claim_keeps_a_quarter_each_for_changed_and_failed_rows)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+
+	open_store();
+	add_all(10);
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 8, 1000, &rows, &err));
+	assert_int_equal(rows.count, 8);
+	assert_int_equal(count_of(&rows, "new"), 4);
+	assert_int_equal(count_of(&rows, "changed"), 2);
+	assert_string_equal(rows.items[0].name, "new0");
+	assert_int_equal(rows.items[0].state, REGISTRY_STARTED);
+	assert_true(rows.items[0].due_at > clock_wall_ms());
+	store_close(store);
+}
+
+TEST(what_a_queue_does_not_need_the_others_get)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+
+	open_store();
+	add("failed", 5, ", last_attempt_at = 1, state = 3");
+	add("new", 1, "");
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 4, 1000, &rows, &err));
+	assert_int_equal(rows.count, 4);
+	assert_int_equal(count_of(&rows, "failed"), 3);
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 4, 1000, &rows, &err));
+	assert_int_equal(rows.count, 6); /* added behind, none of them twice */
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 4, 1000, &rows, &err));
+	assert_int_equal(rows.count, 6);
+	assert_ok(registry_claim(store, "other", 4, 1000, &rows, &err));
+	assert_int_equal(rows.count, 6);
+	store_close(store);
+}
+
+/* A scheduler with one free worker at a time must not let failed rows starve. */
+TEST(small_claims_keep_the_shares_over_time)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+
+	open_store();
+	add_all(8);
+	for (int i = 0; i < 8; i++)
+		assert_ok(registry_claim(store, KIND_REPOSITORY, 1, 1000, &rows, &err));
+	assert_int_equal(count_of(&rows, "new"), 4);
+	assert_int_equal(count_of(&rows, "changed"), 2);
+	assert_int_equal(count_of(&rows, "failed"), 2);
+	store_close(store);
+}
+
+TEST(only_what_is_due_is_claimed_and_a_dead_workers_row_is)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+
+	open_store();
+	add("later", 1, " + 9000000000000");
+	add("held", 1, ", due_at = NULL, held_reason = 'x'");
+	add("started", 1, " + 9000000000000, last_attempt_at = 1, state = 1");
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 10, 1000, &rows, &err));
+	assert_int_equal(rows.count, 0);
+	sql("UPDATE registry SET due_at = 5 WHERE name = 'started0'");
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 10, 1000, &rows, &err));
+	assert_int_equal(rows.count, 1);
+	assert_string_equal(rows.items[0].name, "started0");
+	store_close(store);
+}
+
+TEST(a_claim_for_verification_takes_synced_rows_once)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+
+	open_store();
+	add("synced", 2,
+	    ", due_at = NULL, state = 2, verification_state = 0, verification_due_at = "
+	    "5");
+	add("failed", 1, ", state = 3, verification_due_at = 5");
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 1000, &rows,
+					      &err));
+	assert_int_equal(rows.count, 2);
+	assert_int_equal(rows.items[0].verification, VERIFICATION_STARTED);
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 1000, &rows,
+					      &err));
+	assert_int_equal(rows.count, 2);
+	store_close(store);
+}
+
+TEST(the_next_due_time_is_the_least_of_all_queues)
+{
+	int64_t sync_at, verification_at;
+
+	open_store();
+	assert_ok(registry_next_due(store, &sync_at, &verification_at, &err));
+	assert_true(sync_at == INT64_MAX && verification_at == INT64_MAX);
+	add("new", 1, " + 50");
+	add("failed", 1, " + 20, last_attempt_at = 1, state = 3");
+	add("changed", 1, " + 30, last_attempt_at = 1");
+	add("synced", 1, ", due_at = NULL, state = 2, verification_due_at = 7");
+	assert_ok(registry_next_due(store, &sync_at, &verification_at, &err));
+	assert_int_equal(sync_at, 1020);
+	assert_int_equal(verification_at, 7);
+	store_close(store);
+}
+
+static int read_plan(struct store_tx *tx, const char *text, struct str *plan,
+		     struct err *error)
+{
+	AUTO_FREE char *explain = xasprintf("EXPLAIN QUERY PLAN %s", text);
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx, explain, &query, error) != 0)
+		return -1;
+	while ((found = query_step(query, error)) > 0)
+		str_addf(plan, "%s;", query_text(query, 3));
+	return found;
+}
+
+static int check_plans(struct store_tx *tx, void *arg, struct err *error)
+{
+	static const char *const indexes[REGISTRY_QUEUES] = {
+		"INDEX registry_due_new ",
+		"INDEX registry_due_changed ",
+		"INDEX registry_due_failed ",
+		"INDEX registry_verification_due ",
+	};
+
+	(void)arg;
+	for (size_t i = 0; i < REGISTRY_QUEUES; i++) {
+		AUTO_STR struct str plan = STR_INIT;
+		if (read_plan(tx, registry_queue_sql[i], &plan, error) != 0)
+			return -1;
+		if (!strstr(plan.data, indexes[i]))
+			return err_set(error, ERR_INTERNAL, "%s", plan.data);
+		if (strstr(plan.data, "TEMP B-TREE"))
+			return err_set(error, ERR_INTERNAL, "%s", plan.data);
+	}
+	return 0;
+}
+
+TEST(each_queue_is_read_by_its_own_index)
+{
+	open_store();
+	assert_ok(store_read(store, check_plans, NULL, &err));
+	store_close(store);
+}
+
+static size_t list(const struct registry_filter *filter, registry_rows *rows)
+{
+	registry_rows_clear(rows);
+	assert_ok(registry_list(store, filter, rows, &err));
+	return rows->count;
+}
+
+TEST(rows_are_listed_in_order_by_what_one_looks_for)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	struct registry_filter filter = { .kind = KIND_REPOSITORY,
+					  .limit = 100,
+					  .state = REGISTRY_ANY };
+
+	open_store();
+	add_all(3);
+	sql("UPDATE registry SET held_reason = 'x' WHERE name = 'changed1'");
+	sql("UPDATE registry SET gone = 1 WHERE name = 'new2'");
+	assert_int_equal(list(&filter, &rows), 9);
+	assert_string_equal(rows.items[0].name, "changed0");
+	filter.after = "failed2";
+	assert_int_equal(list(&filter, &rows), 3);
+	filter.after = NULL;
+	filter.limit = 2;
+	filter.state = REGISTRY_FAILED;
+	assert_int_equal(list(&filter, &rows), 2);
+	assert_string_equal(rows.items[1].name, "failed1");
+	filter.state = REGISTRY_PENDING;
+	filter.held_only = true;
+	assert_int_equal(list(&filter, &rows), 1);
+	assert_string_equal(rows.items[0].name, "changed1");
+	filter.held_only = false;
+	filter.gone_only = true;
+	assert_int_equal(list(&filter, &rows), 1);
+	assert_string_equal(rows.items[0].name, "new2");
+	store_close(store);
+}
+
+/* The same numbers every time: a failure can be looked at. */
+static unsigned roll(unsigned sides)
+{
+	static uint32_t seed = 12345;
+
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 16) % sides;
+}
+
+static void move_at_random(void)
+{
+	static const char *const names[] = { "a", "b", "c", "d", "e" };
+	static const char *const timelines[] = { NULL, "t1", "t2" };
+	static const struct err failure = { .class = ERR_CORRUPT, .text = "x" };
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	const struct registry_move change = {
+		.id = replicable_id(KIND_REPOSITORY, names[roll(5)]),
+		.event = roll(REGISTRY_EVENTS),
+		.generation = roll(4),
+		.timeline = timelines[roll(3)],
+		.checksum = roll(2) ? "1-aa" : NULL,
+		.changed_at = roll(3),
+		.wishes = roll(8) ? 0 : roll(8),
+		.held_reason = "held",
+		.err = &failure,
+		.timeout_ms = roll(2) ? 100000 : -1,
+	};
+
+	switch (roll(12)) {
+	case 0:
+		assert_ok(registry_add(store, KIND_REPOSITORY, names, 5, &err));
+		break;
+	case 1:
+		if (registry_remove(store, change.id, &err) != 0)
+			assert_int_equal(err.class, ERR_CONFLICT);
+		break;
+	case 2:
+		assert_ok(registry_claim(store, KIND_REPOSITORY, 2, 100000, &rows, &err));
+		break;
+	case 3:
+		assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 2, 100000,
+						      &rows, &err));
+		break;
+	case 4:
+		if (roll(20) == 0)
+			assert_ok(registry_reset_started(store, &err));
+		break;
+	case 5:
+	case 6:
+		if (registry_complete(store, &change, &err) != 0)
+			assert_true(err.class == ERR_CONFLICT ||
+				    err.class == ERR_MISSING);
+		break;
+	default:
+		if (registry_move(store, &change, &err) != 0)
+			assert_true(err.class == ERR_CONFLICT ||
+				    err.class == ERR_MISSING);
+	}
+}
+
+static void check_row(const struct registry_row *row)
+{
+	assert_true(row->generation <= row->generation_wanted);
+	if (row->state == REGISTRY_SYNCED) {
+		assert_int_equal(row->generation, row->generation_wanted);
+		assert_int_equal(row->due_at, 0);
+		assert_int_equal(row->wishes, 0);
+	} else {
+		assert_int_equal(row->verification_due_at, 0);
+		assert_int_not_equal(row->verification, VERIFICATION_STARTED);
+		assert_int_equal(row->due_at == 0, row->held_reason != NULL);
+	}
+}
+
+/* Counted by looking at every row. */
+static void check_counts(void)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	struct registry_counts counts, found = { 0 };
+	const struct registry_filter all = { .kind = KIND_REPOSITORY,
+					     .limit = 100,
+					     .state = REGISTRY_ANY };
+
+	assert_ok(registry_list(store, &all, &rows, &err));
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct registry_row *row = &rows.items[i];
+		check_row(row);
+		found.all++;
+		found.states[row->state]++;
+		found.verification[row->verification]++;
+		found.held += row->held_reason != NULL;
+		found.gone += row->is_gone;
+		if (row->behind_since != 0 &&
+		    (found.behind_since == 0 || row->behind_since < found.behind_since))
+			found.behind_since = row->behind_since;
+	}
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
+	assert_memory_equal(&counts, &found, sizeof(counts));
+}
+
+TEST(the_counters_are_what_is_there_whatever_happens)
+{
+	open_store();
+	for (int i = 0; i < 5000; i++) {
+		move_at_random();
+		check_counts();
+	}
+	store_close(store);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_claim_keeps_a_quarter_each_for_changed_and_failed_rows),
+		CASE(what_a_queue_does_not_need_the_others_get),
+		CASE(small_claims_keep_the_shares_over_time),
+		CASE(only_what_is_due_is_claimed_and_a_dead_workers_row_is),
+		CASE(a_claim_for_verification_takes_synced_rows_once),
+		CASE(the_next_due_time_is_the_least_of_all_queues),
+		CASE(each_queue_is_read_by_its_own_index),
+		CASE(rows_are_listed_in_order_by_what_one_looks_for),
+		CASE(the_counters_are_what_is_there_whatever_happens),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

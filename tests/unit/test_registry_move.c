@@ -1,0 +1,442 @@
+#include "registry_test.h"
+
+TEST(a_sync_that_ended_by_verifying_is_one_step)
+{
+	int64_t now = clock_wall_ms();
+
+	open_synced();
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+	assert_string_equal(row.checksum, "1-aa");
+	assert_string_equal(row.timeline, "t1");
+	assert_int_equal(row.generation, 3);
+	assert_in_range(row.verification_due_at - now, 5000, 8000);
+	assert_int_equal(row.behind_since, 0);
+	assert_int_equal(row.due_at, 0);
+	close_all();
+}
+
+TEST(an_event_that_comes_again_changes_nothing)
+{
+	open_synced();
+	assert_ok(ask(3, "t1", "1-aa"));
+	assert_ok(ask(2, "t1", "1-bb"));
+	assert_ok(ask(3, NULL, NULL));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_ERRED, 0));
+	assert_ok(ask(4, "t1", "1-cc")); /* only the checksum is new */
+	assert_int_equal(read_row()->state, REGISTRY_FAILED);
+	assert_int_equal(row.retry_count, 1);
+	assert_string_equal(row.primary_checksum, "1-cc");
+	assert_ok(ask(5, "t1", "1-dd"));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_int_equal(row.retry_count, 0);
+	assert_true(is_due());
+	close_all();
+}
+
+TEST(the_same_generation_with_another_checksum_is_looked_at)
+{
+	open_synced();
+	assert_ok(ask(3, "t1", "1-bb"));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_int_equal(row.verification, VERIFICATION_DISABLED);
+	assert_string_equal(row.primary_checksum, "1-bb");
+	close_all();
+}
+
+TEST(a_person_may_always_ask_and_a_wish_is_kept_until_it_is_granted)
+{
+	open_synced();
+	assert_ok(ask_by_hand(REGISTRY_WISH_REBUILD));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_ERRED, 0));
+	assert_int_equal(read_row()->wishes, REGISTRY_WISH_REBUILD);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(bring(3, "t1"));
+	assert_int_equal(read_row()->wishes, 0);
+	assert_int_equal(row.state, REGISTRY_SYNCED);
+	close_all();
+}
+
+/* The lag counts from the oldest change that is not here. */
+TEST(what_is_behind_says_since_when)
+{
+	open_synced();
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(ask(5, "t1", NULL));
+	assert_int_equal(read_row()->behind_since, 400);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(6, "t1", NULL));
+	assert_fails(bring(5, "t1"), ERR_CONFLICT);
+	assert_int_equal(read_row()->behind_since, 600);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(bring(6, "t1"));
+	assert_int_equal(read_row()->behind_since, 0);
+	close_all();
+}
+
+TEST(an_ask_while_started_lets_no_second_worker_begin)
+{
+	open_synced();
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(5, "t1", NULL));
+	assert_ok(ask_by_hand(0));
+	assert_int_equal(read_row()->state, REGISTRY_STARTED);
+	assert_fails(move(REGISTRY_BEGUN, 0), ERR_CONFLICT);
+	close_all();
+}
+
+/* The worker had read the newest refs already when their event came. */
+TEST(an_ask_while_started_is_answered_by_what_that_worker_brings)
+{
+	open_synced();
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(5, "t1", NULL));
+	assert_ok(bring(5, "t1"));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	close_all();
+}
+
+TEST(a_person_who_asks_while_started_gets_another_sync)
+{
+	open_synced();
+	assert_ok(ask_by_hand(REGISTRY_WISH_FORCE));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask_by_hand(REGISTRY_WISH_RECHECK));
+	assert_fails(bring(3, "t1"), ERR_CONFLICT);
+	assert_true(is_due());
+	assert_int_equal(row.state, REGISTRY_PENDING);
+	assert_int_equal(row.wishes, REGISTRY_WISH_RECHECK); /* forced was done */
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(bring(3, "t1"));
+	close_all();
+}
+
+TEST(what_a_superseded_sync_proved_is_recorded)
+{
+	open_synced();
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(5, "t1", NULL));
+	assert_fails(complete(4, "1-bb"), ERR_CONFLICT);
+	assert_true(is_due());
+	assert_int_equal(row.generation, 4);
+	assert_string_equal(row.checksum, "1-bb");
+	assert_int_equal(row.verification, VERIFICATION_DISABLED);
+	close_all();
+}
+
+TEST(another_timeline_begins_anew)
+{
+	open_synced();
+	assert_ok(ask(1, "t2", NULL));
+	assert_int_equal(read_row()->generation, 0);
+	assert_int_equal(row.generation_wanted, 1);
+	assert_string_equal(row.timeline, "t2");
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(bring(1, "t2"));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	close_all();
+}
+
+/* It was deleted and made again while the old one was being brought, or before its event
+ * was read. */
+TEST(generations_of_two_timelines_are_never_compared)
+{
+	open_synced();
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(1, "t2", NULL));
+	assert_fails(bring(9, "t1"), ERR_CONFLICT);
+	assert_int_equal(read_row()->generation, 0);
+	assert_int_equal(row.generation_wanted, 1);
+	assert_string_equal(row.timeline, "t2");
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(bring(1, "t3"));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_string_equal(row.timeline, "t3");
+	close_all();
+}
+
+TEST(a_failing_repository_that_changes_still_backs_off)
+{
+	open_synced();
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(5, "t1", NULL));
+	assert_ok(move(REGISTRY_ERRED, 0));
+	assert_false(is_due());
+	assert_int_equal(row.state, REGISTRY_FAILED);
+	assert_int_equal(row.due_at, row.retry_at);
+	assert_int_equal(row.generation_wanted, 5);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask_by_hand(0)); /* a person does not wait */
+	assert_ok(move(REGISTRY_ERRED, 0));
+	assert_true(is_due());
+	assert_int_equal(row.retry_count, 2);
+	assert_string_equal(row.failure, "it broke");
+	close_all();
+}
+
+TEST(what_the_primary_lacks_is_asked_for_less_and_less)
+{
+	int64_t now = clock_wall_ms();
+
+	open_with_rows();
+	for (int i = 1; i <= 3; i++) {
+		assert_ok(move(REGISTRY_BEGUN, 0));
+		assert_ok(move(REGISTRY_ABSENT, 0));
+	}
+	assert_int_equal(read_row()->state, REGISTRY_MISSING_ON_PRIMARY);
+	assert_int_equal(row.retry_count, 3);
+	assert_in_range(row.due_at - now, 96 * 1000, 213 * 1000);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(5, "t1", NULL));
+	assert_ok(move(REGISTRY_ABSENT, 0)); /* it came while we asked */
+	assert_true(is_due());
+	close_all();
+}
+
+TEST(what_changed_while_it_was_being_held_is_decided_anew)
+{
+	open_with_rows();
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(5, "t1", NULL));
+	assert_ok(move(REGISTRY_HELD, 0));
+	assert_true(is_due());
+	assert_null(row.held_reason);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_HELD, 0));
+	assert_int_equal(read_row()->due_at, 0);
+	assert_ok(ask(5, "t1", NULL)); /* nothing new */
+	assert_non_null(read_row()->held_reason);
+	close_all();
+}
+
+TEST(a_lease_held_by_another_is_no_failure)
+{
+	int64_t now = clock_wall_ms();
+
+	open_with_rows();
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_ERRED, 0));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_DEFERRED, 0));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_int_equal(row.retry_count, 1);
+	assert_in_range(row.due_at - now, 1000, 3000);
+	close_all();
+}
+
+TEST(what_is_gone_is_due_for_its_removal_and_may_be_held)
+{
+	open_synced();
+	assert_ok(move(REGISTRY_GONE, 0));
+	assert_true(is_due());
+	assert_true(row.is_gone);
+	assert_int_equal(row.state, REGISTRY_PENDING);
+	assert_ok(move(REGISTRY_HELD, 0));
+	assert_int_equal(read_row()->due_at, 0);
+	assert_ok(move(REGISTRY_GONE, 0)); /* told again */
+	assert_non_null(read_row()->held_reason);
+	assert_ok(ask(3, "t1", "1-aa")); /* it is there after all */
+	assert_false(read_row()->is_gone);
+	assert_null(row.held_reason);
+	assert_true(is_due());
+	close_all();
+}
+
+TEST(what_is_gone_while_it_is_brought_is_looked_at_again)
+{
+	open_synced();
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_GONE, 0));
+	assert_int_equal(read_row()->state, REGISTRY_STARTED);
+	assert_fails(bring(4, "t1"), ERR_CONFLICT);
+	assert_true(is_due() && row.is_gone);
+	close_all();
+}
+
+/* The copy is in the trash already when the row is to go. */
+TEST(a_row_that_is_wanted_again_is_not_removed_but_begins_anew)
+{
+	open_synced();
+	uint64_t id = replicable_id(KIND_REPOSITORY, "a");
+	assert_ok(move(REGISTRY_GONE, 0));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(3, "t1", "1-aa"));
+	assert_fails(registry_remove(store, id, &err), ERR_CONFLICT);
+	assert_true(is_due());
+	assert_int_equal(row.generation, 0);
+	assert_int_equal(row.state, REGISTRY_PENDING);
+	assert_null(row.checksum);
+	assert_ok(move(REGISTRY_GONE, 0));
+	assert_ok(registry_remove(store, id, &err));
+	registry_row_clear(&row);
+	assert_fails(registry_get(store, KIND_REPOSITORY, "a", &row, &err), ERR_MISSING);
+	assert_ok(registry_remove(store, id, &err));
+	close_all();
+}
+
+TEST(a_verification_that_was_overtaken_proves_nothing)
+{
+	open_synced();
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_int_equal(read_row()->verification, VERIFICATION_STARTED);
+	assert_fails(move(REGISTRY_CHECKING, 0), ERR_CONFLICT);
+	assert_fails(move(REGISTRY_PROVED, 2), ERR_CONFLICT);
+	assert_int_equal(read_row()->verification, VERIFICATION_PENDING);
+	assert_string_equal(row.checksum, "1-aa");
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(ask(4, "t1", NULL));
+	assert_fails(move(REGISTRY_PROVED, 3), ERR_CONFLICT);
+	assert_fails(move(REGISTRY_SUPERSEDED, 0), ERR_CONFLICT);
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	close_all();
+}
+
+TEST(a_superseded_verification_is_no_failure)
+{
+	open_synced();
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(move(REGISTRY_SUPERSEDED, 0));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_true(row.verification_due_at != 0);
+	close_all();
+}
+
+/* As Geo: a copy that never verifies must not be fetched at full speed. */
+TEST(copies_that_are_disproved_again_and_again_back_off)
+{
+	static const struct err damage = { .class = ERR_CORRUPT, .text = "bad pack" };
+	int64_t now = clock_wall_ms();
+
+	open_synced();
+	assert_ok(move(REGISTRY_DISPROVED, 0));
+	assert_int_equal(read_row()->wishes, REGISTRY_WISH_RECHECK);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(bring(3, "t1"));
+	assert_ok(send((struct registry_move){ .event = REGISTRY_DISPROVED,
+					       .wishes = REGISTRY_WISH_REBUILD,
+					       .err = &damage }));
+	assert_int_equal(read_row()->state, REGISTRY_FAILED);
+	assert_int_equal(row.verification_retry_count, 2);
+	assert_int_equal(row.retry_count, 2);
+	assert_int_equal(row.wishes, REGISTRY_WISH_RECHECK | REGISTRY_WISH_REBUILD);
+	assert_in_range(row.retry_at - now, 31 * 1000, 120 * 1000);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(3, "1-aa"));
+	assert_int_equal(read_row()->verification_retry_count, 0);
+	close_all();
+}
+
+static int adopt(struct store_tx *tx, void *arg, struct err *error)
+{
+	const struct registry_move adopted = { .id = replicable_id(KIND_REPOSITORY, "a"),
+					       .generation = 9,
+					       .timeline = "t9",
+					       .checksum = arg };
+	int result = registry_adopt_in(tx, &adopted, error);
+
+	return result > 0 ? err_set(error, ERR_CONFLICT, "not adopted") : result;
+}
+
+TEST(a_copy_with_the_same_checksum_is_adopted_without_a_sync)
+{
+	char same[] = "1-aa", other[] = "1-bb";
+
+	open_synced();
+	assert_fails(store_write(store, adopt, other, &err), ERR_CONFLICT);
+	assert_ok(store_write(store, adopt, same, &err));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_int_equal(row.generation, 9);
+	assert_string_equal(row.timeline, "t9");
+	assert_ok(ask(9, "t9", "1-aa"));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	close_all();
+}
+
+static int ask_in(struct store_tx *tx, void *arg, struct err *error)
+{
+	const struct registry_move new = { .generation = 7, .timeline = "t1" };
+
+	return registry_ask_in(tx, KIND_REPOSITORY, arg, &new, error);
+}
+
+TEST(asking_for_a_new_name_adds_its_row)
+{
+	char name[] = "new";
+
+	open_with_rows();
+	assert_ok(store_write(store, ask_in, name, &err));
+	assert_ok(registry_get(store, KIND_REPOSITORY, name, &row, &err));
+	assert_int_equal(row.generation_wanted, 7);
+	assert_int_equal(row.generation, 0);
+	assert_true(row.due_at != 0);
+	close_all();
+}
+
+TEST(after_a_crash_nothing_stays_started)
+{
+	static const char *const names[] = { "a" };
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask_by_hand(REGISTRY_WISH_REBUILD));
+	store_close(store);
+	assert_ok(store_open(url, &store, &err));
+	assert_false(is_due());
+	assert_ok(registry_reset_started(store, &err));
+	assert_true(is_due());
+	assert_int_equal(row.state, REGISTRY_PENDING);
+	assert_int_equal(row.wishes, REGISTRY_WISH_REBUILD);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(1, "1-aa"));
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(registry_reset_started(store, &err));
+	assert_int_equal(read_row()->verification, VERIFICATION_PENDING);
+	assert_int_equal(row.state, REGISTRY_SYNCED);
+	close_all();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_sync_that_ended_by_verifying_is_one_step),
+		CASE(an_event_that_comes_again_changes_nothing),
+		CASE(the_same_generation_with_another_checksum_is_looked_at),
+		CASE(a_person_may_always_ask_and_a_wish_is_kept_until_it_is_granted),
+		CASE(what_is_behind_says_since_when),
+		CASE(an_ask_while_started_lets_no_second_worker_begin),
+		CASE(an_ask_while_started_is_answered_by_what_that_worker_brings),
+		CASE(a_person_who_asks_while_started_gets_another_sync),
+		CASE(what_a_superseded_sync_proved_is_recorded),
+		CASE(another_timeline_begins_anew),
+		CASE(generations_of_two_timelines_are_never_compared),
+		CASE(a_failing_repository_that_changes_still_backs_off),
+		CASE(what_the_primary_lacks_is_asked_for_less_and_less),
+		CASE(what_changed_while_it_was_being_held_is_decided_anew),
+		CASE(a_lease_held_by_another_is_no_failure),
+		CASE(what_is_gone_is_due_for_its_removal_and_may_be_held),
+		CASE(what_is_gone_while_it_is_brought_is_looked_at_again),
+		CASE(a_row_that_is_wanted_again_is_not_removed_but_begins_anew),
+		CASE(a_verification_that_was_overtaken_proves_nothing),
+		CASE(a_superseded_verification_is_no_failure),
+		CASE(copies_that_are_disproved_again_and_again_back_off),
+		CASE(a_copy_with_the_same_checksum_is_adopted_without_a_sync),
+		CASE(asking_for_a_new_name_adds_its_row),
+		CASE(after_a_crash_nothing_stays_started),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+#include "test.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "git/repo.h"
+#include "lease/lease.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+#include "store/site_value.h"
+#include "upkeep/removal.h"
+
+static struct store *store;
+static struct lease_manager *leases;
+
+static void open_all(void)
+{
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+	AUTO_FREE char *directory = xasprintf("%s/leases", root);
+
+	log_set_level(LOG_LEVEL_NONE);
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(lease_manager_open_local(
+		store, &(struct lease_options){ .directory = directory }, &leases, &err));
+}
+
+static void close_all(void)
+{
+	lease_manager_close(leases);
+	store_close(store);
+}
+
+static void add_rows(int count)
+{
+	for (int i = 0; i < count; i++) {
+		AUTO_FREE char *name = xasprintf("r%03d", i);
+		const char *names[] = { name };
+		assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
+	}
+}
+
+static int move(const char *name, enum registry_event event)
+{
+	const struct registry_move change = { .id = replicable_id(KIND_REPOSITORY, name),
+					      .event = event,
+					      .timeout_ms = 60000 };
+
+	return registry_move(store, &change, &err);
+}
+
+static void delete_rows(int from, int count)
+{
+	for (int i = from; i < from + count; i++) {
+		AUTO_FREE char *name = xasprintf("r%03d", i);
+		assert_ok(move(name, REGISTRY_GONE));
+	}
+}
+
+static bool may_remove(void)
+{
+	bool may;
+
+	assert_ok(removal_may(store, 0.05, 10, &may, &err));
+	return may;
+}
+
+static int64_t count_held(void)
+{
+	struct registry_counts counts;
+
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
+	return counts.held;
+}
+
+static int remove_row(const char *name, bool is_ordered)
+{
+	const struct removal_request request = { .store = store,
+						 .leases = leases,
+						 .root = root,
+						 .kind = KIND_REPOSITORY,
+						 .name = name,
+						 .wait_ms = 1000,
+						 .is_ordered = is_ordered };
+
+	return removal_run(&request, &err);
+}
+
+static bool exists(const char *path)
+{
+	return faccessat(root_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool has_row(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	return registry_get(store, KIND_REPOSITORY, name, &row, &err) == 0;
+}
+
+TEST(a_few_deletions_and_a_small_share_pass)
+{
+	open_all();
+	add_rows(100);
+	delete_rows(0, 10);
+	assert_true(may_remove()); /* not more than ten */
+	add_rows(240);
+	delete_rows(10, 2);
+	assert_true(may_remove()); /* twelve are five per cent of 240 */
+	assert_int_equal(count_held(), 0);
+	close_all();
+}
+
+TEST(very_many_deletions_at_once_are_held_with_a_reason)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	open_all();
+	add_rows(100);
+	delete_rows(0, 11);
+	assert_false(may_remove());
+	assert_int_equal(count_held(), 11);
+	assert_ok(registry_get(store, KIND_REPOSITORY, "r003", &row, &err));
+	assert_string_equal(row.held_reason,
+			    "11 of 100 repositories would be deleted at once");
+	assert_non_null(strstr(row.remedy, "refrelay repository remove --state held"));
+	assert_int_equal(row.due_at, 0);
+	assert_false(may_remove()); /* and again, without a second word */
+	assert_int_equal(count_held(), 11);
+	close_all();
+}
+
+TEST(what_is_back_at_the_primary_is_held_no_longer)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	open_all();
+	add_rows(100);
+	delete_rows(0, 11);
+	assert_false(may_remove());
+	assert_ok(move("r003", REGISTRY_ASKED));
+	assert_int_equal(count_held(), 10);
+	assert_ok(registry_get(store, KIND_REPOSITORY, "r003", &row, &err));
+	assert_null(row.remedy);
+	assert_true(may_remove());
+	close_all();
+}
+
+TEST(a_removal_puts_the_copy_into_the_trash_and_the_row_out)
+{
+	open_all();
+	add_rows(1);
+	assert_ok(repo_make(root_fd, "r000.git", 20, &err));
+	delete_rows(0, 1);
+	assert_ok(remove_row("r000", false));
+	assert_false(exists("r000.git"));
+	assert_true(exists(".refrelay/trash"));
+	assert_false(has_row("r000"));
+	assert_ok(remove_row("r000", false)); /* by a crash: nothing is left to do */
+	close_all();
+}
+
+TEST(what_is_wanted_again_is_not_removed)
+{
+	open_all();
+	add_rows(1);
+	assert_ok(repo_make(root_fd, "r000.git", 20, &err));
+	assert_fails(remove_row("r000", true), ERR_CONFLICT);
+	delete_rows(0, 1);
+	assert_ok(move("r000", REGISTRY_BEGUN));
+	assert_ok(move("r000", REGISTRY_ASKED));
+	assert_fails(remove_row("r000", false), ERR_CONFLICT);
+	assert_true(exists("r000.git"));
+	assert_true(has_row("r000"));
+	close_all();
+}
+
+/* A wrong inventory may lose one a minute. */
+TEST(deletions_that_come_drop_by_drop_reach_the_brake)
+{
+	open_all();
+	add_rows(50);
+	for (int i = 0; i < 10; i++) {
+		AUTO_FREE char *name = xasprintf("r%03d", i);
+		delete_rows(i, 1);
+		assert_true(may_remove());
+		assert_ok(remove_row(name, false));
+	}
+	delete_rows(10, 1);
+	assert_false(may_remove());
+	assert_int_equal(count_held(), 1);
+	close_all();
+}
+
+TEST(what_a_person_removes_does_not_count)
+{
+	open_all();
+	add_rows(50);
+	delete_rows(0, 20);
+	assert_false(may_remove());
+	for (int i = 0; i < 20; i++) {
+		AUTO_FREE char *name = xasprintf("r%03d", i);
+		assert_ok(remove_row(name, true));
+	}
+	delete_rows(20, 1);
+	assert_true(may_remove());
+	close_all();
+}
+
+static int set_removed(struct store_tx *tx, void *arg, struct err *error)
+{
+	return site_value_set(tx, "pull.removed", arg, error);
+}
+
+TEST(only_the_last_hour_counts)
+{
+	int64_t minute = clock_wall_ms() / 60000;
+	AUTO_FREE char *text =
+		xasprintf("%" PRId64 ":500 %" PRId64 ":9", minute - 61, minute - 50);
+
+	open_all();
+	add_rows(50);
+	assert_ok(store_write(store, set_removed, text, &err));
+	delete_rows(0, 1);
+	assert_true(may_remove());
+	assert_ok(remove_row("r000", false));
+	delete_rows(1, 1);
+	assert_false(may_remove());
+	close_all();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_few_deletions_and_a_small_share_pass),
+		CASE(very_many_deletions_at_once_are_held_with_a_reason),
+		CASE(what_is_back_at_the_primary_is_held_no_longer),
+		CASE(a_removal_puts_the_copy_into_the_trash_and_the_row_out),
+		CASE(what_is_wanted_again_is_not_removed),
+		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
+		CASE(what_a_person_removes_does_not_count),
+		CASE(only_the_last_hour_counts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

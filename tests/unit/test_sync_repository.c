@@ -1,0 +1,248 @@
+#include "git_test.h"
+
+#include "git/checksum.h"
+#include "job/job.h"
+#include "pull/copy_record.h"
+#include "pull/sync_repository.h"
+#include "replicable/name.h"
+#include "store/store.h"
+
+/* A copy at root/here/a.git of root/there/a.git, which has main and a tag. */
+static struct store *store;
+static struct lease_manager *leases;
+static struct discovery there;
+static struct source *source;
+static char *here;
+static struct sync_result result;
+
+static int set_up(void **state)
+{
+	AUTO_FREE char *url = NULL, *directory = NULL, *path = NULL;
+
+	if (test_make_root(state) != 0)
+		return -1;
+	must("mkdir there here && git clone -q --bare %s there/a.git", store_path);
+	url = xasprintf("sqlite:%s/db", root);
+	directory = xasprintf("%s/leases", root);
+	path = xasprintf("%s/there", root);
+	here = xasprintf("%s/here", root);
+	assert_ok(git_setup(root, &err));
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(lease_manager_open_local(
+		store, &(struct lease_options){ .directory = directory }, &leases, &err));
+	assert_ok(discover(path, &there, &err));
+	source = source_new_directory(path, &there);
+	*state = TAKE(path); /* the source borrows it */
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	source_free(source);
+	free(*state);
+	discovery_clear(&there);
+	lease_manager_close(leases);
+	store_close(store);
+	free(here);
+	return test_remove_root(state);
+}
+
+static int work(struct job *job, void *arg, struct err *e)
+{
+	return sync_repository(job, arg, &result, e);
+}
+
+static int sync_as(bool is_suspect, bool is_rebuild)
+{
+	struct sync_request request = { .source = source,
+					.root = here,
+					.name = "a",
+					.is_suspect = is_suspect,
+					.is_rebuild = is_rebuild };
+
+	return job_run(&(struct job_request){ .leases = leases,
+					      .kind = KIND_REPOSITORY,
+					      .name = "a",
+					      .operation = "sync",
+					      .fence_floor = sync_fence_floor(here, "a"),
+					      .run = work,
+					      .arg = &request },
+		       &err);
+}
+
+static void assert_equal_and_whole(void)
+{
+	must("git -C there/a.git for-each-ref >.there && "
+	     "git -C here/a.git for-each-ref >.here && cmp -s .there .here");
+	must("git -C here/a.git fsck --connectivity-only >/dev/null 2>&1");
+}
+
+static size_t count_trash(void)
+{
+	AUTO_FREE char *text = output_of(
+		"ls here/.refrelay/trash 2>/dev/null | grep -c 'a.git$' || true");
+
+	return strtoul(text, NULL, 10);
+}
+
+/* The checksum that was proved, from the copy's own refs. */
+static void assert_sum(void)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	AUTO_CLOSE int fd = openat(root_fd, "here/a.git", O_RDONLY | O_DIRECTORY);
+	struct checksum sum;
+
+	assert_ok(ref_snapshot_read(fd, 20, &refs, &err));
+	checksum_of(&refs, &sum);
+	assert_true(checksum_equal(&sum, &result.sum));
+}
+
+TEST(the_checksum_is_proved_also_when_nothing_had_to_change)
+{
+	assert_ok(sync_as(false, false));
+	assert_int_equal(result.outcome, SYNC_CREATED);
+	assert_sum();
+	usleep(30000); /* stamps are old enough after that */
+	assert_ok(sync_as(true, false));
+	assert_int_equal(result.outcome, SYNC_UNCHANGED);
+	assert_sum();
+	assert_ok(sync_as(false, false)); /* by the record alone */
+	assert_int_equal(result.outcome, SYNC_UNCHANGED);
+	assert_sum();
+}
+
+/* Rewrites the record as if the copy had been proved as it looks now. */
+static void record_as_it_is(void)
+{
+	AUTO_CLOSE int fd = openat(root_fd, "here/a.git", O_RDONLY | O_DIRECTORY);
+	AUTO_FREE char *url = source_url(source, "a", &err);
+	struct fingerprint there_now, here_now;
+
+	usleep(30000);
+	assert_ok(source_look(source, "a", &there_now, &err));
+	assert_ok(fingerprint_take(fd, FINGERPRINT_COPY, &here_now, &err));
+	assert_ok(copy_record_write(fd,
+				    &(struct copy_proof){ .source = url,
+							  .sum = &result.sum,
+							  .source_print = &there_now,
+							  .copy_print = &here_now },
+				    &err));
+}
+
+TEST(a_suspect_copy_is_looked_through_in_spite_of_its_record)
+{
+	assert_ok(sync_as(false, false));
+	must("rm -f here/a.git/objects/pack/*");
+	record_as_it_is();
+	assert_ok(sync_as(false, false));
+	assert_int_equal(result.outcome, SYNC_UNCHANGED); /* that is what a record is */
+	assert_ok(sync_as(true, false));
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_equal_and_whole();
+}
+
+TEST(a_rebuilt_copy_is_new_and_the_old_one_is_in_the_trash)
+{
+	assert_ok(sync_as(false, false));
+	must("echo mark >here/a.git/mark");
+	assert_ok(sync_as(false, true));
+	assert_int_equal(result.outcome, SYNC_CREATED);
+	assert_sum();
+	assert_equal_and_whole();
+	must("test ! -e here/a.git/mark");
+	must("grep -q mark here/.refrelay/trash/*a.git/mark");
+	must("test -z \"$(ls here/.refrelay/staging)\"");
+}
+
+/* Whatever is broken in it: HEAD, its config, the fence itself. */
+TEST(a_copy_that_cannot_be_opened_is_rebuilt)
+{
+	assert_ok(sync_as(false, false));
+	must("rm here/a.git/HEAD && echo '[' >here/a.git/config && "
+	     "echo x >here/a.git/refrelay/fence");
+	assert_fails(sync_as(false, false), ERR_CORRUPT);
+	assert_int_equal(count_trash(), 0);
+	assert_ok(sync_as(false, true));
+	assert_equal_and_whole();
+	assert_int_equal(count_trash(), 1);
+}
+
+TEST(what_is_not_there_is_simply_made_by_a_rebuild)
+{
+	assert_ok(sync_as(false, true));
+	assert_int_equal(result.outcome, SYNC_CREATED);
+	assert_equal_and_whole();
+	assert_int_equal(count_trash(), 0);
+}
+
+/* A later lease holder has been at the copy: ours may not replace what it did. */
+TEST(a_rebuild_gives_way_to_a_higher_fence)
+{
+	assert_ok(sync_as(false, false));
+	must("echo 9000000000000000000 >here/a.git/refrelay/fence && "
+	     "echo mark >here/a.git/mark");
+	struct sync_request request = {
+		.source = source, .root = here, .name = "a", .is_rebuild = true
+	};
+	assert_fails(job_run(&(struct job_request){ .leases = leases,
+						    .kind = KIND_REPOSITORY,
+						    .name = "a",
+						    .operation = "sync",
+						    .run = work,
+						    .arg = &request },
+			     &err),
+		     ERR_LOST);
+	must("test -e here/a.git/mark");
+	assert_int_equal(count_trash(), 0);
+}
+
+/* A rebuild that cannot read its source leaves the old copy where it is. */
+TEST(a_rebuild_that_fails_changes_nothing)
+{
+	assert_ok(sync_as(false, false));
+	must("echo mark >here/a.git/mark && rm -r there/a.git/objects/??");
+	assert_int_equal(sync_as(false, true), -1);
+	must("test -e here/a.git/mark");
+	assert_int_equal(count_trash(), 0);
+	must("test -z \"$(ls here/.refrelay/staging)\"");
+}
+
+TEST(a_copy_never_stands_inside_another)
+{
+	struct sync_request request = { .source = source, .root = here, .name = "a" };
+
+	must("git init -q --bare here/b.git && mkdir there/b.git && "
+	     "mv there/a.git there/b.git/a.git");
+	discovery_clear(&there);
+	AUTO_FREE char *path = xasprintf("%s/there", root);
+	assert_ok(discover(path, &there, &err));
+	request.name = "b.git/a";
+	assert_fails(job_run(&(struct job_request){ .leases = leases,
+						    .kind = KIND_REPOSITORY,
+						    .name = "b.git/a",
+						    .operation = "sync",
+						    .run = work,
+						    .arg = &request },
+			     &err),
+		     ERR_CONFIG);
+	assert_non_null(strstr(err.text, "inside the repository b.git"));
+	must("test ! -e here/b.git/a.git");
+}
+
+#define SYNC_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYNC_CASE(the_checksum_is_proved_also_when_nothing_had_to_change),
+		SYNC_CASE(a_suspect_copy_is_looked_through_in_spite_of_its_record),
+		SYNC_CASE(a_rebuilt_copy_is_new_and_the_old_one_is_in_the_trash),
+		SYNC_CASE(a_copy_that_cannot_be_opened_is_rebuilt),
+		SYNC_CASE(what_is_not_there_is_simply_made_by_a_rebuild),
+		SYNC_CASE(a_rebuild_gives_way_to_a_higher_fence),
+		SYNC_CASE(a_rebuild_that_fails_changes_nothing),
+		SYNC_CASE(a_copy_never_stands_inside_another),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}

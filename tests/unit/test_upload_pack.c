@@ -1,0 +1,417 @@
+/*
+ * Answers are compared with those of `git http-backend`, byte for byte, for the same
+ * requests to the same repository.
+ */
+#include "git_test.h"
+
+#include "base/thread.h"
+#include "git/git_child.h"
+#include "serve/upload_pack.h"
+
+static struct upload_pack *pack;
+static struct str answer = STR_INIT;
+static struct upload_pack_request request;
+static char path[96];
+
+/* What we allow, http-backend has to be told by the repository. */
+static int setup(void **state)
+{
+	if (make_repo(state) != 0)
+		return -1;
+	snprintf(path, sizeof(path), "%s/r.git", root);
+	str_reset(&answer);
+	request = (struct upload_pack_request){ .path = path, .body_fd = -1 };
+	assert_ok(git_setup(root, &err));
+	must("cd r.git && git config uploadpack.allowFilter true && "
+	     "git config uploadpack.allowAnySHA1InWant true");
+	return 0;
+}
+
+#undef CASE
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, test_remove_root)
+
+static void set_ref(const char *name, const struct oid *oid)
+{
+	char text[OID_MAX_TEXT];
+
+	must("git -C r.git update-ref %s %s", name, oid_text(oid, text));
+}
+
+static void fill(void)
+{
+	set_ref("refs/heads/main", &commits[9]);
+	set_ref("refs/heads/topic", &commits[19]);
+	set_ref("refs/tags/v1", &tags[0]);
+}
+
+static ssize_t read_all(size_t at_once)
+{
+	char buffer[32768];
+	ssize_t got;
+
+	while ((got = upload_pack_read(pack, buffer, at_once, &err)) > 0)
+		str_add_bytes(&answer, buffer, (size_t)got);
+	return got;
+}
+
+static void serve(void)
+{
+	str_reset(&answer);
+	assert_ok(upload_pack_open(&request, &pack, &err));
+	if (read_all(7777) != 0)
+		fail_msg("%s", err.text);
+	upload_pack_close(pack);
+}
+
+static void write_file(const char *name, const char *data, size_t len)
+{
+	assert_ok(file_replace(root_fd, name, data, len, FILE_NO_SYNC, &err));
+}
+
+/* The answer is http-backend's, without its headers. */
+static void assert_as_backend(const char *environment)
+{
+	AUTO_STR struct str theirs = STR_INIT;
+
+	must("env GIT_PROJECT_ROOT=%s GIT_HTTP_EXPORT_ALL=1 %s git http-backend "
+	     "</dev/null >theirs",
+	     root, environment);
+	must("sed -i '1,/^\\r$/d' theirs");
+	assert_ok(file_read(root_fd, "theirs", 1 << 24, &theirs, &err));
+	if (theirs.len != answer.len || memcmp(theirs.data, answer.data, answer.len) != 0)
+		fail_msg("[%s] is not [%s]", answer.data, theirs.data);
+}
+
+#define GET                                                                              \
+	"REQUEST_METHOD=GET PATH_INFO=/r.git/info/refs "                                 \
+	"QUERY_STRING=service=git-upload-pack "
+
+static void assert_advertisements_are_equal(void)
+{
+	request.step = UPLOAD_PACK_ADVERTISE;
+	request.protocol = NULL;
+	serve();
+	assert_as_backend(GET);
+	request.protocol = "version=1";
+	serve();
+	assert_as_backend(GET "GIT_PROTOCOL=version=1");
+	request.protocol = "version=2";
+	serve();
+	assert_as_backend(GET "GIT_PROTOCOL=version=2");
+}
+
+TEST(advertisements_are_those_of_http_backend)
+{
+	fill();
+	assert_advertisements_are_equal();
+	request.protocol = "version=1:x:version=2";
+	serve();
+	assert_true(text_starts_with(answer.data, "000eversion 2\n"));
+	request.protocol = "version=9";
+	serve();
+	assert_as_backend(GET);
+}
+
+TEST(an_empty_repository_is_advertised_as_http_backend_does)
+{
+	assert_advertisements_are_equal();
+}
+
+TEST(a_detached_head_is_advertised_as_http_backend_does)
+{
+	fill();
+	must("git -C r.git update-ref --no-deref HEAD refs/heads/topic");
+	assert_advertisements_are_equal();
+}
+
+TEST(a_long_advertisement_is_whole)
+{
+	AUTO_STR struct str refs = STR_INIT;
+	char text[OID_MAX_TEXT];
+
+	for (int i = 0; i < 20000; i++)
+		str_addf(&refs, "%s refs/heads/b%d\n", oid_text(&commits[i % 50], text),
+			 i);
+	write_file("r.git/packed-refs", refs.data, refs.len);
+	assert_advertisements_are_equal();
+}
+
+TEST(refs_that_the_repository_hides_are_not_advertised)
+{
+	fill();
+	must("git -C r.git config transfer.hideRefs refs/heads/topic");
+	assert_advertisements_are_equal();
+	request.protocol = NULL;
+	serve();
+	assert_null(memmem(answer.data, answer.len, "topic", 5));
+	assert_non_null(memmem(answer.data, answer.len, "refs/heads/main\n", 16));
+}
+
+TEST(a_protocol_header_that_is_none_is_dropped)
+{
+	char text[300];
+
+	fill();
+	memset(text, 'a', sizeof(text));
+	memcpy(text, "version=2:", 10);
+	text[299] = '\0';
+	request.protocol = text;
+	serve();
+	assert_as_backend(GET);
+	request.protocol = "version=2\nx";
+	serve();
+	assert_as_backend(GET);
+}
+
+static void add_packet(struct str *out, const char *text)
+{
+	str_addf(out, "%04zx%s", strlen(text) + 4, text);
+}
+
+static void open_body(const struct str *body)
+{
+	if (request.body_fd >= 0)
+		close(request.body_fd);
+	write_file("body", body->data, body->len);
+	request.step = UPLOAD_PACK_ANSWER;
+	request.body_fd = openat(root_fd, "body", O_RDONLY | O_CLOEXEC);
+	assert_true(request.body_fd >= 0);
+}
+
+static void close_body(void)
+{
+	close(request.body_fd);
+	request.body_fd = -1;
+}
+
+/* Of protocol 0: everything that commit 10 reaches, with depth if that is not "". */
+static void want(const struct oid *oid, const char *depth, bool is_done)
+{
+	AUTO_STR struct str body = STR_INIT;
+	AUTO_STR struct str line = STR_INIT;
+	char text[OID_MAX_TEXT];
+
+	str_addf(&line, "want %s multi_ack_detailed no-done side-band-64k ofs-delta\n",
+		 oid_text(oid, text));
+	add_packet(&body, line.data);
+	if (*depth)
+		add_packet(&body, depth);
+	str_add(&body, "0000");
+	if (is_done)
+		add_packet(&body, "done\n");
+	open_body(&body);
+}
+
+static void command(const char *name, const char *argument)
+{
+	AUTO_STR struct str body = STR_INIT;
+
+	add_packet(&body, name);
+	str_add(&body, "0001");
+	add_packet(&body, argument);
+	if (strcmp(name, "command=fetch") == 0)
+		add_packet(&body, "done");
+	str_add(&body, "0000");
+	open_body(&body);
+	request.protocol = "version=2";
+}
+
+TEST(a_pack_is_sent_by_protocol_0)
+{
+	fill();
+	want(&commits[9], "", true);
+	serve();
+	assert_true(text_starts_with(answer.data, "0008NAK\n"));
+	assert_memory_equal(answer.data + answer.len - 4, "0000", 4);
+	assert_non_null(memmem(answer.data, answer.len, "PACK", 4));
+	close_body();
+}
+
+TEST(refs_and_a_pack_are_sent_by_protocol_2)
+{
+	char text[OID_MAX_TEXT];
+
+	fill();
+	command("command=ls-refs", "ref-prefix refs/heads/t");
+	serve();
+	assert_non_null(strstr(answer.data, "refs/heads/topic"));
+	assert_null(strstr(answer.data, "refs/heads/main"));
+	AUTO_FREE char *line = xasprintf("want %s", oid_text(&commits[9], text));
+	command("command=fetch", line);
+	serve();
+	assert_true(text_starts_with(answer.data, "000dpackfile\n"));
+	assert_non_null(memmem(answer.data, answer.len, "PACK", 4));
+	close_body();
+}
+
+TEST(the_first_round_of_a_shallow_clone_ends_well)
+{
+	fill();
+	want(&commits[9], "deepen 1", false);
+	serve();
+	assert_true(text_starts_with(answer.data, "0034shallow "));
+	assert_int_equal(answer.len, 0x34 + 4);
+	close_body();
+}
+
+TEST(clients_are_not_led_to_ask_for_names_whatever_the_repository_says)
+{
+	fill();
+	must("git -C r.git config uploadpack.allowRefInWant true");
+	request.protocol = "version=2";
+	serve();
+	assert_non_null(strstr(answer.data, "fetch=shallow"));
+	assert_null(strstr(answer.data, "ref-in-want"));
+}
+
+TEST(the_empty_request_of_a_probe_has_an_empty_answer)
+{
+	AUTO_STR struct str body = STR_INIT;
+
+	str_add(&body, "0000");
+	open_body(&body);
+	serve();
+	assert_int_equal(answer.len, 0);
+	close_body();
+}
+
+TEST(a_refusal_is_an_answer)
+{
+	struct oid nobody = commits[0];
+
+	fill();
+	memset(nobody.bytes, 0x11, 20);
+	want(&nobody, "", true);
+	serve();
+	assert_non_null(strstr(answer.data, "ERR upload-pack: not our ref 1111"));
+	close_body();
+}
+
+TEST(a_body_that_is_no_request_is_an_error_at_once)
+{
+	AUTO_STR struct str body = STR_INIT;
+
+	fill();
+	str_add(&body, "garbage");
+	open_body(&body);
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "bad line length"));
+	str_reset(&body);
+	add_packet(&body, "command=nonsense");
+	str_add(&body, "00010000");
+	open_body(&body);
+	request.protocol = "version=2";
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CONFIG);
+	close_body();
+}
+
+TEST(a_repository_that_is_not_there_or_damaged_is_told_before_the_answer)
+{
+	AUTO_FREE char *nowhere = xasprintf("%s/nowhere.git", root);
+
+	request.path = nowhere;
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_MISSING);
+	request.path = path;
+	must("rm -r r.git/refs");
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CORRUPT);
+	must("mkdir r.git/refs && rm -f r.git/packed-refs && mkfifo r.git/packed-refs");
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CONFIG);
+}
+
+/* A pack with a hole in the middle: git notices when it has sent some of it. */
+TEST(an_answer_that_breaks_off_is_an_error)
+{
+	must("rm r.git/objects/info/alternates && cd r.git && "
+	     "for i in 1 2 3; do head -c 300000 /dev/urandom >../f$i; "
+	     "git hash-object -w ../f$i; done | sed 's/.*/100644 blob &\\t&/' | "
+	     "git mktree | xargs -I{} git commit-tree -m m {} >../tip && "
+	     "git update-ref refs/heads/main $(cat ../tip)");
+	must("chmod -R u+w r.git/objects && find r.git/objects -type f -size +200k | "
+	     "sort | tail -n 1 | xargs -I{} truncate -s 100000 {}");
+	AUTO_FREE char *tip = output_of("cat tip");
+	struct oid oid;
+	assert_true(oid_parse(tip, 20, &oid));
+	want(&oid, "", true);
+	assert_ok(upload_pack_open(&request, &pack, &err));
+	assert_int_equal(read_all(4096), -1);
+	if (err.class != ERR_CORRUPT)
+		fail_msg("%s", err.text);
+	assert_int_equal(read_all(4096), -1);
+	upload_pack_close(pack);
+	close_body();
+}
+
+TEST(a_stop_breaks_the_answer_off)
+{
+	struct stop stop;
+	char buffer[4];
+
+	fill();
+	stop_init(&stop);
+	request.stop = &stop;
+	want(&commits[9], "", true);
+	assert_ok(upload_pack_open(&request, &pack, &err));
+	assert_true(upload_pack_read(pack, buffer, sizeof(buffer), &err) > 0);
+	stop_request(&stop);
+	assert_int_equal(read_all(4096), -1);
+	assert_int_equal(err.class, ERR_CANCELED);
+	upload_pack_close(pack);
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CANCELED);
+	stop_clear(&stop);
+	close_body();
+}
+
+TEST(the_time_for_a_request_is_limited)
+{
+	int ends[2];
+
+	fill();
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	request.step = UPLOAD_PACK_ANSWER;
+	request.body_fd = ends[0];
+	request.timeout_ms = 50;
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_TIMEOUT);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST(hooks_and_programs_in_the_repositorys_config_are_not_run)
+{
+	fill();
+	must("git -C r.git config uploadpack.packObjectsHook 'touch %s/ran; false'",
+	     root);
+	must("mkdir -p r.git/hooks && for h in post-upload-pack pre-upload-pack; do "
+	     "printf '#!/bin/sh\\ntouch %s/ran\\n' >r.git/hooks/$h; "
+	     "chmod +x r.git/hooks/$h; done",
+	     root);
+	want(&commits[9], "", true);
+	serve();
+	assert_int_equal(faccessat(root_fd, "ran", F_OK, 0), -1);
+	close_body();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(advertisements_are_those_of_http_backend),
+		CASE(an_empty_repository_is_advertised_as_http_backend_does),
+		CASE(a_detached_head_is_advertised_as_http_backend_does),
+		CASE(a_long_advertisement_is_whole),
+		CASE(refs_that_the_repository_hides_are_not_advertised),
+		CASE(a_protocol_header_that_is_none_is_dropped),
+		CASE(a_pack_is_sent_by_protocol_0),
+		CASE(refs_and_a_pack_are_sent_by_protocol_2),
+		CASE(the_first_round_of_a_shallow_clone_ends_well),
+		CASE(clients_are_not_led_to_ask_for_names_whatever_the_repository_says),
+		CASE(the_empty_request_of_a_probe_has_an_empty_answer),
+		CASE(a_refusal_is_an_answer),
+		CASE(a_body_that_is_no_request_is_an_error_at_once),
+		CASE(a_repository_that_is_not_there_or_damaged_is_told_before_the_answer),
+		CASE(an_answer_that_breaks_off_is_an_error),
+		CASE(a_stop_breaks_the_answer_off),
+		CASE(the_time_for_a_request_is_limited),
+		CASE(hooks_and_programs_in_the_repositorys_config_are_not_run),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}

@@ -1,0 +1,133 @@
+#include "git_test.h"
+
+#include "git/git_child.h"
+#include "verify/verify_objects.h"
+
+static const struct git_work work = { .guard_fd = -1 };
+
+/* A repository with all objects of its own in one pack. */
+static void make_packed(void)
+{
+	assert_ok(git_setup(root, &err));
+	must("git clone -q --bare %s p.git && cd p.git && git repack -qad && "
+	     "chmod -R u+w objects",
+	     store_path);
+}
+
+static int verify(const char *name)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	AUTO_FREE char *path = xasprintf("%s/%s", root, name);
+
+	assert_ok(repo_open(AT_FDCWD, path, &repo, &err));
+	assert_ok(ref_snapshot_read(repo.fd, 20, &refs, &err));
+	return verify_objects(&work, &repo, &refs, &err);
+}
+
+TEST(a_whole_repository_is_whole)
+{
+	make_packed();
+	assert_ok(verify("p.git"));
+	must("git init -q --bare empty.git");
+	assert_ok(verify("empty.git"));
+}
+
+TEST(many_packs_are_verified_in_batches)
+{
+	make_packed();
+	must("cd p.git/objects/pack && p=$(ls *.pack) && for i in $(seq 60); do "
+	     "ln $p pack-z$i.pack && ln ${p%%.pack}.idx pack-z$i.idx || exit 1; done");
+	assert_ok(verify("p.git"));
+	must("cd p.git/objects/pack && cp pack-z9.pack x && truncate -s -9 x && "
+	     "mv x pack-z9.pack"); /* the last of all, in order of names */
+	assert_fails(verify("p.git"), ERR_CORRUPT);
+}
+
+TEST(a_flipped_byte_in_a_pack_is_found)
+{
+	static const char *const seeks[] = { "9", "40", "400", "$(($size - 5))" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(seeks); i++) {
+		make_packed();
+		must("cd p.git && p=$(ls objects/pack/*.pack) && size=$(stat -c %%s $p) "
+		     "&& "
+		     "byte=$(od -An -tu1 -j %s -N 1 $p) && "
+		     "printf \"\\\\$(printf %%o $((byte ^ 1)))\" | "
+		     "dd of=$p bs=1 seek=%s conv=notrunc 2>/dev/null",
+		     seeks[i], seeks[i]);
+		assert_fails(verify("p.git"), ERR_CORRUPT);
+		must("rm -rf p.git");
+	}
+}
+
+TEST(a_pack_that_was_cut_is_found)
+{
+	make_packed();
+	must("cd p.git && truncate -s -100 objects/pack/*.pack");
+	assert_fails(verify("p.git"), ERR_CORRUPT);
+}
+
+TEST(a_damaged_index_is_found)
+{
+	make_packed();
+	must("cd p.git && truncate -s 500 objects/pack/*.idx");
+	assert_fails(verify("p.git"), ERR_CORRUPT);
+}
+
+TEST(a_deleted_pack_is_missed)
+{
+	make_packed();
+	must("cd p.git && rm objects/pack/*.pack");
+	assert_fails(verify("p.git"), ERR_CORRUPT);
+	must("cd p.git && rm objects/pack/*.idx");
+	assert_fails(verify("p.git"), ERR_CORRUPT);
+	assert_non_null(strstr(err.text, "refs/"));
+}
+
+/* Its tip is there, but not all of what it reaches. */
+TEST(a_missing_object_within_the_history_is_missed)
+{
+	char text[OID_MAX_TEXT];
+
+	make_packed();
+	must("cd p.git && mkdir ../o && git unpack-objects -q <objects/pack/*.pack; "
+	     "mv objects/pack/* ../o && git unpack-objects -q <$(ls ../o/*.pack)");
+	assert_ok(verify("p.git"));
+	oid_text(&commits[20], text);
+	must("rm p.git/objects/%.2s/%s", text, text + 2);
+	assert_fails(verify("p.git"), ERR_CORRUPT);
+}
+
+TEST(a_verification_stops_when_it_is_asked_to)
+{
+	struct stop stop;
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	const struct git_work stopped = { .guard_fd = -1, .stop = &stop };
+	AUTO_FREE char *path = xasprintf("%s/p.git", root);
+
+	make_packed();
+	stop_init(&stop);
+	stop_request(&stop);
+	assert_ok(repo_open(AT_FDCWD, path, &repo, &err));
+	assert_ok(ref_snapshot_read(repo.fd, 20, &refs, &err));
+	assert_fails(verify_objects(&stopped, &repo, &refs, &err), ERR_CANCELED);
+	stop_clear(&stop);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_whole_repository_is_whole),
+		CASE(many_packs_are_verified_in_batches),
+		CASE(a_flipped_byte_in_a_pack_is_found),
+		CASE(a_pack_that_was_cut_is_found),
+		CASE(a_damaged_index_is_found),
+		CASE(a_deleted_pack_is_missed),
+		CASE(a_missing_object_within_the_history_is_missed),
+		CASE(a_verification_stops_when_it_is_asked_to),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}

@@ -1,0 +1,198 @@
+#include "git_test.h"
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "change/notice.h"
+#include "git/git_child.h"
+#include "replicable/name.h"
+#include "verify/verify_origin.h"
+
+static struct store *store;
+static struct verify_origin *verify;
+static atomic_int compared;
+
+static int read_origin(struct store_tx *tx, void *arg, struct err *error)
+{
+	struct origin_row *row = arg;
+
+	return origin_row_get(tx, KIND_REPOSITORY, "p", row, error) > 0 ? 0 : -1;
+}
+
+/* In the place of the real one: the refs on disk, and the row as it stands. */
+int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
+		   struct err *error)
+{
+	AUTO_CLOSE int fd = openat(root_fd, "p.git", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	(void)notice;
+	(void)name;
+	atomic_fetch_add(&compared, 1);
+	*noticed = (struct noticed){ 0 };
+	if (fd < 0)
+		return err_set(error, ERR_MISSING, "no such repository");
+	if (store_read(store, read_origin, &noticed->row, error) != 0)
+		return -1;
+	return ref_snapshot_read(fd, 20, &noticed->refs, error);
+}
+
+void noticed_clear(struct noticed *noticed)
+{
+	origin_row_clear(&noticed->row);
+	ref_snapshot_clear(&noticed->refs);
+}
+
+static int add_row(struct store_tx *tx, void *arg, struct err *error)
+{
+	char name[] = "p", path[] = "p.git", checksum[] = "1-aa";
+	struct origin_row row = {
+		.id = replicable_id(KIND_REPOSITORY, name),
+		.name = name,
+		.path = path,
+		.timeline = "0123456789abcdef",
+		.generation = 1,
+		.checksum = checksum,
+		.changed_at = 1,
+		.verification = VERIFICATION_PENDING,
+		.verification_due_at = *(const int64_t *)arg,
+	};
+
+	return origin_row_add(tx, KIND_REPOSITORY, &row, error);
+}
+
+static void open_all(int64_t due_at)
+{
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+
+	atomic_store(&compared, 0);
+	assert_ok(git_setup(root, &err));
+	must("git clone -q --bare %s p.git && cd p.git && git repack -qad && "
+	     "chmod -R u+w objects",
+	     store_path);
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(store_write(store, add_row, &due_at, &err));
+}
+
+static void start_verify(size_t capacity)
+{
+	verify = verify_origin_start(
+		&(struct verify_origin_options){ .store = store,
+						 .root = root,
+						 .capacity = capacity,
+						 .reverify_ms = 3600000 });
+}
+
+static void close_all(void)
+{
+	verify_origin_stop(verify);
+	store_close(store);
+}
+
+static struct origin_row read_row(void)
+{
+	struct origin_row row = { 0 };
+
+	assert_ok(store_read(store, read_origin, &row, &err));
+	return row;
+}
+
+/* The row, once its verification has ended like this. */
+static struct origin_row wait_for(enum registry_verification end)
+{
+	for (int i = 0; i < 1000; i++) {
+		struct origin_row row = read_row();
+		if (row.verification == end)
+			return row;
+		origin_row_clear(&row);
+		usleep(5000);
+	}
+	fail_msg("never became %s", registry_verification_name(end));
+	return (struct origin_row){ 0 };
+}
+
+TEST(a_due_repository_is_verified_and_due_again_later)
+{
+	int64_t now = clock_wall_ms();
+
+	open_all(now);
+	start_verify(2);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	assert_true(row.verified_at >= now);
+	assert_in_range(row.verification_due_at - now, 3600000, 3660000);
+	assert_int_equal(atomic_load(&compared), 1);
+	close_all();
+}
+
+TEST(a_damaged_repository_is_told_of_and_tried_again_later)
+{
+	int64_t now = clock_wall_ms();
+
+	open_all(now);
+	must("cd p.git && truncate -s -100 objects/pack/*.pack");
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+	assert_string_equal(row.failure_class, "corrupt");
+	assert_true(*row.failure && *row.remedy);
+	assert_int_equal(row.verification_retry_count, 1);
+	assert_true(row.verification_due_at > now + 14000);
+	close_all();
+}
+
+/* One that cannot be told from a deleted one must not be looked at all the time. */
+TEST(one_that_cannot_be_found_backs_off)
+{
+	open_all(clock_wall_ms());
+	must("mv p.git elsewhere");
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+	assert_true(row.verification_due_at > clock_wall_ms() + 10000);
+	assert_int_equal(atomic_load(&compared), 1);
+	close_all();
+}
+
+TEST(nothing_is_verified_with_no_capacity_until_there_is_some)
+{
+	open_all(clock_wall_ms());
+	start_verify(0);
+	usleep(50000);
+	assert_int_equal(atomic_load(&compared), 0);
+	verify_origin_set(verify, 1, 1000000);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	close_all();
+}
+
+TEST(it_sleeps_until_the_next_one_is_due)
+{
+	open_all(clock_wall_ms() + 800);
+	start_verify(1);
+	usleep(30000);
+	assert_int_equal(atomic_load(&compared), 0);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	close_all();
+}
+
+TEST(one_may_ask_for_a_verification_but_not_all_the_time)
+{
+	open_all(clock_wall_ms() + 9999999);
+	start_verify(1);
+	assert_fails(verify_origin_ask(store, "x", 60000, &err), ERR_MISSING);
+	assert_ok(verify_origin_ask(store, "p", 60000, &err));
+	verify_origin_wake(verify);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	assert_fails(verify_origin_ask(store, "p", 60000, &err), ERR_BUSY);
+	close_all();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_due_repository_is_verified_and_due_again_later),
+		CASE(a_damaged_repository_is_told_of_and_tried_again_later),
+		CASE(one_that_cannot_be_found_backs_off),
+		CASE(nothing_is_verified_with_no_capacity_until_there_is_some),
+		CASE(it_sleeps_until_the_next_one_is_due),
+		CASE(one_may_ask_for_a_verification_but_not_all_the_time),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}

@@ -1,0 +1,137 @@
+/*
+ * What a monitor is told. Watch, pull and report are as each test says.
+ */
+#include "web_test.h"
+
+#include "base/metrics.h"
+
+static struct {
+	struct watch_state watch;
+	struct pull_state pull;
+	int64_t lag_ms;
+	bool report_fails;
+} now;
+
+void watch_look(struct watch *watch, struct watch_state *state)
+{
+	assert_non_null(watch);
+	*state = now.watch;
+}
+
+void pull_look(struct pull *pull, struct pull_state *state)
+{
+	assert_non_null(pull);
+	*state = now.pull;
+}
+
+int report_make(const struct report_options *options, struct report *report,
+		struct err *e)
+{
+	assert_string_equal(options->data, root);
+	*report = (struct report){ .lag_ms = now.lag_ms };
+	return now.report_fails ? err_set(e, ERR_DISK, "the database is gone") : 0;
+}
+
+void report_clear(struct report *report)
+{
+	*report = (struct report){ 0 };
+}
+
+void report_duration(int64_t ms, struct str *out)
+{
+	str_addf(out, "%" PRId64 " min", ms / 60000);
+}
+
+void report_metrics(const struct report *report)
+{
+	metric_set(metric_at(metric_gauge("refrelay_lag_seconds", "Lag.")),
+		   (double)report->lag_ms / 1000);
+}
+
+static int setup(void **state)
+{
+	if (test_make_root(state))
+		return -1;
+	memset(&now, 0, sizeof(now));
+	services = (struct web_services){ 0 };
+	start_server(web_health_routes, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	web_server_stop(server, 0);
+	access_free(services.access);
+	return test_remove_root(state);
+}
+
+static void assert_ready(bool is_ready, const char *reason)
+{
+	const char *answer = get("/readyz");
+
+	assert_int_equal(status_of(answer), is_ready ? 200 : 503);
+	assert_non_null(strstr(answer, is_ready ? "\"ready\":true" : "\"ready\":false"));
+	if (!strstr(answer, reason))
+		fail_msg("no \"%s\" in %s", reason, answer);
+}
+
+TEST(alive_is_ok)
+{
+	assert_string_equal(body_of(get("/healthz")), "ok\n");
+}
+
+TEST(a_primary_is_ready_when_it_has_scanned)
+{
+	services.watch = (struct watch *)&now;
+	assert_ready(false, "first scan");
+	now.watch.has_scanned = true;
+	assert_ready(true, "\"reason\":null");
+}
+
+TEST(a_secondary_is_ready_when_it_has_caught_up)
+{
+	services.pull = (struct pull *)&now;
+	assert_ready(false, "not yet compared");
+	now.pull.has_cursor = true;
+	assert_ready(false, "not yet compared");
+	now.pull.compared_at = 1;
+	assert_ready(true, "\"reason\":null");
+	now.lag_ms = 4 * 60000;
+	assert_ready(true, "\"reason\":null");
+	now.lag_ms = 7 * 60000;
+	assert_ready(false, "is 7 min old");
+	now.report_fails = true;
+	assert_int_equal(status_of(get("/readyz")), 507);
+}
+
+TEST(metrics_are_for_readers)
+{
+	AUTO_CONF struct conf *conf = NULL;
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+
+	assert_ok(conf_load_text("test", "", 0, &conf, &err));
+	assert_ok(access_read(conf, &services.access, &err));
+	now.lag_ms = 2500;
+	const char *metrics = get("/metrics");
+	assert_non_null(strstr(metrics, "text/plain; version=0.0.4"));
+	assert_non_null(strstr(metrics, "\nrefrelay_lag_seconds 2.5\n"));
+	send_text(fd, "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nVia: 1.1 x\r\n"
+		      "Connection: close\r\n\r\n");
+	assert_true(receive_all(fd, 5000, &answer));
+	assert_int_equal(status_of(answer.data), 401);
+}
+
+#define SERVED(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SERVED(alive_is_ok),
+		SERVED(a_primary_is_ready_when_it_has_scanned),
+		SERVED(a_secondary_is_ready_when_it_has_caught_up),
+		SERVED(metrics_are_for_readers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,524 @@
+#include "web_test.h"
+
+enum { LARGE = 3 << 20 };
+
+static int answer_text(struct web_response *response, const char *text)
+{
+	response->content_type = "text/plain";
+	str_add(&response->body, text);
+	return 0;
+}
+
+static int get_name(const struct web_request *request, struct web_response *response,
+		    struct err *e)
+{
+	const char *word = web_query(request, "word");
+	uint64_t number = 7;
+
+	if (web_query_number(request, "number", 100, &number, e))
+		return -1;
+	str_addf(&response->body, "name=%s word=%s number=%" PRIu64, request->name,
+		 word ? word : "(none)", number);
+	return 0;
+}
+
+static int get_large(const struct web_request *request, struct web_response *response,
+		     struct err *e)
+{
+	(void)request;
+	(void)e;
+	str_reserve(&response->body, LARGE);
+	for (size_t i = 0; i < LARGE; i++)
+		str_add_char(&response->body, (char)('a' + i % 26));
+	return 0;
+}
+
+static int post_echo(const struct web_request *request, struct web_response *response,
+		     struct err *e)
+{
+	(void)e;
+	return answer_text(response, request->body->data);
+}
+
+static int get_wait(const struct web_request *request, struct web_response *response,
+		    struct err *e)
+{
+	(void)e;
+	return answer_text(response,
+			   stop_wait(request->stop, 30000) ? "asked to stop" : "waited");
+}
+
+static int get_failure(const struct web_request *request, struct web_response *response,
+		       struct err *e)
+{
+	uint64_t class = 0;
+
+	(void)response;
+	if (web_query_number(request, "class", ERR_INTERNAL, &class, e))
+		return -1;
+	err_set(e, (enum err_class) class, "it went wrong");
+	return err_remedy(e, "do better");
+}
+
+/* A stream of three blocks, slowly; or one that breaks; or one that lasts until cut. */
+struct flow {
+	const struct stop *cut;
+	int left, pause_ms;
+	bool breaks;
+};
+static atomic_int open_flows;
+
+static ssize_t read_flow(void *arg, void *buffer, size_t size)
+{
+	struct flow *flow = arg;
+
+	assert_true(size >= 60000);
+	if (flow->left-- == 0)
+		return flow->breaks ? -1 : 0;
+	if (stop_wait(flow->cut, flow->pause_ms))
+		return -1;
+	memcpy(buffer, "block\n", 6);
+	return 6;
+}
+
+static void close_flow(void *arg)
+{
+	atomic_fetch_sub(&open_flows, 1);
+	free(arg);
+}
+
+static int get_flow(const struct web_request *request, struct web_response *response,
+		    struct err *e)
+{
+	struct flow *flow = xcalloc(1, sizeof(*flow));
+	uint64_t left = 3, pause = 0;
+
+	assert_ok(web_query_number(request, "blocks", 1000, &left, e));
+	assert_ok(web_query_number(request, "pause", 30000, &pause, e));
+	*flow = (struct flow){ request->cut, (int)left, (int)pause,
+			       web_query(request, "breaks") };
+	atomic_fetch_add(&open_flows, 1);
+	response->read = read_flow;
+	response->close = close_flow;
+	response->stream = flow;
+	return 0;
+}
+
+static const struct web_route routes[] = {
+	{ "GET", "/name/{name}/verb", WEB_ANYBODY, WEB_BODY_NONE, get_name },
+	{ "GET", "/large", WEB_ANYBODY, WEB_BODY_NONE, get_large },
+	{ "POST", "/echo", WEB_ANYBODY, WEB_BODY_MEMORY, post_echo },
+	{ "GET", "/wait", WEB_ANYBODY, WEB_BODY_NONE, get_wait },
+	{ "GET", "/failure", WEB_ANYBODY, WEB_BODY_NONE, get_failure },
+	{ "GET", "/flow", WEB_ANYBODY, WEB_BODY_NONE, get_flow },
+	{ "GET", "/read", WEB_READER, WEB_BODY_NONE, get_wait },
+	{ "POST", "/site", WEB_SITE, WEB_BODY_MEMORY, post_echo },
+	{ "DELETE", "/echo", WEB_ANYBODY, WEB_BODY_NONE, post_echo },
+	{ 0 },
+};
+
+static int setup(void **state)
+{
+	if (test_make_root(state))
+		return -1;
+	start_server(routes, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	if (server)
+		web_server_stop(server, 0);
+	server = NULL;
+	assert_int_equal(atomic_load(&open_flows), 0);
+	access_free(services.access);
+	services.access = NULL;
+	return test_remove_root(state);
+}
+
+TEST(a_request_torn_into_bytes_is_answered_like_a_whole_one)
+{
+	const char *request = "POST /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"
+			      "Transfer-Encoding: chunked\r\n\r\n"
+			      "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n";
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+
+	for (const char *c = request; *c; c++) {
+		send_bytes(fd, c, 1);
+		usleep(200);
+	}
+	assert_true(receive_all(fd, 5000, &answer));
+	assert_int_equal(status_of(answer.data), 200);
+	assert_string_equal(body_of(answer.data), "abcde");
+	assert_non_null(strstr(answer.data, "Cache-Control: no-store\r\n"));
+	assert_null(strcasestr(answer.data, "\r\nServer:"));
+}
+
+TEST(pipelined_requests_are_answered_in_order_on_one_connection)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+
+	send_text(fd,
+		  "GET /name/1/verb HTTP/1.1\r\nHost: h\r\n\r\n"
+		  "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\ntwo"
+		  "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
+		  "GET /name/4/verb HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+	assert_true(receive_all(fd, 5000, &answer));
+	const char *first = strstr(answer.data, "name=1");
+	const char *second = strstr(answer.data, "two");
+	const char *third = strstr(answer.data, "NOT_FOUND");
+	const char *fourth = strstr(answer.data, "name=4");
+	assert_true(first && first < second && second < third && third < fourth);
+}
+
+TEST(head_is_get_without_the_body)
+{
+	const char *answer = exchange("HEAD /large HTTP/1.1", NULL, 0);
+
+	assert_int_equal(status_of(answer), 200);
+	assert_non_null(strstr(answer, "Content-Length: 3145728\r\n"));
+	assert_string_equal(body_of(answer), "");
+	answer = exchange("HEAD /flow HTTP/1.1", NULL, 0);
+	assert_int_equal(status_of(answer), 200);
+	assert_string_equal(body_of(answer), "");
+}
+
+TEST(a_long_body_comes_whole)
+{
+	const char *body = body_of(get("/large"));
+
+	assert_int_equal(strlen(body), LARGE);
+	for (size_t i = 0; i < LARGE; i++)
+		assert_int_equal(body[i], (char)('a' + i % 26));
+}
+
+TEST(another_method_is_told_which_are_allowed)
+{
+	const char *answer = exchange("PUT /echo HTTP/1.1", "x", 1);
+
+	assert_int_equal(status_of(answer), 405);
+	assert_non_null(strstr(answer, "Allow: POST, DELETE\r\n"));
+	answer = exchange("OPTIONS /large HTTP/1.1", NULL, 0);
+	assert_int_equal(status_of(answer), 405);
+	assert_non_null(strstr(answer, "Allow: GET, HEAD\r\n"));
+}
+
+TEST(a_target_that_climbs_or_is_badly_encoded_is_400)
+{
+	static const char *const bad[] = { "/../large",
+					   "/name/../verb",
+					   "/name/%2e%2E/verb",
+					   "//large",
+					   "/name//verb",
+					   "/name/a%2F%2Fb/verb",
+					   "/name/a%2f..%2fb/verb",
+					   "/name/%00/verb",
+					   "/name/a%/verb",
+					   "/name/a%4/verb",
+					   "/name/a%zz/verb",
+					   "/large?x=%g0",
+					   "/large?x=%00",
+					   "large",
+					   "http://127.0.0.1/large" };
+	AUTO_STR struct str longest = STR_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		const char *answer = get(bad[i]);
+		if (status_of(answer) != 400 || !strstr(answer, "\"code\":\"CONFIG\""))
+			fail_msg("%s: %s", bad[i], answer);
+	}
+	for (int i = 0; i < 9000; i++)
+		str_add_char(&longest, i ? 'x' : '/');
+	assert_int_equal(status_of(get(longest.data)), 400);
+}
+
+TEST(an_unknown_path_is_404_as_json)
+{
+	const char *answer = get("/name/x/other");
+
+	assert_int_equal(status_of(answer), 404);
+	assert_non_null(strstr(answer, "Content-Type: application/json\r\n"));
+	assert_non_null(strstr(answer, "\"code\":\"NOT_FOUND\""));
+	assert_int_equal(status_of(get("/large/")), 404);
+	assert_int_equal(status_of(get("/")), 404);
+}
+
+TEST(a_request_whose_end_is_in_doubt_is_the_last_of_its_connection)
+{
+	static const char *const heads[] = {
+		"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+		"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+		"Transfer-Encoding: gzip\r\n\r\nabc",
+		"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+		AUTO_FREE char *request = xasprintf("POST /echo HTTP/1.1\r\nHost: h\r\n"
+						    "%sGET /name/smuggled/verb HTTP/1.1"
+						    "\r\nHost: h\r\n\r\n",
+						    heads[i]);
+		AUTO_STR struct str answer = STR_INIT;
+		AUTO_CLOSE int fd = dial();
+		send_text(fd, request);
+		assert_true(receive_all(fd, 5000, &answer));
+		if (status_of(answer.data) != 400 || strstr(answer.data, "smuggled"))
+			fail_msg("%s: %s", heads[i], answer.data);
+	}
+}
+
+TEST(an_encoded_name_is_one_segment)
+{
+	assert_string_equal(body_of(get("/name/a%2Fb+c%20%c3%a9/verb?word=x%2By+z&"
+					"word=p%26q&number=100")),
+			    "name=a/b+c \xc3\xa9 word=p&q number=100");
+	assert_string_equal(body_of(get("/name/..a/verb?word")),
+			    "name=..a word= number=7");
+	assert_int_equal(status_of(get("/name/x/verb?number=101")), 400);
+	assert_int_equal(status_of(get("/name/x/verb?number=-1")), 400);
+}
+
+TEST(a_handlers_error_is_a_problem_with_a_fitting_status)
+{
+	static const struct {
+		enum err_class class;
+		int status;
+		const char *code;
+	} cases[] = {
+		{ ERR_MISSING, 404, "MISSING" },   { ERR_CONFLICT, 409, "CONFLICT" },
+		{ ERR_CONFIG, 400, "CONFIG" },     { ERR_AUTH, 403, "AUTH" },
+		{ ERR_BUSY, 409, "BUSY" },         { ERR_DISK, 507, "DISK" },
+		{ ERR_TIMEOUT, 504, "TIMEOUT" },   { ERR_CORRUPT, 500, "CORRUPT" },
+		{ ERR_INTERNAL, 500, "INTERNAL" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO_FREE char *target = xasprintf("/failure?class=%d", cases[i].class);
+		AUTO_FREE char *problem =
+			xasprintf("{\"code\":\"%s\",\"message\":\"it went wrong\","
+				  "\"remedy\":\"do better\"}\n",
+				  cases[i].code);
+		const char *answer = get(target);
+		assert_int_equal(status_of(answer), cases[i].status);
+		assert_string_equal(body_of(answer), problem);
+	}
+}
+
+TEST(a_stream_that_breaks_is_seen_as_broken)
+{
+	const char *whole = body_of(get("/flow"));
+
+	assert_true(text_ends_with(whole, "\r\n0\r\n\r\n"));
+	const char *broken = body_of(get("/flow?breaks=1"));
+	assert_non_null(strstr(broken, "block"));
+	assert_false(text_ends_with(broken, "0\r\n\r\n"));
+}
+
+TEST(stop_ends_a_long_poll_at_once_with_its_answer)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int waiting = dial();
+	AUTO_CLOSE int silent = dial();
+	int64_t begun = clock_boot_ms();
+
+	send_text(waiting, "GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+	usleep(50000);
+	web_server_stop(TAKE(server), 20000);
+	assert_in_range(clock_boot_ms() - begun, 0, 3000);
+	assert_true(receive_all(waiting, 1000, &answer));
+	assert_string_equal(body_of(answer.data), "asked to stop");
+	assert_true(receive_all(silent, 1000, &answer));
+}
+
+static void *stop_soon(void *arg)
+{
+	web_server_stop(TAKE(server), *(int64_t *)arg);
+	return NULL;
+}
+
+TEST(a_stream_has_its_grace_when_the_server_ends)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+	int64_t grace_ms = 20000;
+	pthread_t thread;
+
+	send_text(fd, "GET /flow?pause=100&blocks=5 HTTP/1.1\r\nHost: h\r\n\r\n");
+	receive_until(fd, "block", &answer);
+	thread_start(&thread, "stopper", stop_soon, &grace_ms);
+	assert_true(receive_all(fd, 5000, &answer));
+	thread_join(thread);
+	assert_true(text_ends_with(answer.data, "\r\n0\r\n\r\n"));
+}
+
+TEST(a_stream_is_cut_when_its_grace_is_over)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+	int64_t begun = clock_boot_ms();
+
+	send_text(fd, "GET /flow?pause=300&blocks=1000 HTTP/1.1\r\nHost: h\r\n\r\n");
+	receive_until(fd, "block", &answer);
+	web_server_stop(TAKE(server), 200);
+	assert_in_range(clock_boot_ms() - begun, 200, 3000);
+	assert_true(receive_all(fd, 1000, &answer));
+	assert_false(text_ends_with(answer.data, "0\r\n\r\n"));
+}
+
+TEST(a_silent_client_is_closed_and_a_slow_answer_is_not)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_STR struct str nothing = STR_INIT;
+	int64_t begun = clock_boot_ms();
+
+	web_server_stop(server, 0);
+	start_server(routes, 150);
+	AUTO_CLOSE int slow = dial();
+	AUTO_CLOSE int silent = dial();
+	AUTO_CLOSE int torn = dial();
+	send_text(slow, "GET /flow?pause=300&blocks=2 HTTP/1.1\r\nHost: h\r\n\r\n");
+	send_text(torn, "GET /wait HTT");
+	assert_true(receive_all(silent, 5000, &nothing));
+	assert_true(receive_all(torn, 5000, &nothing));
+	assert_in_range(clock_boot_ms() - begun, 150, 4000);
+	assert_string_equal(nothing.data, "");
+	/* It ends well, and is closed when nothing more is asked. */
+	assert_true(receive_all(slow, 5000, &answer));
+	assert_true(text_ends_with(answer.data, "\r\n0\r\n\r\n"));
+}
+
+TEST(an_address_that_is_taken_or_none_is_told)
+{
+	AUTO_FREE char *taken = xasprintf("127.0.0.1:%u", web_server_port(server));
+	static const char *const bad[] = { "",         "8418",       "localhost:1",
+					   "::1:8418", "127.0.0.1:", "127.0.0.1:65536",
+					   ":80",      "[::1]",      "192.0.2.1:0" };
+	struct web_server_options options = { .listen = taken, .services = &services };
+	struct web_server *other;
+
+	assert_fails(server_start(&options, &other, &err), ERR_BUSY);
+	assert_non_null(strstr(err.text, taken));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		options.listen = bad[i];
+		assert_fails(server_start(&options, &other, &err), ERR_CONFIG);
+	}
+}
+
+TEST(every_address_is_a_star)
+{
+	struct web_server_options options = { .listen = "*:0", .services = &services };
+	static const struct web_route *const tables[] = { routes, NULL };
+
+	web_server_stop(server, 0);
+	options.routes = tables;
+	assert_ok(server_start(&options, &server, &err));
+	assert_int_equal(status_of(get("/name/x/verb")), 200);
+}
+
+/* A site "paris" whose secret this is. */
+static void let_paris_in(struct site_key *key)
+{
+	AUTO_FREE char *text =
+		xasprintf("[secondary \"paris\"]\n\tsecretFile = %s/secret\n", root);
+	AUTO_FREE char *file = xasprintf("%s/secret", root);
+	AUTO_CONF struct conf *conf = NULL;
+
+	assert_ok(file_replace(root_fd, "secret", "0123456789abcdef0123", 20,
+			       FILE_NO_SYNC, &err));
+	assert_int_equal(fchmodat(root_fd, "secret", 0600, 0), 0);
+	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
+	assert_ok(access_read(conf, &services.access, &err));
+	assert_ok(site_key_read("paris", file, key, &err));
+}
+
+TEST(a_signed_request_is_let_in_once_and_only_with_its_body)
+{
+	AUTO_SITE_KEY struct site_key key;
+	struct signed_request signed_one = { "POST", "/site?a=%41", "body", 4 };
+
+	let_paris_in(&key);
+	AUTO_FREE char *token = site_token_for_request(&key, &signed_one, &err);
+	AUTO_FREE char *head = xasprintf("POST /site?a=%%41 HTTP/1.1\r\n"
+					 "Authorization: Bearer %s",
+					 token);
+	const char *answer = exchange(head, "BODY", 4);
+	assert_int_equal(status_of(answer), 401);
+	assert_non_null(strstr(answer, "WRONG_REQUEST"));
+	assert_non_null(strstr(answer, "WWW-Authenticate: Bearer"));
+	AUTO_FREE char *fresh = site_token_for_request(&key, &signed_one, &err);
+	AUTO_FREE char *good = xasprintf("POST /site?a=%%41 HTTP/1.1\r\n"
+					 "Authorization: Bearer %s",
+					 fresh);
+	answer = exchange(good, "body", 4);
+	assert_int_equal(status_of(answer), 200);
+	assert_string_equal(body_of(answer), "body");
+	assert_non_null(strstr(exchange(good, "body", 4), "REPLAYED"));
+}
+
+TEST(without_a_credential_the_body_is_not_waited_for)
+{
+	AUTO_SITE_KEY struct site_key key;
+
+	let_paris_in(&key);
+	const char *answer =
+		exchange("POST /site HTTP/1.1\r\nContent-Length: 900000", NULL, 0);
+	assert_int_equal(status_of(answer), 401);
+	assert_non_null(strstr(answer, "NO_CREDENTIALS"));
+	/* A small one is read, so that the connection can go on. */
+	AUTO_STR struct str both = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+	send_text(fd,
+		  "POST /site HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
+		  "GET /name/x/verb HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+	assert_true(receive_all(fd, 5000, &both));
+	assert_non_null(strstr(both.data, "NO_CREDENTIALS"));
+	assert_non_null(strstr(both.data, "name=x"));
+}
+
+TEST(a_reader_on_loopback_must_not_come_by_another_name)
+{
+	AUTO_SITE_KEY struct site_key key;
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+
+	let_paris_in(&key);
+	assert_int_equal(
+		status_of(exchange("HEAD /read HTTP/1.1\r\nX-Forwarded-For: x", NULL, 0)),
+		401);
+	send_text(fd, "GET /read HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n"
+		      "\r\n");
+	assert_true(receive_all(fd, 5000, &answer));
+	assert_int_equal(status_of(answer.data), 401);
+}
+
+#define SERVED(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SERVED(a_request_torn_into_bytes_is_answered_like_a_whole_one),
+		SERVED(pipelined_requests_are_answered_in_order_on_one_connection),
+		SERVED(head_is_get_without_the_body),
+		SERVED(a_long_body_comes_whole),
+		SERVED(another_method_is_told_which_are_allowed),
+		SERVED(a_target_that_climbs_or_is_badly_encoded_is_400),
+		SERVED(an_unknown_path_is_404_as_json),
+		SERVED(a_request_whose_end_is_in_doubt_is_the_last_of_its_connection),
+		SERVED(an_encoded_name_is_one_segment),
+		SERVED(a_handlers_error_is_a_problem_with_a_fitting_status),
+		SERVED(a_stream_that_breaks_is_seen_as_broken),
+		SERVED(stop_ends_a_long_poll_at_once_with_its_answer),
+		SERVED(a_stream_has_its_grace_when_the_server_ends),
+		SERVED(a_stream_is_cut_when_its_grace_is_over),
+		SERVED(a_silent_client_is_closed_and_a_slow_answer_is_not),
+		SERVED(an_address_that_is_taken_or_none_is_told),
+		SERVED(every_address_is_a_star),
+		SERVED(a_signed_request_is_let_in_once_and_only_with_its_body),
+		SERVED(without_a_credential_the_body_is_not_waited_for),
+		SERVED(a_reader_on_loopback_must_not_come_by_another_name),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
