@@ -146,6 +146,14 @@ const char *err_class_name(enum err_class class)
 	return names[class];
 }
 
+enum err_class err_class_of_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(names[i], name) == 0)
+			return (enum err_class)i;
+	return ERR_INTERNAL;
+}
+
 bool err_is_transient(enum err_class class)
 {
 	return class == ERR_BUSY || class == ERR_LOST || class == ERR_NETWORK ||

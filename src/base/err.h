@@ -58,6 +58,9 @@ PRINTF_LIKE(2, 3) int err_prefix(struct err *err, const char *fmt, ...);
 /* The name that users see ("network"); "none" for ERR_NONE. Static. */
 const char *err_class_name(enum err_class class);
 
+/* The class of that name; ERR_INTERNAL if there is none. */
+enum err_class err_class_of_name(const char *name);
+
 /* Whether the same work may succeed later without a person doing anything. */
 bool err_is_transient(enum err_class class);
 

@@ -22,13 +22,13 @@ struct metric_spec {
 	const char *name;          /* see metric_name_is_good */
 	const char *help;          /* one sentence */
 	const char *const *labels; /* at most 3, ends in NULL; of: site kind remote state
-				      class result op backend, never a repository */
+				      class, never a repository */
 	const double *buckets;     /* of a histogram: upper bounds, rising, ends in 0 */
 };
 
 #define METRIC_LIST(...) ((const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL })
 
-/* metric_counter("refrelay_syncs_total", "Syncs that ended.", "kind", "result").
+/* metric_counter("refrelay_syncs_total", "Syncs that ended.", "kind", "state").
  * All strings must be static. Registering the same again returns the same metric. */
 #define metric_counter(name_, help_, ...)                                                \
 	metric_register(&(struct metric_spec){ .kind = METRIC_COUNTER,                   \

@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "change/event_rows.h"
@@ -86,6 +87,37 @@ static int open_work(struct store_tx *tx, void *arg, struct err *err)
 	return opening->file ? site_value_set(tx, EVENT_FILE_KEY, opening->file, err) : 0;
 }
 
+struct renewal {
+	const char *timeline; /* that it is to be */
+	bool is_done;
+};
+
+static int renew_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STR struct str timeline = STR_INIT;
+	struct renewal *renewal = arg;
+
+	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0)
+		return -1;
+	renewal->is_done = strcmp(timeline.data, renewal->timeline) == 0;
+	return renewal->is_done ? draw_timeline(tx, err) : 0;
+}
+
+int event_log_went_back(struct store *store, const char *timeline, struct err *err)
+{
+	struct renewal renewal = { .timeline = timeline };
+
+	if (store_write(store, renew_work, &renewal, err) != 0)
+		return -1;
+	if (renewal.is_done)
+		log_warn("log.restored",
+			 LOG_TEXT("why",
+				  "a secondary has read events that the database has "
+				  "no more, as after a rollback to a snapshot: "
+				  "secondaries will compare everything"));
+	return 0;
+}
+
 static int open_rows(struct store *store, const char *path, struct err *err)
 {
 	bool in_memory = strcmp(path, ":memory:") == 0;
@@ -117,6 +149,39 @@ int event_log_open(struct store *store, const char *database_path, struct event_
 	opened->store = store;
 	*log = opened;
 	return 0;
+}
+
+static int write_scanned(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STR struct str timeline = STR_INIT;
+
+	(void)arg;
+	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0)
+		return -1;
+	return site_value_set(tx, EVENT_SCANNED_KEY, timeline.data, err);
+}
+
+int event_log_set_scanned(struct store *store, struct err *err)
+{
+	return store_write(store, write_scanned, NULL, err);
+}
+
+static int read_scanned(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STR struct str timeline = STR_INIT;
+	AUTO_STR struct str scanned = STR_INIT;
+	bool *is_scanned = arg;
+
+	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0 ||
+	    site_value_get(tx, EVENT_SCANNED_KEY, &scanned, err) < 0)
+		return -1;
+	*is_scanned = timeline.len > 0 && strcmp(timeline.data, scanned.data) == 0;
+	return 0;
+}
+
+int event_log_is_scanned(struct store *store, bool *is_scanned, struct err *err)
+{
+	return store_read(store, read_scanned, is_scanned, err);
 }
 
 void event_log_close(struct event_log *log)
@@ -246,6 +311,7 @@ int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,
 		if (store_write(store, prune_work, &pruning, err) != 0)
 			return -1;
 		*dropped += pruning.dropped;
+		failpoint("events.pruned");
 	} while (pruning.dropped == EVENT_PRUNE_BATCH);
 	return 0;
 }

@@ -54,6 +54,11 @@ int event_log_open(struct store *store, const char *database_path, struct event_
 		   struct err *err);
 void event_log_close(struct event_log *log);
 
+/* For a reader that has proved to have read, on this timeline, an event that the log does
+ * not have: the database went back within its own file, as with a snapshot of the file
+ * system. Log and rows get a new timeline, unless somebody else came first. */
+int event_log_went_back(struct store *store, const char *timeline, struct err *err);
+
 /* Inside store_write(): gives event->id, mark and at. After the write has returned, call
  * event_log_wake. */
 int event_log_append(struct store_tx *tx, struct event *event, struct err *err);
@@ -61,6 +66,11 @@ void event_log_wake(struct event_log *log);
 
 /* For store works. */
 int event_log_ends(struct store_tx *tx, struct event_ends *ends, struct err *err);
+
+/* That everything has been looked at since the log began. Before, as with a database that
+ * is new or was restored, what has no row may be there all the same. */
+int event_log_set_scanned(struct store *store, struct err *err);
+int event_log_is_scanned(struct store *store, bool *is_scanned, struct err *err);
 
 enum event_read { EVENTS_READ, EVENTS_GONE, EVENTS_OTHER_TIMELINE };
 

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/file.h"
 #include "base/hook_wire.h"
 #include "base/log.h"
@@ -57,8 +58,13 @@ static int change(struct hook_socket *socket, const char *path, struct str *answ
 		return err_set(err, ERR_CONFIG,
 			       "this site has no changes of its own: it is no primary");
 	name = notice_name_of(notice, path, err);
-	if (!name || notice_compare(notice, name, &noticed, err) != 0)
+	if (!name)
 		return -1;
+	/* That it was deleted is a change like others, if this is the first to tell. */
+	if (notice_compare(notice, name, &noticed, err) != 0 &&
+	    !(err->class == ERR_MISSING && noticed.is_changed))
+		return -1;
+	failpoint("hook.noticed");
 	str_addf(answer, HOOK_OK " %" PRIu64, noticed.event_id);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "change/notice.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -262,9 +263,12 @@ static int record(struct comparison *comparison, struct noticed *noticed, struct
 		return 0;
 	}
 	find_changes(comparison);
+	if (comparison->is_event)
+		failpoint("notice.commits");
 	if (comparison_commit(comparison, noticed, err) != 0)
 		return err->class == ERR_CONFLICT ? 1 : -1;
 	if (noticed->is_changed) {
+		failpoint("notice.committed");
 		record_refs(comparison, noticed);
 		tell(comparison, noticed);
 	}
@@ -283,13 +287,14 @@ static int compare_once(struct notice *notice, const char *name, int tries,
 	if (store_read(notice->options.store, read_row_work, &comparison, err) != 0)
 		return -1;
 	result = see(&comparison, err);
+	failpoint("notice.seen");
 	if (result == 0)
 		result = record(&comparison, noticed, err);
 	if (result != 0)
 		return result;
 	if (comparison.sight == SIGHT_GONE) {
 		err_set(err, ERR_MISSING, "there is no repository %s", name);
-		return err_remedy(err, "look for its name with refrelay ls");
+		return err_remedy(err, "look for its name with refrelay repository list");
 	}
 	if (comparison.sight == SIGHT_UNREADABLE) {
 		*err = comparison.why;

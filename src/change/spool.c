@@ -1,6 +1,7 @@
 #include "change/spool.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/file.h"
 #include "base/hook_wire.h"
 #include "base/log.h"
@@ -142,12 +143,14 @@ static void work_on(struct spool *spool, size_t from, size_t to)
 		notice_name_of(spool->notice, spool->files.items[from].path, &err);
 	bool is_done = name && compare(spool, name);
 
+	failpoint("spool.compared");
 	for (size_t i = from; i < to; i++) {
 		const char *file = spool->files.items[i].file;
 		if (!name)
 			set_aside(spool, file, &err);
 		else if (is_done && unlinkat(spool->dir, file, 0) == 0)
 			spool->done++;
+		failpoint("spool.removed");
 	}
 }
 

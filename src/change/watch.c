@@ -62,6 +62,17 @@ static void keep_state(struct watch *watch, const struct notice_scan_result *res
 	watch->state.repositories = result->repositories;
 }
 
+/* Once for a timeline. One that is drawn during the scan is of the same database. */
+static void record_scan(struct watch *watch)
+{
+	struct err err;
+	bool is_recorded;
+
+	if (event_log_is_scanned(watch->options.store, &is_recorded, &err) != 0 ||
+	    (!is_recorded && event_log_set_scanned(watch->options.store, &err) != 0))
+		log_warn("watch.failed", LOG_ERR(&err));
+}
+
 /* How long to wait for the next. A scan that failed is no scan: who waits for the first
  * must know what is there. */
 static int64_t scan(struct watch *watch)
@@ -73,6 +84,7 @@ static int64_t scan(struct watch *watch)
 	int64_t took = clock_boot_ms() - started;
 
 	if (status == 0) {
+		record_scan(watch);
 		keep_state(watch, &result, took);
 		log_debug("watch.scanned", LOG_NUMBER("dur_ms", took),
 			  LOG_NUMBER("repositories", result.repositories),

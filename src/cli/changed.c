@@ -97,7 +97,7 @@ static int read_site(struct cli *cli, struct site *site, int64_t *reverify_ms,
 	}
 	*reverify_ms = 7 * (int64_t)CONF_DAY;
 	return conf_read_duration(conf_get(conf, "sync", NULL, "reverifyInterval"),
-				  CONF_SECOND, reverify_ms, err);
+				  CONF_DAY, reverify_ms, err);
 }
 
 static int compare(struct changed_call *call, const struct notice_options *options,
@@ -109,6 +109,8 @@ static int compare(struct changed_call *call, const struct notice_options *optio
 	int result = name ? notice_compare(notice, name, &noticed, err) : -1;
 
 	call->event_id = noticed.event_id;
+	if (result != 0 && name && err->class == ERR_MISSING && noticed.is_changed)
+		result = 0; /* it was deleted */
 	notice_free(notice);
 	return result;
 }

@@ -255,7 +255,7 @@ static void check_all(struct checking *checking)
 {
 	struct err err;
 
-	if (cli_check_built(checking->conf, &err) != 0)
+	if (cli_check_node(checking->conf, &err) != 0)
 		tell(checking, WRONG, "configuration", &err);
 	else
 		tell_good(checking, "configuration", "%s, a %s", checking->site.name,

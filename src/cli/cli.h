@@ -45,6 +45,10 @@ int cli_changed(struct cli *cli, int argc, char **argv);
 int cli_hooks(struct cli *cli, int argc, char **argv);
 int cli_events(struct cli *cli, int argc, char **argv);
 
+/* Whether serve would take the configuration, secrets and tokens included. In
+ * node/settings.c. */
+int cli_check_node(const struct conf *conf, struct err *err);
+
 /* Prints the error and its remedy on stderr, and returns the exit status that fits. */
 int cli_fail(const struct err *err);
 

@@ -2,12 +2,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "git/repo.h"
 #include "job/job.h"
 #include "job/pool.h"
+#include "pull/sync_job.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
-#include "upkeep/tidy.h"
 #include "upkeep/trash.h"
 
 #define TRIES 3
@@ -15,61 +14,6 @@
  * waited for by then. */
 #define PATIENCE_MS 5000
 #define SYNC_TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
-
-struct sync_call {
-	struct item *item;
-	struct sync_request request;
-	struct sync_result result;
-};
-
-/* Whoever held the lease before may have been killed in the middle of anything. */
-static int tidy_before(const struct job *job, const char *path, struct err *err)
-{
-	AUTO_REPO struct repo copy = REPO_INIT;
-	struct stat st;
-
-	if (lstat(path, &st) != 0)
-		return 0;
-	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
-		return 0; /* the sync itself says what is wrong */
-	return tidy_left_overs(
-		&copy, job->is_after_crash ? TIDY_AFTER_CRASH : TIDY_AFTER_SUCCESS, err);
-}
-
-static int tidy_after(const struct job *job, const char *path, struct err *err)
-{
-	AUTO_REPO struct repo copy = REPO_INIT;
-
-	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
-		return -1;
-	return tidy_packs(&job->work, &copy, err);
-}
-
-/* Half a pack may be as large as a whole one, and the next try makes another. */
-static void tidy_after_failure(const struct job *job, const char *path)
-{
-	AUTO_REPO struct repo copy = REPO_INIT;
-
-	if (lease_check(job->lease, ERR_IGNORED) == 0 &&
-	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) == 0)
-		tidy_left_overs(&copy, TIDY_AFTER_CRASH, ERR_IGNORED);
-}
-
-static int sync_one(struct job *job, void *arg, struct err *err)
-{
-	struct sync_call *call = arg;
-	AUTO_FREE char *below = name_to_path(call->item->name);
-	AUTO_FREE char *path = xasprintf("%s/%s", call->request.root, below);
-
-	free(TAKE(call->result.held_reason));
-	if (tidy_before(job, path, err) != 0)
-		return -1;
-	if (sync_repository(job, &call->request, &call->result, err) != 0) {
-		tidy_after_failure(job, path);
-		return -1;
-	}
-	return call->result.outcome == SYNC_HELD ? 0 : tidy_after(job, path, err);
-}
 
 static int move(struct item *item, enum registry_event event, const char *text,
 		struct err *err)
@@ -142,7 +86,7 @@ static int run_job(struct item *item, struct sync_call *call, struct err *err)
 		.timeout_ms = SYNC_TIMEOUT_MS,
 		.stop = &run->stop,
 		.bytes = &run->progress.bytes,
-		.run = sync_one,
+		.run = sync_job,
 		.arg = call,
 	};
 
@@ -174,8 +118,7 @@ static bool is_current(const struct item *item)
 static int work_on(struct item *item, struct err *err)
 {
 	struct replicate_run *run = item->run;
-	struct sync_call call = { .item = item,
-				  .request = { .source = run->source,
+	struct sync_call call = { .request = { .source = run->source,
 					       .root = run->dest_root,
 					       .name = item->name,
 					       .is_forced = run->options.is_forced } };

@@ -120,6 +120,7 @@ static int has_ended(struct repository_call *call, struct asking *asking,
 	if (row.state == REGISTRY_STARTED)
 		return 0;
 	asking->failed++;
+	asking->done--;
 	fprintf(stderr, "refrelay: %s: %s\n", name,
 		row.held_reason ? row.held_reason
 		: row.failure   ? row.failure
@@ -183,7 +184,7 @@ static int ask_all(struct repository_call *call, struct asking *asking, struct e
 		return -1;
 	print(call, asking);
 	if (asking->failed > 0)
-		return asking->done > asking->failed ? EXIT_PARTLY : EXIT_FAILED;
+		return asking->done > 0 ? EXIT_PARTLY : EXIT_FAILED;
 	return status;
 }
 

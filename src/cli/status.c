@@ -55,7 +55,8 @@ static int print_once(const struct report_options *options,
 
 	if (report_make(options, &report, err) == 0) {
 		print(&report, call);
-		status = report_is_good(&report) ? EXIT_DONE : EXIT_PARTLY;
+		status = report_is_good(&report) && report.node_runs ? EXIT_DONE
+								     : EXIT_PARTLY;
 	}
 	report_clear(&report);
 	return status;

@@ -10,7 +10,7 @@ static struct metric_series *waits, *held, *lost, *takeovers;
 static void register_all(void)
 {
 	acquires = metric_counter("refrelay_lease_acquire_total",
-				  "Attempts to get a lease that ended.", "result");
+				  "Attempts to get a lease that ended.", "class");
 	waits = metric_at(metric_histogram("refrelay_lease_wait_seconds",
 					   "How long leases that were got took to get.",
 					   metric_buckets_seconds));

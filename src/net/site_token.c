@@ -42,6 +42,16 @@ static int trim_secret(const char *file, struct str *secret, struct err *err)
 	return err_remedy(err, "make one on both sites: openssl rand -hex 32 >%s", file);
 }
 
+/* A file that is named but not there is an error of the configuration, not a thing that
+ * somebody looked for. */
+static int not_read(const char *file, struct err *err)
+{
+	if (err->class != ERR_MISSING)
+		return -1;
+	err->class = ERR_CONFIG;
+	return err_remedy(err, "put the secret that both sites have into %s", file);
+}
+
 int site_key_read(const char *site, const char *file, struct site_key *key,
 		  struct err *err)
 {
@@ -53,7 +63,7 @@ int site_key_read(const char *site, const char *file, struct site_key *key,
 			       site);
 	memcpy(key->site, site, strlen(site) + 1);
 	if (file_read_any(AT_FDCWD, file, SECRET_FILE_MAX, &key->secret, err) != 0)
-		return -1;
+		return not_read(file, err);
 	if (stat(file, &stat_of) == 0 && S_ISREG(stat_of.st_mode) &&
 	    (stat_of.st_mode & S_IROTH)) {
 		err_set(err, ERR_CONFIG, "everybody can read the secret in %s", file);

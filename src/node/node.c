@@ -73,7 +73,7 @@ static int start_secondary(struct node *node, struct err *err)
 
 	if (primary_open(settings->site.primary_url, &settings->key, &services->primary,
 			 err) != 0)
-		return -1;
+		return err_prefix(err, "primary.url");
 	return pull_start(&(struct pull_options){ .store = node->data.store,
 						  .leases = node->data.leases,
 						  .primary = services->primary,
@@ -188,6 +188,8 @@ static void tell_restarts(const struct node_settings *before,
 	tell_restart("site.data", before->site.data, after->site.data);
 	tell_restart("primary.url", before->site.primary_url, after->site.primary_url);
 	tell_restart("http.listen", before->listen, after->listen);
+	if (before->site.lease_ttl_ms != after->site.lease_ttl_ms)
+		log_warn("node.restart_needed", LOG_TEXT("key", "lease.ttl"));
 	if (before->scan_interval_ms != after->scan_interval_ms ||
 	    before->keep_for_ms != after->keep_for_ms ||
 	    before->keep_number != after->keep_number)

@@ -1,6 +1,7 @@
 #include "node/settings.h"
 
 #include "cli/cli.h"
+#include "web/access.h"
 
 static int read_listen(const struct conf *conf, struct node_settings *settings,
 		       struct err *err)
@@ -100,6 +101,18 @@ int node_settings_read(const struct conf *conf, struct node_settings *settings,
 		return 0;
 	node_settings_clear(settings);
 	return -1;
+}
+
+int cli_check_node(const struct conf *conf, struct err *err)
+{
+	AUTO_SETTINGS struct node_settings settings;
+	struct access *access = NULL;
+
+	if (node_settings_read(conf, &settings, err) != 0 ||
+	    access_read(conf, &access, err) != 0)
+		return -1;
+	access_free(access);
+	return 0;
 }
 
 void node_settings_clear(struct node_settings *settings)

@@ -13,9 +13,11 @@
  * Only what a page proves is done: absence counts between the page's first and last name.
  *
  * When the inventory has not changed since a pass that found nothing to do, one request
- * tells (ETag). A pass that finds nothing takes one page an interval.
+ * tells (ETag); unless rows were removed or added here, as by an operator's remove. A
+ * pass that finds nothing takes one page an interval.
  */
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/decisions.h"
 #include "pull/pull_parts.h"
@@ -39,12 +41,14 @@ struct consistency {
 	char etag[128];  /* of its first page */
 	char timeline[TIMELINE_SIZE];
 	size_t found; /* differences in this pass */
+	int64_t rows; /* of the registry, when it began */
 	/* The last pass that found nothing. */
 	char clean_etag[128]; /* "": none */
 	int64_t clean_at;     /* boot ms */
-	bool was_dirty;       /* the last pass found work */
-	int64_t asked_at;     /* boot ms: of the last page */
-	int64_t pause_ms;     /* from then; -1: the interval */
+	int64_t clean_rows;
+	bool was_dirty;   /* the last pass found work */
+	int64_t asked_at; /* boot ms: of the last page */
+	int64_t pause_ms; /* from then; -1: the interval */
 	unsigned failures;
 };
 
@@ -193,7 +197,8 @@ static int compare_page(struct consistency *work, const struct inventory_page *p
 		if (result != 0)
 			break;
 		work->found += chunk.steps;
-		chunk.items += chunk.done_items;
+		if (chunk.done_items > 0) /* none of an empty page, whose list is NULL */
+			chunk.items += chunk.done_items;
 		chunk.item_count -= chunk.done_items;
 		free(after);
 		after = chunk.reached ? xstrdup(chunk.reached) : NULL;
@@ -261,12 +266,14 @@ static int take_page(struct consistency *work, struct inventory_page *page,
 		return -1;
 	free(work->after);
 	work->after = TAKE(page->next);
+	failpoint("consistency.compared");
 	if (work->after)
 		return 0;
 	work->clean_etag[0] = '\0';
 	if (work->found == 0) {
 		memcpy(work->clean_etag, work->etag, sizeof(work->clean_etag));
 		work->clean_at = clock_boot_ms();
+		work->clean_rows = work->rows;
 	}
 	return end_pass(work, err);
 }
@@ -276,9 +283,21 @@ static int take_page(struct consistency *work, struct inventory_page *page,
 static const char *etag_to_send(const struct consistency *work)
 {
 	if (work->is_whole || work->after || !work->clean_etag[0] ||
+	    work->rows != work->clean_rows ||
 	    clock_boot_ms() - work->clean_at >= TRUST_ETAG_MS)
 		return NULL;
 	return work->clean_etag;
+}
+
+static int count_rows(struct consistency *work, struct err *err)
+{
+	struct registry_counts counts;
+
+	if (registry_counts(work->pull->options.store, KIND_REPOSITORY, &counts, err) !=
+	    0)
+		return -1;
+	work->rows = counts.all;
+	return 0;
 }
 
 static int ask(struct consistency *work, struct inventory_page *page, struct err *err)
@@ -295,6 +314,9 @@ static int read_one(struct consistency *work, bool *is_peers, struct err *err)
 	struct inventory_page page = { 0 };
 	int result;
 
+	*is_peers = false;
+	if (!work->after && count_rows(work, err) != 0)
+		return -1;
 	names_record(work->pull);
 	result = ask(work, &page, err);
 	*is_peers = result < 0;

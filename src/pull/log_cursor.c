@@ -10,6 +10,7 @@
  * through, so that a crash repeats it.
  */
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/decisions.h"
 #include "pull/pull_parts.h"
@@ -31,6 +32,7 @@ struct log_cursor {
 	bool has_at;     /* there is a position */
 	bool is_heard;   /* the last request was answered: waiting is worth it */
 	bool was_spared; /* a lost connection was not counted since */
+	bool has_news;   /* the last answer gave the scheduler work */
 	bool is_broken;  /* our own database fails; told in the log */
 	unsigned failures;
 	uint64_t last_event; /* newest at the primary, as written */
@@ -60,6 +62,7 @@ struct taking {
 	const folded_events *folded;  /* may be NULL */
 	const struct pull_cursor *to; /* NULL: the position is forgotten */
 	const char *last_event;       /* NULL: as it was */
+	struct pull *pull;
 };
 
 static int take_deleted(struct store_tx *tx, const struct folded_event *folded,
@@ -82,14 +85,16 @@ static int take_deleted(struct store_tx *tx, const struct folded_event *folded,
 }
 
 static int take_changed(struct store_tx *tx, const struct folded_event *folded,
-			struct err *err)
+			struct pull *pull, struct err *err)
 {
 	const struct event *event = folded->last;
+	uint64_t id = replicable_id(event->kind, event->name);
 	struct registry_move move = { .event = REGISTRY_ASKED,
 				      .generation = event->generation,
 				      .timeline = event->timeline,
 				      .checksum = event->checksum,
-				      .changed_at = folded->since };
+				      .changed_at = folded->since,
+				      .delay_ms = pace_delay_ms(pull, id) };
 
 	return registry_ask_in(tx, event->kind, event->name, &move, err) < 0 ? -1 : 0;
 }
@@ -109,12 +114,12 @@ static bool is_ours(const struct event *event)
 }
 
 static int take_one(struct store_tx *tx, const struct folded_event *folded,
-		    struct err *err)
+		    struct pull *pull, struct err *err)
 {
 	if (!is_ours(folded->last))
 		return 0;
 	return folded->last->what == EVENT_DELETED ? take_deleted(tx, folded, err)
-						   : take_changed(tx, folded, err);
+						   : take_changed(tx, folded, pull, err);
 }
 
 static int take_all(struct store_tx *tx, void *arg, struct err *err)
@@ -123,7 +128,7 @@ static int take_all(struct store_tx *tx, void *arg, struct err *err)
 	char text[PULL_CURSOR_SIZE];
 
 	for (size_t i = 0; taking->folded && i < taking->folded->count; i++)
-		if (take_one(tx, &taking->folded->items[i], err) != 0)
+		if (take_one(tx, &taking->folded->items[i], taking->pull, err) != 0)
 			return err_prefix(err, "event %" PRIu64,
 					  taking->folded->items[i].last->id);
 	if (taking->last_event &&
@@ -156,15 +161,21 @@ static int commit(struct log_cursor *cursor, const struct primary_events *answer
 {
 	AUTO_FREE char *last_event = last_event_text(cursor, answer);
 	folded_events folded = { 0 };
-	struct taking taking = { .folded = &folded, .to = to, .last_event = last_event };
+	struct taking taking = { .folded = &folded,
+				 .to = to,
+				 .last_event = last_event,
+				 .pull = cursor->pull };
 	int result;
 
 	if (to)
 		fold_events(&answer->events, &folded);
 	for (size_t i = 0; i < folded.count; i++)
 		names_touch(cursor->pull, folded.items[i].last->name);
+	failpoint("cursor.read");
 	result = store_write(cursor->pull->options.store, take_all, &taking, err);
-	if (result == 0 && folded.count > 0)
+	failpoint("cursor.taken");
+	cursor->has_news = result == 0 && folded.count > 0;
+	if (cursor->has_news)
 		pull_signal(cursor->pull);
 	vec_clear(&folded);
 	if (result != 0)
@@ -198,6 +209,7 @@ static int start_over(struct log_cursor *cursor, const struct primary_events *an
 		if (stop_is_requested(&cursor->pull->stop) ||
 		    lease_check(cursor->lease, err) != 0)
 			return err_set(err, ERR_CANCELED, "the comparison was left");
+	failpoint("cursor.compared");
 	return store_write(cursor->pull->options.store, take_all,
 			   &(struct taking){ .to = &end }, err);
 }
@@ -227,8 +239,9 @@ static bool is_at_work(struct log_cursor *cursor)
 {
 	struct pull *pull = cursor->pull;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-	bool is_news = pull->finished != cursor->finished;
+	bool is_news = cursor->has_news || pull->finished != cursor->finished;
 
+	cursor->has_news = false;
 	cursor->finished = pull->finished;
 	return is_news || pull->state.syncing > 0;
 }
@@ -250,6 +263,7 @@ static int ask(struct log_cursor *cursor, struct primary_events *answer, struct 
 		.has_cursor = cursor->has_at,
 		.after = cursor->at.id,
 		.mark = cursor->at.mark,
+		.timeline = cursor->at.timeline,
 		.limit = cursor->has_at ? EVENTS_LIMIT : 1,
 		.wait_s = wait_s(cursor),
 	};

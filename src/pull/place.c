@@ -21,6 +21,8 @@
 #include "replicable/name.h"
 #include "upkeep/trash.h"
 
+#define TRIES 5
+
 int place_is_cleared(const char *staging, struct err *err)
 {
 	if (access(staging, F_OK) == 0 || errno != ENOENT)
@@ -56,20 +58,33 @@ static int check_above(const struct placing *placing, struct err *err)
 	return 0;
 }
 
+static int move_in(const struct placing *placing, const char *path, struct err *err)
+{
+	if (dir_make_parents(AT_FDCWD, path, err) != 0)
+		return -1;
+	failpoint("sync.staged");
+	if (rename(placing->staging, path) == 0) /* refuses one that is there: never
+						    empty */
+		return 0;
+	err_errno(err, "cannot move the new copy to %s", path);
+	return place_is_cleared(placing->staging, err);
+}
+
 int place_new(const struct placing *placing, struct err *err)
 {
 	AUTO_FREE char *path = xasprintf("%s/%s", placing->root, placing->below);
+	int done = -1;
 
-	if (check_above(placing, err) != 0 ||
-	    lease_check(placing->job->lease, err) != 0 ||
-	    dir_make_parents(AT_FDCWD, path, err) != 0)
+	if (check_above(placing, err) != 0 || lease_check(placing->job->lease, err) != 0)
 		return -1;
-	failpoint("sync.staged");
-	if (rename(placing->staging, path) != 0) { /* refuses one that is there: never
-						      empty */
-		err_errno(err, "cannot move the new copy to %s", path);
-		return place_is_cleared(placing->staging, err);
+	/* The removal of a neighbour takes folders away that are empty for a moment. */
+	for (int tries = 0; done != 0 && tries < TRIES; tries++) {
+		done = move_in(placing, path, err);
+		if (done != 0 && err->class != ERR_MISSING)
+			return -1;
 	}
+	if (done != 0)
+		return -1;
 	failpoint("sync.placed");
 	return sync_parent(path, err);
 }
@@ -107,8 +122,10 @@ static int exchange(const struct placing *placing, int root, const char *trash,
 		return place_is_cleared(placing->staging, err);
 	}
 	failpoint("sync.staged");
-	if (renameat2(root, trash, root, placing->below, RENAME_EXCHANGE) == 0)
+	if (renameat2(root, trash, root, placing->below, RENAME_EXCHANGE) == 0) {
+		failpoint("sync.placed");
 		return 0;
+	}
 	if (errno == EINVAL || errno == ENOSYS)
 		return move_both(placing, root, trash, err);
 	err_errno(err, "cannot exchange %s", placing->below);
@@ -146,7 +163,6 @@ int place_instead(const struct placing *placing, struct err *err)
 	if (!trash || raise_fence(old, placing->job->fence, err) != 0 ||
 	    exchange_locked(placing, root, old, trash, err) != 0)
 		return -1;
-	failpoint("sync.placed");
 	log_info("sync.rebuilt", LOG_TEXT("path", placing->below), LOG_TEXT("to", trash));
 	if (sync_parent(path, err) != 0)
 		return -1;

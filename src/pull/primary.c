@@ -24,6 +24,7 @@ struct primary_line {
 	const struct stop *stop;
 	struct site_client *client;
 	unsigned key_version; /* with which the client was opened */
+	int64_t most_ms;      /* 0: no limit of its own */
 };
 
 static void copy_key(const struct site_key *from, struct site_key *to)
@@ -136,6 +137,11 @@ void primary_line_close(struct primary_line *line)
 	free(line);
 }
 
+void primary_line_limit(struct primary_line *line, int64_t most_ms)
+{
+	line->most_ms = most_ms;
+}
+
 static void note_heard(struct primary *primary, const struct site_answer *answer)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&primary->mutex);
@@ -215,6 +221,9 @@ static int call(struct primary_line *line, struct site_request *request,
 		struct site_answer *answer, struct err *err)
 {
 	request->stop = line->stop;
+	if (line->most_ms > 0 &&
+	    (request->timeout_ms == 0 || request->timeout_ms > line->most_ms))
+		request->timeout_ms = line->most_ms;
 	if (renew_key(line, err) != 0 ||
 	    site_client_call(line->client, request, answer, err) != 0)
 		return note_failure(line->primary, err);
@@ -265,6 +274,8 @@ static void events_target(const struct primary_events_question *question,
 	str_addf(target, "&after=%" PRIu64, question->after);
 	if (question->mark && question->mark[0])
 		str_addf(target, "&mark=%s", question->mark);
+	if (question->timeline && question->timeline[0])
+		str_addf(target, "&timeline=%s", question->timeline);
 }
 
 int primary_events(struct primary_line *line,

@@ -35,7 +35,10 @@ void primary_health(struct primary *primary, struct primary_health *health);
 /* The primary's clock now, by what its answers said; ours before the first. */
 int64_t primary_now_ms(struct primary *primary);
 
+/* A request of a line ends after most_ms even where it might take longer by itself; 0: it
+ * may. */
 struct primary_line;
+void primary_line_limit(struct primary_line *line, int64_t most_ms);
 int primary_line_open(struct primary *primary, const struct stop *stop,
 		      struct primary_line **line, struct err *err);
 void primary_line_close(struct primary_line *line);
@@ -53,7 +56,7 @@ struct primary_events {
 struct primary_events_question {
 	bool has_cursor;
 	uint64_t after;
-	const char *mark;
+	const char *mark, *timeline; /* of event `after`, of its log */
 	size_t limit;
 	int64_t wait_s;
 	const char *report; /* JSON of Refrelay-Report; may be NULL */

@@ -47,6 +47,7 @@ struct pull {
 	struct map touched; /* names that events told of since it was asked for */
 	struct pull_state state;
 	struct pull_heard heard;
+	int64_t paces[1024]; /* boot ms, by a repository's id: pace.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */
@@ -101,6 +102,10 @@ void names_record(struct pull *pull);
 void names_forget(struct pull *pull);
 void names_touch(struct pull *pull, const char *name);
 bool names_has(struct pull *pull, const char *name);
+
+/* A sync begins; for how long a change of this repository waits before the next does. */
+void pace_take(struct pull *pull, uint64_t id);
+int64_t pace_delay_ms(struct pull *pull, uint64_t id);
 
 /* The outcome of a request to the primary, for the log and for site_value. */
 void peer_good(struct pull *pull, enum pull_part part);

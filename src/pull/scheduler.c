@@ -5,14 +5,18 @@
  * next row is due.
  */
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "upkeep/trash.h"
 
-#define LOOK_LEAST_MS 1000
+#define LOOK_LEAST_MS 100
 #define LOOK_MOST_MS 60000
 #define UPKEEP_MS ((int64_t)24 * 3600 * 1000)
+/* Work ends by its timeout, and then says so; a row of which nothing is heard even then
+ * is anybody's. */
+#define GRACE_MS 60000
 
 /* One of the two kinds of work. */
 struct lane {
@@ -20,6 +24,7 @@ struct lane {
 	size_t *running; /* guarded by pull->mutex */
 	size_t capacity;
 	pool_work work;
+	const char *claimed; /* failpoint */
 	int (*claim)(struct store *store, const char *kind, size_t limit,
 		     int64_t timeout_ms, registry_rows *rows, struct err *err);
 };
@@ -69,6 +74,8 @@ static int fill(struct scheduler *scheduler, const struct lane *lane, int64_t *d
 		if (lane->claim(scheduler->pull->options.store, KIND_REPOSITORY, limit,
 				scheduler->timeout_ms, &rows, err) != 0)
 			return -1;
+		if (rows.count > 0)
+			failpoint(lane->claimed);
 		limit -= rows.count;
 		submit(scheduler, lane, &rows);
 	}
@@ -102,7 +109,7 @@ static void obey_settings(struct scheduler *scheduler)
 {
 	struct pull_settings settings = pull_settings_now(scheduler->pull);
 
-	scheduler->timeout_ms = settings.timeout_ms;
+	scheduler->timeout_ms = settings.timeout_ms + GRACE_MS;
 	set_capacity(&scheduler->sync, settings.repository_capacity);
 	set_capacity(&scheduler->verification, settings.verification_capacity);
 }
@@ -182,12 +189,14 @@ void *scheduler_run(void *arg)
 			  .running = &pull->state.syncing,
 			  .capacity = (size_t)pull->options.settings.repository_capacity,
 			  .work = sync_row_work,
+			  .claimed = "sync.claimed",
 			  .claim = registry_claim },
 		.verification = { .pool = pull->verify_pool,
 				  .running = &pull->state.verifying,
 				  .capacity = (size_t)pull->options.settings
 						      .verification_capacity,
 				  .work = verify_row_work,
+				  .claimed = "verify.claimed",
 				  .claim = registry_claim_verification },
 	};
 

@@ -78,6 +78,7 @@ int source_primary_read(struct source_primary *source, const char *name,
 
 	if (take_line(source, &line, err) != 0)
 		return -1;
+	primary_line_limit(line, source->valid_ms); /* a job has no longer */
 	result = primary_refs(line, name, &refs, err);
 	rest_line(source, line);
 	if (result != 0)

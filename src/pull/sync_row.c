@@ -4,6 +4,7 @@
  * another holds: held means later, and no retry is counted (seed 000).
  */
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "pull/decisions.h"
@@ -18,7 +19,7 @@
 static void measure(const char *result, int64_t took_ms, uint64_t bytes)
 {
 	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
-					      "kind", "result");
+					      "kind", "state");
 	struct metric *took =
 		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
 				 metric_buckets_seconds, "kind");
@@ -98,11 +99,13 @@ static bool tell_complete(struct pull_job *job, const struct sync_result *result
 		.generation = result->generation,
 		.timeline = result->timeline,
 		.checksum = checksum,
+		.delay_ms = pace_delay_ms(pull, job->row.id),
 		.timeout_ms = next_reverify_ms(pull_settings_now(pull).reverify_ms,
 					       random_roll()),
 	};
 
 	checksum_format(&result->sum, checksum);
+	failpoint("sync.done");
 	if (registry_complete(pull->options.store, &move, &err) == 0)
 		return true;
 	if (err.class != ERR_CONFLICT && err.class != ERR_MISSING)
@@ -164,6 +167,7 @@ static void bring_row(struct pull_job *job)
 	int64_t started = clock_boot_ms();
 	struct err err;
 
+	pace_take(pull, job->row.id);
 	if (job_run(&request, &err) == 0) {
 		tell_done(job, &call.result, clock_boot_ms() - started);
 	} else {

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -27,6 +28,7 @@ struct verification {
 	struct pull_job *job;
 	bool is_damaged; /* more than its refs */
 	bool with_objects;
+	bool is_superseded;  /* there is nothing to compare with any more */
 	uint64_t generation; /* that was verified */
 	char checksum[CHECKSUM_TEXT_SIZE];
 };
@@ -95,6 +97,7 @@ static int check_copy(struct verification *verification, const struct job *job,
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
 	    read_copy(&copy, &refs, verification->checksum, err) != 0)
 		return -1;
+	failpoint("verify.read");
 	if (compare(verification, expected, err) != 0) {
 		verification->is_damaged = false;
 		return -1;
@@ -120,14 +123,13 @@ static int verify_job(struct job *job, void *arg, struct err *err)
 	const char *expected;
 
 	if (registry_get(verification->job->pull->options.store, KIND_REPOSITORY,
-			 verification->job->row.name, &row, err) != 0)
-		return err_set(err, ERR_CONFLICT, "the row was removed meanwhile");
+			 verification->job->row.name, &row, err) != 0 &&
+	    err->class != ERR_MISSING)
+		return -1;
 	verification->generation = row.generation;
-	expected = expected_of(&row);
-	if (!expected)
-		return err_set(err, ERR_CONFLICT,
-			       "there is nothing to compare this generation with");
-	return check_copy(verification, job, expected, err);
+	expected = row.name ? expected_of(&row) : NULL;
+	verification->is_superseded = !expected;
+	return expected ? check_copy(verification, job, expected, err) : 0;
 }
 
 static void tell(struct pull_job *job, const struct verification *verification,
@@ -140,7 +142,7 @@ static void tell(struct pull_job *job, const struct verification *verification,
 	};
 	struct metric *ended =
 		metric_counter("refrelay_verifications_total",
-			       "Verifications that ended.", "kind", "result");
+			       "Verifications that ended.", "kind", "state");
 	struct registry_move move = { .id = job->row.id,
 				      .event = verification_end(err->class),
 				      .generation = verification->generation,
@@ -155,6 +157,7 @@ static void tell(struct pull_job *job, const struct verification *verification,
 	if (move.event == REGISTRY_PROVED)
 		move.timeout_ms = next_reverify_ms(
 			pull_settings_now(job->pull).reverify_ms, random_roll());
+	failpoint("verify.done");
 	metric_add(metric_at(ended, KIND_REPOSITORY, words[move.event]), 1);
 	pull_job_tell(job, &move);
 }
@@ -181,7 +184,7 @@ static void verify(struct pull_job *job)
 	struct err err = { 0 };
 
 	if (job_run(&request, &err) == 0)
-		err.class = ERR_NONE;
+		err.class = verification.is_superseded ? ERR_CONFLICT : ERR_NONE;
 	tell(job, &verification, &err);
 	if (verification.with_objects && err.class != ERR_BUSY)
 		stop_wait(&pull->stop, clock_boot_ms() - started);

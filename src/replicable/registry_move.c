@@ -119,7 +119,8 @@ static void note_change(struct stored_row *stored, int64_t changed_at)
 }
 
 /* has_number: the worker that has the row now may bring it, and its generation tells. */
-static void ask(struct stored_row *stored, unsigned wishes, bool has_number, int64_t now)
+static void ask(struct stored_row *stored, unsigned wishes, bool has_number,
+		int64_t due_at)
 {
 	wishes &= WISHES_ALL;
 	if (stored->row.state == REGISTRY_STARTED) {
@@ -131,7 +132,7 @@ static void ask(struct stored_row *stored, unsigned wishes, bool has_number, int
 	stored->wishes |= wishes;
 	stored->row.retry_count = 0;
 	stored->row.retry_at = 0;
-	set_pending(&stored->row, now);
+	set_pending(&stored->row, due_at);
 	disable_verification(&stored->row);
 }
 
@@ -149,7 +150,7 @@ static enum outcome asked(struct stored_row *stored, const struct registry_move 
 		return MOVE_DONE; /* only the checksum is new, and fits */
 	row->is_gone = false;
 	note_change(stored, move->changed_at);
-	ask(stored, move->wishes, move->generation != 0, now);
+	ask(stored, move->wishes, move->generation != 0, now + move->delay_ms);
 	return MOVE_DONE;
 }
 
@@ -234,7 +235,7 @@ static enum outcome bring(struct stored_row *stored, const struct registry_move 
 	forget_failure(row);
 	row->last_success_at = now;
 	row->behind_since = is_wanted && !row->is_gone ? 0 : stored->asked_at;
-	set_pending(row, now);
+	set_pending(row, again ? now : now + move->delay_ms);
 	disable_verification(row);
 	/* the wishes of before were granted */
 	stored->wishes = stored->wishes >> WISHES_LATER_SHIFT & WISHES_ALL;
@@ -344,13 +345,14 @@ static enum outcome absent(struct stored_row *stored, const struct registry_move
 	return MOVE_DONE;
 }
 
+/* What was asked meanwhile may be something else than what had to wait. */
 static enum outcome deferred(struct stored_row *stored, const struct registry_move *move,
 			     int64_t now)
 {
 	if (stored->row.state != REGISTRY_STARTED)
 		return MOVE_REFUSED;
-	end_attempt(stored);
-	set_pending(&stored->row, now + move->timeout_ms);
+	bool is_asked = end_attempt(stored) != 0;
+	set_pending(&stored->row, is_asked ? now : now + move->timeout_ms);
 	return MOVE_DONE;
 }
 
@@ -379,6 +381,20 @@ static enum outcome superseded(struct stored_row *stored,
 
 /* Of an older generation, or of a newer one that was never recorded: it says nothing of
  * the generation that this row is of. */
+static bool is_of_another(const struct registry_row *row,
+			  const struct registry_move *move)
+{
+	return is_other_timeline(row, move) ||
+	       (move->generation != 0 && move->generation != row->generation);
+}
+
+static enum outcome verify_anew(struct registry_row *row, int64_t now)
+{
+	row->verification = VERIFICATION_PENDING;
+	row->verification_due_at = now;
+	return MOVE_OVERTAKEN;
+}
+
 static enum outcome proved(struct stored_row *stored, const struct registry_move *move,
 			   int64_t now)
 {
@@ -386,14 +402,24 @@ static enum outcome proved(struct stored_row *stored, const struct registry_move
 
 	if (row->state != REGISTRY_SYNCED)
 		return MOVE_REFUSED;
-	if (is_other_timeline(row, move) ||
-	    (move->generation != 0 && move->generation != row->generation)) {
-		row->verification = VERIFICATION_PENDING;
-		row->verification_due_at = now;
-		return MOVE_OVERTAKEN;
-	}
+	if (is_of_another(row, move))
+		return verify_anew(row, now);
 	prove(row, move, now);
 	return MOVE_DONE;
+}
+
+/* Something newer was asked for while the copy was verified. Refs that were wrong will be
+ * set anew; but what the disk has lost is not in what is newer. */
+static enum outcome keep_in_mind(struct stored_row *stored,
+				 const struct registry_move *move, int64_t now)
+{
+	if (stored->row.is_gone || !(move->wishes & REGISTRY_WISH_REBUILD))
+		return MOVE_REFUSED;
+	if (stored->row.state == REGISTRY_STARTED)
+		ask(stored, REGISTRY_WISH_REBUILD, false, now);
+	else
+		stored->wishes |= REGISTRY_WISH_REBUILD;
+	return MOVE_OVERTAKEN;
 }
 
 static enum outcome disproved(struct stored_row *stored, const struct registry_move *move,
@@ -402,7 +428,9 @@ static enum outcome disproved(struct stored_row *stored, const struct registry_m
 	struct registry_row *row = &stored->row;
 
 	if (row->state != REGISTRY_SYNCED)
-		return MOVE_REFUSED;
+		return keep_in_mind(stored, move, now);
+	if (is_of_another(row, move))
+		return verify_anew(row, now);
 	row->state = REGISTRY_FAILED;
 	row->verification = VERIFICATION_FAILED;
 	row->verification_due_at = 0;

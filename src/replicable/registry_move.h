@@ -24,7 +24,8 @@ enum registry_event {
 	REGISTRY_CHECKING,   /* a verification has begun */
 	REGISTRY_PROVED,     /* recomputed and equal: checksum */
 	REGISTRY_DISPROVED,  /* recomputed and different: err; the row fails, and is due
-				again */
+				again. If something newer was asked for meanwhile, only
+				the wish to rebuild is kept */
 	REGISTRY_SUPERSEDED, /* it changed while it was verified: neither proved nor
 				disproved */
 	REGISTRY_EVENTS,
@@ -34,7 +35,7 @@ struct registry_move {
 	uint64_t id;
 	enum registry_event event;
 	uint64_t generation;  /* ASKED: at least this is wanted, 0: whatever there is;
-				 BROUGHT, PROVED: this is here */
+				 BROUGHT, PROVED, DISPROVED: this is here */
 	const char *timeline; /* ASKED, BROUGHT: the replicable's; another than the row's
 				 makes its generations begin anew; NULL: as the row's */
 	const char *checksum; /* PROVED; ASKED: the primary's, may be NULL */
@@ -43,9 +44,10 @@ struct registry_move {
 	const char *held_reason; /* HELD */
 	const char *remedy;      /* HELD: what a person can do, may be NULL */
 	const struct err *err;   /* ERRED, DISPROVED; ABSENT: may be NULL */
-	int64_t timeout_ms;      /* BEGUN, CHECKING: for how long the row is the worker's;
-				    DEFERRED, SUPERSEDED: due in; PROVED: the next
-				    verification is due in (0: never) */
+	int64_t delay_ms;   /* ASKED, BROUGHT: what changed since is due in so much */
+	int64_t timeout_ms; /* BEGUN, CHECKING: for how long the row is the worker's;
+			       DEFERRED, SUPERSEDED: due in; PROVED: the next
+			       verification is due in (0: never) */
 };
 
 /* Moves one row. ERR_CONFLICT: the row is not in a state that allows it (started by

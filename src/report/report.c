@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "change/event_log.h"
+#include "net/http_time.h"
 #include "pull/pull.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
@@ -151,10 +152,15 @@ static int read_failure(struct store_tx *tx, struct report *report, struct err *
 	json_auto_t *said = found > 0 ? json_loads(text.data, 0, NULL) : NULL;
 	const char *message = json_string_value(json_object_get(said, "message"));
 	const char *remedy = json_string_value(json_object_get(said, "remedy"));
+	const char *class = json_string_value(json_object_get(said, "class"));
+	const char *since = json_string_value(json_object_get(said, "since"));
 
 	report->is_failing = message != NULL;
+	if (since && !http_time_parse_iso(since, &report->failing_since))
+		report->failing_since = 0;
 	if (message)
-		err_set(&report->failure, ERR_NETWORK, "%s", message);
+		err_set(&report->failure, err_class_of_name(class ? class : ""), "%s",
+			message);
 	if (message && remedy)
 		err_remedy(&report->failure, "%s", remedy);
 	return found < 0 ? -1 : 0;
@@ -274,13 +280,21 @@ static bool is_caught_up(const struct report *report)
 	       report->cursor >= report->primary_last_event;
 }
 
+int64_t report_verified(const struct report *report)
+{
+	const int64_t *counts = report->repositories.verification;
+
+	return counts[VERIFICATION_SUCCEEDED] + counts[VERIFICATION_STARTED] +
+	       counts[VERIFICATION_PENDING];
+}
+
 bool report_is_good(const struct report *report)
 {
 	const struct registry_counts *counts = &report->repositories;
 
 	if (report->role == SITE_STANDALONE)
 		return true;
-	if (counts->verification[VERIFICATION_SUCCEEDED] != counts->all)
+	if (report_verified(report) != counts->all)
 		return false;
 	if (report->role == SITE_SECONDARY)
 		return is_caught_up(report) &&

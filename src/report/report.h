@@ -37,8 +37,9 @@ struct report {
 	char *primary_url; /* owned */
 	int64_t heard_at, skew_ms, compared_at;
 	uint64_t cursor, primary_last_event;
-	int64_t lag_ms;  /* age of the oldest change that is not here; 0: none */
-	bool is_failing; /* the primary cannot be reached */
+	int64_t lag_ms;        /* age of the oldest change that is not here; 0: none */
+	bool is_failing;       /* the primary cannot be reached */
+	int64_t failing_since; /* 0: not known */
 	struct err failure;
 	char *example_failing, *example_failure; /* owned: one row that fails, and why */
 	char *example_held, *example_reason;
@@ -53,6 +54,11 @@ struct report_options {
 int report_make(const struct report_options *options, struct report *report,
 		struct err *err);
 void report_clear(struct report *report);
+
+/* How many have been proved and not been found wrong since. A copy is proved when it is
+ * brought, a repository of the primary when it is noticed: those that are, or are to be,
+ * read again are among them. */
+int64_t report_verified(const struct report *report);
 
 /* Whether all is well: in sync, verified, nobody silent. */
 bool report_is_good(const struct report *report);

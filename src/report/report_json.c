@@ -46,6 +46,14 @@ static void put_primary(const struct report *report, json_t *object)
 	json_put(object, "secondaries", array);
 }
 
+static json_t *failure_json(const struct report *report)
+{
+	json_t *object = json_from_err(&report->failure);
+
+	json_put_time(object, "since", report->failing_since);
+	return object;
+}
+
 static void put_secondary(const struct report *report, json_t *object)
 {
 	json_put_text(object, "primary_url", report->primary_url);
@@ -57,7 +65,7 @@ static void put_secondary(const struct report *report, json_t *object)
 			(int64_t)report->primary_last_event);
 	json_put_seconds(object, "lag", report->lag_ms);
 	json_put(object, "failure",
-		 report->is_failing ? json_from_err(&report->failure) : json_null());
+		 report->is_failing ? failure_json(report) : json_null());
 }
 
 json_t *report_json(const struct report *report)

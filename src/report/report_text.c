@@ -61,6 +61,13 @@ static void add_held(const struct report *report, struct str *out)
 static void add_unreachable(const struct report *report, struct str *out)
 {
 	str_addf(out, "%s cannot reach its primary", report->site);
+	if (report->failing_since > 0) {
+		str_add(out, " for ");
+		report_duration(report->now > report->failing_since
+					? report->now - report->failing_since
+					: 0,
+				out);
+	}
 	if (report->heard_at > 0) {
 		str_add(out, ", last heard ");
 		report_duration(report->now - report->heard_at, out);
@@ -77,11 +84,24 @@ static int64_t waiting(const struct registry_counts *counts)
 	       counts->held;
 }
 
-static void add_behind(const struct report *report, struct str *out)
+static void add_work(const struct report *report, struct str *out)
 {
 	const struct registry_counts *counts = &report->repositories;
-	int64_t verified = counts->verification[VERIFICATION_SUCCEEDED];
+	int64_t verified = report_verified(report);
 
+	if (waiting(counts) == 0) {
+		str_addf(out, "%" PRId64 " of ", verified);
+		add_count(counts->all, out);
+		str_add(out, " verified");
+		return;
+	}
+	add_count(waiting(counts), out);
+	str_addf(out, " of %" PRId64 " %s to be copied, %" PRId64 " verified",
+		 counts->all, waiting(counts) == 1 ? "has" : "have", verified);
+}
+
+static void add_behind(const struct report *report, struct str *out)
+{
 	str_addf(out, "%s is ", report->site);
 	if (report->lag_ms > 0) {
 		report_duration(report->lag_ms, out);
@@ -89,9 +109,7 @@ static void add_behind(const struct report *report, struct str *out)
 	} else {
 		str_add(out, "not done: ");
 	}
-	add_count(waiting(counts), out);
-	str_addf(out, " of %" PRId64 " %s to be copied, %" PRId64 " verified",
-		 counts->all, waiting(counts) == 1 ? "has" : "have", verified);
+	add_work(report, out);
 }
 
 static void add_secondary_sentence(const struct report *report, struct str *out)
@@ -189,7 +207,7 @@ static void add_secondary_table(const struct report *report, struct str *out)
 		 "%9" PRId64 "%9" PRId64 "%8" PRId64 "%9" PRId64 "%6" PRId64 "\n",
 		 "kind", "all", "synced", "verified", "waiting", "failed", "missing",
 		 "held", "repositories", counts->all, counts->states[REGISTRY_SYNCED],
-		 counts->verification[VERIFICATION_SUCCEEDED], waiting(counts),
+		 report_verified(report), waiting(counts),
 		 counts->states[REGISTRY_FAILED],
 		 counts->states[REGISTRY_MISSING_ON_PRIMARY], counts->held);
 	str_addf(out, "\n  primary %s, heard ",
@@ -211,7 +229,7 @@ static void add_primary_table(const struct report *report, struct str *out)
 	str_addf(out,
 		 "\n  repositories %" PRId64 ", verified %" PRId64 ", failed %" PRId64
 		 "; event %" PRIu64 ", ",
-		 counts->all, counts->verification[VERIFICATION_SUCCEEDED],
+		 counts->all, report_verified(report),
 		 counts->verification[VERIFICATION_FAILED], report->last_event);
 	add_ago(report, report->last_event_at, out);
 	str_add(out, "\n");

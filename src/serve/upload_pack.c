@@ -12,6 +12,7 @@
 #include <fcntl.h>
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "git/git_child.h"
 #include "git/repo.h"
 
@@ -29,6 +30,7 @@ struct upload_pack {
 	struct git_stream *stream; /* NULL once it has ended */
 	struct err broke_off;      /* why; ERR_NONE: it did not, or not yet */
 	bool is_refusal;
+	bool is_request_bad;
 	size_t service_left; /* of the service line */
 	size_t first_len;
 	size_t first_taken;
@@ -105,12 +107,13 @@ static bool is_refused(const struct upload_pack *pack, const struct err *err)
 
 /* What git says of a broken connection is meant of the client's body here, which we have
  * whole. */
-static void blame_request(const struct upload_pack *pack, struct err *err)
+static void blame_request(struct upload_pack *pack, struct err *err)
 {
 	if (pack->step != UPLOAD_PACK_ANSWER || err->class != ERR_NETWORK)
 		return;
 	err_prefix(err, "the request is none that git understands");
 	err->class = ERR_CONFIG;
+	pack->is_request_bad = true;
 	err_remedy(err, "look what stands between git and this site");
 }
 
@@ -134,6 +137,8 @@ static ssize_t read_on(struct upload_pack *pack, char *buffer, size_t size,
 		return err->class == ERR_NONE ? 0 : -1;
 	}
 	got = git_stream_read(pack->stream, buffer, size);
+	if (pack->step == UPLOAD_PACK_ANSWER && pack->first_taken > 0)
+		failpoint("upload_pack.answers");
 	return got > 0 ? got : finish(pack, err);
 }
 
@@ -173,6 +178,8 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 						 : 0,
 	};
 	if (start(request, made, err) != 0 || read_first(made, err) != 0) {
+		if (request->is_bad)
+			*request->is_bad = made->is_request_bad;
 		upload_pack_close(made);
 		return -1;
 	}

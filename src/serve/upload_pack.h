@@ -26,6 +26,8 @@ struct upload_pack_request {
 				  * present offset; borrowed for the call */
 	int64_t timeout_ms;      /* for all of it; 0: none */
 	const struct stop *stop; /* may be NULL */
+	bool *is_bad; /* may be NULL; set if open fails: whether the request is at fault
+		       */
 };
 
 /* Starts it, and waits for its first bytes or its end, so that what went wrong can still

@@ -1,5 +1,7 @@
 #include "store/data_lock.h"
 
+#include <limits.h>
+
 #include "base/file.h"
 
 #define LOCK_NAME "node.lock"
@@ -19,6 +21,31 @@ static struct flock whole_file(void)
 	return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET };
 }
 
+/* For people only: the lock itself names nobody. */
+static void write_holder(int lock)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+	char text[HOST_NAME_MAX + 64];
+
+	gethostname(host, sizeof(host) - 1);
+	snprintf(text, sizeof(text), "process %d on %s\n", (int)getpid(), host);
+	if (ftruncate(lock, 0) != 0 || pwrite(lock, text, strlen(text), 0) < 0)
+		return; /* a full disk: then "another node" must do */
+}
+
+static int refuse(int lock, const char *data, struct err *err)
+{
+	char holder[HOST_NAME_MAX + 64] = "";
+
+	if (pread(lock, holder, sizeof(holder) - 1, 0) < 0)
+		holder[0] = '\0';
+	holder[strcspn(holder, "\n")] = '\0';
+	err_set(err, ERR_BUSY, "another node%s%s%s already works on %s",
+		holder[0] ? ", " : "", holder, holder[0] ? "," : "", data);
+	return err_remedy(err, "one node a data directory: stop the other one, "
+			       "or give this one a site.data of its own");
+}
+
 int data_lock_take(const char *data, int *fd, struct err *err)
 {
 	AUTO_CLOSE int lock = open_lock(data, O_RDWR | O_CREAT);
@@ -29,10 +56,9 @@ int data_lock_take(const char *data, int *fd, struct err *err)
 	if (fcntl(lock, F_OFD_SETLK, &wish) != 0) {
 		if (errno != EAGAIN && errno != EACCES)
 			return err_errno(err, "cannot lock %s/" LOCK_NAME, data);
-		err_set(err, ERR_BUSY, "another node already works on %s", data);
-		return err_remedy(err, "one node a data directory: stop the other one, "
-				       "or give this one a site.data of its own");
+		return refuse(lock, data, err);
 	}
+	write_holder(lock);
 	*fd = TAKE_FD(lock);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "upkeep/removal.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -233,6 +234,7 @@ static int remove_copy(struct job *job, void *arg, struct err *err)
 	if (trash_put(job, request.root, removal->path, &to, err) != 0 &&
 	    err->class != ERR_MISSING)
 		return -1;
+	failpoint("removal.trashed");
 	if (store_write(request.store, remove_row, removal, err) != 0)
 		return -1;
 	return removal->is_wanted ? is_wanted(&request, err) : 0;

@@ -27,13 +27,6 @@ static void add_escaped(const char *path, struct str *out)
 		str_truncate(out, 240);
 }
 
-static int raise_fence(const struct job *job, int root, const char *path, struct err *err)
-{
-	AUTO_CLOSE int copy = dir_open(root, path, err);
-
-	return copy < 0 ? -1 : fence_raise(copy, job->fence, err);
-}
-
 /* Folders that have become empty by it. */
 static void remove_empty_parents(int root, const char *path)
 {
@@ -45,6 +38,31 @@ static void remove_empty_parents(int root, const char *path)
 		if (unlinkat(root, parent, AT_REMOVEDIR) != 0)
 			break;
 	}
+}
+
+/* The copy of `g` would stand where the folder of `g.git/h` does. A copy that is damaged
+ * has something of a repository left. */
+static int check_copy(int copy, const char *path, struct err *err)
+{
+	static const char *const parts[] = { "HEAD", "objects", "refs" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (faccessat(copy, parts[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			return 0;
+	return err_set(err, ERR_MISSING, "what stands at %s is no repository: it stays",
+		       path);
+}
+
+/* One that is not there may have been moved by somebody who died then. */
+static int raise_fence(const struct job *job, int root, const char *path, struct err *err)
+{
+	AUTO_CLOSE int copy = dir_open(root, path, err);
+
+	if (copy < 0 && err->class == ERR_MISSING)
+		remove_empty_parents(root, path);
+	if (copy < 0 || check_copy(copy, path, err) != 0)
+		return -1;
+	return fence_raise(copy, job->fence, err);
 }
 
 char *trash_place(const struct job *job, int root, const char *path, struct err *err)

@@ -17,7 +17,8 @@ char *trash_place(const struct job *job, int root, const char *path, struct err 
 
 /* Moves the copy at <root>/<path>, durably, under the job's lease. Its fence is raised
  * first, so that no paused worker writes to it any more. *to is where it waits; the
- * caller frees. ERR_MISSING: it is not there. */
+ * caller frees. ERR_MISSING: it is not there, or is no repository but a folder of some.
+ */
 int trash_put(struct job *job, const char *root, const char *path, char **to,
 	      struct err *err);
 

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "git/objects.h"
+#include "verify/verify_loose.h"
 
 #define FOLDER "objects/pack"
 /* Packs for one process. */
@@ -112,6 +113,8 @@ int verify_objects(const struct git_work *work, const struct repo *repo,
 {
 	if (verify_packs(work, repo, err) != 0)
 		return err_prefix(err, "packs");
+	if (verify_loose(work, repo, err) != 0)
+		return err_prefix(err, "loose objects");
 	if (verify_reached(work, repo, refs, err) != 0)
 		return err_prefix(err, "objects");
 	return 0;

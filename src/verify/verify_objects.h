@@ -1,7 +1,7 @@
 /*
  * Whether the objects of a repository are whole: every pack read and summed up (git
- * verify-pack), and everything that the refs reach is there (git rev-list --objects).
- * Loose objects are looked for, not read.
+ * verify-pack), every loose object as well (verify/verify_loose.h), and everything that
+ * the refs reach is there (git rev-list --objects).
  */
 #ifndef VERIFY_VERIFY_OBJECTS_H
 #define VERIFY_VERIFY_OBJECTS_H

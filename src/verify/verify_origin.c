@@ -4,7 +4,9 @@
  *
  * A result belongs to the refs that were read. When the repository changes meanwhile,
  * the row's checksum is the comparison's that noticed it, and what was found of the
- * packs and of the older history still stands: so the result goes to the newer row.
+ * packs and of the older history still stands: so the result goes to the newer row. But
+ * objects that were found missing may have been dropped by that change: then they are
+ * looked for anew.
  */
 #include "verify/verify_origin.h"
 
@@ -23,6 +25,8 @@
 #define REST_MAX_MS ((int64_t)10 * 60 * 1000)
 /* How often a row may change while its result is being written. */
 #define TRIES 5
+/* How often a repository may change while its objects are looked for. */
+#define LOOKS 5
 /* After an error of the database. */
 #define PATIENCE_MS 10000
 
@@ -130,11 +134,32 @@ static int record(struct verify_origin *verify, const char *name,
 
 static int look(struct verify_origin *verify, const char *name, struct err *err)
 {
-	AUTO_NOTICED struct noticed noticed = { 0 };
+	struct err failure = { 0 };
+	uint64_t failed_at = 0; /* generation */
 
-	if (notice_compare(verify->options.notice, name, &noticed, err) != 0)
-		return -1;
-	return check_objects(verify, &noticed, err);
+	for (int looks = 0; looks < LOOKS; looks++) {
+		AUTO_NOTICED struct noticed noticed = { 0 };
+		if (notice_compare(verify->options.notice, name, &noticed, err) != 0)
+			return -1;
+		if (noticed.row.generation == failed_at)
+			break;
+		if (check_objects(verify, &noticed, err) == 0)
+			return 0;
+		if (err->class == ERR_CANCELED)
+			return -1;
+		failure = *err;
+		failed_at = noticed.row.generation;
+	}
+	*err = failure;
+	return -1;
+}
+
+/* That it changes faster than it can be read is no failure of the repository. */
+static bool says_something(const struct err *failure)
+{
+	if (failure->class == ERR_CONFLICT)
+		log_info("verify.deferred", LOG_ERR(failure));
+	return failure->class != ERR_CONFLICT && failure->class != ERR_CANCELED;
 }
 
 /* False: the row is as due as before. One that is no more has no row, and needs none. */
@@ -144,7 +169,7 @@ static bool verify_one(struct verify_origin *verify, const char *name)
 	struct err failure, err;
 	int result = look(verify, name, &failure);
 
-	if (result != 0 && failure.class == ERR_CANCELED)
+	if (result != 0 && !says_something(&failure))
 		return false;
 	if (result == 0)
 		log_debug("verify.done", LOG_NUMBER("dur_ms", clock_boot_ms() - started));
@@ -240,11 +265,19 @@ static void submit_locked(struct verify_origin *verify, const struct origin_row 
 	pool_submit(verify->pool, work, task);
 }
 
-/* In how many milliseconds the next one is due; INT64_MAX: none is, or all are at
- * work. */
+/* A repository that comes while we sleep is due after half of the interval at the
+ * earliest (change/notice_commit.c), and nobody wakes us for it. */
+static int64_t longest_sleep_locked(const struct verify_origin *verify)
+{
+	int64_t half = verify->options.reverify_ms / 2;
+
+	return half > 0 ? half : INT64_MAX;
+}
+
+/* In how many milliseconds to look again; INT64_MAX: all are at work. */
 static int64_t dispatch_locked(struct verify_origin *verify, const origin_rows *rows)
 {
-	int64_t now = clock_wall_ms();
+	int64_t now = clock_wall_ms(), longest = longest_sleep_locked(verify);
 
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct origin_row *row = &rows->items[i];
@@ -252,11 +285,12 @@ static int64_t dispatch_locked(struct verify_origin *verify, const origin_rows *
 			continue;
 		if (verify->threads >= verify->options.capacity)
 			return INT64_MAX; /* the end of a work wakes us */
-		if (row->verification_due_at > now)
-			return row->verification_due_at - now;
+		int64_t wait = row->verification_due_at - now;
+		if (wait > 0)
+			return wait < longest ? wait : longest;
 		submit_locked(verify, row);
 	}
-	return INT64_MAX;
+	return longest;
 }
 
 /* Returns in how many milliseconds to look again. */
@@ -370,7 +404,8 @@ static int ask(struct store_tx *tx, void *arg, struct err *err)
 	if (now - row.verified_at < asking->at_least_ms)
 		return err_set(err, ERR_BUSY, "%s was verified %" PRId64 " s ago",
 			       asking->name, (now - row.verified_at) / 1000);
-	row.verification = VERIFICATION_PENDING;
+	if (row.verification != VERIFICATION_FAILED) /* until it is found whole */
+		row.verification = VERIFICATION_PENDING;
 	row.verification_due_at = now;
 	return origin_row_update(tx, &row, row.generation, err);
 }

@@ -239,9 +239,10 @@ static void decide_site(struct access *access, const struct access_question *que
 		return;
 	}
 	if (!copy_key(access, site, &key)) {
-		err_set(err, ERR_AUTH, "site \"%s\" may not follow this one", site);
+		err_set(err, ERR_AUTH, "site \"%s\" may not follow this primary", site);
 		err_remedy(err,
-			   "[secondary \"%s\"] must be in the configuration here, and be "
+			   "[secondary \"%s\"] must be in the primary's configuration, "
+			   "and be "
 			   "enabled",
 			   site);
 		refuse(answer, 401, "UNKNOWN_SITE");
@@ -288,9 +289,12 @@ static void ask_for_credential(const struct access_question *question,
 	if (question->needs == WEB_GIT_READER)
 		err_remedy(err, "give an operator's token as password, or set "
 				"http.anonymousRead = true to let everybody read");
+	else if (question->needs == WEB_SITE)
+		err_remedy(err, "sign with the secret of a secondary of this site: "
+				"primary.secretFile, or replicate --secret-file");
 	else
-		err_remedy(err, "send \"Authorization: Bearer\" and the token in "
-				"http.operatorTokenFile of this site");
+		err_remedy(err, "send the token in http.operatorTokenFile of this site "
+				"in the header Authorization, as Bearer");
 	refuse(answer, 401, "NO_CREDENTIALS");
 }
 
@@ -318,7 +322,7 @@ static void count_refused(const char *code)
 {
 	metric_add(metric_at(metric_counter("refrelay_http_refused_total",
 					    "Requests that were not let in, by reason.",
-					    "result"),
+					    "class"),
 			     code),
 		   1);
 }

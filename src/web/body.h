@@ -12,7 +12,7 @@
 #include "web/web.h"
 
 #define WEB_BODY_MEMORY_MAX ((uint64_t)1 << 20)
-#define WEB_BODY_FILE_MAX ((uint64_t)2 << 30)
+#define WEB_BODY_FILE_MAX ((uint64_t)256 << 20)
 
 struct body {
 	enum web_body kind;

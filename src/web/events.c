@@ -66,6 +66,34 @@ static int read_events(const struct web_request *request, struct reading *readin
 	return 0;
 }
 
+/* Its position is of this very timeline, and yet not in the log. Generations would count
+ * a second time as well, so all must get another timeline before it compares. */
+static bool proves_rollback(const struct web_request *request,
+			    const struct reading *reading)
+{
+	const char *timeline = web_query(request, "timeline");
+
+	return reading->how == EVENTS_OTHER_TIMELINE && request->site[0] && timeline &&
+	       strcmp(timeline, reading->ends.timeline) == 0;
+}
+
+static int read_and_judge(const struct web_request *request, struct reading *reading,
+			  struct err *err)
+{
+	char timeline[TIMELINE_SIZE];
+
+	if (read_events(request, reading, err) != 0)
+		return -1;
+	if (!proves_rollback(request, reading))
+		return 0;
+	memcpy(timeline, reading->ends.timeline, sizeof(timeline));
+	if (event_log_went_back(request->services->store, timeline, err) != 0)
+		return -1;
+	if (request->services->watch)
+		watch_wake(request->services->watch); /* no inventory before a scan */
+	return read_events(request, reading, err);
+}
+
 static void add_headers(const struct event_ends *ends, struct web_response *response)
 {
 	char now[CLOCK_TEXT_SIZE];
@@ -116,7 +144,7 @@ static int get_events(const struct web_request *request, struct web_response *re
 	if (read_question(request, &reading.question, err) != 0)
 		return -1;
 	keep_report(request, reading.question.after);
-	result = read_events(request, &reading, err);
+	result = read_and_judge(request, &reading, err);
 	if (result == 0)
 		answer_events(&reading, response);
 	event_list_clear(&reading.events);

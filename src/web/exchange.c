@@ -480,6 +480,9 @@ static void handle(struct exchange *exchange)
 	if (exchange->match.route->handle(&exchange->request, &exchange->response,
 					  &exchange->err))
 		answer_err(&exchange->response, 0, &exchange->err);
+	else
+		exchange->err =
+			(struct err){ 0 }; /* who succeeds may leave anything there */
 }
 
 enum MHD_Result exchange_on_request(void *arg, struct MHD_Connection *connection,
@@ -515,7 +518,7 @@ static void count_answer(int status)
 		"none", "1xx", "2xx", "3xx", "4xx", "5xx"
 	};
 	struct metric *metric = metric_counter("refrelay_http_requests_total",
-					       "Requests that were answered.", "result");
+					       "Requests that were answered.", "class");
 	size_t class = (size_t)status / 100;
 
 	metric_add(metric_at(metric, classes[class < ARRAY_SIZE(classes) ? class : 0]),

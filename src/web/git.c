@@ -95,9 +95,10 @@ static void never_cache(struct web_response *response)
 }
 
 /* What is set up wrong here is not the client's fault. */
-static int failed(struct web_response *response, const struct err *err)
+static int failed(struct web_response *response, bool is_request_bad,
+		  const struct err *err)
 {
-	if (err->class != ERR_CONFIG)
+	if (err->class != ERR_CONFIG || is_request_bad)
 		return -1;
 	answer_err(response, 500, err);
 	return 0;
@@ -108,6 +109,7 @@ static int serve(const struct web_request *request, enum upload_pack_step step,
 {
 	const char *protocol = web_header(request, "Git-Protocol");
 	char *path = find_repository(request, err);
+	bool is_request_bad = false;
 
 	if (!path)
 		return -1;
@@ -121,10 +123,11 @@ static int serve(const struct web_request *request, enum upload_pack_step step,
 		.body_fd = request->body_fd,
 		.timeout_ms = request->services->git_timeout_ms,
 		.stop = request->cut,
+		.is_bad = &is_request_bad,
 	};
 	if (upload_pack_open(&wanted, &stream->pack, err)) {
 		close_pack(stream);
-		return failed(response, err);
+		return failed(response, is_request_bad, err);
 	}
 	response->read = read_pack;
 	response->close = close_pack;

@@ -48,7 +48,16 @@ static int list_inventory(const struct web_request *request, size_t limit,
 	struct store *store = request->services->store;
 	char etag[INVENTORY_ETAG_SIZE];
 	json_t *page;
+	bool is_scanned;
 
+	if (event_log_is_scanned(store, &is_scanned, err) != 0)
+		return -1;
+	if (!is_scanned) {
+		web_answer_problem(response, 503, "NOT_SCANNED",
+				   "the first scan of the repositories is not done",
+				   "wait: it is tried again by itself");
+		return 0;
+	}
 	if (inventory_etag(store, etag, err) != 0)
 		return -1;
 	if (has_this_etag(request, etag)) {
@@ -207,8 +216,7 @@ static int ask_for(struct store_tx *tx, void *arg, struct err *err)
 			       wish->name);
 	const struct registry_move move = {
 		.id = row.id,
-		.event = REGISTRY_ASKED,
-		.generation = row.generation_wanted,
+		.event = REGISTRY_ASKED, /* whatever there is: at once */
 		.wishes = wish->wishes,
 	};
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
@@ -239,7 +247,7 @@ static int post_resync(const struct web_request *request, struct web_response *r
 {
 	if (!api_needs_role(request, SITE_SECONDARY, response))
 		return 0;
-	return ask_registry(request, REGISTRY_WISH_REBUILD, response, err);
+	return ask_registry(request, REGISTRY_WISH_RECHECK, response, err);
 }
 
 /* One that was verified a moment ago is not verified again: its row is the answer. */
@@ -256,6 +264,27 @@ static int reverify_origin(const struct web_request *request,
 	return answer_row(request, response, err);
 }
 
+/* What was proved of the copy is so no longer: anew, at once. */
+static int reverify_copy(const struct web_request *request, struct web_response *response,
+			 struct err *err)
+{
+	const struct web_services *services = request->services;
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct registry_move move = { .event = REGISTRY_SUPERSEDED };
+
+	if (registry_get(services->store, KIND_REPOSITORY, request->name, &row, err) != 0)
+		return api_repository_failed(response, err);
+	if (row.state != REGISTRY_SYNCED)
+		return err_set(err, ERR_CONFLICT,
+			       "%s is %s: only what is synced can be verified again",
+			       row.name, registry_state_name(row.state));
+	move.id = row.id;
+	if (registry_move(services->store, &move, err) != 0)
+		return api_repository_failed(response, err);
+	pull_wake(services->pull);
+	return answer_row(request, response, err);
+}
+
 /* Between sites it is asked of primaries only: what a secondary does is its operator's.
  */
 static int post_reverify(const struct web_request *request, struct web_response *response,
@@ -266,7 +295,7 @@ static int post_reverify(const struct web_request *request, struct web_response 
 	if (!api_needs_role(request, SITE_SECONDARY, response))
 		return 0;
 	if (!request->site[0])
-		return ask_registry(request, REGISTRY_WISH_RECHECK, response, err);
+		return reverify_copy(request, response, err);
 	web_answer_problem(response, 403, "FORBIDDEN",
 			   "only an operator may ask for this",
 			   "send an operator's token");

@@ -144,6 +144,22 @@ static void vanish(const char *name, enum telling telling)
 	vec_sort(&fake.places, by_place);
 }
 
+/* 0: it has no such repository. */
+static uint64_t generation_of(const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
+	const struct place *place = find_place(name);
+
+	return place ? place->generation : 0;
+}
+
+static uint64_t last_event(void)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
+
+	return fake.events.count;
+}
+
 static void fake_init(void)
 {
 	fake = (struct primary){ .first = 1 };
@@ -185,6 +201,12 @@ int primary_line_open(struct primary *primary, const struct stop *stop,
 void primary_line_close(struct primary_line *line)
 {
 	free(line);
+}
+
+void primary_line_limit(struct primary_line *line, int64_t most_ms)
+{
+	(void)line;
+	(void)most_ms;
 }
 
 static int check_up(const struct primary_line *line, struct err *error)
@@ -289,7 +311,7 @@ int primary_inventory(struct primary_line *line, const char *after, size_t limit
 
 	if (check_up(line, error) != 0)
 		return -1;
-	snprintf(now, sizeof(now), "\"%s-%zu\"", fake.timeline, fake.events.count);
+	snprintf(now, sizeof(now), "\"%s-%" PRIu64 "\"", fake.timeline, last_event());
 	if (etag && strcmp(etag, now) == 0) {
 		fake.unchanged++;
 		return 0;

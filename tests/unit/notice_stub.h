@@ -52,6 +52,7 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 		most_at_once = now;
 	poll(NULL, 0, delay_ms);
 	noticed->event_id = (uint64_t)atomic_fetch_add(&compared, 1) + 1;
+	noticed->is_changed = true;
 	atomic_fetch_sub(&at_once, 1);
 	if (comparison_fails == ERR_NONE)
 		return 0;

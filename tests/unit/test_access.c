@@ -298,8 +298,8 @@ TEST(refusals_are_counted_by_reason)
 
 	ask_with(WEB_OPERATOR, "Bearer wrong");
 	metrics_render(&all);
-	assert_non_null(strstr(
-		all.data, "refrelay_http_refused_total{result=\"BAD_CREDENTIALS\"}"));
+	assert_non_null(strstr(all.data,
+			       "refrelay_http_refused_total{class=\"BAD_CREDENTIALS\"}"));
 	assert_null(strstr(all.data, "Bearer"));
 }
 

@@ -274,6 +274,14 @@ static void reopen(const char *name)
 	event_list_clear(&events);
 }
 
+static bool is_scanned(void)
+{
+	bool answer;
+
+	assert_ok(event_log_is_scanned(store, &answer, &err));
+	return answer;
+}
+
 TEST(the_same_file_keeps_its_timeline_and_a_copy_gets_another)
 {
 	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
@@ -284,8 +292,11 @@ TEST(the_same_file_keeps_its_timeline_and_a_copy_gets_another)
 	look(0, NULL);
 	struct event_ends before = ends;
 	assert_ok(store_write(store, add_row, NULL, &err));
+	assert_false(is_scanned());
+	assert_ok(event_log_set_scanned(store, &err));
 	reopen("db");
 	assert_string_equal(ends.timeline, before.timeline);
+	assert_true(is_scanned());
 
 	close_all();
 	assert_ok(file_read(AT_FDCWD, path, (size_t)1 << 30, &text, &err));
@@ -293,6 +304,7 @@ TEST(the_same_file_keeps_its_timeline_and_a_copy_gets_another)
 	open_at("copy");
 	look(0, NULL);
 	assert_string_not_equal(ends.timeline, before.timeline);
+	assert_false(is_scanned()); /* it may be older than what is there */
 	assert_string_equal(ends.mark, before.mark);
 	assert_ok(store_read(store, get_row, &row, &err));
 	assert_string_not_equal(row.timeline, "0123456789abcdef");
@@ -300,6 +312,36 @@ TEST(the_same_file_keeps_its_timeline_and_a_copy_gets_another)
 	before = ends;
 	reopen("copy");
 	assert_string_equal(ends.timeline, before.timeline); /* told once */
+}
+
+TEST(a_log_that_went_back_in_its_file_gets_another_timeline_once)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+
+	append();
+	look(0, NULL);
+	event_list_clear(&events);
+	struct event_ends before = ends;
+	assert_ok(store_write(store, add_row, NULL, &err));
+	assert_ok(event_log_set_scanned(store, &err));
+	assert_ok(event_log_went_back(store, "fedcba9876543210", &err));
+	look(0, NULL);
+	event_list_clear(&events);
+	assert_string_equal(ends.timeline, before.timeline); /* that was another */
+
+	assert_ok(event_log_went_back(store, before.timeline, &err));
+	look(0, NULL);
+	event_list_clear(&events);
+	assert_string_not_equal(ends.timeline, before.timeline);
+	assert_false(is_scanned());
+	assert_ok(store_read(store, get_row, &row, &err));
+	assert_string_equal(row.timeline, ends.timeline);
+
+	struct event_ends after = ends;
+	assert_ok(event_log_went_back(store, before.timeline, &err));
+	look(0, NULL);
+	event_list_clear(&events);
+	assert_string_equal(ends.timeline, after.timeline);
 }
 
 struct reader {
@@ -402,6 +444,7 @@ int main(void)
 		LOG_CASE(an_emptied_log_goes_on_where_it_was),
 		LOG_CASE(what_is_young_is_kept),
 		LOG_CASE(the_same_file_keeps_its_timeline_and_a_copy_gets_another),
+		LOG_CASE(a_log_that_went_back_in_its_file_gets_another_timeline_once),
 		LOG_CASE(who_waits_is_woken_at_once),
 		LOG_CASE(who_waits_is_stopped_at_once),
 		LOG_CASE(who_waits_in_vain_gets_nothing),

@@ -40,19 +40,18 @@ TEST(a_counter_without_labels_is_there_from_the_start)
 TEST(series_are_sorted_by_their_labels)
 {
 	struct metric *metric =
-		metric_counter("refrelay_sorted_total", "Sorted.", "kind", "result");
+		metric_counter("refrelay_sorted_total", "Sorted.", "kind", "state");
 
 	metric_add(metric_at(metric, "lfs", "failed"), 1);
 	metric_add(metric_at(metric, "git", "synced"), 1e15);
 	metric_add(metric_at(metric, "git", "failed"), 3);
 	metric_add(metric_at(metric, "git", "failed"), 4);
-	assert_string_equal(
-		rendered("refrelay_sorted_total"),
-		"# HELP refrelay_sorted_total Sorted.\n"
-		"# TYPE refrelay_sorted_total counter\n"
-		"refrelay_sorted_total{kind=\"git\",result=\"failed\"} 7\n"
-		"refrelay_sorted_total{kind=\"git\",result=\"synced\"} 1e+15\n"
-		"refrelay_sorted_total{kind=\"lfs\",result=\"failed\"} 1\n");
+	assert_string_equal(rendered("refrelay_sorted_total"),
+			    "# HELP refrelay_sorted_total Sorted.\n"
+			    "# TYPE refrelay_sorted_total counter\n"
+			    "refrelay_sorted_total{kind=\"git\",state=\"failed\"} 7\n"
+			    "refrelay_sorted_total{kind=\"git\",state=\"synced\"} 1e+15\n"
+			    "refrelay_sorted_total{kind=\"lfs\",state=\"failed\"} 1\n");
 }
 
 TEST(metrics_are_sorted_by_name)
@@ -116,21 +115,22 @@ TEST(a_histogram_counts_into_rising_buckets)
 {
 	static const double bounds[] = { 0.5, 2, 0 };
 	struct metric *metric =
-		metric_histogram("refrelay_wait_seconds", "Waits.", bounds, "op");
+		metric_histogram("refrelay_wait_seconds", "Waits.", bounds, "class");
 	struct metric_series *series = metric_at(metric, "lease");
 
 	metric_observe(series, 0.5); /* a bound belongs to its bucket */
 	metric_observe(series, 0.75);
 	metric_observe(series, 2);
 	metric_observe(series, 100);
-	assert_string_equal(rendered("refrelay_wait_seconds"),
-			    "# HELP refrelay_wait_seconds Waits.\n"
-			    "# TYPE refrelay_wait_seconds histogram\n"
-			    "refrelay_wait_seconds_bucket{op=\"lease\",le=\"0.5\"} 1\n"
-			    "refrelay_wait_seconds_bucket{op=\"lease\",le=\"2\"} 3\n"
-			    "refrelay_wait_seconds_bucket{op=\"lease\",le=\"+Inf\"} 4\n"
-			    "refrelay_wait_seconds_sum{op=\"lease\"} 103.25\n"
-			    "refrelay_wait_seconds_count{op=\"lease\"} 4\n");
+	assert_string_equal(
+		rendered("refrelay_wait_seconds"),
+		"# HELP refrelay_wait_seconds Waits.\n"
+		"# TYPE refrelay_wait_seconds histogram\n"
+		"refrelay_wait_seconds_bucket{class=\"lease\",le=\"0.5\"} 1\n"
+		"refrelay_wait_seconds_bucket{class=\"lease\",le=\"2\"} 3\n"
+		"refrelay_wait_seconds_bucket{class=\"lease\",le=\"+Inf\"} 4\n"
+		"refrelay_wait_seconds_sum{class=\"lease\"} 103.25\n"
+		"refrelay_wait_seconds_count{class=\"lease\"} 4\n");
 
 	metric_histogram("refrelay_bare_bytes", "Sizes.", metric_buckets_bytes);
 	assert_non_null(strstr(rendered("refrelay_bare_bytes"),
@@ -197,7 +197,7 @@ static void *count(void *data)
 	static const double bounds[] = { 1, 0 };
 	struct metric *counter = data;
 	struct metric *histogram =
-		metric_histogram("refrelay_race_seconds", "Races.", bounds, "op");
+		metric_histogram("refrelay_race_seconds", "Races.", bounds, "class");
 	char name[8];
 
 	for (int i = 0; i < ROUNDS; i++) {
@@ -230,8 +230,8 @@ TEST(no_update_from_any_thread_is_lost)
 	}
 	assert_int_equal(lines, 16);
 	at = rendered("refrelay_race_seconds");
-	assert_non_null(strstr(at, "refrelay_race_seconds_sum{op=\"x\"} 100000\n"));
-	assert_non_null(strstr(at, "refrelay_race_seconds_count{op=\"x\"} 80000\n"));
+	assert_non_null(strstr(at, "refrelay_race_seconds_sum{class=\"x\"} 100000\n"));
+	assert_non_null(strstr(at, "refrelay_race_seconds_count{class=\"x\"} 80000\n"));
 }
 
 enum { MEETINGS = 2000 };

@@ -97,11 +97,11 @@ static bool is_here(const char *name)
 	AUTO_FREE char *theirs = sum_of(name);
 	AUTO_FREE char *other = xasprintf("../copies/%s", name);
 	AUTO_FREE char *ours = sum_of(other);
-	const struct place *place = find_place(name);
+	const uint64_t generation = generation_of(name);
 
 	return row.state == REGISTRY_SYNCED &&
-	       row.verification == VERIFICATION_SUCCEEDED && place && theirs && ours &&
-	       row.generation == place->generation && strcmp(theirs, ours) == 0 &&
+	       row.verification == VERIFICATION_SUCCEEDED && generation && theirs &&
+	       ours && row.generation == generation && strcmp(theirs, ours) == 0 &&
 	       row.checksum && strcmp(row.checksum, ours) == 0;
 }
 
@@ -143,7 +143,7 @@ static bool is_at_last_event(void)
 	struct pull_state state;
 
 	pull_look(pull, &state);
-	return state.has_cursor && state.cursor == fake.events.count;
+	return state.has_cursor && state.cursor == last_event();
 }
 
 static int run_sql(struct store_tx *tx, void *arg, struct err *error)
@@ -275,6 +275,24 @@ TEST(an_idle_inventory_costs_one_short_answer)
 	int pages = fake.pages;
 	usleep(200000);
 	assert_int_equal(fake.pages, pages);
+}
+
+/* As an operator removes it, no event tells, and the inventory is as it was. */
+TEST(a_row_that_was_removed_here_is_missed_at_once)
+{
+	const struct registry_move gone = { .id = replicable_id(KIND_REPOSITORY, "a"),
+					    .event = REGISTRY_GONE };
+
+	settings.consistency_interval_ms = 20;
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event() && fake.unchanged > 3);
+	int pages = fake.pages;
+	assert_ok(registry_move(store, &gone, &err));
+	pull_wake(pull);
+	eventually(fake.pages > pages);
+	must("ls copies/.refrelay/trash | grep -q .");
+	eventually(is_here("a"));
 }
 
 static const char *comes_between;
@@ -429,6 +447,7 @@ int main(void)
 		LOOP_CASE(what_was_deleted_at_the_primary_goes_to_the_trash),
 		LOOP_CASE(the_comparison_finds_what_no_event_told),
 		LOOP_CASE(an_idle_inventory_costs_one_short_answer),
+		LOOP_CASE(a_row_that_was_removed_here_is_missed_at_once),
 		LOOP_CASE(what_an_event_tells_while_a_page_is_read_stays),
 		LOOP_CASE(a_silent_primary_is_told_and_forgotten_when_it_is_back),
 		LOOP_CASE(what_runs_at_the_end_is_given_back),

@@ -234,6 +234,27 @@ TEST(a_lease_held_by_another_is_no_failure)
 	close_all();
 }
 
+/* Its removal had to wait, but it is not to be removed any more. */
+TEST(what_was_asked_meanwhile_does_not_wait_for_what_was_deferred)
+{
+	int64_t now = clock_wall_ms();
+
+	open_synced();
+	assert_ok(move(REGISTRY_GONE, 0));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(1, "t2", "1-bb"));
+	assert_ok(send((struct registry_move){ .event = REGISTRY_DEFERRED,
+					       .timeout_ms = 600000 }));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_false(row.is_gone);
+	assert_in_range(row.due_at, now, now + 60000);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(send((struct registry_move){ .event = REGISTRY_DEFERRED,
+					       .timeout_ms = 600000 }));
+	assert_in_range(read_row()->due_at, now + 600000, now + 660000);
+	close_all();
+}
+
 TEST(what_is_gone_is_due_for_its_removal_and_may_be_held)
 {
 	open_synced();
@@ -310,6 +331,58 @@ TEST(a_superseded_verification_is_no_failure)
 	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
 	assert_int_equal(row.verification, VERIFICATION_PENDING);
 	assert_true(row.verification_due_at != 0);
+	close_all();
+}
+
+/* Its refs will be set anew by the sync; what its disk has lost is not in a newer
+ * generation, and would be found only at the next verification. */
+TEST(damage_that_was_found_is_not_forgotten_for_a_push)
+{
+	static const struct err damage = { .class = ERR_CORRUPT, .text = "bad pack" };
+	struct registry_move disproved = { .event = REGISTRY_DISPROVED,
+					   .generation = 3,
+					   .err = &damage };
+
+	open_synced();
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(ask(4, "t1", NULL));
+	assert_fails(send(disproved), ERR_CONFLICT);
+	assert_int_equal(read_row()->wishes, 0);
+	disproved.wishes = REGISTRY_WISH_REBUILD;
+	assert_fails(send(disproved), ERR_CONFLICT);
+	assert_int_equal(read_row()->wishes, REGISTRY_WISH_REBUILD);
+	assert_int_equal(row.state, REGISTRY_PENDING);
+
+	/* The one who has the row by now does not know of it. */
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(4, "1-bb"));
+	assert_int_equal(read_row()->wishes, 0);
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(ask(5, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_fails(send(disproved), ERR_CONFLICT);
+	assert_fails(complete(5, "1-cc"), ERR_CONFLICT);
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_int_equal(row.wishes, REGISTRY_WISH_REBUILD);
+	close_all();
+}
+
+TEST(a_copy_that_was_brought_meanwhile_is_not_disproved)
+{
+	static const struct err other = { .class = ERR_CORRUPT, .text = "other refs" };
+
+	open_synced();
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(4, "1-bb"));
+	assert_fails(send((struct registry_move){ .event = REGISTRY_DISPROVED,
+						  .generation = 3,
+						  .err = &other }),
+		     ERR_CONFLICT);
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_null(row.failure);
 	close_all();
 }
 
@@ -427,12 +500,17 @@ int main(void)
 		CASE(what_the_primary_lacks_is_asked_for_less_and_less),
 		CASE(what_changed_while_it_was_being_held_is_decided_anew),
 		CASE(a_lease_held_by_another_is_no_failure),
+		CASE(what_was_asked_meanwhile_does_not_wait_for_what_was_deferred),
 		CASE(what_is_gone_is_due_for_its_removal_and_may_be_held),
 		CASE(what_is_gone_while_it_is_brought_is_looked_at_again),
 		CASE(a_row_that_is_wanted_again_is_not_removed_but_begins_anew),
 		CASE(a_verification_that_was_overtaken_proves_nothing),
 		CASE(a_superseded_verification_is_no_failure),
 		CASE(copies_that_are_disproved_again_and_again_back_off),
+		CASE(damage_that_was_found_is_not_forgotten_for_a_push),
+		CASE(a_copy_that_was_brought_meanwhile_is_not_disproved),
+		cmocka_unit_test(damage_that_was_found_is_not_forgotten_for_a_push),
+		cmocka_unit_test(a_copy_that_was_brought_meanwhile_is_not_disproved),
 		CASE(a_copy_with_the_same_checksum_is_adopted_without_a_sync),
 		CASE(asking_for_a_new_name_adds_its_row),
 		CASE(after_a_crash_nothing_stays_started),

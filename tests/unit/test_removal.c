@@ -158,6 +158,21 @@ TEST(a_removal_puts_the_copy_into_the_trash_and_the_row_out)
 	close_all();
 }
 
+TEST(a_removal_ends_what_one_that_died_has_begun)
+{
+	const char *const name = "deep/er/one";
+
+	open_all();
+	assert_ok(registry_add(store, KIND_REPOSITORY, &name, 1, &err));
+	assert_ok(move(name, REGISTRY_GONE));
+	assert_ok(dir_make(root_fd, "deep/er", &err));
+	assert_ok(dir_make(root_fd, "deep/other", &err));
+	assert_ok(remove_row(name, false));
+	assert_false(exists("deep/er"));
+	assert_true(exists("deep/other"));
+	close_all();
+}
+
 TEST(what_is_wanted_again_is_not_removed)
 {
 	open_all();
@@ -234,6 +249,7 @@ int main(void)
 		CASE(very_many_deletions_at_once_are_held_with_a_reason),
 		CASE(what_is_back_at_the_primary_is_held_no_longer),
 		CASE(a_removal_puts_the_copy_into_the_trash_and_the_row_out),
+		CASE(a_removal_ends_what_one_that_died_has_begun),
 		CASE(what_is_wanted_again_is_not_removed),
 		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
 		CASE(what_a_person_removes_does_not_count),

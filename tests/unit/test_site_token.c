@@ -297,6 +297,8 @@ TEST(a_secret_that_is_short_or_public_is_refused)
 	assert_fails(site_key_read("paris", path, &key, &err), ERR_CONFIG);
 	assert_int_equal(key.secret.len, 0);
 	assert_null(strstr(err.text, SECRET));
+	assert_fails(site_key_read("paris", "/nowhere/secret", &key, &err), ERR_CONFIG);
+	assert_non_null(strstr(err.remedy, "/nowhere/secret"));
 }
 
 int main(void)

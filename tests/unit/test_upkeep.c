@@ -243,6 +243,24 @@ TEST(a_deleted_copy_waits_in_the_trash_with_its_fence_raised)
 	close_leases();
 }
 
+TEST(a_folder_of_copies_is_no_copy)
+{
+	char path[] = "g.git", damaged[] = "damaged.git";
+
+	assert_ok(git_setup(root, &err));
+	open_leases();
+	assert_ok(dir_make(root_fd, path, &err));
+	assert_ok(repo_make(root_fd, "g.git/h.git", 20, &err));
+	assert_fails(remove_repository("g", path), ERR_MISSING);
+	assert_true(exists(root_fd, "g.git/h.git/HEAD"));
+	assert_false(exists(root_fd, "g.git/refrelay"));
+
+	assert_ok(dir_make(root_fd, "damaged.git/refs", &err));
+	assert_ok(remove_repository("damaged", damaged));
+	assert_false(exists(root_fd, damaged));
+	close_leases();
+}
+
 TEST(the_trash_is_emptied_by_age)
 {
 	AUTO_FREE char *young =
@@ -288,6 +306,7 @@ int main(void)
 		CASE(many_packs_are_folded_and_no_object_is_dropped),
 		CASE(packs_beside_alternates_are_folded_without_copying_the_others),
 		CASE(a_deleted_copy_waits_in_the_trash_with_its_fence_raised),
+		CASE(a_folder_of_copies_is_no_copy),
 		CASE(the_trash_is_emptied_by_age),
 		CASE(only_staging_whose_builder_is_gone_is_cleared),
 	};

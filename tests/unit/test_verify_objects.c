@@ -99,6 +99,61 @@ TEST(a_missing_object_within_the_history_is_missed)
 	assert_fails(verify("p.git"), ERR_CORRUPT);
 }
 
+/* To $f, the file of a blob; $other is that of another. */
+static int verify_damaged_blob(const char *damage)
+{
+	make_packed();
+	must("cd p.git && for i in 1 2; do o=$(echo $i | git hash-object -w --stdin) && "
+	     "git update-ref refs/blobs/$i $o && "
+	     "echo $o | sed 's,^..,objects/&/,' >../blob-$i; done");
+	assert_ok(verify("p.git"));
+	must("cd p.git && f=$(cat ../blob-1) && other=$(cat ../blob-2) && chmod u+w $f "
+	     "&& %s",
+	     damage);
+	int result = verify("p.git");
+	must("rm -rf p.git");
+	return result;
+}
+
+/* No walk over the history reads one, and Git believes its name. */
+TEST(a_damaged_loose_blob_is_found)
+{
+	static const char *const damages[] = {
+		": >$f",
+		"truncate -s -1 $f",
+		"printf x >>$f",
+		"printf x | dd of=$f bs=1 seek=5 conv=notrunc 2>/dev/null",
+		"cp $other $f",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(damages); i++) {
+		assert_fails(verify_damaged_blob(damages[i]), ERR_CORRUPT);
+		assert_non_null(strstr(err.text, "objects/"));
+		assert_true(err.remedy[0]);
+	}
+}
+
+TEST(a_loose_object_of_many_blocks_is_read_to_its_end)
+{
+	make_packed();
+	must("cd p.git && head -c 300000 /dev/urandom >../big && "
+	     "git -c core.looseCompression=0 hash-object -w ../big >../big-oid && "
+	     "git update-ref refs/big $(cat ../big-oid)");
+	assert_ok(verify("p.git"));
+	must("cd p.git && f=objects/$(sed 's,^..,&/,' ../big-oid) && chmod u+w $f && "
+	     "printf x | dd of=$f bs=1 seek=250000 conv=notrunc 2>/dev/null");
+	assert_fails(verify("p.git"), ERR_CORRUPT);
+}
+
+/* Files that are just being written, and whatever else stands there. */
+TEST(other_files_are_no_loose_objects)
+{
+	make_packed();
+	must("cd p.git/objects && mkdir -p aa bb zz && : >aa/tmp_obj_xyz && "
+	     "mkfifo zz/pipe && : >bb/short && : >info/x");
+	assert_ok(verify("p.git"));
+}
+
 TEST(a_verification_stops_when_it_is_asked_to)
 {
 	struct stop stop;
@@ -126,6 +181,9 @@ int main(void)
 		CASE(a_damaged_index_is_found),
 		CASE(a_deleted_pack_is_missed),
 		CASE(a_missing_object_within_the_history_is_missed),
+		CASE(a_damaged_loose_blob_is_found),
+		CASE(a_loose_object_of_many_blocks_is_read_to_its_end),
+		CASE(other_files_are_no_loose_objects),
 		CASE(a_verification_stops_when_it_is_asked_to),
 	};
 

@@ -11,6 +11,8 @@
 static struct store *store;
 static struct verify_origin *verify;
 static atomic_int compared;
+static const char *change; /* done by a push between two comparisons; NULL: none */
+static enum err_class trouble;
 
 static int read_origin(struct store_tx *tx, void *arg, struct err *error)
 {
@@ -27,12 +29,16 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 
 	(void)notice;
 	(void)name;
-	atomic_fetch_add(&compared, 1);
 	*noticed = (struct noticed){ 0 };
+	if (atomic_fetch_add(&compared, 1) == 1 && change)
+		must("%s", change);
+	if (trouble)
+		return err_set(error, trouble, "there is trouble");
 	if (fd < 0)
 		return err_set(error, ERR_MISSING, "no such repository");
 	if (store_read(store, read_origin, &noticed->row, error) != 0)
 		return -1;
+	noticed->row.generation += change && atomic_load(&compared) > 1;
 	return ref_snapshot_read(fd, 20, &noticed->refs, error);
 }
 
@@ -65,6 +71,8 @@ static void open_all(int64_t due_at)
 	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
 
 	atomic_store(&compared, 0);
+	change = NULL;
+	trouble = ERR_NONE;
 	assert_ok(git_setup(root, &err));
 	must("git clone -q --bare %s p.git && cd p.git && git repack -qad && "
 	     "chmod -R u+w objects",
@@ -139,6 +147,25 @@ TEST(a_damaged_repository_is_told_of_and_tried_again_later)
 }
 
 /* One that cannot be told from a deleted one must not be looked at all the time. */
+TEST(what_failed_has_failed_until_it_is_found_whole)
+{
+	int64_t now = clock_wall_ms();
+
+	open_all(now);
+	must("cd p.git && truncate -s -100 objects/pack/*.pack");
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row failed = wait_for(VERIFICATION_FAILED);
+	assert_non_null(failed.failure);
+	verify_origin_stop(verify);
+	assert_ok(verify_origin_ask(store, "p", 0, &err));
+	AUTO_ORIGIN_ROW struct origin_row row = read_row();
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+	assert_non_null(row.failure);
+	assert_true(row.verification_due_at >= now &&
+		    row.verification_due_at < now + 9999);
+	store_close(store);
+}
+
 TEST(one_that_cannot_be_found_backs_off)
 {
 	open_all(clock_wall_ms());
@@ -150,6 +177,64 @@ TEST(one_that_cannot_be_found_backs_off)
 	close_all();
 }
 
+/* A forced push, and its repository was cleaned up at once. */
+TEST(what_a_push_drops_meanwhile_is_not_missed)
+{
+	open_all(clock_wall_ms());
+	must("cd p.git && echo 1234567890123456789012345678901234567890 "
+	     ">refs/heads/dropped");
+	change = "rm p.git/refs/heads/dropped";
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	assert_null(row.failure);
+	assert_int_equal(row.verification_retry_count, 0);
+	assert_int_equal(atomic_load(&compared), 2);
+	close_all();
+}
+
+TEST(what_changes_too_fast_to_be_read_has_not_failed)
+{
+	int64_t now = clock_wall_ms();
+
+	open_all(now);
+	trouble = ERR_CONFLICT;
+	start_verify(1);
+	while (atomic_load(&compared) == 0)
+		usleep(5000);
+	verify_origin_stop(verify);
+	AUTO_ORIGIN_ROW struct origin_row row = read_row();
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_int_equal(row.verification_due_at, now);
+	assert_null(row.failure);
+	store_close(store);
+}
+
+/* Nobody wakes the dispatcher for it. */
+TEST(a_repository_that_comes_while_it_sleeps_is_verified)
+{
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+	int64_t now = clock_wall_ms();
+
+	open_all(now);
+	store_close(store);
+	must("rm db*");
+	assert_ok(store_open(url, &store, &err));
+	verify = verify_origin_start(&(struct verify_origin_options){
+		.store = store, .root = root, .capacity = 1, .reverify_ms = 400 });
+	usleep(50000);
+	assert_ok(store_write(store, add_row, &now, &err));
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	assert_null(row.failure);
+	close_all();
+}
+
+static void expect_verified(void)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+
+	(void)row;
+}
+
 TEST(nothing_is_verified_with_no_capacity_until_there_is_some)
 {
 	open_all(clock_wall_ms());
@@ -157,7 +242,7 @@ TEST(nothing_is_verified_with_no_capacity_until_there_is_some)
 	usleep(50000);
 	assert_int_equal(atomic_load(&compared), 0);
 	verify_origin_set(verify, 1, 1000000);
-	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	expect_verified();
 	close_all();
 }
 
@@ -167,7 +252,7 @@ TEST(it_sleeps_until_the_next_one_is_due)
 	start_verify(1);
 	usleep(30000);
 	assert_int_equal(atomic_load(&compared), 0);
-	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	expect_verified();
 	close_all();
 }
 
@@ -178,7 +263,7 @@ TEST(one_may_ask_for_a_verification_but_not_all_the_time)
 	assert_fails(verify_origin_ask(store, "x", 60000, &err), ERR_MISSING);
 	assert_ok(verify_origin_ask(store, "p", 60000, &err));
 	verify_origin_wake(verify);
-	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	expect_verified();
 	assert_fails(verify_origin_ask(store, "p", 60000, &err), ERR_BUSY);
 	close_all();
 }
@@ -188,7 +273,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_due_repository_is_verified_and_due_again_later),
 		CASE(a_damaged_repository_is_told_of_and_tried_again_later),
+		CASE(what_failed_has_failed_until_it_is_found_whole),
 		CASE(one_that_cannot_be_found_backs_off),
+		CASE(what_a_push_drops_meanwhile_is_not_missed),
+		CASE(what_changes_too_fast_to_be_read_has_not_failed),
+		CASE(a_repository_that_comes_while_it_sleeps_is_verified),
 		CASE(nothing_is_verified_with_no_capacity_until_there_is_some),
 		CASE(it_sleeps_until_the_next_one_is_due),
 		CASE(one_may_ask_for_a_verification_but_not_all_the_time),
