@@ -130,14 +130,16 @@ skip() {
 	exit 77
 }
 
+# SECONDS are ample where nothing else runs; elsewhere it may take longer.
 wait_until() { # SECONDS COMMAND...
-	local seconds=$1 end output
+	local seconds=$(($1 * 3)) end output pause=0.05
 	shift
 	end=$((SECONDS + seconds + 1))
 	until output=$("$@" 2>&1); do
 		[ "$SECONDS" -lt "$end" ] ||
 			fail "in $seconds s this did not become true: $*${output:+; it says: $output}"
-		sleep 0.05
+		sleep "$pause"
+		pause=0.15 # what takes long shall not be kept from it by being asked
 	done
 }
 

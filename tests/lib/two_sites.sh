@@ -10,8 +10,19 @@
 #
 # To change a setting for a test: `set_conf SITE SECTION.KEY VALUE`, before or after the start.
 
+# Below those that the kernel gives to connections: a node that is down for a while must
+# get its own again.
 free_port() {
-	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+	python3 -c '
+import random, socket
+while True:
+    try:
+        s = socket.socket()
+        s.bind(("127.0.0.1", random.randrange(12000, 32000)))
+        break
+    except OSError:
+        pass
+print(s.getsockname()[1])'
 }
 
 set_conf() { # SITE KEY VALUE
@@ -54,7 +65,7 @@ site_pid() { # SITE
 }
 
 is_serving() { # SITE
-	kill -0 "$(site_pid "$1")" && curl -fsS -o "$1/healthz" "$(site_url "$1")/healthz"
+	kill -0 "$(site_pid "$1")" && curl -fsS -m 5 -o "$1/healthz" "$(site_url "$1")/healthz"
 }
 
 launch_site() { # SITE [VAR=VALUE...]
@@ -78,7 +89,11 @@ start_sites() {
 stop_site() { # SITE [SIGNAL]
 	local status=0
 
-	kill -s "${2:-TERM}" "$(site_pid "$1")"
+	kill -s "${2:-TERM}" "$(site_pid "$1")" || {
+		tail -n 20 "$1/log"
+		echo "$1 had ended before"
+		return 1
+	}
 	wait "$(site_pid "$1")" || status=$?
 	[ "$status" -eq 0 ] || [ "${2:-TERM}" = KILL ] || {
 		tail -n 20 "$1/log"
@@ -115,8 +130,9 @@ row_is() { # SITE NAME MEMBER VALUE
 	return 1
 }
 
+# Whether all is well or not.
 status_of() { # SITE MEMBER
-	at "$1" status --json | python3 -c '
+	{ at "$1" status --json || [ $? -eq 3 ]; } | python3 -c '
 import json, sys
 value = json.load(sys.stdin)
 for key in sys.argv[1].split("."):
@@ -124,12 +140,19 @@ for key in sys.argv[1].split("."):
 print("" if value is None else str(value).lower() if isinstance(value, bool) else value)' "$2"
 }
 
+# A member that is a number, without a python: it is asked often.
+number_in_status() { # SITE MEMBER
+	local said
+	said=$(at "$1" status --json) || [ $? -eq 3 ] || return
+	[[ $said =~ \"$2\":([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
+}
+
 # Everything that the primary has noticed by now is at the secondary, verified.
 in_sync() {
 	local last cursor
-	last=$(status_of london last_event)
-	cursor=$(status_of paris cursor)
-	[ "$cursor" -ge "$last" ] && at paris status >status && return
+	last=$(number_in_status london last_event) || return
+	cursor=$(number_in_status paris cursor) || cursor=none
+	[ "$cursor" != none ] && [ "$cursor" -ge "$last" ] && at paris status >status && return
 	cat status 2>/dev/null
 	echo "cursor $cursor of $last"
 	return 1
@@ -147,6 +170,16 @@ logged() { # SITE EVENT [PATTERN]
 
 was_logged() { # SITE EVENT [PATTERN]
 	[ "$(logged "$@")" -gt 0 ]
+}
+
+# At one moment, so that no scan finds the half of it.
+remove_repository() { # PATH...
+	local path
+	mkdir -p removed
+	for path; do
+		mv "$path" removed/
+		rm -rf "removed/${path##*/}"
+	done
 }
 
 # A commit by way of a real push, with the hooks.

@@ -330,6 +330,8 @@ changed_records_what_changed() {
 	site changed --stdin a <lines >out 2>err
 	grep -qx 'event 3' out
 	rm -rf site/repos/a.git
+	expect 0 site changed a
+	grep -qx 'event 4' out
 	expect 4 site changed a
 }
 

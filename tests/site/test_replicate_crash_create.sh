@@ -28,10 +28,11 @@ every_point_has_its_test() {
 
 	cd "$script_folder"
 	test -d ../../src || skip "the program's source is not there"
-	grep -rhoE 'failpoint\("[a-z.]+"\)' ../../src | cut -d '"' -f 2 | sort -u >"$TEST_DIR/points"
+	grep -rhoE '(failpoint\(|claimed = )"[a-z_.]+"' ../../src |
+		cut -d '"' -f 2 | sort -u >"$TEST_DIR/points"
 	test -s "$TEST_DIR/points"
 	while read -r point; do
-		grep -qwF -- "$point" test_replicate_*.sh || fail "no test for $point"
+		grep -qwF -- "$point" test_*.sh || fail "no test for $point"
 	done <"$TEST_DIR/points"
 }
 

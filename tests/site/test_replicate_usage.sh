@@ -54,11 +54,59 @@ wrong_options_and_arguments() {
 what_is_not_built_refuses() {
 	local command
 
-	for command in serve check status repository blob push mirror cache state \
-		promote demote; do
+	for command in blob push mirror cache state promote demote; do
 		expect 2 refrelay "$command"
 		grep -q "$command.*not built yet" err || fail "$command says: $(<err)"
 		fails test -s out
+	done
+}
+
+commands=(replicate checksum lease config serve check status repository changed hooks events)
+
+# The configuration is not even read.
+each_command_refuses_what_it_does_not_know() {
+	local command name
+
+	for command in "${commands[@]}"; do
+		mistake 2 "refrelay $command: wrong option --no-such-option" \
+			refrelay "$command" --no-such-option
+		mistake 2 "refrelay $command: wrong option --hel" refrelay "$command" --hel
+	done
+	for command in serve check status; do
+		mistake 2 operand refrelay "$command" something
+	done
+	mistake 2 'list, show' refrelay repository
+	mistake 2 'none of its verbs' refrelay repository copy r
+	mistake 2 'one NAME' refrelay repository show
+	mistake 2 'one NAME' refrelay repository show a b
+	mistake 2 'no state' refrelay repository list --state good
+	mistake 2 'not both' refrelay repository list --all r
+	for name in sync resync reverify remove; do
+		mistake 2 "$name takes NAME" refrelay repository "$name"
+		mistake 2 'not both' refrelay repository "$name" --failed r
+	done
+	mistake 2 'one NAME' refrelay changed
+	mistake 2 'one NAME' refrelay changed a b
+	mistake 2 'REF OLD NEW' refrelay changed --ref refs/heads/main a
+	mistake 2 'install, remove or list' refrelay hooks
+	mistake 2 'install, remove or list' refrelay hooks update
+	mistake 2 'not both' refrelay hooks list --all a
+	mistake 2 'arguments' refrelay events 5
+	for name in x -1 '' 99999999999999999999; do
+		mistake 2 'number' refrelay events --after "$name"
+	done
+}
+
+# One that is missing, or says too little, is told by its name.
+commands_that_want_a_configuration_say_so() {
+	local command
+
+	printf '[site]\n\tname = paris\n' >few.conf
+	for command in serve status check events 'repository list' 'changed a' 'hooks list --all'; do
+		# shellcheck disable=SC2086
+		mistake 2 'missing.conf' refrelay -c missing.conf $command
+		# shellcheck disable=SC2086
+		mistake 2 'site.repositories is not set' refrelay -c few.conf $command
 	done
 }
 
@@ -66,10 +114,11 @@ help_is_there_for_each_command() {
 	local command
 
 	expect 0 refrelay --help
-	for command in replicate checksum lease config changed hooks events; do
+	for command in "${commands[@]}"; do
 		grep -q "$command" out
 		"$REFRELAY" "$command" --help >help 2>err
 		grep -q "^usage: refrelay $command" help
+		[ "$(grep -c . help)" -ge 2 ]
 		fails test -s err
 	done
 	expect 0 refrelay replicate --help
@@ -281,6 +330,10 @@ output_is_for_files_too() {
 
 tap_test "wrong options and arguments" wrong_options_and_arguments
 tap_test "what is not built refuses" what_is_not_built_refuses
+tap_test "each command refuses what it does not know" \
+	each_command_refuses_what_it_does_not_know
+tap_test "commands that want a configuration say so" \
+	commands_that_want_a_configuration_say_so
 tap_test "help is there for each command" help_is_there_for_each_command
 tap_test "roots that cannot be" roots_that_cannot_be
 tap_test "paths of all sorts" paths_of_all_sorts

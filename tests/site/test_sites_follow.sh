@@ -111,10 +111,10 @@ the_scan_notices_repositories_that_come_go_and_move() {
 	converge
 
 	make_repository london/git/a/b/c/d/e/f/comes.git 3
-	rm -rf london/git/goes.git
+	remove_repository london/git/goes.git
 	mkdir london/git/other-team
 	mv london/git/team/moves.git london/git/other-team/moved.git
-	rm -rf london/git/again.git
+	remove_repository london/git/again.git
 	make_repository london/git/again.git 7
 	make_repository london/git/sha.git 3 sha256
 	git init -q --bare london/git/empty.git
@@ -129,7 +129,7 @@ the_scan_notices_repositories_that_come_go_and_move() {
 	[ "$(git -C paris/git/sha.git rev-parse --show-object-format)" = sha256 ]
 
 	# One name, two repositories in a row, of different object formats.
-	rm -rf london/git/sha.git
+	remove_repository london/git/sha.git
 	make_repository london/git/sha.git 3 sha1
 	add_commits london/git/empty.git refs/heads/main 2
 	changes_arrive

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The secondary dies while it makes a copy, replaces one, or takes one away.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/site_crash.sh"
+
+number=0
+create() {
+	number=$((number + 1))
+	make_repository "london/git/new/$number.git" 3
+}
+
+dies_while_it_makes_a_copy() {
+	local point
+
+	start_crash_sites
+	for point in sync.leased sync.read objects.fetched publish.renamed sync.verified \
+		sync.staged sync.placed sync.done; do
+		dies_at paris "$point" create
+	done
+}
+
+trash_count() {
+	find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 2>/dev/null | wc -l
+}
+
+# What a verification finds damaged is brought anew after some time; a person is quicker.
+damage_and_reverify() {
+	local pack
+
+	wait_until 5 is_serving paris
+	for pack in paris/git/a.git/objects/pack/*.pack; do
+		chmod u+w "$pack"
+		truncate -s 40 "$pack"
+	done
+	at paris repository reverify a
+	wait_until 10 row_is paris a state failed
+	at paris repository sync a
+}
+
+dies_while_it_replaces_a_copy() {
+	local point
+
+	start_crash_sites
+	for point in sync.fetched sync.verified sync.staged sync.placed sync.done; do
+		dies_at paris "$point" damage_and_reverify
+		git -C paris/git/a.git fsck
+		test "$(trash_count)" -gt 0
+		rm -rf paris/git/.refrelay/trash
+	done
+}
+
+delete() {
+	rm -rf london/git/deep
+}
+
+dies_while_it_removes_a_copy() {
+	local point
+
+	start_crash_sites
+	for point in sync.claimed trash.moved removal.trashed; do
+		dies_at paris "$point" delete
+		test ! -e paris/git/deep
+		test "$(trash_count)" -eq 1
+		rm -rf paris/git/.refrelay/trash
+		make_repository london/git/deep/b.git 2
+		wait_until 10 is_whole
+	done
+}
+
+tap_test "killed while it makes a copy" dies_while_it_makes_a_copy
+tap_test "killed while it replaces a damaged copy" dies_while_it_replaces_a_copy
+tap_test "killed while it removes a copy" dies_while_it_removes_a_copy
+tap_done

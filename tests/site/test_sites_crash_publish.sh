@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The secondary dies at each step of a sync of a copy that it has.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/site_crash.sh"
+
+tap_test "killed before it publishes" \
+	dies_at_each sync.leased sync.read sync.fenced objects.fetched sync.fetched
+tap_test "killed while it publishes" \
+	dies_at_each publish.pending publish.locked publish.checked publish.written \
+	publish.head publish.renamed publish.changed state.key
+tap_test "killed after it published" dies_at_each sync.verified sync.done
+tap_done

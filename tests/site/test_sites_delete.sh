@@ -1,0 +1,220 @@
+#!/usr/bin/env bash
+# Destruction needs a reason: what is deleted at the primary goes to the trash, and much
+# of it at once waits for a person.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+
+converge() {
+	wait_until 60 in_sync
+	same_sites
+}
+
+# r1 to r40, of which the first 30 are to go.
+make_40() {
+	local i
+	make_sites
+	make_repository template.git 5
+	for i in $(seq 40); do
+		cp -r template.git "london/git/r$i.git"
+	done
+	start_sites
+	converge
+}
+
+held_is() { # N
+	local held
+	held=$(status_of paris repositories.held)
+	[ "$held" = "$1" ] || {
+		echo "held: $held"
+		return 1
+	}
+}
+
+copies() {
+	list_repositories paris/git | wc -l
+}
+
+in_trash() {
+	find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 2>/dev/null | wc -l
+}
+
+take_30_away() {
+	local i
+	mkdir -p away
+	for i in $(seq 30); do
+		mv "london/git/r$i.git" away
+	done
+}
+
+# The secondary hears of all of them at once.
+delete_30() {
+	stop_site paris
+	take_30_away
+	wait_until 30 has_noticed 70
+	start_site paris
+	wait_until 30 held_is 30
+}
+
+a_mass_deletion_is_held_and_told() {
+	make_40
+	delete_30
+	[ "$(copies)" = 40 ]
+	[ "$(in_trash)" = 0 ]
+	expect 3 at paris status
+	grep -q '30 are held, for instance r[0-9]*: .*(see refrelay repository list --state held)' out
+	expect 0 at paris repository list --state held
+	[ "$(wc -l <out)" -ge 30 ]
+	grep -q '^held *r7  (' out
+	was_logged paris registry.held
+	wait_until 20 told_at_the_primary
+
+	# It is still so after a restart, and for what else is deleted meanwhile.
+	stop_site paris
+	start_site paris
+	held_is 30
+	remove_repository london/git/r31.git
+	wait_until 20 held_is 31
+	[ "$(copies)" = 40 ]
+
+	expect 0 at paris repository remove --state held --dry-run
+	[ "$(copies)" = 40 ]
+	expect 0 at paris repository remove --state held
+	[ "$(in_trash)" = 31 ]
+	converge
+	[ "$(copies)" = 9 ]
+	[ "$(status_of paris repositories.all)" = 9 ]
+	expect 4 at paris repository show r7
+}
+
+told_at_the_primary() {
+	at london status >told || true
+	grep -q '30 held there' told
+}
+
+repositories_that_come_back_are_held_no_more() {
+	make_40
+	delete_30
+	mv away/*.git london/git
+	wait_until 30 held_is 0
+	converge
+	[ "$(copies)" = 40 ]
+	[ "$(in_trash)" = 0 ]
+	! grep -aq ' ev=trash.put ' paris/log
+}
+
+all_are_held_or_in_trash() { # N
+	local held
+	held=$(status_of paris repositories.held)
+	[ $((held + $(in_trash))) -eq "$1" ] && [ "$(status_of paris repositories.pending)" = "$held" ]
+}
+
+# One after the other: as many as the brake lets through go, and no more.
+the_brake_counts_what_went_before() {
+	make_40
+	take_30_away
+	wait_until 30 has_noticed 70
+	wait_until 30 all_are_held_or_in_trash 30
+	[ "$(in_trash)" -le 10 ]
+	[ "$(copies)" -ge 30 ]
+}
+
+a_few_deletions_need_nobody() {
+	make_40
+	remove_repository london/git/r1.git london/git/r2.git
+	wait_until 20 has_noticed 42
+	converge
+	[ "$(in_trash)" = 2 ]
+	held_is 0
+}
+
+has_noticed() { # LAST-EVENT
+	[ "$(status_of london last_event)" -ge "$1" ]
+}
+
+many_refs_deleted_at_once_wait_for_force() {
+	local i
+	make_sites
+	make_repository london/git/tool.git 5
+	for i in $(seq 80); do
+		echo "create refs/tags/t$i $(git -C london/git/tool.git rev-parse main)"
+	done >refs
+	git -C london/git/tool.git update-ref --stdin <refs
+	start_sites
+	converge
+	for i in $(seq 60); do
+		echo "delete refs/tags/t$i"
+	done | git -C london/git/tool.git update-ref --stdin
+	wait_until 20 held_is 1
+	[ "$(git -C paris/git/tool.git tag | wc -l)" = 80 ]
+	[ "$(row_of paris tool held_reason)" = '60 of 81 refs would be deleted at once' ]
+	expect 3 at paris status
+	grep -q '1 is held, for instance tool: 60 of 81 refs would be deleted at once' out
+
+	# To ask without force holds it again, and says so.
+	expect 1 at paris repository sync --wait tool
+	grep -q '60 of 81 refs' err
+	[ "$(git -C paris/git/tool.git tag | wc -l)" = 80 ]
+	expect 0 at paris repository sync --wait --force tool
+	[ "$(git -C paris/git/tool.git tag | wc -l)" = 20 ]
+	converge
+	held_is 0
+
+	# The force was for once.
+	git -C london/git/tool.git update-ref --stdin <<-END
+		$(head -n 60 refs)
+	END
+	wait_until 20 has_tags 80
+	for i in $(seq 60); do
+		echo "delete refs/tags/t$i"
+	done | git -C london/git/tool.git update-ref --stdin
+	wait_until 20 held_is 1
+	git -C london/git/tool.git update-ref --stdin <<-END
+		$(head -n 60 refs)
+	END
+	wait_until 20 held_is 0
+	converge
+}
+
+has_tags() { # N
+	[ "$(git -C paris/git/tool.git tag | wc -l)" = "$1" ]
+}
+
+scans_failed() { # COUNT
+	[ "$(grep -acE ' ev=(watch|scan)\.(failed|finding) ' london/log)" -ge "$1" ]
+}
+
+a_root_that_was_unmounted_deletes_nothing() {
+	local last
+	make_40
+	last=$(status_of london last_event)
+	mv london/git london/git.away
+	wait_until 20 scans_failed 1
+	[ "$(status_of london last_event)" = "$last" ]
+	# An empty mount point in its place is no reason, either.
+	mkdir london/git
+	wait_until 20 scans_failed 2
+	[ "$(status_of london last_event)" = "$last" ]
+	[ "$(copies)" = 40 ]
+	held_is 0
+	rmdir london/git
+	mv london/git.away london/git
+	push_change london/git/r1.git
+	wait_until 20 has_noticed $((last + 1))
+	converge
+	[ "$(in_trash)" = 0 ]
+}
+
+tap_test "a mass deletion is held and told until a person confirms it" \
+	a_mass_deletion_is_held_and_told
+tap_test "repositories that come back are held no more" \
+	repositories_that_come_back_are_held_no_more
+tap_test "the brake counts what went before" \
+	the_brake_counts_what_went_before
+tap_test "a few deletions need nobody" \
+	a_few_deletions_need_nobody
+tap_test "many refs deleted at once wait for force" \
+	many_refs_deleted_at_once_wait_for_force
+tap_test "a root that was unmounted deletes nothing" \
+	a_root_that_was_unmounted_deletes_nothing
+tap_done

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The end of a node by SIGTERM: within its time, with status 0, and nobody of its own left
+# behind; and what a second node gets.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/site_crash.sh"
+
+synced_count() {
+	at paris repository list --state synced | grep -c . || true
+}
+
+has_synced() { # NUMBER
+	[ "$(synced_count)" -ge "$1" ]
+}
+
+ends_in_a_large_sync() {
+	local number
+
+	make_sites
+	for number in $(seq 1 50); do
+		make_repository "london/git/$((number % 5))/$number.git" 5
+	done
+	start_sites
+	wait_until 10 has_synced 3
+	ends_within 20 paris
+	[ "$(synced_count)" -lt 50 ] || fail "it was done with everything before its end"
+	no_row_is started failed
+	no_left_overs
+	no_repository_is_leased
+	start_site paris
+	wait_until 30 is_whole
+}
+
+# The other has a request there that waits for an event.
+ends_in_a_long_poll() {
+	start_crash_sites
+	ends_within 4 london
+	start_site london
+	wait_until 20 was_logged paris primary.back
+	wait_until 20 is_whole
+	ends_within 4 paris
+	ends_within 4 london
+}
+
+refuses_a_second_node() {
+	local site
+
+	start_crash_sites
+	for site in london paris; do
+		expect 5 timeout 10 "$REFRELAY" -c "$site/refrelay.conf" serve
+		grep -F "another node, process $(site_pid "$site") on $(uname -n)," err
+		grep -F "$PWD/$site/data" err
+		is_serving "$site"
+	done
+	kill_site paris
+	start_site paris
+	wait_until 10 is_whole
+}
+
+tap_test "it ends in the middle of many syncs" ends_in_a_large_sync
+tap_test "both end while one waits for the other's event" ends_in_a_long_poll
+tap_test "a second node has no part in a data directory" refuses_a_second_node
+tap_done

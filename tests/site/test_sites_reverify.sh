@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Verifications that go on all the time beside everything else: what is well stays well,
+# changes and deaths in the middle of one are neither lost nor called failures.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/verify.sh"
+
+make_all_kinds() {
+	make_repository london/git/plain.git 5
+	make_repository london/git/sha256.git 5 sha256
+	git -C london/git/sha256.git tag -a -m tagged v1 main
+	git init -q --bare london/git/empty.git
+	git init -q --bare --object-format=sha256 london/git/empty256.git
+	make_repository london/git/unborn.git 3
+	git -C london/git/unborn.git symbolic-ref HEAD refs/heads/not-yet
+	make_repository london/git/detached.git 4
+	git -C london/git/detached.git update-ref --no-deref HEAD main~2
+	make_repository london/git/alias.git 3
+	git -C london/git/alias.git symbolic-ref refs/heads/alias refs/heads/main
+	make_repository london/git/odd.git 3
+	git -C london/git/odd.git update-ref refs/blobs/b main:part-1/file-1.txt
+	git -C london/git/odd.git update-ref refs/trees/t 'main^{tree}'
+}
+
+all_kinds_stay_verified_on_both_sides() {
+	local name before
+	make_sites
+	set_conf london sync.reverifyInterval 1s
+	make_all_kinds
+	start_verified
+	are_verified_again london 2
+	are_verified_again paris 2
+	nothing_failed
+	[ "$(metric paris 'refrelay_verifications_total{kind="repository",state="proved"}')" -ge 16 ]
+	# Who asks sees a site in sync all the while.
+	for _ in $(seq 20); do
+		expect 0 at paris status
+	done
+	# HEAD of an empty repository is all there is to compare.
+	before=$(row_of paris empty checksum)
+	git -C paris/git/empty.git symbolic-ref HEAD refs/heads/other
+	git -C paris/git/detached.git symbolic-ref HEAD refs/heads/main
+	for name in empty detached; do
+		wait_until 10 row_is paris "$name" state failed
+		at paris repository sync --wait "$name"
+	done
+	converge
+	[ "$(row_of paris empty checksum)" = "$before" ]
+}
+
+# Of all sorts, also such that drop what a verification may just be reading.
+pushes_while_both_sides_verify_are_no_failures() {
+	local i
+	make_sites
+	set_conf london sync.reverifyInterval 1s
+	make_repository london/git/r.git 30
+	at london hooks install
+	start_verified
+	for i in $(seq 15); do
+		case $((i % 5)) in
+		0) git -C london/git/r.git gc -q --prune=now ;;
+		1) git -C london/git/r.git update-ref refs/heads/main "main~$((i % 3))" ;;
+		*) push_change london/git/r.git "topic-$((i % 3))" 2>/dev/null || true ;;
+		esac
+	done
+	converge
+	are_verified_again london
+	are_verified_again paris
+	nothing_failed
+	in_sync || wait_until 10 in_sync
+}
+
+is_not_verified_for_two_intervals() { # NAME
+	local before
+	before=$(row_of paris "$1" verified_at)
+	at paris repository sync --wait other >synced
+	wait_until 10 scanned_thrice "$(logged london watch.scanned)"
+	[ "$(row_of paris "$1" verified_at)" = "$before" ]
+}
+
+scanned_thrice() { # COUNT
+	[ "$(logged london watch.scanned)" -ge $(($1 + 3)) ]
+}
+
+the_capacity_of_verification_is_obeyed_at_once() {
+	make_sites
+	make_repository london/git/r.git 5
+	make_repository london/git/other.git 5
+	set_conf paris sync.verificationCapacity 0
+	start_verified
+	is_not_verified_for_two_intervals r
+	git -C paris/git/r.git update-ref refs/heads/main main~1
+	set_conf paris sync.verificationCapacity 1
+	kill -HUP "$(site_pid paris)"
+	wait_until 10 was_logged paris verify.mismatch
+	at paris repository sync --wait --failed
+	converge
+}
+
+tap_test "all kinds of repositories stay verified, on both sides" \
+	all_kinds_stay_verified_on_both_sides
+tap_test "pushes while both sides verify are no failures" \
+	pushes_while_both_sides_verify_are_no_failures
+tap_test "the capacity of verification is obeyed at once" \
+	the_capacity_of_verification_is_obeyed_at_once
+tap_done
