@@ -2,8 +2,8 @@
 # that are missing (tools/packages.sh says which, and why), then builds into build/.
 #
 #	make                build/refrelay
-#	make demo           replicate sample repositories, and see that they are equal;
-#	                    REPOSITORIES=/srv/git takes your own (they are only read)
+#	make demo           two sites with sample repositories, and proof that they are equal;
+#	                    REPOSITORIES=/srv/git copies your own (they are only read)
 #	make test           all checks and tests; STEPS="gcc asan" only some of them
 #	make install        DESTDIR and prefix as usual
 #	make clean          removes what was built
@@ -17,6 +17,7 @@ all:
 	@ninja -C build
 
 demo: all
+	@tools/packages.sh demo
 	@tools/demo.sh
 
 test:

@@ -2,14 +2,16 @@
 # usage: tools/demo.sh            what `make demo` runs, after building
 #        REPOSITORIES=/srv/git tools/demo.sh
 #
-# Shows refrelay's main job: makes one tree of bare repositories equal to another, changes
-# something, does it again, and proves with stock git alone that all is equal. With
-# REPOSITORIES it copies that tree, which is only read, so that nothing is changed there.
-# The exit status is not 0 when anything was not equal.
+# Shows refrelay's main job with two sites on this machine: sample repositories at the
+# primary, a secondary that follows, pushes and how long each takes to be at the secondary,
+# a deletion. With REPOSITORIES it copies that tree from directory to directory; it is only
+# read, so that nothing is changed there. Stock git alone proves that all is equal. The exit
+# status is not 0 when anything was not.
 set -uo pipefail
 project=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 REFRELAY=${REFRELAY:-$project/build/refrelay}
 . "$project/tests/lib/sites.sh"
+. "$project/tests/lib/two_sites.sh"
 export LC_ALL=C TZ=UTC
 for name in $(compgen -e GIT_); do
 	unset "$name"
@@ -25,7 +27,19 @@ result=0
 	exit 1
 }
 folder=$(mktemp -d "${TMPDIR:-/tmp}/refrelay-demo.XXXXXX") || exit 1
-trap 'chmod -R u+rwX "$folder"; rm -rf "$folder"' EXIT
+
+# Sites that run are ended by their ids.
+leave() {
+	local site
+
+	cd "$folder" || exit 1
+	for site in london paris; do
+		[ -f "$site/pid" ] && kill "$(site_pid "$site")" 2>/dev/null
+	done
+	wait
+	cd / && chmod -R u+rwX "$folder" && rm -rf "$folder"
+}
+trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 source=$folder/source dest=$folder/dest
@@ -99,23 +113,6 @@ make_samples() {
 		git -C "$source/sample/unborn.git" symbolic-ref HEAD refs/heads/not-yet-there
 }
 
-change_samples() {
-	local library=$source/sample/library.git
-
-	echo "in sample/library.git: 3 commits on main, a new branch, a new tag," &&
-		add_commits "$library" refs/heads/main 3 &&
-		add_commits "$library" refs/heads/new-idea 10 refs/heads/main~5 &&
-		git -C "$library" tag -m 'Second release' v2.0 main &&
-		echo "a deleted branch, a branch pushed by force, HEAD moved to the new branch;" &&
-		git -C "$library" update-ref -d refs/heads/abandoned &&
-		git -C "$library" update-ref refs/heads/topic refs/heads/main~2000 &&
-		add_commits "$library" refs/heads/topic 4 &&
-		git -C "$library" symbolic-ref HEAD refs/heads/new-idea &&
-		echo "in sample/empty.git: the first 2 commits; a new repository, sample/late.git" &&
-		add_commits "$source/sample/empty.git" refs/heads/main 2 &&
-		make_repository "$source/sample/late.git" 50
-}
-
 # One line a repository, or only their number if they are many.
 describe() { # DIRECTORY
 	local path count commits refs
@@ -161,36 +158,134 @@ prove() {
 	took
 }
 
+# The command's own output, as it says it; its status counts.
+show() { # SITE COMMAND...
+	printf '   %s$ refrelay %s\n' "$1" "${*:2}"
+	at "$@" 2>&1 | indented
+	return "${PIPESTATUS[0]}"
+}
+
+stop_with() { # TEXT...
+	echo "   $*" >&2
+	for site in london paris; do
+		[ -f "$site/log" ] && tail -n 3 "$site/log" >&2
+	done
+	exit 1
+}
+
+wait_until() { # SECONDS COMMAND...
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		sleep 0.02
+	done
+}
+
+# Says how far it is, a line when that changes.
+watch_status() {
+	local sentence before='' end=$((SECONDS + 60))
+
+	while [ "$SECONDS" -lt "$end" ]; do
+		sentence=$(at paris status | head -n 1)
+		[ "$sentence" = "$before" ] || echo "$sentence"
+		before=$sentence
+		in_sync >/dev/null 2>&1 && at paris status | head -n 1 | grep -q '^in sync' && return
+		sleep 0.1
+	done
+	return 1
+}
+
+now_ms() {
+	echo $((${EPOCHREALTIME/[.,]/} / 1000))
+}
+
+# The copy has that commit, and status says that its refs were read again: until then
+# its row is one that a worker has.
+has_arrived() { # REPOSITORY BRANCH COMMIT
+	[ "$(git -C "paris/git/$1.git" rev-parse -q --verify "refs/heads/$2")" = "$3" ] &&
+		at paris status
+}
+
+push_and_wait() { # REPOSITORY BRANCH WHAT
+	local began ended commit
+
+	echo "$3" >>clone/file
+	git -C clone add file && git -C clone commit -qm "$3" || return 1
+	commit=$(git -C clone rev-parse HEAD)
+	began=$(now_ms)
+	git -C clone push -qf "$PWD/london/git/$1.git" "HEAD:refs/heads/$2" || return 1
+	ended=$(now_ms)
+	wait_until 20 has_arrived "$1" "$2" "$commit" || return 1
+	printf '%-38s push took %4d ms; verified at paris within %4d ms after it\n' "$3" \
+		$((ended - began)) $(($(now_ms) - ended))
+}
+
+pushes() {
+	git clone -q london/git/sample/small.git clone 2>/dev/null &&
+		push_and_wait sample/small main 'A commit on main' &&
+		push_and_wait sample/small topic 'A new branch' &&
+		git -C clone reset -q --hard HEAD~2 &&
+		push_and_wait sample/small main 'main, by force, without 2 commits'
+}
+
+is_gone() {
+	[ ! -e paris/git/sample/small.git ] && in_sync
+}
+
+stop_both() {
+	local site result=0
+
+	for site in paris london; do
+		stop_site "$site" || result=1
+		rm -f "$site/pid"
+	done
+	return "$result"
+}
+
 sample_demo() {
-	title "Sample repositories, in $source"
-	if ! make_samples 2>&1 | indented; then
-		echo "   The samples could not be made." >&2
-		exit 1
-	fi
+	cd "$folder" || exit 1
+	make_sites || exit 1
+	git config --file london/refrelay.conf --unset sync.scanInterval
+	git config --file paris/refrelay.conf --unset sync.consistencyInterval
+	source=$PWD/london/git dest=$PWD/paris/git
+
+	title "Sample repositories at the primary, $source"
+	make_samples 2>&1 | indented
+	[ "${PIPESTATUS[0]}" -eq 0 ] || stop_with "The samples could not be made."
 	describe "$source" | indented
 	echo "   library.git has tags of all kinds, notes, deep names, names in other scripts," \
 		"and one" $'\n'"   that is not even UTF-8."
 	took
-	title "Copy them all"
-	replicate
-	title "Ask git whether the copies are equal (for-each-ref, symbolic-ref, fsck)"
-	prove
-	title "Change something"
-	if ! change_samples 2>&1 | indented; then
-		echo "   The samples could not be changed." >&2
-		exit 1
-	fi
-	if equal_trees "$source" "$dest" >/dev/null; then
-		echo "   Git sees no difference, though there must be one."
-		result=1
-	else
-		echo "   Git now says that source and copies differ."
-	fi
+	title "The primary: hooks into its repositories, and its node"
+	show london hooks install || stop_with "The hooks could not be installed."
+	start_site london || stop_with "london did not start."
 	took
-	title "Run it again: only what changed is copied"
-	replicate
+	title "The secondary, which has nothing yet"
+	start_site paris || stop_with "paris did not start."
+	watch_status | indented
+	[ "${PIPESTATUS[0]}" -eq 0 ] || stop_with "paris did not come into sync."
+	took
+	title "Ask git whether the sites are equal (for-each-ref, symbolic-ref, fsck)"
+	prove
+	title "Three pushes to the primary"
+	pushes 2>&1 | indented
+	[ "${PIPESTATUS[0]}" -eq 0 ] || stop_with "A push did not arrive."
+	echo "   (Until refs are equal and status says \"in sync, verified\"; asking takes some ms of it.)"
+	took
+	title "A repository is deleted at the primary"
+	rm -rf london/git/sample/small.git
+	echo "   No hook tells of that: the next scan finds it, within a minute, or we tell now."
+	show london changed sample/small
+	wait_until 20 is_gone || stop_with "The copy is still there."
+	printf '   its copy waits in the trash for 14 days:\n   %s\n' paris/git/.refrelay/trash/*
+	took
 	title "Ask git again"
 	prove
+	show paris status || result=1
+	title "Stop both"
+	stop_both || result=1
+	took
 }
 
 # Room for a second copy, before anything is written.

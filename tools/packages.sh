@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: tools/packages.sh make|build|test...
+# usage: tools/packages.sh make|build|demo|test...
 #
 # Installs the Debian packages that these purposes need and that are missing; says which,
 # and what for. Without a Debian package manager it only leaves a word: the build itself
@@ -25,6 +25,10 @@ build_packages=(
 	'zlib1g-dev     compressed request bodies'
 	'libcmocka-dev  unit tests'
 )
+demo_packages=(
+	'curl           asks whether a node serves'
+	'python3        finds ports that are free'
+)
 test_packages=(
 	'clang              second compiler, fuzzing'
 	'clang-format       checks the formatting'
@@ -34,6 +38,7 @@ test_packages=(
 	'procps             looks for processes that were left behind'
 	'strace             looks at system calls'
 	'curl               asks the HTTP server'
+	'faketime           gives a site a wrong clock'
 )
 
 is_installed() {
@@ -64,8 +69,9 @@ for purpose in "$@"; do
 	case $purpose in
 	make) wanted=("${make_packages[@]}") ;;
 	build) wanted=("${build_packages[@]}") ;;
+	demo) wanted=("${demo_packages[@]}") ;;
 	test) wanted=("${test_packages[@]}") ;;
-	*) echo "usage: tools/packages.sh make|build|test..." >&2; exit 2 ;;
+	*) echo "usage: tools/packages.sh make|build|demo|test..." >&2; exit 2 ;;
 	esac
 	if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 		[ "$purpose" = build ] && ! command -v meson >/dev/null &&
