@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <signal.h>
 
 #include "base/log.h"
@@ -7,7 +8,7 @@
 
 static void print_help(void)
 {
-	puts("usage: refrelay [-c FILE] COMMAND ...\n");
+	puts("usage: refrelay [-v] [-c FILE] COMMAND ...\n");
 	for (const struct command *command = commands; command->name; command++)
 		if (command->run)
 			printf("  %-11s %s\n", command->name, command->summary);
@@ -37,6 +38,8 @@ static int read_global_options(struct cli *cli, int argc, char **argv, int *next
 			cli->config_path = argv[++at];
 		} else if (strcmp(argv[at], "-c") == 0) {
 			return cli_usage(NULL, "-c takes a file");
+		} else if (strcmp(argv[at], "-v") == 0) {
+			cli->is_verbose = true;
 		} else if (strcmp(argv[at], "--help") == 0 ||
 			   strcmp(argv[at], "-h") == 0) {
 			print_help();
@@ -59,19 +62,37 @@ static int run(int argc, char **argv)
 	int next = argc, status;
 
 	status = read_global_options(&cli, argc, argv, &next);
+	/* A command says itself what it did; serve and replicate choose for themselves.
+	 */
+	log_set_level(cli.is_verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN);
 	return status >= 0 ? status : run_command(&cli, argc - next, argv + next);
+}
+
+/* Whoever read it has had enough, as head(1): then programs end by the signal, which
+ * ours ignore for the sake of sockets and children. */
+static void end_if_nobody_reads(void)
+{
+	struct pollfd output = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	if (poll(&output, 1, 0) != 1 || !(output.revents & (POLLERR | POLLHUP)))
+		return;
+	signal(SIGPIPE, SIG_DFL);
+	raise(SIGPIPE);
+}
+
+static int end_output(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	int cause = errno;
+	end_if_nobody_reads();
+	fprintf(stderr, "refrelay: cannot write the output: %s\n", strerror(cause));
+	return EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
 {
-	int status;
-
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* write() says EFBIG */
-	status = run(argc, argv);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		fprintf(stderr, "refrelay: cannot write the output: %m\n");
-		return EXIT_FAILED;
-	}
-	return status;
+	return end_output(run(argc, argv));
 }

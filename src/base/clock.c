@@ -26,6 +26,19 @@ int64_t clock_wall_ns(void)
 	return nanoseconds(CLOCK_REALTIME);
 }
 
+/* Adjustments of a clock that goes a little wrong are far below. */
+#define SET_BACK_MS 60000
+
+bool clock_was_set_back(int64_t *lead_ms, int64_t wall_ms, int64_t boot_ms)
+{
+	int64_t lead = wall_ms - boot_ms;
+	bool is_back = lead < *lead_ms - SET_BACK_MS;
+
+	if (is_back || lead > *lead_ms)
+		*lead_ms = lead;
+	return is_back;
+}
+
 void clock_format(int64_t wall_ms, char text[CLOCK_TEXT_SIZE])
 {
 	time_t seconds = (time_t)(wall_ms / 1000);

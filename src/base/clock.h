@@ -15,6 +15,11 @@ int64_t clock_boot_ms(void);
 int64_t clock_wall_ms(void);
 int64_t clock_wall_ns(void);
 
+/* Whether wall time was set back by more than a minute since it last answered so.
+ * *lead_ms is its memory: with INT64_MAX, nothing is known of before, the answer is yes.
+ * The times are of one moment. */
+bool clock_was_set_back(int64_t *lead_ms, int64_t wall_ms, int64_t boot_ms);
+
 #define CLOCK_TEXT_SIZE 32
 
 /* "2026-11-21T09:14:03.120Z" (ISO 8601, UTC). */

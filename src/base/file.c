@@ -164,6 +164,14 @@ DIR *dir_list(int dir, const char *path)
 	return list;
 }
 
+bool path_is_below(const char *path, const char *above)
+{
+	size_t len = strlen(above);
+
+	return strncmp(path, above, len) == 0 &&
+	       (path[len] == '\0' || path[len] == '/' || len == 1);
+}
+
 int dir_sync(int dir, const char *path, struct err *err)
 {
 	AUTO_CLOSE int fd = dir_open(dir, path, err);

@@ -36,6 +36,9 @@ int file_write_all(int fd, const void *data, size_t len, const char *path,
 int file_replace(int dir, const char *path, const void *data, size_t len,
 		 enum file_sync sync, struct err *err);
 
+/* Whether path is the directory `above`, or below it; both absolute and resolved. */
+bool path_is_below(const char *path, const char *above);
+
 /* Makes the names in a directory durable. */
 int dir_sync(int dir, const char *path, struct err *err);
 

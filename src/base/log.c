@@ -217,40 +217,33 @@ void log_redact(const char *text, struct str *out)
 	}
 }
 
-static bool needs_quotes(const char *text)
+/* Names of files and of refs may hold any bytes; a line of the log is UTF-8. */
+static void escape(const struct str *text, struct str *out)
 {
-	if (!*text)
-		return true;
-	for (; *text; text++)
-		if ((unsigned char)*text <= ' ' || *text == '"' || *text == '=' ||
-		    *text == '\\' || *text == 0x7f)
-			return true;
-	return false;
+	const char *at = text->data;
+	size_t left = text->len, step;
+
+	for (; left > 0; at += step, left -= step) {
+		step = 1;
+		if (*at == '"' || *at == '\\')
+			str_addf(out, "\\%c", *at);
+		else if (*at == '\n')
+			str_add(out, "\\n");
+		else
+			step = str_add_printable_step(out, at, left);
+	}
 }
 
 static void add_text(struct str *line, const char *name, const char *value)
 {
 	AUTO_STR struct str clean = STR_INIT;
+	AUTO_STR struct str escaped = STR_INIT;
 
 	log_redact(value, &clean);
-	str_addf(line, " %s=", name);
-	if (!needs_quotes(clean.data)) {
-		str_add_bytes(line, clean.data, clean.len);
-		return;
-	}
-	str_add_char(line, '"');
-	for (size_t i = 0; i < clean.len; i++) {
-		unsigned char c = (unsigned char)clean.data[i];
-		if (c == '"' || c == '\\')
-			str_addf(line, "\\%c", c);
-		else if (c == '\n')
-			str_add(line, "\\n");
-		else if (c < ' ' || c == 0x7f)
-			str_addf(line, "\\x%02x", c);
-		else
-			str_add_char(line, (char)c);
-	}
-	str_add_char(line, '"');
+	escape(&clean, &escaped);
+	bool is_plain =
+		clean.len > 0 && escaped.len == clean.len && !strpbrk(clean.data, " =");
+	str_addf(line, is_plain ? " %s=%s" : " %s=\"%s\"", name, escaped.data);
 }
 
 static void add_field(struct str *line, const struct log_field *field)

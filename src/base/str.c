@@ -149,20 +149,36 @@ static size_t utf8_sequence(const unsigned char *at, size_t left)
 	return len;
 }
 
-void str_add_printable(struct str *str, const char *text)
+/* ASCII's, and U+0080 to U+009F, which terminals obey as well. */
+static bool is_control(const unsigned char *at, size_t step)
+{
+	if (step == 2)
+		return at[0] == 0xc2 && at[1] < 0xa0;
+	return step == 1 && (*at < 0x20 || *at == 0x7f);
+}
+
+size_t str_add_printable_step(struct str *str, const char *text, size_t left)
 {
 	const unsigned char *at = (const unsigned char *)text;
+	size_t step = utf8_sequence(at, left);
+
+	if (step > 0 && !is_control(at, step)) {
+		str_add_bytes(str, at, step);
+		return step;
+	}
+	step = step ? step : 1;
+	for (size_t i = 0; i < step; i++)
+		str_addf(str, "\\x%02x", at[i]);
+	return step;
+}
+
+void str_add_printable(struct str *str, const char *text)
+{
 	size_t left = strlen(text);
 
 	while (left > 0) {
-		size_t step = utf8_sequence(at, left);
-		bool is_control = step == 1 && (*at < 0x20 || *at == 0x7f);
-		if (step == 0 || is_control)
-			str_addf(str, "\\x%02x", *at);
-		else
-			str_add_bytes(str, at, step);
-		step = step ? step : 1;
-		at += step;
+		size_t step = str_add_printable_step(str, text, left);
+		text += step;
 		left -= step;
 	}
 }

@@ -45,6 +45,9 @@ void str_add_utf8(struct str *str, const char *text, size_t len);
 /* Text for a terminal: control characters and bytes that are not UTF-8 as \xNN. */
 void str_add_printable(struct str *str, const char *text);
 
+/* The same for the first character of `left` bytes, at least one; returns its bytes. */
+size_t str_add_printable_step(struct str *str, const char *text, size_t left);
+
 /* Cuts it to len bytes, which must not be more than it has. */
 void str_truncate(struct str *str, size_t len);
 

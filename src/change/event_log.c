@@ -153,35 +153,50 @@ int event_log_open(struct store *store, const char *database_path, struct event_
 
 static int write_scanned(struct store_tx *tx, void *arg, struct err *err)
 {
+	const enum event_scanned *scanned = arg;
 	AUTO_STR struct str timeline = STR_INIT;
 
-	(void)arg;
-	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0)
+	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0 ||
+	    site_value_set(tx, EVENT_SCANNED_KEY, timeline.data, err) != 0)
 		return -1;
-	return site_value_set(tx, EVENT_SCANNED_KEY, timeline.data, err);
+	return *scanned == SCANNED_ALL
+		       ? site_value_set(tx, EVENT_SCANNED_ALL_KEY, timeline.data, err)
+		       : 0;
 }
 
-int event_log_set_scanned(struct store *store, struct err *err)
+int event_log_set_scanned(struct store *store, enum event_scanned scanned,
+			  struct err *err)
 {
-	return store_write(store, write_scanned, NULL, err);
+	return store_write(store, write_scanned, &scanned, err);
+}
+
+int event_log_scanned_in(struct store_tx *tx, enum event_scanned *scanned,
+			 struct err *err)
+{
+	AUTO_STR struct str timeline = STR_INIT;
+	AUTO_STR struct str part = STR_INIT;
+	AUTO_STR struct str all = STR_INIT;
+
+	*scanned = SCANNED_NOTHING;
+	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0 ||
+	    site_value_get(tx, EVENT_SCANNED_KEY, &part, err) < 0 ||
+	    site_value_get(tx, EVENT_SCANNED_ALL_KEY, &all, err) < 0)
+		return -1;
+	if (timeline.len > 0 && strcmp(timeline.data, all.data) == 0)
+		*scanned = SCANNED_ALL;
+	else if (timeline.len > 0 && strcmp(timeline.data, part.data) == 0)
+		*scanned = SCANNED_PART;
+	return 0;
 }
 
 static int read_scanned(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_STR struct str timeline = STR_INIT;
-	AUTO_STR struct str scanned = STR_INIT;
-	bool *is_scanned = arg;
-
-	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0 ||
-	    site_value_get(tx, EVENT_SCANNED_KEY, &scanned, err) < 0)
-		return -1;
-	*is_scanned = timeline.len > 0 && strcmp(timeline.data, scanned.data) == 0;
-	return 0;
+	return event_log_scanned_in(tx, arg, err);
 }
 
-int event_log_is_scanned(struct store *store, bool *is_scanned, struct err *err)
+int event_log_scanned(struct store *store, enum event_scanned *scanned, struct err *err)
 {
-	return store_read(store, read_scanned, is_scanned, err);
+	return store_read(store, read_scanned, scanned, err);
 }
 
 void event_log_close(struct event_log *log)

@@ -9,10 +9,11 @@
 
 /* Site values of the log. */
 #define EVENT_TIMELINE_KEY "log.timeline"
-#define EVENT_SCANNED_KEY "log.scanned" /* the timeline in which it was */
-#define EVENT_FILE_KEY "log.file"       /* which file the database was */
-#define EVENT_LAST_KEY "log.last"       /* "ID MARK AT" of the newest event ever */
-#define EVENT_PRUNED_KEY "log.pruned"   /* "ID MARK" of the newest that was dropped */
+#define EVENT_SCANNED_KEY "log.scanned"         /* the timeline in which it was */
+#define EVENT_SCANNED_ALL_KEY "log.scanned_all" /* likewise, with nothing hidden */
+#define EVENT_FILE_KEY "log.file"               /* which file the database was */
+#define EVENT_LAST_KEY "log.last"     /* "ID MARK AT" of the newest event ever */
+#define EVENT_PRUNED_KEY "log.pruned" /* "ID MARK" of the newest that was dropped */
 
 /* One answer, from one picture of the database. `how` and `events` as event_log_read. */
 struct event_page {

@@ -75,17 +75,6 @@ static int read_row_work(struct store_tx *tx, void *arg, struct err *err)
 		       : 0;
 }
 
-static bool is_empty_directory(int dir, const char *path)
-{
-	AUTO_CLOSEDIR DIR *list = dir_list(dir, path);
-	const struct dirent *entry;
-
-	while (list && (entry = readdir(list)) != NULL)
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			return false;
-	return list != NULL;
-}
-
 /* No repository was found where the row's stood. What is left of it, or stands in its
  * place, is no deletion; a folder for other repositories is. */
 static bool is_gone(int root, const char *path)
@@ -95,7 +84,7 @@ static bool is_gone(int root, const char *path)
 
 	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT || errno == ENOTDIR;
-	if (!S_ISDIR(st.st_mode) || is_empty_directory(root, path))
+	if (!S_ISDIR(st.st_mode) || notice_is_empty(root, path))
 		return false;
 	AUTO_CLOSE int fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(parts); i++)
@@ -111,6 +100,8 @@ static int see_nothing(struct comparison *comparison, int root, struct err *err)
 	comparison->sight = SIGHT_GONE;
 	if (!path)
 		return 0;
+	if (notice_check_mounts(comparison->notice, root, path, err) != 0)
+		return -1;
 	if (is_gone(root, path))
 		return notice_check_root(comparison->notice, root, err);
 	comparison->sight = SIGHT_UNREADABLE;
@@ -160,8 +151,13 @@ static int see_failure(struct comparison *comparison, int root, struct err *err)
 	if (err->class == ERR_MISSING) /* a part of it */
 		err->class = ERR_CORRUPT;
 	if (err->class == ERR_CORRUPT && !comparison->base.name &&
-	    is_being_made(root, comparison->path))
-		return err_set(err, ERR_CONFLICT, "it is being made: %.400s", err->text);
+	    is_being_made(root, comparison->path)) {
+		err_set(err, ERR_CONFLICT,
+			"%s is not two seconds old and not whole yet: %.300s",
+			comparison->path, err->text);
+		return err_remedy(err, "wait until it is made; if it stays so, it is "
+				       "told as damaged, with what to do");
+	}
 	comparison->sight = SIGHT_UNREADABLE;
 	comparison->why = *err;
 	return 0;

@@ -16,6 +16,7 @@
 
 #include "base/base.h"
 #include "change/event_log.h"
+#include "change/scan_record.h"
 #include "git/refs.h"
 #include "replicable/discover.h"
 #include "replicable/origin_rows.h"
@@ -59,8 +60,14 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
  * ERR_CONFIG, it is not below the root, or not the name of a repository. */
 char *notice_name_of(struct notice *notice, const char *path_or_name, struct err *err);
 
+/* For `check`, which needs no node: 0, or -1 with ERR_DISK where site.repositories is
+ * away, or empty and another directory than the one that repositories were seen in. */
+int notice_judge_root(struct store *store, const char *root, struct err *err);
+
 struct notice_scan_result {
 	size_t repositories, looked_into, changed;
+	size_t left_out;                 /* findings that are not harmless */
+	char example[SCAN_EXAMPLE_SIZE]; /* one of them, if any: "PATH: why (remedy)" */
 	bool is_complete; /* nothing hid names, so that absence was taken for deletion */
 };
 

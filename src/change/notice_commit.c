@@ -34,6 +34,7 @@ static bool lacks_objects(const struct origin_row *row)
 static bool looks_different(const struct comparison *comparison)
 {
 	const struct origin_row *base = &comparison->base;
+	int64_t now = clock_wall_ms();
 
 	if (strcmp(base->path, comparison->path) != 0 ||
 	    !same_text(base->print, comparison->print) ||
@@ -42,7 +43,8 @@ static bool looks_different(const struct comparison *comparison)
 	if (lacks_objects(base))
 		return false;
 	return base->verification != VERIFICATION_SUCCEEDED ||
-	       clock_wall_ms() - base->verified_at >= SEEN_MS;
+	       now - base->verified_at >= SEEN_MS ||
+	       base->verified_at > now; /* it was set back */
 }
 
 bool comparison_differs(struct comparison *comparison)

@@ -9,6 +9,7 @@
 #include "change/notice.h"
 #include "git/checksum.h"
 #include "git/ref_reading.h"
+#include "replicable/discover.h"
 
 struct notice {
 	pthread_mutex_t mutex;
@@ -61,5 +62,17 @@ int notice_check_root(struct notice *notice, int root, struct err *err);
 /* It is from now on. */
 int notice_accept_root(struct notice *notice, int root, struct err *err);
 int notice_accept_root_in(struct store_tx *tx, const char *identity, struct err *err);
+
+/* Whether the path, below the root, is of a repository that stood on a file system of
+ * its own, which is not mounted now. 0: it is not; -1: ERR_DISK. */
+int notice_check_mounts(struct notice *notice, int root, const char *path,
+			struct err *err);
+
+/* Takes over which folders are mount points from what a scan discovered, and adds a
+ * finding for each whose file system is away. */
+int notice_note_mounts(struct notice *notice, int root, struct discovery *discovery,
+		       struct err *err);
+
+bool notice_is_empty(int dir, const char *path);
 
 #endif

@@ -10,9 +10,8 @@
 
 #define ROOT_KEY "origin.root"
 
-int notice_open_root(const struct notice *notice, struct err *err)
+static int open_root(const char *root, struct err *err)
 {
-	const char *root = notice->options.root;
 	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd >= 0)
@@ -21,6 +20,11 @@ int notice_open_root(const struct notice *notice, struct err *err)
 	err->class = ERR_DISK;
 	return err_remedy(err, "is its file system mounted? Nothing is taken for deleted "
 			       "meanwhile");
+}
+
+int notice_open_root(const struct notice *notice, struct err *err)
+{
+	return open_root(notice->options.root, err);
 }
 
 struct asking {
@@ -38,28 +42,36 @@ static int ask_work(struct store_tx *tx, void *arg, struct err *err)
 	return found < 0 ? -1 : 0;
 }
 
-static int ask(struct notice *notice, struct asking *asking, struct err *err)
-{
-	return store_read(notice->options.store, ask_work, asking, err);
-}
-
-int notice_check_root(struct notice *notice, int root, struct err *err)
+static int check_root(struct store *store, const char *path, int root, struct err *err)
 {
 	AUTO_FREE char *identity = identity_of(root, "");
 	struct asking asking = { .identity = identity };
 
 	if (!identity)
 		return err_errno(err, "cannot look at site.repositories");
-	if (ask(notice, &asking, err) != 0)
+	if (store_read(store, ask_work, &asking, err) != 0)
 		return -1;
 	if (asking.is_same)
 		return 0;
 	err_set(err, ERR_DISK,
 		"site.repositories (%s) is not the directory that it was, so what is "
 		"not there is not taken for deleted",
-		notice->options.root);
+		path);
 	return err_remedy(err, "is its file system mounted? If it was moved on purpose: "
 			       "the next scan that finds a repository there accepts it");
+}
+
+int notice_check_root(struct notice *notice, int root, struct err *err)
+{
+	return check_root(notice->options.store, notice->options.root, root, err);
+}
+
+int notice_judge_root(struct store *store, const char *path, struct err *err)
+{
+	AUTO_CLOSE int root = open_root(path, err);
+	int is_empty = root < 0 ? -1 : discover_is_empty(path, err);
+
+	return is_empty > 0 ? check_root(store, path, root, err) : is_empty;
 }
 
 static int accept_work(struct store_tx *tx, void *arg, struct err *err)
@@ -74,7 +86,7 @@ int notice_accept_root(struct notice *notice, int root, struct err *err)
 
 	if (!identity)
 		return err_errno(err, "cannot look at site.repositories");
-	if (ask(notice, &asking, err) != 0)
+	if (store_read(notice->options.store, ask_work, &asking, err) != 0)
 		return -1;
 	if (asking.is_same)
 		return 0;

@@ -77,11 +77,36 @@ static void keep_troubles(struct scan *scan)
 	scan->troubles = before;
 }
 
+/* Errors of names begin with the name. */
+static const char *reason_of(const struct discover_finding *finding)
+{
+	AUTO_FREE char *name = name_of_path(finding->path);
+	AUTO_FREE char *prefix = xasprintf("%s: ", name);
+	const char *text = finding->err.text;
+
+	return text_starts_with(text, prefix) ? text + strlen(prefix) : text;
+}
+
+static void count_left_out(struct notice_scan_result *result,
+			   const struct discover_finding *finding)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (finding->is_harmless || result->left_out++ > 0)
+		return;
+	str_add_printable(&text, finding->path);
+	str_addf(&text, ": %s", reason_of(finding));
+	if (finding->err.remedy[0])
+		str_addf(&text, " (%s)", finding->err.remedy);
+	snprintf(result->example, sizeof(result->example), "%s", text.data);
+}
+
 static void tell_findings(struct scan *scan)
 {
 	for (size_t i = 0; i < scan->discovery.findings.count; i++) {
 		const struct discover_finding *finding =
 			&scan->discovery.findings.items[i];
+		count_left_out(scan->result, finding);
 		if (is_news(scan, finding->path, &finding->err))
 			log_at(finding->is_harmless ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
 			       "scan.finding", LOG_TEXT("path", finding->path),
@@ -234,6 +259,8 @@ static int check_root(struct scan *scan, struct err *err)
 static int run(struct scan *scan, struct err *err)
 {
 	scan->result->repositories = scan->discovery.found.count;
+	if (notice_note_mounts(scan->notice, scan->root, &scan->discovery, err) != 0)
+		return -1;
 	tell_findings(scan);
 	if (merge(scan, err) != 0 || compare_all(scan, &scan->suspects, err) != 0 ||
 	    check_root(scan, err) != 0)

@@ -3,10 +3,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "change/scan_record.h"
 #include "change/spool.h"
 
 /* Of one core, for scans. */
-#define SCAN_SHARE 0.002
+#define SCAN_SHARE 0.004
+#define WRITE_EVERY_MS 10000
 #define PRUNE_EVERY_MS (10 * 60 * 1000)
 
 struct watch {
@@ -15,8 +17,10 @@ struct watch {
 	bool is_woken;            /* guarded by mutex */
 	struct watch_state state; /* guarded by mutex */
 	struct watch_options options;
-	char *data;       /* owned */
-	int64_t prune_at; /* its thread only */
+	char *data;                 /* owned */
+	int64_t prune_at;           /* its thread only */
+	struct scan_record written; /* its thread only */
+	int64_t written_at;         /* boot ms; its thread only; 0: never */
 	struct stop stop;
 	pthread_t thread;
 };
@@ -57,20 +61,82 @@ static void keep_state(struct watch *watch, const struct notice_scan_result *res
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
 	watch->state.has_scanned = true;
+	watch->state.is_failing = false;
 	watch->state.last_scan_at = clock_wall_ms();
 	watch->state.took_ms = took_ms;
 	watch->state.repositories = result->repositories;
 }
 
-/* Once for a timeline. One that is drawn during the scan is of the same database. */
-static void record_scan(struct watch *watch)
+static void keep_failure(struct watch *watch)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+
+	watch->state.is_failing = true;
+}
+
+static bool is_news(const struct watch *watch, const struct scan_record *now)
+{
+	const struct scan_record *before = &watch->written;
+
+	return watch->written_at == 0 || before->failure.class != now->failure.class ||
+	       strcmp(before->failure.text, now->failure.text) != 0 ||
+	       before->left_out != now->left_out ||
+	       strcmp(before->example, now->example) != 0 ||
+	       clock_boot_ms() - watch->written_at >= WRITE_EVERY_MS;
+}
+
+/* For status, which is another process. */
+static void write_record(struct watch *watch, const struct scan_record *now)
 {
 	struct err err;
-	bool is_recorded;
 
-	if (event_log_is_scanned(watch->options.store, &is_recorded, &err) != 0 ||
-	    (!is_recorded && event_log_set_scanned(watch->options.store, &err) != 0))
+	if (!is_news(watch, now))
+		return;
+	if (scan_record_keep(watch->options.store, now, &err) != 0) {
+		log_warn("watch.not_kept", LOG_ERR(&err));
+		return;
+	}
+	watch->written = *now;
+	watch->written_at = clock_boot_ms();
+}
+
+/* Once for a timeline. One that is drawn during the scan is of the same database. */
+static void record_scan(struct watch *watch, const struct notice_scan_result *result)
+{
+	enum event_scanned scanned = result->is_complete ? SCANNED_ALL : SCANNED_PART;
+	struct err err;
+	enum event_scanned recorded;
+
+	if (event_log_scanned(watch->options.store, &recorded, &err) != 0 ||
+	    (recorded < scanned &&
+	     event_log_set_scanned(watch->options.store, scanned, &err) != 0))
 		log_warn("watch.failed", LOG_ERR(&err));
+}
+
+static void scanned(struct watch *watch, const struct notice_scan_result *result,
+		    int64_t took_ms)
+{
+	struct scan_record record = {
+		.whole_at = result->is_complete ? clock_wall_ms() : 0,
+		.left_out = (int64_t)result->left_out,
+	};
+
+	record_scan(watch, result);
+	keep_state(watch, result, took_ms);
+	memcpy(record.example, result->example, sizeof(record.example));
+	write_record(watch, &record);
+	log_debug("watch.scanned", LOG_NUMBER("dur_ms", took_ms),
+		  LOG_NUMBER("repositories", result->repositories),
+		  LOG_NUMBER("looked_into", result->looked_into),
+		  LOG_NUMBER("changed", result->changed));
+}
+
+static void failed(struct watch *watch, const struct err *err)
+{
+	keep_failure(watch);
+	write_record(watch, &(struct scan_record){ .failing_since = clock_wall_ms(),
+						   .failure = *err });
+	log_warn("watch.failed", LOG_ERR(err));
 }
 
 /* How long to wait for the next. A scan that failed is no scan: who waits for the first
@@ -81,19 +147,14 @@ static int64_t scan(struct watch *watch)
 	struct err err;
 	int64_t started = clock_boot_ms(), used = cpu_ms();
 	int status = notice_scan(watch->options.notice, &watch->stop, &result, &err);
-	int64_t took = clock_boot_ms() - started;
+	bool is_first = !watch->state.has_scanned; /* only this thread writes it */
 
-	if (status == 0) {
-		record_scan(watch);
-		keep_state(watch, &result, took);
-		log_debug("watch.scanned", LOG_NUMBER("dur_ms", took),
-			  LOG_NUMBER("repositories", result.repositories),
-			  LOG_NUMBER("looked_into", result.looked_into),
-			  LOG_NUMBER("changed", result.changed));
-	} else if (err.class != ERR_CANCELED) {
-		log_warn("watch.failed", LOG_ERR(&err));
-	}
-	return interval_after(watch, cpu_ms() - used);
+	if (status == 0)
+		scanned(watch, &result, clock_boot_ms() - started);
+	else if (err.class != ERR_CANCELED)
+		failed(watch, &err);
+	/* With a new database it has read everything, which says nothing of the next. */
+	return interval_after(watch, is_first && status == 0 ? 0 : cpu_ms() - used);
 }
 
 static void prune_if_due(struct watch *watch)

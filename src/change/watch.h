@@ -14,7 +14,7 @@ struct watch_options {
 	struct notice *notice;
 	struct store *store;
 	const char *data;
-	int64_t scan_interval_ms; /* sync.scanInterval; stretched to keep 0.2 % of a core
+	int64_t scan_interval_ms; /* sync.scanInterval; stretched to keep 0.4 % of a core
 				   */
 	int64_t keep_ms;          /* events: log.keepFor */
 	uint64_t keep_count;      /* log.keepEvents */
@@ -30,6 +30,7 @@ void watch_wake(struct watch *watch);
 /* When the first scan was done, and how long the last took; for readiness and status. */
 struct watch_state {
 	bool has_scanned;
+	bool is_failing;                            /* the last scan failed */
 	int64_t last_scan_at, interval_ms, took_ms; /* wall; ms */
 	size_t repositories;
 };

@@ -9,12 +9,14 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/proc.h"
+#include "change/notice.h"
 #include "cli/cli.h"
 #include "cli/site.h"
 #include "cli/site_data.h"
 #include "net/site_token.h"
 #include "pull/primary.h"
 #include "store/data_lock.h"
+#include "upkeep/copies_root.h"
 
 #define SKEW_LIMIT_MS 5000
 #define LITTLE_ROOM (1ULL << 30)
@@ -109,12 +111,40 @@ static void check_repositories(struct checking *checking)
 	tell(checking, WRONG, "repositories", &err);
 }
 
+static void check_copies(struct checking *checking, struct store *store)
+{
+	struct err err;
+
+	if (copies_root_judge(store, checking->site.repositories, &err) != 0)
+		tell(checking, WRONG, "copies", &err);
+}
+
+static int read_scan(struct store_tx *tx, void *arg, struct err *err)
+{
+	return scan_record_read(tx, arg, err);
+}
+
+/* What the node said last is true only while it runs. */
+static void check_scan(struct checking *checking, struct store *store)
+{
+	struct scan_record scan = { 0 };
+	struct err err;
+
+	if (notice_judge_root(store, checking->site.repositories, &err) != 0 ||
+	    store_read(store, read_scan, &scan, &err) != 0)
+		tell(checking, WRONG, "scan", &err);
+	else if (scan.failing_since > 0 && data_lock_is_held(checking->site.data))
+		tell(checking, WRONG, "scan", &scan.failure);
+}
+
 static void check_data(struct checking *checking)
 {
 	const char *path = checking->site.data;
 	struct site_data data = { 0 };
 	struct err err;
 
+	if (site_check_apart(&checking->site, &err) != 0)
+		return; /* said before; nothing is made there */
 	if (site_data_open(path, &data, &err) != 0) {
 		tell(checking, WRONG, "data", &err);
 	} else {
@@ -126,6 +156,10 @@ static void check_data(struct checking *checking)
 			tell(checking, WRONG, "data", &err);
 		}
 		check_room(checking, "data", path);
+		if (checking->site.role == SITE_SECONDARY)
+			check_copies(checking, data.store);
+		else if (checking->site.role == SITE_PRIMARY)
+			check_scan(checking, data.store);
 	}
 	site_data_close(&data);
 }
@@ -260,6 +294,8 @@ static void check_all(struct checking *checking)
 	else
 		tell_good(checking, "configuration", "%s, a %s", checking->site.name,
 			  site_role_name(checking->site.role));
+	if (site_has_unused(checking->conf, checking->site.role, &err))
+		tell(checking, NOTE, "configuration", &err);
 	check_git(checking);
 	check_repositories(checking);
 	check_data(checking);

@@ -21,6 +21,7 @@ enum exit_status {
 
 struct cli {
 	const char *config_path; /* -c, $REFRELAY_CONFIG or the default */
+	bool is_verbose;         /* -v before the command */
 };
 
 struct command {
@@ -66,6 +67,9 @@ void cli_help(const char *command, const char *options);
 
 /* Finds sections and keys that nobody knows: ERR_CONFIG. */
 int cli_check_sections(const struct conf *conf, struct err *err);
+
+/* Whether there is such a key, in any case; subsection NULL: none. */
+bool cli_has_key(const char *section, const char *subsection, const char *key);
 
 /* What the configuration asks for and is not built yet: ERR_CONFIG names the first. */
 int cli_check_built(const struct conf *conf, struct err *err);

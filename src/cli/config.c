@@ -53,26 +53,37 @@ static int list(const struct conf *conf, bool is_json)
 }
 
 /* "section.key" or "section.subsection.key"; the subsection may have dots. */
-static const struct conf_entry *find(const struct conf *conf, char *name)
+static const struct conf_entry *find(const struct conf *conf, const char *name,
+				     struct err *err)
 {
-	char *first = strchr(name, '.'), *last = strrchr(name, '.');
+	AUTO_FREE char *parts = xstrdup(name);
+	char *first = strchr(parts, '.'), *last = strrchr(parts, '.');
+	const char *subsection = first == last ? NULL : first + 1;
+	const struct conf_entry *entry = NULL;
+	bool is_key = false;
 
-	if (!first)
-		return NULL;
-	*first = *last = '\0';
-	return conf_get(conf, name, first == last ? NULL : first + 1, last + 1);
+	if (first) {
+		*first = *last = '\0';
+		entry = conf_get(conf, parts, subsection, last + 1);
+		is_key = cli_has_key(parts, subsection, last + 1);
+	}
+	if (!entry && is_key)
+		err_set(err, ERR_MISSING, "%s is not set", name);
+	if (!entry && !is_key) {
+		err_set(err, ERR_MISSING, "there is no key %s", name);
+		err_remedy(err, "see refrelay.conf(5) for all keys");
+	}
+	return entry;
 }
 
 static int get(const struct conf *conf, const char *name, bool is_json)
 {
-	AUTO_FREE char *parts = xstrdup(name);
 	AUTO_STR struct str value = STR_INIT;
-	const struct conf_entry *entry = find(conf, parts);
+	struct err err;
+	const struct conf_entry *entry = find(conf, name, &err);
 
-	if (!entry) {
-		fprintf(stderr, "refrelay: %s is not set\n", name);
-		return EXIT_NOT_FOUND;
-	}
+	if (!entry)
+		return cli_fail(&err);
 	if (is_json) {
 		json_auto_t *object = to_json(entry);
 		json_write(stdout, object);

@@ -79,7 +79,7 @@ static int print_all(struct store *store, struct events_call *call, struct err *
 	while (!stop_is_requested(&call->stop)) {
 		if (print_page(store, call, &count, err) != 0)
 			return -1;
-		if (fflush(stdout) != 0)
+		if (fflush(stdout) != 0 || ferror(stdout))
 			return 0; /* main() says it */
 		if (count == 0 && !call->follows)
 			return 0;

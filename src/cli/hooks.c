@@ -43,10 +43,14 @@ struct hooks_call {
 static void tell_failure(struct hooks_call *call, const char *name, const struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
+	AUTO_FREE char *short_name = name_of_path(name);
+	AUTO_FREE char *said = xasprintf("%s: ", short_name); /* some texts begin so */
 
 	call->failed++;
-	str_add_printable(&text, name);
-	str_add(&text, ": ");
+	if (!text_starts_with(err->text, said)) {
+		str_add_printable(&text, name);
+		str_add(&text, ": ");
+	}
 	str_add_printable(&text, err->text);
 	fprintf(stderr, "refrelay: %s\n", text.data);
 	if (err->remedy[0])
@@ -200,10 +204,23 @@ static void print_end(const struct hooks_call *call)
 		json_put(object, "repositories", json_incref(call->array));
 		json_write(stdout, object);
 	} else if (call->verb != LIST) {
-		printf("%s%s hooks: %zu repositories", call->is_dry ? "would " : "",
-		       verb_names[call->verb], call->changed);
+		printf("%s%s hooks: %zu repositor%s", call->is_dry ? "would " : "",
+		       verb_names[call->verb], call->changed,
+		       call->changed == 1 ? "y" : "ies");
 		printf(call->failed ? ", %zu failed\n" : "\n", call->failed);
 	}
+}
+
+/* What is left of a site that was a primary can be listed and taken away. */
+static int check_role(const struct hooks_call *call, const struct site *site,
+		      struct err *err)
+{
+	if (call->verb != INSTALL || site->role != SITE_SECONDARY)
+		return 0;
+	err_set(err, ERR_CONFIG,
+		"this site is a secondary: its copies change only as its primary's do, "
+		"so there is nothing for hooks to tell");
+	return err_remedy(err, "install the hooks at the primary");
 }
 
 static int run(struct cli *cli, struct hooks_call *call)
@@ -214,6 +231,7 @@ static int run(struct cli *cli, struct hooks_call *call)
 	int result = -1;
 
 	if (site_read(cli, NULL, &site, &err) == 0 &&
+	    check_role(call, &site, &err) == 0 &&
 	    (program = hook_program(&err)) != NULL) {
 		call->place = (struct hook_place){ program, site.data };
 		call->root = site.repositories;

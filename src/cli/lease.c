@@ -48,9 +48,9 @@ static void print_text(const struct lease_holder *holder)
 	clock_format(holder->acquired_at, since);
 	printf("%s\n  fence %" PRIu64 ", %s: %s\n", holder->key, holder->fence,
 	       holder->held ? "held" : "free", holder->proof);
-	printf("  %s%s by process %" PRId64 " on %s,%s%s since %s\n",
-	       holder->held ? "" : "last ", holder->operation, holder->pid, holder->node,
-	       holder->job[0] ? " for " : "", holder->job, since);
+	printf("  %s process %" PRId64 " on %s, for %s%s%s, since %s\n",
+	       holder->held ? "by" : "last by", holder->pid, holder->node,
+	       holder->operation, holder->job[0] ? " of " : "", holder->job, since);
 	if (holder->held && strcmp(holder->proof, "alive") == 0)
 		printf("  %.1f s left until it lapses unless renewed\n",
 		       (double)holder->ttl_left_ms / 1000);

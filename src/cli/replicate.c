@@ -131,9 +131,11 @@ int cli_replicate(struct cli *cli, int argc, char **argv)
 	struct err err;
 	int status;
 
-	(void)cli;
-	log_set_level(LOG_LEVEL_NONE); /* the report says it, for people */
+	if (!cli->is_verbose)
+		log_set_level(LOG_LEVEL_NONE); /* the report says it, for people */
 	status = read_options(argc, argv, &run.options);
+	if (cli->is_verbose)
+		run.options.progress = PROGRESS_NEVER; /* the lines would mix */
 	if (status >= 0)
 		return status;
 	stop_init(&run.stop);

@@ -3,15 +3,6 @@
 #include "base/file.h"
 #include "git/repo.h"
 
-/* Is `path` the directory `above`, or below it? */
-static bool is_below(const char *path, const char *above)
-{
-	size_t len = strlen(above);
-
-	return strncmp(path, above, len) == 0 &&
-	       (path[len] == '\0' || path[len] == '/' || len == 1);
-}
-
 static int refuse_inside(const struct replicate_run *run, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "SOURCE and DEST lie inside each other: %s, %s",
@@ -22,8 +13,8 @@ static int refuse_inside(const struct replicate_run *run, struct err *err)
 /* Copies of copies would have no end. */
 static int check_apart(const struct replicate_run *run, struct err *err)
 {
-	if (is_below(run->source_root, run->dest_root) ||
-	    is_below(run->dest_root, run->source_root))
+	if (path_is_below(run->source_root, run->dest_root) ||
+	    path_is_below(run->dest_root, run->source_root))
 		return refuse_inside(run, err);
 	return 0;
 }
@@ -64,7 +55,7 @@ static int check_before_making(struct replicate_run *run, struct err *err)
 		*slash = '\0';
 	if (!run->dest_root)
 		run->dest_root = realpath(".", NULL);
-	if (run->dest_root && is_below(run->dest_root, run->source_root))
+	if (run->dest_root && path_is_below(run->dest_root, run->source_root))
 		result = refuse_inside(run, err);
 	free(TAKE(run->dest_root));
 	return result;

@@ -23,7 +23,9 @@ static const char options_text[] =
 	"\n"
 	"  --force        sync, resync: do what is held, once (deletes refs, drops "
 	"commits)\n"
-	"  --wait         sync, resync: return when it is done; status 1 if it failed\n"
+	"  --wait         sync, resync, reverify: return when it is done; status 1 if "
+	"it\n"
+	"                 failed\n"
 	"  --dry-run      only say what would be done\n"
 	"  --json         print one JSON object\n";
 
@@ -97,9 +99,11 @@ static int check(const struct repository_call *call)
 	if (strcmp(call->verb, "show") == 0 && call->name_count != 1)
 		return cli_usage("repository", "show takes one NAME");
 	if (call->name_count > 0 && (call->state || call->takes_all))
-		return cli_usage("repository", "NAME or --state or --all, not both");
+		return cli_usage("repository",
+				 "NAME... or --state, --failed or --all, not both");
 	if (!is_reading && call->name_count == 0 && !call->state && !call->takes_all)
-		return cli_usage("repository", "%s takes NAME..., --state or --all",
+		return cli_usage("repository",
+				 "%s takes NAME..., --state, --failed or --all",
 				 call->verb);
 	return -1;
 }

@@ -32,7 +32,10 @@ int repository_list(struct repository_call *call, struct err *err);
 int repository_show(struct repository_call *call, struct err *err);
 int repository_ask(struct repository_call *call, struct err *err);
 
-/* list and show at a primary. */
+/* All verbs at a primary. */
 int repository_origin(struct repository_call *call, struct err *err);
+
+/* reverify NAME... at a primary. */
+int repository_reverify_origin(struct repository_call *call, struct err *err);
 
 #endif

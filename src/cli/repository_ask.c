@@ -5,8 +5,9 @@
 #include "cli/cli.h"
 #include "cli/repository.h"
 #include "replicable/name.h"
-#include "report/report.h"
+#include "replicable/origin_rows.h"
 #include "upkeep/removal.h"
+#include "verify/verify_origin.h"
 
 #define LOOK_EACH_MS 50
 #define LEASE_WAIT 60000
@@ -105,6 +106,13 @@ static int ask_row(struct repository_call *call, struct registry_row *row, void 
 	return 0;
 }
 
+static void tell_failed(struct asking *asking, const char *name, const char *why)
+{
+	asking->failed++;
+	asking->done--;
+	fprintf(stderr, "refrelay: %s: %s\n", name, why);
+}
+
 /* 1: it has come to an end, good or bad. */
 static int has_ended(struct repository_call *call, struct asking *asking,
 		     const char *name, struct err *err)
@@ -119,22 +127,59 @@ static int has_ended(struct repository_call *call, struct asking *asking,
 		return 0;
 	if (row.state == REGISTRY_STARTED)
 		return 0;
-	asking->failed++;
-	asking->done--;
-	fprintf(stderr, "refrelay: %s: %s\n", name,
-		row.held_reason ? row.held_reason
-		: row.failure   ? row.failure
-				: registry_state_name(row.state));
+	tell_failed(asking, name,
+		    row.held_reason ? row.held_reason
+		    : row.failure   ? row.failure
+				    : registry_state_name(row.state));
 	return 1;
 }
 
+struct origin_question {
+	const char *name;
+	struct origin_row row;
+};
+
+static int read_origin(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct origin_question *question = arg;
+	int found;
+
+	origin_row_clear(&question->row);
+	found = origin_row_get(tx, KIND_REPOSITORY, question->name, &question->row, err);
+	if (found == 0)
+		return err_set(err, ERR_MISSING, "there is no repository \"%s\"",
+			       question->name);
+	return found < 0 ? -1 : 0;
+}
+
+/* Asked for, it is due; once verified it is not, whatever was found. */
+static int has_ended_origin(struct repository_call *call, struct asking *asking,
+			    const char *name, struct err *err)
+{
+	struct origin_question question = { .name = name };
+	int result = store_read(call->data.store, read_origin, &question, err);
+	int ended = 0;
+
+	if (result != 0) {
+		ended = err->class == ERR_MISSING ? 1 : -1;
+	} else if (question.row.verification_due_at > clock_wall_ms()) {
+		ended = 1;
+		if (question.row.failure)
+			tell_failed(asking, name, question.row.failure);
+	}
+	origin_row_clear(&question.row);
+	return ended;
+}
+
+typedef int (*has_ended_check)(struct repository_call *call, struct asking *asking,
+			       const char *name, struct err *err);
+
 static int wait_for_all(struct repository_call *call, struct asking *asking,
-			struct err *err)
+			has_ended_check check, struct err *err)
 {
 	for (size_t i = 0; i < asking->names.count; i++) {
 		int ended;
-		while ((ended = has_ended(call, asking, asking->names.items[i], err)) ==
-		       0)
+		while ((ended = check(call, asking, asking->names.items[i], err)) == 0)
 			if (stop_wait(&asking->stop, LOOK_EACH_MS))
 				return err_set(err, ERR_CANCELED,
 					       "interrupted; the work goes on");
@@ -172,34 +217,91 @@ static void wake_node(const struct repository_call *call)
 		      stderr);
 }
 
+/* What was asked for is told, and with --wait what became of it. */
+static int end_asking(struct repository_call *call, struct asking *asking,
+		      has_ended_check check, struct err *err)
+{
+	if (!call->is_dry && asking->done > 0 && strcmp(call->verb, "remove") != 0)
+		wake_node(call);
+	if (call->waits && !call->is_dry && wait_for_all(call, asking, check, err) != 0)
+		return -1;
+	print(call, asking);
+	return 0;
+}
+
 static int ask_all(struct repository_call *call, struct asking *asking, struct err *err)
 {
 	int status = repository_walk(call, ask_row, asking, err);
 
-	if (status < 0)
+	if (status < 0 || end_asking(call, asking, has_ended, err) != 0)
 		return -1;
-	if (!call->is_dry && asking->done > 0 && strcmp(call->verb, "remove") != 0)
-		wake_node(call);
-	if (call->waits && !call->is_dry && wait_for_all(call, asking, err) != 0)
-		return -1;
-	print(call, asking);
 	if (asking->failed > 0)
 		return asking->done > 0 ? EXIT_PARTLY : EXIT_FAILED;
 	return status;
 }
 
-int repository_ask(struct repository_call *call, struct err *err)
+static int ask_origin(struct repository_call *call, const char *name, struct err *err)
+{
+	struct origin_question question = { .name = name };
+	int result;
+
+	if (!call->is_dry)
+		return verify_origin_ask(call->data.store, name, 0, err);
+	result = store_read(call->data.store, read_origin, &question, err);
+	origin_row_clear(&question.row);
+	if (result == 0 && !call->is_json)
+		printf("would %s %s\n", call->verb, name);
+	return result;
+}
+
+static int ask_all_origin(struct repository_call *call, struct asking *asking,
+			  struct err *err)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < call->name_count; i++) {
+		AUTO_FREE char *name = name_of_path(call->names[i]);
+		if (ask_origin(call, name, err) == 0) {
+			asking->done++;
+			vec_add(&asking->names, TAKE(name));
+		} else if (err->class == ERR_MISSING) {
+			status = cli_fail(err);
+		} else {
+			return -1;
+		}
+	}
+	if (end_asking(call, asking, has_ended_origin, err) != 0)
+		return -1;
+	if (asking->failed > 0)
+		return asking->done > 0 ? EXIT_PARTLY : EXIT_FAILED;
+	return status;
+}
+
+typedef int (*asking_run)(struct repository_call *call, struct asking *asking,
+			  struct err *err);
+
+static int run(struct repository_call *call, asking_run run_it, struct err *err)
 {
 	struct asking asking = { 0 };
 	int status;
 
 	stop_init(&asking.stop);
 	cli_catch_signals(&asking.stop);
-	status = ask_all(call, &asking, err);
+	status = run_it(call, &asking, err);
 	cli_end_signals();
 	stop_clear(&asking.stop);
 	for (size_t i = 0; i < asking.names.count; i++)
 		free(asking.names.items[i]);
 	vec_clear(&asking.names);
 	return status;
+}
+
+int repository_ask(struct repository_call *call, struct err *err)
+{
+	return run(call, ask_all, err);
+}
+
+int repository_reverify_origin(struct repository_call *call, struct err *err)
+{
+	return run(call, ask_all_origin, err);
 }

@@ -1,12 +1,10 @@
 #include "base/clock.h"
 #include "base/json.h"
-#include "change/hook_socket.h"
 #include "cli/cli.h"
 #include "cli/repository.h"
 #include "origin/inventory.h"
 #include "replicable/name.h"
 #include "report/report.h"
-#include "verify/verify_origin.h"
 
 static void print_line(const char *name, const char *word, const char *rest)
 {
@@ -91,58 +89,72 @@ int repository_show(struct repository_call *call, struct err *err)
 	return repository_walk(call, show_row, NULL, err);
 }
 
-static void list_origin_page(const struct repository_call *call, const json_t *rows,
-			     json_t *array)
+static void list_origin_row(const struct repository_call *call, json_t *row,
+			    json_t *array)
 {
+	const char *failure = json_string_value(json_object_get(row, "failure"));
+
+	if (call->state && !failure)
+		return;
+	if (call->is_json)
+		json_array_append(array, row);
+	else
+		print_line(json_string_value(json_object_get(row, "name")),
+			   failure ? "failing" : "readable", failure);
+}
+
+static int list_origin_named(struct repository_call *call, json_t *array, struct err *err)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < call->name_count; i++) {
+		AUTO_FREE char *name = name_of_path(call->names[i]);
+		json_auto_t *row = inventory_row(call->data.store, name, err);
+		if (row)
+			list_origin_row(call, row, array);
+		else if (err->class == ERR_MISSING)
+			status = cli_fail(err);
+		else
+			return -1;
+	}
+	return status;
+}
+
+static int list_origin_all(struct repository_call *call, json_t *array, struct err *err)
+{
+	char etag[INVENTORY_ETAG_SIZE];
+	AUTO_FREE char *after = NULL;
+	bool has_more = true;
 	size_t i;
 	json_t *row;
 
-	json_array_foreach((json_t *)(uintptr_t)rows, i, row)
-	{
-		const char *failure = json_string_value(json_object_get(row, "failure"));
-		if (call->state && !failure)
-			continue;
-		if (call->is_json)
-			json_array_append(array, row);
-		else
-			print_line(json_string_value(json_object_get(row, "name")),
-				   failure ? "failing" : "readable", failure);
-	}
-}
-
-static int list_origin(struct repository_call *call, struct err *err)
-{
-	char etag[INVENTORY_ETAG_SIZE];
-	json_auto_t *object = json_object();
-	json_t *array = json_array();
-	AUTO_FREE char *after = NULL;
-	bool has_more = true;
-
-	json_put(object, "repositories", array);
 	while (has_more) {
 		json_auto_t *page =
 			inventory_page(call->data.store, after, 1000, etag, err);
 		if (!page)
 			return -1;
-		list_origin_page(call, json_object_get(page, "repositories"), array);
+		json_array_foreach(json_object_get(page, "repositories"), i, row)
+			list_origin_row(call, row, array);
 		const char *next = json_string_value(json_object_get(page, "next"));
 		free(TAKE(after));
 		after = next ? xstrdup(next) : NULL;
 		has_more = next != NULL;
 	}
-	if (call->is_json)
-		json_write(stdout, object);
 	return EXIT_DONE;
 }
 
-static int reverify_origin(struct repository_call *call, const char *name,
-			   struct err *err)
+static int list_origin(struct repository_call *call, struct err *err)
 {
-	if (call->is_dry) {
-		printf("would verify %s\n", name);
-		return EXIT_DONE;
-	}
-	return verify_origin_ask(call->data.store, name, 0, err);
+	json_auto_t *object = json_object();
+	json_t *array = json_array();
+	int status;
+
+	json_put(object, "repositories", array);
+	status = call->name_count > 0 ? list_origin_named(call, array, err)
+				      : list_origin_all(call, array, err);
+	if (status >= 0 && call->is_json)
+		json_write(stdout, object);
+	return status;
 }
 
 /* A primary has no copies: nothing to sync or to remove. */
@@ -168,11 +180,5 @@ int repository_origin(struct repository_call *call, struct err *err)
 		return err_remedy(err, "at a primary there are list, show and reverify "
 				       "NAME...");
 	}
-	for (size_t i = 0; i < call->name_count; i++) {
-		AUTO_FREE char *name = name_of_path(call->names[i]);
-		if (reverify_origin(call, name, err) != 0)
-			return -1;
-	}
-	hook_socket_tell(call->site.data, "wake", 1000, NULL, 0, ERR_IGNORED);
-	return EXIT_DONE;
+	return repository_reverify_origin(call, err);
 }

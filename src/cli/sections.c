@@ -58,6 +58,22 @@ int cli_check_sections(const struct conf *conf, struct err *err)
 	return conf_check(conf, known, ARRAY_SIZE(known), &report, err);
 }
 
+bool cli_has_key(const char *section, const char *subsection, const char *key)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
+		const struct conf_section *one = &sections[i];
+		if (strcasecmp(one->name, section) != 0 ||
+		    one->has_subsection != (subsection != NULL))
+			continue;
+		if (one->strictness == CONF_LENIENT)
+			return true;
+		for (size_t k = 0; one->keys[k]; k++)
+			if (strcasecmp(one->keys[k], key) == 0)
+				return true;
+	}
+	return false;
+}
+
 /* key NULL: the whole section; value: the only one that is built, NULL: none is. */
 static const struct unbuilt {
 	const char *section, *key, *value;

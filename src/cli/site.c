@@ -107,6 +107,61 @@ int site_read(const struct cli *cli, const char *directory, struct site *site,
 	return site_from_conf(conf, site, err);
 }
 
+/* The caller frees. */
+static char *resolve(const char *path)
+{
+	AUTO_FREE char *there = xstrdup(path);
+	char *found, *slash, *resolved;
+
+	while ((found = realpath(there, NULL)) == NULL && errno == ENOENT &&
+	       (slash = strrchr(there, '/')) != NULL && slash != there)
+		*slash = '\0';
+	if (!found)
+		return xstrdup(path);
+	resolved = xasprintf("%s%s", found, path + strlen(there));
+	free(found);
+	return resolved;
+}
+
+/* A scan would take what is in one for repositories, or a deletion of copies would meet
+ * the database. */
+int site_check_apart(const struct site *site, struct err *err)
+{
+	AUTO_FREE char *repositories = resolve(site->repositories);
+	AUTO_FREE char *data = resolve(site->data);
+
+	if (!path_is_below(data, repositories) && !path_is_below(repositories, data))
+		return 0;
+	err_set(err, ERR_CONFIG,
+		"site.repositories %s and site.data %s lie inside each other",
+		site->repositories, site->data);
+	return err_remedy(err, "choose directories of which none is above the other; "
+			       "mind symbolic links");
+}
+
+bool site_has_unused(const struct conf *conf, enum site_role role, struct err *err)
+{
+	const struct conf_list *all = conf_entries(conf);
+	const char *unused = role == SITE_SECONDARY ? "secondary"
+			     : role == SITE_PRIMARY ? "primary"
+						    : "";
+
+	for (size_t i = 0; i < all->count; i++) {
+		if (strcasecmp(all->items[i]->section, unused) != 0)
+			continue;
+		conf_error(all->items[i], err,
+			   "the section is not used: this site is a %s",
+			   site_role_name(role));
+		err_remedy(err,
+			   role == SITE_SECONDARY
+				   ? "a secondary takes [primary]; is the role right?"
+				   : "a primary takes [secondary \"NAME\"]; is the "
+				     "role right?");
+		return true;
+	}
+	return false;
+}
+
 void site_clear(struct site *site)
 {
 	free(site->repositories);

@@ -27,4 +27,12 @@ int site_read(const struct cli *cli, const char *directory, struct site *site,
 int site_from_conf(const struct conf *conf, struct site *site, struct err *err);
 void site_clear(struct site *site);
 
+/* ERR_CONFIG: one of site.repositories and site.data is in the other. Symbolic links are
+ * followed; what does not exist yet is taken by its name. */
+int site_check_apart(const struct site *site, struct err *err);
+
+/* Whether there are sections for the other role: not obeyed. *err says which is the
+ * first, and what to do. They may wait there for a change of role, so it is no error. */
+bool site_has_unused(const struct conf *conf, enum site_role role, struct err *err);
+
 #endif

@@ -74,10 +74,10 @@ static int print_all(const struct report_options *options, const struct status_c
 	cli_catch_signals(&stop);
 	do
 		status = print_once(options, call, err);
-	while (status >= 0 && !stop_wait(&stop, WATCH_MS));
+	while (status >= 0 && !ferror(stdout) && !stop_wait(&stop, WATCH_MS));
 	cli_end_signals();
 	stop_clear(&stop);
-	return status < 0 ? status : EXIT_INTERRUPTED;
+	return status < 0 || ferror(stdout) ? status : EXIT_INTERRUPTED;
 }
 
 static int run(const struct cli *cli, const struct status_call *call)
@@ -95,6 +95,7 @@ static int run(const struct cli *cli, const struct status_call *call)
 						  .site = site.name,
 						  .primary_url = site.primary_url,
 						  .data = site.data,
+						  .root = site.repositories,
 						  .store = data.store },
 			call, &err);
 	site_data_close(&data);

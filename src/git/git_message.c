@@ -3,10 +3,11 @@
  */
 #include "git/git_child.h"
 
-#define FSCK "run git fsck there and restore what it names"
+#define FSCK "run git fsck in that repository and restore what it names"
 #define GONE "it was renamed or deleted meanwhile; repeat"
 #define REFUSED "check that both sites have the same secret, and the right clock"
 #define SLOW "it is tried again; look at the network, and at the other site's load"
+#define BROKEN "it is tried again; if it stays, check that the other site runs"
 #define UNREACHED "check the URL, and that the other site runs"
 #define UNTRUSTED "give the other site a certificate that this machine trusts"
 #define STRANGE                                                                          \
@@ -48,16 +49,16 @@ static const struct meaning meanings[] = {
 	{ "unable to read", ERR_CORRUPT, FSCK },
 	{ "not our ref", ERR_CORRUPT,
 	  "a ref names an object that is not there: run git "
-	  "fsck there, delete or mend that ref" },
+	  "fsck in the repository at the source, delete or mend that ref" },
 	{ "bad tree", ERR_CORRUPT, FSCK },
 	{ "unresolved deltas", ERR_CORRUPT, FSCK },
 	{ "did not receive expected object", ERR_CORRUPT, FSCK },
 	{ "did not send all necessary objects", ERR_CORRUPT, FSCK },
 	{ "index file corrupt", ERR_CORRUPT, FSCK },
-	{ "failed to traverse parents", ERR_CORRUPT, "run git fsck there" },
-	{ "does not match index", ERR_CORRUPT, "run git fsck there" },
-	{ "validation error", ERR_CORRUPT, "run git fsck there" },
-	{ "cannot open existing pack", ERR_CORRUPT, "run git fsck there" },
+	{ "failed to traverse parents", ERR_CORRUPT, "run git fsck in that repository" },
+	{ "does not match index", ERR_CORRUPT, "run git fsck in that repository" },
+	{ "validation error", ERR_CORRUPT, "run git fsck in that repository" },
+	{ "cannot open existing pack", ERR_CORRUPT, "run git fsck in that repository" },
 	{ "operation too slow", ERR_TIMEOUT, SLOW },
 	{ "timed out", ERR_TIMEOUT, SLOW },
 	{ "returned error: 408", ERR_TIMEOUT, SLOW },
@@ -65,29 +66,29 @@ static const struct meaning meanings[] = {
 	{ "could not resolve host", ERR_NETWORK, "check the URL's host name, and DNS" },
 	{ "failed to connect", ERR_NETWORK, UNREACHED },
 	{ "connection refused", ERR_NETWORK, UNREACHED },
-	{ "connection reset", ERR_NETWORK, "" },
+	{ "connection reset", ERR_NETWORK, BROKEN },
 	{ "returned error: 429", ERR_NETWORK,
 	  "the other site is busy; it is tried again" },
 	{ "returned error: 3", ERR_CONFIG, "use the URL that this one redirects to" },
 	{ "returned error: 5", ERR_NETWORK, "look at the other site's log" },
 	{ "returned error: ", ERR_CONFIG, STRANGE },
 	{ "empty reply", ERR_NETWORK, "look at the other site's log" },
-	{ "rpc failed", ERR_NETWORK, "" },
+	{ "rpc failed", ERR_NETWORK, BROKEN },
 	{ "unable to access '", ERR_NETWORK, UNREACHED },
-	{ "unexpected disconnect", ERR_NETWORK, "" },
-	{ "expected flush after", ERR_NETWORK, "" },
-	{ "expected 'packfile'", ERR_NETWORK, "" },
-	{ "expected packfile", ERR_NETWORK, "" },
+	{ "unexpected disconnect", ERR_NETWORK, BROKEN },
+	{ "expected flush after", ERR_NETWORK, BROKEN },
+	{ "expected 'packfile'", ERR_NETWORK, BROKEN },
+	{ "expected packfile", ERR_NETWORK, BROKEN },
 	{ "bad line length", ERR_NETWORK, STRANGE },
 	{ "invalid server response", ERR_NETWORK, STRANGE },
 	{ "not valid: is this a git repository", ERR_NETWORK, STRANGE },
 	{ "cannot obtain needed object", ERR_NETWORK, STRANGE },
-	{ "protocol error", ERR_NETWORK, "" },
-	{ "invalid command '", ERR_NETWORK, "" },
-	{ "unexpected line: '", ERR_NETWORK, "" },
+	{ "protocol error", ERR_NETWORK, BROKEN },
+	{ "invalid command '", ERR_NETWORK, BROKEN },
+	{ "unexpected line: '", ERR_NETWORK, BROKEN },
 	{ "not a git repository", ERR_CORRUPT, "it needs HEAD, objects/ and refs/" },
-	{ "early eof", ERR_NETWORK, "" },
-	{ "hung up unexpectedly", ERR_NETWORK, "" },
+	{ "early eof", ERR_NETWORK, BROKEN },
+	{ "hung up unexpectedly", ERR_NETWORK, BROKEN },
 	{ ".lock': file exists", ERR_CONFLICT, "" },
 	{ "git upload-pack: aborting due to possible", ERR_CORRUPT, FSCK },
 };

@@ -51,7 +51,8 @@ static int wrong_trailer(const char *name, struct err *err)
 		FOLDER "/%s is corrupt: its bytes do not match its "
 		       "own digest",
 		name);
-	return err_remedy(err, "run git fsck there and restore what it names");
+	return err_remedy(err,
+			  "run git fsck in that repository and restore what it names");
 }
 
 /* Reads up to a chunk; 0 at the end. */

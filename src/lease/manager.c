@@ -250,12 +250,13 @@ static void give_up(struct lease *lease, bool ours)
 	enum lease_released how = LEASE_GONE;
 	struct err err;
 
+	/* The backend empties the grant. */
 	if (backend->ops->release(backend, &lease->grant, &how, &err) != 0)
-		log_warn("lease.release_failed", LOG_TEXT("lease_key", lease->grant.key),
-			 LOG_NUMBER("fence", lease->grant.fence), LOG_ERR(&err));
+		log_warn("lease.release_failed", LOG_TEXT("lease_key", lease->self.key),
+			 LOG_NUMBER("fence", lease->self.fence), LOG_ERR(&err));
 	else if (!ours || how == LEASE_GONE)
-		log_warn("lease.released_late", LOG_TEXT("lease_key", lease->grant.key),
-			 LOG_NUMBER("fence", lease->grant.fence),
+		log_warn("lease.released_late", LOG_TEXT("lease_key", lease->self.key),
+			 LOG_NUMBER("fence", lease->self.fence),
 			 LOG_TEXT("now", how == LEASE_GONE ? "taken" : "free"));
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
 	if (lease->queue)

@@ -322,7 +322,8 @@ static int curl_fail(const struct exchange *exchange, CURLcode code, struct err 
 	if (code == CURLE_COULDNT_CONNECT)
 		return err_remedy(err, "see whether refrelay runs there and listens on "
 				       "that address");
-	return -1;
+	return err_remedy(err, "see whether refrelay runs there and can be reached; a "
+			       "node tries again by itself");
 }
 
 /* 1: ended, with *code; 0: goes on. */

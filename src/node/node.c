@@ -8,6 +8,7 @@
 #include "node/settings.h"
 #include "pull/pull.h"
 #include "store/data_lock.h"
+#include "store/root_lock.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
 #include "web/services.h"
@@ -15,7 +16,7 @@
 
 struct node {
 	struct node_settings settings;
-	int lock;
+	int lock, root_lock;
 	struct site_data data;
 	struct access *access;
 	struct hook_socket *socket;
@@ -110,17 +111,22 @@ static int open_data(struct node *node, struct err *err)
 }
 
 /* A primary never makes the tree: an empty one in its place would look like the deletion
- * of everything. */
+ * of everything. Pull judges that of a secondary. */
 static int check_root(const struct site *site, struct err *err)
 {
 	struct stat st;
 
 	if (site->role == SITE_SECONDARY)
-		return dir_make(AT_FDCWD, site->repositories, err);
+		return 0;
 	if (stat(site->repositories, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
 	err_set(err, ERR_CONFIG, "site.repositories %s is not there", site->repositories);
 	return err_remedy(err, "make it, or mount it, or correct the configuration");
+}
+
+static int lock_root(struct node *node, struct err *err)
+{
+	return root_lock_take(node->settings.site.repositories, &node->root_lock, err);
 }
 
 static int start_parts(struct node *node, const struct conf *conf, struct err *err)
@@ -128,11 +134,12 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	const struct node_settings *settings = &node->settings;
 
 	if (check_root(&settings->site, err) != 0 || open_data(node, err) != 0 ||
-	    access_read(conf, &node->access, err) != 0)
+	    lock_root(node, err) != 0 || access_read(conf, &node->access, err) != 0)
 		return -1;
 	fill_services(node);
 	if ((settings->site.role == SITE_PRIMARY ? start_primary
-						 : start_secondary)(node, err) != 0)
+						 : start_secondary)(node, err) != 0 ||
+	    lock_root(node, err) != 0) /* it may have been made only now */
 		return -1;
 	if (hook_socket_start(
 		    &(struct hook_socket_options){ .data = settings->site.data,
@@ -155,14 +162,24 @@ static void log_started(const struct node *node)
 		 LOG_NUMBER("port", web_server_port(node->server)));
 }
 
+static void tell_unused(const struct conf *conf, const struct node *node)
+{
+	struct err unused;
+
+	if (site_has_unused(conf, node->settings.site.role, &unused))
+		log_warn("node.unused_section", LOG_ERR(&unused),
+			 LOG_TEXT("remedy", unused.remedy));
+}
+
 int node_start(const struct conf *conf, struct node **node, struct err *err)
 {
 	struct node *started = xcalloc(1, sizeof(*started));
 
-	started->lock = -1;
+	started->lock = started->root_lock = -1;
 	if (node_settings_read(conf, &started->settings, err) == 0 &&
 	    start_parts(started, conf, err) == 0) {
 		log_started(started);
+		tell_unused(conf, started);
 		*node = started;
 		return 0;
 	}
@@ -207,6 +224,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	if (access_read(conf, &access, err) != 0)
 		return -1;
 	tell_restarts(&node->settings, &settings);
+	tell_unused(conf, node);
 	access_replace(node->access, access);
 	if (node->services.primary && settings.has_key)
 		primary_set_key(node->services.primary, &settings.key);
@@ -237,6 +255,8 @@ void node_stop(struct node *node)
 	site_data_close(&node->data);
 	if (node->lock >= 0)
 		close(node->lock);
+	if (node->root_lock >= 0)
+		close(node->root_lock);
 	node_settings_clear(&node->settings);
 	free(node);
 }

@@ -93,6 +93,8 @@ int cli_serve(struct cli *cli, int argc, char **argv)
 {
 	int option;
 
+	if (!cli->is_verbose)
+		log_set_level(LOG_LEVEL_INFO);
 	while ((option = cli_getopt(argc, argv, "vh", long_options)) != -1) {
 		if (option == 'h') {
 			cli_help("serve", options_text);

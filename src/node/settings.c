@@ -84,6 +84,7 @@ static int read_all(const struct conf *conf, struct node_settings *settings,
 	if (cli_check_built(conf, err) != 0 ||
 	    site_from_conf(conf, &settings->site, err) != 0 ||
 	    check_role(conf, settings, err) != 0 ||
+	    site_check_apart(&settings->site, err) != 0 ||
 	    read_listen(conf, settings, err) != 0 ||
 	    pull_settings_read(conf, &settings->pull, err) != 0 ||
 	    read_intervals(conf, settings, err) != 0)

@@ -8,27 +8,34 @@ struct picture {
 	const char *after;
 	size_t limit;
 	struct event_ends ends;
+	enum event_scanned scanned;
 	origin_rows rows;
 };
 
-static void format_etag(const struct event_ends *ends, char etag[INVENTORY_ETAG_SIZE])
+static void format_etag(const struct picture *picture, char etag[INVENTORY_ETAG_SIZE])
 {
-	snprintf(etag, INVENTORY_ETAG_SIZE, "\"%s-%" PRIu64 "-%s\"", ends->timeline,
-		 ends->last, ends->mark);
+	const struct event_ends *ends = &picture->ends;
+
+	snprintf(etag, INVENTORY_ETAG_SIZE, "\"%s-%" PRIu64 "-%s%s\"", ends->timeline,
+		 ends->last, ends->mark, picture->scanned == SCANNED_ALL ? "" : "-part");
 }
 
-static int read_ends(struct store_tx *tx, void *arg, struct err *err)
+static int read_tag(struct store_tx *tx, void *arg, struct err *err)
 {
-	return event_log_ends(tx, arg, err);
+	struct picture *picture = arg;
+
+	if (event_log_ends(tx, &picture->ends, err) != 0)
+		return -1;
+	return event_log_scanned_in(tx, &picture->scanned, err);
 }
 
 int inventory_etag(struct store *store, char etag[INVENTORY_ETAG_SIZE], struct err *err)
 {
-	struct event_ends ends = { 0 };
+	struct picture picture = { 0 };
 
-	if (store_read(store, read_ends, &ends, err) != 0)
+	if (store_read(store, read_tag, &picture, err) != 0)
 		return -1;
-	format_etag(&ends, etag);
+	format_etag(&picture, etag);
 	return 0;
 }
 
@@ -58,7 +65,7 @@ static int read_page(struct store_tx *tx, void *arg, struct err *err)
 	struct picture *picture = arg;
 
 	origin_rows_clear(&picture->rows);
-	if (event_log_ends(tx, &picture->ends, err) != 0)
+	if (read_tag(tx, picture, err) != 0)
 		return -1;
 	return origin_rows_list(tx, KIND_REPOSITORY, picture->after, picture->limit + 1,
 				&picture->rows, err);
@@ -75,6 +82,7 @@ static json_t *page_to_json(const struct picture *picture)
 	json_put_text(page, "timeline", ends->timeline);
 	json_put_number(page, "last_event", (int64_t)ends->last);
 	json_put_text(page, "last_mark", ends->mark);
+	json_put_bool(page, "complete", picture->scanned == SCANNED_ALL);
 	if (picture->rows.count > count)
 		json_put_text(page, "next", picture->rows.items[count - 1].name);
 	for (size_t i = 0; i < count; i++)
@@ -90,7 +98,7 @@ json_t *inventory_page(struct store *store, const char *after, size_t limit,
 	json_t *page = NULL;
 
 	if (store_read(store, read_page, &picture, err) == 0) {
-		format_etag(&picture.ends, etag);
+		format_etag(&picture, etag);
 		page = page_to_json(&picture);
 	}
 	origin_rows_clear(&picture.rows);

@@ -13,8 +13,9 @@
  * Only what a page proves is done: absence counts between the page's first and last name.
  *
  * When the inventory has not changed since a pass that found nothing to do, one request
- * tells (ETag); unless rows were removed or added here, as by an operator's remove. A
- * pass that finds nothing takes one page an interval.
+ * tells (ETag); unless rows were removed or added here, as by an operator's remove, or
+ * any are gone: an inventory may have been wrong, and then it is the next that says so.
+ * A pass that finds nothing takes one page an interval.
  */
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -42,6 +43,7 @@ struct consistency {
 	char timeline[TIMELINE_SIZE];
 	size_t found; /* differences in this pass */
 	int64_t rows; /* of the registry, when it began */
+	int64_t gone; /* of these */
 	/* The last pass that found nothing. */
 	char clean_etag[128]; /* "": none */
 	int64_t clean_at;     /* boot ms */
@@ -50,6 +52,7 @@ struct consistency {
 	int64_t asked_at; /* boot ms: of the last page */
 	int64_t pause_ms; /* from then; -1: the interval */
 	unsigned failures;
+	uint64_t hurries; /* of pull, as last seen */
 };
 
 struct chunk {
@@ -58,6 +61,7 @@ struct chunk {
 	size_t item_count;
 	const char *after; /* names above it; NULL: from the first */
 	const char *end;   /* up to this one; NULL: to the last */
+	bool is_part;      /* absence says nothing */
 	/* Results. */
 	bool writes;
 	size_t done_items;
@@ -119,7 +123,8 @@ static int do_steps(struct store_tx *tx, struct chunk *chunk, const compare_step
 	chunk->steps = 0;
 	for (size_t i = 0; i < steps->count; i++) {
 		const struct compare_step *step = &steps->items[i];
-		if (names_has(chunk->pull, name_of(step)))
+		if (names_has(chunk->pull, name_of(step)) ||
+		    (chunk->is_part && step->action == COMPARE_GONE))
 			continue;
 		chunk->steps++;
 		if (chunk->writes && do_step(tx, step, err) != 0)
@@ -187,7 +192,8 @@ static int compare_page(struct consistency *work, const struct inventory_page *p
 			       .items = page->items.items,
 			       .item_count = page->items.count,
 			       .after = after,
-			       .end = page->next };
+			       .end = page->next,
+			       .is_part = page->is_part };
 	int result;
 
 	do {
@@ -282,7 +288,7 @@ static int take_page(struct consistency *work, struct inventory_page *page,
  * whether there is anything to look at. */
 static const char *etag_to_send(const struct consistency *work)
 {
-	if (work->is_whole || work->after || !work->clean_etag[0] ||
+	if (work->is_whole || work->after || !work->clean_etag[0] || work->gone > 0 ||
 	    work->rows != work->clean_rows ||
 	    clock_boot_ms() - work->clean_at >= TRUST_ETAG_MS)
 		return NULL;
@@ -297,6 +303,7 @@ static int count_rows(struct consistency *work, struct err *err)
 	    0)
 		return -1;
 	work->rows = counts.all;
+	work->gone = counts.gone;
 	return 0;
 }
 
@@ -382,6 +389,15 @@ static bool is_asked_anew_locked(const struct consistency *work)
 	       !(work->is_passing && work->number == pull->asked);
 }
 
+/* There may be another key, or the primary was heard of by others. */
+static bool is_hurry_locked(struct consistency *work)
+{
+	bool is_hurry = work->hurries != work->pull->hurries;
+
+	work->hurries = work->pull->hurries;
+	return is_hurry;
+}
+
 /* Until the next page is due, or a comparison is asked for. False: stop. */
 static bool wait_until_due(struct consistency *work)
 {
@@ -394,6 +410,8 @@ static bool wait_until_due(struct consistency *work)
 			work->is_passing = false;
 			return true;
 		}
+		if (is_hurry_locked(work) && work->failures > 0)
+			return true;
 		if (pause < 0)
 			pause = pull->settings.consistency_interval_ms;
 		if (!cond_wait_until(&pull->changed, &pull->mutex,

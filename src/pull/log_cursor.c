@@ -37,6 +37,7 @@ struct log_cursor {
 	unsigned failures;
 	uint64_t last_event; /* newest at the primary, as written */
 	uint64_t finished;   /* jobs, when the primary was told last */
+	uint64_t hurries;    /* of pull, when it last paused */
 };
 
 static int read_cursor(struct store_tx *tx, void *arg, struct err *err)
@@ -280,6 +281,19 @@ static int ask(struct log_cursor *cursor, struct primary_events *answer, struct 
 	return primary_events(cursor->line, &question, answer, err);
 }
 
+/* A hurry ends it, even one during the request: that may have had the old key. */
+static void pause_ms(struct log_cursor *cursor, int64_t ms)
+{
+	struct pull *pull = cursor->pull;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	int64_t until = clock_boot_ms() + ms;
+
+	while (!pull->stopping && pull->hurries == cursor->hurries)
+		if (!cond_wait_until(&pull->changed, &pull->mutex, until))
+			break;
+	cursor->hurries = pull->hurries;
+}
+
 /* The primary did not answer, or not with sense. */
 static void back_off(struct log_cursor *cursor, const struct err *err, int64_t took_ms)
 {
@@ -292,7 +306,7 @@ static void back_off(struct log_cursor *cursor, const struct err *err, int64_t t
 	}
 	cursor->failures++;
 	peer_bad(cursor->pull, PULL_PART_CURSOR, err);
-	stop_wait(&cursor->pull->stop, backoff_ms(cursor->failures, random_roll()));
+	pause_ms(cursor, backoff_ms(cursor->failures, random_roll()));
 }
 
 /* Our own side failed. */

@@ -77,6 +77,22 @@ static bool is_due_locked(struct pull_heard *heard, bool is_changed)
 	return true;
 }
 
+void peer_retry_rows(struct pull *pull)
+{
+	struct err err;
+
+	if (registry_retry_unreached(pull->options.store, &err) != 0)
+		log_warn("pull.not_kept", LOG_ERR(&err));
+	pull_signal(pull);
+}
+
+/* It answered one part again: the other need not wait for long to try it. */
+static void hurry_other_locked(struct pull *pull)
+{
+	pull->hurries++;
+	pthread_cond_broadcast(&pull->changed);
+}
+
 void peer_good(struct pull *pull, enum pull_part part)
 {
 	struct pull_heard heard;
@@ -84,30 +100,38 @@ void peer_good(struct pull *pull, enum pull_part part)
 
 	lock(&pull->mutex);
 	was_failing = pull->heard.failing != 0;
+	if (pull->heard.failing == (PULL_PART_CURSOR | PULL_PART_CONSISTENCY))
+		hurry_other_locked(pull);
 	pull->heard.failing &= ~(unsigned)part;
 	heard = pull->heard;
 	is_due = is_due_locked(&pull->heard, was_failing && !heard.failing);
 	unlock(&pull->mutex);
-	if (was_failing && !heard.failing)
-		log_info("primary.back",
-			 LOG_NUMBER("dur_ms", clock_wall_ms() - heard.since));
 	if (is_due)
 		keep(pull, &heard);
+	if (!was_failing || heard.failing)
+		return;
+	log_info("primary.back", LOG_NUMBER("dur_ms", clock_wall_ms() - heard.since));
+	peer_retry_rows(pull);
 }
 
 void peer_bad(struct pull *pull, enum pull_part part, const struct err *err)
 {
 	struct pull_heard heard;
-	bool is_new, is_due;
+	bool is_new, is_other, is_due;
 
 	lock(&pull->mutex);
 	is_new = !pull->heard.failing || pull->heard.err.class != err->class;
+	is_other = is_new || strcmp(pull->heard.err.text, err->text) != 0;
 	if (!pull->heard.failing)
 		pull->heard.since = clock_wall_ms();
 	pull->heard.failing |= (unsigned)part;
 	pull->heard.err = *err;
+	if (!err->remedy[0])
+		err_remedy(&pull->heard.err,
+			   "see whether its node runs and can be reached; it is tried "
+			   "again by itself");
 	heard = pull->heard;
-	is_due = is_due_locked(&pull->heard, is_new);
+	is_due = is_due_locked(&pull->heard, is_other);
 	unlock(&pull->mutex);
 	if (is_new && err_is_transient(err->class))
 		log_warn("primary.unreachable", LOG_ERR(err));

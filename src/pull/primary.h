@@ -76,6 +76,7 @@ struct inventory_item {
 struct inventory_page {
 	VEC(struct inventory_item) items; /* names rising in byte order */
 	char *next;                       /* owned; NULL: the last page */
+	bool is_part; /* what is not listed may be there all the same */
 	char etag[128];
 	char timeline[TIMELINE_SIZE]; /* of the log */
 	uint64_t last_event;

@@ -100,6 +100,7 @@ static int read_log(const json_t *object, struct inventory_page *page, struct er
 		return primary_lied(err, "the inventory has no \"last_event\"");
 	if (page->last_event > 0 && !primary_get_id(object, "last_mark", page->last_mark))
 		return primary_lied(err, "the inventory has no \"last_mark\"");
+	page->is_part = json_is_false(json_object_get(object, "complete"));
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "pull/pull_parts.h"
+#include "upkeep/copies_root.h"
 #include "upkeep/trash.h"
 
 unsigned random_roll(void)
@@ -45,11 +46,12 @@ struct pull_settings pull_settings_now(struct pull *pull)
 
 void pull_set(struct pull *pull, const struct pull_settings *settings)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-
+	lock(&pull->mutex);
 	pull->settings = *settings;
-	pull->woken = true;
+	pull->hurries++;
 	pthread_cond_broadcast(&pull->changed);
+	unlock(&pull->mutex);
+	peer_retry_rows(pull);
 }
 
 void pull_look(struct pull *pull, struct pull_state *state)
@@ -173,7 +175,8 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 {
 	struct pull *started;
 
-	if (registry_reset_started(options->store, err) != 0)
+	if (registry_reset_started(options->store, err) != 0 ||
+	    copies_root_open(options->store, options->root, err) != 0)
 		return -1;
 	staging_clear(options->leases, options->root);
 	started = pull_new(options);

@@ -48,14 +48,15 @@ struct pull_options {
 
 struct pull;
 
-/* Starts everything. */
+/* Starts everything. ERR_DISK: the root is empty, but copies should be there. */
 int pull_start(const struct pull_options *options, struct pull **pull, struct err *err);
 
 /* Stops taking work; what runs has grace_ms, then its children are killed; rows of
  * unfinished work are pending again. Joins all threads. */
 void pull_stop(struct pull *pull, int64_t grace_ms);
 
-/* New capacities and intervals, obeyed at once. */
+/* New capacities and intervals, obeyed at once; and perhaps another key, so what failed
+ * for want of the primary is tried again at once. */
 void pull_set(struct pull *pull, const struct pull_settings *settings);
 
 /* Something was put into the database by others: look now. */

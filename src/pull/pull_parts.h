@@ -40,6 +40,7 @@ struct pull {
 	bool stopping;
 	struct pull_settings settings;
 	bool woken;         /* the scheduler is to look */
+	uint64_t hurries;   /* ever; each ends the pauses after failed requests */
 	uint64_t finished;  /* jobs, ever */
 	uint64_t asked;     /* full comparisons asked for, ever */
 	uint64_t compared;  /* of these, how many a whole comparison has answered */
@@ -110,5 +111,8 @@ int64_t pace_delay_ms(struct pull *pull, uint64_t id);
 /* The outcome of a request to the primary, for the log and for site_value. */
 void peer_good(struct pull *pull, enum pull_part part);
 void peer_bad(struct pull *pull, enum pull_part part, const struct err *err);
+
+/* Rows that failed because the primary was out of reach are tried again now. */
+void peer_retry_rows(struct pull *pull);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "base/retry.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "upkeep/trash.h"
@@ -33,8 +34,9 @@ struct scheduler {
 	struct pull *pull;
 	struct lease *lease;
 	struct lane sync, verification;
-	int64_t timeout_ms;
-	bool is_broken; /* told in the log */
+	int64_t timeout_ms, reverify_ms;
+	int64_t clock_lead_ms; /* clock_was_set_back() */
+	bool is_broken;        /* told in the log */
 };
 
 static size_t free_workers(struct scheduler *scheduler, const struct lane *lane)
@@ -110,6 +112,7 @@ static void obey_settings(struct scheduler *scheduler)
 	struct pull_settings settings = pull_settings_now(scheduler->pull);
 
 	scheduler->timeout_ms = settings.timeout_ms + GRACE_MS;
+	scheduler->reverify_ms = settings.reverify_ms;
 	set_capacity(&scheduler->sync, settings.repository_capacity);
 	set_capacity(&scheduler->verification, settings.verification_capacity);
 }
@@ -161,6 +164,46 @@ static void begin_upkeep(struct pull *pull)
 	pool_submit(pull->verify_pool, upkeep_work, pull);
 }
 
+static int64_t longer(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* No verification is due late where none is asked for: those that were put off meanwhile
+ * are left alone. */
+static struct registry_delays longest_delays(const struct scheduler *scheduler)
+{
+	int64_t retry_ms =
+		1000 * retry_delay(UINT64_MAX, RETRY_CAP_MISSING, RETRY_ROLLS - 1);
+	int64_t sync_ms = longer(retry_ms, scheduler->timeout_ms);
+
+	return (struct registry_delays){
+		.sync_ms = sync_ms,
+		.verification_ms = scheduler->reverify_ms > 0
+					   ? longer(sync_ms, scheduler->reverify_ms)
+					   : INT64_MAX / 2,
+	};
+}
+
+/* At the start, and when the clock was set back. */
+static int heal_due(struct scheduler *scheduler, struct err *err)
+{
+	struct registry_delays longest = longest_delays(scheduler);
+	int64_t healed;
+
+	if (!clock_was_set_back(&scheduler->clock_lead_ms, clock_wall_ms(),
+				clock_boot_ms()))
+		return 0;
+	if (registry_heal_due(scheduler->pull->options.store, &longest, &healed, err) !=
+	    0) {
+		scheduler->clock_lead_ms = INT64_MAX; /* again */
+		return -1;
+	}
+	if (healed > 0)
+		log_warn("scheduler.clock_set_back", LOG_NUMBER("rows", healed));
+	return 0;
+}
+
 static void step(struct scheduler *scheduler)
 {
 	int64_t next_at = 0;
@@ -169,7 +212,7 @@ static void step(struct scheduler *scheduler)
 	begin_look(scheduler->pull);
 	obey_settings(scheduler);
 	begin_upkeep(scheduler->pull);
-	if (fill_both(scheduler, &next_at, &err) == 0) {
+	if (heal_due(scheduler, &err) == 0 && fill_both(scheduler, &next_at, &err) == 0) {
 		scheduler->is_broken = false;
 		wait_for_work(scheduler->pull, sleep_until(next_at));
 		return;
@@ -185,6 +228,7 @@ void *scheduler_run(void *arg)
 	struct pull *pull = arg;
 	struct scheduler scheduler = {
 		.pull = pull,
+		.clock_lead_ms = INT64_MAX,
 		.sync = { .pool = pull->sync_pool,
 			  .running = &pull->state.syncing,
 			  .capacity = (size_t)pull->options.settings.repository_capacity,

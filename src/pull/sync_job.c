@@ -48,10 +48,12 @@ int sync_job(struct job *job, void *arg, struct err *err)
 
 	free(TAKE(call->result.held_reason));
 	if (tidy_before(job, path, err) != 0)
-		return -1;
+		return sync_failed_here(err);
 	if (sync_repository(job, &call->request, &call->result, err) != 0) {
 		tidy_after_failure(job, path);
 		return -1;
 	}
-	return call->result.outcome == SYNC_HELD ? 0 : tidy_after(job, path, err);
+	if (call->result.outcome == SYNC_HELD || tidy_after(job, path, err) == 0)
+		return 0;
+	return sync_failed_here(err);
 }

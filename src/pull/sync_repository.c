@@ -378,6 +378,15 @@ static int make_equal(struct job *job, const struct sync_request *request,
 	return update(job, request, path, view, result, err);
 }
 
+int sync_failed_here(struct err *err)
+{
+	if (err->class != ERR_MISSING)
+		return -1;
+	err->class = ERR_CONFLICT;
+	return err_remedy(err, "tried again by itself; if this comes back, see who "
+			       "else removes files below site.repositories");
+}
+
 /* 1: the source dropped what it had just told; a new picture may do. */
 static int sync_once(struct job *job, const struct sync_request *request,
 		     struct sync_result *result, struct err *err)
@@ -389,7 +398,7 @@ static int sync_once(struct job *job, const struct sync_request *request,
 	failpoint("sync.read");
 	if (make_equal(job, request, &view, result, err) != 0) {
 		if (!bring_was_outrun(&view, err))
-			return -1;
+			return sync_failed_here(err);
 		log_warn("sync.outrun", LOG_ERR(err));
 		return 1;
 	}

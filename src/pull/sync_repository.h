@@ -66,4 +66,8 @@ uint64_t sync_fence_floor(const char *root, const char *name);
 int sync_repository(struct job *job, const struct sync_request *request,
 		    struct sync_result *result, struct err *err);
 
+/* ERR_MISSING is the source's word only. What vanished from our own disk becomes
+ * ERR_CONFLICT: it is looked at anew. Returns -1. */
+int sync_failed_here(struct err *err);
+
 #endif

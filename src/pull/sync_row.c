@@ -12,6 +12,7 @@
 #include "pull/pull_parts.h"
 #include "pull/sync_job.h"
 #include "replicable/name.h"
+#include "upkeep/copies_root.h"
 #include "upkeep/removal.h"
 
 #define BUSY_AGAIN_MS 1000
@@ -143,16 +144,36 @@ static void tell_done(struct pull_job *job, const struct sync_result *result,
 		 LOG_NUMBER("lag_ms", lag_ms));
 }
 
+struct bringing {
+	const struct pull *pull;
+	struct sync_call call;
+};
+
+/* Never into a mount point whose file system is away. */
+static int bring_job(struct job *job, void *arg, struct err *err)
+{
+	struct bringing *bringing = arg;
+	const struct pull_options *options = &bringing->pull->options;
+
+	if (copies_root_check(options->store, options->root, err) != 0)
+		return -1;
+	return sync_job(job, &bringing->call, err);
+}
+
 static void bring_row(struct pull_job *job)
 {
 	struct pull *pull = job->pull;
 	struct sync_manner manner = sync_manner_of(&job->row);
-	struct sync_call call = { .request = { .source = pull->source,
-					       .root = pull->options.root,
-					       .name = job->row.name,
-					       .is_forced = manner.is_forced,
-					       .is_suspect = manner.is_suspect,
-					       .is_rebuild = manner.is_rebuild } };
+	struct bringing bringing = {
+		.pull = pull,
+		.call = { .request = { .source = pull->source,
+				       .root = pull->options.root,
+				       .name = job->row.name,
+				       .is_forced = manner.is_forced,
+				       .is_suspect = manner.is_suspect,
+				       .is_rebuild = manner.is_rebuild } },
+	};
+	struct sync_result *result = &bringing.call.result;
 	struct job_request request = {
 		.leases = pull->options.leases,
 		.kind = KIND_REPOSITORY,
@@ -161,20 +182,20 @@ static void bring_row(struct pull_job *job)
 		.fence_floor = sync_fence_floor(pull->options.root, job->row.name),
 		.timeout_ms = pull_settings_now(pull).timeout_ms,
 		.stop = &pull->kill,
-		.run = sync_job,
-		.arg = &call,
+		.run = bring_job,
+		.arg = &bringing,
 	};
 	int64_t started = clock_boot_ms();
 	struct err err;
 
 	pace_take(pull, job->row.id);
 	if (job_run(&request, &err) == 0) {
-		tell_done(job, &call.result, clock_boot_ms() - started);
+		tell_done(job, result, clock_boot_ms() - started);
 	} else {
 		tell_error(job, &err);
 		measure(result_of(&err), clock_boot_ms() - started, 0);
 	}
-	free(call.result.held_reason);
+	free(result->held_reason);
 }
 
 #define BRAKE_AGAIN_MS ((int64_t)10 * 60 * 1000)

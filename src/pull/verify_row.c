@@ -20,6 +20,7 @@
 #include "pull/pull_parts.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
+#include "upkeep/copies_root.h"
 #include "verify/verify_objects.h"
 
 #define TRIES 3
@@ -84,6 +85,15 @@ static int compare(struct verification *verification, const char *expected,
 			       "who else writes to the copy");
 }
 
+/* The primary's disk has nothing to do with it, and nobody has to mend anything. */
+static int damaged(struct err *err)
+{
+	if (err->class == ERR_CORRUPT)
+		err_remedy(err, "the copy is made anew at the next try; if this comes "
+				"back, see whether this machine's disk fails");
+	return -1;
+}
+
 static int check_copy(struct verification *verification, const struct job *job,
 		      const char *expected, struct err *err)
 {
@@ -96,7 +106,7 @@ static int check_copy(struct verification *verification, const struct job *job,
 	verification->is_damaged = true; /* unless it is only the refs */
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
 	    read_copy(&copy, &refs, verification->checksum, err) != 0)
-		return -1;
+		return damaged(err);
 	failpoint("verify.read");
 	if (compare(verification, expected, err) != 0) {
 		verification->is_damaged = false;
@@ -104,7 +114,7 @@ static int check_copy(struct verification *verification, const struct job *job,
 	}
 	if (!verification->with_objects)
 		return 0;
-	return verify_objects(&job->work, &copy, &refs, err);
+	return verify_objects(&job->work, &copy, &refs, err) == 0 ? 0 : damaged(err);
 }
 
 /* What is known of the generation that is here. */
@@ -119,17 +129,22 @@ static const char *expected_of(const struct registry_row *row)
 static int verify_job(struct job *job, void *arg, struct err *err)
 {
 	struct verification *verification = arg;
+	struct pull *pull = verification->job->pull;
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	const char *expected;
 
-	if (registry_get(verification->job->pull->options.store, KIND_REPOSITORY,
+	if (registry_get(pull->options.store, KIND_REPOSITORY,
 			 verification->job->row.name, &row, err) != 0 &&
 	    err->class != ERR_MISSING)
 		return -1;
 	verification->generation = row.generation;
 	expected = row.name ? expected_of(&row) : NULL;
 	verification->is_superseded = !expected;
-	return expected ? check_copy(verification, job, expected, err) : 0;
+	if (!expected)
+		return 0;
+	if (copies_root_check(pull->options.store, pull->options.root, err) != 0)
+		return -1;
+	return check_copy(verification, job, expected, err);
 }
 
 static void tell(struct pull_job *job, const struct verification *verification,

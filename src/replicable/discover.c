@@ -10,6 +10,7 @@ struct walk {
 	struct discovery *discovery;
 	struct str path; /* of the present directory, with a slash; "" at the root */
 	int depth;
+	dev_t device; /* of the present directory */
 };
 
 static int walk_directory(struct walk *walk, int fd, struct err *err);
@@ -45,8 +46,20 @@ static void add_repository(struct walk *walk, enum repo_look look)
 	free(one.path);
 }
 
+static dev_t note_device(struct walk *walk, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return walk->device;
+	if (st.st_dev != walk->device)
+		vec_add(&walk->discovery->mounts, xstrdup(walk->path.data));
+	return st.st_dev;
+}
+
 static int look_below(struct walk *walk, int fd, struct err *err)
 {
+	dev_t above = walk->device;
 	int result;
 
 	if (walk->depth >= DEPTH_LIMIT) {
@@ -54,10 +67,12 @@ static int look_below(struct walk *walk, int fd, struct err *err)
 		return err_set(err, ERR_CONFIG, "directories nest more than %d deep",
 			       DEPTH_LIMIT);
 	}
+	walk->device = note_device(walk, fd);
 	str_add_char(&walk->path, '/');
 	walk->depth++;
 	result = walk_directory(walk, fd, err);
 	walk->depth--;
+	walk->device = above;
 	return result;
 }
 
@@ -117,6 +132,17 @@ static void visit(struct walk *walk, int dir, const char *name)
 	}
 }
 
+/* In the root: nothing that a person put there. Only root may look into lost+found. */
+static bool is_furniture(const char *name)
+{
+	return strcmp(name, OWN_FOLDER) == 0 || strcmp(name, "lost+found") == 0;
+}
+
+static bool is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 /* Takes fd. */
 static int walk_directory(struct walk *walk, int fd, struct err *err)
 {
@@ -130,8 +156,7 @@ static int walk_directory(struct walk *walk, int fd, struct err *err)
 	}
 	while (errno = 0, (entry = readdir(dir)) != NULL) {
 		const char *name = entry->d_name;
-		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-		    (len == 0 && strcmp(name, OWN_FOLDER) == 0))
+		if (is_dots(name) || (len == 0 && is_furniture(name)))
 			continue;
 		if (entry->d_type == DT_REG)
 			continue;
@@ -223,16 +248,33 @@ int discover(const char *root, struct discovery *discovery, struct err *err)
 {
 	struct walk walk = { .discovery = discovery, .path = STR_INIT };
 	int fd = dir_open(AT_FDCWD, root, err);
+	struct stat st;
 	int result;
 
 	*discovery = (struct discovery){ 0 };
 	if (fd < 0)
 		return -1;
+	if (fstat(fd, &st) == 0)
+		walk.device = st.st_dev;
 	result = walk_directory(&walk, fd, err);
 	str_clear(&walk.path);
 	drop_doubles(discovery);
 	drop_nested(discovery);
 	return result == 0 ? 0 : err_prefix(err, "%s", root);
+}
+
+int discover_is_empty(const char *root, struct err *err)
+{
+	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!dir)
+		return errno == ENOENT ? 1 : err_errno(err, "cannot list %s", root);
+	while (errno = 0, (entry = readdir(dir)) != NULL)
+		if (!is_dots(entry->d_name) && !is_furniture(entry->d_name))
+			return 0;
+	return errno == 0 ? 1 : err_errno(err, "cannot list %s", root);
 }
 
 void discovery_clear(struct discovery *discovery)
@@ -243,8 +285,11 @@ void discovery_clear(struct discovery *discovery)
 	}
 	for (size_t i = 0; i < discovery->findings.count; i++)
 		free(discovery->findings.items[i].path);
+	for (size_t i = 0; i < discovery->mounts.count; i++)
+		free(discovery->mounts.items[i]);
 	vec_clear(&discovery->found);
 	vec_clear(&discovery->findings);
+	vec_clear(&discovery->mounts);
 }
 
 bool discovery_is_complete(const struct discovery *discovery)

@@ -25,6 +25,9 @@ struct discover_finding {
 struct discovery {
 	VEC(struct discovered) found; /* in byte order of their names, each once */
 	VEC(struct discover_finding) findings;
+	VEC(char *)
+	mounts; /* folders below the root that are on another file system than
+		 * what they stand in: paths, owned */
 };
 
 #define AUTO_DISCOVERY __attribute__((cleanup(discovery_clear)))
@@ -33,6 +36,10 @@ struct discovery {
  * it is a finding. NAME and NAME.git side by side: the second is a finding. */
 int discover(const char *root, struct discovery *discovery, struct err *err);
 void discovery_clear(struct discovery *discovery);
+
+/* Whether nothing is in the root but what refrelay, or mkfs, puts there; so it is where
+ * there is no root. 1, 0; -1: it cannot be read. */
+int discover_is_empty(const char *root, struct err *err);
 
 /* Whether a finding may hide repositories, so that absence proves nothing. */
 bool discovery_is_complete(const struct discovery *discovery);

@@ -50,8 +50,11 @@ int name_check(const char *name, struct err *err)
 		return refuse(name, "it has control characters", err);
 	if (strlen(name) > NAME_LIMIT)
 		return refuse(name, "it has more than 1024 bytes", err);
-	if (is_own(name))
-		return refuse(name, OWN_FOLDER " is refrelay's own folder", err);
+	if (is_own(name)) {
+		refuse(name, OWN_FOLDER " is refrelay's own folder", err);
+		return err_remedy(err, "what it holds is not served: to have a copy from "
+				       "the trash, move it to a place outside first");
+	}
 	for (const char *part = name;;) {
 		size_t len = strcspn(part, "/");
 		if (check_part(name, part, len, err) != 0)

@@ -131,6 +131,22 @@ int origin_rows_due(struct store_tx *tx, const char *kind, int64_t now, size_t l
 	return add_rows(query, rows, err);
 }
 
+int origin_rows_heal_due(struct store_tx *tx, int64_t now, int64_t latest,
+			 int64_t *healed, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx,
+		       "UPDATE origin SET verification_due_at = ?1"
+		       " WHERE verification_due_at IS NOT NULL"
+		       " AND verification_due_at > ?2",
+		       &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, now);
+	query_bind_int(query, 2, latest);
+	return query_run(query, healed, err);
+}
+
 /* by: +1 or -1, to the number of rows whose verification is in this state. */
 static int count(struct store_tx *tx, const char *kind,
 		 enum registry_verification verification, int64_t by, struct err *err)

@@ -49,6 +49,11 @@ int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
 int origin_rows_due(struct store_tx *tx, const char *kind, int64_t now, size_t limit,
 		    origin_rows *rows, struct err *err);
 
+/* Verifications that are due later than this become due now: no delay is that long, but a
+ * clock may have been wrong and set back (registry_heal_due()). *healed: how many. */
+int origin_rows_heal_due(struct store_tx *tx, int64_t now, int64_t latest,
+			 int64_t *healed, struct err *err);
+
 /* Puts the row in (generation 1 or more, new). ERR_CONFLICT: one is there. */
 int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_row *row,
 		   struct err *err);

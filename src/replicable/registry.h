@@ -66,6 +66,15 @@ struct registry_counts {
 int registry_counts(struct store *store, const char *kind, struct registry_counts *counts,
 		    struct err *err);
 
+/* How many are to be copied and never were, without those that are held. */
+int registry_never_copied(struct store *store, const char *kind, int64_t *count,
+			  struct err *err);
+
+/* How many rows of a kind tell of a copy that is here, and are not suspected already.
+ * Looks at each row. */
+int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
+			struct err *err);
+
 /* How many rows of a kind are in each state. */
 int registry_count(struct store *store, const char *kind, int64_t counts[REGISTRY_STATES],
 		   struct err *err);

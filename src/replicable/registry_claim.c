@@ -327,3 +327,83 @@ int registry_reset_started(struct store *store, struct err *err)
 {
 	return store_write(store, reset_started, NULL, err);
 }
+
+/* Nothing that is counted changes. `state > 2` is there for its index. */
+static int retry_unreached(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	(void)arg;
+	if (query_open(tx,
+		       "UPDATE registry SET due_at = ?1, retry_at = ?1"
+		       " WHERE state > 2 AND state = 3 AND due_at > ?1"
+		       " AND failure_class IN ('network', 'timeout', 'auth')",
+		       &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, clock_wall_ms());
+	return query_run(query, NULL, err);
+}
+
+int registry_retry_unreached(struct store *store, struct err *err)
+{
+	return store_write(store, retry_unreached, NULL, err);
+}
+
+struct healing {
+	const struct registry_delays *longest;
+	int64_t healed;
+};
+
+static int heal(struct store_tx *tx, const char *sql, int64_t longest_ms, int64_t *healed,
+		struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int64_t now = clock_wall_ms(), count;
+
+	if (query_open(tx, sql, &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, now);
+	query_bind_int(query, 2, now + longest_ms);
+	if (query_run(query, &count, err) != 0)
+		return -1;
+	*healed += count;
+	return 0;
+}
+
+/* A worker that lives keeps its row. */
+#define HEAL_SQL(time, started, where)                                                   \
+	"UPDATE registry SET " time " = CASE WHEN " started " THEN ?2 ELSE ?1 END"       \
+	" WHERE " where " AND " time " IS NOT NULL AND " time " > ?2"
+
+static int heal_due(struct store_tx *tx, void *arg, struct err *err)
+{
+	static const char *const sql[QUEUES] = {
+		HEAL_SQL("due_at", "state = 1", "last_attempt_at IS NULL"),
+		HEAL_SQL("due_at", "state = 1",
+			 "last_attempt_at IS NOT NULL AND state = 0"),
+		HEAL_SQL("due_at", "state = 1",
+			 "last_attempt_at IS NOT NULL AND state <> 0"),
+	};
+	struct healing *healing = arg;
+
+	healing->healed = 0;
+	for (size_t i = 0; i < QUEUES; i++)
+		if (heal(tx, sql[i], healing->longest->sync_ms, &healing->healed, err) !=
+		    0)
+			return -1;
+	return heal(
+		tx,
+		HEAL_SQL("verification_due_at", "verification_state = 1", "state = 2"),
+		healing->longest->verification_ms, &healing->healed, err);
+}
+
+int registry_heal_due(struct store *store, const struct registry_delays *longest,
+		      int64_t *healed, struct err *err)
+{
+	struct healing healing = { .longest = longest };
+
+	if (store_write(store, heal_due, &healing, err) != 0)
+		return -1;
+	*healed = healing.healed;
+	return 0;
+}

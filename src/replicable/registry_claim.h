@@ -22,7 +22,21 @@ int registry_claim_verification(struct store *store, const char *kind, size_t li
 int registry_next_due(struct store *store, int64_t *sync_at, int64_t *verification_at,
 		      struct err *err);
 
+/* Due times are wall times, so that they outlive the process; but a clock that was wrong
+ * and set back leaves some that nobody lives to see. What is due later than any delay
+ * that is ever given, this long from now, is due now; what is started, after so long.
+ * *healed: how many. */
+struct registry_delays {
+	int64_t sync_ms, verification_ms; /* the longest */
+};
+int registry_heal_due(struct store *store, const struct registry_delays *longest,
+		      int64_t *healed, struct err *err);
+
 /* After a crash of this site's only node: what was started is nobody's. */
 int registry_reset_started(struct store *store, struct err *err);
+
+/* The primary is there again: what failed with class network, timeout or auth is due at
+ * once. How often it failed stays, so that it backs off further if it fails again. */
+int registry_retry_unreached(struct store *store, struct err *err);
 
 #endif

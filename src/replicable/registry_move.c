@@ -434,7 +434,6 @@ static enum outcome disproved(struct stored_row *stored, const struct registry_m
 	row->state = REGISTRY_FAILED;
 	row->verification = VERIFICATION_FAILED;
 	row->verification_due_at = 0;
-	row->verified_at = now;
 	row->verification_retry_count++;
 	set_failure(row, move->err);
 	wait_for_retry(row, row->verification_retry_count, RETRY_CAP, now);

@@ -196,3 +196,75 @@ int registry_count(struct store *store, const char *kind, int64_t counts[REGISTR
 	memcpy(counts, all.states, sizeof(all.states));
 	return 0;
 }
+
+struct never_copied {
+	const char *kind;
+	int64_t count;
+};
+
+#define NEVER_SQL(where)                                                                 \
+	"SELECT COUNT(*) FROM registry WHERE due_at IS NOT NULL AND due_at > 0"          \
+	" AND " where " AND last_success_at IS NULL AND gone = 0"                        \
+	" AND state IN (0, 1, 3) AND held_reason IS NULL AND kind || '' = ?1"
+
+/* Each by its own index, or all rows would be read: what is to be copied is due. */
+static const char *const never_sql[] = {
+	NEVER_SQL("last_attempt_at IS NULL"),
+	NEVER_SQL("last_attempt_at IS NOT NULL AND state = 0"),
+	NEVER_SQL("last_attempt_at IS NOT NULL AND state <> 0"),
+};
+
+static int count_by(struct store_tx *tx, const char *sql, struct never_copied *asked,
+		    struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx, sql, &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, asked->kind);
+	found = query_step(query, err);
+	asked->count += found > 0 ? query_int(query, 0) : 0;
+	return found < 0 ? -1 : 0;
+}
+
+static int count_never_copied(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct never_copied *asked = arg;
+
+	asked->count = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(never_sql); i++)
+		if (count_by(tx, never_sql[i], asked, err) != 0)
+			return -1;
+	return 0;
+}
+
+int registry_never_copied(struct store *store, const char *kind, int64_t *count,
+			  struct err *err)
+{
+	struct never_copied asked = { .kind = kind };
+
+	if (store_read(store, count_never_copied, &asked, err) != 0)
+		return -1;
+	*count = asked.count;
+	return 0;
+}
+
+int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
+			struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	const unsigned recheck = REGISTRY_WISH_RECHECK;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT count(*) FROM registry WHERE kind = ?1"
+		       " AND generation > 0 AND gone = 0 AND wishes & ?2 = 0",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, kind);
+	query_bind_int(query, 2, recheck | recheck << WISHES_LATER_SHIFT);
+	found = query_step(query, err);
+	*count = found > 0 ? query_int(query, 0) : 0;
+	return found < 0 ? -1 : 0;
+}

@@ -9,6 +9,7 @@
 #include "replicable/origin_rows.h"
 #include "store/data_lock.h"
 #include "store/site_value.h"
+#include "upkeep/copies_root.h"
 
 const char *site_role_name(enum site_role role)
 {
@@ -125,7 +126,8 @@ static int read_primary(struct store_tx *tx, void *arg, struct err *err)
 
 	if (origin_count(tx, KIND_REPOSITORY, &report->repositories.all,
 			 report->repositories.verification, err) != 0 ||
-	    event_log_ends(tx, &ends, err) != 0)
+	    event_log_ends(tx, &ends, err) != 0 ||
+	    scan_record_read(tx, &report->scan, err) != 0)
 		return -1;
 	report->first_event = ends.first;
 	report->last_event = ends.last;
@@ -224,16 +226,23 @@ static int find_examples(struct store *store, struct report *report, struct err 
 	return 0;
 }
 
-static int make_secondary(struct store *store, struct report *report, struct err *err)
+static int make_secondary(const struct report_options *options, struct report *report,
+			  struct err *err)
 {
+	struct store *store = options->store;
 	int64_t since;
 
 	if (store_read(store, read_secondary, report, err) != 0 ||
-	    registry_counts(store, KIND_REPOSITORY, &report->repositories, err) != 0)
+	    registry_counts(store, KIND_REPOSITORY, &report->repositories, err) != 0 ||
+	    registry_never_copied(store, KIND_REPOSITORY, &report->never_copied, err) !=
+		    0)
 		return -1;
 	since = report->repositories.behind_since;
 	if (since > 0 && report->now + report->skew_ms > since)
 		report->lag_ms = report->now + report->skew_ms - since;
+	report->is_root_lost =
+		options->root &&
+		copies_root_judge(store, options->root, &report->root_failure) != 0;
 	return find_examples(store, report, err);
 }
 
@@ -247,7 +256,7 @@ int report_make(const struct report_options *options, struct report *report,
 				   .node_runs = data_lock_is_held(options->data) };
 	if (options->role == SITE_PRIMARY)
 		return store_read(options->store, read_primary, report, err);
-	return make_secondary(options->store, report, err);
+	return make_secondary(options, report, err);
 }
 
 void report_clear(struct report *report)
@@ -297,8 +306,10 @@ bool report_is_good(const struct report *report)
 	if (report_verified(report) != counts->all)
 		return false;
 	if (report->role == SITE_SECONDARY)
-		return is_caught_up(report) &&
+		return is_caught_up(report) && !report->is_root_lost &&
 		       counts->states[REGISTRY_SYNCED] == counts->all;
+	if (report->scan.failing_since > 0 || report->scan.left_out > 0)
+		return false;
 	for (size_t i = 0; i < report->secondaries.count; i++)
 		if (!secondary_is_good(report, &report->secondaries.items[i]))
 			return false;

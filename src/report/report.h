@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "change/scan_record.h"
 #include "replicable/registry.h"
 #include "store/store.h"
 
@@ -32,15 +33,19 @@ struct report {
 	/* primary */
 	uint64_t last_event, first_event;
 	int64_t last_event_at;
+	struct scan_record scan;
 	VEC(struct report_secondary) secondaries;
 	/* secondary */
 	char *primary_url; /* owned */
 	int64_t heard_at, skew_ms, compared_at;
 	uint64_t cursor, primary_last_event;
 	int64_t lag_ms;        /* age of the oldest change that is not here; 0: none */
+	int64_t never_copied;  /* repositories of which nothing is here yet */
 	bool is_failing;       /* the primary cannot be reached */
 	int64_t failing_since; /* 0: not known */
 	struct err failure;
+	bool is_root_lost; /* site.repositories is not where the copies are */
+	struct err root_failure;
 	char *example_failing, *example_failure; /* owned: one row that fails, and why */
 	char *example_held, *example_reason;
 };
@@ -48,6 +53,7 @@ struct report {
 struct report_options {
 	enum site_role role;
 	const char *site, *primary_url, *data;
+	const char *root; /* site.repositories; NULL: it is not looked at */
 	struct store *store;
 };
 

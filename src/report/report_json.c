@@ -22,6 +22,31 @@ static json_t *states_json(const struct registry_counts *counts, enum site_role 
 	return object;
 }
 
+static json_t *failure_json(const struct err *failure, int64_t since)
+{
+	json_t *object = json_from_err(failure);
+
+	json_put_time(object, "since", since);
+	return object;
+}
+
+static json_t *scan_json(const struct scan_record *scan)
+{
+	json_t *object = json_object();
+
+	json_put_time(object, "whole_at", scan->whole_at);
+	json_put(object, "failure",
+		 scan->failing_since > 0
+			 ? failure_json(&scan->failure, scan->failing_since)
+			 : json_null());
+	json_put_number(object, "left_out", scan->left_out);
+	if (scan->left_out > 0)
+		json_put_message(object, "left_out_example", scan->example);
+	else
+		json_put(object, "left_out_example", json_null());
+	return object;
+}
+
 static void put_primary(const struct report *report, json_t *object)
 {
 	json_t *array = json_array();
@@ -29,6 +54,7 @@ static void put_primary(const struct report *report, json_t *object)
 	json_put_number(object, "first_event", (int64_t)report->first_event);
 	json_put_number(object, "last_event", (int64_t)report->last_event);
 	json_put_time(object, "last_event_at", report->last_event_at);
+	json_put(object, "scan", scan_json(&report->scan));
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		const struct report_secondary *one = &report->secondaries.items[i];
 		json_t *item = json_object();
@@ -46,14 +72,6 @@ static void put_primary(const struct report *report, json_t *object)
 	json_put(object, "secondaries", array);
 }
 
-static json_t *failure_json(const struct report *report)
-{
-	json_t *object = json_from_err(&report->failure);
-
-	json_put_time(object, "since", report->failing_since);
-	return object;
-}
-
 static void put_secondary(const struct report *report, json_t *object)
 {
 	json_put_text(object, "primary_url", report->primary_url);
@@ -65,7 +83,12 @@ static void put_secondary(const struct report *report, json_t *object)
 			(int64_t)report->primary_last_event);
 	json_put_seconds(object, "lag", report->lag_ms);
 	json_put(object, "failure",
-		 report->is_failing ? failure_json(report) : json_null());
+		 report->is_failing
+			 ? failure_json(&report->failure, report->failing_since)
+			 : json_null());
+	json_put(object, "root_failure",
+		 report->is_root_lost ? json_from_err(&report->root_failure)
+				      : json_null());
 }
 
 json_t *report_json(const struct report *report)
@@ -127,7 +150,6 @@ json_t *report_row_json(const struct registry_row *row, int64_t now)
 	json_t *object = json_object();
 
 	json_put_text(object, "name", row->name);
-	json_put_number(object, "id", (int64_t)row->id);
 	json_put_text(object, "word", report_row_word(row));
 	json_put_text(object, "state", registry_state_name(row->state));
 	json_put_text(object, "verification_state",

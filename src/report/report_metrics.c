@@ -62,6 +62,18 @@ static void set_secondaries(const struct report *report)
 	}
 }
 
+static void set_scan(const struct scan_record *scan)
+{
+	set_gauge("refrelay_scan_failing", "1: the last look at all repositories failed.",
+		  scan->failing_since > 0);
+	set_gauge("refrelay_left_out",
+		  "What the last scan found and does not replicate, or could not read.",
+		  (double)scan->left_out);
+	set_gauge("refrelay_last_scan_timestamp_seconds",
+		  "When all repositories were last looked at.",
+		  (double)scan->whole_at / 1000);
+}
+
 void report_metrics(const struct report *report)
 {
 	set_states(report);
@@ -73,11 +85,15 @@ void report_metrics(const struct report *report)
 		set_gauge("refrelay_last_event_timestamp_seconds",
 			  "When the newest event happened.",
 			  (double)report->last_event_at / 1000);
+		set_scan(&report->scan);
 		set_secondaries(report);
 		return;
 	}
 	set_gauge("refrelay_replicables_held", "Replicables that wait for a person.",
 		  (double)report->repositories.held);
+	set_gauge("refrelay_root_lost",
+		  "1: site.repositories is not where the copies are.",
+		  report->is_root_lost);
 	set_gauge("refrelay_lag_seconds",
 		  "Age of the oldest change that is not here, by the primary's clock.",
 		  (double)report->lag_ms / 1000);

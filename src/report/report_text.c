@@ -58,6 +58,13 @@ static void add_held(const struct report *report, struct str *out)
 	str_add(out, " (see refrelay repository list --state held)");
 }
 
+static void add_reason(const struct err *err, struct str *out)
+{
+	str_addf(out, ": %s", err->text);
+	if (err->remedy[0])
+		str_addf(out, " (%s)", err->remedy);
+}
+
 static void add_unreachable(const struct report *report, struct str *out)
 {
 	str_addf(out, "%s cannot reach its primary", report->site);
@@ -73,9 +80,7 @@ static void add_unreachable(const struct report *report, struct str *out)
 		report_duration(report->now - report->heard_at, out);
 		str_add(out, " ago");
 	}
-	str_addf(out, ": %s", report->failure.text);
-	if (report->failure.remedy[0])
-		str_addf(out, " (%s)", report->failure.remedy);
+	add_reason(&report->failure, out);
 }
 
 static int64_t waiting(const struct registry_counts *counts)
@@ -116,7 +121,10 @@ static void add_secondary_sentence(const struct report *report, struct str *out)
 {
 	const struct registry_counts *counts = &report->repositories;
 
-	if (report->is_failing) {
+	if (report->is_root_lost) {
+		str_addf(out, "%s does not find its copies", report->site);
+		add_reason(&report->root_failure, out);
+	} else if (report->is_failing) {
 		add_unreachable(report, out);
 	} else if (report->heard_at == 0) {
 		str_addf(out, "%s has not heard of its primary yet", report->site);
@@ -159,8 +167,31 @@ static void add_follower(const struct report *report, const struct report_second
 		str_addf(out, ", %" PRId64 " held there", one->held);
 }
 
+static void add_scan(const struct report *report, struct str *out)
+{
+	const struct scan_record *scan = &report->scan;
+
+	if (scan->failing_since == 0)
+		return;
+	str_addf(out, "%s cannot look through its repositories for ", report->site);
+	report_duration(
+		report->now > scan->failing_since ? report->now - scan->failing_since : 0,
+		out);
+	add_reason(&scan->failure, out);
+	str_add(out, "; ");
+}
+
+static void add_left_out(const struct scan_record *scan, struct str *out)
+{
+	if (scan->left_out == 0)
+		return;
+	str_addf(out, "; %" PRId64 " %s left out, for instance %s", scan->left_out,
+		 scan->left_out == 1 ? "is" : "are", scan->example);
+}
+
 static void add_primary_sentence(const struct report *report, struct str *out)
 {
+	add_scan(report, out);
 	if (report->secondaries.count == 0)
 		str_add(out, "no secondary has asked yet");
 	else if (report_is_good(report))
@@ -174,6 +205,7 @@ static void add_primary_sentence(const struct report *report, struct str *out)
 	str_add(out, "; ");
 	add_count(report->repositories.all, out);
 	add_failing(report, report->repositories.verification[VERIFICATION_FAILED], out);
+	add_left_out(&report->scan, out);
 }
 
 void report_sentence(const struct report *report, struct str *out)
@@ -198,6 +230,18 @@ static void add_ago(const struct report *report, int64_t at, struct str *out)
 	str_add(out, " ago");
 }
 
+static void add_skew(int64_t skew_ms, struct str *out)
+{
+	bool is_none = skew_ms > -50 && skew_ms < 50; /* neither +0.0 nor -0.0 */
+
+	str_add(out, ", its clock is ");
+	if (is_none)
+		str_add(out, "0.0");
+	else
+		str_addf(out, "%+.1f", (double)skew_ms / 1000);
+	str_add(out, " s from ours");
+}
+
 static void add_secondary_table(const struct report *report, struct str *out)
 {
 	const struct registry_counts *counts = &report->repositories;
@@ -213,10 +257,11 @@ static void add_secondary_table(const struct report *report, struct str *out)
 	str_addf(out, "\n  primary %s, heard ",
 		 report->primary_url ? report->primary_url : "?");
 	add_ago(report, report->heard_at, out);
-	str_addf(out,
-		 ", event %" PRIu64 " of %" PRIu64 ", its clock is %+.1f s from ours\n",
-		 report->cursor, report->primary_last_event,
-		 (double)report->skew_ms / 1000);
+	str_addf(out, ", event %" PRIu64 " of %" PRIu64, report->cursor,
+		 report->primary_last_event);
+	if (report->heard_at)
+		add_skew(report->skew_ms, out);
+	str_add_char(out, '\n');
 	str_add(out, "  inventory last found consistent ");
 	add_ago(report, report->compared_at, out);
 	str_add(out, "\n");
@@ -232,6 +277,8 @@ static void add_primary_table(const struct report *report, struct str *out)
 		 counts->all, report_verified(report),
 		 counts->verification[VERIFICATION_FAILED], report->last_event);
 	add_ago(report, report->last_event_at, out);
+	str_add(out, "; last whole scan ");
+	add_ago(report, report->scan.whole_at, out);
 	str_add(out, "\n");
 	if (report->secondaries.count > 0)
 		str_addf(out, "\n  %-20s%10s%10s%8s%8s%6s  %s\n", "secondary", "event",

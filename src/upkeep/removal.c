@@ -15,6 +15,7 @@
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "store/site_value.h"
+#include "upkeep/copies_root.h"
 #include "upkeep/trash.h"
 
 #define REMOVED "pull.removed"
@@ -229,7 +230,8 @@ static int remove_copy(struct job *job, void *arg, struct err *err)
 	struct removal_request request = *removal->request;
 	AUTO_FREE char *to = NULL;
 
-	if (store_read(request.store, check_gone, &request, err) != 0)
+	if (store_read(request.store, check_gone, &request, err) != 0 ||
+	    copies_root_check(request.store, request.root, err) != 0)
 		return -1;
 	if (trash_put(job, request.root, removal->path, &to, err) != 0 &&
 	    err->class != ERR_MISSING)

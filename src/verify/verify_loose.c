@@ -44,7 +44,8 @@ static int may_go_on(const struct git_work *work, struct err *err)
 static int damaged(const struct loose *loose, const char *how, struct err *err)
 {
 	err_set(err, ERR_CORRUPT, "%s %s", loose->path, how);
-	return err_remedy(err, "run git fsck there and restore what it names");
+	return err_remedy(err,
+			  "run git fsck in that repository and restore what it names");
 }
 
 /* 1: the stream has ended; 0: more is to be read. */

@@ -62,7 +62,8 @@ static int verify_batch(const struct git_work *work, const struct repo *repo,
 		return 0;
 	if (err->class == ERR_NETWORK) { /* "early EOF", of a pack that was cut */
 		err->class = ERR_CORRUPT;
-		err_remedy(err, "run git fsck there and restore what it names");
+		err_remedy(err,
+			   "run git fsck in that repository and restore what it names");
 	}
 	return has_vanished(repo, names, count) ? 1 : -1;
 }

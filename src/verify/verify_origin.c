@@ -34,12 +34,13 @@ struct verify_origin {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* capacity, a wake, work ended, stop */
 	struct verify_origin_options
-		options;    /* capacity, reverify_ms: guarded by mutex */
-	char *root;         /* owned */
-	struct pool *pool;  /* dispatcher only */
-	VEC(uint64_t) busy; /* guarded by mutex; ids at work */
-	size_t threads;     /* guarded by mutex; at work or resting */
-	bool is_woken;      /* guarded by mutex */
+		options;       /* capacity, reverify_ms: guarded by mutex */
+	char *root;            /* owned */
+	struct pool *pool;     /* dispatcher only */
+	int64_t clock_lead_ms; /* clock_was_set_back(); dispatcher only */
+	VEC(uint64_t) busy;    /* guarded by mutex; ids at work */
+	size_t threads;        /* guarded by mutex; at work or resting */
+	bool is_woken;         /* guarded by mutex */
 	struct stop stop;
 	pthread_t dispatcher;
 };
@@ -293,6 +294,43 @@ static int64_t dispatch_locked(struct verify_origin *verify, const origin_rows *
 	return longest;
 }
 
+struct healing {
+	int64_t longest_ms, healed;
+};
+
+static int heal_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct healing *healing = arg;
+	int64_t now = clock_wall_ms();
+
+	return origin_rows_heal_due(tx, now, now + healing->longest_ms, &healing->healed,
+				    err);
+}
+
+/* At the start, and when the clock was set back: nothing waits longer than it was told
+ * to. */
+static void heal_due(struct verify_origin *verify)
+{
+	struct healing healing = { .longest_ms = 1000 * retry_delay(UINT64_MAX, RETRY_CAP,
+								    RETRY_ROLLS - 1) };
+	struct err err;
+
+	lock(&verify->mutex);
+	int64_t reverify_ms = verify->options.reverify_ms;
+	unlock(&verify->mutex);
+	if (reverify_ms <= 0 ||
+	    !clock_was_set_back(&verify->clock_lead_ms, clock_wall_ms(), clock_boot_ms()))
+		return;
+	if (healing.longest_ms < reverify_ms)
+		healing.longest_ms = reverify_ms;
+	if (store_write(verify->options.store, heal_work, &healing, &err) != 0) {
+		verify->clock_lead_ms = INT64_MAX; /* again */
+		log_warn("verify.no_list", LOG_ERR(&err));
+	} else if (healing.healed > 0) {
+		log_warn("verify.clock_set_back", LOG_NUMBER("rows", healing.healed));
+	}
+}
+
 /* Returns in how many milliseconds to look again. */
 static int64_t look_for_work(struct verify_origin *verify)
 {
@@ -325,6 +363,7 @@ static void *dispatch(void *arg)
 	struct verify_origin *verify = arg;
 
 	while (!stop_is_requested(&verify->stop)) {
+		heal_due(verify);
 		int64_t wait = look_for_work(verify);
 		int64_t until = wait == INT64_MAX ? wait : clock_boot_ms() + wait;
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
@@ -345,6 +384,7 @@ struct verify_origin *verify_origin_start(const struct verify_origin_options *op
 	cond_init(&verify->changed);
 	stop_init(&verify->stop);
 	verify->options = *options;
+	verify->clock_lead_ms = INT64_MAX;
 	verify->root = xstrdup(options->root);
 	verify->pool = pool_start("verify", options->capacity ? options->capacity : 1);
 	thread_start(&verify->dispatcher, "verify-origin", dispatch, verify);
@@ -401,7 +441,7 @@ static int ask(struct store_tx *tx, void *arg, struct err *err)
 			       asking->name);
 	if (found < 0)
 		return -1;
-	if (now - row.verified_at < asking->at_least_ms)
+	if (row.verified_at <= now && now - row.verified_at < asking->at_least_ms)
 		return err_set(err, ERR_BUSY, "%s was verified %" PRId64 " s ago",
 			       asking->name, (now - row.verified_at) / 1000);
 	if (row.verification != VERIFICATION_FAILED) /* until it is found whole */

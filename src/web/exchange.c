@@ -33,6 +33,7 @@ enum {
 	BLOCK = 64 << 10,
 	SWALLOW = 64 << 10,        /* of a body that nobody wants */
 	SWALLOW_CHUNKED = 8 << 20, /* ... whose length was not told */
+	PROGRESS = 64 << 10,       /* of a body, within each idle time */
 };
 
 struct exchange {
@@ -50,6 +51,7 @@ struct exchange {
 	char method[16];
 	int64_t begun_at;
 	uint64_t swallowed;
+	size_t progress; /* bytes of the body since the client's time was renewed */
 	bool is_begun, is_decided, is_active;
 	bool is_refused; /* response is made; nothing is handled */
 	int status;      /* sent */
@@ -455,9 +457,21 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method)
 	return exchange->is_refused && length > SWALLOW ? answer(exchange) : MHD_YES;
 }
 
+/* Its time is not renewed by single bytes, nor as long as nobody wants the body: else
+ * whoever has no right here could keep all connections with a few bytes a minute. */
+static void note_progress(struct exchange *exchange, size_t size)
+{
+	exchange->progress += size;
+	if (exchange->is_refused || !exchange->is_decided ||
+	    exchange->progress < PROGRESS)
+		return;
+	exchange->progress = 0;
+	idle_expect(exchange->idle);
+}
+
 static enum MHD_Result take(struct exchange *exchange, const char *data, size_t size)
 {
-	idle_expect(exchange->idle);
+	note_progress(exchange, size);
 	if (exchange->is_refused)
 		exchange->swallowed += size;
 	else if (body_add(&exchange->body, data, size, &exchange->err))
@@ -535,7 +549,8 @@ static const char *end_name(const struct exchange *exchange, bool is_whole)
 /* The client's part in a bad end is nothing that an operator must hear of. */
 static enum log_level level_of(const struct exchange *exchange)
 {
-	bool is_ours = exchange->is_broken || exchange->status >= 500;
+	bool is_ours = exchange->is_broken ||
+		       (exchange->status >= 500 && !exchange->response.is_expected);
 
 	return is_ours && !stop_is_requested(&exchange->server->stop) ? LOG_LEVEL_WARN
 								      : LOG_LEVEL_DEBUG;

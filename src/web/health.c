@@ -25,6 +25,7 @@ static int make_report(const struct web_services *services, struct report *repor
 						     .site = services->site,
 						     .primary_url = services->primary_url,
 						     .data = services->data,
+						     .root = services->root,
 						     .store = services->store },
 			   report, err);
 }
@@ -50,7 +51,14 @@ static int judge_secondary(const struct web_services *services, struct str *reas
 	}
 	if (make_report(services, &report, err))
 		return -1;
-	if (report.lag_ms >= LAG_MAX_MS)
+	if (report.is_root_lost)
+		str_add(reason, "it does not find its copies: see refrelay status there");
+	else if (report.never_copied > 0)
+		str_addf(reason, "%" PRId64 " %s not been copied yet",
+			 report.never_copied,
+			 report.never_copied == 1 ? "repository has"
+						  : "repositories have");
+	else if (report.lag_ms >= LAG_MAX_MS)
 		say_lag(report.lag_ms, reason);
 	report_clear(&report);
 	return 0;
@@ -63,6 +71,9 @@ static void judge_primary(const struct web_services *services, struct str *reaso
 	watch_look(services->watch, &state);
 	if (!state.has_scanned)
 		str_add(reason, "the first scan of the repositories is not done");
+	else if (state.is_failing)
+		str_add(reason, "the last scan of the repositories failed: see refrelay "
+				"status there");
 }
 
 static int get_ready(const struct web_request *request, struct web_response *response,
@@ -79,6 +90,7 @@ static int get_ready(const struct web_request *request, struct web_response *res
 	json_put_bool(answer, "ready", reason.len == 0);
 	json_put_text(answer, "reason", reason.len > 0 ? reason.data : NULL);
 	web_answer_json(response, reason.len == 0 ? 200 : 503, answer);
+	response->is_expected = true;
 	return 0;
 }
 

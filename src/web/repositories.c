@@ -23,6 +23,7 @@ static int get_status(const struct web_request *request, struct web_response *re
 		.site = services->site,
 		.primary_url = services->primary_url,
 		.data = services->data,
+		.root = services->root,
 		.store = services->store,
 	};
 	struct report report = { 0 };
@@ -48,11 +49,11 @@ static int list_inventory(const struct web_request *request, size_t limit,
 	struct store *store = request->services->store;
 	char etag[INVENTORY_ETAG_SIZE];
 	json_t *page;
-	bool is_scanned;
+	enum event_scanned scanned;
 
-	if (event_log_is_scanned(store, &is_scanned, err) != 0)
+	if (event_log_scanned(store, &scanned, err) != 0)
 		return -1;
-	if (!is_scanned) {
+	if (scanned == SCANNED_NOTHING) {
 		web_answer_problem(response, 503, "NOT_SCANNED",
 				   "the first scan of the repositories is not done",
 				   "wait: it is tried again by itself");

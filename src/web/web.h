@@ -53,7 +53,8 @@ struct web_header_field {
 };
 
 struct web_response {
-	int status; /* 200 if the handler does not say */
+	int status;       /* 200 if the handler does not say */
+	bool is_expected; /* even if 500 or more: it is what was asked for */
 	const char *content_type;
 	struct str body;
 	VEC(struct web_header_field) headers;

@@ -24,8 +24,10 @@ struct primary {
 	uint64_t first; /* the oldest event that is kept */
 	event_list events;
 	VEC(struct place) places;
-	atomic_bool is_down, refs_hang;
-	atomic_int pages, unchanged, asked_again, hanging;
+	atomic_bool is_down, refs_hang, is_part;
+	atomic_bool is_blind;      /* its inventory is empty, under the same tag */
+	const char *_Atomic fault; /* what is said when it is down */
+	atomic_int pages, unchanged, asked_again, hanging, refused;
 	/* Called when a page has been read, before it is answered. */
 	void (*between)(void);
 };
@@ -162,7 +164,7 @@ static uint64_t last_event(void)
 
 static void fake_init(void)
 {
-	fake = (struct primary){ .first = 1 };
+	fake = (struct primary){ .first = 1, .fault = "connection refused" };
 	mutex_init(&fake.mutex);
 	draw(fake.timeline);
 	must("mkdir primary copies");
@@ -213,9 +215,10 @@ static int check_up(const struct primary_line *line, struct err *error)
 {
 	if (stop_is_requested(line->stop))
 		return err_set(error, ERR_CANCELED, "asked to stop");
-	if (line->primary->is_down)
-		return err_set(error, ERR_NETWORK, "connection refused");
-	return 0;
+	if (!line->primary->is_down)
+		return 0;
+	line->primary->refused++;
+	return err_set(error, ERR_NETWORK, "%s", line->primary->fault);
 }
 
 static void set_ends(struct event_ends *ends)
@@ -287,7 +290,8 @@ static void read_page(const char *after, size_t limit, struct inventory_page *pa
 
 	memcpy(page->timeline, fake.timeline, sizeof(page->timeline));
 	page->last_event = fake.events.count;
-	for (size_t i = 0; i < fake.places.count && !page->next; i++) {
+	page->is_part = fake.is_part;
+	for (size_t i = 0; !fake.is_blind && i < fake.places.count && !page->next; i++) {
 		const struct place *place = &fake.places.items[i];
 		struct inventory_item item = { .generation = place->generation,
 					       .changed_at = clock_wall_ms() };
@@ -311,7 +315,8 @@ int primary_inventory(struct primary_line *line, const char *after, size_t limit
 
 	if (check_up(line, error) != 0)
 		return -1;
-	snprintf(now, sizeof(now), "\"%s-%" PRIu64 "\"", fake.timeline, last_event());
+	snprintf(now, sizeof(now), "\"%s-%" PRIu64 "%s\"", fake.timeline, last_event(),
+		 fake.is_part ? "-part" : "");
 	if (etag && strcmp(etag, now) == 0) {
 		fake.unchanged++;
 		return 0;

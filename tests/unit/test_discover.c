@@ -6,6 +6,18 @@
 #include "replicable/discover.h"
 
 static struct discovery found;
+static ino_t mounted; /* this folder is on another file system; 0: none */
+static dev_t device_below;
+
+/* In the place of the C library's: only root may mount. */
+int fstat(int fd, struct stat *st)
+{
+	int result = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+	if (result == 0 && mounted && st->st_ino == mounted)
+		st->st_dev = device_below;
+	return result;
+}
 
 static void make(const char *path)
 {
@@ -40,6 +52,26 @@ TEST(repositories_are_found_at_any_depth_and_sorted)
 	assert_string_equal(discovery_find(&found, "group/sub/a")->path,
 			    "group/sub/a.git");
 	assert_null(discovery_find(&found, "group/sub"));
+	discovery_clear(&found);
+}
+
+TEST(a_folder_on_another_file_system_is_noted)
+{
+	struct stat st;
+
+	make("a/b/r.git");
+	make("c/r.git");
+	assert_int_equal(fstatat(root_fd, "a/b", &st, 0), 0);
+	mounted = st.st_ino;
+	device_below = st.st_dev + 1;
+	look();
+	mounted = 0;
+	assert_names("a/b/r c/r ");
+	assert_int_equal(found.mounts.count, 1);
+	assert_string_equal(found.mounts.items[0], "a/b");
+	discovery_clear(&found);
+	look();
+	assert_int_equal(found.mounts.count, 0);
 	discovery_clear(&found);
 }
 
@@ -147,6 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(repositories_are_found_at_any_depth_and_sorted),
+		CASE(a_folder_on_another_file_system_is_noted),
 		CASE(what_is_inside_a_repository_is_not_looked_at),
 		CASE(of_two_with_one_name_the_usual_form_counts_and_the_other_is_told),
 		CASE(a_copy_that_would_lie_in_another_copy_is_left_out),

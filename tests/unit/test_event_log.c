@@ -274,11 +274,11 @@ static void reopen(const char *name)
 	event_list_clear(&events);
 }
 
-static bool is_scanned(void)
+static enum event_scanned scanned(void)
 {
-	bool answer;
+	enum event_scanned answer;
 
-	assert_ok(event_log_is_scanned(store, &answer, &err));
+	assert_ok(event_log_scanned(store, &answer, &err));
 	return answer;
 }
 
@@ -292,11 +292,14 @@ TEST(the_same_file_keeps_its_timeline_and_a_copy_gets_another)
 	look(0, NULL);
 	struct event_ends before = ends;
 	assert_ok(store_write(store, add_row, NULL, &err));
-	assert_false(is_scanned());
-	assert_ok(event_log_set_scanned(store, &err));
+	assert_int_equal(scanned(), SCANNED_NOTHING);
+	assert_ok(event_log_set_scanned(store, SCANNED_PART, &err));
+	assert_int_equal(scanned(), SCANNED_PART);
+	assert_ok(event_log_set_scanned(store, SCANNED_ALL, &err));
+	assert_ok(event_log_set_scanned(store, SCANNED_PART, &err));
 	reopen("db");
 	assert_string_equal(ends.timeline, before.timeline);
-	assert_true(is_scanned());
+	assert_int_equal(scanned(), SCANNED_ALL);
 
 	close_all();
 	assert_ok(file_read(AT_FDCWD, path, (size_t)1 << 30, &text, &err));
@@ -304,7 +307,8 @@ TEST(the_same_file_keeps_its_timeline_and_a_copy_gets_another)
 	open_at("copy");
 	look(0, NULL);
 	assert_string_not_equal(ends.timeline, before.timeline);
-	assert_false(is_scanned()); /* it may be older than what is there */
+	assert_int_equal(scanned(),
+			 SCANNED_NOTHING); /* it may be older than what is there */
 	assert_string_equal(ends.mark, before.mark);
 	assert_ok(store_read(store, get_row, &row, &err));
 	assert_string_not_equal(row.timeline, "0123456789abcdef");
@@ -323,7 +327,7 @@ TEST(a_log_that_went_back_in_its_file_gets_another_timeline_once)
 	event_list_clear(&events);
 	struct event_ends before = ends;
 	assert_ok(store_write(store, add_row, NULL, &err));
-	assert_ok(event_log_set_scanned(store, &err));
+	assert_ok(event_log_set_scanned(store, SCANNED_ALL, &err));
 	assert_ok(event_log_went_back(store, "fedcba9876543210", &err));
 	look(0, NULL);
 	event_list_clear(&events);
@@ -333,7 +337,7 @@ TEST(a_log_that_went_back_in_its_file_gets_another_timeline_once)
 	look(0, NULL);
 	event_list_clear(&events);
 	assert_string_not_equal(ends.timeline, before.timeline);
-	assert_false(is_scanned());
+	assert_int_equal(scanned(), SCANNED_NOTHING);
 	assert_ok(store_read(store, get_row, &row, &err));
 	assert_string_equal(row.timeline, ends.timeline);
 

@@ -482,7 +482,7 @@ TEST(all_of_it_is_logged_by_name)
 		"ev=lease.lost",
 		"ev=lease.takeover",
 		"after=lapse",
-		"ev=lease.released_late",
+		"ev=lease.released_late lease_key=" KEY " fence=",
 		"ev=lease.force_released",
 		"actor=eve",
 		"holder_job=job-1",
@@ -495,6 +495,8 @@ TEST(all_of_it_is_logged_by_name)
 		if (!strstr(text, lines[i]))
 			fail_msg("no %s in\n%s", lines[i], text);
 	}
+	assert_null(strstr(text, "fence=0"));
+	assert_null(strstr(text, "lease_key=\"\""));
 }
 
 TEST(keys_have_the_form_that_operators_look_for)

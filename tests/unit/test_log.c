@@ -65,6 +65,17 @@ TEST(texts_that_need_it_are_quoted)
 			    "f=gr\xc3\xbc\xc3\x9f g=\"\"");
 }
 
+TEST(bytes_that_are_no_text_are_escaped)
+{
+	capture_begin();
+	log_info("q", LOG_TEXT("a", "bad\xff.git"), LOG_TEXT("b", "\x1b[2Jx"),
+		 LOG_TEXT("c", "\302\2331m"), LOG_TEXT("d", "cut\xe2\x82"),
+		 LOG_TEXT("e", "\xc3\xbc"));
+	assert_string_equal(capture_end(),
+			    "level=info ev=q a=\"bad\\xff.git\" b=\"\\x1b[2Jx\" "
+			    "c=\"\\xc2\\x9b1m\" d=\"cut\\xe2\\x82\" e=\xc3\xbc");
+}
+
 TEST(levels_below_the_threshold_are_not_written)
 {
 	capture_begin();
@@ -171,6 +182,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(fields_come_in_the_documented_order),
 		CASE(texts_that_need_it_are_quoted),
+		CASE(bytes_that_are_no_text_are_escaped),
 		CASE(levels_below_the_threshold_are_not_written),
 		CASE(logging_keeps_errno),
 		CASE(secrets_are_masked_and_the_rest_of_the_line_stays),

@@ -1,5 +1,7 @@
 #include "notice_test.h"
 
+#include "store/site_value.h"
+
 static struct notice_scan_result result;
 
 static int scan(void)
@@ -113,6 +115,25 @@ TEST(a_directory_that_cannot_be_read_deletes_nothing)
 	assert_last(0, EVENT_DELETED, "a");
 }
 
+TEST(what_is_left_out_is_counted_with_an_example)
+{
+	assert_int_equal(result.left_out, 0);
+	make_bare("a");               /* beside a.git */
+	must("ln -s group srv/link"); /* harmless */
+	assert_ok(scan());
+	assert_int_equal(result.left_out, 1);
+	assert_string_equal(result.example, "a: a.git stands beside it and has the same "
+					    "name; skipped (rename one of the two)");
+	must("cp -r srv/a.git \"$(printf 'srv/tab\\tname.git')\"");
+	must("rm -r srv/a");
+	assert_ok(scan());
+	assert_int_equal(result.left_out, 1);
+	assert_string_equal(result.example,
+			    "tab\\x09name.git: not a repository's name: it has control "
+			    "characters (rename it)");
+	assert_true(result.is_complete);
+}
+
 TEST(a_root_that_is_away_deletes_nothing)
 {
 	must("mv srv away");
@@ -124,6 +145,68 @@ TEST(a_root_that_is_away_deletes_nothing)
 	must("rmdir srv && mv away srv");
 	assert_ok(scan());
 	assert_int_equal(result.changed, 0);
+}
+
+static int remember_mount(struct store_tx *tx, void *arg, struct err *error)
+{
+	return site_value_set(tx, "origin.mounts", arg, error);
+}
+
+/* As the folder looks whose file system was there at the last scan. */
+static void unmount_group(void)
+{
+	char mounts[] = "[\"group\"]";
+
+	assert_ok(store_write(store, remember_mount, mounts, &err));
+	must("mv srv/group away && mkdir srv/group");
+}
+
+TEST(a_folder_that_is_not_mounted_deletes_nothing)
+{
+	AUTO_NOTICED struct noticed noticed;
+
+	unmount_group();
+	for (int i = 0; i < 2; i++) {
+		assert_ok(scan());
+		assert_false(result.is_complete);
+		assert_fails(notice_compare(notice, "group/b", &noticed, &err), ERR_DISK);
+		assert_non_null(strstr(err.text, "folder group is not mounted"));
+	}
+	assert_int_equal(all_events()->count, 3);
+	must("rmdir srv/group && mv away srv/group");
+	assert_ok(scan());
+	assert_true(result.is_complete);
+	assert_int_equal(all_events()->count, 3);
+}
+
+TEST(a_mount_point_that_is_removed_is_a_deletion)
+{
+	unmount_group();
+	must("rmdir srv/group");
+	assert_ok(scan());
+	assert_true(result.is_complete);
+	assert_last(0, EVENT_DELETED, "group/c");
+	assert_last(1, EVENT_DELETED, "group/b");
+}
+
+/* The one that is away stands at the root, where nothing is left to be seen. */
+TEST(a_root_that_is_away_forgets_no_mount_point)
+{
+	unmount_group();
+	must("mv srv gone && mkdir srv");
+	assert_fails(scan(), ERR_DISK);
+	must("rmdir srv && mv gone srv");
+	assert_ok(scan());
+	assert_false(result.is_complete);
+	assert_int_equal(all_events()->count, 3);
+}
+
+TEST(a_folder_that_was_emptied_is_a_deletion)
+{
+	must("rm -r srv/group/*");
+	assert_ok(scan());
+	assert_last(0, EVENT_DELETED, "group/c");
+	assert_last(1, EVENT_DELETED, "group/b");
 }
 
 TEST(the_last_repository_can_be_deleted)
@@ -188,7 +271,12 @@ int main(void)
 		THREE_CASE(a_renamed_one_is_never_nowhere),
 		THREE_CASE(another_form_of_the_name_is_no_event),
 		THREE_CASE(a_directory_that_cannot_be_read_deletes_nothing),
+		THREE_CASE(what_is_left_out_is_counted_with_an_example),
 		THREE_CASE(a_root_that_is_away_deletes_nothing),
+		THREE_CASE(a_folder_that_is_not_mounted_deletes_nothing),
+		THREE_CASE(a_mount_point_that_is_removed_is_a_deletion),
+		THREE_CASE(a_root_that_is_away_forgets_no_mount_point),
+		THREE_CASE(a_folder_that_was_emptied_is_a_deletion),
 		THREE_CASE(the_last_repository_can_be_deleted),
 		THREE_CASE(a_tree_that_was_moved_is_accepted_with_what_it_has),
 		THREE_CASE(one_that_cannot_be_read_does_not_stop_the_others),

@@ -33,6 +33,7 @@ TEST(a_page_is_read)
 	assert_int_equal(page.items.items[0].changed_at, INT64_C(1795252443120));
 	assert_int_equal(page.items.items[0].generation, 7);
 	assert_null(page.items.items[1].checksum);
+	assert_false(page.is_part);
 	assert_string_equal(page.next, "b/c");
 	assert_int_equal(page.last_event, 4);
 	assert_string_equal(page.last_mark, "5f0c000000000001");

@@ -266,6 +266,25 @@ TEST(the_comparison_finds_what_no_event_told)
 	eventually(state_of("a") == REGISTRY_STATES);
 }
 
+/* It may lie in a directory that the primary could not read. */
+TEST(what_a_part_of_the_inventory_lacks_is_not_deleted)
+{
+	settings.consistency_interval_ms = 50;
+	fake.is_part = true;
+	appear("a", TOLD);
+	appear("b", TOLD);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	vanish("a", UNTOLD);
+	appear("z", TOLD);
+	eventually(is_here("z"));
+	int unchanged = fake.unchanged; /* asked again when all was compared */
+	eventually(fake.unchanged > unchanged + 1);
+	assert_int_equal(state_of("a"), REGISTRY_SYNCED);
+	fake.is_part = false;
+	eventually(state_of("a") == REGISTRY_STATES);
+}
+
 TEST(an_idle_inventory_costs_one_short_answer)
 {
 	settings.consistency_interval_ms = 20;
@@ -287,12 +306,51 @@ TEST(a_row_that_was_removed_here_is_missed_at_once)
 	appear("a", TOLD);
 	begin();
 	eventually(is_here("a") && is_at_last_event() && fake.unchanged > 3);
+	settings.consistency_interval_ms =
+		60000; /* or it is asked for before it is gone */
+	pull_set(pull, &settings);
 	int pages = fake.pages;
 	assert_ok(registry_move(store, &gone, &err));
 	pull_wake(pull);
-	eventually(fake.pages > pages);
+	eventually(state_of("a") == REGISTRY_STATES);
 	must("ls copies/.refrelay/trash | grep -q .");
+	settings.consistency_interval_ms = 20;
+	pull_set(pull, &settings);
+	eventually(fake.pages > pages);
 	eventually(is_here("a"));
+}
+
+static struct registry_counts counts_now(void)
+{
+	struct registry_counts counts;
+
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
+	return counts;
+}
+
+/* The brake keeps the copies; and that the tag says nothing has changed since is no
+ * reason to believe it for an hour. */
+TEST(an_inventory_that_was_empty_for_a_moment_is_not_believed_longer)
+{
+	char name[8];
+
+	settings.consistency_interval_ms = 20;
+	for (int i = 10; i < 22; i++) {
+		snprintf(name, sizeof(name), "r%d", i);
+		appear(name, TOLD);
+	}
+	begin();
+	eventually(is_here("r10") && is_here("r21") && is_at_last_event());
+	fake.is_blind = true;
+	appear("z", TOLD);
+	eventually(counts_now().held >= 12); /* z may be one of them */
+	int pages = fake.pages;
+	eventually(fake.pages > pages + 2); /* one that found nothing */
+	fake.is_blind = false;
+	eventually(is_here("r10") && is_here("r21") && is_here("z"));
+	assert_int_equal(counts_now().gone, 0);
+	must("test ! -e copies/.refrelay/trash || ! ls copies/.refrelay/trash | grep -q "
+	     ".");
 }
 
 static const char *comes_between;
@@ -336,6 +394,74 @@ TEST(a_silent_primary_is_told_and_forgotten_when_it_is_back)
 	eventually(!has_value(PULL_FAILURE));
 }
 
+static bool failure_has(const char *text)
+{
+	AUTO_FREE char *failure = value_of(PULL_FAILURE);
+
+	return strstr(failure, text) != NULL;
+}
+
+/* The first is often the least telling. Each write is 10 s apart without that. */
+TEST(what_the_primary_failed_with_last_is_told_with_a_remedy)
+{
+	int64_t since = clock_boot_ms();
+
+	fake.is_down = true;
+	begin();
+	eventually(failure_has("connection refused"));
+	assert_true(failure_has("see whether its node runs"));
+	fake.fault = "no route to host";
+	eventually(failure_has("no route to host"));
+	assert_in_range(clock_boot_ms() - since, 0, 8000);
+}
+
+static void fail_row(const char *name, const char *class)
+{
+	AUTO_FREE char *text =
+		xasprintf("UPDATE registry SET state = 3, failure_class = '%s',"
+			  " retry_count = 7, due_at = 99999999999999 WHERE name = '%s'",
+			  class, name);
+
+	sql(text);
+}
+
+TEST(what_failed_without_the_primary_is_tried_when_it_is_back)
+{
+	appear("a", TOLD);
+	appear("b", TOLD);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	fail_row("a", "network");
+	fail_row("b", "disk");
+	fake.is_down = true;
+	eventually(has_value(PULL_FAILURE));
+	assert_int_equal(state_of("a"), REGISTRY_FAILED);
+	fake.is_down = false;
+	eventually(is_here("a"));
+	assert_int_equal(state_of("b"), REGISTRY_FAILED);
+}
+
+/* The pause after the fourth failure would be 6 s or more. */
+TEST(a_reload_asks_and_tries_at_once)
+{
+	appear("a", TOLD);
+	fake.is_down = true;
+	begin();
+	for (int i = 0; i < 40 && fake.refused < 8; i++) {
+		usleep(20000);
+		pull_set(pull, &settings);
+	}
+	assert_true(fake.refused >= 8);
+	fake.is_down = false;
+	int64_t since = clock_boot_ms();
+	pull_set(pull, &settings);
+	eventually(is_here("a"));
+	assert_in_range(clock_boot_ms() - since, 0, 4000);
+	fail_row("a", "auth");
+	pull_set(pull, &settings);
+	eventually(is_here("a"));
+}
+
 TEST(what_runs_at_the_end_is_given_back)
 {
 	int64_t started;
@@ -366,6 +492,25 @@ TEST(a_row_that_a_dead_node_had_is_taken_up_at_once)
 	change("a", "refs/heads/new", UNTOLD);
 	begin();
 	eventually(is_here("a"));
+}
+
+/* Written while the clock was a year ahead. */
+TEST(what_was_put_off_by_a_wrong_clock_is_due_at_the_start)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	appear("a", TOLD);
+	appear("b", TOLD);
+	begin();
+	eventually(is_here("a") && is_here("b"));
+	end();
+	sql("UPDATE registry SET state = 3, verification_due_at = NULL,"
+	    " due_at = 99999999999999, retry_at = 99999999999999 WHERE name = 'a';"
+	    "UPDATE registry SET verified_at = 1,"
+	    " verification_due_at = 99999999999999 WHERE name = 'b'");
+	begin();
+	eventually(is_here("a"));
+	eventually((registry_row_clear(&row), row = row_of("b"), row.verified_at > 1));
 }
 
 TEST(capacity_is_obeyed_at_once)
@@ -446,12 +591,19 @@ int main(void)
 		LOOP_CASE(a_comparison_that_was_cut_short_is_repeated),
 		LOOP_CASE(what_was_deleted_at_the_primary_goes_to_the_trash),
 		LOOP_CASE(the_comparison_finds_what_no_event_told),
+		LOOP_CASE(what_a_part_of_the_inventory_lacks_is_not_deleted),
 		LOOP_CASE(an_idle_inventory_costs_one_short_answer),
 		LOOP_CASE(a_row_that_was_removed_here_is_missed_at_once),
+		LOOP_CASE(
+			an_inventory_that_was_empty_for_a_moment_is_not_believed_longer),
 		LOOP_CASE(what_an_event_tells_while_a_page_is_read_stays),
 		LOOP_CASE(a_silent_primary_is_told_and_forgotten_when_it_is_back),
+		LOOP_CASE(what_the_primary_failed_with_last_is_told_with_a_remedy),
+		LOOP_CASE(what_failed_without_the_primary_is_tried_when_it_is_back),
+		LOOP_CASE(a_reload_asks_and_tries_at_once),
 		LOOP_CASE(what_runs_at_the_end_is_given_back),
 		LOOP_CASE(a_row_that_a_dead_node_had_is_taken_up_at_once),
+		LOOP_CASE(what_was_put_off_by_a_wrong_clock_is_due_at_the_start),
 		LOOP_CASE(capacity_is_obeyed_at_once),
 		LOOP_CASE(a_copy_that_was_changed_by_hand_is_found_and_healed),
 		LOOP_CASE(a_verified_copy_is_due_again_later),

@@ -112,6 +112,37 @@ TEST(what_is_held_stays_pending_with_its_reason)
 	close_all();
 }
 
+static int64_t never_copied(void)
+{
+	int64_t count = -1;
+
+	assert_ok(registry_never_copied(store, KIND_REPOSITORY, &count, &err));
+	return count;
+}
+
+TEST(what_was_never_copied_is_counted_until_it_is_or_is_held_or_missing)
+{
+	open_with_rows();
+	assert_int_equal(never_copied(), 3);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_int_equal(never_copied(), 3);
+	assert_ok(move(REGISTRY_ERRED, 0));
+	assert_int_equal(never_copied(), 3);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_ABSENT, 0));
+	assert_int_equal(never_copied(), 2);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_HELD, 0));
+	assert_int_equal(never_copied(), 2);
+	assert_ok(ask(1, "t1", NULL));
+	assert_int_equal(never_copied(), 3);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(1, "1-aa"));
+	assert_ok(ask(2, "t1", NULL));
+	assert_int_equal(never_copied(), 2);
+	close_all();
+}
+
 TEST(a_disproved_copy_is_failed_until_it_is_copied_again)
 {
 	open_with_rows();
@@ -146,6 +177,7 @@ int main(void)
 		CASE(an_older_wish_does_not_lower_what_is_wanted),
 		CASE(failures_back_off_and_a_success_forgets_them),
 		CASE(what_is_held_stays_pending_with_its_reason),
+		CASE(what_was_never_copied_is_counted_until_it_is_or_is_held_or_missing),
 		CASE(a_disproved_copy_is_failed_until_it_is_copied_again),
 		CASE(only_what_was_begun_can_end),
 	};

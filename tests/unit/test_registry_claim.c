@@ -72,6 +72,40 @@ TEST(a_claim_keeps_a_quarter_each_for_changed_and_failed_rows)
 	store_close(store);
 }
 
+/* Whether it is due, and how often it failed. */
+static bool is_due(const char *name, int64_t *retries)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	assert_ok(registry_get(store, KIND_REPOSITORY, name, &row, &err));
+	*retries = row.retry_count;
+	return row.due_at <= clock_wall_ms();
+}
+
+TEST(what_failed_without_the_primary_is_made_due_and_keeps_its_count)
+{
+	static const char *const classes[] = { "network", "timeout", "auth",
+					       "disk",    "corrupt", "missing" };
+	int64_t retries;
+
+	open_store();
+	for (int i = 0; i < 6; i++) {
+		AUTO_FREE char *name = xasprintf("r%d", i);
+		const char *names[] = { name };
+		assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
+		sql("UPDATE registry SET state = 3, retry_count = 4, last_attempt_at = 1,"
+		    " failure_class = '%s', due_at = 99999999999999 WHERE name = '%s'",
+		    classes[i], name);
+	}
+	assert_ok(registry_retry_unreached(store, &err));
+	for (int i = 0; i < 6; i++) {
+		AUTO_FREE char *name = xasprintf("r%d", i);
+		assert_int_equal(is_due(name, &retries), i < 3);
+		assert_int_equal(retries, 4);
+	}
+	store_close(store);
+}
+
 TEST(what_a_queue_does_not_need_the_others_get)
 {
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
@@ -199,6 +233,69 @@ TEST(each_queue_is_read_by_its_own_index)
 {
 	open_store();
 	assert_ok(store_read(store, check_plans, NULL, &err));
+	store_close(store);
+}
+
+static int64_t heal(void)
+{
+	const struct registry_delays longest = { .sync_ms = 50000,
+						 .verification_ms = 90000 };
+	int64_t healed = -1;
+
+	assert_ok(registry_heal_due(store, &longest, &healed, &err));
+	return healed;
+}
+
+/* The clock was far ahead when they were written. */
+TEST(what_is_due_later_than_any_delay_is_due_now)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	const int64_t soon = clock_wall_ms() + 40000, never = soon + 1000000000;
+
+	open_store();
+	add_all(2);
+	sql("UPDATE registry SET due_at = %" PRId64 " WHERE name LIKE '%%0'", soon);
+	sql("UPDATE registry SET due_at = %" PRId64 " WHERE name LIKE '%%1'", never);
+	assert_int_equal(heal(), 3);
+	assert_int_equal(heal(), 0);
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 9, 1000, &rows, &err));
+	assert_int_equal(rows.count, 3);
+	assert_int_equal(count_of(&rows, "new"), 1);
+	store_close(store);
+}
+
+/* Nobody takes it from a worker that lives. */
+TEST(what_is_started_is_due_after_the_longest_delay)
+{
+	int64_t sync_at, verification_at, now = clock_wall_ms();
+
+	open_store();
+	add("failed", 1, ", last_attempt_at = 1, state = 1");
+	sql("UPDATE registry SET due_at = %" PRId64, now + 1000000000);
+	assert_int_equal(heal(), 1);
+	assert_ok(registry_next_due(store, &sync_at, &verification_at, &err));
+	assert_in_range(sync_at, now + 50000, now + 60000);
+	store_close(store);
+}
+
+TEST(verifications_have_a_longest_delay_of_their_own)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	const char *set = ", due_at = NULL, last_attempt_at = 1, state = 2,"
+			  " verification_state = 2";
+	int64_t soon = clock_wall_ms() + 80000;
+
+	open_store();
+	add("a", 2, set);
+	sql("UPDATE registry SET verification_due_at = %" PRId64, soon);
+	assert_int_equal(heal(), 0);
+	sql("UPDATE registry SET verification_due_at = %" PRId64 " WHERE name = 'a1'",
+	    soon + 1000000000);
+	assert_int_equal(heal(), 1);
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 1000, &rows,
+					      &err));
+	assert_int_equal(rows.count, 1);
+	assert_string_equal(rows.items[0].name, "a1");
 	store_close(store);
 }
 
@@ -354,12 +451,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_claim_keeps_a_quarter_each_for_changed_and_failed_rows),
+		CASE(what_failed_without_the_primary_is_made_due_and_keeps_its_count),
 		CASE(what_a_queue_does_not_need_the_others_get),
 		CASE(small_claims_keep_the_shares_over_time),
 		CASE(only_what_is_due_is_claimed_and_a_dead_workers_row_is),
 		CASE(a_claim_for_verification_takes_synced_rows_once),
 		CASE(the_next_due_time_is_the_least_of_all_queues),
 		CASE(each_queue_is_read_by_its_own_index),
+		CASE(what_is_due_later_than_any_delay_is_due_now),
+		CASE(what_is_started_is_due_after_the_longest_delay),
+		CASE(verifications_have_a_longest_delay_of_their_own),
 		CASE(rows_are_listed_in_order_by_what_one_looks_for),
 		CASE(the_counters_are_what_is_there_whatever_happens),
 	};

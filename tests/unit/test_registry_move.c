@@ -386,6 +386,20 @@ TEST(a_copy_that_was_brought_meanwhile_is_not_disproved)
 	close_all();
 }
 
+TEST(a_copy_that_is_disproved_was_verified_when_it_was_proved_last)
+{
+	static const struct err damage = { .class = ERR_CORRUPT, .text = "bad pack" };
+	int64_t proved_at;
+
+	open_synced();
+	proved_at = read_row()->verified_at;
+	usleep(3000);
+	assert_ok(send(
+		(struct registry_move){ .event = REGISTRY_DISPROVED, .err = &damage }));
+	assert_int_equal(read_row()->verified_at, proved_at);
+	close_all();
+}
+
 /* As Geo: a copy that never verifies must not be fetched at full speed. */
 TEST(copies_that_are_disproved_again_and_again_back_off)
 {
@@ -506,6 +520,7 @@ int main(void)
 		CASE(a_row_that_is_wanted_again_is_not_removed_but_begins_anew),
 		CASE(a_verification_that_was_overtaken_proves_nothing),
 		CASE(a_superseded_verification_is_no_failure),
+		CASE(a_copy_that_is_disproved_was_verified_when_it_was_proved_last),
 		CASE(copies_that_are_disproved_again_and_again_back_off),
 		CASE(damage_that_was_found_is_not_forgotten_for_a_push),
 		CASE(a_copy_that_was_brought_meanwhile_is_not_disproved),

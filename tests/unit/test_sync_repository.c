@@ -1,5 +1,6 @@
 #include "git_test.h"
 
+#include "base/failpoint.h"
 #include "git/checksum.h"
 #include "job/job.h"
 #include "pull/copy_record.h"
@@ -14,6 +15,17 @@ static struct discovery there;
 static struct source *source;
 static char *here;
 static struct sync_result result;
+
+/* Done where a failpoint is passed; once. */
+static const char *passed, *then;
+
+void failpoint(const char *name)
+{
+	if (passed && strcmp(name, passed) == 0) {
+		passed = NULL;
+		must("%s", then);
+	}
+}
 
 static int set_up(void **state)
 {
@@ -207,6 +219,25 @@ TEST(a_rebuild_that_fails_changes_nothing)
 	must("test -z \"$(ls here/.refrelay/staging)\"");
 }
 
+/* What is missing here is not missing at the source. */
+TEST(a_copy_that_vanishes_during_its_sync_is_made_anew)
+{
+	assert_ok(sync_as(false, false));
+	must("git -C there/a.git update-ref refs/heads/new main");
+	passed = "sync.verified";
+	then = "rm -r here/a.git";
+	assert_fails(sync_as(false, false), ERR_CONFLICT);
+	assert_ok(sync_as(false, false));
+	assert_int_equal(result.outcome, SYNC_CREATED);
+	assert_equal_and_whole();
+}
+
+TEST(what_the_source_lacks_is_missing)
+{
+	must("rm -r there/a.git");
+	assert_fails(sync_as(false, false), ERR_MISSING);
+}
+
 TEST(a_copy_never_stands_inside_another)
 {
 	struct sync_request request = { .source = source, .root = here, .name = "a" };
@@ -241,6 +272,8 @@ int main(void)
 		SYNC_CASE(what_is_not_there_is_simply_made_by_a_rebuild),
 		SYNC_CASE(a_rebuild_gives_way_to_a_higher_fence),
 		SYNC_CASE(a_rebuild_that_fails_changes_nothing),
+		SYNC_CASE(a_copy_that_vanishes_during_its_sync_is_made_anew),
+		SYNC_CASE(what_the_source_lacks_is_missing),
 		SYNC_CASE(a_copy_never_stands_inside_another),
 	};
 

@@ -256,9 +256,32 @@ TEST(it_sleeps_until_the_next_one_is_due)
 	close_all();
 }
 
+/* Written while the clock was a year ahead. */
+TEST(what_was_put_off_by_a_wrong_clock_is_due_at_the_start)
+{
+	open_all(clock_wall_ms() + 31536000000);
+	start_verify(1);
+	expect_verified();
+	close_all();
+}
+
+static int set_verified_ahead(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "UPDATE origin SET verified_at = 99999999999999", error);
+}
+
+TEST(a_verification_in_the_future_is_no_reason_to_refuse_one)
+{
+	open_all(1);
+	assert_ok(store_write(store, set_verified_ahead, NULL, &err));
+	assert_ok(verify_origin_ask(store, "p", 60000, &err));
+	store_close(store);
+}
+
 TEST(one_may_ask_for_a_verification_but_not_all_the_time)
 {
-	open_all(clock_wall_ms() + 9999999);
+	open_all(clock_wall_ms() + 3000000);
 	start_verify(1);
 	assert_fails(verify_origin_ask(store, "x", 60000, &err), ERR_MISSING);
 	assert_ok(verify_origin_ask(store, "p", 60000, &err));
@@ -280,6 +303,8 @@ int main(void)
 		CASE(a_repository_that_comes_while_it_sleeps_is_verified),
 		CASE(nothing_is_verified_with_no_capacity_until_there_is_some),
 		CASE(it_sleeps_until_the_next_one_is_due),
+		CASE(what_was_put_off_by_a_wrong_clock_is_due_at_the_start),
+		CASE(a_verification_in_the_future_is_no_reason_to_refuse_one),
 		CASE(one_may_ask_for_a_verification_but_not_all_the_time),
 	};
 

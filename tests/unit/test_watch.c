@@ -1,18 +1,27 @@
 #include "notice_stub.h"
 
 #include "base/hook_wire.h"
+#include "change/scan_record.h"
 #include "change/watch.h"
 
-static atomic_int scans, recorded, pruned, burn_ms;
-static atomic_bool scan_fails, scan_hangs;
+static atomic_int scans, recorded, recorded_as, pruned, burn_ms;
+static atomic_bool scan_fails, scan_hangs, scan_is_part;
+static atomic_int told_failing, told_good;
 
-static void burn(int64_t ms)
+static int64_t used_ms(void)
 {
 	struct timespec used;
 
-	do {
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	} while (used.tv_sec * 1000 + used.tv_nsec / 1000000 < ms);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+static void burn(int64_t ms)
+{
+	int64_t until = used_ms() + ms;
+
+	while (used_ms() < until)
+		;
 }
 
 int notice_scan(struct notice *notice, const struct stop *stop,
@@ -24,6 +33,7 @@ int notice_scan(struct notice *notice, const struct stop *stop,
 	if (scan_hangs && stop_wait(stop, 5000))
 		return err_set(error, ERR_CANCELED, "stopped");
 	result->repositories = 7;
+	result->is_complete = !scan_is_part;
 	return scan_fails ? err_set(error, ERR_DISK, "told to fail") : 0;
 }
 
@@ -39,19 +49,31 @@ int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,
 	return 0;
 }
 
-int event_log_set_scanned(struct store *store, struct err *error)
+int event_log_set_scanned(struct store *store, enum event_scanned scanned,
+			  struct err *error)
 {
 	(void)store;
+	recorded_as = scanned;
 	(void)error;
 	atomic_fetch_add(&recorded, 1);
 	return 0;
 }
 
-int event_log_is_scanned(struct store *store, bool *is_scanned, struct err *error)
+int event_log_scanned(struct store *store, enum event_scanned *scanned, struct err *error)
 {
 	(void)store;
 	(void)error;
-	*is_scanned = recorded > 0;
+	*scanned = recorded > 0 ? (enum event_scanned)recorded_as : SCANNED_NOTHING;
+	return 0;
+}
+
+int scan_record_keep(struct store *store, const struct scan_record *now,
+		     struct err *error)
+{
+	(void)store;
+	(void)error;
+	atomic_fetch_add(now->failing_since ? &told_failing : &told_good, 1);
+	assert_int_equal(now->failing_since > 0, now->failure.class == ERR_DISK);
 	return 0;
 }
 
@@ -66,8 +88,9 @@ static struct watch *start(int64_t interval_ms)
 
 static int reset(void **state)
 {
+	told_failing = told_good = 0;
 	scans = recorded = pruned = burn_ms = 0;
-	scan_fails = scan_hangs = false;
+	scan_fails = scan_hangs = scan_is_part = false;
 	return reset_stub(state);
 }
 
@@ -125,7 +148,8 @@ TEST(a_wake_scans_at_once_and_sees_the_spool)
 	assert_int_equal(compared, 1);
 }
 
-TEST(a_scan_that_costs_much_comes_less_often)
+/* Of the first it is not known whether it had to read everything. */
+TEST(a_scan_that_costs_much_comes_less_often_from_the_second_on)
 {
 	struct watch_state seen = { 0 };
 
@@ -137,8 +161,8 @@ TEST(a_scan_that_costs_much_comes_less_often)
 		watch_look(watch, &seen);
 	}
 	watch_stop(watch);
-	assert_in_range(seen.interval_ms, 40 * 500 - 2000, 40 * 500 + 10000);
-	assert_int_equal(scans, 1);
+	assert_in_range(seen.interval_ms, 40 * 250 - 1000, 40 * 250 + 5000);
+	assert_int_equal(scans, 2);
 }
 
 TEST(a_scan_that_failed_does_not_count_as_the_first)
@@ -150,12 +174,35 @@ TEST(a_scan_that_failed_does_not_count_as_the_first)
 	wait_for_scans(3);
 	watch_look(watch, &seen);
 	assert_false(seen.has_scanned);
+	assert_true(seen.is_failing);
 	assert_int_equal(recorded, 0);
+	assert_int_equal(told_failing, 1); /* once, when it begins */
+	assert_int_equal(told_good, 0);
 	scan_fails = false;
 	assert_true(look_after_scan(watch).has_scanned);
+	watch_look(watch, &seen);
+	assert_false(seen.is_failing);
 	wait_for_scans(scans + 2);
 	watch_stop(watch);
 	assert_int_equal(recorded, 1);
+	assert_int_equal(told_good, 1);
+}
+
+TEST(a_scan_that_could_not_read_everything_is_recorded_as_such)
+{
+	scan_is_part = true;
+	struct watch *watch = start(5);
+	wait_for_scans(3);
+	assert_int_equal(recorded, 1);
+	assert_int_equal(recorded_as, SCANNED_PART);
+	scan_is_part = false;
+	wait_for_scans(scans + 3);
+	assert_int_equal(recorded, 2);
+	assert_int_equal(recorded_as, SCANNED_ALL);
+	scan_is_part = true;
+	wait_for_scans(scans + 3);
+	watch_stop(watch);
+	assert_int_equal(recorded, 2);
 }
 
 TEST(a_stop_interrupts_a_scan)
@@ -177,8 +224,9 @@ int main(void)
 		WATCH_CASE(the_spool_and_the_first_scan_come_at_once),
 		WATCH_CASE(scans_come_again_and_prune_less_often),
 		WATCH_CASE(a_wake_scans_at_once_and_sees_the_spool),
-		WATCH_CASE(a_scan_that_costs_much_comes_less_often),
+		WATCH_CASE(a_scan_that_costs_much_comes_less_often_from_the_second_on),
 		WATCH_CASE(a_scan_that_failed_does_not_count_as_the_first),
+		WATCH_CASE(a_scan_that_could_not_read_everything_is_recorded_as_such),
 		WATCH_CASE(a_stop_interrupts_a_scan),
 	};
 

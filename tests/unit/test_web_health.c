@@ -8,7 +8,8 @@
 static struct {
 	struct watch_state watch;
 	struct pull_state pull;
-	int64_t lag_ms;
+	int64_t lag_ms, never_copied;
+	bool is_root_lost;
 	bool report_fails;
 } now;
 
@@ -28,7 +29,9 @@ int report_make(const struct report_options *options, struct report *report,
 		struct err *e)
 {
 	assert_string_equal(options->data, root);
-	*report = (struct report){ .lag_ms = now.lag_ms };
+	*report = (struct report){ .lag_ms = now.lag_ms,
+				   .never_copied = now.never_copied,
+				   .is_root_lost = now.is_root_lost };
 	return now.report_fails ? err_set(e, ERR_DISK, "the database is gone") : 0;
 }
 
@@ -86,6 +89,8 @@ TEST(a_primary_is_ready_when_it_has_scanned)
 	assert_ready(false, "first scan");
 	now.watch.has_scanned = true;
 	assert_ready(true, "\"reason\":null");
+	now.watch.is_failing = true;
+	assert_ready(false, "last scan of the repositories failed");
 }
 
 TEST(a_secondary_is_ready_when_it_has_caught_up)
@@ -100,6 +105,10 @@ TEST(a_secondary_is_ready_when_it_has_caught_up)
 	assert_ready(true, "\"reason\":null");
 	now.lag_ms = 7 * 60000;
 	assert_ready(false, "is 7 min old");
+	now.never_copied = 1989;
+	assert_ready(false, "1989 repositories have not been copied yet");
+	now.is_root_lost = true;
+	assert_ready(false, "does not find its copies");
 	now.report_fails = true;
 	assert_int_equal(status_of(get("/readyz")), 507);
 }

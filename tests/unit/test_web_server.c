@@ -433,6 +433,66 @@ static void let_paris_in(struct site_key *key)
 	assert_ok(site_key_read("paris", file, key, &err));
 }
 
+/* How long it takes until the connection ends, in milliseconds. */
+static int64_t drip(const char *head, const char *piece)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+	int64_t begun = clock_boot_ms();
+
+	send_text(fd, head);
+	while (clock_boot_ms() < begun + 5000) {
+		send_text(fd, piece);
+		if (receive_all(fd, 20, &answer))
+			break;
+	}
+	return clock_boot_ms() - begun;
+}
+
+TEST(a_body_that_drips_keeps_no_connection)
+{
+	static const char *const heads[] = {
+		/* not wanted */
+		"GET /nowhere HTTP/1.1\r\nHost: h\r\n",
+		/* not decided before it is whole */
+		"POST /site HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n",
+		/* wanted */
+		"POST /echo HTTP/1.1\r\nHost: h\r\n",
+	};
+	AUTO_SITE_KEY struct site_key key;
+
+	let_paris_in(&key);
+	web_server_stop(server, 0);
+	start_server(routes, 300);
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+		AUTO_FREE char *sized =
+			xasprintf("%sContent-Length: 60000\r\n\r\n", heads[i]);
+		AUTO_FREE char *chunked =
+			xasprintf("%sTransfer-Encoding: chunked\r\n\r\n", heads[i]);
+		assert_in_range(drip(sized, "x"), 0, 2000);
+		assert_in_range(drip(chunked, "1\r\nx\r\n"), 0, 2000);
+	}
+}
+
+TEST(a_body_that_comes_steadily_has_all_the_time_it_needs)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_FREE char *piece = xcalloc(1, 100001);
+
+	web_server_stop(server, 0);
+	start_server(routes, 250);
+	AUTO_CLOSE int fd = dial();
+	memset(piece, 'y', 100000);
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 800000\r\n"
+		      "Connection: close\r\n\r\n");
+	for (int i = 0; i < 8; i++) {
+		send_text(fd, piece);
+		usleep(70000);
+	}
+	assert_true(receive_all(fd, 5000, &answer));
+	assert_int_equal(status_of(answer.data), 200);
+}
+
 TEST(a_signed_request_is_let_in_once_and_only_with_its_body)
 {
 	AUTO_SITE_KEY struct site_key key;
@@ -513,6 +573,8 @@ int main(void)
 		SERVED(a_stream_has_its_grace_when_the_server_ends),
 		SERVED(a_stream_is_cut_when_its_grace_is_over),
 		SERVED(a_silent_client_is_closed_and_a_slow_answer_is_not),
+		SERVED(a_body_that_drips_keeps_no_connection),
+		SERVED(a_body_that_comes_steadily_has_all_the_time_it_needs),
 		SERVED(an_address_that_is_taken_or_none_is_told),
 		SERVED(every_address_is_a_star),
 		SERVED(a_signed_request_is_let_in_once_and_only_with_its_body),

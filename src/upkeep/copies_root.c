@@ -1,0 +1,164 @@
+/*
+ * Once accepted, a directory counts until a node is started on another one. So what runs
+ * while a file system is away fails, row by row, and is tried again; and a tree that may
+ * be older than the rows is compared before any of it is called synced.
+ */
+#include "upkeep/copies_root.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "change/identity.h"
+#include "replicable/discover.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+#include "store/site_value.h"
+
+#define ROOT_KEY "copies.root"
+#define PAGE 500
+
+struct root {
+	const char *path;
+	const char *identity; /* NULL: it cannot be looked at */
+	int64_t asked;        /* rows, since it is another one */
+};
+
+static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct root *root = arg;
+	int64_t count;
+
+	if (registry_count_here(tx, KIND_REPOSITORY, &count, err) != 0)
+		return -1;
+	if (count == 0)
+		return 0;
+	err_set(err, ERR_DISK,
+		"site.repositories (%s) is empty, but %" PRId64 " cop%s should be there",
+		root->path, count, count == 1 ? "y" : "ies");
+	return err_remedy(err, "is its file system not mounted? If the copies are lost: "
+			       "refrelay repository resync --all");
+}
+
+/* Rows are counted only where it is empty: this looks at each of them. */
+static int check_emptiness(struct store *store, struct root *root, struct err *err)
+{
+	int is_empty = discover_is_empty(root->path, err);
+
+	if (is_empty <= 0)
+		return is_empty;
+	return store_read(store, expect_nothing, root, err);
+}
+
+static int ask_row(struct store_tx *tx, const struct registry_row *row, struct err *err)
+{
+	const struct registry_move move = { .id = row->id,
+					    .event = REGISTRY_ASKED,
+					    .wishes = REGISTRY_WISH_RECHECK };
+
+	if (row->is_gone)
+		return 0;
+	return registry_move_in(tx, &move, err) < 0 ? -1 : 1;
+}
+
+static int ask_page(struct store_tx *tx, const registry_rows *rows, struct root *root,
+		    struct err *err)
+{
+	for (size_t i = 0; i < rows->count; i++) {
+		int asked = ask_row(tx, &rows->items[i], err);
+		if (asked < 0)
+			return -1;
+		root->asked += asked;
+	}
+	return 0;
+}
+
+static int ask_all(struct store_tx *tx, struct root *root, struct err *err)
+{
+	AUTO_FREE char *after = NULL;
+	size_t count = PAGE;
+
+	root->asked = 0;
+	while (count == PAGE) {
+		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+		const struct registry_filter all = { .kind = KIND_REPOSITORY,
+						     .after = after,
+						     .limit = PAGE,
+						     .state = REGISTRY_ANY };
+		if (registry_list_in(tx, &all, &rows, err) != 0 ||
+		    ask_page(tx, &rows, root, err) != 0)
+			return -1;
+		count = rows.count;
+		free(TAKE(after));
+		if (count > 0)
+			after = TAKE(rows.items[count - 1].name);
+	}
+	return 0;
+}
+
+/* 1: there is one that counts, and this is not it; 0; -1. */
+static int is_another(struct store_tx *tx, const struct root *root, struct err *err)
+{
+	AUTO_STR struct str known = STR_INIT;
+	int found = site_value_get(tx, ROOT_KEY, &known, err);
+
+	if (found <= 0)
+		return found;
+	return !root->identity || strcmp(known.data, root->identity) != 0;
+}
+
+static int accept(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct root *root = arg;
+	int another = is_another(tx, root, err);
+
+	if (another < 0 || (another > 0 && ask_all(tx, root, err) != 0))
+		return -1;
+	return site_value_set(tx, ROOT_KEY, root->identity, err);
+}
+
+int copies_root_open(struct store *store, const char *path, struct err *err)
+{
+	struct root root = { .path = path };
+
+	if (check_emptiness(store, &root, err) != 0 || dir_make(AT_FDCWD, path, err) != 0)
+		return -1;
+	AUTO_FREE char *identity = identity_of(AT_FDCWD, path);
+	if (!identity)
+		return err_errno(err, "cannot look at site.repositories (%s)", path);
+	root.identity = identity;
+	if (store_write(store, accept, &root, err) != 0)
+		return -1;
+	if (root.asked > 0)
+		log_warn("root.changed", LOG_TEXT("path", path),
+			 LOG_NUMBER("rows", root.asked));
+	return 0;
+}
+
+static int check(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct root *root = arg;
+	int another = is_another(tx, root, err);
+
+	if (another <= 0)
+		return another;
+	err_set(err, ERR_DISK, "site.repositories (%s) is %s", root->path,
+		root->identity ? "not the directory that it was" : "not there");
+	return err_remedy(err, "is its file system mounted? If it was moved on purpose: "
+			       "restart the node, which then compares everything");
+}
+
+int copies_root_check(struct store *store, const char *path, struct err *err)
+{
+	AUTO_FREE char *identity = identity_of(AT_FDCWD, path);
+	struct root root = { .path = path, .identity = identity };
+
+	return store_read(store, check, &root, err);
+}
+
+int copies_root_judge(struct store *store, const char *path, struct err *err)
+{
+	struct root root = { .path = path };
+
+	if (check_emptiness(store, &root, err) != 0)
+		return -1;
+	return copies_root_check(store, path, err);
+}

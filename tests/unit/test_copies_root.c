@@ -1,0 +1,194 @@
+#include "test.h"
+
+#include "base/log.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+#include "upkeep/copies_root.h"
+
+static struct store *store;
+static char tree[96];
+
+static int set_up(void **state)
+{
+	if (test_make_root(state) != 0)
+		return -1;
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+
+	log_set_level(LOG_LEVEL_NONE);
+	snprintf(tree, sizeof(tree), "%s/srv", root);
+	assert_ok(store_open(url, &store, &err));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	store_close(store);
+	return test_remove_root(state);
+}
+
+static void make(const char *path)
+{
+	assert_ok(dir_make(root_fd, path, &err));
+}
+
+static void replace_tree(void)
+{
+	assert_int_equal(renameat(root_fd, "srv", root_fd, "away"), 0);
+	make("srv");
+}
+
+static void move(const char *name, enum registry_event event)
+{
+	const struct registry_move change = { .id = replicable_id(KIND_REPOSITORY, name),
+					      .event = event,
+					      .generation = 1,
+					      .timeline = "0123456789abcdef",
+					      .timeout_ms = 60000 };
+
+	assert_ok(registry_move(store, &change, &err));
+}
+
+static void add_synced(const char *name)
+{
+	assert_ok(registry_add(store, KIND_REPOSITORY, &name, 1, &err));
+	move(name, REGISTRY_BEGUN);
+	move(name, REGISTRY_BROUGHT);
+}
+
+static struct registry_row row_of(const char *name)
+{
+	struct registry_row row;
+
+	assert_ok(registry_get(store, KIND_REPOSITORY, name, &row, &err));
+	return row;
+}
+
+static void resync(const char *name)
+{
+	const struct registry_move change = { .id = replicable_id(KIND_REPOSITORY, name),
+					      .event = REGISTRY_ASKED,
+					      .wishes = REGISTRY_WISH_RECHECK };
+
+	assert_ok(registry_move(store, &change, &err));
+}
+
+static int open_tree(void)
+{
+	return copies_root_open(store, tree, &err);
+}
+
+TEST(the_first_start_makes_the_tree_and_the_next_finds_it)
+{
+	assert_ok(copies_root_check(store, tree, &err));
+	assert_ok(open_tree());
+	assert_ok(copies_root_check(store, tree, &err));
+	add_synced("a");
+	make("srv/a.git");
+	assert_ok(open_tree());
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("a");
+	assert_int_equal(row.state, REGISTRY_SYNCED);
+}
+
+TEST(an_empty_tree_is_refused_while_copies_should_be_there)
+{
+	assert_ok(open_tree());
+	add_synced("a");
+	assert_fails(open_tree(), ERR_DISK);
+	assert_non_null(strstr(err.text, "is empty, but 1 copy should be there"));
+	assert_non_null(strstr(err.remedy, "resync --all"));
+	make("srv/.refrelay"); /* and what mkfs makes */
+	make("srv/lost+found");
+	assert_fails(copies_root_judge(store, tree, &err), ERR_DISK);
+	resync("a");
+	assert_ok(copies_root_judge(store, tree, &err));
+	assert_ok(open_tree());
+}
+
+/* However the row fares: what counts is that its copy was here. */
+TEST(an_empty_tree_is_refused_also_when_no_row_is_synced)
+{
+	const struct err failure = { .class = ERR_DISK };
+	struct registry_move change = { .id = replicable_id(KIND_REPOSITORY, "a"),
+					.event = REGISTRY_ERRED,
+					.err = &failure };
+
+	assert_ok(open_tree());
+	add_synced("a");
+	move("a", REGISTRY_BEGUN);
+	assert_ok(registry_move(store, &change, &err));
+	assert_fails(open_tree(), ERR_DISK);
+	move("a", REGISTRY_GONE);
+	assert_ok(open_tree());
+}
+
+TEST(a_tree_that_is_away_is_not_made_again)
+{
+	assert_ok(open_tree());
+	add_synced("a");
+	assert_int_equal(renameat(root_fd, "srv", root_fd, "away"), 0);
+	assert_fails(copies_root_check(store, tree, &err), ERR_DISK);
+	assert_non_null(strstr(err.text, "is not there"));
+	assert_fails(open_tree(), ERR_DISK);
+	assert_int_equal(access(tree, F_OK), -1);
+}
+
+TEST(another_tree_makes_everything_suspect)
+{
+	assert_ok(open_tree());
+	add_synced("a");
+	add_synced("gone");
+	move("gone", REGISTRY_GONE);
+	replace_tree();
+	make("srv/a.git");
+	assert_fails(copies_root_check(store, tree, &err), ERR_DISK);
+	assert_non_null(strstr(err.text, "is not the directory that it was"));
+	assert_ok(open_tree());
+	assert_ok(copies_root_check(store, tree, &err));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("a");
+	assert_int_equal(row.state, REGISTRY_PENDING);
+	assert_int_equal(row.wishes, REGISTRY_WISH_RECHECK);
+	AUTO_REGISTRY_ROW struct registry_row gone = row_of("gone");
+	assert_true(gone.is_gone);
+}
+
+TEST(more_rows_than_a_page_become_suspect)
+{
+	struct registry_counts counts;
+	const char *name;
+
+	assert_ok(open_tree());
+	for (int i = 0; i < 501; i++) {
+		AUTO_FREE char *made = xasprintf("r%d", i);
+		name = made;
+		assert_ok(registry_add(store, KIND_REPOSITORY, &name, 1, &err));
+	}
+	add_synced("z");
+	replace_tree();
+	make("srv/z.git");
+	assert_ok(open_tree());
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
+	assert_int_equal(counts.states[REGISTRY_PENDING], 502);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			the_first_start_makes_the_tree_and_the_next_finds_it, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			an_empty_tree_is_refused_while_copies_should_be_there, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			an_empty_tree_is_refused_also_when_no_row_is_synced, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(a_tree_that_is_away_is_not_made_again,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(another_tree_makes_everything_suspect,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(more_rows_than_a_page_become_suspect,
+						set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
