@@ -275,7 +275,8 @@ sample_demo() {
 	took
 	title "A repository is deleted at the primary"
 	rm -rf london/git/sample/small.git
-	echo "   No hook tells of that: the next scan finds it, within a minute, or we tell now."
+	echo "   No hook tells of that: the next scan finds it, within a minute (with thousands of"
+	echo "   repositories a few minutes), or we tell now."
 	show london changed sample/small
 	wait_until 20 is_gone || stop_with "The copy is still there."
 	printf '   its copy waits in the trash for 14 days:\n   %s\n' paris/git/.refrelay/trash/*

@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE=1
 ulimit -c 0
 
 all_steps=(format floors size listed tools gcc clang asan tsan fuzz)
-processes=2
+processes=3
 passed=0 failed=0 skipped=0
 wrapper=() # what `meson test` runs under
 
@@ -102,10 +102,10 @@ run_tests() { # FOLDER [OPTION...]
 	local folder=$1 status counts
 	shift
 	rm -f "$folder/meson-logs/testlog.json"
-	timeout --kill-after=20 900 "${wrapper[@]}" meson test -C "$folder" --no-rebuild --print-errorlogs \
+	timeout --kill-after=20 2400 "${wrapper[@]}" meson test -C "$folder" --no-rebuild --print-errorlogs \
 		--num-processes "$processes" "$@"
 	status=$?
-	[ "$status" -eq 124 ] && say "The tests took more than 900 s together."
+	[ "$status" -eq 124 ] && say "The tests took more than 2400 s together."
 	counts=$(tools/count_tests.py "$folder/meson-logs/testlog.json") || counts="0 0 0"
 	read -r step_passed step_failed step_skipped <<<"$counts"
 	passed=$((passed + step_passed))

@@ -38,9 +38,11 @@ asked_for() { # PATTERN [TIMES]
 
 # The row's failure has this class, and a text.
 has_failed() { # NAME CLASS
-	row_is paris "$1" state failed && row_is paris "$1" failure_class "$2" &&
-		[ -n "$(row_of paris "$1" failure)" ] && return
-	row_of paris "$1" failure
+	local said
+	said=$(at paris repository show --json "$1") || return
+	[[ $said == *'"state":"failed"'* && $said == *"\"failure_class\":\"$2\""* &&
+		$said =~ '"failure":"'[^\"] ]] && return
+	echo "$said"
 	return 1
 }
 
@@ -57,4 +59,29 @@ print(round((at("retry_at") - at("last_attempt_at")).total_seconds()))'
 # Tried at once, whatever retry_at says.
 try_again() { # NAME-OR-OPTION...
 	at paris repository sync "$@" >sync.out 2>&1
+}
+
+status_says() { # PATTERN
+	at paris status >status && fail "all is well: $(<status)"
+	grep -qE "$1" status || { cat status; return 1; }
+}
+
+# What was broken off by the change of rules is not waited for, but tried once more.
+is_healed() {
+	in_sync && same_sites && return
+	at paris repository list --failed | grep -q failing && try_again --failed
+	return 1
+}
+
+heals() {
+	rules
+	wait_until 40 is_healed
+}
+
+prepare() {
+	make_proxied_sites
+	make_repository london/git/tool.git
+	"$@"
+	start_sites
+	wait_until 30 in_sync
 }

@@ -5,7 +5,8 @@ usage: proxy.py DIRECTORY UPSTREAM-PORT
 
 It listens on a free port of loopback, which it writes to DIRECTORY/port, and passes each
 request on to the upstream. DIRECTORY/rules says what else happens; it is read anew for
-each request. A line is
+each request, and again when the answer to one that may pass begins: so rules hold at
+once, also for one that waits for events. A line is
 
     PATTERN ACTION [ARGUMENT]
 
@@ -205,30 +206,11 @@ def change(client, upstream, action, argument):
     send_whole(client, head, body)
 
 
-def pass_on(client, head, rest, action, argument):
-    with socket.create_connection(("127.0.0.1", UPSTREAM)) as upstream:
-        clients.add(upstream)
-        try:
-            pump_request(client, upstream, head, rest)
-            if action == "slow":
-                time.sleep(float(argument))
-            if action == "stall":
-                relay(client, upstream, int(argument or 0))
-                stall(client)
-            elif action == "cut":
-                relay_cut(client, upstream, int(argument))
-            elif action in ("flip", "filter", "header"):
-                change(client, upstream, action, argument)
-            else:
-                relay(client, upstream)
-        finally:
-            clients.discard(upstream)
-
-
-def act(client, head, rest, action, argument):
+def answer_early(client, action, argument):
+    """What needs no upstream. Says whether it was such an action."""
     if action == "drop":
-        return
-    if action == "reset":
+        pass
+    elif action == "reset":
         do_reset(client)
     elif action == "status":
         own_answer(client, argument, json.dumps({"error": "no"}).encode())
@@ -244,7 +226,36 @@ def act(client, head, rest, action, argument):
         with open(argument, "rb") as file:
             own_answer(client, 200, file.read())
     else:
-        pass_on(client, head, rest, action, argument)
+        return False
+    return True
+
+
+def pass_on(client, line, head, rest):
+    action, argument = find_rule(line)
+    if answer_early(client, action, argument):
+        return
+    with socket.create_connection(("127.0.0.1", UPSTREAM)) as upstream:
+        clients.add(upstream)
+        try:
+            pump_request(client, upstream, head, rest)
+            if action == "pass":
+                upstream.recv(1, socket.MSG_PEEK)
+                action, argument = find_rule(line)
+                if answer_early(client, action, argument):
+                    return
+            if action == "slow":
+                time.sleep(float(argument))
+            if action == "stall":
+                relay(client, upstream, int(argument or 0))
+                stall(client)
+            elif action == "cut":
+                relay_cut(client, upstream, int(argument))
+            elif action in ("flip", "filter", "header"):
+                change(client, upstream, action, argument)
+            else:
+                relay(client, upstream)
+        finally:
+            clients.discard(upstream)
 
 
 def serve(client):
@@ -257,7 +268,7 @@ def serve(client):
         with mutex, open(os.path.join(FOLDER, "last"), "wb") as file:
             file.write(head)
         note("+", line)
-        act(client, head, rest, *find_rule(line))
+        pass_on(client, line, head, rest)
     except OSError:
         pass
     finally:

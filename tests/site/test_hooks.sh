@@ -59,7 +59,7 @@ install_and_remove_leave_all_as_it_was() {
 	picture >before
 
 	expect 0 site hooks install
-	grep -q ': 2 repositories' out
+	grep -q ': 2 repositories$' out
 	for hook in $HOOKS; do
 		[ "$(readlink site/repos/a.git/hooks/$hook)" = "$(realpath "$REFRELAY_HOOK")" ]
 	done
@@ -89,11 +89,30 @@ names_and_dry_run() {
 	expect 4 site hooks install a none
 	picture | diff before -
 	expect 0 site hooks install b
+	grep -qx 'install hooks: 1 repository' out
 	expect 0 site hooks list --json
 	grep -q '"name":"a","installed":false' out
 	grep -q '"name":"b","installed":true' out
 	expect 2 site hooks install --all b
 	expect 2 site hooks
+}
+
+a_secondary_gets_no_hooks() {
+	make_site
+	expect 0 site hooks install
+	sed -i 's/^\[site\]/&\n\trole = secondary/' conf
+	make_repository site/repos/b.git 1
+	picture >before
+	expect 2 site hooks install
+	grep -q 'this site is a secondary' err
+	grep -q 'what to do: install the hooks at the primary' err
+	expect 2 site hooks install --dry-run b
+	picture | diff before -
+	expect 0 site hooks list
+	grep -qx 'a: installed' out
+	expect 0 site hooks remove
+	expect 0 site hooks list a
+	fails grep -q installed out
 }
 
 kept_hooks_see_what_they_saw() {
@@ -283,6 +302,11 @@ hooks_that_are_elsewhere_are_told() {
 	expect 0 site hooks list c
 	grep -qx 'c: installed' out
 
+	cp -r site/repos/c.git site/repos/$'bad\xff.git'
+	expect 3 site hooks list
+	grep -qF "refrelay: bad\\xff: not a repository's name: it is not UTF-8" err
+	rm -r site/repos/$'bad\xff.git'
+
 	git config --global core.hooksPath /srv/all
 	expect 3 site hooks list c
 	grep -q 'c: core.hooksPath is /srv/all' err
@@ -335,10 +359,26 @@ changed_records_what_changed() {
 	expect 4 site changed a
 }
 
+a_command_logs_only_what_needs_a_look() {
+	make_site
+	expect 0 site changed a
+	fails grep -q 'level=' err
+	push
+	expect 0 refrelay -v -c "$TEST_DIR/conf" changed a
+	grep -q 'level=info' err
+}
+
 changed_refuses_what_makes_no_sense() {
 	local id=0123456789012345678901234567890123456789
 	make_site
 	expect 4 site changed none
+	make_repository site/repos/new.git 1
+	echo nonsense >site/repos/new.git/refs/heads/main
+	expect 1 site changed new
+	grep -q 'new.git is not two seconds old and not whole yet: refs/heads/main holds' err
+	grep -q 'what to do: wait' err
+	expect 2 site changed .refrelay/trash/x
+	grep -q 'what to do: what it holds is not served' err
 	expect 2 site changed /etc/passwd
 	expect 2 site changed
 	expect 2 site changed a b
@@ -373,6 +413,26 @@ events_are_printed_in_order() {
 	expect 1 site events --after 4
 	grep -q 'the newest is 3' err
 	expect 2 site events --after x
+}
+
+# As other programs: by SIGPIPE, and without a word.
+nobody_reads_the_output() {
+	local command status
+	make_site
+	site changed a 2>/dev/null
+	mkfifo pipe
+	exec 5<>pipe 6>pipe 5>&-
+	for command in "hooks list" events "events --follow" "status --watch" "config list"; do
+		status=0
+		# shellcheck disable=SC2086
+		"$REFRELAY" -c conf $command >&6 2>err || status=$?
+		[ "$status" = 141 ] || fail "$command: $status $(<err)"
+		[ ! -s err ] || fail "$command: $(<err)"
+	done
+	status=0
+	site config list >/dev/full 2>err || status=$?
+	[ "$status" = 1 ]
+	grep -q 'cannot write the output: No space' err
 }
 
 events_can_be_followed() {
@@ -414,6 +474,7 @@ a_hook_is_quick() {
 
 tap_test "install and remove leave all as it was" install_and_remove_leave_all_as_it_was
 tap_test "repositories can be named, and a dry run does nothing" names_and_dry_run
+tap_test "a secondary gets no hooks" a_secondary_gets_no_hooks
 tap_test "kept hooks see the arguments and stdin that they saw" kept_hooks_see_what_they_saw
 tap_test "a kept hook gets all of a large stdin" a_kept_hook_gets_all_of_a_large_stdin
 tap_test "a large push needs nobody who reads stdin" a_large_push_needs_no_reader
@@ -428,8 +489,10 @@ tap_test "a template brings the hooks" a_template_brings_the_hooks
 tap_test "hooks that git looks for elsewhere are told" hooks_that_are_elsewhere_are_told
 tap_test "odd states are mended or told" odd_states_are_mended_or_told
 tap_test "changed records what changed" changed_records_what_changed
+tap_test "a command logs only what needs a look" a_command_logs_only_what_needs_a_look
 tap_test "changed refuses what makes no sense" changed_refuses_what_makes_no_sense
 tap_test "events are printed in order" events_are_printed_in_order
+tap_test "commands end when nobody reads their output" nobody_reads_the_output
 tap_test "events can be followed" events_can_be_followed
 tap_test "a hook is quick" a_hook_is_quick
 tap_done

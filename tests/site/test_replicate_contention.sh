@@ -96,13 +96,13 @@ the_holder_is_shown() {
 	make_source 2
 	pause_at sync.fetched
 	expect 0 leases list
-	grep -q "sync by process $paused on " out
+	grep -q "  by process $paused on [^ ]*, for sync of " out
 	test "$(grep -c '^  fence' out)" -eq 1
 	key=$(head -n 1 out)
 	expect 0 leases show "$key"
 	grep -qxF "$key" out
 	grep -q 'held: .' out
-	grep -q 'for repo-1 since 20..-..-..T' out
+	grep -q 'for sync of repo-1, since 20..-..-..T' out
 	grep -q 's left until it lapses' out
 	expect 0 leases show --json "$key"
 	python3 - "$paused" <<-'END'

@@ -58,6 +58,7 @@ print(value)' "$1"
 }
 
 repositories_are_listed_and_shown() {
+	local i
 	make_some 3
 	expect 0 at paris repository list
 	[ "$(wc -l <out)" = 3 ]
@@ -72,6 +73,7 @@ repositories_are_listed_and_shown() {
 	grep -q '^state *synced$' out
 	expect 0 at paris repository show --json r1.git
 	[ "$(member verification_state <out)" = succeeded ]
+	fails grep -qE ':[0-9]{17}' out # no number that readers of JSON would round
 	expect 4 at paris repository show nowhere
 	grep -q nowhere err
 	expect 2 at paris repository show
@@ -81,6 +83,13 @@ repositories_are_listed_and_shown() {
 
 	expect 0 at london repository list
 	[ "$(wc -l <out)" = 3 ]
+	expect 0 at london repository list r3 r1.git
+	[ "$(sed 's/.* //' out | tr '\n' ' ')" = 'r3 r1 ' ]
+	for i in london paris; do
+		expect 4 at "$i" repository list --json nowhere r2
+		[ "$(member repositories.0.name <out)" = r2 ]
+		grep -q nowhere err
+	done
 	expect 0 at london repository show --json r1
 	[ "$(member checksum <out)" = "$(row_of paris r1 checksum)" ]
 	expect 4 at london repository show nowhere
@@ -110,14 +119,33 @@ repositories_are_synced_and_verified_when_asked() {
 	[ "$(member failed <out)" = 0 ]
 	wait_until 20 was_verified_after r3 "$verified"
 	expect 4 at paris repository reverify nowhere
-	expect 0 at london repository reverify r1
-	expect 4 at london repository reverify nowhere
+	expect 0 at paris repository reverify --wait r3
+	row_is paris r3 verification_state succeeded
+	the_primary_verifies_when_asked
 
 	# What is removed while the primary has it comes back.
 	expect 0 at paris repository remove --json r1
+	fails grep -q 'level=' err
 	wait_until 20 row_is paris r1 verification_state succeeded
 	converge
 	expect 4 at paris repository remove nowhere
+}
+
+the_primary_verifies_when_asked() {
+	local before
+	expect 0 at london repository reverify r1
+	grep -qx '1 repository' out
+	expect 0 at london repository reverify --dry-run r1
+	grep -qx 'would reverify r1' out
+	before=$(row_of london r2 verified_at)
+	expect 4 at london repository reverify --wait --json nowhere r2
+	[ "$(member repositories.0 <out)" = r2 ]
+	grep -q nowhere err
+	[ "$(row_of london r2 verified_at)" != "$before" ]
+	row_is london r2 verification succeeded
+	expect 2 at london repository reverify --all
+	expect 2 at london repository reverify
+	grep -q -- '--state, --failed or --all' err
 }
 
 # The same work as by the commands.
@@ -250,6 +278,7 @@ a_site_is_ready_when_it_has_caught_up() {
 	answers 503 paris /readyz
 	[ "$(member ready <body)" = False ]
 	grep -q 'not yet compared' body
+	! grep -a 'ev=http.request .*readyz' paris/log
 	start_site london
 	wait_until 20 answers 200 london /readyz
 	wait_until 20 answers 200 paris /readyz
@@ -437,6 +466,43 @@ bad_configurations_are_refused() {
 	expect 2 "$REFRELAY" -c nowhere.conf status
 }
 
+directories_inside_each_other_are_refused() {
+	make_sites
+	make_repository london/git/r1.git 1
+	mkdir elsewhere
+	ln -s "$PWD/london/git" elsewhere/link
+	refuses london site.data "$PWD/london/git/.refrelay" \
+		"site.repositories $PWD/london/git and site.data $PWD/london/git/.refrelay"
+	refuses london site.data "$PWD/elsewhere/link/new/data" 'lie inside each other'
+	refuses london site.data "$PWD/london/git" 'lie inside each other'
+	refuses london site.data "$PWD/london" 'lie inside each other'
+	refuses paris site.repositories "$PWD/paris/data/git" 'lie inside each other'
+	[ "$(ls -A london/git)" = r1.git ]
+	set_conf london site.data "$PWD/elsewhere/link/data"
+	expect 1 at london check
+	grep -q "^WRONG  configuration .*$PWD/london/git and .*$PWD/elsewhere/link/data" out
+	[ "$(ls -A london/git)" = r1.git ]
+	# Names that begin alike are no matter.
+	set_conf london site.data "$PWD/london/git-data"
+	expect 0 at london check
+}
+
+sections_of_the_other_role_are_told() {
+	make_some 1
+	set_conf london primary.url http://127.0.0.1:1/
+	set_conf paris secondary.rome.enabled false
+	expect 0 at london check
+	grep -q '^note   configuration .*primary.url: the section is not used' out
+	expect 0 at paris check
+	grep -q '^note   configuration .*secondary.rome.enabled: the section is not used' out
+	kill -HUP "$(site_pid paris)"
+	wait_until 10 was_logged paris node.unused_section
+	fails was_logged london node.unused_section
+	stop_site london
+	start_site london
+	was_logged london node.unused_section primary.url
+}
+
 tap_test "repositories are listed and shown" repositories_are_listed_and_shown
 tap_test "repositories are synced and verified when asked" \
 	repositories_are_synced_and_verified_when_asked
@@ -456,4 +522,7 @@ tap_test "two nodes do not share a data directory" two_nodes_have_not_one_data_d
 tap_test "SIGTERM ends soon with requests that wait" \
 	sigterm_ends_soon_with_requests_that_wait
 tap_test "bad configurations are refused" bad_configurations_are_refused
+tap_test "directories inside each other are refused" \
+	directories_inside_each_other_are_refused
+tap_test "sections of the other role are told" sections_of_the_other_role_are_told
 tap_done

@@ -58,7 +58,23 @@ refuses_a_second_node() {
 	wait_until 10 is_whole
 }
 
+# A copy of the configuration, with data of its own: it would sync the primary from itself.
+refuses_a_tree_that_has_a_node() {
+	make_sites
+	make_repository london/git/tool.git 5
+	set_conf paris site.repositories "$PWD/london/git"
+	start_site london
+	expect 5 timeout 10 "$REFRELAY" -c paris/refrelay.conf serve
+	grep -F "another refrelay node works on site.repositories ($PWD/london/git)" err
+	stop_site london
+	set_conf paris site.repositories "$PWD/paris/git"
+	start_sites
+	wait_until 20 in_sync
+	same_sites
+}
+
 tap_test "it ends in the middle of many syncs" ends_in_a_large_sync
 tap_test "both end while one waits for the other's event" ends_in_a_long_poll
 tap_test "a second node has no part in a data directory" refuses_a_second_node
+tap_test "a second node has no part in a tree" refuses_a_tree_that_has_a_node
 tap_done

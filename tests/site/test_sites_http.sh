@@ -141,6 +141,18 @@ private() {
 	git clone -q --mirror "http://me:$(<token)@$(hostport)/tool.git" clone
 	is_clone_of clone london/git/tool.git
 	! grep -F "$(<token)" london/log || fail "the token is in the log"
+
+	# As docs/operations.md has it: nothing is left in the clone.
+	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0="http.http://$(hostport)/.extraHeader" \
+		GIT_CONFIG_VALUE_0="Authorization: Bearer $(<token)" \
+		git clone -q --mirror "$(url_of tool)" by-header
+	is_clone_of by-header london/git/tool.git
+	git config --global "credential.http://$(hostport).helper" \
+		'!f() { test "$1" = get && echo username=operator &&
+		echo "password=$(cat "$TEST_DIR/token")"; }; f'
+	git clone -q --mirror "$(url_of tool)" by-helper
+	is_clone_of by-helper london/git/tool.git
+	fails grep -rF "$(<token)" by-header by-helper
 }
 
 hostport() {

@@ -66,7 +66,7 @@ a_dead_one_is_shown_and_costs_nothing() {
 	at paris lease list >out
 	grep -A 1 -xF "$key" out | grep -F "held: dead: process is gone"
 	at paris lease show "$key" >out
-	grep -F "sync by process $pid on paris, for a since " out
+	grep -F "  by process $pid on paris, for sync of a, since " out
 
 	begun=$SECONDS
 	start_site paris

@@ -242,6 +242,33 @@ a_burst_of_changes_takes_few_syncs() {
 }
 
 exec 3>&1
+says_left_out() { # TEXT
+	local status=0
+	at london status >said || status=$?
+	[ "$status" -eq 3 ] && grep -qF "$1" said && return
+	cat said
+	return 1
+}
+
+what_the_primary_leaves_out_stands_in_its_status() {
+	make_sites
+	make_repository london/git/x.git 1
+	make_repository london/git/x 1
+	start_sites
+	wait_until 20 says_left_out \
+		'; 1 is left out, for instance x: x.git stands beside it and has the same name'
+	cp -r london/git/x "$(printf 'london/git/not-utf8-\377.git')"
+	wait_until 20 says_left_out '; 2 are left out, for instance '
+	[ "$(status_of london scan.left_out)" = 2 ]
+	[ "$(status_of london in_sync)" = false ]
+	curl -sS "$(site_url london)/metrics" | grep -qx 'refrelay_left_out 2'
+	rm -rf london/git/not-utf8-*
+	mv london/git/x london/git/y.git
+	wait_until 20 at london status
+	converge
+	[ -z "$(status_of london scan.left_out_example)" ]
+}
+
 tap_test "pushes reach a node that was down through the spool" \
 	pushes_reach_a_node_that_was_down_through_the_spool
 tap_test "changed is recorded with a node and without" \
@@ -254,4 +281,6 @@ tap_test "events that are not kept are gone, by number and by mark" \
 	events_that_are_not_kept_are_gone
 tap_test "a burst of changes takes few syncs, and ends equal" \
 	a_burst_of_changes_takes_few_syncs
+tap_test "what the primary leaves out stands in its status" \
+	what_the_primary_leaves_out_stands_in_its_status
 tap_done
