@@ -138,24 +138,17 @@ static int check_position(struct store_tx *tx, const struct event_question *ques
 	return is_ours < 0 ? -1 : 0;
 }
 
-static char *copy_text(struct query *query, int column)
-{
-	const char *text = query_text(query, column);
-
-	return text ? xstrdup(text) : NULL;
-}
-
 static void fill_event(struct query *query, struct event *event)
 {
 	*event = (struct event){
 		.id = (uint64_t)query_int(query, 0),
 		.at = query_int(query, 2),
-		.kind = copy_text(query, 3),
-		.name = copy_text(query, 4),
+		.kind = query_copy_text(query, 3),
+		.name = query_copy_text(query, 4),
 		.what = (enum event_what)query_int(query, 5),
 		.generation = (uint64_t)query_int(query, 7),
-		.checksum = copy_text(query, 8),
-		.changes = copy_text(query, 9),
+		.checksum = query_copy_text(query, 8),
+		.changes = query_copy_text(query, 9),
 	};
 	snprintf(event->mark, sizeof(event->mark), "%s", query_text(query, 1));
 	snprintf(event->timeline, sizeof(event->timeline), "%s", query_text(query, 6));

@@ -13,32 +13,25 @@
 	" is_settled, changed_at, verification_state, verified_at,"                      \
 	" verification_due_at, verification_retry_count, failure_class, failure, remedy"
 
-static char *copy_text(struct query *query, int column)
-{
-	const char *text = query_text(query, column);
-
-	return text ? xstrdup(text) : NULL;
-}
-
 static void fill_row(struct query *query, struct origin_row *row)
 {
 	*row = (struct origin_row){
 		.id = (uint64_t)query_int(query, 0),
-		.name = copy_text(query, 1),
-		.path = copy_text(query, 2),
+		.name = query_copy_text(query, 1),
+		.path = query_copy_text(query, 2),
 		.generation = (uint64_t)query_int(query, 4),
-		.checksum = copy_text(query, 5),
-		.description = copy_text(query, 6),
-		.print = copy_text(query, 7),
+		.checksum = query_copy_text(query, 5),
+		.description = query_copy_text(query, 6),
+		.print = query_copy_text(query, 7),
 		.is_settled = query_int(query, 8) != 0,
 		.changed_at = query_int(query, 9),
 		.verification = (enum registry_verification)query_int(query, 10),
 		.verified_at = query_int(query, 11),
 		.verification_due_at = query_int(query, 12),
 		.verification_retry_count = query_int(query, 13),
-		.failure_class = copy_text(query, 14),
-		.failure = copy_text(query, 15),
-		.remedy = copy_text(query, 16),
+		.failure_class = query_copy_text(query, 14),
+		.failure = query_copy_text(query, 15),
+		.remedy = query_copy_text(query, 16),
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", query_text(query, 3));
 }
@@ -249,7 +242,7 @@ static int read_counted(struct store_tx *tx, const struct origin_row *row,
 		return -1;
 	if (found == 0)
 		return conflict(row, err);
-	*kind = copy_text(query, 0);
+	*kind = query_copy_text(query, 0);
 	*verification = (enum registry_verification)query_int(query, 1);
 	return 0;
 }

@@ -57,6 +57,13 @@ int registry_list(struct store *store, const struct registry_filter *filter,
 int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
 		     registry_rows *rows, struct err *err);
 
+/* All rows of the filter, whatever its limit, read by pages of 500; `visit` may move the
+ * row that it is given. What it returns other than 0 ends the walk and is returned. */
+typedef int (*registry_visit)(struct store_tx *tx, const struct registry_row *row,
+			      void *arg, struct err *err);
+int registry_each_in(struct store_tx *tx, const struct registry_filter *filter,
+		     registry_visit visit, void *arg, struct err *err);
+
 /* Counted on write, so that reading them costs the same for any number of rows. */
 struct registry_counts {
 	int64_t all, states[REGISTRY_STATES], verification[VERIFICATION_STATES];

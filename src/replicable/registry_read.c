@@ -2,6 +2,8 @@
 #include "replicable/registry_row.h"
 #include "store/site_value.h"
 
+#define PAGE 500
+
 static void take_row(struct query *query, struct registry_row *row)
 {
 	struct stored_row stored;
@@ -101,6 +103,40 @@ int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
 		vec_add(rows, row);
 	}
 	return found;
+}
+
+static int visit_rows(struct store_tx *tx, const registry_rows *rows,
+		      registry_visit visit, void *arg, struct err *err)
+{
+	int result = 0;
+
+	for (size_t i = 0; i < rows->count && result == 0; i++)
+		result = visit(tx, &rows->items[i], arg, err);
+	return result;
+}
+
+int registry_each_in(struct store_tx *tx, const struct registry_filter *filter,
+		     registry_visit visit, void *arg, struct err *err)
+{
+	AUTO_FREE char *after = filter->after ? xstrdup(filter->after) : NULL;
+	size_t count = PAGE;
+
+	while (count == PAGE) {
+		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+		struct registry_filter page = *filter;
+		page.after = after;
+		page.limit = PAGE;
+		if (registry_list_in(tx, &page, &rows, err) != 0)
+			return -1;
+		int result = visit_rows(tx, &rows, visit, arg, err);
+		if (result != 0)
+			return result;
+		count = rows.count;
+		free(TAKE(after));
+		if (count > 0)
+			after = TAKE(rows.items[count - 1].name);
+	}
+	return 0;
 }
 
 struct listing {

@@ -97,13 +97,6 @@ int registry_tally_apply(struct store_tx *tx, const char *kind,
 			    VERIFICATION_STATES, err);
 }
 
-static char *take_text(struct query *query, int column)
-{
-	const char *text = query_text(query, column);
-
-	return text ? xstrdup(text) : NULL;
-}
-
 /* A newer program, or a damaged file, may have left numbers that are no states. */
 static unsigned state_of(struct query *query, int column, unsigned count)
 {
@@ -118,13 +111,13 @@ static void read_row(struct query *query, struct registry_row *row)
 
 	*row = (struct registry_row){
 		.id = (uint64_t)query_int(query, 0),
-		.name = take_text(query, 2),
+		.name = query_copy_text(query, 2),
 		.state = state_of(query, 3, REGISTRY_STATES),
 		.verification = state_of(query, 4, VERIFICATION_STATES),
 		.generation_wanted = (uint64_t)query_int(query, 6),
 		.generation = (uint64_t)query_int(query, 7),
-		.checksum = take_text(query, 8),
-		.primary_checksum = take_text(query, 9),
+		.checksum = query_copy_text(query, 8),
+		.primary_checksum = query_copy_text(query, 9),
 		.retry_count = query_int(query, 10),
 		.retry_at = query_int(query, 11),
 		.due_at = query_int(query, 12),
@@ -135,10 +128,10 @@ static void read_row(struct query *query, struct registry_row *row)
 		.verified_at = query_int(query, 17),
 		.behind_since = query_int(query, 18),
 		.is_gone = query_int(query, 20) != 0,
-		.held_reason = take_text(query, 22),
-		.failure_class = take_text(query, 23),
-		.failure = take_text(query, 24),
-		.remedy = take_text(query, 25),
+		.held_reason = query_copy_text(query, 22),
+		.failure_class = query_copy_text(query, 23),
+		.failure = query_copy_text(query, 24),
+		.remedy = query_copy_text(query, 25),
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline ? timeline : "");
 }
@@ -146,7 +139,7 @@ static void read_row(struct query *query, struct registry_row *row)
 void stored_row_read(struct query *query, struct stored_row *stored)
 {
 	*stored = (struct stored_row){
-		.kind = take_text(query, 1),
+		.kind = query_copy_text(query, 1),
 		.asked_at = query_int(query, 19),
 		.wishes = (unsigned)query_int(query, 21),
 	};

@@ -138,6 +138,13 @@ const char *query_text(struct query *query, int column)
 	return query->conn->driver->column_text(query, column);
 }
 
+char *query_copy_text(struct query *query, int column)
+{
+	const char *text = query_text(query, column);
+
+	return text ? xstrdup(text) : NULL;
+}
+
 const void *query_bytes(struct query *query, int column, size_t *len)
 {
 	assert(query->state == QUERY_STEPPED);

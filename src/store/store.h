@@ -63,6 +63,7 @@ int query_run(struct query *query, int64_t *changed, struct err *err);
  * step. A null reads as 0, NULL, and NULL with *len = 0. */
 int64_t query_int(struct query *query, int column);
 const char *query_text(struct query *query, int column);
+char *query_copy_text(struct query *query, int column); /* the caller frees; NULL */
 const void *query_bytes(struct query *query, int column, size_t *len);
 bool query_is_null(struct query *query, int column);
 

@@ -14,7 +14,6 @@
 #include "store/site_value.h"
 
 #define ROOT_KEY "copies.root"
-#define PAGE 500
 
 struct root {
 	const char *path;
@@ -48,50 +47,27 @@ static int check_emptiness(struct store *store, struct root *root, struct err *e
 	return store_read(store, expect_nothing, root, err);
 }
 
-static int ask_row(struct store_tx *tx, const struct registry_row *row, struct err *err)
+static int ask_row(struct store_tx *tx, const struct registry_row *row, void *arg,
+		   struct err *err)
 {
+	struct root *root = arg;
 	const struct registry_move move = { .id = row->id,
 					    .event = REGISTRY_ASKED,
 					    .wishes = REGISTRY_WISH_RECHECK };
 
 	if (row->is_gone)
 		return 0;
-	return registry_move_in(tx, &move, err) < 0 ? -1 : 1;
-}
-
-static int ask_page(struct store_tx *tx, const registry_rows *rows, struct root *root,
-		    struct err *err)
-{
-	for (size_t i = 0; i < rows->count; i++) {
-		int asked = ask_row(tx, &rows->items[i], err);
-		if (asked < 0)
-			return -1;
-		root->asked += asked;
-	}
-	return 0;
+	root->asked++;
+	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
 
 static int ask_all(struct store_tx *tx, struct root *root, struct err *err)
 {
-	AUTO_FREE char *after = NULL;
-	size_t count = PAGE;
+	const struct registry_filter all = { .kind = KIND_REPOSITORY,
+					     .state = REGISTRY_ANY };
 
 	root->asked = 0;
-	while (count == PAGE) {
-		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
-		const struct registry_filter all = { .kind = KIND_REPOSITORY,
-						     .after = after,
-						     .limit = PAGE,
-						     .state = REGISTRY_ANY };
-		if (registry_list_in(tx, &all, &rows, err) != 0 ||
-		    ask_page(tx, &rows, root, err) != 0)
-			return -1;
-		count = rows.count;
-		free(TAKE(after));
-		if (count > 0)
-			after = TAKE(rows.items[count - 1].name);
-	}
-	return 0;
+	return registry_each_in(tx, &all, ask_row, root, err);
 }
 
 /* 1: there is one that counts, and this is not it; 0; -1. */

@@ -20,7 +20,6 @@
 
 #define REMOVED "pull.removed"
 #define MINUTES 60
-#define PAGE 500
 #define REMEDY                                                                           \
 	"if they were deleted on purpose: refrelay repository remove --state held; if "  \
 	"not, bring them back at the primary"
@@ -91,9 +90,10 @@ struct braking {
 };
 
 /* One that is being removed this moment is let go. */
-static int hold_row(struct store_tx *tx, const struct registry_row *row,
-		    struct braking *braking, struct err *err)
+static int hold_row(struct store_tx *tx, const struct registry_row *row, void *arg,
+		    struct err *err)
 {
+	struct braking *braking = arg;
 	char reason[160];
 
 	if (row->held_reason || row->state == REGISTRY_STARTED)
@@ -109,36 +109,13 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row,
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
 
-static int hold_page(struct store_tx *tx, const registry_rows *rows,
-		     struct braking *braking, struct err *err)
-{
-	for (size_t i = 0; i < rows->count; i++)
-		if (hold_row(tx, &rows->items[i], braking, err) != 0)
-			return -1;
-	return 0;
-}
-
 static int hold_all(struct store_tx *tx, struct braking *braking, struct err *err)
 {
-	AUTO_FREE char *after = NULL;
-	size_t count = PAGE;
+	const struct registry_filter gone = { .kind = KIND_REPOSITORY,
+					      .state = REGISTRY_ANY,
+					      .gone_only = true };
 
-	while (count == PAGE) {
-		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
-		const struct registry_filter gone = { .kind = KIND_REPOSITORY,
-						      .after = after,
-						      .limit = PAGE,
-						      .state = REGISTRY_ANY,
-						      .gone_only = true };
-		if (registry_list_in(tx, &gone, &rows, err) != 0 ||
-		    hold_page(tx, &rows, braking, err) != 0)
-			return -1;
-		count = rows.count;
-		free(TAKE(after));
-		if (count > 0)
-			after = TAKE(rows.items[count - 1].name);
-	}
-	return 0;
+	return registry_each_in(tx, &gone, hold_row, braking, err);
 }
 
 static int brake(struct store_tx *tx, void *arg, struct err *err)
