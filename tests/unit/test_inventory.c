@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include "change/event_log.h"
 #include "origin/inventory.h"
 
 #define SUM "1-00000000000000000000000000000000000000000000000000000000000000ff"
@@ -126,6 +127,39 @@ TEST(a_long_description_is_one_line)
 	assert_int_equal(strcspn(line, "\n"), strlen("description ") + 400);
 }
 
+/* Whether a page says that it is all there is, and its ETag, which a question for no more
+ * than that gives, too. */
+static bool is_complete(struct store *store, char etag[INVENTORY_ETAG_SIZE])
+{
+	char alone[INVENTORY_ETAG_SIZE];
+	json_auto_t *page = inventory_page(store, NULL, 10, etag, &err);
+
+	assert_non_null(page);
+	assert_ok(inventory_etag(store, alone, &err));
+	assert_string_equal(alone, etag);
+	return json_is_true(json_object_get(page, "complete"));
+}
+
+/* Followers delete nothing for its absence before that. */
+TEST(an_inventory_is_complete_once_everything_was_looked_at)
+{
+	char nothing[INVENTORY_ETAG_SIZE], part[INVENTORY_ETAG_SIZE],
+		all[INVENTORY_ETAG_SIZE];
+	struct event_log *log;
+	struct store *store;
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(event_log_open(store, ":memory:", &log, &err));
+	assert_false(is_complete(store, nothing));
+	assert_ok(event_log_set_scanned(store, SCANNED_PART, &err));
+	assert_false(is_complete(store, part));
+	assert_ok(event_log_set_scanned(store, SCANNED_ALL, &err));
+	assert_true(is_complete(store, all));
+	assert_string_not_equal(part, all);
+	event_log_close(log);
+	store_close(store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -134,6 +168,7 @@ int main(void)
 		cmocka_unit_test(
 			an_empty_repository_and_an_empty_description_are_answered),
 		cmocka_unit_test(a_long_description_is_one_line),
+		cmocka_unit_test(an_inventory_is_complete_once_everything_was_looked_at),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
