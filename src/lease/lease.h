@@ -58,7 +58,7 @@ enum lease_predecessor {
 };
 
 struct lease_options {
-	const char *directory; /* of the local backend: guards and the alive file */
+	const char *directory; /* local: guards and alive files; directory.h: all of it */
 	const char *node;      /* NULL: the host's name */
 	int64_t ttl_ms;        /* 0: LEASE_TTL_MS */
 };

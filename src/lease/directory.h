@@ -1,0 +1,37 @@
+/*
+ * Leases in a directory that several hosts share: any file system that makes rename
+ * atomic and stamps times with one clock, a local one or NFS (without `nocto`). Nothing
+ * else runs.
+ *
+ *	path/<sha1 of key>/key		the key, as the text of a symbolic link
+ *	path/<sha1 of key>/41/		superseded; the next holder removes it
+ *	path/<sha1 of key>/42/		the latest generation; its mtime is its holder's
+ *					last heartbeat, 1970: it was released
+ *	path/<sha1 of key>/42/owner	its fence and holder: the text of a symbolic link
+ *	path/<sha1 of key>/42/guard	flock'ed by the holder and its children
+ *	path/<sha1 of key>/.new-<id>/	a generation to be, made by a contender
+ *
+ * Renaming a finished directory to the next number is the compare-and-swap. The latest
+ * number is never removed, so no number is held twice. Fences grow with the numbers, and
+ * are ahead of them when a request had a higher floor. Only the file server's clock
+ * decides, never a host's. A holder of the same boot of the same kernel is known to be
+ * dead at once: its guard can be locked. Elsewhere its lease lapses a ttl, its own, after
+ * its last heartbeat.
+ *
+ * What it needs of the file server: a clock that does not jump. A jump forward by a ttl
+ * lets others take over before their predecessor has heard of its loss, at its next
+ * heartbeat; a jump back makes the leases of dead hosts last so much longer. Nothing is
+ * synced to disk: if a crash of the server loses the latest generation, its fence may be
+ * granted again; fence_floor is against that.
+ */
+#ifndef LEASE_DIRECTORY_H
+#define LEASE_DIRECTORY_H
+
+#include "lease/lease.h"
+
+/* options->directory is the path; it is made if missing. ERR_CONFIG: what a lease needs
+ * does not work there; ERR_DISK: it is full, read-only or broken. */
+int lease_manager_open_directory(const struct lease_options *options,
+				 struct lease_manager **manager, struct err *err);
+
+#endif

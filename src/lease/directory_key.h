@@ -1,0 +1,67 @@
+/*
+ * One key's directory (directory.h has its form): what is in it, and what that means.
+ * Functions that have no `struct err *` return -1 with errno set.
+ */
+#ifndef LEASE_DIRECTORY_KEY_H
+#define LEASE_DIRECTORY_KEY_H
+
+#include "base/vec.h"
+#include "lease/directory_owner.h"
+
+#define KEY_NAME_SIZE 41 /* the directory's: a sha1 in hexadecimal */
+#define ENTRY_NAME_SIZE 48
+#define NS_PER_MS 1000000
+
+struct key_entry {
+	char name[ENTRY_NAME_SIZE];
+	uint64_t number; /* of a generation; 0: one to be */
+};
+
+typedef VEC(struct key_entry) key_entries;
+
+/* The latest generation, and what it means for whoever wants the lease. */
+struct key_view {
+	uint64_t number; /* 0: there is none */
+	int64_t at_ns;   /* the server's time, read before anything else */
+	struct owner owner;
+	int64_t silent_ms;
+	bool is_overtaken; /* while we looked: held, by somebody newer */
+	bool is_free;      /* may be granted */
+	bool is_released;
+	bool orphans; /* its holder is gone, but not its holder's children */
+	enum lease_predecessor predecessor; /* if it is free */
+};
+
+void key_name(const char *key, char name[KEY_NAME_SIZE]);
+
+/* Stamps a directory with the file server's time, and tells it. */
+int key_touch(int fd, int64_t *stamp_ns);
+
+/* Marks a generation as released. */
+int key_stamp_released(int generation_fd);
+
+/* Opening makes an NFS client ask for fresh attributes; stat() alone does not. */
+int key_open_generation(int key_fd, uint64_t number);
+
+/* All generations, and those to be; *latest is 0 if there is none. */
+int key_list(int key_fd, key_entries *entries, uint64_t *latest);
+
+/* Looks. hint_fd (an inotify, or -1) becomes readable once it is worth looking again, as
+ * far as this kernel knows. ERR_CORRUPT: the latest generation has lost its owner. */
+int key_look(int key_fd, const char *key, int hint_fd, struct key_view *view,
+	     struct err *err);
+
+/* 1: others are past the generation that generation_fd is; 0: it is the latest. */
+int key_is_overtaken(int key_fd, uint64_t number, int generation_fd);
+
+/* Removes a generation, or one to be. */
+int key_remove_entry(int key_fd, const char *name);
+
+/* Removes what is below the number, and what contenders left behind who died. */
+void key_sweep(int key_fd, key_entries *entries, uint64_t below, int64_t at_ns);
+
+/* "cannot <what> the lease <key>: ...", never of a class that says anything about who
+ * holds it. Returns -1. */
+int key_error(const char *what, const char *key, struct err *err);
+
+#endif

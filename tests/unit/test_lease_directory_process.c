@@ -1,0 +1,324 @@
+/*
+ * Leases in a directory between real processes: this program started again with "hold"
+ * or "contend". They are killed, stopped and orphaned.
+ */
+#include "lease_directory_test.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+/* ------------------------------------------------------------------ processes */
+
+static pid_t spawn(char *const argv[], int out, int keep)
+{
+	posix_spawn_file_actions_t actions;
+	pid_t pid;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, out, 1);
+	if (keep >= 0)
+		posix_spawn_file_actions_adddup2(&actions, keep, keep);
+	if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) != 0)
+		abort();
+	posix_spawn_file_actions_destroy(&actions);
+	return pid;
+}
+
+static void hold(char *orphan_for)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	char name[] = "sleep";
+	char *argv[] = { name, orphan_for, NULL };
+
+	if (strcmp(orphan_for, "0") != 0)
+		spawn(argv, null, lease_guard_fd(lease));
+	printf("%" PRIu64 "\n", lease_fence(lease));
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
+static pid_t start(const char *mode, int64_t ttl, const char *argument, int out)
+{
+	char ttl_text[24];
+	const char *argv[] = { "/proc/self/exe", mode, root, ttl_text, argument, NULL };
+
+	snprintf(ttl_text, sizeof(ttl_text), "%" PRId64, ttl);
+	return spawn((char *const *)(uintptr_t)argv, out, -1);
+}
+
+/* Somebody holds it, with a child that keeps the guard for so many seconds. */
+static pid_t start_holder(int64_t ttl, const char *orphan_for, uint64_t *fence)
+{
+	char text[24] = "";
+	int ends[2];
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	pid_t pid = start("hold", ttl, orphan_for, ends[1]);
+	close(ends[1]);
+	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+	close(ends[0]);
+	*fence = strtoull(text, NULL, 10);
+	return pid;
+}
+
+static void kill_9(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+TEST(a_killed_holder_is_succeeded_at_once)
+{
+	uint64_t fence;
+	pid_t pid = start_holder(TTL, "0", &fence);
+
+	assert_denied(bob);
+	kill_9(pid);
+	assert_string_equal(inspect().proof, "dead: process is gone");
+	assert_true(pass(bob, LEASE_AFTER_DEATH) == fence + 1);
+}
+
+static void *kill_later(void *pid)
+{
+	usleep(50000);
+	kill_9(*(pid_t *)pid);
+	return NULL;
+}
+
+TEST(who_waits_hears_of_a_death)
+{
+	uint64_t fence;
+	pid_t pid = start_holder(TTL, "0", &fence);
+	int64_t before = clock_boot_ms();
+	pthread_t thread;
+
+	thread_start(&thread, "kill", kill_later, &pid);
+	lease_release(must_acquire(bob, 9000));
+	thread_join(thread);
+	assert_in_range(clock_boot_ms() - before, 50, 300);
+}
+
+/* Of the holder's death. Its child has all of its descriptors for an instant longer: an
+ * exec gives the memory back before it closes them. */
+static void wait_for_proof(void)
+{
+	wait_until(strcmp(inspect().proof, "dead: process is gone") == 0);
+}
+
+TEST(an_orphan_with_the_guard_delays_the_succession)
+{
+	uint64_t fence;
+	pid_t pid = start_holder(TTL, "0.5", &fence);
+	int64_t before = clock_boot_ms();
+
+	kill_9(pid);
+	wait_for_proof();
+	assert_denied(bob);
+	struct lease *lease = must_acquire(bob, 9000);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_DEATH);
+	assert_in_range(clock_boot_ms() - before, 300, 1000);
+	lease_release(lease);
+}
+
+TEST(an_orphan_delays_no_longer_than_the_ttl)
+{
+	uint64_t fence;
+	pid_t pid = start_holder(TTL, "2", &fence);
+
+	kill_9(pid);
+	wait_for_proof();
+	assert_denied(bob);
+	set_back(TTL + 1000);
+	pass(bob, LEASE_AFTER_DEATH);
+}
+
+TEST(a_stopped_holder_is_succeeded_after_its_ttl)
+{
+	uint64_t fence;
+	pid_t pid = start_holder(SHORT_TTL, "0", &fence);
+
+	kill(pid, SIGSTOP);
+	int64_t before = clock_boot_ms();
+	struct lease *lease = must_acquire(bob, 9000);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_LAPSE);
+	assert_in_range(clock_boot_ms() - before, SHORT_TTL / 2, SHORT_TTL + 300);
+	kill(pid, SIGCONT);
+	usleep(SHORT_TTL * 1000); /* its late heartbeat lands on its own generation */
+	assert_ok(lease_check(lease, &err));
+	lease_release(lease);
+	kill_9(pid);
+}
+
+/* Its guard could be locked, but not by us, who are on another kernel. */
+TEST(the_dead_of_another_boot_are_succeeded_after_their_ttl)
+{
+	uint64_t fence;
+	pid_t pid = start_holder(TTL, "0", &fence);
+
+	kill_9(pid);
+	change_boot();
+	assert_denied(bob);
+	assert_string_equal(inspect().proof, "unknown");
+	set_back(TTL + 1000);
+	pass(bob, LEASE_AFTER_LAPSE);
+}
+
+/* ------------------------------------------------------------------ torture */
+
+enum { CONTENDERS = 8, ROUNDS = 200, KILLS = 24 };
+
+static void witness(int fd, char what, const struct lease *lease)
+{
+	char line[64];
+	int len = snprintf(line, sizeof(line), "%c %d %" PRIu64 "\n", what, (int)getpid(),
+			   lease_fence(lease));
+
+	if (write(fd, line, (size_t)len) != len)
+		abort();
+}
+
+static void contend(int rounds)
+{
+	AUTO_FREE char *path = xasprintf("%s/witness", root);
+	AUTO_CLOSE int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	unsigned seed = (unsigned)getpid();
+
+	for (int i = 0; i < rounds; i++) {
+		struct lease *lease = must_acquire(ann, 60000);
+		witness(fd, '+', lease);
+		if (rand_r(&seed) % 8 == 0)
+			sched_yield();
+		witness(fd, '-', lease);
+		lease_release(lease);
+	}
+}
+
+struct torture {
+	pid_t running[CONTENDERS];
+	pid_t killed[KILLS];
+	int kills, sent;
+};
+
+static void restart(struct torture *torture, int i)
+{
+	char rounds[16];
+
+	snprintf(rounds, sizeof(rounds), "%d", ROUNDS);
+	torture->running[i] = start("contend", TTL, rounds, 1);
+}
+
+/* Kills one now and then, wherever it is just then, until all others are done. */
+static void run_torture(struct torture *torture)
+{
+	unsigned seed = 1;
+	int left = CONTENDERS, status;
+
+	for (int i = 0; i < CONTENDERS; i++)
+		restart(torture, i);
+	while (left > 0) {
+		int i = rand_r(&seed) % CONTENDERS;
+		usleep(rand_r(&seed) % 20000);
+		if (torture->sent < KILLS && torture->running[i] > 0) {
+			kill(torture->running[i], SIGKILL);
+			torture->sent++;
+		}
+		for (i = 0; i < CONTENDERS; i++) {
+			pid_t pid = torture->running[i];
+			if (pid <= 0 || waitpid(pid, &status, WNOHANG) != pid)
+				continue;
+			torture->running[i] = 0;
+			left--;
+			if (!WIFSIGNALED(status)) {
+				assert_int_equal(status, 0);
+				continue;
+			}
+			torture->killed[torture->kills++] = pid;
+			restart(torture, i);
+			left++;
+		}
+	}
+}
+
+static bool was_killed(const struct torture *torture, pid_t pid)
+{
+	for (int i = 0; i < torture->kills; i++)
+		if (torture->killed[i] == pid)
+			return true;
+	return false;
+}
+
+/* Who entered and did not leave was killed; nobody entered before that. */
+static int check_witness(const struct torture *torture)
+{
+	AUTO_FREE char *path = xasprintf("%s/witness", root);
+	AUTO_FCLOSE FILE *file = fopen(path, "r");
+	uint64_t fence, last = 0;
+	int pid, inside = 0, rounds = 0;
+	char what;
+
+	while (fscanf(file, "%c %d %" SCNu64 "\n", &what, &pid, &fence) == 3) {
+		if (what == '-') {
+			assert_int_equal(inside, pid);
+			assert_true(fence == last);
+			inside = 0;
+			continue;
+		}
+		if (inside != 0)
+			assert_true(was_killed(torture, inside));
+		assert_true(fence > last);
+		last = fence;
+		inside = pid;
+		rounds++;
+	}
+	return rounds;
+}
+
+TEST(processes_that_are_killed_anywhere_never_let_two_in)
+{
+	struct torture torture = { 0 };
+	int64_t began = clock_boot_ms();
+
+	run_torture(&torture);
+	int rounds = check_witness(&torture);
+	print_message("# %d rounds, %d kills, %d ms\n", rounds, torture.kills,
+		      (int)(clock_boot_ms() - began));
+	assert_true(rounds >= CONTENDERS * ROUNDS);
+	assert_true(torture.kills > 0);
+	pass(bob, strcmp(inspect().proof, "released") == 0 ? LEASE_AFTER_RELEASE
+							   : LEASE_AFTER_DEATH);
+}
+
+static int helper(char *argv[])
+{
+	log_set_level(LOG_LEVEL_NONE);
+	snprintf(root, sizeof(root), "%s", argv[2]);
+	ann = open_shared(atoll(argv[3]));
+	if (strcmp(argv[1], "hold") == 0)
+		hold(argv[4]);
+	contend(atoi(argv[4]));
+	lease_manager_close(ann);
+	return 0;
+}
+
+int main(int argc, char *argv[])
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_killed_holder_is_succeeded_at_once),
+		CASE(who_waits_hears_of_a_death),
+		CASE(an_orphan_with_the_guard_delays_the_succession),
+		CASE(an_orphan_delays_no_longer_than_the_ttl),
+		CASE(a_stopped_holder_is_succeeded_after_its_ttl),
+		CASE(the_dead_of_another_boot_are_succeeded_after_their_ttl),
+		CASE_IN_MEMORY(processes_that_are_killed_anywhere_never_let_two_in),
+	};
+
+	if (argc > 1)
+		return helper(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
