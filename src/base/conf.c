@@ -295,12 +295,25 @@ static bool is_secret(const char *key)
 	return false;
 }
 
+/* What stands before the host in "user:password@host:path", which is no URL to others;
+ * NULL: there is no password. */
+static const char *behind_login(const char *key, const char *value)
+{
+	const char *at = strrchr(value, '@');
+	bool is_url = text_ends_with(key, "url") || text_ends_with(key, "Url") ||
+		      text_ends_with(key, "URL");
+
+	return is_url && at && memchr(value, ':', (size_t)(at - value)) ? at : NULL;
+}
+
 void conf_render_value(const struct conf_entry *entry, struct str *out)
 {
 	if (!entry->value || !*entry->value)
 		return;
 	if (is_secret(entry->key))
 		str_add(out, "***");
+	else if (!strstr(entry->value, "://") && behind_login(entry->key, entry->value))
+		str_addf(out, "***%s", behind_login(entry->key, entry->value));
 	else
 		log_redact(entry->value, out);
 }

@@ -172,6 +172,21 @@ bool path_is_below(const char *path, const char *above)
 	       (path[len] == '\0' || path[len] == '/' || len == 1);
 }
 
+char *path_resolve(const char *path)
+{
+	AUTO_FREE char *there = xstrdup(path);
+	char *found, *slash, *resolved;
+
+	while ((found = realpath(there, NULL)) == NULL && errno == ENOENT &&
+	       (slash = strrchr(there, '/')) != NULL && slash != there)
+		*slash = '\0';
+	if (!found)
+		return xstrdup(path);
+	resolved = xasprintf("%s%s", found, path + strlen(there));
+	free(found);
+	return resolved;
+}
+
 int dir_sync(int dir, const char *path, struct err *err)
 {
 	AUTO_CLOSE int fd = dir_open(dir, path, err);

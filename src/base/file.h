@@ -39,6 +39,9 @@ int file_replace(int dir, const char *path, const void *data, size_t len,
 /* Whether path is the directory `above`, or below it; both absolute and resolved. */
 bool path_is_below(const char *path, const char *above);
 
+/* An absolute path with the links resolved in what is there of it; the caller frees. */
+char *path_resolve(const char *path);
+
 /* Makes the names in a directory durable. */
 int dir_sync(int dir, const char *path, struct err *err);
 

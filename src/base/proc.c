@@ -8,6 +8,7 @@
  */
 #include "base/proc.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/pidfd.h>
@@ -69,10 +70,12 @@ static bool pull(struct run *run, int *fd,
 	char chunk[CHUNK_SIZE];
 	ssize_t got = *fd >= 0 ? read(*fd, chunk, sizeof(chunk)) : 0;
 
-	if (got > 0)
+	if (got > 0) {
+		run->heard_at = clock_boot_ms();
 		take(run, chunk, (size_t)got);
-	else if (got == 0 || (errno != EAGAIN && errno != EINTR))
+	} else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
 		run_close(fd);
+	}
 	return got > 0;
 }
 
@@ -93,6 +96,17 @@ static bool hear(struct run *run)
 	return true;
 }
 
+/* For poll(): until it has been silent for too long. */
+static int patience(const struct run *run)
+{
+	int64_t left;
+
+	if (run->request->silence_ms <= 0 || run->told || run->is_streamed)
+		return -1;
+	left = run->heard_at + run->request->silence_ms - clock_boot_ms();
+	return left <= 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
 void run_step(struct run *run)
 {
 	const struct stop *stop = run->request->stop;
@@ -103,7 +117,13 @@ void run_step(struct run *run)
 		{ .fd = stop && !run->told ? stop->fd : -1, .events = POLLIN },
 	};
 
-	if (poll(watched, ARRAY_SIZE(watched), -1) < 0)
+	int count = poll(watched, ARRAY_SIZE(watched), patience(run));
+
+	if (count == 0 && patience(run) == 0) {
+		run->is_silent = true;
+		run_tell(run);
+	}
+	if (count <= 0)
 		return;
 	if (watched[0].revents && !run->is_streamed)
 		pull(run, &run->output[0], take_output);

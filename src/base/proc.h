@@ -23,6 +23,8 @@ struct proc_request {
 	const int *keep_fds; /* inherited under the same numbers; -1 ends; may be NULL */
 	int64_t timeout_ms;  /* 0: none */
 	int64_t grace_ms;    /* between SIGTERM and SIGKILL; 0: 2000 */
+	int64_t silence_ms;  /* without a byte of `output` or stderr for so long, all of
+				it is killed; 0: never; not for a proc_stream */
 	struct deadline *deadline; /* may be NULL */
 	const struct stop *stop;   /* may be NULL */
 };
@@ -34,7 +36,8 @@ struct proc_result {
 };
 
 /* Runs it to its end and reaps every descendant. 0: it exited with 0. Otherwise -1:
- *  ERR_TIMEOUT: killed at timeout_ms;  ERR_LOST: killed at the deadline;
+ *  ERR_TIMEOUT: killed at timeout_ms, or for its silence;
+ *  ERR_LOST: killed at the deadline;
  *  ERR_CANCELED: killed because of stop;  ERR_CONFIG: the program does not exist;
  *  ERR_INTERNAL: it exited with another code or by a signal: *result tells (the text
  *  names the program, the code and the last line of its stderr). *result is always

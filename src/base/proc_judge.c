@@ -67,6 +67,13 @@ static int no_report(const char *name, struct err *err)
 	return err_remedy(err, "look in the kernel's log whether memory ran out");
 }
 
+static int was_silent(const struct run *run, const char *name, const char *line,
+		      struct err *err)
+{
+	return err_set(err, ERR_TIMEOUT, "%s: nothing was heard of it for %g s%s", name,
+		       (double)run->request->silence_ms / 1000, line);
+}
+
 static int judge_exit(const struct run *run, const char *name, const char *line,
 		      struct err *err)
 {
@@ -74,6 +81,8 @@ static int judge_exit(const struct run *run, const char *name, const char *line,
 
 	if (run->report.exit_code == 0)
 		return 0;
+	if (run->is_silent)
+		return was_silent(run, name, line, err);
 	if (run->told || (stop && stop_is_requested(stop)))
 		return err_set(err, ERR_CANCELED, "%s was stopped%s", name, line);
 	if (run->report.signal != 0)
@@ -102,6 +111,8 @@ static int judge(const struct run *run, const char *line, struct err *err)
 		return err_set(err, ERR_LOST, "%s had to end at its deadline%s", name,
 			       line);
 	case PROC_TOLD:
+		if (run->is_silent)
+			return was_silent(run, name, line, err);
 		return err_set(err, ERR_CANCELED, "%s was stopped%s", name, line);
 	case PROC_NO_PROGRAM:
 		return cannot_run(name, run->report.error, err);

@@ -20,9 +20,11 @@ struct run {
 	int control[2];   /* ours, the supervisor's */
 	int directory;    /* O_PATH, or -1 */
 	pid_t supervisor;
-	bool told;       /* it was asked to end */
-	bool over_limit; /* of output */
-	bool is_over;    /* report or its absence: nobody is left */
+	int64_t heard_at; /* by clock_boot_ms(): when it last wrote something */
+	bool is_silent;   /* it was asked to end because it wrote nothing */
+	bool told;        /* it was asked to end */
+	bool over_limit;  /* of output */
+	bool is_over;     /* report or its absence: nobody is left */
 	bool reported;
 	struct proc_report report;
 	size_t room;     /* for more output */

@@ -84,6 +84,7 @@ void run_init(struct run *run, const struct proc_request *request)
 		.control = { -1, -1 },
 		.directory = -1,
 		.report = { .exit_code = -1 },
+		.heard_at = clock_boot_ms(),
 		.room = request->output_limit,
 		.tail = STR_INIT,
 	};

@@ -33,20 +33,45 @@ static const char config[] = "[safe]\n"
 			     "[submodule]\n"
 			     "\trecurse = false\n";
 
+/* For a push: on this machine the other side reads this as well, and has hooks of its
+ * own. What it took is on disk when it says so; when it is repacked is its owner's
+ * business. */
+static const char push_config[] = "[safe]\n"
+				  "\tdirectory = *\n"
+				  "[core]\n"
+				  "\tfsync = objects,derived-metadata,reference\n"
+				  "[advice]\n"
+				  "\tpushUpdateRejected = false\n"
+				  "[receive]\n"
+				  "\tautogc = false\n"
+				  "[credential]\n"
+				  "\thelper =\n"
+				  "[push]\n"
+				  "\trecurseSubmodules = no\n";
+
 static char config_variable[4096];
+static char push_config_variable[4096];
 static char home_variable[4096];
 static char path_variable[4096];
+
+static int write_config(const char *file, const char *text, char variable[4096],
+			struct err *err)
+{
+	snprintf(variable, 4096, "GIT_CONFIG_GLOBAL=%s", file);
+	return file_replace(AT_FDCWD, file, text, strlen(text), FILE_NO_SYNC, err);
+}
 
 int git_setup(const char *directory, struct err *err)
 {
 	const char *path = getenv("PATH");
 	AUTO_FREE char *file = xasprintf("%s/gitconfig", directory);
+	AUTO_FREE char *push_file = xasprintf("%s/gitconfig-push", directory);
 
-	if (strlen(file) + 64 > sizeof(config_variable))
+	if (strlen(push_file) + 64 > sizeof(config_variable))
 		return err_set(err, ERR_CONFIG, "%s: the path is too long", directory);
-	if (file_replace(AT_FDCWD, file, config, strlen(config), FILE_NO_SYNC, err) != 0)
+	if (write_config(file, config, config_variable, err) != 0 ||
+	    write_config(push_file, push_config, push_config_variable, err) != 0)
 		return -1;
-	snprintf(config_variable, sizeof(config_variable), "GIT_CONFIG_GLOBAL=%s", file);
 	snprintf(home_variable, sizeof(home_variable), "HOME=%s", directory);
 	snprintf(path_variable, sizeof(path_variable), "PATH=%s",
 		 path ? path : "/usr/local/bin:/usr/bin:/bin");
@@ -69,7 +94,6 @@ static const char *const environment[] = {
 	"GIT_CONFIG_VALUE_5=1",
 	"GIT_CONFIG_KEY_6=gc.auto",
 	"GIT_CONFIG_VALUE_6=0",
-	config_variable,
 	home_variable,
 	path_variable,
 	"GIT_CONFIG_NOSYSTEM=1",
@@ -91,17 +115,48 @@ struct child {
 	int keep[3];
 	int remote; /* git_remote_open's, or -1 */
 	char include[64];
-	char *protocol; /* owned */
+	VEC(char *) owned; /* what env has of them */
 };
 
-static void add_environment(struct child *child)
+/* Takes the variable. */
+static void add_owned(struct child *child, char *variable)
 {
+	vec_add(&child->owned, variable);
+	vec_add(&child->env, variable);
+}
+
+static const char *protocols_of(const struct git_remote *remote)
+{
+	if (git_remote_is_http(remote))
+		return "GIT_ALLOW_PROTOCOL=http:https";
+	if (remote && remote->ssh_command)
+		return "GIT_ALLOW_PROTOCOL=ssh";
+	if (remote && text_starts_with(remote->url, "git://"))
+		return "GIT_ALLOW_PROTOCOL=git";
+	return "GIT_ALLOW_PROTOCOL=file";
+}
+
+/* The agent holds keys, but gives away none. */
+static void add_ssh(struct child *child, const char *command)
+{
+	const char *agent = getenv("SSH_AUTH_SOCK");
+
+	add_owned(child, xasprintf("GIT_SSH_COMMAND=%s", command));
+	vec_add(&child->env, "GIT_SSH_VARIANT=ssh");
+	if (agent)
+		add_owned(child, xasprintf("SSH_AUTH_SOCK=%s", agent));
+}
+
+static void add_environment(struct child *child, const struct git_call *call)
+{
+	const struct git_remote *remote = call->remote;
 	bool is_http = child->remote >= 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(environment); i++)
 		vec_add(&child->env, environment[i]);
 	vec_add(&child->env,
-		is_http ? "GIT_ALLOW_PROTOCOL=http:https" : "GIT_ALLOW_PROTOCOL=file");
+		remote && remote->is_pushed_to ? push_config_variable : config_variable);
+	vec_add(&child->env, protocols_of(remote));
 	vec_add(&child->env, is_http ? "GIT_CONFIG_COUNT=8" : "GIT_CONFIG_COUNT=7");
 	if (is_http) {
 		snprintf(child->include, sizeof(child->include),
@@ -109,8 +164,13 @@ static void add_environment(struct child *child)
 		vec_add(&child->env, "GIT_CONFIG_KEY_7=include.path");
 		vec_add(&child->env, child->include);
 	}
-	if (child->protocol)
-		vec_add(&child->env, child->protocol);
+	if (remote && remote->ssh_command)
+		add_ssh(child, remote->ssh_command);
+	if (call->protocol)
+		add_owned(child, xasprintf("GIT_PROTOCOL=%s", call->protocol));
+	if (call->object_directory)
+		add_owned(child,
+			  xasprintf("GIT_OBJECT_DIRECTORY=%s", call->object_directory));
 	vec_add(&child->env, NULL);
 }
 
@@ -118,7 +178,9 @@ static void child_clear(struct child *child)
 {
 	vec_clear(&child->argv);
 	vec_clear(&child->env);
-	free(child->protocol);
+	for (size_t i = 0; i < child->owned.count; i++)
+		free(child->owned.items[i]);
+	vec_clear(&child->owned);
 	if (child->remote >= 0)
 		close(child->remote);
 }
@@ -142,13 +204,11 @@ static int child_init(struct child *child, const struct git_call *call, struct e
 		if (child->remote < 0)
 			return -1;
 	}
-	if (call->protocol)
-		child->protocol = xasprintf("GIT_PROTOCOL=%s", call->protocol);
 	vec_add(&child->argv, "git");
 	for (size_t i = 0; call->args[i]; i++)
 		vec_add(&child->argv, call->args[i]);
 	vec_add(&child->argv, NULL);
-	add_environment(child);
+	add_environment(child, call);
 	keep_files(child, call->work->guard_fd);
 	return 0;
 }
@@ -200,8 +260,11 @@ int git_run(const struct git_call *call, struct err *err)
 	request.input_len = call->input ? call->input->len : 0;
 	request.output = call->output;
 	request.output_limit = call->output_limit;
+	request.silence_ms = call->silence_ms;
 	status = proc_run(&request, &result, err);
 	child_clear(&child);
+	if (call->ended)
+		*call->ended = result;
 	return explain(status, &result, err);
 }
 

@@ -26,9 +26,14 @@ struct git_work {
 
 /* Another repository that a child may reach. */
 struct git_remote {
-	const char *url;    /* http://, https://, or else a path on this machine */
-	const char *header; /* sent with each HTTP request, secret; NULL: none */
-	int64_t stall_ms;   /* an HTTP answer that rests so long breaks off; 0: 60 s */
+	const char *url; /* http://, https://, git://, or else a path on this machine */
+	const char
+		*ssh_command; /* the URL is one for ssh: GIT_SSH_COMMAND; may be NULL */
+	const char *header;   /* sent with each HTTP request, secret; NULL: none */
+	int64_t stall_ms;     /* an HTTP answer that rests so long breaks off; 0: 60 s;
+				 less: none does */
+	bool is_pushed_to;    /* its own hooks and settings count there, also on this
+				 machine */
 };
 
 struct git_call {
@@ -40,6 +45,9 @@ struct git_call {
 	size_t output_limit;
 	const struct git_remote *remote; /* NULL: this machine only */
 	const char *protocol; /* GIT_PROTOCOL of a child that serves; NULL: unset */
+	const char *object_directory; /* in place of the repository's; NULL: its own */
+	int64_t silence_ms;           /* as in proc_request; for git_run only */
+	struct proc_result *ended;    /* gets how git_run's child did; may be NULL */
 };
 
 struct git_stream;
@@ -67,7 +75,7 @@ ssize_t git_stream_read(struct git_stream *stream, void *buffer, size_t size);
  * is allowed: 0. */
 int git_stream_close(struct git_stream *stream, struct err *err);
 
-/* For the tests: fills *err from the end of git's stderr. */
+/* Fills *err from the end of git's stderr; left as it is when that says nothing known. */
 int git_classify(const char *tail, struct err *err);
 
 #endif

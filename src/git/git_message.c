@@ -1,6 +1,8 @@
 /*
  * What git says, and what a caller is to make of it.
  */
+#include "git/git_message.h"
+
 #include "git/git_child.h"
 
 #define FSCK "run git fsck in that repository and restore what it names"
@@ -13,14 +15,7 @@
 #define STRANGE                                                                          \
 	"check that the URL is that of a refrelay site, without a proxy's own pages"
 
-struct meaning {
-	const char *said; /* in any case */
-	enum err_class class;
-	const char *remedy;
-};
-
-/* The first that is found anywhere counts: causes come before their consequences. */
-static const struct meaning meanings[] = {
+static const struct git_meaning meanings[] = {
 	{ "no space left on device", ERR_DISK, "free some space on that file system" },
 	{ "disk quota exceeded", ERR_DISK, "raise the quota, or free some space" },
 	{ "file too large", ERR_DISK, "raise the limit of file sizes (ulimit -f)" },
@@ -99,28 +94,36 @@ static void copy_line(const char *tail, const char *at, char *out, size_t size)
 	static const char *const marks[] = { "remote: ", "fatal: ", "error: " };
 	const char *start = at;
 
-	while (start > tail && start[-1] != '\n')
+	while (start > tail && start[-1] != '\n' && start[-1] != '\r')
 		start--;
 	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
 		if (text_starts_with(start, marks[i]) && start + strlen(marks[i]) <= at)
 			start += strlen(marks[i]);
-	size_t len = strcspn(start, "\n");
+	size_t len = strcspn(start, "\r\n");
 	while (len > 0 && start[len - 1] == ' ')
 		len--; /* the other side's line was padded over a progress bar */
 	snprintf(out, size, "%.*s", (int)len, start);
 }
 
-int git_classify(const char *tail, struct err *err)
+int git_find_meaning(const struct git_meaning *list, size_t count, const char *tail,
+		     struct err *err)
 {
 	char line[400];
 
-	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++) {
-		const char *at = strcasestr(tail, meanings[i].said);
+	for (size_t i = 0; i < count; i++) {
+		const char *at = strcasestr(tail, list[i].said);
 		if (!at)
 			continue;
 		copy_line(tail, at, line, sizeof(line));
-		err_set(err, meanings[i].class, "git: %s", line);
-		return err_remedy(err, "%s", meanings[i].remedy);
+		err_set(err, list[i].class, "git: %s", line);
+		err_remedy(err, "%s", list[i].remedy);
+		return 0;
 	}
-	return -1; /* what proc_run said stands */
+	return -1;
+}
+
+int git_classify(const char *tail, struct err *err)
+{
+	git_find_meaning(meanings, ARRAY_SIZE(meanings), tail, err);
+	return -1; /* if it says nothing known, what proc_run said stands */
 }

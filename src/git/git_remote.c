@@ -43,7 +43,7 @@ static void add_quoted(struct str *text, const char *value)
  * other host than the URL's: redirects are errors. */
 static void write_config(const struct git_remote *remote, struct str *text)
 {
-	int64_t stall_ms = remote->stall_ms > 0 ? remote->stall_ms : DEFAULT_STALL_MS;
+	int64_t stall_ms = remote->stall_ms != 0 ? remote->stall_ms : DEFAULT_STALL_MS;
 
 	str_add(text, "[credential]\n\thelper =\n"
 		      "[http]\n\tfollowRedirects = false\n\tproxy =\n\tcookieFile =\n"
@@ -53,8 +53,9 @@ static void write_config(const struct git_remote *remote, struct str *text)
 		add_quoted(text, remote->header);
 		str_add_char(text, '\n');
 	}
-	str_addf(text, "\tlowSpeedLimit = 1\n\tlowSpeedTime = %" PRId64 "\n",
-		 (stall_ms + 999) / 1000);
+	if (stall_ms > 0)
+		str_addf(text, "\tlowSpeedLimit = 1\n\tlowSpeedTime = %" PRId64 "\n",
+			 (stall_ms + 999) / 1000);
 }
 
 int git_remote_open(const struct git_remote *remote, struct err *err)

@@ -6,7 +6,7 @@
 #define TRIES 10
 #define DESCRIPTION_LIMIT ((size_t)1 << 20)
 
-static int check_whole(const struct repo *repo, struct err *err)
+static int check_not_shallow(const struct repo *repo, struct err *err)
 {
 	if (repo->is_shallow) {
 		err_set(err, ERR_CONFIG,
@@ -15,6 +15,11 @@ static int check_whole(const struct repo *repo, struct err *err)
 		return err_remedy(err, "complete it with git fetch --unshallow, or leave "
 				       "it out");
 	}
+	return 0;
+}
+
+static int check_not_partial(const struct repo *repo, struct err *err)
+{
 	if (repo->is_partial) {
 		err_set(err, ERR_CONFIG,
 			"the repository is a partial clone: it lacks "
@@ -76,21 +81,38 @@ static int read_quietly(const struct repo *repo, struct ref_reading *reading,
 	return result;
 }
 
+static int read_repo(const struct repo *repo, struct ref_reading *reading,
+		     struct err *err)
+{
+	reading->oid_len = repo->oid_len;
+	reading->has_alternates = repo->has_alternates;
+	if (read_quietly(repo, reading, err) == 0)
+		return 0;
+	ref_reading_clear(reading);
+	return -1;
+}
+
 int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 		     struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 
 	*reading = (struct ref_reading){ 0 };
-	if (repo_open(dir, path, &repo, err) != 0 || check_whole(&repo, err) != 0 ||
-	    repo_check_files(&repo, err) != 0)
+	if (repo_open(dir, path, &repo, err) != 0 || check_not_shallow(&repo, err) != 0 ||
+	    check_not_partial(&repo, err) != 0 || repo_check_files(&repo, err) != 0)
 		return -1;
-	reading->oid_len = repo.oid_len;
-	reading->has_alternates = repo.has_alternates;
-	if (read_quietly(&repo, reading, err) == 0)
-		return 0;
-	ref_reading_clear(reading);
-	return -1;
+	return read_repo(&repo, reading, err);
+}
+
+int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,
+			  struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+
+	*reading = (struct ref_reading){ 0 };
+	if (repo_open(dir, path, &repo, err) != 0 || check_not_partial(&repo, err) != 0)
+		return -1;
+	return read_repo(&repo, reading, err);
 }
 
 void ref_reading_clear(struct ref_reading *reading)

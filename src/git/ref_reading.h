@@ -26,6 +26,10 @@ struct ref_reading {
  * grafts), or that cannot be read; ERR_CORRUPT; ERR_MISSING: nothing there. */
 int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 		     struct err *err);
+
+/* The same for who needs the refs only: shallow repositories and grafts will do. */
+int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,
+			  struct err *err);
 void ref_reading_clear(struct ref_reading *reading);
 
 #endif

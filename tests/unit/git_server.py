@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A Git server for test_git_remote.c that can be told to fail.
+"""A Git server for test_git_remote.c and test_transfer_remote.c that can be told to fail.
 
 usage: git_server.py ROOT       serves ROOT/*.git; ROOT/mode says how, ROOT/port (a pipe)
                                 gets the port; see below for what it writes down
 """
 
+import base64
 import os
 import subprocess
 import sys
@@ -20,8 +21,16 @@ def note(name, text):
         file.write(text)
 
 
-def look_for(secret):
-    """Notes what git processes run, and who shows the secret."""
+def secrets_of(header):
+    """The token, and what is inside if it is a password."""
+    scheme, _, token = header.partition(" ")
+    yield token
+    if scheme == "Basic":
+        yield base64.b64decode(token).decode().partition(":")[2]
+
+
+def look_for(secrets):
+    """Notes what git processes run, and who shows a secret."""
     for process in Path("/proc").glob("[0-9]*"):
         for name in "cmdline", "environ":
             try:
@@ -30,7 +39,7 @@ def look_for(secret):
                 continue
             if name == "cmdline" and "git" in text:
                 note("looked", text.replace("\0", " ") + "\n")
-            if secret in text:
+            if any(secret in text for secret in secrets):
                 note("seen", f"{process}/{name}\n")
 
 
@@ -49,6 +58,7 @@ class Handler(BaseHTTPRequestHandler):
             "GIT_CONFIG_COUNT": "1",
             "GIT_CONFIG_KEY_0": "uploadpack.allowAnySHA1InWant",
             "GIT_CONFIG_VALUE_0": "true",
+            "REMOTE_USER": "u",
             "REQUEST_METHOD": self.command,
             "PATH_INFO": path,
             "QUERY_STRING": query,
@@ -63,8 +73,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, status, body=b"", length=None):
         kind = "advertisement" if self.command == "GET" else "result"
+        service = "receive" if "receive-pack" in self.path else "upload"
         self.send_response(status)
-        self.send_header("Content-Type", f"application/x-git-upload-pack-{kind}")
+        self.send_header("Content-Type", f"application/x-git-{service}-pack-{kind}")
         self.send_header("Content-Length", str(length or len(body)))
         if status == 401:
             self.send_header("WWW-Authenticate", "Bearer")
@@ -79,7 +90,8 @@ class Handler(BaseHTTPRequestHandler):
         header = str(self.headers.get("Authorization"))
         note("asked", f"{self.command} {header}\n")
         note("seen", "")
-        look_for(header.removeprefix("Bearer "))
+        if header != "None":
+            look_for(list(secrets_of(header)))
         if mode.isdigit():
             self.answer(int(mode))
             return
