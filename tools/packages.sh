@@ -23,6 +23,7 @@ build_packages=(
 	'libcurl4-openssl-dev HTTP client'
 	'libjwt-dev     signed requests between sites'
 	'zlib1g-dev     compressed request bodies'
+	'libpcre2-dev   patterns of projects and refs'
 	'libcmocka-dev  unit tests'
 )
 demo_packages=(
@@ -38,6 +39,8 @@ test_packages=(
 	'procps             looks for processes that were left behind'
 	'strace             looks at system calls'
 	'curl               asks the HTTP server'
+	'openssh-server     a destination by ssh'
+	'openssh-client     what git uses to reach it'
 	'faketime           gives a site a wrong clock'
 )
 

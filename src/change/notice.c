@@ -29,6 +29,7 @@ static void comparison_clear(struct comparison *comparison)
 	origin_row_clear(&comparison->base);
 	ref_reading_clear(&comparison->reading);
 	free(comparison->path);
+	ref_snapshot_clear(&comparison->recorded);
 	free(comparison->description);
 	free(comparison->changes);
 }
@@ -39,6 +40,7 @@ struct notice *notice_new(const struct notice_options *options)
 
 	mutex_init(&notice->mutex);
 	notice->options = *options;
+	notice->may_owe = true;
 	return notice;
 }
 
@@ -100,7 +102,8 @@ static int see_nothing(struct comparison *comparison, int root, struct err *err)
 	comparison->sight = SIGHT_GONE;
 	if (!path)
 		return 0;
-	if (notice_check_mounts(comparison->notice, root, path, err) != 0)
+	if (notice_check_mounts(comparison->notice, root, path, err) != 0 ||
+	    notice_check_dropped(comparison->notice, comparison->name, err) != 0)
 		return -1;
 	if (is_gone(root, path))
 		return notice_check_root(comparison->notice, root, err);
@@ -212,17 +215,45 @@ static int see(struct comparison *comparison, struct err *err)
 /* The changes since the refs that were recorded last, if they are at hand. */
 static void find_changes(struct comparison *comparison)
 {
-	AUTO_SNAPSHOT struct ref_snapshot before = REF_SNAPSHOT_INIT;
+	const struct ref_snapshot *now = &comparison->reading.refs;
 	const struct origin_row *base = &comparison->base;
 
 	if (comparison->sight != SIGHT_WHOLE || !comparison->is_event || !base->checksum)
 		return;
 	if (strcmp(base->checksum, comparison->checksum) == 0) /* the description */
-		comparison->changes = xstrdup("[]");
+		comparison->before = now;
 	else if (recorded_refs_read(comparison->notice->options.data, base->id,
-				    base->checksum, comparison->reading.oid_len, &before))
-		comparison->changes =
-			event_changes_of(&before, &comparison->reading.refs);
+				    base->checksum, comparison->reading.oid_len,
+				    &comparison->recorded))
+		comparison->before = &comparison->recorded;
+	if (comparison->before)
+		comparison->changes = event_changes_of(comparison->before, now);
+}
+
+/* Of what cannot be read nothing can be told; when it can be read again, that is an
+ * event, too. */
+static void tell_sink(struct comparison *comparison)
+{
+	const struct change_sink *sink = &comparison->notice->options.sink;
+	bool is_whole = comparison->sight == SIGHT_WHOLE;
+	enum event_what what = comparison_what(comparison);
+
+	if (!sink->take || !comparison->is_event || comparison->sight == SIGHT_UNREADABLE)
+		return;
+	comparison->is_owed =
+		sink->take(sink->arg,
+			   &(struct change){
+				   .name = comparison->name,
+				   .what = what,
+				   .is_scanned = comparison->is_scanned,
+				   .is_first_sight = comparison->is_first_scan &&
+						     what == EVENT_CREATED,
+				   .checksum = is_whole ? comparison->checksum : NULL,
+				   .before = comparison->before,
+				   .after = is_whole ? &comparison->reading.refs : NULL,
+			   },
+			   &comparison->why_owed) != 0;
+	failpoint("sink.taken");
 }
 
 /* Without the record the next event has no list of changes; that is all. */
@@ -259,10 +290,13 @@ static int record(struct comparison *comparison, struct noticed *noticed, struct
 		return 0;
 	}
 	find_changes(comparison);
+	tell_sink(comparison);
 	if (comparison->is_event)
 		failpoint("notice.commits");
 	if (comparison_commit(comparison, noticed, err) != 0)
 		return err->class == ERR_CONFLICT ? 1 : -1;
+	if (comparison->is_owed)
+		owed_note(comparison);
 	if (noticed->is_changed) {
 		failpoint("notice.committed");
 		record_refs(comparison, noticed);
@@ -272,15 +306,13 @@ static int record(struct comparison *comparison, struct noticed *noticed, struct
 }
 
 /* As notice_compare; 1: look anew. */
-static int compare_once(struct notice *notice, const char *name, int tries,
-			struct noticed *noticed, struct err *err)
+static int compare_once(const struct comparison *how, struct noticed *noticed,
+			struct err *err)
 {
-	AUTO_COMPARISON struct comparison comparison = { .notice = notice,
-							 .name = name,
-							 .tries = tries };
+	AUTO_COMPARISON struct comparison comparison = *how;
 	int result;
 
-	if (store_read(notice->options.store, read_row_work, &comparison, err) != 0)
+	if (store_read(how->notice->options.store, read_row_work, &comparison, err) != 0)
 		return -1;
 	result = see(&comparison, err);
 	failpoint("notice.seen");
@@ -289,7 +321,7 @@ static int compare_once(struct notice *notice, const char *name, int tries,
 	if (result != 0)
 		return result;
 	if (comparison.sight == SIGHT_GONE) {
-		err_set(err, ERR_MISSING, "there is no repository %s", name);
+		err_set(err, ERR_MISSING, "there is no repository %s", how->name);
 		return err_remedy(err, "look for its name with refrelay repository list");
 	}
 	if (comparison.sight == SIGHT_UNREADABLE) {
@@ -303,19 +335,37 @@ static int compare_once(struct notice *notice, const char *name, int tries,
 	return 0;
 }
 
-int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
-		   struct err *err)
+static int compare(struct comparison *how, struct noticed *noticed, struct err *err)
 {
 	int result = 1;
 
 	*noticed = (struct noticed){ 0 };
-	if (name_check(name, err) != 0)
+	if (name_check(how->name, err) != 0)
 		return -1;
-	for (int tries = 0; tries < TRIES && result > 0; tries++)
-		result = compare_once(notice, name, tries, noticed, err);
+	for (; how->tries < TRIES && result > 0; how->tries++)
+		result = compare_once(how, noticed, err);
 	if (result > 0) {
 		err_set(err, ERR_CONFLICT, "it changes faster than it can be recorded");
 		return err_remedy(err, "tried again by itself");
 	}
 	return result;
+}
+
+int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
+		   struct err *err)
+{
+	struct comparison how = { .notice = notice, .name = name };
+
+	return compare(&how, noticed, err);
+}
+
+int notice_compare_scanned(struct notice *notice, const char *name, bool is_first,
+			   struct noticed *noticed, struct err *err)
+{
+	struct comparison how = { .notice = notice,
+				  .name = name,
+				  .is_scanned = true,
+				  .is_first_scan = is_first };
+
+	return compare(&how, noticed, err);
 }

@@ -15,6 +15,7 @@
 #define CHANGE_NOTICE_H
 
 #include "base/base.h"
+#include "change/change_sink.h"
 #include "change/event_log.h"
 #include "change/scan_record.h"
 #include "git/refs.h"
@@ -27,6 +28,13 @@ struct notice_options {
 	const char *root;      /* site.repositories */
 	const char *data;      /* site.data */
 	int64_t reverify_ms;   /* sync.reverifyInterval */
+	/* Told of each change before it is recorded; no lock and no transaction is held
+	 * then. */
+	struct change_sink sink;
+	/* At a secondary, where the repositories are copies (copies_root_check()):
+	 * whether the root is the one they are in. A scan looks only at copies that are
+	 * synced, and only one that has no row any more is deleted. NULL: no copies. */
+	int (*check_copies)(struct store *store, const char *root, struct err *err);
 };
 
 struct notice;

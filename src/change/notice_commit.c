@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "change/identity.h"
 #include "change/notice_parts.h"
+#include "change/owed.h"
 #include "replicable/name.h"
 
 /* A row that says no more than that it was looked at again is written so often. */
@@ -217,6 +218,9 @@ static int commit_work(struct store_tx *tx, void *arg, struct err *err)
 		row->changed_at = event.at;
 		noticed->event_id = event.id;
 	}
+	if (comparison->is_owed &&
+	    owed_add(tx, comparison->name, &comparison->why_owed, err) != 0)
+		return -1;
 	return write_row(tx, committing, row, err);
 }
 

@@ -4,6 +4,8 @@
 #ifndef CHANGE_NOTICE_PARTS_H
 #define CHANGE_NOTICE_PARTS_H
 
+#include <stdatomic.h>
+
 #include "base/map.h"
 #include "base/thread.h"
 #include "change/notice.h"
@@ -16,6 +18,8 @@ struct notice {
 	struct map troubles; /* path or name -> its failure as logged last, owned;
 				guarded by mutex */
 	struct notice_options options;
+	/* owed.c: there may be such rows; the log was told so. */
+	atomic_bool may_owe, told_owed;
 };
 
 /* What the disk says of one repository. */
@@ -29,6 +33,8 @@ struct comparison {
 	struct notice *notice;
 	const char *name;
 	int tries;              /* before this one */
+	bool is_scanned;        /* nobody told of it, a scan came to it */
+	bool is_first_scan;     /* and it is the first of a new database */
 	struct origin_row base; /* what is compared with; no name: there is no row */
 	enum sight sight;
 	struct err why;
@@ -36,10 +42,29 @@ struct comparison {
 	struct ref_reading reading;
 	char checksum[CHECKSUM_TEXT_SIZE];
 	char print[FINGERPRINT_TEXT_SIZE];
-	char *description; /* digest; owned; NULL: none */
-	char *changes;     /* JSON; owned; NULL: not known */
-	bool is_event;     /* what differs is a change, not only how the disk looks */
+	char *description;            /* digest; owned; NULL: none */
+	struct ref_snapshot recorded; /* refs that belong to base, if at hand */
+	const struct ref_snapshot
+		*before; /* those, or the same as now; NULL: not known */
+	bool is_owed;    /* the sink did not take it: why_owed */
+	struct err why_owed;
+	char *changes; /* JSON; owned; NULL: not known */
+	bool is_event; /* what differs is a change, not only how the disk looks */
 };
+
+/* As notice_compare, by a scan, which may be the first of a new database. */
+int notice_compare_scanned(struct notice *notice, const char *name, bool is_first,
+			   struct noticed *noticed, struct err *err);
+
+/* Whether the scan is to look at it: at a secondary only if no sync is going to. */
+int notice_may_look(struct notice *notice, const char *name, bool *may, struct err *err);
+
+/* Nothing stands there. At a secondary that is a deletion only where pull has dropped the
+ * row: 0, or -1: ERR_CONFLICT. */
+int notice_check_dropped(struct notice *notice, const char *name, struct err *err);
+
+/* After the commit of a comparison that is_owed. */
+void owed_note(const struct comparison *comparison);
 
 /* Whether there is anything to write. Sets is_event. */
 bool comparison_differs(struct comparison *comparison);

@@ -24,12 +24,17 @@ static int open_root(const char *root, struct err *err)
 
 int notice_open_root(const struct notice *notice, struct err *err)
 {
-	return open_root(notice->options.root, err);
+	const struct notice_options *options = &notice->options;
+
+	if (options->check_copies &&
+	    options->check_copies(options->store, options->root, err) != 0)
+		return -1;
+	return open_root(options->root, err);
 }
 
 struct asking {
 	const char *identity;
-	bool is_same;
+	bool is_known, is_same;
 };
 
 static int ask_work(struct store_tx *tx, void *arg, struct err *err)
@@ -38,11 +43,14 @@ static int ask_work(struct store_tx *tx, void *arg, struct err *err)
 	struct asking *asking = arg;
 	int found = site_value_get(tx, ROOT_KEY, &known, err);
 
+	asking->is_known = found > 0;
 	asking->is_same = found > 0 && strcmp(known.data, asking->identity) == 0;
 	return found < 0 ? -1 : 0;
 }
 
-static int check_root(struct store *store, const char *path, int root, struct err *err)
+/* `may_be_new`: no repository was ever seen, and none need be there. */
+static int check_root(struct store *store, const char *path, int root, bool may_be_new,
+		      struct err *err)
 {
 	AUTO_FREE char *identity = identity_of(root, "");
 	struct asking asking = { .identity = identity };
@@ -51,7 +59,7 @@ static int check_root(struct store *store, const char *path, int root, struct er
 		return err_errno(err, "cannot look at site.repositories");
 	if (store_read(store, ask_work, &asking, err) != 0)
 		return -1;
-	if (asking.is_same)
+	if (asking.is_same || (may_be_new && !asking.is_known))
 		return 0;
 	err_set(err, ERR_DISK,
 		"site.repositories (%s) is not the directory that it was, so what is "
@@ -63,7 +71,7 @@ static int check_root(struct store *store, const char *path, int root, struct er
 
 int notice_check_root(struct notice *notice, int root, struct err *err)
 {
-	return check_root(notice->options.store, notice->options.root, root, err);
+	return check_root(notice->options.store, notice->options.root, root, false, err);
 }
 
 int notice_judge_root(struct store *store, const char *path, struct err *err)
@@ -71,7 +79,7 @@ int notice_judge_root(struct store *store, const char *path, struct err *err)
 	AUTO_CLOSE int root = open_root(path, err);
 	int is_empty = root < 0 ? -1 : discover_is_empty(path, err);
 
-	return is_empty > 0 ? check_root(store, path, root, err) : is_empty;
+	return is_empty > 0 ? check_root(store, path, root, true, err) : is_empty;
 }
 
 static int accept_work(struct store_tx *tx, void *arg, struct err *err)

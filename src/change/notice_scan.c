@@ -20,6 +20,7 @@ struct scan {
 	struct notice *notice;
 	const struct stop *stop;
 	struct notice_scan_result *result;
+	bool is_first; /* of a new database */
 	int root;
 	struct discovery discovery;
 	size_t at; /* in the discovery: all before it are done */
@@ -122,13 +123,25 @@ static void count(struct scan *scan, const struct noticed *noticed)
 	scan->result->changed += noticed->is_changed;
 }
 
+static int look_at(struct scan *scan, const char *name, struct err *err)
+{
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	bool may;
+	int result = notice_may_look(scan->notice, name, &may, err);
+
+	if (result != 0 || !may)
+		return result;
+	result =
+		notice_compare_scanned(scan->notice, name, scan->is_first, &noticed, err);
+	count(scan, &noticed);
+	return result;
+}
+
 static void compare(struct scan *scan, const char *name)
 {
-	AUTO_NOTICED struct noticed noticed;
 	struct err err;
-	int result = notice_compare(scan->notice, name, &noticed, &err);
+	int result = look_at(scan, name, &err);
 
-	count(scan, &noticed);
 	if (result == 0 || err.class == ERR_MISSING || !is_news(scan, name, &err))
 		return;
 	log_at(err_is_transient(err.class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
@@ -256,6 +269,17 @@ static int check_root(struct scan *scan, struct err *err)
 				    : 0;
 }
 
+/* One that was interrupted, or failed, is followed by another first one. */
+static int judge_first(struct scan *scan, struct err *err)
+{
+	enum event_scanned scanned;
+
+	if (event_log_scanned(scan->notice->options.store, &scanned, err) != 0)
+		return -1;
+	scan->is_first = scanned == SCANNED_NOTHING;
+	return 0;
+}
+
 static int run(struct scan *scan, struct err *err)
 {
 	scan->result->repositories = scan->discovery.found.count;
@@ -282,7 +306,8 @@ int notice_scan(struct notice *notice, const struct stop *stop,
 	int done = -1;
 
 	*result = (struct notice_scan_result){ 0 };
-	if (root >= 0 && discover(notice->options.root, &scan.discovery, err) == 0)
+	if (root >= 0 && judge_first(&scan, err) == 0 &&
+	    discover(notice->options.root, &scan.discovery, err) == 0)
 		done = run(&scan, err);
 	if (done != 0)
 		result->is_complete = false;

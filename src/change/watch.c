@@ -3,12 +3,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "change/owed.h"
 #include "change/scan_record.h"
 #include "change/spool.h"
 
 /* Of one core, for scans. */
 #define SCAN_SHARE 0.004
 #define WRITE_EVERY_MS 10000
+#define SETTLE_EVERY_MS 10000
 #define PRUNE_EVERY_MS (10 * 60 * 1000)
 
 struct watch {
@@ -44,6 +46,16 @@ static void work_spool(struct watch *watch)
 		log_warn("spool.failed", LOG_ERR(&err));
 	else if (count > 0)
 		log_info("spool.done", LOG_NUMBER("files", count));
+}
+
+static void settle_owed(struct watch *watch)
+{
+	struct err err;
+	size_t left;
+
+	if (owed_may_be(watch->options.notice) &&
+	    owed_settle(watch->options.notice, &watch->stop, &left, &err) != 0)
+		log_warn("change.not_settled", LOG_ERR(&err));
 }
 
 /* How long to wait now, so that scans stay within their share. */
@@ -172,16 +184,37 @@ static void prune_if_due(struct watch *watch)
 		log_info("events.pruned", LOG_NUMBER("events", dropped));
 }
 
-static void wait_for_next(struct watch *watch, int64_t interval_ms)
+static void keep_interval(struct watch *watch, int64_t interval_ms)
 {
-	int64_t until = clock_boot_ms() + interval_ms;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
 	watch->state.interval_ms = interval_ms;
+}
+
+/* Whether nothing called until then. */
+static bool rest(struct watch *watch, int64_t until)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+
 	while (!watch->is_woken && !stop_is_requested(&watch->stop))
 		if (!cond_wait_until(&watch->changed, &watch->mutex, until))
-			break;
+			return true;
 	watch->is_woken = false;
+	return false;
+}
+
+/* What is owed does not wait for it. */
+static void wait_for_next(struct watch *watch, int64_t interval_ms)
+{
+	int64_t until = clock_boot_ms() + interval_ms, pause;
+
+	keep_interval(watch, interval_ms);
+	while ((pause = clock_boot_ms() + SETTLE_EVERY_MS) < until) {
+		if (!rest(watch, pause))
+			return;
+		settle_owed(watch);
+	}
+	rest(watch, until);
 }
 
 static void *run(void *arg)
@@ -190,6 +223,7 @@ static void *run(void *arg)
 
 	while (!stop_is_requested(&watch->stop)) {
 		work_spool(watch);
+		settle_owed(watch);
 		int64_t interval_ms = scan(watch);
 		prune_if_due(watch);
 		wait_for_next(watch, interval_ms);

@@ -12,10 +12,12 @@
 #include "change/event_log.h"
 #include "change/hook_socket.h"
 #include "change/notice.h"
+#include "change/owed.h"
 #include "cli/site.h"
 #include "cli/site_data.h"
 #include "git/oid.h"
 #include "git/refs.h"
+#include "push/sink.h"
 
 enum { NODE_WAIT_MS = 60000, WAKE_WAIT_MS = 1000 };
 
@@ -35,6 +37,9 @@ static const struct option long_options[] = {
 struct changed_call {
 	const char *name;
 	bool reads_stdin, is_json;
+	struct site site;
+	struct push_settings *push; /* a reference; NULL: nothing is said of push */
+	int64_t reverify_ms;
 	uint64_t event_id; /* the result; 0: nothing had changed */
 };
 
@@ -79,46 +84,82 @@ static int check_stdin(void)
 	return -1;
 }
 
-static int read_site(struct cli *cli, struct site *site, int64_t *reverify_ms,
-		     struct err *err)
+static int read_site(const struct cli *cli, struct changed_call *call, struct err *err)
 {
 	AUTO_CONF struct conf *conf = NULL;
-	const char *role = "";
 
-	if (site_read(cli, NULL, site, err) != 0 ||
-	    cli_load_config(cli, &conf, err) != 0 ||
-	    conf_read_text(conf_get(conf, "site", NULL, "role"), &role, err) != 0)
+	if (cli_load_config(cli, &conf, err) != 0 ||
+	    site_from_conf(conf, &call->site, err) != 0)
 		return -1;
-	if (strcasecmp(role, "secondary") == 0) {
+	if (call->site.role == SITE_SECONDARY) {
 		err_set(err, ERR_CONFIG,
 			"this site is a secondary: its copies change "
 			"only as its primary's do");
 		return err_remedy(err, "tell the primary");
 	}
-	*reverify_ms = 7 * (int64_t)CONF_DAY;
+	if (push_is_configured(conf) &&
+	    push_settings_read(conf, call->site.data, &call->push, err) != 0)
+		return -1;
+	call->reverify_ms = 7 * (int64_t)CONF_DAY;
 	return conf_read_duration(conf_get(conf, "sync", NULL, "reverifyInterval"),
-				  CONF_DAY, reverify_ms, err);
+				  CONF_DAY, &call->reverify_ms, err);
 }
 
-static int compare(struct changed_call *call, const struct notice_options *options,
-		   struct err *err)
+/* A task store that is away holds no change up: the node, when it runs, pushes it. */
+static int refuse(void *arg, const struct change *change, struct err *err)
+{
+	(void)change;
+	*err = *(const struct err *)arg;
+	return -1;
+}
+
+static int compare(struct changed_call *call, struct notice *notice, struct err *err)
 {
 	AUTO_NOTICED struct noticed noticed = { 0 };
-	struct notice *notice = notice_new(options);
 	AUTO_FREE char *name = notice_name_of(notice, call->name, err);
 	int result = name ? notice_compare(notice, name, &noticed, err) : -1;
+	size_t left;
 
 	call->event_id = noticed.event_id;
 	if (result != 0 && name && err->class == ERR_MISSING && noticed.is_changed)
 		result = 0; /* it was deleted */
+	if (result == 0)
+		owed_settle(notice, NULL, &left, ERR_IGNORED);
+	return result;
+}
+
+static int compare_with_sink(struct changed_call *call, struct notice_options *options,
+			     struct err *err)
+{
+	struct task_store *tasks = NULL;
+	struct push_sink *sink = NULL;
+	struct notice *notice;
+	struct err away;
+	int result;
+
+	if (call->push &&
+	    task_store_recognize(call->push->directory, options->data, &away) == 0 &&
+	    task_store_open(call->push->directory, &tasks, &away) == 0) {
+		sink = push_sink_new(tasks, call->push);
+		options->sink = push_sink_as_change_sink(sink);
+	} else if (call->push) {
+		options->sink = (struct change_sink){ .take = refuse, .arg = &away };
+	}
+	notice = notice_new(options);
+	result = compare(call, notice, err);
 	notice_free(notice);
+	push_sink_free(sink);
+	task_store_close(tasks);
 	return result;
 }
 
 /* Does a node's work, as none runs. One that started meanwhile hears of it. */
-static int compare_alone(struct changed_call *call, const struct site *site,
-			 int64_t reverify_ms, struct err *err)
+static int compare_alone(struct changed_call *call, struct err *err)
 {
+	const struct site *site = &call->site;
+	struct notice_options options = { .root = site->repositories,
+					  .data = site->data,
+					  .reverify_ms = call->reverify_ms };
 	AUTO_FREE char *path = xasprintf("%s/refrelay.db", site->data);
 	struct site_data data = { 0 };
 	struct event_log *log = NULL;
@@ -128,14 +169,11 @@ static int compare_alone(struct changed_call *call, const struct site *site,
 	fprintf(stderr, "refrelay: no node runs here; the change is recorded all the "
 			"same\n");
 	if (site_data_open(site->data, &data, err) == 0 &&
-	    event_log_open(data.store, path, &log, err) == 0)
-		result = compare(call,
-				 &(struct notice_options){ .store = data.store,
-							   .log = log,
-							   .root = site->repositories,
-							   .data = site->data,
-							   .reverify_ms = reverify_ms },
-				 err);
+	    event_log_open(data.store, path, &log, err) == 0) {
+		options.store = data.store;
+		options.log = log;
+		result = compare_with_sink(call, &options, err);
+	}
 	event_log_close(log);
 	site_data_close(&data);
 	if (result == 0)
@@ -144,16 +182,15 @@ static int compare_alone(struct changed_call *call, const struct site *site,
 	return result;
 }
 
-static int tell(struct changed_call *call, const struct site *site, int64_t reverify_ms,
-		struct err *err)
+static int tell(struct changed_call *call, struct err *err)
 {
 	AUTO_FREE char *message = xasprintf(HOOK_CHANGED "%s", call->name);
 	char answer[32] = "";
-	int told = hook_socket_tell(site->data, message, NODE_WAIT_MS, answer,
+	int told = hook_socket_tell(call->site.data, message, NODE_WAIT_MS, answer,
 				    sizeof(answer), err);
 
 	if (told == 0)
-		return compare_alone(call, site, reverify_ms, err);
+		return compare_alone(call, err);
 	if (told == 1 && !text_to_uint64(answer, &call->event_id))
 		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
 	return told == 1 ? 0 : -1;
@@ -222,20 +259,18 @@ static int read_options(int argc, char **argv, struct changed_call *call)
 int cli_changed(struct cli *cli, int argc, char **argv)
 {
 	struct changed_call call = { 0 };
-	struct site site = { 0 };
 	struct err err;
-	int64_t reverify_ms;
 	int status = read_options(argc, argv, &call);
 
 	if (status >= 0)
 		return status;
-	if (read_site(cli, &site, &reverify_ms, &err) == 0 &&
-	    tell(&call, &site, reverify_ms, &err) == 0) {
+	if (read_site(cli, &call, &err) == 0 && tell(&call, &err) == 0) {
 		print(&call);
 		status = EXIT_DONE;
 	} else {
 		status = cli_fail(&err);
 	}
-	site_clear(&site);
+	push_settings_unref(call.push);
+	site_clear(&call.site);
 	return status;
 }

@@ -10,8 +10,7 @@
 #include "base/json.h"
 #include "base/proc.h"
 #include "change/notice.h"
-#include "cli/cli.h"
-#include "cli/site.h"
+#include "cli/check.h"
 #include "cli/site_data.h"
 #include "net/site_token.h"
 #include "pull/primary.h"
@@ -32,27 +31,36 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-enum verdict { GOOD, NOTE, WRONG };
+/* One fault of the configuration may be met by several of those who read it. */
+static bool was_told(const struct checking *checking, const json_t *finding)
+{
+	for (size_t i = 0; i < json_array_size(checking->findings); i++) {
+		const json_t *other = json_array_get(checking->findings, i);
+		if (json_equal(json_object_get(other, "finding"),
+			       json_object_get(finding, "finding")) &&
+		    json_equal(json_object_get(other, "verdict"),
+			       json_object_get(finding, "verdict")))
+			return true;
+	}
+	return false;
+}
 
-struct checking {
-	bool is_json;
-	size_t wrong;
-	json_t *findings;
-	const struct conf *conf;
-	struct site site;
-};
-
-static void tell(struct checking *checking, enum verdict verdict, const char *what,
-		 const struct err *err)
+void check_tell(struct checking *checking, enum check_verdict verdict, const char *what,
+		const struct err *err)
 {
 	static const char *const words[] = { "ok", "note", "WRONG" };
 	json_t *finding = json_object();
 
-	checking->wrong += verdict == WRONG;
-	json_put_text(finding, "verdict", verdict == WRONG ? "wrong" : words[verdict]);
+	json_put_text(finding, "verdict",
+		      verdict == CHECK_WRONG ? "wrong" : words[verdict]);
 	json_put_text(finding, "what", what);
 	json_put_message(finding, "finding", err->text);
 	json_put_text(finding, "remedy", err->remedy);
+	if (verdict != CHECK_GOOD && was_told(checking, finding)) {
+		json_decref(finding);
+		return;
+	}
+	checking->wrong += verdict == CHECK_WRONG;
 	json_array_append_new(checking->findings, finding);
 	if (checking->is_json)
 		return;
@@ -62,8 +70,7 @@ static void tell(struct checking *checking, enum verdict verdict, const char *wh
 	       err->remedy[0] ? "; what to do: " : "", err->remedy);
 }
 
-PRINTF_LIKE(3, 4)
-static void tell_good(struct checking *checking, const char *what, const char *fmt, ...)
+void check_tell_good(struct checking *checking, const char *what, const char *fmt, ...)
 {
 	struct err said = { 0 };
 	va_list args;
@@ -71,7 +78,7 @@ static void tell_good(struct checking *checking, const char *what, const char *f
 	va_start(args, fmt);
 	vsnprintf(said.text, sizeof(said.text), fmt, args);
 	va_end(args);
-	tell(checking, GOOD, what, &said);
+	check_tell(checking, CHECK_GOOD, what, &said);
 }
 
 static void check_room(struct checking *checking, const char *what, const char *path)
@@ -86,7 +93,7 @@ static void check_room(struct checking *checking, const char *what, const char *
 		return;
 	err_set(&err, ERR_DISK, "only %" PRIu64 " MiB are free at %s", room >> 20, path);
 	err_remedy(&err, "free some space");
-	tell(checking, NOTE, what, &err);
+	check_tell(checking, CHECK_NOTE, what, &err);
 }
 
 static void check_repositories(struct checking *checking)
@@ -96,8 +103,8 @@ static void check_repositories(struct checking *checking)
 	struct err err;
 
 	if (access(path, R_OK | X_OK | (writes ? W_OK : 0)) == 0) {
-		tell_good(checking, "repositories", "%s can be %s", path,
-			  writes ? "written" : "read");
+		check_tell_good(checking, "repositories", "%s can be %s", path,
+				writes ? "written" : "read");
 		check_room(checking, "repositories", path);
 		return;
 	}
@@ -105,10 +112,10 @@ static void check_repositories(struct checking *checking)
 	if (errno == ENOENT && writes) {
 		err_set(&err, ERR_MISSING, "%s is not there yet: serve will make it",
 			path);
-		tell(checking, NOTE, "repositories", &err);
+		check_tell(checking, CHECK_NOTE, "repositories", &err);
 		return;
 	}
-	tell(checking, WRONG, "repositories", &err);
+	check_tell(checking, CHECK_WRONG, "repositories", &err);
 }
 
 static void check_copies(struct checking *checking, struct store *store)
@@ -116,7 +123,7 @@ static void check_copies(struct checking *checking, struct store *store)
 	struct err err;
 
 	if (copies_root_judge(store, checking->site.repositories, &err) != 0)
-		tell(checking, WRONG, "copies", &err);
+		check_tell(checking, CHECK_WRONG, "copies", &err);
 }
 
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
@@ -132,9 +139,9 @@ static void check_scan(struct checking *checking, struct store *store)
 
 	if (notice_judge_root(store, checking->site.repositories, &err) != 0 ||
 	    store_read(store, read_scan, &scan, &err) != 0)
-		tell(checking, WRONG, "scan", &err);
+		check_tell(checking, CHECK_WRONG, "scan", &err);
 	else if (scan.failing_since > 0 && data_lock_is_held(checking->site.data))
-		tell(checking, WRONG, "scan", &scan.failure);
+		check_tell(checking, CHECK_WRONG, "scan", &scan.failure);
 }
 
 static void check_data(struct checking *checking)
@@ -146,19 +153,19 @@ static void check_data(struct checking *checking)
 	if (site_check_apart(&checking->site, &err) != 0)
 		return; /* said before; nothing is made there */
 	if (site_data_open(path, &data, &err) != 0) {
-		tell(checking, WRONG, "data", &err);
+		check_tell(checking, CHECK_WRONG, "data", &err);
 	} else {
 		AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
-		tell_good(checking, "data", "%s: database and leases open", path);
+		check_tell_good(checking, "data", "%s: database and leases open", path);
 		if (fd >= 0 && !file_system_is_local(fd)) {
 			err_set(&err, ERR_CONFIG, "%s is on a network file system", path);
 			err_remedy(&err, "keep site.data on a local disk");
-			tell(checking, WRONG, "data", &err);
+			check_tell(checking, CHECK_WRONG, "data", &err);
 		}
 		check_room(checking, "data", path);
 		if (checking->site.role == SITE_SECONDARY)
 			check_copies(checking, data.store);
-		else if (checking->site.role == SITE_PRIMARY)
+		else
 			check_scan(checking, data.store);
 	}
 	site_data_close(&data);
@@ -169,12 +176,12 @@ static void check_node(struct checking *checking)
 	struct err err;
 
 	if (data_lock_is_held(checking->site.data)) {
-		tell_good(checking, "node", "a node runs here");
+		check_tell_good(checking, "node", "a node runs here");
 		return;
 	}
 	err_set(&err, ERR_MISSING, "no node runs here");
 	err_remedy(&err, "start refrelay serve");
-	tell(checking, NOTE, "node", &err);
+	check_tell(checking, CHECK_NOTE, "node", &err);
 }
 
 static void check_git(struct checking *checking)
@@ -188,12 +195,12 @@ static void check_git(struct checking *checking)
 					     .output_limit = 4096,
 					     .timeout_ms = 10000 },
 		     NULL, &err) != 0) {
-		tell(checking, WRONG, "git", &err);
+		check_tell(checking, CHECK_WRONG, "git", &err);
 		return;
 	}
 	output.data[strcspn(output.data, "\n")] = '\0';
-	tell_good(checking, "git", "%s, supervised by %s", output.data,
-		  proc_supervisor_path());
+	check_tell_good(checking, "git", "%s, supervised by %s", output.data,
+			proc_supervisor_path());
 }
 
 static void tell_skew(struct checking *checking, int64_t skew_ms)
@@ -206,7 +213,7 @@ static void tell_skew(struct checking *checking, int64_t skew_ms)
 		(double)skew_ms / 1000);
 	err_remedy(&err, "keep both clocks right (NTP): more than 60 s and requests are "
 			 "refused");
-	tell(checking, WRONG, "clocks", &err);
+	check_tell(checking, CHECK_WRONG, "clocks", &err);
 }
 
 /* One small request, signed: reaches, secret and clocks. */
@@ -248,10 +255,10 @@ static void check_primary(struct checking *checking)
 	struct err err;
 
 	if (ask_primary(checking, &health, &err) == 0)
-		tell_good(checking, "primary", "%s answers and knows our secret",
-			  checking->site.primary_url);
+		check_tell_good(checking, "primary", "%s answers and knows our secret",
+				checking->site.primary_url);
 	else
-		tell(checking, WRONG, "primary", &err);
+		check_tell(checking, CHECK_WRONG, "primary", &err);
 	tell_skew(checking, health.skew_ms);
 }
 
@@ -268,19 +275,20 @@ static void check_secrets(struct checking *checking)
 							  names.items[i], "secretFile");
 		if (conf_read_text(entry, &file, &err) != 0 ||
 		    (file && site_key_read(names.items[i], file, &key, &err) != 0)) {
-			tell(checking, WRONG, "secret", &err);
+			check_tell(checking, CHECK_WRONG, "secret", &err);
 		} else if (!file) {
 			err_set(&err, ERR_CONFIG, "secondary.%s has no secretFile",
 				names.items[i]);
-			tell(checking, WRONG, "secret", &err);
+			check_tell(checking, CHECK_WRONG, "secret", &err);
 		} else {
-			tell_good(checking, "secret", "of secondary %s", names.items[i]);
+			check_tell_good(checking, "secret", "of secondary %s",
+					names.items[i]);
 		}
 	}
 	if (names.count == 0) {
 		err_set(&err, ERR_CONFIG, "no secondary may follow");
 		err_remedy(&err, "add a section [secondary \"NAME\"] for each");
-		tell(checking, NOTE, "secret", &err);
+		check_tell(checking, CHECK_NOTE, "secret", &err);
 	}
 	vec_clear(&names);
 }
@@ -290,12 +298,12 @@ static void check_all(struct checking *checking)
 	struct err err;
 
 	if (cli_check_node(checking->conf, &err) != 0)
-		tell(checking, WRONG, "configuration", &err);
+		check_tell(checking, CHECK_WRONG, "configuration", &err);
 	else
-		tell_good(checking, "configuration", "%s, a %s", checking->site.name,
-			  site_role_name(checking->site.role));
+		check_tell_good(checking, "configuration", "%s, a %s",
+				checking->site.name, site_role_name(checking->site.role));
 	if (site_has_unused(checking->conf, checking->site.role, &err))
-		tell(checking, NOTE, "configuration", &err);
+		check_tell(checking, CHECK_NOTE, "configuration", &err);
 	check_git(checking);
 	check_repositories(checking);
 	check_data(checking);
@@ -304,6 +312,7 @@ static void check_all(struct checking *checking)
 		check_primary(checking);
 	else if (checking->site.role == SITE_PRIMARY)
 		check_secrets(checking);
+	check_push(checking);
 }
 
 static int run(const struct cli *cli, bool is_json)

@@ -37,7 +37,12 @@ const struct command commands[] = {
 	  "Puts the hooks that tell of changes into repositories.", cli_hooks },
 	{ "events", "[--after N] [--follow]",
 	  "Prints what changed at the primary, a JSON line each.", cli_events },
-	{ "push", "start | list | queue | retry | discard", "Push replication.", NULL },
+	{ "push",
+	  "start | list | queue | retry | discard [--now] [--wait] [--remote NAME]... "
+	  "[--url PART] [--all | PATTERN... | KEY...] [--json]",
+	  "Pushes repositories to their destinations; shows and mends the cluster's "
+	  "queue.",
+	  cli_push },
 	{ "mirror", "list | show | sync | remove", "Foreign upstreams.", NULL },
 	{ "cache", "clear [NAME]", "The info/refs cache.", NULL },
 	{ "state", "NAME", "A repository's state.", NULL },

@@ -82,6 +82,8 @@ int hook_look(int repository, const struct hook_place *place, struct hook_look *
 	*look = (struct hook_look){ 0 };
 	read_link(repository, HOOK_NODE_LINK, target);
 	look->has_node = strcmp(target, place->data) == 0;
+	if (!look->has_node)
+		memcpy(look->other, target, sizeof(look->other));
 	if (dir < 0)
 		return err->sys_errno == ENOENT ? 0 : -1;
 	for (size_t i = 0; i < HOOKS; i++) {
@@ -97,6 +99,16 @@ bool hook_is_installed(const struct hook_look *look)
 {
 	return look->has_node && look->states[0] == HOOK_INSTALLED &&
 	       look->states[1] == HOOK_INSTALLED;
+}
+
+bool hook_is_astray(const struct hook_look *look)
+{
+	bool is_any = false;
+
+	for (size_t i = 0; i < HOOKS; i++)
+		is_any |= look->states[i] == HOOK_INSTALLED ||
+			  look->states[i] == HOOK_OUTDATED;
+	return is_any && !hook_is_installed(look);
 }
 
 bool hook_is_removed(const struct hook_look *look)

@@ -11,6 +11,8 @@
 #ifndef CLI_HOOK_INSTALL_H
 #define CLI_HOOK_INSTALL_H
 
+#include <limits.h>
+
 #include "base/base.h"
 
 enum hook_state {
@@ -30,8 +32,9 @@ struct hook_place {
 
 struct hook_look {
 	enum hook_state states[HOOKS];
-	bool is_kept[HOOKS]; /* another hook is run by ours */
-	bool has_node;       /* the link to this data directory */
+	bool is_kept[HOOKS];  /* another hook is run by ours */
+	bool has_node;        /* the link to this data directory */
+	char other[PATH_MAX]; /* another one that it leads to; "" */
 };
 
 extern const char *const hook_names[HOOKS];
@@ -42,6 +45,9 @@ const char *hook_state_name(enum hook_state state); /* static */
 int hook_look(int repository, const struct hook_place *place, struct hook_look *look,
 	      struct err *err);
 bool hook_is_installed(const struct hook_look *look);
+
+/* Whether there are hooks of ours that tell another node, or are not whole. */
+bool hook_is_astray(const struct hook_look *look);
 
 /* Whether there is nothing of ours, not even a kept hook. */
 bool hook_is_removed(const struct hook_look *look);

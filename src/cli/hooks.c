@@ -38,6 +38,9 @@ struct hooks_call {
 	bool path_is_global; /* core.hooksPath */
 	json_t *array;       /* with --json */
 	size_t changed, failed;
+	size_t astray; /* of list */
+	size_t taken;  /* repositories whose hooks told another node */
+	char *example_taken, *example_from; /* one of them, and that node's data */
 };
 
 static void tell_failure(struct hooks_call *call, const char *name, const struct err *err)
@@ -82,8 +85,12 @@ static void print_look(const char *name, const struct hook_look *look)
 	for (size_t i = 0; !hook_is_installed(look) && i < HOOKS; i++)
 		str_addf(&text, "%s %s %s", i ? "," : ":", hook_names[i],
 			 hook_state_name(look->states[i]));
-	if (!look->has_node && look->states[0] != HOOK_MISSING)
+	if (look->other[0]) {
+		str_add(&text, ", the hooks tell the node of ");
+		str_add_printable(&text, look->other);
+	} else if (!look->has_node && look->states[0] != HOOK_MISSING) {
 		str_add(&text, ", no link to this site's data directory");
+	}
 	for (size_t i = 0; i < HOOKS; i++)
 		if (look->is_kept[i])
 			str_addf(&text, ", keeps another %s", hook_names[i]);
@@ -95,6 +102,7 @@ static void report(struct hooks_call *call, const char *name,
 		   const struct hook_look *look, bool did, const struct err *err)
 {
 	call->changed += did;
+	call->astray += call->verb == LIST && hook_is_astray(look);
 	if (err)
 		tell_failure(call, name, err);
 	if (call->is_json) {
@@ -102,6 +110,7 @@ static void report(struct hooks_call *call, const char *name,
 		json_put_text(object, "name", name);
 		json_put_bool(object, "installed", hook_is_installed(look));
 		json_put_bool(object, "changed", did);
+		json_put_text(object, "other_node", look->other[0] ? look->other : NULL);
 		json_put(object, "hooks", look_to_json(look));
 		if (err) {
 			json_put_message(object, "failure", err->text);
@@ -119,6 +128,35 @@ static int act(const struct hooks_call *call, int repository, struct err *err)
 				     : hook_remove(repository, &call->place, err);
 }
 
+/* Git can tell one node only: another of this host hears by its scans from now on. */
+static void note_taken(struct hooks_call *call, const char *path,
+		       const struct hook_look *look)
+{
+	if (call->verb != INSTALL || !look->other[0])
+		return;
+	if (call->taken++ > 0)
+		return;
+	call->example_taken = xstrdup(path);
+	call->example_from = xstrdup(look->other);
+}
+
+static void tell_taken(const struct hooks_call *call)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (call->taken == 0)
+		return;
+	str_addf(&text, "the hooks of %zu repositor%s, for instance ", call->taken,
+		 call->taken == 1 ? "y" : "ies");
+	str_add_printable(&text, call->example_taken);
+	str_addf(&text, ", %s the node of ", call->is_dry ? "tell" : "told");
+	str_add_printable(&text, call->example_from);
+	fprintf(stderr,
+		"refrelay: %s: %s this one, and that one hears of changes by its "
+		"scans alone\n",
+		text.data, call->is_dry ? "they would tell" : "now they tell");
+}
+
 /* Looks, acts and looks again: what is reported is what is there. */
 static int work_on(struct hooks_call *call, int repository, const char *path,
 		   struct hook_look *look, bool *did, struct err *err)
@@ -131,6 +169,7 @@ static int work_on(struct hooks_call *call, int repository, const char *path,
 	if (call->verb == LIST ||
 	    (call->verb == INSTALL ? hook_is_installed(look) : hook_is_removed(look)))
 		return 0;
+	note_taken(call, path, look);
 	if (!call->is_dry && act(call, repository, err) != 0) {
 		hook_look(repository, &call->place, look, ERR_IGNORED);
 		return -1;
@@ -241,12 +280,15 @@ static int run(struct cli *cli, struct hooks_call *call)
 					  : visit_all(call, &err);
 		if (result == 0)
 			print_end(call);
+		tell_taken(call);
 		json_decref(call->array);
 	}
+	free(call->example_taken);
+	free(call->example_from);
 	site_clear(&site);
 	if (result != 0)
 		return cli_fail(&err);
-	return call->failed ? EXIT_PARTLY : EXIT_DONE;
+	return call->failed || call->astray ? EXIT_PARTLY : EXIT_DONE;
 }
 
 /* -1: go on. */

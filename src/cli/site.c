@@ -107,28 +107,12 @@ int site_read(const struct cli *cli, const char *directory, struct site *site,
 	return site_from_conf(conf, site, err);
 }
 
-/* The caller frees. */
-static char *resolve(const char *path)
-{
-	AUTO_FREE char *there = xstrdup(path);
-	char *found, *slash, *resolved;
-
-	while ((found = realpath(there, NULL)) == NULL && errno == ENOENT &&
-	       (slash = strrchr(there, '/')) != NULL && slash != there)
-		*slash = '\0';
-	if (!found)
-		return xstrdup(path);
-	resolved = xasprintf("%s%s", found, path + strlen(there));
-	free(found);
-	return resolved;
-}
-
 /* A scan would take what is in one for repositories, or a deletion of copies would meet
  * the database. */
 int site_check_apart(const struct site *site, struct err *err)
 {
-	AUTO_FREE char *repositories = resolve(site->repositories);
-	AUTO_FREE char *data = resolve(site->data);
+	AUTO_FREE char *repositories = path_resolve(site->repositories);
+	AUTO_FREE char *data = path_resolve(site->data);
 
 	if (!path_is_below(data, repositories) && !path_is_below(repositories, data))
 		return 0;
@@ -139,24 +123,30 @@ int site_check_apart(const struct site *site, struct err *err)
 			       "mind symbolic links");
 }
 
+static bool is_unused(const char *section, enum site_role role)
+{
+	return (role != SITE_PRIMARY && strcasecmp(section, "secondary") == 0) ||
+	       (role != SITE_SECONDARY && strcasecmp(section, "primary") == 0);
+}
+
 bool site_has_unused(const struct conf *conf, enum site_role role, struct err *err)
 {
+	static const char *const remedies[] = {
+		[SITE_PRIMARY] =
+			"a primary takes [secondary \"NAME\"]; is the role right?",
+		[SITE_SECONDARY] = "a secondary takes [primary]; is the role right?",
+		[SITE_STANDALONE] = ("nobody follows a standalone site, nor does it "
+				     "follow; is the role right?"),
+	};
 	const struct conf_list *all = conf_entries(conf);
-	const char *unused = role == SITE_SECONDARY ? "secondary"
-			     : role == SITE_PRIMARY ? "primary"
-						    : "";
 
 	for (size_t i = 0; i < all->count; i++) {
-		if (strcasecmp(all->items[i]->section, unused) != 0)
+		if (!is_unused(all->items[i]->section, role))
 			continue;
 		conf_error(all->items[i], err,
-			   "the section is not used: this site is a %s",
+			   "the section is not used: this site's role is %s",
 			   site_role_name(role));
-		err_remedy(err,
-			   role == SITE_SECONDARY
-				   ? "a secondary takes [primary]; is the role right?"
-				   : "a primary takes [secondary \"NAME\"]; is the "
-				     "role right?");
+		err_remedy(err, "%s", remedies[role]);
 		return true;
 	}
 	return false;

@@ -2,8 +2,11 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/push_site.h"
 #include "cli/site.h"
 #include "cli/site_data.h"
+#include "push/settings.h"
+#include "push/task_store.h"
 
 #define WATCH_MS 1000
 
@@ -80,26 +83,64 @@ static int print_all(const struct report_options *options, const struct status_c
 	return status < 0 || ferror(stdout) ? status : EXIT_INTERRUPTED;
 }
 
+struct status_parts {
+	struct site site;
+	struct site_data data;
+	struct push_settings *push; /* NULL: nothing is said of it */
+	struct push_sight sight;    /* without tasks because of failure */
+	struct err failure;
+};
+
+/* That the task store is away is a finding, not the end. */
+static int open_push(const struct conf *conf, struct status_parts *parts, struct err *err)
+{
+	if (!push_is_configured(conf))
+		return 0;
+	if (push_settings_read(conf, parts->site.data, &parts->push, err) != 0)
+		return -1;
+	push_site_look(parts->push, parts->site.data, &parts->sight, &parts->failure);
+	return 0;
+}
+
+static int open_parts(const struct cli *cli, struct status_parts *parts, struct err *err)
+{
+	AUTO_CONF struct conf *conf = NULL;
+
+	if (cli_load_config(cli, &conf, err) != 0 ||
+	    site_from_conf(conf, &parts->site, err) != 0 ||
+	    site_data_open(parts->site.data, &parts->data, err) != 0)
+		return -1;
+	return open_push(conf, parts, err);
+}
+
+static void close_parts(struct status_parts *parts)
+{
+	push_sight_close(&parts->sight);
+	push_settings_unref(parts->push);
+	site_data_close(&parts->data);
+	site_clear(&parts->site);
+}
+
 static int run(const struct cli *cli, const struct status_call *call)
 {
-	struct site site;
-	struct site_data data = { 0 };
+	struct status_parts parts = { 0 };
 	struct err err;
 	int status = -1;
 
-	if (site_read(cli, NULL, &site, &err) != 0)
-		return cli_fail(&err);
-	if (site_data_open(site.data, &data, &err) == 0)
+	if (open_parts(cli, &parts, &err) == 0)
 		status = print_all(
-			&(struct report_options){ .role = site.role,
-						  .site = site.name,
-						  .primary_url = site.primary_url,
-						  .data = site.data,
-						  .root = site.repositories,
-						  .store = data.store },
+			&(struct report_options){ .role = parts.site.role,
+						  .site = parts.site.name,
+						  .primary_url = parts.site.primary_url,
+						  .data = parts.site.data,
+						  .root = parts.site.repositories,
+						  .store = parts.data.store,
+						  .tasks = parts.sight.tasks,
+						  .push_leases = parts.sight.leases,
+						  .push_settings = parts.push,
+						  .push_failure = &parts.failure },
 			call, &err);
-	site_data_close(&data);
-	site_clear(&site);
+	close_parts(&parts);
 	return status < 0 ? cli_fail(&err) : status;
 }
 

@@ -4,11 +4,14 @@
 #include "base/log.h"
 #include "change/hook_socket.h"
 #include "change/watch.h"
+#include "cli/push_site.h"
 #include "cli/site_data.h"
+#include "node/node_push.h"
 #include "node/settings.h"
 #include "pull/pull.h"
 #include "store/data_lock.h"
 #include "store/root_lock.h"
+#include "upkeep/copies_root.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
 #include "web/services.h"
@@ -20,6 +23,11 @@ struct node {
 	struct site_data data;
 	struct access *access;
 	struct hook_socket *socket;
+	struct node_push push;
+	/* What sees changes; a secondary that does not push has none of these. */
+	struct event_log *events;
+	struct notice *notice;
+	struct watch *watch;
 	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
 };
@@ -29,42 +37,88 @@ static void wake(void *arg)
 {
 	struct node *node = arg;
 
-	if (node->services.events)
-		event_log_wake(node->services.events);
+	if (node->events)
+		event_log_wake(node->events);
 	if (node->services.verify_origin)
 		verify_origin_wake(node->services.verify_origin);
 	if (node->services.pull)
 		pull_wake(node->services.pull);
+	if (node->push.push)
+		push_wake(node->push.push);
 }
 
-static int start_primary(struct node *node, struct err *err)
+static int open_notice(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
-	struct web_services *services = &node->services;
 	AUTO_FREE char *database = xasprintf("%s/refrelay.db", settings->site.data);
-
-	if (event_log_open(node->data.store, database, &services->events, err) != 0)
-		return -1;
-	services->notice = notice_new(
-		&(struct notice_options){ .store = node->data.store,
-					  .log = services->events,
+	struct notice_options options = { .store = node->data.store,
 					  .root = settings->site.repositories,
 					  .data = settings->site.data,
-					  .reverify_ms = settings->pull.reverify_ms });
-	services->watch = watch_start(
-		&(struct watch_options){ .notice = services->notice,
+					  .reverify_ms = settings->pull.reverify_ms };
+
+	if (event_log_open(node->data.store, database, &node->events, err) != 0)
+		return -1;
+	options.log = node->events;
+	if (node->push.sink)
+		options.sink = push_sink_as_change_sink(node->push.sink);
+	if (settings->site.role == SITE_SECONDARY)
+		options.check_copies = copies_root_check;
+	node->notice = notice_new(&options);
+	return 0;
+}
+
+static void start_watch(struct node *node)
+{
+	const struct node_settings *settings = &node->settings;
+
+	node->watch = watch_start(
+		&(struct watch_options){ .notice = node->notice,
 					 .store = node->data.store,
 					 .data = settings->site.data,
 					 .scan_interval_ms = settings->scan_interval_ms,
 					 .keep_ms = settings->keep_for_ms,
 					 .keep_count = settings->keep_number });
-	services->verify_origin = verify_origin_start(&(struct verify_origin_options){
-		.store = node->data.store,
-		.notice = services->notice,
-		.root = settings->site.repositories,
-		.capacity = settings->pull.verification_capacity,
-		.reverify_ms = settings->pull.reverify_ms });
+}
+
+static int start_standalone(struct node *node, struct err *err)
+{
+	struct web_services *services = &node->services;
+
+	if (open_notice(node, err) != 0)
+		return -1;
+	start_watch(node);
+	services->events = node->events;
+	services->notice = node->notice;
+	services->watch = node->watch;
 	return 0;
+}
+
+static int start_primary(struct node *node, struct err *err)
+{
+	const struct node_settings *settings = &node->settings;
+
+	if (start_standalone(node, err) != 0)
+		return -1;
+	node->services.verify_origin =
+		verify_origin_start(&(struct verify_origin_options){
+			.store = node->data.store,
+			.notice = node->notice,
+			.root = settings->site.repositories,
+			.capacity = settings->pull.verification_capacity,
+			.reverify_ms = settings->pull.reverify_ms });
+	return 0;
+}
+
+/* What cannot be noticed now is found by the next scan. */
+static void published(void *arg, const char *name)
+{
+	struct node *node = arg;
+	AUTO_NOTICED struct noticed noticed;
+	struct err err;
+
+	if (notice_compare(node->notice, name, &noticed, &err) != 0 &&
+	    err.class != ERR_MISSING)
+		log_warn("sync.not_noticed", LOG_ERR(&err));
 }
 
 static int start_secondary(struct node *node, struct err *err)
@@ -75,13 +129,22 @@ static int start_secondary(struct node *node, struct err *err)
 	if (primary_open(settings->site.primary_url, &settings->key, &services->primary,
 			 err) != 0)
 		return err_prefix(err, "primary.url");
-	return pull_start(&(struct pull_options){ .store = node->data.store,
-						  .leases = node->data.leases,
-						  .primary = services->primary,
-						  .root = settings->site.repositories,
-						  .settings = settings->pull,
-						  .report = report_for_primary },
-			  &services->pull, err);
+	if (node->push.sink && open_notice(node, err) != 0)
+		return -1;
+	if (pull_start(
+		    &(struct pull_options){ .store = node->data.store,
+					    .leases = node->data.leases,
+					    .primary = services->primary,
+					    .root = settings->site.repositories,
+					    .settings = settings->pull,
+					    .report = report_for_primary,
+					    .published = node->notice ? published : NULL,
+					    .arg = node },
+		    &services->pull, err) != 0)
+		return -1;
+	if (node->notice) /* pull has judged the root, or made it */
+		start_watch(node);
+	return 0;
 }
 
 static void fill_services(struct node *node)
@@ -97,6 +160,9 @@ static void fill_services(struct node *node)
 	node->services.store = node->data.store;
 	node->services.leases = node->data.leases;
 	node->services.access = node->access;
+	node->services.tasks = node->push.tasks;
+	node->services.push_leases = node->push.leases;
+	node->services.push_sink = node->push.sink;
 }
 
 static int open_data(struct node *node, struct err *err)
@@ -110,7 +176,7 @@ static int open_data(struct node *node, struct err *err)
 				   &node->data, err);
 }
 
-/* A primary never makes the tree: an empty one in its place would look like the deletion
+/* Only a secondary makes the tree: an empty one in its place would look like the deletion
  * of everything. Pull judges that of a secondary. */
 static int check_root(const struct site *site, struct err *err)
 {
@@ -126,7 +192,25 @@ static int check_root(const struct site *site, struct err *err)
 
 static int lock_root(struct node *node, struct err *err)
 {
-	return root_lock_take(node->settings.site.repositories, &node->root_lock, err);
+	const struct site *site = &node->settings.site;
+
+	return root_lock_take(site->repositories,
+			      site->role == SITE_STANDALONE ? ROOT_LOCK_SHARED
+							    : ROOT_LOCK_ALONE,
+			      &node->root_lock, err);
+}
+
+static int start_role(struct node *node, struct err *err)
+{
+	switch (node->settings.site.role) {
+	case SITE_PRIMARY:
+		return start_primary(node, err);
+	case SITE_SECONDARY:
+		return start_secondary(node, err);
+	case SITE_STANDALONE:
+		break;
+	}
+	return start_standalone(node, err);
 }
 
 static int start_parts(struct node *node, const struct conf *conf, struct err *err)
@@ -134,13 +218,15 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	const struct node_settings *settings = &node->settings;
 
 	if (check_root(&settings->site, err) != 0 || open_data(node, err) != 0 ||
-	    lock_root(node, err) != 0 || access_read(conf, &node->access, err) != 0)
+	    lock_root(node, err) != 0 || access_read(conf, &node->access, err) != 0 ||
+	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
 	fill_services(node);
-	if ((settings->site.role == SITE_PRIMARY ? start_primary
-						 : start_secondary)(node, err) != 0 ||
-	    lock_root(node, err) != 0) /* it may have been made only now */
+	if (start_role(node, err) != 0 ||
+	    lock_root(node, err) != 0 || /* it may have been made only now */
+	    node_push_start(settings, &node->push, err) != 0)
 		return -1;
+	node->services.push = node->push.push;
 	if (hook_socket_start(
 		    &(struct hook_socket_options){ .data = settings->site.data,
 						   .notice = node->services.notice,
@@ -171,6 +257,16 @@ static void tell_unused(const struct conf *conf, const struct node *node)
 			 LOG_TEXT("remedy", unused.remedy));
 }
 
+/* A site that stands alone is there for nothing else. */
+static void tell_remotes(const struct node_settings *settings)
+{
+	struct err err;
+
+	if ((settings->push || settings->site.role == SITE_STANDALONE) &&
+	    push_site_check_remotes(&settings->site, settings->push, &err) != 0)
+		log_warn("push.no_remote", LOG_ERR(&err), LOG_TEXT("remedy", err.remedy));
+}
+
 int node_start(const struct conf *conf, struct node **node, struct err *err)
 {
 	struct node *started = xcalloc(1, sizeof(*started));
@@ -180,6 +276,7 @@ int node_start(const struct conf *conf, struct node **node, struct err *err)
 	    start_parts(started, conf, err) == 0) {
 		log_started(started);
 		tell_unused(conf, started);
+		tell_remotes(&started->settings);
 		*node = started;
 		return 0;
 	}
@@ -194,6 +291,11 @@ static void tell_restart(const char *key, const char *before, const char *after)
 			 LOG_TEXT("before", before), LOG_TEXT("after", after));
 }
 
+static const char *task_store_of(const struct node_settings *settings)
+{
+	return settings->push ? settings->push->directory : NULL;
+}
+
 static void tell_restarts(const struct node_settings *before,
 			  const struct node_settings *after)
 {
@@ -205,6 +307,8 @@ static void tell_restarts(const struct node_settings *before,
 	tell_restart("site.data", before->site.data, after->site.data);
 	tell_restart("primary.url", before->site.primary_url, after->site.primary_url);
 	tell_restart("http.listen", before->listen, after->listen);
+	tell_restart("replication.eventsDirectory", task_store_of(before),
+		     task_store_of(after));
 	if (before->site.lease_ttl_ms != after->site.lease_ttl_ms)
 		log_warn("node.restart_needed", LOG_TEXT("key", "lease.ttl"));
 	if (before->scan_interval_ms != after->scan_interval_ms ||
@@ -214,17 +318,28 @@ static void tell_restarts(const struct node_settings *before,
 			 LOG_TEXT("key", "sync.scanInterval, events"));
 }
 
+/* For a node that pushes, no word of push means that there are no remotes any more. */
+static int read_again(const struct node *node, const struct conf *conf,
+		      struct node_settings *settings, struct err *err)
+{
+	if (node_settings_read(conf, settings, err) != 0)
+		return -1;
+	if (!node->push.push || settings->push)
+		return 0;
+	return push_settings_read(conf, settings->site.data, &settings->push, err);
+}
+
 int node_reload(struct node *node, const struct conf *conf, struct err *err)
 {
 	AUTO_SETTINGS struct node_settings settings;
 	struct access *access = NULL;
 
-	if (node_settings_read(conf, &settings, err) != 0)
-		return -1;
-	if (access_read(conf, &access, err) != 0)
+	if (read_again(node, conf, &settings, err) != 0 ||
+	    access_read(conf, &access, err) != 0)
 		return -1;
 	tell_restarts(&node->settings, &settings);
 	tell_unused(conf, node);
+	tell_remotes(&settings);
 	access_replace(node->access, access);
 	if (node->services.primary && settings.has_key)
 		primary_set_key(node->services.primary, &settings.key);
@@ -234,6 +349,8 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 		verify_origin_set(node->services.verify_origin,
 				  settings.pull.verification_capacity,
 				  settings.pull.reverify_ms);
+	if (node->push.push)
+		node_push_set(&node->push, settings.push);
 	log_info("node.reloaded", LOG_TEXT("site", node->settings.site.name));
 	return 0;
 }
@@ -246,11 +363,12 @@ void node_stop(struct node *node)
 	web_server_stop(node->server, NODE_STOP_MS / 4);
 	hook_socket_stop(node->socket);
 	pull_stop(services->pull, NODE_STOP_MS / 2);
-	watch_stop(services->watch);
+	watch_stop(node->watch);
 	verify_origin_stop(services->verify_origin);
+	node_push_stop(&node->push, NODE_STOP_MS / 4);
 	primary_close(services->primary);
-	notice_free(services->notice);
-	event_log_close(services->events);
+	notice_free(node->notice);
+	event_log_close(node->events);
 	access_free(node->access);
 	site_data_close(&node->data);
 	if (node->lock >= 0)

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "cli/cli.h"
 #include "node/node.h"
 #include "node/notify.h"
@@ -29,14 +30,28 @@ static void block_signals(sigset_t *set)
 	pthread_sigmask(SIG_BLOCK, set, NULL);
 }
 
+static void count_failed(bool has_failed)
+{
+	struct metric *gauge = metric_gauge(
+		"refrelay_configuration_failed",
+		"1: the last reload failed, and what was read before counts.");
+
+	metric_set(metric_at(gauge), has_failed);
+}
+
 static void reload(const struct cli *cli, struct node *node)
 {
 	AUTO_CONF struct conf *conf = NULL;
 	struct err err;
+	int result = -1;
 
 	notify_reloading();
-	if (cli_load_config(cli, &conf, &err) != 0 || node_reload(node, conf, &err) != 0)
-		log_error("node.reload_failed", LOG_ERR(&err));
+	if (cli_load_config(cli, &conf, &err) == 0)
+		result = node_reload(node, conf, &err);
+	if (result != 0)
+		log_error("node.reload_failed", LOG_ERR(&err),
+			  LOG_TEXT("remedy", err.remedy));
+	count_failed(result != 0);
 	notify("READY=1");
 }
 
@@ -81,6 +96,7 @@ static int serve(const struct cli *cli)
 	raise_file_limit();
 	if (cli_load_config(cli, &conf, &err) != 0 || node_start(conf, &node, &err) != 0)
 		return cli_fail(&err);
+	count_failed(false);
 	notify("READY=1");
 	wait_for_end(cli, node, &set);
 	end_at_once_next_time(&set);

@@ -60,16 +60,11 @@ static int read_intervals(const struct conf *conf, struct node_settings *setting
 	return 0;
 }
 
-static int check_role(const struct conf *conf, const struct node_settings *settings,
-		      struct err *err)
+static int check_role(const struct conf *conf, struct err *err)
 {
 	if (!conf_get(conf, "site", NULL, "role")) {
 		err_set(err, ERR_CONFIG, "site.role is not set");
-		return err_remedy(err, "set it to primary or secondary");
-	}
-	if (settings->site.role == SITE_STANDALONE) {
-		err_set(err, ERR_CONFIG, "the role standalone is not built yet");
-		return err_remedy(err, "set site.role to primary or secondary");
+		return err_remedy(err, "set it to primary, secondary or standalone");
 	}
 	if (!conf_get(conf, "site", NULL, "name")) {
 		err_set(err, ERR_CONFIG, "site.name is not set");
@@ -78,16 +73,24 @@ static int check_role(const struct conf *conf, const struct node_settings *setti
 	return 0;
 }
 
+static int read_push(const struct conf *conf, struct node_settings *settings,
+		     struct err *err)
+{
+	if (!push_is_configured(conf))
+		return 0;
+	return push_settings_read(conf, settings->site.data, &settings->push, err);
+}
+
 static int read_all(const struct conf *conf, struct node_settings *settings,
 		    struct err *err)
 {
 	if (cli_check_built(conf, err) != 0 ||
 	    site_from_conf(conf, &settings->site, err) != 0 ||
-	    check_role(conf, settings, err) != 0 ||
-	    site_check_apart(&settings->site, err) != 0 ||
+	    check_role(conf, err) != 0 || site_check_apart(&settings->site, err) != 0 ||
 	    read_listen(conf, settings, err) != 0 ||
 	    pull_settings_read(conf, &settings->pull, err) != 0 ||
-	    read_intervals(conf, settings, err) != 0)
+	    read_intervals(conf, settings, err) != 0 ||
+	    read_push(conf, settings, err) != 0)
 		return -1;
 	if (settings->site.role == SITE_SECONDARY)
 		return read_primary(conf, settings, err);
@@ -122,5 +125,6 @@ void node_settings_clear(struct node_settings *settings)
 	free(settings->listen);
 	if (settings->has_key)
 		site_key_clear(&settings->key);
+	push_settings_unref(settings->push);
 	*settings = (struct node_settings){ .key.secret = STR_INIT };
 }

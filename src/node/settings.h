@@ -8,6 +8,7 @@
 #include "cli/site.h"
 #include "net/site_token.h"
 #include "pull/pull.h"
+#include "push/settings.h"
 
 struct node_settings {
 	struct site site;
@@ -18,6 +19,7 @@ struct node_settings {
 	int64_t scan_interval_ms;
 	int64_t keep_for_ms;
 	uint64_t keep_number;
+	struct push_settings *push; /* a reference; NULL: nothing is said of push */
 };
 
 #define AUTO_SETTINGS __attribute__((cleanup(node_settings_clear)))

@@ -44,6 +44,10 @@ struct pull_options {
 	/* Appends the text of Refrelay-Report; may be NULL. */
 	int (*report)(struct store *store, int64_t primary_now_ms, struct str *out,
 		      struct err *err);
+	/* A copy was brought, or removed: all of it is on disk, the row does not say so
+	 * yet. From any worker, without a lock; may take its time; may be NULL. */
+	void (*published)(void *arg, const char *name);
+	void *arg; /* of published */
 };
 
 struct pull;

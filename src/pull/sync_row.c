@@ -114,6 +114,15 @@ static bool tell_complete(struct pull_job *job, const struct sync_result *result
 	return false;
 }
 
+/* Also if nothing had to be done: a node that ended before this may have done it. */
+static void tell_published(const struct pull_job *job)
+{
+	const struct pull_options *options = &job->pull->options;
+
+	if (options->published)
+		options->published(options->arg, job->row.name);
+}
+
 static void tell_done(struct pull_job *job, const struct sync_result *result,
 		      int64_t took_ms)
 {
@@ -130,6 +139,7 @@ static void tell_done(struct pull_job *job, const struct sync_result *result,
 		tell_held(job, result->held_reason);
 		return;
 	}
+	tell_published(job);
 	bool is_complete = tell_complete(job, result);
 	if (job->row.behind_since > 0)
 		lag_ms = primary_now_ms(primary) - job->row.behind_since;
@@ -240,6 +250,8 @@ static void remove_row(struct pull_job *job)
 		if (err.class == ERR_CONFLICT)
 			err.class = ERR_LOST; /* it is wanted again: at once */
 		tell_error(job, &err);
+	} else {
+		tell_published(job);
 	}
 }
 

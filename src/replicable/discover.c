@@ -138,6 +138,12 @@ static bool is_furniture(const char *name)
 	return strcmp(name, OWN_FOLDER) == 0 || strcmp(name, "lost+found") == 0;
 }
 
+/* What another site's push makes or deletes here has this name only meanwhile. */
+static bool is_passing(const char *name)
+{
+	return text_starts_with(name, PASSING_PREFIX);
+}
+
 static bool is_dots(const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -156,7 +162,7 @@ static int walk_directory(struct walk *walk, int fd, struct err *err)
 	}
 	while (errno = 0, (entry = readdir(dir)) != NULL) {
 		const char *name = entry->d_name;
-		if (is_dots(name) || (len == 0 && is_furniture(name)))
+		if (is_dots(name) || is_passing(name) || (len == 0 && is_furniture(name)))
 			continue;
 		if (entry->d_type == DT_REG)
 			continue;

@@ -13,6 +13,9 @@
  * No repository can stand there. */
 #define OWN_FOLDER ".refrelay"
 
+/* So begin, in any folder, repositories that a push just makes or deletes there. */
+#define PASSING_PREFIX ".refrelay-"
+
 /* Checks a name at the door, wherever it comes from: UTF-8 without control characters;
  * parts between slashes that are not empty, ".", ".." or ".git"; not below OWN_FOLDER;
  * at most 1024 bytes, 250 a part. ERR_CONFIG says what is wrong. */

@@ -7,6 +7,7 @@
 #include "pull/pull.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
+#include "report/report_push.h"
 #include "store/data_lock.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
@@ -254,7 +255,9 @@ int report_make(const struct report_options *options, struct report *report,
 				   .primary_url = copy(options->primary_url),
 				   .now = clock_wall_ms(),
 				   .node_runs = data_lock_is_held(options->data) };
-	if (options->role == SITE_PRIMARY)
+	if (report_push_read(options, report, err) != 0)
+		return -1;
+	if (options->role != SITE_SECONDARY)
 		return store_read(options->store, read_primary, report, err);
 	return make_secondary(options, report, err);
 }
@@ -264,6 +267,7 @@ void report_clear(struct report *report)
 	for (size_t i = 0; i < report->secondaries.count; i++)
 		free(report->secondaries.items[i].site);
 	vec_clear(&report->secondaries);
+	report_push_clear(report);
 	free(report->site);
 	free(report->primary_url);
 	free(report->example_failing);
@@ -297,13 +301,21 @@ int64_t report_verified(const struct report *report)
 	       counts[VERIFICATION_PENDING];
 }
 
-bool report_is_good(const struct report *report)
+/* Who stands alone need not have proved all: it is pushed as it is. */
+static bool is_verified(const struct report *report)
 {
 	const struct registry_counts *counts = &report->repositories;
 
-	if (report->role == SITE_STANDALONE)
-		return true;
-	if (report_verified(report) != counts->all)
+	return report->role == SITE_STANDALONE
+		       ? counts->verification[VERIFICATION_FAILED] == 0
+		       : report_verified(report) == counts->all;
+}
+
+bool report_is_good_but_push(const struct report *report)
+{
+	const struct registry_counts *counts = &report->repositories;
+
+	if (!is_verified(report))
 		return false;
 	if (report->role == SITE_SECONDARY)
 		return is_caught_up(report) && !report->is_root_lost &&
@@ -314,4 +326,9 @@ bool report_is_good(const struct report *report)
 		if (!secondary_is_good(report, &report->secondaries.items[i]))
 			return false;
 	return true;
+}
+
+bool report_is_good(const struct report *report)
+{
+	return report_push_is_good(&report->push) && report_is_good_but_push(report);
 }

@@ -9,7 +9,11 @@
 #include "base/json.h"
 #include "base/vec.h"
 #include "change/scan_record.h"
+#include "lease/lease.h"
+#include "push/settings.h"
+#include "push/task_store.h"
 #include "replicable/registry.h"
+#include "report/destinations.h"
 #include "store/store.h"
 
 enum site_role { SITE_PRIMARY, SITE_SECONDARY, SITE_STANDALONE };
@@ -48,6 +52,8 @@ struct report {
 	struct err root_failure;
 	char *example_failing, *example_failure; /* owned: one row that fails, and why */
 	char *example_held, *example_reason;
+	/* any */
+	struct report_push push;
 };
 
 struct report_options {
@@ -55,6 +61,12 @@ struct report_options {
 	const char *site, *primary_url, *data;
 	const char *root; /* site.repositories; NULL: it is not looked at */
 	struct store *store;
+	bool leaves_out_tasks;    /* of push: they take long to read where many wait */
+	struct task_store *tasks; /* NULL: it does not push, or the store cannot be
+				     opened, because of push_failure */
+	struct lease_manager *push_leases;         /* of the task store; NULL as tasks */
+	const struct push_settings *push_settings; /* NULL: it does not push */
+	const struct err *push_failure;            /* NULL: none */
 };
 
 int report_make(const struct report_options *options, struct report *report,

@@ -1,5 +1,5 @@
 #include "base/clock.h"
-#include "report/report.h"
+#include "report/report_push.h"
 
 static json_t *states_json(const struct registry_counts *counts, enum site_role role)
 {
@@ -49,12 +49,15 @@ static json_t *scan_json(const struct scan_record *scan)
 
 static void put_primary(const struct report *report, json_t *object)
 {
-	json_t *array = json_array();
+	json_t *array;
 
 	json_put_number(object, "first_event", (int64_t)report->first_event);
 	json_put_number(object, "last_event", (int64_t)report->last_event);
 	json_put_time(object, "last_event_at", report->last_event_at);
 	json_put(object, "scan", scan_json(&report->scan));
+	if (report->role == SITE_STANDALONE)
+		return;
+	array = json_array();
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		const struct report_secondary *one = &report->secondaries.items[i];
 		json_t *item = json_object();
@@ -105,10 +108,11 @@ json_t *report_json(const struct report *report)
 	json_put_time(object, "at", report->now);
 	json_put(object, "repositories",
 		 states_json(&report->repositories, report->role));
-	if (report->role == SITE_PRIMARY)
-		put_primary(report, object);
-	else if (report->role == SITE_SECONDARY)
+	if (report->role == SITE_SECONDARY)
 		put_secondary(report, object);
+	else
+		put_primary(report, object);
+	report_push_json(report, object);
 	return object;
 }
 

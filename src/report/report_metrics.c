@@ -1,6 +1,6 @@
 #include "base/metrics.h"
 #include "replicable/name.h"
-#include "report/report.h"
+#include "report/report_push.h"
 
 static void set_states(const struct report *report)
 {
@@ -79,7 +79,8 @@ void report_metrics(const struct report *report)
 	set_states(report);
 	set_gauge("refrelay_replicables_all", "Replicables known.",
 		  (double)report->repositories.all);
-	if (report->role == SITE_PRIMARY) {
+	report_push_metrics(report);
+	if (report->role != SITE_SECONDARY) {
 		set_gauge("refrelay_last_event", "The newest event.",
 			  (double)report->last_event);
 		set_gauge("refrelay_last_event_timestamp_seconds",

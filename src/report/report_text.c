@@ -3,7 +3,7 @@
  * come behind it.
  */
 #include "base/clock.h"
-#include "report/report.h"
+#include "report/report_push.h"
 
 #define SILENT_MS 120000
 
@@ -128,7 +128,7 @@ static void add_secondary_sentence(const struct report *report, struct str *out)
 		add_unreachable(report, out);
 	} else if (report->heard_at == 0) {
 		str_addf(out, "%s has not heard of its primary yet", report->site);
-	} else if (report_is_good(report)) {
+	} else if (report_is_good_but_push(report)) {
 		str_add(out, "in sync, verified: ");
 		add_count(counts->all, out);
 	} else if (report->compared_at == 0) {
@@ -194,10 +194,10 @@ static void add_primary_sentence(const struct report *report, struct str *out)
 	add_scan(report, out);
 	if (report->secondaries.count == 0)
 		str_add(out, "no secondary has asked yet");
-	else if (report_is_good(report))
+	else if (report_is_good_but_push(report))
 		str_add(out, "in sync");
 	for (size_t i = 0; i < report->secondaries.count; i++) {
-		if (report_is_good(report))
+		if (report_is_good_but_push(report))
 			continue;
 		str_add(out, i > 0 ? "; " : "");
 		add_follower(report, &report->secondaries.items[i], out);
@@ -208,14 +208,46 @@ static void add_primary_sentence(const struct report *report, struct str *out)
 	add_left_out(&report->scan, out);
 }
 
-void report_sentence(const struct report *report, struct str *out)
+static void add_standalone_sentence(const struct report *report, struct str *out)
 {
+	size_t start = out->len;
+	size_t remotes = report->push.remotes.count;
+
+	add_scan(report, out);
+	report_push_sentence(report, out);
+	if (out->len > start && !text_ends_with(out->data, "; "))
+		str_add(out, "; ");
+	if (remotes == 0)
+		str_addf(out, "%s stands alone: it has nothing to follow; ",
+			 report->site);
+	else if (report_is_good(report))
+		str_addf(out, "in sync: nothing waits to be pushed to %zu remote%s; ",
+			 remotes, remotes == 1 ? "" : "s");
+	add_count(report->repositories.all, out);
+	add_failing(report, report->repositories.verification[VERIFICATION_FAILED], out);
+	add_left_out(&report->scan, out);
+}
+
+static void add_sentence_of_role(const struct report *report, struct str *out)
+{
+	size_t start = out->len;
+
+	if (report->role == SITE_STANDALONE) {
+		add_standalone_sentence(report, out);
+		return;
+	}
+	report_push_sentence(report, out);
+	if (out->len > start)
+		str_add(out, "; ");
 	if (report->role == SITE_SECONDARY)
 		add_secondary_sentence(report, out);
-	else if (report->role == SITE_PRIMARY)
-		add_primary_sentence(report, out);
 	else
-		str_addf(out, "%s stands alone: it has nothing to follow", report->site);
+		add_primary_sentence(report, out);
+}
+
+void report_sentence(const struct report *report, struct str *out)
+{
+	add_sentence_of_role(report, out);
 	if (!report->node_runs)
 		str_add(out, " (no node runs here: start refrelay serve)");
 }
@@ -271,11 +303,12 @@ static void add_primary_table(const struct report *report, struct str *out)
 {
 	const struct registry_counts *counts = &report->repositories;
 
-	str_addf(out,
-		 "\n  repositories %" PRId64 ", verified %" PRId64 ", failed %" PRId64
-		 "; event %" PRIu64 ", ",
-		 counts->all, report_verified(report),
-		 counts->verification[VERIFICATION_FAILED], report->last_event);
+	str_addf(out, "\n  repositories %" PRId64, counts->all);
+	if (report->role == SITE_PRIMARY)
+		str_addf(out, ", verified %" PRId64 ", failed %" PRId64,
+			 report_verified(report),
+			 counts->verification[VERIFICATION_FAILED]);
+	str_addf(out, "; event %" PRIu64 ", ", report->last_event);
 	add_ago(report, report->last_event_at, out);
 	str_add(out, "; last whole scan ");
 	add_ago(report, report->scan.whole_at, out);
@@ -302,6 +335,7 @@ void report_text(const struct report *report, struct str *out)
 	str_add(out, "\n");
 	if (report->role == SITE_SECONDARY)
 		add_secondary_table(report, out);
-	else if (report->role == SITE_PRIMARY)
+	else
 		add_primary_table(report, out);
+	report_push_table(report, out);
 }

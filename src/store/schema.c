@@ -151,6 +151,15 @@ static const char *const migrations[] = {
 	"	report TEXT," /* JSON, see docs/protocol.md */
 	"	seen_at BIGINT NOT NULL,"
 	"	peer TEXT);",
+
+	/* 3: changes that are recorded, but not yet handed on to push */
+	"CREATE TABLE owed ("
+	"	name TEXT NOT NULL PRIMARY KEY,"
+	"	mark TEXT NOT NULL," /* another each time it is added */
+	"	since BIGINT NOT NULL,"
+	"	failure_class TEXT NOT NULL,"
+	"	failure TEXT NOT NULL,"
+	"	remedy TEXT NOT NULL);",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

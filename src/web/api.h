@@ -21,6 +21,11 @@ int api_limit(const struct web_request *request, size_t *limit, struct err *err)
  * 404 REPOSITORY_NOT_FOUND (0), all else is left to the frame (-1). */
 int api_repository_failed(struct web_response *response, const struct err *err);
 
+/* What status says of this site, now. Clear it in any case. `of_tasks`: of push, too: all
+ * tasks are read for that. */
+int api_report(const struct web_services *services, bool of_tasks, struct report *report,
+	       struct err *err);
+
 /* 409, code WRONG_ROLE for other reasons than the above: the sentence is the caller's. */
 void api_wrong_role(struct web_response *response, const char *message);
 

@@ -2,8 +2,7 @@
  * For monitors and load balancers: alive, caught up, metrics.
  */
 #include "base/metrics.h"
-#include "web/services.h"
-#include "web/web.h"
+#include "web/api.h"
 
 /* A secondary that is further behind than this is not ready. */
 enum { LAG_MAX_MS = 5 * 60 * 1000 };
@@ -16,18 +15,6 @@ static int get_health(const struct web_request *request, struct web_response *re
 	response->content_type = "text/plain; charset=utf-8";
 	str_add(&response->body, "ok\n");
 	return 0;
-}
-
-static int make_report(const struct web_services *services, struct report *report,
-		       struct err *err)
-{
-	return report_make(&(struct report_options){ .role = services->role,
-						     .site = services->site,
-						     .primary_url = services->primary_url,
-						     .data = services->data,
-						     .root = services->root,
-						     .store = services->store },
-			   report, err);
 }
 
 static void say_lag(int64_t lag_ms, struct str *reason)
@@ -49,7 +36,7 @@ static int judge_secondary(const struct web_services *services, struct str *reas
 		str_add(reason, "it has not yet compared everything with its primary");
 		return 0;
 	}
-	if (make_report(services, &report, err))
+	if (api_report(services, false, &report, err))
 		return -1;
 	if (report.is_root_lost)
 		str_add(reason, "it does not find its copies: see refrelay status there");
@@ -99,7 +86,7 @@ static int get_metrics(const struct web_request *request, struct web_response *r
 {
 	struct report report = { 0 };
 
-	if (make_report(request->services, &report, err))
+	if (api_report(request->services, false, &report, err))
 		return -1;
 	report_metrics(&report);
 	report_clear(&report);

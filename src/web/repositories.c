@@ -17,22 +17,13 @@ static int64_t now_of(const struct web_services *services)
 static int get_status(const struct web_request *request, struct web_response *response,
 		      struct err *err)
 {
-	const struct web_services *services = request->services;
-	const struct report_options options = {
-		.role = services->role,
-		.site = services->site,
-		.primary_url = services->primary_url,
-		.data = services->data,
-		.root = services->root,
-		.store = services->store,
-	};
 	struct report report = { 0 };
+	int result = api_report(request->services, true, &report, err);
 
-	if (report_make(&options, &report, err) != 0)
-		return -1;
-	web_answer_json(response, 200, report_json(&report));
+	if (result == 0)
+		web_answer_json(response, 200, report_json(&report));
 	report_clear(&report);
-	return 0;
+	return result;
 }
 
 /* The header may list several tags, also weak ones; ours has quotes around it. */
@@ -119,6 +110,12 @@ static int list_registry(const struct web_request *request, size_t limit,
 	return 0;
 }
 
+static int refuse_standalone(struct web_response *response)
+{
+	api_wrong_role(response, "a standalone site replicates no repositories");
+	return 0;
+}
+
 static int get_repositories(const struct web_request *request,
 			    struct web_response *response, struct err *err)
 {
@@ -134,8 +131,7 @@ static int get_repositories(const struct web_request *request,
 	case SITE_STANDALONE:
 		break;
 	}
-	api_wrong_role(response, "a standalone site replicates no repositories");
-	return 0;
+	return refuse_standalone(response);
 }
 
 /* The row as this site's role keeps it. */
@@ -146,6 +142,8 @@ static int answer_row(const struct web_request *request, struct web_response *re
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	json_t *object = NULL;
 
+	if (services->role == SITE_STANDALONE)
+		return refuse_standalone(response);
 	if (services->role == SITE_PRIMARY)
 		object = inventory_row(services->store, request->name, err);
 	else if (registry_get(services->store, KIND_REPOSITORY, request->name, &row,

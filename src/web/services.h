@@ -10,6 +10,7 @@
 #include "change/watch.h"
 #include "lease/lease.h"
 #include "pull/pull.h"
+#include "push/push.h"
 #include "report/report.h"
 #include "store/store.h"
 #include "verify/verify_origin.h"
@@ -25,14 +26,20 @@ struct web_services {
 	struct store *store;
 	struct lease_manager *leases;
 	struct access *access;
-	/* primary */
+	/* primary and standalone; a secondary that pushes keeps its own to itself */
 	struct event_log *events;
 	struct notice *notice;
 	struct watch *watch;
+	/* primary */
 	struct verify_origin *verify_origin;
 	/* secondary */
 	struct pull *pull;
 	struct primary *primary;
+	/* any role, if something is said of push; settings: push_settings_of() */
+	struct task_store *tasks;
+	struct lease_manager *push_leases; /* of the task store */
+	struct push_sink *push_sink;
+	struct push *push;
 };
 
 #endif

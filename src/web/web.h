@@ -99,6 +99,7 @@ extern const struct web_route web_health_routes[];
 extern const struct web_route web_event_routes[];
 extern const struct web_route web_repository_routes[];
 extern const struct web_route web_lease_routes[];
+extern const struct web_route web_push_routes[];
 extern const struct web_route *const web_routes[];
 
 struct web_server;

@@ -97,6 +97,22 @@ names_and_dry_run() {
 	expect 2 site hooks
 }
 
+hooks_of_another_node_are_said() {
+	make_site
+	expect 0 site hooks install
+	sed "s|/site/data|/site/other|" conf >other.conf
+	mkdir site/other
+	expect 3 refrelay -c other.conf hooks list
+	grep -qx "a:.*, the hooks tell the node of $TEST_DIR/site/data" out
+	expect 0 refrelay -c other.conf hooks install --dry-run
+	grep -q "they would tell this one" err
+	expect 0 refrelay -c other.conf hooks install
+	grep -q "a.git, told the node of $TEST_DIR/site/data: now they tell this one" err
+	expect 0 refrelay -c other.conf hooks list
+	expect 3 site hooks list --json
+	grep -q '"other_node":"[^"]*/site/other"' out
+}
+
 a_secondary_gets_no_hooks() {
 	make_site
 	expect 0 site hooks install
@@ -474,6 +490,7 @@ a_hook_is_quick() {
 
 tap_test "install and remove leave all as it was" install_and_remove_leave_all_as_it_was
 tap_test "repositories can be named, and a dry run does nothing" names_and_dry_run
+tap_test "hooks of another node are said" hooks_of_another_node_are_said
 tap_test "a secondary gets no hooks" a_secondary_gets_no_hooks
 tap_test "kept hooks see the arguments and stdin that they saw" kept_hooks_see_what_they_saw
 tap_test "a kept hook gets all of a large stdin" a_kept_hook_gets_all_of_a_large_stdin

@@ -229,7 +229,7 @@ checks_find_what_is_wrong() {
 	expect 0 at london check
 	expect 0 at paris check --json
 	[ "$(member wrong <out)" = 0 ]
-	! grep -q "$(cat secret)" out
+	fails grep -q "$(cat secret)" out
 
 	# Another secret.
 	echo 'another secret of enough bytes' >other
@@ -278,7 +278,7 @@ a_site_is_ready_when_it_has_caught_up() {
 	answers 503 paris /readyz
 	[ "$(member ready <body)" = False ]
 	grep -q 'not yet compared' body
-	! grep -a 'ev=http.request .*readyz' paris/log
+	fails grep -aE 'level=(warn|error) ev=http.request .*readyz' paris/log
 	start_site london
 	wait_until 20 answers 200 london /readyz
 	wait_until 20 answers 200 paris /readyz

@@ -100,7 +100,7 @@ repositories_that_come_back_are_held_no_more() {
 	converge
 	[ "$(copies)" = 40 ]
 	[ "$(in_trash)" = 0 ]
-	! grep -aq ' ev=trash.put ' paris/log
+	fails grep -aq ' ev=trash.put ' paris/log
 }
 
 all_are_held_or_in_trash() { # N

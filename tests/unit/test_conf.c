@@ -538,6 +538,7 @@ TEST(the_rendered_configuration_hides_secrets)
 	AUTO_CONF struct conf *conf =
 		parse("[a \"x.y\"]\npassword = CANARY\nApiTOKEN = CANARY\nsecret\n"
 		      "clientSecret =\nsecretFile = /etc/x\nurl = https://u:CANARY@h/x\n"
+		      "adminUrl = u:CANARY@h:x\nurl = u@h:x\n"
 		      "database = postgresql://h/d?password=CANARY\nflag\nempty =\n"
 		      "[b]\nlines = \"one\\n\\ttwo\\\\ \\\"\"\nblank = \" x\"\nplain = a "
 		      "\\\"b\\\"\n");
@@ -550,6 +551,8 @@ TEST(the_rendered_configuration_hides_secrets)
 				      "a.x.y.clientSecret=\n"
 				      "a.x.y.secretFile=/etc/x\n"
 				      "a.x.y.url=https://***@h/x\n"
+				      "a.x.y.adminUrl=***@h:x\n"
+				      "a.x.y.url=u@h:x\n"
 				      "a.x.y.database=postgresql://h/d?password=***\n"
 				      "a.x.y.flag\n"
 				      "a.x.y.empty=\n"

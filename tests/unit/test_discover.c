@@ -55,6 +55,17 @@ TEST(repositories_are_found_at_any_depth_and_sorted)
 	discovery_clear(&found);
 }
 
+TEST(what_a_push_just_makes_or_deletes_is_no_repository)
+{
+	make("group/a.git");
+	make("group/.refrelay-new-0123");
+	make(".refrelay-deleted-0123");
+	look();
+	assert_names("group/a ");
+	assert_int_equal(found.findings.count, 0);
+	discovery_clear(&found);
+}
+
 TEST(a_folder_on_another_file_system_is_noted)
 {
 	struct stat st;
@@ -179,6 +190,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(repositories_are_found_at_any_depth_and_sorted),
+		CASE(what_a_push_just_makes_or_deletes_is_no_repository),
 		CASE(a_folder_on_another_file_system_is_noted),
 		CASE(what_is_inside_a_repository_is_not_looked_at),
 		CASE(of_two_with_one_name_the_usual_form_counts_and_the_other_is_told),

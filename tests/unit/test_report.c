@@ -154,9 +154,151 @@ TEST(what_makes_no_sense_is_refused)
 	store_close(store);
 }
 
+static struct report_remote remote_of(char *name, size_t waiting, size_t running,
+				      int64_t lag_ms)
+{
+	return (struct report_remote){
+		.name = name, .waiting = waiting, .running = running, .lag_ms = lag_ms
+	};
+}
+
+static void says(const struct report *report, const char *wanted)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	report_sentence(report, &text);
+	assert_string_equal(text.data, wanted);
+}
+
+TEST(a_site_that_stands_alone_says_first_which_destination_is_behind)
+{
+	char site[] = "gerrit", m1[] = "m1", m2[] = "m2", name[] = "team/app";
+	struct report_remote remotes[] = { remote_of(m1, 0, 0, 0),
+					   remote_of(m2, 0, 0, 0) };
+	struct report report = { .role = SITE_STANDALONE,
+				 .site = site,
+				 .node_runs = true,
+				 .repositories.all = 2,
+				 .push = { .is_on = true } };
+
+	says(&report, "gerrit stands alone: it has nothing to follow; 2 repositories");
+	report.push.remotes.items = remotes;
+	report.push.remotes.count = 2;
+	assert_true(report_is_good(&report));
+	says(&report, "in sync: nothing waits to be pushed to 2 remotes; 2 repositories");
+	remotes[0] = remote_of(m1, 0, 1, 3000);
+	assert_false(report_is_good(&report));
+	says(&report, "m1 is 3.0 s behind: 1 push to do; 2 repositories");
+	remotes[1] = remote_of(m2, 5, 0, 200000);
+	remotes[1].failing = 2;
+	remotes[1].example = name;
+	err_set(&remotes[1].failure, ERR_NETWORK, "refused");
+	err_remedy(&remotes[1].failure, "start it");
+	says(&report,
+	     "m2 is 3 min behind: 5 pushes to do, 2 fail, for instance team/app: "
+	     "refused (start it); m1 is 3.0 s behind: 1 push to do; "
+	     "2 repositories");
+}
+
+TEST(remotes_that_are_equally_behind_are_each_said_once)
+{
+	char site[] = "gerrit", name[] = "m";
+	struct report_remote remotes[5];
+	struct report report = { .role = SITE_STANDALONE,
+				 .site = site,
+				 .node_runs = true,
+				 .push = { .is_on = true } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(remotes); i++)
+		remotes[i] = remote_of(name, 1, 0, 1000);
+	report.push.remotes.items = remotes;
+	report.push.remotes.count = ARRAY_SIZE(remotes);
+	says(&report, "m is 1.0 s behind: 1 push to do; m is 1.0 s behind: 1 push to do; "
+		      "m is 1.0 s behind: 1 push to do; 2 more remotes are behind; "
+		      "0 repositories");
+}
+
+TEST(what_was_given_up_set_aside_or_is_owed_is_not_good)
+{
+	char site[] = "london", m1[] = "m1", name[] = "team/app";
+	struct report_remote remotes[] = { remote_of(m1, 0, 0, 0) };
+	struct report report = { .role = SITE_PRIMARY,
+				 .site = site,
+				 .node_runs = true,
+				 .push = { .is_on = true } };
+
+	report.push.remotes.items = remotes;
+	report.push.remotes.count = 1;
+	says(&report, "no secondary has asked yet; 0 repositories");
+	report.push.given_up = 1;
+	report.push.example_given_up = name;
+	err_set(&report.push.given_up_why, ERR_CONFLICT, "not a fast-forward");
+	assert_false(report_is_good(&report));
+	says(&report,
+	     "1 push was given up, for instance team/app: not a fast-forward (see "
+	     "refrelay push queue, then retry or discard); no secondary has asked yet; "
+	     "0 repositories");
+	report.push.given_up = 0;
+	report.push.owed =
+		(struct owed_summary){ .count = 2, .example = "a", .why = { 0 } };
+	err_set(&report.push.owed.why, ERR_DISK, "full");
+	assert_false(report_is_good(&report));
+	says(&report, "of 2 changed repositories no task could be made, for instance a: "
+		      "full; no secondary has asked yet; 0 repositories");
+	report.push.owed.count = 0;
+	report.push.unreadable = 1;
+	assert_false(report_is_good(&report));
+	report.push.unreadable = 0;
+	report.push.orphans = 1;
+	assert_false(report_is_good(&report));
+	report.push.orphans = 0;
+	assert_true(report_is_good(&report));
+}
+
+TEST(a_task_store_that_is_away_is_a_finding_not_the_end)
+{
+	char name[] = "m1";
+	struct push_settings settings = { 0 };
+	struct push_remote remote = { .name = name };
+	struct err away = { 0 };
+	struct report report;
+	struct store *store;
+	AUTO_STR struct str sentence = STR_INIT;
+
+	vec_add(&settings.remotes, remote);
+	err_set(&away, ERR_DISK, "cannot open /mnt/tasks");
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(report_make(&(struct report_options){ .role = SITE_STANDALONE,
+							.site = "gerrit",
+							.data = "/nowhere",
+							.store = store,
+							.push_settings = &settings,
+							.push_failure = &away },
+			      &report, &err));
+	assert_false(report_is_good(&report));
+	report_sentence(&report, &sentence);
+	assert_true(text_starts_with(
+		sentence.data,
+		"gerrit cannot read its push tasks: cannot open /mnt/tasks; "));
+	json_auto_t *object = report_json(&report);
+	assert_string_equal(
+		json_string_value(json_object_get(
+			json_object_get(json_object_get(object, "push"), "failure"),
+			"code")),
+		"disk");
+	report_clear(&report);
+	store_close(store);
+	vec_clear(&settings.remotes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			a_site_that_stands_alone_says_first_which_destination_is_behind),
+		cmocka_unit_test(remotes_that_are_equally_behind_are_each_said_once),
+		cmocka_unit_test(what_was_given_up_set_aside_or_is_owed_is_not_good),
+		cmocka_unit_test(a_task_store_that_is_away_is_a_finding_not_the_end),
 		cmocka_unit_test(what_a_secondary_says_twice_is_no_failure),
 		cmocka_unit_test(a_copy_that_is_read_again_is_still_in_sync),
 		cmocka_unit_test(what_only_fails_is_not_said_to_be_copied),

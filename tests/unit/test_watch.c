@@ -1,12 +1,33 @@
 #include "notice_stub.h"
 
 #include "base/hook_wire.h"
+#include "change/owed.h"
 #include "change/scan_record.h"
 #include "change/watch.h"
 
 static atomic_int scans, recorded, recorded_as, pruned, burn_ms;
 static atomic_bool scan_fails, scan_hangs, scan_is_part;
 static atomic_int told_failing, told_good;
+
+static atomic_bool may_owe;
+static atomic_int settled;
+
+bool owed_may_be(struct notice *notice)
+{
+	assert_ptr_equal(notice, &stub);
+	return may_owe;
+}
+
+int owed_settle(struct notice *notice, const struct stop *stop, size_t *left,
+		struct err *error)
+{
+	(void)notice;
+	(void)error;
+	assert_non_null(stop);
+	atomic_fetch_add(&settled, 1);
+	*left = 0;
+	return 0;
+}
 
 static int64_t used_ms(void)
 {
@@ -148,6 +169,20 @@ TEST(a_wake_scans_at_once_and_sees_the_spool)
 	assert_int_equal(compared, 1);
 }
 
+TEST(what_is_owed_is_told_again_at_each_round)
+{
+	settled = 0;
+	struct watch *watch = start(60000);
+	look_after_scan(watch);
+	assert_int_equal(settled, 0); /* nothing is */
+	may_owe = true;
+	watch_wake(watch);
+	wait_for_scans(2);
+	watch_stop(watch);
+	may_owe = false;
+	assert_int_equal(settled, 1);
+}
+
 /* Of the first it is not known whether it had to read everything. */
 TEST(a_scan_that_costs_much_comes_less_often_from_the_second_on)
 {
@@ -224,6 +259,7 @@ int main(void)
 		WATCH_CASE(the_spool_and_the_first_scan_come_at_once),
 		WATCH_CASE(scans_come_again_and_prune_less_often),
 		WATCH_CASE(a_wake_scans_at_once_and_sees_the_spool),
+		WATCH_CASE(what_is_owed_is_told_again_at_each_round),
 		WATCH_CASE(a_scan_that_costs_much_comes_less_often_from_the_second_on),
 		WATCH_CASE(a_scan_that_failed_does_not_count_as_the_first),
 		WATCH_CASE(a_scan_that_could_not_read_everything_is_recorded_as_such),

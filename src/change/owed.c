@@ -1,0 +1,263 @@
+/*
+ * A row is dropped only if it is still the one that was read: what is added while the
+ * sink is told stays. The mark tells them apart.
+ */
+#include "change/owed.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "change/notice_parts.h"
+
+#define PAGE 100
+#define MARK_BYTES 8
+
+int owed_add(struct store_tx *tx, const char *name, const struct err *why,
+	     struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	char mark[2 * MARK_BYTES + 1];
+
+	random_hex(mark, MARK_BYTES);
+	if (query_open(tx,
+		       "INSERT INTO owed (name, mark, since, failure_class, failure,"
+		       " remedy) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+		       " ON CONFLICT (name) DO UPDATE SET mark = ?2, failure_class = ?4,"
+		       " failure = ?5, remedy = ?6",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, name);
+	query_bind_text(query, 2, mark);
+	query_bind_int(query, 3, clock_wall_ms());
+	query_bind_text(query, 4, err_class_name(why->class));
+	query_bind_text(query, 5, why->text);
+	query_bind_text(query, 6, why->remedy);
+	return query_run(query, NULL, err);
+}
+
+static int count_rows(struct store_tx *tx, struct owed_summary *summary, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, "SELECT COUNT(*), MIN(since) FROM owed", &query, err) != 0 ||
+	    query_step(query, err) < 0)
+		return -1;
+	summary->count = query_int(query, 0);
+	summary->since = query_int(query, 1);
+	return 0;
+}
+
+int owed_look(struct store_tx *tx, struct owed_summary *summary, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	*summary = (struct owed_summary){ 0 };
+	if (count_rows(tx, summary, err) != 0 ||
+	    query_open(tx,
+		       "SELECT name, failure_class, failure, remedy FROM owed"
+		       " ORDER BY since LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	found = query_step(query, err);
+	if (found <= 0)
+		return found;
+	snprintf(summary->example, sizeof(summary->example), "%s", query_text(query, 0));
+	err_set(&summary->why, err_class_of_name(query_text(query, 1)), "%s",
+		query_text(query, 2));
+	err_remedy(&summary->why, "%s", query_text(query, 3));
+	return 0;
+}
+
+void owed_note(const struct comparison *comparison)
+{
+	struct notice *notice = comparison->notice;
+
+	notice->may_owe = true;
+	if (!atomic_exchange(&notice->told_owed, true))
+		log_warn("change.owed", LOG_TEXT("repo", comparison->name),
+			 LOG_ERR(&comparison->why_owed),
+			 LOG_TEXT("remedy", comparison->why_owed.remedy));
+}
+
+bool owed_may_be(struct notice *notice)
+{
+	return notice->may_owe;
+}
+
+struct owed {
+	char *name; /* owned */
+	char mark[2 * MARK_BYTES + 1];
+};
+
+struct settling {
+	struct notice *notice;
+	const struct stop *stop;
+	char *after; /* owned; NULL: the beginning */
+	VEC(struct owed) page;
+	bool is_refused; /* the sink takes nothing now */
+	size_t settled;
+};
+
+static void clear_page(struct settling *settling)
+{
+	for (size_t i = 0; i < settling->page.count; i++)
+		free(settling->page.items[i].name);
+	vec_clear(&settling->page);
+}
+
+static int page_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	struct settling *settling = arg;
+	int found;
+
+	clear_page(settling);
+	if (query_open(tx,
+		       "SELECT name, mark FROM owed WHERE name > ?1 ORDER BY name"
+		       " LIMIT ?2",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, settling->after ? settling->after : "");
+	query_bind_int(query, 2, PAGE);
+	while ((found = query_step(query, err)) > 0) {
+		struct owed one = { .name = query_copy_text(query, 0) };
+		snprintf(one.mark, sizeof(one.mark), "%s", query_text(query, 1));
+		vec_add(&settling->page, one);
+	}
+	return found;
+}
+
+static int forget_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	const struct owed *one = arg;
+
+	if (query_open(tx, "DELETE FROM owed WHERE name = ?1 AND mark = ?2", &query,
+		       err) != 0)
+		return -1;
+	query_bind_text(query, 1, one->name);
+	query_bind_text(query, 2, one->mark);
+	return query_run(query, NULL, err);
+}
+
+static int forget_all_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	(void)arg;
+	return store_exec(tx, "DELETE FROM owed", err);
+}
+
+static void take(struct settling *settling, const struct change *change)
+{
+	const struct change_sink *sink = &settling->notice->options.sink;
+	struct err err;
+
+	if (sink->take(sink->arg, change, &err) == 0)
+		return;
+	settling->is_refused = true;
+	log_debug("change.still_owed", LOG_TEXT("repo", change->name), LOG_ERR(&err));
+}
+
+/* 1: it is settled; 0: not now; -1. What cannot be read has no task; when it can be, that
+ * is an event, and the sink hears of it. */
+static int tell_again(struct settling *settling, const char *name)
+{
+	AUTO_NOTICED struct noticed noticed;
+	struct change change = { .name = name, .what = EVENT_UPDATED };
+	struct err err;
+
+	if (notice_compare(settling->notice, name, &noticed, &err) == 0) {
+		change.checksum = noticed.row.checksum;
+		change.after = &noticed.refs;
+	} else if (err.class == ERR_MISSING) {
+		change.what = EVENT_DELETED;
+	} else {
+		return err.class == ERR_CORRUPT || err.class == ERR_CONFIG;
+	}
+	take(settling, &change);
+	return !settling->is_refused;
+}
+
+static bool goes_on(const struct settling *settling)
+{
+	return !settling->is_refused &&
+	       !(settling->stop && stop_is_requested(settling->stop));
+}
+
+/* 1: more may follow; 0; -1. */
+static int settle_page(struct settling *settling, struct err *err)
+{
+	struct store *store = settling->notice->options.store;
+
+	if (store_read(store, page_work, settling, err) != 0)
+		return -1;
+	for (size_t i = 0; i < settling->page.count && goes_on(settling); i++) {
+		struct owed *one = &settling->page.items[i];
+		if (!tell_again(settling, one->name))
+			continue;
+		if (store_write(store, forget_work, one, err) != 0)
+			return -1;
+		settling->settled++;
+	}
+	if (settling->page.count < PAGE || !goes_on(settling))
+		return 0;
+	free(settling->after);
+	settling->after = xstrdup(settling->page.items[PAGE - 1].name);
+	return 1;
+}
+
+static int settle_all(struct notice *notice, const struct stop *stop, size_t *settled,
+		      struct err *err)
+{
+	struct settling settling = { .notice = notice, .stop = stop };
+	int result;
+
+	if (!notice->options.sink.take)
+		return store_write(notice->options.store, forget_all_work, NULL, err);
+	do
+		result = settle_page(&settling, err);
+	while (result > 0);
+	*settled = settling.settled;
+	clear_page(&settling);
+	free(settling.after);
+	return result;
+}
+
+static int look_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	return owed_look(tx, arg, err);
+}
+
+static int count_left(struct notice *notice, size_t *left, struct err *err)
+{
+	struct owed_summary summary;
+
+	if (store_read(notice->options.store, look_work, &summary, err) != 0)
+		return -1;
+	*left = (size_t)summary.count;
+	return 0;
+}
+
+int owed_settle(struct notice *notice, const struct stop *stop, size_t *left,
+		struct err *err)
+{
+	size_t settled = 0;
+
+	*left = 0;
+	notice->may_owe = false; /* before the look: who adds meanwhile sets it after */
+	if (count_left(notice, left, err) != 0 ||
+	    (*left > 0 && (settle_all(notice, stop, &settled, err) != 0 ||
+			   count_left(notice, left, err) != 0))) {
+		notice->may_owe = true;
+		return -1;
+	}
+	if (*left > 0)
+		notice->may_owe = true;
+	else
+		notice->told_owed = false;
+	if (settled > 0)
+		log_info("change.settled", LOG_NUMBER("repositories", settled),
+			 LOG_NUMBER("left", *left));
+	return 0;
+}

@@ -1,0 +1,30 @@
+/*
+ * What the parts of `refrelay check` share.
+ */
+#ifndef CLI_CHECK_H
+#define CLI_CHECK_H
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/site.h"
+
+enum check_verdict { CHECK_GOOD, CHECK_NOTE, CHECK_WRONG };
+
+struct checking {
+	bool is_json;
+	size_t wrong;
+	json_t *findings;
+	const struct conf *conf;
+	struct site site;
+};
+
+/* One finding: a line, or an object of the JSON. `what` is a word. */
+void check_tell(struct checking *checking, enum check_verdict verdict, const char *what,
+		const struct err *err);
+PRINTF_LIKE(3, 4)
+void check_tell_good(struct checking *checking, const char *what, const char *fmt, ...);
+
+/* What is said of push, if anything is (check_push.c). */
+void check_push(struct checking *checking);
+
+#endif

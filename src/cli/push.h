@@ -1,0 +1,53 @@
+/*
+ * What the parts of `refrelay push` share: push.c reads the command line, a file a verb
+ * does the rest.
+ */
+#ifndef CLI_PUSH_H
+#define CLI_PUSH_H
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "cli/push_site.h"
+#include "push/queue_view.h"
+
+struct push_call {
+	const char *verb;
+	const char *const *words; /* operands: patterns, keys */
+	size_t word_count;
+	VEC(const char *) remotes; /* --remote; ends in a NULL that is not counted */
+	const char *url;
+	int64_t timeout_ms; /* of --wait; 0: none */
+	bool takes_all, is_now, waits, is_json, is_detailed, is_failed, is_forced, is_dry;
+	bool is_orphans, is_unreadable, is_verbose;
+	struct push_site push;
+};
+
+/* Exit status, or -1. */
+int push_start_run(struct push_call *call, struct err *err);
+int push_list_run(struct push_call *call, struct err *err);
+int push_queue_run(struct push_call *call, struct err *err);
+int push_retry_run(struct push_call *call, struct err *err);
+int push_discard_run(struct push_call *call, struct err *err);
+
+/* Whether the remote is among those named; none named: all are. */
+bool push_call_has_remote(const struct push_call *call, const char *remote);
+
+/* False, and says which are not: those named are in the configuration, or there is
+ * something of them in `view` (may be NULL). */
+bool push_call_knows_remotes(const struct push_call *call, const struct queue_view *view);
+
+/* Keys are printed cut; so many digits are enough, at least, where one is asked for. */
+#define PUSH_KEY_SHOWN 10
+#define PUSH_KEY_LEAST 6
+
+/* Whether a word stands for a key. */
+bool push_key_is(const char *word, const char *key);
+
+/* "refs/heads/a, refs/heads/b (+3)". */
+void push_add_refs(const struct push_settings *settings, const ref_names *refs,
+		   struct str *out);
+
+/* Prints a line, made harmless for a terminal. */
+PRINTF_LIKE(1, 2) void push_print(const char *fmt, ...);
+
+#endif

@@ -1,0 +1,298 @@
+#include "push/dead_letters.h"
+
+#include "base/log.h"
+#include "push/state_json.h"
+#include "push/store_file.h"
+#include "push/task_parts.h"
+
+#define WHY ".why"
+
+void ref_failures_clear(ref_failures *failures)
+{
+	for (size_t i = 0; i < failures->count; i++) {
+		free(failures->items[i].ref);
+		free(failures->items[i].text);
+	}
+	vec_clear(failures);
+}
+
+void dead_letters_clear(dead_letters *letters)
+{
+	for (size_t i = 0; i < letters->count; i++) {
+		task_clear(&letters->items[i].task);
+		ref_failures_clear(&letters->items[i].refs);
+	}
+	vec_clear(letters);
+}
+
+int store_check_key(const char *key, struct err *err)
+{
+	if (is_store_name(key) && strlen(key) <= TASK_NAME_MAX)
+		return 0;
+	err_set(err, ERR_MISSING, "\"%.80s\" is no key of a replication task", key);
+	return err_remedy(err, "see refrelay push list");
+}
+
+struct why_file {
+	char name[TASK_KEY_SIZE + 4];
+};
+
+static struct why_file why_file(const char *key)
+{
+	struct why_file file;
+
+	snprintf(file.name, sizeof(file.name), "%.40s" WHY, key);
+	return file;
+}
+
+static int remove_why(struct task_store *store, const char *key, struct err *err)
+{
+	return store_remove(store, FAILED, why_file(key).name, err);
+}
+
+/* The file's name without ".json". One that is no key is not kept. */
+void dead_letter_key(const struct claimed_task *task, char key[TASK_KEY_SIZE])
+{
+	size_t len = strlen(task->name);
+
+	if (text_ends_with(task->name, ".json"))
+		len -= 5;
+	snprintf(key, TASK_KEY_SIZE, "%.*s", (int)len, task->name);
+	if (len != TASK_KEY_SIZE - 1 || !is_uri_key(key))
+		task_key(&task->task, key);
+}
+
+int task_store_forget(struct task_store *store, const char *key, struct err *err)
+{
+	if (store_remove(store, FAILED, key, err) != 0)
+		return -1;
+	return remove_why(store, key, err);
+}
+
+int store_remove_letter(struct task_store *store, const struct claimed_task *task,
+			struct err *err)
+{
+	char key[TASK_KEY_SIZE];
+
+	dead_letter_key(task, key);
+	return task_store_forget(store, key, err);
+}
+
+/* The reason first: no task stands among the failed ones without. */
+static int write_why(struct task_store *store, const char *key, const struct err *why,
+		     const ref_failures *refs, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct why_file name = why_file(key);
+	struct new_file file = { FAILED, name.name, &text, 0, FILE_SYNC };
+	int64_t now;
+
+	if (task_store_now(store, &now, err) != 0)
+		return -1;
+	dead_letter_write(why, refs, now, &text);
+	return store_put(store, &file, err);
+}
+
+int task_store_fail(struct task_store *store, const struct claimed_task *task,
+		    const struct err *why, const ref_failures *refs, struct err *err)
+{
+	char uri_key[URI_KEY_SIZE], key[TASK_KEY_SIZE];
+
+	dead_letter_key(task, key);
+	if (write_why(store, key, why, refs, err) != 0)
+		return err_prefix(err, "task store");
+	uri_key_of(task->task.uri, uri_key);
+	AUTO_FREE char *path = xasprintf("%s/%s", uri_key, task->name);
+	AUTO_CLOSE int running = store_dir(store, RUNNING, err);
+	AUTO_CLOSE int failed = running < 0 ? -1 : store_dir(store, FAILED, err);
+	if (failed < 0)
+		return -1;
+	if (renameat(running, path, failed, key) != 0)
+		return errno == ENOENT
+			       ? err_set(err, ERR_LOST, "another has taken %s over",
+					 task->name)
+			       : err_errno(err, "cannot move %s to failed/", task->name);
+	if (fsync(failed) != 0)
+		return err_errno(err, "cannot sync %s", store->paths[FAILED]);
+	return 0;
+}
+
+static void read_why(int dir, const char *key, struct dead_letter *letter)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct err err;
+
+	if (file_read(dir, why_file(key).name, TASK_SIZE_MAX, &text, &err) == 0 &&
+	    dead_letter_read(&text, letter, &err) == 0)
+		return;
+	ref_failures_clear(&letter->refs);
+	err_set(&letter->why, ERR_INTERNAL, "the reason was lost");
+	letter->failed_at = letter->since;
+	if (err.class != ERR_MISSING)
+		log_warn("dead_letter.bad", LOG_ERR(&err),
+			 LOG_TEXT("file", why_file(key).name));
+}
+
+static void read_letter(int dir, const char *key, dead_letters *letters)
+{
+	struct dead_letter letter = { 0 };
+	struct stat st;
+	struct err err;
+
+	if (strlen(key) >= sizeof(letter.key))
+		return;
+	if (store_read_task(dir, key, &letter.task, &st, &err) != 0) {
+		if (err.class != ERR_MISSING)
+			log_warn("dead_letter.bad", LOG_ERR(&err), LOG_TEXT("file", key));
+		return;
+	}
+	snprintf(letter.key, sizeof(letter.key), "%s", key);
+	letter.since = stat_ms(&st);
+	read_why(dir, key, &letter);
+	vec_add(letters, letter);
+}
+
+void task_store_letter(struct task_store *store, const char *key, dead_letters *letters)
+{
+	AUTO_CLOSE int dir = store_dir(store, FAILED, ERR_IGNORED);
+
+	if (dir >= 0 && is_store_name(key))
+		read_letter(dir, key, letters);
+}
+
+static int by_failure(const void *a, const void *b)
+{
+	const struct dead_letter *one = a, *other = b;
+
+	if (one->failed_at != other->failed_at)
+		return one->failed_at < other->failed_at ? -1 : 1;
+	return strcmp(one->key, other->key);
+}
+
+int task_store_letters(struct task_store *store, dead_letters *letters, struct err *err)
+{
+	AUTO_NAMES store_names names = { 0 };
+	AUTO_CLOSE int dir = store_dir(store, FAILED, err);
+
+	if (dir < 0 || store_list_files(dir, &names, err) != 0)
+		return -1;
+	for (size_t i = 0; i < names.count; i++)
+		if (!text_ends_with(names.items[i], WHY))
+			read_letter(dir, names.items[i], letters);
+	vec_sort(letters, by_failure);
+	return 0;
+}
+
+static bool has_failed(const ref_failures *refs, const char *ref)
+{
+	for (size_t i = 0; i < refs->count; i++)
+		if (strcmp(refs->items[i].ref, ref) == 0)
+			return true;
+	return false;
+}
+
+static bool says_no_more(const struct dead_letter *letter, const struct task *all,
+			 const ref_failures *refs)
+{
+	bool result = strcmp(letter->task.uri, all->uri) == 0 &&
+		      strcmp(letter->task.project, all->project) == 0 &&
+		      strcmp(letter->task.remote, all->remote) == 0 &&
+		      !task_is_all(&letter->task);
+
+	for (size_t i = 0; result && i < letter->refs.count; i++)
+		result = has_failed(refs, letter->refs.items[i].ref);
+	for (size_t i = 0;
+	     result && letter->refs.count == 0 && i < letter->task.refs.count; i++)
+		result = has_failed(refs, letter->task.refs.items[i]);
+	return result;
+}
+
+int task_store_drop_letters(struct task_store *store, const struct task *all,
+			    const ref_failures *refs, struct err *err)
+{
+	dead_letters letters = { 0 };
+	int result = task_store_letters(store, &letters, err);
+
+	for (size_t i = 0; result == 0 && i < letters.count; i++) {
+		const char *key = letters.items[i].key;
+		if (!says_no_more(&letters.items[i], all, refs))
+			continue;
+		result = store_remove(store, FAILED, key, err);
+		if (result == 0)
+			result = remove_why(store, key, err);
+	}
+	dead_letters_clear(&letters);
+	return result;
+}
+
+/* Neither failed nor waiting. */
+static int no_letter(struct task_store *store, const char *key, struct err *err)
+{
+	bool is_running;
+
+	if (store_is_running(store, key, &is_running, err) != 0)
+		return -1;
+	if (!is_running) {
+		err_set(err, ERR_MISSING, "there is no replication task %s", key);
+		return err_remedy(err, "it may be done; see refrelay push list");
+	}
+	err_set(err, ERR_BUSY, "the replication task %s is being pushed", key);
+	return err_remedy(err, "wait until that has ended");
+}
+
+int task_store_retry(struct task_store *store, const char *key, struct err *err)
+{
+	AUTO_CLOSE int failed = store_dir(store, FAILED, err);
+	AUTO_CLOSE int waiting = failed < 0 ? -1 : store_dir(store, WAITING, err);
+	bool is_waiting;
+
+	if (waiting < 0 || store_check_key(key, err) != 0)
+		return -1;
+	if (renameat(failed, key, waiting, key) == 0) {
+		store_notice_name(store, waiting, key, false);
+		if (fsync(waiting) != 0)
+			return err_errno(err, "cannot sync %s", store->paths[WAITING]);
+		return remove_why(store, key, err);
+	}
+	if (errno != ENOENT)
+		return err_errno(err, "cannot move %s to waiting/", key);
+	if (store_is_waiting(store, key, &is_waiting, err) != 0)
+		return -1;
+	return is_waiting ? 0 : no_letter(store, key, err);
+}
+
+/* 1: removed; 0: there is none; -1. Whoever renames or unlinks a name first has it: a
+ * claim finds it gone, or we do. */
+static int discard_from(struct task_store *store, enum store_place place,
+			const char *name, struct err *err)
+{
+	AUTO_CLOSE int dir = store_dir(store, place, err);
+
+	if (dir < 0)
+		return -1;
+	if (unlinkat(dir, name, 0) == 0)
+		return fsync(dir) == 0
+			       ? 1
+			       : err_errno(err, "cannot sync %s", store->paths[place]);
+	return errno == ENOENT ? 0 : err_errno(err, "cannot remove %s", name);
+}
+
+int task_store_discard(struct task_store *store, const char *key, struct err *err)
+{
+	AUTO_FREE char *json = xasprintf("%s.json", key);
+	uint64_t births = task_index_births(&store->index);
+	int failed, waiting, other;
+
+	if (store_check_key(key, err) != 0)
+		return -1;
+	failed = discard_from(store, FAILED, key, err);
+	if (failed < 0 || remove_why(store, key, err) != 0)
+		return -1;
+	waiting = discard_from(store, WAITING, key, err);
+	other = waiting < 0 ? -1 : discard_from(store, WAITING, json, err);
+	if (other < 0)
+		return -1;
+	task_index_drop(&store->index, key, births);
+	task_index_drop(&store->index, json, births);
+	return failed + waiting + other > 0 ? 0 : no_letter(store, key, err);
+}

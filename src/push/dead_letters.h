@@ -1,0 +1,49 @@
+/*
+ * Tasks that were given up wait here with the reason, until a person says what becomes of
+ * them, or a later push does what they were for: refrelay/failed/<key> is the task's file
+ * as it was, <key>.why (JSON) the reason. Any thread, any process.
+ */
+#ifndef PUSH_DEAD_LETTERS_H
+#define PUSH_DEAD_LETTERS_H
+
+#include "push/task_store.h"
+
+struct ref_failure {
+	char *ref, *text; /* owned */
+};
+typedef VEC(struct ref_failure) ref_failures;
+void ref_failures_clear(ref_failures *failures);
+
+/* For who holds the URI's lease: the task is given up, because of `why` (class, text,
+ * remedy); `refs`: those that failed, with what was said of each. Durable. */
+int task_store_fail(struct task_store *store, const struct claimed_task *task,
+		    const struct err *why, const ref_failures *refs, struct err *err);
+
+/* A task for all refs was given up because of these: letters of the same URI that say no
+ * more go, so that each ref is told of once. */
+int task_store_drop_letters(struct task_store *store, const struct task *all,
+			    const ref_failures *refs, struct err *err);
+
+struct dead_letter {
+	char key[TASK_KEY_SIZE];
+	struct task task;
+	int64_t since, failed_at;
+	struct err why;
+	ref_failures refs;
+};
+typedef VEC(struct dead_letter) dead_letters;
+void dead_letters_clear(dead_letters *letters);
+/* What a task is called among them. */
+void dead_letter_key(const struct claimed_task *task, char key[TASK_KEY_SIZE]);
+/* Appends that one, if it is there. */
+void task_store_letter(struct task_store *store, const char *key, dead_letters *letters);
+/* It was done after all. */
+int task_store_forget(struct task_store *store, const char *key, struct err *err);
+int task_store_letters(struct task_store *store, dead_letters *letters, struct err *err);
+
+/* A dead letter back to waiting/ (due at once), or gone; also a waiting task gone.
+ * ERR_MISSING: no such; ERR_BUSY: it is being pushed. */
+int task_store_retry(struct task_store *store, const char *key, struct err *err);
+int task_store_discard(struct task_store *store, const char *key, struct err *err);
+
+#endif

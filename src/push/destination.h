@@ -1,0 +1,71 @@
+/*
+ * Where one repository goes by one URL of one remote.
+ */
+#ifndef PUSH_DESTINATION_H
+#define PUSH_DESTINATION_H
+
+#include "base/base.h"
+#include "push/settings.h"
+
+#define URI_KEY_SIZE 41
+
+enum url_kind {
+	URL_LOCAL,       /* a path, or file:// */
+	URL_SSH,         /* ssh:// or host:path */
+	URL_GIT,         /* git:// */
+	URL_HTTP,        /* http:// or https:// */
+	URL_GERRIT_SSH,  /* adminUrl only: gerrit+ssh:// */
+	URL_GERRIT_HTTP, /* adminUrl only: gerrit+http(s):// */
+	URL_OTHER,
+};
+
+struct destination {
+	const struct push_remote *remote; /* borrowed, from settings that outlive it */
+	const struct push_url *url;       /* likewise */
+	char *project;                    /* owned, as all of these */
+	char *uri; /* as it stands in task files: user kept, no password */
+	char uri_key[URI_KEY_SIZE]; /* SHA-1 of uri, in hex */
+	char *git_url; /* what git is given: credentials taken out of HTTP ones */
+	char *path;    /* at the host, or here: decoded */
+	char *host;    /* "host", for ssh "user@host"; no brackets; NULL: local */
+	char *breaker; /* "kind://host:port": who fails together; "" local */
+	uint16_t port; /* 0: the kind's own */
+	enum url_kind kind;
+};
+
+typedef VEC(struct destination) destination_list;
+#define AUTO_DESTINATION __attribute__((cleanup(destination_clear)))
+#define AUTO_DESTINATIONS __attribute__((cleanup(destination_list_clear)))
+
+/* By the remote's url number `which`. ERR_CONFIG: it is none. */
+int destination_make(const struct push_remote *remote, size_t which, const char *project,
+		     struct destination *destination, struct err *err);
+
+/* Those of adminUrl that can be used, for a destination; else the destination itself. */
+int destination_admin(const struct destination *destination, destination_list *admins,
+		      struct err *err);
+
+/* All destinations of a repository, whatever its refs; without those for which its name
+ * cannot stand, which the log tells. Does not fail now. */
+int destinations_of(const struct push_settings *settings, const char *project,
+		    destination_list *list, struct err *err);
+
+/* The one that a task means. ERR_MISSING: its remote or URL is not in the configuration
+ * (any more), or does not take the repository. */
+int destination_find(const struct push_settings *settings, const char *remote,
+		     const char *project, const char *uri,
+		     struct destination *destination, struct err *err);
+
+/* Whether a URI is where the repository goes by any remote. */
+bool destinations_have(const struct push_settings *settings, const char *project,
+		       const char *uri);
+
+void destination_clear(struct destination *destination);
+void destination_list_clear(destination_list *list);
+
+void uri_key_of(const char *uri, char key[URI_KEY_SIZE]);
+
+/* `start --url`: a part of the template or of the URI; "" and "*" match all. */
+bool destination_matches_url(const struct destination *destination, const char *part);
+
+#endif

@@ -1,0 +1,467 @@
+/*
+ * The distributor: the only one who knows the schedule. It hears of tasks and requests,
+ * of runs that ended and of settings, starts what is due, and sleeps until the next.
+ *
+ * Order in a round matters: runs that ended are taken before the directory is heard, so
+ * that the moves they made are known when their URI is scheduled anew.
+ */
+#include <fcntl.h>
+#include <poll.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "git/packs.h"
+#include "push/distributor.h"
+#include "push/outcome.h"
+#include "push/push_metrics.h"
+#include "replicable/name.h"
+
+#define CLOCK_EVERY_MS 1000
+#define GAUGES_EVERY_MS 15000
+#define LETTERS_EVERY_MS 15000
+#define LIST_RETRY_MS 5000
+#define PRESENCE_EVERY_MS 10000
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void measure_clock(struct distributor *distributor)
+{
+	int64_t server_ms;
+
+	if (task_store_now(distributor->push->options.tasks, &server_ms, ERR_IGNORED) !=
+	    0)
+		return;
+	distributor->measured_at = clock_boot_ms();
+	schedule_set_clock(&distributor->schedule, server_ms, distributor->measured_at);
+}
+
+void entry_resolve(struct distributor *distributor, struct schedule_entry *entry)
+{
+	AUTO_DESTINATION struct destination destination = { 0 };
+	struct schedule *schedule = &distributor->schedule;
+	bool was_orphan = entry->state == ENTRY_ORPHAN;
+	struct err err;
+
+	if (destination_adopt(distributor->settings, entry->remote, entry->project,
+			      entry->uri, &destination, &err) == 0) {
+		entry->lane = schedule_lane(schedule, destination.remote->name);
+		entry->host = schedule_host(schedule, destination.breaker);
+		return;
+	}
+	entry->lane = NULL;
+	if (!was_orphan)
+		log_warn("push.orphan", LOG_ERR(&err), LOG_TEXT("repo", entry->project),
+			 LOG_TEXT("remote", entry->remote), LOG_TEXT("uri", entry->uri));
+}
+
+static void read_state(struct distributor *distributor, struct schedule_entry *entry)
+{
+	AUTO_URI_STATE struct uri_state state = { 0 };
+
+	if (uri_state_read(distributor->push->options.tasks, entry->uri_key, &state,
+			   ERR_IGNORED) <= 0)
+		return;
+	entry->retry_at =
+		retry_at_of(distributor->settings, &state,
+			    clock_boot_ms() + distributor->schedule.server_lead_ms);
+	entry->is_host_failure = is_host_failure(&state.failure);
+	entry->is_held = state.held_since > 0;
+}
+
+struct schedule_entry *entry_of(struct distributor *distributor, const char *uri_key,
+				const char *uri, const char *remote, const char *project)
+{
+	struct schedule_entry *entry = schedule_find(&distributor->schedule, uri_key);
+	bool is_new = !entry;
+
+	if (is_new) {
+		entry = schedule_add(&distributor->schedule, uri_key);
+		read_state(distributor, entry);
+	} else if (strcmp(entry->remote, remote) == 0 &&
+		   strcmp(entry->project, project) == 0) {
+		return entry;
+	}
+	free(entry->uri);
+	free(entry->remote);
+	free(entry->project);
+	entry->uri = xstrdup(uri);
+	entry->remote = xstrdup(remote);
+	entry->project = xstrdup(project);
+	entry_resolve(distributor, entry);
+	return entry;
+}
+
+void entry_place(struct distributor *distributor, struct schedule_entry *entry)
+{
+	const unsigned at_once = 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
+
+	if (entry->is_held && !(entry->requests & 1U << REQUEST_DELETE)) {
+		entry->is_held = false;
+		entry->retry_at = 0;
+	}
+	entry->is_urgent = entry->requests & at_once;
+	if (entry->tasks == 0 || entry->is_urgent)
+		entry->since = entry->requests_since;
+	else
+		entry->since = entry->tasks_since;
+	schedule_place(&distributor->schedule, entry, clock_boot_ms());
+}
+
+/* A time that is ahead, by whatever clock it was set, is now. */
+int64_t entry_since(const struct distributor *distributor, int64_t since)
+{
+	return smaller(since, clock_boot_ms() + distributor->schedule.server_lead_ms);
+}
+
+static void on_waiting(void *arg, const struct waiting_uri *waiting)
+{
+	struct distributor *distributor = arg;
+	struct schedule_entry *entry =
+		schedule_find(&distributor->schedule, waiting->uri_key);
+
+	if (waiting->tasks > 0)
+		entry = entry_of(distributor, waiting->uri_key, waiting->uri,
+				 waiting->remote, waiting->project);
+	if (!entry)
+		return;
+	entry->seen++;
+	entry->tasks = waiting->tasks;
+	if (waiting->tasks > 0)
+		entry->tasks_since = entry_since(distributor, waiting->since);
+	entry_place(distributor, entry);
+}
+
+static void hear(struct distributor *distributor)
+{
+	struct task_store *tasks = distributor->push->options.tasks;
+	struct pollfd fd = { .fd = task_store_watch_fd(tasks), .events = POLLIN };
+
+	if (fd.fd < 0 || poll(&fd, 1, 0) <= 0)
+		return;
+	if (clock_boot_ms() - distributor->measured_at >= CLOCK_EVERY_MS)
+		measure_clock(distributor);
+	if (task_store_hear(tasks, on_waiting, distributor))
+		distributor->list_at = 0;
+	distributor->leftovers_at =
+		smaller(distributor->leftovers_at, clock_boot_ms() + LEFTOVERS_LOOK_MS);
+}
+
+static void note_result(const struct err *err, bool *is_broken)
+{
+	if (err && !*is_broken)
+		log_error("push.store_failed", LOG_ERR(err),
+			  LOG_TEXT("remedy", err->remedy));
+	else if (!err && *is_broken)
+		log_info("push.store_back");
+	*is_broken = err != NULL;
+}
+
+static void show_listing(struct distributor *distributor, const struct err *err)
+{
+	struct push *push = distributor->push;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&push->mutex);
+
+	push->look.is_failing = err != NULL;
+	if (err)
+		push->look.failure = *err;
+	else
+		push->look.last_listed_at = clock_boot_ms();
+}
+
+/* All that is in the store. */
+static void list(struct distributor *distributor)
+{
+	int64_t interval_ms = distributor->settings->interval_ms, again_ms = INT64_MAX;
+	struct err err;
+	int result;
+
+	measure_clock(distributor);
+	result = task_store_refresh(distributor->push->options.tasks, on_waiting,
+				    leftover_seen, distributor, &err);
+	if (result == 0)
+		result = requests_list(distributor, &err);
+	if (result == 0)
+		leftovers_recover(distributor);
+	if (interval_ms > 0)
+		again_ms = smaller(again_ms, interval_ms);
+	if (result != 0)
+		again_ms = smaller(again_ms, LIST_RETRY_MS);
+	distributor->list_at =
+		again_ms == INT64_MAX ? INT64_MAX : clock_boot_ms() + again_ms;
+	show_listing(distributor, result != 0 ? &err : NULL);
+	note_result(result != 0 ? &err : NULL, &distributor->is_broken);
+}
+
+/* It may have been lost in a pause, or with the directory of leases. */
+static void show_presence(struct distributor *distributor)
+{
+	int64_t now = clock_boot_ms();
+
+	if (distributor->presence_at > now)
+		return;
+	presence_keep(distributor->push);
+	distributor->presence_at = now + PRESENCE_EVERY_MS;
+}
+
+static void look_at_leftovers(struct distributor *distributor)
+{
+	struct err err;
+
+	if (task_store_list_running(distributor->push->options.tasks, leftover_seen,
+				    distributor, &err) == 0)
+		leftovers_recover(distributor);
+	else
+		distributor->leftovers_at = clock_boot_ms() + LIST_RETRY_MS;
+}
+
+static void list_if_due(struct distributor *distributor)
+{
+	struct push *push = distributor->push;
+	bool is_woken;
+
+	lock(&push->mutex);
+	is_woken = push->is_woken;
+	push->is_woken = false;
+	unlock(&push->mutex);
+	if (is_woken) {
+		states_read(distributor);
+		distributor->is_news = true;
+		schedule_probe_all(&distributor->schedule, clock_boot_ms());
+	}
+	if (is_woken || distributor->list_at <= clock_boot_ms()) {
+		list(distributor);
+		return;
+	}
+	if (distributor->leftovers_at <= clock_boot_ms())
+		look_at_leftovers(distributor);
+	if (requests_heard(distributor) || distributor->must_list_requests)
+		if (requests_list(distributor, ERR_IGNORED) != 0)
+			distributor->list_at = clock_boot_ms() + LIST_RETRY_MS;
+}
+
+void read_state_again(struct distributor *distributor, struct schedule_entry *entry)
+{
+	entry->retry_at = 0;
+	read_state(distributor, entry);
+}
+
+static void end_run(struct distributor *distributor, struct push_run *run)
+{
+	struct schedule_entry *entry =
+		schedule_find(&distributor->schedule, run->uri_key);
+
+	if (run->is_empty && entry->seen == run->seen_tasks)
+		entry->tasks = 0; /* another node has done it */
+	if (run->requests.count > 0)
+		distributor->must_list_requests = true;
+	if (run->is_stuck)
+		distributor->list_at =
+			smaller(distributor->list_at, clock_boot_ms() + LIST_RETRY_MS);
+	if (task_store_watch_fd(run->push->options.tasks) < 0)
+		distributor->list_at = 0;
+	distributor->is_news = true;
+	entry->is_held = run->is_held;
+	schedule_end(&distributor->schedule, entry, &run->result, clock_boot_ms());
+	push_run_free(run);
+}
+
+static void end_runs(struct distributor *distributor, struct push_runs *runs)
+{
+	struct push_run *run;
+
+	while ((run = TAILQ_FIRST(runs)) != NULL) {
+		TAILQ_REMOVE(runs, run, link);
+		end_run(distributor, run);
+	}
+}
+
+static void start_run(struct distributor *distributor, struct schedule_entry *entry)
+{
+	struct push_run *run = xcalloc(1, sizeof(*run));
+
+	run->push = distributor->push;
+	run->settings = push_settings_ref(distributor->settings);
+	memcpy(run->uri_key, entry->uri_key, sizeof(run->uri_key));
+	run->uri = xstrdup(entry->uri);
+	run->is_released = entry->is_released;
+	run->seen_tasks = entry->seen;
+	pool_submit(distributor->push->pool, push_run_work, run);
+}
+
+/* Whether a lane goes on although the node ends. */
+static bool is_drained(const struct distributor *distributor,
+		       const struct schedule_lane *lane, int64_t *until)
+{
+	const int64_t least_ms = 1000;
+	const struct push_remote *remote =
+		push_remote_find(distributor->settings, lane->name);
+
+	if (!remote || remote->drain_attempts == 0 || lane->running + lane->waiting == 0)
+		return false;
+	int64_t step = remote->delay_ms > least_ms ? remote->delay_ms : least_ms;
+	int64_t grace = distributor->grace_ms;
+	if (remote->drain_attempts < (uint64_t)(grace / step))
+		grace = (int64_t)remote->drain_attempts * step;
+	*until = distributor->ending_at + grace;
+	return clock_boot_ms() < *until;
+}
+
+static bool lane_allows(void *arg, const struct schedule_lane *lane)
+{
+	const struct distributor *distributor = arg;
+	int64_t until;
+
+	return distributor->ending_at == 0 || is_drained(distributor, lane, &until);
+}
+
+static void start_due(struct distributor *distributor)
+{
+	struct schedule_entry *entry;
+
+	while ((entry = schedule_next(&distributor->schedule, clock_boot_ms(),
+				      lane_allows, distributor)) != NULL)
+		start_run(distributor, entry);
+}
+
+/* When the last of those that are drained has no more time; 0: none is. */
+static int64_t drained_until(const struct distributor *distributor)
+{
+	int64_t last = 0;
+
+	for (size_t i = 0; i < distributor->schedule.lanes.count; i++) {
+		int64_t until;
+		if (is_drained(distributor, distributor->schedule.lanes.items[i],
+			       &until) &&
+		    until > last)
+			last = until;
+	}
+	return last;
+}
+
+static bool is_over(struct distributor *distributor)
+{
+	struct push *push = distributor->push;
+
+	if (!stop_is_requested(&push->ending))
+		return false;
+	if (distributor->ending_at == 0) {
+		lock(&push->mutex);
+		distributor->grace_ms = push->grace_ms;
+		unlock(&push->mutex);
+		distributor->ending_at = clock_boot_ms();
+		return false; /* one more round: what is drained may just have come */
+	}
+	return drained_until(distributor) == 0;
+}
+
+static void show(struct distributor *distributor)
+{
+	struct push *push = distributor->push;
+	const struct schedule *schedule = &distributor->schedule;
+	int64_t now = clock_boot_ms();
+	size_t waiting = 0;
+
+	for (size_t i = 0; i < schedule->lanes.count; i++)
+		waiting += schedule->lanes.items[i]->waiting;
+	lock(&push->mutex);
+	push->look.running = schedule->running;
+	push->look.waiting_uris = waiting;
+	unlock(&push->mutex);
+	distributor->has_work = waiting + schedule->running > 0;
+	if (now < distributor->gauges_at && distributor->has_work)
+		return;
+	distributor->gauges_at = now + CLOCK_EVERY_MS;
+	report_queue(schedule, now);
+	if (!distributor->is_news || now < distributor->letters_at)
+		return;
+	distributor->is_news = false;
+	distributor->letters_at = now + LETTERS_EVERY_MS;
+	report_letters(push->options.tasks, distributor->settings);
+}
+
+static int64_t wait_until(const struct distributor *distributor)
+{
+	int64_t now = clock_boot_ms();
+	int64_t at = smaller(schedule_next_at(&distributor->schedule, now),
+			     distributor->list_at);
+
+	at = smaller(at, smaller(distributor->leftovers_at, distributor->presence_at));
+	if (distributor->is_news)
+		at = smaller(at, distributor->letters_at);
+	if (distributor->ending_at > 0)
+		at = smaller(at, drained_until(distributor));
+	/* Gauges tell of ages; and a sleep of the machine is noticed. */
+	if (distributor->has_work)
+		at = smaller(at, now + GAUGES_EVERY_MS);
+	return at;
+}
+
+static void wait_for_news(const struct distributor *distributor)
+{
+	const struct push *push = distributor->push;
+	bool is_ending = distributor->ending_at > 0;
+	struct pollfd fds[] = {
+		{ .fd = push->wake_fd, .events = POLLIN },
+		{ .fd = task_store_watch_fd(push->options.tasks), .events = POLLIN },
+		{ .fd = uri_request_watch_fd(push->options.tasks), .events = POLLIN },
+		{ .fd = is_ending ? -1 : push->ending.fd, .events = POLLIN },
+	};
+	int64_t until = wait_until(distributor), left = until - clock_boot_ms();
+	int64_t most = 24 * 3600 * 1000;
+	uint64_t count;
+
+	left = left < 0 ? 0 : smaller(left, most);
+	poll(fds, ARRAY_SIZE(fds), until == INT64_MAX ? -1 : (int)left);
+	if (fds[0].revents & POLLIN && read(push->wake_fd, &count, sizeof(count)) < 0)
+		return; /* cannot be: it is ours alone */
+}
+
+static void round_of(struct distributor *distributor)
+{
+	struct push *push = distributor->push;
+	struct push_runs ended = TAILQ_HEAD_INITIALIZER(ended);
+
+	lock(&push->mutex);
+	TAILQ_CONCAT(&ended, &push->finished, link);
+	unlock(&push->mutex);
+	settings_obey(distributor);
+	hear(distributor);
+	end_runs(distributor, &ended);
+	list_if_due(distributor);
+	show_presence(distributor);
+	start_due(distributor);
+	show(distributor);
+}
+
+static uint64_t bytes_of(void *arg, const char *project)
+{
+	const struct push *push = arg;
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int dir = -1;
+
+	if (name_check(project, ERR_IGNORED) == 0 &&
+	    local_repository(push, project, &path, ERR_IGNORED) > 0)
+		dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dir >= 0 ? packs_size(dir) : 0;
+}
+
+void *distributor_run(void *arg)
+{
+	struct distributor distributor = { .push = arg, .is_news = true };
+
+	schedule_init(&distributor.schedule);
+	distributor.schedule.bytes_of = bytes_of;
+	distributor.schedule.arg = arg;
+	while (!is_over(&distributor)) {
+		round_of(&distributor);
+		if (!is_over(&distributor))
+			wait_for_news(&distributor);
+	}
+	schedule_clear(&distributor.schedule);
+	push_settings_unref(distributor.settings);
+	vec_clear(&distributor.leftovers);
+	return NULL;
+}

@@ -1,0 +1,339 @@
+/*
+ * What is done for the tasks of one repository at one destination, and which errors are
+ * whose: the local repository's, the destination's, or its host's.
+ */
+#include <fcntl.h>
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "git/refs.h"
+#include "git/repo.h"
+#include "push/circle.h"
+#include "push/outcome.h"
+#include "push/push_metrics.h"
+#include "push/target.h"
+#include "replicable/discover.h"
+#include "replicable/locate.h"
+#include "replicable/name.h"
+
+int destination_adopt(const struct push_settings *settings, const char *remote,
+		      const char *project, const char *uri,
+		      struct destination *destination, struct err *err)
+{
+	AUTO_DESTINATIONS destination_list all = { 0 };
+	struct err other;
+
+	if (destination_find(settings, remote, project, uri, destination, err) == 0)
+		return 0;
+	if (err->class != ERR_MISSING ||
+	    destinations_of(settings, project, &all, &other) != 0)
+		return -1;
+	for (size_t i = 0; i < all.count; i++)
+		if (strcmp(all.items[i].uri, uri) == 0) {
+			*destination = all.items[i];
+			all.items[i] = (struct destination){ 0 };
+			return 0;
+		}
+	return -1;
+}
+
+static int root_is_there(const char *root, struct err *err)
+{
+	int is_empty = discover_is_empty(root, err);
+
+	if (is_empty > 0) {
+		err_set(err, ERR_DISK, "site.repositories (%s) is empty", root);
+		return err_remedy(err, "is its file system not mounted?");
+	}
+	return is_empty;
+}
+
+int local_repository(const struct push *push, const char *project, char **path,
+		     struct err *err)
+{
+	AUTO_CLOSE int root = -1;
+	AUTO_FREE char *below = NULL;
+	int found;
+
+	root = dir_open(AT_FDCWD, push->options.root, err);
+	found = root < 0 ? -1 : locate(root, project, &below, err);
+	if (found > 0)
+		*path = xasprintf("%s/%s", push->options.root, below);
+	if (found == 0)
+		found = root_is_there(push->options.root, err);
+	if (found < 0 && err->class == ERR_MISSING)
+		err->class = ERR_DISK; /* nothing can be said of what is in there */
+	return found;
+}
+
+void give_back(struct push_run *run, const struct push_group *group)
+{
+	struct err err;
+
+	for (size_t i = 0; i < group->tasks.count; i++)
+		if (task_store_give_back(run->push->options.tasks, group->tasks.items[i],
+					 &err) != 0) {
+			run->is_stuck = true;
+			log_warn("push.not_moved", LOG_ERR(&err),
+				 LOG_TEXT("task", group->tasks.items[i]->name));
+		}
+}
+
+static void keep_text(char **text, const char *value)
+{
+	free(*text);
+	*text = xstrdup(value);
+}
+
+void fail_run(struct push_run *run, const struct push_group *group, const struct err *why)
+{
+	if (run->is_failed)
+		return;
+	run->is_failed = true;
+	run->why = *why;
+	run->retry_ms = group->destination.remote->retry_ms;
+	keep_text(&run->state.uri, run->uri);
+	keep_text(&run->state.remote, group->destination.remote->name);
+	keep_text(&run->state.project, group->project);
+}
+
+/* Why there is no repository to push from. */
+static void no_repository(const struct push_run *run, const struct push_group *group,
+			  struct err *why)
+{
+	err_set(why, ERR_MISSING, "local repository is missing: %s, to be pushed to %s",
+		group->project, run->uri);
+	err_remedy(why, "if it was deleted on purpose, discard the task; else bring it "
+			"back and retry the task");
+}
+
+static void orphan(struct push_run *run, const struct push_group *group,
+		   const struct err *why)
+{
+	log_warn("push.orphan", LOG_ERR(why), LOG_TEXT("remote", group->remote),
+		 LOG_TEXT("uri", run->uri));
+	run->has_orphans = true;
+	give_back(run, group);
+}
+
+/* HEAD for a repository that is made, and how long its object names are. */
+static int read_shape(const char *path, char **head, size_t *oid_len, struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+
+	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
+	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, err) != 0)
+		return err_prefix(err, "local repository");
+	*oid_len = repo.oid_len;
+	*head = xstrdup(refs.head_target ? refs.head_target : "refs/heads/main");
+	return 0;
+}
+
+static int make_missing(struct push_run *run, const struct push_group *group,
+			struct err *err)
+{
+	AUTO_FREE char *head = NULL;
+	struct target_call call = { .settings = run->settings,
+				    .destination = &group->destination,
+				    .directory = run->push->directory,
+				    .work = &run->work };
+	size_t oid_len = 0;
+
+	if (read_shape(group->repository, &head, &oid_len, err) != 0 ||
+	    target_create(&call, head, oid_len, err) != 0)
+		return -1;
+	log_info("push.created", LOG_TEXT("uri", run->uri), LOG_TEXT("head", head));
+	return 0;
+}
+
+/* Of all tasks together. */
+static void add_refs(const struct push_group *group, ref_names *refs)
+{
+	struct map seen = { 0 };
+
+	for (size_t i = 0; i < group->tasks.count; i++) {
+		const struct task *task = &group->tasks.items[i]->task;
+		if (task_is_all(task)) {
+			ref_names_clear(refs);
+			vec_add(refs, xstrdup(TASK_ALL_REFS));
+			break;
+		}
+		for (size_t j = 0; j < task->refs.count; j++)
+			if (!map_put(&seen, task->refs.items[j], &seen))
+				vec_add(refs, xstrdup(task->refs.items[j]));
+	}
+	map_clear(&seen);
+}
+
+static bool is_local_failure(const struct err *err)
+{
+	return text_starts_with(err->text, "local repository");
+}
+
+/* Whether there could be a way to make it, by what the URL is. */
+static bool has_way(const struct destination *destination)
+{
+	return destination->remote->admin_urls.count > 0 ||
+	       (destination->kind != URL_HTTP && destination->kind != URL_GIT &&
+		destination->kind != URL_OTHER);
+}
+
+static void say_how_to_make(const struct destination *destination, struct err *err)
+{
+	const char *remote = destination->remote->name;
+
+	if (has_way(destination))
+		err_remedy(err,
+			   "make it there, or set "
+			   "remote.%.80s.createMissingRepositories",
+			   remote);
+	else
+		err_remedy(err,
+			   "make it there; or give remote.%.80s.adminUrl a way by ssh, "
+			   "gerrit+ssh or gerrit+https, and set "
+			   "createMissingRepositories",
+			   remote);
+}
+
+static int transfer(struct push_run *run, const struct push_group *group,
+		    struct transfer_result *result, struct err *err)
+{
+	ref_names refs = { 0 };
+	struct transfer_request request = {
+		.settings = run->settings,
+		.destination = &group->destination,
+		.repository = group->repository,
+		.directory = run->push->directory,
+		.work = &run->work,
+		.refs = &refs,
+		.allows_deletions = has_request(run, REQUEST_FORCE),
+		.delete_brake = run->push->options.delete_brake,
+	};
+
+	add_refs(group, &refs);
+	int done = transfer_run(&request, result, err);
+	if (done != 0 && err->class == ERR_MISSING && !is_local_failure(err) &&
+	    group->destination.remote->creates_missing) {
+		transfer_result_clear(result);
+		*result = (struct transfer_result){ 0 };
+		done = make_missing(run, group, err);
+		if (done == 0)
+			done = transfer_run(&request, result, err);
+	} else if (done != 0 && err->class == ERR_MISSING && !is_local_failure(err)) {
+		say_how_to_make(&group->destination, err);
+	}
+	ref_names_clear(&refs);
+	return done;
+}
+
+static void note_host(struct push_run *run, const struct err *why)
+{
+	if (!why || !(is_local_failure(why) || is_host_failure(why) ||
+		      why->class == ERR_CANCELED || why->class == ERR_LOST ||
+		      why->class == ERR_DISK || why->class == ERR_INTERNAL))
+		run->result.host = HOST_ANSWERED;
+	else if (is_host_failure(why))
+		run->result.host = HOST_FAILED;
+}
+
+static void fail_group(struct push_run *run, const struct push_group *group,
+		       struct err *why)
+{
+	if (why->class == ERR_LOST) {
+		run->is_stuck = true;
+		return;
+	}
+	if (why->class == ERR_CANCELED) {
+		run->is_interrupted = true;
+		give_back(run, group);
+		return;
+	}
+	note_host(run, why);
+	report_class(group->destination.remote->name, why->class);
+	if (is_local_failure(why) && why->class == ERR_MISSING) {
+		give_up(run, group, why);
+		return;
+	}
+	if (!is_local_failure(why))
+		err_prefix(why, "pushing %s to %s", group->project, run->uri);
+	give_back_or_up(run, group, why);
+}
+
+/* By a time that was set to be ahead, it came just now. */
+static int64_t oldest(const struct push_run *run, const struct push_group *group)
+{
+	int64_t since = run->now;
+
+	for (size_t i = 0; i < group->tasks.count; i++)
+		if (group->tasks.items[i]->since < since)
+			since = group->tasks.items[i]->since;
+	return since;
+}
+
+static void push_refs(struct push_run *run, const struct push_group *group)
+{
+	struct transfer_result result = { 0 };
+	int64_t began = clock_boot_ms();
+	struct err why;
+
+	if (group->tasks.count == 0)
+		return;
+	if (transfer(run, group, &result, &why) != 0) {
+		fail_group(run, group, &why);
+	} else {
+		failpoint("push.pushed");
+		note_host(run, NULL);
+		settle(run, group, &result);
+		failpoint("push.done");
+		report_done(&(struct push_account){
+			.group = group,
+			.uri = run->uri,
+			.result = &result,
+			.took_ms = clock_boot_ms() - began,
+			.delay_ms = run->now - oldest(run, group),
+			.retries = run->state.failures,
+			.max_refs = run->settings->max_refs_to_log,
+		});
+	}
+	transfer_result_clear(&result);
+}
+
+void push_group_work(struct push_run *run, struct push_group *group)
+{
+	struct err why;
+	int found;
+
+	if (destination_adopt(run->settings, group->remote, group->project, run->uri,
+			      &group->destination, &why) != 0) {
+		orphan(run, group, &why);
+		return;
+	}
+	if (name_check(group->project, &why) != 0) {
+		give_up(run, group, &why);
+		return;
+	}
+	if (destination_check_circle(run->settings, run->push->options.root,
+				     &group->destination, &why) != 0) {
+		fail_group(run, group, &why);
+		return;
+	}
+	found = local_repository(run->push, group->project, &group->repository, &why);
+	if (found < 0) {
+		err_prefix(&why, "local repository %s", group->project);
+		fail_group(run, group, &why);
+		return;
+	}
+	if (serve_deletion(run, group))
+		return;
+	if (found == 0) {
+		no_repository(run, group, &why);
+		give_up(run, group, &why);
+		return;
+	}
+	push_refs(run, group);
+	if (!run->is_failed && !run->is_stuck && !run->is_interrupted)
+		serve_head(run, group);
+}

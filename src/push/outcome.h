@@ -1,0 +1,67 @@
+/*
+ * What becomes of tasks after a push, and when it is tried again. Pure; any thread.
+ */
+#ifndef PUSH_OUTCOME_H
+#define PUSH_OUTCOME_H
+
+#include "base/base.h"
+#include "push/dead_letters.h"
+#include "push/settings.h"
+#include "push/transfer.h"
+#include "push/uri_state.h"
+
+#define BACKOFF_CAP_MS ((int64_t)3600 * 1000)
+#define BACKOFF_ROLLS 401 /* rolls are 0 .. BACKOFF_ROLLS - 1 */
+
+/* How long to wait after `failures` (>= 1) in a row: retry_ms, doubled each time up to
+ * the cap, less or more by a fifth as the roll says. */
+int64_t push_backoff_ms(int64_t retry_ms, uint64_t failures, unsigned roll);
+
+/* When a URI is tried again. A time that is further ahead than any that is ever written
+ * down, as when the server's clock was set back, is none: 0. */
+int64_t retry_at_of(const struct push_settings *settings, const struct uri_state *state,
+		    int64_t now);
+
+/* Whether a failure that comes on top of those in `state` is the last, so that the tasks
+ * are given up. Locked refs have a limit of their own, if it is set. */
+struct patience {
+	bool is_over;           /* for what may pass by itself */
+	bool is_over_for_locks; /* for refs that are locked at the destination */
+};
+struct patience patience_left(const struct push_settings *settings,
+			      const struct push_remote *remote,
+			      const struct uri_state *state);
+
+struct results_sum {
+	size_t good, final, again;        /* refs; `final`: will not pass by itself */
+	size_t locked;                    /* of `again` */
+	const struct ref_result *example; /* of `again`, else of `final`, or NULL */
+};
+void results_sum(const ref_results *results, struct patience patience,
+		 struct results_sum *sum);
+
+enum task_fate {
+	TASK_DONE,
+	TASK_AGAIN, /* all of it */
+	TASK_FEWER, /* only the refs in `left` */
+	TASK_FAILED,
+	TASK_SPLIT, /* `left` again, and for what is in `failures` it failed */
+};
+struct task_outcome {
+	enum task_fate fate;
+	ref_names left;
+	ref_failures failures;
+};
+void task_outcome_clear(struct task_outcome *outcome);
+
+/* Of tasks whose push had these results for each ref. */
+struct judge;
+struct judge *judge_new(const ref_results *results, struct patience patience);
+void judge_free(struct judge *judge);
+void judge_task(const struct judge *judge, const struct task *task,
+		struct task_outcome *outcome);
+
+/* Whether the failure of a whole push says that its host cannot be reached. */
+bool is_host_failure(const struct err *why);
+
+#endif

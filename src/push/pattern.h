@@ -1,0 +1,34 @@
+/*
+ * Patterns for names of projects and refs (struct name_pattern of push/settings.h).
+ * Regular expressions are Java's, run by PCRE2: for the whole name, with limits so that
+ * none can hold a thread for long. Any thread may match at the same time.
+ */
+#ifndef PUSH_PATTERN_H
+#define PUSH_PATTERN_H
+
+#include "base/str.h"
+#include "push/settings.h"
+
+/* "^..." a regular expression, "...*" a prefix, else the name itself. The caller frees.
+ * ERR_CONFIG: it cannot be compiled. */
+int name_pattern_new(const char *text, struct name_pattern **pattern, struct err *err);
+
+/* A regular expression in any case. */
+int name_pattern_new_regex(const char *text, struct name_pattern **pattern,
+			   struct err *err);
+void name_pattern_free(struct name_pattern *pattern);
+void name_patterns_clear(name_patterns *patterns);
+
+/* Appends a text that no pattern of another meaning has. */
+void name_pattern_render(const struct name_pattern *pattern, struct str *out);
+
+/* Appends it as it was written. */
+void name_pattern_show(const struct name_pattern *pattern, struct str *out);
+bool name_pattern_is_exact(const struct name_pattern *pattern);
+
+/* Whether one of them matches. They differ when a limit ended the matching before there
+ * was an answer: what shall be taken then is not, and what shall be left out is. */
+bool name_patterns_take(const name_patterns *patterns, const char *name);
+bool name_patterns_leave_out(const name_patterns *patterns, const char *name);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * Push: this node's part in bringing ref changes to destinations. Threads:
+ *
+ *	distributor	waiting/ -> the queue; what is due -> workers, within the limits
+ *	push (n)	one URI: lease, claim, transfer, outcome
+ *
+ * Several nodes share the task store; who gets a URI's lease takes all its tasks, the
+ * others drop it. Source: seed 001, steps 1 to 6.
+ */
+#ifndef PUSH_PUSH_H
+#define PUSH_PUSH_H
+
+#include "base/base.h"
+#include "lease/lease.h"
+#include "push/settings.h"
+#include "push/sink.h"
+#include "push/task_store.h"
+
+struct push;
+
+struct push_options {
+	struct task_store *tasks;       /* borrowed, as all but settings */
+	struct lease_manager *leases;   /* of the task store (lease/directory.h) */
+	const char *root;               /* site.repositories */
+	const char *data;               /* site.data */
+	const char *node;               /* this node's name in the cluster */
+	struct push_settings *settings; /* a reference is taken */
+	double delete_brake;
+	/* Appends the names of all repositories of the site, owned by the caller. For
+	 * replicateOnStartup, and to see whose copies share a place. */
+	int (*names)(void *arg, task_keys *names, struct err *err);
+	void *arg;
+};
+
+int push_start(const struct push_options *options, struct push **push, struct err *err);
+
+/* Takes no more work; what runs has until its remote's drain time, and grace_ms at most,
+ * then its children are killed and its tasks wait again. NULL is allowed. */
+void push_stop(struct push *push, int64_t grace_ms);
+
+/* Other settings, obeyed by what starts from now on; what waits is scheduled anew. The
+ * task store's directory does not change. */
+void push_set(struct push *push, struct push_settings *settings);
+
+/* Those that count now: a reference, which the caller gives back. */
+struct push_settings *push_settings_of(struct push *push);
+
+/* Something was put into the store by a command: look at all of it now. */
+void push_wake(struct push *push);
+
+struct push_look {
+	size_t running, waiting_uris;
+	int64_t last_listed_at; /* boot ms */
+	bool is_failing;        /* the store cannot be read */
+	struct err failure;
+};
+void push_look(struct push *push, struct push_look *look);
+
+/* Names of leases in the task store. */
+#define PUSH_URI_LEASE "push:uri:"   /* and the uri key */
+#define PUSH_NODE_LEASE "push:node:" /* and the node's name: held while it lives */
+#define PUSH_STARTUP_LEASE "push:startup"
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * One try of one URI: made by the distributor, filled by a worker, handed back.
+ */
+#ifndef PUSH_PUSH_RUN_H
+#define PUSH_PUSH_RUN_H
+
+#include "git/git_child.h"
+#include "push/push_parts.h"
+#include "push/schedule.h"
+#include "push/transfer.h"
+#include "push/uri_state.h"
+
+struct judge;
+
+struct push_run {
+	TAILQ_ENTRY(push_run) link; /* guarded by push->mutex */
+	struct push *push;
+	struct push_settings *settings; /* a reference: those that it began with */
+	char uri_key[URI_KEY_SIZE];
+	char *uri;           /* owned */
+	bool is_released;    /* its host is back, or a person has allowed deletions: the
+				retry time that was set because of it does not count */
+	uint64_t seen_tasks; /* the distributor's: what it knew when it began */
+
+	/* While it runs. */
+	struct lease *lease;
+	struct git_work work;
+	struct uri_state state;
+	int64_t now; /* file server's, when it began */
+	requested_list requests;
+
+	/* What became of it. */
+	struct schedule_result result;
+	bool is_empty;  /* nothing was there to be done */
+	bool is_stuck;  /* tasks may be left in running/: look there again */
+	bool is_failed; /* some tasks wait for another try, because of `why` */
+	bool is_lock, has_orphans;
+	bool is_held;        /* a deletion waits for a person */
+	bool has_changed;    /* its list of dead letters */
+	bool is_interrupted; /* by a stop: it counts for nothing */
+	struct err why;
+	int64_t retry_ms; /* of the remote that failed */
+};
+
+/* Frees it, with its reference. */
+void push_run_free(struct push_run *run);
+
+/* One try (pool_work): from the URI's lease to what became of its tasks. */
+void push_run_work(void *run);
+
+/* Tasks of one repository for one remote, in a run. */
+struct push_group {
+	const char *remote, *project;           /* borrowed from the first task */
+	VEC(const struct claimed_task *) tasks; /* borrowed */
+	struct destination destination;
+	char *repository; /* its path here, or NULL: not there; owned */
+};
+
+/* All that is to be done for a group; its tasks are moved on by how it went. */
+void push_group_work(struct push_run *run, struct push_group *group);
+
+bool has_request(const struct push_run *run, enum uri_request request);
+
+/* Deletion, if it is asked for. True: it was, and the tasks were moved on. */
+bool serve_deletion(struct push_run *run, const struct push_group *group);
+/* Makes the destination's HEAD ours, if that is asked for. */
+void serve_head(struct push_run *run, const struct push_group *group);
+
+/* The tasks wait again. */
+void give_back(struct push_run *run, const struct push_group *group);
+/* They wait again, or, if the remote's patience is over, become dead letters. */
+void give_back_or_up(struct push_run *run, const struct push_group *group,
+		     const struct err *why);
+void give_up(struct push_run *run, const struct push_group *group, const struct err *why);
+/* Each by the results of its refs. */
+void settle(struct push_run *run, const struct push_group *group,
+	    const struct transfer_result *result);
+/* A task has become a dead letter: those of a URI are listed in its state. */
+void note_letter(struct push_run *run, const struct claimed_task *task);
+/* Those go for which it was a success. */
+void settle_letters(struct push_run *run, const struct push_group *group,
+		    const struct judge *judge);
+/* All go: there is nothing any more that they were for. */
+void forget_letters(struct push_run *run);
+/* The run is to be tried again, because of this; the first that is said counts. */
+void fail_run(struct push_run *run, const struct push_group *group,
+	      const struct err *why);
+
+#endif

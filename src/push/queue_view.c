@@ -1,0 +1,384 @@
+/*
+ * The store is read without its locks, while nodes work: a URI whose push ends in between
+ * may be seen a last time, or for the last time not. Nothing is decided by a view.
+ *
+ * A URI runs where its lease is held. Without a lease manager, or until
+ * it is known better, it runs if it has tasks in running/.
+ */
+#include "push/queue_view.h"
+
+#include "base/map.h"
+#include "push/push.h"
+
+struct reading {
+	struct queue_view *view;
+	const struct push_settings *settings;
+	struct map places; /* uri key -> its place in the view, from 1 */
+	struct map
+		running; /* those of struct listed_task in running/ by name, borrowed */
+};
+
+static void queued_uri_clear(struct queued_uri *uri)
+{
+	free(uri->uri);
+	free(uri->remote);
+	free(uri->project);
+	ref_names_clear(&uri->refs);
+	ref_names_clear(&uri->keys);
+}
+
+void queue_view_clear(struct queue_view *view)
+{
+	for (size_t i = 0; i < view->uris.count; i++)
+		queued_uri_clear(&view->uris.items[i]);
+	vec_clear(&view->uris);
+	dead_letters_clear(&view->letters);
+	push_nodes_clear(&view->nodes);
+	*view = (struct queue_view){ 0 };
+}
+
+static struct queued_uri *find(struct reading *reading, const char *uri_key)
+{
+	uintptr_t place = (uintptr_t)map_get(&reading->places, uri_key);
+
+	return place > 0 ? &reading->view->uris.items[place - 1] : NULL;
+}
+
+/* Who comes first gives remote and project. */
+static struct queued_uri *find_or_add(struct reading *reading, const char *uri,
+				      const char *remote, const char *project)
+{
+	struct queued_uri one = { 0 };
+	struct queued_uri *found;
+
+	uri_key_of(uri, one.uri_key);
+	found = find(reading, one.uri_key);
+	if (found)
+		return found;
+	one.uri = xstrdup(uri);
+	one.remote = xstrdup(remote);
+	one.project = xstrdup(project);
+	vec_add(&reading->view->uris, one);
+	map_put(&reading->places, one.uri_key, (void *)reading->view->uris.count);
+	return &reading->view->uris.items[reading->view->uris.count - 1];
+}
+
+static void see_since(struct queued_uri *uri, int64_t since)
+{
+	if (uri->since == 0 || since < uri->since)
+		uri->since = since;
+}
+
+static void add_refs(struct queued_uri *uri, const ref_names *refs)
+{
+	for (size_t i = 0; i < refs->count; i++)
+		vec_add(&uri->refs, xstrdup(refs->items[i]));
+}
+
+/* What a task is called, whatever its file's name ends in. */
+static char *key_of(const char *name)
+{
+	return xstrndup(name, strlen(name) - (text_ends_with(name, ".json") ? 5 : 0));
+}
+
+/* One that was claimed while the store was read is met in both places. But the same
+ * change may have come again since, and then its task waits for the next push. */
+static const struct listed_task *same_that_runs(struct reading *reading,
+						struct listed_task *one)
+{
+	if (!one->is_running)
+		return map_get(&reading->running, one->name);
+	map_put(&reading->running, one->name, one);
+	return NULL;
+}
+
+static void see_task(struct reading *reading, struct listed_task *one)
+{
+	const struct task *task = &one->task;
+	struct queued_uri *uri =
+		find_or_add(reading, task->uri, task->remote, task->project);
+	const struct listed_task *same = same_that_runs(reading, one);
+
+	if (same && same->inode == one->inode)
+		return;
+	uri->waiting += !one->is_running;
+	uri->running += one->is_running;
+	see_since(uri, one->since);
+	if (same)
+		return;
+	add_refs(uri, &task->refs);
+	vec_add(&uri->keys, key_of(one->name));
+}
+
+static int read_tasks(struct reading *reading, struct task_store *store, struct err *err)
+{
+	listed_tasks tasks = { 0 };
+	int result = task_store_list(store, &tasks, &reading->view->unreadable, err);
+
+	for (size_t i = 0; result == 0 && i < tasks.count; i++)
+		see_task(reading, &tasks.items[i]);
+	map_clear(&reading->running);
+	listed_tasks_clear(&tasks);
+	return result;
+}
+
+static int read_requests(struct reading *reading, struct task_store *store,
+			 struct err *err)
+{
+	requested_list list = { 0 };
+	int result = uri_request_list(store, &list, err);
+
+	for (size_t i = 0; result == 0 && i < list.count; i++) {
+		const struct requested *one = &list.items[i];
+		struct queued_uri *uri;
+		/* By itself the permission asks for nothing. */
+		if (one->request == REQUEST_FORCE && !find(reading, one->uri_key))
+			continue;
+		uri = find_or_add(reading, one->uri, one->remote, one->project);
+		uri->is_requested[one->request] = true;
+		see_since(uri, one->since);
+	}
+	requested_list_clear(&list);
+	return result;
+}
+
+static int read_states(struct reading *reading, struct task_store *store, struct err *err)
+{
+	uri_states states = { 0 };
+	int result = uri_state_list(store, &states, err);
+
+	for (size_t i = 0; result == 0 && i < states.count; i++) {
+		const struct uri_state *state = &states.items[i];
+		char uri_key[URI_KEY_SIZE];
+		struct queued_uri *uri;
+		uri_key_of(state->uri, uri_key);
+		uri = find(reading, uri_key);
+		if (!uri)
+			continue;
+		snprintf(uri->node, sizeof(uri->node), "%.*s", (int)sizeof(uri->node) - 1,
+			 state->node);
+		uri->next_at = state->retry_at;
+		if (state->failures == 0)
+			continue;
+		uri->failures = state->failures;
+		uri->is_held = state->held_since > 0 && uri->is_requested[REQUEST_DELETE];
+		uri->failing_since = state->failing_since;
+		uri->failure = state->failure;
+	}
+	uri_states_clear(&states);
+	return result;
+}
+
+/* Only where something may run: there is a lease for each URI that ever was. */
+static int read_lease(struct lease_manager *leases, struct queued_uri *uri,
+		      struct err *err)
+{
+	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", uri->uri_key);
+	struct lease_holder holder;
+
+	if (lease_inspect(leases, key, &holder, err) != 0)
+		return err->class == ERR_MISSING ? 0 : -1;
+	if (!push_holder_lives(&holder))
+		return 0;
+	uri->is_running = true;
+	uri->running_since = holder.acquired_at;
+	memcpy(uri->node, holder.node, sizeof(uri->node));
+	return 0;
+}
+
+static bool may_run(const struct queued_uri *uri)
+{
+	return uri->running > 0 || uri->keys.count == 0;
+}
+
+static int read_leases(struct reading *reading, struct task_store *store,
+		       struct lease_manager *leases, struct err *err)
+{
+	struct queue_view *view = reading->view;
+
+	for (size_t i = 0; i < view->uris.count; i++) {
+		struct queued_uri *uri = &view->uris.items[i];
+		if (!leases)
+			uri->is_running = uri->running > 0;
+		else if (may_run(uri) && read_lease(leases, uri, err) != 0)
+			return -1;
+	}
+	return leases ? push_nodes_living(store, leases, &view->nodes, err) : 0;
+}
+
+static int compare_names(const void *one, const void *other)
+{
+	return strcmp(*(char *const *)one, *(char *const *)other);
+}
+
+/* What is pushed: each ref once, or all. */
+static void join_refs(struct queued_uri *uri)
+{
+	ref_names joined = { 0 };
+
+	if (ref_names_have(&uri->refs, TASK_ALL_REFS)) {
+		ref_names_clear(&uri->refs);
+		vec_add(&uri->refs, xstrdup(TASK_ALL_REFS));
+		return;
+	}
+	vec_sort(&uri->refs, compare_names);
+	for (size_t i = 0; i < uri->refs.count; i++)
+		if (i == 0 || strcmp(uri->refs.items[i], uri->refs.items[i - 1]) != 0)
+			vec_add(&joined, xstrdup(uri->refs.items[i]));
+	ref_names_clear(&uri->refs);
+	uri->refs = joined;
+}
+
+static void judge_remote(const struct push_settings *settings, struct queued_uri *uri)
+{
+	struct err err = { 0 };
+	AUTO_DESTINATION struct destination destination = { 0 };
+
+	if (!settings)
+		return;
+	uri->is_orphan = destination_find(settings, uri->remote, uri->project, uri->uri,
+					  &destination, &err) != 0 &&
+			 err.class == ERR_MISSING;
+}
+
+/* As the distributor does it, less the random part. A time that is ahead, by whatever
+ * clock it was set, is now. */
+static void schedule(const struct push_settings *settings, int64_t now,
+		     struct queued_uri *uri)
+{
+	const struct push_remote *remote =
+		settings ? push_remote_find(settings, uri->remote) : NULL;
+	int64_t due = uri->since < now ? uri->since : now;
+
+	if (uri->is_running || uri->is_orphan) {
+		uri->next_at = 0;
+		return;
+	}
+	if (remote && uri->keys.count > 0)
+		due += remote->delay_ms > settings->interval_ms ? remote->delay_ms
+								: settings->interval_ms;
+	if (uri->next_at < due)
+		uri->next_at = due;
+}
+
+/* Running ones, then by when they are tried, at last those that never are. */
+static int compare_uris(const void *one, const void *other)
+{
+	const struct queued_uri *a = one, *b = other;
+
+	if (a->is_running != b->is_running)
+		return a->is_running ? -1 : 1;
+	if (a->is_orphan != b->is_orphan)
+		return a->is_orphan ? 1 : -1;
+	if (a->next_at != b->next_at)
+		return a->next_at < b->next_at ? -1 : 1;
+	if (a->since != b->since)
+		return a->since < b->since ? -1 : 1;
+	return strcmp(a->uri, b->uri);
+}
+
+static int read_all(struct reading *reading, struct task_store *store,
+		    struct lease_manager *leases, struct err *err)
+{
+	struct queue_view *view = reading->view;
+
+	if (task_store_now(store, &view->now, err) != 0 ||
+	    read_tasks(reading, store, err) != 0 ||
+	    read_requests(reading, store, err) != 0 ||
+	    read_states(reading, store, err) != 0 ||
+	    read_leases(reading, store, leases, err) != 0 ||
+	    task_store_letters(store, &view->letters, err) != 0 ||
+	    task_store_unreadable(store, &view->unreadable, err) != 0)
+		return -1;
+	for (size_t i = 0; i < view->uris.count; i++) {
+		join_refs(&view->uris.items[i]);
+		judge_remote(reading->settings, &view->uris.items[i]);
+		schedule(reading->settings, view->now, &view->uris.items[i]);
+	}
+	vec_sort(&view->uris, compare_uris);
+	return 0;
+}
+
+int queue_view_read(struct task_store *store, struct lease_manager *leases,
+		    const struct push_settings *settings, struct queue_view *view,
+		    struct err *err)
+{
+	struct reading reading = { .view = view, .settings = settings };
+	int result;
+
+	*view = (struct queue_view){ 0 };
+	result = read_all(&reading, store, leases, err);
+	map_clear(&reading.places);
+	if (result != 0)
+		queue_view_clear(view);
+	return result;
+}
+
+const char *queued_uri_word(const struct queued_uri *uri)
+{
+	if (uri->is_running)
+		return "running";
+	if (uri->is_orphan)
+		return "orphan";
+	if (uri->is_held)
+		return "held";
+	return uri->failures > 0 ? "failing" : "waiting";
+}
+
+static bool names_remote(const struct queue_filter *filter, const char *remote)
+{
+	for (size_t i = 0; filter->remotes && filter->remotes[i]; i++)
+		if (strcmp(filter->remotes[i], remote) == 0)
+			return true;
+	return !filter->remotes;
+}
+
+static bool is_wanted(const struct queue_filter *filter, const struct queued_uri *uri)
+{
+	return names_remote(filter, uri->remote) &&
+	       (!filter->failed_only || uri->failures > 0 || uri->is_orphan);
+}
+
+void queue_view_filter(struct queue_view *view, const struct queue_filter *filter)
+{
+	dead_letters kept = { 0 }, dropped = { 0 };
+	size_t count = 0;
+
+	for (size_t i = 0; i < view->uris.count; i++) {
+		if (is_wanted(filter, &view->uris.items[i]))
+			view->uris.items[count++] = view->uris.items[i];
+		else
+			queued_uri_clear(&view->uris.items[i]);
+	}
+	view->uris.count = count;
+	for (size_t i = 0; i < view->letters.count; i++) {
+		const struct dead_letter *letter = &view->letters.items[i];
+		if (names_remote(filter, letter->task.remote))
+			vec_add(&kept, *letter);
+		else
+			vec_add(&dropped, *letter);
+	}
+	vec_clear(&view->letters);
+	view->letters = kept;
+	dead_letters_clear(&dropped);
+}
+
+void queue_view_sum(const struct queue_view *view, const char *remote,
+		    struct remote_sum *sum)
+{
+	*sum = (struct remote_sum){ .remote = remote };
+	for (size_t i = 0; i < view->uris.count; i++) {
+		const struct queued_uri *uri = &view->uris.items[i];
+		if (uri->is_orphan || strcmp(uri->remote, remote) != 0)
+			continue;
+		sum->running += uri->is_running;
+		sum->waiting += !uri->is_running;
+		sum->failing += uri->failures > 0;
+		if (uri->failures > 0 && !sum->example)
+			sum->example = uri;
+		if (sum->oldest == 0 || uri->since < sum->oldest)
+			sum->oldest = uri->since;
+	}
+	for (size_t i = 0; i < view->letters.count; i++)
+		sum->letters += strcmp(view->letters.items[i].task.remote, remote) == 0;
+}

@@ -1,0 +1,225 @@
+/*
+ * What is asked of a destination besides refs. A deletion's request stays until it was
+ * done. A HEAD's request goes first, and HEAD is read then: so a change that comes
+ * meanwhile asks again.
+ */
+#include <fcntl.h>
+
+#include "base/log.h"
+#include "git/refs.h"
+#include "git/repo.h"
+#include "push/deletions.h"
+#include "push/outcome.h"
+#include "push/push_run.h"
+#include "push/select.h"
+#include "push/target.h"
+
+static struct target_call call_for(const struct push_run *run,
+				   const struct push_group *group)
+{
+	return (struct target_call){ .settings = run->settings,
+				     .destination = &group->destination,
+				     .directory = run->push->directory,
+				     .work = &run->work };
+}
+
+static void drop(struct push_run *run, enum uri_request request)
+{
+	struct err err;
+
+	if (uri_request_remove(run->push->options.tasks, run->uri_key, request, &err) !=
+	    0)
+		log_warn("push.not_moved", LOG_ERR(&err),
+			 LOG_TEXT("task", uri_request_word(request)));
+}
+
+static bool was_interrupted(const struct err *why)
+{
+	return why->class == ERR_CANCELED || why->class == ERR_LOST;
+}
+
+/* Tasks of what is no more are done. */
+static void drop_tasks(struct push_run *run, const struct push_group *group)
+{
+	struct err err;
+
+	for (size_t i = 0; i < group->tasks.count; i++)
+		if (task_store_done(run->push->options.tasks, group->tasks.items[i],
+				    &err) != 0) {
+			run->is_stuck = true;
+			log_warn("push.not_moved", LOG_ERR(&err),
+				 LOG_TEXT("task", group->tasks.items[i]->name));
+		}
+}
+
+static bool has_styles(const struct push_settings *settings)
+{
+	for (size_t i = 0; i < settings->remotes.count; i++)
+		if (settings->remotes.items[i].style != NAME_SLASH)
+			return true;
+	return false;
+}
+
+/* Whether another repository has its copy there: "a/b" and "a-b" have one place in a
+ * remoteNameStyle. */
+static int check_alone(const struct push_run *run, const struct push_group *group,
+		       struct err *err)
+{
+	const struct push_options *options = &run->push->options;
+	task_keys names = { 0 };
+	int result = 0;
+
+	if (!has_styles(run->settings) || !options->names)
+		return 0;
+	if (options->names(options->arg, &names, err) != 0) {
+		err->class = ERR_DISK; /* whatever is missing, it is not the copy */
+		result = err_prefix(err, "local repository %s", group->project);
+	}
+	for (size_t i = 0; i < names.count && result == 0; i++) {
+		if (strcmp(names.items[i], group->project) == 0 ||
+		    !destinations_have(run->settings, names.items[i], run->uri))
+			continue;
+		result = err_set(err, ERR_CONFIG,
+				 "it is the copy of %.300s, too: it stays",
+				 names.items[i]);
+		err_remedy(err, "give each repository a place of its own");
+	}
+	task_keys_clear(&names);
+	return result;
+}
+
+static bool delete_now(struct push_run *run, const struct push_group *group)
+{
+	struct target_call call = call_for(run, group);
+	struct err why;
+	int result = check_alone(run, group, &why);
+
+	if (result == 0)
+		result = target_delete(&call, &why);
+	if (result == 0 || why.class == ERR_MISSING) {
+		log_info("push.deleted", LOG_TEXT("uri", run->uri));
+		drop_tasks(run, group);
+		forget_letters(run);
+		drop(run, REQUEST_DELETE);
+		if (has_request(run, REQUEST_FORCE))
+			drop(run, REQUEST_FORCE);
+		return true;
+	}
+	if (was_interrupted(&why)) {
+		run->is_stuck = why.class == ERR_LOST;
+		run->is_interrupted = true;
+		if (!run->is_stuck)
+			give_back(run, group);
+		return true;
+	}
+	err_prefix(&why, "deleting %s", run->uri);
+	if (why.class == ERR_CONFIG) {
+		log_error("push.not_deleted", LOG_ERR(&why), LOG_TEXT("uri", run->uri),
+			  LOG_TEXT("remedy", why.remedy));
+		drop(run, REQUEST_DELETE);
+		return false;
+	}
+	if (is_host_failure(&why))
+		run->result.host = HOST_FAILED;
+	fail_run(run, group, &why);
+	give_back(run, group);
+	return true;
+}
+
+static void put_off(struct push_run *run, const struct push_group *group, int64_t at)
+{
+	give_back(run, group);
+	run->is_interrupted = true;
+	run->result.end = RUN_LATER;
+	run->result.retry_at = at;
+}
+
+/* True: nothing else is to be done, whether it was deleted or not. */
+static bool try_deletion(struct push_run *run, const struct push_group *group)
+{
+	struct err why;
+	int64_t at = 0;
+
+	switch (deletion_judge(run, group, &at, &why)) {
+	case DELETION_DUE:
+		return delete_now(run, group);
+	case DELETION_LATER:
+		put_off(run, group, at);
+		return true;
+	case DELETION_HELD:
+		run->is_held = true;
+		break;
+	case DELETION_UNKNOWN:
+		break;
+	}
+	give_back(run, group);
+	fail_run(run, group, &why);
+	return true;
+}
+
+bool serve_deletion(struct push_run *run, const struct push_group *group)
+{
+	if (!has_request(run, REQUEST_DELETE))
+		return false;
+	if (!group->repository && group->destination.remote->replicates_deletions)
+		return try_deletion(run, group);
+	/* It has come back, or deletions are not replicated any more. */
+	log_info("push.deletion_dropped", LOG_TEXT("uri", run->uri));
+	drop(run, REQUEST_DELETE);
+	return false;
+}
+
+static int set_head(struct push_run *run, const struct push_group *group, struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	struct target_call call = call_for(run, group);
+
+	if (repo_open(AT_FDCWD, group->repository, &repo, err) != 0 ||
+	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, err) != 0)
+		return err_prefix(err, "local repository");
+	if (!refs.head_target) /* detached: nothing that a destination could follow */
+		return 0;
+	if (target_set_head(&call, refs.head_target, err) != 0)
+		return err_prefix(err, "setting HEAD of %s to %s", run->uri,
+				  refs.head_target);
+	log_info("push.head", LOG_TEXT("uri", run->uri),
+		 LOG_TEXT("head", refs.head_target));
+	return 0;
+}
+
+static void ask_again(struct push_run *run, const struct push_group *group)
+{
+	struct err err;
+
+	if (uri_request_add(run->push->options.tasks, &group->destination, REQUEST_HEAD,
+			    &err) != 0)
+		log_error("push.head_not_set", LOG_ERR(&err), LOG_TEXT("uri", run->uri));
+}
+
+void serve_head(struct push_run *run, const struct push_group *group)
+{
+	struct err why;
+
+	if (!has_request(run, REQUEST_HEAD))
+		return;
+	drop(run, REQUEST_HEAD);
+	if (set_head(run, group, &why) == 0)
+		return;
+	if (was_interrupted(&why)) {
+		run->is_interrupted = true;
+		ask_again(run, group);
+		return;
+	}
+	struct patience patience =
+		patience_left(run->settings, group->destination.remote, &run->state);
+	if (why.class == ERR_CONFIG || patience.is_over) {
+		log_error("push.head_not_set", LOG_ERR(&why), LOG_TEXT("uri", run->uri),
+			  LOG_TEXT("remedy", why.remedy));
+		return;
+	}
+	ask_again(run, group);
+	if (is_host_failure(&why))
+		run->result.host = HOST_FAILED;
+	fail_run(run, group, &why);
+}

@@ -1,0 +1,506 @@
+/*
+ * An entry waits in the heap until it is due, then in the list of its lane until there is
+ * a thread, and in the list of its host while that does not answer. So what cannot run
+ * now never stands in the way of what can, and is not looked at again and again.
+ *
+ * A due time is (oldest task or retry) + random, and never later because of tasks that
+ * come later: a hot repository is not postponed for ever.
+ *
+ * An open host is tried by one entry at once after the first failure, which may be the
+ * fault of one repository, then by one each retry time; whoever comes next takes the
+ * turn, so that a new change may find out that the host is back long before those that
+ * have failed often are due.
+ */
+#include "push/schedule.h"
+
+#include <assert.h>
+#include <sys/random.h>
+
+#define CLOCK_TOLERANCE_MS 100
+/* So long smaller repositories may pass by one for which there are not enough bytes. */
+#define BYTES_PATIENCE_MS 60000
+#define PROBE_LEAST_MS 1000
+
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t random_below(int64_t below)
+{
+	uint64_t random;
+
+	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		abort();
+	return (int64_t)(random % (uint64_t)below);
+}
+
+void schedule_init(struct schedule *schedule)
+{
+	*schedule = (struct schedule){ .random = random_below,
+				       .limits.repository_transfers = 1 };
+}
+
+static void entry_free(struct schedule_entry *entry)
+{
+	free(entry->uri);
+	free(entry->remote);
+	free(entry->project);
+	free(entry);
+}
+
+void schedule_clear(struct schedule *schedule)
+{
+	const struct map_entry *at;
+
+	for (size_t i = 0; (at = map_next(&schedule->entries, &i)) != NULL;)
+		entry_free(at->value);
+	for (size_t i = 0; (at = map_next(&schedule->hosts, &i)) != NULL;)
+		free(at->value);
+	for (size_t i = 0; i < schedule->lanes.count; i++) {
+		free(schedule->lanes.items[i]->name);
+		free(schedule->lanes.items[i]);
+	}
+	map_clear(&schedule->entries);
+	map_clear(&schedule->hosts);
+	map_clear(&schedule->transfers);
+	vec_clear(&schedule->lanes);
+	vec_clear(&schedule->heap);
+}
+
+/* The heap: a parent at i is due before its children at 2i + 1 and 2i + 2. */
+
+static void heap_set(struct schedule *schedule, size_t place,
+		     struct schedule_entry *entry)
+{
+	schedule->heap.items[place] = entry;
+	entry->place = place;
+}
+
+static void heap_rise(struct schedule *schedule, size_t place)
+{
+	struct schedule_entry *entry = schedule->heap.items[place];
+
+	while (place > 0) {
+		struct schedule_entry *above = schedule->heap.items[(place - 1) / 2];
+		if (above->due_at <= entry->due_at)
+			break;
+		heap_set(schedule, place, above);
+		place = (place - 1) / 2;
+	}
+	heap_set(schedule, place, entry);
+}
+
+static void heap_sink(struct schedule *schedule, size_t place)
+{
+	struct schedule_entry **items = schedule->heap.items;
+	struct schedule_entry *entry = items[place];
+	size_t below, count = schedule->heap.count;
+
+	while ((below = 2 * place + 1) < count) {
+		if (below + 1 < count && items[below + 1]->due_at < items[below]->due_at)
+			below++;
+		if (entry->due_at <= items[below]->due_at)
+			break;
+		heap_set(schedule, place, items[below]);
+		place = below;
+	}
+	heap_set(schedule, place, entry);
+}
+
+static void heap_add(struct schedule *schedule, struct schedule_entry *entry)
+{
+	vec_add(&schedule->heap, entry);
+	heap_rise(schedule, schedule->heap.count - 1);
+}
+
+static void heap_remove(struct schedule *schedule, const struct schedule_entry *entry)
+{
+	size_t place = entry->place;
+	struct schedule_entry *last = schedule->heap.items[--schedule->heap.count];
+
+	if (last == entry)
+		return;
+	heap_set(schedule, place, last);
+	heap_sink(schedule, place);
+	heap_rise(schedule, last->place);
+}
+
+struct schedule_lane *schedule_lane(struct schedule *schedule, const char *name)
+{
+	struct schedule_lane *lane;
+
+	for (size_t i = 0; i < schedule->lanes.count; i++)
+		if (strcmp(schedule->lanes.items[i]->name, name) == 0)
+			return schedule->lanes.items[i];
+	lane = xcalloc(1, sizeof(*lane));
+	lane->name = xstrdup(name);
+	TAILQ_INIT(&lane->ready);
+	vec_add(&schedule->lanes, lane);
+	return lane;
+}
+
+struct schedule_host *schedule_host(struct schedule *schedule, const char *name)
+{
+	struct schedule_host *host;
+
+	if (!name[0])
+		return NULL;
+	host = map_get(&schedule->hosts, name);
+	if (!host) {
+		host = xcalloc(1, sizeof(*host));
+		TAILQ_INIT(&host->parked);
+		map_put(&schedule->hosts, name, host);
+	}
+	return host;
+}
+
+struct schedule_entry *schedule_find(const struct schedule *schedule, const char *uri_key)
+{
+	return map_get(&schedule->entries, uri_key);
+}
+
+struct schedule_entry *schedule_add(struct schedule *schedule, const char *uri_key)
+{
+	struct schedule_entry *entry = xcalloc(1, sizeof(*entry));
+
+	snprintf(entry->uri_key, sizeof(entry->uri_key), "%s", uri_key);
+	map_put(&schedule->entries, uri_key, entry);
+	return entry;
+}
+
+static bool is_wanted(const struct schedule_entry *entry)
+{
+	return entry->tasks > 0 || entry->requests != 0;
+}
+
+/* Without what this node adds by itself. */
+static int64_t asked_at(const struct schedule *schedule,
+			const struct schedule_entry *entry)
+{
+	int64_t at = entry->since;
+
+	if (!entry->is_urgent)
+		at += entry->lane->delay_ms;
+	if (!entry->is_released)
+		at = larger(at, entry->retry_at);
+	return at - schedule->server_lead_ms;
+}
+
+static int64_t due_at(const struct schedule *schedule, const struct schedule_entry *entry)
+{
+	return larger(asked_at(schedule, entry) + entry->random_ms, entry->not_before);
+}
+
+/* Out of where it waits. It keeps its lane for the counts. */
+static void take_out(struct schedule *schedule, struct schedule_entry *entry)
+{
+	switch (entry->state) {
+	case ENTRY_WAITING:
+		heap_remove(schedule, entry);
+		break;
+	case ENTRY_READY:
+		TAILQ_REMOVE(&entry->counted_in->ready, entry, link);
+		break;
+	case ENTRY_PARKED:
+		TAILQ_REMOVE(&entry->parked_in->parked, entry, link);
+		entry->parked_in = NULL;
+		break;
+	default:
+		return;
+	}
+	entry->counted_in->waiting--;
+	entry->counted_in = NULL;
+}
+
+static void put_in(struct schedule *schedule, struct schedule_entry *entry,
+		   enum entry_state state)
+{
+	entry->state = state;
+	entry->counted_in = entry->lane;
+	entry->lane->waiting++;
+	if (state == ENTRY_WAITING)
+		heap_add(schedule, entry);
+	else if (state == ENTRY_READY)
+		TAILQ_INSERT_TAIL(&entry->lane->ready, entry, link);
+	else
+		TAILQ_INSERT_TAIL(&(entry->parked_in = entry->host)->parked, entry, link);
+}
+
+static void move_to(struct schedule *schedule, struct schedule_entry *entry,
+		    enum entry_state state)
+{
+	take_out(schedule, entry);
+	put_in(schedule, entry, state);
+}
+
+static void forget(struct schedule *schedule, struct schedule_entry *entry)
+{
+	map_remove(&schedule->entries, entry->uri_key);
+	entry_free(entry);
+}
+
+static void unreserve(struct schedule *schedule, struct schedule_entry *entry)
+{
+	entry->short_of_bytes_since = 0;
+	if (schedule->reserved == entry)
+		schedule->reserved = NULL;
+}
+
+void schedule_place(struct schedule *schedule, struct schedule_entry *entry, int64_t now)
+{
+	if (entry->state == ENTRY_RUNNING)
+		return;
+	bool is_new = entry->state == ENTRY_IDLE || entry->state == ENTRY_ORPHAN;
+	if (is_wanted(entry) && entry->lane && entry->lane == entry->counted_in &&
+	    !is_new) {
+		entry->due_at = due_at(schedule, entry);
+		bool was_due = entry->state != ENTRY_WAITING;
+		if (was_due && entry->due_at <= now)
+			return;
+	}
+	take_out(schedule, entry);
+	unreserve(schedule, entry);
+	if (!is_wanted(entry)) {
+		forget(schedule, entry);
+		return;
+	}
+	if (!entry->lane) {
+		entry->state = ENTRY_ORPHAN;
+		return;
+	}
+	if (is_new && schedule->limits.random_ms > 0)
+		entry->random_ms = schedule->random(schedule->limits.random_ms + 1);
+	entry->due_at = due_at(schedule, entry);
+	put_in(schedule, entry, ENTRY_WAITING);
+}
+
+void schedule_replace_all(struct schedule *schedule, int64_t now)
+{
+	const struct map_entry *at;
+
+	for (size_t i = 0; (at = map_next(&schedule->entries, &i)) != NULL;) {
+		struct schedule_entry *entry = at->value;
+		if (entry->random_ms > schedule->limits.random_ms)
+			entry->random_ms = schedule->limits.random_ms;
+		if (is_wanted(entry)) /* else it would be taken out of the map */
+			schedule_place(schedule, entry, now);
+	}
+}
+
+void schedule_set_clock(struct schedule *schedule, int64_t server_ms, int64_t now)
+{
+	int64_t moved;
+
+	schedule->server_lead_ms = server_ms - now;
+	moved = schedule->server_lead_ms - schedule->placed_lead_ms;
+	if (moved < CLOCK_TOLERANCE_MS && moved > -CLOCK_TOLERANCE_MS)
+		return;
+	schedule->placed_lead_ms = schedule->server_lead_ms;
+	schedule_replace_all(schedule, now);
+}
+
+static void take_due(struct schedule *schedule, int64_t now)
+{
+	while (schedule->heap.count > 0 && schedule->heap.items[0]->due_at <= now) {
+		struct schedule_entry *entry = schedule->heap.items[0];
+		if (schedule->limits.bytes > 0 && schedule->bytes_of)
+			entry->bytes = schedule->bytes_of(schedule->arg, entry->project);
+		move_to(schedule, entry, ENTRY_READY);
+	}
+}
+
+/* Of each host whose turn to be tried it is, one. */
+static void take_probes(struct schedule *schedule, int64_t now)
+{
+	const struct map_entry *at;
+
+	for (size_t i = 0; (at = map_next(&schedule->hosts, &i)) != NULL;) {
+		struct schedule_host *host = at->value;
+		struct schedule_entry *entry = TAILQ_FIRST(&host->parked);
+		if (entry && host->probe_at <= now)
+			move_to(schedule, entry, ENTRY_READY);
+	}
+}
+
+static bool has_bytes(struct schedule *schedule, struct schedule_entry *entry,
+		      int64_t now)
+{
+	uint64_t limit = schedule->limits.bytes;
+
+	if (limit == 0 || schedule->bytes_running == 0)
+		return true;
+	if (schedule->reserved && schedule->reserved != entry)
+		return false;
+	if (schedule->bytes_running < limit &&
+	    entry->bytes <= limit - schedule->bytes_running)
+		return true;
+	if (entry->short_of_bytes_since == 0)
+		entry->short_of_bytes_since = now;
+	else if (now - entry->short_of_bytes_since >= BYTES_PATIENCE_MS)
+		schedule->reserved = entry;
+	return false;
+}
+
+static size_t transfers_of(const struct schedule *schedule, const char *project)
+{
+	return (size_t)(uintptr_t)map_get(&schedule->transfers, project);
+}
+
+static void set_transfers(struct schedule *schedule, const char *project, size_t count)
+{
+	if (count > 0)
+		map_put(&schedule->transfers, project, (void *)(uintptr_t)count);
+	else
+		map_remove(&schedule->transfers, project);
+}
+
+/* Parks it if it is its host for which it has to wait. */
+static bool may_run(struct schedule *schedule, struct schedule_entry *entry, int64_t now)
+{
+	const struct schedule_host *host = entry->host;
+
+	if (host && host->failures > 0 && host->probe_at > now) {
+		move_to(schedule, entry, ENTRY_PARKED);
+		return false;
+	}
+	return transfers_of(schedule, entry->project) <
+		       schedule->limits.repository_transfers &&
+	       has_bytes(schedule, entry, now);
+}
+
+static void begin(struct schedule *schedule, struct schedule_entry *entry, int64_t now)
+{
+	struct schedule_lane *lane = entry->counted_in;
+
+	take_out(schedule, entry);
+	unreserve(schedule, entry);
+	entry->state = ENTRY_RUNNING;
+	entry->counted_in = lane;
+	lane->running++;
+	schedule->running++;
+	schedule->bytes_running += entry->bytes;
+	set_transfers(schedule, entry->project,
+		      transfers_of(schedule, entry->project) + 1);
+	if (entry->host && entry->host->failures > 0)
+		entry->host->probe_at = now + larger(lane->retry_ms, PROBE_LEAST_MS);
+}
+
+static struct schedule_entry *next_of_lane(struct schedule *schedule,
+					   struct schedule_lane *lane, int64_t now)
+{
+	struct schedule_entry *entry, *next;
+
+	if (lane->running >= lane->threads)
+		return NULL;
+	for (entry = TAILQ_FIRST(&lane->ready); entry; entry = next) {
+		next = TAILQ_NEXT(entry, link);
+		if (may_run(schedule, entry, now))
+			return entry;
+	}
+	return NULL;
+}
+
+struct schedule_entry *schedule_next(struct schedule *schedule, int64_t now,
+				     lane_allowed allows, void *arg)
+{
+	take_due(schedule, now);
+	take_probes(schedule, now);
+	for (size_t i = 0; i < schedule->lanes.count; i++) {
+		size_t which = schedule->next_lane++ % schedule->lanes.count;
+		struct schedule_lane *lane = schedule->lanes.items[which];
+		struct schedule_entry *entry = NULL;
+		if (!allows || allows(arg, lane))
+			entry = next_of_lane(schedule, lane, now);
+		if (entry) {
+			begin(schedule, entry, now);
+			return entry;
+		}
+	}
+	return NULL;
+}
+
+void schedule_probe_all(struct schedule *schedule, int64_t now)
+{
+	const struct map_entry *at;
+
+	for (size_t i = 0; (at = map_next(&schedule->hosts, &i)) != NULL;) {
+		struct schedule_host *host = at->value;
+		if (host->probe_at > now)
+			host->probe_at = now;
+	}
+}
+
+int64_t schedule_next_at(const struct schedule *schedule, int64_t now)
+{
+	int64_t at =
+		schedule->heap.count > 0 ? schedule->heap.items[0]->due_at : INT64_MAX;
+	const struct map_entry *item;
+
+	for (size_t i = 0; (item = map_next(&schedule->hosts, &i)) != NULL;) {
+		const struct schedule_host *host = item->value;
+		if (!TAILQ_EMPTY(&host->parked) && host->probe_at > now &&
+		    host->probe_at < at)
+			at = host->probe_at;
+	}
+	return at;
+}
+
+/* The host is back: all that wait for it are due now, unless their delay is not over. */
+static void release(struct schedule *schedule, struct schedule_host *host, int64_t now)
+{
+	const struct map_entry *at;
+
+	host->failures = 0;
+	for (size_t i = 0; (at = map_next(&schedule->entries, &i)) != NULL;) {
+		struct schedule_entry *entry = at->value;
+		if (entry->host != host || entry->state == ENTRY_RUNNING)
+			continue;
+		entry->is_released = entry->is_host_failure;
+		if (entry->state == ENTRY_PARKED)
+			move_to(schedule, entry, ENTRY_READY);
+		schedule_place(schedule, entry, now);
+	}
+}
+
+static void note_host(struct schedule *schedule, const struct schedule_entry *entry,
+		      const struct schedule_lane *lane, enum host_end end, int64_t now)
+{
+	struct schedule_host *host = entry->host;
+
+	if (!host)
+		return;
+	if (end == HOST_ANSWERED && host->failures > 0)
+		release(schedule, host, now);
+	if (end == HOST_FAILED && ++host->failures == 1)
+		host->probe_at = now;
+	else if (end == HOST_FAILED)
+		host->probe_at = now + larger(lane->retry_ms, PROBE_LEAST_MS);
+}
+
+void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
+		  const struct schedule_result *result, int64_t now)
+{
+	struct schedule_lane *lane = TAKE(entry->counted_in);
+
+	assert(entry->state == ENTRY_RUNNING);
+	lane->running--;
+	schedule->running--;
+	schedule->bytes_running -= entry->bytes;
+	set_transfers(schedule, entry->project,
+		      transfers_of(schedule, entry->project) - 1);
+	note_host(schedule, entry, lane, result->host, now);
+	entry->state = ENTRY_IDLE;
+	entry->random_ms = 0;
+	entry->is_released = false;
+	entry->not_before = 0;
+	entry->retry_at = result->end == RUN_LATER ? result->retry_at : 0;
+	entry->is_host_failure = result->end == RUN_LATER && result->is_host_failure;
+	if (result->end == RUN_BUSY)
+		entry->not_before = now + (result->wait_ms > 0 ? result->wait_ms
+							       : lane->reschedule_ms);
+	else if (result->end == RUN_DONE && entry->lane && is_wanted(entry) &&
+		 asked_at(schedule, entry) <= now)
+		entry->not_before = asked_at(schedule, entry) + lane->reschedule_ms;
+	schedule_place(schedule, entry, now);
+}

@@ -1,0 +1,94 @@
+/*
+ * Which URI is pushed next, and when: by age of its oldest task, within the limits of its
+ * remote, its repository, the node's memory and its host. Pure: it has no clock, no files
+ * and no threads of its own, and belongs to one thread (the distributor).
+ */
+#ifndef PUSH_SCHEDULE_H
+#define PUSH_SCHEDULE_H
+
+#include "base/base.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "push/schedule_entry.h"
+
+struct schedule_limits {
+	size_t repository_transfers;
+	uint64_t bytes; /* 0: none */
+	int64_t random_ms;
+};
+
+struct schedule {
+	struct schedule_limits limits;
+	/* For limits.bytes; asked when an entry becomes due. */
+	uint64_t (*bytes_of)(void *arg, const char *project);
+	void *arg;
+	int64_t (*random)(int64_t below); /* 0 .. below - 1 */
+
+	int64_t server_lead_ms; /* server's time less boot time */
+	int64_t placed_lead_ms; /* by which all entries were placed last */
+	struct map entries;     /* by uri key */
+	struct map hosts;
+	struct map transfers; /* how many run, by project */
+	VEC(struct schedule_lane *) lanes;
+	VEC(struct schedule_entry *) heap; /* that wait, by due_at */
+	size_t next_lane, running;
+	uint64_t bytes_running;
+	struct schedule_entry *reserved; /* nobody else gets bytes before it */
+};
+
+void schedule_init(struct schedule *schedule);
+void schedule_clear(struct schedule *schedule);
+
+/* What the server's clock shows now. Entries move if it was set. */
+void schedule_set_clock(struct schedule *schedule, int64_t server_ms, int64_t now);
+
+/* All delays and limits are read anew, for entries that wait. */
+void schedule_replace_all(struct schedule *schedule, int64_t now);
+
+/* The lane of that name, made if missing with 0 threads. */
+struct schedule_lane *schedule_lane(struct schedule *schedule, const char *name);
+
+/* The host; "" is none: NULL. */
+struct schedule_host *schedule_host(struct schedule *schedule, const char *name);
+
+struct schedule_entry *schedule_find(const struct schedule *schedule,
+				     const char *uri_key);
+struct schedule_entry *schedule_add(struct schedule *schedule, const char *uri_key);
+
+/* Puts it where it belongs by what its owner has set. One for which nothing waits, and
+ * that does not run, is forgotten: the pointer is void then. */
+void schedule_place(struct schedule *schedule, struct schedule_entry *entry, int64_t now);
+
+/* The next to be pushed now, which counts as running from here on; NULL: none. Of remotes
+ * for which `allows` (may be NULL) says no, none. */
+typedef bool (*lane_allowed)(void *arg, const struct schedule_lane *lane);
+struct schedule_entry *schedule_next(struct schedule *schedule, int64_t now,
+				     lane_allowed allows, void *arg);
+
+/* When schedule_next can have more at the earliest, if nothing else happens; INT64_MAX:
+ * never. */
+int64_t schedule_next_at(const struct schedule *schedule, int64_t now);
+
+/* Somebody asked for another try: each host that is down is tried at once, by one. */
+void schedule_probe_all(struct schedule *schedule, int64_t now);
+
+enum run_end {
+	RUN_DONE,  /* all that was claimed, if anything */
+	RUN_BUSY,  /* it could not be tried: somebody else has the URI */
+	RUN_LATER, /* not before retry_at: it failed, here or elsewhere */
+};
+enum host_end { HOST_UNKNOWN, HOST_ANSWERED, HOST_FAILED };
+
+struct schedule_result {
+	enum run_end end;
+	enum host_end host;
+	int64_t wait_ms;  /* with RUN_BUSY; 0: the remote's reschedule delay */
+	int64_t retry_at; /* with RUN_LATER */
+	bool is_host_failure;
+};
+
+/* It runs no more. What waits for it by now is scheduled; else it is forgotten. */
+void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
+		  const struct schedule_result *result, int64_t now);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * What the sections [remote], [gerrit] and [replication] say, as Gerrit's replication
+ * plugin means them: from our own configuration, or from the file that
+ * replication.config names, with its fan-out directory `replication/` and its
+ * `secure.config`. Read once and immutable then: any thread may use it as long as it
+ * holds a reference.
+ *
+ * Source: replication.config of Gerrit's replication plugin; docs/man/refrelay.conf.5.md
+ * has every key with its meaning here.
+ */
+#ifndef PUSH_SETTINGS_H
+#define PUSH_SETTINGS_H
+
+#include "base/base.h"
+#include "base/conf.h"
+#include "base/json.h"
+#include "base/vec.h"
+
+enum name_style { NAME_SLASH, NAME_DASH, NAME_UNDERSCORE, NAME_BASENAME };
+
+/* "+refs/heads/x:refs/heads/y"; at most one "*" a side. */
+struct push_spec {
+	char *src, *dst; /* owned; dst is never NULL */
+	bool force;
+};
+
+/* A project pattern: "^..." a regular expression for the whole name, "...*" a prefix,
+ * else the name itself. Also for excludedRefsPattern (a regular expression always). */
+struct name_pattern;
+typedef VEC(struct name_pattern *) name_patterns;
+
+struct push_url {
+	char *template; /* without credentials; owned, as all of these */
+	char *uri_user; /* for HTTP: the URL's own, which its URIs have; NULL: none */
+	char *user;     /* for HTTP: from secure.config or the URL; NULL: none */
+	char *password; /* likewise */
+};
+
+struct push_remote {
+	char *name;                /* owned, as all of these */
+	VEC(struct push_url) urls; /* at least one */
+	VEC(struct push_url) admin_urls;
+	VEC(struct push_spec) specs; /* in the order of the file; at least one */
+	name_patterns projects;      /* none: all */
+	name_patterns excluded_projects;
+	name_patterns excluded_refs;
+	char *receive_pack; /* for ssh; NULL: git's own */
+	char *upload_pack;
+	char *git_path;          /* at the destination; "git" */
+	char *ssh_key;           /* sshKey: identity file; NULL: ssh's own choice */
+	char *ssh_known_hosts;   /* sshKnownHosts; NULL: ssh's own */
+	int64_t silence_ms;      /* timeout: a push that does not move so long is
+				    killed; 0: never */
+	int64_t delay_ms;        /* replicationDelay */
+	int64_t reschedule_ms;   /* rescheduleDelay */
+	int64_t retry_ms;        /* replicationRetry: the first of a growing delay */
+	uint64_t max_retries;    /* 0: for ever */
+	uint64_t drain_attempts; /* drainQueueAttempts */
+	size_t threads;
+	size_t batch_size; /* refs in one push; 0: all */
+	int64_t slow_ms;   /* slowLatencyThreshold */
+	enum name_style style;
+	bool creates_missing, replicates_permissions, replicates_deletions, mirrors;
+	bool replicates_note_db_meta, stores_ref_log;
+	size_t first_note, notes; /* private: which of the settings' notes are about it */
+};
+
+struct push_settings {
+	VEC(struct push_remote) remotes;
+	char *directory;  /* eventsDirectory; absolute; owned */
+	char *ssh_config; /* replication.sshConfig; NULL: ssh's own */
+	bool replicates_on_startup;
+	uint64_t max_refs_to_log, max_refs_to_show; /* 0: all */
+	int64_t ssh_command_ms;      /* gerrit.sshCommandTimeout; 0: remote's silence */
+	int64_t ssh_connect_ms;      /* gerrit.sshConnectionTimeout */
+	int64_t interval_ms;         /* distributionInterval; 0: none */
+	int64_t random_ms;           /* randomDelay */
+	int64_t lock_max_retries;    /* updateRefErrorMaxRetries; -1: as other failures */
+	size_t repository_transfers; /* replication.repositoryTransfers: pushes of one
+					repository at once in a node; default 4 */
+	uint64_t bytes_in_flight;    /* replication.bytesInFlight: of all repositories
+					that are being pushed by a node; 0: no limit */
+	char digest[65];             /* of all that decides which tasks an event makes */
+	VEC(char *)
+	notes;             /* what has no meaning here, or another one than an
+			      administrator may think; each a sentence with file
+			      and line; owned */
+	size_t references; /* private */
+};
+
+/* Whether there is any of the three sections. */
+bool push_is_configured(const struct conf *conf);
+
+/* data: site.data, for what is relative to it and for the default directory. ERR_CONFIG
+ * names file and line. *settings has one reference. Without any remote it succeeds, with
+ * none. */
+int push_settings_read(const struct conf *conf, const char *data,
+		       struct push_settings **settings, struct err *err);
+
+struct push_settings *push_settings_ref(struct push_settings *settings);
+void push_settings_unref(struct push_settings *settings); /* NULL is allowed */
+
+const struct push_remote *push_remote_find(const struct push_settings *settings,
+					   const char *name);
+
+/* Whether the remote replicates the repository, and its ref: `dst` and `force` of the
+ * first spec that matches. */
+bool push_remote_takes(const struct push_remote *remote, const char *project);
+bool push_remote_maps(const struct push_remote *remote, const char *ref, char **dst,
+		      bool *force);
+
+/* For `check`, what it comes to for these repositories: "remotes" [{name, urls (without
+ * credentials), push, repositories (count), examples [{name, uri}], notes}], other
+ * "notes", "collisions" [{uri, names, remotes}] at one destination ("collisions_count"),
+ * "failures" [{name, remote, failure}]: no destination. The caller owns it. */
+json_t *push_settings_explain(const struct push_settings *settings,
+			      const char *const *names, size_t count);
+
+#endif

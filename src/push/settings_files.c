@@ -1,0 +1,277 @@
+/*
+ * The files: ours alone; or Gerrit's replication.config, which ours names, with the
+ * directory replication/ beside it, each file of which is one remote (its lines are
+ * counted as Gerrit counts them); and secure.config.
+ */
+#include "push/settings_parts.h"
+
+#include <strings.h>
+
+#include "base/file.h"
+#include "push/keys.h"
+
+#define FILE_LIMIT ((size_t)16 << 20)
+
+static char *directory_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return xstrdup(".");
+	return slash == path ? xstrdup("/") : xstrndup(path, (size_t)(slash - path));
+}
+
+/* Everything but own keys would stand in two files. */
+static int check_only_own(const struct settings_reader *reader,
+			  const struct conf_entry *names, struct err *err)
+{
+	const struct conf_list *all = conf_entries(reader->own);
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct conf_entry *entry = all->items[i];
+		if (!push_has_section(entry) || push_key_is_own(entry))
+			continue;
+		conf_error(entry, err, "%s:%u says that this stands in %s", names->file,
+			   names->line, names->value);
+		return err_remedy(err, "write it there, or take out replication.config");
+	}
+	return 0;
+}
+
+static int open_gerrit(struct settings_reader *reader, const struct conf_entry *entry,
+		       struct err *err)
+{
+	AUTO_FREE char *path = NULL, *etc = NULL;
+
+	if (settings_read_path(entry, &path, err) != 0)
+		return -1;
+	if (!path)
+		return 0;
+	if (check_only_own(reader, entry, err) != 0)
+		return -1;
+	if (conf_load(path, &reader->gerrit, err) != 0) {
+		if (err->class != ERR_MISSING)
+			return -1;
+		return conf_error(entry, err, "there is no file %s", path);
+	}
+	etc = directory_of(path);
+	reader->site = directory_of(etc);
+	reader->main = reader->gerrit;
+	return 0;
+}
+
+static void add_source(struct settings_reader *reader, const struct conf *conf,
+		       const char *subsection, char *name)
+{
+	const struct remote_source source = { .conf = conf,
+					      .subsection = subsection,
+					      .name = name };
+
+	vec_add(&reader->sources, source);
+}
+
+static void clear_sources(struct settings_reader *reader)
+{
+	for (size_t i = 0; i < reader->sources.count; i++)
+		free(reader->sources.items[i].name);
+	vec_clear(&reader->sources);
+}
+
+static void list_sections(struct settings_reader *reader)
+{
+	struct conf_names names = { 0 };
+
+	conf_subsections(reader->main, "remote", &names);
+	for (size_t i = 0; i < names.count; i++)
+		add_source(reader, reader->main, names.items[i], xstrdup(names.items[i]));
+	vec_clear(&names);
+}
+
+/* How many lines have it, those of comments apart. */
+static size_t count_lines(const char *text, const char *wanted)
+{
+	size_t count = 0;
+
+	while (*text) {
+		size_t len = strcspn(text, "\n"), blank = strspn(text, " \t");
+		if (!strchr("#;", text[blank]) &&
+		    memmem(text, len, wanted, strlen(wanted)))
+			count++;
+		text += len + (text[len] == '\n');
+	}
+	return count;
+}
+
+static void note_file(struct settings_reader *reader, const char *path, const char *text)
+{
+	vec_add(&reader->settings->notes, xasprintf("%s: %s", path, text));
+}
+
+static int add_fan(struct settings_reader *reader, const char *directory,
+		   const char *file, struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", directory, file);
+	AUTO_STR struct str text = STR_INIT;
+	struct conf *conf = NULL;
+
+	if (file_read_any(AT_FDCWD, path, FILE_LIMIT, &text, err) != 0)
+		return -1;
+	if (count_lines(text.data, "[remote \"") > 0 ||
+	    count_lines(text.data, "[remote]") != 1) {
+		note_file(reader, path,
+			  "the file is not obeyed: it must have one [remote], without "
+			  "a name");
+		return 0;
+	}
+	if (conf_load_text(path, text.data, text.len, &conf, err) != 0)
+		return -1;
+	vec_add(&reader->fans, conf);
+	add_source(reader, conf, NULL, xstrndup(file, strlen(file) - strlen(".config")));
+	return 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_config(const struct dirent *entry)
+{
+	return text_ends_with(entry->d_name, ".config") &&
+	       strlen(entry->d_name) > strlen(".config");
+}
+
+static bool is_file(const char *directory, const char *file)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", directory, file);
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static int list_fans(struct settings_reader *reader, const char *directory,
+		     struct err *err)
+{
+	struct dirent **files = NULL;
+	int result = 0, count = scandir(directory, &files, is_config, by_name);
+
+	if (count < 0)
+		return err_errno(err, "cannot list %s", directory);
+	for (int i = 0; i < count; i++) {
+		if (result == 0 && is_file(directory, files[i]->d_name))
+			result = add_fan(reader, directory, files[i]->d_name, err);
+		free(files[i]);
+	}
+	free(files);
+	return result;
+}
+
+static int list_gerrit(struct settings_reader *reader, const char *config,
+		       struct err *err)
+{
+	AUTO_FREE char *etc = directory_of(config);
+	AUTO_FREE char *directory = xasprintf("%s/replication", etc);
+	struct stat st;
+
+	list_sections(reader);
+	if (stat(directory, &st) != 0 || !S_ISDIR(st.st_mode))
+		return 0;
+	if (reader->sources.count > 0)
+		note_file(reader, config,
+			  "its [remote] sections are not obeyed, since there is a "
+			  "directory replication beside it");
+	clear_sources(reader);
+	return list_fans(reader, directory, err);
+}
+
+/* The file must be one that nobody else can read. */
+static int load_secrets(const char *path, struct conf **conf, struct err *err)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	AUTO_FREE char *opened = xasprintf("/proc/self/fd/%d", fd);
+	AUTO_STR struct str text = STR_INIT;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return err_errno(err, "cannot open %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_CONFIG, "%s is no regular file", path);
+	if (st.st_mode & (S_IRWXG | S_IRWXO)) {
+		err_set(err, ERR_CONFIG,
+			"%s can be read or written by others (mode %04o)", path,
+			st.st_mode & 07777);
+		return err_remedy(err, "chmod 600 %s, and change its passwords", path);
+	}
+	if (file_read_any(AT_FDCWD, opened, FILE_LIMIT, &text, err) != 0)
+		return -1;
+	return conf_load_text(path, text.data, text.len, conf, err);
+}
+
+/* The file whose neighbour secure.config is: that of the first remote. */
+static char *default_secrets(const struct settings_reader *reader)
+{
+	const struct conf_list *all = conf_entries(reader->main);
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct conf_entry *entry = all->items[i];
+		if (strcasecmp(entry->section, "remote") != 0)
+			continue;
+		AUTO_FREE char *directory = directory_of(entry->file);
+		return xasprintf("%s/secure.config", directory);
+	}
+	return NULL;
+}
+
+static int open_secrets(struct settings_reader *reader, const char *config,
+			struct err *err)
+{
+	const struct conf_entry *entry =
+		settings_own(reader, "replication", NULL, "secureConfig");
+	AUTO_FREE char *path = NULL;
+
+	if (settings_read_path(entry, &path, err) != 0)
+		return -1;
+	bool is_named = path != NULL;
+	if (!is_named && config) {
+		AUTO_FREE char *etc = directory_of(config);
+		path = xasprintf("%s/secure.config", etc);
+	} else if (!is_named) {
+		path = default_secrets(reader);
+	}
+	if (!path || load_secrets(path, &reader->secure, err) == 0)
+		return 0;
+	if (err->class == ERR_MISSING && !is_named)
+		return 0;
+	err->class = ERR_CONFIG;
+	return is_named ? err_prefix(err, "%s:%u: replication.secureConfig", entry->file,
+				     entry->line)
+			: -1;
+}
+
+int settings_open_files(struct settings_reader *reader, struct err *err)
+{
+	const struct conf_entry *entry =
+		conf_get(reader->own, "replication", NULL, "config");
+
+	reader->main = reader->own;
+	if (open_gerrit(reader, entry, err) != 0)
+		return -1;
+	if (!reader->gerrit)
+		list_sections(reader);
+	else if (list_gerrit(reader, entry->value, err) != 0)
+		return -1;
+	if (reader->sources.count == 0)
+		return 0;
+	return open_secrets(reader, reader->gerrit ? entry->value : NULL, err);
+}
+
+void settings_close_files(struct settings_reader *reader)
+{
+	clear_sources(reader);
+	for (size_t i = 0; i < reader->fans.count; i++)
+		conf_free(reader->fans.items[i]);
+	vec_clear(&reader->fans);
+	conf_free(reader->gerrit);
+	conf_free(reader->secure);
+	free(reader->site);
+}

@@ -1,0 +1,299 @@
+/*
+ * The refs of a task are names only: what is pushed is read when it is pushed. So any
+ * number of changes of one ref are one task, and who knows less asks for more: a change
+ * whose old state is not known, or that has too many names, becomes a task for all refs.
+ *
+ * Nodes that share a tree each see the same change. The first leaves a digest of what it
+ * saw, after its tasks are durable; who sees the same later has nothing to add.
+ */
+#include "push/sink.h"
+
+#include "base/failpoint.h"
+#include "base/hash.h"
+#include "base/thread.h"
+#include "git/ref_diff.h"
+#include "push/push_parts.h"
+#include "push/task_list.h"
+#include "push/uri_state.h"
+
+#define NAMES_MAX 500
+#define DIGEST_SIZE 65
+
+struct push_sink {
+	pthread_mutex_t mutex;
+	struct push_settings *settings; /* a reference; guarded by mutex */
+	struct task_store *store;
+};
+
+#define AUTO_PUSH_SETTINGS __attribute__((cleanup(settings_unref)))
+
+static void settings_unref(struct push_settings **settings)
+{
+	push_settings_unref(*settings);
+}
+
+struct push_sink *push_sink_new(struct task_store *store, struct push_settings *settings)
+{
+	struct push_sink *sink = xcalloc(1, sizeof(*sink));
+
+	mutex_init(&sink->mutex);
+	sink->store = store;
+	sink->settings = push_settings_ref(settings);
+	return sink;
+}
+
+void push_sink_free(struct push_sink *sink)
+{
+	if (!sink)
+		return;
+	push_settings_unref(sink->settings);
+	pthread_mutex_destroy(&sink->mutex);
+	free(sink);
+}
+
+static struct push_settings *settings_now(struct push_sink *sink)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&sink->mutex);
+
+	return push_settings_ref(sink->settings);
+}
+
+void push_sink_set(struct push_sink *sink, struct push_settings *settings)
+{
+	AUTO_PUSH_SETTINGS struct push_settings *before = NULL;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&sink->mutex);
+
+	before = sink->settings;
+	sink->settings = push_settings_ref(settings);
+}
+
+/* One change on its way into the store. */
+struct taking {
+	struct task_store *store;
+	const struct push_settings *settings;
+	const struct change *change;
+	bool is_all, is_head;
+	VEC(const char *) names; /* that differ; borrowed; not with is_all */
+};
+
+static void digest_of(const struct taking *taking, char digest[DIGEST_SIZE])
+{
+	const char *checksum = taking->change->checksum;
+	AUTO_HASH struct hash hash;
+	AUTO_STR struct str hex = STR_INIT;
+	unsigned char sum[HASH_MAX_SIZE];
+
+	if (!checksum)
+		checksum = "deleted";
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, checksum, strlen(checksum) + 1);
+	hash_add(&hash, taking->settings->digest, strlen(taking->settings->digest));
+	hash_end(&hash, sum);
+	str_add_hex(&hex, sum, (DIGEST_SIZE - 1) / 2);
+	snprintf(digest, DIGEST_SIZE, "%s", hex.data);
+}
+
+static void find_names(struct taking *taking)
+{
+	const struct change *change = taking->change;
+	AUTO_DIFF struct ref_diff diff = { 0 };
+
+	if (!change->after)
+		return;
+	if (!change->before || change->what == EVENT_CREATED) {
+		taking->is_all = true;
+		taking->is_head =
+			change->what != EVENT_CREATED; /* who makes it sets it */
+		return;
+	}
+	ref_diff_compute(change->before, change->after, &diff);
+	taking->is_head = diff.head_changed;
+	taking->is_all = diff.changes.count > NAMES_MAX;
+	for (size_t i = 0; i < diff.changes.count && !taking->is_all; i++)
+		vec_add(&taking->names, diff.changes.items[i].name);
+}
+
+static bool maps(const struct push_remote *remote, const char *ref)
+{
+	AUTO_FREE char *dst = NULL;
+	bool force;
+
+	return push_remote_maps(remote, ref, &dst, &force);
+}
+
+static void make_task(const struct destination *destination, struct task *task)
+{
+	*task = (struct task){ .project = xstrdup(destination->project),
+			       .uri = xstrdup(destination->uri),
+			       .remote = xstrdup(destination->remote->name) };
+}
+
+/* None, if the remote takes none of the refs. */
+static int add_task(const struct taking *taking, const struct destination *destination,
+		    struct err *err)
+{
+	AUTO_TASK struct task task;
+	bool is_new;
+
+	make_task(destination, &task);
+	if (taking->is_all)
+		vec_add(&task.refs, xstrdup(TASK_ALL_REFS));
+	for (size_t i = 0; i < taking->names.count; i++)
+		if (maps(destination->remote, taking->names.items[i]))
+			vec_add(&task.refs, xstrdup(taking->names.items[i]));
+	if (task.refs.count == 0)
+		return 0;
+	if (task_store_add(taking->store, &task, 0, &is_new, err) != 0)
+		return -1;
+	failpoint("sink.task");
+	return 0;
+}
+
+static int add_deletion(const struct taking *taking,
+			const struct destination *destination, struct err *err)
+{
+	if (!destination->remote->replicates_deletions)
+		return 0;
+	return uri_request_add(taking->store, destination, REQUEST_DELETE, err);
+}
+
+/* A deletion that is still asked for is not of what is there now, nor is a permission. */
+static int withdraw_deletion(const struct taking *taking,
+			     const struct destination *destination, struct err *err)
+{
+	if (taking->change->before || !destination->remote->replicates_deletions)
+		return 0;
+	if (uri_request_remove(taking->store, destination->uri_key, REQUEST_DELETE,
+			       err) != 0)
+		return -1;
+	return uri_request_remove(taking->store, destination->uri_key, REQUEST_FORCE,
+				  err);
+}
+
+static int add_for(const struct taking *taking, const struct destination *destination,
+		   struct err *err)
+{
+	if (!taking->change->after)
+		return add_deletion(taking, destination, err);
+	if (withdraw_deletion(taking, destination, err) != 0 ||
+	    add_task(taking, destination, err) != 0)
+		return -1;
+	if (!taking->is_head)
+		return 0;
+	return uri_request_add(taking->store, destination, REQUEST_HEAD, err);
+}
+
+static int add_all(struct taking *taking, const destination_list *list, struct err *err)
+{
+	int result = 0;
+
+	find_names(taking);
+	for (size_t i = 0; i < list->count && result == 0; i++)
+		result = add_for(taking, &list->items[i], err);
+	vec_clear(&taking->names);
+	return result;
+}
+
+/* What is not pushed since it may be old says nothing to other nodes. */
+static int take(void *arg, const struct change *change, struct err *err)
+{
+	struct push_sink *sink = arg;
+	AUTO_PUSH_SETTINGS struct push_settings *settings = settings_now(sink);
+	struct taking taking = { .store = sink->store,
+				 .settings = settings,
+				 .change = change };
+	AUTO_DESTINATIONS destination_list list = { 0 };
+	char digest[DIGEST_SIZE];
+
+	if (change->is_first_sight)
+		return 0;
+	if (destinations_of(settings, change->name, &list, err) != 0)
+		return -1;
+	digest_of(&taking, digest);
+	if (list.count == 0 || (change->is_scanned &&
+				task_store_was_seen(sink->store, change->name, digest)))
+		return 0;
+	if (add_all(&taking, &list, err) != 0)
+		return -1;
+	task_store_note_seen(sink->store, change->name, digest);
+	return 0;
+}
+
+struct change_sink push_sink_as_change_sink(struct push_sink *sink)
+{
+	return (struct change_sink){ .take = take, .arg = sink };
+}
+
+static bool is_named(const struct push_start_filter *filter, const char *remote)
+{
+	if (!filter->remotes)
+		return true;
+	for (size_t i = 0; filter->remotes[i]; i++)
+		if (strcmp(filter->remotes[i], remote) == 0)
+			return true;
+	return false;
+}
+
+/* A task that is as old as its remote has it wait is due. */
+static int since_of(struct task_store *store, const struct push_settings *settings,
+		    const struct push_remote *remote, int64_t *since, struct err *err)
+{
+	int64_t wait = remote->delay_ms;
+
+	if (task_store_now(store, since, err) != 0)
+		return -1;
+	if (settings->interval_ms > wait)
+		wait = settings->interval_ms;
+	*since -= wait + settings->random_ms + 1;
+	return 0;
+}
+
+int push_start_repository(struct task_store *store, const struct push_settings *settings,
+			  const char *project, const struct push_start_filter *filter,
+			  task_keys *keys, struct err *err)
+{
+	AUTO_DESTINATIONS destination_list list = { 0 };
+
+	if (destinations_of(settings, project, &list, err) != 0)
+		return -1;
+	for (size_t i = 0; i < list.count; i++) {
+		const struct destination *destination = &list.items[i];
+		AUTO_TASK struct task task = { 0 };
+		char key[TASK_KEY_SIZE];
+		int64_t since = 0;
+		bool is_new;
+		if (!is_named(filter, destination->remote->name) ||
+		    (filter->url && !destination_matches_url(destination, filter->url)))
+			continue;
+		make_task(destination, &task);
+		vec_add(&task.refs, xstrdup(TASK_ALL_REFS));
+		if ((filter->now &&
+		     since_of(store, settings, destination->remote, &since, err) != 0) ||
+		    task_store_add(store, &task, since, &is_new, err) != 0)
+			return -1;
+		task_key(&task, key);
+		vec_add(keys, xstrdup(key));
+	}
+	return 0;
+}
+
+int push_hurry(struct task_store *store, const struct push_settings *settings,
+	       struct task *task, struct err *err)
+{
+	AUTO_DESTINATION struct destination destination = { 0 };
+	char key[TASK_KEY_SIZE];
+	bool is_there, is_new;
+	int64_t since;
+
+	task_key(task, key);
+	if (task_store_has(store, key, &is_there, err) != 0)
+		return -1;
+	if (!is_there)
+		return 0;
+	if (destination_adopt(settings, task->remote, task->project, task->uri,
+			      &destination, err) != 0)
+		return err->class == ERR_MISSING ? 0 : -1; /* an orphan */
+	if (since_of(store, settings, destination.remote, &since, err) != 0)
+		return -1;
+	return task_store_add(store, task, since, &is_new, err);
+}

@@ -1,0 +1,41 @@
+/*
+ * From a change of a repository to its tasks: one for each destination URI whose remote
+ * takes the repository and one of the refs, durable when it returns. A deletion and
+ * another HEAD become requests. Registered as a change_sink (change/change_sink.h).
+ * Any thread, any process.
+ */
+#ifndef PUSH_SINK_H
+#define PUSH_SINK_H
+
+#include "base/base.h"
+#include "change/change_sink.h"
+#include "push/settings.h"
+#include "push/task_store.h"
+
+struct push_sink;
+
+/* `store` is borrowed; of the settings it keeps a reference. */
+struct push_sink *push_sink_new(struct task_store *store, struct push_settings *settings);
+void push_sink_free(struct push_sink *sink); /* NULL is allowed */
+void push_sink_set(struct push_sink *sink, struct push_settings *settings);
+
+struct change_sink push_sink_as_change_sink(struct push_sink *sink);
+
+/* Tasks for all refs of a repository (`start`, replicateOnStartup): to the remotes named
+ * (none: all) and URLs of which `url` is a part (NULL: all). Appends the keys of the
+ * tasks. `now`: due at once. *tasks: how many. */
+struct push_start_filter {
+	const char *const *remotes; /* ends in NULL; NULL: all */
+	const char *url;
+	bool now;
+};
+typedef VEC(char *) task_keys; /* owned */
+int push_start_repository(struct task_store *store, const struct push_settings *settings,
+			  const char *project, const struct push_start_filter *filter,
+			  task_keys *keys, struct err *err);
+
+/* A task that waits is due, whatever delay its remote has; one that does not is left. */
+int push_hurry(struct task_store *store, const struct push_settings *settings,
+	       struct task *task, struct err *err);
+
+#endif

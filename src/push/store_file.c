@@ -1,0 +1,280 @@
+#include "push/store_file.h"
+
+#include <dirent.h>
+
+#include "base/log.h"
+#include "push/store_identity.h"
+
+/* A caller must not take it for a missing repository. */
+static int store_is_away(struct err *err)
+{
+	if (err->class != ERR_MISSING)
+		return -1;
+	err->class = ERR_DISK;
+	return err_remedy(err, "is the file system of the task store mounted?");
+}
+
+/* One without a name: nothing can come into it. */
+static int empty_dir(struct err *err)
+{
+	char path[] = "/tmp/refrelay-XXXXXX";
+	int fd;
+
+	if (!mkdtemp(path))
+		return err_errno(err, "cannot make a directory in /tmp");
+	fd = dir_open(AT_FDCWD, path, err);
+	rmdir(path);
+	return fd;
+}
+
+int store_dir(const struct task_store *store, enum store_place place, struct err *err)
+{
+	int fd = dir_open(AT_FDCWD, store->paths[place], err);
+
+	if (fd < 0 && err->class == ERR_MISSING && store->is_reading)
+		return empty_dir(err);
+	if (fd < 0)
+		return store_is_away(err);
+	if (store_identity_check(store, place, fd, err) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int64_t stat_ms(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
+}
+
+bool is_store_name(const char *name)
+{
+	return name[0] != '.' && name[0] != '\0' && !strchr(name, '/');
+}
+
+bool is_uri_key(const char *name)
+{
+	return strlen(name) == URI_KEY_SIZE - 1 &&
+	       strspn(name, "0123456789abcdef") == URI_KEY_SIZE - 1;
+}
+
+void built_clear(struct built *built)
+{
+	int saved = errno;
+
+	if (built->dir >= 0 && built->name[0])
+		unlinkat(built->dir, built->name, 0);
+	if (built->dir >= 0)
+		close(built->dir);
+	*built = (struct built)BUILT_INIT;
+	errno = saved;
+}
+
+static int fill(int fd, const struct new_file *file, struct err *err)
+{
+	struct timespec times[2] = {
+		{ .tv_nsec = UTIME_OMIT },
+		{ file->since_ms / 1000, file->since_ms % 1000 * 1000000 },
+	};
+
+	if (file_write_all(fd, file->content->data, file->content->len, file->name,
+			   err) != 0)
+		return -1;
+	if (file->since_ms > 0 && futimens(fd, times) != 0)
+		return err_errno(err, "cannot set the time of %s", file->name);
+	if (file->sync == FILE_SYNC && fsync(fd) != 0)
+		return err_errno(err, "cannot sync %s", file->name);
+	return 0;
+}
+
+int store_build(const struct task_store *store, const struct new_file *file,
+		struct built *built, struct err *err)
+{
+	char random[17];
+
+	built_clear(built);
+	built->dir = store_dir(store, BUILDING, err);
+	if (built->dir < 0)
+		return -1;
+	random_hex(random, 8);
+	snprintf(built->name, sizeof(built->name), "%s%s.tmp", file->name, random);
+	AUTO_CLOSE int fd = openat(built->dir, built->name,
+				   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(err, "cannot create %s", built->name);
+	if (fill(fd, file, err) != 0)
+		return -1;
+	if (fstat(fd, &built->st) != 0)
+		return err_errno(err, "cannot look at %s", built->name);
+	return 0;
+}
+
+int built_link(const struct built *built, int dir, const char *name, struct err *err)
+{
+	if (linkat(built->dir, built->name, dir, name, 0) == 0)
+		return 1;
+	if (errno == EEXIST)
+		return 0;
+	err_errno(err, "cannot make %s", name);
+	return store_is_away(err);
+}
+
+int built_rename(struct built *built, int dir, const char *name, struct err *err)
+{
+	if (renameat(built->dir, built->name, dir, name) != 0) {
+		err_errno(err, "cannot replace %s", name);
+		return store_is_away(err);
+	}
+	built->name[0] = '\0';
+	return 0;
+}
+
+static int sync_dir(int dir, const char *path, struct err *err)
+{
+	return fsync(dir) == 0 ? 0 : err_errno(err, "cannot sync directory %s", path);
+}
+
+int store_put(const struct task_store *store, const struct new_file *file,
+	      struct err *err)
+{
+	AUTO_BUILT struct built built = BUILT_INIT;
+	AUTO_CLOSE int dir = store_dir(store, file->place, err);
+
+	if (dir < 0 || store_build(store, file, &built, err) != 0 ||
+	    built_rename(&built, dir, file->name, err) != 0)
+		return -1;
+	return file->sync == FILE_SYNC ? sync_dir(dir, store->paths[file->place], err)
+				       : 0;
+}
+
+int store_put_new(const struct task_store *store, const struct new_file *file,
+		  struct err *err)
+{
+	AUTO_BUILT struct built built = BUILT_INIT;
+	AUTO_CLOSE int dir = store_dir(store, file->place, err);
+
+	if (dir < 0 || store_build(store, file, &built, err) != 0 ||
+	    built_link(&built, dir, file->name, err) < 0)
+		return -1;
+	return sync_dir(dir, store->paths[file->place], err);
+}
+
+int store_remove(const struct task_store *store, enum store_place place, const char *name,
+		 struct err *err)
+{
+	AUTO_CLOSE int dir = store_dir(store, place, err);
+
+	if (dir < 0)
+		return -1;
+	if (unlinkat(dir, name, 0) != 0 && errno != ENOENT)
+		return err_errno(err, "cannot remove %s/%s", store->paths[place], name);
+	return 0;
+}
+
+void store_names_clear(store_names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->items[i]);
+	vec_clear(names);
+}
+
+static bool is_directory(int dir, const struct dirent *entry)
+{
+	struct stat st;
+
+	if (entry->d_type != DT_UNKNOWN)
+		return entry->d_type == DT_DIR;
+	return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISDIR(st.st_mode);
+}
+
+static int list(int dir, bool directories, store_names *names, struct err *err)
+{
+	AUTO_CLOSEDIR DIR *listed = dir_list(dir, ".");
+	struct dirent *entry;
+
+	if (!listed)
+		return err_errno(err, "cannot open a directory of the task store");
+	while (errno = 0, (entry = readdir(listed)) != NULL)
+		if (is_store_name(entry->d_name) &&
+		    is_directory(dir, entry) == directories)
+			vec_add(names, xstrdup(entry->d_name));
+	return errno == 0 ? 0
+			  : err_errno(err, "cannot list a directory of the task store");
+}
+
+int store_list_files(int dir, store_names *names, struct err *err)
+{
+	return list(dir, false, names, err);
+}
+
+int store_list_dirs(int dir, store_names *names, struct err *err)
+{
+	return list(dir, true, names, err);
+}
+
+int store_read_task(int dir, const char *name, struct task *task, struct stat *st,
+		    struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	*task = (struct task){ 0 };
+	if (strlen(name) > TASK_NAME_MAX)
+		return err_set(err, ERR_CORRUPT, "no task: its name is too long");
+	/* The time first: a file that is replaced in between is newer than we say. */
+	if (fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) != 0)
+		return err_errno(err, "cannot look at %s", name);
+	if (file_read(dir, name, TASK_SIZE_MAX, &text, err) != 0)
+		return -1;
+	return task_read(text.data, text.len, task, err);
+}
+
+bool is_no_task(const struct err *err)
+{
+	return err->class == ERR_CORRUPT ||
+	       (err->class == ERR_CONFIG && err->sys_errno == 0);
+}
+
+/* Whether `name` is free there now; who comes at the same moment replaces what is as
+ * unreadable. */
+static bool is_taken(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void store_set_aside(struct task_store *store, int dir, const char *name,
+		     const struct err *why)
+{
+	struct err err;
+	char random[9];
+	AUTO_FREE char *other = NULL;
+	AUTO_FREE char *path = NULL;
+	const char *to = name;
+	if (store->is_reading)
+		return;
+	AUTO_CLOSE int aside = store_dir(store, UNREADABLE, &err);
+
+	if (aside >= 0 && is_taken(aside, name)) {
+		random_hex(random, 4);
+		other = xasprintf("%.200s.%s", name, random);
+		to = other;
+	}
+	if (aside >= 0 && renameat(dir, name, aside, to) != 0) {
+		if (errno == ENOENT)
+			return;
+		err_errno(&err, "cannot move %s away", name);
+	} else if (aside >= 0) {
+		path = xasprintf("%s/%s", store->paths[UNREADABLE], to);
+		log_error("task.set_aside", LOG_ERR(why), LOG_TEXT("file", name),
+			  LOG_TEXT("to", path));
+		return;
+	}
+	store_note_trouble(store, name, &err);
+}
+
+void store_note_trouble(struct task_store *store, const char *name, const struct err *why)
+{
+	if (task_index_trouble(&store->index, name))
+		log_error("task.unreadable", LOG_ERR(why), LOG_TEXT("file", name));
+}

@@ -1,0 +1,263 @@
+/*
+ * Gerrit servers, which make and delete their projects themselves.
+ *
+ * Source: Gerrit's Documentation/cmd-create-project, cmd-set-head, rest-api-projects,
+ * and that of its plugin delete-project.
+ */
+#include "base/json.h"
+#include "base/str.h"
+#include "net/site_client.h"
+#include "push/ssh_command.h"
+#include "push/target_http.h"
+#include "push/target_kinds.h"
+
+#define SSH_PORT 29418
+#define NO_PLUGIN "install its plugin delete-project, or delete the project there"
+
+static int missing(const struct destination *destination, struct err *err)
+{
+	return err_set(err, ERR_MISSING, "%.80s has no project %.300s",
+		       destination->host ? destination->host : destination->uri,
+		       destination->project);
+}
+
+/* An option it would be taken for. */
+static int add_name(const struct destination *destination, struct str *line,
+		    struct err *err)
+{
+	if (destination->project[0] == '-')
+		return err_set(err, ERR_CONFIG, "Gerrit cannot have a project \"%.300s\"",
+			       destination->project);
+	target_quote(destination->project, line);
+	return 0;
+}
+
+static int create_by_ssh(const struct target_call *call, const char *head, size_t oid_len,
+			 struct err *err)
+{
+	AUTO_STR struct str line = STR_INIT;
+	struct proc_result result;
+
+	(void)oid_len;
+	str_add(&line, "gerrit create-project ");
+	if (head) {
+		str_add(&line, "--branch ");
+		target_quote(head, &line);
+		str_add_char(&line, ' ');
+	}
+	if (add_name(call->destination, &line, err) != 0)
+		return -1;
+	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
+		return 0;
+	return strcasestr(result.tail, "already exists") ? 0 : -1;
+}
+
+/* Gerrit says so of projects, and of commands that it does not have. */
+static bool is_no_project(const struct proc_result *result)
+{
+	return result->exit_code > 0 && result->exit_code < 255 &&
+	       !strstr(result->tail, "deleteproject: not found") &&
+	       (strcasestr(result->tail, "not found") ||
+		strcasestr(result->tail, "not a gerrit project") ||
+		strcasestr(result->tail, "no such project"));
+}
+
+static int set_head_by_ssh(const struct target_call *call, const char *head,
+			   struct err *err)
+{
+	AUTO_STR struct str line = STR_INIT;
+	struct proc_result result;
+
+	str_add(&line, "gerrit set-head ");
+	if (add_name(call->destination, &line, err) != 0)
+		return -1;
+	str_add(&line, " --new-head ");
+	target_quote(head, &line);
+	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
+		return 0;
+	return is_no_project(&result) ? missing(call->destination, err) : -1;
+}
+
+static int delete_by_ssh(const struct target_call *call, struct err *err)
+{
+	AUTO_STR struct str line = STR_INIT;
+	struct proc_result result;
+
+	str_add(&line, "deleteproject delete --yes-really-delete --force ");
+	if (add_name(call->destination, &line, err) != 0)
+		return -1;
+	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
+		return 0;
+	if (is_no_project(&result))
+		return missing(call->destination, err);
+	if (!strstr(result.tail, "deleteproject: not found"))
+		return -1;
+	err->class = ERR_CONFIG;
+	return err_remedy(err, NO_PLUGIN);
+}
+
+/* The server's own URL: of "gerrit+https://user@host/prefix/" "https://host/prefix". */
+static int add_base(const struct destination *destination, struct str *url,
+		    struct err *err)
+{
+	const char *uri = destination->uri + strlen("gerrit+");
+	const char *host = strstr(uri, "://");
+	const char *end, *at;
+
+	if (!text_starts_with(destination->uri, "gerrit+http") || !host) {
+		err_set(err, ERR_CONFIG, "\"%.300s\" is not the URL of a Gerrit server",
+			destination->uri);
+		return err_remedy(err, "it looks like gerrit+https://host/prefix");
+	}
+	host += strlen("://");
+	end = strchrnul(host, '/');
+	at = memrchr(host, '@', (size_t)(end - host));
+	str_add_bytes(url, uri, (size_t)(host - uri));
+	str_add(url, at ? at + 1 : host);
+	while (url->len > 0 && url->data[url->len - 1] == '/')
+		str_truncate(url, url->len - 1);
+	return 0;
+}
+
+static int ask(const struct target_call *call, const char *method, const char *resource,
+	       const char *body, int *status, struct str *said, struct err *err)
+{
+	const struct destination *destination = call->destination;
+	AUTO_STR struct str url = STR_INIT;
+
+	if (add_base(destination, &url, err) != 0)
+		return -1;
+	str_add(&url, "/a/projects/");
+	url_add_encoded(&url, destination->project);
+	str_add(&url, resource);
+	return http_request_run(
+		&(struct http_request){
+			.method = method,
+			.url = url.data,
+			.user = destination->url->user,
+			.password = destination->url->password,
+			.body = body,
+			.connect_ms = call->settings->ssh_connect_ms,
+			.timeout_ms = target_timeout_ms(call),
+			.work = call->work,
+		},
+		status, said, err);
+}
+
+static enum err_class class_of(int status)
+{
+	switch (status) {
+	case 401:
+	case 403:
+		return ERR_AUTH;
+	case 404:
+		return ERR_MISSING;
+	case 408:
+	case 504:
+		return ERR_TIMEOUT;
+	case 409:
+		return ERR_CONFLICT;
+	case 429:
+		return ERR_NETWORK;
+	default:
+		return status >= 400 && status < 500 ? ERR_CONFIG : ERR_NETWORK;
+	}
+}
+
+/* Gerrit's errors are a line of plain text. */
+static int refused(const struct target_call *call, int status, const struct str *said,
+		   struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	size_t len = strcspn(said->data, "\r\n");
+
+	str_add_utf8(&text, said->data, len < 200 ? len : 200);
+	err_set(err, class_of(status), "%.200s answers %d for project %.100s%s%s",
+		call->destination->uri, status, call->destination->project,
+		text.len > 0 ? ": " : "", text.data);
+	switch (err->class) {
+	case ERR_AUTH:
+		return err_remedy(err, "check username and password of the remote, and "
+				       "the rights of that user there");
+	case ERR_CONFIG:
+		return err_remedy(err, "check adminUrl of the remote");
+	default:
+		return err_remedy(err, "look at the log of that server");
+	}
+}
+
+static bool is_done(int status)
+{
+	return status == 200 || status == 201 || status == 204;
+}
+
+static char *body_of(json_t *value)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	json_render(value, &text);
+	json_decref(value);
+	return str_take(&text);
+}
+
+/* The first of the branches becomes HEAD. 409: it exists. */
+static int create_by_http(const struct target_call *call, const char *head,
+			  size_t oid_len, struct err *err)
+{
+	AUTO_FREE char *body = head ? body_of(json_pack("{s:[s]}", "branches", head))
+				    : body_of(json_object());
+	AUTO_STR struct str said = STR_INIT;
+	int status;
+
+	(void)oid_len;
+	if (ask(call, "PUT", "", body, &status, &said, err) != 0)
+		return -1;
+	return is_done(status) || status == 409 ? 0 : refused(call, status, &said, err);
+}
+
+static int set_head_by_http(const struct target_call *call, const char *head,
+			    struct err *err)
+{
+	AUTO_FREE char *body = body_of(json_pack("{s:s}", "ref", head));
+	AUTO_STR struct str said = STR_INIT;
+	int status;
+
+	if (ask(call, "PUT", "/HEAD", body, &status, &said, err) != 0)
+		return -1;
+	if (status == 404)
+		return missing(call->destination, err);
+	return is_done(status) ? 0 : refused(call, status, &said, err);
+}
+
+/* Without the plugin, 404 is also the answer for a project that is there. */
+static int tell_missing(const struct target_call *call, struct err *err)
+{
+	AUTO_STR struct str said = STR_INIT;
+	int status;
+
+	if (ask(call, "GET", "", NULL, &status, &said, err) != 0)
+		return -1;
+	if (status == 404)
+		return missing(call->destination, err);
+	if (!is_done(status))
+		return refused(call, status, &said, err);
+	err_set(err, ERR_CONFIG, "%.200s deletes no projects", call->destination->uri);
+	return err_remedy(err, NO_PLUGIN);
+}
+
+static int delete_by_http(const struct target_call *call, struct err *err)
+{
+	AUTO_STR struct str said = STR_INIT;
+	int status;
+
+	if (ask(call, "DELETE", "", NULL, &status, &said, err) != 0)
+		return -1;
+	if (status == 404)
+		return tell_missing(call, err);
+	return is_done(status) ? 0 : refused(call, status, &said, err);
+}
+
+const struct target_kind target_gerrit_ssh = { create_by_ssh, set_head_by_ssh,
+					       delete_by_ssh };
+const struct target_kind target_gerrit_http = { create_by_http, set_head_by_http,
+						delete_by_http };

@@ -1,0 +1,249 @@
+/*
+ * One line for the POSIX shell at the other end does each thing as a whole, so that a
+ * connection that breaks leaves nothing half done that would pass for done: a new
+ * repository has a file NEW in it until its HEAD is set, and one that goes gets another
+ * name before anything of it is removed. The line's own exit statuses are chosen where
+ * neither git nor a shell has any.
+ *
+ * A path that git takes for relative to the home directory begins with "./" here, so that
+ * none is an option, and no CDPATH is searched.
+ */
+#include <ctype.h>
+
+#include "base/str.h"
+#include "push/ssh_command.h"
+#include "push/target_kinds.h"
+#include "replicable/name.h"
+
+#define EXIT_MISSING 44
+#define EXIT_IN_THE_WAY 45
+#define EXIT_NESTED 46
+#define NEW "refrelay-new"
+
+/* How much of it is "~/" or "~user/". */
+static size_t home_part(const char *path)
+{
+	size_t len = 1;
+
+	if (path[0] != '~')
+		return 0;
+	while (isalnum((unsigned char)path[len]) ||
+	       (path[len] && strchr("._-", path[len])))
+		len++;
+	return path[len] == '/' ? len + 1 : 0;
+}
+
+static int bad_path(const char *path, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "\"%.300s\" can be no repository's path", path);
+	return err_remedy(err, "correct url or adminUrl of the remote");
+}
+
+/* Its last part is a name: not empty, ".", "..", or somebody's home. */
+static bool ends_in_name(const char *path, size_t len)
+{
+	const char *last = memrchr(path, '/', len);
+	size_t part;
+
+	last = last ? last + 1 : path;
+	part = len - (size_t)(last - path);
+	return part > 0 && !(part <= 2 && strncmp(last, "..", part) == 0) &&
+	       !(last == path && *path == '~');
+}
+
+/* Without slashes at its end; the caller frees. NULL: *err. In host:path, git takes
+ * "/~user/x" for "~user/x". */
+static char *read_path(const struct destination *destination, struct err *err)
+{
+	const char *path = destination->path ? destination->path : "";
+	size_t len;
+
+	if (!strstr(destination->uri, "://") && text_starts_with(path, "/~"))
+		path++;
+	len = strlen(path);
+	while (len > 0 && path[len - 1] == '/')
+		len--;
+	if (ends_in_name(path, len))
+		return xstrndup(path, len);
+	bad_path(path, err);
+	return NULL;
+}
+
+/* As a word for the shell. */
+static void add_path(struct str *out, const char *path)
+{
+	size_t home = home_part(path);
+
+	str_add_bytes(out, path, home);
+	if (home == 0 && path[0] != '/')
+		str_add(out, "./");
+	target_quote(path + home, out);
+}
+
+static int quote_path(const struct destination *destination, struct str *out,
+		      struct err *err)
+{
+	AUTO_FREE char *path = read_path(destination, err);
+
+	if (!path)
+		return -1;
+	add_path(out, path);
+	return 0;
+}
+
+/* What it is called while it goes: a name beside. Who deletes there has the URI's lease,
+ * so what stands under that name was left by somebody who could not end. */
+static void add_gone(struct str *out, const struct destination *destination,
+		     const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	AUTO_FREE char *gone = xasprintf("%.*s" PASSING_PREFIX "deleted-%s",
+					 slash ? (int)(slash + 1 - path) : 0, path,
+					 destination->uri_key);
+
+	add_path(out, gone);
+}
+
+static void add_is_repository(struct str *line, const char *path)
+{
+	str_addf(line,
+		 "test -d %s/objects && test -d %s/refs && "
+		 "{ test -f %s/HEAD || test -L %s/HEAD; }",
+		 path, path, path, path);
+}
+
+static void add_git(struct str *line, const struct push_remote *remote)
+{
+	target_quote(remote->git_path ? remote->git_path : "git", line);
+}
+
+/* What is there and no repository stays as it is, but for a directory that is empty or
+ * that a line like this one has begun to fill. */
+static void add_checks(struct str *line, const char *path)
+{
+	str_addf(line, "if test ! -e %s/" NEW "; then if ", path);
+	add_is_repository(line, path);
+	str_addf(line,
+		 "; then exit 0; fi; "
+		 "if test -e %s && test -n \"$(ls -A %s)\"; then exit %d; fi; fi; ",
+		 path, path, EXIT_IN_THE_WAY);
+}
+
+static void add_create(struct str *line, const struct push_remote *remote,
+		       const char *path, size_t oid_len)
+{
+	str_addf(line, "mkdir -p %s && cd %s && : >" NEW " && ", path, path);
+	add_git(line, remote);
+	str_addf(line, " init --bare%s", oid_len == 32 ? " --object-format=sha256" : "");
+}
+
+static void add_head(struct str *line, const struct push_remote *remote, const char *head)
+{
+	add_git(line, remote);
+	str_add(line, " symbolic-ref HEAD ");
+	target_quote(head, line);
+}
+
+/* Takes result and error of a line that failed. */
+static int judge(const struct target_call *call, const struct proc_result *result,
+		 struct err *err)
+{
+	const struct destination *destination = call->destination;
+	const char *host = destination->host, *path = destination->path;
+
+	switch (result->exit_code) {
+	case EXIT_MISSING:
+		return err_set(err, ERR_MISSING, "%.80s has no repository at %.300s",
+			       host, path);
+	case EXIT_IN_THE_WAY:
+		err_set(err, ERR_CONFIG,
+			"at %.80s something that is no repository stands at %.300s", host,
+			path);
+		return err_remedy(err, "move it away there, or correct the URL");
+	case EXIT_NESTED:
+		err_set(err, ERR_CONFIG,
+			"at %.80s the repository at %.300s has others inside: it stays",
+			host, path);
+		return err_remedy(err, "move them out there, or delete it yourself");
+	case 127:
+		err->class = ERR_CONFIG;
+		return err_remedy(err, "install git there, or set gitPath of the remote "
+				       "to where it is");
+	default:
+		return -1;
+	}
+}
+
+static int run_line(const struct target_call *call, const struct str *line,
+		    struct err *err)
+{
+	struct proc_result result;
+
+	if (ssh_run(call, 0, line->data, &result, err) == 0)
+		return 0;
+	return judge(call, &result, err);
+}
+
+static int create(const struct target_call *call, const char *head, size_t oid_len,
+		  struct err *err)
+{
+	const struct push_remote *remote = call->destination->remote;
+	AUTO_STR struct str path = STR_INIT, line = STR_INIT;
+
+	if (quote_path(call->destination, &path, err) != 0)
+		return -1;
+	add_checks(&line, path.data);
+	add_create(&line, remote, path.data, oid_len);
+	if (head) {
+		str_add(&line, " && ");
+		add_head(&line, remote, head);
+	}
+	str_add(&line, " && rm -f " NEW);
+	return run_line(call, &line, err);
+}
+
+static int set_head(const struct target_call *call, const char *head, struct err *err)
+{
+	AUTO_STR struct str path = STR_INIT, line = STR_INIT;
+
+	if (quote_path(call->destination, &path, err) != 0)
+		return -1;
+	str_add(&line, "if ");
+	add_is_repository(&line, path.data);
+	str_addf(&line, "; then cd %s && ", path.data);
+	add_head(&line, call->destination->remote, head);
+	str_addf(&line, "; else exit %d; fi", EXIT_MISSING);
+	return run_line(call, &line, err);
+}
+
+/* A directory "objects" elsewhere than where git and its friends have one. */
+static void add_has_others(struct str *line, const char *path)
+{
+	static const char *const known[] = { "objects", "refs", "logs", "lfs",
+					     "modules" };
+
+	str_addf(line, "test -n \"$(cd %s && find .", path);
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		str_addf(line, " -path ./%s -prune -o", known[i]);
+	str_add(line, " -type d -name objects -print)\"");
+}
+
+static int destroy(const struct target_call *call, struct err *err)
+{
+	AUTO_FREE char *whole = read_path(call->destination, err);
+	AUTO_STR struct str path = STR_INIT, gone = STR_INIT, line = STR_INIT;
+
+	if (!whole)
+		return -1;
+	add_path(&path, whole);
+	add_gone(&gone, call->destination, whole);
+	str_addf(&line, "rm -rf %s && if ", gone.data);
+	add_is_repository(&line, path.data);
+	str_add(&line, "; then if ");
+	add_has_others(&line, path.data);
+	str_addf(&line, "; then exit %d; fi; mv %s %s && rm -rf %s; else exit %d; fi",
+		 EXIT_NESTED, path.data, gone.data, gone.data, EXIT_MISSING);
+	return run_line(call, &line, err);
+}
+
+const struct target_kind target_ssh = { create, set_head, destroy };

@@ -1,0 +1,338 @@
+/*
+ * Items stand by the name that they have at the destination. A ref that is to be made
+ * where another goes ("a" -> "a/b") waits for its deletion: git deletes first within one
+ * push.
+ */
+#include "base/map.h"
+#include "push/transfer_run.h"
+
+#define BRAKE_REFS 20
+
+void item_settle(struct push_item *item, enum ref_status status, char *text)
+{
+	free(item->result.text);
+	item->result.status = status;
+	item->result.text = text;
+	item->state = ITEM_DONE;
+}
+
+/* Some specs may name one dst for several refs: the first in order has it. */
+static int by_dst(const void *a, const void *b)
+{
+	const struct ref_result *one = &((const struct push_item *)a)->result;
+	const struct ref_result *other = &((const struct push_item *)b)->result;
+	int order = strcmp(one->dst, other->dst);
+
+	if (order == 0 && one->is_deletion != other->is_deletion)
+		return one->is_deletion ? 1 : -1;
+	return order ? order : strcmp(one->ref, other->ref);
+}
+
+/* The caller frees *dst, also when it is none. */
+static bool maps(const struct transfer *transfer, const char *name, char **dst,
+		 bool *force)
+{
+	*dst = NULL;
+	return ref_name_is_valid(name) &&
+	       push_remote_maps(transfer->remote, name, dst, force) &&
+	       ref_name_is_valid(*dst);
+}
+
+/* What a symbolic ref leads to; *exists also if that is nowhere. */
+static const struct ref *local_value(const struct transfer *transfer, const char *name,
+				     bool *exists)
+{
+	const struct ref_snapshot *refs = &transfer->local.refs;
+
+	*exists = ref_snapshot_find(refs, name) != NULL;
+	return *exists ? ref_snapshot_resolve(refs, name) : NULL;
+}
+
+/* Takes dst. Without a value: a deletion. */
+static void add_item(struct transfer *transfer, const char *name, char *dst,
+		     const struct ref *value)
+{
+	struct push_item item = {
+		.result = { .ref = xstrdup(name), .dst = dst, .is_deletion = !value },
+		.state = value ? ITEM_PLAIN : ITEM_LEASED,
+	};
+
+	if (value)
+		item.value = *value;
+	item.value.name = dst;
+	item.value.target = NULL;
+	vec_add(&transfer->items, item);
+}
+
+static struct push_item *last_item(struct transfer *transfer)
+{
+	return &transfer->items.items[transfer->items.count - 1];
+}
+
+static void plan_named(struct transfer *transfer, const char *name)
+{
+	const struct ref *value;
+	bool exists, force;
+	AUTO_FREE char *dst = NULL;
+
+	if (!maps(transfer, name, &dst, &force))
+		return;
+	value = local_value(transfer, name, &exists);
+	if (!value && (exists || !transfer->remote->mirrors))
+		return;
+	add_item(transfer, name, TAKE(dst), value);
+	last_item(transfer)->forces = force;
+}
+
+static void plan_local(struct transfer *transfer, const struct ref *ref)
+{
+	const struct ref *value, *theirs;
+	bool force;
+	AUTO_FREE char *dst = NULL;
+
+	if (!maps(transfer, ref->name, &dst, &force))
+		return;
+	value = ref_snapshot_resolve(&transfer->local.refs, ref->name);
+	theirs = ref_snapshot_find(&transfer->seen, dst);
+	if (!value || (theirs && oid_equal(&theirs->oid, &value->oid)))
+		return;
+	add_item(transfer, ref->name, TAKE(dst), value);
+	last_item(transfer)->forces = force;
+}
+
+/* The local name that the spec would make `dst` of, or NULL; the caller frees. */
+static char *source_of(const struct push_spec *spec, const char *dst)
+{
+	const char *star = strchr(spec->dst, '*');
+	const char *hole = strchr(spec->src, '*');
+	size_t before, after, len = strlen(dst);
+
+	if (!star || !hole)
+		return strcmp(spec->dst, dst) == 0 ? xstrdup(spec->src) : NULL;
+	before = (size_t)(star - spec->dst);
+	after = strlen(star + 1);
+	if (len < before + after || strncmp(dst, spec->dst, before) != 0 ||
+	    strcmp(dst + len - after, star + 1) != 0)
+		return NULL;
+	return xasprintf("%.*s%.*s%s", (int)(hole - spec->src), spec->src,
+			 (int)(len - before - after), dst + before, hole + 1);
+}
+
+/* The local ref that `dst` is the copy of: it is taken by the spec, not by one before,
+ * and nothing excludes it. */
+static char *owner_by(const struct transfer *transfer, const struct push_spec *spec,
+		      const char *dst)
+{
+	AUTO_FREE char *name = source_of(spec, dst);
+	AUTO_FREE char *mapped = NULL;
+	bool force;
+
+	if (!name || !maps(transfer, name, &mapped, &force) || strcmp(mapped, dst) != 0)
+		return NULL;
+	return TAKE(name);
+}
+
+/* The same by any spec; one that exists is preferred. */
+static char *owner_of(const struct transfer *transfer, const char *dst, bool *exists)
+{
+	const struct push_remote *remote = transfer->remote;
+	char *owner = NULL;
+
+	*exists = false;
+	for (size_t i = 0; i < remote->specs.count && !*exists; i++) {
+		char *name = owner_by(transfer, &remote->specs.items[i], dst);
+		if (name)
+			local_value(transfer, name, exists);
+		if (!name || (owner && !*exists)) {
+			free(name);
+			continue;
+		}
+		free(owner);
+		owner = name;
+	}
+	return owner;
+}
+
+static void plan_seen(struct transfer *transfer, const struct ref *ref)
+{
+	bool exists;
+	AUTO_FREE char *owner = owner_of(transfer, ref->name, &exists);
+
+	if (owner && !exists)
+		add_item(transfer, owner, xstrdup(ref->name), NULL);
+}
+
+static void plan_all(struct transfer *transfer)
+{
+	for (size_t i = 0; i < transfer->local.refs.refs.count; i++)
+		plan_local(transfer, &transfer->local.refs.refs.items[i]);
+	for (size_t i = 0; transfer->remote->mirrors && i < transfer->seen.refs.count;
+	     i++)
+		plan_seen(transfer, &transfer->seen.refs.items[i]);
+}
+
+static void settle_doubles(struct transfer *transfer)
+{
+	struct push_item *items = transfer->items.items;
+
+	for (size_t i = 1; i < transfer->items.count; i++)
+		if (strcmp(items[i - 1].result.dst, items[i].result.dst) == 0)
+			item_settle(&items[i], REF_REJECTED_OTHER_REASON,
+				    xasprintf("another ref, %s, has the same place there",
+					      items[i - 1].result.ref));
+}
+
+/* Puts the directories above the name into the map, too. */
+static void note_place(struct map *places, const struct push_item *item)
+{
+	AUTO_FREE char *name = xstrdup(item->result.dst);
+	static char here[] = "";
+	char *slash;
+
+	do {
+		map_put(places, name, here);
+		slash = strrchr(name, '/');
+		if (slash)
+			*slash = '\0';
+	} while (slash);
+}
+
+/* Any directory of its own counts that is the whole name of a deleted ref. */
+static bool is_below_any(const struct map *names, const char *dst)
+{
+	AUTO_FREE char *name = xstrdup(dst);
+	char *slash;
+
+	while ((slash = strrchr(name, '/')) != NULL) {
+		*slash = '\0';
+		if (map_get(names, name))
+			return true;
+	}
+	return false;
+}
+
+static void defer_hindered(struct transfer *transfer)
+{
+	struct map places = { 0 }, names = { 0 };
+	static char here[] = "";
+
+	for (size_t i = 0; i < transfer->items.count; i++) {
+		struct push_item *item = &transfer->items.items[i];
+		if (item->result.is_deletion && item->state != ITEM_DONE) {
+			note_place(&places, item);
+			map_put(&names, item->result.dst, here);
+		}
+	}
+	for (size_t i = 0; names.count > 0 && i < transfer->items.count; i++) {
+		struct push_item *item = &transfer->items.items[i];
+		item->is_in_the_way = item->state == ITEM_PLAIN &&
+				      (map_get(&places, item->result.dst) ||
+				       is_below_any(&names, item->result.dst));
+		if (item->is_in_the_way)
+			item->state = ITEM_LEASED;
+	}
+	map_clear(&places);
+	map_clear(&names);
+}
+
+void transfer_plan(struct transfer *transfer)
+{
+	const ref_names *names = transfer->request->refs;
+
+	if (transfer->is_all)
+		plan_all(transfer);
+	for (size_t i = 0; !transfer->is_all && i < names->count; i++)
+		plan_named(transfer, names->items[i]);
+	vec_sort(&transfer->items, by_dst);
+	settle_doubles(transfer);
+	defer_hindered(transfer);
+}
+
+static void renew(const struct transfer *transfer, struct push_item *item)
+{
+	bool exists;
+	const struct ref *value = local_value(transfer, item->result.ref, &exists);
+
+	item->result.is_deletion = !value;
+	item->value = value ? *value : (struct ref){ 0 };
+	item->value.name = item->result.dst;
+	item->value.target = NULL;
+	if (!value && (exists || !transfer->remote->mirrors))
+		item->state = ITEM_DROPPED;
+}
+
+void transfer_renew(struct transfer *transfer)
+{
+	for (size_t i = 0; i < transfer->items.count; i++)
+		if (transfer->items.items[i].state == ITEM_LEASED)
+			renew(transfer, &transfer->items.items[i]);
+}
+
+/* How many of the destination's refs are copies of local ones, as far as specs say. */
+static size_t count_copies(const struct transfer *transfer)
+{
+	size_t count = 0;
+	bool exists;
+
+	for (size_t i = 0; i < transfer->seen.refs.count; i++) {
+		AUTO_FREE char *owner =
+			owner_of(transfer, transfer->seen.refs.items[i].name, &exists);
+		count += owner != NULL;
+	}
+	return count;
+}
+
+static bool is_open_deletion(const struct push_item *item)
+{
+	return item->state == ITEM_LEASED && item->result.is_deletion;
+}
+
+static void hold(struct transfer *transfer)
+{
+	for (size_t i = 0; i < transfer->items.count; i++) {
+		struct push_item *item = &transfer->items.items[i];
+		if (is_open_deletion(item))
+			item_settle(item, REF_NOT_ATTEMPTED,
+				    xstrdup("held: too many deletions at once"));
+		else if (item->state == ITEM_LEASED && item->is_in_the_way)
+			item_settle(item, REF_NOT_ATTEMPTED,
+				    xstrdup("it waits for a deletion that is held"));
+		else
+			continue;
+		item->result.is_held = true;
+	}
+}
+
+static void brake(struct transfer *transfer)
+{
+	struct transfer_result *result = transfer->result;
+	size_t deletions = 0, copies;
+
+	for (size_t i = 0; i < transfer->items.count; i++)
+		deletions += is_open_deletion(&transfer->items.items[i]);
+	if (deletions <= BRAKE_REFS || transfer->request->allows_deletions)
+		return;
+	copies = count_copies(transfer);
+	if ((double)deletions <= transfer->request->delete_brake * (double)copies)
+		return;
+	result->is_held = true;
+	result->deletions = deletions;
+	result->remote_refs = copies;
+	hold(transfer);
+}
+
+void transfer_compare(struct transfer *transfer)
+{
+	for (size_t i = 0; i < transfer->items.count; i++) {
+		struct push_item *item = &transfer->items.items[i];
+		const struct ref *theirs;
+		if (item->state != ITEM_LEASED)
+			continue;
+		theirs = ref_snapshot_find(&transfer->seen, item->result.dst);
+		if (item->result.is_deletion && !theirs)
+			item_settle(item, REF_NON_EXISTING, NULL);
+		else if (theirs && oid_equal(&theirs->oid, &item->value.oid))
+			item_settle(item, REF_UP_TO_DATE, NULL);
+	}
+	brake(transfer);
+}

@@ -1,0 +1,76 @@
+/*
+ * What the parts of a transfer share: transfer_plan.c says what is to be done,
+ * transfer_git.c has git do it, transfer.c goes through the phases. For one thread.
+ */
+#ifndef PUSH_TRANSFER_RUN_H
+#define PUSH_TRANSFER_RUN_H
+
+#include "base/base.h"
+#include "base/vec.h"
+#include "git/ref_reading.h"
+#include "push/transfer.h"
+#include "push/view.h"
+
+enum item_state {
+	ITEM_PLAIN,   /* to be pushed without force */
+	ITEM_LEASED,  /* to be pushed with the value that the destination was seen to have
+		       */
+	ITEM_DONE,    /* its result stands */
+	ITEM_DROPPED, /* there is nothing to do any more: no result */
+};
+
+struct push_item {
+	struct ref_result result;
+	struct ref value;   /* its name is result.dst; without oid: to be deleted */
+	bool forces;        /* its spec has a "+" */
+	bool is_in_the_way; /* or behind: a directory and a file of one name */
+	bool is_answered;   /* by the last push */
+	enum item_state state;
+};
+
+typedef VEC(struct push_item *) push_items; /* borrowed */
+
+struct transfer {
+	const struct transfer_request *request;
+	struct transfer_result *result;
+	const struct push_remote *remote;
+	struct git_remote git;
+	char *header, *ssh, *receive_pack, *upload_pack, *objects; /* owned */
+	VEC(struct push_item) items;                               /* by dst, each once */
+	struct ref_reading local;
+	struct ref_snapshot seen; /* the destination's refs, read before `local` */
+	bool is_seen;
+	bool is_stale; /* what was seen is no longer so */
+	bool is_all;
+	struct view view;
+	struct err local_fault; /* of the refs whose objects cannot be read */
+};
+
+/* How a git_remote is made of the destination, and undone. */
+void transfer_open(struct transfer *transfer);
+void transfer_close(struct transfer *transfer);
+
+/* Reads the destination's refs: all, or at least those of the items that are left. */
+int transfer_look(struct transfer *transfer, struct err *err);
+
+/* Pushes these, in this order, and settles or leaves each. -1: it failed as a whole. */
+int transfer_push(struct transfer *transfer, const push_items *items, struct err *err);
+
+/* Reads the local refs. */
+int transfer_read(struct transfer *transfer, struct err *err);
+
+/* Fills `items` from the request, the local refs, and for a full one from what was
+ * seen. */
+void transfer_plan(struct transfer *transfer);
+
+/* Makes those that are left what the local refs say now. */
+void transfer_renew(struct transfer *transfer);
+
+/* Settles what needs no push any more, since the destination was seen to have it, and
+ * holds the deletions if there are too many. */
+void transfer_compare(struct transfer *transfer);
+
+/* Takes `text`. */
+void item_settle(struct push_item *item, enum ref_status status, char *text);
+
+#endif

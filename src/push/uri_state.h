@@ -1,0 +1,72 @@
+/*
+ * What is known of a URI beyond its tasks, shared by all nodes: refrelay/<uri key>, JSON,
+ * replaced by one rename and synced. Written by who holds the URI's lease; read by
+ * anyone. And what is asked for besides refs: refrelay/requests/<uri key>.<word>.
+ */
+#ifndef PUSH_URI_STATE_H
+#define PUSH_URI_STATE_H
+
+#include "base/base.h"
+#include "push/task_store.h"
+
+struct uri_state {
+	char *uri, *remote, *project; /* owned */
+	int64_t retry_at;             /* file server's wall ms; 0: none */
+	uint64_t failures;            /* in a row */
+	uint64_t lock_failures;       /* of them: the destination's ref was locked */
+	int64_t failing_since;        /* 0: it does not fail */
+	struct err failure;           /* class, text, remedy of the last */
+	int64_t held_since; /* a deletion of the repository waits for a person; 0: none */
+	int64_t last_success_at;
+	char node[128];    /* that tried last */
+	ref_names letters; /* keys of its dead letters, the latest; some may be gone */
+};
+#define AUTO_URI_STATE __attribute__((cleanup(uri_state_clear)))
+void uri_state_clear(struct uri_state *state);
+
+/* 1: read; 0: there is none; -1. A file that cannot be read counts as none, with a word
+ * in the log. */
+int uri_state_read(struct task_store *store, const char *uri_key, struct uri_state *state,
+		   struct err *err);
+int uri_state_write(struct task_store *store, const char *uri_key,
+		    const struct uri_state *state, struct err *err);
+int uri_state_remove(struct task_store *store, const char *uri_key, struct err *err);
+
+/* Appends all that are there. */
+typedef VEC(struct uri_state) uri_states;
+void uri_states_clear(uri_states *states);
+int uri_state_list(struct task_store *store, uri_states *states, struct err *err);
+
+/* REQUEST_HEAD: the destination's HEAD is to be made ours. Whoever serves it removes the
+ * request first and reads HEAD then, so that a change that comes meanwhile asks again.
+ * REQUEST_DELETE: the repository was deleted here. REQUEST_FORCE: an operator allowed the
+ * deletions that a push was held for. */
+enum uri_request { REQUEST_HEAD, REQUEST_DELETE, REQUEST_FORCE, URI_REQUESTS };
+const char *uri_request_word(enum uri_request request);
+
+struct requested {
+	enum uri_request request;
+	char uri_key[URI_KEY_SIZE];
+	char *uri, *remote, *project; /* owned */
+	int64_t since;                /* file's time */
+};
+typedef VEC(struct requested) requested_list;
+void requested_list_clear(requested_list *list);
+
+/* Durable when it returns 0; one that is there keeps its time. */
+int uri_request_add(struct task_store *store, const struct destination *destination,
+		    enum uri_request request, struct err *err);
+/* 1: there is one, with its data; 0: none. */
+int uri_request_get(struct task_store *store, const char *uri_key,
+		    enum uri_request request, struct requested *requested,
+		    struct err *err);
+int uri_request_remove(struct task_store *store, const char *uri_key,
+		       enum uri_request request, struct err *err);
+int uri_request_list(struct task_store *store, requested_list *list, struct err *err);
+
+/* An inotify descriptor for requests that come and go; -1: none. */
+int uri_request_watch_fd(const struct task_store *store);
+/* Empties it. */
+void uri_request_hear(struct task_store *store);
+
+#endif

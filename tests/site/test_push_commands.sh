@@ -1,0 +1,370 @@
+#!/usr/bin/env bash
+# `refrelay push` as people use it: on the store alone, and with a node at work.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+
+# ./home pushes to ./m1 and ./m2.
+make_home() { # REPOSITORY...
+	local name
+	mkdir -p home/git m1 m2
+	set_conf home site.name home
+	set_conf home site.role standalone
+	set_conf home site.repositories "$PWD/home/git"
+	set_conf home site.data "$PWD/home/data"
+	set_conf home http.listen "127.0.0.1:$(free_port)"
+	set_conf home sync.scanInterval 1h
+	set_conf home replication.randomDelay 0
+	for name in m1 m2; do
+		set_conf home "remote.$name.url" "$PWD/$name/\${name}.git"
+		set_conf home "remote.$name.replicationDelay" 0
+	done
+	for name; do
+		make_repository "home/git/$name.git" 2
+	done
+}
+
+queue() { # PYTHON-EXPRESSION of q
+	at home push queue --json | python3 -c '
+import json, sys
+q = json.load(sys.stdin)
+print(eval(sys.argv[1]))' "$1"
+}
+
+queue_is() { # VALUE PYTHON-EXPRESSION
+	local value
+	value=$(queue "$2") && [ "$value" = "$1" ] && return
+	echo "$2 is $value, not $1"
+	return 1
+}
+
+uri_key() { # URI
+	printf %s "$1" | sha1sum | cut -c 1-10
+}
+
+# A destination that takes nothing until ./go is there.
+hold_destination() { # REPOSITORY
+	git init -q --bare "$1"
+	cat >"$1/hooks/pre-receive" <<-EOF
+		#!/bin/sh
+		touch "$PWD/held"
+		while [ ! -e "$PWD/go" ]; do sleep 0.05; done
+	EOF
+	chmod +x "$1/hooks/pre-receive"
+}
+
+refuse() { # REPOSITORY
+	[ -d "$1" ] || git init -q --bare "$1"
+	printf '#!/bin/sh\necho no room for you >&2\nexit 1\n' >"$1/hooks/pre-receive"
+	chmod +x "$1/hooks/pre-receive"
+}
+
+what_is_started_without_a_node_waits() {
+	make_home a b
+	at home push start 2>err
+	grep -q 'no node of the cluster lives' err
+	queue_is 4 'len(q["queue"])'
+	queue_is "['..all..']" 'q["queue"][0]["refs"]'
+	at home push start # nothing twice
+	queue_is 4 'len(q["queue"])'
+	expect 3 at home status
+	grep -q '^m[12] is .* behind: 2 pushes to do; ' out
+	at home push list --detail >list
+	[ "$(grep -c '^Pending: 2$' list)" -eq 2 ]
+	grep -q '^Push: refs/\*:refs/\*$' list
+	start_site home
+	wait_until 20 queue_is 0 'len(q["queue"])'
+	same_refs home/git/a.git m1/a.git
+	same_refs home/git/b.git m2/b.git
+	expect 0 at home status
+	grep -q '^in sync: nothing waits to be pushed to 2 remotes; 2 repositories$' out
+	stop_site home
+}
+
+same_refs() { # REPOSITORY REPOSITORY
+	diff <(git -C "$1" for-each-ref) <(git -C "$2" for-each-ref)
+}
+
+started() { # COUNT ARGUMENT...
+	local count=$1
+	shift
+	at home push discard --all --remote m1 --remote m2 >/dev/null
+	at home push start "$@" 2>/dev/null
+	queue_is "$count" 'len(q["queue"])'
+}
+
+start_takes_patterns_remotes_and_urls() {
+	make_home a b/c b/d
+	started 2 a
+	started 4 'b/*'
+	started 4 '^b/[cd]'
+	started 6 --all
+	started 6
+	started 3 --remote m1
+	started 6 --remote m1 --remote m2
+	started 3 --url "$PWD/m2/"
+	started 1 --url "m2/b/c.git"
+	started 3 --url "m1/\${name}.git"
+	started 6 --url '*'
+	expect 4 at home push start --remote m3
+	grep -q 'there is no remote "m3"' err
+	expect 4 at home push queue --remote m3
+	expect 4 at home push retry --remote m3
+	expect 4 at home push discard --all --remote m1 --remote m3
+	grep -q 'there is no remote "m3"' err
+	expect 4 at home push start nobody
+	grep -q 'Nothing to replicate: there is no repository of this name: nobody' err
+	expect 2 at home push start --all a
+	expect 2 at home push start '^('
+	expect 2 at home push start --timeout 5s a
+	expect 2 at home push start --failed
+	expect 2 at home push queue a
+	expect 2 at home push discard --all
+	expect 2 at home push discard
+	expect 2 at home push retry
+	expect 2 at home push
+	expect 4 at home push list --remote m3
+	grep -q 'no remote.s name contains "m3"' err
+	expect 4 at home push retry 0123456789
+	grep -q '6 digits' err
+	set_conf home remote.m1.url "https://user:sesame@h/\${name}.git"
+	at home push list --json --detail >list
+	fails grep sesame list
+	at home push list --detail >list
+	fails grep sesame list
+}
+
+waiting_tells_of_success_and_failure() {
+	make_home a b
+	set_conf home replication.maxRetries 1
+	set_conf home remote.m2.replicationRetry 0
+	refuse m2/a.git
+	start_site home
+	expect 0 at home push start --wait --remote m1
+	[ "$(grep -c ', Succeeded! (OK)$' out)" -eq 2 ]
+	expect 3 at home push start --wait
+	grep -q "^Replicate a refs ..all.. to $PWD/m2/a.git, FAILED! (" out
+	grep -q '1 of 4 failed' out
+	expect 1 at home push start --wait --now --remote m2 a
+	# What was given up is kept with its reason, and is done once it can be.
+	queue_is a 'q["given_up"][0]["project"]'
+	expect 0 at home push discard --dry-run "$(uri_key "$PWD/m2/a.git")"
+	grep -q '^would discard 1$' out
+	at home push queue --failed | grep -q 'given up'
+	expect 3 at home status
+	grep -q '1 push was given up, for instance a: ' out
+	rm m2/a.git/hooks/pre-receive
+	at home push retry "$(queue 'q["given_up"][0]["key"][:10]')"
+	wait_until 10 same_refs home/git/a.git m2/a.git
+	wait_until 10 queue_is 0 'len(q["given_up"]) + len(q["queue"])'
+	# The failure is older than this.
+	expect 0 at home push start --wait
+	stop_site home
+}
+
+# Until it has ended: the first may come before it listens.
+interrupt() { # PID
+	! kill -INT "$1" 2>/dev/null
+}
+
+waiting_ends_in_time_by_hand_or_by_another() {
+	make_home a
+	expect 1 at home push start --wait --timeout 1s --remote m1
+	grep -q 'FAILED! (not done in time, it still waits' out
+	# Interrupted, it leaves the task.
+	"$REFRELAY" -c home/refrelay.conf push start --wait a >out 2>&1 &
+	local waiting=$!
+	wait_until 10 queue_is 2 'len(q["queue"])'
+	wait_until 10 grep -q 'no node' out
+	wait_until 10 interrupt "$waiting"
+	local status=0
+	wait "$waiting" || status=$?
+	[ "$status" -eq 130 ]
+	queue_is 2 'len(q["queue"])'
+	# Discarded, it has not succeeded.
+	at home push start --wait a >out 2>&1 &
+	waiting=$!
+	wait_until 10 grep -q 'no node' out
+	at home push discard --all --remote m1 >discarded
+	grep -q '^1 discarded$' discarded
+	start_site home # does the other one
+	status=0
+	wait "$waiting" || status=$?
+	cat out
+	[ "$status" -eq 3 ]
+	grep -q "m1/a.git, FAILED! (discarded)" out
+	grep -q "m2/a.git, Succeeded! (OK)" out
+	# The next push takes the mark away.
+	expect 0 at home push start --wait a
+	stop_site home
+}
+
+what_is_being_pushed_is_left_alone() {
+	local key
+	make_home a
+	set_conf home remote.m2.projects nothing
+	hold_destination m1/a.git
+	start_site home
+	at home push start a
+	wait_until 20 test -e held
+	queue_is running 'q["queue"][0]["state"]'
+	queue_is home 'q["queue"][0]["node"]'
+	at home push queue | grep -q 'running on home for '
+	at home push list --detail | grep -q 'push .*/m1/a.git \[..all..\] on home'
+	key=$(queue 'q["queue"][0]["key"]')
+	expect 5 at home push retry "$key"
+	grep -q 'is being pushed' err
+	fails grep lease err
+	expect 5 at home push discard "$key"
+	expect 3 at home status
+	grep -qE '^  m1 +[0-9.]+ m?s +0 +1 ' out
+	touch go
+	wait_until 20 queue_is 0 'len(q["queue"])'
+	same_refs home/git/a.git m1/a.git
+	stop_site home
+}
+
+retry_does_not_wait_for_the_next_try() {
+	make_home a
+	set_conf home remote.m2.projects nothing
+	set_conf home remote.m1.replicationRetry 60
+	set_conf home remote.m1.url "git://127.0.0.1:1/\${name}.git"
+	start_site home
+	at home push start a
+	wait_until 20 queue_is failing 'q["queue"][0]["state"]'
+	queue_is 1 'q["queue"][0]["failures"]'
+	at home push queue | grep -q '^  failed 1 time: network: '
+	queue_is True 'q["queue"][0]["failing_since"] > q["queue"][0]["since"]'
+	at home push retry --remote m1
+	wait_until 20 queue_is 2 'q["queue"][0]["failures"]'
+	stop_site home
+}
+
+retry_does_not_wait_for_the_delay() {
+	make_home a
+	set_conf home remote.m1.replicationDelay 3600
+	set_conf home remote.m2.projects nothing
+	start_site home
+	at home push start a
+	queue_is waiting 'q["queue"][0]["state"]'
+	at home push retry --all
+	wait_until 20 queue_is 0 'len(q["queue"])'
+	same_refs home/git/a.git m1/a.git
+	stop_site home
+}
+
+tasks_of_no_remote_are_shown_and_can_be_dropped() {
+	make_home a
+	at home push start 2>/dev/null
+	git config --file home/refrelay.conf --rename-section remote.m2 remote.m3
+	queue_is "['orphan', 'waiting']" 'sorted(u["state"] for u in q["queue"])'
+	at home check >check || true
+	grep -q '^note   tasks  .* of no remote, for instance ' check
+	expect 3 at home status
+	grep -q '1 destination is of no remote any more' out
+	expect 0 at home push queue --remote m2
+	at home push discard --orphans --dry-run >list
+	grep -q 'would be discarded' list
+	grep -q '^would discard 1$' list
+	queue_is 2 'len(q["queue"])'
+	at home push discard --orphans | grep -q '^1 discarded$'
+	queue_is "['waiting']" '[u["state"] for u in q["queue"]]'
+}
+
+check_explains_and_finds_collisions() {
+	make_home a/x b/x
+	expect 0 at home check
+	grep -q '^ok     remote        m1: 2 repositories, refs refs/\*:refs/\*: a/x to ' out
+	set_conf home remote.m2.remoteNameStyle basenameOnly
+	expect 1 at home check
+	grep -q '^WRONG  remote        a/x and b/x by m2 would be pushed to the same place' out
+	set_conf home remote.m2.remoteNameStyle slash
+	set_conf home remote.m2.authGroup Developers
+	git config --file home/refrelay.conf --add remote.m2.authGroup Administrators
+	set_conf home remote.m2.url "https://h/\${name}.git"
+	expect 0 at home check
+	[ "$(grep -c authGroup out)" -eq 1 ]
+	grep -q '^note   remote  .*m2: refs alone are pushed to https://h/.*remote.m2.adminUrl' out
+	set_conf home remote.m2.adminUrl "ssh://h/srv/\${name}.git"
+	expect 0 at home check
+	fails grep 'refs alone' out
+	set_conf home remote.m2.threads 1025
+	expect 1 at home check
+	[ "$(grep -c 'a number from 1 to 1024' out)" -eq 1 ]
+}
+
+nothing_was_ever_there() {
+	make_home
+	expect 0 at home check
+	expect 4 at home push start --all
+}
+
+no_remote_is_said() {
+	make_home a
+	at home push start 2>/dev/null
+	git config --file home/refrelay.conf --remove-section remote.m1
+	git config --file home/refrelay.conf --remove-section remote.m2
+	expect 1 at home check
+	grep -q '^WRONG  push  .*has no remote' out
+	expect 2 at home push start
+	expect 0 at home push list
+	queue_is 2 'len(q["queue"])'
+	expect 0 at home push discard --orphans
+	queue_is 0 'len(q["queue"])'
+	start_site home
+	grep -q 'ev=push.no_remote .*remedy=' home/log
+	metric_is 0
+	curl -sS -m 5 "$(site_url home)/api/v1/repositories/a" | grep -q WRONG_ROLE
+	set_conf home http.anonymousRead maybe
+	kill -HUP "$(site_pid home)"
+	wait_until 10 metric_is 1
+	grep -q 'ev=node.reload_failed .*remedy=' home/log
+	stop_site home
+}
+
+metric_is() { # VALUE of refrelay_configuration_failed
+	curl -fsS -m 5 "$(site_url home)/metrics" | grep -qx "refrelay_configuration_failed $1"
+}
+
+# Before a node has seen them, and after.
+what_is_no_task_can_be_removed() {
+	make_home a
+	expect 0 at home push queue
+	mkdir -p home/data/replication/ref-updates/waiting
+	echo nonsense >home/data/replication/ref-updates/waiting/0123456789012345678901234567890123456789
+	expect 0 at home push queue
+	grep -q '^1 unreadable file, .*/waiting/0123' out
+	expect 0 at home check
+	grep -q '^note   tasks  .*1 file is no task, .*discard --unreadable' out
+	start_site home
+	wait_until 10 is_set_aside
+	queue_is 1 'q["unreadable"]'
+	stop_site home
+	echo more >home/data/replication/ref-updates/waiting/nonsense
+	expect 0 at home push discard --unreadable --dry-run
+	grep -qx 'would discard 2' out
+	expect 2 at home push discard --unreadable --orphans
+	expect 0 at home push discard --unreadable
+	grep -qx '2 discarded' out
+	queue_is 0 'q["unreadable"]'
+}
+
+is_set_aside() {
+	at home push queue | grep -q '^1 unreadable file, .*/unreadable/0123'
+}
+
+tap_test "what is started without a node waits for one" what_is_started_without_a_node_waits
+tap_test "start takes patterns, remotes and URLs" start_takes_patterns_remotes_and_urls
+tap_test "waiting tells of success and failure" waiting_tells_of_success_and_failure
+tap_test "waiting ends in time, by hand, or by what another does" \
+	waiting_ends_in_time_by_hand_or_by_another
+tap_test "what is being pushed is left alone" what_is_being_pushed_is_left_alone
+tap_test "retry does not wait for the next try" retry_does_not_wait_for_the_next_try
+tap_test "retry does not wait for the delay" retry_does_not_wait_for_the_delay
+tap_test "tasks of no remote are shown, and can be dropped" \
+	tasks_of_no_remote_are_shown_and_can_be_dropped
+tap_test "check explains remotes, and finds collisions" check_explains_and_finds_collisions
+tap_test "a new site without repositories has no fault" nothing_was_ever_there
+tap_test "that there is no remote is said" no_remote_is_said
+tap_test "what is no task can be removed" what_is_no_task_can_be_removed
+tap_done

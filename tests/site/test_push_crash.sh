@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Whatever a node was at between a change and its push when it was killed, the next one
+# ends it.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/push.sh"
+
+nothing_is_lost_when_it_is_killed() { # FAILPOINT
+	make_node kiel sync.scanInterval 1s
+	add_remote kiel bonn
+	start_ready kiel "REFRELAY_FAILPOINT=$1=kill"
+	make_repository git/a.git 3
+	wait_until 10 has_died kiel
+	wait "$(site_pid kiel)" || true
+	start_ready kiel
+	wait_until 20 same_branch git/a.git bonn/a.git
+	wait_until 10 store_is_empty
+	stop_site kiel
+}
+
+for point in sink.task sink.taken notice.committed push.claimed push.pushed; do
+	tap_test "nothing is lost when it is killed at $point" \
+		nothing_is_lost_when_it_is_killed "$point"
+done
+tap_done

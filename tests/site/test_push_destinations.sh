@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Destinations that are down, slow, or that hang in the middle: each is tried again as it
+# deserves, it is said why, and no other is held up by it.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/push.sh"
+
+tcp_program=$(realpath "${0%/*}/../peers/tcp.py")
+
+# ./far is served by git's daemon, behind a proxy whose rule is in ./net/rule.
+start_far() {
+	local port
+	port=$(free_port)
+	mkdir -p far net
+	git daemon --reuseaddr --listen=127.0.0.1 --port="$port" --base-path="$PWD/far" \
+		--export-all --enable=receive-pack "$PWD/far" &
+	python3 "$tcp_program" net "$port" 2>net.err &
+	wait_until 10 test -f net/port
+	git init -q --bare far/there.git
+	wait_until 10 git ls-remote "git://127.0.0.1:$(cat net/port)/there.git"
+}
+
+rule() { # WORD [BYTES]
+	echo "$*" >net/rule.new
+	mv net/rule.new net/rule
+}
+
+# A node whose remote `far` is behind the proxy and whose remote `near` is not.
+make_two_ways() { # REPOSITORY...
+	local name
+	start_far
+	make_node home
+	add_remote home far url "git://127.0.0.1:$(cat net/port)/\${name}.git" \
+		replicationRetry 0 threads 2 "${far_options[@]}"
+	add_remote home near
+	for name; do
+		make_source "$name"
+		make_destination "far/$name"
+		make_destination "near/$name"
+	done
+}
+far_options=()
+
+# The waits that the log tells of, for the URI with this pattern.
+waits() { # PATTERN
+	grep -a ' ev=push.failed ' home/log | grep -aE "$1" | grep -ao 'retry_in_ms=[0-9]*' |
+		cut -d = -f 2
+}
+
+is_down_then_back() {
+	make_two_ways a b c
+	rule refuse
+	wait_until 5 test -e net/refuses
+	start_site home
+	at home push start a b
+	wait_until 10 arrived near a b
+	wait_until 30 queue_says 'max([u["failures"] for u in q["queue"]] + [0]) >= 3'
+	queue_says 'all(u["remote"] == "far" for u in q["queue"]) and len(q["queue"]) == 2'
+	queue_says 'q["queue"][0]["failure"]["code"] == "network" and
+		"refused" in q["queue"][0]["failure"]["message"] and q["queue"][0]["next_at"]'
+	at home push queue >said
+	grep -q '^  failed [0-9]* times: network: .*[Cc]onnection refused' said
+	expect 3 at home status
+	grep -qE '^far is [0-9.]+ ?[a-z]+ behind: 2 pushes to do, 2 fail, .*refused' out
+	! grep -q '^near' out
+	rule pass
+	wait_until 30 arrived far a b
+	wait_until 10 queue_says 'q["queue"] == []'
+	expect 0 at home status
+	stop_site home
+}
+
+# Long retries: nothing but a success brings the others through.
+one_success_releases_all_of_its_host() {
+	far_options=(replicationRetry 1m)
+	make_two_ways a b c
+	rule refuse
+	wait_until 5 test -e net/refuses
+	start_site home
+	at home push start a b
+	wait_until 10 queue_says 'max([u["failures"] for u in q["queue"]] + [0]) >= 1'
+	rule pass
+	at home push start c
+	at home push retry --remote far >/dev/null
+	wait_until 15 arrived far a b c
+	wait_until 10 queue_says 'q["queue"] == []'
+	stop_site home
+}
+
+retries_grow() {
+	make_two_ways a
+	rule refuse
+	wait_until 5 test -e net/refuses
+	start_site home
+	at home push start a
+	wait_until 30 queue_says '[u["failures"] for u in q["queue"]] == [4]'
+	waits . >waits
+	cat waits
+	python3 - <<-'END'
+		waits = [int(line) for line in open("waits")]
+		for i, wait in enumerate(waits):
+		    assert 800 <= wait / 2 ** i <= 1201, waits
+	END
+	rule pass
+	wait_until 15 arrived far a
+	stop_site home
+}
+
+# Slower in all than the timeout, but it moves.
+is_slow_but_moves() {
+	far_options=(timeout 2s)
+	make_two_ways a b
+	start_site home
+	at home push start a b
+	wait_until 10 arrived far a b
+	add_blob a 8000000
+	rule slow 1300000
+	at home changed a
+	change b
+	wait_until 10 arrived near a b
+	wait_until 20 arrived far b
+	queue_says '[u["state"] for u in q["queue"]] == ["running"]'
+	wait_until 30 arrived far a
+	! was_logged home push.failed
+	stop_site home
+}
+
+hangs_in_mid_pack() {
+	far_options=(timeout 2s)
+	make_two_ways a b
+	start_site home
+	at home push start a b
+	wait_until 10 arrived far a b
+	add_blob a 8000000
+	rule stall 500000
+	at home changed a
+	change b
+	wait_until 15 arrived near a b
+	wait_until 20 queue_says '"timeout" in [u["failure"] and u["failure"]["code"]
+		for u in q["queue"]]'
+	grep -q stalled net/log
+	queue_says 'any("2 s" in u["failure"]["message"] for u in q["queue"] if u["failure"])'
+	rule refuse
+	wait_until 10 no_process_of_pushes
+	rule pass
+	wait_until 20 arrived far a b
+	stop_site home
+}
+
+tap_test "one that is down is said to be, and gets all once it is back" is_down_then_back
+tap_test "what waits for another try waits longer each time" retries_grow
+tap_test "one success releases all that wait for its host" one_success_releases_all_of_its_host
+tap_test "one that is slow but moves is not given up" is_slow_but_moves
+tap_test "one that hangs in the middle of a pack is left, and tried again" hangs_in_mid_pack
+tap_done

@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Nodes that push are killed at each step of a task's life.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/push.sh"
+
+has_all() { # NAME
+	diff <(git -C "git/$1.git" for-each-ref) <(git -C "far/$1.git" for-each-ref)
+}
+
+# The store is empty, and so are the places where parts of tasks are.
+all_is_done() {
+	store_is_empty && has_all a && return
+	echo "waiting: $(waiting), running: $(in_running)"
+	return 1
+}
+
+nothing_is_left() {
+	[ -z "$(in_running)" ]
+	[ -z "$(letters)$(ls store/refrelay/unreadable)" ]
+	[ -z "$(find store/refrelay -maxdepth 1 -type f ! -name '.*')" ]
+}
+
+make_one() {
+	make_source a 2
+	make_destination far/a
+	: >witness
+}
+
+ask() {
+	add_commits git/a.git refs/heads/main 1
+	write_task waiting a refs/heads/main "$PWD/far/a.git" far
+}
+
+# It dies at POINT, and all is done after a restart.
+dies_and_comes_back() { # POINT...
+	local point
+
+	make_one
+	make_node home
+	add_remote home far
+	for point; do
+		echo "$point:"
+		ask
+		launch_site home "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 15 has_died home
+		start_site home
+		wait_until 10 all_is_done
+		nothing_is_left
+		stop_site home
+	done
+	never_two_at_once
+}
+
+# Its tasks are in running/ already when it dies a second time.
+dies_while_it_recovers() {
+	make_one
+	make_node home
+	add_remote home far
+	ask
+	launch_site home REFRELAY_FAILPOINT=push.claimed=kill
+	wait_until 15 has_died home
+	[ -n "$(in_running)" ]
+	launch_site home REFRELAY_FAILPOINT=push.recovered=kill
+	wait_until 15 has_died home
+	start_site home
+	wait_until 10 all_is_done
+	nothing_is_left
+	stop_site home
+}
+
+# One that lives on the same host takes over at once: long before a lease lapses. Its delay
+# lets the other one be the first.
+is_replaced() { # POINT...
+	local point
+
+	make_one
+	make_node one
+	make_node two
+	add_remote one far
+	add_remote two far replicationDelay 2
+	start_site two
+	for point; do
+		echo "$point:"
+		launch_site one "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 10 was_logged one node.started
+		ask
+		wait_until 10 has_died one
+		wait_until 5 all_is_done
+		nothing_is_left
+		: >one/log
+	done
+	stop_site two
+	never_two_at_once
+}
+
+has_passed() { # SECONDS since $began
+	[ "$SECONDS" -gt $((began + $1)) ]
+}
+
+# What another node pushes is left alone, however often it is looked at.
+leaves_the_living_alone() {
+	local began
+
+	make_one
+	make_node one
+	make_node two replication.distributionInterval 500ms
+	add_remote one far
+	add_remote two far
+	start_site one
+	hold far/a
+	ask
+	wait_until 10 is_held far/a
+	[ -n "$(in_running)" ]
+	start_site two
+	at two push start --all
+	began=$SECONDS
+	wait_until 10 has_passed 3
+	[ "$(in_running | wc -l)" -eq 1 ]
+	[ "$(received far/a)" -eq 1 ]
+	let_go
+	wait_until 20 all_is_done
+	fails was_logged two push.recovered
+	fails was_logged two lease.takeover
+	nothing_is_left
+	stop_site one
+	stop_site two
+	never_two_at_once
+}
+
+# A change is told by a hook to a node that dies at POINT before, while and after it makes
+# tasks of it.
+change_is_not_lost() { # POINT...
+	local point
+
+	make_one
+	make_node home
+	add_remote home far
+	start_site home
+	at home push start --all --now --wait
+	at home hooks install
+	stop_site home
+	for point; do
+		echo "$point:"
+		launch_site home "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 10 was_logged home node.started
+		push_change git/a.git || :
+		wait_until 10 has_died home
+		start_site home
+		wait_until 10 all_is_done
+		nothing_is_left
+		stop_site home
+		: >home/log
+	done
+	never_two_at_once
+}
+
+# The machine: all at once, in the middle of everything, with parts of files in building/.
+all_die() {
+	local node name
+
+	make_one
+	for name in b c d; do
+		make_source "$name" 2
+		make_destination "far/$name"
+	done
+	for node in one two; do
+		make_node "$node"
+		add_remote "$node" far threads 2
+		start_site "$node"
+	done
+	hold far/a
+	hold far/b
+	for name in a b c d; do
+		write_task waiting "$name" ..all.. "$PWD/far/$name.git" far
+	done
+	wait_until 10 is_held far/a
+	wait_until 10 is_held far/b
+	kill_site one
+	kill_site two
+	let_go
+	: >witness
+	printf '{"project":"a","re' >store/ref-updates/building/0123456789abcdef.tmp
+	: >store/ref-updates/building/0123456789012345678901234567890123456789
+	start_site two
+	wait_until 15 store_is_empty
+	for name in a b c d; do
+		has_all "$name"
+	done
+	nothing_is_left
+	stop_site two
+	never_two_at_once
+}
+
+tap_test "a node is killed at each step of a push, and started again" \
+	dies_and_comes_back push.claimed push.pushed push.done
+tap_test "a node is killed while it takes up what it left" dies_while_it_recovers
+tap_test "another node takes over from a killed one at once" \
+	is_replaced push.claimed push.pushed push.done
+tap_test "what a living node pushes is left alone" leaves_the_living_alone
+tap_test "a node is killed while it makes tasks of a change" \
+	change_is_not_lost hook.noticed sink.task task.written task.linked sink.taken \
+	notice.commits notice.committed notice.seen
+tap_test "all nodes are killed at once" all_die
+tap_done

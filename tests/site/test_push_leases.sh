@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# What people may do to the directory of leases: pushes go on, and nothing is lost.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/push.sh"
+
+make_one() {
+	make_source a 2
+	make_destination far/a
+	: >witness
+	make_node one lease.ttl 3s
+	add_remote one far
+	start_site one
+	ask
+	wait_until 10 all_is_done
+}
+
+ask() {
+	add_commits git/a.git refs/heads/main 1
+	write_task waiting a refs/heads/main "$PWD/far/a.git" far
+}
+
+all_is_done() {
+	store_is_empty && diff <(git -C git/a.git for-each-ref) <(git -C far/a.git for-each-ref)
+}
+
+key_of_uri() {
+	local key
+
+	for key in store/leases/*/; do
+		case $(readlink "${key}key") in
+		push:uri:*) echo "${key%/}" ;;
+		esac
+	done
+}
+
+a_node_lives() {
+	at one push queue >queue && ! grep -q 'no node' queue
+}
+
+removed_while_it_rests() {
+	make_one
+	rm -rf store/leases
+	ask
+	wait_until 5 all_is_done
+	was_logged one lease.directory_restored
+	wait_until 15 a_node_lives
+	stop_site one
+}
+
+# The push under way is ended, and made anew.
+removed_in_mid_push() {
+	make_one
+	hold far/a
+	ask
+	wait_until 10 is_held far/a
+	rm -rf store/leases
+	wait_until 10 was_logged one lease.lost push:uri
+	let_go
+	wait_until 15 all_is_done
+	fails was_logged one push.gave_up
+	stop_site one
+}
+
+full_of_foreign_things() {
+	local key
+
+	make_one
+	key=$(key_of_uri)
+	touch store/leases/README "$key/junk" "$key/99x" "$key/.new-file"
+	mkdir store/leases/directory "$key/more"
+	ln -s /nowhere "store/leases/$(echo x | sha1sum | cut -d ' ' -f 1)"
+	ask
+	wait_until 5 all_is_done
+	fails was_logged one push.put_off
+	at one push queue
+	stop_site one
+}
+
+# A number that nobody made: only that URI waits, with the reason, until it is gone.
+a_number_that_nobody_made() {
+	local key
+
+	make_one
+	make_source b 2
+	make_destination far/b
+	key=$(key_of_uri)
+	mkdir "$key/77"
+	ask
+	wait_until 10 was_logged one push.put_off 'has no owner.*remedy='
+	write_task waiting b ..all.. "$PWD/far/b.git" far
+	wait_until 5 received far/b
+	[ "$(waiting | wc -l)" -eq 1 ]
+	rmdir "$key/77"
+	wait_until 15 all_is_done
+	stop_site one
+}
+
+tap_test "the directory is removed while a node rests" removed_while_it_rests
+tap_test "the directory is removed in mid-push" removed_in_mid_push
+tap_test "foreign things lie in the directory" full_of_foreign_things
+tap_test "a number that nobody made holds up one URI alone" a_number_that_nobody_made
+tap_done

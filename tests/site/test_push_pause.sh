@@ -1,0 +1,259 @@
+#!/usr/bin/env bash
+# A node that pushes is stopped for longer than it has a lease, or its clock is wrong.
+. "${0%/*}/../lib/tap.sh"
+lib=$(realpath "${0%/*}/../lib")
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/push.sh"
+
+# A process and all below it, the parents first.
+tree_of() { # PID
+	local child
+
+	echo "$1"
+	for child in $(ps -o pid= --ppid "$1"); do
+		tree_of "$child"
+	done
+}
+
+are_gone() { # PID...
+	local pid
+
+	for pid; do
+		! kill -0 "$pid" 2>/dev/null || [ "$(ps -o state= -p "$pid")" = Z ] || {
+			ps -o pid,ppid,stat,args -p "$pid"
+			return 1
+		}
+	done
+}
+
+far_is() { # COMMIT
+	[ "$(git -C far/a.git rev-parse refs/heads/main)" = "$1" ]
+}
+
+source_is() {
+	git -C git/a.git rev-parse refs/heads/main
+}
+
+ask() {
+	write_task waiting a refs/heads/main "$PWD/far/a.git" far
+}
+
+# Another history, of N commits, that needs force.
+rewrite() { # N
+	make_repository "other-$1.git" "$1"
+	git -C git/a.git fetch -q "$PWD/other-$1.git" "+refs/heads/main:refs/heads/main"
+}
+
+make_two() {
+	local node
+
+	make_source a 2
+	make_destination far/a
+	: >witness
+	for node in one two; do
+		make_node "$node" lease.ttl 2s
+		add_remote "$node" far push '+refs/heads/*:refs/heads/*'
+	done
+	start_site one
+}
+
+# One is in the middle of a push, with git at work, when it stops.
+stop_in_the_middle() { # all|node
+	local pids
+
+	hold far/a
+	ask
+	wait_until 10 is_held far/a
+	mapfile -t tree < <(tree_of "$(site_pid one)")
+	[ "${#tree[@]}" -ge 4 ]
+	start_site two
+	pids=("${tree[0]}")
+	[ "$1" = node ] || pids=("${tree[@]}")
+	kill -STOP "${pids[@]}"
+}
+
+# What must be true when the one that slept has looked around.
+nothing_was_undone() {
+	wait_until 10 was_logged one lease.lost
+	wait_until 10 store_is_empty
+	far_is "$1"
+	[ -z "$(letters)" ]
+	add_commits git/a.git refs/heads/main 1
+	ask
+	wait_until 15 far_is "$(source_is)"
+	wait_until 5 store_is_empty
+	[ -z "$(in_running)" ]
+	stop_site one
+	stop_site two
+}
+
+sleeps_in_a_push() { # all|node REWRITE
+	local newer tree
+
+	make_two
+	[ "$2" = plain ] || {
+		ask
+		wait_until 10 store_is_empty
+		rewrite 3
+	}
+	stop_in_the_middle "$1"
+	[ "$1" = all ] || wait_until 10 are_gone "${tree[@]:1}"
+	[ "$2" = plain ] && add_commits git/a.git refs/heads/main 1 || rewrite 4
+	let_go
+	ask
+	newer=$(source_is)
+	wait_until 10 far_is "$newer"
+	wait_until 5 was_logged two push.done
+	kill -CONT "${tree[@]}" 2>/dev/null || :
+	wait_until 10 are_gone "${tree[@]:1}"
+	nothing_was_undone "$newer"
+}
+
+# It has seen what is to be replaced there, and not yet replaced it.
+sleeps_between_look_and_push() {
+	local newer
+
+	make_two
+	ask
+	wait_until 10 store_is_empty
+	stop_site one
+	rewrite 3
+	launch_site one REFRELAY_FAILPOINT=transfer.compared=stop
+	ask
+	wait_until 10 is_paused one
+	start_site two
+	rewrite 4
+	ask
+	newer=$(source_is)
+	wait_until 15 far_is "$newer"
+	kill -CONT "$(site_pid one)"
+	nothing_was_undone "$newer"
+}
+
+# Stopped where its tasks are moved.
+sleeps_at() { # POINT...
+	local point newer
+
+	make_two
+	stop_site one
+	start_site two
+	stop_site two
+	for point; do
+		echo "$point:"
+		add_commits git/a.git refs/heads/main 1
+		ask
+		launch_site one "REFRELAY_FAILPOINT=$point=stop"
+		wait_until 10 is_paused one
+		start_site two
+		add_commits git/a.git refs/heads/main 1
+		ask
+		newer=$(source_is)
+		wait_until 15 far_is "$newer"
+		wait_until 5 store_is_empty
+		kill -CONT "$(site_pid one)"
+		nothing_was_undone "$newer"
+		: >one/log
+	done
+}
+
+make_wrong_clock() {
+	command -v cc >/dev/null || skip "there is no C compiler"
+	cc -shared -fPIC -o wrong_clock.so "$lib/wrong_clock.c"
+}
+
+# Boot time is right everywhere, and so are the times of files: the file server has them.
+start_wrong() { # SITE SECONDS
+	make_wrong_clock
+	start_site "$1" "LD_PRELOAD=$PWD/wrong_clock.so" "WRONG_CLOCK=$2" \
+		"ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0"
+	was_logged "$1" node.started
+	[ "$(grep -m 1 -ao 'T[0-9][0-9]' "$1/log" | tail -n 1)" = \
+		"T$(date -d "$2 seconds" +%H)" ] || fail "its clock is right"
+}
+
+# Milliseconds of this machine's clock.
+now_ms() {
+	date +%s%3N
+}
+
+is_later_than() { # MILLISECONDS
+	[ "$(now_ms)" -ge "$1" ]
+}
+
+was_received() { # TIMES
+	[ "$(received far/a)" -ge "$1" ]
+}
+
+# Both nodes, in turn, hold a push for longer than a lease; and each obeys the delay.
+is_right_with_a_wrong_clock() { # OFFSET
+	local node other began
+
+	make_two
+	stop_site one
+	for node in one two; do
+		set_conf "$node" remote.far.replicationDelay 2s
+		set_conf "$node" lease.ttl 2s
+	done
+	start_wrong two "$1"
+	ask
+	began=$(now_ms)
+	wait_until 6 was_received 1
+	fails is_later_than $((began + 20000))
+	is_later_than $((began + 1900))
+	wait_until 5 store_is_empty
+	start_site one
+	hold far/a
+	add_commits git/a.git refs/heads/main 1
+	ask
+	wait_until 10 is_held far/a
+	ask # it waits for the end of the first
+	began=$(now_ms)
+	wait_until 10 is_later_than $((began + 5000))
+	[ "$(received far/a)" -eq 2 ]
+	let_go
+	wait_until 15 store_is_empty
+	far_is "$(source_is)"
+	fails grep -aE ' ev=lease.(takeover|lost)' one/log two/log
+	never_two_at_once
+	stop_site one
+	stop_site two
+}
+
+# A change that the wrong one sees is due neither at once nor in an hour, for the right one.
+sees_a_change_with_a_wrong_clock() { # OFFSET
+	local began
+
+	make_two
+	stop_site one
+	for node in one two; do
+		set_conf "$node" remote.far.replicationDelay 2s
+	done
+	start_site one
+	start_wrong two "$1"
+	at one push start --all --now --wait
+	began=$(now_ms)
+	add_commits git/a.git refs/heads/main 1
+	at two changed a
+	wait_until 10 far_is "$(source_is)"
+	is_later_than $((began + 1900))
+	wait_until 5 store_is_empty
+	stop_site one
+	stop_site two
+}
+
+tap_test "a node sleeps in mid-push" sleeps_in_a_push node plain
+tap_test "a node sleeps in mid-push with all its processes" sleeps_in_a_push all plain
+tap_test "a node sleeps in mid-push of what needs force, with all its processes" \
+	sleeps_in_a_push all forced
+tap_test "a node sleeps between its look at the destination and its push" \
+	sleeps_between_look_and_push
+tap_test "a node sleeps before it moves its tasks" \
+	sleeps_at push.claimed push.pushed push.done
+tap_test "a node's clock is an hour ahead" is_right_with_a_wrong_clock 3600
+tap_test "a node's clock is an hour behind" is_right_with_a_wrong_clock -3600
+tap_test "a change is seen by a node whose clock is an hour ahead" \
+	sees_a_change_with_a_wrong_clock 3600
+tap_test "a change is seen by a node whose clock is an hour behind" \
+	sees_a_change_with_a_wrong_clock -3600
+tap_done

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Pushing by ssh: repositories are made, deleted and given HEAD there.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/push.sh"
+. "${0%/*}/../lib/gerrit.sh"
+. "${0%/*}/../lib/ssh.sh"
+
+a_missing_repository_is_made_whatever_its_name() {
+	local name="it's a b/c"
+	make_ssh_home
+	mkdir bin
+	printf '#!/bin/sh\necho "$@" >>%q\nexec git "$@"\n' "$PWD/gits" >bin/git
+	printf '#!/bin/sh\necho receive >>%q\nexec git-receive-pack "$@"\n' "$PWD/gits" \
+		>bin/git-receive-pack
+	printf '#!/bin/sh\necho upload >>%q\nexec git-upload-pack "$@"\n' "$PWD/gits" \
+		>bin/git-upload-pack
+	chmod +x bin/*
+	gerrit_conf remote.far.gitPath "$PWD/bin/git"
+	make_source "$name"
+	git -C "git/$name.git" branch trunk main
+	git -C "git/$name.git" symbolic-ref HEAD refs/heads/trunk
+	start_ready home
+	expect 0 at home push start --all --wait
+	same_refs "git/$name.git" "far/home/$name.git"
+	[ "$(git -C "far/home/$name.git" symbolic-ref HEAD)" = refs/heads/trunk ]
+	[ ! -e "far/home/$name.git/refrelay-new" ]
+	grep -q '^init --bare' gits
+	grep -q '^symbolic-ref HEAD refs/heads/trunk$' gits
+	grep -q receive gits
+	grep -q upload gits
+	stop_site home
+}
+
+what_fails_there_is_no_success() {
+	make_ssh_home gitPath "$PWD/none/git"
+	gerrit_conf remote.far.receivepack git-receive-pack
+	gerrit_conf remote.far.uploadpack git-upload-pack
+	make_source a 1
+	start_ready home
+	at home push start a
+	wait_until 20 failure_is config
+	at home push queue | grep -q 'gitPath'
+	[ "$(logged home push.created)" -eq 0 ]
+	git config --file gerrit/etc/replication.config --unset remote.far.gitPath
+	mv far/home/a.git half # what it was about to be
+	touch far/home/a.git # a reason that is in no list
+	reload home
+	at home push retry --all
+	wait_until 20 was_logged home push.failed 'invalid gitfile format.* code=config'
+	rm far/home/a.git
+	mkdir -p far/home/a.git/way
+	at home push retry --all
+	wait_until 20 was_logged home push.failed 'something that is no repository'
+	rm -r far/home/a.git
+	at home push retry --all
+	wait_until 20 store_is_empty
+	same_refs git/a.git far/home/a.git
+	stop_site home
+}
+
+# A command there that does not come back is left, and what it had begun is no repository.
+a_command_that_hangs_is_ended() {
+	make_ssh_home gitPath "$PWD/bin/git"
+	mkdir bin
+	printf '#!/bin/sh\ntouch %q\nexec sleep 600\n' "$PWD/hangs" >bin/git
+	chmod +x bin/git
+	gerrit_conf remote.far.receivepack git-receive-pack
+	gerrit_conf remote.far.uploadpack git-upload-pack
+	gerrit_conf gerrit.sshCommandTimeout 1
+	make_source a 1
+	start_ready home
+	at home push start a
+	wait_until 20 failure_is timeout
+	[ -e hangs ]
+	printf '#!/bin/sh\nexec git "$@"\n' >bin/git
+	at home push retry --all
+	wait_until 20 store_is_empty
+	same_refs git/a.git far/home/a.git
+	[ ! -e far/home/a.git/refrelay-new ]
+	stop_site home
+}
+
+nothing_is_made_unless_asked_for() {
+	make_ssh_home createMissingRepositories false
+	make_source a 1
+	start_ready home
+	at home push start a
+	wait_until 20 was_logged home push.failed 'createMissingRepositories'
+	[ ! -e far/home/a.git ]
+	fails grep -q init far/commands
+	stop_site home
+}
+
+head_and_deletions_go_by_ssh() {
+	make_ssh_home replicateProjectDeletions true
+	make_source a 1
+	make_source stays 1
+	start_ready home
+	expect 0 at home push start --all --wait
+	git -C git/a.git branch trunk main
+	git -C git/a.git symbolic-ref HEAD refs/heads/trunk
+	at home changed a
+	wait_until 20 was_logged home push.head refs/heads/trunk
+	[ "$(git -C far/home/a.git symbolic-ref HEAD)" = refs/heads/trunk ]
+	remove_repository git/a.git
+	at home changed a
+	wait_until 20 was_logged home push.deleted
+	[ ! -e far/home/a.git ]
+	[ "$(ls -A far/home)" = stays.git ]
+	wait_until 20 store_is_empty
+	stop_site home
+}
+
+tap_test "a missing repository is made, whatever its name" \
+	a_missing_repository_is_made_whatever_its_name
+tap_test "what fails there is no success" what_fails_there_is_no_success
+tap_test "a command that hangs is ended" a_command_that_hangs_is_ended
+tap_test "nothing is made unless it is asked for" nothing_is_made_unless_asked_for
+tap_test "HEAD and deletions go by ssh" head_and_deletions_go_by_ssh
+tap_done

@@ -1,0 +1,399 @@
+/*
+ * Changes that are told to a sink before they are recorded, and what becomes of them if
+ * it does not take them.
+ */
+#include "notice_test.h"
+
+#include "base/log.h"
+#include "change/owed.h"
+#include "git/ref_diff.h"
+#include "replicable/registry.h"
+
+static struct noticed noticed;
+static VEC(char *) told; /* "name what ..." */
+static bool sink_fails, is_checking_events;
+static size_t events_before;
+
+/* Long before the commit: the event cannot be there yet. */
+static void check_not_recorded(void)
+{
+	if (is_checking_events)
+		assert_int_equal(all_events()->count, events_before);
+}
+
+static char *describe(const struct change *change)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_DIFF struct ref_diff diff = { 0 };
+
+	str_addf(&text, "%s %s", change->name, event_what_name(change->what));
+	if (change->is_first_sight)
+		str_add(&text, " first");
+	assert_int_equal(change->checksum == NULL, change->after == NULL);
+	if (change->before && change->after) {
+		ref_diff_compute(change->before, change->after, &diff);
+		str_addf(&text, " %zu", diff.changes.count);
+		for (size_t i = 0; i < diff.changes.count; i++)
+			str_addf(&text, " %s", diff.changes.items[i].name);
+		str_add(&text, diff.head_changed ? " HEAD" : "");
+	} else if (change->after) {
+		str_add(&text, " unknown");
+	}
+	return str_take(&text);
+}
+
+static int take(void *arg, const struct change *change, struct err *error)
+{
+	assert_ptr_equal(arg, &told);
+	check_not_recorded();
+	if (sink_fails)
+		return err_set(error, ERR_DISK, "the store is full");
+	vec_add(&told, describe(change));
+	return 0;
+}
+
+static void forget_told(void)
+{
+	for (size_t i = 0; i < told.count; i++)
+		free(told.items[i]);
+	vec_clear(&told);
+}
+
+static int no_check(struct store *any, const char *path, struct err *error)
+{
+	(void)any;
+	(void)path;
+	(void)error;
+	return 0;
+}
+
+static void start_with_sink(bool is_secondary)
+{
+	const struct notice_options options = {
+		.store = store,
+		.log = event_log,
+		.root = srv,
+		.data = data,
+		.sink = { .take = take, .arg = &told },
+		.check_copies = is_secondary ? no_check : NULL,
+	};
+
+	notice_free(notice);
+	notice = notice_new(&options);
+}
+
+static int compare(const char *name)
+{
+	noticed_clear(&noticed);
+	return notice_compare(notice, name, &noticed, &err);
+}
+
+static int make_told(void **state)
+{
+	log_set_level(LOG_LEVEL_NONE);
+	sink_fails = is_checking_events = false;
+	if (make_site(state) != 0)
+		return -1;
+	start_with_sink(false);
+	make_bare("a.git");
+	assert_ok(compare("a"));
+	return 0;
+}
+
+static int remove_told(void **state)
+{
+	noticed_clear(&noticed);
+	event_list_clear(&events);
+	forget_told();
+	return remove_site(state);
+}
+
+#define TOLD_CASE(name) cmocka_unit_test_setup_teardown(name, make_told, remove_told)
+
+static void assert_told(const char *expected)
+{
+	assert_int_equal(told.count, 1);
+	assert_string_equal(told.items[0], expected);
+	forget_told();
+}
+
+static int look(struct store_tx *tx, void *arg, struct err *error)
+{
+	return owed_look(tx, arg, error);
+}
+
+static struct owed_summary owed(void)
+{
+	struct owed_summary summary;
+
+	assert_ok(store_read(store, look, &summary, &err));
+	return summary;
+}
+
+static size_t settle(void)
+{
+	size_t left;
+
+	assert_ok(owed_settle(notice, NULL, &left, &err));
+	assert_int_equal(left, owed().count);
+	return left;
+}
+
+TEST(the_sink_is_told_before_the_event_is_there)
+{
+	assert_told("a created unknown");
+	events_before = all_events()->count;
+	is_checking_events = true;
+	set_ref("a.git", "refs/heads/topic", 2);
+	assert_ok(compare("a"));
+	assert_told("a updated 1 refs/heads/topic");
+	assert_int_equal(all_events()->count, events_before + 1);
+	events_before++;
+	must("git -C srv/a.git symbolic-ref HEAD refs/heads/topic");
+	assert_ok(compare("a"));
+	assert_told("a updated 0 HEAD");
+	events_before++;
+	must("mv srv/a.git away");
+	assert_fails(compare("a"), ERR_MISSING);
+	assert_told("a deleted");
+	assert_fails(compare("a"), ERR_MISSING);
+	assert_int_equal(told.count, 0);
+}
+
+TEST(another_description_is_a_change_of_no_ref)
+{
+	forget_told();
+	must("echo hello >srv/a.git/description");
+	assert_ok(compare("a"));
+	assert_told("a updated 0");
+}
+
+/* More than an event has room for. */
+TEST(old_refs_are_known_also_where_they_are_many)
+{
+	char oid[OID_MAX_TEXT];
+
+	forget_told();
+	must("cd srv/a.git && for i in $(seq 300); do echo %s >refs/heads/b$i; done",
+	     oid_text(&commits[1], oid));
+	assert_ok(compare("a"));
+	assert_null(last_event()->changes);
+	assert_int_equal(told.count, 1);
+	assert_true(text_starts_with(told.items[0], "a updated 300 refs/heads/b1 "));
+}
+
+TEST(what_cannot_be_read_is_told_when_it_can_be)
+{
+	forget_told();
+	must("mv srv/a.git/HEAD srv/a.git/saved");
+	assert_fails(compare("a"), ERR_CORRUPT);
+	assert_true(noticed.is_changed);
+	assert_int_equal(told.count, 0);
+	must("mv srv/a.git/saved srv/a.git/HEAD");
+	assert_ok(compare("a"));
+	assert_told("a updated unknown");
+}
+
+TEST(only_what_the_first_scan_finds_is_of_first_sight)
+{
+	struct notice_scan_result result;
+
+	forget_told();
+	make_bare("b.git");
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_int_equal(told.count, 2);
+	assert_string_equal(told.items[0], "a updated 1 refs/heads/main");
+	assert_string_equal(told.items[1], "b created first unknown");
+	forget_told();
+	make_bare("c.git");
+	assert_ok(compare("c")); /* by a hook, meanwhile */
+	assert_told("c created unknown");
+	assert_ok(event_log_set_scanned(store, SCANNED_PART, &err));
+	make_bare("d.git");
+	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_told("d created unknown");
+}
+
+TEST(what_the_sink_refuses_is_recorded_and_owed)
+{
+	forget_told();
+	sink_fails = true;
+	events_before = all_events()->count;
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_ok(compare("a"));
+	assert_int_equal(all_events()->count, events_before + 1);
+	struct owed_summary summary = owed();
+	assert_int_equal(summary.count, 1);
+	assert_string_equal(summary.example, "a");
+	assert_int_equal(summary.why.class, ERR_DISK);
+	assert_string_equal(summary.why.text, "the store is full");
+	assert_true(owed_may_be(notice));
+	assert_int_equal(settle(), 1);
+	sink_fails = false;
+	assert_int_equal(settle(), 0);
+	assert_told("a updated unknown");
+	assert_false(owed_may_be(notice));
+	assert_int_equal(settle(), 0);
+	assert_int_equal(told.count, 0);
+}
+
+/* Nor is it owed: whoever looks next tells it. */
+TEST(what_is_not_recorded_is_not_owed)
+{
+	forget_told();
+	sink_fails = true;
+	set_ref("a.git", "refs/heads/main", 2);
+	must("mv srv away && mkdir srv");
+	assert_fails(compare("a"), ERR_DISK);
+	assert_int_equal(owed().count, 0);
+}
+
+TEST(a_deletion_that_is_owed_is_told_as_one)
+{
+	forget_told();
+	sink_fails = true;
+	must("mv srv/a.git away");
+	assert_fails(compare("a"), ERR_MISSING);
+	assert_int_equal(owed().count, 1);
+	sink_fails = false;
+	assert_int_equal(settle(), 0);
+	assert_told("a deleted");
+}
+
+TEST(all_that_is_owed_is_settled_but_what_fails_for_itself)
+{
+	sink_fails = true;
+	for (int i = 0; i < 120; i++) {
+		AUTO_FREE char *path = xasprintf("m%03d.git", i);
+		AUTO_FREE char *name = xasprintf("m%03d", i);
+		make_bare(path);
+		assert_ok(compare(name));
+	}
+	forget_told();
+	must("rm srv/m001.git/HEAD"); /* says nothing to the sink */
+	assert_int_equal(settle(), 120);
+	sink_fails = false;
+	assert_int_equal(settle(), 0);
+	assert_int_equal(told.count, 119);
+}
+
+TEST(without_a_sink_nothing_is_owed)
+{
+	size_t left;
+
+	sink_fails = true;
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_ok(compare("a"));
+	assert_int_equal(owed().count, 1);
+	notice_free(notice);
+	start_notice();
+	assert_ok(owed_settle(notice, NULL, &left, &err));
+	assert_int_equal(left, 0);
+	assert_int_equal(owed().count, 0);
+}
+
+/* Runs in a process of its own, on the same database. */
+static int compare_as_helper(char **argv)
+{
+	char url[160];
+
+	log_set_level(LOG_LEVEL_NONE);
+	snprintf(srv, sizeof(srv), "%s/srv", argv[4]);
+	snprintf(data, sizeof(data), "%s/data", argv[4]);
+	snprintf(url, sizeof(url), "sqlite:%s/db", data);
+	if (store_open(url, &store, &err) != 0)
+		return 2;
+	start_with_sink(false);
+	compare("a");
+	return 1;
+}
+
+TEST(who_dies_after_the_sink_has_taken_it_leaves_it_to_be_told_again)
+{
+	forget_told();
+	events_before = all_events()->count;
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_int_equal(wait_end(start_helper("compare", root, "sink.taken=kill")),
+			 128 + SIGKILL);
+	assert_int_equal(all_events()->count, events_before);
+	assert_ok(compare("a"));
+	assert_told("a updated 1 refs/heads/main");
+	assert_int_equal(all_events()->count, events_before + 1);
+}
+
+static int exec_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+static void exec_sql(char *sql)
+{
+	assert_ok(store_write(store, exec_work, sql, &err));
+}
+
+static void add_row(enum registry_state state)
+{
+	static const char *const names[] = { "a" };
+	AUTO_FREE char *sql = xasprintf("UPDATE registry SET state = %d", state);
+
+	assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
+	exec_sql(sql);
+}
+
+/* Copies: what is not there is brought again, unless pull has dropped the row. */
+TEST(at_a_secondary_only_what_pull_dropped_is_deleted)
+{
+	struct notice_scan_result result;
+	char sql[] = "DELETE FROM registry";
+
+	start_with_sink(true);
+	forget_told();
+	add_row(REGISTRY_SYNCED);
+	must("mv srv/a.git away");
+	assert_fails(compare("a"), ERR_CONFLICT);
+	make_bare("b.git"); /* so that the tree is not empty */
+	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_told("b created first unknown");
+	exec_sql(sql);
+	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_told("a deleted");
+}
+
+TEST(at_a_secondary_a_scan_leaves_alone_what_is_to_be_brought)
+{
+	struct notice_scan_result result;
+
+	start_with_sink(true);
+	forget_told();
+	add_row(REGISTRY_PENDING);
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_int_equal(told.count, 0);
+	assert_ok(compare("a")); /* it was brought */
+	assert_told("a updated 1 refs/heads/main");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TOLD_CASE(the_sink_is_told_before_the_event_is_there),
+		TOLD_CASE(another_description_is_a_change_of_no_ref),
+		TOLD_CASE(old_refs_are_known_also_where_they_are_many),
+		TOLD_CASE(what_cannot_be_read_is_told_when_it_can_be),
+		TOLD_CASE(only_what_the_first_scan_finds_is_of_first_sight),
+		TOLD_CASE(what_the_sink_refuses_is_recorded_and_owed),
+		TOLD_CASE(what_is_not_recorded_is_not_owed),
+		TOLD_CASE(a_deletion_that_is_owed_is_told_as_one),
+		TOLD_CASE(all_that_is_owed_is_settled_but_what_fails_for_itself),
+		TOLD_CASE(without_a_sink_nothing_is_owed),
+		TOLD_CASE(
+			who_dies_after_the_sink_has_taken_it_leaves_it_to_be_told_again),
+		TOLD_CASE(at_a_secondary_only_what_pull_dropped_is_deleted),
+		TOLD_CASE(at_a_secondary_a_scan_leaves_alone_what_is_to_be_brought),
+	};
+
+	if (argc > 1)
+		return compare_as_helper(argv);
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}

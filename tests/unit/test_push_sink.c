@@ -1,0 +1,375 @@
+/*
+ * From changes to files in a real task store, by settings that are read from text.
+ */
+#include "git_test.h"
+
+#include "git/checksum.h"
+#include "git/ref_diff.h"
+#include "push/sink.h"
+#include "push/uri_state.h"
+
+static struct task_store *tasks;
+static struct push_settings *settings;
+static struct push_sink *sink;
+
+static const char two_remotes[] = "[remote \"one\"]\n"
+				  "	url = /d/a/${name}.git\n"
+				  "	url = /d/b/${name}.git\n"
+				  "	push = +refs/heads/*:refs/heads/*\n"
+				  "	push = +refs/tags/*:refs/tags/*\n"
+				  "[remote \"two\"]\n"
+				  "	url = /e/a/${name}.git\n"
+				  "	url = /e/b/${name}.git\n"
+				  "	push = +refs/heads/*:refs/heads/*\n"
+				  "	excludedRefsPattern = ^refs/heads/private.*\n"
+				  "	replicateProjectDeletions = true\n"
+				  "	projects = ^group/.*\n"
+				  "	projects = p\n";
+
+static struct push_settings *read_settings(const char *text)
+{
+	AUTO_CONF struct conf *conf = NULL;
+	struct push_settings *read = NULL;
+
+	assert_ok(conf_load_text("test.conf", text, strlen(text), &conf, &err));
+	assert_ok(push_settings_read(conf, root, &read, &err));
+	return read;
+}
+
+static int open_sink(void **state)
+{
+	if (test_make_root(state) != 0)
+		return -1;
+	settings = read_settings(two_remotes);
+	assert_ok(task_store_open(settings->directory, &tasks, &err));
+	sink = push_sink_new(tasks, settings);
+	return 0;
+}
+
+static int close_sink(void **state)
+{
+	push_sink_free(sink);
+	task_store_close(tasks);
+	push_settings_unref(settings);
+	return test_remove_root(state);
+}
+
+#define SINK_CASE(name) cmocka_unit_test_setup_teardown(name, open_sink, close_sink)
+
+/* "main topic ref: refs/heads/main": branches at some object, and what HEAD says. */
+static struct ref_snapshot picture(const char *head, const char *const *refs)
+{
+	struct ref_snapshot snapshot = REF_SNAPSHOT_INIT;
+
+	snapshot.head_target = xstrdup(head);
+	for (size_t i = 0; refs[i]; i++) {
+		struct ref ref = { .name = refs[i], .oid = { .len = 20 } };
+		ref.oid.bytes[0] = 1;
+		vec_add(&snapshot.refs, ref);
+	}
+	return snapshot;
+}
+
+#define REFS(...) ((const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL })
+
+static bool is_scanned;
+
+static int tell(const char *name, enum event_what what, const struct ref_snapshot *before,
+		const struct ref_snapshot *after)
+{
+	struct change_sink told = push_sink_as_change_sink(sink);
+	char checksum[CHECKSUM_TEXT_SIZE];
+	struct checksum sum;
+
+	if (after) {
+		checksum_of(after, &sum);
+		checksum_format(&sum, checksum);
+	}
+	return told.take(told.arg,
+			 &(struct change){ .name = name,
+					   .what = what,
+					   .is_scanned = is_scanned,
+					   .checksum = after ? checksum : NULL,
+					   .before = before,
+					   .after = after },
+			 &err);
+}
+
+/* Sorted lines "uri refs". The caller frees. */
+static char *waiting(void)
+{
+	return output_of("for f in replication/ref-updates/waiting/*; do "
+			 "[ ! -f $f ] || python3 -c 'import json,sys; "
+			 "t=json.load(open(sys.argv[1])); "
+			 "print(t[\"remote\"], t[\"uri\"], *sorted(t[\"refs\"]))' $f; "
+			 "done | LC_ALL=C sort");
+}
+
+static void assert_waiting(const char *expected)
+{
+	AUTO_FREE char *found = waiting();
+
+	assert_string_equal(found, expected);
+	must("rm -f replication/ref-updates/waiting/*");
+}
+
+static bool is_requested(const char *uri, enum uri_request request)
+{
+	struct requested requested = { 0 };
+	requested_list list = { 0 };
+	char key[URI_KEY_SIZE];
+
+	uri_key_of(uri, key);
+	if (uri_request_get(tasks, key, request, &requested, &err) == 0)
+		return false;
+	vec_add(&list, requested);
+	requested_list_clear(&list);
+	return true;
+}
+
+TEST(a_change_becomes_a_task_for_each_url_of_each_remote)
+{
+	AUTO_SNAPSHOT struct ref_snapshot before =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/heads/main", "refs/heads/topic"));
+
+	assert_ok(tell("p", EVENT_UPDATED, &before, &after));
+	assert_waiting("one /d/a/p.git refs/heads/topic\n"
+		       "one /d/b/p.git refs/heads/topic\n"
+		       "two /e/a/p.git refs/heads/topic\n"
+		       "two /e/b/p.git refs/heads/topic\n");
+	assert_false(is_requested("/d/a/p.git", REQUEST_HEAD));
+}
+
+TEST(a_remote_gets_only_its_projects_and_its_refs)
+{
+	AUTO_SNAPSHOT struct ref_snapshot none = picture("refs/heads/main", REFS());
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/changes/01/1/1",
+						"refs/heads/private/x", "refs/tags/t"));
+	AUTO_SNAPSHOT struct ref_snapshot more = picture(
+		"refs/heads/main", REFS("refs/changes/01/1/1", "refs/changes/02/2/1",
+					"refs/heads/private/x", "refs/tags/t"));
+
+	assert_ok(tell("p", EVENT_UPDATED, &none, &after));
+	assert_waiting("one /d/a/p.git refs/heads/private/x refs/tags/t\n"
+		       "one /d/b/p.git refs/heads/private/x refs/tags/t\n");
+	assert_ok(tell("p", EVENT_UPDATED, &after, &more));
+	assert_waiting("");
+	assert_ok(tell("other", EVENT_CREATED, NULL, &after));
+	assert_waiting("one /d/a/other.git ..all..\none /d/b/other.git ..all..\n");
+}
+
+TEST(what_is_not_known_is_a_task_for_all_refs)
+{
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+
+	assert_ok(tell("group/x", EVENT_UPDATED, NULL, &after));
+	assert_waiting("one /d/a/group/x.git ..all..\none /d/b/group/x.git ..all..\n"
+		       "two /e/a/group/x.git ..all..\ntwo /e/b/group/x.git ..all..\n");
+	assert_true(is_requested("/e/a/group/x.git", REQUEST_HEAD)); /* nor is that */
+}
+
+static void add_many(struct ref_snapshot *snapshot, int count)
+{
+	for (int i = 0; i < count; i++) {
+		char name[40];
+		struct ref ref = { .oid = { .len = 20 } };
+		snprintf(name, sizeof(name), "refs/heads/n%04d", i);
+		ref.name = ref_snapshot_keep(snapshot, name, strlen(name));
+		vec_add(&snapshot->refs, ref);
+	}
+}
+
+TEST(more_than_five_hundred_names_are_all_refs)
+{
+	AUTO_SNAPSHOT struct ref_snapshot none = picture("refs/heads/main", REFS());
+	AUTO_SNAPSHOT struct ref_snapshot some = picture("refs/heads/main", REFS());
+	AUTO_SNAPSHOT struct ref_snapshot many = picture("refs/heads/main", REFS());
+
+	add_many(&some, 500);
+	add_many(&many, 501);
+	assert_ok(tell("other", EVENT_UPDATED, &none, &some));
+	AUTO_FREE char *listed = waiting();
+	assert_non_null(strstr(listed, " refs/heads/n0499\n"));
+	must("rm replication/ref-updates/waiting/*");
+	assert_ok(tell("other", EVENT_UPDATED, &none, &many));
+	assert_waiting("one /d/a/other.git ..all..\none /d/b/other.git ..all..\n");
+}
+
+TEST(another_head_is_asked_for)
+{
+	AUTO_SNAPSHOT struct ref_snapshot before =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/topic", REFS("refs/heads/main"));
+
+	assert_ok(tell("p", EVENT_UPDATED, &before, &after));
+	assert_waiting("");
+	assert_true(is_requested("/d/a/p.git", REQUEST_HEAD));
+	assert_true(is_requested("/e/b/p.git", REQUEST_HEAD));
+	assert_false(is_requested("/e/b/p.git", REQUEST_DELETE));
+}
+
+TEST(a_deletion_reaches_who_wants_it_and_has_the_repository)
+{
+	AUTO_SNAPSHOT struct ref_snapshot again =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+
+	assert_ok(tell("p", EVENT_DELETED, NULL, NULL));
+	assert_ok(tell("other", EVENT_DELETED, NULL, NULL));
+	assert_waiting("");
+	assert_true(is_requested("/e/a/p.git", REQUEST_DELETE));
+	assert_true(is_requested("/e/b/p.git", REQUEST_DELETE));
+	assert_false(is_requested("/d/a/p.git", REQUEST_DELETE));
+	assert_false(is_requested("/e/a/other.git", REQUEST_DELETE));
+	/* It is there again before the destination was reached. */
+	assert_ok(tell("p", EVENT_CREATED, NULL, &again));
+	assert_false(is_requested("/e/a/p.git", REQUEST_DELETE));
+}
+
+TEST(a_second_node_that_sees_the_same_adds_nothing)
+{
+	AUTO_SNAPSHOT struct ref_snapshot before =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/heads/main", "refs/heads/topic"));
+	struct push_sink *first = sink;
+
+	assert_ok(tell("other", EVENT_UPDATED, &before, &after));
+	must("rm replication/ref-updates/waiting/*"); /* pushed */
+	sink = push_sink_new(tasks, settings);
+	is_scanned = true;
+	assert_ok(tell("other", EVENT_UPDATED, &before, &after));
+	assert_waiting("");
+	assert_ok(tell("other", EVENT_UPDATED, &after, &before)); /* and back */
+	assert_waiting("one /d/a/other.git refs/heads/topic\n"
+		       "one /d/b/other.git refs/heads/topic\n");
+	is_scanned = false; /* a hook says so: whatever was seen, it is a change */
+	assert_ok(tell("other", EVENT_UPDATED, &after, &before));
+	assert_waiting("one /d/a/other.git refs/heads/topic\n"
+		       "one /d/b/other.git refs/heads/topic\n");
+	push_sink_free(sink);
+	sink = first;
+}
+
+TEST(what_is_of_first_sight_is_left_to_a_start_and_says_nothing_to_others)
+{
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+	struct change_sink told = push_sink_as_change_sink(sink);
+	char checksum[CHECKSUM_TEXT_SIZE];
+	struct checksum sum;
+
+	checksum_of(&after, &sum);
+	checksum_format(&sum, checksum);
+	assert_ok(told.take(told.arg,
+			    &(struct change){ .name = "other",
+					      .what = EVENT_CREATED,
+					      .is_first_sight = true,
+					      .checksum = checksum,
+					      .after = &after },
+			    &err));
+	assert_waiting("");
+	assert_ok(tell("other", EVENT_CREATED, NULL, &after));
+	assert_waiting("one /d/a/other.git ..all..\none /d/b/other.git ..all..\n");
+}
+
+TEST(other_settings_are_obeyed_at_once)
+{
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+	struct push_settings *other =
+		read_settings("[remote \"three\"]\n\turl = /f/${name}.git\n");
+
+	push_sink_set(sink, other);
+	push_settings_unref(other);
+	assert_ok(tell("p", EVENT_CREATED, NULL, &after));
+	assert_waiting("three /f/p.git ..all..\n");
+}
+
+TEST(a_store_that_takes_nothing_is_an_error_and_not_seen)
+{
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+
+	must("mv replication/ref-updates/building away && "
+	     "touch replication/ref-updates/building");
+	assert_int_equal(tell("other", EVENT_CREATED, NULL, &after), -1);
+	must("rm replication/ref-updates/building && "
+	     "mv away replication/ref-updates/building");
+	assert_ok(tell("other", EVENT_CREATED, NULL, &after));
+	assert_waiting("one /d/a/other.git ..all..\none /d/b/other.git ..all..\n");
+}
+
+TEST(what_is_owed_is_taken_although_the_same_was_seen_since)
+{
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/heads/main", "refs/heads/topic"));
+	AUTO_SNAPSHOT struct ref_snapshot before =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+	struct change_sink told = push_sink_as_change_sink(sink);
+	char checksum[CHECKSUM_TEXT_SIZE];
+	struct checksum sum;
+
+	/* The change of main is owed; that of topic came later, and was taken. */
+	assert_ok(tell("other", EVENT_UPDATED, &before, &after));
+	must("rm replication/ref-updates/waiting/*");
+	checksum_of(&after, &sum);
+	checksum_format(&sum, checksum);
+	assert_ok(told.take(told.arg,
+			    &(struct change){ .name = "other",
+					      .what = EVENT_UPDATED,
+					      .checksum = checksum,
+					      .after = &after },
+			    &err));
+	assert_waiting("one /d/a/other.git ..all..\none /d/b/other.git ..all..\n");
+}
+
+TEST(a_start_can_be_narrowed_and_hurried)
+{
+	static const char *const remotes[] = { "two", NULL };
+	const struct push_start_filter two = { .remotes = remotes };
+	const struct push_start_filter url = { .url = "/d/b", .now = true };
+	task_keys keys = { 0 };
+	int64_t now;
+
+	assert_ok(push_start_repository(tasks, settings, "p", &two, &keys, &err));
+	assert_int_equal(keys.count, 2);
+	assert_waiting("two /e/a/p.git ..all..\ntwo /e/b/p.git ..all..\n");
+	assert_ok(push_start_repository(tasks, settings, "p", &url, &keys, &err));
+	assert_int_equal(keys.count, 3);
+	assert_ok(task_store_now(tasks, &now, &err));
+	AUTO_FREE char *path =
+		xasprintf("replication/ref-updates/waiting/%s", keys.items[2]);
+	struct stat st;
+	assert_int_equal(fstatat(root_fd, path, &st, 0), 0);
+	assert_true(st.st_mtime * 1000 + settings->remotes.items[0].delay_ms <= now);
+	assert_waiting("one /d/b/p.git ..all..\n");
+	for (size_t i = 0; i < keys.count; i++)
+		free(keys.items[i]);
+	vec_clear(&keys);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SINK_CASE(a_change_becomes_a_task_for_each_url_of_each_remote),
+		SINK_CASE(a_remote_gets_only_its_projects_and_its_refs),
+		SINK_CASE(what_is_not_known_is_a_task_for_all_refs),
+		SINK_CASE(more_than_five_hundred_names_are_all_refs),
+		SINK_CASE(another_head_is_asked_for),
+		SINK_CASE(a_deletion_reaches_who_wants_it_and_has_the_repository),
+		SINK_CASE(a_second_node_that_sees_the_same_adds_nothing),
+		SINK_CASE(
+			what_is_of_first_sight_is_left_to_a_start_and_says_nothing_to_others),
+		SINK_CASE(other_settings_are_obeyed_at_once),
+		SINK_CASE(a_store_that_takes_nothing_is_an_error_and_not_seen),
+		SINK_CASE(what_is_owed_is_taken_although_the_same_was_seen_since),
+		SINK_CASE(a_start_can_be_narrowed_and_hurried),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
