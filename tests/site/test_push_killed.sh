@@ -170,13 +170,14 @@ all_die() {
 		add_remote "$node" far threads 2
 		start_site "$node"
 	done
-	hold far/a
-	hold far/b
+	# All are held: one that was killed while it writes a ref would leave git's lock there.
 	for name in a b c d; do
+		hold "far/$name"
 		write_task waiting "$name" ..all.. "$PWD/far/$name.git" far
 	done
-	wait_until 10 is_held far/a
-	wait_until 10 is_held far/b
+	for name in a b c d; do
+		wait_until 10 is_held "far/$name"
+	done
 	kill_site one
 	kill_site two
 	let_go
