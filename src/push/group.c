@@ -68,19 +68,6 @@ int local_repository(const struct push *push, const char *project, char **path,
 	return found;
 }
 
-void give_back(struct push_run *run, const struct push_group *group)
-{
-	struct err err;
-
-	for (size_t i = 0; i < group->tasks.count; i++)
-		if (task_store_give_back(run->push->options.tasks, group->tasks.items[i],
-					 &err) != 0) {
-			run->is_stuck = true;
-			log_warn("push.not_moved", LOG_ERR(&err),
-				 LOG_TEXT("task", group->tasks.items[i]->name));
-		}
-}
-
 static void keep_text(char **text, const char *value)
 {
 	free(*text);

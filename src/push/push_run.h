@@ -66,8 +66,9 @@ bool serve_deletion(struct push_run *run, const struct push_group *group);
 /* Makes the destination's HEAD ours, if that is asked for. */
 void serve_head(struct push_run *run, const struct push_group *group);
 
-/* The tasks wait again. */
+/* The tasks wait again; or they are done. Once the lease is lost, nothing is moved. */
 void give_back(struct push_run *run, const struct push_group *group);
+void finish(struct push_run *run, const struct push_group *group);
 /* They wait again, or, if the remote's patience is over, become dead letters. */
 void give_back_or_up(struct push_run *run, const struct push_group *group,
 		     const struct err *why);

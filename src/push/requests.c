@@ -38,20 +38,6 @@ static bool was_interrupted(const struct err *why)
 	return why->class == ERR_CANCELED || why->class == ERR_LOST;
 }
 
-/* Tasks of what is no more are done. */
-static void drop_tasks(struct push_run *run, const struct push_group *group)
-{
-	struct err err;
-
-	for (size_t i = 0; i < group->tasks.count; i++)
-		if (task_store_done(run->push->options.tasks, group->tasks.items[i],
-				    &err) != 0) {
-			run->is_stuck = true;
-			log_warn("push.not_moved", LOG_ERR(&err),
-				 LOG_TEXT("task", group->tasks.items[i]->name));
-		}
-}
-
 static bool has_styles(const struct push_settings *settings)
 {
 	for (size_t i = 0; i < settings->remotes.count; i++)
@@ -98,7 +84,7 @@ static bool delete_now(struct push_run *run, const struct push_group *group)
 		result = target_delete(&call, &why);
 	if (result == 0 || why.class == ERR_MISSING) {
 		log_info("push.deleted", LOG_TEXT("uri", run->uri));
-		drop_tasks(run, group);
+		finish(run, group); /* tasks of what is no more are done */
 		forget_letters(run);
 		drop(run, REQUEST_DELETE);
 		if (has_request(run, REQUEST_FORCE))

@@ -24,6 +24,28 @@ static bool keeps_lease(struct push_run *run)
 	return false;
 }
 
+typedef int (*task_move)(struct task_store *store, const struct claimed_task *task,
+			 struct err *err);
+
+static void move_all(struct push_run *run, const struct push_group *group, task_move move)
+{
+	struct err err;
+
+	for (size_t i = 0; i < group->tasks.count && keeps_lease(run); i++)
+		if (move(run->push->options.tasks, group->tasks.items[i], &err) != 0)
+			not_moved(run, group->tasks.items[i], &err);
+}
+
+void give_back(struct push_run *run, const struct push_group *group)
+{
+	move_all(run, group, task_store_give_back);
+}
+
+void finish(struct push_run *run, const struct push_group *group)
+{
+	move_all(run, group, task_store_done);
+}
+
 void give_up(struct push_run *run, const struct push_group *group, const struct err *why)
 {
 	static const ref_failures none = { 0 };
