@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Counts the tests in a log of `meson test` (meson-logs/testlog.json).
 
-usage: count_tests.py LOG        prints three numbers: passed failed skipped
+usage: count_tests.py LOG            prints three numbers: passed failed skipped
+       count_tests.py --failed LOG   prints a line for each program that failed: its name,
+                                     a tab, and the first test of it that did
 
 A program that speaks TAP counts with each of its tests, any other program as one. A
 program that failed as a whole (a crash, a timeout, tests missing from its plan) counts
@@ -42,16 +44,41 @@ def count_program(record):
     return passed, max(failed, 1), skipped
 
 
-def main(arguments):
-    if len(arguments) != 1:
-        print("usage: count_tests.py LOG", file=sys.stderr)
-        return 2
+def first_failure(record):
+    """What to look for in the output of a program that failed."""
+    for negation, rest in POINT.findall(record.get("stdout") or ""):
+        if negation and not TODO.search(rest) and not SKIP.search(rest):
+            return "not ok" + rest
+    return record["result"].lower()
+
+
+def read_log(path):
+    with open(path, encoding="utf-8", errors="replace") as log:
+        return [json.loads(line) for line in log]
+
+
+def print_failed(records):
+    for record in records:
+        if count_program(record)[1] > 0:
+            name = record["name"].rsplit(" / ", 1)[-1]
+            print(f"{name}\t{first_failure(record)}")
+
+
+def print_totals(records):
     totals = [0, 0, 0]
-    with open(arguments[0], encoding="utf-8", errors="replace") as log:
-        for line in log:
-            for place, number in enumerate(count_program(json.loads(line))):
-                totals[place] += number
+    for record in records:
+        for place, number in enumerate(count_program(record)):
+            totals[place] += number
     print(*totals)
+
+
+def main(arguments):
+    is_of_failed = arguments[:1] == ["--failed"]
+    paths = arguments[1:] if is_of_failed else arguments
+    if len(paths) != 1:
+        print("usage: count_tests.py [--failed] LOG", file=sys.stderr)
+        return 2
+    (print_failed if is_of_failed else print_totals)(read_log(paths[0]))
     return 0
 
 

@@ -15,7 +15,11 @@
 # A step that fails does not keep the others from running, but without a build by gcc
 # that passes its tests the slower ones say nothing new, and are not run.
 #
-# The last line is "N passed, N failed", with ", N skipped" when there are any: tests of
+# Tests run beside each other, and some wait for what a loaded machine does late. So if
+# three programs or fewer fail, they are run once more, each alone; what passes then is
+# told as unsteady at the end, and does not fail the step. A report by a sanitizer does.
+#
+# The last lines name what failed; the very last one is "N passed, N failed", with ", N skipped" when there are any: tests of
 # all steps together. A step that fails without a failing test counts as one.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -25,6 +29,8 @@ ulimit -c 0
 all_steps=(format floors size listed tools gcc clang asan tsan fuzz)
 processes=3
 passed=0 failed=0 skipped=0
+again_at_most=3 # programs
+findings=() # a line for each program that failed
 wrapper=() # what `meson test` runs under
 
 say() {
@@ -96,18 +102,48 @@ build() { # FOLDER [TARGET...]
 	ninja -C "$folder" --quiet "$@"
 }
 
-# Runs tests and adds up what they say. Nothing hangs for ever: each test has its own
-# timeout, and all together have one too.
-run_tests() { # FOLDER [OPTION...]
-	local folder=$1 status counts
+# Runs tests, all or those named. Nothing hangs for ever: each test has its own timeout,
+# and all together have one too.
+meson_test() { # FOLDER [OPTION...]
+	local folder=$1 status
 	shift
 	rm -f "$folder/meson-logs/testlog.json"
-	timeout --kill-after=20 2400 "${wrapper[@]}" meson test -C "$folder" --no-rebuild --print-errorlogs \
-		--num-processes "$processes" "$@"
+	timeout --kill-after=20 2400 "${wrapper[@]}" meson test -C "$folder" --no-rebuild \
+		--print-errorlogs "$@"
 	status=$?
 	[ "$status" -eq 124 ] && say "The tests took more than 2400 s together."
-	counts=$(tools/count_tests.py "$folder/meson-logs/testlog.json") || counts="0 0 0"
-	read -r step_passed step_failed step_skipped <<<"$counts"
+	return "$status"
+}
+
+# Passed, failed, skipped in the last run.
+count_run() { # FOLDER
+	tools/count_tests.py "$1/meson-logs/testlog.json" || echo "0 0 0"
+}
+
+# Runs tests and adds up what they say.
+run_tests() { # FOLDER [OPTION...]
+	local folder=$1 status name what names=() lines=() again_passed again_failed rest
+	shift
+	meson_test "$folder" --num-processes "$processes" "$@"
+	status=$?
+	read -r step_passed step_failed step_skipped < <(count_run "$folder")
+	while IFS=$'\t' read -r name what; do
+		[[ " ${names[*]} " == *" $name "* ]] || names+=("$name")
+		lines+=("$name in ${folder#"$PWD/"}: $what")
+	done < <(tools/count_tests.py --failed "$folder/meson-logs/testlog.json")
+	if [ "$status" -ne 0 ] && [ "${#names[@]}" -gt 0 ] &&
+		[ "${#names[@]}" -le "$again_at_most" ]; then
+		say "Once more, alone: ${names[*]}"
+		cp "$folder/meson-logs/testlog.txt" "$folder/meson-logs/testlog-first.txt"
+		meson_test "$folder" --num-processes 1 "$@" "${names[@]}"
+		status=$?
+		read -r again_passed again_failed rest < <(count_run "$folder")
+		if [ "$status" -eq 0 ] && [ "$again_passed" -gt 0 ]; then
+			step_passed=$((step_passed + step_failed)) step_failed=$again_failed
+			lines=("${lines[@]/#/unsteady, passed alone: }")
+		fi
+	fi
+	findings+=("${lines[@]}")
 	passed=$((passed + step_passed))
 	failed=$((failed + step_failed))
 	skipped=$((skipped + step_skipped))
@@ -174,6 +210,7 @@ finish() {
 	printf '\n%-8s %-8s %8s   %s\n' step result seconds tests
 	printf '%s\n' "${rows[@]}"
 	[ "$skipped" -eq 0 ] || text+=", $skipped skipped"
+	[ "${#findings[@]}" -eq 0 ] || printf '\n%s\n' "${findings[@]}"
 	[ -n "$is_interrupted" ] && result=130
 	say "" "$text"
 	exit "$result"

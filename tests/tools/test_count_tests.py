@@ -11,14 +11,14 @@ import count_tests
 
 
 class CountTests(unittest.TestCase):
-    def count(self, *records):
+    def count(self, *records, options=()):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
             for result, stdout in records:
-                log.write(json.dumps({"name": "a", "result": result, "stdout": stdout}) + "\n")
+                log.write(json.dumps({"name": "refrelay:unit / a", "result": result, "stdout": stdout}) + "\n")
             log.flush()
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
-                self.assertEqual(count_tests.main([log.name]), 0)
+                self.assertEqual(count_tests.main([*options, log.name]), 0)
         return out.getvalue().strip()
 
     def test_each_tap_test_counts(self):
@@ -38,6 +38,11 @@ class CountTests(unittest.TestCase):
 
     def test_words_that_only_look_like_tap(self):
         self.assertEqual(self.count(("OK", "okay\n# ok 1\nok 1\n")), "1 0 0")
+
+    def test_programs_that_failed_are_named(self):
+        self.assertEqual(self.count(("OK", "ok 1\n"), ("FAIL", "ok 1\nnot ok 2 - b\n"),
+                                    ("TIMEOUT", "ok 1\n"), options=["--failed"]),
+                         "a\tnot ok 2 - b\na\ttimeout")
 
 
 if __name__ == "__main__":
