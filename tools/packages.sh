@@ -42,6 +42,7 @@ test_packages=(
 	'openssh-server     a destination by ssh'
 	'openssh-client     what git uses to reach it'
 	'faketime           gives a site a wrong clock'
+	'spin               looks at all runs of the model in tests/model/'
 )
 
 is_installed() {
