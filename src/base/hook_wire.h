@@ -1,6 +1,7 @@
 /*
- * What refrelay-hook and refrelay must agree on: names of files, and the words on the
- * node's socket (change/hook_socket.h, change/spool.h).
+ * What refrelay-hook and refrelay must agree on: names of files, the words on the node's
+ * socket (change/hook_socket.h, change/spool.h), and the repository's state
+ * (git/state.h, git/lock_owner.h).
  */
 #ifndef BASE_HOOK_WIRE_H
 #define BASE_HOOK_WIRE_H
@@ -24,5 +25,28 @@
 #define HOOK_CHANGED "changed "
 #define HOOK_OK "ok"
 #define HOOK_NO "no "
+
+/* In a repository. */
+#define STATE_FOLDER HOOK_NODE_FOLDER "/state"
+#define STATE_KEY STATE_FOLDER "/key"
+#define STATE_PENDING STATE_FOLDER "/pending"
+
+#define STATE_KEY_DIGITS 32 /* hexadecimal; the file holds nothing else */
+
+/* The hook's files: "git-<pid>-<start>-<random>". */
+#define STATE_GIT_PREFIX "git-"
+
+/* What is renamed when it is whole; housekeeping knows it by this and 16 random digits.
+ */
+#define STATE_TEMPORARY ".tmp-"
+
+/* The one line of a pending file, which tells who made it. */
+#define OWNER_LOCK "refrelay lock"       /* holds an flock on it as long as it lives */
+#define OWNER_PROCESS "refrelay process" /* for a process that knows nothing of it */
+#define OWNER_BOOT " boot="
+#define OWNER_PIDNS " pidns="
+#define OWNER_PID " pid="
+#define OWNER_START " start=" /* field 22 of /proc/PID/stat */
+#define OWNER_LINE_MAX 256
 
 #endif

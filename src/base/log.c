@@ -16,6 +16,11 @@ void log_set_level(enum log_level level)
 	atomic_store(&threshold, (int)level);
 }
 
+bool log_is_on(enum log_level level)
+{
+	return (int)level >= atomic_load_explicit(&threshold, memory_order_relaxed);
+}
+
 struct log_context log_set_context(struct log_context next)
 {
 	struct log_context before = context;
@@ -286,7 +291,7 @@ void log_write(enum log_level level, const char *ev, const struct log_field *fie
 	char ts[CLOCK_TEXT_SIZE];
 	int saved = errno;
 
-	if ((int)level < atomic_load(&threshold))
+	if (!log_is_on(level))
 		return;
 	clock_format(clock_wall_ms(), ts);
 	str_addf(&line, "ts=%s level=%s ev=%s", ts, level_names[level], ev);

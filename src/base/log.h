@@ -59,6 +59,9 @@ struct log_context log_set_context(struct log_context context);
 /* The least level that is written (default: info). */
 void log_set_level(enum log_level level);
 
+/* Whether a line of that level would be written: for what is costly to tell. */
+bool log_is_on(enum log_level level);
+
 /* Appends text with secrets masked: userinfo in URLs, credentials in headers, known
  * forms of tokens. Every text that leaves the program goes through it. */
 void log_redact(const char *text, struct str *out);

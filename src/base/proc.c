@@ -101,7 +101,7 @@ static int patience(const struct run *run)
 {
 	int64_t left;
 
-	if (run->request->silence_ms <= 0 || run->told || run->is_streamed)
+	if (run->request->silence_ms <= 0 || run->told)
 		return -1;
 	left = run->heard_at + run->request->silence_ms - clock_boot_ms();
 	return left <= 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;

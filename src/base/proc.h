@@ -24,7 +24,9 @@ struct proc_request {
 	int64_t timeout_ms;  /* 0: none */
 	int64_t grace_ms;    /* between SIGTERM and SIGKILL; 0: 2000 */
 	int64_t silence_ms;  /* without a byte of `output` or stderr for so long, all of
-				it is killed; 0: never; not for a proc_stream */
+				it is killed; 0: never; of a proc_stream the time counts
+				in which somebody waits for a byte */
+	bool yields;         /* the processors, to whoever else has work */
 	struct deadline *deadline; /* may be NULL */
 	const struct stop *stop;   /* may be NULL */
 };

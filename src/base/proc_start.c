@@ -19,7 +19,8 @@
 #include "base/vec.h"
 
 #define DEFAULT_GRACE_MS 2000
-#define STREAM_GRACE_MS 200 /* it only reads: there is little to tidy up */
+#define STREAM_GRACE_MS 200   /* it only reads: there is little to tidy up */
+#define STREAM_PIPE (1 << 20) /* what its writer may be ahead, if the kernel allows */
 
 static pthread_once_t path_once = PTHREAD_ONCE_INIT;
 static char supervisor_path[PATH_MAX];
@@ -144,8 +145,13 @@ static int open_pipe(int ends[2], struct err *err)
 
 static int open_output(struct run *run, struct err *err)
 {
-	if (run->request->output || run->is_streamed)
-		return open_pipe(run->output, err);
+	if (run->request->output || run->is_streamed) {
+		if (open_pipe(run->output, err) != 0)
+			return -1;
+		if (run->is_streamed)
+			fcntl(run->output[0], F_SETPIPE_SZ, STREAM_PIPE);
+		return 0;
+	}
 	run->output[1] = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	return run->output[1] >= 0 ? 0 : err_errno(err, "cannot open /dev/null");
 }
@@ -265,15 +271,17 @@ int run_start(struct run *run, struct err *err)
 				     : INT64_MAX;
 	VEC(const char *) argv = { 0 };
 	AUTO_STR struct str fds = STR_INIT;
-	char grace[24], timeout[24];
+	char grace[24], timeout[24], nice[24];
 
 	list_fds(run, &fds);
 	snprintf(grace, sizeof(grace), "%" PRId64, grace_ms);
 	snprintf(timeout, sizeof(timeout), "%" PRId64, timeout_at);
+	snprintf(nice, sizeof(nice), "%d", request->yields ? PROC_NICE : 0);
 	vec_add(&argv, proc_supervisor_path());
 	vec_add(&argv, fds.data);
 	vec_add(&argv, grace);
 	vec_add(&argv, timeout);
+	vec_add(&argv, nice);
 	for (const char *const *arg = request->argv; *arg; arg++)
 		vec_add(&argv, *arg);
 	vec_add(&argv, NULL);

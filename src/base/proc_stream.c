@@ -6,8 +6,15 @@
 #include "base/proc_stream.h"
 
 #include <fcntl.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/proc_run.h"
+
+enum {
+	GATHER_READS = 4, /* of one call, so that a slow child does not hold it */
+	GATHER_NS = 100 * 1000,
+};
 
 struct proc_stream {
 	struct run run;
@@ -54,6 +61,23 @@ static ssize_t read_output(struct run *run, void *buffer, size_t size)
 	return got > 0 ? got : 0;
 }
 
+/* A child that writes block after block would wake us, and whoever waits for us, for
+ * each; a pause lets some come together. It ends the first time that it brought nothing.
+ */
+static size_t gather(struct run *run, char *buffer, size_t len, size_t size)
+{
+	const struct timespec pause = { .tv_nsec = GATHER_NS };
+
+	for (int i = 0; i < GATHER_READS && len < size / 2 && run->output[0] >= 0; i++) {
+		nanosleep(&pause, NULL);
+		ssize_t got = read_output(run, buffer + len, size - len);
+		if (got <= 0)
+			break;
+		len += (size_t)got;
+	}
+	return len;
+}
+
 /* Whoever wrote into the pipe is dead when the run is over. So what is found empty after
  * that stays empty, even if a stranger holds the pipe open. */
 ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size)
@@ -63,11 +87,12 @@ ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size)
 
 	if (stop && stop_is_requested(stop))
 		run_tell(run);
+	run->heard_at = clock_boot_ms(); /* until now nobody listened */
 	while (!run->told) {
 		bool is_over = run->is_over;
 		ssize_t got = read_output(run, buffer, size);
 		if (got > 0)
-			return got;
+			return (ssize_t)gather(run, buffer, (size_t)got, size);
 		if (is_over)
 			return ended_by_itself(run) ? 0 : -1;
 		run_step(run);

@@ -10,9 +10,10 @@
 
 struct proc_stream;
 
-/* Starts it. `request` and what it points to is borrowed until close; its input and
- * output are not used: `input_fd` becomes the child's stdin, read from its present offset
- * (borrowed for the call; -1: nothing to read). `grace_ms` 0: 200. */
+/* Starts it. `request` and what it points to is borrowed until close; its output is not
+ * used. `input_fd` becomes the child's stdin, read from its present offset (borrowed for
+ * the call); -1: the request's input, which is borrowed for the call only. `grace_ms` 0:
+ * 200. */
 int proc_stream_open(const struct proc_request *request, int input_fd,
 		     struct proc_stream **stream, struct err *err);
 

@@ -2,10 +2,11 @@
  * What proc.c and refrelay-run say to each other, over a SOCK_SEQPACKET pair that
  * refrelay-run inherits:
  *
- *	refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT PROGRAM [ARGUMENT]...
+ *	refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT NICE PROGRAM [ARGUMENT]...
  *
  * The other FDs are for the program. All else but 0, 1 and 2 is closed: libraries may
- * have opened files without O_CLOEXEC. TIMEOUT_AT is by CLOCK_BOOTTIME in ms.
+ * have opened files without O_CLOEXEC. TIMEOUT_AT is by CLOCK_BOOTTIME in ms. With a NICE
+ * above 0 the program has that niceness more, and SCHED_BATCH.
  *
  * To the supervisor: an int64_t a message, the deadline by CLOCK_BOOTTIME in ms;
  * INT64_MAX for none, 0 or less for death at once and without grace. Those that wait in
@@ -21,6 +22,7 @@
 #include <stdint.h>
 
 #define PROC_FDS_MAX 32 /* in the first argument */
+#define PROC_NICE 5     /* of a program that yields */
 
 /* Why it ended: the first that happened. */
 enum proc_cause {

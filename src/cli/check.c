@@ -14,6 +14,8 @@
 #include "cli/site_data.h"
 #include "net/site_token.h"
 #include "pull/primary.h"
+#include "serve/settings.h"
+#include "serve/shelf_folder.h"
 #include "store/data_lock.h"
 #include "upkeep/copies_root.h"
 
@@ -171,6 +173,33 @@ static void check_data(struct checking *checking)
 	site_data_close(&data);
 }
 
+/* Whether what was kept can be used. One that is not there will be made. */
+static int try_cache(const char *directory, struct err *err)
+{
+	AUTO_CLOSE int dir = -1;
+
+	if (access(directory, W_OK | X_OK) != 0)
+		return errno == ENOENT
+			       ? 0
+			       : err_errno(err, "%s cannot be written", directory);
+	dir = shelf_directory_open(directory, err);
+	return dir < 0 ? -1 : 0;
+}
+
+/* Trouble costs speed and nothing else, but nobody would look for it. */
+static void check_cache(struct checking *checking)
+{
+	struct serve_settings settings = { 0 };
+	struct err err;
+
+	/* what is wrong with the settings was said before */
+	if (serve_settings_read(checking->conf, checking->site.data, &settings, &err) ==
+		    0 &&
+	    try_cache(settings.directory, &err) != 0)
+		check_tell(checking, CHECK_NOTE, "cache", &err);
+	serve_settings_clear(&settings);
+}
+
 static void check_node(struct checking *checking)
 {
 	struct err err;
@@ -307,6 +336,7 @@ static void check_all(struct checking *checking)
 	check_git(checking);
 	check_repositories(checking);
 	check_data(checking);
+	check_cache(checking);
 	check_node(checking);
 	if (checking->site.role == SITE_SECONDARY)
 		check_primary(checking);

@@ -46,6 +46,8 @@ int cli_changed(struct cli *cli, int argc, char **argv);
 int cli_hooks(struct cli *cli, int argc, char **argv);
 int cli_events(struct cli *cli, int argc, char **argv);
 int cli_push(struct cli *cli, int argc, char **argv);
+int cli_cache(struct cli *cli, int argc, char **argv);
+int cli_state(struct cli *cli, int argc, char **argv);
 
 /* Whether serve would take the configuration, secrets and tokens included. In
  * node/settings.c. */

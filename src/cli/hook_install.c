@@ -201,19 +201,29 @@ static int install_one(int dir, const struct names *names, const char *program,
 	}
 }
 
-/* Made by root for a repository of somebody else, the folder becomes that user's: the
- * node works in it, too. */
+/* Our hooks make files there, also those that users other than the owner run: the
+ * folder gets the repository's mode. Made by root for a repository of somebody else, it
+ * becomes that user's: the node works in it, too. */
 static int make_folder(int repository, struct err *err)
 {
-	struct stat st;
+	struct stat st, folder;
+	bool is_new = mkdirat(repository, HOOK_NODE_FOLDER, 0777) == 0;
 
-	if (mkdirat(repository, HOOK_NODE_FOLDER, 0777) != 0)
-		return errno == EEXIST ? 0
-				       : err_errno(err, "cannot make " HOOK_NODE_FOLDER);
-	if (geteuid() != 0 || fstat(repository, &st) != 0)
-		return 0;
-	if (fchownat(repository, HOOK_NODE_FOLDER, st.st_uid, st.st_gid, 0) != 0)
+	if (!is_new && errno != EEXIST)
+		return err_errno(err, "cannot make " HOOK_NODE_FOLDER);
+	if (fstat(repository, &st) != 0 ||
+	    fstatat(repository, HOOK_NODE_FOLDER, &folder, AT_SYMLINK_NOFOLLOW) != 0)
+		return err_errno(err, "cannot look at " HOOK_NODE_FOLDER);
+	if (!S_ISDIR(folder.st_mode)) /* a link may lead to anywhere */
+		return err_set(err, ERR_CONFIG, HOOK_NODE_FOLDER " is no directory");
+	if (is_new && geteuid() == 0 &&
+	    fchownat(repository, HOOK_NODE_FOLDER, st.st_uid, st.st_gid,
+		     AT_SYMLINK_NOFOLLOW) != 0)
 		return err_errno(err, "cannot give " HOOK_NODE_FOLDER " to its owner");
+	mode_t mode = (folder.st_mode | st.st_mode) & (S_ISGID | 0777);
+	if ((folder.st_mode & (S_ISGID | 0777)) != mode &&
+	    fchmodat(repository, HOOK_NODE_FOLDER, mode, AT_SYMLINK_NOFOLLOW) != 0)
+		return err_errno(err, "cannot set the mode of " HOOK_NODE_FOLDER);
 	return 0;
 }
 
@@ -221,11 +231,12 @@ static int install_node(int repository, const char *data, struct err *err)
 {
 	char target[PATH_MAX];
 
+	if (make_folder(repository, err) != 0)
+		return -1;
 	read_link(repository, HOOK_NODE_LINK, target);
 	if (strcmp(target, data) == 0)
 		return 0;
-	if (make_folder(repository, err) != 0 ||
-	    put_link(repository, HOOK_NODE_LINK, data, err) != 0)
+	if (put_link(repository, HOOK_NODE_LINK, data, err) != 0)
 		return -1;
 	return dir_sync(repository, HOOK_NODE_FOLDER, err);
 }

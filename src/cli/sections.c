@@ -17,6 +17,10 @@ static const char *const sync_keys[] = {
 	"scanInterval",       "consistencyInterval", "timeout",
 	"reverifyInterval",   "deleteBrake",         NULL
 };
+static const char *const serve_keys[] = {
+	"cache",           "cacheSize",      "cacheMaxAge", "cacheMemory", "uploadPacks",
+	"uploadPackQueue", "uploadPackWait", "timeout",     NULL
+};
 static const char *const events_keys[] = { "keepFor", "keepNumber", NULL };
 static const char *const blob_keys[] = { "path", NULL };
 static const char *const database_keys[] = { "url", NULL };
@@ -30,6 +34,7 @@ static const struct conf_section sections[] = {
 	{ "primary", false, CONF_STRICT, primary_keys },
 	{ "secondary", true, CONF_STRICT, secondary_keys },
 	{ "sync", false, CONF_STRICT, sync_keys },
+	{ "serve", false, CONF_STRICT, serve_keys },
 	{ "events", false, CONF_STRICT, events_keys },
 	{ "blob", true, CONF_STRICT, blob_keys },
 	{ "database", false, CONF_STRICT, database_keys },

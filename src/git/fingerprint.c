@@ -11,13 +11,17 @@
 #include "base/file.h"
 #include "base/hash.h"
 
-/* Kernels before 6.13 stamp with the tick of their clock, up to 10 ms; file servers
- * with whole seconds, some with two. */
+/* Kernels before 6.13 stamp with the tick of their clock, up to 10 ms; file servers, and
+ * ext4 with inodes of 128 bytes, with whole seconds, some with two. */
 #define SETTLE_LOCAL_NS ((int64_t)20 * 1000 * 1000)
 #define SETTLE_SHARED_NS ((int64_t)3 * 1000 * 1000 * 1000)
 
+/* Each takes a descriptor and some stack. */
+#define DEPTH_MAX 64
+
 struct look {
 	struct hash hash;
+	unsigned depth;
 	struct fingerprint *print;
 };
 
@@ -29,18 +33,19 @@ static int64_t nanoseconds(const struct timespec *at)
 static void add_stat(struct look *look, const char *name, const struct stat *st)
 {
 	const int64_t values[] = {
-		(int64_t)st->st_dev,         (int64_t)st->st_ino,
-		(int64_t)st->st_mode,        (int64_t)st->st_size,
-		nanoseconds(&st->st_mtim),   nanoseconds(&st->st_ctim),
-		(int64_t)(strlen(name) + 1),
+		(int64_t)st->st_ino,       (int64_t)st->st_mode,
+		(int64_t)st->st_size,      nanoseconds(&st->st_mtim),
+		nanoseconds(&st->st_ctim), (int64_t)(strlen(name) + 1),
 	};
+	int64_t newest = values[3] > values[4] ? values[3] : values[4];
 
 	hash_add(&look->hash, values, sizeof(values));
 	hash_add(&look->hash, name, strlen(name) + 1);
-	if (values[4] > look->print->newest_ns)
-		look->print->newest_ns = values[4];
-	if (values[5] > look->print->newest_ns)
-		look->print->newest_ns = values[5];
+	look->print->has_links |= S_ISLNK(st->st_mode);
+	if (st->st_ctim.tv_nsec != 0)
+		look->print->is_coarse = false;
+	if (newest > look->print->newest_ns)
+		look->print->newest_ns = newest;
 }
 
 /* A file that may be absent: its absence is part of the picture too. */
@@ -100,14 +105,21 @@ static int add_directory(struct look *look, int dir, const char *name, struct er
 	if (fstat(fd, &st) != 0)
 		return err_errno(err, "cannot look at %s", name);
 	add_stat(look, name, &st);
-	return list_directory(look, list, name, err);
+	if (look->depth >= DEPTH_MAX)
+		return err_set(err, ERR_CONFIG, "directory %s is too deep", name);
+	look->depth++;
+	int result = list_directory(look, list, name, err);
+	look->depth--;
+	return result;
 }
 
 static int look_at(struct look *look, int dir, enum fingerprint_scope scope,
 		   struct err *err)
 {
-	static const char *const files[] = { "HEAD", "config", "packed-refs",
-					     "description", "shallow" };
+	static const char *const files[] = {
+		"HEAD",        "config",  "packed-refs",
+		"description", "shallow", "config.worktree"
+	};
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
@@ -127,7 +139,8 @@ int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *
 	int result;
 
 	*print = (struct fingerprint){ .taken_ns = clock_wall_ns(),
-				       .is_shared = !file_system_is_local(dir) };
+				       .is_shared = !file_system_is_local(dir),
+				       .is_coarse = true };
 	hash_init(&look.hash, HASH_SHA256);
 	result = look_at(&look, dir, scope, err);
 	hash_end(&look.hash, print->digest);
@@ -137,9 +150,10 @@ int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *
 
 bool fingerprint_is_settled(const struct fingerprint *print)
 {
-	int64_t needed = print->is_shared ? SETTLE_SHARED_NS : SETTLE_LOCAL_NS;
+	bool is_long = print->is_shared || print->is_coarse;
 
-	return print->taken_ns - print->newest_ns >= needed;
+	return print->taken_ns - print->newest_ns >=
+	       (is_long ? SETTLE_SHARED_NS : SETTLE_LOCAL_NS);
 }
 
 bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b)

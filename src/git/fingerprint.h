@@ -7,6 +7,9 @@
  * Two changes within one tick of the file system's clock leave equal stamps. So a
  * fingerprint is proof only if its newest stamp was already old when it was taken
  * (fingerprint_is_settled).
+ *
+ * Hosts that share a file system take equal ones, so it holds no device's number: which
+ * directory it is of is the caller's to know.
  */
 #ifndef GIT_FINGERPRINT_H
 #define GIT_FINGERPRINT_H
@@ -23,8 +26,10 @@ enum fingerprint_scope {
 struct fingerprint {
 	unsigned char digest[32];
 	int64_t newest_ns; /* the latest of all stamps, wall clock */
-	int64_t taken_ns;  /* when it was taken, wall clock */
+	int64_t taken_ns;  /* when it was taken, by the local clock */
 	bool is_shared;    /* on a file system that other hosts write */
+	bool is_coarse;    /* on one that stamps whole seconds only */
+	bool has_links;    /* symbolic links among them; what they name is not seen */
 };
 
 /* Looks at the repository whose directory is open. ERR_MISSING: it has no

@@ -26,12 +26,18 @@ static const char config[] = "[safe]\n"
 			     "\tunpackLimit = 1\n"
 			     "[protocol]\n"
 			     "\tversion = 2\n"
-			     "[uploadpack]\n"
-			     "\tallowAnySHA1InWant = true\n"
 			     "[credential]\n"
 			     "\thelper =\n"
 			     "[submodule]\n"
 			     "\trecurse = false\n";
+
+static const char serve_config[] = "[safe]\n"
+				   "\tdirectory = *\n";
+
+static const char partial_config[] = "[safe]\n"
+				     "\tdirectory = *\n"
+				     "[uploadpack]\n"
+				     "\tallowFilter = true\n";
 
 /* For a push: on this machine the other side reads this as well, and has hooks of its
  * own. What it took is on disk when it says so; when it is repacked is its owner's
@@ -49,29 +55,40 @@ static const char push_config[] = "[safe]\n"
 				  "[push]\n"
 				  "\trecurseSubmodules = no\n";
 
-static char config_variable[4096];
-static char push_config_variable[4096];
 static char home_variable[4096];
 static char path_variable[4096];
 
-static int write_config(const char *file, const char *text, char variable[4096],
-			struct err *err)
+enum { CONFIG_PUSH = GIT_CONFIG_SERVE_PARTIAL + 1 };
+
+static struct {
+	const char *name, *text;
+	char variable[4096];
+} configs[] = {
+	[GIT_CONFIG_WORK] = { "gitconfig", config, "" },
+	[GIT_CONFIG_SERVE] = { "gitconfig-serve", serve_config, "" },
+	[GIT_CONFIG_SERVE_PARTIAL] = { "gitconfig-serve-partial", partial_config, "" },
+	[CONFIG_PUSH] = { "gitconfig-push", push_config, "" },
+};
+
+static int write_config(const char *directory, size_t which, struct err *err)
 {
-	snprintf(variable, 4096, "GIT_CONFIG_GLOBAL=%s", file);
+	AUTO_FREE char *file = xasprintf("%s/%s", directory, configs[which].name);
+	const char *text = configs[which].text;
+
+	if (strlen(file) + 64 > sizeof(configs[which].variable))
+		return err_set(err, ERR_CONFIG, "%s: the path is too long", directory);
+	snprintf(configs[which].variable, sizeof(configs[which].variable),
+		 "GIT_CONFIG_GLOBAL=%s", file);
 	return file_replace(AT_FDCWD, file, text, strlen(text), FILE_NO_SYNC, err);
 }
 
 int git_setup(const char *directory, struct err *err)
 {
 	const char *path = getenv("PATH");
-	AUTO_FREE char *file = xasprintf("%s/gitconfig", directory);
-	AUTO_FREE char *push_file = xasprintf("%s/gitconfig-push", directory);
 
-	if (strlen(push_file) + 64 > sizeof(config_variable))
-		return err_set(err, ERR_CONFIG, "%s: the path is too long", directory);
-	if (write_config(file, config, config_variable, err) != 0 ||
-	    write_config(push_file, push_config, push_config_variable, err) != 0)
-		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(configs); i++)
+		if (write_config(directory, i, err) != 0)
+			return -1;
 	snprintf(home_variable, sizeof(home_variable), "HOME=%s", directory);
 	snprintf(path_variable, sizeof(path_variable), "PATH=%s",
 		 path ? path : "/usr/local/bin:/usr/bin:/bin");
@@ -155,7 +172,8 @@ static void add_environment(struct child *child, const struct git_call *call)
 	for (size_t i = 0; i < ARRAY_SIZE(environment); i++)
 		vec_add(&child->env, environment[i]);
 	vec_add(&child->env,
-		remote && remote->is_pushed_to ? push_config_variable : config_variable);
+		configs[remote && remote->is_pushed_to ? CONFIG_PUSH : (int)call->config]
+			.variable);
 	vec_add(&child->env, protocols_of(remote));
 	vec_add(&child->env, is_http ? "GIT_CONFIG_COUNT=8" : "GIT_CONFIG_COUNT=7");
 	if (is_http) {
@@ -231,6 +249,10 @@ static struct proc_request request_of(const struct child *child,
 		.argv = child->argv.items,
 		.env = child->env.items,
 		.directory = call->repository,
+		.input = call->input ? call->input->data : NULL,
+		.input_len = call->input ? call->input->len : 0,
+		.silence_ms = call->silence_ms,
+		.yields = call->yields,
 		.keep_fds = child->keep,
 		.timeout_ms = time_left(call->work),
 		.deadline = call->work->deadline,
@@ -256,11 +278,8 @@ int git_run(const struct git_call *call, struct err *err)
 	if (child_init(&child, call, err) != 0)
 		return -1;
 	request = request_of(&child, call);
-	request.input = call->input ? call->input->data : NULL;
-	request.input_len = call->input ? call->input->len : 0;
 	request.output = call->output;
 	request.output_limit = call->output_limit;
-	request.silence_ms = call->silence_ms;
 	status = proc_run(&request, &result, err);
 	child_clear(&child);
 	if (call->ended)

@@ -36,24 +36,35 @@ struct git_remote {
 				 machine */
 };
 
+/* What stands below the repository's own configuration in place of the user's and the
+ * system's. */
+enum git_config {
+	GIT_CONFIG_WORK,  /* for work of ours on it, and fetches */
+	GIT_CONFIG_SERVE, /* nothing: clients get what the repository allows them */
+	GIT_CONFIG_SERVE_PARTIAL, /* and may clone in part, unless the repository says no
+				   */
+};
+
 struct git_call {
 	const struct git_work *work;
 	const char *repository;  /* its path; the child's directory */
 	const char *const *args; /* behind "git", NULL-terminated */
+	enum git_config config;
 	const struct str *input; /* may be NULL */
 	struct str *output;      /* may be NULL */
 	size_t output_limit;
 	const struct git_remote *remote; /* NULL: this machine only */
 	const char *protocol; /* GIT_PROTOCOL of a child that serves; NULL: unset */
 	const char *object_directory; /* in place of the repository's; NULL: its own */
-	int64_t silence_ms;           /* as in proc_request; for git_run only */
+	int64_t silence_ms;           /* as in proc_request */
+	bool yields;                  /* as in proc_request */
 	struct proc_result *ended;    /* gets how git_run's child did; may be NULL */
 };
 
 struct git_stream;
 
-/* Writes the configuration that children use in place of the user's and the system's to
- * <directory>/gitconfig, and keeps the path for all later calls. Once, before any
+/* Writes the configurations that children use in place of the user's and the system's
+ * below <directory>, and keeps the paths for all later calls. Once, before any
  * thread calls git_run. It trusts every repository that we are asked to work on,
  * whoever owns it: naming it to refrelay was the operator's decision. */
 int git_setup(const char *directory, struct err *err);
@@ -62,9 +73,9 @@ int git_setup(const char *directory, struct err *err);
  * the one that its message stands for; the text is that message. */
 int git_run(const struct git_call *call, struct err *err);
 
-/* Starts git, whose output is read while it runs; `input` and `output` of the call are
- * not used, `input_fd` becomes its stdin (borrowed for the call; -1: nothing to read).
- * The call is borrowed for this call, what `work` points to until close. */
+/* Starts git, whose output is read while it runs; `output` of the call is not used.
+ * `input_fd` becomes its stdin (borrowed for the call); -1: `input` of the call. The call
+ * is borrowed for this call, what `work` points to until close. */
 int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
 		    struct err *err);
 

@@ -1,19 +1,15 @@
 #include "git/lock_file.h"
 
-#include <sys/file.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 
-#define MARK "refrelay lock "
-
-/* Gitaly's figure for locks whose owner nobody knows. */
-#define UNKNOWN_OWNER_AGE_S 3600
-
 /* How often a directory may vanish between making it and making a lock in it. */
 #define PARENTS_LIMIT 100
+
+/* Of directories in each other; no ref that git can read is deeper. */
+#define DEPTH_MAX 256
 
 static bool is_same_file(int dir, const char *path, int fd)
 {
@@ -22,95 +18,6 @@ static bool is_same_file(int dir, const char *path, int fd)
 	return fstatat(dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       fstat(fd, &open_one) == 0 && named.st_ino == open_one.st_ino &&
 	       named.st_dev == open_one.st_dev;
-}
-
-bool lock_owner_stands(const struct lock_owner *owner)
-{
-	return is_same_file(owner->dir, owner->name, owner->fd);
-}
-
-/* 1: somebody who looks for dead owners came between create and flock, and has taken
- * the file for one. */
-static int make_owner(struct lock_owner *owner, struct err *err)
-{
-	char text[128];
-
-	snprintf(text, sizeof(text), MARK "boot=%s pid=%ld\n", clock_boot_id(),
-		 (long)getpid());
-	owner->fd = openat(owner->dir, owner->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
-			   0666);
-	if (owner->fd < 0)
-		return err_errno(err, "cannot create %s", owner->name);
-	if (flock(owner->fd, LOCK_EX | LOCK_NB) != 0) {
-		if (errno == EWOULDBLOCK)
-			return 1;
-		return err_errno(err, "cannot lock %s", owner->name);
-	}
-	if (!lock_owner_stands(owner))
-		return 1;
-	return file_write_all(owner->fd, text, strlen(text), owner->name, err);
-}
-
-int lock_owner_open(int dir, const char *folder, struct lock_owner *owner,
-		    struct err *err)
-{
-	char nonce[33];
-	int result = 1;
-
-	for (int tries = 0; tries < 10 && result > 0; tries++) {
-		random_hex(nonce, 16);
-		*owner = (struct lock_owner){ .dir = dir, .fd = -1 };
-		snprintf(owner->name, sizeof(owner->name), "%s/%s", folder, nonce);
-		result = make_owner(owner, err);
-		if (result != 0)
-			lock_owner_close(owner);
-	}
-	if (result > 0)
-		err_set(err, ERR_CONFLICT, "%s: owner files vanish as they are made",
-			folder);
-	return result == 0 ? 0 : -1;
-}
-
-void lock_owner_close(struct lock_owner *owner)
-{
-	if (owner->fd < 0)
-		return;
-	unlinkat(owner->dir, owner->name, 0);
-	close(TAKE_FD(owner->fd));
-}
-
-/* An owner file that its owner had no time to fill, or that lost its content with the
- * machine's power, is known by its links: git never makes two names for a lock. */
-static bool is_ours(int fd)
-{
-	char text[sizeof(MARK)] = "";
-	ssize_t len = pread(fd, text, sizeof(MARK) - 1, 0);
-	struct stat st;
-
-	if (len == 0)
-		return fstat(fd, &st) == 0 && st.st_nlink > 1;
-	return len == (ssize_t)(sizeof(MARK) - 1) && memcmp(text, MARK, (size_t)len) == 0;
-}
-
-enum lock_owner_state lock_owner_probe(int dir, const char *path, int *fd)
-{
-	*fd = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (*fd < 0)
-		return errno == ENOENT ? LOCK_OWNER_GONE : LOCK_OWNER_UNKNOWN;
-	if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
-		return is_ours(*fd) ? LOCK_OWNER_DEAD : LOCK_OWNER_FOREIGN;
-	if (errno != EWOULDBLOCK)
-		return LOCK_OWNER_UNKNOWN;
-	close(TAKE_FD(*fd));
-	return LOCK_OWNER_ALIVE;
-}
-
-bool lock_owner_is_old(int fd)
-{
-	struct stat st;
-
-	return fd >= 0 && fstat(fd, &st) == 0 &&
-	       clock_wall_ms() / 1000 - (int64_t)st.st_mtime >= UNKNOWN_OWNER_AGE_S;
 }
 
 /* Under its flock, which `fd` holds, nobody else can be doing the same, and nobody but
@@ -124,9 +31,10 @@ static bool bury(int dir, const char *path, int fd, const char *proof)
 }
 
 /* Removes the lock at path if that is right. */
-static void examine(int dir, const char *path)
+static void examine(const struct lock_owner *owner, const char *path)
 {
 	AUTO_CLOSE int fd = -1;
+	int dir = owner->dir;
 
 	switch (lock_owner_probe(dir, path, &fd)) {
 	case LOCK_OWNER_DEAD:
@@ -134,7 +42,7 @@ static void examine(int dir, const char *path)
 		break;
 	case LOCK_OWNER_FOREIGN:
 	case LOCK_OWNER_UNKNOWN:
-		if (lock_owner_is_old(fd))
+		if (lock_owner_is_old(fd, lock_owner_beat(owner)))
 			bury(dir, path, fd, "unknown owner, too old");
 		break;
 	case LOCK_OWNER_ALIVE:
@@ -154,20 +62,20 @@ static bool bury_if_dead(int dir, const char *path, int owner_fd)
 	       bury(dir, path, fd, "its owner is dead");
 }
 
-static size_t bury_below(int dir, const char *folder, int owner_fd)
+static size_t bury_below(int dir, const char *folder, int owner_fd, unsigned depth)
 {
 	size_t buried = 0;
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(dir, folder);
 
-	while (list && (entry = readdir(list)) != NULL) {
+	while (list && depth < DEPTH_MAX && (entry = readdir(list)) != NULL) {
 		const char *name = entry->d_name;
 		if (name[0] == '.')
 			continue;
 		if (text_ends_with(name, ".lock"))
 			buried += bury_if_dead(dirfd(list), name, owner_fd);
 		else if (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN)
-			buried += bury_below(dirfd(list), name, owner_fd);
+			buried += bury_below(dirfd(list), name, owner_fd, depth + 1);
 	}
 	return buried;
 }
@@ -191,7 +99,7 @@ static bool bury_packed(int dir, int owner_fd)
 
 static size_t bury_all(int dir, int owner_fd)
 {
-	return bury_below(dir, "refs", owner_fd) +
+	return bury_below(dir, "refs", owner_fd, 0) +
 	       bury_if_dead(dir, "HEAD.lock", owner_fd) + bury_packed(dir, owner_fd);
 }
 
@@ -210,30 +118,27 @@ size_t lock_file_bury_of(int dir, int owner_fd)
 }
 
 /* The process that our own owner files name; 0: it is not one of ours. */
-static long owner_pid(int dir, const char *path)
+static uint64_t owner_pid(int dir, const char *path)
 {
-	char text[128] = "";
-	const char *at;
+	struct lock_owner_line line;
 	AUTO_CLOSE int fd = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd < 0 || pread(fd, text, sizeof(text) - 1, 0) <= 0 ||
-	    !text_starts_with(text, MARK))
-		return 0;
-	at = strstr(text, "pid=");
-	return at ? strtol(at + 4, NULL, 10) : 0;
+	lock_owner_read(fd, &line);
+	return line.pid;
 }
 
 static int still_locked(int dir, const char *path, struct err *err)
 {
-	long pid = owner_pid(dir, path);
+	uint64_t pid = owner_pid(dir, path);
 
 	if (pid > 0) {
 		err_set(err, ERR_CONFLICT,
-			"%s is held by process %ld, a refrelay that "
+			"%s is held by process %" PRIu64 ", a refrelay that "
 			"is at work or paused",
 			path, pid);
 		return err_remedy(err,
-				  "let that process go on (kill -CONT %ld) or end "
+				  "let that process go on (kill -CONT %" PRIu64
+				  ") or end "
 				  "it; then repeat",
 				  pid);
 	}
@@ -271,7 +176,7 @@ static int look_why(const struct lock_owner *owner, const char *name, int *paren
 {
 	switch (errno) {
 	case EEXIST:
-		examine(owner->dir, name);
+		examine(owner, name);
 		return 1;
 	case ENOENT:
 		if (!lock_owner_stands(owner))

@@ -164,7 +164,7 @@ static int read_locked(struct publication *publication, struct err *err)
 
 	ref_snapshot_clear(&publication->now);
 	if (fence_check_locked(request->dir, request->fence, err) != 0 ||
-	    state_check(&publication->writer, err) != 0 ||
+	    state_beat(&publication->writer, err) != 0 ||
 	    ref_snapshot_read(request->dir, request->oid_len, &publication->now, err) !=
 		    0)
 		return -1;

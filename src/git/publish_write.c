@@ -4,6 +4,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "git/state.h"
+
+/* Loose refs that are removed between two signs of life: some seconds where each takes
+ * several questions to a file server. */
+#define REFS_A_BEAT 256
 
 /* Which part of the change a packed-refs text shows. */
 enum phase {
@@ -175,6 +180,8 @@ int publish_fold(const struct publish_write *write, struct err *err)
 	failpoint("publish.folded");
 	for (size_t i = 0; i < write->now->refs.count; i++) {
 		const struct ref *ref = &write->now->refs.items[i];
+		if (i % REFS_A_BEAT == 0 && state_beat(write->writer, err) != 0)
+			return -1;
 		if (is_loose(ref) && remove_loose(write, ref, err) != 0)
 			return -1;
 	}

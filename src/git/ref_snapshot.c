@@ -17,6 +17,7 @@
 struct walk {
 	struct ref_snapshot *snapshot; /* gets the loose refs, unsorted */
 	size_t oid_len;
+	bool skips_garbage;
 	struct str name; /* the present path: "refs/heads/" */
 	int depth;
 };
@@ -91,6 +92,8 @@ static int add_loose(struct walk *walk, int dir, const char *entry, struct err *
 		return 0;
 	found = read_value(dir, entry, walk->name.data, walk->oid_len, &ref,
 			   walk->snapshot, err);
+	if (found < 0 && err->class == ERR_CORRUPT && walk->skips_garbage)
+		return 0;
 	if (found != 0)
 		return found < 0 ? -1 : 0;
 	ref.name = ref_snapshot_keep(walk->snapshot, walk->name.data, walk->name.len);
@@ -157,18 +160,18 @@ static int walk_directory(struct walk *walk, int fd, struct err *err)
 	return errno == 0 ? 0 : err_errno(err, "cannot list %s", walk->name.data);
 }
 
-static int read_loose(int dir, size_t oid_len, struct ref_snapshot *loose,
-		      struct err *err)
+/* All but oid_len, skips_garbage and the list to fill is set here. */
+static int read_loose(int dir, struct walk *walk, struct err *err)
 {
-	struct walk walk = { .snapshot = loose, .oid_len = oid_len, .name = STR_INIT };
 	int fd = dir_open(dir, "refs", err);
 	int result = -1;
 
+	walk->name = (struct str)STR_INIT;
 	if (fd >= 0) {
-		str_add(&walk.name, "refs/");
-		result = walk_directory(&walk, fd, err);
+		str_add(&walk->name, "refs/");
+		result = walk_directory(walk, fd, err);
 	}
-	str_clear(&walk.name);
+	str_clear(&walk->name);
 	return result;
 }
 
@@ -251,16 +254,18 @@ static void merge(struct ref_snapshot *loose, struct ref_snapshot *packed,
 	loose->texts.count = packed->texts.count = 0;
 }
 
-int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
-		      struct err *err)
+/* `walk` is as read_loose wants it, but for the list. */
+static int read_all(int dir, struct walk *walk, struct ref_snapshot *snapshot,
+		    struct err *err)
 {
 	AUTO_SNAPSHOT struct ref_snapshot loose = REF_SNAPSHOT_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot packed = REF_SNAPSHOT_INIT;
 
+	walk->snapshot = &loose;
 	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;
-	if (read_head(dir, oid_len, snapshot, err) != 0 ||
-	    read_loose(dir, oid_len, &loose, err) != 0 ||
-	    read_packed(dir, oid_len, &packed, err) != 0) {
+	if (read_head(dir, walk->oid_len, snapshot, err) != 0 ||
+	    read_loose(dir, walk, err) != 0 ||
+	    read_packed(dir, walk->oid_len, &packed, err) != 0) {
 		ref_snapshot_clear(snapshot);
 		return -1;
 	}
@@ -270,6 +275,22 @@ int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 			snapshot->has_packed_only = false;
 	merge(&loose, &packed, snapshot);
 	return 0;
+}
+
+int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+		      struct err *err)
+{
+	struct walk walk = { .oid_len = oid_len };
+
+	return read_all(dir, &walk, snapshot, err);
+}
+
+int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+			       struct err *err)
+{
+	struct walk walk = { .oid_len = oid_len, .skips_garbage = true };
+
+	return read_all(dir, &walk, snapshot, err);
 }
 
 void ref_snapshot_clear(struct ref_snapshot *snapshot)

@@ -51,6 +51,11 @@ struct ref_snapshot {
  * ERR_MISSING: no HEAD. Files that git itself ignores (*.lock, bad names) are ignored. */
 int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 		      struct err *err);
+
+/* The same for who only asks which refs are symbolic: a loose ref that holds neither is
+ * left out. Git goes on without it, too. */
+int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+			       struct err *err);
 void ref_snapshot_clear(struct ref_snapshot *snapshot);
 
 /* The ref of that name, or NULL. */

@@ -6,6 +6,9 @@
 
 #define CONFIG_LIMIT ((size_t)16 << 20)
 
+/* Directories in each other; each takes a descriptor while it is looked into. */
+#define REFS_DEPTH 64
+
 static bool is_directory(int dir, const char *name)
 {
 	struct stat st;
@@ -70,12 +73,36 @@ static bool is_promisor(const struct conf_entry *entry)
 	       (conf_read_bool(entry, &value, ERR_IGNORED) != 0 || value);
 }
 
+static bool is_include(const struct conf_entry *entry)
+{
+	return strcasecmp(entry->section, "include") == 0 ||
+	       strcasecmp(entry->section, "includeIf") == 0;
+}
+
 /* An include may bring anything. */
 static bool rewrites_urls(const struct conf_entry *entry)
 {
-	return strcasecmp(entry->key, "insteadOf") == 0 ||
-	       strcasecmp(entry->section, "include") == 0 ||
-	       strcasecmp(entry->section, "includeIf") == 0;
+	return strcasecmp(entry->key, "insteadOf") == 0 || is_include(entry);
+}
+
+/* As git reads it: the last one that says something of HEAD counts. */
+static void read_hidden(const struct conf_entry *entry, struct repo *repo)
+{
+	const char *name = entry->value ? entry->value : "";
+	bool is_shown = name[0] == '!';
+	size_t len;
+
+	if (entry->subsection || strcasecmp(entry->key, "hideRefs") != 0 ||
+	    (strcasecmp(entry->section, "transfer") != 0 &&
+	     strcasecmp(entry->section, "uploadpack") != 0))
+		return;
+	name += is_shown;
+	name += name[0] == '^';
+	len = strlen(name);
+	while (len > 0 && name[len - 1] == '/')
+		len--;
+	if (len == strlen("HEAD") && memcmp(name, "HEAD", len) == 0)
+		repo->hides_head = !is_shown;
 }
 
 static int read_format(const struct conf *conf, struct repo *repo, struct err *err)
@@ -86,6 +113,8 @@ static int read_format(const struct conf *conf, struct repo *repo, struct err *e
 	for (size_t i = 0; i < all->count; i++) {
 		repo->is_partial |= is_promisor(all->items[i]);
 		repo->rewrites_urls |= rewrites_urls(all->items[i]);
+		repo->has_includes |= is_include(all->items[i]);
+		read_hidden(all->items[i], repo);
 	}
 	if (conf_read_uint(conf_get(conf, "core", NULL, "repositoryformatversion"), 0, 1,
 			   &version, err) != 0)
@@ -176,6 +205,56 @@ static int check_folder(const struct repo *repo, const char *folder, struct err 
 	return 0;
 }
 
+/* Git is lost in directories that link to themselves by way of others. */
+static int refuse_maze(const char *name, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "below refs, %s is reached by links or too deep", name);
+	return err_remedy(err, "put plain directories there");
+}
+
+static bool is_link(int dir, const struct dirent *entry)
+{
+	struct stat st;
+
+	return entry->d_type != DT_DIR &&
+	       fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISLNK(st.st_mode);
+}
+
+static int check_refs(int parent, const char *name, unsigned depth, struct err *err);
+
+/* So no more than one link is on the way to any. */
+static int check_entry(int dir, const char *folder, const struct dirent *entry,
+		       unsigned depth, struct err *err)
+{
+	if (entry->d_name[0] == '.' || entry->d_type == DT_REG)
+		return 0;
+	if (check_file(dir, folder, entry->d_name, err) != 0)
+		return -1;
+	if (!is_directory(dir, entry->d_name))
+		return 0;
+	if (is_link(dir, entry))
+		depth += REFS_DEPTH / 2 + 1;
+	return check_refs(dir, entry->d_name, depth + 1, err);
+}
+
+/* What git reads for each list of refs; it follows links. */
+static int check_refs(int parent, const char *name, unsigned depth, struct err *err)
+{
+	struct dirent *entry;
+	int result = 0;
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSEDIR DIR *list = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!list && fd >= 0)
+		close(fd);
+	if (depth > REFS_DEPTH)
+		return refuse_maze(name, err);
+	while (list && result == 0 && (entry = readdir(list)) != NULL)
+		result = check_entry(fd, name, entry, depth, err);
+	return result;
+}
+
 int repo_check_files(const struct repo *repo, struct err *err)
 {
 	static const char *const folders[] = { ".", "info", "objects/info",
@@ -184,6 +263,8 @@ int repo_check_files(const struct repo *repo, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
 		if (check_folder(repo, folders[i], err) != 0)
 			return -1;
+	if (check_refs(repo->fd, "refs", 0, err) != 0)
+		return -1;
 	if (!is_filled(repo->fd, "info/grafts"))
 		return 0;
 	err_set(err, ERR_CONFIG, "it has info/grafts, which change what its history is");

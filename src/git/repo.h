@@ -14,6 +14,8 @@ struct repo {
 	bool is_shallow;     /* its history is cut short */
 	bool is_partial;     /* it lacks objects on purpose (a promisor remote) */
 	bool rewrites_urls;  /* its config has url.*.insteadOf, or includes others */
+	bool has_includes;   /* its config includes other files */
+	bool hides_head;     /* its config keeps HEAD from those who fetch */
 	bool has_alternates; /* some of its objects live in another repository */
 };
 
@@ -30,7 +32,8 @@ int repo_open(int dir, const char *path, struct repo *repo, struct err *err);
 void repo_close(struct repo *repo);
 
 /* Before git works there: ERR_CONFIG if one of the files that it would open is no plain
- * file (a pipe would hold it for ever), or if there are grafts, by name. */
+ * file (a pipe would hold it for ever), if links below refs lead in circles, or if there
+ * are grafts, by name. */
 int repo_check_files(const struct repo *repo, struct err *err);
 
 /* What a directory looks like. Cheap: some stat() calls. */

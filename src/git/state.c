@@ -5,34 +5,132 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "git/lock_file.h"
 
-#define KEY "refrelay/state/key"
-#define PENDING "refrelay/state/pending"
+static bool is_there(int dir, const char *path)
+{
+	struct stat st;
 
+	return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+#define NAME_STATE (&STATE_FOLDER[sizeof(HOOK_NODE_FOLDER)])
+#define NAME_KEY (&STATE_KEY[sizeof(STATE_FOLDER)])
+#define NAME_PENDING (&STATE_PENDING[sizeof(STATE_FOLDER)])
+
+/* Never through a link: whoever may write in the repository could lay one to anywhere,
+ * and have files written and removed there that only this process may touch. */
+static int open_folder(int parent, const char *name, struct err *err)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	if (errno != ENOTDIR && errno != ELOOP)
+		return err_errno(err, "cannot open directory %s of the repository", name);
+	err_set(err, ERR_CONFLICT, "%s of the repository is no directory", name);
+	return err_remedy(err, "remove it; " STATE_PENDING " is made anew, links are "
+			       "not followed");
+}
+
+static int open_state(int dir, struct err *err)
+{
+	AUTO_CLOSE int folder = open_folder(dir, HOOK_NODE_FOLDER, err);
+
+	return folder < 0 ? -1 : open_folder(folder, NAME_STATE, err);
+}
+
+static int set_mode(int state, mode_t mode, struct err *err)
+{
+	AUTO_CLOSE int fd =
+		openat(state, NAME_KEY, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0 || fchmod(fd, mode & 0666) != 0)
+		return err_errno(err, "cannot set the mode of %s", STATE_KEY);
+	return 0;
+}
+
+/* Who can read HEAD can read the key; later keys get the mode of the first. */
 static int new_key(int dir, struct err *err)
 {
-	char key[33];
+	char key[STATE_KEY_SIZE];
+	struct stat head;
+	AUTO_CLOSE int state = open_state(dir, err);
 
-	random_hex(key, 16);
-	return file_replace(dir, KEY, key, 32, FILE_NO_SYNC, err);
+	if (state < 0)
+		return -1;
+	bool is_first = !is_there(state, NAME_KEY);
+	random_hex(key, STATE_KEY_DIGITS / 2);
+	if (file_replace(state, NAME_KEY, key, STATE_KEY_DIGITS, FILE_NO_SYNC, err) != 0)
+		return -1;
+	return is_first && fstatat(dir, "HEAD", &head, 0) == 0
+		       ? set_mode(state, head.st_mode, err)
+		       : 0;
+}
+
+/* With the repository's own mode: the hooks of all who may push write there. Made by
+ * root for a repository of somebody else, it becomes that user's. Returns it, open. */
+static int make_folder(int parent, const char *name, const struct stat *like,
+		       struct err *err)
+{
+	bool is_new = mkdirat(parent, name, like->st_mode & 0777) == 0;
+
+	if (!is_new && errno != EEXIST)
+		return err_errno(err, "cannot make %s", name);
+	AUTO_CLOSE int fd = open_folder(parent, name, err);
+	if (fd < 0)
+		return -1;
+	if (is_new && geteuid() == 0 && fchown(fd, like->st_uid, like->st_gid) != 0)
+		return err_errno(err, "cannot give %s to its owner", name);
+	if (is_new && fchmod(fd, like->st_mode & (S_ISGID | 0777)) != 0)
+		return err_errno(err, "cannot set the mode of %s", name);
+	return TAKE_FD(fd);
+}
+
+static int make_folders(int dir, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(dir, &st) != 0)
+		return err_errno(err, "cannot look at the repository");
+	AUTO_CLOSE int folder = make_folder(dir, HOOK_NODE_FOLDER, &st, err);
+	if (folder < 0)
+		return -1;
+	AUTO_CLOSE int state = make_folder(folder, NAME_STATE, &st, err);
+	if (state < 0)
+		return -1;
+	AUTO_CLOSE int pending = make_folder(state, NAME_PENDING, &st, err);
+	return pending < 0 ? -1 : 0;
+}
+
+/* ERR_MISSING: it was never made. */
+static int check_pending(int dir, struct err *err)
+{
+	AUTO_CLOSE int state = open_state(dir, err);
+	if (state < 0)
+		return -1;
+	AUTO_CLOSE int pending = open_folder(state, NAME_PENDING, err);
+	return pending < 0 ? -1 : 0;
 }
 
 int state_prepare(int dir, struct err *err)
 {
-	if (dir_make(dir, PENDING, err) != 0)
+	if (!is_there(dir, STATE_PENDING) && make_folders(dir, err) != 0)
 		return -1;
-	return faccessat(dir, KEY, F_OK, 0) == 0 ? 0 : new_key(dir, err);
+	return is_there(dir, STATE_KEY) ? 0 : new_key(dir, err);
 }
 
 int state_begin(int dir, struct lock_owner *writer, struct err *err)
 {
-	if (lock_owner_open(dir, PENDING, writer, err) == 0)
+	*writer = (struct lock_owner){ .dir = dir, .fd = -1 };
+	if (check_pending(dir, err) == 0 &&
+	    lock_owner_open(dir, STATE_PENDING, writer, err) == 0)
 		return 0;
 	if (err->class != ERR_MISSING)
 		return -1;
 	if (state_prepare(dir, err) != 0) /* the first change ever */
 		return -1;
-	return lock_owner_open(dir, PENDING, writer, err);
+	return lock_owner_open(dir, STATE_PENDING, writer, err);
 }
 
 int state_check(const struct lock_owner *writer, struct err *err)
@@ -43,6 +141,13 @@ int state_check(const struct lock_owner *writer, struct err *err)
 		       writer->name);
 }
 
+int state_beat(const struct lock_owner *writer, struct err *err)
+{
+	if (lock_owner_beat(writer) < 0)
+		return err_errno(err, "cannot touch %s", writer->name);
+	return state_check(writer, err);
+}
+
 int state_end(struct lock_owner *writer, struct err *err)
 {
 	if (new_key(writer->dir, err) != 0) {
@@ -51,6 +156,7 @@ int state_end(struct lock_owner *writer, struct err *err)
 	}
 	failpoint("state.key");
 	lock_owner_close(writer);
+	failpoint("state.ended");
 	return 0;
 }
 
@@ -59,55 +165,241 @@ void state_abandon(struct lock_owner *writer)
 	lock_owner_close(writer);
 }
 
-/* The flock of the dead writer is held, so that only one of us cleans up. */
-static int recover_one(int dir, const char *path, int fd, struct err *err)
+int state_renew(int dir, struct err *err)
 {
-	if (new_key(dir, err) != 0)
+	if (!is_there(dir, STATE_PENDING) && make_folders(dir, err) != 0)
+		return -1;
+	return new_key(dir, err);
+}
+
+/* A walk through the pending files. */
+struct walk {
+	int dir;
+	int state; /* its folders, which no link has led to */
+	DIR *list;
+	int64_t now; /* by the file system's clock; 0: not asked yet */
+	bool is_pending;
+	unsigned recovered;
+};
+
+/* NULL at the end, or with errno set. */
+static const char *next_pending(struct walk *walk)
+{
+	struct dirent *entry;
+
+	while (errno = 0, (entry = readdir(walk->list)) != NULL)
+		if (entry->d_name[0] != '.')
+			return entry->d_name;
+	return NULL;
+}
+
+/* Asked at most once a walk, and only for one that may be on another host. */
+static int64_t walk_now(struct walk *walk)
+{
+	if (walk->now == 0)
+		walk->now = lock_owner_clock(walk->state, ".");
+	return walk->now;
+}
+
+/* Who reads the log is in no directory. */
+static void tell_recovered(int dir, const char *name)
+{
+	AUTO_FREE char *link = xasprintf("/proc/self/fd/%d", dir);
+	char repository[PATH_MAX] = ".";
+	ssize_t len = readlink(link, repository, sizeof(repository) - 1);
+	AUTO_FREE char *whole = NULL;
+
+	if (len > 0)
+		repository[len] = '\0';
+	whole = xasprintf("%s/" STATE_PENDING "/%s", repository, name);
+	log_warn("state.recovered", LOG_TEXT("path", whole));
+}
+
+/* The flock of the dead writer is held, so that only one of us cleans up. Where there is
+ * none, several may: each makes a new key before the file is gone, and that is enough. */
+static int recover_one(struct walk *walk, const char *name, int fd, struct err *err)
+{
+	failpoint("state.dead");
+	if (new_key(walk->dir, err) != 0)
 		return -1;
 	failpoint("state.recover");
-	lock_file_bury_of(dir, fd);
+	lock_file_bury_of(walk->dir, fd);
 	failpoint("state.buried");
-	if (unlinkat(dir, path, 0) != 0 && errno != ENOENT)
-		return err_errno(err, "cannot remove %s", path);
-	log_warn("state.recovered", LOG_TEXT("path", path));
+	if (unlinkat(dirfd(walk->list), name, 0) != 0 && errno != ENOENT)
+		return err_errno(err, "cannot remove " STATE_PENDING "/%s", name);
+	failpoint("state.removed");
+	tell_recovered(walk->dir, name);
+	walk->recovered++;
 	return 0;
 }
 
 /* The folder is ours alone: what is not marked there was not marked in time. */
-static int recover_if_dead(int dir, const char *path, struct err *err)
+static int recover_if_dead(struct walk *walk, const char *name, struct err *err)
 {
 	AUTO_CLOSE int fd = -1;
 
-	switch (lock_owner_probe(dir, path, &fd)) {
+	switch (lock_owner_probe(dirfd(walk->list), name, &fd)) {
 	case LOCK_OWNER_UNKNOWN:
-		if (!lock_owner_is_old(fd))
-			return 0;
-		return recover_one(dir, path, fd, err);
+		if (lock_owner_is_old(fd, walk_now(walk)))
+			return recover_one(walk, name, fd, err);
+		walk->is_pending = true;
+		break;
 	case LOCK_OWNER_DEAD:
 	case LOCK_OWNER_FOREIGN:
-		return recover_one(dir, path, fd, err);
+		return recover_one(walk, name, fd, err);
 	case LOCK_OWNER_ALIVE:
+		walk->is_pending = true;
+		break;
 	case LOCK_OWNER_GONE:
 		break;
 	}
 	return 0;
 }
 
+/* NULL with err->class ERR_MISSING: there is none yet. */
+static DIR *list_pending(int dir, int *state, struct err *err)
+{
+	DIR *list;
+
+	*state = open_state(dir, err);
+	if (*state < 0)
+		return NULL;
+	list = dir_list(*state, NAME_PENDING);
+	if (!list)
+		err_errno(err, "cannot list %s", STATE_PENDING);
+	if (!list && err->sys_errno == ENOTDIR)
+		err->class = ERR_CONFLICT; /* a link, or a file */
+	return list;
+}
+
+static int recover_all(struct walk *walk, struct err *err)
+{
+	const char *name;
+	AUTO_CLOSE int state = -1;
+	AUTO_CLOSEDIR DIR *list = list_pending(walk->dir, &state, err);
+
+	walk->state = state;
+	walk->list = list;
+	if (!list)
+		return err->class == ERR_MISSING ? 0 : -1;
+	while ((name = next_pending(walk)) != NULL)
+		if (recover_if_dead(walk, name, err) != 0)
+			return -1;
+	return errno == 0 ? 0 : err_errno(err, "cannot list %s", STATE_PENDING);
+}
+
 int state_recover(int dir, struct err *err)
 {
-	struct dirent *entry;
-	AUTO_CLOSEDIR DIR *list = dir_list(dir, PENDING);
+	struct walk walk = { .dir = dir };
 
-	if (!list && errno == ENOENT)
+	return recover_all(&walk, err);
+}
+
+/* ERR_MISSING: there is none, or a crash of the machine has emptied it. */
+static int read_key(int dir, char key[STATE_KEY_SIZE], struct err *err)
+{
+	char text[STATE_KEY_SIZE];
+	AUTO_CLOSE int state = open_state(dir, err);
+	if (state < 0)
+		return -1;
+	AUTO_CLOSE int fd =
+		openat(state, NAME_KEY, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text));
+
+	if (len < 0)
+		return err_errno(err, "cannot read %s", STATE_KEY);
+	if (len != STATE_KEY_DIGITS)
+		return err_set(err, ERR_MISSING, "%s holds no key", STATE_KEY);
+	memcpy(key, text, STATE_KEY_DIGITS);
+	key[STATE_KEY_DIGITS] = '\0';
+	if (strspn(key, "0123456789abcdef") != STATE_KEY_DIGITS)
+		return err_set(err, ERR_MISSING, "%s holds no key", STATE_KEY);
+	return 0;
+}
+
+/* When two make one, the last stays: what was made is read again. */
+static int read_or_make_key(int dir, char key[STATE_KEY_SIZE], struct err *err)
+{
+	if (read_key(dir, key, err) == 0)
 		return 0;
-	if (!list)
-		return err_errno(err, "cannot list %s", PENDING);
-	while (errno = 0, (entry = readdir(list)) != NULL) {
-		AUTO_FREE char *path = xasprintf(PENDING "/%s", entry->d_name);
-		if (entry->d_name[0] == '.')
-			continue;
-		if (recover_if_dead(dir, path, err) != 0)
-			return -1;
+	if (err->class != ERR_MISSING || state_renew(dir, err) != 0)
+		return -1;
+	return read_key(dir, key, err);
+}
+
+int state_look(int dir, struct state_look *look, struct err *err)
+{
+	struct walk walk = { .dir = dir };
+
+	*look = (struct state_look){ 0 };
+	if (recover_all(&walk, err) != 0)
+		return -1;
+	look->is_pending = walk.is_pending;
+	look->recovered = walk.recovered;
+	return read_or_make_key(dir, look->key, err);
+}
+
+static const char *program_of(enum lock_owner_kind kind)
+{
+	switch (kind) {
+	case LOCK_OWNER_LOCK:
+		return "refrelay";
+	case LOCK_OWNER_PROCESS:
+		return "git";
+	case LOCK_OWNER_OTHER:
+		break;
 	}
-	return errno == 0 ? 0 : err_errno(err, "cannot list %s", PENDING);
+	return "";
+}
+
+/* Who may not write there asks the local clock; for a person that will do. */
+static int64_t age_of(struct walk *walk, int fd)
+{
+	struct stat st;
+	int64_t now = walk_now(walk);
+
+	if (now < 0)
+		now = clock_wall_ms() / 1000;
+	if (fd < 0 || fstat(fd, &st) != 0 || now < (int64_t)st.st_mtime)
+		return 0;
+	return now - (int64_t)st.st_mtime;
+}
+
+static void describe(struct walk *walk, const char *name, struct state_writer *writer)
+{
+	struct lock_owner_line line;
+	AUTO_CLOSE int probed = -1;
+
+	*writer = (struct state_writer){ 0 };
+	snprintf(writer->name, sizeof(writer->name), "%s", name);
+	writer->state = lock_owner_probe(dirfd(walk->list), name, &probed);
+	AUTO_CLOSE int fd = openat(dirfd(walk->list), name,
+				   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	lock_owner_read(fd, &line);
+	writer->pid = line.pid;
+	snprintf(writer->program, sizeof(writer->program), "%s", program_of(line.kind));
+	writer->age_s = age_of(walk, fd);
+	writer->is_elsewhere =
+		lock_owner_is_elsewhere(&line) && writer->state == LOCK_OWNER_UNKNOWN;
+}
+
+int state_list(int dir, state_writers *writers, struct err *err)
+{
+	struct walk walk = { .dir = dir };
+	const char *name;
+	AUTO_CLOSE int state = -1;
+	AUTO_CLOSEDIR DIR *list = list_pending(dir, &state, err);
+
+	*writers = (state_writers){ 0 };
+	walk.state = state;
+	walk.list = list;
+	if (!list)
+		return err->class == ERR_MISSING ? 0 : -1;
+	while ((name = next_pending(&walk)) != NULL) {
+		struct state_writer writer;
+		describe(&walk, name, &writer);
+		if (writer.state != LOCK_OWNER_GONE)
+			vec_add(writers, writer);
+	}
+	return errno == 0 ? 0 : err_errno(err, "cannot list %s", STATE_PENDING);
 }

@@ -8,8 +8,10 @@
  * and whatever was derived from the old refs is never taken for current. Recovery keeps
  * the order: new key first, then the dead writer's file is removed.
  *
- * The pending file is also the owner file of the writer's git locks (lock_file.h): its
- * flock tells whether the writer lives.
+ * The pending file is an owner file (lock_owner.h), which tells whether the writer lives:
+ * one of ours, whose git locks are further names of it, or a git process, for which the
+ * hook reference-transaction makes and removes it (hook/hook_state.c). Readers list
+ * pending files first, read the key second, and refs after that.
  *
  * Source: seed 003, with pending files that outlive the key.
  */
@@ -17,9 +19,14 @@
 #define GIT_STATE_H
 
 #include "base/base.h"
-#include "git/lock_file.h"
+#include "base/hook_wire.h"
+#include "base/vec.h"
+#include "git/lock_owner.h"
 
-/* Makes the directories and a first key if they are missing. */
+#define STATE_KEY_SIZE (STATE_KEY_DIGITS + 1)
+
+/* Makes the directories and a first key if they are missing, for all who may use the
+ * repository. */
 int state_prepare(int dir, struct err *err);
 
 /* Starts a change. */
@@ -36,7 +43,38 @@ int state_end(struct lock_owner *writer, struct err *err);
 /* Ends a change that changed nothing: the key stays. */
 void state_abandon(struct lock_owner *writer);
 
+/* Tells readers on hosts that cannot see the writer's flock that it lives. For changes
+ * that last longer than a moment: every STATE_BEAT_MS. ERR_LOST: as state_check. */
+#define STATE_BEAT_MS 10000
+int state_beat(const struct lock_owner *writer, struct err *err);
+
 /* Cleans up after writers that died, their locks included. */
 int state_recover(int dir, struct err *err);
+
+/* How it stands, for a reader: pending files are listed, dead writers are cleaned up
+ * after, then the key is read, or made. Refs are to be read after this. On an error
+ * nothing of the repository may be answered from a cache. */
+struct state_look {
+	bool is_pending;          /* a writer is at work, or cannot be told to be dead */
+	unsigned recovered;       /* dead writers that were cleaned up after */
+	char key[STATE_KEY_SIZE]; /* also if is_pending */
+};
+int state_look(int dir, struct state_look *look, struct err *err);
+
+/* A new key, so that nothing that was derived from the refs counts any more. Pending
+ * files stay. */
+int state_renew(int dir, struct err *err);
+
+/* Who is writing, for people; nothing is cleaned up. The caller clears *writers. */
+struct state_writer {
+	char name[LOCK_OWNER_NAME_SIZE]; /* in pending/ */
+	enum lock_owner_state state;
+	uint64_t pid;      /* 0: not known */
+	char program[32];  /* "refrelay", "git" or "" */
+	int64_t age_s;     /* since it was made, or told that it lives */
+	bool is_elsewhere; /* on another host, or in another container */
+};
+typedef VEC(struct state_writer) state_writers;
+int state_list(int dir, state_writers *writers, struct err *err);
 
 #endif

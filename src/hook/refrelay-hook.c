@@ -1,6 +1,8 @@
 /*
  * What git runs as the hooks reference-transaction and post-receive of a primary's
- * repositories: it tells the node that refs changed, and never makes a push fail. Static
+ * repositories. It brackets each change of refs in the repository's state, so that no
+ * reader is given old refs (hook_state.h), and tells the node that refs changed. Only
+ * the first can make a push fail, and only when the change cannot be announced. Static
  * and small, since one is started for each change; no stdio, no locale.
  *
  *	refrelay-hook DATA_DIR HOOK [ARGUMENT]...
@@ -32,57 +34,19 @@
 #include <unistd.h>
 
 #include "base/hook_wire.h"
+#include "hook/hook_state.h"
+#include "hook/hook_text.h"
 
 #define LATER "this change will be noticed later: "
 
 #define LATE_MARK ".late"
 
-enum { NUMBER_SIZE = 24, LATE_S = 10 };
+enum { LATE_S = 10 };
 
 /* "changed <absolute path of the repository>"; the path is message +
  * strlen(HOOK_CHANGED). */
 static char message[HOOK_MESSAGE_MAX + 1] = HOOK_CHANGED;
 static char *const path = message + sizeof(HOOK_CHANGED) - 1;
-
-/* Appends to text, which has room for `size` with its NUL; too long is cut. */
-static void add(char *text, size_t size, const char *more)
-{
-	size_t used = strlen(text), len = strlen(more);
-
-	if (len > size - used - 1)
-		len = size - used - 1;
-	memcpy(text + used, more, len);
-	text[used + len] = '\0';
-}
-
-static const char *number(uint64_t value, int digits, char text[NUMBER_SIZE])
-{
-	char *at = text + NUMBER_SIZE - 1;
-
-	for (*at = '\0'; value > 0 || digits > 0; digits--, value /= 10)
-		*--at = (char)('0' + value % 10);
-	return at;
-}
-
-/* One line; git shows it to who pushes. */
-static void complain(const char *what, const char *why)
-{
-	char line[512] = "refrelay: ";
-
-	add(line, sizeof(line) - 1, what);
-	add(line, sizeof(line) - 1, ": ");
-	add(line, sizeof(line) - 1, why);
-	add(line, sizeof(line), "\n");
-	ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
-	(void)ignored;
-}
-
-static void complain_errno(const char *what)
-{
-	const char *why = strerrordesc_np(errno);
-
-	complain(what, why ? why : "unknown error");
-}
 
 static int64_t now_ms(void)
 {
@@ -95,11 +59,9 @@ static int64_t now_ms(void)
 /* Names by way of an open directory: they may be longer than a socket's address. */
 static void name_below(int dir, const char *name, char *out, size_t size)
 {
-	char digits[NUMBER_SIZE];
-
 	out[0] = '\0';
 	add(out, size, "/proc/self/fd/");
-	add(out, size, number((uint64_t)dir, 1, digits));
+	add_number(out, size, (uint64_t)dir);
 	add(out, size, name);
 }
 
@@ -114,12 +76,9 @@ static int open_repository(void)
 	const char *given = getenv("GIT_DIR");
 	char common[PATH_MAX];
 	int dir = open_directory(AT_FDCWD, given && *given ? given : ".");
-	int file = dir < 0 ? -1 : openat(dir, "commondir", O_RDONLY | O_CLOEXEC);
 
-	if (file < 0)
+	if (dir < 0 || !read_file(dir, "commondir", common, sizeof(common)))
 		return dir;
-	ssize_t len = read(file, common, sizeof(common) - 1);
-	common[len > 0 ? len : 0] = '\0';
 	common[strcspn(common, "\n")] = '\0';
 	return open_directory(dir, common);
 }
@@ -156,11 +115,6 @@ static int connect_node(int data)
 	if (fd >= 0)
 		close(fd);
 	return -1;
-}
-
-static bool begins(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
 /* Whether nothing is left to do: it is recorded, or the node wants no word of this
@@ -266,10 +220,10 @@ static bool write_spool(int spool)
 	char name[80] = ".", digits[NUMBER_SIZE];
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	add(name, sizeof(name), number((uint64_t)now.tv_sec, 1, digits));
+	add_number(name, sizeof(name), (uint64_t)now.tv_sec);
 	add(name, sizeof(name), number((uint64_t)now.tv_nsec, 9, digits));
 	add(name, sizeof(name), ".");
-	add(name, sizeof(name), number((uint64_t)getpid(), 1, digits));
+	add_number(name, sizeof(name), (uint64_t)getpid());
 	if (write_file(spool, name) && renameat(spool, name, spool, name + 1) == 0)
 		return fsync(spool) == 0;
 	int saved = errno;
@@ -279,9 +233,8 @@ static bool write_spool(int spool)
 }
 
 /* data_name: NULL: what the repository says. */
-static void tell(const char *data_name)
+static void tell(int repository, const char *data_name)
 {
-	int repository = open_repository();
 	int data, spool;
 
 	if (repository < 0 || !find_path(repository)) {
@@ -301,12 +254,34 @@ static void tell(const char *data_name)
 		complain_errno(LATER "cannot write to the node's spool");
 }
 
-/* The refs changed; "prepared" and "aborted" come before that, or instead. */
-static bool is_told(const char *hook, const char *argument)
+/* False: git must not go on. */
+static bool bracket(int repository, const char *step)
 {
-	if (strcmp(hook, "reference-transaction") == 0)
-		return argument && strcmp(argument, "committed") == 0;
-	return strcmp(hook, "post-receive") == 0;
+	if (strcmp(step, "prepared") == 0)
+		return hook_state_begin(repository);
+	if (strcmp(step, "committed") == 0)
+		hook_state_committed(repository);
+	else if (strcmp(step, "aborted") == 0)
+		hook_state_aborted(repository);
+	return true;
+}
+
+/* The node is told last: it looks at once. False: git must not go on. */
+static bool serve(const char *hook, const char *argument, const char *data_name)
+{
+	bool is_transaction = argument && strcmp(hook, "reference-transaction") == 0;
+	int repository = -1;
+
+	if (is_transaction || strcmp(hook, "post-receive") == 0)
+		repository = open_repository();
+	if (is_transaction && !bracket(repository, argument))
+		return false;
+	if (strcmp(hook, "post-receive") == 0 ||
+	    (is_transaction && strcmp(argument, "committed") == 0))
+		tell(repository, data_name);
+	if (repository >= 0)
+		close(repository);
+	return true;
 }
 
 /* As git does: what is not executable is no hook, and what has no first line that the
@@ -340,13 +315,11 @@ int main(int argc, char **argv)
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
 
-	if (begins(name, HOOK_PROGRAM)) {
-		if (argc >= 3 && is_told(argv[2], argc > 3 ? argv[3] : NULL))
-			tell(argv[1]);
-		return 0;
-	}
-	if (is_told(name, argc > 1 ? argv[1] : NULL))
-		tell(NULL);
+	if (begins(name, HOOK_PROGRAM))
+		return argc < 3 || serve(argv[2], argc > 3 ? argv[3] : NULL, argv[1]) ? 0
+										      : 1;
+	if (!serve(name, argc > 1 ? argv[1] : NULL, NULL))
+		return 1;
 	if (slash)
 		become_kept(argv);
 	return 0;

@@ -156,7 +156,7 @@ static void fill_services(struct node *node)
 	node->services.root = settings->site.repositories;
 	node->services.data = settings->site.data;
 	node->services.primary_url = settings->site.primary_url;
-	node->services.git_timeout_ms = settings->pull.timeout_ms;
+	node->services.serve = serve_start(settings->site.repositories, &settings->serve);
 	node->services.store = node->data.store;
 	node->services.leases = node->data.leases;
 	node->services.access = node->access;
@@ -307,6 +307,7 @@ static void tell_restarts(const struct node_settings *before,
 	tell_restart("site.data", before->site.data, after->site.data);
 	tell_restart("primary.url", before->site.primary_url, after->site.primary_url);
 	tell_restart("http.listen", before->listen, after->listen);
+	tell_restart("serve.cache", before->serve.directory, after->serve.directory);
 	tell_restart("replication.eventsDirectory", task_store_of(before),
 		     task_store_of(after));
 	if (before->site.lease_ttl_ms != after->site.lease_ttl_ms)
@@ -349,6 +350,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 		verify_origin_set(node->services.verify_origin,
 				  settings.pull.verification_capacity,
 				  settings.pull.reverify_ms);
+	serve_set(node->services.serve, &settings.serve);
 	if (node->push.push)
 		node_push_set(&node->push, settings.push);
 	log_info("node.reloaded", LOG_TEXT("site", node->settings.site.name));
@@ -361,6 +363,7 @@ void node_stop(struct node *node)
 	struct web_services *services = &node->services;
 
 	web_server_stop(node->server, NODE_STOP_MS / 4);
+	serve_stop(services->serve);
 	hook_socket_stop(node->socket);
 	pull_stop(services->pull, NODE_STOP_MS / 2);
 	watch_stop(node->watch);

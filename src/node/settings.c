@@ -89,6 +89,9 @@ static int read_all(const struct conf *conf, struct node_settings *settings,
 	    check_role(conf, err) != 0 || site_check_apart(&settings->site, err) != 0 ||
 	    read_listen(conf, settings, err) != 0 ||
 	    pull_settings_read(conf, &settings->pull, err) != 0 ||
+	    serve_settings_read(conf, settings->site.data, &settings->serve, err) != 0 ||
+	    serve_settings_check(&settings->serve, settings->site.repositories, err) !=
+		    0 ||
 	    read_intervals(conf, settings, err) != 0 ||
 	    read_push(conf, settings, err) != 0)
 		return -1;
@@ -126,5 +129,6 @@ void node_settings_clear(struct node_settings *settings)
 	if (settings->has_key)
 		site_key_clear(&settings->key);
 	push_settings_unref(settings->push);
+	serve_settings_clear(&settings->serve);
 	*settings = (struct node_settings){ .key.secret = STR_INIT };
 }

@@ -9,6 +9,7 @@
 #include "net/site_token.h"
 #include "pull/pull.h"
 #include "push/settings.h"
+#include "serve/settings.h"
 
 struct node_settings {
 	struct site site;
@@ -16,6 +17,7 @@ struct node_settings {
 	struct site_key key; /* of a secondary, if has_key */
 	bool has_key;
 	struct pull_settings pull; /* also for the primary: verification */
+	struct serve_settings serve;
 	int64_t scan_interval_ms;
 	int64_t keep_for_ms;
 	uint64_t keep_number;

@@ -22,6 +22,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@ enum { AGAIN_MS = 50, GROUPS_MAX = 64 };
 static int inherited[PROC_FDS_MAX], inherited_count; /* control first */
 static int control, signals, timer, children;
 static int64_t grace_ms, timeout_at;
+static int niceness;
 static int64_t deadline = INT64_MAX;
 static int64_t kill_at = INT64_MAX; /* else: it is ending */
 
@@ -228,12 +230,23 @@ static void supervise(void)
 	}
 }
 
+/* A kernel that refuses runs it as any other: it is a wish only. */
+static void yield_to_others(void)
+{
+	const struct sched_param none = { 0 };
+
+	errno = 0;
+	if (niceness > 0 && (nice(niceness) != -1 || errno == 0))
+		sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 static _Noreturn void become(char **argv, pid_t supervisor, const sigset_t *none)
 {
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != supervisor)
 		_exit(127); /* it died before the line above */
+	yield_to_others();
 	sigprocmask(SIG_SETMASK, none, NULL);
 	signal(SIGXFSZ,
 	       SIG_IGN); /* git then says what is wrong, instead of dying of it */
@@ -334,9 +347,9 @@ static void run(char **argv)
 
 int main(int argc, char **argv)
 {
-	if (argc < 5) {
+	if (argc < 6) {
 		fprintf(stderr,
-			"usage: refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT "
+			"usage: refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT NICE "
 			"PROGRAM [ARGUMENT]...\n(started by refrelay only)\n");
 		return 2;
 	}
@@ -344,7 +357,8 @@ int main(int argc, char **argv)
 	close_strangers();
 	grace_ms = strtoll(argv[2], NULL, 10);
 	timeout_at = strtoll(argv[3], NULL, 10);
-	run(argv + 4);
+	niceness = atoi(argv[4]);
+	run(argv + 5);
 	if (control >= 0)
 		send(control, &report, sizeof(report), MSG_NOSIGNAL);
 	return 0;

@@ -15,11 +15,13 @@
 #include "base/failpoint.h"
 #include "git/git_child.h"
 #include "git/repo.h"
+#include "serve/ls_refs.h"
 
 #define VERSION_2 "000eversion 2\n"
 
 enum {
 	PROTOCOL_MAX = 200,
+	SILENCE_MS = 10 * 60 * 1000,
 	FIRST_SIZE = 4096,
 	FIRST_ENOUGH = sizeof(VERSION_2) - 1, /* to know what kind of answer it is */
 };
@@ -39,16 +41,16 @@ struct upload_pack {
 
 static const char service[] = "001e# service=git-upload-pack\n0000";
 
-/* No want-ref: git up to 2.39 at least puts its answer where a client that clones with
- * a depth expects another section, and the clone fails. */
+/* No want-ref, which protocol 2 alone knows: git up to 2.39 at least puts its answer
+ * where a client that clones with a depth expects another section, and the clone fails.
+ */
 static const char *const config[] = {
-	"uploadpack.allowFilter=true",     "uploadpack.allowAnySHA1InWant=true",
-	"uploadpack.allowRefInWant=false", "uploadpack.keepAlive=5",
+	"uploadpack.allowRefInWant=false",
 	"transfer.advertiseSID=false",
 };
 
-/* It goes into a child's environment. */
-static bool is_protocol(const char *text)
+/* It goes into a child's environment as it is. */
+static bool is_plain(const char *text)
 {
 	static const char allowed[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -56,6 +58,16 @@ static bool is_protocol(const char *text)
 	size_t len = strlen(text);
 
 	return len > 0 && len <= PROTOCOL_MAX && strspn(text, allowed) == len;
+}
+
+/* Of any other header only what git would find in it. */
+static const char *protocol_of(const char *header)
+{
+	static const char *const versions[] = { NULL, "version=1", "version=2" };
+
+	if (header && is_plain(header))
+		return header;
+	return versions[git_protocol_version(header)];
 }
 
 static int check_repository(const char *path, struct err *err)
@@ -72,8 +84,9 @@ static int check_repository(const char *path, struct err *err)
 static int start(const struct upload_pack_request *request, struct upload_pack *pack,
 		 struct err *err)
 {
-	bool advertises = request->step == UPLOAD_PACK_ADVERTISE;
-	const char *protocol = request->protocol;
+	bool advertises = request->step != UPLOAD_PACK_ANSWER;
+	const char *protocol = protocol_of(request->protocol);
+	bool is_new = git_protocol_version(protocol) == 2;
 	const char *args[2 * ARRAY_SIZE(config) + OPTIONS_MAX];
 	size_t count = 0;
 
@@ -94,9 +107,14 @@ static int start(const struct upload_pack_request *request, struct upload_pack *
 			.work = &pack->work,
 			.repository = request->path,
 			.args = args,
-			.protocol = protocol && is_protocol(protocol) ? protocol : NULL,
+			.config = is_new ? GIT_CONFIG_SERVE_PARTIAL : GIT_CONFIG_SERVE,
+			.input = advertises ? NULL : request->body,
+			.protocol = protocol,
+			.silence_ms = request->silence_ms > 0 ? request->silence_ms
+							      : SILENCE_MS,
+			.yields = !advertises,
 		},
-		advertises ? -1 : request->body_fd, &pack->stream, err);
+		advertises || request->body ? -1 : request->body_fd, &pack->stream, err);
 }
 
 static bool is_refused(const struct upload_pack *pack, const struct err *err)

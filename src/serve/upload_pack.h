@@ -1,7 +1,12 @@
 /*
  * Reading a repository by Git's smart HTTP protocol: one `git upload-pack` for each
- * request, its output streamed. Protocols 0, 1 and 2. Knows nothing of the HTTP server.
- * Any thread; one thread at a time a struct upload_pack.
+ * request, its output streamed. Protocols 0, 1 and 2. Knows nothing of the HTTP server,
+ * and bounds nothing: who calls has a slot (serve/slots.h). Any thread; one thread at a
+ * time a struct upload_pack.
+ *
+ * Under protocols 0 and 1 what a client may ask for is what git allows it in a repository
+ * with this configuration. Under protocol 2 it may clone in part as well, unless the
+ * repository says uploadpack.allowFilter = false.
  *
  * Source: gitprotocol-http(5), git-upload-pack(1).
  */
@@ -9,12 +14,14 @@
 #define SERVE_UPLOAD_PACK_H
 
 #include "base/base.h"
+#include "base/str.h"
 #include "base/thread.h"
 
 struct upload_pack;
 
 enum upload_pack_step {
 	UPLOAD_PACK_ADVERTISE, /* GET info/refs; the stream includes the service line */
+	UPLOAD_PACK_REFS,      /* the same without the service line */
 	UPLOAD_PACK_ANSWER,    /* POST git-upload-pack */
 };
 
@@ -22,9 +29,12 @@ struct upload_pack_request {
 	const char *path; /* of the repository on disk */
 	enum upload_pack_step step;
 	const char *protocol;    /* the header Git-Protocol as it came; NULL: none */
-	int body_fd;             /* ANSWER: the request's body, inflated, read from its
-				  * present offset; borrowed for the call */
+	const struct str *body;  /* ANSWER: the request's body, inflated; borrowed for the
+				  * call; NULL: ... */
+	int body_fd;             /* ... it is this file, from its present offset on;
+				  * likewise borrowed */
 	int64_t timeout_ms;      /* for all of it; 0: none */
+	int64_t silence_ms;      /* without a byte while one is waited for; 0: 10 min */
 	const struct stop *stop; /* may be NULL */
 	bool *is_bad; /* may be NULL; set if open fails: whether the request is at fault
 		       */

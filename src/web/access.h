@@ -6,7 +6,7 @@
 #define WEB_ACCESS_H
 
 #include "base/conf.h"
-#include "web/web.h"
+#include "web/route.h"
 
 struct access;
 

@@ -4,19 +4,59 @@
 #include <stdarg.h>
 #include <strings.h>
 
+#include "web/negotiate.h"
+
+void web_set_header(struct web_response *response, const char *name, const char *value)
+{
+	struct web_header_field field = { .name = name, .value = value };
+
+	vec_add(&response->headers, field);
+}
+
 void web_add_header(struct web_response *response, const char *name, const char *fmt, ...)
 {
-	struct web_header_field field;
+	struct web_header_field field = { .name = name };
 	va_list args;
 
-	snprintf(field.name, sizeof(field.name), "%s", name);
 	va_start(args, fmt);
-	vsnprintf(field.value, sizeof(field.value), fmt, args);
+	if (vasprintf(&field.own, fmt, args) < 0)
+		abort();
 	va_end(args);
-	for (char *c = field.value; *c; c++) /* never a second header inside of one */
+	for (char *c = field.own; *c; c++) /* never a second header inside of one */
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = ' ';
+	field.value = field.own;
 	vec_add(&response->headers, field);
+}
+
+static void drop_body(struct web_response *response)
+{
+	if (response->stream && response->close)
+		response->close(response->stream);
+	response->stream = NULL;
+	response->read = NULL;
+	answer_release(&response->shared);
+	str_clear(&response->body);
+}
+
+void answer_release(struct web_shared *shared)
+{
+	if (shared->owner)
+		shared->release(shared->owner);
+	*shared = (struct web_shared){ 0 };
+}
+
+void web_answer_tagged(const struct web_request *request, struct web_response *response,
+		       const char *etag)
+{
+	struct web_header_field field = { .name = "ETag", .own = xstrdup(etag) };
+
+	field.value = field.own;
+	vec_add(&response->headers, field);
+	if (!negotiate_matches(web_header(request, "If-None-Match"), etag))
+		return;
+	/* The library leaves the body out, and tells its length, as RFC 9110 wants it. */
+	response->status = 304;
 }
 
 void web_answer_json(struct web_response *response, int status, json_t *object)
@@ -73,9 +113,9 @@ void answer_err(struct web_response *response, int status, const struct err *err
 
 void answer_reset(struct web_response *response)
 {
-	if (response->stream && response->close)
-		response->close(response->stream);
-	str_clear(&response->body);
+	drop_body(response);
+	for (size_t i = 0; i < response->headers.count; i++)
+		free(response->headers.items[i].own);
 	vec_clear(&response->headers);
 	*response = (struct web_response){ .status = 200, .body = STR_INIT };
 }

@@ -12,6 +12,9 @@ void answer_reset(struct web_response *response);
 /* Makes it the problem that *err is; status 0: by its class. */
 void answer_err(struct web_response *response, int status, const struct err *err);
 
+/* Gives shared bytes back, if there are any. */
+void answer_release(struct web_shared *shared);
+
 bool answer_has_header(const struct web_response *response, const char *name);
 
 #endif

@@ -4,8 +4,8 @@
 #ifndef WEB_API_H
 #define WEB_API_H
 
+#include "web/route.h"
 #include "web/services.h"
-#include "web/web.h"
 
 #define API_PAGE 1000
 #define API_PAGE_MAX 10000

@@ -1,26 +1,50 @@
 /*
  * A body of Git's can be large (the wants of a repository with a million refs), and a
  * small gzip can stand for gigabytes; so what is above 1 MiB lies on disk, below
- * site.data and without a name, and what is above the limit is refused while it comes
- * in. Nothing is handed on before all of it is here: a body that was cut must not be
- * taken for a shorter one.
+ * site.data and without a name, and what is above the limit is refused. Nothing is
+ * handed on before all of it is here: a body that was cut must not be taken for a
+ * shorter one. Gzip is kept as it comes and inflated at the end, by who may wait: the few
+ * threads that take bytes in serve all other clients, too.
+ *
+ * All files together are bounded: some hundred clients could fill the disk otherwise,
+ * on which more important things lie.
  */
 #include "web/body.h"
 
-#include <sys/mman.h>
+#include <stdatomic.h>
 
 #include "base/file.h"
 
 enum { INFLATE_BLOCK = 64 << 10, GZIP_ONLY = 16 };
 
+static atomic_uint_fast64_t spooled; /* bytes in files, of all bodies */
+static atomic_uint_fast64_t spooled_max = WEB_BODIES_MAX;
+
+uint64_t body_bound_files(uint64_t bytes)
+{
+	return atomic_exchange(&spooled_max, bytes);
+}
+
+static void drop(struct body *body)
+{
+	if (body->fd >= 0)
+		close(TAKE_FD(body->fd));
+	atomic_fetch_sub(&spooled, body->held);
+	body->held = 0;
+	str_clear(&body->memory);
+}
+
 static int refuse(struct body *body, int status)
 {
+	drop(body);
 	body->refusal = status;
 	return -1;
 }
 
 static int refuse_file(struct body *body, const struct err *err)
 {
+	if (err->class == ERR_BUSY)
+		return refuse(body, 503);
 	return refuse(body, err->class == ERR_DISK ? 507 : 500);
 }
 
@@ -55,9 +79,7 @@ void body_clear(struct body *body)
 {
 	if (body->is_packed)
 		inflateEnd(&body->inflater);
-	if (body->fd >= 0)
-		close(body->fd);
-	str_clear(&body->memory);
+	drop(body);
 	*body = (struct body){ .memory = STR_INIT, .fd = -1 };
 }
 
@@ -76,6 +98,14 @@ static int open_nameless(const char *folder, struct err *err)
 	return fd;
 }
 
+static int write_spool(struct body *body, const void *bytes, size_t len, struct err *err)
+{
+	body->held += len;
+	if (atomic_fetch_add(&spooled, len) + len > atomic_load(&spooled_max))
+		return err_set(err, ERR_BUSY, "too many large requests just now");
+	return file_write_all(body->fd, bytes, len, "a request's body", err);
+}
+
 static int spill(struct body *body, struct err *err)
 {
 	AUTO_FREE char *folder = xasprintf("%s/tmp", body->data);
@@ -85,13 +115,12 @@ static int spill(struct body *body, struct err *err)
 	body->fd = open_nameless(folder, err);
 	if (body->fd < 0)
 		return -1;
-	if (file_write_all(body->fd, body->memory.data, body->memory.len, folder, err))
+	if (write_spool(body, body->memory.data, body->memory.len, err))
 		return -1;
 	str_clear(&body->memory);
 	return 0;
 }
 
-/* Inflated bytes. */
 static int keep(struct body *body, const void *bytes, size_t len, struct err *err)
 {
 	if (len > body->limit - body->size) {
@@ -105,7 +134,7 @@ static int keep(struct body *body, const void *bytes, size_t len, struct err *er
 		return refuse_file(body, err);
 	if (body->fd < 0)
 		str_add_bytes(&body->memory, bytes, len);
-	else if (file_write_all(body->fd, bytes, len, "a request's body", err))
+	else if (write_spool(body, bytes, len, err))
 		return refuse_file(body, err);
 	return 0;
 }
@@ -131,10 +160,9 @@ static int inflate_step(struct body *body, struct err *err)
 	return keep(body, block, sizeof(block) - stream->avail_out, err);
 }
 
-int body_add(struct body *body, const void *bytes, size_t len, struct err *err)
+static int inflate_bytes(struct body *body, const void *bytes, size_t len,
+			 struct err *err)
 {
-	if (!body->is_packed)
-		return keep(body, bytes, len, err);
 	/* z_const is not set, but next_in is only read. */
 	body->inflater.next_in = (Bytef *)(uintptr_t)bytes;
 	body->inflater.avail_in = (uInt)len;
@@ -145,25 +173,54 @@ int body_add(struct body *body, const void *bytes, size_t len, struct err *err)
 	return 0;
 }
 
-static int make_small_file(struct body *body, struct err *err)
+int body_add(struct body *body, const void *bytes, size_t len, struct err *err)
 {
-	body->fd = memfd_create("body", MFD_CLOEXEC);
-	if (body->fd < 0)
-		return err_errno(err, "cannot make a file in memory");
-	return file_write_all(body->fd, body->memory.data, body->memory.len,
-			      "a request's body", err);
+	return keep(body, bytes, len, err);
+}
+
+static int inflate_file(struct body *body, int fd, struct err *err)
+{
+	unsigned char block[INFLATE_BLOCK];
+	off_t at = 0;
+	ssize_t len;
+
+	while ((len = pread(fd, block, sizeof(block), at)) > 0) {
+		if (inflate_bytes(body, block, (size_t)len, err))
+			return -1;
+		at += len;
+	}
+	if (len == 0)
+		return 0;
+	err_errno(err, "cannot read a request's body");
+	return refuse(body, 500);
+}
+
+/* What came gives way to what it stands for. */
+static int inflate_all(struct body *body, struct err *err)
+{
+	struct body packed = { .memory = body->memory,
+			       .fd = TAKE_FD(body->fd),
+			       .held = body->held };
+	int result;
+
+	body->memory = (struct str)STR_INIT;
+	body->held = body->size = 0;
+	result = packed.fd >= 0 ? inflate_file(body, packed.fd, err)
+				: inflate_bytes(body, packed.memory.data,
+						packed.memory.len, err);
+	drop(&packed);
+	if (result != 0 || body->is_ended)
+		return result;
+	err_set(err, ERR_CONFIG, "the body is gzip that ends too early");
+	return refuse(body, 400);
 }
 
 int body_end(struct body *body, struct err *err)
 {
-	if (body->is_packed && !body->is_ended) {
-		err_set(err, ERR_CONFIG, "the body is gzip that ends too early");
-		return refuse(body, 400);
-	}
-	if (body->kind != WEB_BODY_FILE)
+	if (body->is_packed && inflate_all(body, err))
+		return -1;
+	if (body->fd < 0)
 		return 0;
-	if (body->fd < 0 && make_small_file(body, err))
-		return refuse_file(body, err);
 	if (lseek(body->fd, 0, SEEK_SET) < 0) {
 		err_errno(err, "cannot rewind a request's body");
 		return refuse(body, 500);

@@ -1,6 +1,6 @@
 /*
- * The body of a request while it comes in: kept in memory, or spooled into a file that
- * has no name, inflated on the way. One thread at a time.
+ * The body of a request: kept in memory, or spooled into a file that has no name, and
+ * inflated when it is whole. One thread at a time.
  */
 #ifndef WEB_BODY_H
 #define WEB_BODY_H
@@ -9,22 +9,27 @@
 
 #include "base/base.h"
 #include "base/str.h"
-#include "web/web.h"
+#include "web/route.h"
 
 #define WEB_BODY_MEMORY_MAX ((uint64_t)1 << 20)
 #define WEB_BODY_FILE_MAX ((uint64_t)256 << 20)
+#define WEB_BODIES_MAX ((uint64_t)1 << 30) /* on disk, of all requests */
 
 struct body {
 	enum web_body kind;
 	const char *data;  /* site.data; borrowed */
 	uint64_t limit;    /* of the bytes it stands for */
 	uint64_t size;     /* so far */
+	uint64_t held;     /* of it in the file, as counted for all */
 	struct str memory; /* all of it, or as long as it has no file */
-	int fd;            /* of WEB_BODY_FILE, once it is large or ended; or -1 */
+	int fd;            /* of WEB_BODY_FILE, once it is large; or -1 */
 	bool is_packed, is_ended;
 	z_stream inflater; /* if is_packed */
 	int refusal;       /* the status that the failure of a call here means */
 };
+
+/* What all files together may have instead; what it was. For tests. */
+uint64_t body_bound_files(uint64_t bytes);
 
 /* `encoding` is the header Content-Encoding, or NULL. -1: refusal 415. The body must be
  * cleared in any case. */
@@ -32,11 +37,12 @@ int body_begin(struct body *body, enum web_body kind, const char *encoding,
 	       const char *data, struct err *err);
 void body_clear(struct body *body);
 
-/* The next bytes as they came. -1: refusal 413 (above limit), 400 (no gzip), 507, 500. */
+/* The next bytes as they came. -1: refusal 413 (above limit), 503 (too much is on disk
+ * for all requests), 507, 500. */
 int body_add(struct body *body, const void *bytes, size_t len, struct err *err);
 
-/* There are no more. With WEB_BODY_FILE, fd is a file at its start then. -1: refusal 400
- * (gzip that was cut), 507, 500. */
+/* There are no more. All is in memory then, or in a file that is at its start. It may
+ * take a while. -1: refusal 400 (no gzip, or cut), and as body_add. */
 int body_end(struct body *body, struct err *err);
 
 #endif

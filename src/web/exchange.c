@@ -7,6 +7,13 @@
  *			when the body is whole: decide, handle, answer
  *	on_completed	the answer is with the client, or never will be: logged, freed
  *
+ * All of these run on the few threads that serve all connections, so nothing may wait
+ * there. What a handler of WEB_QUICK can answer at once is answered there; for all else
+ * the connection is suspended, a worker handles the request and, if the answer is a
+ * stream, reads that to its end; the connection is resumed, and on_request called again,
+ * when there is an answer. So whoever waits for an answer from memory never waits for a
+ * disk or a child, and pays for no thread of its own.
+ *
  * The library takes an answer before the first piece of a body, and then closes the
  * connection, or after the last one. So a request that is refused is answered at once if
  * its body is large or endless; a small one is read and thrown away first, since a client
@@ -14,48 +21,46 @@
  */
 #include "web/exchange.h"
 
-#include <arpa/inet.h>
-#include <strings.h>
-
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/metrics.h"
 #include "web/access.h"
 #include "web/answer.h"
 #include "web/body.h"
+#include "web/flow.h"
 #include "web/git_request.h"
-#include "web/listen.h"
+#include "web/head.h"
 #include "web/router.h"
 #include "web/server.h"
 #include "web/services.h"
 
 enum {
-	BLOCK = 64 << 10,
-	SWALLOW = 64 << 10,        /* of a body that nobody wants */
-	SWALLOW_CHUNKED = 8 << 20, /* ... whose length was not told */
-	PROGRESS = 64 << 10,       /* of a body, within each idle time */
+	SWALLOW = 64 << 10,      /* of a body that nobody wants */
+	SWALLOW_LATE = 16 << 20, /* ... once part of it was read, as of a bomb */
+	PROGRESS = 64 << 10,     /* of a body, within each idle time */
 };
 
 struct exchange {
 	struct web_server *server;
 	struct MHD_Connection *connection;
-	struct idle_conn *idle; /* borrowed */
+	struct web_connection *client; /* borrowed */
+	struct work work;
 	struct web_request request;
 	struct target target;
+	struct head head;
 	struct route_match match;
 	struct body body;
 	struct web_response response;
-	struct err err;                 /* why the answer is what it is, or none */
-	const struct sockaddr *address; /* borrowed from the connection */
-	char peer[ADDRESS_TEXT_SIZE];
+	struct flow *flow; /* of an answer that is a stream; its sender's part, or NULL */
+	struct err err;    /* why the answer is what it is, or none */
 	char method[16];
 	int64_t begun_at;
 	uint64_t swallowed;
 	size_t progress; /* bytes of the body since the client's time was renewed */
-	bool is_begun, is_decided, is_active;
+	bool is_begun, is_decided;
+	bool is_chunked; /* if its length is not known */
 	bool is_refused; /* response is made; nothing is handled */
+	bool is_handled; /* by a worker */
 	int status;      /* sent */
-	bool is_broken;  /* our stream ended too early */
 };
 
 const char *web_header(const struct web_request *request, const char *name)
@@ -87,21 +92,20 @@ int web_query_number(const struct web_request *request, const char *key, uint64_
 
 static struct log_context enter_log(const struct exchange *exchange)
 {
-	return log_set_context((struct log_context){
-		.site = exchange->server->services->site, .peer = exchange->peer });
+	return log_set_context(
+		(struct log_context){ .site = exchange->server->services->site,
+				      .peer = exchange->client->peer });
 }
 
-static void count_active(struct exchange *exchange, bool is_active)
+/* Who waits for the last one has requested the stop before it counts them. */
+static void count_ended(struct web_server *server)
 {
-	struct web_server *server = exchange->server;
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
-
-	if (exchange->is_active == is_active)
+	if (atomic_fetch_sub(&server->active, 1) != 1 ||
+	    !stop_is_requested(&server->stop))
 		return;
-	exchange->is_active = is_active;
-	server->active += is_active ? 1 : -1;
-	if (server->active == 0)
-		pthread_cond_signal(&server->settled);
+	lock(&server->mutex);
+	pthread_cond_signal(&server->settled);
+	unlock(&server->mutex);
 }
 
 void *exchange_on_target(void *arg, const char *target, struct MHD_Connection *connection)
@@ -111,13 +115,9 @@ void *exchange_on_target(void *arg, const char *target, struct MHD_Connection *c
 
 	exchange->server = server;
 	exchange->connection = connection;
-	exchange->idle =
+	exchange->client =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
 			->socket_context;
-	exchange->address =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
-			->client_addr;
-	address_format(exchange->address, exchange->peer);
 	exchange->begun_at = clock_boot_ms();
 	exchange->body = (struct body){ .memory = STR_INIT, .fd = -1 };
 	exchange->response = (struct web_response){ .status = 200, .body = STR_INIT };
@@ -125,7 +125,7 @@ void *exchange_on_target(void *arg, const char *target, struct MHD_Connection *c
 		answer_err(&exchange->response, 400, &exchange->err);
 		exchange->is_refused = true;
 	}
-	count_active(exchange, true);
+	atomic_fetch_add(&server->active, 1);
 	return exchange;
 }
 
@@ -133,6 +133,8 @@ void *exchange_on_target(void *arg, const char *target, struct MHD_Connection *c
 static bool refuse(struct exchange *exchange, int status)
 {
 	answer_err(&exchange->response, status, &exchange->err);
+	if (status == 503)
+		web_set_header(&exchange->response, "Retry-After", "1");
 	exchange->is_refused = true;
 	return false;
 }
@@ -164,22 +166,9 @@ static bool find_route(struct exchange *exchange)
 	return false;
 }
 
-/* The length that the client announced: UINT64_MAX if it comes in chunks. */
-static uint64_t announced_length(const struct exchange *exchange)
-{
-	const char *length = web_header(&exchange->request, "Content-Length");
-	uint64_t value = UINT64_MAX;
-
-	if (web_header(&exchange->request, "Transfer-Encoding"))
-		return UINT64_MAX;
-	if (!length)
-		return 0;
-	return text_to_uint64(length, &value) ? value : UINT64_MAX;
-}
-
 static bool begin_body(struct exchange *exchange, uint64_t length)
 {
-	const char *encoding = web_header(&exchange->request, "Content-Encoding");
+	const char *encoding = exchange->head.content_encoding.text;
 	struct body *body = &exchange->body;
 
 	if (body_begin(body, exchange->match.route->body, encoding,
@@ -191,32 +180,6 @@ static bool begin_body(struct exchange *exchange, uint64_t length)
 		return refuse(exchange, 413);
 	}
 	return true;
-}
-
-static bool is_forwarded(const struct web_request *request)
-{
-	static const char *const names[] = { "Forwarded", "X-Forwarded-For", "X-Real-IP",
-					     "Via" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (web_header(request, names[i]))
-			return true;
-	return false;
-}
-
-/* Whether the client asks for this machine by an address or as localhost. A browser that
- * was given our address for some other name, by whoever owns that name, does not. */
-static bool host_is_plain(const struct web_request *request)
-{
-	const char *host = web_header(request, "Host");
-	char name[INET_ADDRSTRLEN];
-	struct in_addr address;
-
-	if (!host || *host == '[')
-		return true;
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(host, ":"), host);
-	return strcasecmp(name, "localhost") == 0 ||
-	       inet_pton(AF_INET, name, &address) == 1;
 }
 
 static void say_who_may(struct exchange *exchange)
@@ -240,10 +203,10 @@ static bool decide(struct exchange *exchange)
 	struct access_question question = {
 		.needs = right,
 		.request = &shown,
-		.authorization = web_header(request, "Authorization"),
-		.is_loopback =
-			address_is_loopback(exchange->address) && host_is_plain(request),
-		.is_forwarded = is_forwarded(request),
+		.authorization = exchange->head.authorization.text,
+		.is_loopback = exchange->client->is_loopback &&
+			       head_host_is_plain(&exchange->head),
+		.is_forwarded = exchange->head.is_forwarded,
 		.git_service = git_request_service(request),
 		.git_repository = repository,
 	};
@@ -272,49 +235,23 @@ static bool decide(struct exchange *exchange)
 static bool must_wait_for_body(const struct exchange *exchange, uint64_t length)
 {
 	return length > 0 && exchange->match.route->right != WEB_GIT_READER &&
-	       web_header(&exchange->request, "Authorization");
+	       exchange->head.authorization.text;
 }
 
-struct header_count {
-	const char *name;
-	size_t count;
-};
-
-static enum MHD_Result count_header(void *arg, enum MHD_ValueKind kind, const char *key,
-				    const char *value)
-{
-	struct header_count *counted = arg;
-
-	(void)kind;
-	(void)value;
-	if (strcasecmp(key, counted->name) == 0)
-		counted->count++;
-	return MHD_YES;
-}
-
-static size_t headers_named(const struct exchange *exchange, const char *name)
-{
-	struct header_count counted = { name, 0 };
-
-	MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_header,
-				  &counted);
-	return counted.count;
-}
-
-/* Where a request ends, and who sends it, must be the same to us as to a proxy before us;
- * the library takes the first of two that contradict each other. RFC 9112, 6.1 and 6.3.
- */
 static bool check_framing(struct exchange *exchange)
 {
-	size_t lengths = headers_named(exchange, "Content-Length");
-	size_t encodings = headers_named(exchange, "Transfer-Encoding");
-	const char *encoding = web_header(&exchange->request, "Transfer-Encoding");
-
-	if (lengths + encodings <= 1 && headers_named(exchange, "Authorization") <= 1 &&
-	    (!encoding || strcasecmp(encoding, "chunked") == 0))
+	if (head_is_plain(&exchange->head))
 		return true;
 	refuse_problem(exchange, 400, "BAD_REQUEST",
 		       "the headers of this request contradict each other", "");
+	web_add_header(&exchange->response, "Connection", "close");
+	return false;
+}
+
+static bool refuse_stopping(struct exchange *exchange)
+{
+	refuse_problem(exchange, 503, "STOPPING", "this node is ending",
+		       "try again in a moment");
 	web_add_header(&exchange->response, "Connection", "close");
 	return false;
 }
@@ -326,9 +263,7 @@ static void check_head(struct exchange *exchange, uint64_t length)
 	if (exchange->is_refused || !check_framing(exchange))
 		return;
 	if (stop_is_requested(&server->stop)) {
-		refuse_problem(exchange, 503, "STOPPING", "this node is ending",
-			       "try again in a moment");
-		web_add_header(&exchange->response, "Connection", "close");
+		refuse_stopping(exchange);
 		return;
 	}
 	if (!find_route(exchange) || !begin_body(exchange, length))
@@ -337,76 +272,33 @@ static void check_head(struct exchange *exchange, uint64_t length)
 		decide(exchange);
 }
 
-/* What a stream or a long body is while the library sends it. It can outlive the
- * exchange, but is read only before that ends. */
-struct outflow {
-	struct exchange *exchange;
-	struct web_response response;
-};
-
-static ssize_t read_outflow(void *arg, uint64_t at, char *buffer, size_t size)
+/* They are given back when the library has sent them, or never will. */
+static struct MHD_Response *share_bytes(struct web_shared *shared)
 {
-	struct outflow *outflow = arg;
-	struct web_response *response = &outflow->response;
-	struct exchange *exchange = outflow->exchange;
+	/* The library does not write to it. */
+	void *data = (void *)(uintptr_t)shared->data;
+	struct MHD_Response *made =
+		MHD_create_response_from_buffer_with_free_callback_cls(
+			shared->len, data, shared->release, shared->owner);
 
-	if (!response->read) {
-		size_t left = response->body.len - (size_t)at;
-		size = size < left ? size : left;
-		memcpy(buffer, response->body.data + at, size);
-		idle_expect(exchange->idle);
-		return (ssize_t)size;
-	}
-	struct log_context before = enter_log(exchange);
-	idle_hold(exchange->idle);
-	ssize_t count = response->read(response->stream, buffer, size);
-	idle_expect(exchange->idle);
-	log_set_context(before);
-	if (count > 0)
-		return count;
-	exchange->is_broken = count < 0;
-	return count == 0 ? MHD_CONTENT_READER_END_OF_STREAM
-			  : MHD_CONTENT_READER_END_WITH_ERROR;
+	if (made)
+		*shared = (struct web_shared){ 0 };
+	return made;
 }
 
-static void free_outflow(void *arg)
-{
-	struct outflow *outflow = arg;
-
-	answer_reset(&outflow->response);
-	free(outflow);
-}
-
-/* To HEAD the library sends the end of a stream, though it has no body. */
-static void drop_stream(struct web_response *response)
-{
-	response->close(response->stream);
-	response->stream = NULL;
-	response->read = NULL;
-}
-
-/* Takes the body or stream of the response. */
+/* Takes the body, shared bytes or stream of the response. */
 static struct MHD_Response *make_response(struct exchange *exchange)
 {
 	struct web_response *response = &exchange->response;
 	size_t len = response->body.len;
 
-	if (response->read && strcmp(exchange->method, "HEAD") == 0)
-		drop_stream(response);
-	if (!response->read && len <= BLOCK)
-		return MHD_create_response_from_buffer(len, str_take(&response->body),
-						       MHD_RESPMEM_MUST_FREE);
-	struct outflow *outflow = xcalloc(1, sizeof(*outflow));
-	outflow->exchange = exchange;
-	outflow->response.body = response->body;
-	outflow->response.read = response->read;
-	outflow->response.close = response->close;
-	outflow->response.stream = response->stream;
-	response->body = (struct str)STR_INIT;
-	response->stream = NULL;
-	return MHD_create_response_from_callback(
-		outflow->response.read ? MHD_SIZE_UNKNOWN : len, BLOCK, read_outflow,
-		outflow, free_outflow);
+	if (exchange->flow)
+		return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, FLOW_BLOCK,
+							 flow_read, exchange->flow, NULL);
+	if (response->shared.owner)
+		return share_bytes(&response->shared);
+	return MHD_create_response_from_buffer(len, str_take(&response->body),
+					       MHD_RESPMEM_MUST_FREE);
 }
 
 static void add_headers(const struct web_response *from, struct MHD_Response *to)
@@ -425,7 +317,7 @@ static enum MHD_Result answer(struct exchange *exchange)
 	struct web_response *response = &exchange->response;
 
 	exchange->status = response->status;
-	idle_expect(exchange->idle);
+	idle_expect(exchange->client->idle);
 	struct MHD_Response *made = make_response(exchange);
 	if (!made)
 		return MHD_NO;
@@ -452,7 +344,8 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method)
 		.cut = &exchange->server->cut,
 		.connection = exchange,
 	};
-	uint64_t length = announced_length(exchange);
+	head_read(exchange->connection, &exchange->head);
+	uint64_t length = head_length(&exchange->head);
 	check_head(exchange, length);
 	return exchange->is_refused && length > SWALLOW ? answer(exchange) : MHD_YES;
 }
@@ -466,7 +359,7 @@ static void note_progress(struct exchange *exchange, size_t size)
 	    exchange->progress < PROGRESS)
 		return;
 	exchange->progress = 0;
-	idle_expect(exchange->idle);
+	idle_await(exchange->client->idle);
 }
 
 static enum MHD_Result take(struct exchange *exchange, const char *data, size_t size)
@@ -476,27 +369,95 @@ static enum MHD_Result take(struct exchange *exchange, const char *data, size_t 
 		exchange->swallowed += size;
 	else if (body_add(&exchange->body, data, size, &exchange->err))
 		refuse(exchange, exchange->body.refusal);
-	return exchange->swallowed <= SWALLOW_CHUNKED ? MHD_YES : MHD_NO;
+	return exchange->swallowed <= SWALLOW_LATE ? MHD_YES : MHD_NO;
 }
 
-static void handle(struct exchange *exchange)
+static bool end_body(struct exchange *exchange)
 {
 	struct body *body = &exchange->body;
 
-	if (body_end(body, &exchange->err)) {
-		refuse(exchange, body->refusal);
-		return;
-	}
-	if (!exchange->is_decided && !decide(exchange))
-		return;
+	if (body_end(body, &exchange->err))
+		return refuse(exchange, body->refusal);
 	exchange->request.body_fd = body->fd;
-	idle_hold(exchange->idle);
-	if (exchange->match.route->handle(&exchange->request, &exchange->response,
-					  &exchange->err))
+	return exchange->is_decided || decide(exchange);
+}
+
+/* False: the handler must be asked again, by who may wait. */
+static bool handle(struct exchange *exchange)
+{
+	int result = exchange->match.route->handle(&exchange->request,
+						   &exchange->response, &exchange->err);
+
+	if (result == WEB_LATER)
+		return false;
+	if (result != 0)
 		answer_err(&exchange->response, 0, &exchange->err);
-	else
-		exchange->err =
-			(struct err){ 0 }; /* who succeeds may leave anything there */
+	else /* who succeeds may leave anything there */
+		exchange->err.class = ERR_NONE;
+	return true;
+}
+
+/* To HEAD the library sends the end of a stream, though it has no body. */
+static void drop_stream(struct web_response *response)
+{
+	response->close(response->stream);
+	response->stream = NULL;
+	response->read = NULL;
+}
+
+/* On a worker. The exchange may be gone once the connection is resumed. */
+static void run_worker(struct work *work)
+{
+	struct exchange *exchange =
+		(void *)((char *)work - offsetof(struct exchange, work));
+	struct web_response *response = &exchange->response;
+	char peer[ADDRESS_TEXT_SIZE];
+	struct flow *flow = NULL;
+
+	memcpy(peer, exchange->client->peer, sizeof(peer));
+	struct log_context before = log_set_context((struct log_context){
+		.site = exchange->server->services->site, .peer = peer });
+	exchange->request.may_wait = true;
+	if (end_body(exchange))
+		handle(exchange);
+	if (response->read && strcmp(exchange->method, "HEAD") == 0)
+		drop_stream(response);
+	if (response->read)
+		flow = flow_new(response, &(struct flow_path){
+						  .connection = exchange->connection,
+						  .idle = exchange->client->idle,
+						  .cut = &exchange->server->cut,
+						  .is_chunked = exchange->is_chunked });
+	exchange->flow = flow;
+	exchange->is_handled = true;
+	MHD_resume_connection(exchange->connection);
+	if (flow)
+		flow_pump(flow);
+	log_set_context(before);
+}
+
+static enum MHD_Result hand_to_worker(struct exchange *exchange)
+{
+	struct web_server *server = exchange->server;
+
+	idle_hold(exchange->client->idle);
+	exchange->work.run = run_worker;
+	MHD_suspend_connection(exchange->connection);
+	if (workers_add(server->workers, &exchange->work))
+		return MHD_YES;
+	MHD_resume_connection(exchange->connection);
+	refuse_stopping(exchange);
+	return MHD_YES;
+}
+
+/* The request is whole. */
+static enum MHD_Result proceed(struct exchange *exchange)
+{
+	bool is_done = exchange->is_refused || exchange->is_handled ||
+		       (exchange->match.route->body == WEB_QUICK &&
+			exchange->is_decided && handle(exchange));
+
+	return is_done ? answer(exchange) : hand_to_worker(exchange);
 }
 
 enum MHD_Result exchange_on_request(void *arg, struct MHD_Connection *connection,
@@ -511,45 +472,30 @@ enum MHD_Result exchange_on_request(void *arg, struct MHD_Connection *connection
 	(void)arg;
 	(void)connection;
 	(void)url;
-	(void)version;
 	if (!exchange->is_begun) {
+		exchange->is_chunked = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
 		result = begin(exchange, method);
 	} else if (*data_size > 0) {
 		result = take(exchange, data, *data_size);
 		*data_size = 0;
 	} else {
-		if (!exchange->is_refused)
-			handle(exchange);
-		result = answer(exchange);
+		result = proceed(exchange);
 	}
 	log_set_context(before);
 	return result;
 }
 
-static void count_answer(int status)
+static const char *end_name(enum flow_end end, bool is_whole)
 {
-	static const char *const classes[] = {
-		"none", "1xx", "2xx", "3xx", "4xx", "5xx"
-	};
-	struct metric *metric = metric_counter("refrelay_http_requests_total",
-					       "Requests that were answered.", "class");
-	size_t class = (size_t)status / 100;
-
-	metric_add(metric_at(metric, classes[class < ARRAY_SIZE(classes) ? class : 0]),
-		   1);
-}
-
-static const char *end_name(const struct exchange *exchange, bool is_whole)
-{
-	if (exchange->is_broken)
+	if (end == FLOW_BROKEN)
 		return "broken";
-	return is_whole ? "whole" : "client_gone";
+	return is_whole || end == FLOW_WHOLE ? "whole" : "client_gone";
 }
 
 /* The client's part in a bad end is nothing that an operator must hear of. */
-static enum log_level level_of(const struct exchange *exchange)
+static enum log_level level_of(const struct exchange *exchange, enum flow_end end)
 {
-	bool is_ours = exchange->is_broken ||
+	bool is_ours = end == FLOW_BROKEN ||
 		       (exchange->status >= 500 && !exchange->response.is_expected);
 
 	return is_ours && !stop_is_requested(&exchange->server->stop) ? LOG_LEVEL_WARN
@@ -559,19 +505,38 @@ static enum log_level level_of(const struct exchange *exchange)
 static void log_exchange(const struct exchange *exchange, bool is_whole)
 {
 	const struct err *err = &exchange->err;
+	enum flow_end end = exchange->flow ? flow_end(exchange->flow) : FLOW_OPEN;
+	enum log_level level = level_of(exchange, end);
+
+	if (!log_is_on(level))
+		return;
 	struct log_field fields[] = {
 		LOG_NUMBER("dur_ms", clock_boot_ms() - exchange->begun_at),
 		LOG_TEXT("method", exchange->method),
 		LOG_TEXT("target", exchange->target.raw),
 		LOG_NUMBER("status", exchange->status),
-		LOG_TEXT("end", end_name(exchange, is_whole)),
+		LOG_TEXT("end", end_name(end, is_whole)),
 		LOG_ERR(err),
 		{ 0 },
 	};
 
 	if (err->class == ERR_NONE)
 		fields[5] = (struct log_field){ 0 };
-	log_write(level_of(exchange), "http.request", fields);
+	log_write(level, "http.request", fields);
+}
+
+/* A client that ends its side together with its request waits for us to end ours. The
+ * library, which is told of changes only, took the request and did not see that end. Who
+ * has sent more than one request is left to web/idle.c. */
+static void end_half_closed(struct web_connection *client)
+{
+	char byte;
+
+	if (client->is_known)
+		return;
+	client->is_known = true;
+	if (recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+		shutdown(client->fd, SHUT_RDWR);
 }
 
 void exchange_on_completed(void *arg, struct MHD_Connection *connection, void **context,
@@ -588,9 +553,13 @@ void exchange_on_completed(void *arg, struct MHD_Connection *connection, void **
 	before = enter_log(exchange);
 	log_exchange(exchange, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	log_set_context(before);
-	count_answer(exchange->status);
-	count_active(exchange, false);
-	idle_expect(exchange->idle);
+	if (exchange->flow)
+		flow_leave(exchange->flow);
+	if (how == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+		end_half_closed(exchange->client);
+	server_count_answer(exchange->server, exchange->status);
+	count_ended(exchange->server);
+	idle_await(exchange->client->idle);
 	answer_reset(&exchange->response);
 	body_clear(&exchange->body);
 	route_match_clear(&exchange->match);

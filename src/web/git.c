@@ -1,139 +1,116 @@
 /*
  * Git's smart HTTP protocol, for reading. Status and headers are those of git
  * http-backend where it has good ones; it answers 200 with nothing in it to much that
- * goes wrong, and we never do: upload_pack_open waits for the first bytes.
- *
- * A repository is looked for as replicable/discover.h would find it: no symbolic link
- * and no other repository on the way, so that nothing is served that is not replicated.
+ * goes wrong, and we never do. What is known whole has a length and a tag.
  */
-#include "base/file.h"
-#include "base/log.h"
-#include "git/repo.h"
-#include "replicable/name.h"
-#include "serve/upload_pack.h"
+#include "serve/serve.h"
 #include "web/answer.h"
 #include "web/git_request.h"
+#include "web/negotiate.h"
+#include "web/route.h"
 #include "web/services.h"
-#include "web/web.h"
 
-/* Opens the directory at path below root, a part at a time; -1: there is none. */
-static int descend(const char *root, const char *path)
-{
-	int fd = dir_open(AT_FDCWD, root, ERR_IGNORED);
-
-	while (fd >= 0 && *path) {
-		AUTO_CLOSE int parent = fd;
-		AUTO_FREE char *part = xstrndup(path, strcspn(path, "/"));
-		fd = -1;
-		if (repo_look_at(parent) == REPO_NOTHING)
-			fd = openat(parent, part,
-				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		path += strlen(part);
-		path += *path == '/';
-	}
-	return fd;
-}
-
-static bool is_repository(const char *root, const char *path)
-{
-	AUTO_CLOSE int fd = descend(root, path);
-
-	return fd >= 0 && repo_look_at(fd) != REPO_NOTHING;
-}
-
-/* The repository's path on disk; the caller frees. NULL with *err: no such name. */
-static char *find_repository(const struct web_request *request, struct err *err)
-{
-	const char *root = request->services->root;
-	AUTO_FREE char *name = git_request_repository(request);
-
-	if (name_check(name, err)) {
-		err->class = ERR_MISSING; /* a name that no repository can have */
-		return NULL;
-	}
-	AUTO_FREE char *path = name_to_path(name);
-	if (is_repository(root, path))
-		return xasprintf("%s/%s", root, path);
-	if (is_repository(root, name))
-		return xasprintf("%s/%s", root, name);
-	err_set(err, ERR_MISSING, "there is no repository \"%s\"", name);
-	return NULL;
-}
-
-/* What is sent. Path and protocol are kept as long as the child may be. */
-struct git_stream {
-	struct upload_pack *pack;
-	char *path, *protocol;
-};
-
-static ssize_t read_pack(void *arg, void *buffer, size_t size)
-{
-	struct git_stream *stream = arg;
-	struct err err = { 0 };
-	ssize_t count = upload_pack_read(stream->pack, buffer, size, &err);
-
-	if (count < 0)
-		log_warn("git.broken", LOG_ERR(&err), LOG_TEXT("path", stream->path));
-	return count;
-}
-
-static void close_pack(void *arg)
-{
-	struct git_stream *stream = arg;
-
-	upload_pack_close(stream->pack);
-	free(stream->path);
-	free(stream->protocol);
-	free(stream);
-}
-
+/* Whoever keeps it must ask each time whether it still holds. */
 static void never_cache(struct web_response *response)
 {
-	web_add_header(response, "Expires", "Fri, 01 Jan 1980 00:00:00 GMT");
-	web_add_header(response, "Pragma", "no-cache");
-	web_add_header(response, "Cache-Control", "no-cache, max-age=0, must-revalidate");
+	web_set_header(response, "Expires", "Fri, 01 Jan 1980 00:00:00 GMT");
+	web_set_header(response, "Pragma", "no-cache");
+	web_set_header(response, "Cache-Control", "no-cache, max-age=0, must-revalidate");
 }
 
-/* What is set up wrong here is not the client's fault. */
-static int failed(struct web_response *response, bool is_request_bad,
+static int failed(struct web_response *response, const struct serve_answer *answer,
 		  const struct err *err)
 {
-	if (err->class != ERR_CONFIG || is_request_bad)
+	if (err->class == ERR_BUSY) {
+		answer_err(response, 503, err);
+		response->is_expected = true;
+		web_add_header(response, "Retry-After", "%u",
+			       answer->retry_after_s ? answer->retry_after_s : 1);
+		return 0;
+	}
+	if (err->class != ERR_CONFIG || answer->is_request_bad)
 		return -1;
-	answer_err(response, 500, err);
+	answer_err(response, 500, err); /* what is set up wrong here */
 	return 0;
 }
 
-static int serve(const struct web_request *request, enum upload_pack_step step,
-		 struct web_response *response, struct err *err)
+static void release_generation(void *generation)
 {
-	const char *protocol = web_header(request, "Git-Protocol");
-	char *path = find_repository(request, err);
-	bool is_request_bad = false;
+	generation_unref(generation);
+}
 
-	if (!path)
-		return -1;
-	struct git_stream *stream = xcalloc(1, sizeof(*stream));
-	stream->path = path;
-	stream->protocol = protocol ? xstrdup(protocol) : NULL;
-	struct upload_pack_request wanted = {
-		.path = path,
-		.step = step,
-		.protocol = stream->protocol,
-		.body_fd = request->body_fd,
-		.timeout_ms = request->services->git_timeout_ms,
-		.stop = request->cut,
-		.is_bad = &is_request_bad,
-	};
-	if (upload_pack_open(&wanted, &stream->pack, err)) {
-		close_pack(stream);
-		return failed(response, is_request_bad, err);
+static void share(struct serve_answer *answer, struct web_response *response)
+{
+	response->shared = (struct web_shared){ .data = answer->shared.data,
+						.len = answer->shared.len,
+						.release = release_generation,
+						.owner = TAKE(answer->generation) };
+	if (answer->shared.is_gzip)
+		web_set_header(response, "Content-Encoding", "gzip");
+}
+
+/* Takes what the answer holds. */
+static void hand_over(struct serve_answer *answer, const char *content_type,
+		      struct web_response *response)
+{
+	response->content_type = content_type;
+	if (answer->generation) {
+		share(answer, response);
+	} else if (answer->stream) {
+		response->read = answer->read;
+		response->close = answer->close;
+		response->stream = TAKE(answer->stream);
+		response->until = answer->until;
+	} else {
+		response->body = answer->bytes;
+		answer->bytes = (struct str)STR_INIT;
 	}
-	response->read = read_pack;
-	response->close = close_pack;
-	response->stream = stream;
 	never_cache(response);
-	return 0;
+}
+
+static struct serve_request ask(const struct web_request *request, const char *name)
+{
+	return (struct serve_request){
+		.name = name,
+		.protocol = web_header(request, "Git-Protocol"),
+		.accepts_gzip = negotiate_gzip(web_header(request, "Accept-Encoding")),
+		.body = request->body,
+		.body_fd = request->body_fd,
+		.stop = request->stop,
+		.cut = request->cut,
+	};
+}
+
+static int find_answer(const struct web_request *request,
+		       const struct serve_request *wanted, struct serve_answer *answer,
+		       struct err *err)
+{
+	struct serve *serve = request->services->serve;
+
+	if (request->may_wait)
+		return serve_info_refs(serve, wanted, answer, err);
+	return serve_info_refs_now(serve, wanted, answer) ? 0 : WEB_LATER;
+}
+
+static int advertise(const struct web_request *request, struct web_response *response,
+		     struct err *err)
+{
+	AUTO_FREE char *name = git_request_repository(request);
+	struct serve_request wanted = ask(request, name);
+	struct serve_answer answer = SERVE_ANSWER_INIT;
+	int result = find_answer(request, &wanted, &answer, err);
+
+	if (result < 0) {
+		result = failed(response, &answer, err);
+	} else if (result == 0) {
+		hand_over(&answer, "application/x-git-upload-pack-advertisement",
+			  response);
+		web_set_header(response, "Vary", "Git-Protocol, Accept-Encoding");
+		if (*answer.etag)
+			web_answer_tagged(request, response, answer.etag);
+	}
+	serve_answer_clear(&answer);
+	return result;
 }
 
 static int refuse_push(struct web_response *response)
@@ -149,10 +126,8 @@ static int get_refs(const struct web_request *request, struct web_response *resp
 {
 	const char *service = git_request_service(request);
 
-	if (strcmp(service, GIT_UPLOAD_PACK) == 0) {
-		response->content_type = "application/x-git-upload-pack-advertisement";
-		return serve(request, UPLOAD_PACK_ADVERTISE, response, err);
-	}
+	if (strcmp(service, GIT_UPLOAD_PACK) == 0)
+		return advertise(request, response, err);
 	if (strcmp(service, "git-receive-pack") == 0)
 		return refuse_push(response);
 	if (*service)
@@ -165,20 +140,33 @@ static int get_refs(const struct web_request *request, struct web_response *resp
 	return 0;
 }
 
+static int answer_post(const struct web_request *request, struct web_response *response,
+		       struct err *err)
+{
+	AUTO_FREE char *name = git_request_repository(request);
+	struct serve_request wanted = ask(request, name);
+	struct serve_answer answer = SERVE_ANSWER_INIT;
+	int result = 0;
+
+	if (serve_upload_pack(request->services->serve, &wanted, &answer, err))
+		result = failed(response, &answer, err);
+	else
+		hand_over(&answer, "application/x-git-upload-pack-result", response);
+	serve_answer_clear(&answer);
+	return result;
+}
+
 static int post_upload_pack(const struct web_request *request,
 			    struct web_response *response, struct err *err)
 {
 	const char *type = web_header(request, "Content-Type");
 
-	if (!type || strcmp(type, "application/x-git-upload-pack-request") != 0) {
-		web_answer_problem(response, 415, "WRONG_CONTENT_TYPE",
-				   "Content-Type must be "
-				   "application/x-git-upload-pack-request",
-				   "");
-		return 0;
-	}
-	response->content_type = "application/x-git-upload-pack-result";
-	return serve(request, UPLOAD_PACK_ANSWER, response, err);
+	if (type && strcmp(type, "application/x-git-upload-pack-request") == 0)
+		return answer_post(request, response, err);
+	web_answer_problem(response, 415, "WRONG_CONTENT_TYPE",
+			   "Content-Type must be application/x-git-upload-pack-request",
+			   "");
+	return 0;
 }
 
 static int post_receive_pack(const struct web_request *request,
@@ -190,7 +178,7 @@ static int post_receive_pack(const struct web_request *request,
 }
 
 const struct web_route web_git_routes[] = {
-	{ "GET", "/{path}/info/refs", WEB_GIT_READER, WEB_BODY_NONE, get_refs },
+	{ "GET", "/{path}/info/refs", WEB_GIT_READER, WEB_QUICK, get_refs },
 	{ "POST", "/{path}/git-upload-pack", WEB_GIT_READER, WEB_BODY_FILE,
 	  post_upload_pack },
 	{ "POST", "/{path}/git-receive-pack", WEB_ANYBODY, WEB_BODY_NONE,

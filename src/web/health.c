@@ -96,7 +96,7 @@ static int get_metrics(const struct web_request *request, struct web_response *r
 }
 
 const struct web_route web_health_routes[] = {
-	{ "GET", "/healthz", WEB_ANYBODY, WEB_BODY_NONE, get_health },
+	{ "GET", "/healthz", WEB_ANYBODY, WEB_QUICK, get_health },
 	{ "GET", "/readyz", WEB_ANYBODY, WEB_BODY_NONE, get_ready },
 	{ "GET", "/metrics", WEB_READER, WEB_BODY_NONE, get_metrics },
 	{ 0 },

@@ -4,21 +4,36 @@
  * that is silent from an answer that takes us long. So it is given none.
  *
  * Deadlines of connections only move away, but for one that was held: therefore the
- * thread need not be woken when one moves, unless it sleeps beyond it.
+ * thread need not be woken when one moves, unless it sleeps beyond it. Who moves one
+ * stores it before it looks when the thread wakes; the thread says that it never wakes
+ * before it looks at deadlines. So one of them sees the other.
  */
 #include "web/idle.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 
+enum {
+	PROGRESS = 64 << 10,
+	LOOK_MS = 1000, /* how often is looked for clients that have ended their side */
+};
+
 struct idle_conn {
 	TAILQ_ENTRY(idle_conn) entry;
 	struct idle_watch *watch;
 	int fd;
-	int64_t deadline; /* guarded by the watch's mutex; INT64_MAX: held */
+	uint64_t
+		sent; /* to the client, when it was last looked at; watch's thread only */
+	_Atomic int64_t deadline; /* INT64_MAX: held */
+	atomic_bool is_sending;   /* the client, or it should */
+	int64_t ended_at; /* the deadline with which it was seen at its end; watch's
+			     thread only */
 };
 
 struct idle_watch {
@@ -26,10 +41,52 @@ struct idle_watch {
 	pthread_cond_t changed;
 	pthread_t thread;
 	int64_t idle_ms;
-	TAILQ_HEAD(, idle_conn) conns; /* guarded by mutex, as those below */
-	int64_t wakes_at;
-	bool is_stopping;
+	TAILQ_HEAD(, idle_conn) conns; /* guarded by mutex */
+	bool is_stopping;              /* guarded by mutex */
+	_Atomic int64_t wakes_at;
 };
+
+/* Bytes that the other side has acknowledged. */
+static uint64_t bytes_sent(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) ? 0
+								  : info.tcpi_bytes_acked;
+}
+
+/* Whether the client took so much of a long answer meanwhile that it may go on. */
+static bool is_taking(struct idle_conn *conn)
+{
+	uint64_t before = conn->sent;
+
+	conn->sent = bytes_sent(conn->fd);
+	return conn->sent - before >= PROGRESS;
+}
+
+/* What it has sent may just be on its way to be answered: so it counts from the second
+ * time on, if the client's turn was the same one then. */
+static bool has_ended(struct idle_conn *conn, int64_t deadline)
+{
+	char byte;
+
+	if (recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+		return false;
+	if (conn->ended_at == deadline)
+		return true;
+	conn->ended_at = deadline;
+	return false;
+}
+
+/* Returns when to look again at one whose turn it is to send. */
+static int64_t look_for_end(struct idle_conn *conn, int64_t deadline, int64_t now)
+{
+	if (has_ended(conn, deadline) && atomic_load(&conn->is_sending) &&
+	    atomic_load(&conn->deadline) == deadline)
+		shutdown(conn->fd, SHUT_RDWR);
+	return now + LOOK_MS;
+}
 
 static int64_t close_silent_locked(struct idle_watch *watch)
 {
@@ -37,15 +94,26 @@ static int64_t close_silent_locked(struct idle_watch *watch)
 	int64_t first = INT64_MAX;
 	struct idle_conn *conn;
 
+	atomic_store(&watch->wakes_at, INT64_MAX);
 	TAILQ_FOREACH(conn, &watch->conns, entry)
 	{
-		if (conn->deadline <= now) {
-			shutdown(conn->fd, SHUT_RDWR); /* its own thread sees that */
-			conn->deadline = INT64_MAX;
+		int64_t deadline = atomic_load(&conn->deadline);
+		if (deadline <= now) {
+			bool may_go_on = is_taking(conn);
+			if (!may_go_on)
+				shutdown(conn->fd, SHUT_RDWR); /* the server sees that */
+			int64_t next = may_go_on ? now + watch->idle_ms : INT64_MAX;
+			/* If it was moved meanwhile, that counts. */
+			if (atomic_compare_exchange_strong(&conn->deadline, &deadline,
+							   next))
+				deadline = next;
 		}
-		if (conn->deadline < first)
-			first = conn->deadline;
+		if (deadline != INT64_MAX && atomic_load(&conn->is_sending))
+			deadline = look_for_end(conn, deadline, now);
+		if (deadline < first)
+			first = deadline;
 	}
+	atomic_store(&watch->wakes_at, first);
 	return first;
 }
 
@@ -55,8 +123,8 @@ static void *run(void *arg)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
 	while (!watch->is_stopping) {
-		watch->wakes_at = close_silent_locked(watch);
-		cond_wait_until(&watch->changed, held, watch->wakes_at);
+		int64_t wakes_at = close_silent_locked(watch);
+		cond_wait_until(&watch->changed, held, wakes_at);
 	}
 	return NULL;
 }
@@ -66,7 +134,7 @@ struct idle_watch *idle_start(int64_t idle_ms)
 	struct idle_watch *watch = xcalloc(1, sizeof(*watch));
 
 	watch->idle_ms = idle_ms;
-	watch->wakes_at = INT64_MAX;
+	atomic_init(&watch->wakes_at, INT64_MAX);
 	TAILQ_INIT(&watch->conns);
 	mutex_init(&watch->mutex);
 	cond_init(&watch->changed);
@@ -86,24 +154,17 @@ void idle_stop(struct idle_watch *watch)
 	free(watch);
 }
 
-static void expect_locked(struct idle_conn *conn)
-{
-	struct idle_watch *watch = conn->watch;
-
-	conn->deadline = clock_boot_ms() + watch->idle_ms;
-	if (conn->deadline < watch->wakes_at)
-		pthread_cond_signal(&watch->changed);
-}
-
 struct idle_conn *idle_enter(struct idle_watch *watch, int fd)
 {
 	struct idle_conn *conn = xcalloc(1, sizeof(*conn));
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
 	conn->watch = watch;
 	conn->fd = fd;
+	atomic_init(&conn->deadline, INT64_MAX);
+	lock(&watch->mutex);
 	TAILQ_INSERT_TAIL(&watch->conns, conn, entry);
-	expect_locked(conn);
+	unlock(&watch->mutex);
+	idle_await(conn);
 	return conn;
 }
 
@@ -115,16 +176,42 @@ void idle_leave(struct idle_conn *conn)
 	free(conn);
 }
 
+void idle_cut(struct idle_watch *watch)
+{
+	struct idle_conn *conn;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+
+	TAILQ_FOREACH(conn, &watch->conns, entry)
+	shutdown(conn->fd, SHUT_RDWR);
+}
+
+static void set_deadline(struct idle_conn *conn, int64_t look_in_ms)
+{
+	struct idle_watch *watch = conn->watch;
+	int64_t now = clock_boot_ms();
+
+	atomic_store(&conn->deadline, now + watch->idle_ms);
+	if (now + look_in_ms >= atomic_load(&watch->wakes_at))
+		return;
+	lock(&watch->mutex);
+	pthread_cond_signal(&watch->changed);
+	unlock(&watch->mutex);
+}
+
 void idle_expect(struct idle_conn *conn)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&conn->watch->mutex);
+	atomic_store(&conn->is_sending, false);
+	set_deadline(conn, conn->watch->idle_ms);
+}
 
-	expect_locked(conn);
+void idle_await(struct idle_conn *conn)
+{
+	atomic_store(&conn->is_sending, true);
+	set_deadline(conn, LOOK_MS);
 }
 
 void idle_hold(struct idle_conn *conn)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&conn->watch->mutex);
-
-	conn->deadline = INT64_MAX;
+	atomic_store(&conn->is_sending, false);
+	atomic_store(&conn->deadline, INT64_MAX);
 }

@@ -19,8 +19,18 @@ void idle_stop(struct idle_watch *watch);
 struct idle_conn *idle_enter(struct idle_watch *watch, int fd);
 void idle_leave(struct idle_conn *conn);
 
-/* It is the client's turn: it has idle_ms from now. */
+/* Closes all that are watched now. */
+void idle_cut(struct idle_watch *watch);
+
+/* It is the client's turn to read: it has idle_ms from now; and as much again each time,
+ * as long as it takes 64 KiB of an answer meanwhile. */
 void idle_expect(struct idle_conn *conn);
+
+/* It is the client's turn to send: it has idle_ms from now. If it ends its side before it
+ * has sent a whole request, the connection is closed within some seconds: of such an end
+ * the server's library may not hear, which is told of changes only. So it is from
+ * idle_enter on. */
+void idle_await(struct idle_conn *conn);
 
 /* It is our turn, for as long as it takes. */
 void idle_hold(struct idle_conn *conn);

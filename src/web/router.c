@@ -15,19 +15,26 @@ static bool match_end(const char *end, const char *path, char **name)
 	return true;
 }
 
+static bool match_name(const char *segment, size_t len, char **name)
+{
+	AUTO_FREE char *text = target_decode(segment, len);
+
+	if (*text == '\0')
+		return false;
+	free(*name);
+	*name = TAKE(text);
+	return true;
+}
+
 /* One segment: a literal, or {name}, which takes anything but nothing. */
 static bool match_segment(const char *pattern, size_t pattern_len, const char *segment,
 			  size_t len, char **name)
 {
+	if (pattern_len == strlen(NAME) && memcmp(pattern, NAME, pattern_len) == 0)
+		return match_name(segment, len, name);
+	if (!memchr(segment, '%', len))
+		return len == pattern_len && memcmp(pattern, segment, len) == 0;
 	AUTO_FREE char *text = target_decode(segment, len);
-
-	if (pattern_len == strlen(NAME) && memcmp(pattern, NAME, pattern_len) == 0) {
-		if (*text == '\0')
-			return false;
-		free(*name);
-		*name = TAKE(text);
-		return true;
-	}
 	return strlen(text) == pattern_len && memcmp(pattern, text, pattern_len) == 0;
 }
 

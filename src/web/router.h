@@ -4,8 +4,8 @@
 #ifndef WEB_ROUTER_H
 #define WEB_ROUTER_H
 
+#include "web/route.h"
 #include "web/target.h"
-#include "web/web.h"
 
 struct route_match {
 	const struct web_route *route; /* NULL: none */

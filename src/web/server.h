@@ -5,23 +5,43 @@
 #ifndef WEB_SERVER_H
 #define WEB_SERVER_H
 
+#include <stdatomic.h>
+
+#include "base/metrics.h"
 #include "web/idle.h"
-#include "web/web.h"
+#include "web/listen.h"
+#include "web/route.h"
+#include "web/workers.h"
 
 struct MHD_Daemon;
+
+#define WEB_CLASSES 6 /* of status: none, 1xx to 5xx */
 
 struct web_server {
 	const struct web_services *services;
 	const struct web_route *const *routes;
 	struct stop stop, cut; /* see struct web_request */
 	struct idle_watch *idle;
+	struct workers *workers;
 	struct MHD_Daemon *daemon;
+	struct metric_series *answers[WEB_CLASSES];
 	uint16_t port;
 	int listen_fd; /* owned from web_server_stop on, by the daemon before */
 	pthread_mutex_t mutex;
 	pthread_cond_t settled; /* no request is active */
-	size_t active;          /* requests begun, not answered; guarded by mutex */
+	atomic_size_t active;   /* requests begun, not answered */
 };
+
+/* A client, as long as it stays. */
+struct web_connection {
+	struct idle_conn *idle;
+	int fd; /* borrowed */
+	bool is_loopback;
+	bool is_known; /* one request of it was answered */
+	char peer[ADDRESS_TEXT_SIZE];
+};
+
+void server_count_answer(struct web_server *server, int status);
 
 /* As web_server_start, but `routes` must be given: so no handler is linked that they do
  * not name. */

@@ -12,6 +12,7 @@
 #include "pull/pull.h"
 #include "push/push.h"
 #include "report/report.h"
+#include "serve/serve.h"
 #include "store/store.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
@@ -22,7 +23,7 @@ struct web_services {
 	const char *root; /* site.repositories */
 	const char *data; /* site.data */
 	const char *primary_url;
-	int64_t git_timeout_ms; /* sync.timeout */
+	struct serve *serve;
 	struct store *store;
 	struct lease_manager *leases;
 	struct access *access;

@@ -17,23 +17,40 @@ static bool is_sendable(const char *raw)
 	return true;
 }
 
+/* How many bytes stand for themselves. */
+static size_t plain_length(const char *text, size_t len, bool plus_is_space)
+{
+	const char *escape = memchr(text, '%', len);
+	const char *plus;
+
+	if (escape)
+		len = (size_t)(escape - text);
+	plus = plus_is_space ? memchr(text, '+', len) : NULL;
+	return plus ? (size_t)(plus - text) : len;
+}
+
 /* Decodes into *out; false on bad encoding or a NUL. */
 static bool decode(const char *text, size_t len, bool plus_is_space, struct str *out)
 {
-	for (size_t i = 0; i < len; i++) {
+	str_reserve(out, len);
+	while (len > 0) {
+		size_t plain = plain_length(text, len, plus_is_space);
+		str_add_bytes(out, text, plain);
+		text += plain;
+		len -= plain;
+		if (len == 0)
+			break;
 		char digits[3] = { 0 };
-		char c = text[i];
-		if (c == '%') {
-			if (len - i < 3)
-				return false;
-			memcpy(digits, text + i + 1, 2);
-			if (!text_from_hex(digits, &c, 1) || c == '\0')
-				return false;
-			i += 2;
-		} else if (c == '+' && plus_is_space) {
-			c = ' ';
-		}
+		char c = ' ';
+		size_t taken = *text == '%' ? 3 : 1;
+		if (len < taken)
+			return false;
+		memcpy(digits, text + 1, taken - 1);
+		if (taken == 3 && (!text_from_hex(digits, &c, 1) || c == '\0'))
+			return false;
 		str_add_char(out, c);
+		text += taken;
+		len -= taken;
 	}
 	return true;
 }

@@ -1,7 +1,7 @@
 /*
- * The HTTP server's frame: a request as its handler sees it, the answer it fills in, and
- * the table of routes. Handlers run on the connection's own thread and may wait; they
- * start no long work.
+ * The HTTP server's frame: a request as its handler sees it, and the answer it fills in
+ * (the table of routes is web/route.h's). Handlers run on a thread of the request's own
+ * and may wait; they start no long work.
  *
  * Only web/server.c and web/exchange.c know libmicrohttpd.
  */
@@ -17,23 +17,15 @@
 
 struct web_services; /* web/services.h */
 
-/* What a request needs to be let through; who asks has one of these at most. */
-enum web_right {
-	WEB_ANYBODY,    /* /healthz, /readyz */
-	WEB_READER,     /* a site, an operator, or loopback as interface says */
-	WEB_SITE,       /* a site or an operator */
-	WEB_OPERATOR,   /* an operator only */
-	WEB_GIT_READER, /* a git child, an operator, or anybody if anonymousRead */
-};
-
 struct web_request {
 	const struct web_services *services;
 	const char *method;
 	const char *target; /* path and query as sent */
 	const char *name;   /* what {name} of the route matched, decoded; or NULL */
 	char site[SITE_NAME_SIZE]; /* whose token it was; "" otherwise */
-	const struct str *body;    /* of API requests: whole, at most 1 MiB */
-	int body_fd; /* of Git requests: a file, inflated, at its start; or -1 */
+	const struct str *body;    /* whole, inflated; at most 1 MiB */
+	int body_fd; /* of a larger one of Git's: a file, inflated, at its start; or -1 */
+	bool may_wait;           /* false: with WEB_QUICK, at first */
 	const struct stop *stop; /* requested when the server ends: for waits */
 	const struct stop *cut;  /* ... when its grace is over: for streams */
 	void *connection;        /* for web/exchange.c */
@@ -48,8 +40,17 @@ int web_query_number(const struct web_request *request, const char *key, uint64_
 		     uint64_t *value, struct err *err);
 
 struct web_header_field {
-	char name[32];
-	char value[160];
+	const char *name;  /* static */
+	const char *value; /* static, or */
+	char *own;         /* ... this; owned, or NULL */
+};
+
+/* Bytes that somebody else owns. */
+struct web_shared {
+	const char *data;
+	size_t len;
+	void (*release)(void *owner); /* called once, when they are not needed any more */
+	void *owner;                  /* NULL: there are none */
 };
 
 struct web_response {
@@ -57,13 +58,19 @@ struct web_response {
 	bool is_expected; /* even if 500 or more: it is what was asked for */
 	const char *content_type;
 	struct str body;
+	struct web_shared shared; /* instead of body */
 	VEC(struct web_header_field) headers;
 	/* Instead of body: read is called until it gives 0 (end) or -1 (drop). */
 	ssize_t (*read)(void *stream, void *buffer, size_t size);
 	void (*close)(void *stream);
 	void *stream;
+	int64_t until; /* boot ms at which the stream is closed; 0: never */
 };
 
+/* `value` is static. */
+void web_set_header(struct web_response *response, const char *name, const char *value);
+
+/* `name` is static. */
 PRINTF_LIKE(3, 4)
 void web_add_header(struct web_response *response, const char *name, const char *fmt,
 		    ...);
@@ -75,33 +82,12 @@ void web_answer_json(struct web_response *response, int status, json_t *object);
 void web_answer_problem(struct web_response *response, int status, const char *code,
 			const char *message, const char *remedy);
 
-/* -1 makes the answer a problem; its code is the class of *err in upper case, its status:
- * missing 404, conflict and busy 409, config 400, auth 403, disk 507, timeout 504,
- * canceled 503, others 500. */
-typedef int (*web_handler)(const struct web_request *request,
-			   struct web_response *response, struct err *err);
+/* Says by which tag (with its quotes) a client may ask again, and makes it a 304 without
+ * a body if the request shows that tag. */
+void web_answer_tagged(const struct web_request *request, struct web_response *response,
+		       const char *etag);
 
-enum web_body { WEB_BODY_NONE, WEB_BODY_MEMORY, WEB_BODY_FILE };
-
-struct web_route {
-	const char *method; /* GET also stands for HEAD */
-	/* "{name}" alone in a segment is one percent-encoded segment; "{path}" at the
-	 * start is everything up to what follows: "/{path}/info/refs". */
-	const char *pattern;
-	enum web_right right;
-	enum web_body body;
-	web_handler handle;
-};
-
-/* All routes, by files; each ends with a handler of NULL. web/routes.c joins them. */
-extern const struct web_route web_git_routes[];
-extern const struct web_route web_health_routes[];
-extern const struct web_route web_event_routes[];
-extern const struct web_route web_repository_routes[];
-extern const struct web_route web_lease_routes[];
-extern const struct web_route web_push_routes[];
-extern const struct web_route *const web_routes[];
-
+struct web_route; /* web/route.h */
 struct web_server;
 struct web_server_options {
 	const char *listen; /* "127.0.0.1:8418", "[::1]:8418", "*:8418"; port 0: any */
@@ -111,7 +97,7 @@ struct web_server_options {
 	const struct web_route *const *routes; /* NULL: web_routes */
 };
 
-/* A thread a connection. ERR_CONFIG: no such address; ERR_BUSY: it is taken. */
+/* ERR_CONFIG: no such address; ERR_BUSY: it is taken. */
 int web_server_start(const struct web_server_options *options, struct web_server **server,
 		     struct err *err);
 uint16_t web_server_port(const struct web_server *server);

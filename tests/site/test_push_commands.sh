@@ -323,7 +323,8 @@ no_remote_is_said() {
 }
 
 metric_is() { # VALUE of refrelay_configuration_failed
-	curl -fsS -m 5 "$(site_url home)/metrics" | grep -qx "refrelay_configuration_failed $1"
+	curl -fsS -m 5 -o metrics "$(site_url home)/metrics" &&
+		grep -qx "refrelay_configuration_failed $1" metrics
 }
 
 # Before a node has seen them, and after.

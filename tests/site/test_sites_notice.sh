@@ -261,7 +261,8 @@ what_the_primary_leaves_out_stands_in_its_status() {
 	wait_until 20 says_left_out '; 2 are left out, for instance '
 	[ "$(status_of london scan.left_out)" = 2 ]
 	[ "$(status_of london in_sync)" = false ]
-	curl -sS "$(site_url london)/metrics" | grep -qx 'refrelay_left_out 2'
+	curl -sS -o metrics "$(site_url london)/metrics"
+	grep -qx 'refrelay_left_out 2' metrics
 	rm -rf london/git/not-utf8-*
 	mv london/git/x london/git/y.git
 	wait_until 20 at london status

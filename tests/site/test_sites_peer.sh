@@ -80,7 +80,7 @@ redirected() {
 	has_failed tool config
 	rules "info/refs redirect http://localhost:$(<port)/tool.git/info/refs"
 	try_again --wait tool && fail "git followed"
-	row_is paris tool state failed
+	wait_until 10 row_is paris tool state failed # it may just be tried again
 	rules "POST redirect http://localhost:$(<port)/tool.git/git-upload-pack"
 	try_again --wait tool && fail "git followed"
 	[ ! -e stolen ] || fail "the other host was asked: $(<stolen)"

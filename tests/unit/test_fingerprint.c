@@ -1,6 +1,29 @@
 #include "git_test.h"
 
+#include <sys/syscall.h>
+
 #include "git/fingerprint.h"
+
+/* What is added to st_dev: another host, or another mount, numbers its devices itself. */
+static dev_t elsewhere;
+
+/* As ext4 with inodes of 128 bytes. */
+static bool stamps_seconds;
+
+int fstatat(int dir, const char *restrict path, struct stat *restrict st, int flags)
+{
+	long result = syscall(SYS_newfstatat, dir, path, st, flags);
+
+	st->st_dev += elsewhere;
+	if (stamps_seconds)
+		st->st_mtim.tv_nsec = st->st_ctim.tv_nsec = 0;
+	return (int)result;
+}
+
+int fstat(int fd, struct stat *st)
+{
+	return fstatat(fd, "", st, AT_EMPTY_PATH);
+}
 
 static struct fingerprint take(enum fingerprint_scope scope)
 {
@@ -37,6 +60,17 @@ static void assert_seen(enum fingerprint_scope scope, const char *command)
 		fail_msg("not seen: %s", command);
 }
 
+TEST(a_file_system_that_stamps_seconds_settles_after_some)
+{
+	stamps_seconds = true;
+	struct fingerprint print = take(FINGERPRINT_REFS);
+	stamps_seconds = false;
+	print.taken_ns = print.newest_ns + INT64_C(1900000000);
+	assert_false(fingerprint_is_settled(&print));
+	print.taken_ns = print.newest_ns + INT64_C(3000000000);
+	assert_true(fingerprint_is_settled(&print));
+}
+
 TEST(every_kind_of_change_is_seen)
 {
 	static const char *const commands[] = {
@@ -58,6 +92,7 @@ TEST(every_kind_of_change_is_seen)
 		"echo 1 >shallow",
 		"mkdir refs/heads/empty",
 		"rmdir refs/heads/empty",
+		"touch config.worktree",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
@@ -76,6 +111,28 @@ TEST(a_time_that_is_set_back_is_seen)
 	assert_seen(FINGERPRINT_REFS,
 		    "touch -r refs/heads/b1 z && printf 0 | dd of=refs/heads/b1 bs=1 "
 		    "conv=notrunc status=none && touch -r z refs/heads/b1");
+}
+
+TEST(hosts_that_share_a_file_system_take_equal_ones)
+{
+	struct fingerprint here = take(FINGERPRINT_COPY), there;
+
+	elsewhere = 1;
+	there = take(FINGERPRINT_COPY);
+	elsewhere = 0;
+	assert_true(fingerprint_equal(&here, &there));
+}
+
+TEST(symbolic_links_are_told)
+{
+	static const char *const links[] = { "HEAD", "packed-refs", "refs/heads/d/e" };
+
+	assert_false(take(FINGERPRINT_REFS).has_links);
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		must("cd r.git && mv %s kept && ln -s nowhere %s", links[i], links[i]);
+		assert_true(take(FINGERPRINT_REFS).has_links);
+		must("cd r.git && mv kept %s", links[i]);
+	}
 }
 
 TEST(packs_count_for_copies_only)
@@ -142,6 +199,17 @@ TEST(a_missing_refs_directory_is_reported)
 		     ERR_MISSING);
 }
 
+/* It took all descriptors, or the stack. */
+TEST(a_repository_that_is_nested_too_deep_is_refused)
+{
+	struct fingerprint print;
+
+	must("cd r.git/refs/heads && for i in $(seq 100); do mkdir n && cd n || exit 1; "
+	     "done");
+	assert_fails(fingerprint_take(repo_fd, FINGERPRINT_REFS, &print, &err),
+		     ERR_CONFIG);
+}
+
 TEST(it_is_written_as_64_digits)
 {
 	struct fingerprint print = take(FINGERPRINT_REFS);
@@ -155,14 +223,18 @@ TEST(it_is_written_as_64_digits)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		FILLED_CASE(a_file_system_that_stamps_seconds_settles_after_some),
 		FILLED_CASE(every_kind_of_change_is_seen),
 		FILLED_CASE(a_loose_ref_that_is_edited_in_place_is_seen),
 		FILLED_CASE(a_time_that_is_set_back_is_seen),
+		FILLED_CASE(hosts_that_share_a_file_system_take_equal_ones),
+		FILLED_CASE(symbolic_links_are_told),
 		FILLED_CASE(packs_count_for_copies_only),
 		FILLED_CASE(looking_changes_nothing),
 		FILLED_CASE(a_fingerprint_is_proof_only_when_its_stamps_are_old_enough),
 		FILLED_CASE(the_newest_stamp_is_found_wherever_it_is),
 		FILLED_CASE(a_missing_refs_directory_is_reported),
+		FILLED_CASE(a_repository_that_is_nested_too_deep_is_refused),
 		FILLED_CASE(it_is_written_as_64_digits),
 	};
 

@@ -228,23 +228,39 @@ static bool is_present(const struct node *node, const char *name)
 	return lease_inspect(node->leases, key, &holder, &err) == 0 && holder.held;
 }
 
-TEST(fifty_changes_within_the_delay_are_one_push)
+/* Whether that took less than the delay, and so tells something. */
+static bool add_fifty_within(const struct node *node, int delay)
 {
-	struct node node = { 0 };
+	int64_t began = clock_boot_ms();
 
-	make_source("p");
-	make_target("p");
-	start_node(&node, "a", settings_with("replicationDelay = 1"));
 	for (int i = 0; i < 50; i++) {
 		AUTO_FREE char *ref = xasprintf("refs/heads/b%d", i);
-		must("cp site/p.git/refs/heads/main site/p.git/%s", ref);
-		add_task(&node, "p", ref);
+		add_task(node, "p", ref);
 	}
-	wait_until(is_all_done());
+	return clock_boot_ms() - began < delay * 1000;
+}
+
+/* A machine too slow for one delay is given another try with twice that. */
+TEST(fifty_changes_within_the_delay_are_one_push)
+{
+	bool is_within = false;
+
+	make_source("p");
+	must("cd site/p.git/refs/heads && for i in $(seq 0 49); do cp main b$i; done");
+	for (int delay = 1; !is_within && delay <= 16; delay *= 2) {
+		AUTO_FREE char *line = xasprintf("replicationDelay = %d", delay);
+		struct node node = { 0 };
+		must("rm -rf dst/p.git begun");
+		make_target("p");
+		start_node(&node, "a", settings_with(line));
+		is_within = add_fifty_within(&node, delay);
+		wait_until(is_all_done());
+		close_node(&node);
+	}
+	assert_true(is_within);
 	assert_int_equal(count_of("cat begun"), 1);
 	assert_int_equal(count_of("ls dst/p.git/refs/heads"), 50);
 	assert_int_equal(count_of("ls ev/refrelay/*.*"), 0);
-	close_node(&node);
 }
 
 TEST(without_delay_a_change_is_pushed_at_once)

@@ -272,9 +272,35 @@ TEST(a_writer_is_left_alone_by_those_who_recover_at_the_same_time)
 	kill_writer(pid);
 }
 
+/* Whoever can write in the repository can lay one. */
+TEST(nothing_is_written_or_removed_through_a_link)
+{
+	static const char *const commands[] = {
+		"rm -rf r.git/refrelay && ln -s ../v r.git/refrelay",
+		"rm r.git/refrelay && mkdir r.git/refrelay && "
+		"ln -s ../../v/state r.git/refrelay/state",
+		"rm r.git/refrelay/state && mkdir r.git/refrelay/state && "
+		"ln -s ../../../v/state/pending r.git/refrelay/state/pending",
+	};
+	struct lock_owner writer;
+	struct state_look look;
+
+	must("mkdir -p v/state/pending && echo x >v/state/pending/precious");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		must("%s", commands[i]);
+		assert_fails(state_look(repo_fd, &look, &err), ERR_CONFLICT);
+		assert_fails(state_recover(repo_fd, &err), ERR_CONFLICT);
+		if (i < 2)
+			assert_fails(state_renew(repo_fd, &err), ERR_CONFLICT);
+		assert_fails(state_begin(repo_fd, &writer, &err), ERR_CONFLICT);
+		must("[ $(find v | wc -l) = 4 ]");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		GIT_CASE(nothing_is_written_or_removed_through_a_link),
 		GIT_CASE(preparing_makes_a_key_once),
 		GIT_CASE(the_first_change_needs_no_preparation),
 		GIT_CASE(each_change_changes_the_key_at_its_end),

@@ -13,7 +13,6 @@ static struct str answer = STR_INIT;
 static struct upload_pack_request request;
 static char path[96];
 
-/* What we allow, http-backend has to be told by the repository. */
 static int setup(void **state)
 {
 	if (make_repo(state) != 0)
@@ -22,8 +21,6 @@ static int setup(void **state)
 	str_reset(&answer);
 	request = (struct upload_pack_request){ .path = path, .body_fd = -1 };
 	assert_ok(git_setup(root, &err));
-	must("cd r.git && git config uploadpack.allowFilter true && "
-	     "git config uploadpack.allowAnySHA1InWant true");
 	return 0;
 }
 
@@ -95,9 +92,11 @@ static void assert_advertisements_are_equal(void)
 	request.protocol = "version=1";
 	serve();
 	assert_as_backend(GET "GIT_PROTOCOL=version=1");
-	request.protocol = "version=2";
+	request.protocol = "version=2"; /* by our default, which the backend lacks */
 	serve();
+	must("cp r.git/config kept && git -C r.git config uploadpack.allowFilter true");
 	assert_as_backend(GET "GIT_PROTOCOL=version=2");
+	must("cp kept r.git/config");
 }
 
 TEST(advertisements_are_those_of_http_backend)
@@ -147,20 +146,67 @@ TEST(refs_that_the_repository_hides_are_not_advertised)
 	assert_non_null(memmem(answer.data, answer.len, "refs/heads/main\n", 16));
 }
 
-TEST(a_protocol_header_that_is_none_is_dropped)
+TEST(the_refs_alone_are_the_advertisement_without_its_first_line)
+{
+	AUTO_STR struct str whole = STR_INIT;
+
+	fill();
+	request.step = UPLOAD_PACK_ADVERTISE;
+	serve();
+	str_add_bytes(&whole, answer.data, answer.len);
+	request.step = UPLOAD_PACK_REFS;
+	serve();
+	assert_int_equal(answer.len + 34, whole.len);
+	assert_memory_equal(answer.data, whole.data + 34, answer.len);
+}
+
+TEST(partial_clones_are_offered_by_protocol_2_unless_the_repository_says_no)
+{
+	fill();
+	request.protocol = "version=2";
+	serve();
+	assert_non_null(strstr(answer.data, "fetch=shallow"));
+	assert_non_null(strstr(answer.data, " filter"));
+	must("git -C r.git config uploadpack.allowFilter false");
+	serve();
+	assert_null(strstr(answer.data, " filter"));
+	assert_as_backend(GET "GIT_PROTOCOL=version=2");
+}
+
+TEST(protocol_0_allows_and_offers_what_the_repository_says)
+{
+	fill();
+	must("cd r.git && git config uploadpack.allowFilter true && "
+	     "git config uploadpack.allowReachableSHA1InWant true && "
+	     "git config uploadpack.allowTipSHA1InWant true");
+	assert_advertisements_are_equal();
+	request.protocol = NULL;
+	serve();
+	assert_non_null(memmem(answer.data, answer.len, "allow-reachable-sha1", 20));
+}
+
+/* The child does not get the header, but the version that git would find in it. */
+TEST(of_an_odd_protocol_header_only_the_version_is_kept)
 {
 	char text[300];
 
 	fill();
 	memset(text, 'a', sizeof(text));
-	memcpy(text, "version=2:", 10);
+	memcpy(text, "version=1:", 10);
 	text[299] = '\0';
 	request.protocol = text;
 	serve();
-	assert_as_backend(GET);
+	assert_as_backend(GET "GIT_PROTOCOL=version=1");
+	request.protocol = "side=\"a b\":version=1";
+	serve();
+	assert_as_backend(GET "GIT_PROTOCOL=version=1");
 	request.protocol = "version=2\nx";
 	serve();
 	assert_as_backend(GET);
+	text[8] = '2';
+	request.protocol = text;
+	serve();
+	assert_true(text_starts_with(answer.data, "000eversion 2\n"));
 }
 
 static void add_packet(struct str *out, const char *text)
@@ -287,6 +333,93 @@ TEST(a_refusal_is_an_answer)
 	close_body();
 }
 
+TEST(hidden_refs_and_what_no_ref_reaches_are_refused_by_protocol_0)
+{
+	fill();
+	must("git -C r.git config transfer.hideRefs refs/heads/topic");
+	want(&commits[19], "", true);
+	serve();
+	assert_non_null(strstr(answer.data, "ERR upload-pack: not our ref "));
+	want(&commits[40], "", true);
+	serve();
+	assert_non_null(strstr(answer.data, "ERR upload-pack: not our ref "));
+	want(&commits[9], "", true);
+	serve();
+	assert_null(strstr(answer.data, "not our ref"));
+	close_body();
+}
+
+/* A body that does not fit into a pipe, to a child that answers before it has read it. */
+TEST(a_body_in_memory_is_read_as_one_in_a_file)
+{
+	AUTO_STR struct str body = STR_INIT;
+	char text[OID_MAX_TEXT];
+
+	fill();
+	add_packet(&body, "command=fetch");
+	str_add(&body, "0001");
+	for (int i = 0; i < 20000; i++) {
+		AUTO_FREE char *line = xasprintf("want %s", oid_text(&commits[9], text));
+		add_packet(&body, line);
+	}
+	add_packet(&body, "done");
+	str_add(&body, "0000");
+	request.step = UPLOAD_PACK_ANSWER;
+	request.protocol = "version=2";
+	request.body = &body;
+	serve();
+	assert_non_null(memmem(answer.data, answer.len, "PACK", 4));
+	str_reset(&body);
+	str_add(&body, "garbage");
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CONFIG);
+}
+
+/* More than http-backend takes: 11 MB. */
+TEST(a_client_may_want_220000_objects)
+{
+	AUTO_STR struct str body = STR_INIT;
+	char text[2][OID_MAX_TEXT];
+
+	fill();
+	oid_text(&commits[9], text[0]);
+	oid_text(&commits[19], text[1]);
+	add_packet(&body, "command=fetch");
+	str_add(&body, "0001");
+	for (int i = 0; i < 220000; i++)
+		str_addf(&body, "0032want %s\n", text[i % 2]);
+	add_packet(&body, "done");
+	str_add(&body, "0000");
+	assert_true(body.len > (10 << 20));
+	open_body(&body);
+	request.protocol = "version=2";
+	serve();
+	assert_non_null(memmem(answer.data, answer.len, "PACK", 4));
+	close_body();
+}
+
+/* ls-refs needs no pipe of git's; a pack is made by children of the child. */
+TEST(all_that_makes_a_pack_yields_to_others)
+{
+	fill();
+	must("mkdir bin && printf '#!/bin/sh\nps -o ni=,cls= -p $$ >%s/niceness; "
+	     "exec %s \"$@\"\n' >bin/git && chmod +x bin/git",
+	     root, "/usr/bin/git");
+	AUTO_FREE char *before = xstrdup(getenv("PATH"));
+	AUTO_FREE char *shimmed = xasprintf("%s/bin:%s", root, before);
+	setenv("PATH", shimmed, 1);
+	assert_ok(git_setup(root, &err));
+	want(&commits[9], "", true);
+	serve();
+	AUTO_FREE char *packing = output_of("tr -d ' \n' <niceness");
+	request.step = UPLOAD_PACK_ADVERTISE;
+	serve();
+	AUTO_FREE char *advertising = output_of("tr -d ' \n' <niceness");
+	setenv("PATH", before, 1);
+	assert_string_equal(packing, "5B");
+	assert_string_equal(advertising, "0TS");
+	close_body();
+}
+
 TEST(a_body_that_is_no_request_is_an_error_at_once)
 {
 	AUTO_STR struct str body = STR_INIT;
@@ -318,6 +451,27 @@ TEST(a_repository_that_is_not_there_or_damaged_is_told_before_the_answer)
 	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CONFIG);
 }
 
+/* Each held a git, and with some of them all who wait for one. */
+TEST(what_would_hold_git_among_the_refs_is_refused)
+{
+	static const char *const commands[] = {
+		"mkfifo r.git/refs/heads/pipe",
+		"rm r.git/refs/heads/pipe && ln -s . r.git/refs/heads/a && "
+		"ln -s . r.git/refs/heads/b",
+		"cd r.git/refs/heads && rm a b && "
+		"for i in $(seq 100); do mkdir d && cd d || exit 1; done",
+	};
+
+	fill();
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		must("%s", commands[i]);
+		assert_fails(upload_pack_open(&request, &pack, &err), ERR_CONFIG);
+	}
+	must("rm -r r.git/refs/heads/d && ln -s heads r.git/refs/linked");
+	assert_ok(upload_pack_open(&request, &pack, &err));
+	upload_pack_close(pack);
+}
+
 /* A pack with a hole in the middle: git notices when it has sent some of it. */
 TEST(an_answer_that_breaks_off_is_an_error)
 {
@@ -341,15 +495,23 @@ TEST(an_answer_that_breaks_off_is_an_error)
 	close_body();
 }
 
+/* More than a pipe takes, so that git cannot have ended. */
 TEST(a_stop_breaks_the_answer_off)
 {
 	struct stop stop;
+	struct oid oid;
 	char buffer[4];
 
-	fill();
+	must("rm r.git/objects/info/alternates && cd r.git && "
+	     "head -c 3000000 /dev/urandom >../f && git hash-object -w ../f | "
+	     "sed 's/.*/100644 blob &\\tf/' | git mktree | "
+	     "xargs -I{} git commit-tree -m m {} >../tip && "
+	     "git update-ref refs/heads/main $(cat ../tip)");
+	AUTO_FREE char *tip = output_of("cat tip");
+	assert_true(oid_parse(tip, 20, &oid));
 	stop_init(&stop);
 	request.stop = &stop;
-	want(&commits[9], "", true);
+	want(&oid, "", true);
 	assert_ok(upload_pack_open(&request, &pack, &err));
 	assert_true(upload_pack_read(pack, buffer, sizeof(buffer), &err) > 0);
 	stop_request(&stop);
@@ -375,6 +537,33 @@ TEST(the_time_for_a_request_is_limited)
 	close(ends[1]);
 }
 
+TEST(a_child_that_says_nothing_is_not_waited_for)
+{
+	int ends[2];
+
+	fill();
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	request.step = UPLOAD_PACK_ANSWER;
+	request.body_fd = ends[0];
+	request.silence_ms = 100;
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_TIMEOUT);
+	assert_non_null(strstr(err.text, "nothing was heard of it"));
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST(a_client_that_pauses_is_not_a_child_that_is_silent)
+{
+	fill();
+	request.step = UPLOAD_PACK_ADVERTISE;
+	request.silence_ms = 100;
+	str_reset(&answer);
+	assert_ok(upload_pack_open(&request, &pack, &err));
+	usleep(150000);
+	assert_int_equal(read_all(16), 0);
+	upload_pack_close(pack);
+}
+
 TEST(hooks_and_programs_in_the_repositorys_config_are_not_run)
 {
 	fill();
@@ -398,18 +587,28 @@ int main(void)
 		CASE(a_detached_head_is_advertised_as_http_backend_does),
 		CASE(a_long_advertisement_is_whole),
 		CASE(refs_that_the_repository_hides_are_not_advertised),
-		CASE(a_protocol_header_that_is_none_is_dropped),
+		CASE(the_refs_alone_are_the_advertisement_without_its_first_line),
+		CASE(partial_clones_are_offered_by_protocol_2_unless_the_repository_says_no),
+		CASE(protocol_0_allows_and_offers_what_the_repository_says),
+		CASE(of_an_odd_protocol_header_only_the_version_is_kept),
 		CASE(a_pack_is_sent_by_protocol_0),
 		CASE(refs_and_a_pack_are_sent_by_protocol_2),
 		CASE(the_first_round_of_a_shallow_clone_ends_well),
 		CASE(clients_are_not_led_to_ask_for_names_whatever_the_repository_says),
 		CASE(the_empty_request_of_a_probe_has_an_empty_answer),
 		CASE(a_refusal_is_an_answer),
+		CASE(hidden_refs_and_what_no_ref_reaches_are_refused_by_protocol_0),
+		CASE(a_body_in_memory_is_read_as_one_in_a_file),
+		CASE(a_client_may_want_220000_objects),
+		CASE(all_that_makes_a_pack_yields_to_others),
 		CASE(a_body_that_is_no_request_is_an_error_at_once),
 		CASE(a_repository_that_is_not_there_or_damaged_is_told_before_the_answer),
+		CASE(what_would_hold_git_among_the_refs_is_refused),
 		CASE(an_answer_that_breaks_off_is_an_error),
 		CASE(a_stop_breaks_the_answer_off),
 		CASE(the_time_for_a_request_is_limited),
+		CASE(a_child_that_says_nothing_is_not_waited_for),
+		CASE(a_client_that_pauses_is_not_a_child_that_is_silent),
 		CASE(hooks_and_programs_in_the_repositorys_config_are_not_run),
 	};
 

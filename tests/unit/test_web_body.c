@@ -15,14 +15,18 @@ static int post_echo(const struct web_request *request, struct web_response *res
 	return 0;
 }
 
-/* Answers with the sum of what the file has. */
+/* Answers with the sum of what the body has. */
 static int post_file(const struct web_request *request, struct web_response *response,
 		     struct err *e)
 {
 	AUTO_FREE unsigned char *block = xmalloc(LARGE);
-	ssize_t count = read(request->body_fd, block, LARGE);
+	ssize_t count = (ssize_t)request->body->len;
 
 	(void)e;
+	if (request->body_fd >= 0)
+		count = read(request->body_fd, block, LARGE);
+	else
+		memcpy(block, request->body->data, request->body->len);
 	assert_true(count >= 0);
 	str_addf(&response->body, "%zd bytes, crc %lu", count,
 		 crc32(0, block, (uInt)count));
@@ -160,9 +164,39 @@ TEST(a_small_gzip_does_not_become_more_than_the_limit)
 	body_clear(&body);
 	assert_ok(body_begin(&body, WEB_BODY_FILE, "gzip", root, &err));
 	body.limit = LARGE - 1;
-	assert_fails(body_add(&body, packed, len, &err), ERR_CONFIG);
+	assert_ok(body_add(&body, packed, len, &err));
+	assert_int_equal(body.size, len); /* who adds must not wait */
+	assert_fails(body_end(&body, &err), ERR_CONFIG);
 	assert_int_equal(body.refusal, 413);
 	body_clear(&body);
+}
+
+static int add_text(struct body *body, const char *text, size_t len)
+{
+	assert_ok(body_begin(body, WEB_BODY_FILE, NULL, root, &err));
+	return body_add(body, text, len, &err);
+}
+
+TEST(all_files_together_are_bounded)
+{
+	AUTO_FREE char *text = xcalloc(1, LARGE);
+	uint64_t before = body_bound_files(2 * LARGE);
+	struct body bodies[3];
+	size_t len;
+	AUTO_FREE unsigned char *packed = gzip(text, LARGE, &len);
+
+	for (int round = 0; round < 2; round++) {
+		assert_ok(add_text(&bodies[0], text, LARGE));
+		assert_ok(add_text(&bodies[1], text, LARGE));
+		assert_fails(add_text(&bodies[2], text, LARGE), ERR_BUSY);
+		assert_int_equal(bodies[2].refusal, 503);
+		assert_int_equal(status_of(exchange(POST_GZIP, packed, len)), 503);
+		body_clear(&bodies[0]);
+		assert_int_equal(status_of(exchange(POST_GZIP, packed, len)), 200);
+		body_clear(&bodies[1]);
+		body_clear(&bodies[2]);
+	}
+	body_bound_files(before);
 }
 
 TEST(a_body_that_cannot_be_spooled_is_no_success)
@@ -209,6 +243,7 @@ int main(void)
 		SERVED(a_gzip_body_that_is_cut_or_garbage_is_400),
 		SERVED(other_encodings_are_415),
 		SERVED(a_body_above_its_limit_is_413),
+		SERVED(all_files_together_are_bounded),
 		SERVED(a_small_gzip_does_not_become_more_than_the_limit),
 		SERVED(a_body_that_cannot_be_spooled_is_no_success),
 		SERVED(no_descriptor_is_left_when_the_server_ends),

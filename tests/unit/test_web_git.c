@@ -1,55 +1,135 @@
 /*
- * The routes of Git, with an upload-pack that is scripted here: which repository it is
- * asked for, and what becomes of its failures.
+ * The routes of Git, with a facade that is scripted here: what it is asked, and what
+ * becomes of its answers and failures.
  */
 #include "web_test.h"
 
-#include "git/repo.h"
-#include "serve/upload_pack.h"
+#include "serve/serve.h"
 
 static struct {
-	enum err_class fails; /* of open */
-	bool breaks;
-	char asked[256], protocol[64], body[64];
-	atomic_int open;
+	enum err_class fails;
+	bool is_request_bad, is_known, is_gzip, streams, breaks;
+	char name[256], protocol[64], body[64];
+	off_t body_size; /* of its file; -1: it is in memory */
+	bool accepts_gzip;
+	atomic_int asked, asked_at_once, open, references;
 } script;
 
-struct upload_pack {
-	int reads;
+struct generation {
+	int unused;
 };
+static struct generation generation;
+static const char refs[] = "001e# service=git-upload-pack\n00000000";
 
-int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,
-		     struct err *e)
+void generation_unref(struct generation *given)
 {
-	snprintf(script.asked, sizeof(script.asked), "%s", request->path);
-	snprintf(script.protocol, sizeof(script.protocol), "%s",
-		 request->protocol ? request->protocol : "");
-	memset(script.body, 0, sizeof(script.body));
-	if (request->step == UPLOAD_PACK_ANSWER)
-		assert_true(read(request->body_fd, script.body, 63) >= 0);
-	if (script.fails != ERR_NONE)
-		return err_set(e, script.fails, "upload-pack says no");
-	*pack = xcalloc(1, sizeof(**pack));
-	atomic_fetch_add(&script.open, 1);
-	return 0;
+	if (given)
+		atomic_fetch_sub(&script.references, 1);
 }
 
-ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
-			 struct err *e)
+void serve_answer_clear(struct serve_answer *answer)
 {
+	if (answer->stream)
+		answer->close(answer->stream);
+	generation_unref(answer->generation);
+	str_clear(&answer->bytes);
+}
+
+static ssize_t read_stream(void *stream, void *buffer, size_t size)
+{
+	int *reads = stream;
+
 	assert_true(size > 4);
-	if (pack->reads++ == 0) {
+	if ((*reads)++ == 0) {
 		memcpy(buffer, "0000", 4);
 		return 4;
 	}
-	return script.breaks ? err_set(e, ERR_INTERNAL, "killed") : 0;
+	return script.breaks ? -1 : 0;
 }
 
-void upload_pack_close(struct upload_pack *pack)
+static void close_stream(void *stream)
 {
-	if (pack)
-		atomic_fetch_sub(&script.open, 1);
-	free(pack);
+	atomic_fetch_sub(&script.open, 1);
+	free(stream);
+}
+
+static void answer_stream(struct serve_answer *answer)
+{
+	answer->read = read_stream;
+	answer->close = close_stream;
+	answer->stream = xcalloc(1, sizeof(int));
+	atomic_fetch_add(&script.open, 1);
+}
+
+static void answer_shared(struct serve_answer *answer)
+{
+	answer->generation = &generation;
+	atomic_fetch_add(&script.references, 1);
+	answer->shared =
+		(struct generation_body){ refs, sizeof(refs) - 1, script.is_gzip };
+	snprintf(answer->etag, sizeof(answer->etag), "\"abc\"");
+}
+
+static void note(const struct serve_request *request)
+{
+	snprintf(script.name, sizeof(script.name), "%s", request->name);
+	snprintf(script.protocol, sizeof(script.protocol), "%s",
+		 request->protocol ? request->protocol : "");
+	script.accepts_gzip = request->accepts_gzip;
+}
+
+static int fail_as_told(struct serve_answer *answer, struct err *e)
+{
+	answer->retry_after_s = 7;
+	answer->is_request_bad = script.is_request_bad;
+	return err_set(e, script.fails, "upload-pack says no");
+}
+
+bool serve_info_refs_now(struct serve *serve, const struct serve_request *request,
+			 struct serve_answer *answer)
+{
+	(void)serve;
+	atomic_fetch_add(&script.asked_at_once, 1);
+	if (!script.is_known)
+		return false;
+	note(request);
+	answer_shared(answer);
+	return true;
+}
+
+int serve_info_refs(struct serve *serve, const struct serve_request *request,
+		    struct serve_answer *answer, struct err *e)
+{
+	(void)serve;
+	atomic_fetch_add(&script.asked, 1);
+	note(request);
+	if (script.fails != ERR_NONE)
+		return fail_as_told(answer, e);
+	if (script.streams)
+		answer_stream(answer);
+	else
+		answer_shared(answer);
+	return 0;
+}
+
+int serve_upload_pack(struct serve *serve, const struct serve_request *request,
+		      struct serve_answer *answer, struct err *e)
+{
+	(void)serve;
+	atomic_fetch_add(&script.asked, 1);
+	note(request);
+	script.body_size = -1;
+	if (request->body_fd >= 0)
+		script.body_size = lseek(request->body_fd, 0, SEEK_END);
+	else
+		snprintf(script.body, sizeof(script.body), "%s", request->body->data);
+	if (script.fails != ERR_NONE)
+		return fail_as_told(answer, e);
+	if (script.streams)
+		answer_stream(answer);
+	else
+		str_add(&answer->bytes, "0000");
+	return 0;
 }
 
 static void read_configuration(const char *text)
@@ -68,9 +148,6 @@ static int setup(void **state)
 	memset(&script, 0, sizeof(script));
 	services.root = root;
 	start_server(web_git_routes, 0);
-	assert_ok(dir_make(root_fd, "group/deep", &err));
-	assert_ok(repo_make(root_fd, "group/tool.git", 20, &err));
-	assert_ok(repo_make(root_fd, "plain", 20, &err));
 	return 0;
 }
 
@@ -78,6 +155,7 @@ static int teardown(void **state)
 {
 	web_server_stop(server, 0);
 	assert_int_equal(atomic_load(&script.open), 0);
+	assert_int_equal(atomic_load(&script.references), 0);
 	access_free(services.access);
 	services.access = NULL;
 	return test_remove_root(state);
@@ -85,62 +163,95 @@ static int teardown(void **state)
 
 #define REFS "/info/refs?service=git-upload-pack"
 
-TEST(a_repository_is_found_with_and_without_git_behind_its_name)
+TEST(a_name_is_handed_on_without_its_suffix)
 {
 	static const struct {
-		const char *target, *path;
+		const char *target, *name;
 	} cases[] = {
-		{ "/group/tool.git" REFS, "group/tool.git" },
-		{ "/group/tool" REFS, "group/tool.git" },
-		{ "/group%2Ftool.git" REFS, "group/tool.git" },
-		{ "/plain.git" REFS, "plain" },
-		{ "/plain" REFS, "plain" },
+		{ "/group/tool.git" REFS, "group/tool" },
+		{ "/group/tool" REFS, "group/tool" },
+		{ "/group%2Ftool.git" REFS, "group/tool" },
+		{ "/plain.git.git" REFS, "plain.git" },
 	};
 
 	read_configuration("[http]\n anonymousRead\n");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const char *answer = get(cases[i].target);
-		AUTO_FREE char *path = xasprintf("%s/%s", root, cases[i].path);
 		assert_int_equal(status_of(answer), 200);
-		assert_string_equal(script.asked, path);
+		assert_string_equal(script.name, cases[i].name);
 		assert_non_null(strstr(answer, "Content-Type: application/"
 					       "x-git-upload-pack-advertisement\r\n"));
 		assert_non_null(strstr(answer, "Cache-Control: no-cache, max-age=0, "
 					       "must-revalidate\r\n"));
 		assert_non_null(strstr(answer, "Pragma: no-cache\r\n"));
 	}
-	/* Both: the first is the one that is replicated. */
-	assert_ok(repo_make(root_fd, "plain.git", 20, &err));
-	get("/plain" REFS);
-	assert_true(text_ends_with(script.asked, "/plain.git"));
 }
 
-TEST(what_is_not_replicated_is_not_served)
+TEST(an_answer_from_memory_has_a_length_and_a_tag)
 {
-	static const char *const targets[] = {
-		"/group" REFS,
-		"/group/deep" REFS,
-		"/nothing.git" REFS,
-		"/link.git" REFS,
-		"/linked/tool" REFS,
-		"/group/tool.git/inner.git" REFS,
-		"/.refrelay/own.git" REFS,
-		"/group/tool.git/.git" REFS,
-		"/./plain" REFS,
+	static const char *const methods[] = { "GET", "HEAD" };
+
+	read_configuration("[http]\n anonymousRead\n");
+	script.is_known = true;
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		AUTO_FREE char *head =
+			xasprintf("%s /plain" REFS " HTTP/1.1", methods[i]);
+		const char *answer = exchange(head, NULL, 0);
+		assert_int_equal(status_of(answer), 200);
+		assert_non_null(strstr(answer, "Content-Length: 38\r\n"));
+		assert_non_null(strstr(answer, "ETag: \"abc\"\r\n"));
+		assert_non_null(
+			strstr(answer, "Vary: Git-Protocol, Accept-Encoding\r\n"));
+		assert_null(strstr(answer, "Content-Encoding"));
+		assert_string_equal(body_of(answer), i == 0 ? refs : "");
+	}
+	assert_int_equal(atomic_load(&script.asked), 0); /* so no worker was needed */
+}
+
+TEST(what_is_not_known_at_once_is_asked_by_a_worker)
+{
+	read_configuration("[http]\n anonymousRead\n");
+	assert_string_equal(body_of(get("/plain" REFS)), refs);
+	assert_int_equal(atomic_load(&script.asked_at_once), 1);
+	assert_int_equal(atomic_load(&script.asked), 1);
+}
+
+TEST(who_shows_the_tag_gets_no_body)
+{
+	static const struct {
+		const char *tags;
+		int status;
+	} cases[] = {
+		{ "\"abc\"", 304 }, { "W/\"abc\"", 304 },  { "\"x\", \"abc\"", 304 },
+		{ "*", 304 },       { "\"abc-gz\"", 200 }, { "abc", 200 },
 	};
 
 	read_configuration("[http]\n anonymousRead\n");
-	assert_int_equal(symlinkat("plain", root_fd, "link.git"), 0);
-	assert_int_equal(symlinkat("group", root_fd, "linked"), 0);
-	assert_ok(repo_make(root_fd, "group/tool.git/inner.git", 20, &err));
-	assert_ok(dir_make(root_fd, ".refrelay", &err));
-	assert_ok(repo_make(root_fd, ".refrelay/own.git", 20, &err));
-	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
-		const char *answer = get(targets[i]);
-		if (status_of(answer) != 404 || !strstr(answer, "\"message\":\""))
-			fail_msg("%s: %s", targets[i], answer);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		AUTO_FREE char *head =
+			xasprintf("GET /plain" REFS " HTTP/1.1\r\nIf-None-Match: %s",
+				  cases[i / 2].tags);
+		script.is_known = i % 2;
+		const char *answer = exchange(head, NULL, 0);
+		if (status_of(answer) != cases[i / 2].status)
+			fail_msg("%s: %s", cases[i / 2].tags, answer);
+		assert_non_null(strstr(answer, "ETag: \"abc\"\r\n"));
+		if (status_of(answer) == 304)
+			assert_string_equal(body_of(answer), "");
 	}
-	assert_string_equal(script.asked, "");
+}
+
+TEST(gzip_is_asked_for_and_named)
+{
+	read_configuration("[http]\n anonymousRead\n");
+	script.is_gzip = true;
+	const char *answer = exchange("GET /plain" REFS " HTTP/1.1\r\n"
+				      "Accept-Encoding: deflate, gzip",
+				      NULL, 0);
+	assert_true(script.accepts_gzip);
+	assert_non_null(strstr(answer, "Content-Encoding: gzip\r\n"));
+	get("/plain" REFS);
+	assert_false(script.accepts_gzip);
 }
 
 TEST(a_fetch_hands_its_body_and_protocol_on)
@@ -152,10 +263,39 @@ TEST(a_fetch_hands_its_body_and_protocol_on)
 			 "Git-Protocol: version=2",
 			 "0014command=ls-refs", 19);
 	assert_int_equal(status_of(answer), 200);
+	assert_int_equal(script.body_size, -1);
 	assert_string_equal(script.body, "0014command=ls-refs");
 	assert_string_equal(script.protocol, "version=2");
 	assert_non_null(strstr(answer, "application/x-git-upload-pack-result\r\n"));
+	assert_non_null(strstr(answer, "Content-Length: 4\r\n"));
+	assert_null(strstr(answer, "ETag"));
+	assert_string_equal(body_of(answer), "0000");
+}
+
+TEST(a_large_body_is_handed_on_as_a_file)
+{
+	size_t len = (1 << 20) + 1;
+	AUTO_FREE char *body = xcalloc(1, len);
+
+	read_configuration("[http]\n anonymousRead\n");
+	script.streams = true;
+	const char *answer =
+		exchange("POST /group/tool.git/git-upload-pack HTTP/1.1\r\n"
+			 "Content-Type: application/x-git-upload-pack-request",
+			 body, len);
+	assert_int_equal(status_of(answer), 200);
+	assert_int_equal(script.body_size, (off_t)len);
 	assert_true(text_ends_with(answer, "4\r\n0000\r\n0\r\n\r\n"));
+}
+
+TEST(who_must_come_again_is_told_when)
+{
+	read_configuration("[http]\n anonymousRead\n");
+	script.fails = ERR_BUSY;
+	const char *answer = get("/plain" REFS);
+	assert_int_equal(status_of(answer), 503);
+	assert_non_null(strstr(answer, "Retry-After: 7\r\n"));
+	assert_non_null(strstr(answer, "\"code\":\"BUSY\""));
 }
 
 TEST(what_is_not_built_says_so)
@@ -192,12 +332,13 @@ TEST(what_is_not_built_says_so)
 		    !strstr(answer, cases[i].code))
 			fail_msg("%s: %s", cases[i].head, answer);
 	}
-	assert_string_equal(script.asked, "");
+	assert_int_equal(atomic_load(&script.asked), 0);
 }
 
 TEST(reading_needs_a_name_unless_everybody_may)
 {
 	read_configuration("");
+	script.is_known = true;
 	const char *answer = get("/plain" REFS);
 	assert_int_equal(status_of(answer), 401);
 	assert_non_null(strstr(answer, "WWW-Authenticate: Basic realm=\"refrelay\"\r\n"));
@@ -207,7 +348,8 @@ TEST(reading_needs_a_name_unless_everybody_may)
 					    "Content-Length: 100000000",
 					    NULL, 0)),
 			 401);
-	assert_string_equal(script.asked, "");
+	assert_int_equal(atomic_load(&script.asked), 0);
+	assert_int_equal(atomic_load(&script.asked_at_once), 0);
 }
 
 TEST(a_failure_before_the_first_byte_is_a_status)
@@ -220,6 +362,8 @@ TEST(a_failure_before_the_first_byte_is_a_status)
 	assert_non_null(strstr(answer, "Content-Type: application/json\r\n"));
 	script.fails = ERR_CONFIG; /* of this site */
 	assert_int_equal(status_of(get("/plain" REFS)), 500);
+	script.is_request_bad = true;
+	assert_int_equal(status_of(get("/plain" REFS)), 400);
 	script.fails = ERR_MISSING;
 	assert_int_equal(status_of(get("/plain" REFS)), 404);
 }
@@ -227,7 +371,7 @@ TEST(a_failure_before_the_first_byte_is_a_status)
 TEST(a_failure_behind_it_breaks_the_connection)
 {
 	read_configuration("[http]\n anonymousRead\n");
-	script.breaks = true;
+	script.streams = script.breaks = true;
 	const char *answer = get("/plain" REFS);
 	assert_int_equal(status_of(answer), 200);
 	assert_true(text_ends_with(answer, "4\r\n0000\r\n"));
@@ -238,8 +382,13 @@ TEST(a_failure_behind_it_breaks_the_connection)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SERVED(a_repository_is_found_with_and_without_git_behind_its_name),
-		SERVED(what_is_not_replicated_is_not_served),
+		SERVED(a_name_is_handed_on_without_its_suffix),
+		SERVED(an_answer_from_memory_has_a_length_and_a_tag),
+		SERVED(what_is_not_known_at_once_is_asked_by_a_worker),
+		SERVED(who_shows_the_tag_gets_no_body),
+		SERVED(gzip_is_asked_for_and_named),
+		SERVED(a_large_body_is_handed_on_as_a_file),
+		SERVED(who_must_come_again_is_told_when),
 		SERVED(a_fetch_hands_its_body_and_protocol_on),
 		SERVED(what_is_not_built_says_so),
 		SERVED(reading_needs_a_name_unless_everybody_may),

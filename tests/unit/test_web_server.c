@@ -104,7 +104,74 @@ static int get_flow(const struct web_request *request, struct web_response *resp
 	return 0;
 }
 
+/* A stream that is long enough to be sent by its worker. */
+struct torrent {
+	const struct stop *cut;
+	size_t left;
+	bool breaks;
+};
+
+static ssize_t read_torrent(void *arg, void *buffer, size_t size)
+{
+	struct torrent *torrent = arg;
+
+	if (stop_is_requested(torrent->cut))
+		return -1;
+	if (torrent->left == 0)
+		return torrent->breaks ? -1 : 0;
+	size = size < torrent->left ? size : torrent->left;
+	for (size_t i = 0; i < size; i++)
+		((char *)buffer)[i] = (char)('a' + (torrent->left - i) % 26);
+	torrent->left -= size;
+	return (ssize_t)size;
+}
+
+static int get_torrent(const struct web_request *request, struct web_response *response,
+		       struct err *e)
+{
+	struct torrent *torrent = xcalloc(1, sizeof(*torrent));
+	uint64_t len = LARGE;
+
+	assert_ok(web_query_number(request, "len", INT64_MAX, &len, e));
+	*torrent = (struct torrent){ request->cut, (size_t)len,
+				     web_query(request, "breaks") };
+	atomic_fetch_add(&open_flows, 1);
+	response->read = read_torrent;
+	response->close = close_flow;
+	response->stream = torrent;
+	return 0;
+}
+
+/* Bytes that are not the response's: how often they are given back is counted. */
+static char *shared_bytes;
+static atomic_int held_shared, released_shared;
+
+static void release_shared(void *owner)
+{
+	assert_ptr_equal(owner, &shared_bytes);
+	atomic_fetch_sub(&held_shared, 1);
+	atomic_fetch_add(&released_shared, 1);
+}
+
+static int get_shared(const struct web_request *request, struct web_response *response,
+		      struct err *e)
+{
+	if (!request->may_wait && web_query(request, "later"))
+		return WEB_LATER;
+	atomic_fetch_add(&held_shared, 1);
+	response->shared = (struct web_shared){ .data = shared_bytes,
+						.len = LARGE,
+						.release = release_shared,
+						.owner = &shared_bytes };
+	web_answer_tagged(request, response, "\"abc\"");
+	if (web_query(request, "fails"))
+		return err_set(e, ERR_INTERNAL, "it went wrong behind that");
+	return 0;
+}
+
 static const struct web_route routes[] = {
+	{ "GET", "/torrent", WEB_ANYBODY, WEB_BODY_NONE, get_torrent },
+	{ "GET", "/shared", WEB_ANYBODY, WEB_QUICK, get_shared },
 	{ "GET", "/name/{name}/verb", WEB_ANYBODY, WEB_BODY_NONE, get_name },
 	{ "GET", "/large", WEB_ANYBODY, WEB_BODY_NONE, get_large },
 	{ "POST", "/echo", WEB_ANYBODY, WEB_BODY_MEMORY, post_echo },
@@ -121,6 +188,11 @@ static int setup(void **state)
 {
 	if (test_make_root(state))
 		return -1;
+	if (!shared_bytes) {
+		shared_bytes = xmalloc(LARGE);
+		memset(shared_bytes, 's', LARGE);
+	}
+	atomic_store(&released_shared, 0);
 	start_server(routes, 0);
 	return 0;
 }
@@ -131,6 +203,7 @@ static int teardown(void **state)
 		web_server_stop(server, 0);
 	server = NULL;
 	assert_int_equal(atomic_load(&open_flows), 0);
+	assert_int_equal(atomic_load(&held_shared), 0);
 	access_free(services.access);
 	services.access = NULL;
 	return test_remove_root(state);
@@ -183,6 +256,197 @@ TEST(head_is_get_without_the_body)
 	answer = exchange("HEAD /flow HTTP/1.1", NULL, 0);
 	assert_int_equal(status_of(answer), 200);
 	assert_string_equal(body_of(answer), "");
+}
+
+TEST(shared_bytes_are_sent_and_given_back_once)
+{
+	static const struct {
+		const char *head;
+		int status;
+		size_t len;
+	} cases[] = {
+		{ "GET /shared HTTP/1.1", 200, LARGE },
+		{ "GET /shared?later HTTP/1.1", 200, LARGE },
+		{ "HEAD /shared HTTP/1.1", 200, 0 },
+		{ "GET /shared HTTP/1.1\r\nIf-None-Match: \"abc\"", 304, 0 },
+		{ "GET /shared?later HTTP/1.1\r\nIf-None-Match: *", 304, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *answer = exchange(cases[i].head, NULL, 0);
+		assert_int_equal(status_of(answer), cases[i].status);
+		assert_int_equal(strlen(body_of(answer)), cases[i].len);
+		AUTO_FREE char *length = xasprintf("Content-Length: %d\r\n", LARGE);
+		assert_non_null(strstr(answer, length));
+	}
+	assert_int_equal(status_of(get("/shared?fails")), 500);
+	web_server_stop(server, 0);
+	server = NULL;
+	assert_int_equal(atomic_load(&released_shared), (int)ARRAY_SIZE(cases) + 1);
+}
+
+TEST(shared_bytes_are_given_back_when_the_client_leaves)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	int fd = dial();
+
+	send_text(fd, "GET /shared HTTP/1.1\r\nHost: x\r\n\r\n");
+	receive_until(fd, "ssss", &answer);
+	close(fd);
+	for (int i = 0; i < 5000 && atomic_load(&released_shared) == 0; i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(&released_shared), 1);
+}
+
+TEST(who_waits_keeps_nobody_from_a_quick_answer)
+{
+	int waiting[40];
+
+	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++) {
+		waiting[i] = dial();
+		send_text(waiting[i], "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+	}
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(status_of(exchange("HEAD /shared HTTP/1.1", NULL, 0)),
+				 200);
+	web_server_stop(server, 5000);
+	server = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++) {
+		AUTO_STR struct str answer = STR_INIT;
+		assert_true(receive_all(waiting[i], 5000, &answer));
+		assert_true(text_ends_with(answer.data, "asked to stop"));
+		close(waiting[i]);
+	}
+}
+
+/* Takes chunks apart: the bytes in them; *is_whole: the last chunk was there. */
+static size_t bytes_in_chunks(const char *at, bool *is_whole)
+{
+	size_t total = 0;
+	char *end;
+
+	*is_whole = false;
+	for (;;) {
+		size_t len = strtoul(at, &end, 16);
+		if (end == at)
+			return total;
+		*is_whole = len == 0;
+		if (len == 0 || strlen(end) < len + 4)
+			return total;
+		for (size_t i = 0; i < len; i++)
+			assert_int_equal(end[2 + i],
+					 (char)('a' + (LARGE - total - i) % 26));
+		total += len;
+		at = end + 2 + len + 2;
+	}
+}
+
+TEST(a_long_stream_comes_whole)
+{
+	bool is_whole;
+
+	assert_int_equal(bytes_in_chunks(body_of(get("/torrent")), &is_whole), LARGE);
+	assert_true(is_whole);
+	const char *broken = body_of(get("/torrent?breaks"));
+	assert_int_equal(bytes_in_chunks(broken, &is_whole), LARGE);
+	assert_false(is_whole);
+}
+
+TEST(a_long_stream_ends_with_its_client)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	int fd = dial();
+
+	send_text(fd, "GET /torrent?len=1000000000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+	receive_until(fd, "cba", &answer);
+	close(fd);
+	for (int i = 0; i < 5000 && atomic_load(&open_flows) > 0; i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(&open_flows), 0);
+}
+
+TEST(a_client_that_takes_nothing_of_a_long_stream_is_closed)
+{
+	web_server_stop(server, 0);
+	start_server(routes, 200);
+	int fd = dial();
+	send_text(fd, "GET /torrent?len=1000000000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+	for (int i = 0; i < 5000 && atomic_load(&open_flows) == 0; i++)
+		usleep(1000);
+	for (int i = 0; i < 5000 && atomic_load(&open_flows) > 0; i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(&open_flows), 0);
+	close(fd);
+}
+
+TEST(a_long_stream_that_is_stuck_is_cut_with_the_server)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	int fd = dial();
+
+	send_text(fd, "GET /torrent?len=1000000000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+	receive_until(fd, "cba", &answer);
+	web_server_stop(server, 50);
+	server = NULL;
+	assert_int_equal(atomic_load(&open_flows), 0);
+	close(fd);
+}
+
+TEST(a_client_that_ends_its_side_gets_its_answer_and_the_end)
+{
+	static const char *const targets[] = { "/shared", "/large", "/torrent",
+					       "/flow?blocks=2&pause=20" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+		AUTO_STR struct str answer = STR_INIT;
+		AUTO_FREE char *head =
+			xasprintf("GET %s HTTP/1.1\r\nHost: x\r\n\r\n", targets[i]);
+		int fd = dial();
+		/* Both in one segment. */
+		assert_true(send(fd, head, strlen(head), MSG_MORE) > 0);
+		shutdown(fd, SHUT_WR);
+		if (!receive_all(fd, 5000, &answer))
+			fail_msg("%s is not ended", targets[i]);
+		assert_int_equal(status_of(answer.data), 200);
+		close(fd);
+	}
+}
+
+TEST(a_client_that_ends_its_side_within_a_request_is_let_go)
+{
+	static const char *const heads[] = {
+		"", "GE", "GET /shared HTTP/1.1\r\nHost",
+		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"
+	};
+	int fds[ARRAY_SIZE(heads)];
+
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+		fds[i] = dial();
+		if (*heads[i])
+			assert_true(send(fds[i], heads[i], strlen(heads[i]), MSG_MORE) >
+				    0);
+		shutdown(fds[i], SHUT_WR);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+		AUTO_STR struct str answer = STR_INIT;
+		if (!receive_all(fds[i], 20000, &answer))
+			fail_msg("\"%s\" is not ended", heads[i]);
+		close(fds[i]);
+	}
+}
+
+TEST(a_connection_stays_after_a_long_stream)
+{
+	int fd = dial();
+
+	for (int i = 0; i < 3; i++) {
+		AUTO_STR struct str answer = STR_INIT;
+		send_text(fd, "GET /torrent?len=3000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+		receive_until(fd, "\r\n0\r\n\r\n", &answer);
+		assert_int_equal(status_of(answer.data), 200);
+		assert_true(answer.len > 3000000);
+	}
+	close(fd);
 }
 
 TEST(a_long_body_comes_whole)
@@ -365,6 +629,19 @@ TEST(a_stream_is_cut_when_its_grace_is_over)
 	assert_in_range(clock_boot_ms() - begun, 200, 3000);
 	assert_true(receive_all(fd, 1000, &answer));
 	assert_false(text_ends_with(answer.data, "0\r\n\r\n"));
+}
+
+/* To this version the library sends all by itself, and waits for the client. */
+TEST(a_client_that_takes_nothing_delays_no_end)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+	int64_t begun = clock_boot_ms();
+
+	send_text(fd, "GET /torrent?len=1000000000000 HTTP/1.0\r\n\r\n");
+	receive_until(fd, "cba", &answer);
+	web_server_stop(TAKE(server), 200);
+	assert_in_range(clock_boot_ms() - begun, 200, 5000);
 }
 
 TEST(a_silent_client_is_closed_and_a_slow_answer_is_not)
@@ -561,6 +838,16 @@ int main(void)
 		SERVED(a_request_torn_into_bytes_is_answered_like_a_whole_one),
 		SERVED(pipelined_requests_are_answered_in_order_on_one_connection),
 		SERVED(head_is_get_without_the_body),
+		SERVED(shared_bytes_are_sent_and_given_back_once),
+		SERVED(shared_bytes_are_given_back_when_the_client_leaves),
+		SERVED(who_waits_keeps_nobody_from_a_quick_answer),
+		SERVED(a_long_stream_comes_whole),
+		SERVED(a_long_stream_ends_with_its_client),
+		SERVED(a_client_that_takes_nothing_of_a_long_stream_is_closed),
+		SERVED(a_long_stream_that_is_stuck_is_cut_with_the_server),
+		SERVED(a_client_that_ends_its_side_gets_its_answer_and_the_end),
+		SERVED(a_client_that_ends_its_side_within_a_request_is_let_go),
+		SERVED(a_connection_stays_after_a_long_stream),
 		SERVED(a_long_body_comes_whole),
 		SERVED(another_method_is_told_which_are_allowed),
 		SERVED(a_target_that_climbs_or_is_badly_encoded_is_400),
@@ -572,6 +859,7 @@ int main(void)
 		SERVED(stop_ends_a_long_poll_at_once_with_its_answer),
 		SERVED(a_stream_has_its_grace_when_the_server_ends),
 		SERVED(a_stream_is_cut_when_its_grace_is_over),
+		SERVED(a_client_that_takes_nothing_delays_no_end),
 		SERVED(a_silent_client_is_closed_and_a_slow_answer_is_not),
 		SERVED(a_body_that_drips_keeps_no_connection),
 		SERVED(a_body_that_comes_steadily_has_all_the_time_it_needs),

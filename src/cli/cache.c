@@ -1,0 +1,211 @@
+#include "cli/cli.h"
+
+#include <getopt.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/site.h"
+#include "git/state.h"
+#include "replicable/discover.h"
+#include "replicable/name.h"
+#include "serve/find.h"
+#include "serve/settings.h"
+#include "serve/shelf.h"
+
+static const char options_text[] =
+	"  clear [NAME...]  a new key for these repositories, so that all that was kept "
+	"of\n"
+	"                   them counts no more; without NAME for all repositories "
+	"below\n"
+	"                   site.repositories, and the files of the cache are removed\n"
+	"  --json           print one JSON object\n";
+
+static const struct option long_options[] = {
+	{ "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct clear_call {
+	char **names;
+	size_t name_count;
+	bool is_json;
+	char *root;   /* site.repositories; owned */
+	char *folder; /* the cache's; owned */
+	json_t *array;
+	size_t cleared, failed, files;
+};
+
+/* err NULL: nothing went wrong. */
+static void report(struct clear_call *call, const char *name, const struct err *err)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "name", name);
+	json_put_bool(object, "cleared", !err);
+	if (err) {
+		json_put_message(object, "failure", err->text);
+		json_put_message(object, "remedy", err->remedy);
+		cli_fail(err);
+	}
+	json_array_append_new(call->array, object);
+	call->cleared += !err;
+	call->failed += err != NULL;
+}
+
+static void renew(struct clear_call *call, const char *name, int dir)
+{
+	struct err err;
+
+	if (state_renew(dir, &err) == 0) {
+		report(call, name, NULL);
+		return;
+	}
+	err_prefix(&err, "%s", name);
+	report(call, name, &err);
+}
+
+static void renew_found(struct clear_call *call, const char *name)
+{
+	AUTO_FREE char *path = NULL;
+	struct err err;
+	AUTO_CLOSE int dir = find_repository(call->root, name, &path, &err);
+
+	if (dir >= 0)
+		renew(call, name, dir);
+	else if (err.class != ERR_MISSING) /* it went meanwhile */
+		report(call, name, &err);
+}
+
+static void tell_findings(struct clear_call *call, const struct discovery *discovery)
+{
+	for (size_t i = 0; i < discovery->findings.count; i++) {
+		const struct discover_finding *finding = &discovery->findings.items[i];
+		if (!finding->is_harmless)
+			report(call, finding->path, &finding->err);
+	}
+}
+
+/* Keys first: what a node writes to the cache meanwhile it writes under a new one, or
+ * under one that nobody looks for any more. */
+static int clear_all(struct clear_call *call, struct err *err)
+{
+	AUTO_DISCOVERY struct discovery discovery = { 0 };
+	struct err trouble;
+
+	if (discover(call->root, &discovery, err) != 0)
+		return -1;
+	for (size_t i = 0; i < discovery.found.count; i++)
+		renew_found(call, discovery.found.items[i].name);
+	tell_findings(call, &discovery);
+	call->files = shelf_clear(call->folder, &trouble);
+	if (trouble.class != ERR_NONE) {
+		call->failed++;
+		cli_fail(&trouble);
+	}
+	return 0;
+}
+
+/* All are looked for before the first is touched. */
+static int clear_named(struct clear_call *call, struct err *err)
+{
+	int *dirs = xcalloc(call->name_count, sizeof(*dirs));
+	size_t found = 0;
+
+	for (; found < call->name_count; found++) {
+		AUTO_FREE char *name = name_of_path(call->names[found]);
+		AUTO_FREE char *path = NULL;
+		dirs[found] = find_repository(call->root, name, &path, err);
+		if (dirs[found] < 0)
+			break;
+	}
+	for (size_t i = 0; i < found; i++) {
+		AUTO_FREE char *name = name_of_path(call->names[i]);
+		if (found == call->name_count)
+			renew(call, name, dirs[i]);
+		close(dirs[i]);
+	}
+	free(dirs);
+	return found == call->name_count ? 0 : -1;
+}
+
+static void print_end(const struct clear_call *call)
+{
+	json_auto_t *object = json_object();
+
+	if (!call->is_json) {
+		printf("cleared: %zu repositor%s", call->cleared,
+		       call->cleared == 1 ? "y" : "ies");
+		if (call->name_count == 0)
+			printf(", %zu file%s", call->files, call->files == 1 ? "" : "s");
+		printf(call->failed ? ", %zu failed\n" : "\n", call->failed);
+		return;
+	}
+	json_put_number(object, "cleared", (int64_t)call->cleared);
+	json_put_number(object, "failed", (int64_t)call->failed);
+	json_put_number(object, "files", (int64_t)call->files);
+	json_put(object, "repositories", json_incref(call->array));
+	json_write(stdout, object);
+}
+
+/* site.repositories and the cache's directory. */
+static int read_places(const struct cli *cli, struct clear_call *call, struct err *err)
+{
+	AUTO_CONF struct conf *conf = NULL;
+	struct serve_settings settings = { 0 };
+	struct site site = { 0 };
+	int result = -1;
+
+	if (cli_load_config(cli, &conf, err) == 0 &&
+	    site_from_conf(conf, &site, err) == 0 &&
+	    serve_settings_read(conf, site.data, &settings, err) == 0 &&
+	    serve_settings_check(&settings, site.repositories, err) == 0) {
+		call->root = TAKE(site.repositories);
+		call->folder = TAKE(settings.directory);
+		result = 0;
+	}
+	serve_settings_clear(&settings);
+	site_clear(&site);
+	return result;
+}
+
+static int run(struct cli *cli, struct clear_call *call)
+{
+	struct err err;
+	int result = read_places(cli, call, &err);
+
+	call->array = json_array();
+	if (result == 0)
+		result = call->name_count > 0 ? clear_named(call, &err)
+					      : clear_all(call, &err);
+	if (result == 0)
+		print_end(call);
+	json_decref(call->array);
+	free(call->root);
+	free(call->folder);
+	if (result != 0)
+		return cli_fail(&err);
+	return call->failed > 0 ? EXIT_PARTLY : EXIT_DONE;
+}
+
+int cli_cache(struct cli *cli, int argc, char **argv)
+{
+	struct clear_call call = { 0 };
+	int option;
+
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
+		if (option == 'h') {
+			cli_help("cache", options_text);
+			return EXIT_DONE;
+		}
+		if (option != 'J')
+			return cli_usage("cache", "wrong option %s", argv[optind - 1]);
+		call.is_json = true;
+	}
+	if (optind >= argc || strcmp(argv[optind], "clear") != 0)
+		return cli_usage("cache", "it takes clear");
+	call.names = argv + optind + 1;
+	call.name_count = (size_t)(argc - optind - 1);
+	return run(cli, &call);
+}

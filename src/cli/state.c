@@ -1,0 +1,267 @@
+#include "cli/cli.h"
+
+#include <getopt.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/site.h"
+#include "cli/state_bracket.h"
+#include "git/state.h"
+#include "replicable/name.h"
+#include "serve/find.h"
+#include "serve/look.h"
+
+static const char options_text[] =
+	"  -- COMMAND [ARGUMENT...]\n"
+	"             run this while the repository counts as being written; the exit\n"
+	"             status is the command's\n"
+	"  --json     print one JSON object; not with a command\n";
+
+static const struct option long_options[] = {
+	{ "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const char *const owner_states[] = {
+	[LOCK_OWNER_GONE] = "gone",       [LOCK_OWNER_ALIVE] = "alive",
+	[LOCK_OWNER_DEAD] = "dead",       [LOCK_OWNER_FOREIGN] = "foreign",
+	[LOCK_OWNER_UNKNOWN] = "unknown",
+};
+
+static const char *const reasons[BYPASS_COUNT] = {
+	[BYPASS_PENDING] = "a write goes on",
+	[BYPASS_UNSETTLED] = "it changed a moment ago, on a file system that other hosts "
+			     "write",
+	[BYPASS_CONFIG] = "files elsewhere decide its refs: includes or links",
+	[BYPASS_UNWRITABLE] = "its state cannot be read or written",
+	[BYPASS_MOVING] = "it changes faster than it can be read",
+	[BYPASS_UNREADABLE] = "Git shows its refs, but they are not understood here",
+};
+
+struct state_call {
+	const char *name;
+	char **argv; /* of the command; NULL: none */
+	bool is_json;
+};
+
+struct state_view {
+	char *name, *path; /* owned */
+	state_writers writers;
+	struct state_look state; /* key "": it cannot be read */
+	struct fingerprint print;
+	bool has_print;
+	struct look look;
+	struct err trouble; /* with its state; ERR_NONE: none */
+	struct err failure; /* of the look; ERR_NONE: none */
+};
+
+static void view_clear(struct state_view *view)
+{
+	free(view->name);
+	free(view->path);
+	vec_clear(&view->writers);
+	look_clear(&view->look);
+}
+
+/* Writers first: the look cleans up after the dead ones. */
+static int view_make(const char *root, struct state_view *view, struct err *err)
+{
+	const struct look_request request = { .root = root, .name = view->name };
+	AUTO_CLOSE int dir = find_repository(root, view->name, &view->path, err);
+
+	if (dir < 0)
+		return -1;
+	if (state_list(dir, &view->writers, &view->trouble) == 0 &&
+	    state_look(dir, &view->state, &view->trouble) == 0)
+		view->trouble = (struct err){ 0 };
+	if (look_take(&request, &view->look, &view->failure) == 0)
+		view->failure = (struct err){ 0 };
+	/* Last: the look waits until it is settled. */
+	view->has_print =
+		fingerprint_take(dir, FINGERPRINT_REFS, &view->print, ERR_IGNORED) == 0;
+	return 0;
+}
+
+static void print_writer(const struct state_writer *writer)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	str_addf(&text, "  writing: %s", writer->program[0] ? writer->program : "?");
+	if (writer->pid > 0)
+		str_addf(&text, " process %" PRIu64, writer->pid);
+	if (writer->is_elsewhere)
+		str_add(&text, " on another host or in another container");
+	str_addf(&text, ", %s, last heard of %" PRId64 " s ago, file ",
+		 owner_states[writer->state], writer->age_s);
+	str_add_printable(&text, writer->name);
+	puts(text.data);
+}
+
+static void print_cache(const struct state_view *view)
+{
+	const struct err *why = &view->failure;
+	AUTO_STR struct str text = STR_INIT;
+
+	if (why->class != ERR_NONE)
+		str_add(&text, "not used, nor is it served");
+	else if (view->look.bypass != BYPASS_NONE)
+		str_addf(&text, "not used: %s", reasons[view->look.bypass]);
+	else
+		str_add(&text, "used");
+	if (view->look.bypass == BYPASS_UNWRITABLE)
+		why = &view->trouble;
+	if (why->class != ERR_NONE) {
+		str_add(&text, ": ");
+		str_add_printable(&text, why->text);
+	}
+	if (why->class != ERR_NONE && why->remedy[0])
+		str_addf(&text, "; what to do: %s", why->remedy);
+	printf("  cache: %s\n", text.data);
+}
+
+static void print_text(const struct state_view *view)
+{
+	char print[FINGERPRINT_TEXT_SIZE] = "unknown";
+
+	if (view->has_print)
+		fingerprint_format(&view->print, print);
+	printf("%s\n  key %s\n  fingerprint %s%s\n", view->name,
+	       view->state.key[0] ? view->state.key : "unknown", print,
+	       view->has_print && !fingerprint_is_settled(&view->print) ? ", not settled"
+									: "");
+	for (size_t i = 0; i < view->writers.count; i++)
+		print_writer(&view->writers.items[i]);
+	if (view->state.recovered > 0)
+		printf("  recovered: cleaned up after %u dead writer%s, so the key is "
+		       "new\n",
+		       view->state.recovered, view->state.recovered == 1 ? "" : "s");
+	print_cache(view);
+}
+
+static json_t *writer_to_json(const struct state_writer *writer)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "file", writer->name);
+	json_put_text(object, "program", writer->program[0] ? writer->program : NULL);
+	if (writer->pid > 0)
+		json_put_number(object, "pid", (int64_t)writer->pid);
+	else
+		json_put(object, "pid", json_null());
+	json_put_text(object, "state", owner_states[writer->state]);
+	json_put_bool(object, "elsewhere", writer->is_elsewhere);
+	json_put_seconds(object, "age", writer->age_s * 1000);
+	return object;
+}
+
+static void print_json(const struct state_view *view)
+{
+	char print[FINGERPRINT_TEXT_SIZE];
+	bool has_failed = view->failure.class != ERR_NONE;
+	bool is_used = !has_failed && view->look.bypass == BYPASS_NONE;
+	json_auto_t *object = json_object();
+	json_t *pending = json_array();
+
+	if (view->has_print)
+		fingerprint_format(&view->print, print);
+	for (size_t i = 0; i < view->writers.count; i++)
+		json_array_append_new(pending, writer_to_json(&view->writers.items[i]));
+	json_put_text(object, "name", view->name);
+	json_put_text(object, "path", view->path);
+	json_put_text(object, "key", view->state.key[0] ? view->state.key : NULL);
+	json_put(object, "pending", pending);
+	json_put_number(object, "recovered", view->state.recovered);
+	json_put_text(object, "fingerprint", view->has_print ? print : NULL);
+	json_put_bool(object, "settled",
+		      view->has_print && fingerprint_is_settled(&view->print));
+	json_put_bool(object, "cache_used", is_used);
+	json_put_text(object, "bypass",
+		      is_used || has_failed ? NULL : bypass_name(view->look.bypass));
+	if (has_failed)
+		json_put_message(object, "failure", view->failure.text);
+	else
+		json_put(object, "failure", json_null());
+	json_write(stdout, object);
+}
+
+static int show(const char *root, const struct state_call *call, struct err *err)
+{
+	struct state_view view = { .name = name_of_path(call->name) };
+	int result = view_make(root, &view, err);
+
+	if (result == 0 && call->is_json)
+		print_json(&view);
+	else if (result == 0)
+		print_text(&view);
+	view_clear(&view);
+	return result;
+}
+
+static int run_bracketed(const char *root, const struct state_call *call, struct err *err)
+{
+	AUTO_FREE char *name = name_of_path(call->name);
+	const struct bracket_request request = {
+		.root = root,
+		.name = name,
+		.argv = call->argv,
+	};
+
+	return bracket_run(&request, err);
+}
+
+/* -1: go on. */
+static int read_options(int argc, char **argv, struct state_call *call)
+{
+	int option;
+
+	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
+		switch (option) {
+		case 'J':
+			call->is_json = true;
+			break;
+		case 'h':
+			cli_help("state", options_text);
+			return EXIT_DONE;
+		default:
+			return cli_usage("state", "wrong option %s", argv[optind - 1]);
+		}
+	}
+	if (argc - optind != 1)
+		return cli_usage("state", "it takes one NAME");
+	call->name = argv[optind];
+	return -1;
+}
+
+/* getopt would take what follows "--" for names. */
+static int find_command(int argc, char **argv, struct state_call *call)
+{
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") != 0)
+			continue;
+		call->argv = argv + i + 1;
+		return i;
+	}
+	return argc;
+}
+
+int cli_state(struct cli *cli, int argc, char **argv)
+{
+	struct state_call call = { 0 };
+	int status = read_options(find_command(argc, argv, &call), argv, &call);
+	struct site site;
+	struct err err;
+
+	if (status >= 0)
+		return status;
+	if (call.argv && !call.argv[0])
+		return cli_usage("state", "-- takes a COMMAND");
+	if (call.argv && call.is_json)
+		return cli_usage("state", "--json or a COMMAND, not both");
+	if (site_read(cli, NULL, &site, &err) != 0)
+		return cli_fail(&err);
+	status = call.argv ? run_bracketed(site.repositories, &call, &err)
+			   : show(site.repositories, &call, &err);
+	site_clear(&site);
+	return status < 0 ? cli_fail(&err) : status;
+}

@@ -1,0 +1,21 @@
+/*
+ * The bracket around a git's change of refs: the pending file and the key of the
+ * repository's state, as git/state.h has them, for the git process that runs the hook
+ * reference-transaction.
+ */
+#ifndef HOOK_HOOK_STATE_H
+#define HOOK_HOOK_STATE_H
+
+#include <stdbool.h>
+
+/* "prepared": refs are locked and not changed yet. False: readers cannot be told of the
+ * change, so it may not happen; this was complained of. */
+bool hook_state_begin(int repository);
+
+/* "committed" and "aborted": new key, then one pending file less. If the key cannot be
+ * written, the file stays: git's end makes it a dead one's, and recovery makes the key.
+ */
+void hook_state_committed(int repository);
+void hook_state_aborted(int repository);
+
+#endif

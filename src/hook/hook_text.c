@@ -1,0 +1,69 @@
+#include "hook/hook_text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+void add(char *text, size_t size, const char *more)
+{
+	size_t used = strlen(text), len = strlen(more);
+
+	if (len > size - used - 1)
+		len = size - used - 1;
+	memcpy(text + used, more, len);
+	text[used + len] = '\0';
+}
+
+const char *number(uint64_t value, int digits, char text[NUMBER_SIZE])
+{
+	char *at = text + NUMBER_SIZE - 1;
+
+	for (*at = '\0'; value > 0 || digits > 0; digits--, value /= 10)
+		*--at = (char)('0' + value % 10);
+	return at;
+}
+
+void add_number(char *text, size_t size, uint64_t value)
+{
+	char digits[NUMBER_SIZE];
+
+	add(text, size, number(value, 1, digits));
+}
+
+bool begins(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+void complain(const char *what, const char *why)
+{
+	char line[512] = "refrelay: ";
+
+	add(line, sizeof(line) - 1, what);
+	add(line, sizeof(line) - 1, ": ");
+	add(line, sizeof(line) - 1, why);
+	add(line, sizeof(line), "\n");
+	ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
+	(void)ignored;
+}
+
+void complain_errno(const char *what)
+{
+	const char *why = strerrordesc_np(errno);
+
+	complain(what, why ? why : "unknown error");
+}
+
+bool read_file(int dir, const char *path, char *text, size_t size)
+{
+	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, size - 1);
+	int saved = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	text[len > 0 ? len : 0] = '\0';
+	return len >= 0;
+}

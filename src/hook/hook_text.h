@@ -1,0 +1,29 @@
+/*
+ * Text and complaints for refrelay-hook, which does without stdio. One thread.
+ */
+#ifndef HOOK_HOOK_TEXT_H
+#define HOOK_HOOK_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { NUMBER_SIZE = 24 };
+
+/* Appends to text, which has room for `size` with its NUL; too long is cut. */
+void add(char *text, size_t size, const char *more);
+
+/* With this many digits at least, which are in `text`. */
+const char *number(uint64_t value, int digits, char text[NUMBER_SIZE]);
+void add_number(char *text, size_t size, uint64_t value);
+
+bool begins(const char *text, const char *prefix);
+
+/* One line, "refrelay: <what>: <why>"; git shows it to who pushes. */
+void complain(const char *what, const char *why);
+void complain_errno(const char *what);
+
+/* As much of a file as there is room for, with a NUL; false with errno set. */
+bool read_file(int dir, const char *path, char *text, size_t size);
+
+#endif

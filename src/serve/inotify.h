@@ -1,0 +1,50 @@
+/*
+ * Whether anything changed in a repository since a look at it, for the price of one
+ * system call: inotify watches on its directory, on all below refs/ and on
+ * refrelay/state. The kernel queues an event before the system call that changed
+ * something returns; so who asks after that call has ended always learns of it, also of
+ * a change that no hook and no refrelay made.
+ *
+ * Local file systems only: of what other hosts write inotify tells nothing. It does not
+ * see what is written through mmap() or through a hard link elsewhere; git does neither.
+ * Any thread.
+ *
+ * Source: inotify(7).
+ */
+#ifndef SERVE_INOTIFY_H
+#define SERVE_INOTIFY_H
+
+#include "base/base.h"
+
+struct inotify;
+struct inotify_watch; /* one repository */
+
+struct inotify_limits {
+	size_t directories_each; /* of one repository; above it is not watched */
+	size_t directories;      /* of all */
+};
+
+/* NULL: this kernel or its limits allow none; *err says why. */
+struct inotify *inotify_open(const struct inotify_limits *limits, struct err *err);
+
+/* All watches must have been freed. NULL is allowed. */
+void inotify_close(struct inotify *inotify);
+
+/* Watches the repository whose directory is open; *watch is NULL the first time and what
+ * this gave later, for directories come and go: to be called before each whole look, by
+ * one thread at a time for each repository. Whatever changes after its return makes
+ * inotify_epoch give another number than *epoch. -1: it cannot be watched (too many
+ * directories, limits of the kernel, a shared file system); *watch remembers that for a
+ * minute. In any case *watch lives until inotify_disarm, so that others may ask it. */
+int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
+		uint64_t *epoch, struct err *err);
+
+/* The present number: that which inotify_arm gave proves that nothing changed since
+ * then. No number comes twice, not even from different watches. Cheap when nothing is
+ * queued. */
+uint64_t inotify_epoch(struct inotify_watch *watch);
+
+/* Nobody may ask it any more. NULL is allowed. */
+void inotify_disarm(struct inotify_watch *watch);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * The info/refs cache: for each repository that is asked for, the present generation of
+ * its refs. Never stale: what it gives was true at some moment after the call began.
+ *
+ * One generator a generation, on a thread of its own, at the speed of the disk: all
+ * readers follow it, none holds it, and none that leaves hurts it. Generations in memory
+ * are bounded, least recently used go first; on disk see serve/shelf.h. Any thread.
+ *
+ * Source: seed 003.
+ */
+#ifndef SERVE_REFS_CACHE_H
+#define SERVE_REFS_CACHE_H
+
+#include "base/base.h"
+#include "base/thread.h"
+#include "serve/generation.h"
+#include "serve/look.h"
+#include "serve/settings.h"
+#include "serve/slots.h"
+
+struct refs_cache;
+
+struct refs_cache_options {
+	const char *root;                      /* site.repositories; copied */
+	const struct serve_settings *settings; /* borrowed for the call */
+	struct slots *slots;                   /* for generators; borrowed */
+};
+
+struct refs_cache *refs_cache_open(const struct refs_cache_options *options);
+void refs_cache_close(struct refs_cache *cache); /* all readers must have left */
+void refs_cache_set(struct refs_cache *cache, const struct serve_settings *settings);
+
+enum refs_kind { REFS_INFO, REFS_LS }; /* what metrics count it as */
+
+struct refs_answer {
+	/* One of these three: */
+	struct generation *generation; /* a reference */
+	struct refs_flight *growing; /* a reference; info/refs of protocol 0 or 1 only */
+	enum bypass bypass;          /* git itself must answer */
+	char *path;                  /* of the repository on disk; owned */
+};
+
+struct refs_request {
+	const char *name; /* of the repository */
+	enum refs_kind kind;
+	bool may_stream; /* a generation that takes longer than 100 ms may be followed
+			  * while it grows */
+	const struct stop *stop;
+};
+
+/* ERR_MISSING: no such repository; ERR_BUSY: too much is asked for just now. */
+int refs_cache_get(struct refs_cache *cache, const struct refs_request *request,
+		   struct refs_answer *answer, struct err *err);
+
+/* A reference to the generation, where one is in memory and can be proven to be true
+ * without a look at the repository, so without waiting for a disk; else NULL. */
+struct generation *refs_cache_hit(struct refs_cache *cache, const char *name,
+				  enum refs_kind kind);
+void refs_answer_clear(struct refs_answer *answer);
+
+/* Bytes of a growing generation from `at` on, without the service line; waits for at
+ * least one. 0: its end; -1: it broke off. */
+ssize_t refs_flight_read(struct refs_flight *flight, size_t at, void *buffer, size_t size,
+			 const struct stop *stop);
+
+/* Frees memory that was not used for a while, and sweeps the disk. Now and then. */
+void refs_cache_sweep(struct refs_cache *cache, const struct stop *stop);
+
+#endif

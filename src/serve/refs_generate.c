@@ -1,0 +1,276 @@
+/*
+ * What a flight does. It belongs to the look (`sight`) it started from: it reads what the
+ * disk has under that look's name, else has git say it, while all may read along, and
+ * looks again. If nothing has changed between the two looks, what git said was true all
+ * the time between them. Then it is what the slot serves. What follows hurries nobody:
+ * gzip, and, once the fingerprint is proof by itself, the file on disk.
+ *
+ * The slot forgets the flight before those who follow hear of its end, so that who comes
+ * back after a failure never meets the same flight again.
+ */
+#include "base/log.h"
+#include "base/metrics.h"
+#include "serve/refs_flight.h"
+
+/* After this a fingerprint that was too young is proof, on file systems of this host. */
+#define SETTLE_MS 20
+
+static void grow(void *arg, const char *bytes, size_t len)
+{
+	struct refs_flight *flight = arg;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
+
+	str_add_bytes(&flight->grown, bytes, len);
+	flight->data = flight->grown.data;
+	flight->len = flight->grown.len;
+	pthread_cond_broadcast(&flight->changed);
+}
+
+/* Takes the reference. From now on readers read from the generation itself. */
+static void be_whole(struct refs_flight *flight, struct generation *generation,
+		     bool is_from_disk)
+{
+	struct generation_parts parts;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
+
+	generation_write(generation, &parts);
+	flight->generation = generation;
+	flight->is_from_disk = is_from_disk;
+	flight->is_whole = true;
+	flight->data = parts.refs.data;
+	flight->len = parts.refs.len;
+	str_clear(&flight->grown);
+	pthread_cond_broadcast(&flight->changed);
+}
+
+/* Says the same of a repository once, until it is well again. */
+static void log_failure(struct refs_flight *flight, const struct err *err)
+{
+	struct refs_slot *slot = flight->slot;
+
+	lock(&slot->cache->mutex);
+	bool is_new = !slot->failure || strcmp(slot->failure, err->text) != 0;
+	if (is_new) {
+		free(slot->failure);
+		slot->failure = xstrdup(err->text);
+	}
+	unlock(&slot->cache->mutex);
+	if (is_new)
+		log_warn("refs.failed", LOG_ERR(err));
+}
+
+static void tell(struct refs_flight *flight, enum refs_landing landing,
+		 const struct err *err)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
+
+	if (err)
+		flight->err = *err;
+	flight->landing = landing;
+	flight->has_landed = true;
+	pthread_cond_broadcast(&flight->changed);
+}
+
+static void forget_locked(struct refs_flight *flight)
+{
+	if (flight->slot->flight == flight)
+		flight->slot->flight = NULL;
+}
+
+/* Without a generation. */
+static void land(struct refs_flight *flight, enum refs_landing landing,
+		 const struct err *err)
+{
+	lock(&flight->cache->mutex);
+	forget_locked(flight);
+	unlock(&flight->cache->mutex);
+	tell(flight, landing, err);
+}
+
+/* A change that no hook told of leaves the key as it was. */
+static void count_mismatch_locked(const struct refs_slot *slot,
+				  const struct refs_sight *sight)
+{
+	const struct look *now = &sight->look, *before;
+
+	if (!slot->stand)
+		return;
+	before = &slot->stand->sight->look;
+	if (before->inode == now->inode && strcmp(before->key, now->key) == 0 &&
+	    !fingerprint_equal(&before->print, &now->print))
+		metric_add(metric_at(metric_counter(
+				   "refrelay_refs_fingerprint_mismatches_total",
+				   "Changes of refs that no hook told of.")),
+			   1);
+}
+
+/* `sight` is the latest look at which the generation is known to be true. An older one
+ * than what is served already is of no use to the slot. */
+static void land_well(struct refs_flight *flight, struct refs_sight *sight)
+{
+	AUTO_WASTE struct refs_waste waste = { 0 };
+	struct refs_slot *slot = flight->slot;
+
+	lock(&slot->cache->mutex);
+	forget_locked(flight);
+	free(TAKE(slot->failure));
+	if (!slot->stand || slot->stand->sight->number < sight->number) {
+		count_mismatch_locked(slot, sight);
+		slot_set_stand_locked(slot, sight, flight->generation, &waste);
+	}
+	unlock(&slot->cache->mutex);
+	tell(flight, REFS_LANDING_WELL, NULL);
+}
+
+static bool is_served_locked(const struct refs_flight *flight)
+{
+	const struct refs_stand *stand = flight->slot->stand;
+
+	return stand && stand->generation == flight->generation;
+}
+
+static bool is_of_the_past(const struct refs_flight *flight)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->cache->mutex);
+
+	return flight->slot->stand && !is_served_locked(flight);
+}
+
+static void compress(struct refs_flight *flight)
+{
+	AUTO_WASTE struct refs_waste waste = { 0 };
+
+	generation_compress(flight->generation);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->cache->mutex);
+	if (is_served_locked(flight))
+		slot_weigh_locked(flight->slot, &waste);
+}
+
+/* The look from which the disk may have it: one whose fingerprint had settled, with
+ * nothing changed since `sight`. NULL: there is none. */
+static struct refs_sight *settle(struct refs_flight *flight, struct refs_sight *sight)
+{
+	struct refs_sight *settled;
+	struct err err;
+
+	if (fingerprint_is_settled(&sight->look.print))
+		return refs_sight_ref(sight);
+	if (sight->look.print.is_shared || sight->look.print.is_coarse ||
+	    stop_wait(&flight->cache->stop, SETTLE_MS) ||
+	    slot_look(flight->slot, &flight->cache->stop, &settled, &err) != 0)
+		return NULL;
+	if (refs_sight_is_same(sight, settled) &&
+	    fingerprint_is_settled(&settled->look.print))
+		return settled;
+	refs_sight_unref(settled);
+	return NULL;
+}
+
+static void renew(struct refs_flight *flight, struct refs_sight *sight)
+{
+	AUTO_WASTE struct refs_waste waste = { 0 };
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->cache->mutex);
+
+	if (is_served_locked(flight))
+		slot_renew_locked(flight->slot, sight, &waste);
+}
+
+/* What nobody waits for; also of one that is too large for memory. */
+static void put_away(struct refs_flight *flight, struct refs_sight *sight)
+{
+	if (is_of_the_past(flight))
+		return;
+	compress(flight);
+
+	AUTO_SIGHT struct refs_sight *settled = settle(flight, sight);
+	if (!settled)
+		return;
+	renew(flight, settled);
+	shelf_write(flight->cache->shelf, flight->generation);
+}
+
+static int ask_git(struct refs_flight *flight, struct generation **generation,
+		   struct err *err)
+{
+	struct refs_cache *cache = flight->cache;
+	struct fill_request request = {
+		.look = &flight->sight->look,
+		.capabilities = cache->capabilities,
+		.stop = &cache->stop,
+		.grow = grow,
+		.arg = flight,
+	};
+
+	lock(&cache->mutex);
+	request.timeout_ms = cache->timeout_ms;
+	unlock(&cache->mutex);
+	if (slots_enter(cache->fills, &cache->stop, NULL, err) != 0)
+		return -1;
+	int result = fill(&request, generation, err);
+	slots_leave(cache->fills);
+	return result;
+}
+
+/* Whether nothing has changed since the flight's look; *after is a reference or NULL. */
+static bool look_again(struct refs_flight *flight, struct refs_sight **after)
+{
+	return slot_look(flight->slot, &flight->cache->stop, after, ERR_IGNORED) == 0 &&
+	       refs_sight_is_same(flight->sight, *after);
+}
+
+/* Whether git has said all that it has to say. Then those who read along have all. */
+static bool has_grown_whole(struct refs_flight *flight)
+{
+	static const char flush[] = "0000";
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
+
+	flight->is_whole = flight->len >= strlen(flush) &&
+			   memcmp(flight->data + flight->len - strlen(flush), flush,
+				  strlen(flush)) == 0;
+	return flight->is_whole;
+}
+
+/* An error is worth telling only of a repository that stood still. And what we do not
+ * understand, but git does, is left to git. */
+static void crash(struct refs_flight *flight, const struct err *err)
+{
+	AUTO_SIGHT struct refs_sight *after = NULL;
+	bool is_whole = err->class == ERR_CORRUPT && has_grown_whole(flight);
+
+	if (err->class == ERR_CANCELED || err->class == ERR_BUSY) {
+		land(flight, REFS_LANDING_FAILED, err);
+	} else if (!look_again(flight, &after)) {
+		land(flight, REFS_LANDING_MOVED, NULL);
+	} else {
+		log_failure(flight, err);
+		land(flight, is_whole ? REFS_LANDING_UNREADABLE : REFS_LANDING_FAILED,
+		     err);
+	}
+}
+
+void refs_flight_fly(struct refs_flight *flight)
+{
+	AUTO_SIGHT struct refs_sight *after = NULL;
+	char name[GENERATION_NAME_SIZE];
+	struct generation *generation;
+	struct err err = { 0 };
+
+	shelf_name(&flight->sight->look, name);
+	generation = shelf_read(flight->cache->shelf, name);
+	if (generation) {
+		be_whole(flight, generation, true);
+		land_well(flight, flight->sight);
+		return;
+	}
+	if (ask_git(flight, &generation, &err) != 0) {
+		crash(flight, &err);
+		return;
+	}
+	be_whole(flight, generation, false);
+	if (look_again(flight, &after)) {
+		land_well(flight, after);
+		put_away(flight, after);
+	} else {
+		land(flight, REFS_LANDING_MOVED, NULL);
+	}
+}

@@ -1,0 +1,103 @@
+/*
+ * What the parts of the info/refs cache share; how it works and why it is right is told
+ * in refs_cache.c. For serve/refs_*.c only.
+ */
+#ifndef SERVE_REFS_PARTS_H
+#define SERVE_REFS_PARTS_H
+
+#include <sys/queue.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "serve/fill.h"
+#include "serve/refs_cache.h"
+#include "serve/refs_stand.h"
+
+struct refs_slot {
+	struct refs_cache *cache;
+	char *name;
+	pthread_cond_t changed; /* a look has ended */
+	/* Put there by the first look, and not changed until the slot is freed: so it is
+	 * there, for all, once there is a stand whose look was watched. */
+	struct inotify_watch *watch;
+	/* All below is guarded by cache->mutex. */
+	TAILQ_ENTRY(refs_slot) link;
+	int64_t asked_ms; /* when it was asked for last */
+	size_t users;     /* who hold it: those who ask, and its flights */
+	bool is_looking;
+	uint64_t looks;             /* that have begun */
+	struct refs_sight *sight;   /* the last look that has ended */
+	struct refs_stand *stand;   /* what is served, or NULL */
+	size_t size;                /* of the stand, as counted in cache->memory */
+	struct refs_flight *flight; /* the newest that runs, or NULL; borrowed */
+	char *failure;              /* why the last flight failed, if that was logged */
+};
+
+TAILQ_HEAD(refs_slots, refs_slot);
+TAILQ_HEAD(refs_flights, refs_flight);
+
+struct refs_cache {
+	char *root;
+	struct inotify *inotify; /* NULL: this machine allows none */
+	struct shelf *shelf;
+	struct capabilities *capabilities;
+	struct slots *fills; /* borrowed */
+	struct stop stop;    /* of flights */
+	pthread_mutex_t mutex;
+	pthread_cond_t landed; /* flying has become less */
+	struct map by_name;    /* guarded by mutex; all slots */
+	struct refs_slots
+		used;    /* guarded by mutex; all slots, least recently used first */
+	size_t stands;   /* guarded by mutex */
+	uint64_t memory; /* guarded by mutex; of all stands */
+	uint64_t memory_limit; /* guarded by mutex */
+	int64_t timeout_ms;    /* guarded by mutex */
+	size_t flying;         /* guarded by mutex; flights not yet in `over` */
+	struct refs_flights
+		over; /* guarded by mutex; flights whose thread is to be joined */
+};
+
+/* What is put away after the mutex was given back: declare it before the lock. */
+struct refs_waste {
+	VEC(struct refs_slot *) slots;
+	VEC(struct refs_stand *) stands;
+	VEC(struct refs_sight *) sights;
+};
+#define AUTO_WASTE __attribute__((cleanup(refs_waste_clear)))
+void refs_waste_clear(struct refs_waste *waste);
+
+/* The slot of that name, made if need be, held until it is released. */
+struct refs_slot *slot_acquire_locked(struct refs_cache *cache, const char *name,
+				      int64_t now, struct refs_waste *waste);
+void slot_release_locked(struct refs_slot *slot, struct refs_waste *waste);
+
+/* A reference to the stand, if it may be worth a check. */
+struct refs_stand *slot_checkable_locked(struct refs_slot *slot, int64_t now);
+
+/* Serves this from now on, in the memory there is. */
+void slot_set_stand_locked(struct refs_slot *slot, struct refs_sight *sight,
+			   struct generation *generation, struct refs_waste *waste);
+
+/* The same generation was seen to be true again, later. */
+void slot_renew_locked(struct refs_slot *slot, struct refs_sight *sight,
+		       struct refs_waste *waste);
+
+/* Counts again what the stand takes. */
+void slot_weigh_locked(struct refs_slot *slot, struct refs_waste *waste);
+
+/* Frees what was not used since `before`, what is beyond the limits, and with INT64_MAX
+ * all: then nobody may hold a slot any more. */
+void slots_trim_locked(struct refs_cache *cache, int64_t before,
+		       struct refs_waste *waste);
+
+/* A whole look that began after this was called, one at a time. -1, *sight NULL: it
+ * failed, or was told to stop. */
+int slot_look(struct refs_slot *slot, const struct stop *stop, struct refs_sight **sight,
+	      struct err *err);
+
+static inline bool is_stopped(const struct stop *stop)
+{
+	return stop && stop_is_requested(stop);
+}
+
+#endif

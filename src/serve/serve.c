@@ -1,0 +1,337 @@
+/*
+ * Three queues, so that what is short never waits behind what is long: packs, which last
+ * as long as a client takes to read them; reads, which are what git itself must answer
+ * because the cache may not; and fills, the generators of the cache.
+ */
+#include "serve/serve.h"
+
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "serve/find.h"
+#include "serve/list_stream.h"
+#include "serve/ls_refs.h"
+#include "serve/refs_cache.h"
+#include "serve/slots.h"
+#include "serve/upload_pack.h"
+
+#define SERVICE_LINE "001e# service=git-upload-pack\n0000"
+
+enum { SWEEP_MS = 60 * 1000, RETRY_S = 1 };
+
+struct serve {
+	char *root;
+	struct slots *packs, *reads, *fills;
+	struct refs_cache *cache;
+	_Atomic int64_t timeout_ms;
+	struct stop stop;
+	pthread_t sweeper;
+};
+
+static void *sweep(void *arg)
+{
+	struct serve *serve = arg;
+
+	while (!stop_wait(&serve->stop, SWEEP_MS))
+		refs_cache_sweep(serve->cache, &serve->stop);
+	return NULL;
+}
+
+struct serve *serve_start(const char *root, const struct serve_settings *settings)
+{
+	struct serve *serve = xcalloc(1, sizeof(*serve));
+
+	serve->root = xstrdup(root);
+	serve->packs = slots_new("packs", &settings->packs);
+	serve->reads = slots_new("reads", &settings->packs);
+	serve->fills = slots_new("fills", &settings->fills);
+	serve->cache = refs_cache_open(&(struct refs_cache_options){
+		.root = root, .settings = settings, .slots = serve->fills });
+	atomic_init(&serve->timeout_ms, settings->timeout_ms);
+	stop_init(&serve->stop);
+	thread_start(&serve->sweeper, "serve-sweep", sweep, serve);
+	return serve;
+}
+
+void serve_stop(struct serve *serve)
+{
+	if (!serve)
+		return;
+	stop_request(&serve->stop);
+	thread_join(serve->sweeper);
+	refs_cache_close(serve->cache);
+	slots_free(serve->fills);
+	slots_free(serve->reads);
+	slots_free(serve->packs);
+	stop_clear(&serve->stop);
+	free(serve->root);
+	free(serve);
+}
+
+void serve_set(struct serve *serve, const struct serve_settings *settings)
+{
+	slots_set(serve->packs, &settings->packs);
+	slots_set(serve->reads, &settings->packs);
+	slots_set(serve->fills, &settings->fills);
+	refs_cache_set(serve->cache, settings);
+	atomic_store(&serve->timeout_ms, settings->timeout_ms);
+}
+
+void serve_answer_clear(struct serve_answer *answer)
+{
+	if (answer->stream)
+		answer->close(answer->stream);
+	generation_unref(answer->generation);
+	str_clear(&answer->bytes);
+	*answer = (struct serve_answer)SERVE_ANSWER_INIT;
+}
+
+/* An answer of a git child's. What the child uses is kept as long as it may run. */
+struct pack_stream {
+	struct upload_pack *pack;
+	struct slots *slots; /* in which it has a place */
+	char *path, *protocol;
+};
+
+static ssize_t read_pack(void *arg, void *buffer, size_t size)
+{
+	struct pack_stream *stream = arg;
+	struct err err = { 0 };
+	ssize_t count = upload_pack_read(stream->pack, buffer, size, &err);
+
+	if (count < 0)
+		log_warn("git.broken", LOG_ERR(&err), LOG_TEXT("path", stream->path));
+	return count;
+}
+
+static void close_pack(void *arg)
+{
+	struct pack_stream *stream = arg;
+
+	upload_pack_close(stream->pack);
+	if (stream->slots)
+		slots_leave(stream->slots);
+	free(stream->path);
+	free(stream->protocol);
+	free(stream);
+}
+
+/* Takes the path. */
+static int ask_git(struct serve *serve, struct slots *slots, char *path,
+		   struct upload_pack_request *wanted, struct serve_answer *answer,
+		   const struct serve_request *request, struct err *err)
+{
+	struct pack_stream *stream = xcalloc(1, sizeof(*stream));
+
+	stream->path = path;
+	stream->protocol = request->protocol ? xstrdup(request->protocol) : NULL;
+	wanted->path = stream->path;
+	wanted->protocol = stream->protocol;
+	wanted->timeout_ms = atomic_load(&serve->timeout_ms);
+	wanted->stop = request->cut;
+	wanted->is_bad = &answer->is_request_bad;
+	answer->read = read_pack;
+	answer->close = close_pack;
+	answer->stream = stream;
+	if (slots_enter(slots, request->stop, &answer->retry_after_s, err))
+		return -1;
+	stream->slots = slots;
+	answer->until = clock_boot_ms() + wanted->timeout_ms;
+	return upload_pack_open(wanted, &stream->pack, err);
+}
+
+/* A generation while it is made, behind what git http-backend puts before it. */
+struct flight_stream {
+	struct refs_answer answer;
+	const struct stop *stop;
+	const char *head; /* what is left of it; static */
+	size_t at;
+};
+
+static ssize_t read_flight(void *arg, void *buffer, size_t size)
+{
+	struct flight_stream *stream = arg;
+	size_t len = strlen(stream->head);
+
+	if (len > 0) {
+		len = len < size ? len : size;
+		memcpy(buffer, stream->head, len);
+		stream->head += len;
+		return (ssize_t)len;
+	}
+	ssize_t count = refs_flight_read(stream->answer.growing, stream->at, buffer, size,
+					 stream->stop);
+	if (count > 0)
+		stream->at += (size_t)count;
+	return count;
+}
+
+static void close_flight(void *arg)
+{
+	struct flight_stream *stream = arg;
+
+	refs_answer_clear(&stream->answer);
+	free(stream);
+}
+
+/* Takes what was found. */
+static void follow(struct refs_answer *found, int protocol,
+		   const struct serve_request *request, struct serve_answer *answer)
+{
+	struct flight_stream *stream = xcalloc(1, sizeof(*stream));
+
+	stream->answer = *found;
+	*found = (struct refs_answer){ 0 };
+	stream->stop = request->cut;
+	stream->head = protocol == 0 ? SERVICE_LINE : SERVICE_LINE "000eversion 1\n";
+	answer->read = read_flight;
+	answer->close = close_flight;
+	answer->stream = stream;
+}
+
+/* Protocols and codings differ, and so must their tags. */
+static void put_etag(struct serve_answer *answer, int protocol)
+{
+	static const char *const ends[3][2] = { { "\"", "-gz\"" },
+						{ "-p1\"", "-p1-gz\"" },
+						{ "-p2\"", "-p2-gz\"" } };
+	char *at = answer->etag;
+
+	*at++ = '"';
+	at = stpcpy(at, generation_name(answer->generation));
+	stpcpy(at, ends[protocol][answer->shared.is_gzip]);
+}
+
+/* Takes the generation. */
+static void share(struct generation *generation, int protocol,
+		  const struct serve_request *request, struct serve_answer *answer)
+{
+	answer->generation = generation;
+	answer->shared =
+		generation_info_refs(generation, protocol, request->accepts_gzip);
+	put_etag(answer, protocol);
+}
+
+bool serve_info_refs_now(struct serve *serve, const struct serve_request *request,
+			 struct serve_answer *answer)
+{
+	struct generation *generation =
+		refs_cache_hit(serve->cache, request->name, REFS_INFO);
+
+	if (generation)
+		share(generation, git_protocol_version(request->protocol), request,
+		      answer);
+	return generation;
+}
+
+int serve_info_refs(struct serve *serve, const struct serve_request *request,
+		    struct serve_answer *answer, struct err *err)
+{
+	int protocol = git_protocol_version(request->protocol);
+	struct refs_request wanted = { .name = request->name,
+				       .kind = REFS_INFO,
+				       .may_stream = protocol < 2,
+				       .stop = request->stop };
+	struct refs_answer found = { 0 };
+	int result = refs_cache_get(serve->cache, &wanted, &found, err);
+
+	if (result != 0) {
+		answer->retry_after_s = RETRY_S;
+	} else if (found.generation) {
+		share(TAKE(found.generation), protocol, request, answer);
+	} else if (found.growing) {
+		follow(&found, protocol, request, answer);
+	} else {
+		struct upload_pack_request advertised = { .step = UPLOAD_PACK_ADVERTISE,
+							  .body_fd = -1 };
+		result = ask_git(serve, serve->reads, TAKE(found.path), &advertised,
+				 answer, request, err);
+	}
+	refs_answer_clear(&found);
+	return result;
+}
+
+/* Whether the body is ls-refs, by the length of the ids that it means. */
+static bool read_ls_refs(const struct serve_request *request, struct ls_refs *wanted,
+			 size_t *oid_digits)
+{
+	static const size_t digits[] = { 40, 64 };
+	const struct str *body = request->body;
+
+	if (request->body_fd >= 0 || git_protocol_version(request->protocol) != 2)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(digits); i++) {
+		*oid_digits = digits[i];
+		if (ls_refs_parse(body->data, body->len, digits[i], wanted))
+			return true;
+	}
+	return false;
+}
+
+/* Whether what git would say to it is known here. */
+static bool is_answered_by(const struct generation *generation,
+			   const struct ls_refs *wanted, size_t oid_digits)
+{
+	return generation && generation_oid_digits(generation) == oid_digits &&
+	       (!wanted->wants_unborn || generation_shows_unborn(generation));
+}
+
+static int run_upload_pack(struct serve *serve, struct slots *slots, char *path,
+			   const struct serve_request *request,
+			   struct serve_answer *answer, struct err *err)
+{
+	struct upload_pack_request wanted = { .step = UPLOAD_PACK_ANSWER,
+					      .body_fd = request->body_fd };
+
+	if (request->body_fd < 0)
+		wanted.body = request->body;
+	return ask_git(serve, slots, path, &wanted, answer, request, err);
+}
+
+/* Takes the request if it is a stream. */
+static void show_list(struct generation *generation, struct ls_refs *wanted,
+		      struct serve_answer *answer)
+{
+	answer->stream = list_stream_open(generation, wanted, &answer->bytes);
+	answer->read = list_stream_read;
+	answer->close = list_stream_close;
+}
+
+static int list_refs(struct serve *serve, const struct serve_request *request,
+		     struct ls_refs *wanted, size_t oid_digits,
+		     struct serve_answer *answer, struct err *err)
+{
+	struct refs_request asked = { .name = request->name,
+				      .kind = REFS_LS,
+				      .stop = request->stop };
+	struct refs_answer found = { 0 };
+	int result = refs_cache_get(serve->cache, &asked, &found, err);
+
+	if (result != 0)
+		answer->retry_after_s = RETRY_S;
+	else if (is_answered_by(found.generation, wanted, oid_digits))
+		show_list(found.generation, wanted, answer);
+	else
+		result = run_upload_pack(serve, serve->reads, TAKE(found.path), request,
+					 answer, err);
+	refs_answer_clear(&found);
+	return result;
+}
+
+int serve_upload_pack(struct serve *serve, const struct serve_request *request,
+		      struct serve_answer *answer, struct err *err)
+{
+	AUTO_LS_REFS struct ls_refs wanted = { 0 };
+	size_t oid_digits;
+
+	if (read_ls_refs(request, &wanted, &oid_digits))
+		return list_refs(serve, request, &wanted, oid_digits, answer, err);
+	char *path = NULL;
+	AUTO_CLOSE int dir = find_repository(serve->root, request->name, &path, err);
+	if (dir < 0)
+		return -1;
+	return run_upload_pack(serve, serve->packs, path, request, answer, err);
+}

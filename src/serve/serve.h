@@ -1,0 +1,68 @@
+/*
+ * Git for clients that read: info/refs and upload-pack. Knows nothing of the HTTP
+ * server. Any thread.
+ *
+ * Source: gitprotocol-http(5).
+ */
+#ifndef SERVE_SERVE_H
+#define SERVE_SERVE_H
+
+#include "base/base.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "serve/generation.h"
+#include "serve/settings.h"
+
+struct serve;
+
+/* One a node; with a thread that sweeps the cache. */
+struct serve *serve_start(const char *root, const struct serve_settings *settings);
+void serve_stop(struct serve *serve); /* all readers must have left; NULL is allowed */
+void serve_set(struct serve *serve, const struct serve_settings *settings);
+
+struct serve_request {
+	const char *name;     /* of the repository, not checked */
+	const char *protocol; /* the header Git-Protocol; NULL: none */
+	bool accepts_gzip;
+	const struct str *body;  /* of a POST: its beginning, up to 1 MiB ... */
+	int body_fd;             /* ... and all of it, if it is longer; else -1 */
+	const struct stop *stop; /* for waits; may be NULL */
+	const struct stop *cut; /* for streams; may be NULL; kept until they are closed */
+};
+
+/* One of these: bytes that the generation holds, bytes of our own, or a stream. */
+struct serve_answer {
+	struct generation *generation; /* a reference */
+	struct generation_body shared;
+	char etag[GENERATION_NAME_SIZE + 8]; /* with its quotes; "": none */
+	struct str bytes;
+	ssize_t (*read)(void *stream, void *buffer, size_t size); /* 0: end; -1: broken */
+	void (*close)(void *stream);
+	void *stream;
+	int64_t until;          /* boot ms; the stream is to be closed then; 0: never */
+	unsigned retry_after_s; /* with ERR_BUSY */
+	bool is_request_bad;    /* with ERR_CONFIG: the client is at fault */
+};
+
+#define SERVE_ANSWER_INIT                                                                \
+	{                                                                                \
+		.bytes = STR_INIT                                                        \
+	}
+void serve_answer_clear(struct serve_answer *answer);
+
+/* GET info/refs?service=git-upload-pack. ERR_MISSING: no such repository; ERR_BUSY: too
+ * much to do; others as upload_pack_open. *answer was initialised, and is to be cleared
+ * in any case. */
+int serve_info_refs(struct serve *serve, const struct serve_request *request,
+		    struct serve_answer *answer, struct err *err);
+
+/* The same, where the answer is known and can be proven to be true without waiting for
+ * anything but a few system calls. False: nothing was done. */
+bool serve_info_refs_now(struct serve *serve, const struct serve_request *request,
+			 struct serve_answer *answer);
+
+/* POST git-upload-pack: ls-refs from the cache, all else by a git child. */
+int serve_upload_pack(struct serve *serve, const struct serve_request *request,
+		      struct serve_answer *answer, struct err *err);
+
+#endif

@@ -1,0 +1,471 @@
+/*
+ * <directory>/<hh>/<62 digits>, form: serve/shelf_file.h. A file is written under
+ * another name and renamed when it is whole; nothing is synced: what a crash leaves cut
+ * or empty its digest tells, and on a local file system the boot in the name keeps
+ * entries of another boot from being found at all.
+ *
+ * The modification time is when it was written or last read, by the file server's clock,
+ * and moved seldom: reading costs a write only then. Processes that sweep and write at
+ * the same time remove at worst a file that would have been of use.
+ */
+#include "serve/shelf.h"
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/vec.h"
+#include "git/git_version.h"
+#include "serve/shelf_file.h"
+#include "serve/shelf_folder.h"
+
+enum {
+	TOUCH_MS = 60 * 60 * 1000,
+	TEMPORARY_AGE_MS = 10 * 60 * 1000,
+	TELL_MS = 10 * 60 * 1000,
+	REST_MS = 1,
+};
+
+/* A sweep goes so far below the size, so that not each new file needs one. */
+#define SWEPT_SHARE(size) ((size) - (size) / 10)
+
+struct shelf {
+	pthread_mutex_t mutex;
+	struct shelf_limits limits; /* guarded by mutex */
+	int64_t trouble_told_at;    /* guarded by mutex; clock_boot_ms(); 0: never */
+	int64_t broken_told_at;     /* guarded by mutex, likewise */
+	char *directory;            /* owned */
+	atomic_int_fast64_t
+		lead_ms;           /* of the file server's clock before clock_boot_ms() */
+	atomic_uint_fast64_t used; /* bytes on disk, as last counted, and what was
+				      written since */
+};
+
+static void count_removed(const char *class, size_t count)
+{
+	metric_add(metric_at(metric_counter("refrelay_refs_disk_removed_total",
+					    "Cached refs that were removed from disk.",
+					    "class"),
+			     class),
+		   (double)count);
+}
+
+static void count_errors(size_t count)
+{
+	metric_add(metric_at(metric_counter("refrelay_refs_disk_errors_total",
+					    "Cached refs that could not be read from "
+					    "disk or written to it.")),
+		   (double)count);
+}
+
+static void show_used(const struct shelf *shelf)
+{
+	metric_set(metric_at(metric_gauge("refrelay_refs_disk_bytes",
+					  "Disk space that cached refs take.")),
+		   (double)atomic_load(&shelf->used));
+}
+
+static struct shelf_limits limits_of(struct shelf *shelf)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&shelf->mutex);
+
+	return shelf->limits;
+}
+
+/* Whether it is time to say so once more. */
+static bool may_tell(struct shelf *shelf, int64_t *told_at)
+{
+	int64_t now = clock_boot_ms();
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&shelf->mutex);
+
+	if (*told_at != 0 && now - *told_at < TELL_MS)
+		return false;
+	*told_at = now;
+	return true;
+}
+
+static void tell_trouble(struct shelf *shelf, const struct err *err)
+{
+	count_errors(1);
+	if (may_tell(shelf, &shelf->trouble_told_at))
+		log_warn("cache.trouble", LOG_ERR(err),
+			 LOG_TEXT("path", shelf->directory),
+			 LOG_TEXT("remedy", err->remedy));
+}
+
+static void tell_broken(struct shelf *shelf, const char *name, const struct err *err)
+{
+	count_removed("broken", 1);
+	if (may_tell(shelf, &shelf->broken_told_at))
+		log_warn("cache.broken", LOG_ERR(err), LOG_TEXT("path", shelf->directory),
+			 LOG_TEXT("name", name));
+}
+
+static void learn_time(struct shelf *shelf, int64_t server_ms)
+{
+	atomic_store(&shelf->lead_ms, server_ms - clock_boot_ms());
+}
+
+/* Tries the directory at once, so that the log tells at the start what is wrong. */
+static void try_directory(struct shelf *shelf)
+{
+	struct err err;
+	int64_t now_ms;
+	AUTO_CLOSE int dir = shelf_directory_open(shelf->directory, &err);
+
+	if (dir < 0 || shelf_now(dir, &now_ms, &err) != 0)
+		tell_trouble(shelf, &err);
+	else
+		learn_time(shelf, now_ms);
+}
+
+struct shelf *shelf_open(const char *directory, const struct shelf_limits *limits)
+{
+	struct shelf *shelf = xcalloc(1, sizeof(*shelf));
+
+	mutex_init(&shelf->mutex);
+	shelf->limits = *limits;
+	shelf->directory = xstrdup(directory);
+	atomic_init(&shelf->used, 0);
+	atomic_init(&shelf->lead_ms, clock_wall_ms() - clock_boot_ms());
+	count_errors(0);
+	count_removed("age", 0);
+	count_removed("size", 0);
+	count_removed("broken", 0);
+	show_used(shelf);
+	if (limits->size > 0)
+		try_directory(shelf);
+	return shelf;
+}
+
+void shelf_close(struct shelf *shelf)
+{
+	pthread_mutex_destroy(&shelf->mutex);
+	free(shelf->directory);
+	free(shelf);
+}
+
+void shelf_set_limits(struct shelf *shelf, const struct shelf_limits *limits)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&shelf->mutex);
+
+	shelf->limits = *limits;
+}
+
+static void hash_item(struct hash *hash, const void *bytes, size_t len)
+{
+	uint64_t number = len;
+
+	hash_add(hash, &number, sizeof(number));
+	hash_add(hash, bytes, len);
+}
+
+static void hash_text(struct hash *hash, const char *text)
+{
+	hash_item(hash, text, strlen(text));
+}
+
+void shelf_name(const struct look *look, char name[GENERATION_NAME_SIZE])
+{
+	AUTO_HASH struct hash hash;
+	AUTO_STR struct str hex = STR_INIT;
+	AUTO_FREE char *form = xasprintf("shelf %d", SHELF_FILE_VERSION);
+	AUTO_FREE char *inode = xasprintf("%" PRIuMAX, (uintmax_t)look->inode);
+	char version[GIT_VERSION_SIZE], print[FINGERPRINT_TEXT_SIZE];
+	unsigned char digest[32];
+
+	git_version(version);
+	fingerprint_format(&look->print, print);
+	hash_init(&hash, HASH_SHA256);
+	hash_text(&hash, form);
+	hash_text(&hash, version);
+	hash_text(&hash, REFRELAY_VERSION);
+	hash_text(&hash, look->print.is_shared ? "" : clock_boot_id());
+	hash_text(&hash, look->path);
+	hash_text(&hash, inode);
+	hash_text(&hash, look->key);
+	hash_text(&hash, print);
+	hash_end(&hash, digest);
+	str_add_hex(&hex, digest, sizeof(digest));
+	memcpy(name, hex.data, GENERATION_NAME_SIZE);
+}
+
+/* The age begins anew, now and then; who may not write there leaves it. */
+static void touch(struct shelf *shelf, int fd, int64_t max_age_ms)
+{
+	int64_t now = clock_boot_ms() + atomic_load(&shelf->lead_ms);
+	int64_t after = max_age_ms / 2 < TOUCH_MS ? max_age_ms / 2 : TOUCH_MS;
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return;
+	int64_t age = now - shelf_mtime_ms(&st);
+	if (age > after || age < -TOUCH_MS)
+		futimens(fd, NULL); /* NULL: the file server's own time */
+}
+
+/* Not so if there is something else where a directory should be. */
+static bool is_absent(const struct err *err)
+{
+	return err->class == ERR_MISSING && err->sys_errno != ENOTDIR;
+}
+
+/* -1 with ERR_MISSING: there is none, or nothing of ours is under that name. */
+static int open_entry(int folder, const char *file, struct err *err)
+{
+	struct stat st;
+	AUTO_CLOSE int fd =
+		openat(folder, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0 && errno != ELOOP && errno != ENXIO)
+		return err_errno(err, "cannot open cache file %s", file);
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return err_set(err, ERR_MISSING, "%s is no regular file", file);
+	return TAKE_FD(fd);
+}
+
+static int read_generation(int fd, const char *name, struct generation **generation,
+			   struct err *err)
+{
+	struct generation_parts parts = GENERATION_PARTS_INIT;
+
+	if (shelf_file_read(fd, name, &parts, err) == 0)
+		return generation_new(&parts, generation, err);
+	generation_parts_clear(&parts);
+	return -1;
+}
+
+static int read_entry(struct shelf *shelf, const char *name, int64_t max_age_ms,
+		      struct generation **generation, struct err *err)
+{
+	AUTO_CLOSE int dir = shelf_directory_open(shelf->directory, err);
+	if (dir < 0)
+		return -1;
+	AUTO_CLOSE int folder = shelf_folder_open(dir, name, err);
+	if (folder < 0)
+		return -1;
+	AUTO_CLOSE int fd = open_entry(folder, name + 2, err);
+	if (fd < 0)
+		return -1;
+	if (read_generation(fd, name, generation, err) == 0) {
+		touch(shelf, fd, max_age_ms);
+		return 0;
+	}
+	if (err->class == ERR_CORRUPT) {
+		unlinkat(folder, name + 2, 0);
+		tell_broken(shelf, name, err);
+	}
+	return -1;
+}
+
+struct generation *shelf_read(struct shelf *shelf, const char *name)
+{
+	struct shelf_limits limits = limits_of(shelf);
+	struct generation *generation = NULL;
+	struct err err = { 0 };
+
+	if (limits.size == 0 ||
+	    read_entry(shelf, name, limits.max_age_ms, &generation, &err) == 0)
+		return generation;
+	if (!is_absent(&err) && err.class != ERR_CORRUPT)
+		tell_trouble(shelf, &err);
+	return NULL;
+}
+
+/* Bytes of disk that it takes. */
+static uint64_t space_of(const struct stat *st)
+{
+	return (uint64_t)st->st_blocks * 512;
+}
+
+static int write_file(struct shelf *shelf, int folder,
+		      const struct generation_parts *parts, struct err *err)
+{
+	char temporary[SHELF_TEMPORARY_SIZE];
+	struct stat st;
+	AUTO_CLOSE int fd = shelf_temporary(folder, temporary, err);
+
+	if (fd < 0)
+		return -1;
+	if (shelf_file_write(fd, parts, err) != 0)
+		goto undo;
+	failpoint("shelf.written");
+	if (renameat(folder, temporary, folder, parts->name + 2) != 0) {
+		err_errno(err, "cannot rename %s to %s", temporary, parts->name + 2);
+		goto undo;
+	}
+	if (fstat(fd, &st) == 0) {
+		learn_time(shelf, shelf_mtime_ms(&st));
+		atomic_fetch_add(&shelf->used, space_of(&st));
+	}
+	return 0;
+undo:
+	unlinkat(folder, temporary, 0);
+	return -1;
+}
+
+static int write_entry(struct shelf *shelf, const struct generation_parts *parts,
+		       struct err *err)
+{
+	AUTO_CLOSE int dir = shelf_directory_open(shelf->directory, err);
+	if (dir < 0)
+		return -1;
+	AUTO_CLOSE int folder = shelf_folder_make(dir, parts->name, err);
+	if (folder < 0)
+		return -1;
+	return write_file(shelf, folder, parts, err);
+}
+
+/* Above the size nothing is added until a sweep has made room. */
+void shelf_write(struct shelf *shelf, const struct generation *generation)
+{
+	struct shelf_limits limits = limits_of(shelf);
+	struct generation_parts parts;
+	struct err err;
+
+	generation_write(generation, &parts);
+	uint64_t size = shelf_file_size(&parts);
+	if (size > SHELF_FILE_MAX || size > limits.size ||
+	    atomic_load(&shelf->used) > limits.size - size)
+		return;
+	if (write_entry(shelf, &parts, &err) != 0)
+		tell_trouble(shelf, &err);
+	show_used(shelf);
+}
+
+struct kept {
+	int64_t mtime_ms;
+	uint64_t space;
+	char name[GENERATION_NAME_SIZE];
+};
+
+struct sweep {
+	int64_t now_ms, max_age_ms;
+	uint64_t used;
+	size_t aged, for_space;
+	VEC(struct kept) kept;
+};
+
+/* One from the future, written when a clock was wrong, is as new as can be; its age is
+ * counted from now on. */
+static void look_at(void *arg, const struct shelf_found *found)
+{
+	struct sweep *sweep = arg;
+	int64_t mtime_ms = shelf_mtime_ms(found->st);
+	int64_t age_ms = sweep->now_ms - mtime_ms;
+	int64_t most_ms = found->name ? sweep->max_age_ms : TEMPORARY_AGE_MS;
+	struct kept kept = { .mtime_ms = mtime_ms, .space = space_of(found->st) };
+
+	if (age_ms > most_ms) {
+		if (unlinkat(found->folder, found->file, 0) == 0)
+			sweep->aged++;
+		return;
+	}
+	if (age_ms < -TEMPORARY_AGE_MS)
+		utimensat(found->folder, found->file, NULL, AT_SYMLINK_NOFOLLOW);
+	sweep->used += kept.space;
+	if (!found->name)
+		return;
+	memcpy(kept.name, found->name, sizeof(kept.name));
+	vec_add(&sweep->kept, kept);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct kept *one = a, *two = b;
+
+	return (one->mtime_ms > two->mtime_ms) - (one->mtime_ms < two->mtime_ms);
+}
+
+static void remove_kept(int dir, struct sweep *sweep, const struct kept *kept)
+{
+	AUTO_CLOSE int folder = shelf_folder_open(dir, kept->name, ERR_IGNORED);
+
+	if (folder < 0)
+		return;
+	if (unlinkat(folder, kept->name + 2, 0) == 0)
+		sweep->for_space++;
+	else if (errno != ENOENT)
+		return;
+	sweep->used -= kept->space;
+}
+
+static void make_room(int dir, struct sweep *sweep, uint64_t size,
+		      const struct stop *stop)
+{
+	if (sweep->used <= size)
+		return;
+	vec_sort(&sweep->kept, by_time);
+	for (size_t i = 0; i < sweep->kept.count; i++) {
+		if (sweep->used <= SWEPT_SHARE(size) || (stop && stop_is_requested(stop)))
+			return;
+		remove_kept(dir, sweep, &sweep->kept.items[i]);
+	}
+}
+
+static int run_sweep(struct shelf *shelf, struct sweep *sweep, const struct stop *stop,
+		     struct err *err)
+{
+	struct shelf_limits limits = limits_of(shelf);
+	struct shelf_walk walk = {
+		.stop = stop, .rest_ms = REST_MS, .show = look_at, .arg = sweep
+	};
+	AUTO_CLOSE int dir = shelf_directory_open(shelf->directory, err);
+
+	if (dir < 0 || shelf_now(dir, &sweep->now_ms, err) != 0)
+		return -1;
+	learn_time(shelf, sweep->now_ms);
+	sweep->max_age_ms = limits.max_age_ms;
+	if (shelf_walk(dir, &walk, err) != 0)
+		return -1;
+	make_room(dir, sweep, limits.size, stop);
+	atomic_store(&shelf->used, sweep->used);
+	show_used(shelf);
+	return 0;
+}
+
+void shelf_sweep(struct shelf *shelf, const struct stop *stop)
+{
+	struct sweep sweep = { 0 };
+	struct err err;
+
+	if (run_sweep(shelf, &sweep, stop, &err) != 0 && err.class != ERR_CANCELED)
+		tell_trouble(shelf, &err);
+	count_removed("age", sweep.aged);
+	count_removed("size", sweep.for_space);
+	vec_clear(&sweep.kept);
+}
+
+struct clearing {
+	size_t removed;
+	struct err *err;
+};
+
+static void clear_one(void *arg, const struct shelf_found *found)
+{
+	struct clearing *clearing = arg;
+
+	if (unlinkat(found->folder, found->file, 0) == 0)
+		clearing->removed++;
+	else if (errno != ENOENT && clearing->err->class == ERR_NONE)
+		err_errno(clearing->err, "cannot remove cache file %s", found->file);
+}
+
+/* By their names, one by one: whatever else an operator's directory holds stays. */
+size_t shelf_clear(const char *directory, struct err *err)
+{
+	struct clearing clearing = { .err = err };
+	struct shelf_walk walk = { .show = clear_one, .arg = &clearing };
+	struct err walked = { 0 };
+	AUTO_CLOSE int dir = dir_open(AT_FDCWD, directory, &walked);
+
+	*err = (struct err){ 0 };
+	if ((dir < 0 && !is_absent(&walked)) ||
+	    (dir >= 0 && shelf_walk(dir, &walk, &walked) != 0))
+		*err = walked;
+	return clearing.removed;
+}

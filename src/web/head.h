@@ -1,0 +1,38 @@
+/*
+ * The headers that the server itself looks at, found in one pass over all of them: most
+ * requests have none of these. Borrowed from the connection for the request.
+ */
+#ifndef WEB_HEAD_H
+#define WEB_HEAD_H
+
+#include <microhttpd.h>
+
+#include "base/base.h"
+
+/* The first of each name counts. */
+struct head_value {
+	const char *text; /* NULL: there is none */
+	unsigned count;
+};
+
+struct head {
+	struct head_value authorization, content_encoding, content_length, host,
+		transfer_encoding;
+	bool is_forwarded; /* it has Forwarded, X-Forwarded-For, X-Real-IP or Via */
+};
+
+void head_read(struct MHD_Connection *connection, struct head *head);
+
+/* Where a request ends, and who sends it, must be the same to us as to a proxy before us;
+ * the library takes the first of two that contradict each other. RFC 9112, 6.1 and 6.3.
+ */
+bool head_is_plain(const struct head *head);
+
+/* The length that the client announced: UINT64_MAX if it comes in chunks. */
+uint64_t head_length(const struct head *head);
+
+/* Whether the client asks for this machine by an address or as localhost. A browser that
+ * was given our address for some other name, by whoever owns that name, does not. */
+bool head_host_is_plain(const struct head *head);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * The table of routes: which handler answers what, whom it lets in, and what body it
+ * takes. Constant data.
+ */
+#ifndef WEB_ROUTE_H
+#define WEB_ROUTE_H
+
+#include "web/web.h"
+
+/* What a request needs to be let through; who asks has one of these at most. */
+enum web_right {
+	WEB_ANYBODY,    /* /healthz, /readyz */
+	WEB_READER,     /* a site, an operator, or loopback as interface says */
+	WEB_SITE,       /* a site or an operator */
+	WEB_OPERATOR,   /* an operator only */
+	WEB_GIT_READER, /* a git child, an operator, or anybody if anonymousRead */
+};
+
+/* -1 makes the answer a problem; its code is the class of *err in upper case, its status:
+ * missing 404, conflict and busy 409, config 400, auth 403, disk 507, timeout 504,
+ * canceled 503, others 500. */
+typedef int (*web_handler)(const struct web_request *request,
+			   struct web_response *response, struct err *err);
+enum { WEB_LATER = 1 }; /* of WEB_QUICK: nothing was done, as that would have to wait */
+
+enum web_body {
+	WEB_BODY_NONE,
+	WEB_BODY_MEMORY,
+	WEB_BODY_FILE,
+	/* None either. The handler is asked first on a thread that serves all
+	 * connections: it answers from memory there, never by a stream, or says
+	 * WEB_LATER. */
+	WEB_QUICK,
+};
+
+struct web_route {
+	const char *method; /* GET also stands for HEAD */
+	/* "{name}" alone in a segment is one percent-encoded segment; "{path}" at the
+	 * start is everything up to what follows: "/{path}/info/refs". */
+	const char *pattern;
+	enum web_right right;
+	enum web_body body;
+	web_handler handle;
+};
+
+/* All routes, by files; each ends with a handler of NULL. web/routes.c joins them. */
+extern const struct web_route web_git_routes[];
+extern const struct web_route web_health_routes[];
+extern const struct web_route web_event_routes[];
+extern const struct web_route web_repository_routes[];
+extern const struct web_route web_lease_routes[];
+extern const struct web_route web_push_routes[];
+extern const struct web_route *const web_routes[];
+
+#endif

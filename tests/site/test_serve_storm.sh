@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Many writers and readers at once on two nodes with one storage: nobody is ever told what
+# was over before he asked.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/served.sh"
+
+exec 3>&1 # for figures, which a test that passes does not show
+
+peers=$(realpath "${0%/*}/../peers")
+
+# STORM_SECONDS and STORM_OPTIONS are for longer storms, by hand.
+storm() { # [OPTION...]
+	python3 "$peers/storm.py" --seconds "${STORM_SECONDS:-7}" "$@" \
+		--refrelay "$REFRELAY" "$PWD/one/refrelay.conf" ${STORM_OPTIONS-} \
+		"$R" "$U" "$U2" >said || fail "$(<said)"
+	sed 's/^/# /' said >&3
+}
+
+# A storm that goes past the cache proves nothing.
+many_were_hits() { # PERCENT
+	local percent
+	percent=$(grep -o 'hit_percent=[0-9]*' said | cut -d = -f 2)
+	[ "$percent" -ge "$1" ] || fail "$percent % were hits"
+}
+
+no_answer_is_stale() {
+	make_served
+	make_second_node
+	at one hooks install r
+	start_site one
+	start_site two
+	storm
+	many_were_hits 30
+	stop_site one
+	stop_site two
+}
+
+tap_test "no answer is older than what was written before it was asked for" \
+	no_answer_is_stale
+tap_done
