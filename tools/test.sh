@@ -91,7 +91,8 @@ configure() { # FOLDER COMPILER OPTION...
 	local folder=$1 compiler=$2 again=() output
 	shift 2
 	[ -f "$folder/build.ninja" ] && again=(--reconfigure)
-	output=$(CC=$compiler meson setup "${again[@]}" "$folder" "$@" 2>&1) && return
+	output=$(CC=$compiler meson setup "${again[@]}" "$folder" -Dchecked_mutexes=true "$@" 2>&1) &&
+		return
 	say "$output"
 	return 1
 }
