@@ -11,20 +11,11 @@
 /* Of directories in each other; no ref that git can read is deeper. */
 #define DEPTH_MAX 256
 
-static bool is_same_file(int dir, const char *path, int fd)
-{
-	struct stat named, open_one;
-
-	return fstatat(dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       fstat(fd, &open_one) == 0 && named.st_ino == open_one.st_ino &&
-	       named.st_dev == open_one.st_dev;
-}
-
 /* Under its flock, which `fd` holds, nobody else can be doing the same, and nobody but
  * its owner or a burier removes such a lock: what stands at path is what was probed. */
 static bool bury(int dir, const char *path, int fd, const char *proof)
 {
-	if (!is_same_file(dir, path, fd) || unlinkat(dir, path, 0) != 0)
+	if (!lock_owner_is_file(dir, path, fd) || unlinkat(dir, path, 0) != 0)
 		return false;
 	log_warn("lock.stale_removed", LOG_TEXT("path", path), LOG_TEXT("proof", proof));
 	return true;
@@ -91,7 +82,7 @@ static bool bury_packed(int dir, int owner_fd)
 		return false;
 	if (owner_fd < 0)
 		owner_fd = fd;
-	if (!is_same_file(dir, "packed-refs.lock", owner_fd))
+	if (!lock_owner_is_file(dir, "packed-refs.lock", owner_fd))
 		return false;
 	unlinkat(dir, "packed-refs.new", 0);
 	return bury(dir, "packed-refs.lock", owner_fd, "its owner is dead");
@@ -240,7 +231,7 @@ void lock_file_release(struct lock_file *lock)
 		return;
 	/* Not ours any more: it was taken for too old, where nobody can tell who lives.
 	 */
-	if (is_same_file(lock->owner->dir, lock->path, lock->owner->fd))
+	if (lock_owner_is_file(lock->owner->dir, lock->path, lock->owner->fd))
 		unlinkat(lock->owner->dir, lock->path, 0);
 	remove_empty_parents(lock->owner->dir, lock->path);
 	free(lock->path);

@@ -33,7 +33,7 @@ static uint64_t pidns(void)
 	return own_pidns;
 }
 
-static bool is_same_file(int dir, const char *path, int fd)
+bool lock_owner_is_file(int dir, const char *path, int fd)
 {
 	struct stat named, open_one;
 
@@ -44,7 +44,7 @@ static bool is_same_file(int dir, const char *path, int fd)
 
 bool lock_owner_stands(const struct lock_owner *owner)
 {
-	return is_same_file(owner->dir, owner->name, owner->fd);
+	return lock_owner_is_file(owner->dir, owner->name, owner->fd);
 }
 
 int64_t lock_owner_beat(const struct lock_owner *owner)

@@ -37,6 +37,9 @@ void lock_owner_close(struct lock_owner *owner);
 /* Whether the file still stands under its name: nobody took us for dead. */
 bool lock_owner_stands(const struct lock_owner *owner);
 
+/* Whether path, below dir, names the file that is open as fd. */
+bool lock_owner_is_file(int dir, const char *path, int fd);
+
 /* Says that its owner lives, to those who cannot see the flock. Returns the present by
  * the file system's clock, in seconds since 1970; -1 with errno set. */
 int64_t lock_owner_beat(const struct lock_owner *owner);
