@@ -49,6 +49,12 @@ REQUEST = "application/x-git-upload-pack-request"
 PARTS = ("small", "large", "ls-refs", "clone", "equal", "beside")
 
 
+def read_text(path):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(path).read_text()
+    return ""
+
+
 def find(program, *places):
     found = shutil.which(program, path=":".join((PATH, *places)))
     if not found:
@@ -109,11 +115,42 @@ class Account:
         lines = (self.folder / "cpu.stat").read_text().splitlines()
         return int(dict(line.split() for line in lines)["usage_usec"]) / 1e6
 
+    def pids(self):
+        return read_text(self.folder / "cgroup.procs").split() if self.folder else []
+
     def close(self):
         if self.folder:
             wait_for("the end of a server",
                      lambda: not (self.folder / "cgroup.procs").read_text())
             self.folder.rmdir()
+
+
+@contextlib.contextmanager
+def one_group(servers):
+    """Puts the servers and all clients into one group of the scheduler: else the kernel may give
+    each session (a server, each child of it, or the clients together) an equal share, and the
+    latency of a server tells how busy its clients are."""
+    root = pathlib.Path("/sys/fs/cgroup/cpu")
+    group = root / f"refrelay-bench-{os.getpid()}"
+
+    def move(pids, where):
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                (where / "cgroup.procs").write_text(str(pid))
+
+    try:
+        group.mkdir()
+    except OSError:
+        if "1" in read_text("/proc/sys/kernel/sched_autogroup_enabled"):
+            print("each session has a share of its own here: kernel.sched_autogroup_enabled = 1")
+        yield
+        return
+    pids = [pid for server in servers for pid in server.account.pids()]
+    move([os.getpid(), *pids], group)
+    yield
+    while pids := (group / "cgroup.procs").read_text().split():
+        move(pids, root)
+    group.rmdir()
 
 
 class Server:
@@ -508,7 +545,8 @@ class Bench:
             return {"p50": result["p50"], "p99": result["p99"],
                     "packs": len(fetches) - before}
 
-        results = in_turn(self.servers, self.arguments.rounds, measure)
+        with one_group(self.servers):
+            results = in_turn(self.servers, self.arguments.rounds, measure)
         show("GET info/refs of 2 KB beside three clients that fetch", results,
              p50="{:8.3f} ms p50", p99="{:8.3f} ms p99", packs="{:4.0f} packs")
 

@@ -6,7 +6,7 @@
  *
  * The other FDs are for the program. All else but 0, 1 and 2 is closed: libraries may
  * have opened files without O_CLOEXEC. TIMEOUT_AT is by CLOCK_BOOTTIME in ms. With a NICE
- * above 0 the program has that niceness more, and SCHED_BATCH.
+ * above 0 the program has that niceness more, as its session has, and SCHED_BATCH.
  *
  * To the supervisor: an int64_t a message, the deadline by CLOCK_BOOTTIME in ms;
  * INT64_MAX for none, 0 or less for death at once and without grace. Those that wait in

@@ -230,14 +230,28 @@ static void supervise(void)
 	}
 }
 
+/* Where the kernel shares the processors among sessions first (sched(7), autogroups), a
+ * process is only nicer than others of its session: so this one has to be nicer too. */
+static void yield_to_sessions(void)
+{
+	int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	dprintf(fd, "%d", niceness);
+	close(fd);
+}
+
 /* A kernel that refuses runs it as any other: it is a wish only. */
 static void yield_to_others(void)
 {
 	const struct sched_param none = { 0 };
 
 	errno = 0;
-	if (niceness > 0 && (nice(niceness) != -1 || errno == 0))
-		sched_setscheduler(0, SCHED_BATCH, &none);
+	if (niceness <= 0 || (nice(niceness) == -1 && errno != 0))
+		return;
+	sched_setscheduler(0, SCHED_BATCH, &none);
+	yield_to_sessions();
 }
 
 static _Noreturn void become(char **argv, pid_t supervisor, const sigset_t *none)
