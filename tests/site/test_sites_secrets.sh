@@ -153,9 +153,9 @@ wrong_tokens() {
 	refuses 200 "$good"
 	refuses REPLAYED "$good"
 	refuses CLOCK_SKEW "$(token -300 "GET $inventory")"
-	grep -q 'clock of site \\*"paris\\*" is 300 s behind' answer
+	grep -q 'clock of site \\*"paris\\*" is 30[0-2] s behind' answer
 	refuses CLOCK_SKEW "$(token 300 "GET $inventory")"
-	grep -q '300 s ahead of' answer
+	grep -qE '(29[89]|300) s ahead of' answer
 	refuses 200 "$(token 3 "GET $inventory")"
 	refuses CLOCK_SKEW "$(token -10 "GET $inventory" 5)" # expired
 	refuses WRONG_REQUEST "$(token 0 "GET $inventory" 3600)"
