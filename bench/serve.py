@@ -145,12 +145,14 @@ def one_group(servers):
             print("each session has a share of its own here: kernel.sched_autogroup_enabled = 1")
         yield
         return
-    pids = [pid for server in servers for pid in server.account.pids()]
-    move([os.getpid(), *pids], group)
-    yield
-    while pids := (group / "cgroup.procs").read_text().split():
-        move(pids, root)
-    group.rmdir()
+    try:
+        pids = [pid for server in servers for pid in server.account.pids()]
+        move([os.getpid(), *pids], group)
+        yield
+    finally:
+        while pids := (group / "cgroup.procs").read_text().split():
+            move(pids, root)
+        group.rmdir()
 
 
 class Server:
