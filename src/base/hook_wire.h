@@ -22,6 +22,10 @@
 #define HOOK_MESSAGE_MAX 4096
 #define HOOK_WAIT_MS 1000 /* for the node's answer */
 
+/* In the environment of what refrelay-run starts: its process number. A git right below
+ * it that changes refs serves a push to the node, which records that by itself. */
+#define HOOK_SUPERVISOR "REFRELAY_SUPERVISOR"
+
 #define HOOK_CHANGED "changed "
 #define HOOK_OK "ok"
 #define HOOK_NO "no "

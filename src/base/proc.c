@@ -96,15 +96,44 @@ static bool hear(struct run *run)
 	return true;
 }
 
-/* For poll(): until it has been silent for too long. */
+/* When it will have been silent for too long. */
+static int64_t silent_at(const struct run *run)
+{
+	if (run->request->silence_ms <= 0 || run->told)
+		return INT64_MAX;
+	return run->heard_at + run->request->silence_ms;
+}
+
+/* For poll(). */
 static int patience(const struct run *run)
 {
-	int64_t left;
+	int64_t at = silent_at(run), left;
 
-	if (run->request->silence_ms <= 0 || run->told)
+	if (run->wake_at > 0 && run->wake_at < at)
+		at = run->wake_at;
+	if (at == INT64_MAX)
 		return -1;
-	left = run->heard_at + run->request->silence_ms - clock_boot_ms();
+	left = at - clock_boot_ms();
 	return left <= 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+void run_feed(struct run *run)
+{
+	while (run->feed >= 0 && run->offered_len > 0) {
+		ssize_t sent =
+			send(run->feed, run->offered, run->offered_len, MSG_NOSIGNAL);
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0 && errno == EAGAIN)
+			return;
+		if (sent < 0) {
+			run_close(&run->feed);
+			break;
+		}
+		run->offered += sent;
+		run->offered_len -= (size_t)sent;
+	}
+	run->offered_len = 0;
 }
 
 void run_step(struct run *run)
@@ -115,11 +144,12 @@ void run_step(struct run *run)
 		{ .fd = run->errors[0], .events = POLLIN },
 		{ .fd = run->control[0], .events = POLLIN },
 		{ .fd = stop && !run->told ? stop->fd : -1, .events = POLLIN },
+		{ .fd = run->offered_len > 0 ? run->feed : -1, .events = POLLOUT },
 	};
 
 	int count = poll(watched, ARRAY_SIZE(watched), patience(run));
 
-	if (count == 0 && patience(run) == 0) {
+	if (count == 0 && clock_boot_ms() >= silent_at(run)) {
 		run->is_silent = true;
 		run_tell(run);
 	}
@@ -131,6 +161,8 @@ void run_step(struct run *run)
 		pull(run, &run->errors[0], take_errors);
 	if (watched[3].revents)
 		run_tell(run);
+	if (watched[4].revents)
+		run_feed(run);
 	if (watched[2].revents)
 		run->is_over = hear(run);
 }

@@ -16,7 +16,9 @@ struct proc_request {
 	const char *const *argv; /* NULL-terminated; argv[0] is looked for in PATH */
 	const char *const *env;  /* NULL-terminated; NULL: this process's own */
 	const char *directory;   /* NULL: this process's own */
-	const void *input;       /* what the child reads on stdin; NULL: nothing */
+	int directory_fd;  /* above 0: it is this one, whatever stands at `directory`;
+			    * borrowed for the start */
+	const void *input; /* what the child reads on stdin; NULL: nothing */
 	size_t input_len;
 	struct str *output;  /* gets its stdout; NULL: thrown away */
 	size_t output_limit; /* more is an error of class corrupt */

@@ -13,14 +13,19 @@
 
 struct run {
 	const struct proc_request *request;
-	bool is_streamed; /* output is left in the pipe for who reads the stream */
-	int input;        /* the child's; -1 once it runs */
-	int output[2];    /* ours to read, the child's to write; -1 once closed */
-	int errors[2];    /* likewise */
-	int control[2];   /* ours, the supervisor's */
-	int directory;    /* O_PATH, or -1 */
+	bool is_streamed;    /* output is left in the pipe for who reads the stream */
+	bool is_fed;         /* its stdin is `feed` */
+	int input;           /* the child's; -1 once it runs */
+	int feed;            /* ours, never blocks; -1: none, or closed */
+	const char *offered; /* to be written into it; borrowed */
+	size_t offered_len;
+	int output[2];  /* ours to read, the child's to write; -1 once closed */
+	int errors[2];  /* likewise */
+	int control[2]; /* ours, the supervisor's */
+	int directory;  /* O_PATH, or -1 */
 	pid_t supervisor;
 	int64_t heard_at; /* by clock_boot_ms(): when it last wrote something */
+	int64_t wake_at;  /* run_step returns by then; 0: does not care */
 	bool is_silent;   /* it was asked to end because it wrote nothing */
 	bool told;        /* it was asked to end */
 	bool over_limit;  /* of output */
@@ -50,6 +55,9 @@ int run_begin(struct run *run, struct err *err);
 
 /* Asks it to end. Again: nothing. */
 void run_tell(struct run *run);
+
+/* Writes what it takes of what is offered. What nobody will read is forgotten. */
+void run_feed(struct run *run);
 
 /* Waits for news, which may be that a stream has output, and takes them. */
 void run_step(struct run *run);

@@ -80,6 +80,7 @@ void run_init(struct run *run, const struct proc_request *request)
 	*run = (struct run){
 		.request = request,
 		.input = -1,
+		.feed = -1,
 		.output = { -1, -1 },
 		.errors = { -1, -1 },
 		.control = { -1, -1 },
@@ -104,10 +105,27 @@ static void close_theirs(struct run *run)
 void run_clear(struct run *run)
 {
 	close_theirs(run);
+	run_close(&run->feed);
 	run_close(&run->output[0]);
 	run_close(&run->errors[0]);
 	run_close(&run->control[0]);
 	str_clear(&run->tail);
+}
+
+/* A socket, not a pipe: writing to one that nobody reads any more can be told to raise
+ * no signal. */
+static int open_feed(struct run *run, struct err *err)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+		return err_errno(err, "cannot make a socket pair");
+	run->input = ends[0];
+	run->feed = ends[1];
+	shutdown(run->feed, SHUT_RD);
+	if (fcntl(run->feed, F_SETFL, O_NONBLOCK) != 0)
+		return err_errno(err, "cannot set up a socket");
+	return 0;
 }
 
 /* A file in memory: a child that does not read it all, or writes before it reads,
@@ -118,6 +136,8 @@ static int open_input(struct run *run, struct err *err)
 
 	if (run->input >= 0)
 		return 0;
+	if (run->is_fed)
+		return open_feed(run, err);
 	if (request->input_len == 0) {
 		run->input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		return run->input >= 0 ? 0 : err_errno(err, "cannot open /dev/null");
@@ -156,15 +176,24 @@ static int open_output(struct run *run, struct err *err)
 	return run->output[1] >= 0 ? 0 : err_errno(err, "cannot open /dev/null");
 }
 
-int run_open(struct run *run, struct err *err)
+static int open_directory(struct run *run, struct err *err)
 {
 	const char *path = run->request->directory;
+	int fd = run->request->directory_fd;
 
-	if (path) {
+	if (fd > 0)
+		run->directory = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	else if (path)
 		run->directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (run->directory < 0)
-			return err_errno(err, "cannot enter directory %s", path);
-	}
+	if (run->directory < 0 && (fd > 0 || path))
+		return err_errno(err, "cannot enter directory %s", path ? path : "");
+	return 0;
+}
+
+int run_open(struct run *run, struct err *err)
+{
+	if (open_directory(run, err) != 0)
+		return -1;
 	if (open_input(run, err) != 0 || open_output(run, err) != 0 ||
 	    open_pipe(run->errors, err) != 0)
 		return -1;
@@ -263,8 +292,9 @@ static void list_fds(const struct run *run, struct str *list)
 int run_start(struct run *run, struct err *err)
 {
 	const struct proc_request *request = run->request;
+	bool only_reads = run->is_streamed && !run->is_fed;
 	int64_t grace_ms = request->grace_ms > 0 ? request->grace_ms
-			   : run->is_streamed    ? STREAM_GRACE_MS
+			   : only_reads          ? STREAM_GRACE_MS
 						 : DEFAULT_GRACE_MS;
 	int64_t timeout_at = request->timeout_ms > 0
 				     ? clock_boot_ms() + request->timeout_ms

@@ -5,6 +5,7 @@
  */
 #include "base/proc_stream.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <time.h>
 
@@ -31,12 +32,13 @@ static int begin(struct run *run, int input_fd, struct err *err)
 	return run_begin(run, err);
 }
 
-int proc_stream_open(const struct proc_request *request, int input_fd,
-		     struct proc_stream **stream, struct err *err)
+static int open_stream(const struct proc_request *request, int input_fd, bool is_fed,
+		       struct proc_stream **stream, struct err *err)
 {
 	struct proc_stream *made = xcalloc(1, sizeof(*made));
 
 	run_init(&made->run, request);
+	made->run.is_fed = is_fed;
 	if (begin(&made->run, input_fd, err) != 0) {
 		run_clear(&made->run);
 		free(made);
@@ -44,6 +46,39 @@ int proc_stream_open(const struct proc_request *request, int input_fd,
 	}
 	*stream = made;
 	return 0;
+}
+
+int proc_stream_open(const struct proc_request *request, int input_fd,
+		     struct proc_stream **stream, struct err *err)
+{
+	return open_stream(request, input_fd, false, stream, err);
+}
+
+int proc_stream_open_fed(const struct proc_request *request, struct proc_stream **stream,
+			 struct err *err)
+{
+	return open_stream(request, -1, true, stream, err);
+}
+
+void proc_stream_offer(struct proc_stream *stream, const void *data, size_t len)
+{
+	struct run *run = &stream->run;
+
+	assert(run->offered_len == 0);
+	run->offered = data;
+	run->offered_len = len;
+	run_feed(run);
+}
+
+size_t proc_stream_offered(const struct proc_stream *stream)
+{
+	return stream->run.offered_len;
+}
+
+void proc_stream_end_input(struct proc_stream *stream)
+{
+	stream->run.offered_len = 0;
+	run_close(&stream->run.feed);
 }
 
 static bool ended_by_itself(const struct run *run)
@@ -80,10 +115,12 @@ static size_t gather(struct run *run, char *buffer, size_t len, size_t size)
 
 /* Whoever wrote into the pipe is dead when the run is over. So what is found empty after
  * that stays empty, even if a stranger holds the pipe open. */
-ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size)
+ssize_t proc_stream_read_until(struct proc_stream *stream, void *buffer, size_t size,
+			       int64_t until)
 {
 	struct run *run = &stream->run;
 	const struct stop *stop = run->request->stop;
+	bool offers = run->offered_len > 0;
 
 	if (stop && stop_is_requested(stop))
 		run_tell(run);
@@ -95,15 +132,27 @@ ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size)
 			return (ssize_t)gather(run, buffer, (size_t)got, size);
 		if (is_over)
 			return ended_by_itself(run) ? 0 : -1;
+		if ((offers && run->offered_len == 0) ||
+		    (until > 0 && clock_boot_ms() >= until))
+			return PROC_STREAM_NOTHING;
+		run->wake_at = until;
 		run_step(run);
 	}
 	return -1;
+}
+
+ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size)
+{
+	return proc_stream_read_until(stream, buffer, size, 0);
 }
 
 /* Without its reader, a child that writes on its way out does not wait for one. */
 static void end_early(struct run *run)
 {
 	run_tell(run);
+	run->wake_at = 0;
+	run_close(&run->feed);
+	run->offered_len = 0;
 	run_close(&run->output[0]);
 	while (!run->is_over)
 		run_step(run);

@@ -55,10 +55,16 @@ static const char push_config[] = "[safe]\n"
 				  "[push]\n"
 				  "\trecurseSubmodules = no\n";
 
+/* For pushes of clients. The repository's own settings stand above these. */
+static const char receive_config[] = "[safe]\n"
+				     "\tdirectory = *\n"
+				     "[receive]\n"
+				     "\tadvertisePushOptions = true\n";
+
 static char home_variable[4096];
 static char path_variable[4096];
 
-enum { CONFIG_PUSH = GIT_CONFIG_SERVE_PARTIAL + 1 };
+enum { CONFIG_PUSH = GIT_CONFIG_RECEIVE + 1 };
 
 static struct {
 	const char *name, *text;
@@ -67,6 +73,7 @@ static struct {
 	[GIT_CONFIG_WORK] = { "gitconfig", config, "" },
 	[GIT_CONFIG_SERVE] = { "gitconfig-serve", serve_config, "" },
 	[GIT_CONFIG_SERVE_PARTIAL] = { "gitconfig-serve-partial", partial_config, "" },
+	[GIT_CONFIG_RECEIVE] = { "gitconfig-receive", receive_config, "" },
 	[CONFIG_PUSH] = { "gitconfig-push", push_config, "" },
 };
 
@@ -125,6 +132,27 @@ static const char *const environment[] = {
 	"LC_ALL=C",
 };
 
+/* The child's hooks have it as well, and the git that they run: so it says no more than
+ * it must. A gc that git leaves behind would be killed with all that is left of a run. */
+static const char *const receive_environment[] = {
+	"GIT_CONFIG_COUNT=2",
+	"GIT_CONFIG_KEY_0=core.fsync",
+	"GIT_CONFIG_VALUE_0=objects,derived-metadata,reference",
+	"GIT_CONFIG_KEY_1=receive.autogc",
+	"GIT_CONFIG_VALUE_1=false",
+	home_variable,
+	path_variable,
+	"GIT_CONFIG_NOSYSTEM=1",
+	"GIT_ATTR_NOSYSTEM=1",
+	"GIT_TERMINAL_PROMPT=0",
+	"GIT_ASKPASS=false",
+	"SSH_ASKPASS=false",
+	"GIT_NO_REPLACE_OBJECTS=1",
+	"GIT_NO_LAZY_FETCH=1",
+	"GIT_DIR=.",
+	"LC_ALL=C.UTF-8",
+};
+
 /* What a running child's request points to. */
 struct child {
 	VEC(const char *) argv;
@@ -164,13 +192,39 @@ static void add_ssh(struct child *child, const char *command)
 		add_owned(child, xasprintf("SSH_AUTH_SOCK=%s", agent));
 }
 
+static void add_list(struct child *child, const char *const *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		vec_add(&child->env, list[i]);
+}
+
+static void add_call(struct child *child, const struct git_call *call)
+{
+	const char *const *more = call->variables;
+
+	if (call->protocol)
+		add_owned(child, xasprintf("GIT_PROTOCOL=%s", call->protocol));
+	if (call->object_directory)
+		add_owned(child,
+			  xasprintf("GIT_OBJECT_DIRECTORY=%s", call->object_directory));
+	for (; more && *more; more++)
+		add_owned(child, xstrdup(*more));
+}
+
+static void add_receive_environment(struct child *child, const struct git_call *call)
+{
+	add_list(child, receive_environment, ARRAY_SIZE(receive_environment));
+	vec_add(&child->env, configs[GIT_CONFIG_RECEIVE].variable);
+	add_call(child, call);
+	vec_add(&child->env, NULL);
+}
+
 static void add_environment(struct child *child, const struct git_call *call)
 {
 	const struct git_remote *remote = call->remote;
 	bool is_http = child->remote >= 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(environment); i++)
-		vec_add(&child->env, environment[i]);
+	add_list(child, environment, ARRAY_SIZE(environment));
 	vec_add(&child->env,
 		configs[remote && remote->is_pushed_to ? CONFIG_PUSH : (int)call->config]
 			.variable);
@@ -184,11 +238,7 @@ static void add_environment(struct child *child, const struct git_call *call)
 	}
 	if (remote && remote->ssh_command)
 		add_ssh(child, remote->ssh_command);
-	if (call->protocol)
-		add_owned(child, xasprintf("GIT_PROTOCOL=%s", call->protocol));
-	if (call->object_directory)
-		add_owned(child,
-			  xasprintf("GIT_OBJECT_DIRECTORY=%s", call->object_directory));
+	add_call(child, call);
 	vec_add(&child->env, NULL);
 }
 
@@ -226,7 +276,10 @@ static int child_init(struct child *child, const struct git_call *call, struct e
 	for (size_t i = 0; call->args[i]; i++)
 		vec_add(&child->argv, call->args[i]);
 	vec_add(&child->argv, NULL);
-	add_environment(child, call);
+	if (call->config == GIT_CONFIG_RECEIVE)
+		add_receive_environment(child, call);
+	else
+		add_environment(child, call);
 	keep_files(child, call->work->guard_fd);
 	return 0;
 }
@@ -249,6 +302,7 @@ static struct proc_request request_of(const struct child *child,
 		.argv = child->argv.items,
 		.env = child->env.items,
 		.directory = call->repository,
+		.directory_fd = call->repository_fd,
 		.input = call->input ? call->input->data : NULL,
 		.input_len = call->input ? call->input->len : 0,
 		.silence_ms = call->silence_ms,
@@ -299,8 +353,16 @@ static void stream_free(struct git_stream *stream)
 	free(stream);
 }
 
-int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
-		    struct err *err)
+static int open_proc(struct git_stream *stream, int input_fd, bool is_fed,
+		     struct err *err)
+{
+	if (is_fed)
+		return proc_stream_open_fed(&stream->request, &stream->proc, err);
+	return proc_stream_open(&stream->request, input_fd, &stream->proc, err);
+}
+
+static int open_stream(const struct git_call *call, int input_fd, bool is_fed,
+		       struct git_stream **stream, struct err *err)
 {
 	struct git_stream *made = xcalloc(1, sizeof(*made));
 
@@ -309,12 +371,45 @@ int git_stream_open(const struct git_call *call, int input_fd, struct git_stream
 		return -1;
 	}
 	made->request = request_of(&made->child, call);
-	if (proc_stream_open(&made->request, input_fd, &made->proc, err) != 0) {
+	if (open_proc(made, input_fd, is_fed, err) != 0) {
 		stream_free(made);
 		return -1;
 	}
 	*stream = made;
 	return 0;
+}
+
+int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
+		    struct err *err)
+{
+	return open_stream(call, input_fd, false, stream, err);
+}
+
+int git_stream_open_fed(const struct git_call *call, struct git_stream **stream,
+			struct err *err)
+{
+	return open_stream(call, -1, true, stream, err);
+}
+
+void git_stream_offer(struct git_stream *stream, const void *data, size_t len)
+{
+	proc_stream_offer(stream->proc, data, len);
+}
+
+size_t git_stream_offered(const struct git_stream *stream)
+{
+	return proc_stream_offered(stream->proc);
+}
+
+void git_stream_end_input(struct git_stream *stream)
+{
+	proc_stream_end_input(stream->proc);
+}
+
+ssize_t git_stream_read_until(struct git_stream *stream, void *buffer, size_t size,
+			      int64_t until)
+{
+	return proc_stream_read_until(stream->proc, buffer, size, until);
 }
 
 ssize_t git_stream_read(struct git_stream *stream, void *buffer, size_t size)

@@ -1,8 +1,8 @@
 /*
  * Git children. Each runs under the supervisor with an environment of our own: no
- * configuration but ours and the repository's, no hooks, no prompts, no lazy fetches,
- * no replace refs, no proxies, messages in English. Safe from any thread; a git_stream
- * is for one thread at a time.
+ * configuration but ours and the repository's, no hooks (but of GIT_CONFIG_RECEIVE), no
+ * prompts, no lazy fetches, no replace refs, no proxies, messages in English. Safe from
+ * any thread; a git_stream is for one thread at a time.
  */
 #ifndef GIT_GIT_CHILD_H
 #define GIT_GIT_CHILD_H
@@ -43,11 +43,15 @@ enum git_config {
 	GIT_CONFIG_SERVE, /* nothing: clients get what the repository allows them */
 	GIT_CONFIG_SERVE_PARTIAL, /* and may clone in part, unless the repository says no
 				   */
+	GIT_CONFIG_RECEIVE,       /* a push: hooks run, what it brings is on disk when git
+				   * says so, and gc is left to others */
 };
 
 struct git_call {
 	const struct git_work *work;
 	const char *repository;  /* its path; the child's directory */
+	int repository_fd;       /* above 0: the child's directory is this; borrowed for
+				  * the start; `repository` is for messages then */
 	const char *const *args; /* behind "git", NULL-terminated */
 	enum git_config config;
 	const struct str *input; /* may be NULL */
@@ -55,6 +59,8 @@ struct git_call {
 	size_t output_limit;
 	const struct git_remote *remote; /* NULL: this machine only */
 	const char *protocol; /* GIT_PROTOCOL of a child that serves; NULL: unset */
+	const char *const *variables; /* more of its environment, NULL-terminated; may be
+				       * NULL */
 	const char *object_directory; /* in place of the repository's; NULL: its own */
 	int64_t silence_ms;           /* as in proc_request */
 	bool yields;                  /* as in proc_request */
@@ -78,6 +84,15 @@ int git_run(const struct git_call *call, struct err *err);
  * is borrowed for this call, what `work` points to until close. */
 int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
 		    struct err *err);
+
+/* The same with proc_stream_open_fed. */
+int git_stream_open_fed(const struct git_call *call, struct git_stream **stream,
+			struct err *err);
+void git_stream_offer(struct git_stream *stream, const void *data, size_t len);
+size_t git_stream_offered(const struct git_stream *stream);
+void git_stream_end_input(struct git_stream *stream);
+ssize_t git_stream_read_until(struct git_stream *stream, void *buffer, size_t size,
+			      int64_t until);
 
 /* As proc_stream_read. */
 ssize_t git_stream_read(struct git_stream *stream, void *buffer, size_t size);

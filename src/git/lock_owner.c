@@ -79,16 +79,18 @@ static int make_owner(struct lock_owner *owner, struct err *err)
 	return file_write_all(owner->fd, text, strlen(text), owner->name, err);
 }
 
-int lock_owner_open(int dir, const char *folder, struct lock_owner *owner,
-		    struct err *err)
+static int open_owner(int dir, const char *folder, const char *prefix,
+		      struct lock_owner *owner, struct err *err)
 {
+	size_t digits = *prefix ? 16 : 32;
 	char nonce[33];
 	int result = 1;
 
 	for (int tries = 0; tries < 10 && result > 0; tries++) {
-		random_hex(nonce, 16);
+		random_hex(nonce, digits / 2);
 		*owner = (struct lock_owner){ .dir = dir, .fd = -1 };
-		snprintf(owner->name, sizeof(owner->name), "%s/%s", folder, nonce);
+		snprintf(owner->name, sizeof(owner->name), "%s/%s%s", folder, prefix,
+			 nonce);
 		result = make_owner(owner, err);
 		if (result != 0)
 			lock_owner_close(owner);
@@ -97,6 +99,32 @@ int lock_owner_open(int dir, const char *folder, struct lock_owner *owner,
 		err_set(err, ERR_CONFLICT, "%s: owner files vanish as they are made",
 			folder);
 	return result == 0 ? 0 : -1;
+}
+
+int lock_owner_open(int dir, const char *folder, struct lock_owner *owner,
+		    struct err *err)
+{
+	return open_owner(dir, folder, "", owner, err);
+}
+
+int lock_owner_open_hidden(int dir, const char *folder, struct lock_owner *owner,
+			   struct err *err)
+{
+	return open_owner(dir, folder, "owner" STATE_TEMPORARY, owner, err);
+}
+
+/* It may have been hidden for hours, and is young when it is seen. */
+int lock_owner_show(struct lock_owner *owner, const char *folder, struct err *err)
+{
+	char nonce[33], name[LOCK_OWNER_NAME_SIZE];
+
+	random_hex(nonce, 16);
+	snprintf(name, sizeof(name), "%s/%s", folder, nonce);
+	if (lock_owner_beat(owner) < 0 ||
+	    renameat(owner->dir, owner->name, owner->dir, name) != 0)
+		return err_errno(err, "cannot create %s", name);
+	memcpy(owner->name, name, sizeof(name));
+	return 0;
 }
 
 void lock_owner_close(struct lock_owner *owner)

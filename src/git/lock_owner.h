@@ -31,6 +31,13 @@ struct lock_owner {
 int lock_owner_open(int dir, const char *folder, struct lock_owner *owner,
 		    struct err *err);
 
+/* The same for one that is not to be seen in any list yet, with a temporary name in
+ * `folder`: a child that is started now can inherit its flock. lock_owner_show moves it
+ * to where it counts. */
+int lock_owner_open_hidden(int dir, const char *folder, struct lock_owner *owner,
+			   struct err *err);
+int lock_owner_show(struct lock_owner *owner, const char *folder, struct err *err);
+
 /* Removes it. Locks must have been released. Does nothing when it is not open. */
 void lock_owner_close(struct lock_owner *owner);
 

@@ -133,6 +133,22 @@ int state_begin(int dir, struct lock_owner *writer, struct err *err)
 	return lock_owner_open(dir, STATE_PENDING, writer, err);
 }
 
+int state_ready(int dir, struct lock_owner *writer, struct err *err)
+{
+	*writer = (struct lock_owner){ .dir = dir, .fd = -1 };
+	if (check_pending(dir, err) != 0 &&
+	    (err->class != ERR_MISSING || state_prepare(dir, err) != 0))
+		return -1;
+	return lock_owner_open_hidden(dir, STATE_FOLDER, writer, err);
+}
+
+int state_announce(struct lock_owner *writer, struct err *err)
+{
+	if (check_pending(writer->dir, err) != 0)
+		return -1;
+	return lock_owner_show(writer, STATE_PENDING, err);
+}
+
 int state_check(const struct lock_owner *writer, struct err *err)
 {
 	if (lock_owner_stands(writer))

@@ -32,6 +32,12 @@ int state_prepare(int dir, struct err *err);
 /* Starts a change. */
 int state_begin(int dir, struct lock_owner *writer, struct err *err);
 
+/* Starts a change in two steps, for a child that is to inherit the writer's flock before
+ * it can change anything: it starts after state_ready, and changes after state_announce
+ * only. state_abandon and state_end are right after either. */
+int state_ready(int dir, struct lock_owner *writer, struct err *err);
+int state_announce(struct lock_owner *writer, struct err *err);
+
 /* ERR_LOST: somebody took this writer for dead and removed its file. To be asked while
  * the locks of the refs are held, before they change. */
 int state_check(const struct lock_owner *writer, struct err *err);

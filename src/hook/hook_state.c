@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -342,4 +343,13 @@ void hook_state_aborted(int repository)
 
 	if (find_pending(repository, name) && put_key(repository))
 		unlinkat(repository, name, 0);
+}
+
+bool hook_state_is_of_node(void)
+{
+	const char *supervisor = getenv(HOOK_SUPERVISOR);
+	struct process git;
+
+	return supervisor && find_process(&git) && git.parent > 0 &&
+	       git.parent == leading_number(supervisor);
 }

@@ -18,4 +18,8 @@ bool hook_state_begin(int repository);
 void hook_state_committed(int repository);
 void hook_state_aborted(int repository);
 
+/* Whether the git that changes refs was started by the node, to take a push: then the
+ * node knows, and records all refs of the push as one change. */
+bool hook_state_is_of_node(void);
+
 #endif

@@ -276,8 +276,9 @@ static bool serve(const char *hook, const char *argument, const char *data_name)
 		repository = open_repository();
 	if (is_transaction && !bracket(repository, argument))
 		return false;
-	if (strcmp(hook, "post-receive") == 0 ||
-	    (is_transaction && strcmp(argument, "committed") == 0))
+	if ((strcmp(hook, "post-receive") == 0 ||
+	     (is_transaction && strcmp(argument, "committed") == 0)) &&
+	    !hook_state_is_of_node())
 		tell(repository, data_name);
 	if (repository >= 0)
 		close(repository);

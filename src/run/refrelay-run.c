@@ -37,6 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hook_wire.h"
 #include "base/proc_wire.h"
 
 enum { AGAIN_MS = 50, GROUPS_MAX = 64 };
@@ -254,6 +255,14 @@ static void yield_to_others(void)
 	yield_to_sessions();
 }
 
+static void tell_supervisor(pid_t supervisor)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%jd", (intmax_t)supervisor);
+	setenv(HOOK_SUPERVISOR, number, 1);
+}
+
 static _Noreturn void become(char **argv, pid_t supervisor, const sigset_t *none)
 {
 	setpgid(0, 0);
@@ -261,6 +270,7 @@ static _Noreturn void become(char **argv, pid_t supervisor, const sigset_t *none
 	if (getppid() != supervisor)
 		_exit(127); /* it died before the line above */
 	yield_to_others();
+	tell_supervisor(supervisor);
 	sigprocmask(SIG_SETMASK, none, NULL);
 	signal(SIGXFSZ,
 	       SIG_IGN); /* git then says what is wrong, instead of dying of it */

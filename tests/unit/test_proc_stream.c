@@ -270,6 +270,73 @@ TEST(descendants_that_outlive_the_child_do_not_outlive_the_stream)
 	assert_nobody();
 }
 
+static int open_fed(const char *script)
+{
+	argv[0] = "sh";
+	argv[1] = "-c";
+	argv[2] = script;
+	request.argv = argv;
+	return proc_stream_open_fed(&request, &stream, &err);
+}
+
+/* Offers all of it; what is said meanwhile goes into `output`. */
+static void feed(const char *data, size_t len)
+{
+	char buffer[5000];
+	ssize_t got = 1;
+
+	proc_stream_offer(stream, data, len);
+	while (proc_stream_offered(stream) > 0 && got != 0 && got != -1) {
+		got = proc_stream_read_until(stream, buffer, sizeof(buffer), 0);
+		if (got > 0)
+			str_add_bytes(&output, buffer, (size_t)got);
+	}
+}
+
+/* Far more than the pipes hold, both ways at the same time. */
+TEST(a_child_is_fed_while_it_is_read)
+{
+	const size_t size = 16 << 20;
+	AUTO_FREE char *data = xcalloc(1, size);
+
+	assert_ok(open_fed("cat"));
+	feed(data, size / 2);
+	feed(data, size / 2);
+	proc_stream_end_input(stream);
+	assert_int_equal(read_all(), 0);
+	assert_ok(close_stream());
+	assert_int_equal(output.len, size);
+}
+
+TEST(a_child_that_is_gone_takes_all_that_it_is_offered)
+{
+	const size_t size = 4 << 20;
+	AUTO_FREE char *data = xcalloc(1, size);
+
+	assert_ok(open_fed("exec <&-; echo closed; read line; sleep 0.1"));
+	feed(data, size);
+	feed(data, size);
+	assert_int_equal(proc_stream_offered(stream), 0);
+	assert_int_equal(read_all(), 0);
+	assert_string_equal(output.data, "closed\n");
+	assert_ok(close_stream());
+}
+
+TEST(a_read_ends_at_its_time_and_the_child_goes_on)
+{
+	char buffer[16];
+
+	assert_ok(open_fed("cat"));
+	assert_int_equal(proc_stream_read_until(stream, buffer, sizeof(buffer),
+						clock_boot_ms() + 50),
+			 PROC_STREAM_NOTHING);
+	feed("x", 1);
+	assert_int_equal(proc_stream_read(stream, buffer, sizeof(buffer)), 1);
+	assert_int_equal(proc_stream_close(stream, &result, &err), -1);
+	assert_int_equal(err.class, ERR_CANCELED);
+	assert_nobody();
+}
+
 TEST(closing_nothing_is_fine)
 {
 	assert_ok(proc_stream_close(NULL, NULL, &err));
@@ -292,6 +359,9 @@ int main(void)
 		CASE(an_early_close_kills_at_once_what_ignores_the_signal),
 		CASE(an_early_close_of_a_full_pipe_is_no_failure_of_the_child),
 		CASE(descendants_that_outlive_the_child_do_not_outlive_the_stream),
+		CASE(a_child_is_fed_while_it_is_read),
+		CASE(a_child_that_is_gone_takes_all_that_it_is_offered),
+		CASE(a_read_ends_at_its_time_and_the_child_goes_on),
 		CASE(closing_nothing_is_fine),
 	};
 

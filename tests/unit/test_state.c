@@ -56,6 +56,30 @@ TEST(the_first_change_needs_no_preparation)
 	assert_int_equal(pending_files(), 0);
 }
 
+TEST(a_writer_can_be_ready_before_anybody_sees_it)
+{
+	struct lock_owner writer;
+	struct state_look look;
+
+	assert_ok(state_ready(repo_fd, &writer, &err));
+	AUTO_FREE char *old = key();
+	assert_int_equal(pending_files(), 0);
+	state_abandon(&writer);
+	assert_ok(state_ready(repo_fd, &writer, &err));
+	backdate(writer.name, 7200);
+	assert_ok(state_announce(&writer, &err));
+	assert_int_equal(pending_files(), 1);
+	assert_ok(state_look(repo_fd, &look, &err));
+	assert_true(look.is_pending);
+	assert_ok(state_check(&writer, &err));
+	struct stat st;
+	assert_int_equal(fstat(writer.fd, &st), 0);
+	assert_true(time(NULL) - st.st_mtime < 60);
+	assert_ok(state_end(&writer, &err));
+	assert_key_changed(&old);
+	assert_nothing_left();
+}
+
 TEST(each_change_changes_the_key_at_its_end)
 {
 	struct lock_owner writer;
@@ -303,6 +327,7 @@ int main(int argc, char **argv)
 		GIT_CASE(nothing_is_written_or_removed_through_a_link),
 		GIT_CASE(preparing_makes_a_key_once),
 		GIT_CASE(the_first_change_needs_no_preparation),
+		GIT_CASE(a_writer_can_be_ready_before_anybody_sees_it),
 		GIT_CASE(each_change_changes_the_key_at_its_end),
 		GIT_CASE(an_abandoned_change_keeps_the_key),
 		GIT_CASE(several_changes_go_on_at_once),
