@@ -1,0 +1,81 @@
+/*
+ * A request that another site is to answer in place of ours: sent on as it comes, and its
+ * answer read as it comes, both in bounded memory. Knows nothing of the HTTP server. One
+ * thread at a time a struct forward; struct forwarder is for any thread and keeps
+ * connections.
+ *
+ * Redirects are not followed, cookies not kept, no proxy of the environment used, and no
+ * content is decoded: the status and the bytes of the other site are handed on.
+ */
+#ifndef NET_FORWARD_H
+#define NET_FORWARD_H
+
+#include "base/base.h"
+#include "base/str.h"
+#include "base/thread.h"
+
+struct forwarder;
+struct forward;
+
+/* `site` is this site's name; it goes into the header Via, by which loops are seen:
+ * "1.1 refrelay-paris" (RFC 9110, 7.6.3), behind the Via that is given on. */
+struct forwarder *forwarder_new(const char *site);
+void forwarder_free(struct forwarder *forwarder); /* all forwards are closed */
+
+/* Whether a request with this header Via (NULL: none; several fields joined by commas)
+ * went through the site of that name before. */
+bool forward_is_loop(const char *via, const char *site);
+
+struct forward_header {
+	const char *name, *value;
+};
+
+struct forward_request {
+	const char *method; /* "GET", "POST" */
+	const char *url;    /* whole */
+	/* Those given on; ends with a NULL name; NULL: none. Those that belong to one
+	 * connection (Host, Content-Length, Transfer-Encoding, Expect, ...) are left out.
+	 */
+	const struct forward_header *headers;
+	/* The body of a POST as it comes: at least one byte, 0: its end, -1 with *err: it
+	 * broke. It may wait, then it has to obey the stop by itself; it is not called
+	 * before the other site, asked by Expect: 100-continue, wants the body (a body of
+	 * unknown size, or above 1 MiB), nor after it has answered with 300 or more.
+	 * NULL: no body. Called by forward_open, and by forward_read if the answer began
+	 * early. */
+	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
+	void *arg;
+	uint64_t body_size; /* if known; UINT64_MAX: not, then it is sent in chunks */
+	int64_t connect_ms; /* 0: 5 s */
+	int64_t silence_ms; /* the other site neither takes nor says anything for so long
+			       while it is waited for; 0: 10 min */
+	int64_t until;      /* boot ms; 0: never */
+	const struct stop *stop; /* may be NULL; borrowed until close, as read and arg */
+};
+
+struct forward_answer {
+	int status; /* 200 or more */
+	struct str content_type, content_encoding, www_authenticate, retry_after,
+		last_event; /* "": not said; several are joined by ", " */
+	uint64_t length;    /* of the body; UINT64_MAX: not said */
+};
+
+/* Sends it, and waits for the head of the answer, whatever its status. A request on a
+ * kept connection that the other side had closed meanwhile is repeated once, if no byte
+ * of its body was sent. ERR_NETWORK: no connection, it broke before an answer, or the
+ * answer is no HTTP or does not say where it ends; ERR_TIMEOUT; ERR_CANCELED; ERR_CONFIG:
+ * the URL or a header is none; what `read` failed with. *is_sent is false if no byte of
+ * the request can have reached the other site. The caller clears the answer, also after
+ * an error. */
+int forward_open(struct forwarder *forwarder, const struct forward_request *request,
+		 struct forward **forward, struct forward_answer *answer, bool *is_sent,
+		 struct err *err);
+void forward_answer_clear(struct forward_answer *answer);
+
+/* The next bytes of the answer's body, at least one; 0: its end; -1: it broke off. */
+ssize_t forward_read(struct forward *forward, void *buffer, size_t size, struct err *err);
+
+/* Before the end of the answer it breaks the connection. NULL is allowed. */
+void forward_close(struct forward *forward);
+
+#endif
