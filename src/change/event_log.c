@@ -330,3 +330,18 @@ int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,
 	} while (pruning.dropped == EVENT_PRUNE_BATCH);
 	return 0;
 }
+
+static int read_last(struct store_tx *tx, void *arg, struct err *err)
+{
+	return event_log_ends(tx, arg, err);
+}
+
+int event_log_last(struct store *store, uint64_t *id, struct err *err)
+{
+	struct event_ends ends = { 0 };
+
+	if (store_read(store, read_last, &ends, err) != 0)
+		return -1;
+	*id = ends.last;
+	return 0;
+}

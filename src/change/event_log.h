@@ -59,6 +59,9 @@ void event_log_close(struct event_log *log);
  * system. Log and rows get a new timeline, unless somebody else came first. */
 int event_log_went_back(struct store *store, const char *timeline, struct err *err);
 
+/* The id of the newest event; 0: there is none. */
+int event_log_last(struct store *store, uint64_t *id, struct err *err);
+
 /* Inside store_write(): gives event->id, mark and at. After the write has returned, call
  * event_log_wake. */
 int event_log_append(struct store_tx *tx, struct event *event, struct err *err);

@@ -18,9 +18,10 @@
 #include "store/site_value.h"
 
 #define EVENTS_LIMIT 1000
-#define WAIT_S 50
 /* While there is work the primary is told how it goes. */
 #define WAIT_AT_WORK_S 1
+/* What the way of an answer takes at most, else it is late. */
+#define LATE_MS 2000
 #define COMPARISON_LOOK_MS 10000
 
 struct log_cursor {
@@ -30,7 +31,7 @@ struct log_cursor {
 	struct pull_cursor at;
 	bool is_known;   /* `at` was read from the database */
 	bool has_at;     /* there is a position */
-	bool is_heard;   /* the last request was answered: waiting is worth it */
+	bool is_heard;   /* the last answer led to the log's end: waiting is worth it */
 	bool was_spared; /* a lost connection was not counted since */
 	bool has_news;   /* the last answer gave the scheduler work */
 	bool is_broken;  /* our own database fails; told in the log */
@@ -38,6 +39,10 @@ struct log_cursor {
 	uint64_t last_event; /* newest at the primary, as written */
 	uint64_t finished;   /* jobs, when the primary was told last */
 	uint64_t hurries;    /* of pull, when it last paused */
+	/* The last request. */
+	uint64_t request; /* its number */
+	int64_t asked_at; /* boot ms */
+	int64_t wait_ms;
 };
 
 static int read_cursor(struct store_tx *tx, void *arg, struct err *err)
@@ -203,6 +208,7 @@ static int start_over(struct log_cursor *cursor, const struct primary_events *an
 	log_info("cursor.compares", LOG_TEXT("reason", reasons[answer->how]),
 		 LOG_NUMBER("event", answer->ends.last));
 	pull_cursor_set(&end, &answer->ends);
+	news_none(cursor->pull);
 	if (commit(cursor, answer, NULL, err) != 0)
 		return -1;
 	number = comparison_ask(cursor->pull);
@@ -253,7 +259,7 @@ static int64_t wait_s(struct log_cursor *cursor)
 
 	if (!cursor->is_heard || !cursor->has_at)
 		return 0;
-	return works ? WAIT_AT_WORK_S : WAIT_S;
+	return works ? WAIT_AT_WORK_S : news_wait_s(cursor->pull);
 }
 
 static int ask(struct log_cursor *cursor, struct primary_events *answer, struct err *err)
@@ -278,6 +284,9 @@ static int ask(struct log_cursor *cursor, struct primary_events *answer, struct 
 				 ERR_IGNORED) == 0 &&
 	    report.len > 0)
 		question.report = report.data;
+	cursor->wait_ms = question.wait_s * 1000;
+	cursor->asked_at = clock_boot_ms();
+	cursor->request = news_asked(pull);
 	return primary_events(cursor->line, &question, answer, err);
 }
 
@@ -333,10 +342,22 @@ static int know_position(struct log_cursor *cursor, struct err *err)
 	return 0;
 }
 
+/* An answer that comes late may have been under way for long: it counts from when it was
+ * asked for. One that comes in time is no older than the wait. */
+static void tell_news(struct log_cursor *cursor, uint64_t last_event, int64_t answered_at)
+{
+	bool is_late = answered_at - cursor->asked_at > cursor->wait_ms + LATE_MS;
+
+	cursor->is_heard = cursor->has_at && cursor->at.id == last_event;
+	if (cursor->is_heard)
+		news_all(cursor->pull, cursor->request,
+			 is_late ? cursor->asked_at : answered_at);
+}
+
 static void step(struct log_cursor *cursor)
 {
 	struct primary_events answer = { 0 };
-	int64_t started = clock_boot_ms();
+	int64_t started = clock_boot_ms(), answered_at;
 	struct err err;
 
 	if (know_position(cursor, &err) != 0) {
@@ -347,14 +368,17 @@ static void step(struct log_cursor *cursor)
 		back_off(cursor, &err, clock_boot_ms() - started);
 		return;
 	}
+	answered_at = clock_boot_ms();
 	cursor->failures = 0;
-	cursor->is_heard = true;
+	cursor->is_heard = false; /* until it is taken over */
 	cursor->was_spared = false;
 	peer_good(cursor->pull, PULL_PART_CURSOR);
-	if (take_over(cursor, &answer, &err) != 0)
+	if (take_over(cursor, &answer, &err) != 0) {
 		pause_for(cursor, &err);
-	else
+	} else {
+		tell_news(cursor, answer.ends.last, answered_at);
 		cursor->is_broken = false;
+	}
 	primary_events_clear(&answer);
 }
 

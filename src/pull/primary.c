@@ -300,6 +300,19 @@ int primary_events(struct primary_line *line,
 	return note_failure(line->primary, err);
 }
 
+/* Without a position: that gives the oldest event, and with it where the newest is. */
+int primary_last_event(struct primary_line *line, uint64_t *id, struct err *err)
+{
+	const struct primary_events_question question = { .limit = 1 };
+	struct primary_events answer;
+
+	if (primary_events(line, &question, &answer, err) != 0)
+		return -1;
+	*id = answer.ends.last;
+	primary_events_clear(&answer);
+	return 0;
+}
+
 int primary_inventory(struct primary_line *line, const char *after, size_t limit,
 		      const char *etag, struct inventory_page *page, struct err *err)
 {

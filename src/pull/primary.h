@@ -35,8 +35,7 @@ void primary_health(struct primary *primary, struct primary_health *health);
 /* The primary's clock now, by what its answers said; ours before the first. */
 int64_t primary_now_ms(struct primary *primary);
 
-/* A request of a line ends after most_ms even where it might take longer by itself; 0: it
- * may. */
+/* No request of a line takes longer than most_ms; 0: as long as it needs. */
 struct primary_line;
 void primary_line_limit(struct primary_line *line, int64_t most_ms);
 int primary_line_open(struct primary *primary, const struct stop *stop,
@@ -50,9 +49,8 @@ struct primary_events {
 	int64_t time_ms;        /* the primary's clock */
 };
 
-/* The next events. `has_cursor` false: no position is named. ERR_CORRUPT: an answer that
- * makes no sense (ids not dense after `after`, lines cut off, unknown timeline): nothing
- * of it counts. */
+/* The next events. `has_cursor` false: no position is named. ERR_CORRUPT: no sense (ids
+ * not dense after `after`, lines cut off, unknown timeline): nothing of it counts. */
 struct primary_events_question {
 	bool has_cursor;
 	uint64_t after;
@@ -65,6 +63,9 @@ int primary_events(struct primary_line *line,
 		   const struct primary_events_question *question,
 		   struct primary_events *answer, struct err *err);
 void primary_events_clear(struct primary_events *answer);
+
+/* The newest event's id now, 0: none ever. Cheap; moves no position, reports nothing. */
+int primary_last_event(struct primary_line *line, uint64_t *id, struct err *err);
 
 struct inventory_item {
 	char *name, *checksum; /* owned; checksum NULL: the primary cannot read it */

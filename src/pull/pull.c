@@ -161,6 +161,7 @@ static struct pull *pull_new(const struct pull_options *options)
 	stop_init(&pull->kill);
 	pull->options = *options;
 	pull->settings = options->settings;
+	news_set_fresh_for(pull, options->fresh_for_ms);
 	pull->source = source_new_primary(options->primary, options->settings.timeout_ms,
 					  &pull->kill);
 	return pull;

@@ -41,6 +41,7 @@ struct pull_options {
 	struct primary *primary;
 	const char *root; /* of the copies: site.repositories */
 	struct pull_settings settings;
+	int64_t fresh_for_ms; /* serve.freshFor; 0: the default */
 	/* Appends the text of Refrelay-Report; may be NULL. */
 	int (*report)(struct store *store, int64_t primary_now_ms, struct str *out,
 		      struct err *err);

@@ -6,6 +6,7 @@
 
 #include "base/map.h"
 #include "job/pool.h"
+#include "pull/news.h"
 #include "pull/pull.h"
 
 /* Who asks the primary. */
@@ -48,7 +49,8 @@ struct pull {
 	struct map touched; /* names that events told of since it was asked for */
 	struct pull_state state;
 	struct pull_heard heard;
-	int64_t paces[1024]; /* boot ms, by a repository's id: pace.c */
+	struct pull_news news; /* its cursor is that of state */
+	int64_t paces[1024];   /* boot ms, by a repository's id: pace.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */

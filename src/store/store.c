@@ -16,6 +16,8 @@ struct store {
 	struct store_writer *writer;  /* NULL: in memory, all runs in its caller */
 	struct store_readers readers; /* unused in memory */
 	pthread_mutex_t mutex;        /* only in memory */
+	atomic_uint_fast64_t written; /* transactions; only in memory */
+	const volatile void *header;  /* the driver's; NULL: none */
 };
 
 /* Only the scheme is quoted: a URL may hold a password. */
@@ -61,8 +63,10 @@ int store_open(const char *url, struct store **store, struct err *err)
 	}
 	opened->readers.driver = opened->driver;
 	opened->readers.place = opened->place;
-	if (strcmp(target, ":memory:") != 0)
+	if (strcmp(target, ":memory:") != 0) {
+		opened->header = opened->driver->header(opened->conn);
 		opened->writer = store_writer_start(opened->conn);
+	}
 	*store = opened;
 	return 0;
 }
@@ -85,8 +89,25 @@ static int run_in_memory(struct store *store, enum store_role role, store_work w
 			 void *arg, struct err *err)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->mutex);
+	int result = store_conn_transaction(store->conn, role, work, arg, err);
 
-	return store_conn_transaction(store->conn, role, work, arg, err);
+	if (role == STORE_WRITER)
+		atomic_fetch_add(&store->written, 1);
+	return result;
+}
+
+bool store_stamp(const struct store *store, struct store_stamp *stamp)
+{
+	*stamp = (struct store_stamp){ 0 };
+	if (store->header)
+		return store->driver->stamp(store->header, stamp);
+	stamp->words[0] = atomic_load(&store->written);
+	return !store->writer;
+}
+
+bool store_stamp_equal(const struct store_stamp *a, const struct store_stamp *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 int store_write(struct store *store, store_work work, void *arg, struct err *err)

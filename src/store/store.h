@@ -39,6 +39,15 @@ MUST_CHECK int store_write(struct store *store, store_work work, void *arg,
 /* Runs work in a read transaction: one unchanging picture of what was committed. */
 int store_read(struct store *store, store_work work, void *arg, struct err *err);
 
+/* What was committed last, by this process or another. What a read that began after one
+ * stamp was taken has read still holds when a later stamp is equal. From memory: no lock,
+ * no call of the system; from any thread. False: not known just now. */
+struct store_stamp {
+	uint64_t words[6];
+};
+bool store_stamp(const struct store *store, struct store_stamp *stamp);
+bool store_stamp_equal(const struct store_stamp *a, const struct store_stamp *b);
+
 /* Statements, prepared once a connection and kept. A query is open from query_open to
  * query_close and must be closed (AUTO_QUERY) before its transaction's work returns. */
 #define AUTO_QUERY __attribute__((cleanup(query_close)))

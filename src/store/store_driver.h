@@ -64,6 +64,12 @@ struct store_driver {
 		    struct err *err);
 	void (*close)(struct store_conn *conn); /* its queries are gone already */
 
+	/* Where commits of all processes show, in memory, as long as the connection is
+	 * open; it must have read before. NULL: nowhere. */
+	const volatile void *(*header)(struct store_conn *conn);
+	bool (*stamp)(const volatile void *header,
+		      struct store_stamp *stamp); /* any thread */
+
 	int (*control)(struct store_conn *conn, enum store_control what, struct err *err);
 	bool (*in_transaction)(struct store_conn *conn);
 	int (*exec)(struct store_conn *conn, const char *sql, struct err *err);

@@ -1,6 +1,7 @@
 /*
- * The two halves of the SQLite driver: connections with their errors (store_sqlite.c),
- * statements (store_sqlite_query.c). Internal to the driver.
+ * The parts of the SQLite driver: connections with their errors (store_sqlite.c),
+ * statements (store_sqlite_query.c), what was committed last (store_sqlite_stamp.c).
+ * Internal to the driver.
  */
 #ifndef STORE_STORE_SQLITE_H
 #define STORE_STORE_SQLITE_H
@@ -25,6 +26,8 @@ int sqlite_prepare(struct sqlite_conn *conn, const char *sql, sqlite3_stmt **sta
 		   struct err *err);
 
 /* Members of the driver's table (store_driver.h). */
+const volatile void *sqlite_stamp_header(struct store_conn *base);
+bool sqlite_stamp_read(const volatile void *header, struct store_stamp *stamp);
 int sqlite_query_prepare(struct store_conn *base, const char *sql, struct query **query,
 			 struct err *err);
 void sqlite_query_finalize(struct query *query);

@@ -28,6 +28,7 @@ struct primary {
 	atomic_bool is_blind;      /* its inventory is empty, under the same tag */
 	const char *_Atomic fault; /* what is said when it is down */
 	atomic_int pages, unchanged, asked_again, hanging, refused;
+	atomic_int wait_s; /* of the last question for events */
 	/* Called when a page has been read, before it is answered. */
 	void (*between)(void);
 };
@@ -138,6 +139,8 @@ static void vanish(const char *name, enum telling telling)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
 	struct place *place = find_place(name);
 
+	if (!place)
+		abort();
 	if (telling == TOLD)
 		log_event("repository", name, EVENT_DELETED);
 	must("rm -rf primary/%s.git", name);
@@ -275,6 +278,7 @@ int primary_events(struct primary_line *line,
 	int64_t until = clock_boot_ms() + question->wait_s * 1000;
 
 	*answer = (struct primary_events){ 0 };
+	line->primary->wait_s = (int)question->wait_s;
 	for (;;) {
 		if (check_up(line, error) != 0)
 			return -1;
@@ -282,6 +286,14 @@ int primary_events(struct primary_line *line,
 			return 0;
 		stop_wait(line->stop, 2);
 	}
+}
+
+int primary_last_event(struct primary_line *line, uint64_t *id, struct err *error)
+{
+	if (check_up(line, error) != 0)
+		return -1;
+	*id = last_event();
+	return 0;
 }
 
 static void read_page(const char *after, size_t limit, struct inventory_page *page)

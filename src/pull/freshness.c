@@ -1,0 +1,294 @@
+/*
+ * What a row says is kept in memory with the stamp of the database that was taken before
+ * the row was read, and holds while the stamp is the same. What the database does not say
+ * is looked up each time: how far the primary's events are known, and pushes.
+ *
+ * Order makes it right. The log cursor commits what an answer told, then says so
+ * (pull_news). Here the news is read first, the stamp after it: so a row that is judged
+ * by some news is at least as new as the commit that came before that news.
+ *
+ * A push leaves a mark on its name. Marks go when they are met and are over, or when
+ * there are many; what finds no place even then is marked on all names together, which
+ * asks the primary too often, and never too seldom.
+ */
+#include "pull/freshness.h"
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "pull/pull_parts.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+
+#define ROWS_MOST 32768
+#define MARKS_MOST 4096
+
+struct known_row {
+	struct store_stamp stamp;
+	enum fresh fresh;
+};
+
+struct mark {
+	size_t running;         /* pushes that are under way */
+	uint64_t event;         /* to be reached; 0: none */
+	uint64_t event_request; /* or this request; 0: none */
+	uint64_t request;       /* and this one; 0: none */
+};
+
+struct freshness {
+	pthread_mutex_t mutex; /* never held during I/O */
+	struct store *store;
+	struct pull *pull;
+	struct map rows;  /* name to struct known_row, owned; guarded by mutex */
+	struct map marks; /* name to struct mark, owned; guarded by mutex */
+	struct mark rest; /* of all other names; guarded by mutex */
+	uint64_t tidied; /* news.reached when marks were gone through; guarded by mutex */
+};
+
+const char *fresh_name(enum fresh fresh)
+{
+	static const char *const names[FRESH_KINDS] = {
+		[FRESH] = "fresh",         [FRESH_NOT_COPIED] = "not_copied",
+		[FRESH_BEHIND] = "behind", [FRESH_HELD] = "held",
+		[FRESH_PUSHED] = "pushed", [FRESH_NOT_HEARD] = "not_heard",
+		[FRESH_GONE] = "gone",
+	};
+
+	return names[fresh];
+}
+
+struct freshness *freshness_new(struct store *store, struct pull *pull,
+				int64_t fresh_for_ms)
+{
+	struct freshness *freshness = xcalloc(1, sizeof(*freshness));
+
+	mutex_init(&freshness->mutex);
+	freshness->store = store;
+	freshness->pull = pull;
+	freshness_set(freshness, fresh_for_ms);
+	return freshness;
+}
+
+static void clear(struct map *map)
+{
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	while ((entry = map_next(map, &at)) != NULL)
+		free(entry->value);
+	map_clear(map);
+}
+
+void freshness_free(struct freshness *freshness)
+{
+	if (!freshness)
+		return;
+	clear(&freshness->rows);
+	clear(&freshness->marks);
+	pthread_mutex_destroy(&freshness->mutex);
+	free(freshness);
+}
+
+void freshness_set(struct freshness *freshness, int64_t fresh_for_ms)
+{
+	news_set_fresh_for(freshness->pull, fresh_for_ms);
+}
+
+/* Any state but synced has its reason, and some have no number that tells it: a checksum
+ * that differs, a copy that was proved wrong, a person's doubt. */
+static enum fresh judge_row(const struct registry_row *row)
+{
+	bool is_whole = row->state == REGISTRY_SYNCED &&
+			row->verification != VERIFICATION_FAILED && row->generation > 0 &&
+			row->timeline[0] && row->generation == row->generation_wanted;
+
+	if (row->is_gone)
+		return FRESH_GONE;
+	if (row->held_reason)
+		return FRESH_HELD;
+	if (is_whole)
+		return FRESH;
+	return row->last_success_at == 0 ? FRESH_NOT_COPIED : FRESH_BEHIND;
+}
+
+static bool is_heard(const struct pull_news *news)
+{
+	return news->heard_at > 0 &&
+	       clock_boot_ms() - news->heard_at <= news->fresh_for_ms;
+}
+
+static enum fresh judge(enum fresh row, const struct pull_news *news)
+{
+	return row == FRESH && !is_heard(news) ? FRESH_NOT_HEARD : row;
+}
+
+/* A request that was sent after a push has led to its event, if there was one; whether or
+ * not its number is known, or is still one of this log. */
+static bool is_over(const struct mark *mark, const struct pull_news *news)
+{
+	bool is_event_here = news->reached >= mark->event_request ||
+			     (news->has_cursor && news->cursor >= mark->event);
+
+	return mark->running == 0 && is_event_here && news->reached >= mark->request;
+}
+
+static bool is_pushed_locked(struct freshness *freshness, const char *name,
+			     const struct pull_news *news)
+{
+	struct mark *mark = map_get(&freshness->marks, name);
+
+	if (mark && is_over(mark, news))
+		free(map_remove(&freshness->marks, name));
+	else if (mark)
+		return true;
+	return !is_over(&freshness->rest, news);
+}
+
+bool freshness_now(struct freshness *freshness, const char *name, enum fresh *fresh)
+{
+	const struct known_row *row;
+	struct store_stamp stamp;
+	struct pull_news news;
+
+	news_look(freshness->pull, &news);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+	*fresh = FRESH_PUSHED;
+	if (is_pushed_locked(freshness, name, &news))
+		return true;
+	row = map_get(&freshness->rows, name);
+	if (!row || !store_stamp(freshness->store, &stamp) ||
+	    !store_stamp_equal(&stamp, &row->stamp))
+		return false;
+	*fresh = judge(row->fresh, &news);
+	return true;
+}
+
+static void keep_locked(struct freshness *freshness, const char *name, enum fresh fresh,
+			const struct store_stamp *stamp)
+{
+	struct known_row *row = map_get(&freshness->rows, name);
+
+	if (!row) {
+		if (freshness->rows.count >= ROWS_MOST)
+			clear(&freshness->rows);
+		row = xmalloc(sizeof(*row));
+		map_put(&freshness->rows, name, row);
+	}
+	row->stamp = *stamp;
+	row->fresh = fresh;
+}
+
+/* Names that no row has are not kept: there is no end of them. */
+int freshness_look(struct freshness *freshness, const char *name, enum fresh *fresh,
+		   struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct store_stamp stamp;
+	struct pull_news news;
+	bool is_stamped;
+
+	news_look(freshness->pull, &news);
+	is_stamped = store_stamp(freshness->store, &stamp);
+	*fresh = FRESH_NOT_COPIED;
+	if (registry_get(freshness->store, KIND_REPOSITORY, name, &row, err) == 0)
+		*fresh = judge_row(&row);
+	else if (err->class != ERR_MISSING)
+		return -1;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+	if (row.name && is_stamped)
+		keep_locked(freshness, name, *fresh, &stamp);
+	*fresh = is_pushed_locked(freshness, name, &news) ? FRESH_PUSHED
+							  : judge(*fresh, &news);
+	return 0;
+}
+
+/* Drops the marks that are over. Not again before the news can have ended any. */
+static void tidy_locked(struct freshness *freshness, const struct pull_news *news)
+{
+	struct map kept = { 0 };
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	if (news->reached == freshness->tidied)
+		return;
+	freshness->tidied = news->reached;
+	while ((entry = map_next(&freshness->marks, &at)) != NULL) {
+		if (is_over(entry->value, news))
+			free(entry->value);
+		else
+			map_put(&kept, entry->key, entry->value);
+	}
+	map_clear(&freshness->marks);
+	freshness->marks = kept;
+}
+
+static struct mark *mark_for_locked(struct freshness *freshness, const char *name,
+				    const struct pull_news *news)
+{
+	struct mark *mark = map_get(&freshness->marks, name);
+
+	if (mark)
+		return mark;
+	if (freshness->marks.count >= MARKS_MOST)
+		tidy_locked(freshness, news);
+	if (freshness->marks.count >= MARKS_MOST)
+		return &freshness->rest;
+	mark = xcalloc(1, sizeof(*mark));
+	map_put(&freshness->marks, name, mark);
+	return mark;
+}
+
+void freshness_mark_began(struct freshness *freshness, const char *name)
+{
+	struct pull_news news;
+
+	news_look(freshness->pull, &news);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+	mark_for_locked(freshness, name, &news)->running++;
+}
+
+/* Where a push that ends was counted. It may be another of that name that was counted
+ * there: what is asked of the end is kept in any case. */
+static struct mark *end_locked(struct freshness *freshness, const char *name)
+{
+	struct mark *mark = map_get(&freshness->marks, name);
+
+	if (!mark || mark->running == 0)
+		mark = &freshness->rest;
+	if (mark->running > 0)
+		mark->running--;
+	return mark;
+}
+
+static void raise_to(uint64_t *number, uint64_t least)
+{
+	if (*number < least)
+		*number = least;
+}
+
+void freshness_mark_ended(struct freshness *freshness, const char *name, bool has_event,
+			  uint64_t event)
+{
+	struct pull_news news;
+	struct mark *mark;
+
+	news_look(freshness->pull, &news);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+	mark = end_locked(freshness, name);
+	if (!has_event) {
+		raise_to(&mark->request, news.asked + 1);
+		return;
+	}
+	raise_to(&mark->event, event);
+	raise_to(&mark->event_request, news.asked + 1);
+}
+
+void freshness_mark_dropped(struct freshness *freshness, const char *name)
+{
+	struct pull_news news;
+
+	news_look(freshness->pull, &news);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+	struct mark *mark = end_locked(freshness, name);
+	if (mark != &freshness->rest && is_over(mark, &news))
+		free(map_remove(&freshness->marks, name));
+}

@@ -1,0 +1,60 @@
+/*
+ * How far the primary's events are known, as the log cursor says it to those who judge
+ * copies. An answer counts only if it led to the log's end and all of it is in the
+ * database: until then there may be changes that no row tells of.
+ */
+#include "pull/news.h"
+
+#include "pull/pull_parts.h"
+
+#define FRESH_FOR_MS 60000
+#define WAIT_MOST_S 50
+
+uint64_t news_asked(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	return ++pull->news.asked;
+}
+
+void news_all(struct pull *pull, uint64_t request, int64_t heard_at)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->news.reached = request;
+	pull->news.heard_at = heard_at;
+}
+
+void news_none(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->news.heard_at = 0;
+}
+
+void news_look(struct pull *pull, struct pull_news *news)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	*news = pull->news;
+	news->cursor = pull->state.cursor;
+	news->has_cursor = pull->state.has_cursor;
+}
+
+void news_set_fresh_for(struct pull *pull, int64_t fresh_for_ms)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->news.fresh_for_ms = fresh_for_ms > 0 ? fresh_for_ms : FRESH_FOR_MS;
+}
+
+/* Half: the next answer comes before the one before has become too old. */
+int64_t news_wait_s(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	int64_t half_s = pull->news.fresh_for_ms / 2000;
+
+	if (half_s < 1)
+		return 1;
+	return half_s < WAIT_MOST_S ? half_s : WAIT_MOST_S;
+}

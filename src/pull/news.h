@@ -1,0 +1,39 @@
+/*
+ * How far the primary's events are known: the log cursor says it, freshness.c asks. A
+ * part of struct pull; any thread.
+ */
+#ifndef PULL_NEWS_H
+#define PULL_NEWS_H
+
+#include "base/base.h"
+
+struct pull;
+
+struct pull_news {
+	uint64_t asked;   /* requests of the log cursor, ever */
+	uint64_t reached; /* the newest whose answer led to the log's end, and was taken
+			     over; 0: none */
+	int64_t heard_at; /* boot ms of that answer; 0: never, or it is void */
+	int64_t fresh_for_ms;
+	uint64_t cursor; /* as in struct pull_state */
+	bool has_cursor;
+};
+void news_look(struct pull *pull, struct pull_news *news);
+
+/* The log cursor asks: the number of that request. */
+uint64_t news_asked(struct pull *pull);
+
+/* Its answer told of all events that there were, and they are taken over. */
+void news_all(struct pull *pull, uint64_t request, int64_t heard_at);
+
+/* Events were lost: until all is compared, nothing that was heard counts. */
+void news_none(struct pull *pull);
+
+/* serve.freshFor; 0: its default. */
+void news_set_fresh_for(struct pull *pull, int64_t fresh_for_ms);
+
+/* For how long a request may wait for events, so that an idle primary is heard of often
+ * enough. */
+int64_t news_wait_s(struct pull *pull);
+
+#endif
