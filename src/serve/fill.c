@@ -57,6 +57,7 @@ static int ask(const struct filling *filling, const char *protocol,
 {
 	const struct upload_pack_request request = {
 		.path = filling->request->look->path,
+		.dir = filling->request->dir,
 		.step = UPLOAD_PACK_REFS,
 		.protocol = protocol,
 		.body_fd = -1,
@@ -168,7 +169,7 @@ static int learn(const struct filling *filling, struct generation_parts *parts,
 	const struct fill_request *request = filling->request;
 	AUTO_REPO struct repo repo = REPO_INIT;
 
-	if (repo_open(AT_FDCWD, request->look->path, &repo, err) != 0 ||
+	if (repo_open(request->dir, ".", &repo, err) != 0 ||
 	    ask(filling, NULL, request->grow, &parts->refs, err) != 0 ||
 	    learn_symbolic(&repo, &parts->symbolic, err) != 0 ||
 	    learn_capabilities(filling, repo.fd, parts, err) != 0)

@@ -17,6 +17,7 @@ void capabilities_free(struct capabilities *capabilities);
 
 struct fill_request {
 	const struct look *look; /* whose state it is of */
+	int dir;                 /* the repository's directory, found anew */
 	struct capabilities *capabilities;
 	const struct stop *stop; /* may be NULL */
 	int64_t timeout_ms;

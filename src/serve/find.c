@@ -1,58 +1,85 @@
+/*
+ * The kernel walks the way, so that no link that comes into it meanwhile leads elsewhere.
+ * Whether a repository is on the way is asked upwards from the directory that was found,
+ * by "..": of the folders in which it really lies. Not the other way round: that costs
+ * as much for each name that is not there.
+ */
 #include "serve/find.h"
+
+#include <linux/openat2.h>
+#include <sys/syscall.h>
 
 #include "base/file.h"
 #include "git/repo.h"
 #include "replicable/name.h"
 
-/* Down one part. -1 with errno 0: what is there is a repository already. */
-static int enter(int parent, const char *part)
+enum { OPEN_DIRECTORY = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
+
+/* For kernels before Linux 5.6, and containers whose filter does not know the call. */
+static int walk(int root, const char *path)
 {
-	if (repo_look_at(parent) != REPO_NOTHING) {
-		errno = 0;
-		return -1;
+	int fd = openat(root, ".", OPEN_DIRECTORY);
+
+	while (fd >= 0 && *path) {
+		AUTO_CLOSE int parent = fd;
+		AUTO_FREE char *part = xstrndup(path, strcspn(path, "/"));
+		fd = openat(parent, part, OPEN_DIRECTORY | O_NOFOLLOW);
+		path += strlen(part);
+		path += *path == '/';
 	}
-	return openat(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd;
+}
+
+/* The path has passed name_check: no part of it is "..". */
+static int open_beneath(int root, const char *path)
+{
+	const struct open_how how = {
+		.flags = OPEN_DIRECTORY,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	long fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		return walk(root, path);
+	return (int)fd;
+}
+
+/* Whether one of the folders above it, up to the root, is a repository itself. 1: yes;
+ * 0: no; -1: that cannot be told. */
+static int lies_in_another(int dir, const char *path)
+{
+	int fd = openat(dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	while (fd >= 0) {
+		AUTO_CLOSE int folder = fd;
+		if (repo_look_at(folder) != REPO_NOTHING)
+			return 1;
+		path = strchr(path, '/');
+		if (!path)
+			return 0;
+		path++;
+		fd = openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	}
+	return -1;
 }
 
 /* Whether errno says that nothing that could be served is there. */
 static bool is_absent(void)
 {
-	return errno == 0 || errno == ENOENT || errno == ENOTDIR || errno == ELOOP ||
+	return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV ||
 	       errno == EACCES || errno == ENAMETOOLONG;
 }
 
-/* Opens the directory at path below root; -1: none is there (ERR_MISSING), or it cannot
- * be told. */
-static int descend(const char *root, const char *path, struct err *err)
+static int open_at(int root, const char *below, struct err *err)
 {
-	const char *rest = path;
-	int fd = dir_open(AT_FDCWD, root, err);
+	AUTO_CLOSE int fd = open_beneath(root, below);
+	int hidden = fd < 0 ? -1 : lies_in_another(fd, below);
 
-	if (fd < 0)
-		return -1;
-	while (fd >= 0 && *rest) {
-		AUTO_CLOSE int parent = fd;
-		AUTO_FREE char *part = xstrndup(rest, strcspn(rest, "/"));
-		fd = enter(parent, part);
-		rest += strlen(part);
-		rest += *rest == '/';
-	}
-	if (fd >= 0 && repo_look_at(fd) != REPO_NOTHING)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	if (fd >= 0 || is_absent())
+	if (hidden < 0 && !is_absent())
+		return err_errno(err, "cannot open directory %s", below);
+	if (hidden != 0 || repo_look_at(fd) == REPO_NOTHING)
 		return err_set(err, ERR_MISSING, "no repository is there");
-	return err_errno(err, "cannot open directory %s", path);
-}
-
-static int open_at(const char *root, const char *below, char **path, struct err *err)
-{
-	int fd = descend(root, below, err);
-
-	if (fd >= 0)
-		*path = xasprintf("%s/%s", root, below);
-	return fd;
+	return TAKE_FD(fd);
 }
 
 bool find_is_plain(const char *path)
@@ -69,12 +96,20 @@ int find_repository(const char *root, const char *name, char **path, struct err 
 		err->class = ERR_MISSING; /* a name that no repository can have */
 		return err_remedy(err, "give its path below site.repositories");
 	}
+	AUTO_CLOSE int top = dir_open(AT_FDCWD, root, err);
+	if (top < 0)
+		return -1;
 	AUTO_FREE char *usual = name_to_path(name);
-	fd = open_at(root, usual, path, err);
+	const char *below = usual;
+	fd = open_at(top, below, err);
 	/* What stands at x.git is called x. */
-	if (fd < 0 && err->class == ERR_MISSING && find_is_plain(name))
-		fd = open_at(root, name, path, err);
-	if (fd < 0 && err->class == ERR_MISSING)
+	if (fd < 0 && err->class == ERR_MISSING && find_is_plain(name)) {
+		below = name;
+		fd = open_at(top, below, err);
+	}
+	if (fd >= 0)
+		*path = xasprintf("%s/%s", root, below);
+	else if (err->class == ERR_MISSING)
 		err_set(err, ERR_MISSING, "there is no repository \"%s\"", name);
 	return fd;
 }

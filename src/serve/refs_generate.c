@@ -10,6 +10,7 @@
  */
 #include "base/log.h"
 #include "base/metrics.h"
+#include "serve/find.h"
 #include "serve/refs_flight.h"
 
 /* After this a fingerprint that was too young is proof, on file systems of this host. */
@@ -189,25 +190,40 @@ static void put_away(struct refs_flight *flight, struct refs_sight *sight)
 	shelf_write(flight->cache->shelf, flight->generation);
 }
 
-static int ask_git(struct refs_flight *flight, struct generation **generation,
+/* Whether what is found now is what the flight's look saw is for the next look to tell.
+ */
+static int run_git(struct refs_flight *flight, struct generation **generation,
 		   struct err *err)
 {
 	struct refs_cache *cache = flight->cache;
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int dir = find_repository(cache->root, flight->slot->name, &path, err);
 	struct fill_request request = {
 		.look = &flight->sight->look,
+		.dir = dir,
 		.capabilities = cache->capabilities,
 		.stop = &cache->stop,
 		.grow = grow,
 		.arg = flight,
 	};
 
+	if (dir < 0)
+		return -1;
 	lock(&cache->mutex);
 	request.timeout_ms = cache->timeout_ms;
 	unlock(&cache->mutex);
-	if (slots_enter(cache->fills, &cache->stop, NULL, err) != 0)
+	return fill(&request, generation, err);
+}
+
+static int ask_git(struct refs_flight *flight, struct generation **generation,
+		   struct err *err)
+{
+	struct slots *fills = flight->cache->fills;
+
+	if (slots_enter(fills, &flight->cache->stop, NULL, err) != 0)
 		return -1;
-	int result = fill(&request, generation, err);
-	slots_leave(cache->fills);
+	int result = run_git(flight, generation, err);
+	slots_leave(fills);
 	return result;
 }
 

@@ -80,6 +80,11 @@ void serve_set(struct serve *serve, const struct serve_settings *settings)
 	atomic_store(&serve->timeout_ms, settings->timeout_ms);
 }
 
+int64_t serve_timeout_ms(const struct serve *serve)
+{
+	return atomic_load(&serve->timeout_ms);
+}
+
 void serve_answer_clear(struct serve_answer *answer)
 {
 	if (answer->stream)
@@ -119,16 +124,28 @@ static void close_pack(void *arg)
 	free(stream);
 }
 
-/* Takes the path. */
-static int ask_git(struct serve *serve, struct slots *slots, char *path,
+/* Git runs in the directory that is found now: a path that was found before may lead
+ * elsewhere by now. */
+static int run_git(struct serve *serve, const char *name,
+		   struct upload_pack_request *wanted, struct pack_stream *stream,
+		   struct err *err)
+{
+	AUTO_CLOSE int dir = find_repository(serve->root, name, &stream->path, err);
+
+	if (dir < 0)
+		return -1;
+	wanted->dir = dir;
+	wanted->path = stream->path;
+	return upload_pack_open(wanted, &stream->pack, err);
+}
+
+static int ask_git(struct serve *serve, struct slots *slots,
 		   struct upload_pack_request *wanted, struct serve_answer *answer,
 		   const struct serve_request *request, struct err *err)
 {
 	struct pack_stream *stream = xcalloc(1, sizeof(*stream));
 
-	stream->path = path;
 	stream->protocol = request->protocol ? xstrdup(request->protocol) : NULL;
-	wanted->path = stream->path;
 	wanted->protocol = stream->protocol;
 	wanted->timeout_ms = atomic_load(&serve->timeout_ms);
 	wanted->stop = request->cut;
@@ -140,7 +157,7 @@ static int ask_git(struct serve *serve, struct slots *slots, char *path,
 		return -1;
 	stream->slots = slots;
 	answer->until = clock_boot_ms() + wanted->timeout_ms;
-	return upload_pack_open(wanted, &stream->pack, err);
+	return run_git(serve, request->name, wanted, stream, err);
 }
 
 /* A generation while it is made, behind what git http-backend puts before it. */
@@ -233,7 +250,8 @@ int serve_info_refs(struct serve *serve, const struct serve_request *request,
 	int protocol = git_protocol_version(request->protocol);
 	struct refs_request wanted = { .name = request->name,
 				       .kind = REFS_INFO,
-				       .may_stream = protocol < 2,
+				       .may_stream =
+					       protocol < 2 && !request->wants_whole,
 				       .stop = request->stop };
 	struct refs_answer found = { 0 };
 	int result = refs_cache_get(serve->cache, &wanted, &found, err);
@@ -247,8 +265,7 @@ int serve_info_refs(struct serve *serve, const struct serve_request *request,
 	} else {
 		struct upload_pack_request advertised = { .step = UPLOAD_PACK_ADVERTISE,
 							  .body_fd = -1 };
-		result = ask_git(serve, serve->reads, TAKE(found.path), &advertised,
-				 answer, request, err);
+		result = ask_git(serve, serve->reads, &advertised, answer, request, err);
 	}
 	refs_answer_clear(&found);
 	return result;
@@ -279,7 +296,7 @@ static bool is_answered_by(const struct generation *generation,
 	       (!wanted->wants_unborn || generation_shows_unborn(generation));
 }
 
-static int run_upload_pack(struct serve *serve, struct slots *slots, char *path,
+static int run_upload_pack(struct serve *serve, struct slots *slots,
 			   const struct serve_request *request,
 			   struct serve_answer *answer, struct err *err)
 {
@@ -288,7 +305,7 @@ static int run_upload_pack(struct serve *serve, struct slots *slots, char *path,
 
 	if (request->body_fd < 0)
 		wanted.body = request->body;
-	return ask_git(serve, slots, path, &wanted, answer, request, err);
+	return ask_git(serve, slots, &wanted, answer, request, err);
 }
 
 /* Takes the request if it is a stream. */
@@ -315,8 +332,7 @@ static int list_refs(struct serve *serve, const struct serve_request *request,
 	else if (is_answered_by(found.generation, wanted, oid_digits))
 		show_list(found.generation, wanted, answer);
 	else
-		result = run_upload_pack(serve, serve->reads, TAKE(found.path), request,
-					 answer, err);
+		result = run_upload_pack(serve, serve->reads, request, answer, err);
 	refs_answer_clear(&found);
 	return result;
 }
@@ -329,9 +345,5 @@ int serve_upload_pack(struct serve *serve, const struct serve_request *request,
 
 	if (read_ls_refs(request, &wanted, &oid_digits))
 		return list_refs(serve, request, &wanted, oid_digits, answer, err);
-	char *path = NULL;
-	AUTO_CLOSE int dir = find_repository(serve->root, request->name, &path, err);
-	if (dir < 0)
-		return -1;
-	return run_upload_pack(serve, serve->packs, path, request, answer, err);
+	return run_upload_pack(serve, serve->packs, request, answer, err);
 }

@@ -20,10 +20,14 @@ struct serve *serve_start(const char *root, const struct serve_settings *setting
 void serve_stop(struct serve *serve); /* all readers must have left; NULL is allowed */
 void serve_set(struct serve *serve, const struct serve_settings *settings);
 
+/* serve.timeout */
+int64_t serve_timeout_ms(const struct serve *serve);
+
 struct serve_request {
 	const char *name;     /* of the repository, not checked */
 	const char *protocol; /* the header Git-Protocol; NULL: none */
 	bool accepts_gzip;
+	bool wants_whole;        /* refs are in the answer when it is returned, if ever */
 	const struct str *body;  /* of a POST: its beginning, up to 1 MiB ... */
 	int body_fd;             /* ... and all of it, if it is longer; else -1 */
 	const struct stop *stop; /* for waits; may be NULL */
@@ -42,6 +46,7 @@ struct serve_answer {
 	int64_t until;          /* boot ms; the stream is to be closed then; 0: never */
 	unsigned retry_after_s; /* with ERR_BUSY */
 	bool is_request_bad;    /* with ERR_CONFIG: the client is at fault */
+	bool is_too_large;      /* ... as its body is larger than it may be */
 };
 
 #define SERVE_ANSWER_INIT                                                                \

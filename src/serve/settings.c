@@ -7,6 +7,7 @@ enum {
 	QUEUE_MOST = 65536,
 	FILLS_LEAST = 4,
 	FILLS_WAITING = 1024,
+	FRESH_FOR_LEAST_MS = 2 * CONF_SECOND,
 };
 
 static const struct conf_entry *entry_of(const struct conf *conf, const char *key)
@@ -73,6 +74,29 @@ static int read_packs(const struct conf *conf, struct slots_limits *packs,
 	return read_duration(conf, "uploadPackWait", CONF_SECOND, &packs->wait_ms, err);
 }
 
+static int read_pushes(const struct conf *conf, struct serve_settings *settings,
+		       struct err *err)
+{
+	settings->pushes = settings->packs;
+	settings->pushes.running = 16;
+	if (read_count(conf, "receivePacks", 1, PACKS_MOST, &settings->pushes.running,
+		       err) != 0)
+		return -1;
+	return conf_read_size(entry_of(conf, "maxPush"), &settings->max_push, err);
+}
+
+/* The primary is to be heard of twice in that time, and waits in whole seconds. */
+static int read_fresh_for(const struct conf *conf, int64_t *fresh_for_ms, struct err *err)
+{
+	const struct conf_entry *entry = entry_of(conf, "freshFor");
+
+	if (conf_read_duration(entry, CONF_SECOND, fresh_for_ms, err) != 0)
+		return -1;
+	if (*fresh_for_ms < FRESH_FOR_LEAST_MS)
+		return conf_error(entry, err, "it must be 2s or more");
+	return 0;
+}
+
 static size_t generators(void)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -91,10 +115,13 @@ int serve_settings_read(const struct conf *conf, const char *data,
 			   .waiting = FILLS_WAITING,
 			   .wait_ms = 30 * CONF_SECOND },
 		.timeout_ms = 3 * CONF_HOUR,
+		.fresh_for_ms = 60 * CONF_SECOND,
 	};
 	if (read_directory(conf, data, &settings->directory, err) != 0 ||
 	    read_cache(conf, settings, err) != 0 ||
-	    read_packs(conf, &settings->packs, err) != 0)
+	    read_packs(conf, &settings->packs, err) != 0 ||
+	    read_pushes(conf, settings, err) != 0 ||
+	    read_fresh_for(conf, &settings->fresh_for_ms, err) != 0)
 		return -1;
 	return read_duration(conf, "timeout", CONF_SECOND, &settings->timeout_ms, err);
 }

@@ -9,13 +9,16 @@
 #include "serve/slots.h"
 
 struct serve_settings {
-	char *directory;           /* serve.cache; owned; default: cache in site.data */
-	struct shelf_limits shelf; /* serve.cacheSize 1g, serve.cacheMaxAge 1d */
-	uint64_t memory;           /* serve.cacheMemory 64m */
-	struct slots_limits packs; /* serve.uploadPacks 16, serve.uploadPackQueue 64,
-				      serve.uploadPackWait 30s */
-	struct slots_limits fills; /* generators: twice the cores, at least 4; not set */
-	int64_t timeout_ms;        /* serve.timeout 3h: of one answer of git's */
+	char *directory;            /* serve.cache; owned; default: cache in site.data */
+	struct shelf_limits shelf;  /* serve.cacheSize 1g, serve.cacheMaxAge 1d */
+	uint64_t memory;            /* serve.cacheMemory 64m */
+	struct slots_limits packs;  /* serve.uploadPacks 16, serve.uploadPackQueue 64,
+				       serve.uploadPackWait 30s */
+	struct slots_limits fills;  /* generators: twice the cores, at least 4; not set */
+	struct slots_limits pushes; /* serve.receivePacks 16; the rest as of packs */
+	uint64_t max_push;          /* serve.maxPush 0: bytes of one push; 0: no limit */
+	int64_t timeout_ms;         /* serve.timeout 3h: of one answer of git's */
+	int64_t fresh_for_ms;       /* serve.freshFor 60s; only for a secondary */
 };
 
 /* ERR_CONFIG names the key. *settings is to be cleared in any case. */

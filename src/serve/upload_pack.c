@@ -70,19 +70,22 @@ static const char *protocol_of(const char *header)
 	return versions[git_protocol_version(header)];
 }
 
-static int check_repository(const char *path, struct err *err)
+/* Git then runs in this very directory. */
+static int open_repository(const struct upload_pack_request *request, struct repo *repo,
+			   struct err *err)
 {
-	AUTO_REPO struct repo repo = REPO_INIT;
+	int result = request->dir > 0 ? repo_open(request->dir, ".", repo, err)
+				      : repo_open(AT_FDCWD, request->path, repo, err);
 
-	if (repo_open(AT_FDCWD, path, &repo, err) != 0)
+	if (result != 0)
 		return -1;
-	return repo_check_files(&repo, err);
+	return repo_check_files(repo, err);
 }
 
 #define OPTIONS_MAX 8
 
-static int start(const struct upload_pack_request *request, struct upload_pack *pack,
-		 struct err *err)
+static int start(const struct upload_pack_request *request, const struct repo *repo,
+		 struct upload_pack *pack, struct err *err)
 {
 	bool advertises = request->step != UPLOAD_PACK_ANSWER;
 	const char *protocol = protocol_of(request->protocol);
@@ -106,6 +109,7 @@ static int start(const struct upload_pack_request *request, struct upload_pack *
 		&(struct git_call){
 			.work = &pack->work,
 			.repository = request->path,
+			.repository_fd = repo->fd,
 			.args = args,
 			.config = is_new ? GIT_CONFIG_SERVE_PARTIAL : GIT_CONFIG_SERVE,
 			.input = advertises ? NULL : request->body,
@@ -183,9 +187,10 @@ static int read_first(struct upload_pack *pack, struct err *err)
 int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,
 		     struct err *err)
 {
+	AUTO_REPO struct repo repo = REPO_INIT;
 	struct upload_pack *made;
 
-	if (check_repository(request->path, err) != 0)
+	if (open_repository(request, &repo, err) != 0)
 		return -1;
 	made = xcalloc(1, sizeof(*made));
 	made->step = request->step;
@@ -195,7 +200,7 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 		.until = request->timeout_ms > 0 ? clock_boot_ms() + request->timeout_ms
 						 : 0,
 	};
-	if (start(request, made, err) != 0 || read_first(made, err) != 0) {
+	if (start(request, &repo, made, err) != 0 || read_first(made, err) != 0) {
 		if (request->is_bad)
 			*request->is_bad = made->is_request_bad;
 		upload_pack_close(made);

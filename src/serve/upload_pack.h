@@ -27,6 +27,8 @@ enum upload_pack_step {
 
 struct upload_pack_request {
 	const char *path; /* of the repository on disk */
+	int dir;          /* above 0: its directory, open, as find_repository gives it;
+			   * `path` is for messages then. Borrowed for open */
 	enum upload_pack_step step;
 	const char *protocol;    /* the header Git-Protocol as it came; NULL: none */
 	const struct str *body;  /* ANSWER: the request's body, inflated; borrowed for the

@@ -11,6 +11,7 @@ static struct look look;
 static struct fill_request request;
 static struct str grown = STR_INIT;
 static char path[96];
+static int dir; /* of the repository */
 
 static void grow(void *arg, const char *bytes, size_t len)
 {
@@ -25,7 +26,9 @@ static int setup(void **state)
 	assert_ok(git_setup(root, &err));
 	known = capabilities_new();
 	look = (struct look){ .path = path, .key = "0123456789abcdef0123456789abcdef" };
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	request = (struct fill_request){ .look = &look,
+					 .dir = dir,
 					 .capabilities = known,
 					 .timeout_ms = 60000,
 					 .grow = grow,
@@ -35,6 +38,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+	close(dir);
 	str_clear(&grown);
 	generation_unref(TAKE(generation));
 	capabilities_free(known);
@@ -307,10 +311,16 @@ TEST(a_loose_ref_that_holds_garbage_is_no_hindrance)
 	assert_head_is_as_git_says();
 }
 
-TEST(a_repository_that_is_gone_is_missing)
+TEST(what_is_read_is_the_directory_that_was_found_whatever_stands_there_now)
 {
-	must("mv r.git elsewhere");
-	assert_fails(fill(&request, &generation, &err), ERR_MISSING);
+	make_refs();
+	must("cp -r r.git other.git && mv r.git elsewhere && ln -s other.git r.git && "
+	     "git -C other.git update-ref refs/heads/secret refs/heads/main");
+	fill_it();
+	assert_null(memmem(parts.refs.data, parts.refs.len, "secret", 6));
+	assert_non_null(memmem(parts.refs.data, parts.refs.len, "topic", 5));
+	must("rm -r elsewhere");
+	assert_fails(fill(&request, &generation, &err), ERR_CORRUPT);
 }
 
 TEST(git_that_breaks_off_makes_no_generation)
@@ -362,7 +372,7 @@ int main(void)
 		CASE(refs_that_the_repository_hides_are_in_no_generation),
 		CASE(a_head_that_the_repository_hides_is_not_even_unborn),
 		CASE(a_loose_ref_that_holds_garbage_is_no_hindrance),
-		CASE(a_repository_that_is_gone_is_missing),
+		CASE(what_is_read_is_the_directory_that_was_found_whatever_stands_there_now),
 		CASE(git_that_breaks_off_makes_no_generation),
 		CASE(git_that_talks_nonsense_makes_no_generation),
 		CASE(git_that_takes_too_long_is_ended),

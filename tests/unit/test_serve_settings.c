@@ -25,6 +25,7 @@ TEST(what_is_not_said_has_the_documented_value)
 	assert_int_equal(settings.packs.wait_ms, 30 * 1000);
 	assert_true(settings.fills.running >= 4);
 	assert_int_equal(settings.timeout_ms, 3 * 3600 * 1000);
+	assert_int_equal(settings.fresh_for_ms, 60 * 1000);
 	serve_settings_clear(&settings);
 }
 
@@ -32,7 +33,8 @@ TEST(each_key_is_read_in_its_own_unit)
 {
 	assert_ok(read_text("[serve]\ncache = /mnt/cache\ncacheSize = 10m\n"
 			    "cacheMaxAge = 2\ncacheMemory = 0\nuploadPacks = 3\n"
-			    "uploadPackQueue = 0\nuploadPackWait = 5\ntimeout = 1h\n"));
+			    "uploadPackQueue = 0\nuploadPackWait = 5\ntimeout = 1h\n"
+			    "freshFor = 2\n"));
 	assert_string_equal(settings.directory, "/mnt/cache");
 	assert_int_equal(settings.shelf.size, 10 << 20);
 	assert_int_equal(settings.shelf.max_age_ms, (int64_t)2 * 24 * 3600 * 1000);
@@ -41,6 +43,7 @@ TEST(each_key_is_read_in_its_own_unit)
 	assert_int_equal(settings.packs.waiting, 0);
 	assert_int_equal(settings.packs.wait_ms, 5 * 1000);
 	assert_int_equal(settings.timeout_ms, 3600 * 1000);
+	assert_int_equal(settings.fresh_for_ms, 2000);
 	serve_settings_clear(&settings);
 }
 
@@ -53,6 +56,7 @@ TEST(values_that_make_no_sense_are_refused_with_their_line)
 		"cacheMemory = 1x",      "uploadPacks = 0",
 		"uploadPacks = 4097",    "uploadPackQueue = 65537",
 		"uploadPackWait = 0",    "timeout = 0",
+		"freshFor = 1",          "freshFor = 1999ms",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {

@@ -451,6 +451,23 @@ TEST(a_repository_that_is_not_there_or_damaged_is_told_before_the_answer)
 	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CONFIG);
 }
 
+TEST(git_works_in_the_directory_that_was_found_whatever_stands_at_its_path_now)
+{
+	fill();
+	request.dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	must("cp -r r.git outside.git && mv r.git away.git && ln -s outside.git r.git");
+	must("git -C outside.git update-ref refs/heads/secret refs/heads/main");
+	for (int step = UPLOAD_PACK_ADVERTISE; step <= UPLOAD_PACK_REFS; step++) {
+		request.step = (enum upload_pack_step)step;
+		serve();
+		assert_non_null(memmem(answer.data, answer.len, "topic", 5));
+		assert_null(memmem(answer.data, answer.len, "secret", 6));
+	}
+	must("rm -r away.git/refs");
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CORRUPT);
+	close(request.dir);
+}
+
 /* Each held a git, and with some of them all who wait for one. */
 TEST(what_would_hold_git_among_the_refs_is_refused)
 {
@@ -603,6 +620,7 @@ int main(void)
 		CASE(all_that_makes_a_pack_yields_to_others),
 		CASE(a_body_that_is_no_request_is_an_error_at_once),
 		CASE(a_repository_that_is_not_there_or_damaged_is_told_before_the_answer),
+		CASE(git_works_in_the_directory_that_was_found_whatever_stands_at_its_path_now),
 		CASE(what_would_hold_git_among_the_refs_is_refused),
 		CASE(an_answer_that_breaks_off_is_an_error),
 		CASE(a_stop_breaks_the_answer_off),

@@ -1,0 +1,194 @@
+#include "serve/pushes.h"
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "serve/find.h"
+#include "serve/receive_pack.h"
+#include "serve/slots.h"
+
+struct pushes {
+	char *root;
+	struct slots *slots;
+	_Atomic int64_t timeout_ms;
+	_Atomic uint64_t most; /* bytes of one; 0: no limit */
+};
+
+struct pushes *pushes_new(const char *root, const struct serve_settings *settings)
+{
+	struct pushes *pushes = xcalloc(1, sizeof(*pushes));
+
+	pushes->root = xstrdup(root);
+	pushes->slots = slots_new("pushes", &settings->pushes);
+	atomic_init(&pushes->timeout_ms, settings->timeout_ms);
+	atomic_init(&pushes->most, settings->max_push);
+	return pushes;
+}
+
+void pushes_free(struct pushes *pushes)
+{
+	if (!pushes)
+		return;
+	slots_free(pushes->slots);
+	free(pushes->root);
+	free(pushes);
+}
+
+void pushes_set(struct pushes *pushes, const struct serve_settings *settings)
+{
+	slots_set(pushes->slots, &settings->pushes);
+	atomic_store(&pushes->timeout_ms, settings->timeout_ms);
+	atomic_store(&pushes->most, settings->max_push);
+}
+
+/* One push. What git uses is kept as long as it may run. */
+struct incoming {
+	struct receive_pack *pack;
+	struct slots *slots; /* in which it has a place */
+	char *path, *protocol, *user, *client;
+	int dir;                       /* of the repository, until git has it; or -1 */
+	struct pushes_request request; /* its texts are those above */
+	uint64_t most, taken;
+	bool is_too_large;
+};
+
+static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
+{
+	struct incoming *incoming = arg;
+	ssize_t count = incoming->request.read(incoming->request.arg, buffer, size, err);
+
+	if (count <= 0)
+		return count;
+	incoming->taken += (uint64_t)count;
+	if (incoming->most == 0 || incoming->taken <= incoming->most)
+		return count;
+	incoming->is_too_large = true;
+	err_set(err, ERR_CONFIG, "the push has more than %" PRIu64 " bytes",
+		incoming->most);
+	return err_remedy(err, "push less at a time, or have serve.maxPush raised");
+}
+
+static int recorded(void *arg, struct err *err)
+{
+	struct incoming *incoming = arg;
+
+	return incoming->request.recorded(incoming->request.arg, err);
+}
+
+static ssize_t read_report(void *arg, void *buffer, size_t size)
+{
+	struct incoming *incoming = arg;
+	struct err err = { 0 };
+	ssize_t count = receive_pack_read(incoming->pack, buffer, size, &err);
+
+	if (count < 0)
+		log_warn("git.broken", LOG_ERR(&err), LOG_TEXT("path", incoming->path));
+	return count;
+}
+
+static void close_push(void *arg)
+{
+	struct incoming *incoming = arg;
+
+	receive_pack_close(incoming->pack);
+	if (incoming->slots)
+		slots_leave(incoming->slots);
+	if (incoming->pack && incoming->request.close)
+		incoming->request.close(incoming->request.arg);
+	if (incoming->dir >= 0)
+		close(incoming->dir);
+	free(incoming->path);
+	free(incoming->protocol);
+	free(incoming->user);
+	free(incoming->client);
+	free(incoming);
+}
+
+static char *copy(const char *text)
+{
+	return text && *text ? xstrdup(text) : NULL;
+}
+
+static struct incoming *incoming_new(struct pushes *pushes,
+				     const struct pushes_request *request)
+{
+	struct incoming *incoming = xcalloc(1, sizeof(*incoming));
+
+	incoming->request = *request;
+	incoming->dir = -1;
+	incoming->protocol = copy(request->protocol);
+	incoming->user = copy(request->user);
+	incoming->client = copy(request->client);
+	incoming->most = atomic_load(&pushes->most);
+	return incoming;
+}
+
+static struct receive_pack_request ask(struct pushes *pushes, struct incoming *incoming,
+				       struct serve_answer *answer)
+{
+	return (struct receive_pack_request){
+		.path = incoming->path,
+		.dir = incoming->dir,
+		.protocol = incoming->protocol,
+		.user = incoming->user,
+		.client = incoming->client,
+		.timeout_ms = atomic_load(&pushes->timeout_ms),
+		.stop = incoming->request.cut,
+		.read = read_body,
+		.recorded = recorded,
+		.arg = incoming,
+		.is_bad = &answer->is_request_bad,
+	};
+}
+
+/* Finds the repository, and a place. */
+static int enter(struct pushes *pushes, struct incoming *incoming,
+		 struct serve_answer *answer, struct err *err)
+{
+	incoming->dir = find_repository(pushes->root, incoming->request.name,
+					&incoming->path, err);
+	if (incoming->dir < 0 || slots_enter(pushes->slots, incoming->request.stop,
+					     &answer->retry_after_s, err) != 0)
+		return -1;
+	incoming->slots = pushes->slots;
+	return 0;
+}
+
+int pushes_advertise(struct pushes *pushes, const struct pushes_request *request,
+		     struct serve_answer *answer, struct err *err)
+{
+	struct incoming *incoming = incoming_new(pushes, request);
+	struct receive_pack_request wanted;
+	int result = enter(pushes, incoming, answer, err);
+
+	if (result == 0) {
+		wanted = ask(pushes, incoming, answer);
+		result = receive_pack_advertise(&wanted, &answer->bytes, err);
+	}
+	close_push(incoming);
+	return result;
+}
+
+int pushes_receive(struct pushes *pushes, const struct pushes_request *request,
+		   struct serve_answer *answer, struct err *err)
+{
+	struct incoming *incoming = incoming_new(pushes, request);
+	struct receive_pack_request wanted;
+	int result = enter(pushes, incoming, answer, err);
+
+	if (result == 0) {
+		wanted = ask(pushes, incoming, answer);
+		answer->until = clock_boot_ms() + wanted.timeout_ms;
+		result = receive_pack_open(&wanted, &incoming->pack, err);
+		answer->is_too_large = incoming->is_too_large;
+	}
+	if (result != 0) {
+		close_push(incoming);
+		return -1;
+	}
+	answer->read = read_report;
+	answer->close = close_push;
+	answer->stream = incoming;
+	return 0;
+}

@@ -1,0 +1,69 @@
+/*
+ * A push to a repository of this site by Git's smart HTTP protocol: one `git
+ * receive-pack` for each request. Knows nothing of the HTTP server. Protocols 0 and 1
+ * (there is no other for pushes). The repository's own hooks and settings count. Any
+ * thread; one thread at a time a struct receive_pack.
+ *
+ * Pushes of several clients to one repository run side by side: git's own locks order
+ * them. Each is a writer to the repository's state (git/state.h) while git may change
+ * refs: from the last bytes of the body on, or from the first if no pack is needed.
+ *
+ * What git says of the refs (the report) is given to the client only after `recorded`
+ * has returned: so who is told of a change finds it everywhere. Progress and what hooks
+ * say is passed on at once. If `recorded` fails, or this process dies, the report never
+ * comes, and the client says that it does not know.
+ *
+ * Source: gitprotocol-http(5), git-receive-pack(1), gitprotocol-pack(5) "Reference
+ * Update".
+ */
+#ifndef SERVE_RECEIVE_PACK_H
+#define SERVE_RECEIVE_PACK_H
+
+#include "base/base.h"
+#include "base/str.h"
+#include "base/thread.h"
+
+struct receive_pack;
+
+struct receive_pack_request {
+	const char *path;     /* of the repository on disk; for messages, if: */
+	int dir;              /* above 0: its directory; borrowed for the call */
+	const char *protocol; /* the header Git-Protocol as it came; NULL: none */
+	const char *user;   /* REMOTE_USER of hooks, and the committer in reflogs; NULL */
+	const char *client; /* REMOTE_ADDR of hooks; NULL */
+	int64_t timeout_ms; /* for all of it; 0: none */
+	const struct stop *stop; /* may be NULL; borrowed until close, as all of these */
+	/* The body, inflated: at least one byte, 0: its end, -1 with *err: it broke. It
+	 * is read to its end in any case, unless it breaks. */
+	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
+	/* Refs may have changed: called once, when the state's key is new, before the
+	 * report is given on. */
+	int (*recorded)(void *arg, struct err *err);
+	void *arg;
+	bool *is_bad; /* may be NULL; set if open fails: whether the request is at fault
+		       */
+};
+
+/* GET info/refs?service=git-receive-pack: all of it, with the service line; at most 64
+ * MiB. ERR_MISSING: no such repository; ERR_AUTH: http.receivepack is false there. */
+int receive_pack_advertise(const struct receive_pack_request *request, struct str *out,
+			   struct err *err);
+
+/* Feeds git with the body to its end, and waits for the first bytes of the answer; what
+ * went wrong can still become a status. The empty request with which clients probe has an
+ * empty answer. ERR_MISSING and ERR_AUTH as above, *err of `read` or `recorded`,
+ * ERR_CONFIG with *is_bad: the body is no push. When it fails, refs may have changed
+ * nevertheless, if `recorded` was called. */
+int receive_pack_open(const struct receive_pack_request *request,
+		      struct receive_pack **pack, struct err *err);
+
+/* The next bytes, at least one. 0: the end, and it ended well. -1: it broke off: the
+ * connection must be dropped. */
+ssize_t receive_pack_read(struct receive_pack *pack, void *buffer, size_t size,
+			  struct err *err);
+
+/* Frees. A child that still runs has 5 s to end in good order, and is killed then. What
+ * may have changed and was not recorded is recorded now. NULL is allowed. */
+void receive_pack_close(struct receive_pack *pack);
+
+#endif

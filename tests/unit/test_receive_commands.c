@@ -1,0 +1,131 @@
+#include "test.h"
+
+#include "git/pkt_line.h"
+#include "serve/receive_commands.h"
+
+#define ZERO "0000000000000000000000000000000000000000"
+#define ONE "1111111111111111111111111111111111111111"
+
+static struct receive_commands commands;
+static struct str body;
+
+static int setup(void **state)
+{
+	(void)state;
+	commands = (struct receive_commands){ .oid_len = 20 };
+	body = (struct str)STR_INIT;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	str_clear(&body);
+	return 0;
+}
+
+#undef CASE
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static void line(const char *text)
+{
+	pkt_add(&body, text, strlen(text));
+}
+
+static size_t take(void)
+{
+	return receive_commands_take(&commands, body.data, body.len);
+}
+
+TEST(commands_end_before_their_flush)
+{
+	line("shallow " ONE);
+	line(ZERO " " ONE " refs/heads/main");
+	line(ONE " " ZERO " refs/heads/old\n");
+	size_t len = body.len;
+	pkt_add_flush(&body);
+	str_add(&body, "PACK");
+	assert_int_equal(take(), len);
+	assert_int_equal(commands.step, RECEIVE_WHOLE);
+	assert_int_equal(commands.count, 2);
+	assert_true(commands.needs_pack);
+	assert_int_equal(take(), 0);
+}
+
+TEST(deletions_alone_need_no_pack)
+{
+	line(ONE " " ZERO " refs/heads/old");
+	pkt_add_flush(&body);
+	take();
+	assert_int_equal(commands.step, RECEIVE_WHOLE);
+	assert_false(commands.needs_pack);
+}
+
+TEST(any_piece_may_come_by_itself)
+{
+	size_t from = 0;
+
+	line(ZERO " " ONE " refs/heads/main");
+	line(ZERO " " ONE " refs/heads/two");
+	pkt_add_flush(&body);
+	for (size_t len = 1; len <= body.len; len++) {
+		assert_int_equal(commands.step, RECEIVE_MORE);
+		from += receive_commands_take(&commands, body.data + from, len - from);
+	}
+	assert_int_equal(commands.step, RECEIVE_WHOLE);
+	assert_int_equal(commands.count, 2);
+	assert_int_equal(from, body.len - 4);
+}
+
+TEST(what_is_not_understood_is_strange)
+{
+	static const char *const lines[] = {
+		"push-cert",
+		"",
+		"x",
+		ONE " " ONE,
+		ONE " " ONE " ",
+		"ERR no",
+		ONE "  " ONE " refs/heads/main",
+		ONE ONE " refs/heads/main",
+		"g" ZERO " " ONE " refs/heads/main",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		setup(NULL);
+		line(ZERO " " ONE " refs/heads/main");
+		size_t len = body.len;
+		line(lines[i]);
+		assert_int_equal(take(), len);
+		assert_int_equal(commands.step, RECEIVE_STRANGE);
+		teardown(NULL);
+	}
+	setup(NULL);
+	str_add(&body, "0001");
+	take();
+	assert_int_equal(commands.step, RECEIVE_STRANGE);
+}
+
+TEST(what_can_be_no_packet_is_strange_at_the_length_of_one)
+{
+	for (size_t i = 0; i < PKT_LINE_MAX - 1; i++)
+		str_add_char(&body, 'z');
+	take();
+	assert_int_equal(commands.step, RECEIVE_MORE);
+	str_add_char(&body, 'z');
+	assert_int_equal(take(), 0);
+	assert_int_equal(commands.step, RECEIVE_STRANGE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(commands_end_before_their_flush),
+		CASE(deletions_alone_need_no_pack),
+		CASE(any_piece_may_come_by_itself),
+		CASE(what_is_not_understood_is_strange),
+		CASE(what_can_be_no_packet_is_strange_at_the_length_of_one),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
