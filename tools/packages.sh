@@ -20,10 +20,12 @@ build_packages=(
 	'libssl-dev     checksums'
 	'libsqlite3-dev tracking database'
 	'libmicrohttpd-dev HTTP server'
+	'libgnutls28-dev TLS of the HTTP server'
 	'libcurl4-openssl-dev HTTP client'
 	'libjwt-dev     signed requests between sites'
 	'zlib1g-dev     compressed request bodies'
 	'libpcre2-dev   patterns of projects and refs'
+	'libcrypt-dev   passwords of an htpasswd file'
 	'libcmocka-dev  unit tests'
 )
 demo_packages=(
@@ -41,6 +43,7 @@ test_packages=(
 	'curl               asks the HTTP server'
 	'openssh-server     a destination by ssh'
 	'openssh-client     what git uses to reach it'
+	'nginx-light        the web server before a site, as the manual has it'
 	'faketime           gives a site a wrong clock'
 	'spin               looks at all runs of the model in tests/model/'
 )

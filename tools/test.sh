@@ -4,7 +4,7 @@
 #	format  clang-format has nothing to say
 #	floors  src/ keeps its floors
 #	size    functions, files and headers keep their limits
-#	listed  each test is listed in its meson.build
+#	listed  each test is listed in its meson.build, each mark of docs/security.md has one
 #	tools   the tests of tools/ and of tests/lib/
 #	gcc     in build/: a build with gcc, and all tests
 #	clang   in build-clang/: a build with clang; warnings are errors, as with gcc
@@ -71,6 +71,7 @@ step_listed() {
 	check_listed unit test_ .c || result=1
 	check_listed site test_ .sh || result=1
 	check_listed fuzz fuzz_ .c || result=1
+	tools/security_marks.py || result=1
 	return "$result"
 }
 

@@ -338,6 +338,7 @@ static void check_all(struct checking *checking)
 	check_data(checking);
 	check_cache(checking);
 	check_node(checking);
+	check_transport(checking);
 	if (checking->site.role == SITE_SECONDARY)
 		check_primary(checking);
 	else if (checking->site.role == SITE_PRIMARY)

@@ -24,6 +24,10 @@ void check_tell(struct checking *checking, enum check_verdict verdict, const cha
 PRINTF_LIKE(3, 4)
 void check_tell_good(struct checking *checking, const char *what, const char *fmt, ...);
 
+/* How clients reach the server (node/check_transport.c, as it takes the server's own
+ * reader). */
+void check_transport(struct checking *checking);
+
 /* What is said of push, if anything is (check_push.c). */
 void check_push(struct checking *checking);
 

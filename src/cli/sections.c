@@ -8,8 +8,12 @@
 
 static const char *const site_keys[] = { "name", "role", "repositories", "data", NULL };
 static const char *const http_keys[] = {
-	"listen", "url", "anonymousRead", "passwordFile", "operatorTokenFile", NULL
+	"listen",       "url",         "anonymousRead",        "anonymousRepository",
+	"passwordFile", "tlsKey",      "tlsCertificate",       "operatorTokenFile",
+	"trustedProxy", "connections", "connectionsPerClient", NULL
 };
+static const char *const token_keys[] = { "file", "rights", "repository", "expires",
+					  NULL };
 static const char *const primary_keys[] = { "url", "secretFile", NULL };
 static const char *const secondary_keys[] = { "secretFile", "enabled", NULL };
 static const char *const sync_keys[] = {
@@ -18,8 +22,9 @@ static const char *const sync_keys[] = {
 	"reverifyInterval",   "deleteBrake",         NULL
 };
 static const char *const serve_keys[] = {
-	"cache",           "cacheSize",      "cacheMaxAge", "cacheMemory", "uploadPacks",
-	"uploadPackQueue", "uploadPackWait", "timeout",     NULL
+	"cache",       "cacheSize",       "cacheMaxAge",    "cacheMemory",
+	"uploadPacks", "uploadPackQueue", "uploadPackWait", "timeout",
+	"freshFor",    "receivePacks",    "maxPush",        NULL
 };
 static const char *const events_keys[] = { "keepFor", "keepNumber", NULL };
 static const char *const blob_keys[] = { "path", NULL };
@@ -31,6 +36,7 @@ static const char *const watcher_keys[] = { "mirror", "tokenFile", NULL };
 static const struct conf_section sections[] = {
 	{ "site", false, CONF_STRICT, site_keys },
 	{ "http", false, CONF_STRICT, http_keys },
+	{ "token", true, CONF_STRICT, token_keys },
 	{ "primary", false, CONF_STRICT, primary_keys },
 	{ "secondary", true, CONF_STRICT, secondary_keys },
 	{ "sync", false, CONF_STRICT, sync_keys },
@@ -83,11 +89,11 @@ bool cli_has_key(const char *section, const char *subsection, const char *key)
 static const struct unbuilt {
 	const char *section, *key, *value;
 } unbuilt[] = {
-	{ "http", "passwordFile", NULL }, { "sync", "blobCapacity", NULL },
-	{ "lease", "backend", "local" },  { "lease", "url", NULL },
-	{ "lease", "path", NULL },        { "lease", "wait", NULL },
-	{ "database", "url", "sqlite" },  { "blob", NULL, NULL },
-	{ "mirror", NULL, NULL },         { "watcher", NULL, NULL },
+	{ "sync", "blobCapacity", NULL }, { "lease", "backend", "local" },
+	{ "lease", "url", NULL },         { "lease", "path", NULL },
+	{ "lease", "wait", NULL },        { "database", "url", "sqlite" },
+	{ "blob", NULL, NULL },           { "mirror", NULL, NULL },
+	{ "watcher", NULL, NULL },
 };
 
 static bool is_built(const struct conf_entry *entry)

@@ -87,6 +87,8 @@ static int start_standalone(struct node *node, struct err *err)
 	if (open_notice(node, err) != 0)
 		return -1;
 	start_watch(node);
+	services->pushes =
+		pushes_new(node->settings.site.repositories, &node->settings.serve);
 	services->events = node->events;
 	services->notice = node->notice;
 	services->watch = node->watch;
@@ -137,11 +139,15 @@ static int start_secondary(struct node *node, struct err *err)
 					    .primary = services->primary,
 					    .root = settings->site.repositories,
 					    .settings = settings->pull,
+					    .fresh_for_ms = settings->serve.fresh_for_ms,
 					    .report = report_for_primary,
 					    .published = node->notice ? published : NULL,
 					    .arg = node },
 		    &services->pull, err) != 0)
 		return -1;
+	services->forwarder = forwarder_new(settings->site.name);
+	services->freshness = freshness_new(node->data.store, services->pull,
+					    settings->serve.fresh_for_ms);
 	if (node->notice) /* pull has judged the root, or made it */
 		start_watch(node);
 	return 0;
@@ -236,6 +242,7 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 		return -1;
 	return web_server_start(
 		&(struct web_server_options){ .listen = settings->listen,
+					      .transport = &settings->transport,
 					      .services = &node->services },
 		&node->server, err);
 }
@@ -307,6 +314,10 @@ static void tell_restarts(const struct node_settings *before,
 	tell_restart("site.data", before->site.data, after->site.data);
 	tell_restart("primary.url", before->site.primary_url, after->site.primary_url);
 	tell_restart("http.listen", before->listen, after->listen);
+	tell_restart("http.tlsCertificate", before->transport.identity ? "set" : NULL,
+		     after->transport.identity ? "set" : NULL);
+	if (before->transport.connections != after->transport.connections)
+		log_warn("node.restart_needed", LOG_TEXT("key", "http.connections"));
 	tell_restart("serve.cache", before->serve.directory, after->serve.directory);
 	tell_restart("replication.eventsDirectory", task_store_of(before),
 		     task_store_of(after));
@@ -351,6 +362,11 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 				  settings.pull.verification_capacity,
 				  settings.pull.reverify_ms);
 	serve_set(node->services.serve, &settings.serve);
+	if (node->services.pushes)
+		pushes_set(node->services.pushes, &settings.serve);
+	if (node->services.freshness)
+		freshness_set(node->services.freshness, settings.serve.fresh_for_ms);
+	web_server_set(node->server, &settings.transport);
 	if (node->push.push)
 		node_push_set(&node->push, settings.push);
 	log_info("node.reloaded", LOG_TEXT("site", node->settings.site.name));
@@ -364,6 +380,9 @@ void node_stop(struct node *node)
 
 	web_server_stop(node->server, NODE_STOP_MS / 4);
 	serve_stop(services->serve);
+	pushes_free(services->pushes);
+	forwarder_free(services->forwarder);
+	freshness_free(services->freshness);
 	hook_socket_stop(node->socket);
 	pull_stop(services->pull, NODE_STOP_MS / 2);
 	watch_stop(node->watch);

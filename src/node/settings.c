@@ -88,6 +88,7 @@ static int read_all(const struct conf *conf, struct node_settings *settings,
 	    site_from_conf(conf, &settings->site, err) != 0 ||
 	    check_role(conf, err) != 0 || site_check_apart(&settings->site, err) != 0 ||
 	    read_listen(conf, settings, err) != 0 ||
+	    transport_read(conf, &settings->transport, err) != 0 ||
 	    pull_settings_read(conf, &settings->pull, err) != 0 ||
 	    serve_settings_read(conf, settings->site.data, &settings->serve, err) != 0 ||
 	    serve_settings_check(&settings->serve, settings->site.repositories, err) !=
@@ -126,6 +127,7 @@ void node_settings_clear(struct node_settings *settings)
 {
 	site_clear(&settings->site);
 	free(settings->listen);
+	transport_clear(&settings->transport);
 	if (settings->has_key)
 		site_key_clear(&settings->key);
 	push_settings_unref(settings->push);

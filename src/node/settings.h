@@ -10,10 +10,12 @@
 #include "pull/pull.h"
 #include "push/settings.h"
 #include "serve/settings.h"
+#include "web/transport.h"
 
 struct node_settings {
 	struct site site;
-	char *listen;        /* http.listen; owned */
+	char *listen; /* http.listen; owned */
+	struct transport transport;
 	struct site_key key; /* of a secondary, if has_key */
 	bool has_key;
 	struct pull_settings pull; /* also for the primary: verification */

@@ -1,167 +1,53 @@
 /*
- * Secrets are held as little as they can be: of the operator's token only a digest is
- * kept, and digests are compared in constant time, so that neither the time of a
- * comparison nor a dump of this memory tells the token.
+ * Who shows a credential is judged by it alone: a wrong one is refused even where nobody
+ * would need one, since whoever shows it believes that it counts. A good one opens at
+ * least the repositories that are open to everybody.
  *
- * Who shows a credential is judged by it alone: a wrong one is refused even where
- * nobody would need one, since whoever shows it believes that it counts.
+ * Nothing here looks at repositories: who may not is told the same whether there is one
+ * or not.
  */
 #include "web/access.h"
 
-#include <ctype.h>
-#include <openssl/crypto.h>
-#include <sys/stat.h>
-
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
-#include "base/vec.h"
+#include "web/access_rules.h"
 #include "web/credential.h"
 #include "web/git_request.h"
 
-enum { TOKEN_MIN = 16, TOKEN_FILE_MAX = 4096, LOG_INTERVAL_MS = 1000 };
-
-/* What the configuration says. */
-struct rules {
-	bool anonymous_read; /* of Git */
-	bool trusts_loopback;
-	bool has_operator;
-	unsigned char operator[HASH_MAX_SIZE]; /* SHA-256 of the token */
-	VEC(struct site_key) keys;             /* in the order of the configuration */
-};
+enum { LOG_INTERVAL_MS = 1000 };
 
 struct access {
 	pthread_mutex_t mutex;
-	struct rules rules;    /* guarded by mutex */
-	int64_t logged_at;     /* guarded by mutex */
-	uint64_t unlogged;     /* guarded by mutex; refused since then */
-	struct nonces *nonces; /* kept for the life of the process's access */
+	struct access_rules *rules; /* guarded by mutex: the pointer */
+	int64_t logged_at;          /* guarded by mutex */
+	uint64_t unlogged;          /* guarded by mutex; refused since then */
+	struct nonces *nonces;      /* kept for the life of the process's access */
 };
 
-static void digest_token(const char *token, size_t len,
-			 unsigned char digest[HASH_MAX_SIZE])
-{
-	AUTO_HASH struct hash hash;
+/* Who it is: one of them. */
+struct principal {
+	const struct site_key *site;
+	const struct token *token;
+	const char *user;
+};
 
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, token, len);
-	hash_end(&hash, digest);
-}
-
-static void rules_clear(struct rules *rules)
-{
-	for (size_t i = 0; i < rules->keys.count; i++)
-		site_key_clear(&rules->keys.items[i]);
-	vec_clear(&rules->keys);
-	*rules = (struct rules){ 0 };
-}
-
-/* *err without the file and line, which conf_error puts before it. */
-static int entry_failed(const struct conf_entry *entry, struct err *err)
-{
-	struct err cause = *err;
-
-	conf_error(entry, err, "%s", cause.text);
-	return err_remedy(err, "%s", cause.remedy);
-}
-
-static int check_mode(const char *path, struct err *err)
-{
-	struct stat st;
-
-	if (stat(path, &st))
-		return err_errno(err, "%s", path);
-	if (!S_ISREG(st.st_mode) || !(st.st_mode & (S_IROTH | S_IWOTH)))
-		return 0;
-	err_set(err, ERR_CONFIG, "everybody can read or change %s", path);
-	return err_remedy(err, "chmod o= %s, and put a new token into it", path);
-}
-
-static int read_token(const char *path, struct rules *rules, struct err *err)
-{
-	AUTO_STR struct str token = STR_INIT;
-
-	if (check_mode(path, err) ||
-	    file_read_any(AT_FDCWD, path, TOKEN_FILE_MAX, &token, err))
-		return -1;
-	while (token.len > 0 && isspace((unsigned char)token.data[token.len - 1]))
-		token.len--;
-	if (token.len < TOKEN_MIN) {
-		err_set(err, ERR_CONFIG, "the token in %s is shorter than %d bytes", path,
-			TOKEN_MIN);
-		return err_remedy(err, "make one: openssl rand -hex 32 >%s", path);
-	}
-	digest_token(token.data, token.len, rules->operator);
-	rules->has_operator = true;
-	explicit_bzero(token.data, token.len);
-	return 0;
-}
-
-static int read_http(const struct conf *conf, struct rules *rules, struct err *err)
-{
-	const struct conf_entry *token =
-		conf_get(conf, "http", NULL, "operatorTokenFile");
-	const char *path = NULL, *url = NULL;
-
-	if (conf_read_bool(conf_get(conf, "http", NULL, "anonymousRead"),
-			   &rules->anonymous_read, err) ||
-	    conf_read_text(conf_get(conf, "http", NULL, "url"), &url, err) ||
-	    conf_read_text(token, &path, err))
-		return -1;
-	/* With a URL there may be a server in front, whose requests all come from
-	 * loopback. */
-	rules->trusts_loopback = !url;
-	if (path && read_token(path, rules, err))
-		return entry_failed(token, err);
-	return 0;
-}
-
-static int read_site(const struct conf *conf, const char *site, struct rules *rules,
-		     struct err *err)
-{
-	const struct conf_entry *file = conf_get(conf, "secondary", site, "secretFile");
-	struct site_key key;
-	const char *path = NULL;
-	bool is_enabled = true;
-
-	if (conf_read_bool(conf_get(conf, "secondary", site, "enabled"), &is_enabled,
-			   err) ||
-	    conf_read_text(file, &path, err))
-		return -1;
-	if (!is_enabled)
-		return 0;
-	if (!path)
-		return err_set(err, ERR_CONFIG, "secondary.%s.secretFile is not set",
-			       site);
-	if (site_key_read(site, path, &key, err))
-		return entry_failed(file, err);
-	vec_add(&rules->keys, key);
-	return 0;
-}
-
-static int read_rules(const struct conf *conf, struct rules *rules, struct err *err)
-{
-	struct conf_names sites = { 0 };
-	int result = read_http(conf, rules, err);
-
-	conf_subsections(conf, "secondary", &sites);
-	for (size_t i = 0; i < sites.count && result == 0; i++)
-		result = read_site(conf, sites.items[i], rules, err);
-	vec_clear(&sites);
-	return result;
-}
+/* One decision. */
+struct decision {
+	const struct access_rules *rules;
+	const struct access_question *question;
+	struct nonces *nonces;
+	struct access_answer *answer;
+	struct err *err;
+};
 
 int access_read(const struct conf *conf, struct access **access, struct err *err)
 {
-	struct rules rules = { 0 };
+	struct access_rules *rules;
 
-	if (read_rules(conf, &rules, err)) {
-		rules_clear(&rules);
+	if (access_rules_read(conf, &rules, err))
 		return -1;
-	}
 	struct access *new = xcalloc(1, sizeof(*new));
 	mutex_init(&new->mutex);
 	new->rules = rules;
@@ -175,7 +61,7 @@ void access_free(struct access *access)
 {
 	if (!access)
 		return;
-	rules_clear(&access->rules);
+	access_rules_unref(access->rules);
 	nonces_free(access->nonces);
 	pthread_mutex_destroy(&access->mutex);
 	free(access);
@@ -185,109 +71,248 @@ void access_free(struct access *access)
 void access_replace(struct access *access, struct access *with)
 {
 	lock(&access->mutex);
-	struct rules old = access->rules;
+	struct access_rules *old = access->rules;
 	access->rules = with->rules;
 	unlock(&access->mutex);
 	with->rules = old;
 	access_free(with);
 }
 
-static bool is_operator(struct access *access, const char *credential)
+static struct access_rules *take_rules(struct access *access)
 {
-	unsigned char digest[HASH_MAX_SIZE];
-
-	digest_token(credential, strlen(credential), digest);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&access->mutex);
-	return access->rules.has_operator &&
-	       CRYPTO_memcmp(digest, access->rules.operator, sizeof(digest)) == 0;
+
+	return access_rules_ref(access->rules);
 }
 
-/* A copy, so that no lock is held while a token is checked. */
-static bool copy_key(struct access *access, const char *site, struct site_key *key)
+/* Always false, so that a check can end in it. */
+static bool refuse(const struct decision *decision, int status, const char *code)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&access->mutex);
+	decision->answer->status = status;
+	decision->answer->code = code;
+	return false;
+}
 
-	for (size_t i = 0; i < access->rules.keys.count; i++) {
-		const struct site_key *own = &access->rules.keys.items[i];
-		if (strcmp(own->site, site) != 0)
-			continue;
-		memcpy(key->site, own->site, sizeof(key->site));
-		str_add_bytes(&key->secret, own->secret.data, own->secret.len);
+static bool asks_for(const struct access_question *question, const char *service)
+{
+	return question->needs == WEB_GIT && question->git_service &&
+	       strcmp(question->git_service, service) == 0;
+}
+
+/* What is not known to read is taken for a push. */
+static bool is_push(const struct access_question *question)
+{
+	return question->needs == WEB_GIT && !asks_for(question, GIT_UPLOAD_PACK);
+}
+
+/* Its token proves who asks, and that it is for this request. */
+static bool identify_site(const struct decision *decision, const char *site,
+			  const char *token, struct principal *principal)
+{
+	const struct access_question *question = decision->question;
+	const struct site_key *key = access_rules_key(decision->rules, site);
+	enum token_verdict verdict;
+
+	if (!key) {
+		err_set(decision->err, ERR_AUTH,
+			"site \"%s\" may not follow this primary", site);
+		err_remedy(decision->err,
+			   "[secondary \"%s\"] must be in the primary's configuration, "
+			   "and be enabled",
+			   site);
+		return refuse(decision, 401, "UNKNOWN_SITE");
+	}
+	verdict = question->needs == WEB_GIT
+			  ? site_token_check_git(key, token, question->git_service,
+						 question->git_repository, decision->err)
+			  : site_token_check_request(key, token, question->request,
+						     decision->nonces, decision->err);
+	principal->site = key;
+	return verdict == TOKEN_GOOD ||
+	       refuse(decision, 401, token_verdict_code(verdict));
+}
+
+static bool identify_token(const struct decision *decision, const struct token *token,
+			   struct principal *principal)
+{
+	char ended[CLOCK_TEXT_SIZE];
+
+	principal->token = token;
+	if (clock_wall_ms() < token->expires_ms)
 		return true;
+	clock_format(token->expires_ms, ended);
+	err_set(decision->err, ERR_AUTH, "this token (%s) was good until %s", token->name,
+		ended);
+	err_remedy(decision->err, "ask the operator of this site for a new one");
+	return refuse(decision, 401, "TOKEN_EXPIRED");
+}
+
+static bool refuse_user(const struct decision *decision, enum password_verdict verdict)
+{
+	if (verdict == PASSWORD_LATER)
+		return refuse(decision, ACCESS_LATER, NULL);
+	if (verdict == PASSWORD_TOO_MANY) {
+		err_set(decision->err, ERR_AUTH, "too many log in at this moment");
+		err_remedy(decision->err, "try again in a moment");
+		return refuse(decision, 429, "TOO_MANY_LOGINS");
+	}
+	err_set(decision->err, ERR_AUTH, "this user and password are not known here");
+	err_remedy(decision->err, "ask the operator of this site for an entry in "
+				  "http.passwordFile, or for a token");
+	return refuse(decision, 401, "BAD_CREDENTIALS");
+}
+
+static bool identify_user(const struct decision *decision,
+			  const struct credential *credential,
+			  struct principal *principal)
+{
+	struct password_file *file = decision->rules->passwords;
+	enum password_verdict verdict =
+		decision->question->is_quick
+			? password_file_check_now(file, credential->user,
+						  credential->secret)
+			: password_file_check(file, credential->user, credential->secret);
+
+	principal->user = credential->user;
+	return verdict == PASSWORD_GOOD || refuse_user(decision, verdict);
+}
+
+static bool identify(const struct decision *decision, const struct credential *credential,
+		     struct principal *principal)
+{
+	const char *secret = credential->secret;
+	const struct token *token = tokens_find(&decision->rules->tokens, secret);
+	char site[SITE_NAME_SIZE];
+
+	*principal = (struct principal){ 0 };
+	if (token)
+		return identify_token(decision, token, principal);
+	if (site_token_issuer(secret, site))
+		return identify_site(decision, site, secret, principal);
+	if (credential->user && decision->rules->passwords)
+		return identify_user(decision, credential, principal);
+	err_set(decision->err, ERR_AUTH, "the token is not known here");
+	err_remedy(decision->err, "show a token that the configuration of this site "
+				  "names, as http.operatorTokenFile");
+	return refuse(decision, 401, "BAD_CREDENTIALS");
+}
+
+static bool may_use_repository(const struct decision *decision,
+			       const struct principal *principal)
+{
+	const struct access_question *question = decision->question;
+	const struct token *token = principal->token;
+
+	if (!is_push(question) &&
+	    access_rules_let_read(decision->rules, question->git_repository))
+		return true;
+	if (principal->site)
+		return !is_push(question);
+	return !token ||
+	       (token->rights >= (is_push(question) ? RIGHTS_PUSH : RIGHTS_READ) &&
+		access_rules_token_takes(token, question->git_repository));
+}
+
+static bool has_right(const struct decision *decision, const struct principal *principal)
+{
+	bool is_operator = principal->token && principal->token->rights == RIGHTS_OPERATE;
+	bool is_limited = principal->token && principal->token->repositories.count > 0;
+
+	switch (decision->question->needs) {
+	case WEB_ANYBODY:
+		return true;
+	case WEB_READER:
+		return !is_limited;
+	case WEB_SITE:
+		return is_operator || principal->site;
+	case WEB_OPERATOR:
+		return is_operator;
+	case WEB_GIT:
+		return may_use_repository(decision, principal);
 	}
 	return false;
 }
 
-static void refuse(struct access_answer *answer, int status, const char *code)
+static const char *name_of(const struct principal *principal)
 {
-	answer->status = status;
-	answer->code = code;
+	if (principal->site)
+		return principal->site->site;
+	return principal->token ? principal->token->name : principal->user;
 }
 
-/* A site's token proves who asks, and that it is for this request. */
-static void decide_site(struct access *access, const struct access_question *question,
-			const char *token, struct access_answer *answer, struct err *err)
+static bool forbid(const struct decision *decision, const struct principal *principal)
 {
-	AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
-	char site[SITE_NAME_SIZE];
-	enum token_verdict verdict;
+	const char *name = name_of(principal);
 
-	if (!site_token_issuer(token, site)) {
-		err_set(err, ERR_AUTH, "the token is not known here");
-		err_remedy(err, "show the token in http.operatorTokenFile of this site");
-		refuse(answer, 401, "BAD_CREDENTIALS");
-		return;
+	if (decision->question->needs == WEB_OPERATOR && principal->site) {
+		err_set(decision->err, ERR_AUTH, "this takes an operator, not a site");
+		return refuse(decision, 403, "OPERATOR_ONLY");
 	}
-	if (!copy_key(access, site, &key)) {
-		err_set(err, ERR_AUTH, "site \"%s\" may not follow this primary", site);
-		err_remedy(err,
-			   "[secondary \"%s\"] must be in the primary's configuration, "
-			   "and be "
-			   "enabled",
-			   site);
-		refuse(answer, 401, "UNKNOWN_SITE");
-		return;
-	}
-	if (question->needs == WEB_GIT_READER)
-		verdict = site_token_check_git(&key, token, question->git_service,
-					       question->git_repository, err);
+	if (decision->question->needs == WEB_GIT)
+		err_set(decision->err, ERR_AUTH, "\"%s\" may not %s this repository",
+			name, is_push(decision->question) ? "push to" : "read");
 	else
-		verdict = site_token_check_request(&key, token, question->request,
-						   access->nonces, err);
-	if (verdict != TOKEN_GOOD) {
-		refuse(answer, 401, token_verdict_code(verdict));
-	} else if (question->needs == WEB_OPERATOR) {
-		err_set(err, ERR_AUTH, "this takes an operator, not a site");
-		refuse(answer, 403, "OPERATOR_ONLY");
-	} else {
-		memcpy(answer->site, site, sizeof(answer->site));
-	}
+		err_set(decision->err, ERR_AUTH, "\"%s\" has no right to ask this", name);
+	err_remedy(decision->err, "ask the operator of this site for the right");
+	return refuse(decision, 403, "FORBIDDEN");
 }
 
-static bool needs_no_credential(struct access *access,
-				const struct access_question *question)
+static void tell_who(const struct principal *principal, struct access_answer *answer)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&access->mutex);
+	if (principal->site)
+		snprintf(answer->site, sizeof(answer->site), "%s", principal->site->site);
+	else
+		snprintf(answer->user, sizeof(answer->user), "%s", name_of(principal));
+}
+
+static bool judge(const struct decision *decision)
+{
+	AUTO_CREDENTIAL struct credential credential;
+	struct principal principal;
+
+	if (!credential_read(decision->question->authorization, &credential)) {
+		err_set(decision->err, ERR_AUTH,
+			"the header Authorization is not understood: neither Bearer nor "
+			"Basic");
+		return refuse(decision, 401, "BAD_CREDENTIALS");
+	}
+	if (!identify(decision, &credential, &principal))
+		return false;
+	if (!has_right(decision, &principal))
+		return forbid(decision, &principal);
+	tell_who(&principal, decision->answer);
+	return true;
+}
+
+static bool needs_no_credential(const struct decision *decision)
+{
+	const struct access_question *question = decision->question;
 
 	switch (question->needs) {
 	case WEB_ANYBODY:
 		return true;
 	case WEB_READER:
-		return access->rules.trusts_loopback && question->is_loopback &&
+		return decision->rules->trusts_loopback && question->is_loopback &&
 		       !question->is_forwarded;
-	case WEB_GIT_READER:
-		return access->rules.anonymous_read;
+	case WEB_GIT:
+		return !is_push(question) &&
+		       access_rules_let_read(decision->rules, question->git_repository);
 	default:
 		return false;
 	}
 }
 
-static void ask_for_credential(const struct access_question *question,
-			       struct access_answer *answer, struct err *err)
+static bool ask_for_credential(const struct decision *decision)
 {
-	err_set(err, ERR_AUTH, "this needs a token");
-	if (question->needs == WEB_GIT_READER)
-		err_remedy(err, "give an operator's token as password, or set "
+	const struct access_question *question = decision->question;
+	struct err *err = decision->err;
+
+	err_set(err, ERR_AUTH, "this needs a password or a token");
+	if (is_push(question))
+		err_remedy(err, "give user and password, or a token that may push as "
+				"password");
+	else if (question->needs == WEB_GIT)
+		err_remedy(err, "give user and password, or a token as password; or set "
 				"http.anonymousRead = true to let everybody read");
 	else if (question->needs == WEB_SITE)
 		err_remedy(err, "sign with the secret of a secondary of this site: "
@@ -295,7 +320,7 @@ static void ask_for_credential(const struct access_question *question,
 	else
 		err_remedy(err, "send the token in http.operatorTokenFile of this site "
 				"in the header Authorization, as Bearer");
-	refuse(answer, 401, "NO_CREDENTIALS");
+	return refuse(decision, 401, "NO_CREDENTIALS");
 }
 
 /* At most a line a second: who guesses tokens shall not fill the disk. */
@@ -330,24 +355,21 @@ static void count_refused(const char *code)
 void access_decide(struct access *access, const struct access_question *question,
 		   struct access_answer *answer, struct err *err)
 {
+	AUTO_ACCESS_RULES struct access_rules *rules = take_rules(access);
+	const struct decision decision = { rules, question, access->nonces, answer, err };
+	bool is_let_in;
+
 	*answer = (struct access_answer){ 0 };
 	if (question->needs == WEB_ANYBODY)
 		return;
-	if (question->authorization) {
-		AUTO_CREDENTIAL char *credential =
-			credential_read(question->authorization);
-		if (!credential) {
-			err_set(err, ERR_AUTH,
-				"the header Authorization is not "
-				"understood: neither Bearer nor Basic");
-			refuse(answer, 401, "BAD_CREDENTIALS");
-		} else if (!is_operator(access, credential)) {
-			decide_site(access, question, credential, answer, err);
-		}
-	} else if (!needs_no_credential(access, question)) {
-		ask_for_credential(question, answer, err);
-	}
-	if (answer->status == 0)
+	if (!question->authorization)
+		is_let_in =
+			needs_no_credential(&decision) || ask_for_credential(&decision);
+	else
+		is_let_in = (question->is_forwarded_push &&
+			     asks_for(question, GIT_RECEIVE_PACK)) ||
+			    judge(&decision);
+	if (is_let_in || answer->status == ACCESS_LATER)
 		return;
 	count_refused(answer->code);
 	log_refused(access, answer, err);
@@ -355,8 +377,8 @@ void access_decide(struct access *access, const struct access_question *question
 
 void access_sites(struct access *access, site_names *names)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&access->mutex);
+	AUTO_ACCESS_RULES struct access_rules *rules = take_rules(access);
 
-	for (size_t i = 0; i < access->rules.keys.count; i++)
-		vec_add(names, xstrdup(access->rules.keys.items[i].site));
+	for (size_t i = 0; i < rules->keys.count; i++)
+		vec_add(names, xstrdup(rules->keys.items[i].site));
 }

@@ -1,6 +1,7 @@
 /*
- * Who may do what: tokens of sites, of operators, loopback. Kept apart from the
- * configuration so that SIGHUP can put new secrets in. Any thread.
+ * Who may do what: tokens of sites, of operators and others, users by password, loopback,
+ * everybody. Kept apart from the configuration so that SIGHUP can put new secrets in. Any
+ * thread.
  */
 #ifndef WEB_ACCESS_H
 #define WEB_ACCESS_H
@@ -10,8 +11,9 @@
 
 struct access;
 
-/* Reads [http] operatorTokenFile, anonymousRead, url and [secondary "NAME"] secretFile,
- * enabled. ERR_CONFIG names the key. */
+/* Reads [http] operatorTokenFile, passwordFile, anonymousRead, anonymousRepository, url;
+ * [token "NAME"]; and [secondary "NAME"] secretFile, enabled, with the files they name.
+ * ERR_CONFIG names the key. */
 int access_read(const struct conf *conf, struct access **access, struct err *err);
 void access_free(struct access *access);
 
@@ -25,18 +27,27 @@ struct access_question {
 	const char *authorization; /* the header, or NULL */
 	bool is_loopback;          /* the peer's address is */
 	bool is_forwarded;       /* it has Forwarded, X-Forwarded-For, X-Real-IP or Via */
-	const char *git_service; /* with WEB_GIT_READER: "git-upload-pack" */
+	const char *git_service; /* with WEB_GIT: "git-upload-pack", "git-receive-pack" */
 	const char *git_repository; /* ... and the name */
+	/* Nothing may be waited for: no file read, no password computed. */
+	bool is_quick;
+	/* With WEB_GIT: a push will be forwarded to the primary, which decides; so any
+	 * credential is let in, but none is not. */
+	bool is_forwarded_push;
 };
 
 struct access_answer {
-	int status;       /* 0: let in; else 401 or 403 */
-	const char *code; /* static */
+	int status;       /* 0: let in; ACCESS_LATER; else 401, 403 or 429 */
+	const char *code; /* static; NULL with 0 and ACCESS_LATER */
 	char site[SITE_NAME_SIZE];
+	char user[WEB_USER_SIZE]; /* the user's name, or "token NAME", or "operator" */
 };
+enum { ACCESS_LATER = 1 }; /* of is_quick: ask again where it may wait */
 
-/* 401 comes with *err filled, message and remedy. Basic with any user and an operator's
- * token as password is as good as Bearer, for git. */
+/* 401, 403 and 429 come with *err filled, message and remedy; they are logged and counted
+ * here. Basic with any user and a token as password is as good as Bearer, for git. A
+ * token of a site is used up by being judged for the API: each is asked of once. Without
+ * is_quick it may wait some seconds. */
 void access_decide(struct access *access, const struct access_question *question,
 		   struct access_answer *answer, struct err *err);
 

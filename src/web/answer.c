@@ -111,6 +111,27 @@ void answer_err(struct web_response *response, int status, const struct err *err
 			   err->text, err->remedy);
 }
 
+void answer_as_text(struct web_response *response)
+{
+	json_auto_t *problem = NULL;
+	struct err err;
+
+	if (!response->content_type ||
+	    strcmp(response->content_type, "application/json") != 0)
+		return;
+	problem = json_parse_object(response->body.data, response->body.len,
+				    response->body.len, &err);
+	if (!problem)
+		return;
+	const char *remedy = json_string_value(json_object_get(problem, "remedy"));
+	const char *message = json_string_value(json_object_get(problem, "message"));
+	str_reset(&response->body);
+	str_addf(&response->body, "%s\n", message ? message : "");
+	if (remedy && *remedy)
+		str_addf(&response->body, "%s\n", remedy);
+	response->content_type = "text/plain; charset=utf-8";
+}
+
 void answer_reset(struct web_response *response)
 {
 	drop_body(response);

@@ -12,6 +12,9 @@ void answer_reset(struct web_response *response);
 /* Makes it the problem that *err is; status 0: by its class. */
 void answer_err(struct web_response *response, int status, const struct err *err);
 
+/* A problem as two lines of text: git shows its user text and no JSON. */
+void answer_as_text(struct web_response *response);
+
 /* Gives shared bytes back, if there are any. */
 void answer_release(struct web_shared *shared);
 

@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 
-enum { INFLATE_BLOCK = 64 << 10, GZIP_ONLY = 16 };
+enum { INFLATE_BLOCK = 64 << 10 };
 
 static atomic_uint_fast64_t spooled; /* bytes in files, of all bodies */
 static atomic_uint_fast64_t spooled_max = WEB_BODIES_MAX;
@@ -48,29 +48,34 @@ static int refuse_file(struct body *body, const struct err *err)
 	return refuse(body, err->class == ERR_DISK ? 507 : 500);
 }
 
-static bool is_gzip(const char *encoding)
+static bool may_be_packed(enum web_body kind)
 {
-	return strcmp(encoding, "gzip") == 0 || strcmp(encoding, "x-gzip") == 0;
+	return kind == WEB_BODY_FILE || kind == WEB_BODY_STREAM;
+}
+
+static uint64_t limit_of(enum web_body kind)
+{
+	if (kind == WEB_BODY_STREAM) /* the handler's */
+		return UINT64_MAX;
+	return kind == WEB_BODY_FILE ? WEB_BODY_FILE_MAX : WEB_BODY_MEMORY_MAX;
 }
 
 int body_begin(struct body *body, enum web_body kind, const char *encoding,
 	       const char *data, struct err *err)
 {
 	*body = (struct body){ .kind = kind, .data = data, .memory = STR_INIT, .fd = -1 };
-	body->limit = kind == WEB_BODY_FILE ? WEB_BODY_FILE_MAX : WEB_BODY_MEMORY_MAX;
+	body->limit = limit_of(kind);
 	if (!encoding || !*encoding || strcmp(encoding, "identity") == 0)
 		return 0;
-	if (kind != WEB_BODY_FILE || !is_gzip(encoding)) {
+	if (!may_be_packed(kind) || !gunzip_is_for(encoding)) {
 		err_set(err, ERR_CONFIG, "Content-Encoding %s is not understood here",
 			encoding);
 		err_remedy(err, "send the body %s",
-			   kind == WEB_BODY_FILE ? "as it is, or as gzip" : "as it is");
+			   may_be_packed(kind) ? "as it is, or as gzip" : "as it is");
 		return refuse(body, 415);
 	}
-	if (inflateInit2(&body->inflater, MAX_WBITS + GZIP_ONLY) != Z_OK) {
-		err_set(err, ERR_INTERNAL, "zlib cannot inflate");
+	if (gunzip_begin(&body->gunzip, err))
 		return refuse(body, 500);
-	}
 	body->is_packed = true;
 	return 0;
 }
@@ -78,7 +83,7 @@ int body_begin(struct body *body, enum web_body kind, const char *encoding,
 void body_clear(struct body *body)
 {
 	if (body->is_packed)
-		inflateEnd(&body->inflater);
+		gunzip_clear(&body->gunzip);
 	drop(body);
 	*body = (struct body){ .memory = STR_INIT, .fd = -1 };
 }
@@ -139,38 +144,17 @@ static int keep(struct body *body, const void *bytes, size_t len, struct err *er
 	return 0;
 }
 
-/* One step of zlib; is_ended is set behind the last byte of a gzip member, of which
- * there may be several. */
-static int inflate_step(struct body *body, struct err *err)
-{
-	unsigned char block[INFLATE_BLOCK];
-	z_stream *stream = &body->inflater;
-
-	if (body->is_ended)
-		inflateReset(stream);
-	stream->next_out = block;
-	stream->avail_out = sizeof(block);
-	int result = inflate(stream, Z_NO_FLUSH);
-	body->is_ended = result == Z_STREAM_END;
-	if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
-		err_set(err, ERR_CONFIG, "the body is not gzip: %s",
-			stream->msg ? stream->msg : "zlib gives no reason");
-		return refuse(body, 400);
-	}
-	return keep(body, block, sizeof(block) - stream->avail_out, err);
-}
-
 static int inflate_bytes(struct body *body, const void *bytes, size_t len,
 			 struct err *err)
 {
-	/* z_const is not set, but next_in is only read. */
-	body->inflater.next_in = (Bytef *)(uintptr_t)bytes;
-	body->inflater.avail_in = (uInt)len;
-	while (body->inflater.avail_in > 0 ||
-	       (body->inflater.avail_out == 0 && !body->is_ended))
-		if (inflate_step(body, err))
+	unsigned char block[INFLATE_BLOCK];
+	ssize_t count;
+
+	gunzip_feed(&body->gunzip, bytes, len);
+	while ((count = gunzip_read(&body->gunzip, block, sizeof(block), err)) > 0)
+		if (keep(body, block, (size_t)count, err))
 			return -1;
-	return 0;
+	return count == 0 ? 0 : refuse(body, 400);
 }
 
 int body_add(struct body *body, const void *bytes, size_t len, struct err *err)
@@ -209,10 +193,9 @@ static int inflate_all(struct body *body, struct err *err)
 				: inflate_bytes(body, packed.memory.data,
 						packed.memory.len, err);
 	drop(&packed);
-	if (result != 0 || body->is_ended)
-		return result;
-	err_set(err, ERR_CONFIG, "the body is gzip that ends too early");
-	return refuse(body, 400);
+	if (result == 0 && gunzip_end(&body->gunzip, err))
+		return refuse(body, 400);
+	return result;
 }
 
 int body_end(struct body *body, struct err *err)

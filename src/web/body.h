@@ -1,14 +1,14 @@
 /*
  * The body of a request: kept in memory, or spooled into a file that has no name, and
- * inflated when it is whole. One thread at a time.
+ * inflated when it is whole. Of WEB_BODY_STREAM only what it comes as is said here; its
+ * bytes go through web/upload.h. One thread at a time.
  */
 #ifndef WEB_BODY_H
 #define WEB_BODY_H
 
-#include <zlib.h>
-
 #include "base/base.h"
 #include "base/str.h"
+#include "web/gunzip.h"
 #include "web/route.h"
 
 #define WEB_BODY_MEMORY_MAX ((uint64_t)1 << 20)
@@ -23,9 +23,9 @@ struct body {
 	uint64_t held;     /* of it in the file, as counted for all */
 	struct str memory; /* all of it, or as long as it has no file */
 	int fd;            /* of WEB_BODY_FILE, once it is large; or -1 */
-	bool is_packed, is_ended;
-	z_stream inflater; /* if is_packed */
-	int refusal;       /* the status that the failure of a call here means */
+	bool is_packed;
+	struct gunzip gunzip; /* if is_packed */
+	int refusal;          /* the status that the failure of a call here means */
 };
 
 /* What all files together may have instead; what it was. For tests. */

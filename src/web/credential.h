@@ -6,14 +6,17 @@
 
 #include "base/base.h"
 
-/* What a client shows: the token of Bearer, or the password of Basic, whose user does
- * not matter: git can show tokens only so. The caller frees (credential_free); NULL:
- * neither. */
-char *credential_read(const char *authorization);
+struct credential {
+	char *user;   /* of Basic; never with a colon; NULL: Bearer */
+	char *secret; /* the token of Bearer, the password of Basic */
+};
 
-/* Wipes it. NULL is allowed. */
-void credential_free(char *const *credential);
+/* False: neither Bearer nor Basic, or cut. The caller clears in either case. */
+bool credential_read(const char *authorization, struct credential *credential);
 
-#define AUTO_CREDENTIAL __attribute__((cleanup(credential_free)))
+/* Wipes it. */
+void credential_clear(struct credential *credential);
+
+#define AUTO_CREDENTIAL __attribute__((cleanup(credential_clear)))
 
 #endif

@@ -5,7 +5,8 @@
  * socket of what has become long. It may: it does so only while the connection is
  * suspended, when the library has sent all it was given and does not touch the socket,
  * and it gives it back at the end of a chunk. There the library sends the last one, and
- * the connection stays; if the stream broke, it closes it.
+ * the connection stays; if the stream broke, it closes it. What must be encrypted only
+ * the library can send.
  */
 #include "web/flow.h"
 
@@ -97,7 +98,7 @@ static enum passed pass(struct flow *flow, size_t count)
 			return PASSED_LATE;
 	if (flow->is_sender_gone)
 		return PASSED_NOBODY;
-	if (flow->is_suspended && flow->path.is_chunked && flow->passed >= LONG) {
+	if (flow->is_suspended && flow->path.may_be_taken && flow->passed >= LONG) {
 		flow->is_taken = true;
 		return PASSED_NOT;
 	}

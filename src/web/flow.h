@@ -20,7 +20,8 @@ struct flow_path {
 	struct MHD_Connection *connection; /* suspended while nothing is there */
 	struct idle_conn *idle;
 	const struct stop *cut;
-	bool is_chunked; /* the library sends it in chunks */
+	/* By the worker: the library sends it in chunks, and not encrypted. */
+	bool may_be_taken;
 };
 
 /* Takes the response's stream; what the path names is borrowed. */

@@ -1,26 +1,29 @@
 /*
- * Git's smart HTTP protocol, for reading. Status and headers are those of git
- * http-backend where it has good ones; it answers 200 with nothing in it to much that
- * goes wrong, and we never do. What is known whole has a length and a tag.
+ * Git's smart HTTP protocol: the routes, and what is read from this site. Status and
+ * headers are those of git http-backend where it has good ones; it answers 200 with
+ * nothing in it to much that goes wrong, and we never do. What is known whole has a
+ * length and a tag.
  */
-#include "serve/serve.h"
+#include "base/log.h"
 #include "web/answer.h"
-#include "web/git_request.h"
+#include "web/git_parts.h"
 #include "web/negotiate.h"
 #include "web/route.h"
-#include "web/services.h"
 
-/* Whoever keeps it must ask each time whether it still holds. */
-static void never_cache(struct web_response *response)
+void git_never_cache(struct web_response *response)
 {
 	web_set_header(response, "Expires", "Fri, 01 Jan 1980 00:00:00 GMT");
 	web_set_header(response, "Pragma", "no-cache");
 	web_set_header(response, "Cache-Control", "no-cache, max-age=0, must-revalidate");
 }
 
-static int failed(struct web_response *response, const struct serve_answer *answer,
-		  const struct err *err)
+int git_failed(struct web_response *response, const struct serve_answer *answer,
+	       const struct err *err)
 {
+	if (answer->is_too_large) {
+		answer_err(response, 413, err);
+		return 0;
+	}
 	if (err->class == ERR_BUSY) {
 		answer_err(response, 503, err);
 		response->is_expected = true;
@@ -49,9 +52,8 @@ static void share(struct serve_answer *answer, struct web_response *response)
 		web_set_header(response, "Content-Encoding", "gzip");
 }
 
-/* Takes what the answer holds. */
-static void hand_over(struct serve_answer *answer, const char *content_type,
-		      struct web_response *response)
+void git_hand_over(struct serve_answer *answer, const char *content_type,
+		   struct web_response *response)
 {
 	response->content_type = content_type;
 	if (answer->generation) {
@@ -65,14 +67,25 @@ static void hand_over(struct serve_answer *answer, const char *content_type,
 		response->body = answer->bytes;
 		answer->bytes = (struct str)STR_INIT;
 	}
-	never_cache(response);
+	git_never_cache(response);
 }
+
+/* For a secondary that reads for somebody else. */
+static bool is_for_site(const struct web_request *request)
+{
+	return request->site[0] && request->services->notice &&
+	       web_header(request, "Via");
+}
+
+typedef int (*git_reading)(const struct web_request *request, const char *name,
+			   struct web_response *response, struct err *err);
 
 static struct serve_request ask(const struct web_request *request, const char *name)
 {
 	return (struct serve_request){
 		.name = name,
 		.protocol = web_header(request, "Git-Protocol"),
+		.wants_whole = is_for_site(request),
 		.accepts_gzip = negotiate_gzip(web_header(request, "Accept-Encoding")),
 		.body = request->body,
 		.body_fd = request->body_fd,
@@ -92,19 +105,18 @@ static int find_answer(const struct web_request *request,
 	return serve_info_refs_now(serve, wanted, answer) ? 0 : WEB_LATER;
 }
 
-static int advertise(const struct web_request *request, struct web_response *response,
-		     struct err *err)
+static int advertise(const struct web_request *request, const char *name,
+		     struct web_response *response, struct err *err)
 {
-	AUTO_FREE char *name = git_request_repository(request);
 	struct serve_request wanted = ask(request, name);
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = find_answer(request, &wanted, &answer, err);
 
 	if (result < 0) {
-		result = failed(response, &answer, err);
+		result = git_failed(response, &answer, err);
 	} else if (result == 0) {
-		hand_over(&answer, "application/x-git-upload-pack-advertisement",
-			  response);
+		git_hand_over(&answer, "application/x-git-upload-pack-advertisement",
+			      response);
 		web_set_header(response, "Vary", "Git-Protocol, Accept-Encoding");
 		if (*answer.etag)
 			web_answer_tagged(request, response, answer.etag);
@@ -113,12 +125,78 @@ static int advertise(const struct web_request *request, struct web_response *res
 	return result;
 }
 
-static int refuse_push(struct web_response *response)
+static int upload_pack(const struct web_request *request, const char *name,
+		       struct web_response *response, struct err *err)
 {
-	web_answer_problem(response, 403, "PUSH_NOT_SERVED",
-			   "this version of refrelay takes no pushes over HTTP",
-			   "push to the Git server that owns the repository");
-	return 0;
+	struct serve_request wanted = ask(request, name);
+	struct serve_answer answer = SERVE_ANSWER_INIT;
+	int result = 0;
+
+	if (serve_upload_pack(request->services->serve, &wanted, &answer, err))
+		result = git_failed(response, &answer, err);
+	else
+		git_hand_over(&answer, "application/x-git-upload-pack-result", response);
+	serve_answer_clear(&answer);
+	return result;
+}
+
+/* Says up to which event the log has what the answer shows: as long as a secondary has
+ * not come so far, its own copy may be older than what it hands on. Refs that are still
+ * being read may be newer than anything that can be said now. */
+static void tell_last_event(const struct web_request *request, const char *name,
+			    struct web_response *response)
+{
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	uint64_t last = 0;
+	struct err err;
+
+	if (response->read || response->status >= 400)
+		return;
+	if (notice_compare(request->services->notice, name, &noticed, &err) == 0 &&
+	    event_log_last(request->services->store, &last, &err) == 0)
+		web_add_header(response, "Refrelay-Last-Event", "%" PRIu64, last);
+	else
+		log_warn("git.last_event_unknown", LOG_ERR(&err), LOG_TEXT("repo", name));
+}
+
+static int answer_here(const struct web_request *request, const char *name,
+		       struct web_response *response, struct err *err, git_reading here)
+{
+	int result;
+
+	if (is_for_site(request) && !request->may_wait)
+		return WEB_LATER;
+	result = here(request, name, response, err);
+	if (result == 0 && is_for_site(request))
+		tell_last_event(request, name, response);
+	return result;
+}
+
+/* By `here`, or by the primary. */
+static int answer_read(const struct web_request *request, struct web_response *response,
+		       struct err *err, git_reading here)
+{
+	AUTO_FREE char *name = git_request_repository(request);
+	enum fresh fresh = FRESH;
+	enum git_place place = git_place(request, name, &fresh);
+
+	if (place == GIT_ELSEWHERE)
+		place = request->may_wait
+				? git_forward_read(request, name, fresh, response)
+				: GIT_LATER;
+	if (place == GIT_LATER)
+		return WEB_LATER;
+	return place == GIT_HERE ? answer_here(request, name, response, err, here) : 0;
+}
+
+static int push_refs(const struct web_request *request, struct web_response *response,
+		     struct err *err)
+{
+	if (!request->may_wait)
+		return WEB_LATER;
+	return request->services->role == SITE_SECONDARY
+		       ? git_forward_push_refs(request, response, err)
+		       : git_push_advertise(request, response, err);
 }
 
 static int get_refs(const struct web_request *request, struct web_response *response,
@@ -127,9 +205,9 @@ static int get_refs(const struct web_request *request, struct web_response *resp
 	const char *service = git_request_service(request);
 
 	if (strcmp(service, GIT_UPLOAD_PACK) == 0)
-		return advertise(request, response, err);
-	if (strcmp(service, "git-receive-pack") == 0)
-		return refuse_push(response);
+		return answer_read(request, response, err, advertise);
+	if (strcmp(service, GIT_RECEIVE_PACK) == 0)
+		return push_refs(request, response, err);
 	if (*service)
 		web_answer_problem(response, 403, "UNKNOWN_SERVICE",
 				   "this service of Git is not known here", "");
@@ -140,48 +218,38 @@ static int get_refs(const struct web_request *request, struct web_response *resp
 	return 0;
 }
 
-static int answer_post(const struct web_request *request, struct web_response *response,
-		       struct err *err)
+bool git_has_type(const struct web_request *request, const char *type,
+		  struct web_response *response)
 {
-	AUTO_FREE char *name = git_request_repository(request);
-	struct serve_request wanted = ask(request, name);
-	struct serve_answer answer = SERVE_ANSWER_INIT;
-	int result = 0;
+	AUTO_FREE char *message = xasprintf("Content-Type must be %s", type);
+	const char *shown = web_header(request, "Content-Type");
 
-	if (serve_upload_pack(request->services->serve, &wanted, &answer, err))
-		result = failed(response, &answer, err);
-	else
-		hand_over(&answer, "application/x-git-upload-pack-result", response);
-	serve_answer_clear(&answer);
-	return result;
+	if (shown && strcmp(shown, type) == 0)
+		return true;
+	web_answer_problem(response, 415, "WRONG_CONTENT_TYPE", message, "");
+	return false;
 }
 
 static int post_upload_pack(const struct web_request *request,
 			    struct web_response *response, struct err *err)
 {
-	const char *type = web_header(request, "Content-Type");
-
-	if (type && strcmp(type, "application/x-git-upload-pack-request") == 0)
-		return answer_post(request, response, err);
-	web_answer_problem(response, 415, "WRONG_CONTENT_TYPE",
-			   "Content-Type must be application/x-git-upload-pack-request",
-			   "");
-	return 0;
+	if (!git_has_type(request, "application/x-git-upload-pack-request", response))
+		return 0;
+	return answer_read(request, response, err, upload_pack);
 }
 
 static int post_receive_pack(const struct web_request *request,
 			     struct web_response *response, struct err *err)
 {
-	(void)request;
-	(void)err;
-	return refuse_push(response);
+	return request->services->role == SITE_SECONDARY
+		       ? git_forward_push(request, response, err)
+		       : git_push_receive(request, response, err);
 }
 
 const struct web_route web_git_routes[] = {
-	{ "GET", "/{path}/info/refs", WEB_GIT_READER, WEB_QUICK, get_refs },
-	{ "POST", "/{path}/git-upload-pack", WEB_GIT_READER, WEB_BODY_FILE,
-	  post_upload_pack },
-	{ "POST", "/{path}/git-receive-pack", WEB_ANYBODY, WEB_BODY_NONE,
+	{ "GET", "/{path}/info/refs", WEB_GIT, WEB_QUICK, get_refs },
+	{ "POST", "/{path}/git-upload-pack", WEB_GIT, WEB_BODY_FILE, post_upload_pack },
+	{ "POST", "/{path}/git-receive-pack", WEB_GIT, WEB_BODY_STREAM,
 	  post_receive_pack },
 	{ 0 },
 };

@@ -19,6 +19,8 @@ const char *git_request_service(const struct web_request *request)
 		service = web_query(request, "service");
 	else if (path_ends_with(request->target, "/" GIT_UPLOAD_PACK))
 		service = GIT_UPLOAD_PACK;
+	else if (path_ends_with(request->target, "/" GIT_RECEIVE_PACK))
+		service = GIT_RECEIVE_PACK;
 	return service ? service : "";
 }
 

@@ -8,8 +8,10 @@
 #include "web/web.h"
 
 #define GIT_UPLOAD_PACK "git-upload-pack"
+#define GIT_RECEIVE_PACK "git-receive-pack"
 
-/* "git-upload-pack", whatever else was asked for, or "". Borrowed for the request. */
+/* "git-upload-pack", "git-receive-pack", whatever else was asked for, or "". Borrowed for
+ * the request. */
 const char *git_request_service(const struct web_request *request);
 
 /* The repository's name, not checked; the caller frees. */

@@ -3,8 +3,6 @@
 #include <arpa/inet.h>
 #include <strings.h>
 
-#include "base/str.h"
-
 struct name {
 	const char *text;
 	size_t len;
@@ -27,6 +25,7 @@ static const struct name names[] = {
 	VALUE("Content-Length", content_length),
 	VALUE("Content-Encoding", content_encoding),
 	VALUE("Transfer-Encoding", transfer_encoding),
+	VALUE("X-Forwarded-Proto", forwarded_proto),
 	FLAG("Forwarded"),
 	FLAG("X-Forwarded-For"),
 	FLAG("X-Real-IP"),
@@ -62,6 +61,26 @@ void head_read(struct MHD_Connection *connection, struct head *head)
 {
 	*head = (struct head){ 0 };
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, on_header, head);
+	head->is_forwarded |= head->forwarded_proto.count > 0;
+}
+
+static enum MHD_Result on_forwarded_for(void *arg, enum MHD_ValueKind kind,
+					const char *key, const char *value)
+{
+	struct str *out = arg;
+
+	(void)kind;
+	if (strcasecmp(key, "X-Forwarded-For") != 0)
+		return MHD_YES;
+	if (out->len > 0)
+		str_add_char(out, ',');
+	str_add(out, value ? value : "");
+	return MHD_YES;
+}
+
+void head_add_forwarded_for(struct MHD_Connection *connection, struct str *out)
+{
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, on_forwarded_for, out);
 }
 
 bool head_is_plain(const struct head *head)

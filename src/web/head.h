@@ -8,6 +8,7 @@
 #include <microhttpd.h>
 
 #include "base/base.h"
+#include "base/str.h"
 
 /* The first of each name counts. */
 struct head_value {
@@ -18,10 +19,15 @@ struct head_value {
 struct head {
 	struct head_value authorization, content_encoding, content_length, host,
 		transfer_encoding;
-	bool is_forwarded; /* it has Forwarded, X-Forwarded-For, X-Real-IP or Via */
+	struct head_value forwarded_proto;
+	bool is_forwarded; /* it has Forwarded, X-Forwarded-For or -Proto, X-Real-IP, Via
+			    */
 };
 
 void head_read(struct MHD_Connection *connection, struct head *head);
+
+/* Appends all X-Forwarded-For in their order, with commas between. */
+void head_add_forwarded_for(struct MHD_Connection *connection, struct str *out);
 
 /* Where a request ends, and who sends it, must be the same to us as to a proxy before us;
  * the library takes the first of two that contradict each other. RFC 9112, 6.1 and 6.3.

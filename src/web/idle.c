@@ -3,8 +3,8 @@
  * so spins through the last one before each connection ends; nor can it tell a client
  * that is silent from an answer that takes us long. So it is given none.
  *
- * Deadlines of connections only move away, but for one that was held: therefore the
- * thread need not be woken when one moves, unless it sleeps beyond it. Who moves one
+ * Deadlines of connections mostly move away: therefore the thread is not woken when one
+ * moves, unless it sleeps beyond it. Who moves one
  * stores it before it looks when the thread wakes; the thread says that it never wakes
  * before it looks at deadlines. So one of them sees the other.
  */
@@ -40,7 +40,7 @@ struct idle_watch {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	pthread_t thread;
-	int64_t idle_ms;
+	int64_t idle_ms, head_ms;
 	TAILQ_HEAD(, idle_conn) conns; /* guarded by mutex */
 	bool is_stopping;              /* guarded by mutex */
 	_Atomic int64_t wakes_at;
@@ -129,11 +129,12 @@ static void *run(void *arg)
 	return NULL;
 }
 
-struct idle_watch *idle_start(int64_t idle_ms)
+struct idle_watch *idle_start(int64_t idle_ms, int64_t head_ms)
 {
 	struct idle_watch *watch = xcalloc(1, sizeof(*watch));
 
 	watch->idle_ms = idle_ms;
+	watch->head_ms = head_ms < idle_ms ? head_ms : idle_ms;
 	atomic_init(&watch->wakes_at, INT64_MAX);
 	TAILQ_INIT(&watch->conns);
 	mutex_init(&watch->mutex);
@@ -164,7 +165,7 @@ struct idle_conn *idle_enter(struct idle_watch *watch, int fd)
 	lock(&watch->mutex);
 	TAILQ_INSERT_TAIL(&watch->conns, conn, entry);
 	unlock(&watch->mutex);
-	idle_await(conn);
+	idle_await_head(conn);
 	return conn;
 }
 
@@ -185,12 +186,12 @@ void idle_cut(struct idle_watch *watch)
 	shutdown(conn->fd, SHUT_RDWR);
 }
 
-static void set_deadline(struct idle_conn *conn, int64_t look_in_ms)
+static void set_deadline(struct idle_conn *conn, int64_t within_ms, int64_t look_in_ms)
 {
 	struct idle_watch *watch = conn->watch;
 	int64_t now = clock_boot_ms();
 
-	atomic_store(&conn->deadline, now + watch->idle_ms);
+	atomic_store(&conn->deadline, now + within_ms);
 	if (now + look_in_ms >= atomic_load(&watch->wakes_at))
 		return;
 	lock(&watch->mutex);
@@ -201,13 +202,23 @@ static void set_deadline(struct idle_conn *conn, int64_t look_in_ms)
 void idle_expect(struct idle_conn *conn)
 {
 	atomic_store(&conn->is_sending, false);
-	set_deadline(conn, conn->watch->idle_ms);
+	set_deadline(conn, conn->watch->idle_ms, conn->watch->idle_ms);
+}
+
+static void await(struct idle_conn *conn, int64_t within_ms)
+{
+	atomic_store(&conn->is_sending, true);
+	set_deadline(conn, within_ms, within_ms < LOOK_MS ? within_ms : LOOK_MS);
 }
 
 void idle_await(struct idle_conn *conn)
 {
-	atomic_store(&conn->is_sending, true);
-	set_deadline(conn, LOOK_MS);
+	await(conn, conn->watch->idle_ms);
+}
+
+void idle_await_head(struct idle_conn *conn)
+{
+	await(conn, conn->watch->head_ms);
 }
 
 void idle_hold(struct idle_conn *conn)

@@ -10,7 +10,7 @@
 struct idle_watch;
 struct idle_conn;
 
-struct idle_watch *idle_start(int64_t idle_ms);
+struct idle_watch *idle_start(int64_t idle_ms, int64_t head_ms);
 
 /* All connections must have left. */
 void idle_stop(struct idle_watch *watch);
@@ -28,9 +28,12 @@ void idle_expect(struct idle_conn *conn);
 
 /* It is the client's turn to send: it has idle_ms from now. If it ends its side before it
  * has sent a whole request, the connection is closed within some seconds: of such an end
- * the server's library may not hear, which is told of changes only. So it is from
- * idle_enter on. */
+ * the server's library may not hear, which is told of changes only. */
 void idle_await(struct idle_conn *conn);
+
+/* It is the client's turn to send the head of a request, all of which must be here
+ * head_ms from now. So it is from idle_enter on. */
+void idle_await_head(struct idle_conn *conn);
 
 /* It is our turn, for as long as it takes. */
 void idle_hold(struct idle_conn *conn);

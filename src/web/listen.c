@@ -145,6 +145,33 @@ void address_format(const struct sockaddr *address, char text[ADDRESS_TEXT_SIZE]
 	}
 }
 
+void address_ip(const struct sockaddr *address, struct ip_address *ip)
+{
+	static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
+	union any_address any;
+
+	*ip = (struct ip_address){ 0 };
+	copy_address(address, &any);
+	if (any.plain.sa_family == AF_INET) {
+		memcpy(ip->bytes, mapped, sizeof(mapped));
+		memcpy(ip->bytes + sizeof(mapped), &any.v4.sin_addr,
+		       sizeof(any.v4.sin_addr));
+	} else if (any.plain.sa_family == AF_INET6) {
+		memcpy(ip->bytes, &any.v6.sin6_addr, sizeof(ip->bytes));
+	}
+}
+
+void address_format_ip(const struct ip_address *ip, char text[ADDRESS_TEXT_SIZE])
+{
+	struct in6_addr v6;
+
+	memcpy(&v6, ip->bytes, sizeof(v6));
+	if (IN6_IS_ADDR_V4MAPPED(&v6))
+		inet_ntop(AF_INET, ip->bytes + 12, text, ADDRESS_TEXT_SIZE);
+	else
+		inet_ntop(AF_INET6, ip->bytes, text, ADDRESS_TEXT_SIZE);
+}
+
 bool address_is_loopback(const struct sockaddr *address)
 {
 	union any_address any;

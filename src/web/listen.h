@@ -10,6 +10,11 @@
 
 #define ADDRESS_TEXT_SIZE 64
 
+/* Without a port; an IPv4 address is ::ffff:a.b.c.d, which is the same to us. */
+struct ip_address {
+	unsigned char bytes[16];
+};
+
 /* Opens it for "127.0.0.1:8418", "[::1]:8418" or "*:8418" (every address, both
  * protocols); port 0 is any. -1: ERR_CONFIG: no such address; ERR_BUSY: it is taken. */
 int listen_open(const char *address, struct err *err);
@@ -20,6 +25,12 @@ uint16_t listen_port(int fd);
 /* "127.0.0.1:50312"; an IPv4 address that came through an IPv6 socket is written as what
  * it is. */
 void address_format(const struct sockaddr *address, char text[ADDRESS_TEXT_SIZE]);
+
+/* Another kind of address than these two becomes ::. */
+void address_ip(const struct sockaddr *address, struct ip_address *ip);
+
+/* "192.0.2.7", "2001:db8::7" */
+void address_format_ip(const struct ip_address *ip, char text[ADDRESS_TEXT_SIZE]);
 
 /* Whether it is an address of this machine's loopback interface. */
 bool address_is_loopback(const struct sockaddr *address);

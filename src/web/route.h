@@ -9,11 +9,11 @@
 
 /* What a request needs to be let through; who asks has one of these at most. */
 enum web_right {
-	WEB_ANYBODY,    /* /healthz, /readyz */
-	WEB_READER,     /* a site, an operator, or loopback as interface says */
-	WEB_SITE,       /* a site or an operator */
-	WEB_OPERATOR,   /* an operator only */
-	WEB_GIT_READER, /* a git child, an operator, or anybody if anonymousRead */
+	WEB_ANYBODY,  /* /healthz, /readyz */
+	WEB_READER,   /* a site, an operator, or loopback as interface says */
+	WEB_SITE,     /* a site or an operator */
+	WEB_OPERATOR, /* an operator only */
+	WEB_GIT,      /* who may read, or push to, the repository: as the service says */
 };
 
 /* -1 makes the answer a problem; its code is the class of *err in upper case, its status:
@@ -31,6 +31,10 @@ enum web_body {
 	 * connections: it answers from memory there, never by a stream, or says
 	 * WEB_LATER. */
 	WEB_QUICK,
+	/* The handler is asked on a worker as soon as the head is here and who asks may:
+	 * it reads the body itself (web_read_upload). Not for a token of a site, unless
+	 * with WEB_GIT. Never HEAD or GET. */
+	WEB_BODY_STREAM,
 };
 
 struct web_route {

@@ -13,13 +13,16 @@
 #include "base/log.h"
 #include "web/exchange.h"
 #include "web/listen.h"
+#include "web/transport.h"
 
 enum {
-	CONNECTIONS = 256,
+	CONNECTIONS = 256, /* if nothing is said */
 	DESCRIPTORS_EACH = 6,
 	IDLE_MS = 120 * 1000,
+	HEAD_MS = 30 * 1000,
 	THREADS_MIN = 2,
-	THREADS_MAX = 8,
+	THREADS_MAX = 8,        /* if more are not needed for: */
+	CONNECTIONS_EACH = 120, /* of a thread */
 	/* A request's head, or a block of an answer. All of it is zeroed for each. */
 	CONNECTION_MEMORY = 32 << 10,
 };
@@ -45,8 +48,11 @@ static struct web_connection *enter_client(struct web_server *server,
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
 			->client_addr;
 
+	client->server = server;
 	client->idle = idle_enter(server->idle, fd);
+	client->count = connections_enter(server->connections, address);
 	client->fd = fd;
+	address_ip(address, &client->ip);
 	client->is_loopback = address_is_loopback(address);
 	address_format(address, client->peer);
 	return client;
@@ -61,9 +67,34 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
 		*context = enter_client(arg, connection);
 	} else if (client) {
 		idle_leave(client->idle);
+		connections_leave(client->server->connections, client->count);
+		tls_identity_unref(client->identity);
 		free(client);
 		*context = NULL;
 	}
+}
+
+static enum MHD_Result on_accept(void *arg, const struct sockaddr *address, socklen_t len)
+{
+	const struct web_server *server = arg;
+
+	(void)len;
+	return connections_admit(server->connections, address) ? MHD_YES : MHD_NO;
+}
+
+/* The connection keeps it, as a handshake may go on with it when there is another one
+ * already. */
+struct tls_identity *server_identity_for(struct MHD_Connection *connection)
+{
+	struct web_connection *client =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+			->socket_context;
+
+	if (client->identity)
+		return client->identity;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&client->server->mutex);
+	client->identity = tls_identity_ref(client->server->identity);
+	return client->identity;
 }
 
 /* Targets are decoded by web/target.h, which must see them as they were sent. */
@@ -76,40 +107,57 @@ static size_t keep_encoded(void *arg, struct MHD_Connection *connection, char *t
 
 /* The library spins when it cannot accept for want of a descriptor, so they must not run
  * out: a connection may need a few more, for a child of git's. */
-static unsigned limit_connections(unsigned wanted)
+static unsigned limit_connections(uint64_t wanted)
 {
 	struct rlimit files;
 
-	if (getrlimit(RLIMIT_NOFILE, &files))
-		return wanted;
-	return files.rlim_cur / DESCRIPTORS_EACH < wanted
-		       ? (unsigned)(files.rlim_cur / DESCRIPTORS_EACH)
-		       : wanted;
+	if (getrlimit(RLIMIT_NOFILE, &files) ||
+	    files.rlim_cur / DESCRIPTORS_EACH >= wanted)
+		return (unsigned)wanted;
+	log_warn("http.few_connections", LOG_NUMBER("wanted", wanted),
+		 LOG_NUMBER("limit", files.rlim_cur / DESCRIPTORS_EACH),
+		 LOG_NUMBER("descriptors", files.rlim_cur));
+	return (unsigned)(files.rlim_cur / DESCRIPTORS_EACH);
 }
 
-static unsigned count_threads(void)
+/* A thread of the library that is told of 128 events at once waits for more before it
+ * looks at them, for ever if none come (0.9.75): so none has so many connections. */
+static unsigned count_threads(unsigned connections)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned least = connections / CONNECTIONS_EACH + 1;
+	unsigned count = cores < THREADS_MIN
+				 ? THREADS_MIN
+				 : (unsigned)(cores < THREADS_MAX ? cores : THREADS_MAX);
 
-	return cores < THREADS_MIN
-		       ? THREADS_MIN
-		       : (unsigned)(cores < THREADS_MAX ? cores : THREADS_MAX);
+	return count < least ? least : count;
 }
 
-static struct MHD_Daemon *start_daemon(struct web_server *server, unsigned connections)
+/* As of 0.9.75 the library takes EAGAIN in a handshake for no reason to wait for epoll: a
+ * client that sends a part of its hello would have a thread spin. With poll it waits. */
+static unsigned choose_flags(const struct web_server *server)
 {
-	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC |
+	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC |
 			 MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
 
+	return flags | (server->has_tls ? MHD_USE_POLL | MHD_USE_TLS : MHD_USE_EPOLL);
+}
+
+static struct MHD_Daemon *start_daemon(struct web_server *server, uint64_t connections)
+{
+	struct MHD_OptionItem tls[TLS_OPTIONS] = { { MHD_OPTION_END, 0, NULL } };
+	unsigned limit = limit_connections(connections);
+
+	if (server->has_tls)
+		tls_options(tls);
 	return MHD_start_daemon(
-		flags, 0, NULL, NULL, exchange_on_request, server,
+		choose_flags(server), 0, on_accept, server, exchange_on_request, server,
 		MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,    /* first: it logs the rest */
 		MHD_OPTION_LISTEN_SOCKET, server->listen_fd, /* */
-		MHD_OPTION_CONNECTION_LIMIT,
-		limit_connections(connections ? connections : CONNECTIONS),
+		MHD_OPTION_ARRAY, tls, MHD_OPTION_CONNECTION_LIMIT, limit,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-		MHD_OPTION_THREAD_POOL_SIZE, count_threads(), /* */
-		MHD_OPTION_STRICT_FOR_CLIENT, 1,              /* */
+		MHD_OPTION_THREAD_POOL_SIZE, count_threads(limit),
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, /* */
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_encoded, NULL,
 		MHD_OPTION_URI_LOG_CALLBACK, exchange_on_target, server,
 		MHD_OPTION_NOTIFY_COMPLETED, exchange_on_completed, server,
@@ -118,7 +166,7 @@ static struct MHD_Daemon *start_daemon(struct web_server *server, unsigned conne
 
 /* Its threads must not take this program's signals. */
 static struct MHD_Daemon *start_daemon_deaf(struct web_server *server,
-					    unsigned connections)
+					    uint64_t connections)
 {
 	sigset_t all, before;
 
@@ -151,11 +199,29 @@ static void server_free(struct web_server *server)
 {
 	workers_stop(server->workers);
 	idle_stop(server->idle);
+	connections_free(server->connections);
+	tls_identity_unref(server->identity);
 	stop_clear(&server->stop);
 	stop_clear(&server->cut);
 	pthread_cond_destroy(&server->settled);
 	pthread_mutex_destroy(&server->mutex);
 	free(server);
+}
+
+static void start_parts(struct web_server *server,
+			const struct web_server_options *options)
+{
+	int64_t idle_ms = options->idle_ms ? options->idle_ms : IDLE_MS;
+	int64_t head_ms = options->head_ms ? options->head_ms : HEAD_MS;
+
+	server->idle = idle_start(idle_ms, head_ms);
+	server->connections = connections_new();
+	server->workers = workers_start();
+	if (options->transport) {
+		server->has_tls = options->transport->identity;
+		web_server_set(server, options->transport);
+	}
+	register_metrics(server);
 }
 
 int server_start(const struct web_server_options *options, struct web_server **server,
@@ -174,10 +240,9 @@ int server_start(const struct web_server_options *options, struct web_server **s
 	stop_init(&new->cut);
 	mutex_init(&new->mutex);
 	cond_init(&new->settled);
-	new->idle = idle_start(options->idle_ms ? options->idle_ms : IDLE_MS);
-	new->workers = workers_start();
-	register_metrics(new);
-	new->daemon = start_daemon_deaf(new, options->connections);
+	start_parts(new, options);
+	new->daemon = start_daemon_deaf(
+		new, options->transport ? options->transport->connections : CONNECTIONS);
 	if (!new->daemon) {
 		/* It may have closed the socket; then its number may be another's. */
 		server_free(new);
@@ -186,6 +251,25 @@ int server_start(const struct web_server_options *options, struct web_server **s
 	}
 	*server = new;
 	return 0;
+}
+
+/* A connection whose handshake has begun keeps the old one. */
+void web_server_set(struct web_server *server, const struct transport *transport)
+{
+	struct tls_identity *identity = transport->identity, *before;
+
+	connections_set(server->connections, transport->per_client, &transport->proxies);
+	if (!server->has_tls || !identity)
+		return;
+	lock(&server->mutex);
+	before = server->identity;
+	server->identity = tls_identity_ref(identity);
+	unlock(&server->mutex);
+	tls_identity_unref(before);
+	metric_set(metric_at(metric_gauge(
+			   "refrelay_http_certificate_expires_timestamp_seconds",
+			   "When the certificate that is shown is over.")),
+		   (double)tls_identity_expires(identity));
 }
 
 uint16_t web_server_port(const struct web_server *server)

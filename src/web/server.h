@@ -8,9 +8,11 @@
 #include <stdatomic.h>
 
 #include "base/metrics.h"
+#include "web/connections.h"
 #include "web/idle.h"
 #include "web/listen.h"
 #include "web/route.h"
+#include "web/tls.h"
 #include "web/workers.h"
 
 struct MHD_Daemon;
@@ -22,19 +24,26 @@ struct web_server {
 	const struct web_route *const *routes;
 	struct stop stop, cut; /* see struct web_request */
 	struct idle_watch *idle;
+	struct connections *connections;
 	struct workers *workers;
 	struct MHD_Daemon *daemon;
 	struct metric_series *answers[WEB_CLASSES];
 	uint16_t port;
 	int listen_fd; /* owned from web_server_stop on, by the daemon before */
+	bool has_tls;
 	pthread_mutex_t mutex;
-	pthread_cond_t settled; /* no request is active */
-	atomic_size_t active;   /* requests begun, not answered */
+	struct tls_identity *identity; /* guarded by mutex; NULL: no TLS */
+	pthread_cond_t settled;        /* no request is active */
+	atomic_size_t active;          /* requests begun, not answered */
 };
 
 /* A client, as long as it stays. */
 struct web_connection {
+	struct web_server *server;
 	struct idle_conn *idle;
+	struct connection_count *count;
+	struct tls_identity *identity; /* what was shown to it; a reference, or NULL */
+	struct ip_address ip;
 	int fd; /* borrowed */
 	bool is_loopback;
 	bool is_known; /* one request of it was answered */

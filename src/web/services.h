@@ -9,9 +9,12 @@
 #include "change/notice.h"
 #include "change/watch.h"
 #include "lease/lease.h"
+#include "net/forward.h"
+#include "pull/freshness.h"
 #include "pull/pull.h"
 #include "push/push.h"
 #include "report/report.h"
+#include "serve/pushes.h"
 #include "serve/serve.h"
 #include "store/store.h"
 #include "verify/verify_origin.h"
@@ -24,6 +27,7 @@ struct web_services {
 	const char *data; /* site.data */
 	const char *primary_url;
 	struct serve *serve;
+	struct pushes *pushes; /* not of a secondary */
 	struct store *store;
 	struct lease_manager *leases;
 	struct access *access;
@@ -36,6 +40,8 @@ struct web_services {
 	/* secondary */
 	struct pull *pull;
 	struct primary *primary;
+	struct freshness *freshness;
+	struct forwarder *forwarder;
 	/* any role, if something is said of push; settings: push_settings_of() */
 	struct task_store *tasks;
 	struct lease_manager *push_leases; /* of the task store */

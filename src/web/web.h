@@ -3,7 +3,7 @@
  * (the table of routes is web/route.h's). Handlers run on a thread of the request's own
  * and may wait; they start no long work.
  *
- * Only web/server.c and web/exchange.c know libmicrohttpd.
+ * Only server.c, exchange*.c, head.c, flow.c, upload.c and tls.c know libmicrohttpd.
  */
 #ifndef WEB_WEB_H
 #define WEB_WEB_H
@@ -17,15 +17,22 @@
 
 struct web_services; /* web/services.h */
 
+#define WEB_USER_SIZE 128
+
 struct web_request {
 	const struct web_services *services;
 	const char *method;
 	const char *target; /* path and query as sent */
 	const char *name;   /* what {name} of the route matched, decoded; or NULL */
 	char site[SITE_NAME_SIZE]; /* whose token it was; "" otherwise */
-	const struct str *body;    /* whole, inflated; at most 1 MiB */
+	char user[WEB_USER_SIZE];  /* who asks, by password or token, for logs and hooks;
+				      "": nobody said */
+	const char *client;     /* the address of who asks, "192.0.2.7", "2001:db8::7" */
+	bool is_secure;         /* it came by TLS, here or to a proxy that is trusted */
+	const struct str *body; /* whole, inflated; at most 1 MiB */
 	int body_fd; /* of a larger one of Git's: a file, inflated, at its start; or -1 */
 	bool may_wait;           /* false: with WEB_QUICK, at first */
+	bool has_upload;         /* WEB_BODY_STREAM: the body is to be read as it comes */
 	const struct stop *stop; /* requested when the server ends: for waits */
 	const struct stop *cut;  /* ... when its grace is over: for streams */
 	void *connection;        /* for web/exchange.c */
@@ -34,6 +41,13 @@ struct web_request {
 /* The last value of a query parameter, decoded, or NULL. Borrowed for the request. */
 const char *web_query(const struct web_request *request, const char *key);
 const char *web_header(const struct web_request *request, const char *name);
+
+/* The next bytes of a body of WEB_BODY_STREAM, inflated, at least one; waits for them, on
+ * a worker. 0: that was all. ERR_NETWORK: the client is gone, or was too slow and so was
+ * cut; ERR_CONFIG: it is no gzip, or cut; ERR_CANCELED: the node ends. What a handler
+ * leaves unread is read and thrown away before its answer is sent. */
+ssize_t web_read_upload(const struct web_request *request, void *buffer, size_t size,
+			struct err *err);
 
 /* A number of the query; *value stays if it is absent. ERR_CONFIG: not within 0..max. */
 int web_query_number(const struct web_request *request, const char *key, uint64_t max,
@@ -89,17 +103,23 @@ void web_answer_tagged(const struct web_request *request, struct web_response *r
 
 struct web_route; /* web/route.h */
 struct web_server;
+struct transport; /* web/transport.h */
 struct web_server_options {
 	const char *listen; /* "127.0.0.1:8418", "[::1]:8418", "*:8418"; port 0: any */
 	const struct web_services *services;
-	unsigned connections; /* at most; 0: 256 */
-	int64_t idle_ms;      /* how long a client may be silent; 0: two minutes */
+	const struct transport *transport; /* copied; NULL: 256 connections, plain */
+	int64_t idle_ms; /* how long a client may be silent; 0: two minutes */
+	int64_t head_ms; /* how long it may take to send a whole head; 0: 30 s */
 	const struct web_route *const *routes; /* NULL: web_routes */
 };
 
 /* ERR_CONFIG: no such address; ERR_BUSY: it is taken. */
 int web_server_start(const struct web_server_options *options, struct web_server **server,
 		     struct err *err);
+
+/* Takes over what can change while it runs: the certificate, proxies, the limit for each
+ * client. Those who are connected stay as they are. */
+void web_server_set(struct web_server *server, const struct transport *transport);
 uint16_t web_server_port(const struct web_server *server);
 
 /* NULL is allowed. No new connections; waiting requests are answered; streams have until

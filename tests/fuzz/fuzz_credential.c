@@ -1,6 +1,6 @@
 /*
- * libFuzzer: of any header Authorization a token is read, or none; it is not longer than
- * what was sent.
+ * libFuzzer: of any header Authorization a token, or user and password, are read, or
+ * none; they are not longer than what was sent, and a user has no colon.
  */
 #include <assert.h>
 
@@ -12,8 +12,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	AUTO_FREE char *text = xstrndup((const char *)data, len);
 	AUTO_FREE char *header = xstrdup(text);
-	AUTO_CREDENTIAL char *credential = credential_read(header);
+	AUTO_CREDENTIAL struct credential credential;
 
-	assert(!credential || strlen(credential) < strlen(header));
+	if (credential_read(header, &credential)) {
+		assert(credential.secret && strlen(credential.secret) < strlen(header));
+		assert(!credential.user || !strchr(credential.user, ':'));
+		assert(!credential.user || strlen(credential.user) < strlen(header));
+	} else {
+		assert(!credential.secret && !credential.user);
+	}
 	return 0;
 }

@@ -6,6 +6,10 @@
 # command that fails. What it printed is shown only then. Processes that it leaves behind
 # are killed, and the directory is removed.
 #
+# What takes long to start and is only asked can be made once: `tap_set_up function
+# [argument...]` before the tests runs it in $SHARED, which lives until the end, as do the
+# processes that it starts.
+#
 # Inside a test:
 #	wait_until SECONDS COMMAND...   until the command succeeds; never `sleep`
 #	expect STATUS COMMAND...        exactly this exit status; stdout in ./out, stderr in ./err
@@ -18,6 +22,7 @@
 tap_count=0
 tap_failures=0
 tap_is_done=
+SHARED=
 tap_root=$(mktemp -d "${TMPDIR:-/tmp}/refrelay-tap.XXXXXX") || exit 1
 trap 'tap_leave' EXIT
 trap 'exit 130' INT
@@ -25,24 +30,24 @@ trap 'exit 143' TERM
 
 # Prints the ids of processes that the tests started: they have the directory in their
 # environment, in their arguments, or work below it.
-tap_leftovers() {
+tap_leftovers() { # [ROOT]
 	{
-		grep -lsaFf <(echo "$tap_root") /proc/[0-9]*/environ /proc/[0-9]*/cmdline
-		find /proc/[0-9]* -maxdepth 1 -name cwd -lname "$tap_root*" 2>/dev/null
+		grep -lsaFf <(echo "${1:-$tap_root}") /proc/[0-9]*/environ /proc/[0-9]*/cmdline
+		find /proc/[0-9]* -maxdepth 1 -name cwd -lname "${1:-$tap_root}*" 2>/dev/null
 	} | cut -d / -f 3 | sort -u | grep -vx "$$"
 }
 
-tap_kill_leftovers() {
+tap_kill_leftovers() { # [ROOT]
 	local signal pid pids left
 
 	for signal in TERM TERM KILL KILL KILL; do
-		pids=$(tap_leftovers)
+		pids=$(tap_leftovers "$@")
 		[ -n "$pids" ] || return 0
 		for pid in $pids; do
 			kill -s "$signal" "$pid" 2>/dev/null
 		done
 		for left in 1 2 3 4 5 6 7 8 9 10; do
-			[ -z "$(tap_leftovers)" ] && return 0
+			[ -z "$(tap_leftovers "$@")" ] && return 0
 			sleep 0.1
 		done
 	done
@@ -52,8 +57,9 @@ tap_leave() {
 	local status=$?
 
 	tap_kill_leftovers
-	chmod -R u+rwX "$tap_root" 2>/dev/null
-	rm -rf "$tap_root"
+	[ -z "$SHARED" ] || tap_kill_leftovers "$SHARED"
+	chmod -R u+rwX "$tap_root" $SHARED 2>/dev/null
+	rm -rf "$tap_root" $SHARED
 	[ -n "$tap_is_done" ] && exit "$status"
 	echo "Bail out! The script ended before tap_done."
 	exit 1
@@ -111,6 +117,22 @@ tap_test() { # NAME FUNCTION [ARGUMENT...]
 	[ "$status" -eq 0 ] || [ -z "${TAP_KEEP-}" ] || cp -a "$folder" "$TAP_KEEP"
 	chmod -R u+rwX "$folder" 2>/dev/null
 	rm -rf "$folder"
+}
+
+# Without it no test makes sense.
+tap_set_up() { # FUNCTION [ARGUMENT...]
+	SHARED=$(mktemp -d "${TMPDIR:-/tmp}/refrelay-shared.XXXXXX") || exit 1
+	(
+		set -eEuo pipefail
+		trap '[ "$BASH_SUBSHELL" -gt 1 ] || echo "line $LINENO: status $?: $BASH_COMMAND"' ERR
+		cd "$SHARED"
+		tap_environment
+		"$@"
+	) >"$tap_root/log" 2>&1 </dev/null && return
+	tap_count=1
+	tap_result 1 "what the tests share is set up" "$tap_root/log"
+	[ -z "${TAP_KEEP-}" ] || cp -a "$SHARED" "$TAP_KEEP"
+	tap_done
 }
 
 tap_done() {

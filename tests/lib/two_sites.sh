@@ -50,8 +50,12 @@ make_sites() {
 	set_conf paris primary.secretFile "$PWD/secret"
 }
 
+# With TLS, CURL_CA_BUNDLE must name the certificate, or who vouches for it.
 site_url() { # SITE
-	echo "http://$(git config --file "$1/refrelay.conf" http.listen)"
+	local scheme=http
+
+	[ -z "$(git config --file "$1/refrelay.conf" http.tlsCertificate)" ] || scheme=https
+	echo "$scheme://$(git config --file "$1/refrelay.conf" http.listen)"
 }
 
 at() { # SITE COMMAND...

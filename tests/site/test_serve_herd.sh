@@ -11,6 +11,7 @@ here=$(cd "${0%/*}/.." && pwd)
 # git/r.git with 100,000 more refs: about 6 MB of list.
 make_big() { # [REFS]
 	make_served
+	set_conf one http.connectionsPerClient 0
 	git -C "$R" pack-refs --all
 	git -C "$R" rev-list main >commits
 	awk -v count="${1:-100000}" 'NR == FNR { commit[n++] = $0; next } { print }

@@ -378,8 +378,8 @@ errors() {
 	type='Content-Type: application/x-git-upload-pack-request'
 	adv >/dev/null
 	for i in 1 2; do # nothing of it depends on what came before
-		is_error 403 "$U/info/refs?service=git-receive-pack"
-		is_error 403 -X POST -H 'Content-Type: application/x-git-receive-pack-request' \
+		is_error 401 "$U/info/refs?service=git-receive-pack"
+		is_error 401 -X POST -H 'Content-Type: application/x-git-receive-pack-request' \
 			"$U/git-receive-pack"
 		is_error 403 "$U/info/refs?service=git-annex"
 		is_error 403 "$U/info/refs?service="

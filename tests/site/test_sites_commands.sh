@@ -442,7 +442,8 @@ bad_configurations_are_refused() {
 	make_sites
 	make_repository london/git/r1.git 1
 	refuses london blob.uploads.path /srv/uploads 'not built yet'
-	refuses london http.passwordFile /etc/passwords 'not built yet'
+	refuses london sync.blobCapacity 1 'not built yet'
+	refuses london http.passwordFile /nowhere/passwords 'http.passwordFile'
 	refuses london site.role upstairs 'site.role'
 	refuses london site.name 'no name' 'site.name'
 	refuses london site.repositories relative/path 'site.repositories'

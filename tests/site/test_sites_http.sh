@@ -215,7 +215,7 @@ targets() {
 	[ "$(wc -c <answer)" -gt 100 ]
 	[ "$(status "$url/tool.git/HEAD")" = 404 ]
 	[ "$(status "$url/tool.git/info/refs")" = 403 ]
-	[ "$(status "$url/tool.git/info/refs?service=git-receive-pack")" = 403 ]
+	[ "$(status "$url/tool.git/info/refs?service=git-receive-pack")" = 401 ]
 	case $(raw "GET http://other/tool.git/$refs HTTP/1.1\r\nHost: other\r\n\r\n") in
 	'HTTP/1.1 400' | 'HTTP/1.1 404') ;;
 	*) fail "an absolute URI" ;;
@@ -277,8 +277,13 @@ heads() {
 }
 
 # A hundred that say nothing, and twenty that say little, while a secondary works.
+tool_for_many() {
+	tool
+	set_conf london http.connectionsPerClient 256
+}
+
 idle_crowd() {
-	start_london tool
+	start_london tool_for_many
 	python3 - "$(hostport)" <<-'END' &
 		import socket, sys, time
 		host, port = sys.argv[1].split(":")

@@ -57,6 +57,12 @@ class ShellLibrary(unittest.TestCase):
                     "grep -qx b err; }")
         self.assertIn("status 3 instead of 0", self.fails("it() { expect 0 sh -c 'exit 3'; }"))
 
+    def test_what_is_set_up_is_shared_and_lives_until_the_end(self):
+        self.passes("up() { sleep 60 & echo $! >pid; }; tap_set_up up\n"
+                    "it() { kill -0 $(cat $SHARED/pid); }\n")
+        output = self.run_script("up() { false; }; tap_set_up up; it() { true; }", 1)
+        self.assertIn("not ok 1 - what the tests share is set up", output)
+
     def test_skip_counts_as_skipped(self):
         self.assertIn("ok 1 - a sentence # SKIP no room",
                       self.run_script("it() { skip no room; }", 0))

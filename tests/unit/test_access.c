@@ -7,6 +7,14 @@
 #include "web/access.h"
 
 #define OPERATOR "op-0123456789abcdef"
+#define CI "ci-0123456789abcdef"
+#define TEAM "team-0123456789abcdef"
+#define BOT "bot-0123456789abcdef"
+#define OLD "old-0123456789abcdef"
+/* alice:myPassword, alice:guess, anybody:CI */
+#define ALICE "Basic YWxpY2U6bXlQYXNzd29yZA=="
+#define GUESS "Basic YWxpY2U6Z3Vlc3M="
+#define BASIC_CI "Basic YW55Ym9keTpjaS0wMTIzNDU2Nzg5YWJjZGVm"
 #define BASIC "Basic Z2l0Om9wLTAxMjM0NTY3ODlhYmNkZWY=" /* git:OPERATOR */
 
 static struct access *access_now;
@@ -55,6 +63,35 @@ static int teardown(void **state)
 	return test_remove_root(state);
 }
 
+/* Where tokens and users are let in, too. */
+static void let_more_in(const char *more)
+{
+	AUTO_FREE char *text =
+		xasprintf("[http]\n operatorTokenFile = @/operator\n"
+			  " passwordFile = @/users\n"
+			  " anonymousRepository = public/*\n"
+			  "[token \"ci\"]\n file = @/ci\n"
+			  "[token \"team\"]\n file = @/team\n rights = push\n"
+			  " repository = group/*\n repository = ^extra/[a-z]+\n"
+			  "[token \"bot\"]\n file = @/bot\n rights = operate\n"
+			  "[token \"old\"]\n file = @/old\n rights = operate\n"
+			  " expires = 2020-01-01\n"
+			  "[secondary \"paris\"]\n secretFile = @/paris\n%s",
+			  more);
+	struct access *with;
+
+	write_secret("ci", CI, 0600);
+	write_secret("team", TEAM, 0600);
+	write_secret("bot", BOT, 0600);
+	write_secret("old", OLD, 0600);
+	write_secret("users",
+		     "alice:$2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC"
+		     "\n",
+		     0644);
+	assert_ok(read_access(text, &with));
+	access_replace(access_now, with);
+}
+
 static const struct signed_request request = { "GET", "/api/v1/events?after=1", NULL, 0 };
 
 /* The code of the refusal, or NULL. */
@@ -69,6 +106,10 @@ static const char *ask(struct access_question question)
 	if (answer.status == 0)
 		return NULL;
 	assert_true(answer.status == 401 || answer.status == 403);
+	assert_int_equal(answer.status == 403,
+			 strcmp(answer.code, "FORBIDDEN") == 0 ||
+				 strcmp(answer.code, "OPERATOR_ONLY") == 0);
+	assert_string_equal(answer.user, "");
 	assert_int_equal(err.class, ERR_AUTH);
 	assert_true(*err.text);
 	return answer.code;
@@ -100,7 +141,7 @@ static char *bearer_of(const char *site, const char *secret,
 
 TEST(an_operator_may_do_everything)
 {
-	for (int right = WEB_ANYBODY; right <= WEB_GIT_READER; right++) {
+	for (int right = WEB_ANYBODY; right <= WEB_GIT; right++) {
 		assert_null(ask_with((enum web_right)right, "Bearer " OPERATOR));
 		assert_null(ask_with((enum web_right)right, "bearer   " OPERATOR));
 		assert_null(ask_with((enum web_right)right, BASIC));
@@ -152,7 +193,7 @@ TEST(loopback_may_read_the_api_only_when_it_is_nobody_elses_mouth)
 	assert_string_equal(ask(question), "NO_CREDENTIALS");
 	question.is_forwarded = question.is_loopback = false;
 	assert_string_equal(ask(question), "NO_CREDENTIALS");
-	for (int right = WEB_SITE; right <= WEB_GIT_READER; right++)
+	for (int right = WEB_SITE; right <= WEB_GIT; right++)
 		assert_string_equal(
 			ask((struct access_question){ .needs = (enum web_right)right,
 						      .is_loopback = true }),
@@ -167,10 +208,10 @@ TEST(anonymous_reading_is_of_git_alone)
 {
 	struct access *open;
 
-	assert_string_equal(ask_with(WEB_GIT_READER, NULL), "NO_CREDENTIALS");
+	assert_string_equal(ask_with(WEB_GIT, NULL), "NO_CREDENTIALS");
 	assert_ok(read_access("[http]\n anonymousRead\n", &open));
 	access_replace(access_now, open);
-	assert_null(ask_with(WEB_GIT_READER, NULL));
+	assert_null(ask_with(WEB_GIT, NULL));
 	assert_string_equal(ask_with(WEB_READER, NULL), "NO_CREDENTIALS");
 	assert_string_equal(ask_with(WEB_SITE, NULL), "NO_CREDENTIALS");
 }
@@ -219,7 +260,7 @@ TEST(a_git_childs_token_is_for_one_repository_and_service)
 {
 	AUTO_FREE char *git = bearer_of("paris", "secret-of-paris-1234", NULL);
 	AUTO_FREE char *api = bearer_of("paris", "secret-of-paris-1234", &request);
-	struct access_question question = { .needs = WEB_GIT_READER,
+	struct access_question question = { .needs = WEB_GIT,
 					    .authorization = git,
 					    .git_service = "git-upload-pack",
 					    .git_repository = "group/tool" };
@@ -264,6 +305,9 @@ TEST(a_bad_secret_names_its_key)
 		{ "[http]\n operatorTokenFile = @/short\n", "http.operatorTokenFile" },
 		{ "[http]\n operatorTokenFile = @/none\n", "http.operatorTokenFile" },
 		{ "[http]\n anonymousRead = maybe\n", "http.anonymousRead" },
+		{ "[http]\n anonymousRepository = ^(\n", "http.anonymousRepository" },
+		{ "[http]\n passwordFile = @/none\n", "http.passwordFile" },
+		{ "[http]\n passwordFile = @/open\n", "http.passwordFile" },
 		{ "[secondary \"x\"]\n secretFile = @/none\n", "secondary.x.secretFile" },
 		{ "[secondary \"x\"]\n secretFile = @/short\n",
 		  "secondary.x.secretFile" },
@@ -272,13 +316,199 @@ TEST(a_bad_secret_names_its_key)
 	};
 	struct access *never;
 
-	write_secret("open", OPERATOR, 0604);
+	write_secret("open", OPERATOR, 0606);
 	write_secret("short", "123456789012345\n", 0600);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_fails(read_access(cases[i].text, &never), ERR_CONFIG);
 		if (!strstr(err.text, cases[i].key) || strstr(err.text, OPERATOR))
 			fail_msg("%s: %s", cases[i].text, err.text);
 	}
+}
+
+static const char *ask_git(const char *authorization, const char *service,
+			   const char *repository)
+{
+	return ask((struct access_question){ .needs = WEB_GIT,
+					     .authorization = authorization,
+					     .git_service = service,
+					     .git_repository = repository });
+}
+
+/* Codes, in the order of reading and pushing group/tool and other, and of WEB_READER,
+ * WEB_SITE, WEB_OPERATOR; NULL: let in. */
+TEST(each_right_opens_what_it_says_and_no_more)
+{
+	static const char no[] = "FORBIDDEN";
+	static const struct {
+		const char *shown, *read, *push, *read_other, *push_other, *reader, *site,
+			*operator;
+	} cases[] = {
+		{ "Bearer " OPERATOR, NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+		{ "Bearer " BOT, NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+		{ "Bearer " CI, NULL, no, NULL, no, NULL, no, no },
+		{ BASIC_CI, NULL, no, NULL, no, NULL, no, no },
+		{ "Bearer " TEAM, NULL, NULL, no, no, no, no, no },
+		{ ALICE, NULL, NULL, NULL, NULL, NULL, no, no },
+	};
+
+	let_more_in("");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *shown = cases[i].shown;
+		const char *expected[] = { cases[i].read, cases[i].push,
+					   cases[i].read_other, cases[i].push_other,
+					   cases[i].reader, cases[i].site,
+					   cases[i].operator};
+		const char *got[] = { ask_git(shown, "git-upload-pack", "group/tool"),
+				      ask_git(shown, "git-receive-pack", "group/tool"),
+				      ask_git(shown, "git-upload-pack", "other"),
+				      ask_git(shown, "git-receive-pack", "other"),
+				      ask_with(WEB_READER, shown),
+				      ask_with(WEB_SITE, shown),
+				      ask_with(WEB_OPERATOR, shown) };
+		for (size_t k = 0; k < ARRAY_SIZE(got); k++)
+			if (!got[k] != !expected[k] ||
+			    (got[k] && strcmp(got[k], expected[k]) != 0))
+				fail_msg("%s, %zu: %s", shown, k, got[k] ? got[k] : "in");
+	}
+}
+
+TEST(patterns_take_names_and_nothing_that_only_looks_like_one)
+{
+	static const struct {
+		const char *name;
+		bool is_open, is_of_team;
+	} cases[] = {
+		{ "public/x", true, false },          { "public", false, false },
+		{ "public/../secret", false, false }, { "public/", false, false },
+		{ "public//x", false, false },        { "public/./x", false, false },
+		{ "Public/x", false, false },         { "x/public/x", false, false },
+		{ "public/x\n", false, false },       { "", false, false },
+		{ "group/tool", false, true },        { "group/../x", false, false },
+		{ "extra/abc", false, true },         { "extra/abc/d", false, false },
+		{ "groups", false, false },           { NULL, false, false },
+	};
+
+	let_more_in("");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *name = cases[i].name;
+		bool is_open = !ask_git(NULL, "git-upload-pack", name);
+		bool is_of_team = !ask_git("Bearer " TEAM, "git-receive-pack", name);
+		if (is_open != cases[i].is_open || is_of_team != cases[i].is_of_team)
+			fail_msg("%s: %d %d", name ? name : "none", is_open, is_of_team);
+	}
+}
+
+TEST(nobody_pushes_without_a_name)
+{
+	let_more_in("[http]\n anonymousRead = true\n");
+	assert_null(ask_git(NULL, "git-upload-pack", "group/tool"));
+	assert_string_equal(ask_git(NULL, "git-receive-pack", "group/tool"),
+			    "NO_CREDENTIALS");
+	assert_string_equal(ask_git(NULL, "git-receive-pack", "public/x"),
+			    "NO_CREDENTIALS");
+	assert_string_equal(ask_git(NULL, "git-archive", "public/x"), "NO_CREDENTIALS");
+	assert_string_equal(ask_git(NULL, NULL, "public/x"), "NO_CREDENTIALS");
+}
+
+TEST(what_is_open_to_everybody_is_open_to_each_good_credential)
+{
+	let_more_in("");
+	assert_null(ask_git("Bearer " TEAM, "git-upload-pack", "public/x"));
+	assert_string_equal(ask_git("Bearer " TEAM, "git-receive-pack", "public/x"),
+			    "FORBIDDEN");
+	assert_string_equal(ask_git("Bearer " OLD, "git-upload-pack", "public/x"),
+			    "TOKEN_EXPIRED");
+	assert_string_equal(ask_git(GUESS, "git-upload-pack", "public/x"),
+			    "BAD_CREDENTIALS");
+	assert_string_equal(ask_with(WEB_OPERATOR, "Bearer " OLD), "TOKEN_EXPIRED");
+}
+
+TEST(a_site_never_pushes)
+{
+	struct site_key key = { .site = "paris", .secret = STR_INIT };
+
+	str_add(&key.secret, "secret-of-paris-1234");
+	AUTO_FREE char *token =
+		site_token_for_git(&key, "git-receive-pack", "group/tool", 60, &err);
+	AUTO_FREE char *bearer = xasprintf("Bearer %s", token);
+	assert_string_equal(ask_git(bearer, "git-receive-pack", "group/tool"),
+			    "FORBIDDEN");
+	site_key_clear(&key);
+}
+
+TEST(a_push_that_the_primary_judges_takes_any_credential_but_not_none)
+{
+	struct access_question question = { .needs = WEB_GIT,
+					    .git_service = "git-receive-pack",
+					    .git_repository = "group/tool",
+					    .authorization = "Bearer of the primary",
+					    .is_forwarded_push = true };
+	struct access_answer answer;
+
+	access_decide(access_now, &question, &answer, &err);
+	assert_int_equal(answer.status, 0);
+	assert_string_equal(answer.user, "");
+	assert_string_equal(answer.site, "");
+	question.authorization = NULL;
+	assert_string_equal(ask(question), "NO_CREDENTIALS");
+	/* A read is never let in so. */
+	question.authorization = "Bearer of the primary";
+	question.git_service = "git-upload-pack";
+	assert_string_equal(ask(question), "BAD_CREDENTIALS");
+	question.git_service = "git-receive-pack";
+	question.needs = WEB_OPERATOR;
+	assert_string_equal(ask(question), "BAD_CREDENTIALS");
+}
+
+static struct access_answer answer_to(const char *authorization, bool is_quick)
+{
+	struct access_question question = { .needs = WEB_GIT,
+					    .request = &request,
+					    .git_service = "git-upload-pack",
+					    .git_repository = "group/tool",
+					    .authorization = authorization,
+					    .is_quick = is_quick };
+	struct access_answer answer;
+
+	access_decide(access_now, &question, &answer, &err);
+	return answer;
+}
+
+TEST(the_answer_says_who_it_is)
+{
+	let_more_in("");
+	assert_string_equal(answer_to(ALICE, false).user, "alice");
+	assert_string_equal(answer_to(BASIC_CI, false).user, "token ci");
+	assert_string_equal(answer_to(BASIC, false).user, "operator");
+	assert_string_equal(answer_to("Bearer " BOT, false).user, "token bot");
+}
+
+TEST(a_quick_answer_computes_no_password)
+{
+	let_more_in("");
+	assert_int_equal(answer_to(ALICE, true).status, ACCESS_LATER);
+	assert_null(answer_to(ALICE, true).code);
+	assert_int_equal(answer_to(GUESS, true).status, ACCESS_LATER);
+	assert_int_equal(answer_to(BASIC_CI, true).status, 0);
+	assert_int_equal(answer_to("Bearer wrong", true).status, 401);
+	assert_int_equal(answer_to(ALICE, false).status, 0);
+	assert_int_equal(answer_to(GUESS, false).status, 401);
+	assert_int_equal(answer_to(ALICE, true).status, 0);
+	assert_string_equal(answer_to(ALICE, true).user, "alice");
+	assert_int_equal(answer_to(GUESS, true).status, 401);
+}
+
+TEST(a_password_is_no_token_and_a_users_name_opens_nothing)
+{
+	let_more_in("");
+	assert_string_equal(ask_with(WEB_GIT, "Bearer myPassword"), "BAD_CREDENTIALS");
+	assert_string_equal(ask_with(WEB_GIT, "Bearer alice:myPassword"),
+			    "BAD_CREDENTIALS");
+	/* alice, alice:, and the password cut by a NUL */
+	assert_string_equal(ask_with(WEB_GIT, "Basic YWxpY2U="), "BAD_CREDENTIALS");
+	assert_string_equal(ask_with(WEB_GIT, "Basic YWxpY2U6"), "BAD_CREDENTIALS");
+	assert_string_equal(ask_with(WEB_GIT, "Basic YWxpY2U6bXlQYXNzd29yZAB4"),
+			    "BAD_CREDENTIALS");
 }
 
 TEST(the_sites_are_those_that_may_follow)
@@ -319,6 +549,15 @@ int main(void)
 		ASKED(a_git_childs_token_is_for_one_repository_and_service),
 		ASKED(new_secrets_count_at_once_and_old_tokens_stay_used),
 		ASKED(a_bad_secret_names_its_key),
+		ASKED(each_right_opens_what_it_says_and_no_more),
+		ASKED(patterns_take_names_and_nothing_that_only_looks_like_one),
+		ASKED(nobody_pushes_without_a_name),
+		ASKED(what_is_open_to_everybody_is_open_to_each_good_credential),
+		ASKED(a_site_never_pushes),
+		ASKED(a_push_that_the_primary_judges_takes_any_credential_but_not_none),
+		ASKED(the_answer_says_who_it_is),
+		ASKED(a_quick_answer_computes_no_password),
+		ASKED(a_password_is_no_token_and_a_users_name_opens_nothing),
 		ASKED(the_sites_are_those_that_may_follow),
 		ASKED(refusals_are_counted_by_reason),
 	};

@@ -35,6 +35,12 @@ void serve_answer_clear(struct serve_answer *answer)
 	str_clear(&answer->bytes);
 }
 
+int64_t serve_timeout_ms(const struct serve *serve)
+{
+	(void)serve;
+	return 60 * 1000;
+}
+
 static ssize_t read_stream(void *stream, void *buffer, size_t size)
 {
 	int *reads = stream;
@@ -305,11 +311,11 @@ TEST(what_is_not_built_says_so)
 		int status;
 		const char *code;
 	} cases[] = {
-		{ "GET /plain/info/refs?service=git-receive-pack", 403,
-		  "PUSH_NOT_SERVED" },
-		{ "GET /nothing/info/refs?service=git-receive-pack", 403,
-		  "PUSH_NOT_SERVED" },
-		{ "POST /plain/git-receive-pack", 403, "PUSH_NOT_SERVED" },
+		{ "GET /plain/info/refs?service=git-receive-pack", 401,
+		  "NO_CREDENTIALS" },
+		{ "GET /nothing/info/refs?service=git-receive-pack", 401,
+		  "NO_CREDENTIALS" },
+		{ "POST /plain/git-receive-pack", 401, "NO_CREDENTIALS" },
 		{ "GET /plain/info/refs", 403, "DUMB_PROTOCOL" },
 		{ "GET /plain/info/refs?service=", 403, "DUMB_PROTOCOL" },
 		{ "GET /plain/info/refs?service=git-upload-pack&service=x", 403,

@@ -40,10 +40,13 @@ static int post_echo(const struct web_request *request, struct web_response *res
 	return answer_text(response, request->body->data);
 }
 
+static atomic_int waiters;
+
 static int get_wait(const struct web_request *request, struct web_response *response,
 		    struct err *e)
 {
 	(void)e;
+	atomic_fetch_add(&waiters, 1);
 	return answer_text(response,
 			   stop_wait(request->stop, 30000) ? "asked to stop" : "waited");
 }
@@ -300,7 +303,7 @@ TEST(shared_bytes_are_given_back_when_the_client_leaves)
 
 TEST(who_waits_keeps_nobody_from_a_quick_answer)
 {
-	int waiting[40];
+	int waiting[40], before = atomic_load(&waiters);
 
 	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++) {
 		waiting[i] = dial();
@@ -309,6 +312,9 @@ TEST(who_waits_keeps_nobody_from_a_quick_answer)
 	for (int i = 0; i < 20; i++)
 		assert_int_equal(status_of(exchange("HEAD /shared HTTP/1.1", NULL, 0)),
 				 200);
+	/* Who comes after the stop is told so. */
+	for (int i = 0; i < 5000 && atomic_load(&waiters) - before < 40; i++)
+		usleep(1000);
 	web_server_stop(server, 5000);
 	server = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++) {

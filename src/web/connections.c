@@ -1,0 +1,170 @@
+#include "web/connections.h"
+
+#include <arpa/inet.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+
+enum {
+	LOG_INTERVAL_MS = 1000,
+	CLIENT_BYTES = 8 /* of an IPv6 address, for one client */
+};
+
+struct connection_count {
+	char client[ADDRESS_TEXT_SIZE];
+	uint64_t count;
+};
+
+struct connections {
+	pthread_mutex_t mutex;
+	uint64_t per_client; /* guarded by mutex, as all below; 0: no limit */
+	struct trusted_proxies proxies;
+	struct map counts; /* by client; of those that have at least one */
+	int64_t logged_at;
+	uint64_t unlogged; /* refused since then */
+	struct metric_series *refused;
+};
+
+struct connections *connections_new(void)
+{
+	struct connections *connections = xcalloc(1, sizeof(*connections));
+
+	mutex_init(&connections->mutex);
+	connections->logged_at = INT64_MIN / 2;
+	connections->refused =
+		metric_at(metric_counter("refrelay_http_connections_refused_total",
+					 "Connections closed at once, as their client "
+					 "has too many."));
+	return connections;
+}
+
+void connections_free(struct connections *connections)
+{
+	if (!connections)
+		return;
+	map_clear(&connections->counts); /* all have left */
+	trusted_proxies_clear(&connections->proxies);
+	pthread_mutex_destroy(&connections->mutex);
+	free(connections);
+}
+
+void connections_set(struct connections *connections, uint64_t per_client,
+		     const struct trusted_proxies *proxies)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&connections->mutex);
+
+	connections->per_client = per_client;
+	trusted_proxies_clear(&connections->proxies);
+	for (size_t i = 0; i < proxies->networks.count; i++)
+		vec_add(&connections->proxies.networks, proxies->networks.items[i]);
+}
+
+/* Who has an IPv6 address usually has all 2^64 of its network. */
+static void name_client(const struct sockaddr *address, struct ip_address *ip,
+			char client[ADDRESS_TEXT_SIZE])
+{
+	address_ip(address, ip);
+	address_format_ip(ip, client);
+	if (!strchr(client, ':'))
+		return;
+	struct ip_address network = *ip;
+	memset(network.bytes + CLIENT_BYTES, 0, sizeof(network.bytes) - CLIENT_BYTES);
+	address_format_ip(&network, client);
+	strncat(client, "/64", ADDRESS_TEXT_SIZE - strlen(client) - 1);
+}
+
+/* Returns how many were not logged, or -1 if this one is not to be either. */
+static int64_t note_refused_locked(struct connections *connections)
+{
+	int64_t now = clock_boot_ms(), unlogged = (int64_t)connections->unlogged;
+
+	if (now - connections->logged_at < LOG_INTERVAL_MS) {
+		connections->unlogged++;
+		return -1;
+	}
+	connections->logged_at = now;
+	connections->unlogged = 0;
+	return unlogged;
+}
+
+static bool may_come_locked(const struct connections *connections,
+			    const struct ip_address *ip, const char *client)
+{
+	const struct connection_count *count;
+
+	if (connections->per_client == 0)
+		return true;
+	count = map_get(&connections->counts, client);
+	return !count || count->count < connections->per_client ||
+	       trusted_proxies_has(&connections->proxies, ip);
+}
+
+bool connections_admit(struct connections *connections, const struct sockaddr *address)
+{
+	char client[ADDRESS_TEXT_SIZE];
+	struct ip_address ip;
+	int64_t unlogged = -1;
+
+	name_client(address, &ip, client);
+	lock(&connections->mutex);
+	uint64_t limit = connections->per_client;
+	bool may_come = may_come_locked(connections, &ip, client);
+	if (!may_come)
+		unlogged = note_refused_locked(connections);
+	unlock(&connections->mutex);
+	if (may_come)
+		return true;
+	metric_add(connections->refused, 1);
+	if (unlogged >= 0)
+		log_warn("http.too_many_connections", LOG_TEXT("client", client),
+			 LOG_NUMBER("limit", limit), LOG_NUMBER("unlogged", unlogged));
+	return false;
+}
+
+struct connection_count *connections_enter(struct connections *connections,
+					   const struct sockaddr *address)
+{
+	char client[ADDRESS_TEXT_SIZE];
+	struct connection_count *count;
+	struct ip_address ip;
+
+	name_client(address, &ip, client);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&connections->mutex);
+	count = map_get(&connections->counts, client);
+	if (!count) {
+		count = xcalloc(1, sizeof(*count));
+		memcpy(count->client, client, sizeof(client));
+		map_put(&connections->counts, client, count);
+	}
+	count->count++;
+	return count;
+}
+
+void connections_leave(struct connections *connections, struct connection_count *count)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&connections->mutex);
+
+	if (--count->count > 0)
+		return;
+	map_remove(&connections->counts, count->client);
+	free(count);
+}
+
+bool connections_is_proxy(struct connections *connections,
+			  const struct ip_address *address)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&connections->mutex);
+
+	return trusted_proxies_has(&connections->proxies, address);
+}
+
+bool connections_client(struct connections *connections, const char *forwarded,
+			struct ip_address *client)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&connections->mutex);
+
+	return trusted_proxies_client(&connections->proxies, forwarded, client);
+}

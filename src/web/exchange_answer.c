@@ -1,0 +1,71 @@
+#include "web/answer.h"
+#include "web/exchange_parts.h"
+
+/* They are given back when the library has sent them, or never will. */
+static struct MHD_Response *share_bytes(struct web_shared *shared)
+{
+	/* The library does not write to it. */
+	void *data = (void *)(uintptr_t)shared->data;
+	struct MHD_Response *made =
+		MHD_create_response_from_buffer_with_free_callback_cls(
+			shared->len, data, shared->release, shared->owner);
+
+	if (made)
+		*shared = (struct web_shared){ 0 };
+	return made;
+}
+
+/* Takes the body, shared bytes or stream of the response. */
+static struct MHD_Response *make_response(struct exchange *exchange)
+{
+	struct web_response *response = &exchange->response;
+	size_t len = response->body.len;
+
+	if (exchange->flow)
+		return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, FLOW_BLOCK,
+							 flow_read, exchange->flow, NULL);
+	if (response->shared.owner)
+		return share_bytes(&response->shared);
+	return MHD_create_response_from_buffer(len, str_take(&response->body),
+					       MHD_RESPMEM_MUST_FREE);
+}
+
+static void add_headers(const struct web_response *from, struct MHD_Response *to)
+{
+	for (size_t i = 0; i < from->headers.count; i++)
+		MHD_add_response_header(to, from->headers.items[i].name,
+					from->headers.items[i].value);
+	if (from->content_type)
+		MHD_add_response_header(to, "Content-Type", from->content_type);
+	if (!answer_has_header(from, "Cache-Control"))
+		MHD_add_response_header(to, "Cache-Control", "no-store");
+}
+
+/* It shows people text that comes with an error, and nothing else. */
+static bool is_git(const struct exchange *exchange)
+{
+	const struct web_route *route = exchange->match.route;
+	const char *agent = NULL;
+
+	if (route && route->right == WEB_GIT)
+		agent = web_header(&exchange->request, "User-Agent");
+	return agent && text_starts_with(agent, "git/");
+}
+
+enum MHD_Result exchange_answer(struct exchange *exchange)
+{
+	struct web_response *response = &exchange->response;
+
+	if (response->status >= 400 && !exchange->flow && is_git(exchange))
+		answer_as_text(response);
+	exchange->status = response->status;
+	idle_expect(exchange->idle);
+	struct MHD_Response *made = make_response(exchange);
+	if (!made)
+		return MHD_NO;
+	add_headers(response, made);
+	enum MHD_Result result = MHD_queue_response(exchange->connection,
+						    (unsigned)response->status, made);
+	MHD_destroy_response(made);
+	return result;
+}

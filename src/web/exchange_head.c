@@ -1,0 +1,217 @@
+#include <strings.h>
+
+#include "web/answer.h"
+#include "web/exchange_parts.h"
+#include "web/git_request.h"
+#include "web/services.h"
+
+/* What others than proxies that are trusted say of that is not believed; and whoever
+ * comes through one is not on this machine. */
+void exchange_identify(struct exchange *exchange)
+{
+	const struct web_connection *client = exchange->client;
+	const struct head_value *proto = &exchange->head.forwarded_proto;
+	struct connections *connections = exchange->server->connections;
+	AUTO_STR struct str forwarded = STR_INIT;
+	struct ip_address ip;
+
+	address_format_ip(&client->ip, exchange->address);
+	exchange->request.client = exchange->address;
+	exchange->request.is_secure = exchange->server->has_tls;
+	exchange->is_loopback = client->is_loopback;
+	if (!connections_is_proxy(connections, &client->ip))
+		return;
+	exchange->is_loopback = false;
+	if (proto->count > 0)
+		exchange->request.is_secure =
+			proto->count == 1 && strcasecmp(proto->text, "https") == 0;
+	head_add_forwarded_for(exchange->connection, &forwarded);
+	if (!connections_client(connections, forwarded.data, &ip))
+		return;
+	address_format_ip(&ip, exchange->peer);
+	address_format_ip(&ip, exchange->address);
+}
+
+bool exchange_refuse(struct exchange *exchange, int status)
+{
+	answer_err(&exchange->response, status, &exchange->err);
+	if (status == 503)
+		web_set_header(&exchange->response, "Retry-After", "1");
+	exchange->is_refused = true;
+	return false;
+}
+
+static bool refuse_problem(struct exchange *exchange, int status, const char *code,
+			   const char *message, const char *remedy)
+{
+	web_answer_problem(&exchange->response, status, code, message, remedy);
+	exchange->is_refused = true;
+	return false;
+}
+
+bool exchange_refuse_stopping(struct exchange *exchange)
+{
+	refuse_problem(exchange, 503, "STOPPING", "this node is ending",
+		       "try again in a moment");
+	web_add_header(&exchange->response, "Connection", "close");
+	return false;
+}
+
+static bool check_framing(struct exchange *exchange)
+{
+	if (head_is_plain(&exchange->head))
+		return true;
+	refuse_problem(exchange, 400, "BAD_REQUEST",
+		       "the headers of this request contradict each other", "");
+	web_add_header(&exchange->response, "Connection", "close");
+	return false;
+}
+
+static bool find_route(struct exchange *exchange)
+{
+	struct web_server *server = exchange->server;
+	struct route_match *match = &exchange->match;
+
+	route_find(server->routes, exchange->method, &exchange->target, match);
+	if (match->route) {
+		exchange->request.name = match->name;
+		return true;
+	}
+	if (!*match->allow)
+		return refuse_problem(exchange, 404, "NOT_FOUND",
+				      "there is nothing at this URL", "");
+	refuse_problem(exchange, 405, "METHOD_NOT_ALLOWED",
+		       "this URL does not take this method", "");
+	web_add_header(&exchange->response, "Allow", "%s", match->allow);
+	return false;
+}
+
+static bool begin_body(struct exchange *exchange)
+{
+	const char *encoding = exchange->head.content_encoding.text;
+	struct body *body = &exchange->body;
+
+	if (body_begin(body, exchange->match.route->body, encoding,
+		       exchange->server->services->data, &exchange->err))
+		return exchange_refuse(exchange, body->refusal);
+	if (exchange->length != UINT64_MAX && exchange->length > body->limit) {
+		err_set(&exchange->err, ERR_CONFIG,
+			"the body has more than %" PRIu64 " bytes", body->limit);
+		return exchange_refuse(exchange, 413);
+	}
+	return true;
+}
+
+/* Who asks for any other service of Git is refused, whoever it is, without a look at the
+ * disk; and shall read that, not be asked for a password first. */
+static bool needs_no_decision(const struct exchange *exchange, const char *git_service)
+{
+	enum web_right right = exchange->match.route->right;
+
+	return right == WEB_ANYBODY ||
+	       (right == WEB_GIT && strcmp(git_service, GIT_UPLOAD_PACK) != 0 &&
+		strcmp(git_service, GIT_RECEIVE_PACK) != 0);
+}
+
+static void refuse_asker(struct exchange *exchange, const struct access_answer *answer)
+{
+	struct web_response *response = &exchange->response;
+	bool is_git = exchange->match.route->right == WEB_GIT;
+
+	refuse_problem(exchange, answer->status, answer->code, exchange->err.text,
+		       exchange->err.remedy);
+	if (answer->status == 401)
+		web_add_header(response, "WWW-Authenticate", "%s realm=\"refrelay\"",
+			       is_git ? "Basic" : "Bearer");
+	if (answer->status == 429)
+		web_set_header(response, "Retry-After", "5");
+}
+
+/* A site's token for the API covers the body, of which nothing is known here. */
+static bool is_token_in_vain(const struct exchange *exchange,
+			     const struct access_answer *answer)
+{
+	const struct web_route *route = exchange->match.route;
+
+	return route->body == WEB_BODY_STREAM && route->right != WEB_GIT && *answer->site;
+}
+
+static bool let_in(struct exchange *exchange, const struct access_answer *answer)
+{
+	struct web_request *request = &exchange->request;
+
+	if (is_token_in_vain(exchange, answer))
+		return refuse_problem(exchange, 403, "OPERATOR_ONLY",
+				      "this takes an operator, not a site", "");
+	snprintf(request->site, sizeof(request->site), "%s", answer->site);
+	snprintf(request->user, sizeof(request->user), "%s", answer->user);
+	return true;
+}
+
+bool exchange_decide(struct exchange *exchange)
+{
+	struct web_request *request = &exchange->request;
+	const struct web_services *services = exchange->server->services;
+	struct access_answer answer = { 0 };
+	AUTO_FREE char *repository = git_request_repository(request);
+	struct signed_request shown = { request->method, request->target,
+					exchange->body.memory.data,
+					exchange->body.memory.len };
+	struct access_question question = {
+		.needs = exchange->match.route->right,
+		.request = &shown,
+		.authorization = exchange->head.authorization.text,
+		.is_loopback =
+			exchange->is_loopback && head_host_is_plain(&exchange->head),
+		.is_forwarded = exchange->head.is_forwarded,
+		.git_service = git_request_service(request),
+		.git_repository = repository,
+		.is_quick = !request->may_wait,
+		.is_forwarded_push =
+			services->role == SITE_SECONDARY &&
+			strcmp(git_request_service(request), GIT_RECEIVE_PACK) == 0,
+	};
+
+	exchange->is_decided = true;
+	if (needs_no_decision(exchange, question.git_service))
+		return true;
+	access_decide(services->access, &question, &answer, &exchange->err);
+	if (answer.status == 0)
+		return let_in(exchange, &answer);
+	if (answer.status == ACCESS_LATER) {
+		exchange->is_decided = false;
+		return true;
+	}
+	refuse_asker(exchange, &answer);
+	return false;
+}
+
+/* Not so if a site's token for the API may cover the body, which must be whole first. */
+static bool is_decided_by_head(const struct exchange *exchange)
+{
+	const struct web_route *route = exchange->match.route;
+
+	return exchange->length == 0 || route->right == WEB_GIT ||
+	       route->body == WEB_BODY_STREAM || !exchange->head.authorization.text;
+}
+
+bool exchange_must_decide(const struct exchange *exchange)
+{
+	return !exchange->is_refused && !exchange->is_decided &&
+	       is_decided_by_head(exchange) &&
+	       (exchange->length > 0 || exchange->match.route->body == WEB_BODY_STREAM);
+}
+
+void exchange_check_head(struct exchange *exchange)
+{
+	if (exchange->is_refused || !check_framing(exchange))
+		return;
+	if (stop_is_requested(&exchange->server->stop)) {
+		exchange_refuse_stopping(exchange);
+		return;
+	}
+	if (!find_route(exchange) || !begin_body(exchange))
+		return;
+	if (is_decided_by_head(exchange))
+		exchange_decide(exchange);
+}

@@ -1,0 +1,102 @@
+/*
+ * What the files of an exchange share. Each of its members is one thread's at a time: of
+ * the library's while a request is taken in and its answer sent, of a worker while that
+ * handles it. The connection is suspended when it goes from one to the other, or, with an
+ * upload, upload.h says who has it.
+ */
+#ifndef WEB_EXCHANGE_PARTS_H
+#define WEB_EXCHANGE_PARTS_H
+
+#include <microhttpd.h>
+
+#include "base/log.h"
+#include "web/body.h"
+#include "web/flow.h"
+#include "web/head.h"
+#include "web/router.h"
+#include "web/server.h"
+#include "web/upload.h"
+#include "web/workers.h"
+
+/* A header, copied. */
+struct kept_header {
+	char *name, *value;
+};
+
+enum exchange_stage {
+	EXCHANGE_NEW,  /* nothing but the target is known */
+	EXCHANGE_HEAD, /* the head is here; it is decided who asks */
+	EXCHANGE_BODY, /* the body is coming, or was all here */
+};
+
+struct exchange {
+	struct web_server *server;
+	struct MHD_Connection *connection;
+	struct web_connection *client;   /* borrowed; the library's threads only */
+	struct idle_conn *idle;          /* the client's */
+	char peer[ADDRESS_TEXT_SIZE];    /* who asks, maybe through a proxy */
+	char address[ADDRESS_TEXT_SIZE]; /* the same without a port, for hooks */
+	/* The library's part, and a worker's that reads an upload. */
+	atomic_uint holders;
+	struct work work;
+	struct web_request request;
+	struct target target;
+	struct head head;
+	struct route_match match;
+	struct body body;
+	struct upload *upload;           /* of WEB_BODY_STREAM, or NULL */
+	VEC(struct kept_header) headers; /* with an upload */
+	struct web_response response;
+	struct flow *flow; /* of an answer that is a stream; its sender's part, or NULL */
+	struct err err;    /* why the answer is what it is, or none */
+	char method[16];
+	int64_t begun_at;
+	uint64_t length; /* of the body; UINT64_MAX: not known */
+	uint64_t swallowed;
+	size_t progress; /* bytes of the body since the client's time was renewed */
+	enum exchange_stage stage;
+	bool is_decided;
+	bool is_held;      /* by us, and not the client, since it last sent something */
+	bool may_be_taken; /* see struct flow_path */
+	bool is_loopback;  /* who asks, without a proxy between */
+	bool is_refused;   /* response is made; nothing is handled */
+	bool is_handled;   /* by a worker */
+	bool is_whole;     /* the answer was sent */
+	int status;        /* sent */
+	enum flow_end end;
+};
+
+/* exchange_request.c */
+
+/* Copies the headers: from here on they are found whatever the connection does. */
+void exchange_keep_headers(struct exchange *exchange);
+void exchange_forget_headers(struct exchange *exchange);
+
+/* exchange_head.c: route, limits, and the decision who asks. What is refused has its
+ * answer then. */
+
+/* Who asks, and how: for the request, and the log. */
+void exchange_identify(struct exchange *exchange);
+
+void exchange_check_head(struct exchange *exchange);
+
+/* Makes the decision, once, as a token of a site is good for once. False: refused. True
+ * also if it needs somebody who may wait: is_decided is false then. */
+bool exchange_decide(struct exchange *exchange);
+
+/* Whether it must be made before any of the body is taken, and was not yet. */
+bool exchange_must_decide(const struct exchange *exchange);
+
+/* Makes *err the answer. False, so that a check can end in it. */
+bool exchange_refuse(struct exchange *exchange, int status);
+bool exchange_refuse_stopping(struct exchange *exchange);
+
+/* exchange_answer.c: gives the answer to the library. */
+enum MHD_Result exchange_answer(struct exchange *exchange);
+
+/* exchange_log.c */
+
+struct log_context exchange_enter_log(const struct exchange *exchange);
+void exchange_log(const struct exchange *exchange);
+
+#endif

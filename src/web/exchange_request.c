@@ -1,0 +1,80 @@
+/* What a handler asks of its request. */
+#include <assert.h>
+#include <strings.h>
+
+#include "web/exchange_parts.h"
+
+static enum MHD_Result keep_header(void *arg, enum MHD_ValueKind kind, const char *name,
+				   const char *value)
+{
+	struct exchange *exchange = arg;
+	struct kept_header header = { .name = xstrdup(name),
+				      .value = xstrdup(value ? value : "") };
+
+	(void)kind;
+	vec_add(&exchange->headers, header);
+	return MHD_YES;
+}
+
+void exchange_keep_headers(struct exchange *exchange)
+{
+	MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, keep_header,
+				  exchange);
+}
+
+void exchange_forget_headers(struct exchange *exchange)
+{
+	for (size_t i = 0; i < exchange->headers.count; i++) {
+		struct kept_header *header = &exchange->headers.items[i];
+		free(header->name);
+		explicit_bzero(header->value, strlen(header->value)); /* a password */
+		free(header->value);
+	}
+	vec_clear(&exchange->headers);
+}
+
+static const char *find_kept(const struct exchange *exchange, const char *name)
+{
+	for (size_t i = 0; i < exchange->headers.count; i++)
+		if (strcasecmp(exchange->headers.items[i].name, name) == 0)
+			return exchange->headers.items[i].value;
+	return NULL;
+}
+
+const char *web_header(const struct web_request *request, const char *name)
+{
+	struct exchange *exchange = request->connection;
+
+	if (exchange->upload)
+		return find_kept(exchange, name);
+	return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+const char *web_query(const struct web_request *request, const char *key)
+{
+	struct exchange *exchange = request->connection;
+
+	return target_query(&exchange->target, key);
+}
+
+int web_query_number(const struct web_request *request, const char *key, uint64_t max,
+		     uint64_t *value, struct err *err)
+{
+	const char *text = web_query(request, key);
+
+	if (!text)
+		return 0;
+	if (!text_to_uint64(text, value) || *value > max)
+		return err_set(err, ERR_CONFIG, "%s must be a number, at most %" PRIu64,
+			       key, max);
+	return 0;
+}
+
+ssize_t web_read_upload(const struct web_request *request, void *buffer, size_t size,
+			struct err *err)
+{
+	struct exchange *exchange = request->connection;
+
+	assert(request->has_upload);
+	return upload_read(exchange->upload, buffer, size, err);
+}

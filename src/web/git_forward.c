@@ -1,0 +1,481 @@
+/*
+ * A secondary answers a read itself where its copy is fresh; for all other reads, and for
+ * pushes, it asks the primary and hands on what that says, as it comes.
+ *
+ * Reads are asked for with this site's own right to read: who may read here was decided
+ * here. Pushes are asked for with what the client showed: who may push the primary
+ * decides, so nobody can push there who holds only a secondary's secret.
+ *
+ * What went through here, whoever pushed it must find here, too: from before a push until
+ * the copy has caught up with the log as it was after it, the copy counts as behind. The
+ * same holds for a read that was handed on: nobody is taken back behind what he has seen.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "web/answer.h"
+#include "web/git_parts.h"
+
+enum { HEADERS = 8, LAST_EVENT_MS = 10 * 1000 };
+
+enum read_or_push { READ, PUSH };
+static const char *const kinds[] = { "read", "push" };
+
+enum decision { HERE, HERE_PRIMARY_DOWN, FORWARDED, REFUSED_PRIMARY_DOWN, DECISIONS };
+
+static void count_as(enum read_or_push kind, enum decision decision)
+{
+	static const char *const classes[DECISIONS] = { "here", "here_primary_down",
+							"forwarded",
+							"refused_primary_down" };
+	static _Atomic(struct metric_series *) known[2][DECISIONS];
+	struct metric_series *series = atomic_load(&known[kind][decision]);
+
+	if (!series) {
+		series = metric_at(
+			metric_counter("refrelay_git_decisions_total",
+				       "Git requests at a secondary, by who answered.",
+				       "kind", "class"),
+			kinds[kind], classes[decision]);
+		atomic_store(&known[kind][decision], series);
+	}
+	metric_add(series, 1);
+}
+
+/* Where our own database fails nothing is known of the copy. */
+static enum fresh look(const struct web_request *request, const char *name)
+{
+	enum fresh fresh;
+	struct err err;
+
+	if (freshness_look(request->services->freshness, name, &fresh, &err) == 0)
+		return fresh;
+	log_warn("git.freshness_unknown", LOG_ERR(&err), LOG_TEXT("repo", name));
+	return FRESH_BEHIND;
+}
+
+enum git_place git_place(const struct web_request *request, const char *name,
+			 enum fresh *fresh)
+{
+	struct freshness *freshness = request->services->freshness;
+
+	if (!freshness)
+		return GIT_HERE;
+	if (!freshness_now(freshness, name, fresh)) {
+		if (!request->may_wait)
+			return GIT_LATER;
+		*fresh = look(request, name);
+	}
+	if (*fresh != FRESH)
+		return GIT_ELSEWHERE;
+	count_as(READ, HERE);
+	return GIT_HERE;
+}
+
+/* One request to the primary. What it needs is kept until its answer is given on. */
+struct passing {
+	const struct web_services *services;
+	struct forward *forward;
+	enum read_or_push kind;
+	char *name;
+	bool is_marked;                    /* the copy: what is handed on may be newer */
+	const struct web_request *request; /* NULL: its body is not to be had any more */
+	size_t at;                         /* of the body of a read */
+};
+
+/* The client has its answer, or never will have it. */
+static void end_push(const struct passing *passing)
+{
+	struct primary_line *line = NULL;
+	uint64_t event = 0;
+	struct err err;
+	bool is_known =
+		primary_line_open(passing->services->primary, NULL, &line, &err) == 0;
+
+	if (is_known) {
+		primary_line_limit(line, LAST_EVENT_MS);
+		is_known = primary_last_event(line, &event, &err) == 0;
+	}
+	primary_line_close(line);
+	freshness_mark_ended(passing->services->freshness, passing->name, is_known,
+			     event);
+}
+
+static void close_passing(void *arg)
+{
+	struct passing *passing = arg;
+
+	forward_close(passing->forward);
+	if (passing->is_marked)
+		end_push(passing);
+	free(passing->name);
+	free(passing);
+}
+
+static ssize_t read_passing(void *arg, void *buffer, size_t size)
+{
+	struct passing *passing = arg;
+	struct err err = { 0 };
+	ssize_t got = forward_read(passing->forward, buffer, size, &err);
+
+	if (got < 0)
+		log_warn("git.forward_broken", LOG_ERR(&err),
+			 LOG_TEXT("repo", passing->name),
+			 LOG_TEXT("kind", kinds[passing->kind]));
+	return got;
+}
+
+static int answered_early(struct err *err)
+{
+	return err_set(err, ERR_NETWORK, "the primary answered before it was asked all");
+}
+
+/* The body of a read, which is here already. */
+static ssize_t read_kept(void *arg, void *buffer, size_t size, struct err *err)
+{
+	struct passing *passing = arg;
+	const struct web_request *request = passing->request;
+
+	if (!request)
+		return answered_early(err);
+	if (request->body_fd >= 0) {
+		ssize_t got = pread(request->body_fd, buffer, size, (off_t)passing->at);
+		if (got < 0)
+			return err_errno(err, "cannot read the request");
+		passing->at += (size_t)got;
+		return got;
+	}
+	const struct str *body = request->body;
+	size = size < body->len - passing->at ? size : body->len - passing->at;
+	memcpy(buffer, body->data + passing->at, size);
+	passing->at += size;
+	return (ssize_t)size;
+}
+
+static ssize_t read_upload(void *arg, void *buffer, size_t size, struct err *err)
+{
+	const struct passing *passing = arg;
+
+	if (passing->request)
+		return web_read_upload(passing->request, buffer, size, err);
+	return answered_early(err);
+}
+
+struct headers {
+	struct forward_header list[HEADERS];
+	size_t count;
+};
+
+static void add_header(struct headers *headers, const char *name, const char *value)
+{
+	if (value)
+		headers->list[headers->count++] = (struct forward_header){ name, value };
+}
+
+static void add_common(const struct web_request *request, struct headers *headers)
+{
+	add_header(headers, "Git-Protocol", web_header(request, "Git-Protocol"));
+	add_header(headers, "User-Agent", web_header(request, "User-Agent"));
+	add_header(headers, "Accept-Encoding", web_header(request, "Accept-Encoding"));
+	add_header(headers, "Via", web_header(request, "Via"));
+	if (strcmp(request->method, "POST") == 0)
+		add_header(headers, "Content-Type", web_header(request, "Content-Type"));
+}
+
+/* The end of the URL at the primary: as it was asked of us, behind the name. */
+static const char *what_of(const struct web_request *request)
+{
+	if (strcmp(request->method, "POST") != 0)
+		return strcmp(git_request_service(request), GIT_UPLOAD_PACK) == 0
+			       ? "/info/refs?service=" GIT_UPLOAD_PACK
+			       : "/info/refs?service=" GIT_RECEIVE_PACK;
+	return strcmp(git_request_service(request), GIT_UPLOAD_PACK) == 0
+		       ? "/" GIT_UPLOAD_PACK
+		       : "/" GIT_RECEIVE_PACK;
+}
+
+static void refuse_gateway(struct web_response *response, int status, const char *code,
+			   const char *message, const char *remedy)
+{
+	web_answer_problem(response, status, code, message, remedy);
+	response->is_expected = status == 503;
+	if (status == 503)
+		web_set_header(response, "Retry-After", "10");
+}
+
+/* The client's own faults are told as the primary tells them; it cannot help what is
+ * wrong between the sites. */
+static bool is_between_sites(const struct passing *passing, int status)
+{
+	return (status >= 300 && status < 400) ||
+	       (passing->kind == READ && (status == 401 || status == 403));
+}
+
+static void hand_on(struct passing *passing, struct forward_answer *answer,
+		    struct web_response *response)
+{
+	response->status = answer->status;
+	response->is_expected = true; /* the primary's log tells why */
+	response->read = read_passing;
+	response->close = close_passing;
+	response->stream = passing;
+	if (answer->content_type.len > 0)
+		web_add_header(response, "Content-Type", "%s", answer->content_type.data);
+	if (answer->content_encoding.len > 0)
+		web_add_header(response, "Content-Encoding", "%s",
+			       answer->content_encoding.data);
+	if (answer->www_authenticate.len > 0)
+		web_add_header(response, "WWW-Authenticate", "%s",
+			       answer->www_authenticate.data);
+	if (answer->retry_after.len > 0)
+		web_add_header(response, "Retry-After", "%s", answer->retry_after.data);
+	git_never_cache(response);
+}
+
+static void log_forwarded(const struct passing *passing, const char *reason,
+			  const struct web_request *request, int status)
+{
+	log_info("git.forwarded", LOG_TEXT("repo", passing->name),
+		 LOG_TEXT("kind", kinds[passing->kind]), LOG_TEXT("reason", reason),
+		 LOG_TEXT("user", request->user), LOG_NUMBER("status", status));
+}
+
+/* The copy must come as far as what a reader is about to see. */
+static void end_read(struct passing *passing, const struct forward_answer *answer)
+{
+	uint64_t event = 0;
+	bool is_known = text_to_uint64(answer->last_event.data, &event);
+
+	freshness_mark_ended(passing->services->freshness, passing->name, is_known,
+			     event);
+	passing->is_marked = false;
+}
+
+/* Nothing has changed there, or nothing is shown. */
+static void drop_mark(struct passing *passing)
+{
+	freshness_mark_dropped(passing->services->freshness, passing->name);
+	passing->is_marked = false;
+}
+
+static bool is_without_effect(const struct passing *passing, int result,
+			      const struct forward_answer *answer, bool is_sent)
+{
+	if (result == 0)
+		return answer->status >= 300 && answer->status < 500;
+	return passing->kind == READ || !is_sent;
+}
+
+/* Sends it, and makes the answer of what comes back; takes `passing` in any case.
+ * ERR_NETWORK and ERR_TIMEOUT are the caller's to tell. */
+static int send_on(struct passing *passing, const struct web_request *request,
+		   const struct forward_request *asked, const char *reason,
+		   struct web_response *response, struct err *err)
+{
+	struct forward_answer answer = { 0 };
+	bool is_sent = false;
+	int result = forward_open(passing->services->forwarder, asked, &passing->forward,
+				  &answer, &is_sent, err);
+
+	passing->request = NULL;
+	if (passing->is_marked && is_without_effect(passing, result, &answer, is_sent))
+		drop_mark(passing);
+	if (passing->is_marked && passing->kind == READ)
+		end_read(passing, &answer);
+	if (result == 0)
+		log_forwarded(passing, reason, request, answer.status);
+	if (result == 0 && is_between_sites(passing, answer.status)) {
+		AUTO_FREE char *message = xasprintf(
+			"the primary answered this site with status %d", answer.status);
+		refuse_gateway(response, 502, "BAD_GATEWAY", message,
+			       "this site's operator finds the reason with `refrelay "
+			       "check`");
+		result = 1;
+	}
+	if (result == 0)
+		hand_on(passing, &answer, response);
+	else
+		close_passing(passing);
+	forward_answer_clear(&answer);
+	return result < 0 ? -1 : 0;
+}
+
+static struct passing *passing_new(const struct web_request *request, const char *name,
+				   enum read_or_push kind)
+{
+	struct passing *passing = xcalloc(1, sizeof(*passing));
+
+	passing->services = request->services;
+	passing->kind = kind;
+	passing->name = xstrdup(name);
+	passing->request = request;
+	return passing;
+}
+
+static bool is_loop(const struct web_request *request, struct web_response *response)
+{
+	if (!forward_is_loop(web_header(request, "Via"), request->services->site))
+		return false;
+	web_answer_problem(response, 508, "LOOP_DETECTED",
+			   "this request came from this very site",
+			   "primary.url of some site must be wrong");
+	return true;
+}
+
+/* A pack shows nothing that its client had not been told of. */
+static bool shows_refs(const struct web_request *request)
+{
+	static const char ls_refs[] = "command=ls-refs";
+	const struct str *body = request->body;
+
+	return strcmp(request->method, "POST") != 0 ||
+	       (body->len > 4 + strlen(ls_refs) &&
+		memcmp(body->data + 4, ls_refs, strlen(ls_refs)) == 0);
+}
+
+static int ask_primary(const struct web_request *request, const char *name,
+		       enum fresh fresh, struct web_response *response, struct err *err)
+{
+	AUTO_FREE char *url = NULL;
+	AUTO_FREE char *token = NULL;
+	AUTO_STR struct str whole = STR_INIT;
+	struct headers headers = { 0 };
+	int64_t timeout_ms = serve_timeout_ms(request->services->serve);
+
+	if (primary_git(request->services->primary, name, timeout_ms / 1000, &url, &token,
+			err) != 0)
+		return -1;
+	str_addf(&whole, "%s%s", url, what_of(request));
+	add_common(request, &headers);
+	add_header(&headers, "Authorization",
+		   token ? token + strlen("Authorization: ") : NULL);
+	struct passing *passing = passing_new(request, name, READ);
+	if (shows_refs(request)) {
+		freshness_mark_began(request->services->freshness, name);
+		passing->is_marked = true;
+	}
+	return send_on(
+		passing, request,
+		&(struct forward_request){
+			.method = request->method,
+			.url = whole.data,
+			.headers = headers.list,
+			.read = strcmp(request->method, "POST") == 0 ? read_kept : NULL,
+			.arg = passing,
+			.body_size = UINT64_MAX,
+			.until = clock_boot_ms() + timeout_ms,
+			.stop = request->cut,
+		},
+		fresh_name(fresh), response, err);
+}
+
+/* Why the copy here would not do. */
+static const char *why_not_here(enum fresh fresh)
+{
+	switch (fresh) {
+	case FRESH_NOT_COPIED:
+	case FRESH_GONE:
+		return "no copy is here";
+	case FRESH_HELD:
+		return "the copy here waits for its operator";
+	case FRESH_PUSHED:
+		return "the copy here does not have your push yet";
+	default:
+		return "the copy here is behind";
+	}
+}
+
+enum git_place git_forward_read(const struct web_request *request, const char *name,
+				enum fresh fresh, struct web_response *response)
+{
+	struct err err = { 0 };
+
+	if (is_loop(request, response))
+		return GIT_ELSEWHERE;
+	if (ask_primary(request, name, fresh, response, &err) == 0) {
+		count_as(READ, FORWARDED);
+		return GIT_ELSEWHERE;
+	}
+	if (fresh == FRESH_NOT_HEARD) {
+		count_as(READ, HERE_PRIMARY_DOWN);
+		log_info("git.served_unheard", LOG_ERR(&err), LOG_TEXT("repo", name));
+		return GIT_HERE;
+	}
+	count_as(READ, REFUSED_PRIMARY_DOWN);
+	log_warn("git.not_forwarded", LOG_ERR(&err), LOG_TEXT("repo", name),
+		 LOG_TEXT("kind", "read"), LOG_TEXT("reason", fresh_name(fresh)));
+	AUTO_FREE char *message =
+		xasprintf("%s, and the primary does not answer", why_not_here(fresh));
+	refuse_gateway(response, 503, "PRIMARY_UNREACHABLE", message,
+		       "try again in a while");
+	return GIT_ELSEWHERE;
+}
+
+static int pass_push(const struct web_request *request, struct passing *passing,
+		     struct web_response *response, struct err *err)
+{
+	AUTO_FREE char *url = primary_url(request->services->primary, passing->name);
+	AUTO_STR struct str whole = STR_INIT;
+	struct headers headers = { 0 };
+
+	str_addf(&whole, "%s%s", url, what_of(request));
+	add_common(request, &headers);
+	add_header(&headers, "Authorization", web_header(request, "Authorization"));
+	return send_on(passing, request,
+		       &(struct forward_request){
+			       .method = request->method,
+			       .url = whole.data,
+			       .headers = headers.list,
+			       .read = request->has_upload ? read_upload : NULL,
+			       .arg = passing,
+			       .body_size = UINT64_MAX,
+			       .until = clock_boot_ms() +
+					serve_timeout_ms(request->services->serve),
+			       .stop = request->cut,
+		       },
+		       "push", response, err);
+}
+
+static int forward_push(const struct web_request *request, bool may_change,
+			struct web_response *response)
+{
+	AUTO_FREE char *name = git_request_repository(request);
+	struct passing *passing;
+	struct err err = { 0 };
+
+	if (is_loop(request, response))
+		return 0;
+	passing = passing_new(request, name, PUSH);
+	if (may_change) {
+		freshness_mark_began(request->services->freshness, name);
+		passing->is_marked = true;
+	}
+	if (pass_push(request, passing, response, &err) == 0) {
+		count_as(PUSH, FORWARDED);
+		return 0;
+	}
+	count_as(PUSH, REFUSED_PRIMARY_DOWN);
+	log_warn("git.not_forwarded", LOG_ERR(&err), LOG_TEXT("repo", name),
+		 LOG_TEXT("kind", "push"));
+	AUTO_FREE char *message = xasprintf(
+		"pushes go to the primary, and it does not answer: %s", err.text);
+	refuse_gateway(response, 503, "PRIMARY_UNREACHABLE", message,
+		       "try again in a while; reading from here goes on");
+	return 0;
+}
+
+int git_forward_push_refs(const struct web_request *request,
+			  struct web_response *response, struct err *err)
+{
+	(void)err;
+	return forward_push(request, false, response);
+}
+
+int git_forward_push(const struct web_request *request, struct web_response *response,
+		     struct err *err)
+{
+	(void)err;
+	if (!git_has_type(request, "application/x-git-receive-pack-request", response))
+		return 0;
+	return forward_push(request, true, response);
+}

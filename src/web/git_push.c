@@ -1,0 +1,131 @@
+/*
+ * A push to a repository of this site. Git reports before it runs post-receive, so what
+ * a client is told is held here until the event is committed: all refs of the push are in
+ * one event, and nobody hears of a change that the event log has not.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "serve/pushes.h"
+#include "web/git_parts.h"
+
+enum { NOTICE_MS = 10 * 1000, NOTICE_PAUSE_MS = 20 };
+
+/* What outlives the request: the report is sent after that. */
+struct push_record {
+	const struct web_services *services;
+	const struct stop *stop;
+	const struct web_request *request; /* until the body is read */
+	char *name, *user;
+	int64_t begun_at;
+};
+
+static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
+{
+	const struct push_record *record = arg;
+
+	return web_read_upload(record->request, buffer, size, err);
+}
+
+/* Others may be changing the same repository: what they change is in an event, too. */
+static int commit_event(void *arg, struct err *err)
+{
+	struct push_record *record = arg;
+	int64_t until = clock_boot_ms() + NOTICE_MS;
+	int result;
+
+	do {
+		AUTO_NOTICED struct noticed noticed = { 0 };
+		result = notice_compare(record->services->notice, record->name, &noticed,
+					err);
+	} while (result != 0 && err->class == ERR_CONFLICT && clock_boot_ms() < until &&
+		 !stop_wait(record->stop, NOTICE_PAUSE_MS));
+	if (result != 0)
+		return err_prefix(err, "the push was received, but not recorded");
+	log_info("git.pushed", LOG_NUMBER("dur_ms", clock_boot_ms() - record->begun_at),
+		 LOG_TEXT("repo", record->name), LOG_TEXT("user", record->user));
+	return 0;
+}
+
+static void record_free(void *arg)
+{
+	struct push_record *record = arg;
+
+	free(record->name);
+	free(record->user);
+	free(record);
+}
+
+static struct push_record *record_new(const struct web_request *request)
+{
+	struct push_record *record = xcalloc(1, sizeof(*record));
+
+	record->services = request->services;
+	record->stop = request->cut;
+	record->request = request;
+	record->name = git_request_repository(request);
+	record->user = xstrdup(request->user);
+	record->begun_at = clock_boot_ms();
+	return record;
+}
+
+static struct pushes_request ask(const struct web_request *request,
+				 struct push_record *record)
+{
+	return (struct pushes_request){
+		.name = record->name,
+		.protocol = web_header(request, "Git-Protocol"),
+		.user = record->user,
+		.client = request->client,
+		.stop = request->stop,
+		.cut = request->cut,
+		.read = read_body,
+		.recorded = commit_event,
+		.close = record_free,
+		.arg = record,
+	};
+}
+
+int git_push_advertise(const struct web_request *request, struct web_response *response,
+		       struct err *err)
+{
+	struct push_record *record = record_new(request);
+	struct pushes_request wanted = ask(request, record);
+	struct serve_answer answer = SERVE_ANSWER_INIT;
+	int result = pushes_advertise(request->services->pushes, &wanted, &answer, err);
+
+	if (result == 0)
+		git_hand_over(&answer, "application/x-git-receive-pack-advertisement",
+			      response);
+	else
+		result = git_failed(response, &answer, err);
+	serve_answer_clear(&answer);
+	record_free(record);
+	return result;
+}
+
+static int receive(const struct web_request *request, struct web_response *response,
+		   struct err *err)
+{
+	struct push_record *record = record_new(request);
+	struct pushes_request wanted = ask(request, record);
+	struct serve_answer answer = SERVE_ANSWER_INIT;
+	int result = pushes_receive(request->services->pushes, &wanted, &answer, err);
+
+	if (result == 0) {
+		record->request = NULL;
+		git_hand_over(&answer, "application/x-git-receive-pack-result", response);
+	} else {
+		record_free(record);
+		result = git_failed(response, &answer, err);
+	}
+	serve_answer_clear(&answer);
+	return result;
+}
+
+int git_push_receive(const struct web_request *request, struct web_response *response,
+		     struct err *err)
+{
+	if (!git_has_type(request, "application/x-git-receive-pack-request", response))
+		return 0;
+	return receive(request, response, err);
+}

@@ -1,0 +1,352 @@
+/*
+ * The file is looked at (stat) at most once a second, when somebody asks who may wait. It
+ * is read if that differs from what was seen before the last reading; also if it was
+ * changed so shortly before the reading that another change might bear the same time
+ * stamp. htpasswd(1) rewrites the file in place: what is read meanwhile is a part of it,
+ * and is put right by the next look.
+ */
+#include "web/password_file.h"
+
+#include <crypt.h>
+#include <openssl/crypto.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "web/password_list.h"
+#include "web/password_memory.h"
+
+enum {
+	FILE_MAX = 8 << 20,
+	LOOK_MS = 1000,
+	LOOK_NOW_MS = 2000,
+	SETTLE_MS = 2000, /* time stamps of some file systems count whole seconds */
+	WAIT_MS = 5000,
+	WAITING_MAX = 64,
+};
+
+/* What stat tells, by which a change is seen. */
+struct look {
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec changed, modified;
+};
+
+/* One reading. */
+struct reading {
+	struct look look;
+	bool is_settled;
+	unsigned char digest[HASH_MAX_SIZE];
+	struct password_list list;
+};
+
+struct password_file {
+	char *path;
+	size_t processors;
+	struct password_memory *memory; /* guarded by mutex, but for its secret */
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	struct reading reading; /* guarded by mutex, as all below */
+	uint64_t version;       /* of the list */
+	int64_t looked_at;      /* boot ms */
+	bool is_looking;        /* a thread does, without the mutex */
+	bool is_broken;         /* the last look failed; the list is empty */
+	size_t computing, waiting;
+};
+
+static int look_at(const char *path, struct look *look, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return err_errno(err, "%s", path);
+	if (!S_ISREG(st.st_mode)) /* to read another kind could take for ever */
+		return err_set(err, ERR_CONFIG, "%s is no file", path);
+	if (st.st_mode & S_IWOTH) {
+		err_set(err, ERR_CONFIG, "everybody can change %s", path);
+		return err_remedy(err, "chmod o-w %s, and look who is in it", path);
+	}
+	*look = (struct look){ st.st_dev, st.st_ino, st.st_size, st.st_ctim, st.st_mtim };
+	return 0;
+}
+
+static bool is_same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool is_same_look(const struct look *a, const struct look *b)
+{
+	return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
+	       is_same_time(a->changed, b->changed) &&
+	       is_same_time(a->modified, b->modified);
+}
+
+static int64_t wall_ms_of(struct timespec time)
+{
+	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+static void reading_clear(struct reading *reading)
+{
+	password_list_clear(&reading->list);
+	*reading = (struct reading){ 0 };
+}
+
+/* `look` was taken before, so that a change meanwhile is seen by the next one. */
+static int read_list(const char *path, const struct look *look, struct reading *reading,
+		     struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_HASH struct hash hash;
+	int64_t now = clock_wall_ms();
+
+	*reading = (struct reading){ .look = *look };
+	if (file_read_any(AT_FDCWD, path, FILE_MAX, &text, err))
+		return -1;
+	reading->is_settled = now - wall_ms_of(look->changed) > SETTLE_MS &&
+			      now - wall_ms_of(look->modified) > SETTLE_MS;
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, text.data, text.len);
+	hash_end(&hash, reading->digest);
+	password_list_parse(&text, &reading->list);
+	explicit_bzero(text.data, text.len);
+	return 0;
+}
+
+static void log_list(const char *path, const struct password_list *list)
+{
+	log_info("access.passwords_read", LOG_TEXT("path", path),
+		 LOG_NUMBER("users", list->users.count));
+	if (list->unused > 0)
+		log_warn("access.password_lines_unused", LOG_TEXT("path", path),
+			 LOG_NUMBER("lines", list->unused),
+			 LOG_NUMBER("first_line", list->unused_line));
+}
+
+int password_file_open(const char *path, struct password_file **file, struct err *err)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	struct reading reading;
+	struct look look;
+
+	if (look_at(path, &look, err) || read_list(path, &look, &reading, err))
+		return -1;
+	struct password_file *new = xcalloc(1, sizeof(*new));
+	new->path = xstrdup(path);
+	new->processors = processors > 0 ? (size_t)processors : 1;
+	new->memory = password_memory_new();
+	mutex_init(&new->mutex);
+	cond_init(&new->changed);
+	new->reading = reading;
+	new->looked_at = clock_boot_ms();
+	log_list(path, &reading.list);
+	*file = new;
+	return 0;
+}
+
+void password_file_close(struct password_file *file)
+{
+	if (!file)
+		return;
+	reading_clear(&file->reading);
+	password_memory_free(file->memory);
+	pthread_cond_destroy(&file->changed);
+	pthread_mutex_destroy(&file->mutex);
+	free(file->path);
+	free(file);
+}
+
+static void put_locked(struct password_file *file, struct reading *reading)
+{
+	reading_clear(&file->reading);
+	file->reading = *reading;
+	password_memory_forget(file->memory);
+	file->version++;
+}
+
+/* Both tell whether that is news. */
+static bool fail_locked(struct password_file *file)
+{
+	struct reading nothing = { 0 };
+	bool is_new = !file->is_broken;
+
+	file->is_broken = true;
+	put_locked(file, &nothing);
+	return is_new;
+}
+
+/* Takes the reading. */
+static bool take_locked(struct password_file *file, struct reading *reading)
+{
+	bool is_new = file->is_broken ||
+		      memcmp(reading->digest, file->reading.digest, HASH_MAX_SIZE) != 0;
+
+	file->is_broken = false;
+	if (is_new) {
+		put_locked(file, reading);
+	} else {
+		file->reading.look = reading->look;
+		file->reading.is_settled = reading->is_settled;
+		reading_clear(reading);
+	}
+	return is_new;
+}
+
+/* `before`: the last look, if it is as good as the file; else NULL. */
+static void look_again(struct password_file *file, const struct look *before)
+{
+	struct reading reading = { 0 };
+	struct err err = { 0 };
+	struct look look;
+	int result = look_at(file->path, &look, &err);
+
+	if (result == 0 && before && is_same_look(before, &look))
+		return;
+	if (result == 0)
+		result = read_list(file->path, &look, &reading, &err);
+	struct password_list said = reading.list; /* numbers alone are used */
+	lock(&file->mutex);
+	bool is_news = result ? fail_locked(file) : take_locked(file, &reading);
+	unlock(&file->mutex);
+	if (is_news && result)
+		log_error("access.passwords_unreadable", LOG_ERR(&err),
+			  LOG_TEXT("path", file->path));
+	else if (is_news)
+		log_list(file->path, &said);
+}
+
+/* False: it takes too long, as on a file server that does not answer. */
+static bool look_if_due(struct password_file *file)
+{
+	int64_t began = clock_boot_ms();
+	struct look before;
+	bool is_settled;
+
+	lock(&file->mutex);
+	while (file->is_looking && clock_boot_ms() < began + WAIT_MS)
+		cond_wait_until(&file->changed, &file->mutex, began + WAIT_MS);
+	bool is_late = file->is_looking;
+	bool is_due = !is_late && began - file->looked_at >= LOOK_MS;
+	file->is_looking = is_late || is_due;
+	before = file->reading.look;
+	is_settled = file->reading.is_settled && !file->is_broken;
+	unlock(&file->mutex);
+	if (!is_due)
+		return !is_late;
+	look_again(file, is_settled ? &before : NULL);
+	lock(&file->mutex);
+	file->is_looking = false;
+	file->looked_at = began;
+	pthread_cond_broadcast(&file->changed);
+	unlock(&file->mutex);
+	return true;
+}
+
+static bool know_locked(const struct password_file *file,
+			const unsigned char key[PASSWORD_KEY_SIZE],
+			enum password_verdict *verdict)
+{
+	bool is_good;
+
+	if (!password_memory_know(file->memory, key, clock_boot_ms(), &is_good))
+		return false;
+	*verdict = is_good ? PASSWORD_GOOD : PASSWORD_WRONG;
+	return true;
+}
+
+/* Waits until there is a processor, or somebody else found out about the same pair. True:
+ * it is to be computed. */
+static bool enter_locked(struct password_file *file,
+			 const unsigned char key[PASSWORD_KEY_SIZE],
+			 enum password_verdict *verdict)
+{
+	int64_t until = clock_boot_ms() + WAIT_MS;
+
+	*verdict = PASSWORD_TOO_MANY;
+	if (know_locked(file, key, verdict))
+		return false;
+	if (file->computing >= file->processors && file->waiting >= WAITING_MAX)
+		return false;
+	file->waiting++;
+	while (file->computing >= file->processors && clock_boot_ms() < until)
+		cond_wait_until(&file->changed, &file->mutex, until);
+	file->waiting--;
+	if (know_locked(file, key, verdict) || file->computing >= file->processors)
+		return false;
+	file->computing++;
+	return true;
+}
+
+/* The hash to be tried, and whose it is: for who is no user the one of a user, always
+ * the same, as that would cost. */
+static bool choose_locked(const struct password_file *file, const char *user,
+			  char hash[PASSWORD_HASH_LEN + 1])
+{
+	const struct password_list *list = &file->reading.list;
+	const struct password_user *found = password_list_find(list, user);
+	const struct password_user *tried = found;
+
+	if (!found && list->users.count > 0)
+		tried = &list->users.items[password_memory_pick(file->memory, user,
+								list->users.count)];
+	memset(hash, 0, PASSWORD_HASH_LEN + 1);
+	if (tried)
+		memcpy(hash, tried->hash, PASSWORD_HASH_LEN);
+	return found;
+}
+
+static bool matches(const char *password, const char hash[PASSWORD_HASH_LEN + 1])
+{
+	struct crypt_data *data = xcalloc(1, sizeof(*data));
+	/* Not crypt_r: the sanitizers' own one is linked in its place, and finds none. */
+	const char *made = *hash ? crypt_rn(password, hash, data, sizeof(*data)) : NULL;
+	bool is_same = made && strlen(made) == PASSWORD_HASH_LEN &&
+		       CRYPTO_memcmp(made, hash, PASSWORD_HASH_LEN) == 0;
+
+	explicit_bzero(data, sizeof(*data));
+	free(data);
+	return is_same;
+}
+
+enum password_verdict password_file_check(struct password_file *file, const char *user,
+					  const char *password)
+{
+	unsigned char key[PASSWORD_KEY_SIZE];
+	char hash[PASSWORD_HASH_LEN + 1];
+	enum password_verdict verdict;
+
+	if (!look_if_due(file))
+		return PASSWORD_TOO_MANY;
+	password_memory_key(file->memory, user, password, key);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&file->mutex);
+	if (!enter_locked(file, key, &verdict))
+		return verdict;
+	uint64_t version = file->version;
+	bool is_user = choose_locked(file, user, hash);
+	unlock(held);
+	bool is_good = matches(password, hash) && is_user;
+	explicit_bzero(hash, sizeof(hash));
+	lock(held);
+	file->computing--;
+	if (version == file->version)
+		password_memory_note(file->memory, key, clock_boot_ms(), is_good);
+	pthread_cond_broadcast(&file->changed);
+	return is_good ? PASSWORD_GOOD : PASSWORD_WRONG;
+}
+
+enum password_verdict password_file_check_now(struct password_file *file,
+					      const char *user, const char *password)
+{
+	unsigned char key[PASSWORD_KEY_SIZE];
+	enum password_verdict verdict = PASSWORD_LATER;
+
+	password_memory_key(file->memory, user, password, key);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&file->mutex);
+	if (clock_boot_ms() - file->looked_at <= LOOK_NOW_MS)
+		know_locked(file, key, &verdict);
+	return verdict;
+}

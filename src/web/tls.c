@@ -1,0 +1,196 @@
+#include "web/tls.h"
+
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/str.h"
+
+enum { FILE_MAX = 1 << 20, CHAIN_MAX = 16, KEY_ID_SIZE = 64 };
+
+struct tls_identity {
+	atomic_uint references;
+	gnutls_pcert_st chain[CHAIN_MAX];
+	unsigned count;
+	gnutls_privkey_t key;
+	int64_t expires;
+};
+
+struct tls_identity *tls_identity_ref(struct tls_identity *identity)
+{
+	atomic_fetch_add(&identity->references, 1);
+	return identity;
+}
+
+void tls_identity_unref(struct tls_identity *identity)
+{
+	if (!identity || atomic_fetch_sub(&identity->references, 1) != 1)
+		return;
+	for (unsigned i = 0; i < identity->count; i++)
+		gnutls_pcert_deinit(&identity->chain[i]);
+	if (identity->key)
+		gnutls_privkey_deinit(identity->key);
+	free(identity);
+}
+
+int64_t tls_identity_expires(const struct tls_identity *identity)
+{
+	return identity->expires;
+}
+
+static int failed(struct err *err, const char *what, const char *path, int code)
+{
+	err_set(err, ERR_CONFIG, "%s in %s: %s", what, path, gnutls_strerror(code));
+	return err_remedy(err, "it must be PEM: the server's own certificate, then those "
+			       "that vouch for it in turn; the key not encrypted");
+}
+
+static int check_mode(const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return err_errno(err, "%s", path);
+	if (!S_ISREG(st.st_mode) || !(st.st_mode & (S_IROTH | S_IWOTH)))
+		return 0;
+	err_set(err, ERR_CONFIG, "everybody can read or change the key in %s", path);
+	return err_remedy(err, "chmod o= %s, and get a new certificate for a new key",
+			  path);
+}
+
+/* The first of the file is the server's own. */
+static int read_chain(struct tls_identity *identity, const char *path,
+		      unsigned char id[KEY_ID_SIZE], size_t *id_len, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	gnutls_x509_crt_t certificates[CHAIN_MAX];
+	unsigned count = CHAIN_MAX;
+
+	if (file_read_any(AT_FDCWD, path, FILE_MAX, &text, err) != 0)
+		return -1;
+	gnutls_datum_t datum = { (unsigned char *)text.data, (unsigned)text.len };
+	int code = gnutls_x509_crt_list_import(
+		certificates, &count, &datum, GNUTLS_X509_FMT_PEM,
+		GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED |
+			GNUTLS_X509_CRT_LIST_FAIL_IF_UNSORTED);
+	if (code < 0)
+		return failed(err, "the certificate", path, code);
+	identity->expires = gnutls_x509_crt_get_expiration_time(certificates[0]);
+	code = gnutls_x509_crt_get_key_id(certificates[0], GNUTLS_KEYID_USE_SHA256, id,
+					  id_len);
+	unsigned imported = count;
+	if (code == 0)
+		code = gnutls_pcert_import_x509_list(identity->chain, certificates,
+						     &imported, 0);
+	if (code == 0)
+		identity->count = imported;
+	for (unsigned i = 0; i < count; i++)
+		gnutls_x509_crt_deinit(certificates[i]);
+	return code == 0 ? 0 : failed(err, "the certificate", path, code);
+}
+
+static int import_key(gnutls_x509_privkey_t key, const char *path, const struct str *text,
+		      struct tls_identity *identity, struct err *err)
+{
+	gnutls_datum_t datum = { (unsigned char *)text->data, (unsigned)text->len };
+	int code = gnutls_x509_privkey_import2(key, &datum, GNUTLS_X509_FMT_PEM, NULL, 0);
+
+	if (code == 0)
+		code = gnutls_privkey_init(&identity->key);
+	if (code == 0)
+		code = gnutls_privkey_import_x509(identity->key, key,
+						  GNUTLS_PRIVKEY_IMPORT_COPY);
+	return code == 0 ? 0 : failed(err, "the key", path, code);
+}
+
+static int read_key(struct tls_identity *identity, const char *path,
+		    unsigned char id[KEY_ID_SIZE], size_t *id_len, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	gnutls_x509_privkey_t key;
+
+	if (check_mode(path, err) != 0 ||
+	    file_read_any(AT_FDCWD, path, FILE_MAX, &text, err) != 0)
+		return -1;
+	int code = gnutls_x509_privkey_init(&key);
+	if (code != 0)
+		return failed(err, "the key", path, code);
+	int result = import_key(key, path, &text, identity, err);
+	explicit_bzero(text.data, text.len);
+	if (result == 0) {
+		code = gnutls_x509_privkey_get_key_id(key, GNUTLS_KEYID_USE_SHA256, id,
+						      id_len);
+		if (code != 0)
+			result = failed(err, "the key", path, code);
+	}
+	gnutls_x509_privkey_deinit(key);
+	return result;
+}
+
+static int read_both(struct tls_identity *identity, const char *certificate,
+		     const char *key, struct err *err)
+{
+	unsigned char of_certificate[KEY_ID_SIZE], of_key[KEY_ID_SIZE];
+	size_t certificate_len = sizeof(of_certificate), key_len = sizeof(of_key);
+
+	if (read_chain(identity, certificate, of_certificate, &certificate_len, err) !=
+		    0 ||
+	    read_key(identity, key, of_key, &key_len, err) != 0)
+		return -1;
+	if (certificate_len == key_len && memcmp(of_certificate, of_key, key_len) == 0)
+		return 0;
+	err_set(err, ERR_CONFIG, "the key in %s is not that of the certificate in %s",
+		key, certificate);
+	return err_remedy(err, "name a certificate and its own key; the server's own "
+			       "certificate must be the first in its file");
+}
+
+int tls_identity_read(const char *certificate, const char *key,
+		      struct tls_identity **identity, struct err *err)
+{
+	struct tls_identity *new = xcalloc(1, sizeof(*new));
+
+	atomic_init(&new->references, 1);
+	if (read_both(new, certificate, key, err) != 0) {
+		tls_identity_unref(new);
+		return -1;
+	}
+	*identity = new;
+	return 0;
+}
+
+/* The library has put its connection there. */
+static int on_handshake(gnutls_session_t session, const gnutls_datum_t *authorities,
+			int authority_count, const gnutls_pk_algorithm_t *algorithms,
+			int algorithm_count, gnutls_pcert_st **chain, unsigned *count,
+			gnutls_privkey_t *key)
+{
+	struct tls_identity *identity =
+		server_identity_for(gnutls_session_get_ptr(session));
+
+	(void)authorities;
+	(void)authority_count;
+	(void)algorithms;
+	(void)algorithm_count;
+	if (!identity)
+		return -1;
+	*chain = identity->chain;
+	*count = identity->count;
+	*key = identity->key;
+	return 0;
+}
+
+void tls_options(struct MHD_OptionItem options[TLS_OPTIONS])
+{
+	/* GnuTLS's name for: these versions, and no weaker cipher than is usual. */
+	static char priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+
+	options[0] =
+		(struct MHD_OptionItem){ MHD_OPTION_HTTPS_PRIORITIES, 0, priorities };
+	options[1] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_CERT_CALLBACK, 0,
+					      (void *)on_handshake };
+	options[2] = (struct MHD_OptionItem){ MHD_OPTION_END, 0, NULL };
+}

@@ -1,0 +1,25 @@
+/*
+ * What is configured of how clients reach the HTTP server: TLS, proxies, limits.
+ */
+#ifndef WEB_TRANSPORT_H
+#define WEB_TRANSPORT_H
+
+#include "base/conf.h"
+#include "web/tls.h"
+#include "web/trusted_proxies.h"
+
+struct transport {
+	uint64_t connections; /* at most */
+	uint64_t per_client;  /* of them; 0: no limit */
+	struct trusted_proxies proxies;
+	struct tls_identity *identity; /* a reference; NULL: no TLS */
+};
+
+#define AUTO_TRANSPORT __attribute__((cleanup(transport_clear)))
+
+/* Reads [http] tlsCertificate, tlsKey, trustedProxy, connections, connectionsPerClient.
+ * ERR_CONFIG names the key; then there is nothing to clear. */
+int transport_read(const struct conf *conf, struct transport *transport, struct err *err);
+void transport_clear(struct transport *transport);
+
+#endif

@@ -1,0 +1,239 @@
+#!/usr/bin/env bash
+# Pushes over HTTP to the site that owns the repositories: git's own answers, hooks and
+# options; one event each, committed before the client is told; nothing half done.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/pushed.sh"
+
+R=git/r.git
+
+make_primary() { # [VAR=VALUE...]
+	make_sites
+	make_repository london/git/r.git 5
+	give_token london dev push
+	give_token london looker read
+	set_conf london http.anonymousRead false
+	set_conf london sync.scanInterval 1h
+	start_site london "$@"
+	wait_until 10 event_is_there
+	U=$(url_as dev london r)
+	make_clone "$U" work
+}
+
+event_is_there() {
+	[ "$(events_of london r)" -ge 1 ]
+}
+
+push() { # [OPTION...] REFSPEC...
+	git -C work push -q "$U" "$@"
+}
+
+plain_pushes() {
+	local version
+
+	make_primary
+	for version in 0 1 2; do
+		commit_in work "change under $version"
+		git -C work -c protocol.version=$version push -q origin main
+		[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+	done
+	push main:refs/heads/new main:refs/tags/light
+	push :refs/heads/new
+	fails tip london/git/r.git refs/heads/new
+	commit_in work
+	git -C work commit -q --amend -m other
+	push -f main
+	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+	was_logged london git.pushed 'repo=r user="?token dev'
+}
+
+one_event_for_many_refs() {
+	local i before refs=()
+
+	make_primary
+	before=$(events_of london r)
+	for i in $(seq 50); do
+		refs+=("main:refs/heads/b$i")
+	done
+	push "${refs[@]}"
+	[ "$(events_of london r)" -eq $((before + 1)) ]
+	at london hooks install
+	commit_in work
+	push "${refs[@]}" main
+	[ "$(events_of london r)" -eq $((before + 2)) ]
+}
+
+# The hook of the repository waits for what the event log says of its own push.
+event_is_there_first() {
+	make_primary
+	commit_in work
+	before=$(events_of london r)
+	git -C work push -q origin main
+	[ "$(events_of london r)" -eq $((before + 1)) ]
+	at london events | tail -n 1 | grep -q "$(tip london/git/r.git)"
+}
+
+hooks_count() {
+	make_primary
+	cat >london/git/r.git/hooks/update <<-'HOOK'
+		#!/bin/sh
+		echo "said by update of $1 for $REMOTE_USER"
+		[ "$1" != refs/heads/never ]
+	HOOK
+	cat >london/git/r.git/hooks/post-receive <<-'HOOK'
+		#!/bin/sh
+		cat >was-received
+		echo "said by post-receive"
+	HOOK
+	cat >london/git/r.git/hooks/pre-receive <<-'HOOK'
+		#!/bin/sh
+		echo "$GIT_PUSH_OPTION_COUNT $GIT_PUSH_OPTION_0" >options
+	HOOK
+	chmod +x london/git/r.git/hooks/{update,post-receive,pre-receive}
+	commit_in work
+	git -C work push -o "greeting=hello" origin main main:refs/heads/never 2>err && fail "never came"
+	grep -q "remote: said by update of refs/heads/main for token dev" err
+	grep -q "remote: said by post-receive" err
+	grep -q "never -> never\|main -> never (hook declined)" err
+	grep -q refs/heads/main london/git/r.git/was-received
+	grep -qx "1 greeting=hello" london/git/r.git/options
+	fails tip london/git/r.git refs/heads/never
+	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+}
+
+all_or_nothing() {
+	make_primary
+	git -C work checkout -q --orphan side
+	commit_in work side
+	git -C london/git/r.git config receive.denyNonFastForwards true
+	git -C work push -q --atomic origin +side:main side:refs/heads/side 2>err && fail "it came"
+	fails tip london/git/r.git refs/heads/side
+}
+
+with_lease() {
+	make_primary
+	make_clone "$U" other
+	commit_in other
+	git -C other push -q origin main
+	commit_in work
+	fails git -C work push -q --force-with-lease origin main
+	[ "$(tip london/git/r.git)" = "$(tip other HEAD)" ]
+	git -C work fetch -q
+	git -C work push -q --force-with-lease origin main
+	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+}
+
+signed() {
+	make_primary
+	ssh-keygen -q -t ed25519 -N '' -f key
+	git -C london/git/r.git config receive.certNonceSeed seed
+	git -C london/git/r.git config receive.certNonceSlop 600
+	cat >london/git/r.git/hooks/pre-receive <<-'HOOK'
+		#!/bin/sh
+		git cat-file blob "$GIT_PUSH_CERT" >cert
+		echo "$GIT_PUSH_CERT_NONCE_STATUS" >nonce
+	HOOK
+	chmod +x london/git/r.git/hooks/pre-receive
+	git -C work config gpg.format ssh
+	git -C work config user.signingkey "$PWD/key.pub"
+	commit_in work
+	git -C work push -q --signed=yes origin main
+	grep -q "^pusher .*key" london/git/r.git/cert || grep -q "BEGIN SSH SIGNATURE" london/git/r.git/cert
+	grep -qE "OK|SLOP" london/git/r.git/nonce
+}
+
+side_by_side() {
+	local i pushes=()
+
+	make_primary
+	for i in 1 2 3 4; do
+		make_clone "$U" "w$i"
+		commit_in "w$i"
+	done
+	for i in 1 2 3 4; do
+		git -C "w$i" push -q origin "main:refs/heads/of-$i" &
+		pushes+=($!)
+	done
+	wait "${pushes[@]}"
+	for i in 1 2 3 4; do
+		[ "$(tip london/git/r.git "refs/heads/of-$i")" = "$(tip "w$i" HEAD)" ]
+	done
+}
+
+who_may_not() {
+	local url
+
+	make_primary
+	commit_in work
+	for url in "$(site_url london)/r.git" "$(url_as looker london r)" \
+		"http://any:wrong-wrong-wrong-wrong@$(site_url london | cut -c8-)/r.git"; do
+		fails env GIT_TERMINAL_PROMPT=0 git -C work push -q "$url" main
+	done
+	[ "$(tip london/git/r.git)" != "$(tip work HEAD)" ]
+	git -C work push -q origin main
+}
+
+into_nothing() {
+	make_primary
+	fails git -C work push -q "$(url_as dev london none)" main 2>err
+	[ ! -e london/git/none.git ]
+}
+
+cut_off() {
+	make_primary
+	head -c 30000000 /dev/urandom >work/big
+	git -C work add big
+	git -C work commit -qm big
+	before=$(tip london/git/r.git)
+	fails timeout -s KILL 0.3 git -C work push -q origin main
+	wait_until 20 no_traces
+	[ "$(tip london/git/r.git)" = "$before" ] || [ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+	git -C work push -q origin main
+	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+}
+
+no_traces() {
+	[ -z "$(ls london/git/r.git/refrelay/state/pending)" ] &&
+		[ -z "$(find london/git/r.git/objects -name 'tmp_objdir*' -o -name 'incoming-*')" ]
+}
+
+# Killed at each step, nobody was told of a change that has no event in the end, and no
+# change stays without one.
+killed_in_between() {
+	local point status
+
+	make_primary
+	for point in receive_pack.begun receive_pack.reported receive_pack.recorded; do
+		stop_site london
+		start_site london "REFRELAY_FAILPOINT=$point=kill"
+		commit_in work
+		status=0
+		git -C work push -q origin main 2>err || status=$?
+		wait_until 10 has_died london
+		wait "$(site_pid london)" || true
+		[ "$status" -ne 0 ] || fail "$point: the client was told that all is well"
+		start_site london
+		wait_until 10 last_event_is_tip
+		git -C work push -q origin main
+		[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+	done
+}
+
+last_event_is_tip() {
+	at london events | tail -n 1 | grep -q "$(at london checksum r)"
+}
+
+tap_test "git pushes branches, tags, deletions and forced updates under each protocol" plain_pushes
+tap_test "a push of many refs is one event, with hooks installed and without" one_event_for_many_refs
+tap_test "the event is there when the client has its answer" event_is_there_first
+tap_test "the repository's hooks decide and speak, and get push options and the user" hooks_count
+tap_test "an atomic push is all or nothing" all_or_nothing
+tap_test "a push with a lease is refused when somebody was faster" with_lease
+tap_test "a signed push reaches the hooks with its certificate" signed
+tap_test "pushes to one repository run side by side" side_by_side
+tap_test "who may not push does not" who_may_not
+tap_test "a push makes no repository" into_nothing
+tap_test "a push that breaks off leaves nothing behind" cut_off
+tap_test "killed at any step, no change is told without an event, none stays without one" killed_in_between
+tap_done

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# TLS without a server in front: stock clients, a new certificate while it runs, and what is
+# wrong with the files is said.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/served.sh"
+
+make_certificate() { # NAME
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3 \
+		-keyout "$1.key" -out "$1.pem" -subj "/CN=$1" \
+		-addext subjectAltName=IP:127.0.0.1 2>/dev/null
+	chmod 600 "$1.key"
+}
+
+use_certificate() { # NAME
+	cp "$1.pem" shown.pem
+	cp "$1.key" shown.key
+}
+
+make_secured() {
+	local name
+
+	make_served
+	for name in first second; do
+		make_certificate "$name"
+	done
+	use_certificate first
+	set_conf one http.tlsCertificate "$PWD/shown.pem"
+	set_conf one http.tlsKey "$PWD/shown.key"
+	U=$(site_url one)/r.git
+	export CURL_CA_BUNDLE=$PWD/first.pem
+}
+
+trusting() { # NAME COMMAND...
+	local name=$1
+	shift
+	GIT_SSL_CAINFO=$PWD/$name.pem CURL_CA_BUNDLE=$PWD/$name.pem "$@"
+}
+
+reload_one() { # EVENT
+	local before
+
+	before=$(logged one "$1" || true)
+	kill -HUP "$(site_pid one)"
+	wait_until 10 was_logged_again "$1" "$before"
+}
+
+was_logged_again() { # EVENT BEFORE
+	[ "$(logged one "$1")" -gt "$2" ]
+}
+
+same_refs() { # REPOSITORY REPOSITORY
+	diff <(git -C "$1" for-each-ref) <(git -C "$2" for-each-ref)
+}
+
+clones() {
+	make_secured
+	start_site one
+	git -c http.sslCAInfo="$PWD/first.pem" clone -q --mirror "$U" copy.git
+	same_refs "$R" copy.git
+	trusting first git -c protocol.version=0 clone -q --depth 1 "$U" shallow
+	trusting first git clone -q --filter=blob:none --bare "$U" partial.git
+	fails trusting second git ls-remote "$U" 2>error
+	grep -i certificate error
+	fails curl -fsS -m 10 "http://${U#https://}/info/refs?service=git-upload-pack"
+	fails curl -fsS -m 10 --tls-max 1.1 "$U/info/refs?service=git-upload-pack"
+}
+
+# More than the worker would take over if it could.
+long_packs() {
+	local i clones
+
+	make_secured
+	git init -q -b main work
+	head -c 8000000 /dev/urandom >work/noise
+	git -C work add noise
+	git -C work commit -qm noise
+	git -C work push -q "$R" HEAD:refs/heads/noise
+	start_site one
+	for i in 1 2 3 4; do
+		trusting first git clone -q --bare "$U" "long$i.git" &
+		clones[i]=$!
+	done
+	wait "${clones[@]}"
+	for i in 1 2 3 4; do
+		same_refs "$R" "long$i.git"
+		git -C "long$i.git" fsck --no-progress
+	done
+}
+
+another_certificate() {
+	make_secured
+	start_site one
+	trusting first adv >answer
+	use_certificate second
+	reload_one node.reloaded
+	trusting second adv >answer2
+	cmp answer answer2
+	fails trusting first adv
+	# The wrong key: nothing changes, and that is said.
+	use_certificate first
+	cp second.key shown.key
+	reload_one node.reload_failed
+	was_logged one node.reload_failed 'http.tlsCertificate.*is not that of the certificate'
+	trusting second adv >answer2
+	cmp answer answer2
+	use_certificate first
+	reload_one node.reloaded
+	trusting first adv >answer2
+	cmp answer answer2
+	# Whether there is TLS at all is settled at the start.
+	git config --file one/refrelay.conf --unset http.tlsKey
+	reload_one node.reload_failed
+	git config --file one/refrelay.conf --unset http.tlsCertificate
+	reload_one node.restart_needed
+	trusting first curl -fsS -m 10 "$U/info/refs?service=git-upload-pack" >answer2
+	cmp answer answer2
+}
+
+refuses_to_start() { # WORDS
+	fails "$REFRELAY" -c one/refrelay.conf serve 2>error
+	grep -F "$1" error
+	fails at one check >found
+	grep -F "$1" found
+}
+
+wrong_files() {
+	make_secured
+	cp second.key shown.key
+	refuses_to_start 'is not that of the certificate'
+	use_certificate first
+	chmod 644 shown.key
+	refuses_to_start 'everybody can read or change the key'
+	chmod 600 shown.key
+	head -c 300 first.pem >shown.pem
+	refuses_to_start 'shown.pem'
+	use_certificate first
+	git config --file one/refrelay.conf --unset http.tlsKey
+	refuses_to_start 'http.tlsKey is not set'
+	set_conf one http.tlsKey "$PWD/shown.key"
+	at one check >found || true # it pushes nowhere
+	grep 'note *certificate *the certificate is over in [23] days' found
+}
+
+tap_test "git's own clients clone by TLS and believe no other certificate" clones
+tap_test "long packs come whole, several at a time" long_packs
+tap_test "a new certificate is shown at SIGHUP, a wrong one is not" another_certificate
+tap_test "certificates and keys that cannot be right are refused" wrong_files
+tap_done
