@@ -16,13 +16,12 @@
 #include "web/transport.h"
 
 enum {
-	CONNECTIONS = 256, /* if nothing is said */
 	DESCRIPTORS_EACH = 6,
 	IDLE_MS = 120 * 1000,
 	HEAD_MS = 30 * 1000,
 	THREADS_MIN = 2,
-	THREADS_MAX = 8,        /* if more are not needed for: */
-	CONNECTIONS_EACH = 120, /* of a thread */
+	THREADS_MAX = 8, /* if more connections are not wanted */
+	CONNECTIONS_EACH = 120,
 	/* A request's head, or a block of an answer. All of it is zeroed for each. */
 	CONNECTION_MEMORY = 32 << 10,
 };
@@ -120,15 +119,23 @@ static unsigned limit_connections(uint64_t wanted)
 	return (unsigned)(files.rlim_cur / DESCRIPTORS_EACH);
 }
 
+/* More of them than cores only cost: with few clients each sleeps between two requests.
+ */
+static unsigned threads_by_cores(void)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (cores < THREADS_MIN)
+		return THREADS_MIN;
+	return (unsigned)(cores < THREADS_MAX ? cores : THREADS_MAX);
+}
+
 /* A thread of the library that is told of 128 events at once waits for more before it
  * looks at them, for ever if none come (0.9.75): so none has so many connections. */
 static unsigned count_threads(unsigned connections)
 {
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned least = connections / CONNECTIONS_EACH + 1;
-	unsigned count = cores < THREADS_MIN
-				 ? THREADS_MIN
-				 : (unsigned)(cores < THREADS_MAX ? cores : THREADS_MAX);
+	unsigned least = (connections + CONNECTIONS_EACH - 1) / CONNECTIONS_EACH;
+	unsigned count = threads_by_cores();
 
 	return count < least ? least : count;
 }
@@ -146,7 +153,8 @@ static unsigned choose_flags(const struct web_server *server)
 static struct MHD_Daemon *start_daemon(struct web_server *server, uint64_t connections)
 {
 	struct MHD_OptionItem tls[TLS_OPTIONS] = { { MHD_OPTION_END, 0, NULL } };
-	unsigned limit = limit_connections(connections);
+	unsigned limit = limit_connections(
+		connections ? connections : threads_by_cores() * CONNECTIONS_EACH);
 
 	if (server->has_tls)
 		tls_options(tls);
@@ -242,7 +250,7 @@ int server_start(const struct web_server_options *options, struct web_server **s
 	cond_init(&new->settled);
 	start_parts(new, options);
 	new->daemon = start_daemon_deaf(
-		new, options->transport ? options->transport->connections : CONNECTIONS);
+		new, options->transport ? options->transport->connections : 0);
 	if (!new->daemon) {
 		/* It may have closed the socket; then its number may be another's. */
 		server_free(new);

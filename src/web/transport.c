@@ -1,6 +1,6 @@
 #include "web/transport.h"
 
-enum { CONNECTIONS = 512, PER_CLIENT = 64, CONNECTIONS_MAX = 1 << 20 };
+enum { PER_CLIENT = 64, CONNECTIONS_MAX = 1 << 20 };
 
 /* *err without the file and line, which conf_error puts before it. */
 static int entry_failed(const struct conf_entry *entry, struct err *err)
@@ -51,8 +51,7 @@ static int read_identity(const struct conf *conf, struct tls_identity **identity
 
 int transport_read(const struct conf *conf, struct transport *transport, struct err *err)
 {
-	*transport = (struct transport){ .connections = CONNECTIONS,
-					 .per_client = PER_CLIENT };
+	*transport = (struct transport){ .per_client = PER_CLIENT };
 	if (conf_read_uint(conf_get(conf, "http", NULL, "connections"), 1,
 			   CONNECTIONS_MAX, &transport->connections, err) == 0 &&
 	    conf_read_uint(conf_get(conf, "http", NULL, "connectionsPerClient"), 0,

@@ -9,7 +9,7 @@
 #include "web/trusted_proxies.h"
 
 struct transport {
-	uint64_t connections; /* at most */
+	uint64_t connections; /* at most; 0: as many as its threads can hold */
 	uint64_t per_client;  /* of them; 0: no limit */
 	struct trusted_proxies proxies;
 	struct tls_identity *identity; /* a reference; NULL: no TLS */

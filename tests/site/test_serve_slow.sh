@@ -16,8 +16,8 @@ port_of_one() {
 
 # All of them come from one address here.
 allow_many() {
-	! grep -aq connectionsPerClient "$REFRELAY" ||
-		set_conf one http.connectionsPerClient 1000
+	set_conf one http.connections 600
+	set_conf one http.connectionsPerClient 1000
 }
 
 # In hundredths of a second.
