@@ -143,8 +143,8 @@ static bool let_in(struct exchange *exchange, const struct access_answer *answer
 	if (is_token_in_vain(exchange, answer))
 		return refuse_problem(exchange, 403, "OPERATOR_ONLY",
 				      "this takes an operator, not a site", "");
-	snprintf(request->site, sizeof(request->site), "%s", answer->site);
-	snprintf(request->user, sizeof(request->user), "%s", answer->user);
+	memcpy(request->site, answer->site, sizeof(request->site));
+	memcpy(request->user, answer->user, sizeof(request->user));
 	return true;
 }
 

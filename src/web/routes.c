@@ -1,12 +1,12 @@
 #include "web/server.h"
 
 const struct web_route *const web_routes[] = {
+	web_git_routes, /* first, as most are asked there */
 	web_health_routes,
 	web_event_routes,
 	web_repository_routes,
 	web_lease_routes,
 	web_push_routes,
-	web_git_routes,
 	NULL,
 };
 

@@ -23,7 +23,7 @@ enum {
 	THREADS_MAX = 8, /* if more connections are not wanted */
 	CONNECTIONS_EACH = 120,
 	/* A request's head, or a block of an answer. All of it is zeroed for each. */
-	CONNECTION_MEMORY = 32 << 10,
+	CONNECTION_MEMORY = 16 << 10,
 };
 
 __attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *fmt,
