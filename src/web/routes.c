@@ -1,7 +1,8 @@
 #include "web/server.h"
 
+/* Git's first, as most are asked there. */
 const struct web_route *const web_routes[] = {
-	web_git_routes, /* first, as most are asked there */
+	web_git_routes,
 	web_health_routes,
 	web_event_routes,
 	web_repository_routes,
