@@ -293,7 +293,8 @@ static int read_length(struct forward *forward, struct forward_answer *answer,
 
 	curl_easy_getinfo(easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
 	add_values(easy, "Transfer-Encoding", &coding);
-	if (answer->status == 204 || answer->status == 304)
+	if (answer->status == 204 || answer->status == 304 ||
+	    strcmp(forward->request.method, "HEAD") == 0)
 		answer->length = 0;
 	else if (coding.len == 0 && length >= 0)
 		answer->length = (uint64_t)length;
@@ -336,14 +337,19 @@ static int start(struct forward *forward, struct forward_answer *answer, bool *i
 	return result == 0 ? read_head(forward, answer, err) : -1;
 }
 
+static bool is_method(const char *method)
+{
+	return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 ||
+	       strcmp(method, "POST") == 0;
+}
+
 int forward_open(struct forwarder *forwarder, const struct forward_request *request,
 		 struct forward **forward, struct forward_answer *answer, bool *is_sent,
 		 struct err *err)
 {
 	AUTO_STR struct str host = STR_INIT;
 
-	assert(strcmp(request->method, "GET") == 0 ||
-	       strcmp(request->method, "POST") == 0);
+	assert(is_method(request->method));
 	*answer = no_answer();
 	*is_sent = false;
 	*forward = NULL;

@@ -31,7 +31,7 @@ struct forward_header {
 };
 
 struct forward_request {
-	const char *method; /* "GET", "POST" */
+	const char *method; /* "GET", "HEAD", "POST" */
 	const char *url;    /* whole */
 	/* Those given on; ends with a NULL name; NULL: none. Those that belong to one
 	 * connection (Host, Content-Length, Transfer-Encoding, Expect, ...) are left out.

@@ -146,6 +146,8 @@ static int start_secondary(struct node *node, struct err *err)
 		    &services->pull, err) != 0)
 		return -1;
 	services->forwarder = forwarder_new(settings->site.name);
+	services->forwarded_reads = git_forward_places(false);
+	services->forwarded_pushes = git_forward_places(true);
 	services->freshness = freshness_new(node->data.store, services->pull,
 					    settings->serve.fresh_for_ms);
 	if (node->notice) /* pull has judged the root, or made it */
@@ -382,6 +384,8 @@ void node_stop(struct node *node)
 	serve_stop(services->serve);
 	pushes_free(services->pushes);
 	forwarder_free(services->forwarder);
+	fair_free(services->forwarded_reads);
+	fair_free(services->forwarded_pushes);
 	freshness_free(services->freshness);
 	hook_socket_stop(node->socket);
 	pull_stop(services->pull, NODE_STOP_MS / 2);

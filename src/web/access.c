@@ -171,7 +171,8 @@ static bool identify_user(const struct decision *decision,
 		decision->question->is_quick
 			? password_file_check_now(file, credential->user,
 						  credential->secret)
-			: password_file_check(file, credential->user, credential->secret);
+			: password_file_check(file, decision->question->client,
+					      credential->user, credential->secret);
 
 	principal->user = credential->user;
 	return verdict == PASSWORD_GOOD || refuse_user(decision, verdict);

@@ -27,6 +27,7 @@ struct access_question {
 	const char *authorization; /* the header, or NULL */
 	bool is_loopback;          /* the peer's address is */
 	bool is_forwarded;       /* it has Forwarded, X-Forwarded-For, X-Real-IP or Via */
+	const char *client;      /* the address, without a port */
 	const char *git_service; /* with WEB_GIT: "git-upload-pack", "git-receive-pack" */
 	const char *git_repository; /* ... and the name */
 	/* Nothing may be waited for: no file read, no password computed. */

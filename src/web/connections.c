@@ -1,17 +1,12 @@
 #include "web/connections.h"
 
-#include <arpa/inet.h>
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/metrics.h"
 #include "base/thread.h"
 
-enum {
-	LOG_INTERVAL_MS = 1000,
-	CLIENT_BYTES = 8 /* of an IPv6 address, for one client */
-};
+enum { LOG_INTERVAL_MS = 1000 };
 
 struct connection_count {
 	char client[ADDRESS_TEXT_SIZE];
@@ -62,18 +57,14 @@ void connections_set(struct connections *connections, uint64_t per_client,
 		vec_add(&connections->proxies.networks, proxies->networks.items[i]);
 }
 
-/* Who has an IPv6 address usually has all 2^64 of its network. */
 static void name_client(const struct sockaddr *address, struct ip_address *ip,
 			char client[ADDRESS_TEXT_SIZE])
 {
+	char text[ADDRESS_TEXT_SIZE];
+
 	address_ip(address, ip);
-	address_format_ip(ip, client);
-	if (!strchr(client, ':'))
-		return;
-	struct ip_address network = *ip;
-	memset(network.bytes + CLIENT_BYTES, 0, sizeof(network.bytes) - CLIENT_BYTES);
-	address_format_ip(&network, client);
-	strncat(client, "/64", ADDRESS_TEXT_SIZE - strlen(client) - 1);
+	address_format_ip(ip, text);
+	address_network(text, client);
 }
 
 /* Returns how many were not logged, or -1 if this one is not to be either. */

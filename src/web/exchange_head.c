@@ -164,6 +164,7 @@ bool exchange_decide(struct exchange *exchange)
 		.is_loopback =
 			exchange->is_loopback && head_host_is_plain(&exchange->head),
 		.is_forwarded = exchange->head.is_forwarded,
+		.client = exchange->address,
 		.git_service = git_request_service(request),
 		.git_repository = repository,
 		.is_quick = !request->may_wait,

@@ -16,18 +16,39 @@
 #include "web/answer.h"
 #include "web/git_parts.h"
 
-enum { HEADERS = 8, LAST_EVENT_MS = 10 * 1000 };
+enum { HEADERS = 8, LAST_EVENT_MS = 10 * 1000, PLACE_MS = 5000 };
+
+/* The primary lets this site have 64 connections if it is not told otherwise, and who
+ * holds all of them keeps it from following the primary. Those who push are not known
+ * here: they could hold each other up there, where passwords are checked. */
+static const struct fair_limits read_limits = { .places = 20,
+						.waiting = 128,
+						.each = 16 },
+				push_limits = { .places = 20, .waiting = 128, .each = 8 };
 
 enum read_or_push { READ, PUSH };
 static const char *const kinds[] = { "read", "push" };
 
-enum decision { HERE, HERE_PRIMARY_DOWN, FORWARDED, REFUSED_PRIMARY_DOWN, DECISIONS };
+enum decision {
+	HERE,
+	HERE_PRIMARY_DOWN,
+	FORWARDED,
+	REFUSED_PRIMARY_DOWN,
+	REFUSED_BUSY,
+	DECISIONS
+};
+
+struct fair *git_forward_places(bool is_of_pushes)
+{
+	return fair_new(is_of_pushes ? &push_limits : &read_limits);
+}
 
 static void count_as(enum read_or_push kind, enum decision decision)
 {
 	static const char *const classes[DECISIONS] = { "here", "here_primary_down",
 							"forwarded",
-							"refused_primary_down" };
+							"refused_primary_down",
+							"refused_busy" };
 	static _Atomic(struct metric_series *) known[2][DECISIONS];
 	struct metric_series *series = atomic_load(&known[kind][decision]);
 
@@ -77,6 +98,8 @@ struct passing {
 	const struct web_services *services;
 	struct forward *forward;
 	enum read_or_push kind;
+	struct fair *places;
+	struct fair_place place;
 	char *name;
 	bool is_marked;                    /* the copy: what is handed on may be newer */
 	const struct web_request *request; /* NULL: its body is not to be had any more */
@@ -108,6 +131,7 @@ static void close_passing(void *arg)
 	forward_close(passing->forward);
 	if (passing->is_marked)
 		end_push(passing);
+	fair_leave(passing->places, &passing->place);
 	free(passing->name);
 	free(passing);
 }
@@ -300,12 +324,24 @@ static int send_on(struct passing *passing, const struct web_request *request,
 	return result < 0 ? -1 : 0;
 }
 
+/* NULL: there is no place for it; the client is told to come again. */
 static struct passing *passing_new(const struct web_request *request, const char *name,
-				   enum read_or_push kind)
+				   enum read_or_push kind, struct web_response *response)
 {
+	const struct web_services *services = request->services;
 	struct passing *passing = xcalloc(1, sizeof(*passing));
 
-	passing->services = request->services;
+	passing->places =
+		kind == PUSH ? services->forwarded_pushes : services->forwarded_reads;
+	if (!fair_enter(passing->places, &passing->place, request->client, PLACE_MS)) {
+		free(passing);
+		count_as(kind, REFUSED_BUSY);
+		refuse_gateway(response, 503, "BUSY",
+			       "too many requests are being passed on to the primary",
+			       "try again in a moment");
+		return NULL;
+	}
+	passing->services = services;
 	passing->kind = kind;
 	passing->name = xstrdup(name);
 	passing->request = request;
@@ -333,6 +369,7 @@ static bool shows_refs(const struct web_request *request)
 		memcmp(body->data + 4, ls_refs, strlen(ls_refs)) == 0);
 }
 
+/* 1: there is no place for it, which is the answer. */
 static int ask_primary(const struct web_request *request, const char *name,
 		       enum fresh fresh, struct web_response *response, struct err *err)
 {
@@ -349,7 +386,9 @@ static int ask_primary(const struct web_request *request, const char *name,
 	add_common(request, &headers);
 	add_header(&headers, "Authorization",
 		   token ? token + strlen("Authorization: ") : NULL);
-	struct passing *passing = passing_new(request, name, READ);
+	struct passing *passing = passing_new(request, name, READ, response);
+	if (!passing)
+		return 1;
 	if (shows_refs(request)) {
 		freshness_mark_began(request->services->freshness, name);
 		passing->is_marked = true;
@@ -392,10 +431,11 @@ enum git_place git_forward_read(const struct web_request *request, const char *n
 
 	if (is_loop(request, response))
 		return GIT_ELSEWHERE;
-	if (ask_primary(request, name, fresh, response, &err) == 0) {
+	int result = ask_primary(request, name, fresh, response, &err);
+	if (result == 0)
 		count_as(READ, FORWARDED);
+	if (result >= 0)
 		return GIT_ELSEWHERE;
-	}
 	if (fresh == FRESH_NOT_HEARD) {
 		count_as(READ, HERE_PRIMARY_DOWN);
 		log_info("git.served_unheard", LOG_ERR(&err), LOG_TEXT("repo", name));
@@ -445,7 +485,9 @@ static int forward_push(const struct web_request *request, bool may_change,
 
 	if (is_loop(request, response))
 		return 0;
-	passing = passing_new(request, name, PUSH);
+	passing = passing_new(request, name, PUSH, response);
+	if (!passing)
+		return 0;
 	if (may_change) {
 		freshness_mark_began(request->services->freshness, name);
 		passing->is_marked = true;

@@ -172,6 +172,19 @@ void address_format_ip(const struct ip_address *ip, char text[ADDRESS_TEXT_SIZE]
 		inet_ntop(AF_INET6, ip->bytes, text, ADDRESS_TEXT_SIZE);
 }
 
+void address_network(const char *address, char text[ADDRESS_TEXT_SIZE])
+{
+	struct in6_addr v6;
+	char network[INET6_ADDRSTRLEN];
+
+	snprintf(text, ADDRESS_TEXT_SIZE, "%s", address);
+	if (inet_pton(AF_INET6, address, &v6) != 1)
+		return;
+	memset(&v6.s6_addr[8], 0, 8);
+	inet_ntop(AF_INET6, &v6, network, sizeof(network));
+	snprintf(text, ADDRESS_TEXT_SIZE, "%s/64", network);
+}
+
 bool address_is_loopback(const struct sockaddr *address)
 {
 	union any_address any;

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "web/fair.h"
 #include "web/password_list.h"
 #include "web/password_memory.h"
 
@@ -45,7 +46,7 @@ struct reading {
 
 struct password_file {
 	char *path;
-	size_t processors;
+	struct fair *places;            /* of those who compute */
 	struct password_memory *memory; /* guarded by mutex, but for its secret */
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
@@ -54,7 +55,6 @@ struct password_file {
 	int64_t looked_at;      /* boot ms */
 	bool is_looking;        /* a thread does, without the mutex */
 	bool is_broken;         /* the last look failed; the list is empty */
-	size_t computing, waiting;
 };
 
 static int look_at(const char *path, struct look *look, struct err *err)
@@ -137,7 +137,8 @@ int password_file_open(const char *path, struct password_file **file, struct err
 		return -1;
 	struct password_file *new = xcalloc(1, sizeof(*new));
 	new->path = xstrdup(path);
-	new->processors = processors > 0 ? (size_t)processors : 1;
+	new->places = fair_new(&(struct fair_limits){
+		.places = processors > 0 ? processors : 1, .waiting = WAITING_MAX });
 	new->memory = password_memory_new();
 	mutex_init(&new->mutex);
 	cond_init(&new->changed);
@@ -154,6 +155,7 @@ void password_file_close(struct password_file *file)
 		return;
 	reading_clear(&file->reading);
 	password_memory_free(file->memory);
+	fair_free(file->places);
 	pthread_cond_destroy(&file->changed);
 	pthread_mutex_destroy(&file->mutex);
 	free(file->path);
@@ -258,29 +260,6 @@ static bool know_locked(const struct password_file *file,
 	return true;
 }
 
-/* Waits until there is a processor, or somebody else found out about the same pair. True:
- * it is to be computed. */
-static bool enter_locked(struct password_file *file,
-			 const unsigned char key[PASSWORD_KEY_SIZE],
-			 enum password_verdict *verdict)
-{
-	int64_t until = clock_boot_ms() + WAIT_MS;
-
-	*verdict = PASSWORD_TOO_MANY;
-	if (know_locked(file, key, verdict))
-		return false;
-	if (file->computing >= file->processors && file->waiting >= WAITING_MAX)
-		return false;
-	file->waiting++;
-	while (file->computing >= file->processors && clock_boot_ms() < until)
-		cond_wait_until(&file->changed, &file->mutex, until);
-	file->waiting--;
-	if (know_locked(file, key, verdict) || file->computing >= file->processors)
-		return false;
-	file->computing++;
-	return true;
-}
-
 /* The hash to be tried, and whose it is: for who is no user the one of a user, always
  * the same, as that would cost. */
 static bool choose_locked(const struct password_file *file, const char *user,
@@ -312,18 +291,16 @@ static bool matches(const char *password, const char hash[PASSWORD_HASH_LEN + 1]
 	return is_same;
 }
 
-enum password_verdict password_file_check(struct password_file *file, const char *user,
-					  const char *password)
+/* Somebody else may have found out about the same pair meanwhile. */
+static enum password_verdict compute(struct password_file *file, const char *user,
+				     const char *password,
+				     const unsigned char key[PASSWORD_KEY_SIZE])
 {
-	unsigned char key[PASSWORD_KEY_SIZE];
 	char hash[PASSWORD_HASH_LEN + 1];
 	enum password_verdict verdict;
-
-	if (!look_if_due(file))
-		return PASSWORD_TOO_MANY;
-	password_memory_key(file->memory, user, password, key);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&file->mutex);
-	if (!enter_locked(file, key, &verdict))
+
+	if (know_locked(file, key, &verdict))
 		return verdict;
 	uint64_t version = file->version;
 	bool is_user = choose_locked(file, user, hash);
@@ -331,11 +308,37 @@ enum password_verdict password_file_check(struct password_file *file, const char
 	bool is_good = matches(password, hash) && is_user;
 	explicit_bzero(hash, sizeof(hash));
 	lock(held);
-	file->computing--;
 	if (version == file->version)
 		password_memory_note(file->memory, key, clock_boot_ms(), is_good);
-	pthread_cond_broadcast(&file->changed);
 	return is_good ? PASSWORD_GOOD : PASSWORD_WRONG;
+}
+
+static bool is_known(struct password_file *file,
+		     const unsigned char key[PASSWORD_KEY_SIZE],
+		     enum password_verdict *verdict)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&file->mutex);
+
+	return know_locked(file, key, verdict);
+}
+
+enum password_verdict password_file_check(struct password_file *file, const char *client,
+					  const char *user, const char *password)
+{
+	unsigned char key[PASSWORD_KEY_SIZE];
+	enum password_verdict verdict;
+	struct fair_place place;
+
+	if (!look_if_due(file))
+		return PASSWORD_TOO_MANY;
+	password_memory_key(file->memory, user, password, key);
+	if (is_known(file, key, &verdict))
+		return verdict;
+	if (!fair_enter(file->places, &place, client, WAIT_MS))
+		return is_known(file, key, &verdict) ? verdict : PASSWORD_TOO_MANY;
+	verdict = compute(file, user, password, key);
+	fair_leave(file->places, &place);
+	return verdict;
 }
 
 enum password_verdict password_file_check_now(struct password_file *file,

@@ -3,8 +3,8 @@
  * long as it cannot be read, nobody can. Any thread.
  *
  * A guess costs one bcrypt, whether there is such a user or not; as many are computed at
- * a time as there are processors, and so many may wait. What is known of a pair is
- * remembered for minutes, or until the file changes.
+ * a time as there are processors, and so many may wait, in fair turns of the clients.
+ * What is known of a pair is remembered for minutes, or until the file changes.
  */
 #ifndef WEB_PASSWORD_FILE_H
 #define WEB_PASSWORD_FILE_H
@@ -26,8 +26,8 @@ enum password_verdict {
 
 /* Waits for the file, and for a processor, some seconds at most. A change of the file is
  * obeyed within a second. */
-enum password_verdict password_file_check(struct password_file *file, const char *user,
-					  const char *password);
+enum password_verdict password_file_check(struct password_file *file, const char *client,
+					  const char *user, const char *password);
 
 /* From memory alone; what the file said two seconds ago may still count. */
 enum password_verdict password_file_check_now(struct password_file *file,

@@ -19,6 +19,7 @@
 #include "store/store.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
+#include "web/fair.h"
 
 struct web_services {
 	enum site_role role;
@@ -42,11 +43,15 @@ struct web_services {
 	struct primary *primary;
 	struct freshness *freshness;
 	struct forwarder *forwarder;
+	struct fair *forwarded_reads, *forwarded_pushes;
 	/* any role, if something is said of push; settings: push_settings_of() */
 	struct task_store *tasks;
 	struct lease_manager *push_leases; /* of the task store */
 	struct push_sink *push_sink;
 	struct push *push;
 };
+
+/* How many requests at once a secondary passes on to its primary. */
+struct fair *git_forward_places(bool is_of_pushes);
 
 #endif

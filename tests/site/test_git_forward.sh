@@ -88,6 +88,22 @@ behind_is_forwarded() {
 	git clone -q --depth 1 "$(site_url paris)/new.git" shallow
 	git clone -q --filter=blob:none "$(site_url paris)/new.git" partial
 	fails git clone -q "$(site_url paris)/none.git" copy3
+	heads_of_what_is_elsewhere
+}
+
+# To be asked for the headers alone is as good as to be asked for all of it.
+heads_of_what_is_elsewhere() {
+	local url
+
+	url="$(site_url paris)/new.git/info/refs?service"
+	curl -sS -m 10 -I "$url=git-upload-pack" >head
+	grep -q '^HTTP/1.1 200' head
+	grep -qi '^Content-Type: application/x-git-upload-pack-advertisement' head
+	curl -sS -m 10 -I -u "any:$(cat dev.token)" "$url=git-receive-pack" >head
+	grep -q '^HTTP/1.1 200' head
+	curl -sS -m 10 -I -u any:wrong "$url=git-receive-pack" >head
+	grep -q '^HTTP/1.1 401' head
+	curl -fsS -m 10 "$(site_url paris)/healthz" >/dev/null
 }
 
 refs_are_new() {

@@ -207,6 +207,53 @@ no_circles() {
 	esac
 }
 
+# Each guess keeps the primary's processors busy for a while, whoever it is said to be of.
+guess_through_paris() {
+	local url i urls=()
+
+	url=$(site_url paris)
+	for i in $(seq 64); do
+		urls+=("http://u$i:wrong@${url#http://}/open/late.git/info/refs?service=git-receive-pack")
+	done
+	curl -sZ --parallel-immediate --parallel-max 64 -m 60 --interface 127.0.0.3 \
+		-w '%{http_code}\n' -o /dev/null "${urls[@]}" >guessed || true
+}
+
+who_pretends_to_push() {
+	local guessing i
+
+	cd "$SHARED"
+	cp users-london users-before
+	for i in $(seq 9); do
+		echo "slow$i:\$2b\$12\$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e"
+	done >>users-london
+	wait_until 10 slow_ones_are_known
+	was_logged london http.too_many_connections && fail "it was before"
+	guess_through_paris &
+	guessing=$!
+	wait_until 10 is_guessing
+	for i in $(seq 5); do
+		is 200 reads - paris open/late
+	done
+	was_logged london http.too_many_connections && fail "the primary lets paris in no more"
+	kill $guessing 2>/dev/null || true
+	wait $guessing || true
+	cp users-before users-london
+	wait_until 10 is 200 pushes user:alice paris team/t
+}
+
+# The file is looked at when somebody logs in.
+slow_ones_are_known() {
+	reads user:alice london team/t >status && was_logged london access.passwords_read users=10
+}
+
+# The primary is at it.
+is_guessing() {
+	as token:operator paris /metrics >status
+	grep -q '^refrelay_git_decisions_total{kind="push"' answer &&
+		[ "$(logged london access.refused)" -gt 0 ]
+}
+
 tap_set_up set_up
 tap_test "[t1] a secondary lets in to read by its own rules, and asks in its own name" \
 	reads_by_its_own_rules
@@ -217,6 +264,8 @@ tap_test "[t5] the primary's hooks see the secondary's address" the_address_of_t
 tap_test "[t8] without a credential a push gets no further than the secondary" nothing_shown
 tap_test "[t9] redirects of a primary are not followed" no_redirects
 tap_test "[t11] a request that goes round is refused" no_circles
+tap_test "[t12] who only pretends to push does not keep the secondary from its primary" \
+	who_pretends_to_push
 tap_test "[s3] a token of one site opens nothing at another" tokens_of_one_site
 tap_test "[s8] no secret is in logs, answers and arguments" in_no_log_or_argument
 tap_test "[m4] a push that is passed on runs no hook of the copy" no_hook_of_the_copy

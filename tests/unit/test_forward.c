@@ -199,6 +199,29 @@ static void take_body(struct peer_link *link)
 		peer_say(link, text);
 }
 
+static void say_the_head_only(struct peer_link *link)
+{
+	if (peer_hear_head(link))
+		peer_say(link, "HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n"
+			       "Content-Type: x/y\r\n\r\n");
+}
+
+TEST(of_what_is_asked_for_its_head_no_body_is_awaited)
+{
+	struct forward_request request = get();
+
+	request.method = "HEAD";
+	peer_start(say_the_head_only);
+	assert_ok(open_it(&request));
+	assert_int_equal(answer.status, 200);
+	assert_string_equal(answer.content_type.data, "x/y");
+	assert_int_equal(answer.length, 0);
+	assert_body("");
+	close_it();
+	peer_stop();
+	assert_ptr_equal(strstr(peer.heads[0], "HEAD "), peer.heads[0]);
+}
+
 TEST(large_bodies_of_known_and_unknown_size_arrive_whole)
 {
 	for (int is_known = 0; is_known < 2; is_known++) {
@@ -471,6 +494,7 @@ int main(void)
 		FORWARDS(what_is_no_url_or_no_header_is_refused_unsent),
 		FORWARDS(a_head_may_come_in_any_pieces_and_after_others),
 		FORWARDS(any_status_is_handed_on_and_none_is_followed),
+		FORWARDS(of_what_is_asked_for_its_head_no_body_is_awaited),
 		FORWARDS(large_bodies_of_known_and_unknown_size_arrive_whole),
 		FORWARDS(a_site_that_takes_nothing_holds_the_body_back_and_is_silent),
 		FORWARDS(a_reader_that_reads_nothing_holds_the_answer_back),

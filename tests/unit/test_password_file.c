@@ -12,6 +12,7 @@
 
 /* "myPassword", as Apache's documentation has it; and two of our own making. */
 #define MY_PASSWORD "$2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC"
+#define CLIENT "192.0.2.7"
 #define CHEAP "$2b$04$abcdefghijklmnopqrstuu"
 
 static struct password_file *file;
@@ -155,40 +156,45 @@ TEST(what_htpasswd_writes_lets_in)
 {
 	write_users("alice:" MY_PASSWORD "\n");
 	clock_shift_s = 2;
-	assert_int_equal(password_file_check(file, "alice", "myPassword"), PASSWORD_GOOD);
-	assert_int_equal(password_file_check(file, "alice", "mypassword"),
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "myPassword"),
+			 PASSWORD_GOOD);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "mypassword"),
 			 PASSWORD_WRONG);
-	assert_int_equal(password_file_check(file, "alice", ""), PASSWORD_WRONG);
-	assert_int_equal(password_file_check(file, "alice", MY_PASSWORD), PASSWORD_WRONG);
-	assert_int_equal(password_file_check(file, "bob", "myPassword"), PASSWORD_WRONG);
-	assert_int_equal(password_file_check(file, "", "myPassword"), PASSWORD_WRONG);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", ""), PASSWORD_WRONG);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", MY_PASSWORD),
+			 PASSWORD_WRONG);
+	assert_int_equal(password_file_check(file, CLIENT, "bob", "myPassword"),
+			 PASSWORD_WRONG);
+	assert_int_equal(password_file_check(file, CLIENT, "", "myPassword"),
+			 PASSWORD_WRONG);
 }
 
 TEST(each_pair_is_computed_once_good_ones_for_minutes_and_wrong_ones_for_seconds)
 {
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(password_file_check(file, "alice", "wonderland"),
+		assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
 				 PASSWORD_GOOD);
-		assert_int_equal(password_file_check(file, "alice", "guess"),
+		assert_int_equal(password_file_check(file, CLIENT, "alice", "guess"),
 				 PASSWORD_WRONG);
 	}
 	assert_int_equal(computed, 2);
 	clock_shift_s = 60;
-	password_file_check(file, "alice", "wonderland");
+	password_file_check(file, CLIENT, "alice", "wonderland");
 	assert_int_equal(computed, 2);
-	password_file_check(file, "alice", "guess");
+	password_file_check(file, CLIENT, "alice", "guess");
 	assert_int_equal(computed, 3);
 	clock_shift_s = 600;
-	assert_int_equal(password_file_check(file, "alice", "wonderland"), PASSWORD_GOOD);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
+			 PASSWORD_GOOD);
 	assert_int_equal(computed, 4);
 }
 
 TEST(who_is_no_user_costs_what_a_wrong_password_does)
 {
-	password_file_check(file, "mallory", "guess");
+	password_file_check(file, CLIENT, "mallory", "guess");
 	assert_int_equal(computed, 1);
 	/* Not even the password of the user whose hash was tried. */
-	assert_int_equal(password_file_check(file, "mallory", "wonderland"),
+	assert_int_equal(password_file_check(file, CLIENT, "mallory", "wonderland"),
 			 PASSWORD_WRONG);
 	assert_int_equal(computed, 2);
 }
@@ -198,8 +204,8 @@ TEST(who_may_not_wait_is_answered_from_memory_or_told_to_come_later)
 	assert_int_equal(password_file_check_now(file, "alice", "wonderland"),
 			 PASSWORD_LATER);
 	assert_int_equal(computed, 0);
-	password_file_check(file, "alice", "wonderland");
-	password_file_check(file, "alice", "guess");
+	password_file_check(file, CLIENT, "alice", "wonderland");
+	password_file_check(file, CLIENT, "alice", "guess");
 	assert_int_equal(password_file_check_now(file, "alice", "wonderland"),
 			 PASSWORD_GOOD);
 	assert_int_equal(password_file_check_now(file, "alice", "guess"), PASSWORD_WRONG);
@@ -211,13 +217,16 @@ TEST(who_may_not_wait_is_answered_from_memory_or_told_to_come_later)
 
 TEST(a_change_of_the_file_is_obeyed_and_nothing_remembered)
 {
-	assert_int_equal(password_file_check(file, "alice", "wonderland"), PASSWORD_GOOD);
-	assert_int_equal(password_file_check(file, "alice", "glass"), PASSWORD_WRONG);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
+			 PASSWORD_GOOD);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "glass"),
+			 PASSWORD_WRONG);
 	write_user("alice", "glass");
 	clock_shift_s = 2;
-	assert_int_equal(password_file_check(file, "alice", "wonderland"),
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
 			 PASSWORD_WRONG);
-	assert_int_equal(password_file_check(file, "alice", "glass"), PASSWORD_GOOD);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "glass"),
+			 PASSWORD_GOOD);
 	assert_int_equal(password_file_check_now(file, "alice", "wonderland"),
 			 PASSWORD_WRONG);
 }
@@ -235,31 +244,35 @@ TEST(a_change_that_the_time_stamp_does_not_tell_is_seen)
 	assert_int_equal(
 		futimens(fd, (struct timespec[]){ before.st_atim, before.st_mtim }), 0);
 	clock_shift_s = 2;
-	assert_int_equal(password_file_check(file, "alice", "glass"), PASSWORD_GOOD);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "glass"),
+			 PASSWORD_GOOD);
 }
 
 TEST(a_file_that_cannot_be_read_lets_nobody_in_until_it_can)
 {
-	assert_int_equal(password_file_check(file, "alice", "wonderland"), PASSWORD_GOOD);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
+			 PASSWORD_GOOD);
 	assert_int_equal(renameat(root_fd, "users", root_fd, "away"), 0);
 	clock_shift_s = 2;
-	assert_int_equal(password_file_check(file, "alice", "wonderland"),
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
 			 PASSWORD_WRONG);
 	assert_int_equal(password_file_check_now(file, "alice", "wonderland"),
 			 PASSWORD_WRONG);
 	assert_int_equal(renameat(root_fd, "away", root_fd, "users"), 0);
 	clock_shift_s = 4;
-	assert_int_equal(password_file_check(file, "alice", "wonderland"), PASSWORD_GOOD);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
+			 PASSWORD_GOOD);
 }
 
 TEST(a_file_that_everybody_may_change_lets_nobody_in)
 {
 	struct password_file *never;
 
-	assert_int_equal(password_file_check(file, "alice", "wonderland"), PASSWORD_GOOD);
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
+			 PASSWORD_GOOD);
 	assert_int_equal(fchmodat(root_fd, "users", 0646, 0), 0);
 	clock_shift_s = 2;
-	assert_int_equal(password_file_check(file, "alice", "wonderland"),
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
 			 PASSWORD_WRONG);
 	assert_fails(password_file_open(path, &never, &err), ERR_CONFIG);
 	assert_int_equal(unlinkat(root_fd, "users", 0), 0);
@@ -268,6 +281,7 @@ TEST(a_file_that_everybody_may_change_lets_nobody_in)
 
 struct guess {
 	pthread_t thread;
+	const char *client;
 	char password[16];
 	enum password_verdict verdict;
 };
@@ -278,7 +292,8 @@ static void *check(void *arg)
 {
 	struct guess *guess = arg;
 
-	guess->verdict = password_file_check(file, "alice", guess->password);
+	guess->verdict =
+		password_file_check(file, guess->client, "alice", guess->password);
 	if (guess->verdict == PASSWORD_TOO_MANY)
 		atomic_fetch_add(&refused, 1);
 	return NULL;
@@ -286,6 +301,7 @@ static void *check(void *arg)
 
 static void start_guess(struct guess *guess, size_t number)
 {
+	guess->client = CLIENT;
 	snprintf(guess->password, sizeof(guess->password), "guess %zu", number);
 	thread_start(&guess->thread, "guess", check, guess);
 }
@@ -329,9 +345,37 @@ TEST(no_more_than_the_processors_compute_and_too_many_are_sent_away)
 	assert_int_equal(computed, most - 3);
 }
 
+static bool one_is_refused(void)
+{
+	return atomic_load(&refused) == 1;
+}
+
+/* One client has as many guesses as there is room for: another one logs in all the same.
+ */
+TEST(who_guesses_keeps_nobody_else_out)
+{
+	static struct guess guesses[1024];
+	struct guess honest = { .client = "192.0.2.8", .password = "wonderland" };
+
+	processors = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+	refused = 0;
+	is_held = true;
+	for (size_t i = 0; i < processors + 64; i++)
+		start_guess(&guesses[i], i);
+	assert_true(is_soon(all_processors_compute));
+	usleep(20000); /* until the others wait */
+	thread_start(&honest.thread, "honest", check, &honest);
+	assert_true(is_soon(one_is_refused));
+	is_held = false;
+	thread_join(honest.thread);
+	assert_int_equal(honest.verdict, PASSWORD_GOOD);
+	for (size_t i = 0; i < processors + 64; i++)
+		thread_join(guesses[i].thread);
+}
+
 TEST(what_was_computed_of_an_old_file_is_not_remembered)
 {
-	struct guess guess = { .password = "wonderland" };
+	struct guess guess = { .client = CLIENT, .password = "wonderland" };
 
 	processors = 1;
 	is_held = true;
@@ -344,7 +388,7 @@ TEST(what_was_computed_of_an_old_file_is_not_remembered)
 	is_held = false;
 	thread_join(guess.thread);
 	assert_int_equal(guess.verdict, PASSWORD_GOOD);
-	assert_int_equal(password_file_check(file, "alice", "wonderland"),
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
 			 PASSWORD_WRONG);
 }
 
@@ -366,6 +410,7 @@ int main(void)
 		FILE_CASE(a_file_that_cannot_be_read_lets_nobody_in_until_it_can),
 		FILE_CASE(a_file_that_everybody_may_change_lets_nobody_in),
 		FILE_CASE(no_more_than_the_processors_compute_and_too_many_are_sent_away),
+		FILE_CASE(who_guesses_keeps_nobody_else_out),
 		FILE_CASE(what_was_computed_of_an_old_file_is_not_remembered),
 	};
 
