@@ -2,12 +2,8 @@
 
 const struct web_route *const web_routes[] = {
 	web_git_routes, /* first, as most are asked there */
-	web_health_routes,
-	web_event_routes,
-	web_repository_routes,
-	web_lease_routes,
-	web_push_routes,
-	NULL,
+	web_health_routes, web_event_routes, web_repository_routes,
+	web_lease_routes,  web_push_routes,  NULL,
 };
 
 int web_server_start(const struct web_server_options *options, struct web_server **server,
