@@ -99,6 +99,7 @@ int receive_change_settle(struct receive_change *change, struct err *err)
 	end_change(change);
 	if (tell(change, err) != 0)
 		return -1;
+	change->is_recorded = true;
 	failpoint("receive_pack.recorded");
 	return 0;
 }

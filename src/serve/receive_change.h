@@ -19,6 +19,7 @@ struct receive_change {
 	int64_t beat_at;  /* boot ms of the next sign of life; 0: not announced */
 	bool is_possible; /* git was given commands */
 	bool is_settled;  /* its end was told */
+	bool is_recorded; /* ... and `recorded` did not fail */
 };
 
 /* Makes the writer's file, whose flock git is to inherit (writer.fd). */

@@ -41,6 +41,7 @@ struct receive_pack {
 	struct receive_change change;
 	struct str kept; /* of the body: not given to git yet */
 	struct receive_report report;
+	bool is_reported;     /* what became of it was told */
 	struct err broke_off; /* why; ERR_NONE: it did not, or not yet */
 	char chunk[CHUNK_SIZE];
 };
@@ -69,6 +70,21 @@ static int settle(struct receive_pack *pack, struct err *err)
 	return -1;
 }
 
+/* Of a push that was recorded. */
+static void report_once(struct receive_pack *pack)
+{
+	struct receive_outcome outcome = pack->report.reader.outcome;
+
+	if (pack->is_reported || !pack->change.is_recorded)
+		return;
+	pack->is_reported = true;
+	outcome.asked = pack->commands.step == RECEIVE_WHOLE
+				? pack->commands.count
+				: outcome.taken + outcome.refused;
+	if (pack->request.reported)
+		pack->request.reported(pack->request.arg, &outcome);
+}
+
 /* What git did with a broken connection is meant of the client's body here. */
 static void blame_request(struct receive_pack *pack, struct err *err)
 {
@@ -91,6 +107,7 @@ static int finish(struct receive_pack *pack, struct err *err)
 	}
 	if (settle(pack, result == 0 ? err : ERR_IGNORED) != 0)
 		return -1;
+	report_once(pack);
 	receive_report_pass(&pack->report);
 	return result;
 }
@@ -112,6 +129,8 @@ static int listen_to(struct receive_pack *pack, int64_t until, struct err *err)
 		return 1;
 	if (settle(pack, err) != 0)
 		return -1;
+	if (pack->report.reader.is_over)
+		report_once(pack);
 	receive_report_pass(&pack->report);
 	return 1;
 }

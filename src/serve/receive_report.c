@@ -15,6 +15,7 @@ enum {
 void receive_report_clear(struct receive_report *report)
 {
 	str_clear(&report->said);
+	receive_outcome_clear(&report->reader);
 }
 
 /* The length of a packet that may pass before the report; 0: more bytes are needed, or
@@ -39,6 +40,7 @@ static size_t progress_at(const char *at, size_t left, bool *is_report)
 	return len <= left ? len : 0;
 }
 
+/* Finds its begin. */
 static void look(struct receive_report *report)
 {
 	struct str *said = &report->said;
@@ -57,8 +59,16 @@ static void look(struct receive_report *report)
 
 bool receive_report_add(struct receive_report *report, const char *data, size_t len)
 {
-	str_add_bytes(&report->said, data, len);
-	look(report);
+	struct str *said = &report->said;
+	size_t at = said->len;
+
+	str_add_bytes(said, data, len);
+	if (!report->has_begun) {
+		look(report);
+		at = report->passable;
+	}
+	if (report->has_begun)
+		receive_outcome_read(&report->reader, said->data + at, said->len - at);
 	return report->has_begun;
 }
 

@@ -10,17 +10,19 @@
 #define SERVE_RECEIVE_REPORT_H
 
 #include "base/str.h"
+#include "serve/receive_outcome.h"
 
 struct receive_report {
 	struct str said; /* by git, and not yet taken by the reader */
 	size_t passable; /* of it: progress, or all */
 	size_t taken;    /* of that, by the reader */
 	bool has_begun;  /* what stands behind `passable` is the report */
-	bool is_unread;  /* nobody takes any yet: progress beyond a bound is dropped */
+	struct receive_outcome_reader reader; /* of the report */
+	bool is_unread; /* nobody takes any yet: progress beyond a bound is dropped */
 };
 #define RECEIVE_REPORT_INIT                                                              \
 	{                                                                                \
-		.said = STR_INIT                                                         \
+		.said = STR_INIT, .reader = RECEIVE_OUTCOME_READER_INIT                  \
 	}
 
 void receive_report_clear(struct receive_report *report);
