@@ -3,9 +3,15 @@
  * it has all commands and, unless all of them delete, the last bytes of a pack. So the
  * last bytes of the body are kept back: they are given when the writer was announced, and
  * a long upload keeps no reader from the cache. What is not understood is announced
- * before git gets it. A client that sends more behind its pack can have its refs changed
- * before the announcement; so whatever happens to a body whose commands were given, its
- * end is told as that of a change, and at once if git says that it has ended.
+ * before git gets it.
+ *
+ * The limit of this: where a pack ends only who inflates it knows. A client that sends
+ * more behind it, as no git does, has its refs changed before the announcement, unless
+ * hooks announce it. Until its end is told, readers see such a change as any that nobody
+ * announces, by the fingerprint of the refs; and if this process dies in between, the
+ * event is left to the scan. So whatever happens to a body whose commands were given, its
+ * end is told as that of a change: when the next bytes come after git has said that it is
+ * done, or at the body's end.
  *
  * What git writes it syncs, as we tell it to; the names in directories are synced here,
  * before the report is given on.
@@ -201,13 +207,22 @@ static ssize_t read_body(struct receive_pack *pack, struct err *err)
 	return got;
 }
 
+/* Without waiting: git may be done long before the body ends. */
+static void hear(struct receive_pack *pack)
+{
+	if (can_take(pack) && pack->change.is_possible)
+		listen_to(pack, clock_boot_ms(), ERR_IGNORED);
+}
+
 static int feed(struct receive_pack *pack, struct err *err)
 {
 	ssize_t got;
 
 	pack->report.is_unread = true;
-	while ((got = read_body(pack, err)) > 0)
+	while ((got = read_body(pack, err)) > 0) {
 		give_what_may_be(pack);
+		hear(pack);
+	}
 	if (got < 0)
 		return -1;
 	if (pack->change.is_possible)
