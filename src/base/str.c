@@ -94,6 +94,13 @@ void str_truncate(struct str *str, size_t len)
 		str->data[len] = '\0';
 }
 
+void str_cut(struct str *str, size_t from, size_t to)
+{
+	assert(from <= to && to <= str->len);
+	memmove(str->data + from, str->data + to, str->len - to);
+	str_truncate(str, str->len - (to - from));
+}
+
 char *str_take(struct str *str)
 {
 	char *data = str->capacity ? str->data : xstrdup("");

@@ -51,6 +51,9 @@ size_t str_add_printable_step(struct str *str, const char *text, size_t left);
 /* Cuts it to len bytes, which must not be more than it has. */
 void str_truncate(struct str *str, size_t len);
 
+/* Takes out the bytes from `from` up to, and without, `to`. */
+void str_cut(struct str *str, size_t from, size_t to);
+
 /* Gives the bytes away (the caller frees) and leaves the string empty. */
 char *str_take(struct str *str);
 

@@ -15,7 +15,7 @@
 #include "verify/verify_origin.h"
 #include "web/access.h"
 #include "web/services.h"
-#include "web/web.h"
+#include "web/web_server.h"
 
 struct node {
 	struct node_settings settings;

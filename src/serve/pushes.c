@@ -76,6 +76,14 @@ static int recorded(void *arg, struct err *err)
 	return incoming->request.recorded(incoming->request.arg, err);
 }
 
+static void reported(void *arg, const struct receive_outcome *outcome)
+{
+	struct incoming *incoming = arg;
+
+	if (incoming->request.reported)
+		incoming->request.reported(incoming->request.arg, outcome);
+}
+
 static ssize_t read_report(void *arg, void *buffer, size_t size)
 {
 	struct incoming *incoming = arg;
@@ -137,6 +145,7 @@ static struct receive_pack_request ask(struct pushes *pushes, struct incoming *i
 		.stop = incoming->request.cut,
 		.read = read_body,
 		.recorded = recorded,
+		.reported = reported,
 		.arg = incoming,
 		.is_bad = &answer->is_request_bad,
 	};

@@ -6,6 +6,7 @@
 #ifndef SERVE_PUSHES_H
 #define SERVE_PUSHES_H
 
+#include "serve/receive_outcome.h"
 #include "serve/serve.h"
 
 struct pushes;
@@ -27,6 +28,7 @@ struct pushes_request {
 	 * pushes_receive has returned. */
 	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
 	int (*recorded)(void *arg, struct err *err);
+	void (*reported)(void *arg, const struct receive_outcome *outcome);
 	void (*close)(void *arg); /* once, when arg is not needed any more, if that was
 				   * not failed with; may be NULL */
 	void *arg;

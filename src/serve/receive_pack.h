@@ -22,6 +22,7 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "serve/receive_outcome.h"
 
 struct receive_pack;
 
@@ -39,6 +40,9 @@ struct receive_pack_request {
 	/* Refs may have changed: called once, when the state's key is new, before the
 	 * report is given on. */
 	int (*recorded)(void *arg, struct err *err);
+	/* What became of it, once, behind `recorded` if that did not fail, and before the
+	 * end of the report is given on; may be NULL. */
+	void (*reported)(void *arg, const struct receive_outcome *outcome);
 	void *arg;
 	bool *is_bad; /* may be NULL; set if open fails: whether the request is at fault
 		       */

@@ -303,11 +303,23 @@ static bool needs_no_credential(const struct decision *decision)
 	}
 }
 
+/* Git asks a person for a password when it is told 401; here none would help. */
+static bool refuse_all_pushes(const struct decision *decision)
+{
+	err_set(decision->err, ERR_AUTH, "nobody may push to this site");
+	err_remedy(decision->err, "set http.passwordFile, or a [token] with rights = "
+				  "push, in its configuration");
+	return refuse(decision, 403, "NO_PUSHES");
+}
+
 static bool ask_for_credential(const struct decision *decision)
 {
 	const struct access_question *question = decision->question;
 	struct err *err = decision->err;
 
+	if (asks_for(question, GIT_RECEIVE_PACK) && !question->is_forwarded_push &&
+	    !access_rules_let_push(decision->rules))
+		return refuse_all_pushes(decision);
 	err_set(err, ERR_AUTH, "this needs a password or a token");
 	if (is_push(question))
 		err_remedy(err, "give user and password, or a token that may push as "

@@ -1,5 +1,6 @@
 #include "web/access_rules.h"
 
+#include "base/clock.h"
 #include "replicable/name.h"
 
 static void rules_free(struct access_rules *rules)
@@ -142,6 +143,20 @@ static bool take(const name_patterns *patterns, const char *name)
 bool access_rules_let_read(const struct access_rules *rules, const char *name)
 {
 	return rules->anonymous_read || take(&rules->anonymous, name);
+}
+
+/* Users come and go with their lines in the password file, which is looked at only when
+ * somebody shows a password: so the file counts even if nobody was in it. */
+bool access_rules_let_push(const struct access_rules *rules)
+{
+	int64_t now = clock_wall_ms();
+
+	for (size_t i = 0; i < rules->tokens.list.count; i++) {
+		const struct token *token = &rules->tokens.list.items[i];
+		if (token->rights >= RIGHTS_PUSH && now < token->expires_ms)
+			return true;
+	}
+	return rules->passwords != NULL;
 }
 
 bool access_rules_token_takes(const struct token *token, const char *name)

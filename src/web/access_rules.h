@@ -37,6 +37,9 @@ const struct site_key *access_rules_key(const struct access_rules *rules,
 /* Whether everybody may read this repository. `name` is not checked yet. */
 bool access_rules_let_read(const struct access_rules *rules, const char *name);
 
+/* Whether there is any credential that may push some repository. */
+bool access_rules_let_push(const struct access_rules *rules);
+
 /* Whether the token is for this repository. */
 bool access_rules_token_takes(const struct token *token, const char *name);
 

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "serve/pushes.h"
 #include "web/git_parts.h"
 
@@ -41,9 +42,37 @@ static int commit_event(void *arg, struct err *err)
 		 !stop_wait(record->stop, NOTICE_PAUSE_MS));
 	if (result != 0)
 		return err_prefix(err, "the push was received, but not recorded");
-	log_info("git.pushed", LOG_NUMBER("dur_ms", clock_boot_ms() - record->begun_at),
-		 LOG_TEXT("repo", record->name), LOG_TEXT("user", record->user));
 	return 0;
+}
+
+static const char *class_of(const struct receive_outcome *outcome)
+{
+	if (!outcome->is_known)
+		return "unknown";
+	if (outcome->taken == 0)
+		return "refused";
+	return outcome->refused > 0 ? "in_part" : "taken";
+}
+
+/* Who wants no report is told nothing, nor are we. */
+static void log_outcome(void *arg, const struct receive_outcome *outcome)
+{
+	const struct push_record *record = arg;
+	const char *class = class_of(outcome);
+	bool is_refused = outcome->is_known && outcome->taken == 0;
+
+	metric_add(metric_at(metric_counter("refrelay_git_pushes_total",
+					    "Pushes to repositories of this site that "
+					    "ended, by what became of their refs.",
+					    "class"),
+			     class),
+		   1);
+	log_info(is_refused ? "git.push_refused" : "git.pushed",
+		 LOG_NUMBER("dur_ms", clock_boot_ms() - record->begun_at),
+		 LOG_TEXT("repo", record->name), LOG_TEXT("user", record->user),
+		 LOG_TEXT("result", class), LOG_NUMBER("refs", outcome->asked),
+		 LOG_NUMBER("taken", outcome->taken),
+		 LOG_NUMBER("refused", outcome->refused));
 }
 
 static void record_free(void *arg)
@@ -80,6 +109,7 @@ static struct pushes_request ask(const struct web_request *request,
 		.cut = request->cut,
 		.read = read_body,
 		.recorded = commit_event,
+		.reported = log_outcome,
 		.close = record_free,
 		.arg = record,
 	};

@@ -13,6 +13,7 @@
 #include "web/listen.h"
 #include "web/route.h"
 #include "web/tls.h"
+#include "web/web_server.h"
 #include "web/workers.h"
 
 struct MHD_Daemon;

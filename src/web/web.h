@@ -101,29 +101,4 @@ void web_answer_problem(struct web_response *response, int status, const char *c
 void web_answer_tagged(const struct web_request *request, struct web_response *response,
 		       const char *etag);
 
-struct web_route; /* web/route.h */
-struct web_server;
-struct transport; /* web/transport.h */
-struct web_server_options {
-	const char *listen; /* "127.0.0.1:8418", "[::1]:8418", "*:8418"; port 0: any */
-	const struct web_services *services;
-	const struct transport *transport; /* copied; NULL: 256 connections, plain */
-	int64_t idle_ms; /* how long a client may be silent; 0: two minutes */
-	int64_t head_ms; /* how long it may take to send a whole head; 0: 30 s */
-	const struct web_route *const *routes; /* NULL: web_routes */
-};
-
-/* ERR_CONFIG: no such address; ERR_BUSY: it is taken. */
-int web_server_start(const struct web_server_options *options, struct web_server **server,
-		     struct err *err);
-
-/* Takes over what can change while it runs: the certificate, proxies, the limit for each
- * client. Those who are connected stay as they are. */
-void web_server_set(struct web_server *server, const struct transport *transport);
-uint16_t web_server_port(const struct web_server *server);
-
-/* NULL is allowed. No new connections; waiting requests are answered; streams have until
- * `grace_ms`. */
-void web_server_stop(struct web_server *server, int64_t grace_ms);
-
 #endif

@@ -100,6 +100,25 @@ hooks_count() {
 	grep -qx "1 greeting=hello" london/git/r.git/options
 	fails tip london/git/r.git refs/heads/never
 	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+	was_logged london git.pushed 'result=in_part refs=2 taken=1 refused=1'
+}
+
+# What hooks refused is in the log as that, and what nobody told is not made up.
+said_as_it_was() {
+	make_primary
+	printf '#!/bin/sh\nexit 1\n' >london/git/r.git/hooks/pre-receive
+	chmod +x london/git/r.git/hooks/pre-receive
+	commit_in work
+	fails git -C work push -q "$U" main main:refs/heads/b 2>err
+	was_logged london git.push_refused 'repo=r user="?token dev"? result=refused refs=2 taken=0 refused=2'
+	[ "$(logged london git.pushed)" -eq 0 ]
+	[ "$(events_of london r)" -eq 1 ]
+	rm london/git/r.git/hooks/pre-receive
+	push main
+	was_logged london git.pushed 'result=taken refs=1 taken=1 refused=0'
+	curl -sf "$(site_url london)/metrics" >metrics
+	grep -qxF 'refrelay_git_pushes_total{class="refused"} 1' metrics
+	grep -qxF 'refrelay_git_pushes_total{class="taken"} 1' metrics
 }
 
 all_or_nothing() {
@@ -228,6 +247,7 @@ tap_test "git pushes branches, tags, deletions and forced updates under each pro
 tap_test "a push of many refs is one event, with hooks installed and without" one_event_for_many_refs
 tap_test "the event is there when the client has its answer" event_is_there_first
 tap_test "the repository's hooks decide and speak, and get push options and the user" hooks_count
+tap_test "the log and the metrics say what became of a push" said_as_it_was
 tap_test "an atomic push is all or nothing" all_or_nothing
 tap_test "a push with a lease is refused when somebody was faster" with_lease
 tap_test "a signed push reaches the hooks with its certificate" signed

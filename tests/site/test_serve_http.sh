@@ -16,6 +16,29 @@ warm() {
 	adv >answer
 }
 
+# Git would ask: what it asks with leaves a trace.
+nobody_pushes() {
+	serve_one
+	git clone -q "$U" work
+	git -C work checkout -q -b mine
+	printf '#!/bin/sh\ntouch "%s/asked"\n' "$PWD" >ask
+	chmod +x ask
+	fails env GIT_ASKPASS="$PWD/ask" git -C work push origin mine 2>err
+	grep -q '^remote: nobody may push to this site' err
+	grep -q 'error: 403' err
+	[ ! -e asked ]
+	set_conf one token.dev.file "$PWD/dev"
+	set_conf one token.dev.rights push
+	(umask 077 && echo 0123456789abcdef-dev >dev)
+	kill -HUP "$(site_pid one)"
+	wait_until 10 git_asks
+}
+
+git_asks() {
+	env GIT_ASKPASS="$PWD/ask" git -C work push origin mine 2>err
+	[ -e asked ]
+}
+
 # The answer in ./answer, its headers in ./head, without the ends of their lines.
 get() { # CURL-OPTION...
 	rm -f answer
@@ -378,8 +401,8 @@ errors() {
 	type='Content-Type: application/x-git-upload-pack-request'
 	adv >/dev/null
 	for i in 1 2; do # nothing of it depends on what came before
-		is_error 401 "$U/info/refs?service=git-receive-pack"
-		is_error 401 -X POST -H 'Content-Type: application/x-git-receive-pack-request' \
+		is_error 403 "$U/info/refs?service=git-receive-pack"
+		is_error 403 -X POST -H 'Content-Type: application/x-git-receive-pack-request' \
 			"$U/git-receive-pack"
 		is_error 403 "$U/info/refs?service=git-annex"
 		is_error 403 "$U/info/refs?service="
@@ -571,6 +594,7 @@ tap_test "an empty repository and an unborn HEAD are cloned and grow" empty
 tap_test "requests in gzip are the same, damaged ones are refused" coded_requests
 tap_test "ten gigabytes in ten megabytes are refused without harm" a_bomb
 tap_test "wrong requests get errors that say what is wrong" errors
+tap_test "where nobody could push git says so, and asks for no password" nobody_pushes
 tap_test "no answer names a hidden ref" hidden
 tap_test "what is cached is for those with a right to it" no_right
 tap_test "metrics tell what answered apart" classes

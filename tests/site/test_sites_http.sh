@@ -215,7 +215,7 @@ targets() {
 	[ "$(wc -c <answer)" -gt 100 ]
 	[ "$(status "$url/tool.git/HEAD")" = 404 ]
 	[ "$(status "$url/tool.git/info/refs")" = 403 ]
-	[ "$(status "$url/tool.git/info/refs?service=git-receive-pack")" = 401 ]
+	[ "$(status "$url/tool.git/info/refs?service=git-receive-pack")" = 403 ]
 	case $(raw "GET http://other/tool.git/$refs HTTP/1.1\r\nHost: other\r\n\r\n") in
 	'HTTP/1.1 400' | 'HTTP/1.1 404') ;;
 	*) fail "an absolute URI" ;;

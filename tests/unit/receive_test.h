@@ -21,8 +21,10 @@ struct push {
 	size_t taken, at_once;
 	size_t cut_at; /* 0: it is not cut */
 	bool lingers;  /* before the body's end, of which git might know too early */
-	unsigned commands, recorded;
-	bool fails; /* what is called when it is recorded */
+	unsigned commands, recorded, reported;
+	struct receive_outcome outcome;
+	size_t passed; /* of the answer, when the outcome was told */
+	bool fails;    /* what is called when it is recorded */
 	char key_before[STATE_KEY_SIZE], key_recorded[STATE_KEY_SIZE];
 	char *refs_recorded;
 	struct err err;
@@ -80,12 +82,22 @@ static inline int note(void *arg, struct err *error)
 	return mine->fails ? err_set(error, ERR_DISK, "not recorded") : 0;
 }
 
+static inline void note_outcome(void *arg, const struct receive_outcome *outcome)
+{
+	struct push *mine = arg;
+
+	assert_int_equal(++mine->reported, mine->recorded);
+	mine->outcome = *outcome;
+	mine->passed = mine->answer.len;
+}
+
 static inline void push_init(struct push *mine)
 {
 	*mine = (struct push){
 		.request = { .path = path,
 			     .read = read_body,
 			     .recorded = note,
+			     .reported = note_outcome,
 			     .user = "ann",
 			     .client = "192.0.2.7",
 			     .timeout_ms = 60000,
@@ -200,6 +212,17 @@ static inline void hook(const char *name, const char *script)
 
 	write_text(file, text);
 	must("chmod +x r.git/%s", file);
+}
+
+/* Told once, before the client could read it. */
+static inline void assert_outcome(size_t asked, size_t taken, size_t refused)
+{
+	assert_int_equal(push.reported, 1);
+	assert_true(push.outcome.is_known);
+	assert_int_equal(push.outcome.asked, asked);
+	assert_int_equal(push.outcome.taken, taken);
+	assert_int_equal(push.outcome.refused, refused);
+	assert_null(memmem(push.answer.data, push.passed, "unpack", 6));
 }
 
 static inline void assert_changed_once(void)

@@ -108,6 +108,7 @@ static const char *ask(struct access_question question)
 	assert_true(answer.status == 401 || answer.status == 403);
 	assert_int_equal(answer.status == 403,
 			 strcmp(answer.code, "FORBIDDEN") == 0 ||
+				 strcmp(answer.code, "NO_PUSHES") == 0 ||
 				 strcmp(answer.code, "OPERATOR_ONLY") == 0);
 	assert_string_equal(answer.user, "");
 	assert_int_equal(err.class, ERR_AUTH);
@@ -410,6 +411,63 @@ TEST(nobody_pushes_without_a_name)
 	assert_string_equal(ask_git(NULL, NULL, "public/x"), "NO_CREDENTIALS");
 }
 
+static void read_only(const char *text)
+{
+	struct access *with;
+
+	assert_ok(read_access(text, &with));
+	access_replace(access_now, with);
+}
+
+/* What is configured, and what is said to a push without a credential. */
+TEST(where_no_credential_could_push_none_is_asked_for)
+{
+	static const struct {
+		const char *text, *code;
+	} cases[] = {
+		{ "[http]\n anonymousRead\n", "NO_PUSHES" },
+		{ "[secondary \"paris\"]\n secretFile = @/paris\n", "NO_PUSHES" },
+		{ "[token \"ci\"]\n file = @/ci\n", "NO_PUSHES" },
+		{ "[token \"old\"]\n file = @/old\n rights = push\n expires = "
+		  "2020-01-01\n",
+		  "NO_PUSHES" },
+		{ "[token \"team\"]\n file = @/team\n rights = push\n"
+		  " repository = group/*\n",
+		  "NO_CREDENTIALS" },
+		{ "[token \"bot\"]\n file = @/bot\n rights = operate\n",
+		  "NO_CREDENTIALS" },
+		{ "[http]\n operatorTokenFile = @/operator\n", "NO_CREDENTIALS" },
+		/* Who is added to it later counts without a reload. */
+		{ "[http]\n passwordFile = @/empty\n", "NO_CREDENTIALS" },
+	};
+
+	let_more_in("");
+	write_secret("empty", "# nobody\n", 0600);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		read_only(cases[i].text);
+		const char *code = ask_git(NULL, "git-receive-pack", "none/at-all");
+		if (!code || strcmp(code, cases[i].code) != 0)
+			fail_msg("%s: %s", cases[i].text, code ? code : "let in");
+	}
+}
+
+TEST(where_nobody_pushes_all_else_is_answered_as_elsewhere)
+{
+	read_only("[http]\n anonymousRepository = public/*\n");
+	assert_string_equal(ask_git("Bearer wrong", "git-receive-pack", "public/x"),
+			    "BAD_CREDENTIALS");
+	assert_string_equal(ask_git(NULL, "git-upload-pack", "private/x"),
+			    "NO_CREDENTIALS");
+	assert_string_equal(ask_with(WEB_OPERATOR, NULL), "NO_CREDENTIALS");
+	/* Its primary has credentials that are not known here. */
+	assert_string_equal(
+		ask((struct access_question){ .needs = WEB_GIT,
+					      .git_service = "git-receive-pack",
+					      .git_repository = "public/x",
+					      .is_forwarded_push = true }),
+		"NO_CREDENTIALS");
+}
+
 TEST(what_is_open_to_everybody_is_open_to_each_good_credential)
 {
 	let_more_in("");
@@ -552,6 +610,8 @@ int main(void)
 		ASKED(each_right_opens_what_it_says_and_no_more),
 		ASKED(patterns_take_names_and_nothing_that_only_looks_like_one),
 		ASKED(nobody_pushes_without_a_name),
+		ASKED(where_no_credential_could_push_none_is_asked_for),
+		ASKED(where_nobody_pushes_all_else_is_answered_as_elsewhere),
 		ASKED(what_is_open_to_everybody_is_open_to_each_good_credential),
 		ASKED(a_site_never_pushes),
 		ASKED(a_push_that_the_primary_judges_takes_any_credential_but_not_none),

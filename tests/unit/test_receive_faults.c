@@ -64,6 +64,32 @@ TEST(what_follows_a_pack_hides_no_change)
 	assert_tidy();
 }
 
+/* The body goes on, byte by byte, until the change was told. */
+static ssize_t read_without_end(void *arg, void *buffer, size_t size, struct err *error)
+{
+	struct push *mine = arg;
+
+	if (mine->taken < mine->body.len)
+		return read_body(arg, buffer, size, error);
+	if (mine->recorded > 0 || ++mine->taken > mine->body.len + 1000)
+		return err_set(error, ERR_NETWORK, "the client is gone");
+	usleep(10000);
+	*(char *)buffer = 'x';
+	return 1;
+}
+
+TEST(what_follows_a_pack_slowly_delays_nothing)
+{
+	simple(&push, &commits[9], "refs/heads/main");
+	push.request.read = read_without_end;
+	assert_fails(go(), ERR_NETWORK);
+	assert_true(push.taken < push.body.len + 1000);
+	assert_true(text_starts_with(push.refs_recorded, "refs/heads/main="));
+	assert_changed_once();
+	assert_outcome(1, 1, 0);
+	assert_tidy();
+}
+
 /* It says more than a pipe holds before it reads. */
 TEST(a_chatty_git_is_not_waited_for_by_what_it_waits_for)
 {
@@ -196,6 +222,7 @@ int main(int argc, char **argv)
 		CASE(what_git_does_not_understand_is_the_requests_fault),
 		CASE(garbage_behind_good_commands_is_read_to_its_end),
 		CASE(what_follows_a_pack_hides_no_change),
+		CASE(what_follows_a_pack_slowly_delays_nothing),
 		CASE(a_chatty_git_is_not_waited_for_by_what_it_waits_for),
 		CASE(time_and_a_stop_end_a_push),
 		CASE(a_large_pack_streams_through_little_memory),

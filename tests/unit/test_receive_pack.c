@@ -12,6 +12,7 @@ TEST(a_push_creates_refs_and_tells_of_them_once)
 	assert_changed_once();
 	assert_true(text_starts_with(push.refs_recorded, "refs/heads/main="));
 	assert_null(strchr(push.refs_recorded, ' ')); /* and nobody is at work */
+	assert_outcome(1, 1, 0);
 	must("git -C r.git fsck --connectivity-only");
 	assert_tidy();
 }
@@ -49,6 +50,7 @@ TEST(many_refs_are_one_change_whatever_comes_at_once)
 	pack_of(&push, &commits[50], "0000");
 	push.at_once = 7;
 	assert_ok(go());
+	assert_outcome(400, 400, 0);
 	assert_changed_once();
 	AUTO_FREE char *count = output_of("git -C r.git for-each-ref | wc -l");
 	assert_int_equal(atoi(count), 400);
@@ -78,6 +80,7 @@ TEST(an_atomic_push_with_one_bad_command_changes_nothing)
 	pack_of(&push, &commits[9], "");
 	assert_ok(go());
 	assert_true(says("ng refs/heads/main") && says("ng refs/heads/other"));
+	assert_outcome(2, 0, 2);
 	assert_refs("");
 	assert_int_equal(push.recorded, 1);
 	assert_tidy();
@@ -91,6 +94,7 @@ TEST(hooks_refuse_and_the_client_reads_why)
 	pack_of(&push, &commits[9], "0000");
 	assert_ok(go());
 	assert_true(says("no entry to refs/heads/main") && says("hook declined"));
+	assert_outcome(2, 1, 1);
 	assert_refs("refs/heads/topic=8");
 	push_clear(&push);
 	push_init(&push);
@@ -98,6 +102,7 @@ TEST(hooks_refuse_and_the_client_reads_why)
 	simple(&push, &commits[9], "refs/heads/main");
 	assert_ok(go());
 	assert_true(says("closed today") && says("pre-receive hook declined"));
+	assert_outcome(1, 0, 1);
 	assert_refs("refs/heads/topic=8");
 	assert_tidy();
 }
@@ -132,6 +137,7 @@ TEST(the_report_is_held_until_it_is_recorded)
 	assert_fails(go(), ERR_DISK);
 	assert_false(says("unpack ok"));
 	assert_true(says("early"));
+	assert_int_equal(push.reported, 0);
 	assert_refs("refs/heads/main=9");
 	assert_changed_once();
 	assert_true(text_starts_with(push.refs_recorded, "refs/heads/main="));
@@ -160,6 +166,9 @@ TEST(a_push_that_wants_no_report_is_recorded_at_its_end)
 	pack_of(&push, &commits[9], "");
 	assert_ok(go());
 	assert_int_equal(push.answer.len, 0);
+	assert_int_equal(push.reported, 1);
+	assert_false(push.outcome.is_known);
+	assert_int_equal(push.outcome.asked, 1);
 	assert_changed_once();
 	assert_refs("refs/heads/main=9");
 }
@@ -171,7 +180,7 @@ TEST(a_probe_has_an_empty_answer_and_changes_nothing)
 	pkt_add_flush(&push.body);
 	assert_ok(go());
 	assert_int_equal(push.answer.len, 0);
-	assert_int_equal(push.recorded, 0);
+	assert_int_equal(push.recorded + push.reported, 0);
 	read_key(key);
 	assert_string_equal(push.key_before, key);
 	assert_tidy();

@@ -8,6 +8,16 @@ TEST(a_string_grows_and_stays_terminated)
 		str_addf(&text, "%d,", i);
 	assert_int_equal(text.len, 10 * 2 + 90 * 3 + 900 * 4);
 	assert_int_equal(text.data[text.len], '\0');
+	str_cut(&text, 4, text.len - 4);
+	assert_string_equal(text.data, "0,1,999,");
+	str_cut(&text, 0, 0);
+	str_cut(&text, 4, text.len);
+	assert_string_equal(text.data, "0,1,");
+	str_cut(&text, 0, 2);
+	assert_string_equal(text.data, "1,");
+	str_truncate(&text, 0);
+	str_cut(&text, 0, 0);
+	str_add(&text, "0,1,99");
 	str_truncate(&text, 4);
 	assert_string_equal(text.data, "0,1,");
 	AUTO_FREE char *taken = str_take(&text);

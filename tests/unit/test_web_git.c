@@ -311,11 +311,9 @@ TEST(what_is_not_built_says_so)
 		int status;
 		const char *code;
 	} cases[] = {
-		{ "GET /plain/info/refs?service=git-receive-pack", 401,
-		  "NO_CREDENTIALS" },
-		{ "GET /nothing/info/refs?service=git-receive-pack", 401,
-		  "NO_CREDENTIALS" },
-		{ "POST /plain/git-receive-pack", 401, "NO_CREDENTIALS" },
+		{ "GET /plain/info/refs?service=git-receive-pack", 403, "NO_PUSHES" },
+		{ "GET /nothing/info/refs?service=git-receive-pack", 403, "NO_PUSHES" },
+		{ "POST /plain/git-receive-pack", 403, "NO_PUSHES" },
 		{ "GET /plain/info/refs", 403, "DUMB_PROTOCOL" },
 		{ "GET /plain/info/refs?service=", 403, "DUMB_PROTOCOL" },
 		{ "GET /plain/info/refs?service=git-upload-pack&service=x", 403,

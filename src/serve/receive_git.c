@@ -1,0 +1,113 @@
+#include "serve/receive_git.h"
+
+#include <fcntl.h>
+
+#include "base/clock.h"
+#include "serve/ls_refs.h"
+
+struct git_work receive_git_work(const struct receive_pack_request *request)
+{
+	return (struct git_work){
+		.stop = request->stop,
+		.guard_fd = -1,
+		.until = request->timeout_ms > 0 ? clock_boot_ms() + request->timeout_ms
+						 : 0,
+	};
+}
+
+/* Git then runs in this very directory. */
+static int open_repository(const struct receive_pack_request *request, struct repo *repo,
+			   struct err *err)
+{
+	int result = request->dir > 0 ? repo_open(request->dir, ".", repo, err)
+				      : repo_open(AT_FDCWD, request->path, repo, err);
+
+	if (result != 0)
+		return -1;
+	return repo_check_files(repo, err);
+}
+
+static int refused(const char *path, struct err *err)
+{
+	err_set(err, ERR_AUTH, "%s: http.receivepack is false there", path);
+	return err_remedy(err, "set http.receivepack in the repository's config to true, "
+			       "or unset it");
+}
+
+/* Git says 1 where it is not set. */
+static int check_allowed(const char *path, const struct repo *repo,
+			 const struct git_work *work, struct err *err)
+{
+	const char *const args[] = { "config", "--type=bool", "--get", "http.receivepack",
+				     NULL };
+	struct proc_result ended = { .exit_code = -1 };
+	AUTO_STR struct str value = STR_INIT;
+	const struct git_call call = {
+		.work = work,
+		.repository = path,
+		.repository_fd = repo->fd,
+		.args = args,
+		.config = GIT_CONFIG_RECEIVE,
+		.output = &value,
+		.output_limit = 64,
+		.ended = &ended,
+	};
+
+	if (git_run(&call, err) != 0 && ended.exit_code != 1)
+		return err_prefix(err, "http.receivepack of %s", path);
+	return strcmp(value.data, "false\n") == 0 ? refused(path, err) : 0;
+}
+
+int receive_git_open(const struct receive_pack_request *request,
+		     const struct git_work *work, struct repo *repo, struct err *err)
+{
+	if (open_repository(request, repo, err) != 0)
+		return -1;
+	return check_allowed(request->path, repo, work, err);
+}
+
+/* As git http-backend does. */
+static void fill_variables(const struct receive_pack_request *request, char **items)
+{
+	const char *user = request->user, *client = request->client;
+	size_t count = 0;
+
+	if (user)
+		items[count++] = xasprintf("REMOTE_USER=%s", user);
+	if (client)
+		items[count++] = xasprintf("REMOTE_ADDR=%s", client);
+	user = user && *user ? user : "anonymous";
+	client = client && *client ? client : "(none)";
+	items[count++] = xasprintf("GIT_COMMITTER_NAME=%s", user);
+	items[count++] = xasprintf("GIT_COMMITTER_EMAIL=%s@http.%s", user, client);
+	items[count] = NULL;
+}
+
+/* There is no version 2 of pushes; git ignores the wish, and so do we. */
+static const char *protocol_of(const char *header)
+{
+	return git_protocol_version(header) == 1 ? "version=1" : NULL;
+}
+
+void receive_call_init(struct receive_call *call,
+		       const struct receive_pack_request *request,
+		       const struct repo *repo, const struct git_work *work,
+		       const char *const *args)
+{
+	fill_variables(request, call->variables);
+	call->call = (struct git_call){
+		.work = work,
+		.repository = request->path,
+		.repository_fd = repo->fd,
+		.args = args,
+		.config = GIT_CONFIG_RECEIVE,
+		.protocol = protocol_of(request->protocol),
+		.variables = (const char *const *)call->variables,
+	};
+}
+
+void receive_call_clear(struct receive_call *call)
+{
+	for (char **item = call->variables; *item; item++)
+		free(*item);
+}
