@@ -2,14 +2,21 @@
 
 #include "cli/cli.h"
 #include "web/access.h"
+#include "web/listen.h"
 
 static int read_listen(const struct conf *conf, struct node_settings *settings,
 		       struct err *err)
 {
+	const struct conf_entry *entry = conf_get(conf, "http", NULL, "listen");
 	const char *listen = "127.0.0.1:8418";
+	struct err bad = { 0 };
 
-	if (conf_read_text(conf_get(conf, "http", NULL, "listen"), &listen, err) != 0)
+	if (conf_read_text(entry, &listen, err) != 0)
 		return -1;
+	if (listen_check(listen, &bad) != 0) {
+		conf_error(entry, err, "%s", bad.text);
+		return err_remedy(err, "%s", bad.remedy);
+	}
 	settings->listen = xstrdup(listen);
 	return 0;
 }

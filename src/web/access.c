@@ -336,13 +336,19 @@ static bool ask_for_credential(const struct decision *decision)
 	return refuse(decision, 401, "NO_CREDENTIALS");
 }
 
-/* At most a line a second: who guesses tokens shall not fill the disk. */
+/* At most a line a second: who guesses tokens shall not fill the disk. Git asks without a
+ * credential first, also where it has one: that is no news, and must not take the place
+ * of the line about the credential that follows. */
 static void log_refused(struct access *access, const struct access_answer *answer,
-			const struct err *err)
+			const struct access_question *question, const struct err *err)
 {
 	int64_t now = clock_boot_ms();
 	uint64_t unlogged;
 
+	if (question->needs == WEB_GIT && !question->authorization) {
+		log_debug("access.asked", LOG_ERR(err), LOG_TEXT("reason", answer->code));
+		return;
+	}
 	lock(&access->mutex);
 	bool is_due = now - access->logged_at >= LOG_INTERVAL_MS;
 	unlogged = access->unlogged;
@@ -385,7 +391,7 @@ void access_decide(struct access *access, const struct access_question *question
 	if (is_let_in || answer->status == ACCESS_LATER)
 		return;
 	count_refused(answer->code);
-	log_refused(access, answer, err);
+	log_refused(access, answer, question, err);
 }
 
 void access_sites(struct access *access, site_names *names)

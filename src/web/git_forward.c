@@ -10,6 +10,8 @@
  * the copy has caught up with the log as it was after it, the copy counts as behind. The
  * same holds for a read that was handed on: nobody is taken back behind what he has seen.
  */
+#include <strings.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -25,6 +27,10 @@ static const struct fair_limits read_limits = { .places = 20,
 						.waiting = 128,
 						.each = 16 },
 				push_limits = { .places = 20, .waiting = 128, .each = 8 };
+
+/* How long the primary may be silent where the copy would do as well, and where who
+ * pushes waits for a list of refs. */
+enum { UNHEARD_MS = 10 * 1000, LIST_MS = 60 * 1000 };
 
 enum read_or_push { READ, PUSH };
 static const char *const kinds[] = { "read", "push" };
@@ -290,6 +296,30 @@ static bool is_without_effect(const struct passing *passing, int result,
 	return passing->kind == READ || !is_sent;
 }
 
+static bool is_of_type(const struct forward_answer *answer, const char *type)
+{
+	return answer->content_type.len > 0 &&
+	       strncasecmp(answer->content_type.data, type, strlen(type)) == 0;
+}
+
+/* What a server in front says of a primary that it does not reach. refrelay itself
+ * refuses with text for Git, and JSON for others. */
+static bool is_of_server_in_front(const struct forward_answer *answer)
+{
+	return answer->status >= 502 && answer->status <= 504 &&
+	       !is_of_type(answer, "text/plain") &&
+	       !is_of_type(answer, "application/json");
+}
+
+static int not_reached(const struct forward_answer *answer, struct err *err)
+{
+	err_set(err, ERR_NETWORK,
+		"a server in front of it answered in its place, with status %d",
+		answer->status);
+	return err_remedy(err, "see whether refrelay runs there, and look into that "
+			       "server's log");
+}
+
 /* Sends it, and makes the answer of what comes back; takes `passing` in any case.
  * ERR_NETWORK and ERR_TIMEOUT are the caller's to tell. */
 static int send_on(struct passing *passing, const struct web_request *request,
@@ -301,6 +331,8 @@ static int send_on(struct passing *passing, const struct web_request *request,
 	int result = forward_open(passing->services->forwarder, asked, &passing->forward,
 				  &answer, &is_sent, err);
 
+	if (result == 0 && is_of_server_in_front(&answer))
+		result = not_reached(&answer, err);
 	passing->request = NULL;
 	if (passing->is_marked && is_without_effect(passing, result, &answer, is_sent))
 		drop_mark(passing);
@@ -402,6 +434,7 @@ static int ask_primary(const struct web_request *request, const char *name,
 			.read = strcmp(request->method, "POST") == 0 ? read_kept : NULL,
 			.arg = passing,
 			.body_size = UINT64_MAX,
+			.silence_ms = fresh == FRESH_NOT_HEARD ? UNHEARD_MS : 0,
 			.until = clock_boot_ms() + timeout_ms,
 			.stop = request->cut,
 		},
@@ -469,6 +502,7 @@ static int pass_push(const struct web_request *request, struct passing *passing,
 			       .read = request->has_upload ? read_upload : NULL,
 			       .arg = passing,
 			       .body_size = UINT64_MAX,
+			       .silence_ms = request->has_upload ? 0 : LIST_MS,
 			       .until = clock_boot_ms() +
 					serve_timeout_ms(request->services->serve),
 			       .stop = request->cut,

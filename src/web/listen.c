@@ -69,22 +69,46 @@ static int open_found(const struct addrinfo *found)
 	return TAKE_FD(fd);
 }
 
-int listen_open(const char *address, struct err *err)
+static const struct addrinfo hints = {
+	.ai_socktype = SOCK_STREAM,
+	.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
+};
+
+static int find(const char *address, struct addrinfo **found, bool *is_any,
+		const char **port, struct err *err)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
-				  .ai_flags =
-					  AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV };
-	struct addrinfo *found = NULL;
 	char host[ADDRESS_TEXT_SIZE];
-	const char *port;
 	uint64_t number;
 
-	if (!split(address, host, &port) || !text_to_uint64(port, &number) ||
+	if (!split(address, host, port) || !text_to_uint64(*port, &number) ||
 	    number > UINT16_MAX)
 		return bad_address(address, err);
-	bool is_any = strcmp(host, "*") == 0;
-	if (getaddrinfo(is_any ? "::" : host, port, &hints, &found))
+	*is_any = strcmp(host, "*") == 0;
+	if (getaddrinfo(*is_any ? "::" : host, *port, &hints, found))
 		return bad_address(address, err);
+	return 0;
+}
+
+int listen_check(const char *address, struct err *err)
+{
+	struct addrinfo *found = NULL;
+	const char *port;
+	bool is_any;
+
+	if (find(address, &found, &is_any, &port, err) != 0)
+		return -1;
+	freeaddrinfo(found);
+	return 0;
+}
+
+int listen_open(const char *address, struct err *err)
+{
+	struct addrinfo *found = NULL;
+	const char *port;
+	bool is_any;
+
+	if (find(address, &found, &is_any, &port, err) != 0)
+		return -1;
 	int fd = open_found(found);
 	freeaddrinfo(found);
 	if (fd < 0 && errno == EAFNOSUPPORT && is_any) { /* without IPv6 */

@@ -19,6 +19,9 @@ struct ip_address {
  * protocols); port 0 is any. -1: ERR_CONFIG: no such address; ERR_BUSY: it is taken. */
 int listen_open(const char *address, struct err *err);
 
+/* Whether that is such an address; ERR_CONFIG. Nothing is opened. */
+int listen_check(const char *address, struct err *err);
+
 /* The port of a socket that listens. */
 uint16_t listen_port(int fd);
 

@@ -133,8 +133,14 @@ int password_file_open(const char *path, struct password_file **file, struct err
 	struct reading reading;
 	struct look look;
 
-	if (look_at(path, &look, err) || read_list(path, &look, &reading, err))
+	if (look_at(path, &look, err) || read_list(path, &look, &reading, err)) {
+		if (!err->remedy[0])
+			err_remedy(err,
+				   "make it: htpasswd -B -c %s NAME; the user that "
+				   "runs refrelay must be able to read it",
+				   path);
 		return -1;
+	}
 	struct password_file *new = xcalloc(1, sizeof(*new));
 	new->path = xstrdup(path);
 	new->places = fair_new(&(struct fair_limits){

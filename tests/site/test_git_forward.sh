@@ -128,6 +128,41 @@ primary_down() {
 	wait_until 20 git -C work push -q origin main
 }
 
+# What a server in front answers while the node behind it does not run.
+web_server() { # PORT
+	exec python3 -c '
+import http.server, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        page = b"<html>Bad Gateway</html>"
+        self.send_response(502)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+    do_POST = do_GET
+    def log_message(self, *args): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()' "$1"
+}
+
+down_behind_a_web_server() {
+	local port
+
+	make_pair
+	commit_in work
+	set_conf paris serve.freshFor 2s
+	kill -HUP "$(site_pid paris)"
+	port=$(site_url london)
+	port=${port##*:}
+	stop_site london
+	web_server "$port" &
+	local server=$!
+	wait_until 10 served_unheard
+	fails git -C work push -q origin main 2>err
+	kill "$server"
+	grep -q "remote: pushes go to the primary, and it does not answer: .*status 502" err
+}
+
 served_unheard() {
 	git ls-remote "$(site_url paris)/r.git" >refs && [ "$(decided read here_primary_down)" -gt 0 ]
 }
@@ -190,6 +225,7 @@ tap_test "pushes through the secondary arrive, and are seen there at once" throu
 tap_test "who pushed sees the push though the copy does not have it" see_own_push
 tap_test "what is behind or not here yet is read from the primary" behind_is_forwarded
 tap_test "without the primary fresh copies are served, and a push says why it fails" primary_down
+tap_test "so it is where a server in front answers for the primary" down_behind_a_web_server
 tap_test "who may not push does not through the secondary either" who_may_not
 tap_test "of two pushes to a branch from two sites one wins" two_sites_one_branch
 tap_test "a primary that dies in a push tells nothing wrong" primary_dies_in_a_push

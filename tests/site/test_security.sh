@@ -335,10 +335,21 @@ no_line_of_reading() {
 	cmp before after
 }
 
+# Git asks without a credential first: that is no line, and hides none.
+wrong_password_is_logged() {
+	local before
+
+	cd "$SHARED"
+	before=$(logged london access.refused reason=BAD_CREDENTIALS) || true
+	sleep 1.1 # a line a second
+	fails git ls-remote "$(site_url london | sed 's,//,//alice:wrong@,')/team/t.git"
+	[ "$(logged london access.refused reason=BAD_CREDENTIALS)" -eq $((before + 1)) ]
+}
+
 guesses() {
 	local before start seconds i
 
-	cd "$SHARED"
+	wrong_password_is_logged
 	before=$(logged london access.refused) || true
 	start=$SECONDS
 	for i in $(seq 30); do
