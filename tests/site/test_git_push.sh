@@ -193,6 +193,22 @@ cut_off() {
 	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
 }
 
+# Git would make these directories, and then nobody could read the repository any more.
+too_deep() {
+	local before
+
+	make_primary
+	before=$(tip london/git/r.git)
+	fails push "main:refs/heads/$(printf 'a/%.0s' {1..70})x" 2>err
+	grep -q 'HTTP 400' err
+	[ ! -e london/git/r.git/refs/heads/a ]
+	push "main:refs/heads/$(printf 'a/%.0s' {1..50})x"
+	commit_in work
+	git -C work push -q origin main
+	[ "$(git ls-remote "$U" refs/heads/main | cut -f 1)" = "$(tip work HEAD)" ]
+	[ "$before" != "$(tip work HEAD)" ]
+}
+
 no_traces() {
 	[ -z "$(ls london/git/r.git/refrelay/state/pending)" ] &&
 		[ -z "$(find london/git/r.git/objects -name 'tmp_objdir*' -o -name 'incoming-*')" ]
@@ -235,5 +251,6 @@ tap_test "pushes to one repository run side by side" side_by_side
 tap_test "who may not push does not" who_may_not
 tap_test "a push makes no repository" into_nothing
 tap_test "a push that breaks off leaves nothing behind" cut_off
+tap_test "a ref that is too deep to be read again is refused" too_deep
 tap_test "killed at any step, no change is told without an event, none stays without one" killed_in_between
 tap_done
