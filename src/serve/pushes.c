@@ -52,12 +52,12 @@ struct incoming {
 	struct pushes_request request; /* its texts are those above */
 	uint64_t most, taken;
 	struct receive_depth depth;
-	bool is_too_large, is_too_deep;
+	bool is_too_large, is_bad;
 };
 
 static int refuse_deep(struct incoming *incoming, struct err *err)
 {
-	incoming->is_too_deep = true;
+	incoming->is_bad = true;
 	err_set(err, ERR_CONFIG, "a ref's name has more than %d slashes",
 		RECEIVE_SLASHES_MAX);
 	return err_remedy(err, "give it another name");
@@ -68,6 +68,8 @@ static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
 	struct incoming *incoming = arg;
 	ssize_t count = incoming->request.read(incoming->request.arg, buffer, size, err);
 
+	/* Only what it is packed in is read before. */
+	incoming->is_bad |= count < 0 && err->class == ERR_CONFIG;
 	if (count <= 0)
 		return count;
 	if (!receive_depth_take(&incoming->depth, buffer, (size_t)count))
@@ -194,7 +196,7 @@ int pushes_receive(struct pushes *pushes, const struct pushes_request *request,
 		answer->until = clock_boot_ms() + wanted.timeout_ms;
 		result = receive_pack_open(&wanted, &incoming->pack, err);
 		answer->is_too_large = incoming->is_too_large;
-		answer->is_request_bad |= incoming->is_too_deep;
+		answer->is_request_bad |= incoming->is_bad;
 	}
 	if (result != 0) {
 		close_push(incoming);
