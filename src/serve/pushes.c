@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "serve/find.h"
+#include "serve/receive_depth.h"
 #include "serve/receive_pack.h"
 #include "serve/slots.h"
 
@@ -50,16 +51,29 @@ struct incoming {
 	int dir;                       /* of the repository, until git has it; or -1 */
 	struct pushes_request request; /* its texts are those above */
 	uint64_t most, taken;
-	bool is_too_large;
+	struct receive_depth depth;
+	bool is_too_large, is_bad;
 };
+
+static int refuse_deep(struct incoming *incoming, struct err *err)
+{
+	incoming->is_bad = true;
+	err_set(err, ERR_CONFIG, "a ref's name has more than %d slashes",
+		RECEIVE_SLASHES_MAX);
+	return err_remedy(err, "give it another name");
+}
 
 static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
 {
 	struct incoming *incoming = arg;
 	ssize_t count = incoming->request.read(incoming->request.arg, buffer, size, err);
 
+	/* Only what it is packed in is read before. */
+	incoming->is_bad |= count < 0 && err->class == ERR_CONFIG;
 	if (count <= 0)
 		return count;
+	if (!receive_depth_take(&incoming->depth, buffer, (size_t)count))
+		return refuse_deep(incoming, err);
 	incoming->taken += (uint64_t)count;
 	if (incoming->most == 0 || incoming->taken <= incoming->most)
 		return count;
@@ -191,6 +205,7 @@ int pushes_receive(struct pushes *pushes, const struct pushes_request *request,
 		answer->until = clock_boot_ms() + wanted.timeout_ms;
 		result = receive_pack_open(&wanted, &incoming->pack, err);
 		answer->is_too_large = incoming->is_too_large;
+		answer->is_request_bad |= incoming->is_bad;
 	}
 	if (result != 0) {
 		close_push(incoming);

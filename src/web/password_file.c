@@ -96,12 +96,20 @@ static void reading_clear(struct reading *reading)
 	*reading = (struct reading){ 0 };
 }
 
+static void digest_text(const struct str *text, unsigned char digest[HASH_MAX_SIZE])
+{
+	AUTO_HASH struct hash hash;
+
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, text->data, text->len);
+	hash_end(&hash, digest);
+}
+
 /* `look` was taken before, so that a change meanwhile is seen by the next one. */
 static int read_list(const char *path, const struct look *look, struct reading *reading,
 		     struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
-	AUTO_HASH struct hash hash;
 	int64_t now = clock_wall_ms();
 
 	*reading = (struct reading){ .look = *look };
@@ -109,9 +117,7 @@ static int read_list(const char *path, const struct look *look, struct reading *
 		return -1;
 	reading->is_settled = now - wall_ms_of(look->changed) > SETTLE_MS &&
 			      now - wall_ms_of(look->modified) > SETTLE_MS;
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, text.data, text.len);
-	hash_end(&hash, reading->digest);
+	digest_text(&text, reading->digest);
 	password_list_parse(&text, &reading->list);
 	explicit_bzero(text.data, text.len);
 	return 0;

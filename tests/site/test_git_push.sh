@@ -212,6 +212,38 @@ cut_off() {
 	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
 }
 
+# What is sent in is at fault, not what is set up here.
+badly_packed() {
+	local bytes
+
+	make_primary
+	printf '0000' | gzip >whole
+	head -c -6 whole >cut
+	{ cat whole && echo more; } >behind
+	for bytes in cut behind; do
+		[ "$(curl -s -o said -w '%{http_code}' -m 20 --data-binary "@$bytes" \
+			-H 'Content-Type: application/x-git-receive-pack-request' \
+			-H 'Content-Encoding: gzip' "$U/git-receive-pack")" = 400 ]
+		grep -q gzip said
+	done
+}
+
+# Git would make these directories, and then nobody could read the repository any more.
+too_deep() {
+	local before
+
+	make_primary
+	before=$(tip london/git/r.git)
+	fails push "main:refs/heads/$(printf 'a/%.0s' {1..70})x" 2>err
+	grep -q 'HTTP 400' err
+	[ ! -e london/git/r.git/refs/heads/a ]
+	push "main:refs/heads/$(printf 'a/%.0s' {1..50})x"
+	commit_in work
+	git -C work push -q origin main
+	[ "$(git ls-remote "$U" refs/heads/main | cut -f 1)" = "$(tip work HEAD)" ]
+	[ "$before" != "$(tip work HEAD)" ]
+}
+
 no_traces() {
 	[ -z "$(ls london/git/r.git/refrelay/state/pending)" ] &&
 		[ -z "$(find london/git/r.git/objects -name 'tmp_objdir*' -o -name 'incoming-*')" ]
@@ -255,5 +287,7 @@ tap_test "pushes to one repository run side by side" side_by_side
 tap_test "who may not push does not" who_may_not
 tap_test "a push makes no repository" into_nothing
 tap_test "a push that breaks off leaves nothing behind" cut_off
+tap_test "a body that is no whole gzip is refused as such" badly_packed
+tap_test "a ref that is too deep to be read again is refused" too_deep
 tap_test "killed at any step, no change is told without an event, none stays without one" killed_in_between
 tap_done

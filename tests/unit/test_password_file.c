@@ -264,6 +264,18 @@ TEST(a_file_that_cannot_be_read_lets_nobody_in_until_it_can)
 			 PASSWORD_GOOD);
 }
 
+/* It is there, but to read it fails. */
+TEST(a_file_that_is_too_large_lets_nobody_in)
+{
+	struct password_file *never;
+
+	assert_int_equal(truncate(path, 9 << 20), 0);
+	clock_shift_s = 2;
+	assert_int_equal(password_file_check(file, CLIENT, "alice", "wonderland"),
+			 PASSWORD_WRONG);
+	assert_int_equal(password_file_open(path, &never, &err), -1);
+}
+
 TEST(a_file_that_everybody_may_change_lets_nobody_in)
 {
 	struct password_file *never;
@@ -408,6 +420,7 @@ int main(void)
 		FILE_CASE(a_change_of_the_file_is_obeyed_and_nothing_remembered),
 		FILE_CASE(a_change_that_the_time_stamp_does_not_tell_is_seen),
 		FILE_CASE(a_file_that_cannot_be_read_lets_nobody_in_until_it_can),
+		FILE_CASE(a_file_that_is_too_large_lets_nobody_in),
 		FILE_CASE(a_file_that_everybody_may_change_lets_nobody_in),
 		FILE_CASE(no_more_than_the_processors_compute_and_too_many_are_sent_away),
 		FILE_CASE(who_guesses_keeps_nobody_else_out),
