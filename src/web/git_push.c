@@ -9,7 +9,7 @@
 #include "serve/pushes.h"
 #include "web/git_parts.h"
 
-enum { NOTICE_MS = 10 * 1000, NOTICE_PAUSE_MS = 20 };
+enum { NOTICE_MS = 60 * 1000, NOTICE_PAUSE_MS = 20 };
 
 /* What outlives the request: the report is sent after that. */
 struct push_record {
@@ -27,7 +27,8 @@ static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
 	return web_read_upload(record->request, buffer, size, err);
 }
 
-/* Others may be changing the same repository: what they change is in an event, too. */
+/* Others may be changing the same repository, a push of very many refs for long: what
+ * they change is in an event, too. */
 static int commit_event(void *arg, struct err *err)
 {
 	struct push_record *record = arg;
