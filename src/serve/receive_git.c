@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "serve/ls_refs.h"
+#include "serve/receive_places.h"
 
 struct git_work receive_git_work(const struct receive_pack_request *request)
 {
@@ -61,7 +62,8 @@ static int check_allowed(const char *path, const struct repo *repo,
 int receive_git_open(const struct receive_pack_request *request,
 		     const struct git_work *work, struct repo *repo, struct err *err)
 {
-	if (open_repository(request, repo, err) != 0)
+	if (open_repository(request, repo, err) != 0 ||
+	    receive_places_check(repo->fd, err) != 0)
 		return -1;
 	return check_allowed(request->path, repo, work, err);
 }

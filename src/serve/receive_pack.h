@@ -49,7 +49,8 @@ struct receive_pack_request {
 };
 
 /* GET info/refs?service=git-receive-pack: all of it, with the service line; at most 64
- * MiB. ERR_MISSING: no such repository; ERR_AUTH: http.receivepack is false there. */
+ * MiB. ERR_MISSING: no such repository; ERR_AUTH: http.receivepack is false there;
+ * ERR_CONFIG: git would write outside of the repository. */
 int receive_pack_advertise(const struct receive_pack_request *request, struct str *out,
 			   struct err *err);
 

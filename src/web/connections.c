@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "web/listen.h"
 
 enum { LOG_INTERVAL_MS = 1000 };
 
@@ -93,6 +94,16 @@ static bool may_come_locked(const struct connections *connections,
 	       trusted_proxies_has(&connections->proxies, ip);
 }
 
+/* All who come through a web server on this machine are one client until it is named. */
+static const char *remedy_for(const struct sockaddr *address)
+{
+	return address_is_loopback(address)
+		       ? "name the web server on this machine in http.trustedProxy, if "
+			 "it is one"
+		       : "raise http.connectionsPerClient, or name it in "
+			 "http.trustedProxy if it is a web server in front";
+}
+
 bool connections_admit(struct connections *connections, const struct sockaddr *address)
 {
 	char client[ADDRESS_TEXT_SIZE];
@@ -111,7 +122,8 @@ bool connections_admit(struct connections *connections, const struct sockaddr *a
 	metric_add(connections->refused, 1);
 	if (unlogged >= 0)
 		log_warn("http.too_many_connections", LOG_TEXT("client", client),
-			 LOG_NUMBER("limit", limit), LOG_NUMBER("unlogged", unlogged));
+			 LOG_NUMBER("limit", limit), LOG_NUMBER("unlogged", unlogged),
+			 LOG_TEXT("remedy", remedy_for(address)));
 	return false;
 }
 

@@ -74,6 +74,31 @@ event_is_there_first() {
 	at london events | tail -n 1 | grep -q "$(tip london/git/r.git)"
 }
 
+# Hooks cannot reach the node, and leave word in its spool: that is read late, and the
+# push does not wait for it. What a hook of the repository changes meanwhile is in the
+# event as well.
+event_does_not_wait_for_hooks() {
+	make_primary
+	at london hooks install
+	cat >london/git/r.git/hooks/update <<-'HOOK'
+		#!/bin/sh
+		[ "$1" = refs/heads/main ] || exit 0
+		env -u GIT_QUARANTINE_PATH git update-ref refs/heads/by-hook HEAD
+	HOOK
+	chmod +x london/git/r.git/hooks/update
+	mv london/data/node.sock london/data/away.sock
+	commit_in work
+	before=$(events_of london r)
+	push main main:refs/heads/more
+	[ "$(events_of london r)" -eq $((before + 1)) ]
+	at london events | tail -n 1 >event
+	for ref in refs/heads/main refs/heads/more refs/heads/by-hook; do
+		grep -q "$ref" event || fail "no $ref: $(cat event)"
+	done
+	[ -n "$(ls london/data/spool)" ] || fail "no hook used the spool"
+	mv london/data/away.sock london/data/node.sock
+}
+
 hooks_count() {
 	make_primary
 	cat >london/git/r.git/hooks/update <<-'HOOK'
@@ -278,6 +303,7 @@ last_event_is_tip() {
 tap_test "git pushes branches, tags, deletions and forced updates under each protocol" plain_pushes
 tap_test "a push of many refs is one event, with hooks installed and without" one_event_for_many_refs
 tap_test "the event is there when the client has its answer" event_is_there_first
+tap_test "the event is there though hooks do not reach the node" event_does_not_wait_for_hooks
 tap_test "the repository's hooks decide and speak, and get push options and the user" hooks_count
 tap_test "the log and the metrics say what became of a push" said_as_it_was
 tap_test "an atomic push is all or nothing" all_or_nothing

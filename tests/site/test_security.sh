@@ -288,6 +288,28 @@ token_for_git() {
 	is 401 reads "jwt:$(site_token git 'git-upload-pack other/x' -30)" london other/x
 }
 
+nothing_outside() {
+	local place
+
+	cd "$SHARED"
+	for place in refs objects/pack logs; do
+		mkdir outside
+		make_repository london/git/team/led.git 1
+		git -C london/git/team/led.git config core.logAllRefUpdates true
+		mkdir -p "london/git/team/led.git/$place"
+		mv "london/git/team/led.git/$place" outside/its
+		ln -s "$PWD/outside/its" "london/git/team/led.git/$place"
+		cp -a outside before
+		push_one token:some "$(site_url london)/team/led.git" 2>err && fail "it came: $place"
+		grep -q "^remote: $place is a link that leads out of the repository" err
+		diff -r before outside
+		rm -r "london/git/team/led.git/$place" before
+		mv outside/its "london/git/team/led.git/$place"
+		push_one token:some "$(site_url london)/team/led.git"
+		rm -r london/git/team/led.git outside
+	done
+}
+
 hooks_run_as_us() {
 	cd "$SHARED"
 	push_one user:alice "$(site_url london)/team/t.git"
@@ -377,6 +399,7 @@ tap_test "[r13] users come and go with their line, without a reload" users_come_
 tap_test "[r14] other hashes than bcrypt open nothing" other_hashes
 tap_test "[r15] a pattern takes no name that only begins like it" patterns
 tap_test "[r16] the repository's hooks and settings are obeyed" rules_of_the_repository
+tap_test "[r20] a push writes nothing outside of its repository" nothing_outside
 tap_test "[s1] a secret that everybody may read is refused" modes
 tap_test "[s11] without the file of passwords, or if everybody may change it, nobody is a user" \
 	the_file_of_passwords
