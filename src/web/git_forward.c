@@ -16,7 +16,15 @@
 #include "web/answer.h"
 #include "web/git_parts.h"
 
-enum { HEADERS = 8, LAST_EVENT_MS = 10 * 1000 };
+enum {
+	HEADERS = 8,
+	LAST_EVENT_MS = 10 * 1000,
+	/* For how long the primary may be silent before it lists refs, which is what each
+	 * client asks for first; and where the copy here would do, and be done with. */
+	LIST_SILENCE_MS = 15 * 1000,
+	SPARE_SILENCE_MS = 5 * 1000,
+	ASK_AGAIN_MS = 10 * 1000, /* such a primary, for readers whom the copy would do */
+};
 
 enum read_or_push { READ, PUSH };
 static const char *const kinds[] = { "read", "push" };
@@ -333,6 +341,14 @@ static bool shows_refs(const struct web_request *request)
 		memcmp(body->data + 4, ls_refs, strlen(ls_refs)) == 0);
 }
 
+/* 0: as long as the work may take. */
+static int64_t silence_ms(const struct web_request *request, enum fresh fresh)
+{
+	if (fresh == FRESH_NOT_HEARD)
+		return SPARE_SILENCE_MS;
+	return strcmp(request->method, "POST") == 0 ? 0 : LIST_SILENCE_MS;
+}
+
 static int ask_primary(const struct web_request *request, const char *name,
 		       enum fresh fresh, struct web_response *response, struct err *err)
 {
@@ -363,6 +379,7 @@ static int ask_primary(const struct web_request *request, const char *name,
 			.read = strcmp(request->method, "POST") == 0 ? read_kept : NULL,
 			.arg = passing,
 			.body_size = UINT64_MAX,
+			.silence_ms = silence_ms(request, fresh),
 			.until = clock_boot_ms() + timeout_ms,
 			.stop = request->cut,
 		},
@@ -392,6 +409,11 @@ enum git_place git_forward_read(const struct web_request *request, const char *n
 
 	if (is_loop(request, response))
 		return GIT_ELSEWHERE;
+	if (fresh == FRESH_NOT_HEARD &&
+	    forwarder_is_unanswered(request->services->forwarder, ASK_AGAIN_MS)) {
+		count_as(READ, HERE_PRIMARY_DOWN);
+		return GIT_HERE;
+	}
 	if (ask_primary(request, name, fresh, response, &err) == 0) {
 		count_as(READ, FORWARDED);
 		return GIT_ELSEWHERE;
@@ -429,6 +451,7 @@ static int pass_push(const struct web_request *request, struct passing *passing,
 			       .read = request->has_upload ? read_upload : NULL,
 			       .arg = passing,
 			       .body_size = UINT64_MAX,
+			       .silence_ms = request->has_upload ? 0 : LIST_SILENCE_MS,
 			       .until = clock_boot_ms() +
 					serve_timeout_ms(request->services->serve),
 			       .stop = request->cut,
