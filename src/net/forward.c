@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "net/forward_private.h"
 
-#define SILENCE_MS 600000
+#define SILENCE_MS 120000
 #define WAIT_MAX_MS 60000
 
 static struct forward_answer no_answer(void)
@@ -323,6 +323,13 @@ static int read_head(struct forward *forward, struct forward_answer *answer,
 	return read_length(forward, answer, err);
 }
 
+/* Not if its body may be what broke. */
+static bool is_unanswered(const struct forward *forward, const struct err *err)
+{
+	return !forward->request.read &&
+	       (err->class == ERR_NETWORK || err->class == ERR_TIMEOUT);
+}
+
 static int start(struct forward *forward, struct forward_answer *answer, bool *is_sent,
 		 struct err *err)
 {
@@ -334,7 +341,11 @@ static int start(struct forward *forward, struct forward_answer *answer, bool *i
 	int result = pump(forward, has_answer, err);
 	curl_easy_getinfo(forward->line.easy, CURLINFO_REQUEST_SIZE, &sent);
 	*is_sent = sent > 0;
-	return result == 0 ? read_head(forward, answer, err) : -1;
+	if (result == 0)
+		result = read_head(forward, answer, err);
+	if (result == 0 || is_unanswered(forward, err))
+		forwarder_note(forward->forwarder, result == 0 ? 0 : clock_boot_ms());
+	return result;
 }
 
 static bool is_method(const char *method)

@@ -22,6 +22,10 @@ struct forward;
 struct forwarder *forwarder_new(const char *site);
 void forwarder_free(struct forwarder *forwarder); /* all forwards are closed */
 
+/* Whether a request without a body was left without an answer not longer than so ago, and
+ * none was answered since. */
+bool forwarder_is_unanswered(struct forwarder *forwarder, int64_t within_ms);
+
 /* Whether a request with this header Via (NULL: none; several fields joined by commas)
  * went through the site of that name before. */
 bool forward_is_loop(const char *via, const char *site);
@@ -48,7 +52,7 @@ struct forward_request {
 	uint64_t body_size; /* if known; UINT64_MAX: not, then it is sent in chunks */
 	int64_t connect_ms; /* 0: 5 s */
 	int64_t silence_ms; /* the other site neither takes nor says anything for so long
-			       while it is waited for; 0: 10 min */
+			       while it is waited for; 0: 2 min */
 	int64_t until;      /* boot ms; 0: never */
 	const struct stop *stop; /* may be NULL; borrowed until close, as read and arg */
 };

@@ -15,7 +15,8 @@ struct forwarder {
 	pthread_mutex_t mutex;
 	struct forward_line idle[FORWARD_LINES_KEPT]; /* guarded; oldest first */
 	size_t count;                                 /* guarded */
-	char *site;                                   /* owned */
+	int64_t unanswered_at; /* boot ms; 0: the last was answered; guarded */
+	char *site;            /* owned */
 };
 
 static void start_curl(void)
@@ -44,6 +45,21 @@ void forwarder_free(struct forwarder *forwarder)
 	pthread_mutex_destroy(&forwarder->mutex);
 	free(forwarder->site);
 	free(forwarder);
+}
+
+void forwarder_note(struct forwarder *forwarder, int64_t unanswered_at)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&forwarder->mutex);
+
+	forwarder->unanswered_at = unanswered_at;
+}
+
+bool forwarder_is_unanswered(struct forwarder *forwarder, int64_t within_ms)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&forwarder->mutex);
+
+	return forwarder->unanswered_at > 0 &&
+	       clock_boot_ms() - forwarder->unanswered_at <= within_ms;
 }
 
 const char *forwarder_site(const struct forwarder *forwarder)

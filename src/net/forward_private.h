@@ -19,6 +19,8 @@ struct forward_line {
 };
 
 const char *forwarder_site(const struct forwarder *forwarder);
+/* When a request was left without an answer, in boot ms; 0: one was answered. */
+void forwarder_note(struct forwarder *forwarder, int64_t unanswered_at);
 
 /* A kept one, the newest; else a fresh one. Any thread. */
 struct forward_line forward_line_take(struct forwarder *forwarder);

@@ -15,6 +15,7 @@
 #define CONTINUE_MS 2000L /* the body is sent then, if nothing was said of it */
 #define HEAD_MAX (64u << 10)
 #define BUFFER 65536L
+#define PROBE_S 5L /* of a silent connection, whether its other end is still there */
 
 static size_t give_body(char *buffer, size_t one, size_t count, void *arg)
 {
@@ -227,6 +228,9 @@ static void set_transport(struct forward *forward)
 
 	curl_easy_setopt(easy, CURLOPT_URL, forward->request.url);
 	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, PROBE_S);
+	curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, PROBE_S);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(easy, CURLOPT_PROXY, "");
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);

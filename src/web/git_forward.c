@@ -18,7 +18,16 @@
 #include "web/answer.h"
 #include "web/git_parts.h"
 
-enum { HEADERS = 8, LAST_EVENT_MS = 10 * 1000, PLACE_MS = 5000 };
+enum {
+	HEADERS = 8,
+	LAST_EVENT_MS = 10 * 1000,
+	PLACE_MS = 5000,
+	/* For how long the primary may be silent before it lists refs, which is what each
+	 * client asks for first; and where the copy here would do, and be done with. */
+	LIST_SILENCE_MS = 15 * 1000,
+	SPARE_SILENCE_MS = 5 * 1000,
+	ASK_AGAIN_MS = 10 * 1000, /* such a primary, for readers whom the copy would do */
+};
 
 /* The primary lets this site have 64 connections if it is not told otherwise, and who
  * holds all of them keeps it from following the primary. Those who push are not known
@@ -27,10 +36,6 @@ static const struct fair_limits read_limits = { .places = 20,
 						.waiting = 128,
 						.each = 16 },
 				push_limits = { .places = 20, .waiting = 128, .each = 8 };
-
-/* How long the primary may be silent where the copy would do as well, and where who
- * pushes waits for a list of refs. */
-enum { UNHEARD_MS = 10 * 1000, LIST_MS = 60 * 1000 };
 
 enum read_or_push { READ, PUSH };
 static const char *const kinds[] = { "read", "push" };
@@ -401,6 +406,14 @@ static bool shows_refs(const struct web_request *request)
 		memcmp(body->data + 4, ls_refs, strlen(ls_refs)) == 0);
 }
 
+/* 0: as long as the work may take. */
+static int64_t silence_ms(const struct web_request *request, enum fresh fresh)
+{
+	if (fresh == FRESH_NOT_HEARD)
+		return SPARE_SILENCE_MS;
+	return strcmp(request->method, "POST") == 0 ? 0 : LIST_SILENCE_MS;
+}
+
 /* 1: there is no place for it, which is the answer. */
 static int ask_primary(const struct web_request *request, const char *name,
 		       enum fresh fresh, struct web_response *response, struct err *err)
@@ -434,7 +447,7 @@ static int ask_primary(const struct web_request *request, const char *name,
 			.read = strcmp(request->method, "POST") == 0 ? read_kept : NULL,
 			.arg = passing,
 			.body_size = UINT64_MAX,
-			.silence_ms = fresh == FRESH_NOT_HEARD ? UNHEARD_MS : 0,
+			.silence_ms = silence_ms(request, fresh),
 			.until = clock_boot_ms() + timeout_ms,
 			.stop = request->cut,
 		},
@@ -464,6 +477,11 @@ enum git_place git_forward_read(const struct web_request *request, const char *n
 
 	if (is_loop(request, response))
 		return GIT_ELSEWHERE;
+	if (fresh == FRESH_NOT_HEARD &&
+	    forwarder_is_unanswered(request->services->forwarder, ASK_AGAIN_MS)) {
+		count_as(READ, HERE_PRIMARY_DOWN);
+		return GIT_HERE;
+	}
 	int result = ask_primary(request, name, fresh, response, &err);
 	if (result == 0)
 		count_as(READ, FORWARDED);
@@ -502,7 +520,7 @@ static int pass_push(const struct web_request *request, struct passing *passing,
 			       .read = request->has_upload ? read_upload : NULL,
 			       .arg = passing,
 			       .body_size = UINT64_MAX,
-			       .silence_ms = request->has_upload ? 0 : LIST_MS,
+			       .silence_ms = request->has_upload ? 0 : LIST_SILENCE_MS,
 			       .until = clock_boot_ms() +
 					serve_timeout_ms(request->services->serve),
 			       .stop = request->cut,

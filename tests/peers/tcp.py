@@ -67,6 +67,8 @@ def pass_up(client, upstream):
         data = client.recv(BUFFER if held[0] != "slow" else min(BUFFER, held[1] // 10))
         if not data:
             return upstream.shutdown(socket.SHUT_WR)
+        if rule() != held and rule()[0] == "stall":
+            continue  # it came after the rule, and goes nowhere
         upstream.sendall(data)
         passed += len(data)
         if held[0] == "slow":

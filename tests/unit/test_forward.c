@@ -487,6 +487,54 @@ TEST(a_site_knows_itself_in_via)
 			fail_msg("\"%s\"", table[i].via);
 }
 
+static void take_and_say_nothing(struct peer_link *link)
+{
+	char byte;
+
+	if (peer_hear_head(link))
+		while (read(link->fd, &byte, 1) > 0)
+			;
+}
+
+static void say_ok(struct peer_link *link)
+{
+	if (peer_hear_head(link))
+		peer_say(link, OK_ANSWER);
+}
+
+TEST(a_site_that_does_not_answer_is_known_until_it_does)
+{
+	struct forward_request request = get();
+
+	assert_false(forwarder_is_unanswered(forwarder, 10000));
+	request.silence_ms = 200;
+	peer_start(take_and_say_nothing);
+	assert_fails(open_it(&request), ERR_TIMEOUT);
+	close_it();
+	peer_stop();
+	assert_true(forwarder_is_unanswered(forwarder, 10000));
+	usleep(20 * 1000);
+	assert_false(forwarder_is_unanswered(forwarder, 10));
+	peer_start(say_ok);
+	request = get();
+	assert_ok(open_it(&request));
+	close_it();
+	peer_stop();
+	assert_false(forwarder_is_unanswered(forwarder, 10000));
+}
+
+TEST(a_body_that_breaks_says_nothing_of_the_other_site)
+{
+	struct source source = { .size = 0, .breaks = true };
+	struct forward_request request = post(&source);
+
+	peer_start(take_and_say_nothing);
+	assert_fails(open_it(&request), ERR_NETWORK);
+	close_it();
+	peer_stop();
+	assert_false(forwarder_is_unanswered(forwarder, 10000));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -504,6 +552,8 @@ int main(void)
 		FORWARDS(a_server_that_refuses_to_be_asked_is_given_the_body),
 		FORWARDS(an_answer_that_begins_before_the_body_ends_is_read_beside_it),
 		FORWARDS(a_site_knows_itself_in_via),
+		FORWARDS(a_site_that_does_not_answer_is_known_until_it_does),
+		FORWARDS(a_body_that_breaks_says_nothing_of_the_other_site),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
