@@ -29,6 +29,7 @@ struct primary {
 	const char *_Atomic fault; /* what is said when it is down */
 	atomic_int pages, unchanged, asked_again, hanging, refused;
 	atomic_int wait_s; /* of the last question for events */
+	int second_ms;     /* how long one of those takes here */
 	/* Called when a page has been read, before it is answered. */
 	void (*between)(void);
 };
@@ -167,7 +168,9 @@ static uint64_t last_event(void)
 
 static void fake_init(void)
 {
-	fake = (struct primary){ .first = 1, .fault = "connection refused" };
+	fake = (struct primary){ .first = 1,
+				 .second_ms = 1000,
+				 .fault = "connection refused" };
 	mutex_init(&fake.mutex);
 	draw(fake.timeline);
 	must("mkdir primary copies");
@@ -275,7 +278,7 @@ int primary_events(struct primary_line *line,
 		   const struct primary_events_question *question,
 		   struct primary_events *answer, struct err *error)
 {
-	int64_t until = clock_boot_ms() + question->wait_s * 1000;
+	int64_t until = clock_boot_ms() + question->wait_s * fake.second_ms;
 
 	*answer = (struct primary_events){ 0 };
 	line->primary->wait_s = (int)question->wait_s;
