@@ -10,11 +10,18 @@
  * A push leaves a mark on its name. Marks go when they are met and are over, or when
  * there are many; what finds no place even then is marked on all names together, which
  * asks the primary too often, and never too seldom.
+ *
+ * The mark of a push is in the database as well, from before the push is forwarded, one
+ * row a name. Readers never ask for it there. A thread removes rows when nothing in
+ * memory needs them any more: that is judged inside the write, and a push is counted
+ * before its row is written, so no row of a push that begins is taken away.
  */
 #include "pull/freshness.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/map.h"
+#include "pull/passed_pushes.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
@@ -41,6 +48,10 @@ struct freshness {
 	struct map rows;  /* name to struct known_row, owned; guarded by mutex */
 	struct map marks; /* name to struct mark, owned; guarded by mutex */
 	struct mark rest; /* of all other names; guarded by mutex */
+	bool may_be_kept; /* there may be rows of marks; guarded by mutex */
+	uint64_t noted;   /* rows that were to be written, ever; guarded by mutex */
+	struct stop stop;
+	pthread_t tidy_thread;
 	uint64_t tidied; /* news.reached when marks were gone through; guarded by mutex */
 };
 
@@ -54,18 +65,6 @@ const char *fresh_name(enum fresh fresh)
 	};
 
 	return names[fresh];
-}
-
-struct freshness *freshness_new(struct store *store, struct pull *pull,
-				int64_t fresh_for_ms)
-{
-	struct freshness *freshness = xcalloc(1, sizeof(*freshness));
-
-	mutex_init(&freshness->mutex);
-	freshness->store = store;
-	freshness->pull = pull;
-	freshness_set(freshness, fresh_for_ms);
-	return freshness;
 }
 
 static void clear(struct map *map)
@@ -82,6 +81,10 @@ void freshness_free(struct freshness *freshness)
 {
 	if (!freshness)
 		return;
+	stop_request(&freshness->stop);
+	news_turn(freshness->pull);
+	thread_join(freshness->tidy_thread);
+	stop_clear(&freshness->stop);
 	clear(&freshness->rows);
 	clear(&freshness->marks);
 	pthread_mutex_destroy(&freshness->mutex);
@@ -265,8 +268,9 @@ static void raise_to(uint64_t *number, uint64_t least)
 		*number = least;
 }
 
-void freshness_mark_ended(struct freshness *freshness, const char *name, bool has_event,
-			  uint64_t event)
+/* These two: whether a row may have to go now. */
+static bool end_mark(struct freshness *freshness, const char *name, bool has_event,
+		     uint64_t event)
 {
 	struct pull_news news;
 	struct mark *mark;
@@ -274,15 +278,16 @@ void freshness_mark_ended(struct freshness *freshness, const char *name, bool ha
 	news_look(freshness->pull, &news);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
 	mark = end_locked(freshness, name);
-	if (!has_event) {
+	if (has_event) {
+		raise_to(&mark->event, event);
+		raise_to(&mark->event_request, news.asked + 1);
+	} else {
 		raise_to(&mark->request, news.asked + 1);
-		return;
 	}
-	raise_to(&mark->event, event);
-	raise_to(&mark->event_request, news.asked + 1);
+	return freshness->may_be_kept;
 }
 
-void freshness_mark_dropped(struct freshness *freshness, const char *name)
+static bool drop_mark(struct freshness *freshness, const char *name)
 {
 	struct pull_news news;
 
@@ -291,4 +296,129 @@ void freshness_mark_dropped(struct freshness *freshness, const char *name)
 	struct mark *mark = end_locked(freshness, name);
 	if (mark != &freshness->rest && is_over(mark, &news))
 		free(map_remove(&freshness->marks, name));
+	return freshness->may_be_kept;
+}
+
+void freshness_mark_ended(struct freshness *freshness, const char *name, bool has_event,
+			  uint64_t event)
+{
+	if (end_mark(freshness, name, has_event, event))
+		news_turn(freshness->pull);
+}
+
+void freshness_mark_dropped(struct freshness *freshness, const char *name)
+{
+	if (drop_mark(freshness, name))
+		news_turn(freshness->pull);
+}
+
+static void note_kept(struct freshness *freshness)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+
+	freshness->may_be_kept = true;
+	freshness->noted++;
+}
+
+int freshness_push_began(struct freshness *freshness, const char *name, struct err *err)
+{
+	freshness_mark_began(freshness, name);
+	note_kept(freshness);
+	if (passed_pushes_add(freshness->store, name, err) == 0)
+		return 0;
+	freshness_mark_dropped(freshness, name);
+	return -1;
+}
+
+static bool is_kept(void *arg, const char *name)
+{
+	struct freshness *freshness = arg;
+	struct pull_news news;
+
+	news_look(freshness->pull, &news);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+	return is_pushed_locked(freshness, name, &news);
+}
+
+static bool may_be_kept(struct freshness *freshness, uint64_t *noted)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+
+	*noted = freshness->noted;
+	return freshness->may_be_kept;
+}
+
+/* No row is left of those that were noted until then. */
+static void none_is_kept(struct freshness *freshness, uint64_t noted)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+
+	if (freshness->noted == noted)
+		freshness->may_be_kept = false;
+}
+
+/* What cannot be removed now is tried again with the next news. */
+static void tidy_rows(struct freshness *freshness)
+{
+	uint64_t noted;
+	size_t left;
+	struct err err;
+
+	if (!may_be_kept(freshness, &noted))
+		return;
+	if (passed_pushes_tidy(freshness->store, is_kept, freshness, &left, &err) != 0)
+		log_warn("git.marks_not_removed", LOG_ERR(&err));
+	else if (left == 0)
+		none_is_kept(freshness, noted);
+}
+
+static void *tidy_run(void *arg)
+{
+	struct freshness *freshness = arg;
+	uint64_t turn = 0;
+
+	while (news_wait(freshness->pull, &turn, &freshness->stop))
+		tidy_rows(freshness);
+	return NULL;
+}
+
+/* Nobody else has it yet. Over with the first answer: whatever this process asks, it asks
+ * after those pushes. */
+static void mark_again(void *arg, const char *name)
+{
+	static const struct pull_news none;
+
+	raise_to(&mark_for_locked(arg, name, &none)->request, 1);
+}
+
+static void read_marks(struct freshness *freshness)
+{
+	size_t count;
+	struct err err;
+
+	freshness->may_be_kept = true;
+	if (passed_pushes_read(freshness->store, mark_again, freshness, &count, &err) !=
+	    0) {
+		log_warn("git.marks_unknown", LOG_ERR(&err));
+		raise_to(&freshness->rest.request, 1); /* any name may be among them */
+	} else if (count > 0) {
+		log_info("git.marks_found", LOG_NUMBER("repositories", count));
+	} else {
+		freshness->may_be_kept = false;
+	}
+}
+
+struct freshness *freshness_new(struct store *store, struct pull *pull,
+				int64_t fresh_for_ms)
+{
+	struct freshness *freshness = xcalloc(1, sizeof(*freshness));
+
+	mutex_init(&freshness->mutex);
+	stop_init(&freshness->stop);
+	freshness->store = store;
+	freshness->pull = pull;
+	freshness_set(freshness, fresh_for_ms);
+	read_marks(freshness);
+	thread_start(&freshness->tidy_thread, "push-marks", tidy_run, freshness);
+	return freshness;
 }

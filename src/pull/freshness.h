@@ -27,7 +27,8 @@ enum fresh {
 /* "fresh", "not_copied", "behind", ...: for logs and the metrics' label class. Static. */
 const char *fresh_name(enum fresh fresh);
 
-/* Both are borrowed, until _free. */
+/* Both are borrowed, until _free. What was passed on before the start, and was not known
+ * to be over, is marked. */
 struct freshness *freshness_new(struct store *store, struct pull *pull,
 				int64_t fresh_for_ms);
 void freshness_free(struct freshness *freshness);
@@ -41,13 +42,18 @@ bool freshness_now(struct freshness *freshness, const char *name, enum fresh *fr
 int freshness_look(struct freshness *freshness, const char *name, enum fresh *fresh,
 		   struct err *err);
 
-/* What the primary has of `name` may get newer than the copy, as by a push that is
- * forwarded, or may be shown to a reader: from now on it is FRESH_PUSHED, until a number
- * that comes with _ended is reached: the id of the primary's last event, asked for after
- * the push, or told with what is shown. _ended with has_event false: not known; it stays
- * so until the cursor has read an answer that was asked for after this call. Marks may
- * overlap. Each _began has one of the others, before the client is told. */
+/* What the primary has of `name` may be newer than the copy, and is shown to a reader:
+ * from now on it is FRESH_PUSHED, until a number that comes with _ended is reached: the
+ * id of the primary's last event, told with what is shown, or asked for after the push.
+ * _ended with has_event false: not known; it stays so until the cursor has read an answer
+ * that was asked for after this call. Marks may overlap. Each _began has one of the
+ * others, before the client is told. */
 void freshness_mark_began(struct freshness *freshness, const char *name);
+/* The same for a push that is about to be forwarded; it may become newer there. This one
+ * is durable, and counts after a crash, too: then as one that has ended before the start.
+ * Waits for the disk. -1: nothing is marked, it must not be forwarded. */
+MUST_CHECK int freshness_push_began(struct freshness *freshness, const char *name,
+				    struct err *err);
 void freshness_mark_ended(struct freshness *freshness, const char *name, bool has_event,
 			  uint64_t event);
 /* It changed nothing, for certain: the primary was not reached, or refused it (401, 403,

@@ -23,6 +23,26 @@ void news_all(struct pull *pull, uint64_t request, int64_t heard_at)
 
 	pull->news.reached = request;
 	pull->news.heard_at = heard_at;
+	pull->news.turn++;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+void news_turn(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->news.turn++;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+bool news_wait(struct pull *pull, uint64_t *turn, const struct stop *stop)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	while (pull->news.turn == *turn && !stop_is_requested(stop))
+		cond_wait_until(&pull->changed, &pull->mutex, INT64_MAX);
+	*turn = pull->news.turn;
+	return !stop_is_requested(stop);
 }
 
 void news_none(struct pull *pull)

@@ -8,6 +8,7 @@
 #include "base/base.h"
 
 struct pull;
+struct stop;
 
 struct pull_news {
 	uint64_t asked;   /* requests of the log cursor, ever */
@@ -15,6 +16,7 @@ struct pull_news {
 			     over; 0: none */
 	int64_t heard_at; /* boot ms of that answer; 0: never, or it is void */
 	int64_t fresh_for_ms;
+	uint64_t turn;   /* grows with `reached`, and with news_turn() */
 	uint64_t cursor; /* as in struct pull_state */
 	bool has_cursor;
 };
@@ -28,6 +30,12 @@ void news_all(struct pull *pull, uint64_t request, int64_t heard_at);
 
 /* Events were lost: until all is compared, nothing that was heard counts. */
 void news_none(struct pull *pull);
+
+/* Who waits for news is to look, or to see that it shall stop. */
+void news_turn(struct pull *pull);
+
+/* Waits for another turn than *turn, and sets it; false: stop. */
+bool news_wait(struct pull *pull, uint64_t *turn, const struct stop *stop);
 
 /* serve.freshFor; 0: its default. */
 void news_set_fresh_for(struct pull *pull, int64_t fresh_for_ms);

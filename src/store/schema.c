@@ -160,6 +160,11 @@ static const char *const migrations[] = {
 	"	failure_class TEXT NOT NULL,"
 	"	failure TEXT NOT NULL,"
 	"	remedy TEXT NOT NULL);",
+
+	/* 4: at a secondary: names of pushes that were passed on and may not be here */
+	"CREATE TABLE passed_push ("
+	"	name TEXT NOT NULL PRIMARY KEY,"
+	"	since BIGINT NOT NULL);",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

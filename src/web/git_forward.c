@@ -46,6 +46,7 @@ enum decision {
 	FORWARDED,
 	REFUSED_PRIMARY_DOWN,
 	REFUSED_BUSY,
+	REFUSED_NOT_NOTED,
 	DECISIONS
 };
 
@@ -56,10 +57,10 @@ struct fair *git_forward_places(bool is_of_pushes)
 
 static void count_as(enum read_or_push kind, enum decision decision)
 {
-	static const char *const classes[DECISIONS] = { "here", "here_primary_down",
-							"forwarded",
-							"refused_primary_down",
-							"refused_busy" };
+	static const char *const classes[DECISIONS] = {
+		"here",         "here_primary_down", "forwarded", "refused_primary_down",
+		"refused_busy", "refused_not_noted"
+	};
 	static _Atomic(struct metric_series *) known[2][DECISIONS];
 	struct metric_series *series = atomic_load(&known[kind][decision]);
 
@@ -528,6 +529,27 @@ static int pass_push(const struct web_request *request, struct passing *passing,
 		       "push", response, err);
 }
 
+/* So that nobody is taken back behind it, even after a crash here. False: it must not be
+ * passed on, which is the answer. */
+static bool mark_push(struct passing *passing, struct web_response *response)
+{
+	struct err err;
+
+	if (freshness_push_began(passing->services->freshness, passing->name, &err) ==
+	    0) {
+		passing->is_marked = true;
+		return true;
+	}
+	count_as(PUSH, REFUSED_NOT_NOTED);
+	log_warn("git.push_not_noted", LOG_ERR(&err), LOG_TEXT("repo", passing->name));
+	refuse_gateway(response, 503, "NOT_NOTED",
+		       "this site cannot write down that a push goes through it, so it "
+		       "was not passed on to the primary",
+		       "try again in a while; this site's operator finds the reason in "
+		       "its log");
+	return false;
+}
+
 static int forward_push(const struct web_request *request, bool may_change,
 			struct web_response *response)
 {
@@ -540,9 +562,9 @@ static int forward_push(const struct web_request *request, bool may_change,
 	passing = passing_new(request, name, PUSH, response);
 	if (!passing)
 		return 0;
-	if (may_change) {
-		freshness_mark_began(request->services->freshness, name);
-		passing->is_marked = true;
+	if (may_change && !mark_push(passing, response)) {
+		close_passing(passing);
+		return 0;
 	}
 	if (pass_push(request, passing, response, &err) == 0) {
 		count_as(PUSH, FORWARDED);

@@ -45,12 +45,14 @@ static void start(void)
 {
 	pull = (struct pull){ 0 };
 	mutex_init(&pull.mutex);
+	cond_init(&pull.changed);
 	freshness = freshness_new(store, &pull, FRESH_FOR_MS);
 }
 
 static void stop(void)
 {
 	freshness_free(TAKE(freshness));
+	pthread_cond_destroy(&pull.changed);
 	pthread_mutex_destroy(&pull.mutex);
 }
 
@@ -493,6 +495,144 @@ TEST(a_flood_of_pushes_loses_none)
 	freshness_mark_dropped(freshness, "flood/5000");
 }
 
+static int count_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int64_t *count = arg;
+
+	if (query_open(tx, "SELECT COUNT(*) FROM passed_push", &query, error) != 0 ||
+	    query_step(query, error) < 0)
+		return -1;
+	*count = query_int(query, 0);
+	return 0;
+}
+
+static int64_t kept(void)
+{
+	int64_t count = -1;
+
+	assert_ok(store_read(store, count_work, &count, &err));
+	return count;
+}
+
+#define eventually_kept(expected)                                                        \
+	do {                                                                             \
+		int64_t until_ = clock_boot_ms() + 10000;                                \
+		while (kept() != (expected) && clock_boot_ms() < until_)                 \
+			usleep(1000);                                                    \
+		assert_int_equal(kept(), expected);                                      \
+	} while (0)
+
+/* As after a crash: nothing is left but the database. */
+static void start_again(void)
+{
+	stop();
+	start();
+}
+
+TEST(a_push_outlives_the_process_until_the_first_answer)
+{
+	assert_ok(freshness_push_began(freshness, "a", &err));
+	assert_int_equal(kept(), 1);
+	start_again();
+	assert_fresh("a", FRESH_PUSHED);
+	assert_true(is_known("a"));
+	start_again(); /* and once more */
+	assert_fresh("a", FRESH_PUSHED);
+	assert_fresh("b", FRESH_NOT_COPIED);
+	hear(2);
+	assert_fresh("a", FRESH);
+	eventually_kept(0);
+	start_again();
+	assert_fresh("a", FRESH_NOT_HEARD);
+}
+
+TEST(a_push_that_has_ended_is_kept_until_the_copy_is_known_to_be_behind)
+{
+	assert_ok(freshness_push_began(freshness, "a", &err));
+	freshness_mark_ended(freshness, "a", true, 9);
+	start_again();
+	assert_fresh("a", FRESH_PUSHED);
+	assert_ok(freshness_push_began(freshness, "a", &err));
+	freshness_mark_ended(freshness, "a", true, 9);
+	assert_ok(ask(store, "a", 4));
+	hear(9);
+	eventually_kept(0);
+	start_again();
+	assert_fresh("a", FRESH_BEHIND);
+}
+
+TEST(what_is_over_at_its_end_or_changed_nothing_is_not_kept)
+{
+	hear(9);
+	assert_ok(freshness_push_began(freshness, "a", &err));
+	freshness_mark_ended(freshness, "a", true, 9);
+	assert_ok(freshness_push_began(freshness, "nobody", &err));
+	freshness_mark_dropped(freshness, "nobody");
+	eventually_kept(0);
+	start_again();
+	assert_fresh("a", FRESH_NOT_HEARD);
+}
+
+TEST(a_row_stays_until_the_last_push_of_its_name_is_over)
+{
+	assert_ok(freshness_push_began(freshness, "a", &err));
+	assert_ok(freshness_push_began(freshness, "a", &err));
+	assert_ok(freshness_push_began(freshness, "b", &err));
+	assert_int_equal(kept(), 2);
+	freshness_mark_dropped(freshness, "a");
+	freshness_mark_dropped(freshness, "b");
+	eventually_kept(1);
+	hear(5);
+	freshness_mark_began(freshness, "b"); /* a read */
+	freshness_mark_dropped(freshness, "b");
+	assert_ok(freshness_push_began(freshness, "b", &err));
+	freshness_mark_dropped(freshness, "b");
+	eventually_kept(1);
+	freshness_mark_ended(freshness, "a", true, 5);
+	eventually_kept(0);
+}
+
+TEST(a_read_that_is_forwarded_writes_nothing)
+{
+	assert_fresh("a", FRESH);
+	freshness_mark_began(freshness, "a");
+	freshness_mark_ended(freshness, "a", true, 1);
+	assert_true(is_known("a"));
+	assert_fresh("a", FRESH);
+	assert_true(is_known("a")); /* the stamp is the same */
+	assert_int_equal(kept(), 0);
+}
+
+/* While rows are being removed all the time. */
+TEST(no_row_of_a_push_that_begins_is_taken_away)
+{
+	for (uint64_t i = 0; i < 200; i++) {
+		assert_ok(freshness_push_began(freshness, "a", &err));
+		assert_int_equal(kept(), 1);
+		news_turn(&pull);
+		freshness_mark_dropped(freshness, "a");
+	}
+	eventually_kept(0);
+}
+
+static int drop_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "DROP TABLE passed_push", error);
+}
+
+TEST(a_push_that_cannot_be_noted_is_not_begun_and_unread_rows_are_of_any_name)
+{
+	assert_ok(store_write(store, drop_work, NULL, &err));
+	assert_fails(freshness_push_began(freshness, "a", &err), ERR_INTERNAL);
+	assert_fresh("a", FRESH);
+	start_again();
+	assert_fresh("a", FRESH_PUSHED);
+	hear(1);
+	assert_fresh("a", FRESH);
+}
+
 static atomic_bool is_over;
 static atomic_uint_fast64_t not_here; /* a generation that may not be overlooked */
 static atomic_uint stale, judged;
@@ -576,6 +716,15 @@ int main(void)
 			of_pushes_that_overlap_the_last_to_end_and_the_greatest_number_count),
 		FRESH_CASE(a_push_that_was_refused_leaves_no_trace_but_that_of_others),
 		FRESH_CASE(a_flood_of_pushes_loses_none),
+		FRESH_CASE(a_push_outlives_the_process_until_the_first_answer),
+		FRESH_CASE(
+			a_push_that_has_ended_is_kept_until_the_copy_is_known_to_be_behind),
+		FRESH_CASE(what_is_over_at_its_end_or_changed_nothing_is_not_kept),
+		FRESH_CASE(a_row_stays_until_the_last_push_of_its_name_is_over),
+		FRESH_CASE(a_read_that_is_forwarded_writes_nothing),
+		FRESH_CASE(no_row_of_a_push_that_begins_is_taken_away),
+		FRESH_CASE(
+			a_push_that_cannot_be_noted_is_not_begun_and_unread_rows_are_of_any_name),
 		FRESH_CASE(readers_see_no_copy_fresh_that_was_behind_before_they_asked),
 	};
 

@@ -193,7 +193,7 @@ static void push(uint64_t generation)
 
 	stop_init(&stop);
 	assert_ok(primary_line_open(&fake, &stop, &line, &err));
-	freshness_mark_began(freshness, "a");
+	assert_ok(freshness_push_began(freshness, "a", &err));
 	change("a", ref, TOLD);
 	assert_ok(primary_last_event(line, &event, &err));
 	freshness_mark_ended(freshness, "a", generation % 2, event);

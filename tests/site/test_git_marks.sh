@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# The secondary is killed after a push that went through it, and is back before the primary:
+# whoever reads there is not taken back behind that push.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/proxied.sh"
+. "${0%/*}/../lib/pushed.sh"
+
+# The database, where the names of such pushes are.
+D=paris/data/refrelay.db
+
+make_pair() {
+	make_proxied_sites
+	make_repository london/git/r.git 5
+	make_repository london/git/s.git 5
+	give_token london dev push
+	set_conf paris http.anonymousRead true
+	start_sites
+	wait_until 20 in_sync
+	make_clone "$(url_as dev paris r)" work
+}
+
+told_at_paris() { # REPOSITORY
+	git ls-remote "$(site_url paris)/$1.git" refs/heads/main 2>err | cut -f 1
+}
+
+is_told() { # REPOSITORY OID
+	[ "$(told_at_paris "$1")" = "$2" ]
+}
+
+refused_with_a_sentence() { # REPOSITORY
+	[ -z "$(told_at_paris "$1")" ]
+	grep "remote: the copy here does not have your push yet, and the primary does not answer" err
+}
+
+all_is_equal() {
+	rules
+	wait_until 20 is_told r "$(tip london/git/r.git)"
+	wait_until 20 in_sync
+	same_sites
+	wait_until 10 nothing_is_noted
+}
+
+nothing_is_noted() {
+	[ "$(noted)" -eq 0 ]
+}
+
+noted() {
+	python3 -c '
+import sqlite3, sys
+print(sqlite3.connect(sys.argv[1]).execute("SELECT COUNT(*) FROM passed_push").fetchone()[0])' "$D"
+}
+
+# Who pushed was told that it is done, and has seen it there.
+killed_after_a_push() {
+	local before
+
+	make_pair
+	before=$(tip paris/git/r.git)
+	rules 'GET./api/v1/ status 503'
+	commit_in work
+	git -C work push -q origin main
+	is_told r "$(tip work HEAD)"
+	kill_site paris
+	[ "$(tip paris/git/r.git)" = "$before" ]
+	rules refuse
+	start_site paris
+	refused_with_a_sentence r
+	is_told s "$(tip london/git/s.git)"
+	kill_site paris
+	start_site paris
+	refused_with_a_sentence r
+	all_is_equal
+	was_logged paris git.marks_found repositories=1
+}
+
+# The primary has it; the client was not told yet.
+killed_in_a_push() {
+	local pid
+
+	make_pair
+	rules 'POST.*git-receive-pack stall 0' 'GET./api/v1/ status 503'
+	commit_in work
+	git -C work push -q origin main 2>err.push &
+	pid=$!
+	wait_until 10 is_told r "$(tip work HEAD)"
+	kill_site paris
+	fails wait "$pid"
+	rules refuse
+	start_site paris
+	refused_with_a_sentence r
+	all_is_equal
+}
+
+# What never reached the primary is no reason to refuse anything.
+killed_after_a_push_that_failed() {
+	make_pair
+	rules refuse
+	commit_in work
+	fails git -C work push -q origin main 2>err.push
+	post_push 503
+	wait_until 10 nothing_is_noted
+	kill_site paris
+	start_site paris
+	is_told r "$(tip london/git/r.git)"
+}
+
+# Its second request, which is the one that changes something.
+post_push() { # STATUS
+	curl -sS -m 30 --data-binary 0000 -o answer -w '%{http_code}\n' \
+		-H 'Content-Type: application/x-git-receive-pack-request' \
+		"$(url_as dev paris r)/git-receive-pack" >status
+	grep -x "$1" status
+}
+
+not_noted_not_passed_on() {
+	local before
+
+	make_pair
+	before=$(tip london/git/r.git)
+	spoil
+	commit_in work
+	fails git -C work push -q origin main 2>err.push
+	post_push 503
+	grep "this site cannot write down that a push goes through it, so it was not passed" answer
+	[ "$(tip london/git/r.git)" = "$before" ]
+	[ "$(grep -c 'POST.*git-receive-pack' proxy/log)" -eq 0 ]
+	is_told r "$before"
+	was_logged paris git.push_not_noted
+}
+
+spoil() {
+	python3 -c '
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], timeout=10)
+database.execute("DROP TABLE passed_push")
+database.commit()' "$D"
+}
+
+tap_test "killed after a push: nobody is taken back" killed_after_a_push
+tap_test "killed in a push: nobody is taken back" killed_in_a_push
+tap_test "killed after a push that failed: the copy is read on" killed_after_a_push_that_failed
+tap_test "a push that cannot be noted is not passed on" not_noted_not_passed_on
+tap_done
