@@ -39,10 +39,10 @@ def request(args, url):
     return '\r\n'.join(lines).encode() + b'\r\n\r\n' + body
 
 
-def rest(sock, answer, first):
-    digest, size, end = hashlib.sha1(first), len(first), 'whole'
+def rest(sock, answer, first, end):
+    digest, size = hashlib.sha1(first), len(first)
     try:
-        while True:
+        while end == 'whole':
             data = answer.read(65536)
             if not data:
                 break
@@ -81,14 +81,15 @@ def main():
     for sock in socks:
         answer = http.client.HTTPResponse(sock)
         answer.begin()
+        end = 'whole'
         try:
             first = answer.read(args.first) if args.first else b''
         except http.client.IncompleteRead as broken:
-            first = broken.partial
-        taken.append((sock, answer, first))
+            first, end = broken.partial, 'cut'
+        taken.append((sock, answer, first, end))
     open(args.name + '.held', 'w').close()
     if args.leave:
-        for sock, answer, _ in taken:
+        for sock, answer, _, _ in taken:
             answer.fp.detach() if hasattr(answer.fp, 'detach') else None
             leave(sock)
         return
