@@ -328,7 +328,8 @@ static enum MHD_Result take_or_swallow(struct exchange *exchange, const char *da
 		exchange->swallowed += taken;
 	else
 		taken = take(exchange, data, taken);
-	note_progress(exchange, taken);
+	if (!exchange->is_held) /* else its time begins when it is wanted again */
+		note_progress(exchange, taken);
 	*size -= taken;
 	return exchange->swallowed <= SWALLOW_LATE ? MHD_YES : MHD_NO;
 }
