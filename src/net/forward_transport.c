@@ -240,9 +240,6 @@ static void set_transport(struct forward *forward)
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 20L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 5L);
 	curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, KEPT_S);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
 			 connect_ms > 0 ? (long)connect_ms : CONNECT_MS);

@@ -13,7 +13,7 @@ struct transport;    /* web/transport.h */
 struct web_server_options {
 	const char *listen; /* "127.0.0.1:8418", "[::1]:8418", "*:8418"; port 0: any */
 	const struct web_services *services;
-	const struct transport *transport; /* copied; NULL: 256 connections, plain */
+	const struct transport *transport; /* copied; NULL: plain */
 	int64_t idle_ms; /* how long a client may be silent; 0: two minutes */
 	int64_t head_ms; /* how long it may take to send a whole head; 0: 30 s */
 	const struct web_route *const *routes; /* NULL: web_routes */
