@@ -44,6 +44,7 @@ test_packages=(
 	'openssh-server     a destination by ssh'
 	'openssh-client     what git uses to reach it'
 	'nginx-light        the web server before a site, as the manual has it'
+	'git-lfs            the client of Git LFS'
 	'faketime           gives a site a wrong clock'
 	'spin               looks at all runs of the model in tests/model/'
 )

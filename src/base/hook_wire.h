@@ -27,6 +27,7 @@
 #define HOOK_SUPERVISOR "REFRELAY_SUPERVISOR"
 
 #define HOOK_CHANGED "changed "
+#define HOOK_CHANGED_BLOB "changed-blob "
 #define HOOK_OK "ok"
 #define HOOK_NO "no "
 

@@ -3,8 +3,10 @@
 #include "base/json.h"
 #include "change/event_log.h"
 #include "git/ref_diff.h"
+#include "replicable/name.h"
 
-static const char *const names[] = { "created", "updated", "deleted" };
+static const char *const names[EVENT_WHATS] = { "created", "updated", "deleted",
+						"checksum_succeeded" };
 
 const char *event_what_name(enum event_what what)
 {
@@ -78,6 +80,8 @@ json_t *event_to_json(const struct event *event)
 	json_put_text(object, "event", event_what_name(event->what));
 	json_put_text(object, "timeline", event->timeline);
 	json_put_number(object, "generation", (int64_t)event->generation);
+	if (strcmp(event->kind, KIND_REPOSITORY) != 0)
+		json_put_number(object, "size", (int64_t)event->size);
 	if (event->checksum)
 		json_put_text(object, "checksum", event->checksum);
 	if (changes)

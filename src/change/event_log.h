@@ -16,7 +16,10 @@
 #define EVENT_MARK_SIZE 17
 #define EVENT_CHANGES_MAX 200
 
-enum event_what { EVENT_CREATED, EVENT_UPDATED, EVENT_DELETED };
+/* EVENT_CHECKSUMMED ("checksum_succeeded"): the checksum of a generation that was told of
+ * before has become known; never of repositories. */
+enum event_what { EVENT_CREATED, EVENT_UPDATED, EVENT_DELETED, EVENT_CHECKSUMMED };
+#define EVENT_WHATS 4
 const char *event_what_name(enum event_what what);
 
 struct event {
@@ -27,7 +30,9 @@ struct event {
 	enum event_what what;
 	char timeline[TIMELINE_SIZE]; /* of the replicable */
 	uint64_t generation;
-	char *checksum; /* owned; NULL with EVENT_DELETED or when it cannot be read */
+	uint64_t size;  /* bytes; 0 for repositories */
+	char *checksum; /* owned; NULL with EVENT_DELETED, when it cannot be read, and of
+			   other kinds than repositories when it is not known yet */
 	char *changes;  /* JSON array as text; owned; NULL: not known */
 };
 

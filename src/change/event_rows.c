@@ -51,8 +51,8 @@ static int insert(struct store_tx *tx, const struct event *event, struct err *er
 
 	if (query_open(tx,
 		       "INSERT INTO event (id, mark, at, kind, name, what, timeline,"
-		       " generation, checksum, changes)"
-		       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+		       " generation, checksum, changes, size)"
+		       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
 		       &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)event->id);
@@ -65,6 +65,7 @@ static int insert(struct store_tx *tx, const struct event *event, struct err *er
 	query_bind_int(query, 8, (int64_t)event->generation);
 	query_bind_text(query, 9, event->checksum);
 	query_bind_text(query, 10, event->changes);
+	query_bind_int(query, 11, (int64_t)event->size);
 	return query_run(query, NULL, err);
 }
 
@@ -149,6 +150,7 @@ static void fill_event(struct query *query, struct event *event)
 		.generation = (uint64_t)query_int(query, 7),
 		.checksum = query_copy_text(query, 8),
 		.changes = query_copy_text(query, 9),
+		.size = (uint64_t)query_int(query, 10),
 	};
 	snprintf(event->mark, sizeof(event->mark), "%s", query_text(query, 1));
 	snprintf(event->timeline, sizeof(event->timeline), "%s", query_text(query, 6));
@@ -164,7 +166,8 @@ static int read_after(struct store_tx *tx, uint64_t after, size_t limit,
 
 	if (query_open(tx,
 		       "SELECT id, mark, at, kind, name, what, timeline, generation,"
-		       " checksum, changes FROM event WHERE id > ?1 ORDER BY id LIMIT ?2",
+		       " checksum, changes, size FROM event WHERE id > ?1 ORDER BY id "
+		       "LIMIT ?2",
 		       &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)after);

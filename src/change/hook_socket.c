@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "change/blob_changed.h"
 
 enum { WORKERS_MAX = 8, QUEUE_MAX = 64, IDLE_MS = 10000, SAY_MS = 1000 };
 
@@ -69,6 +70,21 @@ static int change(struct hook_socket *socket, const char *path, struct str *answ
 	return 0;
 }
 
+static int change_blobs(struct hook_socket *socket, const char *what, struct str *answer,
+			struct err *err)
+{
+	struct blob_notice *blobs = socket->options.blobs;
+	uint64_t event_id;
+
+	if (!blobs)
+		return err_set(err, ERR_CONFIG,
+			       "this site is no primary, or has no kinds of blobs");
+	if (blob_changed(blobs, what, &event_id, err) != 0)
+		return -1;
+	str_addf(answer, HOOK_OK " %" PRIu64, event_id);
+	return 0;
+}
+
 static void act(struct hook_socket *socket, const char *message, struct str *answer)
 {
 	struct err err;
@@ -82,6 +98,12 @@ static void act(struct hook_socket *socket, const char *message, struct str *ans
 		if (change(socket, path, answer, &err) == 0)
 			return;
 		log_warn("hook.failed", LOG_ERR(&err), LOG_TEXT("path", path));
+		add_refusal(&err, answer);
+	} else if (text_starts_with(message, HOOK_CHANGED_BLOB)) {
+		const char *what = message + strlen(HOOK_CHANGED_BLOB);
+		if (change_blobs(socket, what, answer, &err) == 0)
+			return;
+		log_warn("hook.failed", LOG_ERR(&err), LOG_TEXT("path", what));
 		add_refusal(&err, answer);
 	} else {
 		err_set(&err, ERR_CONFIG, "this node does not know that word");

@@ -4,6 +4,7 @@
  * bytes.
  *
  *	changed <path or name>	-> ok <event id, 0: nothing had changed>
+ *	changed-blob <type>/<id>[\n<id>...]	-> ok <event id of the last, 0: none>
  *	wake			-> ok		something was put into the database
  *	anything		-> no <error class> <sentence>
  *
@@ -16,15 +17,17 @@
 #define CHANGE_HOOK_SOCKET_H
 
 #include "base/base.h"
+#include "change/blob_notice.h"
 #include "change/notice.h"
 
 struct hook_socket;
 
 struct hook_socket_options {
-	const char *data;        /* the directory of the socket */
-	struct notice *notice;   /* NULL: a site without changes of its own: "changed" is
-				    refused */
-	void (*wake)(void *arg); /* any thread; short; may be NULL */
+	const char *data;      /* the directory of the socket */
+	struct notice *notice; /* NULL: a site without changes of its own: "changed" is
+				  refused */
+	struct blob_notice *blobs; /* NULL: likewise "changed-blob" */
+	void (*wake)(void *arg);   /* any thread; short; may be NULL */
 	void *arg;
 };
 

@@ -183,9 +183,10 @@ static int write_row(struct store_tx *tx, const struct committing *committing,
 			return -1;
 		return origin_row_add(tx, KIND_REPOSITORY, row, err);
 	case EVENT_UPDATED:
-		return origin_row_update(tx, row, generation, err);
+	case EVENT_CHECKSUMMED: /* of blobs only */
+		break;
 	}
-	return -1;
+	return origin_row_update(tx, row, generation, err);
 }
 
 static int commit_work(struct store_tx *tx, void *arg, struct err *err)

@@ -1,12 +1,7 @@
-/*
- * The directory that the rows were seen in is remembered by its identity, in the site
- * value origin.root. Where a file system is not mounted, the directory below it is
- * another one.
- */
 #include "base/file.h"
 #include "change/identity.h"
+#include "change/known_root.h"
 #include "change/notice_parts.h"
-#include "store/site_value.h"
 
 #define ROOT_KEY "origin.root"
 
@@ -32,34 +27,18 @@ int notice_open_root(const struct notice *notice, struct err *err)
 	return open_root(options->root, err);
 }
 
-struct asking {
-	const char *identity;
-	bool is_known, is_same;
-};
-
-static int ask_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_STR struct str known = STR_INIT;
-	struct asking *asking = arg;
-	int found = site_value_get(tx, ROOT_KEY, &known, err);
-
-	asking->is_known = found > 0;
-	asking->is_same = found > 0 && strcmp(known.data, asking->identity) == 0;
-	return found < 0 ? -1 : 0;
-}
-
 /* `may_be_new`: no repository was ever seen, and none need be there. */
 static int check_root(struct store *store, const char *path, int root, bool may_be_new,
 		      struct err *err)
 {
 	AUTO_FREE char *identity = identity_of(root, "");
-	struct asking asking = { .identity = identity };
+	struct known_root known = { .key = ROOT_KEY, .identity = identity };
 
 	if (!identity)
 		return err_errno(err, "cannot look at site.repositories");
-	if (store_read(store, ask_work, &asking, err) != 0)
+	if (known_root_ask(store, &known, err) != 0)
 		return -1;
-	if (asking.is_same || (may_be_new && !asking.is_known))
+	if (known.is_same || (may_be_new && !known.is_known))
 		return 0;
 	err_set(err, ERR_DISK,
 		"site.repositories (%s) is not the directory that it was, so what is "
@@ -82,31 +61,19 @@ int notice_judge_root(struct store *store, const char *path, struct err *err)
 	return is_empty > 0 ? check_root(store, path, root, true, err) : is_empty;
 }
 
-static int accept_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	return site_value_set(tx, ROOT_KEY, arg, err);
-}
-
 int notice_accept_root(struct notice *notice, int root, struct err *err)
 {
 	AUTO_FREE char *identity = identity_of(root, "");
-	struct asking asking = { .identity = identity };
+	struct known_root known = { .key = ROOT_KEY, .identity = identity };
 
 	if (!identity)
 		return err_errno(err, "cannot look at site.repositories");
-	if (store_read(notice->options.store, ask_work, &asking, err) != 0)
-		return -1;
-	if (asking.is_same)
-		return 0;
-	return store_write(notice->options.store, accept_work, identity, err);
+	return known_root_accept(notice->options.store, &known, err);
 }
 
 int notice_accept_root_in(struct store_tx *tx, const char *identity, struct err *err)
 {
-	AUTO_STR struct str known = STR_INIT;
-	int found = site_value_get(tx, ROOT_KEY, &known, err);
+	const struct known_root known = { .key = ROOT_KEY, .identity = identity };
 
-	return found == 0  ? site_value_set(tx, ROOT_KEY, identity, err)
-	       : found < 0 ? -1
-			   : 0;
+	return known_root_accept_first(tx, &known, err);
 }

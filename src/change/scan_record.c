@@ -4,6 +4,7 @@
 #include "store/site_value.h"
 
 #define RECORD_KEY "origin.scan"
+#define KEY_SIZE 64
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -41,16 +42,41 @@ static void render(const struct scan_record *record, struct str *out)
 	json_render(object, out);
 }
 
+static void key_of(const char *type, char key[KEY_SIZE])
+{
+	snprintf(key, KEY_SIZE, RECORD_KEY ".%s", type);
+}
+
 /* One that cannot be understood is none. */
-int scan_record_read(struct store_tx *tx, struct scan_record *record, struct err *err)
+static int read_at(struct store_tx *tx, const char *key, struct scan_record *record,
+		   struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
-	int found = site_value_get(tx, RECORD_KEY, &text, err);
+	int found = site_value_get(tx, key, &text, err);
 	json_auto_t *object = found > 0 ? json_loads(text.data, 0, NULL) : NULL;
 
 	parse(object, record);
 	return found < 0 ? -1 : 0;
 }
+
+int scan_record_read(struct store_tx *tx, struct scan_record *record, struct err *err)
+{
+	return read_at(tx, RECORD_KEY, record, err);
+}
+
+int scan_record_read_blobs(struct store_tx *tx, const char *type,
+			   struct scan_record *record, struct err *err)
+{
+	char key[KEY_SIZE];
+
+	key_of(type, key);
+	return read_at(tx, key, record, err);
+}
+
+struct keeping {
+	const char *key;
+	const struct scan_record *now;
+};
 
 static void keep_left_out(struct scan_record *now, const struct scan_record *before)
 {
@@ -61,9 +87,10 @@ static void keep_left_out(struct scan_record *now, const struct scan_record *bef
 static int keep(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
-	struct scan_record before, now = *(const struct scan_record *)arg;
+	const struct keeping *keeping = arg;
+	struct scan_record before, now = *keeping->now;
 
-	if (scan_record_read(tx, &before, err) != 0)
+	if (read_at(tx, keeping->key, &before, err) != 0)
 		return -1;
 	if (now.whole_at == 0)
 		now.whole_at = before.whole_at;
@@ -72,12 +99,22 @@ static int keep(struct store_tx *tx, void *arg, struct err *err)
 	if (now.failing_since > 0 && before.failing_since > 0)
 		now.failing_since = before.failing_since;
 	render(&now, &text);
-	return site_value_set(tx, RECORD_KEY, text.data, err);
+	return site_value_set(tx, keeping->key, text.data, err);
 }
 
 int scan_record_keep(struct store *store, const struct scan_record *now, struct err *err)
 {
-	struct scan_record copy = *now;
+	struct keeping keeping = { RECORD_KEY, now };
 
-	return store_write(store, keep, &copy, err);
+	return store_write(store, keep, &keeping, err);
+}
+
+int scan_record_keep_blobs(struct store *store, const char *type,
+			   const struct scan_record *now, struct err *err)
+{
+	char key[KEY_SIZE];
+	struct keeping keeping = { key, now };
+
+	key_of(type, key);
+	return store_write(store, keep, &keeping, err);
 }

@@ -26,4 +26,10 @@ int scan_record_keep(struct store *store, const struct scan_record *now, struct 
 /* Zeros if there is none. Inside store_read(). */
 int scan_record_read(struct store_tx *tx, struct scan_record *record, struct err *err);
 
+/* The same of a kind of blobs. */
+int scan_record_keep_blobs(struct store *store, const char *type,
+			   const struct scan_record *now, struct err *err);
+int scan_record_read_blobs(struct store_tx *tx, const char *type,
+			   struct scan_record *record, struct err *err);
+
 #endif

@@ -13,6 +13,7 @@
 #include "change/hook_socket.h"
 #include "change/notice.h"
 #include "change/owed.h"
+#include "cli/changed_blobs.h"
 #include "cli/site.h"
 #include "cli/site_data.h"
 #include "git/oid.h"
@@ -24,20 +25,23 @@ enum { NODE_WAIT_MS = 60000, WAKE_WAIT_MS = 1000 };
 static const char options_text[] =
 	"  --ref REF OLD NEW  what changed; may be given several times\n"
 	"  --stdin            read lines of \"OLD NEW REF\", as post-receive gets them\n"
+	"  --blob TYPE        what changed are files of this kind, named by their ids\n"
 	"  --json             print one JSON object\n";
 
 static const struct option long_options[] = {
-	{ "ref", required_argument, NULL, 'r' },
-	{ "stdin", no_argument, NULL, 's' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{ "ref", required_argument, NULL, 'r' },  { "stdin", no_argument, NULL, 's' },
+	{ "blob", required_argument, NULL, 'b' }, { "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 },
 };
 
 struct changed_call {
 	const char *name;
+	const char *type; /* of blobs; NULL: a repository */
+	char **ids;       /* of blobs, in argv */
+	size_t count;
 	bool reads_stdin, is_json;
 	struct site site;
+	struct blob_kinds kinds;
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */
 	int64_t reverify_ms;
 	uint64_t event_id; /* the result; 0: nothing had changed */
@@ -97,8 +101,9 @@ static int read_site(const struct cli *cli, struct changed_call *call, struct er
 			"only as its primary's do");
 		return err_remedy(err, "tell the primary");
 	}
-	if (push_is_configured(conf) &&
-	    push_settings_read(conf, call->site.data, &call->push, err) != 0)
+	if (blob_kinds_read(conf, &call->kinds, err) != 0 ||
+	    (push_is_configured(conf) &&
+	     push_settings_read(conf, call->site.data, &call->push, err) != 0))
 		return -1;
 	call->reverify_ms = 7 * (int64_t)CONF_DAY;
 	return conf_read_duration(conf_get(conf, "sync", NULL, "reverifyInterval"),
@@ -182,6 +187,20 @@ static int compare_alone(struct changed_call *call, struct err *err)
 	return result;
 }
 
+static int tell_blobs(struct changed_call *call, struct err *err)
+{
+	const struct changed_blobs changed = { .data = call->site.data,
+					       .kinds = &call->kinds,
+					       .reverify_ms = call->reverify_ms,
+					       .type = call->type,
+					       .ids = call->ids,
+					       .count = call->count };
+
+	if (call->site.role != SITE_PRIMARY)
+		return err_set(err, ERR_CONFIG, "only a primary looks after blobs");
+	return changed_blobs_tell(&changed, &call->event_id, err);
+}
+
 static int tell(struct changed_call *call, struct err *err)
 {
 	AUTO_FREE char *message = xasprintf(HOOK_CHANGED "%s", call->name);
@@ -207,7 +226,10 @@ static void print(const struct changed_call *call)
 			puts("unchanged");
 		return;
 	}
-	json_put_text(object, "name", call->name);
+	if (call->type)
+		json_put_text(object, "kind", call->type);
+	else
+		json_put_text(object, "name", call->name);
 	if (call->event_id)
 		json_put_number(object, "event_id", (int64_t)call->event_id);
 	else
@@ -226,6 +248,20 @@ static int read_ref(int argc, char **argv)
 }
 
 /* -1: go on. */
+static int read_names(int argc, char **argv, struct changed_call *call)
+{
+	call->ids = argv + optind;
+	call->count = (size_t)(argc - optind);
+	if (call->type)
+		return call->count > 0 ? -1
+				       : cli_usage("changed", "it takes ids of blobs");
+	if (call->count != 1)
+		return cli_usage("changed", "it takes one NAME");
+	call->name = argv[optind];
+	return call->reads_stdin ? check_stdin() : -1;
+}
+
+/* -1: go on. */
 static int read_options(int argc, char **argv, struct changed_call *call)
 {
 	int option, status;
@@ -240,6 +276,9 @@ static int read_options(int argc, char **argv, struct changed_call *call)
 		case 's':
 			call->reads_stdin = true;
 			break;
+		case 'b':
+			call->type = optarg;
+			break;
 		case 'J':
 			call->is_json = true;
 			break;
@@ -250,10 +289,7 @@ static int read_options(int argc, char **argv, struct changed_call *call)
 			return cli_usage("changed", "wrong option %s", argv[optind - 1]);
 		}
 	}
-	if (argc - optind != 1)
-		return cli_usage("changed", "it takes one NAME");
-	call->name = argv[optind];
-	return call->reads_stdin ? check_stdin() : -1;
+	return read_names(argc, argv, call);
 }
 
 int cli_changed(struct cli *cli, int argc, char **argv)
@@ -264,13 +300,15 @@ int cli_changed(struct cli *cli, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (read_site(cli, &call, &err) == 0 && tell(&call, &err) == 0) {
+	if (read_site(cli, &call, &err) == 0 &&
+	    (call.type ? tell_blobs(&call, &err) : tell(&call, &err)) == 0) {
 		print(&call);
 		status = EXIT_DONE;
 	} else {
 		status = cli_fail(&err);
 	}
 	push_settings_unref(call.push);
+	blob_kinds_clear(&call.kinds);
 	site_clear(&call.site);
 	return status;
 }

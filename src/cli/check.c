@@ -83,7 +83,7 @@ void check_tell_good(struct checking *checking, const char *what, const char *fm
 	check_tell(checking, CHECK_GOOD, what, &said);
 }
 
-static void check_room(struct checking *checking, const char *what, const char *path)
+void check_room(struct checking *checking, const char *what, const char *path)
 {
 	struct statvfs st;
 	struct err err;
@@ -335,6 +335,7 @@ static void check_all(struct checking *checking)
 		check_tell(checking, CHECK_NOTE, "configuration", &err);
 	check_git(checking);
 	check_repositories(checking);
+	check_blobs(checking);
 	check_data(checking);
 	check_cache(checking);
 	check_node(checking);

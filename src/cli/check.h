@@ -24,6 +24,12 @@ void check_tell(struct checking *checking, enum check_verdict verdict, const cha
 PRINTF_LIKE(3, 4)
 void check_tell_good(struct checking *checking, const char *what, const char *fmt, ...);
 
+/* Whether the directories of blobs are there (check_blobs.c). */
+void check_blobs(struct checking *checking);
+
+/* Notes when little is free at the path (check.c). */
+void check_room(struct checking *checking, const char *what, const char *path);
+
 /* How clients reach the server (node/check_transport.c, as it takes the server's own
  * reader). */
 void check_transport(struct checking *checking);

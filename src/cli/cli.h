@@ -41,6 +41,7 @@ int cli_config(struct cli *cli, int argc, char **argv);
 int cli_serve(struct cli *cli, int argc, char **argv); /* node/serve.c */
 int cli_status(struct cli *cli, int argc, char **argv);
 int cli_repository(struct cli *cli, int argc, char **argv);
+int cli_blob(struct cli *cli, int argc, char **argv);
 int cli_check(struct cli *cli, int argc, char **argv);
 int cli_changed(struct cli *cli, int argc, char **argv);
 int cli_hooks(struct cli *cli, int argc, char **argv);

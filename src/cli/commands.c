@@ -2,7 +2,8 @@
 
 const struct command commands[] = {
 	{ "replicate",
-	  "[--delete] [--force] [-j N] [--json] [--no-progress] [--secret-file F [--site "
+	  "[--blobs FROM=TO]... [--delete] [--force] [-j N] [--json] [--no-progress] "
+	  "[--secret-file F [--site "
 	  "NAME]] "
 	  "[-v] SOURCE DEST",
 	  "Makes the bare repositories below DEST equal to those below SOURCE, and "
@@ -28,9 +29,15 @@ const struct command commands[] = {
 	  "--state S | --failed] [--wait] [--force] [--dry-run] [--json]",
 	  "Shows in what state the copies are; has them copied or verified again.",
 	  cli_repository },
-	{ "blob", "list | show | sync | resync | reverify", "Registry rows of blobs.",
-	  NULL },
-	{ "changed", "[--ref REF OLD NEW]... [--stdin] [--json] NAME",
+	{ "blob",
+	  "list | show ID | sync | resync | reverify | remove [--type T] [ID... | --all "
+	  "| "
+	  "--state S | --failed] [--wait] [--dry-run] [--json]",
+	  "Shows in what state the copies of blobs are; has them copied or verified "
+	  "again.",
+	  cli_blob },
+	{ "changed",
+	  "[--ref REF OLD NEW]... [--stdin] [--json] NAME | --blob TYPE [--json] ID...",
 	  "Has a repository of the primary compared with what is recorded of it.",
 	  cli_changed },
 	{ "hooks", "install | remove | list [--dry-run] [--json] [--all | NAME...]",

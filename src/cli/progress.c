@@ -46,17 +46,27 @@ static void show(struct progress *progress)
 	size_t done = atomic_load(&progress->done);
 	uint64_t bytes = atomic_load(&progress->bytes);
 	int64_t took = clock_boot_ms() - progress->started_at;
-	char size[32], rate[32], left[32] = "?", line[160];
+	char size[32], all[32], rate[32], left[32] = "?", line[160];
 
 	if (took <= 0)
 		took = 1;
 	format_bytes(bytes, size);
+	format_bytes(progress->total_bytes, all);
 	format_bytes((uint64_t)((double)bytes * 1000 / (double)took), rate);
 	if (done > 0)
 		format_duration(took * (int64_t)(progress->total - done) / (int64_t)done,
 				left);
-	snprintf(line, sizeof(line), "%zu of %zu repositories, %s, %s/s, %s left", done,
-		 progress->total, size, rate, left);
+	if (progress->total_bytes > 0 && bytes > 0 && bytes <= progress->total_bytes)
+		format_duration(
+			(int64_t)((double)took * (double)(progress->total_bytes - bytes) /
+				  (double)bytes),
+			left);
+	if (progress->total_bytes > 0)
+		snprintf(line, sizeof(line), "%s of %s, %s/s, %s left", size, all, rate,
+			 left);
+	else
+		snprintf(line, sizeof(line), "%zu of %zu repositories, %s, %s/s, %s left",
+			 done, progress->total, size, rate, left);
 	fprintf(stderr, "\r\033[K%.*s", columns(), line);
 }
 
@@ -78,15 +88,27 @@ static bool is_wanted(enum progress_wish wish)
 	       (!terminal || strcmp(terminal, "dumb") != 0);
 }
 
-void progress_start(struct progress *progress, size_t total, enum progress_wish wish)
+static void start(struct progress *progress, enum progress_wish wish)
 {
-	*progress = (struct progress){ .total = total,
-				       .started_at = clock_boot_ms(),
-				       .is_shown = is_wanted(wish) };
+	progress->started_at = clock_boot_ms();
+	progress->is_shown = is_wanted(wish);
 	if (!progress->is_shown)
 		return;
 	stop_init(&progress->stop);
 	thread_start(&progress->thread, "progress", run, progress);
+}
+
+void progress_start(struct progress *progress, size_t total, enum progress_wish wish)
+{
+	*progress = (struct progress){ .total = total };
+	start(progress, wish);
+}
+
+void progress_start_bytes(struct progress *progress, uint64_t total,
+			  enum progress_wish wish)
+{
+	*progress = (struct progress){ .total_bytes = total };
+	start(progress, wish);
 }
 
 void progress_add(struct progress *progress)

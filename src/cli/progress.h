@@ -11,6 +11,7 @@
 
 struct progress {
 	size_t total;
+	uint64_t total_bytes; /* instead of total; 0: not known */
 	atomic_size_t done;
 	atomic_uint_fast64_t bytes;
 	int64_t started_at; /* clock_boot_ms() */
@@ -22,6 +23,10 @@ struct progress {
 enum progress_wish { PROGRESS_IF_TERMINAL, PROGRESS_NEVER };
 
 void progress_start(struct progress *progress, size_t total, enum progress_wish wish);
+
+/* The same, told by bytes. */
+void progress_start_bytes(struct progress *progress, uint64_t total,
+			  enum progress_wish wish);
 
 /* One more repository is done; any thread. Bytes are counted by who brings them. */
 void progress_add(struct progress *progress);

@@ -11,6 +11,9 @@ static const char options_text[] =
 	"  --delete        move copies that SOURCE lacks to the trash; asks when they "
 	"are\n"
 	"                  more than 10 and more than 5 % of all\n"
+	"  --blobs FROM=TO copy the files below directory FROM to the same places below "
+	"TO,\n"
+	"                  too; may be given several times\n"
 	"  --force         do what is otherwise held: overwrite copies that hold "
 	"commits\n"
 	"                  which SOURCE lacks, delete very many refs or copies; never "
@@ -27,6 +30,7 @@ static const char options_text[] =
 
 enum {
 	OPTION_DELETE = 256,
+	OPTION_BLOBS,
 	OPTION_FORCE,
 	OPTION_JSON,
 	OPTION_NO_PROGRESS,
@@ -37,6 +41,7 @@ enum {
 
 static const struct option long_options[] = {
 	{ "delete", no_argument, NULL, OPTION_DELETE },
+	{ "blobs", required_argument, NULL, OPTION_BLOBS },
 	{ "force", no_argument, NULL, OPTION_FORCE },
 	{ "jobs", required_argument, NULL, 'j' },
 	{ "json", no_argument, NULL, OPTION_JSON },
@@ -102,12 +107,17 @@ static int read_option(int option, const char *word, struct replicate_options *o
 	}
 }
 
-static int read_options(int argc, char **argv, struct replicate_options *options)
+static int read_options(int argc, char **argv, struct replicate_run *run)
 {
+	struct replicate_options *options = &run->options;
 	int option;
 
 	*options = (struct replicate_options){ .jobs = default_jobs() };
 	while ((option = cli_getopt(argc, argv, "j:v", long_options)) != -1) {
+		if (option == OPTION_BLOBS) {
+			vec_add(&run->blobs, (struct replicate_blobs){ .pair = optarg });
+			continue;
+		}
 		int status = read_option(option, argv[optind - 1], options);
 		if (status >= 0)
 			return status;
@@ -122,6 +132,9 @@ static int read_options(int argc, char **argv, struct replicate_options *options
 		return cli_usage("replicate", "--secret-file and --site go with a URL");
 	if (options->site && !options->secret_file)
 		return cli_usage("replicate", "--site goes with --secret-file");
+	if (run->blobs.count > 0 && replicate_is_url(options->source))
+		return cli_usage("replicate", "--blobs goes with a SOURCE that is a "
+					      "directory");
 	return -1;
 }
 
@@ -133,7 +146,7 @@ int cli_replicate(struct cli *cli, int argc, char **argv)
 
 	if (!cli->is_verbose)
 		log_set_level(LOG_LEVEL_NONE); /* the report says it, for people */
-	status = read_options(argc, argv, &run.options);
+	status = read_options(argc, argv, &run);
 	if (cli->is_verbose)
 		run.options.progress = PROGRESS_NEVER; /* the lines would mix */
 	if (status >= 0)

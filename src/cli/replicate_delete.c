@@ -105,7 +105,7 @@ static const char *why_not(struct replicate_run *run, size_t count)
 		return NULL;
 	if (run->there.found.count == 0)
 		return "SOURCE has no repository at all: is its disk mounted?";
-	if (hold_brake_stops(HOLD_REPOSITORIES, count, run->here.found.count) &&
+	if (hold_brake_stops(HOLD_REPLICABLES, count, run->here.found.count) &&
 	    !ask(count, run->here.found.count))
 		return "very many copies would be deleted at once";
 	return NULL;

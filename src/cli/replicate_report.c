@@ -11,6 +11,7 @@ struct totals {
 	size_t ends[ITEM_ENDS];
 	size_t left_out; /* findings that are failures */
 	size_t busy;     /* failures for want of a lease */
+	size_t blobs_good, blobs_held, blobs_failed;
 	uint64_t bytes;
 };
 
@@ -26,20 +27,30 @@ static struct totals add_up(const struct replicate_run *run)
 	}
 	for (size_t i = 0; i < run->there.findings.count; i++)
 		totals.left_out += !run->there.findings.items[i].is_harmless;
+	for (size_t i = 0; i < run->blobs.count; i++) {
+		const struct replicate_blobs *blobs = &run->blobs.items[i];
+		totals.blobs_good += blobs->created + blobs->updated + blobs->unchanged +
+				     blobs->deleted;
+		totals.blobs_held += blobs->held;
+		totals.blobs_failed += blobs->failed;
+	}
 	return totals;
 }
 
 static int status_of(const struct replicate_run *run, const struct totals *totals)
 {
-	size_t failed = totals->ends[ITEM_FAILED] + totals->left_out;
+	size_t failed =
+		totals->ends[ITEM_FAILED] + totals->left_out + totals->blobs_failed;
 	size_t good = totals->ends[ITEM_UNCHANGED] + totals->ends[ITEM_CREATED] +
-		      totals->ends[ITEM_UPDATED] + totals->ends[ITEM_DELETED];
+		      totals->ends[ITEM_UPDATED] + totals->ends[ITEM_DELETED] +
+		      totals->blobs_good;
+	size_t held = totals->ends[ITEM_HELD] + totals->blobs_held;
 
 	if (stop_is_requested(&run->stop))
 		return EXIT_INTERRUPTED;
-	if (failed + totals->ends[ITEM_HELD] == 0)
+	if (failed + held == 0)
 		return EXIT_DONE;
-	if (good > 0 || totals->ends[ITEM_HELD] > 0)
+	if (good > 0 || held > 0)
 		return EXIT_PARTLY;
 	return totals->busy == failed ? EXIT_NOT_OBTAINED : EXIT_FAILED;
 }
@@ -136,6 +147,53 @@ static void print_summary(const struct replicate_run *run, const struct totals *
 			 : "all verified equal");
 }
 
+static void print_blobs(const struct replicate_blobs *blobs)
+{
+	size_t bad = blobs->held + blobs->failed;
+	char bytes[32], took[32];
+
+	format_bytes(blobs->bytes, bytes);
+	format_duration(blobs->took_ms, took);
+	printf("%zu blob%s: %zu created, %zu updated, %zu unchanged", blobs->all,
+	       blobs->all == 1 ? "" : "s", blobs->created, blobs->updated,
+	       blobs->unchanged);
+	if (blobs->deleted)
+		printf(", %zu deleted", blobs->deleted);
+	if (blobs->held)
+		printf(", %zu held", blobs->held);
+	if (blobs->failed)
+		printf(", %zu failed", blobs->failed);
+	if (blobs->only_in_to)
+		printf(", %zu only in %s (--delete removes them)", blobs->only_in_to,
+		       blobs->to);
+	printf("; %s in %s; %s\n", bytes, took,
+	       bad ? "the others are verified equal" : "all verified equal");
+}
+
+static json_t *blobs_to_json(const struct replicate_run *run)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < run->blobs.count; i++) {
+		const struct replicate_blobs *blobs = &run->blobs.items[i];
+		json_t *object = json_object();
+		json_put_text(object, "from", blobs->from);
+		json_put_text(object, "to", blobs->to);
+		json_put_number(object, "total", (int64_t)blobs->all);
+		json_put_number(object, "created", (int64_t)blobs->created);
+		json_put_number(object, "updated", (int64_t)blobs->updated);
+		json_put_number(object, "unchanged", (int64_t)blobs->unchanged);
+		json_put_number(object, "deleted", (int64_t)blobs->deleted);
+		json_put_number(object, "held", (int64_t)blobs->held);
+		json_put_number(object, "failed", (int64_t)blobs->failed);
+		json_put_number(object, "only_in_dest", (int64_t)blobs->only_in_to);
+		json_put_number(object, "bytes", (int64_t)blobs->bytes);
+		json_put_seconds(object, "duration", blobs->took_ms);
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
 static json_t *item_to_json(const struct item *item)
 {
 	json_t *object = json_object();
@@ -190,6 +248,7 @@ static void print_json(const struct replicate_run *run, const struct totals *tot
 		json_array_append_new(items, item_to_json(&run->items.items[i]));
 	json_put(object, "repositories", items);
 	json_put(object, "findings", findings_to_json(run));
+	json_put(object, "blobs", blobs_to_json(run));
 	json_write(stdout, object);
 }
 
@@ -202,6 +261,8 @@ int replicate_report(struct replicate_run *run)
 	} else {
 		print_problems(run);
 		print_summary(run, &totals);
+		for (size_t i = 0; i < run->blobs.count; i++)
+			print_blobs(&run->blobs.items[i]);
 	}
 	return status_of(run, &totals);
 }

@@ -238,11 +238,24 @@ int replicate_run(struct replicate_run *run, struct err *err)
 {
 	int64_t started = clock_boot_ms();
 
+	for (size_t i = 0; i < run->blobs.count; i++) {
+		struct replicate_blobs *blobs = &run->blobs.items[i];
+		blobs->deletes = run->options.deletes;
+		blobs->is_forced = run->options.is_forced;
+		blobs->progress = run->options.progress;
+		blobs->stop = &run->stop;
+		if (replicate_blobs_open(blobs, err) != 0)
+			return -1;
+	}
 	if (open_all(run, err) != 0 || add_rows(run, err) != 0)
 		return -1;
 	sync_all(run);
 	if (!stop_is_requested(&run->stop))
 		replicate_delete(run);
+	for (size_t i = 0; i < run->blobs.count; i++)
+		if (replicate_blobs_run(&run->blobs.items[i], err) != 0 &&
+		    !stop_is_requested(&run->stop))
+			return -1;
 	run->took_ms = clock_boot_ms() - started;
 	return 0;
 }
@@ -252,6 +265,9 @@ void replicate_run_clear(struct replicate_run *run)
 	for (size_t i = 0; i < run->items.count; i++)
 		free(run->items.items[i].reason);
 	vec_clear(&run->items);
+	for (size_t i = 0; i < run->blobs.count; i++)
+		replicate_blobs_clear(&run->blobs.items[i]);
+	vec_clear(&run->blobs);
 	source_free(run->source);
 	primary_close(run->primary);
 	store_close(run->registry);

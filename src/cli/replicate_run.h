@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "base/vec.h"
 #include "cli/progress.h"
+#include "cli/replicate_blobs.h"
 #include "cli/site_data.h"
 #include "pull/source.h"
 #include "pull/sync_repository.h"
@@ -65,6 +66,7 @@ struct replicate_run {
 	struct stop stop;
 	struct progress progress;
 	VEC(struct item) items;
+	VEC(struct replicate_blobs) blobs;
 	size_t only_in_dest; /* copies that the source lacks and that stay */
 	int64_t took_ms;
 };

@@ -15,19 +15,25 @@ static const char *const http_keys[] = {
 static const char *const token_keys[] = { "file", "rights", "repository", "expires",
 					  NULL };
 static const char *const primary_keys[] = { "url", "secretFile", NULL };
-static const char *const secondary_keys[] = { "secretFile", "enabled", NULL };
-static const char *const sync_keys[] = {
-	"repositoryCapacity", "blobCapacity",        "verificationCapacity",
-	"scanInterval",       "consistencyInterval", "timeout",
-	"reverifyInterval",   "deleteBrake",         NULL
-};
+static const char *const secondary_keys[] = { "secretFile", "enabled", "bandwidth",
+					      NULL };
+static const char *const sync_keys[] = { "repositoryCapacity",
+					 "blobCapacity",
+					 "verificationCapacity",
+					 "scanInterval",
+					 "consistencyInterval",
+					 "timeout",
+					 "reverifyInterval",
+					 "deleteBrake",
+					 "bandwidth",
+					 NULL };
 static const char *const serve_keys[] = {
 	"cache",       "cacheSize",       "cacheMaxAge",    "cacheMemory",
 	"uploadPacks", "uploadPackQueue", "uploadPackWait", "timeout",
 	"freshFor",    "receivePacks",    "maxPush",        NULL
 };
 static const char *const events_keys[] = { "keepFor", "keepNumber", NULL };
-static const char *const blob_keys[] = { "path", NULL };
+static const char *const blob_keys[] = { "path", "layout", NULL };
 static const char *const database_keys[] = { "url", NULL };
 static const char *const lease_keys[] = { "backend", "url", "path", "ttl", "wait", NULL };
 static const char *const mirror_keys[] = { "url", "interval", "depth", NULL };
@@ -89,10 +95,9 @@ bool cli_has_key(const char *section, const char *subsection, const char *key)
 static const struct unbuilt {
 	const char *section, *key, *value;
 } unbuilt[] = {
-	{ "sync", "blobCapacity", NULL }, { "lease", "backend", "local" },
-	{ "lease", "url", NULL },         { "lease", "path", NULL },
-	{ "lease", "wait", NULL },        { "database", "url", "sqlite" },
-	{ "blob", NULL, NULL },           { "mirror", NULL, NULL },
+	{ "lease", "backend", "local" }, { "lease", "url", NULL },
+	{ "lease", "path", NULL },       { "lease", "wait", NULL },
+	{ "database", "url", "sqlite" }, { "mirror", NULL, NULL },
 	{ "watcher", NULL, NULL },
 };
 

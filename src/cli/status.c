@@ -86,6 +86,7 @@ static int print_all(const struct report_options *options, const struct status_c
 struct status_parts {
 	struct site site;
 	struct site_data data;
+	struct blob_kinds kinds;
 	struct push_settings *push; /* NULL: nothing is said of it */
 	struct push_sight sight;    /* without tasks because of failure */
 	struct err failure;
@@ -108,6 +109,7 @@ static int open_parts(const struct cli *cli, struct status_parts *parts, struct 
 
 	if (cli_load_config(cli, &conf, err) != 0 ||
 	    site_from_conf(conf, &parts->site, err) != 0 ||
+	    blob_kinds_read(conf, &parts->kinds, err) != 0 ||
 	    site_data_open(parts->site.data, &parts->data, err) != 0)
 		return -1;
 	return open_push(conf, parts, err);
@@ -117,6 +119,7 @@ static void close_parts(struct status_parts *parts)
 {
 	push_sight_close(&parts->sight);
 	push_settings_unref(parts->push);
+	blob_kinds_clear(&parts->kinds);
 	site_data_close(&parts->data);
 	site_clear(&parts->site);
 }
@@ -135,6 +138,7 @@ static int run(const struct cli *cli, const struct status_call *call)
 						  .data = parts.site.data,
 						  .root = parts.site.repositories,
 						  .store = parts.data.store,
+						  .kinds = &parts.kinds,
 						  .tasks = parts.sight.tasks,
 						  .push_leases = parts.sight.leases,
 						  .push_settings = parts.push,

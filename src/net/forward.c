@@ -351,7 +351,7 @@ static int start(struct forward *forward, struct forward_answer *answer, bool *i
 static bool is_method(const char *method)
 {
 	return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 ||
-	       strcmp(method, "POST") == 0;
+	       strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0;
 }
 
 int forward_open(struct forwarder *forwarder, const struct forward_request *request,

@@ -35,18 +35,18 @@ struct forward_header {
 };
 
 struct forward_request {
-	const char *method; /* "GET", "HEAD", "POST" */
+	const char *method; /* "GET", "HEAD", "POST", "PUT" */
 	const char *url;    /* whole */
 	/* Those given on; ends with a NULL name; NULL: none. Those that belong to one
 	 * connection (Host, Content-Length, Transfer-Encoding, Expect, ...) are left out.
 	 */
 	const struct forward_header *headers;
-	/* The body of a POST as it comes: at least one byte, 0: its end, -1 with *err: it
-	 * broke. It may wait, then it has to obey the stop by itself; it is not called
-	 * before the other site, asked by Expect: 100-continue, wants the body (a body of
-	 * unknown size, or above 1 MiB), nor after it has answered with 300 or more.
-	 * NULL: no body. Called by forward_open, and by forward_read if the answer began
-	 * early. */
+	/* The body of a POST or PUT as it comes: at least one byte, 0: its end, -1 with
+	 * *err: it broke. It may wait, then it has to obey the stop by itself; it is not
+	 * called before the other site, asked by Expect: 100-continue, wants the body (a
+	 * body of unknown size, or above 1 MiB), nor after it has answered with 300 or
+	 * more. NULL: no body. Called by forward_open, and by forward_read if the answer
+	 * began early. */
 	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
 	void *arg;
 	uint64_t body_size; /* if known; UINT64_MAX: not, then it is sent in chunks */

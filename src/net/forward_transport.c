@@ -208,6 +208,8 @@ static void set_method(struct forward *forward)
 	curl_off_t size =
 		request->body_size <= INT64_MAX ? (curl_off_t)request->body_size : -1;
 	curl_easy_setopt(easy, CURLOPT_POST, 1L);
+	if (strcmp(request->method, "PUT") == 0) /* sent like a POST */
+		curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "PUT");
 	if (!request->read) {
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, "");
 		size = 0;

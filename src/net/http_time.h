@@ -10,4 +10,9 @@
  * anything else. */
 bool http_time_parse_iso(const char *text, int64_t *wall_ms);
 
+#define HTTP_TIME_SIZE 40
+
+/* "Sat, 21 Nov 2026 09:14:03 GMT": RFC 9110, 5.6.7. */
+void http_time_format(int64_t wall_ms, char text[HTTP_TIME_SIZE]);
+
 #endif

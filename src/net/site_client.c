@@ -5,6 +5,8 @@
  *
  * What is signed is the target below the base URL. A path that the base URL has belongs
  * to a server in front of the primary, which takes it off.
+ *
+ * An answer of many bytes goes to a sink as it comes: what is held of it is one buffer.
  */
 #include "net/site_client.h"
 
@@ -22,6 +24,7 @@
 #define LIMIT (64u << 20)
 #define HEADERS_MAX (64u << 10)
 #define PROBLEM_MAX (64u << 10)
+#define STREAM_BUFFER (256L << 10)
 
 struct site_client {
 	CURL *easy;
@@ -38,8 +41,12 @@ struct exchange {
 	struct site_answer *answer;
 	size_t limit, header_bytes;
 	int64_t until;      /* boot ms */
+	int64_t moved_at;   /* boot ms of the last byte that came */
 	int64_t arrived_at; /* wall ms of the answer's first line */
 	bool is_too_long;
+	bool has_body; /* its first byte came, so that the head is known */
+	bool is_refused;
+	struct err refusal;  /* the sink's, if is_refused */
 	bool has_whole_head; /* its empty line came */
 	struct curl_slist *headers;
 	char detail[CURL_ERROR_SIZE];
@@ -136,12 +143,63 @@ void site_answer_clear(struct site_answer *answer)
 	*answer = (struct site_answer){ .body = STR_INIT };
 }
 
+/* What does not fit is left out: half an ETag is none. */
+static void keep_header(CURL *easy, const char *name, char *out, size_t size)
+{
+	struct curl_header *header;
+
+	if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+		return;
+	size_t len = strlen(header->value);
+	if (len < size)
+		memcpy(out, header->value, len + 1);
+}
+
+static void keep_head(const struct exchange *exchange)
+{
+	struct site_answer *answer = exchange->answer;
+	CURL *easy = exchange->client->easy;
+	curl_off_t length = -1;
+	long status = 0;
+
+	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+	answer->status = (int)status;
+	answer->length = length;
+	keep_header(easy, "ETag", answer->etag, sizeof(answer->etag));
+	keep_header(easy, "Refrelay-Timeline", answer->timeline,
+		    sizeof(answer->timeline));
+	keep_header(easy, "Refrelay-Last-Event", answer->last_event,
+		    sizeof(answer->last_event));
+	keep_header(easy, "Refrelay-Checksum", answer->checksum,
+		    sizeof(answer->checksum));
+	keep_header(easy, "Content-Range", answer->range, sizeof(answer->range));
+}
+
+static size_t give_to_sink(struct exchange *exchange, const char *bytes, size_t count)
+{
+	const struct site_sink *sink = exchange->request->sink;
+
+	if (sink->take(sink->arg, exchange->answer, bytes, count, &exchange->refusal) ==
+	    0)
+		return count;
+	exchange->is_refused = true;
+	return CURL_WRITEFUNC_ERROR;
+}
+
 static size_t take_body(char *bytes, size_t one, size_t count, void *arg)
 {
 	struct exchange *exchange = arg;
 	struct str *body = &exchange->answer->body;
 
 	assert(one == 1);
+	exchange->moved_at = clock_boot_ms();
+	if (!exchange->has_body)
+		keep_head(exchange);
+	exchange->has_body = true;
+	if (exchange->request->sink &&
+	    (exchange->answer->status == 200 || exchange->answer->status == 206))
+		return give_to_sink(exchange, bytes, count);
 	if (count > exchange->limit - body->len) {
 		exchange->is_too_long = true;
 		return CURL_WRITEFUNC_ERROR;
@@ -157,6 +215,7 @@ static size_t take_header(char *bytes, size_t one, size_t count, void *arg)
 	assert(one == 1);
 	if (count > 0 && (bytes[0] == '\r' || bytes[0] == '\n'))
 		exchange->has_whole_head = true;
+	exchange->moved_at = clock_boot_ms();
 	if (exchange->header_bytes == 0)
 		exchange->arrived_at = clock_wall_ms();
 	exchange->header_bytes += count;
@@ -208,8 +267,16 @@ static int set_headers(struct exchange *exchange, struct err *err)
 	add_header(exchange, "Expect", NULL);
 	if (request->if_none_match)
 		add_header(exchange, "If-None-Match", request->if_none_match);
+	if (request->if_match)
+		add_header(exchange, "If-Match", request->if_match);
+	if (request->range)
+		add_header(exchange, "Range", request->range);
 	if (request->report)
 		add_header(exchange, "Refrelay-Report", request->report);
+	if (request->tells_bandwidth) {
+		AUTO_FREE char *rate = xasprintf("%" PRIu64, request->bandwidth);
+		add_header(exchange, "Refrelay-Bandwidth", rate);
+	}
 	add_header(exchange, "Content-Type",
 		   request->body_len > 0 ? request->content_type : NULL);
 	if (sign(exchange, err) != 0)
@@ -226,6 +293,10 @@ static void set_method(struct exchange *exchange)
 
 	if (strcmp(method, "GET") == 0) {
 		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+		return;
+	}
+	if (strcmp(method, "HEAD") == 0) {
+		curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
 		return;
 	}
 	curl_easy_setopt(easy, CURLOPT_POST, 1L);
@@ -265,6 +336,16 @@ static void set_transport(struct exchange *exchange)
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->detail);
+	if (exchange->request->sink)
+		curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, STREAM_BUFFER);
+}
+
+static int stalled(const struct exchange *exchange, struct err *err)
+{
+	err_set(err, ERR_TIMEOUT, "%s: nothing has come for %.1f s",
+		exchange->client->base, (double)exchange->request->stall_ms / 1000);
+	return err_remedy(err, "see whether that site is overloaded, and how the network "
+			       "between the sites does");
 }
 
 static int too_slow(const struct exchange *exchange, struct err *err)
@@ -299,6 +380,10 @@ static int curl_fail(const struct exchange *exchange, CURLcode code, struct err 
 	const char *detail =
 		exchange->detail[0] ? exchange->detail : curl_easy_strerror(code);
 
+	if (exchange->is_refused) {
+		*err = exchange->refusal;
+		return -1;
+	}
 	if (exchange->is_too_long)
 		return too_long(exchange, err);
 	if (is_no_http(code)) {
@@ -338,6 +423,17 @@ static int look_for_end(struct site_client *client, CURLcode *code)
 	return 1;
 }
 
+/* 0: its time, or the time without a byte, is over. */
+static int64_t time_left(const struct exchange *exchange)
+{
+	int64_t stall_ms = exchange->request->stall_ms, until = exchange->until;
+
+	if (stall_ms > 0 && exchange->moved_at + stall_ms < until)
+		until = exchange->moved_at + stall_ms;
+	until -= clock_boot_ms();
+	return until > 0 ? until : 0;
+}
+
 static int run(struct exchange *exchange, struct err *err)
 {
 	struct site_client *client = exchange->client;
@@ -355,9 +451,11 @@ static int run(struct exchange *exchange, struct err *err)
 		failure = curl_multi_perform(client->multi, &running);
 		if (look_for_end(client, &code))
 			return code == CURLE_OK ? 0 : curl_fail(exchange, code, err);
-		int64_t left = exchange->until - clock_boot_ms();
-		if (left <= 0)
-			return too_slow(exchange, err);
+		int64_t left = time_left(exchange);
+		if (left == 0)
+			return clock_boot_ms() < exchange->until
+				       ? stalled(exchange, err)
+				       : too_slow(exchange, err);
 		if (failure == CURLM_OK)
 			failure =
 				curl_multi_poll(client->multi, &watched, stop ? 1 : 0,
@@ -365,18 +463,6 @@ static int run(struct exchange *exchange, struct err *err)
 	}
 	return err_set(err, ERR_INTERNAL, "%s: %s", client->base,
 		       curl_multi_strerror(failure));
-}
-
-/* What does not fit is left out: half an ETag is none. */
-static void keep_header(CURL *easy, const char *name, char *out, size_t size)
-{
-	struct curl_header *header;
-
-	if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
-		return;
-	size_t len = strlen(header->value);
-	if (len < size)
-		memcpy(out, header->value, len + 1);
 }
 
 /* A Date is cut to the second, so it is half a second old when it leaves, on average. */
@@ -420,11 +506,9 @@ static int check_is_whole(const struct exchange *exchange, struct err *err)
 	CURL *easy = exchange->client->easy;
 	int status = exchange->answer->status;
 	struct curl_header *header;
-	curl_off_t length = -1;
 
-	curl_easy_getinfo(easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
 	if (exchange->has_whole_head &&
-	    (status == 204 || status == 304 || length >= 0 ||
+	    (status == 204 || status == 304 || exchange->answer->length >= 0 ||
 	     curl_easy_header(easy, "Transfer-Encoding", 0, CURLH_HEADER, -1, &header) ==
 		     CURLHE_OK))
 		return 0;
@@ -447,21 +531,13 @@ static int redirected(const struct exchange *exchange, struct err *err)
 static int read_answer(struct exchange *exchange, struct err *err)
 {
 	struct site_answer *answer = exchange->answer;
-	CURL *easy = exchange->client->easy;
-	long status = 0;
 
-	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-	answer->status = (int)status;
+	keep_head(exchange);
 	if (check_is_whole(exchange, err) != 0)
 		return -1;
-	if (status >= 300 && status < 400 && status != 304)
+	if (answer->status >= 300 && answer->status < 400 && answer->status != 304)
 		return redirected(exchange, err);
-	keep_header(easy, "ETag", answer->etag, sizeof(answer->etag));
-	keep_header(easy, "Refrelay-Timeline", answer->timeline,
-		    sizeof(answer->timeline));
-	keep_header(easy, "Refrelay-Last-Event", answer->last_event,
-		    sizeof(answer->last_event));
-	keep_time(easy, exchange->arrived_at, answer);
+	keep_time(exchange->client->easy, exchange->arrived_at, answer);
 	keep_code(answer);
 	return 0;
 }
@@ -506,6 +582,7 @@ int site_client_call(struct site_client *client, const struct site_request *requ
 			.answer = answer,
 			.limit = request->limit > 0 ? request->limit : LIMIT,
 			.until = until,
+			.moved_at = clock_boot_ms(),
 		};
 		site_answer_clear(answer);
 		result = exchange_once(&exchange, err);

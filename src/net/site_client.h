@@ -12,17 +12,33 @@
 
 struct site_client;
 
+struct site_answer;
+
+/* Where the body of an answer of status 200 or 206 goes, piece by piece, instead of into
+ * memory; its head is known by then. -1 ends the request with that error. */
+struct site_sink {
+	int (*take)(void *arg, const struct site_answer *head, const void *bytes,
+		    size_t len, struct err *err);
+	void *arg;
+};
+
 struct site_request {
 	const char *method; /* NULL: GET */
 	const char *target; /* below the base URL: "/api/v1/...", percent-encoded */
 	const void *body;
 	size_t body_len;
 	const char *content_type;
-	const char *if_none_match; /* may be NULL */
-	const char *report;        /* value of Refrelay-Report; may be NULL */
-	int64_t timeout_ms;        /* for all of it; 0: 30 s */
-	size_t limit;              /* of the answer's body; 0: 64 MiB */
-	const struct stop *stop;   /* may be NULL */
+	const char *if_none_match;    /* may be NULL */
+	const char *if_match;         /* may be NULL */
+	const char *range;            /* "bytes=0-99"; may be NULL */
+	const char *report;           /* value of Refrelay-Report; may be NULL */
+	bool tells_bandwidth;         /* by Refrelay-Bandwidth */
+	uint64_t bandwidth;           /* that is wanted a second; 0: no limit */
+	int64_t timeout_ms;           /* for all of it; 0: 30 s */
+	int64_t stall_ms;             /* without a byte of the answer; 0: timeout_ms */
+	size_t limit;                 /* of the answer's body; 0: 64 MiB */
+	const struct site_sink *sink; /* NULL: into site_answer.body */
+	const struct stop *stop;      /* may be NULL */
 };
 
 struct site_answer {
@@ -31,6 +47,9 @@ struct site_answer {
 	char etag[128];
 	char timeline[40];   /* Refrelay-Timeline, or "" */
 	char last_event[80]; /* Refrelay-Last-Event, or "" */
+	char checksum[72];   /* Refrelay-Checksum, or "" */
+	char range[80];      /* Content-Range, or "" */
+	int64_t length;      /* Content-Length; -1: not told */
 	int64_t time_ms;     /* Refrelay-Time, or else Date; 0: neither */
 	int64_t skew_ms;     /* their clock less ours, measured here; 0 without time */
 	bool is_time_exact;  /* to the millisecond, not to the second */
@@ -49,8 +68,9 @@ void site_client_close(struct site_client *client);
 /* Any answer but a redirect is a success here, whatever its status. A request on a kept
  * connection that the other side had closed meanwhile is repeated once. ERR_NETWORK: no
  * connection, or it broke; ERR_TIMEOUT; ERR_CANCELED: stop; ERR_CORRUPT: more than limit
- * bytes, or no HTTP; ERR_CONFIG: a redirect, which is not followed. The caller clears the
- * answer, also after an error. */
+ * bytes, or no HTTP; ERR_CONFIG: a redirect, which is not followed; or what the sink
+ * said. The caller clears the answer, also after an error. A sink may have had a part of
+ * the body, or all of it, when the request fails; it never gets two answers in a call. */
 int site_client_call(struct site_client *client, const struct site_request *request,
 		     struct site_answer *answer, struct err *err);
 void site_answer_clear(struct site_answer *answer);

@@ -22,6 +22,7 @@ struct node {
 	int lock, root_lock;
 	struct site_data data;
 	struct access *access;
+	struct buckets *buckets;
 	struct hook_socket *socket;
 	struct node_push push;
 	/* What sees changes; a secondary that does not push has none of these. */
@@ -95,19 +96,50 @@ static int start_standalone(struct node *node, struct err *err)
 	return 0;
 }
 
-static int start_primary(struct node *node, struct err *err)
+/* Blobs were noticed whose contents are to be read. */
+static void blobs_are_due(void *arg)
+{
+	verify_origin_wake(arg);
+}
+
+static void start_verify(struct node *node)
 {
 	const struct node_settings *settings = &node->settings;
+	struct blob_notice *blobs = node->services.blob_notice;
 
-	if (start_standalone(node, err) != 0)
-		return -1;
 	node->services.verify_origin =
 		verify_origin_start(&(struct verify_origin_options){
 			.store = node->data.store,
 			.notice = node->notice,
 			.root = settings->site.repositories,
+			.kinds = &settings->blobs,
+			.blobs = blobs,
 			.capacity = settings->pull.verification_capacity,
 			.reverify_ms = settings->pull.reverify_ms });
+	if (blobs)
+		blob_notice_set_due(blobs, blobs_are_due, node->services.verify_origin);
+}
+
+static int start_primary(struct node *node, struct err *err)
+{
+	const struct node_settings *settings = &node->settings;
+	struct web_services *services = &node->services;
+
+	if (start_standalone(node, err) != 0)
+		return -1;
+	if (settings->blobs.items.count > 0)
+		services->blob_notice = blob_notice_new(&(struct blob_notice_options){
+			.store = node->data.store,
+			.log = node->events,
+			.kinds = &settings->blobs,
+			.reverify_ms = settings->pull.reverify_ms });
+	start_verify(node);
+	if (services->blob_notice)
+		services->blob_watch = blob_watch_start(&(struct blob_watch_options){
+			.notice = services->blob_notice,
+			.store = node->data.store,
+			.kinds = &settings->blobs,
+			.scan_interval_ms = settings->scan_interval_ms });
 	return 0;
 }
 
@@ -131,6 +163,7 @@ static int start_secondary(struct node *node, struct err *err)
 	if (primary_open(settings->site.primary_url, &settings->key, &services->primary,
 			 err) != 0)
 		return err_prefix(err, "primary.url");
+	primary_set_bandwidth(services->primary, settings->pull.bandwidth);
 	if (node->push.sink && open_notice(node, err) != 0)
 		return -1;
 	if (pull_start(
@@ -138,6 +171,7 @@ static int start_secondary(struct node *node, struct err *err)
 					    .leases = node->data.leases,
 					    .primary = services->primary,
 					    .root = settings->site.repositories,
+					    .kinds = &settings->blobs,
 					    .settings = settings->pull,
 					    .fresh_for_ms = settings->serve.fresh_for_ms,
 					    .report = report_for_primary,
@@ -164,10 +198,13 @@ static void fill_services(struct node *node)
 	node->services.root = settings->site.repositories;
 	node->services.data = settings->site.data;
 	node->services.primary_url = settings->site.primary_url;
+	node->services.url = settings->url;
 	node->services.serve = serve_start(settings->site.repositories, &settings->serve);
+	node->services.blob_kinds = &settings->blobs;
 	node->services.store = node->data.store;
 	node->services.leases = node->data.leases;
 	node->services.access = node->access;
+	node->services.buckets = node->buckets;
 	node->services.tasks = node->push.tasks;
 	node->services.push_leases = node->push.leases;
 	node->services.push_sink = node->push.sink;
@@ -208,6 +245,26 @@ static int lock_root(struct node *node, struct err *err)
 			      &node->root_lock, err);
 }
 
+/* Of the kind of blobs that has objects of Git LFS, if there is one. */
+static void start_lfs(struct node *node)
+{
+	const struct node_settings *settings = &node->settings;
+	bool is_copy = settings->site.role == SITE_SECONDARY;
+
+	for (size_t i = 0; i < settings->blobs.items.count; i++) {
+		const struct blob_kind *kind = &settings->blobs.items.items[i];
+		if (kind->layout != BLOB_LFS || settings->site.role == SITE_STANDALONE)
+			continue;
+		node->services.lfs_names = lfs_names_start(&(struct lfs_names_options){
+			.store = node->data.store,
+			.root = settings->site.repositories,
+			.data = settings->site.data,
+			.kind = kind->type,
+			.side = is_copy ? LFS_REGISTRY : LFS_ORIGIN });
+		return;
+	}
+}
+
 static int start_role(struct node *node, struct err *err)
 {
 	switch (node->settings.site.role) {
@@ -227,6 +284,7 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 
 	if (check_root(&settings->site, err) != 0 || open_data(node, err) != 0 ||
 	    lock_root(node, err) != 0 || access_read(conf, &node->access, err) != 0 ||
+	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
 	fill_services(node);
@@ -235,9 +293,11 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	    node_push_start(settings, &node->push, err) != 0)
 		return -1;
 	node->services.push = node->push.push;
+	start_lfs(node);
 	if (hook_socket_start(
 		    &(struct hook_socket_options){ .data = settings->site.data,
 						   .notice = node->services.notice,
+						   .blobs = node->services.blob_notice,
 						   .wake = wake,
 						   .arg = node },
 		    &node->socket, err) != 0)
@@ -281,6 +341,7 @@ int node_start(const struct conf *conf, struct node **node, struct err *err)
 	struct node *started = xcalloc(1, sizeof(*started));
 
 	started->lock = started->root_lock = -1;
+	started->buckets = buckets_new();
 	if (node_settings_read(conf, &started->settings, err) == 0 &&
 	    start_parts(started, conf, err) == 0) {
 		log_started(started);
@@ -305,6 +366,20 @@ static const char *task_store_of(const struct node_settings *settings)
 	return settings->push ? settings->push->directory : NULL;
 }
 
+static bool same_blobs(const struct blob_kinds *before, const struct blob_kinds *after)
+{
+	bool is_same = before->items.count == after->items.count;
+
+	for (size_t i = 0; is_same && i < before->items.count; i++) {
+		const struct blob_kind *one = &before->items.items[i];
+		const struct blob_kind *other = &after->items.items[i];
+		is_same = strcmp(one->type, other->type) == 0 &&
+			  strcmp(one->path, other->path) == 0 &&
+			  one->layout == other->layout;
+	}
+	return is_same;
+}
+
 static void tell_restarts(const struct node_settings *before,
 			  const struct node_settings *after)
 {
@@ -316,6 +391,7 @@ static void tell_restarts(const struct node_settings *before,
 	tell_restart("site.data", before->site.data, after->site.data);
 	tell_restart("primary.url", before->site.primary_url, after->site.primary_url);
 	tell_restart("http.listen", before->listen, after->listen);
+	tell_restart("http.url", before->url, after->url);
 	tell_restart("http.tlsCertificate", before->transport.identity ? "set" : NULL,
 		     after->transport.identity ? "set" : NULL);
 	if (before->transport.connections != after->transport.connections)
@@ -325,6 +401,8 @@ static void tell_restarts(const struct node_settings *before,
 		     task_store_of(after));
 	if (before->site.lease_ttl_ms != after->site.lease_ttl_ms)
 		log_warn("node.restart_needed", LOG_TEXT("key", "lease.ttl"));
+	if (!same_blobs(&before->blobs, &after->blobs))
+		log_warn("node.restart_needed", LOG_TEXT("key", "blob"));
 	if (before->scan_interval_ms != after->scan_interval_ms ||
 	    before->keep_for_ms != after->keep_for_ms ||
 	    before->keep_number != after->keep_number)
@@ -349,6 +427,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	struct access *access = NULL;
 
 	if (read_again(node, conf, &settings, err) != 0 ||
+	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;
 	tell_restarts(&node->settings, &settings);
@@ -357,6 +436,8 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	access_replace(node->access, access);
 	if (node->services.primary && settings.has_key)
 		primary_set_key(node->services.primary, &settings.key);
+	if (node->services.primary)
+		primary_set_bandwidth(node->services.primary, settings.pull.bandwidth);
 	if (node->services.pull)
 		pull_set(node->services.pull, &settings.pull);
 	if (node->services.verify_origin)
@@ -389,13 +470,17 @@ void node_stop(struct node *node)
 	freshness_free(services->freshness);
 	hook_socket_stop(node->socket);
 	pull_stop(services->pull, NODE_STOP_MS / 2);
+	lfs_names_stop(services->lfs_names);
 	watch_stop(node->watch);
+	blob_watch_stop(services->blob_watch);
 	verify_origin_stop(services->verify_origin);
 	node_push_stop(&node->push, NODE_STOP_MS / 4);
 	primary_close(services->primary);
 	notice_free(node->notice);
+	blob_notice_free(services->blob_notice);
 	event_log_close(node->events);
 	access_free(node->access);
+	buckets_free(node->buckets);
 	site_data_close(&node->data);
 	if (node->lock >= 0)
 		close(node->lock);

@@ -9,6 +9,7 @@ static int read_listen(const struct conf *conf, struct node_settings *settings,
 {
 	const struct conf_entry *entry = conf_get(conf, "http", NULL, "listen");
 	const char *listen = "127.0.0.1:8418";
+	const char *url = NULL;
 	struct err bad = { 0 };
 
 	if (conf_read_text(entry, &listen, err) != 0)
@@ -18,6 +19,9 @@ static int read_listen(const struct conf *conf, struct node_settings *settings,
 		return err_remedy(err, "%s", bad.remedy);
 	}
 	settings->listen = xstrdup(listen);
+	if (conf_read_text(conf_get(conf, "http", NULL, "url"), &url, err) != 0)
+		return -1;
+	settings->url = url && *url ? xstrdup(url) : NULL;
 	return 0;
 }
 
@@ -100,6 +104,7 @@ static int read_all(const struct conf *conf, struct node_settings *settings,
 	    serve_settings_read(conf, settings->site.data, &settings->serve, err) != 0 ||
 	    serve_settings_check(&settings->serve, settings->site.repositories, err) !=
 		    0 ||
+	    blob_kinds_read(conf, &settings->blobs, err) != 0 ||
 	    read_intervals(conf, settings, err) != 0 ||
 	    read_push(conf, settings, err) != 0)
 		return -1;
@@ -134,10 +139,12 @@ void node_settings_clear(struct node_settings *settings)
 {
 	site_clear(&settings->site);
 	free(settings->listen);
+	free(settings->url);
 	transport_clear(&settings->transport);
 	if (settings->has_key)
 		site_key_clear(&settings->key);
 	push_settings_unref(settings->push);
 	serve_settings_clear(&settings->serve);
+	blob_kinds_clear(&settings->blobs);
 	*settings = (struct node_settings){ .key.secret = STR_INIT };
 }

@@ -5,6 +5,7 @@
 #define NODE_SETTINGS_H
 
 #include "base/conf.h"
+#include "blob/kinds.h"
 #include "cli/site.h"
 #include "net/site_token.h"
 #include "pull/pull.h"
@@ -15,11 +16,13 @@
 struct node_settings {
 	struct site site;
 	char *listen; /* http.listen; owned */
+	char *url;    /* http.url; owned; NULL: not said */
 	struct transport transport;
 	struct site_key key; /* of a secondary, if has_key */
 	bool has_key;
 	struct pull_settings pull; /* also for the primary: verification */
 	struct serve_settings serve;
+	struct blob_kinds blobs;
 	int64_t scan_interval_ms;
 	int64_t keep_for_ms;
 	uint64_t keep_number;

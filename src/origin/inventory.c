@@ -1,12 +1,12 @@
 #include "origin/inventory.h"
 
+#include "change/blob_scan.h"
 #include "replicable/name.h"
 
 /* Ends and rows come from one read transaction, so that the tag never stands for rows of
  * another moment. */
 struct picture {
-	const char *after;
-	size_t limit;
+	struct inventory_slice question;
 	struct event_ends ends;
 	enum event_scanned scanned;
 	origin_rows rows;
@@ -20,18 +20,48 @@ static void format_etag(const struct picture *picture, char etag[INVENTORY_ETAG_
 		 ends->last, ends->mark, picture->scanned == SCANNED_ALL ? "" : "-part");
 }
 
+static bool is_repository(const char *kind)
+{
+	return strcmp(kind, KIND_REPOSITORY) == 0;
+}
+
+const char *inventory_member(const char *kind)
+{
+	return is_repository(kind) ? "repositories" : "blobs";
+}
+
+static int read_scanned(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct picture *picture = arg;
+	const char *kind = picture->question.kind;
+
+	return is_repository(kind) ? event_log_scanned_in(tx, &picture->scanned, err)
+				   : blob_scanned_in(tx, kind, &picture->scanned, err);
+}
+
+int inventory_scanned(struct store *store, const char *kind, enum event_scanned *scanned,
+		      struct err *err)
+{
+	struct picture picture = { .question.kind = kind };
+	int result = store_read(store, read_scanned, &picture, err);
+
+	*scanned = picture.scanned;
+	return result;
+}
+
 static int read_tag(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct picture *picture = arg;
 
 	if (event_log_ends(tx, &picture->ends, err) != 0)
 		return -1;
-	return event_log_scanned_in(tx, &picture->scanned, err);
+	return read_scanned(tx, picture, err);
 }
 
-int inventory_etag(struct store *store, char etag[INVENTORY_ETAG_SIZE], struct err *err)
+int inventory_etag(struct store *store, const char *kind, char etag[INVENTORY_ETAG_SIZE],
+		   struct err *err)
 {
-	struct picture picture = { 0 };
+	struct picture picture = { .question.kind = kind };
 
 	if (store_read(store, read_tag, &picture, err) != 0)
 		return -1;
@@ -39,7 +69,7 @@ int inventory_etag(struct store *store, char etag[INVENTORY_ETAG_SIZE], struct e
 	return 0;
 }
 
-static json_t *row_to_json(const struct origin_row *row)
+json_t *inventory_row_json(const char *kind, const struct origin_row *row)
 {
 	json_t *object = json_object();
 
@@ -47,6 +77,8 @@ static json_t *row_to_json(const struct origin_row *row)
 	json_put_text(object, "timeline", row->timeline);
 	json_put_number(object, "generation", (int64_t)row->generation);
 	json_put_text(object, "checksum", row->checksum);
+	if (!is_repository(kind))
+		json_put_number(object, "size", (int64_t)row->size);
 	json_put_time(object, "changed_at", row->changed_at);
 	json_put_text(object, "verification",
 		      registry_verification_name(row->verification));
@@ -67,18 +99,18 @@ static int read_page(struct store_tx *tx, void *arg, struct err *err)
 	origin_rows_clear(&picture->rows);
 	if (read_tag(tx, picture, err) != 0)
 		return -1;
-	return origin_rows_list(tx, KIND_REPOSITORY, picture->after, picture->limit + 1,
-				&picture->rows, err);
+	return origin_rows_list(tx, picture->question.kind, picture->question.after,
+				picture->question.limit + 1, &picture->rows, err);
 }
 
 static json_t *page_to_json(const struct picture *picture)
 {
 	const struct event_ends *ends = &picture->ends;
-	size_t count = picture->rows.count;
+	size_t count = picture->rows.count, limit = picture->question.limit;
 	json_t *page = json_object(), *rows = json_array();
 
-	if (count > picture->limit)
-		count = picture->limit;
+	if (count > limit)
+		count = limit;
 	json_put_text(page, "timeline", ends->timeline);
 	json_put_number(page, "last_event", (int64_t)ends->last);
 	json_put_text(page, "last_mark", ends->mark);
@@ -86,17 +118,20 @@ static json_t *page_to_json(const struct picture *picture)
 	if (picture->rows.count > count)
 		json_put_text(page, "next", picture->rows.items[count - 1].name);
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(rows, row_to_json(&picture->rows.items[i]));
-	json_put(page, "repositories", rows);
+		json_array_append_new(rows, inventory_row_json(picture->question.kind,
+							       &picture->rows.items[i]));
+	json_put(page, inventory_member(picture->question.kind), rows);
 	return page;
 }
 
-json_t *inventory_page(struct store *store, const char *after, size_t limit,
+json_t *inventory_page(struct store *store, const struct inventory_slice *question,
 		       char etag[INVENTORY_ETAG_SIZE], struct err *err)
 {
-	struct picture picture = { .after = after, .limit = limit > 0 ? limit : 1 };
+	struct picture picture = { .question = *question };
 	json_t *page = NULL;
 
+	if (question->limit == 0)
+		picture.question.limit = 1;
 	if (store_read(store, read_page, &picture, err) == 0) {
 		format_etag(&picture, etag);
 		page = page_to_json(&picture);
@@ -106,7 +141,7 @@ json_t *inventory_page(struct store *store, const char *after, size_t limit,
 }
 
 struct one_row {
-	const char *name;
+	const char *kind, *name;
 	struct origin_row row;
 };
 
@@ -116,19 +151,21 @@ static int read_row(struct store_tx *tx, void *arg, struct err *err)
 	int found;
 
 	origin_row_clear(&one->row);
-	found = origin_row_get(tx, KIND_REPOSITORY, one->name, &one->row, err);
+	found = origin_row_get(tx, one->kind, one->name, &one->row, err);
 	if (found != 0)
 		return found < 0 ? -1 : 0;
-	return err_set(err, ERR_MISSING, "there is no repository \"%s\"", one->name);
+	return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
+		       is_repository(one->kind) ? "repository" : "blob", one->name);
 }
 
-json_t *inventory_row(struct store *store, const char *name, struct err *err)
+json_t *inventory_row(struct store *store, const char *kind, const char *name,
+		      struct err *err)
 {
-	struct one_row one = { .name = name };
+	struct one_row one = { .kind = kind, .name = name };
 	json_t *object = NULL;
 
 	if (store_read(store, read_row, &one, err) == 0)
-		object = row_to_json(&one.row);
+		object = inventory_row_json(kind, &one.row);
 	origin_row_clear(&one.row);
 	return object;
 }

@@ -1,7 +1,8 @@
 /*
  * Inventory against registry, in ranges of names, both ways: what is missing or not the
  * same is asked for, what the primary has no more is marked gone. It repairs whatever
- * events did not tell.
+ * events did not tell. Each kind has passes of its own, a page at a time in turn, so that
+ * a million blobs do not keep repositories waiting.
  *
  * A page is a picture of one moment at the primary, and events may have been taken over
  * since. So from before a page is asked for, the names that events tell of are kept
@@ -20,20 +21,20 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "pull/compare_page.h"
 #include "pull/decisions.h"
-#include "pull/pull_parts.h"
+#include "pull/primary_blobs.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
 
 #define PAGE_LIMIT 10000
-#define CHUNK 1000
 /* Rows may also have been changed here, by hand. */
 #define TRUST_ETAG_MS ((int64_t)3600 * 1000)
 
-struct consistency {
-	struct pull *pull;
-	struct primary_line *line; /* NULL: not open yet */
-	struct lease *lease;
+/* Of one kind. */
+struct pass {
+	const char *kind;
+	const struct blob_kind *blob; /* NULL: repositories */
 	/* The pass under way. */
 	bool is_passing;
 	bool is_whole;   /* asked for: without a pause between pages */
@@ -48,184 +49,35 @@ struct consistency {
 	char clean_etag[128]; /* "": none */
 	int64_t clean_at;     /* boot ms */
 	int64_t clean_rows;
-	bool was_dirty;   /* the last pass found work */
-	int64_t asked_at; /* boot ms: of the last page */
-	int64_t pause_ms; /* from then; -1: the interval */
+	/* Of all passes. */
+	uint64_t answered; /* the newest comparison that a pass has answered */
+	int64_t ended_at;  /* wall ms; 0: never */
+	bool is_unknown;   /* the primary has no such kind: told in the log */
+	bool was_dirty;    /* the last pass found work */
+	int64_t asked_at;  /* boot ms: of the last page */
+	int64_t pause_ms;  /* from then; -1: the interval */
 	unsigned failures;
+	bool is_peers; /* ... which are the primary's, or the network's */
+};
+
+struct consistency {
+	struct pull *pull;
+	struct primary_line *line; /* NULL: not open yet */
+	struct lease *lease;
+	VEC(struct pass) passes;
 	uint64_t hurries; /* of pull, as last seen */
 };
 
-struct chunk {
-	struct pull *pull;
-	const struct inventory_item *items;
-	size_t item_count;
-	const char *after; /* names above it; NULL: from the first */
-	const char *end;   /* up to this one; NULL: to the last */
-	bool is_part;      /* absence says nothing */
-	/* Results. */
-	bool writes;
-	size_t done_items;
-	char *reached; /* owned; NULL: the end */
-	size_t steps;
-};
-
-static int do_step(struct store_tx *tx, const struct compare_step *step, struct err *err)
+static void begin_pass(struct pull *pull, struct pass *pass)
 {
-	struct registry_move move = { 0 };
-	int result;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
-	if (step->row)
-		move.id = step->row->id;
-	if (step->item) {
-		move.generation = step->item->generation;
-		move.timeline = step->item->timeline;
-		move.checksum = step->item->checksum;
-		move.changed_at = step->item->changed_at;
-	}
-	switch (step->action) {
-	case COMPARE_ASK:
-		move.event = REGISTRY_ASKED;
-		result = registry_ask_in(tx, KIND_REPOSITORY, step->item->name, &move,
-					 err);
-		break;
-	case COMPARE_ADOPT:
-		result = registry_adopt_in(tx, &move, err);
-		break;
-	default:
-		move.event = REGISTRY_GONE;
-		result = registry_move_in(tx, &move, err);
-	}
-	return result < 0 ? -1 : 0; /* a conflict: somebody else was first */
-}
-
-static const char *name_of(const struct compare_step *step)
-{
-	return step->item ? step->item->name : step->row->name;
-}
-
-/* The range ends where either side's share of it does. */
-static void set_end(struct chunk *chunk, const registry_rows *rows)
-{
-	const char *end = chunk->end;
-
-	if (chunk->item_count > CHUNK)
-		end = chunk->items[CHUNK - 1].name;
-	if (rows->count == CHUNK &&
-	    (!end || strcmp(rows->items[rows->count - 1].name, end) < 0))
-		end = rows->items[rows->count - 1].name;
-	free(chunk->reached);
-	chunk->reached = end ? xstrdup(end) : NULL;
-}
-
-static int do_steps(struct store_tx *tx, struct chunk *chunk, const compare_steps *steps,
-		    struct err *err)
-{
-	chunk->steps = 0;
-	for (size_t i = 0; i < steps->count; i++) {
-		const struct compare_step *step = &steps->items[i];
-		if (names_has(chunk->pull, name_of(step)) ||
-		    (chunk->is_part && step->action == COMPARE_GONE))
-			continue;
-		chunk->steps++;
-		if (chunk->writes && do_step(tx, step, err) != 0)
-			return err_prefix(err, "%s", name_of(step));
-	}
-	return 0;
-}
-
-static int compare_chunk(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
-	struct chunk *chunk = arg;
-	compare_steps steps = { 0 };
-	struct compare_range range = { .items = chunk->items };
-	int result;
-
-	if (registry_list_in(tx,
-			     &(struct registry_filter){ .kind = KIND_REPOSITORY,
-							.after = chunk->after,
-							.limit = CHUNK,
-							.state = REGISTRY_ANY },
-			     &rows, err) != 0)
-		return -1;
-	set_end(chunk, &rows);
-	range.item_count =
-		count_items_until(chunk->items, chunk->item_count, chunk->reached);
-	range.rows = rows.items;
-	range.row_count = count_rows_until(rows.items, rows.count, chunk->reached);
-	compare_range(&range, &steps);
-	chunk->done_items = range.item_count;
-	result = do_steps(tx, chunk, &steps, err);
-	vec_clear(&steps);
-	return result;
-}
-
-/* Reads first: mostly there is nothing to write. */
-static int settle_chunk(struct chunk *chunk, struct err *err)
-{
-	struct store *store = chunk->pull->options.store;
-
-	chunk->writes = false;
-	if (store_read(store, compare_chunk, chunk, err) != 0)
-		return -1;
-	if (chunk->steps == 0)
-		return 0;
-	chunk->writes = true;
-	if (store_write(store, compare_chunk, chunk, err) != 0)
-		return -1;
-	pull_signal(chunk->pull);
-	return 0;
-}
-
-static bool is_done(const struct chunk *chunk)
-{
-	if (!chunk->reached || !chunk->end)
-		return chunk->reached == chunk->end;
-	return strcmp(chunk->reached, chunk->end) == 0;
-}
-
-static int compare_page(struct consistency *work, const struct inventory_page *page,
-			struct err *err)
-{
-	AUTO_FREE char *after = work->after ? xstrdup(work->after) : NULL;
-	struct chunk chunk = { .pull = work->pull,
-			       .items = page->items.items,
-			       .item_count = page->items.count,
-			       .after = after,
-			       .end = page->next,
-			       .is_part = page->is_part };
-	int result;
-
-	do {
-		result = lease_check(work->lease, err);
-		if (result == 0)
-			result = settle_chunk(&chunk, err);
-		if (result != 0)
-			break;
-		work->found += chunk.steps;
-		if (chunk.done_items > 0) /* none of an empty page, whose list is NULL */
-			chunk.items += chunk.done_items;
-		chunk.item_count -= chunk.done_items;
-		free(after);
-		after = chunk.reached ? xstrdup(chunk.reached) : NULL;
-		chunk.after = after;
-	} while (!is_done(&chunk) && !stop_is_requested(&work->pull->stop));
-	if (result == 0 && !is_done(&chunk))
-		result = err_set(err, ERR_CANCELED, "the comparison was left");
-	free(chunk.reached);
-	return result;
-}
-
-static void begin_pass(struct consistency *work)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&work->pull->mutex);
-
-	work->number = work->pull->asked;
-	work->is_whole = work->number > work->pull->compared;
-	work->is_passing = true;
-	work->found = 0;
-	work->timeline[0] = '\0';
-	free(TAKE(work->after));
+	pass->number = pull->asked;
+	pass->is_whole = pass->number > pass->answered;
+	pass->is_passing = true;
+	pass->found = 0;
+	pass->timeline[0] = '\0';
+	free(TAKE(pass->after));
 }
 
 static int write_compared(struct store_tx *tx, void *arg, struct err *err)
@@ -236,103 +88,190 @@ static int write_compared(struct store_tx *tx, void *arg, struct err *err)
 	return site_value_set(tx, PULL_COMPARED, text, err);
 }
 
-/* The inventory was gone through, or is known to be as it was when it last was. */
-static int end_pass(struct consistency *work, struct err *err)
+/* What holds for all kinds: since when each was compared, and for whom. */
+static int64_t all_ended_at(const struct consistency *work)
+{
+	int64_t at = INT64_MAX;
+
+	for (size_t i = 0; i < work->passes.count; i++)
+		if (work->passes.items[i].ended_at < at)
+			at = work->passes.items[i].ended_at;
+	return at;
+}
+
+static uint64_t all_answered(const struct consistency *work)
+{
+	uint64_t number = UINT64_MAX;
+
+	for (size_t i = 0; i < work->passes.count; i++)
+		if (work->passes.items[i].answered < number)
+			number = work->passes.items[i].answered;
+	return number;
+}
+
+static int tell_ended(const struct consistency *work, struct err *err)
 {
 	struct pull *pull = work->pull;
-	int64_t now = clock_wall_ms();
+	int64_t at = all_ended_at(work);
 
-	if (store_write(pull->options.store, write_compared, &now, err) != 0)
+	if (at > 0 && store_write(pull->options.store, write_compared, &at, err) != 0)
 		return -1;
-	lock(&pull->mutex);
-	if (work->is_passing && pull->compared < work->number)
-		pull->compared = work->number;
-	pull->state.compared_at = now;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->compared = all_answered(work);
+	if (at > 0)
+		pull->state.compared_at = at;
 	pthread_cond_broadcast(&pull->changed);
-	unlock(&pull->mutex);
-	if (work->is_passing && work->found > 0)
-		log_info("consistency.repaired", LOG_NUMBER("rows", work->found));
-	work->is_passing = false;
-	free(TAKE(work->after));
 	return 0;
 }
 
-static int take_page(struct consistency *work, struct inventory_page *page,
-		     struct err *err)
+/* The inventory was gone through, or is known to be as it was when it last was. */
+static int end_pass(struct consistency *work, struct pass *pass, struct err *err)
 {
-	if (work->timeline[0] && strcmp(work->timeline, page->timeline) != 0) {
-		begin_pass(work); /* another log: what was compared says nothing */
-		return 0;
-	}
-	if (!work->after) {
-		memcpy(work->timeline, page->timeline, sizeof(work->timeline));
-		snprintf(work->etag, sizeof(work->etag), "%s", page->etag);
-	}
-	if (compare_page(work, page, err) != 0)
+	const uint64_t answered = pass->answered;
+	const int64_t ended_at = pass->ended_at;
+
+	if (pass->is_passing && pass->answered < pass->number)
+		pass->answered = pass->number;
+	pass->ended_at = clock_wall_ms();
+	if (tell_ended(work, err) != 0) {
+		pass->answered = answered;
+		pass->ended_at = ended_at;
 		return -1;
-	free(work->after);
-	work->after = TAKE(page->next);
-	failpoint("consistency.compared");
-	if (work->after)
-		return 0;
-	work->clean_etag[0] = '\0';
-	if (work->found == 0) {
-		memcpy(work->clean_etag, work->etag, sizeof(work->clean_etag));
-		work->clean_at = clock_boot_ms();
-		work->clean_rows = work->rows;
 	}
-	return end_pass(work, err);
+	if (pass->is_passing && pass->found > 0)
+		log_info("consistency.repaired", LOG_TEXT("kind", pass->kind),
+			 LOG_NUMBER("rows", pass->found));
+	pass->is_passing = false;
+	free(TAKE(pass->after));
+	return 0;
+}
+
+static int take_page(struct consistency *work, struct pass *pass,
+		     struct inventory_page *page, struct err *err)
+{
+	struct page_comparison comparison = {
+		.pull = work->pull, .kind = pass->kind, .after = pass->after, .page = page
+	};
+	int result;
+
+	if (pass->timeline[0] && strcmp(pass->timeline, page->timeline) != 0) {
+		begin_pass(work->pull, pass); /* another log: what was compared says
+						 nothing */
+		return 0;
+	}
+	if (!pass->after) {
+		memcpy(pass->timeline, page->timeline, sizeof(pass->timeline));
+		snprintf(pass->etag, sizeof(pass->etag), "%s", page->etag);
+	}
+	result = compare_page(work->lease, &comparison, err);
+	pass->found += comparison.found;
+	if (result != 0)
+		return -1;
+	free(pass->after);
+	pass->after = TAKE(page->next);
+	failpoint("consistency.compared");
+	if (pass->after)
+		return 0;
+	pass->clean_etag[0] = '\0';
+	if (pass->found == 0) {
+		memcpy(pass->clean_etag, pass->etag, sizeof(pass->clean_etag));
+		pass->clean_at = clock_boot_ms();
+		pass->clean_rows = pass->rows;
+	}
+	return end_pass(work, pass, err);
 }
 
 /* A pass that was asked for looks at everything, a usual one begins with the question
  * whether there is anything to look at. */
-static const char *etag_to_send(const struct consistency *work)
+static const char *etag_to_send(const struct pass *pass)
 {
-	if (work->is_whole || work->after || !work->clean_etag[0] || work->gone > 0 ||
-	    work->rows != work->clean_rows ||
-	    clock_boot_ms() - work->clean_at >= TRUST_ETAG_MS)
+	if (pass->is_whole || pass->after || !pass->clean_etag[0] || pass->gone > 0 ||
+	    pass->rows != pass->clean_rows ||
+	    clock_boot_ms() - pass->clean_at >= TRUST_ETAG_MS)
 		return NULL;
-	return work->clean_etag;
+	return pass->clean_etag;
 }
 
-static int count_rows(struct consistency *work, struct err *err)
+static int count_rows(const struct consistency *work, struct pass *pass, struct err *err)
 {
 	struct registry_counts counts;
 
-	if (registry_counts(work->pull->options.store, KIND_REPOSITORY, &counts, err) !=
-	    0)
+	if (registry_counts(work->pull->options.store, pass->kind, &counts, err) != 0)
 		return -1;
-	work->rows = counts.all;
-	work->gone = counts.gone;
+	pass->rows = counts.all;
+	pass->gone = counts.gone;
 	return 0;
 }
 
-static int ask(struct consistency *work, struct inventory_page *page, struct err *err)
+static int ask(struct consistency *work, const struct pass *pass,
+	       struct inventory_page *page, struct err *err)
 {
+	const struct page_question question = { .after = pass->after,
+						.limit = PAGE_LIMIT,
+						.etag = etag_to_send(pass) };
+
 	if (!work->line && primary_line_open(work->pull->options.primary,
 					     &work->pull->stop, &work->line, err) != 0)
 		return -1;
-	return primary_inventory(work->line, work->after, PAGE_LIMIT, etag_to_send(work),
-				 page, err);
+	return pass->blob ? primary_blob_inventory(work->line, pass->blob, &question,
+						   page, err)
+			  : primary_inventory(work->line, &question, page, err);
 }
 
-static int read_one(struct consistency *work, bool *is_peers, struct err *err)
+/* There is nothing to compare with. What is here stays; and what the primary finds later
+ * comes with an event, or with a later pass. Nothing else waits for that. */
+static int skip_pass(struct consistency *work, struct pass *pass, struct err *err)
+{
+	if (!pass->is_unknown)
+		log_warn("consistency.no_kind", LOG_TEXT("kind", pass->kind));
+	pass->is_unknown = true;
+	return end_pass(work, pass, err);
+}
+
+static int judge_answer(struct consistency *work, struct pass *pass, int answer,
+			struct inventory_page *page, struct err *err)
+{
+	if (answer == INVENTORY_NO_KIND)
+		return skip_pass(work, pass, err);
+	pass->is_unknown = false;
+	return answer == INVENTORY_PAGE ? take_page(work, pass, page, err)
+					: end_pass(work, pass, err);
+}
+
+/* It counts as heard of when no kind's question fails; those that did are asked again. */
+static void peer_answered(struct consistency *work, struct pass *pass)
+{
+	bool is_failing = false;
+
+	pass->is_peers = false;
+	for (size_t i = 0; i < work->passes.count; i++) {
+		struct pass *other = &work->passes.items[i];
+		if (!other->is_peers)
+			continue;
+		is_failing = true;
+		if (other->failures == 1)
+			other->pause_ms = 0;
+	}
+	if (!is_failing)
+		peer_good(work->pull, PULL_PART_CONSISTENCY);
+}
+
+static int read_one(struct consistency *work, struct pass *pass, struct err *err)
 {
 	struct inventory_page page = { 0 };
-	int result;
+	int answer, result;
 
-	*is_peers = false;
-	if (!work->after && count_rows(work, err) != 0)
+	pass->is_peers = false;
+	if (!pass->after && count_rows(work, pass, err) != 0)
 		return -1;
 	names_record(work->pull);
-	result = ask(work, &page, err);
-	*is_peers = result < 0;
-	if (result >= 0)
-		peer_good(work->pull, PULL_PART_CONSISTENCY);
-	if (result == 0) { /* as it was */
-		result = end_pass(work, err);
-	} else if (result > 0) {
-		result = take_page(work, &page, err);
+	result = answer = ask(work, pass, &page, err);
+	if (answer < 0) {
+		pass->is_peers = true;
+	} else {
+		peer_answered(work, pass);
+		result = judge_answer(work, pass, answer, &page, err);
 		inventory_page_clear(&page);
 	}
 	names_forget(work->pull);
@@ -342,94 +281,137 @@ static int read_one(struct consistency *work, bool *is_peers, struct err *err)
 /* In the middle of something, or after a pass that found work, the next page is due at
  * once: while there is much to do, an interval would be long. But what two passes in a
  * row found is not repaired by haste. */
-static bool goes_on(const struct consistency *work, size_t found_before)
+static bool goes_on(const struct pass *pass, size_t found_before)
 {
-	if (work->is_passing)
-		return work->is_whole || work->found > found_before;
-	return work->found > 0 && !work->was_dirty;
+	if (pass->is_passing)
+		return pass->is_whole || pass->found > found_before;
+	return pass->found > 0 && !pass->was_dirty;
 }
 
-static void failed(struct consistency *work, bool is_peers, const struct err *err)
+static void failed(struct consistency *work, struct pass *pass, const struct err *err)
 {
-	if (err->class == ERR_CANCELED || err->class == ERR_LOST)
+	if (err->class == ERR_CANCELED || err->class == ERR_LOST) {
+		pass->is_peers = false;
 		return;
-	work->failures++;
-	if (is_peers)
+	}
+	pass->failures++;
+	if (pass->is_peers)
 		peer_bad(work->pull, PULL_PART_CONSISTENCY, err);
-	else if (work->failures == 1)
-		log_error("consistency.failed", LOG_ERR(err));
-	work->pause_ms = backoff_ms(work->failures, random_roll());
+	else if (pass->failures == 1)
+		log_error("consistency.failed", LOG_TEXT("kind", pass->kind),
+			  LOG_ERR(err));
+	pass->pause_ms = backoff_ms(pass->failures, random_roll());
 }
 
-static void step(struct consistency *work)
+static void step(struct consistency *work, struct pass *pass)
 {
-	bool is_peers = false, was_dirty = work->found > 0;
+	bool was_dirty = pass->found > 0;
 	struct err err;
 
-	if (!work->is_passing) {
-		begin_pass(work);
-		work->was_dirty = was_dirty;
+	if (!pass->is_passing) {
+		begin_pass(work->pull, pass);
+		pass->was_dirty = was_dirty;
 	}
-	size_t found = work->found;
-	work->asked_at = clock_boot_ms();
-	if (read_one(work, &is_peers, &err) != 0) {
-		failed(work, is_peers, &err);
+	size_t found = pass->found;
+	pass->asked_at = clock_boot_ms();
+	if (read_one(work, pass, &err) != 0) {
+		failed(work, pass, &err);
 		return;
 	}
-	work->failures = 0;
-	work->pause_ms = goes_on(work, found) ? 0 : -1;
+	pass->failures = 0;
+	pass->pause_ms = goes_on(pass, found) ? 0 : -1;
 }
 
 /* The comparison that is asked for is not the one under way. */
-static bool is_asked_anew_locked(const struct consistency *work)
+static bool is_asked_anew_locked(const struct pull *pull, const struct pass *pass)
 {
-	const struct pull *pull = work->pull;
-
-	return pull->asked > pull->compared &&
-	       !(work->is_passing && work->number == pull->asked);
+	return pull->asked > pass->answered &&
+	       !(pass->is_passing && pass->number == pull->asked);
 }
 
 /* There may be another key, or the primary was heard of by others. */
-static bool is_hurry_locked(struct consistency *work)
+static void hurry_locked(struct consistency *work)
 {
-	bool is_hurry = work->hurries != work->pull->hurries;
-
+	if (work->hurries == work->pull->hurries)
+		return;
 	work->hurries = work->pull->hurries;
-	return is_hurry;
+	for (size_t i = 0; i < work->passes.count; i++)
+		if (work->passes.items[i].failures > 0)
+			work->passes.items[i].pause_ms = 0;
 }
 
-/* Until the next page is due, or a comparison is asked for. False: stop. */
-static bool wait_until_due(struct consistency *work)
+/* When its next page is due, boot ms. */
+static int64_t due_at_locked(const struct pull *pull, struct pass *pass)
+{
+	int64_t pause = pass->pause_ms;
+
+	if (is_asked_anew_locked(pull, pass) && pass->failures == 0) {
+		pass->is_passing = false;
+		return 0;
+	}
+	if (pause < 0)
+		pause = pull->settings.consistency_interval_ms;
+	return pass->asked_at + pause;
+}
+
+static struct pass *next_pass_locked(struct consistency *work, int64_t *due_at)
+{
+	struct pass *next = NULL;
+
+	for (size_t i = 0; i < work->passes.count; i++) {
+		struct pass *pass = &work->passes.items[i];
+		int64_t at = due_at_locked(work->pull, pass);
+		if (!next || at < *due_at ||
+		    (at == *due_at && pass->asked_at < next->asked_at)) {
+			next = pass;
+			*due_at = at;
+		}
+	}
+	return next;
+}
+
+/* The one whose next page is due, which may be because a comparison is asked for. NULL:
+ * stop. */
+static struct pass *wait_until_due(struct consistency *work)
 {
 	struct pull *pull = work->pull;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	while (!pull->stopping) {
-		int64_t pause = work->pause_ms;
-		if (is_asked_anew_locked(work) && work->failures == 0) {
-			work->is_passing = false;
-			return true;
-		}
-		if (is_hurry_locked(work) && work->failures > 0)
-			return true;
-		if (pause < 0)
-			pause = pull->settings.consistency_interval_ms;
-		if (!cond_wait_until(&pull->changed, &pull->mutex,
-				     work->asked_at + pause))
-			return true;
+		int64_t due_at = 0;
+		hurry_locked(work);
+		struct pass *pass = next_pass_locked(work, &due_at);
+		if (due_at <= clock_boot_ms())
+			return pass;
+		cond_wait_until(&pull->changed, &pull->mutex, due_at);
 	}
-	return false;
+	return NULL;
+}
+
+static void add_passes(struct consistency *work)
+{
+	const struct blob_kinds *kinds = work->pull->options.kinds;
+
+	vec_add(&work->passes, ((struct pass){ .kind = KIND_REPOSITORY }));
+	for (size_t i = 0; kinds && i < kinds->items.count; i++)
+		vec_add(&work->passes, ((struct pass){ .kind = kinds->items.items[i].type,
+						       .blob = &kinds->items.items[i] }));
 }
 
 void *consistency_run(void *arg)
 {
 	struct consistency work = { .pull = arg };
 
-	while (site_lease_hold(work.pull, "consistency", &work.lease))
-		if (wait_until_due(&work))
-			step(&work);
+	add_passes(&work);
+	while (site_lease_hold(work.pull, "consistency", &work.lease)) {
+		struct pass *pass = wait_until_due(&work);
+		if (pass)
+			step(&work, pass);
+	}
 	primary_line_close(work.line);
 	lease_release(work.lease);
-	free(work.after);
+	for (size_t i = 0; i < work.passes.count; i++)
+		free(work.passes.items[i].after);
+	vec_clear(&work.passes);
 	return NULL;
 }

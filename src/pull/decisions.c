@@ -63,20 +63,32 @@ static bool is_of_same(const struct event *a, const struct event *b)
 	return strcmp(a->name, b->name) == 0 && strcmp(a->kind, b->kind) == 0;
 }
 
+/* A checksum comes with the generation that it is of: with a change before it, it is what
+ * that change would have told. */
+static void add_event(struct folded_event *to, const struct folded_event *next)
+{
+	if (to->is_told_only && !next->is_told_only)
+		to->since = next->since;
+	to->last = next->last;
+	to->is_told_only = to->is_told_only && next->is_told_only;
+}
+
 void fold_events(const event_list *events, folded_events *folded)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < events->count; i++) {
 		const struct event *event = &events->items[i];
-		vec_add(folded, ((struct folded_event){ event, event->at }));
+		vec_add(folded,
+			((struct folded_event){ event, event->at,
+						event->what == EVENT_CHECKSUMMED }));
 	}
 	vec_sort(folded, compare_events);
 	for (size_t i = 0; i < folded->count; i++) {
 		struct folded_event *item = &folded->items[i];
 		struct folded_event *before = kept ? &folded->items[kept - 1] : NULL;
 		if (before && is_of_same(before->last, item->last))
-			before->last = item->last;
+			add_event(before, item);
 		else
 			folded->items[kept++] = *item;
 	}
@@ -94,8 +106,15 @@ static bool is_as_told(const struct inventory_item *item, const struct registry_
 
 	if (strcmp(item->timeline, row->timeline) != 0 || known < item->generation)
 		return false;
-	return known > item->generation || !row->primary_checksum ||
+	return known > item->generation || !row->primary_checksum || !item->checksum ||
 	       strcmp(row->primary_checksum, item->checksum) == 0;
+}
+
+static bool is_first_told(const struct inventory_item *item,
+			  const struct registry_row *row)
+{
+	return item->checksum && !row->primary_checksum &&
+	       row->generation_wanted == item->generation;
 }
 
 /* Only after a change of identity, as by a restore of the primary: within a timeline
@@ -106,19 +125,24 @@ static bool is_proved_same(const struct inventory_item *item,
 	return strcmp(item->timeline, row->timeline) != 0 &&
 	       row->state == REGISTRY_SYNCED &&
 	       row->verification == VERIFICATION_SUCCEEDED && row->checksum &&
-	       strcmp(row->checksum, item->checksum) == 0;
+	       item->checksum && strcmp(row->checksum, item->checksum) == 0;
 }
 
-static void compare_pair(const struct inventory_item *item,
+static void compare_pair(const struct compare_range *range,
+			 const struct inventory_item *item,
 			 const struct registry_row *row, compare_steps *steps)
 {
 	struct compare_step step = { .item = item, .row = row };
 
 	if (row && !row->is_gone) {
+		bool is_as_it_was = is_as_told(item, row);
 		/* What the primary cannot read, it cannot give. */
-		if (!item->checksum || is_as_told(item, row))
+		if (item->is_unreadable ||
+		    (is_as_it_was && !(range->tells && is_first_told(item, row))))
 			return;
-		if (is_proved_same(item, row))
+		if (is_as_it_was)
+			step.action = COMPARE_TELL;
+		else if (is_proved_same(item, row))
 			step.action = COMPARE_ADOPT;
 	}
 	vec_add(steps, step);
@@ -147,7 +171,7 @@ void compare_range(const struct compare_range *range, compare_steps *steps)
 		if (order >= 0)
 			row = &range->rows[r++];
 		if (item)
-			compare_pair(item, row, steps);
+			compare_pair(range, item, row, steps);
 		else if (row && !row->is_gone)
 			vec_add(steps, ((struct compare_step){ .action = COMPARE_GONE,
 							       .row = row }));

@@ -18,7 +18,7 @@ struct hold_brake {
 };
 
 #define HOLD_REFS ((struct hold_brake){ .share = 0.05, .more_than = 20 })
-#define HOLD_REPOSITORIES ((struct hold_brake){ .share = 0.05, .more_than = 10 })
+#define HOLD_REPLICABLES ((struct hold_brake){ .share = 0.05, .more_than = 10 })
 
 bool hold_brake_stops(struct hold_brake brake, size_t deletions, size_t all);
 

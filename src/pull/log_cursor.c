@@ -13,8 +13,8 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/decisions.h"
+#include "pull/events_take.h"
 #include "pull/pull_parts.h"
-#include "replicable/name.h"
 #include "store/site_value.h"
 
 #define EVENTS_LIMIT 1000
@@ -63,89 +63,6 @@ static void show(struct log_cursor *cursor)
 	cursor->pull->state.cursor = cursor->has_at ? cursor->at.id : 0;
 }
 
-/* What one transaction takes over. */
-struct taking {
-	const folded_events *folded;  /* may be NULL */
-	const struct pull_cursor *to; /* NULL: the position is forgotten */
-	const char *last_event;       /* NULL: as it was */
-	struct pull *pull;
-};
-
-static int take_deleted(struct store_tx *tx, const struct folded_event *folded,
-			struct err *err)
-{
-	const struct event *event = folded->last;
-	struct registry_move move = { .id = replicable_id(event->kind, event->name),
-				      .event = REGISTRY_GONE,
-				      .timeline = event->timeline,
-				      .changed_at = folded->since };
-	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-	int found = registry_get_in(tx, event->kind, event->name, &row, err);
-
-	if (found <= 0)
-		return found; /* it was never here */
-	/* An older one of that name; should it be otherwise, the inventory tells. */
-	if (row.timeline[0] && strcmp(row.timeline, event->timeline) != 0)
-		return 0;
-	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
-}
-
-static int take_changed(struct store_tx *tx, const struct folded_event *folded,
-			struct pull *pull, struct err *err)
-{
-	const struct event *event = folded->last;
-	uint64_t id = replicable_id(event->kind, event->name);
-	struct registry_move move = { .event = REGISTRY_ASKED,
-				      .generation = event->generation,
-				      .timeline = event->timeline,
-				      .checksum = event->checksum,
-				      .changed_at = folded->since,
-				      .delay_ms = pace_delay_ms(pull, id) };
-
-	return registry_ask_in(tx, event->kind, event->name, &move, err) < 0 ? -1 : 0;
-}
-
-/* Kinds of newer versions are skipped. A name becomes a path here: whoever let a bad one
- * through, it goes no further. */
-static bool is_ours(const struct event *event)
-{
-	struct err why = { .class = ERR_CONFIG, .text = "unknown kind" };
-
-	if (strcmp(event->kind, KIND_REPOSITORY) == 0 &&
-	    name_check(event->name, &why) == 0)
-		return true;
-	log_warn("event.skipped", LOG_ERR(&why), LOG_NUMBER("event", event->id),
-		 LOG_TEXT("kind", event->kind));
-	return false;
-}
-
-static int take_one(struct store_tx *tx, const struct folded_event *folded,
-		    struct pull *pull, struct err *err)
-{
-	if (!is_ours(folded->last))
-		return 0;
-	return folded->last->what == EVENT_DELETED ? take_deleted(tx, folded, err)
-						   : take_changed(tx, folded, pull, err);
-}
-
-static int take_all(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct taking *taking = arg;
-	char text[PULL_CURSOR_SIZE];
-
-	for (size_t i = 0; taking->folded && i < taking->folded->count; i++)
-		if (take_one(tx, &taking->folded->items[i], taking->pull, err) != 0)
-			return err_prefix(err, "event %" PRIu64,
-					  taking->folded->items[i].last->id);
-	if (taking->last_event &&
-	    site_value_set(tx, PULL_LAST_EVENT, taking->last_event, err) != 0)
-		return -1;
-	if (!taking->to)
-		return site_value_remove(tx, PULL_CURSOR, err);
-	pull_cursor_format(taking->to, text);
-	return site_value_set(tx, PULL_CURSOR, text, err);
-}
-
 /* "ID AT_MS"; when the newest was is known of those that came along, else now. */
 static char *last_event_text(const struct log_cursor *cursor,
 			     const struct primary_events *answer)
@@ -167,18 +84,20 @@ static int commit(struct log_cursor *cursor, const struct primary_events *answer
 {
 	AUTO_FREE char *last_event = last_event_text(cursor, answer);
 	folded_events folded = { 0 };
-	struct taking taking = { .folded = &folded,
-				 .to = to,
-				 .last_event = last_event,
-				 .pull = cursor->pull };
+	struct events_taking taking = { .folded = &folded,
+					.to = to,
+					.last_event = last_event,
+					.pull = cursor->pull };
 	int result;
 
 	if (to)
 		fold_events(&answer->events, &folded);
+	events_judge(cursor->pull, &folded);
 	for (size_t i = 0; i < folded.count; i++)
-		names_touch(cursor->pull, folded.items[i].last->name);
+		names_touch(cursor->pull, folded.items[i].last->kind,
+			    folded.items[i].last->name);
 	failpoint("cursor.read");
-	result = store_write(cursor->pull->options.store, take_all, &taking, err);
+	result = store_write(cursor->pull->options.store, events_take, &taking, err);
 	failpoint("cursor.taken");
 	cursor->has_news = result == 0 && folded.count > 0;
 	if (cursor->has_news)
@@ -217,8 +136,8 @@ static int start_over(struct log_cursor *cursor, const struct primary_events *an
 		    lease_check(cursor->lease, err) != 0)
 			return err_set(err, ERR_CANCELED, "the comparison was left");
 	failpoint("cursor.compared");
-	return store_write(cursor->pull->options.store, take_all,
-			   &(struct taking){ .to = &end }, err);
+	return store_write(cursor->pull->options.store, events_take,
+			   &(struct events_taking){ .to = &end }, err);
 }
 
 static int take_over(struct log_cursor *cursor, struct primary_events *answer,
@@ -250,7 +169,7 @@ static bool is_at_work(struct log_cursor *cursor)
 
 	cursor->has_news = false;
 	cursor->finished = pull->finished;
-	return is_news || pull->state.syncing > 0;
+	return is_news || pull->state.syncing + pull->state.blobbing > 0;
 }
 
 static int64_t wait_s(struct log_cursor *cursor)

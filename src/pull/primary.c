@@ -1,9 +1,12 @@
 #include "pull/primary.h"
 
+#include <stdatomic.h>
+
 #include "base/clock.h"
+#include "pull/primary_line.h"
 #include "pull/primary_parse.h"
 
-#define API "/api/v1/"
+#define API PRIMARY_API
 /* On top of the time that the primary may wait for an event. */
 #define EVENTS_TIMEOUT_MS 20000
 #define REFS_LIMIT ((size_t)1 << 30)
@@ -16,7 +19,8 @@ struct primary {
 	bool has_key;                 /* guarded by mutex */
 	unsigned key_version;         /* guarded by mutex; one more with each key */
 	struct primary_health health; /* guarded by mutex */
-	bool knows_time;              /* guarded by mutex; skew_ms is exact */
+	atomic_uint_fast64_t bandwidth;
+	bool knows_time; /* guarded by mutex; skew_ms is exact */
 };
 
 struct primary_line {
@@ -170,6 +174,11 @@ static int note_failure(struct primary *primary, const struct err *err)
 	return -1;
 }
 
+void primary_set_bandwidth(struct primary *primary, uint64_t rate)
+{
+	atomic_store(&primary->bandwidth, rate);
+}
+
 static int renew_key(struct primary_line *line, struct err *err)
 {
 	struct site_client *client;
@@ -197,6 +206,9 @@ static int judge(const struct site_answer *answer, struct err *err)
 		enum err_class class;
 	} words[] = {
 		{ "REPOSITORY_NOT_FOUND", ERR_MISSING },
+		{ "FILE_NOT_FOUND", ERR_MISSING },
+		{ "BLOB_NOT_FOUND", ERR_MISSING },
+		{ "KIND_NOT_FOUND", ERR_CONFIG },
 		{ "CORRUPT", ERR_CORRUPT },
 		{ "CONFLICT", ERR_CONFLICT },
 		{ "CONFIG", ERR_CONFIG },
@@ -213,21 +225,30 @@ static int judge(const struct site_answer *answer, struct err *err)
 	}
 	if (err->class == ERR_MISSING || err->class == ERR_CONFLICT)
 		err->class = ERR_NETWORK;
-	return 0;
+	if (answer->status != 412)
+		return 0;
+	err->class = ERR_CONFLICT; /* a condition that we set does not hold */
+	return 1;
 }
 
-/* 0: an answer of status 200 or 304; -1 with *err and the answer that it came from. */
-static int call(struct primary_line *line, struct site_request *request,
-		struct site_answer *answer, struct err *err)
+int primary_call_failed(struct primary_line *line, const struct err *err)
+{
+	return note_failure(line->primary, err);
+}
+
+int primary_call(struct primary_line *line, struct site_request *request,
+		 struct site_answer *answer, struct err *err)
 {
 	request->stop = line->stop;
+	request->tells_bandwidth = true;
+	request->bandwidth = atomic_load(&line->primary->bandwidth);
 	if (line->most_ms > 0 &&
 	    (request->timeout_ms == 0 || request->timeout_ms > line->most_ms))
 		request->timeout_ms = line->most_ms;
 	if (renew_key(line, err) != 0 ||
 	    site_client_call(line->client, request, answer, err) != 0)
 		return note_failure(line->primary, err);
-	if (answer->status == 200 || answer->status == 304) {
+	if (answer->status == 200 || answer->status == 206 || answer->status == 304) {
 		note_heard(line->primary, answer);
 		return 0;
 	}
@@ -292,7 +313,8 @@ int primary_events(struct primary_line *line,
 		.report = question->report,
 		.timeout_ms = question->wait_s * 1000 + EVENTS_TIMEOUT_MS,
 	};
-	if (call(line, &request, &reply, err) != 0 && !is_gone(&reply, &answer->how))
+	if (primary_call(line, &request, &reply, err) != 0 &&
+	    !is_gone(&reply, &answer->how))
 		return -1;
 	if (fill_events(&reply, question, answer, err) == 0)
 		return 0;
@@ -313,30 +335,45 @@ int primary_last_event(struct primary_line *line, uint64_t *id, struct err *err)
 	return 0;
 }
 
-int primary_inventory(struct primary_line *line, const char *after, size_t limit,
-		      const char *etag, struct inventory_page *page, struct err *err)
+static bool has_no_blobs(const struct site_answer *reply)
 {
-	AUTO_STR struct str target = STR_INIT;
+	return strcmp(reply->code, "KIND_NOT_FOUND") == 0 ||
+	       strcmp(reply->code, "NOT_SCANNED") == 0;
+}
+
+int primary_inventory_at(struct primary_line *line, const char *target,
+			 const struct blob_kind *kind,
+			 const struct page_question *question,
+			 struct inventory_page *page, struct err *err)
+{
+	AUTO_STR struct str whole = STR_INIT;
 	AUTO_ANSWER struct site_answer reply = { .body = STR_INIT };
 
 	*page = (struct inventory_page){ 0 };
-	str_addf(&target, API "repositories?limit=%zu", limit);
-	if (after) {
-		str_add(&target, "&after=");
-		url_add_encoded(&target, after);
+	str_addf(&whole, "%s?limit=%zu", target, question->limit);
+	if (question->after) {
+		str_add(&whole, "&after=");
+		url_add_encoded(&whole, question->after);
 	}
-	struct site_request request = { .target = target.data, .if_none_match = etag };
-	if (call(line, &request, &reply, err) != 0)
-		return -1;
-	if (reply.status == 304 && etag)
-		return 0;
-	if (reply.status == 304)
-		primary_lied(err, "304, though no ETag was named");
-	else if (primary_parse_inventory(&reply.body, after, limit, page, err) == 0) {
+	struct site_request request = { .target = whole.data,
+					.if_none_match = question->etag };
+	if (primary_call(line, &request, &reply, err) != 0)
+		return kind && has_no_blobs(&reply) ? INVENTORY_NO_KIND : -1;
+	if (reply.status == 304 && question->etag)
+		return INVENTORY_UNCHANGED;
+	if (reply.status != 200)
+		primary_lied(err, "status %d, though no ETag was named", reply.status);
+	else if (primary_parse_inventory(&reply.body, kind, question, page, err) == 0) {
 		snprintf(page->etag, sizeof(page->etag), "%s", reply.etag);
-		return 1;
+		return INVENTORY_PAGE;
 	}
 	return note_failure(line->primary, err);
+}
+
+int primary_inventory(struct primary_line *line, const struct page_question *question,
+		      struct inventory_page *page, struct err *err)
+{
+	return primary_inventory_at(line, API "repositories", NULL, question, page, err);
 }
 
 int primary_refs(struct primary_line *line, const char *name, struct primary_refs *refs,
@@ -354,7 +391,7 @@ int primary_refs(struct primary_line *line, const char *name, struct primary_ref
 		.limit = REFS_LIMIT,
 		.timeout_ms = REFS_TIMEOUT_MS,
 	};
-	if (call(line, &request, &reply, err) != 0)
+	if (primary_call(line, &request, &reply, err) != 0)
 		return -1;
 	if (reply.status != 200)
 		return primary_lied(err, "status %d for refs", reply.status);
@@ -374,7 +411,7 @@ int primary_reverify(struct primary_line *line, const char *name, struct err *er
 		.target = target.data,
 		.timeout_ms = REFS_TIMEOUT_MS,
 	};
-	return call(line, &request, &reply, err);
+	return primary_call(line, &request, &reply, err);
 }
 
 /* Parts are encoded, the slashes between them are not. */

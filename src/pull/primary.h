@@ -22,6 +22,11 @@ void primary_close(struct primary *primary);
 /* A new secret; lines take it from their next request on. */
 void primary_set_key(struct primary *primary, const struct site_key *key);
 
+/* It shall send no more than this, in bytes a second, to this site; 0: no limit. Any
+ * time.
+ */
+void primary_set_bandwidth(struct primary *primary, uint64_t rate);
+
 /* How it was last heard of. */
 struct primary_health {
 	int64_t heard_at; /* wall ms of the last good answer; 0: never */
@@ -68,9 +73,12 @@ void primary_events_clear(struct primary_events *answer);
 int primary_last_event(struct primary_line *line, uint64_t *id, struct err *err);
 
 struct inventory_item {
-	char *name, *checksum; /* owned; checksum NULL: the primary cannot read it */
+	char *name, *checksum; /* owned; checksum NULL: the primary cannot read it, or, of
+				  a blob, has not computed it yet */
+	bool is_unreadable;
 	char timeline[TIMELINE_SIZE];
 	uint64_t generation;
+	uint64_t size; /* of a blob, in bytes */
 	int64_t changed_at;
 };
 
@@ -84,10 +92,22 @@ struct inventory_page {
 	char last_mark[EVENT_MARK_SIZE];
 };
 
-/* 1: a page; 0: nothing changed since `etag` (may be NULL); -1. ERR_CORRUPT: names out of
- * order, bad names, a `next` that leads nowhere: nothing of it counts. */
-int primary_inventory(struct primary_line *line, const char *after, size_t limit,
-		      const char *etag, struct inventory_page *page, struct err *err);
+struct page_question {
+	const char *after; /* names above it; NULL: from the first */
+	size_t limit;
+	const char *etag; /* of a page that is known; may be NULL */
+};
+
+/* An enum inventory_answer, or -1. ERR_CORRUPT: names out of order, bad
+ * names, a `next` that leads nowhere: nothing of it counts. */
+enum inventory_answer {
+	INVENTORY_UNCHANGED, /* since `etag` */
+	INVENTORY_PAGE,
+	INVENTORY_NO_KIND, /* the primary has no such kind of blobs, or has not looked
+			      at its files yet */
+};
+int primary_inventory(struct primary_line *line, const struct page_question *question,
+		      struct inventory_page *page, struct err *err);
 void inventory_page_clear(struct inventory_page *page);
 
 struct primary_refs {

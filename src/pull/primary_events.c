@@ -40,9 +40,11 @@ static bool get_what(const json_t *object, enum event_what *what)
 {
 	const char *text = json_string_value(json_object_get(object, "event"));
 
-	for (*what = EVENT_CREATED; text && *what <= EVENT_DELETED; (*what)++)
+	for (int i = 0; text && i < EVENT_WHATS; i++) {
+		*what = (enum event_what)i;
 		if (strcmp(text, event_what_name(*what)) == 0)
 			return true;
+	}
 	return false;
 }
 
@@ -73,6 +75,24 @@ static char *get_changes(const json_t *object)
 	return str_take(&text);
 }
 
+/* A deleted one has none, and one whose checksum became known has one. */
+static bool get_checksum(const json_t *object, struct event *event)
+{
+	bool is_right = strcmp(event->kind, KIND_REPOSITORY) == 0
+				? primary_get_checksum(object, &event->checksum)
+				: primary_get_digest(object, &event->checksum);
+
+	return is_right && !(event->what == EVENT_DELETED && event->checksum) &&
+	       !(event->what == EVENT_CHECKSUMMED && !event->checksum);
+}
+
+/* Not there: not known. */
+static bool get_size(const json_t *object, struct event *event)
+{
+	return !json_object_get(object, "size") ||
+	       primary_get_number(object, "size", &event->size);
+}
+
 /* NULL, or the member that is wrong. */
 static const char *fill_event(const json_t *object, struct event *event)
 {
@@ -91,9 +111,10 @@ static const char *fill_event(const json_t *object, struct event *event)
 	if (!primary_get_number(object, "generation", &event->generation) ||
 	    event->generation == 0)
 		return "generation";
-	if (!primary_get_checksum(object, &event->checksum) ||
-	    (event->what == EVENT_DELETED && event->checksum))
+	if (!get_checksum(object, event))
 		return "checksum";
+	if (!get_size(object, event))
+		return "size";
 	event->changes = get_changes(object);
 	return NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * The inventory: GET /api/v1/repositories, a page at a time.
+ * The inventory: GET /api/v1/repositories or /api/v1/blobs/TYPE, a page at a time.
  */
 #include "pull/primary_parse.h"
 
@@ -8,8 +8,28 @@
 
 #define PAGE_LIMIT ((size_t)64 << 20)
 
+static bool has_failure(const json_t *object)
+{
+	const json_t *failure = json_object_get(object, "failure");
+
+	return failure && !json_is_null(failure);
+}
+
+/* A repository has no checksum only because it cannot be read; a blob also until it has
+ * been. */
+static const char *fill_checksum(const json_t *object, const struct blob_kind *kind,
+				 struct inventory_item *item)
+{
+	if (!(kind ? primary_get_digest(object, &item->checksum)
+		   : primary_get_checksum(object, &item->checksum)))
+		return "checksum";
+	item->is_unreadable = !item->checksum && (!kind || has_failure(object));
+	return NULL;
+}
+
 /* NULL, or the member that is wrong. */
-static const char *fill_item(const json_t *object, struct inventory_item *item)
+static const char *fill_item(const json_t *object, const struct blob_kind *kind,
+			     struct inventory_item *item)
 {
 	const json_t *changed_at = json_object_get(object, "changed_at");
 
@@ -18,37 +38,38 @@ static const char *fill_item(const json_t *object, struct inventory_item *item)
 	if (!primary_get_number(object, "generation", &item->generation) ||
 	    item->generation == 0)
 		return "generation";
-	if (!primary_get_checksum(object, &item->checksum))
-		return "checksum";
+	if (kind && !primary_get_number(object, "size", &item->size))
+		return "size";
 	if (changed_at && !json_is_null(changed_at) &&
 	    !primary_get_time(object, "changed_at", &item->changed_at))
 		return "changed_at";
-	return NULL;
+	return fill_checksum(object, kind, item);
 }
 
-static int check_name(const char *name, const char *before, struct err *err)
+static int check_name(const char *name, const struct blob_kind *kind, const char *before,
+		      struct err *err)
 {
 	struct err why;
 
 	if (!name)
-		return primary_lied(err, "a repository has no name");
-	if (name_check(name, &why) != 0)
+		return primary_lied(err, "an item has no name");
+	if ((kind ? blob_id_check(kind, name, &why) : name_check(name, &why)) != 0)
 		return primary_lied(err, "%s", why.text);
 	if (before && strcmp(name, before) <= 0)
 		return primary_lied(err, "%s stands behind %s", name, before);
 	return 0;
 }
 
-static int add_item(const json_t *object, const char *before, struct inventory_page *page,
-		    struct err *err)
+static int add_item(const json_t *object, const struct blob_kind *kind,
+		    const char *before, struct inventory_page *page, struct err *err)
 {
 	const char *name = json_string_value(json_object_get(object, "name"));
 	struct inventory_item item = { 0 };
 	const char *wrong;
 
-	if (check_name(name, before, err) != 0)
+	if (check_name(name, kind, before, err) != 0)
 		return -1;
-	wrong = fill_item(object, &item);
+	wrong = fill_item(object, kind, &item);
 	if (wrong) {
 		free(item.checksum);
 		return primary_lied(err, "%s has no right \"%s\"", name, wrong);
@@ -58,19 +79,22 @@ static int add_item(const json_t *object, const char *before, struct inventory_p
 	return 0;
 }
 
-static int read_items(const json_t *list, const char *after, size_t limit,
-		      struct inventory_page *page, struct err *err)
+static int read_items(const json_t *list, const struct blob_kind *kind,
+		      const struct page_question *question, struct inventory_page *page,
+		      struct err *err)
 {
 	if (!json_is_array(list))
-		return primary_lied(err, "the inventory has no \"repositories\"");
-	if (limit > 0 && json_array_size(list) > limit)
-		return primary_lied(err, "more repositories than were asked for");
+		return primary_lied(err, "the inventory has no \"%s\"",
+				    kind ? "blobs" : "repositories");
+	if (question->limit > 0 && json_array_size(list) > question->limit)
+		return primary_lied(err, "more %s than were asked for",
+				    kind ? "blobs" : "repositories");
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const char *before =
 			page->items.count == 0
-				? after
+				? question->after
 				: page->items.items[page->items.count - 1].name;
-		if (add_item(json_array_get(list, i), before, page, err) != 0)
+		if (add_item(json_array_get(list, i), kind, before, page, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -104,7 +128,8 @@ static int read_log(const json_t *object, struct inventory_page *page, struct er
 	return 0;
 }
 
-int primary_parse_inventory(const struct str *body, const char *after, size_t limit,
+int primary_parse_inventory(const struct str *body, const struct blob_kind *kind,
+			    const struct page_question *question,
 			    struct inventory_page *page, struct err *err)
 {
 	json_auto_t *object = json_parse_object(body->data, body->len, PAGE_LIMIT, err);
@@ -113,8 +138,8 @@ int primary_parse_inventory(const struct str *body, const char *after, size_t li
 	if (!object)
 		return primary_lied(err, "the inventory is not a JSON object");
 	if (read_log(object, page, err) == 0 &&
-	    read_items(json_object_get(object, "repositories"), after, limit, page,
-		       err) == 0 &&
+	    read_items(json_object_get(object, kind ? "blobs" : "repositories"), kind,
+		       question, page, err) == 0 &&
 	    read_next(object, page, err) == 0)
 		return 0;
 	inventory_page_clear(page);

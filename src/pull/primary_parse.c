@@ -65,3 +65,23 @@ bool primary_get_checksum(const json_t *object, char **checksum)
 	*checksum = xstrdup(text);
 	return true;
 }
+
+bool primary_is_digest(const char *text)
+{
+	return strlen(text) == BLOB_DIGEST_SIZE - 1 &&
+	       strspn(text, "0123456789abcdef") == BLOB_DIGEST_SIZE - 1;
+}
+
+bool primary_get_digest(const json_t *object, char **digest)
+{
+	const json_t *value = json_object_get(object, "checksum");
+	const char *text = json_string_value(value);
+
+	*digest = NULL;
+	if (!value || json_is_null(value))
+		return true;
+	if (!text || !primary_is_digest(text))
+		return false;
+	*digest = xstrdup(text);
+	return true;
+}

@@ -6,6 +6,7 @@
 #ifndef PULL_PRIMARY_PARSE_H
 #define PULL_PRIMARY_PARSE_H
 
+#include "blob/kinds.h"
 #include "pull/primary.h"
 
 /* Fills *err and returns -1: the primary's answer is broken. */
@@ -22,6 +23,12 @@ bool primary_get_time(const json_t *object, const char *key, int64_t *wall_ms);
 /* "1-" and 64 digits, or null (*checksum NULL). The caller frees. */
 bool primary_get_checksum(const json_t *object, char **checksum);
 
+/* 64 hex digits. */
+bool primary_is_digest(const char *text);
+
+/* Of a blob: SHA-256 in 64 hex digits, or null. Likewise. */
+bool primary_get_digest(const json_t *object, char **digest);
+
 /* The headers of an answer about events. */
 int primary_parse_ends(const char *timeline, const char *last_event,
 		       struct event_ends *ends, struct err *err);
@@ -32,8 +39,9 @@ int primary_parse_events(const struct str *body,
 			 const struct primary_events_question *question,
 			 struct primary_events *answer, struct err *err);
 
-/* `after` as asked, NULL: from the first. */
-int primary_parse_inventory(const struct str *body, const char *after, size_t limit,
+/* `kind` NULL: of repositories. */
+int primary_parse_inventory(const struct str *body, const struct blob_kind *kind,
+			    const struct page_question *question,
 			    struct inventory_page *page, struct err *err);
 
 int primary_parse_refs(const struct str *body, struct primary_refs *refs,

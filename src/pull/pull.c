@@ -125,25 +125,35 @@ void names_forget(struct pull *pull)
 	pull->records_names = false;
 }
 
-void names_touch(struct pull *pull, const char *name)
+void names_touch(struct pull *pull, const char *kind, const char *name)
 {
+	AUTO_FREE char *key = xasprintf("%s:%s", kind, name);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	if (pull->records_names)
-		map_put(&pull->touched, name, pull);
+		map_put(&pull->touched, key, pull);
 }
 
-bool names_has(struct pull *pull, const char *name)
+bool names_has(struct pull *pull, const char *kind, const char *name)
 {
+	AUTO_FREE char *key = xasprintf("%s:%s", kind, name);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
-	return map_get(&pull->touched, name) != NULL;
+	return map_get(&pull->touched, key) != NULL;
+}
+
+const struct blob_kind *pull_kind(const struct pull *pull, const char *type)
+{
+	return pull->options.kinds ? blob_kinds_find(pull->options.kinds, type) : NULL;
 }
 
 static void pull_free(struct pull *pull)
 {
 	source_free(pull->source);
+	lines_clear(&pull->lines);
 	map_clear(&pull->touched);
+	map_clear(&pull->unknown_kinds);
+	map_clear(&pull->reverified);
 	stop_clear(&pull->stop);
 	stop_clear(&pull->kill);
 	pthread_cond_destroy(&pull->changed);
@@ -164,12 +174,36 @@ static struct pull *pull_new(const struct pull_options *options)
 	news_set_fresh_for(pull, options->fresh_for_ms);
 	pull->source = source_new_primary(options->primary, options->settings.timeout_ms,
 					  &pull->kill);
+	lines_init(&pull->lines, options->primary, &pull->kill);
 	return pull;
 }
 
 static size_t threads_of(uint64_t capacity)
 {
 	return capacity > 0 ? (size_t)capacity : 1;
+}
+
+/* A kind whose directory is away fails by itself: the others go on. */
+static void open_blob_roots(const struct pull_options *options)
+{
+	struct err err;
+
+	for (size_t i = 0; options->kinds && i < options->kinds->items.count; i++)
+		if (copies_root_open_blobs(options->store,
+					   &options->kinds->items.items[i], &err) != 0)
+			log_error("root.failed", LOG_ERR(&err),
+				  LOG_TEXT("remedy", err.remedy));
+}
+
+static void start_pools(struct pull *pull)
+{
+	const struct pull_settings *settings = &pull->options.settings;
+
+	pull->sync_pool = pool_start("sync", threads_of(settings->repository_capacity));
+	if (pull->options.kinds && pull->options.kinds->items.count > 0)
+		pull->blob_pool = pool_start("blob", threads_of(settings->blob_capacity));
+	pull->verify_pool =
+		pool_start("verify", threads_of(settings->verification_capacity));
 }
 
 int pull_start(const struct pull_options *options, struct pull **pull, struct err *err)
@@ -180,11 +214,9 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 	    copies_root_open(options->store, options->root, err) != 0)
 		return -1;
 	staging_clear(options->leases, options->root);
+	open_blob_roots(options);
 	started = pull_new(options);
-	started->sync_pool =
-		pool_start("sync", threads_of(options->settings.repository_capacity));
-	started->verify_pool =
-		pool_start("verify", threads_of(options->settings.verification_capacity));
+	start_pools(started);
 	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
 	thread_start(&started->consistency_thread, "consistency", consistency_run,
 		     started);
@@ -198,7 +230,7 @@ static void wait_for_jobs(struct pull *pull, int64_t grace_ms)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 	int64_t until = clock_boot_ms() + grace_ms;
 
-	while (pull->state.syncing + pull->state.verifying > 0)
+	while (pull->state.syncing + pull->state.blobbing + pull->state.verifying > 0)
 		if (!cond_wait_until(&pull->changed, &pull->mutex, until))
 			return;
 }
@@ -220,8 +252,9 @@ void pull_stop(struct pull *pull, int64_t grace_ms)
 	leave_loops(pull);
 	wait_for_jobs(pull, grace_ms);
 	stop_request(&pull->kill);
-	pool_stop(pull->sync_pool, sync_row_forget);
-	pool_stop(pull->verify_pool, verify_row_forget);
+	pool_stop(pull->sync_pool, pull_job_forget);
+	pool_stop(pull->blob_pool, pull_job_forget);
+	pool_stop(pull->verify_pool, pull_job_forget);
 	thread_join(pull->cursor_thread);
 	thread_join(pull->consistency_thread);
 	pull_free(pull);

@@ -5,7 +5,8 @@
  *	consistency	inventory <-> rows, both ways
  *	scheduler	due rows -> workers
  *	sync (n)	one row: lease, sync, record
- *	verify (n)	one row: recompute, compare, record
+ *	blob (n)	some rows of one kind of blobs: bring, record
+ *	verify (n)	one row, or some of blobs: recompute, compare, record
  *
  * Log cursor, consistency and scheduler run once a site, each under a lease of its own
  * (kind "site"). Source: seeds 000 and 002; states in replicable/registry.h.
@@ -17,6 +18,7 @@
 #include "base/conf.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "blob/kinds.h"
 #include "lease/lease.h"
 #include "pull/primary.h"
 #include "pull/source.h"
@@ -26,11 +28,13 @@
 /* The section [sync] at a secondary. */
 struct pull_settings {
 	uint64_t repository_capacity;    /* 10; 0: no new syncs */
+	uint64_t blob_capacity;          /* 10; 0: no new ones */
 	uint64_t verification_capacity;  /* 2; 0: none */
 	int64_t consistency_interval_ms; /* 1 min */
 	int64_t timeout_ms;              /* 3 h */
 	int64_t reverify_ms;             /* 7 d */
 	double delete_brake;             /* 0.05 */
+	uint64_t bandwidth;              /* of the primary, in bytes a second; 0: all */
 };
 int pull_settings_read(const struct conf *conf, struct pull_settings *settings,
 		       struct err *err);
@@ -39,7 +43,8 @@ struct pull_options {
 	struct store *store; /* borrowed, as all of these */
 	struct lease_manager *leases;
 	struct primary *primary;
-	const char *root; /* of the copies: site.repositories */
+	const char *root;               /* of the copies: site.repositories */
+	const struct blob_kinds *kinds; /* of blobs that follow, too; NULL: none */
 	struct pull_settings settings;
 	int64_t fresh_for_ms; /* serve.freshFor; 0: the default */
 	/* Appends the text of Refrelay-Report; may be NULL. */
@@ -73,7 +78,7 @@ struct pull_state {
 	bool has_cursor;
 	bool is_comparing;   /* the whole inventory is being compared */
 	int64_t compared_at; /* when the inventory was last found consistent; 0: never */
-	size_t syncing, verifying; /* at work now */
+	size_t syncing, blobbing, verifying; /* workers at work now */
 };
 void pull_look(struct pull *pull, struct pull_state *state);
 

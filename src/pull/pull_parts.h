@@ -6,6 +6,7 @@
 
 #include "base/map.h"
 #include "job/pool.h"
+#include "pull/lines.h"
 #include "pull/news.h"
 #include "pull/pull.h"
 
@@ -32,9 +33,10 @@ struct pull {
 	/* Fixed from start to stop. */
 	struct pull_options options; /* its settings are those of the start */
 	struct source *source;
-	struct stop stop; /* threads leave, nothing new is begun */
-	struct stop kill; /* what runs is to end now */
-	struct pool *sync_pool, *verify_pool;
+	struct stop stop;   /* threads leave, nothing new is begun */
+	struct stop kill;   /* what runs is to end now */
+	struct lines lines; /* of the blobs' workers; they end with `kill` */
+	struct pool *sync_pool, *blob_pool, *verify_pool;
 	pthread_t cursor_thread, consistency_thread, scheduler_thread;
 
 	/* Guarded by mutex. */
@@ -49,18 +51,32 @@ struct pull {
 	struct map touched; /* names that events told of since it was asked for */
 	struct pull_state state;
 	struct pull_heard heard;
-	struct pull_news news; /* its cursor is that of state */
-	int64_t paces[1024];   /* boot ms, by a repository's id: pace.c */
+	struct pull_news news;    /* its cursor is that of state */
+	int64_t paces[1024];      /* boot ms, by a replicable's id: pace.c */
+	struct map unknown_kinds; /* of events that were skipped */
+	struct map reverified;    /* blobs that the primary was asked to read again... */
+	int64_t reverified_at;    /* ... since then, boot ms: blob_doubt.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */
 };
 
-/* A row that was claimed, on its way through a pool. Freed by its work. */
+/* What was claimed, on its way through a pool: one row, or with a kind of blobs some rows
+ * of it. Freed by its work, or by forget, which gives the rows back. */
 struct pull_job {
 	struct pull *pull;
+	pool_work work, forget;       /* arg is the job */
+	const struct blob_kind *kind; /* NULL: a repository */
 	struct registry_row row;
+	registry_rows rows;
 };
+
+/* As a pool knows it; arg is the job. */
+void pull_job_run(void *arg);
+void pull_job_forget(void *arg);
+
+/* The kind of blobs of that name, or NULL: this site does not have it. */
+const struct blob_kind *pull_kind(const struct pull *pull, const char *type);
 
 /* Thread bodies; arg is the struct pull. */
 void *log_cursor_run(void *arg);
@@ -72,13 +88,31 @@ void sync_row_work(void *arg);
 void sync_row_forget(void *arg);
 void verify_row_work(void *arg);
 void verify_row_forget(void *arg);
+void blob_job_work(void *arg);
+void blob_job_forget(void *arg);
+void blob_verify_work(void *arg);
+void blob_verify_forget(void *arg);
+
+/* What the registry is to hear of an attempt that failed, and what metrics call it. */
+struct registry_move pull_failed_move(uint64_t id, const struct err *err);
+const char *pull_failed_word(const struct err *err);
+
+/* The brake of deletions: whether those of this kind that are gone may go. */
+#define PULL_BRAKE_AGAIN_MS ((int64_t)10 * 60 * 1000)
+int pull_may_remove(struct pull *pull, const char *kind, bool *may, struct err *err);
 
 /* The registry hears how it went. What cannot be written is logged: the row is then the
  * worker's until its time is over. */
 void pull_job_tell(struct pull_job *job, const struct registry_move *move);
 
+/* The same word about each of a job's rows. */
+void pull_rows_tell(struct pull_job *job, enum registry_event event);
+
 /* Frees the job; one of *running (guarded by the mutex) is no more. */
 void pull_job_end(struct pull_job *job, size_t *running);
+
+/* One of *running is no more: the scheduler looks. */
+void pull_worker_end(struct pull *pull, size_t *running);
 
 /* The scheduler looks at the rows at once. */
 void pull_signal(struct pull *pull);
@@ -103,10 +137,10 @@ bool comparison_wait(struct pull *pull, uint64_t number, int64_t ms);
  * that who finds a row changed by it finds the name, too. */
 void names_record(struct pull *pull);
 void names_forget(struct pull *pull);
-void names_touch(struct pull *pull, const char *name);
-bool names_has(struct pull *pull, const char *name);
+void names_touch(struct pull *pull, const char *kind, const char *name);
+bool names_has(struct pull *pull, const char *kind, const char *name);
 
-/* A sync begins; for how long a change of this repository waits before the next does. */
+/* A sync begins; for how long a change of this replicable waits before the next does. */
 void pace_take(struct pull *pull, uint64_t id);
 int64_t pace_delay_ms(struct pull *pull, uint64_t id);
 

@@ -26,6 +26,7 @@ int pull_settings_read(const struct conf *conf, struct pull_settings *settings,
 {
 	*settings = (struct pull_settings){
 		.repository_capacity = 10,
+		.blob_capacity = 10,
 		.verification_capacity = 2,
 		.consistency_interval_ms = CONF_MINUTE,
 		.timeout_ms = 3 * CONF_HOUR,
@@ -34,6 +35,7 @@ int pull_settings_read(const struct conf *conf, struct pull_settings *settings,
 	};
 	if (read_capacity(conf, "repositoryCapacity", &settings->repository_capacity,
 			  err) != 0 ||
+	    read_capacity(conf, "blobCapacity", &settings->blob_capacity, err) != 0 ||
 	    read_capacity(conf, "verificationCapacity", &settings->verification_capacity,
 			  err) != 0 ||
 	    read_duration(conf, "consistencyInterval", CONF_SECOND,
@@ -41,7 +43,9 @@ int pull_settings_read(const struct conf *conf, struct pull_settings *settings,
 	    read_duration(conf, "timeout", CONF_SECOND, &settings->timeout_ms, err) !=
 		    0 ||
 	    read_duration(conf, "reverifyInterval", CONF_DAY, &settings->reverify_ms,
-			  err) != 0)
+			  err) != 0 ||
+	    conf_read_size(conf_get(conf, "sync", NULL, "bandwidth"),
+			   &settings->bandwidth, err) != 0)
 		return -1;
 	return conf_read_share(conf_get(conf, "sync", NULL, "deleteBrake"),
 			       &settings->delete_brake, err);

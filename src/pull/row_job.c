@@ -5,6 +5,58 @@
 #include "base/log.h"
 #include "pull/pull_parts.h"
 
+#define BUSY_AGAIN_MS 1000
+
+void pull_job_run(void *arg)
+{
+	struct pull_job *job = arg;
+
+	job->work(job);
+}
+
+void pull_job_forget(void *arg)
+{
+	struct pull_job *job = arg;
+
+	job->forget(job);
+}
+
+struct registry_move pull_failed_move(uint64_t id, const struct err *err)
+{
+	struct registry_move move = { .id = id, .event = REGISTRY_ERRED, .err = err };
+
+	switch (err->class) {
+	case ERR_BUSY:
+		move.event = REGISTRY_DEFERRED;
+		move.timeout_ms = BUSY_AGAIN_MS;
+		break;
+	case ERR_CANCELED:
+	case ERR_LOST:
+		move.event = REGISTRY_DEFERRED;
+		break;
+	case ERR_MISSING:
+		move.event = REGISTRY_ABSENT;
+		break;
+	default:
+		break;
+	}
+	return move;
+}
+
+const char *pull_failed_word(const struct err *err)
+{
+	switch (err->class) {
+	case ERR_BUSY:
+	case ERR_CANCELED:
+	case ERR_LOST:
+		return "deferred";
+	case ERR_MISSING:
+		return "missing";
+	default:
+		return "failed";
+	}
+}
+
 void pull_job_tell(struct pull_job *job, const struct registry_move *move)
 {
 	struct err err;
@@ -15,16 +67,27 @@ void pull_job_tell(struct pull_job *job, const struct registry_move *move)
 	log_error("registry.failed", LOG_ERR(&err));
 }
 
-void pull_job_end(struct pull_job *job, size_t *running)
+void pull_rows_tell(struct pull_job *job, enum registry_event event)
 {
-	struct pull *pull = job->pull;
+	for (size_t i = 0; i < job->rows.count; i++)
+		pull_job_tell(job, &(struct registry_move){ .id = job->rows.items[i].id,
+							    .event = event });
+}
 
-	lock(&pull->mutex);
+void pull_worker_end(struct pull *pull, size_t *running)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
 	(*running)--;
 	pull->finished++;
 	pull->woken = true;
 	pthread_cond_broadcast(&pull->changed);
-	unlock(&pull->mutex);
+}
+
+void pull_job_end(struct pull_job *job, size_t *running)
+{
+	pull_worker_end(job->pull, running);
 	registry_row_clear(&job->row);
+	registry_rows_clear(&job->rows);
 	free(job);
 }

@@ -1,14 +1,13 @@
 /*
- * The scheduler: due rows to workers. It claims as many rows as there are free workers,
- * never more, so that what is claimed runs at once and what is due first is chosen
- * last. It sleeps until somebody says that rows have changed, a worker is free, or the
- * next row is due.
+ * The scheduler: due rows to workers, in three lanes (lane.c): repositories, blobs, and
+ * the verification of both. It sleeps until somebody says that rows have changed, a
+ * worker is free, or the next row is due.
  */
 #include "base/clock.h"
-#include "base/failpoint.h"
 #include "base/log.h"
 #include "base/retry.h"
-#include "pull/pull_parts.h"
+#include "blob/incoming.h"
+#include "pull/lane.h"
 #include "replicable/name.h"
 #include "upkeep/trash.h"
 
@@ -18,93 +17,57 @@
 /* Work ends by its timeout, and then says so; a row of which nothing is heard even then
  * is anybody's. */
 #define GRACE_MS 60000
-
-/* One of the two kinds of work. */
-struct lane {
-	struct pool *pool;
-	size_t *running; /* guarded by pull->mutex */
-	size_t capacity;
-	pool_work work;
-	const char *claimed; /* failpoint */
-	int (*claim)(struct store *store, const char *kind, size_t limit,
-		     int64_t timeout_ms, registry_rows *rows, struct err *err);
-};
+#define BLOBS_A_JOB 128
+#define VERIFICATIONS_A_JOB 10
 
 struct scheduler {
 	struct pull *pull;
 	struct lease *lease;
-	struct lane sync, verification;
+	struct lane repositories, blobs, verification;
 	int64_t timeout_ms, reverify_ms;
 	int64_t clock_lead_ms; /* clock_was_set_back() */
 	bool is_broken;        /* told in the log */
 };
 
-static size_t free_workers(struct scheduler *scheduler, const struct lane *lane)
+static void set_due(struct lane *lane, const char *kind, int64_t due_at)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&scheduler->pull->mutex);
-
-	return lane->capacity > *lane->running ? lane->capacity - *lane->running : 0;
+	for (size_t i = 0; i < lane->queues.count; i++)
+		if (strcmp(lane->queues.items[i].kind, kind) == 0)
+			lane->queues.items[i].due_at = due_at;
 }
 
-static void submit(struct scheduler *scheduler, const struct lane *lane,
-		   registry_rows *rows)
+static int look_at_kinds(struct scheduler *scheduler, struct err *err)
 {
-	struct pull *pull = scheduler->pull;
-
-	lock(&pull->mutex);
-	*lane->running += rows->count;
-	unlock(&pull->mutex);
-	for (size_t i = 0; i < rows->count; i++) {
-		struct pull_job *job = xcalloc(1, sizeof(*job));
-		job->pull = pull;
-		job->row = rows->items[i]; /* with all that it owns */
-		pool_submit(lane->pool, lane->work, job);
-	}
-	vec_clear(rows);
-}
-
-/* *due_at becomes INT64_MAX when no worker is free: one that ends tells. */
-static int fill(struct scheduler *scheduler, const struct lane *lane, int64_t *due_at,
-		struct err *err)
-{
-	registry_rows rows = { 0 };
-	size_t limit = free_workers(scheduler, lane);
-
-	if (limit > 0 && *due_at > clock_wall_ms())
-		return 0;
-	if (limit > 0) {
-		if (lane->claim(scheduler->pull->options.store, KIND_REPOSITORY, limit,
-				scheduler->timeout_ms, &rows, err) != 0)
+	for (size_t i = 0; i < scheduler->verification.queues.count; i++) {
+		const char *kind = scheduler->verification.queues.items[i].kind;
+		int64_t sync_at, verification_at;
+		if (registry_next_due(scheduler->pull->options.store, kind, &sync_at,
+				      &verification_at, err) != 0)
 			return -1;
-		if (rows.count > 0)
-			failpoint(lane->claimed);
-		limit -= rows.count;
-		submit(scheduler, lane, &rows);
+		set_due(&scheduler->repositories, kind, sync_at);
+		set_due(&scheduler->blobs, kind, sync_at);
+		set_due(&scheduler->verification, kind, verification_at);
 	}
-	if (limit == 0)
-		*due_at = INT64_MAX;
 	return 0;
 }
 
 /* When to look again at the latest, wall ms. */
-static int fill_both(struct scheduler *scheduler, int64_t *next_at, struct err *err)
+static int fill_all(struct scheduler *scheduler, int64_t *next_at, struct err *err)
 {
-	int64_t sync_at, verification_at;
+	struct lane *lanes[] = { &scheduler->repositories, &scheduler->blobs,
+				 &scheduler->verification };
 
-	if (registry_next_due(scheduler->pull->options.store, &sync_at, &verification_at,
-			      err) != 0 ||
-	    fill(scheduler, &scheduler->sync, &sync_at, err) != 0 ||
-	    fill(scheduler, &scheduler->verification, &verification_at, err) != 0)
+	*next_at = INT64_MAX;
+	if (look_at_kinds(scheduler, err) != 0)
 		return -1;
-	*next_at = sync_at < verification_at ? sync_at : verification_at;
+	for (size_t i = 0; i < ARRAY_SIZE(lanes); i++) {
+		int64_t at;
+		if (lane_fill(lanes[i], scheduler->timeout_ms, &at, err) != 0)
+			return -1;
+		if (at < *next_at)
+			*next_at = at;
+	}
 	return 0;
-}
-
-static void set_capacity(struct lane *lane, uint64_t capacity)
-{
-	if (lane->capacity != capacity)
-		pool_set_capacity(lane->pool, capacity > 0 ? (size_t)capacity : 1);
-	lane->capacity = (size_t)capacity;
 }
 
 static void obey_settings(struct scheduler *scheduler)
@@ -113,8 +76,9 @@ static void obey_settings(struct scheduler *scheduler)
 
 	scheduler->timeout_ms = settings.timeout_ms + GRACE_MS;
 	scheduler->reverify_ms = settings.reverify_ms;
-	set_capacity(&scheduler->sync, settings.repository_capacity);
-	set_capacity(&scheduler->verification, settings.verification_capacity);
+	lane_set_capacity(&scheduler->repositories, settings.repository_capacity);
+	lane_set_capacity(&scheduler->blobs, settings.blob_capacity);
+	lane_set_capacity(&scheduler->verification, settings.verification_capacity);
 }
 
 /* Wall time may be set; so it is only asked for how long, and not for very long. */
@@ -146,22 +110,41 @@ static void begin_look(struct pull *pull)
 	pull->woken = false;
 }
 
+#define INCOMING_KEEP_MS ((int64_t)7 * 24 * 3600 * 1000)
+
+static void tidy_blobs(const struct blob_kind *kind)
+{
+	AUTO_CLOSE int root = blob_root_open(kind, ERR_IGNORED);
+
+	if (root < 0)
+		return;
+	blob_incoming_expire(root, INCOMING_KEEP_MS);
+	trash_expire(kind->path);
+}
+
 static void upkeep_work(void *arg)
 {
-	const struct pull *pull = arg;
+	struct pull_job *job = arg;
+	const struct pull_options *options = &job->pull->options;
 
-	trash_expire(pull->options.root);
+	trash_expire(options->root);
+	for (size_t i = 0; options->kinds && i < options->kinds->items.count; i++)
+		tidy_blobs(&options->kinds->items.items[i]);
+	free(job);
 }
 
 /* Deleting may take long, but nobody waits for it. */
 static void begin_upkeep(struct pull *pull)
 {
 	int64_t now = clock_boot_ms();
+	struct pull_job *job;
 
 	if (now < pull->upkeep_at)
 		return;
 	pull->upkeep_at = now + UPKEEP_MS;
-	pool_submit(pull->verify_pool, upkeep_work, pull);
+	job = xcalloc(1, sizeof(*job));
+	*job = (struct pull_job){ .pull = pull, .work = upkeep_work, .forget = free };
+	pool_submit(pull->verify_pool, pull_job_run, job);
 }
 
 static int64_t longer(int64_t a, int64_t b)
@@ -212,7 +195,7 @@ static void step(struct scheduler *scheduler)
 	begin_look(scheduler->pull);
 	obey_settings(scheduler);
 	begin_upkeep(scheduler->pull);
-	if (heal_due(scheduler, &err) == 0 && fill_both(scheduler, &next_at, &err) == 0) {
+	if (heal_due(scheduler, &err) == 0 && fill_all(scheduler, &next_at, &err) == 0) {
 		scheduler->is_broken = false;
 		wait_for_work(scheduler->pull, sleep_until(next_at));
 		return;
@@ -223,29 +206,62 @@ static void step(struct scheduler *scheduler)
 	stop_wait(&scheduler->pull->stop, LOOK_LEAST_MS);
 }
 
+static void add_queues(struct lane *lane, const struct blob_kinds *kinds)
+{
+	for (size_t i = 0; kinds && i < kinds->items.count; i++) {
+		const struct blob_kind *kind = &kinds->items.items[i];
+		vec_add(&lane->queues,
+			((struct lane_queue){ .kind = kind->type, .blob = kind }));
+	}
+}
+
+static void open_lanes(struct scheduler *scheduler)
+{
+	struct pull *pull = scheduler->pull;
+	const struct lane_queue repositories = { .kind = KIND_REPOSITORY };
+
+	scheduler->repositories = (struct lane){ .pull = pull,
+						 .pool = pull->sync_pool,
+						 .running = &pull->state.syncing,
+						 .claimed = "sync.claimed",
+						 .claim = registry_claim,
+						 .work = sync_row_work,
+						 .forget = sync_row_forget };
+	scheduler->blobs = (struct lane){ .pull = pull,
+					  .pool = pull->blob_pool,
+					  .running = &pull->state.blobbing,
+					  .claimed = "blob.claimed",
+					  .claim = registry_claim,
+					  .blobs_work = blob_job_work,
+					  .blobs_forget = blob_job_forget,
+					  .blobs_a_job = BLOBS_A_JOB,
+					  .sorts_by_size = true };
+	scheduler->verification = (struct lane){ .pull = pull,
+						 .pool = pull->verify_pool,
+						 .running = &pull->state.verifying,
+						 .claimed = "verify.claimed",
+						 .claim = registry_claim_verification,
+						 .work = verify_row_work,
+						 .forget = verify_row_forget,
+						 .blobs_work = blob_verify_work,
+						 .blobs_forget = blob_verify_forget,
+						 .blobs_a_job = VERIFICATIONS_A_JOB };
+	vec_add(&scheduler->repositories.queues, repositories);
+	vec_add(&scheduler->verification.queues, repositories);
+	add_queues(&scheduler->blobs, pull->options.kinds);
+	add_queues(&scheduler->verification, pull->options.kinds);
+}
+
 void *scheduler_run(void *arg)
 {
-	struct pull *pull = arg;
-	struct scheduler scheduler = {
-		.pull = pull,
-		.clock_lead_ms = INT64_MAX,
-		.sync = { .pool = pull->sync_pool,
-			  .running = &pull->state.syncing,
-			  .capacity = (size_t)pull->options.settings.repository_capacity,
-			  .work = sync_row_work,
-			  .claimed = "sync.claimed",
-			  .claim = registry_claim },
-		.verification = { .pool = pull->verify_pool,
-				  .running = &pull->state.verifying,
-				  .capacity = (size_t)pull->options.settings
-						      .verification_capacity,
-				  .work = verify_row_work,
-				  .claimed = "verify.claimed",
-				  .claim = registry_claim_verification },
-	};
+	struct scheduler scheduler = { .pull = arg, .clock_lead_ms = INT64_MAX };
 
-	while (site_lease_hold(pull, "scheduler", &scheduler.lease))
+	open_lanes(&scheduler);
+	while (site_lease_hold(scheduler.pull, "scheduler", &scheduler.lease))
 		step(&scheduler);
+	lane_clear(&scheduler.repositories);
+	lane_clear(&scheduler.blobs);
+	lane_clear(&scheduler.verification);
 	lease_release(scheduler.lease);
 	return NULL;
 }

@@ -15,8 +15,6 @@
 #include "upkeep/copies_root.h"
 #include "upkeep/removal.h"
 
-#define BUSY_AGAIN_MS 1000
-
 static void measure(const char *result, int64_t took_ms, uint64_t bytes)
 {
 	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
@@ -45,39 +43,9 @@ static void measure_lag(int64_t lag_ms)
 
 static void tell_error(struct pull_job *job, const struct err *err)
 {
-	struct registry_move move = { .id = job->row.id, .event = REGISTRY_ERRED };
+	const struct registry_move move = pull_failed_move(job->row.id, err);
 
-	move.err = err;
-	switch (err->class) {
-	case ERR_BUSY:
-		move.event = REGISTRY_DEFERRED;
-		move.timeout_ms = BUSY_AGAIN_MS;
-		break;
-	case ERR_CANCELED:
-	case ERR_LOST:
-		move.event = REGISTRY_DEFERRED;
-		break;
-	case ERR_MISSING:
-		move.event = REGISTRY_ABSENT;
-		break;
-	default:
-		break;
-	}
 	pull_job_tell(job, &move);
-}
-
-static const char *result_of(const struct err *err)
-{
-	switch (err->class) {
-	case ERR_BUSY:
-	case ERR_CANCELED:
-	case ERR_LOST:
-		return "deferred";
-	case ERR_MISSING:
-		return "missing";
-	default:
-		return "failed";
-	}
 }
 
 static void tell_held(struct pull_job *job, const char *reason)
@@ -203,17 +171,20 @@ static void bring_row(struct pull_job *job)
 		tell_done(job, result, clock_boot_ms() - started);
 	} else {
 		tell_error(job, &err);
-		measure(result_of(&err), clock_boot_ms() - started, 0);
+		measure(pull_failed_word(&err), clock_boot_ms() - started, 0);
 	}
 	free(result->held_reason);
 }
 
-#define BRAKE_AGAIN_MS ((int64_t)10 * 60 * 1000)
-
-static int ask_brake(struct pull *pull, bool *may, struct err *err)
+int pull_may_remove(struct pull *pull, const char *kind, bool *may, struct err *err)
 {
-	return removal_may(pull->options.store, pull_settings_now(pull).delete_brake,
-			   HOLD_REPOSITORIES.more_than, may, err);
+	const struct removal_brake brake = {
+		.kind = kind,
+		.share = pull_settings_now(pull).delete_brake,
+		.more_than = HOLD_REPLICABLES.more_than,
+	};
+
+	return removal_may(pull->options.store, &brake, may, err);
 }
 
 /* The brake holds those that nobody works on: ours is given back, then asked about. */
@@ -224,8 +195,8 @@ static void hold_back(struct pull_job *job)
 
 	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
 						    .event = REGISTRY_DEFERRED,
-						    .timeout_ms = BRAKE_AGAIN_MS });
-	if (ask_brake(job->pull, &may, &err) != 0)
+						    .timeout_ms = PULL_BRAKE_AGAIN_MS });
+	if (pull_may_remove(job->pull, KIND_REPOSITORY, &may, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
 }
 
@@ -241,7 +212,7 @@ static void remove_row(struct pull_job *job)
 	bool may = false;
 	struct err err;
 
-	if (ask_brake(pull, &may, &err) != 0) {
+	if (pull_may_remove(pull, KIND_REPOSITORY, &may, &err) != 0) {
 		log_error("registry.failed", LOG_ERR(&err));
 		tell_error(job, &err);
 	} else if (!may) {

@@ -3,34 +3,19 @@
 #include "base/hash.h"
 #include "base/str.h"
 
-#define NAME_LIMIT 1024
-#define PART_LIMIT 250 /* ".git" and a lock's ".lock" must fit into 255 */
-
 static int refuse(const char *name, const char *why, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "%s: not a repository's name: %s", name, why);
 	return err_remedy(err, "rename it");
 }
 
-static int check_part(const char *name, const char *part, size_t len, struct err *err)
+static bool has_git_part(const char *name)
 {
-	if (len == 0)
-		return refuse(name, "a part of it is empty", err);
-	if ((len == 1 && part[0] == '.') ||
-	    (len == 2 && part[0] == '.' && part[1] == '.'))
-		return refuse(name, "a part of it is \".\" or \"..\"", err);
-	if (len == 4 && memcmp(part, ".git", 4) == 0)
-		return refuse(name, "a part of it is \".git\"", err);
-	if (len > PART_LIMIT)
-		return refuse(name, "a part of it has more than 250 bytes", err);
-	return 0;
-}
-
-static bool has_control(const char *name)
-{
-	for (; *name; name++)
-		if ((unsigned char)*name < 0x20 || *name == 0x7f)
+	for (const char *part = name; part; part = strchr(part, '/')) {
+		part += *part == '/';
+		if (strcspn(part, "/") == 4 && memcmp(part, ".git", 4) == 0)
 			return true;
+	}
 	return false;
 }
 
@@ -44,25 +29,16 @@ static bool is_own(const char *name)
 
 int name_check(const char *name, struct err *err)
 {
-	if (!text_is_utf8(name, strlen(name)))
-		return refuse(name, "it is not UTF-8", err);
-	if (has_control(name))
-		return refuse(name, "it has control characters", err);
-	if (strlen(name) > NAME_LIMIT)
-		return refuse(name, "it has more than 1024 bytes", err);
+	const char *fault = path_fault(name);
+
+	if (fault)
+		return refuse(name, fault, err);
 	if (is_own(name)) {
 		refuse(name, OWN_FOLDER " is refrelay's own folder", err);
 		return err_remedy(err, "what it holds is not served: to have a copy from "
 				       "the trash, move it to a place outside first");
 	}
-	for (const char *part = name;;) {
-		size_t len = strcspn(part, "/");
-		if (check_part(name, part, len, err) != 0)
-			return -1;
-		if (part[len] == '\0')
-			return 0;
-		part += len + 1;
-	}
+	return has_git_part(name) ? refuse(name, "a part of it is \".git\"", err) : 0;
 }
 
 char *name_of_path(const char *path)

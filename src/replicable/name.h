@@ -5,20 +5,16 @@
 #define REPLICABLE_NAME_H
 
 #include "base/base.h"
+#include "base/path.h"
 
 /* The kind of a repository, as it stands in rows, leases, metrics and logs. */
 #define KIND_REPOSITORY "repository"
 
-/* A folder at the root of a tree of repositories in which refrelay keeps its own things.
- * No repository can stand there. */
-#define OWN_FOLDER ".refrelay"
-
 /* So begin, in any folder, repositories that a push just makes or deletes there. */
 #define PASSING_PREFIX ".refrelay-"
 
-/* Checks a name at the door, wherever it comes from: UTF-8 without control characters;
- * parts between slashes that are not empty, ".", ".." or ".git"; not below OWN_FOLDER;
- * at most 1024 bytes, 250 a part. ERR_CONFIG says what is wrong. */
+/* Checks a name at the door, wherever it comes from: a path without path_fault, no part
+ * of it ".git", not below OWN_FOLDER. ERR_CONFIG says what is wrong. */
 int name_check(const char *name, struct err *err);
 
 /* The name of the repository that stands at this path below the root: without one

@@ -1,7 +1,10 @@
 /*
- * Counters have the kind "origin.<kind>" and stand for "all" and for
+ * Counters have the kind "origin.<kind>" and stand for "all", "bytes" and
  * "verification.<state>". A row's id is replicable_id(), so that its row is found by
  * number everywhere.
+ *
+ * What is due stands in two queues a kind, each in the order of a partial index
+ * (store/schema.c): never verified, and verified before.
  */
 #include "replicable/origin_rows.h"
 
@@ -11,7 +14,9 @@
 #define COLUMNS                                                                          \
 	"id, name, path, timeline, generation, checksum, description, print,"            \
 	" is_settled, changed_at, verification_state, verified_at,"                      \
-	" verification_due_at, verification_retry_count, failure_class, failure, remedy"
+	" verification_due_at, verification_retry_count, failure_class, failure, "       \
+	"remedy,"                                                                        \
+	" kind, size"
 
 static void fill_row(struct query *query, struct origin_row *row)
 {
@@ -32,12 +37,15 @@ static void fill_row(struct query *query, struct origin_row *row)
 		.failure_class = query_copy_text(query, 14),
 		.failure = query_copy_text(query, 15),
 		.remedy = query_copy_text(query, 16),
+		.kind = query_copy_text(query, 17),
+		.size = (uint64_t)query_int(query, 18),
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", query_text(query, 3));
 }
 
 void origin_row_clear(struct origin_row *row)
 {
+	free(row->kind);
 	free(row->name);
 	free(row->path);
 	free(row->checksum);
@@ -105,57 +113,228 @@ int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
 	return add_rows(query, rows, err);
 }
 
-int origin_rows_due(struct store_tx *tx, const char *kind, int64_t now, size_t limit,
-		    origin_rows *rows, struct err *err)
+/* Each kind by itself, by the index over all names. */
+static int next_kind(struct store_tx *tx, const char *after, char **kind, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT kind FROM origin WHERE kind > ?1 ORDER BY kind LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, after);
+	found = query_step(query, err);
+	if (found > 0)
+		*kind = query_copy_text(query, 0);
+	return found;
+}
+
+int origin_kinds(struct store_tx *tx, kind_names *kinds, struct err *err)
+{
+	const char *after = "";
+	char *kind;
+	int found;
+
+	while ((found = next_kind(tx, after, &kind, err)) > 0) {
+		vec_add(kinds, kind);
+		after = kind;
+	}
+	return found;
+}
+
+/* In the words of the indexes, or they are not used. */
+#define DUE_SQL(where)                                                                   \
+	"SELECT " COLUMNS " FROM origin WHERE " where                                    \
+	" AND verification_due_at IS NOT NULL AND verification_due_at <= ?2"             \
+	" AND kind = ?1 ORDER BY verification_due_at LIMIT ?3"
+
+const char *const origin_queue_sql[ORIGIN_QUEUES] = {
+	[ORIGIN_NEW] = DUE_SQL("verified_at IS NULL"),
+	[ORIGIN_KNOWN] = DUE_SQL("verified_at IS NOT NULL"),
+};
+
+struct due {
+	int64_t now;
+	size_t limit;
+	origin_rows *rows;
+};
+
+static int read_queue(struct store_tx *tx, const struct due *due, const char *kind,
+		      enum origin_queue queue, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
-	*rows = (origin_rows){ 0 };
-	if (query_open(tx,
-		       "SELECT " COLUMNS " FROM origin"
-		       " WHERE verification_due_at IS NOT NULL"
-		       " AND verification_due_at <= ?2 AND kind = ?1"
-		       " ORDER BY verification_due_at LIMIT ?3",
-		       &query, err) != 0)
+	if (query_open(tx, origin_queue_sql[queue], &query, err) != 0)
 		return -1;
 	query_bind_text(query, 1, kind);
-	query_bind_int(query, 2, now);
-	query_bind_int(query, 3, (int64_t)limit);
-	return add_rows(query, rows, err);
+	query_bind_int(query, 2, due->now);
+	query_bind_int(query, 3, (int64_t)due->limit);
+	return add_rows(query, due->rows, err);
+}
+
+static int read_queues(struct store_tx *tx, const struct due *due, const char *kind,
+		       struct err *err)
+{
+	for (int queue = 0; queue < ORIGIN_QUEUES; queue++)
+		if (read_queue(tx, due, kind, (enum origin_queue)queue, err) != 0)
+			return -1;
+	return 0;
+}
+
+static int read_all_queues(struct store_tx *tx, const struct due *due, struct err *err)
+{
+	AUTO_KIND_NAMES kind_names kinds = { 0 };
+
+	if (origin_kinds(tx, &kinds, err) != 0)
+		return -1;
+	for (size_t i = 0; i < kinds.count; i++)
+		if (read_queues(tx, due, kinds.items[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+static int by_due(const void *a, const void *b)
+{
+	const struct origin_row *left = a, *right = b;
+
+	return (left->verification_due_at > right->verification_due_at) -
+	       (left->verification_due_at < right->verification_due_at);
+}
+
+static int new_first(const void *a, const void *b)
+{
+	const struct origin_row *left = a, *right = b;
+	int order = (left->verified_at != 0) - (right->verified_at != 0);
+
+	return order != 0 ? order : by_due(a, b);
+}
+
+static int read_due(struct store_tx *tx, const struct due *due, const char *kind,
+		    int (*order)(const void *, const void *), struct err *err)
+{
+	*due->rows = (origin_rows){ 0 };
+	if ((kind ? read_queues(tx, due, kind, err) : read_all_queues(tx, due, err)) != 0)
+		return -1;
+	vec_sort(due->rows, order);
+	while (due->rows->count > due->limit)
+		origin_row_clear(&due->rows->items[--due->rows->count]);
+	return 0;
+}
+
+int origin_rows_due(struct store_tx *tx, const char *kind, int64_t now, size_t limit,
+		    origin_rows *rows, struct err *err)
+{
+	return read_due(tx, &(struct due){ now, limit, rows }, kind, by_due, err);
+}
+
+int origin_rows_due_new_first(struct store_tx *tx, const char *kind, int64_t now,
+			      size_t limit, origin_rows *rows, struct err *err)
+{
+	return read_due(tx, &(struct due){ now, limit, rows }, kind, new_first, err);
+}
+
+#define HEAL_SQL(where)                                                                  \
+	"UPDATE origin SET verification_due_at = ?1 WHERE " where                        \
+	" AND verification_due_at IS NOT NULL AND verification_due_at > ?2"              \
+	" AND kind = ?3"
+
+struct healing {
+	int64_t now, latest;
+};
+
+static int heal_kind(struct store_tx *tx, const struct healing *healing, const char *kind,
+		     int64_t *healed, struct err *err)
+{
+	static const char *const sql[ORIGIN_QUEUES] = {
+		[ORIGIN_NEW] = HEAL_SQL("verified_at IS NULL"),
+		[ORIGIN_KNOWN] = HEAL_SQL("verified_at IS NOT NULL"),
+	};
+
+	for (int queue = 0; queue < ORIGIN_QUEUES; queue++) {
+		AUTO_QUERY struct query *query = NULL;
+		int64_t count;
+		if (query_open(tx, sql[queue], &query, err) != 0)
+			return -1;
+		query_bind_int(query, 1, healing->now);
+		query_bind_int(query, 2, healing->latest);
+		query_bind_text(query, 3, kind);
+		if (query_run(query, &count, err) != 0)
+			return -1;
+		*healed += count;
+	}
+	return 0;
 }
 
 int origin_rows_heal_due(struct store_tx *tx, int64_t now, int64_t latest,
 			 int64_t *healed, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
+	const struct healing healing = { now, latest };
+	AUTO_KIND_NAMES kind_names kinds = { 0 };
 
-	if (query_open(tx,
-		       "UPDATE origin SET verification_due_at = ?1"
-		       " WHERE verification_due_at IS NOT NULL"
-		       " AND verification_due_at > ?2",
-		       &query, err) != 0)
+	*healed = 0;
+	if (origin_kinds(tx, &kinds, err) != 0)
 		return -1;
-	query_bind_int(query, 1, now);
-	query_bind_int(query, 2, latest);
-	return query_run(query, healed, err);
+	for (size_t i = 0; i < kinds.count; i++)
+		if (heal_kind(tx, &healing, kinds.items[i], healed, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* What the counters know of a row. */
+struct counted {
+	char *kind; /* owned */
+	enum registry_verification verification;
+	int64_t size;
+};
+
+#define AUTO_COUNTED __attribute__((cleanup(counted_clear)))
+static void counted_clear(struct counted *counted)
+{
+	free(counted->kind);
+}
+
+static int count_one(struct store_tx *tx, const char *kind, const char *what, int64_t by,
+		     struct err *err)
+{
+	return by == 0 ? 0 : counter_add(tx, kind, what, by, err);
 }
 
 /* by: +1 or -1, to the number of rows whose verification is in this state. */
-static int count(struct store_tx *tx, const char *kind,
-		 enum registry_verification verification, int64_t by, struct err *err)
+static int count_state(struct store_tx *tx, const char *kind,
+		       enum registry_verification verification, int64_t by,
+		       struct err *err)
 {
-	AUTO_FREE char *counted = xasprintf("origin.%s", kind);
 	char what[32];
 
 	snprintf(what, sizeof(what), "verification.%d", (int)verification);
-	return counter_add(tx, counted, what, by, err);
+	return counter_add(tx, kind, what, by, err);
 }
 
-static int count_all(struct store_tx *tx, const char *kind, int64_t by, struct err *err)
+/* A row comes (+1) or goes (-1). */
+static int count_row(struct store_tx *tx, const struct counted *row, int64_t by,
+		     struct err *err)
 {
-	AUTO_FREE char *counted = xasprintf("origin.%s", kind);
+	AUTO_FREE char *kind = xasprintf("origin.%s", row->kind);
 
-	return counter_add(tx, counted, "all", by, err);
+	if (count_one(tx, kind, "all", by, err) != 0 ||
+	    count_one(tx, kind, "bytes", by * row->size, err) != 0)
+		return -1;
+	return count_state(tx, kind, row->verification, by, err);
+}
+
+static int count_change(struct store_tx *tx, const struct counted *before,
+			const struct origin_row *row, struct err *err)
+{
+	AUTO_FREE char *kind = xasprintf("origin.%s", before->kind);
+
+	if (count_one(tx, kind, "bytes", (int64_t)row->size - before->size, err) != 0)
+		return -1;
+	if (before->verification == row->verification)
+		return 0;
+	if (count_state(tx, kind, before->verification, -1, err) != 0)
+		return -1;
+	return count_state(tx, kind, row->verification, 1, err);
 }
 
 static void bind_time(struct query *query, int at, int64_t value)
@@ -166,7 +345,7 @@ static void bind_time(struct query *query, int at, int64_t value)
 		query_bind_int(query, at, value);
 }
 
-/* ?1 to ?16: all columns but the kind and what never changes. */
+/* ?1 to ?17: all columns but the kind and what never changes. */
 static void bind_row(struct query *query, const struct origin_row *row)
 {
 	query_bind_int(query, 1, (int64_t)row->id);
@@ -185,34 +364,36 @@ static void bind_row(struct query *query, const struct origin_row *row)
 	query_bind_text(query, 14, row->failure_class);
 	query_bind_text(query, 15, row->failure);
 	query_bind_text(query, 16, row->remedy);
+	query_bind_int(query, 17, (int64_t)row->size);
 }
 
 int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_row *row,
 		   struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
+	AUTO_COUNTED struct counted counted = { .kind = xstrdup(kind),
+						.verification = row->verification,
+						.size = (int64_t)row->size };
 	int64_t added;
 
 	if (query_open(tx,
 		       "INSERT INTO origin (id, path, timeline, generation, checksum,"
 		       " description, print, is_settled, changed_at, verification_state,"
 		       " verified_at, verification_due_at, verification_retry_count,"
-		       " failure_class, failure, remedy, kind, name) VALUES (?1, ?2, ?3,"
-		       " ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,"
-		       " ?18) ON CONFLICT DO NOTHING",
+		       " failure_class, failure, remedy, size, kind, name) VALUES (?1,"
+		       " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
+		       " ?16, ?17, ?18, ?19) ON CONFLICT DO NOTHING",
 		       &query, err) != 0)
 		return -1;
 	bind_row(query, row);
-	query_bind_text(query, 17, kind);
-	query_bind_text(query, 18, row->name);
+	query_bind_text(query, 18, kind);
+	query_bind_text(query, 19, row->name);
 	if (query_run(query, &added, err) != 0)
 		return -1;
 	if (added == 0)
 		return err_set(err, ERR_CONFLICT, "%s: it has been recorded meanwhile",
 			       row->name);
-	if (count_all(tx, kind, 1, err) != 0)
-		return -1;
-	return count(tx, kind, row->verification, 1, err);
+	return count_row(tx, &counted, 1, err);
 }
 
 static int conflict(const struct origin_row *row, struct err *err)
@@ -221,16 +402,15 @@ static int conflict(const struct origin_row *row, struct err *err)
 		       row->name);
 }
 
-/* What the counters know of the row as it stands; the caller frees *kind. */
+/* Of the row as it stands. */
 static int read_counted(struct store_tx *tx, const struct origin_row *row,
-			uint64_t generation, char **kind,
-			enum registry_verification *verification, struct err *err)
+			uint64_t generation, struct counted *counted, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
 	if (query_open(tx,
-		       "SELECT kind, verification_state FROM origin WHERE id = ?1"
+		       "SELECT kind, verification_state, size FROM origin WHERE id = ?1"
 		       " AND generation = ?2 AND timeline = ?3",
 		       &query, err) != 0)
 		return -1;
@@ -242,8 +422,9 @@ static int read_counted(struct store_tx *tx, const struct origin_row *row,
 		return -1;
 	if (found == 0)
 		return conflict(row, err);
-	*kind = query_copy_text(query, 0);
-	*verification = (enum registry_verification)query_int(query, 1);
+	counted->kind = query_copy_text(query, 0);
+	counted->verification = (enum registry_verification)query_int(query, 1);
+	counted->size = query_int(query, 2);
 	return 0;
 }
 
@@ -256,7 +437,8 @@ static int write_row(struct store_tx *tx, const struct origin_row *row, struct e
 		       " checksum = ?5, description = ?6, print = ?7, is_settled = ?8,"
 		       " changed_at = ?9, verification_state = ?10, verified_at = ?11,"
 		       " verification_due_at = ?12, verification_retry_count = ?13,"
-		       " failure_class = ?14, failure = ?15, remedy = ?16 WHERE id = ?1",
+		       " failure_class = ?14, failure = ?15, remedy = ?16, size = ?17"
+		       " WHERE id = ?1",
 		       &query, err) != 0)
 		return -1;
 	bind_row(query, row);
@@ -266,32 +448,26 @@ static int write_row(struct store_tx *tx, const struct origin_row *row, struct e
 int origin_row_update(struct store_tx *tx, const struct origin_row *row,
 		      uint64_t generation, struct err *err)
 {
-	AUTO_FREE char *kind = NULL;
-	enum registry_verification before;
+	AUTO_COUNTED struct counted before = { 0 };
 
-	if (read_counted(tx, row, generation, &kind, &before, err) != 0 ||
+	if (read_counted(tx, row, generation, &before, err) != 0 ||
 	    write_row(tx, row, err) != 0)
 		return -1;
-	if (before == row->verification)
-		return 0;
-	if (count(tx, kind, before, -1, err) != 0)
-		return -1;
-	return count(tx, kind, row->verification, 1, err);
+	return count_change(tx, &before, row, err);
 }
 
 int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
-	AUTO_FREE char *kind = NULL;
-	enum registry_verification before;
+	AUTO_COUNTED struct counted before = { 0 };
 
-	if (read_counted(tx, row, row->generation, &kind, &before, err) != 0 ||
+	if (read_counted(tx, row, row->generation, &before, err) != 0 ||
 	    query_open(tx, "DELETE FROM origin WHERE id = ?1", &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)row->id);
-	if (query_run(query, NULL, err) != 0 || count_all(tx, kind, -1, err) != 0)
+	if (query_run(query, NULL, err) != 0)
 		return -1;
-	return count(tx, kind, before, -1, err);
+	return count_row(tx, &before, -1, err);
 }
 
 int origin_rows_set_timeline(struct store_tx *tx, const char *timeline, struct err *err)
@@ -304,16 +480,20 @@ int origin_rows_set_timeline(struct store_tx *tx, const char *timeline, struct e
 	return query_run(query, NULL, err);
 }
 
-int origin_count(struct store_tx *tx, const char *kind, int64_t *all,
-		 int64_t counts[VERIFICATION_STATES], struct err *err)
+int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *counts,
+		 struct err *err)
 {
 	AUTO_FREE char *counted = xasprintf("origin.%s", kind);
 	char what[32];
 
+	*counts = (struct origin_counts){ 0 };
+
 	for (int i = 0; i < VERIFICATION_STATES; i++) {
 		snprintf(what, sizeof(what), "verification.%d", i);
-		if (counter_get(tx, counted, what, &counts[i], err) != 0)
+		if (counter_get(tx, counted, what, &counts->verification[i], err) != 0)
 			return -1;
 	}
-	return counter_get(tx, counted, "all", all, err);
+	if (counter_get(tx, counted, "bytes", &counts->bytes, err) != 0)
+		return -1;
+	return counter_get(tx, counted, "all", &counts->all, err);
 }

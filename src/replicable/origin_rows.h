@@ -16,10 +16,12 @@
 
 struct origin_row {
 	uint64_t id;
-	char *name, *path; /* owned; path below site.repositories */
+	char *kind, *name, *path; /* owned; path below the kind's directory */
 	char timeline[TIMELINE_SIZE];
 	uint64_t generation;
-	char *checksum;    /* owned; NULL: it cannot be read, see failure */
+	uint64_t size;     /* bytes; 0 for repositories */
+	char *checksum;    /* owned; NULL: it cannot be read, see failure; or, of other
+			      kinds than repositories, not known yet */
 	char *description; /* digest of the description file; owned; NULL: none */
 	char *print;       /* fingerprint of that moment, text; owned, may be NULL */
 	bool is_settled;   /* an equal fingerprint proves that nothing changed */
@@ -45,16 +47,22 @@ int origin_row_get(struct store_tx *tx, const char *kind, const char *name,
 int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
 		     size_t limit, origin_rows *rows, struct err *err);
 
-/* Rows whose verification is due by now, those that waited longest first. */
+/* Rows whose verification is due by now, those that waited longest first. kind NULL: of
+ * all kinds. */
 int origin_rows_due(struct store_tx *tx, const char *kind, int64_t now, size_t limit,
 		    origin_rows *rows, struct err *err);
+
+/* The same, but first those that were never verified (verified_at is 0). */
+int origin_rows_due_new_first(struct store_tx *tx, const char *kind, int64_t now,
+			      size_t limit, origin_rows *rows, struct err *err);
 
 /* Verifications that are due later than this become due now: no delay is that long, but a
  * clock may have been wrong and set back (registry_heal_due()). *healed: how many. */
 int origin_rows_heal_due(struct store_tx *tx, int64_t now, int64_t latest,
 			 int64_t *healed, struct err *err);
 
-/* Puts the row in (generation 1 or more, new). ERR_CONFLICT: one is there. */
+/* Puts the row in (generation 1 or more, new); row->kind is not read. ERR_CONFLICT: one
+ * is there. */
 int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_row *row,
 		   struct err *err);
 
@@ -69,8 +77,19 @@ int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct 
 /* Of all rows: after a restore nobody shall take them for what they were. */
 int origin_rows_set_timeline(struct store_tx *tx, const char *timeline, struct err *err);
 
-/* Counted on write. counts[verification state]. */
-int origin_count(struct store_tx *tx, const char *kind, int64_t *all,
-		 int64_t counts[VERIFICATION_STATES], struct err *err);
+/* Counted on write. */
+struct origin_counts {
+	int64_t all, bytes, verification[VERIFICATION_STATES];
+};
+int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *counts,
+		 struct err *err);
+
+/* The kinds that have rows. */
+int origin_kinds(struct store_tx *tx, kind_names *kinds, struct err *err);
+
+/* What origin_rows_due() asks of each kind: kind, now and limit. Here for the test of
+ * their plans. */
+enum origin_queue { ORIGIN_NEW, ORIGIN_KNOWN, ORIGIN_QUEUES };
+extern const char *const origin_queue_sql[ORIGIN_QUEUES];
 
 #endif

@@ -26,12 +26,14 @@ struct addition {
 
 static int add_rows(struct store_tx *tx, void *arg, struct err *err)
 {
+	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
 	const struct addition *addition = arg;
 
 	for (size_t i = 0; i < addition->count; i++)
-		if (stored_row_add(tx, addition->kind, addition->names[i], 1, err) < 0)
+		if (stored_row_add(tx, addition->kind, addition->names[i], 1, &shift,
+				   err) < 0)
 			return -1;
-	return 0;
+	return registry_shift_apply(tx, &shift, err);
 }
 
 int registry_add(struct store *store, const char *kind, const char *const *names,
@@ -48,7 +50,8 @@ struct removal {
 };
 
 /* Its copy is in the trash already, but somebody wants it (again): from nothing. */
-static int begin_anew(struct store_tx *tx, struct stored_row *stored, struct err *err)
+static int begin_anew(struct store_tx *tx, struct stored_row *stored,
+		      struct registry_shift *shift, struct err *err)
 {
 	struct registry_row *row = &stored->row;
 
@@ -60,19 +63,22 @@ static int begin_anew(struct store_tx *tx, struct stored_row *stored, struct err
 	registry_set_text(&row->checksum, NULL);
 	registry_set_text(&row->held_reason, NULL);
 	stored->wishes = stored_row_wishes(stored);
-	return stored_row_save(tx, stored, err);
+	return stored_row_save(tx, stored, shift, err);
 }
 
 int registry_remove_in(struct store_tx *tx, uint64_t id, struct err *err)
 {
+	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
 	AUTO_STORED_ROW struct stored_row stored = { 0 };
 	int found = stored_row_load(tx, id, &stored, err);
 
 	if (found <= 0)
 		return found;
-	if (stored.row.is_gone)
-		return stored_row_remove(tx, &stored, err);
-	return begin_anew(tx, &stored, err) != 0 ? -1 : 1;
+	if ((stored.row.is_gone ? stored_row_remove(tx, &stored, &shift, err)
+				: begin_anew(tx, &stored, &shift, err)) != 0 ||
+	    registry_shift_apply(tx, &shift, err) != 0)
+		return -1;
+	return !stored.row.is_gone;
 }
 
 static int remove_row(struct store_tx *tx, void *arg, struct err *err)

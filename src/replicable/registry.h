@@ -68,10 +68,15 @@ int registry_each_in(struct store_tx *tx, const struct registry_filter *filter,
 struct registry_counts {
 	int64_t all, states[REGISTRY_STATES], verification[VERIFICATION_STATES];
 	int64_t held, gone;
-	int64_t behind_since; /* the oldest of all rows' */
+	int64_t bytes;         /* of all rows' sizes */
+	int64_t bytes_to_come; /* of those that are neither synced nor gone */
+	int64_t behind_since;  /* the oldest of all rows' */
 };
 int registry_counts(struct store *store, const char *kind, struct registry_counts *counts,
 		    struct err *err);
+
+/* The kinds that have rows. */
+int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err);
 
 /* How many are to be copied and never were, without those that are held. */
 int registry_never_copied(struct store *store, const char *kind, int64_t *count,

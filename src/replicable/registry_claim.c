@@ -9,15 +9,15 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "replicable/registry.h"
 #include "replicable/registry_row.h"
 
 enum { QUEUE_NEW, QUEUE_CHANGED, QUEUE_FAILED, QUEUES };
 
-/* In the words of the indexes, or they are not used; and with a kind that is no use for
- * the one over all names. */
+/* In the words of the indexes, or they are not used. */
 #define QUEUE_SQL(where, time)                                                           \
 	"SELECT " STORED_ROW_COLUMNS " FROM registry WHERE " where " AND " time          \
-	" IS NOT NULL AND " time " <= ?2 AND kind || '' = ?1 ORDER BY " time " LIMIT ?3"
+	" IS NOT NULL AND " time " <= ?2 AND kind = ?1 ORDER BY " time " LIMIT ?3"
 
 const char *const registry_queue_sql[REGISTRY_QUEUES] = {
 	[QUEUE_NEW] = QUEUE_SQL("last_attempt_at IS NULL", "due_at"),
@@ -43,7 +43,7 @@ struct claim {
 	size_t limit;
 	int64_t timeout_ms, now;
 	unsigned turn;
-	struct registry_tally shift;
+	struct registry_shift shift;
 	registry_rows *rows;
 	size_t rows_before; /* what the caller had in there */
 };
@@ -124,7 +124,7 @@ static int take_rows(struct store_tx *tx, struct claim *claim, stored_rows *rows
 /* A work may run again. */
 static void forget_run(struct claim *claim)
 {
-	claim->shift = (struct registry_tally){ 0 };
+	registry_shift_clear(&claim->shift);
 	while (claim->rows->count > claim->rows_before)
 		registry_row_clear(&claim->rows->items[--claim->rows->count]);
 }
@@ -143,7 +143,7 @@ static int claim_queues(struct store_tx *tx, struct claim *claim,
 	for (size_t i = 0; i < QUEUES; i++)
 		if (take_rows(tx, claim, &queues[i], take[i], begin, err) != 0)
 			return -1;
-	return registry_tally_apply(tx, claim->kind, &claim->shift, err);
+	return registry_shift_apply(tx, &claim->shift, err);
 }
 
 static int claim_sync(struct store_tx *tx, void *arg, struct err *err)
@@ -167,20 +167,23 @@ static int claim_verification(struct store_tx *tx, void *arg, struct err *err)
 	if (read_queue(tx, claim, registry_queue_sql[QUEUES], &rows, err) != 0 ||
 	    take_rows(tx, claim, &rows, rows.count, begin_check, err) != 0)
 		return -1;
-	return registry_tally_apply(tx, claim->kind, &claim->shift, err);
+	return registry_shift_apply(tx, &claim->shift, err);
 }
 
 static int run_claim(struct store *store, store_work work, struct claim *claim,
 		     struct err *err)
 {
+	int result;
+
 	claim->now = clock_wall_ms();
 	claim->rows_before = claim->rows->count;
 	if (claim->limit == 0)
 		return 0;
-	if (store_write(store, work, claim, err) == 0)
-		return 0;
-	forget_run(claim);
-	return -1;
+	result = store_write(store, work, claim, err);
+	if (result != 0)
+		forget_run(claim);
+	registry_shift_clear(&claim->shift);
+	return result;
 }
 
 int registry_claim(struct store *store, const char *kind, size_t limit,
@@ -207,50 +210,54 @@ int registry_claim_verification(struct store *store, const char *kind, size_t li
 }
 
 struct next_due {
+	const char *kind;
 	int64_t sync_at, verification_at;
 };
 
-static int read_least(struct store_tx *tx, const char *sql, int64_t *at, struct err *err)
+static int read_least(struct store_tx *tx, const char *sql, const char *kind, int64_t *at,
+		      struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
 	if (query_open(tx, sql, &query, err) != 0)
 		return -1;
+	query_bind_text(query, 1, kind);
 	found = query_step(query, err);
 	if (found > 0 && query_int(query, 0) < *at)
 		*at = query_int(query, 0);
 	return found < 0 ? -1 : 0;
 }
 
+#define NEXT_SQL(where, time)                                                            \
+	"SELECT " time " FROM registry WHERE " where " AND " time " IS NOT NULL"         \
+	" AND kind = ?1 ORDER BY " time " LIMIT 1"
+
 /* One search for each index: a common one would read all rows. */
+const char *const registry_next_sql[REGISTRY_QUEUES] = {
+	[QUEUE_NEW] = NEXT_SQL("last_attempt_at IS NULL", "due_at"),
+	[QUEUE_CHANGED] = NEXT_SQL("last_attempt_at IS NOT NULL AND state = 0", "due_at"),
+	[QUEUE_FAILED] = NEXT_SQL("last_attempt_at IS NOT NULL AND state <> 0", "due_at"),
+	[QUEUES] = NEXT_SQL("state = 2", "verification_due_at"),
+};
+
 static int read_next_due(struct store_tx *tx, void *arg, struct err *err)
 {
-	static const char *const sql[QUEUES] = {
-		"SELECT due_at FROM registry WHERE due_at IS NOT NULL"
-		" AND last_attempt_at IS NULL ORDER BY due_at LIMIT 1",
-		"SELECT due_at FROM registry WHERE due_at IS NOT NULL"
-		" AND last_attempt_at IS NOT NULL AND state = 0 ORDER BY due_at LIMIT 1",
-		"SELECT due_at FROM registry WHERE due_at IS NOT NULL"
-		" AND last_attempt_at IS NOT NULL AND state <> 0 ORDER BY due_at LIMIT 1",
-	};
 	struct next_due *next = arg;
 
 	next->sync_at = next->verification_at = INT64_MAX;
 	for (size_t i = 0; i < QUEUES; i++)
-		if (read_least(tx, sql[i], &next->sync_at, err) != 0)
+		if (read_least(tx, registry_next_sql[i], next->kind, &next->sync_at,
+			       err) != 0)
 			return -1;
-	return read_least(tx,
-			  "SELECT verification_due_at FROM registry"
-			  " WHERE verification_due_at IS NOT NULL AND state = 2"
-			  " ORDER BY verification_due_at LIMIT 1",
+	return read_least(tx, registry_next_sql[QUEUES], next->kind,
 			  &next->verification_at, err);
 }
 
-int registry_next_due(struct store *store, int64_t *sync_at, int64_t *verification_at,
-		      struct err *err)
+int registry_next_due(struct store *store, const char *kind, int64_t *sync_at,
+		      int64_t *verification_at, struct err *err)
 {
-	struct next_due next;
+	struct next_due next = { .kind = kind };
 
 	if (store_read(store, read_next_due, &next, err) != 0)
 		return -1;
@@ -307,6 +314,7 @@ static int read_started(struct store_tx *tx, stored_rows *rows, struct err *err)
 
 static int reset_started(struct store_tx *tx, void *arg, struct err *err)
 {
+	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
 	AUTO_STORED_ROWS stored_rows rows = { 0 };
 	int found = has_started(tx, err);
 
@@ -317,10 +325,10 @@ static int reset_started(struct store_tx *tx, void *arg, struct err *err)
 		return -1;
 	for (size_t i = 0; i < rows.count; i++) {
 		reset(&rows.items[i], clock_wall_ms());
-		if (stored_row_save(tx, &rows.items[i], err) != 0)
+		if (stored_row_save(tx, &rows.items[i], &shift, err) != 0)
 			return -1;
 	}
-	return 0;
+	return registry_shift_apply(tx, &shift, err);
 }
 
 int registry_reset_started(struct store *store, struct err *err)
@@ -354,47 +362,53 @@ struct healing {
 	int64_t healed;
 };
 
-static int heal(struct store_tx *tx, const char *sql, int64_t longest_ms, int64_t *healed,
-		struct err *err)
+/* A worker that lives keeps its row. */
+#define HEAL_SQL(where, time, started)                                                   \
+	"UPDATE registry SET " time " = CASE WHEN " started " THEN ?2 ELSE ?1 END"       \
+	" WHERE " where " AND " time " IS NOT NULL AND " time " > ?2 AND kind = ?3"
+
+static const char *const heal_sql[REGISTRY_QUEUES] = {
+	[QUEUE_NEW] = HEAL_SQL("last_attempt_at IS NULL", "due_at", "state = 1"),
+	[QUEUE_CHANGED] = HEAL_SQL("last_attempt_at IS NOT NULL AND state = 0", "due_at",
+				   "state = 1"),
+	[QUEUE_FAILED] = HEAL_SQL("last_attempt_at IS NOT NULL AND state <> 0", "due_at",
+				  "state = 1"),
+	[QUEUES] = HEAL_SQL("state = 2", "verification_due_at", "verification_state = 1"),
+};
+
+static int heal_queue(struct store_tx *tx, struct healing *healing, int queue,
+		      const char *kind, struct err *err)
 {
+	const struct registry_delays *longest = healing->longest;
 	AUTO_QUERY struct query *query = NULL;
 	int64_t now = clock_wall_ms(), count;
 
-	if (query_open(tx, sql, &query, err) != 0)
+	if (query_open(tx, heal_sql[queue], &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, now);
-	query_bind_int(query, 2, now + longest_ms);
+	query_bind_int(
+		query, 2,
+		now + (queue < QUEUES ? longest->sync_ms : longest->verification_ms));
+	query_bind_text(query, 3, kind);
 	if (query_run(query, &count, err) != 0)
 		return -1;
-	*healed += count;
+	healing->healed += count;
 	return 0;
 }
 
-/* A worker that lives keeps its row. */
-#define HEAL_SQL(time, started, where)                                                   \
-	"UPDATE registry SET " time " = CASE WHEN " started " THEN ?2 ELSE ?1 END"       \
-	" WHERE " where " AND " time " IS NOT NULL AND " time " > ?2"
-
 static int heal_due(struct store_tx *tx, void *arg, struct err *err)
 {
-	static const char *const sql[QUEUES] = {
-		HEAL_SQL("due_at", "state = 1", "last_attempt_at IS NULL"),
-		HEAL_SQL("due_at", "state = 1",
-			 "last_attempt_at IS NOT NULL AND state = 0"),
-		HEAL_SQL("due_at", "state = 1",
-			 "last_attempt_at IS NOT NULL AND state <> 0"),
-	};
+	AUTO_KIND_NAMES kind_names kinds = { 0 };
 	struct healing *healing = arg;
 
 	healing->healed = 0;
-	for (size_t i = 0; i < QUEUES; i++)
-		if (heal(tx, sql[i], healing->longest->sync_ms, &healing->healed, err) !=
-		    0)
-			return -1;
-	return heal(
-		tx,
-		HEAL_SQL("verification_due_at", "verification_state = 1", "state = 2"),
-		healing->longest->verification_ms, &healing->healed, err);
+	if (registry_kinds_in(tx, &kinds, err) != 0)
+		return -1;
+	for (size_t i = 0; i < kinds.count; i++)
+		for (int queue = 0; queue < REGISTRY_QUEUES; queue++)
+			if (heal_queue(tx, healing, queue, kinds.items[i], err) != 0)
+				return -1;
+	return 0;
 }
 
 int registry_heal_due(struct store *store, const struct registry_delays *longest,

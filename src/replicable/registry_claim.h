@@ -18,9 +18,10 @@ int registry_claim(struct store *store, const char *kind, size_t limit,
 int registry_claim_verification(struct store *store, const char *kind, size_t limit,
 				int64_t timeout_ms, registry_rows *rows, struct err *err);
 
-/* When the next row is due, wall ms; INT64_MAX: none. */
-int registry_next_due(struct store *store, int64_t *sync_at, int64_t *verification_at,
-		      struct err *err);
+/* When the next row of a kind is due, wall ms; INT64_MAX: none. Costs the same for any
+ * number of rows of this or other kinds. */
+int registry_next_due(struct store *store, const char *kind, int64_t *sync_at,
+		      int64_t *verification_at, struct err *err);
 
 /* Due times are wall times, so that they outlive the process; but a clock that was wrong
  * and set back leaves some that nobody lives to see. What is due later than any delay

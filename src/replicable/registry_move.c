@@ -1,530 +1,122 @@
 /*
- * An event is a function that changes a row in memory; around it, the row is read and
- * written in one transaction of the only writer, so that reading and writing are one
- * step.
- *
- * Nothing that is asked while a row is started is lost, and no second worker starts: a
- * higher generation shows by itself when the worker's is compared with it; what has no
- * number (a person's word, a deletion) is remembered as WISH_AGAIN.
+ * An event is a function that changes a row in memory (registry_events.c); around it, the
+ * row is read and written in one transaction of the only writer, so that reading and
+ * writing are one step.
  */
 #include "replicable/registry_move.h"
 
 #include "base/clock.h"
-#include "base/retry.h"
 #include "replicable/name.h"
+#include "replicable/registry_events.h"
 #include "replicable/registry_row.h"
 
-enum outcome {
-	MOVE_DONE,
-	MOVE_NOTHING,   /* nothing to write */
-	MOVE_REFUSED,   /* a conflict; nothing to write */
-	MOVE_OVERTAKEN, /* a conflict, but what is known now is written */
-};
-
-typedef enum outcome (*move_function)(struct stored_row *stored,
-				      const struct registry_move *move, int64_t now);
-
-static void forget_failure(struct registry_row *row)
-{
-	row->retry_count = 0;
-	row->retry_at = 0;
-	registry_set_text(&row->failure_class, NULL);
-	registry_set_text(&row->failure, NULL);
-	registry_set_text(&row->remedy, NULL);
-}
-
-static void set_failure(struct registry_row *row, const struct err *failure)
-{
-	registry_set_text(&row->failure_class, err_class_name(failure->class));
-	registry_set_text(&row->failure, failure->text);
-	registry_set_text(&row->remedy, failure->remedy);
-}
-
-static void let_go(struct registry_row *row)
-{
-	if (!row->held_reason)
-		return;
-	registry_set_text(&row->held_reason, NULL);
-	registry_set_text(&row->remedy, NULL);
-}
-
-static void set_pending(struct registry_row *row, int64_t due_at)
-{
-	row->state = REGISTRY_PENDING;
-	row->due_at = due_at;
-	let_go(row);
-}
-
-static void disable_verification(struct registry_row *row)
-{
-	row->verification = VERIFICATION_DISABLED;
-	row->verification_due_at = 0;
-}
-
-static bool is_other_timeline(const struct registry_row *row,
-			      const struct registry_move *move)
-{
-	return move->timeline && strcmp(move->timeline, row->timeline) != 0;
-}
-
-static void take_timeline(struct registry_row *row, const char *timeline)
-{
-	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline);
-}
-
-/* What is known of the primary's checksum of generation_wanted. */
-static const char *expected_checksum(const struct registry_row *row)
-{
-	if (row->primary_checksum)
-		return row->primary_checksum;
-	return row->generation == row->generation_wanted ? row->checksum : NULL;
-}
-
-/* Events are delivered again after a crash, and the inventory tells each minute what was
- * told before. */
-static bool is_news(const struct registry_row *row, const struct registry_move *move)
-{
-	if (row->is_gone || move->wishes != 0 || move->generation == 0 ||
-	    is_other_timeline(row, move))
-		return true;
-	if (move->generation != row->generation_wanted)
-		return move->generation > row->generation_wanted;
-	const char *expected = expected_checksum(row);
-	return move->checksum && expected && strcmp(move->checksum, expected) != 0;
-}
-
-static void take_wanted(struct registry_row *row, const struct registry_move *move)
-{
-	bool is_other = is_other_timeline(row, move);
-
-	if (is_other || move->generation > row->generation_wanted) {
-		row->generation_wanted = move->generation;
-		registry_set_text(&row->primary_checksum, NULL);
-	}
-	if (is_other) {
-		take_timeline(row, move->timeline);
-		row->generation = 0;
-	}
-	if (move->checksum && move->generation == row->generation_wanted)
-		registry_set_text(&row->primary_checksum, move->checksum);
-}
-
-static void note_change(struct stored_row *stored, int64_t changed_at)
-{
-	if (changed_at == 0)
-		return;
-	if (stored->row.behind_since == 0)
-		stored->row.behind_since = changed_at;
-	stored->asked_at = changed_at;
-}
-
-/* has_number: the worker that has the row now may bring it, and its generation tells. */
-static void ask(struct stored_row *stored, unsigned wishes, bool has_number,
-		int64_t due_at)
-{
-	wishes &= WISHES_ALL;
-	if (stored->row.state == REGISTRY_STARTED) {
-		stored->wishes |= WISH_MEANWHILE | wishes << WISHES_LATER_SHIFT;
-		if (!has_number || wishes != 0)
-			stored->wishes |= WISH_AGAIN;
-		return;
-	}
-	stored->wishes |= wishes;
-	stored->row.retry_count = 0;
-	stored->row.retry_at = 0;
-	set_pending(&stored->row, due_at);
-	disable_verification(&stored->row);
-}
-
-static enum outcome asked(struct stored_row *stored, const struct registry_move *move,
-			  int64_t now)
-{
-	struct registry_row *row = &stored->row;
-	bool is_new = is_news(row, move);
-
-	if (!is_new && (row->primary_checksum || !move->checksum ||
-			move->generation != row->generation_wanted))
-		return MOVE_NOTHING;
-	take_wanted(row, move);
-	if (!is_new)
-		return MOVE_DONE; /* only the checksum is new, and fits */
-	row->is_gone = false;
-	note_change(stored, move->changed_at);
-	ask(stored, move->wishes, move->generation != 0, now + move->delay_ms);
-	return MOVE_DONE;
-}
-
-static enum outcome gone(struct stored_row *stored, const struct registry_move *move,
-			 int64_t now)
-{
-	if (stored->row.is_gone && move->wishes == 0)
-		return MOVE_NOTHING;
-	stored->row.is_gone = true;
-	note_change(stored, move->changed_at);
-	ask(stored, move->wishes, false, now);
-	return MOVE_DONE;
-}
-
-static enum outcome begun(struct stored_row *stored, const struct registry_move *move,
-			  int64_t now)
-{
-	struct registry_row *row = &stored->row;
-
-	if (row->state == REGISTRY_STARTED && row->due_at > now)
-		return MOVE_REFUSED;
-	row->state = REGISTRY_STARTED;
-	row->last_attempt_at = now;
-	row->due_at = now + move->timeout_ms;
-	row->verification_due_at = 0;
-	if (row->verification == VERIFICATION_STARTED)
-		row->verification = VERIFICATION_PENDING;
-	let_go(row);
-	stored->wishes = stored_row_wishes(stored);
-	return MOVE_DONE;
-}
-
-/* At the end of a worker's attempt that brought nothing: its wishes stay. What was asked
- * while it was under way, as WISH_MEANWHILE and WISH_AGAIN. */
-static unsigned end_attempt(struct stored_row *stored)
-{
-	unsigned marks = stored->wishes & (WISH_MEANWHILE | WISH_AGAIN);
-
-	stored->wishes = stored_row_wishes(stored);
-	return marks;
-}
-
-/* Whether what was brought is what is wanted. *recorded: it is of the row's timeline,
- * and no older than what was here. */
-static bool record_brought(struct stored_row *stored, const struct registry_move *move,
-			   bool *recorded)
-{
-	struct registry_row *row = &stored->row;
-	bool is_other = is_other_timeline(row, move);
-
-	/* The row's timeline is the newer one: it came while this was being brought. */
-	*recorded = !(is_other && *row->timeline && (stored->wishes & WISH_MEANWHILE));
-	if (!*recorded)
-		return false;
-	if (is_other) {
-		if (*row->timeline)
-			row->generation = row->generation_wanted = 0;
-		take_timeline(row, move->timeline);
-	}
-	*recorded = move->generation >= row->generation;
-	if (!*recorded)
-		return false;
-	row->generation = move->generation;
-	registry_set_text(&row->checksum, NULL);
-	if (move->generation > row->generation_wanted) {
-		row->generation_wanted = move->generation;
-		registry_set_text(&row->primary_checksum, NULL);
-	}
-	return move->generation == row->generation_wanted;
-}
-
-static enum outcome bring(struct stored_row *stored, const struct registry_move *move,
-			  int64_t now, bool *recorded)
-{
-	struct registry_row *row = &stored->row;
-
-	*recorded = false;
-	if (row->state != REGISTRY_STARTED)
-		return MOVE_REFUSED;
-	bool is_wanted = record_brought(stored, move, recorded);
-	bool again = row->is_gone || (stored->wishes & WISH_AGAIN);
-	forget_failure(row);
-	row->last_success_at = now;
-	row->behind_since = is_wanted && !row->is_gone ? 0 : stored->asked_at;
-	set_pending(row, again ? now : now + move->delay_ms);
-	disable_verification(row);
-	/* the wishes of before were granted */
-	stored->wishes = stored->wishes >> WISHES_LATER_SHIFT & WISHES_ALL;
-	if (!is_wanted || again)
-		return MOVE_OVERTAKEN;
-	row->state = REGISTRY_SYNCED;
-	row->due_at = 0;
-	row->verification = VERIFICATION_PENDING;
-	row->verification_due_at = now;
-	return MOVE_DONE;
-}
-
-static enum outcome brought(struct stored_row *stored, const struct registry_move *move,
-			    int64_t now)
-{
-	bool recorded;
-
-	return bring(stored, move, now, &recorded);
-}
-
-static void prove(struct registry_row *row, const struct registry_move *move, int64_t now)
-{
-	row->verification = VERIFICATION_SUCCEEDED;
-	row->verification_retry_count = 0;
-	row->verification_due_at = move->timeout_ms > 0 ? now + move->timeout_ms : 0;
-	row->verified_at = now;
-	registry_set_text(&row->checksum, move->checksum);
-	registry_set_text(&row->primary_checksum, move->checksum);
-}
-
-static enum outcome completed(struct stored_row *stored, const struct registry_move *move,
-			      int64_t now)
-{
-	bool recorded;
-	enum outcome outcome = bring(stored, move, now, &recorded);
-
-	if (outcome == MOVE_DONE) {
-		prove(&stored->row, move, now);
-	} else if (recorded) {
-		registry_set_text(&stored->row.checksum, move->checksum);
-		stored->row.verified_at = now;
-	}
-	return outcome;
-}
-
-/* The brake holds what is gone, whatever state it is in. */
-static enum outcome held(struct stored_row *stored, const struct registry_move *move,
-			 int64_t now)
-{
-	struct registry_row *row = &stored->row;
-
-	if (row->state != REGISTRY_STARTED && !row->is_gone)
-		return MOVE_REFUSED;
-	set_pending(row, now);
-	if (end_attempt(stored) != 0)
-		return MOVE_DONE;
-	row->due_at = 0;
-	registry_set_text(&row->held_reason, move->held_reason);
-	registry_set_text(&row->remedy, move->remedy);
-	return MOVE_DONE;
-}
-
-static void wait_for_retry(struct registry_row *row, int64_t count, enum retry_cap cap,
-			   int64_t now)
-{
-	row->retry_count = count;
-	row->retry_at = now + retry_random_delay_ms((uint64_t)count, cap);
-	row->due_at = row->retry_at;
-}
-
-/* A repository that fails and changes all the time backs off all the same; a person, or
- * a deletion, does not wait. */
-static enum outcome erred(struct stored_row *stored, const struct registry_move *move,
-			  int64_t now)
-{
-	struct registry_row *row = &stored->row;
-	enum retry_cap cap =
-		move->err->class == ERR_MISSING ? RETRY_CAP_MISSING : RETRY_CAP;
-
-	if (row->state != REGISTRY_STARTED)
-		return MOVE_REFUSED;
-	set_failure(row, move->err);
-	row->state = REGISTRY_FAILED;
-	wait_for_retry(row, row->retry_count + 1, cap, now);
-	if (end_attempt(stored) & WISH_AGAIN)
-		set_pending(row, now);
-	return MOVE_DONE;
-}
-
-static enum outcome absent(struct stored_row *stored, const struct registry_move *move,
-			   int64_t now)
-{
-	struct registry_row *row = &stored->row;
-	int64_t count = row->retry_count + 1;
-
-	if (row->state != REGISTRY_STARTED)
-		return MOVE_REFUSED;
-	forget_failure(row);
-	if (move->err)
-		set_failure(row, move->err);
-	row->state = REGISTRY_MISSING_ON_PRIMARY;
-	wait_for_retry(row, count, RETRY_CAP_MISSING, now);
-	if (end_attempt(stored) != 0)
-		set_pending(row, now);
-	else
-		row->behind_since = 0; /* there is nothing to be behind of */
-	return MOVE_DONE;
-}
-
-/* What was asked meanwhile may be something else than what had to wait. */
-static enum outcome deferred(struct stored_row *stored, const struct registry_move *move,
-			     int64_t now)
-{
-	if (stored->row.state != REGISTRY_STARTED)
-		return MOVE_REFUSED;
-	bool is_asked = end_attempt(stored) != 0;
-	set_pending(&stored->row, is_asked ? now : now + move->timeout_ms);
-	return MOVE_DONE;
-}
-
-static enum outcome checking(struct stored_row *stored, const struct registry_move *move,
-			     int64_t now)
-{
-	struct registry_row *row = &stored->row;
-
-	if (row->state != REGISTRY_SYNCED ||
-	    (row->verification == VERIFICATION_STARTED && row->verification_due_at > now))
-		return MOVE_REFUSED;
-	row->verification = VERIFICATION_STARTED;
-	row->verification_due_at = now + move->timeout_ms;
-	return MOVE_DONE;
-}
-
-static enum outcome superseded(struct stored_row *stored,
-			       const struct registry_move *move, int64_t now)
-{
-	if (stored->row.state != REGISTRY_SYNCED)
-		return MOVE_REFUSED;
-	stored->row.verification = VERIFICATION_PENDING;
-	stored->row.verification_due_at = now + move->timeout_ms;
-	return MOVE_DONE;
-}
-
-/* Of an older generation, or of a newer one that was never recorded: it says nothing of
- * the generation that this row is of. */
-static bool is_of_another(const struct registry_row *row,
-			  const struct registry_move *move)
-{
-	return is_other_timeline(row, move) ||
-	       (move->generation != 0 && move->generation != row->generation);
-}
-
-static enum outcome verify_anew(struct registry_row *row, int64_t now)
-{
-	row->verification = VERIFICATION_PENDING;
-	row->verification_due_at = now;
-	return MOVE_OVERTAKEN;
-}
-
-static enum outcome proved(struct stored_row *stored, const struct registry_move *move,
-			   int64_t now)
-{
-	struct registry_row *row = &stored->row;
-
-	if (row->state != REGISTRY_SYNCED)
-		return MOVE_REFUSED;
-	if (is_of_another(row, move))
-		return verify_anew(row, now);
-	prove(row, move, now);
-	return MOVE_DONE;
-}
-
-/* Something newer was asked for while the copy was verified. Refs that were wrong will be
- * set anew; but what the disk has lost is not in what is newer. */
-static enum outcome keep_in_mind(struct stored_row *stored,
-				 const struct registry_move *move, int64_t now)
-{
-	if (stored->row.is_gone || !(move->wishes & REGISTRY_WISH_REBUILD))
-		return MOVE_REFUSED;
-	if (stored->row.state == REGISTRY_STARTED)
-		ask(stored, REGISTRY_WISH_REBUILD, false, now);
-	else
-		stored->wishes |= REGISTRY_WISH_REBUILD;
-	return MOVE_OVERTAKEN;
-}
-
-static enum outcome disproved(struct stored_row *stored, const struct registry_move *move,
-			      int64_t now)
-{
-	struct registry_row *row = &stored->row;
-
-	if (row->state != REGISTRY_SYNCED)
-		return keep_in_mind(stored, move, now);
-	if (is_of_another(row, move))
-		return verify_anew(row, now);
-	row->state = REGISTRY_FAILED;
-	row->verification = VERIFICATION_FAILED;
-	row->verification_due_at = 0;
-	row->verification_retry_count++;
-	set_failure(row, move->err);
-	wait_for_retry(row, row->verification_retry_count, RETRY_CAP, now);
-	stored->wishes |= REGISTRY_WISH_RECHECK | (move->wishes & REGISTRY_WISH_REBUILD);
-	return MOVE_DONE;
-}
-
-static enum outcome adopted(struct stored_row *stored, const struct registry_move *move,
-			    int64_t now)
-{
-	struct registry_row *row = &stored->row;
-
-	(void)now;
-	if (row->state != REGISTRY_SYNCED || row->is_gone || !row->checksum ||
-	    !move->checksum || strcmp(row->checksum, move->checksum) != 0)
-		return MOVE_REFUSED;
-	if (move->timeline)
-		take_timeline(row, move->timeline);
-	row->generation = row->generation_wanted = move->generation;
-	registry_set_text(&row->primary_checksum, move->checksum);
-	return MOVE_DONE;
-}
-
-static const move_function functions[REGISTRY_EVENTS] = {
-	[REGISTRY_ASKED] = asked,         [REGISTRY_BEGUN] = begun,
-	[REGISTRY_BROUGHT] = brought,     [REGISTRY_HELD] = held,
-	[REGISTRY_ERRED] = erred,         [REGISTRY_ABSENT] = absent,
-	[REGISTRY_DEFERRED] = deferred,   [REGISTRY_GONE] = gone,
-	[REGISTRY_CHECKING] = checking,   [REGISTRY_PROVED] = proved,
-	[REGISTRY_DISPROVED] = disproved, [REGISTRY_SUPERSEDED] = superseded,
-};
-
+/* An enum registry_result, or -1. */
 static int move_row(struct store_tx *tx, const struct registry_move *move,
-		    move_function function, struct err *err)
+		    registry_function function, struct registry_shift *shift,
+		    struct err *err)
 {
 	AUTO_STORED_ROW struct stored_row stored = { 0 };
 	int found = stored_row_load(tx, move->id, &stored, err);
 
-	if (found == 0)
-		return err_set(err, ERR_MISSING, "the registry has no row %" PRIu64,
-			       move->id);
-	if (found < 0)
-		return -1;
+	if (found <= 0)
+		return found < 0 ? -1 : REGISTRY_NO_ROW;
 	enum outcome outcome = function(&stored, move, clock_wall_ms());
 	if ((outcome == MOVE_DONE || outcome == MOVE_OVERTAKEN) &&
-	    stored_row_save(tx, &stored, err) != 0)
+	    stored_row_save(tx, &stored, shift, err) != 0)
 		return -1;
-	return outcome == MOVE_REFUSED || outcome == MOVE_OVERTAKEN;
+	return outcome == MOVE_REFUSED || outcome == MOVE_OVERTAKEN ? REGISTRY_CONFLICT
+								    : REGISTRY_MOVED;
+}
+
+/* 1: a conflict. */
+static int move_one(struct store_tx *tx, const struct registry_move *move,
+		    registry_function function, struct err *err)
+{
+	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
+	int result = move_row(tx, move, function, &shift, err);
+
+	if (result == REGISTRY_NO_ROW)
+		return err_set(err, ERR_MISSING, "the registry has no row %" PRIu64,
+			       move->id);
+	if (result < 0 || registry_shift_apply(tx, &shift, err) != 0)
+		return -1;
+	return result == REGISTRY_CONFLICT;
 }
 
 int registry_move_in(struct store_tx *tx, const struct registry_move *move,
 		     struct err *err)
 {
-	return move_row(tx, move, functions[move->event], err);
+	return move_one(tx, move, registry_functions[move->event], err);
+}
+
+int registry_complete_in(struct store_tx *tx, const struct registry_move *brought,
+			 struct err *err)
+{
+	return move_one(tx, brought, registry_completed, err);
 }
 
 int registry_adopt_in(struct store_tx *tx, const struct registry_move *move,
 		      struct err *err)
 {
-	return move_row(tx, move, adopted, err);
+	return move_one(tx, move, registry_adopted, err);
+}
+
+static int ask_row(struct store_tx *tx, const char *kind, const struct registry_ask *ask,
+		   struct registry_shift *shift, struct err *err)
+{
+	struct registry_move move = ask->move;
+	registry_function function = registry_functions[REGISTRY_ASKED];
+	int result;
+
+	move.id = replicable_id(kind, ask->name);
+	result = move_row(tx, &move, function, shift, err);
+	if (result != REGISTRY_NO_ROW)
+		return result;
+	if (stored_row_add(tx, kind, ask->name, 0, shift, err) < 0)
+		return -1;
+	result = move_row(tx, &move, function, shift, err);
+	if (result == REGISTRY_NO_ROW)
+		return err_set(err, ERR_CORRUPT,
+			       "the registry's row of %s has no right id", ask->name);
+	return result;
+}
+
+int registry_ask_many_in(struct store_tx *tx, const char *kind,
+			 const struct registry_ask *asks, size_t count, struct err *err)
+{
+	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
+
+	for (size_t i = 0; i < count; i++)
+		if (ask_row(tx, kind, &asks[i], &shift, err) < 0)
+			return -1;
+	return registry_shift_apply(tx, &shift, err);
 }
 
 int registry_ask_in(struct store_tx *tx, const char *kind, const char *name,
 		    const struct registry_move *move, struct err *err)
 {
-	struct registry_move ask_it = *move;
+	const struct registry_ask ask = { name, *move };
 
-	ask_it.id = replicable_id(kind, name);
-	ask_it.event = REGISTRY_ASKED;
-	if (stored_row_add(tx, kind, name, 0, err) < 0)
-		return -1;
-	return registry_move_in(tx, &ask_it, err);
+	return registry_ask_many_in(tx, kind, &ask, 1, err);
 }
 
 struct moving {
 	const struct registry_move *move;
-	move_function function;
+	registry_function function;
 	bool is_conflict;
 };
 
 static int run_move(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct moving *moving = arg;
-	int result = move_row(tx, moving->move, moving->function, err);
+	int result = move_one(tx, moving->move, moving->function, err);
 
 	moving->is_conflict = result > 0;
 	return result < 0 ? -1 : 0;
 }
 
 static int write_move(struct store *store, const struct registry_move *move,
-		      move_function function, struct err *err)
+		      registry_function function, struct err *err)
 {
 	struct moving moving = { .move = move, .function = function };
 
@@ -539,11 +131,58 @@ static int write_move(struct store *store, const struct registry_move *move,
 
 int registry_move(struct store *store, const struct registry_move *move, struct err *err)
 {
-	return write_move(store, move, functions[move->event], err);
+	return write_move(store, move, registry_functions[move->event], err);
 }
 
-int registry_complete(struct store *store, const struct registry_move *brought_move,
+int registry_complete(struct store *store, const struct registry_move *brought,
 		      struct err *err)
 {
-	return write_move(store, brought_move, completed, err);
+	return write_move(store, brought, registry_completed, err);
+}
+
+/* function NULL: each by its event. */
+struct many {
+	const struct registry_move *moves;
+	size_t count;
+	registry_function function;
+	enum registry_result *results;
+};
+
+static int run_many(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
+	const struct many *many = arg;
+
+	for (size_t i = 0; i < many->count; i++) {
+		const struct registry_move *move = &many->moves[i];
+		registry_function function =
+			many->function ? many->function : registry_functions[move->event];
+		int result = move_row(tx, move, function, &shift, err);
+		if (result < 0)
+			return -1;
+		many->results[i] = (enum registry_result)result;
+	}
+	return registry_shift_apply(tx, &shift, err);
+}
+
+int registry_move_many_in(struct store_tx *tx, const struct registry_move *moves,
+			  size_t count, enum registry_result *results, struct err *err)
+{
+	return run_many(tx, &(struct many){ moves, count, NULL, results }, err);
+}
+
+int registry_move_many(struct store *store, const struct registry_move *moves,
+		       size_t count, enum registry_result *results, struct err *err)
+{
+	struct many many = { moves, count, NULL, results };
+
+	return count == 0 ? 0 : store_write(store, run_many, &many, err);
+}
+
+int registry_complete_many(struct store *store, const struct registry_move *brought,
+			   size_t count, enum registry_result *results, struct err *err)
+{
+	struct many many = { brought, count, registry_completed, results };
+
+	return count == 0 ? 0 : store_write(store, run_many, &many, err);
 }

@@ -13,7 +13,13 @@ enum registry_event {
 				changes nothing: no back-off is cut short, nothing held is
 				let go */
 	REGISTRY_BEGUN,      /* a worker has it */
-	REGISTRY_BROUGHT,    /* the copy has this generation, but was not verified */
+	REGISTRY_TOLD,       /* the primary's checksum of a generation became known. If
+				that one is wanted, it is kept; and if it is here and not
+				proved to be just that, it is verified now. Never brings
+				anything */
+	REGISTRY_BROUGHT,    /* the copy has this generation, but was not verified. It
+				will be now; of other kinds than repositories when the
+				primary's checksum is known */
 	REGISTRY_HELD,       /* a person must decide: held_reason. Of a started row, or of
 				one that is gone */
 	REGISTRY_ERRED,      /* err */
@@ -35,10 +41,15 @@ struct registry_move {
 	uint64_t id;
 	enum registry_event event;
 	uint64_t generation;  /* ASKED: at least this is wanted, 0: whatever there is;
-				 BROUGHT, PROVED, DISPROVED: this is here */
+				 TOLD: of this; BROUGHT, PROVED, DISPROVED: this is
+				 here */
 	const char *timeline; /* ASKED, BROUGHT: the replicable's; another than the row's
-				 makes its generations begin anew; NULL: as the row's */
-	const char *checksum; /* PROVED; ASKED: the primary's, may be NULL */
+				 makes its generations begin anew; TOLD: likewise, but
+				 another is not wanted; NULL: as the row's */
+	const char *checksum; /* PROVED: as computed; TOLD: the primary's; ASKED, and
+				 BROUGHT of other kinds than repositories: the primary's,
+				 may be NULL */
+	uint64_t size;        /* ASKED, BROUGHT, adopted: in bytes; 0 for repositories */
 	int64_t changed_at;   /* ASKED, GONE: when, by the primary's clock; 0: unknown */
 	unsigned wishes; /* ASKED, DISPROVED: enum registry_wish, kept until BROUGHT */
 	const char *held_reason; /* HELD */
@@ -61,16 +72,41 @@ int registry_move(struct store *store, const struct registry_move *move, struct 
 int registry_move_in(struct store_tx *tx, const struct registry_move *move,
 		     struct err *err);
 
-/* BROUGHT and PROVED in one commit: a sync that ended by verifying. */
+/* BROUGHT and PROVED in one commit: a sync that ended by verifying. Other kinds than
+ * repositories are not proved, and verified at once, if the primary has told another
+ * checksum meanwhile. */
 int registry_complete(struct store *store, const struct registry_move *brought,
 		      struct err *err);
+int registry_complete_in(struct store_tx *tx, const struct registry_move *brought,
+			 struct err *err); /* a conflict is 1 */
+
+/* Many in one transaction, in this order; for speed counters are written once. A conflict
+ * or a missing row undoes nothing of the others: results[i] says it. 0, or -1: nothing at
+ * all was written. */
+enum registry_result { REGISTRY_MOVED, REGISTRY_CONFLICT, REGISTRY_NO_ROW };
+int registry_move_many(struct store *store, const struct registry_move *moves,
+		       size_t count, enum registry_result *results, struct err *err);
+int registry_move_many_in(struct store_tx *tx, const struct registry_move *moves,
+			  size_t count, enum registry_result *results, struct err *err);
+
+/* registry_complete() of many, likewise. */
+int registry_complete_many(struct store *store, const struct registry_move *brought,
+			   size_t count, enum registry_result *results, struct err *err);
 
 /* ASKED, adding the row if there is none. move->id is not read. */
 int registry_ask_in(struct store_tx *tx, const char *kind, const char *name,
 		    const struct registry_move *move, struct err *err);
 
+/* The same of many of one kind, fast. */
+struct registry_ask {
+	const char *name;
+	struct registry_move move;
+};
+int registry_ask_many_in(struct store_tx *tx, const char *kind,
+			 const struct registry_ask *asks, size_t count, struct err *err);
+
 /* The row is known to be of this generation without having been brought: the checksum is
- * the same. Timeline, generation and checksum are taken over. 1: it is not, or not
+ * the same. Timeline, generation, checksum and size are taken over. 1: it is not, or not
  * synced: ask for it. */
 int registry_adopt_in(struct store_tx *tx, const struct registry_move *move,
 		      struct err *err);

@@ -10,7 +10,6 @@ static void take_row(struct query *query, struct registry_row *row)
 
 	stored_row_read(query, &stored);
 	*row = stored.row;
-	free(stored.kind);
 }
 
 int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
@@ -187,7 +186,7 @@ static int read_behind(struct store_tx *tx, const char *kind, int64_t *since,
 
 	if (query_open(tx,
 		       "SELECT behind_since FROM registry"
-		       " WHERE behind_since IS NOT NULL AND kind || '' = ?1"
+		       " WHERE behind_since IS NOT NULL AND kind = ?1"
 		       " ORDER BY behind_since LIMIT 1",
 		       &query, err) != 0)
 		return -1;
@@ -205,6 +204,9 @@ static int read_counts(struct store_tx *tx, void *arg, struct err *err)
 	if (counter_get(tx, counting->kind, "all", &counts->all, err) != 0 ||
 	    counter_get(tx, counting->kind, "held", &counts->held, err) != 0 ||
 	    counter_get(tx, counting->kind, "gone", &counts->gone, err) != 0 ||
+	    counter_get(tx, counting->kind, "bytes", &counts->bytes, err) != 0 ||
+	    counter_get(tx, counting->kind, "bytes_to_come", &counts->bytes_to_come,
+			err) != 0 ||
 	    count_states(tx, counting->kind, "state", counts->states, REGISTRY_STATES,
 			 err) != 0 ||
 	    count_states(tx, counting->kind, "verification", counts->verification,
@@ -220,6 +222,36 @@ int registry_counts(struct store *store, const char *kind, struct registry_count
 
 	*counts = (struct registry_counts){ 0 };
 	return store_read(store, read_counts, &counting, err);
+}
+
+/* From one kind to the next by the index over all names. */
+static int next_kind(struct store_tx *tx, const char *after, char **kind, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT kind FROM registry WHERE kind > ?1 ORDER BY kind LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, after);
+	found = query_step(query, err);
+	if (found > 0)
+		*kind = query_copy_text(query, 0);
+	return found;
+}
+
+int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err)
+{
+	const char *after = "";
+	char *kind;
+	int found;
+
+	while ((found = next_kind(tx, after, &kind, err)) > 0) {
+		vec_add(kinds, kind);
+		after = kind;
+	}
+	return found;
 }
 
 int registry_count(struct store *store, const char *kind, int64_t counts[REGISTRY_STATES],
@@ -241,7 +273,7 @@ struct never_copied {
 #define NEVER_SQL(where)                                                                 \
 	"SELECT COUNT(*) FROM registry WHERE due_at IS NOT NULL AND due_at > 0"          \
 	" AND " where " AND last_success_at IS NULL AND gone = 0"                        \
-	" AND state IN (0, 1, 3) AND held_reason IS NULL AND kind || '' = ?1"
+	" AND state IN (0, 1, 3) AND held_reason IS NULL AND kind = ?1"
 
 /* Each by its own index, or all rows would be read: what is to be copied is due. */
 static const char *const never_sql[] = {

@@ -6,6 +6,7 @@
 
 void registry_row_clear(struct registry_row *row)
 {
+	free(row->kind);
 	free(row->name);
 	free(row->checksum);
 	free(row->primary_checksum);
@@ -26,8 +27,20 @@ void registry_rows_clear(registry_rows *rows)
 void stored_row_clear(struct stored_row *stored)
 {
 	registry_row_clear(&stored->row);
-	free(stored->kind);
 	*stored = (struct stored_row){ 0 };
+}
+
+void kind_names_clear(kind_names *kinds)
+{
+	for (size_t i = 0; i < kinds->count; i++)
+		free(kinds->items[i]);
+	vec_clear(kinds);
+}
+
+void registry_shift_clear(struct registry_shift *shift)
+{
+	free(shift->kind);
+	*shift = (struct registry_shift){ 0 };
 }
 
 void registry_set_text(char **text, const char *value)
@@ -47,12 +60,16 @@ static void tally_add(struct registry_tally *tally, const struct stored_row *sto
 		      int64_t by)
 {
 	const struct registry_row *row = &stored->row;
+	int64_t bytes = by * (int64_t)row->size;
+	bool is_to_come = row->state != REGISTRY_SYNCED && !row->is_gone;
 
 	tally->all += by;
 	tally->states[row->state] += by;
 	tally->verification[row->verification] += by;
 	tally->held += row->held_reason ? by : 0;
 	tally->gone += row->is_gone ? by : 0;
+	tally->bytes += bytes;
+	tally->bytes_to_come += is_to_come ? bytes : 0;
 }
 
 static void tally_add_tally(struct registry_tally *tally,
@@ -61,6 +78,8 @@ static void tally_add_tally(struct registry_tally *tally,
 	tally->all += by * other->all;
 	tally->held += by * other->held;
 	tally->gone += by * other->gone;
+	tally->bytes += by * other->bytes;
+	tally->bytes_to_come += by * other->bytes_to_come;
 	for (size_t i = 0; i < REGISTRY_STATES; i++)
 		tally->states[i] += by * other->states[i];
 	for (size_t i = 0; i < VERIFICATION_STATES; i++)
@@ -85,16 +104,40 @@ static int apply_states(struct store_tx *tx, const char *kind, const char *what,
 	return 0;
 }
 
-int registry_tally_apply(struct store_tx *tx, const char *kind,
-			 const struct registry_tally *shift, struct err *err)
+static int apply_tally(struct store_tx *tx, const char *kind,
+		       const struct registry_tally *by, struct err *err)
 {
-	if (apply_one(tx, kind, "all", shift->all, err) != 0 ||
-	    apply_one(tx, kind, "held", shift->held, err) != 0 ||
-	    apply_one(tx, kind, "gone", shift->gone, err) != 0 ||
-	    apply_states(tx, kind, "state", shift->states, REGISTRY_STATES, err) != 0)
+	if (apply_one(tx, kind, "all", by->all, err) != 0 ||
+	    apply_one(tx, kind, "held", by->held, err) != 0 ||
+	    apply_one(tx, kind, "gone", by->gone, err) != 0 ||
+	    apply_one(tx, kind, "bytes", by->bytes, err) != 0 ||
+	    apply_one(tx, kind, "bytes_to_come", by->bytes_to_come, err) != 0 ||
+	    apply_states(tx, kind, "state", by->states, REGISTRY_STATES, err) != 0)
 		return -1;
-	return apply_states(tx, kind, "verification", shift->verification,
+	return apply_states(tx, kind, "verification", by->verification,
 			    VERIFICATION_STATES, err);
+}
+
+int registry_shift_apply(struct store_tx *tx, struct registry_shift *shift,
+			 struct err *err)
+{
+	if (!shift->kind)
+		return 0;
+	if (apply_tally(tx, shift->kind, &shift->tally, err) != 0)
+		return -1;
+	shift->tally = (struct registry_tally){ 0 };
+	return 0;
+}
+
+static int shift_of(struct store_tx *tx, struct registry_shift *shift, const char *kind,
+		    struct err *err)
+{
+	if (shift->kind && strcmp(shift->kind, kind) == 0)
+		return 0;
+	if (registry_shift_apply(tx, shift, err) != 0)
+		return -1;
+	registry_set_text(&shift->kind, kind);
+	return 0;
 }
 
 /* A newer program, or a damaged file, may have left numbers that are no states. */
@@ -111,6 +154,7 @@ static void read_row(struct query *query, struct registry_row *row)
 
 	*row = (struct registry_row){
 		.id = (uint64_t)query_int(query, 0),
+		.kind = query_copy_text(query, 1),
 		.name = query_copy_text(query, 2),
 		.state = state_of(query, 3, REGISTRY_STATES),
 		.verification = state_of(query, 4, VERIFICATION_STATES),
@@ -132,6 +176,7 @@ static void read_row(struct query *query, struct registry_row *row)
 		.failure_class = query_copy_text(query, 23),
 		.failure = query_copy_text(query, 24),
 		.remedy = query_copy_text(query, 25),
+		.size = (uint64_t)query_int(query, 26),
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline ? timeline : "");
 }
@@ -139,7 +184,6 @@ static void read_row(struct query *query, struct registry_row *row)
 void stored_row_read(struct query *query, struct stored_row *stored)
 {
 	*stored = (struct stored_row){
-		.kind = query_copy_text(query, 1),
 		.asked_at = query_int(query, 19),
 		.wishes = (unsigned)query_int(query, 21),
 	};
@@ -180,7 +224,7 @@ static const char save_sql[] =
 	" verification_due_at = ?13, last_attempt_at = ?14, last_success_at = ?15,"
 	" verified_at = ?16, behind_since = ?17, asked_at = ?18, gone = ?19,"
 	" wishes = ?20, held_reason = ?21, failure_class = ?22, failure = ?23,"
-	" remedy = ?24 WHERE id = ?1";
+	" remedy = ?24, size = ?25 WHERE id = ?1";
 
 static void bind_row(struct query *query, const struct stored_row *stored)
 {
@@ -210,30 +254,34 @@ static void bind_row(struct query *query, const struct stored_row *stored)
 	query_bind_text(query, 22, row->failure_class);
 	query_bind_text(query, 23, row->failure);
 	query_bind_text(query, 24, row->remedy);
+	query_bind_int(query, 25, (int64_t)row->size);
 }
 
-static void shift_tally(struct registry_tally *tally, const struct stored_row *stored)
+static int shift_by(struct store_tx *tx, struct registry_shift *shift,
+		    const struct stored_row *stored, struct err *err)
 {
-	tally_add_tally(tally, &stored->before, -1);
-	tally_add(tally, stored, 1);
+	if (shift_of(tx, shift, stored->row.kind, err) != 0)
+		return -1;
+	tally_add_tally(&shift->tally, &stored->before, -1);
+	tally_add(&shift->tally, stored, 1);
+	return 0;
 }
 
-int stored_row_save(struct store_tx *tx, const struct stored_row *stored, struct err *err)
+int stored_row_save(struct store_tx *tx, const struct stored_row *stored,
+		    struct registry_shift *shift, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
-	struct registry_tally shift = { 0 };
 
 	if (query_open(tx, save_sql, &query, err) != 0)
 		return -1;
 	bind_row(query, stored);
 	if (query_run(query, NULL, err) != 0)
 		return -1;
-	shift_tally(&shift, stored);
-	return registry_tally_apply(tx, stored->kind, &shift, err);
+	return shift_by(tx, shift, stored, err);
 }
 
 int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
-			  struct registry_tally *shift, struct err *err)
+			  struct registry_shift *shift, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	const struct registry_row *row = &stored->row;
@@ -254,17 +302,18 @@ int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
 		bind_time(query, 4, row->last_attempt_at);
 		query_bind_int(query, 5, stored->wishes);
 	}
-	shift_tally(shift, stored);
-	return query_run(query, NULL, err);
+	if (query_run(query, NULL, err) != 0)
+		return -1;
+	return shift_by(tx, shift, stored, err);
 }
 
 int stored_row_add(struct store_tx *tx, const char *kind, const char *name,
-		   uint64_t generation_wanted, struct err *err)
+		   uint64_t generation_wanted, struct registry_shift *shift,
+		   struct err *err)
 {
 	static const struct stored_row added = { .row.verification =
 							 VERIFICATION_DISABLED };
 	AUTO_QUERY struct query *query = NULL;
-	struct registry_tally shift = { 0 };
 	int64_t changed = 0;
 
 	if (query_open(tx,
@@ -283,21 +332,24 @@ int stored_row_add(struct store_tx *tx, const char *kind, const char *name,
 		return err_prefix(err, "%s", name);
 	if (changed == 0)
 		return 1;
-	tally_add(&shift, &added, 1);
-	return registry_tally_apply(tx, kind, &shift, err);
+	if (shift_of(tx, shift, kind, err) != 0)
+		return -1;
+	tally_add(&shift->tally, &added, 1);
+	return 0;
 }
 
 int stored_row_remove(struct store_tx *tx, const struct stored_row *stored,
-		      struct err *err)
+		      struct registry_shift *shift, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
-	struct registry_tally shift = { 0 };
 
 	if (query_open(tx, "DELETE FROM registry WHERE id = ?1", &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)stored->row.id);
 	if (query_run(query, NULL, err) != 0)
 		return -1;
-	tally_add_tally(&shift, &stored->before, -1);
-	return registry_tally_apply(tx, stored->kind, &shift, err);
+	if (shift_of(tx, shift, stored->row.kind, err) != 0)
+		return -1;
+	tally_add_tally(&shift->tally, &stored->before, -1);
+	return 0;
 }

@@ -41,13 +41,14 @@ enum registry_wish {
 
 struct registry_row {
 	uint64_t id;
-	char *name; /* owned */
+	char *kind, *name; /* owned */
 	enum registry_state state;
 	enum registry_verification verification;
 	char timeline[17]; /* "": not known yet */
 	uint64_t generation_wanted, generation;
 	char *checksum;         /* of the copy, as verified last; owned, may be NULL */
 	char *primary_checksum; /* of generation_wanted, as told; owned, may be NULL */
+	uint64_t size;          /* likewise, in bytes; 0 for repositories */
 	int64_t retry_count, verification_retry_count;
 	int64_t retry_at; /* wall ms, 0: none; so are those below */
 	int64_t due_at, verification_due_at;
@@ -65,5 +66,11 @@ typedef VEC(struct registry_row) registry_rows;
 
 void registry_row_clear(struct registry_row *row);
 void registry_rows_clear(registry_rows *rows);
+
+/* Kinds of which there are rows, in byte order. */
+typedef VEC(char *) kind_names; /* owned */
+#define AUTO_KIND_NAMES __attribute__((cleanup(kind_names_clear)))
+
+void kind_names_clear(kind_names *kinds);
 
 #endif

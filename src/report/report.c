@@ -7,6 +7,8 @@
 #include "pull/pull.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
+#include "report/report_blobs.h"
+#include "report/report_lfs.h"
 #include "report/report_push.h"
 #include "store/data_lock.h"
 #include "store/site_value.h"
@@ -98,44 +100,27 @@ static int read_secondaries(struct store_tx *tx, struct report *report, struct e
 	return found;
 }
 
-/* One origin row that fails, for the sentence. */
-static int read_failing_origin(struct store_tx *tx, struct report *report,
-			       struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (report->repositories.verification[VERIFICATION_FAILED] == 0)
-		return 0;
-	if (query_open(tx,
-		       "SELECT name, failure FROM origin WHERE verification_state = 3"
-		       " LIMIT 1",
-		       &query, err) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0) {
-		report->example_failing = copy(query_text(query, 0));
-		report->example_failure = copy(query_text(query, 1));
-	}
-	return found < 0 ? -1 : 0;
-}
-
 static int read_primary(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct report *report = arg;
+	struct origin_counts counts;
 	struct event_ends ends;
 
-	if (origin_count(tx, KIND_REPOSITORY, &report->repositories.all,
-			 report->repositories.verification, err) != 0 ||
+	if (origin_count(tx, KIND_REPOSITORY, &counts, err) != 0 ||
 	    event_log_ends(tx, &ends, err) != 0 ||
 	    scan_record_read(tx, &report->scan, err) != 0)
 		return -1;
+	report->repositories.all = counts.all;
+	memcpy(report->repositories.verification, counts.verification,
+	       sizeof(counts.verification));
 	report->first_event = ends.first;
 	report->last_event = ends.last;
 	report->last_event_at = ends.last_at;
 	if (read_secondaries(tx, report, err) != 0)
 		return -1;
-	return read_failing_origin(tx, report, err);
+	if (counts.verification[VERIFICATION_FAILED] == 0)
+		return 0;
+	return report_examples_of_origin(tx, KIND_REPOSITORY, &report->examples, err);
 }
 
 static int read_number(struct store_tx *tx, const char *key, int64_t *value,
@@ -194,37 +179,17 @@ static int read_secondary(struct store_tx *tx, void *arg, struct err *err)
 	return read_failure(tx, report, err);
 }
 
-/* One row of each sort, so that the sentence can name it. */
-static int find_examples(struct store *store, struct report *report, struct err *err)
+/* The oldest change of any kind that is not here. */
+static int64_t behind_since(const struct report *report)
 {
-	const struct registry_counts *counts = &report->repositories;
-	AUTO_REGISTRY_ROWS registry_rows failed = { 0 };
-	AUTO_REGISTRY_ROWS registry_rows held = { 0 };
+	int64_t since = report->repositories.behind_since;
 
-	if (counts->states[REGISTRY_FAILED] > 0 &&
-	    registry_list(store,
-			  &(struct registry_filter){ .kind = KIND_REPOSITORY,
-						     .limit = 1,
-						     .state = REGISTRY_FAILED },
-			  &failed, err) != 0)
-		return -1;
-	if (counts->held > 0 &&
-	    registry_list(store,
-			  &(struct registry_filter){ .kind = KIND_REPOSITORY,
-						     .limit = 1,
-						     .state = REGISTRY_ANY,
-						     .held_only = true },
-			  &held, err) != 0)
-		return -1;
-	if (failed.count > 0) {
-		report->example_failing = xstrdup(failed.items[0].name);
-		report->example_failure = copy(failed.items[0].failure);
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		int64_t other = report->blobs.items[i].counts.behind_since;
+		if (other > 0 && (since == 0 || other < since))
+			since = other;
 	}
-	if (held.count > 0) {
-		report->example_held = xstrdup(held.items[0].name);
-		report->example_reason = copy(held.items[0].held_reason);
-	}
-	return 0;
+	return since;
 }
 
 static int make_secondary(const struct report_options *options, struct report *report,
@@ -236,15 +201,18 @@ static int make_secondary(const struct report_options *options, struct report *r
 	if (store_read(store, read_secondary, report, err) != 0 ||
 	    registry_counts(store, KIND_REPOSITORY, &report->repositories, err) != 0 ||
 	    registry_never_copied(store, KIND_REPOSITORY, &report->never_copied, err) !=
-		    0)
+		    0 ||
+	    report_examples_of_copies(store, KIND_REPOSITORY, &report->repositories,
+				      &report->examples, err) != 0 ||
+	    report_blobs_of_copies(options, report, err) != 0)
 		return -1;
-	since = report->repositories.behind_since;
+	since = behind_since(report);
 	if (since > 0 && report->now + report->skew_ms > since)
 		report->lag_ms = report->now + report->skew_ms - since;
 	report->is_root_lost =
 		options->root &&
 		copies_root_judge(store, options->root, &report->root_failure) != 0;
-	return find_examples(store, report, err);
+	return 0;
 }
 
 int report_make(const struct report_options *options, struct report *report,
@@ -255,10 +223,13 @@ int report_make(const struct report_options *options, struct report *report,
 				   .primary_url = copy(options->primary_url),
 				   .now = clock_wall_ms(),
 				   .node_runs = data_lock_is_held(options->data) };
-	if (report_push_read(options, report, err) != 0)
+	if (report_push_read(options, report, err) != 0 ||
+	    report_lfs_read(options, report, err) != 0)
 		return -1;
 	if (options->role != SITE_SECONDARY)
-		return store_read(options->store, read_primary, report, err);
+		return store_read(options->store, read_primary, report, err) == 0
+			       ? report_blobs_of_origin(options, report, err)
+			       : -1;
 	return make_secondary(options, report, err);
 }
 
@@ -270,10 +241,9 @@ void report_clear(struct report *report)
 	report_push_clear(report);
 	free(report->site);
 	free(report->primary_url);
-	free(report->example_failing);
-	free(report->example_failure);
-	free(report->example_held);
-	free(report->example_reason);
+	report_examples_clear(&report->examples);
+	report_blobs_clear(report);
+	lfs_scans_clear(&report->lfs_lacking);
 	*report = (struct report){ 0 };
 }
 
@@ -315,7 +285,7 @@ bool report_is_good_but_push(const struct report *report)
 {
 	const struct registry_counts *counts = &report->repositories;
 
-	if (!is_verified(report))
+	if (!is_verified(report) || !report_blobs_are_good(report))
 		return false;
 	if (report->role == SITE_SECONDARY)
 		return is_caught_up(report) && !report->is_root_lost &&

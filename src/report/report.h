@@ -8,10 +8,12 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "blob/kinds.h"
 #include "change/scan_record.h"
 #include "lease/lease.h"
 #include "push/settings.h"
 #include "push/task_store.h"
+#include "replicable/lfs_rows.h"
 #include "replicable/registry.h"
 #include "report/destinations.h"
 #include "store/store.h"
@@ -27,6 +29,18 @@ struct report_secondary { /* at a primary, one for each that ever asked */
 	int64_t lag_ms;
 };
 
+struct report_examples { /* one row that fails, one that is held; owned, may be NULL */
+	char *failing, *failure, *held, *reason;
+};
+
+/* One kind of blobs. */
+struct report_kind {
+	char *type;                    /* owned */
+	struct registry_counts counts; /* at a primary: all, bytes, and verification */
+	int64_t never_copied;          /* of which nothing is here yet */
+	struct report_examples examples;
+};
+
 struct report {
 	enum site_role role;
 	char *site; /* owned */
@@ -34,6 +48,8 @@ struct report {
 	bool node_runs;
 	/* both */
 	struct registry_counts repositories; /* at a primary: all, and verification */
+	VEC(struct report_kind) blobs;       /* in byte order of their types */
+	lfs_scans lfs_lacking; /* repositories that name objects which are not here */
 	/* primary */
 	uint64_t last_event, first_event;
 	int64_t last_event_at;
@@ -50,8 +66,7 @@ struct report {
 	struct err failure;
 	bool is_root_lost; /* site.repositories is not where the copies are */
 	struct err root_failure;
-	char *example_failing, *example_failure; /* owned: one row that fails, and why */
-	char *example_held, *example_reason;
+	struct report_examples examples; /* repositories */
 	/* any */
 	struct report_push push;
 };
@@ -61,6 +76,8 @@ struct report_options {
 	const char *site, *primary_url, *data;
 	const char *root; /* site.repositories; NULL: it is not looked at */
 	struct store *store;
+	const struct blob_kinds *kinds; /* those of which it tells; NULL: all that have
+					   rows */
 	bool leaves_out_tasks;    /* of push: they take long to read where many wait */
 	struct task_store *tasks; /* NULL: it does not push, or the store cannot be
 				     opened, because of push_failure */
@@ -77,6 +94,12 @@ void report_clear(struct report *report);
  * brought, a repository of the primary when it is noticed: those that are, or are to be,
  * read again are among them. */
 int64_t report_verified(const struct report *report);
+
+/* The same of a kind of blobs. These are not proved before they were read once. */
+int64_t report_kind_verified(const struct report_kind *kind);
+
+/* To be copied, and not held. */
+int64_t report_waiting(const struct registry_counts *counts);
 
 /* Whether all is well: in sync, verified, nobody silent. */
 bool report_is_good(const struct report *report);
@@ -101,6 +124,9 @@ const char *report_row_word(const struct registry_row *row);
 
 /* How long, for people: "0.4 s", "3 min", "2 d". */
 void report_duration(int64_t ms, struct str *out);
+
+/* So many bytes, for people: "3.4 GB". */
+void report_size(int64_t bytes, struct str *out);
 
 /* At a primary: what a secondary said with its request for events. Written at most each 5
  * s for a site unless it changed. */

@@ -3,7 +3,6 @@
  * say it there, too.
  */
 #include "base/clock.h"
-#include "replicable/name.h"
 #include "report/report.h"
 
 #define WRITE_EACH_MS 5000
@@ -78,6 +77,40 @@ int report_secondary_seen(struct store *store, const char *site, uint64_t cursor
 	return store_write(store, write_sighting, &sighting, err);
 }
 
+static void add_counts(const struct registry_counts *one, struct registry_counts *all)
+{
+	for (int i = 0; i < REGISTRY_STATES; i++)
+		all->states[i] += one->states[i];
+	all->all += one->all;
+	all->held += one->held;
+	if (one->behind_since > 0 &&
+	    (all->behind_since == 0 || one->behind_since < all->behind_since))
+		all->behind_since = one->behind_since;
+}
+
+static int find_kinds(struct store_tx *tx, void *arg, struct err *err)
+{
+	kind_names_clear(arg);
+	return registry_kinds_in(tx, arg, err);
+}
+
+/* Of all kinds together. */
+static int count_all(struct store *store, struct registry_counts *all, struct err *err)
+{
+	AUTO_KIND_NAMES kind_names kinds = { 0 };
+
+	*all = (struct registry_counts){ 0 };
+	if (store_read(store, find_kinds, &kinds, err) != 0)
+		return -1;
+	for (size_t i = 0; i < kinds.count; i++) {
+		struct registry_counts one;
+		if (registry_counts(store, kinds.items[i], &one, err) != 0)
+			return -1;
+		add_counts(&one, all);
+	}
+	return 0;
+}
+
 int report_for_primary(struct store *store, int64_t primary_now_ms, struct str *out,
 		       struct err *err)
 {
@@ -85,7 +118,7 @@ int report_for_primary(struct store *store, int64_t primary_now_ms, struct str *
 	json_auto_t *object = json_object();
 	int64_t lag = 0;
 
-	if (registry_counts(store, KIND_REPOSITORY, &counts, err) != 0)
+	if (count_all(store, &counts, err) != 0)
 		return -1;
 	if (counts.behind_since > 0 && primary_now_ms > counts.behind_since)
 		lag = primary_now_ms - counts.behind_since;

@@ -1,4 +1,7 @@
 #include "base/clock.h"
+#include "replicable/name.h"
+#include "report/report_blobs.h"
+#include "report/report_lfs.h"
 #include "report/report_push.h"
 
 static json_t *states_json(const struct registry_counts *counts, enum site_role role)
@@ -19,6 +22,23 @@ static json_t *states_json(const struct registry_counts *counts, enum site_role 
 				registry_verification_name((enum registry_verification)i),
 				counts->verification[i]);
 	json_put(object, "verification", verification);
+	return object;
+}
+
+/* By type. */
+static json_t *blobs_json(const struct report *report)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		json_t *states = states_json(&kind->counts, report->role);
+		json_put_number(states, "bytes", kind->counts.bytes);
+		if (report->role == SITE_SECONDARY)
+			json_put_number(states, "bytes_to_come",
+					kind->counts.bytes_to_come);
+		json_put(object, kind->type, states);
+	}
 	return object;
 }
 
@@ -108,10 +128,12 @@ json_t *report_json(const struct report *report)
 	json_put_time(object, "at", report->now);
 	json_put(object, "repositories",
 		 states_json(&report->repositories, report->role));
+	json_put(object, "blobs", blobs_json(report));
 	if (report->role == SITE_SECONDARY)
 		put_secondary(report, object);
 	else
 		put_primary(report, object);
+	json_put(object, "lfs_lacking", report_lfs_json(report));
 	report_push_json(report, object);
 	return object;
 }
@@ -153,7 +175,13 @@ json_t *report_row_json(const struct registry_row *row, int64_t now)
 {
 	json_t *object = json_object();
 
+	bool is_blob = strcmp(row->kind, KIND_REPOSITORY) != 0;
+
 	json_put_text(object, "name", row->name);
+	if (is_blob) {
+		json_put_text(object, "kind", row->kind);
+		json_put_number(object, "size", (int64_t)row->size);
+	}
 	json_put_text(object, "word", report_row_word(row));
 	json_put_text(object, "state", registry_state_name(row->state));
 	json_put_text(object, "verification_state",

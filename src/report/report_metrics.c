@@ -2,26 +2,55 @@
 #include "replicable/name.h"
 #include "report/report_push.h"
 
-static void set_states(const struct report *report)
+static void set_states(const char *kind, const struct registry_counts *counts,
+		       enum site_role role)
 {
-	static const char help[] = "Replicables by state of their sync.";
-	static const char verification_help[] =
-		"Replicables by state of their verification.";
 	struct metric *states =
-		metric_gauge("refrelay_replicables", help, "kind", "state");
-	struct metric *verified = metric_gauge("refrelay_verifications",
-					       verification_help, "kind", "state");
-	const struct registry_counts *counts = &report->repositories;
+		metric_gauge("refrelay_replicables",
+			     "Replicables by state of their sync.", "kind", "state");
+	struct metric *verified = metric_gauge(
+		"refrelay_verifications", "Replicables by state of their verification.",
+		"kind", "state");
 
-	for (int i = 0; i < REGISTRY_STATES && report->role == SITE_SECONDARY; i++)
-		metric_set(metric_at(states, KIND_REPOSITORY,
+	for (int i = 0; i < REGISTRY_STATES && role == SITE_SECONDARY; i++)
+		metric_set(metric_at(states, kind,
 				     registry_state_name((enum registry_state)i)),
 			   (double)counts->states[i]);
 	for (int i = 0; i < VERIFICATION_STATES; i++)
-		metric_set(metric_at(verified, KIND_REPOSITORY,
+		metric_set(metric_at(verified, kind,
 				     registry_verification_name(
 					     (enum registry_verification)i)),
 			   (double)counts->verification[i]);
+}
+
+static void set_bytes(const struct report_kind *kind, enum site_role role)
+{
+	struct metric *bytes =
+		metric_gauge("refrelay_replicable_bytes",
+			     "Size of blobs, here and to come.", "kind", "state");
+	const struct registry_counts *counts = &kind->counts;
+
+	metric_set(metric_at(bytes, kind->type, "here"),
+		   (double)(counts->bytes - counts->bytes_to_come));
+	if (role == SITE_SECONDARY)
+		metric_set(metric_at(bytes, kind->type, "to_come"),
+			   (double)counts->bytes_to_come);
+}
+
+/* Of all kinds: all, and those held. */
+static struct registry_counts set_kinds(const struct report *report)
+{
+	struct registry_counts sum = report->repositories;
+
+	set_states(KIND_REPOSITORY, &report->repositories, report->role);
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		set_states(kind->type, &kind->counts, report->role);
+		set_bytes(kind, report->role);
+		sum.all += kind->counts.all;
+		sum.held += kind->counts.held;
+	}
+	return sum;
 }
 
 static void set_gauge(const char *name, const char *help, double value)
@@ -76,9 +105,9 @@ static void set_scan(const struct scan_record *scan)
 
 void report_metrics(const struct report *report)
 {
-	set_states(report);
-	set_gauge("refrelay_replicables_all", "Replicables known.",
-		  (double)report->repositories.all);
+	const struct registry_counts sum = set_kinds(report);
+
+	set_gauge("refrelay_replicables_all", "Replicables known.", (double)sum.all);
 	report_push_metrics(report);
 	if (report->role != SITE_SECONDARY) {
 		set_gauge("refrelay_last_event", "The newest event.",
@@ -91,7 +120,7 @@ void report_metrics(const struct report *report)
 		return;
 	}
 	set_gauge("refrelay_replicables_held", "Replicables that wait for a person.",
-		  (double)report->repositories.held);
+		  (double)sum.held);
 	set_gauge("refrelay_root_lost",
 		  "1: site.repositories is not where the copies are.",
 		  report->is_root_lost);

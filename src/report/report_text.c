@@ -3,6 +3,8 @@
  * come behind it.
  */
 #include "base/clock.h"
+#include "report/report_blobs.h"
+#include "report/report_lfs.h"
 #include "report/report_push.h"
 
 #define SILENT_MS 120000
@@ -40,9 +42,9 @@ static void add_failing(const struct report *report, int64_t count, struct str *
 	if (count == 0)
 		return;
 	str_addf(out, "; %" PRId64 " fail%s", count, count == 1 ? "s" : "");
-	if (report->example_failing)
-		str_addf(out, ", for instance %s: %s", report->example_failing,
-			 report->example_failure ? report->example_failure : "?");
+	if (report->examples.failing)
+		str_addf(out, ", for instance %s: %s", report->examples.failing,
+			 report->examples.failure ? report->examples.failure : "?");
 	str_add(out, " (see refrelay repository list --failed)");
 }
 
@@ -52,9 +54,9 @@ static void add_held(const struct report *report, struct str *out)
 		return;
 	str_addf(out, "; %" PRId64 " %s held", report->repositories.held,
 		 report->repositories.held == 1 ? "is" : "are");
-	if (report->example_held)
-		str_addf(out, ", for instance %s: %s", report->example_held,
-			 report->example_reason ? report->example_reason : "?");
+	if (report->examples.held)
+		str_addf(out, ", for instance %s: %s", report->examples.held,
+			 report->examples.reason ? report->examples.reason : "?");
 	str_add(out, " (see refrelay repository list --state held)");
 }
 
@@ -83,7 +85,7 @@ static void add_unreachable(const struct report *report, struct str *out)
 	add_reason(&report->failure, out);
 }
 
-static int64_t waiting(const struct registry_counts *counts)
+int64_t report_waiting(const struct registry_counts *counts)
 {
 	return counts->states[REGISTRY_PENDING] + counts->states[REGISTRY_STARTED] -
 	       counts->held;
@@ -94,15 +96,15 @@ static void add_work(const struct report *report, struct str *out)
 	const struct registry_counts *counts = &report->repositories;
 	int64_t verified = report_verified(report);
 
-	if (waiting(counts) == 0) {
+	if (report_waiting(counts) == 0) {
 		str_addf(out, "%" PRId64 " of ", verified);
 		add_count(counts->all, out);
 		str_add(out, " verified");
 		return;
 	}
-	add_count(waiting(counts), out);
+	add_count(report_waiting(counts), out);
 	str_addf(out, " of %" PRId64 " %s to be copied, %" PRId64 " verified",
-		 counts->all, waiting(counts) == 1 ? "has" : "have", verified);
+		 counts->all, report_waiting(counts) == 1 ? "has" : "have", verified);
 }
 
 static void add_behind(const struct report *report, struct str *out)
@@ -115,6 +117,7 @@ static void add_behind(const struct report *report, struct str *out)
 		str_add(out, "not done: ");
 	}
 	add_work(report, out);
+	report_blobs_work(report, out);
 }
 
 static void add_secondary_sentence(const struct report *report, struct str *out)
@@ -131,6 +134,7 @@ static void add_secondary_sentence(const struct report *report, struct str *out)
 	} else if (report_is_good_but_push(report)) {
 		str_add(out, "in sync, verified: ");
 		add_count(counts->all, out);
+		report_blobs_count(report, out);
 	} else if (report->compared_at == 0) {
 		str_addf(out, "%s is taking stock of its primary: ", report->site);
 		add_count(counts->states[REGISTRY_SYNCED], out);
@@ -143,6 +147,8 @@ static void add_secondary_sentence(const struct report *report, struct str *out)
 		str_addf(out, "; %" PRId64 " missing on the primary",
 			 counts->states[REGISTRY_MISSING_ON_PRIMARY]);
 	add_held(report, out);
+	report_blobs_troubles(report, out);
+	report_lfs_sentence(report, out);
 }
 
 static void add_follower(const struct report *report, const struct report_secondary *one,
@@ -204,7 +210,12 @@ static void add_primary_sentence(const struct report *report, struct str *out)
 	}
 	str_add(out, "; ");
 	add_count(report->repositories.all, out);
+	report_blobs_count(report, out);
+	if (!report_blobs_are_good(report))
+		report_blobs_work(report, out);
 	add_failing(report, report->repositories.verification[VERIFICATION_FAILED], out);
+	report_blobs_troubles(report, out);
+	report_lfs_sentence(report, out);
 	add_left_out(&report->scan, out);
 }
 
@@ -283,9 +294,10 @@ static void add_secondary_table(const struct report *report, struct str *out)
 		 "%9" PRId64 "%9" PRId64 "%8" PRId64 "%9" PRId64 "%6" PRId64 "\n",
 		 "kind", "all", "synced", "verified", "waiting", "failed", "missing",
 		 "held", "repositories", counts->all, counts->states[REGISTRY_SYNCED],
-		 report_verified(report), waiting(counts),
+		 report_verified(report), report_waiting(counts),
 		 counts->states[REGISTRY_FAILED],
 		 counts->states[REGISTRY_MISSING_ON_PRIMARY], counts->held);
+	report_blobs_table(report, out);
 	str_addf(out, "\n  primary %s, heard ",
 		 report->primary_url ? report->primary_url : "?");
 	add_ago(report, report->heard_at, out);
@@ -313,6 +325,7 @@ static void add_primary_table(const struct report *report, struct str *out)
 	str_add(out, "; last whole scan ");
 	add_ago(report, report->scan.whole_at, out);
 	str_add(out, "\n");
+	report_blobs_table(report, out);
 	if (report->secondaries.count > 0)
 		str_addf(out, "\n  %-20s%10s%10s%8s%8s%6s  %s\n", "secondary", "event",
 			 "lag", "behind", "failing", "held", "heard");

@@ -6,43 +6,10 @@
  */
 #include "serve/find.h"
 
-#include <linux/openat2.h>
-#include <sys/syscall.h>
-
 #include "base/file.h"
+#include "base/path.h"
 #include "git/repo.h"
 #include "replicable/name.h"
-
-enum { OPEN_DIRECTORY = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
-
-/* For kernels before Linux 5.6, and containers whose filter does not know the call. */
-static int walk(int root, const char *path)
-{
-	int fd = openat(root, ".", OPEN_DIRECTORY);
-
-	while (fd >= 0 && *path) {
-		AUTO_CLOSE int parent = fd;
-		AUTO_FREE char *part = xstrndup(path, strcspn(path, "/"));
-		fd = openat(parent, part, OPEN_DIRECTORY | O_NOFOLLOW);
-		path += strlen(part);
-		path += *path == '/';
-	}
-	return fd;
-}
-
-/* The path has passed name_check: no part of it is "..". */
-static int open_beneath(int root, const char *path)
-{
-	const struct open_how how = {
-		.flags = OPEN_DIRECTORY,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-	};
-	long fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
-
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-		return walk(root, path);
-	return (int)fd;
-}
 
 /* Whether one of the folders above it, up to the root, is a repository itself. 1: yes;
  * 0: no; -1: that cannot be told. */
@@ -72,7 +39,7 @@ static bool is_absent(void)
 
 static int open_at(int root, const char *below, struct err *err)
 {
-	AUTO_CLOSE int fd = open_beneath(root, below);
+	AUTO_CLOSE int fd = path_open_beneath(root, below, O_RDONLY | O_DIRECTORY);
 	int hidden = fd < 0 ? -1 : lies_in_another(fd, below);
 
 	if (hidden < 0 && !is_absent())

@@ -165,6 +165,100 @@ static const char *const migrations[] = {
 	"CREATE TABLE passed_push ("
 	"	name TEXT NOT NULL PRIMARY KEY,"
 	"	since BIGINT NOT NULL);",
+
+	/* 5: blobs, many more than there are repositories. No queue of one kind leads
+	   past another's rows; and rows lie in the order in which they came, not in that
+	   of their ids, which are digests: those that come together are due together, and
+	   share pages. */
+	"CREATE TABLE registry_4 ("
+	"	id BIGINT NOT NULL PRIMARY KEY,"
+	"	kind TEXT NOT NULL,"
+	"	name TEXT NOT NULL,"
+	"	state BIGINT NOT NULL,"
+	"	verification_state BIGINT NOT NULL,"
+	"	generation_wanted BIGINT NOT NULL DEFAULT 0,"
+	"	generation BIGINT NOT NULL DEFAULT 0,"
+	"	timeline TEXT,"
+	"	size BIGINT NOT NULL DEFAULT 0," /* bytes, of generation_wanted */
+	"	checksum TEXT,"
+	"	primary_checksum TEXT,"
+	"	retry_count BIGINT NOT NULL DEFAULT 0,"
+	"	retry_at BIGINT,"
+	"	due_at BIGINT,"
+	"	verification_retry_count BIGINT NOT NULL DEFAULT 0,"
+	"	verification_due_at BIGINT,"
+	"	last_attempt_at BIGINT,"
+	"	last_success_at BIGINT,"
+	"	verified_at BIGINT,"
+	"	behind_since BIGINT,"
+	"	asked_at BIGINT,"
+	"	gone BIGINT NOT NULL DEFAULT 0,"
+	"	wishes BIGINT NOT NULL DEFAULT 0,"
+	"	held_reason TEXT,"
+	"	failure_class TEXT,"
+	"	failure TEXT,"
+	"	remedy TEXT,"
+	"	created_at BIGINT NOT NULL,"
+	"	UNIQUE (kind, name));"
+	"INSERT INTO registry_4 (id, kind, name, state, verification_state,"
+	"	generation_wanted, generation, timeline, checksum, primary_checksum,"
+	"	retry_count, retry_at, due_at, verification_retry_count,"
+	"	verification_due_at, last_attempt_at, last_success_at, verified_at,"
+	"	behind_since, asked_at, gone, wishes, held_reason, failure_class, "
+	"failure,"
+	"	remedy, created_at)"
+	"	SELECT id, kind, name, state, verification_state, generation_wanted,"
+	"	generation, timeline, checksum, primary_checksum, retry_count, retry_at,"
+	"	due_at, verification_retry_count, verification_due_at, last_attempt_at,"
+	"	last_success_at, verified_at, behind_since, asked_at, gone, wishes,"
+	"	held_reason, failure_class, failure, remedy, created_at"
+	"	FROM registry ORDER BY kind, name;"
+	"DROP TABLE registry;" /* and its indexes */
+	"ALTER TABLE registry_4 RENAME TO registry;"
+	"CREATE INDEX registry_due_new ON registry (kind, due_at)"
+	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NULL;"
+	"CREATE INDEX registry_due_changed ON registry (kind, due_at)"
+	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state = 0;"
+	"CREATE INDEX registry_due_failed ON registry (kind, due_at)"
+	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state <> 0;"
+	"CREATE INDEX registry_verification_due ON registry (kind, verification_due_at)"
+	"	WHERE verification_due_at IS NOT NULL;"
+	"CREATE INDEX registry_behind ON registry (kind, behind_since)"
+	"	WHERE behind_since IS NOT NULL;"
+	"CREATE INDEX registry_odd ON registry (kind, name)"
+	"	WHERE held_reason IS NOT NULL OR gone <> 0 OR state > 2;"
+
+	"ALTER TABLE origin ADD COLUMN size BIGINT NOT NULL DEFAULT 0;"
+	"DROP INDEX origin_verification_due;"
+	"CREATE INDEX origin_verification_new ON origin (kind, verification_due_at)"
+	"	WHERE verification_due_at IS NOT NULL AND verified_at IS NULL;"
+	"CREATE INDEX origin_verification_due ON origin (kind, verification_due_at)"
+	"	WHERE verification_due_at IS NOT NULL AND verified_at IS NOT NULL;"
+	"CREATE INDEX origin_failing ON origin (kind, name)" /* what a person looks for */
+	"	WHERE verification_state = 3;"
+
+	/* what: also 3 checksum_succeeded */
+	"ALTER TABLE event ADD COLUMN size BIGINT NOT NULL DEFAULT 0;",
+
+	/* 6: which objects of Git LFS belong to which repository */
+	"CREATE TABLE lfs_object ("
+	"	repository BIGINT NOT NULL," /* id, as in origin and registry */
+	"	oid TEXT NOT NULL,"
+	"	size BIGINT NOT NULL,"
+	"	source BIGINT NOT NULL," /* sum of 1 history names it, 2 uploaded */
+	"	PRIMARY KEY (repository, oid));"
+	/* What was looked through for them. */
+	"CREATE TABLE lfs_scan ("
+	"	repository BIGINT NOT NULL PRIMARY KEY,"
+	"	name TEXT NOT NULL,"
+	"	timeline TEXT NOT NULL,"
+	"	generation BIGINT NOT NULL,"
+	"	whole_at BIGINT NOT NULL,"
+	"	named BIGINT NOT NULL,"
+	"	absent BIGINT NOT NULL);"
+	"CREATE INDEX lfs_scan_naming ON lfs_scan (name)"
+	"	WHERE named > 0 OR absent > 0;"
+	"CREATE INDEX lfs_scan_lacking ON lfs_scan (name) WHERE absent > 0;",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

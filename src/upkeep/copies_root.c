@@ -16,6 +16,9 @@
 #define ROOT_KEY "copies.root"
 
 struct root {
+	const char *kind;
+	const char *key;   /* in the configuration */
+	const char *value; /* the key in site_value */
 	const char *path;
 	const char *identity; /* NULL: it cannot be looked at */
 	int64_t asked;        /* rows, since it is another one */
@@ -26,15 +29,17 @@ static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 	const struct root *root = arg;
 	int64_t count;
 
-	if (registry_count_here(tx, KIND_REPOSITORY, &count, err) != 0)
+	if (registry_count_here(tx, root->kind, &count, err) != 0)
 		return -1;
 	if (count == 0)
 		return 0;
-	err_set(err, ERR_DISK,
-		"site.repositories (%s) is empty, but %" PRId64 " cop%s should be there",
-		root->path, count, count == 1 ? "y" : "ies");
-	return err_remedy(err, "is its file system not mounted? If the copies are lost: "
-			       "refrelay repository resync --all");
+	err_set(err, ERR_DISK, "%s (%s) is empty, but %" PRId64 " cop%s should be there",
+		root->key, root->path, count, count == 1 ? "y" : "ies");
+	return err_remedy(err,
+			  "is its file system not mounted? If the copies are lost: "
+			  "refrelay %s resync --all",
+			  strcmp(root->kind, KIND_REPOSITORY) == 0 ? "repository"
+								   : "blob");
 }
 
 /* Rows are counted only where it is empty: this looks at each of them. */
@@ -63,8 +68,7 @@ static int ask_row(struct store_tx *tx, const struct registry_row *row, void *ar
 
 static int ask_all(struct store_tx *tx, struct root *root, struct err *err)
 {
-	const struct registry_filter all = { .kind = KIND_REPOSITORY,
-					     .state = REGISTRY_ANY };
+	const struct registry_filter all = { .kind = root->kind, .state = REGISTRY_ANY };
 
 	root->asked = 0;
 	return registry_each_in(tx, &all, ask_row, root, err);
@@ -74,7 +78,7 @@ static int ask_all(struct store_tx *tx, struct root *root, struct err *err)
 static int is_another(struct store_tx *tx, const struct root *root, struct err *err)
 {
 	AUTO_STR struct str known = STR_INIT;
-	int found = site_value_get(tx, ROOT_KEY, &known, err);
+	int found = site_value_get(tx, root->value, &known, err);
 
 	if (found <= 0)
 		return found;
@@ -88,25 +92,39 @@ static int accept(struct store_tx *tx, void *arg, struct err *err)
 
 	if (another < 0 || (another > 0 && ask_all(tx, root, err) != 0))
 		return -1;
-	return site_value_set(tx, ROOT_KEY, root->identity, err);
+	return site_value_set(tx, root->value, root->identity, err);
+}
+
+static struct root root_of_repositories(const char *path)
+{
+	return (struct root){ .kind = KIND_REPOSITORY,
+			      .key = "site.repositories",
+			      .value = ROOT_KEY,
+			      .path = path };
+}
+
+static int open_root(struct store *store, struct root *root, struct err *err)
+{
+	if (check_emptiness(store, root, err) != 0 ||
+	    dir_make(AT_FDCWD, root->path, err) != 0)
+		return -1;
+	AUTO_FREE char *identity = identity_of(AT_FDCWD, root->path);
+	if (!identity)
+		return err_errno(err, "cannot look at %s (%s)", root->key, root->path);
+	root->identity = identity;
+	if (store_write(store, accept, root, err) != 0)
+		return -1;
+	if (root->asked > 0)
+		log_warn("root.changed", LOG_TEXT("path", root->path),
+			 LOG_NUMBER("rows", root->asked));
+	return 0;
 }
 
 int copies_root_open(struct store *store, const char *path, struct err *err)
 {
-	struct root root = { .path = path };
+	struct root root = root_of_repositories(path);
 
-	if (check_emptiness(store, &root, err) != 0 || dir_make(AT_FDCWD, path, err) != 0)
-		return -1;
-	AUTO_FREE char *identity = identity_of(AT_FDCWD, path);
-	if (!identity)
-		return err_errno(err, "cannot look at site.repositories (%s)", path);
-	root.identity = identity;
-	if (store_write(store, accept, &root, err) != 0)
-		return -1;
-	if (root.asked > 0)
-		log_warn("root.changed", LOG_TEXT("path", path),
-			 LOG_NUMBER("rows", root.asked));
-	return 0;
+	return open_root(store, &root, err);
 }
 
 static int check(struct store_tx *tx, void *arg, struct err *err)
@@ -116,25 +134,58 @@ static int check(struct store_tx *tx, void *arg, struct err *err)
 
 	if (another <= 0)
 		return another;
-	err_set(err, ERR_DISK, "site.repositories (%s) is %s", root->path,
+	err_set(err, ERR_DISK, "%s (%s) is %s", root->key, root->path,
 		root->identity ? "not the directory that it was" : "not there");
 	return err_remedy(err, "is its file system mounted? If it was moved on purpose: "
 			       "restart the node, which then compares everything");
 }
 
+static int check_root(struct store *store, struct root *root, struct err *err)
+{
+	AUTO_FREE char *identity = identity_of(AT_FDCWD, root->path);
+
+	root->identity = identity;
+	return store_read(store, check, root, err);
+}
+
 int copies_root_check(struct store *store, const char *path, struct err *err)
 {
-	AUTO_FREE char *identity = identity_of(AT_FDCWD, path);
-	struct root root = { .path = path, .identity = identity };
+	struct root root = root_of_repositories(path);
 
-	return store_read(store, check, &root, err);
+	return check_root(store, &root, err);
 }
 
 int copies_root_judge(struct store *store, const char *path, struct err *err)
 {
-	struct root root = { .path = path };
+	struct root root = root_of_repositories(path);
 
 	if (check_emptiness(store, &root, err) != 0)
 		return -1;
-	return copies_root_check(store, path, err);
+	return check_root(store, &root, err);
+}
+
+static int with_blobs(struct store *store, const struct blob_kind *kind,
+		      int (*look)(struct store *store, struct root *root,
+				  struct err *err),
+		      struct err *err)
+{
+	AUTO_FREE char *key = xasprintf("blob.%s.path", kind->type);
+	AUTO_FREE char *value = xasprintf(ROOT_KEY ".%s", kind->type);
+	struct root root = {
+		.kind = kind->type, .key = key, .value = value, .path = kind->path
+	};
+
+	return look(store, &root, err);
+}
+
+int copies_root_open_blobs(struct store *store, const struct blob_kind *kind,
+			   struct err *err)
+{
+	return with_blobs(store, kind, open_root, err);
+}
+
+int copies_root_check_blobs(struct store *store, const struct blob_kind *kind,
+			    struct err *err)
+{
+	return with_blobs(store, kind, check_root, err);
 }

@@ -7,6 +7,7 @@
 #define UPKEEP_COPIES_ROOT_H
 
 #include "base/base.h"
+#include "blob/kinds.h"
 #include "store/store.h"
 
 /* At the start of a node, before anything is done there. Makes it if nothing is expected
@@ -14,6 +15,12 @@
  * than before, all rows are asked for, as `repository resync --all` does, and it counts
  * from now on. */
 int copies_root_open(struct store *store, const char *root, struct err *err);
+
+/* The same for the directory of a kind of blobs. */
+int copies_root_open_blobs(struct store *store, const struct blob_kind *kind,
+			   struct err *err);
+int copies_root_check_blobs(struct store *store, const struct blob_kind *kind,
+			    struct err *err);
 
 /* Whether it still is the directory that counts; so it is where none was ever opened.
  * ERR_DISK: no. Costs one stat and one read of the database. */

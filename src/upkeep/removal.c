@@ -20,9 +20,25 @@
 
 #define REMOVED "pull.removed"
 #define MINUTES 60
-#define REMEDY                                                                           \
-	"if they were deleted on purpose: refrelay repository remove --state held; if "  \
-	"not, bring them back at the primary"
+#define REMEDY "if not, bring them back at the primary"
+#define REMEDY_REPOSITORIES                                                              \
+	"if they were deleted on purpose: refrelay repository remove --state "           \
+	"held; " REMEDY
+#define REMEDY_BLOBS                                                                     \
+	"if they were deleted on purpose: refrelay blob remove --state "                 \
+	"held; " REMEDY
+
+static const char *remedy_for(const char *kind)
+{
+	return strcmp(kind, KIND_REPOSITORY) == 0 ? REMEDY_REPOSITORIES : REMEDY_BLOBS;
+}
+
+/* The key in site_value; the caller frees. */
+static char *removed_key(const char *kind)
+{
+	return strcmp(kind, KIND_REPOSITORY) == 0 ? xstrdup(REMOVED)
+						  : xasprintf(REMOVED ".%s", kind);
+}
 
 static int64_t this_minute(void)
 {
@@ -47,25 +63,27 @@ static int64_t sum_removed(const char *text, struct str *kept)
 	return sum;
 }
 
-static int read_removed(struct store_tx *tx, int64_t *sum, struct str *kept,
-			struct err *err)
+static int read_removed(struct store_tx *tx, const char *kind, int64_t *sum,
+			struct str *kept, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
+	AUTO_FREE char *key = removed_key(kind);
 
-	if (site_value_get(tx, REMOVED, &text, err) < 0)
+	if (site_value_get(tx, key, &text, err) < 0)
 		return -1;
 	*sum = sum_removed(text.data, kept);
 	return 0;
 }
 
 /* The last minute's number is raised, or a new minute begins. */
-static int note_removed(struct store_tx *tx, struct err *err)
+int removal_note(struct store_tx *tx, const char *kind, int64_t removed, struct err *err)
 {
 	AUTO_STR struct str kept = STR_INIT;
+	AUTO_FREE char *key = removed_key(kind);
 	int64_t sum, minute = this_minute(), last, count = 0;
 	char *at;
 
-	if (read_removed(tx, &sum, &kept, err) != 0)
+	if (read_removed(tx, kind, &sum, &kept, err) != 0)
 		return -1;
 	if (kept.len > 0)
 		str_truncate(&kept, kept.len - 1);
@@ -77,13 +95,12 @@ static int note_removed(struct store_tx *tx, struct err *err)
 		count = 0;
 	str_addf(&kept, "%s%" PRId64 ":%" PRId64,
 		 kept.len > 0 && kept.data[kept.len - 1] != ' ' ? " " : "", minute,
-		 count + 1);
-	return site_value_set(tx, REMOVED, kept.data, err);
+		 count + removed);
+	return site_value_set(tx, key, kept.data, err);
 }
 
 struct braking {
-	double share;
-	size_t more_than;
+	const struct removal_brake *brake;
 	int64_t deletions, all;
 	int64_t held; /* by this run */
 	bool may;
@@ -94,24 +111,26 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 		    struct err *err)
 {
 	struct braking *braking = arg;
+	const char *kind = braking->brake->kind;
 	char reason[160];
 
 	if (row->held_reason || row->state == REGISTRY_STARTED)
 		return 0;
 	snprintf(reason, sizeof(reason),
-		 "%" PRId64 " of %" PRId64 " repositories would be deleted at once",
-		 braking->deletions, braking->all);
+		 "%" PRId64 " of %" PRId64 " %s would be deleted at once",
+		 braking->deletions, braking->all,
+		 strcmp(kind, KIND_REPOSITORY) == 0 ? "repositories" : kind);
 	const struct registry_move move = { .id = row->id,
 					    .event = REGISTRY_HELD,
 					    .held_reason = reason,
-					    .remedy = REMEDY };
+					    .remedy = remedy_for(kind) };
 	braking->held++;
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
 
 static int hold_all(struct store_tx *tx, struct braking *braking, struct err *err)
 {
-	const struct registry_filter gone = { .kind = KIND_REPOSITORY,
+	const struct registry_filter gone = { .kind = braking->brake->kind,
 					      .state = REGISTRY_ANY,
 					      .gone_only = true };
 
@@ -121,33 +140,35 @@ static int hold_all(struct store_tx *tx, struct braking *braking, struct err *er
 static int brake(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct braking *braking = arg;
+	const struct removal_brake *limit = braking->brake;
 	int64_t gone, rows, removed;
 
 	braking->held = 0;
-	if (counter_get(tx, KIND_REPOSITORY, "gone", &gone, err) != 0 ||
-	    counter_get(tx, KIND_REPOSITORY, "all", &rows, err) != 0 ||
-	    read_removed(tx, &removed, NULL, err) != 0)
+	if (counter_get(tx, limit->kind, "gone", &gone, err) != 0 ||
+	    counter_get(tx, limit->kind, "all", &rows, err) != 0 ||
+	    read_removed(tx, limit->kind, &removed, NULL, err) != 0)
 		return -1;
 	braking->deletions = gone + removed;
 	braking->all = rows + removed;
-	braking->may =
-		braking->deletions <= (int64_t)braking->more_than ||
-		(double)braking->deletions <= braking->share * (double)braking->all;
+	braking->may = braking->deletions <= (int64_t)limit->more_than ||
+		       (double)braking->deletions <= limit->share * (double)braking->all;
 	return braking->may ? 0 : hold_all(tx, braking, err);
 }
 
-int removal_may(struct store *store, double share, size_t more_than, bool *may,
+int removal_may(struct store *store, const struct removal_brake *limit, bool *may,
 		struct err *err)
 {
-	struct braking braking = { .share = share, .more_than = more_than };
+	struct braking braking = { .brake = limit };
 
 	*may = false;
 	if (store_write(store, brake, &braking, err) != 0)
 		return -1;
 	if (braking.held > 0)
-		log_error("registry.held", LOG_NUMBER("held", braking.held),
+		log_error("registry.held", LOG_TEXT("kind", limit->kind),
+			  LOG_NUMBER("held", braking.held),
 			  LOG_NUMBER("deletions", braking.deletions),
-			  LOG_NUMBER("all", braking.all), LOG_TEXT("remedy", REMEDY));
+			  LOG_NUMBER("all", braking.all),
+			  LOG_TEXT("remedy", remedy_for(limit->kind)));
 	*may = braking.may;
 	return 0;
 }
@@ -198,7 +219,9 @@ static int remove_row(struct store_tx *tx, void *arg, struct err *err)
 	removal->is_wanted = result > 0;
 	if (result < 0)
 		return -1;
-	return request->is_ordered || removal->is_wanted ? 0 : note_removed(tx, err);
+	if (request->is_ordered || removal->is_wanted)
+		return 0;
+	return removal_note(tx, request->kind, 1, err);
 }
 
 static int remove_copy(struct job *job, void *arg, struct err *err)

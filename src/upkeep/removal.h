@@ -10,12 +10,21 @@
 #include "lease/lease.h"
 #include "store/store.h"
 
-/* Whether rows that are gone may be removed now. If all that are gone, and those removed
- * in the last hour, are more than `share` of all (0.05: five per cent) and more than
- * `more_than`, those that are gone are held (held_reason and remedy; told in the log
- * once) and *may is false. */
-int removal_may(struct store *store, double share, size_t more_than, bool *may,
+/* Whether rows of a kind that are gone may be removed now. If all that are gone, and
+ * those removed in the last hour, are more than `share` of all (0.05: five per cent) and
+ * more than `more_than`, those that are gone are held (held_reason and remedy; told in
+ * the log once) and *may is false. */
+struct removal_brake {
+	const char *kind;
+	double share;
+	size_t more_than;
+};
+int removal_may(struct store *store, const struct removal_brake *brake, bool *may,
 		struct err *err);
+
+/* So many rows of a kind were removed because the primary has them no more: for the
+ * brake. In the transaction that removes them. */
+int removal_note(struct store_tx *tx, const char *kind, int64_t count, struct err *err);
 
 struct removal_request {
 	struct store *store;

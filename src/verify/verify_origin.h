@@ -1,13 +1,15 @@
 /*
  * Verification at the primary: rows whose verification is due are read again from disk,
  * their checksum recomputed (a difference is an event that no hook told), and their
- * objects checked for completeness; slowly, so that nobody feels it. A thread
+ * objects checked for completeness; slowly, so that nobody feels it. Blobs are read for
+ * their checksums by the same threads. A thread
  * `verify-origin` looks what is due, as many as `capacity` threads `verify` work.
  */
 #ifndef VERIFY_VERIFY_ORIGIN_H
 #define VERIFY_VERIFY_ORIGIN_H
 
 #include "base/base.h"
+#include "change/blob_notice.h"
 #include "change/notice.h"
 #include "store/store.h"
 
@@ -17,8 +19,10 @@ struct verify_origin_options {
 	struct store *store; /* borrowed, as notice and root */
 	struct notice *notice;
 	const char *root;
-	size_t capacity;     /* sync.verificationCapacity; 0: none */
-	int64_t reverify_ms; /* sync.reverifyInterval */
+	const struct blob_kinds *kinds; /* borrowed */
+	struct blob_notice *blobs;      /* likewise; NULL: there are none */
+	size_t capacity;                /* sync.verificationCapacity; 0: none */
+	int64_t reverify_ms;            /* sync.reverifyInterval */
 };
 
 struct verify_origin *verify_origin_start(const struct verify_origin_options *options);
@@ -31,9 +35,13 @@ void verify_origin_set(struct verify_origin *verify, size_t capacity,
 /* Rows have become due: look now. */
 void verify_origin_wake(struct verify_origin *verify);
 
-/* Marks one as due now. ERR_MISSING. `at_least_ms`: refuse (ERR_BUSY) when it was
- * verified less than that ago. */
+/* Marks a repository as due now. ERR_MISSING. `at_least_ms`: refuse (ERR_BUSY) when it
+ * was verified less than that ago. */
 int verify_origin_ask(struct store *store, const char *name, int64_t at_least_ms,
 		      struct err *err);
+
+/* The same of any kind. */
+int verify_origin_ask_kind(struct store *store, const char *kind, const char *name,
+			   int64_t at_least_ms, struct err *err);
 
 #endif

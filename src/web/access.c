@@ -227,6 +227,7 @@ static bool has_right(const struct decision *decision, const struct principal *p
 	case WEB_SITE:
 		return is_operator || principal->site;
 	case WEB_OPERATOR:
+	case WEB_PRIMARY_OPERATOR:
 		return is_operator;
 	case WEB_GIT:
 		return may_use_repository(decision, principal);
@@ -241,11 +242,16 @@ static const char *name_of(const struct principal *principal)
 	return principal->token ? principal->token->name : principal->user;
 }
 
+static bool needs_operator(const struct access_question *question)
+{
+	return question->needs == WEB_OPERATOR || question->needs == WEB_PRIMARY_OPERATOR;
+}
+
 static bool forbid(const struct decision *decision, const struct principal *principal)
 {
 	const char *name = name_of(principal);
 
-	if (decision->question->needs == WEB_OPERATOR && principal->site) {
+	if (needs_operator(decision->question) && principal->site) {
 		err_set(decision->err, ERR_AUTH, "this takes an operator, not a site");
 		return refuse(decision, 403, "OPERATOR_ONLY");
 	}
@@ -371,6 +377,13 @@ static void count_refused(const char *code)
 		   1);
 }
 
+/* Whatever is shown: the primary is shown it, too. */
+static bool is_for_primary(const struct access_question *question)
+{
+	return question->is_forwarded_push && (question->needs == WEB_PRIMARY_OPERATOR ||
+					       asks_for(question, GIT_RECEIVE_PACK));
+}
+
 void access_decide(struct access *access, const struct access_question *question,
 		   struct access_answer *answer, struct err *err)
 {
@@ -385,9 +398,7 @@ void access_decide(struct access *access, const struct access_question *question
 		is_let_in =
 			needs_no_credential(&decision) || ask_for_credential(&decision);
 	else
-		is_let_in = (question->is_forwarded_push &&
-			     asks_for(question, GIT_RECEIVE_PACK)) ||
-			    judge(&decision);
+		is_let_in = is_for_primary(question) || judge(&decision);
 	if (is_let_in || answer->status == ACCESS_LATER)
 		return;
 	count_refused(answer->code);

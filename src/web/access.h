@@ -32,8 +32,8 @@ struct access_question {
 	const char *git_repository; /* ... and the name */
 	/* Nothing may be waited for: no file read, no password computed. */
 	bool is_quick;
-	/* With WEB_GIT: a push will be forwarded to the primary, which decides; so any
-	 * credential is let in, but none is not. */
+	/* With WEB_GIT a push, and with WEB_PRIMARY_OPERATOR all, will be forwarded to
+	 * the primary, which decides; so any credential is let in, but none is not. */
 	bool is_forwarded_push;
 };
 

@@ -111,16 +111,22 @@ void answer_err(struct web_response *response, int status, const struct err *err
 			   err->text, err->remedy);
 }
 
-void answer_as_text(struct web_response *response)
+/* NULL: the body is none. The caller owns it. */
+static json_t *problem_of(const struct web_response *response)
 {
-	json_auto_t *problem = NULL;
 	struct err err;
 
 	if (!response->content_type ||
 	    strcmp(response->content_type, "application/json") != 0)
-		return;
-	problem = json_parse_object(response->body.data, response->body.len,
-				    response->body.len, &err);
+		return NULL;
+	return json_parse_object(response->body.data, response->body.len,
+				 response->body.len, &err);
+}
+
+void answer_as_text(struct web_response *response)
+{
+	json_auto_t *problem = problem_of(response);
+
 	if (!problem)
 		return;
 	const char *remedy = json_string_value(json_object_get(problem, "remedy"));
@@ -130,6 +136,25 @@ void answer_as_text(struct web_response *response)
 	if (remedy && *remedy)
 		str_addf(&response->body, "%s\n", remedy);
 	response->content_type = "text/plain; charset=utf-8";
+}
+
+void answer_as_lfs(struct web_response *response)
+{
+	json_auto_t *problem = problem_of(response);
+	AUTO_STR struct str text = STR_INIT;
+
+	if (!problem)
+		return;
+	const char *remedy = json_string_value(json_object_get(problem, "remedy"));
+	const char *message = json_string_value(json_object_get(problem, "message"));
+	str_add(&text, message ? message : "");
+	if (remedy && *remedy)
+		str_addf(&text, " (%s)", remedy);
+	json_put_text(problem, "message", text.data);
+	str_reset(&response->body);
+	json_render(problem, &response->body);
+	str_add_char(&response->body, '\n');
+	response->content_type = "application/vnd.git-lfs+json";
 }
 
 void answer_reset(struct web_response *response)

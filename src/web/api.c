@@ -39,3 +39,29 @@ int api_repository_failed(struct web_response *response, const struct err *err)
 	web_answer_problem(response, 404, "REPOSITORY_NOT_FOUND", err->text, err->remedy);
 	return 0;
 }
+
+void api_unreadable(struct web_response *response, const struct err *err)
+{
+	const char *code = err->class == ERR_CORRUPT    ? "CORRUPT"
+			   : err->class == ERR_CONFLICT ? "CONFLICT"
+							: "CONFIG";
+
+	web_answer_problem(response, 409, code, err->text, err->remedy);
+}
+
+const struct blob_kind *api_blob_kind(const struct web_request *request,
+				      struct web_response *response)
+{
+	const struct blob_kinds *kinds = request->services->blob_kinds;
+	const struct blob_kind *kind =
+		kinds ? blob_kinds_find(kinds, request->kind) : NULL;
+
+	if (kind)
+		return kind;
+	AUTO_FREE char *message = xasprintf("site \"%s\" has no blobs of type \"%s\"",
+					    request->services->site, request->kind);
+	AUTO_FREE char *remedy = xasprintf(
+		"give its configuration a section [blob \"%s\"]", request->kind);
+	web_answer_problem(response, 404, "KIND_NOT_FOUND", message, remedy);
+	return NULL;
+}

@@ -21,6 +21,14 @@ int api_limit(const struct web_request *request, size_t *limit, struct err *err)
  * 404 REPOSITORY_NOT_FOUND (0), all else is left to the frame (-1). */
 int api_repository_failed(struct web_response *response, const struct err *err);
 
+/* 409: something of this site cannot be read; the code is the class of *err. */
+void api_unreadable(struct web_response *response, const struct err *err);
+
+/* The kind of blobs that {kind} names. NULL, with the answer made: 404, KIND_NOT_FOUND.
+ */
+const struct blob_kind *api_blob_kind(const struct web_request *request,
+				      struct web_response *response);
+
 /* What status says of this site, now. Clear it in any case. `of_tasks`: of push, too: all
  * tasks are read for that. */
 int api_report(const struct web_services *services, bool of_tasks, struct report *report,

@@ -11,6 +11,7 @@ int api_report(const struct web_services *services, bool of_tasks, struct report
 						.data = services->data,
 						.root = services->root,
 						.store = services->store,
+						.kinds = services->blob_kinds,
 						.leaves_out_tasks = !of_tasks,
 						.tasks = services->tasks,
 						.push_leases = services->push_leases,

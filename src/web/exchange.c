@@ -23,7 +23,9 @@
  * connection, or after the last one. So a request that is refused is answered at once if
  * its body is large or endless; a small one is read and thrown away first, since a client
  * that is still writing may not read the answer before its connection breaks. So is what
- * a handler leaves of an upload.
+ * a handler leaves of an upload; but who asks first whether it may send one (Expect:
+ * 100-continue) is not told to before the handler reads it, and is answered at once if it
+ * does not.
  */
 #include "web/exchange.h"
 
@@ -126,6 +128,7 @@ static void drop_stream(struct web_response *response)
 	response->close(response->stream);
 	response->stream = NULL;
 	response->read = NULL;
+	response->send = NULL;
 }
 
 /* On a worker. NULL: the answer is no stream. */
@@ -141,7 +144,8 @@ static struct flow *begin_flow(struct exchange *exchange)
 		response, &(struct flow_path){ .connection = exchange->connection,
 					       .idle = exchange->idle,
 					       .cut = &exchange->server->cut,
-					       .may_be_taken = exchange->may_be_taken });
+					       .may_be_taken = exchange->may_be_taken,
+					       .bucket = exchange->bucket });
 	return exchange->flow;
 }
 
@@ -149,8 +153,11 @@ static struct flow *begin_flow(struct exchange *exchange)
 static struct flow *run_request(struct exchange *exchange)
 {
 	exchange->request.may_wait = true;
-	if (end_body(exchange))
+	if (end_body(exchange)) {
+		exchange_find_bucket(exchange);
 		handle(exchange);
+		exchange_pay(exchange);
+	}
 	struct flow *flow = begin_flow(exchange);
 	exchange->is_handled = true;
 	MHD_resume_connection(exchange->connection);
@@ -160,6 +167,7 @@ static struct flow *run_request(struct exchange *exchange)
 /* The exchange may be gone behind it, too. */
 static struct flow *run_upload(struct exchange *exchange)
 {
+	exchange_find_bucket(exchange);
 	handle(exchange);
 	struct flow *flow = begin_flow(exchange);
 	if (!upload_finish(exchange->upload) && flow)
@@ -215,6 +223,7 @@ static enum MHD_Result hand_to_worker(struct exchange *exchange,
 static void begin_upload(struct exchange *exchange)
 {
 	struct web_server *server = exchange->server;
+	bool expects = web_header(&exchange->request, "Expect") != NULL;
 
 	exchange_keep_headers(exchange);
 	exchange->upload = upload_new(&(struct upload_path){
@@ -222,6 +231,9 @@ static void begin_upload(struct exchange *exchange)
 		.idle = exchange->idle,
 		.cut = &server->cut,
 		.gunzip = exchange->body.is_packed ? &exchange->body.gunzip : NULL });
+	if (expects)
+		upload_await_reader(exchange->upload);
+	exchange->is_held = expects;
 	exchange->request.has_upload = true;
 	exchange->request.may_wait = true;
 	exchange->work.run = run_worker;
@@ -229,8 +241,15 @@ static void begin_upload(struct exchange *exchange)
 	if (workers_add(server->workers, &exchange->work))
 		return;
 	atomic_fetch_sub(&exchange->holders, 1);
+	upload_finish(exchange->upload);
 	upload_free(TAKE(exchange->upload));
 	exchange_refuse_stopping(exchange);
+}
+
+static bool is_upload_refused(const struct exchange *exchange)
+{
+	return exchange->upload && upload_is_finished(exchange->upload) &&
+	       exchange->response.status >= 400;
 }
 
 static void read_head(struct exchange *exchange, const char *method, const char *version)
@@ -280,10 +299,16 @@ static enum MHD_Result leave_head(struct exchange *exchange)
 		return hand_to_worker(exchange, run_decision);
 	}
 	renew_if_held(exchange);
-	exchange->stage = EXCHANGE_BODY;
-	if (!exchange->is_refused && exchange->match.route->body == WEB_BODY_STREAM)
+	bool was_awaited = exchange->upload != NULL;
+	if (!exchange->is_refused && !was_awaited &&
+	    exchange->match.route->body == WEB_BODY_STREAM) {
 		begin_upload(exchange);
-	if (exchange->is_refused && exchange->length > SWALLOW)
+		if (exchange->is_held)
+			return MHD_YES;
+	}
+	exchange->stage = EXCHANGE_BODY;
+	if ((exchange->is_refused && exchange->length > SWALLOW) ||
+	    (was_awaited && is_upload_refused(exchange)))
 		return exchange_answer(exchange);
 	return MHD_YES;
 }
@@ -300,9 +325,7 @@ static void note_progress(struct exchange *exchange, size_t size)
 
 static bool is_unwanted(struct exchange *exchange)
 {
-	return exchange->is_refused ||
-	       (exchange->upload && upload_is_finished(exchange->upload) &&
-		exchange->response.status >= 400);
+	return exchange->is_refused || is_upload_refused(exchange);
 }
 
 /* Returns how much was taken. */
@@ -339,9 +362,11 @@ static enum MHD_Result proceed(struct exchange *exchange)
 {
 	if (exchange->upload)
 		return upload_end(exchange->upload) ? exchange_answer(exchange) : MHD_YES;
+	if (exchange->is_decided)
+		exchange_find_bucket(exchange);
 	bool is_done = exchange->is_refused || exchange->is_handled ||
 		       (exchange->match.route->body == WEB_QUICK &&
-			exchange->is_decided && handle(exchange));
+			exchange->is_decided && !exchange->bucket && handle(exchange));
 
 	return is_done ? exchange_answer(exchange) : hand_to_worker(exchange, run_worker);
 }

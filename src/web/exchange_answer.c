@@ -15,6 +15,26 @@ static struct MHD_Response *share_bytes(struct web_shared *shared)
 	return made;
 }
 
+/* The library asks for none of it: it is the answer to HEAD. */
+static ssize_t read_nothing(void *arg, uint64_t at, char *buffer, size_t size)
+{
+	(void)arg;
+	(void)at;
+	(void)buffer;
+	(void)size;
+	return MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+static struct MHD_Response *make_flow(struct flow *flow)
+{
+	struct MHD_Response *made = MHD_create_response_from_callback(
+		flow_size(flow), FLOW_BLOCK, flow_read, flow, NULL);
+
+	if (made && flow_ends_connection(flow))
+		MHD_add_response_header(made, "Connection", "close");
+	return made;
+}
+
 /* Takes the body, shared bytes or stream of the response. */
 static struct MHD_Response *make_response(struct exchange *exchange)
 {
@@ -22,8 +42,10 @@ static struct MHD_Response *make_response(struct exchange *exchange)
 	size_t len = response->body.len;
 
 	if (exchange->flow)
-		return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, FLOW_BLOCK,
-							 flow_read, exchange->flow, NULL);
+		return make_flow(exchange->flow);
+	if (response->length > 0 && response->status < 300)
+		return MHD_create_response_from_callback(response->length, FLOW_BLOCK,
+							 read_nothing, NULL, NULL);
 	if (response->shared.owner)
 		return share_bytes(&response->shared);
 	return MHD_create_response_from_buffer(len, str_take(&response->body),
@@ -52,12 +74,21 @@ static bool is_git(const struct exchange *exchange)
 	return agent && text_starts_with(agent, "git/");
 }
 
+static bool is_lfs(const struct exchange *exchange)
+{
+	const struct web_route *route = exchange->match.route;
+
+	return route && strstr(route->pattern, "/info/lfs/");
+}
+
 enum MHD_Result exchange_answer(struct exchange *exchange)
 {
 	struct web_response *response = &exchange->response;
 
 	if (response->status >= 400 && !exchange->flow && is_git(exchange))
 		answer_as_text(response);
+	else if (response->status >= 400 && !exchange->flow && is_lfs(exchange))
+		answer_as_lfs(response);
 	exchange->status = response->status;
 	idle_expect(exchange->idle);
 	struct MHD_Response *made = make_response(exchange);

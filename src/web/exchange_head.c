@@ -75,6 +75,7 @@ static bool find_route(struct exchange *exchange)
 	route_find(server->routes, exchange->method, &exchange->target, match);
 	if (match->route) {
 		exchange->request.name = match->name;
+		exchange->request.kind = match->kind;
 		return true;
 	}
 	if (!*match->allow)
@@ -148,6 +149,12 @@ static bool let_in(struct exchange *exchange, const struct access_answer *answer
 	return true;
 }
 
+static bool is_for_primary(const struct exchange *exchange)
+{
+	return exchange->match.route->right == WEB_PRIMARY_OPERATOR ||
+	       strcmp(git_request_service(&exchange->request), GIT_RECEIVE_PACK) == 0;
+}
+
 bool exchange_decide(struct exchange *exchange)
 {
 	struct web_request *request = &exchange->request;
@@ -169,8 +176,7 @@ bool exchange_decide(struct exchange *exchange)
 		.git_repository = repository,
 		.is_quick = !request->may_wait,
 		.is_forwarded_push =
-			services->role == SITE_SECONDARY &&
-			strcmp(git_request_service(request), GIT_RECEIVE_PACK) == 0,
+			services->role == SITE_SECONDARY && is_for_primary(exchange),
 	};
 
 	exchange->is_decided = true;
@@ -187,11 +193,20 @@ bool exchange_decide(struct exchange *exchange)
 	return false;
 }
 
-/* Not so if a site's token for the API may cover the body, which must be whole first. */
+/* Whether it would read or push stands in there. */
+static bool is_said_by_body(const struct web_route *route)
+{
+	return route->right == WEB_GIT && route->body == WEB_BODY_MEMORY;
+}
+
+/* Not so if a site's token for the API may cover the body, or the body says what is asked
+ * for: it must be whole first. */
 static bool is_decided_by_head(const struct exchange *exchange)
 {
 	const struct web_route *route = exchange->match.route;
 
+	if (is_said_by_body(route))
+		return false;
 	return exchange->length == 0 || route->right == WEB_GIT ||
 	       route->body == WEB_BODY_STREAM || !exchange->head.authorization.text;
 }

@@ -48,7 +48,8 @@ struct exchange {
 	VEC(struct kept_header) headers; /* with an upload */
 	struct web_response response;
 	struct flow *flow; /* of an answer that is a stream; its sender's part, or NULL */
-	struct err err;    /* why the answer is what it is, or none */
+	struct bucket *bucket; /* of the site that asks; NULL: as fast as it can */
+	struct err err;        /* why the answer is what it is, or none */
 	char method[16];
 	int64_t begun_at;
 	uint64_t length; /* of the body; UINT64_MAX: not known */
@@ -90,6 +91,15 @@ bool exchange_must_decide(const struct exchange *exchange);
 /* Makes *err the answer. False, so that a check can end in it. */
 bool exchange_refuse(struct exchange *exchange, int status);
 bool exchange_refuse_stopping(struct exchange *exchange);
+
+/* exchange_bucket.c: answers to sites that shall not have them as fast as they can. */
+
+/* Finds out whether this one is: it is decided who asks. */
+void exchange_find_bucket(struct exchange *exchange);
+
+/* Of an answer from memory, which nobody sends piece by piece: a long one becomes a
+ * stream, and for a short one its turn is waited for. On a worker. */
+void exchange_pay(struct exchange *exchange);
 
 /* exchange_answer.c: gives the answer to the library. */
 enum MHD_Result exchange_answer(struct exchange *exchange);

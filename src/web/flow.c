@@ -7,6 +7,12 @@
  * and it gives it back at the end of a chunk. There the library sends the last one, and
  * the connection stays; if the stream broke, it closes it. What must be encrypted only
  * the library can send.
+ *
+ * A stream that can be sent without being read, as a file, and whose length is known, the
+ * worker gives to the kernel, from the first byte on. Its last byte it reads, when
+ * nothing went wrong: so a client that has all bytes has the right ones. Where the head
+ * may leave the length out, this is a chunk, and the connection stays. Where it says the
+ * length, the library would still have all of it to send; the connection ends behind it.
  */
 #include "web/flow.h"
 
@@ -18,15 +24,21 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-enum { LONG = 256 << 10 }; /* what has so many bytes is long */
+enum {
+	LONG = 256 << 10, /* what has so many bytes is long */
+	SEND_MAX = 16 << 20,
+};
 
 struct flow {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	struct flow_path path; /* borrowed; the sender's, or the worker's if suspended */
 	ssize_t (*read)(void *stream, void *buffer, size_t size);
+	ssize_t (*send)(void *stream, int socket, size_t max); /* NULL: it is read */
 	void (*close)(void *stream);
 	void *stream;
+	uint64_t length; /* 0: not known */
+	bool is_chunked; /* what is sent with `send` */
 	int64_t until; /* what the stream holds is given back then, whoever still reads */
 	char *spare;   /* the worker's */
 	char *block;   /* guarded by mutex, as those below */
@@ -47,9 +59,14 @@ struct flow *flow_new(struct web_response *response, const struct flow_path *pat
 	flow->path = *path;
 	flow->read = response->read;
 	flow->close = response->close;
+	flow->length = response->length;
+	flow->is_chunked = response->may_leave_length_out;
+	if (path->may_be_taken && flow->length > LONG)
+		flow->send = response->send;
 	flow->stream = TAKE(response->stream);
 	flow->until = response->until ? response->until : INT64_MAX;
 	response->read = NULL;
+	response->send = NULL;
 	flow->spare = xmalloc(FLOW_BLOCK);
 	flow->block = xmalloc(FLOW_BLOCK);
 	flow->holders = 2;
@@ -98,7 +115,8 @@ static enum passed pass(struct flow *flow, size_t count)
 			return PASSED_LATE;
 	if (flow->is_sender_gone)
 		return PASSED_NOBODY;
-	if (flow->is_suspended && flow->path.may_be_taken && flow->passed >= LONG) {
+	if (flow->is_suspended && flow->path.may_be_taken && flow->length == 0 &&
+	    flow->passed >= LONG) {
 		flow->is_taken = true;
 		return PASSED_NOT;
 	}
@@ -110,6 +128,25 @@ static enum passed pass(struct flow *flow, size_t count)
 	flow->passed += count;
 	resume_locked(flow);
 	return PASSED;
+}
+
+static size_t block_size(const struct flow *flow, size_t most)
+{
+	return flow->path.bucket ? bucket_block(flow->path.bucket, most) : most;
+}
+
+/* Until so many bytes may be sent. False: the server ends, or time is over. */
+static bool wait_for_turn(const struct flow *flow, size_t count)
+{
+	int64_t turn = flow->path.bucket ? bucket_take(flow->path.bucket, count) : 0;
+	bool is_late = turn > flow->until;
+
+	if (is_late)
+		turn = flow->until;
+	while (clock_boot_ms() < turn)
+		if (stop_wait(flow->path.cut, turn - clock_boot_ms()))
+			return false;
+	return !is_late;
 }
 
 /* For poll(). */
@@ -162,6 +199,13 @@ static bool send_parts(struct flow *flow, int fd, struct iovec *parts, size_t co
 	return true;
 }
 
+static int socket_of(const struct flow *flow)
+{
+	return MHD_get_connection_info(flow->path.connection,
+				       MHD_CONNECTION_INFO_CONNECTION_FD)
+		->connect_fd;
+}
+
 /* RFC 9112, 7.1. */
 static bool send_chunk(struct flow *flow, int fd, size_t len)
 {
@@ -176,23 +220,126 @@ static bool send_chunk(struct flow *flow, int fd, size_t len)
  * sends. */
 static enum flow_end send_rest(struct flow *flow, size_t len)
 {
-	int fd = MHD_get_connection_info(flow->path.connection,
-					 MHD_CONNECTION_INFO_CONNECTION_FD)
-			 ->connect_fd;
+	int fd = socket_of(flow);
 	ssize_t count = (ssize_t)len;
 
 	do {
 		if (!send_chunk(flow, fd, (size_t)count))
 			return FLOW_OPEN;
-		count = flow->read(flow->stream, flow->spare, FLOW_BLOCK);
+		count = flow->read(flow->stream, flow->spare,
+				   block_size(flow, FLOW_BLOCK));
+		if (count > 0 && !wait_for_turn(flow, (size_t)count))
+			return FLOW_BROKEN;
 	} while (count > 0);
 	return count < 0 ? FLOW_BROKEN : FLOW_WHOLE;
 }
 
+/* Until the library has sent the head, and asks for the first byte. */
+static enum passed take_socket(struct flow *flow)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flow->mutex);
+
+	while (!flow->is_suspended && !flow->is_sender_gone)
+		if (!cond_wait_until(&flow->changed, held, flow->until))
+			return PASSED_LATE;
+	if (flow->is_sender_gone)
+		return PASSED_NOBODY;
+	flow->is_taken = true;
+	return PASSED;
+}
+
+/* All but the last byte. */
+static enum flow_end send_most(struct flow *flow, int fd)
+{
+	uint64_t left = flow->length - 1;
+
+	while (left > 0) {
+		size_t max = block_size(flow, left < SEND_MAX ? (size_t)left : SEND_MAX);
+		ssize_t sent = flow->send(flow->stream, fd, max);
+		if (sent == 0 || stop_is_requested(flow->path.cut) ||
+		    clock_boot_ms() >= flow->until)
+			return FLOW_BROKEN;
+		if (sent > 0) {
+			left -= (uint64_t)sent;
+			if (!wait_for_turn(flow, (size_t)sent))
+				return FLOW_BROKEN;
+		} else if (errno == EPIPE || errno == ECONNRESET)
+			return FLOW_OPEN;
+		else if (errno == EAGAIN && !wait_for_client(flow, fd))
+			return FLOW_OPEN;
+		else if (errno != EAGAIN && errno != EINTR)
+			return FLOW_BROKEN;
+	}
+	return FLOW_WHOLE;
+}
+
+static bool send_text(struct flow *flow, int fd, const char *text)
+{
+	struct iovec part = { (void *)(uintptr_t)text, strlen(text) };
+
+	return send_parts(flow, fd, &part, 1);
+}
+
+static enum flow_end send_as_chunk(struct flow *flow, int fd)
+{
+	char head[24];
+
+	snprintf(head, sizeof(head), "%" PRIx64 "\r\n", flow->length - 1);
+	if (!send_text(flow, fd, head))
+		return FLOW_OPEN;
+	enum flow_end how = send_most(flow, fd);
+	if (how != FLOW_WHOLE)
+		return how;
+	if (!send_text(flow, fd, "\r\n"))
+		return FLOW_OPEN;
+	ssize_t count = flow->read(flow->stream, flow->spare, FLOW_BLOCK);
+	return count <= 0 ? FLOW_BROKEN : send_rest(flow, (size_t)count);
+}
+
+static enum flow_end send_as_it_is(struct flow *flow, int fd)
+{
+	enum flow_end how = send_most(flow, fd);
+
+	if (how != FLOW_WHOLE)
+		return how;
+	ssize_t count = flow->read(flow->stream, flow->spare, FLOW_BLOCK);
+	struct iovec part = { flow->spare, 1 };
+	if (count != 1)
+		return FLOW_BROKEN;
+	return send_parts(flow, fd, &part, 1) ? FLOW_WHOLE : FLOW_OPEN;
+}
+
+static void send_all(struct flow *flow)
+{
+	int fd;
+
+	switch (take_socket(flow)) {
+	case PASSED:
+		fd = socket_of(flow);
+		end(flow,
+		    flow->is_chunked ? send_as_chunk(flow, fd) : send_as_it_is(flow, fd));
+		return;
+	case PASSED_LATE:
+		end(flow, FLOW_BROKEN);
+		return;
+	default:
+		return;
+	}
+}
+
 static void pump(struct flow *flow)
 {
+	if (flow->send) {
+		send_all(flow);
+		return;
+	}
 	for (;;) {
-		ssize_t count = flow->read(flow->stream, flow->spare, FLOW_BLOCK);
+		ssize_t count = flow->read(flow->stream, flow->spare,
+					   block_size(flow, FLOW_BLOCK));
+		if (count > 0 && !wait_for_turn(flow, (size_t)count)) {
+			end(flow, FLOW_BROKEN);
+			return;
+		}
 		if (count <= 0) {
 			end(flow, count == 0 ? FLOW_WHOLE : FLOW_BROKEN);
 			return;
@@ -217,6 +364,18 @@ void flow_pump(struct flow *flow)
 	pump(flow);
 	flow->close(flow->stream);
 	release(flow);
+}
+
+uint64_t flow_size(const struct flow *flow)
+{
+	if (flow->length == 0 || (flow->send && flow->is_chunked))
+		return MHD_SIZE_UNKNOWN;
+	return flow->length;
+}
+
+bool flow_ends_connection(const struct flow *flow)
+{
+	return flow->send && !flow->is_chunked;
 }
 
 static ssize_t take_locked(struct flow *flow, char *buffer, size_t size)
@@ -249,6 +408,7 @@ ssize_t flow_read(void *arg, uint64_t at, char *buffer, size_t size)
 	idle_hold(flow->path.idle);
 	flow->is_suspended = true;
 	MHD_suspend_connection(flow->path.connection);
+	pthread_cond_signal(&flow->changed);
 	return 0;
 }
 

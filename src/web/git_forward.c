@@ -17,9 +17,9 @@
 #include "base/metrics.h"
 #include "web/answer.h"
 #include "web/git_parts.h"
+#include "web/pass_on.h"
 
 enum {
-	HEADERS = 8,
 	LAST_EVENT_MS = 10 * 1000,
 	PLACE_MS = 5000,
 	/* For how long the primary may be silent before it lists refs, which is what each
@@ -161,11 +161,6 @@ static ssize_t read_passing(void *arg, void *buffer, size_t size)
 	return got;
 }
 
-static int answered_early(struct err *err)
-{
-	return err_set(err, ERR_NETWORK, "the primary answered before it was asked all");
-}
-
 /* The body of a read, which is here already. */
 static ssize_t read_kept(void *arg, void *buffer, size_t size, struct err *err)
 {
@@ -173,7 +168,7 @@ static ssize_t read_kept(void *arg, void *buffer, size_t size, struct err *err)
 	const struct web_request *request = passing->request;
 
 	if (!request)
-		return answered_early(err);
+		return pass_on_answered_early(err);
 	if (request->body_fd >= 0) {
 		ssize_t got = pread(request->body_fd, buffer, size, (off_t)passing->at);
 		if (got < 0)
@@ -194,28 +189,17 @@ static ssize_t read_upload(void *arg, void *buffer, size_t size, struct err *err
 
 	if (passing->request)
 		return web_read_upload(passing->request, buffer, size, err);
-	return answered_early(err);
+	return pass_on_answered_early(err);
 }
 
-struct headers {
-	struct forward_header list[HEADERS];
-	size_t count;
-};
-
-static void add_header(struct headers *headers, const char *name, const char *value)
+static void add_common(const struct web_request *request, struct pass_on_headers *headers)
 {
-	if (value)
-		headers->list[headers->count++] = (struct forward_header){ name, value };
-}
-
-static void add_common(const struct web_request *request, struct headers *headers)
-{
-	add_header(headers, "Git-Protocol", web_header(request, "Git-Protocol"));
-	add_header(headers, "User-Agent", web_header(request, "User-Agent"));
-	add_header(headers, "Accept-Encoding", web_header(request, "Accept-Encoding"));
-	add_header(headers, "Via", web_header(request, "Via"));
+	pass_on_copy(headers, request, "Git-Protocol");
+	pass_on_copy(headers, request, "User-Agent");
+	pass_on_copy(headers, request, "Accept-Encoding");
+	pass_on_copy(headers, request, "Via");
 	if (strcmp(request->method, "POST") == 0)
-		add_header(headers, "Content-Type", web_header(request, "Content-Type"));
+		pass_on_copy(headers, request, "Content-Type");
 }
 
 /* The end of the URL at the primary: as it was asked of us, behind the name. */
@@ -230,15 +214,6 @@ static const char *what_of(const struct web_request *request)
 		       : "/" GIT_RECEIVE_PACK;
 }
 
-static void refuse_gateway(struct web_response *response, int status, const char *code,
-			   const char *message, const char *remedy)
-{
-	web_answer_problem(response, status, code, message, remedy);
-	response->is_expected = status == 503;
-	if (status == 503)
-		web_set_header(response, "Retry-After", "10");
-}
-
 /* The client's own faults are told as the primary tells them; it cannot help what is
  * wrong between the sites. */
 static bool is_between_sites(const struct passing *passing, int status)
@@ -250,21 +225,10 @@ static bool is_between_sites(const struct passing *passing, int status)
 static void hand_on(struct passing *passing, struct forward_answer *answer,
 		    struct web_response *response)
 {
-	response->status = answer->status;
-	response->is_expected = true; /* the primary's log tells why */
+	pass_on_head(answer, response);
 	response->read = read_passing;
 	response->close = close_passing;
 	response->stream = passing;
-	if (answer->content_type.len > 0)
-		web_add_header(response, "Content-Type", "%s", answer->content_type.data);
-	if (answer->content_encoding.len > 0)
-		web_add_header(response, "Content-Encoding", "%s",
-			       answer->content_encoding.data);
-	if (answer->www_authenticate.len > 0)
-		web_add_header(response, "WWW-Authenticate", "%s",
-			       answer->www_authenticate.data);
-	if (answer->retry_after.len > 0)
-		web_add_header(response, "Retry-After", "%s", answer->retry_after.data);
 	git_never_cache(response);
 }
 
@@ -347,11 +311,7 @@ static int send_on(struct passing *passing, const struct web_request *request,
 	if (result == 0)
 		log_forwarded(passing, reason, request, answer.status);
 	if (result == 0 && is_between_sites(passing, answer.status)) {
-		AUTO_FREE char *message = xasprintf(
-			"the primary answered this site with status %d", answer.status);
-		refuse_gateway(response, 502, "BAD_GATEWAY", message,
-			       "this site's operator finds the reason with `refrelay "
-			       "check`");
+		pass_on_refuse_status(response, answer.status);
 		result = 1;
 	}
 	if (result == 0)
@@ -374,7 +334,7 @@ static struct passing *passing_new(const struct web_request *request, const char
 	if (!fair_enter(passing->places, &passing->place, request->client, PLACE_MS)) {
 		free(passing);
 		count_as(kind, REFUSED_BUSY);
-		refuse_gateway(response, 503, "BUSY",
+		pass_on_refuse(response, 503, "BUSY",
 			       "too many requests are being passed on to the primary",
 			       "try again in a moment");
 		return NULL;
@@ -384,16 +344,6 @@ static struct passing *passing_new(const struct web_request *request, const char
 	passing->name = xstrdup(name);
 	passing->request = request;
 	return passing;
-}
-
-static bool is_loop(const struct web_request *request, struct web_response *response)
-{
-	if (!forward_is_loop(web_header(request, "Via"), request->services->site))
-		return false;
-	web_answer_problem(response, 508, "LOOP_DETECTED",
-			   "this request came from this very site",
-			   "primary.url of some site must be wrong");
-	return true;
 }
 
 /* A pack shows nothing that its client had not been told of. */
@@ -422,7 +372,7 @@ static int ask_primary(const struct web_request *request, const char *name,
 	AUTO_FREE char *url = NULL;
 	AUTO_FREE char *token = NULL;
 	AUTO_STR struct str whole = STR_INIT;
-	struct headers headers = { 0 };
+	struct pass_on_headers headers = { 0 };
 	int64_t timeout_ms = serve_timeout_ms(request->services->serve);
 
 	if (primary_git(request->services->primary, name, timeout_ms / 1000, &url, &token,
@@ -430,8 +380,8 @@ static int ask_primary(const struct web_request *request, const char *name,
 		return -1;
 	str_addf(&whole, "%s%s", url, what_of(request));
 	add_common(request, &headers);
-	add_header(&headers, "Authorization",
-		   token ? token + strlen("Authorization: ") : NULL);
+	pass_on_add(&headers, "Authorization",
+		    token ? token + strlen("Authorization: ") : NULL);
 	struct passing *passing = passing_new(request, name, READ, response);
 	if (!passing)
 		return 1;
@@ -476,7 +426,7 @@ enum git_place git_forward_read(const struct web_request *request, const char *n
 {
 	struct err err = { 0 };
 
-	if (is_loop(request, response))
+	if (pass_on_is_loop(request, response))
 		return GIT_ELSEWHERE;
 	if (fresh == FRESH_NOT_HEARD &&
 	    forwarder_is_unanswered(request->services->forwarder, ASK_AGAIN_MS)) {
@@ -498,7 +448,7 @@ enum git_place git_forward_read(const struct web_request *request, const char *n
 		 LOG_TEXT("kind", "read"), LOG_TEXT("reason", fresh_name(fresh)));
 	AUTO_FREE char *message =
 		xasprintf("%s, and the primary does not answer", why_not_here(fresh));
-	refuse_gateway(response, 503, "PRIMARY_UNREACHABLE", message,
+	pass_on_refuse(response, 503, "PRIMARY_UNREACHABLE", message,
 		       "try again in a while");
 	return GIT_ELSEWHERE;
 }
@@ -508,11 +458,11 @@ static int pass_push(const struct web_request *request, struct passing *passing,
 {
 	AUTO_FREE char *url = primary_url(request->services->primary, passing->name);
 	AUTO_STR struct str whole = STR_INIT;
-	struct headers headers = { 0 };
+	struct pass_on_headers headers = { 0 };
 
 	str_addf(&whole, "%s%s", url, what_of(request));
 	add_common(request, &headers);
-	add_header(&headers, "Authorization", web_header(request, "Authorization"));
+	pass_on_copy(&headers, request, "Authorization");
 	return send_on(passing, request,
 		       &(struct forward_request){
 			       .method = request->method,
@@ -542,7 +492,7 @@ static bool mark_push(struct passing *passing, struct web_response *response)
 	}
 	count_as(PUSH, REFUSED_NOT_NOTED);
 	log_warn("git.push_not_noted", LOG_ERR(&err), LOG_TEXT("repo", passing->name));
-	refuse_gateway(response, 503, "NOT_NOTED",
+	pass_on_refuse(response, 503, "NOT_NOTED",
 		       "this site cannot write down that a push goes through it, so it "
 		       "was not passed on to the primary",
 		       "try again in a while; this site's operator finds the reason in "
@@ -557,7 +507,7 @@ static int forward_push(const struct web_request *request, bool may_change,
 	struct passing *passing;
 	struct err err = { 0 };
 
-	if (is_loop(request, response))
+	if (pass_on_is_loop(request, response))
 		return 0;
 	passing = passing_new(request, name, PUSH, response);
 	if (!passing)
@@ -575,7 +525,7 @@ static int forward_push(const struct web_request *request, bool may_change,
 		 LOG_TEXT("kind", "push"));
 	AUTO_FREE char *message = xasprintf(
 		"pushes go to the primary, and it does not answer: %s", err.text);
-	refuse_gateway(response, 503, "PRIMARY_UNREACHABLE", message,
+	pass_on_refuse(response, 503, "PRIMARY_UNREACHABLE", message,
 		       "try again in a while; reading from here goes on");
 	return 0;
 }

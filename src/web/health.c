@@ -24,6 +24,24 @@ static void say_lag(int64_t lag_ms, struct str *reason)
 	str_add(reason, " old");
 }
 
+static void say_never_copied(const struct report *report, struct str *reason)
+{
+	if (report->never_copied > 0)
+		str_addf(reason, "%" PRId64 " %s not been copied yet",
+			 report->never_copied,
+			 report->never_copied == 1 ? "repository has"
+						   : "repositories have");
+	for (size_t i = 0; i < report->blobs.count && reason->len == 0; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		if (kind->never_copied > 0)
+			str_addf(reason,
+				 "%" PRId64 " %s of kind %s %s not been copied yet",
+				 kind->never_copied,
+				 kind->never_copied == 1 ? "blob" : "blobs", kind->type,
+				 kind->never_copied == 1 ? "has" : "have");
+	}
+}
+
 /* Appends why a secondary has not caught up; nothing if it has. */
 static int judge_secondary(const struct web_services *services, struct str *reason,
 			   struct err *err)
@@ -40,12 +58,9 @@ static int judge_secondary(const struct web_services *services, struct str *reas
 		return -1;
 	if (report.is_root_lost)
 		str_add(reason, "it does not find its copies: see refrelay status there");
-	else if (report.never_copied > 0)
-		str_addf(reason, "%" PRId64 " %s not been copied yet",
-			 report.never_copied,
-			 report.never_copied == 1 ? "repository has"
-						  : "repositories have");
-	else if (report.lag_ms >= LAG_MAX_MS)
+	else
+		say_never_copied(&report, reason);
+	if (reason->len == 0 && report.lag_ms >= LAG_MAX_MS)
 		say_lag(report.lag_ms, reason);
 	report_clear(&report);
 	return 0;
@@ -63,6 +78,25 @@ static void judge_primary(const struct web_services *services, struct str *reaso
 				"status there");
 }
 
+static void judge_blobs(const struct web_services *services, struct str *reason)
+{
+	const struct blob_kinds *kinds = services->blob_kinds;
+
+	for (size_t i = 0; i < kinds->items.count && reason->len == 0; i++) {
+		const char *type = kinds->items.items[i].type;
+		struct blob_watch_state state;
+		if (!blob_watch_look(services->blob_watch, type, &state))
+			continue;
+		if (!state.has_scanned)
+			str_addf(reason, "the first scan of blobs of kind %s is not done",
+				 type);
+		else if (state.is_failing)
+			str_addf(reason,
+				 "the last scan of blobs of kind %s failed: see the log",
+				 type);
+	}
+}
+
 static int get_ready(const struct web_request *request, struct web_response *response,
 		     struct err *err)
 {
@@ -73,6 +107,8 @@ static int get_ready(const struct web_request *request, struct web_response *res
 		return -1;
 	if (services->watch)
 		judge_primary(services, &reason);
+	if (services->blob_watch && reason.len == 0)
+		judge_blobs(services, &reason);
 	json_t *answer = json_object();
 	json_put_bool(answer, "ready", reason.len == 0);
 	json_put_text(answer, "reason", reason.len > 0 ? reason.data : NULL);

@@ -13,7 +13,10 @@ enum web_right {
 	WEB_READER,   /* a site, an operator, or loopback as interface says */
 	WEB_SITE,     /* a site or an operator */
 	WEB_OPERATOR, /* an operator only */
-	WEB_GIT,      /* who may read, or push to, the repository: as the service says */
+	/* The same; but a secondary hands it on with what the client shows, and the
+	 * primary decides. */
+	WEB_PRIMARY_OPERATOR,
+	WEB_GIT, /* who may read, or push to, the repository: as the service says */
 };
 
 /* -1 makes the answer a problem; its code is the class of *err in upper case, its status:
@@ -39,8 +42,11 @@ enum web_body {
 
 struct web_route {
 	const char *method; /* GET also stands for HEAD */
-	/* "{name}" alone in a segment is one percent-encoded segment; "{path}" at the
-	 * start is everything up to what follows: "/{path}/info/refs". */
+	/* "{name}" alone in a segment is one percent-encoded segment, and so is "{kind}";
+	 * "{path}" at the start is everything up to what follows: "/{path}/info/refs";
+	 * then
+	 * "{last}" at the end is any one segment, which the handler reads from the
+	 * target. */
 	const char *pattern;
 	enum web_right right;
 	enum web_body body;
@@ -49,9 +55,12 @@ struct web_route {
 
 /* All routes, by files; each ends with a handler of NULL. web/routes.c joins them. */
 extern const struct web_route web_git_routes[];
+extern const struct web_route web_lfs_routes[];
 extern const struct web_route web_health_routes[];
 extern const struct web_route web_event_routes[];
 extern const struct web_route web_repository_routes[];
+extern const struct web_route web_blob_routes[];
+extern const struct web_route web_retrieve_routes[];
 extern const struct web_route web_lease_routes[];
 extern const struct web_route web_push_routes[];
 extern const struct web_route *const web_routes[];

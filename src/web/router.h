@@ -10,6 +10,7 @@
 struct route_match {
 	const struct web_route *route; /* NULL: none */
 	char *name;     /* what {name} or {path} stands for, decoded; owned, or NULL */
+	char *kind;     /* ... and {kind} */
 	char allow[64]; /* methods of routes with this path; "": there is no such path */
 };
 

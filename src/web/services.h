@@ -5,6 +5,8 @@
 #ifndef WEB_SERVICES_H
 #define WEB_SERVICES_H
 
+#include "change/blob_notice.h"
+#include "change/blob_watch.h"
 #include "change/event_log.h"
 #include "change/notice.h"
 #include "change/watch.h"
@@ -17,8 +19,10 @@
 #include "serve/pushes.h"
 #include "serve/serve.h"
 #include "store/store.h"
+#include "verify/lfs_names.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
+#include "web/bucket.h"
 #include "web/fair.h"
 
 struct web_services {
@@ -27,17 +31,23 @@ struct web_services {
 	const char *root; /* site.repositories */
 	const char *data; /* site.data */
 	const char *primary_url;
+	const char *url; /* http.url: as clients reach this site; NULL: not said */
 	struct serve *serve;
 	struct pushes *pushes; /* not of a secondary */
 	struct store *store;
 	struct lease_manager *leases;
 	struct access *access;
+	struct buckets *buckets;             /* may be NULL */
+	const struct blob_kinds *blob_kinds; /* any role; may have none */
+	struct lfs_names *lfs_names; /* NULL: no kind of them has objects of Git LFS */
 	/* primary and standalone; a secondary that pushes keeps its own to itself */
 	struct event_log *events;
 	struct notice *notice;
 	struct watch *watch;
 	/* primary */
 	struct verify_origin *verify_origin;
+	struct blob_notice *blob_notice; /* NULL, as the next: it has no kinds of blobs */
+	struct blob_watch *blob_watch;
 	/* secondary */
 	struct pull *pull;
 	struct primary *primary;

@@ -79,11 +79,20 @@ static void resume_locked(struct upload *upload)
 	MHD_resume_connection(upload->path.connection);
 }
 
+void upload_await_reader(struct upload *upload)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&upload->mutex);
+
+	suspend_locked(upload);
+}
+
 /* Gives the worker the sender's block. 1, 0 at the end of the body, or -1. */
 static int fetch(struct upload *upload, struct err *err)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&upload->mutex);
 
+	if (upload->len == 0 && !upload->is_whole)
+		resume_locked(upload); /* the sender waits for this */
 	while (upload->len == 0 && !upload->is_whole && !upload->is_gone)
 		cond_wait_until(&upload->changed, held, INT64_MAX);
 	if (stop_is_requested(upload->path.cut))

@@ -27,6 +27,10 @@ struct upload_path {
 struct upload *upload_new(const struct upload_path *path);
 void upload_free(struct upload *upload);
 
+/* Suspends the connection until the worker wants the body, or does without it. Before the
+ * worker begins. */
+void upload_await_reader(struct upload *upload);
+
 /* The worker's part. See web_read_upload. */
 ssize_t upload_read(struct upload *upload, void *buffer, size_t size, struct err *err);
 

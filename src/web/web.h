@@ -24,6 +24,7 @@ struct web_request {
 	const char *method;
 	const char *target; /* path and query as sent */
 	const char *name;   /* what {name} of the route matched, decoded; or NULL */
+	const char *kind;   /* ... and {kind} */
 	char site[SITE_NAME_SIZE]; /* whose token it was; "" otherwise */
 	char user[WEB_USER_SIZE];  /* who asks, by password or token, for logs and hooks;
 				      "": nobody said */
@@ -45,7 +46,8 @@ const char *web_header(const struct web_request *request, const char *name);
 /* The next bytes of a body of WEB_BODY_STREAM, inflated, at least one; waits for them, on
  * a worker. 0: that was all. ERR_NETWORK: the client is gone, or was too slow and so was
  * cut; ERR_CONFIG: it is no gzip, or cut; ERR_CANCELED: the node ends. What a handler
- * leaves unread is read and thrown away before its answer is sent. */
+ * leaves unread is read and thrown away before its answer is sent; but a client that asks
+ * by Expect is not told to send before the first call of this. */
 ssize_t web_read_upload(const struct web_request *request, void *buffer, size_t size,
 			struct err *err);
 
@@ -79,6 +81,15 @@ struct web_response {
 	void (*close)(void *stream);
 	void *stream;
 	int64_t until; /* boot ms at which the stream is closed; 0: never */
+	/* How many bytes the stream gives, if that is known: it is told in the head, and
+	 * fewer are a stream that broke. 0: not known. */
+	uint64_t length;
+	/* Of a stream whose length is known; may be NULL. Gives at most `max` of the next
+	 * bytes, never the last one, to a socket that does not block: how many, or -1
+	 * with errno. */
+	ssize_t (*send)(void *stream, int socket, size_t max);
+	bool may_leave_length_out; /* other headers tell it, so that the connection stays
+				    */
 };
 
 /* `value` is static. */

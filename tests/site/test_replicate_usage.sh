@@ -54,7 +54,7 @@ wrong_options_and_arguments() {
 what_is_not_built_refuses() {
 	local command
 
-	for command in blob mirror promote demote; do
+	for command in mirror promote demote; do
 		expect 2 refrelay "$command"
 		grep -q "$command.*not built yet" err || fail "$command says: $(<err)"
 		fails test -s out

@@ -441,7 +441,9 @@ refuses() { # SITE KEY VALUE PATTERN
 bad_configurations_are_refused() {
 	make_sites
 	make_repository london/git/r1.git 1
-	refuses london blob.uploads.path /srv/uploads 'not built yet'
+	refuses london blob.uploads.path srv/uploads 'not an absolute path'
+	refuses london blob.UP.path /srv/uploads 'cannot be a type'
+	refuses london blob.uploads.layout lfs 'blob.uploads.path'
 	refuses london sync.blobCapacity 1 'not built yet'
 	refuses london http.passwordFile /nowhere/passwords 'http.passwordFile'
 	refuses london site.role upstairs 'site.role'

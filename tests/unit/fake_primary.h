@@ -10,7 +10,7 @@
 
 #include "base/thread.h"
 #include "git/checksum.h"
-#include "pull/primary.h"
+#include "pull/primary_blobs.h"
 
 struct place {
 	char *name; /* owned */
@@ -318,14 +318,16 @@ static void read_page(const char *after, size_t limit, struct inventory_page *pa
 		}
 		item.name = xstrdup(place->name);
 		item.checksum = sum_of(place->name);
+		item.is_unreadable = !item.checksum;
 		memcpy(item.timeline, place->timeline, sizeof(item.timeline));
 		vec_add(&page->items, item);
 	}
 }
 
-int primary_inventory(struct primary_line *line, const char *after, size_t limit,
-		      const char *etag, struct inventory_page *page, struct err *error)
+int primary_inventory(struct primary_line *line, const struct page_question *question,
+		      struct inventory_page *page, struct err *error)
 {
+	const char *etag = question->etag;
 	char now[sizeof(page->etag)];
 
 	if (check_up(line, error) != 0)
@@ -339,7 +341,7 @@ int primary_inventory(struct primary_line *line, const char *after, size_t limit
 	fake.pages++;
 	*page = (struct inventory_page){ 0 };
 	memcpy(page->etag, now, sizeof(now));
-	read_page(after, limit, page);
+	read_page(question->after, question->limit, page);
 	if (fake.between)
 		fake.between();
 	return 1;
@@ -364,6 +366,44 @@ int primary_refs(struct primary_line *line, const char *name, struct primary_ref
 	memcpy(refs->timeline, place->timeline, sizeof(refs->timeline));
 	refs->generation = place->generation;
 	return 0;
+}
+
+/* It has no blobs. */
+int primary_blob_inventory(struct primary_line *line, const struct blob_kind *kind,
+			   const struct page_question *question,
+			   struct inventory_page *page, struct err *error)
+{
+	(void)kind;
+	(void)question;
+	(void)page;
+	return check_up(line, error) == 0 ? INVENTORY_NO_KIND : -1;
+}
+
+int primary_blob_read(struct primary_line *line, const struct blob_part *part,
+		      const struct blob_part_sink *sink, struct err *error)
+{
+	(void)line;
+	(void)part;
+	(void)sink;
+	return err_set(error, ERR_MISSING, "no such blob");
+}
+
+int primary_blob_read_many(struct primary_line *line, const struct blob_many *many,
+			   const struct blob_frame_sink *sink, struct err *error)
+{
+	(void)line;
+	(void)many;
+	(void)sink;
+	return err_set(error, ERR_MISSING, "no such blob");
+}
+
+int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
+			  const char *id, struct err *error)
+{
+	(void)line;
+	(void)kind;
+	(void)id;
+	return err_set(error, ERR_MISSING, "no such blob");
 }
 
 int primary_reverify(struct primary_line *line, const char *name, struct err *error)

@@ -23,7 +23,7 @@ struct peer_link {
 };
 
 static struct {
-	int fd;
+	int fd, port;
 	char url[64];
 	pthread_t thread;
 	void (*serve)(struct peer_link *link);
@@ -67,8 +67,9 @@ static void peer_listen(int backlog)
 	assert_int_equal(bind(peer.fd, (struct sockaddr *)&address, len), 0);
 	assert_int_equal(listen(peer.fd, backlog), 0);
 	getsockname(peer.fd, (struct sockaddr *)&address, &len);
+	peer.port = ntohs(address.sin_port);
 	snprintf(peer.url, sizeof(peer.url), "http://127.0.0.1:%d/a%%2Fb?x=../y",
-		 ntohs(address.sin_port));
+		 peer.port);
 }
 
 static inline void peer_start(void (*serve)(struct peer_link *link))

@@ -151,6 +151,28 @@ TEST(an_event_travels_as_the_protocol_says)
 	event_clear(&event);
 }
 
+TEST(an_event_of_a_blob_tells_its_size)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct event event = { .kind = xstrdup("lfs"),
+			       .name = xstrdup("aa/bb/cc"),
+			       .what = EVENT_CHECKSUMMED,
+			       .timeline = "0123456789abcdef",
+			       .generation = 2,
+			       .size = 5000000000,
+			       .checksum = xstrdup("aa") };
+
+	assert_ok(store_write(store, append_work, &event, &err));
+	event_clear(&event);
+	assert_int_equal(look(EVENTS_FROM_OLDEST, NULL), EVENTS_READ);
+	assert_int_equal(events.items[0].what, EVENT_CHECKSUMMED);
+	json_auto_t *object = event_to_json(&events.items[0]);
+	json_render(object, &text);
+	assert_non_null(strstr(text.data, "\"event\":\"checksum_succeeded\""));
+	assert_non_null(strstr(text.data, "\"size\":5000000000"));
+	event_list_clear(&events);
+}
+
 #define THREADS 8
 #define EACH 25
 
@@ -441,6 +463,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		LOG_CASE(an_event_comes_back_as_it_was_appended),
 		LOG_CASE(an_event_travels_as_the_protocol_says),
+		LOG_CASE(an_event_of_a_blob_tells_its_size),
 		LOG_CASE(ids_are_dense_whoever_appends),
 		LOG_CASE(positions_are_proved_by_their_marks),
 		LOG_CASE(

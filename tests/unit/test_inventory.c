@@ -2,6 +2,7 @@
 
 #include "change/event_log.h"
 #include "origin/inventory.h"
+#include "replicable/name.h"
 
 #define SUM "1-00000000000000000000000000000000000000000000000000000000000000ff"
 
@@ -132,10 +133,12 @@ TEST(a_long_description_is_one_line)
 static bool is_complete(struct store *store, char etag[INVENTORY_ETAG_SIZE])
 {
 	char alone[INVENTORY_ETAG_SIZE];
-	json_auto_t *page = inventory_page(store, NULL, 10, etag, &err);
+	json_auto_t *page = inventory_page(
+		store, &(struct inventory_slice){ KIND_REPOSITORY, NULL, 10 }, etag,
+		&err);
 
 	assert_non_null(page);
-	assert_ok(inventory_etag(store, alone, &err));
+	assert_ok(inventory_etag(store, KIND_REPOSITORY, alone, &err));
 	assert_string_equal(alone, etag);
 	return json_is_true(json_object_get(page, "complete"));
 }

@@ -101,19 +101,19 @@ static struct origin_row get(const char *name)
 	return get.row;
 }
 
-static int64_t counts[VERIFICATION_STATES];
+static struct origin_counts counts;
 
 static int count_work(struct store_tx *tx, void *arg, struct err *error)
 {
-	return origin_count(tx, KIND_REPOSITORY, arg, counts, error);
+	return origin_count(tx, arg, &counts, error);
 }
 
 static int64_t count_all(void)
 {
-	int64_t all = -1;
+	char kind[] = KIND_REPOSITORY;
 
-	assert_ok(store_read(store, count_work, &all, &err));
-	return all;
+	assert_ok(store_read(store, count_work, kind, &err));
+	return counts.all;
 }
 
 TEST(a_row_comes_back_as_it_was_put_in)
@@ -163,7 +163,7 @@ TEST(only_the_row_that_was_compared_with_is_removed)
 	row.generation = 1;
 	assert_ok(store_write(store, remove_work, &row, &err));
 	assert_int_equal(count_all(), 0);
-	assert_int_equal(counts[VERIFICATION_SUCCEEDED], 0);
+	assert_int_equal(counts.verification[VERIFICATION_SUCCEEDED], 0);
 }
 
 TEST(counts_follow_the_states)
@@ -174,8 +174,8 @@ TEST(counts_follow_the_states)
 	row.verification = VERIFICATION_FAILED;
 	assert_ok(update(&row, 1));
 	assert_int_equal(count_all(), 2);
-	assert_int_equal(counts[VERIFICATION_SUCCEEDED], 1);
-	assert_int_equal(counts[VERIFICATION_FAILED], 1);
+	assert_int_equal(counts.verification[VERIFICATION_SUCCEEDED], 1);
+	assert_int_equal(counts.verification[VERIFICATION_FAILED], 1);
 }
 
 static int list_work(struct store_tx *tx, void *arg, struct err *error)
@@ -215,6 +215,126 @@ TEST(what_waited_longest_is_due_first)
 	assert_int_equal(rows.count, 2);
 	assert_string_equal(rows.items[0].name, "b");
 	assert_string_equal(rows.items[1].name, "a");
+}
+
+static int add_blob_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	return origin_row_add(tx, "lfs", arg, error);
+}
+
+static void add_blob(const char *name, uint64_t size, int64_t verified_at, int64_t due_at)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(name);
+
+	row.id = replicable_id("lfs", name);
+	row.size = size;
+	row.verified_at = verified_at;
+	row.verification_due_at = due_at;
+	assert_ok(store_write(store, add_blob_work, &row, &err));
+}
+
+static int due_new_first_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	return origin_rows_due_new_first(tx, NULL, 300, 3, arg, error);
+}
+
+static int due_of_all_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	return origin_rows_due(tx, NULL, 300, 3, arg, error);
+}
+
+static void assert_due(store_work work, const char *expected)
+{
+	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+	AUTO_STR struct str text = STR_INIT;
+
+	assert_ok(store_read(store, work, &rows, &err));
+	for (size_t i = 0; i < rows.count; i++)
+		str_addf(&text, "%s:%s ", rows.items[i].kind, rows.items[i].name);
+	assert_string_equal(text.data, expected);
+}
+
+TEST(what_is_due_is_told_of_all_kinds_and_what_is_new_may_come_first)
+{
+	assert_ok(add("a", 200));
+	add_blob("new", 1, 0, 250);
+	add_blob("old", 1, 1000, 100);
+	add_blob("older", 1, 1000, 50);
+	add_blob("later", 1, 0, 301);
+	assert_due(due_of_all_work, "lfs:older lfs:old repository:a ");
+	assert_due(due_new_first_work, "lfs:new lfs:older lfs:old ");
+}
+
+static int heal_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	return origin_rows_heal_due(tx, 10, 300, arg, error);
+}
+
+TEST(rows_of_all_kinds_that_are_due_too_late_are_due_now)
+{
+	int64_t healed = -1;
+
+	assert_ok(add("a", 301));
+	assert_ok(add("b", 300));
+	add_blob("new", 1, 0, 1000);
+	add_blob("old", 1, 1000, 1000);
+	assert_ok(store_write(store, heal_work, &healed, &err));
+	assert_int_equal(healed, 3);
+	assert_due(due_new_first_work, "lfs:new lfs:old repository:a ");
+}
+
+TEST(bytes_are_counted_by_kind)
+{
+	char kind[] = "lfs";
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+
+	assert_ok(add("a", 0));
+	add_blob("a", 100, 0, 1);
+	add_blob("b", 20, 0, 1);
+	row.id = replicable_id("lfs", "a");
+	row.size = 150;
+	assert_ok(update(&row, 1));
+	assert_ok(store_read(store, count_work, kind, &err));
+	assert_int_equal(counts.all, 2);
+	assert_int_equal(counts.bytes, 170);
+	assert_ok(store_write(store, remove_work, &row, &err));
+	assert_ok(store_read(store, count_work, kind, &err));
+	assert_int_equal(counts.all, 1);
+	assert_int_equal(counts.bytes, 20);
+	assert_int_equal(count_all(), 1);
+	assert_int_equal(counts.bytes, 0);
+}
+
+static int check_plan(struct store_tx *tx, const char *sql, const char *index,
+		      struct err *error)
+{
+	AUTO_FREE char *explain = xasprintf("EXPLAIN QUERY PLAN %s", sql);
+	AUTO_STR struct str plan = STR_INIT;
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx, explain, &query, error) != 0)
+		return -1;
+	while ((found = query_step(query, error)) > 0)
+		str_addf(&plan, "%s;", query_text(query, 3));
+	if (!strstr(plan.data, index) || strstr(plan.data, "TEMP B-TREE"))
+		return err_set(error, ERR_INTERNAL, "%s", plan.data);
+	return found;
+}
+
+static int check_plans(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	if (check_plan(tx, origin_queue_sql[ORIGIN_NEW],
+		       "INDEX origin_verification_new (kind=?", error) != 0)
+		return -1;
+	return check_plan(tx, origin_queue_sql[ORIGIN_KNOWN],
+			  "INDEX origin_verification_due (kind=?", error);
+}
+
+TEST(each_queue_is_read_by_its_own_index)
+{
+	assert_ok(store_read(store, check_plans, NULL, &err));
 }
 
 static int set_timeline_work(struct store_tx *tx, void *arg, struct err *error)
@@ -263,6 +383,11 @@ int main(void)
 		STORE_CASE(counts_follow_the_states),
 		STORE_CASE(pages_are_in_byte_order),
 		STORE_CASE(what_waited_longest_is_due_first),
+		STORE_CASE(
+			what_is_due_is_told_of_all_kinds_and_what_is_new_may_come_first),
+		STORE_CASE(rows_of_all_kinds_that_are_due_too_late_are_due_now),
+		STORE_CASE(bytes_are_counted_by_kind),
+		STORE_CASE(each_queue_is_read_by_its_own_index),
 		STORE_CASE(all_rows_get_another_timeline),
 		STORE_CASE(a_site_value_is_what_was_set_last),
 	};

@@ -41,6 +41,42 @@ TEST(events_are_read)
 	primary_events_clear(&answer);
 }
 
+#define DIGEST "0000000000000000000000000000000000000000000000000000000000000001"
+#define BLOB(rest)                                                                       \
+	"{\"id\":4,\"mark\":\"5f0c000000000004\",\"at\":\"2026-11-21T09:14:03.120Z\","   \
+	"\"kind\":\"lfs\",\"timeline\":\"8a2f000000000002\",\"generation\":7,"           \
+	"\"name\":\"aa/bb/c\"," rest "}\n"
+
+TEST(events_of_blobs_are_read)
+{
+	assert_ok(parse(BLOB("\"event\":\"checksum_succeeded\",\"size\":5000000000,"
+			     "\"checksum\":\"" DIGEST "\""),
+			false, 0));
+	assert_int_equal(answer.events.items[0].what, EVENT_CHECKSUMMED);
+	assert_string_equal(answer.events.items[0].checksum, DIGEST);
+	assert_int_equal(answer.events.items[0].size, 5000000000);
+	primary_events_clear(&answer);
+	assert_ok(parse(BLOB("\"event\":\"created\",\"size\":0"), false, 0));
+	assert_null(answer.events.items[0].checksum);
+	primary_events_clear(&answer);
+}
+
+TEST(events_of_blobs_that_make_no_sense_are_refused)
+{
+	static const char *const table[][2] = {
+		{ BLOB("\"event\":\"checksum_succeeded\",\"size\":1"), "\"checksum\"" },
+		{ BLOB("\"event\":\"updated\",\"size\":1,\"checksum\":\"" SUM "\""),
+		  "\"checksum\"" },
+		{ BLOB("\"event\":\"updated\",\"size\":-1"), "\"size\"" },
+		{ BLOB("\"event\":\"updated\",\"size\":\"1\""), "\"size\"" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		assert_fails(parse(table[i][0], false, 0), ERR_CORRUPT);
+		assert_non_null(strstr(err.text, table[i][1]));
+	}
+}
+
 TEST(without_a_position_events_begin_anywhere)
 {
 	assert_ok(parse(EVENT("3", UPDATED) EVENT("4", UPDATED), false, 0));
@@ -123,6 +159,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_are_read),
+		cmocka_unit_test(events_of_blobs_are_read),
+		cmocka_unit_test(events_of_blobs_that_make_no_sense_are_refused),
 		cmocka_unit_test(without_a_position_events_begin_anywhere),
 		cmocka_unit_test(no_event_is_an_answer_only_at_the_newest),
 		cmocka_unit_test(a_lying_answer_is_refused_as_a_whole),

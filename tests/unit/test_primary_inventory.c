@@ -18,7 +18,9 @@ static int parse(const char *text, const char *after)
 	AUTO_STR struct str body = STR_INIT;
 
 	str_add(&body, text);
-	return primary_parse_inventory(&body, after, 3, &page, &err);
+	return primary_parse_inventory(
+		&body, NULL, &(struct page_question){ .after = after, .limit = 3 }, &page,
+		&err);
 }
 
 TEST(a_page_is_read)

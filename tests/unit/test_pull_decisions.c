@@ -97,6 +97,23 @@ TEST(no_events_fold_to_none)
 	assert_int_equal(folded.count, 0);
 }
 
+TEST(a_checksum_after_a_change_is_that_changes_own)
+{
+	event_list events = { 0 };
+	folded_events folded = { 0 };
+
+	add(&events, 1, kind_lfs, "a");
+	add(&events, 2, kind_lfs, "a");
+	add(&events, 3, kind_lfs, "b");
+	events.items[1].what = events.items[2].what = EVENT_CHECKSUMMED;
+	fold_events(&events, &folded);
+	assert_int_equal(folded.count, 2);
+	assert_false(folded.items[0].is_told_only);
+	assert_int_equal(folded.items[0].since, 10);
+	assert_true(folded.items[1].is_told_only);
+	forget(&events, &folded);
+}
+
 static char text_a[] = "a", text_b[] = "b", text_c[] = "c";
 static char sum_1[] = "1-one", sum_2[] = "1-two";
 
@@ -104,6 +121,7 @@ static struct inventory_item item_of(char *name, uint64_t generation, char *chec
 {
 	return (struct inventory_item){ .name = name,
 					.checksum = checksum,
+					.is_unreadable = !checksum,
 					.timeline = T1,
 					.generation = generation };
 }
@@ -120,12 +138,15 @@ static struct registry_row row_of(char *name, uint64_t generation, char *checksu
 				      .primary_checksum = checksum };
 }
 
-/* "ask", "adopt", "gone" or "" for one name on both sides; NULL: not there. */
+static bool tells;
+
+/* "ask", "adopt", "gone", "tell" or "" for one name on both sides; NULL: not there. */
 static const char *word_for(const struct inventory_item *item,
 			    const struct registry_row *row)
 {
-	static const char *const words[] = { "ask", "adopt", "gone" };
-	const struct compare_range range = { item, item != NULL, row, row != NULL };
+	static const char *const words[] = { "ask", "adopt", "gone", "tell" };
+	const struct compare_range range = { item, item != NULL, row, row != NULL,
+					     tells };
 	compare_steps steps = { 0 };
 	const char *word = "";
 
@@ -138,6 +159,29 @@ static const char *word_for(const struct inventory_item *item,
 	}
 	vec_clear(&steps);
 	return word;
+}
+
+TEST(a_checksum_that_becomes_known_is_told_and_brings_nothing)
+{
+	struct inventory_item item = item_of(text_a, 7, sum_1);
+	struct registry_row row = row_of(text_a, 7, NULL);
+
+	assert_string_equal(word_for(&item, &row), ""); /* of repositories */
+	tells = true;
+	assert_string_equal(word_for(&item, &row), "tell");
+	row.generation_wanted = 8; /* an event was faster */
+	assert_string_equal(word_for(&item, &row), "");
+	row = row_of(text_a, 7, sum_1);
+	item.checksum = NULL; /* not computed yet, but readable */
+	assert_string_equal(word_for(&item, &row), "");
+	item.generation = 8;
+	assert_string_equal(word_for(&item, &row), "ask");
+	item.is_unreadable = true;
+	assert_string_equal(word_for(&item, &row), "");
+	memcpy(row.timeline, T2, sizeof(row.timeline));
+	item.is_unreadable = false;
+	assert_string_equal(word_for(&item, &row), "ask");
+	tells = false;
 }
 
 TEST(what_is_the_same_is_left_alone)
@@ -224,7 +268,7 @@ TEST(two_lists_are_merged_by_name)
 						item_of(text_c, 1, sum_1) };
 	const struct registry_row rows[] = { row_of(text_b, 1, sum_1),
 					     row_of(text_c, 1, sum_1) };
-	const struct compare_range range = { items, 2, rows, 2 };
+	const struct compare_range range = { items, 2, rows, 2, false };
 	compare_steps steps = { 0 };
 
 	compare_range(&range, &steps);
@@ -338,6 +382,9 @@ int main(void)
 		cmocka_unit_test(a_damaged_position_is_none),
 		cmocka_unit_test(of_several_events_the_last_counts_since_the_first),
 		cmocka_unit_test(no_events_fold_to_none),
+		cmocka_unit_test(a_checksum_after_a_change_is_that_changes_own),
+		cmocka_unit_test(
+			a_checksum_that_becomes_known_is_told_and_brings_nothing),
 		cmocka_unit_test(what_is_the_same_is_left_alone),
 		cmocka_unit_test(what_is_missing_or_older_or_different_is_asked_for),
 		cmocka_unit_test(a_row_that_is_ahead_is_not_turned_back),

@@ -37,12 +37,17 @@ static int set_up(void **state)
 	return 0;
 }
 
+/* Blobs of which the primary has none. */
+static struct blob_kind files;
+static struct blob_kinds kinds;
+
 static void begin(void)
 {
 	const struct pull_options options = { .store = store,
 					      .leases = leases,
 					      .primary = &fake,
 					      .root = copies,
+					      .kinds = &kinds,
 					      .settings = settings };
 
 	assert_ok(pull_start(&options, &pull, &err));
@@ -578,6 +583,28 @@ TEST(events_that_cannot_be_understood_are_passed_by)
 	assert_int_equal(state_of("../evil"), REGISTRY_STATES);
 }
 
+/* Or the events' position would never be known. */
+TEST(a_kind_that_the_primary_does_not_have_keeps_no_comparison_waiting)
+{
+	AUTO_FREE char *path = xasprintf("%s/files", root);
+	const char *names[] = { "stays" };
+
+	files = (struct blob_kind){ .type = (char[]){ "files" }, .path = path };
+	kinds.items.items = &files;
+	kinds.items.count = 1;
+	assert_ok(registry_add(store, "files", names, 1, &err));
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	change("a", "refs/heads/new", TOLD);
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	kinds = (struct blob_kinds){ 0 };
+	AUTO_REGISTRY_ROW struct registry_row row;
+	assert_ok(registry_get(store, "files", "stays", &row, &err));
+	assert_false(row.is_gone);
+}
+
 #define LOOP_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -608,6 +635,8 @@ int main(void)
 		LOOP_CASE(a_copy_that_was_changed_by_hand_is_found_and_healed),
 		LOOP_CASE(a_verified_copy_is_due_again_later),
 		LOOP_CASE(events_that_cannot_be_understood_are_passed_by),
+		LOOP_CASE(
+			a_kind_that_the_primary_does_not_have_keeps_no_comparison_waiting),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);

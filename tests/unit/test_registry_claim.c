@@ -181,15 +181,19 @@ TEST(the_next_due_time_is_the_least_of_all_queues)
 	int64_t sync_at, verification_at;
 
 	open_store();
-	assert_ok(registry_next_due(store, &sync_at, &verification_at, &err));
+	assert_ok(registry_next_due(store, KIND_REPOSITORY, &sync_at, &verification_at,
+				    &err));
 	assert_true(sync_at == INT64_MAX && verification_at == INT64_MAX);
 	add("new", 1, " + 50");
 	add("failed", 1, " + 20, last_attempt_at = 1, state = 3");
 	add("changed", 1, " + 30, last_attempt_at = 1");
 	add("synced", 1, ", due_at = NULL, state = 2, verification_due_at = 7");
-	assert_ok(registry_next_due(store, &sync_at, &verification_at, &err));
+	assert_ok(registry_next_due(store, KIND_REPOSITORY, &sync_at, &verification_at,
+				    &err));
 	assert_int_equal(sync_at, 1020);
 	assert_int_equal(verification_at, 7);
+	assert_ok(registry_next_due(store, "lfs", &sync_at, &verification_at, &err));
+	assert_true(sync_at == INT64_MAX && verification_at == INT64_MAX);
 	store_close(store);
 }
 
@@ -207,6 +211,20 @@ static int read_plan(struct store_tx *tx, const char *text, struct str *plan,
 	return found;
 }
 
+/* Only rows of the kind are read, in order. */
+static int check_plan(struct store_tx *tx, const char *text, const char *index,
+		      struct err *error)
+{
+	AUTO_STR struct str plan = STR_INIT;
+
+	if (read_plan(tx, text, &plan, error) != 0)
+		return -1;
+	if (!strstr(plan.data, index) || !strstr(plan.data, "(kind=?") ||
+	    strstr(plan.data, "TEMP B-TREE"))
+		return err_set(error, ERR_INTERNAL, "%s", plan.data);
+	return 0;
+}
+
 static int check_plans(struct store_tx *tx, void *arg, struct err *error)
 {
 	static const char *const indexes[REGISTRY_QUEUES] = {
@@ -217,15 +235,10 @@ static int check_plans(struct store_tx *tx, void *arg, struct err *error)
 	};
 
 	(void)arg;
-	for (size_t i = 0; i < REGISTRY_QUEUES; i++) {
-		AUTO_STR struct str plan = STR_INIT;
-		if (read_plan(tx, registry_queue_sql[i], &plan, error) != 0)
+	for (size_t i = 0; i < REGISTRY_QUEUES; i++)
+		if (check_plan(tx, registry_queue_sql[i], indexes[i], error) != 0 ||
+		    check_plan(tx, registry_next_sql[i], indexes[i], error) != 0)
 			return -1;
-		if (!strstr(plan.data, indexes[i]))
-			return err_set(error, ERR_INTERNAL, "%s", plan.data);
-		if (strstr(plan.data, "TEMP B-TREE"))
-			return err_set(error, ERR_INTERNAL, "%s", plan.data);
-	}
 	return 0;
 }
 
@@ -264,6 +277,32 @@ TEST(what_is_due_later_than_any_delay_is_due_now)
 	store_close(store);
 }
 
+TEST(late_rows_of_every_kind_are_healed)
+{
+	const char *names[] = { "a" };
+
+	open_store();
+	assert_ok(registry_add(store, "lfs", names, 1, &err));
+	assert_ok(registry_add(store, "uploads", names, 1, &err));
+	sql("UPDATE registry SET due_at = %" PRId64, clock_wall_ms() + 1000000000);
+	assert_int_equal(heal(), 2);
+	store_close(store);
+}
+
+TEST(a_claim_takes_rows_of_its_kind_only)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	const char *names[] = { "a", "b" };
+
+	open_store();
+	add_all(1);
+	assert_ok(registry_add(store, "lfs", names, 2, &err));
+	assert_ok(registry_claim(store, "lfs", 9, 1000, &rows, &err));
+	assert_int_equal(rows.count, 2);
+	assert_string_equal(rows.items[0].kind, "lfs");
+	store_close(store);
+}
+
 /* Nobody takes it from a worker that lives. */
 TEST(what_is_started_is_due_after_the_longest_delay)
 {
@@ -273,7 +312,8 @@ TEST(what_is_started_is_due_after_the_longest_delay)
 	add("failed", 1, ", last_attempt_at = 1, state = 1");
 	sql("UPDATE registry SET due_at = %" PRId64, now + 1000000000);
 	assert_int_equal(heal(), 1);
-	assert_ok(registry_next_due(store, &sync_at, &verification_at, &err));
+	assert_ok(registry_next_due(store, KIND_REPOSITORY, &sync_at, &verification_at,
+				    &err));
 	assert_in_range(sync_at, now + 50000, now + 60000);
 	store_close(store);
 }
@@ -346,6 +386,20 @@ static unsigned roll(unsigned sides)
 	return (seed >> 16) % sides;
 }
 
+/* Many at once go one way, one by itself another. */
+static int move_one(const struct registry_move *change)
+{
+	enum registry_result results[2];
+	struct registry_move both[2] = { *change, *change };
+
+	if (roll(3) != 0)
+		return registry_move(store, change, &err);
+	both[1].event = roll(REGISTRY_EVENTS);
+	return registry_move_many(store, both, 2, results, &err);
+}
+
+static const char *kind;
+
 static void move_at_random(void)
 {
 	static const char *const names[] = { "a", "b", "c", "d", "e" };
@@ -353,11 +407,12 @@ static void move_at_random(void)
 	static const struct err failure = { .class = ERR_CORRUPT, .text = "x" };
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 	const struct registry_move change = {
-		.id = replicable_id(KIND_REPOSITORY, names[roll(5)]),
+		.id = replicable_id(kind, names[roll(5)]),
 		.event = roll(REGISTRY_EVENTS),
 		.generation = roll(4),
 		.timeline = timelines[roll(3)],
 		.checksum = roll(2) ? "1-aa" : NULL,
+		.size = roll(1000),
 		.changed_at = roll(3),
 		.wishes = roll(8) ? 0 : roll(8),
 		.held_reason = "held",
@@ -367,18 +422,18 @@ static void move_at_random(void)
 
 	switch (roll(12)) {
 	case 0:
-		assert_ok(registry_add(store, KIND_REPOSITORY, names, 5, &err));
+		assert_ok(registry_add(store, kind, names, 5, &err));
 		break;
 	case 1:
 		if (registry_remove(store, change.id, &err) != 0)
 			assert_int_equal(err.class, ERR_CONFLICT);
 		break;
 	case 2:
-		assert_ok(registry_claim(store, KIND_REPOSITORY, 2, 100000, &rows, &err));
+		assert_ok(registry_claim(store, kind, 2, 100000, &rows, &err));
 		break;
 	case 3:
-		assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 2, 100000,
-						      &rows, &err));
+		assert_ok(
+			registry_claim_verification(store, kind, 2, 100000, &rows, &err));
 		break;
 	case 4:
 		if (roll(20) == 0)
@@ -391,7 +446,7 @@ static void move_at_random(void)
 				    err.class == ERR_MISSING);
 		break;
 	default:
-		if (registry_move(store, &change, &err) != 0)
+		if (move_one(&change) != 0)
 			assert_true(err.class == ERR_CONFLICT ||
 				    err.class == ERR_MISSING);
 	}
@@ -416,7 +471,7 @@ static void check_counts(void)
 {
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 	struct registry_counts counts, found = { 0 };
-	const struct registry_filter all = { .kind = KIND_REPOSITORY,
+	const struct registry_filter all = { .kind = kind,
 					     .limit = 100,
 					     .state = REGISTRY_ANY };
 
@@ -429,22 +484,36 @@ static void check_counts(void)
 		found.verification[row->verification]++;
 		found.held += row->held_reason != NULL;
 		found.gone += row->is_gone;
+		found.bytes += (int64_t)row->size;
+		if (row->state != REGISTRY_SYNCED && !row->is_gone)
+			found.bytes_to_come += (int64_t)row->size;
 		if (row->behind_since != 0 &&
 		    (found.behind_since == 0 || row->behind_since < found.behind_since))
 			found.behind_since = row->behind_since;
 	}
-	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
+	assert_ok(registry_counts(store, kind, &counts, &err));
 	assert_memory_equal(&counts, &found, sizeof(counts));
 }
 
-TEST(the_counters_are_what_is_there_whatever_happens)
+static void assert_counted(const char *of_kind)
 {
+	kind = of_kind;
 	open_store();
 	for (int i = 0; i < 5000; i++) {
 		move_at_random();
 		check_counts();
 	}
 	store_close(store);
+}
+
+TEST(the_counters_are_what_is_there_whatever_happens)
+{
+	assert_counted(KIND_REPOSITORY);
+}
+
+TEST(the_counters_of_blobs_are_too)
+{
+	assert_counted("lfs");
 }
 
 int main(void)
@@ -459,10 +528,13 @@ int main(void)
 		CASE(the_next_due_time_is_the_least_of_all_queues),
 		CASE(each_queue_is_read_by_its_own_index),
 		CASE(what_is_due_later_than_any_delay_is_due_now),
+		CASE(late_rows_of_every_kind_are_healed),
+		CASE(a_claim_takes_rows_of_its_kind_only),
 		CASE(what_is_started_is_due_after_the_longest_delay),
 		CASE(verifications_have_a_longest_delay_of_their_own),
 		CASE(rows_are_listed_in_order_by_what_one_looks_for),
 		CASE(the_counters_are_what_is_there_whatever_happens),
+		CASE(the_counters_of_blobs_are_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,9 +57,12 @@ static void delete_rows(int from, int count)
 
 static bool may_remove(void)
 {
+	static const struct removal_brake limit = { .kind = KIND_REPOSITORY,
+						    .share = 0.05,
+						    .more_than = 10 };
 	bool may;
 
-	assert_ok(removal_may(store, 0.05, 10, &may, &err));
+	assert_ok(removal_may(store, &limit, &may, &err));
 	return may;
 }
 

@@ -357,8 +357,8 @@ static int register_item(struct store_tx *tx, void *arg, struct err *error)
 	(void)arg;
 	return store_exec(
 		tx,
-		"INSERT INTO registry (kind, name, state, verification_state, created_at)"
-		" VALUES ('repository', 'a', 0, 0, 1);"
+		"INSERT INTO registry (id, kind, name, state, verification_state,"
+		" created_at) VALUES (1, 'repository', 'a', 0, 0, 1);"
 		"INSERT INTO lease (key, fence) VALUES ('k', 1);"
 		"INSERT INTO lease_waiter (key) VALUES ('k'); DELETE FROM lease_waiter;"
 		"INSERT INTO lease_waiter (key) VALUES ('k');"

@@ -8,7 +8,7 @@
 static struct {
 	struct watch_state watch;
 	struct pull_state pull;
-	int64_t lag_ms, never_copied;
+	int64_t lag_ms, never_copied, blobs_never_copied;
 	bool is_root_lost;
 	bool report_fails;
 } now;
@@ -28,15 +28,22 @@ void pull_look(struct pull *pull, struct pull_state *state)
 int report_make(const struct report_options *options, struct report *report,
 		struct err *e)
 {
+	struct report_kind blobs = { .type = xstrdup("lfs"),
+				     .never_copied = now.blobs_never_copied };
+
 	assert_string_equal(options->data, root);
 	*report = (struct report){ .lag_ms = now.lag_ms,
 				   .never_copied = now.never_copied,
 				   .is_root_lost = now.is_root_lost };
+	vec_add(&report->blobs, blobs);
 	return now.report_fails ? err_set(e, ERR_DISK, "the database is gone") : 0;
 }
 
 void report_clear(struct report *report)
 {
+	for (size_t i = 0; i < report->blobs.count; i++)
+		free(report->blobs.items[i].type);
+	vec_clear(&report->blobs);
 	*report = (struct report){ 0 };
 }
 
@@ -105,6 +112,10 @@ TEST(a_secondary_is_ready_when_it_has_caught_up)
 	assert_ready(true, "\"reason\":null");
 	now.lag_ms = 7 * 60000;
 	assert_ready(false, "is 7 min old");
+	now.blobs_never_copied = 1;
+	assert_ready(false, "1 blob of kind lfs has not been copied yet");
+	now.blobs_never_copied = 2;
+	assert_ready(false, "2 blobs of kind lfs have not been copied yet");
 	now.never_copied = 1989;
 	assert_ready(false, "1989 repositories have not been copied yet");
 	now.is_root_lost = true;

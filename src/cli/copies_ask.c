@@ -3,22 +3,25 @@
 #include "base/thread.h"
 #include "change/hook_socket.h"
 #include "cli/cli.h"
-#include "cli/repository.h"
+#include "cli/copies.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
-#include "upkeep/removal.h"
 #include "verify/verify_origin.h"
 
 #define LOOK_EACH_MS 50
-#define LEASE_WAIT 60000
+
+struct asked {
+	const char *kind; /* borrowed from the call */
+	char *name;       /* owned */
+};
 
 struct asking {
 	size_t done, failed;
-	VEC(char *) names; /* owned; with --wait or --json */
+	VEC(struct asked) rows; /* with --wait or --json */
 	struct stop stop;
 };
 
-static unsigned wishes_of(const struct repository_call *call)
+static unsigned wishes_of(const struct copies_call *call)
 {
 	unsigned wishes = call->is_forced ? REGISTRY_WISH_FORCE : 0;
 
@@ -27,7 +30,7 @@ static unsigned wishes_of(const struct repository_call *call)
 }
 
 /* A deletion is what --force of a row that is gone means; for that there is remove. */
-static int ask_sync(struct repository_call *call, const struct registry_row *row,
+static int ask_sync(struct copies_call *call, const struct registry_row *row,
 		    struct err *err)
 {
 	const struct registry_move move = { .id = row->id,
@@ -42,7 +45,7 @@ static int ask_sync(struct repository_call *call, const struct registry_row *row
 	return registry_move(call->data.store, &move, err);
 }
 
-static int ask_verification(struct repository_call *call, const struct registry_row *row,
+static int ask_verification(struct copies_call *call, const struct registry_row *row,
 			    struct err *err)
 {
 	if (row->state != REGISTRY_SYNCED)
@@ -57,25 +60,17 @@ static int ask_verification(struct repository_call *call, const struct registry_
 }
 
 /* A copy that nobody said to be gone is so by the operator's word. */
-static int remove_copy(struct repository_call *call, struct asking *asking,
+static int remove_copy(struct copies_call *call, struct asking *asking,
 		       const struct registry_row *row, struct err *err)
 {
 	const struct registry_move move = { .id = row->id, .event = REGISTRY_GONE };
 
 	if (!row->is_gone && registry_move(call->data.store, &move, err) != 0)
 		return -1;
-	return removal_run(&(struct removal_request){ .store = call->data.store,
-						      .leases = call->data.leases,
-						      .root = call->site.repositories,
-						      .kind = KIND_REPOSITORY,
-						      .name = row->name,
-						      .wait_ms = LEASE_WAIT,
-						      .stop = &asking->stop,
-						      .is_ordered = true },
-			   err);
+	return call->command->discard(call, row, &asking->stop, err);
 }
 
-static int act(struct repository_call *call, struct asking *asking,
+static int act(struct copies_call *call, struct asking *asking,
 	       const struct registry_row *row, struct err *err)
 {
 	if (strcmp(call->verb, "remove") == 0)
@@ -85,8 +80,18 @@ static int act(struct repository_call *call, struct asking *asking,
 	return ask_sync(call, row, err);
 }
 
+/* Takes the name. */
+static void add_asked(const struct copies_call *call, struct asking *asking,
+		      const char *kind, char *name)
+{
+	for (size_t i = 0; i < call->kinds.count; i++)
+		if (strcmp(call->kinds.items[i], kind) == 0)
+			kind = call->kinds.items[i];
+	vec_add(&asking->rows, ((struct asked){ kind, name }));
+}
+
 /* One that cannot be had done does not stop the others. */
-static int ask_row(struct repository_call *call, struct registry_row *row, void *arg,
+static int ask_row(struct copies_call *call, struct registry_row *row, void *arg,
 		   struct err *err)
 {
 	struct asking *asking = arg;
@@ -102,7 +107,7 @@ static int ask_row(struct repository_call *call, struct registry_row *row, void 
 		return 0;
 	}
 	asking->done++;
-	vec_add(&asking->names, xstrdup(row->name));
+	add_asked(call, asking, row->kind, xstrdup(row->name));
 	return 0;
 }
 
@@ -114,12 +119,13 @@ static void tell_failed(struct asking *asking, const char *name, const char *why
 }
 
 /* 1: it has come to an end, good or bad. */
-static int has_ended(struct repository_call *call, struct asking *asking,
-		     const char *name, struct err *err)
+static int has_ended(struct copies_call *call, struct asking *asking,
+		     const struct asked *one, struct err *err)
 {
+	const char *name = one->name;
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 
-	if (registry_get(call->data.store, KIND_REPOSITORY, name, &row, err) != 0)
+	if (registry_get(call->data.store, one->kind, name, &row, err) != 0)
 		return err->class == ERR_MISSING ? 1 : -1;
 	if (row.state == REGISTRY_SYNCED)
 		return row.verification == VERIFICATION_SUCCEEDED;
@@ -135,7 +141,7 @@ static int has_ended(struct repository_call *call, struct asking *asking,
 }
 
 struct origin_question {
-	const char *name;
+	const char *kind, *name;
 	struct origin_row row;
 };
 
@@ -145,18 +151,20 @@ static int read_origin(struct store_tx *tx, void *arg, struct err *err)
 	int found;
 
 	origin_row_clear(&question->row);
-	found = origin_row_get(tx, KIND_REPOSITORY, question->name, &question->row, err);
+	found = origin_row_get(tx, question->kind, question->name, &question->row, err);
 	if (found == 0)
-		return err_set(err, ERR_MISSING, "there is no repository \"%s\"",
+		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
+			       strcmp(question->kind, KIND_REPOSITORY) == 0 ? "repository"
+									    : "blob",
 			       question->name);
 	return found < 0 ? -1 : 0;
 }
 
 /* Asked for, it is due; once verified it is not, whatever was found. */
-static int has_ended_origin(struct repository_call *call, struct asking *asking,
-			    const char *name, struct err *err)
+static int has_ended_origin(struct copies_call *call, struct asking *asking,
+			    const struct asked *one, struct err *err)
 {
-	struct origin_question question = { .name = name };
+	struct origin_question question = { .kind = one->kind, .name = one->name };
 	int result = store_read(call->data.store, read_origin, &question, err);
 	int ended = 0;
 
@@ -165,21 +173,21 @@ static int has_ended_origin(struct repository_call *call, struct asking *asking,
 	} else if (question.row.verification_due_at > clock_wall_ms()) {
 		ended = 1;
 		if (question.row.failure)
-			tell_failed(asking, name, question.row.failure);
+			tell_failed(asking, one->name, question.row.failure);
 	}
 	origin_row_clear(&question.row);
 	return ended;
 }
 
-typedef int (*has_ended_check)(struct repository_call *call, struct asking *asking,
-			       const char *name, struct err *err);
+typedef int (*has_ended_check)(struct copies_call *call, struct asking *asking,
+			       const struct asked *one, struct err *err);
 
-static int wait_for_all(struct repository_call *call, struct asking *asking,
+static int wait_for_all(struct copies_call *call, struct asking *asking,
 			has_ended_check check, struct err *err)
 {
-	for (size_t i = 0; i < asking->names.count; i++) {
+	for (size_t i = 0; i < asking->rows.count; i++) {
 		int ended;
-		while ((ended = check(call, asking, asking->names.items[i], err)) == 0)
+		while ((ended = check(call, asking, &asking->rows.items[i], err)) == 0)
 			if (stop_wait(&asking->stop, LOOK_EACH_MS))
 				return err_set(err, ERR_CANCELED,
 					       "interrupted; the work goes on");
@@ -189,28 +197,29 @@ static int wait_for_all(struct repository_call *call, struct asking *asking,
 	return 0;
 }
 
-static void print(const struct repository_call *call, const struct asking *asking)
+static void print(const struct copies_call *call, const struct asking *asking)
 {
 	json_auto_t *object = json_object();
 	json_t *array = json_array();
 
 	if (!call->is_json) {
-		printf("%zu repositor%s%s%s\n", asking->done,
-		       asking->done == 1 ? "y" : "ies", call->is_dry ? " (dry run)" : "",
+		printf("%zu %s%s%s\n", asking->done,
+		       asking->done == 1 ? call->command->one : call->command->all,
+		       call->is_dry ? " (dry run)" : "",
 		       asking->failed > 0 ? ", others failed" : "");
 		json_decref(array);
 		return;
 	}
-	for (size_t i = 0; i < asking->names.count; i++)
-		json_array_append_new(array, json_string(asking->names.items[i]));
+	for (size_t i = 0; i < asking->rows.count; i++)
+		json_array_append_new(array, json_string(asking->rows.items[i].name));
 	json_put_text(object, "verb", call->verb);
 	json_put_bool(object, "dry_run", call->is_dry);
-	json_put(object, "repositories", array);
+	json_put(object, call->command->all, array);
 	json_put_number(object, "failed", (int64_t)asking->failed);
 	json_write(stdout, object);
 }
 
-static void wake_node(const struct repository_call *call)
+static void wake_node(const struct copies_call *call)
 {
 	if (hook_socket_tell(call->site.data, "wake", 1000, NULL, 0, ERR_IGNORED) == 0)
 		fputs("refrelay: no node runs here: it is done when one is started\n",
@@ -218,7 +227,7 @@ static void wake_node(const struct repository_call *call)
 }
 
 /* What was asked for is told, and with --wait what became of it. */
-static int end_asking(struct repository_call *call, struct asking *asking,
+static int end_asking(struct copies_call *call, struct asking *asking,
 		      has_ended_check check, struct err *err)
 {
 	if (!call->is_dry && asking->done > 0 && strcmp(call->verb, "remove") != 0)
@@ -229,9 +238,9 @@ static int end_asking(struct repository_call *call, struct asking *asking,
 	return 0;
 }
 
-static int ask_all(struct repository_call *call, struct asking *asking, struct err *err)
+static int ask_all(struct copies_call *call, struct asking *asking, struct err *err)
 {
-	int status = repository_walk(call, ask_row, asking, err);
+	int status = copies_walk(call, ask_row, asking, err);
 
 	if (status < 0 || end_asking(call, asking, has_ended, err) != 0)
 		return -1;
@@ -240,13 +249,14 @@ static int ask_all(struct repository_call *call, struct asking *asking, struct e
 	return status;
 }
 
-static int ask_origin(struct repository_call *call, const char *name, struct err *err)
+static int ask_origin(struct copies_call *call, const char *name, struct err *err)
 {
-	struct origin_question question = { .name = name };
+	const char *kind = call->kinds.items[0];
+	struct origin_question question = { .kind = kind, .name = name };
 	int result;
 
 	if (!call->is_dry)
-		return verify_origin_ask(call->data.store, name, 0, err);
+		return verify_origin_ask_kind(call->data.store, kind, name, 0, err);
 	result = store_read(call->data.store, read_origin, &question, err);
 	origin_row_clear(&question.row);
 	if (result == 0 && !call->is_json)
@@ -254,16 +264,16 @@ static int ask_origin(struct repository_call *call, const char *name, struct err
 	return result;
 }
 
-static int ask_all_origin(struct repository_call *call, struct asking *asking,
+static int ask_all_origin(struct copies_call *call, struct asking *asking,
 			  struct err *err)
 {
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < call->name_count; i++) {
-		AUTO_FREE char *name = name_of_path(call->names[i]);
+		AUTO_FREE char *name = call->command->name_of(call->names[i]);
 		if (ask_origin(call, name, err) == 0) {
 			asking->done++;
-			vec_add(&asking->names, TAKE(name));
+			add_asked(call, asking, call->kinds.items[0], TAKE(name));
 		} else if (err->class == ERR_MISSING) {
 			status = cli_fail(err);
 		} else {
@@ -277,10 +287,10 @@ static int ask_all_origin(struct repository_call *call, struct asking *asking,
 	return status;
 }
 
-typedef int (*asking_run)(struct repository_call *call, struct asking *asking,
+typedef int (*asking_run)(struct copies_call *call, struct asking *asking,
 			  struct err *err);
 
-static int run(struct repository_call *call, asking_run run_it, struct err *err)
+static int run(struct copies_call *call, asking_run run_it, struct err *err)
 {
 	struct asking asking = { 0 };
 	int status;
@@ -290,18 +300,18 @@ static int run(struct repository_call *call, asking_run run_it, struct err *err)
 	status = run_it(call, &asking, err);
 	cli_end_signals();
 	stop_clear(&asking.stop);
-	for (size_t i = 0; i < asking.names.count; i++)
-		free(asking.names.items[i]);
-	vec_clear(&asking.names);
+	for (size_t i = 0; i < asking.rows.count; i++)
+		free(asking.rows.items[i].name);
+	vec_clear(&asking.rows);
 	return status;
 }
 
-int repository_ask(struct repository_call *call, struct err *err)
+int copies_ask(struct copies_call *call, struct err *err)
 {
 	return run(call, ask_all, err);
 }
 
-int repository_reverify_origin(struct repository_call *call, struct err *err)
+int copies_reverify_origin(struct copies_call *call, struct err *err)
 {
 	return run(call, ask_all_origin, err);
 }

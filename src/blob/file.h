@@ -1,0 +1,52 @@
+/*
+ * One blob's file on disk: opened beneath its kind's directory and nowhere else, looked
+ * at, and read into a digest. Any thread.
+ */
+#ifndef BLOB_FILE_H
+#define BLOB_FILE_H
+
+#include <sys/stat.h>
+
+#include "base/base.h"
+#include "base/thread.h"
+#include "blob/kinds.h"
+
+/* What tells whether a file changed, without reading it. */
+struct blob_print {
+	uint64_t size;
+	int64_t mtime_ns, ctime_ns;
+	uint64_t inode;
+};
+
+#define BLOB_PRINT_SIZE 96
+
+void blob_print_of(const struct stat *stat, struct blob_print *print);
+void blob_print_format(const struct blob_print *print, char text[BLOB_PRINT_SIZE]);
+bool blob_print_parse(const char *text, struct blob_print *print);
+
+/* The same file with the same content, as far as size, mtime and inode tell. */
+bool blob_print_same(const struct blob_print *a, const struct blob_print *b);
+
+/* Whether it was looked at long enough after its last change that a later change would
+ * show: `now_ns` is wall time. */
+bool blob_print_is_settled(const struct blob_print *print, int64_t now_ns);
+
+/* The text of a digest from its 32 bytes. */
+void blob_digest_format(const unsigned char *bytes, char digest[BLOB_DIGEST_SIZE]);
+
+/* The kind's directory, for the calls below. ERR_DISK: it is not there. */
+int blob_root_open(const struct blob_kind *kind, struct err *err);
+
+/* Opens it for reading: by openat2 beneath the root, no symbolic link anywhere in the
+ * path, never waiting for a pipe. ERR_MISSING: nothing is there; ERR_CORRUPT: no regular
+ * file, or a link is in the way; ERR_CONFIG: it may not be read. */
+int blob_open(int root, const char *id, int *fd, struct stat *stat, struct err *err);
+
+/* Reads the whole file and computes its SHA-256. Fills *print with what belongs to
+ * exactly these bytes, if it is settled by the time the call began. ERR_CONFLICT: it
+ * changed while it was read. Leaves no more in the page cache than was there. `stop` may
+ * be NULL. */
+int blob_digest(int fd, struct blob_print *print, char digest[BLOB_DIGEST_SIZE],
+		const struct stop *stop, struct err *err);
+
+#endif

@@ -1,0 +1,143 @@
+/*
+ * FLUSH_JOURNAL, for ext4 with a journal and XFS: both write changes of names, sizes and
+ * extents to one log, in the order in which they were made. sync_file_range() has the
+ * pages written and waits for them; when it returns, the changes that belong to these
+ * pages (size, extents) are in the log's running transaction or an earlier one. fsync()
+ * of a file commits the log up to the last change of *that file*, and empties the
+ * device's cache. So that this is not an older transaction than the others' changes are
+ * in, the file is touched first, after all waits. Then nothing of the others can be
+ * missing. The same holds for the rename that was made last: its directory's last
+ * change is not older than any rename before.
+ *
+ * The log must be there: ext4 also drives file systems without one (and those of ext2,
+ * which look the same to statfs). The kernel tells in sysfs; where it does not, there is
+ * none for us.
+ *
+ * syncfs() needs no such argument, but writes what strangers have to write, too.
+ */
+#include "blob/flush.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#include "base/file.h"
+#include "base/path.h"
+
+/* From so many files on one flush of everything is cheaper than one for each. */
+#define MANY 16
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+/* /sys/fs/ext4/<device>/journal_task has a thread's number, or "<none>". */
+static bool ext4_has_journal(dev_t device)
+{
+	AUTO_FREE char *link =
+		xasprintf("/sys/dev/block/%u:%u", major(device), minor(device));
+	AUTO_FREE char *block = realpath(link, NULL);
+	const char *name = block ? strrchr(block, '/') : NULL;
+	AUTO_STR struct str text = STR_INIT;
+
+	if (!name)
+		return false;
+	AUTO_FREE char *path = xasprintf("/sys/fs/ext4%s/journal_task", name);
+	return file_read(AT_FDCWD, path, 64, &text, ERR_IGNORED) == 0 &&
+	       text.data[0] >= '0' && text.data[0] <= '9';
+}
+
+static bool has_one_log(int fd)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstatfs(fd, &fs) != 0 || fstat(fd, &st) != 0)
+		return false;
+	if ((unsigned long)fs.f_type == EXT4_SUPER_MAGIC)
+		return ext4_has_journal(st.st_dev);
+	return (unsigned long)fs.f_type == XFS_SUPER_MAGIC;
+}
+
+enum flush_way flush_way_for(int fd, size_t files)
+{
+	if (has_one_log(fd))
+		return FLUSH_JOURNAL;
+	return files >= MANY ? FLUSH_SYSTEM : FLUSH_EACH;
+}
+
+static int failed(const char *what, struct err *err)
+{
+	int result = err_errno(err, "cannot %s", what);
+
+	if (err->class == ERR_INTERNAL)
+		err->class = ERR_DISK;
+	return result;
+}
+
+static int flush_each(const int *files, size_t count, struct err *err)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fsync(files[i]) != 0)
+			return failed("bring a file to disk", err);
+	return 0;
+}
+
+/* All begin before the first is waited for. */
+static int flush_by_log(const int *files, size_t count, struct err *err)
+{
+	const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+			      SYNC_FILE_RANGE_WAIT_AFTER;
+	int last = files[count - 1];
+
+	for (size_t i = 0; i < count; i++)
+		if (sync_file_range(files[i], 0, 0, SYNC_FILE_RANGE_WRITE) != 0)
+			return failed("write a file to disk", err);
+	for (size_t i = 0; i < count; i++)
+		if (sync_file_range(files[i], 0, 0, wait) != 0)
+			return failed("write a file to disk", err);
+	if (futimens(last, NULL) != 0 || fsync(last) != 0)
+		return failed("bring files to disk", err);
+	return 0;
+}
+
+int flush_data(const int *files, size_t count, enum flush_way way, struct err *err)
+{
+	if (way == FLUSH_EACH)
+		return flush_each(files, count, err);
+	if (way == FLUSH_JOURNAL)
+		return flush_by_log(files, count, err);
+	return syncfs(files[0]) == 0 ? 0 : failed("bring files to disk", err);
+}
+
+/* Those above it too: who made them may not have come to flush them. */
+static int flush_above(int root, const char *id, struct err *err)
+{
+	AUTO_FREE char *path = xstrdup(id);
+	char *slash;
+
+	do {
+		slash = strrchr(path, '/');
+		path[slash ? slash - path : 0] = '\0';
+		AUTO_CLOSE int dir =
+			path_open_beneath(root, path, O_RDONLY | O_DIRECTORY);
+		if (dir < 0 || fsync(dir) != 0)
+			return failed("bring a directory to disk", err);
+	} while (slash);
+	return 0;
+}
+
+int flush_name(int root, const char *id, enum flush_way way, struct err *err)
+{
+	const char *slash = strrchr(id, '/');
+
+	if (way == FLUSH_EACH)
+		return flush_above(root, id, err);
+	AUTO_FREE char *path = xstrndup(id, slash ? (size_t)(slash - id) : 0);
+	AUTO_CLOSE int dir = path_open_beneath(root, path, O_RDONLY | O_DIRECTORY);
+	if (dir < 0 || (way == FLUSH_SYSTEM ? syncfs(dir) : fsync(dir)) != 0)
+		return failed("bring names to disk", err);
+	return 0;
+}

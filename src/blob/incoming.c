@@ -1,0 +1,406 @@
+/*
+ * Everything is written in pieces of 256 KiB that begin at multiples of that: half as
+ * large or twice as large, and not aligned, cost more. What has been written is given to
+ * the disk while more comes, so that the flush at the end finds little to do and a large
+ * blob does not fill the memory with dirty pages.
+ *
+ * A file that may be resumed has a name that follows from its kind, id and `resume`. Its
+ * writer holds a lock on it (flock) from opening it to its rename or removal, and whoever
+ * removes such a file holds it, too. So the file of that name is the writer's, and
+ * nobody else's bytes come into place by its rename. Who finds the lock taken begins
+ * anew under a name of its own.
+ *
+ * What an earlier try left may have been damaged by a crash of the machine: the digest is
+ * computed from what is read of it, and tells.
+ */
+#include "blob/incoming.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "blob/incoming_parts.h"
+#include "blob/place.h"
+
+#define PIECE ((size_t)256 << 10)
+#define ROLL ((uint64_t)8 << 20) /* a multiple of PIECE */
+#define TRIES 3
+
+static void name_randomly(struct blob_incoming *incoming)
+{
+	random_hex(incoming->name, 16);
+	memcpy(incoming->name + 32, ".new", sizeof(".new"));
+	incoming->is_resumable = false;
+}
+
+static void name_for_resuming(struct blob_incoming *incoming,
+			      const struct blob_incoming_request *request)
+{
+	unsigned char bytes[HASH_MAX_SIZE];
+	char digest[BLOB_DIGEST_SIZE];
+
+	hash_add(&incoming->hash, request->kind->type, strlen(request->kind->type) + 1);
+	hash_add(&incoming->hash, request->id, strlen(request->id) + 1);
+	hash_add(&incoming->hash, request->resume, strlen(request->resume));
+	hash_end(&incoming->hash, bytes);
+	blob_digest_format(bytes, digest);
+	snprintf(incoming->name, sizeof(incoming->name), "%.32s.part", digest);
+	incoming->is_resumable = true;
+}
+
+/* Whether the file of that name is the one that is open. */
+static bool is_named(int dir, const char *name, int fd)
+{
+	struct stat named, open;
+
+	return fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstat(fd, &open) == 0 && named.st_ino == open.st_ino &&
+	       named.st_dev == open.st_dev;
+}
+
+/* Opened and locked; -1 with errno, EWOULDBLOCK: somebody else has it. */
+static int open_named(int dir, const char *name)
+{
+	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
+	errno = EWOULDBLOCK;
+	for (int i = 0; i < TRIES; i++) {
+		AUTO_CLOSE int fd = openat(dir, name, flags, 0666);
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
+			return -1;
+		if (is_named(dir, name, fd))
+			return TAKE_FD(fd);
+		errno = EWOULDBLOCK;
+	}
+	return -1;
+}
+
+static int open_file(struct blob_incoming *incoming, int dir,
+		     const struct blob_incoming_request *request, struct err *err)
+{
+	struct stat st;
+
+	if (request->resume) {
+		name_for_resuming(incoming, request);
+		incoming->fd = open_named(dir, incoming->name);
+	}
+	if (incoming->fd < 0 && (!request->resume || errno == EWOULDBLOCK)) {
+		name_randomly(incoming);
+		incoming->fd = open_named(dir, incoming->name);
+	}
+	if (incoming->fd < 0 || fstat(incoming->fd, &st) != 0)
+		return err_errno(err, "cannot make a file in %s", incoming->place);
+	incoming->device = st.st_dev;
+	return 0;
+}
+
+/* What is there is read again: only that counts which can be. */
+static int digest_present(struct blob_incoming *incoming, struct err *err)
+{
+	AUTO_FREE char *buffer = xmalloc(PIECE);
+	ssize_t got;
+
+	while ((got = read(incoming->fd, buffer, PIECE)) > 0 ||
+	       (got < 0 && errno == EINTR)) {
+		if (got < 0)
+			continue;
+		hash_add(&incoming->hash, buffer, (size_t)got);
+		incoming->stored += (uint64_t)got;
+	}
+	posix_fadvise(incoming->fd, 0, 0, POSIX_FADV_DONTNEED);
+	return got == 0 ? 0
+			: err_errno(err, "cannot read what is there of %s", incoming->id);
+}
+
+static int take_present(struct blob_incoming *incoming, struct err *err)
+{
+	struct stat st;
+
+	if (!incoming->is_resumable)
+		return 0;
+	if (fstat(incoming->fd, &st) != 0)
+		return err_errno(err, "cannot look at what is there of %s", incoming->id);
+	if ((uint64_t)st.st_size <= incoming->expected)
+		return st.st_size > 0 ? digest_present(incoming, err) : 0;
+	return ftruncate(incoming->fd, 0) == 0
+		       ? 0
+		       : err_errno(err, "cannot begin %s anew", incoming->id);
+}
+
+static int no_room(struct blob_incoming *incoming, uint64_t need, struct err *err)
+{
+	errno = ENOSPC;
+	return err_errno(err, "no room for %s, %" PRIu64 " bytes", incoming->id, need);
+}
+
+/* File systems that cannot set room aside are asked how much there is. */
+static int ask_for_room(struct blob_incoming *incoming, struct err *err)
+{
+	struct statvfs fs;
+	uint64_t need = incoming->expected - incoming->stored;
+	int result;
+
+	if (incoming->expected == UINT64_MAX || need <= PIECE)
+		return 0;
+	if (incoming->expected > INT64_MAX)
+		return no_room(incoming, need, err);
+	do {
+		result = fallocate(incoming->fd, FALLOC_FL_KEEP_SIZE, 0,
+				   (off_t)incoming->expected);
+	} while (result != 0 && errno == EINTR);
+	if (result == 0)
+		return 0;
+	if (errno != EOPNOTSUPP && errno != ENOSYS)
+		return err_errno(err, "no room for %s, %" PRIu64 " bytes", incoming->id,
+				 need);
+	if (fstatvfs(incoming->fd, &fs) == 0 &&
+	    (uint64_t)fs.f_bavail * fs.f_frsize < need)
+		return no_room(incoming, need, err);
+	return 0;
+}
+
+static int open_all(struct blob_incoming *incoming,
+		    const struct blob_incoming_request *request, struct err *err)
+{
+	struct stat old;
+
+	if (place_check(request->root, request->id, &old, err) != 0)
+		return -1;
+	incoming->place = place_of_incoming(request->root, request->id);
+	AUTO_CLOSE int dir = place_open_incoming(request->root, incoming->place, err);
+	if (dir < 0 || open_file(incoming, dir, request, err) != 0)
+		return -1;
+	if (take_present(incoming, err) != 0)
+		return -1;
+	return ask_for_room(incoming, err);
+}
+
+int blob_incoming_open(const struct blob_incoming_request *request,
+		       struct blob_incoming **incoming, struct err *err)
+{
+	struct blob_incoming *one = xcalloc(1, sizeof(*one));
+
+	*incoming = NULL;
+	one->root = request->root;
+	one->id = xstrdup(request->id);
+	one->expected = request->size;
+	one->fd = -1;
+	hash_init(&one->hash, HASH_SHA256);
+	if (open_all(one, request, err) != 0) {
+		blob_incoming_close(one, false);
+		return -1;
+	}
+	*incoming = one;
+	return 0;
+}
+
+uint64_t blob_incoming_size(const struct blob_incoming *incoming)
+{
+	return incoming->stored + incoming->used;
+}
+
+/* Begins to write what came last, and waits for what came before it: nobody will ask
+ * for that soon. An error that is told here is not told by fsync any more. */
+static int roll(struct blob_incoming *incoming, struct err *err)
+{
+	uint64_t last = incoming->stored - ROLL, before = last - ROLL;
+	const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+			      SYNC_FILE_RANGE_WAIT_AFTER;
+
+	if (sync_file_range(incoming->fd, (off_t)last, (off_t)ROLL,
+			    SYNC_FILE_RANGE_WRITE) != 0)
+		return err_errno(err, "cannot write %s", incoming->id);
+	if (last < ROLL)
+		return 0;
+	if (sync_file_range(incoming->fd, (off_t)before, (off_t)ROLL, wait) != 0)
+		return err_errno(err, "cannot write %s", incoming->id);
+	posix_fadvise(incoming->fd, (off_t)before, (off_t)ROLL, POSIX_FADV_DONTNEED);
+	return 0;
+}
+
+static int store(struct blob_incoming *incoming, const void *data, size_t len,
+		 struct err *err)
+{
+	incoming->is_broken = true;
+	if (file_write_all(incoming->fd, data, len, incoming->id, err) != 0)
+		return -1;
+	hash_add(&incoming->hash, data, len);
+	incoming->stored += len;
+	failpoint("blob.written");
+	if (len > 0 && incoming->stored >= ROLL && incoming->stored % ROLL == 0 &&
+	    roll(incoming, err) != 0)
+		return -1;
+	incoming->is_broken = false;
+	return 0;
+}
+
+int incoming_store(struct blob_incoming *incoming, struct err *err)
+{
+	size_t used = incoming->used;
+
+	if (used == 0 && incoming->stored > 0)
+		return 0;
+	incoming->used = 0;
+	return store(incoming, incoming->buffer, used, err);
+}
+
+/* How much may still be put behind what is stored and buffered, up to the piece's end. */
+static size_t room(const struct blob_incoming *incoming)
+{
+	return PIECE - (size_t)(incoming->stored % PIECE) - incoming->used;
+}
+
+static int put(struct blob_incoming *incoming, const char *data, size_t len, bool is_last,
+	       struct err *err)
+{
+	if (incoming->used == 0 && (is_last || len == room(incoming)))
+		return store(incoming, data, len, err);
+	if (!incoming->buffer)
+		incoming->buffer = xmalloc(PIECE);
+	memcpy(incoming->buffer + incoming->used, data, len);
+	incoming->used += len;
+	return room(incoming) == 0 ? incoming_store(incoming, err) : 0;
+}
+
+static int check_write(const struct blob_incoming *incoming, size_t len, struct err *err)
+{
+	if (incoming->is_broken)
+		return err_set(err, ERR_DISK, "%s could not be written", incoming->id);
+	if (len > incoming->expected - blob_incoming_size(incoming))
+		return err_set(err, ERR_CORRUPT,
+			       "%s: more came than its %" PRIu64 " bytes", incoming->id,
+			       incoming->expected);
+	return 0;
+}
+
+int blob_incoming_write(struct blob_incoming *incoming, const void *data, size_t len,
+			struct err *err)
+{
+	const char *at = data;
+
+	if (check_write(incoming, len, err) != 0)
+		return -1;
+	while (len > 0) {
+		size_t part = len < room(incoming) ? len : room(incoming);
+		bool is_last = blob_incoming_size(incoming) + part == incoming->expected;
+		if (put(incoming, at, part, is_last, err) != 0)
+			return -1;
+		at += part;
+		len -= part;
+	}
+	return 0;
+}
+
+int blob_incoming_digest(struct blob_incoming *incoming, char digest[BLOB_DIGEST_SIZE],
+			 struct err *err)
+{
+	unsigned char bytes[HASH_MAX_SIZE];
+
+	if (check_write(incoming, 0, err) != 0 || incoming_store(incoming, err) != 0)
+		return -1;
+	if (incoming->expected != UINT64_MAX && incoming->stored != incoming->expected)
+		return err_set(err, ERR_CORRUPT,
+			       "%s: only %" PRIu64 " of %" PRIu64 " bytes came",
+			       incoming->id, incoming->stored, incoming->expected);
+	if (!incoming->has_digest) {
+		hash_end(&incoming->hash, bytes);
+		blob_digest_format(bytes, incoming->digest);
+		incoming->has_digest = true;
+	}
+	memcpy(digest, incoming->digest, BLOB_DIGEST_SIZE);
+	return 0;
+}
+
+static void remove_file(const struct blob_incoming *incoming)
+{
+	AUTO_CLOSE int dir =
+		path_open_beneath(incoming->root, incoming->place, O_PATH | O_DIRECTORY);
+
+	if (dir >= 0)
+		unlinkat(dir, incoming->name, 0);
+}
+
+void incoming_free(struct blob_incoming *incoming, enum incoming_fate fate)
+{
+	if (fate == INCOMING_DROPPED && incoming->fd >= 0)
+		remove_file(incoming); /* while the lock is held */
+	if (incoming->fd >= 0)
+		close(incoming->fd);
+	hash_clear(&incoming->hash);
+	free(incoming->buffer);
+	free(incoming->place);
+	free(incoming->id);
+	free(incoming);
+}
+
+void blob_incoming_close(struct blob_incoming *incoming, bool is_wrong)
+{
+	if (!incoming)
+		return;
+	if (!is_wrong && !incoming->is_broken && incoming->used > 0 &&
+	    incoming->is_resumable)
+		incoming_store(incoming, ERR_IGNORED);
+	bool is_kept = incoming->is_resumable && incoming->stored > 0 && !is_wrong;
+	incoming_free(incoming, is_kept ? INCOMING_IN_PLACE : INCOMING_DROPPED);
+}
+
+static void expire_file(int dir, const char *name, int64_t older_ms)
+{
+	struct stat st;
+	struct blob_print print;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+		return;
+	blob_print_of(&st, &print);
+	if ((clock_wall_ns() - print.mtime_ns) / 1000000 < older_ms)
+		return;
+	AUTO_CLOSE int fd =
+		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(dir, name, fd))
+		unlinkat(dir, name, 0);
+}
+
+static void expire_place(int root, const char *place, int64_t older_ms);
+
+/* Where a link says that files wait on another file system. */
+static void expire_link(int root, int dir, const char *name, int64_t older_ms)
+{
+	char place[PATH_MAX];
+	ssize_t len = readlinkat(dir, name, place, sizeof(place) - 1);
+
+	if (len <= 0)
+		return;
+	place[len] = '\0';
+	if (path_fault(place) || strcmp(place_name(place), OWN_FOLDER "-incoming") != 0)
+		return;
+	expire_place(root, place, older_ms);
+	AUTO_FREE char *above = xstrndup(place, (size_t)(place_name(place) - place));
+	AUTO_CLOSE int parent = path_open_beneath(root, above, O_PATH | O_DIRECTORY);
+	if (parent >= 0 &&
+	    (unlinkat(parent, place_name(place), AT_REMOVEDIR) == 0 || errno == ENOENT))
+		unlinkat(dir, name, 0);
+}
+
+static void expire_place(int root, const char *place, int64_t older_ms)
+{
+	int fd = path_open_beneath(root, place, O_RDONLY | O_DIRECTORY);
+	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	while (dir && (entry = readdir(dir)) != NULL) {
+		if (text_starts_with(entry->d_name, PLACE_LINK_PREFIX))
+			expire_link(root, dirfd(dir), entry->d_name, older_ms);
+		else if (entry->d_name[0] != '.')
+			expire_file(dirfd(dir), entry->d_name, older_ms);
+	}
+}
+
+void blob_incoming_expire(int root, int64_t older_ms)
+{
+	expire_place(root, PLACE_INCOMING, older_ms);
+}

@@ -1,0 +1,263 @@
+#include "blob/kinds.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/path.h"
+
+#define TYPE_LIMIT 32
+#define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
+
+static const char *const layout_words[] = { "plain", "lfs", NULL };
+
+void blob_kinds_clear(struct blob_kinds *kinds)
+{
+	for (size_t i = 0; i < kinds->items.count; i++) {
+		free(kinds->items.items[i].type);
+		free(kinds->items.items[i].path);
+	}
+	vec_clear(&kinds->items);
+}
+
+const struct blob_kind *blob_kinds_find(const struct blob_kinds *kinds, const char *type)
+{
+	for (size_t i = 0; i < kinds->items.count; i++)
+		if (strcmp(kinds->items.items[i].type, type) == 0)
+			return &kinds->items.items[i];
+	return NULL;
+}
+
+static bool is_type(const char *type)
+{
+	size_t len = strlen(type);
+
+	return len >= 1 && len <= TYPE_LIMIT && strspn(type, LOWER "-_") == len &&
+	       strspn(type, LOWER) > 0 && strcmp(type, "repository") != 0 &&
+	       strcmp(type, "site") != 0;
+}
+
+/* Some entry of the section exists, or it would not be among the subsections. */
+static const struct conf_entry *any_entry(const struct conf *conf, const char *type)
+{
+	const struct conf_list *all = conf_entries(conf);
+	size_t i = 0;
+
+	while (strcasecmp(all->items[i]->section, "blob") != 0 ||
+	       !all->items[i]->subsection || strcmp(all->items[i]->subsection, type) != 0)
+		i++;
+	return all->items[i];
+}
+
+static int check_type(const struct conf *conf, const char *type, struct err *err)
+{
+	if (is_type(type))
+		return 0;
+	conf_error(any_entry(conf, type), err, "\"%s\" cannot be a type of blobs", type);
+	return err_remedy(err, "use up to 32 of a-z, 0-9, \"-\" and \"_\", a letter or "
+			       "digit first; not \"repository\" or \"site\"");
+}
+
+static int read_path(const struct conf *conf, const char *type, const char **path,
+		     struct err *err)
+{
+	const struct conf_entry *entry = conf_get(conf, "blob", type, "path");
+
+	if (!entry) {
+		err_set(err, ERR_CONFIG, "blob.%s.path is not set", type);
+		return err_remedy(err, "name the directory of these files, an absolute "
+				       "path");
+	}
+	if (conf_read_text(entry, path, err) != 0)
+		return -1;
+	if ((*path)[0] != '/')
+		return conf_error(entry, err, "not an absolute path");
+	return 0;
+}
+
+static int read_kind(const struct conf *conf, const char *type, struct blob_kinds *kinds,
+		     struct err *err)
+{
+	const char *path = NULL;
+	size_t layout = BLOB_PLAIN;
+
+	if (check_type(conf, type, err) != 0 || read_path(conf, type, &path, err) != 0 ||
+	    conf_read_choice(conf_get(conf, "blob", type, "layout"), layout_words,
+			     &layout, err) != 0)
+		return -1;
+	struct blob_kind kind = { .type = xstrdup(type),
+				  .path = xstrdup(path),
+				  .layout = (enum blob_layout)layout };
+	vec_add(&kinds->items, kind);
+	return 0;
+}
+
+static int compare(const void *one, const void *two)
+{
+	const struct blob_kind *a = one, *b = two;
+
+	return strcmp(a->type, b->type);
+}
+
+/* What a path of one kind may not touch: names[i] says what stands at paths[i]. */
+struct places {
+	VEC(char *) paths;
+	VEC(char *) names;
+};
+
+static void places_clear(struct places *places)
+{
+	for (size_t i = 0; i < places->paths.count; i++) {
+		free(places->paths.items[i]);
+		free(places->names.items[i]);
+	}
+	vec_clear(&places->paths);
+	vec_clear(&places->names);
+}
+
+static void add_place(struct places *places, const char *path, char *name)
+{
+	char *resolved = path_resolve(path);
+
+	vec_add(&places->paths, resolved);
+	vec_add(&places->names, name);
+}
+
+static int check_apart(const struct places *places, size_t at, struct err *err)
+{
+	const char *path = places->paths.items[at];
+
+	for (size_t i = 0; i < at; i++) {
+		const char *other = places->paths.items[i];
+		if (!path_is_below(path, other) && !path_is_below(other, path))
+			continue;
+		err_set(err, ERR_CONFIG, "%s %s and %s %s lie inside each other",
+			places->names.items[at], path, places->names.items[i], other);
+		return err_remedy(err, "choose directories of which none is above the "
+				       "other; mind symbolic links");
+	}
+	return 0;
+}
+
+/* A file would be a blob of two kinds, a deletion of one would meet the other, or the
+ * database would be a blob. */
+static int check_places(const struct conf *conf, const struct blob_kinds *kinds,
+			struct err *err)
+{
+	static const char *const keys[] = { "repositories", "data" };
+	struct places places = { 0 };
+	int result = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const struct conf_entry *entry = conf_get(conf, "site", NULL, keys[i]);
+		if (entry && entry->value && entry->value[0] == '/')
+			add_place(&places, entry->value, xasprintf("site.%s", keys[i]));
+	}
+	for (size_t i = 0; i < kinds->items.count && result == 0; i++) {
+		const struct blob_kind *kind = &kinds->items.items[i];
+		add_place(&places, kind->path, xasprintf("blob.%s.path", kind->type));
+		result = check_apart(&places, places.paths.count - 1, err);
+	}
+	places_clear(&places);
+	return result;
+}
+
+/* Clients of LFS name no kind: there is one place for objects. */
+static int check_layouts(const struct blob_kinds *kinds, struct err *err)
+{
+	const struct blob_kind *first = NULL;
+
+	for (size_t i = 0; i < kinds->items.count; i++) {
+		const struct blob_kind *kind = &kinds->items.items[i];
+		if (kind->layout != BLOB_LFS)
+			continue;
+		if (first) {
+			err_set(err, ERR_CONFIG,
+				"blob.%s and blob.%s both have the layout lfs",
+				first->type, kind->type);
+			return err_remedy(err, "keep the objects of all repositories in "
+					       "one of them");
+		}
+		first = kind;
+	}
+	return 0;
+}
+
+int blob_kinds_read(const struct conf *conf, struct blob_kinds *kinds, struct err *err)
+{
+	struct conf_names types = { 0 };
+	int result = 0;
+
+	*kinds = (struct blob_kinds){ 0 };
+	conf_subsections(conf, "blob", &types);
+	for (size_t i = 0; i < types.count && result == 0; i++)
+		result = read_kind(conf, types.items[i], kinds, err);
+	vec_clear(&types);
+	vec_sort(&kinds->items, compare);
+	if (result == 0 && check_places(conf, kinds, err) == 0 &&
+	    check_layouts(kinds, err) == 0)
+		return 0;
+	blob_kinds_clear(kinds);
+	return -1;
+}
+
+static int refuse(const struct blob_kind *kind, const char *id, const char *why,
+		  struct err *err)
+{
+	err_set(err, ERR_CONFIG, "%s: not an id of a blob of type %s: %s", id, kind->type,
+		why);
+	return err_remedy(err, "rename it");
+}
+
+static bool has_own_part(const char *id)
+{
+	for (const char *part = id; part; part = strchr(part, '/')) {
+		part += *part == '/';
+		if (text_starts_with(part, OWN_FOLDER))
+			return true;
+	}
+	return false;
+}
+
+/* aa/bb/, and then 60 digits more, or all 64 of them. */
+static bool read_lfs_id(const char *id, char digest[BLOB_DIGEST_SIZE])
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *rest = id + 6;
+	size_t len = strlen(id);
+
+	if (len < 66 || strspn(id, digits) != 2 || id[2] != '/' ||
+	    strspn(id + 3, digits) != 2 || id[5] != '/' ||
+	    strspn(rest, digits) != len - 6)
+		return false;
+	snprintf(digest, BLOB_DIGEST_SIZE, "%.2s%.2s%.60s", id, id + 3,
+		 len == 66 ? rest : rest + 4);
+	return len == 66 || (len == 70 && memcmp(digest, rest, 4) == 0);
+}
+
+int blob_id_check(const struct blob_kind *kind, const char *id, struct err *err)
+{
+	const char *fault = path_fault(id);
+	char digest[BLOB_DIGEST_SIZE];
+
+	if (fault)
+		return refuse(kind, id, fault, err);
+	if (has_own_part(id))
+		return refuse(kind, id,
+			      "names that begin with " OWN_FOLDER " are refrelay's own",
+			      err);
+	if (kind->layout == BLOB_LFS && !read_lfs_id(id, digest))
+		return refuse(kind, id,
+			      "it is not aa/bb/REST of a SHA-256 in small letters", err);
+	return 0;
+}
+
+bool blob_id_digest(const struct blob_kind *kind, const char *id,
+		    char digest[BLOB_DIGEST_SIZE])
+{
+	return kind->layout == BLOB_LFS && read_lfs_id(id, digest);
+}
+
+void blob_lfs_id(const char digest[BLOB_DIGEST_SIZE], char id[BLOB_DIGEST_SIZE + 2])
+{
+	snprintf(id, BLOB_DIGEST_SIZE + 2, "%.2s/%.2s/%.60s", digest, digest + 2,
+		 digest + 4);
+}

@@ -1,0 +1,53 @@
+/*
+ * The kinds of blobs that a site is configured to have: [blob "TYPE"] path, layout. A
+ * kind of blob is a section of configuration, not code.
+ */
+#ifndef BLOB_KINDS_H
+#define BLOB_KINDS_H
+
+#include "base/base.h"
+#include "base/conf.h"
+#include "base/vec.h"
+
+enum blob_layout {
+	BLOB_PLAIN, /* any file; it may change */
+	BLOB_LFS,   /* aa/bb/REST, or aa/bb/OID: the SHA-256 is in the id; immutable */
+};
+
+struct blob_kind {
+	char *type; /* owned: as in rows, leases, metrics, logs and URLs */
+	char *path; /* owned: absolute, a directory */
+	enum blob_layout layout;
+};
+
+struct blob_kinds {
+	VEC(struct blob_kind) items; /* in byte order of their types */
+};
+
+#define AUTO_BLOB_KINDS __attribute__((cleanup(blob_kinds_clear)))
+
+/* ERR_CONFIG names the key: a type is 1 to 32 of a-z, 0-9, "-" and "_", begins with a
+ * letter or digit, and is not "repository" or "site"; a path is absolute; no kind's path,
+ * nor site.repositories nor site.data, is another's or below it. Paths need not exist. */
+int blob_kinds_read(const struct conf *conf, struct blob_kinds *kinds, struct err *err);
+void blob_kinds_clear(struct blob_kinds *kinds);
+
+/* NULL: there is none. */
+const struct blob_kind *blob_kinds_find(const struct blob_kinds *kinds, const char *type);
+
+/* Checks an id at the door, wherever it comes from: a path below the kind's: UTF-8
+ * without control characters, parts that are not empty, "." or "..", none that begins
+ * with ".refrelay", at most 1024 bytes, 250 a part; with BLOB_LFS also the layout.
+ * ERR_CONFIG says what is wrong. */
+int blob_id_check(const struct blob_kind *kind, const char *id, struct err *err);
+
+#define BLOB_DIGEST_SIZE 65 /* SHA-256 in hexadecimal digits, and a NUL */
+
+/* The digest that the id of an immutable kind names. False: the kind's ids name none. */
+bool blob_id_digest(const struct blob_kind *kind, const char *id,
+		    char digest[BLOB_DIGEST_SIZE]);
+
+/* The id under which an object of a kind with BLOB_LFS is put: "aa/bb/REST". */
+void blob_lfs_id(const char digest[BLOB_DIGEST_SIZE], char id[BLOB_DIGEST_SIZE + 2]);
+
+#endif

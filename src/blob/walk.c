@@ -1,0 +1,323 @@
+/*
+ * An id's order is that of its whole path, in which a directory's name is followed by
+ * "/": "a.b" comes before "a/x", and "a0" after it. So a directory sorts as if its name
+ * ended in "/".
+ *
+ * No directory stays open while those below it are walked, so that depth costs no
+ * descriptors; it is opened again by its path from the root, through no link.
+ */
+#include "blob/walk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include "base/file.h"
+#include "base/path.h"
+
+struct walk {
+	const struct blob_kind *kind;
+	const struct blob_visitor *visitor;
+	const struct stop *stop;
+	bool is_deep;
+	int root;
+	struct str path; /* of what is looked at, below the root */
+};
+
+/* A directory's names, each "d" or "f" and then the name; what is neither was told. */
+struct listing {
+	struct str text;
+	VEC(const char *) names; /* into text, sorted */
+};
+
+static void listing_clear(struct listing *listing)
+{
+	str_clear(&listing->text);
+	vec_clear(&listing->names);
+}
+
+static bool is_directory(const char *name)
+{
+	return name[0] == 'd';
+}
+
+static unsigned char byte_at(const char *name, size_t at)
+{
+	if (name[at])
+		return (unsigned char)name[at];
+	return is_directory(name) ? '/' : 0;
+}
+
+static int compare(const void *one, const void *two)
+{
+	const char *a = *(const char *const *)one, *b = *(const char *const *)two;
+	size_t at = 1;
+
+	while (a[at] && a[at] == b[at])
+		at++;
+	return byte_at(a, at) - byte_at(b, at);
+}
+
+static void tell(struct walk *walk, const struct err *why, bool hides_names)
+{
+	const struct blob_finding finding = { .path = walk->path.data,
+					      .why = why,
+					      .hides_names = hides_names };
+
+	if (walk->visitor->finding)
+		walk->visitor->finding(walk->visitor->arg, &finding);
+}
+
+/* What errno says of the path: gone is nothing to tell. */
+static void tell_errno(struct walk *walk, const char *what)
+{
+	struct err err;
+
+	if (errno == ENOENT || errno == ENOTDIR)
+		return;
+	err_errno(&err, "%s", what);
+	tell(walk, &err, true);
+}
+
+/* Puts the name behind the path; returns the length to go back to. */
+static size_t enter(struct walk *walk, const char *name)
+{
+	size_t len = walk->path.len;
+
+	if (len > 0)
+		str_add_char(&walk->path, '/');
+	str_add(&walk->path, name);
+	return len;
+}
+
+static void tell_odd(struct walk *walk, mode_t mode)
+{
+	struct err err;
+
+	err_set(&err, ERR_CORRUPT, "%s",
+		S_ISLNK(mode)    ? "a symbolic link: it is not followed"
+		: S_ISSOCK(mode) ? "a socket, no file"
+		: S_ISFIFO(mode) ? "a pipe, no file"
+				 : "a device, no file");
+	err_remedy(&err, "put a regular file or a directory there, or take it away");
+	tell(walk, &err, false);
+}
+
+static unsigned char type_of(int dir, const struct dirent *entry)
+{
+	struct stat st;
+
+	if (entry->d_type != DT_UNKNOWN)
+		return entry->d_type;
+	if (fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return DT_UNKNOWN;
+	return (unsigned char)IFTODT(st.st_mode);
+}
+
+static bool is_left_out(const struct walk *walk, const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+	       text_starts_with(name, OWN_FOLDER) ||
+	       (walk->path.len == 0 && strcmp(name, "lost+found") == 0);
+}
+
+static void list_entry(struct walk *walk, int dir, const struct dirent *entry,
+		       struct listing *listing)
+{
+	unsigned char type = type_of(dir, entry);
+
+	if (is_left_out(walk, entry->d_name))
+		return;
+	if (type == DT_DIR || type == DT_REG) {
+		str_add_char(&listing->text, type == DT_DIR ? 'd' : 'f');
+		str_add_bytes(&listing->text, entry->d_name, strlen(entry->d_name) + 1);
+	} else {
+		size_t back = enter(walk, entry->d_name);
+		if (type == DT_UNKNOWN)
+			tell_errno(walk, "cannot look at it");
+		else
+			tell_odd(walk, DTTOIF(type));
+		str_truncate(&walk->path, back);
+	}
+}
+
+static void sort_names(struct listing *listing)
+{
+	const char *name = listing->text.data;
+
+	while (name < listing->text.data + listing->text.len) {
+		vec_add(&listing->names, name);
+		name += strlen(name) + 1;
+	}
+	vec_sort(&listing->names, compare);
+}
+
+static int open_directory(const struct walk *walk)
+{
+	return path_open_beneath(walk->root, walk->path.data, O_RDONLY | O_DIRECTORY);
+}
+
+/* -1 with errno: it cannot be listed, or not to its end. */
+static int list(struct walk *walk, struct listing *listing)
+{
+	struct dirent *entry;
+	AUTO_CLOSE int fd = open_directory(walk);
+	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir)
+		return -1;
+	fd = -1; /* the list's now */
+	while (errno = 0, (entry = readdir(dir)) != NULL)
+		list_entry(walk, dirfd(dir), entry, listing);
+	if (errno != 0)
+		return -1;
+	sort_names(listing);
+	return 0;
+}
+
+static int visit_file(struct walk *walk, int dir, const char *name, struct err *err)
+{
+	struct blob_print print;
+	struct err why;
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+		tell_errno(walk, "cannot look at it");
+		return 0;
+	}
+	if (S_ISDIR(st.st_mode))
+		return 0; /* it has just become one */
+	if (!S_ISREG(st.st_mode)) {
+		tell_odd(walk, st.st_mode);
+		return 0;
+	}
+	if (blob_id_check(walk->kind, walk->path.data, &why) != 0) {
+		tell(walk, &why, false);
+		return 0;
+	}
+	blob_print_of(&st, &print);
+	return walk->visitor->file(walk->visitor->arg, walk->path.data, &print, err);
+}
+
+static int walk_directory(struct walk *walk, struct err *err);
+
+/* Below a name that is no part of an id there is no id. */
+static int visit_directory(struct walk *walk, struct err *err)
+{
+	const char *fault = path_fault(walk->path.data);
+	struct err why;
+
+	if (!walk->is_deep)
+		return 0;
+	if (!fault)
+		return walk_directory(walk, err);
+	err_set(&why, ERR_CONFIG, "no blob can be below it: %s", fault);
+	err_remedy(&why, "rename it");
+	tell(walk, &why, false);
+	return 0;
+}
+
+/* *dir is the directory that the name is in; closed before what is below it is walked. */
+static int visit_name(struct walk *walk, const char *name, int *dir, struct err *err)
+{
+	size_t back = enter(walk, name + 1);
+	int result;
+
+	if (is_directory(name)) {
+		auto_close(dir);
+		*dir = -1;
+		result = visit_directory(walk, err);
+	} else {
+		result = visit_file(walk, *dir, name + 1, err);
+	}
+	str_truncate(&walk->path, back);
+	return result;
+}
+
+static int visit_all(struct walk *walk, const struct listing *listing, struct err *err)
+{
+	AUTO_CLOSE int dir = -1;
+
+	for (size_t i = 0; i < listing->names.count; i++) {
+		const char *name = listing->names.items[i];
+		if (walk->stop && stop_is_requested(walk->stop))
+			return err_set(err, ERR_CANCELED, "asked to stop");
+		if (i > 0 && strcmp(name, listing->names.items[i - 1]) == 0)
+			continue; /* listed twice, as it was moved meanwhile */
+		if (dir < 0 && !is_directory(name) && (dir = open_directory(walk)) < 0) {
+			tell_errno(walk, "cannot open it");
+			return 0;
+		}
+		if (visit_name(walk, name, &dir, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int walk_directory(struct walk *walk, struct err *err)
+{
+	struct listing listing = { .text = STR_INIT };
+	int result = 0;
+
+	if (walk->visitor->directory)
+		walk->visitor->directory(walk->visitor->arg, walk->path.data);
+	if (list(walk, &listing) != 0)
+		tell_errno(walk, "cannot list it");
+	else
+		result = visit_all(walk, &listing, err);
+	listing_clear(&listing);
+	return result;
+}
+
+/* The directory that the walk begins with: without it there is nothing to tell. */
+static int check_start(const struct walk *walk, struct err *err)
+{
+	AUTO_CLOSE int dir = open_directory(walk);
+
+	if (dir >= 0)
+		return 0;
+	if (errno == ELOOP || errno == ENOTDIR)
+		return err_set(err, ERR_MISSING, "%s is no directory", walk->path.data);
+	return err_errno(err, "cannot open directory %s", walk->path.data);
+}
+
+static int run(struct walk *walk, const char *directory, struct err *err)
+{
+	AUTO_CLOSE int root = blob_root_open(walk->kind, err);
+	int result;
+
+	if (root < 0)
+		return -1;
+	walk->root = root;
+	walk->path = (struct str)STR_INIT;
+	str_add(&walk->path, directory);
+	result = check_start(walk, err);
+	if (result == 0)
+		result = walk_directory(walk, err);
+	str_clear(&walk->path);
+	return result;
+}
+
+int blob_walk_below(const struct blob_kind *kind, const char *directory,
+		    const struct blob_visitor *visitor, const struct stop *stop,
+		    struct err *err)
+{
+	struct walk walk = {
+		.kind = kind, .visitor = visitor, .stop = stop, .is_deep = true
+	};
+
+	return run(&walk, directory, err);
+}
+
+int blob_walk(const struct blob_kind *kind, const struct blob_visitor *visitor,
+	      const struct stop *stop, struct err *err)
+{
+	return blob_walk_below(kind, "", visitor, stop, err);
+}
+
+int blob_walk_one(const struct blob_kind *kind, const char *directory,
+		  const struct blob_visitor *visitor, struct err *err)
+{
+	struct walk walk = { .kind = kind, .visitor = visitor };
+
+	return run(&walk, directory, err);
+}

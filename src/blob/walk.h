@@ -1,0 +1,46 @@
+/*
+ * All files below a kind's directory, in byte order of their ids, in bounded memory: the
+ * names in the directories on the way down are held. Each file is looked at when its turn
+ * comes. What is put into a directory after it was listed is not seen: who takes a file
+ * for gone because a walk did not show it must look for it once more.
+ */
+#ifndef BLOB_WALK_H
+#define BLOB_WALK_H
+
+#include "blob/file.h"
+
+struct blob_finding {
+	const char *path; /* below the root */
+	const struct err *why;
+	bool hides_names; /* blobs may be there that are not seen */
+};
+
+struct blob_visitor {
+	/* A regular file whose name can be an id. -1 ends the walk. */
+	int (*file)(void *arg, const char *id, const struct blob_print *print,
+		    struct err *err);
+	/* Something else, or what cannot be read: a link, a socket, a name that is no id,
+	 * a directory without permission. May be NULL. */
+	void (*finding)(void *arg, const struct blob_finding *finding);
+	/* A directory that is about to be read: "" is the root. May be NULL. */
+	void (*directory)(void *arg, const char *path);
+	void *arg;
+};
+
+/* Not followed: symbolic links. Left out silently: what refrelay keeps there
+ * (".refrelay..."), and the root's "lost+found". A file that vanishes meanwhile is not
+ * seen. ERR_CANCELED: stop. */
+int blob_walk(const struct blob_kind *kind, const struct blob_visitor *visitor,
+	      const struct stop *stop, struct err *err);
+
+/* The same of one directory below the root and what is below it; ERR_MISSING: there is no
+ * such directory. "" is the root. */
+int blob_walk_below(const struct blob_kind *kind, const char *directory,
+		    const struct blob_visitor *visitor, const struct stop *stop,
+		    struct err *err);
+
+/* The same without what is below it: directories in it are left out. */
+int blob_walk_one(const struct blob_kind *kind, const char *directory,
+		  const struct blob_visitor *visitor, struct err *err);
+
+#endif

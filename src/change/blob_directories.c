@@ -1,0 +1,176 @@
+/*
+ * Watches are on inodes. A directory that was moved still has its watch when it is added
+ * under its new path: then it gets the new path.
+ */
+#include "change/blob_directories.h"
+
+#include <sys/inotify.h>
+
+#include "base/file.h"
+
+/* IN_CREATE of a file counts only where it is another name of one that is whole. */
+#define CHANGES                                                                          \
+	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |          \
+	 IN_DELETE_SELF | IN_MOVE_SELF)
+
+/* Others of the same user watch, too. */
+#define SHARE 4
+#define LIMIT_UNKNOWN 8192
+
+static size_t share_of_kernel(void)
+{
+	AUTO_STR struct str text = STR_INIT;
+	uint64_t all;
+
+	if (file_read_any(AT_FDCWD, "/proc/sys/fs/inotify/max_user_watches", 64, &text,
+			  ERR_IGNORED) != 0)
+		return LIMIT_UNKNOWN / SHARE;
+	str_truncate(&text, strcspn(text.data, "\n"));
+	return text_to_uint64(text.data, &all) ? (size_t)all / SHARE
+					       : LIMIT_UNKNOWN / SHARE;
+}
+
+int blob_directories_open(struct blob_directories *all, size_t limit, struct err *err)
+{
+	*all = (struct blob_directories){ .limit = limit ? limit : share_of_kernel() };
+	all->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	return all->fd >= 0 ? 0 : err_errno(err, "cannot watch directories of blobs");
+}
+
+void blob_directories_close(struct blob_directories *all)
+{
+	for (size_t i = 0; i < all->items.count; i++)
+		free(all->items.items[i].path);
+	vec_clear(&all->items);
+	if (all->fd >= 0)
+		close(all->fd);
+	all->fd = -1;
+}
+
+static size_t place_of(const struct blob_directories *all, int wd)
+{
+	size_t low = 0, high = all->items.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (all->items.items[middle].wd < wd)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct blob_directory *blob_directories_find(struct blob_directories *all, int wd)
+{
+	size_t at = place_of(all, wd);
+
+	if (at == all->items.count || all->items.items[at].wd != wd)
+		return NULL;
+	return &all->items.items[at];
+}
+
+/* Descriptors rise: nearly always at the end. */
+static void insert(struct blob_directories *all, struct blob_directory one)
+{
+	size_t at = place_of(all, one.wd);
+	struct blob_directory *items;
+
+	vec_add(&all->items, one);
+	items = all->items.items;
+	memmove(&items[at + 1], &items[at], (all->items.count - 1 - at) * sizeof(*items));
+	items[at] = one;
+}
+
+static void put(struct blob_directories *all, int wd, size_t kind, const char *path)
+{
+	struct blob_directory *known = blob_directories_find(all, wd);
+
+	if (known && known->kind == kind && strcmp(known->path, path) == 0)
+		return;
+	if (!known) {
+		insert(all, (struct blob_directory){ wd, kind, xstrdup(path) });
+		return;
+	}
+	free(known->path);
+	known->path = xstrdup(path);
+	known->kind = kind;
+}
+
+static int say_limit(struct err *err)
+{
+	err_set(err, ERR_INTERNAL,
+		"too many directories of blobs to watch: changes are found by the scan");
+	return err_remedy(err, "raise the sysctl fs.inotify.max_user_watches");
+}
+
+/* Opened as the walk does, by no link below the kind's directory. */
+static int open_directory(const struct blob_kind *as, const char *path, struct err *err)
+{
+	AUTO_FREE char *whole = xasprintf("%s%s%s", as->path, *path ? "/" : "", path);
+	int fd = open(whole,
+		      O_RDONLY | O_DIRECTORY | O_CLOEXEC | (*path ? O_NOFOLLOW : 0));
+
+	return fd >= 0 ? fd : err_errno(err, "cannot open directory %.300s", whole);
+}
+
+int blob_directories_add(struct blob_directories *all, size_t kind,
+			 const struct blob_kind *as, const char *path, struct err *err)
+{
+	AUTO_CLOSE int fd = open_directory(as, path, err);
+	char name[32];
+
+	if (fd < 0)
+		return -1;
+	if (!file_system_is_local(fd))
+		return err_set(err, ERR_CONFIG, "other hosts write this file system");
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	int wd =
+		all->fd < 0 ? -1 : inotify_add_watch(all->fd, name, CHANGES | IN_ONLYDIR);
+	if (wd < 0)
+		return all->fd < 0 || errno == ENOSPC
+			       ? say_limit(err)
+			       : err_errno(err, "cannot watch directory %.300s", path);
+	if (!blob_directories_find(all, wd) && all->items.count >= all->limit) {
+		inotify_rm_watch(all->fd, wd);
+		return say_limit(err);
+	}
+	put(all, wd, kind, path);
+	return 0;
+}
+
+void blob_directories_forget(struct blob_directories *all, int wd)
+{
+	size_t at = place_of(all, wd);
+	struct blob_directory *items = all->items.items;
+
+	if (at == all->items.count || items[at].wd != wd)
+		return;
+	free(items[at].path);
+	memmove(&items[at], &items[at + 1], (all->items.count - at - 1) * sizeof(*items));
+	all->items.count--;
+}
+
+static bool is_below(const char *path, const char *above)
+{
+	size_t len = strlen(above);
+
+	return strncmp(path, above, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/* In one pass: there may be many. */
+void blob_directories_drop(struct blob_directories *all, size_t kind, const char *path)
+{
+	struct blob_directory *items = all->items.items;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < all->items.count; i++) {
+		if (items[i].kind != kind || !is_below(items[i].path, path)) {
+			items[kept++] = items[i];
+			continue;
+		}
+		inotify_rm_watch(all->fd, items[i].wd); /* it may be gone by itself */
+		free(items[i].path);
+	}
+	all->items.count = kept;
+}

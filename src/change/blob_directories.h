@@ -1,0 +1,43 @@
+/*
+ * Which directories of blobs inotify watches: watch descriptors, and what they stand for.
+ * One thread. Linux: inotify(7).
+ */
+#ifndef CHANGE_BLOB_DIRECTORIES_H
+#define CHANGE_BLOB_DIRECTORIES_H
+
+#include "base/base.h"
+#include "base/vec.h"
+#include "blob/kinds.h"
+
+struct blob_directory {
+	int wd;
+	size_t kind; /* index */
+	char *path;  /* owned; below the kind's; "": itself */
+};
+
+struct blob_directories {
+	int fd;                           /* of inotify, not blocking; -1: none */
+	size_t limit;                     /* of directories */
+	VEC(struct blob_directory) items; /* in order of wd */
+};
+
+/* limit 0: a share of what the kernel allows a user. ERR_*: this kernel allows none; the
+ * directories are usable, and watch nothing. */
+int blob_directories_open(struct blob_directories *all, size_t limit, struct err *err);
+void blob_directories_close(struct blob_directories *all);
+
+/* Watches one, from now on. -1: it is not watched: ERR_INTERNAL: for want of watches;
+ * ERR_CONFIG: other hosts write its file system; ERR_MISSING. */
+int blob_directories_add(struct blob_directories *all, size_t kind,
+			 const struct blob_kind *as, const char *path, struct err *err);
+
+/* NULL: not known (any more). */
+struct blob_directory *blob_directories_find(struct blob_directories *all, int wd);
+
+/* The kernel has dropped it. */
+void blob_directories_forget(struct blob_directories *all, int wd);
+
+/* The directory is away, with all below it. */
+void blob_directories_drop(struct blob_directories *all, size_t kind, const char *path);
+
+#endif

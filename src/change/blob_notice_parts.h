@@ -1,0 +1,92 @@
+/*
+ * What blob_notice.c and its helpers share. Private to change/.
+ */
+#ifndef CHANGE_BLOB_NOTICE_PARTS_H
+#define CHANGE_BLOB_NOTICE_PARTS_H
+
+#include "base/json.h"
+#include "base/vec.h"
+#include "blob/walk.h"
+#include "change/blob_notice.h"
+
+#define BLOB_GROUP 500 /* looks a transaction */
+
+struct blob_notice {
+	struct blob_notice_options options;
+	void (*due)(void *arg); /* may be NULL */
+	void *arg;
+};
+
+enum blob_sight {
+	BLOB_THERE,
+	BLOB_UNREADABLE, /* something is there; look->why says what is wrong */
+	BLOB_GONE,
+	BLOB_UNKNOWN, /* nothing is to be recorded: look->why */
+};
+
+/* One look at work. */
+struct blob_comparison {
+	struct blob_look *look;
+	struct origin_row base; /* what is compared with; no name: there is no row */
+	enum blob_sight sight;
+	struct blob_print print;
+	char text[BLOB_PRINT_SIZE]; /* print */
+	bool is_done;
+	bool is_committed;    /* in this transaction */
+	enum event_what what; /* if look->is_changed */
+	bool is_due;          /* its content is to be read now */
+};
+typedef VEC(struct blob_comparison) blob_comparisons;
+
+/* A group in one transaction. Sets is_done of those whose row was still the base, and
+ * fills their looks. */
+int blob_comparisons_commit(struct blob_notice *notice, const struct blob_kind *kind,
+			    int root, blob_comparisons *all, struct err *err);
+
+/* Whether there is anything to write. */
+bool blob_comparison_differs(const struct blob_kind *kind,
+			     const struct blob_comparison *comparison);
+
+/* Columns of a row. */
+void blob_row_set_text(char **at, const char *text);
+void blob_row_set_failure(struct origin_row *row, const struct err *why);
+void blob_row_set_unread(struct origin_row *row, const struct blob_print *print);
+void blob_row_set_proved(struct origin_row *row, const struct blob_print *print,
+			 const char *digest, int64_t reverify_ms);
+
+/* 1: there is a row, and it is the base; 0: there is none, as with the base; -1:
+ * ERR_CONFLICT. The caller clears. */
+int blob_row_read_again(struct store_tx *tx, const struct blob_kind *kind, const char *id,
+			const struct origin_row *base, struct origin_row *row,
+			struct err *err);
+
+int blob_event_append(struct store_tx *tx, const struct blob_kind *kind,
+		      enum event_what what, struct origin_row *row, uint64_t *event_id,
+		      struct err *err);
+
+/* After a commit: wakes who waits for events, and for contents to be read. */
+void blob_notice_tell(struct blob_notice *notice, bool is_event, bool is_due);
+
+/* Whether the kind's directory is the one that its rows were seen in. 0, or -1:
+ * ERR_DISK. */
+int blob_root_check(struct blob_notice *notice, const struct blob_kind *kind, int root,
+		    struct err *err);
+int blob_root_accept(struct blob_notice *notice, const struct blob_kind *kind, int root,
+		     struct err *err);
+
+/* Folders below the kind's directory on which file systems are, or were, mounted
+ * (change/mounts.h): those that are known; one more that a scan has come by, if it is
+ * such; what a whole scan has found, which is known from now on. */
+int blob_mounts_read(struct blob_notice *notice, const struct blob_kind *kind,
+		     json_t **known, struct err *err);
+void blob_mounts_note(json_t **found, int root, const char *path);
+int blob_mounts_keep(struct blob_notice *notice, const struct blob_kind *kind, int root,
+		     const json_t *found, struct err *err);
+
+/* Whether there is any blob at all. */
+int blob_root_has_file(const struct blob_kind *kind, const struct stop *stop,
+		       bool *has_file, struct err *err);
+int blob_root_accept_first(struct store_tx *tx, const struct blob_kind *kind,
+			   const char *identity, struct err *err);
+
+#endif

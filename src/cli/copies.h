@@ -1,0 +1,66 @@
+/*
+ * What `refrelay repository` and `refrelay blob` share: their verbs work on rows, of one
+ * kind or several. copies.c reads the command line, copies_show.c prints rows,
+ * copies_ask.c has something done to them.
+ */
+#ifndef CLI_COPIES_H
+#define CLI_COPIES_H
+
+#include "base/thread.h"
+#include "base/vec.h"
+#include "blob/kinds.h"
+#include "cli/site.h"
+#include "cli/site_data.h"
+#include "replicable/registry.h"
+
+struct copies_call;
+
+/* What makes the one or the other of it. */
+struct copies_command {
+	const char *name;      /* "repository" */
+	const char *one, *all; /* "repository", "repositories": for people, and in JSON */
+	const char *options;   /* for --help */
+	bool has_types;        /* it takes --type; else it works on repositories */
+	/* The name that a word stands for; the caller frees. */
+	char *(*name_of)(const char *word);
+	/* Puts a copy into the trash, by a person's word; its row is gone already. */
+	int (*discard)(struct copies_call *call, const struct registry_row *row,
+		       const struct stop *stop, struct err *err);
+};
+
+struct copies_call {
+	const struct copies_command *command;
+	const char *verb;
+	const char *const *names;
+	size_t name_count;
+	const char *state; /* a state's name, or "held" or "gone"; NULL: any */
+	const char *type;  /* of blobs; NULL: all that are configured */
+	bool takes_all, is_json, is_dry, waits, is_forced;
+	struct site site;
+	struct site_data data;
+	struct blob_kinds types;
+	VEC(const char *) kinds; /* that are asked about; borrowed */
+};
+
+int copies_run(struct cli *cli, const struct copies_command *command, int argc,
+	       char **argv);
+
+/* Calls `each` for the rows that the call names or filters, kind by kind, in the order of
+ * their names (or as named). 0; 4 if a named one is not there (the others are done); -1.
+ */
+typedef int (*copies_each)(struct copies_call *call, struct registry_row *row, void *arg,
+			   struct err *err);
+int copies_walk(struct copies_call *call, copies_each each, void *arg, struct err *err);
+
+/* Exit status, or -1. At a secondary. */
+int copies_list(struct copies_call *call, struct err *err);
+int copies_show(struct copies_call *call, struct err *err);
+int copies_ask(struct copies_call *call, struct err *err);
+
+/* All verbs at a primary. */
+int copies_origin(struct copies_call *call, struct err *err);
+
+/* reverify NAME... at a primary. */
+int copies_reverify_origin(struct copies_call *call, struct err *err);
+
+#endif

@@ -1,0 +1,243 @@
+#include "base/clock.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/copies.h"
+#include "origin/inventory.h"
+#include "replicable/name.h"
+#include "report/report.h"
+#include "report/report_lfs.h"
+
+struct line {
+	const char *kind, *name, *word;
+	const char *rest; /* NULL: nothing more is said */
+	int64_t size;
+};
+
+static void print_line(const struct copies_call *call, const struct line *said)
+{
+	AUTO_STR struct str line = STR_INIT;
+	AUTO_STR struct str size = STR_INIT;
+
+	str_addf(&line, "%-18s  ", said->word);
+	if (call->command->has_types) {
+		report_size(said->size, &size);
+		str_addf(&line, "%-8s  %10s  ", said->kind, size.data);
+	}
+	str_add_printable(&line, said->name);
+	if (said->rest) {
+		str_add(&line, "  (");
+		str_add_printable(&line, said->rest);
+		str_add(&line, ")");
+	}
+	puts(line.data);
+}
+
+static int add_row(struct copies_call *call, struct registry_row *row, void *arg,
+		   struct err *err)
+{
+	(void)err;
+	if (call->is_json)
+		json_array_append_new(arg, report_row_json(row, clock_wall_ms()));
+	else
+		print_line(call,
+			   &(struct line){ .kind = row->kind,
+					   .name = row->name,
+					   .word = report_row_word(row),
+					   .rest = row->held_reason ? row->held_reason
+								    : row->failure,
+					   .size = (int64_t)row->size });
+	return 0;
+}
+
+int copies_list(struct copies_call *call, struct err *err)
+{
+	json_auto_t *object = json_object();
+	json_t *array = json_array();
+	int status;
+
+	json_put(object, call->command->all, array);
+	status = copies_walk(call, add_row, array, err);
+	if (status >= 0 && call->is_json)
+		json_write(stdout, object);
+	return status;
+}
+
+/* All members of the JSON object that say something, a line each. */
+static void print_members(const json_t *object)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)object, key, value)
+	{
+		AUTO_STR struct str text = STR_INIT;
+		AUTO_STR struct str printable = STR_INIT;
+		if (json_is_null(value))
+			continue;
+		if (json_is_string(value))
+			str_add(&text, json_string_value(value));
+		else
+			json_render(value, &text);
+		str_add_printable(&printable, text.data);
+		printf("%-26s %s\n", key, printable.data);
+	}
+}
+
+static void print_object(const struct copies_call *call, const json_t *object)
+{
+	if (call->is_json)
+		json_write(stdout, object);
+	else
+		print_members(object);
+}
+
+/* What a repository names of Git LFS. */
+static int put_lfs(const struct copies_call *call, const char *kind, const char *name,
+		   json_t *object, struct err *err)
+{
+	if (strcmp(kind, KIND_REPOSITORY) != 0)
+		return 0;
+	return report_lfs_put(call->data.store, name, object, err);
+}
+
+static int show_row(struct copies_call *call, struct registry_row *row, void *arg,
+		    struct err *err)
+{
+	json_auto_t *object = report_row_json(row, clock_wall_ms());
+
+	(void)arg;
+	if (put_lfs(call, row->kind, row->name, object, err) != 0)
+		return -1;
+	print_object(call, object);
+	return 0;
+}
+
+int copies_show(struct copies_call *call, struct err *err)
+{
+	return copies_walk(call, show_row, NULL, err);
+}
+
+/* A blob that was not read yet is there, but nobody knows what is in it. */
+static const char *word_of_origin(const struct copies_call *call, const json_t *row)
+{
+	if (json_is_string(json_object_get(row, "failure")))
+		return "failing";
+	if (!call->command->has_types)
+		return "readable";
+	return json_is_string(json_object_get(row, "verified_at")) ? "read"
+								   : "not read yet";
+}
+
+static void list_origin_row(const struct copies_call *call, const char *kind, json_t *row,
+			    json_t *array)
+{
+	const char *failure = json_string_value(json_object_get(row, "failure"));
+
+	if (call->state && !failure)
+		return;
+	if (!call->is_json) {
+		print_line(call, &(struct line){ .kind = kind,
+						 .name = json_string_value(
+							 json_object_get(row, "name")),
+						 .word = word_of_origin(call, row),
+						 .rest = failure,
+						 .size = json_integer_value(
+							 json_object_get(row, "size")) });
+		return;
+	}
+	if (call->command->has_types)
+		json_put_text(row, "kind", kind);
+	json_array_append(array, row);
+}
+
+static int list_origin_named(struct copies_call *call, json_t *array, struct err *err)
+{
+	const char *kind = call->kinds.items[0];
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < call->name_count; i++) {
+		AUTO_FREE char *name = call->command->name_of(call->names[i]);
+		json_auto_t *row = inventory_row(call->data.store, kind, name, err);
+		if (row)
+			list_origin_row(call, kind, row, array);
+		else if (err->class == ERR_MISSING)
+			status = cli_fail(err);
+		else
+			return -1;
+	}
+	return status;
+}
+
+static int list_origin_kind(struct copies_call *call, const char *kind, json_t *array,
+			    struct err *err)
+{
+	char etag[INVENTORY_ETAG_SIZE];
+	AUTO_FREE char *after = NULL;
+	bool has_more = true;
+	size_t i;
+	json_t *row;
+
+	while (has_more) {
+		json_auto_t *page = inventory_page(
+			call->data.store, &(struct inventory_slice){ kind, after, 1000 },
+			etag, err);
+		if (!page)
+			return -1;
+		json_array_foreach(json_object_get(page, inventory_member(kind)), i, row)
+			list_origin_row(call, kind, row, array);
+		const char *next = json_string_value(json_object_get(page, "next"));
+		free(TAKE(after));
+		after = next ? xstrdup(next) : NULL;
+		has_more = next != NULL;
+	}
+	return 0;
+}
+
+static int list_origin_all(struct copies_call *call, json_t *array, struct err *err)
+{
+	for (size_t i = 0; i < call->kinds.count; i++)
+		if (list_origin_kind(call, call->kinds.items[i], array, err) != 0)
+			return -1;
+	return EXIT_DONE;
+}
+
+static int list_origin(struct copies_call *call, struct err *err)
+{
+	json_auto_t *object = json_object();
+	json_t *array = json_array();
+	int status;
+
+	json_put(object, call->command->all, array);
+	status = call->name_count > 0 ? list_origin_named(call, array, err)
+				      : list_origin_all(call, array, err);
+	if (status >= 0 && call->is_json)
+		json_write(stdout, object);
+	return status;
+}
+
+/* A primary has no copies: nothing to sync or to remove. */
+int copies_origin(struct copies_call *call, struct err *err)
+{
+	if (strcmp(call->verb, "list") == 0) {
+		if (call->state && strcmp(call->state, "failed") != 0)
+			return cli_usage(call->command->name,
+					 "a primary's rows have no state but failed");
+		return list_origin(call, err);
+	}
+	if (strcmp(call->verb, "show") == 0) {
+		AUTO_FREE char *name = call->command->name_of(call->names[0]);
+		json_auto_t *row =
+			inventory_row(call->data.store, call->kinds.items[0], name, err);
+		if (!row || put_lfs(call, call->kinds.items[0], name, row, err) != 0)
+			return -1;
+		print_object(call, row);
+		return EXIT_DONE;
+	}
+	if (strcmp(call->verb, "reverify") != 0 || call->name_count == 0) {
+		err_set(err, ERR_CONFIG,
+			"%s is for secondaries: this site is the primary", call->verb);
+		return err_remedy(err, "at a primary there are list, show and reverify "
+				       "NAME...");
+	}
+	return copies_reverify_origin(call, err);
+}

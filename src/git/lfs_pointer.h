@@ -1,0 +1,29 @@
+/*
+ * The pointer that stands in a repository for a file of Git LFS: a short text that names
+ * the file's content by its SHA-256 and size. A pure function.
+ *
+ * Source: the specification of Git LFS, version 1; and what git-lfs itself still reads:
+ * versions before 1, lines of extensions, lines that end in CR LF.
+ */
+#ifndef GIT_LFS_POINTER_H
+#define GIT_LFS_POINTER_H
+
+#include "base/base.h"
+
+/* What is as long as this, or longer, is no pointer. */
+#define LFS_POINTER_LIMIT 1024
+
+#define LFS_OID_SIZE 65 /* SHA-256 in 64 lower-case hexadecimal digits, and a NUL */
+
+struct lfs_pointer {
+	char oid[LFS_OID_SIZE];
+	uint64_t size;
+};
+
+/* Whether the text is one, whatever follows its first `len` bytes. */
+bool lfs_pointer_parse(const char *text, size_t len, struct lfs_pointer *pointer);
+
+/* Whether text is nothing but 64 lower-case hexadecimal digits. */
+bool lfs_oid_is_valid(const char *text);
+
+#endif

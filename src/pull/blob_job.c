@@ -1,0 +1,226 @@
+/*
+ * A job on some rows of a kind of blobs, which are this worker's until their time is
+ * over. Each blob ends by itself: what fails stops no other.
+ *
+ * An immutable blob needs no lease: whoever puts it there puts the same bytes. Another is
+ * brought under its own, and only renamed into place while that and the row's claim hold
+ * (blob_settle.c).
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "pull/blob_work.h"
+#include "pull/lane.h"
+#include "replicable/name.h"
+#include "upkeep/copies_root.h"
+
+int blob_item_fail(struct blob_item *item, const struct err *why)
+{
+	blob_incoming_close(TAKE(item->incoming), false);
+	item->end = BLOB_FAILED;
+	item->why = *why;
+	return -1;
+}
+
+int blob_item_fail_here(struct blob_item *item, const struct err *why)
+{
+	blob_item_fail(item, why);
+	if (item->why.class == ERR_MISSING)
+		item->why.class = ERR_DISK;
+	return -1;
+}
+
+int blob_work_line(struct blob_work *work, struct err *err)
+{
+	int64_t left = work->until - clock_boot_ms();
+
+	if (left <= 0)
+		return err_set(err, ERR_TIMEOUT, "the time of this job is over");
+	if (!work->line)
+		return lines_take(&work->pull->lines, left, &work->line, err);
+	primary_line_limit(work->line, left);
+	return 0;
+}
+
+void blob_item_expect(const struct blob_work *work, const struct blob_item *item,
+		      char digest[BLOB_DIGEST_SIZE])
+{
+	const char *told = item->row->primary_checksum;
+
+	digest[0] = '\0';
+	if (!blob_id_digest(work->kind, item->row->name, digest) && told &&
+	    strlen(told) == BLOB_DIGEST_SIZE - 1)
+		memcpy(digest, told, BLOB_DIGEST_SIZE);
+}
+
+static int is_wrong(const struct blob_item *item, const char *expected, struct err *err)
+{
+	err_set(err, ERR_CORRUPT,
+		"%s: what came has the SHA-256 %s, and not %s as the primary says of "
+		"generation %" PRIu64,
+		item->row->name, item->digest, expected, item->generation);
+	return err_remedy(err, "it is brought again by itself; if this comes back, see "
+			       "whether the primary's disk or the network damages data");
+}
+
+static int judge(struct blob_work *work, struct blob_item *item, struct err *err)
+{
+	char named[BLOB_DIGEST_SIZE];
+
+	if (blob_incoming_digest(item->incoming, item->digest, err) != 0)
+		return -1;
+	if (blob_id_digest(work->kind, item->row->name, named)) {
+		if (strcmp(named, item->digest) != 0)
+			return is_wrong(item, named, err);
+		memcpy(item->expected, named, sizeof(named));
+	}
+	if (item->expected[0] && strcmp(item->expected, item->digest) != 0)
+		return is_wrong(item, item->expected, err);
+	return 0;
+}
+
+void blob_item_judge(struct blob_work *work, struct blob_item *item)
+{
+	struct err err;
+
+	if (judge(work, item, &err) == 0) {
+		item->end = BLOB_ARRIVED;
+		return;
+	}
+	if (err.class == ERR_CORRUPT) {
+		log_error("blob.wrong", LOG_ERR(&err));
+		blob_incoming_close(TAKE(item->incoming), true);
+		item->is_doubtful = item->row->retry_count > 0; /* not by chance */
+	}
+	blob_item_fail_here(item, &err);
+}
+
+/* Held means later: no worker waits. */
+int blob_item_lease(const struct blob_work *work, struct blob_item *item,
+		    const char *operation)
+{
+	const char *type = work->kind->type, *name = item->row->name;
+	char key[LEASE_KEY_SIZE];
+	struct err err;
+
+	if (work->kind->layout == BLOB_LFS)
+		return 0;
+	lease_key_for(type, replicable_id(type, name), key);
+	if (lease_acquire(work->pull->options.leases,
+			  &(struct lease_request){ .key = key,
+						   .operation = operation,
+						   .job = name,
+						   .stop = &work->pull->kill },
+			  &item->lease, &err) != 0)
+		return blob_item_fail(item, &err);
+	return 0;
+}
+
+static void take_leases(struct blob_work *work)
+{
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].end == BLOB_OPEN)
+			blob_item_lease(work, &work->items[i], "sync");
+}
+
+static void fetch(struct blob_work *work)
+{
+	blob_fetch_small(work); /* finds out who is large after all */
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].end == BLOB_OPEN)
+			blob_fetch_large(work, &work->items[i]);
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].is_doubtful)
+			blob_doubt(work->pull, work->line, work->kind,
+				   work->items[i].row->name);
+}
+
+static void fail_all(struct blob_work *work, const struct err *why)
+{
+	for (size_t i = 0; i < work->count; i++)
+		blob_item_fail_here(&work->items[i], why);
+}
+
+/* Never into a mount point whose file system is away. */
+static int open_root(struct blob_work *work, struct err *err)
+{
+	if (copies_root_check_blobs(work->pull->options.store, work->kind, err) != 0)
+		return -1;
+	work->root = blob_root_open(work->kind, err);
+	return work->root < 0 ? -1 : 0;
+}
+
+static void run(struct blob_work *work)
+{
+	struct err err;
+
+	if (open_root(work, &err) != 0) {
+		fail_all(work, &err);
+		return;
+	}
+	blob_remove_gone(work);
+	blob_find_present(work);
+	take_leases(work);
+	fetch(work);
+	blob_settle(work);
+}
+
+static void open_items(struct blob_work *work, registry_rows *rows)
+{
+	work->count = rows->count;
+	work->items = xcalloc(rows->count, sizeof(*work->items));
+	for (size_t i = 0; i < rows->count; i++) {
+		struct blob_item *item = &work->items[i];
+		struct err err;
+		item->row = &rows->items[i];
+		item->is_large = item->row->size > BLOB_SMALL_MOST;
+		pace_take(work->pull, item->row->id);
+		/* It becomes a path here, wherever it came from. */
+		if (blob_id_check(work->kind, item->row->name, &err) != 0)
+			blob_item_fail(item, &err);
+	}
+}
+
+static void close_items(struct blob_work *work)
+{
+	for (size_t i = 0; i < work->count; i++) {
+		blob_incoming_close(work->items[i].incoming, false);
+		lease_release(work->items[i].lease);
+	}
+	free(work->items);
+	lines_rest(&work->pull->lines, work->line);
+	if (work->root >= 0)
+		close(work->root);
+}
+
+void blob_job_work(void *arg)
+{
+	struct pull_job *job = arg;
+	int64_t started = clock_boot_ms();
+	struct blob_work work = {
+		.pull = job->pull,
+		.kind = job->kind,
+		.root = -1,
+		.until = started + pull_settings_now(job->pull).timeout_ms,
+	};
+
+	if (stop_is_requested(&job->pull->stop)) {
+		blob_job_forget(job);
+		return;
+	}
+	struct log_context before =
+		log_set_context((struct log_context){ .job = "sync" });
+	open_items(&work, &job->rows);
+	run(&work);
+	blob_record(&work, clock_boot_ms() - started);
+	close_items(&work);
+	log_set_context(before);
+	pull_job_end(job, &job->pull->state.blobbing);
+}
+
+void blob_job_forget(void *arg)
+{
+	struct pull_job *job = arg;
+
+	pull_rows_tell(job, REGISTRY_DEFERRED);
+	pull_job_end(job, &job->pull->state.blobbing);
+}

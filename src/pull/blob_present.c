@@ -1,0 +1,57 @@
+/*
+ * A file that is there already, and has the content that is wanted, is not transferred:
+ * after a restore from a backup, a copy by other means, or when only the row was lost.
+ */
+#include "pull/blob_work.h"
+
+static bool is_candidate(const struct blob_item *item)
+{
+	return item->end == BLOB_OPEN && item->row->timeline[0] &&
+	       item->row->generation_wanted > 0 &&
+	       !(item->row->wishes & REGISTRY_WISH_REBUILD);
+}
+
+/* 1: it is; 0: not, or it cannot be told; -1: stop. */
+static int has_content(const struct blob_work *work, const struct blob_item *item,
+		       char digest[BLOB_DIGEST_SIZE], struct err *err)
+{
+	char expected[BLOB_DIGEST_SIZE];
+	struct blob_print print;
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	blob_item_expect(work, item, expected);
+	if (!expected[0] || blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
+	    (item->row->size > 0 && (uint64_t)st.st_size != item->row->size))
+		return 0;
+	if (blob_digest(fd, &print, digest, &work->pull->kill, err) != 0)
+		return err->class == ERR_CANCELED ? -1 : 0;
+	return strcmp(digest, expected) == 0;
+}
+
+static void adopt(struct blob_item *item, const char *digest)
+{
+	item->end = BLOB_ADOPTED;
+	item->is_proved = true;
+	memcpy(item->timeline, item->row->timeline, sizeof(item->timeline));
+	item->generation = item->row->generation_wanted;
+	item->size = item->row->size;
+	memcpy(item->digest, digest, BLOB_DIGEST_SIZE);
+	memcpy(item->expected, digest, BLOB_DIGEST_SIZE);
+}
+
+void blob_find_present(struct blob_work *work)
+{
+	for (size_t i = 0; i < work->count; i++) {
+		struct blob_item *item = &work->items[i];
+		char digest[BLOB_DIGEST_SIZE];
+		struct err err;
+		if (!is_candidate(item))
+			continue;
+		int has = has_content(work, item, digest, &err);
+		if (has < 0)
+			blob_item_fail(item, &err);
+		else if (has > 0)
+			adopt(item, digest);
+	}
+}

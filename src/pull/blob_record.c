@@ -1,0 +1,192 @@
+/*
+ * How a job on blobs ended: rows in one transaction a word, one line of the log for all,
+ * and the metrics.
+ */
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "pull/blob_work.h"
+#include "pull/decisions.h"
+
+struct record {
+	const struct blob_work *work;
+	VEC(struct registry_move) moves;
+	VEC(const struct blob_item *) items; /* of the moves */
+	enum registry_result *results;
+};
+
+static struct registry_move brought(const struct blob_work *work,
+				    const struct blob_item *item)
+{
+	struct pull *pull = work->pull;
+
+	return (struct registry_move){
+		.id = item->row->id,
+		.event = REGISTRY_BROUGHT,
+		.generation = item->generation,
+		.timeline = item->timeline,
+		.checksum = item->expected[0] ? item->expected : NULL,
+		.size = item->size,
+		.delay_ms = pace_delay_ms(pull, item->row->id),
+		.timeout_ms = next_reverify_ms(pull_settings_now(pull).reverify_ms,
+					       random_roll()),
+	};
+}
+
+static void add(struct record *record, const struct blob_item *item)
+{
+	struct registry_move move = item->end == BLOB_FAILED
+					    ? pull_failed_move(item->row->id, &item->why)
+					    : brought(record->work, item);
+
+	vec_add(&record->moves, move);
+	vec_add(&record->items, item);
+}
+
+static int64_t lag_of(const struct blob_work *work, const struct blob_item *item)
+{
+	int64_t lag_ms =
+		primary_now_ms(work->pull->options.primary) - item->row->behind_since;
+
+	return lag_ms > 0 ? lag_ms : 0; /* clocks are read to some milliseconds */
+}
+
+static void measure_lags(const struct record *record)
+{
+	struct metric *lag =
+		metric_histogram("refrelay_change_to_verified_seconds",
+				 "From a change at the primary to its verified copy.",
+				 metric_buckets_seconds, "kind");
+	struct metric_series *series = metric_at(lag, record->work->kind->type);
+
+	for (size_t i = 0; i < record->items.count; i++)
+		if (record->results[i] == REGISTRY_MOVED &&
+		    record->items.items[i]->row->behind_since > 0)
+			metric_observe(series, (double)lag_of(record->work,
+							      record->items.items[i]) /
+						       1000);
+}
+
+static void write_proved(struct record *record)
+{
+	struct err err;
+
+	record->results = xcalloc(record->moves.count, sizeof(*record->results));
+	if (registry_complete_many(record->work->pull->options.store, record->moves.items,
+				   record->moves.count, record->results, &err) != 0)
+		log_error("registry.failed", LOG_ERR(&err));
+	else
+		measure_lags(record);
+	free(record->results);
+}
+
+static void write_others(struct record *record)
+{
+	struct err err;
+
+	record->results = xcalloc(record->moves.count, sizeof(*record->results));
+	if (registry_move_many(record->work->pull->options.store, record->moves.items,
+			       record->moves.count, record->results, &err) != 0)
+		log_error("registry.failed", LOG_ERR(&err));
+	free(record->results);
+}
+
+static void write_rows(const struct blob_work *work)
+{
+	struct record proved = { .work = work }, others = { .work = work };
+
+	for (size_t i = 0; i < work->count; i++) {
+		const struct blob_item *item = &work->items[i];
+		if (item->end != BLOB_REMOVED)
+			add(item->end != BLOB_FAILED && item->is_proved ? &proved
+									: &others,
+			    item);
+	}
+	if (proved.moves.count > 0)
+		write_proved(&proved);
+	if (others.moves.count > 0)
+		write_others(&others);
+	vec_clear(&proved.moves);
+	vec_clear(&proved.items);
+	vec_clear(&others.moves);
+	vec_clear(&others.items);
+}
+
+static const char *word_of(const struct blob_item *item)
+{
+	switch (item->end) {
+	case BLOB_PLACED:
+		return item->row->generation > 0 ? "updated" : "created";
+	case BLOB_ADOPTED:
+		return "unchanged";
+	case BLOB_REMOVED:
+		return "removed";
+	default:
+		return pull_failed_word(&item->why);
+	}
+}
+
+static void measure(const struct blob_work *work, int64_t took_ms)
+{
+	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
+					      "kind", "state");
+	struct metric *took =
+		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
+				 metric_buckets_seconds, "kind");
+	struct metric *arrived = metric_counter("refrelay_sync_bytes_total",
+						"Bytes that arrived.", "kind");
+	const char *type = work->kind->type;
+
+	for (size_t i = 0; i < work->count; i++)
+		metric_add(metric_at(syncs, type, word_of(&work->items[i])), 1);
+	metric_observe(metric_at(took, type), (double)took_ms / 1000);
+	metric_add(metric_at(arrived, type), (double)work->bytes);
+}
+
+/* Many fail for one reason: it is told once, by an example. */
+static void tell_failures(const struct blob_work *work)
+{
+	const struct blob_item *example = NULL;
+	size_t failed = 0;
+
+	for (size_t i = 0; i < work->count; i++) {
+		const struct blob_item *item = &work->items[i];
+		if (item->end != BLOB_FAILED || item->why.class == ERR_BUSY ||
+		    item->why.class == ERR_CANCELED)
+			continue;
+		failed++;
+		if (!example || !err_is_transient(item->why.class))
+			example = item;
+	}
+	if (failed > 0)
+		log_at(err_is_transient(example->why.class) ? LOG_LEVEL_WARN
+							    : LOG_LEVEL_ERROR,
+		       "blob.failed", LOG_TEXT("kind", work->kind->type),
+		       LOG_NUMBER("failed", failed), LOG_TEXT("name", example->row->name),
+		       LOG_ERR(&example->why));
+}
+
+static void tell_done(const struct blob_work *work, int64_t took_ms)
+{
+	size_t placed = 0, adopted = 0;
+
+	for (size_t i = 0; i < work->count; i++) {
+		placed += work->items[i].end == BLOB_PLACED;
+		adopted += work->items[i].end == BLOB_ADOPTED;
+	}
+	if (placed + adopted > 0)
+		log_info("blob.done", LOG_NUMBER("dur_ms", took_ms),
+			 LOG_NUMBER("bytes", work->bytes),
+			 LOG_TEXT("kind", work->kind->type), LOG_NUMBER("count", placed),
+			 LOG_NUMBER("unchanged", adopted));
+}
+
+void blob_record(struct blob_work *work, int64_t took_ms)
+{
+	write_rows(work);
+	failpoint("blob.recorded");
+	measure(work, took_ms);
+	tell_done(work, took_ms);
+	tell_failures(work);
+}

@@ -1,0 +1,175 @@
+/*
+ * Some blobs are verified: each is read from the disk, and its SHA-256 compared with the
+ * primary's of the very generation that is here. No lease: should the file be replaced
+ * meanwhile, the row is of another generation by then, or being brought, and what is said
+ * here of the one before does not count. After a reverification the worker rests as long
+ * as that took.
+ */
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "pull/blob_work.h"
+#include "pull/decisions.h"
+#include "upkeep/copies_root.h"
+
+struct check {
+	const struct registry_row *row;
+	char digest[BLOB_DIGEST_SIZE];
+	struct err err;
+};
+
+static int open_root(struct pull_job *job, int *root, struct err *err)
+{
+	if (copies_root_check_blobs(job->pull->options.store, job->kind, err) != 0)
+		return -1;
+	*root = blob_root_open(job->kind, err);
+	return *root < 0 ? -1 : 0;
+}
+
+static const char *expected_of(const struct registry_row *row)
+{
+	if (row->generation != row->generation_wanted)
+		return NULL;
+	return row->primary_checksum ? row->primary_checksum : row->checksum;
+}
+
+/* When the copy is as it was found last, it may be the primary that is wrong. */
+static int differs(struct pull_job *job, const struct check *check, const char *expected,
+		   struct err *err)
+{
+	const struct registry_row *row = check->row;
+
+	log_error("verify.mismatch", LOG_TEXT("kind", job->kind->type),
+		  LOG_TEXT("name", row->name), LOG_NUMBER("generation", row->generation),
+		  LOG_TEXT("checksum", check->digest),
+		  LOG_TEXT("primary_checksum", expected));
+	if (!row->checksum || strcmp(row->checksum, check->digest) == 0)
+		blob_doubt(job->pull, NULL, job->kind, row->name);
+	err_set(err, ERR_CORRUPT,
+		"%s has the SHA-256 %s, the primary's is %s for generation %" PRIu64,
+		row->name, check->digest, expected, row->generation);
+	return err_remedy(err, "it is brought again by itself; if this comes back, see "
+			       "whether this machine's disk fails, or who else writes "
+			       "there");
+}
+
+static int check_one(struct pull_job *job, int root, struct check *check, struct err *err)
+{
+	const char *expected = expected_of(check->row);
+	struct blob_print print;
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	if (!expected)
+		return err_set(err, ERR_INTERNAL, "%s: nothing to compare with",
+			       check->row->name);
+	if (blob_id_check(job->kind, check->row->name, err) != 0 ||
+	    blob_open(root, check->row->name, &fd, &st, err) != 0 ||
+	    blob_digest(fd, &print, check->digest, &job->pull->kill, err) != 0)
+		return -1;
+	failpoint("verify.read");
+	return strcmp(check->digest, expected) == 0 ? 0
+						    : differs(job, check, expected, err);
+}
+
+static void check_all(struct pull_job *job, struct check *checks)
+{
+	AUTO_CLOSE int root = -1;
+	struct err err;
+	bool has_root = open_root(job, &root, &err) == 0;
+
+	for (size_t i = 0; i < job->rows.count; i++) {
+		checks[i].row = &job->rows.items[i];
+		if (!has_root)
+			checks[i].err = err;
+		else if (check_one(job, root, &checks[i], &checks[i].err) == 0)
+			checks[i].err.class = ERR_NONE;
+	}
+}
+
+static struct registry_move move_of(const struct pull_job *job, const struct check *check)
+{
+	struct registry_move move = {
+		.id = check->row->id,
+		.event = verification_end(check->err.class),
+		.generation = check->row->generation,
+		.timeline = check->row->timeline,
+		.checksum = check->digest,
+		.err = &check->err,
+		.timeout_ms = verification_again_ms(check->err.class),
+	};
+
+	if (move.event == REGISTRY_PROVED)
+		move.timeout_ms = next_reverify_ms(
+			pull_settings_now(job->pull).reverify_ms, random_roll());
+	return move;
+}
+
+static void measure(const struct pull_job *job, const struct registry_move *move)
+{
+	static const char *const words[REGISTRY_EVENTS] = {
+		[REGISTRY_PROVED] = "proved",
+		[REGISTRY_DISPROVED] = "disproved",
+		[REGISTRY_SUPERSEDED] = "superseded",
+	};
+	struct metric *ended =
+		metric_counter("refrelay_verifications_total",
+			       "Verifications that ended.", "kind", "state");
+
+	metric_add(metric_at(ended, job->kind->type, words[move->event]), 1);
+}
+
+static void tell(const struct pull_job *job, const struct check *checks)
+{
+	const size_t count = job->rows.count;
+	struct registry_move *moves = xcalloc(count, sizeof(*moves));
+	enum registry_result *results = xcalloc(count, sizeof(*results));
+	struct err err;
+
+	for (size_t i = 0; i < count; i++) {
+		moves[i] = move_of(job, &checks[i]);
+		measure(job, &moves[i]);
+	}
+	failpoint("verify.done");
+	if (registry_move_many(job->pull->options.store, moves, count, results, &err) !=
+	    0)
+		log_error("registry.failed", LOG_ERR(&err));
+	free(results);
+	free(moves);
+}
+
+static bool is_reverification(const struct pull_job *job)
+{
+	return job->rows.count > 0 && job->rows.items[0].verified_at != 0;
+}
+
+void blob_verify_work(void *arg)
+{
+	struct pull_job *job = arg;
+	int64_t started = clock_boot_ms();
+	struct check *checks;
+
+	if (stop_is_requested(&job->pull->stop)) {
+		blob_verify_forget(job);
+		return;
+	}
+	struct log_context before =
+		log_set_context((struct log_context){ .job = "verify" });
+	checks = xcalloc(job->rows.count, sizeof(*checks));
+	check_all(job, checks);
+	tell(job, checks);
+	free(checks);
+	log_set_context(before);
+	if (is_reverification(job))
+		stop_wait(&job->pull->stop, clock_boot_ms() - started);
+	pull_job_end(job, &job->pull->state.verifying);
+}
+
+void blob_verify_forget(void *arg)
+{
+	struct pull_job *job = arg;
+
+	pull_rows_tell(job, REGISTRY_SUPERSEDED);
+	pull_job_end(job, &job->pull->state.verifying);
+}

@@ -1,0 +1,171 @@
+#include "pull/primary_blobs.h"
+
+#include "base/json.h"
+#include "pull/primary_line.h"
+#include "pull/primary_parse.h"
+
+#define REVERIFY_TIMEOUT_MS 120000
+#define NO_END (INT64_MAX / 2) /* the line's limit, and the stall, end it */
+
+static void add_blob(struct str *target, const char *what, const struct blob_kind *kind,
+		     const char *id)
+{
+	str_addf(target, PRIMARY_API "%s/%s/", what, kind->type);
+	url_add_encoded(target, id);
+}
+
+int primary_blob_inventory(struct primary_line *line, const struct blob_kind *kind,
+			   const struct page_question *question,
+			   struct inventory_page *page, struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT;
+
+	str_addf(&target, PRIMARY_API "blobs/%s", kind->type);
+	return primary_inventory_at(line, target.data, kind, question, page, err);
+}
+
+struct reading {
+	const struct blob_part *part;
+	const struct blob_part_sink *sink;
+	struct blob_head head;
+	bool has_head;
+};
+
+/* "TIMELINE-GENERATION", in quotes. */
+static bool parse_etag(const char *etag, struct blob_head *head)
+{
+	size_t id_len = TIMELINE_SIZE - 1, len = strlen(etag);
+	AUTO_FREE char *number = NULL;
+
+	if (len < id_len + 4 || etag[0] != '"' || etag[len - 1] != '"' ||
+	    etag[id_len + 1] != '-')
+		return false;
+	memcpy(head->timeline, etag + 1, id_len);
+	number = xstrndup(etag + id_len + 2, len - id_len - 3);
+	return primary_is_id(head->timeline) &&
+	       text_to_uint64(number, &head->generation) && head->generation > 0;
+}
+
+/* "bytes FIRST-LAST/SIZE" */
+static bool parse_range(const struct site_answer *answer, struct blob_head *head)
+{
+	uint64_t last;
+	char rest;
+
+	if (answer->status == 200) { /* all of it, whatever was asked for */
+		head->size = (uint64_t)answer->length;
+		return answer->length >= 0;
+	}
+	return sscanf(answer->range, "bytes %" SCNu64 "-%" SCNu64 "/%" SCNu64 "%c",
+		      &head->offset, &last, &head->size, &rest) == 3 &&
+	       head->offset <= last && last < head->size;
+}
+
+static int read_head(struct reading *reading, const struct site_answer *answer,
+		     struct err *err)
+{
+	struct blob_head *head = &reading->head;
+
+	if (!parse_etag(answer->etag, head))
+		return primary_lied(err, "a blob has the ETag '%s'", answer->etag);
+	if (!parse_range(answer, head) || head->offset != reading->part->offset)
+		return primary_lied(err,
+				    "it sends the range '%s' of a blob for one from "
+				    "%" PRIu64,
+				    answer->range, reading->part->offset);
+	if (answer->checksum[0] && !primary_is_digest(answer->checksum))
+		return primary_lied(err, "Refrelay-Checksum is '%s'", answer->checksum);
+	snprintf(head->checksum, sizeof(head->checksum), "%.64s", answer->checksum);
+	reading->has_head = true;
+	return 0;
+}
+
+static int take_part(void *arg, const struct site_answer *answer, const void *bytes,
+		     size_t len, struct err *err)
+{
+	struct reading *reading = arg;
+
+	if (!reading->has_head && read_head(reading, answer, err) != 0)
+		return -1;
+	return reading->sink->take(reading->sink->arg, &reading->head, bytes, len, err);
+}
+
+int primary_blob_read(struct primary_line *line, const struct blob_part *part,
+		      const struct blob_part_sink *sink, struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT;
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+	AUTO_FREE char *range = xasprintf("bytes=%" PRIu64 "-%" PRIu64, part->offset,
+					  part->offset + part->length - 1);
+	AUTO_FREE char *etag = part->version ? xasprintf("\"%s\"", part->version) : NULL;
+	struct reading reading = { .part = part, .sink = sink };
+	const struct site_sink into = { take_part, &reading };
+
+	add_blob(&target, "retrieve", part->kind, part->id);
+	struct site_request request = { .target = target.data,
+					.range = range,
+					.if_match = etag,
+					.timeout_ms = NO_END,
+					.stall_ms = part->stall_ms,
+					.sink = &into };
+	return primary_call(line, &request, &answer, err);
+}
+
+static int take_frames(void *arg, const struct site_answer *answer, const void *bytes,
+		       size_t len, struct err *err)
+{
+	(void)answer;
+	return blob_frames_take(arg, bytes, len, err);
+}
+
+static void render_ids(const struct blob_many *many, struct str *body)
+{
+	json_auto_t *object = json_object();
+	json_t *ids = json_array();
+
+	for (size_t i = 0; i < many->count; i++)
+		json_array_append_new(ids, json_string(many->ids[i]));
+	json_put(object, "ids", ids);
+	json_render(object, body);
+}
+
+int primary_blob_read_many(struct primary_line *line, const struct blob_many *many,
+			   const struct blob_frame_sink *sink, struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT, body = STR_INIT;
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+	struct blob_frames frames;
+	const struct site_sink into = { take_frames, &frames };
+	int result;
+
+	str_addf(&target, PRIMARY_API "retrieve/%s", many->kind->type);
+	render_ids(many, &body);
+	struct site_request request = { .method = "POST",
+					.target = target.data,
+					.body = body.data,
+					.body_len = body.len,
+					.content_type = "application/json",
+					.timeout_ms = NO_END,
+					.stall_ms = many->stall_ms,
+					.sink = &into };
+	blob_frames_init(&frames, sink);
+	result = primary_call(line, &request, &answer, err);
+	if (result == 0)
+		result = blob_frames_finish(&frames, err);
+	blob_frames_clear(&frames);
+	return result;
+}
+
+int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
+			  const char *id, struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT;
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+
+	add_blob(&target, "blobs", kind, id);
+	str_add(&target, "/reverify");
+	struct site_request request = { .method = "POST",
+					.target = target.data,
+					.timeout_ms = REVERIFY_TIMEOUT_MS };
+	return primary_call(line, &request, &answer, err);
+}

@@ -1,0 +1,522 @@
+/*
+ * Nothing that is asked while a row is started is lost, and no second worker starts: a
+ * higher generation shows by itself when the worker's is compared with it; what has no
+ * number (a person's word, a deletion) is remembered as WISH_AGAIN.
+ */
+#include "replicable/registry_events.h"
+
+#include "base/retry.h"
+#include "replicable/name.h"
+
+static void forget_failure(struct registry_row *row)
+{
+	row->retry_count = 0;
+	row->retry_at = 0;
+	registry_set_text(&row->failure_class, NULL);
+	registry_set_text(&row->failure, NULL);
+	registry_set_text(&row->remedy, NULL);
+}
+
+static void set_failure(struct registry_row *row, const struct err *failure)
+{
+	registry_set_text(&row->failure_class, err_class_name(failure->class));
+	registry_set_text(&row->failure, failure->text);
+	registry_set_text(&row->remedy, failure->remedy);
+}
+
+static void let_go(struct registry_row *row)
+{
+	if (!row->held_reason)
+		return;
+	registry_set_text(&row->held_reason, NULL);
+	registry_set_text(&row->remedy, NULL);
+}
+
+static void set_pending(struct registry_row *row, int64_t due_at)
+{
+	row->state = REGISTRY_PENDING;
+	row->due_at = due_at;
+	let_go(row);
+}
+
+static void disable_verification(struct registry_row *row)
+{
+	row->verification = VERIFICATION_DISABLED;
+	row->verification_due_at = 0;
+}
+
+static bool is_repository(const struct registry_row *row)
+{
+	return strcmp(row->kind, KIND_REPOSITORY) == 0;
+}
+
+/* A repository is compared with what the primary says then; a blob with what it has said,
+ * and if it has not yet, TOLD is what begins it. */
+static void verify_at(struct registry_row *row, int64_t due_at)
+{
+	if (!row->primary_checksum && !is_repository(row)) {
+		disable_verification(row);
+		return;
+	}
+	row->verification = VERIFICATION_PENDING;
+	row->verification_due_at = due_at;
+}
+
+static bool is_other_timeline(const struct registry_row *row,
+			      const struct registry_move *move)
+{
+	return move->timeline && strcmp(move->timeline, row->timeline) != 0;
+}
+
+static void take_timeline(struct registry_row *row, const char *timeline)
+{
+	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline);
+}
+
+/* What is known of the primary's checksum of generation_wanted. */
+static const char *expected_checksum(const struct registry_row *row)
+{
+	if (row->primary_checksum)
+		return row->primary_checksum;
+	return row->generation == row->generation_wanted ? row->checksum : NULL;
+}
+
+/* Events are delivered again after a crash, and the inventory tells each minute what was
+ * told before. */
+static bool is_news(const struct registry_row *row, const struct registry_move *move)
+{
+	if (row->is_gone || move->wishes != 0 || move->generation == 0 ||
+	    is_other_timeline(row, move))
+		return true;
+	if (move->generation != row->generation_wanted)
+		return move->generation > row->generation_wanted;
+	const char *expected = expected_checksum(row);
+	return move->checksum && expected && strcmp(move->checksum, expected) != 0;
+}
+
+static void take_wanted(struct registry_row *row, const struct registry_move *move)
+{
+	bool is_other = is_other_timeline(row, move);
+	bool is_newer = is_other || move->generation > row->generation_wanted;
+
+	if (is_newer) {
+		row->generation_wanted = move->generation;
+		registry_set_text(&row->primary_checksum, NULL);
+	}
+	if (is_newer || (move->generation == row->generation_wanted && move->size != 0))
+		row->size = move->size;
+	if (is_other) {
+		take_timeline(row, move->timeline);
+		row->generation = 0;
+	}
+	if (move->checksum && move->generation == row->generation_wanted)
+		registry_set_text(&row->primary_checksum, move->checksum);
+}
+
+static void note_change(struct stored_row *stored, int64_t changed_at)
+{
+	if (changed_at == 0)
+		return;
+	if (stored->row.behind_since == 0)
+		stored->row.behind_since = changed_at;
+	stored->asked_at = changed_at;
+}
+
+/* has_number: the worker that has the row now may bring it, and its generation tells. */
+static void ask(struct stored_row *stored, unsigned wishes, bool has_number,
+		int64_t due_at)
+{
+	wishes &= WISHES_ALL;
+	if (stored->row.state == REGISTRY_STARTED) {
+		stored->wishes |= WISH_MEANWHILE | wishes << WISHES_LATER_SHIFT;
+		if (!has_number || wishes != 0)
+			stored->wishes |= WISH_AGAIN;
+		return;
+	}
+	stored->wishes |= wishes;
+	stored->row.retry_count = 0;
+	stored->row.retry_at = 0;
+	set_pending(&stored->row, due_at);
+	disable_verification(&stored->row);
+}
+
+static enum outcome asked(struct stored_row *stored, const struct registry_move *move,
+			  int64_t now)
+{
+	struct registry_row *row = &stored->row;
+	bool is_new = is_news(row, move);
+
+	if (!is_new && (row->primary_checksum || !move->checksum ||
+			move->generation != row->generation_wanted))
+		return MOVE_NOTHING;
+	take_wanted(row, move);
+	if (!is_new) { /* only the checksum is new, and fits */
+		if (row->state == REGISTRY_SYNCED &&
+		    row->verification == VERIFICATION_DISABLED)
+			verify_at(row, now);
+		return MOVE_DONE;
+	}
+	row->is_gone = false;
+	note_change(stored, move->changed_at);
+	ask(stored, move->wishes, move->generation != 0, now + move->delay_ms);
+	return MOVE_DONE;
+}
+
+static bool is_text(const char *text, const char *expected)
+{
+	return text && strcmp(text, expected) == 0;
+}
+
+/* One that is being verified with another checksum in mind is verified again; what that
+ * worker says is refused (contradicts()). */
+static enum outcome told(struct stored_row *stored, const struct registry_move *move,
+			 int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	if (!move->checksum || move->generation == 0 || is_other_timeline(row, move) ||
+	    move->generation != row->generation_wanted)
+		return MOVE_NOTHING;
+	bool is_known = is_text(row->primary_checksum, move->checksum);
+	bool is_proved = row->verification == VERIFICATION_SUCCEEDED &&
+			 is_text(row->checksum, move->checksum);
+	bool is_at_work = row->verification == VERIFICATION_STARTED && is_known;
+
+	registry_set_text(&row->primary_checksum, move->checksum);
+	if (row->state == REGISTRY_SYNCED && !is_proved && !is_at_work)
+		verify_at(row, now);
+	else if (is_known)
+		return MOVE_NOTHING;
+	return MOVE_DONE;
+}
+
+static enum outcome gone(struct stored_row *stored, const struct registry_move *move,
+			 int64_t now)
+{
+	if (stored->row.is_gone && move->wishes == 0)
+		return MOVE_NOTHING;
+	stored->row.is_gone = true;
+	note_change(stored, move->changed_at);
+	ask(stored, move->wishes, false, now);
+	return MOVE_DONE;
+}
+
+static enum outcome begun(struct stored_row *stored, const struct registry_move *move,
+			  int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	if (row->state == REGISTRY_STARTED && row->due_at > now)
+		return MOVE_REFUSED;
+	row->state = REGISTRY_STARTED;
+	row->last_attempt_at = now;
+	row->due_at = now + move->timeout_ms;
+	row->verification_due_at = 0;
+	if (row->verification == VERIFICATION_STARTED)
+		row->verification = VERIFICATION_PENDING;
+	let_go(row);
+	stored->wishes = stored_row_wishes(stored);
+	return MOVE_DONE;
+}
+
+/* At the end of a worker's attempt that brought nothing: its wishes stay. What was asked
+ * while it was under way, as WISH_MEANWHILE and WISH_AGAIN. */
+static unsigned end_attempt(struct stored_row *stored)
+{
+	unsigned marks = stored->wishes & (WISH_MEANWHILE | WISH_AGAIN);
+
+	stored->wishes = stored_row_wishes(stored);
+	return marks;
+}
+
+/* Whether what was brought is what is wanted. *recorded: it is of the row's timeline,
+ * and no older than what was here. */
+static bool record_brought(struct stored_row *stored, const struct registry_move *move,
+			   bool *recorded)
+{
+	struct registry_row *row = &stored->row;
+	bool is_other = is_other_timeline(row, move);
+
+	/* The row's timeline is the newer one: it came while this was being brought. */
+	*recorded = !(is_other && *row->timeline && (stored->wishes & WISH_MEANWHILE));
+	if (!*recorded)
+		return false;
+	if (is_other) {
+		if (*row->timeline)
+			row->generation = row->generation_wanted = 0;
+		take_timeline(row, move->timeline);
+	}
+	*recorded = move->generation >= row->generation;
+	if (!*recorded)
+		return false;
+	row->generation = move->generation;
+	registry_set_text(&row->checksum, NULL);
+	if (move->generation > row->generation_wanted) {
+		row->generation_wanted = move->generation;
+		row->size = move->size;
+		registry_set_text(&row->primary_checksum, NULL);
+	}
+	if (move->generation != row->generation_wanted)
+		return false;
+	if (!row->primary_checksum && !is_repository(row))
+		registry_set_text(&row->primary_checksum, move->checksum);
+	return true;
+}
+
+static enum outcome bring(struct stored_row *stored, const struct registry_move *move,
+			  int64_t now, bool *recorded)
+{
+	struct registry_row *row = &stored->row;
+
+	*recorded = false;
+	if (row->state != REGISTRY_STARTED)
+		return MOVE_REFUSED;
+	bool is_wanted = record_brought(stored, move, recorded);
+	bool again = row->is_gone || (stored->wishes & WISH_AGAIN);
+	forget_failure(row);
+	row->last_success_at = now;
+	row->behind_since = is_wanted && !row->is_gone ? 0 : stored->asked_at;
+	set_pending(row, again ? now : now + move->delay_ms);
+	disable_verification(row);
+	/* the wishes of before were granted */
+	stored->wishes = stored->wishes >> WISHES_LATER_SHIFT & WISHES_ALL;
+	if (!is_wanted || again)
+		return MOVE_OVERTAKEN;
+	row->state = REGISTRY_SYNCED;
+	row->due_at = 0;
+	verify_at(row, now);
+	return MOVE_DONE;
+}
+
+static enum outcome brought(struct stored_row *stored, const struct registry_move *move,
+			    int64_t now)
+{
+	bool recorded;
+
+	return bring(stored, move, now, &recorded);
+}
+
+static void prove(struct registry_row *row, const struct registry_move *move, int64_t now)
+{
+	row->verification = VERIFICATION_SUCCEEDED;
+	row->verification_retry_count = 0;
+	row->verification_due_at = move->timeout_ms > 0 ? now + move->timeout_ms : 0;
+	row->verified_at = now;
+	registry_set_text(&row->checksum, move->checksum);
+	registry_set_text(&row->primary_checksum, move->checksum);
+}
+
+/* The primary has told another checksum of a blob's generation since the worker began:
+ * what is here must be read again. */
+static bool contradicts(const struct registry_row *row, const struct registry_move *move)
+{
+	return !is_repository(row) && row->primary_checksum && move->checksum &&
+	       strcmp(row->primary_checksum, move->checksum) != 0;
+}
+
+enum outcome registry_completed(struct stored_row *stored,
+				const struct registry_move *move, int64_t now)
+{
+	bool recorded;
+	enum outcome outcome = bring(stored, move, now, &recorded);
+
+	if (outcome == MOVE_DONE) {
+		if (!contradicts(&stored->row, move))
+			prove(&stored->row, move, now);
+	} else if (recorded) {
+		registry_set_text(&stored->row.checksum, move->checksum);
+		stored->row.verified_at = now;
+	}
+	return outcome;
+}
+
+/* The brake holds what is gone, whatever state it is in. */
+static enum outcome held(struct stored_row *stored, const struct registry_move *move,
+			 int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	if (row->state != REGISTRY_STARTED && !row->is_gone)
+		return MOVE_REFUSED;
+	set_pending(row, now);
+	if (end_attempt(stored) != 0)
+		return MOVE_DONE;
+	row->due_at = 0;
+	registry_set_text(&row->held_reason, move->held_reason);
+	registry_set_text(&row->remedy, move->remedy);
+	return MOVE_DONE;
+}
+
+static void wait_for_retry(struct registry_row *row, int64_t count, enum retry_cap cap,
+			   int64_t now)
+{
+	row->retry_count = count;
+	row->retry_at = now + retry_random_delay_ms((uint64_t)count, cap);
+	row->due_at = row->retry_at;
+}
+
+/* A repository that fails and changes all the time backs off all the same; a person, or
+ * a deletion, does not wait. */
+static enum outcome erred(struct stored_row *stored, const struct registry_move *move,
+			  int64_t now)
+{
+	struct registry_row *row = &stored->row;
+	enum retry_cap cap =
+		move->err->class == ERR_MISSING ? RETRY_CAP_MISSING : RETRY_CAP;
+
+	if (row->state != REGISTRY_STARTED)
+		return MOVE_REFUSED;
+	set_failure(row, move->err);
+	row->state = REGISTRY_FAILED;
+	wait_for_retry(row, row->retry_count + 1, cap, now);
+	if (end_attempt(stored) & WISH_AGAIN)
+		set_pending(row, now);
+	return MOVE_DONE;
+}
+
+static enum outcome absent(struct stored_row *stored, const struct registry_move *move,
+			   int64_t now)
+{
+	struct registry_row *row = &stored->row;
+	int64_t count = row->retry_count + 1;
+
+	if (row->state != REGISTRY_STARTED)
+		return MOVE_REFUSED;
+	forget_failure(row);
+	if (move->err)
+		set_failure(row, move->err);
+	row->state = REGISTRY_MISSING_ON_PRIMARY;
+	wait_for_retry(row, count, RETRY_CAP_MISSING, now);
+	if (end_attempt(stored) != 0)
+		set_pending(row, now);
+	else
+		row->behind_since = 0; /* there is nothing to be behind of */
+	return MOVE_DONE;
+}
+
+/* What was asked meanwhile may be something else than what had to wait. */
+static enum outcome deferred(struct stored_row *stored, const struct registry_move *move,
+			     int64_t now)
+{
+	if (stored->row.state != REGISTRY_STARTED)
+		return MOVE_REFUSED;
+	bool is_asked = end_attempt(stored) != 0;
+	set_pending(&stored->row, is_asked ? now : now + move->timeout_ms);
+	return MOVE_DONE;
+}
+
+static enum outcome checking(struct stored_row *stored, const struct registry_move *move,
+			     int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	if (row->state != REGISTRY_SYNCED ||
+	    (row->verification == VERIFICATION_STARTED && row->verification_due_at > now))
+		return MOVE_REFUSED;
+	row->verification = VERIFICATION_STARTED;
+	row->verification_due_at = now + move->timeout_ms;
+	return MOVE_DONE;
+}
+
+static enum outcome superseded(struct stored_row *stored,
+			       const struct registry_move *move, int64_t now)
+{
+	if (stored->row.state != REGISTRY_SYNCED)
+		return MOVE_REFUSED;
+	verify_at(&stored->row, now + move->timeout_ms);
+	return MOVE_DONE;
+}
+
+/* Of an older generation, or of a newer one that was never recorded: it says nothing of
+ * the generation that this row is of. */
+static bool is_of_another(const struct registry_row *row,
+			  const struct registry_move *move)
+{
+	return is_other_timeline(row, move) ||
+	       (move->generation != 0 && move->generation != row->generation);
+}
+
+static enum outcome verify_anew(struct registry_row *row, int64_t now)
+{
+	verify_at(row, now);
+	return MOVE_OVERTAKEN;
+}
+
+static enum outcome proved(struct stored_row *stored, const struct registry_move *move,
+			   int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	if (row->state != REGISTRY_SYNCED)
+		return MOVE_REFUSED;
+	if (is_of_another(row, move) || contradicts(row, move))
+		return verify_anew(row, now);
+	prove(row, move, now);
+	return MOVE_DONE;
+}
+
+/* Something newer was asked for while the copy was verified. Refs that were wrong will be
+ * set anew; but what the disk has lost is not in what is newer. */
+static enum outcome keep_in_mind(struct stored_row *stored,
+				 const struct registry_move *move, int64_t now)
+{
+	if (stored->row.is_gone || !(move->wishes & REGISTRY_WISH_REBUILD))
+		return MOVE_REFUSED;
+	if (stored->row.state == REGISTRY_STARTED)
+		ask(stored, REGISTRY_WISH_REBUILD, false, now);
+	else
+		stored->wishes |= REGISTRY_WISH_REBUILD;
+	return MOVE_OVERTAKEN;
+}
+
+static enum outcome disproved(struct stored_row *stored, const struct registry_move *move,
+			      int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	if (row->state != REGISTRY_SYNCED)
+		return keep_in_mind(stored, move, now);
+	if (is_of_another(row, move))
+		return verify_anew(row, now);
+	row->state = REGISTRY_FAILED;
+	row->verification = VERIFICATION_FAILED;
+	row->verification_due_at = 0;
+	row->verification_retry_count++;
+	set_failure(row, move->err);
+	wait_for_retry(row, row->verification_retry_count, RETRY_CAP, now);
+	stored->wishes |= REGISTRY_WISH_RECHECK | (move->wishes & REGISTRY_WISH_REBUILD);
+	return MOVE_DONE;
+}
+
+enum outcome registry_adopted(struct stored_row *stored, const struct registry_move *move,
+			      int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	(void)now;
+	if (row->state != REGISTRY_SYNCED || row->is_gone || !row->checksum ||
+	    !move->checksum || strcmp(row->checksum, move->checksum) != 0)
+		return MOVE_REFUSED;
+	if (move->timeline)
+		take_timeline(row, move->timeline);
+	row->generation = row->generation_wanted = move->generation;
+	row->size = move->size;
+	registry_set_text(&row->primary_checksum, move->checksum);
+	return MOVE_DONE;
+}
+
+const registry_function registry_functions[REGISTRY_EVENTS] = {
+	[REGISTRY_ASKED] = asked,
+	[REGISTRY_BEGUN] = begun,
+	[REGISTRY_TOLD] = told,
+	[REGISTRY_BROUGHT] = brought,
+	[REGISTRY_HELD] = held,
+	[REGISTRY_ERRED] = erred,
+	[REGISTRY_ABSENT] = absent,
+	[REGISTRY_DEFERRED] = deferred,
+	[REGISTRY_GONE] = gone,
+	[REGISTRY_CHECKING] = checking,
+	[REGISTRY_PROVED] = proved,
+	[REGISTRY_DISPROVED] = disproved,
+	[REGISTRY_SUPERSEDED] = superseded,
+};

@@ -1,0 +1,29 @@
+/*
+ * What an event does to a row in memory. Internal to the registry; registry_move.c reads
+ * and writes the rows around it.
+ */
+#ifndef REPLICABLE_REGISTRY_EVENTS_H
+#define REPLICABLE_REGISTRY_EVENTS_H
+
+#include "replicable/registry_move.h"
+#include "replicable/registry_row.h"
+
+enum outcome {
+	MOVE_DONE,
+	MOVE_NOTHING,   /* nothing to write */
+	MOVE_REFUSED,   /* a conflict; nothing to write */
+	MOVE_OVERTAKEN, /* a conflict, but what is known now is written */
+};
+
+typedef enum outcome (*registry_function)(struct stored_row *stored,
+					  const struct registry_move *move, int64_t now);
+
+extern const registry_function registry_functions[REGISTRY_EVENTS];
+
+/* BROUGHT and PROVED at once; and registry_adopt_in(). */
+enum outcome registry_completed(struct stored_row *stored,
+				const struct registry_move *move, int64_t now);
+enum outcome registry_adopted(struct stored_row *stored, const struct registry_move *move,
+			      int64_t now);
+
+#endif

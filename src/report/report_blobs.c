@@ -1,0 +1,334 @@
+#include "report/report_blobs.h"
+
+#include "replicable/name.h"
+#include "replicable/origin_rows.h"
+
+static char *copy(const char *text)
+{
+	return text ? xstrdup(text) : NULL;
+}
+
+int report_examples_of_origin(struct store_tx *tx, const char *kind,
+			      struct report_examples *examples, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT name, failure FROM origin WHERE verification_state = 3"
+		       " AND kind = ?1 ORDER BY name LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, kind);
+	found = query_step(query, err);
+	if (found > 0) {
+		examples->failing = copy(query_text(query, 0));
+		examples->failure = copy(query_text(query, 1));
+	}
+	return found < 0 ? -1 : 0;
+}
+
+static int find_row(struct store *store, struct registry_filter filter,
+		    registry_rows *rows, struct err *err)
+{
+	filter.limit = 1;
+	return registry_list(store, &filter, rows, err);
+}
+
+int report_examples_of_copies(struct store *store, const char *kind,
+			      const struct registry_counts *counts,
+			      struct report_examples *examples, struct err *err)
+{
+	AUTO_REGISTRY_ROWS registry_rows failed = { 0 };
+	AUTO_REGISTRY_ROWS registry_rows held = { 0 };
+
+	if (counts->states[REGISTRY_FAILED] > 0 &&
+	    find_row(store,
+		     (struct registry_filter){ .kind = kind, .state = REGISTRY_FAILED },
+		     &failed, err) != 0)
+		return -1;
+	if (counts->held > 0 &&
+	    find_row(store,
+		     (struct registry_filter){
+			     .kind = kind, .state = REGISTRY_ANY, .held_only = true },
+		     &held, err) != 0)
+		return -1;
+	if (failed.count > 0) {
+		examples->failing = xstrdup(failed.items[0].name);
+		examples->failure = copy(failed.items[0].failure);
+	}
+	if (held.count > 0) {
+		examples->held = xstrdup(held.items[0].name);
+		examples->reason = copy(held.items[0].held_reason);
+	}
+	return 0;
+}
+
+void report_examples_clear(struct report_examples *examples)
+{
+	free(examples->failing);
+	free(examples->failure);
+	free(examples->held);
+	free(examples->reason);
+	*examples = (struct report_examples){ 0 };
+}
+
+static int find_origin_kinds(struct store_tx *tx, void *arg, struct err *err)
+{
+	kind_names_clear(arg);
+	return origin_kinds(tx, arg, err);
+}
+
+static int find_copied_kinds(struct store_tx *tx, void *arg, struct err *err)
+{
+	kind_names_clear(arg);
+	return registry_kinds_in(tx, arg, err);
+}
+
+static void add_kind(struct report *report, const char *type)
+{
+	vec_add(&report->blobs, (struct report_kind){ .type = xstrdup(type) });
+}
+
+/* Those of the configuration, or those that have rows. */
+static int list_kinds(const struct report_options *options, store_work find,
+		      struct report *report, struct err *err)
+{
+	AUTO_KIND_NAMES kind_names kinds = { 0 };
+
+	if (options->kinds) {
+		for (size_t i = 0; i < options->kinds->items.count; i++)
+			add_kind(report, options->kinds->items.items[i].type);
+		return 0;
+	}
+	if (store_read(options->store, find, &kinds, err) != 0)
+		return -1;
+	for (size_t i = 0; i < kinds.count; i++)
+		if (strcmp(kinds.items[i], KIND_REPOSITORY) != 0)
+			add_kind(report, kinds.items[i]);
+	return 0;
+}
+
+static int read_origin(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct report_kind *kind = arg;
+	struct origin_counts counts;
+
+	if (origin_count(tx, kind->type, &counts, err) != 0)
+		return -1;
+	kind->counts.all = counts.all;
+	kind->counts.bytes = counts.bytes;
+	memcpy(kind->counts.verification, counts.verification,
+	       sizeof(counts.verification));
+	report_examples_clear(&kind->examples);
+	if (counts.verification[VERIFICATION_FAILED] == 0)
+		return 0;
+	return report_examples_of_origin(tx, kind->type, &kind->examples, err);
+}
+
+int report_blobs_of_origin(const struct report_options *options, struct report *report,
+			   struct err *err)
+{
+	if (list_kinds(options, find_origin_kinds, report, err) != 0)
+		return -1;
+	for (size_t i = 0; i < report->blobs.count; i++)
+		if (store_read(options->store, read_origin, &report->blobs.items[i],
+			       err) != 0)
+			return -1;
+	return 0;
+}
+
+static int read_copies(struct store *store, struct report_kind *kind, struct err *err)
+{
+	if (registry_counts(store, kind->type, &kind->counts, err) != 0 ||
+	    registry_never_copied(store, kind->type, &kind->never_copied, err) != 0)
+		return -1;
+	return report_examples_of_copies(store, kind->type, &kind->counts,
+					 &kind->examples, err);
+}
+
+int report_blobs_of_copies(const struct report_options *options, struct report *report,
+			   struct err *err)
+{
+	if (list_kinds(options, find_copied_kinds, report, err) != 0)
+		return -1;
+	for (size_t i = 0; i < report->blobs.count; i++)
+		if (read_copies(options->store, &report->blobs.items[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+void report_blobs_clear(struct report *report)
+{
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		free(report->blobs.items[i].type);
+		report_examples_clear(&report->blobs.items[i].examples);
+	}
+	vec_clear(&report->blobs);
+}
+
+int64_t report_kind_verified(const struct report_kind *kind)
+{
+	/* One that is read again is nearly always among many. */
+	return kind->counts.verification[VERIFICATION_SUCCEEDED] +
+	       kind->counts.verification[VERIFICATION_STARTED];
+}
+
+bool report_blobs_are_good(const struct report *report)
+{
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		if (report_kind_verified(kind) != kind->counts.all)
+			return false;
+		if (report->role == SITE_SECONDARY &&
+		    kind->counts.states[REGISTRY_SYNCED] != kind->counts.all)
+			return false;
+	}
+	return true;
+}
+
+void report_size(int64_t bytes, struct str *out)
+{
+	static const char *const units[] = { "kB", "MB", "GB", "TB", "PB" };
+	double value = (double)bytes / 1000;
+	size_t unit = 0;
+
+	if (bytes < 1000) {
+		str_addf(out, "%" PRId64 " bytes", bytes);
+		return;
+	}
+	/* 999.95 would be printed as 1000.0 */
+	while (value >= 999.95 && unit + 1 < ARRAY_SIZE(units)) {
+		value /= 1000;
+		unit++;
+	}
+	str_addf(out, "%.1f %s", value, units[unit]);
+}
+
+static void add_blobs(const struct report_kind *kind, int64_t count, struct str *out)
+{
+	str_addf(out, "%" PRId64 " blob%s of kind %s", count, count == 1 ? "" : "s",
+		 kind->type);
+}
+
+static void add_in_brackets(int64_t bytes, struct str *out)
+{
+	str_add(out, " (");
+	report_size(bytes, out);
+	str_add(out, ")");
+}
+
+void report_blobs_count(const struct report *report, struct str *out)
+{
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		str_add(out, ", ");
+		add_blobs(kind, kind->counts.all, out);
+		add_in_brackets(kind->counts.bytes, out);
+	}
+}
+
+static void add_work(const struct report_kind *kind, struct str *out)
+{
+	int64_t verified = report_kind_verified(kind);
+	int64_t waiting = report_waiting(&kind->counts);
+
+	if (waiting > 0) {
+		str_add(out, ", ");
+		add_blobs(kind, waiting, out);
+		add_in_brackets(kind->counts.bytes_to_come, out);
+		str_add(out, " to be copied");
+	} else if (verified < kind->counts.all) {
+		str_addf(out, ", %" PRId64 " of ", verified);
+		add_blobs(kind, kind->counts.all, out);
+		str_add(out, " verified");
+	}
+}
+
+void report_blobs_work(const struct report *report, struct str *out)
+{
+	for (size_t i = 0; i < report->blobs.count; i++)
+		add_work(&report->blobs.items[i], out);
+}
+
+static void add_example(const char *name, const char *why, struct str *out)
+{
+	if (name)
+		str_addf(out, ", for instance %s: %s", name, why ? why : "?");
+}
+
+static void add_troubles(const struct report *report, const struct report_kind *kind,
+			 struct str *out)
+{
+	const struct registry_counts *counts = &kind->counts;
+	int64_t failing = report->role == SITE_SECONDARY
+				  ? counts->states[REGISTRY_FAILED]
+				  : counts->verification[VERIFICATION_FAILED];
+	int64_t missing = counts->states[REGISTRY_MISSING_ON_PRIMARY];
+
+	if (failing > 0) {
+		str_add(out, "; ");
+		add_blobs(kind, failing, out);
+		str_add(out, failing == 1 ? " fails" : " fail");
+		add_example(kind->examples.failing, kind->examples.failure, out);
+		str_addf(out, " (see refrelay blob list --type %s --failed)", kind->type);
+	}
+	if (missing > 0) {
+		str_add(out, "; ");
+		add_blobs(kind, missing, out);
+		str_add(out, " missing on the primary");
+	}
+	if (counts->held > 0) {
+		str_add(out, "; ");
+		add_blobs(kind, counts->held, out);
+		str_add(out, counts->held == 1 ? " is held" : " are held");
+		add_example(kind->examples.held, kind->examples.reason, out);
+		str_addf(out, " (see refrelay blob list --type %s --state held)",
+			 kind->type);
+	}
+}
+
+void report_blobs_troubles(const struct report *report, struct str *out)
+{
+	for (size_t i = 0; i < report->blobs.count; i++)
+		add_troubles(report, &report->blobs.items[i], out);
+}
+
+static void add_copies_line(const struct report_kind *kind, struct str *out)
+{
+	const struct registry_counts *counts = &kind->counts;
+
+	str_addf(out,
+		 "  %-13s%8" PRId64 "%8" PRId64 "%9" PRId64 "%9" PRId64 "%8" PRId64
+		 "%9" PRId64 "%6" PRId64 "  ",
+		 kind->type, counts->all, counts->states[REGISTRY_SYNCED],
+		 report_kind_verified(kind), report_waiting(counts),
+		 counts->states[REGISTRY_FAILED],
+		 counts->states[REGISTRY_MISSING_ON_PRIMARY], counts->held);
+	report_size(counts->bytes, out);
+	if (counts->bytes_to_come > 0) {
+		str_add(out, ", ");
+		report_size(counts->bytes_to_come, out);
+		str_add(out, " to come");
+	}
+	str_add(out, "\n");
+}
+
+static void add_origin_line(const struct report_kind *kind, struct str *out)
+{
+	str_addf(out, "  blobs of kind %s %" PRId64, kind->type, kind->counts.all);
+	add_in_brackets(kind->counts.bytes, out);
+	str_addf(out, ", verified %" PRId64 ", failed %" PRId64 "\n",
+		 report_kind_verified(kind),
+		 kind->counts.verification[VERIFICATION_FAILED]);
+}
+
+void report_blobs_table(const struct report *report, struct str *out)
+{
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		if (report->role == SITE_SECONDARY)
+			add_copies_line(&report->blobs.items[i], out);
+		else
+			add_origin_line(&report->blobs.items[i], out);
+	}
+}

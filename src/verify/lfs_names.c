@@ -1,0 +1,485 @@
+/*
+ * What was looked through last is known by two things that must agree: timeline and
+ * generation in lfs_scan, and the refs of that moment in data/lfs/refs/<id>. If they do
+ * not, all of the history is looked through, which is slow and right. The refs are read
+ * behind the row, so what is written of a generation is never less than it has.
+ *
+ * What was named and is not any more is found only when all is looked through: that is
+ * done again, at most once a day, when a ref of a repository that names something went
+ * away or was deleted.
+ *
+ * A repository is looked through by one thread at a time; who else asks waits for it.
+ */
+#include "verify/lfs_names.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/thread.h"
+#include "change/recorded_refs.h"
+#include "git/ref_reading.h"
+#include "replicable/locate.h"
+#include "replicable/name.h"
+#include "verify/lfs_search.h"
+
+enum {
+	PAUSE_MS = 2000,
+	PAUSE_MAX_MS = 60 * 1000,
+	PAUSE_SHARE = 50,
+	PAGE = 100,
+	MARK_SIZE = 64
+};
+#define TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
+#define WHOLE_AGAIN_MS ((int64_t)24 * 3600 * 1000)
+
+struct lfs_names {
+	struct lfs_names_options options;
+	char *root, *data, *kind; /* owned */
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	VEC(char *) busy;    /* names; guarded by mutex; owned by who looks */
+	struct map failures; /* name -> mark that could not be looked through, owned;
+				the thread's own */
+	int64_t spent_ms;    /* in this round, in histories; the thread's own */
+	struct stop stop;
+	pthread_t thread;
+};
+
+/* A look at one repository. */
+struct look {
+	struct lfs_names *names;
+	const char *name;
+	struct lfs_scan now, before;
+	bool has_before;
+	struct ref_reading reading;
+	lfs_rows rows;
+	bool is_whole;
+};
+
+static void mark_of(const struct lfs_scan *scan, char mark[MARK_SIZE])
+{
+	snprintf(mark, MARK_SIZE, "%s-%" PRIu64, scan->timeline, scan->generation);
+}
+
+/* store_work; arg: struct look */
+static int read_scans(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct look *look = arg;
+	enum lfs_side side = look->names->options.side;
+	int found;
+
+	lfs_scan_clear(&look->now);
+	lfs_scan_clear(&look->before);
+	found = lfs_scan_now(tx, side, look->name, &look->now, err);
+	if (found == 0)
+		err_set(err, ERR_MISSING, "%s: no such repository is here", look->name);
+	if (found <= 0)
+		return -1;
+	found = lfs_scan_get(tx, look->now.repository, &look->before, err);
+	look->has_before = found > 0 && look->before.timeline[0];
+	return found < 0 ? -1 : 0;
+}
+
+static bool is_done(const struct look *look)
+{
+	return look->has_before &&
+	       strcmp(look->now.timeline, look->before.timeline) == 0 &&
+	       look->now.generation == look->before.generation;
+}
+
+static bool lost_refs(const struct ref_snapshot *before, const struct ref_snapshot *now)
+{
+	for (size_t i = 0; i < before->refs.count; i++)
+		if (!ref_snapshot_find(now, before->refs.items[i].name))
+			return true;
+	return false;
+}
+
+/* Sets is_whole, unless `known` gets what was looked through before. */
+static void find_known(struct look *look, const char *folder, oid_list *known)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	char mark[MARK_SIZE];
+
+	look->is_whole = true;
+	if (!look->has_before || strcmp(look->now.timeline, look->before.timeline) != 0)
+		return;
+	mark_of(&look->before, mark);
+	if (!recorded_refs_read(folder, look->now.repository, mark, look->reading.oid_len,
+				&refs))
+		return;
+	if (look->before.named > 0 && lost_refs(&refs, &look->reading.refs) &&
+	    clock_wall_ms() - look->before.whole_at >= WHOLE_AGAIN_MS)
+		return;
+	oid_list_add_tips(known, &refs);
+	look->is_whole = false;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	return strcmp(((const struct lfs_row *)a)->oid, ((const struct lfs_row *)b)->oid);
+}
+
+static void tidy_rows(lfs_rows *rows)
+{
+	size_t kept = 0;
+
+	vec_sort(rows, compare_rows);
+	for (size_t i = 0; i < rows->count; i++)
+		if (kept == 0 || compare_rows(&rows->items[kept - 1], &rows->items[i]))
+			rows->items[kept++] = rows->items[i];
+	rows->count = kept;
+}
+
+static int search(struct look *look, int root, const char *path, const oid_list *known,
+		  struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	const struct git_work work = { .stop = &look->names->stop,
+				       .guard_fd = -1,
+				       .until = clock_boot_ms() + TIMEOUT_MS };
+	oid_list tips = { 0 };
+	int result = -1;
+
+	oid_list_add_tips(&tips, &look->reading.refs);
+	if (repo_open(root, path, &repo, err) == 0 && repo_check_files(&repo, err) == 0) {
+		free(repo.path);
+		repo.path = xasprintf("%s/%s", look->names->root, path);
+		result = lfs_search(&work, &repo, &tips, known, &look->rows, err);
+	}
+	vec_clear(&tips);
+	return result;
+}
+
+/* store_work; arg: struct look */
+static int write_rows(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct look *look = arg;
+	const struct lfs_found found = {
+		.scan = &look->now,
+		.rows = &look->rows,
+		.is_whole = look->is_whole,
+		.is_other = look->has_before &&
+			    strcmp(look->now.timeline, look->before.timeline) != 0,
+	};
+
+	return lfs_rows_put(tx, &found, err);
+}
+
+static int record(struct look *look, const char *folder, struct err *err)
+{
+	char mark[MARK_SIZE];
+
+	look->now.whole_at = look->is_whole ? clock_wall_ms() : look->before.whole_at;
+	tidy_rows(&look->rows);
+	if (store_write(look->names->options.store, write_rows, look, err) != 0)
+		return -1;
+	mark_of(&look->now, mark);
+	return recorded_refs_write(folder, look->now.repository, mark,
+				   &look->reading.refs, err);
+}
+
+static int look_through(struct look *look, struct err *err)
+{
+	AUTO_FREE char *folder = xasprintf("%s/lfs", look->names->data);
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, look->names->root, err);
+	AUTO_FREE char *path = NULL;
+	int64_t begun_at = clock_boot_ms();
+	oid_list known = { 0 };
+	int found, result;
+
+	if (root < 0)
+		return -1;
+	found = locate(root, look->name, &path, err);
+	if (found == 0)
+		err_set(err, ERR_MISSING, "%s: no such repository is here", look->name);
+	if (found <= 0 || ref_reading_take_refs(root, path, &look->reading, err) != 0)
+		return -1;
+	find_known(look, folder, &known);
+	result = search(look, root, path, &known, err);
+	vec_clear(&known);
+	if (result != 0 || record(look, folder, err) != 0)
+		return -1;
+	log_debug("lfs.looked", LOG_NUMBER("dur_ms", clock_boot_ms() - begun_at),
+		  LOG_TEXT("repo", look->name), LOG_NUMBER("found", look->rows.count),
+		  LOG_NUMBER("named", look->now.named));
+	return 0;
+}
+
+static void look_clear(struct look *look)
+{
+	lfs_scan_clear(&look->now);
+	lfs_scan_clear(&look->before);
+	ref_reading_clear(&look->reading);
+	vec_clear(&look->rows);
+}
+
+static bool is_busy_locked(const struct lfs_names *names, const char *name)
+{
+	for (size_t i = 0; i < names->busy.count; i++)
+		if (strcmp(names->busy.items[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Only one looks through a repository. False: somebody still does. */
+static bool begin(struct lfs_names *names, char *name, int64_t until)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&names->mutex);
+
+	while (is_busy_locked(names, name))
+		if (stop_is_requested(&names->stop) ||
+		    !cond_wait_until(&names->changed, &names->mutex, until))
+			return false;
+	vec_add(&names->busy, name);
+	return true;
+}
+
+static void end(struct lfs_names *names, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&names->mutex);
+
+	for (size_t i = 0; i < names->busy.count; i++)
+		if (names->busy.items[i] == name)
+			names->busy.items[i] = names->busy.items[--names->busy.count];
+	pthread_cond_broadcast(&names->changed);
+}
+
+int lfs_names_look(struct lfs_names *names, const char *name, int64_t until,
+		   struct err *err)
+{
+	AUTO_FREE char *own = xstrdup(name);
+	struct look look = { .names = names, .name = own };
+	int result = store_read(names->options.store, read_scans, &look, err);
+
+	if (result == 0 && !is_done(&look)) {
+		if (!begin(names, own, until)) {
+			look_clear(&look);
+			return err_set(err, ERR_BUSY,
+				       "%s: its history is still looked through", name);
+		}
+		result = store_read(names->options.store, read_scans, &look, err);
+		if (result == 0 && !is_done(&look))
+			result = look_through(&look, err);
+		end(names, own);
+	}
+	look_clear(&look);
+	return result;
+}
+
+/* What could not be looked through is tried again when it has changed. */
+static bool failed_before(struct lfs_names *names, const struct lfs_scan *scan)
+{
+	const char *failed = map_get(&names->failures, scan->name);
+	char mark[MARK_SIZE];
+
+	mark_of(scan, mark);
+	return failed && strcmp(failed, mark) == 0;
+}
+
+static void note_failure(struct lfs_names *names, const struct lfs_scan *scan,
+			 const struct err *err)
+{
+	char mark[MARK_SIZE];
+
+	if (err->class == ERR_CANCELED || err->class == ERR_MISSING ||
+	    err->class == ERR_BUSY || err->class == ERR_CONFLICT)
+		return;
+	log_warn("lfs.look_failed", LOG_ERR(err), LOG_TEXT("repo", scan->name));
+	mark_of(scan, mark);
+	free(map_put(&names->failures, scan->name, xstrdup(mark)));
+}
+
+/* A page of rows, for store works. */
+struct page {
+	const struct lfs_names *names;
+	const char *after;
+	lfs_scans scans;
+};
+
+static int read_due(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct page *page = arg;
+
+	lfs_scans_clear(&page->scans);
+	return lfs_scans_due(tx, page->names->options.side, page->after, PAGE,
+			     &page->scans, err);
+}
+
+static int read_naming(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct page *page = arg;
+
+	lfs_scans_clear(&page->scans);
+	return lfs_scans_naming(tx, page->after, PAGE, &page->scans, err);
+}
+
+typedef void (*visit_scan)(struct lfs_names *names, const struct lfs_scan *scan);
+
+static int each(struct lfs_names *names, store_work read, visit_scan visit,
+		struct err *err)
+{
+	AUTO_FREE char *after = xstrdup("");
+	bool has_more = true;
+
+	while (has_more && !stop_is_requested(&names->stop)) {
+		struct page page = { .names = names, .after = after };
+		int result = store_read(names->options.store, read, &page, err);
+		for (size_t i = 0; result == 0 && i < page.scans.count; i++)
+			if (!stop_is_requested(&names->stop))
+				visit(names, &page.scans.items[i]);
+		has_more = page.scans.count == PAGE;
+		if (has_more) {
+			free(after);
+			after = xstrdup(page.scans.items[PAGE - 1].name);
+		}
+		lfs_scans_clear(&page.scans);
+		if (result != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void visit_due(struct lfs_names *names, const struct lfs_scan *scan)
+{
+	int64_t begun_at = clock_boot_ms();
+	struct err err;
+
+	if (!failed_before(names, scan) &&
+	    lfs_names_look(names, scan->name, begun_at, &err) != 0)
+		note_failure(names, scan, &err);
+	names->spent_ms += clock_boot_ms() - begun_at;
+}
+
+struct count {
+	const struct lfs_names *names;
+	struct lfs_scan scan; /* its name is borrowed */
+};
+
+static int read_count(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct count *count = arg;
+
+	return lfs_scan_count(tx, count->names->options.side, count->names->kind,
+			      &count->scan, err);
+}
+
+static int write_count(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct count *count = arg;
+
+	return lfs_scan_set_absent(tx, &count->scan, err);
+}
+
+static void visit_naming(struct lfs_names *names, const struct lfs_scan *scan)
+{
+	struct count count = { names, *scan };
+	struct store *store = names->options.store;
+	struct err err;
+
+	if (store_read(store, read_count, &count, &err) != 0 ||
+	    (count.scan.absent != scan->absent &&
+	     store_write(store, write_count, &count, &err) != 0))
+		log_warn("lfs.not_counted", LOG_ERR(&err), LOG_TEXT("repo", scan->name));
+}
+
+struct orphans {
+	enum lfs_side side;
+	bool are_there;
+};
+
+static int look_for_orphans(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct orphans *orphans = arg;
+	int found = lfs_rows_have_orphans(tx, orphans->side, err);
+
+	orphans->are_there = found > 0;
+	return found < 0 ? -1 : 0;
+}
+
+static int prune(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct lfs_names *names = arg;
+
+	return lfs_rows_prune(tx, names->options.side, err);
+}
+
+static int work(struct lfs_names *names, struct err *err)
+{
+	struct store *store = names->options.store;
+	struct orphans orphans = { .side = names->options.side };
+
+	if (each(names, read_due, visit_due, err) != 0 ||
+	    each(names, read_naming, visit_naming, err) != 0 ||
+	    store_read(store, look_for_orphans, &orphans, err) != 0)
+		return -1;
+	return orphans.are_there ? store_write(store, prune, names, err) : 0;
+}
+
+/* Nothing is asked as long as nobody wrote to the database, and seldom where asking takes
+ * long. */
+static void *run(void *arg)
+{
+	struct lfs_names *names = arg;
+	struct store_stamp done = { 0 };
+	int64_t pause_ms = 0;
+	struct err err;
+
+	while (!stop_wait(&names->stop, pause_ms)) {
+		int64_t begun_at = clock_boot_ms();
+		struct store_stamp stamp;
+		bool is_known = store_stamp(names->options.store, &stamp);
+		pause_ms = PAUSE_MS;
+		names->spent_ms = 0;
+		if (is_known && store_stamp_equal(&stamp, &done))
+			continue;
+		if (work(names, &err) == 0)
+			done = stamp;
+		else
+			log_warn("lfs.not_looked", LOG_ERR(&err));
+		pause_ms += (clock_boot_ms() - begun_at - names->spent_ms) * PAUSE_SHARE;
+		pause_ms = pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS;
+	}
+	return NULL;
+}
+
+struct lfs_names *lfs_names_start(const struct lfs_names_options *options)
+{
+	struct lfs_names *names = xcalloc(1, sizeof(*names));
+
+	names->options = *options;
+	names->root = xstrdup(options->root);
+	names->data = xstrdup(options->data);
+	names->kind = xstrdup(options->kind);
+	mutex_init(&names->mutex);
+	cond_init(&names->changed);
+	stop_init(&names->stop);
+	thread_start(&names->thread, "lfs-names", run, names);
+	return names;
+}
+
+void lfs_names_stop(struct lfs_names *names)
+{
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	if (!names)
+		return;
+	lock(&names->mutex);
+	stop_request(&names->stop);
+	pthread_cond_broadcast(&names->changed);
+	unlock(&names->mutex);
+	thread_join(names->thread);
+	while ((entry = map_next(&names->failures, &at)) != NULL)
+		free(entry->value);
+	map_clear(&names->failures);
+	vec_clear(&names->busy);
+	pthread_cond_destroy(&names->changed);
+	pthread_mutex_destroy(&names->mutex);
+	stop_clear(&names->stop);
+	free(names->root);
+	free(names->data);
+	free(names->kind);
+	free(names);
+}

@@ -1,0 +1,173 @@
+/*
+ * Looked at first, so that a result belongs to a row that is as the disk was before it
+ * was read; and if the file is another after, there is no result.
+ */
+#include "verify/verify_blobs.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/* Results are not held back for longer. */
+#define HOLD_MS 1000
+/* After a change another one may not show (blob_print_is_settled()) for less. */
+#define SETTLE_MS 25
+
+struct verifying {
+	const struct blob_batch *batch;
+	int root;
+	struct blob_look looks[VERIFY_BLOBS_MAX];
+	struct blob_result results[VERIFY_BLOBS_MAX];
+	size_t count; /* of results that are not recorded yet */
+	size_t judged;
+	int64_t recorded_at; /* boot ms */
+};
+
+static bool is_settled(const struct blob_look *look)
+{
+	struct blob_print print;
+
+	return look->row.print && blob_print_parse(look->row.print, &print) &&
+	       blob_print_is_settled(&print, clock_wall_ns());
+}
+
+static void let_settle(const struct verifying *verifying)
+{
+	for (size_t i = 0; i < verifying->batch->count; i++) {
+		const struct blob_look *look = &verifying->looks[i];
+		if (look->why.class != ERR_NONE || is_settled(look))
+			continue;
+		stop_wait(verifying->batch->stop, SETTLE_MS);
+		return;
+	}
+}
+
+static int digest(const struct verifying *verifying, const struct blob_look *look,
+		  struct blob_result *result, struct err *err)
+{
+	char text[BLOB_PRINT_SIZE];
+	struct stat st;
+	AUTO_CLOSE int fd = -1;
+
+	result->is_settled = is_settled(look);
+	if (blob_open(verifying->root, look->id, &fd, &st, err) != 0 ||
+	    blob_digest(fd, &result->print, result->digest, verifying->batch->stop,
+			err) != 0)
+		return -1;
+	blob_print_format(&result->print, text);
+	if (strcmp(text, look->row.print) == 0)
+		return 0;
+	return err_set(err, ERR_CONFLICT, "it changed before it was read");
+}
+
+/* What a failure of the look says of the blob itself. */
+static bool is_fault(const struct err *why)
+{
+	return why->class == ERR_CORRUPT || why->class == ERR_CONFIG;
+}
+
+/* -1: stop. */
+static int read_one(struct verifying *verifying, const struct blob_look *look)
+{
+	struct blob_result *result = &verifying->results[verifying->count];
+
+	if (!look->row.name)
+		return 0;
+	*result = (struct blob_result){ .row = &look->row, .why = look->why };
+	if (look->why.class != ERR_NONE) {
+		result->is_deferred = !is_fault(&look->why);
+	} else if (digest(verifying, look, result, &result->why) != 0) {
+		if (result->why.class == ERR_CANCELED)
+			return -1;
+		result->is_deferred = result->why.class == ERR_CONFLICT ||
+				      result->why.class == ERR_MISSING;
+	}
+	verifying->count++;
+	return 0;
+}
+
+static void tell(const struct verifying *verifying, const struct blob_result *result)
+{
+	if (result->is_deferred)
+		log_info("verify.deferred", LOG_ERR(&result->why),
+			 LOG_TEXT("kind", verifying->batch->kind->type),
+			 LOG_TEXT("name", result->row->name));
+	else if (result->verdict.class != ERR_NONE)
+		log_error("verify.failed", LOG_ERR(&result->verdict),
+			  LOG_TEXT("kind", verifying->batch->kind->type),
+			  LOG_TEXT("name", result->row->name),
+			  LOG_TEXT("remedy", result->verdict.remedy));
+}
+
+static int record(struct verifying *verifying)
+{
+	const struct blob_batch *batch = verifying->batch;
+	size_t count = verifying->count;
+	struct err err;
+
+	verifying->count = 0;
+	verifying->recorded_at = clock_boot_ms();
+	if (blob_notice_record(batch->notice, batch->kind, verifying->results, count,
+			       &err) != 0) {
+		log_warn("verify.not_recorded", LOG_ERR(&err),
+			 LOG_TEXT("kind", batch->kind->type));
+		return -1;
+	}
+	for (size_t i = 0; i < count; i++) {
+		tell(verifying, &verifying->results[i]);
+		verifying->judged += !verifying->results[i].is_deferred;
+	}
+	return 0;
+}
+
+static void read_all(struct verifying *verifying)
+{
+	const struct blob_batch *batch = verifying->batch;
+
+	let_settle(verifying);
+	verifying->recorded_at = clock_boot_ms();
+	for (size_t i = 0; i < batch->count; i++) {
+		if (read_one(verifying, &verifying->looks[i]) != 0)
+			break;
+		if (clock_boot_ms() - verifying->recorded_at >= HOLD_MS &&
+		    record(verifying) != 0)
+			return;
+	}
+	record(verifying);
+}
+
+static int look_at_all(struct verifying *verifying, struct err *err)
+{
+	const struct blob_batch *batch = verifying->batch;
+
+	for (size_t i = 0; i < batch->count; i++)
+		verifying->looks[i].id = batch->names[i];
+	if (blob_notice_compare(batch->notice, batch->kind, verifying->looks,
+				batch->count, err) != 0)
+		return -1;
+	verifying->root = blob_root_open(batch->kind, err);
+	return verifying->root < 0 ? -1 : 0;
+}
+
+bool verify_blobs(const struct blob_batch *batch)
+{
+	struct verifying verifying = { .batch = batch, .root = -1 };
+	int64_t started = clock_boot_ms();
+	size_t gone = 0;
+	struct err err;
+
+	if (look_at_all(&verifying, &err) != 0)
+		log_warn("verify.deferred", LOG_ERR(&err),
+			 LOG_TEXT("kind", batch->kind->type));
+	else
+		read_all(&verifying);
+	for (size_t i = 0; i < batch->count; i++) {
+		gone += verifying.looks[i].why.class == ERR_MISSING;
+		blob_look_clear(&verifying.looks[i]);
+	}
+	if (verifying.root >= 0)
+		close(verifying.root);
+	log_debug("verify.batch", LOG_NUMBER("dur_ms", clock_boot_ms() - started),
+		  LOG_TEXT("kind", batch->kind->type),
+		  LOG_NUMBER("blobs", verifying.judged));
+	return verifying.judged + gone > 0;
+}

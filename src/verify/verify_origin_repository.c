@@ -1,0 +1,152 @@
+/*
+ * A result belongs to the refs that were read. When the repository changes meanwhile,
+ * the row's checksum is the comparison's that noticed it, and what was found of the
+ * packs and of the older history still stands: so the result goes to the newer row. But
+ * objects that were found missing may have been dropped by that change: then they are
+ * looked for anew.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/retry.h"
+#include "replicable/name.h"
+#include "verify/verify_objects.h"
+#include "verify/verify_origin_parts.h"
+
+#define TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
+/* How often a row may change while its result is being written. */
+#define TRIES 5
+/* How often a repository may change while its objects are looked for. */
+#define LOOKS 5
+
+static int check_objects(struct verify_origin *verify, const struct noticed *noticed,
+			 struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_FREE char *path = xasprintf("%s/%s", verify->root, noticed->row.path);
+	const struct git_work work = { .stop = &verify->stop,
+				       .guard_fd = -1,
+				       .until = clock_boot_ms() + TIMEOUT_MS };
+
+	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
+	    repo_check_files(&repo, err) != 0)
+		return -1;
+	return verify_objects(&work, &repo, &noticed->refs, err);
+}
+
+struct result {
+	const char *name;
+	const struct err *failure; /* NULL: whole */
+	int64_t reverify_ms;
+};
+
+static void set_text(char **text, const char *value)
+{
+	free(*text);
+	*text = value ? xstrdup(value) : NULL;
+}
+
+static void set_failure(struct origin_row *row, const struct err *failure)
+{
+	set_text(&row->failure_class, failure ? err_class_name(failure->class) : NULL);
+	set_text(&row->failure, failure ? failure->text : NULL);
+	set_text(&row->remedy, failure ? failure->remedy : NULL);
+}
+
+static void put_result(struct origin_row *row, const struct result *result)
+{
+	int64_t now = clock_wall_ms();
+
+	row->verification_retry_count =
+		result->failure ? row->verification_retry_count + 1 : 0;
+	if (result->failure) {
+		row->verification = VERIFICATION_FAILED;
+		row->verification_due_at =
+			now + retry_random_delay_ms(
+				      (uint64_t)row->verification_retry_count, RETRY_CAP);
+	} else {
+		row->verification = VERIFICATION_SUCCEEDED;
+		row->verified_at = now;
+		row->verification_due_at = now + result->reverify_ms;
+	}
+	if (result->failure || row->checksum) /* else it says why there is none */
+		set_failure(row, result->failure);
+}
+
+static int write_result(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	const struct result *result = arg;
+	int found = origin_row_get(tx, KIND_REPOSITORY, result->name, &row, err);
+
+	if (found <= 0)
+		return found;
+	put_result(&row, result);
+	return origin_row_update(tx, &row, row.generation, err);
+}
+
+static int record(struct verify_origin *verify, const char *name,
+		  const struct err *failure, struct err *err)
+{
+	struct result result = { .name = name, .failure = failure };
+
+	lock(&verify->mutex);
+	result.reverify_ms = verify->options.reverify_ms;
+	unlock(&verify->mutex);
+	for (int tries = 1;; tries++) {
+		if (store_write(verify->options.store, write_result, &result, err) == 0)
+			return 0;
+		if (err->class != ERR_CONFLICT || tries == TRIES)
+			return -1;
+	}
+}
+
+static int look(struct verify_origin *verify, const char *name, struct err *err)
+{
+	struct err failure = { 0 };
+	uint64_t failed_at = 0; /* generation */
+
+	for (int looks = 0; looks < LOOKS; looks++) {
+		AUTO_NOTICED struct noticed noticed = { 0 };
+		if (notice_compare(verify->options.notice, name, &noticed, err) != 0)
+			return -1;
+		if (noticed.row.generation == failed_at)
+			break;
+		if (check_objects(verify, &noticed, err) == 0)
+			return 0;
+		if (err->class == ERR_CANCELED)
+			return -1;
+		failure = *err;
+		failed_at = noticed.row.generation;
+	}
+	*err = failure;
+	return -1;
+}
+
+/* That it changes faster than it can be read is no failure of the repository. */
+static bool says_something(const struct err *failure)
+{
+	if (failure->class == ERR_CONFLICT)
+		log_info("verify.deferred", LOG_ERR(failure));
+	return failure->class != ERR_CONFLICT && failure->class != ERR_CANCELED;
+}
+
+bool verify_origin_repository(struct verify_origin *verify, const char *name)
+{
+	int64_t started = clock_boot_ms();
+	struct err failure, err;
+	int result = look(verify, name, &failure);
+
+	if (result != 0 && !says_something(&failure))
+		return false;
+	if (result == 0)
+		log_debug("verify.done", LOG_NUMBER("dur_ms", clock_boot_ms() - started));
+	else if (failure.class != ERR_MISSING)
+		log_error("verify.failed",
+			  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
+			  LOG_ERR(&failure), LOG_TEXT("remedy", failure.remedy));
+	if (record(verify, name, result == 0 ? NULL : &failure, &err) == 0)
+		return true;
+	log_warn("verify.not_recorded", LOG_ERR(&err));
+	return false;
+}

@@ -1,0 +1,289 @@
+/*
+ * The body goes through blob/incoming.h, its digest is computed on the way, and only what
+ * has the digest that was announced comes into place. It is durable before it is
+ * noticed, and noticed before the client hears that it is there.
+ *
+ * What is there already and has the same content stays as it is: no event, nothing to
+ * copy for anybody. It is read for that, as its record is not proof enough for who would
+ * throw away a good copy.
+ */
+#include "web/blob_put.h"
+
+#include <openssl/evp.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "blob/flush.h"
+#include "blob/incoming.h"
+#include "origin/inventory.h"
+#include "web/api.h"
+#include "web/blob_reading.h"
+
+enum { PIECE = 128 << 10 };
+
+static uint64_t announced_size(const struct web_request *request)
+{
+	const char *text = web_header(request, "Content-Length");
+	uint64_t size;
+
+	return text && text_to_uint64(text, &size) ? size : UINT64_MAX;
+}
+
+static int receive(const struct web_request *request, struct blob_incoming *incoming,
+		   struct err *err)
+{
+	AUTO_FREE char *piece = xmalloc(PIECE);
+	ssize_t got;
+
+	while ((got = web_read_upload(request, piece, PIECE, err)) > 0)
+		if (blob_incoming_write(incoming, piece, (size_t)got, err) != 0)
+			return -1;
+	return got == 0 ? 0 : -1;
+}
+
+static int check_digest(struct blob_incoming *incoming, const struct blob_put *put,
+			struct err *err)
+{
+	char digest[BLOB_DIGEST_SIZE];
+
+	if (blob_incoming_digest(incoming, digest, err) != 0)
+		return -1;
+	if (strcmp(digest, put->digest) == 0)
+		return 0;
+	err_set(err, ERR_CORRUPT, "what came has the SHA-256 %s, not %s", digest,
+		put->digest);
+	return err_remedy(err, "send it again; what came was thrown away");
+}
+
+/* Whether what is there has this very content, and is durable. */
+static bool is_there(int root, const struct blob_put *put, struct blob_known *known)
+{
+	AUTO_CLOSE int fd = -1;
+	struct stat stat;
+	struct err err;
+
+	if (blob_open(root, put->id, &fd, &stat, &err) != 0 ||
+	    blob_digest(fd, &known->print, known->digest, NULL, &err) != 0 ||
+	    strcmp(known->digest, put->digest) != 0)
+		return false;
+	return flush_data(&fd, 1, FLUSH_EACH, &err) == 0 &&
+	       flush_name(root, put->id, FLUSH_EACH, &err) == 0;
+}
+
+static int commit_file(int root, struct blob_incoming **incoming,
+		       struct blob_known *known, struct err *err)
+{
+	struct blob_arrival arrival = { .incoming = TAKE(*incoming) };
+	blob_arrivals arrivals = { 0 };
+	int result;
+
+	vec_add(&arrivals, arrival);
+	result = blob_arrivals_commit(root, &arrivals, err);
+	arrival = arrivals.items[0];
+	vec_clear(&arrivals);
+	if (result == 0 && arrival.failed) {
+		*err = arrival.why;
+		result = -1;
+	}
+	known->print = arrival.print;
+	return result;
+}
+
+/* False: a file of that name is there. */
+static bool is_free(int root, const char *id)
+{
+	AUTO_CLOSE int fd = -1;
+	struct stat stat;
+	struct err err;
+
+	return blob_open(root, id, &fd, &stat, &err) != 0 && err.class == ERR_MISSING;
+}
+
+static int record(const struct web_request *request, struct blob_put *put,
+		  const struct blob_known *known, struct err *err)
+{
+	struct blob_look look = { .id = put->id, .known = known };
+	int result = blob_notice_compare_one(request->services->blob_notice, put->kind,
+					     &look, err);
+
+	put->row = look.row;
+	if (result != 0)
+		return err_prefix(err, "it was stored, but not recorded");
+	return 0;
+}
+
+static int settle(const struct web_request *request, int root,
+		  struct blob_incoming **incoming, struct blob_put *put, struct err *err)
+{
+	struct blob_known known = { 0 };
+
+	put->is_new = is_free(root, put->id);
+	if (put->is_new || !is_there(root, put, &known)) {
+		memcpy(known.digest, put->digest, sizeof(known.digest));
+		if (commit_file(root, incoming, &known, err) != 0)
+			return -1;
+	}
+	return record(request, put, &known, err);
+}
+
+static void log_put(const struct web_request *request, const struct blob_put *put,
+		    int64_t begun_at)
+{
+	const char *type = put->kind->type;
+
+	log_info("blob.put", LOG_NUMBER("dur_ms", clock_boot_ms() - begun_at),
+		 LOG_NUMBER("bytes", put->row.size), LOG_TEXT("kind", type),
+		 LOG_TEXT("name", put->id), LOG_TEXT("user", request->user));
+	metric_add(metric_at(metric_counter("refrelay_blobs_put_total",
+					    "Blobs that clients put here.", "kind"),
+			     type),
+		   1);
+	metric_add(
+		metric_at(metric_counter("refrelay_blobs_put_bytes_total",
+					 "Bytes of blobs that clients put here.", "kind"),
+			  type),
+		(double)put->row.size);
+}
+
+int blob_put_upload(const struct web_request *request, struct blob_put *put,
+		    struct err *err)
+{
+	AUTO_CLOSE int root = blob_root_open(put->kind, err);
+	struct blob_incoming *incoming = NULL;
+	int64_t begun_at = clock_boot_ms();
+
+	put->row = (struct origin_row){ 0 };
+	if (root < 0)
+		return -1;
+	if (blob_incoming_open(
+		    &(struct blob_incoming_request){ .root = root,
+						     .kind = put->kind,
+						     .id = put->id,
+						     .size = announced_size(request) },
+		    &incoming, err) != 0)
+		return -1;
+	int result = receive(request, incoming, err) != 0 ||
+				     check_digest(incoming, put, err) != 0 ||
+				     settle(request, root, &incoming, put, err) != 0
+			     ? -1
+			     : 0;
+	blob_incoming_close(incoming, true);
+	if (result == 0)
+		log_put(request, put, begun_at);
+	return result;
+}
+
+/* "sha-256=:BASE64:" in a list of such. RFC 9530. */
+static bool read_digest(const char *header, char digest[BLOB_DIGEST_SIZE])
+{
+	static const char key[] = "sha-256=:";
+	unsigned char bytes[36];
+
+	while (header && *header) {
+		header += strspn(header, " \t,");
+		if (text_starts_with(header, key)) {
+			const char *text = header + strlen(key);
+			if (strcspn(text, ":") != 44 || text[44] != ':' ||
+			    text[43] != '=' || text[42] == '=' ||
+			    EVP_DecodeBlock(bytes, (const unsigned char *)text, 44) != 33)
+				return false;
+			blob_digest_format(bytes, digest);
+			return true;
+		}
+		header += strcspn(header, ",");
+	}
+	return false;
+}
+
+static int wrong_request(struct err *err, const char *text, const char *remedy)
+{
+	err_set(err, ERR_CONFIG, "%s", text);
+	return err_remedy(err, "%s", remedy);
+}
+
+/* What would be ignored is refused: conditions, and parts. */
+static int check_headers(const struct web_request *request, struct err *err)
+{
+	static const char *const refused[] = { "Content-Range", "If-Match",
+					       "If-None-Match", "If-Unmodified-Since" };
+	const char *encoding = web_header(request, "Content-Encoding");
+
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		if (web_header(request, refused[i]))
+			return err_set(err, ERR_CONFIG, "%s is not understood here",
+				       refused[i]);
+	if (encoding && *encoding && strcmp(encoding, "identity") != 0)
+		return wrong_request(err, "the body is encoded",
+				     "send it without Content-Encoding");
+	return 0;
+}
+
+/* Which digest it must have. 1: as is answered, none that it could have. */
+static int choose_digest(const struct web_request *request, struct blob_put *put,
+			 struct web_response *response, struct err *err)
+{
+	const char *header = web_header(request, "Content-Digest");
+	char claimed[BLOB_DIGEST_SIZE];
+	bool is_immutable = blob_id_digest(put->kind, put->id, claimed);
+
+	if (header && !read_digest(header, put->digest))
+		return wrong_request(err, "Content-Digest has no right sha-256",
+				     "it looks like sha-256=:BASE64:");
+	if (!header && !is_immutable)
+		return wrong_request(err, "Content-Digest is missing",
+				     "send Content-Digest: sha-256=:BASE64:");
+	if (!header)
+		memcpy(put->digest, claimed, sizeof(claimed));
+	if (!is_immutable || strcmp(claimed, put->digest) == 0)
+		return 0;
+	web_answer_problem(response, 409, "IMMUTABLE",
+			   "a blob of this type has the SHA-256 in its id, and never "
+			   "another",
+			   "put it under the id that it has");
+	return 1;
+}
+
+static void answer_put(const struct blob_put *put, struct web_response *response)
+{
+	char etag[BLOB_ETAG_SIZE];
+
+	blob_etag(&put->row, etag);
+	web_add_header(response, "ETag", "%s", etag);
+	web_answer_json(response, put->is_new ? 201 : 200,
+			inventory_row_json(put->kind->type, &put->row));
+}
+
+static int put_here(const struct web_request *request, const struct blob_kind *kind,
+		    struct web_response *response, struct err *err)
+{
+	struct blob_put put = { .kind = kind, .id = request->name };
+	int result;
+
+	if (check_headers(request, err) != 0 || blob_id_check(kind, put.id, err) != 0)
+		return -1;
+	result = choose_digest(request, &put, response, err);
+	if (result != 0)
+		return result < 0 ? -1 : 0;
+	result = blob_put_upload(request, &put, err);
+	if (result == 0)
+		answer_put(&put, response);
+	origin_row_clear(&put.row);
+	if (result == 0 || err->class != ERR_CORRUPT)
+		return result;
+	web_answer_problem(response, 422, "WRONG_DIGEST", err->text, err->remedy);
+	return 0;
+}
+
+int blob_put(const struct web_request *request, struct web_response *response,
+	     struct err *err)
+{
+	const struct blob_kind *kind;
+
+	if (request->services->role == SITE_SECONDARY)
+		return blob_forward_put(request, response, err);
+	if (!api_needs_role(request, SITE_PRIMARY, response))
+		return 0;
+	kind = api_blob_kind(request, response);
+	return kind ? put_here(request, kind, response, err) : 0;
+}

@@ -1,0 +1,145 @@
+/*
+ * A bucket is kept as the moment at which all that was taken will have been sent: who
+ * takes is told that moment, and moves it on. So streams take turns in the order in which
+ * they ask, and share what there is. A bucket that nobody takes from is worth BURST_US,
+ * no more.
+ */
+#include "web/bucket.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "base/vec.h"
+
+enum { BURST_US = 20 * 1000, SECOND_US = 1000 * 1000, BLOCK_MIN = 4096 };
+#define BLOCKS_A_SECOND 16
+
+struct bucket {
+	pthread_mutex_t mutex;
+	char *site;
+	uint64_t cap, asked; /* guarded by mutex, as next_us; 0: none */
+	int64_t next_us;
+};
+
+struct buckets {
+	pthread_mutex_t mutex;
+	VEC(struct bucket *) items; /* guarded by mutex */
+};
+
+struct buckets *buckets_new(void)
+{
+	struct buckets *buckets = xcalloc(1, sizeof(*buckets));
+
+	mutex_init(&buckets->mutex);
+	return buckets;
+}
+
+void buckets_free(struct buckets *buckets)
+{
+	if (!buckets)
+		return;
+	for (size_t i = 0; i < buckets->items.count; i++) {
+		pthread_mutex_destroy(&buckets->items.items[i]->mutex);
+		free(buckets->items.items[i]->site);
+		free(buckets->items.items[i]);
+	}
+	vec_clear(&buckets->items);
+	pthread_mutex_destroy(&buckets->mutex);
+	free(buckets);
+}
+
+struct bucket *buckets_find(struct buckets *buckets, const char *site)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&buckets->mutex);
+	struct bucket *new;
+
+	for (size_t i = 0; i < buckets->items.count; i++)
+		if (strcmp(buckets->items.items[i]->site, site) == 0)
+			return buckets->items.items[i];
+	new = xcalloc(1, sizeof(*new));
+	mutex_init(&new->mutex);
+	new->site = xstrdup(site);
+	vec_add(&buckets->items, new);
+	return new;
+}
+
+static int read_cap(const struct conf *conf, const char *site, uint64_t *cap,
+		    struct err *err)
+{
+	*cap = 0;
+	return conf_read_size(conf_get(conf, "secondary", site, "bandwidth"), cap, err);
+}
+
+static void set_cap(struct buckets *buckets, const char *site, uint64_t cap)
+{
+	struct bucket *bucket = buckets_find(buckets, site);
+
+	lock(&bucket->mutex);
+	bucket->cap = cap;
+	unlock(&bucket->mutex);
+}
+
+int buckets_set(struct buckets *buckets, const struct conf *conf, struct err *err)
+{
+	struct conf_names sites = { 0 };
+	VEC(uint64_t) caps = { 0 };
+	int result = 0;
+
+	conf_subsections(conf, "secondary", &sites);
+	for (size_t i = 0; i < sites.count && result == 0; i++) {
+		uint64_t cap;
+		result = read_cap(conf, sites.items[i], &cap, err);
+		vec_add(&caps, cap);
+	}
+	for (size_t i = 0; i < sites.count && result == 0; i++)
+		set_cap(buckets, sites.items[i], caps.items[i]);
+	vec_clear(&caps);
+	vec_clear(&sites);
+	return result;
+}
+
+void bucket_ask(struct bucket *bucket, uint64_t rate)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
+
+	bucket->asked = rate;
+}
+
+static uint64_t rate_locked(const struct bucket *bucket)
+{
+	if (bucket->cap == 0 || bucket->asked == 0)
+		return bucket->cap + bucket->asked;
+	return bucket->cap < bucket->asked ? bucket->cap : bucket->asked;
+}
+
+bool bucket_is_limited(struct bucket *bucket)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
+
+	return rate_locked(bucket) > 0;
+}
+
+int64_t bucket_take(struct bucket *bucket, size_t bytes)
+{
+	int64_t now_ms = clock_boot_ms(), now_us = now_ms * 1000;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
+	uint64_t rate = rate_locked(bucket);
+	int64_t from;
+
+	if (rate == 0)
+		return now_ms;
+	if (bucket->next_us < now_us - BURST_US)
+		bucket->next_us = now_us - BURST_US;
+	from = bucket->next_us;
+	bucket->next_us += (int64_t)((double)bytes * SECOND_US / (double)rate);
+	return from <= now_us ? now_ms : (from + 999) / 1000;
+}
+
+size_t bucket_block(struct bucket *bucket, size_t most)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
+	uint64_t rate = rate_locked(bucket), share = rate / BLOCKS_A_SECOND;
+
+	if (rate > 0 && share < BLOCK_MIN)
+		share = BLOCK_MIN;
+	return rate == 0 || share >= most ? most : (size_t)share;
+}

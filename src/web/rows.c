@@ -1,0 +1,309 @@
+#include "web/rows.h"
+
+#include "base/clock.h"
+#include "origin/inventory.h"
+#include "replicable/name.h"
+#include "report/report_lfs.h"
+#include "web/api.h"
+
+#define REVERIFY_AT_LEAST_MS 60000
+
+static const char *kind_of(const struct web_request *request)
+{
+	return request->kind ? request->kind : KIND_REPOSITORY;
+}
+
+static bool is_repository(const struct web_request *request)
+{
+	return strcmp(kind_of(request), KIND_REPOSITORY) == 0;
+}
+
+/* False, with the answer made: the site has no such kind. */
+static bool has_kind(const struct web_request *request, struct web_response *response)
+{
+	if (!request->kind)
+		return true;
+	return api_blob_kind(request, response) != NULL;
+}
+
+/* A row that is not there is answered. */
+static int row_failed(const struct web_request *request, struct web_response *response,
+		      const struct err *err)
+{
+	if (is_repository(request))
+		return api_repository_failed(response, err);
+	if (err->class != ERR_MISSING)
+		return -1;
+	web_answer_problem(response, 404, "BLOB_NOT_FOUND", err->text, err->remedy);
+	return 0;
+}
+
+/* Ages are told by the clock that the changes were stamped with. */
+static int64_t now_of(const struct web_services *services)
+{
+	return services->primary ? primary_now_ms(services->primary) : clock_wall_ms();
+}
+
+/* The header may list several tags, also weak ones; ours has quotes around it. */
+static bool has_this_etag(const struct web_request *request, const char *etag)
+{
+	const char *header = web_header(request, "If-None-Match");
+
+	return header && strstr(header, etag);
+}
+
+static int list_inventory(const struct web_request *request, size_t limit,
+			  struct web_response *response, struct err *err)
+{
+	struct store *store = request->services->store;
+	const struct inventory_slice question = { kind_of(request),
+						  web_query(request, "after"), limit };
+	char etag[INVENTORY_ETAG_SIZE];
+	json_t *page;
+	enum event_scanned scanned;
+
+	if (inventory_scanned(store, question.kind, &scanned, err) != 0)
+		return -1;
+	if (scanned == SCANNED_NOTHING) {
+		web_answer_problem(response, 503, "NOT_SCANNED",
+				   is_repository(request)
+					   ? "the first scan of the repositories is not "
+					     "done"
+					   : "the first scan of these blobs is not done",
+				   "wait: it is tried again by itself");
+		return 0;
+	}
+	if (inventory_etag(store, question.kind, etag, err) != 0)
+		return -1;
+	if (has_this_etag(request, etag)) {
+		web_add_header(response, "ETag", "%s", etag);
+		response->status = 304;
+		return 0;
+	}
+	page = inventory_page(store, &question, etag, err);
+	if (!page)
+		return -1;
+	web_add_header(response, "ETag", "%s", etag);
+	web_answer_json(response, 200, page);
+	return 0;
+}
+
+/* A state's name, or one of the words for rows that wait for a person or are to go. */
+static int read_state(const char *word, struct registry_filter *filter, struct err *err)
+{
+	filter->state = REGISTRY_ANY;
+	if (!word)
+		return 0;
+	for (int i = 0; i < REGISTRY_STATES; i++)
+		if (strcmp(word, registry_state_name((enum registry_state)i)) == 0)
+			filter->state = i;
+	filter->held_only = strcmp(word, "held") == 0;
+	filter->gone_only = strcmp(word, "gone") == 0;
+	if (filter->state != REGISTRY_ANY || filter->held_only || filter->gone_only)
+		return 0;
+	return err_set(err, ERR_CONFIG,
+		       "there is no state \"%s\"; there are pending, started, synced, "
+		       "failed, missing_on_primary, held and gone",
+		       word);
+}
+
+static json_t *row_json(const struct registry_row *row, int64_t now)
+{
+	json_t *object = report_row_json(row, now);
+
+	if (strcmp(row->kind, KIND_REPOSITORY) != 0)
+		json_put_number(object, "size", (int64_t)row->size);
+	return object;
+}
+
+/* One row more than is answered tells whether there is a next page. */
+static int list_registry(const struct web_request *request, size_t limit,
+			 struct web_response *response, struct err *err)
+{
+	const struct web_services *services = request->services;
+	struct registry_filter filter = {
+		.kind = kind_of(request),
+		.after = web_query(request, "after"),
+		.limit = limit + 1,
+	};
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	int64_t now = now_of(services);
+
+	if (read_state(web_query(request, "state"), &filter, err) != 0 ||
+	    registry_list(services->store, &filter, &rows, err) != 0)
+		return -1;
+	json_t *page = json_object(), *array = json_array();
+	for (size_t i = 0; i < rows.count && i < limit; i++)
+		json_array_append_new(array, row_json(&rows.items[i], now));
+	json_put(page, inventory_member(filter.kind), array);
+	if (rows.count > limit)
+		json_put_text(page, "next", rows.items[limit - 1].name);
+	web_answer_json(response, 200, page);
+	return 0;
+}
+
+static int refuse_standalone(struct web_response *response)
+{
+	api_wrong_role(response, "a standalone site replicates nothing");
+	return 0;
+}
+
+int rows_list(const struct web_request *request, struct web_response *response,
+	      struct err *err)
+{
+	size_t limit;
+
+	if (!has_kind(request, response))
+		return 0;
+	if (api_limit(request, &limit, err) != 0)
+		return -1;
+	switch (request->services->role) {
+	case SITE_PRIMARY:
+		return list_inventory(request, limit, response, err);
+	case SITE_SECONDARY:
+		return list_registry(request, limit, response, err);
+	case SITE_STANDALONE:
+		break;
+	}
+	return refuse_standalone(response);
+}
+
+/* The row as this site's role keeps it. */
+int rows_get(const struct web_request *request, struct web_response *response,
+	     struct err *err)
+{
+	const struct web_services *services = request->services;
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	json_t *object = NULL;
+
+	if (services->role == SITE_STANDALONE)
+		return refuse_standalone(response);
+	if (!has_kind(request, response))
+		return 0;
+	if (services->role == SITE_PRIMARY)
+		object = inventory_row(services->store, kind_of(request), request->name,
+				       err);
+	else if (registry_get(services->store, kind_of(request), request->name, &row,
+			      err) == 0)
+		object = row_json(&row, now_of(services));
+	if (!object)
+		return row_failed(request, response, err);
+	if (is_repository(request) &&
+	    report_lfs_put(services->store, request->name, object, err) != 0) {
+		json_decref(object);
+		return -1;
+	}
+	web_answer_json(response, 200, object);
+	return 0;
+}
+
+struct wish {
+	const char *kind, *name;
+	unsigned wishes;
+};
+
+static int ask_for(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct wish *wish = arg;
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	int found = registry_get_in(tx, wish->kind, wish->name, &row, err);
+
+	if (found < 0)
+		return -1;
+	if (found == 0)
+		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
+			       strcmp(wish->kind, KIND_REPOSITORY) == 0 ? "repository"
+									: "blob",
+			       wish->name);
+	const struct registry_move move = {
+		.id = row.id,
+		.event = REGISTRY_ASKED, /* whatever there is: at once */
+		.wishes = wish->wishes,
+	};
+	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
+}
+
+static int ask_registry(const struct web_request *request, unsigned wishes,
+			struct web_response *response, struct err *err)
+{
+	const struct web_services *services = request->services;
+	struct wish wish = { kind_of(request), request->name, wishes };
+
+	if (store_write(services->store, ask_for, &wish, err) != 0)
+		return row_failed(request, response, err);
+	pull_wake(services->pull);
+	return rows_get(request, response, err);
+}
+
+int rows_sync(const struct web_request *request, struct web_response *response,
+	      struct err *err)
+{
+	if (!api_needs_role(request, SITE_SECONDARY, response) ||
+	    !has_kind(request, response))
+		return 0;
+	return ask_registry(request, 0, response, err);
+}
+
+int rows_resync(const struct web_request *request, struct web_response *response,
+		struct err *err)
+{
+	if (!api_needs_role(request, SITE_SECONDARY, response) ||
+	    !has_kind(request, response))
+		return 0;
+	return ask_registry(request, REGISTRY_WISH_RECHECK, response, err);
+}
+
+/* One that was verified a moment ago is not verified again: its row is the answer. */
+static int reverify_origin(const struct web_request *request,
+			   struct web_response *response, struct err *err)
+{
+	const struct web_services *services = request->services;
+
+	if (verify_origin_ask_kind(services->store, kind_of(request), request->name,
+				   REVERIFY_AT_LEAST_MS, err) == 0)
+		verify_origin_wake(services->verify_origin);
+	else if (err->class != ERR_BUSY)
+		return row_failed(request, response, err);
+	return rows_get(request, response, err);
+}
+
+/* What was proved of the copy is so no longer: anew, at once. */
+static int reverify_copy(const struct web_request *request, struct web_response *response,
+			 struct err *err)
+{
+	const struct web_services *services = request->services;
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct registry_move move = { .event = REGISTRY_SUPERSEDED };
+
+	if (registry_get(services->store, kind_of(request), request->name, &row, err) !=
+	    0)
+		return row_failed(request, response, err);
+	if (row.state != REGISTRY_SYNCED)
+		return err_set(err, ERR_CONFLICT,
+			       "%s is %s: only what is synced can be verified again",
+			       row.name, registry_state_name(row.state));
+	move.id = row.id;
+	if (registry_move(services->store, &move, err) != 0)
+		return row_failed(request, response, err);
+	pull_wake(services->pull);
+	return rows_get(request, response, err);
+}
+
+/* Between sites it is asked of primaries only: what a secondary does is its operator's.
+ */
+int rows_reverify(const struct web_request *request, struct web_response *response,
+		  struct err *err)
+{
+	if (!has_kind(request, response))
+		return 0;
+	if (request->services->role == SITE_PRIMARY)
+		return reverify_origin(request, response, err);
+	if (!api_needs_role(request, SITE_SECONDARY, response))
+		return 0;
+	if (!request->site[0])
+		return reverify_copy(request, response, err);
+	web_answer_problem(response, 403, "FORBIDDEN",
+			   "only an operator may ask for this",
+			   "send an operator's token");
+	return 0;
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# `replicate --blobs FROM=TO`: files beside repositories, copied once, without configuration.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+
+make_files() {
+	mkdir -p source dest files/a/b
+	echo one >files/a/b/1
+	echo two >'files/a/ü \\x'
+	head -c 3000000 /dev/urandom >files/large
+	: >files/empty
+}
+
+replicates() { # STATUS [OPTION...]
+	local status=$1
+	shift
+	expect "$status" "$REFRELAY" replicate --blobs "$PWD/files=$PWD/copies" "$@" source dest
+}
+
+same_files() {
+	diff -r -x .refrelay files copies
+}
+
+files_are_copied_and_then_only_what_changed() {
+	make_files
+	replicates 0
+	same_files
+	grep -q '^4 blobs: 4 created, 0 updated, 0 unchanged; 2.9 MiB in .*; all verified equal$' out
+	replicates 0
+	grep -q '^4 blobs: 0 created, 0 updated, 4 unchanged; 0 bytes' out
+	echo other >files/a/b/1
+	echo new >files/a/2
+	replicates 0 --json
+	python3 -c '
+import json
+blobs = json.load(open("out"))["blobs"][0]
+assert (blobs["created"], blobs["updated"], blobs["unchanged"]) == (1, 1, 3), blobs'
+	same_files
+	# What only lost its time is read, and not copied.
+	touch copies/large
+	replicates 0
+	grep -q '5 unchanged; 0 bytes' out
+}
+
+what_is_gone_goes_to_the_trash_when_asked_under_the_brake() {
+	local i
+	make_files
+	for i in $(seq 20); do
+		echo "$i" >"files/n$i"
+	done
+	replicates 0
+	rm files/n1
+	replicates 0
+	grep -q '1 only in' out
+	[ -e copies/n1 ]
+	replicates 0 --delete
+	[ ! -e copies/n1 ]
+	[ "$(cat copies/.refrelay/trash/*/n1)" = 1 ]
+	rm files/n*
+	replicates 3 --delete
+	grep -q '19 held' out
+	[ -e copies/n2 ]
+	rm -r files
+	mkdir files
+	replicates 3 --delete
+	grep -q 'is its disk mounted' err
+	replicates 0 --delete --force
+	[ "$(find copies -path copies/.refrelay -prune -o -type f -print)" = "" ]
+}
+
+what_is_no_file_is_told_and_what_is_in_the_way_fails() {
+	make_files
+	ln -s large files/link
+	mkdir -p copies/large/x
+	echo x >copies/large/x/y
+	replicates 3
+	grep -q '^link: left out: ' err
+	grep -q '^large: failed: ' err
+	[ "$(cat copies/a/b/1)" = one ]
+	expect 2 "$REFRELAY" replicate --blobs "$PWD/files" source dest
+	expect 2 "$REFRELAY" replicate --blobs "$PWD/files=$PWD/files/in" source dest
+	expect 2 "$REFRELAY" replicate --blobs "a=b" http://localhost/ dest
+}
+
+tap_test 'files are copied, and then only what changed' files_are_copied_and_then_only_what_changed
+tap_test 'what is gone goes to the trash when asked, under the brake' \
+	what_is_gone_goes_to_the_trash_when_asked_under_the_brake
+tap_test 'what is no file is told, and what is in the way fails' \
+	what_is_no_file_is_told_and_what_is_in_the_way_fails
+tap_done

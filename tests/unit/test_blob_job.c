@@ -1,0 +1,405 @@
+#include "blob_job_test.h"
+
+#include "pull/blob_work.h"
+
+static int set_up(void **state)
+{
+	if (test_make_root(state) != 0)
+		return -1;
+	open_all();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	close_all();
+	return test_remove_root(state);
+}
+
+#define BLOB_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+TEST(small_blobs_come_in_one_request_and_are_proved)
+{
+	static const char *const ids[] = { "a", "b/c d.txt", "b/empty", "z" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		put_text(ids[i], i == 2 ? "" : ids[i]);
+		tell("files", ids[i]);
+	}
+	assert_true(run_job("files"));
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		assert_true(is_here("files", ids[i]));
+		assert_true(is_proved("files", ids[i]));
+	}
+	assert_int_equal(many_asked, 1);
+	assert_int_equal(parts_asked, 0);
+	assert_int_equal(count_incoming("files"), 0);
+	assert_int_equal(pull.state.blobbing, 0);
+	assert_false(run_job("files"));
+}
+
+TEST(a_flipped_byte_never_reaches_the_final_path)
+{
+	put_text("a", "right");
+	put_many("big", 3 * MIB);
+	tell("files", "a");
+	tell("files", "big");
+	flips = true;
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_FAILED);
+	assert_int_equal(state_of("files", "big"), REGISTRY_FAILED);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_string_equal(row.failure_class, "corrupt");
+	AUTO_FREE char *path = file_of("files", "a");
+	assert_int_not_equal(access(path, F_OK), 0);
+	assert_int_equal(count_incoming("files"), 0);
+}
+
+TEST(an_lfs_object_is_believed_by_its_id_alone)
+{
+	char digest[BLOB_DIGEST_SIZE], id[BLOB_DIGEST_SIZE + 2];
+
+	digest_of("right", 5, digest);
+	blob_lfs_id(digest, id);
+	put_text(id, "wrong"); /* and the primary's checksum fits to that */
+	ask_for("lfs", id, (struct registry_move){ .generation = 1, .timeline = T1 });
+	assert_true(run_job("lfs"));
+	assert_int_equal(state_of("lfs", id), REGISTRY_FAILED);
+	put_text(id, "right")->has_no_checksum = true;
+	ask_for("lfs", id, (struct registry_move){ .generation = 2, .timeline = T1 });
+	assert_true(run_job("lfs"));
+	assert_true(is_here("lfs", id));
+	assert_true(is_proved("lfs", id));
+}
+
+TEST(what_came_whole_before_a_break_is_kept_and_the_rest_asked_for_again)
+{
+	static char ids[20][8];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		snprintf(ids[i], sizeof(ids[i]), "f%02zu", i);
+		put_many(ids[i], 10000);
+		tell("files", ids[i]);
+	}
+	cut_after = 85000;
+	cuts_left = 2;
+	assert_true(run_job("files"));
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		assert_true(is_here("files", ids[i]) && is_proved("files", ids[i]));
+	assert_int_equal(many_asked, 3);
+	/* 8 came whole, 8 more, then the rest: nothing twice but two halves. */
+	assert_true(bytes_sent < (20 + 2) * 10300);
+}
+
+TEST(a_connection_over_which_nothing_comes_is_not_tried_on_and_on)
+{
+	put_many("a", 10000);
+	tell("files", "a");
+	cut_after = 500;
+	cuts_left = 100;
+	assert_true(run_job("files"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "a");
+	assert_int_equal(row.state, REGISTRY_FAILED);
+	assert_string_equal(row.failure_class, "network");
+	assert_int_equal(many_asked, 1);
+	assert_int_equal(count_incoming("files"), 0);
+}
+
+TEST(only_the_primarys_own_word_makes_a_blob_missing)
+{
+	ask_for("files", "gone",
+		(struct registry_move){ .generation = 1, .timeline = T1 });
+	ask_for("files", "large",
+		(struct registry_move){
+			.generation = 1, .timeline = T1, .size = 5 * MIB });
+	is_proxy_error = true;
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "gone"), REGISTRY_FAILED);
+	assert_int_equal(state_of("files", "large"), REGISTRY_FAILED);
+	is_proxy_error = false;
+	assert_ok(registry_retry_unreached(store, &err));
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "gone"), REGISTRY_MISSING_ON_PRIMARY);
+	assert_int_equal(state_of("files", "large"), REGISTRY_MISSING_ON_PRIMARY);
+}
+
+TEST(what_is_here_and_right_is_not_transferred)
+{
+	put_text("a", "the same");
+	put_text("b", "not that");
+	write_file("files", "a", "the same");
+	write_file("files", "b", "not this");
+	tell("files", "a");
+	tell("files", "b");
+	assert_true(run_job("files"));
+	assert_true(is_proved("files", "a") && is_proved("files", "b"));
+	assert_true(is_here("files", "b"));
+	assert_true(bytes_sent < 300); /* of b alone */
+}
+
+TEST(what_has_no_checksum_yet_is_brought_and_verified_when_it_has)
+{
+	put_text("a", "text")->has_no_checksum = true;
+	tell("files", "a");
+	assert_true(run_job("files"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "a");
+	assert_int_equal(row.state, REGISTRY_SYNCED);
+	assert_int_equal(row.verification, VERIFICATION_DISABLED);
+	assert_false(run_verification("files"));
+	need_theirs("a")->has_no_checksum = false;
+	tell("files", "a");
+	assert_false(run_job("files"));
+	assert_true(run_verification("files"));
+	assert_true(is_proved("files", "a"));
+}
+
+TEST(a_large_blob_survives_breaks_and_nothing_comes_twice)
+{
+	put_many("big", 10 * MIB);
+	tell("files", "big");
+	cut_after = 3 * MIB;
+	cuts_left = 3;
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big"));
+	assert_int_equal(state_of("files", "big"), REGISTRY_SYNCED);
+	assert_int_equal(parts_asked, 4);
+	assert_true(last_had_condition);
+	assert_int_equal(bytes_sent, 10 * MIB);
+	assert_true(run_verification("files"));
+	assert_true(is_proved("files", "big"));
+}
+
+TEST(ranges_make_one_blob)
+{
+	put_many("big", 65 * MIB + 1);
+	tell("files", "big");
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big"));
+	assert_int_equal(parts_asked, 2);
+	assert_int_equal(last_offset, 64 * MIB);
+}
+
+TEST(a_later_job_continues_what_an_earlier_one_left)
+{
+	put_many("big", 10 * MIB);
+	tell("files", "big");
+	cut_after = MIB;
+	cuts_left = 5;
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "big"), REGISTRY_FAILED);
+	assert_int_equal(count_incoming("files"), 1);
+	assert_ok(registry_retry_unreached(store, &err));
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big"));
+	assert_int_equal(parts_asked, 6);
+	assert_int_equal(bytes_sent, 10 * MIB);
+	assert_int_equal(count_incoming("files"), 0);
+}
+
+static void change_big(void)
+{
+	if (parts_asked == 1)
+		put_many("big", 11 * MIB);
+}
+
+TEST(a_blob_that_changes_meanwhile_is_of_one_version)
+{
+	put_many("big", 10 * MIB);
+	tell("files", "big");
+	cut_after = 3 * MIB;
+	cuts_left = 1;
+	before_answer = change_big;
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_int_equal(row.state, REGISTRY_SYNCED);
+	assert_int_equal(row.generation, 2);
+	assert_int_equal(row.size, 11 * MIB);
+}
+
+TEST(what_turns_out_to_be_large_is_brought_alone)
+{
+	put_many("big", 2 * MIB);
+	put_text("a", "small");
+	ask_for("files", "big", (struct registry_move){ 0 }); /* nothing is known of it */
+	tell("files", "a");
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big") && is_here("files", "a"));
+	assert_int_equal(parts_asked, 1);
+	assert_int_equal(state_of("files", "big"), REGISTRY_SYNCED);
+}
+
+TEST(a_blob_under_anothers_lease_is_left_for_later)
+{
+	struct lease *lease;
+	char key[LEASE_KEY_SIZE];
+
+	put_text("a", "text");
+	tell("files", "a");
+	lease_key_for("files", replicable_id("files", "a"), key);
+	assert_ok(lease_acquire(leases,
+				&(struct lease_request){ .key = key, .operation = "x" },
+				&lease, &err));
+	assert_true(run_job("files"));
+	lease_release(lease);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "a");
+	assert_int_equal(row.state, REGISTRY_PENDING);
+	assert_int_equal(row.retry_count, 0);
+	assert_int_equal(many_asked, 0);
+}
+
+/* As when its time was over, and another worker took it. */
+static void take_row_away(void)
+{
+	assert_ok(registry_reset_started(store, &err));
+}
+
+TEST(a_worker_whose_row_was_taken_away_places_nothing)
+{
+	put_text("a", "text");
+	tell("files", "a");
+	before_answer = take_row_away;
+	assert_true(run_job("files"));
+	assert_false(is_here("files", "a"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_PENDING);
+	assert_int_equal(count_incoming("files"), 0);
+}
+
+TEST(a_directory_that_is_away_is_not_filled)
+{
+	put_text("a", "text");
+	tell("files", "a");
+	AUTO_FREE char *path = file_of("files", "");
+	assert_int_equal(rmdir(path), 0);
+	assert_true(run_job("files"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "a");
+	assert_int_equal(row.state, REGISTRY_FAILED);
+	assert_string_equal(row.failure_class, "disk");
+}
+
+TEST(a_directory_in_a_blobs_place_stops_no_other)
+{
+	put_text("a", "text");
+	put_text("b", "text");
+	tell("files", "a");
+	tell("files", "b");
+	write_file("files", "a/inside", "x");
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_FAILED);
+	assert_true(is_proved("files", "b") && is_here("files", "b"));
+}
+
+static void say_gone(const char *type, const char *id)
+{
+	assert_ok(registry_move(store,
+				&(struct registry_move){ .id = replicable_id(type, id),
+							 .event = REGISTRY_GONE },
+				&err));
+}
+
+TEST(a_deletion_follows_into_the_trash)
+{
+	put_text("a", "text");
+	tell("files", "a");
+	assert_true(run_job("files"));
+	say_gone("files", "a");
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_STATES);
+	assert_false(is_here("files", "a"));
+	AUTO_FREE char *trash = file_of("files", ".refrelay/trash");
+	AUTO_CLOSEDIR DIR *dir = dir_list(AT_FDCWD, trash);
+	size_t count = 0;
+	while (dir && readdir(dir))
+		count++;
+	assert_int_equal(count, 3);
+}
+
+TEST(too_many_deletions_of_a_kind_are_held)
+{
+	static char ids[20][8];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		snprintf(ids[i], sizeof(ids[i]), "f%02zu", i);
+		put_text(ids[i], "text");
+		tell("files", ids[i]);
+	}
+	assert_true(run_job("files"));
+	for (size_t i = 0; i < 11; i++)
+		say_gone("files", ids[i]);
+	assert_true(run_job("files"));
+	for (size_t i = 0; i < 11; i++) {
+		AUTO_REGISTRY_ROW struct registry_row row = row_of("files", ids[i]);
+		assert_non_null(row.held_reason);
+		assert_true(is_here("files", ids[i]));
+	}
+	assert_false(run_job("files"));
+}
+
+TEST(a_bit_flipped_on_the_disk_is_found_and_healed)
+{
+	put_many("big", 2 * MIB);
+	tell("files", "big");
+	assert_true(run_job("files"));
+	write_file("files", "big", "damaged");
+	assert_true(run_verification("files"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_int_equal(row.state, REGISTRY_FAILED);
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+	ask_for("files", "big",
+		(struct registry_move){ .wishes = REGISTRY_WISH_RECHECK });
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big"));
+	assert_true(run_verification("files"));
+	assert_true(is_proved("files", "big"));
+}
+
+static int make_due(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "UPDATE registry SET due_at = 1", error);
+}
+
+TEST(a_checksum_that_never_fits_is_computed_again_at_the_primary_once)
+{
+	static const int expected[] = { 0, 1, 1 };
+
+	put_text("a", "text");
+	tell("files", "a");
+	flips = true;
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+		assert_ok(store_write(store, make_due, NULL, &err));
+		assert_true(run_job("files"));
+		assert_int_equal(reverified, expected[i]);
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		BLOB_CASE(small_blobs_come_in_one_request_and_are_proved),
+		BLOB_CASE(a_flipped_byte_never_reaches_the_final_path),
+		BLOB_CASE(an_lfs_object_is_believed_by_its_id_alone),
+		BLOB_CASE(
+			what_came_whole_before_a_break_is_kept_and_the_rest_asked_for_again),
+		BLOB_CASE(a_connection_over_which_nothing_comes_is_not_tried_on_and_on),
+		BLOB_CASE(only_the_primarys_own_word_makes_a_blob_missing),
+		BLOB_CASE(what_is_here_and_right_is_not_transferred),
+		BLOB_CASE(what_has_no_checksum_yet_is_brought_and_verified_when_it_has),
+		BLOB_CASE(a_large_blob_survives_breaks_and_nothing_comes_twice),
+		BLOB_CASE(ranges_make_one_blob),
+		BLOB_CASE(a_later_job_continues_what_an_earlier_one_left),
+		BLOB_CASE(a_blob_that_changes_meanwhile_is_of_one_version),
+		BLOB_CASE(what_turns_out_to_be_large_is_brought_alone),
+		BLOB_CASE(a_blob_under_anothers_lease_is_left_for_later),
+		BLOB_CASE(a_worker_whose_row_was_taken_away_places_nothing),
+		BLOB_CASE(a_directory_that_is_away_is_not_filled),
+		BLOB_CASE(a_directory_in_a_blobs_place_stops_no_other),
+		BLOB_CASE(a_deletion_follows_into_the_trash),
+		BLOB_CASE(too_many_deletions_of_a_kind_are_held),
+		BLOB_CASE(a_bit_flipped_on_the_disk_is_found_and_healed),
+		BLOB_CASE(
+			a_checksum_that_never_fits_is_computed_again_at_the_primary_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

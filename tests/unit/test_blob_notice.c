@@ -1,0 +1,484 @@
+#include "blob_notice_test.h"
+
+#include "change/blob_changed.h"
+
+#define DIGEST_A                                                                         \
+	"87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7" /* a\n */
+#define DIGEST_B                                                                         \
+	"0263829989b6fd954f72baaf2fc64bc2e2f01d692d4de72986ea808f6e99813f" /* b\n */
+#define ID_A "87/42/8fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7"
+
+static void expect_event(enum event_what what, uint64_t generation, const char *checksum)
+{
+	const struct event *event = last_event();
+
+	assert_int_equal(event->what, what);
+	assert_int_equal(event->generation, generation);
+	if (checksum)
+		assert_string_equal(event->checksum, checksum);
+	else
+		assert_null(event->checksum);
+}
+
+TEST(a_new_file_is_created_and_its_checksum_comes_later)
+{
+	must("echo a >files/x");
+	assert_int_equal(look(files, "x"), ERR_NONE);
+	expect_event(EVENT_CREATED, 1, NULL);
+	assert_string_equal(last_event()->kind, "files");
+	assert_int_equal(last_event()->size, 2);
+	assert_true(verify(files, "x"));
+	expect_event(EVENT_CHECKSUMMED, 1, DIGEST_A);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+	assert_int_equal(row.size, 2);
+	assert_true(row.is_settled);
+	assert_true(row.verification_due_at >= clock_wall_ms() + REVERIFY_MS / 2 - 9999);
+	assert_int_equal(look(files, "x"), ERR_NONE);
+	assert_true(verify(files, "x"));
+	assert_int_equal(all_events()->count, 2);
+}
+
+TEST(a_change_is_a_new_generation_whose_checksum_is_not_known)
+{
+	must("echo a >files/x");
+	look(files, "x");
+	verify(files, "x");
+	must("echo b >files/x");
+	assert_int_equal(look(files, "x"), ERR_NONE);
+	expect_event(EVENT_UPDATED, 2, NULL);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_int_equal(row.verified_at, 0);
+	verify(files, "x");
+	expect_event(EVENT_CHECKSUMMED, 2, DIGEST_B);
+}
+
+TEST(touched_without_change_is_told_as_a_change_and_read_again)
+{
+	must("echo a >files/x");
+	look(files, "x");
+	verify(files, "x");
+	must("touch -d 2020-01-01 files/x");
+	look(files, "x");
+	expect_event(EVENT_UPDATED, 2, NULL);
+	verify(files, "x");
+	expect_event(EVENT_CHECKSUMMED, 2, DIGEST_A);
+}
+
+TEST(a_change_of_ctime_alone_is_no_event_but_is_read_again)
+{
+	must("echo a >files/x");
+	look(files, "x");
+	verify(files, "x");
+	usleep(20000);
+	must("chmod 600 files/x");
+	assert_int_equal(look(files, "x"), ERR_NONE);
+	assert_int_equal(all_events()->count, 2);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_string_equal(row.checksum, DIGEST_A);
+	assert_true(row.verification_due_at <= clock_wall_ms());
+	verify(files, "x");
+	assert_int_equal(all_events()->count, 2);
+}
+
+TEST(a_change_whose_time_was_set_back_is_found_by_reading)
+{
+	must("echo a >files/x; touch -d 2020-01-01 files/x");
+	look(files, "x");
+	verify(files, "x");
+	usleep(20000);
+	must("printf 'b\\n' | dd of=files/x conv=notrunc status=none; "
+	     "touch -d 2020-01-01 files/x");
+	verify(files, "x");
+	expect_event(EVENT_UPDATED, 2, DIGEST_B);
+}
+
+/* A write within the tick of the clock of files in which it was looked at shows nowhere:
+ * so its content is read after that tick, and what is read is what is recorded. */
+TEST(a_change_within_one_tick_does_not_escape)
+{
+	for (int i = 0; i < 8; i++) {
+		AUTO_FREE char *id = xasprintf("x%d", i);
+		must("printf 'a\\n' >files/%s", id);
+		AUTO_CLOSE int dir = dir_open(root_fd, "files", &err);
+		AUTO_CLOSE int fd = openat(dir, id, O_WRONLY | O_CLOEXEC);
+		assert_int_equal(look(files, id), ERR_NONE);
+		assert_int_equal(pwrite(fd, "b\n", 2, 0), 2);
+		verify(files, id); /* the other print may be all that it finds */
+		verify(files, id);
+		AUTO_ORIGIN_ROW struct origin_row row = row_of(files, id);
+		assert_string_equal(row.checksum, DIGEST_B);
+	}
+}
+
+static int damage_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "UPDATE origin SET checksum = '" DIGEST_B "'", error);
+}
+
+TEST(what_changed_although_nobody_wrote_is_damaged_and_not_passed_on)
+{
+	must("echo a >files/x");
+	look(files, "x");
+	verify(files, "x");
+	assert_ok(store_write(store, damage_work, NULL, &err));
+	verify(files, "x");
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+	assert_string_equal(row.failure_class, "corrupt");
+	assert_string_equal(row.checksum, DIGEST_B);
+	assert_int_equal(row.generation, 1);
+	assert_int_equal(row.verification_retry_count, 1);
+	assert_true(row.verification_due_at > clock_wall_ms() + 10000);
+	assert_int_equal(all_events()->count, 2);
+	must("touch files/x"); /* a person accepts it */
+	verify(files, "x");
+	expect_event(EVENT_CHECKSUMMED, 2, DIGEST_A);
+}
+
+TEST(an_upload_is_proved_at_once)
+{
+	struct blob_known known = { .digest = DIGEST_A };
+	struct blob_look one = { .id = "d/x", .known = &known };
+	struct stat st;
+
+	must("mkdir files/d; echo a >files/d/x");
+	assert_int_equal(fstatat(root_fd, "files/d/x", &st, 0), 0);
+	blob_print_of(&st, &known.print);
+	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
+	assert_true(one.is_changed);
+	assert_int_equal(one.row.verification, VERIFICATION_SUCCEEDED);
+	blob_look_clear(&one);
+	expect_event(EVENT_CREATED, 1, DIGEST_A);
+	assert_int_equal(all_events()->count, 1);
+}
+
+/* inotify was faster than who put it there. */
+TEST(what_is_known_of_an_upload_counts_also_when_it_was_noticed_before)
+{
+	struct blob_known known = { .digest = DIGEST_A };
+	struct blob_look one = { .id = "x", .known = &known };
+	struct stat st;
+
+	must("echo a >files/x");
+	look(files, "x");
+	assert_int_equal(fstatat(root_fd, "files/x", &st, 0), 0);
+	blob_print_of(&st, &known.print);
+	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
+	expect_event(EVENT_CHECKSUMMED, 1, DIGEST_A);
+	assert_int_equal(one.event_id, last_event()->id);
+	blob_look_clear(&one);
+}
+
+TEST(what_is_known_of_another_file_does_not_count)
+{
+	struct blob_known known = { .digest = DIGEST_A };
+	struct blob_look one = { .id = "x", .known = &known };
+
+	must("echo b >files/x");
+	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
+	assert_null(one.row.checksum);
+	blob_look_clear(&one);
+}
+
+TEST(a_deleted_file_is_told_once)
+{
+	must("echo a >files/x");
+	look(files, "x");
+	must("rm files/x");
+	assert_int_equal(look(files, "x"), ERR_MISSING);
+	expect_event(EVENT_DELETED, 2, NULL);
+	assert_int_equal(look(files, "x"), ERR_MISSING);
+	assert_int_equal(all_events()->count, 2);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	assert_null(row.name);
+}
+
+TEST(a_created_name_is_of_another_timeline_than_one_before)
+{
+	must("echo a >files/x");
+	look(files, "x");
+	AUTO_ORIGIN_ROW struct origin_row before = row_of(files, "x");
+	must("rm files/x");
+	look(files, "x");
+	must("echo a >files/x");
+	look(files, "x");
+	AUTO_ORIGIN_ROW struct origin_row after = row_of(files, "x");
+	assert_string_not_equal(before.timeline, after.timeline);
+	assert_int_equal(after.generation, 1);
+}
+
+TEST(nothing_is_deleted_in_another_directory_than_the_one_that_was_seen)
+{
+	must("echo a >files/x");
+	look(files, "x");
+	must("mv files away; mkdir files");
+	assert_int_equal(look(files, "x"), ERR_DISK);
+	must("rmdir files");
+	assert_int_equal(look(files, "x"), ERR_DISK);
+	assert_true(verify(files, "x") == false);
+	must("mv away files");
+	assert_int_equal(look(files, "x"), ERR_NONE);
+	assert_int_equal(all_events()->count, 1);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+}
+
+TEST(what_stands_in_a_files_place_fails_and_keeps_the_row)
+{
+	static const char bind[] = "python3 -c 'import socket; "
+				   "socket.socket(socket.AF_UNIX).bind(\"files/x\")'";
+	const char *const odd[] = { "ln -s /etc/passwd files/x", "mkdir files/x",
+				    "mkfifo files/x", bind };
+
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
+		must("rm -rf files/x; echo a >files/x");
+		look(files, "x");
+		verify(files, "x");
+		size_t before = all_events()->count;
+		must("rm -rf files/x; %s", odd[i]);
+		assert_int_equal(look(files, "x"), ERR_CORRUPT);
+		AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+		assert_int_equal(row.verification, VERIFICATION_FAILED);
+		assert_string_equal(row.failure_class, "corrupt");
+		assert_string_equal(row.checksum, DIGEST_A);
+		assert_int_equal(row.verification_retry_count, 0);
+		assert_int_equal(all_events()->count, before);
+		verify(files, "x");
+		AUTO_ORIGIN_ROW struct origin_row again = row_of(files, "x");
+		assert_int_equal(again.verification_retry_count, 1);
+		assert_true(again.verification_due_at > clock_wall_ms() + 10000);
+	}
+}
+
+TEST(a_link_on_the_way_is_not_followed)
+{
+	must("mkdir other files/d; echo a >other/x; echo a >files/d/x");
+	look(files, "d/x");
+	must("rm -r files/d; ln -s ../other files/d");
+	assert_int_equal(look(files, "d/x"), ERR_CORRUPT);
+	assert_int_equal(all_events()->count, 1);
+}
+
+TEST(what_is_no_blob_and_has_no_row_gets_none)
+{
+	must("ln -s nowhere files/x");
+	assert_int_equal(look(files, "x"), ERR_CORRUPT);
+	assert_int_equal(look(files, "../db"), ERR_CONFIG);
+	assert_int_equal(look(files, ".refrelay/incoming/1"), ERR_CONFIG);
+	assert_int_equal(look(files, "none"), ERR_MISSING);
+	assert_int_equal(all_events()->count, 0);
+}
+
+TEST(odd_names_are_names)
+{
+	static const char *const odd[] = { " ",        "a b",  "-rf", "%41",     "a'\"b",
+					   "\xc3\xa4", "a\\b", "*",   ".hidden", "x;y" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
+		AUTO_CLOSE int dir = dir_open(root_fd, "files", &err);
+		assert_ok(file_replace(dir, odd[i], "a\n", 2, FILE_NO_SYNC, &err));
+		assert_int_equal(look(files, odd[i]), ERR_NONE);
+		assert_true(verify(files, odd[i]));
+		assert_string_equal(last_event()->name, odd[i]);
+		assert_string_equal(last_event()->checksum, DIGEST_A);
+	}
+}
+
+TEST(an_immutable_one_claims_its_checksum_and_is_read_all_the_same)
+{
+	must("mkdir -p lfs/87/42; echo a >lfs/" ID_A);
+	assert_int_equal(look(lfs, ID_A), ERR_NONE);
+	expect_event(EVENT_CREATED, 1, DIGEST_A);
+	AUTO_ORIGIN_ROW struct origin_row before = row_of(lfs, ID_A);
+	assert_int_equal(before.verification, VERIFICATION_PENDING);
+	verify(lfs, ID_A);
+	AUTO_ORIGIN_ROW struct origin_row after = row_of(lfs, ID_A);
+	assert_int_equal(after.verification, VERIFICATION_SUCCEEDED);
+	assert_int_equal(all_events()->count, 1);
+}
+
+TEST(an_immutable_one_with_another_content_is_corrupt_until_it_is_right)
+{
+	must("mkdir -p lfs/87/42; echo b >lfs/" ID_A);
+	look(lfs, ID_A);
+	verify(lfs, ID_A);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(lfs, ID_A);
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+	assert_string_equal(row.failure_class, "corrupt");
+	assert_string_equal(row.checksum, DIGEST_A);
+	must("echo a >lfs/new; mv lfs/new lfs/" ID_A);
+	look(lfs, ID_A);
+	assert_int_equal(all_events()->count, 1);
+	verify(lfs, ID_A);
+	expect_event(EVENT_CHECKSUMMED, 1, DIGEST_A);
+	AUTO_ORIGIN_ROW struct origin_row healed = row_of(lfs, ID_A);
+	assert_int_equal(healed.verification, VERIFICATION_SUCCEEDED);
+	assert_null(healed.failure);
+}
+
+static void *write_all_the_time(void *arg)
+{
+	const struct stop *stop = arg;
+	AUTO_CLOSE int fd = openat(root_fd, "files/x", O_WRONLY | O_CLOEXEC);
+	uint64_t i = 0;
+
+	while (!stop_is_requested(stop)) {
+		i++;
+		if (pwrite(fd, &i, sizeof(i), 0) < 0)
+			break;
+	}
+	return NULL;
+}
+
+TEST(a_file_that_changes_while_it_is_read_has_no_checksum)
+{
+	struct stop stop;
+	pthread_t writer;
+
+	must("head -c 3000000 /dev/zero >files/x");
+	look(files, "x");
+	stop_init(&stop);
+	thread_start(&writer, "writer", write_all_the_time, &stop);
+	usleep(20000);
+	verify(files, "x");
+	stop_request(&stop);
+	thread_join(writer);
+	stop_clear(&stop);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	assert_null(row.checksum);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_null(row.failure);
+	verify(files, "x");
+	AUTO_ORIGIN_ROW struct origin_row after = row_of(files, "x");
+	assert_non_null(after.checksum);
+}
+
+TEST(what_a_command_names_is_looked_at)
+{
+	char *ids[] = { (char[]){ "x" }, (char[]){ "d/y z" }, (char[]){ "none" } };
+	AUTO_STR struct str words = STR_INIT;
+	uint64_t event_id;
+
+	must("mkdir files/d; echo 1 >files/x; echo 1 >'files/d/y z'");
+	assert_int_equal(blob_changed_render("files", ids, 3, 4096, &words), 3);
+	assert_fails(blob_changed(notice, words.data, &event_id, &err), ERR_MISSING);
+	assert_int_equal(all_events()->count, 2);
+	assert_int_equal(event_id, last_event()->id);
+	must("rm files/x");
+	assert_ok(blob_changed(notice, "files/x", &event_id, &err));
+	assert_int_equal(event_id, last_event()->id);
+	assert_ok(blob_changed(notice, "files/d/y z", &event_id, &err));
+	assert_int_equal(event_id, 0);
+	assert_fails(blob_changed(notice, "other/x", &event_id, &err), ERR_CONFIG);
+	assert_fails(blob_changed(notice, "files", &event_id, &err), ERR_CONFIG);
+	assert_fails(blob_changed(notice, "files/x\n../db", &event_id, &err), ERR_CONFIG);
+}
+
+TEST(as_many_ids_are_put_into_a_message_as_there_is_room_for)
+{
+	char *ids[] = { (char[]){ "aaaa" }, (char[]){ "bbbb" }, (char[]){ "cccc" } };
+	AUTO_STR struct str words = STR_INIT;
+	AUTO_STR struct str none = STR_INIT;
+
+	assert_int_equal(blob_changed_render("t", ids, 3, 12, &words), 2);
+	assert_string_equal(words.data, "t/aaaa\nbbbb");
+	assert_int_equal(blob_changed_render("t", ids, 3, 5, &none), 0);
+}
+
+#define MANY 1200
+
+TEST(many_are_committed_in_groups_and_one_bad_one_stops_none)
+{
+	struct blob_look *looks = xcalloc(MANY, sizeof(*looks));
+	char(*ids)[16] = xcalloc(MANY, sizeof(*ids));
+
+	must("cd files; seq 0 %d | xargs touch; rm 7; ln -s 8 7", MANY - 1);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(ids[i], sizeof(ids[i]), "%d", i);
+		looks[i].id = ids[i];
+	}
+	assert_ok(blob_notice_compare(notice, files, looks, MANY, &err));
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(looks[i].is_changed, i != 7);
+		blob_look_clear(&looks[i]);
+	}
+	assert_int_equal(all_events()->count, MANY - 1);
+	free(looks);
+	free(ids);
+}
+
+static void *look_often(void *arg)
+{
+	struct err error;
+
+	(void)arg;
+	for (int i = 0; i < 50; i++) {
+		struct blob_look one = { .id = "x" };
+		blob_notice_compare_one(notice, files, &one, &error);
+		blob_look_clear(&one);
+	}
+	return NULL;
+}
+
+TEST(those_that_look_at_once_tell_each_change_once)
+{
+	pthread_t threads[4];
+	uint64_t generation = 0;
+
+	must("echo a >files/x");
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		thread_start(&threads[i], "look", look_often, NULL);
+	for (int i = 0; i < 20; i++)
+		must("echo %d >>files/x", i);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		thread_join(threads[i]);
+	look(files, "x");
+	all_events();
+	for (size_t i = 0; i < events.count; i++)
+		assert_int_equal(events.items[i].generation, ++generation);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	struct stat st;
+	assert_int_equal(fstatat(root_fd, "files/x", &st, 0), 0);
+	assert_int_equal(row.size, st.st_size);
+	assert_int_equal(row.generation, generation);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SITE_CASE(a_new_file_is_created_and_its_checksum_comes_later),
+		SITE_CASE(a_change_is_a_new_generation_whose_checksum_is_not_known),
+		SITE_CASE(touched_without_change_is_told_as_a_change_and_read_again),
+		SITE_CASE(a_change_of_ctime_alone_is_no_event_but_is_read_again),
+		SITE_CASE(a_change_whose_time_was_set_back_is_found_by_reading),
+		SITE_CASE(a_change_within_one_tick_does_not_escape),
+		SITE_CASE(
+			what_changed_although_nobody_wrote_is_damaged_and_not_passed_on),
+		SITE_CASE(an_upload_is_proved_at_once),
+		SITE_CASE(
+			what_is_known_of_an_upload_counts_also_when_it_was_noticed_before),
+		SITE_CASE(what_is_known_of_another_file_does_not_count),
+		SITE_CASE(a_deleted_file_is_told_once),
+		SITE_CASE(a_created_name_is_of_another_timeline_than_one_before),
+		SITE_CASE(
+			nothing_is_deleted_in_another_directory_than_the_one_that_was_seen),
+		SITE_CASE(what_stands_in_a_files_place_fails_and_keeps_the_row),
+		SITE_CASE(a_link_on_the_way_is_not_followed),
+		SITE_CASE(what_is_no_blob_and_has_no_row_gets_none),
+		SITE_CASE(odd_names_are_names),
+		SITE_CASE(an_immutable_one_claims_its_checksum_and_is_read_all_the_same),
+		SITE_CASE(
+			an_immutable_one_with_another_content_is_corrupt_until_it_is_right),
+		SITE_CASE(a_file_that_changes_while_it_is_read_has_no_checksum),
+		SITE_CASE(what_a_command_names_is_looked_at),
+		SITE_CASE(as_many_ids_are_put_into_a_message_as_there_is_room_for),
+		SITE_CASE(many_are_committed_in_groups_and_one_bad_one_stops_none),
+		SITE_CASE(those_that_look_at_once_tell_each_change_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

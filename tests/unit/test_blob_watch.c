@@ -1,0 +1,201 @@
+#include "blob_notice_test.h"
+
+#include <poll.h>
+
+#include "change/blob_watch.h"
+#include "change/scan_record.h"
+#include "verify/verify_origin.h"
+
+static struct blob_watch *watch;
+static struct verify_origin *verifier;
+
+static void start(int64_t interval_ms, size_t most)
+{
+	watch = blob_watch_start(
+		&(struct blob_watch_options){ .notice = notice,
+					      .store = store,
+					      .kinds = &kinds,
+					      .scan_interval_ms = interval_ms,
+					      .directories = most });
+}
+
+static struct blob_watch_state state_of(const char *type)
+{
+	struct blob_watch_state state = { 0 };
+
+	assert_true(blob_watch_look(watch, type, &state));
+	return state;
+}
+
+static void wait_for_scan(void)
+{
+	for (int i = 0;
+	     i < 2000 && !(state_of("files").has_scanned && state_of("lfs").has_scanned);
+	     i++)
+		poll(NULL, 0, 2);
+	assert_true(state_of("files").has_scanned);
+}
+
+/* Until the last event is this. */
+static void wait_for(enum event_what what, const char *name)
+{
+	for (int i = 0; i < 500; i++) {
+		all_events();
+		for (size_t at = 0; at < events.count; at++)
+			if (events.items[at].what == what &&
+			    strcmp(events.items[at].name, name) == 0)
+				return;
+		poll(NULL, 0, 10);
+	}
+	fail_msg("%s was never told as %s", name, event_what_name(what));
+}
+
+static int stop_and_remove(void **state)
+{
+	blob_watch_stop(watch);
+	verify_origin_stop(verifier);
+	watch = NULL;
+	verifier = NULL;
+	return remove_site(state);
+}
+
+TEST(what_happens_is_told_without_a_scan)
+{
+	start(3600000, 0);
+	wait_for_scan();
+	must("echo 1 >files/x");
+	wait_for(EVENT_CREATED, "x");
+	must("echo 22 >files/x");
+	wait_for(EVENT_UPDATED, "x");
+	must("mv files/x files/y");
+	wait_for(EVENT_CREATED, "y");
+	wait_for(EVENT_DELETED, "x");
+	must("ln files/y files/z");
+	wait_for(EVENT_CREATED, "z");
+	must("rm files/y");
+	wait_for(EVENT_DELETED, "y");
+}
+
+TEST(directories_that_come_are_watched_and_those_that_go_are_told)
+{
+	start(3600000, 0);
+	wait_for_scan();
+	must("mkdir -p files/a/b/c; echo 1 >files/a/b/c/x");
+	wait_for(EVENT_CREATED, "a/b/c/x");
+	must("echo 1 >files/a/b/y");
+	wait_for(EVENT_CREATED, "a/b/y");
+	must("mv files/a/b files/moved");
+	wait_for(EVENT_DELETED, "a/b/c/x");
+	wait_for(EVENT_CREATED, "moved/c/x");
+	must("echo 1 >files/moved/c/z");
+	wait_for(EVENT_CREATED, "moved/c/z");
+	must("mv files/moved outside");
+	wait_for(EVENT_DELETED, "moved/c/z");
+	must("mkdir -p lfs/55/55; echo 1 >lfs/55/55/$(printf '5%%.0s' $(seq 64))");
+	for (int i = 0; i < 500 && strcmp(last_event()->kind, "lfs") != 0; i++)
+		poll(NULL, 0, 10);
+	assert_string_equal(last_event()->kind, "lfs");
+}
+
+TEST(a_burst_is_told_in_groups_and_completely)
+{
+	start(3600000, 0);
+	wait_for_scan();
+	must("cd files; mkdir d; cd d; for i in $(seq 300); do echo $i >$i; done");
+	for (int i = 0; i < 500 && all_events()->count < 300; i++)
+		poll(NULL, 0, 10);
+	for (int i = 1; i <= 300; i++) {
+		AUTO_FREE char *id = xasprintf("d/%d", i);
+		wait_for(EVENT_CREATED, id);
+	}
+}
+
+TEST(without_enough_watches_the_scan_tells)
+{
+	must("mkdir files/a files/b; echo 1 >files/b/x");
+	start(100, 1);
+	wait_for_scan();
+	assert_false(state_of("files").is_whole);
+	must("echo 22 >files/b/x");
+	wait_for(EVENT_UPDATED, "b/x");
+}
+
+TEST(a_wake_scans_at_once)
+{
+	must("mkdir files/a files/b");
+	start(3600000, 1);
+	wait_for_scan();
+	must("echo 1 >files/b/x");
+	blob_watch_wake(watch);
+	wait_for(EVENT_CREATED, "b/x");
+}
+
+static int read_record(struct store_tx *tx, void *arg, struct err *error)
+{
+	return scan_record_read_blobs(tx, "files", arg, error);
+}
+
+TEST(how_scans_fare_is_kept_for_status)
+{
+	struct scan_record record = { 0 };
+
+	must("ln -s x files/link; rmdir lfs");
+	start(50, 0);
+	for (int i = 0; i < 500 && record.whole_at == 0; i++) {
+		poll(NULL, 0, 10);
+		assert_ok(store_read(store, read_record, &record, &err));
+	}
+	assert_int_equal(record.left_out, 1);
+	assert_non_null(strstr(record.example, "link"));
+	for (int i = 0; i < 500 && !state_of("lfs").is_failing; i++)
+		poll(NULL, 0, 10);
+	assert_true(state_of("lfs").is_failing);
+	assert_false(state_of("lfs").has_scanned);
+	must("mkdir lfs");
+	wait_for_scan();
+	assert_false(blob_watch_look(watch, "other", &(struct blob_watch_state){ 0 }));
+}
+
+static void due(void *arg)
+{
+	(void)arg;
+	verify_origin_wake(verifier);
+}
+
+TEST(from_a_new_file_to_its_checksum_nobody_need_do_anything)
+{
+	verifier = verify_origin_start(
+		&(struct verify_origin_options){ .store = store,
+						 .root = root,
+						 .kinds = &kinds,
+						 .blobs = notice,
+						 .capacity = 2,
+						 .reverify_ms = 3600000 });
+	blob_notice_set_due(notice, due, NULL);
+	start(3600000, 0);
+	wait_for_scan();
+	must("cd files; for i in $(seq 100); do echo $i >$i; done");
+	must("head -c 3000000 /dev/zero >files/big");
+	for (int i = 1; i <= 100; i++) {
+		AUTO_FREE char *id = xasprintf("%d", i);
+		wait_for(EVENT_CHECKSUMMED, id);
+	}
+	wait_for(EVENT_CHECKSUMMED, "big");
+}
+
+#define WATCH_CASE(name) cmocka_unit_test_setup_teardown(name, make_site, stop_and_remove)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WATCH_CASE(what_happens_is_told_without_a_scan),
+		WATCH_CASE(directories_that_come_are_watched_and_those_that_go_are_told),
+		WATCH_CASE(a_burst_is_told_in_groups_and_completely),
+		WATCH_CASE(without_enough_watches_the_scan_tells),
+		WATCH_CASE(a_wake_scans_at_once),
+		WATCH_CASE(how_scans_fare_is_kept_for_status),
+		WATCH_CASE(from_a_new_file_to_its_checksum_nobody_need_do_anything),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

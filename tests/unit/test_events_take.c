@@ -1,0 +1,166 @@
+#include "test.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "pull/events_take.h"
+#include "replicable/name.h"
+
+#define T1 "1111111111111111"
+#define SUM "0000000000000000000000000000000000000000000000000000000000000001"
+
+static struct store *store;
+static struct pull pull;
+static struct blob_kind kind_list[] = { { .type = (char[]){ "files" },
+					  .path = (char[]){ "/files" } } };
+static struct blob_kinds kinds;
+static event_list events;
+
+static int set_up(void **state)
+{
+	(void)state;
+	log_set_level(LOG_LEVEL_NONE);
+	kinds.items.items = kind_list;
+	kinds.items.count = 1;
+	pull = (struct pull){ .options = { .kinds = &kinds } };
+	mutex_init(&pull.mutex);
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	event_list_clear(&events);
+	map_clear(&pull.unknown_kinds);
+	pthread_mutex_destroy(&pull.mutex);
+	store_close(store);
+	return 0;
+}
+
+static void add(const char *kind, const char *name, enum event_what what,
+		uint64_t generation)
+{
+	struct event event = { .id = events.count + 1,
+			       .at = clock_wall_ms(),
+			       .kind = xstrdup(kind),
+			       .name = xstrdup(name),
+			       .what = what,
+			       .timeline = T1,
+			       .generation = generation,
+			       .size = 7,
+			       .checksum =
+				       what == EVENT_CHECKSUMMED ? xstrdup(SUM) : NULL };
+
+	vec_add(&events, event);
+}
+
+/* As one answer of the primary. */
+static void take(void)
+{
+	folded_events folded = { 0 };
+	const struct pull_cursor to = { .id = events.count, .timeline = T1 };
+	struct events_taking taking = { .folded = &folded, .to = &to, .pull = &pull };
+
+	fold_events(&events, &folded);
+	events_judge(&pull, &folded);
+	assert_ok(store_write(store, events_take, &taking, &err));
+	vec_clear(&folded);
+	event_list_clear(&events);
+}
+
+static struct registry_row row_of(const char *kind, const char *name)
+{
+	struct registry_row row;
+
+	if (registry_get(store, kind, name, &row, &err) != 0)
+		row = (struct registry_row){ .state = REGISTRY_STATES };
+	return row;
+}
+
+static void finish(const char *name, uint64_t generation)
+{
+	struct registry_move move = { .id = replicable_id("files", name),
+				      .event = REGISTRY_BEGUN,
+				      .timeout_ms = 1000 };
+
+	assert_ok(registry_move(store, &move, &err));
+	move.event = REGISTRY_BROUGHT;
+	move.generation = generation;
+	move.timeline = T1;
+	assert_ok(registry_move(store, &move, &err));
+}
+
+TEST(only_configured_kinds_and_good_names_become_rows)
+{
+	add("files", "a", EVENT_CREATED, 1);
+	add("uploads", "a", EVENT_CREATED, 1);
+	add("files", "../a", EVENT_CREATED, 1);
+	add("files", ".refrelay/x", EVENT_CREATED, 1);
+	add("repository", "a", EVENT_CREATED, 1);
+	take();
+	AUTO_REGISTRY_ROW struct registry_row file = row_of("files", "a");
+	AUTO_REGISTRY_ROW struct registry_row repository = row_of("repository", "a");
+	assert_int_equal(file.state, REGISTRY_PENDING);
+	assert_int_equal(file.size, 7);
+	assert_int_equal(repository.state, REGISTRY_PENDING);
+	assert_int_equal(row_of("uploads", "a").state, REGISTRY_STATES);
+	assert_int_equal(row_of("files", "../a").state, REGISTRY_STATES);
+	assert_int_equal(row_of("files", ".refrelay/x").state, REGISTRY_STATES);
+}
+
+TEST(a_checksum_alone_lets_verify_what_is_here_and_brings_nothing)
+{
+	add("files", "a", EVENT_CREATED, 1);
+	take();
+	finish("a", 1);
+	add("files", "a", EVENT_CHECKSUMMED, 1);
+	take();
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "a");
+	assert_int_equal(row.state, REGISTRY_SYNCED);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_string_equal(row.primary_checksum, SUM);
+}
+
+/* Its first event may be no longer kept. */
+TEST(a_checksum_of_what_is_not_known_here_is_a_change)
+{
+	add("files", "new", EVENT_CHECKSUMMED, 1);
+	add("files", "a", EVENT_CREATED, 1);
+	take();
+	finish("a", 1);
+	add("files", "a", EVENT_CHECKSUMMED, 4);
+	take();
+	AUTO_REGISTRY_ROW struct registry_row new = row_of("files", "new");
+	AUTO_REGISTRY_ROW struct registry_row old = row_of("files", "a");
+	assert_int_equal(new.state, REGISTRY_PENDING);
+	assert_string_equal(new.primary_checksum, SUM);
+	assert_int_equal(old.state, REGISTRY_PENDING);
+	assert_int_equal(old.generation_wanted, 4);
+}
+
+TEST(a_deletion_is_of_its_kind_only)
+{
+	add("files", "a", EVENT_CREATED, 1);
+	add("repository", "a", EVENT_CREATED, 1);
+	take();
+	add("files", "a", EVENT_DELETED, 1);
+	take();
+	AUTO_REGISTRY_ROW struct registry_row file = row_of("files", "a");
+	AUTO_REGISTRY_ROW struct registry_row repository = row_of("repository", "a");
+	assert_true(file.is_gone);
+	assert_false(repository.is_gone);
+}
+
+#define TAKE_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		TAKE_CASE(only_configured_kinds_and_good_names_become_rows),
+		TAKE_CASE(a_checksum_alone_lets_verify_what_is_here_and_brings_nothing),
+		TAKE_CASE(a_checksum_of_what_is_not_known_here_is_a_change),
+		TAKE_CASE(a_deletion_is_of_its_kind_only),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,217 @@
+#include "test.h"
+
+#include "base/clock.h"
+#include "pull/lane.h"
+
+/* Rows that are due, by kind; what was claimed and what ran. */
+static struct due {
+	const char *kind;
+	size_t small, large;
+} due[3];
+static struct str claims = STR_INIT;
+static atomic_size_t jobs, rows_run, given_back;
+static atomic_bool holds;
+static struct pull pull;
+static struct lane lane;
+static struct blob_kind files = { .type = (char[]){ "files" } },
+			lfs = { .type = (char[]){ "lfs" } };
+
+static void add_row(registry_rows *rows, uint64_t size)
+{
+	vec_add(rows, ((struct registry_row){ .size = size }));
+}
+
+static int claim(struct store *store, const char *kind, size_t limit, int64_t timeout_ms,
+		 registry_rows *rows, struct err *error)
+{
+	(void)store;
+	(void)timeout_ms;
+	(void)error;
+	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
+		if (!due[i].kind || strcmp(due[i].kind, kind) != 0)
+			continue;
+		str_addf(&claims, "%s %zu; ", kind, limit);
+		for (; limit > 0 && due[i].small > 0; limit--, due[i].small--)
+			add_row(rows, 10);
+		for (; limit > 0 && due[i].large > 0; limit--, due[i].large--)
+			add_row(rows, (uint64_t)1 << 30);
+	}
+	return 0;
+}
+
+static void run(void *arg)
+{
+	struct pull_job *job = arg;
+
+	jobs++;
+	rows_run += job->rows.count ? job->rows.count : 1;
+	while (holds)
+		usleep(1000);
+	pull_job_end(job, lane.running);
+}
+
+static void give_back(void *arg)
+{
+	struct pull_job *job = arg;
+
+	given_back += job->rows.count ? job->rows.count : 1;
+	pull_job_end(job, lane.running);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	pull = (struct pull){ 0 };
+	mutex_init(&pull.mutex);
+	cond_init(&pull.changed);
+	str_clear(&claims);
+	jobs = rows_run = given_back = 0;
+	holds = false;
+	memset(due, 0, sizeof(due));
+	lane = (struct lane){ .pull = &pull,
+			      .pool = pool_start("lane", 4),
+			      .running = &pull.state.blobbing,
+			      .claimed = "test.claimed",
+			      .claim = claim,
+			      .work = run,
+			      .forget = give_back,
+			      .blobs_work = run,
+			      .blobs_forget = give_back,
+			      .blobs_a_job = 128,
+			      .sorts_by_size = true };
+	lane_set_capacity(&lane, 4);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	holds = false;
+	pool_stop(lane.pool, pull_job_forget);
+	lane_clear(&lane);
+	pthread_cond_destroy(&pull.changed);
+	pthread_mutex_destroy(&pull.mutex);
+	str_clear(&claims);
+	return 0;
+}
+
+static void add_kind(const struct blob_kind *kind, size_t small, size_t large)
+{
+	const char *name = kind ? kind->type : "repository";
+	size_t at = lane.queues.count;
+
+	due[at] = (struct due){ name, small, large };
+	vec_add(&lane.queues, ((struct lane_queue){ .kind = name, .blob = kind }));
+}
+
+static int64_t fill(void)
+{
+	int64_t next_at;
+
+	assert_ok(lane_fill(&lane, 1000, &next_at, &err));
+	return next_at;
+}
+
+TEST(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are)
+{
+	add_kind(&files, 1000, 0);
+	holds = true;
+	assert_true(fill() == INT64_MAX);
+	assert_string_equal(claims.data, "files 4; files 128; files 128; files 128; ");
+	holds = false;
+	pool_drain(lane.pool);
+	assert_int_equal(rows_run, 4 + 3 * 128);
+	assert_int_equal(jobs, 4);
+}
+
+TEST(a_large_one_goes_to_the_next_free_worker_before_anything_is_claimed)
+{
+	add_kind(&files, 0, 6);
+	lane.queues.items[0].has_only_small = true; /* as the last claim said */
+	holds = true;
+	assert_true(fill() == INT64_MAX);
+	assert_string_equal(claims.data, "files 128; ");
+	assert_int_equal(lane.waiting.count, 2);
+	holds = false;
+	pool_drain(lane.pool);
+	due[0].small = 10;
+	lane.queues.items[0].due_at = 0;
+	fill();
+	pool_drain(lane.pool);
+	assert_int_equal(lane.waiting.count, 0);
+	assert_int_equal(jobs, 8);
+	assert_string_equal(claims.data, "files 128; files 2; files 128; ");
+}
+
+TEST(kinds_are_worked_on_in_turn)
+{
+	add_kind(&files, 1000, 0);
+	add_kind(&lfs, 1000, 0);
+	holds = true;
+	fill();
+	assert_string_equal(claims.data, "files 4; lfs 3; files 128; lfs 128; ");
+}
+
+TEST(verification_shares_its_workers_between_repositories_and_blobs)
+{
+	lane.sorts_by_size = false;
+	lane.blobs_a_job = 10;
+	add_kind(NULL, 100, 0);
+	add_kind(&files, 1000, 0);
+	holds = true;
+	fill();
+	assert_string_equal(claims.data, "repository 2; files 10; repository 1; ");
+	holds = false;
+	pool_drain(lane.pool);
+	assert_int_equal(jobs, 4);
+	assert_int_equal(rows_run, 13);
+}
+
+TEST(without_capacity_nothing_is_claimed)
+{
+	add_kind(&files, 1000, 0);
+	lane_set_capacity(&lane, 0);
+	assert_true(fill() == INT64_MAX);
+	assert_string_equal(claims.data, "");
+}
+
+TEST(what_is_not_due_is_left_and_its_time_told)
+{
+	add_kind(&files, 0, 0);
+	add_kind(&lfs, 0, 0);
+	lane.queues.items[0].due_at = INT64_MAX;
+	lane.queues.items[1].due_at = clock_wall_ms() + 5000;
+	assert_true(fill() == lane.queues.items[1].due_at);
+	assert_string_equal(claims.data, "");
+}
+
+TEST(what_waits_is_given_back_at_the_end)
+{
+	add_kind(&files, 0, 6);
+	lane.queues.items[0].has_only_small = true;
+	holds = true;
+	fill();
+	lane_clear(&lane);
+	assert_int_equal(given_back, 2);
+	holds = false;
+	pool_drain(lane.pool);
+	assert_int_equal(pull.state.blobbing, 0);
+}
+
+#define LANE_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		LANE_CASE(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are),
+		LANE_CASE(
+			a_large_one_goes_to_the_next_free_worker_before_anything_is_claimed),
+		LANE_CASE(kinds_are_worked_on_in_turn),
+		LANE_CASE(verification_shares_its_workers_between_repositories_and_blobs),
+		LANE_CASE(without_capacity_nothing_is_claimed),
+		LANE_CASE(what_is_not_due_is_left_and_its_time_told),
+		LANE_CASE(what_waits_is_given_back_at_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

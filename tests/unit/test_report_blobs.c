@@ -1,0 +1,262 @@
+/*
+ * What status, metrics and the primary are told of blobs.
+ */
+#include "test.h"
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "replicable/name.h"
+#include "replicable/origin_rows.h"
+#include "report/report.h"
+#include "store/site_value.h"
+
+static struct store *store;
+static struct report report;
+static struct str text = STR_INIT;
+
+static int setup(void **state)
+{
+	(void)state;
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	report_clear(&report);
+	str_clear(&text);
+	store_close(store);
+	return 0;
+}
+
+static int ask(struct store_tx *tx, void *arg, struct err *error)
+{
+	const struct registry_ask *one = arg;
+
+	return registry_ask_many_in(tx, "lfs", one, 1, error);
+}
+
+static void add_copy(const char *name, uint64_t size)
+{
+	struct registry_ask one = { .name = name,
+				    .move = { .event = REGISTRY_ASKED,
+					      .generation = 1,
+					      .timeline = "0123456789abcdef",
+					      .size = size,
+					      .changed_at = clock_wall_ms() - 4000 } };
+
+	assert_ok(store_write(store, ask, &one, &err));
+}
+
+static int move(const char *name, enum registry_event event)
+{
+	static const struct err failure = { .class = ERR_CORRUPT, .text = "wrong bytes" };
+	const struct registry_move change = { .id = replicable_id("lfs", name),
+					      .event = event,
+					      .generation = 1,
+					      .timeline = "0123456789abcdef",
+					      .checksum = "00",
+					      .held_reason = "too many",
+					      .err = &failure,
+					      .timeout_ms = 1000000 };
+
+	return registry_move(store, &change, &err);
+}
+
+static int keep_heard(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return site_value_set(tx, "pull.heard", "1", error) == 0 &&
+			       site_value_set(tx, "pull.compared", "1", error) == 0
+		       ? 0
+		       : -1;
+}
+
+static void look(enum site_role role, const struct blob_kinds *kinds)
+{
+	report_clear(&report);
+	assert_ok(report_make(&(struct report_options){ .role = role,
+							.site = "paris",
+							.data = "/nowhere",
+							.kinds = kinds,
+							.store = store },
+			      &report, &err));
+	report.node_runs = true;
+	str_reset(&text);
+	report_sentence(&report, &text);
+}
+
+TEST(what_is_to_be_copied_is_said_with_its_size_until_it_is_proved)
+{
+	assert_ok(store_write(store, keep_heard, NULL, &err));
+	look(SITE_SECONDARY, NULL);
+	assert_string_equal(text.data, "in sync, verified: 0 repositories");
+	add_copy("a", 3400000000);
+	add_copy("b", 1500);
+	look(SITE_SECONDARY, NULL);
+	assert_non_null(strstr(text.data, "paris is 4.0 s behind: 0 of 0 repositories "
+					  "verified, 2 blobs of kind lfs (3.4 GB) to be "
+					  "copied"));
+	assert_false(report_is_good(&report));
+	assert_int_equal(report.blobs.items[0].never_copied, 2);
+	assert_ok(move("a", REGISTRY_BEGUN));
+	assert_ok(move("a", REGISTRY_BROUGHT));
+	look(SITE_SECONDARY, NULL);
+	assert_non_null(strstr(text.data, ", 1 blob of kind lfs (1.5 kB) to be copied"));
+	assert_ok(move("b", REGISTRY_BEGUN));
+	assert_ok(move("b", REGISTRY_BROUGHT));
+	assert_ok(move("b", REGISTRY_PROVED));
+	look(SITE_SECONDARY, NULL);
+	assert_non_null(strstr(text.data, "paris is not done: 0 of 0 repositories "
+					  "verified, 1 of 2 blobs of kind lfs verified"));
+	assert_false(report_is_good(&report));
+	assert_ok(move("a", REGISTRY_PROVED));
+	look(SITE_SECONDARY, NULL);
+	assert_string_equal(text.data, "in sync, verified: 0 repositories, 2 blobs of "
+				       "kind lfs (3.4 GB)");
+	assert_true(report_is_good(&report));
+}
+
+TEST(a_blob_that_fails_or_is_held_is_named_with_the_command_to_see_it)
+{
+	add_copy("a", 1);
+	add_copy("b", 1);
+	for (int i = 0; i < 2; i++)
+		assert_ok(move(i == 0 ? "a" : "b", REGISTRY_BEGUN));
+	assert_ok(move("a", REGISTRY_ERRED));
+	assert_ok(move("b", REGISTRY_HELD));
+	look(SITE_SECONDARY, NULL);
+	assert_non_null(strstr(text.data,
+			       "; 1 blob of kind lfs fails, for instance a: wrong bytes "
+			       "(see refrelay blob list --type lfs --failed)"));
+	assert_non_null(strstr(text.data,
+			       "; 1 blob of kind lfs is held, for instance b: too many "
+			       "(see refrelay blob list --type lfs --state held)"));
+}
+
+TEST(a_kind_that_is_configured_no_more_is_not_judged)
+{
+	char type[] = "uploads", path[] = "/srv/uploads";
+	struct blob_kind kind = { .type = type, .path = path };
+	struct blob_kinds kinds = { 0 };
+
+	vec_add(&kinds.items, kind);
+	assert_ok(store_write(store, keep_heard, NULL, &err));
+	add_copy("a", 1);
+	look(SITE_SECONDARY, &kinds);
+	assert_int_equal(report.blobs.count, 1);
+	assert_string_equal(report.blobs.items[0].type, "uploads");
+	assert_string_equal(text.data, "in sync, verified: 0 repositories, 0 blobs of "
+				       "kind uploads (0 bytes)");
+	vec_clear(&kinds.items);
+}
+
+TEST(the_primary_hears_of_all_kinds)
+{
+	static const char *const names[] = { "r" };
+	json_auto_t *said = NULL;
+
+	assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
+	add_copy("a", 1);
+	add_copy("b", 1);
+	assert_ok(move("b", REGISTRY_BEGUN));
+	assert_ok(move("b", REGISTRY_ERRED));
+	str_reset(&text);
+	assert_ok(report_for_primary(store, clock_wall_ms(), &text, &err));
+	said = json_parse_object(text.data, text.len, 4096, &err);
+	assert_int_equal(json_integer_value(json_object_get(said, "replicables")), 3);
+	assert_int_equal(json_integer_value(json_object_get(said, "behind")), 2);
+	assert_int_equal(json_integer_value(json_object_get(said, "failing")), 1);
+	assert_true(json_number_value(json_object_get(said, "lag")) >= 4);
+}
+
+static int add_origin(struct store_tx *tx, void *arg, struct err *error)
+{
+	char name[] = "a", path[] = "a", failure[] = "it is a directory";
+	const char *kind = arg ? "uploads" : "lfs";
+	struct origin_row row = { .id = replicable_id(kind, "a"),
+				  .name = name,
+				  .path = path,
+				  .timeline = "0123456789abcdef",
+				  .generation = 1,
+				  .size = 2000000,
+				  .failure = arg ? failure : NULL,
+				  .verification = arg ? VERIFICATION_FAILED
+						      : VERIFICATION_PENDING };
+
+	return origin_row_add(tx, kind, &row, error);
+}
+
+TEST(a_primary_says_what_it_has_not_read_yet_and_what_it_cannot)
+{
+	assert_ok(store_write(store, add_origin, NULL, &err));
+	look(SITE_PRIMARY, NULL);
+	assert_string_equal(text.data,
+			    "no secondary has asked yet; 0 repositories, 1 blob of kind "
+			    "lfs (2.0 MB), 0 of 1 blob of kind lfs verified");
+	assert_false(report_is_good(&report));
+	assert_ok(store_write(store, add_origin, store, &err));
+	look(SITE_PRIMARY, NULL);
+	assert_non_null(strstr(text.data, "; 1 blob of kind uploads fails, for instance "
+					  "a: it is a directory"));
+	json_auto_t *object = report_json(&report);
+	const json_t *lfs = json_object_get(json_object_get(object, "blobs"), "lfs");
+	assert_int_equal(json_integer_value(json_object_get(lfs, "bytes")), 2000000);
+}
+
+TEST(metrics_count_and_measure_each_kind)
+{
+	struct str rendered = STR_INIT;
+
+	add_copy("a", 5000);
+	add_copy("b", 7000);
+	assert_ok(move("a", REGISTRY_BEGUN));
+	assert_ok(move("a", REGISTRY_BROUGHT));
+	look(SITE_SECONDARY, NULL);
+	report_metrics(&report);
+	metrics_render(&rendered);
+	assert_non_null(strstr(rendered.data,
+			       "refrelay_replicables{kind=\"lfs\",state=\"pending\"} 1"));
+	assert_non_null(
+		strstr(rendered.data,
+		       "refrelay_replicable_bytes{kind=\"lfs\",state=\"here\"} 5000"));
+	assert_non_null(
+		strstr(rendered.data,
+		       "refrelay_replicable_bytes{kind=\"lfs\",state=\"to_come\"} 7000"));
+	assert_non_null(strstr(rendered.data, "refrelay_replicables_all 2"));
+	str_clear(&rendered);
+}
+
+TEST(sizes_are_said_in_three_digits_or_four)
+{
+	static const struct {
+		int64_t bytes;
+		const char *said;
+	} cases[] = { { 0, "0 bytes" },         { 999, "999 bytes" },
+		      { 1000, "1.0 kB" },       { 999960, "1.0 MB" },
+		      { 3400000000, "3.4 GB" }, { INT64_C(5000000000000), "5.0 TB" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		str_reset(&text);
+		report_size(cases[i].bytes, &text);
+		assert_string_equal(text.data, cases[i].said);
+	}
+}
+
+#define FILLED(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FILLED(what_is_to_be_copied_is_said_with_its_size_until_it_is_proved),
+		FILLED(a_blob_that_fails_or_is_held_is_named_with_the_command_to_see_it),
+		FILLED(a_kind_that_is_configured_no_more_is_not_judged),
+		FILLED(the_primary_hears_of_all_kinds),
+		FILLED(a_primary_says_what_it_has_not_read_yet_and_what_it_cannot),
+		FILLED(metrics_count_and_measure_each_kind),
+		FILLED(sizes_are_said_in_three_digits_or_four),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

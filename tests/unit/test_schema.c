@@ -1,0 +1,135 @@
+/*
+ * schema_3.sql is what a program with schema 3 left behind: four rows of the registry,
+ * one of origin, one event.
+ */
+#include "test.h"
+
+#include <sqlite3.h>
+
+#include "change/event_log.h"
+#include "replicable/name.h"
+#include "replicable/origin_rows.h"
+#include "replicable/registry.h"
+
+#define TIMELINE "0123456789abcdef"
+
+static struct store *store;
+static char url[96];
+
+static void open_old(const char *name)
+{
+	AUTO_FREE char *path = xasprintf("%s/unit/%s", getenv("TESTS"), name);
+	AUTO_STR struct str sql = STR_INIT;
+	sqlite3 *db;
+
+	snprintf(url, sizeof(url), "sqlite:%s/db", root);
+	assert_ok(file_read(AT_FDCWD, path, 1 << 20, &sql, &err));
+	assert_int_equal(sqlite3_open(url + strlen("sqlite:"), &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql.data, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	assert_ok(store_open(url, &store, &err));
+}
+
+static void assert_row(const char *name, enum registry_state state)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	assert_ok(registry_get(store, KIND_REPOSITORY, name, &row, &err));
+	assert_int_equal(row.id, replicable_id(KIND_REPOSITORY, name));
+	assert_string_equal(row.kind, KIND_REPOSITORY);
+	assert_int_equal(row.state, state);
+	assert_int_equal(row.size, 0);
+}
+
+TEST(rows_outlive_the_step_from_schema_3)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 }, failed = { 0 }, held = { 0 };
+
+	open_old("schema_3.sql");
+	assert_row("synced", REGISTRY_SYNCED);
+	assert_row("failed", REGISTRY_FAILED);
+	assert_row("held", REGISTRY_PENDING);
+	assert_row("new", REGISTRY_PENDING);
+	assert_ok(registry_get(store, KIND_REPOSITORY, "synced", &row, &err));
+	assert_string_equal(row.timeline, TIMELINE);
+	assert_int_equal(row.generation, 3);
+	assert_int_equal(row.generation_wanted, 3);
+	assert_string_equal(row.checksum, "1-aa");
+	assert_string_equal(row.primary_checksum, "1-aa");
+	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+	assert_int_equal(row.verification_due_at - row.verified_at, 5000);
+	assert_ok(registry_get(store, KIND_REPOSITORY, "failed", &failed, &err));
+	assert_int_equal(failed.retry_count, 1);
+	assert_int_equal(failed.behind_since, 800);
+	assert_string_equal(failed.failure_class, "network");
+	assert_string_equal(failed.remedy, "mend it");
+	assert_ok(registry_get(store, KIND_REPOSITORY, "held", &held, &err));
+	assert_string_equal(held.held_reason, "too many");
+	store_close(store);
+}
+
+/* The whole way of a row: claimed, brought, counted. */
+TEST(an_old_database_goes_on_working)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	struct registry_counts counts;
+	const char *names[] = { "synced", "later" };
+
+	open_old("schema_3.sql");
+	store_close(store);
+	assert_ok(store_open(url, &store, &err)); /* a second time there is no step */
+	assert_ok(registry_add(store, KIND_REPOSITORY, names, 2, &err));
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 9, 1000, &rows, &err));
+	assert_true(rows.count >= 2); /* new and later; failed when its time has come */
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
+	assert_int_equal(counts.all, 5);
+	assert_int_equal(counts.held, 1);
+	assert_int_equal(counts.states[REGISTRY_SYNCED], 1);
+	assert_int_equal(counts.states[REGISTRY_STARTED], rows.count);
+	store_close(store);
+}
+
+static int read_origin(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+	struct origin_counts counts;
+
+	(void)arg;
+	if (origin_rows_due(tx, NULL, 5000, 9, &rows, error) != 0 ||
+	    origin_count(tx, KIND_REPOSITORY, &counts, error) != 0)
+		return -1;
+	if (rows.count != 1 || strcmp(rows.items[0].name, "p") != 0 ||
+	    strcmp(rows.items[0].kind, KIND_REPOSITORY) != 0 || counts.all != 1 ||
+	    rows.items[0].size != 0 || rows.items[0].generation != 3)
+		return err_set(error, ERR_INTERNAL, "not as expected");
+	return 0;
+}
+
+TEST(what_the_primary_has_and_told_is_still_there)
+{
+	AUTO_EVENTS event_list events = { 0 };
+	struct event_question question = { .limit = 9, .after = EVENTS_FROM_OLDEST };
+	struct event_ends ends;
+	enum event_read how;
+
+	open_old("schema_3.sql");
+	assert_ok(store_read(store, read_origin, NULL, &err));
+	question.after = 0;
+	assert_ok(event_log_read_once(store, &question, &how, &events, &ends, &err));
+	assert_int_equal(ends.last, 1);
+	assert_int_equal(events.count, 1);
+	assert_string_equal(events.items[0].name, "p");
+	assert_int_equal(events.items[0].size, 0);
+	store_close(store);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(rows_outlive_the_step_from_schema_3),
+		CASE(an_old_database_goes_on_working),
+		CASE(what_the_primary_has_and_told_is_still_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

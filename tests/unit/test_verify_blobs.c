@@ -1,0 +1,191 @@
+#include "blob_notice_test.h"
+
+#include <poll.h>
+
+#include "change/blob_scan.h"
+#include "verify/verify_origin.h"
+
+static struct verify_origin *verifier;
+
+static void notice_all(const struct blob_kind *kind)
+{
+	struct map troubles = { 0 };
+	struct blob_scan_result result;
+	const struct blob_scan_request request = {
+		.notice = notice, .store = store, .kind = kind, .troubles = &troubles
+	};
+
+	assert_ok(blob_scan(&request, &result, &err));
+	blob_troubles_clear(&troubles);
+}
+
+static void start(size_t capacity)
+{
+	verifier = verify_origin_start(
+		&(struct verify_origin_options){ .store = store,
+						 .root = root,
+						 .kinds = &kinds,
+						 .blobs = notice,
+						 .capacity = capacity,
+						 .reverify_ms = 3600000 });
+}
+
+static int stop_and_remove(void **state)
+{
+	verify_origin_stop(verifier);
+	verifier = NULL;
+	return remove_site(state);
+}
+
+static int work_of(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+static void sql(const char *statement)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text), "%s", statement);
+	assert_ok(store_write(store, work_of, text, &err));
+}
+
+static void wait_for_events(size_t count)
+{
+	for (int i = 0; i < 1000 && all_events()->count < count; i++)
+		poll(NULL, 0, 10);
+	assert_int_equal(all_events()->count, count);
+}
+
+static void wait_for_state(const char *id, enum registry_verification state)
+{
+	for (int i = 0; i < 1000; i++) {
+		AUTO_ORIGIN_ROW struct origin_row row = row_of(files, id);
+		if (row.verification == state)
+			return;
+		poll(NULL, 0, 10);
+	}
+	fail_msg("%s never became %s", id, registry_verification_name(state));
+}
+
+TEST(all_kinds_are_read_by_one_pool)
+{
+	must("cd files; seq 55 | split -l 1 - f; mkdir -p ../lfs/87/42; "
+	     "echo a >../lfs/87/42/"
+	     "8fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7");
+	notice_all(files);
+	notice_all(lfs);
+	start(2);
+	wait_for_events(56 + 55);
+}
+
+/* The reading of old ones takes long, rests included; the new one is not behind it. */
+TEST(what_was_never_read_goes_before_what_is_read_again)
+{
+	must("cd files; for i in $(seq 60); do head -c 2000000 /dev/zero >old$i; done");
+	notice_all(files);
+	sql("UPDATE origin SET verified_at = 1, verification_due_at = 2,"
+	    " verification_state = 2");
+	must("echo 1 >files/new");
+	notice_all(files);
+	start(1);
+	wait_for_events(62);
+	assert_string_equal(events.items[61].name, "new");
+}
+
+TEST(one_thread_is_kept_for_what_is_new)
+{
+	must("cd files; for i in $(seq 20); do head -c 9000000 /dev/zero >old$i; done");
+	notice_all(files);
+	sql("UPDATE origin SET verified_at = 1, verification_due_at = 2,"
+	    " verification_state = 2");
+	start(2);
+	poll(NULL, 0, 50);
+	must("echo 1 >files/new");
+	notice_all(files);
+	verify_origin_wake(verifier);
+	for (int i = 0; i < 300; i++) {
+		AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "new");
+		if (row.checksum)
+			return;
+		poll(NULL, 0, 10);
+	}
+	fail_msg("it waited for the old ones");
+}
+
+TEST(one_that_cannot_be_read_backs_off_and_the_others_go_on)
+{
+	must("cd files; seq 12 | split -l 1 - f");
+	notice_all(files);
+	must("rm files/faa; ln -s fab files/faa");
+	start(1);
+	wait_for_state("faa", VERIFICATION_FAILED);
+	wait_for_events(12 + 11);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "faa");
+	assert_string_equal(row.failure_class, "corrupt");
+}
+
+TEST(one_that_vanished_is_told_and_not_looked_for_again)
+{
+	must("echo 1 >files/x; echo 1 >files/y");
+	notice_all(files);
+	must("rm files/x");
+	start(1);
+	wait_for_events(4);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	assert_null(row.name);
+}
+
+/* And nothing spins meanwhile. */
+TEST(while_the_directory_is_away_nothing_fails)
+{
+	struct timespec before, after;
+
+	must("cd files; seq 30 | split -l 1 - f");
+	notice_all(files);
+	must("mv files away");
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	start(2);
+	poll(NULL, 0, 300);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	assert_int_equal(all_events()->count, 30);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "faa");
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_in_range((after.tv_sec - before.tv_sec) * 1000 +
+				(after.tv_nsec - before.tv_nsec) / 1000000,
+			0, 150);
+}
+
+TEST(who_asks_for_one_has_it_read_again)
+{
+	must("echo 1 >files/x");
+	notice_all(files);
+	start(1);
+	wait_for_events(2);
+	wait_for_state("x", VERIFICATION_SUCCEEDED);
+	assert_fails(verify_origin_ask_kind(store, "files", "none", 0, &err),
+		     ERR_MISSING);
+	assert_fails(verify_origin_ask_kind(store, "files", "x", 60000, &err), ERR_BUSY);
+	assert_ok(verify_origin_ask_kind(store, "files", "x", 0, &err));
+	verify_origin_wake(verifier);
+	wait_for_state("x", VERIFICATION_SUCCEEDED);
+	assert_int_equal(all_events()->count, 2);
+}
+
+#define VERIFY_CASE(name)                                                                \
+	cmocka_unit_test_setup_teardown(name, make_site, stop_and_remove)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		VERIFY_CASE(all_kinds_are_read_by_one_pool),
+		VERIFY_CASE(what_was_never_read_goes_before_what_is_read_again),
+		VERIFY_CASE(one_thread_is_kept_for_what_is_new),
+		VERIFY_CASE(one_that_cannot_be_read_backs_off_and_the_others_go_on),
+		VERIFY_CASE(one_that_vanished_is_told_and_not_looked_for_again),
+		VERIFY_CASE(while_the_directory_is_away_nothing_fails),
+		VERIFY_CASE(who_asks_for_one_has_it_read_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

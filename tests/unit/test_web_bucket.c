@@ -1,0 +1,296 @@
+/*
+ * How fast a site is answered that shall not have all there is: measured, over real
+ * connections.
+ */
+#include "git_test.h"
+#include "web_test.h"
+
+#include <curl/curl.h>
+
+#include "base/file.h"
+#include "net/site_token.h"
+#include "web/transport.h"
+
+enum { RATE = 10 << 20, BYTES = 5 << 20 }; /* half a second */
+
+static struct site_key key;
+
+struct torrent {
+	size_t left;
+};
+
+static ssize_t read_torrent(void *stream, void *buffer, size_t size)
+{
+	struct torrent *torrent = stream;
+
+	size = size < torrent->left ? size : torrent->left;
+	memset(buffer, 'x', size);
+	torrent->left -= size;
+	return (ssize_t)size;
+}
+
+static int answer_stream(const struct web_request *request, struct web_response *response,
+			 struct err *error)
+{
+	struct torrent *torrent = xcalloc(1, sizeof(*torrent));
+
+	(void)error;
+	torrent->left = BYTES;
+	response->read = read_torrent;
+	response->close = free;
+	response->stream = torrent;
+	if (web_query(request, "sized"))
+		response->length = BYTES;
+	return 0;
+}
+
+static int answer_memory(const struct web_request *request, struct web_response *response,
+			 struct err *error)
+{
+	AUTO_FREE char *bytes = xmalloc(BYTES);
+
+	(void)request;
+	(void)error;
+	memset(bytes, 'x', BYTES);
+	str_add_bytes(&response->body, bytes, BYTES);
+	return 0;
+}
+
+static int answer_short(const struct web_request *request, struct web_response *response,
+			struct err *error)
+{
+	(void)request;
+	(void)error;
+	for (int i = 0; i < 32 << 10; i++)
+		str_add_char(&response->body, 'x');
+	return 0;
+}
+
+static const struct web_route routes[] = {
+	{ "GET", "/stream", WEB_READER, WEB_BODY_NONE, answer_stream },
+	{ "GET", "/memory", WEB_READER, WEB_QUICK, answer_memory },
+	{ "GET", "/short", WEB_READER, WEB_BODY_NONE, answer_short },
+	{ 0 },
+};
+
+static void configure(const char *more)
+{
+	AUTO_FREE char *text = xasprintf(
+		"[secondary \"paris\"]\n\tsecretFile = %s/secret\n%s", root, more);
+	AUTO_CONF struct conf *conf = NULL;
+
+	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
+	if (!services.access)
+		assert_ok(access_read(conf, &services.access, &err));
+	assert_ok(buckets_set(services.buckets, conf, &err));
+}
+
+static int setup(void **state)
+{
+	if (test_make_root(state))
+		return -1;
+	AUTO_FREE char *file = xasprintf("%s/secret", root);
+	assert_ok(file_replace(root_fd, "secret", "0123456789abcdef0123", 20,
+			       FILE_NO_SYNC, &err));
+	assert_int_equal(fchmodat(root_fd, "secret", 0600, 0), 0);
+	assert_ok(site_key_read("paris", file, &key, &err));
+	services = (struct web_services){ .buckets = buckets_new() };
+	configure("");
+	return 0;
+}
+
+static int setup_plain(void **state)
+{
+	if (setup(state))
+		return -1;
+	start_server(routes, 0);
+	return 0;
+}
+
+static int setup_tls(void **state)
+{
+	static const struct web_route *const tables[] = { routes, NULL };
+	AUTO_TRANSPORT struct transport transport = { .connections = 64 };
+
+	if (setup(state))
+		return -1;
+	must("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
+	     "-keyout %s/key -out %s/pem -days 3 -subj /CN=localhost "
+	     "-addext subjectAltName=DNS:localhost 2>/dev/null && chmod 600 %s/key",
+	     root, root, root);
+	AUTO_FREE char *certificate = xasprintf("%s/pem", root);
+	AUTO_FREE char *private = xasprintf("%s/key", root);
+	assert_ok(tls_identity_read(certificate, private, &transport.identity, &err));
+	services.data = root;
+	log_set_level(LOG_LEVEL_NONE);
+	assert_ok(server_start(&(struct web_server_options){ .listen = "127.0.0.1:0",
+							     .services = &services,
+							     .transport = &transport,
+							     .routes = tables },
+			       &server, &err));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	web_server_stop(TAKE(server), 0);
+	access_free(services.access);
+	buckets_free(services.buckets);
+	site_key_clear(&key);
+	return test_remove_root(state);
+}
+
+struct fetching {
+	const char *target;
+	uint64_t bandwidth;
+	int repeats;
+	bool is_good;
+	pthread_t thread;
+};
+
+static size_t drop(char *data, size_t size, size_t count, void *arg)
+{
+	(void)data;
+	(void)arg;
+	return size * count;
+}
+
+/* As the program's client, which trusts this machine's authorities only. */
+static bool fetch_once(CURL *curl, const struct fetching *fetching)
+{
+	const struct signed_request what = { .method = "GET",
+					     .target = fetching->target };
+	struct err why;
+	AUTO_FREE char *token = site_token_for_request(&key, &what, &why);
+	AUTO_FREE char *right = xasprintf("Authorization: Bearer %s", token);
+	AUTO_FREE char *rate =
+		xasprintf("Refrelay-Bandwidth: %" PRIu64, fetching->bandwidth);
+	struct curl_slist *headers = curl_slist_append(NULL, right);
+	long status = 0;
+
+	headers = curl_slist_append(headers, rate);
+	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+	bool is_done = curl_easy_perform(curl) == CURLE_OK;
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+	curl_slist_free_all(headers);
+	return is_done && status == 200;
+}
+
+/* Failures are the main thread's to judge. */
+static void *run_fetching(void *arg)
+{
+	struct fetching *fetching = arg;
+	AUTO_FREE char *url =
+		xasprintf("%s://localhost:%u%s", server->has_tls ? "https" : "http",
+			  web_server_port(server), fetching->target);
+	AUTO_FREE char *file = xasprintf("%s/pem", root);
+	CURL *curl = curl_easy_init();
+
+	curl_easy_setopt(curl, CURLOPT_URL, url);
+	curl_easy_setopt(curl, CURLOPT_CAINFO, file);
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT, 10L);
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
+	fetching->is_good = true;
+	for (int i = 0; i < fetching->repeats && fetching->is_good; i++)
+		fetching->is_good = fetch_once(curl, fetching);
+	curl_easy_cleanup(curl);
+	return NULL;
+}
+
+/* In milliseconds, with so many connections at once. */
+static int64_t fetch(const char *target, uint64_t bandwidth, int connections, int repeats)
+{
+	struct fetching all[4];
+	int64_t begun = clock_boot_ms();
+	bool are_good = true;
+
+	for (int i = 0; i < connections; i++) {
+		all[i] = (struct fetching){ .target = target,
+					    .bandwidth = bandwidth,
+					    .repeats = repeats };
+		thread_start(&all[i].thread, "fetch", run_fetching, &all[i]);
+	}
+	for (int i = 0; i < connections; i++) {
+		thread_join(all[i].thread);
+		are_good &= all[i].is_good;
+	}
+	assert_true(are_good);
+	return clock_boot_ms() - begun;
+}
+
+TEST(a_site_has_what_it_asks_for_a_second_and_no_more)
+{
+	static const char *const targets[] = { "/stream", "/stream?sized=1", "/memory" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
+		assert_in_range(fetch(targets[i], RATE, 1, 1), 400, 900);
+}
+
+TEST(all_connections_of_a_site_share_it)
+{
+	assert_in_range(fetch("/stream", RATE, 2, 1), 900, 1500);
+}
+
+TEST(many_short_answers_count_like_a_long_one)
+{
+	assert_in_range(fetch("/short", 1 << 20, 2, 8), 350, 900); /* 512 KiB */
+}
+
+TEST(a_site_gets_no_more_than_its_primary_lets_it_have)
+{
+	configure("\tbandwidth = 10m\n");
+	assert_in_range(fetch("/stream", 0, 1, 1), 400, 900);
+	assert_in_range(fetch("/memory", (uint64_t)1 << 30, 1, 1), 400, 900);
+	configure("");
+	assert_true(fetch("/stream", 0, 1, 1) < 400);
+}
+
+TEST(what_is_no_size_is_refused_and_nothing_is_taken_over)
+{
+	static const char text[] = "[secondary \"paris\"]\n\tbandwidth = fast\n"
+				   "[secondary \"a\"]\n\tbandwidth = 1k\n";
+	AUTO_CONF struct conf *conf = NULL;
+
+	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
+	assert_fails(buckets_set(services.buckets, conf, &err), ERR_CONFIG);
+	assert_false(bucket_is_limited(buckets_find(services.buckets, "a")));
+	assert_false(bucket_is_limited(buckets_find(services.buckets, "paris")));
+}
+
+TEST(what_was_not_used_is_not_saved_up)
+{
+	struct bucket *bucket = buckets_find(services.buckets, "rome");
+	int64_t now;
+
+	bucket_ask(bucket, 1000000);
+	assert_int_equal(bucket_block(bucket, 256 << 10), 62500);
+	bucket_take(bucket, 1000);
+	usleep(100000);
+	now = clock_boot_ms();
+	assert_true(bucket_take(bucket, 500000) <= now + 1);
+	assert_in_range(bucket_take(bucket, 1), now + 450, now + 520);
+	bucket_ask(bucket, 0);
+	assert_true(bucket_take(bucket, 1) <= clock_boot_ms());
+}
+
+#define PLAIN(name) cmocka_unit_test_setup_teardown(name, setup_plain, teardown)
+#define BY_TLS(name)                                                                     \
+	{                                                                                \
+#name "_by_tls", name, setup_tls, teardown, NULL                         \
+	}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PLAIN(a_site_has_what_it_asks_for_a_second_and_no_more),
+		PLAIN(all_connections_of_a_site_share_it),
+		PLAIN(many_short_answers_count_like_a_long_one),
+		PLAIN(a_site_gets_no_more_than_its_primary_lets_it_have),
+		PLAIN(what_is_no_size_is_refused_and_nothing_is_taken_over),
+		PLAIN(what_was_not_used_is_not_saved_up),
+		BY_TLS(a_site_has_what_it_asks_for_a_second_and_no_more),
+		BY_TLS(all_connections_of_a_site_share_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
