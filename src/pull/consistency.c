@@ -53,6 +53,7 @@ struct pass {
 	uint64_t answered; /* the newest comparison that a pass has answered */
 	int64_t ended_at;  /* wall ms; 0: never */
 	bool is_unknown;   /* the primary has no such kind: told in the log */
+	unsigned waits;    /* times in a row that the primary had not scanned it */
 	bool was_dirty;    /* the last pass found work */
 	int64_t asked_at;  /* boot ms: of the last page */
 	int64_t pause_ms;  /* from then; -1: the interval */
@@ -229,9 +230,37 @@ static int skip_pass(struct consistency *work, struct pass *pass, struct err *er
 	return end_pass(work, pass, err);
 }
 
+/* The primary does not know yet what it has. Until then this kind counts as never
+ * compared; but the cursor does not wait for it, so that one large or broken directory
+ * holds up no repository: events from its position on are taken over, and what came
+ * before is found by this pass, once it can begin. */
+static int put_off_pass(struct consistency *work, struct pass *pass, struct err *err)
+{
+	int64_t never = 0;
+	struct pull *pull = work->pull;
+
+	if (pass->waits++ == 0) {
+		log_info("consistency.waits", LOG_TEXT("kind", pass->kind));
+		if (store_write(pull->options.store, write_compared, &never, err) != 0)
+			return -1;
+	}
+	pass->ended_at = 0;
+	pass->answered = pass->number;
+	pass->is_passing = false;
+	free(TAKE(pass->after));
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->compared = all_answered(work);
+	pthread_cond_broadcast(&pull->changed);
+	return 0;
+}
+
 static int judge_answer(struct consistency *work, struct pass *pass, int answer,
 			struct inventory_page *page, struct err *err)
 {
+	if (answer == INVENTORY_NOT_SCANNED)
+		return put_off_pass(work, pass, err);
+	pass->waits = 0;
 	if (answer == INVENTORY_NO_KIND)
 		return skip_pass(work, pass, err);
 	pass->is_unknown = false;
@@ -319,7 +348,10 @@ static void step(struct consistency *work, struct pass *pass)
 		return;
 	}
 	pass->failures = 0;
-	pass->pause_ms = goes_on(pass, found) ? 0 : -1;
+	if (pass->waits > 0)
+		pass->pause_ms = backoff_ms(pass->waits, random_roll());
+	else
+		pass->pause_ms = goes_on(pass, found) ? 0 : -1;
 }
 
 /* The comparison that is asked for is not the one under way. */
@@ -336,7 +368,7 @@ static void hurry_locked(struct consistency *work)
 		return;
 	work->hurries = work->pull->hurries;
 	for (size_t i = 0; i < work->passes.count; i++)
-		if (work->passes.items[i].failures > 0)
+		if (work->passes.items[i].failures + work->passes.items[i].waits > 0)
 			work->passes.items[i].pause_ms = 0;
 }
 

@@ -209,6 +209,7 @@ static int judge(const struct site_answer *answer, struct err *err)
 		{ "FILE_NOT_FOUND", ERR_MISSING },
 		{ "BLOB_NOT_FOUND", ERR_MISSING },
 		{ "KIND_NOT_FOUND", ERR_CONFIG },
+		{ "NOT_SCANNED", ERR_NETWORK },
 		{ "CORRUPT", ERR_CORRUPT },
 		{ "CONFLICT", ERR_CONFLICT },
 		{ "CONFIG", ERR_CONFIG },
@@ -335,10 +336,12 @@ int primary_last_event(struct primary_line *line, uint64_t *id, struct err *err)
 	return 0;
 }
 
-static bool has_no_blobs(const struct site_answer *reply)
+/* Whether the refusal says something of a kind of blobs, rather than of the primary. */
+static int answer_without_page(const struct site_answer *reply)
 {
-	return strcmp(reply->code, "KIND_NOT_FOUND") == 0 ||
-	       strcmp(reply->code, "NOT_SCANNED") == 0;
+	if (strcmp(reply->code, "KIND_NOT_FOUND") == 0)
+		return INVENTORY_NO_KIND;
+	return strcmp(reply->code, "NOT_SCANNED") == 0 ? INVENTORY_NOT_SCANNED : -1;
 }
 
 int primary_inventory_at(struct primary_line *line, const char *target,
@@ -358,7 +361,7 @@ int primary_inventory_at(struct primary_line *line, const char *target,
 	struct site_request request = { .target = whole.data,
 					.if_none_match = question->etag };
 	if (primary_call(line, &request, &reply, err) != 0)
-		return kind && has_no_blobs(&reply) ? INVENTORY_NO_KIND : -1;
+		return kind ? answer_without_page(&reply) : -1;
 	if (reply.status == 304 && question->etag)
 		return INVENTORY_UNCHANGED;
 	if (reply.status != 200)

@@ -103,8 +103,8 @@ struct page_question {
 enum inventory_answer {
 	INVENTORY_UNCHANGED, /* since `etag` */
 	INVENTORY_PAGE,
-	INVENTORY_NO_KIND, /* the primary has no such kind of blobs, or has not looked
-			      at its files yet */
+	INVENTORY_NO_KIND,     /* the primary has no such kind of blobs */
+	INVENTORY_NOT_SCANNED, /* ... or has not looked at all its files yet */
 };
 int primary_inventory(struct primary_line *line, const struct page_question *question,
 		      struct inventory_page *page, struct err *err);

@@ -1,6 +1,6 @@
 /*
- * What a request for a repository by the protocols of Git and of Git LFS says of itself: for its handler and
- * for the decision whether it is let in, which must not differ.
+ * What a request for a repository by the protocols of Git and of Git LFS says of itself:
+ * for its handler and for the decision whether it is let in, which must not differ.
  */
 #ifndef WEB_GIT_REQUEST_H
 #define WEB_GIT_REQUEST_H
@@ -11,8 +11,8 @@
 #define GIT_RECEIVE_PACK "git-receive-pack"
 
 /* "git-upload-pack" (also what reads objects of Git LFS), "git-receive-pack" (also what
- * puts them; a batch says which in its body, which must be here), whatever else was asked for, or "". Borrowed for
- * the request. */
+ * puts them; a batch says which in its body, which must be here), whatever else was asked
+ * for, or "". Borrowed for the request. */
 const char *git_request_service(const struct web_request *request);
 
 /* The repository's name, not checked; the caller frees. */
