@@ -25,12 +25,14 @@
 	"if they were deleted on purpose: refrelay repository remove --state "           \
 	"held; " REMEDY
 #define REMEDY_BLOBS                                                                     \
-	"if they were deleted on purpose: refrelay blob remove --state "                 \
+	"if they were deleted on purpose: refrelay blob remove --type %s --state "       \
 	"held; " REMEDY
 
-static const char *remedy_for(const char *kind)
+/* The caller frees. */
+static char *remedy_for(const char *kind)
 {
-	return strcmp(kind, KIND_REPOSITORY) == 0 ? REMEDY_REPOSITORIES : REMEDY_BLOBS;
+	return strcmp(kind, KIND_REPOSITORY) == 0 ? xstrdup(REMEDY_REPOSITORIES)
+						  : xasprintf(REMEDY_BLOBS, kind);
 }
 
 /* The key in site_value; the caller frees. */
@@ -116,6 +118,7 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 
 	if (row->held_reason || row->state == REGISTRY_STARTED)
 		return 0;
+	AUTO_FREE char *remedy = remedy_for(kind);
 	snprintf(reason, sizeof(reason),
 		 "%" PRId64 " of %" PRId64 " %s would be deleted at once",
 		 braking->deletions, braking->all,
@@ -123,7 +126,7 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 	const struct registry_move move = { .id = row->id,
 					    .event = REGISTRY_HELD,
 					    .held_reason = reason,
-					    .remedy = remedy_for(kind) };
+					    .remedy = remedy };
 	braking->held++;
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
@@ -159,6 +162,7 @@ int removal_may(struct store *store, const struct removal_brake *limit, bool *ma
 		struct err *err)
 {
 	struct braking braking = { .brake = limit };
+	AUTO_FREE char *remedy = remedy_for(limit->kind);
 
 	*may = false;
 	if (store_write(store, brake, &braking, err) != 0)
@@ -167,8 +171,7 @@ int removal_may(struct store *store, const struct removal_brake *limit, bool *ma
 		log_error("registry.held", LOG_TEXT("kind", limit->kind),
 			  LOG_NUMBER("held", braking.held),
 			  LOG_NUMBER("deletions", braking.deletions),
-			  LOG_NUMBER("all", braking.all),
-			  LOG_TEXT("remedy", remedy_for(limit->kind)));
+			  LOG_NUMBER("all", braking.all), LOG_TEXT("remedy", remedy));
 	*may = braking.may;
 	return 0;
 }
