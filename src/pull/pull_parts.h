@@ -56,6 +56,7 @@ struct pull {
 	struct map unknown_kinds; /* of events that were skipped */
 	struct map reverified;    /* blobs that the primary was asked to read again... */
 	int64_t reverified_at;    /* ... since then, boot ms: blob_doubt.c */
+	struct map at_work;       /* blobs that a worker has: blob_job.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */
@@ -69,6 +70,7 @@ struct pull_job {
 	const struct blob_kind *kind; /* NULL: a repository */
 	struct registry_row row;
 	registry_rows rows;
+	int64_t claimed_at; /* of these, boot ms */
 };
 
 /* As a pool knows it; arg is the job. */
