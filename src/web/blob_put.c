@@ -27,6 +27,8 @@ static uint64_t announced_size(const struct web_request *request)
 	const char *text = web_header(request, "Content-Length");
 	uint64_t size;
 
+	if (web_header(request, "Content-Encoding")) /* it is inflated on the way */
+		return UINT64_MAX;
 	return text && text_to_uint64(text, &size) ? size : UINT64_MAX;
 }
 
