@@ -199,7 +199,7 @@ static void set_method(struct forward *forward)
 	const struct forward_request *request = &forward->request;
 	CURL *easy = forward->line.easy;
 
-	if (strcmp(request->method, "POST") != 0) {
+	if (strcmp(request->method, "POST") != 0 && strcmp(request->method, "PUT") != 0) {
 		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
 		if (strcmp(request->method, "HEAD") == 0)
 			curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
