@@ -117,7 +117,7 @@ static int record(const struct web_request *request, struct blob_put *put,
 	return 0;
 }
 
-static int settle(const struct web_request *request, int root,
+static int commit(const struct web_request *request, int root,
 		  struct blob_incoming **incoming, struct blob_put *put, struct err *err)
 {
 	struct blob_known known = { 0 };
@@ -129,6 +129,18 @@ static int settle(const struct web_request *request, int root,
 			return -1;
 	}
 	return record(request, put, &known, err);
+}
+
+/* What came was right: who removes it again, or puts a link above it, is in the way. */
+static int settle(const struct web_request *request, int root,
+		  struct blob_incoming **incoming, struct blob_put *put, struct err *err)
+{
+	if (commit(request, root, incoming, put, err) == 0)
+		return 0;
+	if (err->class == ERR_CORRUPT || err->class == ERR_MISSING ||
+	    err->class == ERR_CONFIG)
+		err->class = ERR_CONFLICT;
+	return -1;
 }
 
 static void log_put(const struct web_request *request, const struct blob_put *put,
