@@ -27,6 +27,7 @@ struct root {
 static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct root *root = arg;
+	bool is_blobs = strcmp(root->kind, KIND_REPOSITORY) != 0;
 	int64_t count;
 
 	if (registry_count_here(tx, root->kind, &count, err) != 0)
@@ -35,13 +36,12 @@ static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 		return 0;
 	err_set(err, ERR_DISK, "%s (%s) is empty, but %" PRId64 " cop%s should be there",
 		root->key, root->path, count, count == 1 ? "y" : "ies");
-	if (strcmp(root->kind, KIND_REPOSITORY) == 0)
-		return err_remedy(err, "is its file system not mounted? If the copies "
-				       "are lost: refrelay repository resync --all");
 	return err_remedy(err,
 			  "is its file system not mounted? If the copies are lost: "
-			  "refrelay blob resync --type %s --all, and restart the node",
-			  root->kind);
+			  "refrelay %s%s --all%s",
+			  is_blobs ? "blob resync --type " : "repository resync",
+			  is_blobs ? root->kind : "",
+			  is_blobs ? ", and restart the node" : "");
 }
 
 /* Rows are counted only where it is empty: this looks at each of them. */

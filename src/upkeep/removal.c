@@ -20,19 +20,16 @@
 
 #define REMOVED "pull.removed"
 #define MINUTES 60
-#define REMEDY "if not, bring them back at the primary"
-#define REMEDY_REPOSITORIES                                                              \
-	"if they were deleted on purpose: refrelay repository remove --state "           \
-	"held; " REMEDY
-#define REMEDY_BLOBS                                                                     \
-	"if they were deleted on purpose: refrelay blob remove --type %s --state "       \
-	"held; " REMEDY
-
-/* The caller frees. */
+/* Of that kind alone: the brake may hold another for another reason. The caller frees. */
 static char *remedy_for(const char *kind)
 {
-	return strcmp(kind, KIND_REPOSITORY) == 0 ? xstrdup(REMEDY_REPOSITORIES)
-						  : xasprintf(REMEDY_BLOBS, kind);
+	bool is_blobs = strcmp(kind, KIND_REPOSITORY) != 0;
+
+	return xasprintf(
+		"if they were deleted on purpose: refrelay %s%s --state held; if "
+		"not, bring them back at the primary",
+		is_blobs ? "blob remove --type " : "repository remove",
+		is_blobs ? kind : "");
 }
 
 /* The key in site_value; the caller frees. */
@@ -114,15 +111,16 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 {
 	struct braking *braking = arg;
 	const char *kind = braking->brake->kind;
+	AUTO_FREE char *remedy = NULL;
 	char reason[160];
 
 	if (row->held_reason || row->state == REGISTRY_STARTED)
 		return 0;
-	AUTO_FREE char *remedy = remedy_for(kind);
 	snprintf(reason, sizeof(reason),
 		 "%" PRId64 " of %" PRId64 " %s would be deleted at once",
 		 braking->deletions, braking->all,
 		 strcmp(kind, KIND_REPOSITORY) == 0 ? "repositories" : kind);
+	remedy = remedy_for(kind);
 	const struct registry_move move = { .id = row->id,
 					    .event = REGISTRY_HELD,
 					    .held_reason = reason,
