@@ -12,12 +12,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "blob/incoming.h"
 #include "change/blob_hearsay.h"
 #include "change/blob_scan.h"
 #include "change/scan_pace.h"
 
 #define HURRIED_SHARE 0.1 /* of one core, for scans because inotify lost something */
 #define GATHER_MS 50
+#define TIDY_EVERY_MS ((int64_t)24 * 3600 * 1000)
 
 struct kind_watch {
 	const struct blob_kind *kind;
@@ -26,6 +28,7 @@ struct kind_watch {
 	int64_t not_before;  /* boot ms, not even in a hurry */
 	size_t unwatched;    /* directories, since the last scan began */
 	struct scan_kept kept;
+	int64_t tidied_at;             /* boot ms; 0: never */
 	struct blob_watch_state state; /* guarded by blob_watch.mutex */
 };
 
@@ -257,6 +260,17 @@ static void set_next(struct blob_watch *watch, struct kind_watch *one, bool is_f
 	one->state.interval_ms = interval;
 }
 
+/* Uploads that a crash cut off: nobody resumes them. Those under way are locked. */
+static void tidy(struct kind_watch *one)
+{
+	int64_t now = clock_boot_ms();
+
+	if (one->tidied_at != 0 && now - one->tidied_at < TIDY_EVERY_MS)
+		return;
+	one->tidied_at = now;
+	blob_incoming_expire(one->kind, TIDY_EVERY_MS);
+}
+
 static void scan(struct blob_watch *watch, struct kind_watch *one)
 {
 	struct scanning scanning = { watch, one };
@@ -274,6 +288,7 @@ static void scan(struct blob_watch *watch, struct kind_watch *one)
 	else if (err.class != ERR_CANCELED)
 		scan_failed(watch, one, &err);
 	set_next(watch, one, is_first && status == 0, scan_cpu_ms() - used);
+	tidy(one);
 }
 
 /* When the kind's next scan is: sooner if something was lost. */

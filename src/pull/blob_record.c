@@ -90,7 +90,7 @@ static void write_rows(const struct blob_work *work)
 
 	for (size_t i = 0; i < work->count; i++) {
 		const struct blob_item *item = &work->items[i];
-		if (item->end != BLOB_REMOVED)
+		if (item->end != BLOB_REMOVED && item->end != BLOB_HELD)
 			add(item->end != BLOB_FAILED && item->is_proved ? &proved
 									: &others,
 			    item);
@@ -114,6 +114,8 @@ static const char *word_of(const struct blob_item *item)
 		return "unchanged";
 	case BLOB_REMOVED:
 		return "removed";
+	case BLOB_HELD:
+		return "held";
 	default:
 		return pull_failed_word(&item->why);
 	}
