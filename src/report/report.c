@@ -229,14 +229,9 @@ static int make_secondary(const struct report_options *options, struct report *r
 	return 0;
 }
 
-int report_make(const struct report_options *options, struct report *report,
-		struct err *err)
+static int read_all(const struct report_options *options, struct report *report,
+		    struct err *err)
 {
-	*report = (struct report){ .role = options->role,
-				   .site = xstrdup(options->site),
-				   .primary_url = copy(options->primary_url),
-				   .now = clock_wall_ms(),
-				   .node_runs = data_lock_is_held(options->data) };
 	if (report_push_read(options, report, err) != 0 ||
 	    report_lfs_read(options, report, err) != 0)
 		return -1;
@@ -245,6 +240,20 @@ int report_make(const struct report_options *options, struct report *report,
 			       ? report_blobs_of_origin(options, report, err)
 			       : -1;
 	return make_secondary(options, report, err);
+}
+
+int report_make(const struct report_options *options, struct report *report,
+		struct err *err)
+{
+	*report = (struct report){ .role = options->role,
+				   .site = xstrdup(options->site),
+				   .primary_url = copy(options->primary_url),
+				   .now = clock_wall_ms(),
+				   .node_runs = data_lock_is_held(options->data) };
+	if (read_all(options, report, err) == 0)
+		return 0;
+	report_clear(report);
+	return -1;
 }
 
 void report_clear(struct report *report)

@@ -87,6 +87,7 @@ struct report_options {
 	const struct err *push_failure;            /* NULL: none */
 };
 
+/* Without success nothing is left to be cleared. */
 int report_make(const struct report_options *options, struct report *report,
 		struct err *err);
 void report_clear(struct report *report);
