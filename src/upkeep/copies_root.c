@@ -156,13 +156,18 @@ int copies_root_check(struct store *store, const char *path, struct err *err)
 	return check_root(store, &root, err);
 }
 
+static int judge_root(struct store *store, struct root *root, struct err *err)
+{
+	if (check_emptiness(store, root, err) != 0)
+		return -1;
+	return check_root(store, root, err);
+}
+
 int copies_root_judge(struct store *store, const char *path, struct err *err)
 {
 	struct root root = root_of_repositories(path);
 
-	if (check_emptiness(store, &root, err) != 0)
-		return -1;
-	return check_root(store, &root, err);
+	return judge_root(store, &root, err);
 }
 
 static int with_blobs(struct store *store, const struct blob_kind *kind,
@@ -189,4 +194,10 @@ int copies_root_check_blobs(struct store *store, const struct blob_kind *kind,
 			    struct err *err)
 {
 	return with_blobs(store, kind, check_root, err);
+}
+
+int copies_root_judge_blobs(struct store *store, const struct blob_kind *kind,
+			    struct err *err)
+{
+	return with_blobs(store, kind, judge_root, err);
 }

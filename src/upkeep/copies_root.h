@@ -21,6 +21,8 @@ int copies_root_open_blobs(struct store *store, const struct blob_kind *kind,
 			   struct err *err);
 int copies_root_check_blobs(struct store *store, const struct blob_kind *kind,
 			    struct err *err);
+int copies_root_judge_blobs(struct store *store, const struct blob_kind *kind,
+			    struct err *err);
 
 /* Whether it still is the directory that counts; so it is where none was ever opened.
  * ERR_DISK: no. Costs one stat and one read of the database. */
