@@ -62,7 +62,15 @@ static bool is_named(int dir, const char *name, int fd)
 	       named.st_dev == open.st_dev;
 }
 
-/* Opened and locked; -1 with errno, EWOULDBLOCK: somebody else has it. */
+/* Not a pipe, and not another file under one more name, which would be written over. */
+static bool is_plain(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink <= 1;
+}
+
+/* Opened and locked; -1 with errno, EWOULDBLOCK: it is somebody else's. */
 static int open_named(int dir, const char *name)
 {
 	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -72,7 +80,7 @@ static int open_named(int dir, const char *name)
 		AUTO_CLOSE int fd = openat(dir, name, flags, 0666);
 		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
 			return -1;
-		if (is_named(dir, name, fd))
+		if (is_named(dir, name, fd) && is_plain(fd))
 			return TAKE_FD(fd);
 		errno = EWOULDBLOCK;
 	}
@@ -423,4 +431,26 @@ void blob_incoming_expire(const struct blob_kind *kind, int64_t older_ms)
 		log_info("blob.expired", LOG_NUMBER("bytes", expiring.bytes),
 			 LOG_TEXT("kind", kind->type),
 			 LOG_NUMBER("count", expiring.files));
+}
+
+static uint64_t count_place(int root, const char *place)
+{
+	int fd = path_open_beneath(root, place, O_RDONLY | O_DIRECTORY);
+	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	struct stat st;
+	uint64_t bytes = 0;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	while (dir && (entry = readdir(dir)) != NULL)
+		if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode))
+			bytes += (uint64_t)st.st_size;
+	return bytes;
+}
+
+uint64_t blob_incoming_bytes(int root)
+{
+	return count_place(root, PLACE_INCOMING);
 }

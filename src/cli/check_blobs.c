@@ -115,16 +115,17 @@ static int judge_scan(const struct checking *checking, struct store *store,
 static void look_at_root(struct checking *checking, const struct blob_kind *kind,
 			 void *arg)
 {
+	bool is_copy = checking->site.role == SITE_SECONDARY;
 	struct store *store = arg;
 	struct err err;
 	int result = 0;
 
-	if (checking->site.role == SITE_SECONDARY)
+	if (is_copy)
 		result = copies_root_judge_blobs(store, kind, &err);
 	else if (checking->site.role == SITE_PRIMARY)
 		result = judge_scan(checking, store, kind, &err);
 	if (result != 0)
-		check_tell(checking, CHECK_WRONG, "blobs", &err);
+		check_tell(checking, CHECK_WRONG, is_copy ? "copies" : "blobs", &err);
 }
 
 void check_blob_roots(struct checking *checking, struct store *store)

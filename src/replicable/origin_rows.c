@@ -8,6 +8,7 @@
  */
 #include "replicable/origin_rows.h"
 
+#include "replicable/lfs_rows.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
 
@@ -442,7 +443,9 @@ int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct 
 	    query_open(tx, "DELETE FROM origin WHERE id = ?1", &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)row->id);
-	if (query_run(query, NULL, err) != 0)
+	if (query_run(query, NULL, err) != 0 ||
+	    (strcmp(before.kind, KIND_REPOSITORY) == 0 &&
+	     lfs_rows_forget(tx, row->id, err) != 0))
 		return -1;
 	return count_row(tx, &before, -1, err);
 }

@@ -38,9 +38,10 @@ static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 		root->key, root->path, count, count == 1 ? "y" : "ies");
 	return err_remedy(err,
 			  "is its file system not mounted? If the copies are lost: "
-			  "refrelay %s%s --all",
+			  "refrelay %s%s --all%s",
 			  is_blobs ? "blob resync --type " : "repository resync",
-			  is_blobs ? root->kind : "");
+			  is_blobs ? root->kind : "",
+			  is_blobs ? ", and restart the node" : "");
 }
 
 /* Rows are counted only where it is empty: this looks at each of them. */

@@ -21,8 +21,6 @@ int copies_root_open_blobs(struct store *store, const struct blob_kind *kind,
 			   struct err *err);
 int copies_root_check_blobs(struct store *store, const struct blob_kind *kind,
 			    struct err *err);
-int copies_root_judge_blobs(struct store *store, const struct blob_kind *kind,
-			    struct err *err);
 
 /* Whether it still is the directory that counts; so it is where none was ever opened.
  * ERR_DISK: no. Costs one stat and one read of the database. */
@@ -30,5 +28,7 @@ int copies_root_check(struct store *store, const char *root, struct err *err);
 
 /* Whether a node would find its copies there: for `status` and `check`. */
 int copies_root_judge(struct store *store, const char *root, struct err *err);
+int copies_root_judge_blobs(struct store *store, const struct blob_kind *kind,
+			    struct err *err);
 
 #endif

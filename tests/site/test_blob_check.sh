@@ -90,10 +90,10 @@ directories_that_are_others_are_found() {
 	takes_away london/files
 	takes_away paris/files
 	check_says 1 london '^WRONG  blobs +the directory of the blobs "files" .* is not the one that it was'
-	check_says 1 paris '^WRONG  blobs +blob.files.path .* is empty, but 1 copy should be there'
+	check_says 1 paris '^WRONG  copies +blob.files.path .* is empty, but 1 copy should be there'
 
 	# What it says can be done, word by word.
-	sed -n 's/.*lost: refrelay //p' out >remedy
+	sed -n 's/.*lost: refrelay \([^,]*\).*/\1/p' out >remedy
 	[ -s remedy ]
 	# shellcheck disable=SC2046 # words
 	expect 0 at paris $(cat remedy) --dry-run

@@ -228,9 +228,14 @@ TEST(a_deleted_blob_is_found_in_the_trash_and_folders_that_it_leaves_empty_go)
 	struct dirent *entry;
 	AUTO_FREE char *place = NULL;
 
+	struct stat st;
+
 	put("a/b/c");
 	put("a/other");
 	assert_ok(blob_discard(root_fd, "a/b/c", &err));
+	/* as "a" may have kept others out */
+	assert_int_equal(fstatat(root_fd, ".refrelay", &st, 0), 0);
+	assert_int_equal(st.st_mode & 0077, 0);
 	assert_int_equal(faccessat(root_fd, "a/b", F_OK, 0), -1);
 	assert_int_equal(size_of("a/other"), 1);
 	trash = dir_list(root_fd, ".refrelay/trash");

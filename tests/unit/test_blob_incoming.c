@@ -217,6 +217,30 @@ TEST(two_who_bring_the_same_bytes_do_not_write_into_one_file)
 	vec_clear(&arrivals);
 }
 
+/* Else its bytes would be cut off, or written over. */
+TEST(a_file_that_also_has_another_name_is_not_written_to)
+{
+	struct blob_incoming *one = open_one("a", 100, "1-1");
+	AUTO_CLOSEDIR DIR *dir = NULL;
+	struct dirent *entry;
+
+	assert_ok(blob_incoming_write(one, "abc", 3, &err));
+	blob_incoming_close(one, false);
+	dir = dir_list(root_fd, ".refrelay/incoming");
+	assert_non_null(dir);
+	while ((entry = readdir(dir)) != NULL)
+		if (entry->d_name[0] != '.')
+			assert_int_equal(
+				linkat(dirfd(dir), entry->d_name, root_fd, "precious", 0),
+				0);
+	assert_int_equal(size_of("precious"), 3);
+	one = open_one("a", 100, "1-1");
+	assert_int_equal(blob_incoming_size(one), 0);
+	assert_ok(blob_incoming_write(one, "xyzxyz", 6, &err));
+	blob_incoming_close(one, true);
+	assert_int_equal(size_of("precious"), 3);
+}
+
 TEST(neither_more_nor_fewer_bytes_than_told_are_taken)
 {
 	char digest[BLOB_DIGEST_SIZE];
@@ -272,9 +296,11 @@ TEST(only_what_is_old_and_nobodys_expires)
 	put(".refrelay/incoming/young.part");
 	put(".refrelay/incoming/old.part");
 	age("old.part");
+	assert_int_equal(blob_incoming_bytes(root_fd), 2);
 	log_to("log");
 	expire(60000);
 	assert_true(has_logged("log", " ev=blob.expired bytes="));
+	assert_int_equal(blob_incoming_bytes(root_fd), 1);
 	assert_int_equal(size_of(".refrelay/incoming/old.part"), -1);
 	assert_int_equal(size_of(".refrelay/incoming/young.part"), 1);
 	expire(0);
@@ -302,6 +328,7 @@ TEST(what_is_on_another_file_system_arrives_and_is_deleted_there)
 	one = open_one("a/mnt/new/y", 100, "1-1");
 	assert_ok(blob_incoming_write(one, "abc", 3, &err));
 	blob_incoming_close(one, false);
+	assert_int_equal(blob_incoming_bytes(root_fd), 0);
 	assert_int_equal(count_in("a/mnt/.refrelay-incoming"), 1);
 	expire(0);
 	assert_int_equal(size_of("a/mnt/.refrelay-incoming"), -1);
@@ -321,6 +348,7 @@ int main(void)
 		CASE(what_was_cut_is_continued_from_where_it_was_at_any_byte),
 		CASE(what_is_wrong_or_not_named_for_resuming_is_not_kept),
 		CASE(two_who_bring_the_same_bytes_do_not_write_into_one_file),
+		CASE(a_file_that_also_has_another_name_is_not_written_to),
 		CASE(neither_more_nor_fewer_bytes_than_told_are_taken),
 		CASE(room_that_is_not_there_is_noticed_before_anything_comes),
 		CASE(only_what_is_old_and_nobodys_expires),
