@@ -22,8 +22,8 @@ static void take_blob(struct search *search, const char *text, size_t len)
 	struct lfs_pointer pointer;
 	struct lfs_row row;
 
-	if (!lfs_pointer_parse(text, len, &pointer))
-		return;
+	if (!lfs_pointer_parse(text, len, &pointer) || pointer.size == 0)
+		return; /* git-lfs neither brings nor gets what is empty */
 	memcpy(row.oid, pointer.oid, sizeof(row.oid));
 	row.size = pointer.size;
 	vec_add(search->rows, row);

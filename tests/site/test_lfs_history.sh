@@ -62,6 +62,10 @@ every_ref_names_objects() {
 		lfs_commit "$ref.bin" 1000
 	done
 	git -C work tag -a -m 'a tag' v1 on-tag
+	# What is empty has no object.
+	printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 0\n' 1 >work/empty
+	git -C work add empty
+	git -C work commit -qm empty
 	git -C work push -q origin on-branch v1 on-note:refs/notes/x on-deep:refs/a/b/c/d 2>push ||
 		fail "$(cat push)"
 	wait_until 20 named_at london 4
