@@ -144,6 +144,7 @@ static void check_scan(struct checking *checking, struct store *store)
 		check_tell(checking, CHECK_WRONG, "scan", &err);
 	else if (scan.failing_since > 0 && data_lock_is_held(checking->site.data))
 		check_tell(checking, CHECK_WRONG, "scan", &scan.failure);
+	check_blob_scans(checking, store);
 }
 
 static void check_data(struct checking *checking)

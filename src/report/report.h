@@ -39,6 +39,7 @@ struct report_kind {
 	struct registry_counts counts; /* at a primary: all, bytes, and verification */
 	int64_t never_copied;          /* of which nothing is here yet */
 	struct report_examples examples;
+	struct scan_record scan; /* at a primary */
 };
 
 struct report {
