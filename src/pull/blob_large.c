@@ -56,10 +56,17 @@ static void keep_head(struct blob_item *item, const struct blob_head *head)
 /* The version is known only now; perhaps a part of it is here. */
 static int begin(struct large *large, const struct blob_head *head, struct err *err)
 {
+	char before[VERSION_SIZE];
+
 	keep_head(large->item, head);
+	memcpy(before, large->version, sizeof(before));
+	set_version(large, head->timeline, head->generation);
+	/* Who is in between may not know the condition. */
+	if (before[0] && strcmp(before, large->version) != 0)
+		return err_set(err, ERR_CONFLICT, "%s: another version came",
+			       large->item->row->name);
 	if (large->item->incoming)
 		return 0;
-	set_version(large, head->timeline, head->generation);
 	if (open_incoming(large, head->size, err) != 0)
 		return -1;
 	large->is_to_resume = here(large) > head->offset;
