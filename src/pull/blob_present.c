@@ -6,6 +6,14 @@
  */
 #include "blob/flush.h"
 #include "pull/blob_work.h"
+#include "pull/decisions.h"
+
+/* A primary that has just come by its files has read few of them yet. Who copied the tree
+ * by other means waits for its checksums rather than bring all of it again; the longer it
+ * takes, the more seldom it is asked. */
+#define WAIT_LEAST_MS 1000
+#define WAIT_MOST_MS ((int64_t)60 * 1000)
+#define WAIT_IN_ALL_MS ((int64_t)3600 * 1000)
 
 static bool is_candidate(const struct blob_item *item)
 {
@@ -31,6 +39,32 @@ static int has_content(const struct blob_work *work, struct blob_item *item,
 		return err->class == ERR_CANCELED ? -1 : 0;
 	item->size = print.size;
 	return strcmp(digest, expected) == 0;
+}
+
+/* Nothing was ever brought, and something of that size is here. */
+static bool may_be_here(const struct blob_work *work, const struct blob_item *item)
+{
+	char expected[BLOB_DIGEST_SIZE];
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	blob_item_expect(work, item, expected);
+	return !expected[0] && item->row->generation == 0 &&
+	       blob_open(work->root, item->row->name, &fd, &st, ERR_IGNORED) == 0 &&
+	       (uint64_t)st.st_size == item->row->size;
+}
+
+static void wait_for_checksum(const struct blob_work *work, struct blob_item *item)
+{
+	int64_t since = item->row->behind_since;
+	int64_t waited = primary_now_ms(work->pull->options.primary) - since;
+
+	if (since == 0 || waited >= WAIT_IN_ALL_MS)
+		return;
+	item->wait_ms = waited < WAIT_LEAST_MS  ? WAIT_LEAST_MS
+			: waited > WAIT_MOST_MS ? WAIT_MOST_MS
+						: waited;
+	item->end = BLOB_WAITS;
 }
 
 static void adopt(struct blob_item *item, const char *digest)
@@ -72,6 +106,8 @@ void blob_find_present(struct blob_work *work)
 			blob_item_fail(item, &err);
 		else if (has > 0)
 			adopt(item, digest);
+		else if (may_be_here(work, item))
+			wait_for_checksum(work, item);
 	}
 	make_durable(work);
 }

@@ -26,6 +26,7 @@ enum blob_end {
 	BLOB_PLACED,  /* it is in place, durably */
 	BLOB_ADOPTED, /* it was here already, and right */
 	BLOB_REMOVED, /* with its row */
+	BLOB_WAITS,   /* wait_ms: it may be here, and the primary is about to tell */
 	BLOB_HELD,    /* it is gone, and a person must say whether it goes here, too */
 	BLOB_FAILED,  /* why */
 };
@@ -34,6 +35,7 @@ struct blob_item {
 	struct registry_row *row; /* of the job */
 	enum blob_end end;
 	struct err why;
+	int64_t wait_ms;
 	bool is_large;       /* it is asked for alone */
 	bool is_doubtful;    /* again it was not what the primary says */
 	bool is_proved;      /* read from the disk after it was placed, and right */

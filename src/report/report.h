@@ -40,6 +40,7 @@ struct report_kind {
 	int64_t never_copied;          /* of which nothing is here yet */
 	int64_t arrived;               /* bytes of those that are on their way */
 	struct report_examples examples;
+	struct scan_record scan; /* at a primary */
 };
 
 struct report {

@@ -117,7 +117,8 @@ static int read_origin(struct store_tx *tx, void *arg, struct err *err)
 	struct report_kind *kind = arg;
 	struct origin_counts counts;
 
-	if (origin_count(tx, kind->type, &counts, err) != 0)
+	if (origin_count(tx, kind->type, &counts, err) != 0 ||
+	    scan_record_read_blobs(tx, kind->type, &kind->scan, err) != 0)
 		return -1;
 	kind->counts.all = counts.all;
 	kind->counts.bytes = counts.bytes;
@@ -197,6 +198,8 @@ bool report_blobs_are_good(const struct report *report)
 			return false;
 		if (report->role == SITE_SECONDARY &&
 		    kind->counts.states[REGISTRY_SYNCED] != kind->counts.all)
+			return false;
+		if (kind->scan.failing_since > 0 || kind->scan.left_out > 0)
 			return false;
 	}
 	return true;
@@ -303,10 +306,35 @@ static void add_troubles(const struct report *report, const struct report_kind *
 	}
 }
 
+static void add_scan(const struct report *report, const struct report_kind *kind,
+		     struct str *out)
+{
+	const struct scan_record *scan = &kind->scan;
+
+	if (scan->failing_since > 0) {
+		str_addf(out, "; %s cannot look through its blobs of kind %s for ",
+			 report->site, kind->type);
+		report_duration(report->now > scan->failing_since
+					? report->now - scan->failing_since
+					: 0,
+				out);
+		str_addf(out, ": %s", scan->failure.text);
+		if (scan->failure.remedy[0])
+			str_addf(out, " (%s)", scan->failure.remedy);
+	}
+	if (scan->left_out > 0)
+		str_addf(out,
+			 "; %" PRId64 " file%s of kind %s %s left out, for instance %s",
+			 scan->left_out, scan->left_out == 1 ? "" : "s", kind->type,
+			 scan->left_out == 1 ? "is" : "are", scan->example);
+}
+
 void report_blobs_troubles(const struct report *report, struct str *out)
 {
 	for (size_t i = 0; i < report->blobs.count; i++)
 		add_troubles(report, &report->blobs.items[i], out);
+	for (size_t i = 0; i < report->blobs.count; i++)
+		add_scan(report, &report->blobs.items[i], out);
 }
 
 static void add_copies_line(const struct report_kind *kind, struct str *out)
