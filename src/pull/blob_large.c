@@ -53,26 +53,19 @@ static void keep_head(struct blob_item *item, const struct blob_head *head)
 	item->size = head->size;
 }
 
-/* Whoever does not know If-Match would have us put two versions together. */
-static int check_version(struct large *large, const struct blob_head *head,
-			 struct err *err)
-{
-	char asked[VERSION_SIZE];
-
-	memcpy(asked, large->version, sizeof(asked));
-	set_version(large, head->timeline, head->generation);
-	if (!asked[0] || strcmp(asked, large->version) == 0)
-		return 0;
-	return primary_lied(err, "it sends version %s of %s for %s", large->version,
-			    large->item->row->name, asked);
-}
-
 /* The version is known only now; perhaps a part of it is here. */
 static int begin(struct large *large, const struct blob_head *head, struct err *err)
 {
+	char before[VERSION_SIZE];
+
 	keep_head(large->item, head);
-	if (check_version(large, head, err) != 0 ||
-	    blob_item_check_size(large->item, err) != 0)
+	memcpy(before, large->version, sizeof(before));
+	set_version(large, head->timeline, head->generation);
+	/* Who is in between may not know the condition. */
+	if (before[0] && strcmp(before, large->version) != 0)
+		return err_set(err, ERR_CONFLICT, "%s: another version came",
+			       large->item->row->name);
+	if (blob_item_check_size(large->item, err) != 0)
 		return -1;
 	if (large->item->incoming)
 		return 0;

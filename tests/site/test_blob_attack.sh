@@ -138,7 +138,7 @@ def piece(name, first, last):
     return 206, {"ETag": "\"%s-%d\"" % (timeline, version),
                  "Content-Range": "bytes %d-%d/%d" % (first, last, S)}, \
         [(b"1" if first == 0 else b"2") * (last - first + 1)]'
-	wait_until 20 has_failed 'it sends version'
+	wait_until 20 has_failed 'another version came'
 	[ "$(cat paris/uploads/a)" = one ]
 	lies
 	wait_until 30 is_honest

@@ -1,4 +1,4 @@
-#include "blob_test.h"
+#include "blob_incoming_test.h"
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -61,7 +61,7 @@ TEST(who_is_killed_leaves_old_files_or_whole_new_ones_and_what_came_is_resumed)
 			fail_msg("%s: %" PRIu64, table[i].failpoint,
 				 blob_incoming_size(again));
 		blob_incoming_close(again, true);
-		blob_incoming_expire(root_fd, 0);
+		expire(0);
 		assert_int_equal(left_over(), 0);
 	}
 }
@@ -206,7 +206,7 @@ TEST(two_who_bring_the_same_bytes_do_not_write_into_one_file)
 	assert_ok(blob_arrivals_commit(root_fd, &arrivals, &err));
 	assert_true(holds("a", "abcdef"));
 	/* nobody clears away what is being written */
-	blob_incoming_expire(root_fd, 0);
+	expire(0);
 	assert_int_equal(left_over(), 1);
 	assert_ok(blob_incoming_write(one, "def", 3, &err));
 	assert_ok(blob_incoming_digest(one, digest, &err));
@@ -268,6 +268,27 @@ static void age(const char *name)
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
+static int real_stderr;
+
+static void log_to(const char *name)
+{
+	AUTO_CLOSE int fd =
+		openat(root_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	real_stderr = dup(STDERR_FILENO);
+	dup2(fd, STDERR_FILENO);
+}
+
+static bool has_logged(const char *name, const char *text)
+{
+	AUTO_STR struct str log = STR_INIT;
+
+	dup2(real_stderr, STDERR_FILENO);
+	close(real_stderr);
+	assert_ok(file_read(root_fd, name, 1 << 20, &log, &err));
+	return strstr(log.data, text) != NULL;
+}
+
 TEST(only_what_is_old_and_nobodys_expires)
 {
 	struct blob_incoming *held = open_one("held", 100, "1-1");
@@ -275,10 +296,14 @@ TEST(only_what_is_old_and_nobodys_expires)
 	put(".refrelay/incoming/young.part");
 	put(".refrelay/incoming/old.part");
 	age("old.part");
-	blob_incoming_expire(root_fd, 60000);
+	assert_int_equal(blob_incoming_bytes(root_fd), 2);
+	log_to("log");
+	expire(60000);
+	assert_true(has_logged("log", " ev=blob.expired bytes="));
+	assert_int_equal(blob_incoming_bytes(root_fd), 1);
 	assert_int_equal(size_of(".refrelay/incoming/old.part"), -1);
 	assert_int_equal(size_of(".refrelay/incoming/young.part"), 1);
-	blob_incoming_expire(root_fd, 0);
+	expire(0);
 	assert_int_equal(left_over(), 1);
 	blob_incoming_close(held, true);
 	assert_int_equal(left_over(), 0);
@@ -303,8 +328,9 @@ TEST(what_is_on_another_file_system_arrives_and_is_deleted_there)
 	one = open_one("a/mnt/new/y", 100, "1-1");
 	assert_ok(blob_incoming_write(one, "abc", 3, &err));
 	blob_incoming_close(one, false);
+	assert_int_equal(blob_incoming_bytes(root_fd), 0);
 	assert_int_equal(count_in("a/mnt/.refrelay-incoming"), 1);
-	blob_incoming_expire(root_fd, 0);
+	expire(0);
 	assert_int_equal(size_of("a/mnt/.refrelay-incoming"), -1);
 	assert_int_equal(left_over(), 0);
 	assert_ok(blob_discard(root_fd, "a/mnt/new/x", &err));
