@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "pull/blob_work.h"
 #include "pull/lane.h"
+#include "pull/primary_parse.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
 
@@ -60,6 +61,25 @@ void blob_item_expect(const struct blob_work *work, const struct blob_item *item
 		memcpy(digest, told, BLOB_DIGEST_SIZE);
 }
 
+/* That of the event or the inventory that the row is from. */
+static bool is_wanted_version(const struct blob_item *item)
+{
+	return item->generation == item->row->generation_wanted &&
+	       strcmp(item->timeline, item->row->timeline) == 0;
+}
+
+int blob_item_check_size(const struct blob_item *item, struct err *err)
+{
+	const struct registry_row *row = item->row;
+
+	if (!is_wanted_version(item) || row->size == 0 || row->size == item->size)
+		return 0;
+	return primary_lied(err,
+			    "%s has %" PRIu64 " bytes, and %" PRIu64
+			    " by what it said of generation %" PRIu64,
+			    row->name, item->size, row->size, item->generation);
+}
+
 static int is_wrong(const struct blob_item *item, const char *expected, struct err *err)
 {
 	err_set(err, ERR_CORRUPT,
@@ -83,6 +103,13 @@ static int judge(struct blob_work *work, struct blob_item *item, struct err *err
 	}
 	if (item->expected[0] && strcmp(item->expected, item->digest) != 0)
 		return is_wrong(item, item->expected, err);
+	if (!is_wanted_version(item))
+		return 0;
+	blob_item_expect(work, item, named);
+	if (named[0] && strcmp(named, item->digest) != 0)
+		return is_wrong(item, named, err);
+	if (named[0])
+		memcpy(item->expected, named, sizeof(named));
 	return 0;
 }
 

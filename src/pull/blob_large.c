@@ -65,6 +65,8 @@ static int begin(struct large *large, const struct blob_head *head, struct err *
 	if (before[0] && strcmp(before, large->version) != 0)
 		return err_set(err, ERR_CONFLICT, "%s: another version came",
 			       large->item->row->name);
+	if (blob_item_check_size(large->item, err) != 0)
+		return -1;
 	if (large->item->incoming)
 		return 0;
 	if (open_incoming(large, head->size, err) != 0)

@@ -76,6 +76,10 @@ int blob_work_line(struct blob_work *work, struct err *err);
 void blob_item_expect(const struct blob_work *work, const struct blob_item *item,
 		      char digest[BLOB_DIGEST_SIZE]);
 
+/* What comes is said to be the version that the row wants, which has a size: another one
+ * makes no sense, and is not written. */
+int blob_item_check_size(const struct blob_item *item, struct err *err);
+
 /* All of it was written: judges it by what the primary says, and by the id. BLOB_ARRIVED
  * or BLOB_FAILED. */
 void blob_item_judge(struct blob_work *work, struct blob_item *item);

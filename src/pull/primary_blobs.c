@@ -59,7 +59,7 @@ static bool parse_range(const struct site_answer *answer, struct blob_head *head
 	}
 	return sscanf(answer->range, "bytes %" SCNu64 "-%" SCNu64 "/%" SCNu64 "%c",
 		      &head->offset, &last, &head->size, &rest) == 3 &&
-	       head->offset <= last && last < head->size;
+	       head->offset <= last && last < head->size && head->size <= INT64_MAX;
 }
 
 static int read_head(struct reading *reading, const struct site_answer *answer,

@@ -54,7 +54,7 @@ static void tally_add(struct registry_tally *tally, const struct stored_row *sto
 		      int64_t by)
 {
 	const struct registry_row *row = &stored->row;
-	int64_t bytes = by * (int64_t)row->size;
+	int64_t bytes = by * replicable_counted_size(row->size);
 	bool is_to_come = row->state != REGISTRY_SYNCED && !row->is_gone;
 
 	tally->all += by;
