@@ -169,6 +169,24 @@ TEST(a_large_blob_survives_breaks_and_nothing_comes_twice)
 	assert_true(is_proved("files", "big"));
 }
 
+TEST(what_cannot_be_continued_is_begun_anew)
+{
+	put_many("big", 3 * MIB);
+	tell("files", "big");
+	cut_after = 1000;
+	cuts_left = 5;
+	assert_true(run_job("files"));
+	assert_int_equal(count_incoming("files"), 1);
+	knows_no_ranges = true;
+	assert_ok(registry_retry_unreached(store, &err));
+	assert_true(run_job("files"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_string_equal(row.failure_class, "corrupt");
+	ask_for("files", "big", (struct registry_move){ .wishes = REGISTRY_WISH_FORCE });
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big"));
+}
+
 TEST(ranges_make_one_blob)
 {
 	put_many("big", 65 * MIB + 1);
@@ -386,6 +404,7 @@ int main(void)
 		BLOB_CASE(what_is_here_and_right_is_not_transferred),
 		BLOB_CASE(what_has_no_checksum_yet_is_brought_and_verified_when_it_has),
 		BLOB_CASE(a_large_blob_survives_breaks_and_nothing_comes_twice),
+		BLOB_CASE(what_cannot_be_continued_is_begun_anew),
 		BLOB_CASE(ranges_make_one_blob),
 		BLOB_CASE(a_later_job_continues_what_an_earlier_one_left),
 		BLOB_CASE(a_blob_that_changes_meanwhile_is_of_one_version),
