@@ -187,6 +187,25 @@ TEST(what_cannot_be_continued_is_begun_anew)
 	assert_true(is_here("files", "big"));
 }
 
+static void flip_without_checksum(void)
+{
+	need_theirs("a")->has_no_checksum = need_theirs("big")->has_no_checksum = true;
+	flips = true;
+}
+
+TEST(a_checksum_that_was_told_counts_when_the_answer_has_none)
+{
+	put_text("a", "text");
+	put_many("big", 2 * MIB);
+	tell("files", "a");
+	tell("files", "big");
+	before_answer = flip_without_checksum;
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_FAILED);
+	assert_int_equal(state_of("files", "big"), REGISTRY_FAILED);
+	assert_false(is_here("files", "a") || is_here("files", "big"));
+}
+
 TEST(ranges_make_one_blob)
 {
 	put_many("big", 65 * MIB + 1);
@@ -405,6 +424,7 @@ int main(void)
 		BLOB_CASE(what_has_no_checksum_yet_is_brought_and_verified_when_it_has),
 		BLOB_CASE(a_large_blob_survives_breaks_and_nothing_comes_twice),
 		BLOB_CASE(what_cannot_be_continued_is_begun_anew),
+		BLOB_CASE(a_checksum_that_was_told_counts_when_the_answer_has_none),
 		BLOB_CASE(ranges_make_one_blob),
 		BLOB_CASE(a_later_job_continues_what_an_earlier_one_left),
 		BLOB_CASE(a_blob_that_changes_meanwhile_is_of_one_version),
