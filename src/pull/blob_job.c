@@ -88,6 +88,14 @@ static int judge(struct blob_work *work, struct blob_item *item, struct err *err
 	return 0;
 }
 
+/* A person's wish to try again sets the count back, but not the reason. */
+static bool was_wrong_before(const struct registry_row *row)
+{
+	return row->retry_count > 0 ||
+	       (row->failure_class &&
+		strcmp(row->failure_class, err_class_name(ERR_CORRUPT)) == 0);
+}
+
 void blob_item_judge(struct blob_work *work, struct blob_item *item)
 {
 	struct err err;
@@ -99,7 +107,7 @@ void blob_item_judge(struct blob_work *work, struct blob_item *item)
 	if (err.class == ERR_CORRUPT) {
 		log_error("blob.wrong", LOG_ERR(&err));
 		blob_incoming_close(TAKE(item->incoming), true);
-		item->is_doubtful = item->row->retry_count > 0; /* not by chance */
+		item->is_doubtful = was_wrong_before(item->row); /* not by chance */
 	}
 	blob_item_fail_here(item, &err);
 }

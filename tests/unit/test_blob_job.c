@@ -410,6 +410,18 @@ TEST(a_checksum_that_never_fits_is_computed_again_at_the_primary_once)
 	}
 }
 
+TEST(a_primary_that_has_just_read_a_blob_is_asked_again_later)
+{
+	put_text("a", "text");
+	tell("files", "a");
+	flips = has_just_read = true;
+	for (int i = 0; i < 3; i++) {
+		assert_ok(store_write(store, make_due, NULL, &err));
+		assert_true(run_job("files"));
+		assert_int_equal(reverified, i);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -436,6 +448,7 @@ int main(void)
 		BLOB_CASE(a_deletion_follows_into_the_trash),
 		BLOB_CASE(too_many_deletions_of_a_kind_are_held),
 		BLOB_CASE(a_bit_flipped_on_the_disk_is_found_and_healed),
+		BLOB_CASE(a_primary_that_has_just_read_a_blob_is_asked_again_later),
 		BLOB_CASE(
 			a_checksum_that_never_fits_is_computed_again_at_the_primary_once),
 	};
