@@ -54,8 +54,9 @@ struct blob_arrival {
 typedef VEC(struct blob_arrival) blob_arrivals;
 int blob_arrivals_commit(int root, blob_arrivals *arrivals, struct err *err);
 
-/* Removes what is in "incoming" and was not written to for so long. */
-void blob_incoming_expire(int root, int64_t older_ms);
+/* Removes what is in "incoming" and was not written to for so long: what a crash, or a
+ * blob that is wanted no more, has left there. Logs how much it was. */
+void blob_incoming_expire(const struct blob_kind *kind, int64_t older_ms);
 
 /* Moves a blob to "<root>/.refrelay/trash/<when>-<random>/<id>", durably (upkeep/
  * trash.h's places). ERR_MISSING: it is not there. */

@@ -2,8 +2,16 @@
  * A job on some rows of a kind of blobs, which are this worker's until their time is
  * over. Each blob ends by itself: what fails stops no other.
  *
- * An immutable blob needs no lease: whoever puts it there puts the same bytes. Another is
- * brought under its own, and only renamed into place while that and the row's claim hold
+ * What is newer is never replaced by what is older: from before the primary is asked
+ * until file and row are written, a blob is one worker's. A data directory has one node
+ * (store/data_lock.h), and in that `at_work` says which blobs are had. So a worker that
+ * was paused, even between its last check and its rename, is still the only one; another,
+ * should the claim run out meanwhile, finds the blob taken and comes back later, and what
+ * it is given then is not older.
+ *
+ * A command of a person (`blob remove`) is another process: it and we exclude each other
+ * by the blob's lease. An immutable one needs none: whoever puts it there puts the same
+ * bytes. Another is only renamed into place while its lease and its row's claim hold
  * (blob_settle.c).
  */
 #include "base/clock.h"
@@ -182,6 +190,39 @@ static void run(struct blob_work *work)
 	blob_settle(work);
 }
 
+#define WORK_KEY_SIZE 17
+
+static void work_key(const struct blob_item *item, char key[WORK_KEY_SIZE])
+{
+	snprintf(key, WORK_KEY_SIZE, "%016" PRIx64, item->row->id);
+}
+
+/* Taken means later, as with a lease. */
+static int take_item(struct pull *pull, struct blob_item *item, struct err *err)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	char key[WORK_KEY_SIZE];
+
+	work_key(item, key);
+	if (map_get(&pull->at_work, key))
+		return err_set(err, ERR_BUSY, "another worker still has %s",
+			       item->row->name);
+	map_put(&pull->at_work, key, pull);
+	item->is_taken = true;
+	return 0;
+}
+
+static void give_item(struct pull *pull, struct blob_item *item)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	char key[WORK_KEY_SIZE];
+
+	if (!item->is_taken)
+		return;
+	work_key(item, key);
+	map_remove(&pull->at_work, key);
+}
+
 static void open_items(struct blob_work *work, registry_rows *rows)
 {
 	work->count = rows->count;
@@ -193,7 +234,8 @@ static void open_items(struct blob_work *work, registry_rows *rows)
 		item->is_large = item->row->size > BLOB_SMALL_MOST;
 		pace_take(work->pull, item->row->id);
 		/* It becomes a path here, wherever it came from. */
-		if (blob_id_check(work->kind, item->row->name, &err) != 0)
+		if (blob_id_check(work->kind, item->row->name, &err) != 0 ||
+		    take_item(work->pull, item, &err) != 0)
 			blob_item_fail(item, &err);
 	}
 }
@@ -203,6 +245,7 @@ static void close_items(struct blob_work *work)
 	for (size_t i = 0; i < work->count; i++) {
 		blob_incoming_close(work->items[i].incoming, false);
 		lease_release(work->items[i].lease);
+		give_item(work->pull, &work->items[i]);
 	}
 	free(work->items);
 	lines_rest(&work->pull->lines, work->line);
@@ -214,14 +257,18 @@ void blob_job_work(void *arg)
 {
 	struct pull_job *job = arg;
 	int64_t started = clock_boot_ms();
+	int64_t timeout_ms = pull_settings_now(job->pull).timeout_ms;
 	struct blob_work work = {
 		.pull = job->pull,
 		.kind = job->kind,
 		.root = -1,
-		.until = started + pull_settings_now(job->pull).timeout_ms,
+		.until = job->claimed_at + timeout_ms,
 	};
 
-	if (stop_is_requested(&job->pull->stop)) {
+	/* It may have waited for long behind other large ones: before the rest of its
+	 * time is too short, it is claimed anew. */
+	if (stop_is_requested(&job->pull->stop) ||
+	    started - job->claimed_at > timeout_ms / 2) {
 		blob_job_forget(job);
 		return;
 	}

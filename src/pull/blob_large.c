@@ -22,10 +22,10 @@ struct large {
 	unsigned breaks, versions;
 };
 
-static void format_version(char version[VERSION_SIZE], const char *timeline,
-			   uint64_t generation)
+static void set_version(struct large *large, const char *timeline, uint64_t generation)
 {
-	snprintf(version, VERSION_SIZE, "%s-%" PRIu64, timeline, generation);
+	snprintf(large->version, sizeof(large->version), "%s-%" PRIu64, timeline,
+		 generation);
 }
 
 static int open_incoming(struct large *large, uint64_t size, struct err *err)
@@ -53,20 +53,20 @@ static void keep_head(struct blob_item *item, const struct blob_head *head)
 	item->size = head->size;
 }
 
-/* The version may be known only now; perhaps a part of it is here. A server between may
- * know nothing of If-Match. */
+/* The version is known only now; perhaps a part of it is here. */
 static int begin(struct large *large, const struct blob_head *head, struct err *err)
 {
-	char version[VERSION_SIZE];
+	char before[VERSION_SIZE];
 
-	format_version(version, head->timeline, head->generation);
-	if (large->version[0] && strcmp(large->version, version) != 0)
-		return primary_lied(err, "it sends %s of %s, and not %s", version,
-				    large->item->row->name, large->version);
 	keep_head(large->item, head);
+	memcpy(before, large->version, sizeof(before));
+	set_version(large, head->timeline, head->generation);
+	/* Who is in between may not know the condition. */
+	if (before[0] && strcmp(before, large->version) != 0)
+		return err_set(err, ERR_CONFLICT, "%s: another version came",
+			       large->item->row->name);
 	if (large->item->incoming)
 		return 0;
-	memcpy(large->version, version, sizeof(version));
 	if (open_incoming(large, head->size, err) != 0)
 		return -1;
 	large->is_to_resume = here(large) > head->offset;
@@ -172,7 +172,7 @@ static int resume(struct large *large, struct err *err)
 
 	if (!row->timeline[0] || row->generation_wanted == 0 || row->size == 0)
 		return 0;
-	format_version(large->version, row->timeline, row->generation_wanted);
+	set_version(large, row->timeline, row->generation_wanted);
 	if (open_incoming(large, row->size, err) != 0)
 		return -1;
 	if (here(large) > row->size) {

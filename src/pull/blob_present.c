@@ -1,7 +1,10 @@
 /*
  * A file that is there already, and has the content that is wanted, is not transferred:
  * after a restore from a backup, a copy by other means, or when only the row was lost.
+ * Whoever put it there may not have waited until it was on disk, or was killed before: so
+ * we do.
  */
+#include "blob/flush.h"
 #include "pull/blob_work.h"
 
 static bool is_candidate(const struct blob_item *item)
@@ -12,7 +15,7 @@ static bool is_candidate(const struct blob_item *item)
 }
 
 /* 1: it is; 0: not, or it cannot be told; -1: stop. */
-static int has_content(const struct blob_work *work, const struct blob_item *item,
+static int has_content(const struct blob_work *work, struct blob_item *item,
 		       char digest[BLOB_DIGEST_SIZE], struct err *err)
 {
 	char expected[BLOB_DIGEST_SIZE];
@@ -26,6 +29,7 @@ static int has_content(const struct blob_work *work, const struct blob_item *ite
 		return 0;
 	if (blob_digest(fd, &print, digest, &work->pull->kill, err) != 0)
 		return err->class == ERR_CANCELED ? -1 : 0;
+	item->size = print.size;
 	return strcmp(digest, expected) == 0;
 }
 
@@ -35,9 +39,24 @@ static void adopt(struct blob_item *item, const char *digest)
 	item->is_proved = true;
 	memcpy(item->timeline, item->row->timeline, sizeof(item->timeline));
 	item->generation = item->row->generation_wanted;
-	item->size = item->row->size;
 	memcpy(item->digest, digest, BLOB_DIGEST_SIZE);
 	memcpy(item->expected, digest, BLOB_DIGEST_SIZE);
+}
+
+static void make_durable(struct blob_work *work)
+{
+	AUTO_FREE const char **ids = xcalloc(work->count + 1, sizeof(*ids));
+	size_t count = 0;
+	struct err err;
+
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].end == BLOB_ADOPTED)
+			ids[count++] = work->items[i].row->name;
+	if (flush_present(work->root, ids, count, &err) == 0)
+		return;
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].end == BLOB_ADOPTED)
+			blob_item_fail_here(&work->items[i], &err);
 }
 
 void blob_find_present(struct blob_work *work)
@@ -54,4 +73,5 @@ void blob_find_present(struct blob_work *work)
 		else if (has > 0)
 			adopt(item, digest);
 	}
+	make_durable(work);
 }

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "base/metrics.h"
 #include "pull/blob_work.h"
 #include "pull/decisions.h"
 #include "upkeep/copies_root.h"
@@ -34,12 +33,26 @@ static const char *expected_of(const struct registry_row *row)
 	return row->primary_checksum ? row->primary_checksum : row->checksum;
 }
 
+/* Whether nobody has begun to replace it since it was claimed: its row would say so
+ * before the file is another. */
+static bool is_as_claimed(const struct pull_job *job, const struct registry_row *row)
+{
+	AUTO_REGISTRY_ROW struct registry_row now = { 0 };
+
+	return registry_get(job->pull->options.store, job->kind->type, row->name, &now,
+			    ERR_IGNORED) != 0 ||
+	       (now.state == REGISTRY_SYNCED && now.generation == row->generation &&
+		strcmp(now.timeline, row->timeline) == 0);
+}
+
 /* When the copy is as it was found last, it may be the primary that is wrong. */
 static int differs(struct pull_job *job, const struct check *check, const char *expected,
 		   struct err *err)
 {
 	const struct registry_row *row = check->row;
 
+	if (!is_as_claimed(job, row))
+		return err_set(err, ERR_CONFLICT, "%s is being replaced", row->name);
 	log_error("verify.mismatch", LOG_TEXT("kind", job->kind->type),
 		  LOG_TEXT("name", row->name), LOG_NUMBER("generation", row->generation),
 		  LOG_TEXT("checksum", check->digest),
@@ -106,20 +119,6 @@ static struct registry_move move_of(const struct pull_job *job, const struct che
 	return move;
 }
 
-static void measure(const struct pull_job *job, const struct registry_move *move)
-{
-	static const char *const words[REGISTRY_EVENTS] = {
-		[REGISTRY_PROVED] = "proved",
-		[REGISTRY_DISPROVED] = "disproved",
-		[REGISTRY_SUPERSEDED] = "superseded",
-	};
-	struct metric *ended =
-		metric_counter("refrelay_verifications_total",
-			       "Verifications that ended.", "kind", "state");
-
-	metric_add(metric_at(ended, job->kind->type, words[move->event]), 1);
-}
-
 static void tell(const struct pull_job *job, const struct check *checks)
 {
 	const size_t count = job->rows.count;
@@ -129,7 +128,7 @@ static void tell(const struct pull_job *job, const struct check *checks)
 
 	for (size_t i = 0; i < count; i++) {
 		moves[i] = move_of(job, &checks[i]);
-		measure(job, &moves[i]);
+		pull_count_verification(job->kind->type, moves[i].event);
 	}
 	failpoint("verify.done");
 	if (registry_move_many(job->pull->options.store, moves, count, results, &err) !=

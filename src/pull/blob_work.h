@@ -14,7 +14,7 @@
 #define PULL_BLOB_WORK_H
 
 #include "blob/incoming.h"
-#include "pull/pull_parts.h"
+#include "pull/pull_job.h"
 
 #define BLOB_STALL_MS 60000
 /* A broken connection is tried again so often, if something came over it. */
@@ -26,6 +26,7 @@ enum blob_end {
 	BLOB_PLACED,  /* it is in place, durably */
 	BLOB_ADOPTED, /* it was here already, and right */
 	BLOB_REMOVED, /* with its row */
+	BLOB_HELD,    /* it is gone, and a person must say whether it goes here, too */
 	BLOB_FAILED,  /* why */
 };
 
@@ -36,6 +37,7 @@ struct blob_item {
 	bool is_large;       /* it is asked for alone */
 	bool is_doubtful;    /* again it was not what the primary says */
 	bool is_proved;      /* read from the disk after it was placed, and right */
+	bool is_taken;       /* no other worker has it: pull.at_work */
 	struct lease *lease; /* owned; NULL with an immutable kind */
 	struct blob_incoming *incoming; /* owned */
 	/* As the primary said with the bytes. */

@@ -1,6 +1,7 @@
 #include "replicable/registry_row.h"
 
 #include "base/clock.h"
+#include "replicable/lfs_rows.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
 
@@ -28,13 +29,6 @@ void stored_row_clear(struct stored_row *stored)
 {
 	registry_row_clear(&stored->row);
 	*stored = (struct stored_row){ 0 };
-}
-
-void kind_names_clear(kind_names *kinds)
-{
-	for (size_t i = 0; i < kinds->count; i++)
-		free(kinds->items[i]);
-	vec_clear(kinds);
 }
 
 void registry_shift_clear(struct registry_shift *shift)
@@ -346,7 +340,9 @@ int stored_row_remove(struct store_tx *tx, const struct stored_row *stored,
 	if (query_open(tx, "DELETE FROM registry WHERE id = ?1", &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)stored->row.id);
-	if (query_run(query, NULL, err) != 0)
+	if (query_run(query, NULL, err) != 0 ||
+	    (strcmp(stored->row.kind, KIND_REPOSITORY) == 0 &&
+	     lfs_rows_forget(tx, stored->row.id, err) != 0))
 		return -1;
 	if (shift_of(tx, shift, stored->row.kind, err) != 0)
 		return -1;

@@ -27,6 +27,7 @@ struct root {
 static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct root *root = arg;
+	bool is_blobs = strcmp(root->kind, KIND_REPOSITORY) != 0;
 	int64_t count;
 
 	if (registry_count_here(tx, root->kind, &count, err) != 0)
@@ -37,9 +38,9 @@ static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 		root->key, root->path, count, count == 1 ? "y" : "ies");
 	return err_remedy(err,
 			  "is its file system not mounted? If the copies are lost: "
-			  "refrelay %s resync --all",
-			  strcmp(root->kind, KIND_REPOSITORY) == 0 ? "repository"
-								   : "blob");
+			  "refrelay %s%s --all",
+			  is_blobs ? "blob resync --type " : "repository resync",
+			  is_blobs ? root->kind : "");
 }
 
 /* Rows are counted only where it is empty: this looks at each of them. */

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "blob/file.h"
-#include "pull/pull_parts.h"
+#include "pull/pull_job.h"
 #include "replicable/name.h"
 
 #define T1 "1111111111111111"
@@ -32,8 +32,8 @@ static size_t their_count;
 /* Faults, and what was seen. */
 static atomic_size_t cut_after; /* bytes of bodies on a connection; 0: never */
 static atomic_size_t cuts_left;
-static atomic_bool flips, is_proxy_error, is_silent_at_end, knows_no_ranges;
-static atomic_bool has_just_read;
+static atomic_bool flips, is_proxy_error, is_silent_at_end, ignores_conditions;
+static atomic_bool knows_no_ranges, has_just_read;
 static atomic_int many_asked, parts_asked, reverified;
 static atomic_size_t bytes_sent;
 static uint64_t last_offset;
@@ -167,7 +167,8 @@ static bool serve_part(struct peer_link *link, const char *head, const char *id)
 	if (one->is_broken)
 		return problem(link, 409, "CORRUPT");
 	snprintf(etag, sizeof(etag), "\"" T1 "-%" PRIu64 "\"", one->generation);
-	if (condition && strncmp(condition + 10, etag, strlen(etag)) != 0)
+	if (condition && !ignores_conditions &&
+	    strncmp(condition + 10, etag, strlen(etag)) != 0)
 		return problem(link, 412, "PRECONDITION_FAILED");
 	assert_non_null(range);
 	assert_int_equal(sscanf(range + 13, "%zu-%zu", &first, &last), 2);
@@ -319,8 +320,8 @@ static inline void open_all(void)
 
 	log_set_level(LOG_LEVEL_NONE);
 	cut_after = cuts_left = bytes_sent = 0;
-	flips = is_proxy_error = is_silent_at_end = knows_no_ranges = has_just_read =
-		false;
+	flips = is_proxy_error = is_silent_at_end = ignores_conditions = false;
+	knows_no_ranges = has_just_read = false;
 	many_asked = parts_asked = reverified = 0;
 	before_answer = NULL;
 	their_count = 0;
@@ -341,6 +342,7 @@ static inline void close_all(void)
 	lines_clear(&pull.lines);
 	primary_close(pull.options.primary);
 	map_clear(&pull.reverified);
+	map_clear(&pull.at_work);
 	stop_clear(&pull.stop);
 	stop_clear(&pull.kill);
 	pthread_cond_destroy(&pull.changed);
@@ -420,6 +422,7 @@ static inline bool run_job(const char *type)
 
 	job->pull = &pull;
 	job->kind = pull_kind(&pull, type);
+	job->claimed_at = clock_boot_ms();
 	assert_ok(registry_claim(store, type, 128, 60000, &job->rows, &err));
 	if (job->rows.count == 0) {
 		free(job);

@@ -1,8 +1,8 @@
 /*
  * What the tests of arriving blobs share.
  */
-#ifndef UNIT_BLOB_TEST_H
-#define UNIT_BLOB_TEST_H
+#ifndef UNIT_BLOB_INCOMING_TEST_H
+#define UNIT_BLOB_INCOMING_TEST_H
 
 #include "test.h"
 
@@ -87,6 +87,13 @@ static inline size_t count_in(const char *path)
 	while (dir && (entry = readdir(dir)) != NULL)
 		count += entry->d_name[0] != '.';
 	return count;
+}
+
+static inline void expire(int64_t older_ms)
+{
+	const struct blob_kind here = { .type = type, .path = root };
+
+	blob_incoming_expire(&here, older_ms);
 }
 
 static inline size_t left_over(void)
