@@ -432,3 +432,25 @@ void blob_incoming_expire(const struct blob_kind *kind, int64_t older_ms)
 			 LOG_TEXT("kind", kind->type),
 			 LOG_NUMBER("count", expiring.files));
 }
+
+static uint64_t count_place(int root, const char *place)
+{
+	int fd = path_open_beneath(root, place, O_RDONLY | O_DIRECTORY);
+	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	struct stat st;
+	uint64_t bytes = 0;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	while (dir && (entry = readdir(dir)) != NULL)
+		if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode))
+			bytes += (uint64_t)st.st_size;
+	return bytes;
+}
+
+uint64_t blob_incoming_bytes(int root)
+{
+	return count_place(root, PLACE_INCOMING);
+}

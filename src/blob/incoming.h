@@ -58,6 +58,10 @@ int blob_arrivals_commit(int root, blob_arrivals *arrivals, struct err *err);
  * blob that is wanted no more, has left there. Logs how much it was. */
 void blob_incoming_expire(const struct blob_kind *kind, int64_t older_ms);
 
+/* How much has been written of what is on its way, for people: what is on file systems
+ * that are mounted below root is not counted. */
+uint64_t blob_incoming_bytes(int root);
+
 /* Moves a blob to "<root>/.refrelay/trash/<when>-<random>/<id>", durably (upkeep/
  * trash.h's places). ERR_MISSING: it is not there. */
 int blob_discard(int root, const char *id, struct err *err);

@@ -126,6 +126,7 @@ static void check_copies(struct checking *checking, struct store *store)
 
 	if (copies_root_judge(store, checking->site.repositories, &err) != 0)
 		check_tell(checking, CHECK_WRONG, "copies", &err);
+	check_copied_blobs(checking, store);
 }
 
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)

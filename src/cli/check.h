@@ -27,6 +27,9 @@ void check_tell_good(struct checking *checking, const char *what, const char *fm
 /* Whether the directories of blobs are there (check_blobs.c). */
 void check_blobs(struct checking *checking);
 
+/* At a secondary: whether they are those that they were (check_blobs.c). */
+void check_copied_blobs(struct checking *checking, struct store *store);
+
 /* Notes when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);
 

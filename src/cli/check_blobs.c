@@ -1,5 +1,6 @@
 #include "blob/file.h"
 #include "cli/check.h"
+#include "upkeep/copies_root.h"
 
 static int try_kind(const struct checking *checking, const struct blob_kind *kind,
 		    struct err *err)
@@ -38,5 +39,18 @@ void check_blobs(struct checking *checking)
 	if (blob_kinds_read(checking->conf, &kinds, &err) == 0)
 		for (size_t i = 0; i < kinds.items.count; i++)
 			check_kind(checking, &kinds.items.items[i]);
+	blob_kinds_clear(&kinds);
+}
+
+void check_copied_blobs(struct checking *checking, struct store *store)
+{
+	struct blob_kinds kinds = { 0 };
+	struct err err;
+
+	if (blob_kinds_read(checking->conf, &kinds, &err) == 0)
+		for (size_t i = 0; i < kinds.items.count; i++)
+			if (copies_root_judge_blobs(store, &kinds.items.items[i], &err) !=
+			    0)
+				check_tell(checking, CHECK_WRONG, "copies", &err);
 	blob_kinds_clear(&kinds);
 }

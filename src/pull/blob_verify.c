@@ -60,8 +60,8 @@ static int differs(struct pull_job *job, const struct check *check, const char *
 	if (!row->checksum || strcmp(row->checksum, check->digest) == 0)
 		blob_doubt(job->pull, NULL, job->kind, row->name);
 	err_set(err, ERR_CORRUPT,
-		"%s has the SHA-256 %s, the primary's is %s for generation %" PRIu64,
-		row->name, check->digest, expected, row->generation);
+		"it has the SHA-256 %s, the primary's is %s for generation %" PRIu64,
+		check->digest, expected, row->generation);
 	return err_remedy(err, "it is brought again by itself; if this comes back, see "
 			       "whether this machine's disk fails, or who else writes "
 			       "there");

@@ -192,6 +192,22 @@ static int64_t behind_since(const struct report *report)
 	return since;
 }
 
+/* Nothing is copied to, or removed from, a directory that is not the one that it was. */
+static bool is_root_lost(const struct report_options *options, struct err *why)
+{
+	const struct blob_kinds *kinds = options->kinds;
+
+	if (!options->root)
+		return false;
+	if (copies_root_judge(options->store, options->root, why) != 0)
+		return true;
+	for (size_t i = 0; kinds && i < kinds->items.count; i++)
+		if (copies_root_judge_blobs(options->store, &kinds->items.items[i],
+					    why) != 0)
+			return true;
+	return false;
+}
+
 static int make_secondary(const struct report_options *options, struct report *report,
 			  struct err *err)
 {
@@ -209,9 +225,7 @@ static int make_secondary(const struct report_options *options, struct report *r
 	since = behind_since(report);
 	if (since > 0 && report->now + report->skew_ms > since)
 		report->lag_ms = report->now + report->skew_ms - since;
-	report->is_root_lost =
-		options->root &&
-		copies_root_judge(store, options->root, &report->root_failure) != 0;
+	report->is_root_lost = is_root_lost(options, &report->root_failure);
 	return 0;
 }
 

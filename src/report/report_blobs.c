@@ -1,5 +1,8 @@
 #include "report/report_blobs.h"
 
+#include "blob/file.h"
+#include "blob/incoming.h"
+
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 
@@ -147,6 +150,15 @@ static int read_copies(struct store *store, struct report_kind *kind, struct err
 					 &kind->examples, err);
 }
 
+static void count_arrived(const struct blob_kind *kind, struct report_kind *report)
+{
+	AUTO_CLOSE int root = blob_root_open(kind, ERR_IGNORED);
+	int64_t here = root < 0 ? 0 : (int64_t)blob_incoming_bytes(root);
+
+	report->arrived =
+		here < report->counts.bytes_to_come ? here : report->counts.bytes_to_come;
+}
+
 int report_blobs_of_copies(const struct report_options *options, struct report *report,
 			   struct err *err)
 {
@@ -155,6 +167,9 @@ int report_blobs_of_copies(const struct report_options *options, struct report *
 	for (size_t i = 0; i < report->blobs.count; i++)
 		if (read_copies(options->store, &report->blobs.items[i], err) != 0)
 			return -1;
+	for (size_t i = 0; options->root && options->kinds && i < report->blobs.count;
+	     i++)
+		count_arrived(&options->kinds->items.items[i], &report->blobs.items[i]);
 	return 0;
 }
 
@@ -310,6 +325,11 @@ static void add_copies_line(const struct report_kind *kind, struct str *out)
 		str_add(out, ", ");
 		report_size(counts->bytes_to_come, out);
 		str_add(out, " to come");
+	}
+	if (kind->arrived > 0) {
+		str_add(out, ", ");
+		report_size(kind->arrived, out);
+		str_add(out, " of that arrived");
 	}
 	str_add(out, "\n");
 }

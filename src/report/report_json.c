@@ -34,9 +34,11 @@ static json_t *blobs_json(const struct report *report)
 		const struct report_kind *kind = &report->blobs.items[i];
 		json_t *states = states_json(&kind->counts, report->role);
 		json_put_number(states, "bytes", kind->counts.bytes);
-		if (report->role == SITE_SECONDARY)
+		if (report->role == SITE_SECONDARY) {
 			json_put_number(states, "bytes_to_come",
 					kind->counts.bytes_to_come);
+			json_put_number(states, "bytes_arrived", kind->arrived);
+		}
 		json_put(object, kind->type, states);
 	}
 	return object;

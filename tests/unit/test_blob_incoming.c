@@ -296,9 +296,11 @@ TEST(only_what_is_old_and_nobodys_expires)
 	put(".refrelay/incoming/young.part");
 	put(".refrelay/incoming/old.part");
 	age("old.part");
+	assert_int_equal(blob_incoming_bytes(root_fd), 2);
 	log_to("log");
 	expire(60000);
 	assert_true(has_logged("log", " ev=blob.expired bytes="));
+	assert_int_equal(blob_incoming_bytes(root_fd), 1);
 	assert_int_equal(size_of(".refrelay/incoming/old.part"), -1);
 	assert_int_equal(size_of(".refrelay/incoming/young.part"), 1);
 	expire(0);
@@ -326,6 +328,7 @@ TEST(what_is_on_another_file_system_arrives_and_is_deleted_there)
 	one = open_one("a/mnt/new/y", 100, "1-1");
 	assert_ok(blob_incoming_write(one, "abc", 3, &err));
 	blob_incoming_close(one, false);
+	assert_int_equal(blob_incoming_bytes(root_fd), 0);
 	assert_int_equal(count_in("a/mnt/.refrelay-incoming"), 1);
 	expire(0);
 	assert_int_equal(size_of("a/mnt/.refrelay-incoming"), -1);
