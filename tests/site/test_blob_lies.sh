@@ -103,7 +103,7 @@ a_batch_is_odd() {
 	in_a_batch small/1 'status 404' network 'status 404'
 	in_a_batch small/1 'junk' corrupt 'JSON'
 	in_a_batch small/1 'stall 0' timeout ''
-	in_a_batch small/3 'stall 15000' timeout ''
+	in_a_batch small/3 'stall 5000' timeout ''
 	harmless_in make_small "$batch filter head -c 15000"
 	harmless_in make_small "$batch garble 0"
 	harmless_in make_small "$batch endless"
