@@ -90,6 +90,14 @@ static int is_wrong(const struct blob_item *item, const char *expected, struct e
 			       "whether the primary's disk or the network damages data");
 }
 
+/* What the log or the inventory told of this generation holds, if who sent the bytes did
+ * not say it: a server between may leave headers out. */
+static bool is_of_row(const struct blob_item *item)
+{
+	return item->generation == item->row->generation_wanted &&
+	       strcmp(item->timeline, item->row->timeline) == 0;
+}
+
 static int judge(struct blob_work *work, struct blob_item *item, struct err *err)
 {
 	char named[BLOB_DIGEST_SIZE];
@@ -101,6 +109,8 @@ static int judge(struct blob_work *work, struct blob_item *item, struct err *err
 			return is_wrong(item, named, err);
 		memcpy(item->expected, named, sizeof(named));
 	}
+	if (!item->expected[0] && is_of_row(item))
+		blob_item_expect(work, item, item->expected);
 	if (item->expected[0] && strcmp(item->expected, item->digest) != 0)
 		return is_wrong(item, item->expected, err);
 	if (!is_wanted_version(item))
@@ -111,6 +121,14 @@ static int judge(struct blob_work *work, struct blob_item *item, struct err *err
 	if (named[0])
 		memcpy(item->expected, named, sizeof(named));
 	return 0;
+}
+
+/* A person's wish to try again sets the count back, but not the reason. */
+static bool was_wrong_before(const struct registry_row *row)
+{
+	return row->retry_count > 0 ||
+	       (row->failure_class &&
+		strcmp(row->failure_class, err_class_name(ERR_CORRUPT)) == 0);
 }
 
 void blob_item_judge(struct blob_work *work, struct blob_item *item)
@@ -124,7 +142,7 @@ void blob_item_judge(struct blob_work *work, struct blob_item *item)
 	if (err.class == ERR_CORRUPT) {
 		log_error("blob.wrong", LOG_ERR(&err));
 		blob_incoming_close(TAKE(item->incoming), true);
-		item->is_doubtful = item->row->retry_count > 0; /* not by chance */
+		item->is_doubtful = was_wrong_before(item->row); /* not by chance */
 	}
 	blob_item_fail_here(item, &err);
 }

@@ -198,6 +198,9 @@ void blob_fetch_large(struct blob_work *work, struct blob_item *item)
 		return;
 	}
 	if (fetch(&large, &err) != 0) {
+		/* Who does not know ranges can send all of it, if it is begun anew. */
+		if (err.class == ERR_CORRUPT)
+			blob_incoming_close(TAKE(item->incoming), true);
 		blob_item_fail(item, &err);
 		return;
 	}

@@ -6,6 +6,7 @@
 
 #define REVERIFY_TIMEOUT_MS 120000
 #define KINDS_LIMIT ((size_t)1 << 20)
+#define ROW_LIMIT ((size_t)64 << 10)
 #define NO_END (INT64_MAX / 2) /* the line's limit, and the stall, end it */
 
 static void add_blob(struct str *target, const char *what, const struct blob_kind *kind,
@@ -157,6 +158,16 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 	return result;
 }
 
+/* It answers with its row. */
+static bool is_pending(const struct site_answer *answer)
+{
+	json_auto_t *row = json_parse_object(answer->body.data, answer->body.len,
+					     ROW_LIMIT, ERR_IGNORED);
+	const char *state = json_string_value(json_object_get(row, "verification"));
+
+	return !state || strcmp(state, "succeeded") != 0;
+}
+
 int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
 			  const char *id, struct err *err)
 {
@@ -168,7 +179,11 @@ int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kin
 	struct site_request request = { .method = "POST",
 					.target = target.data,
 					.timeout_ms = REVERIFY_TIMEOUT_MS };
-	return primary_call(line, &request, &answer, err);
+	if (primary_call(line, &request, &answer, err) != 0)
+		return -1;
+	if (is_pending(&answer))
+		return 0;
+	return err_set(err, ERR_BUSY, "the primary read %s a moment ago", id);
 }
 
 static int add_kind(const json_t *said, struct blob_kinds *kinds, struct err *err)

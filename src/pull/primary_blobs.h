@@ -61,7 +61,8 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 int primary_blob_kinds(struct primary_line *line, struct blob_kinds *kinds,
 		       struct err *err);
 
-/* Asks it to read a blob again and compute its checksum anew. */
+/* Asks it to read a blob again and compute its checksum anew. ERR_BUSY: it did so a
+ * moment ago, and does not now. */
 int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
 			  const char *id, struct err *err);
 

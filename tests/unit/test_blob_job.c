@@ -170,6 +170,43 @@ TEST(a_large_blob_survives_breaks_and_nothing_comes_twice)
 	assert_true(is_proved("files", "big"));
 }
 
+TEST(what_cannot_be_continued_is_begun_anew)
+{
+	put_many("big", 3 * MIB);
+	tell("files", "big");
+	cut_after = 1000;
+	cuts_left = 5;
+	assert_true(run_job("files"));
+	assert_int_equal(count_incoming("files"), 1);
+	knows_no_ranges = true;
+	assert_ok(registry_retry_unreached(store, &err));
+	assert_true(run_job("files"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_string_equal(row.failure_class, "corrupt");
+	ask_for("files", "big", (struct registry_move){ .wishes = REGISTRY_WISH_FORCE });
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big"));
+}
+
+static void flip_without_checksum(void)
+{
+	need_theirs("a")->has_no_checksum = need_theirs("big")->has_no_checksum = true;
+	flips = true;
+}
+
+TEST(a_checksum_that_was_told_counts_when_the_answer_has_none)
+{
+	put_text("a", "text");
+	put_many("big", 2 * MIB);
+	tell("files", "a");
+	tell("files", "big");
+	before_answer = flip_without_checksum;
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_FAILED);
+	assert_int_equal(state_of("files", "big"), REGISTRY_FAILED);
+	assert_false(is_here("files", "a") || is_here("files", "big"));
+}
+
 TEST(ranges_make_one_blob)
 {
 	put_many("big", 65 * MIB + 1);
@@ -468,6 +505,18 @@ TEST(a_checksum_that_never_fits_is_computed_again_at_the_primary_once)
 	}
 }
 
+TEST(a_primary_that_has_just_read_a_blob_is_asked_again_later)
+{
+	put_text("a", "text");
+	tell("files", "a");
+	flips = has_just_read = true;
+	for (int i = 0; i < 3; i++) {
+		assert_ok(store_write(store, make_due, NULL, &err));
+		assert_true(run_job("files"));
+		assert_int_equal(reverified, i);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -481,6 +530,8 @@ int main(void)
 		BLOB_CASE(what_is_here_and_right_is_not_transferred),
 		BLOB_CASE(what_has_no_checksum_yet_is_brought_and_verified_when_it_has),
 		BLOB_CASE(a_large_blob_survives_breaks_and_nothing_comes_twice),
+		BLOB_CASE(what_cannot_be_continued_is_begun_anew),
+		BLOB_CASE(a_checksum_that_was_told_counts_when_the_answer_has_none),
 		BLOB_CASE(ranges_make_one_blob),
 		BLOB_CASE(a_later_job_continues_what_an_earlier_one_left),
 		BLOB_CASE(a_blob_that_changes_meanwhile_is_of_one_version),
@@ -495,6 +546,7 @@ int main(void)
 		BLOB_CASE(a_deletion_follows_into_the_trash),
 		BLOB_CASE(too_many_deletions_of_a_kind_are_held),
 		BLOB_CASE(a_bit_flipped_on_the_disk_is_found_and_healed),
+		BLOB_CASE(a_primary_that_has_just_read_a_blob_is_asked_again_later),
 		BLOB_CASE(what_is_replaced_while_it_is_verified_is_no_mismatch),
 		BLOB_CASE(
 			a_checksum_that_never_fits_is_computed_again_at_the_primary_once),
