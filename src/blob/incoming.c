@@ -314,10 +314,13 @@ int blob_incoming_digest(struct blob_incoming *incoming, char digest[BLOB_DIGEST
 		return err_set(err, ERR_CORRUPT,
 			       "%s: only %" PRIu64 " of %" PRIu64 " bytes came",
 			       incoming->id, incoming->stored, incoming->expected);
+	if (incoming->stored >= PIECE && incoming->stored < ROLL)
+		sync_file_range(incoming->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* a flush comes */
 	if (!incoming->has_digest) {
 		hash_end(&incoming->hash, bytes);
 		blob_digest_format(bytes, incoming->digest);
 		incoming->has_digest = true;
+		free(TAKE(incoming->buffer)); /* many may wait for one flush */
 	}
 	memcpy(digest, incoming->digest, BLOB_DIGEST_SIZE);
 	return 0;
