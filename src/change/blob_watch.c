@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "blob/incoming.h"
 #include "change/blob_hearsay.h"
 #include "change/blob_scan.h"
 
@@ -20,12 +21,14 @@
 #define HURRIED_SHARE 0.1
 #define GATHER_MS 50
 #define WRITE_EVERY_MS 10000
+#define TIDY_EVERY_MS ((int64_t)24 * 3600 * 1000)
 
 struct kind_watch {
 	const struct blob_kind *kind;
 	struct map troubles; /* its thread only, as all but state */
 	int64_t scan_at;     /* boot ms */
 	int64_t not_before;  /* boot ms, not even in a hurry */
+	int64_t tidy_at;     /* boot ms */
 	size_t unwatched;    /* directories, since the last scan began */
 	struct scan_record written;
 	int64_t written_at;            /* boot ms; 0: never */
@@ -300,6 +303,19 @@ static void scan(struct blob_watch *watch, struct kind_watch *one)
 	set_next(watch, one, is_first && status == 0, cpu_ms() - used);
 }
 
+/* Uploads that a crash cut off, which nobody continues. */
+static void tidy(struct kind_watch *one)
+{
+	int64_t now = clock_boot_ms();
+
+	if (now < one->tidy_at)
+		return;
+	one->tidy_at = now + TIDY_EVERY_MS;
+	AUTO_CLOSE int root = blob_root_open(one->kind, ERR_IGNORED);
+	if (root >= 0)
+		blob_incoming_expire(root, BLOB_INCOMING_KEEP_MS);
+}
+
 /* When the kind's next scan is: sooner if something was lost. */
 static int64_t next_scan(const struct blob_watch *watch, const struct kind_watch *one)
 {
@@ -317,8 +333,10 @@ static void work(struct blob_watch *watch)
 		if (stop_is_requested(&watch->stop))
 			return;
 		scan_directories(watch, one);
-		if (next_scan(watch, one) <= clock_boot_ms())
+		if (next_scan(watch, one) <= clock_boot_ms()) {
 			scan(watch, one);
+			tidy(one);
+		}
 	}
 }
 

@@ -110,15 +110,13 @@ static void begin_look(struct pull *pull)
 	pull->woken = false;
 }
 
-#define INCOMING_KEEP_MS ((int64_t)7 * 24 * 3600 * 1000)
-
 static void tidy_blobs(const struct blob_kind *kind)
 {
 	AUTO_CLOSE int root = blob_root_open(kind, ERR_IGNORED);
 
 	if (root < 0)
 		return;
-	blob_incoming_expire(root, INCOMING_KEEP_MS);
+	blob_incoming_expire(root, BLOB_INCOMING_KEEP_MS);
 	trash_expire(kind->path);
 }
 
