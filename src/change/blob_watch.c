@@ -15,12 +15,10 @@
 #include "blob/incoming.h"
 #include "change/blob_hearsay.h"
 #include "change/blob_scan.h"
+#include "change/scan_pace.h"
 
-/* Of one core, for scans; and for those because inotify lost something. */
-#define SCAN_SHARE 0.004
-#define HURRIED_SHARE 0.1
+#define HURRIED_SHARE 0.1 /* of one core, for scans because inotify lost something */
 #define GATHER_MS 50
-#define WRITE_EVERY_MS 10000
 #define TIDY_EVERY_MS ((int64_t)24 * 3600 * 1000)
 
 struct kind_watch {
@@ -30,8 +28,7 @@ struct kind_watch {
 	int64_t not_before;  /* boot ms, not even in a hurry */
 	int64_t tidy_at;     /* boot ms */
 	size_t unwatched;    /* directories, since the last scan began */
-	struct scan_record written;
-	int64_t written_at;            /* boot ms; 0: never */
+	struct scan_kept kept;
 	struct blob_watch_state state; /* guarded by blob_watch.mutex */
 };
 
@@ -47,14 +44,6 @@ struct blob_watch {
 	struct stop stop;
 	pthread_t thread;
 };
-
-static int64_t cpu_ms(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return used.tv_sec * INT64_C(1000) + used.tv_nsec / 1000000;
-}
 
 static void failed(struct kind_watch *one, const char *what, const struct err *err)
 {
@@ -209,32 +198,20 @@ static void keep_failure(struct blob_watch *watch, struct kind_watch *one)
 	one->state.is_whole = false;
 }
 
-static bool is_news(const struct kind_watch *one, const struct scan_record *now)
-{
-	const struct scan_record *before = &one->written;
-
-	return one->written_at == 0 || before->failure.class != now->failure.class ||
-	       strcmp(before->failure.text, now->failure.text) != 0 ||
-	       before->left_out != now->left_out ||
-	       strcmp(before->example, now->example) != 0 ||
-	       clock_boot_ms() - one->written_at >= WRITE_EVERY_MS;
-}
-
 /* For status, which is another process. */
 static void write_record(struct blob_watch *watch, struct kind_watch *one,
 			 const struct scan_record *now)
 {
 	struct err err;
 
-	if (!is_news(one, now))
+	if (!scan_is_news(&one->kept, now))
 		return;
 	if (scan_record_keep_blobs(watch->options.store, one->kind->type, now, &err) !=
 	    0) {
 		failed(one, "blob_watch.not_kept", &err);
 		return;
 	}
-	one->written = *now;
-	one->written_at = clock_boot_ms();
+	scan_note_kept(&one->kept, now);
 }
 
 static void scanned(struct blob_watch *watch, struct kind_watch *one,
@@ -273,11 +250,10 @@ static void scan_failed(struct blob_watch *watch, struct kind_watch *one,
 static void set_next(struct blob_watch *watch, struct kind_watch *one, bool is_first,
 		     int64_t used_ms)
 {
-	int64_t now = clock_boot_ms(), interval = watch->options.scan_interval_ms;
-	int64_t needed = is_first ? 0 : (int64_t)((double)used_ms / SCAN_SHARE);
+	int64_t now = clock_boot_ms();
+	int64_t interval =
+		scan_pause_ms(is_first ? 0 : used_ms, watch->options.scan_interval_ms);
 
-	if (needed > interval)
-		interval = needed;
 	one->scan_at = now + interval;
 	one->not_before = now + (int64_t)((double)used_ms / HURRIED_SHARE);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
@@ -290,7 +266,7 @@ static void scan(struct blob_watch *watch, struct kind_watch *one)
 	const struct blob_scan_request request = request_of(&scanning);
 	struct blob_scan_result result;
 	struct err err;
-	int64_t started = clock_boot_ms(), used = cpu_ms();
+	int64_t started = clock_boot_ms(), used = scan_cpu_ms();
 	bool is_first = !one->state.has_scanned; /* only this thread writes it */
 
 	one->unwatched = 0;
@@ -300,7 +276,7 @@ static void scan(struct blob_watch *watch, struct kind_watch *one)
 		scanned(watch, one, &result, clock_boot_ms() - started);
 	else if (err.class != ERR_CANCELED)
 		scan_failed(watch, one, &err);
-	set_next(watch, one, is_first && status == 0, cpu_ms() - used);
+	set_next(watch, one, is_first && status == 0, scan_cpu_ms() - used);
 }
 
 /* Uploads that a crash cut off, which nobody continues. */

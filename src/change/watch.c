@@ -4,12 +4,9 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "change/owed.h"
-#include "change/scan_record.h"
+#include "change/scan_pace.h"
 #include "change/spool.h"
 
-/* Of one core, for scans. */
-#define SCAN_SHARE 0.004
-#define WRITE_EVERY_MS 10000
 #define SETTLE_EVERY_MS 10000
 #define PRUNE_EVERY_MS (10 * 60 * 1000)
 
@@ -19,21 +16,12 @@ struct watch {
 	bool is_woken;            /* guarded by mutex */
 	struct watch_state state; /* guarded by mutex */
 	struct watch_options options;
-	char *data;                 /* owned */
-	int64_t prune_at;           /* its thread only */
-	struct scan_record written; /* its thread only */
-	int64_t written_at;         /* boot ms; its thread only; 0: never */
+	char *data;            /* owned */
+	int64_t prune_at;      /* its thread only */
+	struct scan_kept kept; /* its thread only */
 	struct stop stop;
 	pthread_t thread;
 };
-
-static int64_t cpu_ms(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return used.tv_sec * INT64_C(1000) + used.tv_nsec / 1000000;
-}
 
 static void work_spool(struct watch *watch)
 {
@@ -58,15 +46,6 @@ static void settle_owed(struct watch *watch)
 		log_warn("change.not_settled", LOG_ERR(&err));
 }
 
-/* How long to wait now, so that scans stay within their share. */
-static int64_t interval_after(const struct watch *watch, int64_t used_ms)
-{
-	int64_t needed = (int64_t)((double)used_ms / SCAN_SHARE);
-
-	return needed > watch->options.scan_interval_ms ? needed
-							: watch->options.scan_interval_ms;
-}
-
 static void keep_state(struct watch *watch, const struct notice_scan_result *result,
 		       int64_t took_ms)
 {
@@ -86,30 +65,18 @@ static void keep_failure(struct watch *watch)
 	watch->state.is_failing = true;
 }
 
-static bool is_news(const struct watch *watch, const struct scan_record *now)
-{
-	const struct scan_record *before = &watch->written;
-
-	return watch->written_at == 0 || before->failure.class != now->failure.class ||
-	       strcmp(before->failure.text, now->failure.text) != 0 ||
-	       before->left_out != now->left_out ||
-	       strcmp(before->example, now->example) != 0 ||
-	       clock_boot_ms() - watch->written_at >= WRITE_EVERY_MS;
-}
-
 /* For status, which is another process. */
 static void write_record(struct watch *watch, const struct scan_record *now)
 {
 	struct err err;
 
-	if (!is_news(watch, now))
+	if (!scan_is_news(&watch->kept, now))
 		return;
 	if (scan_record_keep(watch->options.store, now, &err) != 0) {
 		log_warn("watch.not_kept", LOG_ERR(&err));
 		return;
 	}
-	watch->written = *now;
-	watch->written_at = clock_boot_ms();
+	scan_note_kept(&watch->kept, now);
 }
 
 /* Once for a timeline. One that is drawn during the scan is of the same database. */
@@ -157,7 +124,7 @@ static int64_t scan(struct watch *watch)
 {
 	struct notice_scan_result result = { 0 };
 	struct err err;
-	int64_t started = clock_boot_ms(), used = cpu_ms();
+	int64_t started = clock_boot_ms(), used = scan_cpu_ms();
 	int status = notice_scan(watch->options.notice, &watch->stop, &result, &err);
 	bool is_first = !watch->state.has_scanned; /* only this thread writes it */
 
@@ -166,7 +133,8 @@ static int64_t scan(struct watch *watch)
 	else if (err.class != ERR_CANCELED)
 		failed(watch, &err);
 	/* With a new database it has read everything, which says nothing of the next. */
-	return interval_after(watch, is_first && status == 0 ? 0 : cpu_ms() - used);
+	return scan_pause_ms(is_first && status == 0 ? 0 : scan_cpu_ms() - used,
+			     watch->options.scan_interval_ms);
 }
 
 static void prune_if_due(struct watch *watch)

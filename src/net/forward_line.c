@@ -4,10 +4,10 @@
  * that those which are not needed grow old, and are closed.
  */
 #include <assert.h>
-#include <pthread.h>
 
 #include "base/clock.h"
 #include "net/forward_private.h"
+#include "net/transport.h"
 
 #define IDLE_MS 30000 /* servers close theirs after a minute or more */
 
@@ -19,18 +19,11 @@ struct forwarder {
 	char *site;            /* owned */
 };
 
-static void start_curl(void)
-{
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		abort();
-}
-
 struct forwarder *forwarder_new(const char *site)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct forwarder *forwarder = xcalloc(1, sizeof(*forwarder));
 
-	pthread_once(&once, start_curl);
+	transport_start();
 	mutex_init(&forwarder->mutex);
 	forwarder->site = xstrdup(site);
 	return forwarder;

@@ -9,13 +9,13 @@
 
 #include "base/clock.h"
 #include "net/forward_private.h"
+#include "net/transport.h"
 
-#define CONNECT_MS 5000L
+#define CONNECT_MS 5000
 #define KEPT_S 30L        /* a connection is not used after so long a rest */
 #define CONTINUE_MS 2000L /* the body is sent then, if nothing was said of it */
 #define HEAD_MAX (64u << 10)
 #define BUFFER 65536L
-#define PROBE_S 5L /* of a silent connection, whether its other end is still there */
 
 static size_t give_body(char *buffer, size_t one, size_t count, void *arg)
 {
@@ -199,7 +199,7 @@ static void set_method(struct forward *forward)
 	const struct forward_request *request = &forward->request;
 	CURL *easy = forward->line.easy;
 
-	if (strcmp(request->method, "POST") != 0) {
+	if (strcmp(request->method, "POST") != 0 && strcmp(request->method, "PUT") != 0) {
 		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
 		if (strcmp(request->method, "HEAD") == 0)
 			curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
@@ -221,32 +221,16 @@ static void set_method(struct forward *forward)
 	curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER);
 }
 
-/* QUICK_EXIT: a request that ends while a name is being looked up does not wait for the
- * system's resolver. PATH_AS_IS: what the client asked for is what is asked for. */
 static void set_transport(struct forward *forward)
 {
 	CURL *easy = forward->line.easy;
 	int64_t connect_ms = forward->request.connect_ms;
 
-	curl_easy_setopt(easy, CURLOPT_URL, forward->request.url);
-	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, PROBE_S);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, PROBE_S);
-	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(easy, CURLOPT_PROXY, "");
-	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
+	transport_set(easy, forward->request.url,
+		      connect_ms > 0 ? connect_ms : CONNECT_MS);
 	curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
-	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
 	curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, KEPT_S);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
-			 connect_ms > 0 ? (long)connect_ms : CONNECT_MS);
 	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, BUFFER);
-	curl_easy_setopt(easy, CURLOPT_USERAGENT, "refrelay/" REFRELAY_VERSION);
 }
 
 int forward_set_up(struct forward *forward, const char *site, struct err *err)
@@ -264,28 +248,6 @@ int forward_set_up(struct forward *forward, const char *site, struct err *err)
 	curl_easy_setopt(easy, CURLOPT_PREREQDATA, forward);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, forward->detail);
 	return set_headers(forward, site, err);
-}
-
-static const char *remedy_of(CURLcode code)
-{
-	switch (code) {
-	case CURLE_PEER_FAILED_VERIFICATION:
-		return "see whether its certificate is over or for another name, and "
-		       "whether this machine knows the authority that signed it";
-	case CURLE_COULDNT_RESOLVE_HOST:
-		return "see whether the host's name in the URL is right, and the name "
-		       "service of this machine works";
-	case CURLE_COULDNT_CONNECT:
-		return "see whether refrelay runs there and listens on that address";
-	case CURLE_OPERATION_TIMEDOUT:
-		return "see whether that machine is up and a firewall lets its port pass";
-	case CURLE_UNSUPPORTED_PROTOCOL:
-	case CURLE_WEIRD_SERVER_REPLY:
-		return "see whether the URL names another service";
-	default:
-		return "see whether refrelay runs there and can be reached, and whether "
-		       "a server in front of it cuts requests";
-	}
 }
 
 static enum err_class class_of(CURLcode code)
@@ -315,5 +277,9 @@ int forward_curl_error(const struct forward *forward, struct err *err)
 	else if (code == CURLE_OK)
 		detail = "the head of its answer was cut";
 	err_set(err, class_of(code), "%s: %s", forward->host, detail);
-	return err_remedy(err, "%s", remedy_of(code));
+	const char *remedy = transport_remedy(code);
+	return err_remedy(err, "%s",
+			  remedy ? remedy
+				 : "see whether refrelay runs there and can be reached, "
+				   "and whether a server in front of it cuts requests");
 }

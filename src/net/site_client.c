@@ -11,13 +11,13 @@
 #include "net/site_client.h"
 
 #include <assert.h>
-#include <pthread.h>
 
 #include <curl/curl.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "net/http_time.h"
+#include "net/transport.h"
 
 #define TIMEOUT_MS 30000
 #define CONNECT_TIMEOUT_MS 10000
@@ -51,12 +51,6 @@ struct exchange {
 	struct curl_slist *headers;
 	char detail[CURL_ERROR_SIZE];
 };
-
-static void start_curl(void)
-{
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		abort();
-}
 
 static int bad_url(const char *url, const char *why, struct err *err)
 {
@@ -100,11 +94,10 @@ static int check_url(const char *url, struct err *err)
 int site_client_open(const char *url, const struct site_key *key,
 		     struct site_client **client, struct err *err)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct site_client *made;
 	size_t len = strlen(url);
 
-	pthread_once(&once, start_curl);
+	transport_start();
 	if (check_url(url, err) != 0)
 		return -1;
 	while (len > 0 && url[len - 1] == '/')
@@ -308,29 +301,13 @@ static void set_method(struct exchange *exchange)
 		curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
-/* QUICK_EXIT: a request that ends while a name is being looked up does not wait for the
- * system's resolver. PATH_AS_IS: what was signed is what is sent. */
 static void set_transport(struct exchange *exchange)
 {
 	CURL *easy = exchange->client->easy;
 	AUTO_FREE char *url =
 		xasprintf("%s%s", exchange->client->base, exchange->request->target);
 
-	curl_easy_setopt(easy, CURLOPT_URL, url);
-	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(easy, CURLOPT_PROXY, "");
-	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
-	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 20L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 5L);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
-	curl_easy_setopt(easy, CURLOPT_USERAGENT, "refrelay/" REFRELAY_VERSION);
+	transport_set(easy, url, CONNECT_TIMEOUT_MS);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
@@ -373,6 +350,13 @@ static bool is_no_http(CURLcode code)
 	       code == CURLE_HTTP_RETURNED_ERROR;
 }
 
+static enum err_class class_of(CURLcode code)
+{
+	if (code == CURLE_OPERATION_TIMEDOUT)
+		return ERR_TIMEOUT;
+	return code == CURLE_OUT_OF_MEMORY ? ERR_INTERNAL : ERR_NETWORK;
+}
+
 /* The one place where libcurl's errors become ours. */
 static int curl_fail(const struct exchange *exchange, CURLcode code, struct err *err)
 {
@@ -390,25 +374,12 @@ static int curl_fail(const struct exchange *exchange, CURLcode code, struct err 
 		err_set(err, ERR_CORRUPT, "%s did not answer in HTTP: %s", base, detail);
 		return err_remedy(err, "see whether the URL names another service");
 	}
-	if (code == CURLE_OPERATION_TIMEDOUT) {
-		err_set(err, ERR_TIMEOUT, "%s: %s", base, detail);
-		return err_remedy(err, "see whether that machine is up and a firewall "
-				       "lets its port pass");
-	}
-	err_set(err, code == CURLE_OUT_OF_MEMORY ? ERR_INTERNAL : ERR_NETWORK, "%s: %s",
-		base, detail);
-	if (code == CURLE_PEER_FAILED_VERIFICATION)
-		return err_remedy(err, "see whether its certificate is over or for "
-				       "another name, and whether this machine knows the "
-				       "authority that signed it");
-	if (code == CURLE_COULDNT_RESOLVE_HOST)
-		return err_remedy(err, "see whether the host's name in the URL is right, "
-				       "and the name service of this machine works");
-	if (code == CURLE_COULDNT_CONNECT)
-		return err_remedy(err, "see whether refrelay runs there and listens on "
-				       "that address");
-	return err_remedy(err, "see whether refrelay runs there and can be reached; a "
-			       "node tries again by itself");
+	err_set(err, class_of(code), "%s: %s", base, detail);
+	const char *remedy = transport_remedy(code);
+	return err_remedy(err, "%s",
+			  remedy ? remedy
+				 : "see whether refrelay runs there and can be reached; "
+				   "a node tries again by itself");
 }
 
 /* 1: ended, with *code; 0: goes on. */

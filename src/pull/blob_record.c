@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "base/metrics.h"
 #include "pull/blob_work.h"
 #include "pull/decisions.h"
 
@@ -54,18 +53,11 @@ static int64_t lag_of(const struct blob_work *work, const struct blob_item *item
 
 static void measure_lags(const struct record *record)
 {
-	struct metric *lag =
-		metric_histogram("refrelay_change_to_verified_seconds",
-				 "From a change at the primary to its verified copy.",
-				 metric_buckets_seconds, "kind");
-	struct metric_series *series = metric_at(lag, record->work->kind->type);
-
 	for (size_t i = 0; i < record->items.count; i++)
 		if (record->results[i] == REGISTRY_MOVED &&
 		    record->items.items[i]->row->behind_since > 0)
-			metric_observe(series, (double)lag_of(record->work,
-							      record->items.items[i]) /
-						       1000);
+			pull_measure_lag(record->work->kind->type,
+					 lag_of(record->work, record->items.items[i]));
 }
 
 static void write_proved(struct record *record)
@@ -129,19 +121,9 @@ static const char *word_of(const struct blob_item *item)
 
 static void measure(const struct blob_work *work, int64_t took_ms)
 {
-	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
-					      "kind", "state");
-	struct metric *took =
-		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
-				 metric_buckets_seconds, "kind");
-	struct metric *arrived = metric_counter("refrelay_sync_bytes_total",
-						"Bytes that arrived.", "kind");
-	const char *type = work->kind->type;
-
 	for (size_t i = 0; i < work->count; i++)
-		metric_add(metric_at(syncs, type, word_of(&work->items[i])), 1);
-	metric_observe(metric_at(took, type), (double)took_ms / 1000);
-	metric_add(metric_at(arrived, type), (double)work->bytes);
+		pull_count_sync(work->kind->type, word_of(&work->items[i]));
+	pull_measure_job(work->kind->type, took_ms, work->bytes);
 }
 
 /* Many fail for one reason: it is told once, by an example. */

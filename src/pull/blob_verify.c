@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "base/metrics.h"
 #include "pull/blob_work.h"
 #include "pull/decisions.h"
 #include "upkeep/copies_root.h"
@@ -106,20 +105,6 @@ static struct registry_move move_of(const struct pull_job *job, const struct che
 	return move;
 }
 
-static void measure(const struct pull_job *job, const struct registry_move *move)
-{
-	static const char *const words[REGISTRY_EVENTS] = {
-		[REGISTRY_PROVED] = "proved",
-		[REGISTRY_DISPROVED] = "disproved",
-		[REGISTRY_SUPERSEDED] = "superseded",
-	};
-	struct metric *ended =
-		metric_counter("refrelay_verifications_total",
-			       "Verifications that ended.", "kind", "state");
-
-	metric_add(metric_at(ended, job->kind->type, words[move->event]), 1);
-}
-
 static void tell(const struct pull_job *job, const struct check *checks)
 {
 	const size_t count = job->rows.count;
@@ -129,7 +114,7 @@ static void tell(const struct pull_job *job, const struct check *checks)
 
 	for (size_t i = 0; i < count; i++) {
 		moves[i] = move_of(job, &checks[i]);
-		measure(job, &moves[i]);
+		pull_count_verification(job->kind->type, moves[i].event);
 	}
 	failpoint("verify.done");
 	if (registry_move_many(job->pull->options.store, moves, count, results, &err) !=

@@ -14,7 +14,7 @@
 #define PULL_BLOB_WORK_H
 
 #include "blob/incoming.h"
-#include "pull/pull_parts.h"
+#include "pull/pull_job.h"
 
 #define BLOB_STALL_MS 60000
 /* A broken connection is tried again so often, if something came over it. */

@@ -5,7 +5,7 @@
 #ifndef PULL_LANE_H
 #define PULL_LANE_H
 
-#include "pull/pull_parts.h"
+#include "pull/pull_job.h"
 
 /* Blobs up to this size are brought many at once. */
 #define BLOB_SMALL_MOST ((uint64_t)1 << 20)

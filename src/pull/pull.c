@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "pull/pull_parts.h"
+#include "pull/pull_job.h"
 #include "upkeep/copies_root.h"
 #include "upkeep/trash.h"
 

@@ -61,20 +61,6 @@ struct pull {
 	int64_t upkeep_at; /* boot ms */
 };
 
-/* What was claimed, on its way through a pool: one row, or with a kind of blobs some rows
- * of it. Freed by its work, or by forget, which gives the rows back. */
-struct pull_job {
-	struct pull *pull;
-	pool_work work, forget;       /* arg is the job */
-	const struct blob_kind *kind; /* NULL: a repository */
-	struct registry_row row;
-	registry_rows rows;
-};
-
-/* As a pool knows it; arg is the job. */
-void pull_job_run(void *arg);
-void pull_job_forget(void *arg);
-
 /* The kind of blobs of that name, or NULL: this site does not have it. */
 const struct blob_kind *pull_kind(const struct pull *pull, const char *type);
 
@@ -82,37 +68,6 @@ const struct blob_kind *pull_kind(const struct pull *pull, const char *type);
 void *log_cursor_run(void *arg);
 void *consistency_run(void *arg);
 void *scheduler_run(void *arg);
-
-/* Pool work; arg is the struct pull_job. */
-void sync_row_work(void *arg);
-void sync_row_forget(void *arg);
-void verify_row_work(void *arg);
-void verify_row_forget(void *arg);
-void blob_job_work(void *arg);
-void blob_job_forget(void *arg);
-void blob_verify_work(void *arg);
-void blob_verify_forget(void *arg);
-
-/* What the registry is to hear of an attempt that failed, and what metrics call it. */
-struct registry_move pull_failed_move(uint64_t id, const struct err *err);
-const char *pull_failed_word(const struct err *err);
-
-/* The brake of deletions: whether those of this kind that are gone may go. */
-#define PULL_BRAKE_AGAIN_MS ((int64_t)10 * 60 * 1000)
-int pull_may_remove(struct pull *pull, const char *kind, bool *may, struct err *err);
-
-/* The registry hears how it went. What cannot be written is logged: the row is then the
- * worker's until its time is over. */
-void pull_job_tell(struct pull_job *job, const struct registry_move *move);
-
-/* The same word about each of a job's rows. */
-void pull_rows_tell(struct pull_job *job, enum registry_event event);
-
-/* Frees the job; one of *running (guarded by the mutex) is no more. */
-void pull_job_end(struct pull_job *job, size_t *running);
-
-/* One of *running is no more: the scheduler looks. */
-void pull_worker_end(struct pull *pull, size_t *running);
 
 /* The scheduler looks at the rows at once. */
 void pull_signal(struct pull *pull);

@@ -6,10 +6,9 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "base/metrics.h"
 #include "pull/decisions.h"
 #include "pull/hold.h"
-#include "pull/pull_parts.h"
+#include "pull/pull_job.h"
 #include "pull/sync_job.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
@@ -17,28 +16,8 @@
 
 static void measure(const char *result, int64_t took_ms, uint64_t bytes)
 {
-	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
-					      "kind", "state");
-	struct metric *took =
-		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
-				 metric_buckets_seconds, "kind");
-	struct metric *arrived = metric_counter("refrelay_sync_bytes_total",
-						"Bytes of packs that arrived.", "kind");
-
-	metric_add(metric_at(syncs, KIND_REPOSITORY, result), 1);
-	metric_observe(metric_at(took, KIND_REPOSITORY), (double)took_ms / 1000);
-	if (bytes > 0)
-		metric_add(metric_at(arrived, KIND_REPOSITORY), (double)bytes);
-}
-
-static void measure_lag(int64_t lag_ms)
-{
-	struct metric *lag =
-		metric_histogram("refrelay_change_to_verified_seconds",
-				 "From a change at the primary to its verified copy.",
-				 metric_buckets_seconds, "kind");
-
-	metric_observe(metric_at(lag, KIND_REPOSITORY), (double)lag_ms / 1000);
+	pull_count_sync(KIND_REPOSITORY, result);
+	pull_measure_job(KIND_REPOSITORY, took_ms, bytes);
 }
 
 static void tell_error(struct pull_job *job, const struct err *err)
@@ -114,7 +93,7 @@ static void tell_done(struct pull_job *job, const struct sync_result *result,
 	if (lag_ms < 0)
 		lag_ms = 0; /* clocks are read to some milliseconds */
 	if (is_complete && job->row.behind_since > 0)
-		measure_lag(lag_ms);
+		pull_measure_lag(KIND_REPOSITORY, lag_ms);
 	log_info("sync.done", LOG_NUMBER("dur_ms", took_ms),
 		 LOG_NUMBER("bytes", result->bytes), LOG_TEXT("result", word),
 		 LOG_NUMBER("refs", result->refs_changed),

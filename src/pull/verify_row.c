@@ -11,13 +11,12 @@
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/metrics.h"
 #include "git/checksum.h"
 #include "git/fingerprint.h"
 #include "git/repo.h"
 #include "job/job.h"
 #include "pull/decisions.h"
-#include "pull/pull_parts.h"
+#include "pull/pull_job.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
@@ -150,14 +149,6 @@ static int verify_job(struct job *job, void *arg, struct err *err)
 static void tell(struct pull_job *job, const struct verification *verification,
 		 const struct err *err)
 {
-	static const char *const words[REGISTRY_EVENTS] = {
-		[REGISTRY_PROVED] = "proved",
-		[REGISTRY_DISPROVED] = "disproved",
-		[REGISTRY_SUPERSEDED] = "superseded",
-	};
-	struct metric *ended =
-		metric_counter("refrelay_verifications_total",
-			       "Verifications that ended.", "kind", "state");
 	struct registry_move move = { .id = job->row.id,
 				      .event = verification_end(err->class),
 				      .generation = verification->generation,
@@ -173,7 +164,7 @@ static void tell(struct pull_job *job, const struct verification *verification,
 		move.timeout_ms = next_reverify_ms(
 			pull_settings_now(job->pull).reverify_ms, random_roll());
 	failpoint("verify.done");
-	metric_add(metric_at(ended, KIND_REPOSITORY, words[move.event]), 1);
+	pull_count_verification(KIND_REPOSITORY, move.event);
 	pull_job_tell(job, &move);
 }
 

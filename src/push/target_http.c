@@ -1,10 +1,9 @@
 #include "push/target_http.h"
 
-#include <pthread.h>
-
 #include <curl/curl.h>
 
 #include "base/clock.h"
+#include "net/transport.h"
 
 #define TIMEOUT_MS 120000
 #define BODY_KEPT 4096
@@ -19,12 +18,6 @@ struct exchange {
 	int64_t until; /* boot ms */
 	char detail[CURL_ERROR_SIZE];
 };
-
-static void start_curl(void)
-{
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		abort();
-}
 
 /* What is more than an error's text is thrown away. */
 static size_t take_body(char *bytes, size_t one, size_t count, void *arg)
@@ -69,27 +62,14 @@ static void set_body(struct exchange *exchange)
 	curl_easy_setopt(exchange->easy, CURLOPT_HTTPHEADER, exchange->headers);
 }
 
-/* As net/site_client.c does it, which has the reasons. */
 static void set_transport(struct exchange *exchange)
 {
 	CURL *easy = exchange->easy;
 
-	curl_easy_setopt(easy, CURLOPT_URL, exchange->request->url);
-	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(easy, CURLOPT_PROXY, "");
-	curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-	curl_easy_setopt(easy, CURLOPT_USERAGENT, "refrelay/" REFRELAY_VERSION);
+	transport_set(easy, exchange->request->url, exchange->request->connect_ms);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange->body);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->detail);
-	if (exchange->request->connect_ms > 0)
-		curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
-				 (long)exchange->request->connect_ms);
 }
 
 static int curl_fail(const struct exchange *exchange, CURLcode code, struct err *err)
@@ -102,9 +82,7 @@ static int curl_fail(const struct exchange *exchange, CURLcode code, struct err 
 
 	err_set(err, class, "%.200s: %s", exchange->request->url, detail);
 	if (code == CURLE_PEER_FAILED_VERIFICATION)
-		return err_remedy(err, "see whether its certificate is over or for "
-				       "another name, and whether this machine knows the "
-				       "authority that signed it");
+		return err_remedy(err, "%s", transport_remedy(code));
 	return err_remedy(err, "check adminUrl of the remote, and that the server runs "
 			       "there");
 }
@@ -183,7 +161,6 @@ static int read_status(const struct exchange *exchange, int *status, struct err 
 int http_request_run(const struct http_request *request, int *status, struct str *body,
 		     struct err *err)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int64_t timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : TIMEOUT_MS;
 	struct exchange exchange = {
 		.request = request,
@@ -192,7 +169,7 @@ int http_request_run(const struct http_request *request, int *status, struct str
 	};
 	int result;
 
-	pthread_once(&once, start_curl);
+	transport_start();
 	exchange.easy = curl_easy_init();
 	exchange.multi = curl_multi_init();
 	if (!exchange.easy || !exchange.multi)

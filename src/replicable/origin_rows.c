@@ -113,34 +113,11 @@ int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
 	return add_rows(query, rows, err);
 }
 
-/* Each kind by itself, by the index over all names. */
-static int next_kind(struct store_tx *tx, const char *after, char **kind, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (query_open(tx,
-		       "SELECT kind FROM origin WHERE kind > ?1 ORDER BY kind LIMIT 1",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, after);
-	found = query_step(query, err);
-	if (found > 0)
-		*kind = query_copy_text(query, 0);
-	return found;
-}
-
 int origin_kinds(struct store_tx *tx, kind_names *kinds, struct err *err)
 {
-	const char *after = "";
-	char *kind;
-	int found;
-
-	while ((found = next_kind(tx, after, &kind, err)) > 0) {
-		vec_add(kinds, kind);
-		after = kind;
-	}
-	return found;
+	return kind_names_read(
+		tx, "SELECT kind FROM origin WHERE kind > ?1 ORDER BY kind LIMIT 1",
+		kinds, err);
 }
 
 /* In the words of the indexes, or they are not used. */

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/vec.h"
+#include "replicable/kind_names.h"
 #include "replicable/registry.h"
 #include "store/store.h"
 

@@ -18,6 +18,7 @@
 #define REPLICABLE_REGISTRY_H
 
 #include "base/base.h"
+#include "replicable/kind_names.h"
 #include "replicable/registry_claim.h"
 #include "replicable/registry_move.h"
 #include "replicable/registry_types.h"

@@ -30,13 +30,6 @@ void stored_row_clear(struct stored_row *stored)
 	*stored = (struct stored_row){ 0 };
 }
 
-void kind_names_clear(kind_names *kinds)
-{
-	for (size_t i = 0; i < kinds->count; i++)
-		free(kinds->items[i]);
-	vec_clear(kinds);
-}
-
 void registry_shift_clear(struct registry_shift *shift)
 {
 	free(shift->kind);

@@ -67,10 +67,4 @@ typedef VEC(struct registry_row) registry_rows;
 void registry_row_clear(struct registry_row *row);
 void registry_rows_clear(registry_rows *rows);
 
-/* Kinds of which there are rows, in byte order. */
-typedef VEC(char *) kind_names; /* owned */
-#define AUTO_KIND_NAMES __attribute__((cleanup(kind_names_clear)))
-
-void kind_names_clear(kind_names *kinds);
-
 #endif

@@ -202,7 +202,8 @@ static int wrong_request(struct err *err, const char *text, const char *remedy)
 	return err_remedy(err, "%s", remedy);
 }
 
-/* What would be ignored is refused: conditions, and parts. */
+/* What would be ignored is refused, by a secondary too, which hands none of it on:
+ * conditions, and parts. */
 static int check_headers(const struct web_request *request, struct err *err)
 {
 	static const char *const refused[] = { "Content-Range", "If-Match",
@@ -260,7 +261,7 @@ static int put_here(const struct web_request *request, const struct blob_kind *k
 	struct blob_put put = { .kind = kind, .id = request->name };
 	int result;
 
-	if (check_headers(request, err) != 0 || blob_id_check(kind, put.id, err) != 0)
+	if (blob_id_check(kind, put.id, err) != 0)
 		return -1;
 	result = choose_digest(request, &put, response, err);
 	if (result != 0)
@@ -280,6 +281,8 @@ int blob_put(const struct web_request *request, struct web_response *response,
 {
 	const struct blob_kind *kind;
 
+	if (check_headers(request, err) != 0)
+		return -1;
 	if (request->services->role == SITE_SECONDARY)
 		return blob_forward_put(request, response, err);
 	if (!api_needs_role(request, SITE_PRIMARY, response))

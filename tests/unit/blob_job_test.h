@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "blob/file.h"
-#include "pull/pull_parts.h"
+#include "pull/pull_job.h"
 #include "replicable/name.h"
 
 #define T1 "1111111111111111"

@@ -1,4 +1,4 @@
-#include "blob_test.h"
+#include "blob_incoming_test.h"
 
 #include <sys/syscall.h>
 #include <sys/vfs.h>

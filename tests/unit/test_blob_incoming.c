@@ -1,4 +1,4 @@
-#include "blob_test.h"
+#include "blob_incoming_test.h"
 
 #include <sched.h>
 #include <sys/mount.h>

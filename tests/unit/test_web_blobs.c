@@ -416,6 +416,24 @@ TEST(a_secondary_hands_uploads_on_with_what_the_client_showed)
 	assert_int_equal(files_below("files"), 1);
 }
 
+/* It would overwrite what the client did not want overwritten. */
+TEST(a_secondary_drops_no_condition_of_an_upload)
+{
+	static const char *const headers[] = { "If-None-Match: *", "If-Match: \"1\"",
+					       "Content-Range: bytes 0-1/9",
+					       "Content-Encoding: gzip" };
+
+	must("echo b >files/x");
+	for (size_t i = 0; i < ARRAY_SIZE(headers); i++) {
+		AUTO_FREE char *all =
+			xasprintf("Content-Digest: " CONTENT_A "\r\n%s", headers[i]);
+		const struct answer *answer = put("files/x", all, "a\n", 2);
+		assert_int_equal(answer->status, 400);
+		assert_true(has_code(answer, "CONFIG"));
+	}
+	assert_true(holds("files/x", "b\n"));
+}
+
 TEST(an_upload_that_went_in_a_circle_is_refused)
 {
 	const struct answer *answer = put("files/x",
@@ -456,6 +474,7 @@ int main(void)
 		SERVED(a_large_body_comes_in_chunks_and_in_little_memory),
 		SERVED(only_an_operator_puts_and_orders),
 		PASSED_ON(a_secondary_hands_uploads_on_with_what_the_client_showed),
+		PASSED_ON(a_secondary_drops_no_condition_of_an_upload),
 		PASSED_ON(an_upload_that_went_in_a_circle_is_refused),
 		PASSED_ON(without_the_primary_an_upload_is_told_so),
 	};

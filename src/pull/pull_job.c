@@ -2,8 +2,8 @@
  * What syncs and verifications have in common: a row that was claimed is given back with
  * one word about it, whatever happened.
  */
+#include "pull/pull_job.h"
 #include "base/log.h"
-#include "pull/pull_parts.h"
 
 #define BUSY_AGAIN_MS 1000
 

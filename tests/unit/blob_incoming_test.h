@@ -1,8 +1,8 @@
 /*
  * What the tests of arriving blobs share.
  */
-#ifndef UNIT_BLOB_TEST_H
-#define UNIT_BLOB_TEST_H
+#ifndef UNIT_BLOB_INCOMING_TEST_H
+#define UNIT_BLOB_INCOMING_TEST_H
 
 #include "test.h"
 
