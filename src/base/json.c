@@ -149,6 +149,34 @@ json_t *json_parse_object(const char *text, size_t len, size_t limit, struct err
 	return value;
 }
 
+/* What begins a value, or stands before one. Whether it is JSON is not looked at. */
+static size_t count_values(const char *text, size_t len)
+{
+	size_t count = 1;
+	bool is_inside = false;
+
+	for (size_t i = 0; i < len; i++) {
+		if (is_inside && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			is_inside = !is_inside;
+		else if (!is_inside)
+			count += text[i] == ',' || text[i] == '[' || text[i] == '{';
+	}
+	return count;
+}
+
+json_t *json_parse_foreign(const char *text, size_t len, const struct json_limits *limits,
+			   struct err *err)
+{
+	if (len <= limits->bytes && count_values(text, len) > limits->values) {
+		err_set(err, ERR_CORRUPT, "the JSON has more than %zu values",
+			limits->values);
+		return NULL;
+	}
+	return json_parse_object(text, len, limits->bytes, err);
+}
+
 /* Whether a text is base64 as we write it, padded and without blanks: OpenSSL's decoder
  * takes more, and one content could then be written in two ways. */
 static bool is_base64_of(const char *text, const char *bytes, size_t len)

@@ -47,6 +47,14 @@ json_t *json_from_err(const struct err *from);
  * ERR_CORRUPT: more than `limit` bytes, not JSON, not an object, a key twice. */
 json_t *json_parse_object(const char *text, size_t len, size_t limit, struct err *err);
 
+/* The same of what somebody else wrote: a value costs a hundred bytes of memory and more,
+ * however short it is, so it must not have too many (roughly counted) either. */
+struct json_limits {
+	size_t bytes, values;
+};
+json_t *json_parse_foreign(const char *text, size_t len, const struct json_limits *limits,
+			   struct err *err);
+
 /* Appends the bytes of member "<key>" or "<key>_base64". ERR_CORRUPT: neither is there,
  * or they are not text or not base64. */
 int json_get_bytes(const json_t *object, const char *key, struct str *out,

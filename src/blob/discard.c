@@ -45,7 +45,8 @@ static int copy_to_end(int from, int to, const char *id, struct err *err)
 static int copy_over(int from, int to, const char *id, struct err *err)
 {
 	const char *name = place_name(id);
-	AUTO_CLOSE int old = openat(from, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_CLOSE int old =
+		openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	AUTO_CLOSE int new =
 		old < 0 ? -1
 			: openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

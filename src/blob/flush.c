@@ -141,3 +141,32 @@ int flush_name(int root, const char *id, enum flush_way way, struct err *err)
 		return failed("bring names to disk", err);
 	return 0;
 }
+
+/* `synced` is the file system that was flushed last; 0: none. */
+static int flush_one_present(int root, const char *id, enum flush_way way, dev_t *synced,
+			     struct err *err)
+{
+	AUTO_CLOSE int fd = path_open_beneath(root, id, O_RDONLY | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return failed("open what is there", err);
+	if (way == FLUSH_SYSTEM && st.st_dev == *synced)
+		return 0;
+	*synced = st.st_dev;
+	if (flush_data(&fd, 1, way, err) != 0)
+		return -1;
+	return way == FLUSH_SYSTEM ? 0 : flush_name(root, id, way, err);
+}
+
+/* Not by the log: that would need one of them to be touched. */
+int flush_present(int root, const char *const *ids, size_t count, struct err *err)
+{
+	enum flush_way way = count >= MANY ? FLUSH_SYSTEM : FLUSH_EACH;
+	dev_t synced = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (flush_one_present(root, ids[i], way, &synced, err) != 0)
+			return -1;
+	return 0;
+}

@@ -26,4 +26,9 @@ MUST_CHECK int flush_data(const int *files, size_t count, enum flush_way way,
  * directories above it. */
 MUST_CHECK int flush_name(int root, const char *id, enum flush_way way, struct err *err);
 
+/* Content and names of files that somebody else has put there. ERR_MISSING: one is away.
+ */
+MUST_CHECK int flush_present(int root, const char *const *ids, size_t count,
+			     struct err *err);
+
 #endif

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "blob/incoming_parts.h"
 #include "blob/place.h"
 
@@ -61,7 +62,15 @@ static bool is_named(int dir, const char *name, int fd)
 	       named.st_dev == open.st_dev;
 }
 
-/* Opened and locked; -1 with errno, EWOULDBLOCK: somebody else has it. */
+/* Not a pipe, and not another file under one more name, which would be written over. */
+static bool is_plain(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink <= 1;
+}
+
+/* Opened and locked; -1 with errno, EWOULDBLOCK: it is somebody else's. */
 static int open_named(int dir, const char *name)
 {
 	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -71,7 +80,7 @@ static int open_named(int dir, const char *name)
 		AUTO_CLOSE int fd = openat(dir, name, flags, 0666);
 		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
 			return -1;
-		if (is_named(dir, name, fd))
+		if (is_named(dir, name, fd) && is_plain(fd))
 			return TAKE_FD(fd);
 		errno = EWOULDBLOCK;
 	}
@@ -347,7 +356,13 @@ void blob_incoming_close(struct blob_incoming *incoming, bool is_wrong)
 	incoming_free(incoming, is_kept ? INCOMING_IN_PLACE : INCOMING_DROPPED);
 }
 
-static void expire_file(int dir, const char *name, int64_t older_ms)
+struct expiring {
+	int root;
+	int64_t older_ms;
+	uint64_t files, bytes; /* that were removed; as they took on disk */
+};
+
+static void expire_file(struct expiring *expiring, int dir, const char *name)
 {
 	struct stat st;
 	struct blob_print print;
@@ -355,18 +370,21 @@ static void expire_file(int dir, const char *name, int64_t older_ms)
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
 		return;
 	blob_print_of(&st, &print);
-	if ((clock_wall_ns() - print.mtime_ns) / 1000000 < older_ms)
+	if ((clock_wall_ns() - print.mtime_ns) / 1000000 < expiring->older_ms)
 		return;
 	AUTO_CLOSE int fd =
 		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(dir, name, fd))
-		unlinkat(dir, name, 0);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_named(dir, name, fd) ||
+	    unlinkat(dir, name, 0) != 0)
+		return;
+	expiring->files++;
+	expiring->bytes += (uint64_t)st.st_blocks * 512;
 }
 
-static void expire_place(int root, const char *place, int64_t older_ms);
+static void expire_place(struct expiring *expiring, const char *place);
 
 /* Where a link says that files wait on another file system. */
-static void expire_link(int root, int dir, const char *name, int64_t older_ms)
+static void expire_link(struct expiring *expiring, int dir, const char *name)
 {
 	char place[PATH_MAX];
 	ssize_t len = readlinkat(dir, name, place, sizeof(place) - 1);
@@ -376,17 +394,18 @@ static void expire_link(int root, int dir, const char *name, int64_t older_ms)
 	place[len] = '\0';
 	if (path_fault(place) || strcmp(place_name(place), OWN_FOLDER "-incoming") != 0)
 		return;
-	expire_place(root, place, older_ms);
+	expire_place(expiring, place);
 	AUTO_FREE char *above = xstrndup(place, (size_t)(place_name(place) - place));
-	AUTO_CLOSE int parent = path_open_beneath(root, above, O_PATH | O_DIRECTORY);
+	AUTO_CLOSE int parent =
+		path_open_beneath(expiring->root, above, O_PATH | O_DIRECTORY);
 	if (parent >= 0 &&
 	    (unlinkat(parent, place_name(place), AT_REMOVEDIR) == 0 || errno == ENOENT))
 		unlinkat(dir, name, 0);
 }
 
-static void expire_place(int root, const char *place, int64_t older_ms)
+static void expire_place(struct expiring *expiring, const char *place)
 {
-	int fd = path_open_beneath(root, place, O_RDONLY | O_DIRECTORY);
+	int fd = path_open_beneath(expiring->root, place, O_RDONLY | O_DIRECTORY);
 	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 
@@ -394,13 +413,44 @@ static void expire_place(int root, const char *place, int64_t older_ms)
 		close(fd);
 	while (dir && (entry = readdir(dir)) != NULL) {
 		if (text_starts_with(entry->d_name, PLACE_LINK_PREFIX))
-			expire_link(root, dirfd(dir), entry->d_name, older_ms);
+			expire_link(expiring, dirfd(dir), entry->d_name);
 		else if (entry->d_name[0] != '.')
-			expire_file(dirfd(dir), entry->d_name, older_ms);
+			expire_file(expiring, dirfd(dir), entry->d_name);
 	}
 }
 
-void blob_incoming_expire(int root, int64_t older_ms)
+void blob_incoming_expire(const struct blob_kind *kind, int64_t older_ms)
 {
-	expire_place(root, PLACE_INCOMING, older_ms);
+	AUTO_CLOSE int root = blob_root_open(kind, ERR_IGNORED);
+	struct expiring expiring = { .root = root, .older_ms = older_ms };
+
+	if (root < 0)
+		return;
+	expire_place(&expiring, PLACE_INCOMING);
+	if (expiring.files > 0)
+		log_info("blob.expired", LOG_NUMBER("bytes", expiring.bytes),
+			 LOG_TEXT("kind", kind->type),
+			 LOG_NUMBER("count", expiring.files));
+}
+
+static uint64_t count_place(int root, const char *place)
+{
+	int fd = path_open_beneath(root, place, O_RDONLY | O_DIRECTORY);
+	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	struct stat st;
+	uint64_t bytes = 0;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	while (dir && (entry = readdir(dir)) != NULL)
+		if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode))
+			bytes += (uint64_t)st.st_size;
+	return bytes;
+}
+
+uint64_t blob_incoming_bytes(int root)
+{
+	return count_place(root, PLACE_INCOMING);
 }

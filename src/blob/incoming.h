@@ -54,11 +54,16 @@ struct blob_arrival {
 typedef VEC(struct blob_arrival) blob_arrivals;
 int blob_arrivals_commit(int root, blob_arrivals *arrivals, struct err *err);
 
-/* For so long what is left of one that ended early is kept: it may be continued. */
+/* For so long what is left of one that may be continued is kept. */
 #define BLOB_INCOMING_KEEP_MS ((int64_t)7 * 24 * 3600 * 1000)
 
-/* Removes what is in "incoming" and was not written to for so long. */
-void blob_incoming_expire(int root, int64_t older_ms);
+/* Removes what is in "incoming" and was not written to for so long: what a crash, or a
+ * blob that is wanted no more, has left there. Logs how much it was. */
+void blob_incoming_expire(const struct blob_kind *kind, int64_t older_ms);
+
+/* How much has been written of what is on its way, for people: what is on file systems
+ * that are mounted below root is not counted. */
+uint64_t blob_incoming_bytes(int root);
 
 /* Moves a blob to "<root>/.refrelay/trash/<when>-<random>/<id>", durably (upkeep/
  * trash.h's places). ERR_MISSING: it is not there. */

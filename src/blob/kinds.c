@@ -217,6 +217,14 @@ static bool has_own_part(const char *id)
 	return false;
 }
 
+static bool is_lost_and_found(const char *id)
+{
+	size_t len = strlen(BLOB_LOST_AND_FOUND);
+
+	return text_starts_with(id, BLOB_LOST_AND_FOUND) &&
+	       (id[len] == '/' || id[len] == '\0');
+}
+
 /* aa/bb/, and then 60 digits more, or all 64 of them. */
 static bool read_lfs_id(const char *id, char digest[BLOB_DIGEST_SIZE])
 {
@@ -243,6 +251,10 @@ int blob_id_check(const struct blob_kind *kind, const char *id, struct err *err)
 	if (has_own_part(id))
 		return refuse(kind, id,
 			      "names that begin with " OWN_FOLDER " are refrelay's own",
+			      err);
+	if (is_lost_and_found(id))
+		return refuse(kind, id,
+			      "what is in " BLOB_LOST_AND_FOUND " is the file system's",
 			      err);
 	if (kind->layout == BLOB_LFS && !read_lfs_id(id, digest))
 		return refuse(kind, id,

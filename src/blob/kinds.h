@@ -35,10 +35,13 @@ void blob_kinds_clear(struct blob_kinds *kinds);
 /* NULL: there is none. */
 const struct blob_kind *blob_kinds_find(const struct blob_kinds *kinds, const char *type);
 
+/* Of a file system, at its root: what is in it is nobody's. */
+#define BLOB_LOST_AND_FOUND "lost+found"
+
 /* Checks an id at the door, wherever it comes from: a path below the kind's: UTF-8
  * without control characters, parts that are not empty, "." or "..", none that begins
- * with ".refrelay", at most 1024 bytes, 250 a part; with BLOB_LFS also the layout.
- * ERR_CONFIG says what is wrong. */
+ * with ".refrelay", the first not "lost+found", at most 1024 bytes, 250 a part; with
+ * BLOB_LFS also the layout. ERR_CONFIG says what is wrong. */
 int blob_id_check(const struct blob_kind *kind, const char *id, struct err *err);
 
 #define BLOB_DIGEST_SIZE 65 /* SHA-256 in hexadecimal digits, and a NUL */

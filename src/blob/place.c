@@ -45,9 +45,13 @@ static int parent_failed(const char *id, struct err *err)
 	return err_errno(err, "cannot open the directory of %s", id);
 }
 
+/* What is refrelay's own is for us alone: in the trash, directories do not keep others
+ * out as those did from which the files came. */
 static int make_below(int dir, const char *part)
 {
-	if (mkdirat(dir, part, 0777) != 0 && errno != EEXIST)
+	mode_t mode = text_starts_with(part, OWN_FOLDER) ? 0700 : 0777;
+
+	if (mkdirat(dir, part, mode) != 0 && errno != EEXIST)
 		return -1;
 	return openat(dir, part, OPEN_DIRECTORY | O_NOFOLLOW);
 }

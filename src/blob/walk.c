@@ -113,11 +113,16 @@ static unsigned char type_of(int dir, const struct dirent *entry)
 	return (unsigned char)IFTODT(st.st_mode);
 }
 
+bool blob_walk_leaves_out(const char *directory, const char *name)
+{
+	return text_starts_with(name, OWN_FOLDER) ||
+	       (*directory == '\0' && strcmp(name, BLOB_LOST_AND_FOUND) == 0);
+}
+
 static bool is_left_out(const struct walk *walk, const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-	       text_starts_with(name, OWN_FOLDER) ||
-	       (walk->path.len == 0 && strcmp(name, "lost+found") == 0);
+	       blob_walk_leaves_out(walk->path.data, name);
 }
 
 static void list_entry(struct walk *walk, int dir, const struct dirent *entry,
@@ -203,11 +208,9 @@ static int walk_directory(struct walk *walk, struct err *err);
 /* Below a name that is no part of an id there is no id. */
 static int visit_directory(struct walk *walk, struct err *err)
 {
-	const char *fault = path_fault(walk->path.data);
+	const char *fault = walk->path.len > 0 ? path_fault(walk->path.data) : NULL;
 	struct err why;
 
-	if (!walk->is_deep)
-		return 0;
 	if (!fault)
 		return walk_directory(walk, err);
 	err_set(&why, ERR_CONFIG, "no blob can be below it: %s", fault);
@@ -225,7 +228,7 @@ static int visit_name(struct walk *walk, const char *name, int *dir, struct err 
 	if (is_directory(name)) {
 		auto_close(dir);
 		*dir = -1;
-		result = visit_directory(walk, err);
+		result = walk->is_deep ? visit_directory(walk, err) : 0;
 	} else {
 		result = visit_file(walk, *dir, name + 1, err);
 	}
@@ -292,7 +295,7 @@ static int run(struct walk *walk, const char *directory, struct err *err)
 	str_add(&walk->path, directory);
 	result = check_start(walk, err);
 	if (result == 0)
-		result = walk_directory(walk, err);
+		result = visit_directory(walk, err);
 	str_clear(&walk->path);
 	return result;
 }

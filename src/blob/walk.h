@@ -33,6 +33,9 @@ struct blob_visitor {
 int blob_walk(const struct blob_kind *kind, const struct blob_visitor *visitor,
 	      const struct stop *stop, struct err *err);
 
+/* Whether that name in that directory ("": the root) is left out silently. */
+bool blob_walk_leaves_out(const char *directory, const char *name);
+
 /* The same of one directory below the root and what is below it; ERR_MISSING: there is no
  * such directory. "" is the root. */
 int blob_walk_below(const struct blob_kind *kind, const char *directory,

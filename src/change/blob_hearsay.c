@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 
 #include "base/file.h"
+#include "blob/walk.h"
 
 #define BUFFER_SIZE 65536
 
@@ -67,7 +68,7 @@ static void hear_name(struct blob_directories *all, const struct blob_directory 
 	AUTO_FREE char *path = xasprintf("%s%s%s", in->path, *in->path ? "/" : "", name);
 	size_t index = in->kind;
 
-	if (text_starts_with(name, ".refrelay"))
+	if (blob_walk_leaves_out(in->path, name))
 		return;
 	if (event->mask & IN_ISDIR) {
 		if (event->mask & (IN_MOVED_FROM | IN_DELETE))

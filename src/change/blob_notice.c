@@ -95,10 +95,14 @@ static bool is_away(struct group *group, const char *id, struct err *why)
 }
 
 /* What the error of opening it means for its row. */
-static enum blob_sight judge(struct group *group, struct blob_comparison *one)
+static enum blob_sight judge(struct group *group, struct blob_comparison *one,
+			     const struct stat *st)
 {
 	struct err *why = &one->look->why;
 
+	/* A link may lead to the file; a directory has taken its place. */
+	if (S_ISDIR(st->st_mode))
+		err_set(why, ERR_MISSING, "%s is a directory", one->look->id);
 	if (why->class == ERR_CORRUPT || why->class == ERR_CONFIG)
 		return BLOB_UNREADABLE;
 	if (why->class != ERR_MISSING)
@@ -110,12 +114,12 @@ static enum blob_sight judge(struct group *group, struct blob_comparison *one)
 static void see(struct group *group, struct blob_comparison *one)
 {
 	struct blob_look *look = one->look;
-	struct stat st;
+	struct stat st = { 0 };
 	AUTO_CLOSE int fd = -1;
 
 	look->why = (struct err){ 0 };
 	if (blob_open(group->root, look->id, &fd, &st, &look->why) != 0) {
-		one->sight = judge(group, one);
+		one->sight = judge(group, one, &st);
 		return;
 	}
 	one->sight = BLOB_THERE;

@@ -52,8 +52,8 @@ struct blob_look {
 	uint64_t event_id;     /* of it, or 0 */
 	struct origin_row row; /* as it is now; name NULL: there is none */
 	/* ERR_NONE: the file is there, and row says so. ERR_MISSING: there is none (any
-	 * more); if there was a row, `deleted` was committed. ERR_CORRUPT (a link, a
-	 * directory, something else) and ERR_CONFIG (no permission, or no id): if there
+	 * more), or a directory; if there was a row, `deleted` was committed. ERR_CORRUPT
+	 * (a link, something else) and ERR_CONFIG (no permission, or no id): if there
 	 * is a row, it says so. Nothing is recorded with ERR_CONFLICT (it changes too
 	 * fast) and ERR_DISK (what is not there may be on a file system that is away). */
 	struct err why;
@@ -86,6 +86,9 @@ struct blob_result {
  * alone. */
 int blob_notice_record(struct blob_notice *notice, const struct blob_kind *kind,
 		       struct blob_result *results, size_t count, struct err *err);
+
+/* Its content was read, and is known to be wrong. */
+bool blob_row_is_damaged(const struct origin_row *row);
 
 /* For `check`, which needs no node: -1: ERR_DISK where the kind's directory is away, or
  * is empty and another one than that in which its blobs were seen. */

@@ -68,7 +68,8 @@ static enum step step_of_file(const struct blob_kind *kind,
 		return STEP_UPDATED;
 	bool is_same = strcmp(base->print, comparison->text) == 0;
 	enum step step = digest ? step_of_digest(base, digest) : STEP_NOTHING;
-	return step == STEP_NOTHING && !is_same ? STEP_NOTED : step;
+	bool is_news = !is_same || blob_row_waits_unopened(base);
+	return step == STEP_NOTHING && is_news ? STEP_NOTED : step;
 }
 
 static enum step step_of(const struct blob_kind *kind,

@@ -54,6 +54,10 @@ void blob_row_set_unread(struct origin_row *row, const struct blob_print *print)
 void blob_row_set_proved(struct origin_row *row, const struct blob_print *print,
 			 const char *digest, int64_t reverify_ms);
 
+/* It failed as its file could not be opened, and is not tried again yet: when somebody
+ * finds that it can be, that is news. */
+bool blob_row_waits_unopened(const struct origin_row *row);
+
 /* 1: there is a row, and it is the base; 0: there is none, as with the base; -1:
  * ERR_CONFLICT. The caller clears. */
 int blob_row_read_again(struct store_tx *tx, const struct blob_kind *kind, const char *id,

@@ -83,17 +83,41 @@ static void set_failed(struct origin_row *row, const struct err *why)
 		retry_random_delay_ms((uint64_t)row->verification_retry_count, RETRY_CAP);
 }
 
+static const char wrong_name[] = "its content is not the one that its name says";
+static const char damaged[] = "its content is not what it was, although nobody has "
+			      "written to it: the disk has damaged it";
+
+static bool is_of_class(const struct origin_row *row, enum err_class class)
+{
+	return row->failure_class &&
+	       strcmp(row->failure_class, err_class_name(class)) == 0;
+}
+
+bool blob_row_is_damaged(const struct origin_row *row)
+{
+	return row->verification == VERIFICATION_FAILED &&
+	       is_of_class(row, ERR_CORRUPT) && row->failure &&
+	       (strcmp(row->failure, wrong_name) == 0 ||
+		strcmp(row->failure, damaged) == 0);
+}
+
+bool blob_row_waits_unopened(const struct origin_row *row)
+{
+	return row->verification == VERIFICATION_FAILED &&
+	       row->verification_due_at > clock_wall_ms() &&
+	       (is_of_class(row, ERR_CONFIG) || is_of_class(row, ERR_CORRUPT)) &&
+	       !blob_row_is_damaged(row);
+}
+
 static void say_wrong_name(struct err *why)
 {
-	err_set(why, ERR_CORRUPT, "its content is not the one that its name says");
+	err_set(why, ERR_CORRUPT, "%s", wrong_name);
 	err_remedy(why, "put the right file there, as from a secondary or a backup");
 }
 
 static void say_damaged(struct err *why)
 {
-	err_set(why, ERR_CORRUPT,
-		"its content is not what it was, although nobody has written to it: the "
-		"disk has damaged it");
+	err_set(why, ERR_CORRUPT, "%s", damaged);
 	err_remedy(why, "put it back from a secondary or a backup; if it is right, touch "
 			"it");
 }

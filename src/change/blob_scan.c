@@ -195,7 +195,8 @@ static bool is_as_recorded(const struct origin_row *row, const struct blob_print
 	char text[BLOB_PRINT_SIZE];
 
 	blob_print_format(print, text);
-	return row->print && strcmp(row->print, text) == 0;
+	return row->print && strcmp(row->print, text) == 0 &&
+	       !blob_row_waits_unopened(row);
 }
 
 static void count_file(struct scan *scan, const struct blob_print *print)
@@ -301,6 +302,17 @@ int blob_scan(const struct blob_scan_request *request, struct blob_scan_result *
 	return done;
 }
 
+/* What a scan of a part met is known to the next of all, which tells of it no more. */
+static void add_troubles(struct scan *scan)
+{
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	while ((entry = map_next(&scan->troubles, &at)) != NULL)
+		free(map_put(scan->request->troubles, entry->key, entry->value));
+	map_clear(&scan->troubles);
+}
+
 int blob_scan_below(const struct blob_scan_request *request, const char *directory,
 		    struct blob_scan_result *result, struct err *err)
 {
@@ -318,6 +330,7 @@ int blob_scan_below(const struct blob_scan_request *request, const char *directo
 	     err->class == ERR_MISSING) &&
 	    pass_rows(&scan, NULL, &row, err) == 0 && compare_suspects(&scan, err) == 0)
 		done = 0;
+	add_troubles(&scan);
 	scan_clear(&scan);
 	return done;
 }

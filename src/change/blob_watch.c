@@ -26,9 +26,9 @@ struct kind_watch {
 	struct map troubles; /* its thread only, as all but state */
 	int64_t scan_at;     /* boot ms */
 	int64_t not_before;  /* boot ms, not even in a hurry */
-	int64_t tidy_at;     /* boot ms */
 	size_t unwatched;    /* directories, since the last scan began */
 	struct scan_kept kept;
+	int64_t tidied_at;             /* boot ms; 0: never */
 	struct blob_watch_state state; /* guarded by blob_watch.mutex */
 };
 
@@ -260,6 +260,17 @@ static void set_next(struct blob_watch *watch, struct kind_watch *one, bool is_f
 	one->state.interval_ms = interval;
 }
 
+/* Uploads that a crash cut off: nobody resumes them. Those under way are locked. */
+static void tidy(struct kind_watch *one)
+{
+	int64_t now = clock_boot_ms();
+
+	if (one->tidied_at != 0 && now - one->tidied_at < TIDY_EVERY_MS)
+		return;
+	one->tidied_at = now;
+	blob_incoming_expire(one->kind, TIDY_EVERY_MS);
+}
+
 static void scan(struct blob_watch *watch, struct kind_watch *one)
 {
 	struct scanning scanning = { watch, one };
@@ -277,19 +288,7 @@ static void scan(struct blob_watch *watch, struct kind_watch *one)
 	else if (err.class != ERR_CANCELED)
 		scan_failed(watch, one, &err);
 	set_next(watch, one, is_first && status == 0, scan_cpu_ms() - used);
-}
-
-/* Uploads that a crash cut off, which nobody continues. */
-static void tidy(struct kind_watch *one)
-{
-	int64_t now = clock_boot_ms();
-
-	if (now < one->tidy_at)
-		return;
-	one->tidy_at = now + TIDY_EVERY_MS;
-	AUTO_CLOSE int root = blob_root_open(one->kind, ERR_IGNORED);
-	if (root >= 0)
-		blob_incoming_expire(root, BLOB_INCOMING_KEEP_MS);
+	tidy(one);
 }
 
 /* When the kind's next scan is: sooner if something was lost. */
@@ -309,10 +308,8 @@ static void work(struct blob_watch *watch)
 		if (stop_is_requested(&watch->stop))
 			return;
 		scan_directories(watch, one);
-		if (next_scan(watch, one) <= clock_boot_ms()) {
+		if (next_scan(watch, one) <= clock_boot_ms())
 			scan(watch, one);
-			tidy(one);
-		}
 	}
 }
 

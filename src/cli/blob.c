@@ -7,6 +7,8 @@
 #define LEASE_WAIT 60000
 
 static const char options_text[] =
+	"At a primary: list, show, reverify ID...\n"
+	"\n"
 	"  list           rows, all or those of --state, --failed\n"
 	"  show ID        one row, with all that is known\n"
 	"  sync           copy now, do not wait for the next try\n"
@@ -76,6 +78,7 @@ int cli_blob(struct cli *cli, int argc, char **argv)
 	static const struct copies_command command = { .name = "blob",
 						       .one = "blob",
 						       .all = "blobs",
+						       .word = "ID",
 						       .options = options_text,
 						       .has_types = true,
 						       .name_of = id_of,

@@ -187,8 +187,20 @@ static int compare_alone(struct changed_call *call, struct err *err)
 	return result;
 }
 
+/* An absolute path stands for the id, as it does for a repository's name. */
+static void shorten_paths(const struct changed_call *call, const struct blob_kind *kind)
+{
+	size_t len = strlen(kind->path);
+
+	for (size_t i = 0; i < call->count; i++)
+		if (strncmp(call->ids[i], kind->path, len) == 0 &&
+		    call->ids[i][len] == '/')
+			call->ids[i] += len + 1;
+}
+
 static int tell_blobs(struct changed_call *call, struct err *err)
 {
+	const struct blob_kind *kind = blob_kinds_find(&call->kinds, call->type);
 	const struct changed_blobs changed = { .data = call->site.data,
 					       .kinds = &call->kinds,
 					       .reverify_ms = call->reverify_ms,
@@ -198,7 +210,17 @@ static int tell_blobs(struct changed_call *call, struct err *err)
 
 	if (call->site.role != SITE_PRIMARY)
 		return err_set(err, ERR_CONFIG, "only a primary looks after blobs");
-	return changed_blobs_tell(&changed, &call->event_id, err);
+	if (!kind) {
+		err_set(err, ERR_CONFIG, "this site has no blobs of type \"%.40s\"",
+			call->type);
+		return err_remedy(err, "name one of the sections [blob \"TYPE\"]");
+	}
+	shorten_paths(call, kind);
+	if (changed_blobs_tell(&changed, &call->event_id, err) == 0)
+		return 0;
+	if (err->class == ERR_MISSING)
+		err_remedy(err, "an id is a path below %s", kind->path);
+	return -1;
 }
 
 static int tell(struct changed_call *call, struct err *err)

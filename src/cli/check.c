@@ -14,6 +14,7 @@
 #include "cli/site_data.h"
 #include "net/site_token.h"
 #include "pull/primary.h"
+#include "pull/primary_blobs.h"
 #include "serve/settings.h"
 #include "serve/shelf_folder.h"
 #include "store/data_lock.h"
@@ -169,6 +170,7 @@ static void check_data(struct checking *checking)
 			check_copies(checking, data.store);
 		else
 			check_scan(checking, data.store);
+		check_blob_roots(checking, data.store);
 	}
 	site_data_close(&data);
 }
@@ -245,8 +247,18 @@ static void tell_skew(struct checking *checking, int64_t skew_ms)
 	check_tell(checking, CHECK_WRONG, "clocks", &err);
 }
 
-/* One small request, signed: reaches, secret and clocks. */
-static int ask_primary(const struct checking *checking, struct primary_health *health,
+/* One that is older than blobs does not know the question. */
+static void ask_kinds(struct checking *checking, struct primary_line *line)
+{
+	struct blob_kinds theirs = { 0 };
+
+	if (primary_blob_kinds(line, &theirs, ERR_IGNORED) == 0)
+		check_blobs_of_primary(checking, &theirs);
+	blob_kinds_clear(&theirs);
+}
+
+/* Small requests, signed: reaches, secret and clocks; then which blobs it has. */
+static int ask_primary(struct checking *checking, struct primary_health *health,
 		       struct err *err)
 {
 	AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
@@ -273,6 +285,8 @@ static int ask_primary(const struct checking *checking, struct primary_health *h
 					&answer, err);
 	primary_health(primary, health);
 	primary_events_clear(&answer);
+	if (result == 0)
+		ask_kinds(checking, line);
 	primary_line_close(line);
 	primary_close(primary);
 	return result;

@@ -5,8 +5,10 @@
 #define CLI_CHECK_H
 
 #include "base/json.h"
+#include "blob/kinds.h"
 #include "cli/cli.h"
 #include "cli/site.h"
+#include "store/store.h"
 
 enum check_verdict { CHECK_GOOD, CHECK_NOTE, CHECK_WRONG };
 
@@ -24,8 +26,11 @@ void check_tell(struct checking *checking, enum check_verdict verdict, const cha
 PRINTF_LIKE(3, 4)
 void check_tell_good(struct checking *checking, const char *what, const char *fmt, ...);
 
-/* Whether the directories of blobs are there (check_blobs.c). */
+/* Whether the directories of blobs are there, whether they are those that they were, and
+ * whether the primary, which has `theirs`, agrees about their kinds (check_blobs.c). */
 void check_blobs(struct checking *checking);
+void check_blob_roots(struct checking *checking, struct store *store);
+void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs);
 
 /* Notes when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);

@@ -80,14 +80,18 @@ static int check(const struct copies_call *call)
 	if (call->state && !is_state(call->state))
 		return cli_usage(call->command->name, "%s is no state", call->state);
 	if (strcmp(call->verb, "show") == 0 && call->name_count != 1)
-		return cli_usage(call->command->name, "show takes one NAME");
+		return cli_usage(call->command->name, "show takes one %s",
+				 call->command->word);
 	if (call->name_count > 0 && (call->state || call->takes_all))
 		return cli_usage(call->command->name,
-				 "NAME... or --state, --failed or --all, not both");
+				 "%s... or --state, --failed or --all, not both",
+				 call->command->word);
 	if (!is_reading && call->name_count == 0 && !call->state && !call->takes_all)
 		return cli_usage(call->command->name,
-				 "%s takes NAME..., --state, --failed or --all",
-				 call->verb);
+				 "%s takes %s..., --state, --failed or --all", call->verb,
+				 call->command->word);
+	if (call->state && call->takes_all)
+		return cli_usage(call->command->name, "--all or a state, not both");
 	return -1;
 }
 
@@ -106,8 +110,12 @@ static int choose_kinds(struct copies_call *call, struct err *err)
 	if (call->kinds.count == 1 || (call->kinds.count > 1 && call->name_count == 0))
 		return 0;
 	if (call->kinds.count > 1) {
-		err_set(err, ERR_CONFIG, "there are several kinds of blobs here");
-		return err_remedy(err, "name the kind of these with --type");
+		AUTO_STR struct str all = STR_INIT;
+		for (size_t i = 0; i < call->kinds.count; i++)
+			str_addf(&all, "%s%s", i == 0 ? "" : ", ", call->kinds.items[i]);
+		err_set(err, ERR_CONFIG, "there are several kinds of blobs here: %s",
+			all.data);
+		return err_remedy(err, "say by --type which of them it is");
 	}
 	if (call->type)
 		err_set(err, ERR_CONFIG, "there are no blobs of kind \"%s\" here",

@@ -19,6 +19,7 @@ struct copies_call;
 struct copies_command {
 	const char *name;      /* "repository" */
 	const char *one, *all; /* "repository", "repositories": for people, and in JSON */
+	const char *word;      /* for one that is named: "NAME" */
 	const char *options;   /* for --help */
 	bool has_types;        /* it takes --type; else it works on repositories */
 	/* The name that a word stands for; the caller frees. */

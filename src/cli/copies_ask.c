@@ -1,9 +1,12 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/thread.h"
+#include "blob/file.h"
+#include "blob/incoming.h"
 #include "change/hook_socket.h"
 #include "cli/cli.h"
 #include "cli/copies.h"
+#include "cli/progress.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "verify/verify_origin.h"
@@ -13,12 +16,14 @@
 struct asked {
 	const char *kind; /* borrowed from the call */
 	char *name;       /* owned */
+	uint64_t size;    /* of a blob */
 };
 
 struct asking {
 	size_t done, failed;
 	VEC(struct asked) rows; /* with --wait or --json */
 	struct stop stop;
+	struct progress progress; /* of waiting */
 };
 
 static unsigned wishes_of(const struct copies_call *call)
@@ -80,14 +85,14 @@ static int act(struct copies_call *call, struct asking *asking,
 	return ask_sync(call, row, err);
 }
 
-/* Takes the name. */
+/* Takes its name. */
 static void add_asked(const struct copies_call *call, struct asking *asking,
-		      const char *kind, char *name)
+		      struct asked asked)
 {
 	for (size_t i = 0; i < call->kinds.count; i++)
-		if (strcmp(call->kinds.items[i], kind) == 0)
-			kind = call->kinds.items[i];
-	vec_add(&asking->rows, ((struct asked){ kind, name }));
+		if (strcmp(call->kinds.items[i], asked.kind) == 0)
+			asked.kind = call->kinds.items[i];
+	vec_add(&asking->rows, asked);
 }
 
 /* One that cannot be had done does not stop the others. */
@@ -107,15 +112,20 @@ static int ask_row(struct copies_call *call, struct registry_row *row, void *arg
 		return 0;
 	}
 	asking->done++;
-	add_asked(call, asking, row->kind, xstrdup(row->name));
+	add_asked(call, asking,
+		  (struct asked){ row->kind, xstrdup(row->name), row->size });
 	return 0;
 }
 
-static void tell_failed(struct asking *asking, const char *name, const char *why)
+static void tell_failed(struct asking *asking, const char *name, const char *why,
+			const char *remedy)
 {
 	asking->failed++;
 	asking->done--;
-	fprintf(stderr, "refrelay: %s: %s\n", name, why);
+	fprintf(stderr, "%srefrelay: %s: %s\n",
+		asking->progress.is_shown ? "\r\033[K" : "", name, why);
+	if (remedy && remedy[0])
+		fprintf(stderr, "  what to do: %s\n", remedy);
 }
 
 /* 1: it has come to an end, good or bad. */
@@ -136,7 +146,8 @@ static int has_ended(struct copies_call *call, struct asking *asking,
 	tell_failed(asking, name,
 		    row.held_reason ? row.held_reason
 		    : row.failure   ? row.failure
-				    : registry_state_name(row.state));
+				    : registry_state_name(row.state),
+		    row.remedy);
 	return 1;
 }
 
@@ -173,7 +184,8 @@ static int has_ended_origin(struct copies_call *call, struct asking *asking,
 	} else if (question.row.verification_due_at > clock_wall_ms()) {
 		ended = 1;
 		if (question.row.failure)
-			tell_failed(asking, one->name, question.row.failure);
+			tell_failed(asking, one->name, question.row.failure,
+				    question.row.remedy);
 	}
 	origin_row_clear(&question.row);
 	return ended;
@@ -182,19 +194,56 @@ static int has_ended_origin(struct copies_call *call, struct asking *asking,
 typedef int (*has_ended_check)(struct copies_call *call, struct asking *asking,
 			       const struct asked *one, struct err *err);
 
-static int wait_for_all(struct copies_call *call, struct asking *asking,
-			has_ended_check check, struct err *err)
+/* Of large ones, how much of them has arrived, too. */
+static void count_bytes(struct copies_call *call, struct asking *asking, uint64_t ended)
 {
+	uint64_t bytes = ended;
+
+	for (size_t i = 0; asking->progress.is_shown && i < call->kinds.count; i++) {
+		const struct blob_kind *kind =
+			blob_kinds_find(&call->types, call->kinds.items[i]);
+		AUTO_CLOSE int root = kind ? blob_root_open(kind, ERR_IGNORED) : -1;
+		bytes += root < 0 ? 0 : blob_incoming_bytes(root);
+	}
+	atomic_store(&asking->progress.bytes, bytes < asking->progress.total_bytes
+						      ? bytes
+						      : asking->progress.total_bytes);
+}
+
+static int wait_for_each(struct copies_call *call, struct asking *asking,
+			 has_ended_check check, struct err *err)
+{
+	uint64_t bytes = 0;
+
 	for (size_t i = 0; i < asking->rows.count; i++) {
 		int ended;
-		while ((ended = check(call, asking, &asking->rows.items[i], err)) == 0)
+		while ((ended = check(call, asking, &asking->rows.items[i], err)) == 0) {
+			count_bytes(call, asking, bytes);
 			if (stop_wait(&asking->stop, LOOK_EACH_MS))
 				return err_set(err, ERR_CANCELED,
 					       "interrupted; the work goes on");
+		}
 		if (ended < 0)
 			return -1;
+		bytes += asking->rows.items[i].size;
 	}
 	return 0;
+}
+
+static int wait_for_all(struct copies_call *call, struct asking *asking,
+			has_ended_check check, struct err *err)
+{
+	uint64_t total = 0;
+	int result;
+
+	for (size_t i = 0; i < asking->rows.count; i++)
+		total += asking->rows.items[i].size;
+	progress_start_bytes(&asking->progress, total,
+			     total > 0 && !call->is_json ? PROGRESS_IF_TERMINAL
+							 : PROGRESS_NEVER);
+	result = wait_for_each(call, asking, check, err);
+	progress_stop(&asking->progress);
+	return result;
 }
 
 static void print(const struct copies_call *call, const struct asking *asking)
@@ -273,7 +322,8 @@ static int ask_all_origin(struct copies_call *call, struct asking *asking,
 		AUTO_FREE char *name = call->command->name_of(call->names[i]);
 		if (ask_origin(call, name, err) == 0) {
 			asking->done++;
-			add_asked(call, asking, call->kinds.items[0], TAKE(name));
+			add_asked(call, asking,
+				  (struct asked){ call->kinds.items[0], TAKE(name), 0 });
 		} else if (err->class == ERR_MISSING) {
 			status = cli_fail(err);
 		} else {

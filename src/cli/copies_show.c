@@ -230,14 +230,17 @@ int copies_origin(struct copies_call *call, struct err *err)
 			inventory_row(call->data.store, call->kinds.items[0], name, err);
 		if (!row || put_lfs(call, call->kinds.items[0], name, row, err) != 0)
 			return -1;
+		if (call->command->has_types)
+			json_put_text(row, "kind", call->kinds.items[0]);
 		print_object(call, row);
 		return EXIT_DONE;
 	}
 	if (strcmp(call->verb, "reverify") != 0 || call->name_count == 0) {
 		err_set(err, ERR_CONFIG,
 			"%s is for secondaries: this site is the primary", call->verb);
-		return err_remedy(err, "at a primary there are list, show and reverify "
-				       "NAME...");
+		return err_remedy(err,
+				  "at a primary there are list, show and reverify %s...",
+				  call->command->word);
 	}
 	return copies_reverify_origin(call, err);
 }

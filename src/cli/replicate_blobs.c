@@ -336,7 +336,7 @@ static int run(struct copying *copying, struct err *err)
 	copying->to = blob_root_open(&copying->to_kind, err);
 	if (copying->to < 0)
 		return -1;
-	blob_incoming_expire(copying->to, BLOB_INCOMING_KEEP_MS);
+	blob_incoming_expire(&copying->to_kind, BLOB_INCOMING_KEEP_MS);
 	if (blob_walk(&copying->from_kind, &visitor, copying->blobs->stop, err) != 0)
 		return -1;
 	copying->blobs->all = copying->files.count;
@@ -392,6 +392,15 @@ static int resolve(const char *path, char **absolute, struct err *err)
 	return *absolute ? 0 : err_errno(err, "--blobs: cannot find %s", path);
 }
 
+static int check_pair(const char *from, const char *to, struct err *err)
+{
+	if (!path_is_below(from, to) && !path_is_below(to, from))
+		return 0;
+	err_set(err, ERR_CONFIG, "--blobs: FROM and TO lie inside each other: %s, %s",
+		from, to);
+	return err_remedy(err, "choose directories of which none is above the other");
+}
+
 int replicate_blobs_open(struct replicate_blobs *blobs, struct err *err)
 {
 	const char *equals = strchr(blobs->pair, '=');
@@ -403,16 +412,43 @@ int replicate_blobs_open(struct replicate_blobs *blobs, struct err *err)
 		return err_remedy(err, "name two directories");
 	}
 	from = xstrndup(blobs->pair, (size_t)(equals - blobs->pair));
-	if (resolve(from, &blobs->from, err) != 0 ||
+	if (resolve(from, &blobs->from, err) != 0)
+		return -1;
+	AUTO_FREE char *to = path_resolve(equals + 1);
+	/* before anything is made in FROM; a relative TO is known only when it is there
+	 */
+	if (check_pair(blobs->from, to, err) != 0 ||
 	    dir_make(AT_FDCWD, equals + 1, err) != 0 ||
 	    resolve(equals + 1, &blobs->to, err) != 0)
 		return -1;
-	if (!path_is_below(blobs->from, blobs->to) &&
-	    !path_is_below(blobs->to, blobs->from))
+	return check_pair(blobs->from, blobs->to, err);
+}
+
+static int check_apart(const char *to, const char *other, struct err *err)
+{
+	if (!path_is_below(to, other) && !path_is_below(other, to))
 		return 0;
-	err_set(err, ERR_CONFIG, "--blobs: FROM and TO lie inside each other: %s, %s",
-		blobs->from, blobs->to);
-	return err_remedy(err, "choose directories of which none is above the other");
+	err_set(err, ERR_CONFIG,
+		"--blobs: TO lies inside another directory of this run, "
+		"or that in it: %s, %s",
+		to, other);
+	return err_remedy(err, "choose a directory of its own for each TO");
+}
+
+/* --delete takes away what it does not know: the other directory's files would be that.
+ */
+int replicate_blobs_check(const struct replicate_blobs *all, size_t count,
+			  const char *directory, struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (directory && check_apart(all[i].to, directory, err) != 0)
+			return -1;
+		for (size_t k = 0; k < count; k++)
+			if (k != i && (check_apart(all[i].to, all[k].from, err) != 0 ||
+				       check_apart(all[i].to, all[k].to, err) != 0))
+				return -1;
+	}
+	return 0;
 }
 
 void replicate_blobs_clear(struct replicate_blobs *blobs)

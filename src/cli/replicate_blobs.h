@@ -28,6 +28,11 @@ struct replicate_blobs {
 /* Finds and checks FROM and TO. ERR_CONFIG. */
 int replicate_blobs_open(struct replicate_blobs *blobs, struct err *err);
 
+/* All that are open: that no TO is in anything else of the run, nor the other way round.
+ * `directory` (or NULL) is one more that they must keep away from. ERR_CONFIG. */
+int replicate_blobs_check(const struct replicate_blobs *all, size_t count,
+			  const char *directory, struct err *err);
+
 /* -1: it could not be carried on; ERR_CANCELED: stop. */
 int replicate_blobs_run(struct replicate_blobs *blobs, struct err *err);
 void replicate_blobs_clear(struct replicate_blobs *blobs);

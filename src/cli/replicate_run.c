@@ -234,10 +234,8 @@ static int open_all(struct replicate_run *run, struct err *err)
 	return 0;
 }
 
-int replicate_run(struct replicate_run *run, struct err *err)
+static int open_blobs(struct replicate_run *run, struct err *err)
 {
-	int64_t started = clock_boot_ms();
-
 	for (size_t i = 0; i < run->blobs.count; i++) {
 		struct replicate_blobs *blobs = &run->blobs.items[i];
 		blobs->deletes = run->options.deletes;
@@ -247,7 +245,25 @@ int replicate_run(struct replicate_run *run, struct err *err)
 		if (replicate_blobs_open(blobs, err) != 0)
 			return -1;
 	}
-	if (open_all(run, err) != 0 || add_rows(run, err) != 0)
+	return 0;
+}
+
+static int check_blobs(const struct replicate_run *run, struct err *err)
+{
+	const struct replicate_blobs *all = run->blobs.items;
+	size_t count = run->blobs.count;
+
+	if (replicate_blobs_check(all, count, run->source_root, err) != 0)
+		return -1;
+	return replicate_blobs_check(all, count, run->dest_root, err);
+}
+
+int replicate_run(struct replicate_run *run, struct err *err)
+{
+	int64_t started = clock_boot_ms();
+
+	if (open_blobs(run, err) != 0 || open_all(run, err) != 0 ||
+	    check_blobs(run, err) != 0 || add_rows(run, err) != 0)
 		return -1;
 	sync_all(run);
 	if (!stop_is_requested(&run->stop))

@@ -48,6 +48,7 @@ int cli_repository(struct cli *cli, int argc, char **argv)
 	static const struct copies_command command = { .name = "repository",
 						       .one = "repository",
 						       .all = "repositories",
+						       .word = "NAME",
 						       .options = options_text,
 						       .name_of = name_of_path,
 						       .discard = discard };

@@ -2,8 +2,9 @@
  * The pointer that stands in a repository for a file of Git LFS: a short text that names
  * the file's content by its SHA-256 and size. A pure function.
  *
- * Source: the specification of Git LFS, version 1; and what git-lfs itself still reads:
- * versions before 1, lines of extensions, lines that end in CR LF.
+ * Source: the specification of Git LFS, version 1; and what git-lfs 3 itself reads:
+ * versions before 1, lines of extensions, lines that end in CR LF, empty lines. (Blanks
+ * around the text are those of ASCII; git-lfs knows more.)
  */
 #ifndef GIT_LFS_POINTER_H
 #define GIT_LFS_POINTER_H

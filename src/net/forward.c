@@ -27,6 +27,10 @@ static struct forward_answer no_answer(void)
 {
 	return (struct forward_answer){ .content_type = STR_INIT,
 					.content_encoding = STR_INIT,
+					.content_range = STR_INIT,
+					.accept_ranges = STR_INIT,
+					.etag = STR_INIT,
+					.last_modified = STR_INIT,
 					.www_authenticate = STR_INIT,
 					.retry_after = STR_INIT,
 					.last_event = STR_INIT,
@@ -37,6 +41,10 @@ void forward_answer_clear(struct forward_answer *answer)
 {
 	str_clear(&answer->content_type);
 	str_clear(&answer->content_encoding);
+	str_clear(&answer->content_range);
+	str_clear(&answer->accept_ranges);
+	str_clear(&answer->etag);
+	str_clear(&answer->last_modified);
 	str_clear(&answer->www_authenticate);
 	str_clear(&answer->retry_after);
 	str_clear(&answer->last_event);
@@ -317,6 +325,10 @@ static int read_head(struct forward *forward, struct forward_answer *answer,
 	answer->status = (int)forward->status;
 	add_values(easy, "Content-Type", &answer->content_type);
 	add_values(easy, "Content-Encoding", &answer->content_encoding);
+	add_values(easy, "Content-Range", &answer->content_range);
+	add_values(easy, "Accept-Ranges", &answer->accept_ranges);
+	add_values(easy, "ETag", &answer->etag);
+	add_values(easy, "Last-Modified", &answer->last_modified);
 	add_values(easy, "WWW-Authenticate", &answer->www_authenticate);
 	add_values(easy, "Retry-After", &answer->retry_after);
 	add_values(easy, "Refrelay-Last-Event", &answer->last_event);

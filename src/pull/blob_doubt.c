@@ -40,12 +40,22 @@ static int ask(struct pull *pull, struct primary_line *line, const struct blob_k
 	return result;
 }
 
+/* The next time that they disagree it is asked again. */
+static void forget(struct pull *pull, const char *key)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	map_remove(&pull->reverified, key);
+}
+
 void blob_doubt(struct pull *pull, struct primary_line *line,
 		const struct blob_kind *kind, const char *id)
 {
 	AUTO_FREE char *key = xasprintf("%s:%s", kind->type, id);
 	struct err err;
 
-	if (is_due(pull, key) && ask(pull, line, kind, id, &err) != 0)
-		log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
+	if (!is_due(pull, key) || ask(pull, line, kind, id, &err) == 0)
+		return;
+	forget(pull, key);
+	log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
 }

@@ -79,7 +79,10 @@ static int begin(void *arg, const struct blob_frame *frame, struct err *err)
 	memcpy(item->expected, frame->checksum, sizeof(item->expected));
 	item->generation = frame->generation;
 	item->size = frame->size;
-	if (open_incoming(fetch->work, item) == 0)
+	struct err why;
+	if (blob_item_check_size(item, &why) != 0)
+		blob_item_fail(item, &why);
+	else if (open_incoming(fetch->work, item) == 0)
 		fetch->now = item;
 	return 0;
 }

@@ -2,14 +2,23 @@
  * A job on some rows of a kind of blobs, which are this worker's until their time is
  * over. Each blob ends by itself: what fails stops no other.
  *
- * An immutable blob needs no lease: whoever puts it there puts the same bytes. Another is
- * brought under its own, and only renamed into place while that and the row's claim hold
+ * What is newer is never replaced by what is older: from before the primary is asked
+ * until file and row are written, a blob is one worker's. A data directory has one node
+ * (store/data_lock.h), and in that `at_work` says which blobs are had. So a worker that
+ * was paused, even between its last check and its rename, is still the only one; another,
+ * should the claim run out meanwhile, finds the blob taken and comes back later, and what
+ * it is given then is not older.
+ *
+ * A command of a person (`blob remove`) is another process: it and we exclude each other
+ * by the blob's lease. An immutable one needs none: whoever puts it there puts the same
+ * bytes. Another is only renamed into place while its lease and its row's claim hold
  * (blob_settle.c).
  */
 #include "base/clock.h"
 #include "base/log.h"
 #include "pull/blob_work.h"
 #include "pull/lane.h"
+#include "pull/primary_parse.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
 
@@ -52,6 +61,25 @@ void blob_item_expect(const struct blob_work *work, const struct blob_item *item
 		memcpy(digest, told, BLOB_DIGEST_SIZE);
 }
 
+/* That of the event or the inventory that the row is from. */
+static bool is_wanted_version(const struct blob_item *item)
+{
+	return item->generation == item->row->generation_wanted &&
+	       strcmp(item->timeline, item->row->timeline) == 0;
+}
+
+int blob_item_check_size(const struct blob_item *item, struct err *err)
+{
+	const struct registry_row *row = item->row;
+
+	if (!is_wanted_version(item) || row->size == 0 || row->size == item->size)
+		return 0;
+	return primary_lied(err,
+			    "%s has %" PRIu64 " bytes, and %" PRIu64
+			    " by what it said of generation %" PRIu64,
+			    row->name, item->size, row->size, item->generation);
+}
+
 static int is_wrong(const struct blob_item *item, const char *expected, struct err *err)
 {
 	err_set(err, ERR_CORRUPT,
@@ -60,6 +88,14 @@ static int is_wrong(const struct blob_item *item, const char *expected, struct e
 		item->row->name, item->digest, expected, item->generation);
 	return err_remedy(err, "it is brought again by itself; if this comes back, see "
 			       "whether the primary's disk or the network damages data");
+}
+
+/* What the log or the inventory told of this generation holds, if who sent the bytes did
+ * not say it: a server between may leave headers out. */
+static bool is_of_row(const struct blob_item *item)
+{
+	return item->generation == item->row->generation_wanted &&
+	       strcmp(item->timeline, item->row->timeline) == 0;
 }
 
 static int judge(struct blob_work *work, struct blob_item *item, struct err *err)
@@ -73,9 +109,26 @@ static int judge(struct blob_work *work, struct blob_item *item, struct err *err
 			return is_wrong(item, named, err);
 		memcpy(item->expected, named, sizeof(named));
 	}
+	if (!item->expected[0] && is_of_row(item))
+		blob_item_expect(work, item, item->expected);
 	if (item->expected[0] && strcmp(item->expected, item->digest) != 0)
 		return is_wrong(item, item->expected, err);
+	if (!is_wanted_version(item))
+		return 0;
+	blob_item_expect(work, item, named);
+	if (named[0] && strcmp(named, item->digest) != 0)
+		return is_wrong(item, named, err);
+	if (named[0])
+		memcpy(item->expected, named, sizeof(named));
 	return 0;
+}
+
+/* A person's wish to try again sets the count back, but not the reason. */
+static bool was_wrong_before(const struct registry_row *row)
+{
+	return row->retry_count > 0 ||
+	       (row->failure_class &&
+		strcmp(row->failure_class, err_class_name(ERR_CORRUPT)) == 0);
 }
 
 void blob_item_judge(struct blob_work *work, struct blob_item *item)
@@ -89,7 +142,7 @@ void blob_item_judge(struct blob_work *work, struct blob_item *item)
 	if (err.class == ERR_CORRUPT) {
 		log_error("blob.wrong", LOG_ERR(&err));
 		blob_incoming_close(TAKE(item->incoming), true);
-		item->is_doubtful = item->row->retry_count > 0; /* not by chance */
+		item->is_doubtful = was_wrong_before(item->row); /* not by chance */
 	}
 	blob_item_fail_here(item, &err);
 }
@@ -164,6 +217,39 @@ static void run(struct blob_work *work)
 	blob_settle(work);
 }
 
+#define WORK_KEY_SIZE 17
+
+static void work_key(const struct blob_item *item, char key[WORK_KEY_SIZE])
+{
+	snprintf(key, WORK_KEY_SIZE, "%016" PRIx64, item->row->id);
+}
+
+/* Taken means later, as with a lease. */
+static int take_item(struct pull *pull, struct blob_item *item, struct err *err)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	char key[WORK_KEY_SIZE];
+
+	work_key(item, key);
+	if (map_get(&pull->at_work, key))
+		return err_set(err, ERR_BUSY, "another worker still has %s",
+			       item->row->name);
+	map_put(&pull->at_work, key, pull);
+	item->is_taken = true;
+	return 0;
+}
+
+static void give_item(struct pull *pull, struct blob_item *item)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	char key[WORK_KEY_SIZE];
+
+	if (!item->is_taken)
+		return;
+	work_key(item, key);
+	map_remove(&pull->at_work, key);
+}
+
 static void open_items(struct blob_work *work, registry_rows *rows)
 {
 	work->count = rows->count;
@@ -175,7 +261,8 @@ static void open_items(struct blob_work *work, registry_rows *rows)
 		item->is_large = item->row->size > BLOB_SMALL_MOST;
 		pace_take(work->pull, item->row->id);
 		/* It becomes a path here, wherever it came from. */
-		if (blob_id_check(work->kind, item->row->name, &err) != 0)
+		if (blob_id_check(work->kind, item->row->name, &err) != 0 ||
+		    take_item(work->pull, item, &err) != 0)
 			blob_item_fail(item, &err);
 	}
 }
@@ -185,6 +272,7 @@ static void close_items(struct blob_work *work)
 	for (size_t i = 0; i < work->count; i++) {
 		blob_incoming_close(work->items[i].incoming, false);
 		lease_release(work->items[i].lease);
+		give_item(work->pull, &work->items[i]);
 	}
 	free(work->items);
 	lines_rest(&work->pull->lines, work->line);
@@ -196,14 +284,18 @@ void blob_job_work(void *arg)
 {
 	struct pull_job *job = arg;
 	int64_t started = clock_boot_ms();
+	int64_t timeout_ms = pull_settings_now(job->pull).timeout_ms;
 	struct blob_work work = {
 		.pull = job->pull,
 		.kind = job->kind,
 		.root = -1,
-		.until = started + pull_settings_now(job->pull).timeout_ms,
+		.until = job->claimed_at + timeout_ms,
 	};
 
-	if (stop_is_requested(&job->pull->stop)) {
+	/* It may have waited for long behind other large ones: before the rest of its
+	 * time is too short, it is claimed anew. */
+	if (stop_is_requested(&job->pull->stop) ||
+	    started - job->claimed_at > timeout_ms / 2) {
 		blob_job_forget(job);
 		return;
 	}

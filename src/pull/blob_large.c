@@ -56,10 +56,19 @@ static void keep_head(struct blob_item *item, const struct blob_head *head)
 /* The version is known only now; perhaps a part of it is here. */
 static int begin(struct large *large, const struct blob_head *head, struct err *err)
 {
+	char before[VERSION_SIZE];
+
 	keep_head(large->item, head);
+	memcpy(before, large->version, sizeof(before));
+	set_version(large, head->timeline, head->generation);
+	/* Who is in between may not know the condition. */
+	if (before[0] && strcmp(before, large->version) != 0)
+		return err_set(err, ERR_CONFLICT, "%s: another version came",
+			       large->item->row->name);
+	if (blob_item_check_size(large->item, err) != 0)
+		return -1;
 	if (large->item->incoming)
 		return 0;
-	set_version(large, head->timeline, head->generation);
 	if (open_incoming(large, head->size, err) != 0)
 		return -1;
 	large->is_to_resume = here(large) > head->offset;
@@ -189,6 +198,9 @@ void blob_fetch_large(struct blob_work *work, struct blob_item *item)
 		return;
 	}
 	if (fetch(&large, &err) != 0) {
+		/* Who does not know ranges can send all of it, if it is begun anew. */
+		if (err.class == ERR_CORRUPT)
+			blob_incoming_close(TAKE(item->incoming), true);
 		blob_item_fail(item, &err);
 		return;
 	}

@@ -33,13 +33,21 @@ static struct registry_move brought(const struct blob_work *work,
 	};
 }
 
+static struct registry_move move_of(const struct blob_work *work,
+				    const struct blob_item *item)
+{
+	if (item->end == BLOB_FAILED)
+		return pull_failed_move(item->row->id, &item->why);
+	if (item->end == BLOB_WAITS)
+		return (struct registry_move){ .id = item->row->id,
+					       .event = REGISTRY_DEFERRED,
+					       .timeout_ms = item->wait_ms };
+	return brought(work, item);
+}
+
 static void add(struct record *record, const struct blob_item *item)
 {
-	struct registry_move move = item->end == BLOB_FAILED
-					    ? pull_failed_move(item->row->id, &item->why)
-					    : brought(record->work, item);
-
-	vec_add(&record->moves, move);
+	vec_add(&record->moves, move_of(record->work, item));
 	vec_add(&record->items, item);
 }
 
@@ -90,7 +98,7 @@ static void write_rows(const struct blob_work *work)
 
 	for (size_t i = 0; i < work->count; i++) {
 		const struct blob_item *item = &work->items[i];
-		if (item->end != BLOB_REMOVED)
+		if (item->end != BLOB_REMOVED && item->end != BLOB_HELD)
 			add(item->end != BLOB_FAILED && item->is_proved ? &proved
 									: &others,
 			    item);
@@ -114,6 +122,10 @@ static const char *word_of(const struct blob_item *item)
 		return "unchanged";
 	case BLOB_REMOVED:
 		return "removed";
+	case BLOB_WAITS:
+		return "deferred";
+	case BLOB_HELD:
+		return "held";
 	default:
 		return pull_failed_word(&item->why);
 	}

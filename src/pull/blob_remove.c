@@ -38,7 +38,7 @@ static void hold_back(struct blob_work *work, struct err *err)
 			((struct registry_move){ .id = item->row->id,
 						 .event = REGISTRY_DEFERRED,
 						 .timeout_ms = PULL_BRAKE_AGAIN_MS }));
-		item->end = BLOB_REMOVED; /* there is nothing more to say of it */
+		item->end = BLOB_HELD; /* there is nothing more to say of it */
 	}
 	results = xcalloc(moves.count, sizeof(*results));
 	if (registry_move_many(work->pull->options.store, moves.items, moves.count,
@@ -100,6 +100,14 @@ static int remove_rows(struct store_tx *tx, void *arg, struct err *err)
 	return removed == 0 ? 0 : removal_note(tx, work->kind->type, removed, err);
 }
 
+/* The files are away, but the rows are not: soon again. */
+static void fail_removed(struct blob_work *work, const struct err *why)
+{
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].end == BLOB_REMOVED)
+			blob_item_fail_here(&work->items[i], why);
+}
+
 static void remove_all(struct blob_work *work)
 {
 	struct store *store = work->pull->options.store;
@@ -118,7 +126,7 @@ static void remove_all(struct blob_work *work)
 	}
 	failpoint("removal.trashed");
 	if (store_write(store, remove_rows, work, &err) != 0)
-		log_error("registry.failed", LOG_ERR(&err));
+		fail_removed(work, &err);
 	else if (removed > 0)
 		log_info("blob.removed", LOG_TEXT("kind", work->kind->type),
 			 LOG_NUMBER("count", removed));

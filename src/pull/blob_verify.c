@@ -33,12 +33,26 @@ static const char *expected_of(const struct registry_row *row)
 	return row->primary_checksum ? row->primary_checksum : row->checksum;
 }
 
+/* Whether nobody has begun to replace it since it was claimed: its row would say so
+ * before the file is another. */
+static bool is_as_claimed(const struct pull_job *job, const struct registry_row *row)
+{
+	AUTO_REGISTRY_ROW struct registry_row now = { 0 };
+
+	return registry_get(job->pull->options.store, job->kind->type, row->name, &now,
+			    ERR_IGNORED) != 0 ||
+	       (now.state == REGISTRY_SYNCED && now.generation == row->generation &&
+		strcmp(now.timeline, row->timeline) == 0);
+}
+
 /* When the copy is as it was found last, it may be the primary that is wrong. */
 static int differs(struct pull_job *job, const struct check *check, const char *expected,
 		   struct err *err)
 {
 	const struct registry_row *row = check->row;
 
+	if (!is_as_claimed(job, row))
+		return err_set(err, ERR_CONFLICT, "%s is being replaced", row->name);
 	log_error("verify.mismatch", LOG_TEXT("kind", job->kind->type),
 		  LOG_TEXT("name", row->name), LOG_NUMBER("generation", row->generation),
 		  LOG_TEXT("checksum", check->digest),
@@ -46,8 +60,8 @@ static int differs(struct pull_job *job, const struct check *check, const char *
 	if (!row->checksum || strcmp(row->checksum, check->digest) == 0)
 		blob_doubt(job->pull, NULL, job->kind, row->name);
 	err_set(err, ERR_CORRUPT,
-		"%s has the SHA-256 %s, the primary's is %s for generation %" PRIu64,
-		row->name, check->digest, expected, row->generation);
+		"it has the SHA-256 %s, the primary's is %s for generation %" PRIu64,
+		check->digest, expected, row->generation);
 	return err_remedy(err, "it is brought again by itself; if this comes back, see "
 			       "whether this machine's disk fails, or who else writes "
 			       "there");

@@ -26,6 +26,8 @@ enum blob_end {
 	BLOB_PLACED,  /* it is in place, durably */
 	BLOB_ADOPTED, /* it was here already, and right */
 	BLOB_REMOVED, /* with its row */
+	BLOB_WAITS,   /* wait_ms: it may be here, and the primary is about to tell */
+	BLOB_HELD,    /* it is gone, and a person must say whether it goes here, too */
 	BLOB_FAILED,  /* why */
 };
 
@@ -33,9 +35,11 @@ struct blob_item {
 	struct registry_row *row; /* of the job */
 	enum blob_end end;
 	struct err why;
+	int64_t wait_ms;
 	bool is_large;       /* it is asked for alone */
 	bool is_doubtful;    /* again it was not what the primary says */
 	bool is_proved;      /* read from the disk after it was placed, and right */
+	bool is_taken;       /* no other worker has it: pull.at_work */
 	struct lease *lease; /* owned; NULL with an immutable kind */
 	struct blob_incoming *incoming; /* owned */
 	/* As the primary said with the bytes. */
@@ -71,6 +75,10 @@ int blob_work_line(struct blob_work *work, struct err *err);
 /* What its content must be by the id or by the row; "" : not known. */
 void blob_item_expect(const struct blob_work *work, const struct blob_item *item,
 		      char digest[BLOB_DIGEST_SIZE]);
+
+/* What comes is said to be the version that the row wants, which has a size: another one
+ * makes no sense, and is not written. */
+int blob_item_check_size(const struct blob_item *item, struct err *err);
 
 /* All of it was written: judges it by what the primary says, and by the id. BLOB_ARRIVED
  * or BLOB_FAILED. */

@@ -32,6 +32,7 @@ static struct pull_job *new_job(const struct lane *lane, const struct lane_queue
 
 	job->pull = lane->pull;
 	job->kind = queue->blob;
+	job->claimed_at = queue->claimed_at;
 	job->work = queue->blob ? lane->blobs_work : lane->work;
 	job->forget = queue->blob ? lane->blobs_forget : lane->forget;
 	return job;
@@ -126,6 +127,7 @@ static int claim(struct lane *lane, struct lane_queue *queue, size_t limit,
 {
 	registry_rows rows = { 0 };
 
+	queue->claimed_at = clock_boot_ms();
 	if (lane->claim(lane->pull->options.store, queue->kind, limit, timeout_ms, &rows,
 			err) != 0)
 		return -1;

@@ -16,6 +16,7 @@ struct lane_queue {
 	const struct blob_kind *blob; /* NULL: repositories */
 	int64_t due_at;               /* of the first, wall ms; INT64_MAX: none */
 	bool has_only_small;          /* as far as the last claim tells */
+	int64_t claimed_at;           /* boot ms: the last claim began */
 };
 
 struct lane {

@@ -5,6 +5,8 @@
 #include "pull/primary_parse.h"
 
 #define REVERIFY_TIMEOUT_MS 120000
+#define KINDS_LIMIT ((size_t)1 << 20)
+#define ROW_LIMIT ((size_t)64 << 10)
 #define NO_END (INT64_MAX / 2) /* the line's limit, and the stall, end it */
 
 static void add_blob(struct str *target, const char *what, const struct blob_kind *kind,
@@ -58,7 +60,7 @@ static bool parse_range(const struct site_answer *answer, struct blob_head *head
 	}
 	return sscanf(answer->range, "bytes %" SCNu64 "-%" SCNu64 "/%" SCNu64 "%c",
 		      &head->offset, &last, &head->size, &rest) == 3 &&
-	       head->offset <= last && last < head->size;
+	       head->offset <= last && last < head->size && head->size <= INT64_MAX;
 }
 
 static int read_head(struct reading *reading, const struct site_answer *answer,
@@ -156,6 +158,16 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 	return result;
 }
 
+/* It answers with its row. */
+static bool is_pending(const struct site_answer *answer)
+{
+	json_auto_t *row = json_parse_object(answer->body.data, answer->body.len,
+					     ROW_LIMIT, ERR_IGNORED);
+	const char *state = json_string_value(json_object_get(row, "verification"));
+
+	return !state || strcmp(state, "succeeded") != 0;
+}
+
 int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
 			  const char *id, struct err *err)
 {
@@ -167,5 +179,44 @@ int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kin
 	struct site_request request = { .method = "POST",
 					.target = target.data,
 					.timeout_ms = REVERIFY_TIMEOUT_MS };
-	return primary_call(line, &request, &answer, err);
+	if (primary_call(line, &request, &answer, err) != 0)
+		return -1;
+	if (is_pending(&answer))
+		return 0;
+	return err_set(err, ERR_BUSY, "the primary read %s a moment ago", id);
+}
+
+static int add_kind(const json_t *said, struct blob_kinds *kinds, struct err *err)
+{
+	const char *type = json_string_value(json_object_get(said, "type"));
+	const char *layout = json_string_value(json_object_get(said, "layout"));
+
+	if (!type || !layout ||
+	    type[strspn(type, "abcdefghijklmnopqrstuvwxyz0123456789-_")] != '\0')
+		return primary_lied(err, "a type of blobs has no right name or layout");
+	struct blob_kind kind = { .type = xstrdup(type),
+				  .layout = strcmp(layout, "lfs") == 0 ? BLOB_LFS
+								       : BLOB_PLAIN };
+	vec_add(&kinds->items, kind);
+	return 0;
+}
+
+int primary_blob_kinds(struct primary_line *line, struct blob_kinds *kinds,
+		       struct err *err)
+{
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+	struct site_request request = { .target = PRIMARY_API "blobs" };
+	json_auto_t *said = NULL;
+	const json_t *types;
+
+	if (primary_call(line, &request, &answer, err) != 0)
+		return -1;
+	said = json_parse_object(answer.body.data, answer.body.len, KINDS_LIMIT, err);
+	types = json_object_get(said, "types");
+	if (!json_is_array(types))
+		return primary_lied(err, "it names no types of blobs");
+	for (size_t i = 0; i < json_array_size(types); i++)
+		if (add_kind(json_array_get(types, i), kinds, err) != 0)
+			return -1;
+	return 0;
 }

@@ -57,7 +57,12 @@ struct blob_many {
 int primary_blob_read_many(struct primary_line *line, const struct blob_many *many,
 			   const struct blob_frame_sink *frames, struct err *err);
 
-/* Asks it to read a blob again and compute its checksum anew. */
+/* Its kinds: types and layouts, without paths. The caller clears in any case. */
+int primary_blob_kinds(struct primary_line *line, struct blob_kinds *kinds,
+		       struct err *err);
+
+/* Asks it to read a blob again and compute its checksum anew. ERR_BUSY: it did so a
+ * moment ago, and does not now. */
 int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
 			  const char *id, struct err *err);
 

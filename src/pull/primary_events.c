@@ -5,7 +5,7 @@
 
 #include "replicable/name.h"
 
-#define LINE_LIMIT ((size_t)1 << 20)
+static const struct json_limits line_limits = { (size_t)1 << 20, 20000 };
 
 static int parse_last(const char *text, struct event_ends *ends)
 {
@@ -121,7 +121,7 @@ static const char *fill_event(const json_t *object, struct event *event)
 
 static int parse_event(const char *line, size_t len, struct event *event, struct err *err)
 {
-	json_auto_t *object = json_parse_object(line, len, LINE_LIMIT, err);
+	json_auto_t *object = json_parse_foreign(line, len, &line_limits, err);
 	const char *wrong;
 
 	if (!object)

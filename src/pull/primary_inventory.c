@@ -6,7 +6,8 @@
 #include "base/json.h"
 #include "replicable/name.h"
 
-#define PAGE_LIMIT ((size_t)64 << 20)
+/* Of the longest page that is asked for, with longer rows than there are. */
+static const struct json_limits page_limits = { (size_t)64 << 20, 1000000 };
 
 static bool has_failure(const json_t *object)
 {
@@ -132,7 +133,8 @@ int primary_parse_inventory(const struct str *body, const struct blob_kind *kind
 			    const struct page_question *question,
 			    struct inventory_page *page, struct err *err)
 {
-	json_auto_t *object = json_parse_object(body->data, body->len, PAGE_LIMIT, err);
+	json_auto_t *object =
+		json_parse_foreign(body->data, body->len, &page_limits, err);
 
 	*page = (struct inventory_page){ 0 };
 	if (!object)

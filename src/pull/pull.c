@@ -154,6 +154,7 @@ static void pull_free(struct pull *pull)
 	map_clear(&pull->touched);
 	map_clear(&pull->unknown_kinds);
 	map_clear(&pull->reverified);
+	map_clear(&pull->at_work);
 	stop_clear(&pull->stop);
 	stop_clear(&pull->kill);
 	pthread_cond_destroy(&pull->changed);

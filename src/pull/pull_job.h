@@ -16,6 +16,7 @@ struct pull_job {
 	const struct blob_kind *kind; /* NULL: a repository */
 	struct registry_row row;
 	registry_rows rows;
+	int64_t claimed_at; /* of these, boot ms */
 };
 
 /* As a pool knows it; arg is the job. */

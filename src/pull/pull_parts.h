@@ -56,6 +56,7 @@ struct pull {
 	struct map unknown_kinds; /* of events that were skipped */
 	struct map reverified;    /* blobs that the primary was asked to read again... */
 	int64_t reverified_at;    /* ... since then, boot ms: blob_doubt.c */
+	struct map at_work;       /* blobs that a worker has: blob_job.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */

@@ -112,11 +112,7 @@ static void begin_look(struct pull *pull)
 
 static void tidy_blobs(const struct blob_kind *kind)
 {
-	AUTO_CLOSE int root = blob_root_open(kind, ERR_IGNORED);
-
-	if (root < 0)
-		return;
-	blob_incoming_expire(root, BLOB_INCOMING_KEEP_MS);
+	blob_incoming_expire(kind, BLOB_INCOMING_KEEP_MS);
 	trash_expire(kind->path);
 }
 

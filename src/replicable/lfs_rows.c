@@ -342,6 +342,14 @@ int lfs_scan_set_absent(struct store_tx *tx, const struct lfs_scan *scan, struct
 	return query_run(query, NULL, err);
 }
 
+int lfs_rows_forget(struct store_tx *tx, uint64_t repository, struct err *err)
+{
+	if (run_for(tx, "DELETE FROM lfs_object WHERE repository = ?1", repository,
+		    err) != 0)
+		return -1;
+	return run_for(tx, "DELETE FROM lfs_scan WHERE repository = ?1", repository, err);
+}
+
 int lfs_rows_have_orphans(struct store_tx *tx, enum lfs_side side, struct err *err)
 {
 	static const char *const sql[] = {

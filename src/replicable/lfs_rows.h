@@ -82,6 +82,9 @@ int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
 int lfs_scan_set_absent(struct store_tx *tx, const struct lfs_scan *scan,
 			struct err *err);
 
+/* Nothing belongs to it any more: its own row goes. */
+int lfs_rows_forget(struct store_tx *tx, uint64_t repository, struct err *err);
+
 /* Whether something is recorded of a repository that has no row any more: 1, 0 or -1; and
  * dropping that. */
 int lfs_rows_have_orphans(struct store_tx *tx, enum lfs_side side, struct err *err);

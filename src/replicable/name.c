@@ -71,3 +71,10 @@ uint64_t replicable_id(const char *kind, const char *name)
 	id >>= 2;
 	return id ? id : 1;
 }
+
+int64_t replicable_counted_size(uint64_t size)
+{
+	const int64_t most = INT64_C(1) << 50;
+
+	return size < (uint64_t)most ? (int64_t)size : most;
+}

@@ -29,4 +29,8 @@ char *name_to_path(const char *name);
  * same one: the first 62 bits of the SHA-256 of "<kind>:<name>", never 0. */
 uint64_t replicable_id(const char *kind, const char *name);
 
+/* As which a size goes into sums: at most 1 PiB, so that these do not overflow, whatever
+ * a primary says, or a file with holes. */
+int64_t replicable_counted_size(uint64_t size);
+
 #endif

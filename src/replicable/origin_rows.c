@@ -8,6 +8,7 @@
  */
 #include "replicable/origin_rows.h"
 
+#include "replicable/lfs_rows.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
 
@@ -295,7 +296,8 @@ static int count_row(struct store_tx *tx, const struct counted *row, int64_t by,
 	AUTO_FREE char *kind = xasprintf("origin.%s", row->kind);
 
 	if (count_one(tx, kind, "all", by, err) != 0 ||
-	    count_one(tx, kind, "bytes", by * row->size, err) != 0)
+	    count_one(tx, kind, "bytes",
+		      by * replicable_counted_size((uint64_t)row->size), err) != 0)
 		return -1;
 	return count_state(tx, kind, row->verification, by, err);
 }
@@ -305,7 +307,9 @@ static int count_change(struct store_tx *tx, const struct counted *before,
 {
 	AUTO_FREE char *kind = xasprintf("origin.%s", before->kind);
 
-	if (count_one(tx, kind, "bytes", (int64_t)row->size - before->size, err) != 0)
+	int64_t more = replicable_counted_size(row->size) -
+		       replicable_counted_size((uint64_t)before->size);
+	if (count_one(tx, kind, "bytes", more, err) != 0)
 		return -1;
 	if (before->verification == row->verification)
 		return 0;
@@ -442,7 +446,9 @@ int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct 
 	    query_open(tx, "DELETE FROM origin WHERE id = ?1", &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)row->id);
-	if (query_run(query, NULL, err) != 0)
+	if (query_run(query, NULL, err) != 0 ||
+	    (strcmp(before.kind, KIND_REPOSITORY) == 0 &&
+	     lfs_rows_forget(tx, row->id, err) != 0))
 		return -1;
 	return count_row(tx, &before, -1, err);
 }

@@ -1,3 +1,4 @@
+#include "replicable/name.h"
 #include "replicable/registry.h"
 #include "replicable/registry_row.h"
 #include "store/site_value.h"
@@ -44,8 +45,13 @@ static int read_one(struct store_tx *tx, void *arg, struct err *err)
 
 	registry_row_clear(reading->row); /* of a run before */
 	found = registry_get_in(tx, reading->kind, reading->name, reading->row, err);
+	if (found == 0 && strcmp(reading->kind, KIND_REPOSITORY) == 0)
+		return err_set(err, ERR_MISSING,
+			       "%s: the registry has no such repository", reading->name);
 	if (found == 0)
-		return err_set(err, ERR_MISSING, "%s: the registry has no such %s",
+		return err_set(err, ERR_MISSING,
+			       "%s: the registry has no blob of kind %s "
+			       "with this id",
 			       reading->name, reading->kind);
 	return found > 0 ? 0 : -1;
 }

@@ -1,6 +1,7 @@
 #include "replicable/registry_row.h"
 
 #include "base/clock.h"
+#include "replicable/lfs_rows.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
 
@@ -53,7 +54,7 @@ static void tally_add(struct registry_tally *tally, const struct stored_row *sto
 		      int64_t by)
 {
 	const struct registry_row *row = &stored->row;
-	int64_t bytes = by * (int64_t)row->size;
+	int64_t bytes = by * replicable_counted_size(row->size);
 	bool is_to_come = row->state != REGISTRY_SYNCED && !row->is_gone;
 
 	tally->all += by;
@@ -339,7 +340,9 @@ int stored_row_remove(struct store_tx *tx, const struct stored_row *stored,
 	if (query_open(tx, "DELETE FROM registry WHERE id = ?1", &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)stored->row.id);
-	if (query_run(query, NULL, err) != 0)
+	if (query_run(query, NULL, err) != 0 ||
+	    (strcmp(stored->row.kind, KIND_REPOSITORY) == 0 &&
+	     lfs_rows_forget(tx, stored->row.id, err) != 0))
 		return -1;
 	if (shift_of(tx, shift, stored->row.kind, err) != 0)
 		return -1;

@@ -192,6 +192,22 @@ static int64_t behind_since(const struct report *report)
 	return since;
 }
 
+/* Nothing is copied to, or removed from, a directory that is not the one that it was. */
+static bool is_root_lost(const struct report_options *options, struct err *why)
+{
+	const struct blob_kinds *kinds = options->kinds;
+
+	if (!options->root)
+		return false;
+	if (copies_root_judge(options->store, options->root, why) != 0)
+		return true;
+	for (size_t i = 0; kinds && i < kinds->items.count; i++)
+		if (copies_root_judge_blobs(options->store, &kinds->items.items[i],
+					    why) != 0)
+			return true;
+	return false;
+}
+
 static int make_secondary(const struct report_options *options, struct report *report,
 			  struct err *err)
 {
@@ -209,10 +225,21 @@ static int make_secondary(const struct report_options *options, struct report *r
 	since = behind_since(report);
 	if (since > 0 && report->now + report->skew_ms > since)
 		report->lag_ms = report->now + report->skew_ms - since;
-	report->is_root_lost =
-		options->root &&
-		copies_root_judge(store, options->root, &report->root_failure) != 0;
+	report->is_root_lost = is_root_lost(options, &report->root_failure);
 	return 0;
+}
+
+static int read_all(const struct report_options *options, struct report *report,
+		    struct err *err)
+{
+	if (report_push_read(options, report, err) != 0 ||
+	    report_lfs_read(options, report, err) != 0)
+		return -1;
+	if (options->role != SITE_SECONDARY)
+		return store_read(options->store, read_primary, report, err) == 0
+			       ? report_blobs_of_origin(options, report, err)
+			       : -1;
+	return make_secondary(options, report, err);
 }
 
 int report_make(const struct report_options *options, struct report *report,
@@ -223,14 +250,10 @@ int report_make(const struct report_options *options, struct report *report,
 				   .primary_url = copy(options->primary_url),
 				   .now = clock_wall_ms(),
 				   .node_runs = data_lock_is_held(options->data) };
-	if (report_push_read(options, report, err) != 0 ||
-	    report_lfs_read(options, report, err) != 0)
-		return -1;
-	if (options->role != SITE_SECONDARY)
-		return store_read(options->store, read_primary, report, err) == 0
-			       ? report_blobs_of_origin(options, report, err)
-			       : -1;
-	return make_secondary(options, report, err);
+	if (read_all(options, report, err) == 0)
+		return 0;
+	report_clear(report);
+	return -1;
 }
 
 void report_clear(struct report *report)

@@ -38,7 +38,9 @@ struct report_kind {
 	char *type;                    /* owned */
 	struct registry_counts counts; /* at a primary: all, bytes, and verification */
 	int64_t never_copied;          /* of which nothing is here yet */
+	int64_t arrived;               /* bytes of those that are on their way */
 	struct report_examples examples;
+	struct scan_record scan; /* at a primary */
 };
 
 struct report {
@@ -64,7 +66,7 @@ struct report {
 	bool is_failing;       /* the primary cannot be reached */
 	int64_t failing_since; /* 0: not known */
 	struct err failure;
-	bool is_root_lost; /* site.repositories is not where the copies are */
+	bool is_root_lost; /* copies are not where they were: root_failure */
 	struct err root_failure;
 	struct report_examples examples; /* repositories */
 	/* any */
@@ -74,7 +76,7 @@ struct report {
 struct report_options {
 	enum site_role role;
 	const char *site, *primary_url, *data;
-	const char *root; /* site.repositories; NULL: it is not looked at */
+	const char *root; /* site.repositories; NULL: directories are not looked at */
 	struct store *store;
 	const struct blob_kinds *kinds; /* those of which it tells; NULL: all that have
 					   rows */
@@ -86,6 +88,7 @@ struct report_options {
 	const struct err *push_failure;            /* NULL: none */
 };
 
+/* Without success nothing is left to be cleared. */
 int report_make(const struct report_options *options, struct report *report,
 		struct err *err);
 void report_clear(struct report *report);

@@ -1,5 +1,8 @@
 #include "report/report_blobs.h"
 
+#include "blob/file.h"
+#include "blob/incoming.h"
+
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 
@@ -114,7 +117,8 @@ static int read_origin(struct store_tx *tx, void *arg, struct err *err)
 	struct report_kind *kind = arg;
 	struct origin_counts counts;
 
-	if (origin_count(tx, kind->type, &counts, err) != 0)
+	if (origin_count(tx, kind->type, &counts, err) != 0 ||
+	    scan_record_read_blobs(tx, kind->type, &kind->scan, err) != 0)
 		return -1;
 	kind->counts.all = counts.all;
 	kind->counts.bytes = counts.bytes;
@@ -147,6 +151,15 @@ static int read_copies(struct store *store, struct report_kind *kind, struct err
 					 &kind->examples, err);
 }
 
+static void count_arrived(const struct blob_kind *kind, struct report_kind *report)
+{
+	AUTO_CLOSE int root = blob_root_open(kind, ERR_IGNORED);
+	int64_t here = root < 0 ? 0 : (int64_t)blob_incoming_bytes(root);
+
+	report->arrived =
+		here < report->counts.bytes_to_come ? here : report->counts.bytes_to_come;
+}
+
 int report_blobs_of_copies(const struct report_options *options, struct report *report,
 			   struct err *err)
 {
@@ -155,6 +168,9 @@ int report_blobs_of_copies(const struct report_options *options, struct report *
 	for (size_t i = 0; i < report->blobs.count; i++)
 		if (read_copies(options->store, &report->blobs.items[i], err) != 0)
 			return -1;
+	for (size_t i = 0; options->root && options->kinds && i < report->blobs.count;
+	     i++)
+		count_arrived(&options->kinds->items.items[i], &report->blobs.items[i]);
 	return 0;
 }
 
@@ -182,6 +198,8 @@ bool report_blobs_are_good(const struct report *report)
 			return false;
 		if (report->role == SITE_SECONDARY &&
 		    kind->counts.states[REGISTRY_SYNCED] != kind->counts.all)
+			return false;
+		if (kind->scan.failing_since > 0 || kind->scan.left_out > 0)
 			return false;
 	}
 	return true;
@@ -288,10 +306,35 @@ static void add_troubles(const struct report *report, const struct report_kind *
 	}
 }
 
+static void add_scan(const struct report *report, const struct report_kind *kind,
+		     struct str *out)
+{
+	const struct scan_record *scan = &kind->scan;
+
+	if (scan->failing_since > 0) {
+		str_addf(out, "; %s cannot look through its blobs of kind %s for ",
+			 report->site, kind->type);
+		report_duration(report->now > scan->failing_since
+					? report->now - scan->failing_since
+					: 0,
+				out);
+		str_addf(out, ": %s", scan->failure.text);
+		if (scan->failure.remedy[0])
+			str_addf(out, " (%s)", scan->failure.remedy);
+	}
+	if (scan->left_out > 0)
+		str_addf(out,
+			 "; %" PRId64 " file%s of kind %s %s left out, for instance %s",
+			 scan->left_out, scan->left_out == 1 ? "" : "s", kind->type,
+			 scan->left_out == 1 ? "is" : "are", scan->example);
+}
+
 void report_blobs_troubles(const struct report *report, struct str *out)
 {
 	for (size_t i = 0; i < report->blobs.count; i++)
 		add_troubles(report, &report->blobs.items[i], out);
+	for (size_t i = 0; i < report->blobs.count; i++)
+		add_scan(report, &report->blobs.items[i], out);
 }
 
 static void add_copies_line(const struct report_kind *kind, struct str *out)
@@ -310,6 +353,11 @@ static void add_copies_line(const struct report_kind *kind, struct str *out)
 		str_add(out, ", ");
 		report_size(counts->bytes_to_come, out);
 		str_add(out, " to come");
+	}
+	if (kind->arrived > 0) {
+		str_add(out, ", ");
+		report_size(kind->arrived, out);
+		str_add(out, " of that arrived");
 	}
 	str_add(out, "\n");
 }

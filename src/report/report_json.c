@@ -25,23 +25,6 @@ static json_t *states_json(const struct registry_counts *counts, enum site_role 
 	return object;
 }
 
-/* By type. */
-static json_t *blobs_json(const struct report *report)
-{
-	json_t *object = json_object();
-
-	for (size_t i = 0; i < report->blobs.count; i++) {
-		const struct report_kind *kind = &report->blobs.items[i];
-		json_t *states = states_json(&kind->counts, report->role);
-		json_put_number(states, "bytes", kind->counts.bytes);
-		if (report->role == SITE_SECONDARY)
-			json_put_number(states, "bytes_to_come",
-					kind->counts.bytes_to_come);
-		json_put(object, kind->type, states);
-	}
-	return object;
-}
-
 static json_t *failure_json(const struct err *failure, int64_t since)
 {
 	json_t *object = json_from_err(failure);
@@ -64,6 +47,27 @@ static json_t *scan_json(const struct scan_record *scan)
 		json_put_message(object, "left_out_example", scan->example);
 	else
 		json_put(object, "left_out_example", json_null());
+	return object;
+}
+
+/* By type. */
+static json_t *blobs_json(const struct report *report)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		json_t *states = states_json(&kind->counts, report->role);
+		json_put_number(states, "bytes", kind->counts.bytes);
+		if (report->role == SITE_SECONDARY) {
+			json_put_number(states, "bytes_to_come",
+					kind->counts.bytes_to_come);
+			json_put_number(states, "bytes_arrived", kind->arrived);
+		} else {
+			json_put(states, "scan", scan_json(&kind->scan));
+		}
+		json_put(object, kind->type, states);
+	}
 	return object;
 }
 

@@ -91,16 +91,27 @@ static void set_secondaries(const struct report *report)
 	}
 }
 
-static void set_scan(const struct scan_record *scan)
+/* Of repositories and all kinds of blobs in one: the longest ago, and the sum. */
+static void set_scan(const struct report *report)
 {
-	set_gauge("refrelay_scan_failing", "1: the last look at all repositories failed.",
-		  scan->failing_since > 0);
+	bool is_failing = report->scan.failing_since > 0;
+	int64_t left_out = report->scan.left_out, whole_at = report->scan.whole_at;
+
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct scan_record *scan = &report->blobs.items[i].scan;
+		is_failing = is_failing || scan->failing_since > 0;
+		left_out += scan->left_out;
+		whole_at = scan->whole_at < whole_at ? scan->whole_at : whole_at;
+	}
+	set_gauge("refrelay_scan_failing",
+		  "1: the last look at all repositories, or blobs of a kind, failed.",
+		  is_failing);
 	set_gauge("refrelay_left_out",
 		  "What the last scan found and does not replicate, or could not read.",
-		  (double)scan->left_out);
+		  (double)left_out);
 	set_gauge("refrelay_last_scan_timestamp_seconds",
-		  "When all repositories were last looked at.",
-		  (double)scan->whole_at / 1000);
+		  "When all repositories and blobs were last looked at.",
+		  (double)whole_at / 1000);
 }
 
 void report_metrics(const struct report *report)
@@ -115,7 +126,7 @@ void report_metrics(const struct report *report)
 		set_gauge("refrelay_last_event_timestamp_seconds",
 			  "When the newest event happened.",
 			  (double)report->last_event_at / 1000);
-		set_scan(&report->scan);
+		set_scan(report);
 		set_secondaries(report);
 		return;
 	}

@@ -27,6 +27,7 @@ struct root {
 static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct root *root = arg;
+	bool is_blobs = strcmp(root->kind, KIND_REPOSITORY) != 0;
 	int64_t count;
 
 	if (registry_count_here(tx, root->kind, &count, err) != 0)
@@ -37,9 +38,10 @@ static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 		root->key, root->path, count, count == 1 ? "y" : "ies");
 	return err_remedy(err,
 			  "is its file system not mounted? If the copies are lost: "
-			  "refrelay %s resync --all",
-			  strcmp(root->kind, KIND_REPOSITORY) == 0 ? "repository"
-								   : "blob");
+			  "refrelay %s%s --all%s",
+			  is_blobs ? "blob resync --type " : "repository resync",
+			  is_blobs ? root->kind : "",
+			  is_blobs ? ", and restart the node" : "");
 }
 
 /* Rows are counted only where it is empty: this looks at each of them. */
@@ -155,13 +157,18 @@ int copies_root_check(struct store *store, const char *path, struct err *err)
 	return check_root(store, &root, err);
 }
 
+static int judge_root(struct store *store, struct root *root, struct err *err)
+{
+	if (check_emptiness(store, root, err) != 0)
+		return -1;
+	return check_root(store, root, err);
+}
+
 int copies_root_judge(struct store *store, const char *path, struct err *err)
 {
 	struct root root = root_of_repositories(path);
 
-	if (check_emptiness(store, &root, err) != 0)
-		return -1;
-	return check_root(store, &root, err);
+	return judge_root(store, &root, err);
 }
 
 static int with_blobs(struct store *store, const struct blob_kind *kind,
@@ -188,4 +195,10 @@ int copies_root_check_blobs(struct store *store, const struct blob_kind *kind,
 			    struct err *err)
 {
 	return with_blobs(store, kind, check_root, err);
+}
+
+int copies_root_judge_blobs(struct store *store, const struct blob_kind *kind,
+			    struct err *err)
+{
+	return with_blobs(store, kind, judge_root, err);
 }

@@ -28,5 +28,7 @@ int copies_root_check(struct store *store, const char *root, struct err *err);
 
 /* Whether a node would find its copies there: for `status` and `check`. */
 int copies_root_judge(struct store *store, const char *root, struct err *err);
+int copies_root_judge_blobs(struct store *store, const struct blob_kind *kind,
+			    struct err *err);
 
 #endif

@@ -20,17 +20,16 @@
 
 #define REMOVED "pull.removed"
 #define MINUTES 60
-#define REMEDY "if not, bring them back at the primary"
-#define REMEDY_REPOSITORIES                                                              \
-	"if they were deleted on purpose: refrelay repository remove --state "           \
-	"held; " REMEDY
-#define REMEDY_BLOBS                                                                     \
-	"if they were deleted on purpose: refrelay blob remove --state "                 \
-	"held; " REMEDY
-
-static const char *remedy_for(const char *kind)
+/* Of that kind alone: the brake may hold another for another reason. The caller frees. */
+static char *remedy_for(const char *kind)
 {
-	return strcmp(kind, KIND_REPOSITORY) == 0 ? REMEDY_REPOSITORIES : REMEDY_BLOBS;
+	bool is_blobs = strcmp(kind, KIND_REPOSITORY) != 0;
+
+	return xasprintf(
+		"if they were deleted on purpose: refrelay %s%s --state held; if "
+		"not, bring them back at the primary",
+		is_blobs ? "blob remove --type " : "repository remove",
+		is_blobs ? kind : "");
 }
 
 /* The key in site_value; the caller frees. */
@@ -112,6 +111,7 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 {
 	struct braking *braking = arg;
 	const char *kind = braking->brake->kind;
+	AUTO_FREE char *remedy = NULL;
 	char reason[160];
 
 	if (row->held_reason || row->state == REGISTRY_STARTED)
@@ -120,10 +120,11 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 		 "%" PRId64 " of %" PRId64 " %s would be deleted at once",
 		 braking->deletions, braking->all,
 		 strcmp(kind, KIND_REPOSITORY) == 0 ? "repositories" : kind);
+	remedy = remedy_for(kind);
 	const struct registry_move move = { .id = row->id,
 					    .event = REGISTRY_HELD,
 					    .held_reason = reason,
-					    .remedy = remedy_for(kind) };
+					    .remedy = remedy };
 	braking->held++;
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
@@ -159,6 +160,7 @@ int removal_may(struct store *store, const struct removal_brake *limit, bool *ma
 		struct err *err)
 {
 	struct braking braking = { .brake = limit };
+	AUTO_FREE char *remedy = remedy_for(limit->kind);
 
 	*may = false;
 	if (store_write(store, brake, &braking, err) != 0)
@@ -167,8 +169,7 @@ int removal_may(struct store *store, const struct removal_brake *limit, bool *ma
 		log_error("registry.held", LOG_TEXT("kind", limit->kind),
 			  LOG_NUMBER("held", braking.held),
 			  LOG_NUMBER("deletions", braking.deletions),
-			  LOG_NUMBER("all", braking.all),
-			  LOG_TEXT("remedy", remedy_for(limit->kind)));
+			  LOG_NUMBER("all", braking.all), LOG_TEXT("remedy", remedy));
 	*may = braking.may;
 	return 0;
 }

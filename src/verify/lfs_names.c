@@ -5,8 +5,10 @@
  * behind the row, so what is written of a generation is never less than it has.
  *
  * What was named and is not any more is found only when all is looked through: that is
- * done again, at most once a day, when a ref of a repository that names something went
- * away or was deleted.
+ * done again, at most once a day, when commits of a repository that names something are
+ * reached no more. At once it is done where tips of then are not there at all: it was
+ * cleaned up since, or, if none is there, is another repository that was put in its place
+ * and has no claim either to what was uploaded.
  *
  * A repository is looked through by one thread at a time; who else asks waits for it.
  */
@@ -55,6 +57,7 @@ struct look {
 	struct ref_reading reading;
 	lfs_rows rows;
 	bool is_whole;
+	bool is_other; /* it may be another repository than the one before */
 };
 
 static void mark_of(const struct lfs_scan *scan, char mark[MARK_SIZE])
@@ -88,29 +91,20 @@ static bool is_done(const struct look *look)
 	       look->now.generation == look->before.generation;
 }
 
-static bool lost_refs(const struct ref_snapshot *before, const struct ref_snapshot *now)
-{
-	for (size_t i = 0; i < before->refs.count; i++)
-		if (!ref_snapshot_find(now, before->refs.items[i].name))
-			return true;
-	return false;
-}
-
-/* Sets is_whole, unless `known` gets what was looked through before. */
+/* Fills in what was looked through before; without that all has to be. */
 static void find_known(struct look *look, const char *folder, oid_list *known)
 {
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
 	char mark[MARK_SIZE];
 
 	look->is_whole = true;
-	if (!look->has_before || strcmp(look->now.timeline, look->before.timeline) != 0)
+	look->is_other = look->has_before &&
+			 strcmp(look->now.timeline, look->before.timeline) != 0;
+	if (!look->has_before || look->is_other)
 		return;
 	mark_of(&look->before, mark);
 	if (!recorded_refs_read(folder, look->now.repository, mark, look->reading.oid_len,
 				&refs))
-		return;
-	if (look->before.named > 0 && lost_refs(&refs, &look->reading.refs) &&
-	    clock_wall_ms() - look->before.whole_at >= WHOLE_AGAIN_MS)
 		return;
 	oid_list_add_tips(known, &refs);
 	look->is_whole = false;
@@ -132,7 +126,49 @@ static void tidy_rows(lfs_rows *rows)
 	rows->count = kept;
 }
 
-static int search(struct look *look, int root, const char *path, const oid_list *known,
+static bool may_be_whole_again(const struct look *look)
+{
+	return look->before.named > 0 &&
+	       clock_wall_ms() - look->before.whole_at >= WHOLE_AGAIN_MS;
+}
+
+/* All of it, as what was looked through before cannot be left out. */
+static int search_anew(struct look *look, const struct git_work *work,
+		       const struct repo *repo, const oid_list *tips,
+		       const oid_list *known, struct err *err)
+{
+	const oid_list none = { 0 };
+	size_t gone;
+
+	if (lfs_search_gone(work, repo, known, &gone, err) != 0)
+		return -1;
+	look->is_whole = true;
+	look->is_other |= gone == known->count;
+	vec_clear(&look->rows);
+	return lfs_search(work, repo, tips, &none, &look->rows, err);
+}
+
+static int search_known(struct look *look, const struct git_work *work,
+			const struct repo *repo, const oid_list *tips, oid_list *known,
+			struct err *err)
+{
+	int result = 0;
+
+	if (may_be_whole_again(look))
+		result = lfs_search_lost(work, repo, tips, known, err);
+	if (result > 0) {
+		look->is_whole = true;
+		vec_clear(known);
+	}
+	if (result >= 0)
+		result = lfs_search(work, repo, tips, known, &look->rows, err);
+	if (result == 0 || known->count == 0 || err->class == ERR_CANCELED ||
+	    err->class == ERR_TIMEOUT)
+		return result;
+	return search_anew(look, work, repo, tips, known, err);
+}
+
+static int search(struct look *look, int root, const char *path, oid_list *known,
 		  struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
@@ -146,7 +182,7 @@ static int search(struct look *look, int root, const char *path, const oid_list 
 	if (repo_open(root, path, &repo, err) == 0 && repo_check_files(&repo, err) == 0) {
 		free(repo.path);
 		repo.path = xasprintf("%s/%s", look->names->root, path);
-		result = lfs_search(&work, &repo, &tips, known, &look->rows, err);
+		result = search_known(look, &work, &repo, &tips, known, err);
 	}
 	vec_clear(&tips);
 	return result;
@@ -160,8 +196,7 @@ static int write_rows(struct store_tx *tx, void *arg, struct err *err)
 		.scan = &look->now,
 		.rows = &look->rows,
 		.is_whole = look->is_whole,
-		.is_other = look->has_before &&
-			    strcmp(look->now.timeline, look->before.timeline) != 0,
+		.is_other = look->is_other,
 	};
 
 	return lfs_rows_put(tx, &found, err);

@@ -22,8 +22,8 @@ static void take_blob(struct search *search, const char *text, size_t len)
 	struct lfs_pointer pointer;
 	struct lfs_row row;
 
-	if (!lfs_pointer_parse(text, len, &pointer))
-		return;
+	if (!lfs_pointer_parse(text, len, &pointer) || pointer.size == 0)
+		return; /* git-lfs neither brings nor gets what is empty */
 	memcpy(row.oid, pointer.oid, sizeof(row.oid));
 	row.size = pointer.size;
 	vec_add(search->rows, row);
@@ -126,24 +126,26 @@ static int walk(struct search *search, const oid_list *tips, const oid_list *kno
 		struct err *err)
 {
 	static const char *const args[] = { "rev-list",
+					    "--ignore-missing",
 					    "--objects",
 					    "--no-object-names",
 					    "--use-bitmap-index",
-					    "--ignore-missing",
 					    "--filter=blob:limit=1024",
 					    "--filter=object:type=blob",
 					    "--filter-provided-objects",
 					    "--stdin",
 					    NULL };
+	const char *strict[ARRAY_SIZE(args) - 1] = { args[0] };
 	AUTO_STR struct str input = STR_INIT;
 	struct git_stream *stream = NULL;
 	struct err ended;
 
+	memcpy(strict + 1, args + 2, sizeof(strict) - sizeof(strict[0]));
 	add_lines(known, "^", &input);
 	add_lines(tips, "", &input);
 	if (git_stream_open(&(struct git_call){ .work = search->work,
 						.repository = search->repo->path,
-						.args = args,
+						.args = known->count > 0 ? strict : args,
 						.input = &input,
 						.yields = true },
 			    -1, &stream, err) != 0)
@@ -170,4 +172,52 @@ int lfs_search(const struct git_work *work, const struct repo *repo, const oid_l
 		result = read_group(&search, err);
 	str_clear(&search.group);
 	return result;
+}
+
+int lfs_search_gone(const struct git_work *work, const struct repo *repo,
+		    const oid_list *known, size_t *count, struct err *err)
+{
+	static const char *const args[] = { "cat-file", "--batch-check=x", "--buffer",
+					    NULL };
+	AUTO_STR struct str input = STR_INIT;
+	AUTO_STR struct str said = STR_INIT;
+
+	*count = 0;
+	add_lines(known, "", &input);
+	if (git_run(&(struct git_call){ .work = work,
+					.repository = repo->path,
+					.args = args,
+					.input = &input,
+					.output = &said,
+					.output_limit = input.len + 16 * known->count,
+					.yields = true },
+		    err) != 0)
+		return -1;
+	for (const char *at = said.data; (at = strstr(at, " missing\n")) != NULL; at++)
+		++*count;
+	return 0;
+}
+
+int lfs_search_lost(const struct git_work *work, const struct repo *repo,
+		    const oid_list *tips, const oid_list *known, struct err *err)
+{
+	static const char *const args[] = { "rev-list", "--max-count=1", "--stdin",
+					    NULL };
+	AUTO_STR struct str input = STR_INIT;
+	AUTO_STR struct str said = STR_INIT;
+
+	if (known->count == 0)
+		return 0;
+	add_lines(tips, "^", &input);
+	add_lines(known, "", &input);
+	if (git_run(&(struct git_call){ .work = work,
+					.repository = repo->path,
+					.args = args,
+					.input = &input,
+					.output = &said,
+					.output_limit = 128,
+					.yields = true },
+		    err) != 0)
+		return -1;
+	return said.len > 0;
 }

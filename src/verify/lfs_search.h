@@ -11,8 +11,17 @@
 #include "replicable/lfs_rows.h"
 
 /* Adds, in no order and maybe more than once, what the pointers name that are reached
- * from `tips` and not from `known`, of which some may not be there any more. */
+ * from `tips` and not from `known`. It fails, too, if one of `known` is not there any
+ * more; tips that are not there are passed over if nothing is known. */
 int lfs_search(const struct git_work *work, const struct repo *repo, const oid_list *tips,
 	       const oid_list *known, lfs_rows *rows, struct err *err);
+
+/* How many of `known` are not there any more. */
+int lfs_search_gone(const struct git_work *work, const struct repo *repo,
+		    const oid_list *known, size_t *count, struct err *err);
+
+/* Whether a commit is reached from `known` and not from `tips`: 1, 0 or -1. */
+int lfs_search_lost(const struct git_work *work, const struct repo *repo,
+		    const oid_list *tips, const oid_list *known, struct err *err);
 
 #endif

@@ -9,8 +9,10 @@
 
 /* Results are not held back for longer. */
 #define HOLD_MS 1000
-/* After a change another one may not show (blob_print_is_settled()) for less. */
+/* After a change another one may not show (blob_print_is_settled()) for less, or, where
+ * files have the time of full seconds only, for so long. */
 #define SETTLE_MS 25
+#define SETTLE_MOST_MS 2100
 
 struct verifying {
 	const struct blob_batch *batch;
@@ -30,15 +32,33 @@ static bool is_settled(const struct blob_look *look)
 	       blob_print_is_settled(&print, clock_wall_ns());
 }
 
+/* A time in the future is not waited for. */
+static bool is_settling(const struct blob_look *look)
+{
+	struct blob_print print;
+
+	return look->why.class == ERR_NONE && look->row.print && !is_settled(look) &&
+	       blob_print_parse(look->row.print, &print) &&
+	       print.ctime_ns <= clock_wall_ns();
+}
+
+static bool are_settling(const struct verifying *verifying)
+{
+	for (size_t i = 0; i < verifying->batch->count; i++)
+		if (is_settling(&verifying->looks[i]))
+			return true;
+	return false;
+}
+
+/* Or what is written while they are read might not show, and a checksum be of two
+ * contents. */
 static void let_settle(const struct verifying *verifying)
 {
-	for (size_t i = 0; i < verifying->batch->count; i++) {
-		const struct blob_look *look = &verifying->looks[i];
-		if (look->why.class != ERR_NONE || is_settled(look))
-			continue;
-		stop_wait(verifying->batch->stop, SETTLE_MS);
-		return;
-	}
+	int64_t until = clock_boot_ms() + SETTLE_MOST_MS;
+
+	while (are_settling(verifying) && clock_boot_ms() < until)
+		if (stop_wait(verifying->batch->stop, SETTLE_MS))
+			return;
 }
 
 static int digest(const struct verifying *verifying, const struct blob_look *look,

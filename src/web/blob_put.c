@@ -22,12 +22,16 @@
 
 enum { PIECE = 128 << 10 };
 
+/* Of what is packed on the way it is not the size. */
 static uint64_t announced_size(const struct web_request *request)
 {
 	const char *text = web_header(request, "Content-Length");
 	uint64_t size;
 
-	return text && text_to_uint64(text, &size) ? size : UINT64_MAX;
+	return text && !web_header(request, "Content-Encoding") &&
+			       text_to_uint64(text, &size)
+		       ? size
+		       : UINT64_MAX;
 }
 
 static int receive(const struct web_request *request, struct blob_incoming *incoming,
@@ -113,7 +117,7 @@ static int record(const struct web_request *request, struct blob_put *put,
 	return 0;
 }
 
-static int settle(const struct web_request *request, int root,
+static int commit(const struct web_request *request, int root,
 		  struct blob_incoming **incoming, struct blob_put *put, struct err *err)
 {
 	struct blob_known known = { 0 };
@@ -125,6 +129,18 @@ static int settle(const struct web_request *request, int root,
 			return -1;
 	}
 	return record(request, put, &known, err);
+}
+
+/* What came was right: who removes it again, or puts a link above it, is in the way. */
+static int settle(const struct web_request *request, int root,
+		  struct blob_incoming **incoming, struct blob_put *put, struct err *err)
+{
+	if (commit(request, root, incoming, put, err) == 0)
+		return 0;
+	if (err->class == ERR_CORRUPT || err->class == ERR_MISSING ||
+	    err->class == ERR_CONFIG)
+		err->class = ERR_CONFLICT;
+	return -1;
 }
 
 static void log_put(const struct web_request *request, const struct blob_put *put,
@@ -174,26 +190,38 @@ int blob_put_upload(const struct web_request *request, struct blob_put *put,
 	return result;
 }
 
-/* "sha-256=:BASE64:" in a list of such. RFC 9530. */
+/* BASE64 and a colon. */
+static bool decode_digest(const char *text, char digest[BLOB_DIGEST_SIZE])
+{
+	unsigned char bytes[36];
+
+	if (strcspn(text, ":") != 44 || text[44] != ':' || text[43] != '=' ||
+	    text[42] == '=' ||
+	    EVP_DecodeBlock(bytes, (const unsigned char *)text, 44) != 33)
+		return false;
+	blob_digest_format(bytes, digest);
+	return true;
+}
+
+/* "sha-256=:BASE64:" in a list of such, RFC 9530; two that differ are none. */
 static bool read_digest(const char *header, char digest[BLOB_DIGEST_SIZE])
 {
 	static const char key[] = "sha-256=:";
-	unsigned char bytes[36];
+	char again[BLOB_DIGEST_SIZE];
+	bool has = false;
 
-	while (header && *header) {
+	while (*header) {
 		header += strspn(header, " \t,");
 		if (text_starts_with(header, key)) {
-			const char *text = header + strlen(key);
-			if (strcspn(text, ":") != 44 || text[44] != ':' ||
-			    text[43] != '=' || text[42] == '=' ||
-			    EVP_DecodeBlock(bytes, (const unsigned char *)text, 44) != 33)
+			if (!decode_digest(header + strlen(key), again) ||
+			    (has && strcmp(again, digest) != 0))
 				return false;
-			blob_digest_format(bytes, digest);
-			return true;
+			memcpy(digest, again, sizeof(again));
+			has = true;
 		}
 		header += strcspn(header, ",");
 	}
-	return false;
+	return has;
 }
 
 static int wrong_request(struct err *err, const char *text, const char *remedy)
@@ -202,8 +230,8 @@ static int wrong_request(struct err *err, const char *text, const char *remedy)
 	return err_remedy(err, "%s", remedy);
 }
 
-/* What would be ignored is refused, by a secondary too, which hands none of it on:
- * conditions, and parts. */
+/* What would be ignored is refused: conditions, and parts. By a secondary, too, which
+ * does not hand them on: a part would become the whole. */
 static int check_headers(const struct web_request *request, struct err *err)
 {
 	static const char *const refused[] = { "Content-Range", "If-Match",

@@ -101,10 +101,9 @@ static int notice(const struct blob_source *source, const char *id,
 
 static int check_content(const struct origin_row *row, struct err *err)
 {
-	if (row->verification != VERIFICATION_FAILED || !row->failure_class ||
-	    strcmp(row->failure_class, err_class_name(ERR_CORRUPT)) != 0)
+	if (!blob_row_is_damaged(row))
 		return 0;
-	err_set(err, ERR_CORRUPT, "%s", row->failure ? row->failure : "it is damaged");
+	err_set(err, ERR_CORRUPT, "%s", row->failure);
 	return err_remedy(err, "%s", row->remedy ? row->remedy : "");
 }
 

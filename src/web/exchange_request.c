@@ -4,15 +4,37 @@
 
 #include "web/exchange_parts.h"
 
+static struct kept_header *find_kept(const struct exchange *exchange, const char *name)
+{
+	for (size_t i = 0; i < exchange->headers.count; i++)
+		if (strcasecmp(exchange->headers.items[i].name, name) == 0)
+			return &exchange->headers.items[i];
+	return NULL;
+}
+
+static void free_value(struct kept_header *header)
+{
+	explicit_bzero(header->value, strlen(header->value)); /* a password */
+	free(header->value);
+}
+
+/* One that comes again continues a list (RFC 9110, 5.3). */
 static enum MHD_Result keep_header(void *arg, enum MHD_ValueKind kind, const char *name,
 				   const char *value)
 {
 	struct exchange *exchange = arg;
-	struct kept_header header = { .name = xstrdup(name),
-				      .value = xstrdup(value ? value : "") };
+	struct kept_header *before = find_kept(exchange, name);
+	struct kept_header header = { .name = before ? before->name : xstrdup(name) };
 
 	(void)kind;
-	vec_add(&exchange->headers, header);
+	if (before) {
+		header.value = xasprintf("%s, %s", before->value, value ? value : "");
+		free_value(before);
+		*before = header;
+	} else {
+		header.value = xstrdup(value ? value : "");
+		vec_add(&exchange->headers, header);
+	}
 	return MHD_YES;
 }
 
@@ -27,26 +49,19 @@ void exchange_forget_headers(struct exchange *exchange)
 	for (size_t i = 0; i < exchange->headers.count; i++) {
 		struct kept_header *header = &exchange->headers.items[i];
 		free(header->name);
-		explicit_bzero(header->value, strlen(header->value)); /* a password */
-		free(header->value);
+		free_value(header);
 	}
 	vec_clear(&exchange->headers);
-}
-
-static const char *find_kept(const struct exchange *exchange, const char *name)
-{
-	for (size_t i = 0; i < exchange->headers.count; i++)
-		if (strcasecmp(exchange->headers.items[i].name, name) == 0)
-			return exchange->headers.items[i].value;
-	return NULL;
 }
 
 const char *web_header(const struct web_request *request, const char *name)
 {
 	struct exchange *exchange = request->connection;
 
-	if (exchange->upload)
-		return find_kept(exchange, name);
+	if (exchange->upload) {
+		const struct kept_header *kept = find_kept(exchange, name);
+		return kept ? kept->value : NULL;
+	}
 	return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 

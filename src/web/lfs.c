@@ -18,7 +18,7 @@ bool lfs_has_type(const struct web_request *request, struct web_response *respon
 	const char *type = web_header(request, "Content-Type");
 	size_t len = strlen(LFS_TYPE);
 
-	if (type && text_starts_with(type, LFS_TYPE) &&
+	if (type && strncasecmp(type, LFS_TYPE, len) == 0 &&
 	    (type[len] == '\0' || type[len] == ';' || type[len] == ' '))
 		return true;
 	web_answer_problem(response, 415, "WRONG_CONTENT_TYPE",

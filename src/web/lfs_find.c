@@ -81,6 +81,17 @@ static int read_blob(struct store_tx *tx, const struct finding *finding,
 	return found < 0 ? -1 : 0;
 }
 
+/* 1: what is recorded is of this very repository; 0: of one that had its name before. */
+static int has_rows(struct store_tx *tx, const struct lfs_scan *now, struct err *err)
+{
+	AUTO_LFS_SCAN struct lfs_scan scan = { 0 };
+	int found = lfs_scan_get(tx, now->repository, &scan, err);
+
+	if (found <= 0)
+		return found;
+	return scan.timeline[0] == '\0' || strcmp(scan.timeline, now->timeline) == 0;
+}
+
 /* store_work; arg: struct finding */
 static int read_rows(struct store_tx *tx, void *arg, struct err *err)
 {
@@ -93,12 +104,15 @@ static int read_rows(struct store_tx *tx, void *arg, struct err *err)
 	if (found == 0)
 		err_set(err, ERR_MISSING, "%s: there is no such repository here",
 			finding->repository);
-	if (found <= 0)
+	int is_known = found > 0 ? has_rows(tx, &scan, err) : -1;
+	if (is_known < 0)
 		return -1;
 	for (size_t i = 0; i < finding->count; i++) {
 		struct lfs_object *object = &finding->objects[i];
 		uint64_t size;
-		found = lfs_row_get(tx, scan.repository, object->oid, &size, err);
+		found = 0;
+		if (is_known)
+			found = lfs_row_get(tx, scan.repository, object->oid, &size, err);
 		if (found < 0 || (found > 0 && read_blob(tx, finding, object, err) != 0))
 			return -1;
 		if (found == 0)

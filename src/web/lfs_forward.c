@@ -123,7 +123,7 @@ static int open_passing(struct passing *passing, enum lfs_as as, int64_t until,
 	add_headers(request, as, token, &headers);
 	int result = forward_open(
 		services->forwarder,
-		&(struct forward_request){ .method = is_get ? "GET" : request->method,
+		&(struct forward_request){ .method = request->method,
 					   .url = whole,
 					   .headers = headers.list,
 					   .read = is_get ? NULL : read_body,

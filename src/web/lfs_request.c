@@ -4,8 +4,9 @@
 
 #include "git/lfs_pointer.h"
 
-#define BODY_MAX ((size_t)1 << 20)
-#define ANSWER_MAX ((size_t)4 << 20)
+/* With all that clients say of an object, and more. */
+static const struct json_limits body_limits = { (size_t)1 << 20, 20 * LFS_BATCH_MAX };
+static const struct json_limits answer_limits = { (size_t)4 << 20, 40 * LFS_BATCH_MAX };
 
 void lfs_item_clear(struct lfs_item *item)
 {
@@ -46,7 +47,7 @@ static enum lfs_operation operation_of(const json_t *object)
 enum lfs_operation lfs_batch_operation(const char *text, size_t len)
 {
 	struct err err;
-	json_auto_t *object = json_parse_object(text, len, BODY_MAX, &err);
+	json_auto_t *object = json_parse_foreign(text, len, &body_limits, &err);
 
 	return object ? operation_of(object) : LFS_NO_OPERATION;
 }
@@ -68,7 +69,7 @@ static void read_item(const json_t *object, struct lfs_item *item)
 
 int lfs_object_read(const char *text, size_t len, struct lfs_item *item, struct err *err)
 {
-	json_auto_t *object = json_parse_object(text, len, BODY_MAX, err);
+	json_auto_t *object = json_parse_foreign(text, len, &body_limits, err);
 
 	*item = (struct lfs_item){ 0 };
 	if (!object)
@@ -121,7 +122,7 @@ static int check_batch(const json_t *object, int *status, struct err *err)
 int lfs_batch_read(const char *text, size_t len, struct lfs_batch *batch, int *status,
 		   struct err *err)
 {
-	json_auto_t *object = json_parse_object(text, len, BODY_MAX, err);
+	json_auto_t *object = json_parse_foreign(text, len, &body_limits, err);
 	size_t i;
 	json_t *one;
 
@@ -175,7 +176,7 @@ static void take_one(const json_t *one, struct lfs_item *item)
 int lfs_batch_take_answer(const char *text, size_t len, struct lfs_item *const *items,
 			  size_t count, struct err *err)
 {
-	json_auto_t *answer = json_parse_object(text, len, ANSWER_MAX, err);
+	json_auto_t *answer = json_parse_foreign(text, len, &answer_limits, err);
 	const json_t *objects = json_object_get(answer, "objects");
 
 	if (!answer)

@@ -48,18 +48,26 @@ void pass_on_refuse_status(struct web_response *response, int status)
 
 void pass_on_head(const struct forward_answer *answer, struct web_response *response)
 {
+	const struct {
+		const char *name;
+		const struct str *value;
+	} headers[] = {
+		{ "Content-Type", &answer->content_type },
+		{ "Content-Encoding", &answer->content_encoding },
+		{ "Content-Range", &answer->content_range },
+		{ "Accept-Ranges", &answer->accept_ranges },
+		{ "ETag", &answer->etag },
+		{ "Last-Modified", &answer->last_modified },
+		{ "WWW-Authenticate", &answer->www_authenticate },
+		{ "Retry-After", &answer->retry_after },
+	};
+
 	response->status = answer->status;
 	response->is_expected = true; /* the primary's log tells why */
-	if (answer->content_type.len > 0)
-		web_add_header(response, "Content-Type", "%s", answer->content_type.data);
-	if (answer->content_encoding.len > 0)
-		web_add_header(response, "Content-Encoding", "%s",
-			       answer->content_encoding.data);
-	if (answer->www_authenticate.len > 0)
-		web_add_header(response, "WWW-Authenticate", "%s",
-			       answer->www_authenticate.data);
-	if (answer->retry_after.len > 0)
-		web_add_header(response, "Retry-After", "%s", answer->retry_after.data);
+	for (size_t i = 0; i < ARRAY_SIZE(headers); i++)
+		if (headers[i].value->len > 0)
+			web_add_header(response, headers[i].name, "%s",
+				       headers[i].value->data);
 }
 
 int pass_on_answered_early(struct err *err)

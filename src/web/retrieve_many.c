@@ -221,8 +221,9 @@ static int check_ids(const json_t *ids, struct err *err)
 static int begin(const struct web_request *request, const struct blob_kind *kind,
 		 struct web_response *response, struct err *err)
 {
+	const struct json_limits limits = { 1 << 20, 2 * IDS_MAX };
 	json_auto_t *asked =
-		json_parse_object(request->body->data, request->body->len, 1 << 20, err);
+		json_parse_foreign(request->body->data, request->body->len, &limits, err);
 	struct blob_source source;
 
 	if (!asked) {

@@ -9,10 +9,11 @@
 
 enum { TARGET_MAX = 8 << 10 };
 
+/* A fragment is the client's own business: who passed it on would lose it. */
 static bool is_sendable(const char *raw)
 {
 	for (; *raw; raw++)
-		if ((unsigned char)*raw <= ' ' || *raw == 0x7f)
+		if ((unsigned char)*raw <= ' ' || *raw == 0x7f || *raw == '#')
 			return false;
 	return true;
 }
@@ -110,7 +111,7 @@ int target_parse(const char *raw, struct target *target, struct err *err)
 	if (*raw != '/' || !is_sendable(raw))
 		return err_set(err, ERR_CONFIG,
 			       "the URL is none: it must begin with a "
-			       "slash and have no blanks");
+			       "slash and have no blanks, and no \"#\"");
 	if (!decode(raw, path_len, false, &path))
 		return err_set(err, ERR_CONFIG,
 			       "the path of the URL is badly percent-encoded");

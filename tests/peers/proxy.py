@@ -20,7 +20,10 @@ PATTERN is a regular expression that is searched for in "METHOD TARGET" (no blan
                     rules are the same; then the connection is closed
     slow SECONDS    the answer begins so much later
     cut BYTES       the answer ends after so many bytes of its body
+    abort BYTES     the same, with a reset when these have arrived
+    endless         the answer's body has no end: what comes after it is made up
     flip BYTE       this byte of the body has its lowest bit turned; negative: from the end
+    garble BYTE     the same, of the body as it is framed on its way, in chunks or not
     status CODE     an answer of our own, in JSON that is none of refrelay's
     redirect URL    302
     garbage         an answer that is no HTTP
@@ -34,8 +37,11 @@ A rules file of the one word `refuse` closes the listening socket and all connec
 until there are other rules.
 
 DIRECTORY/log has a line when a request begins (`+ METHOD TARGET`), and one when it has
-ended (`- METHOD TARGET`). DIRECTORY/last is the newest request's head, as it came.
+ended (`- METHOD TARGET`). DIRECTORY/sent has a line `BYTES METHOD TARGET` for each that
+has ended: how much of the upstream's answer, its head included, was passed on.
+DIRECTORY/last is the newest request's head, as it came.
 """
+import fcntl
 import json
 import os
 import re
@@ -43,6 +49,7 @@ import socket
 import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -50,6 +57,7 @@ FOLDER, UPSTREAM = sys.argv[1], int(sys.argv[2])
 LOOK = 0.05
 mutex = threading.Lock()
 clients = set()
+passed = threading.local()
 
 
 def rules_text():
@@ -69,8 +77,8 @@ def find_rule(request_line):
     return "pass", ""
 
 
-def note(sign, request_line):
-    with mutex, open(os.path.join(FOLDER, "log"), "a", encoding="utf-8") as file:
+def note(sign, request_line, log="log"):
+    with mutex, open(os.path.join(FOLDER, log), "a", encoding="utf-8") as file:
         file.write(f"{sign} {request_line}\n")
 
 
@@ -157,6 +165,11 @@ def do_reset(client):
     client.close()
 
 
+def wait_for_arrival(client):
+    while struct.unpack("i", fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)))[0] > 0:
+        time.sleep(0.001)
+
+
 def stall(client):
     """Until the rules change, or the client has enough of it."""
     text = rules_text()
@@ -176,6 +189,7 @@ def relay(client, upstream, limit=None):
         if not more:
             return
         client.sendall(more)
+        passed.bytes += len(more)
         limit = None if limit is None else limit - len(more)
 
 
@@ -183,7 +197,23 @@ def relay_cut(client, upstream, count):
     """The head says what would have come, so that the cut can be seen."""
     head, body = read_head(upstream)
     client.sendall(head + body[:count])
+    passed.bytes += len(head + body[:count])
     relay(client, upstream, max(0, count - len(body)))
+
+
+def relay_garbled(client, upstream, at):
+    head, body = read_head(upstream)
+    while len(body) <= at:
+        body += upstream.recv(65536)
+    client.sendall(head + flip(body, at))
+    relay(client, upstream)
+
+
+def relay_for_ever(client, upstream):
+    head, body = whole_answer(upstream)
+    client.sendall(without_header(head, b"Content-Length") + body)
+    while True:
+        client.sendall(bytes(65536))
 
 
 def flip(body, at):
@@ -248,8 +278,15 @@ def pass_on(client, line, head, rest):
             if action == "stall":
                 relay(client, upstream, int(argument or 0))
                 stall(client)
-            elif action == "cut":
+            elif action in ("cut", "abort"):
                 relay_cut(client, upstream, int(argument))
+                if action == "abort":
+                    wait_for_arrival(client)
+                    do_reset(client)
+            elif action == "garble":
+                relay_garbled(client, upstream, int(argument))
+            elif action == "endless":
+                relay_for_ever(client, upstream)
             elif action in ("flip", "filter", "header"):
                 change(client, upstream, action, argument)
             else:
@@ -260,6 +297,7 @@ def pass_on(client, line, head, rest):
 
 def serve(client):
     line = None
+    passed.bytes = 0
     try:
         head, rest = read_head(client)
         if not head:
@@ -275,6 +313,7 @@ def serve(client):
         clients.discard(client)
         client.close()
         if line:
+            note(passed.bytes, line, "sent")
             note("-", line)
 
 

@@ -93,13 +93,15 @@ blobs_are_copied_verified_and_removed_when_asked() {
 	expect 0 at paris blob reverify --wait --all
 	grep -qx '3 blobs' out
 
-	# A bit that flipped on this disk: found, and healed, when the file is read.
+	# A bit that flipped on this disk: found when the file is read, and healed.
 	printf twx >paris/uploads/2.new
 	printf '\n' >>paris/uploads/2.new
 	touch -r paris/uploads/2 paris/uploads/2.new
 	cat paris/uploads/2.new >paris/uploads/2
 	rm paris/uploads/2.new
-	expect 0 at paris blob reverify --type uploads 2
+	expect 1 at paris blob reverify --wait --type uploads 2
+	grep -q '^refrelay: 2: it has the SHA-256 ' err
+	expect 0 at paris blob sync --wait --failed # by itself after 16 to 74 s
 	wait_until 20 all_is_here
 
 	expect 0 at paris blob remove --type uploads 2

@@ -91,7 +91,24 @@ what_is_no_file_is_told_and_what_is_in_the_way_fails() {
 	[ "$(cat copies/a/b/1)" = one ]
 	expect 2 "$REFRELAY" replicate --blobs "$PWD/files" source dest
 	expect 2 "$REFRELAY" replicate --blobs "$PWD/files=$PWD/files/in" source dest
+	expect 2 "$REFRELAY" replicate --blobs files=files/in source dest
+	[ ! -e files/in ]
 	expect 2 "$REFRELAY" replicate --blobs "a=b" http://localhost/ dest
+}
+
+# Each deletes what it does not know: of two in one place, the other's files.
+a_place_for_two_is_refused() {
+	local pair
+	make_files
+	mkdir more
+	for pair in files=dest files=dest/in files=source/in more=copies more=copies/in \
+		more=files/in; do
+		expect 2 "$REFRELAY" replicate --delete --blobs files=copies \
+			--blobs "$pair" source dest
+		grep -q 'what to do: ' err
+	done
+	replicates 0
+	same_files
 }
 
 tap_test 'files are copied, and then only what changed' files_are_copied_and_then_only_what_changed
@@ -100,4 +117,5 @@ tap_test 'what is gone goes to the trash when asked, under the brake' \
 	what_is_gone_goes_to_the_trash_when_asked_under_the_brake
 tap_test 'what is no file is told, and what is in the way fails' \
 	what_is_no_file_is_told_and_what_is_in_the_way_fails
+tap_test 'a place for two is refused' a_place_for_two_is_refused
 tap_done

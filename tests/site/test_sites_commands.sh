@@ -444,7 +444,6 @@ bad_configurations_are_refused() {
 	refuses london blob.uploads.path srv/uploads 'not an absolute path'
 	refuses london blob.UP.path /srv/uploads 'cannot be a type'
 	refuses london blob.uploads.layout lfs 'blob.uploads.path'
-	refuses london sync.blobCapacity 1 'not built yet'
 	refuses london http.passwordFile /nowhere/passwords 'http.passwordFile'
 	refuses london site.role upstairs 'site.role'
 	refuses london site.name 'no name' 'site.name'

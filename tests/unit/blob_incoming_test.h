@@ -89,6 +89,13 @@ static inline size_t count_in(const char *path)
 	return count;
 }
 
+static inline void expire(int64_t older_ms)
+{
+	const struct blob_kind here = { .type = type, .path = root };
+
+	blob_incoming_expire(&here, older_ms);
+}
+
 static inline size_t left_over(void)
 {
 	return count_in(".refrelay/incoming");

@@ -32,7 +32,8 @@ static size_t their_count;
 /* Faults, and what was seen. */
 static atomic_size_t cut_after; /* bytes of bodies on a connection; 0: never */
 static atomic_size_t cuts_left;
-static atomic_bool flips, is_proxy_error, is_silent_at_end;
+static atomic_bool flips, is_proxy_error, is_silent_at_end, ignores_conditions;
+static atomic_bool knows_no_ranges, has_just_read;
 static atomic_int many_asked, parts_asked, reverified;
 static atomic_size_t bytes_sent;
 static uint64_t last_offset;
@@ -166,19 +167,22 @@ static bool serve_part(struct peer_link *link, const char *head, const char *id)
 	if (one->is_broken)
 		return problem(link, 409, "CORRUPT");
 	snprintf(etag, sizeof(etag), "\"" T1 "-%" PRIu64 "\"", one->generation);
-	if (condition && strncmp(condition + 10, etag, strlen(etag)) != 0)
+	if (condition && !ignores_conditions &&
+	    strncmp(condition + 10, etag, strlen(etag)) != 0)
 		return problem(link, 412, "PRECONDITION_FAILED");
 	assert_non_null(range);
 	assert_int_equal(sscanf(range + 13, "%zu-%zu", &first, &last), 2);
 	last_offset = first;
-	if (last >= one->len)
+	if (knows_no_ranges)
+		first = 0;
+	if (last >= one->len || knows_no_ranges)
 		last = one->len - 1;
 	checksum_text(one, checksum);
 	AUTO_FREE char *reply = xasprintf(
-		"HTTP/1.1 206 Part\r\nContent-Length: %zu\r\nETag: %s\r\n"
+		"HTTP/1.1 %d Part\r\nContent-Length: %zu\r\nETag: %s\r\n"
 		"Content-Range: bytes %zu-%zu/%zu\r\n%s%s%s\r\n",
-		last - first + 1, etag, first, last, one->len,
-		one->has_no_checksum ? "" : "Refrelay-Checksum: ",
+		knows_no_ranges ? 200 : 206, last - first + 1, etag, first, last,
+		one->len, one->has_no_checksum ? "" : "Refrelay-Checksum: ",
 		one->has_no_checksum ? "" : checksum, one->has_no_checksum ? "" : "\r\n");
 	AUTO_FREE char *bytes = xmalloc(last - first + 1);
 	memcpy(bytes, one->bytes + first, last - first + 1);
@@ -253,6 +257,17 @@ static bool hear(struct peer_link *link, struct str *head, struct str *body)
 	return true;
 }
 
+static bool say_row(struct peer_link *link)
+{
+	static const char *const rows[] = { "{\"verification\":\"pending\"}",
+					    "{\"verification\":\"succeeded\"}" };
+	const char *row = rows[has_just_read];
+	AUTO_FREE char *text = xasprintf(
+		"HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", strlen(row), row);
+
+	return peer_say(link, text);
+}
+
 static void serve_blobs(struct peer_link *link)
 {
 	AUTO_STR struct str head = STR_INIT, body = STR_INIT;
@@ -268,8 +283,7 @@ static void serve_blobs(struct peer_link *link)
 			goes_on = serve_part(link, head.data, id);
 		} else if (strstr(head.data, "/reverify")) {
 			reverified++;
-			goes_on = peer_say(link, "HTTP/1.1 200 OK\r\n"
-						 "Content-Length: 2\r\n\r\n{}");
+			goes_on = say_row(link);
 		} else {
 			goes_on = serve_many(link, &body);
 		}
@@ -306,7 +320,8 @@ static inline void open_all(void)
 
 	log_set_level(LOG_LEVEL_NONE);
 	cut_after = cuts_left = bytes_sent = 0;
-	flips = is_proxy_error = is_silent_at_end = false;
+	flips = is_proxy_error = is_silent_at_end = ignores_conditions = false;
+	knows_no_ranges = has_just_read = false;
 	many_asked = parts_asked = reverified = 0;
 	before_answer = NULL;
 	their_count = 0;
@@ -327,6 +342,7 @@ static inline void close_all(void)
 	lines_clear(&pull.lines);
 	primary_close(pull.options.primary);
 	map_clear(&pull.reverified);
+	map_clear(&pull.at_work);
 	stop_clear(&pull.stop);
 	stop_clear(&pull.kill);
 	pthread_cond_destroy(&pull.changed);
@@ -406,6 +422,7 @@ static inline bool run_job(const char *type)
 
 	job->pull = &pull;
 	job->kind = pull_kind(&pull, type);
+	job->claimed_at = clock_boot_ms();
 	assert_ok(registry_claim(store, type, 128, 60000, &job->rows, &err));
 	if (job->rows.count == 0) {
 		free(job);

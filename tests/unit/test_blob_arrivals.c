@@ -1,5 +1,7 @@
 #include "blob_incoming_test.h"
 
+#include "blob/flush.h"
+
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
@@ -178,6 +180,28 @@ TEST(other_file_systems_flush_each_of_few_and_all_of_many)
 	vec_clear(&arrivals);
 }
 
+TEST(what_somebody_else_put_there_is_flushed_and_not_touched)
+{
+	static char names[20][8];
+	const char *ids[20];
+
+	disk.magic = XFS_MAGIC;
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		snprintf(names[i], sizeof(names[i]), "a/%zu", i);
+		put(names[i]);
+		ids[i] = names[i];
+	}
+	assert_ok(flush_present(root_fd, ids, 3, &err));
+	assert_int_equal(disk.fsyncs, 3 * 3); /* a file, its folder, the root */
+	assert_ok(flush_present(root_fd, ids, 20, &err));
+	assert_int_equal(disk.syncfses, 1);
+	assert_int_equal(disk.touched, 0);
+	disk.fails_fsync = disk.fails_syncfs = true;
+	assert_fails(flush_present(root_fd, ids, 3, &err), ERR_DISK);
+	assert_fails(flush_present(root_fd, ids, 20, &err), ERR_DISK);
+	assert_ok(flush_present(root_fd, ids, 0, &err));
+}
+
 TEST(what_could_not_be_flushed_is_not_put_into_place)
 {
 	static const struct {
@@ -204,9 +228,14 @@ TEST(a_deleted_blob_is_found_in_the_trash_and_folders_that_it_leaves_empty_go)
 	struct dirent *entry;
 	AUTO_FREE char *place = NULL;
 
+	struct stat st;
+
 	put("a/b/c");
 	put("a/other");
 	assert_ok(blob_discard(root_fd, "a/b/c", &err));
+	/* as "a" may have kept others out */
+	assert_int_equal(fstatat(root_fd, ".refrelay", &st, 0), 0);
+	assert_int_equal(st.st_mode & 0077, 0);
 	assert_int_equal(faccessat(root_fd, "a/b", F_OK, 0), -1);
 	assert_int_equal(size_of("a/other"), 1);
 	trash = dir_list(root_fd, ".refrelay/trash");
@@ -249,6 +278,7 @@ int main(void)
 		ARRIVALS(
 			one_log_needs_two_flushes_for_any_number_and_the_first_is_of_a_touched_file),
 		ARRIVALS(other_file_systems_flush_each_of_few_and_all_of_many),
+		ARRIVALS(what_somebody_else_put_there_is_flushed_and_not_touched),
 		ARRIVALS(what_could_not_be_flushed_is_not_put_into_place),
 		ARRIVALS(
 			a_deleted_blob_is_found_in_the_trash_and_folders_that_it_leaves_empty_go),

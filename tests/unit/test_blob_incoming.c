@@ -61,7 +61,7 @@ TEST(who_is_killed_leaves_old_files_or_whole_new_ones_and_what_came_is_resumed)
 			fail_msg("%s: %" PRIu64, table[i].failpoint,
 				 blob_incoming_size(again));
 		blob_incoming_close(again, true);
-		blob_incoming_expire(root_fd, 0);
+		expire(0);
 		assert_int_equal(left_over(), 0);
 	}
 }
@@ -206,7 +206,7 @@ TEST(two_who_bring_the_same_bytes_do_not_write_into_one_file)
 	assert_ok(blob_arrivals_commit(root_fd, &arrivals, &err));
 	assert_true(holds("a", "abcdef"));
 	/* nobody clears away what is being written */
-	blob_incoming_expire(root_fd, 0);
+	expire(0);
 	assert_int_equal(left_over(), 1);
 	assert_ok(blob_incoming_write(one, "def", 3, &err));
 	assert_ok(blob_incoming_digest(one, digest, &err));
@@ -215,6 +215,30 @@ TEST(two_who_bring_the_same_bytes_do_not_write_into_one_file)
 	assert_false(arrivals.items[0].failed);
 	assert_true(holds("a", "abcdef"));
 	vec_clear(&arrivals);
+}
+
+/* Else its bytes would be cut off, or written over. */
+TEST(a_file_that_also_has_another_name_is_not_written_to)
+{
+	struct blob_incoming *one = open_one("a", 100, "1-1");
+	AUTO_CLOSEDIR DIR *dir = NULL;
+	struct dirent *entry;
+
+	assert_ok(blob_incoming_write(one, "abc", 3, &err));
+	blob_incoming_close(one, false);
+	dir = dir_list(root_fd, ".refrelay/incoming");
+	assert_non_null(dir);
+	while ((entry = readdir(dir)) != NULL)
+		if (entry->d_name[0] != '.')
+			assert_int_equal(
+				linkat(dirfd(dir), entry->d_name, root_fd, "precious", 0),
+				0);
+	assert_int_equal(size_of("precious"), 3);
+	one = open_one("a", 100, "1-1");
+	assert_int_equal(blob_incoming_size(one), 0);
+	assert_ok(blob_incoming_write(one, "xyzxyz", 6, &err));
+	blob_incoming_close(one, true);
+	assert_int_equal(size_of("precious"), 3);
 }
 
 TEST(neither_more_nor_fewer_bytes_than_told_are_taken)
@@ -244,6 +268,27 @@ static void age(const char *name)
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
+static int real_stderr;
+
+static void log_to(const char *name)
+{
+	AUTO_CLOSE int fd =
+		openat(root_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	real_stderr = dup(STDERR_FILENO);
+	dup2(fd, STDERR_FILENO);
+}
+
+static bool has_logged(const char *name, const char *text)
+{
+	AUTO_STR struct str log = STR_INIT;
+
+	dup2(real_stderr, STDERR_FILENO);
+	close(real_stderr);
+	assert_ok(file_read(root_fd, name, 1 << 20, &log, &err));
+	return strstr(log.data, text) != NULL;
+}
+
 TEST(only_what_is_old_and_nobodys_expires)
 {
 	struct blob_incoming *held = open_one("held", 100, "1-1");
@@ -251,10 +296,14 @@ TEST(only_what_is_old_and_nobodys_expires)
 	put(".refrelay/incoming/young.part");
 	put(".refrelay/incoming/old.part");
 	age("old.part");
-	blob_incoming_expire(root_fd, 60000);
+	assert_int_equal(blob_incoming_bytes(root_fd), 2);
+	log_to("log");
+	expire(60000);
+	assert_true(has_logged("log", " ev=blob.expired bytes="));
+	assert_int_equal(blob_incoming_bytes(root_fd), 1);
 	assert_int_equal(size_of(".refrelay/incoming/old.part"), -1);
 	assert_int_equal(size_of(".refrelay/incoming/young.part"), 1);
-	blob_incoming_expire(root_fd, 0);
+	expire(0);
 	assert_int_equal(left_over(), 1);
 	blob_incoming_close(held, true);
 	assert_int_equal(left_over(), 0);
@@ -279,8 +328,9 @@ TEST(what_is_on_another_file_system_arrives_and_is_deleted_there)
 	one = open_one("a/mnt/new/y", 100, "1-1");
 	assert_ok(blob_incoming_write(one, "abc", 3, &err));
 	blob_incoming_close(one, false);
+	assert_int_equal(blob_incoming_bytes(root_fd), 0);
 	assert_int_equal(count_in("a/mnt/.refrelay-incoming"), 1);
-	blob_incoming_expire(root_fd, 0);
+	expire(0);
 	assert_int_equal(size_of("a/mnt/.refrelay-incoming"), -1);
 	assert_int_equal(left_over(), 0);
 	assert_ok(blob_discard(root_fd, "a/mnt/new/x", &err));
@@ -298,6 +348,7 @@ int main(void)
 		CASE(what_was_cut_is_continued_from_where_it_was_at_any_byte),
 		CASE(what_is_wrong_or_not_named_for_resuming_is_not_kept),
 		CASE(two_who_bring_the_same_bytes_do_not_write_into_one_file),
+		CASE(a_file_that_also_has_another_name_is_not_written_to),
 		CASE(neither_more_nor_fewer_bytes_than_told_are_taken),
 		CASE(room_that_is_not_there_is_noticed_before_anything_comes),
 		CASE(only_what_is_old_and_nobodys_expires),

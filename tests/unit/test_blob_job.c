@@ -1,5 +1,6 @@
 #include "blob_job_test.h"
 
+#include "base/metrics.h"
 #include "pull/blob_work.h"
 
 static int set_up(void **state)
@@ -169,6 +170,43 @@ TEST(a_large_blob_survives_breaks_and_nothing_comes_twice)
 	assert_true(is_proved("files", "big"));
 }
 
+TEST(what_cannot_be_continued_is_begun_anew)
+{
+	put_many("big", 3 * MIB);
+	tell("files", "big");
+	cut_after = 1000;
+	cuts_left = 5;
+	assert_true(run_job("files"));
+	assert_int_equal(count_incoming("files"), 1);
+	knows_no_ranges = true;
+	assert_ok(registry_retry_unreached(store, &err));
+	assert_true(run_job("files"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_string_equal(row.failure_class, "corrupt");
+	ask_for("files", "big", (struct registry_move){ .wishes = REGISTRY_WISH_FORCE });
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big"));
+}
+
+static void flip_without_checksum(void)
+{
+	need_theirs("a")->has_no_checksum = need_theirs("big")->has_no_checksum = true;
+	flips = true;
+}
+
+TEST(a_checksum_that_was_told_counts_when_the_answer_has_none)
+{
+	put_text("a", "text");
+	put_many("big", 2 * MIB);
+	tell("files", "a");
+	tell("files", "big");
+	before_answer = flip_without_checksum;
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_FAILED);
+	assert_int_equal(state_of("files", "big"), REGISTRY_FAILED);
+	assert_false(is_here("files", "a") || is_here("files", "big"));
+}
+
 TEST(ranges_make_one_blob)
 {
 	put_many("big", 65 * MIB + 1);
@@ -217,6 +255,21 @@ TEST(a_blob_that_changes_meanwhile_is_of_one_version)
 	assert_int_equal(row.size, 11 * MIB);
 }
 
+TEST(a_range_of_another_version_is_not_put_behind_the_first)
+{
+	put_many("big", 10 * MIB)->has_no_checksum = true;
+	tell("files", "big");
+	cut_after = 3 * MIB;
+	cuts_left = 1;
+	ignores_conditions = true;
+	before_answer = change_big;
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "big"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_int_equal(row.generation, 2);
+	assert_int_equal(count_incoming("files"), 0);
+}
+
 TEST(what_turns_out_to_be_large_is_brought_alone)
 {
 	put_many("big", 2 * MIB);
@@ -248,6 +301,12 @@ TEST(a_blob_under_anothers_lease_is_left_for_later)
 	assert_int_equal(many_asked, 0);
 }
 
+static int make_due(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "UPDATE registry SET due_at = 1", error);
+}
+
 /* As when its time was over, and another worker took it. */
 static void take_row_away(void)
 {
@@ -263,6 +322,54 @@ TEST(a_worker_whose_row_was_taken_away_places_nothing)
 	assert_false(is_here("files", "a"));
 	assert_int_equal(state_of("files", "a"), REGISTRY_PENDING);
 	assert_int_equal(count_incoming("files"), 0);
+}
+
+/* Its time is over while it waits for the primary, and somebody else begins. */
+static void claim_again(void)
+{
+	before_answer = NULL;
+	take_row_away();
+	run_job("lfs");
+}
+
+TEST(a_blob_is_never_in_the_hands_of_two_workers)
+{
+	char digest[BLOB_DIGEST_SIZE], id[BLOB_DIGEST_SIZE + 2];
+
+	digest_of("text", 4, digest);
+	blob_lfs_id(digest, id); /* no lease holds the second one back */
+	put_text(id, "text");
+	tell("lfs", id);
+	before_answer = claim_again;
+	assert_true(run_job("lfs"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("lfs", id);
+	assert_int_equal(row.state, REGISTRY_PENDING);
+	assert_int_equal(row.retry_count, 0);
+	assert_int_equal(many_asked, 1);
+	assert_int_equal(pull.at_work.count, 0);
+	assert_ok(store_write(store, make_due, NULL, &err));
+	assert_true(run_job("lfs"));
+	assert_true(is_here("lfs", id) && is_proved("lfs", id));
+}
+
+TEST(what_waited_for_most_of_its_claim_is_given_back)
+{
+	struct pull_job *job = xcalloc(1, sizeof(*job));
+
+	put_text("a", "text");
+	tell("files", "a");
+	*job = (struct pull_job){ .pull = &pull, .kind = pull_kind(&pull, "files") };
+	job->claimed_at = clock_boot_ms() - pull.settings.timeout_ms / 2 - 1000;
+	assert_ok(registry_claim(store, "files", 1, 60000, &job->rows, &err));
+	pull.state.blobbing++;
+	blob_job_work(job);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "a");
+	assert_int_equal(row.state, REGISTRY_PENDING);
+	assert_int_equal(row.retry_count, 0);
+	assert_int_equal(many_asked, 0);
+	assert_int_equal(pull.state.blobbing, 0);
+	assert_true(run_job("files"));
+	assert_true(is_proved("files", "a"));
 }
 
 TEST(a_directory_that_is_away_is_not_filled)
@@ -316,6 +423,7 @@ TEST(a_deletion_follows_into_the_trash)
 
 TEST(too_many_deletions_of_a_kind_are_held)
 {
+	AUTO_STR struct str metrics = STR_INIT;
 	static char ids[20][8];
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
@@ -333,6 +441,13 @@ TEST(too_many_deletions_of_a_kind_are_held)
 		assert_true(is_here("files", ids[i]));
 	}
 	assert_false(run_job("files"));
+	metrics_render(&metrics);
+	assert_non_null(
+		strstr(metrics.data,
+		       "refrelay_syncs_total{kind=\"files\",state=\"held\"} 11\n"));
+	AUTO_REGISTRY_ROW struct registry_row one = row_of("files", "f00");
+	assert_non_null(strstr(one.remedy,
+			       "refrelay blob remove --type files --state held; if not"));
 }
 
 TEST(a_bit_flipped_on_the_disk_is_found_and_healed)
@@ -353,10 +468,27 @@ TEST(a_bit_flipped_on_the_disk_is_found_and_healed)
 	assert_true(is_proved("files", "big"));
 }
 
-static int make_due(struct store_tx *tx, void *arg, struct err *error)
+TEST(what_is_replaced_while_it_is_verified_is_no_mismatch)
 {
-	(void)arg;
-	return store_exec(tx, "UPDATE registry SET due_at = 1", error);
+	struct pull_job *job = xcalloc(1, sizeof(*job));
+	registry_rows claimed = { 0 };
+
+	put_many("big", 2 * MIB);
+	tell("files", "big");
+	assert_true(run_job("files"));
+	*job = (struct pull_job){ .pull = &pull, .kind = pull_kind(&pull, "files") };
+	assert_ok(
+		registry_claim_verification(store, "files", 1, 60000, &job->rows, &err));
+	assert_int_equal(job->rows.count, 1);
+	put_many("big", 3 * MIB);
+	tell("files", "big");
+	assert_ok(registry_claim(store, "files", 1, 60000, &claimed, &err));
+	write_file("files", "big", "the next");
+	pull.state.verifying++;
+	blob_verify_work(job);
+	assert_int_equal(reverified, 0);
+	assert_int_equal(state_of("files", "big"), REGISTRY_STARTED);
+	registry_rows_clear(&claimed);
 }
 
 TEST(a_checksum_that_never_fits_is_computed_again_at_the_primary_once)
@@ -373,6 +505,18 @@ TEST(a_checksum_that_never_fits_is_computed_again_at_the_primary_once)
 	}
 }
 
+TEST(a_primary_that_has_just_read_a_blob_is_asked_again_later)
+{
+	put_text("a", "text");
+	tell("files", "a");
+	flips = has_just_read = true;
+	for (int i = 0; i < 3; i++) {
+		assert_ok(store_write(store, make_due, NULL, &err));
+		assert_true(run_job("files"));
+		assert_int_equal(reverified, i);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -386,17 +530,24 @@ int main(void)
 		BLOB_CASE(what_is_here_and_right_is_not_transferred),
 		BLOB_CASE(what_has_no_checksum_yet_is_brought_and_verified_when_it_has),
 		BLOB_CASE(a_large_blob_survives_breaks_and_nothing_comes_twice),
+		BLOB_CASE(what_cannot_be_continued_is_begun_anew),
+		BLOB_CASE(a_checksum_that_was_told_counts_when_the_answer_has_none),
 		BLOB_CASE(ranges_make_one_blob),
 		BLOB_CASE(a_later_job_continues_what_an_earlier_one_left),
 		BLOB_CASE(a_blob_that_changes_meanwhile_is_of_one_version),
+		BLOB_CASE(a_range_of_another_version_is_not_put_behind_the_first),
 		BLOB_CASE(what_turns_out_to_be_large_is_brought_alone),
 		BLOB_CASE(a_blob_under_anothers_lease_is_left_for_later),
 		BLOB_CASE(a_worker_whose_row_was_taken_away_places_nothing),
+		BLOB_CASE(a_blob_is_never_in_the_hands_of_two_workers),
+		BLOB_CASE(what_waited_for_most_of_its_claim_is_given_back),
 		BLOB_CASE(a_directory_that_is_away_is_not_filled),
 		BLOB_CASE(a_directory_in_a_blobs_place_stops_no_other),
 		BLOB_CASE(a_deletion_follows_into_the_trash),
 		BLOB_CASE(too_many_deletions_of_a_kind_are_held),
 		BLOB_CASE(a_bit_flipped_on_the_disk_is_found_and_healed),
+		BLOB_CASE(a_primary_that_has_just_read_a_blob_is_asked_again_later),
+		BLOB_CASE(what_is_replaced_while_it_is_verified_is_no_mismatch),
 		BLOB_CASE(
 			a_checksum_that_never_fits_is_computed_again_at_the_primary_once),
 	};

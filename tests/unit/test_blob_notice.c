@@ -231,8 +231,7 @@ TEST(what_stands_in_a_files_place_fails_and_keeps_the_row)
 {
 	static const char bind[] = "python3 -c 'import socket; "
 				   "socket.socket(socket.AF_UNIX).bind(\"files/x\")'";
-	const char *const odd[] = { "ln -s /etc/passwd files/x", "mkdir files/x",
-				    "mkfifo files/x", bind };
+	const char *const odd[] = { "ln -s /etc/passwd files/x", "mkfifo files/x", bind };
 
 	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
 		must("rm -rf files/x; echo a >files/x");
@@ -252,6 +251,34 @@ TEST(what_stands_in_a_files_place_fails_and_keeps_the_row)
 		assert_int_equal(again.verification_retry_count, 1);
 		assert_true(again.verification_due_at > clock_wall_ms() + 10000);
 	}
+}
+
+TEST(a_file_whose_place_a_directory_has_taken_is_deleted)
+{
+	must("echo a >files/x");
+	look(files, "x");
+	must("rm files/x; mkdir files/x; echo a >files/x/y");
+	assert_int_equal(look(files, "x"), ERR_MISSING);
+	assert_int_equal(look(files, "x/y"), ERR_NONE);
+	assert_int_equal(all_events()->count, 3);
+	assert_int_equal(all_events()->items[1].what, EVENT_DELETED);
+}
+
+TEST(one_that_can_be_opened_again_is_read_soon_although_it_did_not_change)
+{
+	must("mkdir files/d; echo a >files/d/x");
+	look(files, "d/x");
+	verify(files, "d/x");
+	must("mv files/d moved; ln -s ../moved files/d");
+	assert_int_equal(look(files, "d/x"), ERR_CORRUPT);
+	verify(files, "d/x");
+	must("rm files/d; mv moved files/d");
+	assert_int_equal(look(files, "d/x"), ERR_NONE);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "d/x");
+	assert_true(row.verification_due_at <= clock_wall_ms());
+	verify(files, "d/x");
+	AUTO_ORIGIN_ROW struct origin_row read = row_of(files, "d/x");
+	assert_int_equal(read.verification, VERIFICATION_SUCCEEDED);
 }
 
 TEST(a_link_on_the_way_is_not_followed)
@@ -467,6 +494,9 @@ int main(void)
 		SITE_CASE(
 			nothing_is_deleted_in_another_directory_than_the_one_that_was_seen),
 		SITE_CASE(what_stands_in_a_files_place_fails_and_keeps_the_row),
+		SITE_CASE(a_file_whose_place_a_directory_has_taken_is_deleted),
+		SITE_CASE(
+			one_that_can_be_opened_again_is_read_soon_although_it_did_not_change),
 		SITE_CASE(a_link_on_the_way_is_not_followed),
 		SITE_CASE(what_is_no_blob_and_has_no_row_gets_none),
 		SITE_CASE(odd_names_are_names),

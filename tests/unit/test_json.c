@@ -170,6 +170,18 @@ TEST(deep_nesting_is_refused_not_followed)
 	assert_int_equal(err.class, ERR_CORRUPT);
 }
 
+TEST(short_values_beyond_a_number_are_not_read)
+{
+	static const char three[] = "{\"a\":[1,\"[,{\\\",{\"]}";
+	const struct json_limits four = { 100, 4 }, three_only = { 100, 3 };
+	json_auto_t *object = json_parse_foreign(three, strlen(three), &four, &err);
+
+	assert_non_null(object);
+	assert_null(json_parse_foreign(three, strlen(three), &three_only, &err));
+	assert_int_equal(err.class, ERR_CORRUPT);
+	assert_null(json_parse_foreign("{\"a\":\"", 6, &four, &err));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -181,6 +193,7 @@ int main(void)
 		cmocka_unit_test(errors_have_code_message_and_remedy),
 		cmocka_unit_test(a_value_is_written_as_one_line),
 		cmocka_unit_test(only_one_whole_object_within_the_limit_is_read),
+		cmocka_unit_test(short_values_beyond_a_number_are_not_read),
 		cmocka_unit_test(deep_nesting_is_refused_not_followed),
 	};
 

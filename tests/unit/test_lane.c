@@ -9,6 +9,7 @@ static struct due {
 	size_t small, large;
 } due[3];
 static struct str claims = STR_INIT;
+static atomic_int_fast64_t first_claim; /* boot ms */
 static atomic_size_t jobs, rows_run, given_back;
 static atomic_bool holds;
 static struct pull pull;
@@ -45,6 +46,8 @@ static void run(void *arg)
 
 	jobs++;
 	rows_run += job->rows.count ? job->rows.count : 1;
+	if (job->claimed_at < first_claim)
+		first_claim = job->claimed_at;
 	while (holds)
 		usleep(1000);
 	pull_job_end(job, lane.running);
@@ -67,6 +70,7 @@ static int set_up(void **state)
 	str_clear(&claims);
 	jobs = rows_run = given_back = 0;
 	holds = false;
+	first_claim = INT64_MAX;
 	memset(due, 0, sizeof(due));
 	lane = (struct lane){ .pull = &pull,
 			      .pool = pool_start("lane", 4),
@@ -126,6 +130,8 @@ TEST(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are)
 
 TEST(a_large_one_goes_to_the_next_free_worker_before_anything_is_claimed)
 {
+	int64_t began = clock_boot_ms();
+
 	add_kind(&files, 0, 6);
 	lane.queues.items[0].has_only_small = true; /* as the last claim said */
 	holds = true;
@@ -142,6 +148,7 @@ TEST(a_large_one_goes_to_the_next_free_worker_before_anything_is_claimed)
 	pool_drain(lane.pool);
 	assert_int_equal(lane.waiting.count, 0);
 	assert_int_equal(jobs, 8);
+	assert_true(first_claim >= began && first_claim <= clock_boot_ms());
 	assert_string_equal(claims.data, "files 128; files 2; files 128; ");
 }
 

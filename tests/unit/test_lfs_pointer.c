@@ -35,6 +35,15 @@ static void what_git_lfs_reads_is_read(void **state)
 		VERSION "ext-0-foo sha256:" OID "\next-1-bar sha256:" OID
 			"\noid sha256:" OID "\nsize 1\n",
 		VERSION "oid sha256:" OID "\nsize 9223372036854775807\n",
+		" \t\n" VERSION "oid sha256:" OID "\nsize 1 \n\n \n",
+		VERSION "\r\n\noid sha256:" OID "\n\nsize 1\n",
+		"ext-0-foo sha256:" OID "\n" VERSION "oid sha256:" OID "\nsize 1\n",
+		VERSION "oid sha256:" OID "\next-0-a-b! sha256:" OID "\nsize 1\n",
+		VERSION "ext-0-foo none\next-0-foo sha256:" OID "\noid sha256:" OID
+			"\nsize 1\n",
+		VERSION "oid sha256:" OID "\nsize +1\n",
+		VERSION "oid sha256:" OID "\nsize -0\n",
+		VERSION "oid sha256:" OID "\nsize 00000000000000000000000000000001\n",
 	};
 
 	(void)state;
@@ -69,12 +78,37 @@ static void what_is_no_pointer_is_none(void **state)
 		VERSION "oid sha256:"
 			"4D7A214614AB2935C943F9E0FF69D22EADBB8F32B1258DAAA5E2CA24D17E2393"
 			"\nsize 1\n",
+		VERSION " \noid sha256:" OID "\nsize 1\n",
+		VERSION "oid  sha256:" OID "\nsize 1\n",
+		VERSION "oid sha256:" OID "\nsize  1\n",
+		VERSION "oid sha256:" OID "\nsize +\n",
+		VERSION "oid sha256:" OID "\r\r\nsize 1\n",
+		VERSION "oid sha256:" OID "\noid sha256:" OID "\nsize 1\n",
+		VERSION "oid sha256:" OID "\nsize 1\next-0-foo sha256:" OID "\n",
+		VERSION "ext-0-foo sha256:" OID "\next-0-bar sha256:" OID
+			"\noid sha256:" OID "\nsize 1\n",
+		VERSION "ext-10-foo sha256:" OID "\noid sha256:" OID "\nsize 1\n",
+		VERSION "ext-0- sha256:" OID "\noid sha256:" OID "\nsize 1\n",
+		VERSION "ext-0-!a sha256:" OID "\noid sha256:" OID "\nsize 1\n",
+		VERSION "ext-x-foo sha256:" OID "\noid sha256:" OID "\nsize 1\n",
+		VERSION "ext-0-foo sha1:" OID "\noid sha256:" OID "\nsize 1\n",
+		VERSION "ext-0-foo\noid sha256:" OID "\nsize 1\n",
+		"\xef\xbb\xbf" VERSION "oid sha256:" OID "\nsize 1\n",
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (parses(texts[i]))
 			fail_msg("read: %s", texts[i]);
+}
+
+static void a_nul_ends_nothing(void **state)
+{
+	static const char text[] = VERSION "oid sha256:" OID "\nsize 1\0\n";
+	struct lfs_pointer pointer;
+
+	(void)state;
+	assert_false(lfs_pointer_parse(text, sizeof(text) - 1, &pointer));
 }
 
 static void no_more_than_the_given_bytes_are_read(void **state)
@@ -120,6 +154,7 @@ int main(void)
 		cmocka_unit_test(a_pointer_says_oid_and_size),
 		cmocka_unit_test(what_git_lfs_reads_is_read),
 		cmocka_unit_test(what_is_no_pointer_is_none),
+		cmocka_unit_test(a_nul_ends_nothing),
 		cmocka_unit_test(no_more_than_the_given_bytes_are_read),
 		cmocka_unit_test(what_is_too_long_is_no_pointer),
 		cmocka_unit_test(an_oid_is_64_lower_case_digits),

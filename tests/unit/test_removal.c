@@ -74,6 +74,29 @@ static int64_t count_held(void)
 	return counts.held;
 }
 
+TEST(of_blobs_the_remedy_names_the_kind_that_is_held)
+{
+	static const struct removal_brake limit = { .kind = "uploads" };
+	const char *names[] = { "a" };
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	bool may;
+
+	open_all();
+	assert_ok(registry_add(store, "uploads", names, 1, &err));
+	assert_ok(registry_move(
+		store,
+		&(struct registry_move){ .id = replicable_id("uploads", "a"),
+					 .event = REGISTRY_GONE },
+		&err));
+	assert_ok(removal_may(store, &limit, &may, &err));
+	assert_false(may);
+	assert_ok(registry_get(store, "uploads", "a", &row, &err));
+	assert_string_equal(row.held_reason, "1 of 1 uploads would be deleted at once");
+	assert_non_null(
+		strstr(row.remedy, "refrelay blob remove --type uploads --state held"));
+	close_all();
+}
+
 static int remove_row(const char *name, bool is_ordered)
 {
 	const struct removal_request request = { .store = store,
@@ -250,6 +273,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_few_deletions_and_a_small_share_pass),
 		CASE(very_many_deletions_at_once_are_held_with_a_reason),
+		CASE(of_blobs_the_remedy_names_the_kind_that_is_held),
 		CASE(what_is_back_at_the_primary_is_held_no_longer),
 		CASE(a_removal_puts_the_copy_into_the_trash_and_the_row_out),
 		CASE(a_removal_ends_what_one_that_died_has_begun),

@@ -144,6 +144,29 @@ TEST(a_primary_that_cannot_look_at_its_repositories_says_so)
 	store_close(store);
 }
 
+static int drop_secondaries(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "DROP TABLE secondary", error);
+}
+
+TEST(nothing_is_left_of_a_report_that_could_not_be_made)
+{
+	struct report report;
+	struct store *store;
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(store_write(store, drop_secondaries, NULL, &err));
+	assert_int_equal(report_make(&(struct report_options){ .role = SITE_PRIMARY,
+							       .site = "london",
+							       .data = "/nowhere",
+							       .store = store },
+				     &report, &err),
+			 -1);
+	assert_null(report.site);
+	store_close(store);
+}
+
 TEST(what_makes_no_sense_is_refused)
 {
 	struct store *store;
@@ -304,6 +327,7 @@ int main(void)
 		cmocka_unit_test(what_only_fails_is_not_said_to_be_copied),
 		cmocka_unit_test(a_clock_is_right_or_not_and_unknown_before_it_was_heard),
 		cmocka_unit_test(a_primary_that_cannot_look_at_its_repositories_says_so),
+		cmocka_unit_test(nothing_is_left_of_a_report_that_could_not_be_made),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 	};
 

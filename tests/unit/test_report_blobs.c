@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/metrics.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
@@ -16,18 +17,16 @@ static struct str text = STR_INIT;
 
 static int setup(void **state)
 {
-	(void)state;
 	assert_ok(store_open("sqlite::memory:", &store, &err));
-	return 0;
+	return test_make_root(state);
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	report_clear(&report);
 	str_clear(&text);
 	store_close(store);
-	return 0;
+	return test_remove_root(state);
 }
 
 static int ask(struct store_tx *tx, void *arg, struct err *error)
@@ -152,6 +151,35 @@ TEST(a_kind_that_is_configured_no_more_is_not_judged)
 	vec_clear(&kinds.items);
 }
 
+TEST(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way)
+{
+	char type[] = "lfs";
+	AUTO_FREE char *path = xasprintf("%s/lfs", root);
+	struct blob_kind kind = { .type = type, .path = path };
+	struct blob_kinds kinds = { 0 };
+
+	vec_add(&kinds.items, kind);
+	assert_ok(dir_make(root_fd, "lfs/.refrelay/incoming", &err));
+	assert_ok(file_replace(root_fd, "lfs/.refrelay/incoming/x.part", "12345", 5,
+			       FILE_NO_SYNC, &err));
+	add_copy("a", 12);
+	report_clear(&report);
+	assert_ok(report_make(&(struct report_options){ .role = SITE_SECONDARY,
+							.site = "paris",
+							.data = "/nowhere",
+							.root = root,
+							.kinds = &kinds,
+							.store = store },
+			      &report, &err));
+	str_reset(&text);
+	report_text(&report, &text);
+	assert_non_null(strstr(text.data, "12 bytes to come, 5 bytes of that arrived\n"));
+	json_auto_t *object = report_json(&report);
+	const json_t *lfs = json_object_get(json_object_get(object, "blobs"), "lfs");
+	assert_int_equal(json_integer_value(json_object_get(lfs, "bytes_arrived")), 5);
+	vec_clear(&kinds.items);
+}
+
 TEST(the_primary_hears_of_all_kinds)
 {
 	static const char *const names[] = { "r" };
@@ -252,6 +280,7 @@ int main(void)
 		FILLED(what_is_to_be_copied_is_said_with_its_size_until_it_is_proved),
 		FILLED(a_blob_that_fails_or_is_held_is_named_with_the_command_to_see_it),
 		FILLED(a_kind_that_is_configured_no_more_is_not_judged),
+		FILLED(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way),
 		FILLED(the_primary_hears_of_all_kinds),
 		FILLED(a_primary_says_what_it_has_not_read_yet_and_what_it_cannot),
 		FILLED(metrics_count_and_measure_each_kind),

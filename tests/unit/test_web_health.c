@@ -28,15 +28,18 @@ void pull_look(struct pull *pull, struct pull_state *state)
 int report_make(const struct report_options *options, struct report *report,
 		struct err *e)
 {
-	struct report_kind blobs = { .type = xstrdup("lfs"),
-				     .never_copied = now.blobs_never_copied };
+	struct report_kind blobs = { .never_copied = now.blobs_never_copied };
 
 	assert_string_equal(options->data, root);
+	*report = (struct report){ 0 };
+	if (now.report_fails)
+		return err_set(e, ERR_DISK, "the database is gone");
 	*report = (struct report){ .lag_ms = now.lag_ms,
 				   .never_copied = now.never_copied,
 				   .is_root_lost = now.is_root_lost };
+	blobs.type = xstrdup("lfs");
 	vec_add(&report->blobs, blobs);
-	return now.report_fails ? err_set(e, ERR_DISK, "the database is gone") : 0;
+	return 0;
 }
 
 void report_clear(struct report *report)

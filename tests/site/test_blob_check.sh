@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# What `refrelay check` says of directories of blobs.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+
+# Files of a kind at the primary; the directories are made by who asks.
+name_kind() { # SITE TYPE
+	set_conf "$1" "blob.$2.path" "$PWD/$1/$2"
+}
+
+# A line of `check`, which then has this status.
+check_says() { # STATUS SITE PATTERN
+	expect "$1" at "$2" check
+	grep -Eq "$3" out || {
+		cat out
+		return 1
+	}
+}
+
+check_is_silent_of() { # SITE PATTERN
+	at "$1" check >out || [ $? -eq 1 ]
+	! grep -E "$2" out
+}
+
+what_is_configured_wrongly_is_told() {
+	make_sites
+	name_kind london files
+	check_says 1 london '^WRONG  blobs +blobs of type files: .*No such file.*make or mount'
+	touch london/files
+	check_says 1 london '^WRONG  blobs +blobs of type files: .*Not a directory'
+	rm london/files
+	mkdir london/files
+	check_says 0 london '^ok     blobs +of type files: .* can be read'
+
+	set_conf london blob.inside.path "$PWD/london/files/inside"
+	check_says 1 london '^WRONG  configuration +blob.inside.path .* lie inside each other'
+	set_conf london blob.inside.path "$PWD/london/git"
+	check_says 1 london '^WRONG  configuration +blob.inside.path .*site.repositories'
+	set_conf london blob.inside.path "$PWD/london/data/x"
+	check_says 1 london '^WRONG  configuration +blob.inside.path .*site.data'
+	set_conf london blob.inside.path "$PWD/london/inside"
+	set_conf london blob.inside.layout flat
+	check_says 1 london '^WRONG  configuration .*layout: "flat" is not one of: plain, lfs'
+}
+
+kinds_of_both_sites_are_compared() {
+	make_sites
+	for kind in files lfs more; do
+		mkdir -p "london/$kind"
+		name_kind london "$kind"
+	done
+	set_conf london blob.lfs.layout lfs
+	start_site london
+	name_kind paris files
+	name_kind paris lfs
+	check_says 1 paris '^note   blobs +blobs of type files: .* is not there yet: serve will make it'
+	grep -Eq '^note   blobs +the primary has blobs of type more' out
+	grep -Eq '^WRONG  blobs +blobs of type lfs have the layout plain here and lfs' out
+	set_conf paris blob.lfs.layout lfs
+	check_says 0 paris '^note   blobs +the primary has blobs of type more'
+	name_kind paris more
+	check_is_silent_of paris 'blobs of type more.*which are not copied'
+	name_kind paris other
+	check_says 1 paris '^WRONG  blobs +the primary has no blobs of type other'
+}
+
+# As where a file system is not mounted.
+takes_away() { # DIRECTORY
+	mv "$1" "$1.away"
+	mkdir "$1"
+}
+
+is_copied() {
+	cmp london/files/a paris/files/a && in_sync
+}
+
+directories_that_are_others_are_found() {
+	make_sites
+	mkdir london/files
+	echo text >london/files/a
+	name_kind london files
+	name_kind paris files
+	start_sites
+	wait_until 20 is_copied
+	check_is_silent_of london '^WRONG'
+	check_is_silent_of paris '^WRONG'
+	stop_site paris
+	stop_site london
+	takes_away london/files
+	takes_away paris/files
+	check_says 1 london '^WRONG  blobs +the directory of the blobs "files" .* is not the one that it was'
+	check_says 1 paris '^WRONG  copies +blob.files.path .* is empty, but 1 copy should be there'
+
+	# What it says can be done, word by word.
+	sed -n 's/.*lost: refrelay \([^,]*\).*/\1/p' out >remedy
+	[ -s remedy ]
+	# shellcheck disable=SC2046 # words
+	expect 0 at paris $(cat remedy) --dry-run
+	grep -q 'a$' out
+}
+
+tap_test 'what is configured wrongly is told' what_is_configured_wrongly_is_told
+tap_test 'kinds of both sites are compared' kinds_of_both_sites_are_compared
+tap_test 'directories that are others are found' directories_that_are_others_are_found
+tap_done
