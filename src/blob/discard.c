@@ -99,10 +99,12 @@ static int move(int root, const char *id, const char *place, struct err *err)
 int blob_discard(int root, const char *id, struct err *err)
 {
 	AUTO_FREE char *place = trash_place(id);
+	int result = move(root, id, place, err);
 
-	if (move(root, id, place, err) != 0)
-		return -1;
-	failpoint("blob.discarded");
-	place_remove_empty(root, id);
-	return 0;
+	if (result == 0)
+		failpoint("blob.discarded");
+	/* also what somebody left who died just here */
+	if (result == 0 || err->class == ERR_MISSING)
+		place_remove_empty(root, id);
+	return result;
 }

@@ -54,6 +54,9 @@ struct blob_arrival {
 typedef VEC(struct blob_arrival) blob_arrivals;
 int blob_arrivals_commit(int root, blob_arrivals *arrivals, struct err *err);
 
+/* For so long what is left of one that may be continued is kept. */
+#define BLOB_INCOMING_KEEP_MS ((int64_t)7 * 24 * 3600 * 1000)
+
 /* Removes what is in "incoming" and was not written to for so long: what a crash, or a
  * blob that is wanted no more, has left there. Logs how much it was. */
 void blob_incoming_expire(const struct blob_kind *kind, int64_t older_ms);

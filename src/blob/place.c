@@ -208,7 +208,8 @@ void place_remove_empty(int root, const char *id)
 	while (*path) {
 		AUTO_FREE char *above = parent_of(path);
 		AUTO_CLOSE int dir = path_open_beneath(root, above, O_PATH | O_DIRECTORY);
-		if (dir < 0 || unlinkat(dir, place_name(path), AT_REMOVEDIR) != 0)
+		if ((dir < 0 || unlinkat(dir, place_name(path), AT_REMOVEDIR) != 0) &&
+		    errno != ENOENT)
 			return;
 		path[strlen(above)] = '\0';
 	}

@@ -334,8 +334,10 @@ static int run(struct copying *copying, struct err *err)
 	if (copying->from < 0)
 		return -1;
 	copying->to = blob_root_open(&copying->to_kind, err);
-	if (copying->to < 0 ||
-	    blob_walk(&copying->from_kind, &visitor, copying->blobs->stop, err) != 0)
+	if (copying->to < 0)
+		return -1;
+	blob_incoming_expire(&copying->to_kind, BLOB_INCOMING_KEEP_MS);
+	if (blob_walk(&copying->from_kind, &visitor, copying->blobs->stop, err) != 0)
 		return -1;
 	copying->blobs->all = copying->files.count;
 	for (size_t i = 0; i < copying->files.count; i++)

@@ -20,6 +20,7 @@
 struct node {
 	struct node_settings settings;
 	int lock, root_lock;
+	VEC(int) blob_locks; /* as the kinds */
 	struct site_data data;
 	struct access *access;
 	struct buckets *buckets;
@@ -239,10 +240,28 @@ static int lock_root(struct node *node, struct err *err)
 {
 	const struct site *site = &node->settings.site;
 
-	return root_lock_take(site->repositories,
+	return root_lock_take("site.repositories", site->repositories,
 			      site->role == SITE_STANDALONE ? ROOT_LOCK_SHARED
 							    : ROOT_LOCK_ALONE,
 			      &node->root_lock, err);
+}
+
+/* A standalone site has nothing to do with them. */
+static int lock_blobs(struct node *node, struct err *err)
+{
+	const struct blob_kinds *kinds = &node->settings.blobs;
+
+	if (node->settings.site.role == SITE_STANDALONE)
+		return 0;
+	for (size_t i = 0; i < kinds->items.count; i++) {
+		const struct blob_kind *kind = &kinds->items.items[i];
+		AUTO_FREE char *key = xasprintf("blob.%s.path", kind->type);
+		vec_add(&node->blob_locks, -1);
+		if (root_lock_take(key, kind->path, ROOT_LOCK_ALONE,
+				   &node->blob_locks.items[i], err) != 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* Of the kind of blobs that has objects of Git LFS, if there is one. */
@@ -283,7 +302,8 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	const struct node_settings *settings = &node->settings;
 
 	if (check_root(&settings->site, err) != 0 || open_data(node, err) != 0 ||
-	    lock_root(node, err) != 0 || access_read(conf, &node->access, err) != 0 ||
+	    lock_root(node, err) != 0 || lock_blobs(node, err) != 0 ||
+	    access_read(conf, &node->access, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
@@ -486,6 +506,10 @@ void node_stop(struct node *node)
 		close(node->lock);
 	if (node->root_lock >= 0)
 		close(node->root_lock);
+	for (size_t i = 0; i < node->blob_locks.count; i++)
+		if (node->blob_locks.items[i] >= 0)
+			close(node->blob_locks.items[i]);
+	vec_clear(&node->blob_locks);
 	node_settings_clear(&node->settings);
 	free(node);
 }

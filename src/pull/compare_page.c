@@ -22,9 +22,9 @@ struct chunk {
 	bool is_part;      /* absence says nothing */
 	/* Results. */
 	bool writes;
-	size_t done_items;
+	size_t done_items, done_rows;
 	char *reached; /* owned; NULL: the end */
-	size_t steps;
+	size_t steps, left;
 };
 
 static struct registry_move move_of(const struct compare_step *step)
@@ -86,12 +86,15 @@ static void set_end(struct chunk *chunk, const registry_rows *rows)
 static int choose_steps(struct store_tx *tx, struct chunk *chunk,
 			const compare_steps *steps, registry_asks *asks, struct err *err)
 {
-	chunk->steps = 0;
+	chunk->steps = chunk->left = 0;
 	for (size_t i = 0; i < steps->count; i++) {
 		const struct compare_step *step = &steps->items[i];
-		if (names_has(chunk->pull, chunk->kind, name_of(step)) ||
-		    (chunk->is_part && step->action == COMPARE_GONE))
+		if (chunk->is_part && step->action == COMPARE_GONE)
 			continue;
+		if (names_has(chunk->pull, chunk->kind, name_of(step))) {
+			chunk->left++;
+			continue;
+		}
 		chunk->steps++;
 		if (chunk->writes && do_step(tx, step, asks, err) != 0)
 			return err_prefix(err, "%s", name_of(step));
@@ -134,6 +137,7 @@ static int compare_chunk(struct store_tx *tx, void *arg, struct err *err)
 	range.row_count = count_rows_until(rows.items, rows.count, chunk->reached);
 	compare_range(&range, &steps);
 	chunk->done_items = range.item_count;
+	chunk->done_rows = range.row_count;
 	result = do_steps(tx, chunk, &steps, err);
 	vec_clear(&steps);
 	return result;
@@ -185,6 +189,8 @@ int compare_page(struct lease *lease, struct page_comparison *comparison, struct
 		if (result != 0)
 			break;
 		comparison->found += chunk.steps;
+		comparison->left += chunk.left;
+		comparison->rows += (int64_t)chunk.done_rows;
 		if (chunk.done_items > 0) /* none of an empty page, whose list is NULL */
 			chunk.items += chunk.done_items;
 		chunk.item_count -= chunk.done_items;

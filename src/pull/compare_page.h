@@ -13,6 +13,8 @@ struct page_comparison {
 	const char *after; /* as the page was asked for */
 	const struct inventory_page *page;
 	size_t found; /* grows by the differences */
+	size_t left;  /* grows by those that are left to the events that tell of them */
+	int64_t rows; /* grows by those of the registry that were looked at */
 };
 
 /* ERR_LOST: the lease of the comparing part; ERR_CANCELED: stop. */

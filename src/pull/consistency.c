@@ -42,9 +42,11 @@ struct pass {
 	char *after;     /* owned; NULL: the first page */
 	char etag[128];  /* of its first page */
 	char timeline[TIMELINE_SIZE];
-	size_t found; /* differences in this pass */
-	int64_t rows; /* of the registry, when it began */
-	int64_t gone; /* of these */
+	size_t found;     /* differences in this pass */
+	size_t left;      /* and those that are left to events */
+	int64_t compared; /* rows of the registry, in this pass */
+	int64_t rows;     /* of the registry, when it began */
+	int64_t gone;     /* of these */
 	/* The last pass that found nothing. */
 	char clean_etag[128]; /* "": none */
 	int64_t clean_at;     /* boot ms */
@@ -76,7 +78,8 @@ static void begin_pass(struct pull *pull, struct pass *pass)
 	pass->number = pull->asked;
 	pass->is_whole = pass->number > pass->answered;
 	pass->is_passing = true;
-	pass->found = 0;
+	pass->found = pass->left = 0;
+	pass->compared = 0;
 	pass->timeline[0] = '\0';
 	free(TAKE(pass->after));
 }
@@ -167,6 +170,8 @@ static int take_page(struct consistency *work, struct pass *pass,
 	}
 	result = compare_page(work->lease, &comparison, err);
 	pass->found += comparison.found;
+	pass->left += comparison.left;
+	pass->compared += comparison.rows;
 	if (result != 0)
 		return -1;
 	free(pass->after);
@@ -175,10 +180,12 @@ static int take_page(struct consistency *work, struct pass *pass,
 	if (pass->after)
 		return 0;
 	pass->clean_etag[0] = '\0';
-	if (pass->found == 0) {
+	if (pass->found == 0 && pass->left == 0) {
 		memcpy(pass->clean_etag, pass->etag, sizeof(pass->clean_etag));
 		pass->clean_at = clock_boot_ms();
-		pass->clean_rows = pass->rows;
+		/* Not how many there are now: since they were compared one may have
+		 * come, and another may go. */
+		pass->clean_rows = pass->compared;
 	}
 	return end_pass(work, pass, err);
 }

@@ -110,11 +110,9 @@ static void begin_look(struct pull *pull)
 	pull->woken = false;
 }
 
-#define INCOMING_KEEP_MS ((int64_t)7 * 24 * 3600 * 1000)
-
 static void tidy_blobs(const struct blob_kind *kind)
 {
-	blob_incoming_expire(kind, INCOMING_KEEP_MS);
+	blob_incoming_expire(kind, BLOB_INCOMING_KEEP_MS);
 	trash_expire(kind->path);
 }
 

@@ -1,7 +1,8 @@
 /*
- * One node a tree of repositories: the node holds a lock on the directory itself as long
- * as it lives. Two that work on one tree, as a secondary on its own primary's, would each
- * undo what the other does. Standalone nodes only look: any number of them share a tree.
+ * One node a tree of repositories, or of blobs: the node holds a lock on the directory
+ * itself as long as it lives. Two that work on one tree, as a secondary on its own
+ * primary's, would each undo what the other does. Standalone nodes only look: any number
+ * of them share a tree.
  */
 #ifndef STORE_ROOT_LOCK_H
 #define STORE_ROOT_LOCK_H
@@ -10,10 +11,12 @@
 
 enum root_lock_mode { ROOT_LOCK_ALONE, ROOT_LOCK_SHARED };
 
-/* Takes it, unless *fd (-1 at first) is it already; *fd is closed to give it up (the end
+/* `key` is the one of the configuration that names the tree, for messages.
+ * Takes it, unless *fd (-1 at first) is it already; *fd is closed to give it up (the end
  * of the process does it, too). ERR_BUSY: another node has it in a mode that excludes
  * ours. A directory that is not there, or whose file system has no such locks, is no
  * failure: *fd stays -1. */
-int root_lock_take(const char *root, enum root_lock_mode mode, int *fd, struct err *err);
+int root_lock_take(const char *key, const char *root, enum root_lock_mode mode, int *fd,
+		   struct err *err);
 
 #endif

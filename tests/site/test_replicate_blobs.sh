@@ -42,6 +42,18 @@ assert (blobs["created"], blobs["updated"], blobs["unchanged"]) == (1, 1, 3), bl
 	grep -q '5 unchanged; 0 bytes' out
 }
 
+what_a_dead_run_left_expires() {
+	local left=copies/.refrelay/incoming
+	make_files
+	mkdir -p "$left"
+	echo half >"$left/0123456789abcdef0123456789abcdef.new"
+	echo half >"$left/1123456789abcdef0123456789abcdef.new"
+	touch -d '8 days ago' "$left"/0*.new
+	replicates 0
+	same_files
+	[ "$(ls "$left")" = 1123456789abcdef0123456789abcdef.new ]
+}
+
 what_is_gone_goes_to_the_trash_when_asked_under_the_brake() {
 	local i
 	make_files
@@ -100,6 +112,7 @@ a_place_for_two_is_refused() {
 }
 
 tap_test 'files are copied, and then only what changed' files_are_copied_and_then_only_what_changed
+tap_test 'what a dead run left expires' what_a_dead_run_left_expires
 tap_test 'what is gone goes to the trash when asked, under the brake' \
 	what_is_gone_goes_to_the_trash_when_asked_under_the_brake
 tap_test 'what is no file is told, and what is in the way fails' \

@@ -256,6 +256,20 @@ TEST(a_deleted_blob_is_found_in_the_trash_and_folders_that_it_leaves_empty_go)
 	assert_int_equal(size_of("a/other"), 1);
 }
 
+/* As a crash between the two leaves it. */
+TEST(folders_that_became_empty_go_although_their_blob_is_gone_already)
+{
+	put("a/b/c");
+	put("d/e/f");
+	assert_int_equal(unlinkat(root_fd, "a/b/c", 0), 0);
+	assert_fails(blob_discard(root_fd, "a/b/c", &err), ERR_MISSING);
+	assert_int_equal(faccessat(root_fd, "a", F_OK, 0), -1);
+	assert_int_equal(unlinkat(root_fd, "d/e/f", 0), 0);
+	assert_int_equal(unlinkat(root_fd, "d/e", AT_REMOVEDIR), 0);
+	assert_fails(blob_discard(root_fd, "d/e/f", &err), ERR_MISSING);
+	assert_int_equal(faccessat(root_fd, "d", F_OK, 0), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -268,6 +282,8 @@ int main(void)
 		ARRIVALS(what_could_not_be_flushed_is_not_put_into_place),
 		ARRIVALS(
 			a_deleted_blob_is_found_in_the_trash_and_folders_that_it_leaves_empty_go),
+		ARRIVALS(
+			folders_that_became_empty_go_although_their_blob_is_gone_already),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "fake_primary.h"
 
 #include "pull/pull.h"
+#include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
 
@@ -299,6 +300,30 @@ TEST(an_idle_inventory_costs_one_short_answer)
 	int pages = fake.pages;
 	usleep(200000);
 	assert_int_equal(fake.pages, pages);
+}
+
+static atomic_int touches;
+
+/* As the thread does that takes events over. */
+static void touch_b(void)
+{
+	if (touches++ < 10)
+		names_touch(pull, KIND_REPOSITORY, "b");
+}
+
+/* Perhaps that does not come to it. */
+TEST(a_comparison_that_left_something_to_events_is_made_again)
+{
+	touches = 0;
+	settings.consistency_interval_ms = 20;
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event() && fake.unchanged > 3);
+	fake.between = touch_b;
+	appear("b", UNTOLD);
+	change("a", "refs/heads/new", TOLD); /* another inventory */
+	eventually(is_here("b"));
+	assert_true(touches > 10);
 }
 
 /* As an operator removes it, no event tells, and the inventory is as it was. */
@@ -620,6 +645,7 @@ int main(void)
 		LOOP_CASE(the_comparison_finds_what_no_event_told),
 		LOOP_CASE(what_a_part_of_the_inventory_lacks_is_not_deleted),
 		LOOP_CASE(an_idle_inventory_costs_one_short_answer),
+		LOOP_CASE(a_comparison_that_left_something_to_events_is_made_again),
 		LOOP_CASE(a_row_that_was_removed_here_is_missed_at_once),
 		LOOP_CASE(
 			an_inventory_that_was_empty_for_a_moment_is_not_believed_longer),
