@@ -315,7 +315,8 @@ int blob_incoming_digest(struct blob_incoming *incoming, char digest[BLOB_DIGEST
 			       "%s: only %" PRIu64 " of %" PRIu64 " bytes came",
 			       incoming->id, incoming->stored, incoming->expected);
 	if (incoming->stored >= PIECE && incoming->stored < ROLL)
-		sync_file_range(incoming->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* a flush comes */
+		sync_file_range(incoming->fd, 0, 0,
+				SYNC_FILE_RANGE_WRITE); /* a flush comes */
 	if (!incoming->has_digest) {
 		hash_end(&incoming->hash, bytes);
 		blob_digest_format(bytes, incoming->digest);

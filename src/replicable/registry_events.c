@@ -484,9 +484,6 @@ static enum outcome disproved(struct stored_row *stored, const struct registry_m
 	row->verification_retry_count++;
 	set_failure(row, move->err);
 	wait_for_retry(row, row->verification_retry_count, RETRY_CAP, now);
-	if (row->verification_retry_count ==
-	    1) /* a good copy went bad: heal it at once */
-		row->retry_at = row->due_at = now;
 	stored->wishes |= REGISTRY_WISH_RECHECK | (move->wishes & REGISTRY_WISH_REBUILD);
 	return MOVE_DONE;
 }
