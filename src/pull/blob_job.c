@@ -9,10 +9,12 @@
  * should the claim run out meanwhile, finds the blob taken and comes back later, and what
  * it is given then is not older.
  *
- * A command of a person (`blob remove`) is another process: it and we exclude each other
- * by the blob's lease. An immutable one needs none: whoever puts it there puts the same
- * bytes. Another is only renamed into place while its lease and its row's claim hold
- * (blob_settle.c).
+ * A command of a person (`blob remove`) is another process. It and we exclude each other
+ * by a large blob's lease; small ones come by the thousand, and a lease would cost more
+ * than they do. Of these one may be put in place just after its row was removed: then it
+ * goes the same way (blob_record.c). An immutable one needs no lease either: whoever puts
+ * it there puts the same bytes. A mutable one is only renamed into place while its row's
+ * claim holds, and its lease, if it has one (blob_settle.c).
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -155,7 +157,7 @@ int blob_item_lease(const struct blob_work *work, struct blob_item *item,
 	char key[LEASE_KEY_SIZE];
 	struct err err;
 
-	if (work->kind->layout == BLOB_LFS)
+	if (work->kind->layout == BLOB_LFS || !item->is_large)
 		return 0;
 	lease_key_for(type, replicable_id(type, name), key);
 	if (lease_acquire(work->pull->options.leases,

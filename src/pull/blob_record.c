@@ -68,6 +68,24 @@ static void measure_lags(const struct record *record)
 					 lag_of(record->work, record->items.items[i]));
 }
 
+/* A person removed its row before it was put in place: what nobody wants is taken away
+ * again. */
+static void discard_unwanted(const struct record *record)
+{
+	struct err err;
+
+	for (size_t i = 0; i < record->items.count; i++) {
+		const struct blob_item *item = record->items.items[i];
+		if (record->results[i] != REGISTRY_NO_ROW || item->end != BLOB_PLACED)
+			continue;
+		if (blob_discard(record->work->root, item->row->name, &err) != 0 &&
+		    err.class != ERR_MISSING)
+			log_error("blob.not_removed", LOG_ERR(&err),
+				  LOG_TEXT("kind", record->work->kind->type),
+				  LOG_TEXT("name", item->row->name));
+	}
+}
+
 static void write_proved(struct record *record)
 {
 	struct err err;
@@ -76,8 +94,10 @@ static void write_proved(struct record *record)
 	if (registry_complete_many(record->work->pull->options.store, record->moves.items,
 				   record->moves.count, record->results, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
-	else
+	else {
 		measure_lags(record);
+		discard_unwanted(record);
+	}
 	free(record->results);
 }
 
@@ -89,6 +109,8 @@ static void write_others(struct record *record)
 	if (registry_move_many(record->work->pull->options.store, record->moves.items,
 			       record->moves.count, record->results, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
+	else
+		discard_unwanted(record);
 	free(record->results);
 }
 

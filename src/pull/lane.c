@@ -10,6 +10,7 @@
 #include "base/failpoint.h"
 
 #define LOOK_AGAIN_MS 100
+#define JOB_BYTES ((uint64_t)16 << 20)
 
 static size_t free_workers(const struct lane *lane)
 {
@@ -48,19 +49,38 @@ static void submit_repositories(struct lane *lane, const struct lane_queue *queu
 	}
 }
 
+static bool is_large(const struct lane *lane, const struct registry_row *row)
+{
+	return lane->sorts_by_size && row->size > BLOB_SMALL_MOST && !row->is_gone;
+}
+
+/* What the next claim's sizes are likely to be. Jobs of few bytes keep the network and
+ * the disk at work side by side: one is brought while another is flushed. */
+static size_t many_of(const struct lane *lane, const registry_rows *rows)
+{
+	uint64_t bytes = 1;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		if (is_large(lane, &rows->items[i]))
+			return 0;
+		bytes += rows->items[i].size;
+	}
+	uint64_t many = JOB_BYTES * rows->count / bytes;
+	return many < lane->blobs_a_job ? (size_t)many : lane->blobs_a_job;
+}
+
 /* Takes the rows with all that they own. */
 static void submit_blobs(struct lane *lane, struct lane_queue *queue, registry_rows *rows)
 {
 	struct pull_job *job = NULL;
 
-	queue->has_only_small = rows->count > 0;
+	queue->many = many_of(lane, rows);
 	for (size_t i = 0; i < rows->count; i++) {
 		struct registry_row *row = &rows->items[i];
-		if (lane->sorts_by_size && row->size > BLOB_SMALL_MOST && !row->is_gone) {
+		if (is_large(lane, row)) {
 			struct pull_job *large = new_job(lane, queue);
 			vec_add(&large->rows, *row);
 			vec_add(&lane->waiting, large);
-			queue->has_only_small = false;
 			continue;
 		}
 		if (!job)
@@ -119,7 +139,7 @@ static size_t claim_limit(const struct lane *lane, const struct lane_queue *queu
 		return share;
 	if (!lane->sorts_by_size)
 		return share * lane->blobs_a_job;
-	return queue->has_only_small ? lane->blobs_a_job : workers;
+	return queue->many > 0 ? queue->many : workers;
 }
 
 static int claim(struct lane *lane, struct lane_queue *queue, size_t limit,

@@ -15,7 +15,8 @@ struct lane_queue {
 	const char *kind;
 	const struct blob_kind *blob; /* NULL: repositories */
 	int64_t due_at;               /* of the first, wall ms; INT64_MAX: none */
-	bool has_only_small;          /* as far as the last claim tells */
+	size_t many;                  /* rows of small blobs to claim for one worker, as
+					 far as the last claim tells; 0: a row each */
 	int64_t claimed_at;           /* boot ms: the last claim began */
 };
 

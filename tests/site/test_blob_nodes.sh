@@ -17,7 +17,7 @@ put_to_sleep() { # POINT
 		start_site paris "REFRELAY_FAILPOINT=$1=stop"
 		wait_until 10 in_sync
 		put_file "more/$1/$tries"
-		put_file a/one
+		put_file a/one 2000000
 		wait_until 10 is_paused paris
 		nobody_writes && return
 		kill -CONT "$(site_pid paris)"
@@ -84,7 +84,7 @@ a_sleeper_puts_nothing_old_there() {
 		echo "$point:"
 		put_to_sleep "$point"
 		wait_until 10 is_lapsed
-		put_file a/one
+		put_file a/one 2000000
 		put_file a/two
 		wake_up
 		is_whole_again

@@ -287,7 +287,7 @@ TEST(a_blob_under_anothers_lease_is_left_for_later)
 	struct lease *lease;
 	char key[LEASE_KEY_SIZE];
 
-	put_text("a", "text");
+	put_many("a", 2 * MIB);
 	tell("files", "a");
 	lease_key_for("files", replicable_id("files", "a"), key);
 	assert_ok(lease_acquire(leases,
@@ -298,7 +298,34 @@ TEST(a_blob_under_anothers_lease_is_left_for_later)
 	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "a");
 	assert_int_equal(row.state, REGISTRY_PENDING);
 	assert_int_equal(row.retry_count, 0);
-	assert_int_equal(many_asked, 0);
+	assert_int_equal(parts_asked, 0);
+}
+
+static int forget_rows(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "DELETE FROM registry", error);
+}
+
+/* As by a person's command, between the last look at the row and the rename. */
+TEST(a_blob_whose_row_is_removed_while_it_is_placed_goes_the_same_way)
+{
+	char name[] = "a";
+	struct registry_row row = { .id = replicable_id("files", "a"), .name = name };
+	struct blob_item item = { .row = &row, .end = BLOB_PLACED };
+	struct blob_work work = { .pull = &pull,
+				  .kind = blob_kinds_find(&kinds, "files"),
+				  .items = &item,
+				  .count = 1 };
+
+	put_text("a", "text");
+	tell("files", "a");
+	assert_true(run_job("files"));
+	assert_ok(store_write(store, forget_rows, NULL, &err));
+	work.root = blob_root_open(work.kind, &err);
+	blob_record(&work, 1);
+	assert_false(is_here("files", "a"));
+	close(work.root);
 }
 
 static int make_due(struct store_tx *tx, void *arg, struct err *error)
@@ -538,6 +565,8 @@ int main(void)
 		BLOB_CASE(a_range_of_another_version_is_not_put_behind_the_first),
 		BLOB_CASE(what_turns_out_to_be_large_is_brought_alone),
 		BLOB_CASE(a_blob_under_anothers_lease_is_left_for_later),
+		BLOB_CASE(
+			a_blob_whose_row_is_removed_while_it_is_placed_goes_the_same_way),
 		BLOB_CASE(a_worker_whose_row_was_taken_away_places_nothing),
 		BLOB_CASE(a_blob_is_never_in_the_hands_of_two_workers),
 		BLOB_CASE(what_waited_for_most_of_its_claim_is_given_back),

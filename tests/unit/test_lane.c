@@ -17,6 +17,8 @@ static struct lane lane;
 static struct blob_kind files = { .type = (char[]){ "files" } },
 			lfs = { .type = (char[]){ "lfs" } };
 
+static uint64_t small_size;
+
 static void add_row(registry_rows *rows, uint64_t size)
 {
 	vec_add(rows, ((struct registry_row){ .size = size }));
@@ -33,7 +35,7 @@ static int claim(struct store *store, const char *kind, size_t limit, int64_t ti
 			continue;
 		str_addf(&claims, "%s %zu; ", kind, limit);
 		for (; limit > 0 && due[i].small > 0; limit--, due[i].small--)
-			add_row(rows, 10);
+			add_row(rows, small_size);
 		for (; limit > 0 && due[i].large > 0; limit--, due[i].large--)
 			add_row(rows, (uint64_t)1 << 30);
 	}
@@ -71,6 +73,7 @@ static int set_up(void **state)
 	jobs = rows_run = given_back = 0;
 	holds = false;
 	first_claim = INT64_MAX;
+	small_size = 10;
 	memset(due, 0, sizeof(due));
 	lane = (struct lane){ .pull = &pull,
 			      .pool = pool_start("lane", 4),
@@ -128,12 +131,23 @@ TEST(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are)
 	assert_int_equal(jobs, 4);
 }
 
+TEST(a_job_of_small_blobs_has_no_more_than_some_bytes)
+{
+	small_size = 1 << 20;
+	add_kind(&files, 1000, 0);
+	holds = true;
+	fill();
+	assert_string_equal(claims.data, "files 4; files 15; files 15; files 15; ");
+	holds = false;
+	pool_drain(lane.pool);
+}
+
 TEST(a_large_one_goes_to_the_next_free_worker_before_anything_is_claimed)
 {
 	int64_t began = clock_boot_ms();
 
 	add_kind(&files, 0, 6);
-	lane.queues.items[0].has_only_small = true; /* as the last claim said */
+	lane.queues.items[0].many = 128; /* as the last claim said */
 	holds = true;
 	assert_true(fill() == INT64_MAX);
 	assert_string_equal(claims.data, "files 128; ");
@@ -197,7 +211,7 @@ TEST(what_is_not_due_is_left_and_its_time_told)
 TEST(what_waits_is_given_back_at_the_end)
 {
 	add_kind(&files, 0, 6);
-	lane.queues.items[0].has_only_small = true;
+	lane.queues.items[0].many = 128;
 	holds = true;
 	fill();
 	lane_clear(&lane);
@@ -213,6 +227,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		LANE_CASE(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are),
+		LANE_CASE(a_job_of_small_blobs_has_no_more_than_some_bytes),
 		LANE_CASE(
 			a_large_one_goes_to_the_next_free_worker_before_anything_is_claimed),
 		LANE_CASE(kinds_are_worked_on_in_turn),
