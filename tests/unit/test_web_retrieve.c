@@ -194,7 +194,7 @@ TEST(what_is_no_file_is_not_given_out)
 		{ "files/away%2Ffile", 409, "CORRUPT" },
 		{ "files/socket", 409, "CORRUPT" },
 		{ "files/pipe", 409, "CORRUPT" },
-		{ "files/folder", 409, "CORRUPT" },
+		{ "files/folder", 404, "FILE_NOT_FOUND" },
 		{ "files/..%2Fsecret", 400, "CONFIG" },
 		{ "files/%2Fetc%2Fpasswd", 400, "CONFIG" },
 		{ "files/.refrelay%2Fx", 400, "CONFIG" },
