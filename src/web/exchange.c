@@ -21,11 +21,11 @@
  *
  * The library takes an answer before the first piece of a body, and then closes the
  * connection, or after the last one. So a request that is refused is answered at once if
- * its body is large or endless; a small one is read and thrown away first, since a client
- * that is still writing may not read the answer before its connection breaks. So is what
- * a handler leaves of an upload; but who asks first whether it may send one (Expect:
- * 100-continue) is not told to before the handler reads it, and is answered at once if it
- * does not.
+ * its body is large or endless; a small one, or an upload of some size, is read and
+ * thrown away first, since a client that is still writing may not read the answer before
+ * its connection breaks. So is what a handler leaves of an upload; but who asks first
+ *whether it may send one (Expect: 100-continue) is not told to before the handler reads
+ *it, and is answered at once if it does not.
  */
 #include "web/exchange.h"
 
@@ -291,6 +291,15 @@ static void renew_if_held(struct exchange *exchange)
 	exchange->is_held = false;
 }
 
+/* Who uploads a file sends it at once, and may see its connection break before it sees
+ * why. */
+static uint64_t most_to_swallow(const struct exchange *exchange)
+{
+	const struct web_route *route = exchange->match.route;
+
+	return route && route->body == WEB_BODY_STREAM ? SWALLOW_LATE : SWALLOW;
+}
+
 /* The library asks for the head a second time if the connection was suspended there. */
 static enum MHD_Result leave_head(struct exchange *exchange)
 {
@@ -307,7 +316,7 @@ static enum MHD_Result leave_head(struct exchange *exchange)
 			return MHD_YES;
 	}
 	exchange->stage = EXCHANGE_BODY;
-	if ((exchange->is_refused && exchange->length > SWALLOW) ||
+	if ((exchange->is_refused && exchange->length > most_to_swallow(exchange)) ||
 	    (was_awaited && is_upload_refused(exchange)))
 		return exchange_answer(exchange);
 	return MHD_YES;

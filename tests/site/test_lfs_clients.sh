@@ -155,6 +155,12 @@ through_tls() {
 	cmp work/a.bin "$(lfs_path london "$(oid_of work/a.bin)")"
 	lfs_clone "$url" clone
 	cmp work/a.bin clone/a.bin
+	# Who may not is told so, though all of it is on its way by then.
+	for _ in $(seq 20); do
+		curl -s -o answer -w '%{http_code}\n' -H 'Expect:' -T work/a.bin \
+			"$(lfs_url london)/info/lfs/objects/$(oid_of work/a.bin)"
+	done | sort -u >codes
+	diff <(echo 401) codes
 }
 
 receives() { # SITE
