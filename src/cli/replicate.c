@@ -149,8 +149,10 @@ int cli_replicate(struct cli *cli, int argc, char **argv)
 	status = read_options(argc, argv, &run);
 	if (cli->is_verbose)
 		run.options.progress = PROGRESS_NEVER; /* the lines would mix */
-	if (status >= 0)
+	if (status >= 0) {
+		vec_clear(&run.blobs);
 		return status;
+	}
 	stop_init(&run.stop);
 	cli_catch_signals(&run.stop);
 	status = replicate_run(&run, &err) == 0 ? replicate_report(&run) : cli_fail(&err);
