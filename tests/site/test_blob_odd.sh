@@ -174,7 +174,7 @@ odd_names_that_come_later_are_told_once() {
 	printf 'content of one' >london/tree/one
 	wait_until 60 ids_are_here paris
 	wait_until 30 in_sync
-	wait_until 10 scans_are "$(($(logged london blob_watch.scanned) + 2))"
+	wait_until 40 scans_are "$(($(logged london blob_watch.scanned) + 2))" # at their own pace
 	odd_is_told_once
 	(cd london/tree/long && until ! cd pppp*; do :; done; rm -rf p*) 2>/dev/null
 }
