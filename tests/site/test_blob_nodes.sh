@@ -17,7 +17,7 @@ put_to_sleep() { # POINT
 		start_site paris "REFRELAY_FAILPOINT=$1=stop"
 		wait_until 10 in_sync
 		put_file "more/$1/$tries"
-		put_file a/one 2000000
+		put_file a/one
 		wait_until 10 is_paused paris
 		nobody_writes && return
 		kill -CONT "$(site_pid paris)"
@@ -42,21 +42,6 @@ wake_up() {
 	kill -CONT "$(site_pid paris)"
 }
 
-# The lease of a/one is over: it is anybody's.
-is_lapsed() {
-	at paris lease list --json | python3 -c '
-import json, sys
-leases = [lease for lease in json.load(sys.stdin)["leases"] if lease["job"] == "a/one"]
-print(leases)
-sys.exit(not leases or any(lease["held"] and lease["ttl_left"] > 0 for lease in leases))'
-}
-
-start_with_short_leases() {
-	make_sites
-	set_conf paris lease.ttl 1s
-	start_blob_sites
-}
-
 the_next_one_waits_for_nobody() {
 	local point begun
 
@@ -71,7 +56,7 @@ the_next_one_waits_for_nobody() {
 		begun=$SECONDS
 		start_site paris
 		is_whole_again
-		[ $((SECONDS - begun)) -lt 25 ] # leases are held for 30
+		[ $((SECONDS - begun)) -lt 25 ] # claims are held for longer
 	done
 }
 
@@ -79,12 +64,11 @@ the_next_one_waits_for_nobody() {
 a_sleeper_puts_nothing_old_there() {
 	local point
 
-	start_with_short_leases
+	start_blob_sites
 	for point in blob.received blob.synced blob.renamed blob.recorded; do
 		echo "$point:"
 		put_to_sleep "$point"
-		wait_until 10 is_lapsed
-		put_file a/one 2000000
+		put_file a/one
 		put_file a/two
 		wake_up
 		is_whole_again
@@ -96,10 +80,9 @@ a_sleeper_puts_nothing_old_there() {
 a_person_goes_on_while_it_sleeps() {
 	local point
 
-	start_with_short_leases
+	start_blob_sites
 	for point in blob.received blob.synced blob.renamed; do
 		put_to_sleep "$point"
-		wait_until 10 is_lapsed
 		at paris blob remove --type uploads a/one || [ $? -eq 1 ]
 		wake_up
 		is_whole_again
@@ -111,7 +94,7 @@ a_person_goes_on_while_it_sleeps() {
 a_sleeper_removes_nothing_new() {
 	local point
 
-	start_with_short_leases
+	start_blob_sites
 	for point in blob.discarded removal.trashed; do
 		put_file gone/x
 		wait_until 20 is_whole
