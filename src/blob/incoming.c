@@ -314,9 +314,10 @@ int blob_incoming_digest(struct blob_incoming *incoming, char digest[BLOB_DIGEST
 		return err_set(err, ERR_CORRUPT,
 			       "%s: only %" PRIu64 " of %" PRIu64 " bytes came",
 			       incoming->id, incoming->stored, incoming->expected);
-	if (incoming->stored >= PIECE && incoming->stored < ROLL)
-		sync_file_range(incoming->fd, 0, 0,
-				SYNC_FILE_RANGE_WRITE); /* a flush comes */
+	/* A flush comes; what is written until then it need not wait for. */
+	if (incoming->stored >= PIECE && incoming->stored < ROLL &&
+	    sync_file_range(incoming->fd, 0, 0, SYNC_FILE_RANGE_WRITE) != 0)
+		return err_errno(err, "cannot write %s", incoming->id);
 	if (!incoming->has_digest) {
 		hash_end(&incoming->hash, bytes);
 		blob_digest_format(bytes, incoming->digest);

@@ -246,11 +246,12 @@ static int put_off_pass(struct consistency *work, struct pass *pass, struct err 
 	int64_t never = 0;
 	struct pull *pull = work->pull;
 
-	if (pass->waits++ == 0) {
-		log_info("consistency.waits", LOG_TEXT("kind", pass->kind));
+	if (pass->waits == 0) {
 		if (store_write(pull->options.store, write_compared, &never, err) != 0)
 			return -1;
+		log_info("consistency.waits", LOG_TEXT("kind", pass->kind));
 	}
+	pass->waits++;
 	pass->ended_at = 0;
 	pass->answered = pass->number;
 	pass->is_passing = false;

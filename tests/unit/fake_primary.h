@@ -25,6 +25,7 @@ struct primary {
 	event_list events;
 	VEC(struct place) places;
 	atomic_bool is_down, refs_hang, is_part;
+	atomic_bool is_unscanned;  /* it has not looked at its blobs */
 	atomic_bool is_blind;      /* its inventory is empty, under the same tag */
 	const char *_Atomic fault; /* what is said when it is down */
 	atomic_int pages, unchanged, asked_again, hanging, refused;
@@ -368,7 +369,7 @@ int primary_refs(struct primary_line *line, const char *name, struct primary_ref
 	return 0;
 }
 
-/* It has no blobs. */
+/* It has no blobs, or does not know yet. */
 int primary_blob_inventory(struct primary_line *line, const struct blob_kind *kind,
 			   const struct page_question *question,
 			   struct inventory_page *page, struct err *error)
@@ -376,7 +377,9 @@ int primary_blob_inventory(struct primary_line *line, const struct blob_kind *ki
 	(void)kind;
 	(void)question;
 	(void)page;
-	return check_up(line, error) == 0 ? INVENTORY_NO_KIND : -1;
+	if (check_up(line, error) != 0)
+		return -1;
+	return line->primary->is_unscanned ? INVENTORY_NOT_SCANNED : INVENTORY_NO_KIND;
 }
 
 int primary_blob_read(struct primary_line *line, const struct blob_part *part,

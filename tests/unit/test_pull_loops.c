@@ -630,6 +630,36 @@ TEST(a_kind_that_the_primary_does_not_have_keeps_no_comparison_waiting)
 	assert_false(row.is_gone);
 }
 
+static bool is_compared(void)
+{
+	AUTO_FREE char *at = value_of(PULL_COMPARED);
+
+	return at[0] && strcmp(at, "0") != 0;
+}
+
+/* Nor is it passed over: what the log told before our position is found by nothing else.
+ */
+TEST(a_kind_that_the_primary_did_not_look_at_yet_counts_as_not_compared)
+{
+	AUTO_FREE char *path = xasprintf("%s/files", root);
+
+	files = (struct blob_kind){ .type = (char[]){ "files" }, .path = path };
+	kinds.items.items = &files;
+	kinds.items.count = 1;
+	fake.is_unscanned = true;
+	sql("INSERT INTO site_value VALUES ('" PULL_COMPARED "', '1')");
+	appear("a", TOLD);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	change("a", "refs/heads/new", TOLD);
+	eventually(is_here("a") && is_at_last_event());
+	assert_false(is_compared());
+	fake.is_unscanned = false;
+	eventually(is_compared());
+	end();
+	kinds = (struct blob_kinds){ 0 };
+}
+
 #define LOOP_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -663,6 +693,8 @@ int main(void)
 		LOOP_CASE(events_that_cannot_be_understood_are_passed_by),
 		LOOP_CASE(
 			a_kind_that_the_primary_does_not_have_keeps_no_comparison_waiting),
+		LOOP_CASE(
+			a_kind_that_the_primary_did_not_look_at_yet_counts_as_not_compared),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
