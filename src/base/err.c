@@ -15,6 +15,11 @@ static const char *const names[] = {
 static const char *const reasons[] = {
 	[REASON_NONE] = NULL,
 	[REASON_UNKNOWN] = "unknown",
+	[REASON_WRONG_NAME] = "wrong_name",
+	[REASON_DAMAGED] = "damaged",
+	[REASON_LOCAL_REPOSITORY] = "local_repository",
+	[REASON_SILENT] = "silent",
+	[REASON_NOT_OUR_REF] = "not_our_ref",
 };
 
 static enum err_class class_of_errno(int code)

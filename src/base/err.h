@@ -32,7 +32,13 @@ enum err_class {
  * is enough for most errors; then there is no reason. */
 enum err_reason {
 	REASON_NONE,
-	REASON_UNKNOWN, /* of a name that this version does not know */
+	REASON_UNKNOWN,    /* of a name that this version does not know */
+	REASON_WRONG_NAME, /* a blob: its content has another digest than its id says */
+	REASON_DAMAGED,    /* a blob: other content, although nobody wrote to it */
+	REASON_LOCAL_REPOSITORY, /* what is to be pushed cannot be read here */
+	REASON_SILENT,           /* a child or its peer said nothing for too long */
+	REASON_NOT_OUR_REF,      /* git: the source no longer offers what was asked for */
+	REASONS,
 };
 
 struct err {

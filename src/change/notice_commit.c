@@ -86,9 +86,7 @@ static int read_again(struct store_tx *tx, const struct comparison *comparison,
 
 static void set_failure(struct origin_row *row, const struct err *why)
 {
-	set_text(&row->failure_class, why ? err_class_name(why->class) : NULL);
-	set_text(&row->failure, why ? why->text : NULL);
-	set_text(&row->remedy, why ? why->remedy : NULL);
+	origin_row_set_failure(row, why);
 	row->verification = why ? VERIFICATION_FAILED : VERIFICATION_SUCCEEDED;
 	row->verification_retry_count = why ? row->verification_retry_count + 1 : 0;
 	row->verified_at = clock_wall_ms();

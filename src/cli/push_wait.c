@@ -113,7 +113,7 @@ static int is_settled(struct waiting *waiting, struct started *one, struct err *
 	one->is_gone = true;
 	if (lease_inspect(waiting->call->push.leases, key, &holder, err) != 0)
 		return err->class == ERR_MISSING ? 1 : -1;
-	if (!holder.held || text_starts_with(holder.proof, "dead"))
+	if (!holder.held || holder.is_dead)
 		return 1;
 	if (!was_gone)
 		one->gone_fence = holder.fence;

@@ -10,6 +10,7 @@ struct git_meaning {
 	const char *said; /* in any case */
 	enum err_class class;
 	const char *remedy;
+	enum err_reason reason;
 };
 
 /* Fills *err by the first of the list that is found anywhere in the end of stderr: causes

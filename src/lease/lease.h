@@ -42,6 +42,7 @@ struct lease_holder {
 	char operation[32];  /* "sync", "repack", ... */
 	int64_t acquired_at; /* wall ms, for people only */
 	int64_t ttl_left_ms; /* <= 0: lapsed, or not held */
+	bool is_dead;        /* proved: its process is gone, or was another boot's */
 	char proof[64];      /* "alive", "dead: process is gone", "dead: other boot",
 				"lapsed: alive but silent", "released", "unknown" */
 };

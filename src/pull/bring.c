@@ -64,7 +64,7 @@ static int fetch_from(const struct bring_request *request, const oid_list *wante
 
 bool bring_was_outrun(const struct source_view *view, const struct err *err)
 {
-	return !view->is_local && strstr(err->text, "not our ref");
+	return !view->is_local && err->reason == REASON_NOT_OUR_REF;
 }
 
 /* Git ends for many reasons; these may be that the copy lacks what it seemed to have. A

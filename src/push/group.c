@@ -92,6 +92,7 @@ static void no_repository(const struct push_run *run, const struct push_group *g
 {
 	err_set(why, ERR_MISSING, "local repository is missing: %s, to be pushed to %s",
 		group->project, run->uri);
+	err_because(why, REASON_LOCAL_REPOSITORY);
 	err_remedy(why, "if it was deleted on purpose, discard the task; else bring it "
 			"back and retry the task");
 }
@@ -113,7 +114,7 @@ static int read_shape(const char *path, char **head, size_t *oid_len, struct err
 
 	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
 	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, err) != 0)
-		return err_prefix(err, "local repository");
+		return outcome_is_local(err, NULL);
 	*oid_len = repo.oid_len;
 	*head = xstrdup(refs.head_target ? refs.head_target : "refs/heads/main");
 	return 0;
@@ -157,7 +158,7 @@ static void add_refs(const struct push_group *group, ref_names *refs)
 
 static bool is_local_failure(const struct err *err)
 {
-	return text_starts_with(err->text, "local repository");
+	return err->reason == REASON_LOCAL_REPOSITORY;
 }
 
 /* Whether there could be a way to make it, by what the URL is. */
@@ -309,7 +310,7 @@ void push_group_work(struct push_run *run, struct push_group *group)
 	}
 	found = local_repository(run->push, group->project, &group->repository, &why);
 	if (found < 0) {
-		err_prefix(&why, "local repository %s", group->project);
+		outcome_is_local(&why, group->project);
 		fail_group(run, group, &why);
 		return;
 	}

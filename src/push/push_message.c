@@ -8,6 +8,7 @@
 
 #include "git/git_child.h"
 #include "git/git_message.h"
+#include "push/outcome.h"
 #include "push/push_report.h"
 
 #define WORDS_MAX 300
@@ -41,43 +42,46 @@
 #define TURNED_AWAY "give the user the right to push there"
 
 static const struct git_meaning meanings[] = {
-	{ "no space left on device", ERR_DISK, FULL },
-	{ "disk quota exceeded", ERR_DISK, FULL },
-	{ "read-only file system", ERR_DISK, "mount it for writing" },
-	{ "unable to create temporary object directory", ERR_DISK,
+	{ .said = "no space left on device", ERR_DISK, FULL },
+	{ .said = "disk quota exceeded", ERR_DISK, FULL },
+	{ .said = "read-only file system", ERR_DISK, "mount it for writing" },
+	{ .said = "unable to create temporary object directory",
+	  ERR_DISK,
 	  "see whether the destination's objects/ can be written" },
-	{ "host key verification failed", ERR_CONFIG, HOST_KEY },
-	{ "permission denied (", ERR_AUTH, KEY },
-	{ "too many authentication failures", ERR_AUTH, KEY },
-	{ "could not read username", ERR_AUTH, LOGIN },
-	{ "could not read password", ERR_AUTH, LOGIN },
-	{ "authentication failed", ERR_AUTH, LOGIN },
-	{ "returned error: 401", ERR_AUTH, LOGIN },
-	{ "returned error: 403", ERR_AUTH, TURNED_AWAY },
-	{ "connection timed out", ERR_TIMEOUT, SLOW },
-	{ "operation timed out", ERR_TIMEOUT, SLOW },
-	{ "connection refused", ERR_NETWORK, DOWN },
-	{ "no route to host", ERR_NETWORK, DOWN },
-	{ "network is unreachable", ERR_NETWORK, DOWN },
-	{ "could not resolve host", ERR_NETWORK, HOST },
-	{ "unable to look up", ERR_NETWORK, HOST },
-	{ "access denied or repository not exported", ERR_MISSING, ABSENT },
-	{ "repository not found", ERR_MISSING, ABSENT },
-	{ "no such repository", ERR_MISSING, ABSENT },
-	{ "project you were looking for could not be found", ERR_MISSING, ABSENT },
-	{ "does not appear to be a git repository", ERR_MISSING, ABSENT },
-	{ "returned error: 404", ERR_MISSING, ABSENT },
-	{ "/' not found", ERR_MISSING, ABSENT },
-	{ "service not enabled", ERR_CONFIG, SERVICE },
-	{ "dubious ownership", ERR_CONFIG, OWNER },
-	{ "command not found", ERR_CONFIG, PROGRAM },
-	{ "receive-pack: not found", ERR_CONFIG, PROGRAM },
-	{ "receive-pack: no such file", ERR_CONFIG, PROGRAM },
-	{ "hash algorithm", ERR_CONFIG, FORMAT },
-	{ "unexpected capabilities^{}", ERR_CONFIG, FORMAT },
-	{ "connection closed by", ERR_NETWORK, DOWN },
-	{ "connection reset", ERR_NETWORK, DOWN },
-	{ "kex_exchange_identification", ERR_NETWORK, DOWN },
+	{ .said = "host key verification failed", ERR_CONFIG, HOST_KEY },
+	{ .said = "permission denied (", ERR_AUTH, KEY },
+	{ .said = "too many authentication failures", ERR_AUTH, KEY },
+	{ .said = "could not read username", ERR_AUTH, LOGIN },
+	{ .said = "could not read password", ERR_AUTH, LOGIN },
+	{ .said = "authentication failed", ERR_AUTH, LOGIN },
+	{ .said = "returned error: 401", ERR_AUTH, LOGIN },
+	{ .said = "returned error: 403", ERR_AUTH, TURNED_AWAY },
+	{ .said = "connection timed out", ERR_TIMEOUT, SLOW },
+	{ .said = "operation timed out", ERR_TIMEOUT, SLOW },
+	{ .said = "connection refused", ERR_NETWORK, DOWN },
+	{ .said = "no route to host", ERR_NETWORK, DOWN },
+	{ .said = "network is unreachable", ERR_NETWORK, DOWN },
+	{ .said = "could not resolve host", ERR_NETWORK, HOST },
+	{ .said = "unable to look up", ERR_NETWORK, HOST },
+	{ .said = "access denied or repository not exported", ERR_MISSING, ABSENT },
+	{ .said = "repository not found", ERR_MISSING, ABSENT },
+	{ .said = "no such repository", ERR_MISSING, ABSENT },
+	{ .said = "project you were looking for could not be found",
+	  ERR_MISSING,
+	  ABSENT },
+	{ .said = "does not appear to be a git repository", ERR_MISSING, ABSENT },
+	{ .said = "returned error: 404", ERR_MISSING, ABSENT },
+	{ .said = "/' not found", ERR_MISSING, ABSENT },
+	{ .said = "service not enabled", ERR_CONFIG, SERVICE },
+	{ .said = "dubious ownership", ERR_CONFIG, OWNER },
+	{ .said = "command not found", ERR_CONFIG, PROGRAM },
+	{ .said = "receive-pack: not found", ERR_CONFIG, PROGRAM },
+	{ .said = "receive-pack: no such file", ERR_CONFIG, PROGRAM },
+	{ .said = "hash algorithm", ERR_CONFIG, FORMAT },
+	{ .said = "unexpected capabilities^{}", ERR_CONFIG, FORMAT },
+	{ .said = "connection closed by", ERR_NETWORK, DOWN },
+	{ .said = "connection reset", ERR_NETWORK, DOWN },
+	{ .said = "kex_exchange_identification", ERR_NETWORK, DOWN },
 };
 
 #define SILENT                                                                           \
@@ -85,23 +89,23 @@ static const struct git_meaning meanings[] = {
 	"timeout of the remote"
 
 static const struct git_meaning last_meanings[] = {
-	{ "could not read from remote repository", ERR_NETWORK, DOWN },
+	{ .said = "could not read from remote repository", ERR_NETWORK, DOWN },
 };
 
 /* What `git pack-objects` says of objects that it cannot read. */
 static const struct git_meaning local_meanings[] = {
-	{ "bad object", ERR_CORRUPT, "" },
-	{ "bad tree object", ERR_CORRUPT, "" },
-	{ "error: could not read ", ERR_CORRUPT, "" },
-	{ "unable to read", ERR_CORRUPT, "" },
-	{ "failed to read object", ERR_CORRUPT, "" },
-	{ "unable to get size of", ERR_CORRUPT, "" },
-	{ "is corrupt", ERR_CORRUPT, "" },
-	{ "inflate:", ERR_CORRUPT, "" },
-	{ "unable to unpack", ERR_CORRUPT, "" },
-	{ "missing blob", ERR_CORRUPT, "" },
-	{ "missing tree", ERR_CORRUPT, "" },
-	{ "revision walk setup failed", ERR_CORRUPT, "" },
+	{ .said = "bad object", ERR_CORRUPT, "" },
+	{ .said = "bad tree object", ERR_CORRUPT, "" },
+	{ .said = "error: could not read ", ERR_CORRUPT, "" },
+	{ .said = "unable to read", ERR_CORRUPT, "" },
+	{ .said = "failed to read object", ERR_CORRUPT, "" },
+	{ .said = "unable to get size of", ERR_CORRUPT, "" },
+	{ .said = "is corrupt", ERR_CORRUPT, "" },
+	{ .said = "inflate:", ERR_CORRUPT, "" },
+	{ .said = "unable to unpack", ERR_CORRUPT, "" },
+	{ .said = "missing blob", ERR_CORRUPT, "" },
+	{ .said = "missing tree", ERR_CORRUPT, "" },
+	{ .said = "revision walk setup failed", ERR_CORRUPT, "" },
 };
 
 /* Calls `see` for each line; the end of one is LF, CR or both. */
@@ -192,7 +196,7 @@ bool push_report_is_local(const char *tail, struct err *err)
 	if (git_find_meaning(local_meanings, ARRAY_SIZE(local_meanings), local.data,
 			     err) != 0)
 		return false;
-	err_prefix(err, "local repository");
+	outcome_is_local(err, NULL);
 	err_remedy(err, "run git fsck in it, and restore what it names");
 	return true;
 }
@@ -267,7 +271,7 @@ int push_report_failure(const char *tail, struct err *err)
 {
 	if (err->class == ERR_LOST || err->class == ERR_CANCELED)
 		return -1;
-	if (err->class == ERR_TIMEOUT && strstr(err->text, "nothing was heard"))
+	if (err->reason == REASON_SILENT)
 		return err_remedy(err, SILENT);
 	if (git_find_meaning(meanings, ARRAY_SIZE(meanings), tail, err) == 0)
 		return -1;

@@ -59,7 +59,7 @@ static int check_alone(const struct push_run *run, const struct push_group *grou
 		return 0;
 	if (options->names(options->arg, &names, err) != 0) {
 		err->class = ERR_DISK; /* whatever is missing, it is not the copy */
-		result = err_prefix(err, "local repository %s", group->project);
+		result = outcome_is_local(err, group->project);
 	}
 	for (size_t i = 0; i < names.count && result == 0; i++) {
 		if (strcmp(names.items[i], group->project) == 0 ||
@@ -163,7 +163,7 @@ static int set_head(struct push_run *run, const struct push_group *group, struct
 
 	if (repo_open(AT_FDCWD, group->repository, &repo, err) != 0 ||
 	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, err) != 0)
-		return err_prefix(err, "local repository");
+		return outcome_is_local(err, NULL);
 	if (!refs.head_target) /* detached: nothing that a destination could follow */
 		return 0;
 	if (target_set_head(&call, refs.head_target, err) != 0)

@@ -31,6 +31,7 @@ struct origin_row {
 	int64_t verified_at, verification_due_at;
 	int64_t verification_retry_count;
 	char *failure_class, *failure, *remedy; /* owned, may be NULL */
+	enum err_reason failure_reason;
 };
 
 typedef VEC(struct origin_row) origin_rows;
@@ -38,6 +39,12 @@ typedef VEC(struct origin_row) origin_rows;
 #define AUTO_ORIGIN_ROWS __attribute__((cleanup(origin_rows_clear)))
 
 void origin_row_clear(struct origin_row *row);
+
+/* One of its owned texts; "" becomes NULL. */
+void origin_row_set_text(char **at, const char *text);
+
+/* Class, reason, text and remedy become those of *why; NULL: nothing failed. */
+void origin_row_set_failure(struct origin_row *row, const struct err *why);
 void origin_rows_clear(origin_rows *rows);
 
 /* 1: found; 0: there is none. The caller clears. */

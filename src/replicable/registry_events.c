@@ -15,6 +15,7 @@ static void forget_failure(struct registry_row *row)
 	registry_set_text(&row->failure_class, NULL);
 	registry_set_text(&row->failure, NULL);
 	registry_set_text(&row->remedy, NULL);
+	row->failure_reason = REASON_NONE;
 }
 
 static void set_failure(struct registry_row *row, const struct err *failure)
@@ -22,6 +23,7 @@ static void set_failure(struct registry_row *row, const struct err *failure)
 	registry_set_text(&row->failure_class, err_class_name(failure->class));
 	registry_set_text(&row->failure, failure->text);
 	registry_set_text(&row->remedy, failure->remedy);
+	row->failure_reason = failure->reason;
 }
 
 static void let_go(struct registry_row *row)

@@ -171,6 +171,7 @@ static void read_row(struct query *query, struct registry_row *row)
 		.failure = query_copy_text(query, 24),
 		.remedy = query_copy_text(query, 25),
 		.size = (uint64_t)query_int(query, 26),
+		.failure_reason = err_reason_of_name(query_text(query, 27)),
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline ? timeline : "");
 }
@@ -218,7 +219,7 @@ static const char save_sql[] =
 	" verification_due_at = ?13, last_attempt_at = ?14, last_success_at = ?15,"
 	" verified_at = ?16, behind_since = ?17, asked_at = ?18, gone = ?19,"
 	" wishes = ?20, held_reason = ?21, failure_class = ?22, failure = ?23,"
-	" remedy = ?24, size = ?25 WHERE id = ?1";
+	" remedy = ?24, size = ?25, failure_reason = ?26 WHERE id = ?1";
 
 static void bind_row(struct query *query, const struct stored_row *stored)
 {
@@ -249,6 +250,7 @@ static void bind_row(struct query *query, const struct stored_row *stored)
 	query_bind_text(query, 23, row->failure);
 	query_bind_text(query, 24, row->remedy);
 	query_bind_int(query, 25, (int64_t)row->size);
+	query_bind_text(query, 26, err_reason_name(row->failure_reason));
 }
 
 static int shift_by(struct store_tx *tx, struct registry_shift *shift,

@@ -53,7 +53,7 @@ void stored_row_clear(struct stored_row *stored);
 	" generation, checksum, primary_checksum, retry_count, retry_at, due_at,"        \
 	" verification_retry_count, verification_due_at, last_attempt_at,"               \
 	" last_success_at, verified_at, behind_since, asked_at, gone, wishes,"           \
-	" held_reason, failure_class, failure, remedy, size"
+	" held_reason, failure_class, failure, remedy, size, failure_reason"
 
 /* The present row of a query. */
 void stored_row_read(struct query *query, struct stored_row *stored);

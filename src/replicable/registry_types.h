@@ -58,6 +58,7 @@ struct registry_row {
 	bool is_gone;         /* the primary deleted it */
 	unsigned wishes;
 	char *held_reason, *failure_class, *failure, *remedy; /* owned, may be NULL */
+	enum err_reason failure_reason;
 };
 
 typedef VEC(struct registry_row) registry_rows;

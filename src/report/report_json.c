@@ -168,6 +168,7 @@ static void put_failure(const struct registry_row *row, json_t *object)
 {
 	json_put_text(object, "held_reason", row->held_reason);
 	json_put_text(object, "failure_class", row->failure_class);
+	json_put_text(object, "failure_reason", err_reason_name(row->failure_reason));
 	if (row->failure)
 		json_put_message(object, "failure", row->failure);
 	else

@@ -259,6 +259,17 @@ static const char *const migrations[] = {
 	"CREATE INDEX lfs_scan_naming ON lfs_scan (name)"
 	"	WHERE named > 0 OR absent > 0;"
 	"CREATE INDEX lfs_scan_lacking ON lfs_scan (name) WHERE absent > 0;",
+
+	/* 7: why something failed, where that decides; enum err_reason by its name. Until
+	   now it was found in the text, so here are the texts of then. */
+	"ALTER TABLE registry ADD COLUMN failure_reason TEXT;"
+	"ALTER TABLE owed ADD COLUMN failure_reason TEXT;"
+	"ALTER TABLE origin ADD COLUMN failure_reason TEXT;"
+	"UPDATE origin SET failure_reason = 'wrong_name' WHERE failure ="
+	"	'its content is not the one that its name says';"
+	"UPDATE origin SET failure_reason = 'damaged' WHERE failure ="
+	"	'its content is not what it was, although nobody has written to it: '"
+	"	|| 'the disk has damaged it';",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

@@ -202,6 +202,8 @@ TEST(a_remedy_names_what_is_to_be_set)
 		bool is_silent = strstr(tails[i].tail, "nothing was heard") != NULL;
 		err_set(&err, is_silent ? ERR_TIMEOUT : ERR_INTERNAL, "%s",
 			is_silent ? tails[i].tail : "git exited with code 128");
+		if (is_silent)
+			err_because(&err, REASON_SILENT);
 		push_report_failure(tails[i].tail, &err);
 		if (!strstr(err.remedy, tails[i].names))
 			fail_msg("%s: %s", tails[i].tail, err.remedy);
