@@ -197,6 +197,18 @@ size_t count_rows_until(const struct registry_row *rows, size_t count, const cha
 	return found;
 }
 
+int64_t page_pause_ms(const struct page_pace *pace)
+{
+	int64_t pause = pace->interval_ms, least = 4 * pace->took_ms;
+
+	if (pace->rows > pace->page_rows)
+		pause = (int64_t)((double)pause * (double)pace->page_rows /
+				  (double)pace->rows);
+	if (pause < least)
+		pause = least;
+	return pause < pace->interval_ms ? pause : pace->interval_ms;
+}
+
 #define BACKOFF_MOST_MS 30000
 #define IDLE_MS 5000
 

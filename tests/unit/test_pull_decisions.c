@@ -375,6 +375,23 @@ TEST(only_what_speaks_of_the_copy_disproves_it)
 		assert_int_equal(verification_end(neither[i]), REGISTRY_SUPERSEDED);
 }
 
+TEST(a_million_rows_are_compared_within_an_interval_unless_that_is_too_much_work)
+{
+	static const struct {
+		struct page_pace pace;
+		int64_t pause_ms;
+	} table[] = {
+		{ { 60000, 10, 10000, 10000 }, 60000 }, /* one page is all */
+		{ { 60000, 10, 0, 0 }, 60000 },
+		{ { 60000, 10, 1000000, 10000 }, 600 },
+		{ { 60000, 1000, 1000000, 10000 }, 4000 },
+		{ { 60000, 90000, 1000000, 10000 }, 60000 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		assert_int_equal(page_pause_ms(&table[i].pace), table[i].pause_ms);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +418,8 @@ int main(void)
 		cmocka_unit_test(only_a_connection_lost_after_long_silence_is_free),
 		cmocka_unit_test(reverifications_spread_over_half_the_interval),
 		cmocka_unit_test(what_was_found_damaged_is_not_believed_again),
+		cmocka_unit_test(
+			a_million_rows_are_compared_within_an_interval_unless_that_is_too_much_work),
 		cmocka_unit_test(wishes_are_obeyed),
 		cmocka_unit_test(only_what_speaks_of_the_copy_disproves_it),
 	};
