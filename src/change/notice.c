@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "change/event_json.h"
+#include "change/identity.h"
 #include "change/notice_parts.h"
 #include "change/recorded_refs.h"
 #include "git/repo.h"
@@ -29,6 +30,8 @@ static void comparison_clear(struct comparison *comparison)
 	origin_row_clear(&comparison->base);
 	ref_reading_clear(&comparison->reading);
 	free(comparison->path);
+	free(comparison->identity);
+	origin_row_clear(&comparison->former);
 	ref_snapshot_clear(&comparison->recorded);
 	free(comparison->description);
 	free(comparison->changes);
@@ -192,6 +195,39 @@ static void take_sums(struct comparison *comparison)
 	comparison->sight = SIGHT_WHOLE;
 }
 
+static int read_former(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct comparison *comparison = arg;
+
+	origin_row_clear(&comparison->former);
+	return origin_row_of_identity(tx, comparison->identity, &comparison->former,
+				      err) < 0
+		       ? -1
+		       : 0;
+}
+
+/* A directory that stood under another name, where nothing stands any more, was renamed.
+ * So it is the repository that it was: secondaries move their copies, too. */
+static int find_former(struct comparison *comparison, struct err *err)
+{
+	AUTO_CLOSE int root = notice_open_root(comparison->notice, err);
+	struct stat st;
+
+	if (root < 0)
+		return -1;
+	comparison->identity = identity_of(root, comparison->path);
+	if (comparison->base.name || !comparison->identity)
+		return 0;
+	if (store_read(comparison->notice->options.store, read_former, comparison, err) !=
+	    0)
+		return -1;
+	if (comparison->former.name &&
+	    (strcmp(comparison->former.name, comparison->name) == 0 ||
+	     fstatat(root, comparison->former.path, &st, AT_SYMLINK_NOFOLLOW) == 0))
+		origin_row_clear(&comparison->former);
+	return 0;
+}
+
 /* 0: sight says what is to be recorded; 1: look anew; -1: *err, nothing is to be. */
 static int see(struct comparison *comparison, struct err *err)
 {
@@ -209,7 +245,7 @@ static int see(struct comparison *comparison, struct err *err)
 	    ref_reading_take(root, comparison->path, &comparison->reading, err) != 0)
 		return see_failure(comparison, root, err);
 	take_sums(comparison);
-	return 0;
+	return find_former(comparison, err);
 }
 
 /* The changes since the refs that were recorded last, if they are at hand. */
@@ -281,6 +317,18 @@ static void tell(const struct comparison *comparison, const struct noticed *noti
 		event_log_wake(options->log);
 }
 
+/* The deletion of the former name; if it cannot be told now, the next scan does. */
+static void notice_renamed(const struct comparison *comparison)
+{
+	struct noticed noticed;
+
+	log_info("change.renamed", LOG_TEXT("repo", comparison->name),
+		 LOG_TEXT("from", comparison->former.name));
+	notice_compare(comparison->notice, comparison->former.name, &noticed,
+		       ERR_IGNORED);
+	noticed_clear(&noticed);
+}
+
 /* 0: noticed->row is what is recorded now; 1: somebody else came first. */
 static int record(struct comparison *comparison, struct noticed *noticed, struct err *err)
 {
@@ -302,6 +350,8 @@ static int record(struct comparison *comparison, struct noticed *noticed, struct
 		record_refs(comparison, noticed);
 		tell(comparison, noticed);
 	}
+	if (comparison->former.name)
+		notice_renamed(comparison);
 	return 0;
 }
 

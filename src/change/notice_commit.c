@@ -38,6 +38,7 @@ static bool looks_different(const struct comparison *comparison)
 	int64_t now = clock_wall_ms();
 
 	if (strcmp(base->path, comparison->path) != 0 ||
+	    !same_text(base->identity, comparison->identity) ||
 	    !same_text(base->print, comparison->print) ||
 	    base->is_settled != fingerprint_is_settled(&comparison->reading.print))
 		return true;
@@ -99,6 +100,7 @@ static void put_reading(const struct comparison *comparison, struct origin_row *
 	set_text(&row->checksum, comparison->checksum);
 	set_text(&row->description, comparison->description);
 	set_text(&row->print, comparison->print);
+	set_text(&row->identity, comparison->identity);
 	row->is_settled = fingerprint_is_settled(&comparison->reading.print);
 }
 
@@ -129,6 +131,10 @@ static void put_birth(const struct comparison *comparison, struct origin_row *ro
 	row->id = replicable_id(KIND_REPOSITORY, comparison->name);
 	set_text(&row->name, comparison->name);
 	random_hex(row->timeline, (TIMELINE_SIZE - 1) / 2);
+	if (comparison->former.name) {
+		memcpy(row->timeline, comparison->former.timeline, sizeof(row->timeline));
+		row->generation = comparison->former.generation;
+	}
 	row->verification_due_at =
 		first_verification(comparison->notice->options.reverify_ms);
 }

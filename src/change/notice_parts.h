@@ -38,7 +38,10 @@ struct comparison {
 	struct origin_row base; /* what is compared with; no name: there is no row */
 	enum sight sight;
 	struct err why;
-	char *path; /* owned; below the root */
+	char *path;               /* owned; below the root */
+	char *identity;           /* of its directory; owned; NULL: not known */
+	struct origin_row former; /* of a new name: the row of the name that this
+				     repository had before; no name: none */
 	struct ref_reading reading;
 	char checksum[CHECKSUM_TEXT_SIZE];
 	char print[FINGERPRINT_TEXT_SIZE];

@@ -9,6 +9,7 @@
 #include "pull/decisions.h"
 #include "pull/hold.h"
 #include "pull/pull_job.h"
+#include "pull/rename.h"
 #include "pull/sync_job.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
@@ -179,6 +180,15 @@ static void hold_back(struct pull_job *job)
 		log_error("registry.failed", LOG_ERR(&err));
 }
 
+#define RENAME_AGAIN_MS 500
+
+static void put_off(struct pull_job *job)
+{
+	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
+						    .event = REGISTRY_DEFERRED,
+						    .timeout_ms = RENAME_AGAIN_MS });
+}
+
 static void remove_row(struct pull_job *job)
 {
 	struct pull *pull = job->pull;
@@ -191,6 +201,10 @@ static void remove_row(struct pull_job *job)
 	bool may = false;
 	struct err err;
 
+	if (rename_is_expected(job)) {
+		put_off(job);
+		return;
+	}
 	if (pull_may_remove(pull, KIND_REPOSITORY, &may, &err) != 0) {
 		log_error("registry.failed", LOG_ERR(&err));
 		tell_error(job, &err);
@@ -217,6 +231,8 @@ void sync_row_work(void *arg)
 		(struct log_context){ .repo = job->row.name, .job = "sync" });
 	if (job->row.is_gone)
 		remove_row(job);
+	else if (rename_puts_off(job))
+		put_off(job);
 	else
 		bring_row(job);
 	log_set_context(before);

@@ -25,6 +25,7 @@ struct origin_row {
 			      kinds than repositories, not known yet */
 	char *description; /* digest of the description file; owned; NULL: none */
 	char *print;       /* fingerprint of that moment, text; owned, may be NULL */
+	char *identity;    /* of its directory; owned; NULL: not known, or a blob */
 	bool is_settled;   /* an equal fingerprint proves that nothing changed */
 	int64_t changed_at;
 	enum registry_verification verification;
@@ -50,6 +51,11 @@ void origin_rows_clear(origin_rows *rows);
 /* 1: found; 0: there is none. The caller clears. */
 int origin_row_get(struct store_tx *tx, const char *kind, const char *name,
 		   struct origin_row *row, struct err *err);
+
+/* The repository whose directory this was when it was looked at last, whatever its name
+ * is now. 1: found; 0: there is none. The caller clears. */
+int origin_row_of_identity(struct store_tx *tx, const char *identity,
+			   struct origin_row *row, struct err *err);
 
 /* Up to `limit` rows with names above `after` (NULL: from the first), in byte order. */
 int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,

@@ -270,6 +270,13 @@ static const char *const migrations[] = {
 	"UPDATE origin SET failure_reason = 'damaged' WHERE failure ="
 	"	'its content is not what it was, although nobody has written to it: '"
 	"	|| 'the disk has damaged it';",
+
+	/* 8: a repository that was renamed is known again: at the primary by its
+	   directory (change/identity.h), at a secondary by its timeline. */
+	"ALTER TABLE origin ADD COLUMN identity TEXT;"
+	"CREATE INDEX origin_identity ON origin (identity) WHERE identity IS NOT NULL;"
+	"CREATE INDEX registry_timeline ON registry (timeline)"
+	"	WHERE kind = 'repository' AND timeline IS NOT NULL;",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

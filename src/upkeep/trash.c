@@ -27,8 +27,7 @@ static void add_escaped(const char *path, struct str *out)
 		str_truncate(out, 240);
 }
 
-/* Folders that have become empty by it. */
-static void remove_empty_parents(int root, const char *path)
+void trash_remove_folders(int root, const char *path)
 {
 	AUTO_FREE char *parent = xstrdup(path);
 	char *slash;
@@ -59,7 +58,7 @@ static int raise_fence(const struct job *job, int root, const char *path, struct
 	AUTO_CLOSE int copy = dir_open(root, path, err);
 
 	if (copy < 0 && err->class == ERR_MISSING)
-		remove_empty_parents(root, path);
+		trash_remove_folders(root, path);
 	if (copy < 0 || check_copy(copy, path, err) != 0)
 		return -1;
 	return fence_raise(copy, job->fence, err);
@@ -90,7 +89,7 @@ int trash_put(struct job *job, const char *root, const char *path, char **to,
 	failpoint("trash.moved");
 	if (dir_sync(fd, TRASH, err) != 0)
 		return -1;
-	remove_empty_parents(fd, path);
+	trash_remove_folders(fd, path);
 	log_info("trash.put", LOG_TEXT("path", path), LOG_TEXT("to", name));
 	*to = TAKE(name);
 	return dir_sync(fd, ".", err);
