@@ -15,9 +15,11 @@
 #include "net/site_token.h"
 #include "pull/primary.h"
 #include "pull/primary_blobs.h"
+#include "pull/pull.h"
 #include "serve/settings.h"
 #include "serve/shelf_folder.h"
 #include "store/data_lock.h"
+#include "store/site_value.h"
 #include "upkeep/copies_root.h"
 
 #define SKEW_LIMIT_MS 5000
@@ -129,6 +131,34 @@ static void check_copies(struct checking *checking, struct store *store)
 		check_tell(checking, CHECK_WRONG, "copies", &err);
 }
 
+static int read_foreign(struct store_tx *tx, void *arg, struct err *err)
+{
+	return site_value_get(tx, PULL_FOREIGN, arg, err) < 0 ? -1 : 0;
+}
+
+/* As of the node's last start. */
+static void check_foreign(struct checking *checking, struct store *store)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct err err;
+	char *name;
+	long count;
+
+	if (store_read(store, read_foreign, &text, &err) != 0) {
+		check_tell(checking, CHECK_WRONG, "repositories", &err);
+		return;
+	}
+	count = strtol(text.data, &name, 10);
+	if (count <= 0)
+		return;
+	err_set(&err, ERR_CONFLICT,
+		"the primary does not have %ld of the repositories here, e.g.%s", count,
+		name);
+	err_remedy(&err, "move them out of site.repositories, or create them at the "
+			 "primary");
+	check_tell(checking, CHECK_NOTE, "repositories", &err);
+}
+
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
 {
 	return scan_record_read(tx, arg, err);
@@ -145,6 +175,12 @@ static void check_scan(struct checking *checking, struct store *store)
 		check_tell(checking, CHECK_WRONG, "scan", &err);
 	else if (scan.failing_since > 0 && data_lock_is_held(checking->site.data))
 		check_tell(checking, CHECK_WRONG, "scan", &scan.failure);
+}
+
+static void check_secondary(struct checking *checking, struct store *store)
+{
+	check_copies(checking, store);
+	check_foreign(checking, store);
 }
 
 static void check_data(struct checking *checking)
@@ -167,7 +203,7 @@ static void check_data(struct checking *checking)
 		}
 		check_room(checking, "data", path);
 		if (checking->site.role == SITE_SECONDARY)
-			check_copies(checking, data.store);
+			check_secondary(checking, data.store);
 		else
 			check_scan(checking, data.store);
 		check_blob_roots(checking, data.store);

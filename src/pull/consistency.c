@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "pull/compare_page.h"
 #include "pull/decisions.h"
+#include "pull/leftovers.h"
 #include "pull/primary_blobs.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
@@ -46,6 +47,7 @@ struct pass {
 	char *after;     /* owned; NULL: the first page */
 	char etag[128];  /* of its first page */
 	char timeline[TIMELINE_SIZE];
+	bool is_part;      /* the inventory lacks what the primary could not read */
 	size_t found;      /* differences in this pass */
 	size_t left;       /* and those that are left to events */
 	int64_t compared;  /* rows of the registry, in this pass */
@@ -73,7 +75,8 @@ struct consistency {
 	struct primary_line *line; /* NULL: not open yet */
 	struct lease *lease;
 	VEC(struct pass) passes;
-	uint64_t hurries; /* of pull, as last seen */
+	uint64_t hurries;      /* of pull, as last seen */
+	bool has_no_leftovers; /* they were taken up since the start */
 };
 
 static void begin_pass(struct pull *pull, struct pass *pass)
@@ -85,6 +88,7 @@ static void begin_pass(struct pull *pull, struct pass *pass)
 	pass->is_passing = true;
 	pass->found = pass->left = 0;
 	pass->compared = 0;
+	pass->is_part = false;
 	pass->timeline[0] = '\0';
 	free(TAKE(pass->after));
 }
@@ -156,6 +160,18 @@ static int end_pass(struct consistency *work, struct pass *pass, struct err *err
 	return 0;
 }
 
+/* Once a start, when it is known what the primary has. */
+static void look_for_leftovers(struct consistency *work, const struct pass *pass)
+{
+	struct err err;
+
+	if (work->has_no_leftovers || pass->blob || pass->is_part)
+		return;
+	work->has_no_leftovers = true;
+	if (leftovers_take_up(work->pull, &err) != 0)
+		log_warn("leftovers.failed", LOG_ERR(&err));
+}
+
 static int take_page(struct consistency *work, struct pass *pass,
 		     struct inventory_page *page, struct err *err)
 {
@@ -173,6 +189,7 @@ static int take_page(struct consistency *work, struct pass *pass,
 		memcpy(pass->timeline, page->timeline, sizeof(pass->timeline));
 		snprintf(pass->etag, sizeof(pass->etag), "%s", page->etag);
 	}
+	pass->is_part = pass->is_part || page->is_part;
 	result = compare_page(work->lease, &comparison, err);
 	pass->found += comparison.found;
 	pass->left += comparison.left;
@@ -193,7 +210,10 @@ static int take_page(struct consistency *work, struct pass *pass,
 		 * come, and another may go. */
 		pass->clean_rows = pass->compared;
 	}
-	return end_pass(work, pass, err);
+	if (end_pass(work, pass, err) != 0)
+		return -1;
+	look_for_leftovers(work, pass);
+	return 0;
 }
 
 /* A pass that was asked for looks at everything, a usual one begins with the question

@@ -128,6 +128,34 @@ a_few_deletions_need_nobody() {
 	held_is 0
 }
 
+# Nothing tells of these deletions but the tree itself.
+what_was_deleted_while_the_database_was_lost_goes_to_the_trash() {
+	local i
+	make_sites
+	for i in 1 2 3 4; do
+		make_repository "london/git/r$i.git" 2
+	done
+	start_sites
+	converge
+	stop_site paris
+	remove_repository london/git/r1.git
+	rm paris/data/refrelay.db*
+	make_repository paris/git/foreign.git 1
+	start_site paris
+	wait_until 60 in_trash_are 1
+	was_logged paris leftovers.gone 'copies=1'
+	was_logged paris leftovers.foreign 'repo=foreign'
+	[ -d paris/git/foreign.git ]
+	at paris check >said || true
+	grep -q 'the primary does not have 1 of the repositories here, e.g. foreign' said
+	rm -rf paris/git/foreign.git
+	converge
+}
+
+in_trash_are() { # COUNT
+	[ "$(in_trash)" = "$1" ]
+}
+
 has_noticed() { # LAST-EVENT
 	[ "$(status_of london last_event)" -ge "$1" ]
 }
@@ -215,6 +243,8 @@ tap_test "a few deletions need nobody" \
 	a_few_deletions_need_nobody
 tap_test "many refs deleted at once wait for force" \
 	many_refs_deleted_at_once_wait_for_force
+tap_test "what was deleted while the database was lost goes to the trash" \
+	what_was_deleted_while_the_database_was_lost_goes_to_the_trash
 tap_test "a root that was unmounted deletes nothing" \
 	a_root_that_was_unmounted_deletes_nothing
 tap_done
