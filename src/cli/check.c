@@ -15,11 +15,9 @@
 #include "net/site_token.h"
 #include "pull/primary.h"
 #include "pull/primary_blobs.h"
-#include "pull/pull.h"
 #include "serve/settings.h"
 #include "serve/shelf_folder.h"
 #include "store/data_lock.h"
-#include "store/site_value.h"
 #include "upkeep/copies_root.h"
 
 #define SKEW_LIMIT_MS 5000
@@ -131,32 +129,18 @@ static void check_copies(struct checking *checking, struct store *store)
 		check_tell(checking, CHECK_WRONG, "copies", &err);
 }
 
-static int read_foreign(struct store_tx *tx, void *arg, struct err *err)
+void check_foreign(struct checking *checking, const char *what,
+		   const struct leftovers_found *found)
 {
-	return site_value_get(tx, PULL_FOREIGN, arg, err) < 0 ? -1 : 0;
-}
-
-/* As of the node's last start. */
-static void check_foreign(struct checking *checking, struct store *store)
-{
-	AUTO_STR struct str text = STR_INIT;
 	struct err err;
-	char *name;
-	long count;
 
-	if (store_read(store, read_foreign, &text, &err) != 0) {
-		check_tell(checking, CHECK_WRONG, "repositories", &err);
-		return;
-	}
-	count = strtol(text.data, &name, 10);
-	if (count <= 0)
+	if (found->count == 0)
 		return;
 	err_set(&err, ERR_CONFLICT,
-		"the primary does not have %ld of the repositories here, e.g.%s", count,
-		name);
-	err_remedy(&err, "move them out of site.repositories, or create them at the "
-			 "primary");
-	check_tell(checking, CHECK_NOTE, "repositories", &err);
+		"the primary does not have %" PRId64 " of the %s here, e.g. %s",
+		found->count, what, found->example);
+	err_remedy(&err, "move them away, or bring them back at the primary");
+	check_tell(checking, CHECK_NOTE, "copies", &err);
 }
 
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
@@ -179,8 +163,11 @@ static void check_scan(struct checking *checking, struct store *store)
 
 static void check_secondary(struct checking *checking, struct store *store)
 {
+	struct leftovers_found found;
+
 	check_copies(checking, store);
-	check_foreign(checking, store);
+	if (leftovers_count(store, checking->site.repositories, &found, ERR_IGNORED) == 0)
+		check_foreign(checking, "repositories", &found);
 }
 
 static void check_data(struct checking *checking)

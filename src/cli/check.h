@@ -8,6 +8,7 @@
 #include "blob/kinds.h"
 #include "cli/cli.h"
 #include "cli/site.h"
+#include "pull/leftovers.h"
 #include "store/store.h"
 
 enum check_verdict { CHECK_GOOD, CHECK_NOTE, CHECK_WRONG };
@@ -34,6 +35,10 @@ void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs
 
 /* Notes when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);
+
+/* Notes what has no row here (check.c). */
+void check_foreign(struct checking *checking, const char *what,
+		   const struct leftovers_found *found);
 
 /* How clients reach the server (node/check_transport.c, as it takes the server's own
  * reader). */

@@ -117,9 +117,12 @@ static void look_at_root(struct checking *checking, const struct blob_kind *kind
 {
 	bool is_copy = checking->site.role == SITE_SECONDARY;
 	struct store *store = arg;
+	struct leftovers_found found;
 	struct err err;
 	int result = 0;
 
+	if (is_copy && leftovers_count_blobs(store, kind, &found, ERR_IGNORED) == 0)
+		check_foreign(checking, kind->type, &found);
 	if (is_copy)
 		result = copies_root_judge_blobs(store, kind, &err);
 	else if (checking->site.role == SITE_PRIMARY)

@@ -59,13 +59,14 @@ struct pass {
 	int64_t clean_at;     /* boot ms */
 	int64_t clean_rows;
 	/* Of all passes. */
-	uint64_t answered; /* the newest comparison that a pass has answered */
-	int64_t ended_at;  /* wall ms; 0: never */
-	bool is_unknown;   /* the primary has no such kind: told in the log */
-	unsigned waits;    /* times in a row that the primary had not scanned it */
-	bool was_dirty;    /* the last pass found work */
-	int64_t asked_at;  /* boot ms: of the last page */
-	int64_t pause_ms;  /* from then; -1: the interval */
+	uint64_t answered;     /* the newest comparison that a pass has answered */
+	int64_t ended_at;      /* wall ms; 0: never */
+	bool has_no_leftovers; /* they were looked for since the start */
+	bool is_unknown;       /* the primary has no such kind: told in the log */
+	unsigned waits;        /* times in a row that the primary had not scanned it */
+	bool was_dirty;        /* the last pass found work */
+	int64_t asked_at;      /* boot ms: of the last page */
+	int64_t pause_ms;      /* from then; -1: the interval */
 	unsigned failures;
 	bool is_peers; /* ... which are the primary's, or the network's */
 };
@@ -75,8 +76,7 @@ struct consistency {
 	struct primary_line *line; /* NULL: not open yet */
 	struct lease *lease;
 	VEC(struct pass) passes;
-	uint64_t hurries;      /* of pull, as last seen */
-	bool has_no_leftovers; /* they were taken up since the start */
+	uint64_t hurries; /* of pull, as last seen */
 };
 
 static void begin_pass(struct pull *pull, struct pass *pass)
@@ -160,15 +160,18 @@ static int end_pass(struct consistency *work, struct pass *pass, struct err *err
 	return 0;
 }
 
-/* Once a start, when it is known what the primary has. */
-static void look_for_leftovers(struct consistency *work, const struct pass *pass)
+/* Once a start, when it is known what the primary has; of blobs, which may be very many,
+ * only with a new database. */
+static void look_for_leftovers(struct consistency *work, struct pass *pass)
 {
 	struct err err;
 
-	if (work->has_no_leftovers || pass->blob || pass->is_part)
+	if (pass->has_no_leftovers || pass->is_part)
 		return;
-	work->has_no_leftovers = true;
-	if (leftovers_take_up(work->pull, &err) != 0)
+	pass->has_no_leftovers = true;
+	if (pass->blob && pass->rows > 0)
+		return;
+	if (leftovers_take_up(work->pull, pass->blob, &err) != 0)
 		log_warn("leftovers.failed", LOG_ERR(&err));
 }
 

@@ -2,25 +2,165 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "blob/walk.h"
 #include "pull/copy_record.h"
+#include "pull/pull_parts.h"
 #include "replicable/discover.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
 
+#define BATCH 1000
+
 struct leftovers {
-	VEC(const char *) ours; /* names, borrowed from the discovery */
-	int64_t foreign;
-	const char *example; /* of these */
+	const char *kind;
+	VEC(char *) names; /* to be looked up, then those without a row; owned */
+	VEC(char *) paths; /* of repositories, below the root: the same order; owned */
 	int64_t taken;
 };
 
-struct looking {
-	const struct discovery *discovery;
-	int root;
-	struct leftovers *leftovers;
+static void leftovers_clear(struct leftovers *leftovers)
+{
+	for (size_t i = 0; i < leftovers->names.count; i++)
+		free(leftovers->names.items[i]);
+	for (size_t i = 0; i < leftovers->paths.count; i++)
+		free(leftovers->paths.items[i]);
+	vec_clear(&leftovers->names);
+	vec_clear(&leftovers->paths);
+}
+
+static int has_row(struct store_tx *tx, const char *kind, const char *name,
+		   struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	return registry_get_in(tx, kind, name, &row, err);
+}
+
+/* Empties the names that have a row. */
+static int look_up(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct leftovers *leftovers = arg;
+
+	for (size_t i = 0; i < leftovers->names.count; i++) {
+		char *name = leftovers->names.items[i];
+		int found = name[0] ? has_row(tx, leftovers->kind, name, err) : 0;
+		if (found < 0)
+			return -1;
+		if (found)
+			name[0] = '\0';
+	}
+	return 0;
+}
+
+static void add_found(const struct leftovers *leftovers, struct leftovers_found *found)
+{
+	for (size_t i = 0; i < leftovers->names.count; i++) {
+		const char *name = leftovers->names.items[i];
+		if (!name[0])
+			continue;
+		if (found->count++ == 0)
+			snprintf(found->example, sizeof(found->example), "%s", name);
+	}
+}
+
+static int read_tree(struct store *store, const char *root, struct leftovers *leftovers,
+		     struct err *err)
+{
+	AUTO_DISCOVERY struct discovery discovery = { 0 };
+
+	leftovers->kind = KIND_REPOSITORY;
+	if (discover(root, &discovery, err) != 0)
+		return -1;
+	for (size_t i = 0; i < discovery.found.count; i++) {
+		vec_add(&leftovers->names, TAKE(discovery.found.items[i].name));
+		vec_add(&leftovers->paths, TAKE(discovery.found.items[i].path));
+	}
+	return store_read(store, look_up, leftovers, err);
+}
+
+static int read_compared(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STR struct str at = STR_INIT;
+	bool *is_compared = arg;
+	int found = site_value_get(tx, PULL_COMPARED, &at, err);
+
+	*is_compared = found > 0 && strtoll(at.data, NULL, 10) > 0;
+	return found < 0 ? -1 : 0;
+}
+
+static bool is_compared(struct store *store)
+{
+	bool result;
+
+	return store_read(store, read_compared, &result, ERR_IGNORED) == 0 && result;
+}
+
+int leftovers_count(struct store *store, const char *root, struct leftovers_found *found,
+		    struct err *err)
+{
+	struct leftovers leftovers = { 0 };
+	int result;
+
+	*found = (struct leftovers_found){ 0 };
+	if (!is_compared(store))
+		return 0;
+	result = read_tree(store, root, &leftovers, err);
+	if (result == 0)
+		add_found(&leftovers, found);
+	leftovers_clear(&leftovers);
+	return result;
+}
+
+struct blob_counting {
+	struct store *store;
+	struct leftovers batch;
+	struct leftovers_found *found;
 };
+
+static int look_up_batch(struct blob_counting *counting, struct err *err)
+{
+	int result = store_read(counting->store, look_up, &counting->batch, err);
+
+	if (result == 0)
+		add_found(&counting->batch, counting->found);
+	leftovers_clear(&counting->batch);
+	return result;
+}
+
+static int add_blob(void *arg, const char *id, const struct blob_print *print,
+		    struct err *err)
+{
+	struct blob_counting *counting = arg;
+
+	(void)print;
+	vec_add(&counting->batch.names, xstrdup(id));
+	return counting->batch.names.count < BATCH ? 0 : look_up_batch(counting, err);
+}
+
+static int count_blobs(struct store *store, const struct blob_kind *kind,
+		       const struct stop *stop, struct leftovers_found *found,
+		       struct err *err)
+{
+	struct blob_counting counting = { .store = store,
+					  .batch = { .kind = kind->type },
+					  .found = found };
+	const struct blob_visitor visitor = { .file = add_blob, .arg = &counting };
+	int result = blob_walk(kind, &visitor, stop, err);
+
+	if (result == 0)
+		result = look_up_batch(&counting, err);
+	leftovers_clear(&counting.batch);
+	return result;
+}
+
+int leftovers_count_blobs(struct store *store, const struct blob_kind *kind,
+			  struct leftovers_found *found, struct err *err)
+{
+	*found = (struct leftovers_found){ 0 };
+	return is_compared(store) ? count_blobs(store, kind, NULL, found, err) : 0;
+}
 
 /* A record of `replicate` names no timeline: that copy belongs to a person. */
 static bool is_own_copy(int root, const char *path)
@@ -31,37 +171,6 @@ static bool is_own_copy(int root, const char *path)
 	if (copy >= 0)
 		copy_record_read(copy, &record);
 	return record.is_there && record.timeline[0];
-}
-
-static int has_row(struct store_tx *tx, const char *name, struct err *err)
-{
-	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-
-	return registry_get_in(tx, KIND_REPOSITORY, name, &row, err);
-}
-
-static int look_for_rows(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct looking *looking = arg;
-	struct leftovers *leftovers = looking->leftovers;
-
-	vec_clear(&leftovers->ours);
-	leftovers->foreign = 0;
-	for (size_t i = 0; i < looking->discovery->found.count; i++) {
-		const struct discovered *one = &looking->discovery->found.items[i];
-		int found = has_row(tx, one->name, err);
-		if (found < 0)
-			return -1;
-		if (found)
-			continue;
-		if (is_own_copy(looking->root, one->path)) {
-			vec_add(&leftovers->ours, one->name);
-		} else {
-			leftovers->foreign++;
-			leftovers->example = one->name;
-		}
-	}
-	return 0;
 }
 
 static int mark_gone(struct store_tx *tx, const char *name, struct err *err)
@@ -76,59 +185,76 @@ static int mark_gone(struct store_tx *tx, const char *name, struct err *err)
 }
 
 /* One that an event has added since is wanted. */
-static int take_up(struct store_tx *tx, void *arg, struct err *err)
+static int mark_all_gone(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct leftovers *leftovers = arg;
 
 	leftovers->taken = 0;
-	for (size_t i = 0; i < leftovers->ours.count; i++) {
-		int found = has_row(tx, leftovers->ours.items[i], err);
-		if (found < 0)
+	for (size_t i = 0; i < leftovers->names.count; i++) {
+		const char *name = leftovers->names.items[i];
+		int found = name[0] ? has_row(tx, KIND_REPOSITORY, name, err) : 1;
+		if (found < 0 || (!found && mark_gone(tx, name, err) != 0))
 			return -1;
-		if (found)
-			continue;
-		if (mark_gone(tx, leftovers->ours.items[i], err) != 0)
-			return -1;
-		leftovers->taken++;
+		leftovers->taken += !found;
 	}
-	AUTO_FREE char *foreign =
-		xasprintf("%" PRId64 " %s", leftovers->foreign,
-			  leftovers->foreign > 0 ? leftovers->example : "");
-	return site_value_set(tx, PULL_FOREIGN, foreign, err);
-}
-
-static int judge(struct pull *pull, struct looking *looking, struct err *err)
-{
-	struct store *store = pull->options.store;
-	struct leftovers *leftovers = looking->leftovers;
-
-	if (store_read(store, look_for_rows, looking, err) != 0 ||
-	    store_write(store, take_up, leftovers, err) != 0)
-		return -1;
-	if (leftovers->taken > 0) {
-		log_warn("leftovers.gone", LOG_NUMBER("copies", leftovers->taken));
-		pull_signal(pull);
-	}
-	if (leftovers->foreign > 0)
-		log_warn("leftovers.foreign",
-			 LOG_NUMBER("repositories", leftovers->foreign),
-			 LOG_TEXT("repo", leftovers->example));
 	return 0;
 }
 
-int leftovers_take_up(struct pull *pull, struct err *err)
+static void tell_foreign(const char *kind, const struct leftovers_found *found)
 {
-	AUTO_DISCOVERY struct discovery discovery = { 0 };
-	struct leftovers leftovers = { 0 };
-	AUTO_CLOSE int root = dir_open(AT_FDCWD, pull->options.root, err);
-	struct looking looking = { &discovery, root, &leftovers };
-	int result;
+	if (found->count > 0)
+		log_warn("leftovers.foreign", LOG_TEXT("kind", kind),
+			 LOG_NUMBER("count", found->count),
+			 LOG_TEXT("example", found->example));
+}
 
-	if (root < 0 ||
-	    copies_root_check(pull->options.store, pull->options.root, err) != 0 ||
-	    discover(pull->options.root, &discovery, err) != 0)
+static int take_up_copies(struct pull *pull, int root, struct leftovers *leftovers,
+			  struct err *err)
+{
+	struct leftovers foreign = { 0 };
+	struct leftovers_found found = { 0 };
+
+	for (size_t i = 0; i < leftovers->names.count; i++) {
+		char *name = leftovers->names.items[i];
+		if (!name[0] || is_own_copy(root, leftovers->paths.items[i]))
+			continue;
+		vec_add(&foreign.names, xstrdup(name));
+		name[0] = '\0';
+	}
+	add_found(&foreign, &found);
+	leftovers_clear(&foreign);
+	tell_foreign(KIND_REPOSITORY, &found);
+	if (store_write(pull->options.store, mark_all_gone, leftovers, err) != 0)
 		return -1;
-	result = judge(pull, &looking, err);
-	vec_clear(&leftovers.ours);
+	if (leftovers->taken > 0)
+		log_warn("leftovers.gone", LOG_NUMBER("copies", leftovers->taken));
+	pull_signal(pull);
+	return 0;
+}
+
+static int take_up_repositories(struct pull *pull, struct err *err)
+{
+	struct leftovers leftovers = { 0 };
+	const struct pull_options *options = &pull->options;
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, options->root, err);
+	int result = -1;
+
+	if (root >= 0 && copies_root_check(options->store, options->root, err) == 0)
+		result = read_tree(options->store, options->root, &leftovers, err);
+	if (result == 0)
+		result = take_up_copies(pull, root, &leftovers, err);
+	leftovers_clear(&leftovers);
 	return result;
+}
+
+int leftovers_take_up(struct pull *pull, const struct blob_kind *kind, struct err *err)
+{
+	struct leftovers_found found = { 0 };
+
+	if (!kind)
+		return take_up_repositories(pull, err);
+	if (count_blobs(pull->options.store, kind, &pull->stop, &found, err) != 0)
+		return -1;
+	tell_foreign(kind->type, &found);
+	return 0;
 }

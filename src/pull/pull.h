@@ -91,9 +91,6 @@ void pull_look(struct pull *pull, struct pull_state *state);
 #define PULL_FAILURE                                                                     \
 	"pull.failure" /* JSON: {since, class, message, remedy}; absent: none */
 #define PULL_COMPARED "pull.compared" /* wall ms */
-#define PULL_FOREIGN                                                                     \
-	"pull.foreign" /* "COUNT NAME": repositories here that are neither the primary's \
-			  nor copies of ours, as of the start; one of them */
 #define PULL_LAST_EVENT                                                                  \
 	"pull.last_event" /* "ID AT_MS": newest at the primary, as last heard */
 

@@ -143,8 +143,8 @@ what_was_deleted_while_the_database_was_lost_goes_to_the_trash() {
 	make_repository paris/git/foreign.git 1
 	start_site paris
 	wait_until 60 in_trash_are 1
-	was_logged paris leftovers.gone 'copies=1'
-	was_logged paris leftovers.foreign 'repo=foreign'
+	wait_until 20 was_logged paris leftovers.gone 'copies=1'
+	wait_until 20 was_logged paris leftovers.foreign 'example=foreign'
 	[ -d paris/git/foreign.git ]
 	at paris check >said || true
 	grep -q 'the primary does not have 1 of the repositories here, e.g. foreign' said
