@@ -6,6 +6,9 @@
 #include "git/git_child.h"
 
 #define FSCK "run git fsck in that repository and restore what it names"
+#define NOT_THERE                                                                        \
+	"a ref names an object that is not there: run git fsck in the repository at "    \
+	"the source, delete or mend that ref"
 #define GONE "it was renamed or deleted meanwhile; repeat"
 #define REFUSED "check that both sites have the same secret, and the right clock"
 #define SLOW "it is tried again; look at the network, and at the other site's load"
@@ -39,6 +42,7 @@ static const struct git_meaning meanings[] = {
 	{ .said = "/' not found", ERR_MISSING, GONE },
 	{ .said = "ssl certificate", ERR_CONFIG, UNTRUSTED },
 	{ .said = "server certificate", ERR_CONFIG, UNTRUSTED },
+	{ .said = "server verification failed", ERR_CONFIG, UNTRUSTED },
 	{ .said = "dubious ownership",
 	  ERR_CONFIG,
 	  "run refrelay as the repositories' owner" },
@@ -57,10 +61,10 @@ static const struct git_meaning meanings[] = {
 	{ .said = "missing blob", ERR_CORRUPT, FSCK },
 	{ .said = "missing tree", ERR_CORRUPT, FSCK },
 	{ .said = "unable to read", ERR_CORRUPT, FSCK },
-	{ .said = "not our ref",
+	{ .said = "not our ref", ERR_CORRUPT, NOT_THERE, REASON_NOT_OUR_REF },
+	{ .said = "request for unadvertised object",
 	  ERR_CORRUPT,
-	  "a ref names an object that is not there: run git "
-	  "fsck in the repository at the source, delete or mend that ref",
+	  NOT_THERE,
 	  REASON_NOT_OUR_REF },
 	{ .said = "bad tree", ERR_CORRUPT, FSCK },
 	{ .said = "unresolved deltas", ERR_CORRUPT, FSCK },
