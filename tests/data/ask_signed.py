@@ -20,20 +20,22 @@ def encode(data):
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
-def token(secret, site, method, target, body):
-    now = int(time.time())
-    claims = {"iss": site, "iat": now, "exp": now + 60, "jti": os.urandom(16).hex(),
-              "req": f"{method} {target}", "body": hashlib.sha256(body).hexdigest()}
+def sign(secret, claims):
     text = encode(b'{"alg":"HS256","typ":"JWT"}') + b"." + encode(json.dumps(claims).encode())
     return (text + b"." + encode(hmac.new(secret, text, hashlib.sha256).digest())).decode()
 
 
-def ask(secret, site, url, method, target, body=b"", headers=None):
+def token(secret, site, method, target, body):
+    now = int(time.time())
+    return sign(secret, {"iss": site, "iat": now, "exp": now + 60, "jti": os.urandom(16).hex(),
+                         "req": f"{method} {target}",
+                         "body": hashlib.sha256(body).hexdigest()})
+
+
+def send(url, method, target, body, headers):
     """Status, headers, body."""
-    request = urllib.request.Request(url + target, data=body or None, method=method)
-    request.add_header("Authorization", "Bearer " + token(secret, site, method, target, body))
-    for name, value in (headers or {}).items():
-        request.add_header(name, value)
+    request = urllib.request.Request(url + target, data=body or None, method=method,
+                                     headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, answer.headers, answer.read()
@@ -47,7 +49,8 @@ def main():
         secret = file.read().rstrip()
     body = sys.argv[6].encode() if len(sys.argv) > 6 else b""
     headers = dict(header.split(": ", 1) for header in sys.argv[7:])
-    print(ask(secret, site, url, method, target, body, headers)[2].decode(errors="replace"))
+    headers["Authorization"] = "Bearer " + token(secret, site, method, target, body)
+    print(send(url, method, target, body, headers)[2].decode(errors="replace"))
 
 
 if __name__ == "__main__":
