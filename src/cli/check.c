@@ -178,6 +178,8 @@ static void check_data(struct checking *checking)
 
 	if (site_check_apart(&checking->site, &err) != 0)
 		return; /* said before; nothing is made there */
+	if (site_data_check(path, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "data", &err);
 	if (site_data_open(path, &data, &err) != 0) {
 		check_tell(checking, CHECK_WRONG, "data", &err);
 	} else {

@@ -77,7 +77,7 @@ static char *find_program(void)
 	if (slash)
 		*slash = '\0';
 	beside = xasprintf("%s/" HOOK_PROGRAM, self ? self : "");
-	installed = xasprintf("%s/../libexec/refrelay/" HOOK_PROGRAM, self ? self : "");
+	installed = xasprintf("%s/" REFRELAY_LIBEXEC "/" HOOK_PROGRAM, self ? self : "");
 	found = realpath(beside, NULL);
 	return found ? found : realpath(installed, NULL);
 }
@@ -90,7 +90,7 @@ char *hook_program(struct err *err)
 		return TAKE(found);
 	err_set(err, ERR_CONFIG, "cannot find the program " HOOK_PROGRAM);
 	err_remedy(err,
-		   "install it beside refrelay or in ../libexec/refrelay from there, "
+		   "install it beside refrelay or in " REFRELAY_LIBEXEC " from there, "
 		   "or set REFRELAY_HOOK to its path");
 	return NULL;
 }

@@ -15,6 +15,17 @@ int site_data_make(const char *directory, struct err *err)
 	return dir_make(AT_FDCWD, directory, err);
 }
 
+int site_data_check(const char *directory, struct err *err)
+{
+	struct stat st;
+
+	if (stat(directory, &st) != 0 || (st.st_mode & 077) == 0)
+		return 0;
+	err_set(err, ERR_CONFIG, "others may enter site.data (%s has mode %04o)",
+		directory, (unsigned)st.st_mode & 07777);
+	return err_remedy(err, "chmod 700 %s", directory);
+}
+
 static int open_parts(struct site_data *data, struct lease_options options,
 		      struct err *err)
 {

@@ -23,6 +23,10 @@ int site_data_open(const char *directory, struct site_data *data, struct err *er
 int site_data_open_node(const char *directory, const char *node, int64_t lease_ttl_ms,
 			struct site_data *data, struct err *err);
 int site_data_make(const char *directory, struct err *err);
+
+/* Of a node's: ERR_CONFIG if others than its owner may enter it. One that is not there is
+ * good. */
+int site_data_check(const char *directory, struct err *err);
 void site_data_close(struct site_data *data);
 
 #endif

@@ -216,6 +216,7 @@ static int open_data(struct node *node, struct err *err)
 	const struct site *site = &node->settings.site;
 
 	if (site_data_make(site->data, err) != 0 ||
+	    site_data_check(site->data, err) != 0 ||
 	    data_lock_take(site->data, &node->lock, err) != 0)
 		return -1;
 	return site_data_open_node(site->data, site->name, site->lease_ttl_ms,
@@ -447,6 +448,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	struct access *access = NULL;
 
 	if (read_again(node, conf, &settings, err) != 0 ||
+	    transport_check_expiry(&settings.transport, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;

@@ -92,8 +92,8 @@ static int find(const char *address, struct addrinfo **found, bool *is_any,
 int listen_check(const char *address, struct err *err)
 {
 	struct addrinfo *found = NULL;
-	const char *port;
-	bool is_any;
+	const char *port = NULL;
+	bool is_any = false;
 
 	if (find(address, &found, &is_any, &port, err) != 0)
 		return -1;
@@ -104,8 +104,8 @@ int listen_check(const char *address, struct err *err)
 int listen_open(const char *address, struct err *err)
 {
 	struct addrinfo *found = NULL;
-	const char *port;
-	bool is_any;
+	const char *port = NULL;
+	bool is_any = false;
 
 	if (find(address, &found, &is_any, &port, err) != 0)
 		return -1;

@@ -332,6 +332,7 @@ what_is_no_task_can_be_removed() {
 	make_home a
 	expect 0 at home push queue
 	mkdir -p home/data/replication/ref-updates/waiting
+	chmod 700 home/data
 	echo nonsense >home/data/replication/ref-updates/waiting/0123456789012345678901234567890123456789
 	expect 0 at home push queue
 	grep -q '^1 unreadable file, .*/waiting/0123' out
