@@ -13,6 +13,7 @@ each. Where one was broken, everything is kept, and its folder printed: chaos.lo
 operation, fault and finding, SITE/log what the nodes said.
 """
 import argparse
+import json
 import os
 import queue
 import random
@@ -82,7 +83,6 @@ class Chaos:
         self.known = {}
         choices = random.Random(f"{options.seed}")
         self.world = World(folder, options.program, choices, self.note)
-        self.world.forgotten = set()
         self.operations = operations.Operations(self.world, self.report, self.note)
         self.faults = faults.Faults(self.world, self.operations, self.note)
         self.reads = Reads(self.report)
@@ -277,8 +277,22 @@ class Chaos:
         done = site.cli("repository", "show", "--json", key[1])
         return f" {(done.stdout or done.stderr)[:900].decode(errors='replace').strip()}"
 
+    def discard_gone(self):
+        """What waited to be pushed from a repository that was deleted or renamed is given
+        up for a person to decide."""
+        done = self.world.london.cli("push", "queue", "--json")
+        try:
+            letters = json.loads(done.stdout)["given_up"]
+        except ValueError:
+            return
+        keys = [letter["key"] for letter in letters
+                if letter["project"] in self.operations.gone]
+        if keys:
+            self.world.london.cli("push", "discard", *keys)
+
     def is_said(self):
         wrong = {}
+        self.discard_gone()
         for site in self.world.secondaries:
             status, text = site.status()
             if status is None or not says_in_sync(status):

@@ -27,7 +27,6 @@ class Doubt:
 
     def __init__(self, site, text, met_at, is_wrong):
         self.site, self.text, self.met_at, self.is_wrong = site, text, met_at, is_wrong
-        self.is_over = False
 
 
 class Faults:

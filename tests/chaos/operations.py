@@ -37,7 +37,9 @@ class Operations:
         self.mutex = threading.RLock()
         self.count = 0
         self.work = world.folder / "work"
+        self.stage = world.london.folder / "stage"  # of the same file system as what is served
         self.work.mkdir()
+        self.stage.mkdir()
         self.done = {"acknowledged": 0, "refused": 0, "lfs": 0, "put": 0, "clones": 0}
 
     def do(self, name, seed, choices):
@@ -83,7 +85,7 @@ class Operations:
             self.count += 1
             repository = Repository(name, self.count)
         git("init", "-q", "--bare", str(self.cache(repository)))
-        making = self.work / f"making-{repository.number}"
+        making = self.stage / f"making-{repository.number}"
         git("init", "-q", "--bare", str(making))
         values = {ref: self.commit(repository, None, choices) for ref in (MAIN, "pair")}
         refs = {MAIN: values[MAIN], PAIR[0]: values["pair"], PAIR[1]: values["pair"]}
@@ -237,7 +239,7 @@ class Operations:
             repository.is_given_up = True
             self.repositories.remove(repository)
             self.gone.add(repository.name)
-            away = self.work / f"removed-{repository.number}"
+            away = self.stage / f"removed-{repository.number}"
             os.rename(self.bare(repository), away)
         shutil.rmtree(away, ignore_errors=True)
         return repository.name
@@ -270,7 +272,7 @@ class Operations:
         path = self.world.london.tree / ident
         with self.mutex:
             path.parent.mkdir(exist_ok=True)
-            new = self.work / "blob"
+            new = self.stage / "blob"
             new.write_bytes(content)
             os.rename(new, path)
             self.blobs[ident] = hashlib.sha256(content).hexdigest()
@@ -354,8 +356,6 @@ class Operations:
         what = choices.choice(("sync", "resync", "reverify", "remove", "list"))
         names = [] if what == "list" else [repository.name]
         done = site.cli("repository", what, *names, timeout=60)
-        if what == "remove" and done.returncode == 0:
-            self.world.forgotten.add(site.name)
         return f"{site.name} {what} {repository.name}: {done.returncode}"
 
     def reload(self, choices):

@@ -138,7 +138,7 @@ class Truth:
                  if begun - since > grace}
         self.judge(site, name, bool(says), "differs", wrong, text, begun)
         for doubt in list(self.faults.doubts):
-            if doubt.site is not site or doubt.is_over or name == "ready":
+            if doubt.site is not site or name == "ready":
                 continue
             is_late = begun - doubt.met_at > MET_GRACE * self.patience
             is_false = bool(says) and is_late and doubt.is_wrong()

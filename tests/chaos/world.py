@@ -174,12 +174,12 @@ class Destination:
 
 
 class World:
-    def __init__(self, folder, program, choices, note):
+    def __init__(self, folder, program, choices, note, wants_disks=True):
         self.folder, self.program, self.choices, self.note = folder, program, choices, note
         self.mounts = []
         self.wrong_clock = folder / "wrong_clock.so"
         self.has_clock = False
-        self.has_disks = False
+        self.wants_disks = wants_disks
         self.is_ended = False
         self.london = self.site("london")
         self.secondaries = [self.site(name) for name in SECONDARIES]
@@ -194,7 +194,8 @@ class World:
     def set_up(self):
         self.set_environment()
         self.build_clock()
-        self.mount_disks()
+        if self.wants_disks:
+            self.mount_disks()
         for name, content in (("token", TOKEN), ("secret-paris", "s" * 40),
                               ("secret-rome", "t" * 40)):
             (self.folder / name).write_text(content + "\n")
@@ -235,7 +236,6 @@ class World:
                     self.note("setup", "no file systems can be mounted: disks are never full")
                     return
                 self.mounts.append(folder)
-        self.has_disks = True
 
     def start_ssh(self):
         """By the library of the shell tests, in the folder that is the destination's."""
