@@ -438,6 +438,7 @@ static void complete(struct exchange *exchange, bool is_whole)
 	struct log_context before = exchange_enter_log(exchange);
 
 	exchange->client->open = NULL;
+	gate_end_request(exchange->client->gate);
 	exchange->is_whole = is_whole;
 	leave_flow(exchange);
 	if (is_whole)

@@ -59,7 +59,8 @@ bool exchange_refuse_stopping(struct exchange *exchange)
 
 static bool refuse_unjudged(struct exchange *exchange)
 {
-	refuse_problem(exchange, 500, "INTERNAL", "the head of this request was not judged",
+	refuse_problem(exchange, 500, "INTERNAL",
+		       "the head of this request was not judged",
 		       "this server does not fit its libmicrohttpd: tell its operator");
 	web_add_header(&exchange->response, "Connection", "close");
 	return false;

@@ -6,8 +6,8 @@
  * the gate. Should a later library read by other means, gate_take_head() says of each
  * request that nobody has judged it, and it is refused.
  *
- * The library reads only when it has nothing to send, and never while a connection is
- * suspended. So there, and only there, the gate may write an answer of its own.
+ * The gate writes an answer of its own when the requests before have theirs. The bad one
+ * itself has none yet, as its body is not here: so nobody else writes then.
  *
  * After that it takes and throws away what the client still sends, until that ends its
  * side or web/idle.h its time: if the connection were closed with bytes unread, the
@@ -32,7 +32,8 @@ struct gate {
 	struct judge judge;
 	struct gate_client client;
 	int fd;
-	uint64_t taken; /* heads */
+	uint64_t taken;  /* heads */
+	uint64_t ended;  /* requests */
 	bool is_refused; /* answered */
 };
 
@@ -169,15 +170,30 @@ static ssize_t waste(struct gate *gate)
 	return got;
 }
 
-/* How much of it the library gets. It is not told of another change when there is none:
- * so what is refused behind a good request is made one. */
-static size_t judge(struct gate *gate, const char *bytes, size_t len)
+/* Whether all requests before the bad one have their answers. */
+static bool is_its_turn(const struct gate *gate)
 {
-	size_t good = judge_take(&gate->judge, bytes, len);
+	return gate->ended + 1 >= gate->judge.begun;
+}
 
-	if (good > 0 && gate_is_shut(gate))
+void gate_end_request(struct gate *gate)
+{
+	gate->ended++;
+	/* The library is told of changes only; so that it reads again, there is one. */
+	if (gate_is_shut(gate) && is_its_turn(gate))
 		shutdown(gate->fd, SHUT_RD);
-	return good;
+}
+
+/* Nothing more is read. As recv(). */
+static ssize_t refuse(struct gate *gate, gnutls_session_t session)
+{
+	if (!is_its_turn(gate)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	if (!gate->is_refused)
+		answer(gate, session);
+	return waste(gate);
 }
 
 static ssize_t read_plain(struct gate *gate, void *buffer, size_t size, int flags)
@@ -188,13 +204,11 @@ static ssize_t read_plain(struct gate *gate, void *buffer, size_t size, int flag
 		got = plain_recv(gate->fd, buffer, size, flags);
 		if (got <= 0)
 			return got;
-		size_t good = judge(gate, buffer, (size_t)got);
+		size_t good = judge_take(&gate->judge, buffer, (size_t)got);
 		if (good > 0)
 			return (ssize_t)good;
 	}
-	if (!gate->is_refused)
-		answer(gate, NULL);
-	return waste(gate);
+	return refuse(gate, NULL);
 }
 
 static ssize_t read_secure(struct gate *gate, gnutls_session_t session, void *buffer,
@@ -206,13 +220,11 @@ static ssize_t read_secure(struct gate *gate, gnutls_session_t session, void *bu
 		got = secure_recv(session, buffer, size);
 		if (got <= 0)
 			return got;
-		size_t good = judge(gate, buffer, (size_t)got);
+		size_t good = judge_take(&gate->judge, buffer, (size_t)got);
 		if (good > 0)
 			return (ssize_t)good;
 	}
-	if (!gate->is_refused)
-		answer(gate, session);
-	return waste(gate) < 0 ? GNUTLS_E_AGAIN : 0;
+	return refuse(gate, session) < 0 ? GNUTLS_E_AGAIN : 0;
 }
 
 /* What the library calls recv() and gnutls_record_recv(). */

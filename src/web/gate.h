@@ -29,6 +29,9 @@ void gate_leave(struct gate *gate);
  * not come through the gate, so that nobody has judged it. */
 bool gate_take_head(struct gate *gate);
 
+/* Such a request has ended. */
+void gate_end_request(struct gate *gate);
+
 /* Whether something was refused, or will be when the library reads on. */
 bool gate_is_shut(const struct gate *gate);
 

@@ -90,18 +90,17 @@ static bool enter(struct judge *judge, enum state state)
 /* The next request. */
 static bool begin_anew(struct judge *judge)
 {
-	*judge = (struct judge){ .heads = judge->heads };
+	*judge = (struct judge){ .begun = judge->begun, .heads = judge->heads };
 	return true;
 }
 
 /* One may be before a request: old clients end a body so. */
 static bool end_empty_line(struct judge *judge, char c)
 {
-	if (c != '\n')
-		return refuse(judge, 400, "a line does not end in CR LF");
-	if (judge->seen[JUDGE_OTHER]++ > 0)
-		return refuse(judge, 400, "it begins with no method");
-	return enter(judge, START);
+	if (c == '\n' && judge->seen[JUDGE_OTHER]++ == 0)
+		return enter(judge, START);
+	judge->begun++;
+	return refuse(judge, 400, "it begins with no method");
 }
 
 static bool pay(struct judge *judge, uint32_t cost)
@@ -113,14 +112,16 @@ static bool pay(struct judge *judge, uint32_t cost)
 	if (judge->cost <= COST_MAX)
 		return true;
 	return judge->state <= TARGET
-		       ? refuse(judge, 414, "the URL is too long, or its query has too "
-					    "many parts")
+		       ? refuse(judge, 414,
+				"the URL is too long, or its query has too "
+				"many parts")
 		       : refuse(judge, 431, "the headers are too long, or too many");
 }
 
 static bool begin_request(struct judge *judge, char c)
 {
 	begin_anew(judge);
+	judge->begun++;
 	enter(judge, METHOD);
 	judge->len = 1;
 	return is_a(c, TOKEN) || refuse(judge, 400, "it begins with no method");
@@ -132,7 +133,8 @@ static bool in_method(struct judge *judge, char c)
 		return enter(judge, TARGET);
 	if (!is_a(c, TOKEN))
 		return refuse(judge, 400, "the method is none");
-	return ++judge->len <= METHOD_MAX || refuse(judge, 501, "the method is not known");
+	return ++judge->len <= METHOD_MAX ||
+	       refuse(judge, 501, "the method is not known");
 }
 
 static bool in_target(struct judge *judge, char c)
@@ -216,10 +218,12 @@ static bool begin_value(struct judge *judge)
 
 	judge->field = field;
 	if (judge->is_trailer && field != JUDGE_OTHER)
-		return refuse(judge, 400, "a trailer has a header that belongs before "
-					  "the body");
+		return refuse(judge, 400,
+			      "a trailer has a header that belongs before "
+			      "the body");
 	if (!may_come_again(field) && judge->seen[field])
-		return refuse(judge, 400, "a header that may be there once is there twice");
+		return refuse(judge, 400,
+			      "a header that may be there once is there twice");
 	judge->seen[field] = 1;
 	return enter(judge, BLANKS);
 }

@@ -26,10 +26,11 @@ struct judge {
 	unsigned char field; /* whose value it is in */
 	unsigned char seen[JUDGE_FIELDS];
 	bool is_trailer;
-	bool is_old;  /* HTTP/1.0 */
-	uint16_t len; /* of what is collected or counted in this state */
-	uint32_t cost; /* of this head: its bytes, and what its fields take beside */
-	uint64_t left; /* of the body, or of a chunk */
+	bool is_old;    /* HTTP/1.0 */
+	uint16_t len;   /* of what is collected or counted in this state */
+	uint32_t cost;  /* of this head: its bytes, and what its fields take beside */
+	uint64_t left;  /* of the body, or of a chunk */
+	uint64_t begun; /* requests, the bad one among them */
 	uint64_t heads; /* that were whole and good */
 	char text[JUDGE_NAME_SIZE];
 	int status;      /* 0, or the answer to what is bad: 400, 414, 431, 501, 505 */

@@ -62,10 +62,10 @@ static struct web_connection *enter_client(struct web_server *server,
 	client->idle = idle_enter(server->idle, fd);
 	client->count = connections_enter(server->connections, address);
 	client->fd = fd;
-	client->gate = gate_enter(
-		fd, &(struct gate_client){ .refused = on_refused,
-					   .arg = client,
-					   .is_secure = server->has_tls });
+	client->gate =
+		gate_enter(fd, &(struct gate_client){ .refused = on_refused,
+						      .arg = client,
+						      .is_secure = server->has_tls });
 	address_ip(address, &client->ip);
 	client->is_loopback = address_is_loopback(address);
 	address_format(address, client->peer);

@@ -46,7 +46,7 @@ struct web_connection {
 	struct idle_conn *idle;
 	struct connection_count *count;
 	struct gate *gate;
-	struct exchange *open; /* begun, and its end not told; or NULL */
+	struct exchange *open;         /* begun, and its end not told; or NULL */
 	struct tls_identity *identity; /* what was shown to it; a reference, or NULL */
 	struct ip_address ip;
 	int fd; /* borrowed */

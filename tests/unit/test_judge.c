@@ -58,9 +58,10 @@ TEST(what_clients_send_passes)
 	passes(POST "content-length: 4\r\nExpect: 100-continue\r\n\r\n\r\n\r\n", 1);
 	passes(POST "Content-Length: 0\r\n\r\n" GET "\r\n", 2);
 	passes(POST "Content-Length: 3\r\n\r\nabc\r\n" GET "\r\n", 2);
-	passes(POST "Transfer-Encoding: Chunked\r\n\r\n"
-		    "5\r\nab\r\nc\r\n1F\r\n0123456789012345678901234567890\r\n0\r\n\r\n" GET
-		    "\r\n",
+	passes(POST
+	       "Transfer-Encoding: Chunked\r\n\r\n"
+	       "5\r\nab\r\nc\r\n1F\r\n0123456789012345678901234567890\r\n0\r\n\r\n" GET
+	       "\r\n",
 	       2);
 	passes(POST "Transfer-Encoding: chunked\r\n\r\n1;a=\"b\"\r\nx\r\n0\r\n"
 		    "X: y\r\n\r\n" GET "\r\n",
@@ -141,7 +142,8 @@ TEST(there_is_one_host_one_credential_and_one_length)
 /* Its head was good: what of the body came before is passed on. */
 static void body_refused(const char *body)
 {
-	AUTO_FREE char *text = xasprintf(POST "Transfer-Encoding: chunked\r\n\r\n%s", body);
+	AUTO_FREE char *text =
+		xasprintf(POST "Transfer-Encoding: chunked\r\n\r\n%s", body);
 	size_t passed;
 	struct judge judge = judge_bytes(text, strlen(text), &passed);
 

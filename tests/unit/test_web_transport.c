@@ -171,7 +171,6 @@ TEST(heads_that_come_by_tls_are_judged_too)
 		     "GET /who HTTP/1.1\r\nHost : h\r\n\r\n",
 		     &answer);
 	assert_true(text_starts_with(answer.data, "HTTP/1.1 200 OK\r\n"));
-	fprintf(stderr, "[%s]\n", answer.data);
 	assert_non_null(strstr(answer.data, " secureHTTP/1.1 400 Bad Request\r\n"));
 }
 
