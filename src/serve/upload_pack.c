@@ -41,11 +41,11 @@ struct upload_pack {
 
 static const char service[] = "001e# service=git-upload-pack\n0000";
 
-/* No want-ref, which protocol 2 alone knows: git up to 2.39 at least puts its answer
- * where a client that clones with a depth expects another section, and the clone fails.
- */
+/* While git counts what goes into a pack it says five bytes each second that it lives.
+ * Its default, each five seconds, is just what clients that want one byte a second take
+ * for a dead connection. */
 static const char *const config[] = {
-	"uploadpack.allowRefInWant=false",
+	"uploadpack.keepAlive=1",
 	"transfer.advertiseSID=false",
 };
 
