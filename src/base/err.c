@@ -13,8 +13,9 @@ static const char *const names[] = {
 };
 
 static const char *const reasons[] = {
-	[REASON_NONE] = NULL,
-	[REASON_UNKNOWN] = "unknown",
+	[REASON_NONE] = NULL,         [REASON_UNKNOWN] = "unknown",
+	[REASON_CLOSED] = "closed",   [REASON_FORMAT] = "format_unsupported",
+	[REASON_AT_PEER] = "at_peer",
 };
 
 static enum err_class class_of_errno(int code)

@@ -33,6 +33,9 @@ enum err_class {
 enum err_reason {
 	REASON_NONE,
 	REASON_UNKNOWN, /* of a name that this version does not know */
+	REASON_CLOSED, /* the repository's own settings, or its state, keep clients out */
+	REASON_FORMAT, /* a repository in a form that this version cannot read */
+	REASON_AT_PEER, /* the other site says so of what it has; nothing is wrong here */
 };
 
 struct err {

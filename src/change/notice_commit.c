@@ -32,6 +32,13 @@ static bool lacks_objects(const struct origin_row *row)
 	return row->checksum && row->verification == VERIFICATION_FAILED;
 }
 
+/* What other files say of it no fingerprint shows. */
+static bool is_settled(const struct comparison *comparison)
+{
+	return !comparison->reading.has_includes &&
+	       fingerprint_is_settled(&comparison->reading.print);
+}
+
 static bool looks_different(const struct comparison *comparison)
 {
 	const struct origin_row *base = &comparison->base;
@@ -39,7 +46,7 @@ static bool looks_different(const struct comparison *comparison)
 
 	if (strcmp(base->path, comparison->path) != 0 ||
 	    !same_text(base->print, comparison->print) ||
-	    base->is_settled != fingerprint_is_settled(&comparison->reading.print))
+	    base->is_settled != is_settled(comparison))
 		return true;
 	if (lacks_objects(base))
 		return false;
@@ -101,7 +108,7 @@ static void put_reading(const struct comparison *comparison, struct origin_row *
 	set_text(&row->checksum, comparison->checksum);
 	set_text(&row->description, comparison->description);
 	set_text(&row->print, comparison->print);
-	row->is_settled = fingerprint_is_settled(&comparison->reading.print);
+	row->is_settled = is_settled(comparison);
 }
 
 static void put_failure(const struct comparison *comparison, struct origin_row *row)

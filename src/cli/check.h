@@ -35,6 +35,9 @@ void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs
 /* Notes when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);
 
+/* Whether there are repositories of a format that is not supported (check_formats.c). */
+void check_formats(struct checking *checking);
+
 /* How clients reach the server (node/check_transport.c, as it takes the server's own
  * reader). */
 void check_transport(struct checking *checking);

@@ -47,6 +47,8 @@ static const struct git_meaning meanings[] = {
 	  "fsck in the repository at the source, delete or mend that ref" },
 	{ "bad tree", ERR_CORRUPT, FSCK },
 	{ "unresolved deltas", ERR_CORRUPT, FSCK },
+	{ "multi-pack-index", ERR_CORRUPT,
+	  "run git multi-pack-index write in that repository, or remove the file" },
 	{ "did not receive expected object", ERR_CORRUPT, FSCK },
 	{ "did not send all necessary objects", ERR_CORRUPT, FSCK },
 	{ "index file corrupt", ERR_CORRUPT, FSCK },
@@ -122,8 +124,45 @@ int git_find_meaning(const struct git_meaning *list, size_t count, const char *t
 	return -1;
 }
 
+#define TOLD "refrelay says "
+#define REMEDY " -- "
+
+void git_told_render(const struct err *err, struct str *out)
+{
+	str_addf(out, TOLD "%s: ", err_class_name(err->class));
+	str_add_printable(out, err->text);
+	if (err->remedy[0]) {
+		str_add(out, REMEDY);
+		str_add_printable(out, err->remedy);
+	}
+}
+
+static bool find_told(const char *tail, struct err *err)
+{
+	const char *at = strstr(tail, "remote error: " TOLD);
+	char line[sizeof(err->text) + sizeof(err->remedy)];
+
+	if (!at)
+		return false;
+	at += strlen("remote error: " TOLD);
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\r\n"), at);
+	char *text = strstr(line, ": "), *remedy = strstr(line, REMEDY);
+	if (!text)
+		return false;
+	*text = '\0';
+	if (remedy)
+		*remedy = '\0';
+	err_set(err, err_class_of_name(line), "the other site says: %s", text + 2);
+	err_because(err, REASON_AT_PEER);
+	err_remedy(err, "there: %s",
+		   remedy ? remedy + strlen(REMEDY) : "look into that site's log");
+	return true;
+}
+
 int git_classify(const char *tail, struct err *err)
 {
+	if (find_told(tail, err))
+		return -1;
 	git_find_meaning(meanings, ARRAY_SIZE(meanings), tail, err);
 	return -1; /* if it says nothing known, what proc_run said stands */
 }

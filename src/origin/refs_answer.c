@@ -61,6 +61,9 @@ void refs_answer(const struct noticed *noticed, struct str *out)
 		add_base64(out, noticed->description);
 		str_add_char(out, '\n');
 	}
+	str_add(out, "settings ");
+	add_base64(out, noticed->settings);
+	str_add_char(out, '\n');
 	str_addf(out, "refs %zu\n\n", noticed->refs.refs.count);
 	for (size_t i = 0; i < noticed->refs.refs.count; i++)
 		add_ref(out, &noticed->refs.refs.items[i]);

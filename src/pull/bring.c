@@ -6,6 +6,7 @@
 #include "git/objects.h"
 #include "git/packs.h"
 #include "git/publish.h"
+#include "git/read_settings.h"
 #include "pull/copy_record.h"
 #include "pull/hold.h"
 
@@ -71,7 +72,7 @@ bool bring_was_outrun(const struct source_view *view, const struct err *err)
  * child on this machine that hangs up looks like a broken network. */
 static bool is_about_objects(const struct source_view *view, const struct err *err)
 {
-	if (bring_was_outrun(view, err))
+	if (bring_was_outrun(view, err) || err->reason == REASON_AT_PEER)
 		return false;
 	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ||
 	       (err->class == ERR_NETWORK && view->is_local);
@@ -226,6 +227,12 @@ static int hold(const struct bring_state *state, struct sync_result *result,
 	return held < 0 ? -1 : 0;
 }
 
+int bring_settings(const struct repo *copy, const struct source_view *view,
+		   struct err *err)
+{
+	return view->settings ? read_settings_put(copy->fd, view->settings, err) : 0;
+}
+
 static int change_refs(struct bring_state *state, struct sync_result *result,
 		       struct err *err)
 {
@@ -236,7 +243,8 @@ static int change_refs(struct bring_state *state, struct sync_result *result,
 	    lease_check(request->job->lease, err) != 0)
 		return -1;
 	checksum_of(&request->view->refs, &sum);
-	if (copy_intent_write(request->copy->fd, &sum, err) != 0)
+	if (copy_intent_write(request->copy->fd, &sum, err) != 0 ||
+	    bring_settings(request->copy, request->view, err) != 0)
 		return -1;
 	result->outcome = SYNC_UPDATED;
 	result->refs_changed = state->diff.changes.count + state->diff.head_changed;

@@ -81,5 +81,6 @@ void source_view_clear(struct source_view *view)
 	free(view->url);
 	wipe(view->header);
 	free(view->description);
+	free(view->settings);
 	*view = (struct source_view){ 0 };
 }

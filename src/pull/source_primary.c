@@ -39,6 +39,7 @@ static void fill(struct primary_refs *refs, struct source_view *view)
 	view->refs = refs->refs;
 	view->oid_len = refs->oid_len;
 	view->description = refs->description;
+	view->settings = refs->settings;
 	memcpy(view->timeline, refs->timeline, sizeof(view->timeline));
 	view->generation = refs->generation;
 	view->changed_at = refs->changed_at;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "base/clock.h"
+#include "serve/http_service.h"
 #include "serve/ls_refs.h"
 #include "serve/receive_places.h"
 
@@ -28,37 +29,6 @@ static int open_repository(const struct receive_pack_request *request, struct re
 	return repo_check_files(repo, err);
 }
 
-static int refused(const char *path, struct err *err)
-{
-	err_set(err, ERR_AUTH, "%s: http.receivepack is false there", path);
-	return err_remedy(err, "set http.receivepack in the repository's config to true, "
-			       "or unset it");
-}
-
-/* Git says 1 where it is not set. */
-static int check_allowed(const char *path, const struct repo *repo,
-			 const struct git_work *work, struct err *err)
-{
-	const char *const args[] = { "config", "--type=bool", "--get", "http.receivepack",
-				     NULL };
-	struct proc_result ended = { .exit_code = -1 };
-	AUTO_STR struct str value = STR_INIT;
-	const struct git_call call = {
-		.work = work,
-		.repository = path,
-		.repository_fd = repo->fd,
-		.args = args,
-		.config = GIT_CONFIG_RECEIVE,
-		.output = &value,
-		.output_limit = 64,
-		.ended = &ended,
-	};
-
-	if (git_run(&call, err) != 0 && ended.exit_code != 1)
-		return err_prefix(err, "http.receivepack of %s", path);
-	return strcmp(value.data, "false\n") == 0 ? refused(path, err) : 0;
-}
-
 /* Git would take the push. But what is cut short is not replicated, so that the change
  * could not be recorded, and the client would be told of a failure. */
 static int check_whole(const char *path, const struct repo *repo, struct err *err)
@@ -67,6 +37,7 @@ static int check_whole(const char *path, const struct repo *repo, struct err *er
 		return 0;
 	err_set(err, ERR_AUTH, "%s is %s: it takes no pushes here", path,
 		repo->is_shallow ? "shallow" : "a partial clone");
+	err_because(err, REASON_CLOSED);
 	return err_remedy(err, repo->is_shallow
 				       ? "complete it with git fetch --unshallow"
 				       : "complete it with git fetch --refetch "
@@ -80,7 +51,7 @@ int receive_git_open(const struct receive_pack_request *request,
 	    check_whole(request->path, repo, err) != 0 ||
 	    receive_places_check(repo->fd, err) != 0)
 		return -1;
-	return check_allowed(request->path, repo, work, err);
+	return http_service_check(request->path, repo, work, HTTP_SERVICE_PUSH, err);
 }
 
 /* What git calls an address has no blanks: a token is called "token NAME", and NAME is

@@ -19,6 +19,8 @@ static struct oid oid_of(char digit, size_t len)
 static char checksum[] = SUM;
 
 /* A repository as a comparison finds it: 2026-11-21T09:14:03.120Z, generation 7. */
+static char settings[] = "[a]\n";
+
 static struct noticed make_noticed(size_t oid_len)
 {
 	return (struct noticed){
@@ -27,6 +29,7 @@ static struct noticed make_noticed(size_t oid_len)
 			 .checksum = checksum,
 			 .changed_at = 1795252443120 },
 		.oid_len = oid_len,
+		.settings = settings,
 	};
 }
 
@@ -72,6 +75,7 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 	assert_answer(&noticed, "sha1",
 		      "head ref: refs/heads/main\n"
 		      "description R3L832UK\n"
+		      "settings W2FdCg==\n"
 		      "refs 4\n"
 		      "\n"
 		      "ref: refs/heads/main refs/heads/default\n"
@@ -92,6 +96,7 @@ TEST(a_detached_head_and_sha256_are_answered)
 	assert_answer(
 		&noticed, "sha256",
 		"head 2222222222222222222222222222222222222222222222222222222222222222\n"
+		"settings W2FdCg==\n"
 		"refs 1\n"
 		"\n"
 		"1111111111111111111111111111111111111111111111111111111111111111 "
@@ -106,10 +111,12 @@ TEST(an_empty_repository_and_an_empty_description_are_answered)
 	char head[] = "refs/heads/main", empty[] = "";
 
 	noticed.refs.head_target = head;
-	assert_answer(&noticed, "sha1", "head ref: refs/heads/main\nrefs 0\n\n");
-	noticed.description = empty;
 	assert_answer(&noticed, "sha1",
-		      "head ref: refs/heads/main\ndescription \nrefs 0\n\n");
+		      "head ref: refs/heads/main\nsettings W2FdCg==\nrefs 0\n\n");
+	noticed.description = empty;
+	assert_answer(
+		&noticed, "sha1",
+		"head ref: refs/heads/main\ndescription \nsettings W2FdCg==\nrefs 0\n\n");
 }
 
 TEST(a_long_description_is_one_line)

@@ -147,6 +147,24 @@ TEST(refs_that_the_repository_hides_are_not_advertised)
 	assert_non_null(memmem(answer.data, answer.len, "refs/heads/main\n", 16));
 }
 
+TEST(a_repository_may_keep_readers_out_but_no_copies)
+{
+	fill();
+	must("git -C r.git config http.uploadpack false");
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_AUTH);
+	assert_int_equal(err.reason, REASON_CLOSED);
+	request.is_for_copy = true;
+	serve();
+	request.is_for_copy = false;
+	must("git -C r.git config http.uploadpack true");
+	serve();
+	must("git config --file more http.uploadpack 0 && "
+	     "git -C r.git config include.path %s/more",
+	     root);
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_AUTH);
+	assert_int_equal(err.reason, REASON_CLOSED);
+}
+
 TEST(the_refs_alone_are_the_advertisement_without_its_first_line)
 {
 	AUTO_STR struct str whole = STR_INIT;
@@ -653,6 +671,7 @@ int main(void)
 		CASE(a_detached_head_is_advertised_as_http_backend_does),
 		CASE(a_long_advertisement_is_whole),
 		CASE(refs_that_the_repository_hides_are_not_advertised),
+		CASE(a_repository_may_keep_readers_out_but_no_copies),
 		CASE(the_refs_alone_are_the_advertisement_without_its_first_line),
 		CASE(partial_clones_are_offered_by_protocol_2_unless_the_repository_says_no),
 		CASE(protocol_0_allows_and_offers_what_the_repository_says),
