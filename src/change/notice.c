@@ -54,6 +54,7 @@ void notice_free(struct notice *notice)
 	while ((entry = map_next(&notice->troubles, &at)) != NULL)
 		free(entry->value);
 	map_clear(&notice->troubles);
+	map_clear(&notice->deleting); /* no push runs any more */
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
 }

@@ -9,6 +9,7 @@
 #include "change/identity.h"
 #include "change/notice_parts.h"
 #include "change/owed.h"
+#include "change/pushed.h"
 #include "replicable/name.h"
 
 /* A row that says no more than that it was looked at again is written so often. */
@@ -183,6 +184,8 @@ static int write_row(struct store_tx *tx, const struct committing *committing,
 	case EVENT_DELETED: {
 		struct origin_row old = *row;
 		old.generation = generation;
+		if (pushed_forget(tx, row->name, err) != 0)
+			return -1;
 		return origin_row_remove(tx, &old, err);
 	}
 	case EVENT_CREATED:

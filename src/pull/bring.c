@@ -210,6 +210,19 @@ static bool is_ours(const struct bring_request *request, const struct ref_snapsh
 	       copy_intent_is(copy->fd, &sum);
 }
 
+/* How many refs pushes have deleted at the primary since the copy was proved. */
+static uint64_t pushed_since(const struct repo *copy, const struct source_view *view)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(copy->fd, &record);
+	if (!record.is_there || !view->timeline[0] ||
+	    strcmp(record.timeline, view->timeline) != 0 ||
+	    view->pushed_announced < record.pushed)
+		return 0;
+	return view->pushed_announced - record.pushed;
+}
+
 /* SYNC_HELD is an outcome, not an error. */
 static int hold(const struct bring_state *state, struct sync_result *result,
 		struct err *err)
@@ -219,9 +232,17 @@ static int hold(const struct bring_state *state, struct sync_result *result,
 
 	if (request->is_forced)
 		return 0;
-	held = hold_decide(&request->job->work, request->copy, &state->from,
-			   request->view, &state->diff, state->is_ours,
-			   &result->held_reason, err);
+	held = hold_decide(
+		&(struct hold_question){
+			.work = &request->job->work,
+			.copy = request->copy,
+			.from = &state->from,
+			.view = request->view,
+			.diff = &state->diff,
+			.is_ours = state->is_ours,
+			.pushed = pushed_since(request->copy, request->view),
+		},
+		&result->held_reason, err);
 	if (held > 0)
 		result->outcome = SYNC_HELD;
 	return held < 0 ? -1 : 0;

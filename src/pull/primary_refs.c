@@ -107,6 +107,15 @@ static bool read_settings(struct reader *reader, const char *value)
 	return true;
 }
 
+static bool read_pushed(struct reader *reader, const char *value)
+{
+	const char *blank = strchr(value, ' ');
+	AUTO_FREE char *settled = blank ? xstrndup(value, (size_t)(blank - value)) : NULL;
+
+	return settled && text_to_uint64(settled, &reader->refs->pushed_settled) &&
+	       text_to_uint64(blank + 1, &reader->refs->pushed_announced);
+}
+
 static bool read_timeline(struct reader *reader, const char *value)
 {
 	if (reader->refs->timeline[0] || !primary_is_id(value))
@@ -151,15 +160,11 @@ static const struct {
 	const char *key;
 	bool (*read)(struct reader *reader, const char *value);
 } members[] = {
-	{ "timeline ", read_timeline },
-	{ "generation ", read_generation },
-	{ "checksum ", read_checksum },
-	{ "changed-at ", read_changed_at },
-	{ "object-format ", read_format },
-	{ "head ", read_head },
-	{ "description ", read_description },
-	{ "settings ", read_settings },
-	{ "refs ", read_count },
+	{ "timeline ", read_timeline },       { "generation ", read_generation },
+	{ "checksum ", read_checksum },       { "changed-at ", read_changed_at },
+	{ "object-format ", read_format },    { "head ", read_head },
+	{ "description ", read_description }, { "settings ", read_settings },
+	{ "pushed-deletions ", read_pushed }, { "refs ", read_count },
 };
 
 /* Others are a later version's. */

@@ -26,6 +26,8 @@ struct source_view {
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;          /* likewise, else 0 */
 	int64_t changed_at;           /* likewise */
+	/* Of a primary: refs that pushes have deleted (change/pushed.h). */
+	uint64_t pushed_settled, pushed_announced;
 };
 
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))

@@ -43,6 +43,8 @@ static void fill(struct primary_refs *refs, struct source_view *view)
 	memcpy(view->timeline, refs->timeline, sizeof(view->timeline));
 	view->generation = refs->generation;
 	view->changed_at = refs->changed_at;
+	view->pushed_settled = refs->pushed_settled;
+	view->pushed_announced = refs->pushed_announced;
 }
 
 int source_primary_read(struct source_primary *source, const char *name,

@@ -154,7 +154,8 @@ static bool settle(const struct repo *copy, const struct copy_record *record,
 						       .sum = &sum,
 						       .copy_print = print,
 						       .timeline = record->timeline,
-						       .generation = record->generation },
+						       .generation = record->generation,
+						       .pushed = record->pushed },
 				 ERR_IGNORED) == 0;
 }
 
@@ -218,7 +219,8 @@ static int prove(const struct repo *copy, const struct source_view *view,
 					      view->is_local ? &view->print : NULL,
 				      .copy_print = &print,
 				      .timeline = view->timeline,
-				      .generation = view->generation },
+				      .generation = view->generation,
+				      .pushed = view->pushed_settled },
 		err);
 }
 

@@ -27,6 +27,7 @@ struct pushes_request {
 	/* As in struct receive_pack_request; `read` is not called any more when
 	 * pushes_receive has returned. */
 	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
+	void (*deletes)(void *arg, size_t count); /* may be NULL */
 	int (*recorded)(void *arg, struct err *err);
 	void (*reported)(void *arg, const struct receive_outcome *outcome);
 	void (*close)(void *arg); /* once, when arg is not needed any more, if that was

@@ -102,7 +102,16 @@ TEST(settings_for_readers_are_read_and_no_others)
 	primary_refs_clear(&refs);
 	assert_ok(parse(HEADER "%s" MIDDLE HEAD "settings \nrefs 3\n\n" REFS, sum));
 	assert_string_equal(refs.settings, "");
+	assert_int_equal(refs.pushed_announced, 0);
 	primary_refs_clear(&refs);
+	assert_ok(parse(HEADER "%s" MIDDLE HEAD "pushed-deletions 3 17\nrefs 3\n\n" REFS,
+			sum));
+	assert_int_equal(refs.pushed_settled, 3);
+	assert_int_equal(refs.pushed_announced, 17);
+	primary_refs_clear(&refs);
+	assert_fails(
+		parse(HEADER "%s" MIDDLE HEAD "pushed-deletions 3\nrefs 3\n\n" REFS, sum),
+		ERR_CORRUPT);
 	assert_ok(parse(HEADER "%s" MIDDLE HEAD "refs 3\n\n" REFS, sum));
 	assert_null(refs.settings);
 	primary_refs_clear(&refs);

@@ -37,6 +37,7 @@ TEST(one_push_may_create_change_and_delete)
 	pkt_add_flush(&push.body);
 	assert_ok(go());
 	assert_true(says("ok refs/heads/gone"));
+	assert_int_equal(push.deletions, 1);
 	assert_refs("refs/heads/main=19 refs/heads/topic=10");
 	assert_changed_once();
 }
@@ -51,6 +52,7 @@ TEST(many_refs_are_one_change_whatever_comes_at_once)
 	push.at_once = 7;
 	assert_ok(go());
 	assert_outcome(400, 400, 0);
+	assert_int_equal(push.deletions, 0);
 	assert_changed_once();
 	AUTO_FREE char *count = output_of("git -C r.git for-each-ref | wc -l");
 	assert_int_equal(atoi(count), 400);
