@@ -20,6 +20,9 @@ static const char *const reasons[] = {
 	[REASON_LOCAL_REPOSITORY] = "local_repository",
 	[REASON_SILENT] = "silent",
 	[REASON_NOT_OUR_REF] = "not_our_ref",
+	[REASON_CLOSED] = "closed",
+	[REASON_FORMAT] = "format_unsupported",
+	[REASON_AT_PEER] = "at_peer",
 };
 
 static enum err_class class_of_errno(int code)

@@ -38,6 +38,9 @@ enum err_reason {
 	REASON_LOCAL_REPOSITORY, /* what is to be pushed cannot be read here */
 	REASON_SILENT,           /* a child or its peer said nothing for too long */
 	REASON_NOT_OUR_REF,      /* git: the source no longer offers what was asked for */
+	REASON_CLOSED, /* the repository's own settings, or its state, keep clients out */
+	REASON_FORMAT, /* a repository in a form that this version cannot read */
+	REASON_AT_PEER, /* the other site says so of what it has; nothing is wrong here */
 	REASONS,
 };
 

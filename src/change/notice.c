@@ -57,6 +57,7 @@ void notice_free(struct notice *notice)
 	while ((entry = map_next(&notice->troubles, &at)) != NULL)
 		free(entry->value);
 	map_clear(&notice->troubles);
+	map_clear(&notice->deleting); /* no push runs any more */
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
 }
@@ -66,6 +67,7 @@ void noticed_clear(struct noticed *noticed)
 	origin_row_clear(&noticed->row);
 	ref_snapshot_clear(&noticed->refs);
 	free(noticed->description);
+	free(noticed->settings);
 	*noticed = (struct noticed){ 0 };
 }
 
@@ -169,14 +171,19 @@ static int see_failure(struct comparison *comparison, int root, struct err *err)
 	return 0;
 }
 
-static char *digest_of(const char *text)
+/* Of what is replicated besides refs: the description, and the settings for readers if
+ * there are any. */
+static char *digest_of(const struct ref_reading *reading)
 {
 	AUTO_HASH struct hash hash;
 	AUTO_STR struct str hex = STR_INIT;
 	unsigned char digest[HASH_MAX_SIZE];
+	const char *text = reading->description ? reading->description : "";
+	bool has_settings = reading->settings[0] != '\0';
 
 	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, text, strlen(text));
+	hash_add(&hash, text, strlen(text) + has_settings);
+	hash_add(&hash, reading->settings, strlen(reading->settings));
 	hash_end(&hash, digest);
 	str_add_hex(&hex, digest, sizeof(digest));
 	return str_take(&hex);
@@ -190,8 +197,8 @@ static void take_sums(struct comparison *comparison)
 	checksum_of(&reading->refs, &sum);
 	checksum_format(&sum, comparison->checksum);
 	fingerprint_format(&reading->print, comparison->print);
-	if (reading->description)
-		comparison->description = digest_of(reading->description);
+	if (reading->description || reading->settings[0])
+		comparison->description = digest_of(reading);
 	comparison->sight = SIGHT_WHOLE;
 }
 
@@ -382,6 +389,7 @@ static int compare_once(const struct comparison *how, struct noticed *noticed,
 	comparison.reading.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
 	noticed->oid_len = comparison.reading.oid_len;
 	noticed->description = TAKE(comparison.reading.description);
+	noticed->settings = TAKE(comparison.reading.settings);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "change/identity.h"
 #include "change/notice_parts.h"
 #include "change/owed.h"
+#include "change/pushed.h"
 #include "replicable/name.h"
 
 /* A row that says no more than that it was looked at again is written so often. */
@@ -32,6 +33,13 @@ static bool lacks_objects(const struct origin_row *row)
 	return row->checksum && row->verification == VERIFICATION_FAILED;
 }
 
+/* What other files say of it no fingerprint shows. */
+static bool is_settled(const struct comparison *comparison)
+{
+	return !comparison->reading.has_includes &&
+	       fingerprint_is_settled(&comparison->reading.print);
+}
+
 static bool looks_different(const struct comparison *comparison)
 {
 	const struct origin_row *base = &comparison->base;
@@ -40,7 +48,7 @@ static bool looks_different(const struct comparison *comparison)
 	if (strcmp(base->path, comparison->path) != 0 ||
 	    !same_text(base->identity, comparison->identity) ||
 	    !same_text(base->print, comparison->print) ||
-	    base->is_settled != fingerprint_is_settled(&comparison->reading.print))
+	    base->is_settled != is_settled(comparison))
 		return true;
 	if (lacks_objects(base))
 		return false;
@@ -101,7 +109,7 @@ static void put_reading(const struct comparison *comparison, struct origin_row *
 	set_text(&row->description, comparison->description);
 	set_text(&row->print, comparison->print);
 	set_text(&row->identity, comparison->identity);
-	row->is_settled = fingerprint_is_settled(&comparison->reading.print);
+	row->is_settled = is_settled(comparison);
 }
 
 static void put_failure(const struct comparison *comparison, struct origin_row *row)
@@ -180,6 +188,8 @@ static int write_row(struct store_tx *tx, const struct committing *committing,
 	case EVENT_DELETED: {
 		struct origin_row old = *row;
 		old.generation = generation;
+		if (pushed_forget(tx, row->name, err) != 0)
+			return -1;
 		return origin_row_remove(tx, &old, err);
 	}
 	case EVENT_CREATED:

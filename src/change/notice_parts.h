@@ -17,6 +17,8 @@ struct notice {
 	pthread_mutex_t mutex;
 	struct map troubles; /* path or name -> its failure as logged last, owned;
 				guarded by mutex */
+	struct map deleting; /* name -> int64_t, owned: how many refs pushes that are not
+				over delete; guarded by mutex */
 	struct notice_options options;
 	/* owed.c: there may be such rows; the log was told so. */
 	atomic_bool may_owe, told_owed;

@@ -374,6 +374,7 @@ static void check_all(struct checking *checking)
 		check_tell(checking, CHECK_NOTE, "configuration", &err);
 	check_git(checking);
 	check_repositories(checking);
+	check_formats(checking);
 	check_blobs(checking);
 	check_data(checking);
 	check_cache(checking);

@@ -39,6 +39,8 @@ void check_room(struct checking *checking, const char *what, const char *path);
 /* Notes what has no row here (check.c). */
 void check_foreign(struct checking *checking, const char *what,
 		   const struct leftovers_found *found);
+/* Whether there are repositories of a format that is not supported (check_formats.c). */
+void check_formats(struct checking *checking);
 
 /* How clients reach the server (node/check_transport.c, as it takes the server's own
  * reader). */

@@ -26,6 +26,8 @@ static void copy_generation(const json_t *object, struct copy_record *record)
 		return;
 	memcpy(record->timeline, timeline, TIMELINE_SIZE);
 	record->generation = (uint64_t)generation;
+	generation = json_integer_value(json_object_get(object, "pushed_deletions"));
+	record->pushed = generation > 0 ? (uint64_t)generation : 0;
 }
 
 void copy_record_read(int dir, struct copy_record *record)
@@ -76,6 +78,7 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 	if (proof->timeline && proof->timeline[0]) {
 		json_put_text(object, "timeline", proof->timeline);
 		json_put_number(object, "generation", (int64_t)proof->generation);
+		json_put_number(object, "pushed_deletions", (int64_t)proof->pushed);
 	}
 	json_render(object, &text);
 	str_add_char(&text, '\n');

@@ -19,6 +19,7 @@ struct copy_record {
 	bool is_settled;              /* equal fingerprints prove that nothing changed */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
+	uint64_t pushed; /* refs that pushes had deleted there (change/pushed.h) */
 };
 
 #define AUTO_RECORD __attribute__((cleanup(copy_record_clear)))
@@ -34,6 +35,7 @@ struct copy_proof {
 	const struct fingerprint *copy_print;
 	const char *timeline; /* NULL or "": the source has none */
 	uint64_t generation;
+	uint64_t pushed;
 };
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
 

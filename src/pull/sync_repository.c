@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "git/fence.h"
+#include "git/read_settings.h"
 #include "git/ref_diff.h"
 #include "git/state.h"
 #include "pull/bring.h"
@@ -37,6 +38,16 @@ static bool same_description(int copy, const struct source_view *view)
 	return view->description && strcmp(text.data, view->description) == 0;
 }
 
+static bool same_settings(int copy, const struct source_view *view)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_STR struct str text = STR_INIT;
+
+	return !view->settings || (repo_open(copy, ".", &repo, ERR_IGNORED) == 0 &&
+				   read_settings_take(&repo, &text, ERR_IGNORED) == 0 &&
+				   strcmp(text.data, view->settings) == 0);
+}
+
 /* The refs of both sides, read in this process. What they are equal to is recorded, so
  * that fingerprints will do next time; a concurrent sync may write the record too, but
  * no record says more than what its writer saw. */
@@ -52,7 +63,8 @@ static bool refs_are_equal(const struct sync_request *request, int copy,
 	    ref_snapshot_read(copy, view.oid_len, &found, ERR_IGNORED) != 0)
 		return false;
 	ref_diff_compute(&found, &view.refs, &diff);
-	if (!ref_diff_is_empty(&diff) || !same_description(copy, &view))
+	if (!ref_diff_is_empty(&diff) || !same_description(copy, &view) ||
+	    !same_settings(copy, &view))
 		return false;
 	checksum_of(&found, &sum);
 	return copy_record_write(copy,
@@ -142,7 +154,8 @@ static bool settle(const struct repo *copy, const struct copy_record *record,
 						       .sum = &sum,
 						       .copy_print = print,
 						       .timeline = record->timeline,
-						       .generation = record->generation },
+						       .generation = record->generation,
+						       .pushed = record->pushed },
 				 ERR_IGNORED) == 0;
 }
 
@@ -206,7 +219,8 @@ static int prove(const struct repo *copy, const struct source_view *view,
 					      view->is_local ? &view->print : NULL,
 				      .copy_print = &print,
 				      .timeline = view->timeline,
-				      .generation = view->generation },
+				      .generation = view->generation,
+				      .pushed = view->pushed_settled },
 		err);
 }
 
@@ -250,7 +264,8 @@ static int fill(struct job *job, const struct sync_request *request,
 	}
 	if (done != 0 || result->outcome == SYNC_HELD)
 		return done;
-	if (update_description(copy, view, err) != 0)
+	if (bring_settings(copy, view, err) != 0 ||
+	    update_description(copy, view, err) != 0)
 		return -1;
 	return prove(copy, view, result, err);
 }

@@ -23,7 +23,8 @@ struct origin_row {
 	uint64_t size;     /* bytes; 0 for repositories */
 	char *checksum;    /* owned; NULL: it cannot be read, see failure; or, of other
 			      kinds than repositories, not known yet */
-	char *description; /* digest of the description file; owned; NULL: none */
+	char *description; /* digest of the description file and of the
+			      settings for readers; owned; NULL: neither */
 	char *print;       /* fingerprint of that moment, text; owned, may be NULL */
 	char *identity;    /* of its directory; owned; NULL: not known, or a blob */
 	bool is_settled;   /* an equal fingerprint proves that nothing changed */

@@ -117,6 +117,14 @@ static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
 	return err_remedy(err, "push less at a time, or have serve.maxPush raised");
 }
 
+static void deletes(void *arg, size_t count)
+{
+	struct incoming *incoming = arg;
+
+	if (incoming->request.deletes)
+		incoming->request.deletes(incoming->request.arg, count);
+}
+
 static int recorded(void *arg, struct err *err)
 {
 	struct incoming *incoming = arg;
@@ -192,6 +200,7 @@ static struct receive_pack_request ask(struct pushes *pushes, struct incoming *i
 		.timeout_ms = atomic_load(&pushes->timeout_ms),
 		.stop = incoming->request.cut,
 		.read = read_body,
+		.deletes = deletes,
 		.recorded = recorded,
 		.reported = reported,
 		.arg = incoming,

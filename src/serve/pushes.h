@@ -31,6 +31,7 @@ struct pushes_request {
 	/* Says to `read` that it shall ask may_wait(of) each second while it waits for
 	 * the client, and end with ERR_BUSY if that is false. May be NULL. */
 	void (*limit)(void *arg, bool (*may_wait)(void *of), void *of);
+	void (*deletes)(void *arg, size_t count); /* may be NULL */
 	int (*recorded)(void *arg, struct err *err);
 	void (*reported)(void *arg, const struct receive_outcome *outcome);
 	void (*close)(void *arg); /* once, when arg is not needed any more, if that was

@@ -161,6 +161,7 @@ static int ask_git(struct serve *serve, struct slots *slots,
 	wanted->timeout_ms = atomic_load(&serve->timeout_ms);
 	wanted->stop = request->cut;
 	wanted->is_bad = &answer->is_request_bad;
+	wanted->is_for_copy = request->is_for_copy;
 	answer->read = read_pack;
 	answer->close = close_pack;
 	answer->stream = stream;
@@ -227,6 +228,13 @@ static void follow(struct refs_answer *found, int protocol,
 	answer->stream = stream;
 }
 
+/* What the cache has it has for readers. */
+static bool is_closed_to_readers_only(const struct serve_request *request, int result,
+				      const struct err *err)
+{
+	return result != 0 && request->is_for_copy && err->reason == REASON_CLOSED;
+}
+
 /* Protocols and codings differ, and so must their tags. */
 static void put_etag(struct serve_answer *answer, int protocol)
 {
@@ -262,6 +270,15 @@ bool serve_info_refs_now(struct serve *serve, const struct serve_request *reques
 	return generation;
 }
 
+static int advertise(struct serve *serve, const struct serve_request *request,
+		     struct serve_answer *answer, struct err *err)
+{
+	struct upload_pack_request wanted = { .step = UPLOAD_PACK_ADVERTISE,
+					      .body_fd = -1 };
+
+	return ask_git(serve, serve->reads, &wanted, answer, request, err);
+}
+
 int serve_info_refs(struct serve *serve, const struct serve_request *request,
 		    struct serve_answer *answer, struct err *err)
 {
@@ -274,16 +291,16 @@ int serve_info_refs(struct serve *serve, const struct serve_request *request,
 	struct refs_answer found = { 0 };
 	int result = refs_cache_get(serve->cache, &wanted, &found, err);
 
-	if (result != 0) {
+	if (is_closed_to_readers_only(request, result, err)) {
+		result = advertise(serve, request, answer, err);
+	} else if (result != 0) {
 		answer->retry_after_s = RETRY_S;
 	} else if (found.generation) {
 		share(TAKE(found.generation), protocol, request, answer);
 	} else if (found.growing) {
 		follow(&found, protocol, request, answer);
 	} else {
-		struct upload_pack_request advertised = { .step = UPLOAD_PACK_ADVERTISE,
-							  .body_fd = -1 };
-		result = ask_git(serve, serve->reads, &advertised, answer, request, err);
+		result = advertise(serve, request, answer, err);
 	}
 	refs_answer_clear(&found);
 	return result;
@@ -345,7 +362,9 @@ static int list_refs(struct serve *serve, const struct serve_request *request,
 	struct refs_answer found = { 0 };
 	int result = refs_cache_get(serve->cache, &asked, &found, err);
 
-	if (result != 0)
+	if (is_closed_to_readers_only(request, result, err))
+		result = run_upload_pack(serve, serve->reads, request, answer, err);
+	else if (result != 0)
 		answer->retry_after_s = RETRY_S;
 	else if (is_answered_by(found.generation, wanted, oid_digits))
 		show_list(found.generation, wanted, answer);

@@ -27,11 +27,13 @@ struct serve_request {
 	const char *name;     /* of the repository, not checked */
 	const char *protocol; /* the header Git-Protocol; NULL: none */
 	bool accepts_gzip;
-	bool wants_whole;       /* refs are in the answer when it is returned, if ever */
-	const struct str *body; /* of a POST: its beginning, up to 1 MiB ... */
-	int body_fd;            /* ... and all of it, if it is longer; else -1 */
 	const struct fair_client *client; /* for its share; borrowed; may be NULL */
-	const struct stop *stop;          /* for waits; may be NULL */
+	bool is_for_copy; /* a secondary's own: what keeps readers out does not count
+			   */
+	bool wants_whole; /* refs are in the answer when it is returned, if ever */
+	const struct str *body;  /* of a POST: its beginning, up to 1 MiB ... */
+	int body_fd;             /* ... and all of it, if it is longer; else -1 */
+	const struct stop *stop; /* for waits; may be NULL */
 	const struct stop *cut; /* for streams; may be NULL; kept until they are closed */
 };
 

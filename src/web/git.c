@@ -5,11 +5,16 @@
  * length and a tag.
  */
 #include "base/log.h"
+#include "git/git_message.h"
+#include "git/pkt_line.h"
 #include "web/answer.h"
 #include "web/client.h"
 #include "web/git_parts.h"
 #include "web/negotiate.h"
 #include "web/route.h"
+
+#define ADVERTISEMENT "application/x-git-upload-pack-advertisement"
+#define RESULT "application/x-git-upload-pack-result"
 
 void git_never_cache(struct web_response *response)
 {
@@ -34,7 +39,8 @@ int git_failed(struct web_response *response, const struct serve_answer *answer,
 	}
 	if (err->class != ERR_CONFIG || answer->is_request_bad)
 		return -1;
-	answer_err(response, 500, err); /* what is set up wrong here */
+	/* What is set up wrong here is for this site's operator. */
+	answer_err(response, err->reason == REASON_FORMAT ? 409 : 500, err);
 	return 0;
 }
 
@@ -80,6 +86,33 @@ static bool is_for_site(const struct web_request *request)
 	       web_header(request, "Via");
 }
 
+/* For a secondary that makes its copy. */
+static bool is_for_copy(const struct web_request *request)
+{
+	return request->site[0] && !web_header(request, "Via");
+}
+
+/* Git gives its caller nothing of an answer that is an error but the status. So a copy is
+ * told within the protocol what is wrong with the repository. */
+static bool tell_copy(const struct web_request *request, const char *content_type,
+		      struct web_response *response, const struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (!is_for_copy(request) ||
+	    (err->class != ERR_CORRUPT && err->class != ERR_CONFIG &&
+	     err->class != ERR_DISK && err->class != ERR_INTERNAL))
+		return false;
+	git_told_render(err, &text);
+	answer_reset(response);
+	pkt_addf(&response->body, "ERR %s", text.data);
+	response->content_type = content_type;
+	git_never_cache(response);
+	log_warn("git.copy_refused", LOG_ERR(err), LOG_TEXT("site", request->site),
+		 LOG_TEXT("target", request->target));
+	return true;
+}
+
 typedef int (*git_reading)(const struct web_request *request, const char *name,
 			   struct web_response *response, struct err *err);
 
@@ -93,6 +126,7 @@ static struct serve_request ask(const struct web_request *request, const char *n
 		.name = name,
 		.client = request->may_wait ? &client->names : NULL,
 		.protocol = web_header(request, "Git-Protocol"),
+		.is_for_copy = is_for_copy(request),
 		.wants_whole = is_for_site(request),
 		.accepts_gzip = negotiate_gzip(web_header(request, "Accept-Encoding")),
 		.body = request->body,
@@ -122,10 +156,11 @@ static int advertise(const struct web_request *request, const char *name,
 	int result = find_answer(request, &wanted, &answer, err);
 
 	if (result < 0) {
-		result = git_failed(response, &answer, err);
+		result = tell_copy(request, ADVERTISEMENT, response, err)
+				 ? 0
+				 : git_failed(response, &answer, err);
 	} else if (result == 0) {
-		git_hand_over(&answer, "application/x-git-upload-pack-advertisement",
-			      response);
+		git_hand_over(&answer, ADVERTISEMENT, response);
 		web_set_header(response, "Vary", "Git-Protocol, Accept-Encoding");
 		if (*answer.etag)
 			web_answer_tagged(request, response, answer.etag);
@@ -142,10 +177,10 @@ static int upload_pack(const struct web_request *request, const char *name,
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = 0;
 
-	if (serve_upload_pack(request->services->serve, &wanted, &answer, err))
+	if (serve_upload_pack(request->services->serve, &wanted, &answer, err) == 0)
+		git_hand_over(&answer, RESULT, response);
+	else if (!tell_copy(request, RESULT, response, err))
 		result = git_failed(response, &answer, err);
-	else
-		git_hand_over(&answer, "application/x-git-upload-pack-result", response);
 	serve_answer_clear(&answer);
 	return result;
 }

@@ -215,12 +215,17 @@ static const char *what_of(const struct web_request *request)
 		       : "/" GIT_RECEIVE_PACK;
 }
 
-/* The client's own faults are told as the primary tells them; it cannot help what is
- * wrong between the sites. */
-static bool is_between_sites(const struct passing *passing, int status)
+/* The client's own faults, and what the repository allows to nobody, are told as the
+ * primary tells them; the client cannot help what is wrong between the sites. */
+static bool is_between_sites(const struct passing *passing,
+			     const struct forward_answer *answer)
 {
-	return (status >= 300 && status < 400) ||
-	       (passing->kind == READ && (status == 401 || status == 403));
+	int status = answer->status;
+
+	if (status >= 300 && status < 400)
+		return true;
+	return passing->kind == READ && (status == 401 || status == 403) &&
+	       strcmp(answer->error_reason.data, err_reason_name(REASON_CLOSED)) != 0;
 }
 
 static void hand_on(struct passing *passing, struct forward_answer *answer,
@@ -311,7 +316,7 @@ static int send_on(struct passing *passing, const struct web_request *request,
 		end_read(passing, &answer);
 	if (result == 0)
 		log_forwarded(passing, reason, request, answer.status);
-	if (result == 0 && is_between_sites(passing, answer.status)) {
+	if (result == 0 && is_between_sites(passing, &answer)) {
 		pass_on_refuse_status(response, answer.status);
 		result = 1;
 	}
