@@ -96,7 +96,8 @@ struct schedule_entry *entry_of(struct distributor *distributor, const char *uri
 
 void entry_place(struct distributor *distributor, struct schedule_entry *entry)
 {
-	const unsigned at_once = 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
+	const unsigned at_once =
+		1U << REQUEST_HEAD | 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
 
 	if (entry->is_held && !(entry->requests & 1U << REQUEST_DELETE)) {
 		entry->is_held = false;
