@@ -1,14 +1,20 @@
 /*
- * A task has an end when its file is in neither waiting/ nor running/. What end that was
- * is known once whoever worked on the URI has let go of its lease, since what is recorded
- * of a failure is written before that, and taken away by a success: a dead letter that is
- * younger than the start, or a state that tells of a failure.
+ * A task has an end when its file is in neither waiting/ nor running/, and no other task
+ * of the URI stands for what is left of it: after a push that not all refs came through,
+ * those that are tried again are a task of their own, which is followed from there on.
+ * Such a push leaves a failure in the state of the URI, with which all its tasks wait; so
+ * only where there is one the store is listed.
+ *
+ * What end it was is known once whoever worked on the URI has let go of its lease, since
+ * what is recorded of a failure is written before that, and taken away by a success: a
+ * dead letter that is younger than the start, or a state that tells of a failure.
  */
 #include "cli/push_wait.h"
 
 #include "base/clock.h"
 #include "push/dead_letters.h"
 #include "push/push.h"
+#include "push/task_list.h"
 
 enum {
 	LOOK_FIRST_MS = 20,
@@ -87,13 +93,46 @@ static const char *failure_of(const struct waiting *waiting, const struct starte
 	return state->failure.text;
 }
 
+/* 1: a task of its URI is there, and is followed now; 0: none; -1. It is looked for
+ * twice: one that goes from running/ back to waiting/ may be missed, but not again when
+ * it has a time to wait for. */
+static int follow_rest(struct waiting *waiting, struct started *one, struct err *err)
+{
+	bool is_found = false;
+
+	for (int i = 0; i < 2 && !is_found; i++) {
+		listed_tasks tasks = { 0 };
+		if (task_store_list(waiting->call->push.tasks, &tasks, NULL, err) != 0)
+			return -1;
+		for (size_t k = 0; k < tasks.count && !is_found; k++) {
+			const struct listed_task *task = &tasks.items[k];
+			is_found = strcmp(task->task.uri, one->uri) == 0;
+			if (is_found)
+				snprintf(one->key, sizeof(one->key), "%s", task->name);
+		}
+		listed_tasks_clear(&tasks);
+	}
+	if (is_found)
+		one->is_gone = one->is_settled = false;
+	return is_found;
+}
+
 static int judge(struct waiting *waiting, struct started *one,
 		 const dead_letters *letters, struct err *err)
 {
 	AUTO_URI_STATE struct uri_state state = { 0 };
+	struct task_store *tasks = waiting->call->push.tasks;
 	const struct dead_letter *letter = find_letter(waiting, one, letters);
-	int found = uri_state_read(waiting->call->push.tasks, one->uri_key, &state, err);
+	int found = uri_state_read(tasks, one->uri_key, &state, err);
 
+	if (found > 0 && state.failures > 0) {
+		int rest = follow_rest(waiting, one, err);
+		if (rest != 0)
+			return rest < 0 ? -1 : 0;
+		/* It may have been done since the state was read. */
+		uri_state_clear(&state);
+		found = uri_state_read(tasks, one->uri_key, &state, err);
+	}
 	if (found < 0)
 		return -1;
 	if (letter)
@@ -153,7 +192,6 @@ static int look(struct waiting *waiting, size_t *left, struct err *err)
 {
 	size_t settled = 0;
 
-	*left = 0;
 	for (size_t i = 0; i < waiting->list->count; i++) {
 		struct started *one = &waiting->list->items[i];
 		if (one->is_ended)
@@ -161,9 +199,13 @@ static int look(struct waiting *waiting, size_t *left, struct err *err)
 		if (see(waiting, one, err) != 0)
 			return -1;
 		settled += one->is_settled;
-		*left += !one->is_settled;
 	}
-	return settled > 0 ? judge_settled(waiting, err) : 0;
+	if (settled > 0 && judge_settled(waiting, err) != 0)
+		return -1;
+	*left = 0;
+	for (size_t i = 0; i < waiting->list->count; i++)
+		*left += !waiting->list->items[i].is_ended;
+	return 0;
 }
 
 static void tell_why_it_waits(struct waiting *waiting, struct started *one)

@@ -8,7 +8,7 @@
 #include "cli/push.h"
 #include "push/destination.h"
 
-/* A destination's `..all..` task. */
+/* A destination's `..all..` task, and later perhaps one with what was left of it. */
 struct started {
 	char key[TASK_KEY_SIZE];
 	char uri_key[URI_KEY_SIZE];

@@ -48,10 +48,13 @@ void entry_resolve(struct distributor *distributor, struct schedule_entry *entry
 	if (destination_adopt(distributor->settings, entry->remote, entry->project,
 			      entry->uri, &destination, &err) == 0) {
 		entry->lane = schedule_lane(schedule, destination.remote->name);
+		entry->share =
+			schedule_share(entry->lane, destination_share(&destination));
 		entry->host = schedule_host(schedule, destination.breaker);
 		return;
 	}
 	entry->lane = NULL;
+	entry->share = NULL;
 	if (!was_orphan)
 		log_warn("push.orphan", LOG_ERR(&err), LOG_TEXT("repo", entry->project),
 			 LOG_TEXT("remote", entry->remote), LOG_TEXT("uri", entry->uri));
@@ -96,7 +99,8 @@ struct schedule_entry *entry_of(struct distributor *distributor, const char *uri
 
 void entry_place(struct distributor *distributor, struct schedule_entry *entry)
 {
-	const unsigned at_once = 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
+	const unsigned at_once =
+		1U << REQUEST_HEAD | 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
 
 	if (entry->is_held && !(entry->requests & 1U << REQUEST_DELETE)) {
 		entry->is_held = false;

@@ -120,14 +120,20 @@ static int read_shape(const char *path, char **head, size_t *oid_len, struct err
 	return 0;
 }
 
+struct target_call push_group_call(const struct push_run *run,
+				   const struct push_group *group)
+{
+	return (struct target_call){ .settings = run->settings,
+				     .destination = &group->destination,
+				     .directory = run->push->directory,
+				     .work = &run->work };
+}
+
 static int make_missing(struct push_run *run, const struct push_group *group,
 			struct err *err)
 {
 	AUTO_FREE char *head = NULL;
-	struct target_call call = { .settings = run->settings,
-				    .destination = &group->destination,
-				    .directory = run->push->directory,
-				    .work = &run->work };
+	struct target_call call = push_group_call(run, group);
 	size_t oid_len = 0;
 
 	if (read_shape(group->repository, &head, &oid_len, err) != 0 ||
@@ -186,6 +192,17 @@ static void say_how_to_make(const struct destination *destination, struct err *e
 			   remote);
 }
 
+/* Whoever may not push there may not see either that there is nothing. */
+static void judge_refusal(const struct push_run *run, const struct push_group *group,
+			  struct err *err)
+{
+	struct target_call call = push_group_call(run, group);
+
+	if (err->class == ERR_AUTH && group->destination.kind == URL_HTTP &&
+	    target_lacks(&call))
+		err_set(err, ERR_MISSING, "there is no such project");
+}
+
 static int transfer(struct push_run *run, const struct push_group *group,
 		    struct transfer_result *result, struct err *err)
 {
@@ -203,6 +220,8 @@ static int transfer(struct push_run *run, const struct push_group *group,
 
 	add_refs(group, &refs);
 	int done = transfer_run(&request, result, err);
+	if (done != 0)
+		judge_refusal(run, group, err);
 	if (done != 0 && err->class == ERR_MISSING && !is_local_failure(err) &&
 	    group->destination.remote->creates_missing) {
 		transfer_result_clear(result);

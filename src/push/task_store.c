@@ -181,15 +181,24 @@ static int open_clock(int dir)
 	return openat(dir, CLOCK, flags, 0600);
 }
 
-static int read_clock(const struct task_store *store, int64_t *now_ms, struct err *err)
+int store_clock(const struct task_store *store, struct err *err)
 {
 	AUTO_CLOSE int dir = store_dir(store, BUILDING, err);
+	int fd = dir < 0 ? -1 : open_clock(dir);
+
+	if (dir >= 0 && fd < 0)
+		err_errno(err, "cannot open %s/" CLOCK, store->paths[BUILDING]);
+	return fd;
+}
+
+static int read_clock(const struct task_store *store, int64_t *now_ms, struct err *err)
+{
+	AUTO_CLOSE int fd = store_clock(store, err);
 	struct stat st;
 
-	if (dir < 0)
+	if (fd < 0)
 		return -1;
-	AUTO_CLOSE int fd = open_clock(dir);
-	if (fd < 0 || futimens(fd, NULL) != 0 || fstat(fd, &st) != 0)
+	if (futimens(fd, NULL) != 0 || fstat(fd, &st) != 0)
 		return err_errno(err, "cannot read the time of %s/" CLOCK,
 				 store->paths[BUILDING]);
 	*now_ms = stat_ms(&st);

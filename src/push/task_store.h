@@ -57,6 +57,18 @@ int task_store_now(struct task_store *store, int64_t *now_ms, struct err *err);
 int task_store_add(struct task_store *store, struct task *task, int64_t since_ms,
 		   bool *is_new, struct err *err);
 
+/* Likewise for many, which share what making them durable costs. The tasks stay the
+ * caller's; after a failure some may be there. */
+struct new_task {
+	struct task task;
+	int64_t since_ms;
+};
+typedef VEC(struct new_task) new_tasks;
+#define AUTO_NEW_TASKS __attribute__((cleanup(new_tasks_clear)))
+void new_tasks_clear(new_tasks *tasks);
+int task_store_add_all(struct task_store *store, struct new_task *tasks, size_t count,
+		       struct err *err);
+
 /* What waits for one URI, as far as this process has read the directory. */
 struct waiting_uri {
 	const char *uri; /* all borrowed for the call */

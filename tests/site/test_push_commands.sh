@@ -162,6 +162,40 @@ waiting_tells_of_success_and_failure() {
 	stop_site home
 }
 
+# Of two refs one is locked there for a while.
+waiting_follows_what_is_left_of_a_push() {
+	local waiter
+	make_home a
+	git -C home/git/a.git branch b1 main
+	git init -q --bare m1/a.git
+	touch m1/a.git/refs/heads/b1.lock
+	set_conf home remote.m1.replicationRetry 0
+	start_site home
+	"$REFRELAY" -c home/refrelay.conf push start --wait --remote m1 >waited 2>&1 &
+	waiter=$!
+	wait_until 20 was_logged home push.failed 'failures=2 '
+	queue_is "['refs/heads/b1']" 'q["queue"][0]["refs"]'
+	kill -0 "$waiter"
+	rm m1/a.git/refs/heads/b1.lock
+	wait "$waiter"
+	grep -q "^Replicate a refs ..all.. to $PWD/m1/a.git, Succeeded! (OK)$" waited
+	same_refs home/git/a.git m1/a.git
+	# One ref is refused for good, the other is locked at first.
+	printf '#!/bin/sh\n[ "$1" != refs/heads/main ]\n' >m1/a.git/hooks/update
+	chmod +x m1/a.git/hooks/update
+	add_commits home/git/a.git refs/heads/main 1
+	add_commits home/git/a.git refs/heads/b1 1
+	touch m1/a.git/refs/heads/b1.lock
+	"$REFRELAY" -c home/refrelay.conf push start --wait --remote m1 >waited 2>&1 &
+	waiter=$!
+	wait_until 20 queue_is "['refs/heads/b1']" 'q["queue"][0]["refs"]'
+	rm m1/a.git/refs/heads/b1.lock
+	fails wait "$waiter"
+	grep -q 'FAILED! (.*refs/heads/main was refused' waited
+	[ "$(git -C home/git/a.git rev-parse b1)" = "$(git -C m1/a.git rev-parse b1)" ]
+	stop_site home
+}
+
 # Until it has ended: the first may come before it listens.
 interrupt() { # PID
 	! kill -INT "$1" 2>/dev/null
@@ -358,6 +392,7 @@ is_set_aside() {
 tap_test "what is started without a node waits for one" what_is_started_without_a_node_waits
 tap_test "start takes patterns, remotes and URLs" start_takes_patterns_remotes_and_urls
 tap_test "waiting tells of success and failure" waiting_tells_of_success_and_failure
+tap_test "waiting follows what is left of a push" waiting_follows_what_is_left_of_a_push
 tap_test "waiting ends in time, by hand, or by what another does" \
 	waiting_ends_in_time_by_hand_or_by_another
 tap_test "what is being pushed is left alone" what_is_being_pushed_is_left_alone

@@ -160,6 +160,13 @@ TEST(a_whole_failure_has_the_class_of_what_was_said)
 		  "repository.\n",
 		  ERR_MISSING },
 		{ "fatal: '/x' does not appear to be a git repository\n", ERR_MISSING },
+		{ "fatal: project new/two not found\nfatal: Could not read from remote "
+		  "repository.\n",
+		  ERR_MISSING },
+		{ "fatal: '/new/two.git': not a Gerrit project\n", ERR_MISSING },
+		{ "fatal: project new/two not founded\nfatal: Could not read from "
+		  "remote repository.\n",
+		  ERR_CONFIG },
 		{ "fatal: remote error: service not enabled: /x\n", ERR_CONFIG },
 		{ "bash: line 1: git-receive-pack: command not found\n", ERR_CONFIG },
 		{ "remote: error: unable to write file: No space left on device\n",
