@@ -32,6 +32,9 @@ struct node {
 	struct watch *watch;
 	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
+	struct vitals *vitals;
+	struct followers *followers; /* of a primary, else NULL */
+	char name[33];               /* of this run, as the primary is told */
 };
 
 /* Something was put into the database by a command or an operator's request. */
@@ -47,6 +50,55 @@ static void wake(void *arg)
 		pull_wake(node->services.pull);
 	if (node->push.push)
 		push_wake(node->push.push);
+}
+
+static void say_alive(void *arg, struct str *answer)
+{
+	struct node *node = arg;
+
+	vitals_say(node->vitals, answer);
+}
+
+static int expect_followers(struct node *node, const struct conf *conf, struct err *err)
+{
+	struct conf_names names = { 0 };
+	int result;
+
+	if (!node->followers)
+		return 0;
+	conf_subsections(conf, "secondary", &names);
+	result = followers_expect(node->followers, node->data.store, names.items,
+				  names.count, err);
+	vec_clear(&names);
+	return result;
+}
+
+/* Pull's copies are written to; what else is there is others' business. */
+static void start_vitals(struct node *node)
+{
+	const struct node_settings *settings = &node->settings;
+	const bool is_copy = settings->site.role == SITE_SECONDARY;
+
+	random_hex(node->name, (sizeof(node->name) - 1) / 2);
+	node->vitals = vitals_start(&(struct vitals_options){
+		.store = node->data.store,
+		.data = settings->site.data,
+		.repositories = is_copy ? settings->site.repositories : NULL,
+		.kinds = is_copy ? &settings->blobs : NULL });
+	if (settings->site.role == SITE_PRIMARY)
+		node->followers = followers_new();
+}
+
+static void add_vitals(struct node *node)
+{
+	const struct web_services *services = &node->services;
+
+	vitals_add(node->vitals,
+		   &(struct vitals_parts){ .pull = services->pull,
+					   .watch = services->watch,
+					   .blob_watch = services->blob_watch,
+					   .kinds = &node->settings.blobs,
+					   .followers = node->followers });
 }
 
 static int open_notice(struct node *node, struct err *err)
@@ -156,6 +208,35 @@ static void published(void *arg, const char *name)
 		log_warn("sync.not_noticed", LOG_ERR(&err));
 }
 
+/* What this secondary says of itself with each request for events. */
+static int tell_primary(void *arg, int64_t primary_now_ms, struct str *out, bool *is_good,
+			struct err *err)
+{
+	struct node *node = arg;
+	const struct node_settings *settings = &node->settings;
+	struct vital_signs signs;
+	struct report report;
+
+	(void)primary_now_ms;
+	vitals_look(node->vitals, &signs);
+	const struct report_options options = { .role = settings->site.role,
+						.site = settings->site.name,
+						.data = settings->site.data,
+						.root = settings->site.repositories,
+						.store = node->data.store,
+						.signs = &signs,
+						.kinds = &settings->blobs };
+	int result = report_make(&options, &report, err);
+
+	if (result == 0) {
+		report_for_primary(&report, node->name, out);
+		*is_good = report_is_good(&report);
+	}
+	report_clear(&report);
+	vital_signs_clear(&signs);
+	return result;
+}
+
 static int start_secondary(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -175,7 +256,7 @@ static int start_secondary(struct node *node, struct err *err)
 					    .kinds = &settings->blobs,
 					    .settings = settings->pull,
 					    .fresh_for_ms = settings->serve.fresh_for_ms,
-					    .report = report_for_primary,
+					    .report = tell_primary,
 					    .published = node->notice ? published : NULL,
 					    .arg = node },
 		    &services->pull, err) != 0)
@@ -203,6 +284,8 @@ static void fill_services(struct node *node)
 	node->services.serve = serve_start(settings->site.repositories, &settings->serve);
 	node->services.blob_kinds = &settings->blobs;
 	node->services.store = node->data.store;
+	node->services.vitals = node->vitals;
+	node->services.followers = node->followers;
 	node->services.leases = node->data.leases;
 	node->services.access = node->access;
 	node->services.buckets = node->buckets;
@@ -307,18 +390,21 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
+	start_vitals(node);
 	fill_services(node);
-	if (start_role(node, err) != 0 ||
+	if (expect_followers(node, conf, err) != 0 || start_role(node, err) != 0 ||
 	    lock_root(node, err) != 0 || /* it may have been made only now */
 	    node_push_start(settings, &node->push, err) != 0)
 		return -1;
 	node->services.push = node->push.push;
+	add_vitals(node);
 	start_lfs(node);
 	if (hook_socket_start(
 		    &(struct hook_socket_options){ .data = settings->site.data,
 						   .notice = node->services.notice,
 						   .blobs = node->services.blob_notice,
 						   .wake = wake,
+						   .alive = say_alive,
 						   .arg = node },
 		    &node->socket, err) != 0)
 		return -1;
@@ -445,6 +531,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 {
 	AUTO_SETTINGS struct node_settings settings;
 	struct access *access = NULL;
+	struct err later;
 
 	if (read_again(node, conf, &settings, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
@@ -454,6 +541,8 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	tell_unused(conf, node);
 	tell_remotes(&settings);
 	access_replace(node->access, access);
+	if (expect_followers(node, conf, &later) != 0)
+		log_warn("node.not_forgotten", LOG_ERR(&later));
 	if (node->services.primary && settings.has_key)
 		primary_set_key(node->services.primary, &settings.key);
 	if (node->services.primary)
@@ -501,6 +590,8 @@ void node_stop(struct node *node)
 	event_log_close(node->events);
 	access_free(node->access);
 	buckets_free(node->buckets);
+	vitals_stop(node->vitals);
+	followers_free(node->followers);
 	site_data_close(&node->data);
 	if (node->lock >= 0)
 		close(node->lock);

@@ -38,7 +38,11 @@ static void keep_report(const struct web_request *request, uint64_t after)
 	const char *report = web_header(request, "Refrelay-Report");
 	struct err err;
 
-	if (!request->site[0] || !report)
+	if (!request->site[0])
+		return;
+	if (request->services->followers)
+		followers_seen(request->services->followers, request->site, report);
+	if (!report)
 		return;
 	if (report_secondary_seen(request->services->store, request->site, after, report,
 				  &err) != 0)
