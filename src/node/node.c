@@ -7,8 +7,10 @@
 #include "cli/push_site.h"
 #include "cli/site_data.h"
 #include "node/node_push.h"
+#include "node/role.h"
 #include "node/settings.h"
 #include "pull/pull.h"
+#include "report/report_exchange.h"
 #include "store/data_lock.h"
 #include "store/root_lock.h"
 #include "upkeep/copies_root.h"
@@ -389,6 +391,8 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	    access_read(conf, &node->access, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
+		return -1;
+	if (role_begin(node->data.store, settings->site.role, err) != 0)
 		return -1;
 	start_vitals(node);
 	fill_services(node);

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "report/report_metrics.h"
 
 enum { NODES_KEPT = 4, NODE_SIZE = 33, REPORT_LIMIT = 4096 };
 
@@ -64,23 +65,6 @@ static struct expected *find_locked(struct followers *followers, const char *sit
 	return NULL;
 }
 
-static void replace(struct followers *followers, const char *const *sites, size_t count)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&followers->mutex);
-	struct followers wanted = { 0 };
-
-	for (size_t i = 0; i < count; i++) {
-		struct expected *known = find_locked(followers, sites[i]);
-		struct expected one = known ? *known : (struct expected){ 0 };
-		one.site = xstrdup(sites[i]);
-		vec_add(&wanted.sites, one);
-	}
-	clear_sites(followers);
-	followers->sites.items = wanted.sites.items;
-	followers->sites.count = wanted.sites.count;
-	followers->sites.capacity = wanted.sites.capacity;
-}
-
 struct names {
 	const char *const *items;
 	size_t count;
@@ -92,6 +76,27 @@ static bool is_in(const struct names *names, const char *name)
 		if (strcmp(names->items[i], name) == 0)
 			return true;
 	return false;
+}
+
+static void replace(struct followers *followers, const char *const *sites, size_t count)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&followers->mutex);
+	struct followers wanted = { 0 };
+
+	for (size_t i = 0; i < count; i++) {
+		struct expected *known = find_locked(followers, sites[i]);
+		struct expected one = known ? *known : (struct expected){ 0 };
+		one.site = xstrdup(sites[i]);
+		vec_add(&wanted.sites, one);
+	}
+	for (size_t i = 0; i < followers->sites.count; i++)
+		if (!is_in(&(struct names){ sites, count },
+			   followers->sites.items[i].site))
+			report_metrics_forget(followers->sites.items[i].site);
+	clear_sites(followers);
+	followers->sites.items = wanted.sites.items;
+	followers->sites.count = wanted.sites.count;
+	followers->sites.capacity = wanted.sites.capacity;
 }
 
 static int forget(struct store_tx *tx, const char *site, struct err *err)

@@ -18,6 +18,7 @@
 #include "replicable/lfs_rows.h"
 #include "replicable/registry.h"
 #include "report/destinations.h"
+#include "report/report_words.h"
 #include "report/vitals.h"
 #include "store/store.h"
 
@@ -145,29 +146,5 @@ void report_sentence(const struct report *report, struct str *out);
 /* The page of `status`: the sentence, a row per kind, one per secondary. */
 void report_text(const struct report *report, struct str *out);
 json_t *report_json(const struct report *report);
-
-/* Sets the gauges (refrelay_replicables{kind,state}, refrelay_lag_seconds, ...). */
-void report_metrics(const struct report *report);
-
-/* One registry row for the API and `repository list --json`. */
-json_t *report_row_json(const struct registry_row *row, int64_t now);
-
-/* The word for people: up to date, behind, copying, verifying, waiting, held, failing,
- * gone. */
-const char *report_row_word(const struct registry_row *row);
-
-/* How long, for people: "0.4 s", "3 min", "2 d". */
-void report_duration(int64_t ms, struct str *out);
-
-/* So many bytes, for people: "3.4 GB". */
-void report_size(int64_t bytes, struct str *out);
-
-/* At a primary: what a secondary said with its request for events. Written at most each 5
- * s for a site unless it changed. */
-int report_secondary_seen(struct store *store, const char *site, uint64_t cursor,
-			  const char *report_json_text, struct err *err);
-
-/* At a secondary: the text of Refrelay-Report. `node` names this run of the node. */
-void report_for_primary(const struct report *report, const char *node, struct str *out);
 
 #endif

@@ -2,8 +2,9 @@
  * What a secondary tells its primary with each request for events, so that `status` can
  * say it there, too.
  */
+#include "report/report_exchange.h"
+
 #include "base/clock.h"
-#include "report/report.h"
 
 #define WRITE_EACH_MS 5000
 #define REPORT_LIMIT 4096

@@ -1,3 +1,5 @@
+#include "report/report_metrics.h"
+
 #include <math.h>
 
 #include "base/metrics.h"
@@ -86,25 +88,46 @@ static bool is_well(const struct report_secondary *one)
 	       one->age_ms <= VERDICT_HEARD_MS;
 }
 
+enum { OF_SECONDARY = 5 };
+
+static const struct {
+	const char *name, *help;
+} of_secondary[OF_SECONDARY] = {
+	{ "refrelay_secondary_lag_seconds",
+	  "Age of the oldest change that a secondary does not have." },
+	{ "refrelay_secondary_in_sync",
+	  "1: what a secondary said of itself last, if it is heard." },
+	{ "refrelay_secondary_age_seconds",
+	  "Since a secondary asked; by the boot clock." },
+	{ "refrelay_secondary_seen_timestamp_seconds", "When a secondary asked last." },
+	{ "refrelay_secondary_cursor_event",
+	  "The last event that a secondary has taken over." },
+};
+
+static void set_secondary(const char *site, const double values[OF_SECONDARY])
+{
+	for (size_t i = 0; i < OF_SECONDARY; i++)
+		set_of_site(of_secondary[i].name, of_secondary[i].help, site, values[i]);
+}
+
+/* Series are never removed; but no alert fires for what is not a number. */
+void report_metrics_forget(const char *site)
+{
+	set_secondary(site, (const double[OF_SECONDARY]){ NAN, NAN, NAN, NAN, NAN });
+}
+
 static void set_secondaries(const struct report *report)
 {
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		const struct report_secondary *one = &report->secondaries.items[i];
-		set_of_site("refrelay_secondary_lag_seconds",
-			    "Age of the oldest change that a secondary does not have.",
-			    one->site, (double)one->lag_ms / 1000);
-		set_of_site("refrelay_secondary_in_sync",
-			    "1: what a secondary said of itself last, if it is heard.",
-			    one->site, is_well(one));
-		set_of_site("refrelay_secondary_age_seconds",
-			    "Since a secondary asked; by the boot clock.", one->site,
-			    one->age_ms < 0 ? NAN : (double)one->age_ms / 1000);
-		set_of_site("refrelay_secondary_seen_timestamp_seconds",
-			    "When a secondary asked last.", one->site,
-			    (double)one->seen_at / 1000);
-		set_of_site("refrelay_secondary_cursor_event",
-			    "The last event that a secondary has taken over.", one->site,
-			    (double)one->cursor);
+		const double values[OF_SECONDARY] = {
+			(double)one->lag_ms / 1000,
+			is_well(one),
+			one->age_ms < 0 ? NAN : (double)one->age_ms / 1000,
+			one->seen_at == 0 ? NAN : (double)one->seen_at / 1000,
+			(double)one->cursor,
+		};
+		set_secondary(one->site, values);
 	}
 }
 

@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "report/report_exchange.h"
 #include "web/api.h"
 
 #define WAIT_MAX_S 55
