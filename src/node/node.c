@@ -6,11 +6,11 @@
 #include "change/watch.h"
 #include "cli/push_site.h"
 #include "cli/site_data.h"
+#include "node/node_life.h"
 #include "node/node_push.h"
 #include "node/role.h"
 #include "node/settings.h"
 #include "pull/pull.h"
-#include "report/report_exchange.h"
 #include "store/data_lock.h"
 #include "store/root_lock.h"
 #include "upkeep/copies_root.h"
@@ -34,9 +34,7 @@ struct node {
 	struct watch *watch;
 	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
-	struct vitals *vitals;
-	struct followers *followers; /* of a primary, else NULL */
-	char name[33];               /* of this run, as the primary is told */
+	struct node_life life;
 };
 
 /* Something was put into the database by a command or an operator's request. */
@@ -58,49 +56,7 @@ static void say_alive(void *arg, struct str *answer)
 {
 	struct node *node = arg;
 
-	vitals_say(node->vitals, answer);
-}
-
-static int expect_followers(struct node *node, const struct conf *conf, struct err *err)
-{
-	struct conf_names names = { 0 };
-	int result;
-
-	if (!node->followers)
-		return 0;
-	conf_subsections(conf, "secondary", &names);
-	result = followers_expect(node->followers, node->data.store, names.items,
-				  names.count, err);
-	vec_clear(&names);
-	return result;
-}
-
-/* Pull's copies are written to; what else is there is others' business. */
-static void start_vitals(struct node *node)
-{
-	const struct node_settings *settings = &node->settings;
-	const bool is_copy = settings->site.role == SITE_SECONDARY;
-
-	random_hex(node->name, (sizeof(node->name) - 1) / 2);
-	node->vitals = vitals_start(&(struct vitals_options){
-		.store = node->data.store,
-		.data = settings->site.data,
-		.repositories = is_copy ? settings->site.repositories : NULL,
-		.kinds = is_copy ? &settings->blobs : NULL });
-	if (settings->site.role == SITE_PRIMARY)
-		node->followers = followers_new();
-}
-
-static void add_vitals(struct node *node)
-{
-	const struct web_services *services = &node->services;
-
-	vitals_add(node->vitals,
-		   &(struct vitals_parts){ .pull = services->pull,
-					   .watch = services->watch,
-					   .blob_watch = services->blob_watch,
-					   .kinds = &node->settings.blobs,
-					   .followers = node->followers });
+	vitals_say(node->life.vitals, answer);
 }
 
 static int open_notice(struct node *node, struct err *err)
@@ -210,35 +166,6 @@ static void published(void *arg, const char *name)
 		log_warn("sync.not_noticed", LOG_ERR(&err));
 }
 
-/* What this secondary says of itself with each request for events. */
-static int tell_primary(void *arg, int64_t primary_now_ms, struct str *out, bool *is_good,
-			struct err *err)
-{
-	struct node *node = arg;
-	const struct node_settings *settings = &node->settings;
-	struct vital_signs signs;
-	struct report report;
-
-	(void)primary_now_ms;
-	vitals_look(node->vitals, &signs);
-	const struct report_options options = { .role = settings->site.role,
-						.site = settings->site.name,
-						.data = settings->site.data,
-						.root = settings->site.repositories,
-						.store = node->data.store,
-						.signs = &signs,
-						.kinds = &settings->blobs };
-	int result = report_make(&options, &report, err);
-
-	if (result == 0) {
-		report_for_primary(&report, node->name, out);
-		*is_good = report_is_good(&report);
-	}
-	report_clear(&report);
-	vital_signs_clear(&signs);
-	return result;
-}
-
 static int start_secondary(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -258,7 +185,8 @@ static int start_secondary(struct node *node, struct err *err)
 					    .kinds = &settings->blobs,
 					    .settings = settings->pull,
 					    .fresh_for_ms = settings->serve.fresh_for_ms,
-					    .report = tell_primary,
+					    .report = node_life_report,
+					    .report_arg = &node->life,
 					    .published = node->notice ? published : NULL,
 					    .arg = node },
 		    &services->pull, err) != 0)
@@ -286,8 +214,8 @@ static void fill_services(struct node *node)
 	node->services.serve = serve_start(settings->site.repositories, &settings->serve);
 	node->services.blob_kinds = &settings->blobs;
 	node->services.store = node->data.store;
-	node->services.vitals = node->vitals;
-	node->services.followers = node->followers;
+	node->services.vitals = node->life.vitals;
+	node->services.followers = node->life.followers;
 	node->services.leases = node->data.leases;
 	node->services.access = node->access;
 	node->services.buckets = node->buckets;
@@ -394,14 +322,14 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 		return -1;
 	if (role_begin(node->data.store, settings->site.role, err) != 0)
 		return -1;
-	start_vitals(node);
+	node_life_start(settings, node->data.store, &node->life);
 	fill_services(node);
-	if (expect_followers(node, conf, err) != 0 || start_role(node, err) != 0 ||
+	if (node_life_expect(&node->life, conf, err) != 0 || start_role(node, err) != 0 ||
 	    lock_root(node, err) != 0 || /* it may have been made only now */
 	    node_push_start(settings, &node->push, err) != 0)
 		return -1;
 	node->services.push = node->push.push;
-	add_vitals(node);
+	node_life_add(&node->life, &node->services);
 	start_lfs(node);
 	if (hook_socket_start(
 		    &(struct hook_socket_options){ .data = settings->site.data,
@@ -545,7 +473,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	tell_unused(conf, node);
 	tell_remotes(&settings);
 	access_replace(node->access, access);
-	if (expect_followers(node, conf, &later) != 0)
+	if (node_life_expect(&node->life, conf, &later) != 0)
 		log_warn("node.not_forgotten", LOG_ERR(&later));
 	if (node->services.primary && settings.has_key)
 		primary_set_key(node->services.primary, &settings.key);
@@ -594,8 +522,7 @@ void node_stop(struct node *node)
 	event_log_close(node->events);
 	access_free(node->access);
 	buckets_free(node->buckets);
-	vitals_stop(node->vitals);
-	followers_free(node->followers);
+	node_life_stop(&node->life);
 	site_data_close(&node->data);
 	if (node->lock >= 0)
 		close(node->lock);

@@ -194,8 +194,8 @@ static bool make_report(struct log_cursor *cursor, struct str *report)
 
 	cursor->is_good = true;
 	return options->report &&
-	       options->report(options->arg, primary_now_ms(options->primary), report,
-			       &cursor->is_good, ERR_IGNORED) == 0 &&
+	       options->report(options->report_arg, report, &cursor->is_good,
+			       ERR_IGNORED) == 0 &&
 	       report->len > 0;
 }
 

@@ -49,12 +49,12 @@ struct pull_options {
 	int64_t fresh_for_ms; /* serve.freshFor; 0: the default */
 	/* Appends the text of Refrelay-Report, and says whether that is of a site in
 	 * sync; from the log cursor's thread; may be NULL. */
-	int (*report)(void *arg, int64_t primary_now_ms, struct str *out, bool *is_good,
-		      struct err *err);
+	int (*report)(void *arg, struct str *out, bool *is_good, struct err *err);
+	void *report_arg;
 	/* A copy was brought, or removed: all of it is on disk, the row does not say so
 	 * yet. From any worker, without a lock; may take its time; may be NULL. */
 	void (*published)(void *arg, const char *name);
-	void *arg; /* of report and published */
+	void *arg; /* of published */
 };
 
 struct pull;

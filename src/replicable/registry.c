@@ -61,6 +61,7 @@ static int begin_anew(struct store_tx *tx, struct stored_row *stored,
 
 	row->state = REGISTRY_PENDING;
 	row->verification = VERIFICATION_DISABLED;
+	row->is_proved = false;
 	row->generation = 0;
 	row->verification_due_at = row->retry_at = row->retry_count = 0;
 	row->due_at = clock_wall_ms();
