@@ -56,6 +56,24 @@ int site_data_open(const char *directory, struct site_data *data, struct err *er
 	return site_data_open_node(directory, NULL, 0, data, err);
 }
 
+int site_data_open_to_read(const char *directory, struct site_data *data, struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("%s/refrelay.db", directory);
+	AUTO_FREE char *leases = xasprintf("%s/leases", directory);
+	const struct lease_options options = { .directory = leases };
+	int result;
+
+	*data = (struct site_data){ .directory = xstrdup(directory) };
+	result = store_open_to_read(path, &data->store, err);
+	if (result != 0 && err->class == ERR_MISSING)
+		result = store_open("sqlite::memory:", &data->store, err);
+	if (result == 0)
+		data->leases = lease_manager_new_to_read(data->store, &options);
+	else
+		site_data_close(data);
+	return result;
+}
+
 void site_data_close(struct site_data *data)
 {
 	lease_manager_close(data->leases);

@@ -80,6 +80,11 @@ struct lease_request {
 int lease_manager_open_local(struct store *store, const struct lease_options *options,
 			     struct lease_manager **manager, struct err *err);
 
+/* The same to look at leases only: makes nothing, writes nothing. What takes or releases
+ * one fails. */
+struct lease_manager *lease_manager_new_to_read(struct store *store,
+						const struct lease_options *options);
+
 /* Releases what is held and ends the keeper. NULL is allowed. */
 void lease_manager_close(struct lease_manager *manager);
 

@@ -6,7 +6,9 @@
 #include "change/watch.h"
 #include "cli/push_site.h"
 #include "cli/site_data.h"
+#include "node/node_life.h"
 #include "node/node_push.h"
+#include "node/role.h"
 #include "node/settings.h"
 #include "pull/pull.h"
 #include "store/data_lock.h"
@@ -32,6 +34,7 @@ struct node {
 	struct watch *watch;
 	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
+	struct node_life life;
 };
 
 /* Something was put into the database by a command or an operator's request. */
@@ -47,6 +50,13 @@ static void wake(void *arg)
 		pull_wake(node->services.pull);
 	if (node->push.push)
 		push_wake(node->push.push);
+}
+
+static void say_alive(void *arg, struct str *answer)
+{
+	struct node *node = arg;
+
+	vitals_say(node->life.vitals, answer);
 }
 
 static int open_notice(struct node *node, struct err *err)
@@ -175,7 +185,8 @@ static int start_secondary(struct node *node, struct err *err)
 					    .kinds = &settings->blobs,
 					    .settings = settings->pull,
 					    .fresh_for_ms = settings->serve.fresh_for_ms,
-					    .report = report_for_primary,
+					    .report = node_life_report,
+					    .report_arg = &node->life,
 					    .published = node->notice ? published : NULL,
 					    .arg = node },
 		    &services->pull, err) != 0)
@@ -203,6 +214,8 @@ static void fill_services(struct node *node)
 	node->services.serve = serve_start(settings->site.repositories, &settings->serve);
 	node->services.blob_kinds = &settings->blobs;
 	node->services.store = node->data.store;
+	node->services.vitals = node->life.vitals;
+	node->services.followers = node->life.followers;
 	node->services.leases = node->data.leases;
 	node->services.access = node->access;
 	node->services.buckets = node->buckets;
@@ -308,18 +321,23 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
+	if (role_begin(node->data.store, settings->site.role, err) != 0)
+		return -1;
+	node_life_start(settings, node->data.store, &node->life);
 	fill_services(node);
-	if (start_role(node, err) != 0 ||
+	if (node_life_expect(&node->life, conf, err) != 0 || start_role(node, err) != 0 ||
 	    lock_root(node, err) != 0 || /* it may have been made only now */
 	    node_push_start(settings, &node->push, err) != 0)
 		return -1;
 	node->services.push = node->push.push;
+	node_life_add(&node->life, &node->services);
 	start_lfs(node);
 	if (hook_socket_start(
 		    &(struct hook_socket_options){ .data = settings->site.data,
 						   .notice = node->services.notice,
 						   .blobs = node->services.blob_notice,
 						   .wake = wake,
+						   .alive = say_alive,
 						   .arg = node },
 		    &node->socket, err) != 0)
 		return -1;
@@ -446,6 +464,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 {
 	AUTO_SETTINGS struct node_settings settings;
 	struct access *access = NULL;
+	struct err later;
 
 	if (read_again(node, conf, &settings, err) != 0 ||
 	    transport_check_expiry(&settings.transport, err) != 0 ||
@@ -456,6 +475,8 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	tell_unused(conf, node);
 	tell_remotes(&settings);
 	access_replace(node->access, access);
+	if (node_life_expect(&node->life, conf, &later) != 0)
+		log_warn("node.not_forgotten", LOG_ERR(&later));
 	if (node->services.primary && settings.has_key)
 		primary_set_key(node->services.primary, &settings.key);
 	if (node->services.primary)
@@ -503,6 +524,7 @@ void node_stop(struct node *node)
 	event_log_close(node->events);
 	access_free(node->access);
 	buckets_free(node->buckets);
+	node_life_stop(&node->life);
 	site_data_close(&node->data);
 	if (node->lock >= 0)
 		close(node->lock);

@@ -33,6 +33,8 @@
 #include "store/site_value.h"
 
 #define PAGE_LIMIT 10000
+/* For the requests themselves. */
+#define FRESH_SLACK_MS 30000
 /* Rows may also have been changed here, by hand. */
 #define TRUST_ETAG_MS ((int64_t)3600 * 1000)
 
@@ -54,6 +56,7 @@ struct pass {
 	int64_t page_rows; /* of these, in its last page */
 	int64_t rows;      /* of the registry, when it began */
 	int64_t gone;      /* of these */
+	int64_t ordered;   /* removals by order, ever, when it began */
 	/* The last pass that found nothing. */
 	char clean_etag[128]; /* "": none */
 	int64_t clean_at;     /* boot ms */
@@ -61,6 +64,7 @@ struct pass {
 	/* Of all passes. */
 	uint64_t answered;     /* the newest comparison that a pass has answered */
 	int64_t ended_at;      /* wall ms; 0: never */
+	int64_t ended_boot;    /* the same by the boot clock */
 	bool has_no_leftovers; /* they were looked for since the start */
 	bool is_unknown;       /* the primary has no such kind: told in the log */
 	unsigned waits;        /* times in a row that the primary had not scanned it */
@@ -93,12 +97,28 @@ static void begin_pass(struct pull *pull, struct pass *pass)
 	free(TAKE(pass->after));
 }
 
-static int write_compared(struct store_tx *tx, void *arg, struct err *err)
+/* What a comparison of all kinds proves. */
+struct compared {
+	int64_t at;      /* wall ms; 0: nothing */
+	int64_t ordered; /* removals by order of which it knows */
+};
+
+static int set_number(struct store_tx *tx, const char *key, int64_t number,
+		      struct err *err)
 {
 	char text[24];
 
-	snprintf(text, sizeof(text), "%" PRId64, *(const int64_t *)arg);
-	return site_value_set(tx, PULL_COMPARED, text, err);
+	snprintf(text, sizeof(text), "%" PRId64, number);
+	return site_value_set(tx, key, text, err);
+}
+
+static int write_compared(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct compared *compared = arg;
+
+	if (set_number(tx, PULL_COMPARED, compared->at, err) != 0)
+		return -1;
+	return set_number(tx, PULL_COMPARED_ORDERED, compared->ordered, err);
 }
 
 /* What holds for all kinds: since when each was compared, and for whom. */
@@ -112,6 +132,15 @@ static int64_t all_ended_at(const struct consistency *work)
 	return at;
 }
 
+static int64_t all_ordered(const struct consistency *work)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < work->passes.count; i++)
+		sum += work->passes.items[i].ordered;
+	return sum;
+}
+
 static uint64_t all_answered(const struct consistency *work)
 {
 	uint64_t number = UINT64_MAX;
@@ -122,18 +151,47 @@ static uint64_t all_answered(const struct consistency *work)
 	return number;
 }
 
+/* A usual pass takes a page an interval; a third of that many may come late. */
+static int64_t fresh_until(const struct pass *pass, int64_t interval_ms)
+{
+	int64_t pages = 1 + pass->rows / PAGE_LIMIT;
+
+	if (pass->ended_boot == 0)
+		return 0;
+	return pass->ended_boot + 3 * pages * interval_ms + FRESH_SLACK_MS;
+}
+
+static void keep_freshness_locked(const struct consistency *work)
+{
+	struct pull *pull = work->pull;
+	const int64_t interval_ms = pull->settings.consistency_interval_ms;
+
+	pull->state.compared_boot = pull->state.compared_until = INT64_MAX;
+	for (size_t i = 0; i < work->passes.count; i++) {
+		const struct pass *pass = &work->passes.items[i];
+		int64_t until = fresh_until(pass, interval_ms);
+		if (until < pull->state.compared_until)
+			pull->state.compared_until = until;
+		if (pass->ended_boot < pull->state.compared_boot)
+			pull->state.compared_boot = pass->ended_boot;
+	}
+}
+
 static int tell_ended(const struct consistency *work, struct err *err)
 {
 	struct pull *pull = work->pull;
 	int64_t at = all_ended_at(work);
+	struct compared compared = { .at = at, .ordered = all_ordered(work) };
 
-	if (at > 0 && store_write(pull->options.store, write_compared, &at, err) != 0)
+	if (at > 0 &&
+	    store_write(pull->options.store, write_compared, &compared, err) != 0)
 		return -1;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	pull->compared = all_answered(work);
 	if (at > 0)
 		pull->state.compared_at = at;
+	keep_freshness_locked(work);
 	pthread_cond_broadcast(&pull->changed);
 	return 0;
 }
@@ -142,14 +200,16 @@ static int tell_ended(const struct consistency *work, struct err *err)
 static int end_pass(struct consistency *work, struct pass *pass, struct err *err)
 {
 	const uint64_t answered = pass->answered;
-	const int64_t ended_at = pass->ended_at;
+	const int64_t ended_at = pass->ended_at, ended_boot = pass->ended_boot;
 
 	if (pass->is_passing && pass->answered < pass->number)
 		pass->answered = pass->number;
 	pass->ended_at = clock_wall_ms();
+	pass->ended_boot = clock_boot_ms();
 	if (tell_ended(work, err) != 0) {
 		pass->answered = answered;
 		pass->ended_at = ended_at;
+		pass->ended_boot = ended_boot;
 		return -1;
 	}
 	if (pass->is_passing && pass->found > 0)
@@ -230,11 +290,19 @@ static const char *etag_to_send(const struct pass *pass)
 	return pass->clean_etag;
 }
 
+static int read_ordered(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct pass *pass = arg;
+
+	return registry_ordered_in(tx, pass->kind, &pass->ordered, err);
+}
+
 static int count_rows(const struct consistency *work, struct pass *pass, struct err *err)
 {
 	struct registry_counts counts;
 
-	if (registry_counts(work->pull->options.store, pass->kind, &counts, err) != 0)
+	if (store_read(work->pull->options.store, read_ordered, pass, err) != 0 ||
+	    registry_counts(work->pull->options.store, pass->kind, &counts, err) != 0)
 		return -1;
 	pass->rows = counts.all;
 	pass->gone = counts.gone;
@@ -272,7 +340,7 @@ static int skip_pass(struct consistency *work, struct pass *pass, struct err *er
  * before is found by this pass, once it can begin. */
 static int put_off_pass(struct consistency *work, struct pass *pass, struct err *err)
 {
-	int64_t never = 0;
+	struct compared never = { 0 };
 	struct pull *pull = work->pull;
 
 	if (pass->waits == 0) {
@@ -281,13 +349,14 @@ static int put_off_pass(struct consistency *work, struct pass *pass, struct err 
 		log_info("consistency.waits", LOG_TEXT("kind", pass->kind));
 	}
 	pass->waits++;
-	pass->ended_at = 0;
+	pass->ended_at = pass->ended_boot = 0;
 	pass->answered = pass->number;
 	pass->is_passing = false;
 	free(TAKE(pass->after));
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	pull->compared = all_answered(work);
+	keep_freshness_locked(work);
 	pthread_cond_broadcast(&pull->changed);
 	return 0;
 }

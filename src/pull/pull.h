@@ -47,9 +47,10 @@ struct pull_options {
 	const struct blob_kinds *kinds; /* of blobs that follow, too; NULL: none */
 	struct pull_settings settings;
 	int64_t fresh_for_ms; /* serve.freshFor; 0: the default */
-	/* Appends the text of Refrelay-Report; may be NULL. */
-	int (*report)(struct store *store, int64_t primary_now_ms, struct str *out,
-		      struct err *err);
+	/* Appends the text of Refrelay-Report, and says whether that is of a site in
+	 * sync; from the log cursor's thread; may be NULL. */
+	int (*report)(void *arg, struct str *out, bool *is_good, struct err *err);
+	void *report_arg;
 	/* A copy was brought, or removed: all of it is on disk, the row does not say so
 	 * yet. From any worker, without a lock; may take its time; may be NULL. */
 	void (*published)(void *arg, const char *name);
@@ -69,6 +70,8 @@ void pull_stop(struct pull *pull, int64_t grace_ms);
  * for want of the primary is tried again at once. */
 void pull_set(struct pull *pull, const struct pull_settings *settings);
 
+struct pull_settings pull_settings_now(struct pull *pull);
+
 /* Something was put into the database by others: look now. */
 void pull_wake(struct pull *pull);
 
@@ -79,6 +82,10 @@ struct pull_state {
 	bool is_comparing;   /* the whole inventory is being compared */
 	int64_t compared_at; /* when the inventory was last found consistent; 0: never */
 	size_t syncing, blobbing, verifying; /* workers at work now */
+	/* By the boot clock, of this run; 0: never. */
+	int64_t heard_boot;     /* when all news of the primary were last known */
+	int64_t compared_boot;  /* of the comparison that is oldest, over all kinds */
+	int64_t compared_until; /* until then these count as fresh */
 };
 void pull_look(struct pull *pull, struct pull_state *state);
 
@@ -91,6 +98,9 @@ void pull_look(struct pull *pull, struct pull_state *state);
 #define PULL_FAILURE                                                                     \
 	"pull.failure" /* JSON: {since, class, message, remedy}; absent: none */
 #define PULL_COMPARED "pull.compared" /* wall ms */
+#define PULL_COMPARED_ORDERED                                                            \
+	"pull.compared_ordered" /* removals by order, over all kinds, of which that      \
+				   comparison knew */
 #define PULL_LAST_EVENT                                                                  \
 	"pull.last_event" /* "ID AT_MS": newest at the primary, as last heard */
 

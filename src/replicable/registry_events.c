@@ -45,6 +45,7 @@ static void disable_verification(struct registry_row *row)
 {
 	row->verification = VERIFICATION_DISABLED;
 	row->verification_due_at = 0;
+	row->is_proved = false;
 }
 
 static bool is_repository(const struct registry_row *row)
@@ -56,6 +57,7 @@ static bool is_repository(const struct registry_row *row)
  * and if it has not yet, TOLD is what begins it. */
 static void verify_at(struct registry_row *row, int64_t due_at)
 {
+	row->is_proved = false;
 	if (!row->primary_checksum && !is_repository(row)) {
 		disable_verification(row);
 		return;
@@ -301,6 +303,7 @@ static enum outcome brought(struct stored_row *stored, const struct registry_mov
 static void prove(struct registry_row *row, const struct registry_move *move, int64_t now)
 {
 	row->verification = VERIFICATION_SUCCEEDED;
+	row->is_proved = true;
 	row->verification_retry_count = 0;
 	row->verification_due_at = move->timeout_ms > 0 ? now + move->timeout_ms : 0;
 	row->verified_at = now;
@@ -482,6 +485,7 @@ static enum outcome disproved(struct stored_row *stored, const struct registry_m
 		return verify_anew(row, now);
 	row->state = REGISTRY_FAILED;
 	row->verification = VERIFICATION_FAILED;
+	row->is_proved = false;
 	row->verification_due_at = 0;
 	row->verification_retry_count++;
 	set_failure(row, move->err);

@@ -243,6 +243,7 @@ static int read_counts(struct store_tx *tx, void *arg, struct err *err)
 	if (counter_get(tx, counting->kind, "all", &counts->all, err) != 0 ||
 	    counter_get(tx, counting->kind, "held", &counts->held, err) != 0 ||
 	    counter_get(tx, counting->kind, "gone", &counts->gone, err) != 0 ||
+	    counter_get(tx, counting->kind, "proved", &counts->proved, err) != 0 ||
 	    counter_get(tx, counting->kind, "bytes", &counts->bytes, err) != 0 ||
 	    counter_get(tx, counting->kind, "bytes_to_come", &counts->bytes_to_come,
 			err) != 0 ||

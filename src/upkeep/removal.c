@@ -256,8 +256,10 @@ static int remove_row(struct store_tx *tx, void *arg, struct err *err)
 	removal->is_wanted = result > 0;
 	if (result < 0)
 		return -1;
-	if (request->is_ordered || removal->is_wanted)
+	if (removal->is_wanted)
 		return 0;
+	if (request->is_ordered)
+		return registry_note_ordered(tx, request->kind, err);
 	return removal_note(tx, request->kind, 1, err);
 }
 

@@ -16,7 +16,9 @@
 #include "pull/freshness.h"
 #include "pull/pull.h"
 #include "push/push.h"
+#include "report/followers.h"
 #include "report/report.h"
+#include "report/vitals.h"
 #include "serve/pushes.h"
 #include "serve/serve.h"
 #include "store/store.h"
@@ -35,6 +37,8 @@ struct web_services {
 	struct serve *serve;
 	struct pushes *pushes; /* not of a secondary */
 	struct store *store;
+	struct vitals *vitals;
+	struct followers *followers; /* of a primary */
 	struct lease_manager *leases;
 	struct access *access;
 	struct buckets *buckets;             /* may be NULL */
