@@ -36,19 +36,6 @@ static int ask_git(const char *git_dir, struct str *value, struct err *err)
 	return result.exit_code == 1 ? 0 : -1;
 }
 
-static bool path_is_global(void)
-{
-	AUTO_STR struct str value = STR_INIT;
-
-	return ask_git("/dev/null", &value, ERR_IGNORED) != 0;
-}
-
-static bool mentions_path(const char *config)
-{
-	return strcasestr(config, "hooksPath") || strcasestr(config, "include") ||
-	       strcasestr(config, "worktreeConfig");
-}
-
 void hook_fd_path(int fd, char path[PATH_MAX])
 {
 	char link[32];
@@ -56,6 +43,38 @@ void hook_fd_path(int fd, char path[PATH_MAX])
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	ssize_t len = readlink(link, path, PATH_MAX - 1);
 	path[len > 0 ? len : 0] = '\0';
+}
+
+static char *global_path(void)
+{
+	AUTO_STR struct str value = STR_INIT;
+
+	return ask_git("/dev/null", &value, ERR_IGNORED) > 0 ? str_take(&value) : NULL;
+}
+
+/* Whether the text alone tells: "hooksPath = /PATH", without quotes and escapes. */
+static bool read_plain(const char *config, struct str *value)
+{
+	const char *at = strcasestr(config, "hooksPath");
+	const char *from = at + strlen("hooksPath");
+
+	from += strspn(from, " \t");
+	if (*from != '=')
+		return false;
+	from += 1 + strspn(from + 1, " \t");
+	size_t len = strcspn(from, "\n");
+	if (*from != '/' || strcspn(from, "\"\\#;") < len ||
+	    strcasestr(from, "hooksPath"))
+		return false;
+	while (len > 0 && strchr(" \t\r", from[len - 1]))
+		len--;
+	str_add_bytes(value, from, len);
+	return true;
+}
+
+static bool may_be_included(const char *config)
+{
+	return strcasestr(config, "include") || strcasestr(config, "worktreeConfig");
 }
 
 /* 1: hooks are looked for in *value; it may be below the repository. */
@@ -67,8 +86,14 @@ static int read_path(int repository, const struct hook_place *place, struct str 
 
 	if (file_read(repository, "config", CONFIG_LIMIT, &config, err) != 0)
 		return err->class == ERR_MISSING ? 0 : -1;
-	if (!place->asks_git && !mentions_path(config.data))
-		return 0;
+	bool is_own = strcasestr(config.data, "hooksPath") != NULL;
+	bool is_elsewhere = !place->is_quick && may_be_included(config.data);
+	if (is_own && !is_elsewhere && read_plain(config.data, value))
+		return 1;
+	if (!is_own && !is_elsewhere) {
+		str_add(value, place->path ? place->path : "");
+		return place->path != NULL;
+	}
 	hook_fd_path(repository, path);
 	return ask_git(path, value, err);
 }
@@ -233,7 +258,7 @@ int hook_place_find(const char *data, enum hook_side side, struct hook_place *pl
 	}
 	place->program = TAKE(found);
 	place->data = xstrdup(data);
-	place->asks_git = path_is_global();
+	place->path = global_path();
 	return 0;
 }
 
@@ -241,5 +266,6 @@ void hook_place_clear(struct hook_place *place)
 {
 	free(place->program);
 	free(place->data);
+	free(place->path);
 	*place = (struct hook_place){ 0 };
 }

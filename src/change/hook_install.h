@@ -47,7 +47,8 @@ struct hook_place {
 	char *program; /* absolute path of refrelay-hook; owned */
 	char *data;    /* absolute path of the data directory; owned */
 	enum hook_side side;
-	bool asks_git;       /* core.hooksPath is set outside of repositories */
+	char *path;    /* core.hooksPath as set outside of repositories; owned; NULL */
+	bool is_quick; /* for scans: files that a configuration includes are not read */
 	bool changes_shared; /* directories that other repositories use, too */
 };
 

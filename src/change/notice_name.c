@@ -35,13 +35,17 @@ static char *path_below(const char *root, const char *path)
 
 char *notice_name_of(struct notice *notice, const char *path_or_name, struct err *err)
 {
-	AUTO_FREE char *path = path_or_name[0] == '/'
-				       ? path_below(notice->options.root, path_or_name)
-				       : xstrdup(path_or_name);
+	return notice_name_below(notice->options.root, path_or_name, err);
+}
+
+char *notice_name_below(const char *root, const char *path_or_name, struct err *err)
+{
+	AUTO_FREE char *path = path_or_name[0] == '/' ? path_below(root, path_or_name)
+						      : xstrdup(path_or_name);
 
 	if (!path) {
 		err_set(err, ERR_CONFIG, "%s is not below site.repositories (%s)",
-			path_or_name, notice->options.root);
+			path_or_name, root);
 		err_remedy(err, "name a repository that is");
 		return NULL;
 	}

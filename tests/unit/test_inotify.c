@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 
 #include "base/thread.h"
-#include "serve/inotify.h"
+#include "git/inotify.h"
 
 #define ROUNDS_IN_PLACE 15000
 #define ROUNDS_OF_RENAMES 5000
