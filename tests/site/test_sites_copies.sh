@@ -15,11 +15,6 @@ make_pair() {
 	wait_until 20 in_sync
 }
 
-# As people do who know how.
-git_without_hooks() { # ARGUMENT...
-	git -c core.hooksPath=/dev/null -C $COPY "$@"
-}
-
 lists_as() { # SITE LINE
 	{ at "$1" hooks list || [ $? -eq 3 ]; } | grep -qxF "$2"
 }
@@ -97,10 +92,10 @@ what_no_hook_reports_is_seen() {
 	wait_until 10 was_logged paris copy_watch.scanned
 	old=$(git -C $COPY rev-parse main~2)
 
-	git_without_hooks update-ref refs/heads/main "$old"
+	in_copy a.git update-ref refs/heads/main "$old"
 	wait_until 2 was_seen $((++count))
 	right_again
-	git_without_hooks symbolic-ref HEAD refs/heads/none
+	in_copy a.git symbolic-ref HEAD refs/heads/none
 	wait_until 2 was_seen $((++count))
 	right_again
 	echo "$old" >$COPY/refs/heads/editor
@@ -129,7 +124,7 @@ a_commit_of_a_stranger_is_held() {
 	wait_until 10 was_logged paris copy_watch.scanned
 	git clone -q $COPY work
 	git -C work commit -q --allow-empty -m stranger
-	git_without_hooks fetch -q "$TEST_DIR/work" main:main
+	in_copy a.git fetch -q "$TEST_DIR/work" main:main
 	wait_until 2 was_seen 1
 	wait_until 10 was_logged paris sync.held
 	expect 3 at paris status
@@ -143,20 +138,16 @@ a_look_finds_it() {
 	make_pair
 	wait_until 10 was_logged paris copy_watch.scanned
 	stop_site paris
-	git_without_hooks update-ref -d refs/heads/main
+	in_copy a.git update-ref -d refs/heads/main
 	start_site paris
 	wait_until 5 was_seen 1
 	right_again
 	stop_site paris
-	unshare -Ur sh -c 'echo 0 >/proc/sys/user/max_inotify_watches' 2>/dev/null ||
-		skip "no user namespaces here"
-	# shellcheck disable=SC2016
-	unshare -Ur sh -c 'echo 0 >/proc/sys/user/max_inotify_watches && exec "$@"' sh \
-		"$REFRELAY" -c paris/refrelay.conf serve -v >>paris/log 2>&1 &
-	echo $! >paris/pid
-	wait_until 20 is_serving paris
+	unwatch paris
+	set_conf paris sync.scanInterval 1s
+	start_site paris
 	wait_until 10 was_logged paris copy_watch.limit
-	git_without_hooks update-ref refs/heads/x main
+	in_copy a.git update-ref refs/heads/x main
 	wait_until 5 was_seen 2
 	right_again
 }
