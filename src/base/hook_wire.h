@@ -16,8 +16,29 @@
 #define HOOK_NODE_FOLDER "refrelay"
 #define HOOK_NODE_LINK HOOK_NODE_FOLDER "/node"
 
-/* Behind the name of a hook that was there before ours. */
+/* In the data directory of a secondary: two lines, the primary's URL and the root of the
+ * copies. While it is there, hooks refuse changes of the copies. */
+#define HOOK_PRIMARY "primary"
+
+/* A hook file of ours is two lines. The first has the kernel run the program:
+ *	#!PROGRAM --hook
+ * and where its path does not fit into such a line, a shell:
+ *	#!/bin/sh
+ *	exec 'PROGRAM' --hook "$0" "$@"
+ */
+#define HOOK_MARK "--hook"
+
+/* Where the server's own hook runs all files of HOOK.d, ours is there under this name. */
+#define HOOK_PART "refrelay"
+#define HOOK_PARTS ".d"
+
+/* What was there before ours, under its own name: HOOKS.refrelay-kept/HOOK, beside the
+ * directory. Earlier versions renamed it to HOOKS/HOOK.refrelay-kept. */
 #define HOOK_KEPT ".refrelay-kept"
+
+/* In the environment of what a hook of ours runs: "<depth> <its git>", see
+ * hook/hook_kept.c. */
+#define HOOK_RUNNING "REFRELAY_HOOK_RUNNING"
 
 #define HOOK_MESSAGE_MAX 4096
 #define HOOK_ANSWER_MAX 65536

@@ -7,32 +7,16 @@
 #include <sys/inotify.h>
 
 #include "base/file.h"
+#include "git/inotify.h"
 
 /* IN_CREATE of a file counts only where it is another name of one that is whole. */
 #define CHANGES                                                                          \
 	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |          \
 	 IN_DELETE_SELF | IN_MOVE_SELF)
 
-/* Others of the same user watch, too. */
-#define SHARE 4
-#define LIMIT_UNKNOWN 8192
-
-static size_t share_of_kernel(void)
-{
-	AUTO_STR struct str text = STR_INIT;
-	uint64_t all;
-
-	if (file_read_any(AT_FDCWD, "/proc/sys/fs/inotify/max_user_watches", 64, &text,
-			  ERR_IGNORED) != 0)
-		return LIMIT_UNKNOWN / SHARE;
-	str_truncate(&text, strcspn(text.data, "\n"));
-	return text_to_uint64(text.data, &all) ? (size_t)all / SHARE
-					       : LIMIT_UNKNOWN / SHARE;
-}
-
 int blob_directories_open(struct blob_directories *all, size_t limit, struct err *err)
 {
-	*all = (struct blob_directories){ .limit = limit ? limit : share_of_kernel() };
+	*all = (struct blob_directories){ .limit = limit ? limit : inotify_share() };
 	all->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	return all->fd >= 0 ? 0 : err_errno(err, "cannot watch directories of blobs");
 }

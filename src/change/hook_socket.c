@@ -48,6 +48,23 @@ static void add_refusal(const struct err *err, struct str *answer)
 	str_addf(answer, HOOK_NO "%s %s", err_class_name(err->class), err->text);
 }
 
+/* Somebody else has written to a copy. */
+static int change_copy(struct hook_socket *socket, const char *path, struct str *answer,
+		       struct err *err)
+{
+	const struct hook_socket_options *options = &socket->options;
+
+	if (!options->copies)
+		return err_set(err, ERR_CONFIG,
+			       "this site has no changes of its own: it is no primary");
+	AUTO_FREE char *name = notice_name_below(options->copies, path, err);
+	if (!name)
+		return -1;
+	options->copy_changed(options->arg, name);
+	str_add(answer, HOOK_OK " 0");
+	return 0;
+}
+
 static int change(struct hook_socket *socket, const char *path, struct str *answer,
 		  struct err *err)
 {
@@ -56,8 +73,7 @@ static int change(struct hook_socket *socket, const char *path, struct str *answ
 	AUTO_FREE char *name = NULL;
 
 	if (!notice)
-		return err_set(err, ERR_CONFIG,
-			       "this site has no changes of its own: it is no primary");
+		return change_copy(socket, path, answer, err);
 	name = notice_name_of(notice, path, err);
 	if (!name)
 		return -1;

@@ -26,8 +26,10 @@ struct hook_socket;
 
 struct hook_socket_options {
 	const char *data;      /* the directory of the socket */
-	struct notice *notice; /* NULL: a site without changes of its own: "changed" is
-				  refused */
+	struct notice *notice; /* NULL: a site without changes of its own: "changed" goes
+				  to: */
+	const char *copies; /* the root of copies; NULL: it is refused. Kept until stop */
+	void (*copy_changed)(void *arg, const char *name); /* any thread; short */
 	struct blob_notice *blobs;                    /* NULL: likewise "changed-blob" */
 	void (*wake)(void *arg);                      /* any thread; short; may be NULL */
 	void (*alive)(void *arg, struct str *answer); /* likewise: appends the JSON */

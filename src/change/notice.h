@@ -17,17 +17,19 @@
 #include "base/base.h"
 #include "change/change_sink.h"
 #include "change/event_log.h"
+#include "change/hook_install.h"
 #include "change/scan_record.h"
 #include "git/refs.h"
 #include "replicable/discover.h"
 #include "replicable/origin_rows.h"
 
 struct notice_options {
-	struct store *store;   /* borrowed, as all of these */
-	struct event_log *log; /* NULL: a command; its caller pokes the node */
-	const char *root;      /* site.repositories */
-	const char *data;      /* site.data */
-	int64_t reverify_ms;   /* sync.reverifyInterval */
+	struct store *store;            /* borrowed, as all of these */
+	struct event_log *log;          /* NULL: a command; its caller pokes the node */
+	const char *root;               /* site.repositories */
+	const char *data;               /* site.data */
+	int64_t reverify_ms;            /* sync.reverifyInterval */
+	const struct hook_place *hooks; /* that a scan looks for; NULL: it does not */
 	/* Told of each change before it is recorded; no lock and no transaction is held
 	 * then. */
 	struct change_sink sink;
@@ -69,6 +71,9 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
  * ERR_CONFIG, it is not below the root, or not the name of a repository. */
 char *notice_name_of(struct notice *notice, const char *path_or_name, struct err *err);
 
+/* The same where there is nothing to notice, but copies below this root. */
+char *notice_name_below(const char *root, const char *path_or_name, struct err *err);
+
 /* For `check`, which needs no node: 0, or -1 with ERR_DISK where site.repositories is
  * away, or empty and another directory than the one that repositories were seen in. */
 int notice_judge_root(struct store *store, const char *root, struct err *err);
@@ -77,6 +82,7 @@ struct notice_scan_result {
 	size_t repositories, looked_into, changed;
 	size_t left_out;                 /* findings that are not harmless */
 	char example[SCAN_EXAMPLE_SIZE]; /* one of them, if any: "PATH: why (remedy)" */
+	struct hook_counts hooks;
 	bool is_complete; /* nothing hid names, so that absence was taken for deletion */
 };
 

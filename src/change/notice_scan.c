@@ -210,6 +210,18 @@ static bool is_as_recorded(const struct scan *scan, const struct discovered *one
 	return strcmp(text, row->print) == 0;
 }
 
+/* At each scan anew: a server may have written its own hooks over ours. */
+static void look_at_hooks(struct scan *scan, const struct discovered *one)
+{
+	const struct hook_place *place = scan->notice->options.hooks;
+	AUTO_CLOSE int fd = place ? dir_open(scan->root, one->path, ERR_IGNORED) : -1;
+	struct hook_look look;
+
+	if (fd >= 0 && !one->is_damaged && hook_look(fd, place, &look, ERR_IGNORED) == 0)
+		hook_count(&scan->result->hooks, one->name,
+			   hook_look_state(&look, place));
+}
+
 /* Works off what was discovered up to the row's name; row NULL: all that is left. */
 static void merge_row(struct scan *scan, const struct origin_row *row)
 {
@@ -219,6 +231,7 @@ static void merge_row(struct scan *scan, const struct origin_row *row)
 		if (order > 0)
 			break;
 		scan->at++;
+		look_at_hooks(scan, one);
 		if (order < 0 || !is_as_recorded(scan, one, row))
 			vec_add(&scan->suspects, xstrdup(one->name));
 		if (order == 0)

@@ -30,6 +30,8 @@ bool scan_is_news(const struct scan_kept *kept, const struct scan_record *now)
 	       strcmp(before->failure.text, now->failure.text) != 0 ||
 	       before->left_out != now->left_out ||
 	       strcmp(before->example, now->example) != 0 ||
+	       memcmp(before->hooks.states, now->hooks.states,
+		      sizeof(now->hooks.states)) != 0 ||
 	       clock_boot_ms() - kept->at >= KEEP_EVERY_MS;
 }
 

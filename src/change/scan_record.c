@@ -13,6 +13,16 @@ static const char *text_of(const json_t *object, const char *key)
 	return text ? text : "";
 }
 
+static void parse_hooks(const json_t *hooks, struct scan_record *record)
+{
+	record->has_hooks = json_is_object(hooks);
+	for (size_t i = 0; i < HOOK_STATES; i++)
+		record->hooks.states[i] = json_integer_value(
+			json_object_get(hooks, hook_state_name((enum hook_state)i)));
+	snprintf(record->hooks.example, sizeof(record->hooks.example), "%s",
+		 text_of(hooks, "example"));
+}
+
 static void parse(const json_t *object, struct scan_record *record)
 {
 	*record = (struct scan_record){
@@ -23,11 +33,23 @@ static void parse(const json_t *object, struct scan_record *record)
 	};
 	snprintf(record->example, sizeof(record->example), "%s",
 		 text_of(object, "example"));
+	parse_hooks(json_object_get(object, "hooks"), record);
 	if (record->failing_since == 0)
 		return;
 	err_set(&record->failure, err_class_of_name(text_of(object, "code")), "%s",
 		text_of(object, "message"));
 	err_remedy(&record->failure, "%s", text_of(object, "remedy"));
+}
+
+static json_t *hooks_to_json(const struct hook_counts *counts)
+{
+	json_t *hooks = json_object();
+
+	for (size_t i = 0; i < HOOK_STATES; i++)
+		json_put_number(hooks, hook_state_name((enum hook_state)i),
+				counts->states[i]);
+	json_put_message(hooks, "example", counts->example);
+	return hooks;
 }
 
 static void render(const struct scan_record *record, struct str *out)
@@ -39,6 +61,8 @@ static void render(const struct scan_record *record, struct str *out)
 	json_put_number(object, "failing_since", record->failing_since);
 	json_put_number(object, "left_out", record->left_out);
 	json_put_message(object, "example", record->example);
+	if (record->has_hooks)
+		json_put(object, "hooks", hooks_to_json(&record->hooks));
 	json_render(object, out);
 }
 
@@ -82,6 +106,8 @@ static void keep_left_out(struct scan_record *now, const struct scan_record *bef
 {
 	now->left_out = before->left_out;
 	memcpy(now->example, before->example, sizeof(now->example));
+	now->has_hooks = before->has_hooks;
+	now->hooks = before->hooks;
 }
 
 static int keep(struct store_tx *tx, void *arg, struct err *err)

@@ -6,6 +6,7 @@
 #define CHANGE_SCAN_RECORD_H
 
 #include "base/base.h"
+#include "change/hook_install.h"
 #include "store/store.h"
 
 #define SCAN_EXAMPLE_SIZE 1024
@@ -16,6 +17,8 @@ struct scan_record {
 	struct err failure;
 	int64_t left_out;                /* below the root, by the last scan */
 	char example[SCAN_EXAMPLE_SIZE]; /* one of them, and why */
+	bool has_hooks;                  /* hooks were looked at: */
+	struct hook_counts hooks;        /* of repositories, by the last scan */
 };
 
 /* What a scan found out. Its whole_at 0 means no whole scan: then the one before counts;

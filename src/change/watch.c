@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/thread.h"
 #include "change/owed.h"
 #include "change/scan_pace.h"
@@ -19,6 +20,7 @@ struct watch {
 	char *data;            /* owned */
 	int64_t prune_at;      /* its thread only */
 	struct scan_kept kept; /* its thread only */
+	int64_t lacking_hooks; /* its thread only; as logged last */
 	struct stop stop;
 	pthread_t thread;
 };
@@ -93,14 +95,45 @@ static void record_scan(struct watch *watch, const struct notice_scan_result *re
 		log_warn("watch.failed", LOG_ERR(&err));
 }
 
+/* Only that they have become fewer or more. */
+static void log_hooks(struct watch *watch, const struct hook_counts *counts)
+{
+	int64_t lacking = hook_counts_lacking(counts);
+	int64_t before = watch->lacking_hooks;
+
+	watch->lacking_hooks = lacking;
+	if (lacking > before)
+		log_warn("hooks.lacking", LOG_NUMBER("repositories", lacking),
+			 LOG_TEXT("example", counts->example),
+			 LOG_TEXT("remedy", "run refrelay hooks install"));
+	else if (lacking < before && lacking == 0)
+		log_info("hooks.whole",
+			 LOG_NUMBER("repositories", counts->states[HOOK_INSTALLED]));
+}
+
+static void tell_hooks(struct watch *watch, const struct hook_counts *counts)
+{
+	if (!watch->options.looks_at_hooks)
+		return;
+	struct metric *gauge = metric_gauge(
+		"refrelay_hooks", "Repositories by the state of their hooks.", "state");
+	for (size_t i = 0; i < HOOK_STATES; i++)
+		metric_set(metric_at(gauge, hook_state_name((enum hook_state)i)),
+			   (double)counts->states[i]);
+	log_hooks(watch, counts);
+}
+
 static void scanned(struct watch *watch, const struct notice_scan_result *result,
 		    int64_t took_ms)
 {
 	struct scan_record record = {
 		.whole_at = result->is_complete ? clock_wall_ms() : 0,
 		.left_out = (int64_t)result->left_out,
+		.has_hooks = watch->options.looks_at_hooks,
+		.hooks = result->hooks,
 	};
 
+	tell_hooks(watch, &result->hooks);
 	record_scan(watch, result);
 	keep_state(watch, result, took_ms);
 	memcpy(record.example, result->example, sizeof(record.example));

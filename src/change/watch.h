@@ -18,6 +18,7 @@ struct watch_options {
 				   */
 	int64_t keep_ms;          /* events: log.keepFor */
 	uint64_t keep_count;      /* log.keepEvents */
+	bool looks_at_hooks;      /* notice does */
 };
 
 /* The first scan starts at once. */

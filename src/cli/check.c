@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/proc.h"
+#include "change/hook_install.h"
 #include "change/notice.h"
 #include "cli/check.h"
 #include "cli/site_data.h"
@@ -146,6 +147,51 @@ void check_foreign(struct checking *checking, const char *what,
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
 {
 	return scan_record_read(tx, arg, err);
+}
+
+/* Looked at now, with and without a node. */
+static int count_hooks(const struct checking *checking, const struct hook_place *place,
+		       struct hook_counts *counts, struct err *err)
+{
+	AUTO_DISCOVERY struct discovery discovery = { 0 };
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, checking->site.repositories, err);
+
+	if (root < 0 || discover(checking->site.repositories, &discovery, err) != 0)
+		return -1;
+	for (size_t i = 0; i < discovery.found.count; i++) {
+		const struct discovered *one = &discovery.found.items[i];
+		AUTO_CLOSE int fd = dir_open(root, one->path, ERR_IGNORED);
+		struct hook_look look;
+		if (fd >= 0 && hook_look(fd, place, &look, ERR_IGNORED) == 0)
+			hook_count(counts, one->name, hook_look_state(&look, place));
+	}
+	return 0;
+}
+
+static void check_hooks(struct checking *checking)
+{
+	AUTO_HOOK_PLACE struct hook_place place = { 0 };
+	struct hook_counts counts = { 0 };
+	struct err err;
+
+	if (hook_place_find(checking->site.data, HOOKS_OF_ORIGIN, &place, &err) != 0) {
+		check_tell(checking, CHECK_WRONG, "hooks", &err);
+		return;
+	}
+	if (count_hooks(checking, &place, &counts, &err) != 0)
+		return; /* said of the repositories */
+	int64_t lacking = hook_counts_lacking(&counts);
+	if (lacking == 0) {
+		check_tell_good(checking, "hooks", "%" PRId64 " repositories have them",
+				counts.states[HOOK_INSTALLED]);
+		return;
+	}
+	err_set(&err, ERR_CONFIG,
+		"%" PRId64 " of %" PRId64 " repositories tell of no push, for instance "
+		"%s: a scan notices it later",
+		lacking, lacking + counts.states[HOOK_INSTALLED], counts.example);
+	err_remedy(&err, "run refrelay hooks install; refrelay hooks list names them");
+	check_tell(checking, CHECK_NOTE, "hooks", &err);
 }
 
 /* What the node said last is true only while it runs. */
@@ -382,7 +428,9 @@ static void check_all(struct checking *checking)
 	check_transport(checking);
 	if (checking->site.role == SITE_SECONDARY)
 		check_primary(checking);
-	else if (checking->site.role == SITE_PRIMARY)
+	else
+		check_hooks(checking);
+	if (checking->site.role == SITE_PRIMARY)
 		check_secrets(checking);
 	check_push(checking);
 }

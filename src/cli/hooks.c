@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "cli/hook_install.h"
+#include "change/hook_install.h"
 #include "cli/site.h"
 #include "replicable/discover.h"
 #include "replicable/locate.h"
@@ -13,15 +13,14 @@
 
 static const char options_text[] =
 	"  --all      all repositories below site.repositories (the default)\n"
+	"  --shared   change directories of hooks that other repositories use, too\n"
 	"  --dry-run  say what would be done\n"
 	"  --json     print one JSON object\n";
 
 static const struct option long_options[] = {
-	{ "all", no_argument, NULL, 'a' },
-	{ "dry-run", no_argument, NULL, 'n' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{ "all", no_argument, NULL, 'a' },    { "dry-run", no_argument, NULL, 'n' },
+	{ "shared", no_argument, NULL, 's' }, { "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },   { NULL, 0, NULL, 0 },
 };
 
 enum verb { LIST, INSTALL, REMOVE, VERBS };
@@ -32,11 +31,10 @@ struct hooks_call {
 	enum verb verb;
 	char **names;
 	size_t name_count;
-	bool is_all, is_dry, is_json;
+	bool is_all, is_dry, is_json, is_shared;
 	struct hook_place place;
-	const char *root;    /* path of site.repositories */
-	bool path_is_global; /* core.hooksPath */
-	json_t *array;       /* with --json */
+	const char *root; /* path of site.repositories */
+	json_t *array;    /* with --json */
 	size_t changed, failed;
 	size_t astray; /* of list */
 	size_t taken;  /* repositories whose hooks told another node */
@@ -60,11 +58,11 @@ static void tell_failure(struct hooks_call *call, const char *name, const struct
 		fprintf(stderr, "  what to do: %s\n", err->remedy);
 }
 
-static json_t *look_to_json(const struct hook_look *look)
+static json_t *look_to_json(const struct hooks_call *call, const struct hook_look *look)
 {
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < HOOKS; i++) {
+	for (size_t i = 0; i < (size_t)call->place.side; i++) {
 		json_t *hook = json_object();
 		json_put_text(hook, "hook", hook_names[i]);
 		json_put_text(hook, "state", hook_state_name(look->states[i]));
@@ -74,27 +72,58 @@ static json_t *look_to_json(const struct hook_look *look)
 	return array;
 }
 
+static void add_states(const struct hooks_call *call, const struct hook_look *look,
+		       struct str *text)
+{
+	for (size_t i = 0; i < (size_t)call->place.side; i++)
+		str_addf(text, "%s %s %s", i ? "," : ":", hook_names[i],
+			 hook_state_name(look->states[i]));
+}
+
 /* "installed", or what is amiss with each. */
-static void print_look(const char *name, const struct hook_look *look)
+static void print_look(const struct hooks_call *call, const char *name,
+		       const struct hook_look *look)
 {
 	AUTO_STR struct str text = STR_INIT;
 
 	str_add_printable(&text, name);
-	if (hook_is_installed(look))
+	if (hook_look_state(look, &call->place) == HOOK_INSTALLED)
 		str_add(&text, ": installed");
-	for (size_t i = 0; !hook_is_installed(look) && i < HOOKS; i++)
-		str_addf(&text, "%s %s %s", i ? "," : ":", hook_names[i],
-			 hook_state_name(look->states[i]));
+	else
+		add_states(call, look, &text);
 	if (look->other[0]) {
 		str_add(&text, ", the hooks tell the node of ");
 		str_add_printable(&text, look->other);
 	} else if (!look->has_node && look->states[0] != HOOK_MISSING) {
 		str_add(&text, ", no link to this site's data directory");
 	}
-	for (size_t i = 0; i < HOOKS; i++)
+	if (look->is_noexec)
+		str_add(&text, ", on a file system that is mounted noexec");
+	if (look->is_shared && look->folder[0]) {
+		str_add(&text, ", in ");
+		str_add_printable(&text, look->folder);
+	}
+	for (size_t i = 0; i < (size_t)call->place.side; i++)
 		if (look->is_kept[i])
 			str_addf(&text, ", keeps another %s", hook_names[i]);
 	puts(text.data);
+}
+
+static json_t *report_to_json(const struct hooks_call *call, const char *name,
+			      const struct hook_look *look, bool did)
+{
+	enum hook_state state = hook_look_state(look, &call->place);
+	json_t *object = json_object();
+
+	json_put_text(object, "name", name);
+	json_put_text(object, "state", hook_state_name(state));
+	json_put_bool(object, "installed", state == HOOK_INSTALLED);
+	json_put_bool(object, "changed", did);
+	json_put_text(object, "other_node", look->other[0] ? look->other : NULL);
+	json_put_text(object, "directory", look->folder[0] ? look->folder : NULL);
+	json_put_bool(object, "shared", look->is_shared);
+	json_put(object, "hooks", look_to_json(call, look));
+	return object;
 }
 
 /* err: NULL: nothing went wrong. did: whether something was changed, or would be. */
@@ -102,23 +131,18 @@ static void report(struct hooks_call *call, const char *name,
 		   const struct hook_look *look, bool did, const struct err *err)
 {
 	call->changed += did;
-	call->astray += call->verb == LIST && hook_is_astray(look);
+	call->astray += call->verb == LIST && hook_look_is_astray(look, &call->place);
 	if (err)
 		tell_failure(call, name, err);
 	if (call->is_json) {
-		json_t *object = json_object();
-		json_put_text(object, "name", name);
-		json_put_bool(object, "installed", hook_is_installed(look));
-		json_put_bool(object, "changed", did);
-		json_put_text(object, "other_node", look->other[0] ? look->other : NULL);
-		json_put(object, "hooks", look_to_json(look));
+		json_t *object = report_to_json(call, name, look, did);
 		if (err) {
 			json_put_message(object, "failure", err->text);
 			json_put_message(object, "remedy", err->remedy);
 		}
 		json_array_append_new(call->array, object);
 	} else if (call->verb == LIST) {
-		print_look(name, look);
+		print_look(call, name, look);
 	}
 }
 
@@ -157,17 +181,25 @@ static void tell_taken(const struct hooks_call *call)
 		text.data, call->is_dry ? "they would tell" : "now they tell");
 }
 
+static bool is_as_wanted(const struct hooks_call *call, const struct hook_look *look)
+{
+	switch (call->verb) {
+	case INSTALL:
+		return hook_look_state(look, &call->place) == HOOK_INSTALLED;
+	case REMOVE:
+		return hook_look_is_removed(look, &call->place);
+	default:
+		return true;
+	}
+}
+
 /* Looks, acts and looks again: what is reported is what is there. */
 static int work_on(struct hooks_call *call, int repository, const char *path,
 		   struct hook_look *look, bool *did, struct err *err)
 {
 	if (hook_look(repository, &call->place, look, err) != 0)
 		return -1;
-	if (call->verb != REMOVE &&
-	    hook_check_path(repository, path, call->path_is_global, err) != 0)
-		return -1;
-	if (call->verb == LIST ||
-	    (call->verb == INSTALL ? hook_is_installed(look) : hook_is_removed(look)))
+	if (is_as_wanted(call, look))
 		return 0;
 	note_taken(call, path, look);
 	if (!call->is_dry && act(call, repository, err) != 0) {
@@ -250,32 +282,19 @@ static void print_end(const struct hooks_call *call)
 	}
 }
 
-/* What is left of a site that was a primary can be listed and taken away. */
-static int check_role(const struct hooks_call *call, const struct site *site,
-		      struct err *err)
-{
-	if (call->verb != INSTALL || site->role != SITE_SECONDARY)
-		return 0;
-	err_set(err, ERR_CONFIG,
-		"this site is a secondary: its copies change only as its primary's do, "
-		"so there is nothing for hooks to tell");
-	return err_remedy(err, "install the hooks at the primary");
-}
-
 static int run(struct cli *cli, struct hooks_call *call)
 {
-	AUTO_FREE char *program = NULL;
 	struct site site;
 	struct err err;
 	int result = -1;
 
 	if (site_read(cli, NULL, &site, &err) == 0 &&
-	    check_role(call, &site, &err) == 0 &&
-	    (program = hook_program(&err)) != NULL) {
-		call->place = (struct hook_place){ program, site.data };
+	    hook_place_find(site.data,
+			    site.role == SITE_SECONDARY ? HOOKS_OF_COPY : HOOKS_OF_ORIGIN,
+			    &call->place, &err) == 0) {
+		call->place.changes_shared = call->is_shared;
 		call->root = site.repositories;
 		call->array = json_array();
-		call->path_is_global = call->verb != REMOVE && hook_path_is_global();
 		result = call->name_count ? visit_named(call, &err)
 					  : visit_all(call, &err);
 		if (result == 0)
@@ -283,6 +302,7 @@ static int run(struct cli *cli, struct hooks_call *call)
 		tell_taken(call);
 		json_decref(call->array);
 	}
+	hook_place_clear(&call->place);
 	free(call->example_taken);
 	free(call->example_from);
 	site_clear(&site);
@@ -303,6 +323,9 @@ static int read_options(int argc, char **argv, struct hooks_call *call)
 			break;
 		case 'n':
 			call->is_dry = true;
+			break;
+		case 's':
+			call->is_shared = true;
 			break;
 		case 'J':
 			call->is_json = true;

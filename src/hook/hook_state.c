@@ -345,6 +345,17 @@ void hook_state_aborted(int repository)
 		unlinkat(repository, name, 0);
 }
 
+void hook_state_git(char *text, size_t size)
+{
+	struct process git;
+
+	find_process(&git);
+	text[0] = '\0';
+	add_number(text, size, git.pid);
+	add(text, size, "-");
+	add_number(text, size, git.start);
+}
+
 bool hook_state_is_of_node(void)
 {
 	const char *supervisor = getenv(HOOK_SUPERVISOR);

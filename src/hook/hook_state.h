@@ -7,6 +7,7 @@
 #define HOOK_HOOK_STATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* "prepared": refs are locked and not changed yet. False: readers cannot be told of the
  * change, so it may not happen; this was complained of. */
@@ -17,6 +18,9 @@ bool hook_state_begin(int repository);
  */
 void hook_state_committed(int repository);
 void hook_state_aborted(int repository);
+
+/* Names the git process on whose behalf we are run: "<pid>-<start>". */
+void hook_state_git(char *text, size_t size);
 
 /* Whether the git that changes refs was started by the node, to take a push: then the
  * node knows, and records all refs of the push as one change. */

@@ -36,16 +36,26 @@ bool begins(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-void complain(const char *what, const char *why)
-{
-	char line[512] = "refrelay: ";
+enum { LINE_SIZE = 512 };
 
-	add(line, sizeof(line) - 1, what);
-	add(line, sizeof(line) - 1, ": ");
-	add(line, sizeof(line) - 1, why);
+void say(const char *text)
+{
+	char line[LINE_SIZE] = "refrelay: ";
+
+	add(line, sizeof(line) - 1, text);
 	add(line, sizeof(line), "\n");
 	ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
 	(void)ignored;
+}
+
+void complain(const char *what, const char *why)
+{
+	char text[LINE_SIZE] = "";
+
+	add(text, sizeof(text), what);
+	add(text, sizeof(text), ": ");
+	add(text, sizeof(text), why);
+	say(text);
 }
 
 void complain_errno(const char *what)

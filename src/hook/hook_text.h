@@ -19,7 +19,10 @@ void add_number(char *text, size_t size, uint64_t value);
 
 bool begins(const char *text, const char *prefix);
 
-/* One line, "refrelay: <what>: <why>"; git shows it to who pushes. */
+/* One line, "refrelay: <text>"; git shows it to the person that pushes. */
+void say(const char *text);
+
+/* The same of "<what>: <why>". */
 void complain(const char *what, const char *why);
 void complain_errno(const char *what);
 

@@ -1,18 +1,22 @@
 /*
- * What git runs as the hooks reference-transaction and post-receive of a primary's
- * repositories. It brackets each change of refs in the repository's state, so that no
- * reader is given old refs (hook_state.h), and tells the node that refs changed. Only
- * the first can make a push fail, and only when the change cannot be announced. Static
- * and small, since one is started for each change; no stdio, no locale.
+ * What git runs as hooks. At a primary, reference-transaction brackets each change of
+ * refs in the repository's state, so that no reader is given old refs (hook_state.h);
+ * that and post-receive tell the node that refs changed. Only the first can make a push
+ * fail, and only when the change cannot be announced. In a secondary's copy, pre-receive
+ * and reference-transaction refuse: it changes only as its primary does. Static and
+ * small, since one is started for each change; no stdio, no locale.
  *
+ *	refrelay-hook --hook SCRIPT [ARGUMENT]...
+ *			as the interpreter of a hook file, <repository>/hooks/HOOK or
+ *			HOOK.d/refrelay
+ *	<repository>/hooks/HOOK [ARGUMENT]...
+ *			a symbolic link to this program, as earlier versions made them
  *	refrelay-hook DATA_DIR HOOK [ARGUMENT]...
- *	<repository>/hooks/HOOK [ARGUMENT]...	(a symbolic link to this program)
  *
- * By the second form it finds the data directory in the repository, refrelay/node (a
- * symbolic link), and a hook that was there before as HOOK.refrelay-kept: that one is
- * run in its place, with its arguments, stdin and exit status, after the node was told.
- * Nothing waits for us meanwhile: the refs are in place, and git's pipe to the kept hook
- * is read when that starts.
+ * By the first two it finds the data directory in the repository, refrelay/node (a
+ * symbolic link), and runs a hook that was there before (hook_kept.h) after the node was
+ * told. Nothing waits for us meanwhile: the refs are in place, and git's pipe to the kept
+ * hook is read when that starts.
  *
  * The node answers once the change is durable. If it does not within a second, or cannot
  * do it now, a file in data/spool says the same; if that cannot be written, the node's
@@ -34,6 +38,7 @@
 #include <unistd.h>
 
 #include "base/hook_wire.h"
+#include "hook/hook_kept.h"
 #include "hook/hook_state.h"
 #include "hook/hook_text.h"
 
@@ -233,6 +238,12 @@ static bool write_spool(int spool)
 }
 
 /* data_name: NULL: what the repository says. */
+static int open_data(int repository, const char *data_name)
+{
+	return data_name ? open_directory(AT_FDCWD, data_name)
+			 : open_directory(repository, HOOK_NODE_LINK);
+}
+
 static void tell(int repository, const char *data_name)
 {
 	int data, spool;
@@ -241,8 +252,7 @@ static void tell(int repository, const char *data_name)
 		complain_errno(LATER "cannot find the repository");
 		return;
 	}
-	data = data_name ? open_directory(AT_FDCWD, data_name)
-			 : open_directory(repository, HOOK_NODE_LINK);
+	data = open_data(repository, data_name);
 	if (data < 0) {
 		complain_errno(LATER "cannot open the node's data directory");
 		return;
@@ -252,6 +262,61 @@ static void tell(int repository, const char *data_name)
 	spool = open_spool(data);
 	if (spool < 0 || !write_spool(spool))
 		complain_errno(LATER "cannot write to the node's spool");
+}
+
+static bool is_plain(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || strchr("/-._~", c);
+}
+
+/* As part of a URL. */
+static void add_encoded(char *text, size_t size, const char *more)
+{
+	for (; *more; more++) {
+		unsigned char c = (unsigned char)*more;
+		char one[4] = { '%', "0123456789ABCDEF"[c >> 4],
+				"0123456789ABCDEF"[c & 15], '\0' };
+		if (is_plain(*more))
+			memcpy(one, (char[]){ *more, '\0' }, 2);
+		add(text, size, one);
+	}
+}
+
+/* "URL\nROOT\n": where the same repository is at the primary. */
+static void say_refusal(int repository, char *primary)
+{
+	char text[PATH_MAX] = "read-only copy; push to ";
+	char *root = strchr(primary, '\n');
+	size_t len;
+
+	if (root)
+		*root++ = '\0';
+	add(text, sizeof(text), primary);
+	if (root) {
+		root[strcspn(root, "\n")] = '\0';
+		len = strlen(root);
+		if (len > 0 && find_path(repository) && begins(path, root) &&
+		    path[len] == '/')
+			add_encoded(text, sizeof(text), path + len);
+	}
+	say(text);
+}
+
+/* The node says in its data directory that its repositories are copies; so all hooks
+ * obey at once when its role changes. */
+static bool refuses(int repository, const char *data_name)
+{
+	char primary[2 * PATH_MAX];
+	int data = repository < 0 ? -1 : open_data(repository, data_name);
+	bool is_copy =
+		data >= 0 && read_file(data, HOOK_PRIMARY, primary, sizeof(primary));
+
+	if (is_copy)
+		say_refusal(repository, primary);
+	if (data >= 0)
+		close(data);
+	return is_copy;
 }
 
 /* False: git must not go on. */
@@ -269,15 +334,19 @@ static bool bracket(int repository, const char *step)
 /* The node is told last: it looks at once. False: git must not go on. */
 static bool serve(const char *hook, const char *argument, const char *data_name)
 {
+	bool is_receipt = strcmp(hook, "post-receive") == 0;
 	bool is_transaction = argument && strcmp(hook, "reference-transaction") == 0;
+	bool begins_change = strcmp(hook, "pre-receive") == 0 ||
+			     (is_transaction && strcmp(argument, "prepared") == 0);
 	int repository = -1;
 
-	if (is_transaction || strcmp(hook, "post-receive") == 0)
+	if (is_transaction || is_receipt || begins_change)
 		repository = open_repository();
+	if (begins_change && refuses(repository, data_name))
+		return false;
 	if (is_transaction && !bracket(repository, argument))
 		return false;
-	if ((strcmp(hook, "post-receive") == 0 ||
-	     (is_transaction && strcmp(argument, "committed") == 0)) &&
+	if ((is_receipt || (is_transaction && strcmp(argument, "committed") == 0)) &&
 	    !hook_state_is_of_node())
 		tell(repository, data_name);
 	if (repository >= 0)
@@ -285,30 +354,16 @@ static bool serve(const char *hook, const char *argument, const char *data_name)
 	return true;
 }
 
-/* As git does: what is not executable is no hook, and what has no first line that the
- * kernel knows is for the shell. Returns if there is none. */
-static void become_kept(char **argv)
+/* By name of a hook file, or of a link to this program. */
+static int run_as(char *script, char **arguments)
 {
-	char kept[PATH_MAX] = "", shell[] = "sh";
-	char **with_shell;
-	int count = 0;
+	struct hook_call call;
 
-	if (strlen(argv[0]) + sizeof(HOOK_KEPT) > sizeof(kept))
-		return;
-	add(kept, sizeof(kept), argv[0]);
-	add(kept, sizeof(kept), HOOK_KEPT);
-	execv(kept, argv);
-	if (errno != ENOEXEC)
-		return;
-	while (argv[count])
-		count++;
-	with_shell = calloc((size_t)count + 2, sizeof(*with_shell));
-	if (!with_shell)
-		return;
-	with_shell[0] = shell;
-	with_shell[1] = kept;
-	memcpy(with_shell + 2, argv + 1, (size_t)count * sizeof(*argv));
-	execv("/bin/sh", with_shell);
+	hook_call_of(script, arguments, &call);
+	if (!hook_is_nested() && !serve(call.name, arguments[0], NULL))
+		return 1;
+	hook_become_kept(&call);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -316,12 +371,11 @@ int main(int argc, char **argv)
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
 
-	if (begins(name, HOOK_PROGRAM))
-		return argc < 3 || serve(argv[2], argc > 3 ? argv[3] : NULL, argv[1]) ? 0
-										      : 1;
-	if (!serve(name, argc > 1 ? argv[1] : NULL, NULL))
-		return 1;
-	if (slash)
-		become_kept(argv);
-	return 0;
+	if (argc > 2 && strcmp(argv[1], HOOK_MARK) == 0)
+		return run_as(argv[2], argv + 3);
+	if (!begins(name, HOOK_PROGRAM))
+		return argc > 0 ? run_as(argv[0], argv + 1) : 0;
+	if (argc < 3 || hook_is_nested())
+		return 0;
+	return serve(argv[2], argc > 3 ? argv[3] : NULL, argv[1]) ? 0 : 1;
 }

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "change/hook_role.h"
 #include "change/hook_socket.h"
 #include "change/watch.h"
 #include "cli/push_site.h"
@@ -26,6 +27,7 @@ struct node {
 	struct site_data data;
 	struct access *access;
 	struct buckets *buckets;
+	struct hook_place hooks; /* no program: it was not found */
 	struct hook_socket *socket;
 	struct node_push push;
 	/* What sees changes; a secondary that does not push has none of these. */
@@ -59,6 +61,32 @@ static void say_alive(void *arg, struct str *answer)
 	vitals_say(node->life.vitals, answer);
 }
 
+static void copy_changed(void *arg, const char *name)
+{
+	struct node *node = arg;
+
+	pull_copy_changed(node->services.pull, name);
+}
+
+/* Without the program copies get no hooks, and hooks are not looked at. */
+static const struct hook_place *hooks_of(const struct node *node)
+{
+	return node->hooks.program ? &node->hooks : NULL;
+}
+
+static void find_hooks(struct node *node)
+{
+	const struct site *site = &node->settings.site;
+	bool is_copy = site->role == SITE_SECONDARY;
+	struct err err;
+
+	if (hook_place_find(site->data, is_copy ? HOOKS_OF_COPY : HOOKS_OF_ORIGIN,
+			    &node->hooks, &err) != 0)
+		log_warn("hooks.no_program", LOG_ERR(&err),
+			 LOG_TEXT("remedy", err.remedy));
+	node->hooks.is_quick = true;
+}
+
 static int open_notice(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -75,6 +103,8 @@ static int open_notice(struct node *node, struct err *err)
 		options.sink = push_sink_as_change_sink(node->push.sink);
 	if (settings->site.role == SITE_SECONDARY)
 		options.check_copies = copies_root_check;
+	else
+		options.hooks = hooks_of(node);
 	node->notice = notice_new(&options);
 	return 0;
 }
@@ -83,13 +113,15 @@ static void start_watch(struct node *node)
 {
 	const struct node_settings *settings = &node->settings;
 
-	node->watch = watch_start(
-		&(struct watch_options){ .notice = node->notice,
-					 .store = node->data.store,
-					 .data = settings->site.data,
-					 .scan_interval_ms = settings->scan_interval_ms,
-					 .keep_ms = settings->keep_for_ms,
-					 .keep_count = settings->keep_number });
+	node->watch = watch_start(&(struct watch_options){
+		.notice = node->notice,
+		.store = node->data.store,
+		.data = settings->site.data,
+		.scan_interval_ms = settings->scan_interval_ms,
+		.keep_ms = settings->keep_for_ms,
+		.keep_count = settings->keep_number,
+		.looks_at_hooks =
+			settings->site.role != SITE_SECONDARY && hooks_of(node) });
 }
 
 static int start_standalone(struct node *node, struct err *err)
@@ -185,6 +217,9 @@ static int start_secondary(struct node *node, struct err *err)
 					    .kinds = &settings->blobs,
 					    .settings = settings->pull,
 					    .fresh_for_ms = settings->serve.fresh_for_ms,
+					    .scan_interval_ms =
+						    settings->scan_interval_ms,
+					    .hooks = hooks_of(node),
 					    .report = node_life_report,
 					    .report_arg = &node->life,
 					    .published = node->notice ? published : NULL,
@@ -324,8 +359,14 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	if (role_begin(node->data.store, settings->site.role, err) != 0)
 		return -1;
 	node_life_start(settings, node->data.store, &node->life);
+	find_hooks(node);
 	fill_services(node);
-	if (node_life_expect(&node->life, conf, err) != 0 || start_role(node, err) != 0 ||
+	if (hook_role_set(settings->site.data,
+			  settings->site.role == SITE_SECONDARY
+				  ? settings->site.primary_url
+				  : NULL,
+			  settings->site.repositories, err) != 0 ||
+	    node_life_expect(&node->life, conf, err) != 0 || start_role(node, err) != 0 ||
 	    lock_root(node, err) != 0 || /* it may have been made only now */
 	    node_push_start(settings, &node->push, err) != 0)
 		return -1;
@@ -333,12 +374,16 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	node_life_add(&node->life, &node->services);
 	start_lfs(node);
 	if (hook_socket_start(
-		    &(struct hook_socket_options){ .data = settings->site.data,
-						   .notice = node->services.notice,
-						   .blobs = node->services.blob_notice,
-						   .wake = wake,
-						   .alive = say_alive,
-						   .arg = node },
+		    &(struct hook_socket_options){
+			    .data = settings->site.data,
+			    .notice = node->services.notice,
+			    .blobs = node->services.blob_notice,
+			    .copies = node->services.pull ? settings->site.repositories
+							  : NULL,
+			    .copy_changed = copy_changed,
+			    .wake = wake,
+			    .alive = say_alive,
+			    .arg = node },
 		    &node->socket, err) != 0)
 		return -1;
 	return web_server_start(
@@ -535,5 +580,6 @@ void node_stop(struct node *node)
 			close(node->blob_locks.items[i]);
 	vec_clear(&node->blob_locks);
 	node_settings_clear(&node->settings);
+	hook_place_clear(&node->hooks);
 	free(node);
 }

@@ -46,6 +46,8 @@ void copy_record_read(int dir, struct copy_record *record)
 	record->source = str_take(&source);
 	copy_print(object, "source_fingerprint", record->source_print);
 	copy_print(object, "copy_fingerprint", record->copy_print);
+	record->copy_newest_ns =
+		json_integer_value(json_object_get(object, "copy_newest"));
 	record->is_settled = json_is_true(json_object_get(object, "settled"));
 	copy_generation(object, record);
 	record->is_there = true;
@@ -71,6 +73,7 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 	if (proof->source_print)
 		put_print(object, "source_fingerprint", proof->source_print);
 	put_print(object, "copy_fingerprint", proof->copy_print);
+	json_put_number(object, "copy_newest", proof->copy_print->newest_ns);
 	json_put_bool(
 		object, "settled",
 		(!proof->source_print || fingerprint_is_settled(proof->source_print)) &&
@@ -83,6 +86,24 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 	json_render(object, &text);
 	str_add_char(&text, '\n');
 	return file_replace(dir, PATH, text.data, text.len, FILE_NO_SYNC, err);
+}
+
+void copy_record_renew(int dir, const struct copy_record *record)
+{
+	struct fingerprint print;
+
+	/* one with a source's fingerprint is for who has one to compare with */
+	if (record->source_print[0] ||
+	    fingerprint_take(dir, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0 ||
+	    copy_record_has_copy(record, &print))
+		return;
+	copy_record_write(dir,
+			  &(struct copy_proof){ .source = record->source,
+						.sum = &record->sum,
+						.copy_print = &print,
+						.timeline = record->timeline,
+						.generation = record->generation },
+			  ERR_IGNORED);
 }
 
 int copy_intent_write(int dir, const struct checksum *sum, struct err *err)
@@ -120,6 +141,39 @@ bool copy_record_has_copy(const struct copy_record *record,
 			  const struct fingerprint *copy_print_now)
 {
 	return record->is_there && same_print(record->copy_print, copy_print_now);
+}
+
+static bool is_older(const struct copy_record *record, const struct timespec *at)
+{
+	return (int64_t)at->tv_sec * 1000000000 + at->tv_nsec <= record->copy_newest_ns;
+}
+
+/* ctime cannot be set back. What must be there and is not has changed. */
+static bool has_file(const struct copy_record *record, int dir, const char *name,
+		     bool may_be_absent)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return may_be_absent && errno == ENOENT;
+	return is_older(record, &st.st_ctim) && is_older(record, &st.st_mtim);
+}
+
+bool copy_record_has_files(const struct copy_record *record, int dir)
+{
+	static const char *const files[] = { "HEAD", "config", "description",
+					     "objects/pack" };
+	static const char *const more[] = { "packed-refs", "shallow", "config.worktree" };
+
+	if (!record->is_settled || record->copy_newest_ns == 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (!has_file(record, dir, files[i], false))
+			return false;
+	for (size_t i = 0; i < ARRAY_SIZE(more); i++)
+		if (!has_file(record, dir, more[i], true))
+			return false;
+	return true;
 }
 
 bool copy_record_proves(const struct copy_record *record, const char *source,

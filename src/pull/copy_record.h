@@ -16,6 +16,7 @@ struct copy_record {
 	struct checksum sum;                      /* of both sides */
 	char source_print[FINGERPRINT_TEXT_SIZE]; /* "" if the source has none */
 	char copy_print[FINGERPRINT_TEXT_SIZE];
+	int64_t copy_newest_ns;       /* the latest stamp in it; 0: not known */
 	bool is_settled;              /* equal fingerprints prove that nothing changed */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
@@ -39,6 +40,9 @@ struct copy_proof {
 };
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
 
+/* We have changed its packs, and nothing else: it is as it was recorded. */
+void copy_record_renew(int dir, const struct copy_record *record);
+
 /* The checksum of refs that are about to be published, so that after a crash in between
  * they are known as ours: NAME.git/refrelay/intent. */
 int copy_intent_write(int dir, const struct checksum *sum, struct err *err);
@@ -48,6 +52,10 @@ void copy_record_clear(struct copy_record *record);
 /* Whether the copy's disk looks as it did when the record was written. */
 bool copy_record_has_copy(const struct copy_record *record,
 			  const struct fingerprint *copy_print);
+
+/* Whether at most directories below refs/ look different since: so they do after a change
+ * that a hook refused. The refs, to be read again, tell the rest. */
+bool copy_record_has_files(const struct copy_record *record, int dir);
 
 /* Whether the record proves that both sides are as they were when it was written. */
 bool copy_record_proves(const struct copy_record *record, const char *source,

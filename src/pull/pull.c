@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "pull/copy_watch.h"
 #include "pull/pull_job.h"
 #include "upkeep/copies_root.h"
 #include "upkeep/trash.h"
@@ -148,8 +149,14 @@ const struct blob_kind *pull_kind(const struct pull *pull, const char *type)
 	return pull->options.kinds ? blob_kinds_find(pull->options.kinds, type) : NULL;
 }
 
+void pull_copy_changed(struct pull *pull, const char *name)
+{
+	copy_watch_tell(pull->copy_watch, name);
+}
+
 static void pull_free(struct pull *pull)
 {
+	copy_watch_free(pull->copy_watch);
 	source_free(pull->source);
 	lines_clear(&pull->lines);
 	map_clear(&pull->touched);
@@ -219,6 +226,7 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 	open_blob_roots(options);
 	started = pull_new(options);
 	start_pools(started);
+	started->copy_watch = copy_watch_start(started);
 	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
 	thread_start(&started->consistency_thread, "consistency", consistency_run,
 		     started);
@@ -251,6 +259,7 @@ void pull_stop(struct pull *pull, int64_t grace_ms)
 {
 	if (!pull)
 		return;
+	copy_watch_stop(pull->copy_watch); /* workers still tell it */
 	leave_loops(pull);
 	wait_for_jobs(pull, grace_ms);
 	stop_request(&pull->kill);

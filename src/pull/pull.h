@@ -7,6 +7,7 @@
  *	sync (n)	one row: lease, sync, record
  *	blob (n)	some rows of one kind of blobs: bring, record
  *	verify (n)	one row, or some of blobs: recompute, compare, record
+ *	copy watch	copies that others have changed are brought again
  *
  * Log cursor, consistency and scheduler run once a site, each under a lease of its own
  * (kind "site"). Source: seeds 000 and 002; states in replicable/registry.h.
@@ -19,6 +20,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "blob/kinds.h"
+#include "change/hook_install.h"
 #include "lease/lease.h"
 #include "pull/primary.h"
 #include "pull/source.h"
@@ -46,7 +48,10 @@ struct pull_options {
 	const char *root;               /* of the copies: site.repositories */
 	const struct blob_kinds *kinds; /* of blobs that follow, too; NULL: none */
 	struct pull_settings settings;
-	int64_t fresh_for_ms; /* serve.freshFor; 0: the default */
+	int64_t fresh_for_ms;     /* serve.freshFor; 0: the default */
+	int64_t scan_interval_ms; /* of copies that cannot be watched: sync.scanInterval;
+				     0: a minute */
+	const struct hook_place *hooks; /* that copies are to have; NULL: none */
 	/* Appends the text of Refrelay-Report, and says whether that is of a site in
 	 * sync; from the log cursor's thread; may be NULL. */
 	int (*report)(void *arg, struct str *out, bool *is_good, struct err *err);
@@ -74,6 +79,9 @@ struct pull_settings pull_settings_now(struct pull *pull);
 
 /* Something was put into the database by others: look now. */
 void pull_wake(struct pull *pull);
+
+/* A hook says that somebody else has changed a copy. Any thread. */
+void pull_copy_changed(struct pull *pull, const char *name);
 
 /* For readiness and status. */
 struct pull_state {

@@ -38,6 +38,7 @@ struct pull {
 	struct lines lines; /* of the blobs' workers; they end with `kill` */
 	struct pool *sync_pool, *blob_pool, *verify_pool;
 	pthread_t cursor_thread, consistency_thread, scheduler_thread;
+	struct copy_watch *copy_watch;
 
 	/* Guarded by mutex. */
 	bool stopping;

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "git/repo.h"
+#include "pull/copy_record.h"
 #include "replicable/name.h"
 #include "upkeep/tidy.h"
 
@@ -24,10 +25,17 @@ static int tidy_before(const struct job *job, const char *path, struct err *err)
 static int tidy_after(const struct job *job, const char *path, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
+	AUTO_RECORD struct copy_record record = { 0 };
 
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
 		return -1;
-	return tidy_packs(&job->work, &copy, err);
+	copy_record_read(copy.fd, &record);
+	bool is_known = sync_is_as_recorded(&copy, &record);
+	if (tidy_packs(&job->work, &copy, err) != 0)
+		return -1;
+	if (is_known)
+		copy_record_renew(copy.fd, &record);
+	return 0;
 }
 
 /* Half a pack may be as large as a whole one, and the next try makes another. */

@@ -159,9 +159,21 @@ static bool settle(const struct repo *copy, const struct copy_record *record,
 				 ERR_IGNORED) == 0;
 }
 
-bool sync_is_recorded(const struct sync_request *request, const struct sync_told *told)
+bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record)
 {
 	struct fingerprint print;
+
+	if (!record->is_there ||
+	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0)
+		return false;
+	if (!copy_record_has_copy(record, &print))
+		return copy_record_has_files(record, copy->fd) &&
+		       settle(copy, record, &print);
+	return record->is_settled || settle(copy, record, &print);
+}
+
+bool sync_is_recorded(const struct sync_request *request, const struct sync_told *told)
+{
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 	AUTO_FREE char *path = path_of(request->root, request->name);
@@ -171,11 +183,8 @@ bool sync_is_recorded(const struct sync_request *request, const struct sync_told
 	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0)
 		return false;
 	copy_record_read(copy.fd, &record);
-	if (!is_as_told(&record, told) || strcmp(record.source, source) != 0 ||
-	    fingerprint_take(copy.fd, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0 ||
-	    !copy_record_has_copy(&record, &print))
-		return false;
-	return record.is_settled || settle(&copy, &record, &print);
+	return is_as_told(&record, told) && strcmp(record.source, source) == 0 &&
+	       sync_is_as_recorded(&copy, &record);
 }
 
 /* Whoever held the lease before us may have done it. */
@@ -282,6 +291,21 @@ static int make_durable(const struct repo *copy, struct err *err)
 	return 0;
 }
 
+/* A copy without hooks is a copy all the same: what they would refuse is seen by the
+ * watch. */
+static void give_hooks(const struct sync_request *request, const struct repo *copy)
+{
+	struct hook_look look;
+	struct err err;
+
+	if (!request->hooks ||
+	    (hook_look(copy->fd, request->hooks, &look, &err) == 0 &&
+	     hook_look_state(&look, request->hooks) == HOOK_INSTALLED) ||
+	    hook_install(copy->fd, request->hooks, &err) == 0)
+		return;
+	log_warn("copy.no_hooks", LOG_ERR(&err), LOG_TEXT("remedy", err.remedy));
+}
+
 static int build(struct job *job, const struct sync_request *request,
 		 struct source_view *view, const char *staging,
 		 struct sync_result *result, struct err *err)
@@ -294,8 +318,10 @@ static int build(struct job *job, const struct sync_request *request,
 		return -1;
 	if (repo_open(AT_FDCWD, staging, &copy, err) != 0 ||
 	    fence_raise(copy.fd, job->fence, err) != 0 ||
-	    fill(job, request, &copy, view, result, err) != 0 ||
-	    make_durable(&copy, err) != 0)
+	    fill(job, request, &copy, view, result, err) != 0)
+		return place_is_cleared(staging, err);
+	give_hooks(request, &copy);
+	if (make_durable(&copy, err) != 0)
 		return place_is_cleared(staging, err);
 	return 0;
 }
@@ -350,6 +376,7 @@ static int update(struct job *job, const struct sync_request *request, const cha
 	    state_recover(copy.fd, err) != 0)
 		return -1;
 	failpoint("sync.fenced");
+	give_hooks(request, &copy);
 	return fill(job, request, &copy, view, result, err);
 }
 

@@ -9,8 +9,11 @@
 #define PULL_SYNC_REPOSITORY_H
 
 #include "base/base.h"
+#include "change/hook_install.h"
 #include "git/checksum.h"
+#include "git/repo.h"
 #include "job/job.h"
+#include "pull/copy_record.h"
 #include "pull/source.h"
 
 struct sync_request {
@@ -20,6 +23,7 @@ struct sync_request {
 	bool is_forced;  /* does what would otherwise be held */
 	bool is_suspect; /* trust no record: compare, and look through all objects */
 	bool is_rebuild; /* a new copy from nothing; the old one goes to the trash */
+	const struct hook_place *hooks; /* that the copy is to have; NULL: none */
 };
 
 enum sync_outcome {
@@ -56,6 +60,9 @@ struct sync_told {
 /* Whether the copy is of that generation already, by its record and its disk. Asks the
  * source nothing. False also when it cannot be told. */
 bool sync_is_recorded(const struct sync_request *request, const struct sync_told *told);
+
+/* Whether the copy's disk is as its record says; the source does not matter. */
+bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record);
 
 /* What the copy's own fence says, as a floor for the lease's; 0 if there is no copy. */
 uint64_t sync_fence_floor(const char *root, const char *name);

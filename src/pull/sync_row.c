@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "pull/copy_watch.h"
 #include "pull/decisions.h"
 #include "pull/hold.h"
 #include "pull/pull_job.h"
@@ -89,6 +90,8 @@ static void tell_done(struct pull_job *job, const struct sync_result *result,
 	}
 	tell_published(job);
 	bool is_complete = tell_complete(job, result);
+	if (result->outcome == SYNC_CREATED)
+		copy_watch_tell(job->pull->copy_watch, job->row.name);
 	if (job->row.behind_since > 0)
 		lag_ms = primary_now_ms(primary) - job->row.behind_since;
 	if (lag_ms < 0)
@@ -129,7 +132,8 @@ static void bring_row(struct pull_job *job)
 				       .name = job->row.name,
 				       .is_forced = manner.is_forced,
 				       .is_suspect = manner.is_suspect,
-				       .is_rebuild = manner.is_rebuild } },
+				       .is_rebuild = manner.is_rebuild,
+				       .hooks = pull->options.hooks } },
 	};
 	struct sync_result *result = &bringing.call.result;
 	struct job_request request = {

@@ -14,8 +14,8 @@
 
 #include "base/thread.h"
 #include "git/fingerprint.h"
+#include "git/inotify.h"
 #include "git/state.h"
-#include "serve/inotify.h"
 
 /* Why an answer must come from git itself, and is not kept. */
 enum bypass {

@@ -7,6 +7,8 @@
 #	kill_site SITE			with SIGKILL
 #	at SITE COMMAND...		refrelay with the site's configuration
 #	in_sync				the secondary says so
+#	unwatch SITE			a change of its disk is for verifications to find
+#	in_copy REPOSITORY COMMAND...	git there, without hooks
 #
 # To change a setting for a test: `set_conf SITE SECTION.KEY VALUE`, before or after the start.
 
@@ -73,15 +75,35 @@ is_serving() { # SITE
 }
 
 launch_site() { # SITE [VAR=VALUE...]
-	local site=$1
+	local site=$1 unwatched=()
 	shift
-	env "$@" "$REFRELAY" -c "$site/refrelay.conf" serve -v >>"$site/log" 2>&1 &
+	# shellcheck disable=SC2016
+	[ "$site" != "${unwatched_site-}" ] ||
+		unwatched=(unshare -Ur sh -c
+			'echo 0 >/proc/sys/user/max_inotify_watches && exec "$@"' sh)
+	env "$@" "${unwatched[@]}" "$REFRELAY" -c "$site/refrelay.conf" serve -v >>"$site/log" 2>&1 &
 	echo $! >"$site/pid"
 }
 
 start_site() { # SITE [VAR=VALUE...]
 	launch_site "$@"
 	wait_until 20 is_serving "$1"
+}
+
+# From its next start on that site sees no change of its disk, as if the disk decayed:
+# there is no inotify, and no scan.
+unwatch() { # SITE
+	unshare -Ur sh -c 'echo 0 >/proc/sys/user/max_inotify_watches' 2>/dev/null ||
+		skip "no user namespaces here"
+	set_conf "$1" sync.scanInterval 1h
+	unwatched_site=$1
+}
+
+# Git in one of paris's copies, by somebody who has it obey no hook.
+in_copy() { # REPOSITORY COMMAND...
+	local repository=$1
+	shift
+	git -c core.hooksPath=/dev/null -C "paris/git/$repository" "$@"
 }
 
 start_sites() {

@@ -6,8 +6,10 @@ converge() {
 	same_sites
 }
 
-# With the repositories that ./london/git has by now; all are in sync.
+# With the repositories that ./london/git has by now; all are in sync. Only verifications
+# find what is wrong with copies.
 start_verified() {
+	unwatch paris
 	set_conf paris sync.reverifyInterval 1s
 	start_sites
 	converge

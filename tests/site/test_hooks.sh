@@ -62,10 +62,10 @@ install_and_remove_leave_all_as_it_was() {
 	expect 0 site hooks install
 	grep -q ': 2 repositories$' out
 	for hook in $HOOKS; do
-		[ "$(readlink site/repos/a.git/hooks/$hook)" = "$(realpath "$REFRELAY_HOOK")" ]
+		[ "$(head -n 1 site/repos/a.git/hooks/$hook)" = "#!$(realpath "$REFRELAY_HOOK") --hook" ]
 	done
 	[ "$(readlink site/repos/a.git/refrelay/node)" = "$TEST_DIR/site/data" ]
-	[ "$(stat -c %a site/repos/a.git/hooks/post-receive.refrelay-kept)" = 750 ]
+	[ "$(stat -c %a site/repos/a.git/hooks.refrelay-kept/post-receive)" = 750 ]
 	expect 0 site hooks list
 	grep -qx 'a: installed, keeps another post-receive' out
 	grep -qx 'group/b: installed' out
@@ -92,8 +92,8 @@ names_and_dry_run() {
 	expect 0 site hooks install b
 	grep -qx 'install hooks: 1 repository' out
 	expect 0 site hooks list --json
-	grep -q '"name":"a","installed":false' out
-	grep -q '"name":"b","installed":true' out
+	grep -q '"name":"a","state":"missing","installed":false' out
+	grep -q '"name":"b","state":"installed","installed":true' out
 	expect 2 site hooks install --all b
 	expect 2 site hooks
 }
@@ -114,19 +114,26 @@ hooks_of_another_node_are_said() {
 	grep -q '"other_node":"[^"]*/site/other"' out
 }
 
-a_secondary_gets_no_hooks() {
+# Where they refuse; a node makes them by itself.
+a_secondary_gets_hooks_that_refuse() {
 	make_site
-	expect 0 site hooks install
 	sed -i 's/^\[site\]/&\n\trole = secondary/' conf
-	make_repository site/repos/b.git 1
-	picture >before
-	expect 2 site hooks install
-	grep -q 'this site is a secondary' err
-	grep -q 'what to do: install the hooks at the primary' err
-	expect 2 site hooks install --dry-run b
-	picture | diff before -
+	expect 0 site hooks list
+	grep -qx 'a: reference-transaction missing, post-receive missing, pre-receive missing' out
+	expect 0 site hooks install
 	expect 0 site hooks list
 	grep -qx 'a: installed' out
+	printf 'https://london.example/x\n%s\n' "$TEST_DIR/site/repos" >site/data/primary
+	fails push 2>err
+	grep -q 'refrelay: read-only copy; push to https://london.example/x/a.git' err ||
+		fail "$(<err)"
+	fails git -C site/repos/a.git update-ref -d refs/heads/main 2>err
+	grep -q 'refrelay: read-only copy; push to ' err || fail "$(<err)"
+	[ "$(git -C site/repos/a.git rev-list --count main)" -eq 3 ]
+	[ -z "$(find site/repos/a.git/objects -newer site/data/primary -type f)" ]
+	rm site/data/primary
+	push
+	[ "$(spooled)" -ge 1 ]
 	expect 0 site hooks remove
 	expect 0 site hooks list a
 	fails grep -q installed out
@@ -141,8 +148,8 @@ kept_hooks_see_what_they_saw() {
 	expect 0 site hooks install
 	push
 	for hook in $HOOKS; do
-		mv "$hook.refrelay-kept.arguments" "$hook.arguments.ours"
-		mv "$hook.refrelay-kept.stdin" "$hook.stdin.ours"
+		mv "$hook.arguments" "$hook.arguments.ours"
+		mv "$hook.stdin" "$hook.stdin.ours"
 	done
 	expect 0 site hooks remove
 	push
@@ -165,8 +172,8 @@ a_kept_hook_gets_all_of_a_large_stdin() {
 	old=$(git -C work rev-parse HEAD)
 	seq -f "create refs/tags/t%g $old" 3000 | git -C work update-ref --stdin
 	git -C work push -q --atomic --tags origin
-	[ "$(grep -c refs/tags/ post-receive.refrelay-kept.stdin)" -eq 3000 ]
-	[ "$(grep -c refs/tags/ reference-transaction.refrelay-kept.stdin)" -ge 6000 ]
+	[ "$(grep -c refs/tags/ post-receive.stdin)" -eq 3000 ]
+	[ "$(grep -c refs/tags/ reference-transaction.stdin)" -ge 6000 ]
 }
 
 # Our hook reads nothing of what git has for it.
@@ -202,7 +209,7 @@ kept_hooks_run_as_git_runs_them() {
 	chmod +x site/repos/a.git/hooks/reference-transaction
 	expect 0 site hooks install
 	push
-	[ ! -e post-receive.refrelay-kept.stdin ]
+	[ ! -e post-receive.stdin ]
 	grep -qx prepared no-first-line
 }
 
@@ -292,8 +299,8 @@ a_hook_finds_its_repository_from_anywhere() {
 a_template_brings_the_hooks() {
 	make_site
 	mkdir -p template/hooks template/refrelay
-	ln -s "$(realpath "$REFRELAY_HOOK")" template/hooks/post-receive
-	ln -s "$(realpath "$REFRELAY_HOOK")" template/hooks/reference-transaction
+	expect 0 site hooks install
+	cp site/repos/a.git/hooks/{post-receive,reference-transaction} template/hooks/
 	ln -s "$TEST_DIR/site/data" template/refrelay/node
 	git init -q --bare --template=template site/repos/new.git
 	expect 0 site hooks list new
@@ -306,15 +313,15 @@ hooks_that_are_elsewhere_are_told() {
 	make_site
 	make_repository site/repos/b.git 1
 	make_repository site/repos/c.git 1
-	git -C site/repos/a.git config core.hooksPath /srv/hooks
-	mkdir shared
+	git -C site/repos/a.git config core.hooksPath "$TEST_DIR/common"
+	mkdir common shared
 	rm -r site/repos/b.git/hooks
 	ln -s "$TEST_DIR/shared" site/repos/b.git/hooks
 	expect 3 site hooks install
-	grep -q 'a: core.hooksPath is /srv/hooks' err
-	grep -q 'b: hooks is no directory of this repository alone' err
-	[ "$(grep -c 'what to do' err)" -eq 2 ]
-	[ -z "$(ls -A shared)" ]
+	grep -q "a: git looks for its hooks in $TEST_DIR/common" err
+	grep -q "b: git looks for its hooks in $TEST_DIR/shared" err
+	[ "$(grep -c 'what to do: say --shared' err)" -eq 2 ]
+	[ -z "$(find common shared -mindepth 1)" ]
 	[ ! -e site/repos/a.git/hooks/post-receive ]
 	expect 0 site hooks list c
 	grep -qx 'c: installed' out
@@ -324,9 +331,239 @@ hooks_that_are_elsewhere_are_told() {
 	grep -qF "refrelay: bad\\xff: not a repository's name: it is not UTF-8" err
 	rm -r site/repos/$'bad\xff.git'
 
-	git config --global core.hooksPath /srv/all
-	expect 3 site hooks list c
-	grep -q 'c: core.hooksPath is /srv/all' err
+	git config --global core.hooksPath "$TEST_DIR/absent"
+	expect 0 site hooks list c
+	grep -qx "c: .*post-receive missing, in $TEST_DIR/absent" out
+	expect 3 site hooks install c
+	grep -q "c: core.hooksPath is $TEST_DIR/absent, which is not there" err
+}
+
+# Directories that several repositories use: by core.hooksPath, by a link, by links to
+# single hooks, two levels deep.
+shared_directories_are_seen_to_the_end() {
+	local name
+	make_site
+	for name in b c d; do
+		make_repository site/repos/$name.git 1
+	done
+	mkdir common
+	make_hook common/post-receive
+	ln -s common level
+	git -C site/repos/a.git config core.hooksPath "$TEST_DIR/level"
+	rm -r site/repos/b.git/hooks
+	ln -s "$TEST_DIR/level" site/repos/b.git/hooks
+	ln -s "$TEST_DIR/level/post-receive" link
+	ln -s "$TEST_DIR/link" site/repos/c.git/hooks/post-receive
+	expect 0 site hooks install --shared
+	[ "$(find . -name post-receive -path '*.refrelay-kept*' | wc -l)" -eq 1 ]
+	for name in a b c d; do
+		expect 0 site hooks list $name
+		grep -q "^$name: installed" out || fail "$(<out)"
+	done
+	for name in a b c; do
+		rm -rf post-receive.arguments site/data/spool
+		timeout 20 git -C work push -q "$TEST_DIR/site/repos/$name.git" main:refs/heads/x
+		[ "$(wc -l <post-receive.arguments)" -eq 1 ] || fail "$name: $(<post-receive.arguments)"
+		[ "$(grep -lx "$TEST_DIR/site/repos/$name.git" site/data/spool/[0-9]* | wc -l)" -eq 2 ] ||
+			fail "$name: $(tail site/data/spool/[0-9]*)"
+	done
+	expect 0 site hooks remove --shared
+	[ "$(ls common)" = post-receive ]
+	fails grep -q refrelay-hook common/post-receive
+}
+
+# As earlier versions advised for a directory that repositories share.
+links_to_the_program_are_replaced() {
+	local hook program
+	program=$(realpath "$REFRELAY_HOOK")
+	make_site
+	mkdir common
+	for hook in $HOOKS; do
+		ln -s "$program" common/$hook
+		ln -s "$TEST_DIR/common/$hook" site/repos/a.git/hooks/$hook
+	done
+	expect 3 site hooks list
+	grep -q '^a: reference-transaction outdated, post-receive outdated' out
+	expect 0 site hooks install
+	expect 0 site hooks list
+	grep -qx 'a: installed' out
+	timeout 20 git -C work push -q origin main:refs/heads/x
+	[ "$(spooled)" -eq 2 ]
+	expect 0 site hooks remove
+	[ ! -e site/repos/a.git/hooks/post-receive ]
+	[ "$(readlink common/post-receive)" = "$program" ]
+}
+
+# Whatever leads into itself: the push is done, and is told once.
+a_circle_of_hooks_ends() {
+	make_site
+	expect 0 site hooks install
+	mkdir site/repos/a.git/hooks.refrelay-kept
+	ln -s ../hooks/post-receive site/repos/a.git/hooks.refrelay-kept/post-receive
+	timeout 20 git -C work push -q origin main:refs/heads/x 2>err
+	[ "$(spooled)" -eq 2 ]
+
+	rm site/repos/a.git/hooks.refrelay-kept/post-receive
+	cat >site/repos/a.git/hooks.refrelay-kept/post-receive <<-END
+		#!/bin/sh
+		exec "$TEST_DIR/site/repos/a.git/hooks/post-receive"
+	END
+	chmod +x site/repos/a.git/hooks.refrelay-kept/post-receive
+	rm -r site/data/spool
+	timeout 20 git -C work push -q origin main:refs/heads/y 2>err
+	grep -q 'refrelay: hooks run each other in a circle' err || fail "$(<err)"
+	[ "$(spooled)" -eq 2 ]
+}
+
+# As Gitea, Forgejo and soft-serve: a script that runs each file of its .d.
+make_parts_hook() { # HOOKS
+	cat >"$1/post-receive" <<-'END'
+		#!/usr/bin/env bash
+		said=$(cat)
+		own=$(basename "$0")
+		for part in "${GIT_DIR:-$(dirname "$0")/..}/hooks/$own.d"/*; do
+			[ -x "$part" ] && [ -f "$part" ] || continue
+			echo "$said" | "$part" || exit
+		done
+	END
+	mkdir -p "$1/post-receive.d"
+	make_hook "$1/post-receive.d/forge"
+	chmod +x "$1/post-receive"
+}
+
+a_server_that_runs_parts_goes_on_doing_so() {
+	local hooks=site/repos/a.git/hooks
+	make_site
+	make_parts_hook $hooks
+	picture | grep -v objects >before
+	expect 0 site hooks list
+	grep -qx 'a: reference-transaction missing, post-receive missing' out
+	expect 0 site hooks install
+	expect 0 site hooks list
+	grep -qx 'a: installed' out
+	push
+	[ "$(wc -l <forge.stdin)" -eq 1 ]
+	[ "$(spooled)" -eq 2 ]
+
+	# it writes its hooks again, in place
+	cp $hooks/post-receive original
+	cat original >$hooks/post-receive
+	expect 0 site hooks list
+	grep -qx 'a: installed' out
+	push
+	[ "$(wc -l <forge.stdin)" -eq 2 ]
+	[ "$(spooled)" -eq 4 ]
+	rm $hooks/post-receive.d/refrelay
+	expect 3 site hooks list
+	grep -qx 'a: reference-transaction installed, post-receive missing' out
+	expect 0 site hooks install
+	expect 0 site hooks remove
+	rm -rf $hooks/../refrelay
+	picture | grep -v objects | diff before - || fail "not as it was"
+}
+
+# What an earlier version has done to such a server.
+a_server_gets_back_its_own_hook() {
+	local hook hooks=site/repos/a.git/hooks
+	make_site
+	make_parts_hook $hooks
+	mv $hooks/post-receive $hooks/post-receive.refrelay-kept
+	for hook in $HOOKS; do
+		ln -s "$(realpath "$REFRELAY_HOOK")" $hooks/$hook
+	done
+	mkdir site/repos/a.git/refrelay
+	ln -s "$TEST_DIR/site/data" site/repos/a.git/refrelay/node
+	expect 3 site hooks list
+	grep -q 'post-receive outdated' out
+	expect 0 site hooks install
+	grep -q 'basename' $hooks/post-receive
+	[ ! -e $hooks/post-receive.refrelay-kept ]
+	push
+	[ "$(wc -l <forge.stdin)" -eq 1 ]
+	[ "$(spooled)" -eq 2 ]
+}
+
+# Scripts look for what belongs to them beside themselves.
+a_kept_hook_finds_its_neighbours() {
+	local hooks=site/repos/a.git/hooks
+	make_site
+	cat >$hooks/post-receive <<-'END'
+		#!/bin/sh
+		. "$(dirname "$0")/library"
+		parts=$0.d
+		for part in "$parts"/*; do "$part" </dev/null || exit; done
+		test -d "$(dirname "$0")/../objects" && found "$(basename "$0")"
+	END
+	chmod +x $hooks/post-receive
+	echo "found() { echo \"\$1\" >$TEST_DIR/found; }" >$hooks/library
+	mkdir $hooks/post-receive.d
+	make_hook $hooks/post-receive.d/own
+	picture | grep -v objects >before
+	expect 0 site hooks install
+	expect 0 site hooks list
+	grep -qx 'a: installed, keeps another post-receive' out
+	push
+	[ -e own.arguments ]
+	[ "$(<found)" = post-receive ]
+	expect 0 site hooks remove
+	rm -rf $hooks/../refrelay
+	picture | grep -v objects | diff before - || fail "not as it was"
+}
+
+# As a server does that writes its hooks at each start, without a look at what is there.
+one_written_in_place_hits_one_repository() {
+	local program
+	program=$(realpath "$REFRELAY_HOOK")
+	make_site
+	make_repository site/repos/b.git 1
+	make_hook server
+	expect 0 site hooks install
+	cp "$program" program
+	cat server >site/repos/a.git/hooks/post-receive
+	cmp program "$program"
+	expect 3 site hooks list
+	grep -qx 'a: reference-transaction installed, post-receive foreign' out
+	grep -qx 'b: installed' out
+	expect 3 site hooks list --json
+	grep -q '"name":"a","state":"foreign","installed":false' out
+	git -C work push -q "$TEST_DIR/site/repos/b.git" main:refs/heads/x
+	[ "$(spooled)" -eq 2 ]
+
+	expect 0 site hooks install
+	push
+	[ -e post-receive.arguments ]
+	cat server >site/repos/a.git/hooks/post-receive
+	expect 0 site hooks install
+	expect 0 site hooks list a
+	grep -qx 'a: installed, keeps another post-receive' out
+}
+
+# Where the kernel cannot be told in one line which program to run.
+a_program_with_a_blank_in_its_path() {
+	make_site
+	mkdir "a place"
+	cp "$(realpath "$REFRELAY_HOOK")" "a place/refrelay-hook"
+	REFRELAY_HOOK="$TEST_DIR/a place/refrelay-hook" expect 0 site hooks install
+	head -n 1 site/repos/a.git/hooks/post-receive | grep -qx '#!/bin/sh'
+	push
+	[ "$(spooled)" -eq 2 ]
+	expect 3 site hooks list
+	grep -q 'post-receive outdated' out
+	expect 0 site hooks install
+	push
+	[ "$(spooled)" -eq 4 ]
+}
+
+a_file_system_without_programs_is_told() {
+	make_site
+	[ "$(id -u)" -eq 0 ] || skip "mounting needs root"
+	# shellcheck disable=SC2016
+	unshare -m sh -c 'mount --bind site/repos site/repos &&
+		mount -o remount,bind,noexec site/repos || exit 77
+		"$REFRELAY" -c conf hooks install 2>err; echo $? >status' ||
+		skip "cannot mount here"
+	[ "$(<status)" = 3 ]
+	grep -q 'is on a file system that is mounted noexec' err || fail "$(<err)"
 }
 
 # An install was cut short after its first step, or by a link of an old version; a person
@@ -341,15 +578,29 @@ odd_states_are_mended_or_told() {
 	expect 0 site hooks install
 	expect 0 site hooks list
 	grep -qx 'a: installed, keeps another post-receive' out
-	cmp original $hooks/post-receive.refrelay-kept
+	cmp original $hooks.refrelay-kept/post-receive
 
 	rm $hooks/post-receive
 	cp original $hooks/post-receive
+	echo '# another' >>$hooks/post-receive
+	cp $hooks/post-receive another
 	expect 3 site hooks install
-	grep -q 'hooks/post-receive was put over ours' err
+	grep -q 'post-receive was put over ours' err
 	expect 3 site hooks remove
-	cmp original $hooks/post-receive
-	cmp original $hooks/post-receive.refrelay-kept
+	cmp another $hooks/post-receive
+	cmp original $hooks.refrelay-kept/post-receive
+
+	: >$hooks/post-receive
+	expect 3 site hooks list
+	grep -q 'reference-transaction missing, post-receive outdated' out
+	expect 0 site hooks install
+	: >$hooks/post-receive
+	chmod -x $hooks/reference-transaction
+	expect 3 site hooks list
+	grep -q 'reference-transaction outdated, post-receive outdated' out
+	expect 0 site hooks install
+	expect 0 site hooks list
+	grep -qx 'a: installed, keeps another post-receive' out
 }
 
 changed_records_what_changed() {
@@ -492,7 +743,7 @@ a_hook_is_quick() {
 tap_test "install and remove leave all as it was" install_and_remove_leave_all_as_it_was
 tap_test "repositories can be named, and a dry run does nothing" names_and_dry_run
 tap_test "hooks of another node are said" hooks_of_another_node_are_said
-tap_test "a secondary gets no hooks" a_secondary_gets_no_hooks
+tap_test "a secondary gets hooks that refuse" a_secondary_gets_hooks_that_refuse
 tap_test "kept hooks see the arguments and stdin that they saw" kept_hooks_see_what_they_saw
 tap_test "a kept hook gets all of a large stdin" a_kept_hook_gets_all_of_a_large_stdin
 tap_test "a large push needs nobody who reads stdin" a_large_push_needs_no_reader
@@ -505,6 +756,15 @@ tap_test "a full disk fails no push" a_full_disk_fails_no_push
 tap_test "a hook finds its repository from anywhere" a_hook_finds_its_repository_from_anywhere
 tap_test "a template brings the hooks" a_template_brings_the_hooks
 tap_test "hooks that git looks for elsewhere are told" hooks_that_are_elsewhere_are_told
+tap_test "shared directories are seen to the end" shared_directories_are_seen_to_the_end
+tap_test "links to the program are replaced" links_to_the_program_are_replaced
+tap_test "a circle of hooks ends" a_circle_of_hooks_ends
+tap_test "a server that runs parts goes on doing so" a_server_that_runs_parts_goes_on_doing_so
+tap_test "a server gets back its own hook" a_server_gets_back_its_own_hook
+tap_test "a kept hook finds its neighbours" a_kept_hook_finds_its_neighbours
+tap_test "one written in place hits one repository" one_written_in_place_hits_one_repository
+tap_test "a program with a blank in its path" a_program_with_a_blank_in_its_path
+tap_test "a file system without programs is told" a_file_system_without_programs_is_told
 tap_test "odd states are mended or told" odd_states_are_mended_or_told
 tap_test "changed records what changed" changed_records_what_changed
 tap_test "a command logs only what needs a look" a_command_logs_only_what_needs_a_look

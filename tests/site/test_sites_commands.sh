@@ -110,7 +110,7 @@ repositories_are_synced_and_verified_when_asked() {
 	expect 2 at paris repository sync --all r1
 
 	# A ref that somebody moved in the copy: resync trusts no record.
-	git -C paris/git/r2.git update-ref refs/heads/main main~1
+	in_copy r2.git update-ref refs/heads/main main~1
 	expect 0 at paris repository resync --wait r2
 	equal_repositories london/git/r2.git paris/git/r2.git
 
@@ -158,7 +158,7 @@ an_operator_asks_for_it_over_http() {
 	answers 200 paris "$api/r1/sync" -X POST -H "$operator"
 	wait_until 20 has_logged_more "$before" paris sync.done
 
-	git -C paris/git/r2.git update-ref refs/heads/main main~1
+	in_copy r2.git update-ref refs/heads/main main~1
 	answers 200 paris "$api/r2/resync" -X POST -H "$operator"
 	wait_until 20 equal_repositories london/git/r2.git paris/git/r2.git
 

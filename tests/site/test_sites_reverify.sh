@@ -39,8 +39,8 @@ all_kinds_stay_verified_on_both_sides() {
 	done
 	# HEAD of an empty repository is all there is to compare.
 	before=$(row_of paris empty checksum)
-	git -C paris/git/empty.git symbolic-ref HEAD refs/heads/other
-	git -C paris/git/detached.git symbolic-ref HEAD refs/heads/main
+	in_copy empty.git symbolic-ref HEAD refs/heads/other
+	in_copy detached.git symbolic-ref HEAD refs/heads/main
 	for name in empty detached; do
 		wait_until 10 row_is paris "$name" state failed
 		at paris repository sync --wait "$name"
@@ -90,7 +90,7 @@ the_capacity_of_verification_is_obeyed_at_once() {
 	set_conf paris sync.verificationCapacity 0
 	start_verified
 	is_not_verified_for_two_intervals r
-	git -C paris/git/r.git update-ref refs/heads/main main~1
+	in_copy r.git update-ref refs/heads/main main~1
 	set_conf paris sync.verificationCapacity 1
 	kill -HUP "$(site_pid paris)"
 	wait_until 10 was_logged paris verify.mismatch

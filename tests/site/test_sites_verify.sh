@@ -16,10 +16,10 @@ copies_altered_by_hand_are_found_and_mended_in_place() {
 	done
 	start_verified
 	stat -c '%i %n' paris/git/*.git >inodes
-	git -C paris/git/moved.git update-ref refs/heads/main main~1
-	git -C paris/git/new.git update-ref refs/heads/mine main~3
-	git -C paris/git/gone.git update-ref -d refs/heads/old
-	git -C paris/git/head.git symbolic-ref HEAD refs/heads/old
+	in_copy moved.git update-ref refs/heads/main main~1
+	in_copy new.git update-ref refs/heads/mine main~3
+	in_copy gone.git update-ref -d refs/heads/old
+	in_copy head.git symbolic-ref HEAD refs/heads/old
 	sed -i 's,refs/heads/old$,refs/heads/odd,' paris/git/packed.git/packed-refs
 
 	for name in moved new gone head packed; do
@@ -45,7 +45,8 @@ commits_that_only_the_copy_has_are_held() {
 	make_sites
 	make_repository london/git/r.git 4
 	start_verified
-	add_commits paris/git/r.git refs/heads/main 1
+	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0=/dev/null \
+		add_commits paris/git/r.git refs/heads/main 1
 	mine=$(git -C paris/git/r.git rev-parse main)
 	wait_until 10 row_is paris r state failed
 	at paris repository sync r

@@ -40,7 +40,7 @@ a_change_that_nobody_told_is_found_when_somebody_looks() {
 	# that nothing waits for a retry.
 	age_rows london origin
 	git -C london/git/mended.git update-ref refs/heads/main main~2
-	git -C paris/git/mended.git update-ref refs/heads/main main~4
+	in_copy mended.git update-ref refs/heads/main main~4
 	wait_until 20 has_main_of paris/git/mended.git london/git/mended.git
 	converge
 	was_logged paris verify.mismatch
@@ -50,7 +50,7 @@ a_change_that_nobody_told_is_found_when_somebody_looks() {
 	[ "$(logged london watch.scanned)" -le 1 ]
 
 	# Once a minute at most.
-	git -C paris/git/still.git update-ref refs/heads/main main~1
+	in_copy still.git update-ref refs/heads/main main~1
 	wait_until 10 row_is paris still state failed
 	at paris repository sync --wait --failed
 	converge

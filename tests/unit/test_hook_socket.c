@@ -130,6 +130,33 @@ TEST(a_site_without_changes_of_its_own_refuses_them)
 	hook_socket_stop(socket);
 }
 
+static char changed_copy[64];
+
+static void note_copy(void *arg, const char *name)
+{
+	assert_ptr_equal(arg, &woken);
+	snprintf(changed_copy, sizeof(changed_copy), "%s", name);
+}
+
+/* At a secondary it was not the node that changed it. */
+TEST(a_change_of_a_copy_is_handed_on)
+{
+	struct hook_socket *socket = NULL;
+
+	assert_ok(hook_socket_start(
+		&(struct hook_socket_options){ .data = root,
+					       .copies = "/root",
+					       .copy_changed = note_copy,
+					       .arg = &woken },
+		&socket, &err));
+	assert_int_equal(tell("changed /root/group/a.git"), 1);
+	assert_string_equal(answer, "0");
+	assert_string_equal(changed_copy, "group/a");
+	assert_fails(tell("changed /elsewhere/a.git"), ERR_CONFIG);
+	assert_string_equal(changed_copy, "group/a");
+	hook_socket_stop(socket);
+}
+
 TEST(without_a_node_nobody_answers)
 {
 	assert_int_equal(tell("wake"), 0);
@@ -395,6 +422,7 @@ int main(void)
 		STUB_CASE(a_wake_reaches_its_receiver),
 		STUB_CASE(a_no_brings_class_and_sentence),
 		STUB_CASE(a_site_without_changes_of_its_own_refuses_them),
+		STUB_CASE(a_change_of_a_copy_is_handed_on),
 		STUB_CASE(without_a_node_nobody_answers),
 		STUB_CASE(a_stale_socket_is_replaced_and_nothing_else),
 		STUB_CASE(the_socket_is_for_user_and_group),

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 
 #include "base/thread.h"
-#include "serve/inotify.h"
+#include "git/inotify.h"
 
 #define ROUNDS_IN_PLACE 15000
 #define ROUNDS_OF_RENAMES 5000
@@ -84,7 +84,9 @@ ssize_t read(int fd, void *buffer, size_t size)
 
 static void open_limited(size_t each, size_t all)
 {
-	inotify = inotify_open(&(struct inotify_limits){ each, all }, &err);
+	inotify = inotify_open(
+		&(struct inotify_limits){ .directories_each = each, .directories = all },
+		&err);
 	assert_non_null(inotify);
 }
 
@@ -385,6 +387,29 @@ TEST(all_together_have_a_limit_too)
 	assert_int_equal(count_watches(), 8);
 }
 
+/* What refrelay writes for itself is of no interest where a copy is guarded. */
+TEST(a_copy_is_its_refs_and_its_packs)
+{
+	static const char *const seen[] = {
+		": >objects/pack/pack-1.pack", "printf x >>objects/pack/pack-1.pack",
+		"rm objects/pack/pack-1.pack", "printf x >>config",
+		": >refs/heads/d/f",
+	};
+	uint64_t epoch;
+
+	inotify_close(inotify);
+	inotify = inotify_open(&(struct inotify_limits){ .scope = INOTIFY_COPY,
+							 .directories_each = 100 },
+			       &err);
+	assert_non_null(inotify);
+	assert_each_seen(seen, ARRAY_SIZE(seen));
+	epoch = arm();
+	must("cd r.git/refrelay && : >copy && : >state/pending/x && : >state/key");
+	assert_true(inotify_epoch(watch) == epoch);
+	must("mkdir r.git/hooks.x && : >r.git/hooks.x/y");
+	assert_true(inotify_epoch(watch) != epoch);
+}
+
 TEST(no_number_comes_twice)
 {
 	uint64_t first = arm(), second;
@@ -524,6 +549,7 @@ int main(void)
 		WATCH_CASE(many_directories_come_and_go),
 		WATCH_CASE(what_has_too_many_directories_is_not_watched),
 		WATCH_CASE(all_together_have_a_limit_too),
+		WATCH_CASE(a_copy_is_its_refs_and_its_packs),
 		WATCH_CASE(no_number_comes_twice),
 		WATCH_CASE(in_a_storm_no_change_in_place_is_missed),
 		WATCH_CASE(in_a_storm_no_rename_is_missed),

@@ -62,7 +62,9 @@ static int setup(void **state)
 	     "refs/heads/b3 && cd .. && mkdir group && mv r.git group",
 	     store_path);
 	repo_fd = openat(root_fd, "group/r.git", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	inotify = inotify_open(&(struct inotify_limits){ 1000, 1000 }, &err);
+	inotify = inotify_open(
+		&(struct inotify_limits){ .directories_each = 1000, .directories = 1000 },
+		&err);
 	return inotify ? 0 : -1;
 }
 

@@ -1,9 +1,9 @@
 /*
  * Whether anything changed in a repository since a look at it, for the price of one
- * system call: inotify watches on its directory, on all below refs/ and on
- * refrelay/state. The kernel queues an event before the system call that changed
- * something returns; so who asks after that call has ended always learns of it, also of
- * a change that no hook and no refrelay made.
+ * system call: inotify watches on its directory, on all below refs/, and on
+ * refrelay/state or objects/pack. The kernel queues an event before the system call that
+ * changed something returns; so who asks after that call has ended always learns of it,
+ * also of a change that no hook and no refrelay made.
  *
  * Local file systems only: of what other hosts write inotify tells nothing. It does not
  * see what is written through mmap() or through a hard link elsewhere; git does neither.
@@ -11,17 +11,24 @@
  *
  * Source: inotify(7).
  */
-#ifndef SERVE_INOTIFY_H
-#define SERVE_INOTIFY_H
+#ifndef GIT_INOTIFY_H
+#define GIT_INOTIFY_H
 
 #include "base/base.h"
 
 struct inotify;
 struct inotify_watch; /* one repository */
 
+enum inotify_scope {
+	INOTIFY_READERS, /* what decides the refs, and refrelay/state */
+	INOTIFY_COPY, /* what FINGERPRINT_COPY looks at: the refs, and the list of packs;
+			 not what refrelay writes for itself */
+};
+
 struct inotify_limits {
+	enum inotify_scope scope;
 	size_t directories_each; /* of one repository; above it is not watched */
-	size_t directories;      /* of all */
+	size_t directories;      /* of all; 0: inotify_share() */
 };
 
 /* NULL: this kernel or its limits allow none; *err says why. */
@@ -43,6 +50,16 @@ int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
  * then. No number comes twice, not even from different watches. Cheap when nothing is
  * queued. */
 uint64_t inotify_epoch(struct inotify_watch *watch);
+
+/* Can be read from when an event is queued: for poll(), never for read(). */
+int inotify_descriptor(const struct inotify *inotify);
+
+/* Takes over what is queued now. */
+void inotify_drain(struct inotify *inotify);
+
+/* How many directories one part of this program may watch: a quarter of what the kernel
+ * lets a user watch. */
+size_t inotify_share(void);
 
 /* Nobody may ask it any more. NULL is allowed. */
 void inotify_disarm(struct inotify_watch *watch);

@@ -28,7 +28,7 @@
  *
  * IN_Q_OVERFLOW, and a read that fails, change the numbers of all.
  */
-#include "serve/inotify.h"
+#include "git/inotify.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -238,6 +238,23 @@ uint64_t inotify_epoch(struct inotify_watch *watch)
 	return atomic_load(&watch->epoch);
 }
 
+/* Others of the same user watch, too. */
+#define SHARE 4
+#define LIMIT_UNKNOWN 8192
+
+size_t inotify_share(void)
+{
+	AUTO_STR struct str text = STR_INIT;
+	uint64_t all;
+
+	if (file_read_any(AT_FDCWD, "/proc/sys/fs/inotify/max_user_watches", 64, &text,
+			  ERR_IGNORED) != 0)
+		return LIMIT_UNKNOWN / SHARE;
+	str_truncate(&text, strcspn(text.data, "\n"));
+	return text_to_uint64(text.data, &all) ? (size_t)all / SHARE
+					       : LIMIT_UNKNOWN / SHARE;
+}
+
 struct inotify *inotify_open(const struct inotify_limits *limits, struct err *err)
 {
 	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -251,6 +268,8 @@ struct inotify *inotify_open(const struct inotify_limits *limits, struct err *er
 	LIST_INIT(&inotify->watches);
 	inotify->fd = fd;
 	inotify->limits = *limits;
+	if (limits->directories == 0)
+		inotify->limits.directories = inotify_share();
 	return inotify;
 }
 
@@ -263,6 +282,18 @@ void inotify_close(struct inotify *inotify)
 	vec_clear(&inotify->places);
 	pthread_mutex_destroy(&inotify->mutex);
 	free(inotify);
+}
+
+int inotify_descriptor(const struct inotify *inotify)
+{
+	return inotify->fd;
+}
+
+void inotify_drain(struct inotify *inotify)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&inotify->mutex);
+
+	drain_locked(inotify);
 }
 
 /* One walk: which directories it met. */
@@ -361,29 +392,40 @@ static int watch_below(struct walk *walk, int fd, struct err *err)
 	return errno == 0 ? 0 : err_errno(err, "cannot list a directory");
 }
 
-/* refrelay/state/pending, as far as it is there. */
-static int watch_state(struct walk *walk, int dir, struct err *err)
+/* The directories of this path, as far as they are there. */
+static int watch_path(struct walk *walk, int dir, const char *const *names, size_t count,
+		      struct err *err)
 {
-	static const char *const names[] = { "refrelay", "state", "pending" };
 	int fd = fcntl(dir, F_DUPFD_CLOEXEC, 0);
 
-	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(names); i++) {
+	for (size_t i = 0; fd >= 0 && i < count; i++) {
 		AUTO_CLOSE int parent = fd;
 		fd = enter(walk, parent, names[i], err);
 		if (fd < 0)
 			return err->sys_errno == ENOENT ? 0 : -1;
 	}
 	if (fd < 0)
-		return err_errno(err, "cannot open directory refrelay");
+		return err_errno(err, "cannot open a directory to watch");
 	close(fd);
 	return 0;
+}
+
+static int watch_beside_refs(struct walk *walk, int dir, struct err *err)
+{
+	static const char *const state[] = { "refrelay", "state", "pending" };
+	static const char *const packs[] = { "objects", "pack" };
+
+	if (walk->watch->inotify->limits.scope == INOTIFY_COPY)
+		return watch_path(walk, dir, packs, ARRAY_SIZE(packs), err);
+	return watch_path(walk, dir, state, ARRAY_SIZE(state), err);
 }
 
 static int watch_all(struct walk *walk, int dir, struct err *err)
 {
 	int refs;
 
-	if (watch_directory(walk, dir, err) != 0 || watch_state(walk, dir, err) != 0)
+	if (watch_directory(walk, dir, err) != 0 ||
+	    watch_beside_refs(walk, dir, err) != 0)
 		return -1;
 	refs = enter(walk, dir, "refs", err);
 	return refs < 0 ? -1 : watch_below(walk, refs, err);

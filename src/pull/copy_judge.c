@@ -1,0 +1,88 @@
+/*
+ * While a row is synced, pull writes nothing to its copy; whatever it writes before, it
+ * records before the row is synced. So when a synced row's copy does not look as its
+ * record says, and no attempt has begun since the row was read, it was somebody else.
+ */
+#include "base/file.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "pull/copy_watch.h"
+#include "pull/sync_repository.h"
+#include "replicable/name.h"
+#include "upkeep/copies_root.h"
+
+static bool is_at_rest(const struct registry_row *row)
+{
+	return row->state == REGISTRY_SYNCED && !row->is_gone;
+}
+
+static bool is_as_recorded(struct pull *pull, const char *name)
+{
+	AUTO_FREE char *below = name_to_path(name);
+	AUTO_FREE char *path = xasprintf("%s/%s", pull->options.root, below);
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0)
+		return false;
+	copy_record_read(copy.fd, &record);
+	return sync_is_as_recorded(&copy, &record);
+}
+
+static int read_row(struct pull *pull, const char *name, struct registry_row *row,
+		    struct err *err)
+{
+	if (registry_get(pull->options.store, KIND_REPOSITORY, name, row, err) == 0 ||
+	    err->class == ERR_MISSING)
+		return 0;
+	return -1;
+}
+
+int copy_judge(struct pull *pull, const char *name, enum copy_verdict *verdict,
+	       struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row before = { 0 }, after = { 0 };
+
+	if (read_row(pull, name, &before, err) != 0)
+		return -1;
+	if (!before.name)
+		*verdict = COPY_UNKNOWN;
+	else if (before.state == REGISTRY_STARTED)
+		*verdict = COPY_BUSY;
+	else if (!is_at_rest(&before))
+		*verdict = COPY_AWAITED;
+	else if (is_as_recorded(pull, name))
+		*verdict = COPY_OURS;
+	else if (read_row(pull, name, &after, err) != 0)
+		return -1;
+	else
+		*verdict = after.name && is_at_rest(&after) &&
+					   after.last_attempt_at == before.last_attempt_at
+				   ? COPY_CHANGED
+				   : COPY_BUSY;
+	return 0;
+}
+
+static void count_change(void)
+{
+	struct metric *changes = metric_counter(
+		"refrelay_copy_changes_total",
+		"Changes of copies by others than refrelay that were noticed.");
+
+	metric_add(metric_at(changes), 1);
+}
+
+int copy_doubt(struct pull *pull, const char *name, struct err *err)
+{
+	const struct pull_options *options = &pull->options;
+	const struct registry_move asked = { .id = replicable_id(KIND_REPOSITORY, name),
+					     .event = REGISTRY_ASKED };
+
+	if (copies_root_check(options->store, options->root, err) != 0 ||
+	    registry_move(options->store, &asked, err) != 0)
+		return -1;
+	count_change();
+	log_warn("copy.changed", LOG_TEXT("repo", name));
+	pull_signal(pull);
+	return 0;
+}

@@ -1,0 +1,423 @@
+/*
+ * A copy is watched before it is judged: what changes meanwhile is told. Events of our
+ * own syncs come, too; a copy is judged again until no sync is at work on it.
+ *
+ * What cannot be watched, on network file systems and above the kernel's limit, is judged
+ * by each scan. Scans keep to their share of a core, as those of a primary do.
+ */
+#include "pull/copy_watch.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "change/scan_pace.h"
+#include "git/inotify.h"
+#include "replicable/name.h"
+
+#define GATHER_MS 50
+#define GATHER_SHARE 20 /* of what the last look at all watches took */
+#define BUSY_MS 250     /* doubled with each try ... */
+#define BUSY_MAX_MS 5000
+#define PAGE 500
+#define DIRECTORIES_EACH 1024
+
+struct watched {
+	char *name; /* owned */
+	struct inotify_watch *watch;
+	uint64_t epoch;
+	uint64_t scan; /* the last that met it */
+	bool is_watched, is_suspect;
+	unsigned tries;
+	int64_t look_at; /* boot ms; of a suspect */
+};
+
+typedef VEC(char *) name_list; /* owned */
+
+struct copy_watch {
+	pthread_mutex_t mutex;
+	name_list told; /* guarded by mutex */
+	int woken;      /* an eventfd */
+	struct stop stop;
+	pthread_t thread;
+	/* Its thread only: */
+	struct pull *pull;
+	struct inotify *inotify; /* NULL: none */
+	struct map copies;       /* name -> struct watched, owned */
+	uint64_t scans;
+	int64_t scan_at;   /* boot ms */
+	int64_t gather_ms; /* before events are looked at */
+	bool told_limit, told_failure;
+};
+
+static void names_clear(name_list *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->items[i]);
+	vec_clear(names);
+}
+
+static void suspect(struct watched *copy)
+{
+	copy->is_suspect = true;
+	copy->tries = 0;
+	copy->look_at = 0;
+}
+
+static struct watched *copy_of(struct copy_watch *watch, const char *name)
+{
+	struct watched *copy = map_get(&watch->copies, name);
+
+	if (copy)
+		return copy;
+	copy = xcalloc(1, sizeof(*copy));
+	copy->name = xstrdup(name);
+	map_put(&watch->copies, name, copy);
+	return copy;
+}
+
+static void drop(struct watched *copy)
+{
+	inotify_disarm(copy->watch);
+	free(copy->name);
+	free(copy);
+}
+
+static int open_copy(const struct copy_watch *watch, const struct watched *copy)
+{
+	AUTO_FREE char *below = name_to_path(copy->name);
+	AUTO_FREE char *path = xasprintf("%s/%s", watch->pull->options.root, below);
+
+	return dir_open(AT_FDCWD, path, ERR_IGNORED);
+}
+
+static void tell_limit(struct copy_watch *watch, const struct err *err)
+{
+	if (watch->told_limit)
+		return;
+	watch->told_limit = true;
+	log_warn("copy_watch.limit", LOG_ERR(err), LOG_TEXT("remedy", err->remedy));
+}
+
+/* Before it is judged. */
+static void arm(struct copy_watch *watch, struct watched *copy, int dir)
+{
+	struct err err;
+
+	if (!watch->inotify)
+		return;
+	copy->is_watched =
+		inotify_arm(watch->inotify, dir, &copy->watch, &copy->epoch, &err) == 0;
+	if (!copy->is_watched && err.class != ERR_BUSY)
+		tell_limit(watch, &err);
+}
+
+/* One whose copy is not there is judged all the same: somebody may have removed it. */
+static void arm_and_suspect(struct copy_watch *watch, struct watched *copy)
+{
+	AUTO_CLOSE int dir = open_copy(watch, copy);
+
+	if (dir >= 0)
+		arm(watch, copy, dir);
+	suspect(copy);
+}
+
+/* Whatever removed them. A copy without hooks is told once. */
+static void check_hooks(const struct copy_watch *watch, const struct watched *copy,
+			int dir)
+{
+	const struct hook_place *hooks = watch->pull->options.hooks;
+	struct hook_look look;
+	struct err err;
+
+	if (!hooks ||
+	    (hook_look(dir, hooks, &look, &err) == 0 &&
+	     hook_look_state(&look, hooks) == HOOK_INSTALLED) ||
+	    hook_install(dir, hooks, &err) == 0 || copy->scan > 0)
+		return;
+	log_warn("copy.no_hooks", LOG_TEXT("repo", copy->name), LOG_ERR(&err),
+		 LOG_TEXT("remedy", err.remedy));
+}
+
+static void visit(struct copy_watch *watch, const char *name)
+{
+	struct watched *copy = copy_of(watch, name);
+	AUTO_CLOSE int dir = open_copy(watch, copy);
+
+	if (dir >= 0) {
+		check_hooks(watch, copy, dir);
+		if (!copy->is_watched)
+			arm(watch, copy, dir);
+	}
+	if (copy->scan == 0 || !copy->is_watched)
+		suspect(copy);
+	copy->scan = watch->scans;
+}
+
+static void failed(struct copy_watch *watch, const struct err *err)
+{
+	if (!watch->told_failure)
+		log_warn("copy_watch.failed", LOG_ERR(err));
+	watch->told_failure = true;
+}
+
+static void postpone(struct watched *copy)
+{
+	int64_t wait_ms = BUSY_MS << (copy->tries < 5 ? copy->tries : 5);
+
+	copy->tries++;
+	copy->look_at = clock_boot_ms() + (wait_ms < BUSY_MAX_MS ? wait_ms : BUSY_MAX_MS);
+}
+
+static int look_at(struct copy_watch *watch, struct watched *copy, struct err *err)
+{
+	enum copy_verdict verdict = COPY_BUSY;
+
+	if (copy_judge(watch->pull, copy->name, &verdict, err) != 0)
+		return -1;
+	copy->is_suspect = verdict == COPY_BUSY;
+	if (verdict == COPY_BUSY)
+		postpone(copy);
+	return verdict == COPY_CHANGED ? copy_doubt(watch->pull, copy->name, err) : 0;
+}
+
+static void look_at_suspects(struct copy_watch *watch)
+{
+	const struct map_entry *entry;
+	int64_t now = clock_boot_ms();
+	size_t at = 0;
+	struct err err;
+
+	while ((entry = map_next(&watch->copies, &at)) != NULL) {
+		struct watched *copy = entry->value;
+		if (!copy->is_suspect || copy->look_at > now ||
+		    stop_is_requested(&watch->stop))
+			continue;
+		if (look_at(watch, copy, &err) == 0) {
+			watch->told_failure = false;
+			continue;
+		}
+		failed(watch, &err);
+		copy->is_suspect = true;
+		postpone(copy);
+	}
+}
+
+/* Directories may have come: they are armed anew. */
+static void hear(struct copy_watch *watch)
+{
+	const struct map_entry *entry;
+	int64_t started = clock_boot_ms();
+	size_t at = 0;
+
+	if (!watch->inotify)
+		return;
+	inotify_drain(watch->inotify);
+	while ((entry = map_next(&watch->copies, &at)) != NULL) {
+		struct watched *copy = entry->value;
+		if (copy->is_watched && inotify_epoch(copy->watch) != copy->epoch)
+			arm_and_suspect(watch, copy);
+	}
+	watch->gather_ms = (clock_boot_ms() - started) * GATHER_SHARE;
+	if (watch->gather_ms < GATHER_MS)
+		watch->gather_ms = GATHER_MS;
+}
+
+/* 1: more may follow. */
+static int scan_page(struct copy_watch *watch, char **after, struct err *err)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	const struct registry_filter filter = { .kind = KIND_REPOSITORY,
+						.after = *after,
+						.limit = PAGE,
+						.state = REGISTRY_ANY };
+
+	if (registry_list(watch->pull->options.store, &filter, &rows, err) != 0)
+		return -1;
+	for (size_t i = 0; i < rows.count && !stop_is_requested(&watch->stop); i++)
+		visit(watch, rows.items[i].name);
+	if (rows.count < PAGE)
+		return 0;
+	free(*after);
+	*after = xstrdup(rows.items[PAGE - 1].name);
+	return 1;
+}
+
+static void drop_unmet(struct copy_watch *watch)
+{
+	const struct map_entry *entry;
+	name_list unmet = { 0 };
+	size_t at = 0;
+
+	while ((entry = map_next(&watch->copies, &at)) != NULL)
+		if (((struct watched *)entry->value)->scan != watch->scans)
+			vec_add(&unmet, xstrdup(entry->key));
+	for (size_t i = 0; i < unmet.count; i++)
+		drop(map_remove(&watch->copies, unmet.items[i]));
+	names_clear(&unmet);
+}
+
+static size_t count_watched(const struct copy_watch *watch)
+{
+	const struct map_entry *entry;
+	size_t at = 0, count = 0;
+
+	while ((entry = map_next(&watch->copies, &at)) != NULL)
+		count += ((const struct watched *)entry->value)->is_watched;
+	return count;
+}
+
+static void tell_scanned(const struct copy_watch *watch, int64_t took_ms)
+{
+	struct metric *copies =
+		metric_gauge("refrelay_watched_copies",
+			     "Copies whose changes by others inotify tells.");
+	size_t watched = count_watched(watch);
+
+	metric_set(metric_at(copies), (double)watched);
+	log_debug("copy_watch.scanned", LOG_NUMBER("dur_ms", took_ms),
+		  LOG_NUMBER("copies", watch->copies.count),
+		  LOG_NUMBER("watched", watched));
+}
+
+static void scan(struct copy_watch *watch)
+{
+	int64_t interval = watch->pull->options.scan_interval_ms;
+	int64_t started = clock_boot_ms(), used = scan_cpu_ms();
+	AUTO_FREE char *after = NULL;
+	struct err err;
+	int more;
+
+	watch->scans++;
+	do {
+		more = scan_page(watch, &after, &err);
+		hear(watch);
+		look_at_suspects(watch);
+	} while (more > 0 && !stop_is_requested(&watch->stop));
+	if (more < 0)
+		failed(watch, &err);
+	else if (more == 0 && !stop_is_requested(&watch->stop))
+		drop_unmet(watch);
+	tell_scanned(watch, clock_boot_ms() - started);
+	watch->scan_at = clock_boot_ms() +
+			 scan_pause_ms(watch->scans == 1 ? 0 : scan_cpu_ms() - used,
+				       interval > 0 ? interval : 60000);
+}
+
+static void take_told(struct copy_watch *watch)
+{
+	eventfd_t count;
+
+	eventfd_read(watch->woken, &count);
+	lock(&watch->mutex);
+	name_list told = watch->told;
+	watch->told = (name_list){ 0 };
+	unlock(&watch->mutex);
+	for (size_t i = 0; i < told.count; i++)
+		arm_and_suspect(watch, copy_of(watch, told.items[i]));
+	names_clear(&told);
+}
+
+static int time_left(const struct copy_watch *watch)
+{
+	const struct map_entry *entry;
+	int64_t until = watch->scan_at, now = clock_boot_ms();
+	size_t at = 0;
+
+	while ((entry = map_next(&watch->copies, &at)) != NULL) {
+		const struct watched *copy = entry->value;
+		if (copy->is_suspect && copy->look_at < until)
+			until = copy->look_at;
+	}
+	if (until <= now)
+		return 0;
+	return until - now < INT32_MAX ? (int)(until - now) : INT32_MAX;
+}
+
+static void wait_for_work(struct copy_watch *watch)
+{
+	struct pollfd fds[] = {
+		{ .fd = watch->stop.fd, .events = POLLIN },
+		{ .fd = watch->woken, .events = POLLIN },
+		{ .fd = watch->inotify ? inotify_descriptor(watch->inotify) : -1,
+		  .events = POLLIN },
+	};
+
+	if (poll(fds, ARRAY_SIZE(fds), time_left(watch)) <= 0 || fds[0].revents)
+		return;
+	if (fds[1].revents)
+		take_told(watch);
+	if (fds[2].revents && !stop_wait(&watch->stop, watch->gather_ms))
+		hear(watch);
+}
+
+static void *run(void *arg)
+{
+	struct copy_watch *watch = arg;
+
+	while (!stop_is_requested(&watch->stop)) {
+		if (watch->scan_at <= clock_boot_ms())
+			scan(watch);
+		look_at_suspects(watch);
+		wait_for_work(watch);
+	}
+	return NULL;
+}
+
+struct copy_watch *copy_watch_start(struct pull *pull)
+{
+	const struct inotify_limits limits = { .scope = INOTIFY_COPY,
+					       .directories_each = DIRECTORIES_EACH };
+	struct copy_watch *watch = xcalloc(1, sizeof(*watch));
+	struct err err;
+
+	mutex_init(&watch->mutex);
+	stop_init(&watch->stop);
+	watch->pull = pull;
+	watch->gather_ms = GATHER_MS;
+	watch->woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	watch->inotify = inotify_open(&limits, &err);
+	if (!watch->inotify)
+		tell_limit(watch, &err);
+	thread_start(&watch->thread, "copy-watch", run, watch);
+	return watch;
+}
+
+void copy_watch_stop(struct copy_watch *watch)
+{
+	if (!watch)
+		return;
+	stop_request(&watch->stop);
+	thread_join(watch->thread);
+}
+
+void copy_watch_free(struct copy_watch *watch)
+{
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	if (!watch)
+		return;
+	while ((entry = map_next(&watch->copies, &at)) != NULL)
+		drop(entry->value);
+	map_clear(&watch->copies);
+	inotify_close(watch->inotify);
+	names_clear(&watch->told);
+	if (watch->woken >= 0)
+		close(watch->woken);
+	stop_clear(&watch->stop);
+	pthread_mutex_destroy(&watch->mutex);
+	free(watch);
+}
+
+void copy_watch_tell(struct copy_watch *watch, const char *name)
+{
+	if (!watch)
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+	vec_add(&watch->told, xstrdup(name));
+	eventfd_write(watch->woken, 1);
+}

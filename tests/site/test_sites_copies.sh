@@ -1,0 +1,232 @@
+#!/usr/bin/env bash
+# Copies of a secondary that somebody else writes to: hooks refuse, a watch sees what no
+# hook reports, and a copy that was changed does not count as verified from then on.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+
+COPY=paris/git/a.git
+
+make_pair() {
+	make_sites
+	make_repository london/git/a.git 5
+	make_repository london/git/group/b.git 3
+	start_sites
+	wait_until 20 in_sync
+}
+
+lists_as() { # SITE LINE
+	{ at "$1" hooks list || [ $? -eq 3 ]; } | grep -qxF "$2"
+}
+
+was_seen() { # TIMES
+	[ "$(logged paris copy.changed)" -ge "$1" ]
+}
+
+is_in_sync() {
+	at paris status >status
+}
+
+right_again() {
+	wait_until 20 in_sync
+	same_sites
+}
+
+a_new_copy_refuses() {
+	local before
+	make_pair
+	at london hooks install
+	lists_as paris 'a: installed'
+	lists_as paris 'group/b: installed'
+	git clone -q $COPY work
+	git -C work commit -q --allow-empty -m stranger
+	before=$(find $COPY/objects -type f | sort)
+	fails git -C work push -q origin main 2>err
+	grep -qF "remote: refrelay: read-only copy; push to $(site_url london)/a.git" err ||
+		fail "$(<err)"
+	fails git -C $COPY update-ref refs/heads/x main 2>err
+	grep -qF "refrelay: read-only copy; push to $(site_url london)/a.git" err
+	fails git -C paris/git/group/b.git update-ref -d refs/heads/main 2>err
+	grep -qF "push to $(site_url london)/group/b.git" err
+	[ "$(find $COPY/objects -type f | sort)" = "$before" ]
+	is_in_sync
+	same_sites
+	push_change london/git/a.git
+	right_again
+	[ "$(logged paris copy.changed)" -eq 0 ]
+}
+
+an_adopted_copy_refuses() {
+	make_sites
+	make_repository london/git/a.git 5
+	mkdir -p paris/git
+	git clone -q --mirror london/git/a.git $COPY
+	git -C $COPY config --remove-section remote.origin
+	echo exit >$COPY/hooks/pre-receive
+	chmod +x $COPY/hooks/pre-receive
+	start_sites
+	wait_until 20 in_sync
+	wait_until 5 lists_as paris 'a: installed, keeps another pre-receive'
+	fails git -C $COPY update-ref refs/heads/x main
+}
+
+hooks_that_are_lost_come_back() {
+	make_pair
+	rm -r $COPY/hooks paris/git/group/b.git/refrelay/node
+	wait_until 10 lists_as paris 'a: installed'
+	wait_until 10 lists_as paris 'group/b: installed'
+	stop_site paris
+	rm $COPY/hooks/pre-receive
+	ln -sf "$(realpath "$REFRELAY_HOOK")" $COPY/hooks/post-receive
+	start_site paris
+	wait_until 10 lists_as paris 'a: installed'
+}
+
+# Each is seen in two seconds, counts for nothing from then on, and is set right.
+what_no_hook_reports_is_seen() {
+	local old count=0
+	make_pair
+	set_conf paris sync.scanInterval 1h
+	stop_site paris
+	start_site paris
+	wait_until 10 was_logged paris copy_watch.scanned
+	old=$(git -C $COPY rev-parse main~2)
+
+	in_copy a.git update-ref refs/heads/main "$old"
+	wait_until 2 was_seen $((++count))
+	right_again
+	in_copy a.git symbolic-ref HEAD refs/heads/none
+	wait_until 2 was_seen $((++count))
+	right_again
+	echo "$old" >$COPY/refs/heads/editor
+	wait_until 2 was_seen $((++count))
+	right_again
+	mkdir -p $COPY/refs/heads/deep
+	right_again
+	count=$(logged paris copy.changed)
+	echo "$old" >$COPY/refs/heads/deep/er
+	wait_until 2 was_seen $((++count))
+	right_again
+	chmod -R u+w $COPY/objects
+	rm $COPY/objects/pack/*
+	wait_until 2 was_seen $((++count))
+	right_again
+	mv $COPY gone
+	wait_until 2 was_seen $((++count))
+	right_again
+	lists_as paris 'a: installed'
+	! was_logged paris sync.failed || fail "a sync failed"
+}
+
+# What only the copy has is not thrown away, but the sentence is gone.
+a_commit_of_a_stranger_is_held() {
+	make_pair
+	wait_until 10 was_logged paris copy_watch.scanned
+	git clone -q $COPY work
+	git -C work commit -q --allow-empty -m stranger
+	in_copy a.git fetch -q "$TEST_DIR/work" main:main
+	wait_until 2 was_seen 1
+	wait_until 10 was_logged paris sync.held
+	expect 3 at paris status
+	fails grep -q 'in sync' out
+	at paris repository resync --force a
+	right_again
+}
+
+# While no node ran; and where nothing can be watched.
+a_look_finds_it() {
+	make_pair
+	wait_until 10 was_logged paris copy_watch.scanned
+	stop_site paris
+	in_copy a.git update-ref -d refs/heads/main
+	start_site paris
+	wait_until 5 was_seen 1
+	right_again
+	stop_site paris
+	unwatch paris
+	set_conf paris sync.scanInterval 1s
+	start_site paris
+	wait_until 10 was_logged paris copy_watch.limit
+	in_copy a.git update-ref refs/heads/x main
+	wait_until 5 was_seen 2
+	right_again
+}
+
+# Our own writes, of which there are many here, and what housekeeping does.
+what_we_write_is_ours() {
+	local i
+	make_pair
+	at london hooks install
+	git clone -q london/git/a.git work
+	for i in $(seq 45); do
+		date +%s.%N >work/file
+		git -C work add file
+		git -C work commit -qm "$i"
+		git -C work push -q origin main "main:refs/heads/b$i"
+		wait_until 10 in_sync
+	done
+	[ "$(find $COPY/objects/pack -name '*.pack' | wc -l)" -lt 40 ]
+	push_change london/git/group/b.git
+	at paris repository reverify a
+	wait_until 20 in_sync
+	stop_site paris
+	start_site paris
+	wait_until 10 in_sync
+	[ "$(logged paris copy.changed)" -eq 0 ] || fail "$(grep copy.changed paris/log)"
+}
+
+# The hooks that a copy has do the primary's work when it has become one.
+roles_change() {
+	make_pair
+	stop_site london
+	stop_site paris
+	set_conf paris site.role primary
+	set_conf paris secondary.london.secretFile "$PWD/secret"
+	set_conf london site.role secondary
+	set_conf london primary.url "$(site_url paris)/"
+	set_conf london primary.secretFile "$PWD/secret"
+	set_conf paris sync.scanInterval 1h
+	start_site paris
+	start_site london
+	lists_as paris 'a: installed'
+	push_change $COPY
+	is_there() {
+		[ "$(git -C london/git/a.git rev-parse main)" = "$(git -C $COPY rev-parse main)" ]
+	}
+	wait_until 10 is_there
+	wait_until 10 lists_as london 'a: installed'
+	fails git -C london/git/a.git update-ref refs/heads/x main 2>err
+	grep -qF "read-only copy; push to $(site_url paris)/a.git" err
+}
+
+said_by_check() { # WORDS
+	at london check >checked || true
+	grep -q "$1" checked
+}
+
+a_primary_says_that_hooks_are_lost() {
+	make_pair
+	said_by_check '^note  *hooks  *2 of 2 repositories tell of no push, for instance a: missing'
+	grep -q 'what to do: run refrelay hooks install' checked
+	wait_until 5 was_logged london hooks.lacking 'repositories=2'
+	at london hooks install
+	wait_until 5 was_logged london hooks.whole
+	said_by_check '^ok  *hooks  *2 repositories have them'
+	echo '#!/bin/sh' >london/git/group/b.git/hooks/post-receive
+	wait_until 5 was_logged london hooks.lacking 'repositories=1 .*group/b: foreign'
+	curl -fsS "$(site_url london)/metrics" >metrics
+	grep -qx 'refrelay_hooks{state="foreign"} 1' metrics
+	grep -qx 'refrelay_hooks{state="installed"} 1' metrics
+	lists_as london 'a: installed'
+}
+
+tap_test "a new copy refuses" a_new_copy_refuses
+tap_test "an adopted copy refuses" an_adopted_copy_refuses
+tap_test "hooks that are lost come back" hooks_that_are_lost_come_back
+tap_test "what no hook reports is seen" what_no_hook_reports_is_seen
+tap_test "a commit of a stranger is held" a_commit_of_a_stranger_is_held
+tap_test "a look finds it" a_look_finds_it
+tap_test "what we write is ours" what_we_write_is_ours
+tap_test "roles change" roles_change
+tap_test "a primary says that hooks are lost" a_primary_says_that_hooks_are_lost
+tap_done
