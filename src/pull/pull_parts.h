@@ -22,6 +22,13 @@ struct pull_heard {
 	int64_t skew_ms;    /* as written */
 };
 
+/* How often one replicable was doubted, or rebuilt: doubt.c. */
+struct mend_pace {
+	int64_t until; /* boot ms: not before */
+	unsigned count;
+};
+#define MEND_PACES 1024
+
 /*
  * Lock order: mutex is the last, nothing is taken while it is held. It is never held
  * during I/O.
@@ -37,7 +44,7 @@ struct pull {
 	struct stop kill;   /* what runs is to end now */
 	struct lines lines; /* of the blobs' workers; they end with `kill` */
 	struct pool *sync_pool, *blob_pool, *verify_pool;
-	pthread_t cursor_thread, consistency_thread, scheduler_thread;
+	pthread_t cursor_thread, consistency_thread, scheduler_thread, glance_thread;
 
 	/* Guarded by mutex. */
 	bool stopping;
@@ -53,6 +60,7 @@ struct pull {
 	struct pull_heard heard;
 	struct pull_news news;    /* its cursor is that of state */
 	int64_t paces[1024];      /* boot ms, by a replicable's id: pace.c */
+	struct mend_pace doubts[MEND_PACES], rebuilds[MEND_PACES]; /* by id */
 	struct map unknown_kinds; /* of events that were skipped */
 	struct map reverified;    /* blobs that the primary was asked to read again... */
 	int64_t reverified_at;    /* ... since then, boot ms: blob_doubt.c */
@@ -69,6 +77,7 @@ const struct blob_kind *pull_kind(const struct pull *pull, const char *type);
 void *log_cursor_run(void *arg);
 void *consistency_run(void *arg);
 void *scheduler_run(void *arg);
+void *glance_run(void *arg);
 
 /* The scheduler looks at the rows at once. */
 void pull_signal(struct pull *pull);
@@ -99,6 +108,10 @@ bool names_has(struct pull *pull, const char *kind, const char *name);
 /* A sync begins; for how long a change of this replicable waits before the next does. */
 void pace_take(struct pull *pull, uint64_t id);
 int64_t pace_delay_ms(struct pull *pull, uint64_t id);
+
+/* In how much time a copy that is damaged again may be made anew; 0: now. */
+int64_t rebuild_wait_ms(struct pull *pull, uint64_t id);
+void rebuild_take(struct pull *pull, uint64_t id);
 
 /* The outcome of a request to the primary, for the log and for site_value. */
 void peer_good(struct pull *pull, enum pull_part part);
