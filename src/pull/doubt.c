@@ -13,10 +13,44 @@
 #define AT_ONCE 3
 #define WAIT_LEAST_MS ((int64_t)5000)
 #define WAIT_MOST_MS ((int64_t)3600 * 1000)
+#define REMEMBERED_MOST 10000
 
-static struct mend_pace *pace_of(struct mend_pace *paces, uint64_t id)
+struct pace {
+	int64_t until; /* boot ms: not before */
+	unsigned count;
+};
+
+static void forget_all(struct map *paces)
 {
-	return &paces[id % MEND_PACES];
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	while ((entry = map_next(paces, &at)) != NULL)
+		free(entry->value);
+	map_clear(paces);
+}
+
+void doubts_clear(struct pull *pull)
+{
+	forget_all(&pull->doubts);
+	forget_all(&pull->rebuilds);
+}
+
+/* Many thousand at once are another trouble than one that comes back. */
+static struct pace *pace_of(struct map *paces, uint64_t id)
+{
+	char key[24];
+	struct pace *pace;
+
+	snprintf(key, sizeof(key), "%" PRIx64, id);
+	pace = map_get(paces, key);
+	if (pace)
+		return pace;
+	if (paces->count >= REMEMBERED_MOST)
+		forget_all(paces);
+	pace = xcalloc(1, sizeof(*pace));
+	map_put(paces, key, pace);
+	return pace;
 }
 
 static int64_t step_ms(unsigned count)
@@ -28,13 +62,13 @@ static int64_t step_ms(unsigned count)
 	return ms < WAIT_MOST_MS ? ms : WAIT_MOST_MS;
 }
 
-static int64_t wait_locked(const struct mend_pace *pace, int64_t now)
+static int64_t wait_locked(const struct pace *pace, int64_t now)
 {
 	return pace->until > now ? pace->until - now : 0;
 }
 
 /* What was well for long begins anew. */
-static void take_locked(struct mend_pace *pace, int64_t now)
+static void take_locked(struct pace *pace, int64_t now)
 {
 	if (now - pace->until > 2 * WAIT_MOST_MS)
 		pace->count = 0;
@@ -48,20 +82,20 @@ int64_t rebuild_wait_ms(struct pull *pull, uint64_t id)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
-	return wait_locked(pace_of(pull->rebuilds, id), clock_boot_ms());
+	return wait_locked(pace_of(&pull->rebuilds, id), clock_boot_ms());
 }
 
 void rebuild_take(struct pull *pull, uint64_t id)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
-	take_locked(pace_of(pull->rebuilds, id), clock_boot_ms());
+	take_locked(pace_of(&pull->rebuilds, id), clock_boot_ms());
 }
 
 static int64_t doubt_take(struct pull *pull, uint64_t id)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-	struct mend_pace *pace = pace_of(pull->doubts, id);
+	struct pace *pace = pace_of(&pull->doubts, id);
 	int64_t now = clock_boot_ms(), wait_ms = wait_locked(pace, now);
 
 	take_locked(pace, now);

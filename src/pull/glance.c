@@ -56,22 +56,33 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-int glance_blob(int root, const struct registry_row *row, const struct stat *stat,
-		struct err *err)
+void glance_blob_of(const struct registry_row *row, struct glance_blob *known)
 {
-	AUTO_CLOSE int fd = -1;
-	struct stat now;
+	known->size = row->size;
+	known->known_at = later(row->verified_at, row->last_success_at);
+}
 
-	if (!stat && blob_open(root, row->name, &fd, &now, err) != 0)
-		return -1;
-	if (!stat)
-		stat = &now;
-	int64_t known_at = later(row->verified_at, row->last_success_at);
+/* The times of the file are those of the clock here, or of a file server. */
+int glance_blob(const struct glance_blob *known, const struct stat *stat, struct err *err)
+{
 	int64_t written_at = (int64_t)stat->st_mtim.tv_sec * 1000;
-	if ((row->size > 0 && (uint64_t)stat->st_size != row->size) ||
-	    (known_at > 0 && written_at > known_at + SLACK_MS))
+
+	if ((known->size > 0 && (uint64_t)stat->st_size != known->size) ||
+	    (known->known_at > 0 && written_at > known->known_at + SLACK_MS))
 		return differs(err);
 	return 0;
+}
+
+static int open_and_glance(int root, const struct registry_row *row, struct err *err)
+{
+	struct glance_blob known;
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	glance_blob_of(row, &known);
+	if (blob_open(root, row->name, &fd, &st, err) != 0)
+		return -1;
+	return glance_blob(&known, &st, err);
 }
 
 struct glancing {
@@ -89,7 +100,7 @@ static void look_at(struct glancing *glancing, const struct registry_row *row)
 	struct err why;
 
 	result->looked++;
-	if ((request->kind ? glance_blob(glancing->root, row, NULL, &why)
+	if ((request->kind ? open_and_glance(glancing->root, row, &why)
 			   : glance_repository(request->root, row->name, &why)) == 0)
 		return;
 	if (result->doubted++ == 0) {

@@ -13,9 +13,13 @@
 /* At the copy of a repository whose row is synced. -1: it is not; *err says why. */
 int glance_repository(const char *root, const char *name, struct err *err);
 
-/* At that of a blob; `root` is the kind's directory, open. `stat` may be NULL; else it is
- * what the file that is about to be read looks like. */
-int glance_blob(int root, const struct registry_row *row, const struct stat *stat,
+/* At a blob's file, as its row knows it. */
+struct glance_blob {
+	uint64_t size;    /* 0: not known */
+	int64_t known_at; /* when it was last proved, or brought; wall ms, 0: never */
+};
+void glance_blob_of(const struct registry_row *row, struct glance_blob *known);
+int glance_blob(const struct glance_blob *known, const struct stat *stat,
 		struct err *err);
 
 /* At all copies of a kind that are called synced; what is not as it was left is doubted

@@ -151,6 +151,7 @@ static void pull_free(struct pull *pull)
 {
 	source_free(pull->source);
 	lines_clear(&pull->lines);
+	doubts_clear(pull);
 	map_clear(&pull->touched);
 	map_clear(&pull->unknown_kinds);
 	map_clear(&pull->reverified);

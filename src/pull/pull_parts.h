@@ -22,13 +22,6 @@ struct pull_heard {
 	int64_t skew_ms;    /* as written */
 };
 
-/* How often one replicable was doubted, or rebuilt: doubt.c. */
-struct mend_pace {
-	int64_t until; /* boot ms: not before */
-	unsigned count;
-};
-#define MEND_PACES 1024
-
 /*
  * Lock order: mutex is the last, nothing is taken while it is held. It is never held
  * during I/O.
@@ -60,7 +53,7 @@ struct pull {
 	struct pull_heard heard;
 	struct pull_news news;    /* its cursor is that of state */
 	int64_t paces[1024];      /* boot ms, by a replicable's id: pace.c */
-	struct mend_pace doubts[MEND_PACES], rebuilds[MEND_PACES]; /* by id */
+	struct map doubts, rebuilds; /* how often of one replicable: doubt.c */
 	struct map unknown_kinds; /* of events that were skipped */
 	struct map reverified;    /* blobs that the primary was asked to read again... */
 	int64_t reverified_at;    /* ... since then, boot ms: blob_doubt.c */
@@ -108,6 +101,8 @@ bool names_has(struct pull *pull, const char *kind, const char *name);
 /* A sync begins; for how long a change of this replicable waits before the next does. */
 void pace_take(struct pull *pull, uint64_t id);
 int64_t pace_delay_ms(struct pull *pull, uint64_t id);
+
+void doubts_clear(struct pull *pull);
 
 /* In how much time a copy that is damaged again may be made anew; 0: now. */
 int64_t rebuild_wait_ms(struct pull *pull, uint64_t id);

@@ -279,6 +279,8 @@ static int reverify_copy(const struct web_request *request, struct web_response 
 	if (registry_get(services->store, kind_of(request), request->name, &row, err) !=
 	    0)
 		return row_failed(request, response, err);
+	if (row.is_gone)
+		return err_set(err, ERR_CONFLICT, "%s: the primary deleted it", row.name);
 	if (row.state != REGISTRY_SYNCED)
 		return ask_registry(request, REGISTRY_WISH_RECHECK, response, err);
 	move.id = row.id;

@@ -116,7 +116,9 @@ def writable(path):
 
 
 def missing(path):
-    if os.path.isdir(path):
+    if "/refrelay" in path and not os.path.lexists(path):
+        return  # it is made when it is needed
+    if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     else:
         os.remove(path)
@@ -177,8 +179,8 @@ def written(text):
 
 
 ALL = (missing, empty, cut, flipped, no_rights, directory, link)
-DERIVED = (empty, cut, flipped, no_rights, directory, link)
-OWN = (empty, flipped, no_rights, directory, link)
+DERIVED = (empty, flipped, no_rights, directory)
+OWN = (empty, no_rights, directory)
 FOLDER = (missing, as_file, link, no_rights)
 
 PLACES = [
@@ -192,7 +194,7 @@ PLACES = [
     ("bitmap", with_bitmap, DERIVED),
     ("commit-graph", with_commit_graph, DERIVED),
     ("loose-object", with_loose_objects, ALL),
-    ("loose-ref", with_loose_ref, (empty, cut, flipped, no_rights, directory, link)),
+    ("loose-ref", with_loose_ref, (empty, flipped, no_rights, directory, link)),
     ("fence", at("refrelay/fence"), (missing,) + OWN),
     ("key", at("refrelay/state/key"), OWN),
     ("record", at("refrelay/copy"), (missing,) + OWN),
@@ -202,8 +204,8 @@ PLACES = [
     ("refs", at("refs"), FOLDER),
     ("heads", at("refs/heads"), (as_file, link, no_rights)),
     ("own", at("refrelay"), FOLDER),
-    ("state", at("refrelay/state"), FOLDER),
-    ("pending", at("refrelay/state/pending"), (as_file, link, no_rights)),
+    ("state", at("refrelay/state"), (as_file, no_rights)),
+    ("pending", at("refrelay/state/pending"), (link,)),
     ("ref-lock", at("refs/heads/main.lock"), (written(""),)),
     ("head-lock", at("HEAD.lock"), (written(""),)),
     ("packed-lock", at("packed-refs.lock"), (written(""),)),
@@ -334,14 +336,14 @@ class Waiting:
 
 
 def sync(waiting):
+    generations = {name: row["generation"] for name, row in rows().items()}
+    waiting.generations = {name: generations.get(name, 1) for name in kinds()}
     for name in kinds():
         path = f"london/git/{name}.git"
         tree = git(path, "rev-parse", "main^{tree}").stdout.strip()
         commit = git(path, "-c", "user.name=Test", "-c", "user.email=test@example.com",
                      "commit-tree", "-p", "main", "-m", str(time.time()), tree).stdout.strip()
         git(path, "update-ref", "refs/heads/main", commit)
-    generations = {name: row["generation"] for name, row in rows().items()}
-    waiting.generations = {name: generations.get(name, 1) for name in kinds()}
     return []
 
 
@@ -374,7 +376,7 @@ def read_one(name):
 
 
 def read(_):
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
         return [fault for fault in pool.map(read_one, kinds()) if fault]
 
 
@@ -391,6 +393,7 @@ def main():
         waiting = Waiting(kinds())
         meet = {"sync": sync, "verification": verification, "read": read}.get(word)
         failed += meet(waiting) if meet else []
+        waiting.begun = time.monotonic()
         failed += waiting.wait()
         print(f"{word}: {len(kinds())} kinds, the last whole after "
               f"{waiting.slowest[0]:.1f} s ({waiting.slowest[1]})")
