@@ -21,8 +21,6 @@
 
 #define PAGE 200
 #define REST_MS 5
-/* Clocks of files tick more slowly than ours. */
-#define SLACK_MS 3000
 
 static int differs(struct err *err)
 {
@@ -62,13 +60,22 @@ void glance_blob_of(const struct registry_row *row, struct glance_blob *known)
 	known->known_at = later(row->verified_at, row->last_success_at);
 }
 
-/* The times of the file are those of the clock here, or of a file server. */
-int glance_blob(const struct glance_blob *known, const struct stat *stat, struct err *err)
+/* A file server's times are not of the clock here. */
+static bool was_written_since(const struct glance_blob *known, int fd,
+			      const struct stat *stat)
 {
-	int64_t written_at = (int64_t)stat->st_mtim.tv_sec * 1000;
+	int64_t written_at = (int64_t)stat->st_mtim.tv_sec * 1000 +
+			     (int64_t)stat->st_mtim.tv_nsec / 1000000;
 
+	return known->known_at > 0 && written_at > known->known_at &&
+	       file_system_is_local(fd);
+}
+
+int glance_blob(const struct glance_blob *known, int fd, const struct stat *stat,
+		struct err *err)
+{
 	if ((known->size > 0 && (uint64_t)stat->st_size != known->size) ||
-	    (known->known_at > 0 && written_at > known->known_at + SLACK_MS))
+	    was_written_since(known, fd, stat))
 		return differs(err);
 	return 0;
 }
@@ -82,7 +89,7 @@ static int open_and_glance(int root, const struct registry_row *row, struct err 
 	glance_blob_of(row, &known);
 	if (blob_open(root, row->name, &fd, &st, err) != 0)
 		return -1;
-	return glance_blob(&known, &st, err);
+	return glance_blob(&known, fd, &st, err);
 }
 
 struct glancing {

@@ -19,7 +19,7 @@ struct glance_blob {
 	int64_t known_at; /* when it was last proved, or brought; wall ms, 0: never */
 };
 void glance_blob_of(const struct registry_row *row, struct glance_blob *known);
-int glance_blob(const struct glance_blob *known, const struct stat *stat,
+int glance_blob(const struct glance_blob *known, int fd, const struct stat *stat,
 		struct err *err);
 
 /* At all copies of a kind that are called synced; what is not as it was left is doubted

@@ -169,7 +169,7 @@ static void look_at_copy(const struct finding *finding, int root,
 	if (object->where != LFS_HERE)
 		return;
 	if (blob_open(root, object->id, &fd, &stat, &err) == 0 &&
-	    glance_blob(&object->known, &stat, &err) == 0) {
+	    glance_blob(&object->known, fd, &stat, &err) == 0) {
 		object->size = (uint64_t)stat.st_size;
 		return;
 	}
