@@ -1,6 +1,7 @@
 /*
  * Tries what the configuration names, each thing by itself, so that one fault does not
- * hide the others. Changes nothing but what opening the database makes.
+ * hide the others. Changes nothing but what opening the database makes, and rows of
+ * copies that are found to be damaged.
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -122,14 +123,6 @@ static void check_repositories(struct checking *checking)
 	check_tell(checking, CHECK_WRONG, "repositories", &err);
 }
 
-static void check_copies(struct checking *checking, struct store *store)
-{
-	struct err err;
-
-	if (copies_root_judge(store, checking->site.repositories, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "copies", &err);
-}
-
 void check_foreign(struct checking *checking, const char *what,
 		   const struct leftovers_found *found)
 {
@@ -211,7 +204,7 @@ static void check_secondary(struct checking *checking, struct store *store)
 {
 	struct leftovers_found found;
 
-	check_copies(checking, store);
+	check_copies(checking, store, NULL);
 	if (leftovers_count(store, checking->site.repositories, &found, ERR_IGNORED) == 0)
 		check_foreign(checking, "repositories", &found);
 }

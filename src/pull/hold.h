@@ -38,4 +38,10 @@ struct hold_question {
  * frees), 0 if not, -1 on errors. */
 int hold_decide(const struct hold_question *question, char **reason, struct err *err);
 
+/* Whether some object that a ref of the copy `old` names can be read there, and is not in
+ * `new`; then *reason as above. False also if that cannot be told. */
+bool hold_lost_tips(const struct git_work *work, const struct repo *old,
+		    const struct repo *new, const struct ref_snapshot *refs,
+		    char **reason);
+
 #endif

@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "git/git_message.h"
 #include "git/pkt_line.h"
+#include "pull/decisions.h"
+#include "replicable/name.h"
 #include "web/answer.h"
 #include "web/client.h"
 #include "web/git_parts.h"
@@ -147,6 +149,24 @@ static int find_answer(const struct web_request *request,
 	return serve_info_refs_now(serve, wanted, answer) ? 0 : WEB_LATER;
 }
 
+/* What a reading returns in place of an answer: the copy cannot give it, and *err says
+ * why. The primary may. */
+#define COPY_FAILED 2
+
+static bool has_copy_failed(const struct web_request *request,
+			    const struct serve_answer *answer, const struct err *err)
+{
+	return request->services->pull && !answer->is_request_bad &&
+	       !answer->is_too_large && copy_is_at_fault(err);
+}
+
+static int fail(const struct web_request *request, const struct serve_answer *answer,
+		struct web_response *response, const struct err *err)
+{
+	return has_copy_failed(request, answer, err) ? COPY_FAILED
+						     : git_failed(response, answer, err);
+}
+
 static int advertise(const struct web_request *request, const char *name,
 		     struct web_response *response, struct err *err)
 {
@@ -158,7 +178,7 @@ static int advertise(const struct web_request *request, const char *name,
 	if (result < 0) {
 		result = tell_copy(request, ADVERTISEMENT, response, err)
 				 ? 0
-				 : git_failed(response, &answer, err);
+				 : fail(request, &answer, response, err);
 	} else if (result == 0) {
 		git_hand_over(&answer, ADVERTISEMENT, response);
 		web_set_header(response, "Vary", "Git-Protocol, Accept-Encoding");
@@ -180,7 +200,7 @@ static int upload_pack(const struct web_request *request, const char *name,
 	if (serve_upload_pack(request->services->serve, &wanted, &answer, err) == 0)
 		git_hand_over(&answer, RESULT, response);
 	else if (!tell_copy(request, RESULT, response, err))
-		result = git_failed(response, &answer, err);
+		result = fail(request, &answer, response, err);
 	serve_answer_clear(&answer);
 	return result;
 }
@@ -217,6 +237,34 @@ static int answer_here(const struct web_request *request, const char *name,
 	return result;
 }
 
+/* The copy that was to answer is damaged: readers get the primary's answer. */
+static int answer_damaged(const struct web_request *request, const char *name,
+			  struct web_response *response, struct err *err,
+			  git_reading here)
+{
+	if (git_forward_read(request, name, FRESH_DAMAGED, response) != GIT_HERE)
+		return 0;
+	int result = answer_here(request, name, response, err, here);
+	return result == COPY_FAILED ? -1 : result;
+}
+
+/* From the copy. What it looks like is asked before it is read: git may not notice that
+ * files are missing, or hold something else. */
+static int answer_copy(const struct web_request *request, const char *name,
+		       struct web_response *response, struct err *err, git_reading here)
+{
+	struct pull *pull = request->services->pull;
+	int result;
+
+	if (pull && request->may_wait && !pull_glance(pull, name))
+		return answer_damaged(request, name, response, err, here);
+	result = answer_here(request, name, response, err, here);
+	if (result != COPY_FAILED)
+		return result;
+	pull_doubt(pull, KIND_REPOSITORY, name, err);
+	return answer_damaged(request, name, response, err, here);
+}
+
 /* By `here`, or by the primary. */
 static int answer_read(const struct web_request *request, struct web_response *response,
 		       struct err *err, git_reading here)
@@ -231,7 +279,7 @@ static int answer_read(const struct web_request *request, struct web_response *r
 				: GIT_LATER;
 	if (place == GIT_LATER)
 		return WEB_LATER;
-	return place == GIT_HERE ? answer_here(request, name, response, err, here) : 0;
+	return place == GIT_HERE ? answer_copy(request, name, response, err, here) : 0;
 }
 
 static int push_refs(const struct web_request *request, struct web_response *response,
