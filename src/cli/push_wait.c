@@ -28,6 +28,7 @@ void started_list_clear(started_list *list)
 		free(list->items[i].project);
 		free(list->items[i].uri);
 		free(list->items[i].host);
+		free(list->items[i].ref);
 	}
 	vec_clear(list);
 }
@@ -59,9 +60,26 @@ static void tell(struct started *one, const char *failure, const char *how)
 {
 	one->is_ended = true;
 	one->has_failed = failure != NULL;
-	push_print("Replicate %s refs " TASK_ALL_REFS " to %s, %s! (%s)", one->project,
-		   one->host, failure ? "FAILED" : "Succeeded", failure ? failure : how);
+	push_print("Replicate %s refs %s to %s, %s! (%s)", one->project,
+		   one->ref ? one->ref : TASK_ALL_REFS, one->host,
+		   failure ? "FAILED" : "Succeeded", failure ? failure : how);
 	fflush(stdout);
+}
+
+static bool covers(const struct task *task, const char *ref)
+{
+	return !ref || task_is_all(task) || ref_names_have(&task->refs, ref);
+}
+
+/* What was given up of a whole push may be other refs. */
+static bool is_about(const struct dead_letter *letter, const struct started *one)
+{
+	if (strcmp(letter->task.uri, one->uri) != 0)
+		return false;
+	for (size_t i = 0; one->ref && i < letter->refs.count; i++)
+		if (strcmp(letter->refs.items[i].ref, one->ref) == 0)
+			return true;
+	return !one->ref || (letter->refs.count == 0 && covers(&letter->task, one->ref));
 }
 
 static const struct dead_letter *find_letter(const struct waiting *waiting,
@@ -70,8 +88,7 @@ static const struct dead_letter *find_letter(const struct waiting *waiting,
 {
 	for (size_t i = 0; i < letters->count; i++) {
 		const struct dead_letter *letter = &letters->items[i];
-		if (letter->failed_at >= waiting->started_at &&
-		    strcmp(letter->task.uri, one->uri) == 0)
+		if (letter->failed_at >= waiting->started_at && is_about(letter, one))
 			return letter;
 	}
 	return NULL;
@@ -93,28 +110,41 @@ static const char *failure_of(const struct waiting *waiting, const struct starte
 	return state->failure.text;
 }
 
-/* 1: a task of its URI is there, and is followed now; 0: none; -1. It is looked for
- * twice: one that goes from running/ back to waiting/ may be missed, but not again when
- * it has a time to wait for. */
-static int follow_rest(struct waiting *waiting, struct started *one, struct err *err)
-{
-	bool is_found = false;
+enum rest { REST_NONE, REST_OTHERS, REST_OURS };
 
-	for (int i = 0; i < 2 && !is_found; i++) {
+/* A task that stands for it is followed from here on. */
+static enum rest find_rest(struct started *one, const listed_tasks *tasks)
+{
+	enum rest rest = REST_NONE;
+
+	for (size_t i = 0; i < tasks->count; i++) {
+		const struct listed_task *task = &tasks->items[i];
+		if (strcmp(task->task.uri, one->uri) != 0)
+			continue;
+		rest = REST_OTHERS;
+		if (!covers(&task->task, one->ref))
+			continue;
+		snprintf(one->key, sizeof(one->key), "%s", task->name);
+		one->is_gone = one->is_settled = false;
+		return REST_OURS;
+	}
+	return rest;
+}
+
+/* It is looked for twice: one that goes from running/ back to waiting/ may be missed, but
+ * not again when it has a time to wait for. */
+static int look_for_rest(struct waiting *waiting, struct started *one, enum rest *rest,
+			 struct err *err)
+{
+	*rest = REST_NONE;
+	for (int i = 0; i < 2 && *rest != REST_OURS; i++) {
 		listed_tasks tasks = { 0 };
 		if (task_store_list(waiting->call->push.tasks, &tasks, NULL, err) != 0)
 			return -1;
-		for (size_t k = 0; k < tasks.count && !is_found; k++) {
-			const struct listed_task *task = &tasks.items[k];
-			is_found = strcmp(task->task.uri, one->uri) == 0;
-			if (is_found)
-				snprintf(one->key, sizeof(one->key), "%s", task->name);
-		}
+		*rest = find_rest(one, &tasks);
 		listed_tasks_clear(&tasks);
 	}
-	if (is_found)
-		one->is_gone = one->is_settled = false;
-	return is_found;
+	return 0;
 }
 
 static int judge(struct waiting *waiting, struct started *one,
@@ -125,10 +155,13 @@ static int judge(struct waiting *waiting, struct started *one,
 	const struct dead_letter *letter = find_letter(waiting, one, letters);
 	int found = uri_state_read(tasks, one->uri_key, &state, err);
 
+	enum rest rest = REST_NONE;
+
 	if (found > 0 && state.failures > 0) {
-		int rest = follow_rest(waiting, one, err);
-		if (rest != 0)
-			return rest < 0 ? -1 : 0;
+		if (look_for_rest(waiting, one, &rest, err) != 0)
+			return -1;
+		if (rest == REST_OURS)
+			return 0;
 		/* It may have been done since the state was read. */
 		uri_state_clear(&state);
 		found = uri_state_read(tasks, one->uri_key, &state, err);
@@ -137,6 +170,8 @@ static int judge(struct waiting *waiting, struct started *one,
 		return -1;
 	if (letter)
 		tell(one, letter->why.text, NULL);
+	else if (one->ref && rest == REST_OTHERS) /* which fail without it */
+		tell(one, NULL, "OK");
 	else
 		tell(one, found > 0 ? failure_of(waiting, one, &state) : NULL, "OK");
 	return 0;

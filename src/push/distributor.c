@@ -21,6 +21,7 @@
 #define LETTERS_EVERY_MS 15000
 #define LIST_RETRY_MS 5000
 #define PRESENCE_EVERY_MS 10000
+#define SWEEP_EVERY_MS 600000
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -208,6 +209,10 @@ static void show_presence(struct distributor *distributor)
 		return;
 	presence_keep(distributor->push);
 	distributor->presence_at = now + PRESENCE_EVERY_MS;
+	if (distributor->sweep_at > now)
+		return;
+	task_store_sweep(distributor->push->options.tasks, ERR_IGNORED);
+	distributor->sweep_at = now + SWEEP_EVERY_MS;
 }
 
 static void look_at_leftovers(struct distributor *distributor)
@@ -454,7 +459,9 @@ static uint64_t bytes_of(void *arg, const char *project)
 
 void *distributor_run(void *arg)
 {
-	struct distributor distributor = { .push = arg, .is_news = true };
+	struct distributor distributor = { .push = arg,
+					   .is_news = true,
+					   .sweep_at = clock_boot_ms() + SWEEP_EVERY_MS };
 
 	schedule_init(&distributor.schedule);
 	distributor.schedule.bytes_of = bytes_of;

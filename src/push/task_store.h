@@ -33,8 +33,11 @@
 struct task_store;
 
 /* Makes what is missing (mode 0700, files 0600), and removes temporary files that are
- * older than an hour. ERR_CONFIG: parts of it are on different file systems. */
+ * older than ten minutes. ERR_CONFIG: parts of it are on different file systems. */
 int task_store_open(const char *directory, struct task_store **store, struct err *err);
+/* Removes temporary files of that age that were left since, ours and Gerrit's: of
+ * somebody who still writes one, the link or rename fails, and it is written again. */
+int task_store_sweep(struct task_store *store, struct err *err);
 /* For looking at it only: nothing is made or moved, and where no store was ever made it
  * is empty. ERR_DISK as of task_store_recognize(). */
 int task_store_open_to_read(const char *directory, const char *data,
