@@ -47,17 +47,22 @@ struct notice *notice_new(const struct notice_options *options)
 	return notice;
 }
 
-void notice_free(struct notice *notice)
+static void free_all(struct map *map)
 {
 	const struct map_entry *entry;
 	size_t at = 0;
 
+	while ((entry = map_next(map, &at)) != NULL)
+		free(entry->value);
+	map_clear(map);
+}
+
+void notice_free(struct notice *notice)
+{
 	if (!notice)
 		return;
-	while ((entry = map_next(&notice->troubles, &at)) != NULL)
-		free(entry->value);
-	map_clear(&notice->troubles);
-	map_clear(&notice->deleting); /* no push runs any more */
+	free_all(&notice->troubles);
+	free_all(&notice->deleting);
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
 }

@@ -219,7 +219,7 @@ static int check_file(int dir, const char *folder, const char *name, struct err 
 	return err_remedy(err, "remove it: git would wait for it");
 }
 
-/* What git opens. What else stands there is nobody's business. */
+/* What git opens. Nothing else that stands there is ever read. */
 static const struct needed {
 	const char *folder;
 	const char *const *names; /* NULL: packs */

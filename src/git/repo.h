@@ -35,8 +35,9 @@ int repo_open(int dir, const char *path, struct repo *repo, struct err *err);
 void repo_close(struct repo *repo);
 
 /* Before git works there: ERR_CONFIG if one of the files that it would open is no plain
- * file (a pipe would hold it for ever), if packed-refs is a link, if links below refs lead in
- * circles, or if there are grafts, by name. What git does not open may be anything. */
+ * file (a pipe would hold it for ever), if packed-refs is a link, if links below refs
+ * lead in circles, or if there are grafts, by name. What git does not open may be
+ * anything. */
 int repo_check_files(const struct repo *repo, struct err *err);
 
 /* What a directory looks like. Cheap: some stat() calls. */

@@ -85,7 +85,7 @@ accidents_are_held_all_the_same() {
 	same_sites
 }
 
-# What hooks refuse was no one's word.
+# What hooks refuse does not count.
 refused_deletions_do_not_count() {
 	make_pair
 	printf '#!/bin/sh\nexit 1\n' >london/git/r.git/hooks/pre-receive

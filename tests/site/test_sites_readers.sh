@@ -117,9 +117,23 @@ replicated_by_hand() {
 	refrelay replicate source copies >out
 }
 
+# Whoever reads the copy on disk sees no ref before the copy hides it.
+settings_come_before_refs() {
+	make_repository source/r.git 5
+	refrelay replicate source copies
+	git -C source/r.git config transfer.hideRefs refs/secret
+	add_commits source/r.git refs/secret/plan 2
+	REFRELAY_FAILPOINT=publish.renamed=kill "$REFRELAY" replicate source copies >/dev/null 2>&1 || true
+	tip copies/r.git refs/secret/plan
+	! git ls-remote copies/r.git | grep secret || fail "it is shown"
+	refrelay replicate source copies
+	! git ls-remote copies/r.git | grep secret || fail "it is shown"
+}
+
 tap_test "refs that are hidden at the primary are hidden at a secondary" hidden_refs_are_hidden_everywhere
 tap_test "a change of what is hidden travels without a change of refs" a_change_of_the_rules_alone_travels
 tap_test "a repository that is not read over HTTP is read at no site, and copied" closed_at_each_site
 tap_test "so it is where no copy is" closed_where_no_copy_is
 tap_test "replicate carries the settings for readers as well" replicated_by_hand
+tap_test "a copy hides a ref before it has it" settings_come_before_refs
 tap_done

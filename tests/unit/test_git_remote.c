@@ -154,7 +154,7 @@ TEST(an_answer_that_rests_is_a_timeout)
 	assert_fails(fetch(), ERR_TIMEOUT);
 }
 
-TEST(who_says_that_he_lives_is_waited_for)
+TEST(a_server_that_says_that_it_lives_is_waited_for)
 {
 	remote.stall_ms = 1000;
 	write_mode("slow");
@@ -188,7 +188,7 @@ int main(void)
 		CASE(a_header_of_two_lines_is_refused),
 		CASE(what_the_server_answers_has_a_class),
 		CASE(an_answer_that_rests_is_a_timeout),
-		CASE(who_says_that_he_lives_is_waited_for),
+		CASE(a_server_that_says_that_it_lives_is_waited_for),
 		CASE(nobody_who_listens_is_a_network_error),
 		CASE(a_path_may_not_lead_to_the_network_nor_a_url_to_files),
 	};
