@@ -85,6 +85,7 @@ class Chaos:
         self.world = World(folder, options.program, choices, self.note)
         self.operations = operations.Operations(self.world, self.report, self.note)
         self.faults = faults.Faults(self.world, self.operations, self.note)
+        self.operations.doubt = self.faults.doubt
         self.reads = Reads(self.report)
         self.truth = Truth(self.world, self.faults, self.report, options.grace, options.patience)
         self.pairs_read = 0
