@@ -202,13 +202,23 @@ class Chaos:
                 self.note("healed", healer[1])
 
     def look_for_crashes(self):
+        """Who cannot start, for instance as the disk is full, is started again and again, as
+        a service manager does."""
         for site in self.world.sites:
-            if site.has_died():
-                site.is_down = True
-                tail = (site.folder / "log").read_bytes()[-600:].decode(errors="replace")
-                self.report("nodes_do_not_crash",
-                            f"{site.name} ended with {site.process.returncode}: {tail}")
-                site.start()
+            if not site.has_died():
+                continue
+            age = time.monotonic() - site.started_at
+            is_refusal = site.process.returncode == 1 and age < 60 * self.options.patience
+            if is_refusal and age < 2:
+                continue
+            site.is_down = True
+            tail = (site.folder / "log").read_bytes()[-600:].decode(errors="replace")
+            text = f"{site.name} ended with {site.process.returncode}: {tail}"
+            if is_refusal:
+                self.note("refused", text)
+            else:
+                self.report("nodes_do_not_crash", text)
+            site.start()
 
     # All is healed: now it must become well.
 
@@ -223,7 +233,7 @@ class Chaos:
             site.go_on()
         waits = {"equal": self.are_whole, "said": self.is_said,
                  "destinations": self.are_destinations_equal}
-        said = {}
+        said, told_at = {}, begun
         while waits and time.monotonic() - begun < bound:
             self.look_for_crashes()
             for name, question in list(waits.items()):
@@ -234,6 +244,9 @@ class Chaos:
                     self.figures[name].append(time.monotonic() - begun)
                     self.note("settled", f"{name} after {time.monotonic() - begun:.1f} s")
                     del waits[name]
+                elif time.monotonic() - told_at > 15:
+                    told_at = time.monotonic()
+                    self.note("waits", f"{name}: {said[name]}")
             time.sleep(0.2)
         promises = {"equal": "everything_heals", "said": "in_sync_is_said",
                     "destinations": "destinations_are_equal"}
