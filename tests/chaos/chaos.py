@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Chaos: two secondaries and three destinations under random operations and faults.
 
-usage: chaos.py --program DIRECTORY [--seed N] [--rounds N | --seconds N] [--keep] [--plan]
+usage: chaos.py --program DIRECTORY [--seed N] [--rounds N | --seconds N] [--only FAULT]...
+                [--keep] [--plan]
 
 Each round does operations and faults at once, then all faults are healed, and all must be
 equal again, and say so, within a bound. Meanwhile readers and samplers look whether a
@@ -52,10 +53,10 @@ TROUBLE = (b"ERROR: AddressSanitizer", b"runtime error:", b"WARNING: ThreadSanit
            b"ERROR: LeakSanitizer", b"Assertion `")
 
 
-def make_plan(seed, number, is_short):
-    """A pure function of both: what a round does, and when."""
+def make_plan(seed, number, is_short, only=None):
+    """A pure function of these: what a round does, and when."""
     choices = random.Random(f"{seed}/{number}")
-    is_long = number % 3 == 1
+    is_long = number % 3 == 1 and not only
     seconds = 45 if is_long else choices.uniform(6, 9) if is_short else choices.uniform(8, 18)
     rate = 1.2 if is_long else 2.5
     steps = []
@@ -66,7 +67,7 @@ def make_plan(seed, number, is_short):
         steps.append((2, "fault", choices.choice(faults.LONG), f"{seed}/{number}/long", 40))
     for i in range(choices.randint(1, 2 if is_long else 4)):
         at = choices.uniform(0.5, seconds - 2)
-        steps.append((at, "fault", faults.draw(choices), f"{seed}/{number}/fault-{i}",
+        steps.append((at, "fault", faults.draw(choices, only), f"{seed}/{number}/fault-{i}",
                       choices.uniform(1, seconds - at)))
     return seconds, sorted(steps)
 
@@ -156,7 +157,8 @@ class Chaos:
     # A round
 
     def play(self):
-        seconds, steps = make_plan(self.options.seed, self.round, self.options.short)
+        seconds, steps = make_plan(self.options.seed, self.round, self.options.short,
+                                   self.options.only)
         self.note("round", f"{seconds:.1f} s, {len(steps)} steps")
         jobs, healers, begun = queue.Queue(), [], time.monotonic()
         workers = [threading.Thread(target=self.work, args=(jobs,)) for _ in range(WORKERS)]
@@ -474,6 +476,8 @@ def read_options():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=0, help="instead of rounds")
     parser.add_argument("--short", action="store_true", help="rounds of a few seconds")
+    parser.add_argument("--only", action="append", choices=[name for name, _ in faults.WEIGHTS],
+                        metavar="FAULT", help="of these faults; may be given several times")
     parser.add_argument("--grace", type=float, default=30,
                         help="for how many seconds what is not known yet may be missed")
     parser.add_argument("--patience", type=float, default=1, help="factor of all bounds")
@@ -486,7 +490,7 @@ def read_options():
 
 def print_plan(options):
     for number in range(1, options.rounds + 1):
-        seconds, steps = make_plan(options.seed, number, options.short)
+        seconds, steps = make_plan(options.seed, number, options.short, options.only)
         print(f"round {number}: {seconds:.1f} s")
         for at, what, name, seed, lasts in steps:
             print(f"  {at:6.2f} {what} {name} {seed}" + (f" for {lasts:.1f} s" if lasts else ""))
