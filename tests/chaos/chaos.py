@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Chaos: two secondaries and three destinations under random operations and faults.
 
-usage: chaos.py --program DIRECTORY [--seed N] [--rounds N | --seconds N] [--keep] [--plan]
+usage: chaos.py --program DIRECTORY [--seed N] [--rounds N | --seconds N] [--only FAULT]...
+                [--keep] [--plan]
 
 Each round does operations and faults at once, then all faults are healed, and all must be
 equal again, and say so, within a bound. Meanwhile readers and samplers look whether a
@@ -52,10 +53,10 @@ TROUBLE = (b"ERROR: AddressSanitizer", b"runtime error:", b"WARNING: ThreadSanit
            b"ERROR: LeakSanitizer", b"Assertion `")
 
 
-def make_plan(seed, number, is_short):
-    """A pure function of both: what a round does, and when."""
+def make_plan(seed, number, is_short, only=None):
+    """A pure function of these: what a round does, and when."""
     choices = random.Random(f"{seed}/{number}")
-    is_long = number % 3 == 1
+    is_long = number % 3 == 1 and not only
     seconds = 45 if is_long else choices.uniform(6, 9) if is_short else choices.uniform(8, 18)
     rate = 1.2 if is_long else 2.5
     steps = []
@@ -66,7 +67,7 @@ def make_plan(seed, number, is_short):
         steps.append((2, "fault", choices.choice(faults.LONG), f"{seed}/{number}/long", 40))
     for i in range(choices.randint(1, 2 if is_long else 4)):
         at = choices.uniform(0.5, seconds - 2)
-        steps.append((at, "fault", faults.draw(choices), f"{seed}/{number}/fault-{i}",
+        steps.append((at, "fault", faults.draw(choices, only), f"{seed}/{number}/fault-{i}",
                       choices.uniform(1, seconds - at)))
     return seconds, sorted(steps)
 
@@ -85,6 +86,7 @@ class Chaos:
         self.world = World(folder, options.program, choices, self.note)
         self.operations = operations.Operations(self.world, self.report, self.note)
         self.faults = faults.Faults(self.world, self.operations, self.note)
+        self.operations.doubt = self.faults.doubt
         self.reads = Reads(self.report)
         self.truth = Truth(self.world, self.faults, self.report, options.grace, options.patience)
         self.pairs_read = 0
@@ -155,7 +157,8 @@ class Chaos:
     # A round
 
     def play(self):
-        seconds, steps = make_plan(self.options.seed, self.round, self.options.short)
+        seconds, steps = make_plan(self.options.seed, self.round, self.options.short,
+                                   self.options.only)
         self.note("round", f"{seconds:.1f} s, {len(steps)} steps")
         jobs, healers, begun = queue.Queue(), [], time.monotonic()
         workers = [threading.Thread(target=self.work, args=(jobs,)) for _ in range(WORKERS)]
@@ -201,13 +204,23 @@ class Chaos:
                 self.note("healed", healer[1])
 
     def look_for_crashes(self):
+        """Who cannot start, for instance as the disk is full, is started again and again, as
+        a service manager does."""
         for site in self.world.sites:
-            if site.has_died():
-                site.is_down = True
-                tail = (site.folder / "log").read_bytes()[-600:].decode(errors="replace")
-                self.report("nodes_do_not_crash",
-                            f"{site.name} ended with {site.process.returncode}: {tail}")
-                site.start()
+            if not site.has_died():
+                continue
+            age = time.monotonic() - site.started_at
+            is_refusal = site.process.returncode == 1 and age < 60 * self.options.patience
+            if is_refusal and age < 2:
+                continue
+            site.is_down = True
+            tail = (site.folder / "log").read_bytes()[-600:].decode(errors="replace")
+            text = f"{site.name} ended with {site.process.returncode}: {tail}"
+            if is_refusal:
+                self.note("refused", text)
+            else:
+                self.report("nodes_do_not_crash", text)
+            site.start()
 
     # All is healed: now it must become well.
 
@@ -222,7 +235,7 @@ class Chaos:
             site.go_on()
         waits = {"equal": self.are_whole, "said": self.is_said,
                  "destinations": self.are_destinations_equal}
-        said = {}
+        said, told_at = {}, begun
         while waits and time.monotonic() - begun < bound:
             self.look_for_crashes()
             for name, question in list(waits.items()):
@@ -233,6 +246,9 @@ class Chaos:
                     self.figures[name].append(time.monotonic() - begun)
                     self.note("settled", f"{name} after {time.monotonic() - begun:.1f} s")
                     del waits[name]
+                elif time.monotonic() - told_at > 15:
+                    told_at = time.monotonic()
+                    self.note("waits", f"{name}: {said[name]}")
             time.sleep(0.2)
         promises = {"equal": "everything_heals", "said": "in_sync_is_said",
                     "destinations": "destinations_are_equal"}
@@ -460,6 +476,8 @@ def read_options():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=0, help="instead of rounds")
     parser.add_argument("--short", action="store_true", help="rounds of a few seconds")
+    parser.add_argument("--only", action="append", choices=[name for name, _ in faults.WEIGHTS],
+                        metavar="FAULT", help="of these faults; may be given several times")
     parser.add_argument("--grace", type=float, default=30,
                         help="for how many seconds what is not known yet may be missed")
     parser.add_argument("--patience", type=float, default=1, help="factor of all bounds")
@@ -472,7 +490,7 @@ def read_options():
 
 def print_plan(options):
     for number in range(1, options.rounds + 1):
-        seconds, steps = make_plan(options.seed, number, options.short)
+        seconds, steps = make_plan(options.seed, number, options.short, options.only)
         print(f"round {number}: {seconds:.1f} s")
         for at, what, name, seed, lasts in steps:
             print(f"  {at:6.2f} {what} {name} {seed}" + (f" for {lasts:.1f} s" if lasts else ""))

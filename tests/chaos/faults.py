@@ -17,8 +17,9 @@ DAMAGES = ("flip_pack", "cut_pack", "no_pack", "no_index", "cut_refs", "no_refs"
            "wrong_head", "no_objects", "multi_pack_index", "empty_loose_ref", "no_config")
 
 
-def draw(choices):
-    names, weights = zip(*WEIGHTS)
+def draw(choices, only=None):
+    weights = [(name, weight) for name, weight in WEIGHTS if not only or name in only]
+    names, weights = zip(*weights)
     return choices.choices(names, weights)[0]
 
 

@@ -40,6 +40,7 @@ class Operations:
         self.stage = world.london.folder / "stage"  # of the same file system as what is served
         self.work.mkdir()
         self.stage.mkdir()
+        self.doubt = lambda *_: None  # told of copies that somebody knows to be wrong
         self.done = {"acknowledged": 0, "refused": 0, "lfs": 0, "put": 0, "clones": 0}
 
     def do(self, name, seed, choices):
@@ -355,8 +356,14 @@ class Operations:
         site, repository = choices.choice(self.world.secondaries), self.pick(choices)
         what = choices.choice(("sync", "resync", "reverify", "remove", "list"))
         names = [] if what == "list" else [repository.name]
+        if what == "remove" and choices.random() < 0.2:
+            names = ["--all"]
+        path = site.repositories / (repository.name + ".git")
         done = site.cli("repository", what, *names, timeout=60)
-        return f"{site.name} {what} {repository.name}: {done.returncode}"
+        text = f"{site.name} {what} {' '.join(names)}"
+        if what == "remove" and done.returncode == 0 and not path.exists():
+            self.doubt(site, repository, path, text)
+        return f"{text}: {done.returncode}"
 
     def reload(self, choices):
         site = choices.choice(self.world.sites)

@@ -55,7 +55,7 @@ class Site:
         self.folder = world.folder / name
         self.repositories, self.data = self.folder / "git", self.folder / "data"
         self.tree, self.lfs = self.folder / "tree", self.folder / "lfs"
-        self.process = None
+        self.process, self.started_at = None, 0
         self.clock = 0      # seconds that it is wrong by
         self.is_down = True  # ... because the test wants it so
         self.is_stopped = False
@@ -88,6 +88,7 @@ class Site:
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(self.command("serve", "-v"), stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, env=self.environment())
+        self.started_at = time.monotonic()
         self.is_down = self.is_stopped = False
 
     def has_died(self):
