@@ -256,6 +256,7 @@ def check(node, first, before):
 
 
 def run(node, grammar, seconds):
+    wait_for(lambda: b'Content-Length' in node.ask(HONEST), lambda: 'no answer from the cache')
     first, before, count = strip(node.ask(HONEST)), None, 0
     until = time.monotonic() + seconds
     while time.monotonic() < until or count <= WARM_UP:

@@ -46,7 +46,7 @@ ends_in_time() {
 	began=$(date +%s%N)
 	stop_site one
 	echo "$((($(date +%s%N) - began) / 1000000)) ms"
-	[ $((($(date +%s%N) - began) / 1000000)) -lt 2000 ]
+	[ $((($(date +%s%N) - began) / 1000000)) -lt 3000 ]
 	was_logged one node.stopped
 }
 
