@@ -53,6 +53,7 @@ ends_at_the_second_signal() {
 
 	start_crash_sites
 	stop_site paris
+	rm paris/log
 	start_site paris REFRELAY_FAILPOINT=node.stops=stop
 	hang_a_fetch
 	fails no_site_children paris
