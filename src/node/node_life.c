@@ -65,6 +65,8 @@ int node_life_report(void *arg, struct str *out, bool *is_good, struct err *err)
 						.root = settings->site.repositories,
 						.store = life->store,
 						.signs = &signs,
+						.is_brief = true,
+						.leaves_out_tasks = true,
 						.kinds = &settings->blobs };
 	int result = report_make(&options, &report, err);
 

@@ -278,6 +278,15 @@ static struct report_limits limits_of(const struct pull_settings *settings)
 	};
 }
 
+static int look_at_rows(struct store *store, struct report *report, struct err *err)
+{
+	if (registry_never_copied(store, KIND_REPOSITORY, &report->never_copied, err) !=
+	    0)
+		return -1;
+	return report_examples_of_copies(store, KIND_REPOSITORY, &report->repositories,
+					 &report->examples, err);
+}
+
 static int make_secondary(const struct report_options *options, struct report *report,
 			  struct err *err)
 {
@@ -286,10 +295,7 @@ static int make_secondary(const struct report_options *options, struct report *r
 
 	if (store_read(store, read_secondary, report, err) != 0 ||
 	    registry_counts(store, KIND_REPOSITORY, &report->repositories, err) != 0 ||
-	    registry_never_copied(store, KIND_REPOSITORY, &report->never_copied, err) !=
-		    0 ||
-	    report_examples_of_copies(store, KIND_REPOSITORY, &report->repositories,
-				      &report->examples, err) != 0 ||
+	    (!options->is_brief && look_at_rows(store, report, err) != 0) ||
 	    report_blobs_of_copies(options, report, err) != 0 ||
 	    store_read(store, read_void, report, err) != 0)
 		return -1;
@@ -326,7 +332,7 @@ static int read_all(const struct report_options *options, struct report *report,
 {
 	if (store_read(options->store, read_alive, &report->alive_at, err) != 0 ||
 	    report_push_read(options, report, err) != 0 ||
-	    report_lfs_read(options, report, err) != 0)
+	    (!options->is_brief && report_lfs_read(options, report, err) != 0))
 		return -1;
 	if (options->role != SITE_SECONDARY)
 		return store_read(options->store, read_primary, report, err) == 0

@@ -108,6 +108,7 @@ struct report_options {
 	const struct pull_settings *settings; /* of a secondary; NULL: not known */
 	const struct blob_kinds *kinds; /* those of which it tells; NULL: all that have
 					   rows */
+	bool is_brief;                  /* for verdict and counts alone: reads no rows */
 	bool leaves_out_tasks;    /* of push: they take long to read where many wait */
 	struct task_store *tasks; /* NULL: it does not push, or the store cannot be
 				     opened, because of push_failure */
@@ -139,8 +140,7 @@ bool report_is_good(const struct report *report);
 void report_why(const struct report *report, const struct verdict *verdict,
 		struct str *out);
 
-/* The sentence (or few) that says it first: who is how far behind in time, why, what to
- * do. */
+/* The sentence that says it first: who is how far behind, why, what to do. */
 void report_sentence(const struct report *report, struct str *out);
 
 /* The page of `status`: the sentence, a row per kind, one per secondary. */

@@ -72,10 +72,16 @@ int report_blobs_of_origin(const struct report_options *options, struct report *
 	return 0;
 }
 
-static int read_copies(struct store *store, struct report_kind *kind, struct err *err)
+static int read_copies(const struct report_options *options, struct report_kind *kind,
+		       struct err *err)
 {
-	if (registry_counts(store, kind->type, &kind->counts, err) != 0 ||
-	    registry_never_copied(store, kind->type, &kind->never_copied, err) != 0)
+	struct store *store = options->store;
+
+	if (registry_counts(store, kind->type, &kind->counts, err) != 0)
+		return -1;
+	if (options->is_brief)
+		return 0;
+	if (registry_never_copied(store, kind->type, &kind->never_copied, err) != 0)
 		return -1;
 	return report_examples_of_copies(store, kind->type, &kind->counts,
 					 &kind->examples, err);
@@ -96,9 +102,10 @@ int report_blobs_of_copies(const struct report_options *options, struct report *
 	if (list_kinds(options, find_copied_kinds, report, err) != 0)
 		return -1;
 	for (size_t i = 0; i < report->blobs.count; i++)
-		if (read_copies(options->store, &report->blobs.items[i], err) != 0)
+		if (read_copies(options, &report->blobs.items[i], err) != 0)
 			return -1;
-	for (size_t i = 0; options->root && options->kinds && i < report->blobs.count;
+	for (size_t i = 0; options->root && options->kinds && !options->is_brief &&
+			   i < report->blobs.count;
 	     i++)
 		count_arrived(&options->kinds->items.items[i], &report->blobs.items[i]);
 	return 0;

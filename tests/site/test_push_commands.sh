@@ -77,7 +77,7 @@ what_is_started_without_a_node_waits() {
 	same_refs home/git/a.git m1/a.git
 	same_refs home/git/b.git m2/b.git
 	expect 0 at home status
-	grep -q '^in sync: nothing waits to be pushed to 2 remotes; 2 repositories$' out
+	grep -q '^all is pushed: nothing waits for 2 remotes; 2 repositories$' out
 	stop_site home
 }
 

@@ -137,6 +137,61 @@ TEST(a_blob_that_fails_or_is_held_is_named_with_the_command_to_see_it)
 			       "(see refrelay blob list --type lfs --state held)"));
 }
 
+static void fails_by(const char *name, enum err_class class, const char *why)
+{
+	struct err failure = { .class = class };
+	struct registry_move change = { .id = replicable_id("lfs", name),
+					.event = REGISTRY_BEGUN,
+					.err = &failure,
+					.timeout_ms = 1000000 };
+
+	snprintf(failure.text, sizeof(failure.text), "%s", why);
+	assert_ok(registry_move(store, &change, &err));
+	change.event = REGISTRY_ERRED;
+	assert_ok(registry_move(store, &change, &err));
+}
+
+/* The first by name may be the one that fails for another reason than all others. */
+TEST(failures_of_several_classes_are_counted_by_class)
+{
+	AUTO_STR struct str metrics = STR_INIT;
+
+	add_copy("a", 1);
+	add_copy("b", 1);
+	add_copy("c", 1);
+	fails_by("a", ERR_CORRUPT, "wrong bytes");
+	fails_by("b", ERR_DISK, "no space");
+	fails_by("c", ERR_DISK, "no space either");
+	look(SITE_SECONDARY, NULL);
+	assert_non_null(
+		strstr(text.data,
+		       "; 3 blobs of kind lfs fail: 2 disk, for instance b: no space; "
+		       "1 corrupt, for instance a: wrong bytes (see refrelay blob list "
+		       "--type lfs --failed)"));
+	report_metrics(&report);
+	metrics_render(&metrics);
+	assert_non_null(strstr(metrics.data,
+			       "refrelay_failing{kind=\"lfs\",class=\"disk\"} 2\n"));
+	json_auto_t *object = report_json(&report);
+	const json_t *failures = json_object_get(
+		json_object_get(json_object_get(object, "blobs"), "lfs"), "failures");
+	assert_int_equal(json_array_size(failures), 2);
+	assert_int_equal(
+		json_integer_value(json_object_get(json_array_get(failures, 0), "count")),
+		2);
+	report_metrics_forget("paris");
+	report_clear(&report);
+	report = (struct report){ .signs = VITAL_SIGNS_NONE };
+	vec_add(&report.blobs, (struct report_kind){ .type = xstrdup("lfs") });
+	report_metrics(&report);
+	str_reset(&metrics);
+	metrics_render(&metrics);
+	assert_non_null(strstr(metrics.data,
+			       "refrelay_failing{kind=\"lfs\",class=\"disk\"} 0\n"));
+	assert_non_null(strstr(metrics.data,
+			       "refrelay_secondary_lag_seconds{site=\"paris\"} NaN\n"));
+}
+
 TEST(a_kind_that_is_configured_no_more_is_not_judged)
 {
 	char type[] = "uploads", path[] = "/srv/uploads";
@@ -287,6 +342,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FILLED(what_is_to_be_copied_is_said_with_its_size_until_it_is_proved),
 		FILLED(a_blob_that_fails_or_is_held_is_named_with_the_command_to_see_it),
+		FILLED(failures_of_several_classes_are_counted_by_class),
 		FILLED(a_kind_that_is_configured_no_more_is_not_judged),
 		FILLED(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way),
 		FILLED(the_primary_hears_of_all_kinds),

@@ -428,6 +428,78 @@ TEST(files_are_private_and_not_inherited)
 	store_close(store);
 }
 
+static size_t count_files(void)
+{
+	AUTO_CLOSEDIR DIR *dir = opendir(root);
+	size_t count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	return count;
+}
+
+static void assert_reads(size_t items, size_t files)
+{
+	struct store *store;
+
+	assert_ok(store_open_to_read(path_of("db"), &store, &err));
+	assert_int_equal(count_items(store), items);
+	assert_int_equal(write_item(store, 99), -1);
+	store_close(store);
+	assert_int_equal(count_files(), files);
+}
+
+static int open_and_die(int arg)
+{
+	struct store *store = NULL;
+
+	(void)arg;
+	if (open_at("db", &store) != 0 ||
+	    store_write(store, add_item, &(struct add){ .id = 3 }, &err) != 0)
+		return complain(&err);
+	raise(SIGKILL);
+	return 1;
+}
+
+TEST(who_only_reads_makes_no_file_and_sees_what_was_committed)
+{
+	struct store *store, *reading;
+
+	assert_fails(store_open_to_read(path_of("db"), &store, &err), ERR_MISSING);
+	assert_int_equal(count_files(), 2);
+	store = open_items("db");
+	assert_ok(write_item(store, 1));
+	store_close(store);
+	assert_reads(1, 3); /* nobody has it open: the file is alone */
+	store = open_items("db");
+	assert_ok(write_item(store, 2));
+	assert_reads(2, 5); /* and now with its log and index */
+	assert_ok(store_open_to_read(path_of("db"), &reading, &err));
+	assert_ok(write_item(store, 4));
+	assert_int_equal(count_items(reading), 3);
+	store_close(store);
+	assert_int_equal(count_items(reading), 3); /* also when the log is gone */
+	store_close(reading);
+	wait_child(start_child(open_and_die, 0));
+	assert_reads(4, 5); /* what a crash left in the log */
+}
+
+static int set_version(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "DELETE FROM schema_version WHERE version > 3", error);
+}
+
+TEST(a_database_of_another_version_is_not_read)
+{
+	struct store *store = open_items("db");
+
+	assert_ok(store_write(store, set_version, NULL, &err));
+	store_close(store);
+	assert_fails(store_open_to_read(path_of("db"), &store, &err), ERR_CONFIG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +515,8 @@ int main(void)
 		STORE_CASE(a_store_in_memory_needs_no_file),
 		STORE_CASE(the_schema_is_there),
 		STORE_CASE(files_are_private_and_not_inherited),
+		STORE_CASE(who_only_reads_makes_no_file_and_sees_what_was_committed),
+		STORE_CASE(a_database_of_another_version_is_not_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,135 @@
+/*
+ * What a node says of its life arrives at the command that asks as it was said.
+ */
+#include "test.h"
+
+#include "base/hook_wire.h"
+#include "change/hook_socket.h"
+#include "report/vitals.h"
+#include "store/data_lock.h"
+
+static struct store *store;
+static struct vitals *vitals;
+static struct followers *followers;
+static struct hook_socket *hooks;
+static struct vital_signs signs;
+static bool is_mute;
+
+static void say(void *arg, struct str *answer)
+{
+	(void)arg;
+	if (is_mute)
+		str_add(answer, "{");
+	else
+		vitals_say(vitals, answer);
+}
+
+static int setup(void **state)
+{
+	is_mute = false;
+	followers = followers_new();
+	return test_make_root(state) == 0 ? store_open("sqlite::memory:", &store, &err)
+					  : -1;
+}
+
+static int teardown(void **state)
+{
+	vital_signs_clear(&signs);
+	hook_socket_stop(TAKE(hooks));
+	vitals_stop(TAKE(vitals));
+	followers_free(followers);
+	store_close(store);
+	return test_remove_root(state);
+}
+
+static void begin(const char *copies)
+{
+	vitals = vitals_start(&(struct vitals_options){
+		.store = store, .data = root, .repositories = copies });
+	vitals_add(vitals, &(struct vitals_parts){ .followers = followers });
+	assert_ok(hook_socket_start(
+		&(struct hook_socket_options){ .data = root, .alive = say }, &hooks,
+		&err));
+}
+
+/* Until the first write was tried. */
+static void look(void)
+{
+	do {
+		vital_signs_clear(&signs);
+		vitals_look(vitals, &signs);
+		usleep(1000);
+	} while (signs.written_age_ms < 0 && signs.failing_age_ms < 0);
+}
+
+TEST(without_a_node_nothing_is_known)
+{
+	vitals_ask(root, &signs);
+	assert_int_equal(signs.node, NODE_NONE);
+	assert_int_equal(signs.written_age_ms, -1);
+}
+
+TEST(a_node_that_holds_the_directory_and_says_nothing_is_mute)
+{
+	int fd;
+
+	assert_ok(data_lock_take(root, &fd, &err));
+	begin(NULL);
+	is_mute = true;
+	vitals_ask(root, &signs);
+	assert_int_equal(signs.node, NODE_MUTE);
+	assert_int_equal(signs.written_age_ms, -1);
+	close(fd);
+}
+
+TEST(what_a_node_says_is_what_a_command_hears)
+{
+	int fd;
+
+	assert_ok(data_lock_take(root, &fd, &err));
+	assert_ok(followers_expect(followers, store, (const char *const[]){ "paris" }, 1,
+				   &err));
+	begin(NULL);
+	look();
+	vital_signs_clear(&signs);
+	vitals_ask(root, &signs);
+	assert_int_equal(signs.node, NODE_ANSWERS);
+	assert_true(signs.written_age_ms >= 0);
+	assert_int_equal(signs.heard_age_ms, -1);
+	assert_int_equal(signs.write_failure.class, ERR_NONE);
+	assert_int_equal(signs.followers.count, 1);
+	assert_string_equal(signs.followers.items[0].site, "paris");
+	assert_int_equal(signs.followers.items[0].age_ms, -1);
+	close(fd);
+}
+
+TEST(a_directory_that_cannot_be_written_is_named)
+{
+	int fd;
+
+	assert_ok(data_lock_take(root, &fd, &err));
+	begin("/proc/self");
+	look();
+	vital_signs_clear(&signs);
+	vitals_ask(root, &signs);
+	assert_int_equal(signs.node, NODE_ANSWERS);
+	assert_int_equal(signs.written_age_ms, -1);
+	assert_true(signs.failing_age_ms >= 0);
+	assert_int_not_equal(signs.write_failure.class, ERR_NONE);
+	assert_non_null(strstr(signs.write_failure.text, "/proc/self"));
+	close(fd);
+}
+
+#define ALIVE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ALIVE(without_a_node_nothing_is_known),
+		ALIVE(a_node_that_holds_the_directory_and_says_nothing_is_mute),
+		ALIVE(what_a_node_says_is_what_a_command_hears),
+		ALIVE(a_directory_that_cannot_be_written_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
