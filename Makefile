@@ -1,19 +1,20 @@
 # A thin cover for Meson, so that people can type `make`. It installs the Debian packages
 # that are missing (tools/packages.sh says which, and why), then builds into build/.
 #
-#	make                build/refrelay
+#	make                build/refrelay; no tests are built, no warning is an error
 #	make demo           two sites with sample repositories, and proof that they are equal;
 #	                    REPOSITORIES=/srv/git copies your own (they are only read)
 #	make test           all checks and tests; STEPS="gcc asan" only some of them
-#	make install        DESTDIR and prefix as usual
+#	make quick          those that take a few minutes
+#	make soak           those that take hours; HOURS=8 says how many
+#	make install        DESTDIR and prefix as usual; prefix is not remembered
 #	make clean          removes what was built
 
-prefix =
+prefix = /usr/local
 
 all:
 	@tools/packages.sh build
-	@test -f build/build.ninja || meson setup build
-	@$(if $(prefix),meson configure build -Dprefix='$(prefix)')
+	@test -f build/build.ninja || meson setup build -Dtests=disabled
 	@ninja -C build
 
 demo: all
@@ -24,10 +25,20 @@ test:
 	@tools/packages.sh build test
 	@tools/test.sh $(STEPS)
 
+quick:
+	@tools/packages.sh build test
+	@tools/test.sh format floors size listed tools unit
+
+soak:
+	@tools/packages.sh build test
+	@tools/soak.sh $(HOURS)
+
 install: all
+	@meson configure build -Dprefix='$(prefix)'
+	@ninja -C build --quiet
 	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz build-tsan
+	rm -rf build build-asan build-clang build-fuzz build-gcc build-tsan
 
-.PHONY: all demo test install clean
+.PHONY: all clean demo install quick soak test

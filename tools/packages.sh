@@ -26,13 +26,13 @@ build_packages=(
 	'zlib1g-dev     compressed request bodies'
 	'libpcre2-dev   patterns of projects and refs'
 	'libcrypt-dev   passwords of an htpasswd file'
-	'libcmocka-dev  unit tests'
 )
 demo_packages=(
 	'curl           asks whether a node serves'
 	'python3        finds ports that are free'
 )
 test_packages=(
+	'libcmocka-dev      unit tests'
 	'clang              second compiler, fuzzing'
 	'clang-format       checks the formatting'
 	'libclang-rt-14-dev sanitizers and fuzzer of clang'

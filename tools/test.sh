@@ -6,18 +6,23 @@
 #	size    functions, files and headers keep their limits
 #	listed  each test is listed in its meson.build, each mark of docs/security.md has one
 #	tools   the tests of tools/ and of tests/lib/
-#	gcc     in build/: a build with gcc, and all tests
-#	clang   in build-clang/: a build with clang; warnings are errors, as with gcc
+#	gcc     in build-gcc/: a build with gcc, unit tests, models, a few site tests (smoke_tests
+#	        in tests/site/meson.build): that what is installed does not differ from what
+#	        has sanitizers
+#	clang   in build-clang/: a build with clang
 #	asan    in build-asan/: unit and site tests, address and undefined sanitizers
-#	tsan    in build-tsan/: unit tests, thread sanitizer
+#	tsan    in build-tsan/: unit tests that start threads, thread sanitizer
 #	fuzz    in build-fuzz/: each fuzz target for $FUZZ_SECONDS seconds (10)
 #
-# A step that fails does not keep the others from running, but without a build by gcc
-# that passes its tests the slower ones say nothing new, and are not run.
+# Only if they are named:
+#	unit       of gcc, the unit tests
+#	sanitized  build-asan/ is built
 #
-# Tests run beside each other, and some wait for what a loaded machine does late. So if
-# three programs or fewer fail, they are run once more, each alone; what passes then is
-# told as unsteady at the end, and does not fail the step. A report by a sanitizer does.
+# Warnings are errors here, and only here.
+#
+# A step that fails does not keep the others from running, but without a build by gcc
+# that passes its tests the slower ones say nothing new, and are not run. Nothing is tried
+# a second time: a test that does not always pass is a fault.
 #
 # The last lines name what failed; the very last one is "N passed, N failed", with ", N skipped" when there are any: tests of
 # all steps together. A step that fails without a failing test counts as one.
@@ -27,9 +32,9 @@ export PYTHONDONTWRITEBYTECODE=1
 ulimit -c 0
 
 all_steps=(format floors size listed tools gcc clang asan tsan fuzz)
+named_steps=(unit sanitized)
 processes=3
 passed=0 failed=0 skipped=0
-again_at_most=3 # programs
 findings=() # a line for each program that failed
 wrapper=() # what `meson test` runs under
 
@@ -92,16 +97,15 @@ configure() { # FOLDER COMPILER OPTION...
 	local folder=$1 compiler=$2 again=() output
 	shift 2
 	[ -f "$folder/build.ninja" ] && again=(--reconfigure)
-	output=$(CC=$compiler meson setup "${again[@]}" "$folder" -Dchecked_mutexes=true "$@" 2>&1) &&
-		return
+	output=$(CC=$compiler meson setup "${again[@]}" "$folder" -Dwerror=true \
+		-Dtests=enabled -Dchecked_mutexes=true "$@" 2>&1) && return
 	say "$output"
 	return 1
 }
 
-build() { # FOLDER [TARGET...]
-	local folder=$1
-	shift
-	ninja -C "$folder" --quiet "$@"
+# The program and all tests.
+build() { # FOLDER
+	ninja -C "$1" --quiet all meson-test-prereq
 }
 
 # Runs tests, all or those named. Nothing hangs for ever: each test has its own timeout,
@@ -124,28 +128,14 @@ count_run() { # FOLDER
 
 # Runs tests and adds up what they say.
 run_tests() { # FOLDER [OPTION...]
-	local folder=$1 status name what names=() lines=() again_passed again_failed rest
+	local folder=$1 status name what
 	shift
 	meson_test "$folder" --num-processes "$processes" "$@"
 	status=$?
 	read -r step_passed step_failed step_skipped < <(count_run "$folder")
 	while IFS=$'\t' read -r name what; do
-		[[ " ${names[*]} " == *" $name "* ]] || names+=("$name")
-		lines+=("$name in ${folder#"$PWD/"}: $what")
+		findings+=("$name in ${folder#"$PWD/"}: $what")
 	done < <(tools/count_tests.py --failed "$folder/meson-logs/testlog.json")
-	if [ "$status" -ne 0 ] && [ "${#names[@]}" -gt 0 ] &&
-		[ "${#names[@]}" -le "$again_at_most" ]; then
-		say "Once more, alone: ${names[*]}"
-		cp "$folder/meson-logs/testlog.txt" "$folder/meson-logs/testlog-first.txt"
-		meson_test "$folder" --num-processes 1 "$@" "${names[@]}"
-		status=$?
-		read -r again_passed again_failed rest < <(count_run "$folder")
-		if [ "$status" -eq 0 ] && [ "$again_passed" -gt 0 ]; then
-			step_passed=$((step_passed + step_failed)) step_failed=$again_failed
-			lines=("${lines[@]/#/unsteady, passed alone: }")
-		fi
-	fi
-	findings+=("${lines[@]}")
 	passed=$((passed + step_passed))
 	failed=$((failed + step_failed))
 	skipped=$((skipped + step_skipped))
@@ -173,7 +163,12 @@ run_sanitized() { # FOLDER [OPTION...]
 }
 
 step_gcc() {
-	configure build gcc && build build && run_tests build
+	configure build-gcc gcc && build build-gcc &&
+		run_tests build-gcc --suite unit --suite model --suite smoke
+}
+
+step_unit() {
+	configure build-gcc gcc && build build-gcc && run_tests build-gcc --suite unit
 }
 
 step_clang() {
@@ -182,16 +177,20 @@ step_clang() {
 
 # By clang, which has one runtime for both of these sanitizers; with gcc's two the reports
 # of one do not go where the other's do.
-step_asan() {
+step_sanitized() {
 	configure build-asan clang -Db_sanitize=address,undefined -Db_lundef=false \
-		-Doptimization=1 && build build-asan &&
+		-Doptimization=1 && build build-asan
+}
+
+step_asan() {
+	step_sanitized &&
 		run_sanitized build-asan --suite unit --suite site --timeout-multiplier 4
 }
 
 step_tsan() {
 	configure build-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 &&
 		build build-tsan &&
-		run_sanitized build-tsan --suite unit --timeout-multiplier 4
+		run_sanitized build-tsan --suite threads --timeout-multiplier 4
 }
 
 step_fuzz() {
@@ -236,8 +235,8 @@ run_step() { # STEP
 steps=("$@")
 [ $# -gt 0 ] || steps=("${all_steps[@]}")
 for step in "${steps[@]}"; do
-	[[ " ${all_steps[*]} " == *" $step "* ]] && continue
-	say "usage: tools/test.sh [STEP...]; the steps are: ${all_steps[*]}" >&2
+	[[ " ${all_steps[*]} ${named_steps[*]} " == *" $step "* ]] && continue
+	say "usage: tools/test.sh [STEP...]; the steps are: ${all_steps[*]} ${named_steps[*]}" >&2
 	exit 2
 done
 for step in "${steps[@]}"; do

@@ -12,6 +12,19 @@ static const char *const names[] = {
 	[ERR_INTERNAL] = "internal",
 };
 
+static const char *const reasons[] = {
+	[REASON_NONE] = NULL,
+	[REASON_UNKNOWN] = "unknown",
+	[REASON_WRONG_NAME] = "wrong_name",
+	[REASON_DAMAGED] = "damaged",
+	[REASON_LOCAL_REPOSITORY] = "local_repository",
+	[REASON_SILENT] = "silent",
+	[REASON_NOT_OUR_REF] = "not_our_ref",
+	[REASON_CLOSED] = "closed",
+	[REASON_FORMAT] = "format_unsupported",
+	[REASON_AT_PEER] = "at_peer",
+};
+
 static enum err_class class_of_errno(int code)
 {
 	switch (code) {
@@ -110,6 +123,7 @@ int err_errno(struct err *err, const char *fmt, ...)
 	snprintf(err->text, sizeof(err->text), "%s: %m", what);
 	snprintf(err->remedy, sizeof(err->remedy), "%s", remedy_of_errno(code));
 	err->class = class_of_errno(code);
+	err->reason = REASON_NONE;
 	err->sys_errno = code;
 	return -1;
 }
@@ -123,6 +137,12 @@ int err_remedy(struct err *err, const char *fmt, ...)
 	vsnprintf(remedy, sizeof(remedy), fmt, args);
 	va_end(args);
 	memcpy(err->remedy, remedy, strlen(remedy) + 1);
+	return -1;
+}
+
+int err_because(struct err *err, enum err_reason reason)
+{
+	err->reason = reason;
 	return -1;
 }
 
@@ -152,6 +172,21 @@ enum err_class err_class_of_name(const char *name)
 		if (strcmp(names[i], name) == 0)
 			return (enum err_class)i;
 	return ERR_INTERNAL;
+}
+
+const char *err_reason_name(enum err_reason reason)
+{
+	return reasons[reason];
+}
+
+enum err_reason err_reason_of_name(const char *name)
+{
+	if (!name || !name[0])
+		return REASON_NONE;
+	for (size_t i = REASON_UNKNOWN; i < ARRAY_SIZE(reasons); i++)
+		if (strcmp(reasons[i], name) == 0)
+			return (enum err_reason)i;
+	return REASON_UNKNOWN;
 }
 
 bool err_is_transient(enum err_class class)

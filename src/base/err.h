@@ -27,8 +27,26 @@ enum err_class {
 	ERR_INTERNAL, /* our own bug, or a limit of this machine */
 };
 
+/* What exactly happened, where something is decided by it: a text is for people, and may
+ * be reworded. Stored in rows by its name, which therefore never changes. A class alone
+ * is enough for most errors; then there is no reason. */
+enum err_reason {
+	REASON_NONE,
+	REASON_UNKNOWN,    /* of a name that this version does not know */
+	REASON_WRONG_NAME, /* a blob: its content has another digest than its id says */
+	REASON_DAMAGED,    /* a blob: other content, although nobody wrote to it */
+	REASON_LOCAL_REPOSITORY, /* what is to be pushed cannot be read here */
+	REASON_SILENT,           /* a child or its peer said nothing for too long */
+	REASON_NOT_OUR_REF,      /* git: the source no longer offers what was asked for */
+	REASON_CLOSED, /* the repository's own settings, or its state, keep clients out */
+	REASON_FORMAT, /* a repository in a form that this version cannot read */
+	REASON_AT_PEER, /* the other site says so of what it has; nothing is wrong here */
+	REASONS,
+};
+
 struct err {
 	enum err_class class;
+	enum err_reason reason;
 	int sys_errno;    /* of the system call that failed, else 0 */
 	char text[512];   /* one sentence, no newline */
 	char remedy[256]; /* what to do, or "" */
@@ -52,6 +70,9 @@ PRINTF_LIKE(2, 3) int err_errno(struct err *err, const char *fmt, ...);
 /* Adds what a person can do about *err. Returns -1. */
 PRINTF_LIKE(2, 3) int err_remedy(struct err *err, const char *fmt, ...);
 
+/* Says what exactly happened; kept by err_remedy() and err_prefix(). Returns -1. */
+int err_because(struct err *err, enum err_reason reason);
+
 /* Puts "<text>: " before the text of *err: who knows the noun adds it. Returns -1. */
 PRINTF_LIKE(2, 3) int err_prefix(struct err *err, const char *fmt, ...);
 
@@ -60,6 +81,13 @@ const char *err_class_name(enum err_class class);
 
 /* The class of that name; ERR_INTERNAL if there is none. */
 enum err_class err_class_of_name(const char *name);
+
+/* The name that is stored and shown ("wrong_name"); NULL for REASON_NONE. Static. */
+const char *err_reason_name(enum err_reason reason);
+
+/* The reason of that name; REASON_NONE for NULL or "", REASON_UNKNOWN if there is none.
+ */
+enum err_reason err_reason_of_name(const char *name);
 
 /* Whether the same work may succeed later without a person doing anything. */
 bool err_is_transient(enum err_class class);

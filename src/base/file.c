@@ -83,6 +83,12 @@ int file_write_all(int fd, const void *data, size_t len, const char *path,
 	return 0;
 }
 
+struct content {
+	const void *data;
+	size_t len;
+	mode_t most; /* rights of a new file */
+};
+
 /* Makes the name `path`, not what it points to, durable. */
 static int sync_parent(int dir, const char *path, struct err *err)
 {
@@ -95,15 +101,16 @@ static int sync_parent(int dir, const char *path, struct err *err)
 	return dir_sync(dir, parent, err);
 }
 
-/* Makes a new file at `temporary` with the mode of the one at `path`, if there is one:
- * what was kept from others stays kept from them. It has that mode from the first
- * moment, but for bits that the umask takes away. */
-static int create_like(int dir, const char *temporary, const char *path, struct err *err)
+/* Makes a new file at `temporary` with the mode of the one at `path`, if there is one,
+ * but no more than `most`: what was kept from others stays kept from them. It has that
+ * mode from the first moment, but for bits that the umask takes away. */
+static int create_like(int dir, const char *temporary, const char *path, mode_t most,
+		       struct err *err)
 {
 	struct stat old;
 	bool replaces = fstatat(dir, path, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
 			S_ISREG(old.st_mode);
-	mode_t mode = replaces ? old.st_mode & 0777 : 0666;
+	mode_t mode = replaces ? old.st_mode & (most == 0600 ? 0700 : 0777) : most;
 	AUTO_CLOSE int fd =
 		openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 
@@ -117,18 +124,18 @@ static int create_like(int dir, const char *temporary, const char *path, struct 
 	return TAKE_FD(fd);
 }
 
-int file_replace(int dir, const char *path, const void *data, size_t len,
-		 enum file_sync sync, struct err *err)
+static int replace(int dir, const char *path, const struct content *content,
+		   enum file_sync sync, struct err *err)
 {
 	char suffix[17];
 	AUTO_FREE char *temporary = NULL;
 
 	random_hex(suffix, 8);
 	temporary = xasprintf("%s.tmp-%s", path, suffix);
-	AUTO_CLOSE int fd = create_like(dir, temporary, path, err);
+	AUTO_CLOSE int fd = create_like(dir, temporary, path, content->most, err);
 	if (fd < 0)
 		return -1;
-	if (file_write_all(fd, data, len, temporary, err) != 0)
+	if (file_write_all(fd, content->data, content->len, temporary, err) != 0)
 		goto undo;
 	if (sync == FILE_SYNC && fsync(fd) != 0) {
 		err_errno(err, "cannot sync %s", temporary);
@@ -142,6 +149,18 @@ int file_replace(int dir, const char *path, const void *data, size_t len,
 undo:
 	unlinkat(dir, temporary, 0);
 	return -1;
+}
+
+int file_replace(int dir, const char *path, const void *data, size_t len,
+		 enum file_sync sync, struct err *err)
+{
+	return replace(dir, path, &(struct content){ data, len, 0666 }, sync, err);
+}
+
+int file_replace_private(int dir, const char *path, const void *data, size_t len,
+			 enum file_sync sync, struct err *err)
+{
+	return replace(dir, path, &(struct content){ data, len, 0600 }, sync, err);
 }
 
 int dir_open(int dir, const char *path, struct err *err)

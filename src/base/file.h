@@ -36,6 +36,10 @@ int file_write_all(int fd, const void *data, size_t len, const char *path,
 int file_replace(int dir, const char *path, const void *data, size_t len,
 		 enum file_sync sync, struct err *err);
 
+/* The same; a new file is for its owner alone. */
+int file_replace_private(int dir, const char *path, const void *data, size_t len,
+			 enum file_sync sync, struct err *err);
+
 /* Whether path is the directory `above`, or below it; both absolute and resolved. */
 bool path_is_below(const char *path, const char *above);
 

@@ -41,6 +41,7 @@
 #define HOOK_RUNNING "REFRELAY_HOOK_RUNNING"
 
 #define HOOK_MESSAGE_MAX 4096
+#define HOOK_ANSWER_MAX 65536
 #define HOOK_WAIT_MS 1000 /* for the node's answer */
 
 /* In the environment of what refrelay-run starts: its process number. A git right below
@@ -49,6 +50,7 @@
 
 #define HOOK_CHANGED "changed "
 #define HOOK_CHANGED_BLOB "changed-blob "
+#define HOOK_ALIVE "alive"
 #define HOOK_OK "ok"
 #define HOOK_NO "no "
 

@@ -13,6 +13,10 @@
  * things. Nothing that is replicated can stand there. */
 #define OWN_FOLDER ".refrelay"
 
+/* In the trash, which is a folder in there: the clock by which it ages
+ * (base/seen_time.h). */
+#define TRASH_CLOCK ".clock"
+
 /* What is wrong with it, in words that follow "NAME: "; NULL: it is UTF-8 without control
  * characters, its parts between slashes are not empty, "." or "..", it has at most 1024
  * bytes, and 250 a part, so that ".git" and a lock's ".lock" fit into 255. Static. */

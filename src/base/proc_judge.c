@@ -70,8 +70,9 @@ static int no_report(const char *name, struct err *err)
 static int was_silent(const struct run *run, const char *name, const char *line,
 		      struct err *err)
 {
-	return err_set(err, ERR_TIMEOUT, "%s: nothing was heard of it for %g s%s", name,
-		       (double)run->request->silence_ms / 1000, line);
+	err_set(err, ERR_TIMEOUT, "%s: nothing was heard of it for %g s%s", name,
+		(double)run->request->silence_ms / 1000, line);
+	return err_because(err, REASON_SILENT);
 }
 
 static int judge_exit(const struct run *run, const char *name, const char *line,

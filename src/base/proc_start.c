@@ -59,7 +59,7 @@ static void find_supervisor(void)
 		snprintf(supervisor_path, sizeof(supervisor_path), "%s", here);
 	else
 		snprintf(supervisor_path, sizeof(supervisor_path),
-			 "%s/../libexec/refrelay/refrelay-run", self ? self : "");
+			 "%s/" REFRELAY_LIBEXEC "/refrelay-run", self ? self : "");
 }
 
 const char *proc_supervisor_path(void)

@@ -13,6 +13,17 @@ static void must(int result)
 		abort();
 }
 
+/* What cannot be had now cannot be done without: a node that ends is started again, and
+ * nothing is lost by it. Children end with their supervisors. */
+static _Noreturn void give_up(const char *what, const char *name, int cause,
+			      const char *remedy)
+{
+	fprintf(stderr, "refrelay: cannot %s%s: %s\n  what to do: %s\n", what, name,
+		strerror(cause), remedy);
+	fflush(stderr);
+	_exit(EXIT_FAILURE);
+}
+
 pthread_mutex_t *lock(pthread_mutex_t *mutex)
 {
 	must(pthread_mutex_lock(mutex));
@@ -79,7 +90,11 @@ void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), voi
 
 	sigfillset(&all);
 	must(pthread_sigmask(SIG_SETMASK, &all, &before));
-	must(pthread_create(thread, NULL, run, arg));
+	int cause = pthread_create(thread, NULL, run, arg);
+	if (cause != 0)
+		give_up("start the thread ", name, cause,
+			"raise the limits of processes and memory (ulimit -u and -v; "
+			"TasksMax= and MemoryMax= in the unit)");
 	/* Not found when the thread has ended already, or without /proc: only people
 	 * miss the name then. */
 	int result = pthread_setname_np(*thread, name);
@@ -97,7 +112,9 @@ void stop_init(struct stop *stop)
 	atomic_init(&stop->requested, false);
 	stop->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (stop->fd < 0)
-		abort();
+		give_up("make an eventfd", "", errno,
+			"raise the limit of open files (ulimit -n, or LimitNOFILE= in "
+			"the unit)");
 }
 
 void stop_clear(struct stop *stop)

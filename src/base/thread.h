@@ -1,6 +1,7 @@
 /*
  * Threads, locks, and the stop token that every long wait obeys. A failed pthread call
- * is a bug of ours and aborts.
+ * is a bug of ours and aborts; where a limit of the machine is reached, so that there is
+ * no thread or no descriptor to be had, the program says so and ends with status 1.
  */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H

@@ -1,20 +1,24 @@
 #include <fcntl.h>
 #include <sys/sendfile.h>
 
-#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
+#include "base/path.h"
+#include "base/seen_time.h"
 #include "blob/flush.h"
 #include "blob/incoming.h"
 #include "blob/place.h"
 
+#define TRASH_TIME PLACE_TRASH "/" TRASH_CLOCK
+
 /* "<when>-<random>/<id>", as upkeep/trash.c reads the time. */
-static char *trash_place(const char *id)
+static char *trash_place(int root, const char *id)
 {
 	char random[17];
 
 	random_hex(random, 8);
-	return xasprintf(PLACE_TRASH "/%" PRId64 "-%s/%s", clock_wall_ms(), random, id);
+	return xasprintf(PLACE_TRASH "/%" PRId64 "-%s/%s", seen_time_ms(root, TRASH_TIME),
+			 random, id);
 }
 
 static int check_file(int dir, const char *id, struct err *err)
@@ -98,11 +102,13 @@ static int move(int root, const char *id, const char *place, struct err *err)
 
 int blob_discard(int root, const char *id, struct err *err)
 {
-	AUTO_FREE char *place = trash_place(id);
+	AUTO_FREE char *place = trash_place(root, id);
 	int result = move(root, id, place, err);
 
 	if (result == 0)
 		failpoint("blob.discarded");
+	if (result == 0 && faccessat(root, TRASH_TIME, F_OK, 0) != 0)
+		seen_time_keep(root, TRASH_TIME, 0);
 	/* also what somebody left who died just here */
 	if (result == 0 || err->class == ERR_MISSING)
 		place_remove_empty(root, id);

@@ -119,8 +119,8 @@ static void put_birth(const struct blob_kind *kind, const char *id,
 		      struct origin_row *row)
 {
 	row->id = replicable_id(kind->type, id);
-	blob_row_set_text(&row->name, id);
-	blob_row_set_text(&row->path, id);
+	origin_row_set_text(&row->name, id);
+	origin_row_set_text(&row->path, id);
 	random_hex(row->timeline, (TIMELINE_SIZE - 1) / 2);
 }
 
@@ -137,9 +137,9 @@ static void put_content(const struct blob_notice *notice, const struct blob_kind
 		return;
 	}
 	blob_row_set_unread(row, &comparison->print);
-	blob_row_set_text(&row->checksum,
-			  blob_id_digest(kind, row->name, claimed) ? claimed : NULL);
-	blob_row_set_failure(row, NULL);
+	origin_row_set_text(&row->checksum,
+			    blob_id_digest(kind, row->name, claimed) ? claimed : NULL);
+	origin_row_set_failure(row, NULL);
 	row->verification = VERIFICATION_PENDING;
 	row->verification_retry_count = 0;
 	row->verified_at = 0;
@@ -152,7 +152,7 @@ static void put_note(const struct blob_notice *notice, struct blob_comparison *c
 	const char *digest = digest_known(comparison);
 
 	if (comparison->sight == BLOB_UNREADABLE) {
-		blob_row_set_failure(row, &comparison->look->why);
+		origin_row_set_failure(row, &comparison->look->why);
 		row->verification = VERIFICATION_FAILED;
 		row->verification_due_at = clock_wall_ms();
 	} else if (digest) {

@@ -48,8 +48,6 @@ bool blob_comparison_differs(const struct blob_kind *kind,
 			     const struct blob_comparison *comparison);
 
 /* Columns of a row. */
-void blob_row_set_text(char **at, const char *text);
-void blob_row_set_failure(struct origin_row *row, const struct err *why);
 void blob_row_set_unread(struct origin_row *row, const struct blob_print *print);
 void blob_row_set_proved(struct origin_row *row, const struct blob_print *print,
 			 const char *digest, int64_t reverify_ms);

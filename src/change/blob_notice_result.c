@@ -20,25 +20,12 @@
 /* Until one that could not be judged is looked at again. */
 #define DEFERRED_MS 30000
 
-void blob_row_set_text(char **at, const char *text)
-{
-	free(*at);
-	*at = text && *text ? xstrdup(text) : NULL;
-}
-
-void blob_row_set_failure(struct origin_row *row, const struct err *why)
-{
-	blob_row_set_text(&row->failure_class, why ? err_class_name(why->class) : NULL);
-	blob_row_set_text(&row->failure, why ? why->text : NULL);
-	blob_row_set_text(&row->remedy, why ? why->remedy : NULL);
-}
-
 static void set_print(struct origin_row *row, const struct blob_print *print)
 {
 	char text[BLOB_PRINT_SIZE];
 
 	blob_print_format(print, text);
-	blob_row_set_text(&row->print, text);
+	origin_row_set_text(&row->print, text);
 	row->size = print->size;
 	row->is_settled = false;
 }
@@ -65,8 +52,8 @@ void blob_row_set_proved(struct origin_row *row, const struct blob_print *print,
 			 const char *digest, int64_t reverify_ms)
 {
 	set_print(row, print);
-	blob_row_set_text(&row->checksum, digest);
-	blob_row_set_failure(row, NULL);
+	origin_row_set_text(&row->checksum, digest);
+	origin_row_set_failure(row, NULL);
 	row->verification = VERIFICATION_SUCCEEDED;
 	row->verification_retry_count = 0;
 	row->verified_at = clock_wall_ms();
@@ -75,17 +62,13 @@ void blob_row_set_proved(struct origin_row *row, const struct blob_print *print,
 
 static void set_failed(struct origin_row *row, const struct err *why)
 {
-	blob_row_set_failure(row, why);
+	origin_row_set_failure(row, why);
 	row->verification = VERIFICATION_FAILED;
 	row->verification_retry_count++;
 	row->verification_due_at =
 		clock_wall_ms() +
 		retry_random_delay_ms((uint64_t)row->verification_retry_count, RETRY_CAP);
 }
-
-static const char wrong_name[] = "its content is not the one that its name says";
-static const char damaged[] = "its content is not what it was, although nobody has "
-			      "written to it: the disk has damaged it";
 
 static bool is_of_class(const struct origin_row *row, enum err_class class)
 {
@@ -96,9 +79,8 @@ static bool is_of_class(const struct origin_row *row, enum err_class class)
 bool blob_row_is_damaged(const struct origin_row *row)
 {
 	return row->verification == VERIFICATION_FAILED &&
-	       is_of_class(row, ERR_CORRUPT) && row->failure &&
-	       (strcmp(row->failure, wrong_name) == 0 ||
-		strcmp(row->failure, damaged) == 0);
+	       (row->failure_reason == REASON_WRONG_NAME ||
+		row->failure_reason == REASON_DAMAGED);
 }
 
 bool blob_row_waits_unopened(const struct origin_row *row)
@@ -111,13 +93,17 @@ bool blob_row_waits_unopened(const struct origin_row *row)
 
 static void say_wrong_name(struct err *why)
 {
-	err_set(why, ERR_CORRUPT, "%s", wrong_name);
+	err_set(why, ERR_CORRUPT, "its content is not the one that its name says");
+	err_because(why, REASON_WRONG_NAME);
 	err_remedy(why, "put the right file there, as from a secondary or a backup");
 }
 
 static void say_damaged(struct err *why)
 {
-	err_set(why, ERR_CORRUPT, "%s", damaged);
+	err_set(why, ERR_CORRUPT,
+		"its content is not what it was, although nobody has written to it: the "
+		"disk has damaged it");
+	err_because(why, REASON_DAMAGED);
 	err_remedy(why, "put it back from a secondary or a backup; if it is right, touch "
 			"it");
 }

@@ -185,6 +185,7 @@ static void keep_state(struct blob_watch *watch, struct kind_watch *one,
 	one->state.has_scanned = true;
 	one->state.is_failing = false;
 	one->state.last_scan_at = clock_wall_ms();
+	one->state.scanned_boot = clock_boot_ms();
 	one->state.took_ms = took_ms;
 	one->state.files = result->files;
 	one->state.is_whole = one->unwatched == 0;

@@ -32,6 +32,7 @@ struct blob_watch_state {
 	bool has_scanned;
 	bool is_failing;                            /* the last scan failed */
 	int64_t last_scan_at, interval_ms, took_ms; /* wall; ms */
+	int64_t scanned_boot;                       /* the same by the boot clock */
 	uint64_t files;
 	bool is_whole; /* all of its directories are watched */
 };

@@ -118,6 +118,13 @@ int event_log_went_back(struct store *store, const char *timeline, struct err *e
 	return 0;
 }
 
+int event_log_renew(struct store *store, const char *timeline, struct err *err)
+{
+	struct renewal renewal = { .timeline = timeline };
+
+	return store_write(store, renew_work, &renewal, err);
+}
+
 static int open_rows(struct store *store, const char *path, struct err *err)
 {
 	bool in_memory = strcmp(path, ":memory:") == 0;

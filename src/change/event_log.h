@@ -64,6 +64,10 @@ void event_log_close(struct event_log *log);
  * system. Log and rows get a new timeline, unless somebody else came first. */
 int event_log_went_back(struct store *store, const char *timeline, struct err *err);
 
+/* Log and rows get a new timeline instead of this one, because what happened while the
+ * log was not kept is in no event. */
+int event_log_renew(struct store *store, const char *timeline, struct err *err);
+
 /* The id of the newest event; 0: there is none. */
 int event_log_last(struct store *store, uint64_t *id, struct err *err);
 

@@ -238,7 +238,7 @@ static char *find_program(void)
 	if (slash)
 		*slash = '\0';
 	beside = xasprintf("%s/" HOOK_PROGRAM, self ? self : "");
-	installed = xasprintf("%s/../libexec/refrelay/" HOOK_PROGRAM, self ? self : "");
+	installed = xasprintf("%s/" REFRELAY_LIBEXEC "/" HOOK_PROGRAM, self ? self : "");
 	found = realpath(beside, NULL);
 	return found ? found : realpath(installed, NULL);
 }
@@ -253,7 +253,7 @@ int hook_place_find(const char *data, enum hook_side side, struct hook_place *pl
 	    !text_ends_with(found, "/" HOOK_PROGRAM)) {
 		err_set(err, ERR_CONFIG, "cannot find the program " HOOK_PROGRAM);
 		return err_remedy(err,
-				  "install it beside refrelay or in ../libexec/refrelay "
+				  "install it beside refrelay or in " REFRELAY_LIBEXEC " "
 				  "from there, or set REFRELAY_HOOK to its path");
 	}
 	place->program = TAKE(found);

@@ -109,6 +109,9 @@ static void act(struct hook_socket *socket, const char *message, struct str *ans
 		if (socket->options.wake)
 			socket->options.wake(socket->options.arg);
 		str_add(answer, HOOK_OK);
+	} else if (strcmp(message, HOOK_ALIVE) == 0 && socket->options.alive) {
+		str_add(answer, HOOK_OK " ");
+		socket->options.alive(socket->options.arg, answer);
 	} else if (text_starts_with(message, HOOK_CHANGED)) {
 		const char *path = message + strlen(HOOK_CHANGED);
 		if (change(socket, path, answer, &err) == 0)

@@ -6,6 +6,7 @@
  *	changed <path or name>	-> ok <event id, 0: nothing had changed>
  *	changed-blob <type>/<id>[\n<id>...]	-> ok <event id of the last, 0: none>
  *	wake			-> ok		something was put into the database
+ *	alive			-> ok <JSON>	how the node is (report/vitals.h)
  *	anything		-> no <error class> <sentence>
  *
  * A hook waits a second for the answer. Without one it leaves a file in data/spool
@@ -17,6 +18,7 @@
 #define CHANGE_HOOK_SOCKET_H
 
 #include "base/base.h"
+#include "base/str.h"
 #include "change/blob_notice.h"
 #include "change/notice.h"
 
@@ -28,8 +30,9 @@ struct hook_socket_options {
 				  to: */
 	const char *copies; /* the root of copies; NULL: it is refused. Kept until stop */
 	void (*copy_changed)(void *arg, const char *name); /* any thread; short */
-	struct blob_notice *blobs; /* NULL: likewise "changed-blob" */
-	void (*wake)(void *arg);   /* any thread; short; may be NULL */
+	struct blob_notice *blobs;                    /* NULL: likewise "changed-blob" */
+	void (*wake)(void *arg);                      /* any thread; short; may be NULL */
+	void (*alive)(void *arg, struct str *answer); /* likewise: appends the JSON */
 	void *arg;
 };
 

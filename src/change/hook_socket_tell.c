@@ -71,7 +71,7 @@ static int hear(int fd, int64_t left_ms, char *said, struct err *err)
 
 	if (poll(&watched, 1, left_ms > 0 ? (int)left_ms : 0) <= 0)
 		return late(err);
-	ssize_t got = recv(fd, said, HOOK_MESSAGE_MAX, MSG_DONTWAIT);
+	ssize_t got = recv(fd, said, HOOK_ANSWER_MAX, MSG_DONTWAIT);
 	if (got <= 0)
 		return 0;
 	said[got] = '\0';
@@ -81,7 +81,7 @@ static int hear(int fd, int64_t left_ms, char *said, struct err *err)
 int hook_socket_tell(const char *data, const char *message, int64_t wait_ms, char *answer,
 		     size_t size, struct err *err)
 {
-	char said[HOOK_MESSAGE_MAX + 1];
+	AUTO_FREE char *said = xcalloc(1, HOOK_ANSWER_MAX + 1);
 	int64_t until = clock_boot_ms() + wait_ms;
 	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int result = connect_node(data, fd, wait_ms, err);

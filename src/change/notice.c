@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "change/event_json.h"
+#include "change/identity.h"
 #include "change/notice_parts.h"
 #include "change/recorded_refs.h"
 #include "git/repo.h"
@@ -29,6 +30,8 @@ static void comparison_clear(struct comparison *comparison)
 	origin_row_clear(&comparison->base);
 	ref_reading_clear(&comparison->reading);
 	free(comparison->path);
+	free(comparison->identity);
+	origin_row_clear(&comparison->former);
 	ref_snapshot_clear(&comparison->recorded);
 	free(comparison->description);
 	free(comparison->changes);
@@ -44,16 +47,22 @@ struct notice *notice_new(const struct notice_options *options)
 	return notice;
 }
 
-void notice_free(struct notice *notice)
+static void free_all(struct map *map)
 {
 	const struct map_entry *entry;
 	size_t at = 0;
 
+	while ((entry = map_next(map, &at)) != NULL)
+		free(entry->value);
+	map_clear(map);
+}
+
+void notice_free(struct notice *notice)
+{
 	if (!notice)
 		return;
-	while ((entry = map_next(&notice->troubles, &at)) != NULL)
-		free(entry->value);
-	map_clear(&notice->troubles);
+	free_all(&notice->troubles);
+	free_all(&notice->deleting);
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
 }
@@ -63,6 +72,7 @@ void noticed_clear(struct noticed *noticed)
 	origin_row_clear(&noticed->row);
 	ref_snapshot_clear(&noticed->refs);
 	free(noticed->description);
+	free(noticed->settings);
 	*noticed = (struct noticed){ 0 };
 }
 
@@ -166,14 +176,19 @@ static int see_failure(struct comparison *comparison, int root, struct err *err)
 	return 0;
 }
 
-static char *digest_of(const char *text)
+/* Of what is replicated besides refs: the description, and the settings for readers if
+ * there are any. */
+static char *digest_of(const struct ref_reading *reading)
 {
 	AUTO_HASH struct hash hash;
 	AUTO_STR struct str hex = STR_INIT;
 	unsigned char digest[HASH_MAX_SIZE];
+	const char *text = reading->description ? reading->description : "";
+	bool has_settings = reading->settings[0] != '\0';
 
 	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, text, strlen(text));
+	hash_add(&hash, text, strlen(text) + has_settings);
+	hash_add(&hash, reading->settings, strlen(reading->settings));
 	hash_end(&hash, digest);
 	str_add_hex(&hex, digest, sizeof(digest));
 	return str_take(&hex);
@@ -187,9 +202,42 @@ static void take_sums(struct comparison *comparison)
 	checksum_of(&reading->refs, &sum);
 	checksum_format(&sum, comparison->checksum);
 	fingerprint_format(&reading->print, comparison->print);
-	if (reading->description)
-		comparison->description = digest_of(reading->description);
+	if (reading->description || reading->settings[0])
+		comparison->description = digest_of(reading);
 	comparison->sight = SIGHT_WHOLE;
+}
+
+static int read_former(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct comparison *comparison = arg;
+
+	origin_row_clear(&comparison->former);
+	return origin_row_of_identity(tx, comparison->identity, &comparison->former,
+				      err) < 0
+		       ? -1
+		       : 0;
+}
+
+/* A directory that stood under another name, where nothing stands any more, was renamed.
+ * So it is the repository that it was: secondaries move their copies, too. */
+static int find_former(struct comparison *comparison, struct err *err)
+{
+	AUTO_CLOSE int root = notice_open_root(comparison->notice, err);
+	struct stat st;
+
+	if (root < 0)
+		return -1;
+	comparison->identity = identity_of(root, comparison->path);
+	if (comparison->base.name || !comparison->identity)
+		return 0;
+	if (store_read(comparison->notice->options.store, read_former, comparison, err) !=
+	    0)
+		return -1;
+	if (comparison->former.name &&
+	    (strcmp(comparison->former.name, comparison->name) == 0 ||
+	     fstatat(root, comparison->former.path, &st, AT_SYMLINK_NOFOLLOW) == 0))
+		origin_row_clear(&comparison->former);
+	return 0;
 }
 
 /* 0: sight says what is to be recorded; 1: look anew; -1: *err, nothing is to be. */
@@ -209,7 +257,7 @@ static int see(struct comparison *comparison, struct err *err)
 	    ref_reading_take(root, comparison->path, &comparison->reading, err) != 0)
 		return see_failure(comparison, root, err);
 	take_sums(comparison);
-	return 0;
+	return find_former(comparison, err);
 }
 
 /* The changes since the refs that were recorded last, if they are at hand. */
@@ -281,6 +329,18 @@ static void tell(const struct comparison *comparison, const struct noticed *noti
 		event_log_wake(options->log);
 }
 
+/* The deletion of the former name; if it cannot be told now, the next scan does. */
+static void notice_renamed(const struct comparison *comparison)
+{
+	struct noticed noticed;
+
+	log_info("change.renamed", LOG_TEXT("repo", comparison->name),
+		 LOG_TEXT("from", comparison->former.name));
+	notice_compare(comparison->notice, comparison->former.name, &noticed,
+		       ERR_IGNORED);
+	noticed_clear(&noticed);
+}
+
 /* 0: noticed->row is what is recorded now; 1: somebody else came first. */
 static int record(struct comparison *comparison, struct noticed *noticed, struct err *err)
 {
@@ -302,6 +362,8 @@ static int record(struct comparison *comparison, struct noticed *noticed, struct
 		record_refs(comparison, noticed);
 		tell(comparison, noticed);
 	}
+	if (comparison->former.name)
+		notice_renamed(comparison);
 	return 0;
 }
 
@@ -332,6 +394,7 @@ static int compare_once(const struct comparison *how, struct noticed *noticed,
 	comparison.reading.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
 	noticed->oid_len = comparison.reading.oid_len;
 	noticed->description = TAKE(comparison.reading.description);
+	noticed->settings = TAKE(comparison.reading.settings);
 	return 0;
 }
 

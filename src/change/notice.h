@@ -51,6 +51,7 @@ struct noticed {
 	struct ref_snapshot refs; /* not with a deleted one */
 	size_t oid_len;
 	char *description; /* the file's content; owned; NULL: none */
+	char *settings;    /* for readers (git/read_settings.h); owned; "": none */
 };
 #define AUTO_NOTICED __attribute__((cleanup(noticed_clear)))
 void noticed_clear(struct noticed *noticed);

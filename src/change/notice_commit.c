@@ -9,6 +9,7 @@
 #include "change/identity.h"
 #include "change/notice_parts.h"
 #include "change/owed.h"
+#include "change/pushed.h"
 #include "replicable/name.h"
 
 /* A row that says no more than that it was looked at again is written so often. */
@@ -32,14 +33,22 @@ static bool lacks_objects(const struct origin_row *row)
 	return row->checksum && row->verification == VERIFICATION_FAILED;
 }
 
+/* What other files say of it no fingerprint shows. */
+static bool is_settled(const struct comparison *comparison)
+{
+	return !comparison->reading.has_includes &&
+	       fingerprint_is_settled(&comparison->reading.print);
+}
+
 static bool looks_different(const struct comparison *comparison)
 {
 	const struct origin_row *base = &comparison->base;
 	int64_t now = clock_wall_ms();
 
 	if (strcmp(base->path, comparison->path) != 0 ||
+	    !same_text(base->identity, comparison->identity) ||
 	    !same_text(base->print, comparison->print) ||
-	    base->is_settled != fingerprint_is_settled(&comparison->reading.print))
+	    base->is_settled != is_settled(comparison))
 		return true;
 	if (lacks_objects(base))
 		return false;
@@ -86,9 +95,7 @@ static int read_again(struct store_tx *tx, const struct comparison *comparison,
 
 static void set_failure(struct origin_row *row, const struct err *why)
 {
-	set_text(&row->failure_class, why ? err_class_name(why->class) : NULL);
-	set_text(&row->failure, why ? why->text : NULL);
-	set_text(&row->remedy, why ? why->remedy : NULL);
+	origin_row_set_failure(row, why);
 	row->verification = why ? VERIFICATION_FAILED : VERIFICATION_SUCCEEDED;
 	row->verification_retry_count = why ? row->verification_retry_count + 1 : 0;
 	row->verified_at = clock_wall_ms();
@@ -101,7 +108,8 @@ static void put_reading(const struct comparison *comparison, struct origin_row *
 	set_text(&row->checksum, comparison->checksum);
 	set_text(&row->description, comparison->description);
 	set_text(&row->print, comparison->print);
-	row->is_settled = fingerprint_is_settled(&comparison->reading.print);
+	set_text(&row->identity, comparison->identity);
+	row->is_settled = is_settled(comparison);
 }
 
 static void put_failure(const struct comparison *comparison, struct origin_row *row)
@@ -131,6 +139,10 @@ static void put_birth(const struct comparison *comparison, struct origin_row *ro
 	row->id = replicable_id(KIND_REPOSITORY, comparison->name);
 	set_text(&row->name, comparison->name);
 	random_hex(row->timeline, (TIMELINE_SIZE - 1) / 2);
+	if (comparison->former.name) {
+		memcpy(row->timeline, comparison->former.timeline, sizeof(row->timeline));
+		row->generation = comparison->former.generation;
+	}
 	row->verification_due_at =
 		first_verification(comparison->notice->options.reverify_ms);
 }
@@ -176,6 +188,8 @@ static int write_row(struct store_tx *tx, const struct committing *committing,
 	case EVENT_DELETED: {
 		struct origin_row old = *row;
 		old.generation = generation;
+		if (pushed_forget(tx, row->name, err) != 0)
+			return -1;
 		return origin_row_remove(tx, &old, err);
 	}
 	case EVENT_CREATED:

@@ -17,6 +17,8 @@ struct notice {
 	pthread_mutex_t mutex;
 	struct map troubles; /* path or name -> its failure as logged last, owned;
 				guarded by mutex */
+	struct map deleting; /* name -> int64_t, owned: how many refs pushes that are not
+				over delete; guarded by mutex */
 	struct notice_options options;
 	/* owed.c: there may be such rows; the log was told so. */
 	atomic_bool may_owe, told_owed;
@@ -38,7 +40,10 @@ struct comparison {
 	struct origin_row base; /* what is compared with; no name: there is no row */
 	enum sight sight;
 	struct err why;
-	char *path; /* owned; below the root */
+	char *path;               /* owned; below the root */
+	char *identity;           /* of its directory; owned; NULL: not known */
+	struct origin_row former; /* of a new name: the row of the name that this
+				     repository had before; no name: none */
 	struct ref_reading reading;
 	char checksum[CHECKSUM_TEXT_SIZE];
 	char print[FINGERPRINT_TEXT_SIZE];

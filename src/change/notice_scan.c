@@ -200,8 +200,8 @@ static bool is_as_recorded(const struct scan *scan, const struct discovered *one
 	struct fingerprint print;
 	char text[FINGERPRINT_TEXT_SIZE];
 
-	if (!row->checksum || !row->print || !row->is_settled || one->is_damaged ||
-	    strcmp(row->path, one->path) != 0)
+	if (!row->checksum || !row->print || !row->identity || !row->is_settled ||
+	    one->is_damaged || strcmp(row->path, one->path) != 0)
 		return false;
 	AUTO_CLOSE int fd = dir_open(scan->root, one->path, ERR_IGNORED);
 	if (fd < 0 || fingerprint_take(fd, FINGERPRINT_REFS, &print, ERR_IGNORED) != 0)

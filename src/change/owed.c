@@ -22,9 +22,9 @@ int owed_add(struct store_tx *tx, const char *name, const struct err *why,
 	random_hex(mark, MARK_BYTES);
 	if (query_open(tx,
 		       "INSERT INTO owed (name, mark, since, failure_class, failure,"
-		       " remedy) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+		       " remedy, failure_reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
 		       " ON CONFLICT (name) DO UPDATE SET mark = ?2, failure_class = ?4,"
-		       " failure = ?5, remedy = ?6",
+		       " failure = ?5, remedy = ?6, failure_reason = ?7",
 		       &query, err) != 0)
 		return -1;
 	query_bind_text(query, 1, name);
@@ -33,6 +33,7 @@ int owed_add(struct store_tx *tx, const char *name, const struct err *why,
 	query_bind_text(query, 4, err_class_name(why->class));
 	query_bind_text(query, 5, why->text);
 	query_bind_text(query, 6, why->remedy);
+	query_bind_text(query, 7, err_reason_name(why->reason));
 	return query_run(query, NULL, err);
 }
 
@@ -56,7 +57,8 @@ int owed_look(struct store_tx *tx, struct owed_summary *summary, struct err *err
 	*summary = (struct owed_summary){ 0 };
 	if (count_rows(tx, summary, err) != 0 ||
 	    query_open(tx,
-		       "SELECT name, failure_class, failure, remedy FROM owed"
+		       "SELECT name, failure_class, failure, remedy, failure_reason"
+		       " FROM owed"
 		       " ORDER BY since LIMIT 1",
 		       &query, err) != 0)
 		return -1;
@@ -67,6 +69,7 @@ int owed_look(struct store_tx *tx, struct owed_summary *summary, struct err *err
 	err_set(&summary->why, err_class_of_name(query_text(query, 1)), "%s",
 		query_text(query, 2));
 	err_remedy(&summary->why, "%s", query_text(query, 3));
+	err_because(&summary->why, err_reason_of_name(query_text(query, 4)));
 	return 0;
 }
 

@@ -64,7 +64,8 @@ int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 	str_add_bytes(&text, lines.data, lines.len);
 	if (dir_make_parents(AT_FDCWD, path, err) != 0)
 		return -1;
-	return file_replace(AT_FDCWD, path, text.data, text.len, FILE_NO_SYNC, err);
+	return file_replace_private(AT_FDCWD, path, text.data, text.len, FILE_NO_SYNC,
+				    err);
 }
 
 void recorded_refs_remove(const char *data, uint64_t id)

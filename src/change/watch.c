@@ -56,6 +56,7 @@ static void keep_state(struct watch *watch, const struct notice_scan_result *res
 	watch->state.has_scanned = true;
 	watch->state.is_failing = false;
 	watch->state.last_scan_at = clock_wall_ms();
+	watch->state.scanned_boot = clock_boot_ms();
 	watch->state.took_ms = took_ms;
 	watch->state.repositories = result->repositories;
 }

@@ -33,6 +33,7 @@ struct watch_state {
 	bool has_scanned;
 	bool is_failing;                            /* the last scan failed */
 	int64_t last_scan_at, interval_ms, took_ms; /* wall; ms */
+	int64_t scanned_boot;                       /* the same by the boot clock */
 	size_t repositories;
 };
 void watch_look(struct watch *watch, struct watch_state *state);

@@ -1,6 +1,7 @@
 /*
  * Tries what the configuration names, each thing by itself, so that one fault does not
- * hide the others. Changes nothing but what opening the database makes.
+ * hide the others. Changes nothing but what opening the database makes, and rows of
+ * copies that are found to be damaged.
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -122,12 +123,18 @@ static void check_repositories(struct checking *checking)
 	check_tell(checking, CHECK_WRONG, "repositories", &err);
 }
 
-static void check_copies(struct checking *checking, struct store *store)
+void check_foreign(struct checking *checking, const char *what,
+		   const struct leftovers_found *found)
 {
 	struct err err;
 
-	if (copies_root_judge(store, checking->site.repositories, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "copies", &err);
+	if (found->count == 0)
+		return;
+	err_set(&err, ERR_CONFLICT,
+		"the primary does not have %" PRId64 " of the %s here, e.g. %s",
+		found->count, what, found->example);
+	err_remedy(&err, "move them away, or bring them back at the primary");
+	check_tell(checking, CHECK_NOTE, "copies", &err);
 }
 
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
@@ -195,6 +202,15 @@ static void check_scan(struct checking *checking, struct store *store)
 		check_tell(checking, CHECK_WRONG, "scan", &scan.failure);
 }
 
+static void check_secondary(struct checking *checking, struct store *store)
+{
+	struct leftovers_found found;
+
+	check_copies(checking, store, NULL);
+	if (leftovers_count(store, checking->site.repositories, &found, ERR_IGNORED) == 0)
+		check_foreign(checking, "repositories", &found);
+}
+
 static void check_data(struct checking *checking)
 {
 	const char *path = checking->site.data;
@@ -203,6 +219,8 @@ static void check_data(struct checking *checking)
 
 	if (site_check_apart(&checking->site, &err) != 0)
 		return; /* said before; nothing is made there */
+	if (site_data_check(path, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "data", &err);
 	if (site_data_open(path, &data, &err) != 0) {
 		check_tell(checking, CHECK_WRONG, "data", &err);
 	} else {
@@ -215,7 +233,7 @@ static void check_data(struct checking *checking)
 		}
 		check_room(checking, "data", path);
 		if (checking->site.role == SITE_SECONDARY)
-			check_copies(checking, data.store);
+			check_secondary(checking, data.store);
 		else
 			check_scan(checking, data.store);
 		check_blob_roots(checking, data.store);
@@ -397,6 +415,7 @@ static void check_all(struct checking *checking)
 		check_tell(checking, CHECK_NOTE, "configuration", &err);
 	check_git(checking);
 	check_repositories(checking);
+	check_formats(checking);
 	check_blobs(checking);
 	check_data(checking);
 	check_cache(checking);

@@ -8,6 +8,7 @@
 #include "blob/kinds.h"
 #include "cli/cli.h"
 #include "cli/site.h"
+#include "pull/leftovers.h"
 #include "store/store.h"
 
 enum check_verdict { CHECK_GOOD, CHECK_NOTE, CHECK_WRONG };
@@ -32,8 +33,20 @@ void check_blobs(struct checking *checking);
 void check_blob_roots(struct checking *checking, struct store *store);
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs);
 
+/* At a secondary: whether the copies are there and as they were left, by a look at each;
+ * what is not is marked, so that the node mends it (check_copies.c). `kind` NULL: those
+ * of repositories. */
+void check_copies(struct checking *checking, struct store *store,
+		  const struct blob_kind *kind);
+
 /* Notes when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);
+
+/* Notes what has no row here (check.c). */
+void check_foreign(struct checking *checking, const char *what,
+		   const struct leftovers_found *found);
+/* Whether there are repositories of a format that is not supported (check_formats.c). */
+void check_formats(struct checking *checking);
 
 /* How clients reach the server (node/check_transport.c, as it takes the server's own
  * reader). */

@@ -134,6 +134,9 @@ static int open_all(const struct cli *cli, struct copies_call *call, struct err 
 	    site_from_conf(conf, &call->site, err) != 0 ||
 	    blob_kinds_read(conf, &call->types, err) != 0 || choose_kinds(call, err) != 0)
 		return -1;
+	if (call->is_dry || strcmp(call->verb, "list") == 0 ||
+	    strcmp(call->verb, "show") == 0)
+		return site_data_open_to_read(call->site.data, &call->data, err);
 	return site_data_open(call->site.data, &call->data, err);
 }
 

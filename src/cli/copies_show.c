@@ -9,7 +9,8 @@
 
 struct line {
 	const char *kind, *name, *word;
-	const char *rest; /* NULL: nothing more is said */
+	const char *rest;   /* NULL: nothing more is said */
+	const char *remedy; /* for that; may be NULL */
 	int64_t size;
 };
 
@@ -27,6 +28,10 @@ static void print_line(const struct copies_call *call, const struct line *said)
 	if (said->rest) {
 		str_add(&line, "  (");
 		str_add_printable(&line, said->rest);
+		if (said->remedy && *said->remedy) {
+			str_add(&line, "; what to do: ");
+			str_add_printable(&line, said->remedy);
+		}
 		str_add(&line, ")");
 	}
 	puts(line.data);
@@ -45,6 +50,7 @@ static int add_row(struct copies_call *call, struct registry_row *row, void *arg
 					   .word = report_row_word(row),
 					   .rest = row->held_reason ? row->held_reason
 								    : row->failure,
+					   .remedy = row->remedy,
 					   .size = (int64_t)row->size });
 	return 0;
 }
@@ -141,6 +147,8 @@ static void list_origin_row(const struct copies_call *call, const char *kind, js
 							 json_object_get(row, "name")),
 						 .word = word_of_origin(call, row),
 						 .rest = failure,
+						 .remedy = json_string_value(
+							 json_object_get(row, "remedy")),
 						 .size = json_integer_value(
 							 json_object_get(row, "size")) });
 		return;

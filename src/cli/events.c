@@ -97,7 +97,7 @@ static int run(struct cli *cli, struct events_call *call)
 	int result = -1;
 
 	if (site_read(cli, NULL, &site, &err) == 0 &&
-	    site_data_open(site.data, &data, &err) == 0)
+	    site_data_open_to_read(site.data, &data, &err) == 0)
 		result = print_all(data.store, call, &err);
 	site_data_close(&data);
 	site_clear(&site);

@@ -150,13 +150,16 @@ typedef int (*lease_verb)(struct lease_manager *leases, const struct lease_call 
 
 static int run(struct cli *cli, struct lease_call *call, lease_verb verb)
 {
+	int (*const open_data)(const char *directory, struct site_data *data,
+			       struct err *err) =
+		verb == release ? site_data_open : site_data_open_to_read;
 	struct site site;
 	struct site_data data = { 0 };
 	struct err err;
 	int result = -1;
 
 	if (site_read(cli, call->directory, &site, &err) == 0 &&
-	    site_data_open(site.data, &data, &err) == 0) {
+	    open_data(site.data, &data, &err) == 0) {
 		call->repositories = site.repositories;
 		result = verb(data.leases, call, &err);
 	}

@@ -26,6 +26,13 @@ static const char options_text[] =
 	"  discard KEY... | --all --remote NAME | --orphans | --unreadable\n"
 	"                      forget tasks: they are not pushed\n"
 	"    --dry-run         only say what would be done\n"
+	"  wait COMMIT --remote NAME\n"
+	"                      return when the remote's destinations have that commit\n"
+	"    --repository NAME in this repository (default: in all that have it)\n"
+	"    --timeout T       not longer than that\n"
+	"  hand-back           have all tasks wait as Gerrit's plugin wants them; no "
+	"node "
+	"may run\n"
 	"\n"
 	"  --json              list, queue: print one JSON object\n"
 	"  -v, --verbose       start: name each task that is made\n"
@@ -33,12 +40,19 @@ static const char options_text[] =
 	"KEY is what queue prints, or its first 6 digits at least: of a destination, of\n"
 	"what was given up, or (with --json) of a task.\n";
 
-enum { OPTION_URL = 256, OPTION_TIMEOUT, OPTION_ORPHANS, OPTION_UNREADABLE };
+enum {
+	OPTION_URL = 256,
+	OPTION_TIMEOUT,
+	OPTION_ORPHANS,
+	OPTION_UNREADABLE,
+	OPTION_REPOSITORY
+};
 
 static const struct option long_options[] = {
 	{ "all", no_argument, NULL, 'a' },
 	{ "remote", required_argument, NULL, 'r' },
 	{ "url", required_argument, NULL, OPTION_URL },
+	{ "repository", required_argument, NULL, OPTION_REPOSITORY },
 	{ "now", no_argument, NULL, 'n' },
 	{ "wait", no_argument, NULL, 'w' },
 	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
@@ -60,11 +74,12 @@ static const struct {
 	const char *name, *verbs;
 } taken[] = {
 	{ 'a', "--all", "start retry discard" },
-	{ 'r', "--remote", "start list queue retry discard" },
+	{ 'r', "--remote", "start list queue retry discard wait" },
+	{ OPTION_REPOSITORY, "--repository", "wait" },
 	{ OPTION_URL, "--url", "start" },
 	{ 'n', "--now", "start" },
 	{ 'w', "--wait", "start" },
-	{ OPTION_TIMEOUT, "--timeout", "start" },
+	{ OPTION_TIMEOUT, "--timeout", "start wait" },
 	{ 'd', "--detail", "list" },
 	{ 'f', "--failed", "queue" },
 	{ 'F', "--force", "retry" },
@@ -81,9 +96,10 @@ struct verb {
 };
 
 static const struct verb verbs[] = {
-	{ "start", push_start_run },     { "list", push_list_run },
-	{ "queue", push_queue_run },     { "retry", push_retry_run },
-	{ "discard", push_discard_run },
+	{ "start", push_start_run },         { "list", push_list_run },
+	{ "queue", push_queue_run },         { "retry", push_retry_run },
+	{ "discard", push_discard_run },     { "wait", push_wait_run },
+	{ "hand-back", push_hand_back_run },
 };
 
 bool push_key_is(const char *word, const char *key)
@@ -203,6 +219,9 @@ static int read_option(struct push_call *call, int option, const char *word)
 	case OPTION_URL:
 		call->url = optarg;
 		return -1;
+	case OPTION_REPOSITORY:
+		call->repository = optarg;
+		return -1;
 	case OPTION_TIMEOUT:
 		if (read_duration(optarg, &call->timeout_ms))
 			return -1;
@@ -251,10 +270,15 @@ static int check_words(const struct push_call *call)
 
 	if (strcmp(call->verb, "start") == 0 && has_words && call->takes_all)
 		return cli_usage("push", "start takes --all or PATTERN..., not both");
+	if (strcmp(call->verb, "wait") == 0)
+		return call->word_count == 1 && call->remotes.count > 0
+			       ? -1
+			       : cli_usage("push", "wait takes COMMIT --remote NAME");
 	if (call->timeout_ms > 0 && !call->waits)
 		return cli_usage("push", "--timeout needs --wait");
 	if (has_words &&
-	    (strcmp(call->verb, "list") == 0 || strcmp(call->verb, "queue") == 0))
+	    (strcmp(call->verb, "list") == 0 || strcmp(call->verb, "queue") == 0 ||
+	     strcmp(call->verb, "hand-back") == 0))
 		return cli_usage("push", "%s takes no operand", call->verb);
 	if (strcmp(call->verb, "retry") == 0 && !is_named)
 		return cli_usage("push", "retry takes KEY..., --all or --remote NAME");
@@ -295,7 +319,7 @@ static int check_remotes(const struct push_call *call, const struct verb *verb,
 {
 	if (push_site_check_remotes(&call->push.site, call->push.settings, err) == 0)
 		return 0;
-	if (verb->run == push_start_run)
+	if (verb->run == push_start_run || verb->run == push_wait_run)
 		return -1;
 	cli_fail(err);
 	return 0;
@@ -324,7 +348,9 @@ static int read_and_run(struct cli *cli, int argc, char **argv, struct push_call
 		return status;
 	verb = optind < argc ? find_verb(argv[optind]) : NULL;
 	if (!verb)
-		return cli_usage("push", "it takes start, list, queue, retry or discard");
+		return cli_usage("push",
+				 "it takes start, list, queue, retry, discard, wait "
+				 "or hand-back");
 	call->verb = verb->name;
 	call->words = (const char *const *)argv + optind + 1;
 	call->word_count = (size_t)(argc - optind - 1);

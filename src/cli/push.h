@@ -15,8 +15,8 @@ struct push_call {
 	const char *const *words; /* operands: patterns, keys */
 	size_t word_count;
 	VEC(const char *) remotes; /* --remote; ends in a NULL that is not counted */
-	const char *url;
-	int64_t timeout_ms; /* of --wait; 0: none */
+	const char *url, *repository;
+	int64_t timeout_ms; /* of --wait and wait; 0: none */
 	bool takes_all, is_now, waits, is_json, is_detailed, is_failed, is_forced, is_dry;
 	bool is_orphans, is_unreadable, is_verbose;
 	struct push_site push;
@@ -28,6 +28,8 @@ int push_list_run(struct push_call *call, struct err *err);
 int push_queue_run(struct push_call *call, struct err *err);
 int push_retry_run(struct push_call *call, struct err *err);
 int push_discard_run(struct push_call *call, struct err *err);
+int push_hand_back_run(struct push_call *call, struct err *err);
+int push_wait_run(struct push_call *call, struct err *err);
 
 /* Whether the remote is among those named; none named: all are. */
 bool push_call_has_remote(const struct push_call *call, const char *remote);

@@ -1,3 +1,4 @@
+#include "base/map.h"
 #include "cli/push.h"
 #include "cli/push_wait.h"
 #include "push/select.h"
@@ -6,22 +7,16 @@
 struct starting {
 	struct push_call *call;
 	task_keys names, keys;
+	struct map by_key; /* the same keys */
 	started_list started;
 };
 
 static void starting_clear(struct starting *starting)
 {
 	task_keys_clear(&starting->names);
+	map_clear(&starting->by_key);
 	task_keys_clear(&starting->keys);
 	started_list_clear(&starting->started);
-}
-
-static bool has_key(const task_keys *keys, size_t from, const char *key)
-{
-	for (size_t i = from; i < keys->count; i++)
-		if (strcmp(keys->items[i], key) == 0)
-			return true;
-	return false;
 }
 
 static void key_of_all(const struct destination *destination, char key[TASK_KEY_SIZE])
@@ -56,9 +51,8 @@ static void add_started(struct starting *starting, const struct destination *des
 			destination->remote->name, one.uri);
 }
 
-/* Those of the repository's destinations whose tasks are among the new keys. */
-static int find_started(struct starting *starting, const char *name, size_t from,
-			struct err *err)
+/* Those of the repository's destinations whose tasks are among the keys. */
+static int find_started(struct starting *starting, const char *name, struct err *err)
 {
 	AUTO_DESTINATIONS destination_list list = { 0 };
 
@@ -67,13 +61,13 @@ static int find_started(struct starting *starting, const char *name, size_t from
 	for (size_t i = 0; i < list.count; i++) {
 		char key[TASK_KEY_SIZE];
 		key_of_all(&list.items[i], key);
-		if (has_key(&starting->keys, from, key))
+		if (map_get(&starting->by_key, key))
 			add_started(starting, &list.items[i], key);
 	}
 	return 0;
 }
 
-static int start_one(struct starting *starting, const char *name, struct err *err)
+static int start_all(struct starting *starting, struct err *err)
 {
 	const struct push_call *call = starting->call;
 	const struct push_start_filter filter = {
@@ -81,23 +75,16 @@ static int start_one(struct starting *starting, const char *name, struct err *er
 		.url = call->url,
 		.now = call->is_now,
 	};
-	size_t from = starting->keys.count;
-
-	if (push_start_repository(call->push.tasks, call->push.settings, name, &filter,
-				  &starting->keys, err) != 0)
-		return err_prefix(err, "%s", name);
-	return find_started(starting, name, from, err);
-}
-
-static int start_all(struct starting *starting, struct err *err)
-{
-	const struct push_call *call = starting->call;
 
 	if (push_select(call->push.site.repositories, call->words, call->word_count,
-			&starting->names, err) != 0)
+			&starting->names, err) != 0 ||
+	    push_start_repositories(call->push.tasks, call->push.settings,
+				    &starting->names, &filter, &starting->keys, err) != 0)
 		return -1;
+	for (size_t i = 0; i < starting->keys.count; i++)
+		map_put(&starting->by_key, starting->keys.items[i], starting);
 	for (size_t i = 0; i < starting->names.count; i++)
-		if (start_one(starting, starting->names.items[i], err) != 0)
+		if (find_started(starting, starting->names.items[i], err) != 0)
 			return -1;
 	return 0;
 }

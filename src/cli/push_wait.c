@@ -1,14 +1,20 @@
 /*
- * A task has an end when its file is in neither waiting/ nor running/. What end that was
- * is known once whoever worked on the URI has let go of its lease, since what is recorded
- * of a failure is written before that, and taken away by a success: a dead letter that is
- * younger than the start, or a state that tells of a failure.
+ * A task has an end when its file is in neither waiting/ nor running/, and no other task
+ * of the URI stands for what is left of it: after a push that not all refs came through,
+ * those that are tried again are a task of their own, which is followed from there on.
+ * Such a push leaves a failure in the state of the URI, with which all its tasks wait; so
+ * only where there is one the store is listed.
+ *
+ * What end it was is known once whoever worked on the URI has let go of its lease, since
+ * what is recorded of a failure is written before that, and taken away by a success: a
+ * dead letter that is younger than the start, or a state that tells of a failure.
  */
 #include "cli/push_wait.h"
 
 #include "base/clock.h"
 #include "push/dead_letters.h"
 #include "push/push.h"
+#include "push/task_list.h"
 
 enum {
 	LOOK_FIRST_MS = 20,
@@ -22,6 +28,7 @@ void started_list_clear(started_list *list)
 		free(list->items[i].project);
 		free(list->items[i].uri);
 		free(list->items[i].host);
+		free(list->items[i].ref);
 	}
 	vec_clear(list);
 }
@@ -53,9 +60,26 @@ static void tell(struct started *one, const char *failure, const char *how)
 {
 	one->is_ended = true;
 	one->has_failed = failure != NULL;
-	push_print("Replicate %s refs " TASK_ALL_REFS " to %s, %s! (%s)", one->project,
-		   one->host, failure ? "FAILED" : "Succeeded", failure ? failure : how);
+	push_print("Replicate %s refs %s to %s, %s! (%s)", one->project,
+		   one->ref ? one->ref : TASK_ALL_REFS, one->host,
+		   failure ? "FAILED" : "Succeeded", failure ? failure : how);
 	fflush(stdout);
+}
+
+static bool covers(const struct task *task, const char *ref)
+{
+	return !ref || task_is_all(task) || ref_names_have(&task->refs, ref);
+}
+
+/* What was given up of a whole push may be other refs. */
+static bool is_about(const struct dead_letter *letter, const struct started *one)
+{
+	if (strcmp(letter->task.uri, one->uri) != 0)
+		return false;
+	for (size_t i = 0; one->ref && i < letter->refs.count; i++)
+		if (strcmp(letter->refs.items[i].ref, one->ref) == 0)
+			return true;
+	return !one->ref || (letter->refs.count == 0 && covers(&letter->task, one->ref));
 }
 
 static const struct dead_letter *find_letter(const struct waiting *waiting,
@@ -64,8 +88,7 @@ static const struct dead_letter *find_letter(const struct waiting *waiting,
 {
 	for (size_t i = 0; i < letters->count; i++) {
 		const struct dead_letter *letter = &letters->items[i];
-		if (letter->failed_at >= waiting->started_at &&
-		    strcmp(letter->task.uri, one->uri) == 0)
+		if (letter->failed_at >= waiting->started_at && is_about(letter, one))
 			return letter;
 	}
 	return NULL;
@@ -87,17 +110,68 @@ static const char *failure_of(const struct waiting *waiting, const struct starte
 	return state->failure.text;
 }
 
+enum rest { REST_NONE, REST_OTHERS, REST_OURS };
+
+/* A task that stands for it is followed from here on. */
+static enum rest find_rest(struct started *one, const listed_tasks *tasks)
+{
+	enum rest rest = REST_NONE;
+
+	for (size_t i = 0; i < tasks->count; i++) {
+		const struct listed_task *task = &tasks->items[i];
+		if (strcmp(task->task.uri, one->uri) != 0)
+			continue;
+		rest = REST_OTHERS;
+		if (!covers(&task->task, one->ref))
+			continue;
+		snprintf(one->key, sizeof(one->key), "%s", task->name);
+		one->is_gone = one->is_settled = false;
+		return REST_OURS;
+	}
+	return rest;
+}
+
+/* It is looked for twice: one that goes from running/ back to waiting/ may be missed, but
+ * not again when it has a time to wait for. */
+static int look_for_rest(struct waiting *waiting, struct started *one, enum rest *rest,
+			 struct err *err)
+{
+	*rest = REST_NONE;
+	for (int i = 0; i < 2 && *rest != REST_OURS; i++) {
+		listed_tasks tasks = { 0 };
+		if (task_store_list(waiting->call->push.tasks, &tasks, NULL, err) != 0)
+			return -1;
+		*rest = find_rest(one, &tasks);
+		listed_tasks_clear(&tasks);
+	}
+	return 0;
+}
+
 static int judge(struct waiting *waiting, struct started *one,
 		 const dead_letters *letters, struct err *err)
 {
 	AUTO_URI_STATE struct uri_state state = { 0 };
+	struct task_store *tasks = waiting->call->push.tasks;
 	const struct dead_letter *letter = find_letter(waiting, one, letters);
-	int found = uri_state_read(waiting->call->push.tasks, one->uri_key, &state, err);
+	int found = uri_state_read(tasks, one->uri_key, &state, err);
 
+	enum rest rest = REST_NONE;
+
+	if (found > 0 && state.failures > 0) {
+		if (look_for_rest(waiting, one, &rest, err) != 0)
+			return -1;
+		if (rest == REST_OURS)
+			return 0;
+		/* It may have been done since the state was read. */
+		uri_state_clear(&state);
+		found = uri_state_read(tasks, one->uri_key, &state, err);
+	}
 	if (found < 0)
 		return -1;
 	if (letter)
 		tell(one, letter->why.text, NULL);
+	else if (one->ref && rest == REST_OTHERS) /* which fail without it */
+		tell(one, NULL, "OK");
 	else
 		tell(one, found > 0 ? failure_of(waiting, one, &state) : NULL, "OK");
 	return 0;
@@ -113,7 +187,7 @@ static int is_settled(struct waiting *waiting, struct started *one, struct err *
 	one->is_gone = true;
 	if (lease_inspect(waiting->call->push.leases, key, &holder, err) != 0)
 		return err->class == ERR_MISSING ? 1 : -1;
-	if (!holder.held || text_starts_with(holder.proof, "dead"))
+	if (!holder.held || holder.is_dead)
 		return 1;
 	if (!was_gone)
 		one->gone_fence = holder.fence;
@@ -153,7 +227,6 @@ static int look(struct waiting *waiting, size_t *left, struct err *err)
 {
 	size_t settled = 0;
 
-	*left = 0;
 	for (size_t i = 0; i < waiting->list->count; i++) {
 		struct started *one = &waiting->list->items[i];
 		if (one->is_ended)
@@ -161,9 +234,13 @@ static int look(struct waiting *waiting, size_t *left, struct err *err)
 		if (see(waiting, one, err) != 0)
 			return -1;
 		settled += one->is_settled;
-		*left += !one->is_settled;
 	}
-	return settled > 0 ? judge_settled(waiting, err) : 0;
+	if (settled > 0 && judge_settled(waiting, err) != 0)
+		return -1;
+	*left = 0;
+	for (size_t i = 0; i < waiting->list->count; i++)
+		*left += !waiting->list->items[i].is_ended;
+	return 0;
 }
 
 static void tell_why_it_waits(struct waiting *waiting, struct started *one)

@@ -1,6 +1,6 @@
 /*
- * What `push start` asked for, until it is known what became of each: done by whatever
- * node, given up, or discarded.
+ * What `push start` and `push wait` asked for, until it is known what became of each:
+ * done by whatever node, given up, or discarded.
  */
 #ifndef CLI_PUSH_WAIT_H
 #define CLI_PUSH_WAIT_H
@@ -8,11 +8,12 @@
 #include "cli/push.h"
 #include "push/destination.h"
 
-/* A destination's `..all..` task. */
+/* A destination's `..all..` task, and later perhaps one with what was left of it. */
 struct started {
 	char key[TASK_KEY_SIZE];
 	char uri_key[URI_KEY_SIZE];
 	char *project, *uri, *host; /* owned */
+	char *ref;                  /* only this is waited for; NULL: all; owned */
 	bool is_gone, is_settled, is_ended, has_failed;
 	uint64_t gone_fence; /* of the URI's lease when it was first seen gone */
 };

@@ -140,15 +140,13 @@ static int work_on(struct item *item, struct err *err)
 static void work(void *arg)
 {
 	struct item *item = arg;
-	struct err err;
 
 	if (stop_is_requested(&item->run->stop))
 		return;
-	if (work_on(item, &err) != 0) {
-		if (err.class == ERR_CANCELED)
+	if (work_on(item, &item->err) != 0) {
+		if (item->err.class == ERR_CANCELED)
 			return;
 		item->end = ITEM_FAILED;
-		item->err = err;
 		move(item, REGISTRY_ERRED, NULL, ERR_IGNORED);
 	}
 	progress_add(&item->run->progress);

@@ -53,15 +53,19 @@ static void print(const struct report *report, const struct status_call *call)
 static int print_once(const struct report_options *options,
 		      const struct status_call *call, struct err *err)
 {
+	struct report_options now = *options;
+	struct vital_signs signs;
 	struct report report;
 	int status = -1;
 
-	if (report_make(options, &report, err) == 0) {
+	vitals_ask(options->data, &signs);
+	now.signs = &signs;
+	if (report_make(&now, &report, err) == 0) {
 		print(&report, call);
-		status = report_is_good(&report) && report.node_runs ? EXIT_DONE
-								     : EXIT_PARTLY;
+		status = report_is_good(&report) ? EXIT_DONE : EXIT_PARTLY;
 	}
 	report_clear(&report);
+	vital_signs_clear(&signs);
 	return status;
 }
 
@@ -87,6 +91,7 @@ struct status_parts {
 	struct site site;
 	struct site_data data;
 	struct blob_kinds kinds;
+	struct pull_settings sync;
 	struct push_settings *push; /* NULL: nothing is said of it */
 	struct push_sight sight;    /* without tasks because of failure */
 	struct err failure;
@@ -110,7 +115,8 @@ static int open_parts(const struct cli *cli, struct status_parts *parts, struct 
 	if (cli_load_config(cli, &conf, err) != 0 ||
 	    site_from_conf(conf, &parts->site, err) != 0 ||
 	    blob_kinds_read(conf, &parts->kinds, err) != 0 ||
-	    site_data_open(parts->site.data, &parts->data, err) != 0)
+	    pull_settings_read(conf, &parts->sync, err) != 0 ||
+	    site_data_open_to_read(parts->site.data, &parts->data, err) != 0)
 		return -1;
 	return open_push(conf, parts, err);
 }
@@ -138,6 +144,7 @@ static int run(const struct cli *cli, const struct status_call *call)
 						  .data = parts.site.data,
 						  .root = parts.site.repositories,
 						  .store = parts.data.store,
+						  .settings = &parts.sync,
 						  .kinds = &parts.kinds,
 						  .tasks = parts.sight.tasks,
 						  .push_leases = parts.sight.leases,

@@ -41,7 +41,9 @@ static const char partial_config[] = "[safe]\n"
 
 /* For a push: on this machine the other side reads this as well, and has hooks of its
  * own. What it took is on disk when it says so; when it is repacked is its owner's
- * business. */
+ * business. Where deletions are pushed, that of the branch that HEAD names is one: the
+ * source has deleted it, and its HEAD names a branch that is not there, too. What the
+ * other side's own configuration says counts more. */
 static const char push_config[] = "[safe]\n"
 				  "\tdirectory = *\n"
 				  "[core]\n"
@@ -50,6 +52,7 @@ static const char push_config[] = "[safe]\n"
 				  "\tpushUpdateRejected = false\n"
 				  "[receive]\n"
 				  "\tautogc = false\n"
+				  "\tdenyDeleteCurrent = ignore\n"
 				  "[credential]\n"
 				  "\thelper =\n"
 				  "[push]\n"

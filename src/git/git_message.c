@@ -15,6 +15,12 @@
 #define STRANGE                                                                          \
 	"check that the URL is that of a refrelay site, without a proxy's own pages"
 
+#define NOT_THERE                                                                        \
+	"a ref names an object that is not there: run git fsck in the repository at "    \
+	"the source, delete or mend that ref"
+#define NOT_OUR_REF "not our ref"
+#define NOT_OFFERED "request for unadvertised object"
+
 static const struct git_meaning meanings[] = {
 	{ "no space left on device", ERR_DISK, "free some space on that file system" },
 	{ "disk quota exceeded", ERR_DISK, "raise the quota, or free some space" },
@@ -29,6 +35,7 @@ static const struct git_meaning meanings[] = {
 	{ "/' not found", ERR_MISSING, GONE },
 	{ "ssl certificate", ERR_CONFIG, UNTRUSTED },
 	{ "server certificate", ERR_CONFIG, UNTRUSTED },
+	{ "server verification failed", ERR_CONFIG, UNTRUSTED },
 	{ "dubious ownership", ERR_CONFIG, "run refrelay as the repositories' owner" },
 	{ "permission denied", ERR_CONFIG, "check owner and mode of the repository" },
 	{ "does not appear to be a git repository", ERR_MISSING, GONE },
@@ -42,11 +49,12 @@ static const struct git_meaning meanings[] = {
 	{ "missing blob", ERR_CORRUPT, FSCK },
 	{ "missing tree", ERR_CORRUPT, FSCK },
 	{ "unable to read", ERR_CORRUPT, FSCK },
-	{ "not our ref", ERR_CORRUPT,
-	  "a ref names an object that is not there: run git "
-	  "fsck in the repository at the source, delete or mend that ref" },
+	{ NOT_OUR_REF, ERR_CORRUPT, NOT_THERE },
+	{ NOT_OFFERED, ERR_CORRUPT, NOT_THERE },
 	{ "bad tree", ERR_CORRUPT, FSCK },
 	{ "unresolved deltas", ERR_CORRUPT, FSCK },
+	{ "multi-pack-index", ERR_CORRUPT,
+	  "run git multi-pack-index write in that repository, or remove the file" },
 	{ "did not receive expected object", ERR_CORRUPT, FSCK },
 	{ "did not send all necessary objects", ERR_CORRUPT, FSCK },
 	{ "index file corrupt", ERR_CORRUPT, FSCK },
@@ -105,6 +113,14 @@ static void copy_line(const char *tail, const char *at, char *out, size_t size)
 	snprintf(out, size, "%.*s", (int)len, start);
 }
 
+/* Of the few that something is decided by. */
+static enum err_reason reason_of(const char *said)
+{
+	return strcmp(said, NOT_OUR_REF) == 0 || strcmp(said, NOT_OFFERED) == 0
+		       ? REASON_NOT_OUR_REF
+		       : REASON_NONE;
+}
+
 int git_find_meaning(const struct git_meaning *list, size_t count, const char *tail,
 		     struct err *err)
 {
@@ -117,13 +133,51 @@ int git_find_meaning(const struct git_meaning *list, size_t count, const char *t
 		copy_line(tail, at, line, sizeof(line));
 		err_set(err, list[i].class, "git: %s", line);
 		err_remedy(err, "%s", list[i].remedy);
+		err_because(err, reason_of(list[i].said));
 		return 0;
 	}
 	return -1;
 }
 
+#define TOLD "refrelay says "
+#define REMEDY " -- "
+
+void git_told_render(const struct err *err, struct str *out)
+{
+	str_addf(out, TOLD "%s: ", err_class_name(err->class));
+	str_add_printable(out, err->text);
+	if (err->remedy[0]) {
+		str_add(out, REMEDY);
+		str_add_printable(out, err->remedy);
+	}
+}
+
+static bool find_told(const char *tail, struct err *err)
+{
+	const char *at = strstr(tail, "remote error: " TOLD);
+	char line[sizeof(err->text) + sizeof(err->remedy)];
+
+	if (!at)
+		return false;
+	at += strlen("remote error: " TOLD);
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\r\n"), at);
+	char *text = strstr(line, ": "), *remedy = strstr(line, REMEDY);
+	if (!text)
+		return false;
+	*text = '\0';
+	if (remedy)
+		*remedy = '\0';
+	err_set(err, err_class_of_name(line), "the other site says: %s", text + 2);
+	err_because(err, REASON_AT_PEER);
+	err_remedy(err, "there: %s",
+		   remedy ? remedy + strlen(REMEDY) : "look into that site's log");
+	return true;
+}
+
 int git_classify(const char *tail, struct err *err)
 {
+	if (find_told(tail, err))
+		return -1;
 	git_find_meaning(meanings, ARRAY_SIZE(meanings), tail, err);
 	return -1; /* if it says nothing known, what proc_run said stands */
 }

@@ -5,6 +5,7 @@
 #define GIT_GIT_MESSAGE_H
 
 #include "base/base.h"
+#include "base/str.h"
 
 struct git_meaning {
 	const char *said; /* in any case */
@@ -16,5 +17,9 @@ struct git_meaning {
  * come before their consequences. -1, and *err as it was: none is. */
 int git_find_meaning(const struct git_meaning *list, size_t count, const char *tail,
 		     struct err *err);
+
+/* What one site tells another's git of an error, as text of a packet "ERR": the class
+ * comes through, so that git_classify() gives it back, with REASON_AT_PEER. */
+void git_told_render(const struct err *err, struct str *out);
 
 #endif

@@ -1,6 +1,7 @@
 #include "git/ref_reading.h"
 
 #include "base/file.h"
+#include "git/read_settings.h"
 #include "git/repo.h"
 
 #define TRIES 10
@@ -44,6 +45,18 @@ static int read_description(const struct repo *repo, struct ref_reading *reading
 	return 0;
 }
 
+static int read_settings(const struct repo *repo, struct ref_reading *reading,
+			 struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	free(TAKE(reading->settings));
+	if (read_settings_take(repo, &text, err) != 0)
+		return -1;
+	reading->settings = str_take(&text);
+	return 0;
+}
+
 /* 1: it changed while it was read. */
 static int read_once(const struct repo *repo, struct ref_reading *reading,
 		     struct err *err)
@@ -57,6 +70,8 @@ static int read_once(const struct repo *repo, struct ref_reading *reading,
 	result = ref_snapshot_read(repo->fd, repo->oid_len, &reading->refs, err);
 	if (result == 0)
 		result = read_description(repo, reading, err);
+	if (result == 0)
+		result = read_settings(repo, reading, err);
 	struct err ignored;
 	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &after, &ignored) == 0 &&
 	    !fingerprint_equal(&reading->print, &after))
@@ -86,6 +101,7 @@ static int read_repo(const struct repo *repo, struct ref_reading *reading,
 {
 	reading->oid_len = repo->oid_len;
 	reading->has_alternates = repo->has_alternates;
+	reading->has_includes = repo->has_includes;
 	if (read_quietly(repo, reading, err) == 0)
 		return 0;
 	ref_reading_clear(reading);
@@ -119,5 +135,6 @@ void ref_reading_clear(struct ref_reading *reading)
 {
 	ref_snapshot_clear(&reading->refs);
 	free(reading->description);
+	free(reading->settings);
 	*reading = (struct ref_reading){ 0 };
 }

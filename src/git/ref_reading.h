@@ -1,5 +1,6 @@
 /*
- * One repository read at one moment: refs, HEAD and description as they stood together.
+ * One repository read at one moment: refs, HEAD, description and
+ * the settings for readers as they stood together.
  * Reading takes several system calls, and pushes go on meanwhile; a picture counts only
  * if the stat fingerprint after it equals the one before.
  */
@@ -15,7 +16,10 @@ struct ref_reading {
 	size_t oid_len;
 	struct fingerprint print; /* of that moment */
 	char *description;        /* the file of that name; owned, NULL: none */
-	bool has_alternates;      /* some of its objects live in another repository */
+	char *settings;           /* git/read_settings.h; owned; "": none */
+	bool has_includes; /* ... some of which other files say: a fingerprint that is the
+			      same does not prove that they are */
+	bool has_alternates; /* some of its objects live in another repository */
 };
 
 #define AUTO_READING __attribute__((cleanup(ref_reading_clear)))

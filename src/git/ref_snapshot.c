@@ -67,7 +67,15 @@ static bool is_link_ref(int dir, const char *entry, struct ref *ref,
 	return true;
 }
 
-/* 0: *ref is filled; 1: it vanished meanwhile. */
+/* A link whose target is not there, or that leads to itself: git sees no ref in it. */
+static bool leads_nowhere(int dir, const char *entry)
+{
+	struct stat st;
+
+	return fstatat(dir, entry, &st, 0) != 0 && (errno == ENOENT || errno == ELOOP);
+}
+
+/* 0: *ref is filled; 1: there is none, or it vanished meanwhile. */
 static int read_value(int dir, const char *entry, const char *name, size_t oid_len,
 		      struct ref *ref, struct ref_snapshot *snapshot, struct err *err)
 {
@@ -76,7 +84,7 @@ static int read_value(int dir, const char *entry, const char *name, size_t oid_l
 	if (is_link_ref(dir, entry, ref, snapshot))
 		return 0;
 	if (file_read(dir, entry, LOOSE_LIMIT, &text, err) != 0) {
-		if (err->class == ERR_MISSING)
+		if (err->class == ERR_MISSING || leads_nowhere(dir, entry))
 			return 1;
 		return err_prefix(err, "%s", name);
 	}

@@ -1,5 +1,7 @@
 #include "git/repo.h"
 
+#include <sys/sysmacros.h>
+
 #include "base/conf.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -36,6 +38,7 @@ static int unsupported(const struct conf_entry *entry, struct err *err)
 	err_set(err, ERR_CONFIG,
 		"the repository's format is not supported: extensions.%s = %s",
 		entry->key, entry->value ? entry->value : "true");
+	err_because(err, REASON_FORMAT);
 	return err_remedy(err, "convert it to the files format (a fresh git clone "
 			       "--mirror does), or leave it out");
 }
@@ -105,6 +108,18 @@ static void read_hidden(const struct conf_entry *entry, struct repo *repo)
 		repo->hides_head = !is_shown;
 }
 
+/* As with git, the last one counts. What is neither true nor false is git's to refuse. */
+static void read_closed(const struct conf_entry *entry, struct repo *repo)
+{
+	bool is_open = true;
+
+	if (entry->subsection || strcasecmp(entry->section, "http") != 0 ||
+	    strcasecmp(entry->key, "uploadpack") != 0)
+		return;
+	if (!entry->value || conf_read_bool(entry, &is_open, ERR_IGNORED) == 0)
+		repo->is_closed = !is_open;
+}
+
 static int read_format(const struct conf *conf, struct repo *repo, struct err *err)
 {
 	const struct conf_list *all = conf_entries(conf);
@@ -115,11 +130,14 @@ static int read_format(const struct conf *conf, struct repo *repo, struct err *e
 		repo->rewrites_urls |= rewrites_urls(all->items[i]);
 		repo->has_includes |= is_include(all->items[i]);
 		read_hidden(all->items[i], repo);
+		read_closed(all->items[i], repo);
 	}
 	if (conf_read_uint(conf_get(conf, "core", NULL, "repositoryformatversion"), 0, 1,
-			   &version, err) != 0)
+			   &version, err) != 0) {
+		err_because(err, REASON_FORMAT);
 		return err_remedy(err, "this repository was made by a newer git; "
 				       "convert it, or leave it out");
+	}
 	for (size_t i = 0; version > 0 && i < all->count; i++)
 		if (strcasecmp(all->items[i]->section, "extensions") == 0 &&
 		    read_extension(all->items[i], repo, err) != 0)
@@ -178,29 +196,75 @@ int repo_open(int dir, const char *path, struct repo *repo, struct err *err)
 		repo_close(repo);
 		return -1;
 	}
+	repo->has_includes |= is_there(repo->fd, "config.worktree");
 	repo->is_shallow = is_filled(repo->fd, "shallow");
 	repo->has_alternates = is_filled(repo->fd, "objects/info/alternates");
 	return 0;
+}
+
+/* Nobody waits for what has its end at once. */
+static bool is_null_device(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
 }
 
 static int check_file(int dir, const char *folder, const char *name, struct err *err)
 {
 	struct stat st;
 
-	if (fstatat(dir, name, &st, 0) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+	if (fstatat(dir, name, &st, 0) != 0 || S_ISREG(st.st_mode) ||
+	    S_ISDIR(st.st_mode) || is_null_device(&st))
 		return 0;
 	err_set(err, ERR_CONFIG, "%s/%s is no plain file", folder, name);
 	return err_remedy(err, "remove it: git would wait for it");
 }
 
-static int check_folder(const struct repo *repo, const char *folder, struct err *err)
+/* What git opens. Nothing else that stands there is ever read. */
+static const struct needed {
+	const char *folder;
+	const char *const *names; /* NULL: packs */
+} needed[] = {
+	{ ".", (const char *const[]){ "HEAD", "config", "config.worktree", "packed-refs",
+				      "shallow", "commondir", "index", NULL } },
+	{ "info",
+	  (const char *const[]){ "grafts", "attributes", "exclude", "refs", NULL } },
+	{ "objects/info",
+	  (const char *const[]){ "alternates", "commit-graph", "packs", NULL } },
+	{ "objects/pack", NULL },
+};
+
+/* Git opens a pack by its index, of whatever name, and what belongs to it. */
+static bool is_of_pack(const char *name)
+{
+	static const char *const ends[] = { ".idx", ".pack", ".rev", ".bitmap",
+					    ".mtimes" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (text_ends_with(name, ends[i]))
+			return true;
+	return text_starts_with(name, "multi-pack-index");
+}
+
+static int check_packs(const struct repo *repo, const char *folder, struct err *err)
 {
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(repo->fd, folder);
 
 	while (list && (entry = readdir(list)) != NULL)
-		if (entry->d_type != DT_REG && entry->d_type != DT_DIR &&
+		if (entry->d_type != DT_REG && is_of_pack(entry->d_name) &&
 		    check_file(dirfd(list), folder, entry->d_name, err) != 0)
+			return -1;
+	return 0;
+}
+
+static int check_needed(const struct repo *repo, const struct needed *one,
+			struct err *err)
+{
+	if (!one->names)
+		return check_packs(repo, one->folder, err);
+	AUTO_CLOSE int folder = openat(repo->fd, one->folder, O_PATH | O_CLOEXEC);
+	for (size_t i = 0; folder >= 0 && one->names[i]; i++)
+		if (check_file(folder, one->folder, one->names[i], err) != 0)
 			return -1;
 	return 0;
 }
@@ -255,15 +319,26 @@ static int check_refs(int parent, const char *name, unsigned depth, struct err *
 	return result;
 }
 
+/* Git would read, and tell its readers parts of, whatever it leads to. */
+static int check_packed_refs(const struct repo *repo, struct err *err)
+{
+	struct stat st;
+
+	if (fstatat(repo->fd, "packed-refs", &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+	    !S_ISLNK(st.st_mode))
+		return 0;
+	err_set(err, ERR_CONFIG, "packed-refs is a symbolic link");
+	err_because(err, REASON_FORMAT);
+	return err_remedy(err, "put the file itself in its place");
+}
+
 int repo_check_files(const struct repo *repo, struct err *err)
 {
-	static const char *const folders[] = { ".", "info", "objects/info",
-					       "objects/pack" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
-		if (check_folder(repo, folders[i], err) != 0)
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+		if (check_needed(repo, &needed[i], err) != 0)
 			return -1;
-	if (check_refs(repo->fd, "refs", 0, err) != 0)
+	if (check_packed_refs(repo, err) != 0 ||
+	    check_refs(repo->fd, "refs", 0, err) != 0)
 		return -1;
 	if (!is_filled(repo->fd, "info/grafts"))
 		return 0;

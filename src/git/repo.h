@@ -14,8 +14,10 @@ struct repo {
 	bool is_shallow;     /* its history is cut short */
 	bool is_partial;     /* it lacks objects on purpose (a promisor remote) */
 	bool rewrites_urls;  /* its config has url.*.insteadOf, or includes others */
-	bool has_includes;   /* its config includes other files */
+	bool has_includes;   /* its config includes other files, or one adds to it */
 	bool hides_head;     /* its config keeps HEAD from those who fetch */
+	bool is_closed;      /* its own config, without includes, has http.uploadpack =
+				false: it is not read over HTTP */
 	bool has_alternates; /* some of its objects live in another repository */
 };
 
@@ -27,13 +29,15 @@ struct repo {
 
 /* Opens the repository at path, relative to the directory dir. ERR_MISSING: nothing
  * there; ERR_CORRUPT: no repository, or a damaged one; ERR_CONFIG: no right to read it,
- * or a format that is not supported (reftable, an unknown extension), by name. */
+ * or (REASON_FORMAT) a format that is not supported: reftable, an unknown extension, by
+ * name. */
 int repo_open(int dir, const char *path, struct repo *repo, struct err *err);
 void repo_close(struct repo *repo);
 
 /* Before git works there: ERR_CONFIG if one of the files that it would open is no plain
- * file (a pipe would hold it for ever), if links below refs lead in circles, or if there
- * are grafts, by name. */
+ * file (a pipe would hold it for ever), if packed-refs is a link, if links below refs
+ * lead in circles, or if there are grafts, by name. What git does not open may be
+ * anything. */
 int repo_check_files(const struct repo *repo, struct err *err);
 
 /* What a directory looks like. Cheap: some stat() calls. */

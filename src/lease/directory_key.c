@@ -190,6 +190,7 @@ static void say(struct key_view *view, bool is_free, enum lease_predecessor pred
 {
 	view->is_free = is_free;
 	view->predecessor = predecessor;
+	view->owner.holder.is_dead = predecessor == LEASE_AFTER_DEATH;
 	snprintf(view->owner.holder.proof, sizeof(view->owner.holder.proof), "%s", proof);
 }
 

@@ -42,6 +42,7 @@ struct lease_holder {
 	char operation[32];  /* "sync", "repack", ... */
 	int64_t acquired_at; /* wall ms, for people only */
 	int64_t ttl_left_ms; /* <= 0: lapsed, or not held */
+	bool is_dead;        /* proved: its process is gone, or was another boot's */
 	char proof[64];      /* "alive", "dead: process is gone", "dead: other boot",
 				"lapsed: alive but silent", "released", "unknown" */
 };
@@ -78,6 +79,11 @@ struct lease_request {
  * close. */
 int lease_manager_open_local(struct store *store, const struct lease_options *options,
 			     struct lease_manager **manager, struct err *err);
+
+/* The same to look at leases only: makes nothing, writes nothing. What takes or releases
+ * one fails. */
+struct lease_manager *lease_manager_new_to_read(struct store *store,
+						const struct lease_options *options);
 
 /* Releases what is held and ends the keeper. NULL is allowed. */
 void lease_manager_close(struct lease_manager *manager);

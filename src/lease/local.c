@@ -352,3 +352,15 @@ int lease_manager_open_local(struct store *store, const struct lease_options *op
 	*manager = lease_manager_new(&local->base);
 	return 0;
 }
+
+struct lease_manager *lease_manager_new_to_read(struct store *store,
+						const struct lease_options *options)
+{
+	struct local *local = xcalloc(1, sizeof(*local));
+
+	local->store = store;
+	lease_backend_init(&local->base, &ops, options);
+	local->files = (struct local_files){ .directory = xstrdup(options->directory),
+					     .alive_fd = -1 };
+	return lease_manager_new(&local->base);
+}

@@ -54,6 +54,7 @@ static void say(struct lease_row *row, bool is_free, enum lease_predecessor pred
 {
 	row->free = is_free;
 	row->predecessor = predecessor;
+	row->holder.is_dead = predecessor == LEASE_AFTER_DEATH;
 	snprintf(row->holder.proof, sizeof(row->holder.proof), "%s", proof);
 }
 

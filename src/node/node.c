@@ -7,9 +7,13 @@
 #include "change/watch.h"
 #include "cli/push_site.h"
 #include "cli/site_data.h"
+#include "node/node_life.h"
 #include "node/node_push.h"
+#include "node/role.h"
 #include "node/settings.h"
+#include "pull/decisions.h"
 #include "pull/pull.h"
+#include "replicable/name.h"
 #include "store/data_lock.h"
 #include "store/root_lock.h"
 #include "upkeep/copies_root.h"
@@ -17,6 +21,9 @@
 #include "web/access.h"
 #include "web/services.h"
 #include "web/web_server.h"
+
+/* At a stop, for what goes on. */
+enum { HTTP_GRACE_MS = 800, PULL_GRACE_MS = 500, DRAIN_MS = 5000 };
 
 struct node {
 	struct node_settings settings;
@@ -34,6 +41,7 @@ struct node {
 	struct watch *watch;
 	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
+	struct node_life life;
 };
 
 /* Something was put into the database by a command or an operator's request. */
@@ -49,6 +57,13 @@ static void wake(void *arg)
 		pull_wake(node->services.pull);
 	if (node->push.push)
 		push_wake(node->push.push);
+}
+
+static void say_alive(void *arg, struct str *answer)
+{
+	struct node *node = arg;
+
+	vitals_say(node->life.vitals, answer);
 }
 
 static void copy_changed(void *arg, const char *name)
@@ -189,6 +204,13 @@ static void published(void *arg, const char *name)
 		log_warn("sync.not_noticed", LOG_ERR(&err));
 }
 
+/* A reader's answer broke off. */
+static void doubt(void *arg, const char *name, const struct err *why)
+{
+	if (copy_is_at_fault(why))
+		pull_doubt(arg, KIND_REPOSITORY, name, why);
+}
+
 static int start_secondary(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -211,11 +233,13 @@ static int start_secondary(struct node *node, struct err *err)
 					    .scan_interval_ms =
 						    settings->scan_interval_ms,
 					    .hooks = hooks_of(node),
-					    .report = report_for_primary,
+					    .report = node_life_report,
+					    .report_arg = &node->life,
 					    .published = node->notice ? published : NULL,
 					    .arg = node },
 		    &services->pull, err) != 0)
 		return -1;
+	serve_on_doubt(services->serve, doubt, services->pull);
 	services->forwarder = forwarder_new(settings->site.name);
 	services->forwarded_reads = git_forward_places(false);
 	services->forwarded_pushes = git_forward_places(true);
@@ -239,6 +263,8 @@ static void fill_services(struct node *node)
 	node->services.serve = serve_start(settings->site.repositories, &settings->serve);
 	node->services.blob_kinds = &settings->blobs;
 	node->services.store = node->data.store;
+	node->services.vitals = node->life.vitals;
+	node->services.followers = node->life.followers;
 	node->services.leases = node->data.leases;
 	node->services.access = node->access;
 	node->services.buckets = node->buckets;
@@ -252,6 +278,7 @@ static int open_data(struct node *node, struct err *err)
 	const struct site *site = &node->settings.site;
 
 	if (site_data_make(site->data, err) != 0 ||
+	    site_data_check(site->data, err) != 0 ||
 	    data_lock_take(site->data, &node->lock, err) != 0)
 		return -1;
 	return site_data_open_node(site->data, site->name, site->lease_ttl_ms,
@@ -343,18 +370,23 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
+	if (role_begin(node->data.store, settings->site.role, err) != 0)
+		return -1;
+	node_life_start(settings, node->data.store, &node->life);
 	find_hooks(node);
+	access_keep_nonces(node->access, settings->site.data);
 	fill_services(node);
 	if (hook_role_set(settings->site.data,
 			  settings->site.role == SITE_SECONDARY
 				  ? settings->site.primary_url
 				  : NULL,
 			  settings->site.repositories, err) != 0 ||
-	    start_role(node, err) != 0 ||
+	    node_life_expect(&node->life, conf, err) != 0 || start_role(node, err) != 0 ||
 	    lock_root(node, err) != 0 || /* it may have been made only now */
 	    node_push_start(settings, &node->push, err) != 0)
 		return -1;
 	node->services.push = node->push.push;
+	node_life_add(&node->life, &node->services);
 	start_lfs(node);
 	if (hook_socket_start(
 		    &(struct hook_socket_options){
@@ -365,6 +397,7 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 							  : NULL,
 			    .copy_changed = copy_changed,
 			    .wake = wake,
+			    .alive = say_alive,
 			    .arg = node },
 		    &node->socket, err) != 0)
 		return -1;
@@ -491,8 +524,10 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 {
 	AUTO_SETTINGS struct node_settings settings;
 	struct access *access = NULL;
+	struct err later;
 
 	if (read_again(node, conf, &settings, err) != 0 ||
+	    transport_check_expiry(&settings.transport, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;
@@ -500,6 +535,8 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	tell_unused(conf, node);
 	tell_remotes(&settings);
 	access_replace(node->access, access);
+	if (node_life_expect(&node->life, conf, &later) != 0)
+		log_warn("node.not_forgotten", LOG_ERR(&later));
 	if (node->services.primary && settings.has_key)
 		primary_set_key(node->services.primary, &settings.key);
 	if (node->services.primary)
@@ -527,7 +564,7 @@ void node_stop(struct node *node)
 {
 	struct web_services *services = &node->services;
 
-	web_server_stop(node->server, NODE_STOP_MS / 4);
+	web_server_stop(node->server, HTTP_GRACE_MS);
 	serve_stop(services->serve);
 	pushes_free(services->pushes);
 	forwarder_free(services->forwarder);
@@ -535,18 +572,19 @@ void node_stop(struct node *node)
 	fair_free(services->forwarded_pushes);
 	freshness_free(services->freshness);
 	hook_socket_stop(node->socket);
-	pull_stop(services->pull, NODE_STOP_MS / 2);
+	pull_stop(services->pull, PULL_GRACE_MS);
 	lfs_names_stop(services->lfs_names);
 	watch_stop(node->watch);
 	blob_watch_stop(services->blob_watch);
 	verify_origin_stop(services->verify_origin);
-	node_push_stop(&node->push, NODE_STOP_MS / 4);
+	node_push_stop(&node->push, DRAIN_MS);
 	primary_close(services->primary);
 	notice_free(node->notice);
 	blob_notice_free(services->blob_notice);
 	event_log_close(node->events);
 	access_free(node->access);
 	buckets_free(node->buckets);
+	node_life_stop(&node->life);
 	site_data_close(&node->data);
 	if (node->lock >= 0)
 		close(node->lock);

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "cli/cli.h"
@@ -74,15 +75,25 @@ static void end_at_once_next_time(const sigset_t *set)
 	pthread_sigmask(SIG_UNBLOCK, set, NULL);
 }
 
+/* Database, threads and watches of an idle node take some fifty. */
+enum { FILES_MIN = 256 };
+
 /* Connections and children need descriptors; the soft limit is there for select(). */
-static void raise_file_limit(void)
+static int raise_file_limit(struct err *err)
 {
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return;
+		return 0;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_max >= FILES_MIN)
+		return 0;
+	err_set(err, ERR_CONFIG,
+		"only %ju files may be open at a time, and a node needs %d at least",
+		(uintmax_t)limit.rlim_max, FILES_MIN);
+	return err_remedy(err, "raise the limit of open files (ulimit -n, or "
+			       "LimitNOFILE= in the unit)");
 }
 
 static int serve(const struct cli *cli)
@@ -93,13 +104,14 @@ static int serve(const struct cli *cli)
 	sigset_t set;
 
 	block_signals(&set);
-	raise_file_limit();
-	if (cli_load_config(cli, &conf, &err) != 0 || node_start(conf, &node, &err) != 0)
+	if (raise_file_limit(&err) != 0 || cli_load_config(cli, &conf, &err) != 0 ||
+	    node_start(conf, &node, &err) != 0)
 		return cli_fail(&err);
 	count_failed(false);
 	notify("READY=1");
 	wait_for_end(cli, node, &set);
 	end_at_once_next_time(&set);
+	failpoint("node.stops");
 	node_stop(node);
 	log_info("node.stopped");
 	return EXIT_DONE;

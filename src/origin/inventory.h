@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "change/notice.h"
+#include "change/pushed.h"
 #include "store/store.h"
 
 #define INVENTORY_ETAG_SIZE 128
@@ -44,7 +45,9 @@ json_t *inventory_row_json(const char *kind, const struct origin_row *row);
 /* The member of a page that has the rows of a kind. Static. */
 const char *inventory_member(const char *kind);
 
-/* The body of GET .../refs, from a comparison that has just been made. */
-void refs_answer(const struct noticed *noticed, struct str *out);
+/* The body of GET .../refs, from a comparison that has just been made; `settled` was read
+ * before it, `announced` behind it (change/pushed.h). */
+void refs_answer(const struct noticed *noticed, const struct pushed *pushed,
+		 struct str *out);
 
 #endif

@@ -44,7 +44,8 @@ static void add_head(struct str *out, const struct ref_snapshot *refs)
 	str_add_char(out, '\n');
 }
 
-void refs_answer(const struct noticed *noticed, struct str *out)
+void refs_answer(const struct noticed *noticed, const struct pushed *pushed,
+		 struct str *out)
 {
 	const struct origin_row *row = &noticed->row;
 	char changed_at[CLOCK_TEXT_SIZE];
@@ -61,6 +62,11 @@ void refs_answer(const struct noticed *noticed, struct str *out)
 		add_base64(out, noticed->description);
 		str_add_char(out, '\n');
 	}
+	str_addf(out, "pushed-deletions %" PRIu64 " %" PRIu64 "\n", pushed->settled,
+		 pushed->announced);
+	str_add(out, "settings ");
+	add_base64(out, noticed->settings);
+	str_add_char(out, '\n');
 	str_addf(out, "refs %zu\n\n", noticed->refs.refs.count);
 	for (size_t i = 0; i < noticed->refs.refs.count; i++)
 		add_ref(out, &noticed->refs.refs.items[i]);

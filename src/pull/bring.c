@@ -6,6 +6,7 @@
 #include "git/objects.h"
 #include "git/packs.h"
 #include "git/publish.h"
+#include "git/read_settings.h"
 #include "pull/copy_record.h"
 #include "pull/hold.h"
 
@@ -64,14 +65,14 @@ static int fetch_from(const struct bring_request *request, const oid_list *wante
 
 bool bring_was_outrun(const struct source_view *view, const struct err *err)
 {
-	return !view->is_local && strstr(err->text, "not our ref");
+	return !view->is_local && err->reason == REASON_NOT_OUR_REF;
 }
 
 /* Git ends for many reasons; these may be that the copy lacks what it seemed to have. A
  * child on this machine that hangs up looks like a broken network. */
 static bool is_about_objects(const struct source_view *view, const struct err *err)
 {
-	if (bring_was_outrun(view, err))
+	if (bring_was_outrun(view, err) || err->reason == REASON_AT_PEER)
 		return false;
 	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ||
 	       (err->class == ERR_NETWORK && view->is_local);
@@ -191,22 +192,43 @@ static bool is_untouched(const struct repo *copy)
 	       copy_record_has_copy(&record, &print);
 }
 
+bool bring_is_ours(int dir, const struct ref_snapshot *from)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	struct checksum sum;
+
+	copy_record_read(dir, &record);
+	checksum_of(from, &sum);
+	return (record.is_there && checksum_equal(&record.sum, &sum)) ||
+	       copy_intent_is(dir, &sum);
+}
+
 /* By the copy's fingerprint if it was settled, else by its checksum. */
 static bool is_ours(const struct bring_request *request, const struct ref_snapshot *from)
 {
 	const struct repo *copy = request->copy;
 	AUTO_RECORD struct copy_record record = { 0 };
 	struct fingerprint print;
-	struct checksum sum;
 
 	copy_record_read(copy->fd, &record);
 	if (record.is_settled && !request->is_suspect &&
 	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
 	    copy_record_has_copy(&record, &print))
 		return true;
-	checksum_of(from, &sum);
-	return (record.is_there && checksum_equal(&record.sum, &sum)) ||
-	       copy_intent_is(copy->fd, &sum);
+	return bring_is_ours(copy->fd, from);
+}
+
+/* How many refs pushes have deleted at the primary since the copy was proved. */
+static uint64_t pushed_since(const struct repo *copy, const struct source_view *view)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(copy->fd, &record);
+	if (!record.is_there || !view->timeline[0] ||
+	    strcmp(record.timeline, view->timeline) != 0 ||
+	    view->pushed_announced < record.pushed)
+		return 0;
+	return view->pushed_announced - record.pushed;
 }
 
 /* SYNC_HELD is an outcome, not an error. */
@@ -218,12 +240,26 @@ static int hold(const struct bring_state *state, struct sync_result *result,
 
 	if (request->is_forced)
 		return 0;
-	held = hold_decide(&request->job->work, request->copy, &state->from,
-			   request->view, &state->diff, state->is_ours,
-			   &result->held_reason, err);
+	held = hold_decide(
+		&(struct hold_question){
+			.work = &request->job->work,
+			.copy = request->copy,
+			.from = &state->from,
+			.view = request->view,
+			.diff = &state->diff,
+			.is_ours = state->is_ours,
+			.pushed = pushed_since(request->copy, request->view),
+		},
+		&result->held_reason, err);
 	if (held > 0)
 		result->outcome = SYNC_HELD;
 	return held < 0 ? -1 : 0;
+}
+
+int bring_settings(const struct repo *copy, const struct source_view *view,
+		   struct err *err)
+{
+	return view->settings ? read_settings_put(copy->fd, view->settings, err) : 0;
 }
 
 static int change_refs(struct bring_state *state, struct sync_result *result,
@@ -236,7 +272,8 @@ static int change_refs(struct bring_state *state, struct sync_result *result,
 	    lease_check(request->job->lease, err) != 0)
 		return -1;
 	checksum_of(&request->view->refs, &sum);
-	if (copy_intent_write(request->copy->fd, &sum, err) != 0)
+	if (copy_intent_write(request->copy->fd, &sum, err) != 0 ||
+	    bring_settings(request->copy, request->view, err) != 0)
 		return -1;
 	result->outcome = SYNC_UPDATED;
 	result->refs_changed = state->diff.changes.count + state->diff.head_changed;

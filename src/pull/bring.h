@@ -23,6 +23,14 @@ struct bring_request {
 int bring(const struct bring_request *request, struct sync_result *result,
 	  struct err *err);
 
+/* Gives the copy the view's settings for readers. bring() does so before it publishes
+ * refs, so that none is shown that is hidden at the source; if no ref has changed, it is
+ * for the caller. */
+int bring_settings(const struct repo *copy, const struct source_view *view,
+		   struct err *err);
+/* Whether these refs of the copy in `dir` are those that we published there last. */
+bool bring_is_ours(int dir, const struct ref_snapshot *from);
+
 /* Whether that error of bring() may be because the source dropped what the view names
  * (a forced push, and pruning): a new view may do. */
 bool bring_was_outrun(const struct source_view *view, const struct err *err);

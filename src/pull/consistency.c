@@ -16,18 +16,25 @@
  * When the inventory has not changed since a pass that found nothing to do, one request
  * tells (ETag); unless rows were removed or added here, as by an operator's remove, or
  * any are gone: an inventory may have been wrong, and then it is the next that says so.
- * A pass that finds nothing takes one page an interval.
+ *
+ * The first pass of a kind goes from page to page without a pause, however often it was
+ * put off before. A later one that finds nothing spreads its pages over an interval, so
+ * that a million rows are compared as often as ten are, and rests at least four times as
+ * long as its page took.
  */
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/compare_page.h"
 #include "pull/decisions.h"
+#include "pull/leftovers.h"
 #include "pull/primary_blobs.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
 
 #define PAGE_LIMIT 10000
+/* For the requests themselves. */
+#define FRESH_SLACK_MS 30000
 /* Rows may also have been changed here, by hand. */
 #define TRUST_ETAG_MS ((int64_t)3600 * 1000)
 
@@ -37,28 +44,33 @@ struct pass {
 	const struct blob_kind *blob; /* NULL: repositories */
 	/* The pass under way. */
 	bool is_passing;
-	bool is_whole;   /* asked for: without a pause between pages */
+	bool is_whole;   /* asked for, or the first: without a pause between pages */
 	uint64_t number; /* of the comparison that it answers */
 	char *after;     /* owned; NULL: the first page */
 	char etag[128];  /* of its first page */
 	char timeline[TIMELINE_SIZE];
-	size_t found;     /* differences in this pass */
-	size_t left;      /* and those that are left to events */
-	int64_t compared; /* rows of the registry, in this pass */
-	int64_t rows;     /* of the registry, when it began */
-	int64_t gone;     /* of these */
+	bool is_part;      /* the inventory lacks what the primary could not read */
+	size_t found;      /* differences in this pass */
+	size_t left;       /* and those that are left to events */
+	int64_t compared;  /* rows of the registry, in this pass */
+	int64_t page_rows; /* of these, in its last page */
+	int64_t rows;      /* of the registry, when it began */
+	int64_t gone;      /* of these */
+	int64_t ordered;   /* removals by order, ever, when it began */
 	/* The last pass that found nothing. */
 	char clean_etag[128]; /* "": none */
 	int64_t clean_at;     /* boot ms */
 	int64_t clean_rows;
 	/* Of all passes. */
-	uint64_t answered; /* the newest comparison that a pass has answered */
-	int64_t ended_at;  /* wall ms; 0: never */
-	bool is_unknown;   /* the primary has no such kind: told in the log */
-	unsigned waits;    /* times in a row that the primary had not scanned it */
-	bool was_dirty;    /* the last pass found work */
-	int64_t asked_at;  /* boot ms: of the last page */
-	int64_t pause_ms;  /* from then; -1: the interval */
+	uint64_t answered;     /* the newest comparison that a pass has answered */
+	int64_t ended_at;      /* wall ms; 0: never */
+	int64_t ended_boot;    /* the same by the boot clock */
+	bool has_no_leftovers; /* they were looked for since the start */
+	bool is_unknown;       /* the primary has no such kind: told in the log */
+	unsigned waits;        /* times in a row that the primary had not scanned it */
+	bool was_dirty;        /* the last pass found work */
+	int64_t asked_at;      /* boot ms: of the last page */
+	int64_t pause_ms;      /* from then; -1: the interval */
 	unsigned failures;
 	bool is_peers; /* ... which are the primary's, or the network's */
 };
@@ -76,20 +88,37 @@ static void begin_pass(struct pull *pull, struct pass *pass)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	pass->number = pull->asked;
-	pass->is_whole = pass->number > pass->answered;
+	pass->is_whole = pass->number > pass->answered || pass->ended_at == 0;
 	pass->is_passing = true;
 	pass->found = pass->left = 0;
 	pass->compared = 0;
+	pass->is_part = false;
 	pass->timeline[0] = '\0';
 	free(TAKE(pass->after));
 }
 
-static int write_compared(struct store_tx *tx, void *arg, struct err *err)
+/* What a comparison of all kinds proves. */
+struct compared {
+	int64_t at;      /* wall ms; 0: nothing */
+	int64_t ordered; /* removals by order of which it knows */
+};
+
+static int set_number(struct store_tx *tx, const char *key, int64_t number,
+		      struct err *err)
 {
 	char text[24];
 
-	snprintf(text, sizeof(text), "%" PRId64, *(const int64_t *)arg);
-	return site_value_set(tx, PULL_COMPARED, text, err);
+	snprintf(text, sizeof(text), "%" PRId64, number);
+	return site_value_set(tx, key, text, err);
+}
+
+static int write_compared(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct compared *compared = arg;
+
+	if (set_number(tx, PULL_COMPARED, compared->at, err) != 0)
+		return -1;
+	return set_number(tx, PULL_COMPARED_ORDERED, compared->ordered, err);
 }
 
 /* What holds for all kinds: since when each was compared, and for whom. */
@@ -103,6 +132,15 @@ static int64_t all_ended_at(const struct consistency *work)
 	return at;
 }
 
+static int64_t all_ordered(const struct consistency *work)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < work->passes.count; i++)
+		sum += work->passes.items[i].ordered;
+	return sum;
+}
+
 static uint64_t all_answered(const struct consistency *work)
 {
 	uint64_t number = UINT64_MAX;
@@ -113,18 +151,47 @@ static uint64_t all_answered(const struct consistency *work)
 	return number;
 }
 
+/* A usual pass takes a page an interval; a third of that many may come late. */
+static int64_t fresh_until(const struct pass *pass, int64_t interval_ms)
+{
+	int64_t pages = 1 + pass->rows / PAGE_LIMIT;
+
+	if (pass->ended_boot == 0)
+		return 0;
+	return pass->ended_boot + 3 * pages * interval_ms + FRESH_SLACK_MS;
+}
+
+static void keep_freshness_locked(const struct consistency *work)
+{
+	struct pull *pull = work->pull;
+	const int64_t interval_ms = pull->settings.consistency_interval_ms;
+
+	pull->state.compared_boot = pull->state.compared_until = INT64_MAX;
+	for (size_t i = 0; i < work->passes.count; i++) {
+		const struct pass *pass = &work->passes.items[i];
+		int64_t until = fresh_until(pass, interval_ms);
+		if (until < pull->state.compared_until)
+			pull->state.compared_until = until;
+		if (pass->ended_boot < pull->state.compared_boot)
+			pull->state.compared_boot = pass->ended_boot;
+	}
+}
+
 static int tell_ended(const struct consistency *work, struct err *err)
 {
 	struct pull *pull = work->pull;
 	int64_t at = all_ended_at(work);
+	struct compared compared = { .at = at, .ordered = all_ordered(work) };
 
-	if (at > 0 && store_write(pull->options.store, write_compared, &at, err) != 0)
+	if (at > 0 &&
+	    store_write(pull->options.store, write_compared, &compared, err) != 0)
 		return -1;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	pull->compared = all_answered(work);
 	if (at > 0)
 		pull->state.compared_at = at;
+	keep_freshness_locked(work);
 	pthread_cond_broadcast(&pull->changed);
 	return 0;
 }
@@ -133,14 +200,16 @@ static int tell_ended(const struct consistency *work, struct err *err)
 static int end_pass(struct consistency *work, struct pass *pass, struct err *err)
 {
 	const uint64_t answered = pass->answered;
-	const int64_t ended_at = pass->ended_at;
+	const int64_t ended_at = pass->ended_at, ended_boot = pass->ended_boot;
 
 	if (pass->is_passing && pass->answered < pass->number)
 		pass->answered = pass->number;
 	pass->ended_at = clock_wall_ms();
+	pass->ended_boot = clock_boot_ms();
 	if (tell_ended(work, err) != 0) {
 		pass->answered = answered;
 		pass->ended_at = ended_at;
+		pass->ended_boot = ended_boot;
 		return -1;
 	}
 	if (pass->is_passing && pass->found > 0)
@@ -149,6 +218,21 @@ static int end_pass(struct consistency *work, struct pass *pass, struct err *err
 	pass->is_passing = false;
 	free(TAKE(pass->after));
 	return 0;
+}
+
+/* Once a start, when it is known what the primary has; of blobs, which may be very many,
+ * only with a new database. */
+static void look_for_leftovers(struct consistency *work, struct pass *pass)
+{
+	struct err err;
+
+	if (pass->has_no_leftovers || pass->is_part)
+		return;
+	pass->has_no_leftovers = true;
+	if (pass->blob && pass->rows > 0)
+		return;
+	if (leftovers_take_up(work->pull, pass->blob, &err) != 0)
+		log_warn("leftovers.failed", LOG_ERR(&err));
 }
 
 static int take_page(struct consistency *work, struct pass *pass,
@@ -168,10 +252,12 @@ static int take_page(struct consistency *work, struct pass *pass,
 		memcpy(pass->timeline, page->timeline, sizeof(pass->timeline));
 		snprintf(pass->etag, sizeof(pass->etag), "%s", page->etag);
 	}
+	pass->is_part = pass->is_part || page->is_part;
 	result = compare_page(work->lease, &comparison, err);
 	pass->found += comparison.found;
 	pass->left += comparison.left;
 	pass->compared += comparison.rows;
+	pass->page_rows = comparison.rows;
 	if (result != 0)
 		return -1;
 	free(pass->after);
@@ -187,7 +273,10 @@ static int take_page(struct consistency *work, struct pass *pass,
 		 * come, and another may go. */
 		pass->clean_rows = pass->compared;
 	}
-	return end_pass(work, pass, err);
+	if (end_pass(work, pass, err) != 0)
+		return -1;
+	look_for_leftovers(work, pass);
+	return 0;
 }
 
 /* A pass that was asked for looks at everything, a usual one begins with the question
@@ -201,11 +290,19 @@ static const char *etag_to_send(const struct pass *pass)
 	return pass->clean_etag;
 }
 
+static int read_ordered(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct pass *pass = arg;
+
+	return registry_ordered_in(tx, pass->kind, &pass->ordered, err);
+}
+
 static int count_rows(const struct consistency *work, struct pass *pass, struct err *err)
 {
 	struct registry_counts counts;
 
-	if (registry_counts(work->pull->options.store, pass->kind, &counts, err) != 0)
+	if (store_read(work->pull->options.store, read_ordered, pass, err) != 0 ||
+	    registry_counts(work->pull->options.store, pass->kind, &counts, err) != 0)
 		return -1;
 	pass->rows = counts.all;
 	pass->gone = counts.gone;
@@ -243,7 +340,7 @@ static int skip_pass(struct consistency *work, struct pass *pass, struct err *er
  * before is found by this pass, once it can begin. */
 static int put_off_pass(struct consistency *work, struct pass *pass, struct err *err)
 {
-	int64_t never = 0;
+	struct compared never = { 0 };
 	struct pull *pull = work->pull;
 
 	if (pass->waits == 0) {
@@ -252,13 +349,14 @@ static int put_off_pass(struct consistency *work, struct pass *pass, struct err 
 		log_info("consistency.waits", LOG_TEXT("kind", pass->kind));
 	}
 	pass->waits++;
-	pass->ended_at = 0;
+	pass->ended_at = pass->ended_boot = 0;
 	pass->answered = pass->number;
 	pass->is_passing = false;
 	free(TAKE(pass->after));
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	pull->compared = all_answered(work);
+	keep_freshness_locked(work);
 	pthread_cond_broadcast(&pull->changed);
 	return 0;
 }
@@ -325,6 +423,18 @@ static bool goes_on(const struct pass *pass, size_t found_before)
 	return pass->found > 0 && !pass->was_dirty;
 }
 
+static int64_t pause_of(const struct consistency *work, const struct pass *pass)
+{
+	const struct page_pace pace = {
+		.interval_ms = pull_settings_now(work->pull).consistency_interval_ms,
+		.rows = pass->rows,
+		.page_rows = pass->page_rows,
+		.took_ms = clock_boot_ms() - pass->asked_at,
+	};
+
+	return page_pause_ms(&pace);
+}
+
 static void failed(struct consistency *work, struct pass *pass, const struct err *err)
 {
 	if (err->class == ERR_CANCELED || err->class == ERR_LOST) {
@@ -358,8 +468,10 @@ static void step(struct consistency *work, struct pass *pass)
 	pass->failures = 0;
 	if (pass->waits > 0)
 		pass->pause_ms = backoff_ms(pass->waits, random_roll());
+	else if (goes_on(pass, found))
+		pass->pause_ms = 0;
 	else
-		pass->pause_ms = goes_on(pass, found) ? 0 : -1;
+		pass->pause_ms = pass->is_passing ? pause_of(work, pass) : -1;
 }
 
 /* The comparison that is asked for is not the one under way. */

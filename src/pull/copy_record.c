@@ -26,6 +26,8 @@ static void copy_generation(const json_t *object, struct copy_record *record)
 		return;
 	memcpy(record->timeline, timeline, TIMELINE_SIZE);
 	record->generation = (uint64_t)generation;
+	generation = json_integer_value(json_object_get(object, "pushed_deletions"));
+	record->pushed = generation > 0 ? (uint64_t)generation : 0;
 }
 
 void copy_record_read(int dir, struct copy_record *record)
@@ -46,6 +48,7 @@ void copy_record_read(int dir, struct copy_record *record)
 	copy_print(object, "copy_fingerprint", record->copy_print);
 	record->copy_newest_ns =
 		json_integer_value(json_object_get(object, "copy_newest"));
+	copy_print(object, "files_fingerprint", record->files_print);
 	record->is_settled = json_is_true(json_object_get(object, "settled"));
 	copy_generation(object, record);
 	record->is_there = true;
@@ -72,6 +75,8 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 		put_print(object, "source_fingerprint", proof->source_print);
 	put_print(object, "copy_fingerprint", proof->copy_print);
 	json_put_number(object, "copy_newest", proof->copy_print->newest_ns);
+	if (proof->files_print && proof->files_print[0])
+		json_put_text(object, "files_fingerprint", proof->files_print);
 	json_put_bool(
 		object, "settled",
 		(!proof->source_print || fingerprint_is_settled(proof->source_print)) &&
@@ -79,28 +84,11 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 	if (proof->timeline && proof->timeline[0]) {
 		json_put_text(object, "timeline", proof->timeline);
 		json_put_number(object, "generation", (int64_t)proof->generation);
+		json_put_number(object, "pushed_deletions", (int64_t)proof->pushed);
 	}
 	json_render(object, &text);
 	str_add_char(&text, '\n');
 	return file_replace(dir, PATH, text.data, text.len, FILE_NO_SYNC, err);
-}
-
-void copy_record_renew(int dir, const struct copy_record *record)
-{
-	struct fingerprint print;
-
-	/* one with a source's fingerprint is for who has one to compare with */
-	if (record->source_print[0] ||
-	    fingerprint_take(dir, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0 ||
-	    copy_record_has_copy(record, &print))
-		return;
-	copy_record_write(dir,
-			  &(struct copy_proof){ .source = record->source,
-						.sum = &record->sum,
-						.copy_print = &print,
-						.timeline = record->timeline,
-						.generation = record->generation },
-			  ERR_IGNORED);
 }
 
 int copy_intent_write(int dir, const struct checksum *sum, struct err *err)
@@ -171,6 +159,40 @@ bool copy_record_has_files(const struct copy_record *record, int dir)
 		if (!has_file(record, dir, more[i], true))
 			return false;
 	return true;
+}
+
+bool copy_record_is_touched(const struct copy_record *record, int dir)
+{
+	struct fingerprint now;
+
+	if (!record->is_there)
+		return false;
+	if (fingerprint_take(
+		    dir, record->files_print[0] ? FINGERPRINT_FILES : FINGERPRINT_COPY,
+		    &now, ERR_IGNORED) != 0)
+		return true;
+	return !same_print(
+		record->files_print[0] ? record->files_print : record->copy_print, &now);
+}
+
+void copy_record_renew(int dir, struct copy_record *record)
+{
+	struct fingerprint print, files;
+
+	if (!record->is_there || record->source_print[0] ||
+	    fingerprint_take(dir, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0 ||
+	    fingerprint_take(dir, FINGERPRINT_FILES, &files, ERR_IGNORED) != 0)
+		return;
+	fingerprint_format(&files, record->files_print);
+	copy_record_write(dir,
+			  &(struct copy_proof){ .source = record->source,
+						.sum = &record->sum,
+						.copy_print = &print,
+						.files_print = record->files_print,
+						.timeline = record->timeline,
+						.generation = record->generation,
+						.pushed = record->pushed },
+			  ERR_IGNORED);
 }
 
 bool copy_record_proves(const struct copy_record *record, const char *source,

@@ -16,10 +16,12 @@ struct copy_record {
 	struct checksum sum;                      /* of both sides */
 	char source_print[FINGERPRINT_TEXT_SIZE]; /* "" if the source has none */
 	char copy_print[FINGERPRINT_TEXT_SIZE];
-	int64_t copy_newest_ns;       /* the latest stamp in it; 0: not known */
+	int64_t copy_newest_ns; /* the latest stamp in it; 0: not known */
+	char files_print[FINGERPRINT_TEXT_SIZE]; /* "" if none was taken */
 	bool is_settled;              /* equal fingerprints prove that nothing changed */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
+	uint64_t pushed; /* refs that pushes had deleted there (change/pushed.h) */
 };
 
 #define AUTO_RECORD __attribute__((cleanup(copy_record_clear)))
@@ -33,13 +35,12 @@ struct copy_proof {
 	const struct checksum *sum;
 	const struct fingerprint *source_print; /* NULL: the source has none */
 	const struct fingerprint *copy_print;
-	const char *timeline; /* NULL or "": the source has none */
+	const char *files_print; /* as in the record; NULL: none */
+	const char *timeline;    /* NULL or "": the source has none */
 	uint64_t generation;
+	uint64_t pushed;
 };
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
-
-/* We have changed its packs, and nothing else: it is as it was recorded. */
-void copy_record_renew(int dir, const struct copy_record *record);
 
 /* The checksum of refs that are about to be published, so that after a crash in between
  * they are known as ours: NAME.git/refrelay/intent. */
@@ -54,6 +55,13 @@ bool copy_record_has_copy(const struct copy_record *record,
 /* Whether at most directories below refs/ look different since: so they do after a change
  * that a hook refused. The refs, to be read again, tell the rest. */
 bool copy_record_has_files(const struct copy_record *record, int dir);
+
+/* Whether somebody else has touched its files since: neither true nor false can be
+ * proof of what they hold. False also where nothing is known to compare with. */
+bool copy_record_is_touched(const struct copy_record *record, int dir);
+
+/* We have changed its packs, and nothing else: they are as they should be. */
+void copy_record_renew(int dir, struct copy_record *record);
 
 /* Whether the record proves that both sides are as they were when it was written. */
 bool copy_record_proves(const struct copy_record *record, const char *source,

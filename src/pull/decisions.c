@@ -197,6 +197,18 @@ size_t count_rows_until(const struct registry_row *rows, size_t count, const cha
 	return found;
 }
 
+int64_t page_pause_ms(const struct page_pace *pace)
+{
+	int64_t pause = pace->interval_ms, least = 4 * pace->took_ms;
+
+	if (pace->rows > pace->page_rows)
+		pause = (int64_t)((double)pause * (double)pace->page_rows /
+				  (double)pace->rows);
+	if (pause < least)
+		pause = least;
+	return pause < pace->interval_ms ? pause : pace->interval_ms;
+}
+
 #define BACKOFF_MOST_MS 30000
 #define IDLE_MS 5000
 
@@ -240,18 +252,34 @@ struct sync_manner sync_manner_of(const struct registry_row *row)
 	};
 }
 
-enum registry_event verification_end(enum err_class class)
+static bool is_of_machine(int code)
 {
-	switch (class) {
-	case ERR_NONE:
-		return REGISTRY_PROVED;
+	return code == EMFILE || code == ENFILE || code == ENOMEM || code == EAGAIN;
+}
+
+bool copy_is_at_fault(const struct err *err)
+{
+	switch (err->class) {
 	case ERR_CORRUPT:
 	case ERR_MISSING:
 	case ERR_CONFIG:
-		return REGISTRY_DISPROVED;
+	case ERR_NETWORK: /* git, of a file that ends too early */
+		return true;
+	case ERR_DISK:
+		return err->sys_errno == EIO;
+	case ERR_INTERNAL:
+		return !is_of_machine(err->sys_errno);
 	default:
-		return REGISTRY_SUPERSEDED; /* it says nothing about the copy */
+		return false;
 	}
+}
+
+enum registry_event verification_end(const struct err *err, bool of_copy)
+{
+	if (err->class == ERR_NONE)
+		return REGISTRY_PROVED;
+	return of_copy && copy_is_at_fault(err) ? REGISTRY_DISPROVED
+						: REGISTRY_SUPERSEDED;
 }
 
 int64_t verification_again_ms(enum err_class class)

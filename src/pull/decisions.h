@@ -66,6 +66,15 @@ size_t count_items_until(const struct inventory_item *items, size_t count,
 			 const char *end);
 size_t count_rows_until(const struct registry_row *rows, size_t count, const char *end);
 
+/* How long after one page of a comparison that finds nothing the next is asked for: the
+ * pages of all rows are spread over an interval, but the rest is at least four times as
+ * long as the page took, and never longer than the interval. */
+struct page_pace {
+	int64_t interval_ms, took_ms;
+	int64_t rows, page_rows; /* of the registry; of these on the page */
+};
+int64_t page_pause_ms(const struct page_pace *pace);
+
 /* How long to wait after so many failures in a row: 1 s, 2, 4 ... 30 s, a quarter more or
  * less. `roll` is any number. */
 int64_t backoff_ms(unsigned failures, unsigned roll);
@@ -85,8 +94,14 @@ struct sync_manner {
 };
 struct sync_manner sync_manner_of(const struct registry_row *row);
 
-/* What the registry is to hear of a verification. */
-enum registry_event verification_end(enum err_class class);
+/* Whether an error that was met where only a copy's own files were read or written says
+ * that the copy is damaged: not if work was ended from outside, others were at work, or
+ * this machine lacks room, memory or descriptors. */
+bool copy_is_at_fault(const struct err *err);
+
+/* What the registry is to hear of a verification. of_copy: it ended where only the copy's
+ * own files were read. */
+enum registry_event verification_end(const struct err *err, bool of_copy);
 
 /* ... and when it is due again, if it was neither proved nor disproved. */
 int64_t verification_again_ms(enum err_class class);

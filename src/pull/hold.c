@@ -57,22 +57,48 @@ static int find_lost_commits(const struct git_work *work, const struct repo *cop
 	return found;
 }
 
-int hold_decide(const struct git_work *work, const struct repo *copy,
-		const struct ref_snapshot *from, const struct source_view *view,
-		const struct ref_diff *diff, bool is_ours, char **reason, struct err *err)
+int hold_decide(const struct hold_question *question, char **reason, struct err *err)
 {
+	size_t deletions = question->diff->deletions, all = question->from->refs.count;
 	oid_list known = { 0 };
 	int found;
 
-	if (hold_brake_stops(HOLD_REFS, diff->deletions, from->refs.count)) {
-		*reason = xasprintf("%zu of %zu refs would be deleted at once",
-				    diff->deletions, from->refs.count);
+	deletions -= question->pushed < deletions ? (size_t)question->pushed : deletions;
+	if (hold_brake_stops(HOLD_REFS, deletions, all)) {
+		*reason = xasprintf("%zu of %zu refs would be deleted at once", deletions,
+				    all);
 		return 1;
 	}
-	if (is_ours)
+	if (question->is_ours)
 		return 0;
-	oid_list_add_tips(&known, &view->refs);
-	found = find_lost_commits(work, copy, diff, &known, reason, err);
+	oid_list_add_tips(&known, &question->view->refs);
+	found = find_lost_commits(question->work, question->copy, question->diff, &known,
+				  reason, err);
 	vec_clear(&known);
 	return found;
+}
+
+bool hold_lost_tips(const struct git_work *work, const struct repo *old,
+		    const struct repo *new, const struct ref_snapshot *refs,
+		    char **reason)
+{
+	oid_list tips = { 0 }, here = { 0 }, there = { 0 };
+	char text[OID_MAX_TEXT];
+
+	oid_list_add_tips(&tips, refs);
+	if (tips.count > 0 &&
+	    objects_present(work, new, &tips, &here, ERR_IGNORED) == 0 &&
+	    objects_present(work, old, &tips, &there, ERR_IGNORED) == 0) {
+		oid_list_tidy(&here);
+		for (size_t i = 0; !*reason && i < there.count; i++)
+			if (!oid_list_has(&here, &there.items[i]))
+				*reason = xasprintf(
+					"the copy is damaged, and holds commits that "
+					"the source lacks, for instance %s",
+					oid_text(&there.items[i], text));
+	}
+	vec_clear(&tips);
+	vec_clear(&here);
+	vec_clear(&there);
+	return *reason != NULL;
 }

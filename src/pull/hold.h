@@ -22,14 +22,26 @@ struct hold_brake {
 
 bool hold_brake_stops(struct hold_brake brake, size_t deletions, size_t all);
 
+struct hold_question {
+	const struct git_work *work;
+	const struct repo *copy;         /* has the objects of the view's refs already */
+	const struct ref_snapshot *from; /* its refs */
+	const struct source_view *view;
+	const struct ref_diff *diff; /* leads from them to the view's */
+	bool is_ours;    /* they are those that we published last, so that commits which
+			    the source dropped were dropped there on purpose */
+	uint64_t pushed; /* so many deletions were pushed at the source: a person's word,
+			    too */
+};
+
 /* 1 if the copy must be left as it is (*reason says why, one sentence; the caller
- * frees), 0 if not, -1 on errors. `diff` leads from the copy's refs to the view's, whose
- * objects are in the copy's repository already. With is_ours the copy's refs are those
- * that we published last, so that commits which the source dropped were dropped there
- * on purpose. */
-int hold_decide(const struct git_work *work, const struct repo *copy,
-		const struct ref_snapshot *from, const struct source_view *view,
-		const struct ref_diff *diff, bool is_ours, char **reason,
-		struct err *err);
+ * frees), 0 if not, -1 on errors. */
+int hold_decide(const struct hold_question *question, char **reason, struct err *err);
+
+/* Whether some object that a ref of the copy `old` names can be read there, and is not in
+ * `new`; then *reason as above. False also if that cannot be told. */
+bool hold_lost_tips(const struct git_work *work, const struct repo *old,
+		    const struct repo *new, const struct ref_snapshot *refs,
+		    char **reason);
 
 #endif

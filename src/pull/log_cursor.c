@@ -20,6 +20,8 @@
 #define EVENTS_LIMIT 1000
 /* While there is work the primary is told how it goes. */
 #define WAIT_AT_WORK_S 1
+/* ... and soon, when what it was told last is no longer so. */
+#define WAIT_NOT_GOOD_S 3
 /* What the way of an answer takes at most, else it is late. */
 #define LATE_MS 2000
 #define COMPARISON_LOOK_MS 10000
@@ -35,6 +37,7 @@ struct log_cursor {
 	bool was_spared; /* a lost connection was not counted since */
 	bool has_news;   /* the last answer gave the scheduler work */
 	bool is_broken;  /* our own database fails; told in the log */
+	bool is_good;    /* the primary was last told that this site is in sync */
 	unsigned failures;
 	uint64_t last_event; /* newest at the primary, as written */
 	uint64_t finished;   /* jobs, when the primary was told last */
@@ -178,14 +181,31 @@ static int64_t wait_s(struct log_cursor *cursor)
 
 	if (!cursor->is_heard || !cursor->has_at)
 		return 0;
-	return works ? WAIT_AT_WORK_S : news_wait_s(cursor->pull);
+	if (works)
+		return WAIT_AT_WORK_S;
+	int64_t most = news_wait_s(cursor->pull);
+	return cursor->is_good || most < WAIT_NOT_GOOD_S ? most : WAIT_NOT_GOOD_S;
+}
+
+/* False: there is nothing to tell. */
+static bool make_report(struct log_cursor *cursor, struct str *report)
+{
+	const struct pull_options *options = &cursor->pull->options;
+
+	cursor->is_good = true;
+	return options->report &&
+	       options->report(options->report_arg, report, &cursor->is_good,
+			       ERR_IGNORED) == 0 &&
+	       report->len > 0;
 }
 
 static int ask(struct log_cursor *cursor, struct primary_events *answer, struct err *err)
 {
 	struct pull *pull = cursor->pull;
 	AUTO_STR struct str report = STR_INIT;
+	bool has_report = make_report(cursor, &report);
 	struct primary_events_question question = {
+		.report = has_report ? report.data : NULL,
 		.has_cursor = cursor->has_at,
 		.after = cursor->at.id,
 		.mark = cursor->at.mark,
@@ -197,12 +217,6 @@ static int ask(struct log_cursor *cursor, struct primary_events *answer, struct 
 	if (!cursor->line && primary_line_open(pull->options.primary, &pull->stop,
 					       &cursor->line, err) != 0)
 		return -1;
-	if (pull->options.report &&
-	    pull->options.report(pull->options.store,
-				 primary_now_ms(pull->options.primary), &report,
-				 ERR_IGNORED) == 0 &&
-	    report.len > 0)
-		question.report = report.data;
 	cursor->wait_ms = question.wait_s * 1000;
 	cursor->asked_at = clock_boot_ms();
 	cursor->request = news_asked(pull);

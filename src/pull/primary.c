@@ -221,6 +221,7 @@ static int judge(const struct site_answer *answer, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		if (strcmp(answer->code, words[i].code) == 0) {
 			err->class = words[i].class;
+			err_because(err, REASON_AT_PEER);
 			return 1;
 		}
 	}

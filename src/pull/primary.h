@@ -118,6 +118,9 @@ struct primary_refs {
 	char checksum[70];
 	int64_t changed_at;
 	char *description; /* owned; NULL: none */
+	char *settings;    /* for readers (git/read_settings.h); owned; NULL: not told,
+			      by a primary of an older version */
+	uint64_t pushed_settled, pushed_announced; /* change/pushed.h; 0: not told */
 };
 
 /* The refs of one repository, checked: names valid and in order, the checksum that of the

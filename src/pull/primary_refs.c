@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "git/checksum.h"
+#include "git/read_settings.h"
 #include "net/http_time.h"
 
 #define DESCRIPTION_LIMIT ((size_t)1 << 20)
@@ -74,19 +75,45 @@ static bool read_format(struct reader *reader, const char *value)
 	return reader->refs->oid_len != 0;
 }
 
+static bool read_base64(const char *value, size_t most, struct str *text)
+{
+	json_auto_t *object = json_object();
+
+	json_object_set_new(object, "text_base64", json_string(value));
+	return json_get_bytes(object, "text", text, ERR_IGNORED) == 0 &&
+	       text->len <= most;
+}
+
 static bool read_description(struct reader *reader, const char *value)
 {
 	AUTO_STR struct str text = STR_INIT;
-	json_auto_t *object = json_object();
 
-	if (reader->refs->description)
-		return false;
-	json_object_set_new(object, "text_base64", json_string(value));
-	if (json_get_bytes(object, "text", &text, ERR_IGNORED) != 0 ||
-	    text.len > DESCRIPTION_LIMIT)
+	if (reader->refs->description || !read_base64(value, DESCRIPTION_LIMIT, &text))
 		return false;
 	reader->refs->description = str_take(&text);
 	return true;
+}
+
+/* Keys that are not for readers go no further. */
+static bool read_settings(struct reader *reader, const char *value)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_STR struct str settings = STR_INIT;
+
+	if (reader->refs->settings || !read_base64(value, READ_SETTINGS_MAX, &text) ||
+	    read_settings_parse(text.data, text.len, &settings, ERR_IGNORED) != 0)
+		return false;
+	reader->refs->settings = str_take(&settings);
+	return true;
+}
+
+static bool read_pushed(struct reader *reader, const char *value)
+{
+	const char *blank = strchr(value, ' ');
+	AUTO_FREE char *settled = blank ? xstrndup(value, (size_t)(blank - value)) : NULL;
+
+	return settled && text_to_uint64(settled, &reader->refs->pushed_settled) &&
+	       text_to_uint64(blank + 1, &reader->refs->pushed_announced);
 }
 
 static bool read_timeline(struct reader *reader, const char *value)
@@ -136,7 +163,8 @@ static const struct {
 	{ "timeline ", read_timeline },       { "generation ", read_generation },
 	{ "checksum ", read_checksum },       { "changed-at ", read_changed_at },
 	{ "object-format ", read_format },    { "head ", read_head },
-	{ "description ", read_description }, { "refs ", read_count },
+	{ "description ", read_description }, { "settings ", read_settings },
+	{ "pushed-deletions ", read_pushed }, { "refs ", read_count },
 };
 
 /* Others are a later version's. */
@@ -267,5 +295,6 @@ void primary_refs_clear(struct primary_refs *refs)
 {
 	ref_snapshot_clear(&refs->refs);
 	free(refs->description);
+	free(refs->settings);
 	*refs = (struct primary_refs){ 0 };
 }

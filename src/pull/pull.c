@@ -61,6 +61,7 @@ void pull_look(struct pull *pull, struct pull_state *state)
 
 	*state = pull->state;
 	state->is_comparing = pull->compared < pull->asked;
+	state->heard_boot = pull->news.heard_at;
 }
 
 #define LEASE_PATIENCE_MS ((int64_t)3600 * 1000)
@@ -158,6 +159,7 @@ static void pull_free(struct pull *pull)
 	copy_watch_free(pull->copy_watch);
 	source_free(pull->source);
 	lines_clear(&pull->lines);
+	doubts_clear(pull);
 	map_clear(&pull->touched);
 	map_clear(&pull->unknown_kinds);
 	map_clear(&pull->reverified);
@@ -229,6 +231,7 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
 	thread_start(&started->consistency_thread, "consistency", consistency_run,
 		     started);
+	thread_start(&started->glance_thread, "glance", glance_run, started);
 	thread_start(&started->cursor_thread, "log-cursor", log_cursor_run, started);
 	*pull = started;
 	return 0;
@@ -252,6 +255,7 @@ static void leave_loops(struct pull *pull)
 	unlock(&pull->mutex);
 	stop_request(&pull->stop);
 	thread_join(pull->scheduler_thread);
+	thread_join(pull->glance_thread);
 }
 
 void pull_stop(struct pull *pull, int64_t grace_ms)

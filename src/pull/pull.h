@@ -8,6 +8,7 @@
  *	blob (n)	some rows of one kind of blobs: bring, record
  *	verify (n)	one row, or some of blobs: recompute, compare, record
  *	copy watch	copies that others have changed are brought again
+ *	glance		at the start: whether the copies are as they were left
  *
  * Log cursor, consistency and scheduler run once a site, each under a lease of its own
  * (kind "site"). Source: seeds 000 and 002; states in replicable/registry.h.
@@ -52,9 +53,10 @@ struct pull_options {
 	int64_t scan_interval_ms; /* of copies that cannot be watched: sync.scanInterval;
 				     0: a minute */
 	const struct hook_place *hooks; /* that copies are to have; NULL: none */
-	/* Appends the text of Refrelay-Report; may be NULL. */
-	int (*report)(struct store *store, int64_t primary_now_ms, struct str *out,
-		      struct err *err);
+	/* Appends the text of Refrelay-Report, and says whether that is of a site in
+	 * sync; from the log cursor's thread; may be NULL. */
+	int (*report)(void *arg, struct str *out, bool *is_good, struct err *err);
+	void *report_arg;
 	/* A copy was brought, or removed: all of it is on disk, the row does not say so
 	 * yet. From any worker, without a lock; may take its time; may be NULL. */
 	void (*published)(void *arg, const char *name);
@@ -74,11 +76,22 @@ void pull_stop(struct pull *pull, int64_t grace_ms);
  * for want of the primary is tried again at once. */
 void pull_set(struct pull *pull, const struct pull_settings *settings);
 
+struct pull_settings pull_settings_now(struct pull *pull);
+
 /* Something was put into the database by others: look now. */
 void pull_wake(struct pull *pull);
 
 /* A hook says that somebody else has changed a copy. Any thread. */
 void pull_copy_changed(struct pull *pull, const char *name);
+/* Something was met that may be damage of a copy, of whatever kind: its row is not synced
+ * any more from now on, and the copy is looked through and mended, at once, or later if
+ * that was so often. Any thread; costs little where it is known already. */
+void pull_doubt(struct pull *pull, const char *kind, const char *name,
+		const struct err *why);
+
+/* A look whether the copy of a repository that is called synced is as it was left: some
+ * dozens of stat(). False: it is not, and pull_doubt() was called. */
+bool pull_glance(struct pull *pull, const char *name);
 
 /* For readiness and status. */
 struct pull_state {
@@ -87,6 +100,10 @@ struct pull_state {
 	bool is_comparing;   /* the whole inventory is being compared */
 	int64_t compared_at; /* when the inventory was last found consistent; 0: never */
 	size_t syncing, blobbing, verifying; /* workers at work now */
+	/* By the boot clock, of this run; 0: never. */
+	int64_t heard_boot;     /* when all news of the primary were last known */
+	int64_t compared_boot;  /* of the comparison that is oldest, over all kinds */
+	int64_t compared_until; /* until then these count as fresh */
 };
 void pull_look(struct pull *pull, struct pull_state *state);
 
@@ -99,6 +116,9 @@ void pull_look(struct pull *pull, struct pull_state *state);
 #define PULL_FAILURE                                                                     \
 	"pull.failure" /* JSON: {since, class, message, remedy}; absent: none */
 #define PULL_COMPARED "pull.compared" /* wall ms */
+#define PULL_COMPARED_ORDERED                                                            \
+	"pull.compared_ordered" /* removals by order, over all kinds, of which that      \
+				   comparison knew */
 #define PULL_LAST_EVENT                                                                  \
 	"pull.last_event" /* "ID AT_MS": newest at the primary, as last heard */
 

@@ -37,7 +37,7 @@ struct pull {
 	struct stop kill;   /* what runs is to end now */
 	struct lines lines; /* of the blobs' workers; they end with `kill` */
 	struct pool *sync_pool, *blob_pool, *verify_pool;
-	pthread_t cursor_thread, consistency_thread, scheduler_thread;
+	pthread_t cursor_thread, consistency_thread, scheduler_thread, glance_thread;
 	struct copy_watch *copy_watch;
 
 	/* Guarded by mutex. */
@@ -52,12 +52,13 @@ struct pull {
 	struct map touched; /* names that events told of since it was asked for */
 	struct pull_state state;
 	struct pull_heard heard;
-	struct pull_news news;    /* its cursor is that of state */
-	int64_t paces[1024];      /* boot ms, by a replicable's id: pace.c */
-	struct map unknown_kinds; /* of events that were skipped */
-	struct map reverified;    /* blobs that the primary was asked to read again... */
-	int64_t reverified_at;    /* ... since then, boot ms: blob_doubt.c */
-	struct map at_work;       /* blobs that a worker has: blob_job.c */
+	struct pull_news news;       /* its cursor is that of state */
+	int64_t paces[1024];         /* boot ms, by a replicable's id: pace.c */
+	struct map doubts, rebuilds; /* how often of one replicable: doubt.c */
+	struct map unknown_kinds;    /* of events that were skipped */
+	struct map reverified; /* blobs that the primary was asked to read again... */
+	int64_t reverified_at; /* ... since then, boot ms: blob_doubt.c */
+	struct map at_work;    /* blobs that a worker has: blob_job.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */
@@ -70,11 +71,10 @@ const struct blob_kind *pull_kind(const struct pull *pull, const char *type);
 void *log_cursor_run(void *arg);
 void *consistency_run(void *arg);
 void *scheduler_run(void *arg);
+void *glance_run(void *arg);
 
 /* The scheduler looks at the rows at once. */
 void pull_signal(struct pull *pull);
-
-struct pull_settings pull_settings_now(struct pull *pull);
 
 /* What a part of pull does once a site: takes the lease site:<name> into *lease, unless
  * it is held already, waiting for it as long as it takes. False: stop. */
@@ -100,6 +100,12 @@ bool names_has(struct pull *pull, const char *kind, const char *name);
 /* A sync begins; for how long a change of this replicable waits before the next does. */
 void pace_take(struct pull *pull, uint64_t id);
 int64_t pace_delay_ms(struct pull *pull, uint64_t id);
+
+void doubts_clear(struct pull *pull);
+
+/* In how much time a copy that is damaged again may be made anew; 0: now. */
+int64_t rebuild_wait_ms(struct pull *pull, uint64_t id);
+void rebuild_take(struct pull *pull, uint64_t id);
 
 /* The outcome of a request to the primary, for the log and for site_value. */
 void peer_good(struct pull *pull, enum pull_part part);

@@ -7,9 +7,10 @@ struct source {
 	struct source_primary *primary; /* owned; NULL: a directory */
 };
 
-/* What a request for a pack may rest: the primary may have to count a large repository
- * before it sends the first byte, but says meanwhile that it lives. */
-#define STALL_MS 60000
+/* How long a request for a pack may rest without a byte. Before the primary sends the
+ * first one it may have to look through a large repository; from then on it says each
+ * second that it lives. What is slow, but moves, is bounded by sync.timeout alone. */
+#define STALL_MS (10 * 60 * 1000)
 
 struct git_remote source_remote(const struct source_view *view)
 {
@@ -80,5 +81,6 @@ void source_view_clear(struct source_view *view)
 	free(view->url);
 	wipe(view->header);
 	free(view->description);
+	free(view->settings);
 	*view = (struct source_view){ 0 };
 }

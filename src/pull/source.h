@@ -22,9 +22,12 @@ struct source_view {
 	bool is_local;            /* url is a path on this machine */
 	bool has_packs;           /* ... and its packs are all there is, no alternates */
 	char *description;        /* the file of that name; owned, NULL: none */
+	char *settings;           /* for readers; owned; NULL: not told, leave them */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;          /* likewise, else 0 */
 	int64_t changed_at;           /* likewise */
+	/* Of a primary: refs that pushes have deleted (change/pushed.h). */
+	uint64_t pushed_settled, pushed_announced;
 };
 
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))

@@ -43,6 +43,7 @@ int source_directory_read(const struct source_directory *source, const char *nam
 		.is_local = true,
 		.has_packs = !reading.has_alternates,
 		.description = reading.description,
+		.settings = reading.settings,
 	};
 	return 0;
 }

@@ -39,9 +39,12 @@ static void fill(struct primary_refs *refs, struct source_view *view)
 	view->refs = refs->refs;
 	view->oid_len = refs->oid_len;
 	view->description = refs->description;
+	view->settings = refs->settings;
 	memcpy(view->timeline, refs->timeline, sizeof(view->timeline));
 	view->generation = refs->generation;
 	view->changed_at = refs->changed_at;
+	view->pushed_settled = refs->pushed_settled;
+	view->pushed_announced = refs->pushed_announced;
 }
 
 int source_primary_read(struct source_primary *source, const char *name,

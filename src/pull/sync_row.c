@@ -10,6 +10,7 @@
 #include "pull/decisions.h"
 #include "pull/hold.h"
 #include "pull/pull_job.h"
+#include "pull/rename.h"
 #include "pull/sync_job.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
@@ -132,7 +133,10 @@ static void bring_row(struct pull_job *job)
 				       .is_forced = manner.is_forced,
 				       .is_suspect = manner.is_suspect,
 				       .is_rebuild = manner.is_rebuild,
-				       .hooks = pull->options.hooks } },
+				       .hooks = pull->options.hooks,
+				       .mends = true,
+				       .may_rebuild = rebuild_wait_ms(
+							      pull, job->row.id) == 0 } },
 	};
 	struct sync_result *result = &bringing.call.result;
 	struct job_request request = {
@@ -150,7 +154,10 @@ static void bring_row(struct pull_job *job)
 	struct err err;
 
 	pace_take(pull, job->row.id);
-	if (job_run(&request, &err) == 0) {
+	int done = job_run(&request, &err);
+	if (result->was_rebuilt)
+		rebuild_take(pull, job->row.id);
+	if (done == 0) {
 		tell_done(job, result, clock_boot_ms() - started);
 	} else {
 		tell_error(job, &err);
@@ -183,6 +190,15 @@ static void hold_back(struct pull_job *job)
 		log_error("registry.failed", LOG_ERR(&err));
 }
 
+#define RENAME_AGAIN_MS 500
+
+static void put_off(struct pull_job *job)
+{
+	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
+						    .event = REGISTRY_DEFERRED,
+						    .timeout_ms = RENAME_AGAIN_MS });
+}
+
 static void remove_row(struct pull_job *job)
 {
 	struct pull *pull = job->pull;
@@ -195,6 +211,10 @@ static void remove_row(struct pull_job *job)
 	bool may = false;
 	struct err err;
 
+	if (rename_is_expected(job)) {
+		put_off(job);
+		return;
+	}
 	if (pull_may_remove(pull, KIND_REPOSITORY, &may, &err) != 0) {
 		log_error("registry.failed", LOG_ERR(&err));
 		tell_error(job, &err);
@@ -221,6 +241,8 @@ void sync_row_work(void *arg)
 		(struct log_context){ .repo = job->row.name, .job = "sync" });
 	if (job->row.is_gone)
 		remove_row(job);
+	else if (rename_puts_off(job))
+		put_off(job);
 	else
 		bring_row(job);
 	log_set_context(before);

@@ -52,6 +52,7 @@ int dead_letter_read(const struct str *text, struct dead_letter *letter, struct 
 void err_put_json(json_t *object, const struct err *from)
 {
 	json_put_text(object, "class", err_class_name(from->class));
+	json_put_text(object, "reason", err_reason_name(from->reason));
 	json_put_message(object, "text", from->text);
 	json_put_message(object, "remedy", from->remedy);
 }
@@ -67,7 +68,11 @@ void err_get_json(const json_t *object, struct err *to)
 {
 	const char *class = json_string_value(json_object_get(object, "class"));
 
-	*to = (struct err){ .class = err_class_of_name(class ? class : "") };
+	*to = (struct err){
+		.class = err_class_of_name(class ? class : ""),
+		.reason = err_reason_of_name(
+			json_string_value(json_object_get(object, "reason"))),
+	};
 	copy_text(object, "text", to->text, sizeof(to->text));
 	copy_text(object, "remedy", to->remedy, sizeof(to->remedy));
 }

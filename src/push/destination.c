@@ -199,6 +199,12 @@ int destination_admin(const struct destination *destination, destination_list *a
 	return 0;
 }
 
+const char *destination_share(const struct destination *destination)
+{
+	return destination->breaker[0] ? destination->breaker
+				       : destination->url->template;
+}
+
 void destination_clear(struct destination *destination)
 {
 	int saved = errno;

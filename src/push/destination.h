@@ -60,6 +60,10 @@ int destination_find(const struct push_settings *settings, const char *remote,
 bool destinations_have(const struct push_settings *settings, const char *project,
 		       const char *uri);
 
+/* What those have in common that can hang together: the host, or for paths the URL of the
+ * remote. Borrowed. */
+const char *destination_share(const struct destination *destination);
+
 void destination_clear(struct destination *destination);
 void destination_list_clear(destination_list *list);
 

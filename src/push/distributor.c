@@ -21,6 +21,7 @@
 #define LETTERS_EVERY_MS 15000
 #define LIST_RETRY_MS 5000
 #define PRESENCE_EVERY_MS 10000
+#define SWEEP_EVERY_MS 600000
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -48,10 +49,13 @@ void entry_resolve(struct distributor *distributor, struct schedule_entry *entry
 	if (destination_adopt(distributor->settings, entry->remote, entry->project,
 			      entry->uri, &destination, &err) == 0) {
 		entry->lane = schedule_lane(schedule, destination.remote->name);
+		entry->share =
+			schedule_share(entry->lane, destination_share(&destination));
 		entry->host = schedule_host(schedule, destination.breaker);
 		return;
 	}
 	entry->lane = NULL;
+	entry->share = NULL;
 	if (!was_orphan)
 		log_warn("push.orphan", LOG_ERR(&err), LOG_TEXT("repo", entry->project),
 			 LOG_TEXT("remote", entry->remote), LOG_TEXT("uri", entry->uri));
@@ -96,7 +100,8 @@ struct schedule_entry *entry_of(struct distributor *distributor, const char *uri
 
 void entry_place(struct distributor *distributor, struct schedule_entry *entry)
 {
-	const unsigned at_once = 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
+	const unsigned at_once =
+		1U << REQUEST_HEAD | 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
 
 	if (entry->is_held && !(entry->requests & 1U << REQUEST_DELETE)) {
 		entry->is_held = false;
@@ -204,6 +209,10 @@ static void show_presence(struct distributor *distributor)
 		return;
 	presence_keep(distributor->push);
 	distributor->presence_at = now + PRESENCE_EVERY_MS;
+	if (distributor->sweep_at > now)
+		return;
+	task_store_sweep(distributor->push->options.tasks, ERR_IGNORED);
+	distributor->sweep_at = now + SWEEP_EVERY_MS;
 }
 
 static void look_at_leftovers(struct distributor *distributor)
@@ -450,7 +459,9 @@ static uint64_t bytes_of(void *arg, const char *project)
 
 void *distributor_run(void *arg)
 {
-	struct distributor distributor = { .push = arg, .is_news = true };
+	struct distributor distributor = { .push = arg,
+					   .is_news = true,
+					   .sweep_at = clock_boot_ms() + SWEEP_EVERY_MS };
 
 	schedule_init(&distributor.schedule);
 	distributor.schedule.bytes_of = bytes_of;

@@ -28,6 +28,22 @@ static int64_t larger(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+/* Where the remote's URLs lead to is the same for all repositories. */
+static void set_shares(struct schedule_lane *lane, const struct push_remote *remote)
+{
+	static const char any[] = "name";
+
+	for (size_t i = 0; i < lane->shares.count; i++)
+		lane->shares.items[i]->is_configured = false;
+	for (size_t i = 0; i < remote->urls.count; i++) {
+		AUTO_DESTINATION struct destination destination = { 0 };
+		if (destination_make(remote, i, any, &destination, ERR_IGNORED) == 0)
+			schedule_share(lane, destination_share(&destination))
+				->is_configured = true;
+	}
+	schedule_share_threads(lane);
+}
+
 static void set_lanes(struct distributor *distributor)
 {
 	const struct push_settings *settings = distributor->settings;
@@ -43,6 +59,7 @@ static void set_lanes(struct distributor *distributor)
 		lane->delay_ms = larger(remote->delay_ms, settings->interval_ms);
 		lane->reschedule_ms = remote->reschedule_ms;
 		lane->retry_ms = remote->retry_ms;
+		set_shares(lane, remote);
 		threads += lane->threads;
 	}
 	schedule->limits = (struct schedule_limits){

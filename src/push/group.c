@@ -92,6 +92,7 @@ static void no_repository(const struct push_run *run, const struct push_group *g
 {
 	err_set(why, ERR_MISSING, "local repository is missing: %s, to be pushed to %s",
 		group->project, run->uri);
+	err_because(why, REASON_LOCAL_REPOSITORY);
 	err_remedy(why, "if it was deleted on purpose, discard the task; else bring it "
 			"back and retry the task");
 }
@@ -113,20 +114,26 @@ static int read_shape(const char *path, char **head, size_t *oid_len, struct err
 
 	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
 	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, err) != 0)
-		return err_prefix(err, "local repository");
+		return outcome_is_local(err, NULL);
 	*oid_len = repo.oid_len;
 	*head = xstrdup(refs.head_target ? refs.head_target : "refs/heads/main");
 	return 0;
+}
+
+struct target_call push_group_call(const struct push_run *run,
+				   const struct push_group *group)
+{
+	return (struct target_call){ .settings = run->settings,
+				     .destination = &group->destination,
+				     .directory = run->push->directory,
+				     .work = &run->work };
 }
 
 static int make_missing(struct push_run *run, const struct push_group *group,
 			struct err *err)
 {
 	AUTO_FREE char *head = NULL;
-	struct target_call call = { .settings = run->settings,
-				    .destination = &group->destination,
-				    .directory = run->push->directory,
-				    .work = &run->work };
+	struct target_call call = push_group_call(run, group);
 	size_t oid_len = 0;
 
 	if (read_shape(group->repository, &head, &oid_len, err) != 0 ||
@@ -157,7 +164,7 @@ static void add_refs(const struct push_group *group, ref_names *refs)
 
 static bool is_local_failure(const struct err *err)
 {
-	return text_starts_with(err->text, "local repository");
+	return err->reason == REASON_LOCAL_REPOSITORY;
 }
 
 /* Whether there could be a way to make it, by what the URL is. */
@@ -185,6 +192,17 @@ static void say_how_to_make(const struct destination *destination, struct err *e
 			   remote);
 }
 
+/* Whoever may not push there may not see either that there is nothing. */
+static void judge_refusal(const struct push_run *run, const struct push_group *group,
+			  struct err *err)
+{
+	struct target_call call = push_group_call(run, group);
+
+	if (err->class == ERR_AUTH && group->destination.kind == URL_HTTP &&
+	    target_lacks(&call))
+		err_set(err, ERR_MISSING, "there is no such project");
+}
+
 static int transfer(struct push_run *run, const struct push_group *group,
 		    struct transfer_result *result, struct err *err)
 {
@@ -202,6 +220,8 @@ static int transfer(struct push_run *run, const struct push_group *group,
 
 	add_refs(group, &refs);
 	int done = transfer_run(&request, result, err);
+	if (done != 0)
+		judge_refusal(run, group, err);
 	if (done != 0 && err->class == ERR_MISSING && !is_local_failure(err) &&
 	    group->destination.remote->creates_missing) {
 		transfer_result_clear(result);
@@ -309,7 +329,7 @@ void push_group_work(struct push_run *run, struct push_group *group)
 	}
 	found = local_repository(run->push, group->project, &group->repository, &why);
 	if (found < 0) {
-		err_prefix(&why, "local repository %s", group->project);
+		outcome_is_local(&why, group->project);
 		fail_group(run, group, &why);
 		return;
 	}

@@ -31,7 +31,7 @@ void push_nodes_clear(push_nodes *nodes)
 
 bool push_holder_lives(const struct lease_holder *holder)
 {
-	return holder->held && !text_starts_with(holder->proof, "dead");
+	return holder->held && !holder->is_dead;
 }
 
 /* A file that cannot be read names nobody. */

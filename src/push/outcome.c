@@ -160,8 +160,17 @@ void task_outcome_clear(struct task_outcome *outcome)
 	ref_failures_clear(&outcome->failures);
 }
 
+int outcome_is_local(struct err *err, const char *repository)
+{
+	if (repository)
+		err_prefix(err, "local repository %s", repository);
+	else
+		err_prefix(err, "local repository");
+	return err_because(err, REASON_LOCAL_REPOSITORY);
+}
+
 bool is_host_failure(const struct err *why)
 {
 	return (why->class == ERR_NETWORK || why->class == ERR_TIMEOUT) &&
-	       !text_starts_with(why->text, "local repository");
+	       why->reason != REASON_LOCAL_REPOSITORY;
 }

@@ -62,6 +62,10 @@ void judge_task(const struct judge *judge, const struct task *task,
 		struct task_outcome *outcome);
 
 /* Whether the failure of a whole push says that its host cannot be reached. */
+/* Says that the reason is the local repository of that name (NULL: known from what comes
+ * before), not the destination. Returns -1. */
+int outcome_is_local(struct err *err, const char *repository);
+
 bool is_host_failure(const struct err *why);
 
 #endif

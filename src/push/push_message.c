@@ -8,6 +8,7 @@
 
 #include "git/git_child.h"
 #include "git/git_message.h"
+#include "push/outcome.h"
 #include "push/push_report.h"
 
 #define WORDS_MAX 300
@@ -64,6 +65,7 @@ static const struct git_meaning meanings[] = {
 	{ "access denied or repository not exported", ERR_MISSING, ABSENT },
 	{ "repository not found", ERR_MISSING, ABSENT },
 	{ "no such repository", ERR_MISSING, ABSENT },
+	{ "not a gerrit project", ERR_MISSING, ABSENT },
 	{ "project you were looking for could not be found", ERR_MISSING, ABSENT },
 	{ "does not appear to be a git repository", ERR_MISSING, ABSENT },
 	{ "returned error: 404", ERR_MISSING, ABSENT },
@@ -192,7 +194,7 @@ bool push_report_is_local(const char *tail, struct err *err)
 	if (git_find_meaning(local_meanings, ARRAY_SIZE(local_meanings), local.data,
 			     err) != 0)
 		return false;
-	err_prefix(err, "local repository");
+	outcome_is_local(err, NULL);
 	err_remedy(err, "run git fsck in it, and restore what it names");
 	return true;
 }
@@ -235,6 +237,29 @@ uint64_t push_report_sent(const char *tail)
 	return 0;
 }
 
+/* "fatal: project new/two not found": Gerrit, by ssh. */
+static void add_absence(struct str *out, const char *line, size_t len)
+{
+	static const char begin[] = "fatal: project ", end[] = " not found";
+	size_t end_len = strlen(end);
+
+	if (out->len == 0 && begins(line, len, begin) && len > strlen(begin) + end_len &&
+	    strncmp(line + len - end_len, end, end_len) == 0)
+		str_add_bytes(out, line, len > WORDS_MAX ? WORDS_MAX : len);
+}
+
+static bool is_absent(const char *tail, struct err *err)
+{
+	AUTO_STR struct str said = STR_INIT;
+
+	each_line(tail, add_absence, &said);
+	if (said.len == 0)
+		return false;
+	err_set(err, ERR_MISSING, "git: %s", said.data);
+	err_remedy(err, ABSENT);
+	return true;
+}
+
 static void add_reason(struct str *out, const char *line, size_t len)
 {
 	if (out->len == 0 && !has(line, len, "ould not read from remote repository"))
@@ -267,9 +292,10 @@ int push_report_failure(const char *tail, struct err *err)
 {
 	if (err->class == ERR_LOST || err->class == ERR_CANCELED)
 		return -1;
-	if (err->class == ERR_TIMEOUT && strstr(err->text, "nothing was heard"))
+	if (err->reason == REASON_SILENT)
 		return err_remedy(err, SILENT);
-	if (git_find_meaning(meanings, ARRAY_SIZE(meanings), tail, err) == 0)
+	if (git_find_meaning(meanings, ARRAY_SIZE(meanings), tail, err) == 0 ||
+	    is_absent(tail, err))
 		return -1;
 	if (err->class == ERR_INTERNAL)
 		git_classify(tail, err);

@@ -55,7 +55,7 @@ int push_report_failure(const char *tail, struct err *err);
  * ref; -1 if its disk is to blame. */
 int push_report_unpacking(const char *tail, struct err *err);
 
-/* Whether the pack could not be made here; then *err begins with "local repository". */
+/* Whether the pack could not be made here; then the reason is REASON_LOCAL_REPOSITORY. */
 bool push_report_is_local(const char *tail, struct err *err);
 
 #endif

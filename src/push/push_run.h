@@ -7,6 +7,7 @@
 #include "git/git_child.h"
 #include "push/push_parts.h"
 #include "push/schedule.h"
+#include "push/target.h"
 #include "push/transfer.h"
 #include "push/uri_state.h"
 
@@ -58,6 +59,10 @@ struct push_group {
 
 /* All that is to be done for a group; its tasks are moved on by how it went. */
 void push_group_work(struct push_run *run, struct push_group *group);
+
+/* What is asked of its destination besides refs is asked by this. */
+struct target_call push_group_call(const struct push_run *run,
+				   const struct push_group *group);
 
 bool has_request(const struct push_run *run, enum uri_request request);
 

@@ -12,16 +12,6 @@
 #include "push/outcome.h"
 #include "push/push_run.h"
 #include "push/select.h"
-#include "push/target.h"
-
-static struct target_call call_for(const struct push_run *run,
-				   const struct push_group *group)
-{
-	return (struct target_call){ .settings = run->settings,
-				     .destination = &group->destination,
-				     .directory = run->push->directory,
-				     .work = &run->work };
-}
 
 static void drop(struct push_run *run, enum uri_request request)
 {
@@ -59,7 +49,7 @@ static int check_alone(const struct push_run *run, const struct push_group *grou
 		return 0;
 	if (options->names(options->arg, &names, err) != 0) {
 		err->class = ERR_DISK; /* whatever is missing, it is not the copy */
-		result = err_prefix(err, "local repository %s", group->project);
+		result = outcome_is_local(err, group->project);
 	}
 	for (size_t i = 0; i < names.count && result == 0; i++) {
 		if (strcmp(names.items[i], group->project) == 0 ||
@@ -76,7 +66,7 @@ static int check_alone(const struct push_run *run, const struct push_group *grou
 
 static bool delete_now(struct push_run *run, const struct push_group *group)
 {
-	struct target_call call = call_for(run, group);
+	struct target_call call = push_group_call(run, group);
 	struct err why;
 	int result = check_alone(run, group, &why);
 
@@ -159,11 +149,11 @@ static int set_head(struct push_run *run, const struct push_group *group, struct
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
-	struct target_call call = call_for(run, group);
+	struct target_call call = push_group_call(run, group);
 
 	if (repo_open(AT_FDCWD, group->repository, &repo, err) != 0 ||
 	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, err) != 0)
-		return err_prefix(err, "local repository");
+		return outcome_is_local(err, NULL);
 	if (!refs.head_target) /* detached: nothing that a destination could follow */
 		return 0;
 	if (target_set_head(&call, refs.head_target, err) != 0)

@@ -41,6 +41,17 @@ void schedule_init(struct schedule *schedule)
 				       .limits.repository_transfers = 1 };
 }
 
+static void lane_free(struct schedule_lane *lane)
+{
+	for (size_t i = 0; i < lane->shares.count; i++) {
+		free(lane->shares.items[i]->name);
+		free(lane->shares.items[i]);
+	}
+	vec_clear(&lane->shares);
+	free(lane->name);
+	free(lane);
+}
+
 static void entry_free(struct schedule_entry *entry)
 {
 	free(entry->uri);
@@ -57,10 +68,8 @@ void schedule_clear(struct schedule *schedule)
 		entry_free(at->value);
 	for (size_t i = 0; (at = map_next(&schedule->hosts, &i)) != NULL;)
 		free(at->value);
-	for (size_t i = 0; i < schedule->lanes.count; i++) {
-		free(schedule->lanes.items[i]->name);
-		free(schedule->lanes.items[i]);
-	}
+	for (size_t i = 0; i < schedule->lanes.count; i++)
+		lane_free(schedule->lanes.items[i]);
 	map_clear(&schedule->entries);
 	map_clear(&schedule->hosts);
 	map_clear(&schedule->transfers);
@@ -138,6 +147,29 @@ struct schedule_lane *schedule_lane(struct schedule *schedule, const char *name)
 	TAILQ_INIT(&lane->ready);
 	vec_add(&schedule->lanes, lane);
 	return lane;
+}
+
+struct schedule_share *schedule_share(struct schedule_lane *lane, const char *name)
+{
+	struct schedule_share *share;
+
+	for (size_t i = 0; i < lane->shares.count; i++)
+		if (strcmp(lane->shares.items[i]->name, name) == 0)
+			return lane->shares.items[i];
+	share = xcalloc(1, sizeof(*share));
+	share->name = xstrdup(name);
+	vec_add(&lane->shares, share);
+	return share;
+}
+
+void schedule_share_threads(struct schedule_lane *lane)
+{
+	size_t others = 0;
+
+	for (size_t i = 0; i < lane->shares.count; i++)
+		others += lane->shares.items[i]->is_configured;
+	others -= others > 0;
+	lane->share_limit = lane->threads > others + 1 ? lane->threads - others : 1;
 }
 
 struct schedule_host *schedule_host(struct schedule *schedule, const char *name)
@@ -377,6 +409,9 @@ static void begin(struct schedule *schedule, struct schedule_entry *entry, int64
 	unreserve(schedule, entry);
 	entry->state = ENTRY_RUNNING;
 	entry->counted_in = lane;
+	entry->runs_in = entry->share;
+	if (entry->runs_in)
+		entry->runs_in->running++;
 	lane->running++;
 	schedule->running++;
 	schedule->bytes_running += entry->bytes;
@@ -384,6 +419,13 @@ static void begin(struct schedule *schedule, struct schedule_entry *entry, int64
 		      transfers_of(schedule, entry->project) + 1);
 	if (entry->host && entry->host->failures > 0)
 		entry->host->probe_at = now + larger(lane->retry_ms, PROBE_LEAST_MS);
+}
+
+static bool has_share(const struct schedule_lane *lane,
+		      const struct schedule_entry *entry)
+{
+	return !entry->share || lane->share_limit == 0 ||
+	       entry->share->running < lane->share_limit;
 }
 
 static struct schedule_entry *next_of_lane(struct schedule *schedule,
@@ -395,7 +437,7 @@ static struct schedule_entry *next_of_lane(struct schedule *schedule,
 		return NULL;
 	for (entry = TAILQ_FIRST(&lane->ready); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);
-		if (may_run(schedule, entry, now))
+		if (has_share(lane, entry) && may_run(schedule, entry, now))
 			return entry;
 	}
 	return NULL;
@@ -484,6 +526,9 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 	struct schedule_lane *lane = TAKE(entry->counted_in);
 
 	assert(entry->state == ENTRY_RUNNING);
+	if (entry->runs_in)
+		entry->runs_in->running--;
+	entry->runs_in = NULL;
 	lane->running--;
 	schedule->running--;
 	schedule->bytes_running -= entry->bytes;

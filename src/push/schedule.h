@@ -48,6 +48,14 @@ void schedule_replace_all(struct schedule *schedule, int64_t now);
 /* The lane of that name, made if missing with 0 threads. */
 struct schedule_lane *schedule_lane(struct schedule *schedule, const char *name);
 
+/* The lane's share of that name, made if missing. */
+struct schedule_share *schedule_share(struct schedule_lane *lane, const char *name);
+
+/* Once threads and is_configured are set: each configured share may have all threads but
+ * one for each other, and one at least. So a place that takes connections and is silent
+ * keeps no thread from the others. */
+void schedule_share_threads(struct schedule_lane *lane);
+
 /* The host; "" is none: NULL. */
 struct schedule_host *schedule_host(struct schedule *schedule, const char *name);
 

@@ -15,10 +15,19 @@
 struct schedule_entry;
 TAILQ_HEAD(schedule_list, schedule_entry);
 
+/* One of the places that a remote's URLs lead to. */
+struct schedule_share {
+	char *name; /* owned */
+	size_t running;
+	bool is_configured;
+};
+
 /* A remote. Once made it stays, with 0 threads if it is not configured any more. */
 struct schedule_lane {
 	char *name; /* owned */
 	size_t threads;
+	VEC(struct schedule_share *) shares; /* owned; they stay, too */
+	size_t share_limit;                  /* threads for one of them; 0: all */
 	int64_t delay_ms; /* with the distribution interval taken into account */
 	int64_t reschedule_ms, retry_ms;
 	size_t running, waiting; /* entries */
@@ -47,6 +56,7 @@ struct schedule_entry {
 	char uri_key[URI_KEY_SIZE];
 	char *uri, *remote, *project; /* owned */
 	struct schedule_lane *lane;   /* NULL: no remote takes it */
+	struct schedule_share *share; /* of the lane; NULL: without limit */
 	struct schedule_host *host;   /* NULL: none that can fail */
 	size_t tasks;
 	unsigned requests; /* bits of enum uri_request */
@@ -66,6 +76,7 @@ struct schedule_entry {
 	uint64_t bytes;
 	bool is_released;                 /* its host is back: retry_at does not count */
 	struct schedule_lane *counted_in; /* the lane that it is in, or runs in */
+	struct schedule_share *runs_in;
 	struct schedule_host *parked_in;
 	size_t place;                     /* in the heap */
 	TAILQ_ENTRY(schedule_entry) link; /* in `ready` or `parked` */

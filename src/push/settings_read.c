@@ -108,8 +108,12 @@ static int read_replication(struct settings_reader *reader, struct err *err)
 
 	if (settings_read_time(
 		    settings_own(reader, "replication", NULL, "distributionInterval"),
-		    CONF_SECOND, &settings->interval_ms, err) != 0 ||
-	    settings_read_time(settings_own(reader, "replication", NULL, "randomDelay"),
+		    CONF_SECOND, &settings->interval_ms, err) != 0)
+		return -1;
+	/* It spreads work over nodes: one that works alone gains nothing by it. */
+	if (settings->interval_ms > 0)
+		settings->random_ms = CONF_SECOND;
+	if (settings_read_time(settings_own(reader, "replication", NULL, "randomDelay"),
 			       CONF_SECOND, &settings->random_ms, err) != 0 ||
 	    settings_read_path(settings_own(reader, "replication", NULL, "sshConfig"),
 			       &settings->ssh_config, err) != 0 ||
@@ -173,7 +177,6 @@ int push_settings_read(const struct conf *conf, const char *data,
 	*reader.settings = (struct push_settings){
 		.max_refs_to_show = 2,
 		.ssh_connect_ms = 2 * CONF_MINUTE,
-		.random_ms = CONF_SECOND,
 		.lock_max_retries = -1,
 		.repository_transfers = 4,
 		.bytes_in_flight = half_of_memory(),

@@ -71,6 +71,13 @@ static bool is_for_one_project(const struct push_remote *remote)
 	       name_pattern_is_exact(remote->projects.items[0]);
 }
 
+static int is_wrong(const struct conf_entry *entry, const struct push_remote *remote,
+		    struct err *err)
+{
+	return err_prefix(err, "%s:%u: remote.%s.url", entry->file, entry->line,
+			  remote->name);
+}
+
 static int check_url(const struct push_remote *remote, const struct conf_entry *entry,
 		     const struct uri_text *uri, struct err *err)
 {
@@ -79,7 +86,7 @@ static int check_url(const struct push_remote *remote, const struct conf_entry *
 				  "%s:// is for adminUrl: nothing can be pushed to it",
 				  uri->scheme);
 	if (uri_text_has_name(uri) || is_for_one_project(remote))
-		return uri_text_check(uri, err);
+		return uri_text_check(uri, err) == 0 ? 0 : is_wrong(entry, remote, err);
 	conf_error(entry, err, "the URL lacks ${name} in its path");
 	return err_remedy(err, "add it, or let projects name exactly one repository");
 }
@@ -95,13 +102,10 @@ static int read_url(struct settings_reader *reader, const struct conf_entry *ent
 		return -1;
 	if (!text[0])
 		return 0;
-	if (uri_text_read(text, &uri, err) != 0 ||
-	    check_url(remote, entry, &uri, err) != 0) {
-		if (text_starts_with(err->text, entry->file))
-			return -1;
-		return err_prefix(err, "%s:%u: remote.%s.url", entry->file, entry->line,
-				  remote->name);
-	}
+	if (uri_text_read(text, &uri, err) != 0)
+		return is_wrong(entry, remote, err);
+	if (check_url(remote, entry, &uri, err) != 0)
+		return -1;
 	fill_url(reader, entry, remote->name, &uri, &url);
 	vec_add(&remote->urls, url);
 	return 0;

@@ -248,33 +248,62 @@ static int since_of(struct task_store *store, const struct push_settings *settin
 	return 0;
 }
 
-int push_start_repository(struct task_store *store, const struct push_settings *settings,
-			  const char *project, const struct push_start_filter *filter,
-			  task_keys *keys, struct err *err)
+struct starting {
+	struct task_store *store;
+	const struct push_settings *settings;
+	const struct push_start_filter *filter;
+	new_tasks tasks;
+};
+
+static int start_destination(struct starting *starting,
+			     const struct destination *destination, struct err *err)
+{
+	const struct push_start_filter *filter = starting->filter;
+	struct new_task new = { .since_ms = 0 };
+
+	if (!is_named(filter, destination->remote->name) ||
+	    (filter->url && !destination_matches_url(destination, filter->url)))
+		return 0;
+	if (filter->now && since_of(starting->store, starting->settings,
+				    destination->remote, &new.since_ms, err) != 0)
+		return -1;
+	make_task(destination, &new.task);
+	vec_add(&new.task.refs, xstrdup(TASK_ALL_REFS));
+	vec_add(&starting->tasks, new);
+	return 0;
+}
+
+static int start_one(struct starting *starting, const char *project, struct err *err)
 {
 	AUTO_DESTINATIONS destination_list list = { 0 };
+	int result = destinations_of(starting->settings, project, &list, err);
 
-	if (destinations_of(settings, project, &list, err) != 0)
-		return -1;
-	for (size_t i = 0; i < list.count; i++) {
-		const struct destination *destination = &list.items[i];
-		AUTO_TASK struct task task = { 0 };
+	for (size_t i = 0; i < list.count && result == 0; i++)
+		result = start_destination(starting, &list.items[i], err);
+	return result;
+}
+
+int push_start_repositories(struct task_store *store,
+			    const struct push_settings *settings,
+			    const task_keys *projects,
+			    const struct push_start_filter *filter, task_keys *keys,
+			    struct err *err)
+{
+	struct starting starting = { store, settings, filter, { 0 } };
+	int result = 0;
+
+	for (size_t i = 0; i < projects->count && result == 0; i++)
+		result = start_one(&starting, projects->items[i], err);
+	if (result == 0)
+		result = task_store_add_all(store, starting.tasks.items,
+					    starting.tasks.count, err);
+	for (size_t i = 0; i < starting.tasks.count && result == 0; i++) {
 		char key[TASK_KEY_SIZE];
-		int64_t since = 0;
-		bool is_new;
-		if (!is_named(filter, destination->remote->name) ||
-		    (filter->url && !destination_matches_url(destination, filter->url)))
-			continue;
-		make_task(destination, &task);
-		vec_add(&task.refs, xstrdup(TASK_ALL_REFS));
-		if ((filter->now &&
-		     since_of(store, settings, destination->remote, &since, err) != 0) ||
-		    task_store_add(store, &task, since, &is_new, err) != 0)
-			return -1;
-		task_key(&task, key);
+		task_key(&starting.tasks.items[i].task, key);
 		vec_add(keys, xstrdup(key));
 	}
-	return 0;
+	new_tasks_clear(&starting.tasks);
+	return result;
 }
 
 int push_hurry(struct task_store *store, const struct push_settings *settings,

@@ -21,18 +21,20 @@ void push_sink_set(struct push_sink *sink, struct push_settings *settings);
 
 struct change_sink push_sink_as_change_sink(struct push_sink *sink);
 
-/* Tasks for all refs of a repository (`start`, replicateOnStartup): to the remotes named
- * (none: all) and URLs of which `url` is a part (NULL: all). Appends the keys of the
- * tasks. `now`: due at once. *tasks: how many. */
+/* Tasks for all refs of each repository (`start`, replicateOnStartup): to the remotes
+ * named (none: all) and URLs of which `url` is a part (NULL: all). Appends the keys of
+ * the tasks. `now`: due at once. After a failure some tasks may be there. */
 struct push_start_filter {
 	const char *const *remotes; /* ends in NULL; NULL: all */
 	const char *url;
 	bool now;
 };
 typedef VEC(char *) task_keys; /* owned */
-int push_start_repository(struct task_store *store, const struct push_settings *settings,
-			  const char *project, const struct push_start_filter *filter,
-			  task_keys *keys, struct err *err);
+int push_start_repositories(struct task_store *store,
+			    const struct push_settings *settings,
+			    const task_keys *projects,
+			    const struct push_start_filter *filter, task_keys *keys,
+			    struct err *err);
 
 /* A task that waits is due, whatever delay its remote has; one that does not is left. */
 int push_hurry(struct task_store *store, const struct push_settings *settings,

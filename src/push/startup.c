@@ -81,14 +81,9 @@ static int make_tasks(struct push *push, const task_keys *names,
 {
 	const struct push_start_filter all = { 0 };
 
-	for (size_t i = 0; i < names->count; i++) {
-		if (stop_is_requested(&push->ending))
-			return err_set(err, ERR_CANCELED, "stopped");
-		if (push_start_repository(push->options.tasks, settings, names->items[i],
-					  &all, keys, err) != 0)
-			return err_prefix(err, "replicateOnStartup of %s",
-					  names->items[i]);
-	}
+	if (push_start_repositories(push->options.tasks, settings, names, &all, keys,
+				    err) != 0)
+		return err_prefix(err, "replicateOnStartup");
 	log_info("push.startup", LOG_NUMBER("repositories", names->count),
 		 LOG_NUMBER("tasks", keys->count));
 	return 0;

@@ -8,7 +8,7 @@
 #include "push/dead_letters.h"
 #include "push/uri_state.h"
 
-/* Members "class", "text" and "remedy"; secrets are masked. */
+/* Members "class", "reason", "text" and "remedy"; secrets are masked. */
 void err_put_json(json_t *object, const struct err *from);
 void err_get_json(const json_t *object, struct err *to);
 

@@ -131,3 +131,19 @@ int target_delete(const struct target_call *call, struct err *err)
 
 	return act_everywhere(call, &order, err);
 }
+
+bool target_lacks(const struct target_call *call)
+{
+	AUTO_DESTINATIONS destination_list admins = { 0 };
+	bool lacks = false;
+
+	if (destination_admin(call->destination, &admins, ERR_IGNORED) != 0)
+		return false;
+	for (size_t i = 0; i < admins.count && !lacks; i++) {
+		struct target_call one = *call;
+		one.destination = &admins.items[i];
+		lacks = admins.items[i].kind == URL_GERRIT_HTTP &&
+			target_gerrit_lacks(&one);
+	}
+	return lacks;
+}

@@ -32,6 +32,10 @@ int target_set_head(const struct target_call *call, const char *head, struct err
  * touched. ERR_MISSING: no such repository there. */
 int target_delete(const struct target_call *call, struct err *err);
 
+/* Whether a Gerrit that the remote has a gerrit+http adminUrl of has no such project. By
+ * HTTP it answers a push to one that is missing as it does to one that is forbidden. */
+bool target_lacks(const struct target_call *call);
+
 /* Whether any of it can be done there, for one of destination_admin(). */
 bool target_has_way(const struct destination *destination);
 

@@ -52,6 +52,32 @@ static int create_by_ssh(const struct target_call *call, const char *head, size_
 	return strcasestr(result.tail, "already exists") ? 0 : -1;
 }
 
+bool target_is_gerrit(const char *said)
+{
+	return strstr(said, "Gerrit Code Review: ") != NULL;
+}
+
+/* "/team/app.git/" is the project team/app. */
+int target_gerrit_create(const struct target_call *call, const char *head,
+			 struct err *err)
+{
+	const char *path = call->destination->path;
+	struct destination destination = *call->destination;
+	struct target_call one = *call;
+	size_t len;
+
+	path += strspn(path, "/");
+	len = strlen(path);
+	while (len > 0 && path[len - 1] == '/')
+		len--;
+	if (len > 4 && strncmp(path + len - 4, ".git", 4) == 0)
+		len -= 4;
+	AUTO_FREE char *project = xstrndup(path, len);
+	destination.project = project;
+	one.destination = &destination;
+	return create_by_ssh(&one, head, 0, err);
+}
+
 /* Gerrit says so of projects, and of commands that it does not have. */
 static bool is_no_project(const struct proc_result *result)
 {
@@ -243,6 +269,15 @@ static int tell_missing(const struct target_call *call, struct err *err)
 		return refused(call, status, &said, err);
 	err_set(err, ERR_CONFIG, "%.200s deletes no projects", call->destination->uri);
 	return err_remedy(err, NO_PLUGIN);
+}
+
+bool target_gerrit_lacks(const struct target_call *call)
+{
+	AUTO_STR struct str said = STR_INIT;
+	int status;
+
+	return ask(call, "GET", "", NULL, &status, &said, ERR_IGNORED) == 0 &&
+	       status == 404;
 }
 
 static int delete_by_http(const struct target_call *call, struct err *err)

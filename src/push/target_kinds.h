@@ -19,6 +19,15 @@ struct target_kind {
 extern const struct target_kind target_local, target_ssh, target_gerrit_ssh,
 	target_gerrit_http;
 
+/* For target_ssh, where it is a Gerrit that answers: it takes none but its own commands,
+ * and its project's name is the URL's path. */
+bool target_is_gerrit(const char *said);
+int target_gerrit_create(const struct target_call *call, const char *head,
+			 struct err *err);
+
+/* Whether the Gerrit behind a gerrit+http URL says that it has no such project. */
+bool target_gerrit_lacks(const struct target_call *call);
+
 /* How long a command or request there may take, as proc_run wants it: 0 is for ever. */
 int64_t target_timeout_ms(const struct target_call *call);
 

@@ -184,6 +184,18 @@ static int run_line(const struct target_call *call, const struct str *line,
 	return judge(call, &result, err);
 }
 
+static int run_create(const struct target_call *call, const struct str *line,
+		      const char *head, struct err *err)
+{
+	struct proc_result result;
+
+	if (ssh_run(call, 0, line->data, &result, err) == 0)
+		return 0;
+	if (target_is_gerrit(result.tail))
+		return target_gerrit_create(call, head, err);
+	return judge(call, &result, err);
+}
+
 static int create(const struct target_call *call, const char *head, size_t oid_len,
 		  struct err *err)
 {
@@ -199,7 +211,7 @@ static int create(const struct target_call *call, const char *head, size_t oid_l
 		add_head(&line, remote, head);
 	}
 	str_add(&line, " && rm -f " NEW);
-	return run_line(call, &line, err);
+	return run_create(call, &line, head, err);
 }
 
 static int set_head(const struct target_call *call, const char *head, struct err *err)

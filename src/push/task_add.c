@@ -7,12 +7,19 @@
  * Only on a local file system does a look come first. A client of NFS may believe for a
  * minute that a file still waits that another node has taken and pushed; link() asks the
  * server.
+ *
+ * Many at once share their flushes: all files are written, then come to be on disk
+ * together, then get their names, which one fsync() of the directory makes durable. The
+ * flush may touch the file that comes last (blob/flush.h), so that is the store's clock.
  */
+#include <fcntl.h>
+
 #include "base/failpoint.h"
+#include "blob/flush.h"
 #include "push/store_file.h"
 #include "push/task_parts.h"
 
-enum { ATTEMPTS = 10 };
+enum { ATTEMPTS = 10, TOGETHER = 100 };
 
 /* Git's names need not be UTF-8, JSON's texts must; a task of all refs does more, but
  * what is asked is in it. Likewise when they are too many. */
@@ -61,10 +68,14 @@ static int settle(struct task *task, char key[TASK_KEY_SIZE], struct str *conten
 	return 0;
 }
 
+static int open_task(int waiting, const char *name)
+{
+	return openat(waiting, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
 static int sync_name(int waiting, const char *name, struct err *err)
 {
-	AUTO_CLOSE int fd =
-		openat(waiting, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	AUTO_CLOSE int fd = open_task(waiting, name);
 
 	if (fd >= 0 && fsync(fd) != 0)
 		return err_errno(err, "cannot sync %s", name);
@@ -79,11 +90,12 @@ struct adding {
 	char key[TASK_KEY_SIZE];
 	int waiting; /* directory */
 	bool is_new;
+	struct built built; /* of many: what waits for its name */
+	int fd;             /* of many: what has to be on disk, or -1 */
 };
 
-/* 1: such a task waits, with its file on disk and, as `later` says, a later time than
- * asked for; 0: none; -1. */
-static int find(const struct adding *adding, const char *name, bool *later,
+/* 1: such a task waits, as `later` says with a later time than asked for; 0: none; -1. */
+static int look(const struct adding *adding, const char *name, bool *later,
 		struct err *err)
 {
 	AUTO_TASK struct task there = { 0 };
@@ -91,7 +103,7 @@ static int find(const struct adding *adding, const char *name, bool *later,
 
 	if (store_read_task(adding->waiting, name, &there, &st, err) == 0) {
 		*later = adding->since_ms > 0 && stat_ms(&st) > adding->since_ms;
-		return sync_name(adding->waiting, name, err) == 0 ? 1 : -1;
+		return 1;
 	}
 	if (err->class == ERR_MISSING)
 		return 0;
@@ -99,6 +111,15 @@ static int find(const struct adding *adding, const char *name, bool *later,
 		return -1;
 	store_set_aside(adding->store, adding->waiting, name, err);
 	return 0;
+}
+
+/* Likewise, and its file is on disk. */
+static int find(const struct adding *adding, const char *name, bool *later,
+		struct err *err)
+{
+	int found = look(adding, name, later, err);
+
+	return found == 1 && sync_name(adding->waiting, name, err) != 0 ? -1 : found;
 }
 
 /* One that is there is replaced, not touched: other nodes see by its inode that its time
@@ -178,4 +199,141 @@ int task_store_add(struct task_store *store, struct task *task, int64_t since_ms
 	str_clear(&adding.content);
 	*is_new = adding.is_new;
 	return result == 0 ? 0 : err_prefix(err, "task store");
+}
+
+/* 1: it waits already; 0: it does not, or not as is asked for; -1. */
+static int open_present(struct adding *adding, struct err *err)
+{
+	char json[TASK_KEY_SIZE + 5];
+	const char *const names[] = { adding->key, json };
+
+	snprintf(json, sizeof(json), "%s.json", adding->key);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		bool later = false;
+		int found = look(adding, names[i], &later, err);
+		if (found == 1 && !later)
+			adding->fd = open_task(adding->waiting, names[i]);
+		if (found < 0 || adding->fd >= 0)
+			return found;
+	}
+	return 0;
+}
+
+/* Opens one that waits already; or writes a file that is not on disk yet. */
+static int prepare(struct adding *adding, struct err *err)
+{
+	struct new_file file = { WAITING, adding->key, &adding->content, adding->since_ms,
+				 FILE_NO_SYNC };
+	int found;
+
+	if (settle(adding->task, adding->key, &adding->content, err) != 0)
+		return -1;
+	found = adding->store->is_local ? open_present(adding, err) : 0;
+	if (found != 0)
+		return found < 0 ? -1 : 0;
+	if (store_build(adding->store, &file, &adding->built, err) != 0)
+		return -1;
+	failpoint("task.written");
+	adding->fd = openat(adding->built.dir, adding->built.name, O_RDONLY | O_CLOEXEC);
+	if (adding->fd < 0)
+		return err_errno(err, "cannot open %s", adding->built.name);
+	return 0;
+}
+
+static int flush(struct task_store *store, const struct adding *list, size_t count,
+		 struct err *err)
+{
+	AUTO_CLOSE int clock = store_clock(store, err);
+	VEC(int) files = { 0 };
+	int result;
+
+	if (clock < 0)
+		return -1;
+	for (size_t i = 0; i < count; i++)
+		vec_add(&files, list[i].fd);
+	vec_add(&files, clock);
+	result = flush_data(files.items, files.count, flush_way_for(clock, files.count),
+			    err);
+	vec_clear(&files);
+	return result;
+}
+
+/* One of the same name is left to the way of a single one, which has to look at it. */
+static int put(struct adding *adding, struct err *err)
+{
+	int linked;
+
+	if (adding->built.dir < 0)
+		return 0; /* it was there */
+	linked = built_link(&adding->built, adding->waiting, adding->key, err);
+	if (linked < 0)
+		return -1;
+	if (linked == 0)
+		return task_store_add(adding->store, adding->task, adding->since_ms,
+				      &adding->is_new, err);
+	failpoint("task.linked");
+	task_index_put(&adding->store->index, adding->key, &adding->built.st,
+		       adding->task);
+	return 0;
+}
+
+static int add_together(struct task_store *store, struct adding *list, size_t count,
+			struct err *err)
+{
+	AUTO_CLOSE int waiting = store_dir(store, WAITING, err);
+	int result = waiting < 0 ? -1 : 0;
+
+	for (size_t i = 0; i < count && result == 0; i++) {
+		list[i].waiting = waiting;
+		result = prepare(&list[i], err);
+	}
+	if (result == 0)
+		result = flush(store, list, count, err);
+	for (size_t i = 0; i < count && result == 0; i++)
+		result = put(&list[i], err);
+	if (result == 0 && fsync(waiting) != 0)
+		return err_errno(err, "cannot sync %s", store->paths[WAITING]);
+	return result;
+}
+
+static int add_batch(struct task_store *store, struct new_task *tasks, size_t count,
+		     struct err *err)
+{
+	struct adding list[TOGETHER];
+	int result;
+
+	for (size_t i = 0; i < count; i++)
+		list[i] = (struct adding){ .store = store,
+					   .task = &tasks[i].task,
+					   .content = STR_INIT,
+					   .since_ms = tasks[i].since_ms,
+					   .built = BUILT_INIT,
+					   .fd = -1 };
+	result = add_together(store, list, count, err);
+	for (size_t i = 0; i < count; i++) {
+		str_clear(&list[i].content);
+		built_clear(&list[i].built);
+		if (list[i].fd >= 0)
+			close(list[i].fd);
+	}
+	return result;
+}
+
+void new_tasks_clear(new_tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->count; i++)
+		task_clear(&tasks->items[i].task);
+	vec_clear(tasks);
+}
+
+int task_store_add_all(struct task_store *store, struct new_task *tasks, size_t count,
+		       struct err *err)
+{
+	for (size_t at = 0; at < count; at += TOGETHER) {
+		size_t left = count - at;
+		if (add_batch(store, tasks + at, left < TOGETHER ? left : TOGETHER,
+			      err) != 0)
+			return err_prefix(err, "task store");
+	}
+	return 0;
 }

@@ -52,6 +52,9 @@ struct task_store {
  * may come back (ERR_DISK). For who only reads, one that was never made is empty. */
 int store_dir(const struct task_store *store, enum store_place place, struct err *err);
 
+/* The file by which the file server's time is read, for the caller to close. */
+int store_clock(const struct task_store *store, struct err *err);
+
 int64_t stat_ms(const struct stat *st);
 
 /* Whether a name in the store is a file of ours or Gerrit's at all: not "." and "..", not

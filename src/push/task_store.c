@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "push/store_identity.h"
 
-enum { TORN_AGE_MS = 3600 * 1000 };
+enum { TORN_AGE_MS = 10 * 60 * 1000 };
 
 #define CLOCK ".clock"
 #define NEWS (IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE)
@@ -71,7 +71,7 @@ static int make_places(struct task_store *store, struct err *err)
 }
 
 /* By ctime, which nobody can set: a task may be given an old mtime. */
-static int sweep(struct task_store *store, struct err *err)
+int task_store_sweep(struct task_store *store, struct err *err)
 {
 	AUTO_NAMES store_names names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, BUILDING, err);
@@ -123,7 +123,7 @@ int task_store_open(const char *directory, struct task_store **out, struct err *
 {
 	struct task_store *store = new_store(directory);
 
-	if (make_places(store, err) != 0 || sweep(store, err) != 0 ||
+	if (make_places(store, err) != 0 || task_store_sweep(store, err) != 0 ||
 	    store_identity_open(store, err) != 0)
 		return fail_open(store, err);
 	AUTO_CLOSE int fd = store_dir(store, WAITING, err);
@@ -181,15 +181,24 @@ static int open_clock(int dir)
 	return openat(dir, CLOCK, flags, 0600);
 }
 
-static int read_clock(const struct task_store *store, int64_t *now_ms, struct err *err)
+int store_clock(const struct task_store *store, struct err *err)
 {
 	AUTO_CLOSE int dir = store_dir(store, BUILDING, err);
+	int fd = dir < 0 ? -1 : open_clock(dir);
+
+	if (dir >= 0 && fd < 0)
+		err_errno(err, "cannot open %s/" CLOCK, store->paths[BUILDING]);
+	return fd;
+}
+
+static int read_clock(const struct task_store *store, int64_t *now_ms, struct err *err)
+{
+	AUTO_CLOSE int fd = store_clock(store, err);
 	struct stat st;
 
-	if (dir < 0)
+	if (fd < 0)
 		return -1;
-	AUTO_CLOSE int fd = open_clock(dir);
-	if (fd < 0 || futimens(fd, NULL) != 0 || fstat(fd, &st) != 0)
+	if (futimens(fd, NULL) != 0 || fstat(fd, &st) != 0)
 		return err_errno(err, "cannot read the time of %s/" CLOCK,
 				 store->paths[BUILDING]);
 	*now_ms = stat_ms(&st);

@@ -33,8 +33,11 @@
 struct task_store;
 
 /* Makes what is missing (mode 0700, files 0600), and removes temporary files that are
- * older than an hour. ERR_CONFIG: parts of it are on different file systems. */
+ * older than ten minutes. ERR_CONFIG: parts of it are on different file systems. */
 int task_store_open(const char *directory, struct task_store **store, struct err *err);
+/* Removes temporary files of that age that were left since, ours and Gerrit's: of
+ * somebody who still writes one, the link or rename fails, and it is written again. */
+int task_store_sweep(struct task_store *store, struct err *err);
 /* For looking at it only: nothing is made or moved, and where no store was ever made it
  * is empty. ERR_DISK as of task_store_recognize(). */
 int task_store_open_to_read(const char *directory, const char *data,
@@ -56,6 +59,18 @@ int task_store_now(struct task_store *store, int64_t *now_ms, struct err *err);
  * file's time, also of one that is there already if that is later (`start --now`). */
 int task_store_add(struct task_store *store, struct task *task, int64_t since_ms,
 		   bool *is_new, struct err *err);
+
+/* Likewise for many, which share what making them durable costs. The tasks stay the
+ * caller's; after a failure some may be there. */
+struct new_task {
+	struct task task;
+	int64_t since_ms;
+};
+typedef VEC(struct new_task) new_tasks;
+#define AUTO_NEW_TASKS __attribute__((cleanup(new_tasks_clear)))
+void new_tasks_clear(new_tasks *tasks);
+int task_store_add_all(struct task_store *store, struct new_task *tasks, size_t count,
+		       struct err *err);
 
 /* What waits for one URI, as far as this process has read the directory. */
 struct waiting_uri {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "push/outcome.h"
 #include "push/transfer_run.h"
 
 #define LOOKS 4            /* the first, and three more when it changes meanwhile */
@@ -18,7 +19,7 @@ int transfer_read(struct transfer *transfer, struct err *err)
 	ref_reading_clear(&transfer->local);
 	if (ref_reading_take_refs(AT_FDCWD, path, &transfer->local, err) == 0)
 		return 0;
-	return err_prefix(err, "local repository %s", path);
+	return outcome_is_local(err, path);
 }
 
 /* Children obey by themselves; this is for the time between two. */

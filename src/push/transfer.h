@@ -74,7 +74,7 @@ void transfer_result_clear(struct transfer_result *result);
  * part arrived, and those that were not tried or not to the end are REF_NOT_ATTEMPTED:
  * ERR_MISSING: the destination has no such repository (is_source_missing(err) false),
  * auth, network, timeout, disk, conflict, config, ... An error of the local repository
- * begins with "local repository". */
+ * has REASON_LOCAL_REPOSITORY. */
 int transfer_run(const struct transfer_request *request, struct transfer_result *result,
 		 struct err *err);
 

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "git/repo.h"
+#include "push/outcome.h"
 
 #define PREFIX "view-"
 #define SHALLOW_LIMIT ((size_t)256 << 20)
@@ -37,7 +38,7 @@ static int copy_shallow(const char *from, const char *to, struct err *err)
 	if (file_read(AT_FDCWD, source, SHALLOW_LIMIT, &text, err) != 0) {
 		if (err->class == ERR_MISSING)
 			return 0;
-		return err_prefix(err, "local repository %s", from);
+		return outcome_is_local(err, from);
 	}
 	return file_replace(AT_FDCWD, copy, text.data, text.len, FILE_NO_SYNC, err);
 }

@@ -17,7 +17,7 @@
 	" is_settled, changed_at, verification_state, verified_at,"                      \
 	" verification_due_at, verification_retry_count, failure_class, failure, "       \
 	"remedy,"                                                                        \
-	" kind, size"
+	" kind, size, failure_reason, identity"
 
 static void fill_row(struct query *query, struct origin_row *row)
 {
@@ -40,6 +40,8 @@ static void fill_row(struct query *query, struct origin_row *row)
 		.remedy = query_copy_text(query, 16),
 		.kind = query_copy_text(query, 17),
 		.size = (uint64_t)query_int(query, 18),
+		.failure_reason = err_reason_of_name(query_text(query, 19)),
+		.identity = query_copy_text(query, 20),
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", query_text(query, 3));
 }
@@ -51,11 +53,26 @@ void origin_row_clear(struct origin_row *row)
 	free(row->path);
 	free(row->checksum);
 	free(row->description);
+	free(row->identity);
 	free(row->print);
 	free(row->failure_class);
 	free(row->failure);
 	free(row->remedy);
 	*row = (struct origin_row){ 0 };
+}
+
+void origin_row_set_text(char **at, const char *text)
+{
+	free(*at);
+	*at = text && *text ? xstrdup(text) : NULL;
+}
+
+void origin_row_set_failure(struct origin_row *row, const struct err *why)
+{
+	origin_row_set_text(&row->failure_class, why ? err_class_name(why->class) : NULL);
+	origin_row_set_text(&row->failure, why ? why->text : NULL);
+	origin_row_set_text(&row->remedy, why ? why->remedy : NULL);
+	row->failure_reason = why ? why->reason : REASON_NONE;
 }
 
 void origin_rows_clear(origin_rows *rows)
@@ -94,6 +111,23 @@ static int add_rows(struct query *query, origin_rows *rows, struct err *err)
 	}
 	if (found < 0)
 		origin_rows_clear(rows);
+	return found;
+}
+
+int origin_row_of_identity(struct store_tx *tx, const char *identity,
+			   struct origin_row *row, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	*row = (struct origin_row){ 0 };
+	if (query_open(tx, "SELECT " COLUMNS " FROM origin WHERE identity = ?1 LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, identity);
+	found = query_step(query, err);
+	if (found > 0)
+		fill_row(query, row);
 	return found;
 }
 
@@ -346,6 +380,8 @@ static void bind_row(struct query *query, const struct origin_row *row)
 	query_bind_text(query, 15, row->failure);
 	query_bind_text(query, 16, row->remedy);
 	query_bind_int(query, 17, (int64_t)row->size);
+	query_bind_text(query, 18, err_reason_name(row->failure_reason));
+	query_bind_text(query, 19, row->identity);
 }
 
 int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_row *row,
@@ -361,14 +397,16 @@ int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_ro
 		       "INSERT INTO origin (id, path, timeline, generation, checksum,"
 		       " description, print, is_settled, changed_at, verification_state,"
 		       " verified_at, verification_due_at, verification_retry_count,"
-		       " failure_class, failure, remedy, size, kind, name) VALUES (?1,"
-		       " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
-		       " ?16, ?17, ?18, ?19) ON CONFLICT DO NOTHING",
+		       " failure_class, failure, remedy, size, failure_reason,"
+		       " identity, kind, name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
+		       " ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,"
+		       " ?21)"
+		       " ON CONFLICT DO NOTHING",
 		       &query, err) != 0)
 		return -1;
 	bind_row(query, row);
-	query_bind_text(query, 18, kind);
-	query_bind_text(query, 19, row->name);
+	query_bind_text(query, 20, kind);
+	query_bind_text(query, 21, row->name);
 	if (query_run(query, &added, err) != 0)
 		return -1;
 	if (added == 0)
@@ -418,8 +456,8 @@ static int write_row(struct store_tx *tx, const struct origin_row *row, struct e
 		       " checksum = ?5, description = ?6, print = ?7, is_settled = ?8,"
 		       " changed_at = ?9, verification_state = ?10, verified_at = ?11,"
 		       " verification_due_at = ?12, verification_retry_count = ?13,"
-		       " failure_class = ?14, failure = ?15, remedy = ?16, size = ?17"
-		       " WHERE id = ?1",
+		       " failure_class = ?14, failure = ?15, remedy = ?16, size = ?17,"
+		       " failure_reason = ?18, identity = ?19 WHERE id = ?1",
 		       &query, err) != 0)
 		return -1;
 	bind_row(query, row);

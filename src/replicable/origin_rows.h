@@ -23,14 +23,17 @@ struct origin_row {
 	uint64_t size;     /* bytes; 0 for repositories */
 	char *checksum;    /* owned; NULL: it cannot be read, see failure; or, of other
 			      kinds than repositories, not known yet */
-	char *description; /* digest of the description file; owned; NULL: none */
+	char *description; /* digest of the description file and of the
+			      settings for readers; owned; NULL: neither */
 	char *print;       /* fingerprint of that moment, text; owned, may be NULL */
+	char *identity;    /* of its directory; owned; NULL: not known, or a blob */
 	bool is_settled;   /* an equal fingerprint proves that nothing changed */
 	int64_t changed_at;
 	enum registry_verification verification;
 	int64_t verified_at, verification_due_at;
 	int64_t verification_retry_count;
 	char *failure_class, *failure, *remedy; /* owned, may be NULL */
+	enum err_reason failure_reason;
 };
 
 typedef VEC(struct origin_row) origin_rows;
@@ -38,11 +41,22 @@ typedef VEC(struct origin_row) origin_rows;
 #define AUTO_ORIGIN_ROWS __attribute__((cleanup(origin_rows_clear)))
 
 void origin_row_clear(struct origin_row *row);
+
+/* One of its owned texts; "" becomes NULL. */
+void origin_row_set_text(char **at, const char *text);
+
+/* Class, reason, text and remedy become those of *why; NULL: nothing failed. */
+void origin_row_set_failure(struct origin_row *row, const struct err *why);
 void origin_rows_clear(origin_rows *rows);
 
 /* 1: found; 0: there is none. The caller clears. */
 int origin_row_get(struct store_tx *tx, const char *kind, const char *name,
 		   struct origin_row *row, struct err *err);
+
+/* The repository whose directory this was when it was looked at last, whatever its name
+ * is now. 1: found; 0: there is none. The caller clears. */
+int origin_row_of_identity(struct store_tx *tx, const char *identity,
+			   struct origin_row *row, struct err *err);
 
 /* Up to `limit` rows with names above `after` (NULL: from the first), in byte order. */
 int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,

@@ -2,6 +2,10 @@
 
 #include "base/clock.h"
 #include "replicable/registry_row.h"
+#include "store/site_value.h"
+
+/* In counters, of a kind. */
+#define ORDERED "ordered_removals"
 
 static const char *const state_names[] = { "pending", "started", "synced", "failed",
 					   "missing_on_primary" };
@@ -57,6 +61,7 @@ static int begin_anew(struct store_tx *tx, struct stored_row *stored,
 
 	row->state = REGISTRY_PENDING;
 	row->verification = VERIFICATION_DISABLED;
+	row->is_proved = false;
 	row->generation = 0;
 	row->verification_due_at = row->retry_at = row->retry_count = 0;
 	row->due_at = clock_wall_ms();
@@ -84,10 +89,25 @@ int registry_remove_in(struct store_tx *tx, uint64_t id, struct err *err)
 static int remove_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct removal *removal = arg;
-	int result = registry_remove_in(tx, removal->id, err);
+	AUTO_STORED_ROW struct stored_row stored = { 0 };
+	int found = stored_row_load(tx, removal->id, &stored, err);
+	int result = found < 0 ? -1 : registry_remove_in(tx, removal->id, err);
 
 	removal->is_wanted = result > 0;
-	return result < 0 ? -1 : 0;
+	if (result < 0 || found == 0 || removal->is_wanted)
+		return result < 0 ? -1 : 0;
+	return registry_note_ordered(tx, stored.row.kind, err);
+}
+
+int registry_note_ordered(struct store_tx *tx, const char *kind, struct err *err)
+{
+	return counter_add(tx, kind, ORDERED, 1, err);
+}
+
+int registry_ordered_in(struct store_tx *tx, const char *kind, int64_t *count,
+			struct err *err)
+{
+	return counter_get(tx, kind, ORDERED, count, err);
 }
 
 int registry_remove(struct store *store, uint64_t id, struct err *err)

@@ -28,19 +28,35 @@
 int registry_add(struct store *store, const char *kind, const char *const *names,
 		 size_t count, struct err *err);
 
-/* Removes the row: its copy is gone. ERR_CONFLICT: the row is not gone (any more), it
- * was asked for meanwhile: it stays, and is pending as one of which nothing is here. No
- * such row is fine. */
+/* Removes the row by a person's order: its copy is gone. ERR_CONFLICT: the row is not
+ * gone (any more), it was asked for meanwhile: it stays, and is pending as one of which
+ * nothing is here. No such row is fine. */
 int registry_remove(struct store *store, uint64_t id, struct err *err);
 
-/* The same inside store_write(); a conflict is 1. */
+/* The same inside store_write(), by nobody's order; a conflict is 1. */
 int registry_remove_in(struct store_tx *tx, uint64_t id, struct err *err);
+
+/* How many rows of a kind were removed by order, ever. The primary may have what they
+ * were about: a comparison that began before says nothing of it. */
+int registry_note_ordered(struct store_tx *tx, const char *kind, struct err *err);
+int registry_ordered_in(struct store_tx *tx, const char *kind, int64_t *count,
+			struct err *err);
 
 /* Reads a row; the caller clears it. ERR_MISSING: there is none. */
 int registry_get(struct store *store, const char *kind, const char *name,
 		 struct registry_row *row, struct err *err);
 int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
 		    struct registry_row *row, struct err *err); /* 1, 0: none, -1 */
+
+/* A repository has one timeline as long as it lives: another row with that of *row is the
+ * same repository under its former or its next name. Reads that row; the caller clears.
+ * 1, 0: none, -1. */
+int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
+		     struct registry_row *twin, struct err *err);
+
+/* Whether *row is gone, and the same repository waits to be copied under another name. */
+int registry_was_renamed_in(struct store_tx *tx, const struct registry_row *row,
+			    struct err *err); /* 1, 0, -1 */
 
 struct registry_filter {
 	const char *kind;
@@ -69,7 +85,9 @@ int registry_each_in(struct store_tx *tx, const struct registry_filter *filter,
 struct registry_counts {
 	int64_t all, states[REGISTRY_STATES], verification[VERIFICATION_STATES];
 	int64_t held, gone;
-	int64_t bytes;         /* of all rows' sizes */
+	int64_t proved; /* of those that are synced: found equal since their last change
+			 */
+	int64_t bytes;  /* of all rows' sizes */
 	int64_t bytes_to_come; /* of those that are neither synced nor gone */
 	int64_t behind_since;  /* the oldest of all rows' */
 };

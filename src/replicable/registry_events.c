@@ -15,6 +15,7 @@ static void forget_failure(struct registry_row *row)
 	registry_set_text(&row->failure_class, NULL);
 	registry_set_text(&row->failure, NULL);
 	registry_set_text(&row->remedy, NULL);
+	row->failure_reason = REASON_NONE;
 }
 
 static void set_failure(struct registry_row *row, const struct err *failure)
@@ -22,6 +23,7 @@ static void set_failure(struct registry_row *row, const struct err *failure)
 	registry_set_text(&row->failure_class, err_class_name(failure->class));
 	registry_set_text(&row->failure, failure->text);
 	registry_set_text(&row->remedy, failure->remedy);
+	row->failure_reason = failure->reason;
 }
 
 static void let_go(struct registry_row *row)
@@ -43,6 +45,7 @@ static void disable_verification(struct registry_row *row)
 {
 	row->verification = VERIFICATION_DISABLED;
 	row->verification_due_at = 0;
+	row->is_proved = false;
 }
 
 static bool is_repository(const struct registry_row *row)
@@ -54,6 +57,7 @@ static bool is_repository(const struct registry_row *row)
  * and if it has not yet, TOLD is what begins it. */
 static void verify_at(struct registry_row *row, int64_t due_at)
 {
+	row->is_proved = false;
 	if (!row->primary_checksum && !is_repository(row)) {
 		disable_verification(row);
 		return;
@@ -299,6 +303,7 @@ static enum outcome brought(struct stored_row *stored, const struct registry_mov
 static void prove(struct registry_row *row, const struct registry_move *move, int64_t now)
 {
 	row->verification = VERIFICATION_SUCCEEDED;
+	row->is_proved = true;
 	row->verification_retry_count = 0;
 	row->verification_due_at = move->timeout_ms > 0 ? now + move->timeout_ms : 0;
 	row->verified_at = now;
@@ -469,6 +474,16 @@ static enum outcome keep_in_mind(struct stored_row *stored,
 	return MOVE_OVERTAKEN;
 }
 
+/* What was found for the first time is mended at once; if it comes back, it waits. */
+static void wait_to_mend(struct registry_row *row, const struct registry_move *move,
+			 int64_t now)
+{
+	if (++row->verification_retry_count > 1)
+		wait_for_retry(row, row->verification_retry_count, RETRY_CAP, now);
+	else
+		row->retry_at = row->due_at = now + move->delay_ms;
+}
+
 static enum outcome disproved(struct stored_row *stored, const struct registry_move *move,
 			      int64_t now)
 {
@@ -480,11 +495,44 @@ static enum outcome disproved(struct stored_row *stored, const struct registry_m
 		return verify_anew(row, now);
 	row->state = REGISTRY_FAILED;
 	row->verification = VERIFICATION_FAILED;
+	row->is_proved = false;
 	row->verification_due_at = 0;
-	row->verification_retry_count++;
 	set_failure(row, move->err);
-	wait_for_retry(row, row->verification_retry_count, RETRY_CAP, now);
+	wait_to_mend(row, move, now);
 	stored->wishes |= REGISTRY_WISH_RECHECK | (move->wishes & REGISTRY_WISH_REBUILD);
+	return MOVE_DONE;
+}
+
+/* It stays what it is, but is looked through when its time comes. */
+static enum outcome wish_recheck(struct stored_row *stored)
+{
+	if (stored->wishes & REGISTRY_WISH_RECHECK)
+		return MOVE_NOTHING;
+	stored->wishes |= REGISTRY_WISH_RECHECK;
+	return MOVE_DONE;
+}
+
+static enum outcome doubted(struct stored_row *stored, const struct registry_move *move,
+			    int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	if (row->is_gone ||
+	    (move->generation != 0 &&
+	     (row->state != REGISTRY_SYNCED || row->generation != move->generation)))
+		return MOVE_NOTHING;
+	if (row->state == REGISTRY_STARTED) {
+		ask(stored, REGISTRY_WISH_RECHECK, false, now);
+		return MOVE_DONE;
+	}
+	if (row->state != REGISTRY_SYNCED)
+		return wish_recheck(stored);
+	stored->wishes |= REGISTRY_WISH_RECHECK;
+	if (move->err)
+		set_failure(row, move->err);
+	row->verification = VERIFICATION_PENDING;
+	row->verification_due_at = 0;
+	set_pending(row, now + move->delay_ms);
 	return MOVE_DONE;
 }
 
@@ -519,4 +567,5 @@ const registry_function registry_functions[REGISTRY_EVENTS] = {
 	[REGISTRY_PROVED] = proved,
 	[REGISTRY_DISPROVED] = disproved,
 	[REGISTRY_SUPERSEDED] = superseded,
+	[REGISTRY_DOUBTED] = doubted,
 };

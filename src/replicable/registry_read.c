@@ -65,6 +65,39 @@ int registry_get(struct store *store, const char *kind, const char *name,
 	return store_read(store, read_one, &reading, err);
 }
 
+/* `kind = 'repository'` is there for its index. */
+int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
+		     struct registry_row *twin, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	*twin = (struct registry_row){ 0 };
+	if (strcmp(row->kind, KIND_REPOSITORY) != 0 || !row->timeline[0])
+		return 0;
+	if (query_open(tx,
+		       "SELECT " STORED_ROW_COLUMNS
+		       " FROM registry WHERE kind = 'repository' AND timeline = ?1"
+		       " AND id <> ?2 LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, row->timeline);
+	query_bind_int(query, 2, (int64_t)row->id);
+	found = query_step(query, err);
+	if (found > 0)
+		take_row(query, twin);
+	return found;
+}
+
+int registry_was_renamed_in(struct store_tx *tx, const struct registry_row *row,
+			    struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row twin = { 0 };
+	int found = row->is_gone ? registry_twin_in(tx, row, &twin, err) : 0;
+
+	return found > 0 ? !twin.is_gone && twin.last_success_at == 0 : found;
+}
+
 /* With the words of the index registry_odd, so that it is used: what a person looks for
  * is rare among very many. */
 #define ODD " AND (held_reason IS NOT NULL OR gone <> 0 OR state > 2)"
@@ -210,6 +243,7 @@ static int read_counts(struct store_tx *tx, void *arg, struct err *err)
 	if (counter_get(tx, counting->kind, "all", &counts->all, err) != 0 ||
 	    counter_get(tx, counting->kind, "held", &counts->held, err) != 0 ||
 	    counter_get(tx, counting->kind, "gone", &counts->gone, err) != 0 ||
+	    counter_get(tx, counting->kind, "proved", &counts->proved, err) != 0 ||
 	    counter_get(tx, counting->kind, "bytes", &counts->bytes, err) != 0 ||
 	    counter_get(tx, counting->kind, "bytes_to_come", &counts->bytes_to_come,
 			err) != 0 ||

@@ -62,6 +62,7 @@ static void tally_add(struct registry_tally *tally, const struct stored_row *sto
 	tally->verification[row->verification] += by;
 	tally->held += row->held_reason ? by : 0;
 	tally->gone += row->is_gone ? by : 0;
+	tally->proved += row->is_proved && row->state == REGISTRY_SYNCED ? by : 0;
 	tally->bytes += bytes;
 	tally->bytes_to_come += is_to_come ? bytes : 0;
 }
@@ -72,6 +73,7 @@ static void tally_add_tally(struct registry_tally *tally,
 	tally->all += by * other->all;
 	tally->held += by * other->held;
 	tally->gone += by * other->gone;
+	tally->proved += by * other->proved;
 	tally->bytes += by * other->bytes;
 	tally->bytes_to_come += by * other->bytes_to_come;
 	for (size_t i = 0; i < REGISTRY_STATES; i++)
@@ -104,6 +106,7 @@ static int apply_tally(struct store_tx *tx, const char *kind,
 	if (apply_one(tx, kind, "all", by->all, err) != 0 ||
 	    apply_one(tx, kind, "held", by->held, err) != 0 ||
 	    apply_one(tx, kind, "gone", by->gone, err) != 0 ||
+	    apply_one(tx, kind, "proved", by->proved, err) != 0 ||
 	    apply_one(tx, kind, "bytes", by->bytes, err) != 0 ||
 	    apply_one(tx, kind, "bytes_to_come", by->bytes_to_come, err) != 0 ||
 	    apply_states(tx, kind, "state", by->states, REGISTRY_STATES, err) != 0)
@@ -171,6 +174,8 @@ static void read_row(struct query *query, struct registry_row *row)
 		.failure = query_copy_text(query, 24),
 		.remedy = query_copy_text(query, 25),
 		.size = (uint64_t)query_int(query, 26),
+		.failure_reason = err_reason_of_name(query_text(query, 27)),
+		.is_proved = query_int(query, 28) != 0,
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline ? timeline : "");
 }
@@ -218,7 +223,7 @@ static const char save_sql[] =
 	" verification_due_at = ?13, last_attempt_at = ?14, last_success_at = ?15,"
 	" verified_at = ?16, behind_since = ?17, asked_at = ?18, gone = ?19,"
 	" wishes = ?20, held_reason = ?21, failure_class = ?22, failure = ?23,"
-	" remedy = ?24, size = ?25 WHERE id = ?1";
+	" remedy = ?24, size = ?25, failure_reason = ?26, proved = ?27 WHERE id = ?1";
 
 static void bind_row(struct query *query, const struct stored_row *stored)
 {
@@ -249,6 +254,8 @@ static void bind_row(struct query *query, const struct stored_row *stored)
 	query_bind_text(query, 23, row->failure);
 	query_bind_text(query, 24, row->remedy);
 	query_bind_int(query, 25, (int64_t)row->size);
+	query_bind_text(query, 26, err_reason_name(row->failure_reason));
+	query_bind_int(query, 27, row->is_proved);
 }
 
 static int shift_by(struct store_tx *tx, struct registry_shift *shift,

@@ -20,6 +20,7 @@
 /* What is counted of a row. */
 struct registry_tally {
 	int64_t all, held, gone, bytes, bytes_to_come;
+	int64_t proved; /* of those that are synced */
 	int64_t states[REGISTRY_STATES], verification[VERIFICATION_STATES];
 };
 
@@ -53,7 +54,7 @@ void stored_row_clear(struct stored_row *stored);
 	" generation, checksum, primary_checksum, retry_count, retry_at, due_at,"        \
 	" verification_retry_count, verification_due_at, last_attempt_at,"               \
 	" last_success_at, verified_at, behind_since, asked_at, gone, wishes,"           \
-	" held_reason, failure_class, failure, remedy, size"
+	" held_reason, failure_class, failure, remedy, size, failure_reason, proved"
 
 /* The present row of a query. */
 void stored_row_read(struct query *query, struct stored_row *stored);

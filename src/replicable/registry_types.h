@@ -46,6 +46,7 @@ struct registry_row {
 	enum registry_verification verification;
 	char timeline[17]; /* "": not known yet */
 	uint64_t generation_wanted, generation;
+	bool is_proved;         /* found equal since the last change of the copy */
 	char *checksum;         /* of the copy, as verified last; owned, may be NULL */
 	char *primary_checksum; /* of generation_wanted, as told; owned, may be NULL */
 	uint64_t size;          /* likewise, in bytes; 0 for repositories */
@@ -58,6 +59,7 @@ struct registry_row {
 	bool is_gone;         /* the primary deleted it */
 	unsigned wishes;
 	char *held_reason, *failure_class, *failure, *remedy; /* owned, may be NULL */
+	enum err_reason failure_reason;
 };
 
 typedef VEC(struct registry_row) registry_rows;

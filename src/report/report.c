@@ -10,7 +10,6 @@
 #include "report/report_blobs.h"
 #include "report/report_lfs.h"
 #include "report/report_push.h"
-#include "store/data_lock.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
 
@@ -82,7 +81,13 @@ static int read_secondaries(struct store_tx *tx, struct report *report, struct e
 	while ((found = query_step(query, err)) > 0) {
 		const char *text = query_text(query, 3);
 		json_auto_t *said = text ? json_loads(text, 0, NULL) : NULL;
+		const json_t *in_sync = json_object_get(said, "in_sync");
 		struct report_secondary one = {
+			.age_ms = -1,
+			.says = !in_sync                ? SAYS_NOTHING
+				: json_is_true(in_sync) ? SAYS_IN_SYNC
+							: SAYS_NOT_IN_SYNC,
+			.why = copy(json_string_value(json_object_get(said, "reason"))),
 			.site = xstrdup(query_text(query, 0)),
 			.cursor = (uint64_t)query_int(query, 1),
 			.seen_at = query_int(query, 2),
@@ -98,6 +103,32 @@ static int read_secondaries(struct store_tx *tx, struct report *report, struct e
 	for (size_t i = 0; found == 0 && i < report->secondaries.count; i++)
 		found = judge_lag(tx, report, &report->secondaries.items[i], err);
 	return found;
+}
+
+static struct report_secondary *find_secondary(struct report *report, const char *site)
+{
+	for (size_t i = 0; i < report->secondaries.count; i++)
+		if (strcmp(report->secondaries.items[i].site, site) == 0)
+			return &report->secondaries.items[i];
+	return NULL;
+}
+
+/* What the node knows of them, and those that it waits for in vain. */
+static void add_followers(struct report *report)
+{
+	for (size_t i = 0; i < report->signs.followers.count; i++) {
+		const struct follower *follower = &report->signs.followers.items[i];
+		struct report_secondary *one = find_secondary(report, follower->site);
+		if (!one) {
+			vec_add(&report->secondaries,
+				((struct report_secondary){
+					.site = xstrdup(follower->site) }));
+			one = &report->secondaries.items[report->secondaries.count - 1];
+		}
+		one->is_expected = true;
+		one->age_ms = follower->age_ms;
+		one->is_twice = follower->is_twice;
+	}
 }
 
 static int read_primary(struct store_tx *tx, void *arg, struct err *err)
@@ -118,6 +149,7 @@ static int read_primary(struct store_tx *tx, void *arg, struct err *err)
 	report->last_event_at = ends.last_at;
 	if (read_secondaries(tx, report, err) != 0)
 		return -1;
+	add_followers(report);
 	if (counts.verification[VERIFICATION_FAILED] == 0)
 		return 0;
 	return report_examples_of_origin(tx, KIND_REPOSITORY, &report->examples, err);
@@ -179,6 +211,24 @@ static int read_secondary(struct store_tx *tx, void *arg, struct err *err)
 	return read_failure(tx, report, err);
 }
 
+/* arg: the report, with its kinds of blobs. */
+static int read_void(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct report *report = arg;
+	int64_t known, sum, one;
+
+	if (read_number(tx, PULL_COMPARED_ORDERED, &known, err) != 0 ||
+	    registry_ordered_in(tx, KIND_REPOSITORY, &sum, err) != 0)
+		return -1;
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		if (registry_ordered_in(tx, report->blobs.items[i].type, &one, err) != 0)
+			return -1;
+		sum += one;
+	}
+	report->is_comparison_void = sum != known;
+	return 0;
+}
+
 /* The oldest change of any kind that is not here. */
 static int64_t behind_since(const struct report *report)
 {
@@ -208,6 +258,26 @@ static bool is_root_lost(const struct report_options *options, struct err *why)
 	return false;
 }
 
+/* How long ago the primary's news were all known. Before this run of the node only the
+ * wall clock tells. */
+static int64_t silent_ms(const struct report *report)
+{
+	if (report->signs.heard_age_ms >= 0)
+		return report->signs.heard_age_ms;
+	return report->heard_at > 0 ? report->now - report->heard_at : 0;
+}
+
+static struct report_limits limits_of(const struct pull_settings *settings)
+{
+	return (struct report_limits){
+		.is_known = true,
+		.repository_capacity = settings->repository_capacity,
+		.blob_capacity = settings->blob_capacity,
+		.verification_capacity = settings->verification_capacity,
+		.bandwidth = settings->bandwidth,
+	};
+}
+
 static int make_secondary(const struct report_options *options, struct report *report,
 			  struct err *err)
 {
@@ -220,19 +290,42 @@ static int make_secondary(const struct report_options *options, struct report *r
 		    0 ||
 	    report_examples_of_copies(store, KIND_REPOSITORY, &report->repositories,
 				      &report->examples, err) != 0 ||
-	    report_blobs_of_copies(options, report, err) != 0)
+	    report_blobs_of_copies(options, report, err) != 0 ||
+	    store_read(store, read_void, report, err) != 0)
 		return -1;
 	since = behind_since(report);
 	if (since > 0 && report->now + report->skew_ms > since)
 		report->lag_ms = report->now + report->skew_ms - since;
+	since = silent_ms(report);
+	if (since > VERDICT_HEARD_MS && since > report->lag_ms)
+		report->lag_ms = since;
+	if (options->settings)
+		report->limits = limits_of(options->settings);
 	report->is_root_lost = is_root_lost(options, &report->root_failure);
 	return 0;
+}
+
+static int read_alive(struct store_tx *tx, void *arg, struct err *err)
+{
+	return vitals_last_at(tx, arg, err);
+}
+
+static void copy_signs(const struct vital_signs *from, struct vital_signs *to)
+{
+	*to = *from;
+	to->followers = (follower_list){ 0 };
+	for (size_t i = 0; i < from->followers.count; i++) {
+		struct follower one = from->followers.items[i];
+		one.site = xstrdup(one.site);
+		vec_add(&to->followers, one);
+	}
 }
 
 static int read_all(const struct report_options *options, struct report *report,
 		    struct err *err)
 {
-	if (report_push_read(options, report, err) != 0 ||
+	if (store_read(options->store, read_alive, &report->alive_at, err) != 0 ||
+	    report_push_read(options, report, err) != 0 ||
 	    report_lfs_read(options, report, err) != 0)
 		return -1;
 	if (options->role != SITE_SECONDARY)
@@ -249,18 +342,27 @@ int report_make(const struct report_options *options, struct report *report,
 				   .site = xstrdup(options->site),
 				   .primary_url = copy(options->primary_url),
 				   .now = clock_wall_ms(),
-				   .node_runs = data_lock_is_held(options->data) };
+				   .signs = VITAL_SIGNS_NONE };
+	if (options->signs)
+		copy_signs(options->signs, &report->signs);
 	if (read_all(options, report, err) == 0)
 		return 0;
 	report_clear(report);
 	return -1;
 }
 
+static void secondary_clear(struct report_secondary *one)
+{
+	free(one->site);
+	free(one->why);
+}
+
 void report_clear(struct report *report)
 {
 	for (size_t i = 0; i < report->secondaries.count; i++)
-		free(report->secondaries.items[i].site);
+		secondary_clear(&report->secondaries.items[i]);
 	vec_clear(&report->secondaries);
+	vital_signs_clear(&report->signs);
 	report_push_clear(report);
 	free(report->site);
 	free(report->primary_url);
@@ -270,58 +372,90 @@ void report_clear(struct report *report)
 	*report = (struct report){ 0 };
 }
 
-/* A secondary asks at least once a minute. */
-#define SILENT_MS 120000
-
-static bool secondary_is_good(const struct report *report,
-			      const struct report_secondary *one)
-{
-	return one->lag_ms == 0 && one->behind == 0 && one->failing == 0 &&
-	       one->held == 0 && report->now - one->seen_at < SILENT_MS;
-}
-
-static bool is_caught_up(const struct report *report)
-{
-	return report->compared_at > 0 && !report->is_failing &&
-	       report->cursor >= report->primary_last_event;
-}
-
 int64_t report_verified(const struct report *report)
 {
-	const int64_t *counts = report->repositories.verification;
-
-	return counts[VERIFICATION_SUCCEEDED] + counts[VERIFICATION_STARTED] +
-	       counts[VERIFICATION_PENDING];
+	return report->role == SITE_SECONDARY
+		       ? report->repositories.proved
+		       : report->repositories.verification[VERIFICATION_SUCCEEDED];
 }
 
-/* Who stands alone need not have proved all: it is pushed as it is. */
-static bool is_verified(const struct report *report)
+/* Of rows of any kind. */
+static void add_rows(const struct registry_counts *counts, int64_t proved,
+		     struct verdict_inputs *inputs)
 {
-	const struct registry_counts *counts = &report->repositories;
-
-	return report->role == SITE_STANDALONE
-		       ? counts->verification[VERIFICATION_FAILED] == 0
-		       : report_verified(report) == counts->all;
+	inputs->all += counts->all;
+	inputs->synced += counts->states[REGISTRY_SYNCED];
+	inputs->failing += counts->verification[VERIFICATION_FAILED];
+	inputs->proved += proved;
 }
 
-bool report_is_good_but_push(const struct report *report)
+static void add_scan(const struct scan_record *scan, struct verdict_inputs *inputs)
 {
-	const struct registry_counts *counts = &report->repositories;
+	inputs->is_scan_failing = inputs->is_scan_failing || scan->failing_since > 0;
+	inputs->left_out += scan->left_out;
+}
 
-	if (!is_verified(report) || !report_blobs_are_good(report))
-		return false;
-	if (report->role == SITE_SECONDARY)
-		return is_caught_up(report) && !report->is_root_lost &&
-		       counts->states[REGISTRY_SYNCED] == counts->all;
-	if (report->scan.failing_since > 0 || report->scan.left_out > 0)
-		return false;
-	for (size_t i = 0; i < report->secondaries.count; i++)
-		if (!secondary_is_good(report, &report->secondaries.items[i]))
-			return false;
-	return true;
+static void add_all_rows(const struct report *report, struct verdict_inputs *inputs)
+{
+	add_rows(&report->repositories, report_verified(report), inputs);
+	add_scan(&report->scan, inputs);
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		add_rows(&kind->counts, report_kind_verified(report, kind), inputs);
+		add_scan(&kind->scan, inputs);
+	}
+}
+
+typedef VEC(struct verdict_follower) verdict_followers;
+
+/* In the order of the report's secondaries; those that nobody waits for say nothing. */
+static void list_followers(const struct report *report, verdict_followers *list)
+{
+	for (size_t i = 0; i < report->secondaries.count; i++) {
+		const struct report_secondary *one = &report->secondaries.items[i];
+		vec_add(list,
+			((struct verdict_follower){
+				.age_ms = one->age_ms,
+				.is_twice = one->is_twice,
+				.says = one->says,
+				.lacks_events = one->cursor < report->last_event }));
+	}
+}
+
+void report_judge(const struct report *report, struct verdict *verdict)
+{
+	const struct vital_signs *signs = &report->signs;
+	const bool is_compared = report->compared_at > 0 && !report->is_comparison_void;
+	verdict_followers followers = { 0 };
+	struct verdict_inputs inputs = {
+		.role = report->role,
+		.node = signs->node,
+		.write_fails = signs->write_failure.class != ERR_NONE,
+		.written_age_ms = signs->written_age_ms,
+		.is_root_lost = report->is_root_lost,
+		.is_failing = report->is_failing,
+		.heard_age_ms = signs->heard_age_ms,
+		.compared_age_ms = is_compared ? signs->compared_age_ms : -1,
+		.compared_left_ms = signs->compared_left_ms,
+		.cursor = report->cursor,
+		.primary_last_event = report->primary_last_event,
+		.scan_age_ms = signs->scan_age_ms,
+		.scan_left_ms = signs->scan_left_ms,
+		.pushes_are_done = report_push_is_good(&report->push),
+	};
+
+	add_all_rows(report, &inputs);
+	list_followers(report, &followers);
+	inputs.followers = followers.items;
+	inputs.follower_count = followers.count;
+	verdict_decide(&inputs, verdict);
+	vec_clear(&followers);
 }
 
 bool report_is_good(const struct report *report)
 {
-	return report_push_is_good(&report->push) && report_is_good_but_push(report);
+	struct verdict verdict;
+
+	report_judge(report, &verdict);
+	return verdict.code == VERDICT_IN_SYNC;
 }

@@ -1,6 +1,8 @@
 /*
- * What status says, for people and for programs: from the database alone, so that it
- * answers with and without a node. Used by cli/status.c, the API, readiness and metrics.
+ * What status says, for people and for programs: from the database, so that it answers
+ * with and without a node, and from what the node knows of itself (report/vitals.h).
+ * Whether all is well is report/verdict.h. Used by cli/status.c, the API, readiness and
+ * metrics.
  */
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
@@ -16,21 +18,41 @@
 #include "replicable/lfs_rows.h"
 #include "replicable/registry.h"
 #include "report/destinations.h"
+#include "report/report_words.h"
+#include "report/vitals.h"
 #include "store/store.h"
 
-enum site_role { SITE_PRIMARY, SITE_SECONDARY, SITE_STANDALONE };
 const char *site_role_name(enum site_role role);
 
-struct report_secondary { /* at a primary, one for each that ever asked */
+struct report_secondary { /* at a primary, one for each that is to ask, or did */
 	char *site;       /* owned */
 	uint64_t cursor;
 	int64_t seen_at;
 	int64_t behind, failing, held, synced, replicables;
 	int64_t lag_ms;
+	bool is_expected; /* the node waits for it */
+	int64_t age_ms;   /* since its last request; -1: none since the node's start */
+	bool is_twice;    /* two nodes ask under its name */
+	enum verdict_word says; /* of itself */
+	char *why;              /* its verdict's name; owned, may be NULL */
 };
 
-struct report_examples { /* one row that fails, one that is held; owned, may be NULL */
-	char *failing, *failure, *held, *reason;
+/* Rows that fail with errors of one class; all owned. */
+struct report_failures {
+	char *class;
+	int64_t count;
+	char *example, *failure; /* of one of them */
+};
+
+struct report_examples { /* those that fail, most first; one that is held, or NULL */
+	VEC(struct report_failures) failing;
+	char *held, *reason; /* owned */
+};
+
+/* What sets how fast copies come. */
+struct report_limits {
+	bool is_known;
+	uint64_t repository_capacity, blob_capacity, verification_capacity, bandwidth;
 };
 
 /* One kind of blobs. */
@@ -47,7 +69,8 @@ struct report {
 	enum site_role role;
 	char *site; /* owned */
 	int64_t now;
-	bool node_runs;
+	struct vital_signs signs;
+	int64_t alive_at; /* when a node wrote last that it lives, wall ms; 0: never */
 	/* both */
 	struct registry_counts repositories; /* at a primary: all, and verification */
 	VEC(struct report_kind) blobs;       /* in byte order of their types */
@@ -61,7 +84,10 @@ struct report {
 	char *primary_url; /* owned */
 	int64_t heard_at, skew_ms, compared_at;
 	uint64_t cursor, primary_last_event;
-	int64_t lag_ms;        /* age of the oldest change that is not here; 0: none */
+	bool is_comparison_void; /* rows were removed by order since it began */
+	struct report_limits limits;
+	int64_t lag_ms; /* age of the oldest change that is not here, or of the last news
+			   of a primary that is silent; 0: none */
 	int64_t never_copied;  /* repositories of which nothing is here yet */
 	bool is_failing;       /* the primary cannot be reached */
 	int64_t failing_since; /* 0: not known */
@@ -78,6 +104,8 @@ struct report_options {
 	const char *site, *primary_url, *data;
 	const char *root; /* site.repositories; NULL: directories are not looked at */
 	struct store *store;
+	const struct vital_signs *signs;      /* copied; NULL: no node runs */
+	const struct pull_settings *settings; /* of a secondary; NULL: not known */
 	const struct blob_kinds *kinds; /* those of which it tells; NULL: all that have
 					   rows */
 	bool leaves_out_tasks;    /* of push: they take long to read where many wait */
@@ -93,19 +121,23 @@ int report_make(const struct report_options *options, struct report *report,
 		struct err *err);
 void report_clear(struct report *report);
 
-/* How many have been proved and not been found wrong since. A copy is proved when it is
- * brought, a repository of the primary when it is noticed: those that are, or are to be,
- * read again are among them. */
+/* How many have been found equal, or sound, since their last change. At a primary a
+ * repository is when it is noticed, and a blob when it was read. */
 int64_t report_verified(const struct report *report);
 
-/* The same of a kind of blobs. These are not proved before they were read once. */
-int64_t report_kind_verified(const struct report_kind *kind);
+/* The same of a kind of blobs. */
+int64_t report_kind_verified(const struct report *report, const struct report_kind *kind);
 
 /* To be copied, and not held. */
 int64_t report_waiting(const struct registry_counts *counts);
 
-/* Whether all is well: in sync, verified, nobody silent. */
+/* Whether all is well, and if not why: verdict_decide() of what the report holds. */
+void report_judge(const struct report *report, struct verdict *verdict);
 bool report_is_good(const struct report *report);
+
+/* Appends a clause that says why a site is not known to be in sync, and since when. */
+void report_why(const struct report *report, const struct verdict *verdict,
+		struct str *out);
 
 /* The sentence (or few) that says it first: who is how far behind in time, why, what to
  * do. */
@@ -114,30 +146,5 @@ void report_sentence(const struct report *report, struct str *out);
 /* The page of `status`: the sentence, a row per kind, one per secondary. */
 void report_text(const struct report *report, struct str *out);
 json_t *report_json(const struct report *report);
-
-/* Sets the gauges (refrelay_replicables{kind,state}, refrelay_lag_seconds, ...). */
-void report_metrics(const struct report *report);
-
-/* One registry row for the API and `repository list --json`. */
-json_t *report_row_json(const struct registry_row *row, int64_t now);
-
-/* The word for people: up to date, behind, copying, verifying, waiting, held, failing,
- * gone. */
-const char *report_row_word(const struct registry_row *row);
-
-/* How long, for people: "0.4 s", "3 min", "2 d". */
-void report_duration(int64_t ms, struct str *out);
-
-/* So many bytes, for people: "3.4 GB". */
-void report_size(int64_t bytes, struct str *out);
-
-/* At a primary: what a secondary said with its request for events. Written at most each 5
- * s for a site unless it changed. */
-int report_secondary_seen(struct store *store, const char *site, uint64_t cursor,
-			  const char *report_json_text, struct err *err);
-
-/* At a secondary: the text of Refrelay-Report. */
-int report_for_primary(struct store *store, int64_t primary_now_ms, struct str *out,
-		       struct err *err);
 
 #endif

@@ -6,76 +6,6 @@
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 
-static char *copy(const char *text)
-{
-	return text ? xstrdup(text) : NULL;
-}
-
-int report_examples_of_origin(struct store_tx *tx, const char *kind,
-			      struct report_examples *examples, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (query_open(tx,
-		       "SELECT name, failure FROM origin WHERE verification_state = 3"
-		       " AND kind = ?1 ORDER BY name LIMIT 1",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, kind);
-	found = query_step(query, err);
-	if (found > 0) {
-		examples->failing = copy(query_text(query, 0));
-		examples->failure = copy(query_text(query, 1));
-	}
-	return found < 0 ? -1 : 0;
-}
-
-static int find_row(struct store *store, struct registry_filter filter,
-		    registry_rows *rows, struct err *err)
-{
-	filter.limit = 1;
-	return registry_list(store, &filter, rows, err);
-}
-
-int report_examples_of_copies(struct store *store, const char *kind,
-			      const struct registry_counts *counts,
-			      struct report_examples *examples, struct err *err)
-{
-	AUTO_REGISTRY_ROWS registry_rows failed = { 0 };
-	AUTO_REGISTRY_ROWS registry_rows held = { 0 };
-
-	if (counts->states[REGISTRY_FAILED] > 0 &&
-	    find_row(store,
-		     (struct registry_filter){ .kind = kind, .state = REGISTRY_FAILED },
-		     &failed, err) != 0)
-		return -1;
-	if (counts->held > 0 &&
-	    find_row(store,
-		     (struct registry_filter){
-			     .kind = kind, .state = REGISTRY_ANY, .held_only = true },
-		     &held, err) != 0)
-		return -1;
-	if (failed.count > 0) {
-		examples->failing = xstrdup(failed.items[0].name);
-		examples->failure = copy(failed.items[0].failure);
-	}
-	if (held.count > 0) {
-		examples->held = xstrdup(held.items[0].name);
-		examples->reason = copy(held.items[0].held_reason);
-	}
-	return 0;
-}
-
-void report_examples_clear(struct report_examples *examples)
-{
-	free(examples->failing);
-	free(examples->failure);
-	free(examples->held);
-	free(examples->reason);
-	*examples = (struct report_examples){ 0 };
-}
-
 static int find_origin_kinds(struct store_tx *tx, void *arg, struct err *err)
 {
 	kind_names_clear(arg);
@@ -183,26 +113,11 @@ void report_blobs_clear(struct report *report)
 	vec_clear(&report->blobs);
 }
 
-int64_t report_kind_verified(const struct report_kind *kind)
+int64_t report_kind_verified(const struct report *report, const struct report_kind *kind)
 {
-	/* One that is read again is nearly always among many. */
-	return kind->counts.verification[VERIFICATION_SUCCEEDED] +
-	       kind->counts.verification[VERIFICATION_STARTED];
-}
-
-bool report_blobs_are_good(const struct report *report)
-{
-	for (size_t i = 0; i < report->blobs.count; i++) {
-		const struct report_kind *kind = &report->blobs.items[i];
-		if (report_kind_verified(kind) != kind->counts.all)
-			return false;
-		if (report->role == SITE_SECONDARY &&
-		    kind->counts.states[REGISTRY_SYNCED] != kind->counts.all)
-			return false;
-		if (kind->scan.failing_since > 0 || kind->scan.left_out > 0)
-			return false;
-	}
-	return true;
+	return report->role == SITE_SECONDARY
+		       ? kind->counts.proved
+		       : kind->counts.verification[VERIFICATION_SUCCEEDED];
 }
 
 void report_size(int64_t bytes, struct str *out)
@@ -246,9 +161,10 @@ void report_blobs_count(const struct report *report, struct str *out)
 	}
 }
 
-static void add_work(const struct report_kind *kind, struct str *out)
+static void add_work(const struct report *report, const struct report_kind *kind,
+		     struct str *out)
 {
-	int64_t verified = report_kind_verified(kind);
+	int64_t verified = report_kind_verified(report, kind);
 	int64_t waiting = report_waiting(&kind->counts);
 
 	if (waiting > 0) {
@@ -266,13 +182,7 @@ static void add_work(const struct report_kind *kind, struct str *out)
 void report_blobs_work(const struct report *report, struct str *out)
 {
 	for (size_t i = 0; i < report->blobs.count; i++)
-		add_work(&report->blobs.items[i], out);
-}
-
-static void add_example(const char *name, const char *why, struct str *out)
-{
-	if (name)
-		str_addf(out, ", for instance %s: %s", name, why ? why : "?");
+		add_work(report, &report->blobs.items[i], out);
 }
 
 static void add_troubles(const struct report *report, const struct report_kind *kind,
@@ -288,7 +198,7 @@ static void add_troubles(const struct report *report, const struct report_kind *
 		str_add(out, "; ");
 		add_blobs(kind, failing, out);
 		str_add(out, failing == 1 ? " fails" : " fail");
-		add_example(kind->examples.failing, kind->examples.failure, out);
+		report_failures_say(&kind->examples, out);
 		str_addf(out, " (see refrelay blob list --type %s --failed)", kind->type);
 	}
 	if (missing > 0) {
@@ -300,7 +210,7 @@ static void add_troubles(const struct report *report, const struct report_kind *
 		str_add(out, "; ");
 		add_blobs(kind, counts->held, out);
 		str_add(out, counts->held == 1 ? " is held" : " are held");
-		add_example(kind->examples.held, kind->examples.reason, out);
+		report_example_say(kind->examples.held, kind->examples.reason, out);
 		str_addf(out, " (see refrelay blob list --type %s --state held)",
 			 kind->type);
 	}
@@ -337,7 +247,8 @@ void report_blobs_troubles(const struct report *report, struct str *out)
 		add_scan(report, &report->blobs.items[i], out);
 }
 
-static void add_copies_line(const struct report_kind *kind, struct str *out)
+static void add_copies_line(const struct report *report, const struct report_kind *kind,
+			    struct str *out)
 {
 	const struct registry_counts *counts = &kind->counts;
 
@@ -345,7 +256,7 @@ static void add_copies_line(const struct report_kind *kind, struct str *out)
 		 "  %-13s%8" PRId64 "%8" PRId64 "%9" PRId64 "%9" PRId64 "%8" PRId64
 		 "%9" PRId64 "%6" PRId64 "  ",
 		 kind->type, counts->all, counts->states[REGISTRY_SYNCED],
-		 report_kind_verified(kind), report_waiting(counts),
+		 report_kind_verified(report, kind), report_waiting(counts),
 		 counts->states[REGISTRY_FAILED],
 		 counts->states[REGISTRY_MISSING_ON_PRIMARY], counts->held);
 	report_size(counts->bytes, out);
@@ -362,12 +273,13 @@ static void add_copies_line(const struct report_kind *kind, struct str *out)
 	str_add(out, "\n");
 }
 
-static void add_origin_line(const struct report_kind *kind, struct str *out)
+static void add_origin_line(const struct report *report, const struct report_kind *kind,
+			    struct str *out)
 {
 	str_addf(out, "  blobs of kind %s %" PRId64, kind->type, kind->counts.all);
 	add_in_brackets(kind->counts.bytes, out);
 	str_addf(out, ", verified %" PRId64 ", failed %" PRId64 "\n",
-		 report_kind_verified(kind),
+		 report_kind_verified(report, kind),
 		 kind->counts.verification[VERIFICATION_FAILED]);
 }
 
@@ -375,8 +287,8 @@ void report_blobs_table(const struct report *report, struct str *out)
 {
 	for (size_t i = 0; i < report->blobs.count; i++) {
 		if (report->role == SITE_SECONDARY)
-			add_copies_line(&report->blobs.items[i], out);
+			add_copies_line(report, &report->blobs.items[i], out);
 		else
-			add_origin_line(&report->blobs.items[i], out);
+			add_origin_line(report, &report->blobs.items[i], out);
 	}
 }

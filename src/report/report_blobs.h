@@ -5,14 +5,7 @@
 #define REPORT_REPORT_BLOBS_H
 
 #include "report/report.h"
-
-/* Rows for the sentence, of any kind of replicable. */
-int report_examples_of_origin(struct store_tx *tx, const char *kind,
-			      struct report_examples *examples, struct err *err);
-int report_examples_of_copies(struct store *store, const char *kind,
-			      const struct registry_counts *counts,
-			      struct report_examples *examples, struct err *err);
-void report_examples_clear(struct report_examples *examples);
+#include "report/report_failures.h"
 
 /* Fills report->blobs. */
 int report_blobs_of_origin(const struct report_options *options, struct report *report,
@@ -20,8 +13,6 @@ int report_blobs_of_origin(const struct report_options *options, struct report *
 int report_blobs_of_copies(const struct report_options *options, struct report *report,
 			   struct err *err);
 void report_blobs_clear(struct report *report);
-
-bool report_blobs_are_good(const struct report *report);
 
 /* All of it is silent where there are no blobs. Of the sentence: ", 12 blobs (3.4 GB)"
  * of each kind; what is to be copied, or verified; which fail, are missing or held. */

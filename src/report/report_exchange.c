@@ -2,8 +2,9 @@
  * What a secondary tells its primary with each request for events, so that `status` can
  * say it there, too.
  */
+#include "report/report_exchange.h"
+
 #include "base/clock.h"
-#include "report/report.h"
 
 #define WRITE_EACH_MS 5000
 #define REPORT_LIMIT 4096
@@ -77,59 +78,37 @@ int report_secondary_seen(struct store *store, const char *site, uint64_t cursor
 	return store_write(store, write_sighting, &sighting, err);
 }
 
-static void add_counts(const struct registry_counts *one, struct registry_counts *all)
-{
-	for (int i = 0; i < REGISTRY_STATES; i++)
-		all->states[i] += one->states[i];
-	all->all += one->all;
-	all->held += one->held;
-	if (one->behind_since > 0 &&
-	    (all->behind_since == 0 || one->behind_since < all->behind_since))
-		all->behind_since = one->behind_since;
-}
-
-static int find_kinds(struct store_tx *tx, void *arg, struct err *err)
-{
-	kind_names_clear(arg);
-	return registry_kinds_in(tx, arg, err);
-}
-
 /* Of all kinds together. */
-static int count_all(struct store *store, struct registry_counts *all, struct err *err)
+static void count_all(const struct report *report, struct registry_counts *all)
 {
-	AUTO_KIND_NAMES kind_names kinds = { 0 };
-
-	*all = (struct registry_counts){ 0 };
-	if (store_read(store, find_kinds, &kinds, err) != 0)
-		return -1;
-	for (size_t i = 0; i < kinds.count; i++) {
-		struct registry_counts one;
-		if (registry_counts(store, kinds.items[i], &one, err) != 0)
-			return -1;
-		add_counts(&one, all);
+	*all = report->repositories;
+	for (size_t k = 0; k < report->blobs.count; k++) {
+		const struct registry_counts *one = &report->blobs.items[k].counts;
+		for (int i = 0; i < REGISTRY_STATES; i++)
+			all->states[i] += one->states[i];
+		all->all += one->all;
+		all->held += one->held;
 	}
-	return 0;
 }
 
-int report_for_primary(struct store *store, int64_t primary_now_ms, struct str *out,
-		       struct err *err)
+void report_for_primary(const struct report *report, const char *node, struct str *out)
 {
 	struct registry_counts counts;
+	struct verdict verdict;
 	json_auto_t *object = json_object();
-	int64_t lag = 0;
 
-	if (count_all(store, &counts, err) != 0)
-		return -1;
-	if (counts.behind_since > 0 && primary_now_ms > counts.behind_since)
-		lag = primary_now_ms - counts.behind_since;
-	json_put_number(object, "behind",
-			counts.states[REGISTRY_PENDING] +
-				counts.states[REGISTRY_STARTED] - counts.held);
+	report_judge(report, &verdict);
+	count_all(report, &counts);
+	json_put_number(object, "behind", report_waiting(&counts));
 	json_put_number(object, "failing", counts.states[REGISTRY_FAILED]);
 	json_put_number(object, "held", counts.held);
-	json_put_seconds(object, "lag", lag);
+	json_put_seconds(object, "lag", report->lag_ms);
 	json_put_number(object, "synced", counts.states[REGISTRY_SYNCED]);
 	json_put_number(object, "replicables", counts.all);
+	json_put_bool(object, "in_sync", verdict.code == VERDICT_IN_SYNC);
+	json_put_text(object, "reason",
+		      verdict.code == VERDICT_IN_SYNC ? NULL
+						      : verdict_code_name(verdict.code));
+	json_put_text(object, "node", node);
 	json_render(object, out);
-	return 0;
 }

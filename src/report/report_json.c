@@ -4,7 +4,8 @@
 #include "report/report_lfs.h"
 #include "report/report_push.h"
 
-static json_t *states_json(const struct registry_counts *counts, enum site_role role)
+static json_t *states_json(const struct registry_counts *counts,
+			   const struct report_examples *examples, enum site_role role)
 {
 	json_t *object = json_object();
 
@@ -15,6 +16,7 @@ static json_t *states_json(const struct registry_counts *counts, enum site_role 
 	if (role == SITE_SECONDARY) {
 		json_put_number(object, "held", counts->held);
 		json_put_number(object, "gone", counts->gone);
+		json_put_number(object, "verified", counts->proved);
 	}
 	json_t *verification = json_object();
 	for (int i = 0; i < VERIFICATION_STATES; i++)
@@ -22,7 +24,16 @@ static json_t *states_json(const struct registry_counts *counts, enum site_role 
 				registry_verification_name((enum registry_verification)i),
 				counts->verification[i]);
 	json_put(object, "verification", verification);
+	json_put(object, "failures", report_failures_json(examples));
 	return object;
+}
+
+static void put_age(json_t *object, const char *key, int64_t age_ms)
+{
+	if (age_ms < 0)
+		json_put(object, key, json_null());
+	else
+		json_put_seconds(object, key, age_ms);
 }
 
 static json_t *failure_json(const struct err *failure, int64_t since)
@@ -57,7 +68,8 @@ static json_t *blobs_json(const struct report *report)
 
 	for (size_t i = 0; i < report->blobs.count; i++) {
 		const struct report_kind *kind = &report->blobs.items[i];
-		json_t *states = states_json(&kind->counts, report->role);
+		json_t *states =
+			states_json(&kind->counts, &kind->examples, report->role);
 		json_put_number(states, "bytes", kind->counts.bytes);
 		if (report->role == SITE_SECONDARY) {
 			json_put_number(states, "bytes_to_come",
@@ -69,6 +81,17 @@ static json_t *blobs_json(const struct report *report)
 		json_put(object, kind->type, states);
 	}
 	return object;
+}
+
+/* null: it does not say; age null: it has not asked since the node's start. */
+static void put_word(const struct report_secondary *one, json_t *item)
+{
+	json_put(item, "in_sync",
+		 one->says == SAYS_NOTHING ? json_null()
+					   : json_boolean(one->says == SAYS_IN_SYNC));
+	json_put_text(item, "reason", one->why);
+	put_age(item, "age", one->age_ms);
+	json_put_bool(item, "twice", one->is_twice);
 }
 
 static void put_primary(const struct report *report, json_t *object)
@@ -94,6 +117,7 @@ static void put_primary(const struct report *report, json_t *object)
 		json_put_number(item, "held", one->held);
 		json_put_number(item, "synced", one->synced);
 		json_put_number(item, "replicables", one->replicables);
+		put_word(one, item);
 		json_array_append_new(array, item);
 	}
 	json_put(object, "secondaries", array);
@@ -105,6 +129,8 @@ static void put_secondary(const struct report *report, json_t *object)
 	json_put_time(object, "heard_at", report->heard_at);
 	json_put_seconds(object, "clock_difference", report->skew_ms);
 	json_put_time(object, "compared_at", report->compared_at);
+	put_age(object, "heard_age", report->signs.heard_age_ms);
+	put_age(object, "compared_age", report->signs.compared_age_ms);
 	json_put_number(object, "cursor", (int64_t)report->cursor);
 	json_put_number(object, "primary_last_event",
 			(int64_t)report->primary_last_event);
@@ -118,6 +144,23 @@ static void put_secondary(const struct report *report, json_t *object)
 				      : json_null());
 }
 
+static void put_verdict(const struct report *report, json_t *object)
+{
+	struct verdict verdict;
+
+	report_judge(report, &verdict);
+	json_put_bool(object, "in_sync", verdict.code == VERDICT_IN_SYNC);
+	json_put_text(object, "reason",
+		      verdict.code == VERDICT_IN_SYNC ? NULL
+						      : verdict_code_name(verdict.code));
+	json_put_bool(object, "node_answers", report->signs.node == NODE_ANSWERS);
+	put_age(object, "written_age", report->signs.written_age_ms);
+	json_put(object, "write_failure",
+		 report->signs.write_failure.class != ERR_NONE
+			 ? json_from_err(&report->signs.write_failure)
+			 : json_null());
+}
+
 json_t *report_json(const struct report *report)
 {
 	AUTO_STR struct str sentence = STR_INIT;
@@ -127,11 +170,11 @@ json_t *report_json(const struct report *report)
 	json_put_message(object, "sentence", sentence.data);
 	json_put_text(object, "site", report->site);
 	json_put_text(object, "role", site_role_name(report->role));
-	json_put_bool(object, "node_runs", report->node_runs);
-	json_put_bool(object, "in_sync", report_is_good(report));
+	json_put_bool(object, "node_runs", report->signs.node != NODE_NONE);
+	put_verdict(report, object);
 	json_put_time(object, "at", report->now);
 	json_put(object, "repositories",
-		 states_json(&report->repositories, report->role));
+		 states_json(&report->repositories, &report->examples, report->role));
 	json_put(object, "blobs", blobs_json(report));
 	if (report->role == SITE_SECONDARY)
 		put_secondary(report, object);
@@ -168,6 +211,7 @@ static void put_failure(const struct registry_row *row, json_t *object)
 {
 	json_put_text(object, "held_reason", row->held_reason);
 	json_put_text(object, "failure_class", row->failure_class);
+	json_put_text(object, "failure_reason", err_reason_name(row->failure_reason));
 	if (row->failure)
 		json_put_message(object, "failure", row->failure);
 	else

@@ -1,9 +1,14 @@
+#include "report/report_metrics.h"
+
+#include <math.h>
+
 #include "base/metrics.h"
 #include "replicable/name.h"
+#include "report/report_failures.h"
 #include "report/report_push.h"
 
 static void set_states(const char *kind, const struct registry_counts *counts,
-		       enum site_role role)
+		       const struct report_examples *examples, enum site_role role)
 {
 	struct metric *states =
 		metric_gauge("refrelay_replicables",
@@ -21,6 +26,7 @@ static void set_states(const char *kind, const struct registry_counts *counts,
 				     registry_verification_name(
 					     (enum registry_verification)i)),
 			   (double)counts->verification[i]);
+	report_failures_metrics(kind, examples);
 }
 
 static void set_bytes(const struct report_kind *kind, enum site_role role)
@@ -42,10 +48,11 @@ static struct registry_counts set_kinds(const struct report *report)
 {
 	struct registry_counts sum = report->repositories;
 
-	set_states(KIND_REPOSITORY, &report->repositories, report->role);
+	set_states(KIND_REPOSITORY, &report->repositories, &report->examples,
+		   report->role);
 	for (size_t i = 0; i < report->blobs.count; i++) {
 		const struct report_kind *kind = &report->blobs.items[i];
-		set_states(kind->type, &kind->counts, report->role);
+		set_states(kind->type, &kind->counts, &kind->examples, report->role);
 		set_bytes(kind, report->role);
 		sum.all += kind->counts.all;
 		sum.held += kind->counts.held;
@@ -75,19 +82,52 @@ static void set_of_site(const char *name, const char *help, const char *site,
 		   value);
 }
 
+static bool is_well(const struct report_secondary *one)
+{
+	return one->says == SAYS_IN_SYNC && !one->is_twice && one->age_ms >= 0 &&
+	       one->age_ms <= VERDICT_HEARD_MS;
+}
+
+enum { OF_SECONDARY = 5 };
+
+static const struct {
+	const char *name, *help;
+} of_secondary[OF_SECONDARY] = {
+	{ "refrelay_secondary_lag_seconds",
+	  "Age of the oldest change that a secondary does not have." },
+	{ "refrelay_secondary_in_sync",
+	  "1: what a secondary said of itself last, if it is heard." },
+	{ "refrelay_secondary_age_seconds",
+	  "Since a secondary asked; by the boot clock." },
+	{ "refrelay_secondary_seen_timestamp_seconds", "When a secondary asked last." },
+	{ "refrelay_secondary_cursor_event",
+	  "The last event that a secondary has taken over." },
+};
+
+static void set_secondary(const char *site, const double values[OF_SECONDARY])
+{
+	for (size_t i = 0; i < OF_SECONDARY; i++)
+		set_of_site(of_secondary[i].name, of_secondary[i].help, site, values[i]);
+}
+
+/* Series are never removed; but no alert fires for what is not a number. */
+void report_metrics_forget(const char *site)
+{
+	set_secondary(site, (const double[OF_SECONDARY]){ NAN, NAN, NAN, NAN, NAN });
+}
+
 static void set_secondaries(const struct report *report)
 {
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		const struct report_secondary *one = &report->secondaries.items[i];
-		set_of_site("refrelay_secondary_lag_seconds",
-			    "Age of the oldest change that a secondary does not have.",
-			    one->site, (double)one->lag_ms / 1000);
-		set_of_site("refrelay_secondary_seen_timestamp_seconds",
-			    "When a secondary asked last.", one->site,
-			    (double)one->seen_at / 1000);
-		set_of_site("refrelay_secondary_cursor_event",
-			    "The last event that a secondary has taken over.", one->site,
-			    (double)one->cursor);
+		const double values[OF_SECONDARY] = {
+			(double)one->lag_ms / 1000,
+			is_well(one),
+			one->age_ms < 0 ? NAN : (double)one->age_ms / 1000,
+			one->seen_at == 0 ? NAN : (double)one->seen_at / 1000,
+			(double)one->cursor,
+		};
+		set_secondary(one->site, values);
 	}
 }
 
@@ -114,10 +154,36 @@ static void set_scan(const struct report *report)
 		  (double)whole_at / 1000);
 }
 
+static void set_age(const char *name, const char *help, int64_t age_ms)
+{
+	set_gauge(name, help, age_ms < 0 ? NAN : (double)age_ms / 1000);
+}
+
+/* One series a reason, so that an alert can name it: 1 for the verdict, else 0. */
+static void set_verdict(const struct report *report)
+{
+	struct verdict verdict;
+	struct metric *reasons =
+		metric_gauge("refrelay_not_in_sync",
+			     "1: why the site is not known to be in sync.", "class");
+
+	report_judge(report, &verdict);
+	set_gauge("refrelay_in_sync",
+		  "1: in sync and verified, by proof that is fresh; pushes left out.",
+		  verdict.code == VERDICT_IN_SYNC);
+	for (int code = VERDICT_IN_SYNC + 1; code < VERDICT_CODES; code++)
+		metric_set(metric_at(reasons, verdict_code_name((enum verdict_code)code)),
+			   (int)verdict.code == code);
+	set_age("refrelay_written_age_seconds",
+		"Since the database and all directories of copies were last written to.",
+		report->signs.written_age_ms);
+}
+
 void report_metrics(const struct report *report)
 {
 	const struct registry_counts sum = set_kinds(report);
 
+	set_verdict(report);
 	set_gauge("refrelay_replicables_all", "Replicables known.", (double)sum.all);
 	report_push_metrics(report);
 	if (report->role != SITE_SECONDARY) {
@@ -136,7 +202,9 @@ void report_metrics(const struct report *report)
 		  "1: site.repositories is not where the copies are.",
 		  report->is_root_lost);
 	set_gauge("refrelay_lag_seconds",
-		  "Age of the oldest change that is not here, by the primary's clock.",
+		  "Age of the oldest change that is not here; of a silent primary, since "
+		  "it was "
+		  "heard.",
 		  (double)report->lag_ms / 1000);
 	set_gauge("refrelay_cursor_event", "The last event that was taken over.",
 		  (double)report->cursor);
@@ -144,6 +212,12 @@ void report_metrics(const struct report *report)
 		  (double)report->primary_last_event);
 	set_gauge("refrelay_primary_heard_timestamp_seconds",
 		  "When the primary was heard of last.", (double)report->heard_at / 1000);
+	set_age("refrelay_primary_heard_age_seconds",
+		"Since all news of the primary were known; by the boot clock.",
+		report->signs.heard_age_ms);
+	set_age("refrelay_compared_age_seconds",
+		"Since everything was last compared with the primary.",
+		report->signs.compared_age_ms);
 	set_gauge("refrelay_clock_difference_seconds",
 		  "The primary's clock less this one.", (double)report->skew_ms / 1000);
 }

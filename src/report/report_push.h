@@ -14,9 +14,6 @@ void report_push_clear(struct report *report);
 /* Nothing waits, fails, was given up or set aside. */
 bool report_push_is_good(const struct report_push *push);
 
-/* All but the destinations is well. */
-bool report_is_good_but_push(const struct report *report);
-
 /* What of it belongs into the sentence; nothing if all is well. */
 void report_push_sentence(const struct report *report, struct str *out);
 void report_push_table(const struct report *report, struct str *out);

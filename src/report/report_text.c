@@ -7,8 +7,6 @@
 #include "report/report_lfs.h"
 #include "report/report_push.h"
 
-#define SILENT_MS 120000
-
 void report_duration(int64_t ms, struct str *out)
 {
 	static const struct {
@@ -42,9 +40,7 @@ static void add_failing(const struct report *report, int64_t count, struct str *
 	if (count == 0)
 		return;
 	str_addf(out, "; %" PRId64 " fail%s", count, count == 1 ? "s" : "");
-	if (report->examples.failing)
-		str_addf(out, ", for instance %s: %s", report->examples.failing,
-			 report->examples.failure ? report->examples.failure : "?");
+	report_failures_say(&report->examples, out);
 	str_add(out, " (see refrelay repository list --failed)");
 }
 
@@ -54,9 +50,7 @@ static void add_held(const struct report *report, struct str *out)
 		return;
 	str_addf(out, "; %" PRId64 " %s held", report->repositories.held,
 		 report->repositories.held == 1 ? "is" : "are");
-	if (report->examples.held)
-		str_addf(out, ", for instance %s: %s", report->examples.held,
-			 report->examples.reason ? report->examples.reason : "?");
+	report_example_say(report->examples.held, report->examples.reason, out);
 	str_add(out, " (see refrelay repository list --state held)");
 }
 
@@ -107,6 +101,32 @@ static void add_work(const struct report *report, struct str *out)
 		 counts->all, report_waiting(counts) == 1 ? "has" : "have", verified);
 }
 
+/* What the configuration says of how fast it can go, where something waits for that. */
+static void add_limits(const struct report *report, struct str *out)
+{
+	const struct report_limits *limits = &report->limits;
+	int64_t blobs = 0, unproved = report->repositories.all - report_verified(report);
+
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		blobs += report_waiting(&kind->counts);
+		unproved += kind->counts.all - report_kind_verified(report, kind);
+	}
+	if (!limits->is_known)
+		return;
+	if (report_waiting(&report->repositories) > 0 && limits->repository_capacity == 0)
+		str_add(out, "; no repository is copied: sync.repositoryCapacity is 0");
+	if (blobs > 0 && limits->blob_capacity == 0)
+		str_add(out, "; no blob is copied: sync.blobCapacity is 0");
+	if (unproved > 0 && limits->verification_capacity == 0)
+		str_add(out, "; nothing is read again: sync.verificationCapacity is 0");
+	if (report_waiting(&report->repositories) + blobs > 0 && limits->bandwidth > 0) {
+		str_add(out, "; sync.bandwidth is ");
+		report_size((int64_t)limits->bandwidth, out);
+		str_add(out, " a second");
+	}
+}
+
 static void add_behind(const struct report *report, struct str *out)
 {
 	str_addf(out, "%s is ", report->site);
@@ -118,30 +138,64 @@ static void add_behind(const struct report *report, struct str *out)
 	}
 	add_work(report, out);
 	report_blobs_work(report, out);
+	add_limits(report, out);
 }
 
-static void add_secondary_sentence(const struct report *report, struct str *out)
+/* The copies, when the verdict is not about them. */
+static void add_copies(const struct report *report, struct str *out)
+{
+	str_add(out, "; ");
+	add_work(report, out);
+	report_blobs_work(report, out);
+	add_limits(report, out);
+}
+
+static void add_stock(const struct report *report, struct str *out)
 {
 	const struct registry_counts *counts = &report->repositories;
 
-	if (report->is_root_lost) {
-		str_addf(out, "%s does not find its copies", report->site);
-		add_reason(&report->root_failure, out);
-	} else if (report->is_failing) {
-		add_unreachable(report, out);
-	} else if (report->heard_at == 0) {
-		str_addf(out, "%s has not heard of its primary yet", report->site);
-	} else if (report_is_good_but_push(report)) {
+	str_addf(out, "%s is taking stock of its primary: ", report->site);
+	add_count(counts->states[REGISTRY_SYNCED], out);
+	str_addf(out, " of %" PRId64 " known so far are here", counts->all);
+	add_limits(report, out);
+}
+
+static void add_state(const struct report *report, const struct verdict *verdict,
+		      struct str *out)
+{
+	switch (verdict->code) {
+	case VERDICT_IN_SYNC:
 		str_add(out, "in sync, verified: ");
-		add_count(counts->all, out);
+		add_count(report->repositories.all, out);
 		report_blobs_count(report, out);
-	} else if (report->compared_at == 0) {
-		str_addf(out, "%s is taking stock of its primary: ", report->site);
-		add_count(counts->states[REGISTRY_SYNCED], out);
-		str_addf(out, " of %" PRId64 " known so far are here", counts->all);
-	} else {
+		return;
+	case VERDICT_PRIMARY_FAILS:
+		add_unreachable(report, out);
+		return;
+	case VERDICT_NOT_COMPARED:
+		add_stock(report, out);
+		return;
+	case VERDICT_EVENTS_WAIT:
+	case VERDICT_NOT_SYNCED:
+	case VERDICT_NOT_VERIFIED:
 		add_behind(report, out);
+		return;
+	case VERDICT_PUSH_WAITS:
+		add_work(report, out);
+		report_blobs_work(report, out);
+		return;
+	default:
+		report_why(report, verdict, out);
+		add_copies(report, out);
 	}
+}
+
+static void add_secondary_sentence(const struct report *report,
+				   const struct verdict *verdict, struct str *out)
+{
+	const struct registry_counts *counts = &report->repositories;
+
+	add_state(report, verdict, out);
 	add_failing(report, counts->states[REGISTRY_FAILED], out);
 	if (counts->states[REGISTRY_MISSING_ON_PRIMARY] > 0)
 		str_addf(out, "; %" PRId64 " missing on the primary",
@@ -151,21 +205,52 @@ static void add_secondary_sentence(const struct report *report, struct str *out)
 	report_lfs_sentence(report, out);
 }
 
+static bool is_well(const struct report *report, const struct report_secondary *one)
+{
+	return one->age_ms >= 0 && one->age_ms <= VERDICT_HEARD_MS && !one->is_twice &&
+	       one->says == SAYS_IN_SYNC && one->cursor >= report->last_event;
+}
+
+static void add_silence(const struct report *report, const struct report_secondary *one,
+			struct str *out)
+{
+	int64_t ms = one->age_ms >= 0 ? one->age_ms : report->now - one->seen_at;
+
+	if (one->seen_at == 0) {
+		str_addf(out, "%s has not asked yet", one->site);
+		return;
+	}
+	str_addf(out, "%s is not heard from for ", one->site);
+	report_duration(ms > 0 ? ms : 0, out);
+	str_add(out, " (see refrelay status there)");
+}
+
 static void add_follower(const struct report *report, const struct report_secondary *one,
 			 struct str *out)
 {
-	if (report->now - one->seen_at >= SILENT_MS) {
-		str_addf(out, "%s is silent since ", one->site);
-		report_duration(report->now - one->seen_at, out);
-		str_add(out, " (see refrelay status there)");
+	if (one->age_ms < 0 || one->age_ms > VERDICT_HEARD_MS) {
+		add_silence(report, one, out);
+		return;
+	}
+	if (one->is_twice) {
+		str_addf(out,
+			 "two nodes ask as %s: stop one of them, or give it a name of "
+			 "its own",
+			 one->site);
 		return;
 	}
 	if (one->lag_ms > 0 || one->behind > 0) {
 		str_addf(out, "%s is ", one->site);
 		report_duration(one->lag_ms, out);
 		str_add(out, " behind");
-	} else {
+	} else if (one->says == SAYS_NOTHING) {
+		str_addf(out, "%s does not say whether it is in sync (an older refrelay)",
+			 one->site);
+	} else if (is_well(report, one)) {
 		str_addf(out, "%s is in sync", one->site);
+	} else {
+		str_addf(out, "%s is not in sync: %s", one->site,
+			 one->why ? one->why : "it has not taken over the last events");
 	}
 	if (one->failing > 0)
 		str_addf(out, ", %" PRId64 " fail there", one->failing);
@@ -195,23 +280,48 @@ static void add_left_out(const struct scan_record *scan, struct str *out)
 		 scan->left_out == 1 ? "is" : "are", scan->example);
 }
 
-static void add_primary_sentence(const struct report *report, struct str *out)
+static void add_followers(const struct report *report, struct str *out)
 {
-	add_scan(report, out);
 	if (report->secondaries.count == 0)
 		str_add(out, "no secondary has asked yet");
-	else if (report_is_good_but_push(report))
-		str_add(out, "in sync");
 	for (size_t i = 0; i < report->secondaries.count; i++) {
-		if (report_is_good_but_push(report))
-			continue;
 		str_add(out, i > 0 ? "; " : "");
 		add_follower(report, &report->secondaries.items[i], out);
 	}
-	str_add(out, "; ");
+}
+
+/* What the node does not know of itself goes first. */
+static void add_own(const struct report *report, const struct verdict *verdict,
+		    struct str *out)
+{
+	switch (verdict->code) {
+	case VERDICT_NODE_SILENT:
+	case VERDICT_NOT_WRITTEN:
+	case VERDICT_NOT_SCANNED:
+	case VERDICT_SCAN_OLD:
+		report_why(report, verdict, out);
+		str_add(out, "; ");
+		return;
+	default:
+		add_scan(report, out);
+	}
+}
+
+static void add_primary_sentence(const struct report *report,
+				 const struct verdict *verdict, struct str *out)
+{
+	const bool is_good = verdict->code == VERDICT_IN_SYNC;
+
+	if (is_good) {
+		str_add(out, "in sync, verified: ");
+	} else {
+		add_own(report, verdict, out);
+		add_followers(report, out);
+		str_add(out, "; ");
+	}
 	add_count(report->repositories.all, out);
 	report_blobs_count(report, out);
-	if (!report_blobs_are_good(report))
+	if (!is_good)
 		report_blobs_work(report, out);
 	add_failing(report, report->repositories.verification[VERIFICATION_FAILED], out);
 	report_blobs_troubles(report, out);
@@ -219,48 +329,66 @@ static void add_primary_sentence(const struct report *report, struct str *out)
 	add_left_out(&report->scan, out);
 }
 
-static void add_standalone_sentence(const struct report *report, struct str *out)
+static void add_standalone_sentence(const struct report *report,
+				    const struct verdict *verdict, struct str *out)
 {
 	size_t start = out->len;
 	size_t remotes = report->push.remotes.count;
 
-	add_scan(report, out);
+	add_own(report, verdict, out);
 	report_push_sentence(report, out);
 	if (out->len > start && !text_ends_with(out->data, "; "))
 		str_add(out, "; ");
 	if (remotes == 0)
 		str_addf(out, "%s stands alone: it has nothing to follow; ",
 			 report->site);
-	else if (report_is_good(report))
-		str_addf(out, "in sync: nothing waits to be pushed to %zu remote%s; ",
-			 remotes, remotes == 1 ? "" : "s");
+	else if (verdict->code == VERDICT_IN_SYNC)
+		str_addf(out, "all is pushed: nothing waits for %zu remote%s; ", remotes,
+			 remotes == 1 ? "" : "s");
 	add_count(report->repositories.all, out);
 	add_failing(report, report->repositories.verification[VERIFICATION_FAILED], out);
 	add_left_out(&report->scan, out);
 }
 
-static void add_sentence_of_role(const struct report *report, struct str *out)
+static void add_sentence_of_role(const struct report *report,
+				 const struct verdict *verdict, struct str *out)
 {
 	size_t start = out->len;
 
 	if (report->role == SITE_STANDALONE) {
-		add_standalone_sentence(report, out);
+		add_standalone_sentence(report, verdict, out);
 		return;
 	}
 	report_push_sentence(report, out);
 	if (out->len > start)
 		str_add(out, "; ");
 	if (report->role == SITE_SECONDARY)
-		add_secondary_sentence(report, out);
+		add_secondary_sentence(report, verdict, out);
 	else
-		add_primary_sentence(report, out);
+		add_primary_sentence(report, verdict, out);
+}
+
+static void add_no_node(const struct report *report, struct str *out)
+{
+	str_add(out, " (no node runs here");
+	if (report->alive_at > 0) {
+		str_add(out, " for ");
+		report_duration(report->now > report->alive_at
+					? report->now - report->alive_at
+					: 0,
+				out);
+	}
+	str_add(out, ": start refrelay serve)");
 }
 
 void report_sentence(const struct report *report, struct str *out)
 {
-	add_sentence_of_role(report, out);
-	if (!report->node_runs)
-		str_add(out, " (no node runs here: start refrelay serve)");
+	struct verdict verdict;
+
+	report_judge(report, &verdict);
+	add_sentence_of_role(report, &verdict, out);
+	if (report->signs.node == NODE_NONE)
+		add_no_node(report, out);
 }
 
 static void add_ago(const struct report *report, int64_t at, struct str *out)

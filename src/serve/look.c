@@ -96,6 +96,7 @@ static int judge(int dir, struct look *look, struct err *err)
 
 	if (repo_open(dir, ".", &repo, err) != 0)
 		return err_prefix(err, "%s", look->path);
+	look->is_closed = repo.is_closed;
 	if (!is_self_contained(dir, &repo, &look->print))
 		look->bypass = BYPASS_CONFIG;
 	return 0;

@@ -37,6 +37,7 @@ struct look {
 	char *path;         /* of the repository on disk; owned */
 	dev_t device;
 	ino_t inode;
+	bool is_closed; /* its config keeps it from being read over HTTP */
 	bool is_watched;
 	uint64_t epoch;     /* of the watch, if is_watched */
 	unsigned recovered; /* dead writers that were cleaned up after on the way */

@@ -28,6 +28,7 @@ static bool take_command(struct receive_commands *commands, const char *line, si
 		add_name(commands, line + 2 * digits + 2, len - 2 * digits - 2);
 	commands->count++;
 	commands->needs_pack |= !oid_is_null(&new);
+	commands->deletions += oid_is_null(&new);
 	return true;
 }
 

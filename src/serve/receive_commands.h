@@ -21,7 +21,7 @@ struct receive_commands {
 	size_t oid_len; /* of the repository: 20 or 32; set by the caller, as `names` */
 	struct receive_sync *names; /* gets the refs' names; NULL: nobody does */
 	enum receive_step step;
-	size_t count;
+	size_t count, deletions;
 	bool needs_pack; /* not all of them delete: git changes nothing before it has a
 			  * pack */
 };

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "base/clock.h"
+#include "serve/http_service.h"
 #include "serve/ls_refs.h"
 #include "serve/receive_places.h"
 
@@ -28,50 +29,46 @@ static int open_repository(const struct receive_pack_request *request, struct re
 	return repo_check_files(repo, err);
 }
 
-static int refused(const char *path, struct err *err)
+/* Git would take the push. But what is cut short is not replicated, so that the change
+ * could not be recorded, and the client would be told of a failure. */
+static int check_whole(const char *path, const struct repo *repo, struct err *err)
 {
-	err_set(err, ERR_AUTH, "%s: http.receivepack is false there", path);
-	return err_remedy(err, "set http.receivepack in the repository's config to true, "
-			       "or unset it");
-}
-
-/* Git says 1 where it is not set. */
-static int check_allowed(const char *path, const struct repo *repo,
-			 const struct git_work *work, struct err *err)
-{
-	const char *const args[] = { "config", "--type=bool", "--get", "http.receivepack",
-				     NULL };
-	struct proc_result ended = { .exit_code = -1 };
-	AUTO_STR struct str value = STR_INIT;
-	const struct git_call call = {
-		.work = work,
-		.repository = path,
-		.repository_fd = repo->fd,
-		.args = args,
-		.config = GIT_CONFIG_RECEIVE,
-		.output = &value,
-		.output_limit = 64,
-		.ended = &ended,
-	};
-
-	if (git_run(&call, err) != 0 && ended.exit_code != 1)
-		return err_prefix(err, "http.receivepack of %s", path);
-	return strcmp(value.data, "false\n") == 0 ? refused(path, err) : 0;
+	if (!repo->is_shallow && !repo->is_partial)
+		return 0;
+	err_set(err, ERR_AUTH, "%s is %s: it takes no pushes here", path,
+		repo->is_shallow ? "shallow" : "a partial clone");
+	err_because(err, REASON_CLOSED);
+	return err_remedy(err, repo->is_shallow
+				       ? "complete it with git fetch --unshallow"
+				       : "complete it with git fetch --refetch "
+					 "--no-filter, and unset its promisor remote");
 }
 
 int receive_git_open(const struct receive_pack_request *request,
 		     const struct git_work *work, struct repo *repo, struct err *err)
 {
 	if (open_repository(request, repo, err) != 0 ||
+	    check_whole(request->path, repo, err) != 0 ||
 	    receive_places_check(repo->fd, err) != 0)
 		return -1;
-	return check_allowed(request->path, repo, work, err);
+	return http_service_check(request->path, repo, work, HTTP_SERVICE_PUSH, err);
 }
 
-/* As git http-backend does. */
+/* What git calls an address has no blanks: a token is called "token NAME", and NAME is
+ * what tells it from others. */
+static char *mailbox_of(const char *user, const char *client)
+{
+	const char *blank = strrchr(user, ' ');
+
+	return xasprintf("%s@http.%s", blank && blank[1] ? blank + 1 : user, client);
+}
+
+/* As git http-backend does. A keyring that this node was told of is the one by which
+ * signatures of pushes are judged. */
 static void fill_variables(const struct receive_pack_request *request, char **items)
 {
 	const char *user = request->user, *client = request->client;
+	const char *keyring = getenv("GNUPGHOME");
 	size_t count = 0;
 
 	if (user)
@@ -81,7 +78,10 @@ static void fill_variables(const struct receive_pack_request *request, char **it
 	user = user && *user ? user : "anonymous";
 	client = client && *client ? client : "(none)";
 	items[count++] = xasprintf("GIT_COMMITTER_NAME=%s", user);
-	items[count++] = xasprintf("GIT_COMMITTER_EMAIL=%s@http.%s", user, client);
+	AUTO_FREE char *mailbox = mailbox_of(user, client);
+	items[count++] = xasprintf("GIT_COMMITTER_EMAIL=%s", mailbox);
+	if (keyring)
+		items[count++] = xasprintf("GNUPGHOME=%s", keyring);
 	items[count] = NULL;
 }
 

@@ -47,7 +47,8 @@ struct receive_pack {
 	struct receive_change change;
 	struct str kept; /* of the body: not given to git yet */
 	struct receive_report report;
-	bool is_reported;     /* what became of it was told */
+	bool is_reported; /* what became of it was told */
+	bool has_told_deletions;
 	struct err broke_off; /* why; ERR_NONE: it did not, or not yet */
 	char chunk[CHUNK_SIZE];
 };
@@ -158,11 +159,24 @@ static void give(struct receive_pack *pack, size_t len)
 	receive_change_beat(&pack->change);
 }
 
+static void tell_deletions(struct receive_pack *pack)
+{
+	const struct receive_commands *commands = &pack->commands;
+
+	if (!can_take(pack) || pack->has_told_deletions ||
+	    commands->step != RECEIVE_WHOLE || commands->deletions == 0 ||
+	    !pack->request.deletes)
+		return;
+	pack->has_told_deletions = true;
+	pack->request.deletes(pack->request.arg, commands->deletions);
+}
+
 /* Git is not given what it needs to change refs, if readers cannot be told of it. */
 static void announce_or_break(struct receive_pack *pack)
 {
 	struct err err;
 
+	tell_deletions(pack);
 	if (can_take(pack) && receive_change_announce(&pack->change, &err) != 0)
 		pack->broke_off = err;
 }

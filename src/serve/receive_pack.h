@@ -37,6 +37,9 @@ struct receive_pack_request {
 	/* The body, inflated: at least one byte, 0: its end, -1 with *err: it broke. It
 	 * is read to its end in any case, unless it breaks. */
 	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
+	/* So many refs are to be deleted: called at most once, before git can do so, if
+	 * the commands were understood; may be NULL. */
+	void (*deletes)(void *arg, size_t count);
 	/* Refs may have changed: called once, when the state's key is new, before the
 	 * report is given on. */
 	int (*recorded)(void *arg, struct err *err);

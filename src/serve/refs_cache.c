@@ -72,8 +72,10 @@ enum request_class {
 	CLASS_MISS,
 	CLASS_SHARED,
 	CLASS_BYPASS, /* and on: CLASS_BYPASS + enum bypass */
-	CLASS_COUNT = CLASS_BYPASS + BYPASS_COUNT,
+	CLASS_COUNT = (int)CLASS_BYPASS + (int)BYPASS_COUNT,
 };
+
+#define BYPASSED(why) ((int)CLASS_BYPASS + (int)(why))
 
 static void count(enum refs_kind kind, unsigned class)
 {
@@ -87,12 +89,12 @@ static void count(enum refs_kind kind, unsigned class)
 		[CLASS_MISS] = "miss",
 		[CLASS_SHARED] = "shared",
 		[CLASS_BYPASS] = "bypass",
-		[CLASS_BYPASS + BYPASS_PENDING] = "bypass_pending",
-		[CLASS_BYPASS + BYPASS_UNSETTLED] = "bypass_unsettled",
-		[CLASS_BYPASS + BYPASS_CONFIG] = "bypass_config",
-		[CLASS_BYPASS + BYPASS_UNWRITABLE] = "bypass_unwritable",
-		[CLASS_BYPASS + BYPASS_MOVING] = "bypass_moving",
-		[CLASS_BYPASS + BYPASS_UNREADABLE] = "bypass_unreadable",
+		[BYPASSED(BYPASS_PENDING)] = "bypass_pending",
+		[BYPASSED(BYPASS_UNSETTLED)] = "bypass_unsettled",
+		[BYPASSED(BYPASS_CONFIG)] = "bypass_config",
+		[BYPASSED(BYPASS_UNWRITABLE)] = "bypass_unwritable",
+		[BYPASSED(BYPASS_MOVING)] = "bypass_moving",
+		[BYPASSED(BYPASS_UNREADABLE)] = "bypass_unreadable",
 	};
 	static _Atomic(struct metric_series *) known[ARRAY_SIZE(kinds)][CLASS_COUNT];
 	struct metric_series *series = atomic_load(&known[kind][class]);
@@ -256,7 +258,7 @@ static void answer_bypass(const struct refs_request *request, const struct look 
 {
 	answer->bypass = bypass;
 	answer->path = xstrdup(look->path);
-	count(request->kind, CLASS_BYPASS + bypass);
+	count(request->kind, (unsigned)BYPASSED(bypass));
 }
 
 /* 1: there is an answer; 0: the repository has moved; -1: an error. */

@@ -9,6 +9,7 @@
  */
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "serve/http_service.h"
 #include "serve/refs_parts.h"
 
 /* So long a pending write is waited for, as most last some milliseconds. */
@@ -41,6 +42,9 @@ static struct refs_sight *take(struct refs_slot *slot, uint64_t number,
 			.stop = stop,
 		},
 		&sight->look, &sight->err);
+	if (sight->result == 0 && sight->look.is_closed)
+		sight->result = http_service_closed(sight->look.path, HTTP_SERVICE_READ,
+						    &sight->err);
 	return sight;
 }
 

@@ -27,6 +27,9 @@ struct serve {
 	struct slots *packs, *reads, *fills;
 	struct refs_cache *cache;
 	_Atomic int64_t timeout_ms;
+	_Atomic uint64_t least_rate;
+	serve_doubt doubt; /* may be NULL */
+	void *doubt_arg;
 	struct stop stop;
 	pthread_t sweeper;
 };
@@ -51,6 +54,7 @@ struct serve *serve_start(const char *root, const struct serve_settings *setting
 	serve->cache = refs_cache_open(&(struct refs_cache_options){
 		.root = root, .settings = settings, .slots = serve->fills });
 	atomic_init(&serve->timeout_ms, settings->timeout_ms);
+	atomic_init(&serve->least_rate, settings->least_rate);
 	stop_init(&serve->stop);
 	thread_start(&serve->sweeper, "serve-sweep", sweep, serve);
 	return serve;
@@ -78,6 +82,13 @@ void serve_set(struct serve *serve, const struct serve_settings *settings)
 	slots_set(serve->fills, &settings->fills);
 	refs_cache_set(serve->cache, settings);
 	atomic_store(&serve->timeout_ms, settings->timeout_ms);
+	atomic_store(&serve->least_rate, settings->least_rate);
+}
+
+void serve_on_doubt(struct serve *serve, serve_doubt doubt, void *arg)
+{
+	serve->doubt = doubt;
+	serve->doubt_arg = arg;
 }
 
 int64_t serve_timeout_ms(const struct serve *serve)
@@ -97,8 +108,10 @@ void serve_answer_clear(struct serve_answer *answer)
 /* An answer of a git child's. What the child uses is kept as long as it may run. */
 struct pack_stream {
 	struct upload_pack *pack;
+	const struct serve *serve;
 	struct slots *slots; /* in which it has a place */
-	char *path, *protocol;
+	struct fair_place place;
+	char *name, *path, *protocol;
 };
 
 static ssize_t read_pack(void *arg, void *buffer, size_t size)
@@ -107,9 +120,19 @@ static ssize_t read_pack(void *arg, void *buffer, size_t size)
 	struct err err = { 0 };
 	ssize_t count = upload_pack_read(stream->pack, buffer, size, &err);
 
-	if (count < 0)
-		log_warn("git.broken", LOG_ERR(&err), LOG_TEXT("path", stream->path));
+	if (count >= 0)
+		return count;
+	log_warn("git.broken", LOG_ERR(&err), LOG_TEXT("path", stream->path));
+	if (stream->serve->doubt && !upload_pack_is_request_bad(stream->pack))
+		stream->serve->doubt(stream->serve->doubt_arg, stream->name, &err);
 	return count;
+}
+
+static bool is_pack_wanted(void *arg)
+{
+	struct pack_stream *stream = arg;
+
+	return slots_is_wanted(stream->slots, &stream->place);
 }
 
 static void close_pack(void *arg)
@@ -118,7 +141,8 @@ static void close_pack(void *arg)
 
 	upload_pack_close(stream->pack);
 	if (stream->slots)
-		slots_leave(stream->slots);
+		slots_leave(stream->slots, &stream->place);
+	free(stream->name);
 	free(stream->path);
 	free(stream->protocol);
 	free(stream);
@@ -145,15 +169,25 @@ static int ask_git(struct serve *serve, struct slots *slots,
 {
 	struct pack_stream *stream = xcalloc(1, sizeof(*stream));
 
+	stream->serve = serve;
+	stream->name = xstrdup(request->name);
 	stream->protocol = request->protocol ? xstrdup(request->protocol) : NULL;
 	wanted->protocol = stream->protocol;
 	wanted->timeout_ms = atomic_load(&serve->timeout_ms);
 	wanted->stop = request->cut;
 	wanted->is_bad = &answer->is_request_bad;
+	wanted->is_for_copy = request->is_for_copy;
 	answer->read = read_pack;
 	answer->close = close_pack;
 	answer->stream = stream;
-	if (slots_enter(slots, request->stop, &answer->retry_after_s, err))
+	answer->is_wanted = is_pack_wanted;
+	answer->least_rate = atomic_load(&serve->least_rate);
+	if (slots_enter(
+		    slots,
+		    &(struct slots_request){ .client = request->client,
+					     .stop = request->stop,
+					     .retry_after_s = &answer->retry_after_s },
+		    &stream->place, err) != 0)
 		return -1;
 	stream->slots = slots;
 	answer->until = clock_boot_ms() + wanted->timeout_ms;
@@ -209,6 +243,13 @@ static void follow(struct refs_answer *found, int protocol,
 	answer->stream = stream;
 }
 
+/* What the cache has it has for readers. */
+static bool is_closed_to_readers_only(const struct serve_request *request, int result,
+				      const struct err *err)
+{
+	return result != 0 && request->is_for_copy && err->reason == REASON_CLOSED;
+}
+
 /* Protocols and codings differ, and so must their tags. */
 static void put_etag(struct serve_answer *answer, int protocol)
 {
@@ -244,6 +285,15 @@ bool serve_info_refs_now(struct serve *serve, const struct serve_request *reques
 	return generation;
 }
 
+static int advertise(struct serve *serve, const struct serve_request *request,
+		     struct serve_answer *answer, struct err *err)
+{
+	struct upload_pack_request wanted = { .step = UPLOAD_PACK_ADVERTISE,
+					      .body_fd = -1 };
+
+	return ask_git(serve, serve->reads, &wanted, answer, request, err);
+}
+
 int serve_info_refs(struct serve *serve, const struct serve_request *request,
 		    struct serve_answer *answer, struct err *err)
 {
@@ -256,16 +306,16 @@ int serve_info_refs(struct serve *serve, const struct serve_request *request,
 	struct refs_answer found = { 0 };
 	int result = refs_cache_get(serve->cache, &wanted, &found, err);
 
-	if (result != 0) {
+	if (is_closed_to_readers_only(request, result, err)) {
+		result = advertise(serve, request, answer, err);
+	} else if (result != 0) {
 		answer->retry_after_s = RETRY_S;
 	} else if (found.generation) {
 		share(TAKE(found.generation), protocol, request, answer);
 	} else if (found.growing) {
 		follow(&found, protocol, request, answer);
 	} else {
-		struct upload_pack_request advertised = { .step = UPLOAD_PACK_ADVERTISE,
-							  .body_fd = -1 };
-		result = ask_git(serve, serve->reads, &advertised, answer, request, err);
+		result = advertise(serve, request, answer, err);
 	}
 	refs_answer_clear(&found);
 	return result;
@@ -327,7 +377,9 @@ static int list_refs(struct serve *serve, const struct serve_request *request,
 	struct refs_answer found = { 0 };
 	int result = refs_cache_get(serve->cache, &asked, &found, err);
 
-	if (result != 0)
+	if (is_closed_to_readers_only(request, result, err))
+		result = run_upload_pack(serve, serve->reads, request, answer, err);
+	else if (result != 0)
 		answer->retry_after_s = RETRY_S;
 	else if (is_answered_by(found.generation, wanted, oid_digits))
 		show_list(found.generation, wanted, answer);

@@ -20,6 +20,11 @@ struct serve *serve_start(const char *root, const struct serve_settings *setting
 void serve_stop(struct serve *serve); /* all readers must have left; NULL is allowed */
 void serve_set(struct serve *serve, const struct serve_settings *settings);
 
+/* Is told when an answer broke off because of what the repository's own files hold. Once,
+ * before anything is asked. */
+typedef void (*serve_doubt)(void *arg, const char *name, const struct err *why);
+void serve_on_doubt(struct serve *serve, serve_doubt doubt, void *arg);
+
 /* serve.timeout */
 int64_t serve_timeout_ms(const struct serve *serve);
 
@@ -27,7 +32,10 @@ struct serve_request {
 	const char *name;     /* of the repository, not checked */
 	const char *protocol; /* the header Git-Protocol; NULL: none */
 	bool accepts_gzip;
-	bool wants_whole;        /* refs are in the answer when it is returned, if ever */
+	const struct fair_client *client; /* for its share; borrowed; may be NULL */
+	bool is_for_copy; /* a secondary's own: what keeps readers out does not count
+			   */
+	bool wants_whole; /* refs are in the answer when it is returned, if ever */
 	const struct str *body;  /* of a POST: its beginning, up to 1 MiB ... */
 	int body_fd;             /* ... and all of it, if it is longer; else -1 */
 	const struct stop *stop; /* for waits; may be NULL */
@@ -43,6 +51,10 @@ struct serve_answer {
 	ssize_t (*read)(void *stream, void *buffer, size_t size); /* 0: end; -1: broken */
 	void (*close)(void *stream);
 	void *stream;
+	/* Whether others wait for the place of the stream: then it is to be closed if its
+	 * client takes fewer bytes a second. May be NULL. */
+	bool (*is_wanted)(void *stream);
+	uint64_t least_rate;
 	int64_t until;          /* boot ms; the stream is to be closed then; 0: never */
 	unsigned retry_after_s; /* with ERR_BUSY */
 	bool is_request_bad;    /* with ERR_CONFIG: the client is at fault */

@@ -15,6 +15,7 @@
 #include "base/failpoint.h"
 #include "git/git_child.h"
 #include "git/repo.h"
+#include "serve/http_service.h"
 #include "serve/ls_refs.h"
 
 #define VERSION_2 "000eversion 2\n"
@@ -41,11 +42,11 @@ struct upload_pack {
 
 static const char service[] = "001e# service=git-upload-pack\n0000";
 
-/* No want-ref, which protocol 2 alone knows: git up to 2.39 at least puts its answer
- * where a client that clones with a depth expects another section, and the clone fails.
- */
+/* While git counts what goes into a pack it says five bytes each second that it lives.
+ * Its default, each five seconds, is just what clients that want one byte a second take
+ * for a dead connection. */
 static const char *const config[] = {
-	"uploadpack.allowRefInWant=false",
+	"uploadpack.keepAlive=1",
 	"transfer.advertiseSID=false",
 };
 
@@ -184,6 +185,20 @@ static int read_first(struct upload_pack *pack, struct err *err)
 	return 0;
 }
 
+/* Git itself is asked only where its word may differ from what repo_open() has read. */
+static int check_open(const struct upload_pack_request *request, const struct repo *repo,
+		      const struct git_work *work, struct err *err)
+{
+	if (request->is_for_copy)
+		return 0;
+	if (repo->has_includes)
+		return http_service_check(request->path, repo, work, HTTP_SERVICE_READ,
+					  err);
+	return repo->is_closed
+		       ? http_service_closed(request->path, HTTP_SERVICE_READ, err)
+		       : 0;
+}
+
 int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,
 		     struct err *err)
 {
@@ -200,7 +215,8 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 		.until = request->timeout_ms > 0 ? clock_boot_ms() + request->timeout_ms
 						 : 0,
 	};
-	if (start(request, &repo, made, err) != 0 || read_first(made, err) != 0) {
+	if (check_open(request, &repo, &made->work, err) != 0 ||
+	    start(request, &repo, made, err) != 0 || read_first(made, err) != 0) {
 		if (request->is_bad)
 			*request->is_bad = made->is_request_bad;
 		upload_pack_close(made);
@@ -208,6 +224,11 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 	}
 	*pack = made;
 	return 0;
+}
+
+bool upload_pack_is_request_bad(const struct upload_pack *pack)
+{
+	return pack->is_request_bad;
 }
 
 static size_t least(size_t a, size_t b)

@@ -30,6 +30,7 @@ struct upload_pack_request {
 	int dir;          /* above 0: its directory, open, as find_repository gives it;
 			   * `path` is for messages then. Borrowed for open */
 	enum upload_pack_step step;
+	bool is_for_copy;        /* also where the repository keeps readers out */
 	const char *protocol;    /* the header Git-Protocol as it came; NULL: none */
 	const struct str *body;  /* ANSWER: the request's body, inflated; borrowed for the
 				  * call; NULL: ... */
@@ -43,7 +44,8 @@ struct upload_pack_request {
 };
 
 /* Starts it, and waits for its first bytes or its end, so that what went wrong can still
- * become a status: ERR_MISSING (no such repository), ERR_CORRUPT, ERR_CONFIG (also: the
+ * become a status: ERR_MISSING (no such repository), ERR_AUTH (REASON_CLOSED: its
+ * http.uploadpack is false), ERR_CORRUPT, ERR_CONFIG (also: the
  * body is no request of git's), ... Not an error: an answer in which upload-pack itself
  * refuses ("not our ref"), and an empty answer to the empty request with which clients
  * probe. `stop` is borrowed until close. */
@@ -54,6 +56,9 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
  * connection must be dropped, so that the client does not take the answer for whole. */
 ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
 			 struct err *err);
+
+/* Whether what it broke off for is what the client sent. */
+bool upload_pack_is_request_bad(const struct upload_pack *pack);
 
 /* Frees; ends the child if it still runs. NULL is allowed. */
 void upload_pack_close(struct upload_pack *pack);

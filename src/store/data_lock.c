@@ -65,7 +65,7 @@ int data_lock_take(const char *data, int *fd, struct err *err)
 
 bool data_lock_is_held(const char *data)
 {
-	AUTO_CLOSE int lock = open_lock(data, O_RDWR);
+	AUTO_CLOSE int lock = open_lock(data, O_RDONLY); /* the disk may be read-only */
 	struct flock wish = whole_file();
 
 	return lock >= 0 && fcntl(lock, F_OFD_GETLK, &wish) == 0 &&

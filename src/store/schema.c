@@ -259,6 +259,32 @@ static const char *const migrations[] = {
 	"CREATE INDEX lfs_scan_naming ON lfs_scan (name)"
 	"	WHERE named > 0 OR absent > 0;"
 	"CREATE INDEX lfs_scan_lacking ON lfs_scan (name) WHERE absent > 0;",
+
+	/* 7: why something failed, where that decides; enum err_reason by its name. Until
+	   now it was found in the text, so here are the texts of then. */
+	"ALTER TABLE registry ADD COLUMN failure_reason TEXT;"
+	"ALTER TABLE owed ADD COLUMN failure_reason TEXT;"
+	"ALTER TABLE origin ADD COLUMN failure_reason TEXT;"
+	"UPDATE origin SET failure_reason = 'wrong_name' WHERE failure ="
+	"	'its content is not the one that its name says';"
+	"UPDATE origin SET failure_reason = 'damaged' WHERE failure ="
+	"	'its content is not what it was, although nobody has written to it: '"
+	"	|| 'the disk has damaged it';",
+
+	/* 8: a repository that was renamed is known again: at the primary by its
+	   directory (change/identity.h), at a secondary by its timeline. */
+	"ALTER TABLE origin ADD COLUMN identity TEXT;"
+	"CREATE INDEX origin_identity ON origin (identity) WHERE identity IS NOT NULL;"
+	"CREATE INDEX registry_timeline ON registry (timeline)"
+	"	WHERE kind = 'repository' AND timeline IS NOT NULL;",
+	/* 9: whether the copy was read and found equal since its last change; what is
+	   being read again counts as proved until it is found wrong */
+	"ALTER TABLE registry ADD COLUMN proved BIGINT NOT NULL DEFAULT 0;"
+	"UPDATE registry SET proved = 1"
+	"	WHERE state = 2 AND verification_state = 2 AND checksum IS NOT NULL;"
+	"INSERT INTO counters (kind, what, value)"
+	"	SELECT kind, 'proved', COUNT(*) FROM registry WHERE proved = 1"
+	"	GROUP BY kind;",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)
@@ -332,6 +358,25 @@ static int refuse(const struct store_conn *conn, int64_t version, struct err *er
 		conn->place, version, ARRAY_SIZE(migrations));
 	return err_remedy(err, "run the newer refrelay, or give this one a database of "
 			       "its own");
+}
+
+int schema_check(struct store_conn *conn, struct err *err)
+{
+	const int64_t latest = (int64_t)ARRAY_SIZE(migrations);
+	int64_t version;
+
+	if (store_conn_transaction(conn, STORE_READER, read_version, &version, err) != 0)
+		return -1;
+	if (version > latest)
+		return refuse(conn, version, err);
+	if (version == latest)
+		return 0;
+	err_set(err, ERR_CONFIG,
+		"database %s was last used by an older refrelay (schema %" PRId64
+		", this one knows %zu)",
+		conn->place, version, ARRAY_SIZE(migrations));
+	return err_remedy(err, "start the node of this version, which brings it up to "
+			       "date");
 }
 
 int schema_migrate(struct store_conn *conn, struct err *err)

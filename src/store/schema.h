@@ -10,4 +10,7 @@
  * may do the same at once. ERR_CONFIG: it is newer than this program. */
 int schema_migrate(struct store_conn *conn, struct err *err);
 
+/* Changes nothing. ERR_CONFIG: it is of another version. */
+int schema_check(struct store_conn *conn, struct err *err);
+
 #endif

@@ -57,6 +57,19 @@ int counter_add(struct store_tx *tx, const char *kind, const char *what, int64_t
 	return query_run(query, NULL, err);
 }
 
+int counter_remove(struct store_tx *tx, const char *kind, const char *what,
+		   struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, "DELETE FROM counters WHERE kind = ?1 AND what = ?2", &query,
+		       err) != 0)
+		return -1;
+	query_bind_text(query, 1, kind);
+	query_bind_text(query, 2, what);
+	return query_run(query, NULL, err);
+}
+
 int counter_get(struct store_tx *tx, const char *kind, const char *what, int64_t *value,
 		struct err *err)
 {

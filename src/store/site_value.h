@@ -20,6 +20,8 @@ int site_value_remove(struct store_tx *tx, const char *key, struct err *err);
 /* Adds to a counter, and reads it. Kept in the same transaction as what is counted. */
 int counter_add(struct store_tx *tx, const char *kind, const char *what, int64_t by,
 		struct err *err);
+int counter_remove(struct store_tx *tx, const char *kind, const char *what,
+		   struct err *err);
 int counter_get(struct store_tx *tx, const char *kind, const char *what, int64_t *value,
 		struct err *err);
 

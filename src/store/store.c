@@ -18,6 +18,7 @@ struct store {
 	pthread_mutex_t mutex;        /* only in memory */
 	atomic_uint_fast64_t written; /* transactions; only in memory */
 	const volatile void *header;  /* the driver's; NULL: none */
+	bool is_to_read;              /* a connection a read, and no other */
 };
 
 /* Only the scheme is quoted: a URL may hold a password. */
@@ -71,6 +72,31 @@ int store_open(const char *url, struct store **store, struct err *err)
 	return 0;
 }
 
+int store_open_to_read(const char *path, struct store **store, struct err *err)
+{
+	struct store *opened;
+	struct store_conn *conn;
+	int result;
+
+	*store = NULL;
+	if (access(path, F_OK) != 0)
+		return err_errno(err, "cannot find the database %s", path);
+	if (store_sqlite.open(path, STORE_LOOKER, &conn, err) != 0)
+		return -1;
+	result = schema_check(conn, err);
+	store_conn_close(conn);
+	if (result != 0)
+		return -1;
+	opened = xcalloc(1, sizeof(*opened));
+	mutex_init(&opened->mutex);
+	opened->driver = &store_sqlite;
+	opened->place = xstrdup(path);
+	opened->is_to_read = true;
+	store_readers_init(&opened->readers, NULL, NULL);
+	*store = opened;
+	return 0;
+}
+
 /* The writer's connection goes last: SQLite's last one folds the log into the file. */
 void store_close(struct store *store)
 {
@@ -102,7 +128,7 @@ bool store_stamp(const struct store *store, struct store_stamp *stamp)
 	if (store->header)
 		return store->driver->stamp(store->header, stamp);
 	stamp->words[0] = atomic_load(&store->written);
-	return !store->writer;
+	return !store->writer && !store->is_to_read;
 }
 
 bool store_stamp_equal(const struct store_stamp *a, const struct store_stamp *b)
@@ -113,9 +139,23 @@ bool store_stamp_equal(const struct store_stamp *a, const struct store_stamp *b)
 int store_write(struct store *store, store_work work, void *arg, struct err *err)
 {
 	assert(!store_conn_in_work());
+	if (store->is_to_read)
+		return err_set(err, ERR_INTERNAL, "database %s: it is open to be read",
+			       store->place);
 	if (!store->writer)
 		return run_in_memory(store, STORE_WRITER, work, arg, err);
 	return store_writer_run(store->writer, work, arg, err);
+}
+
+static int read_anew(struct store *store, store_work work, void *arg, struct err *err)
+{
+	struct store_conn *conn;
+
+	if (store->driver->open(store->place, STORE_LOOKER, &conn, err) != 0)
+		return -1;
+	int result = store_conn_transaction(conn, STORE_READER, work, arg, err);
+	store_conn_close(conn);
+	return result;
 }
 
 int store_read(struct store *store, store_work work, void *arg, struct err *err)
@@ -123,6 +163,8 @@ int store_read(struct store *store, store_work work, void *arg, struct err *err)
 	struct store_conn *conn;
 
 	assert(!store_conn_in_work());
+	if (store->is_to_read)
+		return read_anew(store, work, arg, err);
 	if (!store->writer)
 		return run_in_memory(store, STORE_READER, work, arg, err);
 	if (store_readers_take(&store->readers, &conn, err) != 0)

@@ -28,6 +28,12 @@ typedef int (*store_work)(struct store_tx *tx, void *arg, struct err *err);
  * kept it locked for 10 s. */
 int store_open(const char *url, struct store **store, struct err *err);
 
+/* Opens a database that is there to be read, and nothing else: makes no file, writes
+ * none, and so works on a disk that is full or read-only. store_write() fails. Each read
+ * sees what was committed before it. ERR_MISSING: there is no such file; ERR_CONFIG: its
+ * schema is not that of this program. */
+int store_open_to_read(const char *path, struct store **store, struct err *err);
+
 /* Ends the writer after the writes that are queued. NULL is allowed. */
 void store_close(struct store *store);
 

@@ -13,7 +13,8 @@
 #include "base/map.h"
 #include "store/store.h"
 
-enum store_role { STORE_READER, STORE_WRITER };
+/* STORE_LOOKER reads and writes nothing at all, not even what readers share. */
+enum store_role { STORE_READER, STORE_WRITER, STORE_LOOKER };
 
 struct store_conn {
 	const struct store_driver *driver;

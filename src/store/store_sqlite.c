@@ -204,10 +204,12 @@ static int set_up(struct sqlite_conn *conn, enum store_role role, struct err *er
 	static const char *const of_role[] = {
 		[STORE_READER] = "PRAGMA query_only=ON",
 		[STORE_WRITER] = "PRAGMA cache_size=-8192",
+		[STORE_LOOKER] = "PRAGMA query_only=ON",
 	};
 	int code;
 
-	if (sqlite3_db_readonly(conn->db, "main") == 1) /* SQLite makes do with that */
+	if (role != STORE_LOOKER &&
+	    sqlite3_db_readonly(conn->db, "main") == 1) /* SQLite makes do with that */
 		return sqlite_fail(conn, SQLITE_READONLY, NULL, err);
 	if (role == STORE_WRITER && !in_memory(conn->base.place) &&
 	    enter_wal(conn, err) != 0)
@@ -230,13 +232,54 @@ static void close_conn(struct store_conn *base)
 	free(conn);
 }
 
+static bool is_there(const char *place, const char *suffix, off_t least)
+{
+	AUTO_FREE char *path = xasprintf("%s%s", place, suffix);
+	struct stat st;
+
+	return stat(path, &st) == 0 && st.st_size >= least;
+}
+
+static void add_encoded(struct str *uri, const char *path)
+{
+	for (; *path; path++)
+		if (strchr("%?#", *path))
+			str_addf(uri, "%%%02X", (unsigned char)*path);
+		else
+			str_add_char(uri, *path);
+}
+
+/* While anybody has it open there is a -shm, which exists already and is no more than
+ * locked; after a crash the log has what the file has not. Else the file is all there is,
+ * and SQLite is told so: it would make a log and an index to look at it, for which there
+ * may be no room. */
+static int open_to_look(const char *place, sqlite3 **db)
+{
+	AUTO_STR struct str uri = STR_INIT;
+	bool is_alone = !is_there(place, "-shm", 0) && !is_there(place, "-wal", 1);
+
+	str_add(&uri, "file:");
+	add_encoded(&uri, place);
+	str_add(&uri, is_alone ? "?immutable=1" : "?mode=ro");
+	return sqlite3_open_v2(
+		uri.data, db,
+		SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL);
+}
+
+static int open_file(const char *place, enum store_role role, sqlite3 **db)
+{
+	if (role == STORE_LOOKER)
+		return open_to_look(place, db);
+	/* Without CREATE: a file that vanished is not replaced by an empty one. */
+	return sqlite3_open_v2(place, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+			       NULL);
+}
+
 static int open_conn(const char *place, enum store_role role, struct store_conn **opened,
 		     struct err *err)
 {
-	/* Without CREATE: a file that vanished is not replaced by an empty one. */
-	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
 	struct sqlite_conn *conn = xcalloc(1, sizeof(*conn));
-	int code = sqlite3_open_v2(place, &conn->db, flags, NULL);
+	int code = open_file(place, role, &conn->db);
 
 	if (!conn->db)
 		abort(); /* out of memory */
@@ -251,6 +294,8 @@ static int open_conn(const char *place, enum store_role role, struct store_conn 
 	/* A misspelt column in double quotes is an error, not a text. */
 	sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 	sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+	if (role == STORE_LOOKER)
+		sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	sqlite3_busy_handler(conn->db, on_busy, conn);
 	if (set_up(conn, role, err) != 0) {
 		close_conn(&conn->base);

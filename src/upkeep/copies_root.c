@@ -129,6 +129,14 @@ int copies_root_open(struct store *store, const char *path, struct err *err)
 	return open_root(store, &root, err);
 }
 
+int copies_root_doubt(struct store_tx *tx, struct err *err)
+{
+	return store_exec(tx,
+			  "UPDATE site_value SET value = '' WHERE key = '" ROOT_KEY
+			  "' OR key LIKE '" ROOT_KEY ".%'",
+			  err);
+}
+
 static int check(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct root *root = arg;

@@ -22,6 +22,10 @@ int copies_root_open_blobs(struct store *store, const struct blob_kind *kind,
 int copies_root_check_blobs(struct store *store, const struct blob_kind *kind,
 			    struct err *err);
 
+/* In store_write(), before a node opens its directories: those that were known count as
+ * others, so that all rows are asked for. */
+int copies_root_doubt(struct store_tx *tx, struct err *err);
+
 /* Whether it still is the directory that counts; so it is where none was ever opened.
  * ERR_DISK: no. Costs one stat and one read of the database. */
 int copies_root_check(struct store *store, const char *root, struct err *err);

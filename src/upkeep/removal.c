@@ -116,6 +116,9 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 
 	if (row->held_reason || row->state == REGISTRY_STARTED)
 		return 0;
+	int renamed = registry_was_renamed_in(tx, row, err);
+	if (renamed != 0)
+		return renamed < 0 ? -1 : 0;
 	snprintf(reason, sizeof(reason),
 		 "%" PRId64 " of %" PRId64 " %s would be deleted at once",
 		 braking->deletions, braking->all,
@@ -138,6 +141,38 @@ static int hold_all(struct store_tx *tx, struct braking *braking, struct err *er
 	return registry_each_in(tx, &gone, hold_row, braking, err);
 }
 
+static int count_renamed(struct store_tx *tx, const struct registry_row *row, void *arg,
+			 struct err *err)
+{
+	int64_t *renamed = arg;
+	int result = registry_was_renamed_in(tx, row, err);
+
+	*renamed += result > 0;
+	return result < 0 ? -1 : 0;
+}
+
+/* What is gone under one name and waits under another is no deletion. */
+static int take_renamed(struct store_tx *tx, struct braking *braking, struct err *err)
+{
+	const struct registry_filter gone = { .kind = braking->brake->kind,
+					      .state = REGISTRY_ANY,
+					      .gone_only = true };
+	int64_t renamed = 0;
+
+	if (registry_each_in(tx, &gone, count_renamed, &renamed, err) != 0)
+		return -1;
+	braking->deletions -= renamed;
+	return 0;
+}
+
+static bool may_go(const struct braking *braking)
+{
+	const struct removal_brake *limit = braking->brake;
+
+	return braking->deletions <= (int64_t)limit->more_than ||
+	       (double)braking->deletions <= limit->share * (double)braking->all;
+}
+
 static int brake(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct braking *braking = arg;
@@ -151,8 +186,9 @@ static int brake(struct store_tx *tx, void *arg, struct err *err)
 		return -1;
 	braking->deletions = gone + removed;
 	braking->all = rows + removed;
-	braking->may = braking->deletions <= (int64_t)limit->more_than ||
-		       (double)braking->deletions <= limit->share * (double)braking->all;
+	if (!may_go(braking) && take_renamed(tx, braking, err) != 0)
+		return -1;
+	braking->may = may_go(braking);
 	return braking->may ? 0 : hold_all(tx, braking, err);
 }
 
@@ -220,8 +256,10 @@ static int remove_row(struct store_tx *tx, void *arg, struct err *err)
 	removal->is_wanted = result > 0;
 	if (result < 0)
 		return -1;
-	if (request->is_ordered || removal->is_wanted)
+	if (removal->is_wanted)
 		return 0;
+	if (request->is_ordered)
+		return registry_note_ordered(tx, request->kind, err);
 	return removal_note(tx, request->kind, 1, err);
 }
 

@@ -1,18 +1,21 @@
 /*
- * A name in the trash is <wall ms>.<fence>.<path, "/" as "%2F", "%" as "%25">: the first
- * number says when it may go.
+ * A name in the trash is <ms>.<fence>.<path, "/" as "%2F", "%" as "%25">: the first
+ * number says when it may go. It counts by a clock that is kept in the trash
+ * (base/seen_time.h): a node that starts with a clock that is weeks ahead must not delete
+ * what nobody had the time to look for.
  */
 #include "upkeep/trash.h"
 
-#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/seen_time.h"
 #include "base/str.h"
 #include "git/fence.h"
 #include "replicable/name.h"
 
 #define TRASH OWN_FOLDER "/trash"
+#define CLOCK TRASH "/" TRASH_CLOCK
 #define STAGING OWN_FOLDER "/staging"
 
 static void add_escaped(const char *path, struct str *out)
@@ -27,8 +30,7 @@ static void add_escaped(const char *path, struct str *out)
 		str_truncate(out, 240);
 }
 
-/* Folders that have become empty by it. */
-static void remove_empty_parents(int root, const char *path)
+void trash_remove_folders(int root, const char *path)
 {
 	AUTO_FREE char *parent = xstrdup(path);
 	char *slash;
@@ -59,7 +61,7 @@ static int raise_fence(const struct job *job, int root, const char *path, struct
 	AUTO_CLOSE int copy = dir_open(root, path, err);
 
 	if (copy < 0 && err->class == ERR_MISSING)
-		remove_empty_parents(root, path);
+		trash_remove_folders(root, path);
 	if (copy < 0 || check_copy(copy, path, err) != 0)
 		return -1;
 	return fence_raise(copy, job->fence, err);
@@ -71,7 +73,8 @@ char *trash_place(const struct job *job, int root, const char *path, struct err 
 
 	if (dir_make(root, TRASH, err) != 0)
 		return NULL;
-	str_addf(&name, TRASH "/%" PRId64 ".%" PRIu64 ".", clock_wall_ms(), job->fence);
+	str_addf(&name, TRASH "/%" PRId64 ".%" PRIu64 ".", seen_time_keep(root, CLOCK, 0),
+		 job->fence);
 	add_escaped(path, &name);
 	return str_take(&name);
 }
@@ -90,7 +93,7 @@ int trash_put(struct job *job, const char *root, const char *path, char **to,
 	failpoint("trash.moved");
 	if (dir_sync(fd, TRASH, err) != 0)
 		return -1;
-	remove_empty_parents(fd, path);
+	trash_remove_folders(fd, path);
 	log_info("trash.put", LOG_TEXT("path", path), LOG_TEXT("to", name));
 	*to = TAKE(name);
 	return dir_sync(fd, ".", err);
@@ -114,12 +117,23 @@ static void for_each(const char *root, const char *folder,
 	}
 }
 
+static int find_newest(void *arg, int dir, const char *name, struct err *err)
+{
+	int64_t *newest = arg, since = strtoll(name, NULL, 10);
+
+	(void)dir;
+	(void)err;
+	if (since > *newest)
+		*newest = since;
+	return 0;
+}
+
 static int expire_one(void *arg, int dir, const char *name, struct err *err)
 {
+	const int64_t *now = arg;
 	int64_t since = strtoll(name, NULL, 10);
 
-	(void)arg;
-	if (since <= 0 || clock_wall_ms() - since <= TRASH_KEEP_MS)
+	if (since <= 0 || *now - since <= TRASH_KEEP_MS)
 		return 0;
 	if (tree_remove(dir, name, err) != 0)
 		return -1;
@@ -129,7 +143,14 @@ static int expire_one(void *arg, int dir, const char *name, struct err *err)
 
 void trash_expire(const char *root)
 {
-	for_each(root, TRASH, expire_one, NULL);
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, root, ERR_IGNORED);
+	int64_t newest = 0, now;
+
+	if (fd < 0 || faccessat(fd, TRASH, F_OK, 0) != 0)
+		return;
+	for_each(root, TRASH, find_newest, &newest);
+	now = seen_time_keep(fd, CLOCK, newest);
+	for_each(root, TRASH, expire_one, &now);
 }
 
 /* Names are <replicable's id>.<fence>. Whoever builds there holds that id's lease. */

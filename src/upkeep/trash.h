@@ -22,6 +22,10 @@ char *trash_place(const struct job *job, int root, const char *path, struct err 
 int trash_put(struct job *job, const char *root, const char *path, char **to,
 	      struct err *err);
 
+/* Removes the folders above <root>/<path> that are empty, now that nothing stands there.
+ */
+void trash_remove_folders(int root, const char *path);
+
 /* Deletes what has waited longer than TRASH_KEEP_MS. What cannot be deleted is logged
  * and tried again next time. */
 void trash_expire(const char *root);

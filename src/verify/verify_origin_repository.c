@@ -40,19 +40,6 @@ struct result {
 	int64_t reverify_ms;
 };
 
-static void set_text(char **text, const char *value)
-{
-	free(*text);
-	*text = value ? xstrdup(value) : NULL;
-}
-
-static void set_failure(struct origin_row *row, const struct err *failure)
-{
-	set_text(&row->failure_class, failure ? err_class_name(failure->class) : NULL);
-	set_text(&row->failure, failure ? failure->text : NULL);
-	set_text(&row->remedy, failure ? failure->remedy : NULL);
-}
-
 static void put_result(struct origin_row *row, const struct result *result)
 {
 	int64_t now = clock_wall_ms();
@@ -70,7 +57,7 @@ static void put_result(struct origin_row *row, const struct result *result)
 		row->verification_due_at = now + result->reverify_ms;
 	}
 	if (result->failure || row->checksum) /* else it says why there is none */
-		set_failure(row, result->failure);
+		origin_row_set_failure(row, result->failure);
 }
 
 static int write_result(struct store_tx *tx, void *arg, struct err *err)

@@ -106,9 +106,13 @@ void answer_err(struct web_response *response, int status, const struct err *err
 	for (const char *c = err_class_name(err->class); *c && i < sizeof(code) - 1; c++)
 		code[i++] = (char)toupper((unsigned char)*c);
 	code[i] = '\0';
+	json_t *problem = json_problem(code, err->text, err->remedy);
+	if (err->reason != REASON_NONE)
+		json_put_text(problem, "reason", err_reason_name(err->reason));
 	answer_reset(response);
-	web_answer_problem(response, status ? status : status_of(err->class), code,
-			   err->text, err->remedy);
+	web_answer_json(response, status ? status : status_of(err->class), problem);
+	if (err->reason != REASON_NONE)
+		web_set_header(response, WEB_ERROR_REASON, err_reason_name(err->reason));
 }
 
 /* NULL: the body is none. The caller owns it. */

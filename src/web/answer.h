@@ -6,10 +6,14 @@
 
 #include "web/web.h"
 
+/* Says why an answer is an error, where text shows people no code. */
+#define WEB_ERROR_REASON "Refrelay-Error-Reason"
+
 /* Makes it an empty 200, closing the stream that it may have. */
 void answer_reset(struct web_response *response);
 
-/* Makes it the problem that *err is; status 0: by its class. */
+/* Makes it the problem that *err is, with its reason if it has one; status 0: by its
+ * class. */
 void answer_err(struct web_response *response, int status, const struct err *err);
 
 /* A problem as two lines of text: git shows its user text and no JSON. */

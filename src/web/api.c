@@ -1,4 +1,5 @@
 #include "web/api.h"
+#include "web/answer.h"
 
 void api_wrong_role(struct web_response *response, const char *message)
 {
@@ -42,11 +43,11 @@ int api_repository_failed(struct web_response *response, const struct err *err)
 
 void api_unreadable(struct web_response *response, const struct err *err)
 {
-	const char *code = err->class == ERR_CORRUPT    ? "CORRUPT"
-			   : err->class == ERR_CONFLICT ? "CONFLICT"
-							: "CONFIG";
+	struct err said = *err;
 
-	web_answer_problem(response, 409, code, err->text, err->remedy);
+	if (said.class != ERR_CORRUPT && said.class != ERR_CONFLICT)
+		said.class = ERR_CONFIG;
+	answer_err(response, 409, &said);
 }
 
 const struct blob_kind *api_blob_kind(const struct web_request *request,

@@ -130,7 +130,7 @@ int64_t bucket_take(struct bucket *bucket, size_t bytes)
 	if (bucket->next_us < now_us - BURST_US)
 		bucket->next_us = now_us - BURST_US;
 	from = bucket->next_us;
-	bucket->next_us += (int64_t)((double)bytes * SECOND_US / (double)rate);
+	bucket->next_us += (int64_t)((double)bytes * (double)SECOND_US / (double)rate);
 	return from <= now_us ? now_ms : (from + 999) / 1000;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "report/report_exchange.h"
 #include "web/api.h"
 
 #define WAIT_MAX_S 55
@@ -38,7 +39,11 @@ static void keep_report(const struct web_request *request, uint64_t after)
 	const char *report = web_header(request, "Refrelay-Report");
 	struct err err;
 
-	if (!request->site[0] || !report)
+	if (!request->site[0])
+		return;
+	if (request->services->followers)
+		followers_seen(request->services->followers, request->site, report);
+	if (!report)
 		return;
 	if (report_secondary_seen(request->services->store, request->site, after, report,
 				  &err) != 0)

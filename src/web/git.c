@@ -5,10 +5,18 @@
  * length and a tag.
  */
 #include "base/log.h"
+#include "git/git_message.h"
+#include "git/pkt_line.h"
+#include "pull/decisions.h"
+#include "replicable/name.h"
 #include "web/answer.h"
+#include "web/client.h"
 #include "web/git_parts.h"
 #include "web/negotiate.h"
 #include "web/route.h"
+
+#define ADVERTISEMENT "application/x-git-upload-pack-advertisement"
+#define RESULT "application/x-git-upload-pack-result"
 
 void git_never_cache(struct web_response *response)
 {
@@ -33,7 +41,8 @@ int git_failed(struct web_response *response, const struct serve_answer *answer,
 	}
 	if (err->class != ERR_CONFIG || answer->is_request_bad)
 		return -1;
-	answer_err(response, 500, err); /* what is set up wrong here */
+	/* What is set up wrong here is for this site's operator. */
+	answer_err(response, err->reason == REASON_FORMAT ? 409 : 500, err);
 	return 0;
 }
 
@@ -63,6 +72,8 @@ void git_hand_over(struct serve_answer *answer, const char *content_type,
 		response->close = answer->close;
 		response->stream = TAKE(answer->stream);
 		response->until = answer->until;
+		response->is_wanted = answer->is_wanted;
+		response->least_rate = answer->least_rate;
 	} else {
 		response->body = answer->bytes;
 		answer->bytes = (struct str)STR_INIT;
@@ -77,14 +88,47 @@ static bool is_for_site(const struct web_request *request)
 	       web_header(request, "Via");
 }
 
+/* For a secondary that makes its copy. */
+static bool is_for_copy(const struct web_request *request)
+{
+	return request->site[0] && !web_header(request, "Via");
+}
+
+/* Git gives its caller nothing of an answer that is an error but the status. So a copy is
+ * told within the protocol what is wrong with the repository. */
+static bool tell_copy(const struct web_request *request, const char *content_type,
+		      struct web_response *response, const struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (!is_for_copy(request) ||
+	    (err->class != ERR_CORRUPT && err->class != ERR_CONFIG &&
+	     err->class != ERR_DISK && err->class != ERR_INTERNAL))
+		return false;
+	git_told_render(err, &text);
+	answer_reset(response);
+	pkt_addf(&response->body, "ERR %s", text.data);
+	response->content_type = content_type;
+	git_never_cache(response);
+	log_warn("git.copy_refused", LOG_ERR(err), LOG_TEXT("site", request->site),
+		 LOG_TEXT("target", request->target));
+	return true;
+}
+
 typedef int (*git_reading)(const struct web_request *request, const char *name,
 			   struct web_response *response, struct err *err);
 
-static struct serve_request ask(const struct web_request *request, const char *name)
+/* *client is kept as long as it. */
+static struct serve_request ask(const struct web_request *request, const char *name,
+				struct client *client)
 {
+	if (request->may_wait) /* else there is nothing to wait for */
+		client_of_request(request, client);
 	return (struct serve_request){
 		.name = name,
+		.client = request->may_wait ? &client->names : NULL,
 		.protocol = web_header(request, "Git-Protocol"),
+		.is_for_copy = is_for_copy(request),
 		.wants_whole = is_for_site(request),
 		.accepts_gzip = negotiate_gzip(web_header(request, "Accept-Encoding")),
 		.body = request->body,
@@ -105,18 +149,38 @@ static int find_answer(const struct web_request *request,
 	return serve_info_refs_now(serve, wanted, answer) ? 0 : WEB_LATER;
 }
 
+/* What a reading returns in place of an answer: the copy cannot give it, and *err says
+ * why. The primary may. */
+#define COPY_FAILED 2
+
+static bool has_copy_failed(const struct web_request *request,
+			    const struct serve_answer *answer, const struct err *err)
+{
+	return request->services->pull && !answer->is_request_bad &&
+	       !answer->is_too_large && copy_is_at_fault(err);
+}
+
+static int fail(const struct web_request *request, const struct serve_answer *answer,
+		struct web_response *response, const struct err *err)
+{
+	return has_copy_failed(request, answer, err) ? COPY_FAILED
+						     : git_failed(response, answer, err);
+}
+
 static int advertise(const struct web_request *request, const char *name,
 		     struct web_response *response, struct err *err)
 {
-	struct serve_request wanted = ask(request, name);
+	struct client client;
+	struct serve_request wanted = ask(request, name, &client);
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = find_answer(request, &wanted, &answer, err);
 
 	if (result < 0) {
-		result = git_failed(response, &answer, err);
+		result = tell_copy(request, ADVERTISEMENT, response, err)
+				 ? 0
+				 : fail(request, &answer, response, err);
 	} else if (result == 0) {
-		git_hand_over(&answer, "application/x-git-upload-pack-advertisement",
-			      response);
+		git_hand_over(&answer, ADVERTISEMENT, response);
 		web_set_header(response, "Vary", "Git-Protocol, Accept-Encoding");
 		if (*answer.etag)
 			web_answer_tagged(request, response, answer.etag);
@@ -128,14 +192,15 @@ static int advertise(const struct web_request *request, const char *name,
 static int upload_pack(const struct web_request *request, const char *name,
 		       struct web_response *response, struct err *err)
 {
-	struct serve_request wanted = ask(request, name);
+	struct client client;
+	struct serve_request wanted = ask(request, name, &client);
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = 0;
 
-	if (serve_upload_pack(request->services->serve, &wanted, &answer, err))
-		result = git_failed(response, &answer, err);
-	else
-		git_hand_over(&answer, "application/x-git-upload-pack-result", response);
+	if (serve_upload_pack(request->services->serve, &wanted, &answer, err) == 0)
+		git_hand_over(&answer, RESULT, response);
+	else if (!tell_copy(request, RESULT, response, err))
+		result = fail(request, &answer, response, err);
 	serve_answer_clear(&answer);
 	return result;
 }
@@ -172,6 +237,34 @@ static int answer_here(const struct web_request *request, const char *name,
 	return result;
 }
 
+/* The copy that was to answer is damaged: readers get the primary's answer. */
+static int answer_damaged(const struct web_request *request, const char *name,
+			  struct web_response *response, struct err *err,
+			  git_reading here)
+{
+	if (git_forward_read(request, name, FRESH_DAMAGED, response) != GIT_HERE)
+		return 0;
+	int result = answer_here(request, name, response, err, here);
+	return result == COPY_FAILED ? -1 : result;
+}
+
+/* From the copy. What it looks like is asked before it is read: git may not notice that
+ * files are missing, or hold something else. */
+static int answer_copy(const struct web_request *request, const char *name,
+		       struct web_response *response, struct err *err, git_reading here)
+{
+	struct pull *pull = request->services->pull;
+	int result;
+
+	if (pull && request->may_wait && !pull_glance(pull, name))
+		return answer_damaged(request, name, response, err, here);
+	result = answer_here(request, name, response, err, here);
+	if (result != COPY_FAILED)
+		return result;
+	pull_doubt(pull, KIND_REPOSITORY, name, err);
+	return answer_damaged(request, name, response, err, here);
+}
+
 /* By `here`, or by the primary. */
 static int answer_read(const struct web_request *request, struct web_response *response,
 		       struct err *err, git_reading here)
@@ -186,7 +279,7 @@ static int answer_read(const struct web_request *request, struct web_response *r
 				: GIT_LATER;
 	if (place == GIT_LATER)
 		return WEB_LATER;
-	return place == GIT_HERE ? answer_here(request, name, response, err, here) : 0;
+	return place == GIT_HERE ? answer_copy(request, name, response, err, here) : 0;
 }
 
 static int push_refs(const struct web_request *request, struct web_response *response,

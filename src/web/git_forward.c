@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "web/answer.h"
+#include "web/client.h"
 #include "web/git_parts.h"
 #include "web/pass_on.h"
 
@@ -214,12 +215,17 @@ static const char *what_of(const struct web_request *request)
 		       : "/" GIT_RECEIVE_PACK;
 }
 
-/* The client's own faults are told as the primary tells them; it cannot help what is
- * wrong between the sites. */
-static bool is_between_sites(const struct passing *passing, int status)
+/* The client's own faults, and what the repository allows to nobody, are told as the
+ * primary tells them; the client cannot help what is wrong between the sites. */
+static bool is_between_sites(const struct passing *passing,
+			     const struct forward_answer *answer)
 {
-	return (status >= 300 && status < 400) ||
-	       (passing->kind == READ && (status == 401 || status == 403));
+	int status = answer->status;
+
+	if (status >= 300 && status < 400)
+		return true;
+	return passing->kind == READ && (status == 401 || status == 403) &&
+	       strcmp(answer->error_reason.data, err_reason_name(REASON_CLOSED)) != 0;
 }
 
 static void hand_on(struct passing *passing, struct forward_answer *answer,
@@ -310,7 +316,7 @@ static int send_on(struct passing *passing, const struct web_request *request,
 		end_read(passing, &answer);
 	if (result == 0)
 		log_forwarded(passing, reason, request, answer.status);
-	if (result == 0 && is_between_sites(passing, answer.status)) {
+	if (result == 0 && is_between_sites(passing, &answer)) {
 		pass_on_refuse_status(response, answer.status);
 		result = 1;
 	}
@@ -328,10 +334,13 @@ static struct passing *passing_new(const struct web_request *request, const char
 {
 	const struct web_services *services = request->services;
 	struct passing *passing = xcalloc(1, sizeof(*passing));
+	struct client client;
 
 	passing->places =
 		kind == PUSH ? services->forwarded_pushes : services->forwarded_reads;
-	if (!fair_enter(passing->places, &passing->place, request->client, PLACE_MS)) {
+	client_of_request(request, &client);
+	if (fair_enter(passing->places, &passing->place, &client.names, PLACE_MS,
+		       request->stop) != FAIR_ENTERED) {
 		free(passing);
 		count_as(kind, REFUSED_BUSY);
 		pass_on_refuse(response, 503, "BUSY",
@@ -414,6 +423,8 @@ static const char *why_not_here(enum fresh fresh)
 		return "no copy is here";
 	case FRESH_HELD:
 		return "the copy here waits for its operator";
+	case FRESH_DAMAGED:
+		return "the copy here is damaged";
 	case FRESH_PUSHED:
 		return "the copy here does not have your push yet";
 	default:

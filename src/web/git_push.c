@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "change/pushed.h"
 #include "serve/pushes.h"
+#include "web/client.h"
 #include "web/git_parts.h"
 
 enum { NOTICE_MS = 60 * 1000, NOTICE_PAUSE_MS = 20 };
@@ -16,8 +18,11 @@ struct push_record {
 	const struct web_services *services;
 	const struct stop *stop;
 	const struct web_request *request; /* until the body is read */
+	struct web_patience patience;
+	struct client client; /* as long as there is a request */
 	char *name, *user;
 	int64_t begun_at;
+	size_t deletions, refused; /* of refs, as it was told before */
 };
 
 static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
@@ -25,6 +30,15 @@ static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
 	const struct push_record *record = arg;
 
 	return web_read_upload(record->request, buffer, size, err);
+}
+
+static void limit(void *arg, bool (*may_wait)(void *of), void *of)
+{
+	struct push_record *record = arg;
+
+	record->patience = (struct web_patience){ may_wait, of };
+	if (record->request->has_upload)
+		web_set_patience(record->request, &record->patience);
 }
 
 /* Others may be changing the same repository, a push of very many refs for long: what
@@ -46,6 +60,19 @@ static int commit_event(void *arg, struct err *err)
 	return 0;
 }
 
+/* A secondary that hears of many deletions at once does not ask about these. */
+static void note_deletions(void *arg, size_t count)
+{
+	struct push_record *record = arg;
+	struct err err;
+
+	if (pushed_begin(record->services->notice, record->name, count, &err) == 0)
+		record->deletions = count;
+	else
+		log_warn("change.deletions_miscounted", LOG_ERR(&err),
+			 LOG_TEXT("repo", record->name));
+}
+
 static const char *class_of(const struct receive_outcome *outcome)
 {
 	if (!outcome->is_known)
@@ -58,10 +85,12 @@ static const char *class_of(const struct receive_outcome *outcome)
 /* Who wants no report is told nothing, nor are we. */
 static void log_outcome(void *arg, const struct receive_outcome *outcome)
 {
-	const struct push_record *record = arg;
+	struct push_record *record = arg;
 	const char *class = class_of(outcome);
 	bool is_refused = outcome->is_known && outcome->taken == 0;
 
+	record->refused = outcome->refused < record->deletions ? outcome->refused
+							       : record->deletions;
 	metric_add(metric_at(metric_counter("refrelay_git_pushes_total",
 					    "Pushes to repositories of this site that "
 					    "ended, by what became of their refs.",
@@ -80,6 +109,9 @@ static void record_free(void *arg)
 {
 	struct push_record *record = arg;
 
+	if (record->deletions > 0)
+		pushed_end(record->services->notice, record->name, record->deletions,
+			   record->refused);
 	free(record->name);
 	free(record->user);
 	free(record);
@@ -95,6 +127,7 @@ static struct push_record *record_new(const struct web_request *request)
 	record->name = git_request_repository(request);
 	record->user = xstrdup(request->user);
 	record->begun_at = clock_boot_ms();
+	client_of_request(request, &record->client);
 	return record;
 }
 
@@ -108,7 +141,10 @@ static struct pushes_request ask(const struct web_request *request,
 		.client = request->client,
 		.stop = request->stop,
 		.cut = request->cut,
+		.share = &record->client.names,
 		.read = read_body,
+		.limit = limit,
+		.deletes = note_deletions,
 		.recorded = commit_event,
 		.reported = log_outcome,
 		.close = record_free,

@@ -2,6 +2,7 @@
  * For monitors and load balancers: alive, caught up, metrics.
  */
 #include "base/metrics.h"
+#include "report/report_metrics.h"
 #include "web/api.h"
 
 /* A secondary that is further behind than this is not ready. */
@@ -19,7 +20,8 @@ static int get_health(const struct web_request *request, struct web_response *re
 
 static void say_lag(int64_t lag_ms, struct str *reason)
 {
-	str_add(reason, "the oldest change that is not here is ");
+	str_add(reason, "the oldest change that is not here, or the last news of a "
+			"silent primary, is ");
 	report_duration(lag_ms, reason);
 	str_add(reason, " old");
 }
@@ -42,28 +44,25 @@ static void say_never_copied(const struct report *report, struct str *reason)
 	}
 }
 
-/* Appends why a secondary has not caught up; nothing if it has. */
-static int judge_secondary(const struct web_services *services, struct str *reason,
-			   struct err *err)
+/* Appends why a secondary has not caught up; nothing if it has. A primary that is silent
+ * for less than that is no reason: all of its secondaries would go at once. */
+static void judge_secondary(const struct web_services *services,
+			    const struct report *report, const struct verdict *verdict,
+			    struct str *reason)
 {
-	struct report report = { 0 };
 	struct pull_state state;
 
 	pull_look(services->pull, &state);
-	if (!state.has_cursor || state.compared_at == 0) {
+	if (!state.has_cursor || state.compared_at == 0)
 		str_add(reason, "it has not yet compared everything with its primary");
-		return 0;
-	}
-	if (api_report(services, false, &report, err))
-		return -1;
-	if (report.is_root_lost)
+	else if (report->is_root_lost)
 		str_add(reason, "it does not find its copies: see refrelay status there");
+	else if (verdict->code == VERDICT_NOT_WRITTEN)
+		str_add(reason, "it cannot write: see refrelay status there");
 	else
-		say_never_copied(&report, reason);
-	if (reason->len == 0 && report.lag_ms >= LAG_MAX_MS)
-		say_lag(report.lag_ms, reason);
-	report_clear(&report);
-	return 0;
+		say_never_copied(report, reason);
+	if (reason->len == 0 && report->lag_ms >= LAG_MAX_MS)
+		say_lag(report->lag_ms, reason);
 }
 
 static void judge_primary(const struct web_services *services, struct str *reason)
@@ -102,9 +101,15 @@ static int get_ready(const struct web_request *request, struct web_response *res
 {
 	const struct web_services *services = request->services;
 	AUTO_STR struct str reason = STR_INIT;
+	struct report report = { 0 };
+	struct verdict verdict;
 
-	if (services->pull && judge_secondary(services, &reason, err))
+	if (api_report(services, false, &report, err))
 		return -1;
+	report_judge(&report, &verdict);
+	if (services->pull)
+		judge_secondary(services, &report, &verdict, &reason);
+	report_clear(&report);
 	if (services->watch)
 		judge_primary(services, &reason);
 	if (services->blob_watch && reason.len == 0)
@@ -112,6 +117,10 @@ static int get_ready(const struct web_request *request, struct web_response *res
 	json_t *answer = json_object();
 	json_put_bool(answer, "ready", reason.len == 0);
 	json_put_text(answer, "reason", reason.len > 0 ? reason.data : NULL);
+	json_put_bool(answer, "in_sync", verdict.code == VERDICT_IN_SYNC);
+	json_put_text(answer, "not_in_sync",
+		      verdict.code == VERDICT_IN_SYNC ? NULL
+						      : verdict_code_name(verdict.code));
 	web_answer_json(response, reason.len == 0 ? 200 : 503, answer);
 	response->is_expected = true;
 	return 0;

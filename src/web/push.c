@@ -129,9 +129,9 @@ static int start(const struct web_request *request, const struct order *order,
 	int result = push_select(request->services->root, order->projects.items,
 				 order->projects.count, &names, err);
 
-	for (size_t i = 0; result == 0 && i < names.count; i++)
-		result = push_start_repository(request->services->tasks, settings,
-					       names.items[i], &filter, keys, err);
+	if (result == 0)
+		result = push_start_repositories(request->services->tasks, settings,
+						 &names, &filter, keys, err);
 	task_keys_clear(&names);
 	return result;
 }
@@ -155,7 +155,7 @@ static int start_and_answer(const struct web_request *request, const struct orde
 	int result = start(request, order, settings, &keys, err);
 
 	push_settings_unref(settings);
-	if (keys.count > 0) /* some are there even if others failed */
+	if (keys.count > 0 || result != 0) /* some may be there even if others failed */
 		push_wake(push);
 	if (result == 0 && keys.count > 0)
 		answer_keys(&keys, response);

@@ -21,22 +21,27 @@ static int get_status(const struct web_request *request, struct web_response *re
 static int get_refs(const struct web_request *request, struct web_response *response,
 		    struct err *err)
 {
+	struct notice *notice = request->services->notice;
 	AUTO_NOTICED struct noticed noticed = { 0 };
+	struct pushed before, after;
 
 	if (!api_needs_role(request, SITE_PRIMARY, response))
 		return 0;
-	if (name_check(request->name, err) != 0)
+	if (name_check(request->name, err) != 0 ||
+	    pushed_read(notice, request->name, &before, err) != 0)
 		return -1;
-	if (notice_compare(request->services->notice, request->name, &noticed, err) !=
-	    0) {
+	if (notice_compare(notice, request->name, &noticed, err) != 0) {
 		if (err->class != ERR_CORRUPT && err->class != ERR_CONFLICT &&
 		    err->class != ERR_CONFIG)
 			return api_repository_failed(response, err);
 		api_unreadable(response, err);
 		return 0;
 	}
+	if (pushed_read(notice, request->name, &after, err) != 0)
+		return -1;
+	after.settled = before.settled;
 	response->content_type = "application/x-refrelay-refs";
-	refs_answer(&noticed, &response->body);
+	refs_answer(&noticed, &after, &response->body);
 	return 0;
 }
 

@@ -22,6 +22,7 @@ enum {
 	THREADS_MIN = 2,
 	THREADS_MAX = 8, /* if more connections are not wanted */
 	CONNECTIONS_EACH = 120,
+	ROOM = 16, /* from one in so many on that is free, some are closed */
 	/* A request's head, or a block of an answer. All of it is zeroed for each. */
 	CONNECTION_MEMORY = 16 << 10,
 };
@@ -35,6 +36,17 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *
 	vsnprintf(text, sizeof(text), fmt, args);
 	text[strcspn(text, "\n")] = '\0';
 	log_debug("http.library", LOG_TEXT("message", text));
+}
+
+/* What came before the bad part may have begun a request. */
+static void on_refused(void *arg, int status, const char *why)
+{
+	struct web_connection *client = arg;
+
+	idle_linger(client->idle);
+	server_count_answer(client->server, status);
+	log_debug("http.bad_request", LOG_TEXT("client", client->peer),
+		  LOG_NUMBER("status", status), LOG_TEXT("message", why));
 }
 
 static struct web_connection *enter_client(struct web_server *server,
@@ -51,6 +63,10 @@ static struct web_connection *enter_client(struct web_server *server,
 	client->idle = idle_enter(server->idle, fd);
 	client->count = connections_enter(server->connections, address);
 	client->fd = fd;
+	client->gate =
+		gate_enter(fd, &(struct gate_client){ .refused = on_refused,
+						      .arg = client,
+						      .is_secure = server->has_tls });
 	address_ip(address, &client->ip);
 	client->is_loopback = address_is_loopback(address);
 	address_format(address, client->peer);
@@ -65,6 +81,8 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
 		*context = enter_client(arg, connection);
 	} else if (client) {
+		exchange_abandon(client);
+		gate_leave(client->gate);
 		idle_leave(client->idle);
 		connections_leave(client->server->connections, client->count);
 		tls_identity_unref(client->identity);
@@ -150,11 +168,9 @@ static unsigned choose_flags(const struct web_server *server)
 	return flags | (server->has_tls ? MHD_USE_POLL | MHD_USE_TLS : MHD_USE_EPOLL);
 }
 
-static struct MHD_Daemon *start_daemon(struct web_server *server, uint64_t connections)
+static struct MHD_Daemon *start_daemon(struct web_server *server)
 {
 	struct MHD_OptionItem tls[TLS_OPTIONS] = { { MHD_OPTION_END, 0, NULL } };
-	unsigned limit = limit_connections(
-		connections ? connections : threads_by_cores() * CONNECTIONS_EACH);
 
 	if (server->has_tls)
 		tls_options(tls);
@@ -162,9 +178,9 @@ static struct MHD_Daemon *start_daemon(struct web_server *server, uint64_t conne
 		choose_flags(server), 0, on_accept, server, exchange_on_request, server,
 		MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,    /* first: it logs the rest */
 		MHD_OPTION_LISTEN_SOCKET, server->listen_fd, /* */
-		MHD_OPTION_ARRAY, tls, MHD_OPTION_CONNECTION_LIMIT, limit,
+		MHD_OPTION_ARRAY, tls, MHD_OPTION_CONNECTION_LIMIT, server->limit,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-		MHD_OPTION_THREAD_POOL_SIZE, count_threads(limit),
+		MHD_OPTION_THREAD_POOL_SIZE, count_threads(server->limit),
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, /* */
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_encoded, NULL,
 		MHD_OPTION_URI_LOG_CALLBACK, exchange_on_target, server,
@@ -173,14 +189,13 @@ static struct MHD_Daemon *start_daemon(struct web_server *server, uint64_t conne
 }
 
 /* Its threads must not take this program's signals. */
-static struct MHD_Daemon *start_daemon_deaf(struct web_server *server,
-					    uint64_t connections)
+static struct MHD_Daemon *start_daemon_deaf(struct web_server *server)
 {
 	sigset_t all, before;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	struct MHD_Daemon *daemon = start_daemon(server, connections);
+	struct MHD_Daemon *daemon = start_daemon(server);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return daemon;
 }
@@ -194,6 +209,9 @@ static void register_metrics(struct web_server *server)
 
 	for (size_t i = 0; i < WEB_CLASSES; i++)
 		server->answers[i] = metric_at(metric, classes[i]);
+	server->open_requests =
+		metric_at(metric_gauge("refrelay_http_requests_open",
+				       "Requests that have begun, and not ended."));
 }
 
 void server_count_answer(struct web_server *server, int status)
@@ -222,7 +240,7 @@ static void start_parts(struct web_server *server,
 	int64_t idle_ms = options->idle_ms ? options->idle_ms : IDLE_MS;
 	int64_t head_ms = options->head_ms ? options->head_ms : HEAD_MS;
 
-	server->idle = idle_start(idle_ms, head_ms);
+	server->idle = idle_start(idle_ms, head_ms, server->limit - server->limit / ROOM);
 	server->connections = connections_new();
 	server->workers = workers_start();
 	if (options->transport) {
@@ -248,9 +266,12 @@ int server_start(const struct web_server_options *options, struct web_server **s
 	stop_init(&new->cut);
 	mutex_init(&new->mutex);
 	cond_init(&new->settled);
+	new->limit =
+		limit_connections(options->transport && options->transport->connections
+					  ? options->transport->connections
+					  : threads_by_cores() * CONNECTIONS_EACH);
 	start_parts(new, options);
-	new->daemon = start_daemon_deaf(
-		new, options->transport ? options->transport->connections : 0);
+	new->daemon = start_daemon_deaf(new);
 	if (!new->daemon) {
 		/* It may have closed the socket; then its number may be another's. */
 		server_free(new);

@@ -5,6 +5,7 @@
 #ifndef WEB_SERVICES_H
 #define WEB_SERVICES_H
 
+#include "base/fair.h"
 #include "change/blob_notice.h"
 #include "change/blob_watch.h"
 #include "change/event_log.h"
@@ -15,7 +16,9 @@
 #include "pull/freshness.h"
 #include "pull/pull.h"
 #include "push/push.h"
+#include "report/followers.h"
 #include "report/report.h"
+#include "report/vitals.h"
 #include "serve/pushes.h"
 #include "serve/serve.h"
 #include "store/store.h"
@@ -23,7 +26,6 @@
 #include "verify/verify_origin.h"
 #include "web/access.h"
 #include "web/bucket.h"
-#include "web/fair.h"
 
 struct web_services {
 	enum site_role role;
@@ -35,6 +37,8 @@ struct web_services {
 	struct serve *serve;
 	struct pushes *pushes; /* not of a secondary */
 	struct store *store;
+	struct vitals *vitals;
+	struct followers *followers; /* of a primary */
 	struct lease_manager *leases;
 	struct access *access;
 	struct buckets *buckets;             /* may be NULL */

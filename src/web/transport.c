@@ -1,5 +1,7 @@
 #include "web/transport.h"
 
+#include "base/clock.h"
+
 enum { PER_CLIENT = 64, CONNECTIONS_MAX = 1 << 20 };
 
 /* *err without the file and line, which conf_error puts before it. */
@@ -61,6 +63,22 @@ int transport_read(const struct conf *conf, struct transport *transport, struct 
 		return 0;
 	transport_clear(transport);
 	return -1;
+}
+
+int transport_check_expiry(const struct transport *transport, struct err *err)
+{
+	char text[CLOCK_TEXT_SIZE];
+	int64_t expires = transport->identity
+				  ? tls_identity_expires(transport->identity) * 1000
+				  : INT64_MAX;
+
+	if (clock_wall_ms() < expires)
+		return 0;
+	clock_format(expires, text);
+	err_set(err, ERR_CONFIG, "http.tlsCertificate: the certificate expired at %s",
+		text);
+	return err_remedy(err, "renew it; until then the one that was read before is "
+			       "shown");
 }
 
 void transport_clear(struct transport *transport)

@@ -20,6 +20,9 @@ struct transport {
 /* Reads [http] tlsCertificate, tlsKey, trustedProxy, connections, connectionsPerClient.
  * ERR_CONFIG names the key; then there is nothing to clear. */
 int transport_read(const struct conf *conf, struct transport *transport, struct err *err);
+
+/* ERR_CONFIG: the certificate that is to be shown from now on has expired. */
+int transport_check_expiry(const struct transport *transport, struct err *err);
 void transport_clear(struct transport *transport);
 
 #endif

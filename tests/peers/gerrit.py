@@ -5,14 +5,17 @@ another HEAD.
 usage: gerrit.py DIRECTORY      DIRECTORY/port (a pipe may stand there) gets the port.
 DIRECTORY/asked gets a line a request: method, target, user:password, body. A project
 exists if DIRECTORY/projects/ has a file of its percent-encoded name, in which HEAD stands.
+If there is DIRECTORY/git, a project that is made gets a repository in it.
 DIRECTORY/mode, if it is there, says how to answer instead: a status, "redirect", "stall",
 or "no-delete": there is no plugin that deletes.
 """
 
 import base64
 import json
+import subprocess
 import sys
 import threading
+import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -75,7 +78,14 @@ class Handler(BaseHTTPRequestHandler):
     def create(self, project, body):
         if project.exists():
             return self.answer(409, "Project already exists\n")
-        project.write_text(json.loads(body).get("branches", ["refs/heads/master"])[0])
+        head = json.loads(body).get("branches", ["refs/heads/master"])[0]
+        project.write_text(head)
+        if (ROOT / "git").is_dir():
+            path = ROOT / "git" / (urllib.parse.unquote(project.name) + ".git")
+            branch = head.removeprefix("refs/heads/")
+            subprocess.run(["git", "init", "-q", "--bare", "-b", branch, path], check=True)
+            subprocess.run(["git", "-C", path, "config", "http.receivepack", "true"],
+                           check=True)
         return self.answer(201, ")]}'\n{}\n")
 
     def serve(self):

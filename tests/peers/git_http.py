@@ -3,7 +3,9 @@
 
 usage: git_http.py ROOT     serves ROOT/*.git to who has ROOT/login (user:password, one
                             line; read for each request); ROOT/port gets the port, and
-                            ROOT/asked a line for each request: method, path, status
+                            ROOT/asked a line for each request: method, path, status.
+                            With ROOT/hides, what is not there is forbidden, as a Gerrit
+                            has it
 """
 
 import base64
@@ -72,9 +74,15 @@ class Handler(BaseHTTPRequestHandler):
         kept = [pair for pair in headers if pair[0] != "Status"]
         return int(status[0].split()[0]) if status else 200, kept, rest
 
+    def is_there(self):
+        name, _, _ = urllib.parse.unquote(self.path).partition(".git/")
+        return (ROOT / (name.lstrip("/") + ".git")).is_dir()
+
     def do_GET(self):
         body = self.body()
-        if self.is_allowed():
+        if self.is_allowed() and (ROOT / "hides").exists() and not self.is_there():
+            self.answer(403, [])
+        elif self.is_allowed():
             self.answer(*self.backend(body))
         else:
             self.answer(401, [("WWW-Authenticate", 'Basic realm="git"')])

@@ -14,6 +14,7 @@ site() { # ARGUMENT...
 
 make_site() {
 	mkdir -p site/repos site/data
+	chmod 700 site/data
 	make_repository site/repos/a.git 3
 	cat >conf <<-END
 		[site]

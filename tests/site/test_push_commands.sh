@@ -162,6 +162,91 @@ waiting_tells_of_success_and_failure() {
 	stop_site home
 }
 
+# Of two refs one is locked there for a while.
+waiting_follows_what_is_left_of_a_push() {
+	local waiter
+	make_home a
+	git -C home/git/a.git branch b1 main
+	git init -q --bare m1/a.git
+	touch m1/a.git/refs/heads/b1.lock
+	set_conf home remote.m1.replicationRetry 0
+	start_site home
+	"$REFRELAY" -c home/refrelay.conf push start --wait --remote m1 >waited 2>&1 &
+	waiter=$!
+	wait_until 20 was_logged home push.failed 'failures=2 '
+	queue_is "['refs/heads/b1']" 'q["queue"][0]["refs"]'
+	kill -0 "$waiter"
+	rm m1/a.git/refs/heads/b1.lock
+	wait "$waiter"
+	grep -q "^Replicate a refs ..all.. to $PWD/m1/a.git, Succeeded! (OK)$" waited
+	same_refs home/git/a.git m1/a.git
+	# One ref is refused for good, the other is locked at first.
+	printf '#!/bin/sh\n[ "$1" != refs/heads/main ]\n' >m1/a.git/hooks/update
+	chmod +x m1/a.git/hooks/update
+	add_commits home/git/a.git refs/heads/main 1
+	add_commits home/git/a.git refs/heads/b1 1
+	touch m1/a.git/refs/heads/b1.lock
+	"$REFRELAY" -c home/refrelay.conf push start --wait --remote m1 >waited 2>&1 &
+	waiter=$!
+	wait_until 20 queue_is "['refs/heads/b1']" 'q["queue"][0]["refs"]'
+	rm m1/a.git/refs/heads/b1.lock
+	fails wait "$waiter"
+	grep -q 'FAILED! (.*refs/heads/main was refused' waited
+	[ "$(git -C home/git/a.git rev-parse b1)" = "$(git -C m1/a.git rev-parse b1)" ]
+	stop_site home
+}
+
+waits_for_a_commit() {
+	local commit waiter
+	make_home a b
+	git init -q --bare m1/a.git
+	start_site home
+	commit=$(git -C home/git/a.git rev-parse main)
+	# Nothing was pushed yet, and nothing is asked for.
+	expect 0 at home push wait "$commit" --remote m1 --timeout 30s
+	grep -q "^Replicate a refs refs/heads/main to $PWD/m1/a.git, Succeeded! (OK)$" out
+	git -C m1/a.git merge-base --is-ancestor "$commit" main
+	# It is there, also as an older commit; b has another history.
+	expect 0 at home push wait "$(git -C home/git/a.git rev-parse --short=10 main~1)" \
+		--repository a --remote m1 --timeout 30s
+	expect 4 at home push wait "$commit" --repository b --remote m1
+	expect 4 at home push wait 0123456789012345678901234567890123456789 --remote m1
+	grep -q 'there is no commit 0123456789012345678901234567890123456789 here' err
+	git -C home/git/a.git update-ref refs/meta/x "$(git -C home/git/a.git \
+		commit-tree -m x main^{tree})"
+	set_conf home remote.m2.push 'refs/heads/*:refs/heads/*'
+	expect 4 at home push wait "$(git -C home/git/a.git rev-parse refs/meta/x)" --remote m2
+	grep -q 'is on no ref that the remote takes' err
+	expect 4 at home push wait "$commit" --remote m3
+	expect 2 at home push wait main --remote m1
+	expect 2 at home push wait "$commit"
+	# While it cannot be pushed, and then no more.
+	refuse m1/a.git
+	add_commits home/git/a.git refs/heads/main 1
+	commit=$(git -C home/git/a.git rev-parse main)
+	expect 1 at home push wait "$commit" --remote m1 --timeout 30s
+	grep -q 'FAILED! (.*was refused' out
+	rm m1/a.git/hooks/pre-receive
+	touch m1/a.git/refs/heads/main.lock
+	expect 1 at home push wait "$commit" --remote m1 --timeout 1s
+	grep -q 'not done in time, it' out
+	rm m1/a.git/refs/heads/main.lock
+	at home push retry --all
+	expect 0 at home push wait "$commit" --remote m1 --timeout 30s
+	# Of what waits for its delay, the delay counts.
+	set_conf home remote.m2.replicationDelay 3600
+	kill -HUP "$(site_pid home)"
+	wait_until 20 was_logged home node.reloaded
+	at home push start --remote m2 a
+	expect 1 at home push wait "$commit" --remote m2 --timeout 1s
+	[ ! -e m2/a.git ]
+	"$REFRELAY" -c home/refrelay.conf push wait "$commit" --remote m2 &
+	waiter=$!
+	wait_until 10 interrupt "$waiter"
+	wait "$waiter" || [ $? -eq 130 ]
+	stop_site home
+}
+
 # Until it has ended: the first may come before it listens.
 interrupt() { # PID
 	! kill -INT "$1" 2>/dev/null
@@ -332,6 +417,7 @@ what_is_no_task_can_be_removed() {
 	make_home a
 	expect 0 at home push queue
 	mkdir -p home/data/replication/ref-updates/waiting
+	chmod 700 home/data
 	echo nonsense >home/data/replication/ref-updates/waiting/0123456789012345678901234567890123456789
 	expect 0 at home push queue
 	grep -q '^1 unreadable file, .*/waiting/0123' out
@@ -357,6 +443,8 @@ is_set_aside() {
 tap_test "what is started without a node waits for one" what_is_started_without_a_node_waits
 tap_test "start takes patterns, remotes and URLs" start_takes_patterns_remotes_and_urls
 tap_test "waiting tells of success and failure" waiting_tells_of_success_and_failure
+tap_test "waiting follows what is left of a push" waiting_follows_what_is_left_of_a_push
+tap_test "a commit can be waited for" waits_for_a_commit
 tap_test "waiting ends in time, by hand, or by what another does" \
 	waiting_ends_in_time_by_hand_or_by_another
 tap_test "what is being pushed is left alone" what_is_being_pushed_is_left_alone

@@ -164,11 +164,11 @@ head_is() { # REPOSITORY REF
 head_follows() {
 	make_gerrit_node home
 	gerrit_remote one
-	gerrit_remote two replicationDelay 1
+	gerrit_remote two replicationDelay 3600 # which HEAD does not wait for
 	make_source a
 	git -C git/a.git branch trunk main
 	start_ready home
-	expect 0 at home push start --all --wait
+	expect 0 at home push start --all --wait --now
 	head_is one/a.git refs/heads/main
 	git -C git/a.git symbolic-ref HEAD refs/heads/trunk
 	at home changed a
@@ -180,6 +180,8 @@ head_follows() {
 	at home changed a
 	wait_until 20 head_is one/a.git refs/heads/other
 	git -C one/a.git rev-parse -q --verify HEAD
+	wait_until 20 head_is two/a.git refs/heads/other
+	git -C two/a.git rev-parse -q --verify HEAD
 	wait_until 20 queue_is home 0 'len(q["queue"])'
 	stop_site home
 }

@@ -148,9 +148,30 @@ hangs_in_mid_pack() {
 	stop_site home
 }
 
+# Of one remote, with as many threads as there are places.
+is_silent_beside_a_good_one() {
+	local name names='a b c d e f'
+	start_far
+	rule stall 0
+	make_node home
+	add_remote home both url "git://127.0.0.1:$(cat net/port)/\${name}.git" threads 2
+	git config --file home/refrelay.conf --add remote.both.url "$PWD/near/\${name}.git"
+	for name in $names; do
+		make_source "$name"
+	done
+	start_ready home
+	at home push start --all
+	wait_until 20 arrived near $names
+	queue_says 'len([u for u in q["queue"] if u["state"] == "running"]) == 1'
+	rule refuse
+	stop_site home
+}
+
 tap_test "one that is down is said to be, and gets all once it is back" is_down_then_back
 tap_test "what waits for another try waits longer each time" retries_grow
 tap_test "one success releases all that wait for its host" one_success_releases_all_of_its_host
 tap_test "one that is slow but moves is not given up" is_slow_but_moves
 tap_test "one that hangs in the middle of a pack is left, and tried again" hangs_in_mid_pack
+tap_test "one that is silent keeps no thread from another of its remote" \
+	is_silent_beside_a_good_one
 tap_done

@@ -372,6 +372,41 @@ a_push_that_fails_or_is_stopped_leaves_its_task_waiting() {
 	stop_site n
 }
 
+hand_back() {
+	expect 0 at home push hand-back
+}
+
+# What a node that was killed was pushing, and names that the plugin does not compute.
+it_can_be_handed_back() {
+	local key odd
+	make_node home
+	add_remote home m
+	make_a m
+	start_ready home
+	hold m/a
+	at home push start a
+	wait_until 20 is_held m/a
+	key=$(in_running)
+	[ -z "$(find store/ref-updates/running -maxdepth 1 -type f)" ]
+	expect 5 at home push hand-back
+	grep -q 'home.* works on this store' err
+	kill -KILL "$(site_pid home)"
+	odd=$(write_task waiting a 'refs/heads/b1' "$(uri_of m/a)" m)
+	mv "store/ref-updates/waiting/$odd" store/ref-updates/waiting/0123456789abcdef
+	touch -d '2 hours ago' store/ref-updates/waiting/0123456789abcdef
+	: >store/ref-updates/waiting/89abcdef
+	wait_until 60 hand_back
+	[ "$(waiting)" = "$(printf '%s\n' "$key" "$odd" | sort)" ]
+	[ -z "$(ls store/ref-updates/running)" ]
+	[ "$(($(date +%s) - $(stat -c %Y "store/ref-updates/waiting/$odd")))" -ge 7200 ]
+	for key in $(waiting); do
+		[ "$(key_of_file "store/ref-updates/waiting/$key")" = "$key" ]
+	done
+	expect 0 at home push hand-back
+	grep -q '^2 tasks wait: 0 were running, 0 got another name$' out
+	let_go
+}
+
 tap_test "an event is a file for each URL, of the same name as Gerrit's" \
 	an_event_is_a_file_for_each_url
 tap_test "names and contents are byte for byte those of Gerrit" \
@@ -398,4 +433,5 @@ tap_test "a ref that the remote does not take is left out" \
 tap_test "tasks of a URL with a password are done" tasks_of_a_url_with_a_password_are_done
 tap_test "a push that fails or is stopped leaves its task waiting" \
 	a_push_that_fails_or_is_stopped_leaves_its_task_waiting
+tap_test "it can be handed back to Gerrit" it_can_be_handed_back
 tap_done

@@ -52,6 +52,25 @@ mirror_deletes_only_what_it_is_told_or_all_that_is_ours() {
 	stop_site home
 }
 
+# Git refuses that by itself. A destination whose own configuration refuses it is left so.
+the_branch_that_head_names_is_deleted_like_others() {
+	make_gerrit_node home
+	gerrit_remote mirror mirror true
+	gerrit_remote careful mirror true
+	make_source a
+	git -C git/a.git branch other main
+	start_ready home
+	expect 0 at home push start --all --wait
+	git -C careful/a.git config receive.denyDeleteCurrent true
+	git -C git/a.git update-ref -d refs/heads/main
+	at home changed a
+	wait_until 20 refs_are mirror/a.git refs/heads/other
+	[ "$(git -C mirror/a.git symbolic-ref HEAD)" = refs/heads/main ]
+	wait_until 20 store_is_empty
+	refs_are careful/a.git refs/heads/main refs/heads/other
+	stop_site home
+}
+
 log_of_refs() { # REPOSITORY
 	git -C "$1" config core.logAllRefUpdates
 }
@@ -80,6 +99,8 @@ what_is_missing_is_made_or_told() {
 	stop_site home
 }
 
+tap_test "a mirror deletes the branch that HEAD names like others" \
+	the_branch_that_head_names_is_deleted_like_others
 tap_test "a mirror deletes what it is told, or in full what is ours" \
 	mirror_deletes_only_what_it_is_told_or_all_that_is_ours
 tap_test "what is missing is made, or told" what_is_missing_is_made_or_told

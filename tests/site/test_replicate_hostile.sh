@@ -87,6 +87,48 @@ a_pipe_holds_nobody() { # PATH
 	test -d dest/good.git
 }
 
+# Links, pipes and devices where git opens nothing; as grokmirror makes FETCH_HEAD.
+what_git_does_not_open() {
+	prepare
+	mkdir -p source/bad.git/info
+	mkfifo source/bad.git/pipe source/bad.git/info/pipe source/bad.git/objects/pack/tmp_pipe
+	ln -s loop source/bad.git/loop
+	ln -s /dev/null source/bad.git/FETCH_HEAD
+	ln -s /dev/null source/bad.git/info/attributes
+	ln -s self source/bad.git/refs/heads/self
+	ln -s nowhere source/bad.git/refs/heads/nowhere
+	run 0 created=2
+	[ "$(tip dest/bad.git)" = "$(tip source/bad.git)" ]
+	add_commits source/bad.git refs/heads/main 1
+	ln -s /dev/null dest/bad.git/FETCH_HEAD
+	mkfifo dest/bad.git/pipe
+	run 0 updated=1
+	[ "$(tip dest/bad.git)" = "$(tip source/bad.git)" ]
+}
+
+tip() { # PATH
+	git -C "$1" rev-parse refs/heads/main
+}
+
+# Such a copy was made by others, and is adopted.
+adopted_with_its_links() {
+	prepare
+	mkdir dest
+	git clone -q --mirror source/bad.git dest/bad.git
+	ln -sf /dev/null dest/bad.git/FETCH_HEAD
+	add_commits source/bad.git refs/heads/main 1
+	run 0 created=1 updated=1
+	equal_repositories source/bad.git dest/bad.git
+}
+
+# Git would follow it, and show what it does not understand there.
+packed_refs_that_is_a_link() {
+	prepare
+	ln -s /etc/passwd source/bad.git/packed-refs
+	run 3 created=1 failed=1
+	is_bad bad '"failure_class":"config"' "packed-refs is a symbolic link"
+}
+
 grafts_are_told() {
 	prepare
 	mkdir -p source/bad.git/info
@@ -118,6 +160,12 @@ for path in objects/info/alternates objects/info/commit-graph \
 	objects/pack/multi-pack-index shallow; do
 	tap_test "a pipe at $path holds nobody" a_pipe_holds_nobody "$path"
 done
+for path in index info/attributes objects/pack/odd.idx; do
+	tap_test "nor does one at $path" a_pipe_holds_nobody "$path"
+done
+tap_test "what git does not open may be anything" what_git_does_not_open
+tap_test "a copy of another tool, with its links, is adopted" adopted_with_its_links
+tap_test "packed-refs that is a link is not followed" packed_refs_that_is_a_link
 tap_test "grafts are told" grafts_are_told
 for point in publish.renamed publish.changed state.key sync.verified; do
 	tap_test "what was published before a crash at $point is ours" \

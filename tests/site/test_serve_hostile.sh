@@ -89,9 +89,10 @@ odd_headers() {
 	make_served
 	start_site one
 	is_right
-	for version in 0 9 -1 version=x 'version=0' ':::' 'version=9' $'\x01'; do
+	for version in 0 9 -1 version=x 'version=0' ':::' 'version=9'; do
 		[ "$(adv '' -H "Git-Protocol: $version" | sha1sum)" = "$(sha1sum <now)" ]
 	done
+	[[ $(raw "GET / HTTP/1.1\r\nHost: x\r\nGit-Protocol: \x01\r\n\r\n") == *" 400 "* ]]
 	adv 2 >two
 	for version in version=1:x:version=2 version=2:version=2 version=2:version=9 ; do
 		adv '' -H "Git-Protocol: $version" | cmp - two
@@ -341,6 +342,35 @@ no_watches_are_to_be_had() {
 	stop_site one
 }
 
+# Git would show its reader parts of whatever the link leads to.
+links_for_packed_refs() {
+	local target
+	make_served
+	git -C "$R" pack-refs --all
+	mv "$R/packed-refs" list
+	echo "a secret: of the site" >secret
+	start_site one
+	for target in "$PWD/secret" "$PWD/list" "$PWD/nowhere" packed-refs "$PWD" /proc/self/environ; do
+		ln -sfn "$target" "$R/packed-refs"
+		for version in 0 2; do
+			curl -s -o answer -w '%{http_code}\n' -H "Git-Protocol: version=$version" \
+				"$U/info/refs?service=git-upload-pack" >status
+			if [ "$version" = 0 ]; then
+				grep -q '^4' status
+				grep -q 'packed-refs is a symbolic link' answer
+			fi
+			grep -q secret answer && fail "$(cat answer)"
+		done
+		fails git ls-remote "$U" 2>err
+		grep -q 'packed-refs is a symbolic link' err
+		grep -q 'secret:' err && fail "$(cat err)"
+	done
+	rm "$R/packed-refs"
+	mv list "$R/packed-refs"
+	git ls-remote "$U" | grep refs/heads/main
+	stop_site one
+}
+
 tap_test "bodies that lie are refused, and take no memory" bodies_that_lie
 tap_test "odd headers are what git takes them for" odd_headers
 tap_test "no path leads elsewhere" paths_that_lead_elsewhere
@@ -349,4 +379,6 @@ tap_test "the cache may change or vanish while it is used" a_cache_that_changes_
 tap_test "the cache may be full or read-only" a_cache_that_cannot_be_written
 tap_test "many repositories asked once" many_repositories_asked_once
 tap_test "a node without watches" no_watches_are_to_be_had
+tap_test "a packed-refs that is a link shows no other file, and no empty repository" \
+	links_for_packed_refs
 tap_done

@@ -5,6 +5,8 @@
 . "${0%/*}/../lib/sites.sh"
 . "${0%/*}/../lib/two_sites.sh"
 
+wrong_clock=$(cd "${0%/*}/../lib" && pwd)/wrong_clock.c
+
 converge() {
 	wait_until 60 in_sync
 	same_sites
@@ -36,7 +38,7 @@ copies() {
 }
 
 in_trash() {
-	find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 2>/dev/null | wc -l
+	find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 ! -name '.*' 2>/dev/null | wc -l
 }
 
 take_30_away() {
@@ -128,6 +130,34 @@ a_few_deletions_need_nobody() {
 	held_is 0
 }
 
+# Nothing tells of these deletions but the tree itself.
+what_was_deleted_while_the_database_was_lost_goes_to_the_trash() {
+	local i
+	make_sites
+	for i in 1 2 3 4; do
+		make_repository "london/git/r$i.git" 2
+	done
+	start_sites
+	converge
+	stop_site paris
+	remove_repository london/git/r1.git
+	rm paris/data/refrelay.db*
+	make_repository paris/git/foreign.git 1
+	start_site paris
+	wait_until 60 in_trash_are 1
+	wait_until 20 was_logged paris leftovers.gone 'copies=1'
+	wait_until 20 was_logged paris leftovers.foreign 'example=foreign'
+	[ -d paris/git/foreign.git ]
+	at paris check >said || true
+	grep -q 'the primary does not have 1 of the repositories here, e.g. foreign' said
+	rm -rf paris/git/foreign.git
+	converge
+}
+
+in_trash_are() { # COUNT
+	[ "$(in_trash)" = "$1" ]
+}
+
 has_noticed() { # LAST-EVENT
 	[ "$(status_of london last_event)" -ge "$1" ]
 }
@@ -205,6 +235,32 @@ a_root_that_was_unmounted_deletes_nothing() {
 	[ "$(in_trash)" = 0 ]
 }
 
+# As a machine may that has lost its time; the copy waits for two weeks all the same.
+a_clock_that_is_weeks_ahead_empties_no_trash() {
+	make_sites
+	make_repository london/git/a.git 2
+	make_repository london/git/b.git 2
+	start_sites
+	converge
+	remove_repository london/git/a.git
+	wait_until 20 test ! -e paris/git/a.git
+	[ "$(in_trash)" = 1 ]
+	stop_site paris
+	cc -shared -fPIC -o wrong_clock.so "$wrong_clock"
+	touch before
+	start_site paris "LD_PRELOAD=$PWD/wrong_clock.so" WRONG_CLOCK=1296000 \
+		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
+	wait_until 20 test paris/git/.refrelay/trash/.clock -nt before
+	[ "$(in_trash)" = 1 ]
+	stop_site paris
+	fails was_logged paris trash.expired
+	# What was there for so long goes.
+	mv paris/git/.refrelay/trash/*.a.git paris/git/.refrelay/trash/1000.1.a.git
+	start_site paris
+	wait_until 20 was_logged paris trash.expired
+	[ "$(in_trash)" = 0 ]
+}
+
 tap_test "a mass deletion is held and told until a person confirms it" \
 	a_mass_deletion_is_held_and_told
 tap_test "repositories that come back are held no more" \
@@ -215,6 +271,10 @@ tap_test "a few deletions need nobody" \
 	a_few_deletions_need_nobody
 tap_test "many refs deleted at once wait for force" \
 	many_refs_deleted_at_once_wait_for_force
+tap_test "what was deleted while the database was lost goes to the trash" \
+	what_was_deleted_while_the_database_was_lost_goes_to_the_trash
 tap_test "a root that was unmounted deletes nothing" \
 	a_root_that_was_unmounted_deletes_nothing
+tap_test "a clock that is weeks ahead empties no trash" \
+	a_clock_that_is_weeks_ahead_empties_no_trash
 tap_done

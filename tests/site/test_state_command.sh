@@ -10,6 +10,7 @@ site() { # ARGUMENT...
 
 make_site() {
 	mkdir -p site/repos site/data
+	chmod 700 site/data
 	make_repository site/repos/team/app.git 3
 	cat >conf <<-END
 		[site]

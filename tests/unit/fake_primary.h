@@ -26,6 +26,8 @@ struct primary {
 	VEC(struct place) places;
 	atomic_bool is_down, refs_hang, is_part;
 	atomic_bool is_unscanned;  /* it has not looked at its blobs */
+	atomic_bool is_new;        /* ... nor at its repositories */
+	atomic_size_t most;        /* repositories on a page of its inventory; 0: all */
 	atomic_bool is_blind;      /* its inventory is empty, under the same tag */
 	const char *_Atomic fault; /* what is said when it is down */
 	atomic_int pages, unchanged, asked_again, hanging, refused;
@@ -335,6 +337,10 @@ int primary_inventory(struct primary_line *line, const struct page_question *que
 		return -1;
 	snprintf(now, sizeof(now), "\"%s-%" PRIu64 "%s\"", fake.timeline, last_event(),
 		 fake.is_part ? "-part" : "");
+	if (fake.is_new) {
+		fake.refused++;
+		return INVENTORY_NOT_SCANNED;
+	}
 	if (etag && strcmp(etag, now) == 0) {
 		fake.unchanged++;
 		return 0;
@@ -342,7 +348,7 @@ int primary_inventory(struct primary_line *line, const struct page_question *que
 	fake.pages++;
 	*page = (struct inventory_page){ 0 };
 	memcpy(page->etag, now, sizeof(now));
-	read_page(question->after, question->limit, page);
+	read_page(question->after, fake.most ? fake.most : question->limit, page);
 	if (fake.between)
 		fake.between();
 	return 1;

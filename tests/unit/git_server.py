@@ -84,6 +84,17 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def answer_slowly(self, sections, pack):
+        """Says for three seconds no more than that it lives, as upload-pack does."""
+        alive = b"0005\1"
+        self.answer(200, sections + b"packfile\n",
+                    len(sections) + len(b"packfile\n") + 6 * len(alive) + len(pack))
+        for _ in range(6):
+            time.sleep(0.5)
+            self.wfile.write(alive)
+            self.wfile.flush()
+        self.wfile.write(pack)
+
     def do_GET(self):
         mode = (ROOT / "mode").read_text()
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -109,6 +120,9 @@ class Handler(BaseHTTPRequestHandler):
                 body = b""
             if mode == "garbage":
                 body = b"<html>Welcome"
+            if mode == "slow" and b"packfile\n" in body:
+                self.answer_slowly(*body.split(b"packfile\n", 1))
+                return
             self.answer(200, body, length if mode in ("cut", "stall") else None)
             if mode == "stall":
                 time.sleep(60)

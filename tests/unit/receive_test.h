@@ -22,6 +22,7 @@ struct push {
 	size_t cut_at; /* 0: it is not cut */
 	bool lingers;  /* before the body's end, of which git might know too early */
 	unsigned commands, recorded, reported;
+	size_t deletions;
 	struct receive_outcome outcome;
 	size_t passed; /* of the answer, when the outcome was told */
 	bool fails;    /* what is called when it is recorded */
@@ -82,6 +83,15 @@ static inline int note(void *arg, struct err *error)
 	return mine->fails ? err_set(error, ERR_DISK, "not recorded") : 0;
 }
 
+/* Before git deletes anything. */
+static inline void note_deletions(void *arg, size_t count)
+{
+	struct push *mine = arg;
+
+	assert_int_equal(mine->deletions + mine->recorded, 0);
+	mine->deletions = count;
+}
+
 static inline void note_outcome(void *arg, const struct receive_outcome *outcome)
 {
 	struct push *mine = arg;
@@ -97,6 +107,7 @@ static inline void push_init(struct push *mine)
 		.request = { .path = path,
 			     .read = read_body,
 			     .recorded = note,
+			     .deletes = note_deletions,
 			     .reported = note_outcome,
 			     .user = "ann",
 			     .client = "192.0.2.7",

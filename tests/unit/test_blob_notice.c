@@ -129,6 +129,7 @@ TEST(what_changed_although_nobody_wrote_is_damaged_and_not_passed_on)
 	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
 	assert_int_equal(row.verification, VERIFICATION_FAILED);
 	assert_string_equal(row.failure_class, "corrupt");
+	assert_int_equal(row.failure_reason, REASON_DAMAGED);
 	assert_string_equal(row.checksum, DIGEST_B);
 	assert_int_equal(row.generation, 1);
 	assert_int_equal(row.verification_retry_count, 1);

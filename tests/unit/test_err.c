@@ -102,6 +102,29 @@ TEST(every_class_has_a_name_and_only_some_pass_by_themselves)
 	assert_string_equal(err_class_name(ERR_INTERNAL), "internal");
 }
 
+TEST(a_reason_is_kept_with_the_noun_and_the_remedy_and_goes_with_another_error)
+{
+	err_set(&err, ERR_TIMEOUT, "x");
+	assert_int_equal(err.reason, REASON_NONE);
+	assert_int_equal(err_because(&err, REASON_SILENT), -1);
+	err_prefix(&err, "y");
+	err_remedy(&err, "z");
+	assert_int_equal(err.reason, REASON_SILENT);
+	errno = EIO;
+	err_errno(&err, "x");
+	assert_int_equal(err.reason, REASON_NONE);
+}
+
+TEST(a_reason_is_stored_by_its_name)
+{
+	assert_null(err_reason_name(REASON_NONE));
+	assert_int_equal(err_reason_of_name(NULL), REASON_NONE);
+	assert_int_equal(err_reason_of_name(""), REASON_NONE);
+	assert_int_equal(err_reason_of_name("of a later version"), REASON_UNKNOWN);
+	for (int reason = REASON_UNKNOWN; reason < REASONS; reason++)
+		assert_int_equal(err_reason_of_name(err_reason_name(reason)), reason);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -111,6 +134,9 @@ int main(void)
 		cmocka_unit_test(long_texts_are_cut_and_terminated),
 		cmocka_unit_test(the_errno_decides_the_class),
 		cmocka_unit_test(every_class_has_a_name_and_only_some_pass_by_themselves),
+		cmocka_unit_test(
+			a_reason_is_kept_with_the_noun_and_the_remedy_and_goes_with_another_error),
+		cmocka_unit_test(a_reason_is_stored_by_its_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static char *read_text(const char *name)
 {
 	AUTO_STR struct str text = STR_INIT;
 
-	assert_ok(file_read(root_fd, name, 65536, &text, &err));
+	assert_ok(file_read(root_fd, name, 1 << 24, &text, &err));
 	return str_take(&text);
 }
 
@@ -154,6 +154,14 @@ TEST(an_answer_that_rests_is_a_timeout)
 	assert_fails(fetch(), ERR_TIMEOUT);
 }
 
+TEST(a_server_that_says_that_it_lives_is_waited_for)
+{
+	remote.stall_ms = 1000;
+	write_mode("slow");
+	assert_ok(fetch());
+	must("git -C copy.git cat-file -e $(git -C %s rev-parse main)", store_path);
+}
+
 TEST(nobody_who_listens_is_a_network_error)
 {
 	remote.url = "http://127.0.0.1:1/r.git";
@@ -180,6 +188,7 @@ int main(void)
 		CASE(a_header_of_two_lines_is_refused),
 		CASE(what_the_server_answers_has_a_class),
 		CASE(an_answer_that_rests_is_a_timeout),
+		CASE(a_server_that_says_that_it_lives_is_waited_for),
 		CASE(nobody_who_listens_is_a_network_error),
 		CASE(a_path_may_not_lead_to_the_network_nor_a_url_to_files),
 	};

@@ -491,7 +491,7 @@ static void *churn(void *arg)
 					     "refs/heads/g", "refs/heads/g/h" };
 
 	(void)arg;
-	for (int i = 0; !atomic_load(&is_over); i++) {
+	while (!atomic_load(&is_over)) {
 		for (size_t j = 0; j < ARRAY_SIZE(names); j++)
 			mkdirat(repo_fd, names[j], 0777);
 		for (size_t j = ARRAY_SIZE(names); j > 0; j--)

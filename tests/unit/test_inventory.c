@@ -19,6 +19,9 @@ static struct oid oid_of(char digit, size_t len)
 static char checksum[] = SUM;
 
 /* A repository as a comparison finds it: 2026-11-21T09:14:03.120Z, generation 7. */
+static char settings[] = "[a]\n";
+static const struct pushed pushed = { .announced = 9, .settled = 7 };
+
 static struct noticed make_noticed(size_t oid_len)
 {
 	return (struct noticed){
@@ -27,6 +30,7 @@ static struct noticed make_noticed(size_t oid_len)
 			 .checksum = checksum,
 			 .changed_at = 1795252443120 },
 		.oid_len = oid_len,
+		.settings = settings,
 	};
 }
 
@@ -42,7 +46,7 @@ static void assert_answer(const struct noticed *noticed, const char *format,
 					     "object-format %s\n%s",
 					     format, rest);
 
-	refs_answer(noticed, &out);
+	refs_answer(noticed, &pushed, &out);
 	assert_string_equal(out.data, expected);
 	assert_int_equal(out.len, strlen(out.data));
 }
@@ -72,6 +76,7 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 	assert_answer(&noticed, "sha1",
 		      "head ref: refs/heads/main\n"
 		      "description R3L832UK\n"
+		      "pushed-deletions 7 9\nsettings W2FdCg==\n"
 		      "refs 4\n"
 		      "\n"
 		      "ref: refs/heads/main refs/heads/default\n"
@@ -92,6 +97,7 @@ TEST(a_detached_head_and_sha256_are_answered)
 	assert_answer(
 		&noticed, "sha256",
 		"head 2222222222222222222222222222222222222222222222222222222222222222\n"
+		"pushed-deletions 7 9\nsettings W2FdCg==\n"
 		"refs 1\n"
 		"\n"
 		"1111111111111111111111111111111111111111111111111111111111111111 "
@@ -106,10 +112,13 @@ TEST(an_empty_repository_and_an_empty_description_are_answered)
 	char head[] = "refs/heads/main", empty[] = "";
 
 	noticed.refs.head_target = head;
-	assert_answer(&noticed, "sha1", "head ref: refs/heads/main\nrefs 0\n\n");
+	assert_answer(&noticed, "sha1",
+		      "head ref: refs/heads/main\npushed-deletions 7 9\nsettings "
+		      "W2FdCg==\nrefs 0\n\n");
 	noticed.description = empty;
 	assert_answer(&noticed, "sha1",
-		      "head ref: refs/heads/main\ndescription \nrefs 0\n\n");
+		      "head ref: refs/heads/main\ndescription \npushed-deletions 7 "
+		      "9\nsettings W2FdCg==\nrefs 0\n\n");
 }
 
 TEST(a_long_description_is_one_line)
@@ -122,7 +131,7 @@ TEST(a_long_description_is_one_line)
 	text[300] = '\0';
 	noticed.refs.head_target = head;
 	noticed.description = text;
-	refs_answer(&noticed, &out);
+	refs_answer(&noticed, &pushed, &out);
 	const char *line = strstr(out.data, "description ");
 	assert_non_null(line);
 	assert_int_equal(strcspn(line, "\n"), strlen("description ") + 400);

@@ -5,6 +5,7 @@
 
 #include "base/thread.h"
 #include "change/notice_parts.h"
+#include "git/git_child.h"
 
 static struct noticed noticed;
 
@@ -61,6 +62,40 @@ static int remove_known(void **state)
 }
 
 #define KNOWN_CASE(name) cmocka_unit_test_setup_teardown(name, make_known, remove_known)
+
+TEST(what_readers_may_see_is_a_change_without_changed_refs)
+{
+	AUTO_FREE char *config = xasprintf("%s/a.git/config", srv);
+
+	must("git config --file %s transfer.hideRefs refs/secret", config);
+	assert_changes(assert_event(EVENT_UPDATED, 2), "[]");
+	assert_no_event();
+	must("git config --file %s core.logAllRefUpdates true", config);
+	assert_no_event();
+	assert_ok(compare("a"));
+	assert_string_equal(noticed.settings,
+			    "[transfer]\n\thideRefs = \"refs/secret\"\n");
+	must("git config --file %s --unset transfer.hideRefs", config);
+	assert_event(EVENT_UPDATED, 3);
+	assert_ok(compare("a"));
+	assert_string_equal(noticed.settings, "");
+}
+
+/* No fingerprint shows a change of the file that is included. */
+TEST(what_readers_may_see_may_stand_in_another_file)
+{
+	assert_ok(git_setup(root, &err));
+	must("git config --file more transfer.hideRefs refs/a && "
+	     "git config --file srv/a.git/config include.path %s/more",
+	     root);
+	assert_event(EVENT_UPDATED, 2);
+	must("touch -d '1 hour ago' srv/a.git/config");
+	assert_no_event();
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_false(row.is_settled);
+	must("git config --file more transfer.hideRefs refs/b");
+	assert_event(EVENT_UPDATED, 3);
+}
 
 TEST(a_new_repository_is_created_with_its_verification_spread)
 {
@@ -387,6 +422,8 @@ TEST(a_late_comparison_is_void_even_if_the_other_had_nothing_to_report)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		KNOWN_CASE(what_readers_may_see_is_a_change_without_changed_refs),
+		KNOWN_CASE(what_readers_may_see_may_stand_in_another_file),
 		KNOWN_CASE(a_new_repository_is_created_with_its_verification_spread),
 		KNOWN_CASE(changes_are_told_with_their_old_values),
 		KNOWN_CASE(head_and_symbolic_refs_are_changes),

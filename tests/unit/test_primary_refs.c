@@ -90,6 +90,38 @@ TEST(a_good_answer_is_read)
 	primary_refs_clear(&refs);
 }
 
+/* "[transfer]\n\thideRefs = refs/a\n[core]\n\tx = y\n" */
+#define SETTINGS "settings W3RyYW5zZmVyXQoJaGlkZVJlZnMgPSByZWZzL2EKW2NvcmVdCgl4ID0geQo=\n"
+
+TEST(settings_for_readers_are_read_and_no_others)
+{
+	AUTO_FREE char *sum = sum_line();
+
+	assert_ok(parse(HEADER "%s" MIDDLE HEAD SETTINGS "refs 3\n\n" REFS, sum));
+	assert_string_equal(refs.settings, "[transfer]\n\thideRefs = \"refs/a\"\n");
+	primary_refs_clear(&refs);
+	assert_ok(parse(HEADER "%s" MIDDLE HEAD "settings \nrefs 3\n\n" REFS, sum));
+	assert_string_equal(refs.settings, "");
+	assert_int_equal(refs.pushed_announced, 0);
+	primary_refs_clear(&refs);
+	assert_ok(parse(HEADER "%s" MIDDLE HEAD "pushed-deletions 3 17\nrefs 3\n\n" REFS,
+			sum));
+	assert_int_equal(refs.pushed_settled, 3);
+	assert_int_equal(refs.pushed_announced, 17);
+	primary_refs_clear(&refs);
+	assert_fails(
+		parse(HEADER "%s" MIDDLE HEAD "pushed-deletions 3\nrefs 3\n\n" REFS, sum),
+		ERR_CORRUPT);
+	assert_ok(parse(HEADER "%s" MIDDLE HEAD "refs 3\n\n" REFS, sum));
+	assert_null(refs.settings);
+	primary_refs_clear(&refs);
+	assert_fails(
+		parse(HEADER "%s" MIDDLE HEAD SETTINGS SETTINGS "refs 3\n\n" REFS, sum),
+		ERR_CORRUPT);
+	assert_fails(parse(HEADER "%s" MIDDLE HEAD "settings Ww==\nrefs 3\n\n" REFS, sum),
+		     ERR_CORRUPT);
+}
+
 TEST(a_repository_without_refs_and_description_is_read)
 {
 	char target[] = "refs/heads/x", text[CHECKSUM_TEXT_SIZE];
@@ -181,6 +213,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_answer_is_read),
+		cmocka_unit_test(settings_for_readers_are_read_and_no_others),
 		cmocka_unit_test(a_repository_without_refs_and_description_is_read),
 		cmocka_unit_test(a_lying_answer_is_refused_as_a_whole),
 		cmocka_unit_test(a_nul_ends_no_line),

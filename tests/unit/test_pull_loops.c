@@ -660,6 +660,24 @@ TEST(a_kind_that_the_primary_did_not_look_at_yet_counts_as_not_compared)
 	kinds = (struct blob_kinds){ 0 };
 }
 
+/* Or a million copies that are here already would be compared by a page an interval. */
+TEST(a_comparison_that_was_put_off_goes_through_all_pages_at_once)
+{
+	const char *names[] = { "a", "b", "c", "d", "e" };
+
+	settings.consistency_interval_ms = 3600000;
+	fake.is_new = true;
+	fake.most = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		appear(names[i], UNTOLD);
+	begin();
+	eventually(fake.refused > 1);
+	assert_false(is_compared());
+	fake.is_new = false;
+	eventually(is_compared());
+	assert_true(fake.pages >= (int)ARRAY_SIZE(names));
+}
+
 #define LOOP_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -695,6 +713,7 @@ int main(void)
 			a_kind_that_the_primary_does_not_have_keeps_no_comparison_waiting),
 		LOOP_CASE(
 			a_kind_that_the_primary_did_not_look_at_yet_counts_as_not_compared),
+		LOOP_CASE(a_comparison_that_was_put_off_goes_through_all_pages_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);

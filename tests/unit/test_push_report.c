@@ -160,6 +160,13 @@ TEST(a_whole_failure_has_the_class_of_what_was_said)
 		  "repository.\n",
 		  ERR_MISSING },
 		{ "fatal: '/x' does not appear to be a git repository\n", ERR_MISSING },
+		{ "fatal: project new/two not found\nfatal: Could not read from remote "
+		  "repository.\n",
+		  ERR_MISSING },
+		{ "fatal: '/new/two.git': not a Gerrit project\n", ERR_MISSING },
+		{ "fatal: project new/two not founded\nfatal: Could not read from "
+		  "remote repository.\n",
+		  ERR_CONFIG },
 		{ "fatal: remote error: service not enabled: /x\n", ERR_CONFIG },
 		{ "bash: line 1: git-receive-pack: command not found\n", ERR_CONFIG },
 		{ "remote: error: unable to write file: No space left on device\n",
@@ -202,6 +209,8 @@ TEST(a_remedy_names_what_is_to_be_set)
 		bool is_silent = strstr(tails[i].tail, "nothing was heard") != NULL;
 		err_set(&err, is_silent ? ERR_TIMEOUT : ERR_INTERNAL, "%s",
 			is_silent ? tails[i].tail : "git exited with code 128");
+		if (is_silent)
+			err_because(&err, REASON_SILENT);
 		push_report_failure(tails[i].tail, &err);
 		if (!strstr(err.remedy, tails[i].names))
 			fail_msg("%s: %s", tails[i].tail, err.remedy);

@@ -175,6 +175,45 @@ TEST(a_host_whose_clock_is_an_hour_off_changes_nothing)
 	assert_int_equal(schedule_next_at(&schedule, NOW), NOW + 15000 + HOUR);
 }
 
+static struct schedule_entry *put_for(const char *share, const char *uri)
+{
+	struct schedule_entry *entry = put(uri, NOW - 5000 + uri[0]);
+
+	entry->share = schedule_share(lane, share);
+	entry->share->is_configured = true;
+	schedule_share_threads(lane);
+	return entry;
+}
+
+TEST(a_place_that_is_silent_keeps_no_thread_from_the_others_of_its_remote)
+{
+	lane->threads = 3;
+	struct schedule_entry *silent = put_for("silent", "a");
+	struct schedule_entry *second = put_for("silent", "b");
+	struct schedule_entry *third = put_for("silent", "c");
+	struct schedule_entry *good = put_for("good", "d");
+	assert_int_equal(lane->share_limit, 2);
+	assert_next(NOW, silent);
+	assert_next(NOW, second);
+	assert_next(NOW, good);
+	assert_next(NOW, NULL);
+	end(good, RUN_DONE, HOST_ANSWERED, NOW);
+	assert_next(NOW, NULL);
+	struct schedule_entry *better = put_for("good", "e");
+	assert_next(NOW, better);
+	end(silent, RUN_DONE, HOST_ANSWERED, NOW);
+	assert_next(NOW, third);
+	/* With fewer threads than places, each may still have one. */
+	lane->threads = 1;
+	schedule_share_threads(lane);
+	assert_int_equal(lane->share_limit, 1);
+	/* One that is not configured any more takes nothing from the others. */
+	lane->threads = 3;
+	schedule_share(lane, "silent")->is_configured = false;
+	schedule_share_threads(lane);
+	assert_int_equal(lane->share_limit, 3);
+}
+
 TEST(threads_of_a_remote_are_not_exceeded_and_block_no_other_remote)
 {
 	struct schedule_lane *other = schedule_lane(&schedule, "b");
@@ -401,6 +440,8 @@ int main(void)
 		SCHEDULE_CASE(a_retry_time_holds_and_is_not_shortened_by_new_tasks),
 		SCHEDULE_CASE(a_deletion_waits_for_no_delay_but_for_its_next_try),
 		SCHEDULE_CASE(a_host_whose_clock_is_an_hour_off_changes_nothing),
+		SCHEDULE_CASE(
+			a_place_that_is_silent_keeps_no_thread_from_the_others_of_its_remote),
 		SCHEDULE_CASE(
 			threads_of_a_remote_are_not_exceeded_and_block_no_other_remote),
 		SCHEDULE_CASE(transfers_of_one_repository_are_limited_and_others_pass),

@@ -72,12 +72,22 @@ TEST(what_is_not_said_has_the_documented_value)
 	assert_int_equal(settings->ssh_command_ms, 0);
 	assert_int_equal(settings->ssh_connect_ms, 120 * 1000);
 	assert_int_equal(settings->interval_ms, 0);
-	assert_int_equal(settings->random_ms, 1000);
+	assert_int_equal(settings->random_ms, 0);
 	assert_int_equal(settings->lock_max_retries, -1);
 	assert_int_equal(settings->repository_transfers, 4);
 	assert_true(settings->bytes_in_flight > 0);
 	assert_false(settings->replicates_on_startup);
 	assert_int_equal(settings->notes.count, 0);
+}
+
+TEST(chance_delays_a_push_only_where_nodes_share_the_work)
+{
+	read_keys("replicationDelay = 1\n[replication]\ndistributionInterval = 5s\n");
+	assert_int_equal(settings->random_ms, 1000);
+	read_keys("replicationDelay = 1\n[replication]\ndistributionInterval = 0\n");
+	assert_int_equal(settings->random_ms, 0);
+	read_keys("replicationDelay = 1\n[replication]\nrandomDelay = 3s\n");
+	assert_int_equal(settings->random_ms, 3000);
 }
 
 TEST(a_bare_number_has_gerrit_s_unit_of_its_key)
@@ -530,6 +540,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SETTINGS_CASE(what_is_not_said_has_the_documented_value),
+		SETTINGS_CASE(chance_delays_a_push_only_where_nodes_share_the_work),
 		SETTINGS_CASE(a_bare_number_has_gerrit_s_unit_of_its_key),
 		SETTINGS_CASE(durations_have_units_and_gerrit_s_words_for_them),
 		SETTINGS_CASE(numbers_out_of_range_are_moved_as_gerrit_does_or_better),

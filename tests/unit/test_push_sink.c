@@ -3,10 +3,28 @@
  */
 #include "git_test.h"
 
+#include <dirent.h>
+#include <sys/syscall.h>
+
 #include "git/checksum.h"
 #include "git/ref_diff.h"
 #include "push/sink.h"
 #include "push/uri_state.h"
+
+static size_t flushes;
+
+/* Stand in for the library's. */
+int fsync(int fd)
+{
+	flushes++;
+	return (int)syscall(SYS_fsync, fd);
+}
+
+int syncfs(int fd)
+{
+	flushes++;
+	return (int)syscall(SYS_syncfs, fd);
+}
 
 static struct task_store *tasks;
 static struct push_settings *settings;
@@ -103,6 +121,29 @@ static char *waiting(void)
 			 "t=json.load(open(sys.argv[1])); "
 			 "print(t[\"remote\"], t[\"uri\"], *sorted(t[\"refs\"]))' $f; "
 			 "done | LC_ALL=C sort");
+}
+
+static size_t count_files(const char *path)
+{
+	DIR *dir = dir_list(root_fd, path);
+	struct dirent *entry;
+	size_t count = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir)) != NULL)
+		count += entry->d_name[0] != '.';
+	closedir(dir);
+	return count;
+}
+
+static size_t count_waiting(void)
+{
+	return count_files("replication/ref-updates/waiting");
+}
+
+static size_t count_building(void)
+{
+	return count_files("replication/ref-updates/building");
 }
 
 static void assert_waiting(const char *expected)
@@ -333,13 +374,15 @@ TEST(a_start_can_be_narrowed_and_hurried)
 	static const char *const remotes[] = { "two", NULL };
 	const struct push_start_filter two = { .remotes = remotes };
 	const struct push_start_filter url = { .url = "/d/b", .now = true };
+	char name[] = "p", *names[] = { name };
+	const task_keys projects = { .items = names, .count = 1, .capacity = 1 };
 	task_keys keys = { 0 };
 	int64_t now;
 
-	assert_ok(push_start_repository(tasks, settings, "p", &two, &keys, &err));
+	assert_ok(push_start_repositories(tasks, settings, &projects, &two, &keys, &err));
 	assert_int_equal(keys.count, 2);
 	assert_waiting("two /e/a/p.git ..all..\ntwo /e/b/p.git ..all..\n");
-	assert_ok(push_start_repository(tasks, settings, "p", &url, &keys, &err));
+	assert_ok(push_start_repositories(tasks, settings, &projects, &url, &keys, &err));
 	assert_int_equal(keys.count, 3);
 	assert_ok(task_store_now(tasks, &now, &err));
 	AUTO_FREE char *path =
@@ -351,6 +394,40 @@ TEST(a_start_can_be_narrowed_and_hurried)
 	for (size_t i = 0; i < keys.count; i++)
 		free(keys.items[i]);
 	vec_clear(&keys);
+}
+
+static void free_keys(task_keys *keys)
+{
+	for (size_t i = 0; i < keys->count; i++)
+		free(keys->items[i]);
+	vec_clear(keys);
+}
+
+/* A disk takes some 20 ms for each. */
+TEST(many_tasks_share_what_it_costs_to_have_them_on_disk)
+{
+	const struct push_start_filter all = { .url = NULL };
+	task_keys projects = { 0 }, keys = { 0 }, again = { 0 };
+
+	for (int i = 0; i < 150; i++)
+		vec_add(&projects, xasprintf("group/p%d", i));
+	flushes = 0;
+	assert_ok(push_start_repositories(tasks, settings, &projects, &all, &keys, &err));
+	assert_true(flushes > 0 && flushes < 50);
+	assert_int_equal(count_waiting(), 600);
+	/* They all wait already. */
+	flushes = 0;
+	assert_ok(
+		push_start_repositories(tasks, settings, &projects, &all, &again, &err));
+	assert_true(flushes > 0 && flushes < 50);
+	assert_int_equal(count_waiting(), 600);
+	assert_int_equal(again.count, 600);
+	for (size_t i = 0; i < again.count; i++)
+		assert_string_equal(again.items[i], keys.items[i]);
+	assert_int_equal(count_building(), 0);
+	free_keys(&projects);
+	free_keys(&keys);
+	free_keys(&again);
 }
 
 int main(void)
@@ -369,6 +446,7 @@ int main(void)
 		SINK_CASE(a_store_that_takes_nothing_is_an_error_and_not_seen),
 		SINK_CASE(what_is_owed_is_taken_although_the_same_was_seen_since),
 		SINK_CASE(a_start_can_be_narrowed_and_hurried),
+		SINK_CASE(many_tasks_share_what_it_costs_to_have_them_on_disk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

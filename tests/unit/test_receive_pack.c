@@ -37,6 +37,7 @@ TEST(one_push_may_create_change_and_delete)
 	pkt_add_flush(&push.body);
 	assert_ok(go());
 	assert_true(says("ok refs/heads/gone"));
+	assert_int_equal(push.deletions, 1);
 	assert_refs("refs/heads/main=19 refs/heads/topic=10");
 	assert_changed_once();
 }
@@ -51,6 +52,7 @@ TEST(many_refs_are_one_change_whatever_comes_at_once)
 	push.at_once = 7;
 	assert_ok(go());
 	assert_outcome(400, 400, 0);
+	assert_int_equal(push.deletions, 0);
 	assert_changed_once();
 	AUTO_FREE char *count = output_of("git -C r.git for-each-ref | wc -l");
 	assert_int_equal(atoi(count), 400);
@@ -199,6 +201,35 @@ TEST(a_repository_may_refuse_pushes)
 	assert_ok(go());
 }
 
+/* Git takes such a push, but the change cannot be recorded. */
+TEST(a_repository_that_is_not_whole_takes_no_pushes)
+{
+	AUTO_STR struct str out = STR_INIT;
+	char text[OID_MAX_TEXT];
+
+	simple(&push, &commits[9], "refs/heads/main");
+	AUTO_FREE char *shallow = xasprintf("%s\n", oid_text(&commits[3], text));
+	write_text("shallow", shallow);
+	assert_fails(receive_pack_advertise(&push.request, &out, &err), ERR_AUTH);
+	assert_fails(go(), ERR_AUTH);
+	assert_refs("");
+	must("rm r.git/shallow && git -C r.git config remote.up.promisor true");
+	assert_fails(receive_pack_advertise(&push.request, &out, &err), ERR_AUTH);
+	must("git -C r.git config --unset remote.up.promisor");
+	assert_ok(go());
+	assert_refs("refs/heads/main=9");
+}
+
+TEST(the_identity_of_a_token_is_an_address_without_blanks)
+{
+	hook("pre-receive", "echo $REMOTE_USER, $GIT_COMMITTER_NAME, "
+			    "$GIT_COMMITTER_EMAIL");
+	push.request.user = "token pusher";
+	simple(&push, &commits[9], "refs/heads/main");
+	assert_ok(go());
+	assert_true(says("token pusher, token pusher, pusher@http.192.0.2.7\n"));
+}
+
 static void assert_as_backend(const struct str *out, const char *environment)
 {
 	AUTO_STR struct str theirs = STR_INIT;
@@ -288,16 +319,13 @@ static void add_lines(struct push *mine, const char *text)
 	}
 }
 
-TEST(a_signed_push_is_verified_where_the_repository_wants_it)
+/* Pushes main with a certificate; `sign` makes a signature of its stdin. */
+static void push_signed(const char *sign)
 {
 	AUTO_STR struct str advert = STR_INIT;
 	char new[OID_MAX_TEXT];
 
-	must("ssh-keygen -q -t ed25519 -N '' -f key && "
-	     "echo \"ann@example.com $(cat key.pub)\" >signers && cd r.git && "
-	     "git config gpg.format ssh && git config receive.certNonceSeed s && "
-	     "git config gpg.ssh.allowedSignersFile %s/signers",
-	     root);
+	must("git -C r.git config receive.certNonceSeed s");
 	hook("post-receive", "echo $GIT_PUSH_CERT_STATUS $GIT_PUSH_CERT_NONCE_STATUS");
 	assert_ok(receive_pack_advertise(&push.request, &advert, &err));
 	const char *at = memmem(advert.data, advert.len, " push-cert=", 11);
@@ -308,16 +336,49 @@ TEST(a_signed_push_is_verified_where_the_repository_wants_it)
 		"nonce %.*s\n\n%040d %s refs/heads/main\n",
 		len, at + 11, 0, oid_text(&commits[9], new));
 	assert_ok(file_replace(root_fd, "cert", text, strlen(text), FILE_NO_SYNC, &err));
-	AUTO_FREE char *signature =
-		output_of("ssh-keygen -q -Y sign -n git -f key <cert 2>/dev/null");
+	AUTO_FREE char *signature = output_of("%s <cert 2>/dev/null", sign);
 	pkt_add(&push.body, "push-cert\0report-status side-band-64k\n", 39);
 	add_lines(&push, text);
 	add_lines(&push, signature);
 	add_lines(&push, "push-cert-end\n");
 	pack_of(&push, &commits[9], "");
 	assert_ok(go());
-	assert_true(says("ok refs/heads/main") && says("G OK"));
+	assert_true(says("ok refs/heads/main"));
+}
+
+TEST(a_signed_push_is_verified_where_the_repository_wants_it)
+{
+	must("ssh-keygen -q -t ed25519 -N '' -f key && "
+	     "echo \"ann@example.com $(cat key.pub)\" >signers && cd r.git && "
+	     "git config gpg.format ssh && "
+	     "git config gpg.ssh.allowedSignersFile %s/signers",
+	     root);
+	push_signed("ssh-keygen -q -Y sign -n git -f key");
+	assert_true(says("G OK"));
 	assert_changed_once();
+}
+
+/* The secret key is not in the keyring by which it is judged. */
+TEST(signatures_of_gpg_are_verified_by_the_keyring_that_the_node_was_given)
+{
+	AUTO_FREE char *gpg = output_of("command -v gpg || true");
+
+	if (!*gpg)
+		skip();
+	must("mkdir -m 700 mine theirs && export GNUPGHOME=$PWD/mine && "
+	     "gpg -q --batch --passphrase '' --quick-gen-key ann@example.com ed25519 "
+	     "sign never 2>/dev/null && gpg -q --export >key && "
+	     "GNUPGHOME=$PWD/theirs gpg -q --batch --import key 2>/dev/null && "
+	     "echo $(gpg --list-keys --with-colons | sed -n "
+	     "'s/^fpr:*\\([^:]*\\):/\\1:6:/p')"
+	     " | GNUPGHOME=$PWD/theirs gpg -q --import-ownertrust 2>/dev/null");
+	AUTO_FREE char *keyring = xasprintf("%s/theirs", root);
+	setenv("GNUPGHOME", keyring, 1);
+	push_signed("GNUPGHOME=$PWD/mine gpg -q --batch --armor --detach-sign");
+	unsetenv("GNUPGHOME");
+	must("GNUPGHOME=$PWD/mine gpgconf --kill gpg-agent; "
+	     "GNUPGHOME=$PWD/theirs gpgconf --kill gpg-agent");
+	assert_true(says("G OK"));
 }
 
 int main(void)
@@ -335,9 +396,12 @@ int main(void)
 		CASE(a_push_that_wants_no_report_is_recorded_at_its_end),
 		CASE(a_probe_has_an_empty_answer_and_changes_nothing),
 		CASE(a_repository_may_refuse_pushes),
+		CASE(a_repository_that_is_not_whole_takes_no_pushes),
+		CASE(the_identity_of_a_token_is_an_address_without_blanks),
 		CASE(advertisements_are_those_of_http_backend),
 		CASE(two_pushes_run_side_by_side),
 		CASE(a_signed_push_is_verified_where_the_repository_wants_it),
+		CASE(signatures_of_gpg_are_verified_by_the_keyring_that_the_node_was_given),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);

@@ -454,6 +454,9 @@ static void move_at_random(void)
 
 static void check_row(const struct registry_row *row)
 {
+	assert_true(row->is_proved || row->verification != VERIFICATION_SUCCEEDED);
+	assert_true(!row->is_proved || row->verification != VERIFICATION_FAILED);
+	assert_true(!row->is_proved || row->verification != VERIFICATION_DISABLED);
 	assert_true(row->generation <= row->generation_wanted);
 	if (row->state == REGISTRY_SYNCED) {
 		assert_int_equal(row->generation, row->generation_wanted);
@@ -484,6 +487,7 @@ static void check_counts(void)
 		found.verification[row->verification]++;
 		found.held += row->held_reason != NULL;
 		found.gone += row->is_gone;
+		found.proved += row->is_proved && row->state == REGISTRY_SYNCED;
 		found.bytes += (int64_t)row->size;
 		if (row->state != REGISTRY_SYNCED && !row->is_gone)
 			found.bytes_to_come += (int64_t)row->size;

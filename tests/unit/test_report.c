@@ -1,6 +1,13 @@
 #include "test.h"
 
 #include "report/report.h"
+#include "report/report_exchange.h"
+
+/* Of a node that is well. */
+static struct vital_signs well(void)
+{
+	return (struct vital_signs){ .node = NODE_ANSWERS, .failing_age_ms = -1 };
+}
 
 TEST(what_a_secondary_says_twice_is_no_failure)
 {
@@ -29,19 +36,97 @@ TEST(what_a_secondary_says_twice_is_no_failure)
 /* On a large site one is nearly always under way. */
 TEST(a_copy_that_is_read_again_is_still_in_sync)
 {
-	struct report report = { .role = SITE_SECONDARY, .compared_at = 1 };
+	struct report report = { .role = SITE_SECONDARY,
+				 .signs = well(),
+				 .compared_at = 1 };
 	struct registry_counts *counts = &report.repositories;
 
 	counts->all = 4;
 	counts->states[REGISTRY_SYNCED] = 4;
 	counts->verification[VERIFICATION_SUCCEEDED] = 2;
-	counts->verification[VERIFICATION_STARTED] = 1;
-	counts->verification[VERIFICATION_PENDING] = 1;
+	counts->verification[VERIFICATION_STARTED] = 2;
+	counts->proved = 4;
 	assert_true(report_is_good(&report));
-	counts->verification[VERIFICATION_PENDING] = 0;
-	counts->verification[VERIFICATION_FAILED] = 1;
+	counts->proved = 3; /* one was never proved since it changed */
 	assert_false(report_is_good(&report));
 	assert_int_equal(report_verified(&report), 3);
+}
+
+TEST(rows_that_were_removed_by_order_void_the_comparison)
+{
+	struct report report = { .role = SITE_SECONDARY,
+				 .signs = well(),
+				 .compared_at = 1 };
+
+	assert_true(report_is_good(&report));
+	report.is_comparison_void = true;
+	assert_false(report_is_good(&report));
+}
+
+TEST(a_silent_primary_is_as_far_behind_as_its_silence)
+{
+	struct vital_signs signs = well();
+	struct report report;
+	struct store *store;
+	AUTO_STR struct str text = STR_INIT;
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	const struct report_options options = { .role = SITE_SECONDARY,
+						.site = "paris",
+						.data = "/nowhere",
+						.signs = &signs,
+						.store = store };
+	signs.heard_age_ms = VERDICT_HEARD_MS;
+	assert_ok(report_make(&options, &report, &err));
+	assert_int_equal(report.lag_ms, 0);
+	report_clear(&report);
+	signs.heard_age_ms = 400000;
+	assert_ok(report_make(&options, &report, &err));
+	assert_int_equal(report.lag_ms, 400000);
+	report_sentence(&report, &text);
+	assert_string_equal(text.data, "paris has not heard from its primary for 6 min; "
+				       "0 of 0 repositories verified");
+	report_clear(&report);
+	store_close(store);
+}
+
+TEST(what_cannot_be_written_is_said_with_its_remedy)
+{
+	char site[] = "paris";
+	struct report report = {
+		.role = SITE_SECONDARY, .site = site, .signs = well(), .compared_at = 1
+	};
+	AUTO_STR struct str text = STR_INIT;
+
+	report.signs.failing_age_ms = 40000;
+	err_set(&report.signs.write_failure, ERR_DISK, "no space");
+	err_remedy(&report.signs.write_failure, "free some");
+	assert_false(report_is_good(&report));
+	report_sentence(&report, &text);
+	assert_string_equal(text.data,
+			    "paris could write nothing down for 40 s: no space "
+			    "(free some); 0 of 0 repositories verified");
+}
+
+TEST(what_keeps_copies_from_coming_is_said)
+{
+	char site[] = "paris";
+	struct report report = { .role = SITE_SECONDARY,
+				 .site = site,
+				 .signs = well(),
+				 .compared_at = 1,
+				 .limits = { .is_known = true,
+					     .bandwidth = 1000,
+					     .verification_capacity = 1 } };
+	AUTO_STR struct str text = STR_INIT;
+
+	report.repositories.all = 1;
+	report.repositories.states[REGISTRY_PENDING] = 1;
+	report_sentence(&report, &text);
+	assert_non_null(strstr(text.data, "; no repository is copied: "
+					  "sync.repositoryCapacity is 0; "
+					  "sync.bandwidth is 1.0 kB a second"));
+	assert_null(strstr(text.data, "read again"));
 }
 
 TEST(what_only_fails_is_not_said_to_be_copied)
@@ -49,7 +134,7 @@ TEST(what_only_fails_is_not_said_to_be_copied)
 	char site[] = "paris";
 	struct report report = { .role = SITE_SECONDARY,
 				 .site = site,
-				 .node_runs = true,
+				 .signs = well(),
 				 .heard_at = 1,
 				 .compared_at = 1,
 				 .lag_ms = 4000 };
@@ -59,7 +144,7 @@ TEST(what_only_fails_is_not_said_to_be_copied)
 	counts->all = 4;
 	counts->states[REGISTRY_SYNCED] = 3;
 	counts->states[REGISTRY_FAILED] = 1;
-	counts->verification[VERIFICATION_SUCCEEDED] = 3;
+	counts->proved = 3;
 	report_sentence(&report, &text);
 	assert_string_equal(
 		text.data, "paris is 4.0 s behind: 3 of 4 repositories verified; 1 fails "
@@ -83,9 +168,7 @@ static void shows_clock(struct report *report, const char *wanted)
 TEST(a_clock_is_right_or_not_and_unknown_before_it_was_heard)
 {
 	char site[] = "paris";
-	struct report report = { .role = SITE_SECONDARY,
-				 .site = site,
-				 .node_runs = true };
+	struct report report = { .role = SITE_SECONDARY, .site = site, .signs = well() };
 
 	shows_clock(&report, "heard never, event 0 of 0\n");
 	report.heard_at = 1;
@@ -200,7 +283,7 @@ TEST(a_site_that_stands_alone_says_first_which_destination_is_behind)
 					   remote_of(m2, 0, 0, 0) };
 	struct report report = { .role = SITE_STANDALONE,
 				 .site = site,
-				 .node_runs = true,
+				 .signs = well(),
 				 .repositories.all = 2,
 				 .push = { .is_on = true } };
 
@@ -208,7 +291,7 @@ TEST(a_site_that_stands_alone_says_first_which_destination_is_behind)
 	report.push.remotes.items = remotes;
 	report.push.remotes.count = 2;
 	assert_true(report_is_good(&report));
-	says(&report, "in sync: nothing waits to be pushed to 2 remotes; 2 repositories");
+	says(&report, "all is pushed: nothing waits for 2 remotes; 2 repositories");
 	remotes[0] = remote_of(m1, 0, 1, 3000);
 	assert_false(report_is_good(&report));
 	says(&report, "m1 is 3.0 s behind: 1 push to do; 2 repositories");
@@ -229,7 +312,7 @@ TEST(remotes_that_are_equally_behind_are_each_said_once)
 	struct report_remote remotes[5];
 	struct report report = { .role = SITE_STANDALONE,
 				 .site = site,
-				 .node_runs = true,
+				 .signs = well(),
 				 .push = { .is_on = true } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(remotes); i++)
@@ -241,13 +324,27 @@ TEST(remotes_that_are_equally_behind_are_each_said_once)
 		      "0 repositories");
 }
 
+/* As of a primary whose only secondary is in sync. */
+static bool is_good_with_paris(struct report *report)
+{
+	char site[] = "paris";
+	struct report_secondary paris = { .site = site, .says = SAYS_IN_SYNC };
+
+	report->secondaries.items = &paris;
+	report->secondaries.count = 1;
+	bool is_good = report_is_good(report);
+	report->secondaries.items = NULL;
+	report->secondaries.count = 0;
+	return is_good;
+}
+
 TEST(what_was_given_up_set_aside_or_is_owed_is_not_good)
 {
 	char site[] = "london", m1[] = "m1", name[] = "team/app";
 	struct report_remote remotes[] = { remote_of(m1, 0, 0, 0) };
 	struct report report = { .role = SITE_PRIMARY,
 				 .site = site,
-				 .node_runs = true,
+				 .signs = well(),
 				 .push = { .is_on = true } };
 
 	report.push.remotes.items = remotes;
@@ -256,7 +353,7 @@ TEST(what_was_given_up_set_aside_or_is_owed_is_not_good)
 	report.push.given_up = 1;
 	report.push.example_given_up = name;
 	err_set(&report.push.given_up_why, ERR_CONFLICT, "not a fast-forward");
-	assert_false(report_is_good(&report));
+	assert_false(is_good_with_paris(&report));
 	says(&report,
 	     "1 push was given up, for instance team/app: not a fast-forward (see "
 	     "refrelay push queue, then retry or discard); no secondary has asked yet; "
@@ -265,17 +362,17 @@ TEST(what_was_given_up_set_aside_or_is_owed_is_not_good)
 	report.push.owed =
 		(struct owed_summary){ .count = 2, .example = "a", .why = { 0 } };
 	err_set(&report.push.owed.why, ERR_DISK, "full");
-	assert_false(report_is_good(&report));
+	assert_false(is_good_with_paris(&report));
 	says(&report, "of 2 changed repositories no task could be made, for instance a: "
 		      "full; no secondary has asked yet; 0 repositories");
 	report.push.owed.count = 0;
 	report.push.unreadable = 1;
-	assert_false(report_is_good(&report));
+	assert_false(is_good_with_paris(&report));
 	report.push.unreadable = 0;
 	report.push.orphans = 1;
-	assert_false(report_is_good(&report));
+	assert_false(is_good_with_paris(&report));
 	report.push.orphans = 0;
-	assert_true(report_is_good(&report));
+	assert_true(is_good_with_paris(&report));
 }
 
 TEST(a_task_store_that_is_away_is_a_finding_not_the_end)
@@ -324,6 +421,10 @@ int main(void)
 		cmocka_unit_test(a_task_store_that_is_away_is_a_finding_not_the_end),
 		cmocka_unit_test(what_a_secondary_says_twice_is_no_failure),
 		cmocka_unit_test(a_copy_that_is_read_again_is_still_in_sync),
+		cmocka_unit_test(rows_that_were_removed_by_order_void_the_comparison),
+		cmocka_unit_test(a_silent_primary_is_as_far_behind_as_its_silence),
+		cmocka_unit_test(what_cannot_be_written_is_said_with_its_remedy),
+		cmocka_unit_test(what_keeps_copies_from_coming_is_said),
 		cmocka_unit_test(what_only_fails_is_not_said_to_be_copied),
 		cmocka_unit_test(a_clock_is_right_or_not_and_unknown_before_it_was_heard),
 		cmocka_unit_test(a_primary_that_cannot_look_at_its_repositories_says_so),

@@ -9,11 +9,14 @@
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "report/report.h"
+#include "report/report_exchange.h"
+#include "report/report_metrics.h"
 #include "store/site_value.h"
 
 static struct store *store;
 static struct report report;
 static struct str text = STR_INIT;
+static const struct vital_signs well = { .node = NODE_ANSWERS, .failing_age_ms = -1 };
 
 static int setup(void **state)
 {
@@ -79,9 +82,9 @@ static void look(enum site_role role, const struct blob_kinds *kinds)
 							.site = "paris",
 							.data = "/nowhere",
 							.kinds = kinds,
+							.signs = &well,
 							.store = store },
 			      &report, &err));
-	report.node_runs = true;
 	str_reset(&text);
 	report_sentence(&report, &text);
 }
@@ -190,13 +193,18 @@ TEST(the_primary_hears_of_all_kinds)
 	add_copy("b", 1);
 	assert_ok(move("b", REGISTRY_BEGUN));
 	assert_ok(move("b", REGISTRY_ERRED));
+	look(SITE_SECONDARY, NULL);
 	str_reset(&text);
-	assert_ok(report_for_primary(store, clock_wall_ms(), &text, &err));
+	report_for_primary(&report, "a-node", &text);
 	said = json_parse_object(text.data, text.len, 4096, &err);
 	assert_int_equal(json_integer_value(json_object_get(said, "replicables")), 3);
 	assert_int_equal(json_integer_value(json_object_get(said, "behind")), 2);
 	assert_int_equal(json_integer_value(json_object_get(said, "failing")), 1);
 	assert_true(json_number_value(json_object_get(said, "lag")) >= 4);
+	assert_true(json_is_false(json_object_get(said, "in_sync")));
+	assert_string_equal(json_string_value(json_object_get(said, "reason")),
+			    "not_compared");
+	assert_string_equal(json_string_value(json_object_get(said, "node")), "a-node");
 }
 
 static int add_origin(struct store_tx *tx, void *arg, struct err *error)

@@ -1,11 +1,13 @@
 /*
  * schema_3.sql is what a program with schema 3 left behind: four rows of the registry,
- * one of origin, one event.
+ * one of origin, one event. schema_6.sql: three blobs that fail, and the reason is in the
+ * text only.
  */
 #include "test.h"
 
 #include <sqlite3.h>
 
+#include "change/blob_notice.h"
 #include "change/event_log.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
@@ -123,12 +125,35 @@ TEST(what_the_primary_has_and_told_is_still_there)
 	store_close(store);
 }
 
+static int read_failing(struct store_tx *tx, void *arg, struct err *error)
+{
+	return origin_rows_list(tx, "lfs", NULL, 9, arg, error);
+}
+
+/* A program that rewords its sentences must not serve what an older one found damaged. */
+TEST(what_was_found_damaged_is_known_by_a_reason_from_schema_7_on)
+{
+	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+
+	open_old("schema_6.sql");
+	assert_ok(store_read(store, read_failing, &rows, &err));
+	assert_int_equal(rows.count, 3);
+	assert_int_equal(rows.items[0].failure_reason, REASON_DAMAGED);
+	assert_true(blob_row_is_damaged(&rows.items[0]));
+	assert_int_equal(rows.items[1].failure_reason, REASON_NONE);
+	assert_false(blob_row_is_damaged(&rows.items[1]));
+	assert_int_equal(rows.items[2].failure_reason, REASON_WRONG_NAME);
+	assert_true(blob_row_is_damaged(&rows.items[2]));
+	store_close(store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(rows_outlive_the_step_from_schema_3),
 		CASE(an_old_database_goes_on_working),
 		CASE(what_the_primary_has_and_told_is_still_there),
+		CASE(what_was_found_damaged_is_known_by_a_reason_from_schema_7_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

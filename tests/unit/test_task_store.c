@@ -356,11 +356,19 @@ TEST(only_old_rubbish_is_swept)
 	assert_ok(task_store_open(root, &store, &err));
 	assert_true(exists("ref-updates/building/young.tmp"));
 	task_store_close(store);
-	ahead_s = 3700;
+	ahead_s = 700;
 	assert_ok(task_store_open(root, &store, &err));
-	ahead_s = 0;
 	assert_false(exists("ref-updates/building/young.tmp"));
 	assert_true(exists("ref-updates/building/notes"));
+	/* Also what is left while it is open. */
+	write_to("x", "ref-updates/building/late.tmp");
+	ahead_s = 0;
+	assert_ok(task_store_sweep(store, &err));
+	assert_true(exists("ref-updates/building/late.tmp"));
+	ahead_s = 1500;
+	assert_ok(task_store_sweep(store, &err));
+	ahead_s = 0;
+	assert_false(exists("ref-updates/building/late.tmp"));
 }
 
 /* ----------------------------------------------------------------------- listing */

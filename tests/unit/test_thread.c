@@ -2,6 +2,8 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -188,6 +190,65 @@ TEST(threads_may_end_at_once)
 	}
 }
 
+static void start_one(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, (size_t)1 << 46);
+	pthread_setattr_default_np(&attributes);
+	thread_start(&thread, "a name", request_soon, NULL);
+}
+
+static void open_stop(void)
+{
+	const struct rlimit none = { 3, 3 };
+
+	setrlimit(RLIMIT_NOFILE, &none);
+	stop_init(&stop);
+}
+
+/* In a process of its own: it says this, and ends with status 1. */
+static void assert_gives_up(void (*run)(void), const char *what, const char *remedy)
+{
+	char said[1024] = "";
+	int status, ends[2];
+	pid_t child;
+
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	if (child == 0) {
+		dup2(ends[1], 2);
+		closefrom(3);
+		run();
+		_exit(0);
+	}
+	close(ends[1]);
+	for (size_t len = 0; len < sizeof(said) - 1;) {
+		ssize_t count = read(ends[0], said + len, sizeof(said) - 1 - len);
+		if (count <= 0)
+			break;
+		len += (size_t)count;
+	}
+	close(ends[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 1 || !strstr(said, what) ||
+	    !strstr(said, remedy))
+		fail_msg("status %d: %s", status, said);
+}
+
+TEST(what_there_is_no_descriptor_for_is_said)
+{
+	assert_gives_up(open_stop, "cannot make an eventfd: Too many open files",
+			"LimitNOFILE=");
+}
+
+TEST(what_there_is_no_thread_for_is_said)
+{
+	assert_gives_up(start_one, "cannot start the thread a name: ", "TasksMax=");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -201,6 +262,8 @@ int main(void)
 		cmocka_unit_test(
 			threads_run_with_signals_blocked_and_their_starter_does_not),
 		cmocka_unit_test(threads_may_end_at_once),
+		cmocka_unit_test(what_there_is_no_descriptor_for_is_said),
+		cmocka_unit_test(what_there_is_no_thread_for_is_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  */
 #include "git_test.h"
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "git/git_child.h"
 #include "serve/upload_pack.h"
@@ -144,6 +145,24 @@ TEST(refs_that_the_repository_hides_are_not_advertised)
 	serve();
 	assert_null(memmem(answer.data, answer.len, "topic", 5));
 	assert_non_null(memmem(answer.data, answer.len, "refs/heads/main\n", 16));
+}
+
+TEST(a_repository_may_keep_readers_out_but_no_copies)
+{
+	fill();
+	must("git -C r.git config http.uploadpack false");
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_AUTH);
+	assert_int_equal(err.reason, REASON_CLOSED);
+	request.is_for_copy = true;
+	serve();
+	request.is_for_copy = false;
+	must("git -C r.git config http.uploadpack true");
+	serve();
+	must("git config --file more http.uploadpack 0 && "
+	     "git -C r.git config include.path %s/more",
+	     root);
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_AUTH);
+	assert_int_equal(err.reason, REASON_CLOSED);
 }
 
 TEST(the_refs_alone_are_the_advertisement_without_its_first_line)
@@ -300,14 +319,62 @@ TEST(the_first_round_of_a_shallow_clone_ends_well)
 	close_body();
 }
 
-TEST(clients_are_not_led_to_ask_for_names_whatever_the_repository_says)
+TEST(refs_may_be_asked_for_by_name_where_the_repository_allows_it)
 {
 	fill();
-	must("git -C r.git config uploadpack.allowRefInWant true");
 	request.protocol = "version=2";
 	serve();
-	assert_non_null(strstr(answer.data, "fetch=shallow"));
 	assert_null(strstr(answer.data, "ref-in-want"));
+	must("git -C r.git config uploadpack.allowRefInWant true");
+	serve();
+	assert_non_null(strstr(answer.data, " ref-in-want"));
+	command("command=fetch", "want-ref refs/heads/topic");
+	serve();
+	assert_true(text_starts_with(answer.data, "0010wanted-refs\n"));
+	assert_non_null(memmem(answer.data, answer.len, "PACK", 4));
+	close_body();
+}
+
+static size_t count_keepalives(void)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i + 5 <= answer.len; i++)
+		count += memcmp(answer.data + i, "0005\1", 5) == 0;
+	return count;
+}
+
+/* pack-objects counts until the test lets it go on. A client that wants at least a byte
+ * a second must see that git lives: of three such signs at git's own pace the last would
+ * come after 15 seconds. */
+TEST(while_git_counts_it_says_each_second_that_it_lives)
+{
+	char text[OID_MAX_TEXT], buffer[4096];
+	int64_t started = clock_boot_ms();
+	AUTO_FREE char *line = xasprintf("want %s", oid_text(&commits[9], text));
+	ssize_t got = 1;
+
+	fill();
+	must("printf '#!/bin/sh\ncat %s/go >/dev/null; exec \"$@\"\n' >slow && "
+	     "chmod +x slow && mkfifo go && "
+	     "printf '[uploadpack]\n\tpackObjectsHook = %s/slow\n' "
+	     ">>gitconfig-serve-partial",
+	     root, root);
+	command("command=fetch", line);
+	str_reset(&answer);
+	assert_ok(upload_pack_open(&request, &pack, &err));
+	while (count_keepalives() < 3) {
+		got = upload_pack_read(pack, buffer, sizeof(buffer), &err);
+		assert_true(got > 0);
+		str_add_bytes(&answer, buffer, (size_t)got);
+	}
+	assert_true(clock_boot_ms() - started < 12000);
+	must("echo >go");
+	if (read_all(7777) != 0)
+		fail_msg("%s", err.text);
+	upload_pack_close(pack);
+	assert_non_null(memmem(answer.data, answer.len, "PACK", 4));
+	close_body();
 }
 
 TEST(the_empty_request_of_a_probe_has_an_empty_answer)
@@ -604,6 +671,7 @@ int main(void)
 		CASE(a_detached_head_is_advertised_as_http_backend_does),
 		CASE(a_long_advertisement_is_whole),
 		CASE(refs_that_the_repository_hides_are_not_advertised),
+		CASE(a_repository_may_keep_readers_out_but_no_copies),
 		CASE(the_refs_alone_are_the_advertisement_without_its_first_line),
 		CASE(partial_clones_are_offered_by_protocol_2_unless_the_repository_says_no),
 		CASE(protocol_0_allows_and_offers_what_the_repository_says),
@@ -611,7 +679,8 @@ int main(void)
 		CASE(a_pack_is_sent_by_protocol_0),
 		CASE(refs_and_a_pack_are_sent_by_protocol_2),
 		CASE(the_first_round_of_a_shallow_clone_ends_well),
-		CASE(clients_are_not_led_to_ask_for_names_whatever_the_repository_says),
+		CASE(refs_may_be_asked_for_by_name_where_the_repository_allows_it),
+		CASE(while_git_counts_it_says_each_second_that_it_lives),
 		CASE(the_empty_request_of_a_probe_has_an_empty_answer),
 		CASE(a_refusal_is_an_answer),
 		CASE(hidden_refs_and_what_no_ref_reaches_are_refused_by_protocol_0),

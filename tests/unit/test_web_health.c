@@ -4,6 +4,7 @@
 #include "web_test.h"
 
 #include "base/metrics.h"
+#include "report/report_metrics.h"
 
 static struct {
 	struct watch_state watch;
@@ -11,7 +12,31 @@ static struct {
 	int64_t lag_ms, never_copied, blobs_never_copied;
 	bool is_root_lost;
 	bool report_fails;
+	enum verdict_code verdict;
 } now;
+
+void vitals_look(struct vitals *vitals, struct vital_signs *signs)
+{
+	assert_null(vitals);
+	*signs = VITAL_SIGNS_NONE;
+}
+
+void vital_signs_clear(struct vital_signs *signs)
+{
+	assert_int_equal(signs->followers.count, 0);
+}
+
+struct pull_settings pull_settings_now(struct pull *pull)
+{
+	assert_non_null(pull);
+	return (struct pull_settings){ 0 };
+}
+
+void report_judge(const struct report *report, struct verdict *verdict)
+{
+	assert_non_null(report);
+	*verdict = (struct verdict){ .code = now.verdict };
+}
 
 void watch_look(struct watch *watch, struct watch_state *state)
 {
@@ -103,6 +128,18 @@ TEST(a_primary_is_ready_when_it_has_scanned)
 	assert_ready(false, "last scan of the repositories failed");
 }
 
+TEST(who_is_ready_says_whether_it_is_in_sync)
+{
+	services.pull = (struct pull *)&now;
+	now.pull.has_cursor = true;
+	now.pull.compared_at = 1;
+	assert_ready(true, "\"in_sync\":true,\"not_in_sync\":null");
+	now.verdict = VERDICT_PRIMARY_SILENT;
+	assert_ready(true, "\"in_sync\":false,\"not_in_sync\":\"primary_silent\"");
+	now.verdict = VERDICT_NOT_WRITTEN;
+	assert_ready(false, "it cannot write");
+}
+
 TEST(a_secondary_is_ready_when_it_has_caught_up)
 {
 	services.pull = (struct pull *)&now;
@@ -153,6 +190,7 @@ int main(void)
 		SERVED(alive_is_ok),
 		SERVED(a_primary_is_ready_when_it_has_scanned),
 		SERVED(a_secondary_is_ready_when_it_has_caught_up),
+		SERVED(who_is_ready_says_whether_it_is_in_sync),
 		SERVED(metrics_are_for_readers),
 	};
 

@@ -1,0 +1,260 @@
+#include "pull/leftovers.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "blob/walk.h"
+#include "pull/copy_record.h"
+#include "pull/pull_parts.h"
+#include "replicable/discover.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+#include "store/site_value.h"
+#include "upkeep/copies_root.h"
+
+#define BATCH 1000
+
+struct leftovers {
+	const char *kind;
+	VEC(char *) names; /* to be looked up, then those without a row; owned */
+	VEC(char *) paths; /* of repositories, below the root: the same order; owned */
+	int64_t taken;
+};
+
+static void leftovers_clear(struct leftovers *leftovers)
+{
+	for (size_t i = 0; i < leftovers->names.count; i++)
+		free(leftovers->names.items[i]);
+	for (size_t i = 0; i < leftovers->paths.count; i++)
+		free(leftovers->paths.items[i]);
+	vec_clear(&leftovers->names);
+	vec_clear(&leftovers->paths);
+}
+
+static int has_row(struct store_tx *tx, const char *kind, const char *name,
+		   struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	return registry_get_in(tx, kind, name, &row, err);
+}
+
+/* Empties the names that have a row. */
+static int look_up(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct leftovers *leftovers = arg;
+
+	for (size_t i = 0; i < leftovers->names.count; i++) {
+		char *name = leftovers->names.items[i];
+		int found = name[0] ? has_row(tx, leftovers->kind, name, err) : 0;
+		if (found < 0)
+			return -1;
+		if (found)
+			name[0] = '\0';
+	}
+	return 0;
+}
+
+static void add_found(const struct leftovers *leftovers, struct leftovers_found *found)
+{
+	for (size_t i = 0; i < leftovers->names.count; i++) {
+		const char *name = leftovers->names.items[i];
+		if (!name[0])
+			continue;
+		if (found->count++ == 0)
+			snprintf(found->example, sizeof(found->example), "%s", name);
+	}
+}
+
+static int read_tree(struct store *store, const char *root, struct leftovers *leftovers,
+		     struct err *err)
+{
+	AUTO_DISCOVERY struct discovery discovery = { 0 };
+
+	leftovers->kind = KIND_REPOSITORY;
+	if (discover(root, &discovery, err) != 0)
+		return -1;
+	for (size_t i = 0; i < discovery.found.count; i++) {
+		vec_add(&leftovers->names, TAKE(discovery.found.items[i].name));
+		vec_add(&leftovers->paths, TAKE(discovery.found.items[i].path));
+	}
+	return store_read(store, look_up, leftovers, err);
+}
+
+static int read_compared(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STR struct str at = STR_INIT;
+	bool *is_compared = arg;
+	int found = site_value_get(tx, PULL_COMPARED, &at, err);
+
+	*is_compared = found > 0 && strtoll(at.data, NULL, 10) > 0;
+	return found < 0 ? -1 : 0;
+}
+
+static bool is_compared(struct store *store)
+{
+	bool result;
+
+	return store_read(store, read_compared, &result, ERR_IGNORED) == 0 && result;
+}
+
+int leftovers_count(struct store *store, const char *root, struct leftovers_found *found,
+		    struct err *err)
+{
+	struct leftovers leftovers = { 0 };
+	int result;
+
+	*found = (struct leftovers_found){ 0 };
+	if (!is_compared(store))
+		return 0;
+	result = read_tree(store, root, &leftovers, err);
+	if (result == 0)
+		add_found(&leftovers, found);
+	leftovers_clear(&leftovers);
+	return result;
+}
+
+struct blob_counting {
+	struct store *store;
+	struct leftovers batch;
+	struct leftovers_found *found;
+};
+
+static int look_up_batch(struct blob_counting *counting, struct err *err)
+{
+	int result = store_read(counting->store, look_up, &counting->batch, err);
+
+	if (result == 0)
+		add_found(&counting->batch, counting->found);
+	leftovers_clear(&counting->batch);
+	return result;
+}
+
+static int add_blob(void *arg, const char *id, const struct blob_print *print,
+		    struct err *err)
+{
+	struct blob_counting *counting = arg;
+
+	(void)print;
+	vec_add(&counting->batch.names, xstrdup(id));
+	return counting->batch.names.count < BATCH ? 0 : look_up_batch(counting, err);
+}
+
+static int count_blobs(struct store *store, const struct blob_kind *kind,
+		       const struct stop *stop, struct leftovers_found *found,
+		       struct err *err)
+{
+	struct blob_counting counting = { .store = store,
+					  .batch = { .kind = kind->type },
+					  .found = found };
+	const struct blob_visitor visitor = { .file = add_blob, .arg = &counting };
+	int result = blob_walk(kind, &visitor, stop, err);
+
+	if (result == 0)
+		result = look_up_batch(&counting, err);
+	leftovers_clear(&counting.batch);
+	return result;
+}
+
+int leftovers_count_blobs(struct store *store, const struct blob_kind *kind,
+			  struct leftovers_found *found, struct err *err)
+{
+	*found = (struct leftovers_found){ 0 };
+	return is_compared(store) ? count_blobs(store, kind, NULL, found, err) : 0;
+}
+
+/* A record of `replicate` names no timeline: that copy belongs to a person. */
+static bool is_own_copy(int root, const char *path)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_CLOSE int copy = dir_open(root, path, ERR_IGNORED);
+
+	if (copy >= 0)
+		copy_record_read(copy, &record);
+	return record.is_there && record.timeline[0];
+}
+
+static int mark_gone(struct store_tx *tx, const char *name, struct err *err)
+{
+	const struct registry_move asked = { .event = REGISTRY_ASKED };
+	const struct registry_move gone = { .event = REGISTRY_GONE,
+					    .id = replicable_id(KIND_REPOSITORY, name) };
+
+	if (registry_ask_in(tx, KIND_REPOSITORY, name, &asked, err) != 0)
+		return -1;
+	return registry_move_in(tx, &gone, err) < 0 ? -1 : 0;
+}
+
+/* One that an event has added since is wanted. */
+static int mark_all_gone(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct leftovers *leftovers = arg;
+
+	leftovers->taken = 0;
+	for (size_t i = 0; i < leftovers->names.count; i++) {
+		const char *name = leftovers->names.items[i];
+		int found = name[0] ? has_row(tx, KIND_REPOSITORY, name, err) : 1;
+		if (found < 0 || (!found && mark_gone(tx, name, err) != 0))
+			return -1;
+		leftovers->taken += !found;
+	}
+	return 0;
+}
+
+static void tell_foreign(const char *kind, const struct leftovers_found *found)
+{
+	if (found->count > 0)
+		log_warn("leftovers.foreign", LOG_TEXT("kind", kind),
+			 LOG_NUMBER("count", found->count),
+			 LOG_TEXT("example", found->example));
+}
+
+static int take_up_copies(struct pull *pull, int root, struct leftovers *leftovers,
+			  struct err *err)
+{
+	struct leftovers foreign = { 0 };
+	struct leftovers_found found = { 0 };
+
+	for (size_t i = 0; i < leftovers->names.count; i++) {
+		char *name = leftovers->names.items[i];
+		if (!name[0] || is_own_copy(root, leftovers->paths.items[i]))
+			continue;
+		vec_add(&foreign.names, xstrdup(name));
+		name[0] = '\0';
+	}
+	add_found(&foreign, &found);
+	leftovers_clear(&foreign);
+	tell_foreign(KIND_REPOSITORY, &found);
+	if (store_write(pull->options.store, mark_all_gone, leftovers, err) != 0)
+		return -1;
+	if (leftovers->taken > 0)
+		log_warn("leftovers.gone", LOG_NUMBER("copies", leftovers->taken));
+	pull_signal(pull);
+	return 0;
+}
+
+static int take_up_repositories(struct pull *pull, struct err *err)
+{
+	struct leftovers leftovers = { 0 };
+	const struct pull_options *options = &pull->options;
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, options->root, err);
+	int result = -1;
+
+	if (root >= 0 && copies_root_check(options->store, options->root, err) == 0)
+		result = read_tree(options->store, options->root, &leftovers, err);
+	if (result == 0)
+		result = take_up_copies(pull, root, &leftovers, err);
+	leftovers_clear(&leftovers);
+	return result;
+}
+
+int leftovers_take_up(struct pull *pull, const struct blob_kind *kind, struct err *err)
+{
+	struct leftovers_found found = { 0 };
+
+	if (!kind)
+		return take_up_repositories(pull, err);
+	if (count_blobs(pull->options.store, kind, &pull->stop, &found, err) != 0)
+		return -1;
+	tell_foreign(kind->type, &found);
+	return 0;
+}

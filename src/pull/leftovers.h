@@ -1,0 +1,29 @@
+/*
+ * What lies below site.repositories, or in a directory of blobs, and has no row: the
+ * primary does not have it. Copies of this site's own, as left by a database that was
+ * lost, are gone like any other that the primary deleted: with the deletion limit, by way
+ * of the trash. What is no copy of ours stays, and is told of; of blobs it cannot be told
+ * whose they are, so that all of them stay.
+ */
+#ifndef PULL_LEFTOVERS_H
+#define PULL_LEFTOVERS_H
+
+#include "pull/pull.h"
+
+struct leftovers_found {
+	int64_t count;
+	char example[256]; /* a name or an id; may be cut */
+};
+
+/* Counts them; 0 while no comparison has told what the primary has. Walks the tree; any
+ * thread, with and without a node. */
+int leftovers_count(struct store *store, const char *root, struct leftovers_found *found,
+		    struct err *err);
+int leftovers_count_blobs(struct store *store, const struct blob_kind *kind,
+			  struct leftovers_found *found, struct err *err);
+
+/* After a comparison of the whole inventory of one kind (NULL: repositories): takes up
+ * the copies that are ours, and tells the log of the rest. */
+int leftovers_take_up(struct pull *pull, const struct blob_kind *kind, struct err *err);
+
+#endif

@@ -1,0 +1,221 @@
+/*
+ * A node that was started again has another name than before, and the name before never
+ * comes back. So a name that does come back after another was heard is of a node that
+ * runs beside it: as of a machine that was cloned with its configuration. Its database
+ * may be a clone, too, which is why the name is drawn at each start and kept nowhere.
+ */
+#include "report/followers.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "report/report_metrics.h"
+
+enum { NODES_KEPT = 4, NODE_SIZE = 33, REPORT_LIMIT = 4096 };
+
+#define TWICE_MS ((int64_t)10 * 60 * 1000)
+
+struct seen_node {
+	char name[NODE_SIZE];
+	int64_t at; /* boot ms */
+};
+
+struct expected {
+	char *site;                         /* owned */
+	int64_t at;                         /* boot ms; 0: never */
+	struct seen_node nodes[NODES_KEPT]; /* the newest first */
+	int64_t twice_until;                /* boot ms */
+};
+
+struct followers {
+	pthread_mutex_t mutex;
+	VEC(struct expected) sites; /* guarded by mutex */
+};
+
+struct followers *followers_new(void)
+{
+	struct followers *followers = xcalloc(1, sizeof(*followers));
+
+	mutex_init(&followers->mutex);
+	return followers;
+}
+
+static void clear_sites(struct followers *followers)
+{
+	for (size_t i = 0; i < followers->sites.count; i++)
+		free(followers->sites.items[i].site);
+	vec_clear(&followers->sites);
+}
+
+void followers_free(struct followers *followers)
+{
+	if (!followers)
+		return;
+	clear_sites(followers);
+	pthread_mutex_destroy(&followers->mutex);
+	free(followers);
+}
+
+static struct expected *find_locked(struct followers *followers, const char *site)
+{
+	for (size_t i = 0; i < followers->sites.count; i++)
+		if (strcmp(followers->sites.items[i].site, site) == 0)
+			return &followers->sites.items[i];
+	return NULL;
+}
+
+struct names {
+	const char *const *items;
+	size_t count;
+};
+
+static bool is_in(const struct names *names, const char *name)
+{
+	for (size_t i = 0; i < names->count; i++)
+		if (strcmp(names->items[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void replace(struct followers *followers, const char *const *sites, size_t count)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&followers->mutex);
+	struct followers wanted = { 0 };
+
+	for (size_t i = 0; i < count; i++) {
+		struct expected *known = find_locked(followers, sites[i]);
+		struct expected one = known ? *known : (struct expected){ 0 };
+		one.site = xstrdup(sites[i]);
+		vec_add(&wanted.sites, one);
+	}
+	for (size_t i = 0; i < followers->sites.count; i++)
+		if (!is_in(&(struct names){ sites, count },
+			   followers->sites.items[i].site))
+			report_metrics_forget(followers->sites.items[i].site);
+	clear_sites(followers);
+	followers->sites.items = wanted.sites.items;
+	followers->sites.count = wanted.sites.count;
+	followers->sites.capacity = wanted.sites.capacity;
+}
+
+static int forget(struct store_tx *tx, const char *site, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, "DELETE FROM secondary WHERE site = ?1", &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, site);
+	return query_run(query, NULL, err);
+}
+
+/* The first that is not expected, or NULL. */
+static int find_stranger(struct store_tx *tx, const struct names *expected, char **site,
+			 struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	*site = NULL;
+	if (query_open(tx, "SELECT site FROM secondary ORDER BY site", &query, err) != 0)
+		return -1;
+	while (!*site && (found = query_step(query, err)) > 0)
+		if (!is_in(expected, query_text(query, 0)))
+			*site = xstrdup(query_text(query, 0));
+	return *site || found == 0 ? 0 : -1;
+}
+
+static int forget_strangers(struct store_tx *tx, void *arg, struct err *err)
+{
+	for (;;) {
+		AUTO_FREE char *site = NULL;
+		if (find_stranger(tx, arg, &site, err) != 0)
+			return -1;
+		if (!site)
+			return 0;
+		if (forget(tx, site, err) != 0)
+			return -1;
+	}
+}
+
+int followers_expect(struct followers *followers, struct store *store,
+		     const char *const *sites, size_t count, struct err *err)
+{
+	struct names names = { sites, count };
+
+	replace(followers, sites, count);
+	return store_write(store, forget_strangers, &names, err);
+}
+
+/* Whether this node was heard before another that was heard last. */
+static bool note_node(struct expected *site, const char *name, int64_t now)
+{
+	struct seen_node *nodes = site->nodes;
+	size_t at = 0;
+
+	while (at < NODES_KEPT - 1 && strcmp(nodes[at].name, name) != 0)
+		at++;
+	bool comes_back = at > 0 && strcmp(nodes[at].name, name) == 0;
+	for (; at > 0; at--)
+		nodes[at] = nodes[at - 1];
+	nodes[0].at = now;
+	snprintf(nodes[0].name, sizeof(nodes[0].name), "%s", name);
+	return comes_back;
+}
+
+/* Whether that is news. */
+static bool seen_locked(struct expected *site, const char *name)
+{
+	int64_t now = clock_boot_ms();
+	bool was_twice = now < site->twice_until;
+
+	site->at = now;
+	if (!name || !note_node(site, name, now))
+		return false;
+	site->twice_until = now + TWICE_MS;
+	return !was_twice;
+}
+
+void followers_seen(struct followers *followers, const char *site, const char *report)
+{
+	json_auto_t *said =
+		report ? json_parse_foreign(report, strlen(report),
+					    &(struct json_limits){ REPORT_LIMIT, 100 },
+					    ERR_IGNORED)
+		       : NULL;
+	const char *name = json_string_value(json_object_get(said, "node"));
+	bool is_news = false;
+
+	lock(&followers->mutex);
+	struct expected *one = find_locked(followers, site);
+	if (one)
+		is_news = seen_locked(one, name);
+	unlock(&followers->mutex);
+	if (is_news)
+		log_warn("secondary.twice", LOG_TEXT("peer", site),
+			 LOG_TEXT("remedy",
+				  "two nodes run under this site.name: stop one "
+				  "of them, or give it a name, a secret and a "
+				  "section [secondary] of its own"));
+}
+
+void followers_look(struct followers *followers, follower_list *list)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&followers->mutex);
+	int64_t now = clock_boot_ms();
+
+	for (size_t i = 0; i < followers->sites.count; i++) {
+		const struct expected *one = &followers->sites.items[i];
+		vec_add(list,
+			((struct follower){ .site = xstrdup(one->site),
+					    .age_ms = one->at > 0 ? now - one->at : -1,
+					    .is_twice = now < one->twice_until }));
+	}
+}
+
+void follower_list_clear(follower_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->items[i].site);
+	vec_clear(list);
+}

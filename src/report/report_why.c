@@ -1,0 +1,100 @@
+/*
+ * Why it is not known whether a site is in sync, as a clause of the sentence.
+ */
+#include "report/report.h"
+
+static void add_for(int64_t ms, struct str *out)
+{
+	if (ms < 0)
+		return;
+	str_add(out, " for ");
+	report_duration(ms, out);
+}
+
+static void add_error(const struct err *err, struct str *out)
+{
+	if (err->class == ERR_NONE)
+		return;
+	str_addf(out, ": %s", err->text);
+	if (err->remedy[0])
+		str_addf(out, " (%s)", err->remedy);
+}
+
+static void say_mute(const struct report *report, struct str *out)
+{
+	str_addf(out,
+		 "the node of %s does not answer: it is stopped, starting or overloaded",
+		 report->site);
+	if (report->alive_at == 0)
+		return;
+	str_add(out, ", and last wrote that it lives ");
+	report_duration(
+		report->now > report->alive_at ? report->now - report->alive_at : 0, out);
+	str_add(out, " ago");
+}
+
+static void say_not_written(const struct report *report, struct str *out)
+{
+	const struct vital_signs *signs = &report->signs;
+
+	str_addf(out, "%s could write nothing down", report->site);
+	add_for(signs->failing_age_ms > 0 ? signs->failing_age_ms : signs->written_age_ms,
+		out);
+	add_error(&signs->write_failure, out);
+}
+
+static void say_silent(const struct report *report, const struct verdict *verdict,
+		       struct str *out)
+{
+	str_addf(out, "%s has not heard from its primary", report->site);
+	add_for(verdict->age_ms, out);
+}
+
+static void say_unheard(const struct report *report, struct str *out)
+{
+	str_addf(out, "%s has not heard of its primary yet", report->site);
+	if (report->heard_at > 0)
+		str_add(out, " since its node was started");
+}
+
+void report_why(const struct report *report, const struct verdict *verdict,
+		struct str *out)
+{
+	switch (verdict->code) {
+	case VERDICT_NO_NODE:
+		str_addf(out, "%s is not known to be in sync", report->site);
+		return;
+	case VERDICT_NODE_SILENT:
+		say_mute(report, out);
+		return;
+	case VERDICT_NOT_WRITTEN:
+		say_not_written(report, out);
+		return;
+	case VERDICT_ROOT_LOST:
+		str_addf(out, "%s does not find its copies", report->site);
+		add_error(&report->root_failure, out);
+		return;
+	case VERDICT_PRIMARY_UNHEARD:
+		say_unheard(report, out);
+		return;
+	case VERDICT_PRIMARY_SILENT:
+		say_silent(report, verdict, out);
+		return;
+	case VERDICT_COMPARISON_OLD:
+		str_addf(out, "%s has not compared everything with its primary",
+			 report->site);
+		add_for(verdict->age_ms, out);
+		return;
+	case VERDICT_NOT_SCANNED:
+		str_addf(out, "%s has not looked through everything since its start",
+			 report->site);
+		return;
+	case VERDICT_SCAN_OLD:
+		str_addf(out, "%s has not looked through everything", report->site);
+		add_for(verdict->age_ms, out);
+		return;
+	default:
+		str_addf(out, "%s is not in sync: %s", report->site,
+			 verdict_code_name(verdict->code));
+	}
+}

@@ -1,0 +1,146 @@
+#include "report/verdict.h"
+
+static const char *const names[VERDICT_CODES] = {
+	[VERDICT_IN_SYNC] = "in_sync",
+	[VERDICT_NO_NODE] = "no_node",
+	[VERDICT_NODE_SILENT] = "node_silent",
+	[VERDICT_NOT_WRITTEN] = "not_written",
+	[VERDICT_ROOT_LOST] = "root_lost",
+	[VERDICT_PRIMARY_FAILS] = "primary_fails",
+	[VERDICT_PRIMARY_UNHEARD] = "primary_unheard",
+	[VERDICT_PRIMARY_SILENT] = "primary_silent",
+	[VERDICT_NOT_COMPARED] = "not_compared",
+	[VERDICT_COMPARISON_OLD] = "comparison_old",
+	[VERDICT_SCAN_FAILS] = "scan_fails",
+	[VERDICT_NOT_SCANNED] = "not_scanned",
+	[VERDICT_SCAN_OLD] = "scan_old",
+	[VERDICT_NO_SECONDARY] = "no_secondary",
+	[VERDICT_SECONDARY_TWICE] = "secondary_twice",
+	[VERDICT_SECONDARY_SILENT] = "secondary_silent",
+	[VERDICT_SECONDARY_UNKNOWN] = "secondary_unknown",
+	[VERDICT_EVENTS_WAIT] = "events_wait",
+	[VERDICT_LEFT_OUT] = "left_out",
+	[VERDICT_NOT_SYNCED] = "not_synced",
+	[VERDICT_NOT_VERIFIED] = "not_verified",
+	[VERDICT_SECONDARY_BEHIND] = "secondary_behind",
+	[VERDICT_PUSH_WAITS] = "push_waits",
+};
+
+const char *verdict_code_name(enum verdict_code code)
+{
+	return names[code];
+}
+
+static bool is_older(int64_t age_ms, int64_t bound_ms)
+{
+	return age_ms < 0 || age_ms > bound_ms;
+}
+
+static struct verdict verdict_of(enum verdict_code code, int64_t age_ms)
+{
+	return (struct verdict){ .code = code, .age_ms = age_ms };
+}
+
+static struct verdict well(void)
+{
+	return verdict_of(VERDICT_IN_SYNC, -1);
+}
+
+static struct verdict judge_node(const struct verdict_inputs *in)
+{
+	if (in->node == NODE_NONE)
+		return verdict_of(VERDICT_NO_NODE, -1);
+	if (in->node == NODE_MUTE)
+		return verdict_of(VERDICT_NODE_SILENT, -1);
+	if (in->write_fails || is_older(in->written_age_ms, VERDICT_WRITTEN_MS))
+		return verdict_of(VERDICT_NOT_WRITTEN, in->written_age_ms);
+	return well();
+}
+
+static struct verdict judge_copies(const struct verdict_inputs *in)
+{
+	if (in->is_root_lost)
+		return verdict_of(VERDICT_ROOT_LOST, -1);
+	if (in->is_failing)
+		return verdict_of(VERDICT_PRIMARY_FAILS, in->heard_age_ms);
+	if (in->heard_age_ms < 0)
+		return verdict_of(VERDICT_PRIMARY_UNHEARD, -1);
+	if (in->heard_age_ms > VERDICT_HEARD_MS)
+		return verdict_of(VERDICT_PRIMARY_SILENT, in->heard_age_ms);
+	if (in->compared_age_ms < 0)
+		return verdict_of(VERDICT_NOT_COMPARED, -1);
+	if (in->compared_left_ms < 0)
+		return verdict_of(VERDICT_COMPARISON_OLD, in->compared_age_ms);
+	if (in->cursor < in->primary_last_event)
+		return verdict_of(VERDICT_EVENTS_WAIT, -1);
+	if (in->synced != in->all)
+		return verdict_of(VERDICT_NOT_SYNCED, -1);
+	return in->proved == in->all ? well() : verdict_of(VERDICT_NOT_VERIFIED, -1);
+}
+
+static enum verdict_code judge_follower(const struct verdict_follower *one)
+{
+	if (one->is_twice)
+		return VERDICT_SECONDARY_TWICE;
+	if (is_older(one->age_ms, VERDICT_HEARD_MS))
+		return VERDICT_SECONDARY_SILENT;
+	if (one->says == SAYS_NOTHING)
+		return VERDICT_SECONDARY_UNKNOWN;
+	return one->says == SAYS_IN_SYNC && !one->lacks_events ? VERDICT_IN_SYNC
+							       : VERDICT_SECONDARY_BEHIND;
+}
+
+/* What is not known of any goes before what is known of another. */
+static struct verdict judge_followers(const struct verdict_inputs *in)
+{
+	struct verdict worst = well();
+
+	if (in->follower_count == 0)
+		return verdict_of(VERDICT_NO_SECONDARY, -1);
+	for (size_t i = 0; i < in->follower_count; i++) {
+		enum verdict_code code = judge_follower(&in->followers[i]);
+		if (code == VERDICT_IN_SYNC ||
+		    (worst.code != VERDICT_IN_SYNC && worst.code <= code))
+			continue;
+		worst = verdict_of(code, in->followers[i].age_ms);
+		worst.follower = i;
+	}
+	return worst;
+}
+
+static struct verdict judge_originals(const struct verdict_inputs *in)
+{
+	if (in->is_scan_failing)
+		return verdict_of(VERDICT_SCAN_FAILS, in->scan_age_ms);
+	if (in->scan_age_ms < 0)
+		return verdict_of(VERDICT_NOT_SCANNED, -1);
+	if (in->scan_left_ms < 0)
+		return verdict_of(VERDICT_SCAN_OLD, in->scan_age_ms);
+	if (in->left_out > 0)
+		return verdict_of(VERDICT_LEFT_OUT, -1);
+	if (in->proved != in->all)
+		return verdict_of(VERDICT_NOT_VERIFIED, -1);
+	return judge_followers(in);
+}
+
+static struct verdict judge_role(const struct verdict_inputs *in)
+{
+	switch (in->role) {
+	case SITE_PRIMARY:
+		return judge_originals(in);
+	case SITE_SECONDARY:
+		return judge_copies(in);
+	case SITE_STANDALONE:
+		break;
+	}
+	return in->failing > 0 ? verdict_of(VERDICT_NOT_VERIFIED, -1) : well();
+}
+
+void verdict_decide(const struct verdict_inputs *inputs, struct verdict *verdict)
+{
+	*verdict = judge_node(inputs);
+	if (verdict->code == VERDICT_IN_SYNC)
+		*verdict = judge_role(inputs);
+	if (verdict->code == VERDICT_IN_SYNC && !inputs->pushes_are_done)
+		*verdict = verdict_of(VERDICT_PUSH_WAITS, -1);
+}

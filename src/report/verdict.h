@@ -1,0 +1,120 @@
+/*
+ * The one judgement whether a site is in sync and verified. Command, API, readiness and
+ * metrics, and what a secondary tells its primary, all say what this says. It is pure: no
+ * clock, no file, no database; ages are those of the boot clock, in milliseconds.
+ *
+ * It is good only by proof that is fresh. The first line that applies, from the top, is
+ * the verdict (p: primary, s: secondary, a: standalone):
+ *
+ *	input			not good when			   verdict
+ *	node			no node holds the data directory   NO_NODE	     psa
+ *	node			it does not answer in time	   NODE_SILENT	     psa
+ *	write_fails		the last write failed		   NOT_WRITTEN	     psa
+ *	written_age_ms		none, or above VERDICT_WRITTEN_MS  NOT_WRITTEN	     psa
+ *	is_root_lost		true				   ROOT_LOST	      s
+ *	is_failing		the last request failed		   PRIMARY_FAILS      s
+ *	heard_age_ms		none since the start		   PRIMARY_UNHEARD    s
+ *	heard_age_ms		above VERDICT_HEARD_MS		   PRIMARY_SILENT     s
+ *	compared_age_ms		none, or of rows since removed	   NOT_COMPARED	      s
+ *	compared_left_ms	below 0: older than its bound	   COMPARISON_OLD     s
+ *	cursor			before primary_last_event	   EVENTS_WAIT	      s
+ *	is_scan_failing		true				   SCAN_FAILS	     p
+ *	scan_age_ms		none since the start		   NOT_SCANNED	     p
+ *	scan_left_ms		below 0: older than its bound	   SCAN_OLD	     p
+ *	left_out		above 0				   LEFT_OUT	     p
+ *	synced			not all				   NOT_SYNCED	      s
+ *	proved			not all				   NOT_VERIFIED	     ps
+ *	failing			above 0				   NOT_VERIFIED	       a
+ *	follower_count		0				   NO_SECONDARY	     p
+ *	followers.is_twice	true				   SECONDARY_TWICE   p
+ *	followers.age_ms	none, or above VERDICT_HEARD_MS	   SECONDARY_SILENT  p
+ *	followers.says		nothing				   SECONDARY_UNKNOWN p
+ *	followers.says		not in sync, or an older event	   SECONDARY_BEHIND  p
+ *	pushes_are_done		false				   PUSH_WAITS	     psa
+ */
+#ifndef REPORT_VERDICT_H
+#define REPORT_VERDICT_H
+
+#include "base/base.h"
+
+/* A site that is well shows a sign of life each 10 s; with this bound what it said is
+ * void at most 30 s after it was stopped, cut off, or its disk was full. */
+#define VERDICT_WRITTEN_MS 25000
+#define VERDICT_HEARD_MS 25000
+
+enum site_role { SITE_PRIMARY, SITE_SECONDARY, SITE_STANDALONE };
+
+enum verdict_node { NODE_NONE, NODE_MUTE, NODE_ANSWERS };
+
+/* What a secondary says of itself: nothing, if it is of a version that does not. */
+enum verdict_word { SAYS_NOTHING, SAYS_NOT_IN_SYNC, SAYS_IN_SYNC };
+
+struct verdict_follower {
+	int64_t age_ms; /* since its last request; -1: none since the node's start */
+	bool is_twice;  /* two nodes ask under its name */
+	enum verdict_word says;
+	bool lacks_events; /* which the primary has */
+};
+
+/* Ages are -1 where there is nothing to be of an age. */
+struct verdict_inputs {
+	enum site_role role;
+	enum verdict_node node;
+	bool write_fails;
+	int64_t written_age_ms;
+	/* secondary */
+	bool is_root_lost, is_failing;
+	int64_t heard_age_ms, compared_age_ms, compared_left_ms;
+	uint64_t cursor, primary_last_event;
+	/* primary */
+	bool is_scan_failing;
+	int64_t scan_age_ms, scan_left_ms, left_out;
+	const struct verdict_follower *followers;
+	size_t follower_count;
+	/* rows of all kinds */
+	int64_t all, synced, proved, failing;
+	bool pushes_are_done;
+};
+
+enum verdict_code {
+	VERDICT_IN_SYNC,
+	/* It is not known how things are. */
+	VERDICT_NO_NODE,
+	VERDICT_NODE_SILENT,
+	VERDICT_NOT_WRITTEN,
+	VERDICT_ROOT_LOST,
+	VERDICT_PRIMARY_FAILS,
+	VERDICT_PRIMARY_UNHEARD,
+	VERDICT_PRIMARY_SILENT,
+	VERDICT_NOT_COMPARED,
+	VERDICT_COMPARISON_OLD,
+	VERDICT_SCAN_FAILS,
+	VERDICT_NOT_SCANNED,
+	VERDICT_SCAN_OLD,
+	VERDICT_NO_SECONDARY,
+	VERDICT_SECONDARY_TWICE,
+	VERDICT_SECONDARY_SILENT,
+	VERDICT_SECONDARY_UNKNOWN,
+	/* It is known, and not well. */
+	VERDICT_EVENTS_WAIT,
+	VERDICT_LEFT_OUT,
+	VERDICT_NOT_SYNCED,
+	VERDICT_NOT_VERIFIED,
+	VERDICT_SECONDARY_BEHIND,
+	VERDICT_PUSH_WAITS,
+	VERDICT_CODES,
+};
+
+struct verdict {
+	enum verdict_code code;
+	int64_t age_ms; /* of the last proof that is too old; -1: none, or it is no matter
+			   of age */
+	size_t follower; /* which, for SECONDARY_... */
+};
+
+void verdict_decide(const struct verdict_inputs *inputs, struct verdict *verdict);
+
+/* The name in JSON, metrics and reports ("primary_silent"); "in_sync". Static. */
+const char *verdict_code_name(enum verdict_code code);
+
+#endif

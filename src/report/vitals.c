@@ -1,0 +1,317 @@
+/*
+ * Why these signs are enough. A thread that hangs shows by the age of what it does: the
+ * log cursor by when it heard the primary, the comparison and the scan by theirs, the
+ * writer of the database and the disks by the write here; a scheduler or a worker that
+ * hangs leaves rows that are not synced, and who accepts connections is who is asked. A
+ * process that is stopped does not answer at all.
+ */
+#include "report/vitals.h"
+
+#include "base/clock.h"
+#include "base/disk_proof.h"
+#include "base/hook_wire.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "change/hook_socket.h"
+#include "store/data_lock.h"
+#include "store/site_value.h"
+
+#define EVERY_MS 10000
+#define ANSWER_MS 2000
+#define ALIVE_KEY "node.alive"
+
+struct vitals {
+	pthread_mutex_t mutex;
+	/* Guarded by mutex. */
+	struct vitals_parts parts;
+	int64_t written_at, failing_since; /* boot ms; 0: never, not */
+	struct err failure;
+	/* Fixed from start to stop. */
+	struct vitals_options options;
+	struct stop stop;
+	pthread_t thread;
+};
+
+void vital_signs_clear(struct vital_signs *signs)
+{
+	follower_list_clear(&signs->followers);
+	*signs = VITAL_SIGNS_NONE;
+}
+
+static int write_alive(struct store_tx *tx, void *arg, struct err *err)
+{
+	char text[24];
+
+	(void)arg;
+	snprintf(text, sizeof(text), "%" PRId64, clock_wall_ms());
+	return site_value_set(tx, ALIVE_KEY, text, err);
+}
+
+int vitals_last_at(struct store_tx *tx, int64_t *at, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	int found = site_value_get(tx, ALIVE_KEY, &text, err);
+
+	*at = strtoll(text.data, NULL, 10);
+	return found < 0 ? -1 : 0;
+}
+
+/* That a directory of copies is away is found by others. */
+static int prove(const char *directory, struct err *err)
+{
+	return disk_prove(directory, err) == 0 || err->class == ERR_MISSING ? 0 : -1;
+}
+
+static int prove_all(const struct vitals_options *options, struct err *err)
+{
+	if (store_write(options->store, write_alive, NULL, err) != 0 ||
+	    disk_prove(options->data, err) != 0 ||
+	    (options->repositories && prove(options->repositories, err) != 0))
+		return -1;
+	for (size_t i = 0; options->kinds && i < options->kinds->items.count; i++)
+		if (prove(options->kinds->items.items[i].path, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* It counts from before it was begun: a disk may have been slow. */
+static void keep(struct vitals *vitals, int64_t begun_at, const struct err *failure)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&vitals->mutex);
+
+	if (!failure) {
+		vitals->written_at = begun_at;
+		vitals->failing_since = 0;
+		vitals->failure = (struct err){ 0 };
+		return;
+	}
+	if (vitals->failing_since == 0)
+		vitals->failing_since = begun_at;
+	vitals->failure = *failure;
+}
+
+static void *run(void *arg)
+{
+	struct vitals *vitals = arg;
+	bool is_failing = false;
+
+	do {
+		int64_t begun_at = clock_boot_ms();
+		struct err err;
+		bool fails = prove_all(&vitals->options, &err) != 0;
+		keep(vitals, begun_at, fails ? &err : NULL);
+		if (fails && !is_failing)
+			log_error("node.not_written", LOG_ERR(&err),
+				  LOG_TEXT("remedy", err.remedy));
+		else if (!fails && is_failing)
+			log_info("node.written_again");
+		is_failing = fails;
+	} while (!stop_wait(&vitals->stop, EVERY_MS));
+	return NULL;
+}
+
+struct vitals *vitals_start(const struct vitals_options *options)
+{
+	struct vitals *vitals = xcalloc(1, sizeof(*vitals));
+
+	mutex_init(&vitals->mutex);
+	stop_init(&vitals->stop);
+	vitals->options = *options;
+	thread_start(&vitals->thread, "vitals", run, vitals);
+	return vitals;
+}
+
+void vitals_add(struct vitals *vitals, const struct vitals_parts *parts)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&vitals->mutex);
+
+	vitals->parts = *parts;
+}
+
+void vitals_stop(struct vitals *vitals)
+{
+	if (!vitals)
+		return;
+	stop_request(&vitals->stop);
+	thread_join(vitals->thread);
+	stop_clear(&vitals->stop);
+	pthread_mutex_destroy(&vitals->mutex);
+	free(vitals);
+}
+
+static int64_t age_of(int64_t at, int64_t now)
+{
+	if (at == 0)
+		return -1;
+	return now > at ? now - at : 0;
+}
+
+static void look_at_pull(struct pull *pull, struct vital_signs *signs)
+{
+	struct pull_state state;
+
+	pull_look(pull, &state);
+	int64_t now = clock_boot_ms();
+	signs->heard_age_ms = age_of(state.heard_boot, now);
+	signs->compared_age_ms = age_of(state.compared_boot, now);
+	if (state.compared_boot > 0)
+		signs->compared_left_ms = state.compared_until - now;
+}
+
+/* What its next scans should have been done in: one late one is none. */
+static int64_t scan_bound(int64_t interval_ms, int64_t took_ms)
+{
+	return 3 * (interval_ms + took_ms) + 30000;
+}
+
+/* Of all scans the one that proves the least. */
+static void add_scan(bool has_scanned, int64_t at, int64_t bound,
+		     struct vital_signs *signs)
+{
+	int64_t age = has_scanned ? age_of(at, clock_boot_ms()) : -1;
+	int64_t left = age < 0 ? -1 : bound - age;
+
+	if (signs->scan_left_ms < left)
+		return;
+	signs->scan_age_ms = age;
+	signs->scan_left_ms = left;
+}
+
+static void look_at_scans(const struct vitals_parts *parts, struct vital_signs *signs)
+{
+	struct watch_state state;
+
+	signs->scan_left_ms = INT64_MAX;
+	watch_look(parts->watch, &state);
+	add_scan(state.has_scanned, state.scanned_boot,
+		 scan_bound(state.interval_ms, state.took_ms), signs);
+	for (size_t i = 0; parts->blob_watch && i < parts->kinds->items.count; i++) {
+		struct blob_watch_state blobs;
+		if (blob_watch_look(parts->blob_watch, parts->kinds->items.items[i].type,
+				    &blobs))
+			add_scan(blobs.has_scanned, blobs.scanned_boot,
+				 scan_bound(blobs.interval_ms, blobs.took_ms), signs);
+	}
+}
+
+static void look_at_self(struct vitals *vitals, struct vitals_parts *parts,
+			 struct vital_signs *signs)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&vitals->mutex);
+	int64_t now = clock_boot_ms();
+
+	*parts = vitals->parts;
+	signs->write_failure = vitals->failure;
+	signs->written_age_ms = age_of(vitals->written_at, now);
+	signs->failing_age_ms = age_of(vitals->failing_since, now);
+}
+
+void vitals_look(struct vitals *vitals, struct vital_signs *signs)
+{
+	struct vitals_parts parts;
+
+	*signs = VITAL_SIGNS_NONE;
+	signs->node = NODE_ANSWERS;
+	look_at_self(vitals, &parts, signs);
+	if (parts.pull)
+		look_at_pull(parts.pull, signs);
+	else if (parts.watch)
+		look_at_scans(&parts, signs);
+	if (parts.followers)
+		followers_look(parts.followers, &signs->followers);
+}
+
+/* The members of the answer that are ages. */
+static const struct {
+	const char *name;
+	size_t at;
+} ages[] = {
+	{ "failing", offsetof(struct vital_signs, failing_age_ms) },
+	{ "written", offsetof(struct vital_signs, written_age_ms) },
+	{ "heard", offsetof(struct vital_signs, heard_age_ms) },
+	{ "compared", offsetof(struct vital_signs, compared_age_ms) },
+	{ "compared_left", offsetof(struct vital_signs, compared_left_ms) },
+	{ "scanned", offsetof(struct vital_signs, scan_age_ms) },
+	{ "scan_left", offsetof(struct vital_signs, scan_left_ms) },
+};
+
+static int64_t *age_at(struct vital_signs *signs, size_t i)
+{
+	return (int64_t *)(void *)((char *)signs + ages[i].at);
+}
+
+void vitals_say(struct vitals *vitals, struct str *out)
+{
+	struct vital_signs signs;
+	json_auto_t *object = json_object();
+	json_t *followers = json_array();
+
+	vitals_look(vitals, &signs);
+	for (size_t i = 0; i < ARRAY_SIZE(ages); i++)
+		json_put_number(object, ages[i].name, *age_at(&signs, i));
+	if (signs.write_failure.class != ERR_NONE)
+		json_put(object, "failure", json_from_err(&signs.write_failure));
+	for (size_t i = 0; i < signs.followers.count; i++) {
+		const struct follower *one = &signs.followers.items[i];
+		json_t *item = json_object();
+		json_put_text(item, "site", one->site);
+		json_put_number(item, "age", one->age_ms);
+		json_put_bool(item, "twice", one->is_twice);
+		json_array_append_new(followers, item);
+	}
+	json_put(object, "secondaries", followers);
+	json_render(object, out);
+	vital_signs_clear(&signs);
+}
+
+static void read_failure(const json_t *said, struct err *failure)
+{
+	const char *code = json_string_value(json_object_get(said, "code"));
+	const char *message = json_string_value(json_object_get(said, "message"));
+	const char *remedy = json_string_value(json_object_get(said, "remedy"));
+
+	if (!code || !message)
+		return;
+	err_set(failure, err_class_of_name(code), "%s", message);
+	if (remedy)
+		err_remedy(failure, "%s", remedy);
+}
+
+static void read_answer(const json_t *said, struct vital_signs *signs)
+{
+	const json_t *followers = json_object_get(said, "secondaries");
+
+	signs->node = NODE_ANSWERS;
+	for (size_t i = 0; i < ARRAY_SIZE(ages); i++)
+		*age_at(signs, i) =
+			json_integer_value(json_object_get(said, ages[i].name));
+	read_failure(json_object_get(said, "failure"), &signs->write_failure);
+	for (size_t i = 0; i < json_array_size(followers); i++) {
+		const json_t *one = json_array_get(followers, i);
+		const char *site = json_string_value(json_object_get(one, "site"));
+		vec_add(&signs->followers,
+			((struct follower){
+				.site = xstrdup(site ? site : ""),
+				.age_ms = json_integer_value(json_object_get(one, "age")),
+				.is_twice =
+					json_is_true(json_object_get(one, "twice")) }));
+	}
+}
+
+void vitals_ask(const char *data, struct vital_signs *signs)
+{
+	AUTO_FREE char *answer = xcalloc(1, HOOK_ANSWER_MAX + 1);
+	json_auto_t *said = NULL;
+
+	*signs = VITAL_SIGNS_NONE;
+	if (!data_lock_is_held(data))
+		return;
+	signs->node = NODE_MUTE;
+	if (hook_socket_tell(data, HOOK_ALIVE, ANSWER_MS, answer, HOOK_ANSWER_MAX + 1,
+			     ERR_IGNORED) != 1)
+		return;
+	said = json_parse_object(answer, strlen(answer), HOOK_ANSWER_MAX, ERR_IGNORED);
+	if (said)
+		read_answer(said, signs);
+}

@@ -1,0 +1,85 @@
+/*
+ * What a node knows of its own life: that it can write, when it heard its primary or its
+ * secondaries, how old its comparisons and scans are. All ages are by the boot clock and
+ * of this run of the node; the database cannot tell them, since a disk that is full keeps
+ * what was last written. Commands ask the node over its socket (change/hook_socket.h); a
+ * node that does not answer knows nothing.
+ */
+#ifndef REPORT_VITALS_H
+#define REPORT_VITALS_H
+
+#include "base/base.h"
+#include "base/str.h"
+#include "blob/kinds.h"
+#include "change/blob_watch.h"
+#include "change/watch.h"
+#include "pull/pull.h"
+#include "report/followers.h"
+#include "report/verdict.h"
+#include "store/store.h"
+
+struct vital_signs {
+	enum verdict_node node;
+	struct err write_failure; /* ERR_NONE: the last write was fine */
+	int64_t failing_age_ms;   /* since the first that failed; -1 */
+	int64_t written_age_ms;   /* -1 here and below: never, or not of this role */
+	int64_t heard_age_ms;     /* since the primary's news were all known */
+	int64_t compared_age_ms, compared_left_ms;
+	int64_t scan_age_ms, scan_left_ms;
+	follower_list followers;
+};
+
+/* Of a node that is not there, or says nothing. */
+#define VITAL_SIGNS_NONE                                                                 \
+	((struct vital_signs){ .failing_age_ms = -1,                                     \
+			       .written_age_ms = -1,                                     \
+			       .heard_age_ms = -1,                                       \
+			       .compared_age_ms = -1,                                    \
+			       .compared_left_ms = -1,                                   \
+			       .scan_age_ms = -1,                                        \
+			       .scan_left_ms = -1 })
+
+void vital_signs_clear(struct vital_signs *signs);
+
+struct vitals;
+
+/* Borrowed as long as it runs; parts may be NULL. */
+struct vitals_parts {
+	struct pull *pull;
+	struct watch *watch;
+	struct blob_watch *blob_watch;
+	const struct blob_kinds *kinds;
+	struct followers *followers;
+};
+
+struct vitals_options {
+	struct store *store;
+	const char *data;
+	const char *repositories; /* NULL: not written to, as of a primary */
+	const struct blob_kinds
+		*kinds; /* whose directories are written to; may be NULL */
+};
+
+/* Starts its thread, which writes each 10 s to the database and to every directory in
+ * which copies are kept. */
+struct vitals *vitals_start(const struct vitals_options *options);
+
+/* Of what else it tells: once, when these were started. They must outlive the last
+ * vitals_look(). */
+void vitals_add(struct vitals *vitals, const struct vitals_parts *parts);
+void vitals_stop(struct vitals *vitals); /* NULL is allowed */
+
+/* In the node; any thread. The caller clears. */
+void vitals_look(struct vitals *vitals, struct vital_signs *signs);
+
+/* The same as JSON, for the answer to a command. */
+void vitals_say(struct vitals *vitals, struct str *out);
+
+/* In a command: asks the node, and waits at most two seconds. Always fills *signs. */
+void vitals_ask(const char *data, struct vital_signs *signs);
+
+/* When a node of this site last wrote a sign of life, wall ms, for people; 0: never. In
+ * store_read(). */
+int vitals_last_at(struct store_tx *tx, int64_t *at, struct err *err);
+
+#endif

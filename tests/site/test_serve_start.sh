@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Where a node cannot work it does not start, and says why.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+
+refuses() { # STATUS PATTERN [COMMAND...]
+	local status=$1 pattern=$2
+	shift 2
+	expect "$status" at london "${@:-serve}"
+	grep -qE "$pattern" err out || { cat err; return 1; }
+}
+
+few_descriptors() {
+	local files
+
+	make_sites
+	for files in 24 64 200; do
+		(
+			ulimit -n "$files"
+			refuses 2 "only $files files may be open at a time"
+			grep -q 'what to do: .*LimitNOFILE=' err
+		)
+	done
+	# The soft limit is no limit.
+	(
+		ulimit -Sn 24
+		start_site london
+		stop_site london
+	)
+}
+
+little_address_space() {
+	local kib status
+
+	grep -qa __asan_init "$REFRELAY" && skip "with sanitizers there is never enough"
+	make_sites
+	for kib in 60000 150000 300000 400000; do
+		status=0
+		(ulimit -v "$kib" && timeout -s TERM 3 "$REFRELAY" -c london/refrelay.conf serve) \
+			>out 2>err || status=$?
+		[ "$status" -le 2 ] || [ "$status" -eq 124 ] || fail "status $status with $kib KiB: $(<err)"
+		[ "$status" -eq 0 ] || [ -s err ]
+	done
+}
+
+a_data_directory_that_others_may_enter() {
+	local mode
+
+	make_sites
+	start_site london
+	[ "$(stat -c %a london/data)" = 700 ]
+	stop_site london
+	for mode in 755 710 701 777; do
+		chmod "$mode" london/data
+		refuses 2 "others may enter site.data \\($PWD/london/data has mode 0$mode\\)"
+		grep -qx "  what to do: chmod 700 $PWD/london/data" err
+		refuses 1 "WRONG.*others may enter site.data" check
+	done
+	chmod 700 london/data
+	start_site london
+	stop_site london
+}
+
+recorded_refs_are_private() {
+	make_sites
+	make_repository london/git/a.git 1
+	umask 022
+	start_site london
+	wait_until 20 was_logged london change.noticed
+	find london/data/refs -type f >files
+	[ -s files ]
+	[ -z "$(find london/data/refs -type f ! -perm 600)" ]
+	stop_site london
+}
+
+tap_test 'few descriptors' few_descriptors
+tap_test 'little address space' little_address_space
+tap_test 'a data directory that others may enter' a_data_directory_that_others_may_enter
+tap_test 'recorded refs are private' recorded_refs_are_private
+tap_done

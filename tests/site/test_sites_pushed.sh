@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# The brake on deletions of refs is for accidents: what a push through this site deletes is
+# deleted at a secondary, what vanishes from the disk is held.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+. "${0%/*}/../lib/pushed.sh"
+
+make_pair() {
+	make_sites
+	make_repository london/git/r.git 3
+	many_branches
+	give_token london dev push
+	start_sites
+	wait_until 20 in_sync
+	U=$(url_as dev london r)
+	git init -q work
+}
+
+many_branches() {
+	local i commit
+	commit=$(tip london/git/r.git)
+	for i in $(seq 100); do
+		echo "create refs/heads/b$i $commit"
+	done | git -C london/git/r.git update-ref --stdin
+}
+
+# Those with numbers FROM to TO, in one push.
+delete_by_push() { # FROM TO
+	git -C work push -q "$U" $(seq -f ':refs/heads/b%g' "$1" "$2")
+}
+
+delete_on_disk() { # FROM TO
+	seq -f 'delete refs/heads/b%g' "$1" "$2" | git -C london/git/r.git update-ref --stdin
+}
+
+is_held() {
+	row_of paris r held_reason | grep -q "$1"
+}
+
+pushed_deletions_are_no_accident() {
+	make_pair
+	delete_by_push 1 100
+	wait_until 20 in_sync
+	same_sites
+	[ "$(logged paris sync.held)" -eq 0 ]
+}
+
+# With the hooks the change is in the log before the push is over.
+also_with_hooks() {
+	make_pair
+	at london hooks install
+	delete_by_push 1 100
+	wait_until 20 in_sync
+	same_sites
+	[ "$(logged paris sync.held)" -eq 0 ]
+}
+
+several_pushes_while_the_secondary_is_down() {
+	make_pair
+	stop_site paris
+	delete_by_push 1 15
+	delete_by_push 16 40
+	stop_site london
+	start_site london
+	delete_by_push 41 80
+	start_site paris
+	wait_until 20 in_sync
+	same_sites
+	[ "$(logged paris sync.held)" -eq 0 ]
+}
+
+accidents_are_held_all_the_same() {
+	make_pair
+	delete_by_push 1 40
+	wait_until 20 in_sync
+	stop_site paris
+	delete_by_push 41 50
+	delete_on_disk 51 90
+	start_site paris
+	wait_until 20 is_held '^40 of 61 refs would be deleted'
+	git -C paris/git/r.git rev-parse -q --verify refs/heads/b41
+	at paris repository resync --force r
+	wait_until 20 in_sync
+	same_sites
+}
+
+# What hooks refuse does not count.
+refused_deletions_do_not_count() {
+	make_pair
+	printf '#!/bin/sh\nexit 1\n' >london/git/r.git/hooks/pre-receive
+	chmod +x london/git/r.git/hooks/pre-receive
+	fails delete_by_push 1 100
+	rm london/git/r.git/hooks/pre-receive
+	delete_on_disk 1 100
+	wait_until 20 is_held '^100 of 101 refs would be deleted'
+}
+
+tap_test "what a push deletes is no accident" pushed_deletions_are_no_accident
+tap_test "also if hooks tell of it first" also_with_hooks
+tap_test "nor what several delete while the secondary is down" several_pushes_while_the_secondary_is_down
+tap_test "what vanishes from the disk is held all the same" accidents_are_held_all_the_same
+tap_test "what was refused does not count" refused_deletions_do_not_count
+tap_done

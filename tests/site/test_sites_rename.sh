@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# A repository, or a folder of them, that is renamed at the primary is renamed at the
+# secondary: nothing is copied again, nothing is held, nothing goes to the trash.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+
+# The primary looks for what was renamed once a second.
+converge() {
+	wait_until 60 same_sites
+	wait_until 60 in_sync
+}
+
+# r1 to r8, and team/r1 to team/r12.
+make_20() {
+	local i
+	make_sites
+	make_repository template.git 5
+	mkdir -p london/git/team
+	for i in $(seq 20); do
+		if [ "$i" -le 8 ]; then
+			cp -r template.git "london/git/r$i.git"
+		else
+			cp -r template.git "london/git/team/r$((i - 8)).git"
+		fi
+	done
+	start_sites
+	converge
+}
+
+in_trash() {
+	find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 2>/dev/null | wc -l
+}
+
+nothing_was_lost_or_held() {
+	[ "$(in_trash)" = 0 ]
+	[ "$(status_of paris repositories.held)" = 0 ]
+	expect 0 at paris status
+}
+
+has_row() { # NAME
+	at paris repository show "$1" >/dev/null 2>&1
+}
+
+has_no_row() { # NAME
+	! has_row "$1"
+}
+
+# Bytes that came for repositories of this pattern.
+brought() { # PATTERN
+	grep -aE " ev=sync.done .*repo=$1" paris/log | grep -aoE ' bytes=[0-9]+' |
+		awk -F= '{ sum += $2 } END { print sum + 0 }'
+}
+
+a_folder_of_repositories_is_moved() {
+	make_20
+	[ "$(brought 'team/r')" -gt 0 ]
+	mv london/git/team london/git/group
+	wait_until 30 has_row group/r12
+	wait_until 30 has_no_row team/r1
+	converge
+	[ "$(logged paris sync.renamed)" = 12 ]
+	[ "$(brought 'group/r')" = 0 ]
+	[ ! -e paris/git/team ]
+	nothing_was_lost_or_held
+
+	# And it goes on being followed.
+	push_change london/git/group/r3.git
+	converge
+}
+
+# With the deletion of others at once, which count for themselves alone.
+a_rename_while_the_secondary_is_down() {
+	make_20
+	stop_site paris
+	mv london/git/team london/git/group
+	push_change london/git/group/r5.git
+	remove_repository london/git/r1.git
+	wait_until 30 log_has_deleted r1
+	start_site paris
+	converge
+	[ "$(logged paris sync.renamed)" = 12 ]
+	[ "$(brought 'group/r([1-46-9]|1[0-2])$')" = 0 ]
+	[ "$(in_trash)" = 1 ]
+	expect 0 at paris status
+}
+
+log_has_deleted() { # NAME
+	at london events | grep -q "\"name\":\"$1\".*deleted\|deleted.*\"name\":\"$1\""
+}
+
+# Back and forth, and a new repository in the place of the old one.
+a_name_that_is_taken_again() {
+	make_20
+	mv london/git/r1.git london/git/moved.git
+	wait_until 30 has_no_row r1
+	converge
+	mv london/git/moved.git london/git/r1.git
+	wait_until 30 has_no_row moved
+	converge
+	mv london/git/r1.git london/git/away.git
+	make_repository london/git/r1.git 2
+	wait_until 30 has_row away
+	converge
+	expect 0 at paris status
+}
+
+# The copy stays a copy: the original is still there.
+a_copy_is_no_rename() {
+	make_20
+	cp -a london/git/r1.git london/git/fork.git
+	wait_until 30 has_row fork
+	converge
+	fails was_logged paris sync.renamed
+	has_row r1
+	nothing_was_lost_or_held
+}
+
+a_node_that_dies_after_the_move() {
+	make_20
+	stop_site paris
+	start_site paris REFRELAY_FAILPOINT=rename.moved=kill
+	mv london/git/r1.git london/git/moved.git
+	wait_until 30 has_died paris
+	start_site paris
+	converge
+	wait_until 30 has_no_row r1
+	nothing_was_lost_or_held
+}
+
+tap_test "a folder of repositories is moved" \
+	a_folder_of_repositories_is_moved
+tap_test "a rename while the secondary is down" \
+	a_rename_while_the_secondary_is_down
+tap_test "a name that is taken again" \
+	a_name_that_is_taken_again
+tap_test "a copy is no rename" \
+	a_copy_is_no_rename
+tap_test "a node that dies after the move" \
+	a_node_that_dies_after_the_move
+tap_done
