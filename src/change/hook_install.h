@@ -50,6 +50,8 @@ struct hook_place {
 	char *path;    /* core.hooksPath as set outside of repositories; owned; NULL */
 	bool is_quick; /* for scans: files that a configuration includes are not read */
 	bool changes_shared; /* directories that other repositories use, too */
+	bool accepts_others; /* hooks that tell another node of this host are installed:
+				standalone nodes share trees and tasks */
 };
 
 /* Finds the program: $REFRELAY_HOOK, beside this program, or in ../libexec/refrelay.

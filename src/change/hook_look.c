@@ -212,7 +212,9 @@ enum hook_state hook_look_state(const struct hook_look *look,
 		return HOOK_FOREIGN;
 	if (has[HOOK_MISSING])
 		return HOOK_MISSING;
-	if (has[HOOK_OUTDATED] || look->is_noexec || !look->has_node)
+	bool is_told =
+		look->has_node || (place->accepts_others && look->other[0] != '\0');
+	if (has[HOOK_OUTDATED] || look->is_noexec || !is_told)
 		return HOOK_OUTDATED;
 	return HOOK_INSTALLED;
 }

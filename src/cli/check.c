@@ -171,6 +171,8 @@ static void check_hooks(struct checking *checking)
 		check_tell(checking, CHECK_WRONG, "hooks", &err);
 		return;
 	}
+	place.is_quick = true;
+	place.accepts_others = checking->site.role == SITE_STANDALONE;
 	if (count_hooks(checking, &place, &counts, &err) != 0)
 		return; /* said of the repositories */
 	int64_t lacking = hook_counts_lacking(&counts);

@@ -90,6 +90,7 @@ static void find_hooks(struct node *node)
 		log_warn("hooks.no_program", LOG_ERR(&err),
 			 LOG_TEXT("remedy", err.remedy));
 	node->hooks.is_quick = true;
+	node->hooks.accepts_others = site->role == SITE_STANDALONE;
 }
 
 static int open_notice(struct node *node, struct err *err)
