@@ -114,10 +114,10 @@ meson_test() { # FOLDER [OPTION...]
 	local folder=$1 status
 	shift
 	rm -f "$folder/meson-logs/testlog.json"
-	timeout --kill-after=20 2400 "${wrapper[@]}" meson test -C "$folder" --no-rebuild \
+	timeout --kill-after=20 3000 "${wrapper[@]}" meson test -C "$folder" --no-rebuild \
 		--print-errorlogs "$@"
 	status=$?
-	[ "$status" -eq 124 ] && say "The tests took more than 2400 s together."
+	[ "$status" -eq 124 ] && say "The tests took more than 3000 s together."
 	return "$status"
 }
 

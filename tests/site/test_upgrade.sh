@@ -70,10 +70,13 @@ others_are_here() {
 		blob_is paris uploads new.bin state synced
 }
 
-# What only a person can mend.
+# What is tried again is started for a moment.
+waits_for_a_person() {
+	rows_are broken failed && at paris repository list --state held | grep -q 'held *held'
+}
+
 mend_all() {
-	rows_are broken failed
-	at paris repository list --state held | grep -q held
+	wait_until 20 waits_for_a_person
 	cp paris/git/broken.git/packed-refs london/git/broken.git/packed-refs
 	remove_repository london/git/group/tool
 	at london changed broken
@@ -91,12 +94,16 @@ all_is_well() {
 	in_sync && rows_are broken synced held synced && same_sites && blobs_are_equal
 }
 
+noticed_more() { # THAN
+	[ "$(logged london change.noticed)" -gt "$1" ]
+}
+
 a_change_gets_through_by_its_hook() {
 	local before
 
 	before=$(logged london change.noticed) || true
 	push_change london/git/plain.git topic
-	[ "$(logged london change.noticed)" -gt "$before" ]
+	wait_until 20 noticed_more "$before" # no scan would, for an hour
 	wait_until 20 in_sync
 	same_sites
 	make_clone "$(url_as dev paris passed)" work
@@ -199,7 +206,7 @@ pushes_go_on() { # VERSION MANNER
 	start_ready home
 	wait_until 20 changes_arrived far done running refused waiting owed
 	wait_until 20 changes_arrived strict done running waiting owed
-	[ "$(git -C far/waiting.git symbolic-ref HEAD)" = refs/heads/topic ]
+	wait_until 20 grep -q refs/heads/topic far/waiting.git/HEAD
 	[ "$(letters | wc -l)" = 1 ]
 	queue_says '[u["failure"]["code"] for u in q["queue"] if u["remote"] == "away" and
 		u["failures"]][:4] == ["missing"] * 4'
