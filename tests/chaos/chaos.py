@@ -518,8 +518,9 @@ def main():
     if is_kept:
         keep(chaos.world, folder)
     chaos.world.end()
+    chaos.look_for_trouble()  # leaks are told at the end
     chaos.tell()
-    if is_kept:
+    if is_kept or chaos.violations:
         print(f"# kept: {folder}")
     else:
         shutil.rmtree(folder, ignore_errors=True)

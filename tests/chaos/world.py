@@ -309,7 +309,7 @@ class World:
 
     def heal_network(self):
         for proxy in list(self.proxies.values()) + [one.proxy for one in self.destinations]:
-            if proxy:
+            if proxy and proxy.rule != "pass":
                 proxy.set("pass")
                 proxy.cut()
 
