@@ -39,8 +39,8 @@ slow() { # fetch|push COUNT SOURCE [TOKEN]
 }
 
 holds() { # KIND COUNT
-	curl -fsS "$(site_url one)/metrics" |
-		grep -q "^refrelay_upload_pack_running{kind=\"$1\"} $2\$"
+	curl -fsS "$(site_url one)/metrics" >metrics
+	grep -q "^refrelay_upload_pack_running{kind=\"$1\"} $2\$" metrics
 }
 
 within() { # SECONDS COMMAND...
