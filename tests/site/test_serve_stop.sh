@@ -36,8 +36,8 @@ begin() { # PROGRAM ARGUMENT...: in the background, until it says that it is rea
 }
 
 holds() { # KIND COUNT
-	curl -fsS "$(site_url one)/metrics" |
-		grep -q "^refrelay_upload_pack_running{kind=\"$1\"} $2\$"
+	curl -fsS "$(site_url one)/metrics" >metrics
+	grep -q "^refrelay_upload_pack_running{kind=\"$1\"} $2\$" metrics
 }
 
 # A second more, as the machine may be busy.
