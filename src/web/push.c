@@ -172,7 +172,8 @@ static int start_and_answer(const struct web_request *request, const struct orde
 	int result = start(request, order, settings, &keys, err);
 
 	push_settings_unref(settings);
-	if (keys.count > 0 || result != 0) /* some may be there even if others failed */
+	/* Some may be there even if others failed. */
+	if (keys.count > 0 || (result != 0 && err->class != ERR_CONFIG))
 		push_wake(push);
 	if (result == 0 && keys.count > 0)
 		answer_keys(&keys, response);
