@@ -8,25 +8,26 @@
 #include "change/event_log.h"
 #include "cli/site.h"
 #include "cli/site_data.h"
+#include "push/push_events.h"
 
 enum { PAGE = 1000, LOOK_EVERY_MS = 500 };
 
 static const char options_text[] =
 	"  --after N  events above number N (default: all that are kept)\n"
 	"  --follow   wait for more, until interrupted\n"
+	"  --push     those of pushes to remotes, from a log of their own\n"
 	"  --json     for the sake of scripts: it is always JSON\n";
 
 static const struct option long_options[] = {
-	{ "after", required_argument, NULL, 'a' },
-	{ "follow", no_argument, NULL, 'f' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{ "after", required_argument, NULL, 'a' }, { "follow", no_argument, NULL, 'f' },
+	{ "push", no_argument, NULL, 'p' },        { "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
 };
 
 struct events_call {
 	uint64_t after; /* moves on with what was printed */
-	bool follows;
+	bool follows, is_push;
+	const char *data; /* site.data */
 	struct stop stop;
 };
 
@@ -46,6 +47,19 @@ static int cannot_be_had(const struct events_call *call, enum event_read how,
 		ends->last);
 	return err_remedy(err, "that number is of another log, or the database was "
 			       "restored: compare what depends on it");
+}
+
+static int print_push_page(struct events_call *call, size_t *count, struct err *err)
+{
+	AUTO_STR struct str lines = STR_INIT;
+	uint64_t before = call->after == EVENTS_FROM_OLDEST ? 0 : call->after;
+
+	call->after = before;
+	if (push_events_read(call->data, &call->after, PAGE, &lines, err) != 0)
+		return -1;
+	fputs(lines.data, stdout);
+	*count = call->after > before;
+	return 0;
 }
 
 /* *count: how many were printed. */
@@ -77,7 +91,8 @@ static int print_all(struct store *store, struct events_call *call, struct err *
 	size_t count;
 
 	while (!stop_is_requested(&call->stop)) {
-		if (print_page(store, call, &count, err) != 0)
+		if ((call->is_push ? print_push_page(call, &count, err)
+				   : print_page(store, call, &count, err)) != 0)
 			return -1;
 		if (fflush(stdout) != 0 || ferror(stdout))
 			return 0; /* main() says it */
@@ -97,8 +112,10 @@ static int run(struct cli *cli, struct events_call *call)
 	int result = -1;
 
 	if (site_read(cli, NULL, &site, &err) == 0 &&
-	    site_data_open_to_read(site.data, &data, &err) == 0)
+	    site_data_open_to_read(site.data, &data, &err) == 0) {
+		call->data = site.data;
 		result = print_all(data.store, call, &err);
+	}
 	site_data_close(&data);
 	site_clear(&site);
 	if (result != 0)
@@ -120,6 +137,9 @@ static int read_options(int argc, char **argv, struct events_call *call)
 			break;
 		case 'f':
 			call->follows = true;
+			break;
+		case 'p':
+			call->is_push = true;
 			break;
 		case 'J':
 			break;

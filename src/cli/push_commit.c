@@ -203,8 +203,7 @@ static int find_and_wait(struct commit_wait *wait, struct err *err)
 	int status = -1;
 
 	if (git_setup(wait->call->push.site.data, err) == 0 &&
-	    waiting_begin(&waiting, err) == 0 &&
-	    look_into_all(wait, err) == 0) {
+	    waiting_begin(&waiting, err) == 0 && look_into_all(wait, err) == 0) {
 		push_site_wake(&wait->call->push);
 		status = wait->started.count > 0 ? waiting_run(&waiting, err)
 						 : say_nothing_found(wait);

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "lease/directory.h"
+#include "push/push_events.h"
 #include "replicable/discover.h"
 
 /* Sites of one name on one host differ in their data directories. */
@@ -62,6 +63,8 @@ int node_push_open(const struct node_settings *settings, struct node_push *parts
 	    task_store_remember(parts->tasks, data, err) != 0 ||
 	    open_leases(settings, parts, err) != 0)
 		return err_prefix(err, "the task store");
+	if (push_events_open(data, settings->push, &parts->events, err) != 0)
+		return -1;
 	parts->sink = push_sink_new(parts->tasks, settings->push);
 	parts->root = xstrdup(settings->site.repositories);
 	parts->name = name_of(&settings->site);
@@ -81,6 +84,7 @@ int node_push_start(const struct node_settings *settings, struct node_push *part
 					.node = parts->name,
 					.settings = settings->push,
 					.delete_brake = settings->pull.delete_brake,
+					.events = parts->events,
 					.names = list_names,
 					.arg = parts },
 		&parts->push, err);
@@ -90,11 +94,13 @@ void node_push_set(struct node_push *parts, struct push_settings *settings)
 {
 	push_sink_set(parts->sink, settings);
 	push_set(parts->push, settings);
+	push_events_set(parts->events, settings);
 }
 
 void node_push_stop(struct node_push *parts, int64_t grace_ms)
 {
 	push_stop(parts->push, grace_ms);
+	push_events_close(parts->events);
 	push_sink_free(parts->sink);
 	lease_manager_close(parts->leases);
 	task_store_close(parts->tasks);

@@ -12,6 +12,7 @@ struct node_push {
 	struct task_store *tasks; /* NULL: nothing is said of push, as all of these */
 	struct lease_manager *leases;
 	struct push_sink *sink;
+	struct push_events *events;
 	struct push *push;
 	char *root, *name; /* owned; the node in the cluster */
 };

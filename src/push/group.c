@@ -13,6 +13,7 @@
 #include "push/circle.h"
 #include "push/outcome.h"
 #include "push/push_metrics.h"
+#include "push/ref_events.h"
 #include "push/target.h"
 #include "replicable/discover.h"
 #include "replicable/locate.h"
@@ -290,11 +291,14 @@ static void push_refs(struct push_run *run, const struct push_group *group)
 		return;
 	if (transfer(run, group, &result, &why) != 0) {
 		fail_group(run, group, &why);
+		if (why.class != ERR_LOST && why.class != ERR_CANCELED)
+			ref_events_add(run, group, NULL);
 	} else {
 		failpoint("push.pushed");
 		note_host(run, NULL);
 		settle(run, group, &result);
 		failpoint("push.done");
+		ref_events_add(run, group, &result);
 		report_done(&(struct push_account){
 			.group = group,
 			.uri = run->uri,

@@ -54,6 +54,8 @@ const char *const push_replication_keys[] = {
 	"secureConfig",
 	"repositoryTransfers",
 	"bytesInFlight",
+	"webhook",
+	"webhookSecretFile",
 	"rsyncPath",
 	"maxApiPayloadSize",
 	"maxApiHistoryDepth",
@@ -91,6 +93,8 @@ static const struct {
 	{ "replication", "secureConfig" },
 	{ "replication", "repositoryTransfers" },
 	{ "replication", "bytesInFlight" },
+	{ "replication", "webhook" },
+	{ "replication", "webhookSecretFile" },
 	{ "remote", "sshKey" },
 	{ "remote", "sshKnownHosts" },
 };

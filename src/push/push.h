@@ -17,6 +17,7 @@
 #include "push/task_store.h"
 
 struct push;
+struct push_events;
 
 struct push_options {
 	struct task_store *tasks;       /* borrowed, as all but settings */
@@ -26,6 +27,7 @@ struct push_options {
 	const char *node;               /* this node's name in the cluster */
 	struct push_settings *settings; /* a reference is taken */
 	double delete_brake;
+	struct push_events *events; /* NULL: none are made */
 	/* Appends the names of all repositories of the site, owned by the caller. For
 	 * replicateOnStartup, and to see whose copies share a place. */
 	int (*names)(void *arg, task_keys *names, struct err *err);

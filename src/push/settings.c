@@ -43,6 +43,8 @@ void push_settings_unref(struct push_settings *settings)
 	vec_clear(&settings->notes);
 	free(settings->directory);
 	free(settings->ssh_config);
+	free(settings->webhook);
+	str_clear(&settings->webhook_secret);
 	free(settings);
 }
 

@@ -14,6 +14,7 @@
 #include "base/base.h"
 #include "base/conf.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "base/vec.h"
 
 enum name_style { NAME_SLASH, NAME_DASH, NAME_UNDERSCORE, NAME_BASENAME };
@@ -67,8 +68,10 @@ struct push_remote {
 
 struct push_settings {
 	VEC(struct push_remote) remotes;
-	char *directory;  /* eventsDirectory; absolute; owned */
-	char *ssh_config; /* replication.sshConfig; NULL: ssh's own */
+	char *directory;           /* eventsDirectory; absolute; owned */
+	char *webhook;             /* replication.webhook; NULL: none; owned */
+	struct str webhook_secret; /* empty: none */
+	char *ssh_config;          /* replication.sshConfig; NULL: ssh's own */
 	bool replicates_on_startup;
 	uint64_t max_refs_to_log, max_refs_to_show; /* 0: all */
 	int64_t ssh_command_ms;      /* gerrit.sshCommandTimeout; 0: remote's silence */

@@ -1,3 +1,4 @@
+#include "net/site_token.h"
 #include "push/settings_parts.h"
 
 #include "push/keys.h"
@@ -102,6 +103,30 @@ static int read_directory(struct settings_reader *reader, struct err *err)
 	return 0;
 }
 
+static int read_webhook(struct settings_reader *reader, struct err *err)
+{
+	struct push_settings *settings = reader->settings;
+	const struct conf_entry *entry =
+		settings_own(reader, "replication", NULL, "webhook");
+	const struct conf_entry *secret =
+		settings_own(reader, "replication", NULL, "webhookSecretFile");
+	AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
+	AUTO_FREE char *file = NULL;
+
+	if (settings_read_text(entry, &settings->webhook, err) != 0 ||
+	    settings_read_path(secret, &file, err) != 0)
+		return -1;
+	if (settings->webhook && !text_starts_with(settings->webhook, "http://") &&
+	    !text_starts_with(settings->webhook, "https://"))
+		return conf_error(entry, err, "it is a URL of http or https");
+	if (!file)
+		return 0;
+	if (site_key_read("webhook", file, &key, err) != 0)
+		return -1;
+	str_add_bytes(&settings->webhook_secret, key.secret.data, key.secret.len);
+	return 0;
+}
+
 static int read_replication(struct settings_reader *reader, struct err *err)
 {
 	struct push_settings *settings = reader->settings;
@@ -119,7 +144,8 @@ static int read_replication(struct settings_reader *reader, struct err *err)
 			       &settings->ssh_config, err) != 0 ||
 	    settings_read_count(conf_get(reader->main, "replication", NULL, "maxRetries"),
 				&reader->max_retries, err) != 0 ||
-	    read_lock_retries(reader, err) != 0 || read_limits(reader, err) != 0)
+	    read_lock_retries(reader, err) != 0 || read_limits(reader, err) != 0 ||
+	    read_webhook(reader, err) != 0)
 		return -1;
 	return read_directory(reader, err);
 }
@@ -180,6 +206,7 @@ int push_settings_read(const struct conf *conf, const char *data,
 		.lock_max_retries = -1,
 		.repository_transfers = 4,
 		.bytes_in_flight = half_of_memory(),
+		.webhook_secret = STR_INIT,
 		.references = 1,
 	};
 	result = read_all(&reader, err);

@@ -54,6 +54,8 @@ static void set_body(struct exchange *exchange)
 
 	curl_easy_setopt(exchange->easy, CURLOPT_CUSTOMREQUEST, request->method);
 	add_header(exchange, "Accept: application/json");
+	if (request->header)
+		add_header(exchange, request->header);
 	if (request->body) {
 		add_header(exchange, "Content-Type: application/json; charset=UTF-8");
 		add_header(exchange, "Expect:");

@@ -10,10 +10,11 @@
 #include "git/git_child.h"
 
 struct http_request {
-	const char *method; /* "PUT", "DELETE" or "GET" */
+	const char *method; /* "PUT", "DELETE", "GET" or "POST" */
 	const char *url;    /* http or https, without user and password */
 	const char *user;   /* NULL: no credentials */
 	const char *password;
+	const char *header; /* one more, whole, or NULL */
 	const char *body;   /* JSON, or NULL */
 	int64_t connect_ms; /* 0: curl's own */
 	int64_t timeout_ms; /* for all of it; 0: 2 min */

@@ -140,3 +140,37 @@ int task_store_has(struct task_store *store, const char *key, bool *has, struct 
 		return -1;
 	return *has ? 0 : store_is_waiting(store, key, has, err);
 }
+
+static bool any_covers(int dir, const store_names *names, const char *uri,
+		       const char *ref)
+{
+	bool covers = false;
+
+	for (size_t i = 0; i < names->count && !covers; i++) {
+		AUTO_TASK struct task task = { 0 };
+		struct stat st;
+		covers = store_read_task(dir, names->items[i], &task, &st, ERR_IGNORED) ==
+				 0 &&
+			 strcmp(task.uri, uri) == 0 &&
+			 (task_is_all(&task) || ref_names_have(&task.refs, ref));
+	}
+	return covers;
+}
+
+bool task_store_covers(struct task_store *store, const char *uri, const char *ref)
+{
+	AUTO_NAMES store_names waiting = { 0 };
+	AUTO_NAMES store_names running = { 0 };
+	AUTO_CLOSE int waits = store_dir(store, WAITING, ERR_IGNORED);
+	AUTO_CLOSE int runs = store_dir(store, RUNNING, ERR_IGNORED);
+	char key[URI_KEY_SIZE];
+
+	uri_key_of(uri, key);
+	task_index_names(&store->index, uri, &waiting);
+	if (waits >= 0 && any_covers(waits, &waiting, uri, ref))
+		return true;
+	AUTO_CLOSE int dir =
+		openat(runs, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return dir >= 0 && store_list_files(dir, &running, ERR_IGNORED) == 0 &&
+	       any_covers(dir, &running, uri, ref);
+}

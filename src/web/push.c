@@ -2,6 +2,7 @@
  * Push replication: the cluster's queue, and an order to push.
  */
 #include "push/push.h"
+#include "push/push_events.h"
 #include "push/queue_view.h"
 #include "push/select.h"
 #include "web/api.h"
@@ -38,6 +39,22 @@ static int get_queue(const struct web_request *request, struct web_response *res
 	web_answer_json(response, 200, queue_view_json(&view));
 	queue_view_clear(&view);
 	return 0;
+}
+
+static int get_events(const struct web_request *request, struct web_response *response,
+		      struct err *err)
+{
+	uint64_t after = 0;
+	size_t limit = 0;
+
+	if (!needs_push(request, response))
+		return 0;
+	if (web_query_number(request, "after", INT64_MAX, &after, err) != 0 ||
+	    api_limit(request, &limit, err) != 0)
+		return -1;
+	response->content_type = "application/x-ndjson";
+	return push_events_read(request->services->data, &after, limit, &response->body,
+				err);
 }
 
 typedef VEC(const char *) texts; /* borrowed from the body */
@@ -155,7 +172,8 @@ static int start_and_answer(const struct web_request *request, const struct orde
 	int result = start(request, order, settings, &keys, err);
 
 	push_settings_unref(settings);
-	if (keys.count > 0 || result != 0) /* some may be there even if others failed */
+	/* Some may be there even if others failed. */
+	if (keys.count > 0 || (result != 0 && err->class != ERR_CONFIG))
 		push_wake(push);
 	if (result == 0 && keys.count > 0)
 		answer_keys(&keys, response);
@@ -189,6 +207,7 @@ static int post_start(const struct web_request *request, struct web_response *re
 
 const struct web_route web_push_routes[] = {
 	{ "GET", "/api/v1/push/queue", WEB_READER, WEB_BODY_NONE, get_queue },
+	{ "GET", "/api/v1/push/events", WEB_READER, WEB_BODY_NONE, get_events },
 	{ "POST", "/api/v1/push/start", WEB_OPERATOR, WEB_BODY_MEMORY, post_start },
 	{ 0 },
 };

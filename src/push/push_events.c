@@ -1,0 +1,372 @@
+/*
+ * The thread that delivers holds no event: it reads the log above the id that was taken
+ * last. So a webhook that is away costs no memory, and its queue is as long as the log.
+ * Events are posted one by one in their order; the next only after this one was taken, or
+ * refused for good (4xx but 408 and 429).
+ */
+#include "push/push_events.h"
+
+#include <fcntl.h>
+#include <openssl/hmac.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "push/target_http.h"
+
+#define LOG "push-events"
+#define LOG_SIZE_MAX (2 << 20)
+#define LINE_MAX_BYTES (1 << 20)
+#define PAGE 100
+#define RETRY_FIRST_MS 1000
+#define RETRY_LAST_MS 300000
+#define TIMEOUT_MS 30000
+
+struct push_events {
+	pthread_mutex_t mutex; /* the last: takes nothing; a line is written under it */
+	char *data;            /* owned */
+	int directory, fd;
+	uint64_t last;                  /* guarded by mutex */
+	bool is_failing;                /* guarded by mutex */
+	struct push_settings *settings; /* a reference; guarded by mutex */
+	pthread_cond_t news;            /* with mutex: an event, settings, or the end */
+	bool is_ending;                 /* guarded by mutex */
+	uint64_t wakes;                 /* guarded by mutex */
+	struct stop stop;
+	pthread_t thread;
+};
+
+static uint64_t id_of(const char *line)
+{
+	static const char begin[] = "{\"id\":";
+
+	return text_starts_with(line, begin) ? strtoull(line + strlen(begin), NULL, 10)
+					     : 0;
+}
+
+/* A line that was torn, as by a full disk, has no end, or no id. */
+static void add_lines(const char *text, uint64_t *after, size_t *left, struct str *lines)
+{
+	const char *end;
+
+	for (; *left > 0 && (end = strchr(text, '\n')) != NULL; text = end + 1) {
+		uint64_t id = id_of(text);
+		if (id <= *after || end[-1] != '}')
+			continue;
+		str_add_bytes(lines, text, (size_t)(end - text) + 1);
+		*after = id;
+		--*left;
+	}
+}
+
+static int read_file(int directory, const char *name, uint64_t *after, size_t *left,
+		     struct str *lines, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (file_read(directory, name, LOG_SIZE_MAX + LINE_MAX_BYTES, &text, err) != 0)
+		return err->class == ERR_MISSING ? 0 : -1;
+	add_lines(text.data, after, left, lines);
+	return 0;
+}
+
+static int read_above(int directory, uint64_t *after, size_t limit, struct str *lines,
+		      struct err *err)
+{
+	if (read_file(directory, LOG ".old", after, &limit, lines, err) != 0)
+		return -1;
+	return read_file(directory, LOG, after, &limit, lines, err);
+}
+
+int push_events_read(const char *data, uint64_t *after, size_t limit, struct str *lines,
+		     struct err *err)
+{
+	AUTO_CLOSE int directory = dir_open(AT_FDCWD, data, err);
+
+	return directory < 0 ? -1 : read_above(directory, after, limit, lines, err);
+}
+
+static int open_log(struct push_events *events, struct err *err)
+{
+	int fd = openat(events->directory, LOG,
+			O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return err_errno(err, "cannot open %s/" LOG, events->data);
+	if (events->fd >= 0)
+		close(events->fd);
+	events->fd = fd;
+	return 0;
+}
+
+static int rotate_if_full(struct push_events *events, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(events->fd, &st) != 0 || st.st_size < LOG_SIZE_MAX)
+		return 0;
+	if (renameat(events->directory, LOG, events->directory, LOG ".old") != 0)
+		return err_errno(err, "cannot rename %s/" LOG, events->data);
+	return open_log(events, err);
+}
+
+static int write_locked(struct push_events *events, json_t *object, struct err *err)
+{
+	AUTO_STR struct str line = STR_INIT;
+	json_auto_t *whole = json_object();
+
+	if (rotate_if_full(events, err) != 0)
+		return -1;
+	json_put_number(whole, "id", (int64_t)events->last + 1);
+	json_object_update(whole, object);
+	json_put_number(whole, "eventCreatedOn", clock_wall_ms() / 1000);
+	json_render(whole, &line);
+	str_add_char(&line, '\n');
+	if (file_write_all(events->fd, line.data, line.len, LOG, err) != 0)
+		return -1;
+	events->last++;
+	return 0;
+}
+
+void push_events_add(struct push_events *events, json_t *object)
+{
+	struct err err;
+	bool is_news;
+
+	lock(&events->mutex);
+	bool is_failing = write_locked(events, object, &err) != 0;
+	is_news = is_failing && !events->is_failing;
+	events->is_failing = is_failing;
+	events->wakes++;
+	pthread_cond_signal(&events->news);
+	unlock(&events->mutex);
+	json_decref(object);
+	if (is_news)
+		log_error("push.events_failed", LOG_ERR(&err));
+}
+
+static void wake(struct push_events *events)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&events->mutex);
+
+	events->wakes++;
+	pthread_cond_signal(&events->news);
+}
+
+/* "sha256=" and the HMAC of the body, as GitHub's and Gitea's webhooks have it. */
+static char *signature_of(const struct push_settings *settings, const char *body)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	unsigned int len = 0;
+	AUTO_STR struct str line = STR_INIT;
+	const struct str *secret = &settings->webhook_secret;
+
+	if (secret->len == 0)
+		return NULL;
+	if (!HMAC(EVP_sha256(), secret->data, (int)secret->len,
+		  (const unsigned char *)body, strlen(body), digest, &len))
+		abort();
+	str_add(&line, "X-Refrelay-Signature: sha256=");
+	str_add_hex(&line, digest, len);
+	return str_take(&line);
+}
+
+/* 1: taken; 0: refused for good; -1: to be tried again. */
+static int post(struct push_events *events, const struct push_settings *settings,
+		const char *body, struct err *err)
+{
+	const struct git_work work = { .stop = &events->stop, .guard_fd = -1 };
+	AUTO_FREE char *signature = signature_of(settings, body);
+	AUTO_STR struct str said = STR_INIT;
+	int status = 0;
+
+	if (http_request_run(&(struct http_request){ .method = "POST",
+						     .url = settings->webhook,
+						     .body = body,
+						     .header = signature,
+						     .timeout_ms = TIMEOUT_MS,
+						     .work = &work },
+			     &status, &said, err) != 0)
+		return -1;
+	if (status < 300)
+		return 1;
+	err_set(err, ERR_NETWORK, "%.200s answers %d", settings->webhook, status);
+	return status < 500 && status != 408 && status != 429 ? 0 : -1;
+}
+
+static void note_sent(const struct push_events *events, uint64_t id)
+{
+	char text[32];
+	int len = snprintf(text, sizeof(text), "%" PRIu64 "\n", id);
+	struct err err;
+
+	if (file_replace(events->directory, LOG ".sent", text, (size_t)len, FILE_NO_SYNC,
+			 &err) != 0)
+		log_warn("push.webhook_failed", LOG_ERR(&err));
+}
+
+static uint64_t read_sent(const struct push_events *events)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (file_read(events->directory, LOG ".sent", 32, &text, ERR_IGNORED) != 0)
+		return 0;
+	return strtoull(text.data, NULL, 10);
+}
+
+/* Until it is taken, or the node ends (false). */
+static bool deliver_one(struct push_events *events, const struct push_settings *settings,
+			const char *body)
+{
+	int64_t wait_ms = RETRY_FIRST_MS;
+	struct err err;
+	int result;
+
+	while ((result = post(events, settings, body, &err)) < 0) {
+		if (stop_is_requested(&events->stop))
+			return false;
+		log_warn("push.webhook_failed", LOG_ERR(&err),
+			 LOG_NUMBER("retry_in_ms", wait_ms));
+		if (stop_wait(&events->stop, wait_ms))
+			return false;
+		wait_ms = wait_ms * 2 < RETRY_LAST_MS ? wait_ms * 2 : RETRY_LAST_MS;
+	}
+	if (result == 0)
+		log_error("push.webhook_refused", LOG_ERR(&err));
+	return true;
+}
+
+/* How many were read. */
+static size_t deliver_page(struct push_events *events,
+			   const struct push_settings *settings, uint64_t *sent)
+{
+	AUTO_STR struct str lines = STR_INIT;
+	uint64_t last = *sent, before = *sent;
+	size_t count = 0;
+	char *save = NULL;
+
+	if (read_above(events->directory, &last, PAGE, &lines, ERR_IGNORED) != 0)
+		return 0;
+	for (char *line = strtok_r(lines.data, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		uint64_t id = id_of(line);
+		if (id > before + 1)
+			log_warn("push.webhook_dropped",
+				 LOG_NUMBER("events", (int64_t)(id - before - 1)));
+		if (!deliver_one(events, settings, line))
+			return 0;
+		*sent = before = id;
+		note_sent(events, id);
+		count++;
+	}
+	return count;
+}
+
+static struct push_settings *settings_of(struct push_events *events)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&events->mutex);
+
+	return push_settings_ref(events->settings);
+}
+
+static bool wait_for_news(struct push_events *events, uint64_t *seen)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&events->mutex);
+
+	while (!events->is_ending && events->wakes == *seen)
+		pthread_cond_wait(&events->news, &events->mutex);
+	*seen = events->wakes;
+	return !events->is_ending;
+}
+
+/* Without a webhook, what is there is not for the one that comes later. */
+static void *deliver(void *arg)
+{
+	struct push_events *events = arg;
+	uint64_t sent = read_sent(events), seen = UINT64_MAX;
+
+	while (wait_for_news(events, &seen)) {
+		struct push_settings *settings = settings_of(events);
+		if (settings->webhook) {
+			while (deliver_page(events, settings, &sent) > 0)
+				;
+		} else {
+			lock(&events->mutex);
+			sent = events->last;
+			unlock(&events->mutex);
+			note_sent(events, sent);
+		}
+		push_settings_unref(settings);
+	}
+	return NULL;
+}
+
+void push_events_set(struct push_events *events, struct push_settings *settings)
+{
+	struct push_settings *before;
+
+	lock(&events->mutex);
+	before = events->settings;
+	events->settings = push_settings_ref(settings);
+	unlock(&events->mutex);
+	push_settings_unref(before);
+	wake(events);
+}
+
+static int find_last(struct push_events *events, struct err *err)
+{
+	AUTO_STR struct str lines = STR_INIT;
+
+	return read_above(events->directory, &events->last, SIZE_MAX, &lines, err);
+}
+
+static void events_free(struct push_events *events)
+{
+	push_settings_unref(events->settings);
+	pthread_cond_destroy(&events->news);
+	pthread_mutex_destroy(&events->mutex);
+	stop_clear(&events->stop);
+	if (events->fd >= 0)
+		close(events->fd);
+	if (events->directory >= 0)
+		close(events->directory);
+	free(events->data);
+	free(events);
+}
+
+int push_events_open(const char *data, struct push_settings *settings,
+		     struct push_events **opened, struct err *err)
+{
+	struct push_events *events = xcalloc(1, sizeof(*events));
+
+	events->data = xstrdup(data);
+	events->fd = -1;
+	events->settings = push_settings_ref(settings);
+	mutex_init(&events->mutex);
+	pthread_cond_init(&events->news, NULL);
+	stop_init(&events->stop);
+	events->directory = dir_open(AT_FDCWD, data, err);
+	if (events->directory < 0 || open_log(events, err) != 0 ||
+	    find_last(events, err) != 0) {
+		events_free(events);
+		return err_prefix(err, "the log of push events");
+	}
+	thread_start(&events->thread, "push webhook", deliver, events);
+	*opened = events;
+	return 0;
+}
+
+void push_events_close(struct push_events *events)
+{
+	if (!events)
+		return;
+	stop_request(&events->stop);
+	lock(&events->mutex);
+	events->is_ending = true;
+	unlock(&events->mutex);
+	wake(events);
+	thread_join(events->thread);
+	events_free(events);
+}
