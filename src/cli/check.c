@@ -1,7 +1,7 @@
 /*
  * Tries what the configuration names, each thing by itself, so that one fault does not
- * hide the others. Changes nothing but what opening the database makes, and rows of copies
- * that are found to be damaged.
+ * hide the others. Changes nothing but what opening the database makes, and rows of
+ * copies that are found to be damaged.
  */
 #include <getopt.h>
 #include <stdarg.h>

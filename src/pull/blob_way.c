@@ -48,8 +48,7 @@ static void move_away(const struct blob_work *work, int dir, const char *path)
 	AUTO_FREE char *place = xasprintf(PLACE_TRASH "/%" PRId64 "-%s/%s",
 					  clock_wall_ms(), random, place_name(path));
 	AUTO_CLOSE int trash = place_open_parent(work->root, place, &err);
-	if (trash >= 0 &&
-	    renameat(dir, place_name(path), trash, place_name(path)) == 0)
+	if (trash >= 0 && renameat(dir, place_name(path), trash, place_name(path)) == 0)
 		log_warn("blob.moved_away", LOG_TEXT("kind", work->kind->type),
 			 LOG_TEXT("path", path), LOG_TEXT("to", place));
 }

@@ -85,9 +85,9 @@ int blob_item_check_size(const struct blob_item *item, struct err *err);
  * or BLOB_FAILED. */
 void blob_item_judge(struct blob_work *work, struct blob_item *item);
 
-/* Makes room for what is brought: what stands in its way and is no blob, nor has blobs below
- * it, goes to the kind's trash. At a secondary nobody else puts anything there. Whatever
- * cannot be moved is found when the file is. */
+/* Makes room for what is brought: what stands in its way and is no blob, nor has blobs
+ * below it, goes to the kind's trash. At a secondary nobody else puts anything there.
+ * Whatever cannot be moved is found when the file is. */
 void blob_clear_way(struct blob_work *work, const struct blob_item *item);
 
 void blob_find_present(struct blob_work *work);

@@ -128,14 +128,12 @@ bool copy_record_is_touched(const struct copy_record *record, int dir)
 
 	if (!record->is_there)
 		return false;
-	if (fingerprint_take(dir,
-			     record->files_print[0] ? FINGERPRINT_FILES
-						    : FINGERPRINT_COPY,
-			     &now, ERR_IGNORED) != 0)
+	if (fingerprint_take(
+		    dir, record->files_print[0] ? FINGERPRINT_FILES : FINGERPRINT_COPY,
+		    &now, ERR_IGNORED) != 0)
 		return true;
-	return !same_print(record->files_print[0] ? record->files_print
-						  : record->copy_print,
-			   &now);
+	return !same_print(
+		record->files_print[0] ? record->files_print : record->copy_print, &now);
 }
 
 void copy_record_renew(int dir, struct copy_record *record)

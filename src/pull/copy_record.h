@@ -34,7 +34,7 @@ struct copy_proof {
 	const struct fingerprint *source_print; /* NULL: the source has none */
 	const struct fingerprint *copy_print;
 	const char *files_print; /* as in the record; NULL: none */
-	const char *timeline; /* NULL or "": the source has none */
+	const char *timeline;    /* NULL or "": the source has none */
 	uint64_t generation;
 };
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);

@@ -117,11 +117,10 @@ static void look_at(struct glancing *glancing, const struct registry_row *row)
 	struct err *kept = xmalloc(sizeof(*kept));
 	*kept = why;
 	vec_add(&glancing->reasons, kept);
-	vec_add(&glancing->moves,
-		((struct registry_move){ .id = row->id,
-					 .event = REGISTRY_DOUBTED,
-					 .generation = row->generation,
-					 .err = kept }));
+	vec_add(&glancing->moves, ((struct registry_move){ .id = row->id,
+							   .event = REGISTRY_DOUBTED,
+							   .generation = row->generation,
+							   .err = kept }));
 }
 
 static void clear_moves(struct glancing *glancing)
@@ -135,9 +134,8 @@ static void clear_moves(struct glancing *glancing)
 /* What is not there, because its file system is not, is not doubted. */
 static int check_root(const struct glance_request *request, struct err *err)
 {
-	return request->kind
-		       ? copies_root_check_blobs(request->store, request->kind, err)
-		       : copies_root_check(request->store, request->root, err);
+	return request->kind ? copies_root_check_blobs(request->store, request->kind, err)
+			     : copies_root_check(request->store, request->root, err);
 }
 
 static int doubt_page(struct glancing *glancing, struct err *err)

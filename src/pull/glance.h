@@ -34,7 +34,7 @@ struct glance_request {
 };
 struct glance_result {
 	uint64_t looked, doubted;
-	char *example; /* one that was doubted; the caller frees */
+	char *example;  /* one that was doubted; the caller frees */
 	struct err why; /* of the example */
 };
 int glance_all(const struct glance_request *request, struct glance_result *result,

@@ -85,7 +85,8 @@ bool hold_lost_tips(const struct git_work *work, const struct repo *old,
 	char text[OID_MAX_TEXT];
 
 	oid_list_add_tips(&tips, refs);
-	if (tips.count > 0 && objects_present(work, new, &tips, &here, ERR_IGNORED) == 0 &&
+	if (tips.count > 0 &&
+	    objects_present(work, new, &tips, &here, ERR_IGNORED) == 0 &&
 	    objects_present(work, old, &tips, &there, ERR_IGNORED) == 0) {
 		oid_list_tidy(&here);
 		for (size_t i = 0; !*reason && i < there.count; i++)

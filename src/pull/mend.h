@@ -13,15 +13,15 @@
  * fence begins anew from the lease's, which is above all grants before it. */
 int mend_own_files(int dir, struct err *err);
 
-/* That git finds nothing there that would hold it up, and a config, which says how to read
- * the rest. */
+/* That git finds nothing there that would hold it up, and a config, which says how to
+ * read the rest. */
 int mend_check_files(const struct repo *copy, struct err *err);
 
 /* Locks that somebody left there go; what a living process of ours holds stays. */
 void mend_locks(int dir);
 
-/* Reads all of the copy, and nothing else. -1: it is not whole, or copy_is_at_fault() says
- * otherwise. What git can do without is removed if it is damaged. */
+/* Reads all of the copy, and nothing else. -1: it is not whole, or copy_is_at_fault()
+ * says otherwise. What git can do without is removed if it is damaged. */
 int mend_look_through(const struct git_work *work, const struct repo *copy,
 		      struct err *err);
 

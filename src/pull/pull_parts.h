@@ -51,13 +51,13 @@ struct pull {
 	struct map touched; /* names that events told of since it was asked for */
 	struct pull_state state;
 	struct pull_heard heard;
-	struct pull_news news;    /* its cursor is that of state */
-	int64_t paces[1024];      /* boot ms, by a replicable's id: pace.c */
+	struct pull_news news;       /* its cursor is that of state */
+	int64_t paces[1024];         /* boot ms, by a replicable's id: pace.c */
 	struct map doubts, rebuilds; /* how often of one replicable: doubt.c */
-	struct map unknown_kinds; /* of events that were skipped */
-	struct map reverified;    /* blobs that the primary was asked to read again... */
-	int64_t reverified_at;    /* ... since then, boot ms: blob_doubt.c */
-	struct map at_work;       /* blobs that a worker has: blob_job.c */
+	struct map unknown_kinds;    /* of events that were skipped */
+	struct map reverified; /* blobs that the primary was asked to read again... */
+	int64_t reverified_at; /* ... since then, boot ms: blob_doubt.c */
+	struct map at_work;    /* blobs that a worker has: blob_job.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */

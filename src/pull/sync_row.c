@@ -130,8 +130,8 @@ static void bring_row(struct pull_job *job)
 				       .is_suspect = manner.is_suspect,
 				       .is_rebuild = manner.is_rebuild,
 				       .mends = true,
-				       .may_rebuild =
-					       rebuild_wait_ms(pull, job->row.id) == 0 } },
+				       .may_rebuild = rebuild_wait_ms(
+							      pull, job->row.id) == 0 } },
 	};
 	struct sync_result *result = &bringing.call.result;
 	struct job_request request = {

@@ -108,7 +108,8 @@ static int check_copy(struct verification *verification, const struct job *job,
 	verification->of_copy = true;
 	verification->is_damaged = true; /* unless it is only the refs */
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
-	    mend_check_files(&copy, err) != 0 || read_copy(&copy, &refs, verification->checksum, err) != 0)
+	    mend_check_files(&copy, err) != 0 ||
+	    read_copy(&copy, &refs, verification->checksum, err) != 0)
 		return damaged(err);
 	failpoint("verify.read");
 	if (compare(verification, expected, err) != 0) {
@@ -156,17 +157,16 @@ static int verify_job(struct job *job, void *arg, struct err *err)
 static void tell(struct pull_job *job, const struct verification *verification,
 		 const struct err *err)
 {
-	struct registry_move move = { .id = job->row.id,
-				      .event = verification_end(err,
-								verification->of_copy),
-				      .generation = verification->generation,
-				      .checksum = verification->checksum,
-				      .err = err,
-				      .wishes = verification->is_damaged
-							? REGISTRY_WISH_REBUILD
-							: 0,
-				      .delay_ms = rebuild_wait_ms(job->pull, job->row.id),
-				      .timeout_ms = verification_again_ms(err->class) };
+	struct registry_move move = {
+		.id = job->row.id,
+		.event = verification_end(err, verification->of_copy),
+		.generation = verification->generation,
+		.checksum = verification->checksum,
+		.err = err,
+		.wishes = verification->is_damaged ? REGISTRY_WISH_REBUILD : 0,
+		.delay_ms = rebuild_wait_ms(job->pull, job->row.id),
+		.timeout_ms = verification_again_ms(err->class)
+	};
 
 	if (move.event == REGISTRY_PROVED)
 		move.timeout_ms = next_reverify_ms(
