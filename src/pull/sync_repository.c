@@ -397,7 +397,7 @@ static int open_copy(const struct job *job, const struct sync_request *request,
 	if (check_copy(copy, err) != 0)
 		return -1;
 	if (request->mends &&
-	    (mend_check_files(copy, err) != 0 || mend_own_files(copy->fd, err) != 0))
+	    (mend_check_config(copy, err) != 0 || mend_own_files(copy->fd, err) != 0))
 		return -1;
 	if (raise_fence(job, request, copy, err) != 0 ||
 	    state_recover(copy->fd, err) != 0)
