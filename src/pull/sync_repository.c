@@ -248,7 +248,7 @@ static int fill(struct job *job, const struct sync_request *request,
 		return err_remedy(err, "move the copy away; it is then made anew");
 	}
 	for (int tries = 0; tries < TRIES && done != 0; tries++) {
-		if (request->mends)
+		if (tries > 0 && request->mends)
 			mend_locks(copy->fd);
 		done = bring(&(struct bring_request){ .job = job,
 						      .copy = copy,
@@ -299,7 +299,7 @@ static int build(struct job *job, const struct sync_request *request,
 
 enum in_the_place {
 	NOTHING_THERE,
-	REFUSE_THERE,  /* goes, whatever it holds */
+	OTHER_THERE,   /* goes, whatever it holds */
 	DAMAGED_THERE, /* goes, unless it has commits of its own that can be read */
 };
 
@@ -338,6 +338,9 @@ static int place(struct job *job, const struct sync_request *request, const char
 	if (there == DAMAGED_THERE && !request->is_forced &&
 	    would_lose(job, path, staging, result))
 		return tree_remove(AT_FDCWD, staging, err);
+	AUTO_CLOSE int old = request->mends ? dir_open(AT_FDCWD, path, ERR_IGNORED) : -1;
+	if (old >= 0)
+		mend_locks(old);
 	result->was_rebuilt = true;
 	return place_instead(&placing, err);
 }
@@ -513,7 +516,7 @@ static int make_equal(struct job *job, const struct sync_request *request,
 		return request->mends ? rebuild(job, request, view, result, err) : -1;
 	}
 	if (is_of_another_hash(path, view))
-		return create(job, request, view, REFUSE_THERE, result, err);
+		return create(job, request, view, OTHER_THERE, result, err);
 	if (request->is_rebuild)
 		return create(job, request, view, DAMAGED_THERE, result, err);
 	int done = update(job, request, path, view, result, err);
