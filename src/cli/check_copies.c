@@ -37,14 +37,17 @@ static void tell_doubted(struct checking *checking, const struct glance_result *
 void check_copies(struct checking *checking, struct store *store,
 		  const struct blob_kind *kind)
 {
+	const struct glance_request request = { .store = store,
+						.root = checking->site.repositories,
+						.kind = kind };
 	struct glance_result result = { 0 };
 	struct err err;
 
-	if (judge_root(checking, store, kind, &err) != 0 ||
-	    glance_all(&(struct glance_request){ .store = store,
-						 .root = checking->site.repositories,
-						 .kind = kind },
-		       &result, &err) != 0)
+	if (judge_root(checking, store, kind, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "copies", &err);
+	else if (access(kind ? kind->path : request.root, F_OK) != 0)
+		return; /* nothing was copied yet */
+	else if (glance_all(&request, &result, &err) != 0)
 		check_tell(checking, CHECK_WRONG, "copies", &err);
 	if (result.doubted > 0)
 		tell_doubted(checking, &result);

@@ -254,8 +254,8 @@ static void grant(struct directory *directory, struct lease_attempt *attempt,
 /* The first heartbeat tells whether the number was ours without a break: nobody can have
  * seen it lapse before. 1: it was not, but there is time to take the next. */
 static int first_beat(const struct directory *directory,
-		      const struct lease_request *request, const struct key_view *view, struct next *next, int64_t *stamp_ns,
-		      struct err *err)
+		      const struct lease_request *request, const struct key_view *view,
+		      struct next *next, int64_t *stamp_ns, struct err *err)
 {
 	if (key_touch(next->fd, stamp_ns) != 0)
 		return key_error("renew", request->key, err);

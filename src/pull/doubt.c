@@ -14,6 +14,7 @@
 #define WAIT_LEAST_MS ((int64_t)5000)
 #define WAIT_MOST_MS ((int64_t)3600 * 1000)
 #define REMEMBERED_MOST 10000
+#define GLANCE_GOOD_MS 250
 
 struct pace {
 	int64_t until; /* boot ms: not before */
@@ -32,6 +33,7 @@ static void forget_all(struct map *paces)
 
 void doubts_clear(struct pull *pull)
 {
+	map_clear(&pull->glanced);
 	forget_all(&pull->doubts);
 	forget_all(&pull->rebuilds);
 }
@@ -153,16 +155,40 @@ void pull_doubt(struct pull *pull, const char *kind, const char *name,
 		log_error("registry.failed", LOG_ERR(&err), LOG_TEXT("name", name));
 }
 
+/* Many readers share a look. */
+static bool was_well_just_now(struct pull *pull, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	int64_t now = clock_boot_ms();
+
+	if (now - pull->glanced_at >= GLANCE_GOOD_MS) {
+		map_clear(&pull->glanced);
+		pull->glanced_at = now;
+	}
+	return map_get(&pull->glanced, name) != NULL;
+}
+
+static void is_well_now(struct pull *pull, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	map_put(&pull->glanced, name, pull);
+}
+
 bool pull_glance(struct pull *pull, const char *name)
 {
 	const struct pull_options *options = &pull->options;
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	struct err err, why;
 
-	if (registry_get(options->store, KIND_REPOSITORY, name, &row, &err) != 0 ||
-	    row.state != REGISTRY_SYNCED || row.is_gone || row.generation == 0 ||
-	    glance_repository(options->root, name, &why) == 0)
+	if (was_well_just_now(pull, name) ||
+	    registry_get(options->store, KIND_REPOSITORY, name, &row, &err) != 0 ||
+	    row.state != REGISTRY_SYNCED || row.is_gone || row.generation == 0)
 		return true;
+	if (glance_repository(options->root, name, &why) == 0) {
+		is_well_now(pull, name);
+		return true;
+	}
 	if (doubt(pull, &row, row.generation, &why, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err), LOG_TEXT("name", name));
 	return false;

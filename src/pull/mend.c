@@ -68,10 +68,8 @@ int mend_own_files(int dir, struct err *err)
 	return err->class == ERR_CORRUPT ? discard(dir, OWN "/fence", err) : -1;
 }
 
-int mend_check_files(const struct repo *copy, struct err *err)
+int mend_check_config(const struct repo *copy, struct err *err)
 {
-	if (repo_check_files(copy, err) != 0)
-		return -1;
 	if (faccessat(copy->fd, "config", F_OK, 0) == 0)
 		return 0;
 	return err_set(err, ERR_CORRUPT, "it has no config");
@@ -88,7 +86,8 @@ int mend_look_through(const struct git_work *work, const struct repo *copy,
 {
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
 
-	if (mend_check_files(copy, err) != 0 || verify_derived(work, copy, err) != 0 ||
+	if (repo_check_files(copy, err) != 0 || mend_check_config(copy, err) != 0 ||
+	    verify_derived(work, copy, err) != 0 ||
 	    ref_snapshot_read(copy->fd, copy->oid_len, &refs, err) != 0)
 		return -1;
 	return verify_objects(work, copy, &refs, err);

@@ -13,9 +13,8 @@
  * fence begins anew from the lease's, which is above all grants before it. */
 int mend_own_files(int dir, struct err *err);
 
-/* That git finds nothing there that would hold it up, and a config, which says how to
- * read the rest. */
-int mend_check_files(const struct repo *copy, struct err *err);
+/* That it has a config, which says how to read the rest: refrelay gives each copy one. */
+int mend_check_config(const struct repo *copy, struct err *err);
 
 /* Locks that somebody left there go; what a living process of ours holds stays. */
 void mend_locks(int dir);

@@ -52,8 +52,10 @@ struct pull {
 	struct map touched; /* names that events told of since it was asked for */
 	struct pull_state state;
 	struct pull_heard heard;
-	struct pull_news news;       /* its cursor is that of state */
-	int64_t paces[1024];         /* boot ms, by a replicable's id: pace.c */
+	struct pull_news news; /* its cursor is that of state */
+	int64_t paces[1024];   /* boot ms, by a replicable's id: pace.c */
+	struct map glanced;    /* names of copies that readers' looks found well ... */
+	int64_t glanced_at;    /* ... since then, boot ms: doubt.c */
 	struct map doubts, rebuilds; /* how often of one replicable: doubt.c */
 	struct map unknown_kinds;    /* of events that were skipped */
 	struct map reverified; /* blobs that the primary was asked to read again... */

@@ -271,7 +271,7 @@ static int fill(struct job *job, const struct sync_request *request,
 		return err_remedy(err, "move the copy away; it is then made anew");
 	}
 	for (int tries = 0; tries < TRIES && done != 0; tries++) {
-		if (request->mends)
+		if (tries > 0 && request->mends)
 			mend_locks(copy->fd);
 		done = bring(&(struct bring_request){ .job = job,
 						      .copy = copy,
@@ -340,7 +340,7 @@ static int build(struct job *job, const struct sync_request *request,
 
 enum in_the_place {
 	NOTHING_THERE,
-	REFUSE_THERE,  /* goes, whatever it holds */
+	OTHER_THERE,   /* goes, whatever it holds */
 	DAMAGED_THERE, /* goes, unless it has commits of its own that can be read */
 };
 
@@ -379,6 +379,9 @@ static int place(struct job *job, const struct sync_request *request, const char
 	if (there == DAMAGED_THERE && !request->is_forced &&
 	    would_lose(job, path, staging, result))
 		return tree_remove(AT_FDCWD, staging, err);
+	AUTO_CLOSE int old = request->mends ? dir_open(AT_FDCWD, path, ERR_IGNORED) : -1;
+	if (old >= 0)
+		mend_locks(old);
 	result->was_rebuilt = true;
 	return place_instead(&placing, err);
 }
@@ -438,7 +441,7 @@ static int open_copy(const struct job *job, const struct sync_request *request,
 	if (check_copy(copy, err) != 0)
 		return -1;
 	if (request->mends &&
-	    (mend_check_files(copy, err) != 0 || mend_own_files(copy->fd, err) != 0))
+	    (mend_check_config(copy, err) != 0 || mend_own_files(copy->fd, err) != 0))
 		return -1;
 	if (raise_fence(job, request, copy, err) != 0 ||
 	    state_recover(copy->fd, err) != 0)
@@ -555,7 +558,7 @@ static int make_equal(struct job *job, const struct sync_request *request,
 		return request->mends ? rebuild(job, request, view, result, err) : -1;
 	}
 	if (is_of_another_hash(path, view))
-		return create(job, request, view, REFUSE_THERE, result, err);
+		return create(job, request, view, OTHER_THERE, result, err);
 	if (request->is_rebuild)
 		return create(job, request, view, DAMAGED_THERE, result, err);
 	int done = update(job, request, path, view, result, err);

@@ -108,7 +108,7 @@ static int check_copy(struct verification *verification, const struct job *job,
 	verification->of_copy = true;
 	verification->is_damaged = true; /* unless it is only the refs */
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
-	    mend_check_files(&copy, err) != 0 ||
+	    repo_check_files(&copy, err) != 0 || mend_check_config(&copy, err) != 0 ||
 	    read_copy(&copy, &refs, verification->checksum, err) != 0)
 		return damaged(err);
 	failpoint("verify.read");
@@ -163,7 +163,10 @@ static void tell(struct pull_job *job, const struct verification *verification,
 		.generation = verification->generation,
 		.checksum = verification->checksum,
 		.err = err,
-		.wishes = verification->is_damaged ? REGISTRY_WISH_REBUILD : 0,
+		/* What else may have been wrong with git, a sync finds out. */
+		.wishes = verification->is_damaged && err->class == ERR_CORRUPT
+				  ? REGISTRY_WISH_REBUILD
+				  : 0,
 		.delay_ms = rebuild_wait_ms(job->pull, job->row.id),
 		.timeout_ms = verification_again_ms(err->class)
 	};

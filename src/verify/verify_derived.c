@@ -166,7 +166,8 @@ static int ask_git(const struct git_work *work, const struct repo *repo,
 
 int verify_derived(const struct git_work *work, const struct repo *repo, struct err *err)
 {
-	if (check_alternates(repo, err) != 0 || check_folder(repo, PACKS, is_of_packs, err) != 0 ||
+	if (check_alternates(repo, err) != 0 ||
+	    check_folder(repo, PACKS, is_of_packs, err) != 0 ||
 	    check_folder(repo, INFO, is_graph, err) != 0)
 		return -1;
 	if (is_there(repo, PACKS "/" MULTI_PACK_INDEX) &&

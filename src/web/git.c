@@ -237,32 +237,23 @@ static int answer_here(const struct web_request *request, const char *name,
 	return result;
 }
 
-/* The copy that was to answer is damaged: readers get the primary's answer. */
-static int answer_damaged(const struct web_request *request, const char *name,
-			  struct web_response *response, struct err *err,
-			  git_reading here)
-{
-	if (git_forward_read(request, name, FRESH_DAMAGED, response) != GIT_HERE)
-		return 0;
-	int result = answer_here(request, name, response, err, here);
-	return result == COPY_FAILED ? -1 : result;
-}
-
-/* From the copy. What it looks like is asked before it is read: git may not notice that
- * files are missing, or hold something else. */
+/* From the copy; if that is damaged, readers get the primary's answer. What it looks like
+ * is asked before it is read: git may not notice that files are missing, or hold
+ * something else. */
 static int answer_copy(const struct web_request *request, const char *name,
 		       struct web_response *response, struct err *err, git_reading here)
 {
 	struct pull *pull = request->services->pull;
 	int result;
 
-	if (pull && request->may_wait && !pull_glance(pull, name))
-		return answer_damaged(request, name, response, err, here);
-	result = answer_here(request, name, response, err, here);
-	if (result != COPY_FAILED)
-		return result;
-	pull_doubt(pull, KIND_REPOSITORY, name, err);
-	return answer_damaged(request, name, response, err, here);
+	if (!pull || !request->may_wait || pull_glance(pull, name)) {
+		result = answer_here(request, name, response, err, here);
+		if (result != COPY_FAILED)
+			return result;
+		pull_doubt(pull, KIND_REPOSITORY, name, err);
+	}
+	git_forward_read(request, name, FRESH_DAMAGED, response);
+	return 0;
 }
 
 /* By `here`, or by the primary. */

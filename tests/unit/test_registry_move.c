@@ -338,9 +338,8 @@ static int doubt(uint64_t generation)
 {
 	static const struct err damage = { .class = ERR_CORRUPT, .text = "bad pack" };
 
-	return send((struct registry_move){ .event = REGISTRY_DOUBTED,
-					    .generation = generation,
-					    .err = &damage });
+	return send((struct registry_move){
+		.event = REGISTRY_DOUBTED, .generation = generation, .err = &damage });
 }
 
 TEST(a_copy_that_is_doubted_is_not_synced_any_more)
@@ -365,8 +364,8 @@ TEST(a_copy_that_is_doubted_is_not_synced_any_more)
 TEST(a_doubt_waits_as_long_as_it_says)
 {
 	open_synced();
-	assert_ok(send((struct registry_move){ .event = REGISTRY_DOUBTED,
-					       .delay_ms = 60000 }));
+	assert_ok(send(
+		(struct registry_move){ .event = REGISTRY_DOUBTED, .delay_ms = 60000 }));
 	assert_int_equal(read_row()->state, REGISTRY_PENDING);
 	assert_true(row.due_at > clock_wall_ms() + 50000);
 	close_all();
