@@ -41,6 +41,12 @@ int64_t serve_timeout_ms(const struct serve *serve)
 	return 60 * 1000;
 }
 
+uint64_t serve_least_rate(const struct serve *serve)
+{
+	(void)serve;
+	return 0;
+}
+
 static ssize_t read_stream(void *stream, void *buffer, size_t size)
 {
 	int *reads = stream;
