@@ -16,7 +16,8 @@ static bool is_at_rest(const struct registry_row *row)
 	return row->state == REGISTRY_SYNCED && !row->is_gone;
 }
 
-static bool is_as_recorded(struct pull *pull, const char *name)
+/* COPY_OURS, COPY_YOUNG or COPY_CHANGED. */
+static enum copy_verdict look_at_disk(struct pull *pull, const char *name)
 {
 	AUTO_FREE char *below = name_to_path(name);
 	AUTO_FREE char *path = xasprintf("%s/%s", pull->options.root, below);
@@ -24,9 +25,13 @@ static bool is_as_recorded(struct pull *pull, const char *name)
 	AUTO_REPO struct repo copy = REPO_INIT;
 
 	if (repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0)
-		return false;
+		return COPY_CHANGED;
 	copy_record_read(copy.fd, &record);
-	return sync_is_as_recorded(&copy, &record);
+	if (!sync_is_as_recorded(&copy, &record))
+		return COPY_CHANGED;
+	copy_record_clear(&record);
+	copy_record_read(copy.fd, &record);
+	return record.is_settled ? COPY_OURS : COPY_YOUNG;
 }
 
 static int read_row(struct pull *pull, const char *name, struct registry_row *row,
@@ -51,8 +56,8 @@ int copy_judge(struct pull *pull, const char *name, enum copy_verdict *verdict,
 		*verdict = COPY_BUSY;
 	else if (!is_at_rest(&before))
 		*verdict = COPY_AWAITED;
-	else if (is_as_recorded(pull, name))
-		*verdict = COPY_OURS;
+	else if ((*verdict = look_at_disk(pull, name)) != COPY_CHANGED)
+		return 0;
 	else if (read_row(pull, name, &after, err) != 0)
 		return -1;
 	else

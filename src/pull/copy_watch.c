@@ -22,6 +22,7 @@
 #define GATHER_SHARE 20 /* of what the last look at all watches took */
 #define BUSY_MS 250     /* doubled with each try ... */
 #define BUSY_MAX_MS 5000
+#define YOUNG_TRIES 6 /* a file server's clock may be ahead of ours for good */
 #define PAGE 500
 #define DIRECTORIES_EACH 1024
 
@@ -178,8 +179,9 @@ static int look_at(struct copy_watch *watch, struct watched *copy, struct err *e
 
 	if (copy_judge(watch->pull, copy->name, &verdict, err) != 0)
 		return -1;
-	copy->is_suspect = verdict == COPY_BUSY;
-	if (verdict == COPY_BUSY)
+	copy->is_suspect = verdict == COPY_BUSY ||
+			   (verdict == COPY_YOUNG && copy->tries < YOUNG_TRIES);
+	if (copy->is_suspect)
 		postpone(copy);
 	return verdict == COPY_CHANGED ? copy_doubt(watch->pull, copy->name, err) : 0;
 }

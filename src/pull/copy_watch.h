@@ -23,6 +23,7 @@ void copy_watch_tell(struct copy_watch *watch, const char *name);
 
 enum copy_verdict {
 	COPY_OURS,    /* as pull has left it */
+	COPY_YOUNG,   /* likewise, but its record is too young to prove much: ask again */
 	COPY_AWAITED, /* a sync is to come, which compares by itself */
 	COPY_BUSY,    /* a sync is at work: ask again */
 	COPY_CHANGED, /* by others */

@@ -153,7 +153,10 @@ static bool settle(const struct repo *copy, const struct copy_record *record,
 	if (ref_snapshot_read(copy->fd, copy->oid_len, &found, ERR_IGNORED) != 0)
 		return false;
 	checksum_of(&found, &sum);
-	return checksum_equal(&sum, &record->sum) &&
+	if (!checksum_equal(&sum, &record->sum))
+		return false;
+	/* one that proves something is not replaced by one that does not yet */
+	return (record->is_settled && !fingerprint_is_settled(print)) ||
 	       copy_record_write(copy->fd,
 				 &(struct copy_proof){ .source = record->source,
 						       .sum = &sum,

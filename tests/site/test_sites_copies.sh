@@ -36,6 +36,9 @@ a_new_copy_refuses() {
 	local before
 	make_pair
 	at london hooks install
+	# until then a look at the copy's files is no proof that they are ours
+	wait_until 10 grep -q '"settled":true' $COPY/refrelay/copy
+	wait_until 10 grep -q '"settled":true' paris/git/group/b.git/refrelay/copy
 	lists_as paris 'a: installed'
 	lists_as paris 'group/b: installed'
 	git clone -q $COPY work
