@@ -129,6 +129,8 @@ class Chaos:
         ended = time.monotonic()
         is_same = repository.name == name and repository.made_at == made_at and \
             not repository.is_given_up
+        if is_same and status == 404 and self.known.get(repository.number) == name:
+            self.report("no_wrong_404", f"{site.name} {name}: {body[:100]!r}")
         if not is_same or is_touched or key in self.faults.touched:
             return
         if status == 200:
@@ -136,8 +138,6 @@ class Chaos:
                              parse_advertisement(body), begun, ended)
         else:
             self.reads.count["refused"] += 1
-        if status == 404 and self.known.get(repository.number) == name:
-            self.report("no_wrong_404", f"{site.name} {name}: {body[:100]!r}")
         if site is not self.world.london:
             self.read_pair(site, repository, name)
 
