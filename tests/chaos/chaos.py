@@ -99,9 +99,12 @@ class Chaos:
 
     def report(self, promise, text):
         assert promise in PROMISES
-        self.note("VIOLATION", f"{promise}: {text}")
+        violation = (promise, self.round, text)
         with self.mutex:
-            self.violations.append((promise, self.round, text))
+            if violation in self.violations:
+                return
+            self.violations.append(violation)
+        self.note("VIOLATION", f"{promise}: {text}")
         print(f"# round {self.round}: {promise}: {text}", flush=True)
         if self.options.stop:
             self.world.is_ended = True
