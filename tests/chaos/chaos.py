@@ -99,9 +99,12 @@ class Chaos:
 
     def report(self, promise, text):
         assert promise in PROMISES
-        self.note("VIOLATION", f"{promise}: {text}")
+        violation = (promise, self.round, text)
         with self.mutex:
-            self.violations.append((promise, self.round, text))
+            if violation in self.violations:
+                return
+            self.violations.append(violation)
+        self.note("VIOLATION", f"{promise}: {text}")
         print(f"# round {self.round}: {promise}: {text}", flush=True)
         if self.options.stop:
             self.world.is_ended = True
@@ -129,6 +132,8 @@ class Chaos:
         ended = time.monotonic()
         is_same = repository.name == name and repository.made_at == made_at and \
             not repository.is_given_up
+        if is_same and status == 404 and self.known.get(repository.number) == name:
+            self.report("no_wrong_404", f"{site.name} {name}: {body[:100]!r}")
         if not is_same or is_touched or key in self.faults.touched:
             return
         if status == 200:
@@ -136,8 +141,6 @@ class Chaos:
                              parse_advertisement(body), begun, ended)
         else:
             self.reads.count["refused"] += 1
-        if status == 404 and self.known.get(repository.number) == name:
-            self.report("no_wrong_404", f"{site.name} {name}: {body[:100]!r}")
         if site is not self.world.london:
             self.read_pair(site, repository, name)
 

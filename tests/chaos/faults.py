@@ -220,7 +220,7 @@ class Faults:
         """A reader comes. If it is refused, the node knows."""
         folder = self.world.folder / "work" / f"meeting-{time.monotonic_ns()}"
         done = git("-c", "protocol.version=2", "clone", "-q", "--mirror",
-                   f"{site.login_url}/{repository.name}.git", str(folder), check=False,
+                   self.operations.url(site, repository), str(folder), check=False,
                    timeout=40)
         shutil.rmtree(folder, ignore_errors=True)
         if done.returncode == 0 or site.is_down or site.is_stopped or repository.is_given_up:

@@ -137,11 +137,14 @@ class Operations:
             options = ["--force"] if is_forced or parent is None else []
             return self.write(repository, {name: value}, url_of(repository), *options)
 
+    def url(self, site, repository):
+        return f"{site.login_url}/{self.quoted(repository)}.git"
+
     def disk_url(self, repository):
         return str(self.bare(repository))
 
     def primary_url(self, repository):
-        return f"{self.world.london.login_url}/{repository.name}.git"
+        return self.url(self.world.london, repository)
 
     def push_disk(self, choices):
         return self.push_to(choices, self.disk_url)
@@ -152,7 +155,7 @@ class Operations:
     def push_secondary(self, choices):
         site = choices.choice(self.world.secondaries)
         return site.name + " " + self.push_to(
-            choices, lambda repository: f"{site.login_url}/{repository.name}.git")
+            choices, lambda repository: self.url(site, repository))
 
     def force_push(self, choices):
         return self.push_to(choices, choices.choice((self.disk_url, self.primary_url)),
@@ -341,7 +344,7 @@ class Operations:
             self.count += 1
             folder = self.work / f"clone-{self.count}"
         done = git("clone", "-q", "--mirror",
-                   f"{site.login_url}/{name}.git", str(folder), check=False, timeout=90)
+                   self.url(site, repository), str(folder), check=False, timeout=90)
         if done.returncode == 0:
             found = git("-C", str(folder), "fsck", "--connectivity-only", "--no-dangling",
                         "--no-progress", check=False)

@@ -124,7 +124,7 @@ class Power:
         site = choices.choice(self.world.sites)
         try:
             text = self.operations.push_to(
-                choices, lambda one: f"{site.login_url}/{one.name}.git", choices.choice(REFS))
+                choices, lambda one: self.operations.url(site, one), choices.choice(REFS))
         except Exception as error:  # the disk has gone
             text = repr(error)[:200]
         self.note("push", f"{seed} {site.name}: {text}")
