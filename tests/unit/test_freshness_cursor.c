@@ -110,7 +110,7 @@ TEST(events_are_waited_for_half_of_the_time_for_which_copies_are_fresh)
 	eventually(judge("a") == FRESH);
 	eventually(fake.wait_s == 5);
 	freshness_set(freshness, 60000);
-	appear("b", TOLD); /* ends the present wait */
+	appear("b", TOLD);             /* ends the present wait */
 	eventually(fake.wait_s == 10); /* and no longer than its silence may last */
 }
 
