@@ -6,6 +6,9 @@
  *			the decision who asks; then once for each piece of the body; then,
  *			when the body is whole: decide, handle, answer
  *	on_completed	the answer is with the client, or never will be: logged, freed
+ *	abandon		the connection ends, and on_completed was not called: the library
+ *			does not for a request that it refused itself while it read the
+ *			head, as one with more fields than its memory holds
  *
  * All of these run on the few threads that serve all connections, so nothing may wait
  * there. What a handler of WEB_QUICK can answer at once is answered there; for all else
@@ -62,12 +65,15 @@ void *exchange_on_target(void *arg, const char *target, struct MHD_Connection *c
 		exchange->is_refused = true;
 	}
 	atomic_fetch_add(&server->active, 1);
+	metric_add(server->open_requests, 1);
+	exchange->client->open = exchange;
 	return exchange;
 }
 
 /* Who waits for the last one has requested the stop before it counts them. */
 static void count_ended(struct web_server *server)
 {
+	metric_add(server->open_requests, -1);
 	if (atomic_fetch_sub(&server->active, 1) != 1 ||
 	    !stop_is_requested(&server->stop))
 		return;
@@ -411,7 +417,7 @@ static void end_half_closed(struct web_connection *client)
 {
 	char byte;
 
-	if (client->is_known)
+	if (client->is_known || gate_is_shut(client->gate))
 		return;
 	client->is_known = true;
 	if (recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
@@ -427,23 +433,36 @@ static void leave_flow(struct exchange *exchange)
 	flow_leave(TAKE(exchange->flow));
 }
 
+static void complete(struct exchange *exchange, bool is_whole)
+{
+	struct log_context before = exchange_enter_log(exchange);
+
+	exchange->client->open = NULL;
+	gate_end_request(exchange->client->gate);
+	exchange->is_whole = is_whole;
+	leave_flow(exchange);
+	if (is_whole)
+		end_half_closed(exchange->client);
+	idle_await(exchange->idle);
+	release(exchange);
+	log_set_context(before);
+}
+
 void exchange_on_completed(void *arg, struct MHD_Connection *connection, void **context,
 			   enum MHD_RequestTerminationCode how)
 {
 	struct exchange *exchange = *context;
-	struct log_context before;
 
 	(void)arg;
 	(void)connection;
 	if (!exchange)
 		return;
 	*context = NULL;
-	before = exchange_enter_log(exchange);
-	exchange->is_whole = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
-	leave_flow(exchange);
-	if (exchange->is_whole)
-		end_half_closed(exchange->client);
-	idle_await(exchange->idle);
-	release(exchange);
-	log_set_context(before);
+	complete(exchange, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+}
+
+void exchange_abandon(struct web_connection *client)
+{
+	if (client->open)
+		complete(client->open, false);
 }

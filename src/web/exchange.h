@@ -7,6 +7,8 @@
 
 #include <microhttpd.h>
 
+struct web_connection;
+
 /* `arg` of each is the struct web_server; the exchange travels in *context. */
 void *exchange_on_target(void *arg, const char *target,
 			 struct MHD_Connection *connection);
@@ -16,5 +18,8 @@ enum MHD_Result exchange_on_request(void *arg, struct MHD_Connection *connection
 				    size_t *data_size, void **context);
 void exchange_on_completed(void *arg, struct MHD_Connection *connection, void **context,
 			   enum MHD_RequestTerminationCode how);
+
+/* The connection ends: so does a request of it whose end was not told. */
+void exchange_abandon(struct web_connection *client);
 
 #endif

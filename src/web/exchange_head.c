@@ -57,12 +57,11 @@ bool exchange_refuse_stopping(struct exchange *exchange)
 	return false;
 }
 
-static bool check_framing(struct exchange *exchange)
+static bool refuse_unjudged(struct exchange *exchange)
 {
-	if (head_is_plain(&exchange->head))
-		return true;
-	refuse_problem(exchange, 400, "BAD_REQUEST",
-		       "the headers of this request contradict each other", "");
+	refuse_problem(exchange, 500, "INTERNAL",
+		       "the head of this request was not judged",
+		       "this server does not fit its libmicrohttpd: tell its operator");
 	web_add_header(&exchange->response, "Connection", "close");
 	return false;
 }
@@ -220,7 +219,11 @@ bool exchange_must_decide(const struct exchange *exchange)
 
 void exchange_check_head(struct exchange *exchange)
 {
-	if (exchange->is_refused || !check_framing(exchange))
+	if (!gate_take_head(exchange->client->gate)) {
+		refuse_unjudged(exchange);
+		return;
+	}
+	if (exchange->is_refused)
 		return;
 	if (stop_is_requested(&exchange->server->stop)) {
 		exchange_refuse_stopping(exchange);

@@ -83,15 +83,6 @@ void head_add_forwarded_for(struct MHD_Connection *connection, struct str *out)
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, on_forwarded_for, out);
 }
 
-bool head_is_plain(const struct head *head)
-{
-	const char *encoding = head->transfer_encoding.text;
-
-	return head->content_length.count + head->transfer_encoding.count <= 1 &&
-	       head->authorization.count <= 1 &&
-	       (!encoding || strcasecmp(encoding, "chunked") == 0);
-}
-
 uint64_t head_length(const struct head *head)
 {
 	uint64_t value = UINT64_MAX;

@@ -1,6 +1,7 @@
 /*
  * The headers that the server itself looks at, found in one pass over all of them: most
- * requests have none of these. Borrowed from the connection for the request.
+ * requests have none of these. Borrowed from the connection for the request. That they do
+ * not contradict each other web/judge.h has seen to.
  */
 #ifndef WEB_HEAD_H
 #define WEB_HEAD_H
@@ -28,11 +29,6 @@ void head_read(struct MHD_Connection *connection, struct head *head);
 
 /* Appends all X-Forwarded-For in their order, with commas between. */
 void head_add_forwarded_for(struct MHD_Connection *connection, struct str *out);
-
-/* Where a request ends, and who sends it, must be the same to us as to a proxy before us;
- * the library takes the first of two that contradict each other. RFC 9112, 6.1 and 6.3.
- */
-bool head_is_plain(const struct head *head);
 
 /* The length that the client announced: UINT64_MAX if it comes in chunks. */
 uint64_t head_length(const struct head *head);

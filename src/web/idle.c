@@ -21,6 +21,7 @@
 
 enum {
 	PROGRESS = 64 << 10,
+	LINGER_MS = 2000,
 	LOOK_MS = 1000, /* how often is looked for clients that have ended their side */
 };
 
@@ -219,6 +220,12 @@ void idle_await(struct idle_conn *conn)
 void idle_await_head(struct idle_conn *conn)
 {
 	await(conn, conn->watch->head_ms);
+}
+
+void idle_linger(struct idle_conn *conn)
+{
+	atomic_store(&conn->is_sending, false);
+	set_deadline(conn, LINGER_MS, LINGER_MS);
 }
 
 void idle_hold(struct idle_conn *conn)

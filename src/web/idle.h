@@ -35,6 +35,9 @@ void idle_await(struct idle_conn *conn);
  * head_ms from now. So it is from idle_enter on. */
 void idle_await_head(struct idle_conn *conn);
 
+/* All is said: the client has a moment to read it and to end the connection. */
+void idle_linger(struct idle_conn *conn);
+
 /* It is our turn, for as long as it takes. */
 void idle_hold(struct idle_conn *conn);
 

@@ -37,6 +37,17 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *
 	log_debug("http.library", LOG_TEXT("message", text));
 }
 
+/* What came before the bad part may have begun a request. */
+static void on_refused(void *arg, int status, const char *why)
+{
+	struct web_connection *client = arg;
+
+	idle_linger(client->idle);
+	server_count_answer(client->server, status);
+	log_debug("http.bad_request", LOG_TEXT("client", client->peer),
+		  LOG_NUMBER("status", status), LOG_TEXT("message", why));
+}
+
 static struct web_connection *enter_client(struct web_server *server,
 					   struct MHD_Connection *connection)
 {
@@ -51,6 +62,10 @@ static struct web_connection *enter_client(struct web_server *server,
 	client->idle = idle_enter(server->idle, fd);
 	client->count = connections_enter(server->connections, address);
 	client->fd = fd;
+	client->gate =
+		gate_enter(fd, &(struct gate_client){ .refused = on_refused,
+						      .arg = client,
+						      .is_secure = server->has_tls });
 	address_ip(address, &client->ip);
 	client->is_loopback = address_is_loopback(address);
 	address_format(address, client->peer);
@@ -65,6 +80,8 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
 		*context = enter_client(arg, connection);
 	} else if (client) {
+		exchange_abandon(client);
+		gate_leave(client->gate);
 		idle_leave(client->idle);
 		connections_leave(client->server->connections, client->count);
 		tls_identity_unref(client->identity);
@@ -194,6 +211,9 @@ static void register_metrics(struct web_server *server)
 
 	for (size_t i = 0; i < WEB_CLASSES; i++)
 		server->answers[i] = metric_at(metric, classes[i]);
+	server->open_requests =
+		metric_at(metric_gauge("refrelay_http_requests_open",
+				       "Requests that have begun, and not ended."));
 }
 
 void server_count_answer(struct web_server *server, int status)

@@ -9,6 +9,7 @@
 
 #include "base/metrics.h"
 #include "web/connections.h"
+#include "web/gate.h"
 #include "web/idle.h"
 #include "web/listen.h"
 #include "web/route.h"
@@ -17,6 +18,7 @@
 #include "web/workers.h"
 
 struct MHD_Daemon;
+struct exchange;
 
 #define WEB_CLASSES 6 /* of status: none, 1xx to 5xx */
 
@@ -28,7 +30,7 @@ struct web_server {
 	struct connections *connections;
 	struct workers *workers;
 	struct MHD_Daemon *daemon;
-	struct metric_series *answers[WEB_CLASSES];
+	struct metric_series *answers[WEB_CLASSES], *open_requests;
 	uint16_t port;
 	int listen_fd; /* owned from web_server_stop on, by the daemon before */
 	bool has_tls;
@@ -43,6 +45,8 @@ struct web_connection {
 	struct web_server *server;
 	struct idle_conn *idle;
 	struct connection_count *count;
+	struct gate *gate;
+	struct exchange *open;         /* begun, and its end not told; or NULL */
 	struct tls_identity *identity; /* what was shown to it; a reference, or NULL */
 	struct ip_address ip;
 	int fd; /* borrowed */

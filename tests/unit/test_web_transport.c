@@ -136,6 +136,44 @@ TEST(a_request_by_tls_is_answered_and_known_to_be_secure)
 	assert_true(text_ends_with(answer.data, " secure"));
 }
 
+/* Sends these bytes by TLS, and gives what comes until the server ends the connection. */
+static void ask_secretly(const char *text, struct str *answer)
+{
+	CURL *curl = prepare("/who", "one", answer);
+	int64_t until = clock_boot_ms() + 5000;
+	CURLcode code = CURLE_AGAIN;
+	char block[4096];
+	size_t count = 1;
+
+	curl_easy_setopt(curl, CURLOPT_CONNECT_ONLY, 1L);
+	assert_int_equal(curl_easy_perform(curl), CURLE_OK);
+	assert_int_equal(curl_easy_send(curl, text, strlen(text), &count), CURLE_OK);
+	while (code == CURLE_AGAIN || (code == CURLE_OK && count > 0)) {
+		count = 0;
+		code = curl_easy_recv(curl, block, sizeof(block), &count);
+		if (code == CURLE_OK)
+			str_add_bytes(answer, block, count);
+		assert_true(clock_boot_ms() < until);
+		usleep(500);
+	}
+	curl_easy_cleanup(curl);
+}
+
+TEST(heads_that_come_by_tls_are_judged_too)
+{
+	AUTO_STR struct str answer = STR_INIT;
+
+	serve_tls("one", 0);
+	ask_secretly("GET /who HTTP/1.1\r\nHost: h\r\nX: a\r\n b\r\n\r\n", &answer);
+	assert_true(text_starts_with(answer.data, "HTTP/1.1 400 Bad Request\r\n"));
+	str_reset(&answer);
+	ask_secretly("GET /who HTTP/1.1\r\nHost: h\r\n\r\n"
+		     "GET /who HTTP/1.1\r\nHost : h\r\n\r\n",
+		     &answer);
+	assert_true(text_starts_with(answer.data, "HTTP/1.1 200 OK\r\n"));
+	assert_non_null(strstr(answer.data, " secureHTTP/1.1 400 Bad Request\r\n"));
+}
+
 TEST(a_long_stream_by_tls_comes_whole_and_encrypted)
 {
 	AUTO_STR struct str answer = STR_INIT;
@@ -413,6 +451,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SERVED(a_request_by_tls_is_answered_and_known_to_be_secure),
+		SERVED(heads_that_come_by_tls_are_judged_too),
 		SERVED(a_long_stream_by_tls_comes_whole_and_encrypted),
 		SERVED(who_speaks_plainly_or_an_old_version_to_tls_gets_nothing),
 		SERVED(another_certificate_is_shown_to_new_connections_and_old_ones_stay),

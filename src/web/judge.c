@@ -1,0 +1,466 @@
+/*
+ * One step for each byte of a head, but for targets and values, most of a head, which a
+ * table lets pass. Bodies are counted, not read.
+ *
+ * Refused, though RFC 9112 leaves it to the server: lines that end in LF alone, the
+ * same length twice, blanks behind a length, a coding or a host, a field in a trailer
+ * that says how to read the request. No client of Git's sends them.
+ */
+#include "web/judge.h"
+
+#include <strings.h>
+
+enum state {
+	START, /* nothing of a request */
+	START_LF,
+	METHOD,
+	TARGET,
+	VERSION,
+	VERSION_LF,
+	LINE, /* the beginning of a field, or the end */
+	NAME,
+	BLANKS, /* before a value */
+	VALUE,
+	VALUE_LF,
+	END_LF,
+	BODY,
+	SIZE, /* of a chunk */
+	EXTENSION,
+	SIZE_LF,
+	CHUNK,
+	CHUNK_CR,
+	CHUNK_LF,
+};
+
+enum {
+	/* What libmicrohttpd keeps for each field, each part of a query, each cookie. */
+	COST_EACH = 64,
+	/* Of 16 KiB (CONNECTION_MEMORY) the head of the answer needs some, too. */
+	COST_MAX = 12 << 10,
+	METHOD_MAX = 15,
+	VERSION_SIZE = 8,
+	LENGTH_DIGITS = 18,
+	CHUNK_DIGITS = 15,
+	EXTENSION_MAX = 200,
+	TRAILER_MAX = 2 << 10,
+};
+
+enum { TOKEN = 1, TARGET_CHAR = 2, VALUE_CHAR = 4, HOST_CHAR = 8 };
+
+/* RFC 9110, 5.6.2 and 5.5; bytes above 0x7e are what a user wrote in a URL. */
+static unsigned char classes[256];
+
+__attribute__((constructor)) static void fill_classes(void)
+{
+	static const char marks[] = "!#$%&'*+-.^_`|~";
+
+	for (int c = 0x21; c < 256; c++)
+		if (c != 0x7f)
+			classes[c] = TARGET_CHAR | VALUE_CHAR;
+	classes[' '] = classes['\t'] = VALUE_CHAR;
+	for (int c = '0'; c <= 'z'; c++)
+		if ((c <= '9') || (c >= 'a') || (c >= 'A' && c <= 'Z'))
+			classes[c] |= TOKEN | HOST_CHAR;
+	for (const char *mark = marks; *mark; mark++)
+		classes[(unsigned char)*mark] |= TOKEN;
+	for (const char *mark = "-._~!$&'()*+;=%:[]"; *mark; mark++)
+		classes[(unsigned char)*mark] |= HOST_CHAR;
+}
+
+static bool is_a(char c, unsigned char class)
+{
+	return classes[(unsigned char)c] & class;
+}
+
+/* Always false, so that a step can end in it. */
+static bool refuse(struct judge *judge, int status, const char *why)
+{
+	judge->status = status;
+	judge->why = why;
+	return false;
+}
+
+static bool enter(struct judge *judge, enum state state)
+{
+	judge->state = state;
+	judge->len = 0;
+	return true;
+}
+
+/* The next request. */
+static bool begin_anew(struct judge *judge)
+{
+	*judge = (struct judge){ .begun = judge->begun, .heads = judge->heads };
+	return true;
+}
+
+/* One may be before a request: old clients end a body so. */
+static bool end_empty_line(struct judge *judge, char c)
+{
+	if (c == '\n' && judge->seen[JUDGE_OTHER]++ == 0)
+		return enter(judge, START);
+	judge->begun++;
+	return refuse(judge, 400, "it begins with no method");
+}
+
+static bool pay(struct judge *judge, uint32_t cost)
+{
+	judge->cost += cost;
+	if (judge->is_trailer)
+		return judge->cost <= TRAILER_MAX ||
+		       refuse(judge, 431, "the trailer is too long");
+	if (judge->cost <= COST_MAX)
+		return true;
+	return judge->state <= TARGET
+		       ? refuse(judge, 414,
+				"the URL is too long, or its query has too "
+				"many parts")
+		       : refuse(judge, 431, "the headers are too long, or too many");
+}
+
+static bool begin_request(struct judge *judge, char c)
+{
+	begin_anew(judge);
+	judge->begun++;
+	enter(judge, METHOD);
+	judge->len = 1;
+	return is_a(c, TOKEN) || refuse(judge, 400, "it begins with no method");
+}
+
+static bool in_method(struct judge *judge, char c)
+{
+	if (c == ' ')
+		return enter(judge, TARGET);
+	if (!is_a(c, TOKEN))
+		return refuse(judge, 400, "the method is none");
+	return ++judge->len <= METHOD_MAX ||
+	       refuse(judge, 501, "the method is not known");
+}
+
+static bool in_target(struct judge *judge, char c)
+{
+	if (c == ' ')
+		return judge->len > 0 ? enter(judge, VERSION)
+				      : refuse(judge, 400, "the target is missing");
+	if (!is_a(c, TARGET_CHAR))
+		return refuse(judge, 400, "the target is none");
+	judge->len = 1;
+	return (c != '&' && c != '?') || pay(judge, COST_EACH);
+}
+
+static bool end_version(struct judge *judge)
+{
+	judge->text[judge->len] = '\0';
+	judge->is_old = strcmp(judge->text, "HTTP/1.0") == 0;
+	if (judge->is_old || strcmp(judge->text, "HTTP/1.1") == 0)
+		return enter(judge, VERSION_LF);
+	if (judge->len == VERSION_SIZE && memcmp(judge->text, "HTTP/", 5) == 0)
+		return refuse(judge, 505, "this version of HTTP is not spoken");
+	return refuse(judge, 400, "the request line does not end in a version of HTTP");
+}
+
+static bool in_version(struct judge *judge, char c)
+{
+	if (c == '\r')
+		return end_version(judge);
+	if (judge->len == VERSION_SIZE)
+		return refuse(judge, 400, "the request line has too many words");
+	judge->text[judge->len++] = c;
+	return true;
+}
+
+/* The LF of a line's end, after which `next` comes. */
+static bool end_line(struct judge *judge, char c, enum state next)
+{
+	return c == '\n' ? enter(judge, next)
+			 : refuse(judge, 400, "a line does not end in CR LF");
+}
+
+static bool begin_line(struct judge *judge, char c)
+{
+	if (c == '\r')
+		return enter(judge, END_LF);
+	if (!is_a(c, TOKEN))
+		return refuse(judge, 400,
+			      c == ' ' || c == '\t' ? "a header is folded"
+						    : "a line is no header");
+	enter(judge, NAME);
+	judge->text[judge->len++] = c;
+	return pay(judge, COST_EACH);
+}
+
+static enum judge_field find_field(const struct judge *judge)
+{
+	static const char *const names[JUDGE_FIELDS] = {
+		[JUDGE_OTHER] = "",
+		[JUDGE_HOST] = "Host",
+		[JUDGE_LENGTH] = "Content-Length",
+		[JUDGE_CODING] = "Transfer-Encoding",
+		[JUDGE_AUTHORIZATION] = "Authorization",
+		[JUDGE_COOKIE] = "Cookie",
+	};
+
+	for (size_t i = 1; i < ARRAY_SIZE(names); i++)
+		if (strlen(names[i]) == judge->len &&
+		    strncasecmp(names[i], judge->text, judge->len) == 0)
+			return i;
+	return JUDGE_OTHER;
+}
+
+static bool may_come_again(enum judge_field field)
+{
+	return field == JUDGE_OTHER || field == JUDGE_COOKIE;
+}
+
+static bool begin_value(struct judge *judge)
+{
+	enum judge_field field = find_field(judge);
+
+	judge->field = field;
+	if (judge->is_trailer && field != JUDGE_OTHER)
+		return refuse(judge, 400,
+			      "a trailer has a header that belongs before "
+			      "the body");
+	if (!may_come_again(field) && judge->seen[field])
+		return refuse(judge, 400,
+			      "a header that may be there once is there twice");
+	judge->seen[field] = 1;
+	return enter(judge, BLANKS);
+}
+
+static bool in_name(struct judge *judge, char c)
+{
+	if (c == ':')
+		return begin_value(judge);
+	if (!is_a(c, TOKEN))
+		return refuse(judge, 400, "the name of a header is none");
+	if (judge->len < JUDGE_NAME_SIZE)
+		judge->text[judge->len++] = c;
+	return true;
+}
+
+static bool add_digit(struct judge *judge, char c)
+{
+	if (c < '0' || c > '9' || judge->len++ >= LENGTH_DIGITS)
+		return refuse(judge, 400, "Content-Length is no number");
+	judge->left = judge->left * 10 + (uint64_t)(c - '0');
+	return true;
+}
+
+static bool add_to_coding(struct judge *judge, char c)
+{
+	static const char chunked[] = "chunked";
+
+	if (judge->len >= sizeof(chunked) - 1 || (c | 0x20) != chunked[judge->len])
+		return refuse(judge, 400, "this Transfer-Encoding is not known");
+	judge->len++;
+	return true;
+}
+
+static bool is_coding_whole(const struct judge *judge)
+{
+	return judge->len == sizeof("chunked") - 1;
+}
+
+static bool end_value(struct judge *judge)
+{
+	if (judge->field == JUDGE_LENGTH && judge->len == 0)
+		return refuse(judge, 400, "Content-Length is no number");
+	if (judge->field == JUDGE_CODING && !is_coding_whole(judge))
+		return refuse(judge, 400, "this Transfer-Encoding is not known");
+	return enter(judge, VALUE_LF);
+}
+
+static bool in_value(struct judge *judge, char c)
+{
+	if (c == '\r')
+		return end_value(judge);
+	if (!is_a(c, VALUE_CHAR))
+		return refuse(judge, 400, "a header has a control character");
+	switch (judge->field) {
+	case JUDGE_LENGTH:
+		return add_digit(judge, c);
+	case JUDGE_CODING:
+		return add_to_coding(judge, c);
+	case JUDGE_HOST:
+		return is_a(c, HOST_CHAR) || refuse(judge, 400, "Host is no host");
+	case JUDGE_COOKIE:
+		return (c != ';' && c != ',') || pay(judge, COST_EACH);
+	default:
+		return true;
+	}
+}
+
+static bool in_blanks(struct judge *judge, char c)
+{
+	if (c == ' ' || c == '\t')
+		return true;
+	judge->state = VALUE;
+	return in_value(judge, c);
+}
+
+/* Which of two lengths counts, and whether a server of HTTP/1.0 would look at chunks, is
+ * what requests are smuggled by. */
+static bool end_head(struct judge *judge, char c)
+{
+	bool has_coding = judge->seen[JUDGE_CODING];
+
+	if (c != '\n')
+		return refuse(judge, 400, "a line does not end in CR LF");
+	if (judge->is_trailer)
+		return begin_anew(judge);
+	if (has_coding && (judge->seen[JUDGE_LENGTH] || judge->is_old))
+		return refuse(judge, 400, "where the body ends is said in two ways");
+	if (!judge->is_old && !judge->seen[JUDGE_HOST])
+		return refuse(judge, 400, "Host is missing");
+	judge->heads++;
+	if (has_coding)
+		return enter(judge, SIZE);
+	return judge->left > 0 ? enter(judge, BODY) : begin_anew(judge);
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool in_size(struct judge *judge, char c)
+{
+	int digit = hex_digit(c);
+
+	if (judge->len == 0)
+		judge->left = 0;
+	if (c == '\r' && judge->len > 0)
+		return enter(judge, SIZE_LF);
+	if (c == ';' && judge->len > 0)
+		return enter(judge, EXTENSION);
+	if (digit < 0 || judge->len++ >= CHUNK_DIGITS)
+		return refuse(judge, 400, "the size of a chunk is none");
+	judge->left = judge->left * 16 + (unsigned)digit;
+	return true;
+}
+
+/* Nobody knows any: all are ignored. */
+static bool in_extension(struct judge *judge, char c)
+{
+	if (c == '\r')
+		return enter(judge, SIZE_LF);
+	if (!is_a(c, VALUE_CHAR) || judge->len++ >= EXTENSION_MAX)
+		return refuse(judge, 400, "the extension of a chunk is none");
+	return true;
+}
+
+static bool end_size(struct judge *judge, char c)
+{
+	if (judge->left > 0)
+		return end_line(judge, c, CHUNK);
+	judge->is_trailer = true;
+	judge->cost = 0;
+	return end_line(judge, c, LINE);
+}
+
+/* False: it is bad. */
+static bool step(struct judge *judge, char c)
+{
+	switch ((enum state)judge->state) {
+	case START:
+		return c == '\r' ? enter(judge, START_LF) : begin_request(judge, c);
+	case START_LF:
+		return end_empty_line(judge, c);
+	case METHOD:
+		return in_method(judge, c);
+	case TARGET:
+		return in_target(judge, c);
+	case VERSION:
+		return in_version(judge, c);
+	case VERSION_LF:
+	case VALUE_LF:
+		return end_line(judge, c, LINE);
+	case LINE:
+		return begin_line(judge, c);
+	case NAME:
+		return in_name(judge, c);
+	case BLANKS:
+		return in_blanks(judge, c);
+	case VALUE:
+		return in_value(judge, c);
+	case END_LF:
+		return end_head(judge, c);
+	case SIZE:
+		return in_size(judge, c);
+	case EXTENSION:
+		return in_extension(judge, c);
+	case SIZE_LF:
+		return end_size(judge, c);
+	case CHUNK_CR:
+		return c == '\r' ? enter(judge, CHUNK_LF)
+				 : refuse(judge, 400, "a chunk is longer than it says");
+	case CHUNK_LF:
+		return end_line(judge, c, SIZE);
+	default:
+		return false;
+	}
+}
+
+/* How much follows of what needs no step. */
+static size_t count_plain(const struct judge *judge, const char *at, size_t len)
+{
+	unsigned char class = 0;
+	size_t count = 0;
+
+	if (judge->state == BODY || judge->state == CHUNK)
+		return judge->left < len ? (size_t)judge->left : len;
+	if (judge->state == VALUE &&
+	    (judge->field == JUDGE_OTHER || judge->field == JUDGE_AUTHORIZATION))
+		class = VALUE_CHAR;
+	while (class && count < len && is_a(at[count], class))
+		count++;
+	return count;
+}
+
+static void pass_plain(struct judge *judge, size_t count)
+{
+	if (judge->state != BODY && judge->state != CHUNK)
+		return;
+	judge->left -= count;
+	if (judge->left > 0)
+		return;
+	if (judge->state == BODY)
+		begin_anew(judge);
+	else
+		enter(judge, CHUNK_CR);
+}
+
+static bool is_in_body(const struct judge *judge)
+{
+	return judge->state >= BODY;
+}
+
+bool judge_is_within(const struct judge *judge)
+{
+	return judge->state != START && judge->state != START_LF;
+}
+
+size_t judge_take(struct judge *judge, const char *bytes, size_t len)
+{
+	size_t at = 0, begun = 0; /* begun: where the request is that it is in */
+
+	while (at < len) {
+		size_t plain = count_plain(judge, bytes + at, len - at);
+		bool is_head = !is_in_body(judge);
+		if (judge->state == START)
+			begun = at;
+		if (plain > 0)
+			pass_plain(judge, plain);
+		else if (!step(judge, bytes[at]))
+			return begun;
+		plain = plain > 0 ? plain : 1;
+		if (is_head && !pay(judge, (uint32_t)plain))
+			return begun;
+		at += plain;
+	}
+	return len;
+}
