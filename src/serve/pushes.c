@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/pace.h"
 #include "serve/find.h"
 #include "serve/receive_depth.h"
 #include "serve/receive_pack.h"
@@ -13,6 +14,7 @@ struct pushes {
 	char *root;
 	struct slots *slots;
 	_Atomic int64_t timeout_ms;
+	_Atomic uint64_t least_rate;
 	_Atomic uint64_t most; /* bytes of one; 0: no limit */
 };
 
@@ -23,6 +25,7 @@ struct pushes *pushes_new(const char *root, const struct serve_settings *setting
 	pushes->root = xstrdup(root);
 	pushes->slots = slots_new("pushes", &settings->pushes);
 	atomic_init(&pushes->timeout_ms, settings->timeout_ms);
+	atomic_init(&pushes->least_rate, settings->least_rate);
 	atomic_init(&pushes->most, settings->max_push);
 	return pushes;
 }
@@ -40,6 +43,7 @@ void pushes_set(struct pushes *pushes, const struct serve_settings *settings)
 {
 	slots_set(pushes->slots, &settings->pushes);
 	atomic_store(&pushes->timeout_ms, settings->timeout_ms);
+	atomic_store(&pushes->least_rate, settings->least_rate);
 	atomic_store(&pushes->most, settings->max_push);
 }
 
@@ -47,6 +51,8 @@ void pushes_set(struct pushes *pushes, const struct serve_settings *settings)
 struct incoming {
 	struct receive_pack *pack;
 	struct slots *slots; /* in which it has a place */
+	struct fair_place place;
+	struct pace pace; /* of the client that sends */
 	char *path, *protocol, *user, *client;
 	int dir;                       /* of the repository, until git has it; or -1 */
 	struct pushes_request request; /* its texts are those above */
@@ -63,10 +69,38 @@ static int refuse_deep(struct incoming *incoming, struct err *err)
 	return err_remedy(err, "give it another name");
 }
 
+static bool is_wanted(void *arg)
+{
+	struct incoming *incoming = arg;
+
+	return slots_is_wanted(incoming->slots, &incoming->place);
+}
+
+/* Not for who sends next to nothing while others wait for his place. */
+static bool may_wait(void *arg)
+{
+	struct incoming *incoming = arg;
+
+	return !pace_is_too_slow(&incoming->pace) || !is_wanted(incoming);
+}
+
+static ssize_t read_next(struct incoming *incoming, void *buffer, size_t size,
+			 struct err *err)
+{
+	pace_begin_wait(&incoming->pace);
+	ssize_t count = incoming->request.read(incoming->request.arg, buffer, size, err);
+	pace_end_wait(&incoming->pace);
+	if (count > 0)
+		pace_add(&incoming->pace, (size_t)count);
+	if (count < 0 && err->class == ERR_BUSY)
+		log_info("http.too_slow", LOG_NUMBER("least", incoming->pace.least));
+	return count;
+}
+
 static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
 {
 	struct incoming *incoming = arg;
-	ssize_t count = incoming->request.read(incoming->request.arg, buffer, size, err);
+	ssize_t count = read_next(incoming, buffer, size, err);
 
 	/* Only what it is packed in is read before. */
 	incoming->is_bad |= count < 0 && err->class == ERR_CONFIG;
@@ -115,7 +149,7 @@ static void close_push(void *arg)
 
 	receive_pack_close(incoming->pack);
 	if (incoming->slots)
-		slots_leave(incoming->slots);
+		slots_leave(incoming->slots, &incoming->place);
 	if (incoming->pack && incoming->request.close)
 		incoming->request.close(incoming->request.arg);
 	if (incoming->dir >= 0)
@@ -169,12 +203,19 @@ static struct receive_pack_request ask(struct pushes *pushes, struct incoming *i
 static int enter(struct pushes *pushes, struct incoming *incoming,
 		 struct serve_answer *answer, struct err *err)
 {
+	struct slots_request request = { .client = incoming->request.share,
+					 .stop = incoming->request.stop,
+					 .retry_after_s = &answer->retry_after_s };
+
 	incoming->dir = find_repository(pushes->root, incoming->request.name,
 					&incoming->path, err);
-	if (incoming->dir < 0 || slots_enter(pushes->slots, incoming->request.stop,
-					     &answer->retry_after_s, err) != 0)
+	if (incoming->dir < 0 ||
+	    slots_enter(pushes->slots, &request, &incoming->place, err) != 0)
 		return -1;
 	incoming->slots = pushes->slots;
+	incoming->pace.least = atomic_load(&pushes->least_rate);
+	if (incoming->request.limit)
+		incoming->request.limit(incoming->request.arg, may_wait, incoming);
 	return 0;
 }
 
@@ -212,6 +253,8 @@ int pushes_receive(struct pushes *pushes, const struct pushes_request *request,
 		return -1;
 	}
 	answer->read = read_report;
+	answer->is_wanted = is_wanted;
+	answer->least_rate = incoming->pace.least;
 	answer->close = close_push;
 	answer->stream = incoming;
 	return 0;

@@ -17,16 +17,20 @@ void pushes_free(struct pushes *pushes); /* all clients must have left; NULL is 
 void pushes_set(struct pushes *pushes, const struct serve_settings *settings);
 
 struct pushes_request {
-	const char *name;        /* of the repository, not checked */
-	const char *protocol;    /* the header Git-Protocol; NULL: none */
-	const char *user;        /* for hooks and reflogs; "": nobody */
-	const char *client;      /* its address, for hooks */
-	const struct stop *stop; /* for waits; may be NULL */
+	const char *name;                /* of the repository, not checked */
+	const char *protocol;            /* the header Git-Protocol; NULL: none */
+	const char *user;                /* for hooks and reflogs; "": nobody */
+	const char *client;              /* its address, for hooks */
+	const struct fair_client *share; /* borrowed for the call; may be NULL */
+	const struct stop *stop;         /* for waits; may be NULL */
 	const struct stop
 		*cut; /* for git; may be NULL; kept until the stream is closed */
 	/* As in struct receive_pack_request; `read` is not called any more when
 	 * pushes_receive has returned. */
 	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
+	/* Says to `read` that it shall ask may_wait(of) each second while it waits for
+	 * the client, and end with ERR_BUSY if that is false. May be NULL. */
+	void (*limit)(void *arg, bool (*may_wait)(void *of), void *of);
 	int (*recorded)(void *arg, struct err *err);
 	void (*reported)(void *arg, const struct receive_outcome *outcome);
 	void (*close)(void *arg); /* once, when arg is not needed any more, if that was

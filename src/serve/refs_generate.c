@@ -219,11 +219,13 @@ static int ask_git(struct refs_flight *flight, struct generation **generation,
 		   struct err *err)
 {
 	struct slots *fills = flight->cache->fills;
+	struct slots_request request = { .stop = &flight->cache->stop };
+	struct fair_place place;
 
-	if (slots_enter(fills, &flight->cache->stop, NULL, err) != 0)
+	if (slots_enter(fills, &request, &place, err) != 0)
 		return -1;
 	int result = run_git(flight, generation, err);
-	slots_leave(fills);
+	slots_leave(fills, &place);
 	return result;
 }
 

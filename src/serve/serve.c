@@ -27,6 +27,7 @@ struct serve {
 	struct slots *packs, *reads, *fills;
 	struct refs_cache *cache;
 	_Atomic int64_t timeout_ms;
+	_Atomic uint64_t least_rate;
 	struct stop stop;
 	pthread_t sweeper;
 };
@@ -51,6 +52,7 @@ struct serve *serve_start(const char *root, const struct serve_settings *setting
 	serve->cache = refs_cache_open(&(struct refs_cache_options){
 		.root = root, .settings = settings, .slots = serve->fills });
 	atomic_init(&serve->timeout_ms, settings->timeout_ms);
+	atomic_init(&serve->least_rate, settings->least_rate);
 	stop_init(&serve->stop);
 	thread_start(&serve->sweeper, "serve-sweep", sweep, serve);
 	return serve;
@@ -78,6 +80,7 @@ void serve_set(struct serve *serve, const struct serve_settings *settings)
 	slots_set(serve->fills, &settings->fills);
 	refs_cache_set(serve->cache, settings);
 	atomic_store(&serve->timeout_ms, settings->timeout_ms);
+	atomic_store(&serve->least_rate, settings->least_rate);
 }
 
 int64_t serve_timeout_ms(const struct serve *serve)
@@ -98,6 +101,7 @@ void serve_answer_clear(struct serve_answer *answer)
 struct pack_stream {
 	struct upload_pack *pack;
 	struct slots *slots; /* in which it has a place */
+	struct fair_place place;
 	char *path, *protocol;
 };
 
@@ -112,13 +116,20 @@ static ssize_t read_pack(void *arg, void *buffer, size_t size)
 	return count;
 }
 
+static bool is_pack_wanted(void *arg)
+{
+	struct pack_stream *stream = arg;
+
+	return slots_is_wanted(stream->slots, &stream->place);
+}
+
 static void close_pack(void *arg)
 {
 	struct pack_stream *stream = arg;
 
 	upload_pack_close(stream->pack);
 	if (stream->slots)
-		slots_leave(stream->slots);
+		slots_leave(stream->slots, &stream->place);
 	free(stream->path);
 	free(stream->protocol);
 	free(stream);
@@ -153,7 +164,14 @@ static int ask_git(struct serve *serve, struct slots *slots,
 	answer->read = read_pack;
 	answer->close = close_pack;
 	answer->stream = stream;
-	if (slots_enter(slots, request->stop, &answer->retry_after_s, err))
+	answer->is_wanted = is_pack_wanted;
+	answer->least_rate = atomic_load(&serve->least_rate);
+	if (slots_enter(
+		    slots,
+		    &(struct slots_request){ .client = request->client,
+					     .stop = request->stop,
+					     .retry_after_s = &answer->retry_after_s },
+		    &stream->place, err) != 0)
 		return -1;
 	stream->slots = slots;
 	answer->until = clock_boot_ms() + wanted->timeout_ms;

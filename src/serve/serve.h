@@ -27,10 +27,11 @@ struct serve_request {
 	const char *name;     /* of the repository, not checked */
 	const char *protocol; /* the header Git-Protocol; NULL: none */
 	bool accepts_gzip;
-	bool wants_whole;        /* refs are in the answer when it is returned, if ever */
-	const struct str *body;  /* of a POST: its beginning, up to 1 MiB ... */
-	int body_fd;             /* ... and all of it, if it is longer; else -1 */
-	const struct stop *stop; /* for waits; may be NULL */
+	bool wants_whole;       /* refs are in the answer when it is returned, if ever */
+	const struct str *body; /* of a POST: its beginning, up to 1 MiB ... */
+	int body_fd;            /* ... and all of it, if it is longer; else -1 */
+	const struct fair_client *client; /* for its share; borrowed; may be NULL */
+	const struct stop *stop;          /* for waits; may be NULL */
 	const struct stop *cut; /* for streams; may be NULL; kept until they are closed */
 };
 
@@ -43,6 +44,10 @@ struct serve_answer {
 	ssize_t (*read)(void *stream, void *buffer, size_t size); /* 0: end; -1: broken */
 	void (*close)(void *stream);
 	void *stream;
+	/* Whether others wait for the place of the stream: then it is to be closed if its
+	 * client takes fewer bytes a second. May be NULL. */
+	bool (*is_wanted)(void *stream);
+	uint64_t least_rate;
 	int64_t until;          /* boot ms; the stream is to be closed then; 0: never */
 	unsigned retry_after_s; /* with ERR_BUSY */
 	bool is_request_bad;    /* with ERR_CONFIG: the client is at fault */

@@ -65,10 +65,21 @@ static int read_cache(const struct conf *conf, struct serve_settings *settings,
 			     err);
 }
 
+/* One client leaves a quarter to others. */
+static int read_each(const struct conf *conf, const char *key,
+		     struct slots_limits *limits, struct err *err)
+{
+	limits->each = limits->running * 3 / 4;
+	if (limits->each == 0)
+		limits->each = 1;
+	return read_count(conf, key, 0, PACKS_MOST, &limits->each, err);
+}
+
 static int read_packs(const struct conf *conf, struct slots_limits *packs,
 		      struct err *err)
 {
 	if (read_count(conf, "uploadPacks", 1, PACKS_MOST, &packs->running, err) != 0 ||
+	    read_each(conf, "uploadPacksPerClient", packs, err) != 0 ||
 	    read_count(conf, "uploadPackQueue", 0, QUEUE_MOST, &packs->waiting, err) != 0)
 		return -1;
 	return read_duration(conf, "uploadPackWait", CONF_SECOND, &packs->wait_ms, err);
@@ -80,7 +91,8 @@ static int read_pushes(const struct conf *conf, struct serve_settings *settings,
 	settings->pushes = settings->packs;
 	settings->pushes.running = 16;
 	if (read_count(conf, "receivePacks", 1, PACKS_MOST, &settings->pushes.running,
-		       err) != 0)
+		       err) != 0 ||
+	    read_each(conf, "receivePacksPerClient", &settings->pushes, err) != 0)
 		return -1;
 	return conf_read_size(entry_of(conf, "maxPush"), &settings->max_push, err);
 }
@@ -114,6 +126,7 @@ int serve_settings_read(const struct conf *conf, const char *data,
 		.fills = { .running = generators(),
 			   .waiting = FILLS_WAITING,
 			   .wait_ms = 30 * CONF_SECOND },
+		.least_rate = UINT64_C(16) << 10,
 		.timeout_ms = 3 * CONF_HOUR,
 		.fresh_for_ms = 60 * CONF_SECOND,
 	};
@@ -121,7 +134,8 @@ int serve_settings_read(const struct conf *conf, const char *data,
 	    read_cache(conf, settings, err) != 0 ||
 	    read_packs(conf, &settings->packs, err) != 0 ||
 	    read_pushes(conf, settings, err) != 0 ||
-	    read_fresh_for(conf, &settings->fresh_for_ms, err) != 0)
+	    read_fresh_for(conf, &settings->fresh_for_ms, err) != 0 ||
+	    conf_read_size(entry_of(conf, "leastRate"), &settings->least_rate, err) != 0)
 		return -1;
 	return read_duration(conf, "timeout", CONF_SECOND, &settings->timeout_ms, err);
 }

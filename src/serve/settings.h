@@ -16,9 +16,12 @@ struct serve_settings {
 				       serve.uploadPackWait 30s */
 	struct slots_limits fills;  /* generators: twice the cores, at least 4; not set */
 	struct slots_limits pushes; /* serve.receivePacks 16; the rest as of packs */
-	uint64_t max_push;          /* serve.maxPush 0: bytes of one push; 0: no limit */
-	int64_t timeout_ms;         /* serve.timeout 3h: of one answer of git's */
-	int64_t fresh_for_ms;       /* serve.freshFor 60s; only for a secondary */
+	/* serve.uploadPacksPerClient and serve.receivePacksPerClient: three quarters of
+	 * these, and 1 at least */
+	uint64_t least_rate;  /* serve.leastRate 16k: bytes a second, if others wait */
+	uint64_t max_push;    /* serve.maxPush 0: bytes of one push; 0: no limit */
+	int64_t timeout_ms;   /* serve.timeout 3h: of one answer of git's */
+	int64_t fresh_for_ms; /* serve.freshFor 60s; only for a secondary */
 };
 
 /* ERR_CONFIG names the key. *settings is to be cleared in any case. */

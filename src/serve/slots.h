@@ -1,18 +1,18 @@
 /*
- * How many of a thing may run at once, and how many may wait for it: first come, first
- * served. Any thread.
+ * How many of a thing may run at once for clients, each of whom has a fair share
+ * (base/fair.h), and how many may wait for it. Any thread.
  */
 #ifndef SERVE_SLOTS_H
 #define SERVE_SLOTS_H
 
-#include "base/base.h"
-#include "base/thread.h"
+#include "base/fair.h"
 
 struct slots;
 
 struct slots_limits {
 	size_t running, waiting;
 	int64_t wait_ms;
+	size_t each; /* of one client; 0: all */
 };
 
 /* `name` is the value of the metrics' label kind; static. */
@@ -20,10 +20,19 @@ struct slots *slots_new(const char *name, const struct slots_limits *limits);
 void slots_free(struct slots *slots);
 void slots_set(struct slots *slots, const struct slots_limits *limits);
 
-/* ERR_BUSY: too many wait already, or it waited for too long; err->remedy says when to
- * come again, and *retry_after_s, which may be NULL. ERR_CANCELED: stopped. */
-int slots_enter(struct slots *slots, const struct stop *stop, unsigned *retry_after_s,
-		struct err *err);
-void slots_leave(struct slots *slots);
+struct slots_request {
+	const struct fair_client *client; /* NULL: nobody's; in their order */
+	const struct stop *stop;          /* may be NULL */
+	unsigned *retry_after_s; /* may be NULL; with ERR_BUSY: when to come again */
+};
+
+/* *place is kept until slots_leave. ERR_BUSY: too many wait already, or it waited for too
+ * long; err->remedy says when to come again. ERR_CANCELED: stopped. */
+int slots_enter(struct slots *slots, const struct slots_request *request,
+		struct fair_place *place, struct err *err);
+void slots_leave(struct slots *slots, struct fair_place *place);
+
+/* Whether some other client waits for a place. */
+bool slots_is_wanted(struct slots *slots, const struct fair_place *place);
 
 #endif

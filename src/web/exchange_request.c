@@ -85,6 +85,14 @@ int web_query_number(const struct web_request *request, const char *key, uint64_
 	return 0;
 }
 
+void web_set_patience(const struct web_request *request,
+		      const struct web_patience *patience)
+{
+	struct exchange *exchange = request->connection;
+
+	upload_set_patience(exchange->upload, patience);
+}
+
 ssize_t web_read_upload(const struct web_request *request, void *buffer, size_t size,
 			struct err *err)
 {

@@ -22,11 +22,14 @@
 #include <sys/uio.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/pace.h"
 #include "base/thread.h"
 
 enum {
 	LONG = 256 << 10, /* what has so many bytes is long */
 	SEND_MAX = 16 << 20,
+	LOOK_MS = 1000, /* how often is asked whether others wait */
 };
 
 struct flow {
@@ -37,8 +40,11 @@ struct flow {
 	ssize_t (*send)(void *stream, int socket, size_t max); /* NULL: it is read */
 	void (*close)(void *stream);
 	void *stream;
-	uint64_t length; /* 0: not known */
-	bool is_chunked; /* what is sent with `send` */
+	uint64_t length;                 /* 0: not known */
+	bool is_chunked;                 /* what is sent with `send` */
+	bool (*is_wanted)(void *stream); /* or NULL; the worker's, as the two below */
+	struct pace pace;
+	bool is_too_slow;
 	int64_t until; /* what the stream holds is given back then, whoever still reads */
 	char *spare;   /* the worker's */
 	char *block;   /* guarded by mutex, as those below */
@@ -59,6 +65,8 @@ struct flow *flow_new(struct web_response *response, const struct flow_path *pat
 	flow->path = *path;
 	flow->read = response->read;
 	flow->close = response->close;
+	flow->is_wanted = response->is_wanted;
+	flow->pace.least = response->least_rate;
 	flow->length = response->length;
 	flow->is_chunked = response->may_leave_length_out;
 	if (path->may_be_taken && flow->length > LONG)
@@ -105,14 +113,38 @@ static void end(struct flow *flow, enum flow_end how)
 
 enum passed { PASSED, PASSED_NOBODY, PASSED_NOT, PASSED_LATE };
 
+/* Others have waited long enough for a client that takes next to nothing. */
+static bool must_give_way(struct flow *flow)
+{
+	flow->is_too_slow = flow->is_wanted && pace_is_too_slow(&flow->pace) &&
+			    flow->is_wanted(flow->stream);
+	return flow->is_too_slow;
+}
+
+/* False: it is time to end. */
+static bool wait_until_sent_locked(struct flow *flow)
+{
+	bool may_wait = true;
+
+	pace_begin_wait(&flow->pace);
+	while (may_wait && flow->len > 0 && !flow->is_sender_gone) {
+		int64_t look_at = clock_boot_ms() + LOOK_MS;
+		if (!flow->is_wanted || flow->until < look_at)
+			look_at = flow->until;
+		if (!cond_wait_until(&flow->changed, &flow->mutex, look_at))
+			may_wait = clock_boot_ms() < flow->until && !must_give_way(flow);
+	}
+	pace_end_wait(&flow->pace);
+	return may_wait || flow->len == 0 || flow->is_sender_gone;
+}
+
 /* Hands on what is in the spare block, unless it shall be sent from here. */
 static enum passed pass(struct flow *flow, size_t count)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&flow->mutex);
 
-	while (flow->len > 0 && !flow->is_sender_gone)
-		if (!cond_wait_until(&flow->changed, held, flow->until))
-			return PASSED_LATE;
+	if (!wait_until_sent_locked(flow))
+		return PASSED_LATE;
 	if (flow->is_sender_gone)
 		return PASSED_NOBODY;
 	if (flow->is_suspended && flow->path.may_be_taken && flow->length == 0 &&
@@ -126,6 +158,7 @@ static enum passed pass(struct flow *flow, size_t count)
 	flow->len = count;
 	flow->at = 0;
 	flow->passed += count;
+	pace_add(&flow->pace, count);
 	resume_locked(flow);
 	return PASSED;
 }
@@ -153,10 +186,11 @@ static bool wait_for_turn(const struct flow *flow, size_t count)
 static int time_left(const struct flow *flow)
 {
 	int64_t left = flow->until - clock_boot_ms();
+	int64_t most = flow->is_wanted ? LOOK_MS : INT_MAX;
 
-	if (flow->until == INT64_MAX)
+	if (flow->until == INT64_MAX && !flow->is_wanted)
 		return -1;
-	return left <= 0 ? 0 : left < INT_MAX ? (int)left : INT_MAX;
+	return left <= 0 ? 0 : (int)(left < most ? left : most);
 }
 
 /* False: the client is gone, was silent for too long, or time is over. */
@@ -165,8 +199,15 @@ static bool wait_for_client(struct flow *flow, int fd)
 	struct pollfd watched[] = { { .fd = fd, .events = POLLOUT },
 				    { .fd = flow->path.cut->fd, .events = POLLIN } };
 
+	int found, time;
+
 	idle_expect(flow->path.idle);
-	int found = poll(watched, ARRAY_SIZE(watched), time_left(flow));
+	pace_begin_wait(&flow->pace);
+	do {
+		time = time_left(flow);
+		found = poll(watched, ARRAY_SIZE(watched), time);
+	} while (found == 0 && time > 0 && !must_give_way(flow));
+	pace_end_wait(&flow->pace);
 	idle_hold(flow->path.idle);
 	return found < 0 ? errno == EINTR : found > 0 && watched[1].revents == 0;
 }
@@ -190,10 +231,11 @@ static bool send_parts(struct flow *flow, int fd, struct iovec *parts, size_t co
 
 	while (message.msg_iovlen > 0) {
 		ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (sent >= 0)
+		if (sent >= 0) {
+			pace_add(&flow->pace, (size_t)sent);
 			skip(&message, (size_t)sent);
-		else if (errno != EINTR &&
-			 (errno != EAGAIN || !wait_for_client(flow, fd)))
+		} else if (errno != EINTR &&
+			   (errno != EAGAIN || !wait_for_client(flow, fd)))
 			return false;
 	}
 	return true;
@@ -261,6 +303,7 @@ static enum flow_end send_most(struct flow *flow, int fd)
 			return FLOW_BROKEN;
 		if (sent > 0) {
 			left -= (uint64_t)sent;
+			pace_add(&flow->pace, (size_t)sent);
 			if (!wait_for_turn(flow, (size_t)sent))
 				return FLOW_BROKEN;
 		} else if (errno == EPIPE || errno == ECONNRESET)
@@ -362,6 +405,8 @@ static void pump(struct flow *flow)
 void flow_pump(struct flow *flow)
 {
 	pump(flow);
+	if (flow->is_too_slow)
+		log_info("http.too_slow", LOG_NUMBER("least", flow->pace.least));
 	flow->close(flow->stream);
 	release(flow);
 }

@@ -6,6 +6,7 @@
  */
 #include "base/log.h"
 #include "web/answer.h"
+#include "web/client.h"
 #include "web/git_parts.h"
 #include "web/negotiate.h"
 #include "web/route.h"
@@ -63,6 +64,8 @@ void git_hand_over(struct serve_answer *answer, const char *content_type,
 		response->close = answer->close;
 		response->stream = TAKE(answer->stream);
 		response->until = answer->until;
+		response->is_wanted = answer->is_wanted;
+		response->least_rate = answer->least_rate;
 	} else {
 		response->body = answer->bytes;
 		answer->bytes = (struct str)STR_INIT;
@@ -80,10 +83,15 @@ static bool is_for_site(const struct web_request *request)
 typedef int (*git_reading)(const struct web_request *request, const char *name,
 			   struct web_response *response, struct err *err);
 
-static struct serve_request ask(const struct web_request *request, const char *name)
+/* *client is kept as long as it. */
+static struct serve_request ask(const struct web_request *request, const char *name,
+				struct client *client)
 {
+	if (request->may_wait) /* else there is nothing to wait for */
+		client_of_request(request, client);
 	return (struct serve_request){
 		.name = name,
+		.client = request->may_wait ? &client->names : NULL,
 		.protocol = web_header(request, "Git-Protocol"),
 		.wants_whole = is_for_site(request),
 		.accepts_gzip = negotiate_gzip(web_header(request, "Accept-Encoding")),
@@ -108,7 +116,8 @@ static int find_answer(const struct web_request *request,
 static int advertise(const struct web_request *request, const char *name,
 		     struct web_response *response, struct err *err)
 {
-	struct serve_request wanted = ask(request, name);
+	struct client client;
+	struct serve_request wanted = ask(request, name, &client);
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = find_answer(request, &wanted, &answer, err);
 
@@ -128,7 +137,8 @@ static int advertise(const struct web_request *request, const char *name,
 static int upload_pack(const struct web_request *request, const char *name,
 		       struct web_response *response, struct err *err)
 {
-	struct serve_request wanted = ask(request, name);
+	struct client client;
+	struct serve_request wanted = ask(request, name, &client);
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = 0;
 

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "web/answer.h"
+#include "web/client.h"
 #include "web/git_parts.h"
 #include "web/pass_on.h"
 
@@ -328,10 +329,13 @@ static struct passing *passing_new(const struct web_request *request, const char
 {
 	const struct web_services *services = request->services;
 	struct passing *passing = xcalloc(1, sizeof(*passing));
+	struct client client;
 
 	passing->places =
 		kind == PUSH ? services->forwarded_pushes : services->forwarded_reads;
-	if (!fair_enter(passing->places, &passing->place, request->client, PLACE_MS)) {
+	client_of_request(request, &client);
+	if (fair_enter(passing->places, &passing->place, &client.names, PLACE_MS,
+		       request->stop) != FAIR_ENTERED) {
 		free(passing);
 		count_as(kind, REFUSED_BUSY);
 		pass_on_refuse(response, 503, "BUSY",

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "serve/pushes.h"
+#include "web/client.h"
 #include "web/git_parts.h"
 
 enum { NOTICE_MS = 60 * 1000, NOTICE_PAUSE_MS = 20 };
@@ -16,6 +17,8 @@ struct push_record {
 	const struct web_services *services;
 	const struct stop *stop;
 	const struct web_request *request; /* until the body is read */
+	struct web_patience patience;
+	struct client client; /* as long as there is a request */
 	char *name, *user;
 	int64_t begun_at;
 };
@@ -25,6 +28,15 @@ static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
 	const struct push_record *record = arg;
 
 	return web_read_upload(record->request, buffer, size, err);
+}
+
+static void limit(void *arg, bool (*may_wait)(void *of), void *of)
+{
+	struct push_record *record = arg;
+
+	record->patience = (struct web_patience){ may_wait, of };
+	if (record->request->has_upload)
+		web_set_patience(record->request, &record->patience);
 }
 
 /* Others may be changing the same repository, a push of very many refs for long: what
@@ -95,6 +107,7 @@ static struct push_record *record_new(const struct web_request *request)
 	record->name = git_request_repository(request);
 	record->user = xstrdup(request->user);
 	record->begun_at = clock_boot_ms();
+	client_of_request(request, &record->client);
 	return record;
 }
 
@@ -108,7 +121,9 @@ static struct pushes_request ask(const struct web_request *request,
 		.client = request->client,
 		.stop = request->stop,
 		.cut = request->cut,
+		.share = &record->client.names,
 		.read = read_body,
+		.limit = limit,
 		.recorded = commit_event,
 		.reported = log_outcome,
 		.close = record_free,

@@ -196,17 +196,30 @@ void address_format_ip(const struct ip_address *ip, char text[ADDRESS_TEXT_SIZE]
 		inet_ntop(AF_INET6, ip->bytes, text, ADDRESS_TEXT_SIZE);
 }
 
+/* False: it is no IPv6 address. */
+static bool format_prefix(const char *address, size_t bytes, char text[ADDRESS_TEXT_SIZE])
+{
+	char network[INET6_ADDRSTRLEN];
+	struct in6_addr v6;
+
+	if (inet_pton(AF_INET6, address, &v6) != 1)
+		return false;
+	memset(&v6.s6_addr[bytes], 0, sizeof(v6.s6_addr) - bytes);
+	inet_ntop(AF_INET6, &v6, network, sizeof(network));
+	snprintf(text, ADDRESS_TEXT_SIZE, "%s/%zu", network, bytes * 8);
+	return true;
+}
+
 void address_network(const char *address, char text[ADDRESS_TEXT_SIZE])
 {
-	struct in6_addr v6;
-	char network[INET6_ADDRSTRLEN];
+	if (!format_prefix(address, 8, text))
+		snprintf(text, ADDRESS_TEXT_SIZE, "%s", address);
+}
 
-	snprintf(text, ADDRESS_TEXT_SIZE, "%s", address);
-	if (inet_pton(AF_INET6, address, &v6) != 1)
-		return;
-	memset(&v6.s6_addr[8], 0, 8);
-	inet_ntop(AF_INET6, &v6, network, sizeof(network));
-	snprintf(text, ADDRESS_TEXT_SIZE, "%s/64", network);
+void address_block(const char *address, char text[ADDRESS_TEXT_SIZE])
+{
+	if (!format_prefix(address, 6, text))
+		text[0] = '\0';
 }
 
 bool address_is_loopback(const struct sockaddr *address)

@@ -36,8 +36,12 @@ void address_ip(const struct sockaddr *address, struct ip_address *ip);
 void address_format_ip(const struct ip_address *ip, char text[ADDRESS_TEXT_SIZE]);
 
 /* Of such a text: who it counts as. Who has an IPv6 address usually has all 2^64 of its
- * network: "2001:db8::/64". */
+ * network: "2001:db8::/64"; ... */
 void address_network(const char *address, char text[ADDRESS_TEXT_SIZE]);
+
+/* ... and who has many such networks has them of one block: "2001:db8::/48". Of an IPv4
+ * address: "". */
+void address_block(const char *address, char text[ADDRESS_TEXT_SIZE]);
 
 /* Whether it is an address of this machine's loopback interface. */
 bool address_is_loopback(const struct sockaddr *address);

@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "web/fair.h"
+#include "web/client.h"
 #include "web/password_list.h"
 #include "web/password_memory.h"
 
@@ -340,13 +340,15 @@ enum password_verdict password_file_check(struct password_file *file, const char
 	unsigned char key[PASSWORD_KEY_SIZE];
 	enum password_verdict verdict;
 	struct fair_place place;
+	struct client names;
 
 	if (!look_if_due(file))
 		return PASSWORD_TOO_MANY;
 	password_memory_key(file->memory, user, password, key);
 	if (is_known(file, key, &verdict))
 		return verdict;
-	if (!fair_enter(file->places, &place, client, WAIT_MS))
+	client_of_address(client, &names);
+	if (fair_enter(file->places, &place, &names.names, WAIT_MS, NULL) != FAIR_ENTERED)
 		return is_known(file, key, &verdict) ? verdict : PASSWORD_TOO_MANY;
 	verdict = compute(file, user, password, key);
 	fair_leave(file->places, &place);

@@ -5,6 +5,7 @@
 #ifndef WEB_SERVICES_H
 #define WEB_SERVICES_H
 
+#include "base/fair.h"
 #include "change/blob_notice.h"
 #include "change/blob_watch.h"
 #include "change/event_log.h"
@@ -23,7 +24,6 @@
 #include "verify/verify_origin.h"
 #include "web/access.h"
 #include "web/bucket.h"
-#include "web/fair.h"
 
 struct web_services {
 	enum site_role role;

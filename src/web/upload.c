@@ -27,11 +27,16 @@
 
 #include <assert.h>
 
+#include "base/clock.h"
+
+enum { ASK_MS = 1000 };
+
 struct upload {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	struct upload_path path; /* as it says */
-	char *spare;             /* the worker's, as the two below */
+	struct upload_path path;             /* as it says */
+	const struct web_patience *patience; /* the worker's; or NULL */
+	char *spare;                         /* the worker's, as the two below */
 	size_t spare_len, at;
 	char *block; /* guarded by mutex, as those below */
 	size_t len;
@@ -86,6 +91,24 @@ void upload_await_reader(struct upload *upload)
 	suspend_locked(upload);
 }
 
+/* Until there is something, or somebody is gone. False: patience is over. It is asked
+ * without the mutex. */
+static bool wait_for_client_locked(struct upload *upload)
+{
+	const struct web_patience *patience = upload->patience;
+	bool may_wait = true;
+
+	while (may_wait && upload->len == 0 && !upload->is_whole && !upload->is_gone) {
+		int64_t until = patience ? clock_boot_ms() + ASK_MS : INT64_MAX;
+		if (cond_wait_until(&upload->changed, &upload->mutex, until))
+			continue;
+		unlock(&upload->mutex);
+		may_wait = patience->may_wait(patience->arg);
+		lock(&upload->mutex);
+	}
+	return may_wait || upload->len > 0 || upload->is_whole || upload->is_gone;
+}
+
 /* Gives the worker the sender's block. 1, 0 at the end of the body, or -1. */
 static int fetch(struct upload *upload, struct err *err)
 {
@@ -93,8 +116,9 @@ static int fetch(struct upload *upload, struct err *err)
 
 	if (upload->len == 0 && !upload->is_whole)
 		resume_locked(upload); /* the sender waits for this */
-	while (upload->len == 0 && !upload->is_whole && !upload->is_gone)
-		cond_wait_until(&upload->changed, held, INT64_MAX);
+	if (!wait_for_client_locked(upload))
+		return err_set(err, ERR_BUSY,
+			       "the body comes too slowly while others wait");
 	if (stop_is_requested(upload->path.cut))
 		return err_set(err, ERR_CANCELED, "this node is ending");
 	if (upload->is_gone)
@@ -144,6 +168,11 @@ static ssize_t read_packed(struct upload *upload, void *buffer, size_t size,
 			return gunzip_end(gunzip, err);
 		gunzip_feed(gunzip, upload->spare, upload->spare_len);
 	}
+}
+
+void upload_set_patience(struct upload *upload, const struct web_patience *patience)
+{
+	upload->patience = patience;
 }
 
 ssize_t upload_read(struct upload *upload, void *buffer, size_t size, struct err *err)

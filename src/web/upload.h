@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "web/gunzip.h"
 #include "web/idle.h"
+#include "web/web.h"
 
 struct upload;
 
@@ -31,7 +32,10 @@ void upload_free(struct upload *upload);
  * worker begins. */
 void upload_await_reader(struct upload *upload);
 
-/* The worker's part. See web_read_upload. */
+/* The worker's part. See web_set_patience. */
+void upload_set_patience(struct upload *upload, const struct web_patience *patience);
+
+/* See web_read_upload. */
 ssize_t upload_read(struct upload *upload, void *buffer, size_t size, struct err *err);
 
 /* Nothing more is read: the rest is thrown away as it comes. False: the sender has left.

@@ -43,13 +43,24 @@ struct web_request {
 const char *web_query(const struct web_request *request, const char *key);
 const char *web_header(const struct web_request *request, const char *name);
 
+/* Asked each second while a client is waited for; false: no longer. */
+struct web_patience {
+	bool (*may_wait)(void *arg);
+	void *arg;
+};
+
 /* The next bytes of a body of WEB_BODY_STREAM, inflated, at least one; waits for them, on
  * a worker. 0: that was all. ERR_NETWORK: the client is gone, or was too slow and so was
- * cut; ERR_CONFIG: it is no gzip, or cut; ERR_CANCELED: the node ends. What a handler
+ * cut; ERR_BUSY: patience is over; ERR_CONFIG: it is no gzip, or cut; ERR_CANCELED: the
+ * node ends. What a handler
  * leaves unread is read and thrown away before its answer is sent; but a client that asks
  * by Expect is not told to send before the first call of this. */
 ssize_t web_read_upload(const struct web_request *request, void *buffer, size_t size,
 			struct err *err);
+
+/* From now on; borrowed until the handler returns. NULL: none. */
+void web_set_patience(const struct web_request *request,
+		      const struct web_patience *patience);
 
 /* A number of the query; *value stays if it is absent. ERR_CONFIG: not within 0..max. */
 int web_query_number(const struct web_request *request, const char *key, uint64_t max,
@@ -81,6 +92,10 @@ struct web_response {
 	void (*close)(void *stream);
 	void *stream;
 	int64_t until; /* boot ms at which the stream is closed; 0: never */
+	/* Whether others wait for what the stream holds: then it is closed if its client
+	 * takes fewer than so many bytes a second. May be NULL. */
+	bool (*is_wanted)(void *stream);
+	uint64_t least_rate;
 	/* How many bytes the stream gives, if that is known: it is told in the head, and
 	 * fewer are a stream that broke. 0: not known. */
 	uint64_t length;

@@ -3,15 +3,16 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
-#include "web/fair.h"
+#include "base/fair.h"
+#include "base/pace.h"
+#include "web/client.h"
 
 enum { WAIT_MS = 10000, COMERS_MAX = 16 };
 
 /* A thread that wants in, and leaves again when it is told. */
 struct comer {
 	pthread_t thread;
-	const char *client;
+	const char *address, *user;
 	int64_t wait_ms;
 	atomic_int order; /* in which they came in, from 1; -1: not */
 	atomic_bool may_leave;
@@ -34,8 +35,12 @@ static void *come(void *arg)
 {
 	struct comer *comer = arg;
 	struct fair_place place;
+	struct client client;
 
-	if (!fair_enter(fair, &place, comer->client, comer->wait_ms)) {
+	client_of_address(comer->address, &client);
+	client.names.names[2] = comer->user;
+	if (fair_enter(fair, &place, &client.names, comer->wait_ms, NULL) !=
+	    FAIR_ENTERED) {
 		comer->order = -1;
 		return NULL;
 	}
@@ -47,11 +52,12 @@ static void *come(void *arg)
 }
 
 /* Returns when it is in, waits or was sent away: who waits is given time to. */
-static struct comer *let_come(const char *client, int64_t wait_ms)
+static struct comer *let_user_come(const char *address, const char *user, int64_t wait_ms)
 {
 	struct comer *comer = &comers[comers_count++];
 
-	comer->client = client;
+	comer->address = address;
+	comer->user = user;
 	comer->wait_ms = wait_ms;
 	comer->order = 0;
 	comer->may_leave = false;
@@ -59,6 +65,11 @@ static struct comer *let_come(const char *client, int64_t wait_ms)
 	for (int i = 0; i < 20 && comer->order == 0; i++)
 		usleep(1000);
 	return comer;
+}
+
+static struct comer *let_come(const char *address, int64_t wait_ms)
+{
+	return let_user_come(address, "", wait_ms);
 }
 
 static int order_of(struct comer *comer)
@@ -137,6 +148,77 @@ TEST(nobody_waits_longer_than_he_wants)
 	end();
 }
 
+TEST(a_client_is_a_network_a_block_of_networks_and_a_user)
+{
+	begin(4, 16, 2);
+	struct comer *first = let_come("2001:db8:0:1::1", WAIT_MS);
+	let_come("2001:db8:0:2::1", WAIT_MS);
+	struct comer *same_block = let_come("2001:db8:0:3::1", WAIT_MS);
+	assert_int_equal(came_in, 2);
+	assert_int_equal(same_block->order, 0);
+	let_user_come("192.0.2.1", "alice", WAIT_MS);
+	let_user_come("192.0.2.2", "alice", WAIT_MS);
+	assert_int_equal(came_in, 4);
+	struct comer *same_user = let_user_come("192.0.2.3", "alice", WAIT_MS);
+	first->may_leave = true;
+	assert_int_equal(order_of(same_block), 5);
+	assert_int_equal(same_user->order, 0);
+	end();
+}
+
+/* A free place goes to who has none, though others have waited for longer. */
+TEST(who_has_the_fewest_places_is_next)
+{
+	begin(3, 16, 0);
+	struct comer *first = let_come("192.0.2.1", WAIT_MS);
+	let_come("192.0.2.1", WAIT_MS);
+	let_come("192.0.2.2", WAIT_MS);
+	struct comer *more = let_come("192.0.2.1", WAIT_MS);
+	struct comer *also = let_come("192.0.2.2", WAIT_MS);
+	struct comer *none = let_come("192.0.2.3", WAIT_MS);
+	assert_int_equal(came_in, 3);
+	first->may_leave = true;
+	assert_int_equal(order_of(none), 4);
+	assert_int_equal(more->order + also->order, 0);
+	end();
+}
+
+TEST(a_place_is_wanted_if_another_client_could_have_it)
+{
+	struct fair_client one = { { "192.0.2.1" } };
+	struct fair_place place, second;
+
+	begin(2, 16, 1);
+	assert_int_equal(fair_enter(fair, &place, &one, 0, NULL), FAIR_ENTERED);
+	let_come("192.0.2.1", WAIT_MS);
+	assert_false(fair_is_wanted(fair, &place));
+	struct fair_client two = { { "192.0.2.2" } };
+	assert_int_equal(fair_enter(fair, &second, &two, 0, NULL), FAIR_ENTERED);
+	assert_false(fair_is_wanted(fair, &place));
+	let_come("192.0.2.2", WAIT_MS);
+	assert_false(fair_is_wanted(fair, &place));
+	let_come("192.0.2.3", WAIT_MS);
+	assert_true(fair_is_wanted(fair, &place));
+	fair_leave(fair, &place);
+	fair_leave(fair, &second);
+	end();
+}
+
+TEST(who_was_waited_for_and_gave_too_little_is_too_slow)
+{
+	struct pace pace = { .least = 1000, .waited_ms = 6000, .bytes = 5999 };
+
+	assert_true(pace_is_too_slow(&pace));
+	pace_add(&pace, 1);
+	assert_false(pace_is_too_slow(&pace));
+	pace_end_wait(&pace);
+	assert_int_equal(pace.bytes, 0);
+	pace = (struct pace){ .least = 1000, .waited_ms = 4000 };
+	assert_false(pace_is_too_slow(&pace));
+	pace = (struct pace){ .waited_ms = 60000 };
+	assert_false(pace_is_too_slow(&pace));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +226,10 @@ int main(void)
 			who_came_late_but_alone_is_before_all_but_the_first_of_who_came_often),
 		cmocka_unit_test(of_too_many_the_last_of_who_came_most_is_sent_away),
 		cmocka_unit_test(no_client_has_more_places_than_one_may_have),
+		cmocka_unit_test(a_client_is_a_network_a_block_of_networks_and_a_user),
+		cmocka_unit_test(who_has_the_fewest_places_is_next),
+		cmocka_unit_test(a_place_is_wanted_if_another_client_could_have_it),
+		cmocka_unit_test(who_was_waited_for_and_gave_too_little_is_too_slow),
 		cmocka_unit_test(nobody_waits_longer_than_he_wants),
 	};
 

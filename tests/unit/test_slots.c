@@ -8,10 +8,27 @@
 
 static struct slots *slots;
 static unsigned retry_after;
+static struct fair_place places_held[MANY];
+static size_t held_count;
+
+static int enter(unsigned *retry_after_s)
+{
+	struct slots_request request = { .retry_after_s = retry_after_s };
+
+	if (slots_enter(slots, &request, &places_held[held_count], &err) != 0)
+		return -1;
+	held_count++;
+	return 0;
+}
+
+static void leave(void)
+{
+	slots_leave(slots, &places_held[--held_count]);
+}
 
 static void limit(size_t running, size_t waiting, int64_t wait_ms)
 {
-	const struct slots_limits limits = { running, waiting, wait_ms };
+	const struct slots_limits limits = { running, waiting, wait_ms, 0 };
 
 	if (slots)
 		slots_set(slots, &limits);
@@ -44,15 +61,17 @@ static atomic_uint places;
 static void *ask(void *arg)
 {
 	struct customer *customer = arg;
+	struct slots_request request = { .stop = customer->stop };
+	struct fair_place place;
 	struct err mine = { 0 };
 
-	customer->result = slots_enter(slots, customer->stop, NULL, &mine);
+	customer->result = slots_enter(slots, &request, &place, &mine);
 	customer->class = mine.class;
 	atomic_store(&customer->place, atomic_fetch_add(&places, 1) + 1);
 	if (customer->result != 0)
 		return NULL;
 	stop_wait(&customer->may_leave, 10000);
-	slots_leave(slots);
+	slots_leave(slots, &place);
 	return NULL;
 }
 
@@ -94,13 +113,13 @@ static void go(struct customer *customer)
 TEST(who_comes_when_there_is_room_does_not_wait)
 {
 	limit(2, 0, 10000);
-	assert_ok(slots_enter(slots, NULL, &retry_after, &err));
-	assert_ok(slots_enter(slots, NULL, &retry_after, &err));
+	assert_ok(enter(&retry_after));
+	assert_ok(enter(&retry_after));
 	assert_true(metric_is("running", 2));
-	slots_leave(slots);
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
-	slots_leave(slots);
-	slots_leave(slots);
+	leave();
+	assert_ok(enter(NULL));
+	leave();
+	leave();
 	assert_true(metric_is("running", 0));
 }
 
@@ -110,12 +129,12 @@ TEST(slots_are_given_in_the_order_of_coming)
 
 	atomic_store(&places, 0);
 	limit(1, MANY, 10000);
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
+	assert_ok(enter(NULL));
 	for (unsigned i = 0; i < MANY; i++) {
 		come(&customers[i], NULL);
 		wait_for_metric("waiting", i + 1);
 	}
-	slots_leave(slots);
+	leave();
 	for (unsigned i = 0; i < MANY; i++) {
 		go(&customers[i]);
 		assert_int_equal(customers[i].result, 0);
@@ -131,16 +150,16 @@ TEST(who_comes_to_a_full_line_is_sent_away_at_once)
 	int64_t begun_at = clock_boot_ms();
 
 	limit(1, 1, 20000);
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
+	assert_ok(enter(NULL));
 	come(&first, NULL);
 	wait_for_metric("waiting", 1);
 	retry_after = 0;
-	assert_fails(slots_enter(slots, NULL, &retry_after, &err), ERR_BUSY);
+	assert_fails(enter(&retry_after), ERR_BUSY);
 	assert_in_range(retry_after, 10, 20);
 	assert_non_null(strstr(err.remedy, " s"));
 	assert_true(clock_boot_ms() - begun_at < 5000);
 	assert_true(metric_is("running", 1));
-	slots_leave(slots);
+	leave();
 	go(&first);
 }
 
@@ -149,21 +168,21 @@ TEST(those_sent_away_are_told_different_times)
 	unsigned other = 0;
 
 	limit(0, 0, 30000);
-	assert_fails(slots_enter(slots, NULL, &retry_after, &err), ERR_BUSY);
-	assert_fails(slots_enter(slots, NULL, &other, &err), ERR_BUSY);
+	assert_fails(enter(&retry_after), ERR_BUSY);
+	assert_fails(enter(&other), ERR_BUSY);
 	assert_int_not_equal(retry_after, other);
 }
 
 TEST(who_waited_for_too_long_is_sent_away_and_out_of_the_line)
 {
 	limit(1, 4, 30);
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
-	assert_fails(slots_enter(slots, NULL, &retry_after, &err), ERR_BUSY);
+	assert_ok(enter(NULL));
+	assert_fails(enter(&retry_after), ERR_BUSY);
 	assert_int_equal(retry_after, 1);
 	assert_true(metric_is("waiting", 0));
-	slots_leave(slots);
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
-	slots_leave(slots);
+	leave();
+	assert_ok(enter(NULL));
+	leave();
 }
 
 TEST(a_stop_ends_the_wait_and_passes_nothing_by)
@@ -173,7 +192,7 @@ TEST(a_stop_ends_the_wait_and_passes_nothing_by)
 
 	stop_init(&stop);
 	limit(1, 4, 20000);
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
+	assert_ok(enter(NULL));
 	come(&stopped, &stop);
 	wait_for_metric("waiting", 1);
 	come(&next, NULL);
@@ -182,7 +201,7 @@ TEST(a_stop_ends_the_wait_and_passes_nothing_by)
 	go(&stopped);
 	assert_int_equal(stopped.class, ERR_CANCELED);
 	assert_true(metric_is("waiting", 1));
-	slots_leave(slots);
+	leave();
 	go(&next);
 	assert_int_equal(next.result, 0);
 	stop_clear(&stop);
@@ -193,7 +212,7 @@ TEST(more_slots_are_given_to_those_who_wait_already)
 	struct customer customers[2];
 
 	limit(1, 4, 20000);
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
+	assert_ok(enter(NULL));
 	come(&customers[0], NULL);
 	come(&customers[1], NULL);
 	wait_for_metric("waiting", 2);
@@ -203,20 +222,20 @@ TEST(more_slots_are_given_to_those_who_wait_already)
 	go(&customers[0]);
 	go(&customers[1]);
 	wait_for_metric("running", 1);
-	slots_leave(slots);
+	leave();
 }
 
 TEST(fewer_slots_are_reached_when_some_have_left)
 {
 	limit(2, 0, 10000);
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
+	assert_ok(enter(NULL));
+	assert_ok(enter(NULL));
 	limit(1, 0, 10000);
-	slots_leave(slots);
-	assert_fails(slots_enter(slots, NULL, NULL, &err), ERR_BUSY);
-	slots_leave(slots);
-	assert_ok(slots_enter(slots, NULL, NULL, &err));
-	slots_leave(slots);
+	leave();
+	assert_fails(enter(NULL), ERR_BUSY);
+	leave();
+	assert_ok(enter(NULL));
+	leave();
 }
 
 /* Many threads, few slots: never more than may be inside, and none is lost. */
@@ -225,16 +244,18 @@ static atomic_int most;
 
 static void *rush(void *arg)
 {
+	struct slots_request request = { .stop = arg };
+	struct fair_place place;
 	struct err mine = { 0 };
 
 	for (int i = 0; i < 300; i++) {
-		if (slots_enter(slots, arg, NULL, &mine) != 0)
+		if (slots_enter(slots, &request, &place, &mine) != 0)
 			continue;
 		int now = atomic_fetch_add(&inside, 1) + 1;
 		if (now > atomic_load(&most))
 			atomic_store(&most, now);
 		atomic_fetch_sub(&inside, 1);
-		slots_leave(slots);
+		slots_leave(slots, &place);
 	}
 	return NULL;
 }

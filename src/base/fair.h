@@ -1,0 +1,59 @@
+/*
+ * So many places, for clients that shall not keep each other out: whoever has the fewest
+ * is next, and of several that have as few, whoever has the fewest before him; not who
+ * has asked most often. If too many wait, the last of who has most of them is sent away.
+ * Any thread.
+ */
+#ifndef BASE_FAIR_H
+#define BASE_FAIR_H
+
+#include <sys/queue.h>
+
+#include "base/metrics.h"
+#include "base/thread.h"
+
+struct fair;
+struct fair_share;
+
+struct fair_limits {
+	size_t places, waiting;
+	size_t each; /* places that one client may have; 0: all */
+};
+
+/* By which names one is known, each of which has its share; NULL or "": by none. Who has
+ * no name at all is nobody's rival: such come in their order. */
+#define FAIR_NAMES 3
+struct fair_client {
+	const char *names[FAIR_NAMES]; /* address, block of addresses, user */
+};
+
+/* One that is in, or waits; the caller's memory. */
+struct fair_place {
+	struct fair_share *shares[FAIR_NAMES];
+	uint64_t turn;
+	enum { FAIR_OUT, FAIR_WAITS, FAIR_IN } state;
+	int fd; /* readable once it is out of the line; -1: there is none */
+	TAILQ_ENTRY(fair_place) entry;
+};
+
+enum fair_result { FAIR_ENTERED, FAIR_TOO_MANY, FAIR_TOO_LATE, FAIR_STOPPED };
+
+struct fair *fair_new(const struct fair_limits *limits);
+void fair_free(struct fair *fair); /* NULL is allowed */
+void fair_set(struct fair *fair, const struct fair_limits *limits);
+
+/* From now on these tell how many are in, and wait. */
+void fair_show(struct fair *fair, struct metric_series *in,
+	       struct metric_series *waiting);
+
+/* Waits for so long at most, and until the stop is requested (NULL: there is none).
+ * Unless FAIR_ENTERED there is nothing to leave. */
+enum fair_result fair_enter(struct fair *fair, struct fair_place *place,
+			    const struct fair_client *client, int64_t wait_ms,
+			    const struct stop *stop);
+void fair_leave(struct fair *fair, struct fair_place *place);
+
+/* Whether some other client waits for a place. */
+bool fair_is_wanted(struct fair *fair, const struct fair_place *place);
+
+#endif
