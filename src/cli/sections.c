@@ -27,11 +27,21 @@ static const char *const sync_keys[] = { "repositoryCapacity",
 					 "deleteBrake",
 					 "bandwidth",
 					 NULL };
-static const char *const serve_keys[] = {
-	"cache",       "cacheSize",       "cacheMaxAge",    "cacheMemory",
-	"uploadPacks", "uploadPackQueue", "uploadPackWait", "timeout",
-	"freshFor",    "receivePacks",    "maxPush",        NULL
-};
+static const char *const serve_keys[] = { "cache",
+					  "cacheSize",
+					  "cacheMaxAge",
+					  "cacheMemory",
+					  "uploadPacks",
+					  "uploadPackQueue",
+					  "uploadPackWait",
+					  "timeout",
+					  "uploadPacksPerClient",
+					  "receivePacksPerClient",
+					  "leastRate",
+					  "freshFor",
+					  "receivePacks",
+					  "maxPush",
+					  NULL };
 static const char *const events_keys[] = { "keepFor", "keepNumber", NULL };
 static const char *const blob_keys[] = { "path", "layout", NULL };
 static const char *const database_keys[] = { "url", NULL };

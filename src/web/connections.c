@@ -11,7 +11,16 @@ enum { LOG_INTERVAL_MS = 1000 };
 
 struct connection_count {
 	char client[ADDRESS_TEXT_SIZE];
+	struct connection_count *block; /* that it belongs to; or NULL */
 	uint64_t count;
+};
+
+/* Who has many networks of IPv6 has so many connections as that many clients. */
+enum { CLIENTS_OF_BLOCK = 2 };
+
+struct client_name {
+	struct ip_address ip;
+	char network[ADDRESS_TEXT_SIZE], block[ADDRESS_TEXT_SIZE];
 };
 
 struct connections {
@@ -58,14 +67,14 @@ void connections_set(struct connections *connections, uint64_t per_client,
 		vec_add(&connections->proxies.networks, proxies->networks.items[i]);
 }
 
-static void name_client(const struct sockaddr *address, struct ip_address *ip,
-			char client[ADDRESS_TEXT_SIZE])
+static void name_client(const struct sockaddr *address, struct client_name *client)
 {
 	char text[ADDRESS_TEXT_SIZE];
 
-	address_ip(address, ip);
-	address_format_ip(ip, text);
-	address_network(text, client);
+	address_ip(address, &client->ip);
+	address_format_ip(&client->ip, text);
+	address_network(text, client->network);
+	address_block(text, client->block);
 }
 
 /* Returns how many were not logged, or -1 if this one is not to be either. */
@@ -82,16 +91,23 @@ static int64_t note_refused_locked(struct connections *connections)
 	return unlogged;
 }
 
-static bool may_come_locked(const struct connections *connections,
-			    const struct ip_address *ip, const char *client)
+static bool has_fewer_locked(const struct connections *connections, const char *name,
+			     uint64_t limit)
 {
-	const struct connection_count *count;
+	const struct connection_count *count = map_get(&connections->counts, name);
 
-	if (connections->per_client == 0)
-		return true;
-	count = map_get(&connections->counts, client);
-	return !count || count->count < connections->per_client ||
-	       trusted_proxies_has(&connections->proxies, ip);
+	return !count || count->count < limit;
+}
+
+static bool may_come_locked(const struct connections *connections,
+			    const struct client_name *client)
+{
+	uint64_t limit = connections->per_client;
+
+	return limit == 0 ||
+	       (has_fewer_locked(connections, client->network, limit) &&
+		has_fewer_locked(connections, client->block, CLIENTS_OF_BLOCK * limit)) ||
+	       trusted_proxies_has(&connections->proxies, &client->ip);
 }
 
 /* All who come through a web server on this machine are one client until it is named. */
@@ -106,14 +122,13 @@ static const char *remedy_for(const struct sockaddr *address)
 
 bool connections_admit(struct connections *connections, const struct sockaddr *address)
 {
-	char client[ADDRESS_TEXT_SIZE];
-	struct ip_address ip;
+	struct client_name client;
 	int64_t unlogged = -1;
 
-	name_client(address, &ip, client);
+	name_client(address, &client);
 	lock(&connections->mutex);
 	uint64_t limit = connections->per_client;
-	bool may_come = may_come_locked(connections, &ip, client);
+	bool may_come = may_come_locked(connections, &client);
 	if (!may_come)
 		unlogged = note_refused_locked(connections);
 	unlock(&connections->mutex);
@@ -121,28 +136,44 @@ bool connections_admit(struct connections *connections, const struct sockaddr *a
 		return true;
 	metric_add(connections->refused, 1);
 	if (unlogged >= 0)
-		log_warn("http.too_many_connections", LOG_TEXT("client", client),
+		log_warn("http.too_many_connections", LOG_TEXT("client", client.network),
 			 LOG_NUMBER("limit", limit), LOG_NUMBER("unlogged", unlogged),
 			 LOG_TEXT("remedy", remedy_for(address)));
 	return false;
 }
 
+static struct connection_count *add_locked(struct connections *connections,
+					   const char *name)
+{
+	struct connection_count *count = map_get(&connections->counts, name);
+
+	if (!count) {
+		count = xcalloc(1, sizeof(*count));
+		snprintf(count->client, sizeof(count->client), "%s", name);
+		map_put(&connections->counts, name, count);
+	}
+	count->count++;
+	return count;
+}
+
+static void remove_locked(struct connections *connections, struct connection_count *count)
+{
+	if (--count->count > 0)
+		return;
+	map_remove(&connections->counts, count->client);
+	free(count);
+}
+
 struct connection_count *connections_enter(struct connections *connections,
 					   const struct sockaddr *address)
 {
-	char client[ADDRESS_TEXT_SIZE];
 	struct connection_count *count;
-	struct ip_address ip;
+	struct client_name client;
 
-	name_client(address, &ip, client);
+	name_client(address, &client);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&connections->mutex);
-	count = map_get(&connections->counts, client);
-	if (!count) {
-		count = xcalloc(1, sizeof(*count));
-		memcpy(count->client, client, sizeof(client));
-		map_put(&connections->counts, client, count);
-	}
-	count->count++;
+	count = add_locked(connections, client.network);
+	count->block = *client.block ? add_locked(connections, client.block) : NULL;
 	return count;
 }
 
@@ -150,10 +181,9 @@ void connections_leave(struct connections *connections, struct connection_count 
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&connections->mutex);
 
-	if (--count->count > 0)
-		return;
-	map_remove(&connections->counts, count->client);
-	free(count);
+	if (count->block)
+		remove_locked(connections, count->block);
+	remove_locked(connections, count);
 }
 
 bool connections_is_proxy(struct connections *connections,

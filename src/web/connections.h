@@ -8,13 +8,14 @@
 #include "web/trusted_proxies.h"
 
 struct connections;
-struct connection_count; /* of one IPv4 address, or one /64 of IPv6 */
+struct connection_count; /* of one IPv4 address, or one /64 of IPv6 in its /48 */
 
 struct connections *connections_new(void);
 void connections_free(struct connections *connections);
 
-/* At most `per_client` for each address but those of proxies, which are copied. 0: no
- * limit. Those that are there stay. */
+/* At most `per_client` for each address, of IPv6 for each /64 and twice as many for each
+ * /48, but not for those of proxies, which are copied. 0: no limit. Those that are there
+ * stay. */
 void connections_set(struct connections *connections, uint64_t per_client,
 		     const struct trusted_proxies *proxies);
 

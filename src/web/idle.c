@@ -22,6 +22,9 @@
 enum {
 	PROGRESS = 64 << 10,
 	LINGER_MS = 2000,
+	IDLE_LEAST_MS = 1000,    /* who is silent for less has not been idle */
+	PRESSED_MS = 5000,       /* for so long a reader's rate is measured ... */
+	PRESSED_RATE = 16 << 10, /* ... and must be this, in bytes a second */
 	LOOK_MS = 1000, /* how often is looked for clients that have ended their side */
 };
 
@@ -31,7 +34,13 @@ struct idle_conn {
 	int fd;
 	uint64_t
 		sent; /* to the client, when it was last looked at; watch's thread only */
+	/* Since when its rate is measured, as there are too many; 0: it is not; and what
+	 * it had then; watch's thread only */
+	int64_t pressed_at;
+	uint64_t pressed_sent;
+	bool is_cut;              /* watch's thread only */
 	_Atomic int64_t deadline; /* INT64_MAX: held */
+	_Atomic int64_t turn_at;  /* since when it is the client's turn */
 	atomic_bool is_sending;   /* the client, or it should */
 	int64_t ended_at; /* the deadline with which it was seen at its end; watch's
 			     thread only */
@@ -43,7 +52,9 @@ struct idle_watch {
 	pthread_t thread;
 	int64_t idle_ms, head_ms;
 	TAILQ_HEAD(, idle_conn) conns; /* guarded by mutex */
+	size_t count, most;            /* guarded by mutex; of them; 0: any number */
 	bool is_stopping;              /* guarded by mutex */
+	bool is_pressed;               /* there are so many; watch's thread only */
 	_Atomic int64_t wakes_at;
 };
 
@@ -89,6 +100,100 @@ static int64_t look_for_end(struct idle_conn *conn, int64_t deadline, int64_t no
 	return now + LOOK_MS;
 }
 
+static void cut(struct idle_conn *conn)
+{
+	shutdown(conn->fd, SHUT_RDWR); /* the server sees that */
+	conn->is_cut = true;
+}
+
+/* Whose turn it is to send, for longest. */
+static struct idle_conn *longest_silent_locked(struct idle_watch *watch, int64_t now)
+{
+	struct idle_conn *conn, *longest = NULL;
+	int64_t since = now - IDLE_LEAST_MS;
+
+	TAILQ_FOREACH(conn, &watch->conns, entry)
+	{
+		int64_t turn_at = atomic_load(&conn->turn_at);
+		if (conn->is_cut || !atomic_load(&conn->is_sending) || turn_at > since)
+			continue;
+		longest = conn;
+		since = turn_at - 1;
+	}
+	return longest;
+}
+
+/* Whether it takes next to nothing of an answer. */
+static bool is_slow_reader(struct idle_conn *conn, int64_t now)
+{
+	uint64_t sent, least;
+
+	if (conn->is_cut || atomic_load(&conn->is_sending) ||
+	    atomic_load(&conn->deadline) == INT64_MAX) {
+		conn->pressed_at = 0;
+		return false;
+	}
+	if (conn->pressed_at > 0 && now - conn->pressed_at < PRESSED_MS)
+		return false;
+	sent = bytes_sent(conn->fd);
+	least = (uint64_t)(now - conn->pressed_at) * PRESSED_RATE / 1000;
+	bool is_slow = conn->pressed_at > 0 && sent - conn->pressed_sent < least;
+	conn->pressed_at = now;
+	conn->pressed_sent = sent;
+	return is_slow;
+}
+
+static struct idle_conn *slow_reader_locked(struct idle_watch *watch, int64_t now)
+{
+	struct idle_conn *conn, *slow = NULL;
+
+	TAILQ_FOREACH(conn, &watch->conns, entry)
+	if (is_slow_reader(conn, now))
+		slow = conn;
+	return slow;
+}
+
+static void forget_rates_locked(struct idle_watch *watch)
+{
+	struct idle_conn *conn;
+
+	TAILQ_FOREACH(conn, &watch->conns, entry)
+	conn->pressed_at = 0;
+}
+
+static size_t count_uncut_locked(const struct idle_watch *watch)
+{
+	const struct idle_conn *conn;
+	size_t count = 0;
+
+	TAILQ_FOREACH(conn, &watch->conns, entry)
+	count += !conn->is_cut;
+	return count;
+}
+
+/* So that there is room for others: those that are silent first, then one that is slow.
+ * Returns when to look again. */
+static int64_t make_room_locked(struct idle_watch *watch, int64_t now)
+{
+	size_t count = watch->most ? count_uncut_locked(watch) : 0;
+	struct idle_conn *conn;
+
+	if (watch->most == 0 || count < watch->most) {
+		if (watch->is_pressed)
+			forget_rates_locked(watch);
+		watch->is_pressed = false;
+		return INT64_MAX;
+	}
+	watch->is_pressed = true;
+	while (count >= watch->most && (conn = longest_silent_locked(watch, now))) {
+		cut(conn);
+		count--;
+	}
+	if (count >= watch->most && (conn = slow_reader_locked(watch, now)))
+		cut(conn);
+	return now + LOOK_MS;
+}
+
 static int64_t close_silent_locked(struct idle_watch *watch)
 {
 	int64_t now = clock_boot_ms();
@@ -102,7 +207,7 @@ static int64_t close_silent_locked(struct idle_watch *watch)
 		if (deadline <= now) {
 			bool may_go_on = is_taking(conn);
 			if (!may_go_on)
-				shutdown(conn->fd, SHUT_RDWR); /* the server sees that */
+				cut(conn);
 			int64_t next = may_go_on ? now + watch->idle_ms : INT64_MAX;
 			/* If it was moved meanwhile, that counts. */
 			if (atomic_compare_exchange_strong(&conn->deadline, &deadline,
@@ -114,6 +219,9 @@ static int64_t close_silent_locked(struct idle_watch *watch)
 		if (deadline < first)
 			first = deadline;
 	}
+	int64_t room_at = make_room_locked(watch, now);
+	if (room_at < first)
+		first = room_at;
 	atomic_store(&watch->wakes_at, first);
 	return first;
 }
@@ -130,11 +238,12 @@ static void *run(void *arg)
 	return NULL;
 }
 
-struct idle_watch *idle_start(int64_t idle_ms, int64_t head_ms)
+struct idle_watch *idle_start(int64_t idle_ms, int64_t head_ms, size_t most)
 {
 	struct idle_watch *watch = xcalloc(1, sizeof(*watch));
 
 	watch->idle_ms = idle_ms;
+	watch->most = most;
 	watch->head_ms = head_ms < idle_ms ? head_ms : idle_ms;
 	atomic_init(&watch->wakes_at, INT64_MAX);
 	TAILQ_INIT(&watch->conns);
@@ -163,8 +272,11 @@ struct idle_conn *idle_enter(struct idle_watch *watch, int fd)
 	conn->watch = watch;
 	conn->fd = fd;
 	atomic_init(&conn->deadline, INT64_MAX);
+	atomic_init(&conn->turn_at, INT64_MAX);
 	lock(&watch->mutex);
 	TAILQ_INSERT_TAIL(&watch->conns, conn, entry);
+	if (++watch->count == watch->most)
+		pthread_cond_signal(&watch->changed);
 	unlock(&watch->mutex);
 	idle_await_head(conn);
 	return conn;
@@ -174,6 +286,7 @@ void idle_leave(struct idle_conn *conn)
 {
 	lock(&conn->watch->mutex);
 	TAILQ_REMOVE(&conn->watch->conns, conn, entry);
+	conn->watch->count--;
 	unlock(&conn->watch->mutex);
 	free(conn);
 }
@@ -192,6 +305,7 @@ static void set_deadline(struct idle_conn *conn, int64_t within_ms, int64_t look
 	struct idle_watch *watch = conn->watch;
 	int64_t now = clock_boot_ms();
 
+	atomic_store(&conn->turn_at, now);
 	atomic_store(&conn->deadline, now + within_ms);
 	if (now + look_in_ms >= atomic_load(&watch->wakes_at))
 		return;
@@ -231,5 +345,6 @@ void idle_linger(struct idle_conn *conn)
 void idle_hold(struct idle_conn *conn)
 {
 	atomic_store(&conn->is_sending, false);
+	atomic_store(&conn->turn_at, INT64_MAX);
 	atomic_store(&conn->deadline, INT64_MAX);
 }

@@ -1,6 +1,6 @@
 /*
- * Closes connections whose client is silent for too long: one thread, which sleeps until
- * the first of them would be. Any thread.
+ * Closes connections whose client is silent for too long, or for longest when all places
+ * are taken: one thread, which sleeps until the first of them would be. Any thread.
  */
 #ifndef WEB_IDLE_H
 #define WEB_IDLE_H
@@ -10,7 +10,10 @@
 struct idle_watch;
 struct idle_conn;
 
-struct idle_watch *idle_start(int64_t idle_ms, int64_t head_ms);
+/* When there are `most` connections (0: never) those whose client has been silent for
+ * longest are closed, and if there are none, one whose client takes next to nothing of
+ * an answer. */
+struct idle_watch *idle_start(int64_t idle_ms, int64_t head_ms, size_t most);
 
 /* All connections must have left. */
 void idle_stop(struct idle_watch *watch);

@@ -22,6 +22,7 @@ enum {
 	THREADS_MIN = 2,
 	THREADS_MAX = 8, /* if more connections are not wanted */
 	CONNECTIONS_EACH = 120,
+	ROOM = 16, /* from one in so many on that is free, some are closed */
 	/* A request's head, or a block of an answer. All of it is zeroed for each. */
 	CONNECTION_MEMORY = 16 << 10,
 };
@@ -167,11 +168,9 @@ static unsigned choose_flags(const struct web_server *server)
 	return flags | (server->has_tls ? MHD_USE_POLL | MHD_USE_TLS : MHD_USE_EPOLL);
 }
 
-static struct MHD_Daemon *start_daemon(struct web_server *server, uint64_t connections)
+static struct MHD_Daemon *start_daemon(struct web_server *server)
 {
 	struct MHD_OptionItem tls[TLS_OPTIONS] = { { MHD_OPTION_END, 0, NULL } };
-	unsigned limit = limit_connections(
-		connections ? connections : threads_by_cores() * CONNECTIONS_EACH);
 
 	if (server->has_tls)
 		tls_options(tls);
@@ -179,9 +178,9 @@ static struct MHD_Daemon *start_daemon(struct web_server *server, uint64_t conne
 		choose_flags(server), 0, on_accept, server, exchange_on_request, server,
 		MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,    /* first: it logs the rest */
 		MHD_OPTION_LISTEN_SOCKET, server->listen_fd, /* */
-		MHD_OPTION_ARRAY, tls, MHD_OPTION_CONNECTION_LIMIT, limit,
+		MHD_OPTION_ARRAY, tls, MHD_OPTION_CONNECTION_LIMIT, server->limit,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-		MHD_OPTION_THREAD_POOL_SIZE, count_threads(limit),
+		MHD_OPTION_THREAD_POOL_SIZE, count_threads(server->limit),
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, /* */
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_encoded, NULL,
 		MHD_OPTION_URI_LOG_CALLBACK, exchange_on_target, server,
@@ -190,14 +189,13 @@ static struct MHD_Daemon *start_daemon(struct web_server *server, uint64_t conne
 }
 
 /* Its threads must not take this program's signals. */
-static struct MHD_Daemon *start_daemon_deaf(struct web_server *server,
-					    uint64_t connections)
+static struct MHD_Daemon *start_daemon_deaf(struct web_server *server)
 {
 	sigset_t all, before;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	struct MHD_Daemon *daemon = start_daemon(server, connections);
+	struct MHD_Daemon *daemon = start_daemon(server);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return daemon;
 }
@@ -242,7 +240,7 @@ static void start_parts(struct web_server *server,
 	int64_t idle_ms = options->idle_ms ? options->idle_ms : IDLE_MS;
 	int64_t head_ms = options->head_ms ? options->head_ms : HEAD_MS;
 
-	server->idle = idle_start(idle_ms, head_ms);
+	server->idle = idle_start(idle_ms, head_ms, server->limit - server->limit / ROOM);
 	server->connections = connections_new();
 	server->workers = workers_start();
 	if (options->transport) {
@@ -268,9 +266,12 @@ int server_start(const struct web_server_options *options, struct web_server **s
 	stop_init(&new->cut);
 	mutex_init(&new->mutex);
 	cond_init(&new->settled);
+	new->limit =
+		limit_connections(options->transport && options->transport->connections
+					  ? options->transport->connections
+					  : threads_by_cores() * CONNECTIONS_EACH);
 	start_parts(new, options);
-	new->daemon = start_daemon_deaf(
-		new, options->transport ? options->transport->connections : 0);
+	new->daemon = start_daemon_deaf(new);
 	if (!new->daemon) {
 		/* It may have closed the socket; then its number may be another's. */
 		server_free(new);

@@ -31,6 +31,7 @@ struct web_server {
 	struct workers *workers;
 	struct MHD_Daemon *daemon;
 	struct metric_series *answers[WEB_CLASSES], *open_requests;
+	unsigned limit; /* of connections */
 	uint16_t port;
 	int listen_fd; /* owned from web_server_stop on, by the daemon before */
 	bool has_tls;

@@ -23,6 +23,9 @@ TEST(what_is_not_said_has_the_documented_value)
 	assert_int_equal(settings.packs.running, 16);
 	assert_int_equal(settings.packs.waiting, 64);
 	assert_int_equal(settings.packs.wait_ms, 30 * 1000);
+	assert_int_equal(settings.packs.each, 12);
+	assert_int_equal(settings.pushes.each, 12);
+	assert_int_equal(settings.least_rate, 16 << 10);
 	assert_true(settings.fills.running >= 4);
 	assert_int_equal(settings.timeout_ms, 3 * 3600 * 1000);
 	assert_int_equal(settings.fresh_for_ms, 60 * 1000);
@@ -34,7 +37,8 @@ TEST(each_key_is_read_in_its_own_unit)
 	assert_ok(read_text("[serve]\ncache = /mnt/cache\ncacheSize = 10m\n"
 			    "cacheMaxAge = 2\ncacheMemory = 0\nuploadPacks = 3\n"
 			    "uploadPackQueue = 0\nuploadPackWait = 5\ntimeout = 1h\n"
-			    "freshFor = 2\n"));
+			    "freshFor = 2\nuploadPacksPerClient = 2\n"
+			    "receivePacks = 2\nleastRate = 1k\n"));
 	assert_string_equal(settings.directory, "/mnt/cache");
 	assert_int_equal(settings.shelf.size, 10 << 20);
 	assert_int_equal(settings.shelf.max_age_ms, (int64_t)2 * 24 * 3600 * 1000);
@@ -42,6 +46,9 @@ TEST(each_key_is_read_in_its_own_unit)
 	assert_int_equal(settings.packs.running, 3);
 	assert_int_equal(settings.packs.waiting, 0);
 	assert_int_equal(settings.packs.wait_ms, 5 * 1000);
+	assert_int_equal(settings.packs.each, 2);
+	assert_int_equal(settings.pushes.each, 1);
+	assert_int_equal(settings.least_rate, 1 << 10);
 	assert_int_equal(settings.timeout_ms, 3600 * 1000);
 	assert_int_equal(settings.fresh_for_ms, 2000);
 	serve_settings_clear(&settings);

@@ -412,6 +412,66 @@ TEST(who_finds_all_places_taken_waits_without_spinning_and_gets_the_next)
 	hang_up(fds, ARRAY_SIZE(fds));
 }
 
+static bool is_closed(int fd)
+{
+	struct pollfd watched = { .fd = fd, .events = POLLIN };
+	char byte;
+
+	return poll(&watched, 1, 0) == 1 && recv(fd, &byte, 1, MSG_PEEK) <= 0;
+}
+
+/* They ask now and then, so that nobody is silent for as long as one may be. */
+TEST(when_all_places_are_taken_who_was_silent_for_longest_makes_room)
+{
+	AUTO_TRANSPORT struct transport transport = { .connections = 16 };
+	int64_t until = clock_boot_ms() + 10000;
+	int fds[16];
+
+	serve(&transport, 0, 0);
+	dial_many(fds, ARRAY_SIZE(fds));
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		assert_true(is_answered(fds[i], 5000));
+	AUTO_CLOSE int late = dial();
+	send_text(late, "GET /who HTTP/1.1\r\nHost: h\r\n\r\n");
+	struct pollfd watched = { .fd = late, .events = POLLIN };
+	while (poll(&watched, 1, 0) == 0) {
+		assert_true(clock_boot_ms() < until);
+		assert_true(is_answered(fds[15], 5000));
+		usleep(1000);
+	}
+	assert_true(is_closed(fds[0]));
+	assert_false(is_closed(fds[15]));
+	hang_up(fds, ARRAY_SIZE(fds));
+}
+
+/* Two networks of one block are two clients, and the third is one too many. */
+TEST(a_block_of_networks_has_as_many_connections_as_two_clients)
+{
+	struct connections *connections = connections_new();
+	struct trusted_proxies none = { 0 };
+	struct connection_count *held[4];
+	struct sockaddr_in6 address = { .sin6_family = AF_INET6 };
+
+	log_set_level(LOG_LEVEL_NONE);
+	connections_set(connections, 2, &none);
+	for (unsigned i = 0; i < ARRAY_SIZE(held); i++) {
+		AUTO_FREE char *text = xasprintf("2001:db8:1:%u::%u", i / 2, i + 1);
+		inet_pton(AF_INET6, text, &address.sin6_addr);
+		assert_true(connections_admit(connections, (struct sockaddr *)&address));
+		held[i] = connections_enter(connections, (struct sockaddr *)&address);
+	}
+	inet_pton(AF_INET6, "2001:db8:1:2::1", &address.sin6_addr);
+	assert_false(connections_admit(connections, (struct sockaddr *)&address));
+	inet_pton(AF_INET6, "2001:db8:2:2::1", &address.sin6_addr);
+	assert_true(connections_admit(connections, (struct sockaddr *)&address));
+	connections_leave(connections, held[3]);
+	inet_pton(AF_INET6, "2001:db8:1:2::1", &address.sin6_addr);
+	assert_true(connections_admit(connections, (struct sockaddr *)&address));
+	for (unsigned i = 0; i < ARRAY_SIZE(held) - 1; i++)
+		connections_leave(connections, held[i]);
+	connections_free(connections);
+}
+
 TEST(a_head_that_drips_is_cut_and_one_that_is_too_large_is_431)
 {
 	AUTO_STR struct str answer = STR_INIT;
@@ -462,6 +522,9 @@ int main(void)
 		SERVED(what_others_say_of_who_asks_counts_for_nothing),
 		SERVED(a_client_with_too_many_connections_gets_no_more_until_one_ends),
 		SERVED(who_finds_all_places_taken_waits_without_spinning_and_gets_the_next),
+		SERVED(when_all_places_are_taken_who_was_silent_for_longest_makes_room),
+		cmocka_unit_test(
+			a_block_of_networks_has_as_many_connections_as_two_clients),
 		SERVED(a_head_that_drips_is_cut_and_one_that_is_too_large_is_431),
 		SERVED(who_asked_before_may_be_silent_for_longer_than_a_head_may_take),
 	};
