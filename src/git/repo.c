@@ -255,6 +255,35 @@ static int check_refs(int parent, const char *name, unsigned depth, struct err *
 	return result;
 }
 
+static int refuse_packed(struct err *err)
+{
+	err_set(err, ERR_CONFIG, "packed-refs is a link that leads to no list of refs");
+	return err_remedy(err, "remove the link, and restore the file");
+}
+
+/* Git takes a link that leads nowhere for no refs at all, and what it finds in any other
+ * file it tells its reader. */
+static int check_packed_link(const struct repo *repo, struct err *err)
+{
+	static const char begin[] = "# pack-refs with:";
+	char found[sizeof(begin)];
+	struct stat st;
+
+	if (fstatat(repo->fd, "packed-refs", &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+	    !S_ISLNK(st.st_mode))
+		return 0;
+	AUTO_CLOSE int fd =
+		openat(repo->fd, "packed-refs", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return refuse_packed(err);
+	ssize_t got = read(fd, found, sizeof(begin) - 1);
+	if (got == 0)
+		return 0;
+	return got == sizeof(begin) - 1 && memcmp(found, begin, sizeof(begin) - 1) == 0
+		       ? 0
+		       : refuse_packed(err);
+}
+
 int repo_check_files(const struct repo *repo, struct err *err)
 {
 	static const char *const folders[] = { ".", "info", "objects/info",
@@ -263,7 +292,8 @@ int repo_check_files(const struct repo *repo, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
 		if (check_folder(repo, folders[i], err) != 0)
 			return -1;
-	if (check_refs(repo->fd, "refs", 0, err) != 0)
+	if (check_refs(repo->fd, "refs", 0, err) != 0 ||
+	    check_packed_link(repo, err) != 0)
 		return -1;
 	if (!is_filled(repo->fd, "info/grafts"))
 		return 0;

@@ -306,6 +306,12 @@ static uint64_t most_to_swallow(const struct exchange *exchange)
 	return route && route->body == WEB_BODY_STREAM ? SWALLOW_LATE : SWALLOW;
 }
 
+/* ... to go on: who is refused is not. */
+static bool expects_to_be_told(const struct exchange *exchange)
+{
+	return web_header(&exchange->request, "Expect") != NULL;
+}
+
 /* The library asks for the head a second time if the connection was suspended there. */
 static enum MHD_Result leave_head(struct exchange *exchange)
 {
@@ -322,7 +328,8 @@ static enum MHD_Result leave_head(struct exchange *exchange)
 			return MHD_YES;
 	}
 	exchange->stage = EXCHANGE_BODY;
-	if ((exchange->is_refused && exchange->length > most_to_swallow(exchange)) ||
+	if ((exchange->is_refused && (exchange->length > most_to_swallow(exchange) ||
+				      expects_to_be_told(exchange))) ||
 	    (was_awaited && is_upload_refused(exchange)))
 		return exchange_answer(exchange);
 	return MHD_YES;

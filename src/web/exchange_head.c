@@ -72,6 +72,7 @@ static bool find_route(struct exchange *exchange)
 	struct route_match *match = &exchange->match;
 
 	route_find(server->routes, exchange->method, &exchange->target, match);
+	exchange->request.route = match->route;
 	if (match->route) {
 		exchange->request.name = match->name;
 		exchange->request.kind = match->kind;

@@ -2,53 +2,38 @@
 
 #include "replicable/name.h"
 #include "web/lfs_request.h"
+#include "web/route.h"
 
-/* Whether the path of a target ends so. */
-static bool path_ends_with(const char *target, const char *end)
+static const char *batch_service(const struct web_request *request)
 {
-	size_t len = strcspn(target, "?");
-	size_t end_len = strlen(end);
-
-	return len >= end_len && memcmp(target + len - end_len, end, end_len) == 0;
-}
-
-/* An object that is read or put; a batch says in its body which it is. */
-static const char *lfs_service(const struct web_request *request)
-{
-	static const char objects[] = "/info/lfs/objects";
-	size_t len = strcspn(request->target, "?");
-
-	if (path_ends_with(request->target, "/info/lfs/verify"))
+	switch (lfs_batch_operation(request->body->data, request->body->len)) {
+	case LFS_DOWNLOAD:
+		return GIT_UPLOAD_PACK;
+	case LFS_UPLOAD:
 		return GIT_RECEIVE_PACK;
-	if (path_ends_with(request->target, "/info/lfs/objects/batch") &&
-	    strcmp(request->method, "POST") == 0) {
-		enum lfs_operation operation =
-			lfs_batch_operation(request->body->data, request->body->len);
-		return operation == LFS_DOWNLOAD ? GIT_UPLOAD_PACK
-		       : operation == LFS_UPLOAD ? GIT_RECEIVE_PACK
-						 : NULL;
+	default:
+		return "";
 	}
-	while (len > 0 && request->target[len - 1] != '/')
-		len--;
-	if (len <= strlen(objects) || memcmp(request->target + len - 1 - strlen(objects),
-					     objects, strlen(objects)) != 0)
-		return NULL;
-	return strcmp(request->method, "PUT") == 0 ? GIT_RECEIVE_PACK : GIT_UPLOAD_PACK;
 }
 
+/* By the route that was found, and so by method and whole path: what the end of a path
+ * only looks like is nothing. */
 const char *git_request_service(const struct web_request *request)
 {
-	const char *service = NULL;
+	const struct web_route *route = request->route;
+	const char *asked;
 
-	if (path_ends_with(request->target, "/info/refs"))
-		service = web_query(request, "service");
-	else if (path_ends_with(request->target, "/" GIT_UPLOAD_PACK))
-		service = GIT_UPLOAD_PACK;
-	else if (path_ends_with(request->target, "/" GIT_RECEIVE_PACK))
-		service = GIT_RECEIVE_PACK;
-	else
-		service = lfs_service(request);
-	return service ? service : "";
+	if (!route || route->right != WEB_GIT)
+		return "";
+	if (text_ends_with(route->pattern, "/" GIT_UPLOAD_PACK))
+		return GIT_UPLOAD_PACK;
+	if (text_ends_with(route->pattern, "/info/refs")) {
+		asked = web_query(request, "service");
+		return asked ? asked : "";
+	}
+	if (text_ends_with(route->pattern, "/info/lfs/objects/batch"))
+		return batch_service(request);
+	return strcmp(route->method, "GET") == 0 ? GIT_UPLOAD_PACK : GIT_RECEIVE_PACK;
 }
 
 char *git_request_repository(const struct web_request *request)

@@ -16,11 +16,13 @@
 #include "net/site_token.h"
 
 struct web_services; /* web/services.h */
+struct web_route;    /* web/route.h */
 
 #define WEB_USER_SIZE 128
 
 struct web_request {
 	const struct web_services *services;
+	const struct web_route *route;
 	const char *method;
 	const char *target; /* path and query as sent */
 	const char *name;   /* what {name} of the route matched, decoded; or NULL */

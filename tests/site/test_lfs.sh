@@ -76,6 +76,11 @@ who_may_not_is_refused() {
 	says FORBIDDEN lfs_batch looker london upload "$oid" 1000
 	says FORBIDDEN curl -s -u "any:$(cat looker.token)" -T work/a.bin \
 		"$(lfs_url london)/info/lfs/objects/$oid"
+	# Its name says nothing of what the request does.
+	for name in git-upload-pack refs batch; do
+		says FORBIDDEN curl -s -u "any:$(cat looker.token)" -T work/a.bin \
+			"$(lfs_url london)/info/lfs/objects/$name"
+	done
 	says FORBIDDEN curl -s -u "any:$(cat looker.token)" -d '{}' \
 		-H 'Content-Type: application/vnd.git-lfs+json' "$(lfs_url london)/info/lfs/verify"
 }

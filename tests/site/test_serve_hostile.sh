@@ -341,6 +341,35 @@ no_watches_are_to_be_had() {
 	stop_site one
 }
 
+# A link to a list of refs is the owner's choice; one to anything else is an error that
+# shows its reader nothing of what is there.
+links_for_packed_refs() {
+	local target
+	make_served
+	git -C "$R" pack-refs --all
+	mv "$R/packed-refs" list
+	echo "a secret: of the site" >secret
+	start_site one
+	for target in "$PWD/secret" "$PWD/nowhere" packed-refs "$PWD" /proc/self/environ; do
+		ln -sfn "$target" "$R/packed-refs"
+		for version in 0 2; do
+			curl -s -o answer -w '%{http_code}\n' -H "Git-Protocol: version=$version" \
+				"$U/info/refs?service=git-upload-pack" >status
+			if [ "$version" = 0 ]; then
+				grep -q 500 status
+				grep -q 'packed-refs is a link that leads to no list of refs' answer
+			fi
+			grep -q secret answer && fail "$(cat answer)"
+		done
+		fails git ls-remote "$U" 2>err
+		grep -q 'packed-refs is a link' err
+		grep -q 'secret:' err && fail "$(cat err)"
+	done
+	ln -sfn "$PWD/list" "$R/packed-refs"
+	git ls-remote "$U" | grep refs/heads/main
+	stop_site one
+}
+
 tap_test "bodies that lie are refused, and take no memory" bodies_that_lie
 tap_test "odd headers are what git takes them for" odd_headers
 tap_test "no path leads elsewhere" paths_that_lead_elsewhere
@@ -349,4 +378,6 @@ tap_test "the cache may change or vanish while it is used" a_cache_that_changes_
 tap_test "the cache may be full or read-only" a_cache_that_cannot_be_written
 tap_test "many repositories asked once" many_repositories_asked_once
 tap_test "a node without watches" no_watches_are_to_be_had
+tap_test "a packed-refs that is a link shows no other file, and no empty repository" \
+	links_for_packed_refs
 tap_done

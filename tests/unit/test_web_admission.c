@@ -40,6 +40,8 @@ static int get_quick(const struct web_request *request, struct web_response *res
 static const struct web_route routes[] = {
 	{ "POST", "/operator", WEB_OPERATOR, WEB_BODY_STREAM, post_stream },
 	{ "POST", "/{path}/git-receive-pack", WEB_GIT, WEB_BODY_STREAM, post_stream },
+	{ "PUT", "/{path}/info/lfs/objects/{last}", WEB_GIT, WEB_BODY_STREAM,
+	  post_stream },
 	{ "POST", "/{path}/git-upload-pack", WEB_GIT, WEB_BODY_FILE, post_whole },
 	{ "GET", "/{path}/info/refs", WEB_GIT, WEB_QUICK, get_quick },
 	{ "GET", "/hello", WEB_ANYBODY, WEB_QUICK, get_quick },
@@ -52,6 +54,7 @@ static struct {
 	bool takes_a_while;
 	atomic_int asked_quickly, asked;
 	bool is_forwarded_push;
+	char service[32];
 } door;
 
 void access_decide(struct access *access, const struct access_question *question,
@@ -65,6 +68,7 @@ void access_decide(struct access *access, const struct access_question *question
 		return;
 	}
 	atomic_fetch_add(&door.asked, 1);
+	snprintf(door.service, sizeof(door.service), "%s", question->git_service);
 	door.is_forwarded_push = question->is_forwarded_push;
 	if (answer->status)
 		err_set(e, ERR_AUTH, "who are you?");
@@ -131,6 +135,34 @@ TEST(who_is_not_let_in_is_told_before_a_byte_of_the_body)
 	assert_int_equal(atomic_load(&started), 0);
 }
 
+/* A small body would be read and thrown away: nobody is asked for it either. */
+TEST(who_is_not_let_in_is_not_told_to_go_on)
+{
+	static const size_t sizes[] = { 1, 1000, 100 << 20 };
+
+	door.answer.status = 401;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		AUTO_STR struct str answer = STR_INIT;
+		ask_head("/a/git-receive-pack", sizes[i], &answer);
+		assert_int_equal(status_of(answer.data), 401);
+		assert_null(strstr(answer.data, "100 Continue"));
+	}
+}
+
+/* Its last part is a name like any other. */
+TEST(an_object_that_is_called_like_a_service_is_put_by_who_may_push)
+{
+	AUTO_STR struct str answer = STR_INIT;
+	AUTO_CLOSE int fd = dial();
+
+	door.answer.status = 401;
+	send_text(fd, "PUT /a/info/lfs/objects/git-upload-pack HTTP/1.1\r\nHost: h\r\n"
+		      "Connection: close\r\nContent-Length: 1\r\n\r\nx");
+	assert_true(receive_all(fd, 5000, &answer));
+	assert_int_equal(status_of(answer.data), 401);
+	assert_string_equal(door.service, "git-receive-pack");
+}
+
 TEST(a_password_is_checked_where_it_may_wait)
 {
 	door.takes_a_while = true;
@@ -194,6 +226,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_SERVER(who_is_not_let_in_is_told_before_a_byte_of_the_body),
+		WITH_SERVER(who_is_not_let_in_is_not_told_to_go_on),
+		WITH_SERVER(
+			an_object_that_is_called_like_a_service_is_put_by_who_may_push),
 		WITH_SERVER(a_password_is_checked_where_it_may_wait),
 		WITH_SERVER(a_push_is_for_the_primary_only_at_a_secondary),
 		WITH_SERVER(unknown_services_of_git_are_refused_by_their_handler),
