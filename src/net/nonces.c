@@ -5,21 +5,43 @@
  * each time. A period is as long as a token can still be good after it was accepted: 60
  * s, and the 5 s that its clock may be ahead. Periods are measured in boot time, so that
  * setting the clock forward forgets nothing early.
+ *
+ * Each generation is also a file with a line a nonce, to which is appended, without
+ * waiting for the disk: so a process that follows this one, however it ended, knows them.
+ * A machine that crashes takes about as long to come back as a token is good. What is
+ * found at the start counts as just come, whatever its age.
  */
 #include "net/nonces.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/thread.h"
 
+enum { FILE_MAX = 256 << 20 };
+
+#define RECENT "nonces"
+#define OLDER "nonces.old"
+
 int64_t nonces_keep_ms = (SITE_TOKEN_VALID_S + 6) * 1000;
+uint64_t nonces_each = 200000;
+
+/* Of the recent generation. */
+struct nonce_count {
+	uint64_t count;
+};
 
 struct nonces {
 	pthread_mutex_t mutex;
-	struct map recent, older; /* guarded by mutex; values mean nothing */
-	int64_t since; /* guarded by mutex; boot ms of the recent one's start */
+	struct map recent,
+		older;     /* guarded by mutex, as all below; values mean nothing */
+	struct map counts; /* by site */
+	int64_t since;     /* boot ms of the recent one's start */
+	int directory, fd; /* or -1 */
 };
 
 struct nonces *nonces_new(void)
@@ -28,7 +50,18 @@ struct nonces *nonces_new(void)
 
 	mutex_init(&nonces->mutex);
 	nonces->since = clock_boot_ms();
+	nonces->directory = nonces->fd = -1;
 	return nonces;
+}
+
+static void clear_counts(struct nonces *nonces)
+{
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	while ((entry = map_next(&nonces->counts, &at)) != NULL)
+		free(entry->value);
+	map_clear(&nonces->counts);
 }
 
 void nonces_free(struct nonces *nonces)
@@ -37,8 +70,43 @@ void nonces_free(struct nonces *nonces)
 		return;
 	map_clear(&nonces->recent);
 	map_clear(&nonces->older);
+	clear_counts(nonces);
+	if (nonces->fd >= 0)
+		close(nonces->fd);
+	if (nonces->directory >= 0)
+		close(nonces->directory);
 	pthread_mutex_destroy(&nonces->mutex);
 	free(nonces);
+}
+
+/* Once: until the next start nothing is written. */
+static void stop_writing(struct nonces *nonces)
+{
+	log_warn("access.nonces_not_kept", LOG_NUMBER("errno", errno),
+		 LOG_TEXT("message", strerror(errno)));
+	if (nonces->fd >= 0)
+		close(nonces->fd);
+	nonces->fd = -1;
+}
+
+static void open_recent(struct nonces *nonces)
+{
+	nonces->fd = openat(nonces->directory, RECENT,
+			    O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (nonces->fd < 0)
+		stop_writing(nonces);
+}
+
+static void turn_files(struct nonces *nonces)
+{
+	if (nonces->fd < 0)
+		return;
+	close(nonces->fd);
+	nonces->fd = -1;
+	if (renameat(nonces->directory, RECENT, nonces->directory, OLDER) != 0)
+		stop_writing(nonces);
+	else
+		open_recent(nonces);
 }
 
 static void turn_locked(struct nonces *nonces)
@@ -53,19 +121,80 @@ static void turn_locked(struct nonces *nonces)
 	else
 		map_clear(&nonces->recent);
 	nonces->recent = (struct map){ 0 };
+	clear_counts(nonces);
 	nonces->since = now;
+	turn_files(nonces);
 }
 
-bool nonces_take(struct nonces *nonces, const char *site, const char *nonce)
+/* A line that was cut, as the disk was full, is nobody's. */
+static void read_file(struct nonces *nonces, const char *name)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct err err;
+	char *line, *rest;
+
+	if (file_read(nonces->directory, name, FILE_MAX, &text, &err) != 0) {
+		if (err.class != ERR_MISSING)
+			log_warn("access.nonces_not_kept", LOG_ERR(&err));
+		return;
+	}
+	for (line = text.data; (rest = strchr(line, '\n')) != NULL; line = rest + 1) {
+		*rest = '\0';
+		map_put(&nonces->recent, line, nonces);
+	}
+}
+
+void nonces_keep(struct nonces *nonces, const char *directory)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&nonces->mutex);
+
+	nonces->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (nonces->directory < 0) {
+		stop_writing(nonces);
+		return;
+	}
+	read_file(nonces, OLDER);
+	read_file(nonces, RECENT);
+	open_recent(nonces);
+}
+
+static void write_down(struct nonces *nonces, const char *key)
+{
+	AUTO_FREE char *line = NULL;
+	ssize_t len;
+
+	if (nonces->fd < 0)
+		return;
+	line = xasprintf("%s\n", key);
+	len = (ssize_t)strlen(line);
+	if (write(nonces->fd, line, (size_t)len) != len)
+		stop_writing(nonces);
+}
+
+static bool has_too_many_locked(struct nonces *nonces, const char *site)
+{
+	struct nonce_count *count = map_get(&nonces->counts, site);
+
+	if (!count) {
+		count = xcalloc(1, sizeof(*count));
+		map_put(&nonces->counts, site, count);
+	}
+	return count->count++ >= nonces_each;
+}
+
+enum nonce_verdict nonces_take(struct nonces *nonces, const char *site, const char *nonce)
 {
 	AUTO_FREE char *key = xasprintf("%s %s", nonce, site);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&nonces->mutex);
 
 	turn_locked(nonces);
 	if (map_get(&nonces->recent, key) || map_get(&nonces->older, key))
-		return false;
+		return NONCE_USED;
+	if (has_too_many_locked(nonces, site))
+		return NONCE_TOO_MANY;
 	map_put(&nonces->recent, key, nonces);
-	return true;
+	write_down(nonces, key);
+	return NONCE_NEW;
 }
 
 size_t nonces_count(struct nonces *nonces)

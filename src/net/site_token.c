@@ -181,6 +181,7 @@ const char *token_verdict_code(enum token_verdict verdict)
 		[TOKEN_CLOCK_SKEW] = "CLOCK_SKEW",
 		[TOKEN_REPLAYED] = "REPLAYED",
 		[TOKEN_WRONG_REQUEST] = "WRONG_REQUEST",
+		[TOKEN_TOO_MANY] = "TOO_MANY_REQUESTS",
 	};
 
 	return codes[verdict];
@@ -202,6 +203,15 @@ static enum token_verdict wrong_request(const struct site_key *key, struct err *
 	err_remedy(err, "if a proxy stands between the sites, let it pass paths, queries "
 			"and bodies on as they come");
 	return TOKEN_WRONG_REQUEST;
+}
+
+static enum token_verdict too_many(const struct site_key *key, struct err *err)
+{
+	err_set(err, ERR_BUSY, "site \"%s\" has sent too many requests within a minute",
+		key->site);
+	err_remedy(err,
+		   "look why it does; its next ones are taken when a minute is over");
+	return TOKEN_TOO_MANY;
 }
 
 /* A token that is good for long may be over because its work took too long. */
@@ -278,8 +288,14 @@ enum token_verdict site_token_check_request(const struct site_key *key, const ch
 	    !claim_is(jwt, "body", digest) || !nonce || !nonce[0] ||
 	    strlen(nonce) > NONCE_MAX)
 		return wrong_request(key, err);
-	if (nonces_take(nonces, key->site, nonce))
+	switch (nonces_take(nonces, key->site, nonce)) {
+	case NONCE_NEW:
 		return TOKEN_GOOD;
+	case NONCE_TOO_MANY:
+		return too_many(key, err);
+	default:
+		break;
+	}
 	err_set(err, ERR_AUTH, "the token of site \"%s\" was used before", key->site);
 	err_remedy(err, "if it was not sent twice on purpose, a proxy repeats requests, "
 			"or somebody who listens does: use https between the sites");

@@ -47,6 +47,11 @@ bool site_token_issuer(const char *token, char site[SITE_NAME_SIZE]);
 /* Remembers the jti of tokens until they are over, so that each is accepted once. */
 struct nonces;
 struct nonces *nonces_new(void);
+
+/* From now on also in the file `nonces` of this directory, and takes over what a process
+ * before had there. Where that cannot be read or written it is logged, and only what this
+ * process saw counts. */
+void nonces_keep(struct nonces *nonces, const char *directory);
 void nonces_free(struct nonces *nonces);
 
 enum token_verdict {
@@ -55,6 +60,7 @@ enum token_verdict {
 	TOKEN_CLOCK_SKEW,
 	TOKEN_REPLAYED,
 	TOKEN_WRONG_REQUEST,
+	TOKEN_TOO_MANY, /* of this site within a minute */
 };
 
 /* The code that users see ("CLOCK_SKEW"). Static. */

@@ -307,6 +307,7 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
+	access_keep_nonces(node->access, settings->site.data);
 	fill_services(node);
 	if (start_role(node, err) != 0 ||
 	    lock_root(node, err) != 0 || /* it may have been made only now */

@@ -67,6 +67,11 @@ void access_free(struct access *access)
 	free(access);
 }
 
+void access_keep_nonces(struct access *access, const char *directory)
+{
+	nonces_keep(access->nonces, directory);
+}
+
 /* The nonces stay: what was used before is not good again. */
 void access_replace(struct access *access, struct access *with)
 {
@@ -129,7 +134,8 @@ static bool identify_site(const struct decision *decision, const char *site,
 						     decision->nonces, decision->err);
 	principal->site = key;
 	return verdict == TOKEN_GOOD ||
-	       refuse(decision, 401, token_verdict_code(verdict));
+	       refuse(decision, verdict == TOKEN_TOO_MANY ? 429 : 401,
+		      token_verdict_code(verdict));
 }
 
 static bool identify_token(const struct decision *decision, const struct token *token,

@@ -17,6 +17,9 @@ struct access;
 int access_read(const struct conf *conf, struct access **access, struct err *err);
 void access_free(struct access *access);
 
+/* What signed requests were accepted is remembered in this directory, too. */
+void access_keep_nonces(struct access *access, const char *directory);
+
 /* Takes over the other's secrets and settings, and frees it. */
 void access_replace(struct access *access, struct access *with);
 

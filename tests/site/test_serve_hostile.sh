@@ -89,9 +89,10 @@ odd_headers() {
 	make_served
 	start_site one
 	is_right
-	for version in 0 9 -1 version=x 'version=0' ':::' 'version=9' $'\x01'; do
+	for version in 0 9 -1 version=x 'version=0' ':::' 'version=9'; do
 		[ "$(adv '' -H "Git-Protocol: $version" | sha1sum)" = "$(sha1sum <now)" ]
 	done
+	[[ $(raw "GET / HTTP/1.1\r\nHost: x\r\nGit-Protocol: \x01\r\n\r\n") == *" 400 "* ]]
 	adv 2 >two
 	for version in version=1:x:version=2 version=2:version=2 version=2:version=9 ; do
 		adv '' -H "Git-Protocol: $version" | cmp - two

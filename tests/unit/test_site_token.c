@@ -234,6 +234,49 @@ TEST(a_changed_token_is_refused)
 	assert_int_equal(check(token, &get_events), TOKEN_BAD_SIGNATURE);
 }
 
+static struct nonces *nonces_of_root(void)
+{
+	struct nonces *nonces = nonces_new();
+
+	nonces_keep(nonces, root);
+	return nonces;
+}
+
+/* As after a restart, or after a kill. */
+TEST(what_a_process_before_accepted_is_not_good_again)
+{
+	int64_t kept = nonces_keep_ms;
+	struct nonces *nonces = nonces_of_root();
+
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_NEW);
+	nonces_keep_ms = 0; /* the next begins another file */
+	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_NEW);
+	nonces_keep_ms = kept;
+	assert_int_equal(nonces_take(nonces, "paris", "3"), NONCE_NEW);
+	nonces_free(nonces);
+	nonces = nonces_of_root();
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_USED);
+	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_USED);
+	assert_int_equal(nonces_take(nonces, "paris", "3"), NONCE_USED);
+	assert_int_equal(nonces_take(nonces, "rome", "1"), NONCE_NEW);
+	nonces_free(nonces);
+}
+
+TEST(a_site_has_so_many_and_takes_none_from_others)
+{
+	uint64_t each = nonces_each;
+	struct nonces *nonces = nonces_new();
+
+	nonces_each = 2;
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_NEW);
+	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_NEW);
+	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_USED);
+	assert_int_equal(nonces_take(nonces, "paris", "3"), NONCE_TOO_MANY);
+	assert_int_equal(nonces_take(nonces, "rome", "3"), NONCE_NEW);
+	nonces_each = each;
+	nonces_free(nonces);
+}
+
 TEST(nonces_are_forgotten_but_not_early)
 {
 	struct nonces *nonces;
@@ -241,19 +284,19 @@ TEST(nonces_are_forgotten_but_not_early)
 
 	nonces_keep_ms = 150;
 	nonces = nonces_new();
-	assert_true(nonces_take(nonces, "paris", "1"));
-	assert_true(nonces_take(nonces, "rome", "1"));
-	assert_false(nonces_take(nonces, "paris", "1"));
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_NEW);
+	assert_int_equal(nonces_take(nonces, "rome", "1"), NONCE_NEW);
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_USED);
 	for (int i = 0; i < 1000; i++) {
 		char text[16];
 		snprintf(text, sizeof(text), "n%d", i);
-		assert_true(nonces_take(nonces, "paris", text));
+		assert_int_equal(nonces_take(nonces, "paris", text), NONCE_NEW);
 	}
 	usleep(151 * 1000);
-	assert_true(nonces_take(nonces, "paris", "2"));
-	assert_false(nonces_take(nonces, "paris", "1"));
+	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_NEW);
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_USED);
 	usleep(151 * 1000);
-	assert_false(nonces_take(nonces, "paris", "2"));
+	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_USED);
 	assert_int_equal(nonces_count(nonces), 1);
 	usleep(301 * 1000);
 	assert_int_equal(nonces_count(nonces), 0);
@@ -315,6 +358,10 @@ int main(void)
 		cmocka_unit_test(garbage_is_no_token),
 		cmocka_unit_test(a_changed_token_is_refused),
 		cmocka_unit_test(nonces_are_forgotten_but_not_early),
+		cmocka_unit_test_setup_teardown(
+			what_a_process_before_accepted_is_not_good_again, test_make_root,
+			test_remove_root),
+		cmocka_unit_test(a_site_has_so_many_and_takes_none_from_others),
 		cmocka_unit_test(a_nonce_is_kept_for_as_long_as_its_token_can_be_good),
 		CASE(a_secret_is_read_without_white_space_at_its_end),
 		CASE(a_secret_that_is_short_or_public_is_refused),
