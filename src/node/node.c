@@ -17,6 +17,9 @@
 #include "web/services.h"
 #include "web/web_server.h"
 
+/* At a stop, for what goes on. */
+enum { HTTP_GRACE_MS = 800, PULL_GRACE_MS = 500, DRAIN_MS = 5000 };
+
 struct node {
 	struct node_settings settings;
 	int lock, root_lock;
@@ -482,7 +485,7 @@ void node_stop(struct node *node)
 {
 	struct web_services *services = &node->services;
 
-	web_server_stop(node->server, NODE_STOP_MS / 4);
+	web_server_stop(node->server, HTTP_GRACE_MS);
 	serve_stop(services->serve);
 	pushes_free(services->pushes);
 	forwarder_free(services->forwarder);
@@ -490,12 +493,12 @@ void node_stop(struct node *node)
 	fair_free(services->forwarded_pushes);
 	freshness_free(services->freshness);
 	hook_socket_stop(node->socket);
-	pull_stop(services->pull, NODE_STOP_MS / 2);
+	pull_stop(services->pull, PULL_GRACE_MS);
 	lfs_names_stop(services->lfs_names);
 	watch_stop(node->watch);
 	blob_watch_stop(services->blob_watch);
 	verify_origin_stop(services->verify_origin);
-	node_push_stop(&node->push, NODE_STOP_MS / 4);
+	node_push_stop(&node->push, DRAIN_MS);
 	primary_close(services->primary);
 	notice_free(node->notice);
 	blob_notice_free(services->blob_notice);

@@ -17,8 +17,8 @@ int node_start(const struct conf *conf, struct node **node, struct err *err);
  * was changed. */
 int node_reload(struct node *node, const struct conf *conf, struct err *err);
 
-/* Ends it within NODE_STOP_MS: work is done, or pending again. */
-#define NODE_STOP_MS 20000
+/* Ends it within two seconds: work is done, or pending again. Only pushes to remotes that
+ * are to be drained have some more. */
 void node_stop(struct node *node);
 
 #endif

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "cli/cli.h"
@@ -100,6 +101,7 @@ static int serve(const struct cli *cli)
 	notify("READY=1");
 	wait_for_end(cli, node, &set);
 	end_at_once_next_time(&set);
+	failpoint("node.stops");
 	node_stop(node);
 	log_info("node.stopped");
 	return EXIT_DONE;

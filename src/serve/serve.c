@@ -88,6 +88,11 @@ int64_t serve_timeout_ms(const struct serve *serve)
 	return atomic_load(&serve->timeout_ms);
 }
 
+uint64_t serve_least_rate(const struct serve *serve)
+{
+	return atomic_load(&serve->least_rate);
+}
+
 void serve_answer_clear(struct serve_answer *answer)
 {
 	if (answer->stream)

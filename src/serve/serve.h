@@ -23,6 +23,9 @@ void serve_set(struct serve *serve, const struct serve_settings *settings);
 /* serve.timeout */
 int64_t serve_timeout_ms(const struct serve *serve);
 
+/* serve.leastRate */
+uint64_t serve_least_rate(const struct serve *serve);
+
 struct serve_request {
 	const char *name;     /* of the repository, not checked */
 	const char *protocol; /* the header Git-Protocol; NULL: none */

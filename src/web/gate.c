@@ -26,7 +26,7 @@
 #include "web/answer.h"
 #include "web/judge.h"
 
-enum { DESCRIPTORS_MAX = 1 << 20, WASTE_SIZE = 16 << 10 };
+enum { DESCRIPTORS_MAX = 1 << 20, WASTE_SIZE = 16 << 10, WASTE_PIECES = 64 };
 
 struct gate {
 	struct judge judge;
@@ -158,16 +158,19 @@ static void answer(struct gate *gate, gnutls_session_t session)
 	gate->client.refused(gate->client.arg, gate->judge.status, gate->judge.why);
 }
 
-/* Until nothing more is there now (EAGAIN), or ever. What is encrypted is not read. */
+/* Until nothing more is there now (EAGAIN), or ever; of who sends without end only so
+ * much at a time, as others wait for this thread. What is encrypted is not read. */
 static ssize_t waste(struct gate *gate)
 {
 	char bytes[WASTE_SIZE];
-	ssize_t got;
+	ssize_t got = 1;
 
-	do
+	for (int i = 0; i < WASTE_PIECES && got > 0; i++)
 		got = plain_recv(gate->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-	while (got > 0 || (got < 0 && errno == EINTR));
-	return got;
+	if (got <= 0)
+		return got;
+	errno = EAGAIN;
+	return -1;
 }
 
 /* Whether all requests before the bad one have their answers. */

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/pace.h"
 #include "web/answer.h"
 #include "web/client.h"
 #include "web/git_parts.h"
@@ -113,6 +114,8 @@ struct passing {
 	enum read_or_push kind;
 	struct fair *places;
 	struct fair_place place;
+	struct pace pace; /* of a client that sends */
+	struct web_patience patience;
 	char *name;
 	bool is_marked;                    /* the copy: what is handed on may be newer */
 	const struct web_request *request; /* NULL: its body is not to be had any more */
@@ -184,13 +187,31 @@ static ssize_t read_kept(void *arg, void *buffer, size_t size, struct err *err)
 	return (ssize_t)size;
 }
 
+static bool is_wanted(void *arg)
+{
+	struct passing *passing = arg;
+
+	return fair_is_wanted(passing->places, &passing->place);
+}
+
+static bool may_wait(void *arg)
+{
+	struct passing *passing = arg;
+
+	return !pace_is_too_slow(&passing->pace) || !is_wanted(passing);
+}
+
 static ssize_t read_upload(void *arg, void *buffer, size_t size, struct err *err)
 {
-	const struct passing *passing = arg;
+	struct passing *passing = arg;
 
-	if (passing->request)
-		return web_read_upload(passing->request, buffer, size, err);
-	return pass_on_answered_early(err);
+	if (!passing->request)
+		return pass_on_answered_early(err);
+	pace_begin_wait(&passing->pace);
+	ssize_t count = web_read_upload(passing->request, buffer, size, err);
+	pace_end_wait(&passing->pace);
+	pace_add(&passing->pace, count > 0 ? (size_t)count : 0);
+	return count;
 }
 
 static void add_common(const struct web_request *request, struct pass_on_headers *headers)
@@ -228,6 +249,8 @@ static void hand_on(struct passing *passing, struct forward_answer *answer,
 {
 	pass_on_head(answer, response);
 	response->read = read_passing;
+	response->is_wanted = is_wanted;
+	response->least_rate = passing->pace.least;
 	response->close = close_passing;
 	response->stream = passing;
 	git_never_cache(response);
@@ -347,6 +370,10 @@ static struct passing *passing_new(const struct web_request *request, const char
 	passing->kind = kind;
 	passing->name = xstrdup(name);
 	passing->request = request;
+	passing->pace.least = serve_least_rate(services->serve);
+	passing->patience = (struct web_patience){ may_wait, passing };
+	if (request->has_upload)
+		web_set_patience(request, &passing->patience);
 	return passing;
 }
 

@@ -45,7 +45,8 @@ enum {
 	TRAILER_MAX = 2 << 10,
 };
 
-enum { TOKEN = 1, TARGET_CHAR = 2, VALUE_CHAR = 4, HOST_CHAR = 8 };
+/* PART_CHAR: of a target, but not what begins another part of its query. */
+enum { TOKEN = 1, TARGET_CHAR = 2, VALUE_CHAR = 4, HOST_CHAR = 8, PART_CHAR = 16 };
 
 /* RFC 9110, 5.6.2 and 5.5; bytes above 0x7e are what a user wrote in a URL. */
 static unsigned char classes[256];
@@ -56,7 +57,9 @@ __attribute__((constructor)) static void fill_classes(void)
 
 	for (int c = 0x21; c < 256; c++)
 		if (c != 0x7f)
-			classes[c] = TARGET_CHAR | VALUE_CHAR;
+			classes[c] = TARGET_CHAR | VALUE_CHAR | PART_CHAR;
+	classes['&'] &= ~PART_CHAR;
+	classes['?'] &= ~PART_CHAR;
 	classes[' '] = classes['\t'] = VALUE_CHAR;
 	for (int c = '0'; c <= 'z'; c++)
 		if ((c <= '9') || (c >= 'a') || (c >= 'A' && c <= 'Z'))
@@ -228,15 +231,11 @@ static bool begin_value(struct judge *judge)
 	return enter(judge, BLANKS);
 }
 
+/* What is a name pass_name() has taken. */
 static bool in_name(struct judge *judge, char c)
 {
-	if (c == ':')
-		return begin_value(judge);
-	if (!is_a(c, TOKEN))
-		return refuse(judge, 400, "the name of a header is none");
-	if (judge->len < JUDGE_NAME_SIZE)
-		judge->text[judge->len++] = c;
-	return true;
+	return c == ':' ? begin_value(judge)
+			: refuse(judge, 400, "the name of a header is none");
 }
 
 static bool add_digit(struct judge *judge, char c)
@@ -405,33 +404,65 @@ static bool step(struct judge *judge, char c)
 	}
 }
 
-/* How much follows of what needs no step. */
-static size_t count_plain(const struct judge *judge, const char *at, size_t len)
+static size_t count_class(const char *at, size_t len, unsigned char class)
 {
-	unsigned char class = 0;
 	size_t count = 0;
 
-	if (judge->state == BODY || judge->state == CHUNK)
-		return judge->left < len ? (size_t)judge->left : len;
-	if (judge->state == VALUE &&
-	    (judge->field == JUDGE_OTHER || judge->field == JUDGE_AUTHORIZATION))
-		class = VALUE_CHAR;
-	while (class && count < len && is_a(at[count], class))
+	while (count < len && is_a(at[count], class))
 		count++;
 	return count;
 }
 
-static void pass_plain(struct judge *judge, size_t count)
+static size_t pass_name(struct judge *judge, const char *at, size_t len)
 {
-	if (judge->state != BODY && judge->state != CHUNK)
-		return;
+	size_t count = count_class(at, len, TOKEN);
+
+	for (size_t i = 0; i < count && judge->len < JUDGE_NAME_SIZE; i++)
+		judge->text[judge->len++] = at[i];
+	return count;
+}
+
+static size_t pass_target(struct judge *judge, const char *at, size_t len)
+{
+	size_t count = count_class(at, len, PART_CHAR);
+
+	if (count > 0)
+		judge->len = 1;
+	return count;
+}
+
+static size_t pass_body(struct judge *judge, size_t len)
+{
+	size_t count = judge->left < len ? (size_t)judge->left : len;
+
 	judge->left -= count;
 	if (judge->left > 0)
-		return;
+		return count;
 	if (judge->state == BODY)
 		begin_anew(judge);
 	else
 		enter(judge, CHUNK_CR);
+	return count;
+}
+
+/* Takes what needs no step; returns how much that is. */
+static size_t pass_plain(struct judge *judge, const char *at, size_t len)
+{
+	switch ((enum state)judge->state) {
+	case BODY:
+	case CHUNK:
+		return pass_body(judge, len);
+	case TARGET:
+		return pass_target(judge, at, len);
+	case NAME:
+		return pass_name(judge, at, len);
+	case VALUE:
+		return judge->field == JUDGE_OTHER || judge->field == JUDGE_AUTHORIZATION
+			       ? count_class(at, len, VALUE_CHAR)
+			       : 0;
+	default:
+		return 0;
+	}
 }
 
 static bool is_in_body(const struct judge *judge)
@@ -449,18 +480,18 @@ size_t judge_take(struct judge *judge, const char *bytes, size_t len)
 	size_t at = 0, begun = 0; /* begun: where the request is that it is in */
 
 	while (at < len) {
-		size_t plain = count_plain(judge, bytes + at, len - at);
 		bool is_head = !is_in_body(judge);
 		if (judge->state == START)
 			begun = at;
-		if (plain > 0)
-			pass_plain(judge, plain);
-		else if (!step(judge, bytes[at]))
+		size_t count = pass_plain(judge, bytes + at, len - at);
+		if (count == 0) {
+			if (!step(judge, bytes[at]))
+				return begun;
+			count = 1;
+		}
+		if (is_head && !pay(judge, (uint32_t)count))
 			return begun;
-		plain = plain > 0 ? plain : 1;
-		if (is_head && !pay(judge, (uint32_t)plain))
-			return begun;
-		at += plain;
+		at += count;
 	}
 	return len;
 }

@@ -23,7 +23,7 @@ ends_in_a_large_sync() {
 	done
 	start_sites
 	wait_until 10 has_synced 3
-	ends_within 20 paris
+	ends_within 4 paris
 	[ "$(synced_count)" -lt 50 ] || fail "it was done with everything before its end"
 	no_row_is started failed
 	no_left_overs

@@ -31,17 +31,17 @@ ends_while_it_serves_git() {
 	ask_and_read_nothing &
 	wait_until 10 test -e asked
 	fails no_site_children london
-	ends_within 10 london
+	ends_within 4 london
 	start_site london
 	wait_until 20 is_whole
 }
 
-# Work has half of the time to end by itself.
+# Work has a moment to end by itself.
 ends_while_it_fetches() {
 	start_crash_sites
 	hang_a_fetch
 	wait_until 10 was_logged paris lease.acquired job=sync
-	ends_within 20 paris
+	ends_within 4 paris
 	no_row_is started
 	kill -CONT "$(site_pid london)"
 	start_site paris
@@ -52,11 +52,15 @@ ends_at_the_second_signal() {
 	local status=0
 
 	start_crash_sites
+	stop_site paris
+	rm paris/log
+	start_site paris REFRELAY_FAILPOINT=node.stops=stop
 	hang_a_fetch
 	fails no_site_children paris
 	kill -TERM "$(site_pid paris)"
-	wait_until 5 was_logged paris node.stopping
+	wait_until 5 is_paused paris
 	kill -TERM "$(site_pid paris)"
+	kill -CONT "$(site_pid paris)"
 	wait "$(site_pid paris)" || status=$?
 	test "$status" -eq 143
 	fails was_logged paris node.stopped

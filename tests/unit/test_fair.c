@@ -27,6 +27,8 @@ static void begin(size_t places, size_t waiting, size_t each)
 {
 	fair = fair_new(&(struct fair_limits){
 		.places = places, .waiting = waiting, .each = each });
+	fair_show(fair, metric_at(metric_gauge("refrelay_test_in", "In.")),
+		  metric_at(metric_gauge("refrelay_test_waiting", "Waiting.")));
 	comers_count = 0;
 	came_in = 0;
 }
@@ -51,18 +53,34 @@ static void *come(void *arg)
 	return NULL;
 }
 
+/* What changes when somebody comes in, joins the line or is sent away. */
+static bool is_as(const struct str *before, int orders)
+{
+	AUTO_STR struct str now = STR_INIT;
+
+	metrics_render(&now);
+	for (size_t i = 0; i < comers_count; i++)
+		orders -= comers[i].order;
+	return orders == 0 && strcmp(now.data, before->data) == 0;
+}
+
 /* Returns when it is in, waits or was sent away: who waits is given time to. */
 static struct comer *let_user_come(const char *address, const char *user, int64_t wait_ms)
 {
 	struct comer *comer = &comers[comers_count++];
+	AUTO_STR struct str before = STR_INIT;
+	int orders = 0;
 
 	comer->address = address;
 	comer->user = user;
 	comer->wait_ms = wait_ms;
 	comer->order = 0;
 	comer->may_leave = false;
+	for (size_t i = 0; i < comers_count; i++)
+		orders += comers[i].order;
+	metrics_render(&before);
 	thread_start(&comer->thread, "comer", come, comer);
-	for (int i = 0; i < 20 && comer->order == 0; i++)
+	for (int i = 0; i < 5000 && is_as(&before, orders); i++)
 		usleep(1000);
 	return comer;
 }

@@ -444,6 +444,23 @@ TEST(when_all_places_are_taken_who_was_silent_for_longest_makes_room)
 	hang_up(fds, ARRAY_SIZE(fds));
 }
 
+/* They ask for what no buffer holds. */
+TEST(when_all_places_are_taken_by_who_reads_nothing_one_makes_room)
+{
+	AUTO_TRANSPORT struct transport transport = { .connections = 16 };
+	int fds[16], size = 4096;
+
+	serve(&transport, 0, 0);
+	dial_many(fds, ARRAY_SIZE(fds));
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		setsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+		send_text(fds[i], "GET /long HTTP/1.1\r\nHost: h\r\n\r\n");
+	}
+	AUTO_CLOSE int late = dial();
+	assert_true(is_answered(late, 30000));
+	hang_up(fds, ARRAY_SIZE(fds));
+}
+
 /* Two networks of one block are two clients, and the third is one too many. */
 TEST(a_block_of_networks_has_as_many_connections_as_two_clients)
 {
@@ -523,6 +540,7 @@ int main(void)
 		SERVED(a_client_with_too_many_connections_gets_no_more_until_one_ends),
 		SERVED(who_finds_all_places_taken_waits_without_spinning_and_gets_the_next),
 		SERVED(when_all_places_are_taken_who_was_silent_for_longest_makes_room),
+		SERVED(when_all_places_are_taken_by_who_reads_nothing_one_makes_room),
 		cmocka_unit_test(
 			a_block_of_networks_has_as_many_connections_as_two_clients),
 		SERVED(a_head_that_drips_is_cut_and_one_that_is_too_large_is_431),

@@ -308,9 +308,7 @@ TEST(when_the_client_leaves_its_reader_hears_of_it_at_once)
 {
 	static const struct {
 		size_t announced, sent;
-	} cases[] = {
-		{ LARGE, 0 }, { LARGE, 3 * MIB }, { SIZE_MAX, 0 }
-	};
+	} cases[] = { { LARGE, 0 }, { LARGE, 3 * MIB }, { SIZE_MAX, 0 } };
 
 	for (int i = 0; i < (int)ARRAY_SIZE(cases); i++) {
 		int fd = dial();
