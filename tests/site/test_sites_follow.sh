@@ -125,7 +125,8 @@ the_scan_notices_repositories_that_come_go_and_move() {
 	[ -d paris/git/plain.git ]
 	[ "$(git -C paris/git/again.git rev-list --count main)" = 7 ]
 	in_trash goes
-	in_trash moves
+	[ -d paris/git/other-team/moved.git ] # it was moved, too
+	fails in_trash moves
 	[ "$(git -C paris/git/sha.git rev-parse --show-object-format)" = sha256 ]
 
 	# One name, two repositories in a row, of different object formats.
