@@ -346,9 +346,9 @@ TEST(the_cursor_waits_half_as_long_but_never_too_long)
 	freshness_set(freshness, 2000);
 	assert_int_equal(news_wait_s(&pull), 1);
 	freshness_set(freshness, 60000);
-	assert_int_equal(news_wait_s(&pull), 30);
+	assert_int_equal(news_wait_s(&pull), 10);
 	freshness_set(freshness, INT64_MAX);
-	assert_int_equal(news_wait_s(&pull), 50);
+	assert_int_equal(news_wait_s(&pull), 10);
 }
 
 TEST(nothing_is_fresh_before_the_primary_was_heard_of)
