@@ -80,14 +80,13 @@ static void count_change(void)
 int copy_doubt(struct pull *pull, const char *name, struct err *err)
 {
 	const struct pull_options *options = &pull->options;
-	const struct registry_move asked = { .id = replicable_id(KIND_REPOSITORY, name),
-					     .event = REGISTRY_ASKED };
+	struct err why;
 
-	if (copies_root_check(options->store, options->root, err) != 0 ||
-	    registry_move(options->store, &asked, err) != 0)
+	if (copies_root_check(options->store, options->root, err) != 0)
 		return -1;
+	err_set(&why, ERR_CONFLICT, "somebody else has changed the copy's disk");
 	count_change();
 	log_warn("copy.changed", LOG_TEXT("repo", name));
-	pull_signal(pull);
+	pull_doubt(pull, KIND_REPOSITORY, name, &why);
 	return 0;
 }

@@ -532,6 +532,7 @@ static enum outcome doubted(struct stored_row *stored, const struct registry_mov
 		set_failure(row, move->err);
 	row->verification = VERIFICATION_PENDING;
 	row->verification_due_at = 0;
+	row->is_proved = false;
 	set_pending(row, now + move->delay_ms);
 	return MOVE_DONE;
 }
