@@ -19,6 +19,7 @@ import os
 import queue
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -505,6 +506,7 @@ def main():
         return print_plan(options)
     in_namespace()
     options.program = options.program.resolve()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nodes must not stay behind
     folder = Path(tempfile.mkdtemp(prefix="refrelay-chaos.", dir=options.folder))
     chaos = Chaos(options, folder)
     status = 0
