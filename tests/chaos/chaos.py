@@ -19,6 +19,7 @@ import os
 import queue
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -57,14 +58,14 @@ def make_plan(seed, number, is_short, only=None):
     """A pure function of these: what a round does, and when."""
     choices = random.Random(f"{seed}/{number}")
     is_long = number % 3 == 1 and not only
-    seconds = 45 if is_long else choices.uniform(6, 9) if is_short else choices.uniform(8, 18)
+    seconds = 42 if is_long else choices.uniform(6, 9) if is_short else choices.uniform(8, 18)
     rate = 1.2 if is_long else 2.5
     steps = []
     for i in range(int(seconds * rate)):
         steps.append((choices.uniform(0, seconds), "operation", operations.draw(choices),
                       f"{seed}/{number}/{i}", 0))
     if is_long:
-        steps.append((2, "fault", choices.choice(faults.LONG), f"{seed}/{number}/long", 40))
+        steps.append((2, "fault", choices.choice(faults.LONG), f"{seed}/{number}/long", 39))
     for i in range(choices.randint(1, 2 if is_long else 4)):
         at = choices.uniform(0.5, seconds - 2)
         steps.append((at, "fault", faults.draw(choices, only), f"{seed}/{number}/fault-{i}",
@@ -505,6 +506,7 @@ def main():
         return print_plan(options)
     in_namespace()
     options.program = options.program.resolve()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nodes must not stay behind
     folder = Path(tempfile.mkdtemp(prefix="refrelay-chaos.", dir=options.folder))
     chaos = Chaos(options, folder)
     status = 0

@@ -18,6 +18,7 @@ import fcntl
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -299,6 +300,7 @@ def main():
     options = read_options()
     in_namespace()
     options.program = options.program.resolve()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nodes must not stay behind
     folder = Path(tempfile.mkdtemp(prefix="refrelay-power.", dir=options.folder))
     if not can_cut(folder):
         shutil.rmtree(folder, ignore_errors=True)

@@ -286,7 +286,7 @@ class World:
         user, _, password = LOGIN.partition(":")
         secure.write_text(f"[remote \"web\"]\nusername = {user}\npassword = {password}\n")
         secure.chmod(0o600)
-        common = ["push = +refs/*:refs/*", "mirror = true", "replicationDelay = 0", "replicationRetry = 0", "timeout = 20",
+        common = ["threads = 4", "push = +refs/*:refs/*", "mirror = true", "replicationDelay = 0", "replicationRetry = 0", "timeout = 20",
                   "replicationMaxRetries = 0"]
         return ["[remote \"path\"]", f"url = {path.folder}/${{name}}.git", *common,
                 "[remote \"ssh\"]",
