@@ -215,6 +215,15 @@ int dir_sync(int dir, const char *path, struct err *err)
 	return fsync(fd) == 0 ? 0 : err_errno(err, "cannot sync directory %s", path);
 }
 
+int file_flush(int dir, const char *path, struct err *err)
+{
+	AUTO_CLOSE int fd = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_errno(err, "cannot open %s", path);
+	return fsync(fd) == 0 ? 0 : err_errno(err, "cannot sync %s", path);
+}
+
 static int in_the_way(const char *path, const char *what, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "cannot make directory %s: %s is in the way", path,

@@ -49,6 +49,9 @@ char *path_resolve(const char *path);
 /* Makes the names in a directory durable. */
 int dir_sync(int dir, const char *path, struct err *err);
 
+/* The content of one file is on disk when it returns. */
+int file_flush(int dir, const char *path, struct err *err);
+
 /* Opens a directory (O_DIRECTORY | O_CLOEXEC); -1 with *err filled. */
 int dir_open(int dir, const char *path, struct err *err);
 

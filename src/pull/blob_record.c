@@ -86,6 +86,14 @@ static void discard_unwanted(const struct record *record)
 	}
 }
 
+static void give_back(const struct record *record, const struct err *err)
+{
+	log_error("registry.failed", LOG_ERR(err));
+	for (size_t i = 0; i < record->moves.count; i++)
+		pull_give_back_later(record->work->pull, record->moves.items[i].id,
+				     REGISTRY_BROUGHT);
+}
+
 static void write_proved(struct record *record)
 {
 	struct err err;
@@ -93,7 +101,7 @@ static void write_proved(struct record *record)
 	record->results = xcalloc(record->moves.count, sizeof(*record->results));
 	if (registry_complete_many(record->work->pull->options.store, record->moves.items,
 				   record->moves.count, record->results, &err) != 0)
-		log_error("registry.failed", LOG_ERR(&err));
+		give_back(record, &err);
 	else {
 		measure_lags(record);
 		discard_unwanted(record);
@@ -108,7 +116,7 @@ static void write_others(struct record *record)
 	record->results = xcalloc(record->moves.count, sizeof(*record->results));
 	if (registry_move_many(record->work->pull->options.store, record->moves.items,
 			       record->moves.count, record->results, &err) != 0)
-		log_error("registry.failed", LOG_ERR(&err));
+		give_back(record, &err);
 	else
 		discard_unwanted(record);
 	free(record->results);

@@ -122,6 +122,14 @@ static struct registry_move move_of(const struct pull_job *job, const struct che
 	return move;
 }
 
+static void give_back(const struct pull_job *job, const struct registry_move *moves,
+		      const struct err *err)
+{
+	log_error("registry.failed", LOG_ERR(err));
+	for (size_t i = 0; i < job->rows.count; i++)
+		pull_give_back_later(job->pull, moves[i].id, moves[i].event);
+}
+
 static void tell(const struct pull_job *job, const struct check *checks)
 {
 	const size_t count = job->rows.count;
@@ -136,7 +144,7 @@ static void tell(const struct pull_job *job, const struct check *checks)
 	failpoint("verify.done");
 	if (registry_move_many(job->pull->options.store, moves, count, results, &err) !=
 	    0)
-		log_error("registry.failed", LOG_ERR(&err));
+		give_back(job, moves, &err);
 	free(results);
 	free(moves);
 }

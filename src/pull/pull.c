@@ -164,6 +164,7 @@ static void pull_free(struct pull *pull)
 	map_clear(&pull->unknown_kinds);
 	map_clear(&pull->reverified);
 	map_clear(&pull->at_work);
+	vec_clear(&pull->given_back);
 	stop_clear(&pull->stop);
 	stop_clear(&pull->kill);
 	pthread_cond_destroy(&pull->changed);

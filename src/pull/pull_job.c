@@ -65,6 +65,48 @@ void pull_job_tell(struct pull_job *job, const struct registry_move *move)
 	    err.class == ERR_CONFLICT || err.class == ERR_MISSING)
 		return; /* asked for anew meanwhile, or removed: that counts more */
 	log_error("registry.failed", LOG_ERR(&err));
+	pull_give_back_later(job->pull, move->id, move->event);
+}
+
+void pull_give_back_later(struct pull *pull, uint64_t id, enum registry_event said)
+{
+	bool is_check = said == REGISTRY_PROVED || said == REGISTRY_DISPROVED ||
+			said == REGISTRY_SUPERSEDED;
+	const struct given_back one = { id, is_check ? REGISTRY_SUPERSEDED
+						     : REGISTRY_DEFERRED };
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	vec_add(&pull->given_back, one);
+	pull->woken = true;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+static bool take_given_back(struct pull *pull, struct given_back *one)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	if (pull->given_back.count == 0)
+		return false;
+	*one = pull->given_back.items[--pull->given_back.count];
+	return true;
+}
+
+int pull_give_back_now(struct pull *pull, struct err *err)
+{
+	struct given_back one;
+
+	while (take_given_back(pull, &one)) {
+		const struct registry_move move = {
+			.id = one.id, .event = (enum registry_event)one.event
+		};
+		if (registry_move(pull->options.store, &move, err) == 0 ||
+		    err->class == ERR_CONFLICT || err->class == ERR_MISSING)
+			continue;
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+		vec_add(&pull->given_back, one);
+		return -1;
+	}
+	return 0;
 }
 
 void pull_rows_tell(struct pull_job *job, enum registry_event event)

@@ -13,6 +13,12 @@
 /* Who asks the primary. */
 enum pull_part { PULL_PART_CURSOR = 1, PULL_PART_CONSISTENCY = 2 };
 
+/* A row whose worker has ended without a word. */
+struct given_back {
+	uint64_t id;
+	unsigned event; /* enum registry_event */
+};
+
 /* How the primary was last heard of, as written to site_value. */
 struct pull_heard {
 	unsigned failing; /* enum pull_part, those whose last request failed */
@@ -60,7 +66,8 @@ struct pull {
 	struct map unknown_kinds;    /* of events that were skipped */
 	struct map reverified; /* blobs that the primary was asked to read again... */
 	int64_t reverified_at; /* ... since then, boot ms: blob_doubt.c */
-	struct map at_work;    /* blobs that a worker has: blob_job.c */
+	VEC(struct given_back) given_back; /* rows of ended jobs: pull_job.c */
+	struct map at_work;                /* blobs that a worker has: blob_job.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */

@@ -189,7 +189,9 @@ static void step(struct scheduler *scheduler)
 	begin_look(scheduler->pull);
 	obey_settings(scheduler);
 	begin_upkeep(scheduler->pull);
-	if (heal_due(scheduler, &err) == 0 && fill_all(scheduler, &next_at, &err) == 0) {
+	if (heal_due(scheduler, &err) == 0 &&
+	    pull_give_back_now(scheduler->pull, &err) == 0 &&
+	    fill_all(scheduler, &next_at, &err) == 0) {
 		scheduler->is_broken = false;
 		wait_for_work(scheduler->pull, sleep_until(next_at));
 		return;

@@ -294,12 +294,17 @@ static int fill(struct job *job, const struct sync_request *request,
 	return prove(copy, view, result, err);
 }
 
-/* The names in its directories, which nothing else has synced. */
+/* The names in its directories, and the files that nothing else has synced. */
 static int make_durable(const struct repo *copy, struct err *err)
 {
 	static const char *const folders[] = { ".", "objects", "objects/pack", "refs",
 					       "refrelay" };
 
+	static const char *const files[] = { "HEAD", "config" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (file_flush(copy->fd, files[i], err) != 0)
+			return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
 		if (dir_sync(copy->fd, folders[i], err) != 0)
 			return -1;

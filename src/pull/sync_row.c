@@ -58,8 +58,10 @@ static bool tell_complete(struct pull_job *job, const struct sync_result *result
 	failpoint("sync.done");
 	if (registry_complete(pull->options.store, &move, &err) == 0)
 		return true;
-	if (err.class != ERR_CONFLICT && err.class != ERR_MISSING)
+	if (err.class != ERR_CONFLICT && err.class != ERR_MISSING) {
 		log_error("registry.failed", LOG_ERR(&err));
+		pull_give_back_later(pull, job->row.id, REGISTRY_BROUGHT);
+	}
 	return false;
 }
 

@@ -195,8 +195,7 @@ static bool decode_digest(const char *text, char digest[BLOB_DIGEST_SIZE])
 {
 	unsigned char bytes[36];
 
-	if (strcspn(text, ":") != 44 || text[44] != ':' || text[43] != '=' ||
-	    text[42] == '=' ||
+	if (strcspn(text, ":=") != 43 || text[43] != '=' || text[44] != ':' ||
 	    EVP_DecodeBlock(bytes, (const unsigned char *)text, 44) != 33)
 		return false;
 	blob_digest_format(bytes, digest);

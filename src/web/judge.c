@@ -85,7 +85,7 @@ static bool refuse(struct judge *judge, int status, const char *why)
 
 static bool enter(struct judge *judge, enum state state)
 {
-	judge->state = state;
+	judge->state = (unsigned char)state;
 	judge->len = 0;
 	return true;
 }
@@ -206,7 +206,7 @@ static enum judge_field find_field(const struct judge *judge)
 	for (size_t i = 1; i < ARRAY_SIZE(names); i++)
 		if (strlen(names[i]) == judge->len &&
 		    strncasecmp(names[i], judge->text, judge->len) == 0)
-			return i;
+			return (enum judge_field)i;
 	return JUDGE_OTHER;
 }
 
@@ -219,7 +219,7 @@ static bool begin_value(struct judge *judge)
 {
 	enum judge_field field = find_field(judge);
 
-	judge->field = field;
+	judge->field = (unsigned char)field;
 	if (judge->is_trailer && field != JUDGE_OTHER)
 		return refuse(judge, 400,
 			      "a trailer has a header that belongs before "
