@@ -252,16 +252,19 @@ static void grant(struct directory *directory, struct lease_attempt *attempt,
 }
 
 /* The first heartbeat tells whether the number was ours without a break: nobody can have
- * seen it lapse before. */
-static int first_beat(const struct directory *directory, const char *key,
-		      const struct key_view *view, struct next *next, int64_t *stamp_ns,
-		      struct err *err)
+ * seen it lapse before. 1: it was not, but there is time to take the next. */
+static int first_beat(const struct directory *directory,
+		      const struct lease_request *request, const struct key_view *view,
+		      struct next *next, int64_t *stamp_ns, struct err *err)
 {
 	if (key_touch(next->fd, stamp_ns) != 0)
-		return key_error("renew", key, err);
+		return key_error("renew", request->key, err);
 	if (*stamp_ns - view->at_ns < directory->base.ttl_ms * NS_PER_MS)
 		return 0;
-	err_set(err, ERR_TIMEOUT, "lease %.300s: it lapsed while we took it", key);
+	if (request->wait_ms > 0)
+		return 1;
+	err_set(err, ERR_TIMEOUT, "lease %.300s: it lapsed while we took it",
+		request->key);
 	return err_remedy(err, "the directory's file server is too slow, or lease.ttl "
 			       "too short");
 }
@@ -283,7 +286,7 @@ static int make_next(const char *key, int key_fd, const struct key_view *view,
 	return result;
 }
 
-/* 0: it is ours; 1: others were quicker. */
+/* 0: it is ours; 1: others were quicker, or we too slow. */
 static int take(struct directory *directory, int key_fd, struct lease_attempt *attempt,
 		const struct key_view *view, struct err *err)
 {
@@ -295,7 +298,8 @@ static int take(struct directory *directory, int key_fd, struct lease_attempt *a
 	describe(directory, attempt, view, &owner);
 	int result = make_next(key, key_fd, view, &owner, &next, err);
 	if (result == 0)
-		result = first_beat(directory, key, view, &next, &stamp_ns, err);
+		result = first_beat(directory, attempt->request, view, &next, &stamp_ns,
+				    err);
 	if (result == 0)
 		grant(directory, attempt, view, owner.holder.fence, &next, stamp_ns);
 	else

@@ -171,6 +171,17 @@ TEST(a_lease_that_lapses_while_it_is_taken_is_not_held)
 	pass(bob, LEASE_AFTER_RELEASE);
 }
 
+TEST(who_waits_takes_a_lease_again_that_lapsed_while_it_was_taken)
+{
+	struct lease *lease;
+
+	late_s = TTL / 1000;
+	late_at = 2;
+	assert_ok(acquire_for(ann, 10000, &lease));
+	assert_ok(lease_check(lease, &err));
+	lease_release(lease);
+}
+
 /* ------------------------------------------------------------------ races */
 
 static atomic_bool is_touching, may_touch;
@@ -571,6 +582,7 @@ int main(void)
 		CASE_SHORT(an_overtaken_holder_finds_out),
 		CASE_SHORT(a_late_heartbeat_is_void_even_without_a_successor),
 		CASE(a_lease_that_lapses_while_it_is_taken_is_not_held),
+		CASE(who_waits_takes_a_lease_again_that_lapsed_while_it_was_taken),
 		CASE_SHORT(a_renewal_under_way_does_not_undo_the_release),
 		CASE(a_release_while_others_look_is_not_taken_for_a_death),
 		CASE_SHORT(a_number_that_was_made_again_is_not_taken_for_ours),
