@@ -149,8 +149,10 @@ static int claim(struct lane *lane, struct lane_queue *queue, size_t limit,
 
 	queue->claimed_at = clock_boot_ms();
 	if (lane->claim(lane->pull->options.store, queue->kind, limit, timeout_ms, &rows,
-			err) != 0)
+			err) != 0) {
+		vec_clear(&rows);
 		return -1;
+	}
 	if (rows.count > 0)
 		failpoint(lane->claimed);
 	if (rows.count < limit)

@@ -1,5 +1,7 @@
 #include "test.h"
 
+#include <malloc.h>
+
 #include "base/clock.h"
 #include "pull/lane.h"
 
@@ -12,6 +14,7 @@ static struct str claims = STR_INIT;
 static atomic_int_fast64_t first_claim; /* boot ms */
 static atomic_size_t jobs, rows_run, given_back;
 static atomic_bool holds;
+static bool is_broken; /* the database */
 static struct pull pull;
 static struct lane lane;
 static struct blob_kind files = { .type = (char[]){ "files" } },
@@ -29,7 +32,11 @@ static int claim(struct store *store, const char *kind, size_t limit, int64_t ti
 {
 	(void)store;
 	(void)timeout_ms;
-	(void)error;
+	if (is_broken) {
+		add_row(rows, 1);
+		rows->count = 0; /* what was claimed is given back */
+		return err_set(error, ERR_DISK, "the database cannot be written");
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
 		if (!due[i].kind || strcmp(due[i].kind, kind) != 0)
 			continue;
@@ -71,7 +78,7 @@ static int set_up(void **state)
 	cond_init(&pull.changed);
 	str_clear(&claims);
 	jobs = rows_run = given_back = 0;
-	holds = false;
+	holds = is_broken = false;
 	first_claim = INT64_MAX;
 	small_size = 10;
 	memset(due, 0, sizeof(due));
@@ -117,6 +124,21 @@ static int64_t fill(void)
 
 	assert_ok(lane_fill(&lane, 1000, &next_at, &err));
 	return next_at;
+}
+
+TEST(a_database_that_cannot_be_written_costs_no_memory)
+{
+	size_t before = 0;
+	int64_t next_at;
+
+	add_kind(&files, 1000, 0);
+	is_broken = true;
+	for (int i = 0; i < 1000; i++) {
+		assert_fails(lane_fill(&lane, 1000, &next_at, &err), ERR_DISK);
+		if (i == 100)
+			before = mallinfo2().uordblks;
+	}
+	assert_true(mallinfo2().uordblks < before + 10000);
 }
 
 TEST(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are)
@@ -226,6 +248,7 @@ TEST(what_waits_is_given_back_at_the_end)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		LANE_CASE(a_database_that_cannot_be_written_costs_no_memory),
 		LANE_CASE(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are),
 		LANE_CASE(a_job_of_small_blobs_has_no_more_than_some_bytes),
 		LANE_CASE(
