@@ -263,10 +263,31 @@ static int remove_below(int fd, const char *path, struct err *err)
 	return errno == 0 ? 0 : err_errno(err, "cannot list %s", path);
 }
 
+static int open_tree(int dir, const char *path)
+{
+	return openat(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* What its owner may not enter, he may still give himself the right to. */
+static int open_any_tree(int dir, const char *path)
+{
+	int fd = open_tree(dir, path);
+	struct stat st;
+
+	if (fd >= 0 || errno != EACCES)
+		return fd;
+	if (fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode) ||
+	    fchmodat(dir, path, S_IRWXU, 0) != 0) {
+		errno = EACCES;
+		return -1;
+	}
+	return open_tree(dir, path);
+}
+
 /* Requires a path without a slash at its end: the kernel would follow a link there. */
 static int remove_tree(int dir, const char *path, struct err *err)
 {
-	int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open_any_tree(dir, path);
 	int flags = AT_REMOVEDIR;
 
 	if (fd < 0 && errno == ENOENT)

@@ -57,7 +57,8 @@ int dir_make(int dir, const char *path, struct err *err);
 /* Makes the directories above path, not path itself. */
 int dir_make_parents(int dir, const char *path, struct err *err);
 
-/* Removes path and all below it; never follows a symbolic link. Absent: fine. */
+/* Removes path and all below it, also directories of ours that we may not enter; never
+ * follows a symbolic link. Absent: fine. */
 int tree_remove(int dir, const char *path, struct err *err);
 
 /* Whether the file system is one that other hosts cannot write (not NFS and the like). */
