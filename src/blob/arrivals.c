@@ -27,7 +27,7 @@ static void fail(struct blob_arrival *arrival, const struct err *why)
 	arrival->why = *why;
 }
 
-/* Who could not read the old file cannot read the new one. */
+/* Who could not read the old file cannot read the new one; but we must. */
 static int prepare(struct blob_arrival *arrival, struct err *err)
 {
 	struct blob_incoming *incoming = arrival->incoming;
@@ -39,7 +39,7 @@ static int prepare(struct blob_arrival *arrival, struct err *err)
 		return -1;
 	if (place_check(incoming->root, incoming->id, &old, err) != 0)
 		return -1;
-	if (old.st_mode != 0 && fchmod(incoming->fd, old.st_mode & 0777) != 0)
+	if ((old.st_mode & S_IRUSR) && fchmod(incoming->fd, old.st_mode & 0777) != 0)
 		return err_errno(err, "cannot set the mode of %s", incoming->id);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /*
  * Tries what the configuration names, each thing by itself, so that one fault does not
- * hide the others. Changes nothing but what opening the database makes.
+ * hide the others. Changes nothing but what opening the database makes, and rows of
+ * copies that are found to be damaged.
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -121,14 +122,6 @@ static void check_repositories(struct checking *checking)
 	check_tell(checking, CHECK_WRONG, "repositories", &err);
 }
 
-static void check_copies(struct checking *checking, struct store *store)
-{
-	struct err err;
-
-	if (copies_root_judge(store, checking->site.repositories, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "copies", &err);
-}
-
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
 {
 	return scan_record_read(tx, arg, err);
@@ -167,7 +160,7 @@ static void check_data(struct checking *checking)
 		}
 		check_room(checking, "data", path);
 		if (checking->site.role == SITE_SECONDARY)
-			check_copies(checking, data.store);
+			check_copies(checking, data.store, NULL);
 		else
 			check_scan(checking, data.store);
 		check_blob_roots(checking, data.store);

@@ -32,6 +32,12 @@ void check_blobs(struct checking *checking);
 void check_blob_roots(struct checking *checking, struct store *store);
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs);
 
+/* At a secondary: whether the copies are there and as they were left, by a look at each;
+ * what is not is marked, so that the node mends it (check_copies.c). `kind` NULL: those
+ * of repositories. */
+void check_copies(struct checking *checking, struct store *store,
+		  const struct blob_kind *kind);
+
 /* Notes when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);
 

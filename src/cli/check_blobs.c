@@ -7,7 +7,6 @@
 #include "change/scan_record.h"
 #include "cli/check.h"
 #include "store/data_lock.h"
-#include "upkeep/copies_root.h"
 
 static bool writes(const struct checking *checking)
 {
@@ -118,14 +117,12 @@ static void look_at_root(struct checking *checking, const struct blob_kind *kind
 	bool is_copy = checking->site.role == SITE_SECONDARY;
 	struct store *store = arg;
 	struct err err;
-	int result = 0;
 
 	if (is_copy)
-		result = copies_root_judge_blobs(store, kind, &err);
-	else if (checking->site.role == SITE_PRIMARY)
-		result = judge_scan(checking, store, kind, &err);
-	if (result != 0)
-		check_tell(checking, CHECK_WRONG, is_copy ? "copies" : "blobs", &err);
+		check_copies(checking, store, kind);
+	else if (checking->site.role == SITE_PRIMARY &&
+		 judge_scan(checking, store, kind, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "blobs", &err);
 }
 
 void check_blob_roots(struct checking *checking, struct store *store)

@@ -34,6 +34,13 @@ static unsigned wishes_of(const struct copies_call *call)
 						 : wishes;
 }
 
+static int is_deleted(const struct registry_row *row, struct err *err)
+{
+	return err_set(err, ERR_CONFLICT,
+		       "%s: the primary deleted it; to delete it here, too, use remove",
+		       row->name);
+}
+
 /* A deletion is what --force of a row that is gone means; for that there is remove. */
 static int ask_sync(struct copies_call *call, const struct registry_row *row,
 		    struct err *err)
@@ -43,25 +50,24 @@ static int ask_sync(struct copies_call *call, const struct registry_row *row,
 					    .wishes = wishes_of(call) };
 
 	if (row->is_gone)
-		return err_set(err, ERR_CONFLICT,
-			       "%s: the primary deleted it; to delete it here, too, use "
-			       "remove",
-			       row->name);
+		return is_deleted(row, err);
 	return registry_move(call->data.store, &move, err);
 }
 
 static int ask_verification(struct copies_call *call, const struct registry_row *row,
 			    struct err *err)
 {
-	if (row->state != REGISTRY_SYNCED)
-		return err_set(err, ERR_CONFLICT,
-			       "%s is %s: only what is synced can be verified again",
-			       row->name, registry_state_name(row->state));
-	/* What was proved is so no longer: anew, at once. */
-	return registry_move(
-		call->data.store,
-		&(struct registry_move){ .id = row->id, .event = REGISTRY_SUPERSEDED },
-		err);
+	struct registry_move move = { .id = row->id, .event = REGISTRY_SUPERSEDED };
+
+	if (row->is_gone)
+		return is_deleted(row, err);
+	/* What was proved is so no longer: anew, at once. What is not synced is brought,
+	 * and all of it is looked through. */
+	if (row->state != REGISTRY_SYNCED) {
+		move.event = REGISTRY_ASKED;
+		move.wishes = REGISTRY_WISH_RECHECK;
+	}
+	return registry_move(call->data.store, &move, err);
 }
 
 /* A copy that nobody said to be gone is so by the operator's word. */

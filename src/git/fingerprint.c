@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/vec.h"
 
 /* Kernels before 6.13 stamp with the tick of their clock, up to 10 ms; file servers, and
  * ext4 with inodes of 128 bytes, with whole seconds, some with two. */
@@ -22,6 +23,7 @@
 struct look {
 	struct hash hash;
 	unsigned depth;
+	bool without_ctime;
 	struct fingerprint *print;
 };
 
@@ -33,9 +35,12 @@ static int64_t nanoseconds(const struct timespec *at)
 static void add_stat(struct look *look, const char *name, const struct stat *st)
 {
 	const int64_t values[] = {
-		(int64_t)st->st_ino,       (int64_t)st->st_mode,
-		(int64_t)st->st_size,      nanoseconds(&st->st_mtim),
-		nanoseconds(&st->st_ctim), (int64_t)(strlen(name) + 1),
+		(int64_t)st->st_ino,
+		(int64_t)st->st_mode,
+		(int64_t)st->st_size,
+		nanoseconds(&st->st_mtim),
+		look->without_ctime ? 0 : nanoseconds(&st->st_ctim),
+		(int64_t)(strlen(name) + 1),
 	};
 	int64_t newest = values[3] > values[4] ? values[3] : values[4];
 
@@ -113,6 +118,65 @@ static int add_directory(struct look *look, int dir, const char *name, struct er
 	return result;
 }
 
+/* Which directory it is and who may enter, not what was done there. */
+static void add_identity(struct look *look, int dir, const char *name)
+{
+	struct stat st;
+	int64_t values[] = { 0, 0, (int64_t)(strlen(name) + 1) };
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		values[0] = (int64_t)st.st_ino;
+		values[1] = (int64_t)st.st_mode;
+	}
+	hash_add(&look->hash, values, sizeof(values));
+	hash_add(&look->hash, name, strlen(name) + 1);
+}
+
+typedef VEC(char *) name_list;
+#define AUTO_NAMES __attribute__((cleanup(name_list_clear)))
+
+static void name_list_clear(name_list *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->items[i]);
+	vec_clear(names);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list_files(DIR *list, name_list *names)
+{
+	struct dirent *entry;
+
+	while (errno = 0, (entry = readdir(list)) != NULL)
+		if (strcmp(entry->d_name, "..") != 0 && strcmp(entry->d_name, ".") != 0 &&
+		    !text_starts_with(entry->d_name, "tmp_") &&
+		    !text_starts_with(entry->d_name, ".tmp-"))
+			vec_add(names, xstrdup(entry->d_name));
+	vec_sort(names, compare_names);
+	return errno == 0 ? 0 : -1;
+}
+
+/* The files in it, whatever comes and goes beside them meanwhile. */
+static int add_files(struct look *look, int dir, const char *name, struct err *err)
+{
+	AUTO_NAMES name_list names = { 0 };
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, name);
+
+	add_identity(look, dir, name);
+	if (!list)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", name);
+	if (list_files(list, &names) != 0)
+		return err_errno(err, "cannot list %s", name);
+	for (size_t i = 0; i < names.count; i++)
+		if (add_path(look, dirfd(list), names.items[i], err) != 0)
+			return -1;
+	return 0;
+}
+
 static int look_at(struct look *look, int dir, enum fingerprint_scope scope,
 		   struct err *err)
 {
@@ -129,13 +193,19 @@ static int look_at(struct look *look, int dir, enum fingerprint_scope scope,
 		return -1;
 	if (scope == FINGERPRINT_COPY && fstatat(dir, "objects/pack", &st, 0) == 0)
 		add_stat(look, "objects/pack", &st);
-	return 0;
+	if (scope != FINGERPRINT_FILES)
+		return 0;
+	add_identity(look, dir, "objects");
+	if (add_files(look, dir, "objects/pack", err) != 0)
+		return -1;
+	return add_files(look, dir, "objects/info", err);
 }
 
 int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *print,
 		     struct err *err)
 {
-	struct look look = { .print = print };
+	struct look look = { .print = print,
+			     .without_ctime = scope == FINGERPRINT_FILES };
 	int result;
 
 	*print = (struct fingerprint){ .taken_ns = clock_wall_ns(),

@@ -21,6 +21,10 @@
 enum fingerprint_scope {
 	FINGERPRINT_REFS, /* HEAD, config, description, packed-refs, all below refs/ */
 	FINGERPRINT_COPY, /* these, and the list of packs */
+	/* These, and each file beside the packs and in objects/info: tells also what was
+	 * written in place, but not by who sets times back. Temporary files of git do not
+	 * count, nor does ctime, which backups by hard links change. */
+	FINGERPRINT_FILES,
 };
 
 struct fingerprint {

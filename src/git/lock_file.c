@@ -42,18 +42,35 @@ static void examine(const struct lock_owner *owner, const char *path)
 	}
 }
 
-/* owner_fd -1: of any dead owner. */
-static bool bury_if_dead(int dir, const char *path, int owner_fd)
+/* Whose locks are to go. */
+struct burial {
+	int owner_fd; /* those of this dead owner; -1: ... */
+	bool strangers;
+	int64_t until; /* ... strangers' that were made before this; or of all dead */
+};
+
+static bool is_strange(int fd, int64_t until)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && (int64_t)st.st_mtime <= until;
+}
+
+static bool bury_if_right(int dir, const char *path, const struct burial *burial)
 {
 	AUTO_CLOSE int fd = -1;
 
-	if (owner_fd >= 0)
-		return bury(dir, path, owner_fd, "its owner is dead");
-	return lock_owner_probe(dir, path, &fd) == LOCK_OWNER_DEAD &&
-	       bury(dir, path, fd, "its owner is dead");
+	if (burial->owner_fd >= 0)
+		return bury(dir, path, burial->owner_fd, "its owner is dead");
+	enum lock_owner_state state = lock_owner_probe(dir, path, &fd);
+	if (burial->strangers)
+		return state == LOCK_OWNER_FOREIGN && is_strange(fd, burial->until) &&
+		       bury(dir, path, fd, "nobody else may change refs here");
+	return state == LOCK_OWNER_DEAD && bury(dir, path, fd, "its owner is dead");
 }
 
-static size_t bury_below(int dir, const char *folder, int owner_fd, unsigned depth)
+static size_t bury_below(int dir, const char *folder, const struct burial *burial,
+			 unsigned depth)
 {
 	size_t buried = 0;
 	struct dirent *entry;
@@ -64,9 +81,9 @@ static size_t bury_below(int dir, const char *folder, int owner_fd, unsigned dep
 		if (name[0] == '.')
 			continue;
 		if (text_ends_with(name, ".lock"))
-			buried += bury_if_dead(dirfd(list), name, owner_fd);
+			buried += bury_if_right(dirfd(list), name, burial);
 		else if (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN)
-			buried += bury_below(dirfd(list), name, owner_fd, depth + 1);
+			buried += bury_below(dirfd(list), name, burial, depth + 1);
 	}
 	return buried;
 }
@@ -90,8 +107,21 @@ static bool bury_packed(int dir, int owner_fd)
 
 static size_t bury_all(int dir, int owner_fd)
 {
-	return bury_below(dir, "refs", owner_fd, 0) +
-	       bury_if_dead(dir, "HEAD.lock", owner_fd) + bury_packed(dir, owner_fd);
+	const struct burial burial = { .owner_fd = owner_fd };
+
+	return bury_below(dir, "refs", &burial, 0) +
+	       bury_if_right(dir, "HEAD.lock", &burial) + bury_packed(dir, owner_fd);
+}
+
+size_t lock_file_bury_strangers(int dir, int64_t age_s)
+{
+	const struct burial burial = { .owner_fd = -1,
+				       .strangers = true,
+				       .until = clock_wall_ms() / 1000 - age_s };
+
+	return bury_below(dir, "refs", &burial, 0) +
+	       bury_if_right(dir, "HEAD.lock", &burial) +
+	       bury_if_right(dir, "packed-refs.lock", &burial);
 }
 
 size_t lock_file_bury_dead(int dir)

@@ -32,7 +32,13 @@ int lock_file_take(const struct lock_owner *owner, const char *path, int64_t wai
  * and those of refs. Returns how many. */
 size_t lock_file_bury_dead(int dir);
 
-/* The same for one dead owner, whose file's flock the caller holds by owner_fd. */
+/* Removes git's locks, and those of strangers, that are so old: where nobody but refrelay
+ * changes refs, none is held for long. Those of which the owner may be on another host
+ * stay. Returns how many. */
+size_t lock_file_bury_strangers(int dir, int64_t age_s);
+
+/* The same as lock_file_bury_dead for one dead owner, whose file's flock the caller holds
+ * by owner_fd. */
 size_t lock_file_bury_of(int dir, int owner_fd);
 
 /* Removes it, and directories above it that are left empty. Does nothing when it is not

@@ -8,7 +8,9 @@
 #include "cli/site_data.h"
 #include "node/node_push.h"
 #include "node/settings.h"
+#include "pull/decisions.h"
 #include "pull/pull.h"
+#include "replicable/name.h"
 #include "store/data_lock.h"
 #include "store/root_lock.h"
 #include "upkeep/copies_root.h"
@@ -156,6 +158,13 @@ static void published(void *arg, const char *name)
 		log_warn("sync.not_noticed", LOG_ERR(&err));
 }
 
+/* A reader's answer broke off. */
+static void doubt(void *arg, const char *name, const struct err *why)
+{
+	if (copy_is_at_fault(why))
+		pull_doubt(arg, KIND_REPOSITORY, name, why);
+}
+
 static int start_secondary(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -180,6 +189,7 @@ static int start_secondary(struct node *node, struct err *err)
 					    .arg = node },
 		    &services->pull, err) != 0)
 		return -1;
+	serve_on_doubt(services->serve, doubt, services->pull);
 	services->forwarder = forwarder_new(settings->site.name);
 	services->forwarded_reads = git_forward_places(false);
 	services->forwarded_pushes = git_forward_places(true);

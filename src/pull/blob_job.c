@@ -177,6 +177,13 @@ static void take_leases(struct blob_work *work)
 			blob_item_lease(work, &work->items[i], "sync");
 }
 
+static void clear_ways(struct blob_work *work)
+{
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].end == BLOB_OPEN)
+			blob_clear_way(work, &work->items[i]);
+}
+
 static void fetch(struct blob_work *work)
 {
 	blob_fetch_small(work); /* finds out who is large after all */
@@ -215,6 +222,7 @@ static void run(struct blob_work *work)
 	blob_remove_gone(work);
 	blob_find_present(work);
 	take_leases(work);
+	clear_ways(work);
 	fetch(work);
 	blob_settle(work);
 }

@@ -15,6 +15,7 @@
 struct check {
 	const struct registry_row *row;
 	char digest[BLOB_DIGEST_SIZE];
+	bool of_copy; /* only the file was read */
 	struct err err;
 };
 
@@ -77,8 +78,10 @@ static int check_one(struct pull_job *job, int root, struct check *check, struct
 	if (!expected)
 		return err_set(err, ERR_INTERNAL, "%s: nothing to compare with",
 			       check->row->name);
-	if (blob_id_check(job->kind, check->row->name, err) != 0 ||
-	    blob_open(root, check->row->name, &fd, &st, err) != 0 ||
+	if (blob_id_check(job->kind, check->row->name, err) != 0)
+		return -1;
+	check->of_copy = true;
+	if (blob_open(root, check->row->name, &fd, &st, err) != 0 ||
 	    blob_digest(fd, &print, check->digest, &job->pull->kill, err) != 0)
 		return -1;
 	failpoint("verify.read");
@@ -105,7 +108,7 @@ static struct registry_move move_of(const struct pull_job *job, const struct che
 {
 	struct registry_move move = {
 		.id = check->row->id,
-		.event = verification_end(check->err.class),
+		.event = verification_end(&check->err, check->of_copy),
 		.generation = check->row->generation,
 		.timeline = check->row->timeline,
 		.checksum = check->digest,

@@ -6,6 +6,7 @@
  *	blob_present.c	what is here already
  *	blob_fetch.c	small ones, many in one request
  *	blob_large.c	a large one, in ranges, resumed
+ *	blob_way.c	what stands in the way of a file
  *	blob_settle.c	what arrived gets its place, durably
  *	blob_record.c	what the registry, the log and the metrics hear
  *	blob_remove.c	what the primary has no more
@@ -83,6 +84,11 @@ int blob_item_check_size(const struct blob_item *item, struct err *err);
 /* All of it was written: judges it by what the primary says, and by the id. BLOB_ARRIVED
  * or BLOB_FAILED. */
 void blob_item_judge(struct blob_work *work, struct blob_item *item);
+
+/* Makes room for what is brought: what stands in its way and is no blob, nor has blobs
+ * below it, goes to the kind's trash. At a secondary nobody else puts anything there.
+ * Whatever cannot be moved is found when the file is. */
+void blob_clear_way(struct blob_work *work, const struct blob_item *item);
 
 void blob_find_present(struct blob_work *work);
 void blob_fetch_small(struct blob_work *work);

@@ -191,22 +191,30 @@ static bool is_untouched(const struct repo *copy)
 	       copy_record_has_copy(&record, &print);
 }
 
+bool bring_is_ours(int dir, const struct ref_snapshot *from)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	struct checksum sum;
+
+	copy_record_read(dir, &record);
+	checksum_of(from, &sum);
+	return (record.is_there && checksum_equal(&record.sum, &sum)) ||
+	       copy_intent_is(dir, &sum);
+}
+
 /* By the copy's fingerprint if it was settled, else by its checksum. */
 static bool is_ours(const struct bring_request *request, const struct ref_snapshot *from)
 {
 	const struct repo *copy = request->copy;
 	AUTO_RECORD struct copy_record record = { 0 };
 	struct fingerprint print;
-	struct checksum sum;
 
 	copy_record_read(copy->fd, &record);
 	if (record.is_settled && !request->is_suspect &&
 	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
 	    copy_record_has_copy(&record, &print))
 		return true;
-	checksum_of(from, &sum);
-	return (record.is_there && checksum_equal(&record.sum, &sum)) ||
-	       copy_intent_is(copy->fd, &sum);
+	return bring_is_ours(copy->fd, from);
 }
 
 /* SYNC_HELD is an outcome, not an error. */

@@ -23,6 +23,9 @@ struct bring_request {
 int bring(const struct bring_request *request, struct sync_result *result,
 	  struct err *err);
 
+/* Whether these refs of the copy in `dir` are those that we published there last. */
+bool bring_is_ours(int dir, const struct ref_snapshot *from);
+
 /* Whether that error of bring() may be because the source dropped what the view names
  * (a forced push, and pruning): a new view may do. */
 bool bring_was_outrun(const struct source_view *view, const struct err *err);

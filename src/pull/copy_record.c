@@ -44,6 +44,7 @@ void copy_record_read(int dir, struct copy_record *record)
 	record->source = str_take(&source);
 	copy_print(object, "source_fingerprint", record->source_print);
 	copy_print(object, "copy_fingerprint", record->copy_print);
+	copy_print(object, "files_fingerprint", record->files_print);
 	record->is_settled = json_is_true(json_object_get(object, "settled"));
 	copy_generation(object, record);
 	record->is_there = true;
@@ -69,6 +70,8 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 	if (proof->source_print)
 		put_print(object, "source_fingerprint", proof->source_print);
 	put_print(object, "copy_fingerprint", proof->copy_print);
+	if (proof->files_print && proof->files_print[0])
+		json_put_text(object, "files_fingerprint", proof->files_print);
 	json_put_bool(
 		object, "settled",
 		(!proof->source_print || fingerprint_is_settled(proof->source_print)) &&
@@ -117,6 +120,39 @@ bool copy_record_has_copy(const struct copy_record *record,
 			  const struct fingerprint *copy_print_now)
 {
 	return record->is_there && same_print(record->copy_print, copy_print_now);
+}
+
+bool copy_record_is_touched(const struct copy_record *record, int dir)
+{
+	struct fingerprint now;
+
+	if (!record->is_there)
+		return false;
+	if (fingerprint_take(
+		    dir, record->files_print[0] ? FINGERPRINT_FILES : FINGERPRINT_COPY,
+		    &now, ERR_IGNORED) != 0)
+		return true;
+	return !same_print(
+		record->files_print[0] ? record->files_print : record->copy_print, &now);
+}
+
+void copy_record_renew(int dir, struct copy_record *record)
+{
+	struct fingerprint print, files;
+
+	if (!record->is_there || record->source_print[0] ||
+	    fingerprint_take(dir, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0 ||
+	    fingerprint_take(dir, FINGERPRINT_FILES, &files, ERR_IGNORED) != 0)
+		return;
+	fingerprint_format(&files, record->files_print);
+	copy_record_write(dir,
+			  &(struct copy_proof){ .source = record->source,
+						.sum = &record->sum,
+						.copy_print = &print,
+						.files_print = record->files_print,
+						.timeline = record->timeline,
+						.generation = record->generation },
+			  ERR_IGNORED);
 }
 
 bool copy_record_proves(const struct copy_record *record, const char *source,

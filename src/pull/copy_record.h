@@ -16,6 +16,7 @@ struct copy_record {
 	struct checksum sum;                      /* of both sides */
 	char source_print[FINGERPRINT_TEXT_SIZE]; /* "" if the source has none */
 	char copy_print[FINGERPRINT_TEXT_SIZE];
+	char files_print[FINGERPRINT_TEXT_SIZE]; /* "" if none was taken */
 	bool is_settled;              /* equal fingerprints prove that nothing changed */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
@@ -32,7 +33,8 @@ struct copy_proof {
 	const struct checksum *sum;
 	const struct fingerprint *source_print; /* NULL: the source has none */
 	const struct fingerprint *copy_print;
-	const char *timeline; /* NULL or "": the source has none */
+	const char *files_print; /* as in the record; NULL: none */
+	const char *timeline;    /* NULL or "": the source has none */
 	uint64_t generation;
 };
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
@@ -46,6 +48,13 @@ void copy_record_clear(struct copy_record *record);
 /* Whether the copy's disk looks as it did when the record was written. */
 bool copy_record_has_copy(const struct copy_record *record,
 			  const struct fingerprint *copy_print);
+
+/* Whether somebody else has touched its files since: neither true nor false can be
+ * proof of what they hold. False also where nothing is known to compare with. */
+bool copy_record_is_touched(const struct copy_record *record, int dir);
+
+/* We have changed its packs, and nothing else: they are as they should be. */
+void copy_record_renew(int dir, struct copy_record *record);
 
 /* Whether the record proves that both sides are as they were when it was written. */
 bool copy_record_proves(const struct copy_record *record, const char *source,

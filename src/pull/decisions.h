@@ -85,8 +85,14 @@ struct sync_manner {
 };
 struct sync_manner sync_manner_of(const struct registry_row *row);
 
-/* What the registry is to hear of a verification. */
-enum registry_event verification_end(enum err_class class);
+/* Whether an error that was met where only a copy's own files were read or written says
+ * that the copy is damaged: not if work was ended from outside, others were at work, or
+ * this machine lacks room, memory or descriptors. */
+bool copy_is_at_fault(const struct err *err);
+
+/* What the registry is to hear of a verification. of_copy: it ended where only the copy's
+ * own files were read. */
+enum registry_event verification_end(const struct err *err, bool of_copy);
 
 /* ... and when it is due again, if it was neither proved nor disproved. */
 int64_t verification_again_ms(enum err_class class);

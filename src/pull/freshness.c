@@ -61,7 +61,7 @@ const char *fresh_name(enum fresh fresh)
 		[FRESH] = "fresh",         [FRESH_NOT_COPIED] = "not_copied",
 		[FRESH_BEHIND] = "behind", [FRESH_HELD] = "held",
 		[FRESH_PUSHED] = "pushed", [FRESH_NOT_HEARD] = "not_heard",
-		[FRESH_GONE] = "gone",
+		[FRESH_GONE] = "gone",     [FRESH_DAMAGED] = "damaged",
 	};
 
 	return names[fresh];

@@ -21,6 +21,7 @@ enum fresh {
 	FRESH_PUSHED,     /* a push went through this site that is not here yet */
 	FRESH_NOT_HEARD,  /* as above it would be fresh, but the primary is silent */
 	FRESH_GONE,       /* deleted at the primary */
+	FRESH_DAMAGED,    /* its own files cannot be read, or are not as they were left */
 	FRESH_KINDS
 };
 

@@ -76,3 +76,28 @@ int hold_decide(const struct git_work *work, const struct repo *copy,
 	vec_clear(&known);
 	return found;
 }
+
+bool hold_lost_tips(const struct git_work *work, const struct repo *old,
+		    const struct repo *new, const struct ref_snapshot *refs,
+		    char **reason)
+{
+	oid_list tips = { 0 }, here = { 0 }, there = { 0 };
+	char text[OID_MAX_TEXT];
+
+	oid_list_add_tips(&tips, refs);
+	if (tips.count > 0 &&
+	    objects_present(work, new, &tips, &here, ERR_IGNORED) == 0 &&
+	    objects_present(work, old, &tips, &there, ERR_IGNORED) == 0) {
+		oid_list_tidy(&here);
+		for (size_t i = 0; !*reason && i < there.count; i++)
+			if (!oid_list_has(&here, &there.items[i]))
+				*reason = xasprintf(
+					"the copy is damaged, and holds commits that "
+					"the source lacks, for instance %s",
+					oid_text(&there.items[i], text));
+	}
+	vec_clear(&tips);
+	vec_clear(&here);
+	vec_clear(&there);
+	return *reason != NULL;
+}

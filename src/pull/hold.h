@@ -32,4 +32,10 @@ int hold_decide(const struct git_work *work, const struct repo *copy,
 		const struct ref_diff *diff, bool is_ours, char **reason,
 		struct err *err);
 
+/* Whether some object that a ref of the copy `old` names can be read there, and is not in
+ * `new`; then *reason as above. False also if that cannot be told. */
+bool hold_lost_tips(const struct git_work *work, const struct repo *old,
+		    const struct repo *new, const struct ref_snapshot *refs,
+		    char **reason);
+
 #endif

@@ -18,6 +18,7 @@
 #include "git/fence.h"
 #include "git/lock_file.h"
 #include "git/repo.h"
+#include "pull/decisions.h"
 #include "replicable/name.h"
 #include "upkeep/trash.h"
 
@@ -141,7 +142,7 @@ static int exchange_locked(const struct placing *placing, int root, int old,
 	int result = -1;
 
 	if (lock_owner_open(old, "refrelay", &owner, err) != 0)
-		return -1;
+		return copy_is_at_fault(err) ? 1 : -1;
 	if (lock_file_take(&owner, "packed-refs", LOCK_FILE_WAIT_MS, &lock, err) == 0) {
 		if (fence_check_locked(old, placing->job->fence, err) == 0 &&
 		    lease_check(placing->job->lease, err) == 0)
@@ -152,16 +153,48 @@ static int exchange_locked(const struct placing *placing, int root, int old,
 	return result;
 }
 
+/* 1: the old one is so damaged that it can have neither fence nor lock. Then nobody can
+ * publish into it, and what a worker that was paused still does in the directory that it
+ * has open ends in the trash with that. */
+static int exchange_fenced(const struct placing *placing, int root, int old,
+			   const char *trash, struct err *err)
+{
+	if (old < 0)
+		return 1;
+	if (raise_fence(old, placing->job->fence, err) != 0)
+		return copy_is_at_fault(err) ? 1 : -1;
+	return exchange_locked(placing, root, old, trash, err);
+}
+
+/* A directory is only moved by who may write in it. */
+static int make_movable(int root, const char *below, struct err *err)
+{
+	struct stat st;
+
+	if (fstatat(root, below, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return err_errno(err, "cannot look at %s", below);
+	if (!S_ISDIR(st.st_mode) || (st.st_mode & S_IRWXU) == S_IRWXU ||
+	    fchmodat(root, below, (st.st_mode & 07777) | S_IRWXU, 0) == 0)
+		return 0;
+	return err_errno(err, "cannot set the mode of %s", below);
+}
+
 int place_instead(const struct placing *placing, struct err *err)
 {
 	AUTO_FREE char *path = xasprintf("%s/%s", placing->root, placing->below);
 	AUTO_CLOSE int root = dir_open(AT_FDCWD, placing->root, err);
-	AUTO_CLOSE int old = root < 0 ? -1 : dir_open(root, placing->below, err);
-	AUTO_FREE char *trash =
-		old < 0 ? NULL : trash_place(placing->job, root, placing->below, err);
 
-	if (!trash || raise_fence(old, placing->job->fence, err) != 0 ||
-	    exchange_locked(placing, root, old, trash, err) != 0)
+	if (root < 0 || make_movable(root, placing->below, err) != 0)
+		return -1;
+	AUTO_CLOSE int old = openat(root, placing->below,
+				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FREE char *trash = trash_place(placing->job, root, placing->below, err);
+	if (!trash)
+		return -1;
+	int done = exchange_fenced(placing, root, old, trash, err);
+	if (done > 0 && lease_check(placing->job->lease, err) == 0)
+		done = exchange(placing, root, trash, err);
+	if (done != 0)
 		return -1;
 	log_info("sync.rebuilt", LOG_TEXT("path", placing->below), LOG_TEXT("to", trash));
 	if (sync_parent(path, err) != 0)

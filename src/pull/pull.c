@@ -151,6 +151,7 @@ static void pull_free(struct pull *pull)
 {
 	source_free(pull->source);
 	lines_clear(&pull->lines);
+	doubts_clear(pull);
 	map_clear(&pull->touched);
 	map_clear(&pull->unknown_kinds);
 	map_clear(&pull->reverified);
@@ -221,6 +222,7 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
 	thread_start(&started->consistency_thread, "consistency", consistency_run,
 		     started);
+	thread_start(&started->glance_thread, "glance", glance_run, started);
 	thread_start(&started->cursor_thread, "log-cursor", log_cursor_run, started);
 	*pull = started;
 	return 0;
@@ -244,6 +246,7 @@ static void leave_loops(struct pull *pull)
 	unlock(&pull->mutex);
 	stop_request(&pull->stop);
 	thread_join(pull->scheduler_thread);
+	thread_join(pull->glance_thread);
 }
 
 void pull_stop(struct pull *pull, int64_t grace_ms)

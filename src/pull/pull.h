@@ -7,6 +7,7 @@
  *	sync (n)	one row: lease, sync, record
  *	blob (n)	some rows of one kind of blobs: bring, record
  *	verify (n)	one row, or some of blobs: recompute, compare, record
+ *	glance		at the start: whether the copies are as they were left
  *
  * Log cursor, consistency and scheduler run once a site, each under a lease of its own
  * (kind "site"). Source: seeds 000 and 002; states in replicable/registry.h.
@@ -71,6 +72,16 @@ void pull_set(struct pull *pull, const struct pull_settings *settings);
 
 /* Something was put into the database by others: look now. */
 void pull_wake(struct pull *pull);
+
+/* Something was met that may be damage of a copy, of whatever kind: its row is not synced
+ * any more from now on, and the copy is looked through and mended, at once, or later if
+ * that was so often. Any thread; costs little where it is known already. */
+void pull_doubt(struct pull *pull, const char *kind, const char *name,
+		const struct err *why);
+
+/* A look whether the copy of a repository that is called synced is as it was left: some
+ * dozens of stat(). False: it is not, and pull_doubt() was called. */
+bool pull_glance(struct pull *pull, const char *name);
 
 /* For readiness and status. */
 struct pull_state {

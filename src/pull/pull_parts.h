@@ -37,7 +37,7 @@ struct pull {
 	struct stop kill;   /* what runs is to end now */
 	struct lines lines; /* of the blobs' workers; they end with `kill` */
 	struct pool *sync_pool, *blob_pool, *verify_pool;
-	pthread_t cursor_thread, consistency_thread, scheduler_thread;
+	pthread_t cursor_thread, consistency_thread, scheduler_thread, glance_thread;
 
 	/* Guarded by mutex. */
 	bool stopping;
@@ -51,12 +51,15 @@ struct pull {
 	struct map touched; /* names that events told of since it was asked for */
 	struct pull_state state;
 	struct pull_heard heard;
-	struct pull_news news;    /* its cursor is that of state */
-	int64_t paces[1024];      /* boot ms, by a replicable's id: pace.c */
-	struct map unknown_kinds; /* of events that were skipped */
-	struct map reverified;    /* blobs that the primary was asked to read again... */
-	int64_t reverified_at;    /* ... since then, boot ms: blob_doubt.c */
-	struct map at_work;       /* blobs that a worker has: blob_job.c */
+	struct pull_news news; /* its cursor is that of state */
+	int64_t paces[1024];   /* boot ms, by a replicable's id: pace.c */
+	struct map glanced;    /* names of copies that readers' looks found well ... */
+	int64_t glanced_at;    /* ... since then, boot ms: doubt.c */
+	struct map doubts, rebuilds; /* how often of one replicable: doubt.c */
+	struct map unknown_kinds;    /* of events that were skipped */
+	struct map reverified; /* blobs that the primary was asked to read again... */
+	int64_t reverified_at; /* ... since then, boot ms: blob_doubt.c */
+	struct map at_work;    /* blobs that a worker has: blob_job.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */
@@ -69,6 +72,7 @@ const struct blob_kind *pull_kind(const struct pull *pull, const char *type);
 void *log_cursor_run(void *arg);
 void *consistency_run(void *arg);
 void *scheduler_run(void *arg);
+void *glance_run(void *arg);
 
 /* The scheduler looks at the rows at once. */
 void pull_signal(struct pull *pull);
@@ -99,6 +103,12 @@ bool names_has(struct pull *pull, const char *kind, const char *name);
 /* A sync begins; for how long a change of this replicable waits before the next does. */
 void pace_take(struct pull *pull, uint64_t id);
 int64_t pace_delay_ms(struct pull *pull, uint64_t id);
+
+void doubts_clear(struct pull *pull);
+
+/* In how much time a copy that is damaged again may be made anew; 0: now. */
+int64_t rebuild_wait_ms(struct pull *pull, uint64_t id);
+void rebuild_take(struct pull *pull, uint64_t id);
 
 /* The outcome of a request to the primary, for the log and for site_value. */
 void peer_good(struct pull *pull, enum pull_part part);

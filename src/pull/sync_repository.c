@@ -8,8 +8,13 @@
 #include "git/state.h"
 #include "pull/bring.h"
 #include "pull/copy_record.h"
+#include "pull/decisions.h"
+#include "pull/hold.h"
+#include "pull/mend.h"
 #include "pull/place.h"
 #include "replicable/name.h"
+#include "verify/verify_derived.h"
+#include "verify/verify_objects.h"
 #include "verify/verify_repository.h"
 
 #define TRIES 3
@@ -141,6 +146,7 @@ static bool settle(const struct repo *copy, const struct copy_record *record,
 				 &(struct copy_proof){ .source = record->source,
 						       .sum = &sum,
 						       .copy_print = print,
+						       .files_print = record->files_print,
 						       .timeline = record->timeline,
 						       .generation = record->generation },
 				 ERR_IGNORED) == 0;
@@ -193,11 +199,14 @@ uint64_t sync_fence_floor(const char *root, const char *name)
 static int prove(const struct repo *copy, const struct source_view *view,
 		 struct sync_result *result, struct err *err)
 {
-	struct fingerprint print;
+	struct fingerprint print, files;
+	char files_text[FINGERPRINT_TEXT_SIZE];
 
-	if (verify_repository(copy, &view->refs, &result->sum, &print, err) != 0)
+	if (fingerprint_take(copy->fd, FINGERPRINT_FILES, &files, err) != 0 ||
+	    verify_repository(copy, &view->refs, &result->sum, &print, err) != 0)
 		return -1;
 	failpoint("sync.verified");
+	fingerprint_format(&files, files_text);
 	return copy_record_write(
 		copy->fd,
 		&(struct copy_proof){ .source = view->url,
@@ -205,6 +214,7 @@ static int prove(const struct repo *copy, const struct source_view *view,
 				      .source_print =
 					      view->is_local ? &view->print : NULL,
 				      .copy_print = &print,
+				      .files_print = files_text,
 				      .timeline = view->timeline,
 				      .generation = view->generation },
 		err);
@@ -238,6 +248,8 @@ static int fill(struct job *job, const struct sync_request *request,
 		return err_remedy(err, "move the copy away; it is then made anew");
 	}
 	for (int tries = 0; tries < TRIES && done != 0; tries++) {
+		if (tries > 0 && request->mends)
+			mend_locks(copy->fd);
 		done = bring(&(struct bring_request){ .job = job,
 						      .copy = copy,
 						      .view = view,
@@ -285,23 +297,66 @@ static int build(struct job *job, const struct sync_request *request,
 	return 0;
 }
 
-/* is_there: something stands in its place, and goes. */
-static int create(struct job *job, const struct sync_request *request,
-		  struct source_view *view, bool is_there, struct sync_result *result,
-		  struct err *err)
+enum in_the_place {
+	NOTHING_THERE,
+	OTHER_THERE,   /* goes, whatever it holds */
+	DAMAGED_THERE, /* goes, unless it has commits of its own that can be read */
+};
+
+/* Whether the old copy can be read, was not written by us, and holds what the new one
+ * lacks. The new one has all that the source has. */
+static bool would_lose(struct job *job, const char *path, const char *staging,
+		       struct sync_result *result)
 {
-	AUTO_FREE char *staging = staging_of(job, request);
+	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
+	AUTO_REPO struct repo old = REPO_INIT, new = REPO_INIT;
+	bool is_lost = false;
+
+	if (repo_open(AT_FDCWD, path, &old, ERR_IGNORED) != 0 ||
+	    repo_check_files(&old, ERR_IGNORED) != 0 ||
+	    ref_snapshot_read(old.fd, old.oid_len, &found, ERR_IGNORED) != 0 ||
+	    bring_is_ours(old.fd, &found) ||
+	    repo_open(AT_FDCWD, staging, &new, ERR_IGNORED) != 0)
+		return false;
+	is_lost = hold_lost_tips(&job->work, &old, &new, &found, &result->held_reason);
+	if (is_lost)
+		result->outcome = SYNC_HELD;
+	return is_lost;
+}
+
+static int place(struct job *job, const struct sync_request *request, const char *staging,
+		 enum in_the_place there, struct sync_result *result, struct err *err)
+{
+	AUTO_FREE char *path = path_of(request->root, request->name);
 	AUTO_FREE char *below = name_to_path(request->name);
 	const struct placing placing = {
 		.job = job, .root = request->root, .staging = staging, .below = below
 	};
+
+	if (there == NOTHING_THERE)
+		return place_new(&placing, err);
+	if (there == DAMAGED_THERE && !request->is_forced &&
+	    would_lose(job, path, staging, result))
+		return tree_remove(AT_FDCWD, staging, err);
+	AUTO_CLOSE int old = request->mends ? dir_open(AT_FDCWD, path, ERR_IGNORED) : -1;
+	if (old >= 0)
+		mend_locks(old);
+	result->was_rebuilt = true;
+	return place_instead(&placing, err);
+}
+
+static int create(struct job *job, const struct sync_request *request,
+		  struct source_view *view, enum in_the_place there,
+		  struct sync_result *result, struct err *err)
+{
+	AUTO_FREE char *staging = staging_of(job, request);
 	int done = build(job, request, view, staging, result, err);
 
+	result->outcome = SYNC_CREATED;
 	if (done == 0)
-		done = is_there ? place_instead(&placing, err) : place_new(&placing, err);
+		done = place(job, request, staging, there, result, err);
 	if (done != 0)
 		tree_remove(AT_FDCWD, staging, ERR_IGNORED);
-	result->outcome = SYNC_CREATED;
 	return done;
 }
 
@@ -318,24 +373,109 @@ static int check_copy(const struct repo *copy, struct err *err)
 	return err_remedy(err, "remove that from the copy's config");
 }
 
+/* A lock that nobody removes is old enough to be removed when it was waited for. */
+static int raise_fence(const struct job *job, const struct sync_request *request,
+		       const struct repo *copy, struct err *err)
+{
+	if (request->mends)
+		mend_locks(copy->fd);
+	if (fence_raise(copy->fd, job->fence, err) == 0)
+		return 0;
+	if (!request->mends || err->class != ERR_CONFLICT)
+		return -1;
+	mend_locks(copy->fd);
+	return fence_raise(copy->fd, job->fence, err);
+}
+
+/* Opened and fenced, so that it can be worked on. Whatever fails here is the copy's own.
+ * A writer that died may have changed all there was to change: then nothing is left to
+ * publish, but its pending file still stands. */
+static int open_copy(const struct job *job, const struct sync_request *request,
+		     const char *path, struct repo *copy, struct err *err)
+{
+	if (repo_open(AT_FDCWD, path, copy, err) != 0) {
+		err_prefix(err, "the copy");
+		return -1;
+	}
+	if (check_copy(copy, err) != 0)
+		return -1;
+	if (request->mends &&
+	    (mend_check_config(copy, err) != 0 || mend_own_files(copy->fd, err) != 0))
+		return -1;
+	if (raise_fence(job, request, copy, err) != 0 ||
+	    state_recover(copy->fd, err) != 0)
+		return -1;
+	failpoint("sync.fenced");
+	return 0;
+}
+
+/* Whether not all of it may be as we left it. */
+static bool is_doubtful(const struct sync_request *request, const struct repo *copy)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	if (request->is_suspect)
+		return true;
+	copy_record_read(copy->fd, &record);
+	return copy_record_is_touched(&record, copy->fd);
+}
+
+/* A failure between the sites may be of either: then the copy is read by itself. */
+static bool is_broken(const struct job *job, const struct repo *copy, struct err *err)
+{
+	struct err why;
+
+	if (!copy_is_at_fault(err) || err->class == ERR_NETWORK ||
+	    mend_look_through(&job->work, copy, &why) == 0 || !copy_is_at_fault(&why))
+		return false;
+	*err = why;
+	err_prefix(err, "the copy");
+	return true;
+}
+
+/* All of it is read; what git can do without is mended before git needs it. 1: the copy
+ * itself is damaged. */
+static int fill_doubtful(struct job *job, const struct sync_request *request,
+			 const struct repo *copy, struct source_view *view,
+			 struct sync_result *result, struct err *err)
+{
+	if (verify_derived(&job->work, copy, err) != 0 ||
+	    fill(job, request, copy, view, result, err) != 0)
+		return -1;
+	if (result->outcome == SYNC_HELD ||
+	    verify_objects(&job->work, copy, &view->refs, err) == 0)
+		return 0;
+	return copy_is_at_fault(err) ? 1 : -1;
+}
+
+/* 1: the copy itself is damaged. */
 static int update(struct job *job, const struct sync_request *request, const char *path,
 		  struct source_view *view, struct sync_result *result, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
+	int done;
 
-	if (repo_open(AT_FDCWD, path, &copy, err) != 0) {
-		err_prefix(err, "the copy");
+	if (open_copy(job, request, path, &copy, err) != 0)
+		return request->mends && copy_is_at_fault(err) ? 1 : -1;
+	if (request->mends && is_doubtful(request, &copy))
+		done = fill_doubtful(job, request, &copy, view, result, err);
+	else
+		done = fill(job, request, &copy, view, result, err);
+	if (done >= 0)
+		return done;
+	return request->mends && is_broken(job, &copy, err) ? 1 : -1;
+}
+
+static int rebuild(struct job *job, const struct sync_request *request,
+		   struct source_view *view, struct sync_result *result, struct err *err)
+{
+	if (!request->may_rebuild) {
+		err_remedy(err, "a new copy is made at a later try; if this comes back, "
+				"see whether this machine's disk fails");
 		return -1;
 	}
-	if (check_copy(&copy, err) != 0)
-		return -1;
-	/* A writer that died may have changed all there was to change: then nothing is
-	 * left to publish, but its pending file still stands. */
-	if (fence_raise(copy.fd, job->fence, err) != 0 ||
-	    state_recover(copy.fd, err) != 0)
-		return -1;
-	failpoint("sync.fenced");
-	return fill(job, request, &copy, view, result, err);
+	log_warn("sync.damaged", LOG_ERR(err));
+	return create(job, request, view, DAMAGED_THERE, result, err);
 }
 
 /* At the primary another repository has taken the name, and objects of one hash cannot
@@ -367,15 +507,20 @@ static int make_equal(struct job *job, const struct sync_request *request,
 	struct stat st;
 
 	if (lstat(path, &st) != 0)
-		return errno == ENOENT ? create(job, request, view, false, result, err)
-				       : err_errno(err, "cannot look at %s", path);
+		return errno == ENOENT
+			       ? create(job, request, view, NOTHING_THERE, result, err)
+			       : err_errno(err, "cannot look at %s", path);
 	if (!S_ISDIR(st.st_mode)) {
 		err_set(err, ERR_CONFIG, "%s is in the way: it is no directory", path);
-		return err_remedy(err, "move it away");
+		err_remedy(err, "move it away");
+		return request->mends ? rebuild(job, request, view, result, err) : -1;
 	}
-	if (request->is_rebuild || is_of_another_hash(path, view))
-		return create(job, request, view, true, result, err);
-	return update(job, request, path, view, result, err);
+	if (is_of_another_hash(path, view))
+		return create(job, request, view, OTHER_THERE, result, err);
+	if (request->is_rebuild)
+		return create(job, request, view, DAMAGED_THERE, result, err);
+	int done = update(job, request, path, view, result, err);
+	return done > 0 ? rebuild(job, request, view, result, err) : done;
 }
 
 int sync_failed_here(struct err *err)

@@ -20,6 +20,9 @@ struct sync_request {
 	bool is_forced;  /* does what would otherwise be held */
 	bool is_suspect; /* trust no record: compare, and look through all objects */
 	bool is_rebuild; /* a new copy from nothing; the old one goes to the trash */
+	bool mends; /* nobody but refrelay writes the copies: what is damaged of one is
+		     * mended in its place ... */
+	bool may_rebuild; /* ... or with the rest by a new copy */
 };
 
 enum sync_outcome {
@@ -34,6 +37,7 @@ struct sync_result {
 	size_t refs_changed;
 	uint64_t bytes;      /* of packs that arrived */
 	struct checksum sum; /* proved; not with SYNC_HELD */
+	bool was_rebuilt;    /* a new copy took the place of a damaged one */
 	char *held_reason;   /* SYNC_HELD; the caller frees */
 	/* From a primary: what was brought, or found to be here already. */
 	char timeline[TIMELINE_SIZE];

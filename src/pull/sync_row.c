@@ -128,7 +128,10 @@ static void bring_row(struct pull_job *job)
 				       .name = job->row.name,
 				       .is_forced = manner.is_forced,
 				       .is_suspect = manner.is_suspect,
-				       .is_rebuild = manner.is_rebuild } },
+				       .is_rebuild = manner.is_rebuild,
+				       .mends = true,
+				       .may_rebuild = rebuild_wait_ms(
+							      pull, job->row.id) == 0 } },
 	};
 	struct sync_result *result = &bringing.call.result;
 	struct job_request request = {
@@ -146,7 +149,10 @@ static void bring_row(struct pull_job *job)
 	struct err err;
 
 	pace_take(pull, job->row.id);
-	if (job_run(&request, &err) == 0) {
+	int done = job_run(&request, &err);
+	if (result->was_rebuilt)
+		rebuild_take(pull, job->row.id);
+	if (done == 0) {
 		tell_done(job, result, clock_boot_ms() - started);
 	} else {
 		tell_error(job, &err);

@@ -16,16 +16,19 @@
 #include "git/repo.h"
 #include "job/job.h"
 #include "pull/decisions.h"
+#include "pull/mend.h"
 #include "pull/pull_job.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
+#include "verify/verify_derived.h"
 #include "verify/verify_objects.h"
 
 #define TRIES 3
 
 struct verification {
 	struct pull_job *job;
+	bool of_copy;    /* only the copy's own files are read */
 	bool is_damaged; /* more than its refs */
 	bool with_objects;
 	bool is_superseded;  /* there is nothing to compare with any more */
@@ -87,7 +90,7 @@ static int compare(struct verification *verification, const char *expected,
 /* The primary's disk has nothing to do with it, and nobody has to mend anything. */
 static int damaged(struct err *err)
 {
-	if (err->class == ERR_CORRUPT)
+	if (copy_is_at_fault(err))
 		err_remedy(err, "the copy is made anew at the next try; if this comes "
 				"back, see whether this machine's disk fails");
 	return -1;
@@ -102,8 +105,10 @@ static int check_copy(struct verification *verification, const struct job *job,
 	AUTO_FREE char *path =
 		xasprintf("%s/%s", verification->job->pull->options.root, below);
 
+	verification->of_copy = true;
 	verification->is_damaged = true; /* unless it is only the refs */
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
+	    repo_check_files(&copy, err) != 0 || mend_check_config(&copy, err) != 0 ||
 	    read_copy(&copy, &refs, verification->checksum, err) != 0)
 		return damaged(err);
 	failpoint("verify.read");
@@ -113,7 +118,10 @@ static int check_copy(struct verification *verification, const struct job *job,
 	}
 	if (!verification->with_objects)
 		return 0;
-	return verify_objects(&job->work, &copy, &refs, err) == 0 ? 0 : damaged(err);
+	return verify_derived(&job->work, &copy, err) == 0 &&
+			       verify_objects(&job->work, &copy, &refs, err) == 0
+		       ? 0
+		       : damaged(err);
 }
 
 /* What is known of the generation that is here. */
@@ -149,16 +157,19 @@ static int verify_job(struct job *job, void *arg, struct err *err)
 static void tell(struct pull_job *job, const struct verification *verification,
 		 const struct err *err)
 {
-	struct registry_move move = { .id = job->row.id,
-				      .event = verification_end(err->class),
-				      .generation = verification->generation,
-				      .checksum = verification->checksum,
-				      .err = err,
-				      .wishes = verification->is_damaged &&
-								err->class == ERR_CORRUPT
-							? REGISTRY_WISH_REBUILD
-							: 0,
-				      .timeout_ms = verification_again_ms(err->class) };
+	struct registry_move move = {
+		.id = job->row.id,
+		.event = verification_end(err, verification->of_copy),
+		.generation = verification->generation,
+		.checksum = verification->checksum,
+		.err = err,
+		/* What else may have been wrong with git, a sync finds out. */
+		.wishes = verification->is_damaged && err->class == ERR_CORRUPT
+				  ? REGISTRY_WISH_REBUILD
+				  : 0,
+		.delay_ms = rebuild_wait_ms(job->pull, job->row.id),
+		.timeout_ms = verification_again_ms(err->class)
+	};
 
 	if (move.event == REGISTRY_PROVED)
 		move.timeout_ms = next_reverify_ms(

@@ -469,6 +469,16 @@ static enum outcome keep_in_mind(struct stored_row *stored,
 	return MOVE_OVERTAKEN;
 }
 
+/* What was found for the first time is mended at once; if it comes back, it waits. */
+static void wait_to_mend(struct registry_row *row, const struct registry_move *move,
+			 int64_t now)
+{
+	if (++row->verification_retry_count > 1)
+		wait_for_retry(row, row->verification_retry_count, RETRY_CAP, now);
+	else
+		row->retry_at = row->due_at = now + move->delay_ms;
+}
+
 static enum outcome disproved(struct stored_row *stored, const struct registry_move *move,
 			      int64_t now)
 {
@@ -481,10 +491,42 @@ static enum outcome disproved(struct stored_row *stored, const struct registry_m
 	row->state = REGISTRY_FAILED;
 	row->verification = VERIFICATION_FAILED;
 	row->verification_due_at = 0;
-	row->verification_retry_count++;
 	set_failure(row, move->err);
-	wait_for_retry(row, row->verification_retry_count, RETRY_CAP, now);
+	wait_to_mend(row, move, now);
 	stored->wishes |= REGISTRY_WISH_RECHECK | (move->wishes & REGISTRY_WISH_REBUILD);
+	return MOVE_DONE;
+}
+
+/* It stays what it is, but is looked through when its time comes. */
+static enum outcome wish_recheck(struct stored_row *stored)
+{
+	if (stored->wishes & REGISTRY_WISH_RECHECK)
+		return MOVE_NOTHING;
+	stored->wishes |= REGISTRY_WISH_RECHECK;
+	return MOVE_DONE;
+}
+
+static enum outcome doubted(struct stored_row *stored, const struct registry_move *move,
+			    int64_t now)
+{
+	struct registry_row *row = &stored->row;
+
+	if (row->is_gone ||
+	    (move->generation != 0 &&
+	     (row->state != REGISTRY_SYNCED || row->generation != move->generation)))
+		return MOVE_NOTHING;
+	if (row->state == REGISTRY_STARTED) {
+		ask(stored, REGISTRY_WISH_RECHECK, false, now);
+		return MOVE_DONE;
+	}
+	if (row->state != REGISTRY_SYNCED)
+		return wish_recheck(stored);
+	stored->wishes |= REGISTRY_WISH_RECHECK;
+	if (move->err)
+		set_failure(row, move->err);
+	row->verification = VERIFICATION_PENDING;
+	row->verification_due_at = 0;
+	set_pending(row, now + move->delay_ms);
 	return MOVE_DONE;
 }
 
@@ -519,4 +561,5 @@ const registry_function registry_functions[REGISTRY_EVENTS] = {
 	[REGISTRY_PROVED] = proved,
 	[REGISTRY_DISPROVED] = disproved,
 	[REGISTRY_SUPERSEDED] = superseded,
+	[REGISTRY_DOUBTED] = doubted,
 };

@@ -34,6 +34,12 @@ enum registry_event {
 				the wish to rebuild is kept */
 	REGISTRY_SUPERSEDED, /* it changed while it was verified: neither proved nor
 				disproved */
+	REGISTRY_DOUBTED, /* something of the copy was met that may be damage (err): the
+			     row is not synced any more, all of the copy is looked
+			     through in delay_ms, and no retry is counted. One that is
+			     started is looked through after; one that failed when it
+			     is due. With a generation only a row that is synced and of
+			     that one: another was not what was met */
 	REGISTRY_EVENTS,
 };
 
@@ -54,11 +60,12 @@ struct registry_move {
 	unsigned wishes; /* ASKED, DISPROVED: enum registry_wish, kept until BROUGHT */
 	const char *held_reason; /* HELD */
 	const char *remedy;      /* HELD: what a person can do, may be NULL */
-	const struct err *err;   /* ERRED, DISPROVED; ABSENT: may be NULL */
-	int64_t delay_ms;   /* ASKED, BROUGHT: what changed since is due in so much */
-	int64_t timeout_ms; /* BEGUN, CHECKING: for how long the row is the worker's;
-			       DEFERRED, SUPERSEDED: due in; PROVED: the next
-			       verification is due in (0: never) */
+	const struct err *err;   /* ERRED, DISPROVED; ABSENT, DOUBTED: may be NULL */
+	int64_t delay_ms;        /* ASKED, BROUGHT: what changed since is due in so much;
+				    DOUBTED, and DISPROVED at first: due in */
+	int64_t timeout_ms;      /* BEGUN, CHECKING: for how long the row is the worker's;
+				    DEFERRED, SUPERSEDED: due in; PROVED: the next
+				    verification is due in (0: never) */
 };
 
 /* Moves one row. ERR_CONFLICT: the row is not in a state that allows it (started by

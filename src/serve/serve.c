@@ -27,6 +27,8 @@ struct serve {
 	struct slots *packs, *reads, *fills;
 	struct refs_cache *cache;
 	_Atomic int64_t timeout_ms;
+	serve_doubt doubt; /* may be NULL */
+	void *doubt_arg;
 	struct stop stop;
 	pthread_t sweeper;
 };
@@ -80,6 +82,12 @@ void serve_set(struct serve *serve, const struct serve_settings *settings)
 	atomic_store(&serve->timeout_ms, settings->timeout_ms);
 }
 
+void serve_on_doubt(struct serve *serve, serve_doubt doubt, void *arg)
+{
+	serve->doubt = doubt;
+	serve->doubt_arg = arg;
+}
+
 int64_t serve_timeout_ms(const struct serve *serve)
 {
 	return atomic_load(&serve->timeout_ms);
@@ -97,8 +105,9 @@ void serve_answer_clear(struct serve_answer *answer)
 /* An answer of a git child's. What the child uses is kept as long as it may run. */
 struct pack_stream {
 	struct upload_pack *pack;
+	const struct serve *serve;
 	struct slots *slots; /* in which it has a place */
-	char *path, *protocol;
+	char *name, *path, *protocol;
 };
 
 static ssize_t read_pack(void *arg, void *buffer, size_t size)
@@ -107,8 +116,11 @@ static ssize_t read_pack(void *arg, void *buffer, size_t size)
 	struct err err = { 0 };
 	ssize_t count = upload_pack_read(stream->pack, buffer, size, &err);
 
-	if (count < 0)
-		log_warn("git.broken", LOG_ERR(&err), LOG_TEXT("path", stream->path));
+	if (count >= 0)
+		return count;
+	log_warn("git.broken", LOG_ERR(&err), LOG_TEXT("path", stream->path));
+	if (stream->serve->doubt && !upload_pack_is_request_bad(stream->pack))
+		stream->serve->doubt(stream->serve->doubt_arg, stream->name, &err);
 	return count;
 }
 
@@ -119,6 +131,7 @@ static void close_pack(void *arg)
 	upload_pack_close(stream->pack);
 	if (stream->slots)
 		slots_leave(stream->slots);
+	free(stream->name);
 	free(stream->path);
 	free(stream->protocol);
 	free(stream);
@@ -145,6 +158,8 @@ static int ask_git(struct serve *serve, struct slots *slots,
 {
 	struct pack_stream *stream = xcalloc(1, sizeof(*stream));
 
+	stream->serve = serve;
+	stream->name = xstrdup(request->name);
 	stream->protocol = request->protocol ? xstrdup(request->protocol) : NULL;
 	wanted->protocol = stream->protocol;
 	wanted->timeout_ms = atomic_load(&serve->timeout_ms);

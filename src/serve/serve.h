@@ -20,6 +20,11 @@ struct serve *serve_start(const char *root, const struct serve_settings *setting
 void serve_stop(struct serve *serve); /* all readers must have left; NULL is allowed */
 void serve_set(struct serve *serve, const struct serve_settings *settings);
 
+/* Is told when an answer broke off because of what the repository's own files hold. Once,
+ * before anything is asked. */
+typedef void (*serve_doubt)(void *arg, const char *name, const struct err *why);
+void serve_on_doubt(struct serve *serve, serve_doubt doubt, void *arg);
+
 /* serve.timeout */
 int64_t serve_timeout_ms(const struct serve *serve);
 

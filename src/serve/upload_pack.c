@@ -210,6 +210,11 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 	return 0;
 }
 
+bool upload_pack_is_request_bad(const struct upload_pack *pack)
+{
+	return pack->is_request_bad;
+}
+
 static size_t least(size_t a, size_t b)
 {
 	return a < b ? a : b;

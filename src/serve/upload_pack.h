@@ -55,6 +55,9 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
 			 struct err *err);
 
+/* Whether what it broke off for is what the client sent. */
+bool upload_pack_is_request_bad(const struct upload_pack *pack);
+
 /* Frees; ends the child if it still runs. NULL is allowed. */
 void upload_pack_close(struct upload_pack *pack);
 

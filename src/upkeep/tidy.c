@@ -52,7 +52,7 @@ static int sweep_folder(struct sweep *sweep, const char *folder, is_left_over is
 	while (errno = 0, (entry = readdir(dir)) != NULL) {
 		if (!is(entry->d_name))
 			continue;
-		if (sweep->after != TIDY_AFTER_CRASH &&
+		if (sweep->after == TIDY_AFTER_SUCCESS &&
 		    !is_old(dirfd(dir), entry->d_name))
 			continue;
 		if (tree_remove(dirfd(dir), entry->d_name, err) != 0)

@@ -14,6 +14,7 @@
 
 enum tidy_after {
 	TIDY_AFTER_SUCCESS, /* temporary files may be a foreign git's, at work: by age */
+	TIDY_ALONE,         /* no git but ours works here, and none does now: git's go */
 	TIDY_AFTER_CRASH,   /* whoever had the lease before us is gone: all go */
 };
 

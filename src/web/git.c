@@ -5,6 +5,8 @@
  * length and a tag.
  */
 #include "base/log.h"
+#include "pull/decisions.h"
+#include "replicable/name.h"
 #include "web/answer.h"
 #include "web/git_parts.h"
 #include "web/negotiate.h"
@@ -105,6 +107,24 @@ static int find_answer(const struct web_request *request,
 	return serve_info_refs_now(serve, wanted, answer) ? 0 : WEB_LATER;
 }
 
+/* What a reading returns in place of an answer: the copy cannot give it, and *err says
+ * why. The primary may. */
+#define COPY_FAILED 2
+
+static bool has_copy_failed(const struct web_request *request,
+			    const struct serve_answer *answer, const struct err *err)
+{
+	return request->services->pull && !answer->is_request_bad &&
+	       !answer->is_too_large && copy_is_at_fault(err);
+}
+
+static int fail(const struct web_request *request, const struct serve_answer *answer,
+		struct web_response *response, const struct err *err)
+{
+	return has_copy_failed(request, answer, err) ? COPY_FAILED
+						     : git_failed(response, answer, err);
+}
+
 static int advertise(const struct web_request *request, const char *name,
 		     struct web_response *response, struct err *err)
 {
@@ -113,7 +133,7 @@ static int advertise(const struct web_request *request, const char *name,
 	int result = find_answer(request, &wanted, &answer, err);
 
 	if (result < 0) {
-		result = git_failed(response, &answer, err);
+		result = fail(request, &answer, response, err);
 	} else if (result == 0) {
 		git_hand_over(&answer, "application/x-git-upload-pack-advertisement",
 			      response);
@@ -133,7 +153,7 @@ static int upload_pack(const struct web_request *request, const char *name,
 	int result = 0;
 
 	if (serve_upload_pack(request->services->serve, &wanted, &answer, err))
-		result = git_failed(response, &answer, err);
+		result = fail(request, &answer, response, err);
 	else
 		git_hand_over(&answer, "application/x-git-upload-pack-result", response);
 	serve_answer_clear(&answer);
@@ -172,6 +192,25 @@ static int answer_here(const struct web_request *request, const char *name,
 	return result;
 }
 
+/* From the copy; if that is damaged, readers get the primary's answer. What it looks like
+ * is asked before it is read: git may not notice that files are missing, or hold
+ * something else. */
+static int answer_copy(const struct web_request *request, const char *name,
+		       struct web_response *response, struct err *err, git_reading here)
+{
+	struct pull *pull = request->services->pull;
+	int result;
+
+	if (!pull || !request->may_wait || pull_glance(pull, name)) {
+		result = answer_here(request, name, response, err, here);
+		if (result != COPY_FAILED)
+			return result;
+		pull_doubt(pull, KIND_REPOSITORY, name, err);
+	}
+	git_forward_read(request, name, FRESH_DAMAGED, response);
+	return 0;
+}
+
 /* By `here`, or by the primary. */
 static int answer_read(const struct web_request *request, struct web_response *response,
 		       struct err *err, git_reading here)
@@ -186,7 +225,7 @@ static int answer_read(const struct web_request *request, struct web_response *r
 				: GIT_LATER;
 	if (place == GIT_LATER)
 		return WEB_LATER;
-	return place == GIT_HERE ? answer_here(request, name, response, err, here) : 0;
+	return place == GIT_HERE ? answer_copy(request, name, response, err, here) : 0;
 }
 
 static int push_refs(const struct web_request *request, struct web_response *response,

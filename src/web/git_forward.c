@@ -414,6 +414,8 @@ static const char *why_not_here(enum fresh fresh)
 		return "no copy is here";
 	case FRESH_HELD:
 		return "the copy here waits for its operator";
+	case FRESH_DAMAGED:
+		return "the copy here is damaged";
 	case FRESH_PUSHED:
 		return "the copy here does not have your push yet";
 	default:

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "blob/file.h"
+#include "pull/decisions.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/name.h"
 #include "web/lfs_parts.h"
@@ -59,6 +60,7 @@ static int read_registry(struct store_tx *tx, const struct finding *finding,
 		return found;
 	if (row.state == REGISTRY_SYNCED && row.verification != VERIFICATION_FAILED)
 		object->where = LFS_HERE;
+	glance_blob_of(&row, &object->known);
 	memcpy(object->timeline, row.timeline, sizeof(object->timeline));
 	object->generation = row.generation;
 	return 1;
@@ -141,14 +143,12 @@ static int look_again(const struct finding *finding, struct err *err)
 }
 
 /* A file without a row is here, too, at the primary: it was just put there. */
-static void look_at_file(int root, struct lfs_object *object, bool needs_row)
+static void look_at_file(int root, struct lfs_object *object)
 {
 	AUTO_CLOSE int fd = -1;
 	struct stat stat;
 	struct err err;
 
-	if (object->where == LFS_ABSENT && needs_row)
-		return;
 	if (blob_open(root, object->id, &fd, &stat, &err) != 0) {
 		object->where = err.class == ERR_MISSING ? LFS_ABSENT : LFS_DAMAGED;
 		return;
@@ -158,16 +158,39 @@ static void look_at_file(int root, struct lfs_object *object, bool needs_row)
 		object->where = LFS_HERE;
 }
 
+/* At a secondary: what is not as it was left is asked of the primary, and looked at. */
+static void look_at_copy(const struct finding *finding, int root,
+			 struct lfs_object *object)
+{
+	AUTO_CLOSE int fd = -1;
+	struct stat stat;
+	struct err err;
+
+	if (object->where != LFS_HERE)
+		return;
+	if (blob_open(root, object->id, &fd, &stat, &err) == 0 &&
+	    glance_blob(&object->known, fd, &stat, &err) == 0) {
+		object->size = (uint64_t)stat.st_size;
+		return;
+	}
+	object->where = LFS_ABSENT;
+	if (copy_is_at_fault(&err))
+		pull_doubt(finding->services->pull, finding->kind->type, object->id,
+			   &err);
+}
+
 static int look_at_files(const struct finding *finding, struct err *err)
 {
 	AUTO_CLOSE int root = blob_root_open(finding->kind, err);
 
 	if (root < 0)
 		return -1;
-	for (size_t i = 0; i < finding->count; i++)
-		if (finding->objects[i].where != LFS_STRANGE)
-			look_at_file(root, &finding->objects[i],
-				     side_of(finding->services) == LFS_REGISTRY);
+	for (size_t i = 0; i < finding->count; i++) {
+		if (side_of(finding->services) == LFS_REGISTRY)
+			look_at_copy(finding, root, &finding->objects[i]);
+		else if (finding->objects[i].where != LFS_STRANGE)
+			look_at_file(root, &finding->objects[i]);
+	}
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "blob/kinds.h"
 #include "git/lfs_pointer.h"
+#include "pull/glance.h"
 #include "web/lfs_request.h"
 #include "web/services.h"
 #include "web/web.h"
@@ -46,6 +47,7 @@ struct lfs_object {
 	char id[LFS_ID_SIZE]; /* of the blob, if it has a row or is here */
 	char timeline[TIMELINE_SIZE];
 	uint64_t generation;
+	struct glance_blob known; /* at a secondary: of its row */
 };
 
 /* Fills in where they are. What the repository is not known to have is looked for in its

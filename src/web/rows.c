@@ -267,7 +267,8 @@ static int reverify_origin(const struct web_request *request,
 	return rows_get(request, response, err);
 }
 
-/* What was proved of the copy is so no longer: anew, at once. */
+/* What was proved of the copy is so no longer: anew, at once. What is not synced is
+ * brought, and all of it is looked through. */
 static int reverify_copy(const struct web_request *request, struct web_response *response,
 			 struct err *err)
 {
@@ -278,10 +279,10 @@ static int reverify_copy(const struct web_request *request, struct web_response 
 	if (registry_get(services->store, kind_of(request), request->name, &row, err) !=
 	    0)
 		return row_failed(request, response, err);
+	if (row.is_gone)
+		return err_set(err, ERR_CONFLICT, "%s: the primary deleted it", row.name);
 	if (row.state != REGISTRY_SYNCED)
-		return err_set(err, ERR_CONFLICT,
-			       "%s is %s: only what is synced can be verified again",
-			       row.name, registry_state_name(row.state));
+		return ask_registry(request, REGISTRY_WISH_RECHECK, response, err);
 	move.id = row.id;
 	if (registry_move(services->store, &move, err) != 0)
 		return row_failed(request, response, err);

@@ -42,8 +42,7 @@ all_kinds_stay_verified_on_both_sides() {
 	git -C paris/git/empty.git symbolic-ref HEAD refs/heads/other
 	git -C paris/git/detached.git symbolic-ref HEAD refs/heads/main
 	for name in empty detached; do
-		wait_until 10 row_is paris "$name" state failed
-		at paris repository sync --wait "$name"
+		wait_until 10 was_logged paris verify.mismatch "repo=$name"
 	done
 	converge
 	[ "$(row_of paris empty checksum)" = "$before" ]
@@ -94,7 +93,6 @@ the_capacity_of_verification_is_obeyed_at_once() {
 	set_conf paris sync.verificationCapacity 1
 	kill -HUP "$(site_pid paris)"
 	wait_until 10 was_logged paris verify.mismatch
-	at paris repository sync --wait --failed
 	converge
 }
 

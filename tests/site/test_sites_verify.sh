@@ -16,6 +16,7 @@ copies_altered_by_hand_are_found_and_mended_in_place() {
 	done
 	start_verified
 	stat -c '%i %n' paris/git/*.git >inodes
+	mending_waits
 	git -C paris/git/moved.git update-ref refs/heads/main main~1
 	git -C paris/git/new.git update-ref refs/heads/mine main~3
 	git -C paris/git/gone.git update-ref -d refs/heads/old
@@ -30,7 +31,7 @@ copies_altered_by_hand_are_found_and_mended_in_place() {
 	wait_until 10 status_is paris repositories.failed 5
 	expect 3 at paris status
 	grep -q '5 fail, for instance gone: .*repository list --failed' out
-	at paris repository sync --wait --failed
+	mending_goes_on
 	converge
 	wait_until 10 status_is paris repositories.verification.succeeded 5
 	[ "$(row_of paris moved verification_retry_count)" = 0 ]
@@ -47,9 +48,7 @@ commits_that_only_the_copy_has_are_held() {
 	start_verified
 	add_commits paris/git/r.git refs/heads/main 1
 	mine=$(git -C paris/git/r.git rev-parse main)
-	wait_until 10 row_is paris r state failed
-	at paris repository sync r
-	wait_until 10 is_held r
+	wait_until 20 is_held r
 	expect 3 at paris status
 	grep -q "1 is held, for instance r: .*$mine" out
 	[ "$(git -C paris/git/r.git rev-parse main)" = "$mine" ]
@@ -105,6 +104,7 @@ damaged_copies_are_found_and_made_anew() {
 		git -C "london/git/$way.git" repack -adq
 	done
 	start_verified
+	mending_waits
 	for way in "${ways[@]}" whole; do
 		cp "paris/git/$way.git/packed-refs" "refs-of-$way"
 		damage "$way" "paris/git/$way.git"
@@ -117,7 +117,7 @@ damaged_copies_are_found_and_made_anew() {
 		diff "refs-of-$way" "paris/git/$way.git/packed-refs"
 	done
 	row_is paris whole state synced
-	at paris repository sync --wait --failed
+	mending_goes_on
 	converge
 	[ "$(logged paris sync.rebuilt)" = "${#ways[@]}" ]
 	[ "$(find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 | wc -l)" = "${#ways[@]}" ]

@@ -1,5 +1,7 @@
 #include "blob_job_test.h"
 
+#include <glob.h>
+
 #include "base/metrics.h"
 #include "pull/blob_work.h"
 
@@ -417,10 +419,32 @@ TEST(a_directory_in_a_blobs_place_stops_no_other)
 	put_text("b", "text");
 	tell("files", "a");
 	tell("files", "b");
+	put_text("a/inside", "x");
+	tell("files", "a/inside"); /* which goes when the primary says so */
 	write_file("files", "a/inside", "x");
-	assert_true(run_job("files"));
+	while (run_job("files"))
+		;
 	assert_int_equal(state_of("files", "a"), REGISTRY_FAILED);
 	assert_true(is_proved("files", "b") && is_here("files", "b"));
+}
+
+/* No blob is there, and nobody else puts anything below a copy's directory. */
+TEST(what_is_in_a_blobs_way_goes_to_the_trash)
+{
+	put_text("a", "text");
+	put_text("b/c", "text");
+	tell("files", "a");
+	tell("files", "b/c");
+	write_file("files", "a/inside", "x");
+	write_file("files", "b", "x");
+	assert_true(run_job("files"));
+	assert_true(is_proved("files", "a") && is_here("files", "a"));
+	assert_true(is_proved("files", "b/c") && is_here("files", "b/c"));
+	AUTO_FREE char *trash = file_of("files", ".refrelay/trash/*/*");
+	glob_t found;
+	assert_int_equal(glob(trash, 0, NULL, &found), 0);
+	assert_int_equal(found.gl_pathc, 2);
+	globfree(&found);
 }
 
 static void say_gone(const char *type, const char *id)
@@ -572,6 +596,7 @@ int main(void)
 		BLOB_CASE(what_waited_for_most_of_its_claim_is_given_back),
 		BLOB_CASE(a_directory_that_is_away_is_not_filled),
 		BLOB_CASE(a_directory_in_a_blobs_place_stops_no_other),
+		BLOB_CASE(what_is_in_a_blobs_way_goes_to_the_trash),
 		BLOB_CASE(a_deletion_follows_into_the_trash),
 		BLOB_CASE(too_many_deletions_of_a_kind_are_held),
 		BLOB_CASE(a_bit_flipped_on_the_disk_is_found_and_healed),

@@ -212,6 +212,29 @@ TEST(a_fresh_lock_of_a_stranger_is_respected)
 	}
 }
 
+TEST(where_nobody_else_changes_refs_strangers_locks_go_soon)
+{
+	static const char *const paths[] = { "refs/heads/a", "HEAD", "packed-refs" };
+	pid_t pid = start_holder("refs/heads/ours");
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		AUTO_FREE char *name = xasprintf("%s.lock", paths[i]);
+		write_text(name, "");
+		backdate(name, 5);
+	}
+	backdate("refs/heads/ours.lock", 3600);
+	assert_int_equal(lock_file_bury_strangers(repo_fd, 10), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		AUTO_FREE char *name = xasprintf("%s.lock", paths[i]);
+		backdate(name, 15);
+	}
+	assert_int_equal(lock_file_bury_strangers(repo_fd, 10), ARRAY_SIZE(paths));
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		assert_taken(paths[i]);
+	assert_true(exists("refs/heads/ours.lock")); /* of one who lives */
+	kill_holder(pid);
+}
+
 TEST(the_lock_of_a_stranger_is_removed_when_it_is_two_hours_old)
 {
 	write_text("refs/heads/a.lock", "1111\n");
@@ -416,6 +439,7 @@ int main(void)
 		OWNER_CASE(the_lock_of_a_paused_process_is_never_touched),
 		OWNER_CASE(a_lock_that_cannot_be_looked_at_is_left_alone),
 		OWNER_CASE(a_fresh_lock_of_a_stranger_is_respected),
+		OWNER_CASE(where_nobody_else_changes_refs_strangers_locks_go_soon),
 		OWNER_CASE(the_lock_of_a_stranger_is_removed_when_it_is_two_hours_old),
 		OWNER_CASE(our_lock_that_lost_its_content_is_known_by_its_second_name),
 		OWNER_CASE(a_removed_owner_file_means_that_the_owner_is_lost),

@@ -360,19 +360,36 @@ TEST(wishes_are_obeyed)
 	assert_true(sync_manner_of(&row).is_suspect);
 }
 
-/* That a lease was held, or the disk full, proves nothing against the copy. */
+static enum registry_event end_of(enum err_class class, int code)
+{
+	const struct err failure = { .class = class, .sys_errno = code };
+
+	assert_int_equal(verification_end(&failure, false), REGISTRY_SUPERSEDED);
+	return verification_end(&failure, true);
+}
+
+/* That a lease was held, the disk full, or there were no descriptors left, proves nothing
+ * against the copy; nor does what fails before it is looked at. */
 TEST(only_what_speaks_of_the_copy_disproves_it)
 {
-	static const enum err_class against[] = { ERR_CORRUPT, ERR_MISSING, ERR_CONFIG };
+	static const enum err_class against[] = { ERR_CORRUPT, ERR_MISSING, ERR_CONFIG,
+						  ERR_NETWORK, ERR_INTERNAL };
 	static const enum err_class neither[] = { ERR_BUSY,    ERR_LOST, ERR_CANCELED,
-						  ERR_TIMEOUT, ERR_DISK, ERR_CONFLICT,
-						  ERR_INTERNAL };
+						  ERR_TIMEOUT, ERR_AUTH, ERR_CONFLICT };
+	static const int of_machine[] = { EMFILE, ENFILE, ENOMEM, EAGAIN };
+	const struct err good = { 0 };
 
-	assert_int_equal(verification_end(ERR_NONE), REGISTRY_PROVED);
+	assert_int_equal(verification_end(&good, true), REGISTRY_PROVED);
+	assert_int_equal(verification_end(&good, false), REGISTRY_PROVED);
 	for (size_t i = 0; i < ARRAY_SIZE(against); i++)
-		assert_int_equal(verification_end(against[i]), REGISTRY_DISPROVED);
+		assert_int_equal(end_of(against[i], 0), REGISTRY_DISPROVED);
 	for (size_t i = 0; i < ARRAY_SIZE(neither); i++)
-		assert_int_equal(verification_end(neither[i]), REGISTRY_SUPERSEDED);
+		assert_int_equal(end_of(neither[i], 0), REGISTRY_SUPERSEDED);
+	for (size_t i = 0; i < ARRAY_SIZE(of_machine); i++)
+		assert_int_equal(end_of(ERR_INTERNAL, of_machine[i]),
+				 REGISTRY_SUPERSEDED);
+	assert_int_equal(end_of(ERR_DISK, ENOSPC), REGISTRY_SUPERSEDED);
+	assert_int_equal(end_of(ERR_DISK, EIO), REGISTRY_DISPROVED);
 }
 
 int main(void)

@@ -334,6 +334,100 @@ TEST(a_superseded_verification_is_no_failure)
 	close_all();
 }
 
+static int doubt(uint64_t generation)
+{
+	static const struct err damage = { .class = ERR_CORRUPT, .text = "bad pack" };
+
+	return send((struct registry_move){
+		.event = REGISTRY_DOUBTED, .generation = generation, .err = &damage });
+}
+
+TEST(a_copy_that_is_doubted_is_not_synced_any_more)
+{
+	open_synced();
+	assert_ok(doubt(0));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_true(row.wishes & REGISTRY_WISH_RECHECK);
+	assert_true(row.due_at > 0 && row.due_at <= clock_wall_ms());
+	assert_string_equal(row.failure_class, "corrupt");
+	assert_int_equal(row.retry_count, 0);
+	assert_int_equal(row.generation, row.generation_wanted);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(bring(3, "t1"));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_null(row.failure_class);
+	assert_int_equal(row.wishes, 0);
+	close_all();
+}
+
+TEST(a_doubt_waits_as_long_as_it_says)
+{
+	open_synced();
+	assert_ok(send(
+		(struct registry_move){ .event = REGISTRY_DOUBTED, .delay_ms = 60000 }));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_true(row.due_at > clock_wall_ms() + 50000);
+	close_all();
+}
+
+/* What was looked at was replaced since, or is being replaced. */
+TEST(a_doubt_of_another_generation_is_none)
+{
+	open_synced();
+	assert_ok(doubt(2));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(doubt(3));
+	assert_false(read_row()->wishes & REGISTRY_WISH_RECHECK);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(doubt(3));
+	assert_ok(bring(4, "t1"));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	close_all();
+}
+
+TEST(a_doubt_while_it_is_brought_has_it_looked_through_after)
+{
+	open_synced();
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(doubt(0));
+	assert_fails(bring(4, "t1"), ERR_CONFLICT);
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_true(row.wishes & REGISTRY_WISH_RECHECK);
+	close_all();
+}
+
+TEST(a_doubt_cuts_no_back_off_short)
+{
+	int64_t due_at;
+
+	open_synced();
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_ERRED, 0));
+	due_at = read_row()->due_at;
+	assert_ok(doubt(0));
+	assert_int_equal(read_row()->state, REGISTRY_FAILED);
+	assert_int_equal(row.due_at, due_at);
+	assert_true(row.wishes & REGISTRY_WISH_RECHECK);
+	close_all();
+}
+
+TEST(what_was_disproved_is_mended_at_once_and_then_less_often)
+{
+	open_synced();
+	assert_ok(move(REGISTRY_DISPROVED, 3));
+	assert_int_equal(read_row()->state, REGISTRY_FAILED);
+	assert_true(row.due_at <= clock_wall_ms());
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(bring(3, "t1"));
+	assert_ok(move(REGISTRY_DISPROVED, 3));
+	assert_true(read_row()->due_at > clock_wall_ms());
+	close_all();
+}
+
 /* Its refs will be set anew by the sync; what its disk has lost is not in a newer
  * generation, and would be found only at the next verification. */
 TEST(damage_that_was_found_is_not_forgotten_for_a_push)
@@ -520,6 +614,12 @@ int main(void)
 		CASE(a_row_that_is_wanted_again_is_not_removed_but_begins_anew),
 		CASE(a_verification_that_was_overtaken_proves_nothing),
 		CASE(a_superseded_verification_is_no_failure),
+		CASE(a_copy_that_is_doubted_is_not_synced_any_more),
+		CASE(a_doubt_waits_as_long_as_it_says),
+		CASE(a_doubt_of_another_generation_is_none),
+		CASE(a_doubt_while_it_is_brought_has_it_looked_through_after),
+		CASE(a_doubt_cuts_no_back_off_short),
+		CASE(what_was_disproved_is_mended_at_once_and_then_less_often),
 		CASE(a_copy_that_is_disproved_was_verified_when_it_was_proved_last),
 		CASE(copies_that_are_disproved_again_and_again_back_off),
 		CASE(damage_that_was_found_is_not_forgotten_for_a_push),

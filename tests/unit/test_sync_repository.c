@@ -64,14 +64,11 @@ static int work(struct job *job, void *arg, struct err *e)
 	return sync_repository(job, arg, &result, e);
 }
 
-static int sync_as(bool is_suspect, bool is_rebuild)
+static int sync_by(struct sync_request request)
 {
-	struct sync_request request = { .source = source,
-					.root = here,
-					.name = "a",
-					.is_suspect = is_suspect,
-					.is_rebuild = is_rebuild };
-
+	request.source = source;
+	request.root = here;
+	request.name = "a";
 	return job_run(&(struct job_request){ .leases = leases,
 					      .kind = KIND_REPOSITORY,
 					      .name = "a",
@@ -80,6 +77,18 @@ static int sync_as(bool is_suspect, bool is_rebuild)
 					      .run = work,
 					      .arg = &request },
 		       &err);
+}
+
+static int sync_as(bool is_suspect, bool is_rebuild)
+{
+	return sync_by((struct sync_request){ .is_suspect = is_suspect,
+					      .is_rebuild = is_rebuild });
+}
+
+/* As a secondary's node does, which alone writes the copies. */
+static int mend(void)
+{
+	return sync_by((struct sync_request){ .mends = true, .may_rebuild = true });
 }
 
 static void assert_equal_and_whole(void)
@@ -219,6 +228,142 @@ TEST(a_rebuild_that_fails_changes_nothing)
 	must("test -z \"$(ls here/.refrelay/staging)\"");
 }
 
+static const char *const ruins[] = {
+	"rm HEAD",
+	": >HEAD",
+	"rm -r objects",
+	"rm -r ./* && mkdir x",
+	"rm -r refs && mkfifo refs",
+	"mv objects/pack o && ln -s /nonexistent objects/pack",
+	"rm config",
+	"chmod u+w objects/pack/*.pack && truncate -s 50 objects/pack/*.pack",
+};
+
+TEST(a_copy_that_is_damaged_is_made_anew_in_the_same_job)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(ruins); i++) {
+		must("rm -rf here/a.git");
+		assert_ok(mend());
+		assert_int_equal(result.outcome, SYNC_CREATED);
+		must("git -C there/a.git update-ref refs/heads/n%zu main && "
+		     "cd here/a.git && %s",
+		     i, ruins[i]);
+		assert_ok(mend());
+		assert_true(result.was_rebuilt);
+		assert_equal_and_whole();
+		assert_int_equal(count_trash(), i + 1);
+	}
+}
+
+TEST(what_stands_in_the_place_of_a_copy_goes_to_the_trash)
+{
+	static const char *const others[] = { "touch here/a.git", "mkfifo here/a.git",
+					      "ln -s /nonexistent here/a.git" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		must("rm -rf here/a.git && %s", others[i]);
+		assert_ok(mend());
+		assert_equal_and_whole();
+		assert_int_equal(count_trash(), i + 1);
+	}
+}
+
+/* A disk that goes on failing must not have everything brought again and again. */
+TEST(a_copy_is_not_made_anew_before_it_may_be)
+{
+	assert_ok(mend());
+	must("rm here/a.git/HEAD && git -C there/a.git update-ref refs/heads/new main");
+	assert_fails(sync_by((struct sync_request){ .mends = true }), ERR_CORRUPT);
+	assert_int_equal(count_trash(), 0);
+	must("test -e here/a.git/objects");
+}
+
+/* The fault is not the copy's: it stays as it is. */
+TEST(a_source_that_is_damaged_costs_no_copy)
+{
+	assert_ok(mend());
+	must("echo mark >here/a.git/mark && cd there/a.git && git update-ref "
+	     "refs/heads/new $(git commit-tree -m new main^{tree}) && "
+	     "rm -r objects/$(git rev-parse new | cut -c 1-2)");
+	assert_int_equal(mend(), -1);
+	must("test -e here/a.git/mark");
+	assert_int_equal(count_trash(), 0);
+}
+
+/* Somebody pushed to the copy, and then its disk lost something. */
+TEST(a_damaged_copy_with_commits_of_its_own_is_held)
+{
+	assert_ok(mend());
+	must("cd here/a.git && git update-ref refs/heads/mine "
+	     "$(git commit-tree -m mine main^{tree}) && rm config && "
+	     "git -C ../../there/a.git update-ref refs/heads/new main");
+	assert_ok(mend());
+	assert_int_equal(result.outcome, SYNC_HELD);
+	assert_non_null(strstr(result.held_reason, "commits that the source lacks"));
+	free(result.held_reason);
+	must("git -C here/a.git rev-parse -q --verify mine >/dev/null");
+	assert_ok(sync_by((struct sync_request){
+		.mends = true, .may_rebuild = true, .is_forced = true }));
+	assert_equal_and_whole();
+	assert_int_equal(count_trash(), 1);
+}
+
+/* Git fails with it, and needs it not. */
+TEST(a_damaged_file_that_git_can_do_without_costs_no_new_copy)
+{
+	assert_ok(mend());
+	must("echo nonsense >here/a.git/objects/pack/multi-pack-index && "
+	     "git -C there/a.git update-ref refs/heads/new main");
+	assert_ok(mend());
+	assert_false(result.was_rebuilt);
+	assert_equal_and_whole();
+	must("test ! -e here/a.git/objects/pack/multi-pack-index");
+}
+
+TEST(a_lock_that_a_stranger_left_in_a_copy_goes)
+{
+	assert_ok(mend());
+	must("touch -d '1 minute ago' here/a.git/refs/heads/main.lock "
+	     "here/a.git/packed-refs.lock here/a.git/HEAD.lock && "
+	     "cd there/a.git && git update-ref refs/heads/main "
+	     "$(git commit-tree -m new -p main main^{tree})");
+	assert_ok(mend());
+	assert_false(result.was_rebuilt);
+	assert_equal_and_whole();
+}
+
+static void assert_touched(bool expected)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_CLOSE int fd = openat(root_fd, "here/a.git", O_RDONLY | O_DIRECTORY);
+
+	copy_record_read(fd, &record);
+	assert_int_equal(copy_record_is_touched(&record, fd), expected);
+}
+
+TEST(a_record_tells_what_was_written_in_place)
+{
+	static const char *const changes[] = {
+		"chmod u+w objects/pack/*.idx && printf X >>$(ls objects/pack/*.idx)",
+		"touch objects/info/commit-graph", "chmod 700 refs", "rm packed-refs",
+		"echo >>config"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		must("rm -rf here/a.git");
+		assert_ok(mend());
+		assert_touched(false);
+		must("cd here/a.git && touch objects/pack/tmp_pack_x && "
+		     "rm objects/pack/tmp_pack_x && cp -al objects/pack links");
+		assert_touched(false); /* a leftover that went, and a backup */
+		must("cd here/a.git && %s", changes[i]);
+		assert_touched(true);
+		assert_ok(mend());
+		assert_equal_and_whole();
+		assert_touched(false);
+	}
+}
+
 /* What is missing here is not missing at the source. */
 TEST(a_copy_that_vanishes_during_its_sync_is_made_anew)
 {
@@ -272,6 +417,14 @@ int main(void)
 		SYNC_CASE(what_is_not_there_is_simply_made_by_a_rebuild),
 		SYNC_CASE(a_rebuild_gives_way_to_a_higher_fence),
 		SYNC_CASE(a_rebuild_that_fails_changes_nothing),
+		SYNC_CASE(a_copy_that_is_damaged_is_made_anew_in_the_same_job),
+		SYNC_CASE(what_stands_in_the_place_of_a_copy_goes_to_the_trash),
+		SYNC_CASE(a_copy_is_not_made_anew_before_it_may_be),
+		SYNC_CASE(a_source_that_is_damaged_costs_no_copy),
+		SYNC_CASE(a_damaged_copy_with_commits_of_its_own_is_held),
+		SYNC_CASE(a_damaged_file_that_git_can_do_without_costs_no_new_copy),
+		SYNC_CASE(a_lock_that_a_stranger_left_in_a_copy_goes),
+		SYNC_CASE(a_record_tells_what_was_written_in_place),
 		SYNC_CASE(a_copy_that_vanishes_during_its_sync_is_made_anew),
 		SYNC_CASE(what_the_source_lacks_is_missing),
 		SYNC_CASE(a_copy_never_stands_inside_another),

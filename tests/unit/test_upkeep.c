@@ -69,6 +69,20 @@ TEST(after_a_crash_every_temporary_file_goes_and_nothing_else)
 	repo_close(&repo);
 }
 
+/* A git child whose lease was lost is dead, and its half pack is nobody's. */
+TEST(where_nobody_else_works_gits_temporary_files_go_at_any_age)
+{
+	open_repository();
+	touch("objects/pack/tmp_pack_young", 0);
+	touch("refrelay/fence.tmp-0123456789abcdef", 0);
+	touch("objects/pack/pack-1.pack", 0);
+	assert_ok(tidy_left_overs(&repo, TIDY_ALONE, &err));
+	assert_false(exists(repo.fd, "objects/pack/tmp_pack_young"));
+	assert_true(exists(repo.fd, "refrelay/fence.tmp-0123456789abcdef"));
+	assert_true(exists(repo.fd, "objects/pack/pack-1.pack"));
+	repo_close(&repo);
+}
+
 TEST(without_a_crash_only_old_temporary_files_go)
 {
 	open_repository();
@@ -302,6 +316,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(after_a_crash_every_temporary_file_goes_and_nothing_else),
+		CASE(where_nobody_else_works_gits_temporary_files_go_at_any_age),
 		CASE(without_a_crash_only_old_temporary_files_go),
 		CASE(many_packs_are_folded_and_no_object_is_dropped),
 		CASE(packs_beside_alternates_are_folded_without_copying_the_others),

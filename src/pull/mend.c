@@ -1,0 +1,94 @@
+#include "pull/mend.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "git/fence.h"
+#include "git/lock_file.h"
+#include "git/refs.h"
+#include "verify/verify_derived.h"
+#include "verify/verify_objects.h"
+
+/* A publication holds its locks for moments, and a person's git for not much longer. */
+#define LOCK_AGE_S 10
+
+#define OWN "refrelay"
+
+static bool is_usable(int dir, const char *path, mode_t type)
+{
+	int mode = type == S_IFDIR ? R_OK | W_OK | X_OK : R_OK | W_OK;
+
+	return faccessat(dir, path, mode, AT_EACCESS) == 0;
+}
+
+/* As the repository itself may be used. */
+static bool give_rights(int dir, const char *path, mode_t type)
+{
+	struct stat st;
+	mode_t most = type == S_IFDIR ? 0777 : 0666;
+
+	return fstat(dir, &st) == 0 && fchmodat(dir, path, st.st_mode & most, 0) == 0 &&
+	       is_usable(dir, path, type);
+}
+
+static int discard(int dir, const char *path, struct err *err)
+{
+	if (tree_remove(dir, path, err) != 0)
+		return -1;
+	log_warn("copy.own_file_removed", LOG_TEXT("path", path));
+	return 0;
+}
+
+static int mend_one(int dir, const char *path, mode_t type, struct err *err)
+{
+	struct stat st;
+
+	if (fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot look at %s", path);
+	if ((st.st_mode & S_IFMT) == type &&
+	    (is_usable(dir, path, type) || give_rights(dir, path, type)))
+		return 0;
+	return discard(dir, path, err);
+}
+
+int mend_own_files(int dir, struct err *err)
+{
+	static const char *const folders[] = { OWN, OWN "/state", OWN "/state/pending" };
+	static const char *const files[] = { OWN "/fence", OWN "/copy", OWN "/intent",
+					     OWN "/state/key" };
+	uint64_t fence;
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		if (mend_one(dir, folders[i], S_IFDIR, err) != 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (mend_one(dir, files[i], S_IFREG, err) != 0)
+			return -1;
+	if (fence_read(dir, &fence, err) == 0)
+		return 0;
+	return err->class == ERR_CORRUPT ? discard(dir, OWN "/fence", err) : -1;
+}
+
+int mend_check_config(const struct repo *copy, struct err *err)
+{
+	if (faccessat(copy->fd, "config", F_OK, 0) == 0)
+		return 0;
+	return err_set(err, ERR_CORRUPT, "it has no config");
+}
+
+void mend_locks(int dir)
+{
+	lock_file_bury_dead(dir);
+	lock_file_bury_strangers(dir, LOCK_AGE_S);
+}
+
+int mend_look_through(const struct git_work *work, const struct repo *copy,
+		      struct err *err)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+
+	if (repo_check_files(copy, err) != 0 || mend_check_config(copy, err) != 0 ||
+	    verify_derived(work, copy, err) != 0 ||
+	    ref_snapshot_read(copy->fd, copy->oid_len, &refs, err) != 0)
+		return -1;
+	return verify_objects(work, copy, &refs, err);
+}
