@@ -678,6 +678,31 @@ TEST(a_comparison_that_was_put_off_goes_through_all_pages_at_once)
 	assert_true(fake.pages >= (int)ARRAY_SIZE(names));
 }
 
+static bool is_syncing(void)
+{
+	struct pull_state state;
+
+	pull_look(pull, &state);
+	return state.syncing > 0;
+}
+
+/* As on a full disk: a worker ends, and what it says of its row is not written. */
+TEST(a_row_whose_end_could_not_be_written_is_given_back_as_soon_as_that_can_be)
+{
+	fake.refs_hang = true;
+	appear("a", TOLD);
+	begin();
+	eventually(fake.hanging > 0);
+	assert_int_equal(state_of("a"), REGISTRY_STARTED);
+	sql("CREATE TRIGGER full BEFORE UPDATE OF state ON registry WHEN OLD.state = 1"
+	    " BEGIN SELECT RAISE(ABORT, 'full'); END");
+	fake.refs_hang = false;
+	eventually(!is_syncing());
+	assert_int_equal(state_of("a"), REGISTRY_STARTED);
+	sql("DROP TRIGGER full");
+	eventually(is_here("a"));
+}
+
 #define LOOP_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -714,6 +739,8 @@ int main(void)
 		LOOP_CASE(
 			a_kind_that_the_primary_did_not_look_at_yet_counts_as_not_compared),
 		LOOP_CASE(a_comparison_that_was_put_off_goes_through_all_pages_at_once),
+		LOOP_CASE(
+			a_row_whose_end_could_not_be_written_is_given_back_as_soon_as_that_can_be),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
