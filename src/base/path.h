@@ -13,9 +13,8 @@
  * things. Nothing that is replicated can stand there. */
 #define OWN_FOLDER ".refrelay"
 
-/* In the trash, which is a folder in there: the clock by which it ages
- * (base/seen_time.h). */
-#define TRASH_CLOCK ".clock"
+/* In there: the clock by which the trash ages (base/seen_time.h). */
+#define TRASH_CLOCK "trash.clock"
 
 /* What is wrong with it, in words that follow "NAME: "; NULL: it is UTF-8 without control
  * characters, its parts between slashes are not empty, "." or "..", it has at most 1024

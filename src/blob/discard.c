@@ -9,7 +9,7 @@
 #include "blob/incoming.h"
 #include "blob/place.h"
 
-#define TRASH_TIME PLACE_TRASH "/" TRASH_CLOCK
+#define TRASH_TIME OWN_FOLDER "/" TRASH_CLOCK
 
 /* "<when>-<random>/<id>", as upkeep/trash.c reads the time. */
 static char *trash_place(int root, const char *id)

@@ -15,7 +15,7 @@
 #include "replicable/name.h"
 
 #define TRASH OWN_FOLDER "/trash"
-#define CLOCK TRASH "/" TRASH_CLOCK
+#define CLOCK OWN_FOLDER "/" TRASH_CLOCK
 #define STAGING OWN_FOLDER "/staging"
 
 static void add_escaped(const char *path, struct str *out)

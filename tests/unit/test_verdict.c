@@ -77,7 +77,7 @@ static void assert_rows(enum site_role role, const struct row *rows, size_t coun
 		struct verdict_inputs inputs = inputs_of(role);
 		assert_verdict(&inputs, VERDICT_IN_SYNC);
 		put(&inputs, &rows[i]);
-		print_message("%s = %" PRId64 "\n", rows[i].name, rows[i].value);
+		print_message("# %s = %" PRId64 "\n", rows[i].name, rows[i].value);
 		assert_verdict(&inputs, rows[i].wanted);
 	}
 }
