@@ -59,6 +59,21 @@ static int move_folder(const struct renaming *renaming, int root, struct err *er
 	return dir_sync(root, ".", err);
 }
 
+/* Under its lease: since it was read, the name may be wanted again. */
+static int check_former(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row now = { 0 };
+	const struct renaming *renaming = arg;
+	int found =
+		registry_get_in(tx, KIND_REPOSITORY, renaming->former.name, &now, err);
+
+	if (found > 0 && now.is_gone)
+		return 0;
+	return found < 0 ? -1
+			 : err_set(err, ERR_BUSY, "%s is wanted again, or is removed",
+				   renaming->former.name);
+}
+
 static int drop_former(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct renaming *renaming = arg;
@@ -75,10 +90,8 @@ static int move_copy(struct job *job, void *arg, struct err *err)
 	AUTO_FREE char *from = name_to_path(renaming->former.name);
 	AUTO_CLOSE int copy = root < 0 ? -1 : dir_open(root, from, err);
 
-	if (copy < 0 || store_read(options->store, read_former, renaming, err) != 0)
+	if (copy < 0 || store_read(options->store, check_former, renaming, err) != 0)
 		return -1;
-	if (!renaming->former.is_gone)
-		return err_set(err, ERR_BUSY, "the former name is wanted again");
 	if (fence_raise(copy, job->fence, err) != 0 ||
 	    lease_check(job->lease, err) != 0 || move_folder(renaming, root, err) != 0)
 		return -1;
