@@ -1,5 +1,9 @@
 #include "pull/mend.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "git/fence.h"
@@ -68,6 +72,61 @@ int mend_own_files(int dir, struct err *err)
 	return err->class == ERR_CORRUPT ? discard(dir, OWN "/fence", err) : -1;
 }
 
+enum oddity { ODDITY_GOES, ODDITY_IS_TOLD };
+
+static int meet_oddity(int dir, const char *name, enum oddity oddity, struct err *err)
+{
+	if (oddity == ODDITY_IS_TOLD)
+		return err_set(err, ERR_CORRUPT, "%s below refs is no plain file", name);
+	if (unlinkat(dir, name, 0) != 0 && errno != ENOENT)
+		return err_errno(err, "cannot remove %s below refs", name);
+	log_warn("copy.own_file_removed", LOG_TEXT("path", name));
+	return 0;
+}
+
+static int walk_refs(int parent, const char *name, enum oddity oddity, struct err *err)
+{
+	struct dirent *entry;
+	struct stat st;
+	int result = 0;
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_CLOSEDIR DIR *list = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!list && fd >= 0)
+		close(fd);
+	if (!list)
+		return errno == ELOOP || errno == ENOTDIR
+			       ? meet_oddity(parent, name, oddity, err)
+			       : 0; /* what cannot be read says so when refs are read */
+	while (result == 0 && (entry = readdir(list)) != NULL) {
+		if (entry->d_name[0] == '.' || entry->d_type == DT_REG ||
+		    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+		    S_ISREG(st.st_mode))
+			continue;
+		result = S_ISDIR(st.st_mode)
+				 ? walk_refs(fd, entry->d_name, oddity, err)
+				 : meet_oddity(fd, entry->d_name, oddity, err);
+	}
+	return result;
+}
+
+int mend_refs(int dir, struct err *err)
+{
+	static const char *const folders[] = { "refs", "refs/heads", "refs/tags" };
+
+	if (walk_refs(dir, "refs", ODDITY_GOES, err) != 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		if (mkdirat(dir, folders[i], 0777) != 0 && errno != EEXIST)
+			return err_errno(err, "cannot make directory %s", folders[i]);
+	return 0;
+}
+
+int mend_check_refs(int dir, struct err *err)
+{
+	return walk_refs(dir, "refs", ODDITY_IS_TOLD, err);
+}
+
 int mend_check_config(const struct repo *copy, struct err *err)
 {
 	if (faccessat(copy->fd, "config", F_OK, 0) == 0)
@@ -87,7 +146,7 @@ int mend_look_through(const struct git_work *work, const struct repo *copy,
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
 
 	if (repo_check_files(copy, err) != 0 || mend_check_config(copy, err) != 0 ||
-	    verify_derived(work, copy, err) != 0 ||
+	    mend_check_refs(copy->fd, err) != 0 || verify_derived(work, copy, err) != 0 ||
 	    ref_snapshot_read(copy->fd, copy->oid_len, &refs, err) != 0)
 		return -1;
 	return verify_objects(work, copy, &refs, err);

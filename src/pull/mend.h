@@ -13,6 +13,13 @@
  * fence begins anew from the lease's, which is above all grants before it. */
 int mend_own_files(int dir, struct err *err);
 
+/* Below refs/, links and special files go: refrelay makes none in a copy. Git takes a ref
+ * for broken that is one, even if packed-refs has it, too. */
+int mend_refs(int dir, struct err *err);
+
+/* That there is none: ERR_CORRUPT. */
+int mend_check_refs(int dir, struct err *err);
+
 /* That it has a config, which says how to read the rest: refrelay gives each copy one. */
 int mend_check_config(const struct repo *copy, struct err *err);
 

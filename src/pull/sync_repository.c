@@ -446,7 +446,8 @@ static int open_copy(const struct job *job, const struct sync_request *request,
 		err_prefix(err, "the copy");
 		return -1;
 	}
-	if (check_copy(copy, err) != 0)
+	if ((request->mends && mend_refs(copy->fd, err) != 0) ||
+	    check_copy(copy, err) != 0)
 		return -1;
 	if (request->mends &&
 	    (mend_check_config(copy, err) != 0 || mend_own_files(copy->fd, err) != 0))

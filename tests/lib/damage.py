@@ -10,10 +10,12 @@ hold a regular expression that the names must match. The repositories are made b
 `damage.py make`.
 """
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -86,6 +88,7 @@ def with_commit_graph(copy):
 
 def with_loose_objects(copy):
     packs = os.path.join(copy, "objects/pack")
+    git(copy, "repack", "-adq")
     pack = only(packs, ".pack")
     away = os.path.join(copy, "away.pack")
     os.rename(pack, away)
@@ -246,13 +249,30 @@ def make():
         shutil.copytree(first, f"london/git/{name}.git")
 
 
+@contextlib.contextmanager
+def stopped():
+    """A node that sees half of a damage may mend that before the rest is done."""
+    with open("paris/pid") as file:
+        pid = int(file.read())
+    try:
+        os.kill(pid, signal.SIGSTOP)
+    except ProcessLookupError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def damage():
     broken = []
-    for name, (place, way) in kinds().items():
-        try:
-            way(place(copy_of(name)))
-        except (OSError, IndexError, SystemExit, subprocess.CalledProcessError) as error:
-            broken.append(f"{name}: was not whole before: {error}")
+    with stopped():
+        for name, (place, way) in kinds().items():
+            try:
+                way(place(copy_of(name)))
+            except (OSError, IndexError, SystemExit, subprocess.CalledProcessError) as error:
+                broken.append(f"{name}: was not whole before: {error}")
     return broken
 
 
