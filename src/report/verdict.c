@@ -48,6 +48,8 @@ static struct verdict well(void)
 
 static struct verdict judge_node(const struct verdict_inputs *in)
 {
+	if (in->role == SITE_SECONDARY && in->is_root_lost)
+		return verdict_of(VERDICT_ROOT_LOST, -1);
 	if (in->node == NODE_NONE)
 		return verdict_of(VERDICT_NO_NODE, -1);
 	if (in->node == NODE_MUTE)
@@ -59,8 +61,6 @@ static struct verdict judge_node(const struct verdict_inputs *in)
 
 static struct verdict judge_copies(const struct verdict_inputs *in)
 {
-	if (in->is_root_lost)
-		return verdict_of(VERDICT_ROOT_LOST, -1);
 	if (in->is_failing)
 		return verdict_of(VERDICT_PRIMARY_FAILS, in->heard_age_ms);
 	if (in->heard_age_ms < 0)

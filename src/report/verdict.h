@@ -7,11 +7,11 @@
  * the verdict (p: primary, s: secondary, a: standalone):
  *
  *	input			not good when			   verdict
+ *	is_root_lost		true: it is also why no node runs  ROOT_LOST	      s
  *	node			no node holds the data directory   NO_NODE	     psa
  *	node			it does not answer in time	   NODE_SILENT	     psa
  *	write_fails		the last write failed		   NOT_WRITTEN	     psa
  *	written_age_ms		none, or above VERDICT_WRITTEN_MS  NOT_WRITTEN	     psa
- *	is_root_lost		true				   ROOT_LOST	      s
  *	is_failing		the last request failed		   PRIMARY_FAILS      s
  *	heard_age_ms		none since the start		   PRIMARY_UNHEARD    s
  *	heard_age_ms		above VERDICT_HEARD_MS		   PRIMARY_SILENT     s
