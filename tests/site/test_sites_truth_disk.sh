@@ -22,7 +22,7 @@ reads_answer() { # SITE
 mount_here() { # DIRECTORY
 	[ "$(id -u)" -eq 0 ] || skip "only root can mount a file system of a certain size"
 	mkdir -p "$1"
-	mount -t tmpfs -o size=6m refrelay-test "$1" 2>/dev/null || skip "no tmpfs can be mounted here"
+	mount -t tmpfs -o size=6m,mode=700 refrelay-test "$1" 2>/dev/null || skip "no tmpfs can be mounted here"
 	# shellcheck disable=SC2064
 	trap "umount -l '$PWD/$1'" EXIT
 }
