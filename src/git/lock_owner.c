@@ -9,6 +9,8 @@
 #include "base/hook_wire.h"
 #include "base/str.h"
 
+#define PROC_STAT_MOST ((size_t)1 << 20)
+
 /* Six beats. */
 #define LOCK_AGE_S 60
 
@@ -190,15 +192,27 @@ bool lock_owner_is_elsewhere(const struct lock_owner_line *line)
 	       (!is_same_boot(line) || line->pidns != pidns());
 }
 
+/* When this machine started, by the clock that stamps its files: not by what this process
+ * takes for the time. */
+static int64_t boot_wall_s(void)
+{
+	AUTO_STR struct str text = STR_INIT;
+	const char *at = NULL;
+
+	if (file_read(AT_FDCWD, "/proc/stat", PROC_STAT_MOST, &text, ERR_IGNORED) == 0)
+		at = strstr(text.data, "\nbtime ");
+	return at ? strtoll(at + strlen("\nbtime "), NULL, 10)
+		  : (clock_wall_ms() - clock_boot_ms()) / 1000;
+}
+
 /* It was made before this machine started, by what ended then. Only where all that
  * write are on this machine, and by its clock. */
 static bool is_before_boot(int fd)
 {
 	struct stat st;
-	int64_t boot_s = (clock_wall_ms() - clock_boot_ms()) / 1000;
 
 	return file_system_is_local(fd) && fstat(fd, &st) == 0 &&
-	       (int64_t)st.st_mtime < boot_s - 1;
+	       (int64_t)st.st_mtime < boot_wall_s() - 1;
 }
 
 /* /proc may hide processes of other users; the call cannot. */
