@@ -36,8 +36,13 @@ rows_are() { # NAME STATE...
 	done
 }
 
+# Commands that only read leave a database as it is, and do not read one of an older
+# version; one that may write brings it up to date, as a node does.
 all_rows_are_there() {
 	local name
+
+	expect 4 at paris repository sync no-such-repository
+	expect 4 at london repository reverify no-such-repository
 
 	rows_are broken failed failing failed group/tool synced held pending \
 		missing missing_on_primary new pending passed synced plain synced
@@ -154,7 +159,7 @@ an_older_secondary_is_answered() { # VERSION
 	python3 "$earlier_data/../lib/replay.py" "$earlier_data/$1/exchanges" secret \
 		"$(site_url london)" events-last events events-wait events-gone \
 		'~inventory-first' '~inventory-rest' inventory-last inventory-lfs \
-		'~inventory-uploads' =refs-plain =refs-tool refs-missing =retrieve \
+		'~inventory-uploads' +refs-plain +refs-tool refs-missing =retrieve \
 		'~retrieve-many' reverify delta =git-refs -git-fetch -forwarded-refs \
 		-forwarded-push-refs -forwarded-push
 	{ at london status --json || [ $? -eq 3 ]; } >status
