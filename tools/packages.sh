@@ -46,6 +46,8 @@ test_packages=(
 	'nginx-light        the web server before a site, as the manual has it'
 	'git-lfs            the client of Git LFS'
 	'faketime           gives a site a wrong clock'
+	'gnupg              signs pushes'
+	'e2fsprogs          makes file systems whose power is cut'
 	'spin               looks at all runs of the model in tests/model/'
 )
 
