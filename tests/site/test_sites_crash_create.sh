@@ -25,7 +25,7 @@ trash_count() {
 	find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 2>/dev/null | wc -l
 }
 
-# What a verification finds damaged is brought anew after some time; a person is quicker.
+# Whoever meets it first, the copy is brought anew at once.
 damage_and_reverify() {
 	local pack
 
@@ -34,9 +34,7 @@ damage_and_reverify() {
 		chmod u+w "$pack"
 		truncate -s 40 "$pack"
 	done
-	at paris repository reverify a
-	wait_until 10 row_is paris a state failed
-	at paris repository sync a
+	at paris repository reverify a || true # the node may have died of it by now
 }
 
 dies_while_it_replaces_a_copy() {
