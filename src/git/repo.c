@@ -8,9 +8,6 @@
 
 #define CONFIG_LIMIT ((size_t)16 << 20)
 
-/* Directories in each other; each takes a descriptor while it is looked into. */
-#define REFS_DEPTH 64
-
 static bool is_directory(int dir, const char *name)
 {
 	struct stat st;

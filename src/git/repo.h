@@ -34,6 +34,10 @@ struct repo {
 int repo_open(int dir, const char *path, struct repo *repo, struct err *err);
 void repo_close(struct repo *repo);
 
+/* Directories below refs in each other; each takes a descriptor while it is looked into.
+ */
+#define REFS_DEPTH 64
+
 /* Before git works there: ERR_CONFIG if one of the files that it would open is no plain
  * file (a pipe would hold it for ever), if packed-refs is a link, if links below refs
  * lead in circles, or if there are grafts, by name. What git does not open may be

@@ -151,7 +151,7 @@ static uint64_t all_answered(const struct consistency *work)
 	return number;
 }
 
-/* A usual pass takes a page an interval; a third of that many may come late. */
+/* A usual pass takes at most a page an interval; a third of that many may come late. */
 static int64_t fresh_until(const struct pass *pass, int64_t interval_ms)
 {
 	int64_t pages = 1 + pass->rows / PAGE_LIMIT;

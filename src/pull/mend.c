@@ -84,7 +84,10 @@ static int meet_oddity(int dir, const char *name, enum oddity oddity, struct err
 	return 0;
 }
 
-static int walk_refs(int parent, const char *name, enum oddity oddity, struct err *err)
+/* No deeper than repo_check_files() lets git go: what somebody nests without end must not
+ * take the stack of a thread. */
+static int walk_refs(int parent, const char *name, enum oddity oddity, unsigned depth,
+		     struct err *err)
 {
 	struct dirent *entry;
 	struct stat st;
@@ -98,13 +101,13 @@ static int walk_refs(int parent, const char *name, enum oddity oddity, struct er
 		return errno == ELOOP || errno == ENOTDIR
 			       ? meet_oddity(parent, name, oddity, err)
 			       : 0; /* what cannot be read says so when refs are read */
-	while (result == 0 && (entry = readdir(list)) != NULL) {
+	while (result == 0 && depth < REFS_DEPTH && (entry = readdir(list)) != NULL) {
 		if (entry->d_name[0] == '.' || entry->d_type == DT_REG ||
 		    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 		    S_ISREG(st.st_mode))
 			continue;
 		result = S_ISDIR(st.st_mode)
-				 ? walk_refs(fd, entry->d_name, oddity, err)
+				 ? walk_refs(fd, entry->d_name, oddity, depth + 1, err)
 				 : meet_oddity(fd, entry->d_name, oddity, err);
 	}
 	return result;
@@ -114,7 +117,7 @@ int mend_refs(int dir, struct err *err)
 {
 	static const char *const folders[] = { "refs", "refs/heads", "refs/tags" };
 
-	if (walk_refs(dir, "refs", ODDITY_GOES, err) != 0)
+	if (walk_refs(dir, "refs", ODDITY_GOES, 0, err) != 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
 		if (mkdirat(dir, folders[i], 0777) != 0 && errno != EEXIST)
@@ -124,7 +127,7 @@ int mend_refs(int dir, struct err *err)
 
 int mend_check_refs(int dir, struct err *err)
 {
-	return walk_refs(dir, "refs", ODDITY_IS_TOLD, err);
+	return walk_refs(dir, "refs", ODDITY_IS_TOLD, 0, err);
 }
 
 int mend_check_config(const struct repo *copy, struct err *err)
