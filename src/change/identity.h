@@ -11,4 +11,8 @@
 /* path "": the directory itself. NULL, errno set: it cannot be told. The caller frees. */
 char *identity_of(int dir, const char *path);
 
+/* Walks the tree below root for the repository of that identity. 1, and its name, which
+ * the caller frees; 0: there is none; -1: the root cannot be read. */
+int identity_find(const char *root, const char *identity, char **name, struct err *err);
+
 #endif

@@ -23,6 +23,8 @@
 #define LASTING_MS 20
 #define YOUNG_MS 2000
 
+static int compare(struct comparison *how, struct noticed *noticed, struct err *err);
+
 #define AUTO_COMPARISON __attribute__((cleanup(comparison_clear)))
 
 static void comparison_clear(struct comparison *comparison)
@@ -105,6 +107,23 @@ static bool is_gone(int root, const char *path)
 	return fd >= 0;
 }
 
+/* Notices the new name first, if there is one. A walk for each is bearable: a row is
+ * deleted once. */
+static void seek(const struct comparison *comparison)
+{
+	struct notice *notice = comparison->notice;
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	AUTO_FREE char *name = NULL;
+	struct comparison how = { .notice = notice, .is_sought = true };
+
+	if (comparison->absence != ABSENCE_SOUGHT || !comparison->base.identity ||
+	    identity_find(notice->options.root, comparison->base.identity, &name,
+			  ERR_IGNORED) <= 0)
+		return;
+	how.name = name;
+	compare(&how, &noticed, ERR_IGNORED);
+}
+
 static int see_nothing(struct comparison *comparison, int root, struct err *err)
 {
 	const char *path = comparison->base.path;
@@ -115,8 +134,12 @@ static int see_nothing(struct comparison *comparison, int root, struct err *err)
 	if (notice_check_mounts(comparison->notice, root, path, err) != 0 ||
 	    notice_check_dropped(comparison->notice, comparison->name, err) != 0)
 		return -1;
-	if (is_gone(root, path))
-		return notice_check_root(comparison->notice, root, err);
+	if (is_gone(root, path)) {
+		if (notice_check_root(comparison->notice, root, err) != 0)
+			return -1;
+		seek(comparison);
+		return 0;
+	}
 	comparison->sight = SIGHT_UNREADABLE;
 	comparison->path = xstrdup(path);
 	err_set(&comparison->why, ERR_CORRUPT,
@@ -332,13 +355,14 @@ static void tell(const struct comparison *comparison, const struct noticed *noti
 /* The deletion of the former name; if it cannot be told now, the next scan does. */
 static void notice_renamed(const struct comparison *comparison)
 {
-	struct noticed noticed;
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	struct comparison how = { .notice = comparison->notice,
+				  .name = comparison->former.name,
+				  .absence = ABSENCE_DELETED };
 
 	log_info("change.renamed", LOG_TEXT("repo", comparison->name),
 		 LOG_TEXT("from", comparison->former.name));
-	notice_compare(comparison->notice, comparison->former.name, &noticed,
-		       ERR_IGNORED);
-	noticed_clear(&noticed);
+	compare(&how, &noticed, ERR_IGNORED);
 }
 
 /* 0: noticed->row is what is recorded now; 1: somebody else came first. */
@@ -362,7 +386,7 @@ static int record(struct comparison *comparison, struct noticed *noticed, struct
 		record_refs(comparison, noticed);
 		tell(comparison, noticed);
 	}
-	if (comparison->former.name)
+	if (comparison->former.name && !comparison->is_sought)
 		notice_renamed(comparison);
 	return 0;
 }
@@ -378,7 +402,8 @@ static int compare_once(const struct comparison *how, struct noticed *noticed,
 		return -1;
 	result = see(&comparison, err);
 	failpoint("notice.seen");
-	if (result == 0)
+	if (result == 0 &&
+	    (comparison.sight != SIGHT_GONE || how->absence != ABSENCE_LATER))
 		result = record(&comparison, noticed, err);
 	if (result != 0)
 		return result;
@@ -423,12 +448,13 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 }
 
 int notice_compare_scanned(struct notice *notice, const char *name, bool is_first,
-			   struct noticed *noticed, struct err *err)
+			   enum absence absence, struct noticed *noticed, struct err *err)
 {
 	struct comparison how = { .notice = notice,
 				  .name = name,
 				  .is_scanned = true,
-				  .is_first_scan = is_first };
+				  .is_first_scan = is_first,
+				  .absence = absence };
 
 	return compare(&how, noticed, err);
 }

@@ -31,12 +31,22 @@ enum sight {
 	SIGHT_GONE,       /* proved */
 };
 
+/* What is gone may stand under a new name, and that one is to be noticed first: only so
+ * is it a rename, and no deletion. */
+enum absence {
+	ABSENCE_SOUGHT,  /* the tree is walked for it */
+	ABSENCE_DELETED, /* that was done: it is recorded */
+	ABSENCE_LATER,   /* the next scan will: nothing is recorded */
+};
+
 struct comparison {
 	struct notice *notice;
 	const char *name;
-	int tries;              /* before this one */
-	bool is_scanned;        /* nobody told of it, a scan came to it */
-	bool is_first_scan;     /* and it is the first of a new database */
+	int tries;          /* before this one */
+	bool is_scanned;    /* nobody told of it, a scan came to it */
+	bool is_first_scan; /* and it is the first of a new database */
+	bool is_sought;     /* its former name's deletion is being recorded */
+	enum absence absence;
 	struct origin_row base; /* what is compared with; no name: there is no row */
 	enum sight sight;
 	struct err why;
@@ -57,9 +67,11 @@ struct comparison {
 	bool is_event; /* what differs is a change, not only how the disk looks */
 };
 
-/* As notice_compare, by a scan, which may be the first of a new database. */
+/* As notice_compare, by a scan: which may be the first of a new database, and says what
+ * it means if nothing is there any more. */
 int notice_compare_scanned(struct notice *notice, const char *name, bool is_first,
-			   struct noticed *noticed, struct err *err);
+			   enum absence absence, struct noticed *noticed,
+			   struct err *err);
 
 /* Whether the scan is to look at it: at a secondary only if no sync is going to. */
 int notice_may_look(struct notice *notice, const char *name, bool *may, struct err *err);

@@ -123,7 +123,8 @@ static void count(struct scan *scan, const struct noticed *noticed)
 	scan->result->changed += noticed->is_changed;
 }
 
-static int look_at(struct scan *scan, const char *name, struct err *err)
+static int look_at(struct scan *scan, const char *name, enum absence absence,
+		   struct err *err)
 {
 	AUTO_NOTICED struct noticed noticed = { 0 };
 	bool may;
@@ -131,16 +132,16 @@ static int look_at(struct scan *scan, const char *name, struct err *err)
 
 	if (result != 0 || !may)
 		return result;
-	result =
-		notice_compare_scanned(scan->notice, name, scan->is_first, &noticed, err);
+	result = notice_compare_scanned(scan->notice, name, scan->is_first, absence,
+					&noticed, err);
 	count(scan, &noticed);
 	return result;
 }
 
-static void compare(struct scan *scan, const char *name)
+static void compare(struct scan *scan, const char *name, enum absence absence)
 {
 	struct err err;
-	int result = look_at(scan, name, &err);
+	int result = look_at(scan, name, absence, &err);
 
 	if (result == 0 || err.class == ERR_MISSING || !is_news(scan, name, &err))
 		return;
@@ -163,6 +164,7 @@ static int check_stop(const struct scan *scan, struct err *err)
 struct work {
 	struct scan *scan;
 	const name_list *names;
+	enum absence absence;
 	atomic_size_t next;
 };
 
@@ -173,14 +175,15 @@ static void *compare_next(void *arg)
 
 	while (!is_stopped(work->scan) &&
 	       (at = atomic_fetch_add(&work->next, 1)) < work->names->count)
-		compare(work->scan, work->names->items[at]);
+		compare(work->scan, work->names->items[at], work->absence);
 	return NULL;
 }
 
 /* Several at once share the commits that they wait for. */
-static int compare_all(struct scan *scan, const name_list *names, struct err *err)
+static int compare_all(struct scan *scan, const name_list *names, enum absence absence,
+		       struct err *err)
 {
-	struct work work = { .scan = scan, .names = names };
+	struct work work = { .scan = scan, .names = names, .absence = absence };
 	pthread_t threads[THREADS];
 	size_t count = names->count / THREAD_SHARE;
 
@@ -299,11 +302,13 @@ static int run(struct scan *scan, struct err *err)
 	if (notice_note_mounts(scan->notice, scan->root, &scan->discovery, err) != 0)
 		return -1;
 	tell_findings(scan);
-	if (merge(scan, err) != 0 || compare_all(scan, &scan->suspects, err) != 0 ||
+	if (merge(scan, err) != 0 ||
+	    compare_all(scan, &scan->suspects, ABSENCE_LATER, err) != 0 ||
 	    check_root(scan, err) != 0)
 		return -1;
 	scan->result->is_complete = discovery_is_complete(&scan->discovery);
-	if (scan->result->is_complete && compare_all(scan, &scan->gone, err) != 0)
+	if (scan->result->is_complete &&
+	    compare_all(scan, &scan->gone, ABSENCE_DELETED, err) != 0)
 		return -1;
 	keep_troubles(scan);
 	return 0;

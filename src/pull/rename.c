@@ -195,15 +195,18 @@ bool rename_puts_off(struct pull_job *job)
 
 struct expecting {
 	const struct registry_row *row;
-	int is_expected;
+	bool is_expected;
 };
 
 static int read_expected(struct store_tx *tx, void *arg, struct err *err)
 {
+	AUTO_REGISTRY_ROW struct registry_row twin = { 0 };
 	struct expecting *expecting = arg;
+	int found = registry_twin_in(tx, expecting->row, &twin, err);
 
-	expecting->is_expected = registry_was_renamed_in(tx, expecting->row, err);
-	return expecting->is_expected < 0 ? -1 : 0;
+	expecting->is_expected = found > 0 && expecting->row->is_gone && !twin.is_gone &&
+				 twin.last_success_at == 0;
+	return found < 0 ? -1 : 0;
 }
 
 bool rename_is_expected(struct pull_job *job)
@@ -212,5 +215,5 @@ bool rename_is_expected(struct pull_job *job)
 
 	return store_read(job->pull->options.store, read_expected, &expecting,
 			  ERR_IGNORED) == 0 &&
-	       expecting.is_expected > 0;
+	       expecting.is_expected;
 }

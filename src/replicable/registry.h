@@ -49,12 +49,13 @@ int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
 		    struct registry_row *row, struct err *err); /* 1, 0: none, -1 */
 
 /* A repository has one timeline as long as it lives: another row with that of *row is the
- * same repository under its former or its next name. Reads that row; the caller clears.
- * 1, 0: none, -1. */
+ * same repository under its former or its next name. Reads that row, of several the one
+ * that is not gone, or has a copy; the caller clears. 1, 0: none, -1. */
 int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
 		     struct registry_row *twin, struct err *err);
 
-/* Whether *row is gone, and the same repository waits to be copied under another name. */
+/* Whether *row is gone, and the same repository lives on under another name: then it is
+ * no deletion. 1, 0, -1. */
 int registry_was_renamed_in(struct store_tx *tx, const struct registry_row *row,
 			    struct err *err); /* 1, 0, -1 */
 

@@ -78,7 +78,7 @@ int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
 	if (query_open(tx,
 		       "SELECT " STORED_ROW_COLUMNS
 		       " FROM registry WHERE kind = 'repository' AND timeline = ?1"
-		       " AND id <> ?2 LIMIT 1",
+		       " AND id <> ?2 ORDER BY gone, last_success_at DESC LIMIT 1",
 		       &query, err) != 0)
 		return -1;
 	query_bind_text(query, 1, row->timeline);
@@ -95,7 +95,7 @@ int registry_was_renamed_in(struct store_tx *tx, const struct registry_row *row,
 	AUTO_REGISTRY_ROW struct registry_row twin = { 0 };
 	int found = row->is_gone ? registry_twin_in(tx, row, &twin, err) : 0;
 
-	return found > 0 ? !twin.is_gone && twin.last_success_at == 0 : found;
+	return found > 0 ? !twin.is_gone : found;
 }
 
 /* With the words of the index registry_odd, so that it is used: what a person looks for

@@ -151,7 +151,6 @@ static int count_renamed(struct store_tx *tx, const struct registry_row *row, vo
 	return result < 0 ? -1 : 0;
 }
 
-/* What is gone under one name and waits under another is no deletion. */
 static int take_renamed(struct store_tx *tx, struct braking *braking, struct err *err)
 {
 	const struct registry_filter gone = { .kind = braking->brake->kind,
@@ -246,17 +245,31 @@ struct removal {
 	bool is_wanted; /* after all */
 };
 
+/* 1: it lives on under another name, and counts for nothing. */
+static int read_renamed(struct store_tx *tx, const struct removal_request *request,
+			struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	int found = registry_get_in(tx, request->kind, request->name, &row, err);
+
+	return found > 0 ? registry_was_renamed_in(tx, &row, err) : found;
+}
+
 static int remove_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct removal *removal = arg;
 	const struct removal_request *request = removal->request;
+	int renamed = read_renamed(tx, request, err);
 	int result =
-		registry_remove_in(tx, replicable_id(request->kind, request->name), err);
+		renamed < 0
+			? -1
+			: registry_remove_in(
+				  tx, replicable_id(request->kind, request->name), err);
 
 	removal->is_wanted = result > 0;
 	if (result < 0)
 		return -1;
-	if (removal->is_wanted)
+	if (removal->is_wanted || renamed > 0)
 		return 0;
 	if (request->is_ordered)
 		return registry_note_ordered(tx, request->kind, err);

@@ -31,6 +31,7 @@ class Operations:
         self.world, self.report, self.note = world, report, note
         self.repositories = []
         self.gone = set()
+        self.deletions = {"repository": [], "blob": []}  # when each was
         self.blobs = {}        # id: acknowledged content's digest, or None: deleted
         self.unsure = set()    # ids of which an operation was not answered, and may come later
         self.lfs_objects = {}  # oid: repository
@@ -243,6 +244,7 @@ class Operations:
             repository.is_given_up = True
             self.repositories.remove(repository)
             self.gone.add(repository.name)
+            self.deletions["repository"].append(time.monotonic())
             away = self.stage / f"removed-{repository.number}"
             os.rename(self.bare(repository), away)
         shutil.rmtree(away, ignore_errors=True)
@@ -302,6 +304,7 @@ class Operations:
         ident = self.blob_id(choices)
         with self.mutex:
             (self.world.london.tree / ident).unlink(missing_ok=True)
+            self.deletions["blob"].append(time.monotonic())
             self.blobs[ident] = None
         return ident
 

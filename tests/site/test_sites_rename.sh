@@ -105,6 +105,20 @@ a_name_that_is_taken_again() {
 	expect 0 at paris status
 }
 
+# A hook tells of the old name, or a site asks for it, before a scan has seen the new one.
+the_old_name_is_asked_for_first() {
+	local i
+	make_20
+	for i in 1 2 3 4 5 6 7 8; do
+		mv "london/git/r$i.git" "london/git/group-$i.git"
+		at london changed "r$i"
+	done
+	wait_until 30 has_no_row r8
+	converge
+	[ "$(logged paris sync.renamed)" = 8 ]
+	nothing_was_lost_or_held
+}
+
 # The copy stays a copy: the original is still there.
 a_copy_is_no_rename() {
 	make_20
@@ -134,6 +148,8 @@ tap_test "a rename while the secondary is down" \
 	a_rename_while_the_secondary_is_down
 tap_test "a name that is taken again" \
 	a_name_that_is_taken_again
+tap_test "the old name is asked for first" \
+	the_old_name_is_asked_for_first
 tap_test "a copy is no rename" \
 	a_copy_is_no_rename
 tap_test "a node that dies after the move" \

@@ -217,6 +217,35 @@ TEST(deleted_and_made_again_is_another_timeline)
 	assert_string_not_equal(assert_event(EVENT_CREATED, 1)->timeline, timeline);
 }
 
+/* Whoever asks for the old name first, a reader for instance. */
+TEST(a_renamed_one_is_known_by_its_former_name)
+{
+	AUTO_FREE char *timeline = xstrdup(last_event()->timeline);
+
+	must("mkdir srv/deeper && mv srv/a.git srv/deeper/z.git");
+	assert_fails(compare("a"), ERR_MISSING);
+	assert_true(noticed.is_changed);
+	assert_int_equal(last_event()->what, EVENT_DELETED);
+	assert_ok(compare("deeper/z"));
+	assert_false(noticed.is_changed);
+	assert_string_equal(noticed.row.timeline, timeline);
+}
+
+TEST(what_a_scan_loses_sight_of_is_left_to_the_next)
+{
+	uint64_t before = last_event()->id;
+
+	must("rm -r srv/a.git");
+	assert_fails(
+		notice_compare_scanned(notice, "a", false, ABSENCE_LATER, &noticed, &err),
+		ERR_MISSING);
+	assert_int_equal(last_event()->id, before);
+	assert_fails(notice_compare_scanned(notice, "a", false, ABSENCE_DELETED, &noticed,
+					    &err),
+		     ERR_MISSING);
+	assert_int_equal(last_event()->what, EVENT_DELETED);
+}
+
 TEST(what_is_left_of_a_repository_is_no_deletion)
 {
 	must("rm -r srv/a.git/refs srv/a.git/objects");
@@ -433,6 +462,8 @@ int main(void)
 		KNOWN_CASE(many_changes_are_not_listed),
 		KNOWN_CASE(a_record_that_is_lost_or_torn_is_not_believed),
 		KNOWN_CASE(deleted_and_made_again_is_another_timeline),
+		KNOWN_CASE(a_renamed_one_is_known_by_its_former_name),
+		KNOWN_CASE(what_a_scan_loses_sight_of_is_left_to_the_next),
 		KNOWN_CASE(what_is_left_of_a_repository_is_no_deletion),
 		KNOWN_CASE(a_root_that_is_away_or_another_deletes_nothing),
 		KNOWN_CASE(an_unreadable_repository_is_told_once),

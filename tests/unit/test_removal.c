@@ -246,6 +246,42 @@ TEST(what_a_person_removes_does_not_count)
 	close_all();
 }
 
+static void ask(const char *name, const char *timeline)
+{
+	const struct registry_move change = { .id = replicable_id(KIND_REPOSITORY, name),
+					      .event = REGISTRY_ASKED,
+					      .timeline = timeline,
+					      .generation = 1 };
+
+	assert_ok(registry_add(store, KIND_REPOSITORY, &name, 1, &err));
+	assert_ok(registry_move(store, &change, &err));
+}
+
+/* Not even where the copy could not be moved, and the new name was fetched; or where it
+ * was renamed twice. */
+TEST(what_lives_on_under_another_name_does_not_count)
+{
+	open_all();
+	for (int i = 0; i < 15; i++) {
+		AUTO_FREE char *name = xasprintf("r%03d", i);
+		AUTO_FREE char *timeline = xasprintf("%016x", i + 1);
+		AUTO_FREE char *between = xasprintf("a%03d", i);
+		AUTO_FREE char *next = xasprintf("z%03d", i);
+		ask(name, timeline);
+		ask(between, timeline);
+		ask(next, timeline);
+		assert_ok(move(between, REGISTRY_GONE));
+		assert_ok(move(name, REGISTRY_GONE));
+		assert_ok(remove_row(between, false));
+		assert_ok(remove_row(name, false));
+		assert_false(has_row(name));
+	}
+	ask("other", "00000000000000ff");
+	assert_ok(move("other", REGISTRY_GONE));
+	assert_true(may_remove());
+	close_all();
+}
+
 static int set_removed(struct store_tx *tx, void *arg, struct err *error)
 {
 	return site_value_set(tx, "pull.removed", arg, error);
@@ -280,6 +316,7 @@ int main(void)
 		CASE(what_is_wanted_again_is_not_removed),
 		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
 		CASE(what_a_person_removes_does_not_count),
+		CASE(what_lives_on_under_another_name_does_not_count),
 		CASE(only_the_last_hour_counts),
 	};
 
