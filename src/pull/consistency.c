@@ -49,14 +49,15 @@ struct pass {
 	char *after;     /* owned; NULL: the first page */
 	char etag[128];  /* of its first page */
 	char timeline[TIMELINE_SIZE];
-	bool is_part;      /* the inventory lacks what the primary could not read */
-	size_t found;      /* differences in this pass */
-	size_t left;       /* and those that are left to events */
-	int64_t compared;  /* rows of the registry, in this pass */
-	int64_t page_rows; /* of these, in its last page */
-	int64_t rows;      /* of the registry, when it began */
-	int64_t gone;      /* of these */
-	int64_t ordered;   /* removals by order, ever, when it began */
+	bool is_part;       /* the inventory lacks what the primary could not read */
+	size_t found;       /* differences in this pass */
+	size_t left;        /* and those that are left to events */
+	int64_t compared;   /* rows of the registry, in this pass */
+	int64_t page_rows;  /* of these, in its last page */
+	int64_t slowest_ms; /* of its pages; 304 has none, and leaves that as it is */
+	int64_t rows;       /* of the registry, when it began */
+	int64_t gone;       /* of these */
+	int64_t ordered;    /* removals by order, ever, when it began */
 	/* The last pass that found nothing. */
 	char clean_etag[128]; /* "": none */
 	int64_t clean_at;     /* boot ms */
@@ -151,14 +152,20 @@ static uint64_t all_answered(const struct consistency *work)
 	return number;
 }
 
-/* A usual pass takes at most a page an interval; a third of that many may come late. */
+/* After an interval the next pass begins; it may take twice as long as pages like those
+ * of the last one make it. */
 static int64_t fresh_until(const struct pass *pass, int64_t interval_ms)
 {
-	int64_t pages = 1 + pass->rows / PAGE_LIMIT;
+	const struct page_pace pace = {
+		.interval_ms = interval_ms,
+		.rows = pass->rows,
+		.page_rows = pass->rows < PAGE_LIMIT ? pass->rows : PAGE_LIMIT,
+		.took_ms = pass->slowest_ms,
+	};
 
 	if (pass->ended_boot == 0)
 		return 0;
-	return pass->ended_boot + 3 * pages * interval_ms + FRESH_SLACK_MS;
+	return pass->ended_boot + interval_ms + 2 * pass_takes_ms(&pace) + FRESH_SLACK_MS;
 }
 
 static void keep_freshness_locked(const struct consistency *work)
@@ -241,6 +248,7 @@ static int take_page(struct consistency *work, struct pass *pass,
 	struct page_comparison comparison = {
 		.pull = work->pull, .kind = pass->kind, .after = pass->after, .page = page
 	};
+	int64_t took;
 	int result;
 
 	if (pass->timeline[0] && strcmp(pass->timeline, page->timeline) != 0) {
@@ -249,6 +257,7 @@ static int take_page(struct consistency *work, struct pass *pass,
 		return 0;
 	}
 	if (!pass->after) {
+		pass->slowest_ms = 0;
 		memcpy(pass->timeline, page->timeline, sizeof(pass->timeline));
 		snprintf(pass->etag, sizeof(pass->etag), "%s", page->etag);
 	}
@@ -260,6 +269,9 @@ static int take_page(struct consistency *work, struct pass *pass,
 	pass->page_rows = comparison.rows;
 	if (result != 0)
 		return -1;
+	took = clock_boot_ms() - pass->asked_at;
+	if (took > pass->slowest_ms)
+		pass->slowest_ms = took;
 	free(pass->after);
 	pass->after = TAKE(page->next);
 	failpoint("consistency.compared");

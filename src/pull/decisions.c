@@ -209,6 +209,15 @@ int64_t page_pause_ms(const struct page_pace *pace)
 	return pause < pace->interval_ms ? pause : pace->interval_ms;
 }
 
+int64_t pass_takes_ms(const struct page_pace *pace)
+{
+	int64_t pages = pace->page_rows > 0
+				? (pace->rows + pace->page_rows - 1) / pace->page_rows
+				: 1;
+
+	return (pages > 0 ? pages : 1) * (pace->took_ms + page_pause_ms(pace));
+}
+
 #define BACKOFF_MOST_MS 30000
 #define IDLE_MS 5000
 

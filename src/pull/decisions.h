@@ -75,6 +75,9 @@ struct page_pace {
 };
 int64_t page_pause_ms(const struct page_pace *pace);
 
+/* How long a pass of such pages takes, the pauses among them. */
+int64_t pass_takes_ms(const struct page_pace *pace);
+
 /* How long to wait after so many failures in a row: 1 s, 2, 4 ... 30 s, a quarter more or
  * less. `roll` is any number. */
 int64_t backoff_ms(unsigned failures, unsigned roll);

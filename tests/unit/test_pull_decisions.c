@@ -396,17 +396,19 @@ TEST(a_million_rows_are_compared_within_an_interval_unless_that_is_too_much_work
 {
 	static const struct {
 		struct page_pace pace;
-		int64_t pause_ms;
+		int64_t pause_ms, pass_ms;
 	} table[] = {
-		{ { 60000, 10, 10000, 10000 }, 60000 }, /* one page is all */
-		{ { 60000, 10, 0, 0 }, 60000 },
-		{ { 60000, 10, 1000000, 10000 }, 600 },
-		{ { 60000, 1000, 1000000, 10000 }, 4000 },
-		{ { 60000, 90000, 1000000, 10000 }, 60000 },
+		{ { 60000, 10, 10000, 10000 }, 60000, 60010 }, /* one page is all */
+		{ { 60000, 10, 0, 0 }, 60000, 60010 },
+		{ { 60000, 10, 1000000, 10000 }, 600, 61000 },
+		{ { 60000, 1000, 1000000, 10000 }, 4000, 500000 },
+		{ { 60000, 90000, 1000000, 10000 }, 60000, 15000000 },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		assert_int_equal(page_pause_ms(&table[i].pace), table[i].pause_ms);
+		assert_int_equal(pass_takes_ms(&table[i].pace), table[i].pass_ms);
+	}
 }
 
 int main(void)
