@@ -9,6 +9,7 @@
 #include "git/fence.h"
 #include "git/lock_file.h"
 #include "git/refs.h"
+#include "pull/copy_record.h"
 #include "verify/verify_derived.h"
 #include "verify/verify_objects.h"
 
@@ -116,8 +117,11 @@ static int walk_refs(int parent, const char *name, enum oddity oddity, unsigned 
 int mend_refs(int dir, struct err *err)
 {
 	static const char *const folders[] = { "refs", "refs/heads", "refs/tags" };
+	AUTO_RECORD struct copy_record record = { 0 };
 
-	if (walk_refs(dir, "refs", ODDITY_GOES, 0, err) != 0)
+	copy_record_read(dir, &record);
+	if (walk_refs(dir, "refs", record.is_there ? ODDITY_GOES : ODDITY_IS_TOLD, 0,
+		      err) != 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
 		if (mkdirat(dir, folders[i], 0777) != 0 && errno != EEXIST)

@@ -14,7 +14,8 @@
 int mend_own_files(int dir, struct err *err);
 
 /* Below refs/, links and special files go: refrelay makes none in a copy. Git takes a ref
- * for broken that is one, even if packed-refs has it, too. */
+ * for broken that is one, even if packed-refs has it, too. ERR_CORRUPT: there are some in
+ * a repository that is no copy yet, where they may be somebody's. */
 int mend_refs(int dir, struct err *err);
 
 /* That there is none: ERR_CORRUPT. */

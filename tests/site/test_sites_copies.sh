@@ -73,6 +73,22 @@ an_adopted_copy_refuses() {
 	fails git -C $COPY update-ref refs/heads/x main
 }
 
+# What is no copy yet may have commits that are reached by them alone.
+an_adopted_one_keeps_its_links() {
+	make_sites
+	make_repository london/git/a.git 5
+	mkdir -p paris/git
+	git clone -q --mirror london/git/a.git $COPY
+	git -C $COPY update-ref refs/mine/only HEAD~1
+	mv $COPY/refs/mine $COPY/mine
+	ln -s ../mine $COPY/refs/mine
+	start_sites
+	wait_until 20 in_sync
+	[ -L paris/git/.refrelay/trash/*a.git/refs/mine ]
+	[ -s paris/git/.refrelay/trash/*a.git/mine/only ]
+	[ ! -e $COPY/refs/mine ]
+}
+
 hooks_that_are_lost_come_back() {
 	make_pair
 	rm -r $COPY/hooks paris/git/group/b.git/refrelay/node
@@ -225,6 +241,7 @@ a_primary_says_that_hooks_are_lost() {
 
 tap_test "a new copy refuses" a_new_copy_refuses
 tap_test "an adopted copy refuses" an_adopted_copy_refuses
+tap_test "an adopted one keeps its links" an_adopted_one_keeps_its_links
 tap_test "hooks that are lost come back" hooks_that_are_lost_come_back
 tap_test "what no hook reports is seen" what_no_hook_reports_is_seen
 tap_test "a commit of a stranger is held" a_commit_of_a_stranger_is_held
