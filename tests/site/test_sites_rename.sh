@@ -130,12 +130,20 @@ a_copy_is_no_rename() {
 	nothing_was_lost_or_held
 }
 
+fence_of() { # COPY
+	tr -dc 0-9 <"paris/git/$1.git/refrelay/fence"
+}
+
+# Whoever still holds a lease of the old name is too late from the move on.
 a_node_that_dies_after_the_move() {
+	local before
 	make_20
 	stop_site paris
+	before=$(fence_of r1)
 	start_site paris REFRELAY_FAILPOINT=rename.moved=kill
 	mv london/git/r1.git london/git/moved.git
 	wait_until 30 has_died paris
+	[ "$(fence_of moved)" -gt "$before" ]
 	start_site paris
 	converge
 	wait_until 30 has_no_row r1
