@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 
-#include "git/git_child.h"
 #include "git/git_message.h"
 #include "push/push_report.h"
 
@@ -15,10 +14,9 @@
 static void classify(const char *reader, const char *said)
 {
 	err_set(&err, ERR_INTERNAL, "git exited with code 128");
+	git_message_find(SPEAKER_GIT, said, &err); /* as git_run() */
 	if (strcmp(reader, "push") == 0)
 		push_report_failure(said, &err);
-	else
-		git_classify(said, &err);
 }
 
 /* "READER CLASS\n", then what was said. */
