@@ -374,6 +374,7 @@ static int push_halves(struct transfer *transfer, const push_items *items,
 			      .count = items->count - half };
 
 	if (items->count == 1) {
+		items->items[0]->is_unreadable = true;
 		item_settle(items->items[0], REF_REJECTED_OTHER_REASON,
 			    xstrdup(transfer->local_fault.text));
 		return 0;
