@@ -38,7 +38,7 @@ static void check_tail(const char *tail)
 	struct err err;
 
 	git_message_add_words(tail, &words);
-	assert(!strchr(words.data, '\n') && words.len <= 2 * strlen(tail));
+	assert(!strchr(words.data, '\n') && words.len <= strlen(tail));
 	git_message_sent(tail);
 	for (enum err_class class = ERR_NONE + 1; class <= ERR_INTERNAL; class ++) {
 		err_set(&err, class, "git push ended with status 128");
