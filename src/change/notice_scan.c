@@ -78,16 +78,6 @@ static void keep_troubles(struct scan *scan)
 	scan->troubles = before;
 }
 
-/* Errors of names begin with the name. */
-static const char *reason_of(const struct discover_finding *finding)
-{
-	AUTO_FREE char *name = name_of_path(finding->path);
-	AUTO_FREE char *prefix = xasprintf("%s: ", name);
-	const char *text = finding->err.text;
-
-	return text_starts_with(text, prefix) ? text + strlen(prefix) : text;
-}
-
 static void count_left_out(struct notice_scan_result *result,
 			   const struct discover_finding *finding)
 {
@@ -96,7 +86,7 @@ static void count_left_out(struct notice_scan_result *result,
 	if (finding->is_harmless || result->left_out++ > 0)
 		return;
 	str_add_printable(&text, finding->path);
-	str_addf(&text, ": %s", reason_of(finding));
+	str_addf(&text, ": %s", finding->err.text);
 	if (finding->err.remedy[0])
 		str_addf(&text, " (%s)", finding->err.remedy);
 	snprintf(result->example, sizeof(result->example), "%s", text.data);

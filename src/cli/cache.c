@@ -82,8 +82,11 @@ static void tell_findings(struct clear_call *call, const struct discovery *disco
 {
 	for (size_t i = 0; i < discovery->findings.count; i++) {
 		const struct discover_finding *finding = &discovery->findings.items[i];
-		if (!finding->is_harmless)
-			report(call, finding->path, &finding->err);
+		struct err err = finding->err;
+		if (finding->is_harmless)
+			continue;
+		err_prefix(&err, "%s", finding->path);
+		report(call, finding->path, &err);
 	}
 }
 

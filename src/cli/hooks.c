@@ -44,14 +44,10 @@ struct hooks_call {
 static void tell_failure(struct hooks_call *call, const char *name, const struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
-	AUTO_FREE char *short_name = name_of_path(name);
-	AUTO_FREE char *said = xasprintf("%s: ", short_name); /* some texts begin so */
 
 	call->failed++;
-	if (!text_starts_with(err->text, said)) {
-		str_add_printable(&text, name);
-		str_add(&text, ": ");
-	}
+	str_add_printable(&text, name);
+	str_add(&text, ": ");
 	str_add_printable(&text, err->text);
 	fprintf(stderr, "refrelay: %s\n", text.data);
 	if (err->remedy[0])

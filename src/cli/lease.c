@@ -51,7 +51,7 @@ static void print_text(const struct lease_holder *holder)
 	printf("  %s process %" PRId64 " on %s, for %s%s%s, since %s\n",
 	       holder->held ? "by" : "last by", holder->pid, holder->node,
 	       holder->operation, holder->job[0] ? " of " : "", holder->job, since);
-	if (holder->held && strcmp(holder->proof, "alive") == 0)
+	if (holder->held && !holder->is_dead && holder->ttl_left_ms > 0)
 		printf("  %.1f s left until it lapses unless renewed\n",
 		       (double)holder->ttl_left_ms / 1000);
 }

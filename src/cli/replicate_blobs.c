@@ -47,8 +47,7 @@ struct copying {
 	struct progress progress;
 };
 
-static void complain(struct copying *copying, const char *id, const char *what,
-		     const struct err *why)
+static void complain(const char *id, const char *what, const struct err *why)
 {
 	AUTO_STR struct str line = STR_INIT;
 
@@ -58,8 +57,13 @@ static void complain(struct copying *copying, const char *id, const char *what,
 	fprintf(stderr, "%s\n", line.data);
 	if (why->remedy[0])
 		fprintf(stderr, "  what to do: %s\n", why->remedy);
-	if (strcmp(what, "failed") == 0 || strcmp(what, "left out") == 0)
-		copying->blobs->failed++;
+}
+
+static void complain_failed(struct copying *copying, const char *id, const char *what,
+			    const struct err *why)
+{
+	complain(id, what, why);
+	copying->blobs->failed++;
 }
 
 static int take_file(void *arg, const char *id, const struct blob_print *print,
@@ -78,7 +82,7 @@ static void take_finding(void *arg, const struct blob_finding *finding)
 	struct copying *copying = arg;
 
 	copying->hides_names |= finding->hides_names;
-	complain(copying, finding->path, "left out", finding->why);
+	complain_failed(copying, finding->path, "left out", finding->why);
 }
 
 /* 1: the copy is there, and is as its source. */
@@ -195,7 +199,7 @@ static int settle(struct copying *copying, struct err *err)
 		const struct written *one = &copying->written.items[i];
 		struct err why = copying->arrivals.items[i].why;
 		if (copying->arrivals.items[i].failed || prove(copying, one, &why) != 0) {
-			complain(copying, one->id, "failed", &why);
+			complain_failed(copying, one->id, "failed", &why);
 			continue;
 		}
 		blobs->updated += one->was_there;
@@ -235,7 +239,7 @@ static int copy_all(struct copying *copying, struct err *err)
 		if (copy_one(copying, file, err) != 0) {
 			if (err->class == ERR_CANCELED)
 				return -1;
-			complain(copying, file->id, "failed", err);
+			complain_failed(copying, file->id, "failed", err);
 		}
 		if ((copying->written.count >= GROUP_FILES ||
 		     copying->waiting >= GROUP_BYTES) &&
@@ -297,14 +301,14 @@ static void delete_surplus(struct copying *copying)
 			err_remedy(&err, "look at it; repeat with --force to delete them "
 					 "all the same");
 			blobs->held++;
-			complain(copying, id, "held", &err);
+			complain(id, "held", &err);
 		} else if (stop_is_requested(blobs->stop)) {
 			return;
 		} else if (blob_discard(copying->to, id, &err) == 0 ||
 			   err.class == ERR_MISSING) {
 			blobs->deleted++;
 		} else {
-			complain(copying, id, "failed", &err);
+			complain_failed(copying, id, "failed", &err);
 		}
 	}
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/proc_stream.h"
 #include "base/vec.h"
+#include "git/git_message.h"
 #include "git/git_remote.h"
 
 /* Packs stay packs, so that what arrives is one file to sync; git syncs it before it
@@ -321,7 +322,7 @@ static struct proc_request request_of(const struct child *child,
 static int explain(int status, const struct proc_result *result, struct err *err)
 {
 	if (status != 0 && err->class == ERR_INTERNAL)
-		git_classify(result->tail, err);
+		git_message_find(SPEAKER_GIT, result->tail, err);
 	return status;
 }
 

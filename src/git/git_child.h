@@ -101,7 +101,4 @@ ssize_t git_stream_read(struct git_stream *stream, void *buffer, size_t size);
  * is allowed: 0. */
 int git_stream_close(struct git_stream *stream, struct err *err);
 
-/* Fills *err from the end of git's stderr; left as it is when that says nothing known. */
-int git_classify(const char *tail, struct err *err);
-
 #endif

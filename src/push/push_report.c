@@ -1,5 +1,12 @@
 #include "push/push_report.h"
 
+#include <ctype.h>
+
+#include "git/git_message.h"
+#include "push/outcome.h"
+
+#define WORDS_MAX 300
+
 static char *cut_line(char **text)
 {
 	char *line = *text;
@@ -58,113 +65,119 @@ bool push_report_next(char **text, struct push_line *line)
 	return false;
 }
 
-/* What a refusal means; the first that is found in it counts. */
+/* What a refusal comes to. */
 static const struct {
-	const char *said; /* in any case */
 	enum ref_status status;
 	bool is_transient, is_lock;
-} refusals[] = {
-	{ "failed to update ref", REF_REJECTED_OTHER_REASON, true, true },
-	{ "failed to lock", REF_REJECTED_OTHER_REASON, true, true },
-	{ "cannot lock ref", REF_REJECTED_OTHER_REASON, true, true },
-	{ "lock failure", REF_REJECTED_OTHER_REASON, true, true },
-	{ "lock_failure", REF_REJECTED_OTHER_REASON, true, true },
-	{ "file exists", REF_REJECTED_OTHER_REASON, true, true },
-	{ "incorrect old value", REF_REJECTED_REMOTE_CHANGED, true, false },
-	{ "unpacker error", REF_REJECTED_OTHER_REASON, true, false },
-	{ "failed to report status", REF_REJECTED_OTHER_REASON, true, false },
-	{ "internal server error", REF_REJECTED_OTHER_REASON, true, false },
-	{ "internal error", REF_REJECTED_OTHER_REASON, true, false },
-	{ "no space left", REF_REJECTED_OTHER_REASON, true, false },
-	{ "non-fast-forward", REF_REJECTED_NONFASTFORWARD, false, false },
-	{ "fetch first", REF_REJECTED_NONFASTFORWARD, false, false },
-	{ "already exists", REF_REJECTED_NONFASTFORWARD, false, false },
-	{ "needs force", REF_REJECTED_NONFASTFORWARD, false, false },
-	{ "not permitted: force update", REF_REJECTED_NONFASTFORWARD, false, false },
-	{ "not permitted: delete", REF_REJECTED_NODELETE, false, false },
-	{ "deletion prohibited", REF_REJECTED_NODELETE, false, false },
-	{ "deletion of the current branch prohibited", REF_REJECTED_NODELETE, false,
-	  false },
-	{ "does not support deleting refs", REF_REJECTED_NODELETE, false, false },
+} effects[] = {
+	[REFUSAL_OTHER] = { REF_REJECTED_OTHER_REASON, false, false },
+	[REFUSAL_STALE] = { REF_REJECTED_OTHER_REASON, false, false },
+	[REFUSAL_LOCKED] = { REF_REJECTED_OTHER_REASON, true, true },
+	[REFUSAL_CHANGED] = { REF_REJECTED_REMOTE_CHANGED, true, false },
+	[REFUSAL_UNPACKING] = { REF_REJECTED_OTHER_REASON, true, false },
+	[REFUSAL_PASSING] = { REF_REJECTED_OTHER_REASON, true, false },
+	[REFUSAL_NO_FORCE] = { REF_REJECTED_NONFASTFORWARD, false, false },
+	[REFUSAL_NO_DELETION] = { REF_REJECTED_NODELETE, false, false },
 };
 
-/* A branch cannot be made where a directory of branches is, however often it is tried:
- * receive-pack's report only says that it failed. */
-static bool is_in_the_way(const char *tail, const char *dst)
+/* Shortened, and in one line. */
+static void add_clean(const char *said, struct str *out)
 {
-	AUTO_FREE char *said = xasprintf("; cannot create '%s'", dst);
+	size_t len = strlen(said), start = out->len;
 
-	return strstr(tail, said) != NULL;
+	str_add_utf8(out, said, len > WORDS_MAX ? WORDS_MAX : len);
+	for (size_t i = start; i < out->len; i++)
+		if (iscntrl((unsigned char)out->data[i]))
+			out->data[i] = ' ';
+	if (len > WORDS_MAX)
+		str_add(out, "...");
 }
 
-static void add_words(const char *reason, const char *tail, struct str *text)
+static void fill_text(const struct push_line *line, const char *tail,
+		      struct ref_result *result)
 {
-	size_t len;
+	AUTO_STR struct str text = STR_INIT, words = STR_INIT;
 
-	push_report_clean(reason, text);
-	len = text->len;
-	str_add(text, ": ");
-	push_report_words(tail, text);
-	if (text->len == len + 2)
-		str_truncate(text, len);
-}
-
-static void refuse(const struct push_line *line, const char *tail,
-		   struct ref_result *result)
-{
-	AUTO_STR struct str text = STR_INIT;
-	bool in_the_way = is_in_the_way(tail, line->dst);
-
-	result->status = REF_REJECTED_OTHER_REASON;
-	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
-		if (!strcasestr(line->reason, refusals[i].said))
-			continue;
-		result->status = refusals[i].status;
-		result->is_transient = refusals[i].is_transient && !in_the_way;
-		result->is_lock = refusals[i].is_lock && !in_the_way;
-		break;
+	add_clean(*line->reason ? line->reason : line->summary, &text);
+	git_message_add_words(tail, &words);
+	if (words.len > 0) {
+		str_add(&text, ": ");
+		add_clean(words.data, &text);
 	}
-	add_words(*line->reason ? line->reason : line->summary, tail, &text);
 	result->text = str_take(&text);
 }
 
-static bool is_by_git_here(const struct push_line *line)
+/* A branch cannot be made where a directory of branches is, however often it is tried. */
+static void refuse(const struct push_line *line, enum git_refusal refusal,
+		   const char *tail, struct ref_result *result)
 {
-	return strcmp(line->summary, "[rejected]") == 0;
-}
+	bool may_pass = !git_message_is_in_the_way(tail, line->dst);
 
-static bool is_for_want_of_force(const char *reason)
-{
-	static const char *const reasons[] = { "non-fast-forward", "fetch first",
-					       "already exists", "needs force" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
-		if (strcmp(reason, reasons[i]) == 0)
-			return true;
-	return false;
+	result->status = effects[refusal].status;
+	result->is_transient = effects[refusal].is_transient && may_pass;
+	result->is_lock = effects[refusal].is_lock && may_pass;
+	fill_text(line, tail, result);
 }
 
 enum push_verdict push_report_judge(const struct push_line *line, const char *tail,
 				    struct ref_result *result)
 {
+	enum git_refusal refusal = git_message_refusal(line->reason);
+	bool is_here = git_message_is_refused_here(line->summary);
+
 	free(TAKE(result->text));
 	result->is_transient = result->is_lock = false;
-	if (line->flag == '!' && is_by_git_here(line) &&
-	    strcmp(line->reason, "stale info") == 0)
-		return PUSH_STALE;
-	if (line->flag == '!') {
-		refuse(line, is_by_git_here(line) ? "" : tail, result);
-		return is_by_git_here(line) && is_for_want_of_force(line->reason)
-			       ? PUSH_NEEDS_FORCE
-			       : PUSH_SETTLED;
+	if (line->flag != '!') {
+		result->status = line->flag == '=' ? REF_UP_TO_DATE : REF_OK;
+		return PUSH_SETTLED;
 	}
-	result->status = line->flag == '=' ? REF_UP_TO_DATE : REF_OK;
-	return PUSH_SETTLED;
+	if (is_here && refusal == REFUSAL_STALE)
+		return PUSH_STALE;
+	refuse(line, refusal, is_here ? "" : tail, result);
+	return is_here && refusal == REFUSAL_NO_FORCE ? PUSH_NEEDS_FORCE : PUSH_SETTLED;
 }
 
 bool push_report_is_unpacking(const struct push_line *line)
 {
-	return line->flag == '!' && strcmp(line->reason, "unpacker error") == 0;
+	return line->flag == '!' &&
+	       git_message_refusal(line->reason) == REFUSAL_UNPACKING;
+}
+
+#define SILENT                                                                           \
+	"it is tried again; see what the host of the URL does all the time, or raise "   \
+	"timeout of the remote"
+
+/* What stopped it from outside is no matter of what it had to say. */
+int push_report_failure(const char *tail, struct err *err)
+{
+	if (err->class == ERR_LOST || err->class == ERR_CANCELED)
+		return -1;
+	if (err->reason == REASON_SILENT)
+		return err_remedy(err, SILENT);
+	if (!git_message_find(SPEAKER_PUSH, tail, err) && err->class == ERR_INTERNAL)
+		git_message_guess(tail, err);
+	return -1;
+}
+
+int push_report_unpacking(const char *tail, struct err *err)
+{
+	struct err said;
+
+	if (!git_message_find(SPEAKER_PUSH, tail, &said) || said.class != ERR_DISK)
+		return 0;
+	*err = said;
+	return -1;
+}
+
+bool push_report_is_local(const char *tail, struct err *err)
+{
+	struct err known;
+
+	if (git_message_find(SPEAKER_PUSH, tail, &known) ||
+	    !git_message_find(SPEAKER_PACK, tail, err))
+		return false;
+	outcome_is_local(err, NULL);
+	return true;
 }
 
 const char *ref_status_name(enum ref_status status)

@@ -1,8 +1,7 @@
 /*
  * What `git push --porcelain` and those behind it say. Pure; any thread.
  *
- * Source: git-push(1), OUTPUT; the texts are git's own (transport.c, send-pack.c,
- * builtin/receive-pack.c) and Gerrit's.
+ * Source: git-push(1), OUTPUT.
  */
 #ifndef PUSH_PUSH_REPORT_H
 #define PUSH_PUSH_REPORT_H
@@ -36,16 +35,6 @@ enum push_verdict push_report_judge(const struct push_line *line, const char *ta
 
 /* Whether the line says that the pack did not arrive whole, which is no ref's fault. */
 bool push_report_is_unpacking(const struct push_line *line);
-
-/* Appends what the other side said, its progress left out, in one line of a few hundred
- * bytes. */
-void push_report_words(const char *tail, struct str *out);
-
-/* Appends what the other side said, shortened to that and in one line. */
-void push_report_clean(const char *said, struct str *out);
-
-/* How many bytes were sent; 0: it does not say. */
-uint64_t push_report_sent(const char *tail);
 
 /* Makes the best of a push, or a look, that failed as a whole: *err has proc_run's or
  * git_run's error and gets the class that what was said stands for. Returns -1. */

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/vec.h"
+#include "git/git_message.h"
 #include "push/target_kinds.h"
 
 #define SSH_FAILED 255
@@ -173,99 +174,28 @@ static int read_host(const struct destination *destination, char **target,
 	return 0;
 }
 
-struct meaning {
-	const char *said; /* in any case */
-	enum err_class class;
-	const char *remedy;
-};
-
-#define UNKNOWN                                                                          \
-	"put its key, compared with what the host's administrator says, into "           \
-	"known_hosts "                                                                   \
-	"(ssh-keyscan HOST), or the file of sshKnownHosts"
-#define DENIED                                                                           \
-	"check the user in the URL, sshKey, and the key's line in authorized_keys there"
-#define AWAY "check the URL's host and port, and that sshd runs there"
-#define SLOW                                                                             \
-	"check that the host of the URL can be reached, and that sshd runs there; if "   \
-	"it "                                                                            \
-	"is only slow, raise gerrit.sshConnectionTimeout"
-#define NAMES                                                                            \
-	"check the URL's host, and DNS; names that only an ssh configuration has need "  \
-	"replication.sshConfig"
-
-/* The first that is found counts. */
-static const struct meaning own_meanings[] = {
-	{ "host key verification failed", ERR_CONFIG, UNKNOWN },
-	{ "bad configuration option", ERR_CONFIG, "correct ssh's configuration file" },
-	{ "can't open user config file", ERR_CONFIG, "correct replication.sshConfig" },
-	{ "bad owner or permissions", ERR_CONFIG, "correct owner and mode of that file" },
-	{ "unable to negotiate", ERR_CONFIG,
-	  "allow an algorithm that both sides have, by replication.sshConfig" },
-	{ "permission denied (", ERR_AUTH, DENIED },
-	{ "too many authentication failures", ERR_AUTH, DENIED },
-	{ "could not resolve hostname", ERR_NETWORK, NAMES },
-	{ "timed out", ERR_TIMEOUT, SLOW },
-	{ "not responding", ERR_TIMEOUT, SLOW },
-	{ "connection refused", ERR_NETWORK, AWAY },
-};
-
-static const struct meaning remote_meanings[] = {
-	{ "no space left on device", ERR_DISK, "free some space on that file system" },
-	{ "disk quota exceeded", ERR_DISK, "raise the quota there, or free some space" },
-	{ "read-only file system", ERR_DISK, "mount that file system for writing" },
-	{ "input/output error", ERR_DISK, "look at the kernel's log there" },
-	{ ".lock': file exists", ERR_CONFLICT, "" },
-	{ "permission denied", ERR_CONFIG, "check owner and mode of that path there" },
-	{ "not found", ERR_CONFIG, "install git there, or set gitPath of the remote" },
-	{ "no such file", ERR_CONFIG, "correct the path in url or adminUrl, or gitPath" },
-};
-
-/* The last line that is not empty. */
-static void last_line(const char *tail, char *line, size_t size)
-{
-	line[0] = '\0';
-	for (; *tail; tail += strcspn(tail, "\r\n"), tail += strspn(tail, "\r\n")) {
-		int len = (int)strcspn(tail, "\r\n");
-		if (strspn(tail, " \t") < (size_t)len)
-			snprintf(line, size, "%.*s", len, tail);
-	}
-}
-
-static const struct meaning *meaning_of(const char *tail, const struct meaning *list,
-					size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strcasestr(tail, list[i].said))
-			return &list[i];
-	return NULL;
-}
-
 static int explain_own(const char *host, const struct proc_result *result,
 		       struct err *err)
 {
-	const struct meaning *meaning =
-		meaning_of(result->tail, own_meanings, ARRAY_SIZE(own_meanings));
-	char line[400];
+	AUTO_STR struct str line = STR_INIT;
 
-	last_line(result->tail, line, sizeof(line));
-	err_set(err, meaning ? meaning->class : ERR_NETWORK, "ssh to %.80s: %s", host,
-		line[0] ? line : "it failed without a word");
-	return err_remedy(err, "%s", meaning ? meaning->remedy : AWAY);
+	git_message_add_last(result->tail, &line);
+	err_set(err, ERR_NETWORK, "ssh to %.80s: %.400s", host,
+		line.len > 0 ? line.data : "it failed without a word");
+	git_message_judge(SPEAKER_SSH, result->tail, err);
+	return -1;
 }
 
 static int explain_remote(const char *host, const struct proc_result *result,
 			  struct err *err)
 {
-	const struct meaning *meaning =
-		meaning_of(result->tail, remote_meanings, ARRAY_SIZE(remote_meanings));
-	char line[400];
+	AUTO_STR struct str line = STR_INIT;
 
-	last_line(result->tail, line, sizeof(line));
-	err_set(err, meaning ? meaning->class : ERR_INTERNAL,
-		"at %.80s the command exited with %d%s%s", host, result->exit_code,
-		line[0] ? ": " : "", line);
-	return meaning ? err_remedy(err, "%s", meaning->remedy) : -1;
+	git_message_add_last(result->tail, &line);
+	err_set(err, ERR_INTERNAL, "at %.80s the command exited with %d%s%.400s", host,
+		result->exit_code, line.len > 0 ? ": " : "", line.data);
+	git_message_judge(SPEAKER_COMMAND, result->tail, err);
+	return -1;
 }
 
 static int explain(const char *host, const struct proc_result *result, struct err *err)

@@ -6,6 +6,7 @@
  */
 #include "base/json.h"
 #include "base/str.h"
+#include "git/git_message.h"
 #include "net/site_client.h"
 #include "push/ssh_command.h"
 #include "push/target_http.h"
@@ -32,6 +33,14 @@ static int add_name(const struct destination *destination, struct str *line,
 	return 0;
 }
 
+static bool is_answer(const struct proc_result *result, enum err_class class)
+{
+	struct err said;
+
+	return git_message_find(SPEAKER_GERRIT, result->tail, &said) &&
+	       said.class == class;
+}
+
 static int create_by_ssh(const struct target_call *call, const char *head, size_t oid_len,
 			 struct err *err)
 {
@@ -49,12 +58,7 @@ static int create_by_ssh(const struct target_call *call, const char *head, size_
 		return -1;
 	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
 		return 0;
-	return strcasestr(result.tail, "already exists") ? 0 : -1;
-}
-
-bool target_is_gerrit(const char *said)
-{
-	return strstr(said, "Gerrit Code Review: ") != NULL;
+	return is_answer(&result, ERR_CONFLICT) ? 0 : -1;
 }
 
 /* "/team/app.git/" is the project team/app. */
@@ -78,14 +82,10 @@ int target_gerrit_create(const struct target_call *call, const char *head,
 	return create_by_ssh(&one, head, 0, err);
 }
 
-/* Gerrit says so of projects, and of commands that it does not have. */
 static bool is_no_project(const struct proc_result *result)
 {
 	return result->exit_code > 0 && result->exit_code < 255 &&
-	       !strstr(result->tail, "deleteproject: not found") &&
-	       (strcasestr(result->tail, "not found") ||
-		strcasestr(result->tail, "not a gerrit project") ||
-		strcasestr(result->tail, "no such project"));
+	       is_answer(result, ERR_MISSING);
 }
 
 static int set_head_by_ssh(const struct target_call *call, const char *head,
@@ -116,7 +116,7 @@ static int delete_by_ssh(const struct target_call *call, struct err *err)
 		return 0;
 	if (is_no_project(&result))
 		return missing(call->destination, err);
-	if (!strstr(result.tail, "deleteproject: not found"))
+	if (!is_answer(&result, ERR_CONFIG))
 		return -1;
 	err->class = ERR_CONFIG;
 	return err_remedy(err, NO_PLUGIN);

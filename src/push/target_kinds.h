@@ -21,7 +21,6 @@ extern const struct target_kind target_local, target_ssh, target_gerrit_ssh,
 
 /* For target_ssh, where it is a Gerrit that answers: it takes none but its own commands,
  * and its project's name is the URL's path. */
-bool target_is_gerrit(const char *said);
 int target_gerrit_create(const struct target_call *call, const char *head,
 			 struct err *err);
 

@@ -11,6 +11,7 @@
 #include <ctype.h>
 
 #include "base/str.h"
+#include "git/git_message.h"
 #include "push/ssh_command.h"
 #include "push/target_kinds.h"
 #include "replicable/name.h"
@@ -191,7 +192,7 @@ static int run_create(const struct target_call *call, const struct str *line,
 
 	if (ssh_run(call, 0, line->data, &result, err) == 0)
 		return 0;
-	if (target_is_gerrit(result.tail))
+	if (git_message_is_gerrit(result.tail))
 		return target_gerrit_create(call, head, err);
 	return judge(call, &result, err);
 }

@@ -165,12 +165,9 @@ static void give_result(struct push_item *item, struct transfer_result *result)
 /* Whether nothing but broken objects here stood against it. */
 static bool is_all_local_fault(const struct transfer *transfer)
 {
-	for (size_t i = 0; i < transfer->items.count; i++) {
-		const struct push_item *item = &transfer->items.items[i];
-		if (!item->result.text ||
-		    strcmp(item->result.text, transfer->local_fault.text) != 0)
+	for (size_t i = 0; i < transfer->items.count; i++)
+		if (!transfer->items.items[i].is_unreadable)
 			return false;
-	}
 	return transfer->local_fault.class != ERR_NONE;
 }
 

@@ -374,6 +374,7 @@ static int push_halves(struct transfer *transfer, const push_items *items,
 			      .count = items->count - half };
 
 	if (items->count == 1) {
+		items->items[0]->is_unreadable = true;
 		item_settle(items->items[0], REF_REJECTED_OTHER_REASON,
 			    xstrdup(transfer->local_fault.text));
 		return 0;
@@ -430,7 +431,7 @@ int transfer_push(struct transfer *transfer, const push_items *items, struct err
 	status = call_git(transfer, command.args.items, &output, &ended, err);
 	command_clear(&command);
 	transfer->result->pushes++;
-	transfer->result->sent_bytes += push_report_sent(ended.tail);
+	transfer->result->sent_bytes += git_message_sent(ended.tail);
 	if (status != 0 && was_ended_from_outside(err))
 		return -1;
 	read_answers(transfer, output.data, &list);

@@ -25,6 +25,7 @@ struct push_item {
 	bool forces;        /* its spec has a "+" */
 	bool is_in_the_way; /* or behind: a directory and a file of one name */
 	bool is_answered;   /* by the last push */
+	bool is_unreadable; /* here: see local_fault */
 	enum item_state state;
 };
 
@@ -43,7 +44,7 @@ struct transfer {
 	bool is_stale; /* what was seen is no longer so */
 	bool is_all;
 	struct view view;
-	struct err local_fault; /* of the refs whose objects cannot be read */
+	struct err local_fault; /* of the last ref whose objects cannot be read */
 };
 
 /* How a git_remote is made of the destination, and undone. */

@@ -37,7 +37,7 @@ static void add_repository(struct walk *walk, enum repo_look look)
 				  .is_damaged = look == REPO_DAMAGED };
 	struct err err;
 
-	if (name_check(one.name, &err) == 0) {
+	if (name_judge(one.name, &err) == 0) {
 		vec_add(&walk->discovery->found, one);
 		return;
 	}

@@ -16,8 +16,8 @@ struct discovered {
 
 /* Something that a person should hear of. */
 struct discover_finding {
-	char *path; /* below the root; owned */
-	struct err err;
+	char *path;       /* below the root; owned */
+	struct err err;   /* without the path */
 	bool hides_names; /* repositories may stand there that were not seen */
 	bool is_harmless; /* nothing that should be replicated is left out */
 };

@@ -3,9 +3,9 @@
 #include "base/hash.h"
 #include "base/str.h"
 
-static int refuse(const char *name, const char *why, struct err *err)
+static int refuse(const char *why, struct err *err)
 {
-	err_set(err, ERR_CONFIG, "%s: not a repository's name: %s", name, why);
+	err_set(err, ERR_CONFIG, "not a repository's name: %s", why);
 	return err_remedy(err, "rename it");
 }
 
@@ -27,18 +27,23 @@ static bool is_own(const char *name)
 	       (name[len] == '\0' || name[len] == '/');
 }
 
-int name_check(const char *name, struct err *err)
+int name_judge(const char *name, struct err *err)
 {
 	const char *fault = path_fault(name);
 
 	if (fault)
-		return refuse(name, fault, err);
+		return refuse(fault, err);
 	if (is_own(name)) {
-		refuse(name, OWN_FOLDER " is refrelay's own folder", err);
+		refuse(OWN_FOLDER " is refrelay's own folder", err);
 		return err_remedy(err, "what it holds is not served: to have a copy from "
 				       "the trash, move it to a place outside first");
 	}
-	return has_git_part(name) ? refuse(name, "a part of it is \".git\"", err) : 0;
+	return has_git_part(name) ? refuse("a part of it is \".git\"", err) : 0;
+}
+
+int name_check(const char *name, struct err *err)
+{
+	return name_judge(name, err) == 0 ? 0 : err_prefix(err, "%s", name);
 }
 
 char *name_of_path(const char *path)

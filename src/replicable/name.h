@@ -17,6 +17,9 @@
  * of it ".git", not below OWN_FOLDER. ERR_CONFIG says what is wrong. */
 int name_check(const char *name, struct err *err);
 
+/* The same, for callers that say the name themselves: the text has it not. */
+int name_judge(const char *name, struct err *err);
+
 /* The name of the repository that stands at this path below the root: without one
  * trailing ".git". The caller frees. */
 char *name_of_path(const char *path);

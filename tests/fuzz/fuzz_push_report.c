@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "git/git_message.h"
 #include "push/push_report.h"
 
 #define TEXT_MAX 4096
@@ -36,9 +37,9 @@ static void check_tail(const char *tail)
 	AUTO_STR struct str words = STR_INIT;
 	struct err err;
 
-	push_report_words(tail, &words);
-	assert(!strchr(words.data, '\n') && words.len < TEXT_MAX);
-	push_report_sent(tail);
+	git_message_add_words(tail, &words);
+	assert(!strchr(words.data, '\n') && words.len <= strlen(tail));
+	git_message_sent(tail);
 	for (enum err_class class = ERR_NONE + 1; class <= ERR_INTERNAL; class ++) {
 		err_set(&err, class, "git push ended with status 128");
 		int result = push_report_failure(tail, &err);

@@ -4,9 +4,19 @@
 usage: record.py OUTPUT-FOLDER [GIT...]
 
 GIT is the command that starts git (default: git), as `chroot DIR /usr/bin/git` for
-another version; it must see /tmp/messages at the same place. Each file is one failure:
-its first line names the reader of the text (child or push) and the class that it must
-get, the rest is git's stderr, with temporary paths replaced.
+another version; it must see /tmp/messages at the same place. What ssh says is recorded
+with the default only. Each file is one failure, with temporary paths replaced. Its first
+line says what must be made of the rest, which is a stderr:
+
+    child CLASS        git here, or at a source
+    push CLASS         a push that failed as a whole
+    pack CLASS         a push whose objects could not be read here
+    ssh CLASS          ssh itself
+    command CLASS      a command behind ssh
+    ref STATUS WAY     one ref that was refused: git's porcelain, "--", stderr. WAY is
+                       final, again, locked, force or stale
+
+The files in gerrit/ are written by hand, each with a word on where it comes from.
 """
 import http.server
 import os
@@ -40,14 +50,18 @@ def run(*args, check=True, cwd=None):
     return done
 
 
-def record(name, reader, klass, *args, cwd=None):
-    done = run(*args, check=False, cwd=cwd)
+def write(name, head, done, text):
     if done.returncode == 0:
         raise SystemExit(f"{name} did not fail")
-    text = done.stderr.replace(str(WORK), "/srv")
+    text = text.replace(str(WORK.resolve()), "/srv").replace(str(WORK), "/srv")
     for port, word in PORTS.items():
         text = text.replace(f":{port}", f":{word}").replace(f"port {port}", f"port {word}")
-    (OUT / name).write_text(f"{reader} {klass}\n{text}")
+    (OUT / name).write_text(f"{head}\n{text}")
+
+
+def record(name, reader, klass, *args, cwd=None):
+    done = run(*args, check=False, cwd=cwd)
+    write(name, f"{reader} {klass}", done, done.stderr)
 
 
 def make_source(name):
@@ -187,18 +201,142 @@ def pushes():
     def target(name, *config):
         to = WORK / name
         run("init", "-q", "--bare", "-b", "main", to)
-        run("push", "-q", to, f"{third}:refs/heads/main", cwd=path)
+        run("push", "-q", to, f"{third}:refs/heads/main", f"{third}:refs/heads/x",
+            f"{third}:refs/tags/v", cwd=path)
         for key, value in config:
             run("config", key, value, cwd=to)
         return to
 
-    def push(name, klass, to, *args):
-        record(name, "push", klass, "push", "--porcelain", to, *args, cwd=path)
+    def refused(name, status, way, to, *args):
+        done = run("push", "--porcelain", *args[:-1], to, args[-1], check=False, cwd=path)
+        write(f"ref-{name}", f"ref {status} {way}", done, f"{done.stdout}--\n{done.stderr}")
 
-    push("push-to-nothing", "missing", WORK / "nowhere.git", "main")
+    def hook(to, name, script):
+        file = to / "hooks" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
+
+    record("push-to-nothing", "push", "missing", "push", "--porcelain", WORK / "nowhere.git",
+           "main", cwd=path)
     to = target("lacks-rights.git")
     shutil.rmtree(to / "objects")
-    push("push-to-a-broken-one", "missing", to, "main")
+    record("push-to-a-broken-one", "push", "missing", "push", "--porcelain", to, "main", cwd=path)
+
+    to = target("plain.git")
+    refused("is-no-fast-forward", "REJECTED_NONFASTFORWARD", "force", to, "main:main")
+    refused("has-a-tag-already", "REJECTED_NONFASTFORWARD", "force", to, "main:refs/tags/v")
+    refused("has-another-value", "NOT_ATTEMPTED", "stale", to,
+            f"--force-with-lease=refs/heads/main:{commit}", "main:main")
+    refused("is-the-current-branch", "REJECTED_NODELETE", "final", to, ":refs/heads/main")
+    refused("has-a-file-in-the-way", "REJECTED_OTHER_REASON", "final", to, "main:refs/heads/x/y")
+    (to / "refs/heads/x.lock").write_text("")
+    refused("is-locked", "REJECTED_OTHER_REASON", "locked", to, "--force", "main:refs/heads/x")
+    newer = run("commit-tree", tree, "-m", "there", "-p", third, cwd=to).stdout.strip()
+    run("update-ref", "refs/heads/main", newer, cwd=to)
+    refused("has-what-is-not-here", "REJECTED_NONFASTFORWARD", "force", to, "main:main")
+    to = target("strict.git", ("receive.denyDeletes", "true"), ("receive.denyNonFastForwards", "true"))
+    refused("may-not-be-deleted", "REJECTED_NODELETE", "final", to, ":refs/heads/x")
+    refused("may-not-be-forced", "REJECTED_NONFASTFORWARD", "final", to, "--force", "main:refs/heads/x")
+    to = target("hidden.git", ("receive.hideRefs", "refs/heads/h"))
+    refused("is-hidden", "REJECTED_OTHER_REASON", "final", to, "main:refs/heads/h/a")
+    to = target("small.git", ("receive.maxInputSize", "10"))
+    refused("has-no-room-for-the-pack", "REJECTED_OTHER_REASON", "again", to, "main:refs/heads/new")
+    to = target("declines-all.git")
+    hook(to, "pre-receive", "echo 'no pushes on Fridays' >&2; exit 1")
+    refused("is-declined-with-all", "REJECTED_OTHER_REASON", "final", to, "main:refs/heads/new")
+    to = target("declines-one.git")
+    hook(to, "update", "exit 1")
+    refused("is-declined", "REJECTED_OTHER_REASON", "final", to, "main:refs/heads/new")
+    to = target("moves.git")
+    hook(to, "update", f"env -u GIT_QUARANTINE_PATH git update-ref refs/heads/x {commit}")
+    refused("is-changed-meanwhile", "REJECTED_OTHER_REASON", "locked", to, "--force", "main:refs/heads/x")
+    work_tree = WORK / "work-tree"
+    run("init", "-q", "-b", "main", work_tree)
+    refused("is-checked-out", "REJECTED_OTHER_REASON", "final", work_tree, "main:refs/heads/main")
+
+
+def packs():
+    """Pushes of what cannot be read here."""
+    def push(name, damage):
+        path, blob, tree, commit = make_source(f"{name}.git")
+        damage(loose(path, {"blob": blob, "tree": tree}[name.split("-")[1]]))
+        to = WORK / f"{name}-to.git"
+        run("init", "-q", "--bare", to)
+        record(f"pack-{name}", "pack", "corrupt", "push", "--porcelain", to, "main", cwd=path)
+
+    def flip(file):
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 255
+        overwrite(file, bytes(data))
+
+    for kind in ("blob", "tree"):
+        push(f"lacks-{kind}", lambda file: file.unlink())
+        push(f"flipped-{kind}", flip)
+        push(f"empty-{kind}", lambda file: overwrite(file, b""))
+
+
+def in_shell(command):
+    script = f'. "$LIBRARY" && {command}'
+    subprocess.run(["bash", "-c", script], check=True, stdin=subprocess.DEVNULL,
+                   env=ENV | {"LIBRARY": str(Path(__file__).parents[1] / "lib/ssh.sh")})
+
+
+def over_ssh():
+    """With the options that src/push/ssh_command.c gives."""
+    place = WORK / "sshd"
+    in_shell(f"ssh_start {place}")
+    port = (place / "port").read_text().strip()
+    PORTS[port] = "SSH"
+    closed = socket.socket()
+    closed.bind(("127.0.0.1", 0))
+    PORTS[closed.getsockname()[1]] = "CLOSED"
+    silent = socket.socket()
+    silent.bind(("127.0.0.1", 0))
+    silent.listen()
+    PORTS[silent.getsockname()[1]] = "SILENT"
+    base = ["ssh", "-F", "/dev/null", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes",
+            "-o", "ConnectTimeout=2", "-o", "IdentitiesOnly=yes"]
+    good = ["-i", place / "user_key", "-o", f"UserKnownHostsFile={place}/known_hosts"]
+
+    def say(name, head, *args):
+        words = [str(word) for word in args]
+        done = subprocess.run(words, env=ENV, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        write(name, head, done, done.stderr)
+
+    # of an option that is given twice the first counts, of -F the last
+    for name, klass, options, host, at in (
+            ("host-key-unknown", "config", ["-o", "UserKnownHostsFile=/dev/null"], "127.0.0.1", port),
+            ("denied", "auth", ["-o", f"IdentityFile={place}/other_key"], "127.0.0.1", port),
+            ("refused", "network", [], "127.0.0.1", closed.getsockname()[1]),
+            ("silent", "timeout", [], "127.0.0.1", silent.getsockname()[1]),
+            ("no-host", "network", [], "no-such-host.invalid", port),
+            ("bad-option", "config", ["-o", "Nonsense=yes"], "127.0.0.1", port),
+            ("no-config", "config", ["-F", "/nowhere"], "127.0.0.1", port),
+            ("no-common-algorithm", "config", ["-o", "Ciphers=aes128-cbc"], "127.0.0.1", port)):
+        command = base + options + (good if name != "denied" else good[2:])
+        say(f"ssh-{name}", f"ssh {klass}", *command, "-p", at, host, "true")
+        if not name.startswith(("bad", "no-c")):
+            ENV["GIT_SSH_COMMAND"] = " ".join(str(word) for word in command)
+            record(f"push-ssh-{name}", "push", klass, "push", "--porcelain",
+                   f"ssh://{host}:{at}{WORK}/plain.git", "main", cwd=WORK / "push-from.git")
+
+    ENV["GIT_SSH_COMMAND"] = " ".join(str(word) for word in base + good)
+    url = f"ssh://127.0.0.1:{port}{WORK}"
+    record("push-ssh-to-nothing", "push", "missing", "push", "--porcelain", f"{url}/nowhere.git",
+           "main", cwd=WORK / "push-from.git")
+    record("push-ssh-no-git", "push", "config", "push", "--porcelain",
+           "--receive-pack=/nowhere/git-receive-pack", f"{url}/plain.git", "main",
+           cwd=WORK / "push-from.git")
+    (WORK / "plain.git/HEAD.lock").write_text("")
+    for name, klass, line in (("no-git", "config", "/nowhere/git init"),
+                              ("no-program", "config", "no-such-program"),
+                              ("no-directory", "config", "ls /nowhere"),
+                              ("locked", "conflict",
+                               f"git -C {WORK}/plain.git symbolic-ref HEAD refs/heads/y"),
+                              ("disk-full", "disk", "cat /etc/passwd >/dev/full")):
+        say(f"command-{name}", f"command {klass}", *base, *good, "-p", port, "127.0.0.1", line)
+    in_shell(f"ssh_stop {place}")
 
 
 def main():
@@ -210,6 +348,9 @@ def main():
     damaged()
     over_http()
     pushes()
+    packs()
+    if GIT == ["git"]:
+        over_ssh()
     print(run("--version").stdout.strip(), len(list(OUT.iterdir())), "messages")
 
 

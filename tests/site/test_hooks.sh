@@ -328,7 +328,7 @@ hooks_that_are_elsewhere_are_told() {
 
 	cp -r site/repos/c.git site/repos/$'bad\xff.git'
 	expect 3 site hooks list
-	grep -qF "refrelay: bad\\xff: not a repository's name: it is not UTF-8" err
+	grep -qF "refrelay: bad\\xff.git: not a repository's name: it is not UTF-8" err
 	rm -r site/repos/$'bad\xff.git'
 
 	git config --global core.hooksPath "$TEST_DIR/absent"

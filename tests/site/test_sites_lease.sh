@@ -119,6 +119,8 @@ a_dead_ones_is_released_by_hand() {
 	fence=$(lease_of_a fence)
 	expect 1 at paris lease release --fence "$((fence - 1))" --reason test "$key"
 	lease_of_a_is held true
+	at paris lease show "$key" >out
+	fails grep 'left until it lapses' out
 	at paris lease release --fence "$fence" --reason "it is dead" "$key"
 	lease_of_a_is held false
 	[ "$(lease_of_a fence)" -gt "$fence" ]
@@ -150,6 +152,8 @@ a_sleepers_is_taken_away() {
 	lease_of_a_is proof alive
 	before=$(repository_picture paris/git/a.git)
 	key=$(lease_of_a key)
+	at paris lease show "$key" >out
+	grep 's left until it lapses' out
 	fence=$(lease_of_a fence)
 	at paris lease release --fence "$fence" --reason "it hangs" "$key" 2>err
 	grep -F 'ev=lease.force_released' err

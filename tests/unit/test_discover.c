@@ -161,6 +161,8 @@ TEST(a_name_that_is_not_utf8_is_left_out_and_told)
 	assert_names("");
 	assert_int_equal(found.findings.count, 1);
 	assert_false(found.findings.items[0].is_harmless);
+	assert_true(text_starts_with(found.findings.items[0].err.text,
+				     "not a repository's name")); /* the path has it */
 	assert_true(discovery_is_complete(&found));
 	discovery_clear(&found);
 }

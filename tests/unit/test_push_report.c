@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include "git/git_message.h"
 #include "push/push_report.h"
 
 static char *said;
@@ -94,16 +95,21 @@ TEST(each_line_has_its_meaning)
 
 TEST(words_of_the_other_side_are_kept_without_its_progress)
 {
-	AUTO_STR struct str words = STR_INIT;
+	struct ref_result result = { 0 };
+	struct push_line line;
 
-	push_report_words(
+	assert_true(next("!\ta:b\t[remote rejected] (declined)\n", &line));
+	push_report_judge(
+		&line,
 		"Writing objects: 100% (3/3), done.\n"
 		"remote: Resolving deltas:  50% (1/2)\rremote: Resolving deltas: "
 		"100% (2/2), done.        \n"
 		"remote: no pushes on Fridays        \nremote: ask\033[1m Eve\n"
 		"error: failed to push some refs\n",
-		&words);
-	assert_string_equal(words.data, "no pushes on Fridays | ask [1m Eve");
+		&result);
+	assert_string_equal(result.text, "declined: no pushes on Fridays | ask [1m Eve");
+	free(result.text);
+	free(TAKE(said));
 }
 
 TEST(a_reason_is_short_and_harmless_whatever_was_sent)
@@ -120,19 +126,19 @@ TEST(a_reason_is_short_and_harmless_whatever_was_sent)
 	assert_true(strlen(result.text) < 400);
 	free(result.text);
 	free(TAKE(said));
-	assert_int_equal(push_report_sent("Writing objects: 100% (1/1), 1e300 GiB | "),
+	assert_int_equal(git_message_sent("Writing objects: 100% (1/1), 1e300 GiB | "),
 			 0);
 }
 
 TEST(what_was_sent_is_read_from_the_progress)
 {
-	assert_int_equal(push_report_sent("Writing objects: 100% (3/3), 186 bytes | 1 "
+	assert_int_equal(git_message_sent("Writing objects: 100% (3/3), 186 bytes | 1 "
 					  "KiB/s, done."),
 			 186);
-	assert_int_equal(push_report_sent("Writing objects: 100% (1/1), 5 bytes\rWriting "
+	assert_int_equal(git_message_sent("Writing objects: 100% (1/1), 5 bytes\rWriting "
 					  "objects: 100% (1/1), 1.50 MiB | 3 MiB/s"),
 			 1572864);
-	assert_int_equal(push_report_sent("Writing objects:  33% (1/3)"), 0);
+	assert_int_equal(git_message_sent("Writing objects:  33% (1/3)"), 0);
 }
 
 TEST(a_whole_failure_has_the_class_of_what_was_said)

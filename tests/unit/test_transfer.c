@@ -359,6 +359,17 @@ TEST(one_broken_ref_does_not_hold_up_the_others)
 	assert_true(text_starts_with(err.text, "local repository"));
 }
 
+TEST(refs_that_are_all_broken_are_a_fault_of_the_repository)
+{
+	set_refs("refs/heads/a=1");
+	must("echo 1111111111111111111111111111111111111111 >r.git/refs/heads/b && "
+	     "echo 2222222222222222222222222222222222222222 >r.git/refs/heads/c");
+	assert_fails(push("refs/heads/b refs/heads/c"), ERR_CORRUPT);
+	assert_int_equal(err.reason, REASON_LOCAL_REPOSITORY);
+	assert_string_not_equal(result_of("refs/heads/b")->text,
+				result_of("refs/heads/c")->text);
+}
+
 TEST(a_partial_repository_is_not_pushed)
 {
 	set_refs("refs/heads/main=3");
@@ -455,6 +466,7 @@ int main(void)
 		PUSH_CASE(a_stop_ends_it),
 		PUSH_CASE(the_sources_config_and_hooks_have_no_say),
 		PUSH_CASE(one_broken_ref_does_not_hold_up_the_others),
+		PUSH_CASE(refs_that_are_all_broken_are_a_fault_of_the_repository),
 		PUSH_CASE(a_partial_repository_is_not_pushed),
 		PUSH_CASE(sha256_repositories_are_pushed),
 		PUSH_CASE(a_shallow_repository_pushes_what_it_has),
