@@ -661,6 +661,7 @@ TEST(the_head_of_what_is_gone_waits_for_nothing)
 	struct node node = { 0 };
 
 	make_source("p");
+	make_source("q");
 	must("cp -r site/p.git dst && rm -r site/p.git");
 	open_node(&node, "a", settings_with(""));
 	request(&node, "p", REQUEST_HEAD);
