@@ -94,7 +94,7 @@ static struct theirs *put_text(const char *id, const char *text)
 }
 
 /* So many bytes that differ from place to place. */
-static struct theirs *put_many(const char *id, size_t len)
+static inline struct theirs *put_many(const char *id, size_t len)
 {
 	AUTO_FREE char *bytes = xmalloc(len + 1);
 
