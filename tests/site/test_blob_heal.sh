@@ -18,7 +18,7 @@ flip_byte() { # FILE [AT]
 }
 
 # `object` and a repository r that names it; uploads small and big.
-make_damage_sites() {
+make_damage_sites() { # MAKE-SITES
 	make_blob_sites "$1"
 	give_token london boss operate
 	set_conf paris http.anonymousRead true
@@ -48,6 +48,13 @@ get_object() { # SITE
 		"$(site_url "$1")/r.git/info/lfs/objects/${object//\//}"
 }
 
+# What happens on its disk is for verifications to find, and for readers.
+restart_unwatched() {
+	stop_site paris
+	unwatch paris
+	start_site paris
+}
+
 gives_object() { # SITE
 	[ "$(get_object "$1")" = 200 ] && [ "$(<got)" = "$text" ]
 }
@@ -59,6 +66,7 @@ as_operator() { # CURL-ARGUMENT...
 a_copy_is_damaged_and_reverified() {
 	local file
 	make_damage_sites make_sites
+	restart_unwatched
 	for file in uploads/small uploads/big "lfs/$object"; do
 		flip_byte "paris/$file"
 		fails cmp -s "london/$file" "paris/$file"
@@ -75,8 +83,7 @@ a_copy_is_damaged_and_reverified() {
 a_copy_is_damaged_and_found_in_its_turn() {
 	make_damage_sites make_sites
 	set_conf paris sync.reverifyInterval 1s
-	stop_site paris
-	start_site paris
+	restart_unwatched
 	at paris blob reverify --wait --all
 	flip_byte paris/uploads/small
 	flip_byte paris/uploads/big 2000000
@@ -91,6 +98,7 @@ a_copy_is_damaged_and_found_in_its_turn() {
 # While it cannot be brought again, the primary's is given.
 a_damaged_copy_is_not_given_out() {
 	make_damage_sites make_proxied_sites
+	restart_unwatched
 	rules '/api/v1/retrieve/ drop'
 	flip_byte "paris/lfs/$object"
 	at paris blob reverify --type lfs "$object"
