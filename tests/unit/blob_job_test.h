@@ -339,6 +339,7 @@ static inline void open_all(void)
 
 static inline void close_all(void)
 {
+	doubts_clear(&pull);
 	lines_clear(&pull.lines);
 	primary_close(pull.options.primary);
 	map_clear(&pull.reverified);

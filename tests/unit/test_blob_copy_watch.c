@@ -22,7 +22,6 @@ static int tear_down(void **state)
 {
 	blob_copy_watch_stop(watch);
 	watch = NULL;
-	doubts_clear(&pull);
 	close_all();
 	return test_remove_root(state);
 }
