@@ -134,10 +134,31 @@ what_cannot_be_watched_is_scanned() {
 	wait_until 10 all_is_here
 }
 
+paris_stands() {
+	grep -q '^State:.T' "/proc/$(site_pid paris)/status"
+}
+
+# The row says that it was verified later than the file was changed.
+what_is_done_just_after_a_file_was_read_is_found() {
+	make_copies
+	unwatch paris
+	start_copies
+	stop_site paris
+	start_site paris REFRELAY_FAILPOINT=verify.done=stop
+	at paris blob reverify --type uploads a.txt
+	wait_until 20 paris_stands
+	overwrite paris/uploads/a.txt
+	kill -CONT "$(site_pid paris)"
+	wait_until 10 was_logged paris copy.doubted 'name=a.txt'
+	wait_until 10 all_is_here
+}
+
 tap_test 'whatever a stranger does to a copy is seen, and mended, at once' \
 	whatever_a_stranger_does_is_seen_and_mended_at_once
 tap_test 'a reader of a copy whose times were put back gets what the primary has' \
 	a_reader_gets_what_the_primary_has
 tap_test 'check names the type of a copy that is not as it was left' check_names_the_type
 tap_test 'what cannot be watched is scanned' what_cannot_be_watched_is_scanned
+tap_test 'what is done just after a file was read is found' \
+	what_is_done_just_after_a_file_was_read_is_found
 tap_done
