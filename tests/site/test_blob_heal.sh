@@ -33,30 +33,11 @@ make_damage_sites() { # MAKE-SITES
 	wait_until 20 gives_object paris
 }
 
-name_object() {
-	git clone -q london/git/r.git work
-	printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n' \
-		"${object//\//}" "${#text}" >work/object.bin
-	git -C work add object.bin
-	git -C work commit -qm pointer
-	git -C work push -q origin HEAD:refs/heads/main
-	rm -r work
-}
-
-get_object() { # SITE
-	curl -sS -m 20 -o got -w '%{http_code}' \
-		"$(site_url "$1")/r.git/info/lfs/objects/${object//\//}"
-}
-
 # What happens on its disk is for verifications to find, and for readers.
 restart_unwatched() {
 	stop_site paris
 	unwatch paris
 	start_site paris
-}
-
-gives_object() { # SITE
-	[ "$(get_object "$1")" = 200 ] && [ "$(<got)" = "$text" ]
 }
 
 as_operator() { # CURL-ARGUMENT...
