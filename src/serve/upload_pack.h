@@ -43,9 +43,10 @@ struct upload_pack_request {
 		       */
 };
 
-/* Starts it, and waits for its first bytes or its end, so that what went wrong can still
- * become a status: ERR_MISSING (no such repository), ERR_AUTH (REASON_CLOSED: its
- * http.uploadpack is false), ERR_CORRUPT, ERR_CONFIG (also: the
+/* Starts it, and waits for its first bytes or its end, of an answer for its first 64 KiB
+ * or half a second, so that what went wrong can still become a status: ERR_MISSING (no
+ * such repository), ERR_AUTH (REASON_CLOSED: its http.uploadpack is false), ERR_CORRUPT
+ * (REASON_LOST_OBJECT: that of a ref, which the client asked for), ERR_CONFIG (also: the
  * body is no request of git's), ... Not an error: an answer in which upload-pack itself
  * refuses ("not our ref"), and an empty answer to the empty request with which clients
  * probe. `stop` is borrowed until close. */
