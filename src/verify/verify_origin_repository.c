@@ -132,6 +132,10 @@ bool verify_origin_repository(struct verify_origin *verify, const char *name)
 		log_error("verify.failed",
 			  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
 			  LOG_ERR(&failure), LOG_TEXT("remedy", failure.remedy));
+	if (result != 0)
+		verify_doubt_proved(verify, name);
+	else if (verify_is_doubted(verify, name))
+		return true; /* what was met may be newer than what was read */
 	if (record(verify, name, result == 0 ? NULL : &failure, &err) == 0)
 		return true;
 	log_warn("verify.not_recorded", LOG_ERR(&err));

@@ -160,6 +160,16 @@ static bool has_copy_failed(const struct web_request *request,
 	       !answer->is_too_large && copy_is_at_fault(err);
 }
 
+/* At a primary. */
+static void note_damage(const struct web_request *request, const char *name,
+			const struct serve_answer *answer, const struct err *err)
+{
+	struct verify_origin *verify = request->services->verify_origin;
+
+	if (verify && !answer->is_request_bad && !answer->is_too_large)
+		verify_origin_doubt(verify, name, err);
+}
+
 static int fail(const struct web_request *request, const struct serve_answer *answer,
 		struct web_response *response, const struct err *err)
 {
@@ -176,6 +186,7 @@ static int advertise(const struct web_request *request, const char *name,
 	int result = find_answer(request, &wanted, &answer, err);
 
 	if (result < 0) {
+		note_damage(request, name, &answer, err);
 		result = tell_copy(request, ADVERTISEMENT, response, err)
 				 ? 0
 				 : fail(request, &answer, response, err);
@@ -197,10 +208,13 @@ static int upload_pack(const struct web_request *request, const char *name,
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = 0;
 
-	if (serve_upload_pack(request->services->serve, &wanted, &answer, err) == 0)
+	if (serve_upload_pack(request->services->serve, &wanted, &answer, err) == 0) {
 		git_hand_over(&answer, RESULT, response);
-	else if (!tell_copy(request, RESULT, response, err))
-		result = fail(request, &answer, response, err);
+	} else {
+		note_damage(request, name, &answer, err);
+		if (!tell_copy(request, RESULT, response, err))
+			result = fail(request, &answer, response, err);
+	}
 	serve_answer_clear(&answer);
 	return result;
 }
