@@ -169,7 +169,7 @@ static void start_verify(struct node *node)
 		blob_notice_set_due(blobs, blobs_are_due, node->services.verify_origin);
 }
 
-/* An answer broke off, or nothing could be pushed from there. */
+/* A reader's answer broke off. */
 static void origin_is_doubted(void *arg, const char *name, const struct err *why)
 {
 	verify_origin_doubt(arg, name, why);
@@ -190,6 +190,7 @@ static int start_primary(struct node *node, struct err *err)
 			.reverify_ms = settings->pull.reverify_ms });
 	start_verify(node);
 	serve_on_doubt(services->serve, origin_is_doubted, services->verify_origin);
+	node->push.verify_origin = services->verify_origin;
 	if (services->blob_notice)
 		services->blob_watch = blob_watch_start(&(struct blob_watch_options){
 			.notice = services->blob_notice,

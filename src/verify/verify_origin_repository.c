@@ -31,7 +31,13 @@ static int check_objects(struct verify_origin *verify, const struct noticed *not
 	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
 	    repo_check_files(&repo, err) != 0)
 		return -1;
-	return verify_objects(&work, &repo, &noticed->refs, err);
+	if (verify_objects(&work, &repo, &noticed->refs, err) == 0)
+		return 0;
+	if (err->class == ERR_MISSING) { /* a part of it; it is there itself */
+		err->class = ERR_CORRUPT;
+		err_remedy(err, "restore what is missing there");
+	}
+	return -1;
 }
 
 struct result {

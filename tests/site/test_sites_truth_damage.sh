@@ -5,6 +5,7 @@
 . "${0%/*}/../lib/sites.sh"
 . "${0%/*}/../lib/two_sites.sh"
 . "${0%/*}/../lib/truth.sh"
+. "${0%/*}/../lib/pushed.sh"
 
 # Nobody looks but who is asked to.
 begin_damage() {
@@ -15,6 +16,7 @@ begin_damage() {
 	done
 	set_conf london sync.scanInterval 1h
 	set_conf paris http.anonymousRead true
+	give_token london dev push
 	start_sites
 	wait_until 20 all_say_it
 }
@@ -86,6 +88,32 @@ a_secondary() {
 	ends_when_it_is_whole three
 }
 
+# Its refs are told from memory, and git finds no object to build on.
+a_push() {
+	begin_damage
+	make_clone "$(site_url london)/one.git" pushes
+	commit_in pushes
+	lose_packs one
+	fails git -C pushes push -q "$(url_as dev london one)" HEAD:refs/heads/main
+	wait_until 2 is_told one
+	ends_when_it_is_whole one
+}
+
+a_push_to_a_destination() {
+	begin
+	set_conf london sync.scanInterval 1h
+	set_conf london remote.bonn.url "$PWD/bonn/\${name}.git"
+	set_conf london remote.bonn.replicationDelay 0
+	mkdir bonn
+	start_sites
+	wait_until 20 says_in_sync paris
+	mv london/git/three.git/objects objects
+	mkdir london/git/three.git/objects
+	at london push start three || true
+	wait_until 10 was_logged london repository.doubted repo=three
+	wait_until 2 is_told three
+}
+
 a_check() {
 	begin_damage
 	at london check >good || true
@@ -123,6 +151,8 @@ a_client_that_asks_for_nonsense() {
 tap_test "a reader meets a primary's repository without its packs" a_reader
 tap_test "a reader meets a hole in a primary's history" a_reader_who_meets_the_history
 tap_test "a secondary meets a primary's repository without its packs" a_secondary
+tap_test "who pushes meets a primary's repository without its packs" a_push
+tap_test "push replication meets a primary's repository without its objects" a_push_to_a_destination
 tap_test "a check looks for what refs name" a_check
 tap_test "who asks for nonsense causes no alarm, or few" a_client_that_asks_for_nonsense
 tap_done
