@@ -8,8 +8,8 @@
  * refusal: one packet "ERR ...", and a bad exit.
  *
  * Git tells of much that is damaged only after it has begun to answer. So the beginning
- * of an answer is held back, until there is so much of it, or so long: what ends badly
- * by then is an error, in whose place the caller can still say something else.
+ * of an answer is held back where there is another one, until there is so much of it, or
+ * so long: what ends badly by then is an error. Elsewhere the client gets what git says.
  *
  * A refusal ("not our ref") is git's word of objects that it does not find, too. It is
  * damage if the object is that of a ref, and not there: a client alone brings neither
@@ -45,6 +45,7 @@ struct upload_pack {
 	struct git_stream *stream; /* NULL once it has ended */
 	struct err broke_off;      /* why; ERR_NONE: it did not, or not yet */
 	bool is_refusal;
+	bool holds_back;
 	bool is_request_bad;
 	size_t service_left; /* of the service line */
 	size_t first_len;
@@ -183,7 +184,7 @@ static size_t wanted_first(const struct upload_pack *pack, int64_t held_until,
 			   int64_t *until)
 {
 	*until = pack->first_len < FIRST_ENOUGH ? 0 : held_until;
-	return pack->step == UPLOAD_PACK_ANSWER ? sizeof(pack->first) : FIRST_ENOUGH;
+	return pack->holds_back ? sizeof(pack->first) : FIRST_ENOUGH;
 }
 
 static int read_first(struct upload_pack *pack, struct err *err)
@@ -287,6 +288,7 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 		return -1;
 	made = xcalloc(1, sizeof(*made));
 	made->step = request->step;
+	made->holds_back = request->holds_back && request->step == UPLOAD_PACK_ANSWER;
 	made->work = (struct git_work){
 		.stop = request->stop,
 		.guard_fd = -1,

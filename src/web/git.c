@@ -115,6 +115,20 @@ static bool tell_copy(const struct web_request *request, const char *content_typ
 	return true;
 }
 
+/* Nor is a reader told more, who has nobody else to ask than a primary. */
+static bool tell_lost(const struct web_request *request, struct web_response *response,
+		      const struct err *err)
+{
+	if (request->services->pull || err->reason != REASON_LOST_OBJECT)
+		return false;
+	answer_reset(response);
+	pkt_addf(&response->body, "ERR the repository is damaged: %s", err->text);
+	response->content_type = RESULT;
+	git_never_cache(response);
+	log_warn("git.broken", LOG_ERR(err), LOG_TEXT("target", request->target));
+	return true;
+}
+
 typedef int (*git_reading)(const struct web_request *request, const char *name,
 			   struct web_response *response, struct err *err);
 
@@ -129,6 +143,7 @@ static struct serve_request ask(const struct web_request *request, const char *n
 		.client = request->may_wait ? &client->names : NULL,
 		.protocol = web_header(request, "Git-Protocol"),
 		.is_for_copy = is_for_copy(request),
+		.has_other = request->services->pull,
 		.wants_whole = is_for_site(request),
 		.accepts_gzip = negotiate_gzip(web_header(request, "Accept-Encoding")),
 		.body = request->body,
@@ -212,7 +227,8 @@ static int upload_pack(const struct web_request *request, const char *name,
 		git_hand_over(&answer, RESULT, response);
 	} else {
 		note_damage(request, name, &answer, err);
-		if (!tell_copy(request, RESULT, response, err))
+		if (!tell_copy(request, RESULT, response, err) &&
+		    !tell_lost(request, response, err))
 			result = fail(request, &answer, response, err);
 	}
 	serve_answer_clear(&answer);

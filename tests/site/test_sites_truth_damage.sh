@@ -55,7 +55,9 @@ a_reader() {
 		git -c "protocol.version=$version" clone -q "$(site_url london)/one.git" got
 		rm -rf got
 		lose_packs one
-		fails git -c "protocol.version=$version" clone -q "$(site_url london)/one.git" got
+		expect 128 git -c "protocol.version=$version" clone -q \
+			"$(site_url london)/one.git" got
+		grep 'remote error: the repository is damaged: the object .* is not there' err
 		wait_until 2 is_told one
 		was_logged london repository.doubted repo=one
 		ends_when_it_is_whole one

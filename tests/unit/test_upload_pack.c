@@ -443,7 +443,15 @@ TEST(what_breaks_soon_after_its_beginning_is_an_error)
 	     "rm -f r.git/objects/$(git -C r.git rev-parse main~3 | "
 	     "sed 's,..,&/,')");
 	command("command=fetch", line);
+	request.holds_back = true;
 	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CORRUPT);
+	close_body();
+	command("command=fetch", line);
+	request.holds_back = false;
+	assert_ok(upload_pack_open(&request, &pack, &err));
+	assert_int_equal(read_all(4096), -1);
+	assert_non_null(memmem(answer.data, answer.len, "aborting due to", 15));
+	upload_pack_close(pack);
 	close_body();
 }
 
