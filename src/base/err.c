@@ -22,6 +22,7 @@ static const char *const reasons[] = {
 	[REASON_NOT_OUR_REF] = "not_our_ref",
 	[REASON_CLOSED] = "closed",
 	[REASON_FORMAT] = "format_unsupported",
+	[REASON_LOST_OBJECT] = "lost_object",
 	[REASON_AT_PEER] = "at_peer",
 };
 

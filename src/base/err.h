@@ -40,6 +40,7 @@ enum err_reason {
 	REASON_NOT_OUR_REF,      /* git: the source no longer offers what was asked for */
 	REASON_CLOSED, /* the repository's own settings, or its state, keep clients out */
 	REASON_FORMAT, /* a repository in a form that this version cannot read */
+	REASON_LOST_OBJECT, /* a ref names an object that is not there: damage for sure */
 	REASON_AT_PEER, /* the other site says so of what it has; nothing is wrong here */
 	REASONS,
 };

@@ -237,6 +237,8 @@ static void check_data(struct checking *checking)
 			check_secondary(checking, data.store);
 		else
 			check_scan(checking, data.store);
+		if (checking->site.role == SITE_PRIMARY)
+			check_originals(checking, data.store);
 		check_blob_roots(checking, data.store);
 	}
 	site_data_close(&data);

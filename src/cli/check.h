@@ -39,6 +39,10 @@ void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs
 void check_copies(struct checking *checking, struct store *store,
 		  const struct blob_kind *kind);
 
+/* At a primary: whether the objects that refs name are there, by a look at each
+ * repository; one that lacks some is marked as failed (check_copies.c). */
+void check_originals(struct checking *checking, struct store *store);
+
 /* Notes when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);
 

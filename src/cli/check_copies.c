@@ -1,11 +1,13 @@
 /*
- * A look at each copy, as the node takes one when it starts.
+ * A look at each copy, as the node takes one when it starts; and at a primary at each
+ * repository.
  */
 #include "change/hook_socket.h"
 #include "cli/check.h"
 #include "pull/glance.h"
 #include "store/data_lock.h"
 #include "upkeep/copies_root.h"
+#include "verify/verify_origin.h"
 
 #define WAKE_MS 1000
 
@@ -59,4 +61,38 @@ void check_copies(struct checking *checking, struct store *store,
 				result.looked, kind ? kind->type : "repositories",
 				kind ? ": " : " are ");
 	free(result.example);
+}
+
+static void tell_broken(struct checking *checking, const struct verify_glances *glances)
+{
+	struct err err;
+
+	err_set(&err, ERR_CORRUPT,
+		"%" PRIu64 " of %" PRIu64
+		" repositories lack objects that their refs name, for instance %.100s: "
+		"%.300s",
+		glances->broken, glances->looked, glances->example, glances->why.text);
+	err_remedy(&err, "restore it; a secondary may have what it lacks");
+	check_tell(checking, CHECK_WRONG, "repositories", &err);
+	hook_socket_tell(checking->site.data, "wake", WAKE_MS, NULL, 0, ERR_IGNORED);
+}
+
+void check_originals(struct checking *checking, struct store *store)
+{
+	const char *root = checking->site.repositories;
+	struct verify_glances glances;
+	struct err err;
+
+	if (access(root, F_OK) != 0)
+		return; /* said before */
+	if (verify_origin_glance_all(store, root, &glances, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "repositories", &err);
+	if (glances.broken > 0)
+		tell_broken(checking, &glances);
+	else if (glances.looked > 0)
+		check_tell_good(checking, "repositories",
+				"%" PRIu64
+				" have what their refs name, by a look at each",
+				glances.looked);
+	free(glances.example);
 }

@@ -423,6 +423,15 @@ bool git_message_is_gerrit(const char *tail)
 	return strstr(tail, "Gerrit Code Review: ") != NULL;
 }
 
+bool git_message_refused_object(const char *said, size_t oid_len, struct oid *oid)
+{
+	static const char mark[] = "ERR upload-pack: not our ref ";
+	enum { LENGTH = 4 }; /* digits of a packet's length */
+
+	return strlen(said) > LENGTH && text_starts_with(said + LENGTH, mark) &&
+	       oid_parse(said + LENGTH + strlen(mark), oid_len, oid);
+}
+
 /* The line goes on in others. */
 static bool has(const char *line, size_t len, const char *text)
 {

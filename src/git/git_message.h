@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "base/str.h"
+#include "git/oid.h"
 
 /* The same words mean one thing of a source and another of a destination. */
 enum git_speaker {
@@ -66,6 +67,10 @@ void git_message_add_last(const char *tail, struct str *out);
 
 /* How many bytes a push sent; 0: it does not say. */
 uint64_t git_message_sent(const char *tail);
+
+/* Whether upload-pack refuses an object in what it says to a client, from its first
+ * packet on, and which. */
+bool git_message_refused_object(const char *said, size_t oid_len, struct oid *oid);
 
 /* What one site tells another's git of an error, as text of a packet "ERR": the class
  * comes through, so that git_message_find() gives it back, with REASON_AT_PEER. */

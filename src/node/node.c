@@ -169,6 +169,12 @@ static void start_verify(struct node *node)
 		blob_notice_set_due(blobs, blobs_are_due, node->services.verify_origin);
 }
 
+/* A reader's answer broke off. */
+static void origin_is_doubted(void *arg, const char *name, const struct err *why)
+{
+	verify_origin_doubt(arg, name, why);
+}
+
 static int start_primary(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -183,6 +189,8 @@ static int start_primary(struct node *node, struct err *err)
 			.kinds = &settings->blobs,
 			.reverify_ms = settings->pull.reverify_ms });
 	start_verify(node);
+	serve_on_doubt(services->serve, origin_is_doubted, services->verify_origin);
+	node->push.verify_origin = services->verify_origin;
 	if (services->blob_notice)
 		services->blob_watch = blob_watch_start(&(struct blob_watch_options){
 			.notice = services->blob_notice,
@@ -578,6 +586,7 @@ void node_stop(struct node *node)
 	blob_watch_stop(services->blob_watch);
 	verify_origin_stop(services->verify_origin);
 	node_push_stop(&node->push, DRAIN_MS);
+	verify_origin_free(services->verify_origin);
 	primary_close(services->primary);
 	notice_free(node->notice);
 	blob_notice_free(services->blob_notice);

@@ -39,6 +39,14 @@ static int list_names(void *arg, task_keys *names, struct err *err)
 	return 0;
 }
 
+static void is_broken(void *arg, const char *name, const struct err *why)
+{
+	const struct node_push *parts = arg;
+
+	if (parts->verify_origin)
+		verify_origin_doubt(parts->verify_origin, name, why);
+}
+
 static int open_leases(const struct node_settings *settings, struct node_push *parts,
 		       struct err *err)
 {
@@ -86,6 +94,7 @@ int node_push_start(const struct node_settings *settings, struct node_push *part
 					.delete_brake = settings->pull.delete_brake,
 					.events = parts->events,
 					.names = list_names,
+					.broken = is_broken,
 					.arg = parts },
 		&parts->push, err);
 }

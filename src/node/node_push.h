@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "node/settings.h"
 #include "push/push.h"
+#include "verify/verify_origin.h"
 
 struct node_push {
 	struct task_store *tasks; /* NULL: nothing is said of push, as all of these */
@@ -14,7 +15,9 @@ struct node_push {
 	struct push_sink *sink;
 	struct push_events *events;
 	struct push *push;
-	char *root, *name; /* owned; the node in the cluster */
+	char *root, *name;                   /* owned; the node in the cluster */
+	struct verify_origin *verify_origin; /* borrowed; hears of what is damaged; may be
+						NULL */
 };
 
 /* What takes changes; nothing is pushed yet. ERR_DISK: the task store is away. */

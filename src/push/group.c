@@ -247,6 +247,15 @@ static void note_host(struct push_run *run, const struct err *why)
 		run->result.host = HOST_FAILED;
 }
 
+static void tell_broken(const struct push_run *run, const struct push_group *group,
+			const struct err *why)
+{
+	const struct push_options *options = &run->push->options;
+
+	if (is_local_failure(why) && options->broken)
+		options->broken(options->arg, group->project, why);
+}
+
 static void fail_group(struct push_run *run, const struct push_group *group,
 		       struct err *why)
 {
@@ -260,6 +269,7 @@ static void fail_group(struct push_run *run, const struct push_group *group,
 		return;
 	}
 	note_host(run, why);
+	tell_broken(run, group, why);
 	report_class(group->destination.remote->name, why->class);
 	if (is_local_failure(why) && why->class == ERR_MISSING) {
 		give_up(run, group, why);

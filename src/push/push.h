@@ -31,7 +31,10 @@ struct push_options {
 	/* Appends the names of all repositories of the site, owned by the caller. For
 	 * replicateOnStartup, and to see whose copies share a place. */
 	int (*names)(void *arg, task_keys *names, struct err *err);
-	void *arg;
+	/* Is told that a repository could not be pushed because of what is here. From any
+	 * worker; may be NULL. */
+	void (*broken)(void *arg, const char *name, const struct err *why);
+	void *arg; /* of both */
 };
 
 int push_start(const struct push_options *options, struct push **push, struct err *err);

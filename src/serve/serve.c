@@ -182,6 +182,7 @@ static int ask_git(struct serve *serve, struct slots *slots,
 	wanted->stop = request->cut;
 	wanted->is_bad = &answer->is_request_bad;
 	wanted->is_for_copy = request->is_for_copy;
+	wanted->holds_back = request->has_other;
 	answer->read = read_pack;
 	answer->close = close_pack;
 	answer->stream = stream;

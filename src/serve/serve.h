@@ -38,6 +38,7 @@ struct serve_request {
 	const struct fair_client *client; /* for its share; borrowed; may be NULL */
 	bool is_for_copy; /* a secondary's own: what keeps readers out does not count
 			   */
+	bool has_other;   /* there is another answer, if this one breaks off soon */
 	bool wants_whole; /* refs are in the answer when it is returned, if ever */
 	const struct str *body;  /* of a POST: its beginning, up to 1 MiB ... */
 	int body_fd;             /* ... and all of it, if it is longer; else -1 */

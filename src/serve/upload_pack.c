@@ -6,6 +6,14 @@
  * An answer is whole when git exits with 0 (since 2.30 also to a shallow client of
  * protocol 0, which hangs up when it was told where history ends), or when it is a
  * refusal: one packet "ERR ...", and a bad exit.
+ *
+ * Git tells of much that is damaged only after it has begun to answer. So the beginning
+ * of an answer is held back where there is another one, until there is so much of it, or
+ * so long: what ends badly by then is an error. Elsewhere the client gets what git says.
+ *
+ * A refusal ("not our ref") is git's word of objects that it does not find, too. It is
+ * damage if the object is that of a ref, and not there: a client alone brings neither
+ * about.
  */
 #include "serve/upload_pack.h"
 
@@ -13,7 +21,10 @@
 
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "base/proc_stream.h"
 #include "git/git_child.h"
+#include "git/git_message.h"
+#include "git/objects.h"
 #include "git/repo.h"
 #include "serve/http_service.h"
 #include "serve/ls_refs.h"
@@ -23,7 +34,8 @@
 enum {
 	PROTOCOL_MAX = 200,
 	SILENCE_MS = 10 * 60 * 1000,
-	FIRST_SIZE = 4096,
+	HELD_SIZE = 64 << 10,
+	HELD_MS = 500,
 	FIRST_ENOUGH = sizeof(VERSION_2) - 1, /* to know what kind of answer it is */
 };
 
@@ -33,11 +45,12 @@ struct upload_pack {
 	struct git_stream *stream; /* NULL once it has ended */
 	struct err broke_off;      /* why; ERR_NONE: it did not, or not yet */
 	bool is_refusal;
+	bool holds_back;
 	bool is_request_bad;
 	size_t service_left; /* of the service line */
 	size_t first_len;
 	size_t first_taken;
-	char first[FIRST_SIZE]; /* what open has read */
+	char first[HELD_SIZE]; /* what open has read */
 };
 
 static const char service[] = "001e# service=git-upload-pack\n0000";
@@ -149,9 +162,9 @@ static int finish(struct upload_pack *pack, struct err *err)
 	return -1;
 }
 
-/* As upload_pack_read, from git itself. */
-static ssize_t read_on(struct upload_pack *pack, char *buffer, size_t size,
-		       struct err *err)
+/* As upload_pack_read, from git itself. PROC_STREAM_NOTHING: not until then; 0: waits. */
+static ssize_t read_until(struct upload_pack *pack, char *buffer, size_t size,
+			  int64_t until, struct err *err)
 {
 	ssize_t got;
 
@@ -159,19 +172,31 @@ static ssize_t read_on(struct upload_pack *pack, char *buffer, size_t size,
 		*err = pack->broke_off;
 		return err->class == ERR_NONE ? 0 : -1;
 	}
-	got = git_stream_read(pack->stream, buffer, size);
+	got = git_stream_read_until(pack->stream, buffer, size, until);
 	if (pack->step == UPLOAD_PACK_ANSWER && pack->first_taken > 0)
 		failpoint("upload_pack.answers");
-	return got > 0 ? got : finish(pack, err);
+	return got > 0 || got == PROC_STREAM_NOTHING ? got : finish(pack, err);
+}
+
+/* How many bytes are waited for, and until when: without end for those that tell what
+ * kind of answer it is. */
+static size_t wanted_first(const struct upload_pack *pack, int64_t held_until,
+			   int64_t *until)
+{
+	*until = pack->first_len < FIRST_ENOUGH ? 0 : held_until;
+	return pack->holds_back ? sizeof(pack->first) : FIRST_ENOUGH;
 }
 
 static int read_first(struct upload_pack *pack, struct err *err)
 {
+	int64_t held_until = clock_boot_ms() + HELD_MS, until = 0;
 	ssize_t got = 1;
 
-	while (got > 0 && pack->first_len < FIRST_ENOUGH) {
-		got = read_on(pack, pack->first + pack->first_len,
-			      sizeof(pack->first) - pack->first_len, err);
+	while (got > 0 && pack->first_len < wanted_first(pack, held_until, &until)) {
+		got = read_until(pack, pack->first + pack->first_len,
+				 sizeof(pack->first) - pack->first_len, until, err);
+		if (got == PROC_STREAM_NOTHING)
+			break;
 		if (got < 0)
 			return -1;
 		pack->first_len += (size_t)got;
@@ -183,6 +208,60 @@ static int read_first(struct upload_pack *pack, struct err *err)
 	     memcmp(pack->first, VERSION_2, FIRST_ENOUGH) != 0))
 		pack->service_left = strlen(service);
 	return 0;
+}
+
+static bool is_ref(const struct ref_snapshot *refs, const struct oid *oid)
+{
+	struct oid head;
+
+	if (ref_snapshot_head(refs, &head) && oid_equal(&head, oid))
+		return true;
+	for (size_t i = 0; i < refs->refs.count; i++)
+		if (oid_equal(&refs->refs.items[i].oid, oid))
+			return true;
+	return false;
+}
+
+/* The object that git refused to know. */
+static bool is_lost(const struct upload_pack *pack, const char *path,
+		    const struct oid *oid)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	AUTO_REPO struct repo repo = REPO_INIT;
+	oid_list asked = { 0 }, present = { 0 };
+	bool is_there = true;
+
+	if (repo_open(AT_FDCWD, path, &repo, ERR_IGNORED) != 0 ||
+	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, ERR_IGNORED) != 0 ||
+	    !is_ref(&refs, oid))
+		return false;
+	vec_add(&asked, *oid);
+	if (objects_present(&pack->work, &repo, &asked, &present, ERR_IGNORED) == 0)
+		is_there = present.count > 0;
+	vec_clear(&asked);
+	vec_clear(&present);
+	return !is_there;
+}
+
+/* Whether git itself is well, and says no by rights. */
+static int check_refusal(const struct upload_pack *pack, const char *path, size_t oid_len,
+			 struct err *err)
+{
+	AUTO_FREE char *said = NULL;
+	char text[OID_MAX_TEXT];
+	struct oid oid;
+
+	if (!pack->is_refusal || pack->step != UPLOAD_PACK_ANSWER)
+		return 0;
+	said = xstrndup(pack->first, pack->first_len);
+	if (!git_message_refused_object(said, oid_len, &oid) ||
+	    !is_lost(pack, path, &oid))
+		return 0;
+	err_set(err, ERR_CORRUPT, "the object %s of a ref is not there",
+		oid_text(&oid, text));
+	err_because(err, REASON_LOST_OBJECT);
+	return err_remedy(err,
+			  "run git fsck in that repository and restore what it names");
 }
 
 /* Git itself is asked only where its word may differ from what repo_open() has read. */
@@ -209,6 +288,7 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 		return -1;
 	made = xcalloc(1, sizeof(*made));
 	made->step = request->step;
+	made->holds_back = request->holds_back && request->step == UPLOAD_PACK_ANSWER;
 	made->work = (struct git_work){
 		.stop = request->stop,
 		.guard_fd = -1,
@@ -216,7 +296,8 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 						 : 0,
 	};
 	if (check_open(request, &repo, &made->work, err) != 0 ||
-	    start(request, &repo, made, err) != 0 || read_first(made, err) != 0) {
+	    start(request, &repo, made, err) != 0 || read_first(made, err) != 0 ||
+	    check_refusal(made, request->path, repo.oid_len, err) != 0) {
 		if (request->is_bad)
 			*request->is_bad = made->is_request_bad;
 		upload_pack_close(made);
@@ -248,7 +329,7 @@ ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
 		return (ssize_t)len;
 	}
 	if (pack->first_taken == pack->first_len)
-		return read_on(pack, buffer, size, err);
+		return read_until(pack, buffer, size, 0, err);
 	len = least(size, pack->first_len - pack->first_taken);
 	memcpy(buffer, pack->first + pack->first_taken, len);
 	pack->first_taken += len;

@@ -31,6 +31,8 @@ struct upload_pack_request {
 			   * `path` is for messages then. Borrowed for open */
 	enum upload_pack_step step;
 	bool is_for_copy;        /* also where the repository keeps readers out */
+	bool holds_back;         /* an answer that breaks off within 64 KiB and half a
+				  * second fails in open: there is another one for it */
 	const char *protocol;    /* the header Git-Protocol as it came; NULL: none */
 	const struct str *body;  /* ANSWER: the request's body, inflated; borrowed for the
 				  * call; NULL: ... */
@@ -45,10 +47,11 @@ struct upload_pack_request {
 
 /* Starts it, and waits for its first bytes or its end, so that what went wrong can still
  * become a status: ERR_MISSING (no such repository), ERR_AUTH (REASON_CLOSED: its
- * http.uploadpack is false), ERR_CORRUPT, ERR_CONFIG (also: the
- * body is no request of git's), ... Not an error: an answer in which upload-pack itself
- * refuses ("not our ref"), and an empty answer to the empty request with which clients
- * probe. `stop` is borrowed until close. */
+ * http.uploadpack is false), ERR_CORRUPT (REASON_LOST_OBJECT: that of a ref, which the
+ * client asked for), ERR_CONFIG (also: the body is no request of git's), ... Not an
+ * error: an answer in which upload-pack itself refuses ("not our ref"), and an empty
+ * answer to the empty request with which clients probe. `stop` is borrowed until close.
+ */
 int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,
 		     struct err *err);
 

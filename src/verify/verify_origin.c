@@ -6,8 +6,13 @@
  * was never verified before goes before the rest of its kind; and where there are blobs,
  * one thread is kept free of the slow work (repositories, and what is only read again),
  * so that a new blob's checksum does not wait for it.
+ *
+ * A repository that somebody met damage of waits for none of them: it has a thread of its
+ * own beside the others, one at a time, which does not rest.
  */
 #include "verify/verify_origin.h"
+
+#include <assert.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -24,6 +29,7 @@ struct task {
 	struct verify_origin *verify;
 	struct verify_lane *lane;
 	bool is_slow;
+	bool is_look;
 	size_t count;
 	uint64_t ids[VERIFY_BLOBS_MAX];
 	char *names[VERIFY_BLOBS_MAX]; /* owned */
@@ -88,6 +94,29 @@ static void end_work(struct verify_origin *verify, const struct task *task, bool
 	task->lane->is_stale = true;
 	if (!is_done && task->lane->blob)
 		task->lane->paused_until = clock_boot_ms() + VERIFY_PATIENCE_MS;
+}
+
+static void end_doubt(struct verify_origin *verify, struct task *task)
+{
+	lock(&verify->mutex);
+	forget_busy_locked(verify, task->ids[0]);
+	task->lane->is_stale = true;
+	verify->is_doubt_at_work = false;
+	verify->is_woken = true;
+	pthread_cond_broadcast(&verify->changed);
+	unlock(&verify->mutex);
+	forget_task(task);
+}
+
+static void work_on_doubt(void *arg)
+{
+	struct task *task = arg;
+
+	if (task->is_look)
+		verify_origin_look_now(task->verify, task->names[0]);
+	else
+		verify_one(task->verify, task);
+	end_doubt(task->verify, task);
 }
 
 static void work(void *arg)
@@ -161,6 +190,27 @@ static bool submit_next_locked(struct verify_origin *verify)
 	return false;
 }
 
+static void submit_doubt(struct verify_origin *verify)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	struct verify_doubted doubted;
+	struct task *task;
+
+	if (verify->is_doubt_at_work || verify->options.capacity == 0 ||
+	    !verify_doubt_take_locked(verify, &doubted))
+		return;
+	task = xcalloc(1, sizeof(*task));
+	task->verify = verify;
+	task->lane = &verify->lanes.items[0];
+	task->is_look = doubted.is_look;
+	vec_add(&verify->busy, doubted.id);
+	task->ids[0] = doubted.id;
+	task->names[0] = doubted.name;
+	task->count = 1;
+	verify->is_doubt_at_work = true;
+	pool_submit(verify->pool, work_on_doubt, task);
+}
+
 /* Returns in how many milliseconds to look again; INT64_MAX: the end of a work wakes
  * us. */
 static int64_t look_for_work(struct verify_origin *verify)
@@ -172,9 +222,10 @@ static int64_t look_for_work(struct verify_origin *verify)
 	size_t capacity = verify->options.capacity;
 	bool is_full = verify->threads >= capacity;
 	unlock(&verify->mutex);
+	pool_set_capacity(verify->pool, capacity + 1);
+	submit_doubt(verify);
 	if (is_full)
 		return INT64_MAX;
-	pool_set_capacity(verify->pool, capacity);
 	while (is_left) {
 		wait = INT64_MAX;
 		for (size_t i = 0; i < verify->lanes.count; i++) {
@@ -230,7 +281,7 @@ struct verify_origin *verify_origin_start(const struct verify_origin_options *op
 	verify->clock_lead_ms = INT64_MAX;
 	verify->root = xstrdup(options->root);
 	add_lanes(verify);
-	verify->pool = pool_start("verify", options->capacity ? options->capacity : 1);
+	verify->pool = pool_start("verify", options->capacity + 1);
 	thread_start(&verify->dispatcher, "verify-origin", dispatch, verify);
 	return verify;
 }
@@ -261,7 +312,15 @@ void verify_origin_stop(struct verify_origin *verify)
 	stop_request(&verify->stop);
 	verify_origin_wake(verify);
 	thread_join(verify->dispatcher);
-	pool_stop(verify->pool, forget_task);
+	pool_stop(TAKE(verify->pool), forget_task);
+}
+
+void verify_origin_free(struct verify_origin *verify)
+{
+	if (!verify)
+		return;
+	assert(!verify->pool);
+	verify_doubts_clear(verify);
 	for (size_t i = 0; i < verify->lanes.count; i++)
 		verify_lane_clear(&verify->lanes.items[i]);
 	vec_clear(&verify->lanes);

@@ -27,13 +27,43 @@ struct verify_origin_options {
 
 struct verify_origin *verify_origin_start(const struct verify_origin_options *options);
 
-/* What runs is canceled, and begun anew after the next start. NULL is allowed. */
+/* What runs is canceled, and begun anew after the next start. From then on doubts are
+ * noted in the rows only. NULL is allowed, as for free. */
 void verify_origin_stop(struct verify_origin *verify);
+void verify_origin_free(struct verify_origin *verify);
 void verify_origin_set(struct verify_origin *verify, size_t capacity,
 		       int64_t reverify_ms);
 
 /* Rows have become due: look now. */
 void verify_origin_wake(struct verify_origin *verify);
+
+/* Somebody failed to read a repository. If *why may be damage, its row is not verified
+ * any more from now on, and its verification goes before all others. REASON_LOST_OBJECT
+ * is damage for sure: then it has failed. All else a client might bring about: if it was
+ * found whole three times, the next words count only after a while, longer each time.
+ * Any thread. */
+void verify_origin_doubt(struct verify_origin *verify, const char *name,
+			 const struct err *why);
+
+/* Somebody who writes to it failed, for whatever reason: a look at it, soon, and a doubt
+ * if that finds something. Any thread. */
+void verify_origin_look(struct verify_origin *verify, const char *name);
+
+/* A look: whether the objects of its refs are there, of up to sixteen of them.
+ * ERR_CORRUPT: not (REASON_LOST_OBJECT), or it is no repository any more. Costs next to
+ * nothing where they are packed. */
+int verify_origin_glance(const char *root, const char *path, const struct stop *stop,
+			 struct err *err);
+
+struct verify_glances {
+	uint64_t looked, broken;
+	char *example; /* owned; NULL: none */
+	struct err why;
+};
+
+/* The same of all repositories; what is broken has failed. */
+int verify_origin_glance_all(struct store *store, const char *root,
+			     struct verify_glances *glances, struct err *err);
 
 /* Marks a repository as due now. ERR_MISSING. `at_least_ms`: refuse (ERR_BUSY) when it
  * was verified less than that ago. */

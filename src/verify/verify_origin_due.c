@@ -34,7 +34,7 @@ static int read_work(struct store_tx *tx, void *arg, struct err *err)
 			       &filling->next, err);
 }
 
-static bool is_busy_locked(const struct verify_origin *verify, uint64_t id)
+bool verify_is_busy_locked(const struct verify_origin *verify, uint64_t id)
 {
 	for (size_t i = 0; i < verify->busy.count; i++)
 		if (verify->busy.items[i] == id)
@@ -51,7 +51,7 @@ static void take_dues(struct verify_origin *verify, struct verify_lane *lane,
 		const struct origin_row *row = &rows->items[i];
 		struct verify_due due = { .id = row->id,
 					  .is_new = row->verified_at == 0 };
-		if (is_busy_locked(verify, row->id))
+		if (verify_is_busy_locked(verify, row->id))
 			continue;
 		due.name = xstrdup(row->name);
 		vec_add(&lane->dues, due);
@@ -68,7 +68,7 @@ static int64_t wait_for_next(struct verify_origin *verify, const origin_rows *ro
 
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct origin_row *row = &rows->items[i];
-		if (is_busy_locked(verify, row->id))
+		if (verify_is_busy_locked(verify, row->id))
 			continue;
 		int64_t wait = row->verification_due_at - clock_wall_ms();
 		return wait <= 0 ? 1 : wait < longest ? wait : longest;

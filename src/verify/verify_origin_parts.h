@@ -4,6 +4,7 @@
 #ifndef VERIFY_VERIFY_ORIGIN_PARTS_H
 #define VERIFY_VERIFY_ORIGIN_PARTS_H
 
+#include "base/map.h"
 #include "base/thread.h"
 #include "base/vec.h"
 #include "job/pool.h"
@@ -29,6 +30,14 @@ struct verify_lane {
 	bool is_stale;        /* guarded by the mutex; next_at says nothing any more */
 };
 
+/* What somebody met, until its verification begins. */
+struct verify_doubted {
+	uint64_t id;
+	char *name; /* owned */
+	bool is_look;
+};
+typedef VEC(struct verify_doubted) verify_doubteds;
+
 struct verify_origin {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* capacity, a wake, work ended, stop */
@@ -42,6 +51,9 @@ struct verify_origin {
 	VEC(uint64_t) busy;            /* guarded by mutex; ids at work */
 	size_t threads, slow;          /* guarded by mutex; at work or resting */
 	bool is_woken;                 /* guarded by mutex */
+	verify_doubteds doubted;       /* guarded by mutex; each name once */
+	bool is_doubt_at_work;         /* guarded by mutex; one at a time */
+	struct map alarms;             /* guarded by mutex; name to struct alarm */
 	struct stop stop;
 	pthread_t dispatcher;
 };
@@ -58,6 +70,22 @@ void verify_lane_clear(struct verify_lane *lane);
 /* At the start, and when the clock was set back: nothing waits longer than it was told
  * to. */
 void verify_origin_heal(struct verify_origin *verify);
+
+/* The next one that nobody works at, taken out. False: there is none. */
+bool verify_doubt_take_locked(struct verify_origin *verify,
+			      struct verify_doubted *doubted);
+void verify_doubts_clear(struct verify_origin *verify);
+
+/* Whether it was doubted since its verification began. */
+bool verify_is_doubted(struct verify_origin *verify, const char *name);
+
+/* Doubts it, if a look finds something. */
+void verify_origin_look_now(struct verify_origin *verify, const char *name);
+
+/* It is damaged. */
+void verify_doubt_proved(struct verify_origin *verify, const char *name);
+
+bool verify_is_busy_locked(const struct verify_origin *verify, uint64_t id);
 
 /* After an error of the database. */
 #define VERIFY_PATIENCE_MS 10000

@@ -31,7 +31,13 @@ static int check_objects(struct verify_origin *verify, const struct noticed *not
 	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
 	    repo_check_files(&repo, err) != 0)
 		return -1;
-	return verify_objects(&work, &repo, &noticed->refs, err);
+	if (verify_objects(&work, &repo, &noticed->refs, err) == 0)
+		return 0;
+	if (err->class == ERR_MISSING) { /* a part of it; it is there itself */
+		err->class = ERR_CORRUPT;
+		err_remedy(err, "restore what is missing there");
+	}
+	return -1;
 }
 
 struct result {
@@ -132,6 +138,10 @@ bool verify_origin_repository(struct verify_origin *verify, const char *name)
 		log_error("verify.failed",
 			  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
 			  LOG_ERR(&failure), LOG_TEXT("remedy", failure.remedy));
+	if (result != 0)
+		verify_doubt_proved(verify, name);
+	else if (verify_is_doubted(verify, name))
+		return true; /* what was met may be newer than what was read */
 	if (record(verify, name, result == 0 ? NULL : &failure, &err) == 0)
 		return true;
 	log_warn("verify.not_recorded", LOG_ERR(&err));

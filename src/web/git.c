@@ -115,6 +115,20 @@ static bool tell_copy(const struct web_request *request, const char *content_typ
 	return true;
 }
 
+/* Nor is a reader told more, who has nobody else to ask than a primary. */
+static bool tell_lost(const struct web_request *request, struct web_response *response,
+		      const struct err *err)
+{
+	if (request->services->pull || err->reason != REASON_LOST_OBJECT)
+		return false;
+	answer_reset(response);
+	pkt_addf(&response->body, "ERR the repository is damaged: %s", err->text);
+	response->content_type = RESULT;
+	git_never_cache(response);
+	log_warn("git.broken", LOG_ERR(err), LOG_TEXT("target", request->target));
+	return true;
+}
+
 typedef int (*git_reading)(const struct web_request *request, const char *name,
 			   struct web_response *response, struct err *err);
 
@@ -129,6 +143,7 @@ static struct serve_request ask(const struct web_request *request, const char *n
 		.client = request->may_wait ? &client->names : NULL,
 		.protocol = web_header(request, "Git-Protocol"),
 		.is_for_copy = is_for_copy(request),
+		.has_other = request->services->pull,
 		.wants_whole = is_for_site(request),
 		.accepts_gzip = negotiate_gzip(web_header(request, "Accept-Encoding")),
 		.body = request->body,
@@ -160,6 +175,16 @@ static bool has_copy_failed(const struct web_request *request,
 	       !answer->is_too_large && copy_is_at_fault(err);
 }
 
+/* At a primary. */
+static void note_damage(const struct web_request *request, const char *name,
+			const struct serve_answer *answer, const struct err *err)
+{
+	struct verify_origin *verify = request->services->verify_origin;
+
+	if (verify && !answer->is_request_bad && !answer->is_too_large)
+		verify_origin_doubt(verify, name, err);
+}
+
 static int fail(const struct web_request *request, const struct serve_answer *answer,
 		struct web_response *response, const struct err *err)
 {
@@ -176,6 +201,7 @@ static int advertise(const struct web_request *request, const char *name,
 	int result = find_answer(request, &wanted, &answer, err);
 
 	if (result < 0) {
+		note_damage(request, name, &answer, err);
 		result = tell_copy(request, ADVERTISEMENT, response, err)
 				 ? 0
 				 : fail(request, &answer, response, err);
@@ -197,10 +223,14 @@ static int upload_pack(const struct web_request *request, const char *name,
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = 0;
 
-	if (serve_upload_pack(request->services->serve, &wanted, &answer, err) == 0)
+	if (serve_upload_pack(request->services->serve, &wanted, &answer, err) == 0) {
 		git_hand_over(&answer, RESULT, response);
-	else if (!tell_copy(request, RESULT, response, err))
-		result = fail(request, &answer, response, err);
+	} else {
+		note_damage(request, name, &answer, err);
+		if (!tell_copy(request, RESULT, response, err) &&
+		    !tell_lost(request, response, err))
+			result = fail(request, &answer, response, err);
+	}
 	serve_answer_clear(&answer);
 	return result;
 }

@@ -73,6 +73,13 @@ static void note_deletions(void *arg, size_t count)
 			 LOG_TEXT("repo", record->name));
 }
 
+/* What a client pushes may fail for its own sake, which looks just so. */
+static void look_at_it(const struct push_record *record)
+{
+	if (record->services->verify_origin)
+		verify_origin_look(record->services->verify_origin, record->name);
+}
+
 static const char *class_of(const struct receive_outcome *outcome)
 {
 	if (!outcome->is_known)
@@ -103,6 +110,8 @@ static void log_outcome(void *arg, const struct receive_outcome *outcome)
 		 LOG_TEXT("result", class), LOG_NUMBER("refs", outcome->asked),
 		 LOG_NUMBER("taken", outcome->taken),
 		 LOG_NUMBER("refused", outcome->refused));
+	if (is_refused)
+		look_at_it(record);
 }
 
 static void record_free(void *arg)
@@ -160,11 +169,13 @@ int git_push_advertise(const struct web_request *request, struct web_response *r
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = pushes_advertise(request->services->pushes, &wanted, &answer, err);
 
-	if (result == 0)
+	if (result == 0) {
 		git_hand_over(&answer, "application/x-git-receive-pack-advertisement",
 			      response);
-	else
+	} else {
+		look_at_it(record);
 		result = git_failed(response, &answer, err);
+	}
 	serve_answer_clear(&answer);
 	record_free(record);
 	return result;
@@ -182,6 +193,7 @@ static int receive(const struct web_request *request, struct web_response *respo
 		record->request = NULL;
 		git_hand_over(&answer, "application/x-git-receive-pack-result", response);
 	} else {
+		look_at_it(record);
 		record_free(record);
 		result = git_failed(response, &answer, err);
 	}

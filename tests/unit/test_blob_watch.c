@@ -54,6 +54,7 @@ static int stop_and_remove(void **state)
 {
 	blob_watch_stop(watch);
 	verify_origin_stop(verifier);
+	verify_origin_free(verifier);
 	watch = NULL;
 	verifier = NULL;
 	return remove_site(state);

@@ -147,6 +147,23 @@ TEST(an_object_that_is_not_offered_any_more_has_a_reason)
 	assert_int_equal(err.reason, REASON_NONE);
 }
 
+TEST(an_object_that_upload_pack_refuses_is_read)
+{
+	static const char digits[] = "7e4a43a97cd5f9f8a5a1ddc4bb36a7d0c0f3f3b1";
+	AUTO_FREE char *said = xasprintf("0049ERR upload-pack: not our ref %s\n", digits);
+	AUTO_FREE char *cut = xstrndup(said, strlen(said) - 3);
+	AUTO_FREE char *later = xasprintf("0008NAK\n%s", said);
+	char text[OID_MAX_TEXT];
+	struct oid oid;
+
+	assert_true(git_message_refused_object(said, 20, &oid));
+	assert_string_equal(oid_text(&oid, text), digits);
+	assert_false(git_message_refused_object(said, 32, &oid));
+	assert_false(git_message_refused_object(cut, 20, &oid));
+	assert_false(git_message_refused_object(later, 20, &oid));
+	assert_false(git_message_refused_object("", 20, &oid));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +172,7 @@ int main(void)
 		cmocka_unit_test(what_gerrit_says_is_understood),
 		cmocka_unit_test(a_gerrit_is_known_by_its_name),
 		cmocka_unit_test(an_object_that_is_not_offered_any_more_has_a_reason),
+		cmocka_unit_test(an_object_that_upload_pack_refuses_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

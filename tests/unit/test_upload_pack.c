@@ -400,6 +400,61 @@ TEST(a_refusal_is_an_answer)
 	close_body();
 }
 
+/* Packs are moved away: what git then says is no answer to a client that asks for what
+ * a ref has, and still is one to a client that asks for something else. */
+TEST(a_refusal_of_what_a_ref_has_and_is_lost_is_damage)
+{
+	static const char *const protocols[] = { NULL, "version=1", "version=2" };
+	char text[OID_MAX_TEXT];
+	AUTO_FREE char *line = xasprintf("want %s", oid_text(&commits[9], text));
+	struct oid nobody = commits[0];
+
+	fill();
+	memset(nobody.bytes, 0x11, 20);
+	must("git -C r.git repack -adq && rm -f r.git/objects/info/alternates && "
+	     "mv r.git/objects/pack away");
+	for (size_t i = 0; i < ARRAY_SIZE(protocols); i++) {
+		if (i < 2)
+			want(&commits[9], "", true);
+		else
+			command("command=fetch", line);
+		request.protocol = protocols[i];
+		assert_fails(upload_pack_open(&request, &pack, &err), ERR_CORRUPT);
+		assert_int_equal(err.reason, REASON_LOST_OBJECT);
+		close_body();
+	}
+	request.protocol = NULL;
+	want(&nobody, "", true);
+	serve();
+	assert_non_null(strstr(answer.data, "ERR upload-pack: not our ref 1111"));
+	close_body();
+}
+
+/* Git finds it out behind the first packet, the pack's. */
+TEST(what_breaks_soon_after_its_beginning_is_an_error)
+{
+	char text[OID_MAX_TEXT];
+	AUTO_FREE char *line = xasprintf("want %s", oid_text(&commits[9], text));
+
+	fill();
+	must("git -C r.git repack -adq && rm -f r.git/objects/info/alternates && "
+	     "mv r.git/objects/pack/*.pack p && rm -f r.git/objects/pack/* && "
+	     "git -C r.git unpack-objects -q <p && "
+	     "rm -f r.git/objects/$(git -C r.git rev-parse main~3 | "
+	     "sed 's,..,&/,')");
+	command("command=fetch", line);
+	request.holds_back = true;
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CORRUPT);
+	close_body();
+	command("command=fetch", line);
+	request.holds_back = false;
+	assert_ok(upload_pack_open(&request, &pack, &err));
+	assert_int_equal(read_all(4096), -1);
+	assert_non_null(memmem(answer.data, answer.len, "aborting due to", 15));
+	upload_pack_close(pack);
+	close_body();
+}
+
 TEST(hidden_refs_and_what_no_ref_reaches_are_refused_by_protocol_0)
 {
 	fill();
@@ -556,9 +611,11 @@ TEST(what_would_hold_git_among_the_refs_is_refused)
 	upload_pack_close(pack);
 }
 
-/* A pack with a hole in the middle: git notices when it has sent some of it. */
+/* A pack with a hole in the middle: git notices when it has sent some of it, as it
+ * compares nothing. */
 TEST(an_answer_that_breaks_off_is_an_error)
 {
+	must("git -C r.git config pack.window 0");
 	must("rm r.git/objects/info/alternates && cd r.git && "
 	     "for i in 1 2 3; do head -c 300000 /dev/urandom >../f$i; "
 	     "git hash-object -w ../f$i; done | sed 's/.*/100644 blob &\\t&/' | "
@@ -683,6 +740,8 @@ int main(void)
 		CASE(while_git_counts_it_says_each_second_that_it_lives),
 		CASE(the_empty_request_of_a_probe_has_an_empty_answer),
 		CASE(a_refusal_is_an_answer),
+		CASE(a_refusal_of_what_a_ref_has_and_is_lost_is_damage),
+		CASE(what_breaks_soon_after_its_beginning_is_an_error),
 		CASE(hidden_refs_and_what_no_ref_reaches_are_refused_by_protocol_0),
 		CASE(a_body_in_memory_is_read_as_one_in_a_file),
 		CASE(a_client_may_want_220000_objects),

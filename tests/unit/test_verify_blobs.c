@@ -33,6 +33,7 @@ static void start(size_t capacity)
 static int stop_and_remove(void **state)
 {
 	verify_origin_stop(verifier);
+	verify_origin_free(verifier);
 	verifier = NULL;
 	return remove_site(state);
 }

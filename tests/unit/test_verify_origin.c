@@ -93,6 +93,7 @@ static void start_verify(size_t capacity)
 static void close_all(void)
 {
 	verify_origin_stop(verify);
+	verify_origin_free(verify);
 	store_close(store);
 }
 
@@ -157,12 +158,133 @@ TEST(what_failed_has_failed_until_it_is_found_whole)
 	AUTO_ORIGIN_ROW struct origin_row failed = wait_for(VERIFICATION_FAILED);
 	assert_non_null(failed.failure);
 	verify_origin_stop(verify);
+	verify_origin_free(verify);
 	assert_ok(verify_origin_ask(store, "p", 0, &err));
 	AUTO_ORIGIN_ROW struct origin_row row = read_row();
 	assert_int_equal(row.verification, VERIFICATION_FAILED);
 	assert_non_null(row.failure);
 	assert_true(row.verification_due_at >= now &&
 		    row.verification_due_at < now + 9999);
+	store_close(store);
+}
+
+static struct err met(enum err_class class, enum err_reason reason)
+{
+	struct err why;
+
+	err_set(&why, class, "somebody met it");
+	err_because(&why, reason);
+	return why;
+}
+
+static void wait_until_proved(void)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+
+	assert_true(row.verification_due_at > clock_wall_ms() + 60000);
+}
+
+/* Beside work that takes all of the capacity, which rests now. */
+TEST(a_doubt_is_verified_at_once)
+{
+	const struct err why = met(ERR_CORRUPT, REASON_NONE);
+
+	open_all(clock_wall_ms());
+	start_verify(1);
+	wait_until_proved();
+	must("cd p.git && truncate -s -100 objects/pack/*.pack");
+	verify_origin_doubt(verify, "p", &why);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+	assert_non_null(strstr(row.failure, "packs"));
+	close_all();
+}
+
+/* Without capacity nobody reads it again: what is known at once is what the row says. */
+TEST(a_doubtful_repository_is_not_verified_and_a_damaged_one_has_failed)
+{
+	const struct err maybe = met(ERR_CORRUPT, REASON_NONE),
+			 sure = met(ERR_CORRUPT, REASON_LOST_OBJECT),
+			 network = met(ERR_NETWORK, REASON_NONE);
+
+	open_all(clock_wall_ms());
+	start_verify(1);
+	wait_until_proved();
+	verify_origin_set(verify, 0, 3600000);
+	verify_origin_doubt(verify, "p", &network);
+	wait_until_proved();
+	verify_origin_doubt(verify, "p", &maybe);
+	AUTO_ORIGIN_ROW struct origin_row doubtful = read_row();
+	assert_int_equal(doubtful.verification, VERIFICATION_PENDING);
+	assert_true(doubtful.verification_due_at <= clock_wall_ms());
+	verify_origin_set(verify, 1, 3600000);
+	wait_until_proved();
+	verify_origin_set(verify, 0, 3600000);
+	verify_origin_doubt(verify, "p", &sure);
+	AUTO_ORIGIN_ROW struct origin_row failed = read_row();
+	assert_int_equal(failed.verification, VERIFICATION_FAILED);
+	assert_string_equal(failed.failure, "somebody met it");
+	verify_origin_set(verify, 1, 3600000);
+	wait_until_proved();
+	verify_origin_doubt(verify, "q", &sure); /* there is none */
+	close_all();
+}
+
+/* A client that causes words of damage at will is believed three times. */
+TEST(who_cries_wolf_waits)
+{
+	const struct err why = met(ERR_CORRUPT, REASON_NONE),
+			 sure = met(ERR_CORRUPT, REASON_LOST_OBJECT);
+
+	open_all(clock_wall_ms());
+	start_verify(1);
+	wait_until_proved();
+	for (int i = 0; i < 3; i++) {
+		int before = atomic_load(&compared);
+		verify_origin_doubt(verify, "p", &why);
+		while (atomic_load(&compared) == before)
+			usleep(1000);
+		wait_until_proved();
+	}
+	verify_origin_set(verify, 0, 3600000);
+	verify_origin_doubt(verify, "p", &why);
+	wait_until_proved();
+	verify_origin_doubt(verify, "p", &sure);
+	AUTO_ORIGIN_ROW struct origin_row row = read_row();
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+	close_all();
+}
+
+TEST(a_look_finds_what_refs_name_and_is_away)
+{
+	open_all(clock_wall_ms());
+	start_verify(1);
+	wait_until_proved();
+	verify_origin_look(verify, "p");
+	verify_origin_look(verify, "q"); /* there is none */
+	must("cd p.git && mkdir away && mv objects/pack/* away");
+	verify_origin_look(verify, "p");
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+	assert_non_null(strstr(row.failure, "refs/heads/"));
+	close_all();
+}
+
+TEST(a_look_at_all_tells_of_one_and_marks_it)
+{
+	struct verify_glances glances;
+
+	open_all(clock_wall_ms());
+	assert_ok(verify_origin_glance_all(store, root, &glances, &err));
+	assert_int_equal(glances.looked, 1);
+	assert_int_equal(glances.broken, 0);
+	must("cd p.git && mv objects/pack away");
+	assert_ok(verify_origin_glance_all(store, root, &glances, &err));
+	assert_int_equal(glances.broken, 1);
+	assert_string_equal(glances.example, "p");
+	assert_int_equal(glances.why.reason, REASON_LOST_OBJECT);
+	free(glances.example);
+	AUTO_ORIGIN_ROW struct origin_row row = read_row();
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+	assert_true(row.verification_due_at <= clock_wall_ms());
 	store_close(store);
 }
 
@@ -202,6 +324,7 @@ TEST(what_changes_too_fast_to_be_read_has_not_failed)
 	while (atomic_load(&compared) == 0)
 		usleep(5000);
 	verify_origin_stop(verify);
+	verify_origin_free(verify);
 	AUTO_ORIGIN_ROW struct origin_row row = read_row();
 	assert_int_equal(row.verification, VERIFICATION_PENDING);
 	assert_int_equal(row.verification_due_at, now);
@@ -298,6 +421,11 @@ int main(void)
 		CASE(a_due_repository_is_verified_and_due_again_later),
 		CASE(a_damaged_repository_is_told_of_and_tried_again_later),
 		CASE(what_failed_has_failed_until_it_is_found_whole),
+		CASE(a_doubt_is_verified_at_once),
+		CASE(a_doubtful_repository_is_not_verified_and_a_damaged_one_has_failed),
+		CASE(who_cries_wolf_waits),
+		CASE(a_look_finds_what_refs_name_and_is_away),
+		CASE(a_look_at_all_tells_of_one_and_marks_it),
 		CASE(one_that_cannot_be_found_backs_off),
 		CASE(what_a_push_drops_meanwhile_is_not_missed),
 		CASE(what_changes_too_fast_to_be_read_has_not_failed),

@@ -1,0 +1,146 @@
+/*
+ * What is looked for is what a lost disk, a folder that was moved away, or an index of
+ * other packs takes away: the objects that refs name. That costs some reads of indexes
+ * and no process, unless they are loose, or gone.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "git/objects.h"
+#include "replicable/name.h"
+#include "replicable/origin_rows.h"
+#include "verify/verify_origin.h"
+
+#define REFS_MOST 16 /* which are looked for without a process */
+#define TIMEOUT_MS ((int64_t)60 * 1000)
+#define PAGE 200
+
+/* Sixteen of all, evenly. What names and ids point to stays the snapshot's. */
+static void choose(const struct ref_snapshot *all, struct ref_snapshot *some)
+{
+	size_t step = (all->refs.count + REFS_MOST - 1) / REFS_MOST;
+
+	for (size_t i = 0; i < all->refs.count; i += step)
+		vec_add(&some->refs, all->refs.items[i]);
+	some->head_target = all->head_target;
+	some->head_oid = all->head_oid;
+}
+
+static int look_for_objects(const struct repo *repo, const struct stop *stop,
+			    struct err *err)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	const struct git_work work = { .stop = stop,
+				       .guard_fd = -1,
+				       .until = clock_boot_ms() + TIMEOUT_MS };
+	struct ref_snapshot some = { 0 };
+	int result;
+
+	if (ref_snapshot_read(repo->fd, repo->oid_len, &refs, err) != 0)
+		return -1;
+	choose(&refs, &some);
+	result = objects_check_tips(&work, repo, &some, err);
+	vec_clear(&some.refs);
+	if (result != 0 && err->class == ERR_CORRUPT)
+		err_because(err, REASON_LOST_OBJECT);
+	return result;
+}
+
+/* One that changes meanwhile is looked at again: its refs may be older than its objects,
+ * and the other way round. */
+int verify_origin_glance(const char *root, const char *path, const struct stop *stop,
+			 struct err *err)
+{
+	AUTO_FREE char *whole = xasprintf("%s/%s", root, path);
+	int result = -1;
+
+	for (int looks = 0; looks < 2 && result != 0; looks++) {
+		AUTO_REPO struct repo repo = REPO_INIT;
+		result = repo_open(AT_FDCWD, whole, &repo, err);
+		if (result == 0)
+			result = look_for_objects(&repo, stop, err);
+	}
+	return result;
+}
+
+struct page {
+	const char *after;
+	origin_rows rows;
+};
+
+static int read_page(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct page *page = arg;
+
+	origin_rows_clear(&page->rows);
+	return origin_rows_list(tx, KIND_REPOSITORY, page->after, PAGE, &page->rows, err);
+}
+
+struct failing {
+	const char *name;
+	const struct err *why;
+};
+
+static int fail(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	const struct failing *failing = arg;
+	int found = origin_row_get(tx, KIND_REPOSITORY, failing->name, &row, err);
+
+	if (found <= 0 || row.verification == VERIFICATION_FAILED)
+		return found < 0 ? -1 : 0;
+	row.verification = VERIFICATION_FAILED;
+	row.verification_due_at = clock_wall_ms();
+	origin_row_set_failure(&row, failing->why);
+	return origin_row_update(tx, &row, row.generation, err);
+}
+
+static int note(struct store *store, const char *name, const struct err *why,
+		struct verify_glances *glances, struct err *err)
+{
+	struct failing failing = { name, why };
+
+	if (glances->broken++ == 0) {
+		glances->example = xstrdup(name);
+		glances->why = *why;
+	}
+	return store_write(store, fail, &failing, err);
+}
+
+static int look_at_page(struct store *store, const char *root, const origin_rows *rows,
+			struct verify_glances *glances, struct err *err)
+{
+	struct err why;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct origin_row *row = &rows->items[i];
+		glances->looked++;
+		if (verify_origin_glance(root, row->path, NULL, &why) != 0 &&
+		    why.class == ERR_CORRUPT &&
+		    note(store, row->name, &why, glances, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+int verify_origin_glance_all(struct store *store, const char *root,
+			     struct verify_glances *glances, struct err *err)
+{
+	AUTO_FREE char *after = NULL;
+	size_t count = PAGE;
+	int result = 0;
+
+	*glances = (struct verify_glances){ 0 };
+	while (result == 0 && count == PAGE) {
+		struct page page = { .after = after };
+		result = store_read(store, read_page, &page, err);
+		if (result == 0)
+			result = look_at_page(store, root, &page.rows, glances, err);
+		count = page.rows.count;
+		free(TAKE(after));
+		if (count > 0)
+			after = xstrdup(page.rows.items[count - 1].name);
+		origin_rows_clear(&page.rows);
+	}
+	return result;
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# A copy in which a byte has changed without a trace, so that Git fails with it: readers get what
+# the primary has, by each protocol, and the copy mends itself. No client brings that about.
+. "${0%/*}/../lib/tap.sh"
+. "${0%/*}/../lib/sites.sh"
+. "${0%/*}/../lib/two_sites.sh"
+
+make_readable() {
+	make_sites
+	set_conf paris http.anonymousRead true
+	make_repository london/git/first.git 1
+	start_sites
+	wait_until 20 in_sync
+}
+
+# One byte of a file, as a disk rots.
+flip() { # REPOSITORY WHERE
+	python3 - "$@" <<-'END'
+		import glob, os, re, subprocess, sys
+		repository, where = sys.argv[1:]
+
+		def git(*command):
+		    return subprocess.run(("git", "-C", repository) + command, check=True,
+		                          capture_output=True, text=True).stdout.strip()
+
+		def pack(end):
+		    [path] = glob.glob(f"{repository}/objects/pack/pack-*.{end}")
+		    return path
+
+		def in_pack(what):
+		    listed = git("verify-pack", "-v", os.path.relpath(pack("idx"), repository))
+		    [line] = re.findall(f"^{git('rev-parse', what)} .*", listed, re.M)
+		    return int(line.split()[4])
+
+		def in_index(what):
+		    with open(pack("idx"), "rb") as file:
+		        return file.read().index(bytes.fromhex(git("rev-parse", what)))
+
+		path, at = {
+		    "index-tip": lambda: (pack("idx"), in_index("main") + 5),
+		    "index-old": lambda: (pack("idx"), in_index("main~6") + 5),
+		    "index-header": lambda: (pack("idx"), 1),
+		    "index-fanout": lambda: (pack("idx"), 8),
+		    "pack-header": lambda: (pack("pack"), 1),
+		    "pack-count": lambda: (pack("pack"), 11),
+		    "pack-tail": lambda: (pack("pack"), -5),
+		    "pack-tip": lambda: (pack("pack"), in_pack("main") + 5),
+		    "midx": lambda: (repository + "/objects/pack/multi-pack-index", 1),
+		    "commit-graph": lambda: (repository + "/objects/info/commit-graph", -200),
+		}[where]()
+		before = os.stat(path)
+		with open(path, "rb") as file:
+		    data = bytearray(file.read())
+		data[at] ^= 0xFF
+		os.chmod(path, 0o644)
+		with open(path, "r+b") as file:
+		    file.write(data)
+		os.chmod(path, before.st_mode & 0o777)
+		os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+	END
+}
+
+# Where git fails before it has sent much: the reader gets what the primary has, whatever it
+# speaks, and the copy is doubted and mended.
+met_by_protocol() { # NUMBER
+	local where name
+	local -a places=(index-tip index-old index-header index-fanout pack-header pack-count
+		pack-tail pack-tip midx commit-graph)
+	cd "$SHARED"
+	make_repository rotten.git 20
+	git -C rotten.git repack -adq
+	for where in "${places[@]}"; do
+		cp -r rotten.git "london/git/$where-$1.git"
+	done
+	rm -rf rotten.git got
+	wait_until 40 in_sync
+	for where in "${places[@]}"; do
+		name=$where-$1
+		wait_until 20 row_is paris "$name" verification_state succeeded
+		git -C "paris/git/$name.git" repack -adq --no-write-bitmap-index
+		[ "$where" != midx ] || git -C "paris/git/$name.git" multi-pack-index write
+		[ "$where" != commit-graph ] ||
+			git -C "paris/git/$name.git" commit-graph write --reachable
+		at paris repository resync --wait "$name"
+		wait_until 20 row_is paris "$name" verification_state succeeded
+		flip "paris/git/$name.git" "$where"
+		git -c "protocol.version=$1" clone -q --mirror "$(site_url paris)/$name.git" got
+		wait_until 2 was_logged paris copy.doubted "name=$name"
+		equal_repositories "london/git/$name.git" got
+		rm -rf got
+	done
+	wait_until 40 in_sync
+	for where in "${places[@]}"; do
+		equal_repositories "london/git/$where-$1.git" "paris/git/$where-$1.git"
+	done
+}
+
+# Nobody can make a copy doubtful who asks for what no ref has.
+who_asks_for_what_no_ref_has_causes_no_doubt() {
+	local before
+	cd "$SHARED"
+	make_repository asked.git 3
+	mv asked.git london/git/
+	wait_until 20 row_is paris asked verification_state succeeded
+	before=$(logged paris copy.doubted) || true
+	rm -rf asks.git
+	git init -q --bare asks.git
+	for version in 0 1 2; do
+		expect 128 git -C asks.git -c "protocol.version=$version" fetch \
+			"$(site_url paris)/asked.git" "$(printf '1%.0s' {1..40})"
+	done
+	[ "$(logged paris copy.doubted)" = "$before" ]
+	in_sync
+}
+
+tap_set_up make_readable
+for version in 0 1 2; do
+	tap_test "a flipped byte that git fails with is nobody's answer, by protocol $version" \
+		met_by_protocol "$version"
+done
+tap_test "who asks for what no ref has causes no doubt" \
+	who_asks_for_what_no_ref_has_causes_no_doubt
+tap_done
