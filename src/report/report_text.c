@@ -144,7 +144,6 @@ static void add_behind(const struct report *report, struct str *out)
 /* The copies, when the verdict is not about them. */
 static void add_copies(const struct report *report, struct str *out)
 {
-	str_add(out, "; ");
 	add_work(report, out);
 	report_blobs_work(report, out);
 	add_limits(report, out);
@@ -184,8 +183,13 @@ static void add_state(const struct report *report, const struct verdict *verdict
 		add_work(report, out);
 		report_blobs_work(report, out);
 		return;
+	case VERDICT_NO_NODE:
+	case VERDICT_NODE_SILENT:
+		add_copies(report, out);
+		return;
 	default:
 		report_why(report, verdict, out);
+		str_add(out, "; ");
 		add_copies(report, out);
 	}
 }
@@ -280,14 +284,24 @@ static void add_left_out(const struct scan_record *scan, struct str *out)
 		 scan->left_out == 1 ? "is" : "are", scan->example);
 }
 
-static void add_followers(const struct report *report, struct str *out)
+/* Then that is said first, and nothing of others, of whom it would know. */
+static bool lacks_node(const struct verdict *verdict)
 {
+	return verdict->code == VERDICT_NO_NODE || verdict->code == VERDICT_NODE_SILENT;
+}
+
+static void add_followers(const struct report *report, const struct verdict *verdict,
+			  struct str *out)
+{
+	if (lacks_node(verdict))
+		return;
 	if (report->secondaries.count == 0)
 		str_add(out, "no secondary has asked yet");
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		str_add(out, i > 0 ? "; " : "");
 		add_follower(report, &report->secondaries.items[i], out);
 	}
+	str_add(out, "; ");
 }
 
 /* What the node does not know of itself goes first. */
@@ -295,7 +309,6 @@ static void add_own(const struct report *report, const struct verdict *verdict,
 		    struct str *out)
 {
 	switch (verdict->code) {
-	case VERDICT_NODE_SILENT:
 	case VERDICT_NOT_WRITTEN:
 	case VERDICT_NOT_SCANNED:
 	case VERDICT_SCAN_OLD:
@@ -316,8 +329,7 @@ static void add_primary_sentence(const struct report *report,
 		str_add(out, "in sync, verified: ");
 	} else {
 		add_own(report, verdict, out);
-		add_followers(report, out);
-		str_add(out, "; ");
+		add_followers(report, verdict, out);
 	}
 	add_count(report->repositories.all, out);
 	report_blobs_count(report, out);
@@ -368,27 +380,21 @@ static void add_sentence_of_role(const struct report *report,
 		add_primary_sentence(report, verdict, out);
 }
 
-static void add_no_node(const struct report *report, struct str *out)
-{
-	str_add(out, " (no node runs here");
-	if (report->alive_at > 0) {
-		str_add(out, " for ");
-		report_duration(report->now > report->alive_at
-					? report->now - report->alive_at
-					: 0,
-				out);
-	}
-	str_add(out, ": start refrelay serve)");
-}
-
 void report_sentence(const struct report *report, struct str *out)
 {
 	struct verdict verdict;
 
 	report_judge(report, &verdict);
+	if (lacks_node(&verdict)) {
+		report_why(report, &verdict, out);
+		str_add(out, "; ");
+	}
 	add_sentence_of_role(report, &verdict, out);
-	if (report->signs.node == NODE_NONE)
-		add_no_node(report, out);
+	if (report->signs.node != NODE_NONE || lacks_node(&verdict))
+		return;
+	str_add(out, " (");
+	report_no_node(report, out);
+	str_add(out, ": start refrelay serve)");
 }
 
 static void add_ago(const struct report *report, int64_t at, struct str *out)

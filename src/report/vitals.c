@@ -20,6 +20,7 @@
 #define EVERY_MS 10000
 #define ANSWER_MS 2000
 #define ALIVE_KEY "node.alive"
+#define STOPPED_KEY "node.stopped" /* the same as that: it was the last word */
 
 struct vitals {
 	pthread_mutex_t mutex;
@@ -48,13 +49,27 @@ static int write_alive(struct store_tx *tx, void *arg, struct err *err)
 	return site_value_set(tx, ALIVE_KEY, text, err);
 }
 
-int vitals_last_at(struct store_tx *tx, int64_t *at, struct err *err)
+static int write_stopped(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
-	int found = site_value_get(tx, ALIVE_KEY, &text, err);
 
-	*at = strtoll(text.data, NULL, 10);
-	return found < 0 ? -1 : 0;
+	if (write_alive(tx, arg, err) != 0 ||
+	    site_value_get(tx, ALIVE_KEY, &text, err) < 0)
+		return -1;
+	return site_value_set(tx, STOPPED_KEY, text.data, err);
+}
+
+int vitals_last(struct store_tx *tx, struct vitals_last *last, struct err *err)
+{
+	AUTO_STR struct str alive = STR_INIT;
+	AUTO_STR struct str stopped = STR_INIT;
+
+	if (site_value_get(tx, ALIVE_KEY, &alive, err) < 0 ||
+	    site_value_get(tx, STOPPED_KEY, &stopped, err) < 0)
+		return -1;
+	last->at = strtoll(alive.data, NULL, 10);
+	last->is_stop = alive.len > 0 && strcmp(alive.data, stopped.data) == 0;
+	return 0;
 }
 
 /* That a directory of copies is away is found by others. */
@@ -131,10 +146,14 @@ void vitals_add(struct vitals *vitals, const struct vitals_parts *parts)
 
 void vitals_stop(struct vitals *vitals)
 {
+	struct err err;
+
 	if (!vitals)
 		return;
 	stop_request(&vitals->stop);
 	thread_join(vitals->thread);
+	if (store_write(vitals->options.store, write_stopped, NULL, &err) != 0)
+		log_warn("node.stop_not_written", LOG_ERR(&err));
 	stop_clear(&vitals->stop);
 	pthread_mutex_destroy(&vitals->mutex);
 	free(vitals);
