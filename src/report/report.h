@@ -46,7 +46,7 @@ struct report_failures {
 
 struct report_examples { /* those that fail, most first; one that is held, or NULL */
 	VEC(struct report_failures) failing;
-	char *held, *reason; /* owned */
+	char *held, *reason, *remedy; /* owned */
 };
 
 /* What sets how fast copies come. */
@@ -139,9 +139,6 @@ bool report_is_good(const struct report *report);
 /* Appends a clause that says why a site is not known to be in sync, and since when. */
 void report_why(const struct report *report, const struct verdict *verdict,
 		struct str *out);
-
-/* Appends that no node runs here, and since when as far as that is known. */
-void report_no_node(const struct report *report, struct str *out);
 
 /* The sentence that says it first: who is how far behind, why, what to do. */
 void report_sentence(const struct report *report, struct str *out);

@@ -50,8 +50,7 @@ static void add_held(const struct report *report, struct str *out)
 		return;
 	str_addf(out, "; %" PRId64 " %s held", report->repositories.held,
 		 report->repositories.held == 1 ? "is" : "are");
-	report_example_say(report->examples.held, report->examples.reason, out);
-	str_add(out, " (see refrelay repository list --state held)");
+	report_held_say(&report->examples, "repository list", out);
 }
 
 static void add_reason(const struct err *err, struct str *out)
@@ -254,7 +253,7 @@ static void add_follower(const struct report *report, const struct report_second
 		str_addf(out, "%s is in sync", one->site);
 	} else {
 		str_addf(out, "%s is not in sync: %s", one->site,
-			 one->why ? one->why : "it has not taken over the last events");
+			 verdict_words(one->why ? one->why : "events_wait"));
 	}
 	if (one->failing > 0)
 		str_addf(out, ", %" PRId64 " fail there", one->failing);

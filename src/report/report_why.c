@@ -122,6 +122,6 @@ void report_why(const struct report *report, const struct verdict *verdict,
 		return;
 	default:
 		str_addf(out, "%s is not in sync: %s", report->site,
-			 verdict_code_name(verdict->code));
+			 verdict_words(verdict_code_name(verdict->code)));
 	}
 }

@@ -64,7 +64,7 @@ a_mass_deletion_is_held_and_told() {
 	[ "$(copies)" = 40 ]
 	[ "$(in_trash)" = 0 ]
 	expect 3 at paris status
-	grep -q '30 are held, for instance r[0-9]*: .*(see refrelay repository list --state held)' out
+	grep -q '30 are held, for instance r[0-9]*: .*(see refrelay repository list --state held: if they were deleted on purpose: ' out
 	expect 0 at paris repository list --state held
 	[ "$(wc -l <out)" -ge 30 ]
 	grep -q '^held *r7  (' out
@@ -224,8 +224,11 @@ many_refs_deleted_at_once_wait_for_force() {
 	wait_until 20 held_is 1
 	[ "$(git -C paris/git/tool.git tag | wc -l)" = 80 ]
 	[ "$(row_of paris tool held_reason)" = '60 of 81 refs would be deleted at once' ]
+	[ "$(row_of paris tool remedy)" = 'save what matters, then refrelay repository sync --force tool' ]
 	expect 3 at paris status
-	grep -q '1 is held, for instance tool: 60 of 81 refs would be deleted at once' out
+	grep -q '1 is held, for instance tool: 60 of 81 refs would be deleted at once (see .*: save what matters' out
+	expect 0 at paris repository list --state held
+	grep -q 'refrelay repository sync --force tool' out
 
 	# To ask without force holds it again, and says so.
 	expect 1 at paris repository sync --wait tool

@@ -125,8 +125,9 @@ TEST(a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed)
 				 .now = 10000,
 				 .last_sign = { .at = 9700, .is_stop = true } };
 
-	vec_add(&report.secondaries, ((struct report_secondary){
-					     .site = paris, .seen_at = 5000, .age_ms = -1 }));
+	vec_add(&report.secondaries,
+		((struct report_secondary){
+			.site = paris, .seen_at = 5000, .age_ms = -1 }));
 	report.repositories.all = 2;
 	assert_sentence(&report,
 			"london is not known to be in sync: no node runs here for 0.3 s "
@@ -151,8 +152,26 @@ TEST(a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed)
 				 "verified (no node runs here: start refrelay serve)");
 	report.role = SITE_STANDALONE;
 	report.is_root_lost = false;
-	assert_sentence(&report, "no node runs here (start refrelay serve); london stands "
-				 "alone: it has nothing to follow; 2 repositories");
+	assert_sentence(&report,
+			"no node runs here (start refrelay serve); london stands "
+			"alone: it has nothing to follow; 2 repositories");
+	vec_clear(&report.secondaries);
+}
+
+TEST(what_a_secondary_lacks_is_said_in_words)
+{
+	char site[] = "london", paris[] = "paris", why[] = "not_compared";
+	char later[] = "a_later_word";
+	struct report report = { .role = SITE_PRIMARY, .site = site, .signs = well() };
+	struct report_secondary one = {
+		.site = paris, .seen_at = 1, .says = SAYS_NOT_IN_SYNC, .why = why
+	};
+
+	vec_add(&report.secondaries, one);
+	assert_sentence(&report, "paris is not in sync: it has not compared everything "
+				 "yet; 0 repositories");
+	report.secondaries.items[0].why = later;
+	assert_sentence(&report, "paris is not in sync: a_later_word; 0 repositories");
 	vec_clear(&report.secondaries);
 }
 
@@ -478,6 +497,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_written_is_said_with_its_remedy),
 		cmocka_unit_test(
 			a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed),
+		cmocka_unit_test(what_a_secondary_lacks_is_said_in_words),
 		cmocka_unit_test(what_keeps_copies_from_coming_is_said),
 		cmocka_unit_test(what_only_fails_is_not_said_to_be_copied),
 		cmocka_unit_test(a_clock_is_right_or_not_and_unknown_before_it_was_heard),
