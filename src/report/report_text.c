@@ -7,6 +7,8 @@
 #include "report/report_lfs.h"
 #include "report/report_push.h"
 
+#define SKEW_SAID_MS 1000
+
 void report_duration(int64_t ms, struct str *out)
 {
 	static const struct {
@@ -406,16 +408,11 @@ static void add_ago(const struct report *report, int64_t at, struct str *out)
 	str_add(out, " ago");
 }
 
+/* Less may be the time that an answer took, or the rest of the second in its Date. */
 static void add_skew(int64_t skew_ms, struct str *out)
 {
-	bool is_none = skew_ms > -50 && skew_ms < 50; /* neither +0.0 nor -0.0 */
-
-	str_add(out, ", its clock is ");
-	if (is_none)
-		str_add(out, "0.0");
-	else
-		str_addf(out, "%+.1f", (double)skew_ms / 1000);
-	str_add(out, " s from ours");
+	if (skew_ms <= -SKEW_SAID_MS || skew_ms >= SKEW_SAID_MS)
+		str_addf(out, ", its clock is %+.1f s from ours", (double)skew_ms / 1000);
 }
 
 static void add_secondary_table(const struct report *report, struct str *out)

@@ -1,6 +1,7 @@
 /*
  * Why it is not known whether a site is in sync, as a clause of the sentence.
  */
+#include "pull/news.h"
 #include "report/report.h"
 
 static void add_for(int64_t ms, struct str *out)
@@ -79,9 +80,28 @@ static void say_silent(const struct report *report, const struct verdict *verdic
 
 static void say_unheard(const struct report *report, struct str *out)
 {
-	str_addf(out, "%s has not heard of its primary yet", report->site);
-	if (report->heard_at > 0)
-		str_add(out, " since its node was started");
+	switch (report->signs.news_void) {
+	case NEWS_FIRST:
+		str_addf(out, "%s compares everything with its primary, as it does first",
+			 report->site);
+		return;
+	case NEWS_LOST:
+		str_addf(out,
+			 "%s compares everything with its primary, which does not keep "
+			 "events for as long as %s was away",
+			 report->site, report->site);
+		return;
+	case NEWS_OF_ANOTHER_LOG:
+		str_addf(out,
+			 "%s compares everything with its primary, whose log of events "
+			 "is another one than before: it was restored, or made anew",
+			 report->site);
+		return;
+	default:
+		str_addf(out, "%s has not heard of its primary yet", report->site);
+		if (report->heard_at > 0)
+			str_add(out, " since its node was started");
+	}
 }
 
 void report_why(const struct report *report, const struct verdict *verdict,

@@ -20,7 +20,7 @@
 #define EVERY_MS 10000
 #define ANSWER_MS 2000
 #define ALIVE_KEY "node.alive"
-#define STOPPED_KEY "node.stopped" /* the same as that: it was the last word */
+#define STOPPED_KEY "node.stopped" /* the same as that; absent while one lives */
 
 struct vitals {
 	pthread_mutex_t mutex;
@@ -46,7 +46,9 @@ static int write_alive(struct store_tx *tx, void *arg, struct err *err)
 
 	(void)arg;
 	snprintf(text, sizeof(text), "%" PRId64, clock_wall_ms());
-	return site_value_set(tx, ALIVE_KEY, text, err);
+	if (site_value_set(tx, ALIVE_KEY, text, err) != 0)
+		return -1;
+	return site_value_remove(tx, STOPPED_KEY, err);
 }
 
 static int write_stopped(struct store_tx *tx, void *arg, struct err *err)
@@ -173,6 +175,7 @@ static void look_at_pull(struct pull *pull, struct vital_signs *signs)
 	pull_look(pull, &state);
 	int64_t now = clock_boot_ms();
 	signs->heard_age_ms = age_of(state.heard_boot, now);
+	signs->news_void = state.news_void;
 	signs->compared_age_ms = age_of(state.compared_boot, now);
 	if (state.compared_boot > 0)
 		signs->compared_left_ms = state.compared_until - now;
@@ -241,7 +244,7 @@ void vitals_look(struct vitals *vitals, struct vital_signs *signs)
 		followers_look(parts.followers, &signs->followers);
 }
 
-/* The members of the answer that are ages. */
+/* The members of the answer that are ages, or other numbers. */
 static const struct {
 	const char *name;
 	size_t at;
@@ -249,6 +252,7 @@ static const struct {
 	{ "failing", offsetof(struct vital_signs, failing_age_ms) },
 	{ "written", offsetof(struct vital_signs, written_age_ms) },
 	{ "heard", offsetof(struct vital_signs, heard_age_ms) },
+	{ "news_void", offsetof(struct vital_signs, news_void) },
 	{ "compared", offsetof(struct vital_signs, compared_age_ms) },
 	{ "compared_left", offsetof(struct vital_signs, compared_left_ms) },
 	{ "scanned", offsetof(struct vital_signs, scan_age_ms) },

@@ -24,6 +24,7 @@ struct vital_signs {
 	int64_t failing_age_ms;   /* since the first that failed; -1 */
 	int64_t written_age_ms;   /* -1 here and below: never, or not of this role */
 	int64_t heard_age_ms;     /* since the primary's news were all known */
+	int64_t news_void;        /* why it does not know them (enum news_void) */
 	int64_t compared_age_ms, compared_left_ms;
 	int64_t scan_age_ms, scan_left_ms;
 	follower_list followers;

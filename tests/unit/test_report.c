@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include "pull/news.h"
 #include "report/report.h"
 #include "report/report_exchange.h"
 
@@ -175,6 +176,28 @@ TEST(what_a_secondary_lacks_is_said_in_words)
 	vec_clear(&report.secondaries);
 }
 
+TEST(a_primary_that_was_heard_is_not_called_unheard)
+{
+	char site[] = "paris";
+	struct report report = {
+		.role = SITE_SECONDARY, .site = site, .signs = well(), .heard_at = 1
+	};
+
+	report.signs.heard_age_ms = -1;
+	assert_sentence(&report, "paris has not heard of its primary yet since its node "
+				 "was started; 0 of 0 repositories verified");
+	report.signs.news_void = NEWS_OF_ANOTHER_LOG;
+	assert_sentence(&report,
+			"paris compares everything with its primary, whose log of events "
+			"is another one than before: it was restored, or made anew; 0 of "
+			"0 repositories verified");
+	report.signs.news_void = NEWS_LOST;
+	assert_sentence(&report,
+			"paris compares everything with its primary, which does not keep "
+			"events for as long as paris was away; 0 of 0 repositories "
+			"verified");
+}
+
 TEST(what_keeps_copies_from_coming_is_said)
 {
 	char site[] = "paris";
@@ -239,12 +262,12 @@ TEST(a_clock_is_right_or_not_and_unknown_before_it_was_heard)
 
 	shows_clock(&report, "heard never, event 0 of 0\n");
 	report.heard_at = 1;
-	report.skew_ms = -49;
-	shows_clock(&report, ", its clock is 0.0 s from ours\n");
-	report.skew_ms = 49;
-	shows_clock(&report, ", its clock is 0.0 s from ours\n");
-	report.skew_ms = -300;
-	shows_clock(&report, ", its clock is -0.3 s from ours\n");
+	report.skew_ms = -999; /* as much as a Date is cut by */
+	shows_clock(&report, ", event 0 of 0\n");
+	report.skew_ms = 999;
+	shows_clock(&report, ", event 0 of 0\n");
+	report.skew_ms = -1000;
+	shows_clock(&report, ", its clock is -1.0 s from ours\n");
 	report.skew_ms = 1200;
 	shows_clock(&report, ", its clock is +1.2 s from ours\n");
 }
@@ -498,6 +521,7 @@ int main(void)
 		cmocka_unit_test(
 			a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed),
 		cmocka_unit_test(what_a_secondary_lacks_is_said_in_words),
+		cmocka_unit_test(a_primary_that_was_heard_is_not_called_unheard),
 		cmocka_unit_test(what_keeps_copies_from_coming_is_said),
 		cmocka_unit_test(what_only_fails_is_not_said_to_be_copied),
 		cmocka_unit_test(a_clock_is_right_or_not_and_unknown_before_it_was_heard),
