@@ -26,7 +26,10 @@ make_source() {
 
 wrong_options_and_arguments() {
 	mkdir source
-	mistake 2 'no-such-command' refrelay no-such-command
+	mistake 2 'no-such-command is no command$' refrelay no-such-command
+	mistake 2 '^refrelay: stats is no command; status is$' refrelay stats
+	mistake 2 '^refrelay: hook is no command; hooks is$' refrelay hook
+	mistake 2 '^refrelay: x is no command$' refrelay x
 	mistake 2 option refrelay --no-such-option
 	mistake 2 option refrelay replicate --no-such-option source dest
 	mistake 2 'SOURCE and DEST' refrelay replicate
