@@ -229,6 +229,13 @@ static void look_at_self(struct vitals *vitals, struct vitals_parts *parts,
 	signs->failing_age_ms = age_of(vitals->failing_since, now);
 }
 
+bool vitals_cannot_write(struct vitals *vitals)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&vitals->mutex);
+
+	return vitals->failure.class != ERR_NONE;
+}
+
 void vitals_look(struct vitals *vitals, struct vital_signs *signs)
 {
 	struct vitals_parts parts;

@@ -70,6 +70,9 @@ struct vitals *vitals_start(const struct vitals_options *options);
 void vitals_add(struct vitals *vitals, const struct vitals_parts *parts);
 void vitals_stop(struct vitals *vitals); /* writes when; NULL is allowed */
 
+/* In the node: whether the last write failed. Any thread. */
+bool vitals_cannot_write(struct vitals *vitals);
+
 /* In the node; any thread. The caller clears. */
 void vitals_look(struct vitals *vitals, struct vital_signs *signs);
 

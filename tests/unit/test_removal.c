@@ -91,7 +91,8 @@ TEST(of_blobs_the_remedy_names_the_kind_that_is_held)
 	assert_ok(removal_may(store, &limit, &may, &err));
 	assert_false(may);
 	assert_ok(registry_get(store, "uploads", "a", &row, &err));
-	assert_string_equal(row.held_reason, "at least 1 of 1 uploads would be deleted at once");
+	assert_string_equal(row.held_reason,
+			    "at least 1 of 1 uploads would be deleted at once");
 	assert_non_null(
 		strstr(row.remedy, "refrelay blob remove --type uploads --state held"));
 	close_all();
