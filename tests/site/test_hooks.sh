@@ -656,7 +656,7 @@ changed_refuses_what_makes_no_sense() {
 	grep -q 'what to do: what it holds is not served' err
 	expect 2 site changed /etc/passwd
 	expect 2 site changed
-	expect 2 site changed a b
+	expect 2 site changed --stdin a b </dev/null
 	expect 2 site changed a --ref refs/heads/main $id
 	expect 2 site changed a --ref main $id $id
 	expect 2 site changed a --ref refs/heads/main 12 $id

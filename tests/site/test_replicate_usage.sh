@@ -88,8 +88,8 @@ each_command_refuses_what_it_does_not_know() {
 		mistake 2 "$name takes NAME" refrelay repository "$name"
 		mistake 2 'not both' refrelay repository "$name" --failed r
 	done
-	mistake 2 'one NAME' refrelay changed
-	mistake 2 'one NAME' refrelay changed a b
+	mistake 2 'names of repositories' refrelay changed
+	mistake 2 'one NAME' refrelay changed --stdin a b
 	mistake 2 'REF OLD NEW' refrelay changed --ref refs/heads/main a
 	mistake 2 'install, remove or list' refrelay hooks
 	mistake 2 'install, remove or list' refrelay hooks update
