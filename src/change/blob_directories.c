@@ -13,10 +13,13 @@
 #define CHANGES                                                                          \
 	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |          \
 	 IN_DELETE_SELF | IN_MOVE_SELF)
+#define CHANGES_COPY (CHANGES | IN_MODIFY | IN_ATTRIB)
 
-int blob_directories_open(struct blob_directories *all, size_t limit, struct err *err)
+int blob_directories_open(struct blob_directories *all, enum blob_scope scope,
+			  size_t limit, struct err *err)
 {
-	*all = (struct blob_directories){ .limit = limit ? limit : inotify_share() };
+	*all = (struct blob_directories){ .scope = scope,
+					  .limit = limit ? limit : inotify_share() };
 	all->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	return all->fd >= 0 ? 0 : err_errno(err, "cannot watch directories of blobs");
 }
@@ -101,6 +104,7 @@ static int open_directory(const struct blob_kind *as, const char *path, struct e
 int blob_directories_add(struct blob_directories *all, size_t kind,
 			 const struct blob_kind *as, const char *path, struct err *err)
 {
+	const uint32_t changes = all->scope == BLOB_COPY ? CHANGES_COPY : CHANGES;
 	AUTO_CLOSE int fd = open_directory(as, path, err);
 	char name[32];
 
@@ -110,7 +114,7 @@ int blob_directories_add(struct blob_directories *all, size_t kind,
 		return err_set(err, ERR_CONFIG, "other hosts write this file system");
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	int wd =
-		all->fd < 0 ? -1 : inotify_add_watch(all->fd, name, CHANGES | IN_ONLYDIR);
+		all->fd < 0 ? -1 : inotify_add_watch(all->fd, name, changes | IN_ONLYDIR);
 	if (wd < 0)
 		return all->fd < 0 || errno == ENOSPC
 			       ? say_limit(err)

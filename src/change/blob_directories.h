@@ -15,15 +15,23 @@ struct blob_directory {
 	char *path;  /* owned; below the kind's; "": itself */
 };
 
+/* What counts as a change. */
+enum blob_scope {
+	BLOB_ORIGIN, /* a file that is whole: closed, renamed or linked; or gone */
+	BLOB_COPY,   /* whatever is done to a file: nobody else should touch it */
+};
+
 struct blob_directories {
-	int fd;                           /* of inotify, not blocking; -1: none */
+	int fd; /* of inotify, not blocking; -1: none */
+	enum blob_scope scope;
 	size_t limit;                     /* of directories */
 	VEC(struct blob_directory) items; /* in order of wd */
 };
 
 /* limit 0: a share of what the kernel allows a user. ERR_*: this kernel allows none; the
  * directories are usable, and watch nothing. */
-int blob_directories_open(struct blob_directories *all, size_t limit, struct err *err);
+int blob_directories_open(struct blob_directories *all, enum blob_scope scope,
+			  size_t limit, struct err *err);
 void blob_directories_close(struct blob_directories *all);
 
 /* Watches one, from now on. -1: it is not watched: ERR_INTERNAL: for want of watches;

@@ -393,7 +393,8 @@ struct blob_watch *blob_watch_start(const struct blob_watch_options *options)
 	watch->options = *options;
 	watch->woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	add_kinds(watch);
-	if (blob_directories_open(&watch->directories, options->directories, &err) != 0)
+	if (blob_directories_open(&watch->directories, BLOB_ORIGIN, options->directories,
+				  &err) != 0)
 		log_warn("blob_watch.limit", LOG_ERR(&err), LOG_NUMBER("directories", 0),
 			 LOG_TEXT("remedy", err.remedy));
 	thread_start(&watch->thread, "blob-watch", run, watch);

@@ -250,7 +250,6 @@ static int find_former(struct comparison *comparison, struct err *err)
 
 	if (root < 0)
 		return -1;
-	comparison->identity = identity_of(root, comparison->path);
 	if (comparison->base.name || !comparison->identity)
 		return 0;
 	if (store_read(comparison->notice->options.store, read_former, comparison, err) !=
@@ -261,6 +260,15 @@ static int find_former(struct comparison *comparison, struct err *err)
 	     fstatat(root, comparison->former.path, &st, AT_SYMLINK_NOFOLLOW) == 0))
 		origin_row_clear(&comparison->former);
 	return 0;
+}
+
+/* What was read may have been moved away meanwhile, and another be there: then its
+ * refs would be recorded with the other's identity, or with none. */
+static bool is_another_now(const struct comparison *comparison, int root)
+{
+	AUTO_FREE char *now = identity_of(root, comparison->path);
+
+	return !now || !comparison->identity || strcmp(now, comparison->identity) != 0;
 }
 
 /* 0: sight says what is to be recorded; 1: look anew; -1: *err, nothing is to be. */
@@ -276,9 +284,13 @@ static int see(struct comparison *comparison, struct err *err)
 		return -1;
 	if (found < 0)
 		comparison->path = xstrdup(comparison->base.path);
+	comparison->identity = identity_of(root, comparison->path);
 	if (found < 0 ||
 	    ref_reading_take(root, comparison->path, &comparison->reading, err) != 0)
 		return see_failure(comparison, root, err);
+	failpoint("notice.read");
+	if (is_another_now(comparison, root))
+		return 1;
 	take_sums(comparison);
 	return find_former(comparison, err);
 }

@@ -98,7 +98,8 @@ void check_room(struct checking *checking, const char *what, const char *path)
 		return;
 	err_set(&err, ERR_DISK, "only %" PRIu64 " MiB are free at %s", room >> 20, path);
 	err_remedy(&err, "free some space");
-	check_tell(checking, CHECK_NOTE, what, &err);
+	/* With nothing left a node can write nothing down. */
+	check_tell(checking, room >> 20 == 0 ? CHECK_WRONG : CHECK_NOTE, what, &err);
 }
 
 static void check_repositories(struct checking *checking)

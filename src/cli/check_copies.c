@@ -16,15 +16,17 @@ static int judge_root(const struct checking *checking, struct store *store,
 		    : copies_root_judge(store, checking->site.repositories, err);
 }
 
-static void tell_doubted(struct checking *checking, const struct glance_result *result)
+static void tell_doubted(struct checking *checking, const struct blob_kind *kind,
+			 const struct glance_result *result)
 {
 	bool is_running = data_lock_is_held(checking->site.data);
 	struct err err;
 
 	err_set(&err, ERR_CORRUPT,
 		"%" PRIu64 " of %" PRIu64
-		" copies are not as they were left, for instance %.100s: %.300s",
-		result->doubted, result->looked, result->example, result->why.text);
+		" copies of %s%s are not as they were left, for instance %.100s: %.300s",
+		result->doubted, result->looked, kind ? "blobs of type " : "repositories",
+		kind ? kind->type : "", result->example, result->why.text);
 	err_remedy(&err, is_running ? "nothing: they are looked through and mended now"
 				    : "start the node: it looks through them and mends "
 				      "them");
@@ -50,7 +52,7 @@ void check_copies(struct checking *checking, struct store *store,
 	else if (glance_all(&request, &result, &err) != 0)
 		check_tell(checking, CHECK_WRONG, "copies", &err);
 	if (result.doubted > 0)
-		tell_doubted(checking, &result);
+		tell_doubted(checking, kind, &result);
 	else if (result.looked > 0)
 		check_tell_good(checking, "copies",
 				"%" PRIu64 " %s%sas they were left, by a look at each",

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "pull/blob_work.h"
+#include "pull/decisions.h"
+#include "pull/glance.h"
 #include "pull/primary_blobs.h"
 
 #define AGAIN_MS ((int64_t)3600 * 1000)
@@ -58,4 +60,18 @@ void blob_doubt(struct pull *pull, struct primary_line *line,
 		return;
 	forget(pull, key);
 	log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
+}
+
+void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
+		     const char *id, const struct blob_print *print)
+{
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+	struct err why;
+
+	if (blob_open(root, id, &fd, &st, &why) == 0 &&
+	    glance_blob_print(print, fd, &st, &why) == 0)
+		return;
+	if (copy_is_at_fault(&why))
+		pull_doubt(pull, kind->type, id, &why);
 }

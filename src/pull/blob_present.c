@@ -27,7 +27,6 @@ static int has_content(const struct blob_work *work, struct blob_item *item,
 		       char digest[BLOB_DIGEST_SIZE], struct err *err)
 {
 	char expected[BLOB_DIGEST_SIZE];
-	struct blob_print print;
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
@@ -35,9 +34,9 @@ static int has_content(const struct blob_work *work, struct blob_item *item,
 	if (!expected[0] || blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
 	    (item->row->size > 0 && (uint64_t)st.st_size != item->row->size))
 		return 0;
-	if (blob_digest(fd, &print, digest, &work->pull->kill, err) != 0)
+	if (blob_digest(fd, &item->print, digest, &work->pull->kill, err) != 0)
 		return err->class == ERR_CANCELED ? -1 : 0;
-	item->size = print.size;
+	item->size = item->print.size;
 	return strcmp(digest, expected) == 0;
 }
 

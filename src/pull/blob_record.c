@@ -86,6 +86,19 @@ static void discard_unwanted(const struct record *record)
 	}
 }
 
+/* What a person removed is discarded before. */
+static void look_again(const struct record *record)
+{
+	for (size_t i = 0; i < record->items.count; i++) {
+		const struct blob_item *item = record->items.items[i];
+		if (record->results[i] == REGISTRY_MOVED &&
+		    (item->end == BLOB_PLACED || item->end == BLOB_ADOPTED))
+			blob_look_again(record->work->pull, record->work->kind,
+					record->work->root, item->row->name,
+					&item->print);
+	}
+}
+
 static void give_back(const struct record *record, const struct err *err)
 {
 	log_error("registry.failed", LOG_ERR(err));
@@ -105,6 +118,7 @@ static void write_proved(struct record *record)
 	else {
 		measure_lags(record);
 		discard_unwanted(record);
+		look_again(record);
 	}
 	free(record->results);
 }
@@ -117,8 +131,10 @@ static void write_others(struct record *record)
 	if (registry_move_many(record->work->pull->options.store, record->moves.items,
 			       record->moves.count, record->results, &err) != 0)
 		give_back(record, &err);
-	else
+	else {
 		discard_unwanted(record);
+		look_again(record);
+	}
 	free(record->results);
 }
 

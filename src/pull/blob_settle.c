@@ -61,8 +61,10 @@ static void take_results(struct blob_item **placed, const blob_arrivals *arrival
 	for (size_t i = 0; i < arrivals->count; i++) {
 		if (arrivals->items[i].failed)
 			blob_item_fail_here(placed[i], &arrivals->items[i].why);
-		else
+		else {
 			placed[i]->end = BLOB_PLACED;
+			placed[i]->print = arrivals->items[i].print;
+		}
 	}
 }
 

@@ -15,7 +15,8 @@
 struct check {
 	const struct registry_row *row;
 	char digest[BLOB_DIGEST_SIZE];
-	bool of_copy; /* only the file was read */
+	struct blob_print print; /* of the file that was read */
+	bool of_copy;            /* only the file was read */
 	struct err err;
 };
 
@@ -71,7 +72,6 @@ static int differs(struct pull_job *job, const struct check *check, const char *
 static int check_one(struct pull_job *job, int root, struct check *check, struct err *err)
 {
 	const char *expected = expected_of(check->row);
-	struct blob_print print;
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
@@ -82,7 +82,7 @@ static int check_one(struct pull_job *job, int root, struct check *check, struct
 		return -1;
 	check->of_copy = true;
 	if (blob_open(root, check->row->name, &fd, &st, err) != 0 ||
-	    blob_digest(fd, &print, check->digest, &job->pull->kill, err) != 0)
+	    blob_digest(fd, &check->print, check->digest, &job->pull->kill, err) != 0)
 		return -1;
 	failpoint("verify.read");
 	return strcmp(check->digest, expected) == 0 ? 0
@@ -130,6 +130,17 @@ static void give_back(const struct pull_job *job, const struct registry_move *mo
 		pull_give_back_later(job->pull, moves[i].id, moves[i].event);
 }
 
+/* A file that is being replaced is another one by right. */
+static void look_again(const struct pull_job *job, const struct check *checks)
+{
+	AUTO_CLOSE int root = blob_root_open(job->kind, ERR_IGNORED);
+
+	for (size_t i = 0; root >= 0 && i < job->rows.count; i++)
+		if (checks[i].err.class == ERR_NONE && is_as_claimed(job, checks[i].row))
+			blob_look_again(job->pull, job->kind, root, checks[i].row->name,
+					&checks[i].print);
+}
+
 static void tell(const struct pull_job *job, const struct check *checks)
 {
 	const size_t count = job->rows.count;
@@ -145,6 +156,8 @@ static void tell(const struct pull_job *job, const struct check *checks)
 	if (registry_move_many(job->pull->options.store, moves, count, results, &err) !=
 	    0)
 		give_back(job, moves, &err);
+	else
+		look_again(job, checks);
 	free(results);
 	free(moves);
 }

@@ -9,6 +9,7 @@
  *	blob_way.c	what stands in the way of a file
  *	blob_settle.c	what arrived gets its place, durably
  *	blob_record.c	what the registry, the log and the metrics hear
+ *	blob_doubt.c	what was met that may be wrong, here or at the primary
  *	blob_remove.c	what the primary has no more
  */
 #ifndef PULL_BLOB_WORK_H
@@ -48,6 +49,7 @@ struct blob_item {
 	uint64_t generation, size;
 	char expected[BLOB_DIGEST_SIZE]; /* "": not known yet */
 	char digest[BLOB_DIGEST_SIZE];   /* computed on the way */
+	struct blob_print print; /* of the file in place, as it was proved or put there */
 };
 
 struct blob_work {
@@ -96,6 +98,11 @@ void blob_fetch_large(struct blob_work *work, struct blob_item *item);
 void blob_settle(struct blob_work *work);
 void blob_remove_gone(struct blob_work *work);
 void blob_record(struct blob_work *work, int64_t took_ms);
+
+/* After a row was written: its times say nothing of what others did to the file before.
+ * So if that is not any more what this print is of, the row is doubted. */
+void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
+		     const char *id, const struct blob_print *print);
 
 /* Copy and primary disagree about a generation: the primary is asked to read its file
  * again, at most once an hour a blob. `line` may be NULL. */

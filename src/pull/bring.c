@@ -192,15 +192,17 @@ static bool is_untouched(const struct repo *copy)
 	       copy_record_has_copy(&record, &print);
 }
 
-bool bring_is_ours(int dir, const struct ref_snapshot *from)
+bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksum)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
-	struct checksum sum;
+	struct checksum sum, proved;
 
 	copy_record_read(dir, &record);
 	checksum_of(from, &sum);
 	return (record.is_there && checksum_equal(&record.sum, &sum)) ||
-	       copy_intent_is(dir, &sum);
+	       copy_intent_is(dir, &sum) ||
+	       (checksum && checksum_parse(checksum, &proved) &&
+		checksum_equal(&proved, &sum));
 }
 
 /* By the copy's fingerprint if it was settled, else by its checksum. */
@@ -215,7 +217,7 @@ static bool is_ours(const struct bring_request *request, const struct ref_snapsh
 	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
 	    copy_record_has_copy(&record, &print))
 		return true;
-	return bring_is_ours(copy->fd, from);
+	return bring_is_ours(copy->fd, from, request->checksum);
 }
 
 /* How many refs pushes have deleted at the primary since the copy was proved. */

@@ -14,8 +14,9 @@ struct bring_request {
 	const struct repo *copy;  /* its fence was raised to the job's */
 	struct source_view *view; /* gets what is learnt of its peels */
 	bool is_forced;
-	bool is_new;     /* nothing is in it yet */
-	bool is_suspect; /* no record is trusted */
+	bool is_new;          /* nothing is in it yet */
+	bool is_suspect;      /* no record is trusted */
+	const char *checksum; /* as in struct sync_request */
 };
 
 /* Sets outcome, refs_changed, bytes and held_reason. ERR_CONFLICT: the copy's refs moved
@@ -28,8 +29,11 @@ int bring(const struct bring_request *request, struct sync_result *result,
  * for the caller. */
 int bring_settings(const struct repo *copy, const struct source_view *view,
 		   struct err *err);
-/* Whether these refs of the copy in `dir` are those that we published there last. */
-bool bring_is_ours(int dir, const struct ref_snapshot *from);
+
+/* Whether these refs of the copy in `dir` are those that we published there last, by its
+ * record, or were proved there last (`checksum`, may be NULL): a power loss may take the
+ * record, but not the row. */
+bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksum);
 
 /* Whether that error of bring() may be because the source dropped what the view names
  * (a forced push, and pruning): a new view may do. */

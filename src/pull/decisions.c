@@ -300,6 +300,9 @@ int64_t verification_again_ms(enum err_class class)
 	case ERR_LOST:
 	case ERR_CONFLICT:
 		return 0;
+	case ERR_DISK: /* often full for moments only; until then nothing is in sync */
+	case ERR_NETWORK:
+		return 60000;
 	default:
 		return (int64_t)10 * 60 * 1000;
 	}

@@ -94,7 +94,7 @@ void rebuild_take(struct pull *pull, uint64_t id)
 	take_locked(pace_of(&pull->rebuilds, id), clock_boot_ms());
 }
 
-static int64_t doubt_take(struct pull *pull, uint64_t id)
+int64_t doubt_take(struct pull *pull, uint64_t id)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 	struct pace *pace = pace_of(&pull->doubts, id);

@@ -15,12 +15,14 @@
 #include "blob/file.h"
 #include "git/repo.h"
 #include "pull/copy_record.h"
+#include "pull/decisions.h"
+#include "pull/lane.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
 
 #define PAGE 200
-#define REST_MS 5
+#define PAGE_SMALL 16 /* most directories have few */
 
 static int differs(struct err *err)
 {
@@ -60,14 +62,15 @@ void glance_blob_of(const struct registry_row *row, struct glance_blob *known)
 	known->known_at = later(row->verified_at, row->last_success_at);
 }
 
-/* A file server's times are not of the clock here. */
-static bool was_written_since(const struct glance_blob *known, int fd,
+/* By us nothing is done to a file after its rename, and its row is written later than
+ * that. A file server's times are not of the clock here. */
+static bool was_changed_since(const struct glance_blob *known, int fd,
 			      const struct stat *stat)
 {
-	int64_t written_at = (int64_t)stat->st_mtim.tv_sec * 1000 +
-			     (int64_t)stat->st_mtim.tv_nsec / 1000000;
+	int64_t changed_at = (int64_t)stat->st_ctim.tv_sec * 1000 +
+			     (int64_t)stat->st_ctim.tv_nsec / 1000000;
 
-	return known->known_at > 0 && written_at > known->known_at &&
+	return known->known_at > 0 && changed_at > known->known_at &&
 	       file_system_is_local(fd);
 }
 
@@ -75,30 +78,72 @@ int glance_blob(const struct glance_blob *known, int fd, const struct stat *stat
 		struct err *err)
 {
 	if ((known->size > 0 && (uint64_t)stat->st_size != known->size) ||
-	    was_written_since(known, fd, stat))
+	    was_changed_since(known, fd, stat))
 		return differs(err);
 	return 0;
 }
 
-static int open_and_glance(int root, const struct registry_row *row, struct err *err)
+int glance_blob_print(const struct blob_print *print, int fd, const struct stat *stat,
+		      struct err *err)
+{
+	struct blob_print now;
+
+	blob_print_of(stat, &now);
+	if (!blob_print_same(print, &now) ||
+	    (print->ctime_ns != now.ctime_ns && file_system_is_local(fd)))
+		return differs(err);
+	return 0;
+}
+
+/* Around the moment in which the row was written times say little, as the clock of files
+ * stands still for a while. A large one is verified soon. */
+static bool needs_reading(const struct registry_row *row, const struct glance_blob *known,
+			  const struct stat *stat)
+{
+	struct blob_print print;
+
+	blob_print_of(stat, &print);
+	return row->checksum && print.size <= BLOB_SMALL_MOST &&
+	       !blob_print_is_settled(&print, known->known_at * 1000000);
+}
+
+static int read_blob(const struct glance_request *request, int fd, const char *checksum,
+		     struct err *err)
+{
+	char digest[BLOB_DIGEST_SIZE];
+	struct blob_print print;
+
+	if (blob_digest(fd, &print, digest, request->stop, err) != 0)
+		return -1;
+	return strcmp(digest, checksum) == 0 ? 0 : differs(err);
+}
+
+struct glancing {
+	const struct glance_request *request;
+	struct glance_result *result;
+	int root;        /* of the blobs */
+	char *directory; /* owned; of the last blob; NULL: none yet */
+	bool was_told;   /* of a change of these */
+	bool passes;     /* what is in it needs no look */
+	VEC(struct registry_move) moves;
+	VEC(struct err *) reasons; /* owned; of the moves */
+};
+
+static int open_and_glance(const struct glancing *glancing,
+			   const struct registry_row *row, struct err *err)
 {
 	struct glance_blob known;
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
 	glance_blob_of(row, &known);
-	if (blob_open(root, row->name, &fd, &st, err) != 0)
+	if (blob_open(glancing->root, row->name, &fd, &st, err) != 0 ||
+	    glance_blob(&known, fd, &st, err) != 0)
 		return -1;
-	return glance_blob(&known, fd, &st, err);
+	if (!glancing->was_told || !needs_reading(row, &known, &st))
+		return 0;
+	return read_blob(glancing->request, fd, row->checksum, err);
 }
-
-struct glancing {
-	const struct glance_request *request;
-	struct glance_result *result;
-	int root; /* of the blobs */
-	VEC(struct registry_move) moves;
-	VEC(struct err *) reasons; /* owned; of the moves */
-};
 
 static void look_at(struct glancing *glancing, const struct registry_row *row)
 {
@@ -107,8 +152,9 @@ static void look_at(struct glancing *glancing, const struct registry_row *row)
 	struct err why;
 
 	result->looked++;
-	if ((request->kind ? open_and_glance(glancing->root, row, &why)
-			   : glance_repository(request->root, row->name, &why)) == 0)
+	if ((request->kind ? open_and_glance(glancing, row, &why)
+			   : glance_repository(request->root, row->name, &why)) == 0 ||
+	    !copy_is_at_fault(&why))
 		return;
 	if (result->doubted++ == 0) {
 		result->example = xstrdup(row->name);
@@ -117,10 +163,30 @@ static void look_at(struct glancing *glancing, const struct registry_row *row)
 	struct err *kept = xmalloc(sizeof(*kept));
 	*kept = why;
 	vec_add(&glancing->reasons, kept);
-	vec_add(&glancing->moves, ((struct registry_move){ .id = row->id,
-							   .event = REGISTRY_DOUBTED,
-							   .generation = row->generation,
-							   .err = kept }));
+	vec_add(&glancing->moves,
+		((struct registry_move){
+			.id = row->id,
+			.event = REGISTRY_DOUBTED,
+			.generation = row->generation,
+			.err = kept,
+			.delay_ms = request->pull ? doubt_take(request->pull, row->id)
+						  : 0 }));
+}
+
+/* Rows of a kind come in the order of their names. */
+static void enter_directory_of(struct glancing *glancing, const char *id)
+{
+	const struct glance_request *request = glancing->request;
+	const char *slash = strrchr(id, '/');
+	size_t len = slash ? (size_t)(slash - id) : 0;
+
+	if (!request->enters ||
+	    (glancing->directory && strlen(glancing->directory) == len &&
+	     strncmp(glancing->directory, id, len) == 0))
+		return;
+	free(glancing->directory);
+	glancing->directory = xstrndup(id, len);
+	glancing->passes = !request->enters(request->arg, glancing->directory);
 }
 
 static void clear_moves(struct glancing *glancing)
@@ -154,92 +220,160 @@ static int doubt_page(struct glancing *glancing, struct err *err)
 static int glance_page(struct glancing *glancing, const registry_rows *rows,
 		       struct err *err)
 {
-	for (size_t i = 0; i < rows->count; i++)
-		if (!rows->items[i].is_gone && rows->items[i].generation > 0)
-			look_at(glancing, &rows->items[i]);
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct registry_row *row = &rows->items[i];
+		enter_directory_of(glancing, row->name);
+		if (row->state == REGISTRY_SYNCED && !row->is_gone &&
+		    row->generation > 0 && !glancing->passes)
+			look_at(glancing, row);
+	}
 	int result = doubt_page(glancing, err);
 	clear_moves(glancing);
 	return result;
 }
 
+static int rest(const struct glance_request *request, struct err *err)
+{
+	if (request->paged)
+		request->paged(request->arg);
+	if (request->stop && stop_wait(request->stop, request->rest_ms))
+		return err_set(err, ERR_CANCELED, "stopped");
+	return 0;
+}
+
+/* Without those that are not below `prefix`, which are the last. */
+static void cut_rows(registry_rows *rows, const char *prefix)
+{
+	while (rows->count > 0 &&
+	       !text_starts_with(rows->items[rows->count - 1].name, prefix))
+		registry_row_clear(&rows->items[--rows->count]);
+}
+
 static int glance_pages(struct glancing *glancing, struct err *err)
 {
 	const struct glance_request *request = glancing->request;
-	AUTO_FREE char *after = NULL;
-	size_t count = PAGE;
+	AUTO_FREE char *prefix =
+		request->below ? xasprintf("%s/", request->below) : xstrdup("");
+	AUTO_FREE char *after = *prefix ? xstrdup(prefix) : NULL;
+	size_t limit = *prefix ? PAGE_SMALL : PAGE, count;
 
-	while (count == PAGE) {
+	do {
 		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 		const struct registry_filter filter = {
 			.kind = request->kind ? request->kind->type : KIND_REPOSITORY,
 			.after = after,
-			.limit = PAGE,
-			.state = REGISTRY_SYNCED
+			.limit = limit,
+			.state = request->enters ? REGISTRY_ANY : REGISTRY_SYNCED
 		};
-		if (registry_list(request->store, &filter, &rows, err) != 0 ||
-		    glance_page(glancing, &rows, err) != 0)
+		if (registry_list(request->store, &filter, &rows, err) != 0)
+			return -1;
+		cut_rows(&rows, prefix);
+		if (glance_page(glancing, &rows, err) != 0)
 			return -1;
 		count = rows.count;
+		if (count < limit)
+			return 0;
 		free(TAKE(after));
-		if (count > 0)
-			after = xstrdup(rows.items[count - 1].name);
-		if (request->stop && stop_wait(request->stop, request->rest_ms))
-			return err_set(err, ERR_CANCELED, "stopped");
-	}
-	return 0;
+		after = xstrdup(rows.items[count - 1].name);
+		limit = PAGE;
+	} while (rest(request, err) == 0);
+	return -1;
+}
+
+static int begin(struct glancing *glancing, const struct glance_request *request,
+		 struct glance_result *result, struct err *err)
+{
+	*result = (struct glance_result){ 0 };
+	*glancing = (struct glancing){ .request = request, .result = result, .root = -1 };
+	if (check_root(request, err) != 0)
+		return -1;
+	if (!request->kind)
+		return 0;
+	glancing->root = blob_root_open(request->kind, err);
+	return glancing->root < 0 ? -1 : 0;
+}
+
+static void end(struct glancing *glancing)
+{
+	free(glancing->directory);
+	if (glancing->root >= 0)
+		close(glancing->root);
 }
 
 int glance_all(const struct glance_request *request, struct glance_result *result,
 	       struct err *err)
 {
-	struct glancing glancing = { .request = request, .result = result, .root = -1 };
-	int done = check_root(request, err);
+	struct glancing glancing;
+	int done = begin(&glancing, request, result, err);
 
-	*result = (struct glance_result){ 0 };
-	if (done == 0 && request->kind) {
-		glancing.root = blob_root_open(request->kind, err);
-		done = glancing.root < 0 ? -1 : 0;
-	}
 	if (done == 0)
 		done = glance_pages(&glancing, err);
-	if (glancing.root >= 0)
-		close(glancing.root);
+	end(&glancing);
 	return done;
 }
 
-static void glance(struct pull *pull, const struct blob_kind *kind)
+static int read_rows(const struct glance_request *request, char *const *names,
+		     size_t count, registry_rows *rows, struct err *err)
 {
+	for (size_t i = 0; i < count; i++) {
+		struct registry_row row = { 0 };
+		if (registry_get(request->store, request->kind->type, names[i], &row,
+				 err) == 0)
+			vec_add(rows, row);
+		else if (err->class != ERR_MISSING)
+			return -1;
+	}
+	return 0;
+}
+
+int glance_these(const struct glance_request *request, char *const *names, size_t count,
+		 struct glance_result *result, struct err *err)
+{
+	struct glancing glancing;
+	int done = begin(&glancing, request, result, err);
+
+	glancing.was_told = true;
+	for (size_t at = 0; done == 0 && at < count; at += PAGE) {
+		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+		done = read_rows(request, names + at,
+				 count - at < PAGE ? count - at : PAGE, &rows, err);
+		if (done == 0)
+			done = glance_page(&glancing, &rows, err);
+	}
+	end(&glancing);
+	return done;
+}
+
+void glance_tell(const struct glance_request *request, struct glance_result *result,
+		 int64_t took_ms)
+{
+	if (result->doubted > 0) {
+		log_warn("copies.doubted", LOG_NUMBER("dur_ms", took_ms),
+			 LOG_TEXT("kind",
+				  request->kind ? request->kind->type : KIND_REPOSITORY),
+			 LOG_NUMBER("count", result->doubted),
+			 LOG_TEXT("name", result->example), LOG_ERR(&result->why));
+		pull_signal(request->pull);
+	}
+	free(TAKE(result->example));
+}
+
+/* Once: what happens while the node runs is seen by others. Blobs are looked at by
+ * pull/blob_copy_watch.c. */
+void *glance_run(void *arg)
+{
+	struct pull *pull = arg;
 	const struct glance_request request = { .store = pull->options.store,
 						.root = pull->options.root,
-						.kind = kind,
 						.stop = &pull->stop,
-						.rest_ms = REST_MS };
+						.rest_ms = GLANCE_REST_MS,
+						.pull = pull };
 	struct glance_result result = { 0 };
 	int64_t started = clock_boot_ms();
 	struct err err;
 
 	if (glance_all(&request, &result, &err) != 0 && err.class != ERR_CANCELED)
 		log_warn("copies.not_looked_at", LOG_ERR(&err));
-	if (result.doubted > 0) {
-		log_warn("copies.doubted",
-			 LOG_NUMBER("dur_ms", clock_boot_ms() - started),
-			 LOG_TEXT("kind", kind ? kind->type : KIND_REPOSITORY),
-			 LOG_NUMBER("count", result.doubted),
-			 LOG_TEXT("name", result.example), LOG_ERR(&result.why));
-		pull_signal(pull);
-	}
-	free(result.example);
-}
-
-/* Once: what happens while the node runs is seen by others. */
-void *glance_run(void *arg)
-{
-	struct pull *pull = arg;
-	const struct blob_kinds *kinds = pull->options.kinds;
-
-	glance(pull, NULL);
-	for (size_t i = 0; kinds && i < kinds->items.count; i++)
-		if (!stop_is_requested(&pull->stop))
-			glance(pull, &kinds->items.items[i]);
+	glance_tell(&request, &result, clock_boot_ms() - started);
 	return NULL;
 }

@@ -7,13 +7,16 @@
 #include <sys/stat.h>
 
 #include "base/base.h"
-#include "blob/kinds.h"
+#include "blob/file.h"
 #include "replicable/registry.h"
+
+struct pull;
 
 /* At the copy of a repository whose row is synced. -1: it is not; *err says why. */
 int glance_repository(const char *root, const char *name, struct err *err);
 
-/* At a blob's file, as its row knows it. */
+/* At a blob's file, as its row knows it. The time of change (ctime), which nobody can put
+ * back, tells whether anything was done to it since; but for the last 20 ms before. */
 struct glance_blob {
 	uint64_t size;    /* 0: not known */
 	int64_t known_at; /* when it was last proved, or brought; wall ms, 0: never */
@@ -21,6 +24,10 @@ struct glance_blob {
 void glance_blob_of(const struct registry_row *row, struct glance_blob *known);
 int glance_blob(const struct glance_blob *known, int fd, const struct stat *stat,
 		struct err *err);
+
+/* The same by a print that was taken when the file was proved, or put there. */
+int glance_blob_print(const struct blob_print *print, int fd, const struct stat *stat,
+		      struct err *err);
 
 /* At all copies of a kind that are called synced; what is not as it was left is doubted
  * (replicable/registry_move.h), and counted. `kind` NULL: repositories, below `root`.
@@ -31,7 +38,17 @@ struct glance_request {
 	const struct blob_kind *kind;
 	const struct stop *stop; /* may be NULL */
 	int64_t rest_ms;         /* after each page of rows */
+	struct pull *pull;       /* has a pace of doubts; NULL: none */
+	const char *below;       /* blobs of this directory; NULL: all */
+	/* Of blobs: a directory's first comes next. False: its files need no look. May be
+	 * NULL. */
+	bool (*enters)(void *arg, const char *directory);
+	/* A page of rows is done. May be NULL. */
+	void (*paged)(void *arg);
+	void *arg;
 };
+#define GLANCE_REST_MS 5 /* for looks at everything while the node works */
+
 struct glance_result {
 	uint64_t looked, doubted;
 	char *example;  /* one that was doubted; the caller frees */
@@ -39,5 +56,14 @@ struct glance_result {
 };
 int glance_all(const struct glance_request *request, struct glance_result *result,
 	       struct err *err);
+
+/* At those blobs, of which inotify tells; others than those called synced are left out.
+ */
+int glance_these(const struct glance_request *request, char *const *names, size_t count,
+		 struct glance_result *result, struct err *err);
+
+/* Logs what was doubted, and has it mended; clears the result. */
+void glance_tell(const struct glance_request *request, struct glance_result *result,
+		 int64_t took_ms);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "pull/blob_copy_watch.h"
 #include "pull/copy_watch.h"
 #include "pull/pull_job.h"
 #include "upkeep/copies_root.h"
@@ -230,6 +231,7 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 	started = pull_new(options);
 	start_pools(started);
 	started->copy_watch = copy_watch_start(started);
+	started->blob_copy_watch = blob_copy_watch_start(started, 0);
 	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
 	thread_start(&started->consistency_thread, "consistency", consistency_run,
 		     started);
@@ -265,6 +267,7 @@ void pull_stop(struct pull *pull, int64_t grace_ms)
 	if (!pull)
 		return;
 	copy_watch_stop(pull->copy_watch); /* workers still tell it */
+	blob_copy_watch_stop(pull->blob_copy_watch);
 	leave_loops(pull);
 	wait_for_jobs(pull, grace_ms);
 	stop_request(&pull->kill);

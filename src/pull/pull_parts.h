@@ -45,6 +45,7 @@ struct pull {
 	struct pool *sync_pool, *blob_pool, *verify_pool;
 	pthread_t cursor_thread, consistency_thread, scheduler_thread, glance_thread;
 	struct copy_watch *copy_watch;
+	struct blob_copy_watch *blob_copy_watch; /* NULL: no kinds */
 
 	/* Guarded by mutex. */
 	bool stopping;
@@ -111,6 +112,9 @@ void pace_take(struct pull *pull, uint64_t id);
 int64_t pace_delay_ms(struct pull *pull, uint64_t id);
 
 void doubts_clear(struct pull *pull);
+
+/* One more doubt of this replicable: in how much time it may be looked through. */
+int64_t doubt_take(struct pull *pull, uint64_t id);
 
 /* In how much time a copy that is damaged again may be made anew; 0: now. */
 int64_t rebuild_wait_ms(struct pull *pull, uint64_t id);

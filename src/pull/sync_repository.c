@@ -281,7 +281,8 @@ static int fill(struct job *job, const struct sync_request *request,
 						      .view = view,
 						      .is_new = is_new,
 						      .is_forced = request->is_forced,
-						      .is_suspect = request->is_suspect },
+						      .is_suspect = request->is_suspect,
+						      .checksum = request->checksum },
 			     result, err);
 		if (done != 0 && err->class != ERR_CONFLICT)
 			break;
@@ -354,8 +355,8 @@ enum in_the_place {
 
 /* Whether the old copy can be read, was not written by us, and holds what the new one
  * lacks. The new one has all that the source has. */
-static bool would_lose(struct job *job, const char *path, const char *staging,
-		       struct sync_result *result)
+static bool would_lose(struct job *job, const struct sync_request *request,
+		       const char *path, const char *staging, struct sync_result *result)
 {
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	AUTO_REPO struct repo old = REPO_INIT, new = REPO_INIT;
@@ -364,7 +365,7 @@ static bool would_lose(struct job *job, const char *path, const char *staging,
 	if (repo_open(AT_FDCWD, path, &old, ERR_IGNORED) != 0 ||
 	    repo_check_files(&old, ERR_IGNORED) != 0 ||
 	    ref_snapshot_read(old.fd, old.oid_len, &found, ERR_IGNORED) != 0 ||
-	    bring_is_ours(old.fd, &found) ||
+	    bring_is_ours(old.fd, &found, request->checksum) ||
 	    repo_open(AT_FDCWD, staging, &new, ERR_IGNORED) != 0)
 		return false;
 	is_lost = hold_lost_tips(&job->work, &old, &new, &found, &result->held_reason);
@@ -385,7 +386,7 @@ static int place(struct job *job, const struct sync_request *request, const char
 	if (there == NOTHING_THERE)
 		return place_new(&placing, err);
 	if (there == DAMAGED_THERE && !request->is_forced &&
-	    would_lose(job, path, staging, result))
+	    would_lose(job, request, path, staging, result))
 		return tree_remove(AT_FDCWD, staging, err);
 	AUTO_CLOSE int old = request->mends ? dir_open(AT_FDCWD, path, ERR_IGNORED) : -1;
 	if (old >= 0)

@@ -26,7 +26,9 @@ struct sync_request {
 	const struct hook_place *hooks; /* that the copy is to have; NULL: none */
 	bool mends; /* nobody but refrelay writes the copies: what is damaged of one is
 		     * mended in its place ... */
-	bool may_rebuild; /* ... or with the rest by a new copy */
+	bool may_rebuild;     /* ... or with the rest by a new copy */
+	const char *checksum; /* of the copy's refs when they were proved last; NULL: not
+				 known */
 };
 
 enum sync_outcome {

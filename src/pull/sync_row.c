@@ -142,6 +142,7 @@ static void bring_row(struct pull_job *job)
 				       .is_rebuild = manner.is_rebuild,
 				       .hooks = pull->options.hooks,
 				       .mends = true,
+				       .checksum = job->row.checksum,
 				       .may_rebuild = rebuild_wait_ms(
 							      pull, job->row.id) == 0 } },
 	};

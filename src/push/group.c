@@ -342,6 +342,7 @@ void push_group_work(struct push_run *run, struct push_group *group)
 	if (found == 0) {
 		no_repository(run, group, &why);
 		give_up(run, group, &why);
+		forget_head(run);
 		return;
 	}
 	push_refs(run, group);

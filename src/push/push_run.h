@@ -70,6 +70,7 @@ bool has_request(const struct push_run *run, enum uri_request request);
 bool serve_deletion(struct push_run *run, const struct push_group *group);
 /* Makes the destination's HEAD ours, if that is asked for. */
 void serve_head(struct push_run *run, const struct push_group *group);
+void forget_head(struct push_run *run);
 
 /* The tasks wait again; or they are done. Once the lease is lost, nothing is moved. */
 void give_back(struct push_run *run, const struct push_group *group);

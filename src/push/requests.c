@@ -173,6 +173,13 @@ static void ask_again(struct push_run *run, const struct push_group *group)
 		log_error("push.head_not_set", LOG_ERR(&err), LOG_TEXT("uri", run->uri));
 }
 
+/* What is gone has no HEAD; if it comes back, that is a change that asks anew. */
+void forget_head(struct push_run *run)
+{
+	if (has_request(run, REQUEST_HEAD))
+		drop(run, REQUEST_HEAD);
+}
+
 void serve_head(struct push_run *run, const struct push_group *group)
 {
 	struct err why;
@@ -180,7 +187,8 @@ void serve_head(struct push_run *run, const struct push_group *group)
 	if (!has_request(run, REQUEST_HEAD))
 		return;
 	drop(run, REQUEST_HEAD);
-	if (set_head(run, group, &why) == 0)
+	if (set_head(run, group, &why) == 0 ||
+	    (why.class == ERR_MISSING && why.reason == REASON_LOCAL_REPOSITORY))
 		return;
 	if (was_interrupted(&why)) {
 		run->is_interrupted = true;

@@ -414,18 +414,29 @@ static void add_all_rows(const struct report *report, struct verdict_inputs *inp
 
 typedef VEC(struct verdict_follower) verdict_followers;
 
+static struct verdict_follower follower_of(const struct report *report,
+					   const struct report_secondary *one)
+{
+	return (struct verdict_follower){ .age_ms = one->age_ms,
+					  .is_twice = one->is_twice,
+					  .says = one->says,
+					  .lacks_events =
+						  one->cursor < report->last_event };
+}
+
+enum verdict_code report_secondary_judge(const struct report *report,
+					 const struct report_secondary *one)
+{
+	const struct verdict_follower follower = follower_of(report, one);
+
+	return verdict_of_follower(&follower);
+}
+
 /* In the order of the report's secondaries; those that nobody waits for say nothing. */
 static void list_followers(const struct report *report, verdict_followers *list)
 {
-	for (size_t i = 0; i < report->secondaries.count; i++) {
-		const struct report_secondary *one = &report->secondaries.items[i];
-		vec_add(list,
-			((struct verdict_follower){
-				.age_ms = one->age_ms,
-				.is_twice = one->is_twice,
-				.says = one->says,
-				.lacks_events = one->cursor < report->last_event }));
-	}
+	for (size_t i = 0; i < report->secondaries.count; i++)
+		vec_add(list, follower_of(report, &report->secondaries.items[i]));
 }
 
 void report_judge(const struct report *report, struct verdict *verdict)

@@ -132,6 +132,10 @@ int64_t report_kind_verified(const struct report *report, const struct report_ki
 /* To be copied, and not held. */
 int64_t report_waiting(const struct registry_counts *counts);
 
+/* Of one secondary: VERDICT_IN_SYNC, or VERDICT_SECONDARY_... */
+enum verdict_code report_secondary_judge(const struct report *report,
+					 const struct report_secondary *one);
+
 /* Whether all is well, and if not why: verdict_decide() of what the report holds. */
 void report_judge(const struct report *report, struct verdict *verdict);
 bool report_is_good(const struct report *report);

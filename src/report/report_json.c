@@ -83,13 +83,27 @@ static json_t *blobs_json(const struct report *report)
 	return object;
 }
 
-/* null: it does not say; age null: it has not asked since the node's start. */
-static void put_word(const struct report_secondary *one, json_t *item)
+/* Why a secondary is not in sync: in its own word, if it has one that is fresh. */
+static const char *reason_of(const struct report_secondary *one, enum verdict_code code)
 {
+	if (code == VERDICT_IN_SYNC)
+		return NULL;
+	if (code != VERDICT_SECONDARY_BEHIND)
+		return verdict_code_name(code);
+	return one->says == SAYS_IN_SYNC ? verdict_code_name(VERDICT_EVENTS_WAIT)
+					 : one->why;
+}
+
+/* null: that is not known; age null: it has not asked since the node's start. */
+static void put_word(const struct report *report, const struct report_secondary *one,
+		     json_t *item)
+{
+	enum verdict_code code = report_secondary_judge(report, one);
+	bool is_known = code == VERDICT_IN_SYNC || code == VERDICT_SECONDARY_BEHIND;
+
 	json_put(item, "in_sync",
-		 one->says == SAYS_NOTHING ? json_null()
-					   : json_boolean(one->says == SAYS_IN_SYNC));
-	json_put_text(item, "reason", one->why);
+		 is_known ? json_boolean(code == VERDICT_IN_SYNC) : json_null());
+	json_put_text(item, "reason", reason_of(one, code));
 	put_age(item, "age", one->age_ms);
 	json_put_bool(item, "twice", one->is_twice);
 }
@@ -117,7 +131,7 @@ static void put_primary(const struct report *report, json_t *object)
 		json_put_number(item, "held", one->held);
 		json_put_number(item, "synced", one->synced);
 		json_put_number(item, "replicables", one->replicables);
-		put_word(one, item);
+		put_word(report, one, item);
 		json_array_append_new(array, item);
 	}
 	json_put(object, "secondaries", array);

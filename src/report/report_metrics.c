@@ -82,12 +82,6 @@ static void set_of_site(const char *name, const char *help, const char *site,
 		   value);
 }
 
-static bool is_well(const struct report_secondary *one)
-{
-	return one->says == SAYS_IN_SYNC && !one->is_twice && one->age_ms >= 0 &&
-	       one->age_ms <= VERDICT_HEARD_MS;
-}
-
 enum { OF_SECONDARY = 5 };
 
 static const struct {
@@ -96,7 +90,7 @@ static const struct {
 	{ "refrelay_secondary_lag_seconds",
 	  "Age of the oldest change that a secondary does not have." },
 	{ "refrelay_secondary_in_sync",
-	  "1: what a secondary said of itself last, if it is heard." },
+	  "1: a secondary is heard, has all events, and says so of itself." },
 	{ "refrelay_secondary_age_seconds",
 	  "Since a secondary asked; by the boot clock." },
 	{ "refrelay_secondary_seen_timestamp_seconds", "When a secondary asked last." },
@@ -122,7 +116,7 @@ static void set_secondaries(const struct report *report)
 		const struct report_secondary *one = &report->secondaries.items[i];
 		const double values[OF_SECONDARY] = {
 			(double)one->lag_ms / 1000,
-			is_well(one),
+			report_secondary_judge(report, one) == VERDICT_IN_SYNC,
 			one->age_ms < 0 ? NAN : (double)one->age_ms / 1000,
 			one->seen_at == 0 ? NAN : (double)one->seen_at / 1000,
 			(double)one->cursor,

@@ -102,7 +102,7 @@ static struct verdict judge_copies(const struct verdict_inputs *in)
 	return in->proved == in->all ? well() : verdict_of(VERDICT_NOT_VERIFIED, -1);
 }
 
-static enum verdict_code judge_follower(const struct verdict_follower *one)
+enum verdict_code verdict_of_follower(const struct verdict_follower *one)
 {
 	if (one->is_twice)
 		return VERDICT_SECONDARY_TWICE;
@@ -122,7 +122,7 @@ static struct verdict judge_followers(const struct verdict_inputs *in)
 	if (in->follower_count == 0)
 		return verdict_of(VERDICT_NO_SECONDARY, -1);
 	for (size_t i = 0; i < in->follower_count; i++) {
-		enum verdict_code code = judge_follower(&in->followers[i]);
+		enum verdict_code code = verdict_of_follower(&in->followers[i]);
 		if (code == VERDICT_IN_SYNC ||
 		    (worst.code != VERDICT_IN_SYNC && worst.code <= code))
 			continue;

@@ -114,6 +114,9 @@ struct verdict {
 
 void verdict_decide(const struct verdict_inputs *inputs, struct verdict *verdict);
 
+/* Of one alone: VERDICT_IN_SYNC, or VERDICT_SECONDARY_... */
+enum verdict_code verdict_of_follower(const struct verdict_follower *one);
+
 /* The name in JSON, metrics and reports ("primary_silent"); "in_sync". Static. */
 const char *verdict_code_name(enum verdict_code code);
 

@@ -186,12 +186,17 @@ static bool is_its_turn(const struct gate *gate)
 	return gate->ended + 1 >= gate->judge.begun;
 }
 
+/* The library is told of changes only; so that it reads again, there is one. */
+static void make_it_read(const struct gate *gate)
+{
+	if (gate_is_shut(gate) && is_its_turn(gate))
+		shutdown(gate->fd, SHUT_RD);
+}
+
 void gate_end_request(struct gate *gate)
 {
 	gate->ended++;
-	/* The library is told of changes only; so that it reads again, there is one. */
-	if (gate_is_shut(gate) && is_its_turn(gate))
-		shutdown(gate->fd, SHUT_RD);
+	make_it_read(gate);
 }
 
 /* Nothing more is read. As recv(). */
@@ -215,8 +220,10 @@ static ssize_t read_plain(struct gate *gate, void *buffer, size_t size, int flag
 		if (got <= 0)
 			return got;
 		size_t good = judge_take(&gate->judge, buffer, (size_t)got);
-		if (good > 0)
+		if (good > 0) {
+			make_it_read(gate);
 			return (ssize_t)good;
+		}
 	}
 	return refuse(gate, NULL);
 }
@@ -231,8 +238,10 @@ static ssize_t read_secure(struct gate *gate, gnutls_session_t session, void *bu
 		if (got <= 0)
 			return got;
 		size_t good = judge_take(&gate->judge, buffer, (size_t)got);
-		if (good > 0)
+		if (good > 0) {
+			make_it_read(gate);
 			return (ssize_t)good;
+		}
 	}
 	return refuse(gate, session) < 0 ? GNUTLS_E_AGAIN : 0;
 }

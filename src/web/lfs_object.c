@@ -33,7 +33,8 @@ static bool give_copy(const struct web_request *request, const struct blob_kind 
 
 	root = blob_root_open(kind, &err);
 	if (root < 0 ||
-	    blob_open(root, object->id, &reading.fd, &reading.stat, &err) != 0)
+	    blob_open(root, object->id, &reading.fd, &reading.stat, &err) != 0 ||
+	    glance_blob(&object->known, reading.fd, &reading.stat, &err) != 0)
 		return false;
 	blob_print_of(&reading.stat, &reading.print);
 	reading.row.name = xstrdup(object->id);

@@ -4,6 +4,9 @@
 #	make_blob_sites MAKE-SITES	the kinds uploads and lfs, their files in SITE/KIND
 #	make_blob ID BYTES		random bytes, an upload at the primary
 #	put_object TEXT DIRECTORY	a file of the kind lfs; its id is in $object
+#	name_object			london's repository r names it, and the size of $text
+#	get_object SITE			the status that a reader is answered with; the body in ./got
+#	gives_object SITE		a reader gets $text
 #	blob_of SITE TYPE ID MEMBER	one member of a row
 #	blob_is SITE TYPE ID MEMBER VALUE
 #	blob_fails TYPE ID CLASS [TEXT]	the copy's failure has this class, and says this; both are
@@ -37,6 +40,25 @@ put_object() { # TEXT DIRECTORY
 	object=${oid:0:2}/${oid:2:2}/${oid:4}
 	mkdir -p "$2/${object%/*}"
 	printf %s "$1" >"$2/$object"
+}
+
+name_object() {
+	git clone -q london/git/r.git work
+	printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n' \
+		"${object//\//}" "${#text}" >work/object.bin
+	git -C work add object.bin
+	git -C work commit -qm pointer
+	git -C work push -q origin HEAD:refs/heads/main
+	rm -r work
+}
+
+get_object() { # SITE
+	curl -sS -m 20 -o got -w '%{http_code}' \
+		"$(site_url "$1")/r.git/info/lfs/objects/${object//\//}"
+}
+
+gives_object() { # SITE
+	[ "$(get_object "$1")" = 200 ] && [ "$(<got)" = "$text" ]
 }
 
 blob_of() { # SITE TYPE ID MEMBER

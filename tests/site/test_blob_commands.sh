@@ -94,6 +94,9 @@ blobs_are_copied_verified_and_removed_when_asked() {
 	grep -qx '3 blobs' out
 
 	# A bit that flipped on this disk: found when the file is read, and healed.
+	stop_site paris
+	unwatch paris
+	start_site paris
 	printf twx >paris/uploads/2.new
 	printf '\n' >>paris/uploads/2.new
 	touch -r paris/uploads/2 paris/uploads/2.new

@@ -18,7 +18,7 @@ flip_byte() { # FILE [AT]
 }
 
 # `object` and a repository r that names it; uploads small and big.
-make_damage_sites() {
+make_damage_sites() { # MAKE-SITES
 	make_blob_sites "$1"
 	give_token london boss operate
 	set_conf paris http.anonymousRead true
@@ -33,23 +33,11 @@ make_damage_sites() {
 	wait_until 20 gives_object paris
 }
 
-name_object() {
-	git clone -q london/git/r.git work
-	printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n' \
-		"${object//\//}" "${#text}" >work/object.bin
-	git -C work add object.bin
-	git -C work commit -qm pointer
-	git -C work push -q origin HEAD:refs/heads/main
-	rm -r work
-}
-
-get_object() { # SITE
-	curl -sS -m 20 -o got -w '%{http_code}' \
-		"$(site_url "$1")/r.git/info/lfs/objects/${object//\//}"
-}
-
-gives_object() { # SITE
-	[ "$(get_object "$1")" = 200 ] && [ "$(<got)" = "$text" ]
+# What happens on its disk is for verifications to find, and for readers.
+restart_unwatched() {
+	stop_site paris
+	unwatch paris
+	start_site paris
 }
 
 as_operator() { # CURL-ARGUMENT...
@@ -59,6 +47,7 @@ as_operator() { # CURL-ARGUMENT...
 a_copy_is_damaged_and_reverified() {
 	local file
 	make_damage_sites make_sites
+	restart_unwatched
 	for file in uploads/small uploads/big "lfs/$object"; do
 		flip_byte "paris/$file"
 		fails cmp -s "london/$file" "paris/$file"
@@ -75,8 +64,7 @@ a_copy_is_damaged_and_reverified() {
 a_copy_is_damaged_and_found_in_its_turn() {
 	make_damage_sites make_sites
 	set_conf paris sync.reverifyInterval 1s
-	stop_site paris
-	start_site paris
+	restart_unwatched
 	at paris blob reverify --wait --all
 	flip_byte paris/uploads/small
 	flip_byte paris/uploads/big 2000000
@@ -91,6 +79,7 @@ a_copy_is_damaged_and_found_in_its_turn() {
 # While it cannot be brought again, the primary's is given.
 a_damaged_copy_is_not_given_out() {
 	make_damage_sites make_proxied_sites
+	restart_unwatched
 	rules '/api/v1/retrieve/ drop'
 	flip_byte "paris/lfs/$object"
 	at paris blob reverify --type lfs "$object"

@@ -152,6 +152,23 @@ a_commit_of_a_stranger_is_held() {
 	right_again
 }
 
+# As a power loss may leave them. What the row proved came from the primary.
+empty_records_make_nothing_a_strangers() {
+	make_pair
+	git -C london/git/a.git branch only main~1
+	git -C london/git/a.git update-ref refs/heads/only "$(git -C london/git/a.git \
+		commit-tree -m only -p main 'main^{tree}')"
+	wait_until 20 same_sites
+	wait_until 20 in_sync
+	stop_site paris
+	: >$COPY/refrelay/copy
+	: >$COPY/refrelay/intent
+	git -C london/git/a.git branch -qD only
+	start_site paris
+	right_again
+	fails was_logged paris sync.held
+}
+
 # While no node ran; and where nothing can be watched.
 a_look_finds_it() {
 	make_pair
@@ -245,6 +262,7 @@ tap_test "an adopted one keeps its links" an_adopted_one_keeps_its_links
 tap_test "hooks that are lost come back" hooks_that_are_lost_come_back
 tap_test "what no hook reports is seen" what_no_hook_reports_is_seen
 tap_test "a commit of a stranger is held" a_commit_of_a_stranger_is_held
+tap_test "empty records make nothing a stranger's" empty_records_make_nothing_a_strangers
 tap_test "a look finds it" a_look_finds_it
 tap_test "what we write is ours" what_we_write_is_ours
 tap_test "roles change" roles_change

@@ -111,12 +111,35 @@ the_old_name_is_asked_for_first() {
 	make_20
 	for i in 1 2 3 4 5 6 7 8; do
 		mv "london/git/r$i.git" "london/git/group-$i.git"
-		at london changed "r$i"
+		at london changed "r$i" || true # a scan may have come first
 	done
 	wait_until 30 has_no_row r8
 	converge
 	[ "$(logged paris sync.renamed)" = 8 ]
 	nothing_was_lost_or_held
+}
+
+# Between the look at its refs and the look at its directory.
+a_rename_while_it_is_looked_at() {
+	local pid
+	make_20
+	stop_site london
+	git -C london/git/r1.git update-ref refs/heads/more main
+	env REFRELAY_FAILPOINT=notice.read=stop "$REFRELAY" -c london/refrelay.conf changed r1 &
+	pid=$!
+	wait_until 10 is_stopped "$pid"
+	mv london/git/r1.git london/git/moved.git
+	kill -CONT "$pid"
+	wait "$pid" || true
+	start_site london
+	wait_until 30 has_no_row r1
+	converge
+	[ "$(logged paris sync.renamed)" = 1 ]
+	nothing_was_lost_or_held
+}
+
+is_stopped() { # PID
+	grep -q '^State:.T' "/proc/$1/status"
 }
 
 # The copy stays a copy: the original is still there.
@@ -158,6 +181,8 @@ tap_test "a name that is taken again" \
 	a_name_that_is_taken_again
 tap_test "the old name is asked for first" \
 	the_old_name_is_asked_for_first
+tap_test "a rename while it is looked at" \
+	a_rename_while_it_is_looked_at
 tap_test "a copy is no rename" \
 	a_copy_is_no_rename
 tap_test "a node that dies after the move" \

@@ -54,6 +54,8 @@ a_full_disk_of_the_database() {
 	metric_is paris 'refrelay_not_in_sync{class="not_written"}' 1
 	metric_is london 'refrelay_secondary_in_sync{site="paris"}' 0
 	reads_answer paris
+	expect 1 at paris check
+	grep -q '^WRONG .*data .*No space left' out
 	rm paris/data/filler
 	wait_until 20 all_say_it
 	wait_until 10 is_ready 200
@@ -68,6 +70,8 @@ a_full_disk_of_the_copies() {
 	wait_until $THIRTY_SECONDS says_nothing_of_it paris
 	grep -q 'could write nothing down for .*paris/git' paris/says
 	[ "$(status_of paris reason)" = not_written ]
+	expect 1 at paris check
+	grep -q '^WRONG .*MiB are free at .*paris/git' out
 	rm paris/git/filler
 	wait_until 20 all_say_it
 }

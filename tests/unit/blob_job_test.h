@@ -94,7 +94,7 @@ static struct theirs *put_text(const char *id, const char *text)
 }
 
 /* So many bytes that differ from place to place. */
-static struct theirs *put_many(const char *id, size_t len)
+static inline struct theirs *put_many(const char *id, size_t len)
 {
 	AUTO_FREE char *bytes = xmalloc(len + 1);
 
@@ -339,6 +339,7 @@ static inline void open_all(void)
 
 static inline void close_all(void)
 {
+	doubts_clear(&pull);
 	lines_clear(&pull.lines);
 	primary_close(pull.options.primary);
 	map_clear(&pull.reverified);

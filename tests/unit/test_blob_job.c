@@ -569,6 +569,31 @@ TEST(a_primary_that_has_just_read_a_blob_is_asked_again_later)
 	}
 }
 
+static void write_to_present(void)
+{
+	write_file("files", "present", "other");
+}
+
+/* Whoever looks at the file later finds it older than the row. */
+TEST(what_a_stranger_does_while_others_are_brought_is_not_called_proved)
+{
+	put_text("present", "right");
+	tell("files", "present");
+	assert_true(run_job("files"));
+	ask_for("files", "present",
+		(struct registry_move){ .wishes = REGISTRY_WISH_RECHECK });
+	put_text("absent", "right");
+	tell("files", "absent");
+	before_answer = write_to_present; /* after it was read, and found right */
+	assert_true(run_job("files"));
+	before_answer = NULL;
+	assert_true(is_proved("files", "absent"));
+	assert_int_equal(state_of("files", "present"), REGISTRY_PENDING);
+	assert_true(run_job("files"));
+	assert_true(is_proved("files", "present"));
+	assert_true(is_here("files", "present"));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -605,6 +630,8 @@ int main(void)
 		BLOB_CASE(what_is_replaced_while_it_is_verified_is_no_mismatch),
 		BLOB_CASE(
 			a_checksum_that_never_fits_is_computed_again_at_the_primary_once),
+		BLOB_CASE(
+			what_a_stranger_does_while_others_are_brought_is_not_called_proved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,6 +166,34 @@ TEST(a_blob_of_another_size_or_written_since_is_not_as_it_was_left)
 	assert_fails(glance_blob(&known, fd, &st, &err), ERR_CORRUPT);
 }
 
+TEST(a_time_that_was_put_back_hides_nothing)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+	struct glance_blob known = { .size = 5 };
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	must("printf 12345 >blob");
+	fd = openat(root_fd, "blob", O_RDWR);
+	assert_int_equal(fstat(fd, &st), 0);
+	known.known_at = clock_wall_ms();
+	times[1] = st.st_mtim;
+	/* until the clock of files has moved on */
+	do {
+		assert_int_equal(pwrite(fd, "X", 1, 0), 1);
+		assert_int_equal(futimens(fd, times), 0);
+		assert_int_equal(fstat(fd, &st), 0);
+		assert_int_equal(st.st_mtim.tv_nsec, times[1].tv_nsec);
+	} while (clock_wall_ms() < known.known_at + 100);
+	assert_fails(glance_blob(&known, fd, &st, &err), ERR_CORRUPT);
+	/* and one that lies in the future is no change */
+	times[1].tv_sec += 1000;
+	assert_int_equal(futimens(fd, times), 0);
+	known.known_at = clock_wall_ms();
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_ok(glance_blob(&known, fd, &st, &err));
+}
+
 #define DOUBT_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -177,6 +205,7 @@ int main(void)
 		DOUBT_CASE(a_copy_that_is_not_there_is_seen_at_a_glance),
 		DOUBT_CASE(a_reader_who_looks_is_told_that_the_copy_is_damaged),
 		DOUBT_CASE(a_blob_of_another_size_or_written_since_is_not_as_it_was_left),
+		DOUBT_CASE(a_time_that_was_put_back_hides_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

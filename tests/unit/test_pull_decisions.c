@@ -392,6 +392,15 @@ TEST(only_what_speaks_of_the_copy_disproves_it)
 	assert_int_equal(end_of(ERR_DISK, EIO), REGISTRY_DISPROVED);
 }
 
+TEST(what_a_full_disk_kept_from_being_verified_is_verified_within_a_minute)
+{
+	assert_int_equal(verification_again_ms(ERR_CONFLICT), 0);
+	assert_int_equal(verification_again_ms(ERR_BUSY), 5000);
+	assert_int_equal(verification_again_ms(ERR_DISK), 60000);
+	assert_int_equal(verification_again_ms(ERR_NETWORK), 60000);
+	assert_int_equal(verification_again_ms(ERR_TIMEOUT), 600000);
+}
+
 TEST(a_million_rows_are_compared_within_an_interval_unless_that_is_too_much_work)
 {
 	static const struct {
@@ -437,6 +446,8 @@ int main(void)
 		cmocka_unit_test(only_a_connection_lost_after_long_silence_is_free),
 		cmocka_unit_test(reverifications_spread_over_half_the_interval),
 		cmocka_unit_test(what_was_found_damaged_is_not_believed_again),
+		cmocka_unit_test(
+			what_a_full_disk_kept_from_being_verified_is_verified_within_a_minute),
 		cmocka_unit_test(
 			a_million_rows_are_compared_within_an_interval_unless_that_is_too_much_work),
 		cmocka_unit_test(wishes_are_obeyed),

@@ -655,6 +655,21 @@ TEST(deletion_and_head_are_done_when_asked_for)
 	close_node(&node);
 }
 
+/* It was deleted, or renamed, after its HEAD was set. */
+TEST(the_head_of_what_is_gone_waits_for_nothing)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	make_source("q");
+	must("cp -r site/p.git dst && rm -r site/p.git");
+	open_node(&node, "a", settings_with(""));
+	request(&node, "p", REQUEST_HEAD);
+	start_push(&node, "a");
+	wait_until(count_of("ls ev/refrelay/requests") == 0);
+	close_node(&node);
+}
+
 TEST(a_repository_that_came_back_is_not_deleted)
 {
 	struct node node = { 0 };
@@ -846,6 +861,7 @@ int main(void)
 		ENGINE_CASE(who_loses_the_lease_moves_nothing_and_another_pushes),
 		ENGINE_CASE(replicate_on_startup_is_once_a_cluster),
 		ENGINE_CASE(deletion_and_head_are_done_when_asked_for),
+		ENGINE_CASE(the_head_of_what_is_gone_waits_for_nothing),
 		ENGINE_CASE(a_repository_that_came_back_is_not_deleted),
 		ENGINE_CASE(
 			many_deleted_repositories_are_held_until_a_person_allows_them),

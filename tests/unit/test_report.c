@@ -430,6 +430,45 @@ static bool is_good_with_paris(struct report *report)
 	return is_good;
 }
 
+static void assert_paris(const struct report_secondary *paris, int in_sync,
+			 const char *reason)
+{
+	struct report_secondary one = *paris;
+	struct report report = { .role = SITE_PRIMARY, .signs = well(), .last_event = 7 };
+
+	report.secondaries.items = &one;
+	report.secondaries.count = 1;
+	json_auto_t *object = report_json(&report);
+	const json_t *item = json_array_get(json_object_get(object, "secondaries"), 0);
+	assert_int_equal(json_typeof(json_object_get(item, "in_sync")), in_sync);
+	const char *said = json_string_value(json_object_get(item, "reason"));
+	if (reason)
+		assert_string_equal(said, reason);
+	else
+		assert_null(said);
+}
+
+/* What it said may be older than what is known here. */
+TEST(of_each_secondary_the_verdict_is_told_and_not_its_last_word)
+{
+	char site[] = "paris", why[] = "not_verified";
+	struct report_secondary paris = { .site = site,
+					  .says = SAYS_IN_SYNC,
+					  .cursor = 7 };
+
+	assert_paris(&paris, JSON_TRUE, NULL);
+	paris.cursor = 6;
+	assert_paris(&paris, JSON_FALSE, "events_wait");
+	paris.says = SAYS_NOT_IN_SYNC;
+	paris.why = why;
+	assert_paris(&paris, JSON_FALSE, "not_verified");
+	paris.age_ms = VERDICT_HEARD_MS + 1;
+	assert_paris(&paris, JSON_NULL, "secondary_silent");
+	paris.age_ms = 0;
+	paris.is_twice = true;
+	assert_paris(&paris, JSON_NULL, "secondary_twice");
+}
+
 TEST(what_was_given_up_set_aside_or_is_owed_is_not_good)
 {
 	char site[] = "london", m1[] = "m1", name[] = "team/app";
@@ -514,6 +553,8 @@ int main(void)
 		cmocka_unit_test(what_was_given_up_set_aside_or_is_owed_is_not_good),
 		cmocka_unit_test(a_task_store_that_is_away_is_a_finding_not_the_end),
 		cmocka_unit_test(what_a_secondary_says_twice_is_no_failure),
+		cmocka_unit_test(
+			of_each_secondary_the_verdict_is_told_and_not_its_last_word),
 		cmocka_unit_test(a_copy_that_is_read_again_is_still_in_sync),
 		cmocka_unit_test(rows_that_were_removed_by_order_void_the_comparison),
 		cmocka_unit_test(a_silent_primary_is_as_far_behind_as_its_silence),

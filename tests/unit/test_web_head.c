@@ -133,6 +133,8 @@ TEST(a_head_that_could_be_understood_in_two_ways_is_answered_400_and_nothing_els
 	BAD("GET /who HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n"
 	    "Content-Length: 2\r\n\r\n");
 	BAD("GET  /who HTTP/1.1\r\nHost: h\r\n\r\n");
+	BAD("\r\n\r\nGET /who HTTP/1.1\r\nHost: h\r\n\r\n");
+	BAD("\r\n\r\n");
 }
 
 TEST(a_good_request_before_a_bad_one_has_its_answer)
