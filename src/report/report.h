@@ -140,10 +140,6 @@ enum verdict_code report_secondary_judge(const struct report *report,
 void report_judge(const struct report *report, struct verdict *verdict);
 bool report_is_good(const struct report *report);
 
-/* Appends a clause that says why a site is not known to be in sync, and since when. */
-void report_why(const struct report *report, const struct verdict *verdict,
-		struct str *out);
-
 /* The sentence that says it first: who is how far behind, why, what to do. */
 void report_sentence(const struct report *report, struct str *out);
 
