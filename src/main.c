@@ -25,6 +25,9 @@ static int run_command(struct cli *cli, int argc, char **argv)
 		fprintf(stderr, "refrelay: %s is not built yet\n", argv[0]);
 		return EXIT_USAGE;
 	}
+	const char *nearest = cli_nearest_command(argv[0]);
+	if (nearest)
+		return cli_usage(NULL, "%s is no command; %s is", argv[0], nearest);
 	return cli_usage(NULL, "%s is no command", argv[0]);
 }
 

@@ -156,7 +156,9 @@ int err_prefix(struct err *err, const char *fmt, ...)
 	va_start(args, fmt);
 	len = vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (len > 0 && (size_t)len < sizeof(text))
+	if (len <= 0)
+		return -1; /* an empty name: what is said of it stays */
+	if ((size_t)len < sizeof(text))
 		snprintf(text + len, sizeof(text) - (size_t)len, ": %s", err->text);
 	memcpy(err->text, text, strlen(text) + 1);
 	return -1;

@@ -194,6 +194,18 @@ int spool_work(struct notice *notice, const char *data, size_t *count, struct er
 	return 0;
 }
 
+size_t spool_count(const char *data)
+{
+	AUTO_FREE char *path = xasprintf("%s/" HOOK_SPOOL, data);
+	AUTO_CLOSEDIR DIR *dir = dir_list(AT_FDCWD, path);
+	struct dirent *entry;
+	size_t count = 0;
+
+	while (dir && (entry = readdir(dir)) != NULL)
+		count += is_ours(entry->d_name);
+	return count;
+}
+
 bool spool_is_empty(const char *data)
 {
 	AUTO_FREE char *path = xasprintf("%s/" HOOK_SPOOL, data);

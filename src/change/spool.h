@@ -16,6 +16,9 @@
  * logged; a repository that fails for now keeps its files. *count: how many were done. */
 int spool_work(struct notice *notice, const char *data, size_t *count, struct err *err);
 
+/* How many files there are. */
+size_t spool_count(const char *data);
+
 /* Whether there is anything. Cheap. */
 bool spool_is_empty(const char *data);
 

@@ -35,11 +35,11 @@ static const struct option long_options[] = {
 };
 
 struct changed_call {
-	const char *name;
-	const char *type; /* of blobs; NULL: a repository */
-	char **ids;       /* of blobs, in argv */
+	const char *name; /* the one of ids that it is about now */
+	const char *type; /* of blobs; NULL: repositories */
+	char **ids;       /* of blobs, or names of repositories; in argv */
 	size_t count;
-	bool reads_stdin, is_json;
+	bool has_hints, reads_stdin, is_json;
 	struct site site;
 	struct blob_kinds kinds;
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */
@@ -242,6 +242,8 @@ static void print(const struct changed_call *call)
 	json_auto_t *object = json_object();
 
 	if (!call->is_json) {
+		if (!call->type && call->count > 1)
+			printf("%s: ", call->name);
 		if (call->event_id)
 			printf("event %" PRIu64 "\n", call->event_id);
 		else
@@ -277,9 +279,10 @@ static int read_names(int argc, char **argv, struct changed_call *call)
 	if (call->type)
 		return call->count > 0 ? -1
 				       : cli_usage("changed", "it takes ids of blobs");
-	if (call->count != 1)
-		return cli_usage("changed", "it takes one NAME");
-	call->name = argv[optind];
+	if (call->count == 0)
+		return cli_usage("changed", "it takes names of repositories");
+	if (call->count > 1 && call->has_hints)
+		return cli_usage("changed", "--ref and --stdin go with one NAME");
 	return call->reads_stdin ? check_stdin() : -1;
 }
 
@@ -291,12 +294,13 @@ static int read_options(int argc, char **argv, struct changed_call *call)
 	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
 		switch (option) {
 		case 'r':
+			call->has_hints = true;
 			status = read_ref(argc, argv);
 			if (status >= 0)
 				return status;
 			break;
 		case 's':
-			call->reads_stdin = true;
+			call->has_hints = call->reads_stdin = true;
 			break;
 		case 'b':
 			call->type = optarg;
@@ -314,6 +318,40 @@ static int read_options(int argc, char **argv, struct changed_call *call)
 	return read_names(argc, argv, call);
 }
 
+/* Each, also after one that failed, whose status counts. */
+static int tell_each(struct changed_call *call)
+{
+	int status = EXIT_DONE;
+	struct err err;
+
+	for (size_t i = 0; i < call->count; i++) {
+		call->name = call->ids[i];
+		call->event_id = 0;
+		if (tell(call, &err) == 0) {
+			print(call);
+			continue;
+		}
+		if (call->count > 1)
+			err_prefix(&err, "%s", call->name);
+		int failed = cli_fail(&err);
+		if (status == EXIT_DONE)
+			status = failed;
+	}
+	return status;
+}
+
+static int tell_all(struct changed_call *call)
+{
+	struct err err;
+
+	if (!call->type)
+		return tell_each(call);
+	if (tell_blobs(call, &err) != 0)
+		return cli_fail(&err);
+	print(call);
+	return EXIT_DONE;
+}
+
 int cli_changed(struct cli *cli, int argc, char **argv)
 {
 	struct changed_call call = { 0 };
@@ -322,13 +360,7 @@ int cli_changed(struct cli *cli, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (read_site(cli, &call, &err) == 0 &&
-	    (call.type ? tell_blobs(&call, &err) : tell(&call, &err)) == 0) {
-		print(&call);
-		status = EXIT_DONE;
-	} else {
-		status = cli_fail(&err);
-	}
+	status = read_site(cli, &call, &err) == 0 ? tell_all(&call) : cli_fail(&err);
 	push_settings_unref(call.push);
 	blob_kinds_clear(&call.kinds);
 	site_clear(&call.site);

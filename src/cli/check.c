@@ -143,9 +143,25 @@ static int read_scan(struct store_tx *tx, void *arg, struct err *err)
 	return scan_record_read(tx, arg, err);
 }
 
+struct hooks_found {
+	struct hook_counts counts;
+	int64_t others;       /* that are installed, and tell another node */
+	char *example, *node; /* one of those, and that node's data; owned */
+};
+
+static void add_hooks(const char *name, const struct hook_look *look,
+		      enum hook_state state, struct hooks_found *found)
+{
+	hook_count(&found->counts, name, state);
+	if (state != HOOK_INSTALLED || look->has_node || found->others++ > 0)
+		return;
+	found->example = xstrdup(name);
+	found->node = xstrdup(look->other);
+}
+
 /* Looked at now, with and without a node. */
 static int count_hooks(const struct checking *checking, const struct hook_place *place,
-		       struct hook_counts *counts, struct err *err)
+		       struct hooks_found *found, struct err *err)
 {
 	AUTO_DISCOVERY struct discovery discovery = { 0 };
 	AUTO_CLOSE int root = dir_open(AT_FDCWD, checking->site.repositories, err);
@@ -157,15 +173,48 @@ static int count_hooks(const struct checking *checking, const struct hook_place 
 		AUTO_CLOSE int fd = dir_open(root, one->path, ERR_IGNORED);
 		struct hook_look look;
 		if (fd >= 0 && hook_look(fd, place, &look, ERR_IGNORED) == 0)
-			hook_count(counts, one->name, hook_look_state(&look, place));
+			add_hooks(one->name, &look, hook_look_state(&look, place), found);
 	}
 	return 0;
+}
+
+/* Nodes of one host that share their tasks can have it so, with one that is told. */
+static void tell_others(struct checking *checking, const struct hooks_found *found)
+{
+	int64_t all = found->counts.states[HOOK_INSTALLED] +
+		      hook_counts_lacking(&found->counts);
+	struct err err;
+
+	if (found->others == 0)
+		return;
+	err_set(&err, ERR_CONFIG,
+		"the hooks of %" PRId64 " of %" PRId64 " repositories tell the node of "
+		"%s, for instance %s: this one notices their pushes by a scan, later",
+		found->others, all, found->node, found->example);
+	err_remedy(&err, "run refrelay hooks install, unless both nodes share their push "
+			 "tasks; refrelay hooks list names them");
+	check_tell(checking, CHECK_NOTE, "hooks", &err);
+}
+
+static void tell_hooks(struct checking *checking, const struct hook_counts *counts)
+{
+	int64_t lacking = hook_counts_lacking(counts);
+	struct err err;
+
+	if (lacking == 0)
+		return;
+	err_set(&err, ERR_CONFIG,
+		"%" PRId64 " of %" PRId64 " repositories tell of no push, for instance "
+		"%s: a scan notices it later",
+		lacking, lacking + counts->states[HOOK_INSTALLED], counts->example);
+	err_remedy(&err, "run refrelay hooks install; refrelay hooks list names them");
+	check_tell(checking, CHECK_NOTE, "hooks", &err);
 }
 
 static void check_hooks(struct checking *checking)
 {
 	AUTO_HOOK_PLACE struct hook_place place = { 0 };
-	struct hook_counts counts = { 0 };
+	struct hooks_found found = { 0 };
 	struct err err;
 
 	if (hook_place_find(checking->site.data, HOOKS_OF_ORIGIN, &place, &err) != 0) {
@@ -174,20 +223,17 @@ static void check_hooks(struct checking *checking)
 	}
 	place.is_quick = true;
 	place.accepts_others = checking->site.role == SITE_STANDALONE;
-	if (count_hooks(checking, &place, &counts, &err) != 0)
-		return; /* said of the repositories */
-	int64_t lacking = hook_counts_lacking(&counts);
-	if (lacking == 0) {
-		check_tell_good(checking, "hooks", "%" PRId64 " repositories have them",
-				counts.states[HOOK_INSTALLED]);
-		return;
+	/* that they cannot be counted is said of the repositories */
+	if (count_hooks(checking, &place, &found, &err) == 0) {
+		tell_hooks(checking, &found.counts);
+		tell_others(checking, &found);
+		if (found.others == 0 && hook_counts_lacking(&found.counts) == 0)
+			check_tell_good(checking, "hooks",
+					"%" PRId64 " repositories have them",
+					found.counts.states[HOOK_INSTALLED]);
 	}
-	err_set(&err, ERR_CONFIG,
-		"%" PRId64 " of %" PRId64 " repositories tell of no push, for instance "
-		"%s: a scan notices it later",
-		lacking, lacking + counts.states[HOOK_INSTALLED], counts.example);
-	err_remedy(&err, "run refrelay hooks install; refrelay hooks list names them");
-	check_tell(checking, CHECK_NOTE, "hooks", &err);
+	free(found.example);
+	free(found.node);
 }
 
 /* What the node said last is true only while it runs. */

@@ -60,6 +60,9 @@ int cli_fail(const struct err *err);
 /* Prints "refrelay COMMAND: <text>" and how to get help; returns EXIT_USAGE. */
 PRINTF_LIKE(2, 3) int cli_usage(const char *command, const char *fmt, ...);
 
+/* The command whose name is nearest to the word; NULL: none is near. */
+const char *cli_nearest_command(const char *word);
+
 struct option;
 
 /* getopt_long without abbreviations: "--del" must not mean "--delete". */

@@ -37,8 +37,9 @@ const struct command commands[] = {
 	  "again.",
 	  cli_blob },
 	{ "changed",
-	  "[--ref REF OLD NEW]... [--stdin] [--json] NAME | --blob TYPE [--json] ID...",
-	  "Has a repository of the primary compared with what is recorded of it.",
+	  "[--ref REF OLD NEW]... [--stdin] [--json] NAME... | --blob TYPE [--json] "
+	  "ID...",
+	  "Has repositories of the primary compared with what is recorded of them.",
 	  cli_changed },
 	{ "hooks", "install | remove | list [--dry-run] [--json] [--all | NAME...]",
 	  "Puts the hooks that tell of changes into repositories.", cli_hooks },

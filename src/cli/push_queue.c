@@ -2,6 +2,7 @@
  * The cluster's queue, and what each remote has in it.
  */
 #include "base/clock.h"
+#include "change/spool.h"
 #include "cli/push.h"
 #include "report/report.h"
 
@@ -136,12 +137,22 @@ static void tell_nodes(const struct queue_view *view)
 		push_print("nodes: %s", names.data);
 }
 
+/* What hooks told without a node: what comes of it is in no queue yet. */
+static void tell_spool(size_t count)
+{
+	if (count > 0)
+		printf("and %zu note%s of hooks wait%s for the node of this site, which "
+		       "makes tasks of them\n",
+		       count, count == 1 ? "" : "s", count == 1 ? "s" : "");
+}
+
 int push_queue_run(struct push_call *call, struct err *err)
 {
 	const struct queue_filter filter = {
 		.remotes = call->remotes.count > 0 ? call->remotes.items : NULL,
 		.failed_only = call->is_failed,
 	};
+	const size_t spooled = spool_count(call->push.site.data);
 	struct queue_view view;
 
 	if (queue_view_read(call->push.tasks, call->push.leases, call->push.settings,
@@ -154,9 +165,11 @@ int push_queue_run(struct push_call *call, struct err *err)
 	queue_view_filter(&view, &filter);
 	if (call->is_json) {
 		json_auto_t *object = queue_view_json(&view);
+		json_put_number(object, "spooled", (int64_t)spooled);
 		json_write(stdout, object);
 	} else {
 		print_queue(call, &view);
+		tell_spool(spooled);
 		tell_nodes(&view);
 	}
 	queue_view_clear(&view);

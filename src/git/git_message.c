@@ -127,7 +127,10 @@ static const struct meaning {
 	  .said = { "connection closed by", "connection reset",
 		    "kex_exchange_identification" } },
 
-	{ GIT, ERR_CONFIG, "give the other site a certificate that this machine trusts",
+	{ GIT, ERR_CONFIG,
+	  "give the other site a certificate that this machine trusts; that of an "
+	  "authority of your own goes into /usr/local/share/ca-certificates "
+	  "(NAME.crt), then run update-ca-certificates",
 	  .said = { "ssl certificate", "server certificate",
 		    "server verification failed" } },
 	{ GIT, ERR_CONFIG, "run refrelay as the repositories' owner",

@@ -13,8 +13,8 @@ static int check_not_shallow(const struct repo *repo, struct err *err)
 		err_set(err, ERR_CONFIG,
 			"the repository is shallow: its history is cut "
 			"short, so it cannot be copied whole");
-		return err_remedy(err, "complete it with git fetch --unshallow, or leave "
-				       "it out");
+		return err_remedy(err, "complete it with git fetch --unshallow, or move "
+				       "it out of the tree");
 	}
 	return 0;
 }
@@ -26,8 +26,9 @@ static int check_not_partial(const struct repo *repo, struct err *err)
 			"the repository is a partial clone: it lacks "
 			"objects on purpose, so it cannot be copied "
 			"whole");
-		return err_remedy(err, "complete it with git fetch --refetch --no-filter "
-				       "and unset its promisor remote, or leave it out");
+		return err_remedy(
+			err, "complete it with git fetch --refetch --no-filter "
+			     "and unset its promisor remote, or move it out of the tree");
 	}
 	return 0;
 }

@@ -37,7 +37,7 @@ static int unsupported(const struct conf_entry *entry, struct err *err)
 		entry->key, entry->value ? entry->value : "true");
 	err_because(err, REASON_FORMAT);
 	return err_remedy(err, "convert it to the files format (a fresh git clone "
-			       "--mirror does), or leave it out");
+			       "--mirror does), or move it out of the tree");
 }
 
 /* Git's names for what changes how a repository must be read. */
@@ -133,7 +133,7 @@ static int read_format(const struct conf *conf, struct repo *repo, struct err *e
 			   &version, err) != 0) {
 		err_because(err, REASON_FORMAT);
 		return err_remedy(err, "this repository was made by a newer git; "
-				       "convert it, or leave it out");
+				       "convert it, or move it out of the tree");
 	}
 	for (size_t i = 0; version > 0 && i < all->count; i++)
 		if (strcasecmp(all->items[i]->section, "extensions") == 0 &&

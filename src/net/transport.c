@@ -44,8 +44,9 @@ const char *transport_remedy(CURLcode code)
 {
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "see whether its certificate is over or for another name, and "
-		       "whether this machine knows the authority that signed it";
+		return "see whether its certificate is over or for another name; that "
+		       "of an authority of your own goes into /usr/local/share/"
+		       "ca-certificates (NAME.crt), then run update-ca-certificates";
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return "see whether the host's name in the URL is right, and the name "
 		       "service of this machine works";

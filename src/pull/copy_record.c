@@ -2,6 +2,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "change/identity.h"
+#include "git/repo.h"
 
 #define PATH "refrelay/copy"
 #define INTENT "refrelay/intent"
@@ -30,6 +32,13 @@ static void copy_generation(const json_t *object, struct copy_record *record)
 	record->pushed = generation > 0 ? (uint64_t)generation : 0;
 }
 
+static void text_of(const json_t *object, const char *key, char **text)
+{
+	const char *value = json_string_value(json_object_get(object, key));
+
+	*text = value ? xstrdup(value) : NULL;
+}
+
 void copy_record_read(int dir, struct copy_record *record)
 {
 	AUTO_STR struct str text = STR_INIT;
@@ -51,6 +60,7 @@ void copy_record_read(int dir, struct copy_record *record)
 	copy_print(object, "files_fingerprint", record->files_print);
 	record->is_settled = json_is_true(json_object_get(object, "settled"));
 	copy_generation(object, record);
+	text_of(object, "directory", &record->directory);
 	record->is_there = true;
 }
 
@@ -67,6 +77,7 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 	AUTO_STR struct str text = STR_INIT;
 	json_auto_t *object = json_object();
 	char sum_text[CHECKSUM_TEXT_SIZE];
+	AUTO_FREE char *directory = identity_of(dir, "");
 
 	checksum_format(proof->sum, sum_text);
 	json_put_text(object, "source", proof->source);
@@ -86,6 +97,8 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 		json_put_number(object, "generation", (int64_t)proof->generation);
 		json_put_number(object, "pushed_deletions", (int64_t)proof->pushed);
 	}
+	if (directory)
+		json_put_text(object, "directory", directory);
 	json_render(object, &text);
 	str_add_char(&text, '\n');
 	return file_replace(dir, PATH, text.data, text.len, FILE_NO_SYNC, err);
@@ -111,6 +124,7 @@ bool copy_intent_is(int dir, const struct checksum *sum)
 void copy_record_clear(struct copy_record *record)
 {
 	free(record->source);
+	free(record->directory);
 	*record = (struct copy_record){ 0 };
 }
 
@@ -120,6 +134,23 @@ static bool same_print(const char *recorded, const struct fingerprint *print)
 
 	fingerprint_format(print, text);
 	return strcmp(recorded, text) == 0;
+}
+
+bool copy_record_is_of(const struct copy_record *record, int dir, const char *source)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
+	AUTO_FREE char *directory = identity_of(dir, "");
+	struct checksum sum;
+
+	if (!record->is_there || !record->directory || !directory ||
+	    strcmp(record->directory, directory) != 0 ||
+	    strcmp(record->source, source) != 0 ||
+	    repo_open(dir, ".", &copy, ERR_IGNORED) != 0 ||
+	    ref_snapshot_read(dir, copy.oid_len, &found, ERR_IGNORED) != 0)
+		return false;
+	checksum_of(&found, &sum);
+	return checksum_equal(&sum, &record->sum);
 }
 
 bool copy_record_has_copy(const struct copy_record *record,

@@ -22,6 +22,8 @@ struct copy_record {
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
 	uint64_t pushed; /* refs that pushes had deleted there (change/pushed.h) */
+	char *directory; /* whose record it is (change/identity.h); NULL: not known; owned
+			  */
 };
 
 #define AUTO_RECORD __attribute__((cleanup(copy_record_clear)))
@@ -47,6 +49,10 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
 int copy_intent_write(int dir, const struct checksum *sum, struct err *err);
 bool copy_intent_is(int dir, const struct checksum *sum);
 void copy_record_clear(struct copy_record *record);
+
+/* Whether it was written for this very directory, as the copy of that source, and the
+ * refs are still those: nothing here is anybody else's. False when it cannot be told. */
+bool copy_record_is_of(const struct copy_record *record, int dir, const char *source);
 
 /* Whether the copy's disk looks as it did when the record was written. */
 bool copy_record_has_copy(const struct copy_record *record,

@@ -50,6 +50,7 @@ struct freshness {
 	struct mark rest; /* of all other names; guarded by mutex */
 	bool may_be_kept; /* there may be rows of marks; guarded by mutex */
 	uint64_t noted;   /* rows that were to be written, ever; guarded by mutex */
+	bool cannot_note; /* the last that was to be written was not; guarded by mutex */
 	struct stop stop;
 	pthread_t tidy_thread;
 	uint64_t tidied; /* news.reached when marks were gone through; guarded by mutex */
@@ -324,10 +325,19 @@ int freshness_push_began(struct freshness *freshness, const char *name, struct e
 {
 	freshness_mark_began(freshness, name);
 	note_kept(freshness);
-	if (passed_pushes_add(freshness->store, name, err) == 0)
-		return 0;
-	freshness_mark_dropped(freshness, name);
-	return -1;
+	int result = passed_pushes_add(freshness->store, name, err);
+	if (result != 0)
+		freshness_mark_dropped(freshness, name);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+	freshness->cannot_note = result != 0;
+	return result;
+}
+
+bool freshness_cannot_note(struct freshness *freshness)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
+
+	return freshness->cannot_note;
 }
 
 static bool is_kept(void *arg, const char *name)

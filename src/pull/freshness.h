@@ -55,6 +55,8 @@ void freshness_mark_began(struct freshness *freshness, const char *name);
  * Waits for the disk. -1: nothing is marked, it must not be forwarded. */
 MUST_CHECK int freshness_push_began(struct freshness *freshness, const char *name,
 				    struct err *err);
+/* Whether the last _push_began() failed. */
+bool freshness_cannot_note(struct freshness *freshness);
 void freshness_mark_ended(struct freshness *freshness, const char *name, bool has_event,
 			  uint64_t event);
 /* It changed nothing, for certain: the primary was not reached, or refused it (401, 403,

@@ -162,15 +162,19 @@ int leftovers_count_blobs(struct store *store, const struct blob_kind *kind,
 	return is_compared(store) ? count_blobs(store, kind, NULL, found, err) : 0;
 }
 
-/* A record of `replicate` names no timeline: that copy belongs to a person. */
-static bool is_own_copy(int root, const char *path)
+/* A record of `replicate` names no timeline: that copy belongs to a person. So does what
+ * somebody made of a copy of ours, by cp, mv or a push: its record is another's. */
+static bool is_own_copy(const struct pull *pull, int root, const char *name,
+			const char *path)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_CLOSE int copy = dir_open(root, path, ERR_IGNORED);
+	AUTO_FREE char *source = source_url(pull->source, name, ERR_IGNORED);
 
-	if (copy >= 0)
-		copy_record_read(copy, &record);
-	return record.is_there && record.timeline[0];
+	if (copy < 0 || !source)
+		return false;
+	copy_record_read(copy, &record);
+	return record.timeline[0] && copy_record_is_of(&record, copy, source);
 }
 
 static int mark_gone(struct store_tx *tx, const char *name, struct err *err)
@@ -216,7 +220,7 @@ static int take_up_copies(struct pull *pull, int root, struct leftovers *leftove
 
 	for (size_t i = 0; i < leftovers->names.count; i++) {
 		char *name = leftovers->names.items[i];
-		if (!name[0] || is_own_copy(root, leftovers->paths.items[i]))
+		if (!name[0] || is_own_copy(pull, root, name, leftovers->paths.items[i]))
 			continue;
 		vec_add(&foreign.names, xstrdup(name));
 		name[0] = '\0';

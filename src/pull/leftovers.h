@@ -2,8 +2,10 @@
  * What lies below site.repositories, or in a directory of blobs, and has no row: the
  * primary does not have it. Copies of this site's own, as left by a database that was
  * lost, are gone like any other that the primary deleted: with the deletion limit, by way
- * of the trash. What is no copy of ours stays, and is told of; of blobs it cannot be told
- * whose they are, so that all of them stay.
+ * of the trash. Ours is what a sync put into that directory under that name, with refs as
+ * they were then. All else stays, and is told of: what a person made of a copy, copies of
+ * versions that did not record the directory, and blobs, of which it cannot be told whose
+ * they are.
  */
 #ifndef PULL_LEFTOVERS_H
 #define PULL_LEFTOVERS_H

@@ -124,13 +124,17 @@ static int start_over(struct log_cursor *cursor, const struct primary_events *an
 					       [EVENTS_GONE] = "events gone",
 					       [EVENTS_OTHER_TIMELINE] =
 						       "another timeline" };
+	static const enum news_void voids[] = { [EVENTS_READ] = NEWS_FIRST,
+						[EVENTS_GONE] = NEWS_LOST,
+						[EVENTS_OTHER_TIMELINE] =
+							NEWS_OF_ANOTHER_LOG };
 	struct pull_cursor end = { 0 };
 	uint64_t number;
 
 	log_info("cursor.compares", LOG_TEXT("reason", reasons[answer->how]),
 		 LOG_NUMBER("event", answer->ends.last));
 	pull_cursor_set(&end, &answer->ends);
-	news_none(cursor->pull);
+	news_none(cursor->pull, voids[answer->how]);
 	if (commit(cursor, answer, NULL, err) != 0)
 		return -1;
 	number = comparison_ask(cursor->pull);

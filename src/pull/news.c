@@ -25,6 +25,7 @@ void news_all(struct pull *pull, uint64_t request, int64_t heard_at)
 
 	pull->news.reached = request;
 	pull->news.heard_at = heard_at;
+	pull->news.is_void = NEWS_COUNT;
 	pull->news.turn++;
 	pthread_cond_broadcast(&pull->changed);
 }
@@ -47,11 +48,12 @@ bool news_wait(struct pull *pull, uint64_t *turn, const struct stop *stop)
 	return !stop_is_requested(stop);
 }
 
-void news_none(struct pull *pull)
+void news_none(struct pull *pull, enum news_void why)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	pull->news.heard_at = 0;
+	pull->news.is_void = why;
 }
 
 void news_look(struct pull *pull, struct pull_news *news)

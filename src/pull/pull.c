@@ -63,6 +63,7 @@ void pull_look(struct pull *pull, struct pull_state *state)
 	*state = pull->state;
 	state->is_comparing = pull->compared < pull->asked;
 	state->heard_boot = pull->news.heard_at;
+	state->news_void = pull->news.is_void;
 }
 
 #define LEASE_PATIENCE_MS ((int64_t)3600 * 1000)

@@ -102,6 +102,7 @@ struct pull_state {
 	size_t syncing, blobbing, verifying; /* workers at work now */
 	/* By the boot clock, of this run; 0: never. */
 	int64_t heard_boot;     /* when all news of the primary were last known */
+	int64_t news_void;      /* why they are not (enum news_void) */
 	int64_t compared_boot;  /* of the comparison that is oldest, over all kinds */
 	int64_t compared_until; /* until then these count as fresh */
 };

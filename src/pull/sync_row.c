@@ -31,10 +31,15 @@ static void tell_error(struct pull_job *job, const struct err *err)
 
 static void tell_held(struct pull_job *job, const char *reason)
 {
-	log_warn("sync.held", LOG_TEXT("reason", reason));
+	AUTO_FREE char *remedy = xasprintf("save what matters, then refrelay repository "
+					   "sync --force %s",
+					   job->row.name);
+
+	log_warn("sync.held", LOG_TEXT("reason", reason), LOG_TEXT("remedy", remedy));
 	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
 						    .event = REGISTRY_HELD,
-						    .held_reason = reason });
+						    .held_reason = reason,
+						    .remedy = remedy });
 }
 
 /* Whether it is now of the generation that is wanted, and proved. */

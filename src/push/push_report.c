@@ -126,7 +126,7 @@ enum push_verdict push_report_judge(const struct push_line *line, const char *ta
 	bool is_here = git_message_is_refused_here(line->summary);
 
 	free(TAKE(result->text));
-	result->is_transient = result->is_lock = false;
+	result->is_transient = result->is_lock = result->needs_force = false;
 	if (line->flag != '!') {
 		result->status = line->flag == '=' ? REF_UP_TO_DATE : REF_OK;
 		return PUSH_SETTLED;
@@ -134,7 +134,8 @@ enum push_verdict push_report_judge(const struct push_line *line, const char *ta
 	if (is_here && refusal == REFUSAL_STALE)
 		return PUSH_STALE;
 	refuse(line, refusal, is_here ? "" : tail, result);
-	return is_here && refusal == REFUSAL_NO_FORCE ? PUSH_NEEDS_FORCE : PUSH_SETTLED;
+	result->needs_force = is_here && refusal == REFUSAL_NO_FORCE;
+	return result->needs_force ? PUSH_NEEDS_FORCE : PUSH_SETTLED;
 }
 
 bool push_report_is_unpacking(const struct push_line *line)

@@ -137,7 +137,13 @@ static void why_refused(const struct refusal *refusal, const struct task_outcome
 	}
 	err_set(why, ERR_CONFLICT, "pushing %s to %s: %s was refused: %.200s",
 		refusal->group->project, refusal->run->uri, example->ref, example->text);
-	if (result && result->status == REF_REJECTED_NONFASTFORWARD)
+	if (result && result->status == REF_REJECTED_NONFASTFORWARD &&
+	    !result->needs_force)
+		err_remedy(why,
+			   "the destination refuses it, as receive.denyNonFastForwards "
+			   "or a right there says: change that there, then retry the "
+			   "task, or discard it");
+	else if (result && result->needs_force)
 		err_remedy(
 			why,
 			"if what is there may be overwritten, put a \"+\" before that "

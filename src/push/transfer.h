@@ -42,6 +42,7 @@ struct ref_result {
 	enum ref_status status;
 	bool is_transient; /* it may succeed later: locked, a full disk, ... */
 	bool is_lock;      /* it was locked at the destination */
+	bool needs_force;  /* nothing was sent, as its spec does not force */
 	bool is_deletion;
 	bool is_held; /* too many deletions at once: it waits for a person's word */
 	char *text;   /* what was said, or NULL; owned */

@@ -311,9 +311,9 @@ static int make_secondary(const struct report_options *options, struct report *r
 	return 0;
 }
 
-static int read_alive(struct store_tx *tx, void *arg, struct err *err)
+static int read_last_sign(struct store_tx *tx, void *arg, struct err *err)
 {
-	return vitals_last_at(tx, arg, err);
+	return vitals_last(tx, arg, err);
 }
 
 static void copy_signs(const struct vital_signs *from, struct vital_signs *to)
@@ -330,7 +330,7 @@ static void copy_signs(const struct vital_signs *from, struct vital_signs *to)
 static int read_all(const struct report_options *options, struct report *report,
 		    struct err *err)
 {
-	if (store_read(options->store, read_alive, &report->alive_at, err) != 0 ||
+	if (store_read(options->store, read_last_sign, &report->last_sign, err) != 0 ||
 	    report_push_read(options, report, err) != 0 ||
 	    (!options->is_brief && report_lfs_read(options, report, err) != 0))
 		return -1;

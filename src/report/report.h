@@ -46,7 +46,7 @@ struct report_failures {
 
 struct report_examples { /* those that fail, most first; one that is held, or NULL */
 	VEC(struct report_failures) failing;
-	char *held, *reason; /* owned */
+	char *held, *reason, *remedy; /* owned */
 };
 
 /* What sets how fast copies come. */
@@ -70,7 +70,7 @@ struct report {
 	char *site; /* owned */
 	int64_t now;
 	struct vital_signs signs;
-	int64_t alive_at; /* when a node wrote last that it lives, wall ms; 0: never */
+	struct vitals_last last_sign; /* of a node here */
 	/* both */
 	struct registry_counts repositories; /* at a primary: all, and verification */
 	VEC(struct report_kind) blobs;       /* in byte order of their types */
@@ -139,10 +139,6 @@ enum verdict_code report_secondary_judge(const struct report *report,
 /* Whether all is well, and if not why: verdict_decide() of what the report holds. */
 void report_judge(const struct report *report, struct verdict *verdict);
 bool report_is_good(const struct report *report);
-
-/* Appends a clause that says why a site is not known to be in sync, and since when. */
-void report_why(const struct report *report, const struct verdict *verdict,
-		struct str *out);
 
 /* The sentence that says it first: who is how far behind, why, what to do. */
 void report_sentence(const struct report *report, struct str *out);

@@ -217,9 +217,8 @@ static void add_troubles(const struct report *report, const struct report_kind *
 		str_add(out, "; ");
 		add_blobs(kind, counts->held, out);
 		str_add(out, counts->held == 1 ? " is held" : " are held");
-		report_example_say(kind->examples.held, kind->examples.reason, out);
-		str_addf(out, " (see refrelay blob list --type %s --state held)",
-			 kind->type);
+		AUTO_FREE char *list = xasprintf("blob list --type %s", kind->type);
+		report_held_say(&kind->examples, list, out);
 	}
 }
 

@@ -29,6 +29,7 @@ void report_examples_clear(struct report_examples *examples)
 	vec_clear(&examples->failing);
 	free(examples->held);
 	free(examples->reason);
+	free(examples->remedy);
 	*examples = (struct report_examples){ 0 };
 }
 
@@ -121,6 +122,7 @@ static int read_held(struct store *store, const struct reading *reading, struct 
 	if (rows.count > 0) {
 		reading->examples->held = copy(rows.items[0].name);
 		reading->examples->reason = copy(rows.items[0].held_reason);
+		reading->examples->remedy = copy(rows.items[0].remedy);
 	}
 	return 0;
 }
@@ -142,6 +144,16 @@ void report_example_say(const char *name, const char *why, struct str *out)
 {
 	if (name)
 		str_addf(out, ", for instance %s: %s", name, why ? why : "?");
+}
+
+void report_held_say(const struct report_examples *examples, const char *list,
+		     struct str *out)
+{
+	report_example_say(examples->held, examples->reason, out);
+	str_addf(out, " (see refrelay %s --state held", list);
+	if (examples->remedy)
+		str_addf(out, ": %s", examples->remedy);
+	str_add_char(out, ')');
 }
 
 void report_failures_say(const struct report_examples *examples, struct str *out)

@@ -18,6 +18,10 @@ void report_examples_clear(struct report_examples *examples);
 /* ", for instance NAME: WHY"; nothing without a name. */
 void report_example_say(const char *name, const char *why, struct str *out);
 
+/* The same of one that is held, and how to see the rest, by `list`, and what to do. */
+void report_held_say(const struct report_examples *examples, const char *list,
+		     struct str *out);
+
 /* The example of the only class, or each class with its number and its example. */
 void report_failures_say(const struct report_examples *examples, struct str *out);
 json_t *report_failures_json(const struct report_examples *examples);

@@ -7,6 +7,8 @@
 #include "report/report_lfs.h"
 #include "report/report_push.h"
 
+#define SKEW_SAID_MS 1000
+
 void report_duration(int64_t ms, struct str *out)
 {
 	static const struct {
@@ -50,8 +52,7 @@ static void add_held(const struct report *report, struct str *out)
 		return;
 	str_addf(out, "; %" PRId64 " %s held", report->repositories.held,
 		 report->repositories.held == 1 ? "is" : "are");
-	report_example_say(report->examples.held, report->examples.reason, out);
-	str_add(out, " (see refrelay repository list --state held)");
+	report_held_say(&report->examples, "repository list", out);
 }
 
 static void add_reason(const struct err *err, struct str *out)
@@ -144,7 +145,6 @@ static void add_behind(const struct report *report, struct str *out)
 /* The copies, when the verdict is not about them. */
 static void add_copies(const struct report *report, struct str *out)
 {
-	str_add(out, "; ");
 	add_work(report, out);
 	report_blobs_work(report, out);
 	add_limits(report, out);
@@ -184,8 +184,13 @@ static void add_state(const struct report *report, const struct verdict *verdict
 		add_work(report, out);
 		report_blobs_work(report, out);
 		return;
+	case VERDICT_NO_NODE:
+	case VERDICT_NODE_SILENT:
+		add_copies(report, out);
+		return;
 	default:
 		report_why(report, verdict, out);
+		str_add(out, "; ");
 		add_copies(report, out);
 	}
 }
@@ -250,7 +255,7 @@ static void add_follower(const struct report *report, const struct report_second
 		str_addf(out, "%s is in sync", one->site);
 	} else {
 		str_addf(out, "%s is not in sync: %s", one->site,
-			 one->why ? one->why : "it has not taken over the last events");
+			 verdict_words(one->why ? one->why : "events_wait"));
 	}
 	if (one->failing > 0)
 		str_addf(out, ", %" PRId64 " fail there", one->failing);
@@ -280,14 +285,24 @@ static void add_left_out(const struct scan_record *scan, struct str *out)
 		 scan->left_out == 1 ? "is" : "are", scan->example);
 }
 
-static void add_followers(const struct report *report, struct str *out)
+/* Then that is said first, and nothing of others, of whom it would know. */
+static bool lacks_node(const struct verdict *verdict)
 {
+	return verdict->code == VERDICT_NO_NODE || verdict->code == VERDICT_NODE_SILENT;
+}
+
+static void add_followers(const struct report *report, const struct verdict *verdict,
+			  struct str *out)
+{
+	if (lacks_node(verdict))
+		return;
 	if (report->secondaries.count == 0)
 		str_add(out, "no secondary has asked yet");
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		str_add(out, i > 0 ? "; " : "");
 		add_follower(report, &report->secondaries.items[i], out);
 	}
+	str_add(out, "; ");
 }
 
 /* What the node does not know of itself goes first. */
@@ -295,7 +310,6 @@ static void add_own(const struct report *report, const struct verdict *verdict,
 		    struct str *out)
 {
 	switch (verdict->code) {
-	case VERDICT_NODE_SILENT:
 	case VERDICT_NOT_WRITTEN:
 	case VERDICT_NOT_SCANNED:
 	case VERDICT_SCAN_OLD:
@@ -316,8 +330,7 @@ static void add_primary_sentence(const struct report *report,
 		str_add(out, "in sync, verified: ");
 	} else {
 		add_own(report, verdict, out);
-		add_followers(report, out);
-		str_add(out, "; ");
+		add_followers(report, verdict, out);
 	}
 	add_count(report->repositories.all, out);
 	report_blobs_count(report, out);
@@ -368,27 +381,21 @@ static void add_sentence_of_role(const struct report *report,
 		add_primary_sentence(report, verdict, out);
 }
 
-static void add_no_node(const struct report *report, struct str *out)
-{
-	str_add(out, " (no node runs here");
-	if (report->alive_at > 0) {
-		str_add(out, " for ");
-		report_duration(report->now > report->alive_at
-					? report->now - report->alive_at
-					: 0,
-				out);
-	}
-	str_add(out, ": start refrelay serve)");
-}
-
 void report_sentence(const struct report *report, struct str *out)
 {
 	struct verdict verdict;
 
 	report_judge(report, &verdict);
+	if (lacks_node(&verdict)) {
+		report_why(report, &verdict, out);
+		str_add(out, "; ");
+	}
 	add_sentence_of_role(report, &verdict, out);
-	if (report->signs.node == NODE_NONE)
-		add_no_node(report, out);
+	if (report->signs.node != NODE_NONE || lacks_node(&verdict))
+		return;
+	str_add(out, " (");
+	report_no_node(report, out);
+	str_add(out, ": start refrelay serve)");
 }
 
 static void add_ago(const struct report *report, int64_t at, struct str *out)
@@ -401,16 +408,11 @@ static void add_ago(const struct report *report, int64_t at, struct str *out)
 	str_add(out, " ago");
 }
 
+/* Less may be the time that an answer took, or the rest of the second in its Date. */
 static void add_skew(int64_t skew_ms, struct str *out)
 {
-	bool is_none = skew_ms > -50 && skew_ms < 50; /* neither +0.0 nor -0.0 */
-
-	str_add(out, ", its clock is ");
-	if (is_none)
-		str_add(out, "0.0");
-	else
-		str_addf(out, "%+.1f", (double)skew_ms / 1000);
-	str_add(out, " s from ours");
+	if (skew_ms <= -SKEW_SAID_MS || skew_ms >= SKEW_SAID_MS)
+		str_addf(out, ", its clock is %+.1f s from ours", (double)skew_ms / 1000);
 }
 
 static void add_secondary_table(const struct report *report, struct str *out)

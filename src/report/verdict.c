@@ -31,6 +31,30 @@ const char *verdict_code_name(enum verdict_code code)
 	return names[code];
 }
 
+static const char *const words[VERDICT_CODES] = {
+	[VERDICT_NO_NODE] = "no node runs there",
+	[VERDICT_NODE_SILENT] = "its node does not answer",
+	[VERDICT_NOT_WRITTEN] = "it can write nothing down",
+	[VERDICT_ROOT_LOST] = "it does not find its copies",
+	[VERDICT_PRIMARY_FAILS] = "its last request to its primary failed",
+	[VERDICT_PRIMARY_UNHEARD] = "it does not know all news of its primary yet",
+	[VERDICT_PRIMARY_SILENT] = "it has not heard from its primary",
+	[VERDICT_NOT_COMPARED] = "it has not compared everything yet",
+	[VERDICT_COMPARISON_OLD] = "its last comparison of everything is too old",
+	[VERDICT_EVENTS_WAIT] = "it has not taken over the last events",
+	[VERDICT_NOT_SYNCED] = "its copies are not done",
+	[VERDICT_NOT_VERIFIED] = "not all of its copies are verified",
+	[VERDICT_PUSH_WAITS] = "not all is pushed there",
+};
+
+const char *verdict_words(const char *name)
+{
+	for (size_t i = 0; i < VERDICT_CODES; i++)
+		if (words[i] && strcmp(names[i], name) == 0)
+			return words[i];
+	return name;
+}
+
 static bool is_older(int64_t age_ms, int64_t bound_ms)
 {
 	return age_ms < 0 || age_ms > bound_ms;

@@ -120,4 +120,8 @@ enum verdict_code verdict_of_follower(const struct verdict_follower *one);
 /* The name in JSON, metrics and reports ("primary_silent"); "in_sync". Static. */
 const char *verdict_code_name(enum verdict_code code);
 
+/* What a site that is not in sync says by such a name, as a clause for people; the name
+ * itself where it is not known, as of a later version. Borrowed or static. */
+const char *verdict_words(const char *name);
+
 #endif

@@ -20,6 +20,7 @@
 #define EVERY_MS 10000
 #define ANSWER_MS 2000
 #define ALIVE_KEY "node.alive"
+#define STOPPED_KEY "node.stopped" /* the same as that; absent while one lives */
 
 struct vitals {
 	pthread_mutex_t mutex;
@@ -45,16 +46,32 @@ static int write_alive(struct store_tx *tx, void *arg, struct err *err)
 
 	(void)arg;
 	snprintf(text, sizeof(text), "%" PRId64, clock_wall_ms());
-	return site_value_set(tx, ALIVE_KEY, text, err);
+	if (site_value_set(tx, ALIVE_KEY, text, err) != 0)
+		return -1;
+	return site_value_remove(tx, STOPPED_KEY, err);
 }
 
-int vitals_last_at(struct store_tx *tx, int64_t *at, struct err *err)
+static int write_stopped(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
-	int found = site_value_get(tx, ALIVE_KEY, &text, err);
 
-	*at = strtoll(text.data, NULL, 10);
-	return found < 0 ? -1 : 0;
+	if (write_alive(tx, arg, err) != 0 ||
+	    site_value_get(tx, ALIVE_KEY, &text, err) < 0)
+		return -1;
+	return site_value_set(tx, STOPPED_KEY, text.data, err);
+}
+
+int vitals_last(struct store_tx *tx, struct vitals_last *last, struct err *err)
+{
+	AUTO_STR struct str alive = STR_INIT;
+	AUTO_STR struct str stopped = STR_INIT;
+
+	if (site_value_get(tx, ALIVE_KEY, &alive, err) < 0 ||
+	    site_value_get(tx, STOPPED_KEY, &stopped, err) < 0)
+		return -1;
+	last->at = strtoll(alive.data, NULL, 10);
+	last->is_stop = alive.len > 0 && strcmp(alive.data, stopped.data) == 0;
+	return 0;
 }
 
 /* That a directory of copies is away is found by others. */
@@ -131,10 +148,14 @@ void vitals_add(struct vitals *vitals, const struct vitals_parts *parts)
 
 void vitals_stop(struct vitals *vitals)
 {
+	struct err err;
+
 	if (!vitals)
 		return;
 	stop_request(&vitals->stop);
 	thread_join(vitals->thread);
+	if (store_write(vitals->options.store, write_stopped, NULL, &err) != 0)
+		log_warn("node.stop_not_written", LOG_ERR(&err));
 	stop_clear(&vitals->stop);
 	pthread_mutex_destroy(&vitals->mutex);
 	free(vitals);
@@ -154,6 +175,7 @@ static void look_at_pull(struct pull *pull, struct vital_signs *signs)
 	pull_look(pull, &state);
 	int64_t now = clock_boot_ms();
 	signs->heard_age_ms = age_of(state.heard_boot, now);
+	signs->news_void = state.news_void;
 	signs->compared_age_ms = age_of(state.compared_boot, now);
 	if (state.compared_boot > 0)
 		signs->compared_left_ms = state.compared_until - now;
@@ -207,6 +229,13 @@ static void look_at_self(struct vitals *vitals, struct vitals_parts *parts,
 	signs->failing_age_ms = age_of(vitals->failing_since, now);
 }
 
+bool vitals_cannot_write(struct vitals *vitals)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&vitals->mutex);
+
+	return vitals->failure.class != ERR_NONE;
+}
+
 void vitals_look(struct vitals *vitals, struct vital_signs *signs)
 {
 	struct vitals_parts parts;
@@ -222,7 +251,7 @@ void vitals_look(struct vitals *vitals, struct vital_signs *signs)
 		followers_look(parts.followers, &signs->followers);
 }
 
-/* The members of the answer that are ages. */
+/* The members of the answer that are ages, or other numbers. */
 static const struct {
 	const char *name;
 	size_t at;
@@ -230,6 +259,7 @@ static const struct {
 	{ "failing", offsetof(struct vital_signs, failing_age_ms) },
 	{ "written", offsetof(struct vital_signs, written_age_ms) },
 	{ "heard", offsetof(struct vital_signs, heard_age_ms) },
+	{ "news_void", offsetof(struct vital_signs, news_void) },
 	{ "compared", offsetof(struct vital_signs, compared_age_ms) },
 	{ "compared_left", offsetof(struct vital_signs, compared_left_ms) },
 	{ "scanned", offsetof(struct vital_signs, scan_age_ms) },

@@ -24,6 +24,7 @@ struct vital_signs {
 	int64_t failing_age_ms;   /* since the first that failed; -1 */
 	int64_t written_age_ms;   /* -1 here and below: never, or not of this role */
 	int64_t heard_age_ms;     /* since the primary's news were all known */
+	int64_t news_void;        /* why it does not know them (enum news_void) */
 	int64_t compared_age_ms, compared_left_ms;
 	int64_t scan_age_ms, scan_left_ms;
 	follower_list followers;
@@ -67,7 +68,10 @@ struct vitals *vitals_start(const struct vitals_options *options);
 /* Of what else it tells: once, when these were started. They must outlive the last
  * vitals_look(). */
 void vitals_add(struct vitals *vitals, const struct vitals_parts *parts);
-void vitals_stop(struct vitals *vitals); /* NULL is allowed */
+void vitals_stop(struct vitals *vitals); /* writes when; NULL is allowed */
+
+/* In the node: whether the last write failed. Any thread. */
+bool vitals_cannot_write(struct vitals *vitals);
 
 /* In the node; any thread. The caller clears. */
 void vitals_look(struct vitals *vitals, struct vital_signs *signs);
@@ -78,8 +82,14 @@ void vitals_say(struct vitals *vitals, struct str *out);
 /* In a command: asks the node, and waits at most two seconds. Always fills *signs. */
 void vitals_ask(const char *data, struct vital_signs *signs);
 
-/* When a node of this site last wrote a sign of life, wall ms, for people; 0: never. In
- * store_read(). */
-int vitals_last_at(struct store_tx *tx, int64_t *at, struct err *err);
+/* The last that a node of this site wrote of its life, for people. */
+struct vitals_last {
+	int64_t at;   /* wall ms; 0: never */
+	bool is_stop; /* it ended then; else it lived then, and nothing tells of its end
+		       */
+};
+
+/* In store_read(). */
+int vitals_last(struct store_tx *tx, struct vitals_last *last, struct err *err);
 
 #endif

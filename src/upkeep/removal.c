@@ -105,7 +105,8 @@ struct braking {
 	bool may;
 };
 
-/* One that is being removed this moment is let go. */
+/* One that is being removed this moment is let go. More may come to be held later: so
+ * "at least". */
 static int hold_row(struct store_tx *tx, const struct registry_row *row, void *arg,
 		    struct err *err)
 {
@@ -120,7 +121,7 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 	if (renamed != 0)
 		return renamed < 0 ? -1 : 0;
 	snprintf(reason, sizeof(reason),
-		 "%" PRId64 " of %" PRId64 " %s would be deleted at once",
+		 "at least %" PRId64 " of %" PRId64 " %s would be deleted at once",
 		 braking->deletions, braking->all,
 		 strcmp(kind, KIND_REPOSITORY) == 0 ? "repositories" : kind);
 	remedy = remedy_for(kind);

@@ -538,6 +538,20 @@ static bool mark_push(struct passing *passing, struct web_response *response)
 	return false;
 }
 
+/* Of an error git shows only what answers its first request, which changes nothing. So
+ * where a push could not be noted of late, that is tried before. */
+static bool try_mark(const struct web_request *request, struct passing *passing,
+		     struct web_response *response)
+{
+	if (!freshness_cannot_note(request->services->freshness) &&
+	    !vitals_cannot_write(request->services->vitals))
+		return true;
+	if (!mark_push(passing, response))
+		return false;
+	drop_mark(passing);
+	return true;
+}
+
 static int forward_push(const struct web_request *request, bool may_change,
 			struct web_response *response)
 {
@@ -550,7 +564,8 @@ static int forward_push(const struct web_request *request, bool may_change,
 	passing = passing_new(request, name, PUSH, response);
 	if (!passing)
 		return 0;
-	if (may_change && !mark_push(passing, response)) {
+	if (!(may_change ? mark_push(passing, response)
+			 : try_mark(request, passing, response))) {
 		close_passing(passing);
 		return 0;
 	}

@@ -128,6 +128,9 @@ not_noted_not_passed_on() {
 	[ "$(grep -c 'POST.*git-receive-pack' proxy/log)" -eq 0 ]
 	is_told r "$before"
 	was_logged paris git.push_not_noted
+	# By now it is known before git sends anything, when it still shows what is said.
+	fails git -C work push -q origin main 2>err.push
+	grep 'remote: this site cannot write down that a push goes through it' err.push
 }
 
 spoil() {

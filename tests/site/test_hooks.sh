@@ -102,7 +102,12 @@ hooks_of_another_node_are_said() {
 	make_site
 	expect 0 site hooks install
 	sed "s|/site/data|/site/other|" conf >other.conf
-	mkdir site/other
+	mkdir -m 700 site/other
+	sed -i 's/^\[site\]/&\n\trole = standalone/' other.conf
+	refrelay -c other.conf check >out || cat out
+	grep -q "^note .* tell the node of $TEST_DIR/site/data, for instance a: " out
+	fails grep -q '^ok *hooks' out
+	sed -i '/role = standalone/d' other.conf
 	expect 3 refrelay -c other.conf hooks list
 	grep -qx "a:.*, the hooks tell the node of $TEST_DIR/site/data" out
 	expect 0 refrelay -c other.conf hooks install --dry-run
@@ -110,6 +115,8 @@ hooks_of_another_node_are_said() {
 	expect 0 refrelay -c other.conf hooks install
 	grep -q "a.git, told the node of $TEST_DIR/site/data: now they tell this one" err
 	expect 0 refrelay -c other.conf hooks list
+	refrelay -c other.conf check >out || cat out
+	grep -q '^ok *hooks *1 repositories have them' out
 	expect 3 site hooks list --json
 	grep -q '"other_node":"[^"]*/site/other"' out
 }
@@ -649,7 +656,7 @@ changed_refuses_what_makes_no_sense() {
 	grep -q 'what to do: what it holds is not served' err
 	expect 2 site changed /etc/passwd
 	expect 2 site changed
-	expect 2 site changed a b
+	expect 2 site changed --stdin a b </dev/null
 	expect 2 site changed a --ref refs/heads/main $id
 	expect 2 site changed a --ref main $id $id
 	expect 2 site changed a --ref refs/heads/main 12 $id

@@ -440,6 +440,30 @@ is_set_aside() {
 	at home push queue | grep -q '^1 unreadable file, .*/unreadable/0123'
 }
 
+# A hook's word is in no queue until a node has read it.
+what_hooks_told_without_a_node_is_shown() {
+	make_home a b
+	git init -q --bare m1/a.git
+	git init -q --bare m2/a.git
+	start_site home
+	stop_site home
+	at home hooks install
+	queue_is 0 'q["spooled"]'
+	at home push queue >out
+	fails grep -q 'notes of hooks' out
+	git clone -q home/git/a.git work
+	git -C work commit -q --allow-empty -m more
+	git -C work push -q origin HEAD:refs/heads/more
+	at home push queue >out
+	grep -qx '0 running, 0 waiting, 0 of them failing; 0 given up' out
+	grep -q '^and [0-9]* notes of hooks wait for the node of this site' out
+	fails queue_is 0 'q["spooled"]'
+	start_site home
+	wait_until 20 queue_is 0 'q["spooled"]'
+	wait_until 20 git -C m1/a.git rev-parse -q --verify refs/heads/more
+}
+
+tap_test "what hooks told without a node is shown" what_hooks_told_without_a_node_is_shown
 tap_test "what is started without a node waits for one" what_is_started_without_a_node_waits
 tap_test "start takes patterns, remotes and URLs" start_takes_patterns_remotes_and_urls
 tap_test "waiting tells of success and failure" waiting_tells_of_success_and_failure

@@ -123,6 +123,29 @@ print(json.load(open("queue"))["given_up"][0]["key"])')"
 	stop_site home
 }
 
+# Advice must fit: here it is this site's own spec, there the destination's setting.
+says_who_forbids_force() {
+	local before
+	make_node home
+	add_remote home near replicationRetry 0 push '+refs/*:refs/*'
+	add_remote home own replicationRetry 0 push 'refs/*:refs/*'
+	make_source a 2
+	make_destination near/a
+	make_destination own/a
+	git -C near/a.git config receive.denyNonFastForwards true
+	start_site home
+	at home push start --wait a
+	before=$(git -C git/a.git rev-parse main)
+	git -C git/a.git update-ref refs/heads/main main~1
+	at home changed a
+	wait_until 10 queue_says 'len(q["given_up"]) == 2'
+	queue_says 'all(("receive.denyNonFastForwards" in g["failure"]["remedy"]) == (g["remote"] == "near")
+		and ("put a \"+\"" in g["failure"]["remedy"]) == (g["remote"] == "own")
+		for g in q["given_up"])'
+	[ "$(git -C near/a.git rev-parse main)" = "$before" ]
+	stop_site home
+}
+
 has_a_ref_locked() {
 	make_node home
 	add_remote home near replicationRetry 0
@@ -224,4 +247,5 @@ tap_test "one that is full is tried again" has_no_room
 tap_test "a hook says that there is no room" a_hook_says_that_there_is_no_room
 tap_test "one that refuses a ref gets the others" refuses_one_of_a_batch
 tap_test "one that has a ref locked gets the others, and it later" has_a_ref_locked
+tap_test "it is said who forbids force" says_who_forbids_force
 tap_done

@@ -26,7 +26,10 @@ make_source() {
 
 wrong_options_and_arguments() {
 	mkdir source
-	mistake 2 'no-such-command' refrelay no-such-command
+	mistake 2 'no-such-command is no command$' refrelay no-such-command
+	mistake 2 '^refrelay: stats is no command; status is$' refrelay stats
+	mistake 2 '^refrelay: hook is no command; hooks is$' refrelay hook
+	mistake 2 '^refrelay: x is no command$' refrelay x
 	mistake 2 option refrelay --no-such-option
 	mistake 2 option refrelay replicate --no-such-option source dest
 	mistake 2 'SOURCE and DEST' refrelay replicate
@@ -85,8 +88,8 @@ each_command_refuses_what_it_does_not_know() {
 		mistake 2 "$name takes NAME" refrelay repository "$name"
 		mistake 2 'not both' refrelay repository "$name" --failed r
 	done
-	mistake 2 'one NAME' refrelay changed
-	mistake 2 'one NAME' refrelay changed a b
+	mistake 2 'names of repositories' refrelay changed
+	mistake 2 'one NAME' refrelay changed --stdin a b
 	mistake 2 'REF OLD NEW' refrelay changed --ref refs/heads/main a
 	mistake 2 'install, remove or list' refrelay hooks
 	mistake 2 'install, remove or list' refrelay hooks update

@@ -64,7 +64,7 @@ a_mass_deletion_is_held_and_told() {
 	[ "$(copies)" = 40 ]
 	[ "$(in_trash)" = 0 ]
 	expect 3 at paris status
-	grep -q '30 are held, for instance r[0-9]*: .*(see refrelay repository list --state held)' out
+	grep -q '30 are held, for instance r[0-9]*: .*(see refrelay repository list --state held: if they were deleted on purpose: ' out
 	expect 0 at paris repository list --state held
 	[ "$(wc -l <out)" -ge 30 ]
 	grep -q '^held *r7  (' out
@@ -143,6 +143,7 @@ what_was_deleted_while_the_database_was_lost_goes_to_the_trash() {
 	remove_repository london/git/r1.git
 	rm paris/data/refrelay.db*
 	make_repository paris/git/foreign.git 1
+	wait_until 30 has_noticed 5
 	start_site paris
 	wait_until 60 in_trash_are 1
 	wait_until 20 was_logged paris leftovers.gone 'copies=1'
@@ -152,6 +153,51 @@ what_was_deleted_while_the_database_was_lost_goes_to_the_trash() {
 	grep -q 'the primary does not have 1 of the repositories here, e.g. foreign' said
 	rm -rf paris/git/foreign.git
 	converge
+}
+
+# By cp, mv and commits: none of them is what the node had put there.
+what_people_made_of_copies_is_left_alone() {
+	local i
+	make_sites
+	for i in 1 2 3 4 5; do
+		make_repository "london/git/r$i.git" 2
+	done
+	start_sites
+	converge
+	stop_site paris
+	mkdir paris/git/team
+	cp -a paris/git/r1.git paris/git/team/mine.git
+	rm -rf paris/git/team/mine.git/hooks
+	cp -a paris/git/r1.git paris/git/equal.git
+	# of names that the primary had, and that the database has forgotten
+	remove_repository london/git/r2.git london/git/r3.git london/git/r4.git
+	rm paris/data/refrelay.db*
+	mv paris/git/r2.git paris/git/moved.git
+	cp -a paris/git/r3.git kept.git
+	rm -rf paris/git/r3.git
+	mv kept.git paris/git/r3.git
+	rm paris/git/r4.git/hooks/*
+	add_commits paris/git/r4.git refs/heads/own 1
+	add_commits paris/git/team/mine.git refs/heads/own 1
+	sed -i 's/"directory"/"else"/' paris/git/r5.git/refrelay/copy
+	remove_repository london/git/r5.git
+	wait_until 30 has_noticed 9
+	start_site paris
+	wait_until 60 was_logged paris leftovers.foreign 'count=6'
+	wait_until 20 in_sync
+	stop_site paris
+	start_site paris
+	wait_until 20 in_sync
+	wait_until 20 at_least 2 grep -ac ' ev=leftovers.foreign ' paris/log
+	[ "$(in_trash)" = 0 ]
+	[ "$(copies)" = 7 ]
+	fails grep -aq ' ev=leftovers.gone ' paris/log
+	at paris check >said || true
+	grep -q 'the primary does not have 6 of the repositories here' said
+}
+
+at_least() { # N COMMAND...
+	[ "$("${@:2}")" -ge "$1" ]
 }
 
 in_trash_are() { # COUNT
@@ -178,8 +224,11 @@ many_refs_deleted_at_once_wait_for_force() {
 	wait_until 20 held_is 1
 	[ "$(git -C paris/git/tool.git tag | wc -l)" = 80 ]
 	[ "$(row_of paris tool held_reason)" = '60 of 81 refs would be deleted at once' ]
+	[ "$(row_of paris tool remedy)" = 'save what matters, then refrelay repository sync --force tool' ]
 	expect 3 at paris status
-	grep -q '1 is held, for instance tool: 60 of 81 refs would be deleted at once' out
+	grep -q '1 is held, for instance tool: 60 of 81 refs would be deleted at once (see .*: save what matters' out
+	expect 0 at paris repository list --state held
+	grep -q 'refrelay repository sync --force tool' out
 
 	# To ask without force holds it again, and says so.
 	expect 1 at paris repository sync --wait tool
@@ -274,6 +323,8 @@ tap_test "many refs deleted at once wait for force" \
 	many_refs_deleted_at_once_wait_for_force
 tap_test "what was deleted while the database was lost goes to the trash" \
 	what_was_deleted_while_the_database_was_lost_goes_to_the_trash
+tap_test "what people made of copies is left alone" \
+	what_people_made_of_copies_is_left_alone
 tap_test "a root that was unmounted deletes nothing" \
 	a_root_that_was_unmounted_deletes_nothing
 tap_test "a clock that is weeks ahead empties no trash" \

@@ -80,18 +80,28 @@ changed_is_recorded_with_a_node_and_without() {
 	converge
 	expect 4 at london changed nowhere
 	expect 2 at paris changed tool
+	# Several: what fails keeps nothing back.
+	change_silently tool.git
+	change_silently group/other.git
+	expect 4 at london changed tool nowhere group/other
+	grep -qx 'tool: event [0-9]*' out
+	grep -qx 'group/other: event [0-9]*' out
+	grep -q nowhere err
+	converge
+	expect 2 at london changed --ref refs/heads/x "$(printf %040d 0)" "$(printf %040d 1)" \
+		tool group/other
 
 	# A deletion is a change, once.
 	remove_repository london/git/tool.git
 	expect 0 at london changed tool
-	grep -qx "event $((last + 2))" out
+	grep -qx "event $((last + 4))" out
 	converge
 	expect 4 at london changed tool
 	stop_site london
 	remove_repository london/git/group/other.git
 	make_repository london/git/last.git 1
 	expect 0 at london changed group/other
-	grep -qx "event $((last + 3))" out
+	grep -qx "event $((last + 5))" out
 	start_site london
 	converge
 }

@@ -26,7 +26,17 @@ a_node_that_is_stopped() {
 	wait_until 20 all_say_it
 	kill_site paris
 	says_nothing_of_it paris
-	grep -q 'no node runs here' paris/says
+	grep -q '^paris is not known to be in sync: no node runs here, and the last sign of one is ' \
+		paris/says
+	start_site paris
+	wait_until 20 all_say_it
+	stop_site paris
+	says_nothing_of_it paris
+	grep -q '^paris is not known to be in sync: no node runs here for [0-9.]* s (start' paris/says
+	kill_site london
+	says_nothing_of_it london
+	grep -q '^london is not known to be in sync: no node runs here' london/says
+	fails grep -q 'not heard from' london/says
 }
 
 copies_that_were_removed() {

@@ -36,6 +36,9 @@ TEST(a_prefix_keeps_class_remedy_and_errno)
 {
 	errno = EACCES;
 	err_errno(&err, "cannot open x");
+	AUTO_FREE char *said = xstrdup(err.text);
+	err_prefix(&err, "%s", ""); /* an empty name takes nothing away */
+	assert_string_equal(err.text, said);
 	assert_int_equal(err_prefix(&err, "repository %s", "a/b"), -1);
 	assert_string_equal(err.text, "repository a/b: cannot open x: Permission denied");
 	assert_int_equal(err.class, ERR_CONFIG);

@@ -360,7 +360,7 @@ TEST(nothing_is_fresh_before_the_primary_was_heard_of)
 	hear(1);
 	assert_true(is_known("a"));
 	assert_fresh("a", FRESH);
-	news_none(&pull);
+	news_none(&pull, NEWS_LOST);
 	assert_fresh("a", FRESH_NOT_HEARD);
 }
 
@@ -417,7 +417,7 @@ TEST(a_number_of_a_log_that_is_no_more_is_not_waited_for)
 	pull.state.has_cursor = false;
 	pull.state.cursor = 2000;
 	unlock(&pull.mutex);
-	news_none(&pull);
+	news_none(&pull, NEWS_LOST);
 	assert_fresh("a", FRESH_PUSHED); /* that is no position */
 	hear(5);
 	assert_fresh("a", FRESH);

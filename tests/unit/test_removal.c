@@ -91,7 +91,8 @@ TEST(of_blobs_the_remedy_names_the_kind_that_is_held)
 	assert_ok(removal_may(store, &limit, &may, &err));
 	assert_false(may);
 	assert_ok(registry_get(store, "uploads", "a", &row, &err));
-	assert_string_equal(row.held_reason, "1 of 1 uploads would be deleted at once");
+	assert_string_equal(row.held_reason,
+			    "at least 1 of 1 uploads would be deleted at once");
 	assert_non_null(
 		strstr(row.remedy, "refrelay blob remove --type uploads --state held"));
 	close_all();
@@ -146,7 +147,7 @@ TEST(very_many_deletions_at_once_are_held_with_a_reason)
 	assert_int_equal(count_held(), 11);
 	assert_ok(registry_get(store, KIND_REPOSITORY, "r003", &row, &err));
 	assert_string_equal(row.held_reason,
-			    "11 of 100 repositories would be deleted at once");
+			    "at least 11 of 100 repositories would be deleted at once");
 	assert_non_null(strstr(row.remedy, "refrelay repository remove --state held"));
 	assert_int_equal(row.due_at, 0);
 	assert_false(may_remove()); /* and again, without a second word */

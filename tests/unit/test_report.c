@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include "pull/news.h"
 #include "report/report.h"
 #include "report/report_exchange.h"
 
@@ -108,6 +109,95 @@ TEST(what_cannot_be_written_is_said_with_its_remedy)
 			    "(free some); 0 of 0 repositories verified");
 }
 
+static void assert_sentence(const struct report *report, const char *expected)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	report_sentence(report, &text);
+	assert_string_equal(text.data, expected);
+}
+
+/* Of secondaries a node that does not run knows nothing. */
+TEST(a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed)
+{
+	char site[] = "london", paris[] = "paris";
+	struct report report = { .role = SITE_PRIMARY,
+				 .site = site,
+				 .now = 10000,
+				 .last_sign = { .at = 9700, .is_stop = true } };
+
+	vec_add(&report.secondaries,
+		((struct report_secondary){
+			.site = paris, .seen_at = 5000, .age_ms = -1 }));
+	report.repositories.all = 2;
+	assert_sentence(&report,
+			"london is not known to be in sync: no node runs here for 0.3 s "
+			"(start refrelay serve); 2 repositories");
+	report.last_sign = (struct vitals_last){ .at = 2000 }; /* killed */
+	assert_sentence(&report,
+			"london is not known to be in sync: no node runs here, and the "
+			"last sign of one is 8.0 s old (start refrelay serve); 2 "
+			"repositories");
+	report.signs.node = NODE_MUTE;
+	assert_sentence(&report,
+			"the node of london does not answer: it is stopped, starting or "
+			"overloaded, and last wrote that it lives 8.0 s ago; 2 "
+			"repositories");
+	report.role = SITE_SECONDARY;
+	report.signs.node = NODE_NONE;
+	report.last_sign = (struct vitals_last){ 0 };
+	assert_sentence(&report, "london is not known to be in sync: no node runs here "
+				 "(start refrelay serve); 0 of 2 repositories verified");
+	report.is_root_lost = true;
+	assert_sentence(&report, "london does not find its copies; 0 of 2 repositories "
+				 "verified (no node runs here: start refrelay serve)");
+	report.role = SITE_STANDALONE;
+	report.is_root_lost = false;
+	assert_sentence(&report,
+			"no node runs here (start refrelay serve); london stands "
+			"alone: it has nothing to follow; 2 repositories");
+	vec_clear(&report.secondaries);
+}
+
+TEST(what_a_secondary_lacks_is_said_in_words)
+{
+	char site[] = "london", paris[] = "paris", why[] = "not_compared";
+	char later[] = "a_later_word";
+	struct report report = { .role = SITE_PRIMARY, .site = site, .signs = well() };
+	struct report_secondary one = {
+		.site = paris, .seen_at = 1, .says = SAYS_NOT_IN_SYNC, .why = why
+	};
+
+	vec_add(&report.secondaries, one);
+	assert_sentence(&report, "paris is not in sync: it has not compared everything "
+				 "yet; 0 repositories");
+	report.secondaries.items[0].why = later;
+	assert_sentence(&report, "paris is not in sync: a_later_word; 0 repositories");
+	vec_clear(&report.secondaries);
+}
+
+TEST(a_primary_that_was_heard_is_not_called_unheard)
+{
+	char site[] = "paris";
+	struct report report = {
+		.role = SITE_SECONDARY, .site = site, .signs = well(), .heard_at = 1
+	};
+
+	report.signs.heard_age_ms = -1;
+	assert_sentence(&report, "paris has not heard of its primary yet since its node "
+				 "was started; 0 of 0 repositories verified");
+	report.signs.news_void = NEWS_OF_ANOTHER_LOG;
+	assert_sentence(&report,
+			"paris compares everything with its primary, whose log of events "
+			"is another one than before: it was restored, or made anew; 0 of "
+			"0 repositories verified");
+	report.signs.news_void = NEWS_LOST;
+	assert_sentence(&report,
+			"paris compares everything with its primary, which does not keep "
+			"events for as long as paris was away; 0 of 0 repositories "
+			"verified");
+}
+
 TEST(what_keeps_copies_from_coming_is_said)
 {
 	char site[] = "paris";
@@ -172,12 +262,12 @@ TEST(a_clock_is_right_or_not_and_unknown_before_it_was_heard)
 
 	shows_clock(&report, "heard never, event 0 of 0\n");
 	report.heard_at = 1;
-	report.skew_ms = -49;
-	shows_clock(&report, ", its clock is 0.0 s from ours\n");
-	report.skew_ms = 49;
-	shows_clock(&report, ", its clock is 0.0 s from ours\n");
-	report.skew_ms = -300;
-	shows_clock(&report, ", its clock is -0.3 s from ours\n");
+	report.skew_ms = -999; /* as much as a Date is cut by */
+	shows_clock(&report, ", event 0 of 0\n");
+	report.skew_ms = 999;
+	shows_clock(&report, ", event 0 of 0\n");
+	report.skew_ms = -1000;
+	shows_clock(&report, ", its clock is -1.0 s from ours\n");
 	report.skew_ms = 1200;
 	shows_clock(&report, ", its clock is +1.2 s from ours\n");
 }
@@ -189,6 +279,7 @@ static int read_record(struct store_tx *tx, void *arg, struct err *error)
 
 TEST(a_primary_that_cannot_look_at_its_repositories_says_so)
 {
+	struct vital_signs signs = well();
 	struct scan_record scan = { .whole_at = 5000, .left_out = 2, .example = "x: y" };
 	struct scan_record kept;
 	struct report report;
@@ -209,6 +300,7 @@ TEST(a_primary_that_cannot_look_at_its_repositories_says_so)
 	assert_ok(report_make(&(struct report_options){ .role = SITE_PRIMARY,
 							.site = "london",
 							.data = "/nowhere",
+							.signs = &signs,
 							.store = store },
 			      &report, &err));
 	assert_false(report_is_good(&report));
@@ -417,6 +509,7 @@ TEST(what_was_given_up_set_aside_or_is_owed_is_not_good)
 TEST(a_task_store_that_is_away_is_a_finding_not_the_end)
 {
 	char name[] = "m1";
+	struct vital_signs signs = well();
 	struct push_settings settings = { 0 };
 	struct push_remote remote = { .name = name };
 	struct err away = { 0 };
@@ -430,6 +523,7 @@ TEST(a_task_store_that_is_away_is_a_finding_not_the_end)
 	assert_ok(report_make(&(struct report_options){ .role = SITE_STANDALONE,
 							.site = "gerrit",
 							.data = "/nowhere",
+							.signs = &signs,
 							.store = store,
 							.push_settings = &settings,
 							.push_failure = &away },
@@ -465,6 +559,10 @@ int main(void)
 		cmocka_unit_test(rows_that_were_removed_by_order_void_the_comparison),
 		cmocka_unit_test(a_silent_primary_is_as_far_behind_as_its_silence),
 		cmocka_unit_test(what_cannot_be_written_is_said_with_its_remedy),
+		cmocka_unit_test(
+			a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed),
+		cmocka_unit_test(what_a_secondary_lacks_is_said_in_words),
+		cmocka_unit_test(a_primary_that_was_heard_is_not_called_unheard),
 		cmocka_unit_test(what_keeps_copies_from_coming_is_said),
 		cmocka_unit_test(what_only_fails_is_not_said_to_be_copied),
 		cmocka_unit_test(a_clock_is_right_or_not_and_unknown_before_it_was_heard),

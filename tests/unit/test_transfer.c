@@ -265,6 +265,7 @@ TEST(a_destination_that_forbids_force_is_obeyed)
 	assert_ok(push("refs/heads/main"));
 	assert_status("refs/heads/main", REF_REJECTED_NONFASTFORWARD);
 	assert_false(result_of("refs/heads/main")->is_transient);
+	assert_false(result_of("refs/heads/main")->needs_force);
 	assert_arrived("refs/heads/main=9");
 }
 

@@ -120,6 +120,35 @@ TEST(a_directory_that_cannot_be_written_is_named)
 	close(fd);
 }
 
+static int read_last(struct store_tx *tx, void *arg, struct err *e)
+{
+	return vitals_last(tx, arg, e);
+}
+
+TEST(an_end_is_told_from_a_sign_of_life)
+{
+	struct vitals_last last;
+
+	assert_ok(store_read(store, read_last, &last, &err));
+	assert_int_equal(last.at, 0);
+	assert_false(last.is_stop);
+	begin(NULL);
+	look();
+	assert_ok(store_read(store, read_last, &last, &err));
+	int64_t lived_at = last.at;
+	assert_true(lived_at > 0);
+	assert_false(last.is_stop);
+	usleep(2000);
+	vitals_stop(TAKE(vitals));
+	assert_ok(store_read(store, read_last, &last, &err));
+	assert_true(last.at > lived_at);
+	assert_true(last.is_stop);
+	begin(NULL); /* and it lives again */
+	look();
+	assert_ok(store_read(store, read_last, &last, &err));
+	assert_false(last.is_stop);
+}
+
 #define ALIVE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -128,6 +157,7 @@ int main(void)
 		ALIVE(without_a_node_nothing_is_known),
 		ALIVE(a_node_that_holds_the_directory_and_says_nothing_is_mute),
 		ALIVE(what_a_node_says_is_what_a_command_hears),
+		ALIVE(an_end_is_told_from_a_sign_of_life),
 		ALIVE(a_directory_that_cannot_be_written_is_named),
 	};
 
