@@ -210,12 +210,6 @@ static void add_secondary_sentence(const struct report *report,
 	report_lfs_sentence(report, out);
 }
 
-static bool is_well(const struct report *report, const struct report_secondary *one)
-{
-	return one->age_ms >= 0 && one->age_ms <= VERDICT_HEARD_MS && !one->is_twice &&
-	       one->says == SAYS_IN_SYNC && one->cursor >= report->last_event;
-}
-
 static void add_silence(const struct report *report, const struct report_secondary *one,
 			struct str *out)
 {
@@ -251,7 +245,7 @@ static void add_follower(const struct report *report, const struct report_second
 	} else if (one->says == SAYS_NOTHING) {
 		str_addf(out, "%s does not say whether it is in sync (an older refrelay)",
 			 one->site);
-	} else if (is_well(report, one)) {
+	} else if (report_secondary_judge(report, one) == VERDICT_IN_SYNC) {
 		str_addf(out, "%s is in sync", one->site);
 	} else {
 		str_addf(out, "%s is not in sync: %s", one->site,
