@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/vec.h"
+#include "git/repo.h"
 
 /* Kernels before 6.13 stamp with the tick of their clock, up to 10 ms; file servers, and
  * ext4 with inodes of 128 bytes, with whole seconds, some with two. */
@@ -46,6 +47,8 @@ static void add_stat(struct look *look, const char *name, const struct stat *st)
 
 	hash_add(&look->hash, values, sizeof(values));
 	hash_add(&look->hash, name, strlen(name) + 1);
+	if (S_ISREG(st->st_mode) && nanoseconds(&st->st_ctim) > look->print->changed_ns)
+		look->print->changed_ns = nanoseconds(&st->st_ctim);
 	look->print->has_links |= S_ISLNK(st->st_mode);
 	if (st->st_ctim.tv_nsec != 0)
 		look->print->is_coarse = false;
@@ -177,6 +180,33 @@ static int add_files(struct look *look, int dir, const char *name, struct err *e
 	return 0;
 }
 
+static int add_objects(struct look *look, int dir, struct err *err)
+{
+	add_identity(look, dir, "objects");
+	if (add_files(look, dir, "objects/pack", err) != 0)
+		return -1;
+	return add_files(look, dir, "objects/info", err);
+}
+
+/* What git derives in parts has folders of its own. */
+static int add_derived(struct look *look, int dir, struct err *err)
+{
+	if (add_files(look, dir, "objects/info/commit-graphs", err) != 0)
+		return -1;
+	return add_files(look, dir, "objects/pack/multi-pack-index.d", err);
+}
+
+/* Only if they are there: fingerprints of copies without them are what they were before
+ * this was looked at. */
+static void add_diversions(struct look *look, int dir)
+{
+	struct stat st;
+
+	for (const char *const *name = repo_diversions; *name; name++)
+		if (fstatat(dir, *name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			add_stat(look, *name, &st);
+}
+
 static int look_at(struct look *look, int dir, enum fingerprint_scope scope,
 		   struct err *err)
 {
@@ -186,26 +216,30 @@ static int look_at(struct look *look, int dir, enum fingerprint_scope scope,
 	};
 	struct stat st;
 
+	if (scope == FINGERPRINT_OBJECTS)
+		return add_objects(look, dir, err) != 0 ? -1
+							: add_derived(look, dir, err);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (add_path(look, dir, files[i], err) != 0)
 			return -1;
 	if (add_directory(look, dir, "refs", err) != 0)
 		return -1;
-	if (scope == FINGERPRINT_COPY && fstatat(dir, "objects/pack", &st, 0) == 0)
-		add_stat(look, "objects/pack", &st);
-	if (scope != FINGERPRINT_FILES)
+	if (scope == FINGERPRINT_REFS)
 		return 0;
-	add_identity(look, dir, "objects");
-	if (add_files(look, dir, "objects/pack", err) != 0)
-		return -1;
-	return add_files(look, dir, "objects/info", err);
+	add_diversions(look, dir);
+	if (scope == FINGERPRINT_FILES)
+		return add_objects(look, dir, err);
+	if (fstatat(dir, "objects/pack", &st, 0) == 0)
+		add_stat(look, "objects/pack", &st);
+	return 0;
 }
 
 int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *print,
 		     struct err *err)
 {
 	struct look look = { .print = print,
-			     .without_ctime = scope == FINGERPRINT_FILES };
+			     .without_ctime = scope == FINGERPRINT_FILES ||
+					      scope == FINGERPRINT_OBJECTS };
 	int result;
 
 	*print = (struct fingerprint){ .taken_ns = clock_wall_ns(),

@@ -20,20 +20,27 @@
 
 enum fingerprint_scope {
 	FINGERPRINT_REFS, /* HEAD, config, description, packed-refs, all below refs/ */
-	FINGERPRINT_COPY, /* these, and the list of packs */
-	/* These, and each file beside the packs and in objects/info: tells also what was
-	 * written in place, but not by who sets times back. Temporary files of git do not
-	 * count, nor does ctime, which backups by hard links change. */
+	/* These, the list of packs, and what diverts git from a repository's content
+	 * (repo_diversions) */
+	FINGERPRINT_COPY,
+	/* Each file among the packs, and of what git derives from them: tells also what
+	 * was written in place. Temporary files of git do not count. ctime is not in the
+	 * digest, since a clone over the path changes it: see changed_ns. */
+	FINGERPRINT_OBJECTS,
+	/* The refs as above, diversions and objects, likewise without ctime. */
 	FINGERPRINT_FILES,
 };
 
 struct fingerprint {
 	unsigned char digest[32];
 	int64_t newest_ns; /* the latest of all stamps, wall clock */
-	int64_t taken_ns;  /* when it was taken, by the local clock */
-	bool is_shared;    /* on a file system that other hosts write */
-	bool is_coarse;    /* on one that stamps whole seconds only */
-	bool has_links;    /* symbolic links among them; what they name is not seen */
+	/* The latest ctime of a plain file. Nobody can set it back: what was written in
+	 * place since has a later one, and what was given another name. */
+	int64_t changed_ns;
+	int64_t taken_ns; /* when it was taken, by the local clock */
+	bool is_shared;   /* on a file system that other hosts write */
+	bool is_coarse;   /* on one that stamps whole seconds only */
+	bool has_links;   /* symbolic links among them; what they name is not seen */
 };
 
 /* Looks at the repository whose directory is open. ERR_MISSING: it has no

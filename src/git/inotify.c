@@ -46,6 +46,9 @@
 	(IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVE | IN_MOVE_SELF |        \
 	 IN_DELETE_SELF | IN_CLOSE_WRITE)
 
+/* Of a folder, whatever is in it. */
+#define CHANGES_FOLDER (IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
+
 /* After these the watches may not be all that are needed. */
 #define CHANGES_DIRECTORIES                                                              \
 	(IN_ISDIR | IN_IGNORED | IN_UNMOUNT | IN_MOVE_SELF | IN_DELETE_SELF)
@@ -299,6 +302,7 @@ void inotify_drain(struct inotify *inotify)
 /* One walk: which directories it met. */
 struct walk {
 	struct inotify_watch *watch;
+	uint32_t mask;
 	unsigned depth;
 	wds met;
 };
@@ -329,7 +333,7 @@ static int watch_directory(struct walk *walk, int fd, struct err *err)
 		return refuse(err, "the repository's limit is reached");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&inotify->mutex);
-	wd = inotify_add_watch(inotify->fd, path, CHANGES | IN_ONLYDIR);
+	wd = inotify_add_watch(inotify->fd, path, walk->mask | IN_ONLYDIR);
 	if (wd < 0)
 		return add_failed(err);
 	claim_locked(walk->watch, wd);
@@ -410,13 +414,29 @@ static int watch_path(struct walk *walk, int dir, const char *const *names, size
 	return 0;
 }
 
+/* A directory is met once, however many paths lead through it. */
+static int watch_copy(struct walk *walk, int dir, struct err *err)
+{
+	static const char *const packs[] = { "pack", "multi-pack-index.d" };
+	static const char *const derived[] = { "info", "commit-graphs" };
+	static const char *const more[] = { "info" };
+
+	if (watch_path(walk, dir, more, ARRAY_SIZE(more), err) != 0)
+		return -1;
+	AUTO_CLOSE int objects = enter(walk, dir, "objects", err);
+	if (objects < 0)
+		return err->sys_errno == ENOENT ? 0 : -1;
+	if (watch_path(walk, objects, packs, ARRAY_SIZE(packs), err) != 0)
+		return -1;
+	return watch_path(walk, objects, derived, ARRAY_SIZE(derived), err);
+}
+
 static int watch_beside_refs(struct walk *walk, int dir, struct err *err)
 {
 	static const char *const state[] = { "refrelay", "state", "pending" };
-	static const char *const packs[] = { "objects", "pack" };
 
 	if (walk->watch->inotify->limits.scope == INOTIFY_COPY)
-		return watch_path(walk, dir, packs, ARRAY_SIZE(packs), err);
+		return watch_copy(walk, dir, err);
 	return watch_path(walk, dir, state, ARRAY_SIZE(state), err);
 }
 
@@ -513,20 +533,22 @@ static int give_up(struct inotify_watch *watch)
 	return -1;
 }
 
-static int look_for_directories(struct inotify_watch *watch, int dir, struct err *err)
+static int look_for_directories(struct inotify_watch *watch, uint32_t mask, int dir,
+				struct err *err)
 {
-	struct walk walk = { .watch = watch };
+	struct walk walk = { .watch = watch, .mask = mask };
 	int result;
 
 	if (!file_system_is_local(dir))
 		return err_set(err, ERR_CONFIG, "other hosts write this file system");
-	result = watch_all(&walk, dir, err);
+	result = mask == CHANGES_FOLDER ? watch_directory(&walk, dir, err)
+					: watch_all(&walk, dir, err);
 	keep_met(&walk);
 	return result;
 }
 
-int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
-		uint64_t *epoch, struct err *err)
+static int arm(struct inotify *inotify, uint32_t mask, int dir,
+	       struct inotify_watch **watch, uint64_t *epoch, struct err *err)
 {
 	struct stat st;
 
@@ -538,12 +560,24 @@ int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
 		return err_errno(err, "cannot look at the repository's directory");
 	if (begin(*watch, &st, epoch))
 		return 0;
-	if (look_for_directories(*watch, dir, err) != 0)
+	if (look_for_directories(*watch, mask, dir, err) != 0)
 		return give_up(*watch);
 	(*watch)->device = st.st_dev;
 	(*watch)->inode = st.st_ino;
 	end(*watch, *epoch);
 	return 0;
+}
+
+int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
+		uint64_t *epoch, struct err *err)
+{
+	return arm(inotify, CHANGES, dir, watch, epoch, err);
+}
+
+int inotify_arm_folder(struct inotify *inotify, int dir, struct inotify_watch **watch,
+		       uint64_t *epoch, struct err *err)
+{
+	return arm(inotify, CHANGES_FOLDER, dir, watch, epoch, err);
 }
 
 void inotify_disarm(struct inotify_watch *watch)

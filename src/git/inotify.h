@@ -1,9 +1,9 @@
 /*
  * Whether anything changed in a repository since a look at it, for the price of one
  * system call: inotify watches on its directory, on all below refs/, and on
- * refrelay/state or objects/pack. The kernel queues an event before the system call that
- * changed something returns; so who asks after that call has ended always learns of it,
- * also of a change that no hook and no refrelay made.
+ * refrelay/state or those of its objects. The kernel queues an event before the system
+ * call that changed something returns; so who asks after that call has ended always
+ * learns of it, also of a change that no hook and no refrelay made.
  *
  * Local file systems only: of what other hosts write inotify tells nothing. It does not
  * see what is written through mmap() or through a hard link elsewhere; git does neither.
@@ -21,8 +21,9 @@ struct inotify_watch; /* one repository */
 
 enum inotify_scope {
 	INOTIFY_READERS, /* what decides the refs, and refrelay/state */
-	INOTIFY_COPY, /* what FINGERPRINT_COPY looks at: the refs, and the list of packs;
-			 not what refrelay writes for itself */
+	INOTIFY_COPY, /* what fingerprints of copies look at: the refs, packs and what git
+			 derives from them, what diverts git; not what refrelay writes
+			 for itself */
 };
 
 struct inotify_limits {
@@ -45,6 +46,11 @@ void inotify_close(struct inotify *inotify);
  * minute. In any case *watch lives until inotify_disarm, so that others may ask it. */
 int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
 		uint64_t *epoch, struct err *err);
+
+/* The same for a folder on the way to repositories, of whatever scope: only that it is
+ * moved, deleted, or given other rights is a change, and nothing that is in it. */
+int inotify_arm_folder(struct inotify *inotify, int dir, struct inotify_watch **watch,
+		       uint64_t *epoch, struct err *err);
 
 /* The present number: that which inotify_arm gave proves that nothing changed since
  * then. No number comes twice, not even from different watches. Cheap when nothing is

@@ -343,6 +343,30 @@ int repo_check_files(const struct repo *repo, struct err *err)
 	return err_remedy(err, "convert them: git replace --convert-graft-file");
 }
 
+const char *const repo_diversions[] = {
+	"shallow",
+	"info/grafts",
+	"commondir",
+	"gitdir",
+	"config.worktree",
+	"objects/info/alternates",
+	"objects/info/http-alternates",
+	NULL,
+};
+
+int repo_check_diversions(int dir, struct err *err)
+{
+	for (const char *const *name = repo_diversions; *name; name++) {
+		if (!is_there(dir, *name))
+			continue;
+		err_set(err, ERR_CORRUPT,
+			"it has a file %s: git would give readers something else", *name);
+		return err_remedy(err, "it is removed by itself; if it comes back, see "
+				       "who else writes to the copies");
+	}
+	return 0;
+}
+
 void repo_close(struct repo *repo)
 {
 	int saved = errno;

@@ -44,6 +44,16 @@ void repo_close(struct repo *repo);
  * anything. */
 int repo_check_files(const struct repo *repo, struct err *err);
 
+/* What git obeys in a repository's directory so that readers get another history, or the
+ * refs and objects of another repository: where history ends (shallow, info/grafts), what
+ * it is a part of (commondir, gitdir), what it borrows (objects/info/alternates), and
+ * more configuration. Paths; NULL-terminated. */
+extern const char *const repo_diversions[];
+
+/* That the repository whose directory is open has none: ERR_CORRUPT. For copies, which
+ * never need one. */
+int repo_check_diversions(int dir, struct err *err);
+
 /* What a directory looks like. Cheap: some stat() calls. */
 enum repo_look {
 	REPO_NOTHING, /* no repository: look below */

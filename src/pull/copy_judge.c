@@ -6,7 +6,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "pull/copy_content.h"
 #include "pull/copy_watch.h"
+#include "pull/mend.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
@@ -16,21 +18,39 @@ static bool is_at_rest(const struct registry_row *row)
 	return row->state == REGISTRY_SYNCED && !row->is_gone;
 }
 
-/* COPY_OURS, COPY_YOUNG or COPY_CHANGED. */
+/* What was only stamped anew is read once. */
+static bool has_objects(const struct pull *pull, const struct repo *copy,
+			const struct copy_record *record, const struct copy_files *files)
+{
+	enum copy_stamps stamps = copy_record_compare_objects(record, files);
+
+	return stamps == COPY_STAMPS_SAME ||
+	       (stamps == COPY_STAMPS_LATER &&
+		copy_content_is_sound(copy, record->files_changed_ns, &pull->stop));
+}
+
+/* COPY_OURS, COPY_YOUNG or COPY_CHANGED; COPY_BUSY after a stop. */
 static enum copy_verdict look_at_disk(struct pull *pull, const char *name)
 {
 	AUTO_FREE char *below = name_to_path(name);
 	AUTO_FREE char *path = xasprintf("%s/%s", pull->options.root, below);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
+	struct copy_files files;
 
-	if (repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0)
+	if (repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
+	    repo_check_diversions(copy.fd, ERR_IGNORED) != 0 ||
+	    mend_check_refs(copy.fd, ERR_IGNORED) != 0 ||
+	    copy_files_take(copy.fd, &files, ERR_IGNORED) != 0)
 		return COPY_CHANGED;
 	copy_record_read(copy.fd, &record);
 	if (!sync_is_as_recorded(&copy, &record))
 		return COPY_CHANGED;
 	copy_record_clear(&record);
 	copy_record_read(copy.fd, &record);
+	if (!has_objects(pull, &copy, &record, &files))
+		return stop_is_requested(&pull->stop) ? COPY_BUSY : COPY_CHANGED;
+	copy_record_restamp(copy.fd, &record, &files);
 	return record.is_settled ? COPY_OURS : COPY_YOUNG;
 }
 

@@ -58,50 +58,104 @@ void copy_record_read(int dir, struct copy_record *record)
 	record->copy_newest_ns =
 		json_integer_value(json_object_get(object, "copy_newest"));
 	copy_print(object, "files_fingerprint", record->files_print);
+	copy_print(object, "objects_fingerprint", record->objects_print);
+	record->files_changed_ns =
+		json_integer_value(json_object_get(object, "files_changed"));
 	record->is_settled = json_is_true(json_object_get(object, "settled"));
 	copy_generation(object, record);
 	text_of(object, "directory", &record->directory);
 	record->is_there = true;
 }
 
-static void put_print(json_t *object, const char *key, const struct fingerprint *print)
+static void put_print(json_t *object, const char *key, const char *print)
 {
-	char text[FINGERPRINT_TEXT_SIZE];
-
-	fingerprint_format(print, text);
-	json_put_text(object, key, text);
+	if (print[0])
+		json_put_text(object, key, print);
 }
 
-int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
+static int put(int dir, const struct copy_record *record, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	json_auto_t *object = json_object();
 	char sum_text[CHECKSUM_TEXT_SIZE];
 	AUTO_FREE char *directory = identity_of(dir, "");
 
-	checksum_format(proof->sum, sum_text);
-	json_put_text(object, "source", proof->source);
+	checksum_format(&record->sum, sum_text);
+	json_put_text(object, "source", record->source);
 	json_put_text(object, "checksum", sum_text);
-	if (proof->source_print)
-		put_print(object, "source_fingerprint", proof->source_print);
-	put_print(object, "copy_fingerprint", proof->copy_print);
-	json_put_number(object, "copy_newest", proof->copy_print->newest_ns);
-	if (proof->files_print && proof->files_print[0])
-		json_put_text(object, "files_fingerprint", proof->files_print);
-	json_put_bool(
-		object, "settled",
-		(!proof->source_print || fingerprint_is_settled(proof->source_print)) &&
-			fingerprint_is_settled(proof->copy_print));
-	if (proof->timeline && proof->timeline[0]) {
-		json_put_text(object, "timeline", proof->timeline);
-		json_put_number(object, "generation", (int64_t)proof->generation);
-		json_put_number(object, "pushed_deletions", (int64_t)proof->pushed);
+	put_print(object, "source_fingerprint", record->source_print);
+	put_print(object, "copy_fingerprint", record->copy_print);
+	json_put_number(object, "copy_newest", record->copy_newest_ns);
+	put_print(object, "files_fingerprint", record->files_print);
+	put_print(object, "objects_fingerprint", record->objects_print);
+	if (record->files_changed_ns > 0)
+		json_put_number(object, "files_changed", record->files_changed_ns);
+	json_put_bool(object, "settled", record->is_settled);
+	if (record->timeline[0]) {
+		json_put_text(object, "timeline", record->timeline);
+		json_put_number(object, "generation", (int64_t)record->generation);
+		json_put_number(object, "pushed_deletions", (int64_t)record->pushed);
 	}
 	if (directory)
 		json_put_text(object, "directory", directory);
 	json_render(object, &text);
 	str_add_char(&text, '\n');
 	return file_replace(dir, PATH, text.data, text.len, FILE_NO_SYNC, err);
+}
+
+int copy_files_take(int dir, struct copy_files *files, struct err *err)
+{
+	if (fingerprint_take(dir, FINGERPRINT_FILES, &files->all, err) != 0)
+		return -1;
+	return fingerprint_take(dir, FINGERPRINT_OBJECTS, &files->objects, err);
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void take_over_files(struct copy_record *record, const struct copy_files *files)
+{
+	fingerprint_format(&files->all, record->files_print);
+	fingerprint_format(&files->objects, record->objects_print);
+	record->files_changed_ns =
+		later(files->all.changed_ns, files->objects.changed_ns);
+}
+
+int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
+{
+	AUTO_RECORD struct copy_record record = {
+		.source = xstrdup(proof->source),
+		.sum = *proof->sum,
+		.copy_newest_ns = proof->copy_print->newest_ns,
+		.is_settled = (!proof->source_print ||
+			       fingerprint_is_settled(proof->source_print)) &&
+			      fingerprint_is_settled(proof->copy_print),
+		.generation = proof->generation,
+		.pushed = proof->pushed,
+	};
+
+	fingerprint_format(proof->copy_print, record.copy_print);
+	if (proof->source_print)
+		fingerprint_format(proof->source_print, record.source_print);
+	if (proof->files)
+		take_over_files(&record, proof->files);
+	if (proof->timeline)
+		snprintf(record.timeline, sizeof(record.timeline), "%s", proof->timeline);
+	return put(dir, &record, err);
+}
+
+int copy_record_settle(int dir, const struct copy_record *record,
+		       const struct fingerprint *copy_print, struct err *err)
+{
+	struct copy_record now = *record;
+
+	now.source_print[0] = '\0';
+	fingerprint_format(copy_print, now.copy_print);
+	now.copy_newest_ns = copy_print->newest_ns;
+	now.is_settled = fingerprint_is_settled(copy_print);
+	return put(dir, &now, err);
 }
 
 int copy_intent_write(int dir, const struct checksum *sum, struct err *err)
@@ -192,38 +246,74 @@ bool copy_record_has_files(const struct copy_record *record, int dir)
 	return true;
 }
 
-bool copy_record_is_touched(const struct copy_record *record, int dir)
+/* An older version recorded less. */
+static enum copy_stamps compare(const struct copy_record *record, const char *recorded,
+				const struct fingerprint *now)
 {
-	struct fingerprint now;
+	if (!recorded[0])
+		return COPY_STAMPS_SAME;
+	if (!same_print(recorded, now))
+		return COPY_STAMPS_OTHER;
+	return record->files_changed_ns > 0 && now->changed_ns > record->files_changed_ns
+		       ? COPY_STAMPS_LATER
+		       : COPY_STAMPS_SAME;
+}
+
+enum copy_stamps copy_record_compare_objects(const struct copy_record *record,
+					     const struct copy_files *now)
+{
+	return compare(record, record->objects_print, &now->objects);
+}
+
+static enum copy_stamps look_at_files(const struct copy_record *record, int dir)
+{
+	struct copy_files files;
+
+	if (copy_files_take(dir, &files, ERR_IGNORED) != 0)
+		return COPY_STAMPS_OTHER;
+	enum copy_stamps all = compare(record, record->files_print, &files.all);
+	enum copy_stamps objects = compare(record, record->objects_print, &files.objects);
+	return all > objects ? all : objects;
+}
+
+enum copy_stamps copy_record_look(const struct copy_record *record, int dir)
+{
+	struct fingerprint print;
 
 	if (!record->is_there)
-		return false;
-	if (fingerprint_take(
-		    dir, record->files_print[0] ? FINGERPRINT_FILES : FINGERPRINT_COPY,
-		    &now, ERR_IGNORED) != 0)
-		return true;
-	return !same_print(
-		record->files_print[0] ? record->files_print : record->copy_print, &now);
+		return COPY_STAMPS_SAME;
+	if (record->files_print[0])
+		return look_at_files(record, dir);
+	return fingerprint_take(dir, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
+			       same_print(record->copy_print, &print)
+		       ? COPY_STAMPS_SAME
+		       : COPY_STAMPS_OTHER;
+}
+
+void copy_record_restamp(int dir, const struct copy_record *record,
+			 const struct copy_files *files)
+{
+	struct copy_record now = *record;
+
+	take_over_files(&now, files);
+	bool is_same = strcmp(now.files_print, record->files_print) == 0;
+	if (is_same ? strcmp(now.objects_print, record->objects_print) != 0 ||
+			      now.files_changed_ns != record->files_changed_ns
+		    : record->objects_print[0])
+		put(dir, &now, ERR_IGNORED);
 }
 
 void copy_record_renew(int dir, struct copy_record *record)
 {
-	struct fingerprint print, files;
+	struct fingerprint print;
+	struct copy_files files;
 
 	if (!record->is_there || record->source_print[0] ||
 	    fingerprint_take(dir, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0 ||
-	    fingerprint_take(dir, FINGERPRINT_FILES, &files, ERR_IGNORED) != 0)
+	    copy_files_take(dir, &files, ERR_IGNORED) != 0)
 		return;
-	fingerprint_format(&files, record->files_print);
-	copy_record_write(dir,
-			  &(struct copy_proof){ .source = record->source,
-						.sum = &record->sum,
-						.copy_print = &print,
-						.files_print = record->files_print,
-						.timeline = record->timeline,
-						.generation = record->generation,
-						.pushed = record->pushed },
-			  ERR_IGNORED);
+	take_over_files(record, &files);
+	copy_record_settle(dir, record, &print, ERR_IGNORED);
 }
 
 bool copy_record_proves(const struct copy_record *record, const char *source,

@@ -17,7 +17,9 @@ struct copy_record {
 	char source_print[FINGERPRINT_TEXT_SIZE]; /* "" if the source has none */
 	char copy_print[FINGERPRINT_TEXT_SIZE];
 	int64_t copy_newest_ns; /* the latest stamp in it; 0: not known */
-	char files_print[FINGERPRINT_TEXT_SIZE]; /* "" if none was taken */
+	char files_print[FINGERPRINT_TEXT_SIZE];   /* "" if none was taken */
+	char objects_print[FINGERPRINT_TEXT_SIZE]; /* likewise */
+	int64_t files_changed_ns;     /* changed_ns of the files; 0: not known */
 	bool is_settled;              /* equal fingerprints prove that nothing changed */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
@@ -31,18 +33,29 @@ struct copy_record {
 /* `dir` is the copy's directory. Absent or unreadable: is_there is false. */
 void copy_record_read(int dir, struct copy_record *record);
 
+/* The files of a copy, and those of its objects. */
+struct copy_files {
+	struct fingerprint all, objects;
+};
+int copy_files_take(int dir, struct copy_files *files, struct err *err);
+
 /* What was proved. Fingerprints were taken before the refs were read. */
 struct copy_proof {
 	const char *source;
 	const struct checksum *sum;
 	const struct fingerprint *source_print; /* NULL: the source has none */
 	const struct fingerprint *copy_print;
-	const char *files_print; /* as in the record; NULL: none */
-	const char *timeline;    /* NULL or "": the source has none */
+	const struct copy_files *files; /* NULL: none */
+	const char *timeline;           /* NULL or "": the source has none */
 	uint64_t generation;
 	uint64_t pushed;
 };
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
+
+/* The same record again, of which its reader proved once more that the refs are as it
+ * says, and took this fingerprint before. */
+int copy_record_settle(int dir, const struct copy_record *record,
+		       const struct fingerprint *copy_print, struct err *err);
 
 /* The checksum of refs that are about to be published, so that after a crash in between
  * they are known as ours: NAME.git/refrelay/intent. */
@@ -62,9 +75,23 @@ bool copy_record_has_copy(const struct copy_record *record,
  * that a hook refused. The refs, to be read again, tell the rest. */
 bool copy_record_has_files(const struct copy_record *record, int dir);
 
-/* Whether somebody else has touched its files since: neither true nor false can be
- * proof of what they hold. False also where nothing is known to compare with. */
-bool copy_record_is_touched(const struct copy_record *record, int dir);
+/* What stat() says of its files, against what was recorded: whether somebody else may
+ * have touched them. */
+enum copy_stamps {
+	COPY_STAMPS_SAME,  /* or nothing is known to compare with */
+	COPY_STAMPS_LATER, /* only their ctimes differ: written with the times put back,
+			      or cloned over the path. copy_content_is_sound() tells */
+	COPY_STAMPS_OTHER,
+};
+enum copy_stamps copy_record_look(const struct copy_record *record, int dir);
+enum copy_stamps copy_record_compare_objects(const struct copy_record *record,
+					     const struct copy_files *now);
+
+/* These were taken before refs and objects were found to be as recorded: what else stat()
+ * says of them is taken over, as after a change that a hook refused, a clone over the
+ * path, or from an older version, which recorded less. */
+void copy_record_restamp(int dir, const struct copy_record *record,
+			 const struct copy_files *files);
 
 /* We have changed its packs, and nothing else: they are as they should be. */
 void copy_record_renew(int dir, struct copy_record *record);

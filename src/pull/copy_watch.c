@@ -16,6 +16,7 @@
 #include "base/metrics.h"
 #include "change/scan_pace.h"
 #include "git/inotify.h"
+#include "pull/copy_folders.h"
 #include "replicable/name.h"
 
 #define GATHER_MS 50
@@ -27,8 +28,11 @@
 #define DIRECTORIES_EACH 1024
 
 struct watched {
-	char *name; /* owned */
+	char *name;  /* owned */
+	char *below; /* its path below the root; owned */
 	struct inotify_watch *watch;
+	dev_t device; /* of the directory that is watched */
+	ino_t inode;
 	uint64_t epoch;
 	uint64_t scan; /* the last that met it */
 	bool is_watched, is_suspect;
@@ -48,6 +52,7 @@ struct copy_watch {
 	struct pull *pull;
 	struct inotify *inotify; /* NULL: none */
 	struct map copies;       /* name -> struct watched, owned */
+	struct copy_folders folders;
 	uint64_t scans;
 	int64_t scan_at;   /* boot ms */
 	int64_t gather_ms; /* before events are looked at */
@@ -76,6 +81,7 @@ static struct watched *copy_of(struct copy_watch *watch, const char *name)
 		return copy;
 	copy = xcalloc(1, sizeof(*copy));
 	copy->name = xstrdup(name);
+	copy->below = name_to_path(name);
 	map_put(&watch->copies, name, copy);
 	return copy;
 }
@@ -84,13 +90,13 @@ static void drop(struct watched *copy)
 {
 	inotify_disarm(copy->watch);
 	free(copy->name);
+	free(copy->below);
 	free(copy);
 }
 
 static int open_copy(const struct copy_watch *watch, const struct watched *copy)
 {
-	AUTO_FREE char *below = name_to_path(copy->name);
-	AUTO_FREE char *path = xasprintf("%s/%s", watch->pull->options.root, below);
+	AUTO_FREE char *path = xasprintf("%s/%s", watch->pull->options.root, copy->below);
 
 	return dir_open(AT_FDCWD, path, ERR_IGNORED);
 }
@@ -106,19 +112,32 @@ static void tell_limit(struct copy_watch *watch, const struct err *err)
 /* Before it is judged. */
 static void arm(struct copy_watch *watch, struct watched *copy, int dir)
 {
+	struct stat st;
 	struct err err;
 
-	if (!watch->inotify)
+	if (!watch->inotify || fstat(dir, &st) != 0)
 		return;
 	copy->is_watched =
 		inotify_arm(watch->inotify, dir, &copy->watch, &copy->epoch, &err) == 0;
+	copy->device = st.st_dev;
+	copy->inode = st.st_ino;
 	if (!copy->is_watched && err.class != ERR_BUSY)
 		tell_limit(watch, &err);
+}
+
+/* Not so when a folder on the way was moved before it could be watched. */
+static bool is_watched_at(const struct watched *copy, int dir)
+{
+	struct stat st;
+
+	return copy->is_watched && dir >= 0 && fstat(dir, &st) == 0 &&
+	       st.st_dev == copy->device && st.st_ino == copy->inode;
 }
 
 /* One whose copy is not there is judged all the same: somebody may have removed it. */
 static void arm_and_suspect(struct copy_watch *watch, struct watched *copy)
 {
+	copy_folders_meet(&watch->folders, copy->below, watch->scans);
 	AUTO_CLOSE int dir = open_copy(watch, copy);
 
 	if (dir >= 0)
@@ -146,14 +165,16 @@ static void check_hooks(const struct copy_watch *watch, const struct watched *co
 static void visit(struct copy_watch *watch, const char *name)
 {
 	struct watched *copy = copy_of(watch, name);
-	AUTO_CLOSE int dir = open_copy(watch, copy);
 
+	copy_folders_meet(&watch->folders, copy->below, watch->scans);
+	AUTO_CLOSE int dir = open_copy(watch, copy);
+	bool was_watched = is_watched_at(copy, dir);
 	if (dir >= 0) {
 		check_hooks(watch, copy, dir);
-		if (!copy->is_watched)
+		if (!was_watched)
 			arm(watch, copy, dir);
 	}
-	if (copy->scan == 0 || !copy->is_watched)
+	if (copy->scan == 0 || !was_watched)
 		suspect(copy);
 	copy->scan = watch->scans;
 }
@@ -213,16 +234,20 @@ static void hear(struct copy_watch *watch)
 {
 	const struct map_entry *entry;
 	int64_t started = clock_boot_ms();
+	copy_folder_list changed = { 0 };
 	size_t at = 0;
 
 	if (!watch->inotify)
 		return;
 	inotify_drain(watch->inotify);
+	copy_folders_hear(&watch->folders, &changed);
 	while ((entry = map_next(&watch->copies, &at)) != NULL) {
 		struct watched *copy = entry->value;
-		if (copy->is_watched && inotify_epoch(copy->watch) != copy->epoch)
+		if ((copy->is_watched && inotify_epoch(copy->watch) != copy->epoch) ||
+		    copy_folders_has(&changed, copy->below))
 			arm_and_suspect(watch, copy);
 	}
+	copy_folder_list_clear(&changed);
 	watch->gather_ms = (clock_boot_ms() - started) * GATHER_SHARE;
 	if (watch->gather_ms < GATHER_MS)
 		watch->gather_ms = GATHER_MS;
@@ -260,6 +285,7 @@ static void drop_unmet(struct copy_watch *watch)
 	for (size_t i = 0; i < unmet.count; i++)
 		drop(map_remove(&watch->copies, unmet.items[i]));
 	names_clear(&unmet);
+	copy_folders_drop_unmet(&watch->folders, watch->scans);
 }
 
 static size_t count_watched(const struct copy_watch *watch)
@@ -384,6 +410,8 @@ struct copy_watch *copy_watch_start(struct pull *pull)
 	watch->inotify = inotify_open(&limits, &err);
 	if (!watch->inotify)
 		tell_limit(watch, &err);
+	watch->folders.root = pull->options.root;
+	watch->folders.inotify = watch->inotify;
 	thread_start(&watch->thread, "copy-watch", run, watch);
 	return watch;
 }
@@ -406,6 +434,7 @@ void copy_watch_free(struct copy_watch *watch)
 	while ((entry = map_next(&watch->copies, &at)) != NULL)
 		drop(entry->value);
 	map_clear(&watch->copies);
+	copy_folders_clear(&watch->folders);
 	inotify_close(watch->inotify);
 	names_clear(&watch->told);
 	if (watch->woken >= 0)

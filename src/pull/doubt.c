@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "pull/copy_watch.h"
 #include "pull/glance.h"
 #include "pull/pull_job.h"
 #include "replicable/name.h"
@@ -185,7 +186,10 @@ bool pull_glance(struct pull *pull, const char *name)
 	    registry_get(options->store, KIND_REPOSITORY, name, &row, &err) != 0 ||
 	    row.state != REGISTRY_SYNCED || row.is_gone || row.generation == 0)
 		return true;
-	if (glance_repository(options->root, name, &why) == 0) {
+	int seen = glance_repository(options->root, name, &why);
+	if (seen >= 0) {
+		if (seen > 0)
+			copy_watch_tell(pull->copy_watch, name);
 		is_well_now(pull, name);
 		return true;
 	}

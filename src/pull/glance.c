@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "blob/file.h"
 #include "git/repo.h"
+#include "pull/copy_content.h"
 #include "pull/copy_record.h"
 #include "pull/decisions.h"
 #include "pull/lane.h"
@@ -43,12 +44,51 @@ int glance_repository(const char *root, const char *name, struct err *err)
 		return err_errno(err, "cannot look at the copy");
 	if (!S_ISDIR(st.st_mode))
 		return err_set(err, ERR_CORRUPT, "the copy is no directory");
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
+	    repo_check_diversions(copy.fd, err) != 0)
+		return err_prefix(err, "the copy");
+	copy_record_read(copy.fd, &record);
+	if (!record.is_there)
+		return differs(err);
+	switch (copy_record_look(&record, copy.fd)) {
+	case COPY_STAMPS_SAME:
+		return 0;
+	case COPY_STAMPS_LATER:
+		return 1;
+	case COPY_STAMPS_OTHER:
+		break;
+	}
+	return differs(err);
+}
+
+/* Files of refs that were stamped anew are not as they were left; of others the content
+ * tells. */
+static int read_stamped(const struct glance_request *request, const char *name,
+			struct err *err)
+{
+	AUTO_FREE char *below = name_to_path(name);
+	AUTO_FREE char *path = xasprintf("%s/%s", request->root, below);
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_REPO struct repo copy = REPO_INIT;
+	struct fingerprint refs;
+
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
 		return err_prefix(err, "the copy");
 	copy_record_read(copy.fd, &record);
-	if (!record.is_there || copy_record_is_touched(&record, copy.fd))
-		return differs(err);
+	if (fingerprint_take(copy.fd, FINGERPRINT_COPY, &refs, ERR_IGNORED) != 0 ||
+	    refs.changed_ns > record.files_changed_ns ||
+	    !copy_content_is_sound(&copy, record.files_changed_ns, request->stop))
+		return request->stop && stop_is_requested(request->stop) ? 0
+									 : differs(err);
 	return 0;
+}
+
+static int glance_and_read(const struct glance_request *request, const char *name,
+			   struct err *err)
+{
+	int seen = glance_repository(request->root, name, err);
+
+	return seen > 0 ? read_stamped(request, name, err) : seen;
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -153,7 +193,7 @@ static void look_at(struct glancing *glancing, const struct registry_row *row)
 
 	result->looked++;
 	if ((request->kind ? open_and_glance(glancing, row, &why)
-			   : glance_repository(request->root, row->name, &why)) == 0 ||
+			   : glance_and_read(request, row->name, &why)) == 0 ||
 	    !copy_is_at_fault(&why))
 		return;
 	if (result->doubted++ == 0) {

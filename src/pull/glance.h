@@ -12,7 +12,8 @@
 
 struct pull;
 
-/* At the copy of a repository whose row is synced. -1: it is not; *err says why. */
+/* At the copy of a repository whose row is synced. -1: it is not; *err says why. 1:
+ * ctimes of files differ, and nothing else. */
 int glance_repository(const char *root, const char *name, struct err *err);
 
 /* At a blob's file, as its row knows it. The time of change (ctime), which nobody can put

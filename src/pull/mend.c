@@ -73,6 +73,51 @@ int mend_own_files(int dir, struct err *err)
 	return err->class == ERR_CORRUPT ? discard(dir, OWN "/fence", err) : -1;
 }
 
+/* Through no link: it is not ours to remove what stands elsewhere. */
+static int open_folder_of(int dir, const char *path, struct err *err)
+{
+	int fd = fcntl(dir, F_DUPFD_CLOEXEC, 0);
+	const char *slash;
+
+	for (; fd >= 0 && (slash = strchr(path, '/')) != NULL; path = slash + 1) {
+		AUTO_CLOSE int parent = fd;
+		AUTO_FREE char *name = xstrndup(path, (size_t)(slash - path));
+		fd = openat(parent, name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
+			return err_set(err, ERR_CORRUPT, "%s is no directory", name);
+	}
+	return fd < 0 ? err_errno(err, "cannot open the folder of %s", path) : fd;
+}
+
+static int remove_diversion(int dir, const char *path, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	AUTO_CLOSE int folder = open_folder_of(dir, path, err);
+
+	if (folder < 0 || tree_remove(folder, slash ? slash + 1 : path, err) != 0)
+		return -1;
+	log_warn("copy.own_file_removed", LOG_TEXT("path", path));
+	return 1;
+}
+
+int mend_diversions(int dir, struct err *err)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	struct stat st;
+	int result = 0;
+
+	if (repo_check_diversions(dir, err) == 0)
+		return 0;
+	copy_record_read(dir, &record);
+	if (!record.is_there)
+		return -1;
+	for (const char *const *path = repo_diversions; *path && result >= 0; path++)
+		if (fstatat(dir, *path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			result = remove_diversion(dir, *path, err);
+	return result < 0 ? -1 : 1;
+}
+
 enum oddity { ODDITY_GOES, ODDITY_IS_TOLD };
 
 static int meet_oddity(int dir, const char *name, enum oddity oddity, struct err *err)

@@ -13,6 +13,11 @@
  * fence begins anew from the lease's, which is above all grants before it. */
 int mend_own_files(int dir, struct err *err);
 
+/* What git would obey in place of the copy's own content (repo_diversions) goes. 1: there
+ * was such. ERR_CORRUPT: in a repository that is no copy yet, where it may be somebody's,
+ * or behind a link. */
+int mend_diversions(int dir, struct err *err);
+
 /* Below refs/, links and special files go: refrelay makes none in a copy. Git takes a ref
  * for broken that is one, even if packed-refs has it, too. ERR_CORRUPT: there are some in
  * a repository that is no copy yet, where they may be somebody's. */

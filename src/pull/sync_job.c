@@ -40,10 +40,10 @@ static int tidy_after(const struct job *job, const char *path, struct err *err)
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
 		return -1;
 	copy_record_read(copy.fd, &record);
-	bool was_ours = !copy_record_is_touched(&record, copy.fd);
+	bool was_ours = copy_record_look(&record, copy.fd) == COPY_STAMPS_SAME;
 	if (tidy_packs(&job->work, &copy, err) != 0)
 		return -1;
-	if (was_ours && copy_record_is_touched(&record, copy.fd))
+	if (was_ours && copy_record_look(&record, copy.fd) != COPY_STAMPS_SAME)
 		copy_record_renew(copy.fd, &record);
 	return 0;
 }

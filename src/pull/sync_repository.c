@@ -8,6 +8,7 @@
 #include "git/ref_diff.h"
 #include "git/state.h"
 #include "pull/bring.h"
+#include "pull/copy_content.h"
 #include "pull/copy_record.h"
 #include "pull/decisions.h"
 #include "pull/hold.h"
@@ -157,15 +158,7 @@ static bool settle(const struct repo *copy, const struct copy_record *record,
 		return false;
 	/* one that proves something is not replaced by one that does not yet */
 	return (record->is_settled && !fingerprint_is_settled(print)) ||
-	       copy_record_write(copy->fd,
-				 &(struct copy_proof){ .source = record->source,
-						       .sum = &sum,
-						       .copy_print = print,
-						       .files_print = record->files_print,
-						       .timeline = record->timeline,
-						       .generation = record->generation,
-						       .pushed = record->pushed },
-				 ERR_IGNORED) == 0;
+	       copy_record_settle(copy->fd, record, print, ERR_IGNORED) == 0;
 }
 
 bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record)
@@ -224,14 +217,13 @@ uint64_t sync_fence_floor(const char *root, const char *name)
 static int prove(const struct repo *copy, const struct source_view *view,
 		 struct sync_result *result, struct err *err)
 {
-	struct fingerprint print, files;
-	char files_text[FINGERPRINT_TEXT_SIZE];
+	struct fingerprint print;
+	struct copy_files files;
 
-	if (fingerprint_take(copy->fd, FINGERPRINT_FILES, &files, err) != 0 ||
+	if (copy_files_take(copy->fd, &files, err) != 0 ||
 	    verify_repository(copy, &view->refs, &result->sum, &print, err) != 0)
 		return -1;
 	failpoint("sync.verified");
-	fingerprint_format(&files, files_text);
 	return copy_record_write(
 		copy->fd,
 		&(struct copy_proof){ .source = view->url,
@@ -239,7 +231,7 @@ static int prove(const struct repo *copy, const struct source_view *view,
 				      .source_print =
 					      view->is_local ? &view->print : NULL,
 				      .copy_print = &print,
-				      .files_print = files_text,
+				      .files = &files,
 				      .timeline = view->timeline,
 				      .generation = view->generation,
 				      .pushed = view->pushed_settled },
@@ -437,6 +429,14 @@ static int raise_fence(const struct job *job, const struct sync_request *request
 	return fence_raise(copy->fd, job->fence, err);
 }
 
+/* 1: there was something of which git would have been misled. */
+static int undivert(const char *path, struct err *err)
+{
+	AUTO_CLOSE int dir = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	return dir < 0 ? 0 : mend_diversions(dir, err);
+}
+
 /* Opened and fenced, so that it can be worked on. Whatever fails here is the copy's own.
  * A writer that died may have changed all there was to change: then nothing is left to
  * publish, but its pending file still stands. */
@@ -462,14 +462,18 @@ static int open_copy(const struct job *job, const struct sync_request *request,
 }
 
 /* Whether not all of it may be as we left it. */
-static bool is_doubtful(const struct sync_request *request, const struct repo *copy)
+static bool is_doubtful(const struct sync_request *request, const struct repo *copy,
+			const struct stop *stop)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
 
 	if (request->is_suspect)
 		return true;
 	copy_record_read(copy->fd, &record);
-	return copy_record_is_touched(&record, copy->fd);
+	enum copy_stamps stamps = copy_record_look(&record, copy->fd);
+	return stamps == COPY_STAMPS_OTHER ||
+	       (stamps == COPY_STAMPS_LATER &&
+		!copy_content_is_sound(copy, record.files_changed_ns, stop));
 }
 
 /* A failure between the sites may be of either: then the copy is read by itself. */
@@ -505,11 +509,13 @@ static int update(struct job *job, const struct sync_request *request, const cha
 		  struct source_view *view, struct sync_result *result, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
+	int was_diverted = request->mends ? undivert(path, err) : 0;
 	int done;
 
-	if (open_copy(job, request, path, &copy, err) != 0)
+	if (was_diverted < 0 || open_copy(job, request, path, &copy, err) != 0)
 		return request->mends && copy_is_at_fault(err) ? 1 : -1;
-	if (request->mends && is_doubtful(request, &copy))
+	if (was_diverted ||
+	    (request->mends && is_doubtful(request, &copy, job->work.stop)))
 		done = fill_doubtful(job, request, &copy, view, result, err);
 	else
 		done = fill(job, request, &copy, view, result, err);

@@ -107,8 +107,13 @@ static int check_copy(struct verification *verification, const struct job *job,
 
 	verification->of_copy = true;
 	verification->is_damaged = true; /* unless it is only the refs */
-	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
-	    repo_check_files(&copy, err) != 0 || mend_check_config(&copy, err) != 0 ||
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+		return damaged(err);
+	if (repo_check_diversions(copy.fd, err) != 0) {
+		verification->is_damaged = false;
+		return -1;
+	}
+	if (repo_check_files(&copy, err) != 0 || mend_check_config(&copy, err) != 0 ||
 	    mend_check_refs(copy.fd, err) != 0 ||
 	    read_copy(&copy, &refs, verification->checksum, err) != 0)
 		return damaged(err);

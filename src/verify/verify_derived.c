@@ -27,7 +27,7 @@ static bool is_graph(const char *name)
 
 /* Adds all but the last `tail` bytes; those are left in *end. */
 static bool add_content(int fd, off_t size, size_t tail, struct hash *hash,
-			unsigned char *end)
+			unsigned char *end, const struct stop *stop)
 {
 	char buffer[65536];
 	off_t at = 0, until = size - (off_t)tail;
@@ -37,7 +37,7 @@ static bool add_content(int fd, off_t size, size_t tail, struct hash *hash,
 		if ((off_t)want > until - at)
 			want = (size_t)(until - at);
 		ssize_t got = pread(fd, buffer, want, at);
-		if (got <= 0)
+		if (got <= 0 || (stop && stop_is_requested(stop)))
 			return false;
 		hash_add(hash, buffer, (size_t)got);
 		at += got;
@@ -45,8 +45,8 @@ static bool add_content(int fd, off_t size, size_t tail, struct hash *hash,
 	return pread(fd, end, tail, until) == (ssize_t)tail;
 }
 
-/* Whether a file is there, can be read, and ends with the digest of the rest. */
-static bool is_sound(int dir, const char *name, size_t oid_len)
+bool verify_ends_with_digest(int dir, const char *name, size_t oid_len,
+			     const struct stop *stop)
 {
 	unsigned char end[HASH_MAX_SIZE], digest[HASH_MAX_SIZE];
 	AUTO_HASH struct hash hash = { 0 };
@@ -57,7 +57,7 @@ static bool is_sound(int dir, const char *name, size_t oid_len)
 	    st.st_size <= (off_t)oid_len)
 		return false;
 	hash_init(&hash, oid_len == 32 ? HASH_SHA256 : HASH_SHA1);
-	if (!add_content(fd, st.st_size, oid_len, &hash, end))
+	if (!add_content(fd, st.st_size, oid_len, &hash, end, stop))
 		return false;
 	hash_end(&hash, digest);
 	return memcmp(end, digest, oid_len) == 0;
@@ -89,7 +89,8 @@ static int check_folder(const struct repo *repo, const char *folder,
 
 	while (list && (entry = readdir(list)) != NULL)
 		if (is_derived(entry->d_name) && !is_chain(dirfd(list), entry->d_name) &&
-		    !is_sound(dirfd(list), entry->d_name, repo->oid_len) &&
+		    !verify_ends_with_digest(dirfd(list), entry->d_name, repo->oid_len,
+					     NULL) &&
 		    discard(dirfd(list), folder, entry->d_name, err) != 0)
 			return -1;
 	return 0;

@@ -15,4 +15,9 @@
  * like: not all were read. */
 int verify_derived(const struct git_work *work, const struct repo *repo, struct err *err);
 
+/* Whether a file is there, can be read, and ends with the digest of the rest, as packs,
+ * their indexes and what git derives do. False also after a stop (may be NULL). */
+bool verify_ends_with_digest(int dir, const char *name, size_t oid_len,
+			     const struct stop *stop);
+
 #endif

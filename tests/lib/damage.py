@@ -181,6 +181,17 @@ def written(text):
     return write
 
 
+def borrowed(path):
+    written(os.path.abspath(copy_of("head-missing")) + "/objects\n")(path)
+
+
+def cut_short(path):
+    """History ends at main."""
+    copy = path.removesuffix("/shallow").removesuffix("/info/grafts")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    written(git(copy, "rev-parse", "main").stdout)(path)
+
+
 ALL = (missing, empty, cut, flipped, no_rights, directory, link)
 DERIVED = (empty, flipped, no_rights, directory)
 OWN = (empty, no_rights, directory)
@@ -212,9 +223,11 @@ PLACES = [
     ("ref-lock", at("refs/heads/main.lock"), (written(""),)),
     ("head-lock", at("HEAD.lock"), (written(""),)),
     ("packed-lock", at("packed-refs.lock"), (written(""),)),
-    ("alternates", at("objects/info/alternates"), (written("/nonexistent\n"),)),
-    ("shallow", at("shallow"), (written("f" * 40 + "\n"), written("nonsense\n"))),
-    ("grafts", at("info/grafts"), ()),
+    ("alternates", at("objects/info/alternates"), (written("/nonexistent\n"), borrowed)),
+    ("shallow", at("shallow"), (written("f" * 40 + "\n"), written("nonsense\n"), cut_short)),
+    ("grafts", at("info/grafts"), (cut_short,)),
+    ("commondir", at("commondir"), (written("../copy-missing.git\n"),)),
+    ("worktree", at("config.worktree"), (written("[transfer]\nhideRefs = refs/\n"),)),
     ("half-pack", at("objects/pack/tmp_pack_abcdef"), (written("PACK"),)),
     ("strange-pack", at("objects/pack/pack-" + "1" * 40 + ".idx"), (written("nonsense"),)),
 ]
@@ -278,6 +291,10 @@ def damage():
 
 # What is so now.
 
+DIVERSIONS = ("shallow", "info/grafts", "commondir", "config.worktree",
+              "objects/info/alternates")
+
+
 def picture(path):
     shown = git(path, "for-each-ref", "--format=%(refname) %(objectname) %(symref)", check=False)
     head = git(path, "symbolic-ref", "HEAD", check=False)
@@ -292,6 +309,9 @@ def fault_of(name):
     for file in "HEAD", "config", "packed-refs":
         if not os.path.isfile(os.path.join(copy, file)):
             return f"{file} is no file"  # git would wait for a pipe
+    for file in DIVERSIONS:
+        if os.path.lexists(os.path.join(copy, file)):
+            return f"{file} is there"
     if picture(copy) != picture(f"london/git/{name}.git"):
         return "its refs are not the primary's"
     for command in (["fsck", "--full", "--strict", "--no-dangling"],

@@ -15,6 +15,14 @@ make_pair() {
 	wait_until 20 in_sync
 }
 
+start_unscanned() {
+	make_pair
+	set_conf paris sync.scanInterval 1h
+	stop_site paris
+	start_site paris
+	wait_until 10 was_logged paris copy_watch.scanned
+}
+
 lists_as() { # SITE LINE
 	{ at "$1" hooks list || [ $? -eq 3 ]; } | grep -qxF "$2"
 }
@@ -33,7 +41,7 @@ right_again() {
 }
 
 a_new_copy_refuses() {
-	local before
+	local before files
 	make_pair
 	at london hooks install
 	# until then a look at the copy's files is no proof that they are ours
@@ -41,6 +49,7 @@ a_new_copy_refuses() {
 	wait_until 10 grep -q '"settled":true' paris/git/group/b.git/refrelay/copy
 	lists_as paris 'a: installed'
 	lists_as paris 'group/b: installed'
+	files=$(recorded files_fingerprint)
 	git clone -q $COPY work
 	git -C work commit -q --allow-empty -m stranger
 	before=$(find $COPY/objects -type f | sort)
@@ -54,6 +63,8 @@ a_new_copy_refuses() {
 	[ "$(find $COPY/objects -type f | sort)" = "$before" ]
 	is_in_sync
 	same_sites
+	wait_until 5 is_recorded_anew files_fingerprint "$files"
+	at paris check
 	push_change london/git/a.git
 	right_again
 	[ "$(logged paris copy.changed)" -eq 0 ]
@@ -104,11 +115,7 @@ hooks_that_are_lost_come_back() {
 # Each is seen in two seconds, counts for nothing from then on, and is set right.
 what_no_hook_reports_is_seen() {
 	local old count=0
-	make_pair
-	set_conf paris sync.scanInterval 1h
-	stop_site paris
-	start_site paris
-	wait_until 10 was_logged paris copy_watch.scanned
+	start_unscanned
 	old=$(git -C $COPY rev-parse main~2)
 
 	in_copy a.git update-ref refs/heads/main "$old"
@@ -120,6 +127,10 @@ what_no_hook_reports_is_seen() {
 	echo "$old" >$COPY/refs/heads/editor
 	wait_until 2 was_seen $((++count))
 	right_again
+	ln -s /nonexistent $COPY/refs/heads/main
+	wait_until 2 was_seen $((++count))
+	right_again
+	[ ! -L $COPY/refs/heads/main ]
 	mkdir -p $COPY/refs/heads/deep
 	right_again
 	count=$(logged paris copy.changed)
@@ -135,6 +146,202 @@ what_no_hook_reports_is_seen() {
 	right_again
 	lists_as paris 'a: installed'
 	! was_logged paris sync.failed || fail "a sync failed"
+}
+
+lay() { # DIVERSION
+	[[ $1 != */* ]] || mkdir -p "$COPY/${1%/*}"
+	case $1 in
+	shallow | info/grafts) git -C $COPY rev-parse main >$COPY/"$1" ;;
+	commondir | gitdir) echo ../group/b.git >$COPY/"$1" ;;
+	config.worktree) echo '[core]' >$COPY/"$1" ;;
+	*) realpath paris/git/group/b.git/objects >$COPY/"$1" ;;
+	esac
+}
+
+diversions=(shallow commondir gitdir config.worktree info/grafts
+	objects/info/alternates objects/info/http-alternates)
+
+# Git would give readers another history, or another repository.
+what_diverts_git_is_seen_and_goes() {
+	local file count=0
+	start_unscanned
+	for file in "${diversions[@]}"; do
+		lay "$file"
+		wait_until 2 was_seen $((++count))
+		right_again
+		[ ! -e "$COPY/$file" ] || fail "$file is still there"
+		was_logged paris copy.own_file_removed "path=$file" || fail "$file: not told"
+	done
+	! was_logged paris sync.failed || fail "a sync failed"
+}
+
+# As if nobody had heard of it.
+whoever_looks_finds_what_diverts_git() {
+	local file
+	make_pair
+	unwatch paris
+	stop_site paris
+	start_site paris
+	wait_until 10 was_logged paris copy_watch.scanned
+	for file in "${diversions[@]}"; do
+		lay "$file"
+		expect 1 at paris check
+		grep -qF "$file: git would give readers something else" out || fail "$(<out)"
+		right_again
+		lay "$file"
+		at paris repository reverify --wait a || true
+		right_again
+		lay "$file"
+		at paris repository resync --wait a
+		right_again
+		[ ! -e "$COPY/$file" ] || fail "$file is still there"
+	done
+}
+
+# What is no copy yet is left as it was.
+an_adopted_one_that_diverts_git_is_made_anew() {
+	make_sites
+	make_repository london/git/a.git 5
+	mkdir -p paris/git
+	git clone -q --bare --depth 1 "file://$PWD/london/git/a.git" $COPY
+	git -C $COPY config --remove-section remote.origin
+	start_sites
+	wait_until 20 in_sync
+	[ ! -e $COPY/shallow ]
+	[ -s paris/git/.refrelay/trash/*a.git/shallow ]
+	same_sites
+}
+
+# Nobody hears of files when the folder that they are in is moved.
+a_folder_of_copies_that_goes_is_seen() {
+	start_unscanned
+	mv paris/git/group paris/git/moved
+	wait_until 2 was_seen 1
+	wait_until 20 test -e paris/git/group/b.git/refrelay/copy
+	rm -r paris/git/moved
+	right_again
+	mv paris/git/group away
+	wait_until 2 was_seen 2
+	wait_until 20 test -e paris/git/group/b.git/refrelay/copy
+	right_again
+	rm -r paris/git/group
+	wait_until 2 was_seen 3
+	wait_until 20 test -e paris/git/group/b.git/refrelay/copy
+	right_again
+}
+
+# In place, and the times put back.
+change_byte() { # FILE
+	python3 - "$1" <<-'END'
+		import os, sys
+		path, before = sys.argv[1], os.stat(sys.argv[1])
+		os.chmod(path, 0o644)
+		with open(path, "r+b") as file:
+		    file.seek(before.st_size // 2)
+		    byte = file.read(1)[0]
+		    file.seek(before.st_size // 2)
+		    file.write(bytes([byte ^ 0x5a]))
+		os.chmod(path, before.st_mode)
+		os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+	END
+}
+
+in_packs() { # END
+	find $COPY/objects/pack -name "*$1"
+}
+
+what_is_written_in_place_is_seen() {
+	local count=0
+	start_unscanned
+	change_byte "$(in_packs .pack)"
+	wait_until 2 was_seen $((++count))
+	right_again
+	change_byte "$(in_packs .idx)"
+	wait_until 2 was_seen $((++count))
+	right_again
+	change_byte $COPY/packed-refs
+	wait_until 2 was_seen $((++count))
+	right_again
+	chmod u+w "$(in_packs .idx)"
+	truncate -s 1000 "$(in_packs .idx)"
+	wait_until 2 was_seen $((++count))
+	right_again
+}
+
+# While no node ran, and by a look at each.
+what_was_written_in_place_is_found() {
+	local end
+	make_pair
+	for end in .pack .idx; do
+		stop_site paris
+		change_byte "$(in_packs $end)"
+		expect 1 at paris check
+		grep -q "not as they were left" out || fail "$(<out)"
+		start_site paris
+		right_again
+	done
+	stop_site paris
+	change_byte $COPY/packed-refs
+	start_site paris
+	right_again
+}
+
+recorded() { # MEMBER
+	python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1" \
+		<$COPY/refrelay/copy
+}
+
+is_recorded_anew() { # MEMBER VALUE
+	[ "$(recorded "$1")" != "$2" ]
+}
+
+# It gives the packs another name for a while, and so another ctime.
+a_clone_over_the_path_changes_nothing() {
+	local before
+	make_pair
+	at london hooks install
+	wait_until 10 grep -q '"settled":true' $COPY/refrelay/copy
+	git clone -q $COPY work
+	[ "$(stat -c %h "$(in_packs .pack)")" -eq 2 ]
+	rm -rf work
+	at paris check
+	before=$(recorded files_changed)
+	stop_site paris
+	at paris check
+	start_site paris
+	wait_until 10 is_recorded_anew files_changed "$before"
+	is_in_sync
+	[ "$(logged paris copy.changed)" -eq 0 ]
+	[ "$(logged paris copies.doubted)" -eq 0 ]
+	git clone -q $COPY work
+	rm -rf work
+	push_change london/git/a.git
+	right_again
+	[ "$(logged paris copy.changed)" -eq 0 ]
+}
+
+# It knew nothing of times that are put back.
+a_record_of_an_older_version_is_taken_over() {
+	make_pair
+	wait_until 10 grep -q '"settled":true' $COPY/refrelay/copy
+	stop_site paris
+	python3 - $COPY/refrelay/copy <<-'END'
+		import json, sys
+		with open(sys.argv[1]) as file:
+		    record = json.load(file)
+		for key in "objects_fingerprint", "files_changed":
+		    del record[key]
+		with open(sys.argv[1], "w") as file:
+		    json.dump(record, file, separators=(",", ":"))
+	END
+	start_site paris
+	wait_until 10 grep -q files_changed $COPY/refrelay/copy
+	is_in_sync
+	[ "$(logged paris copy.changed)" -eq 0 ]
+	[ "$(logged paris copies.doubted)" -eq 0 ]
+	change_byte "$(in_packs .pack)"
+	wait_until 2 was_seen 1
+	right_again
 }
 
 # What only the copy has is not thrown away, but the sentence is gone.
@@ -261,6 +468,14 @@ tap_test "an adopted copy refuses" an_adopted_copy_refuses
 tap_test "an adopted one keeps its links" an_adopted_one_keeps_its_links
 tap_test "hooks that are lost come back" hooks_that_are_lost_come_back
 tap_test "what no hook reports is seen" what_no_hook_reports_is_seen
+tap_test "what diverts git is seen and goes" what_diverts_git_is_seen_and_goes
+tap_test "whoever looks finds what diverts git" whoever_looks_finds_what_diverts_git
+tap_test "an adopted one that diverts git is made anew" an_adopted_one_that_diverts_git_is_made_anew
+tap_test "a folder of copies that goes is seen" a_folder_of_copies_that_goes_is_seen
+tap_test "what is written in place is seen" what_is_written_in_place_is_seen
+tap_test "what was written in place is found" what_was_written_in_place_is_found
+tap_test "a clone over the path changes nothing" a_clone_over_the_path_changes_nothing
+tap_test "a record of an older version is taken over" a_record_of_an_older_version_is_taken_over
 tap_test "a commit of a stranger is held" a_commit_of_a_stranger_is_held
 tap_test "empty records make nothing a stranger's" empty_records_make_nothing_a_strangers
 tap_test "a look finds it" a_look_finds_it

@@ -145,6 +145,63 @@ TEST(packs_count_for_copies_only)
 	assert_true(fingerprint_equal(&before, &after));
 }
 
+TEST(what_diverts_git_counts_for_copies)
+{
+	static const char *const commands[] = {
+		"echo ../x >commondir",
+		"echo ../y >commondir",
+		"rm commondir",
+		"mkdir -p info && : >info/grafts",
+		": >objects/info/alternates",
+		"rm objects/info/alternates",
+		": >gitdir",
+	};
+
+	must("rm -f r.git/objects/info/alternates");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		assert_seen(FINGERPRINT_COPY, commands[i]);
+	must("rm r.git/info/grafts");
+	assert_seen(FINGERPRINT_FILES, ": >info/grafts");
+}
+
+TEST(what_is_written_in_place_among_objects_is_seen)
+{
+	static const char *const commands[] = {
+		"printf x >>objects/pack/x.pack",
+		"truncate -s 0 objects/pack/x.pack",
+		"touch objects/pack/x.idx",
+		"printf x >>objects/info/commit-graphs/x",
+		"printf x >>objects/pack/multi-pack-index.d/x",
+	};
+
+	must("cd r.git/objects && mkdir info/commit-graphs pack/multi-pack-index.d");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		assert_seen(FINGERPRINT_OBJECTS, commands[i]);
+	struct fingerprint before = take(FINGERPRINT_OBJECTS);
+	must("cd r.git && : >objects/pack/tmp_pack_1 && mkdir refs/heads/more");
+	struct fingerprint after = take(FINGERPRINT_OBJECTS);
+	assert_true(fingerprint_equal(&before, &after));
+}
+
+TEST(times_that_are_put_back_leave_a_later_change)
+{
+	static const char *const commands[] = { "printf y | dd of=objects/pack/x.pack",
+						"ln objects/pack/x.pack z", "rm z" };
+
+	must("cd r.git && printf x >objects/pack/x.pack && "
+	     "touch -d 2020-01-01 objects/pack/x.pack");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		struct fingerprint before = take(FINGERPRINT_OBJECTS);
+		usleep(20000);
+		must("cd r.git && %s 2>/dev/null && "
+		     "touch -d 2020-01-01 objects/pack/x.pack",
+		     commands[i]);
+		struct fingerprint after = take(FINGERPRINT_OBJECTS);
+		assert_true(fingerprint_equal(&before, &after));
+		assert_true(after.changed_ns > before.changed_ns);
+	}
+}
+
 TEST(looking_changes_nothing)
 {
 	struct fingerprint before = take(FINGERPRINT_COPY);
@@ -230,6 +287,9 @@ int main(void)
 		FILLED_CASE(hosts_that_share_a_file_system_take_equal_ones),
 		FILLED_CASE(symbolic_links_are_told),
 		FILLED_CASE(packs_count_for_copies_only),
+		FILLED_CASE(what_diverts_git_counts_for_copies),
+		FILLED_CASE(what_is_written_in_place_among_objects_is_seen),
+		FILLED_CASE(times_that_are_put_back_leave_a_later_change),
 		FILLED_CASE(looking_changes_nothing),
 		FILLED_CASE(a_fingerprint_is_proof_only_when_its_stamps_are_old_enough),
 		FILLED_CASE(the_newest_stamp_is_found_wherever_it_is),

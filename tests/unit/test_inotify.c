@@ -391,9 +391,24 @@ TEST(all_together_have_a_limit_too)
 TEST(a_copy_is_its_refs_and_its_packs)
 {
 	static const char *const seen[] = {
-		": >objects/pack/pack-1.pack", "printf x >>objects/pack/pack-1.pack",
-		"rm objects/pack/pack-1.pack", "printf x >>config",
+		": >objects/pack/pack-1.pack",
+		"printf x >>objects/pack/pack-1.pack",
+		"truncate -s 0 objects/pack/pack-1.pack",
+		"chmod g+w objects/pack/pack-1.pack",
+		"touch -d yesterday objects/pack/pack-1.pack",
+		"rm objects/pack/pack-1.pack",
+		"printf x >>config",
 		": >refs/heads/d/f",
+		": >commondir",
+		"mkdir -p info",
+		": >info/grafts",
+		"printf x >>info/grafts",
+		": >objects/info/http-alternates",
+		"printf x >>objects/info/http-alternates",
+		"mkdir objects/info/commit-graphs objects/pack/multi-pack-index.d",
+		": >objects/info/commit-graphs/x",
+		": >objects/pack/multi-pack-index.d/x",
+		"printf x >>objects/pack/multi-pack-index.d/x",
 	};
 	uint64_t epoch;
 
@@ -408,6 +423,33 @@ TEST(a_copy_is_its_refs_and_its_packs)
 	assert_true(inotify_epoch(watch) == epoch);
 	must("mkdir r.git/hooks.x && : >r.git/hooks.x/y");
 	assert_true(inotify_epoch(watch) != epoch);
+}
+
+/* Whatever is in it, has watches of its own, or is nobody's business. */
+TEST(a_folder_on_the_way_tells_only_of_itself)
+{
+	static const char *const seen[] = {
+		"mv ../r.git ../away", "mv ../away ../r.git", "chmod g+w .",
+		"rm -r ../r.git", /* told when nobody has it open any more */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(seen); i++) {
+		uint64_t epoch;
+		bool is_last = i + 1 == ARRAY_SIZE(seen);
+		assert_ok(inotify_arm_folder(inotify, repo_fd, &watch, &epoch, &err));
+		assert_true(inotify_epoch(watch) == epoch);
+		must("cd %s && mkdir x && : >y && printf z >>HEAD && mv x z && rm -r y z",
+		     i == 1 ? "away" : "r.git");
+		assert_true(inotify_epoch(watch) == epoch);
+		if (is_last) {
+			close(repo_fd);
+			repo_fd =
+				openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		}
+		must("cd %s && %s", i == 1 ? "away" : "r.git", seen[i]);
+		if (inotify_epoch(watch) == epoch)
+			fail_msg("not seen: %s", seen[i]);
+	}
 }
 
 TEST(no_number_comes_twice)
@@ -550,6 +592,7 @@ int main(void)
 		WATCH_CASE(what_has_too_many_directories_is_not_watched),
 		WATCH_CASE(all_together_have_a_limit_too),
 		WATCH_CASE(a_copy_is_its_refs_and_its_packs),
+		WATCH_CASE(a_folder_on_the_way_tells_only_of_itself),
 		WATCH_CASE(no_number_comes_twice),
 		WATCH_CASE(in_a_storm_no_change_in_place_is_missed),
 		WATCH_CASE(in_a_storm_no_rename_is_missed),

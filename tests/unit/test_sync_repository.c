@@ -3,6 +3,7 @@
 #include "base/failpoint.h"
 #include "git/checksum.h"
 #include "job/job.h"
+#include "pull/copy_content.h"
 #include "pull/copy_record.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
@@ -332,13 +333,16 @@ TEST(a_lock_that_a_stranger_left_in_a_copy_goes)
 	assert_equal_and_whole();
 }
 
-static void assert_touched(bool expected)
+static void assert_stamps(enum copy_stamps expected, bool is_sound)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
-	AUTO_CLOSE int fd = openat(root_fd, "here/a.git", O_RDONLY | O_DIRECTORY);
+	AUTO_REPO struct repo copy = REPO_INIT;
 
-	copy_record_read(fd, &record);
-	assert_int_equal(copy_record_is_touched(&record, fd), expected);
+	assert_ok(repo_open(root_fd, "here/a.git", &copy, &err));
+	copy_record_read(copy.fd, &record);
+	assert_int_equal(copy_record_look(&record, copy.fd), expected);
+	assert_int_equal(copy_content_is_sound(&copy, record.files_changed_ns, NULL),
+			 is_sound);
 }
 
 TEST(a_record_tells_what_was_written_in_place)
@@ -350,18 +354,79 @@ TEST(a_record_tells_what_was_written_in_place)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		AUTO_RECORD struct copy_record record = { 0 };
 		must("rm -rf here/a.git");
 		assert_ok(mend());
-		assert_touched(false);
+		assert_stamps(COPY_STAMPS_SAME, true);
+		usleep(20000);
 		must("cd here/a.git && touch objects/pack/tmp_pack_x && "
-		     "rm objects/pack/tmp_pack_x && cp -al objects/pack links");
-		assert_touched(false); /* a leftover that went, and a backup */
+		     "rm objects/pack/tmp_pack_x");
+		assert_stamps(COPY_STAMPS_SAME, true); /* a leftover that went */
+		must("cd here/a.git && cp -al objects/pack links");
+		assert_stamps(COPY_STAMPS_LATER, true); /* a backup */
 		must("cd here/a.git && %s", changes[i]);
-		assert_touched(true);
+		AUTO_CLOSE int fd = openat(root_fd, "here/a.git", O_RDONLY | O_DIRECTORY);
+		copy_record_read(fd, &record);
+		assert_int_equal(copy_record_look(&record, fd), COPY_STAMPS_OTHER);
 		assert_ok(mend());
 		assert_equal_and_whole();
-		assert_touched(false);
+		assert_stamps(COPY_STAMPS_SAME, true);
 	}
+}
+
+TEST(what_was_written_with_the_times_put_back_is_not_sound)
+{
+	static const char *const ends[] = { "pack", "idx" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		must("rm -rf here/a.git");
+		assert_ok(mend());
+		usleep(20000);
+		must("cd here/a.git/objects/pack && f=$(ls *.%s) && touch -r $f ../../z "
+		     "&& chmod u+w $f && printf 'XYZ' | dd of=$f bs=1 seek=100 "
+		     "conv=notrunc status=none && chmod u-w $f && touch -r ../../z $f",
+		     ends[i]);
+		assert_stamps(COPY_STAMPS_LATER, false);
+		assert_ok(mend());
+		assert_equal_and_whole();
+		assert_stamps(COPY_STAMPS_SAME, true);
+	}
+}
+
+TEST(what_diverts_git_goes_from_a_copy)
+{
+	static const char *const ways[] = {
+		"git rev-parse main >shallow",
+		"echo ../../there/a.git >commondir",
+		"mkdir -p info && git rev-parse main >info/grafts",
+		"realpath ../../there/a.git/objects >objects/info/alternates",
+		"echo http://localhost/ >objects/info/http-alternates",
+		"echo '[core]' >config.worktree",
+		"echo ../x >gitdir",
+		"mkdir gitdir && touch gitdir/x",
+	};
+	assert_ok(mend());
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		must("cd here/a.git && %s", ways[i]);
+		AUTO_CLOSE int fd = openat(root_fd, "here/a.git", O_RDONLY | O_DIRECTORY);
+		assert_fails(repo_check_diversions(fd, &err), ERR_CORRUPT);
+		assert_ok(mend());
+		assert_false(result.was_rebuilt);
+		assert_ok(repo_check_diversions(fd, &err));
+		assert_equal_and_whole();
+	}
+}
+
+/* What is behind a link is not the copy's to remove. */
+TEST(what_diverts_git_by_a_link_stays_where_it_is)
+{
+	assert_ok(mend());
+	must("mkdir other && touch other/grafts && rm -rf here/a.git/info && "
+	     "ln -s \"$PWD/other\" here/a.git/info");
+	assert_ok(mend());
+	assert_true(result.was_rebuilt);
+	assert_equal_and_whole();
+	must("test -e other/grafts");
 }
 
 /* What is missing here is not missing at the source. */
@@ -425,6 +490,9 @@ int main(void)
 		SYNC_CASE(a_damaged_file_that_git_can_do_without_costs_no_new_copy),
 		SYNC_CASE(a_lock_that_a_stranger_left_in_a_copy_goes),
 		SYNC_CASE(a_record_tells_what_was_written_in_place),
+		SYNC_CASE(what_was_written_with_the_times_put_back_is_not_sound),
+		SYNC_CASE(what_diverts_git_goes_from_a_copy),
+		SYNC_CASE(what_diverts_git_by_a_link_stays_where_it_is),
 		SYNC_CASE(a_copy_that_vanishes_during_its_sync_is_made_anew),
 		SYNC_CASE(what_the_source_lacks_is_missing),
 		SYNC_CASE(a_copy_never_stands_inside_another),
