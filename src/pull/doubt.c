@@ -185,7 +185,7 @@ bool pull_glance(struct pull *pull, const char *name)
 	    registry_get(options->store, KIND_REPOSITORY, name, &row, &err) != 0 ||
 	    row.state != REGISTRY_SYNCED || row.is_gone || row.generation == 0)
 		return true;
-	if (glance_repository(options->root, name, &why) == 0) {
+	if (glance_repository(options->root, &row, &why) == 0) {
 		is_well_now(pull, name);
 		return true;
 	}

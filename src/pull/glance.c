@@ -29,9 +29,16 @@ static int differs(struct err *err)
 			       "back, see who else writes to the copies");
 }
 
-int glance_repository(const char *root, const char *name, struct err *err)
+static int is_another(struct err *err)
 {
-	AUTO_FREE char *below = name_to_path(name);
+	err_set(err, ERR_CORRUPT, "another copy stands in its place, or an older one");
+	return err_remedy(err, "nothing: it is brought again, and what stands there goes "
+			       "to the trash if it is another repository's");
+}
+
+int glance_repository(const char *root, const struct registry_row *row, struct err *err)
+{
+	AUTO_FREE char *below = name_to_path(row->name);
 	AUTO_FREE char *path = xasprintf("%s/%s", root, below);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
@@ -46,7 +53,7 @@ int glance_repository(const char *root, const char *name, struct err *err)
 	copy_record_read(copy.fd, &record);
 	if (!record.is_there || copy_record_is_touched(&record, copy.fd))
 		return differs(err);
-	return 0;
+	return copy_record_is_of_row(&record, row) ? 0 : is_another(err);
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -100,6 +107,17 @@ struct glancing {
 	VEC(struct err *) reasons; /* owned; of the moves */
 };
 
+/* Nobody has worked on it since the row was read. */
+static bool is_still(const struct glance_request *request, const struct registry_row *row)
+{
+	AUTO_REGISTRY_ROW struct registry_row now = { 0 };
+
+	return registry_get(request->store, row->kind, row->name, &now, ERR_IGNORED) ==
+		       0 &&
+	       now.state == row->state && now.last_attempt_at == row->last_attempt_at &&
+	       now.generation == row->generation;
+}
+
 static void look_at(struct glancing *glancing, const struct registry_row *row)
 {
 	const struct glance_request *request = glancing->request;
@@ -108,7 +126,8 @@ static void look_at(struct glancing *glancing, const struct registry_row *row)
 
 	result->looked++;
 	if ((request->kind ? open_and_glance(glancing->root, row, &why)
-			   : glance_repository(request->root, row->name, &why)) == 0)
+			   : glance_repository(request->root, row, &why)) == 0 ||
+	    !is_still(request, row))
 		return;
 	if (result->doubted++ == 0) {
 		result->example = xstrdup(row->name);

@@ -10,8 +10,9 @@
 #include "blob/kinds.h"
 #include "replicable/registry.h"
 
-/* At the copy of a repository whose row is synced. -1: it is not; *err says why. */
-int glance_repository(const char *root, const char *name, struct err *err);
+/* At the copy of a repository whose row is synced: whether it is what was brought for
+ * that row, as it was left. -1: it is not; *err says why. */
+int glance_repository(const char *root, const struct registry_row *row, struct err *err);
 
 /* At a blob's file, as its row knows it. */
 struct glance_blob {

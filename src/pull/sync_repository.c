@@ -550,6 +550,24 @@ static bool is_of_another_hash(const char *path, const struct source_view *view)
 	return checksum_equal(&record.sum, &sum);
 }
 
+/* Somebody has moved it here: it has all that it was brought for, under another name. One
+ * that the primary renamed keeps its timeline. */
+static bool is_of_another_name(const struct sync_request *request, const char *path,
+			       const struct source_view *view, struct err *err)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_CLOSE int copy = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	if (!request->mends || copy < 0)
+		return false;
+	copy_record_read(copy, &record);
+	if (!record.timeline[0] || primary_url_is_of(record.source, request->name) ||
+	    strcmp(record.timeline, view->timeline) == 0)
+		return false;
+	err_set(err, ERR_CORRUPT, "in its place stands the copy of %s", record.source);
+	return true;
+}
+
 static int make_equal(struct job *job, const struct sync_request *request,
 		      struct source_view *view, struct sync_result *result,
 		      struct err *err)
@@ -568,6 +586,8 @@ static int make_equal(struct job *job, const struct sync_request *request,
 	}
 	if (is_of_another_hash(path, view))
 		return create(job, request, view, OTHER_THERE, result, err);
+	if (is_of_another_name(request, path, view, err))
+		return rebuild(job, request, view, result, err);
 	if (request->is_rebuild)
 		return create(job, request, view, DAMAGED_THERE, result, err);
 	int done = update(job, request, path, view, result, err);

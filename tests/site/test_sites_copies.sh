@@ -152,6 +152,73 @@ a_commit_of_a_stranger_is_held() {
 	right_again
 }
 
+swap_copies() {
+	mv $COPY other
+	mv paris/git/group/b.git $COPY
+	mv other paris/git/group/b.git
+}
+
+# The record of what was proved is moved with the directory.
+copies_that_are_swapped() {
+	make_pair
+	set_conf paris http.anonymousRead true
+	wait_until 10 was_logged paris copy_watch.scanned
+	swap_copies
+	wait_until 2 was_seen 2
+	wait_until 10 same_sites
+	right_again
+	[ "$(find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 | wc -l)" -eq 2 ]
+	stop_site paris
+	swap_copies
+	fails at paris check >checked
+	grep -q '2 of 2 copies .*another copy stands in its place' checked
+	start_site paris
+	wait_until 10 same_sites
+	right_again
+	stop_site paris
+	unwatch paris
+	start_site paris
+	wait_until 10 was_logged paris copy_watch.limit
+	swap_copies
+	git ls-remote "$(site_url paris)/a.git" >read
+	cmp read <(git ls-remote london/git/a.git)
+	git ls-remote "$(site_url paris)/group/b.git"
+	wait_until 10 same_sites
+	right_again
+}
+
+a_former_state_that_is_put_back() {
+	make_pair
+	wait_until 10 was_logged paris copy_watch.scanned
+	mv $COPY former
+	wait_until 2 was_seen 1
+	wait_until 10 same_sites
+	right_again
+	push_change london/git/a.git
+	wait_until 10 same_sites
+	right_again
+	stop_site paris
+	rm -r $COPY
+	mv former $COPY
+	start_site paris
+	wait_until 10 same_sites
+	right_again
+}
+
+# While it stood under its own name.
+a_commit_in_a_swapped_copy_is_held() {
+	make_pair
+	stop_site paris
+	git clone -q $COPY work
+	git -C work commit -q --allow-empty -m stranger
+	in_copy a.git fetch -q "$TEST_DIR/work" main:main
+	swap_copies
+	start_site paris
+	wait_until 10 was_logged paris sync.held
+	[ "$(git -C paris/git/group/b.git rev-parse main)" = "$(git -C work rev-parse main)" ]
+	expect 3 at paris status
+}
+
 # While no node ran; and where nothing can be watched.
 a_look_finds_it() {
 	make_pair
@@ -245,6 +312,9 @@ tap_test "an adopted one keeps its links" an_adopted_one_keeps_its_links
 tap_test "hooks that are lost come back" hooks_that_are_lost_come_back
 tap_test "what no hook reports is seen" what_no_hook_reports_is_seen
 tap_test "a commit of a stranger is held" a_commit_of_a_stranger_is_held
+tap_test "copies that are swapped are put right" copies_that_are_swapped
+tap_test "a former state that is put back is brought again" a_former_state_that_is_put_back
+tap_test "a commit in a swapped copy is held" a_commit_in_a_swapped_copy_is_held
 tap_test "a look finds it" a_look_finds_it
 tap_test "what we write is ours" what_we_write_is_ours
 tap_test "roles change" roles_change
