@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "git/fence.h"
+#include "git/object_files.h"
 #include "git/read_settings.h"
 #include "git/ref_diff.h"
 #include "git/state.h"
@@ -220,15 +221,31 @@ uint64_t sync_fence_floor(const char *root, const char *name)
 	return fence;
 }
 
+/* What git does there leaves the files alone that it found: whoever writes into them is
+ * somebody else. All of the copy is read then, since a fingerprint was taken that is to
+ * say how we left it. */
+static int check_found(const struct job *job, const struct repo *copy,
+		       const object_files *found, struct err *err)
+{
+	const char *path = object_files_changed(found, copy->fd, false);
+
+	if (!path)
+		return 0;
+	log_warn("sync.disturbed", LOG_TEXT("path", path));
+	return mend_look_through(&job->work, copy, err);
+}
+
 /* The proof from the copy's own disk, and the record of it. */
-static int prove(const struct repo *copy, const struct source_view *view,
+static int prove(const struct job *job, const struct repo *copy,
+		 const struct source_view *view, const object_files *found,
 		 struct sync_result *result, struct err *err)
 {
 	struct fingerprint print, files;
 	char files_text[FINGERPRINT_TEXT_SIZE];
 
 	if (fingerprint_take(copy->fd, FINGERPRINT_FILES, &files, err) != 0 ||
-	    verify_repository(copy, &view->refs, &result->sum, &print, err) != 0)
+	    verify_repository(copy, &view->refs, &result->sum, &print, err) != 0 ||
+	    check_found(job, copy, found, err) != 0)
 		return -1;
 	failpoint("sync.verified");
 	fingerprint_format(&files, files_text);
@@ -259,10 +276,11 @@ static int update_description(const struct repo *copy, const struct source_view 
 	return 0;
 }
 
-/* Everything that happens inside a repository, new or old. */
+/* Everything that happens inside a repository, new or old. `found`: what was there, as
+ * the record tells it. */
 static int fill(struct job *job, const struct sync_request *request,
 		const struct repo *copy, struct source_view *view,
-		struct sync_result *result, struct err *err)
+		const object_files *found, struct sync_result *result, struct err *err)
 {
 	bool is_new = result->outcome == SYNC_CREATED;
 	int done = -1;
@@ -291,7 +309,7 @@ static int fill(struct job *job, const struct sync_request *request,
 	if (bring_settings(copy, view, err) != 0 ||
 	    update_description(copy, view, err) != 0)
 		return -1;
-	return prove(copy, view, result, err);
+	return prove(job, copy, view, found, result, err);
 }
 
 /* The names in its directories, and the files that nothing else has synced. */
@@ -330,6 +348,7 @@ static int build(struct job *job, const struct sync_request *request,
 		 struct source_view *view, const char *staging,
 		 struct sync_result *result, struct err *err)
 {
+	const object_files nothing = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 
 	result->outcome = SYNC_CREATED;
@@ -338,7 +357,7 @@ static int build(struct job *job, const struct sync_request *request,
 		return -1;
 	if (repo_open(AT_FDCWD, staging, &copy, err) != 0 ||
 	    fence_raise(copy.fd, job->fence, err) != 0 ||
-	    fill(job, request, &copy, view, result, err) != 0)
+	    fill(job, request, &copy, view, &nothing, result, err) != 0)
 		return place_is_cleared(staging, err);
 	give_hooks(request, &copy);
 	if (make_durable(&copy, err) != 0)
@@ -490,8 +509,10 @@ static int fill_doubtful(struct job *job, const struct sync_request *request,
 			 const struct repo *copy, struct source_view *view,
 			 struct sync_result *result, struct err *err)
 {
+	const object_files nothing = { 0 };
+
 	if (verify_derived(&job->work, copy, err) != 0 ||
-	    fill(job, request, copy, view, result, err) != 0)
+	    fill(job, request, copy, view, &nothing, result, err) != 0)
 		return -1;
 	if (result->outcome == SYNC_HELD ||
 	    verify_objects(&job->work, copy, &view->refs, err) == 0)
@@ -504,14 +525,17 @@ static int update(struct job *job, const struct sync_request *request, const cha
 		  struct source_view *view, struct sync_result *result, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
+	AUTO_OBJECT_FILES object_files found = { 0 };
 	int done;
 
 	if (open_copy(job, request, path, &copy, err) != 0)
 		return request->mends && copy_is_at_fault(err) ? 1 : -1;
+	if (request->mends && object_files_take(copy.fd, &found, err) != 0)
+		return copy_is_at_fault(err) ? 1 : -1;
 	if (request->mends && is_doubtful(request, &copy))
 		done = fill_doubtful(job, request, &copy, view, result, err);
 	else
-		done = fill(job, request, &copy, view, result, err);
+		done = fill(job, request, &copy, view, &found, result, err);
 	if (done >= 0)
 		return done;
 	return request->mends && is_broken(job, &copy, err) ? 1 : -1;

@@ -259,6 +259,37 @@ what_we_write_is_ours() {
 	start_site paris
 	wait_until 10 in_sync
 	[ "$(logged paris copy.changed)" -eq 0 ] || fail "$(grep copy.changed paris/log)"
+	[ "$(logged paris sync.disturbed)" -eq 0 ] || fail "$(grep sync.disturbed paris/log)"
+}
+
+is_whole() {
+	git -C $COPY fsck --full >fsck 2>&1 && same_sites
+}
+
+# The pack that the first sync brought stays as it is, since it is large; the others are
+# folded, and somebody writes into the large one meanwhile.
+what_others_write_while_packs_are_folded() {
+	local i pack
+	make_sites
+	make_repository london/git/a.git 60
+	start_sites
+	wait_until 20 in_sync
+	stop_site paris
+	pack=$(echo $COPY/objects/pack/*.pack)
+	for i in $(seq 40); do
+		echo "$i" | git -C $COPY hash-object -w --stdin |
+			git -C $COPY pack-objects -q objects/pack/pack
+	done
+	git -C $COPY prune-packed
+	start_site paris REFRELAY_FAILPOINT=sync.tidied=stop
+	wait_until 20 is_paused paris
+	[ "$(find $COPY/objects/pack -name '*.pack' | wc -l)" -eq 2 ]
+	chmod u+w "$pack"
+	printf 'not what Git wrote' | dd of="$pack" bs=1 seek=3000 conv=notrunc
+	fails is_whole
+	kill -CONT "$(site_pid paris)"
+	wait_until 20 is_whole
+	wait_until 20 in_sync
 }
 
 # The hooks that a copy has do the primary's work when it has become one.
@@ -317,6 +348,7 @@ tap_test "a former state that is put back is brought again" a_former_state_that_
 tap_test "a commit in a swapped copy is held" a_commit_in_a_swapped_copy_is_held
 tap_test "a look finds it" a_look_finds_it
 tap_test "what we write is ours" what_we_write_is_ours
+tap_test "what others write while packs are folded is not ours" what_others_write_while_packs_are_folded
 tap_test "roles change" roles_change
 tap_test "a primary says that hooks are lost" a_primary_says_that_hooks_are_lost
 tap_done

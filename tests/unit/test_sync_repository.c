@@ -364,6 +364,34 @@ TEST(a_record_tells_what_was_written_in_place)
 	}
 }
 
+#define FLIP                                                                             \
+	"p=$(ls here/a.git/objects/pack/*.pack | head -n 1) && chmod u+w $p && "         \
+	"printf 'not what git wrote' | dd of=$p bs=1 seek=200 conv=notrunc 2>/dev/null"
+
+/* Git reads little of them while it fetches. */
+TEST(what_a_stranger_does_to_old_packs_during_a_sync_is_not_ours)
+{
+	static const char *const deeds[] = { FLIP, "rm here/a.git/objects/pack/*" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(deeds); i++) {
+		must("rm -rf here/a.git");
+		assert_ok(mend());
+		must("git -C there/a.git update-ref refs/heads/new%zu main~1", i);
+		passed = "sync.fetched";
+		then = deeds[i];
+		assert_ok(mend());
+		assert_true(result.was_rebuilt);
+		assert_equal_and_whole();
+		must("git -C here/a.git fsck >/dev/null 2>&1");
+	}
+	must("git -C there/a.git update-ref refs/heads/last main~1");
+	passed = "sync.fetched";
+	then = "touch here/a.git/objects/pack/*.pack";
+	assert_ok(mend());
+	assert_false(result.was_rebuilt);
+	assert_touched(false);
+}
+
 /* What is missing here is not missing at the source. */
 TEST(a_copy_that_vanishes_during_its_sync_is_made_anew)
 {
@@ -425,6 +453,7 @@ int main(void)
 		SYNC_CASE(a_damaged_file_that_git_can_do_without_costs_no_new_copy),
 		SYNC_CASE(a_lock_that_a_stranger_left_in_a_copy_goes),
 		SYNC_CASE(a_record_tells_what_was_written_in_place),
+		SYNC_CASE(what_a_stranger_does_to_old_packs_during_a_sync_is_not_ours),
 		SYNC_CASE(a_copy_that_vanishes_during_its_sync_is_made_anew),
 		SYNC_CASE(what_the_source_lacks_is_missing),
 		SYNC_CASE(a_copy_never_stands_inside_another),
