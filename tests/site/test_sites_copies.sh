@@ -137,6 +137,23 @@ what_no_hook_reports_is_seen() {
 	! was_logged paris sync.failed || fail "a sync failed"
 }
 
+# A copy without refs cannot be watched: it is again as soon as it is mended.
+what_is_mended_is_watched() {
+	local old
+	make_pair
+	set_conf paris sync.scanInterval 1h
+	stop_site paris
+	start_site paris
+	wait_until 10 was_logged paris copy_watch.scanned
+	old=$(git -C $COPY rev-parse main~2)
+	rm -r $COPY/refs
+	wait_until 2 was_seen 1
+	right_again
+	echo "$old" >$COPY/refs/heads/editor
+	wait_until 2 was_seen 2
+	right_again
+}
+
 # What only the copy has is not thrown away, but the sentence is gone.
 a_commit_of_a_stranger_is_held() {
 	make_pair
@@ -342,6 +359,7 @@ tap_test "an adopted copy refuses" an_adopted_copy_refuses
 tap_test "an adopted one keeps its links" an_adopted_one_keeps_its_links
 tap_test "hooks that are lost come back" hooks_that_are_lost_come_back
 tap_test "what no hook reports is seen" what_no_hook_reports_is_seen
+tap_test "what is mended is watched" what_is_mended_is_watched
 tap_test "a commit of a stranger is held" a_commit_of_a_stranger_is_held
 tap_test "copies that are swapped are put right" copies_that_are_swapped
 tap_test "a former state that is put back is brought again" a_former_state_that_is_put_back
