@@ -479,6 +479,22 @@ static int open_copy(const struct job *job, const struct sync_request *request,
 	return 0;
 }
 
+/* A copy that was brought has the hash of its source: somebody wrote to its config. What
+ * a person put there is for a person. */
+static bool has_lost_its_format(const struct repo *copy, const struct source_view *view,
+				struct err *err)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	if (copy->oid_len == view->oid_len)
+		return false;
+	copy_record_read(copy->fd, &record);
+	if (!record.timeline[0])
+		return false;
+	err_set(err, ERR_CORRUPT, "the copy's config names another hash");
+	return true;
+}
+
 /* Whether not all of it may be as we left it. */
 static bool is_doubtful(const struct sync_request *request, const struct repo *copy)
 {
@@ -530,6 +546,8 @@ static int update(struct job *job, const struct sync_request *request, const cha
 
 	if (open_copy(job, request, path, &copy, err) != 0)
 		return request->mends && copy_is_at_fault(err) ? 1 : -1;
+	if (request->mends && has_lost_its_format(&copy, view, err))
+		return 1;
 	if (request->mends && object_files_take(copy.fd, &found, err) != 0)
 		return copy_is_at_fault(err) ? 1 : -1;
 	if (request->mends && is_doubtful(request, &copy))

@@ -236,6 +236,9 @@ static const char *const ruins[] = {
 	"rm -r refs && mkfifo refs",
 	"mv objects/pack o && ln -s /nonexistent objects/pack",
 	"rm config",
+	"git config core.worktree /nonexistent",
+	"git config extensions.partialClone origin",
+	"git config remote.origin.promisor true",
 	"chmod u+w objects/pack/*.pack && truncate -s 50 objects/pack/*.pack",
 };
 
@@ -266,6 +269,13 @@ TEST(what_stands_in_the_place_of_a_copy_goes_to_the_trash)
 		assert_equal_and_whole();
 		assert_int_equal(count_trash(), i + 1);
 	}
+}
+
+TEST(a_repository_of_another_hash_is_for_a_person)
+{
+	must("git init -q --bare --object-format=sha256 here/a.git");
+	assert_fails(mend(), ERR_CONFLICT);
+	assert_int_equal(count_trash(), 0);
 }
 
 /* A disk that goes on failing must not have everything brought again and again. */
@@ -447,6 +457,7 @@ int main(void)
 		SYNC_CASE(a_rebuild_that_fails_changes_nothing),
 		SYNC_CASE(a_copy_that_is_damaged_is_made_anew_in_the_same_job),
 		SYNC_CASE(what_stands_in_the_place_of_a_copy_goes_to_the_trash),
+		SYNC_CASE(a_repository_of_another_hash_is_for_a_person),
 		SYNC_CASE(a_copy_is_not_made_anew_before_it_may_be),
 		SYNC_CASE(a_source_that_is_damaged_costs_no_copy),
 		SYNC_CASE(a_damaged_copy_with_commits_of_its_own_is_held),
