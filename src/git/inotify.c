@@ -85,7 +85,7 @@ struct inotify_watch {
 	wds wds; /* in order; some may be another's by now */
 	dev_t device;
 	ino_t inode;
-	int64_t retry_at; /* boot ms; not before this, since it failed */
+	int64_t retry_at; /* boot ms; not before this, since it failed with that inode */
 };
 
 static void bump_locked(struct inotify_watch *watch)
@@ -522,15 +522,23 @@ static void end(struct inotify_watch *watch, uint64_t epoch)
 	compact_locked(watch->inotify);
 }
 
-static int give_up(struct inotify_watch *watch)
+static int give_up(struct inotify_watch *watch, const struct stat *st)
 {
 	let_go(watch);
+	watch->device = st->st_dev;
+	watch->inode = st->st_ino;
 	watch->retry_at = clock_boot_ms() + RETRY_MS;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->inotify->mutex);
 	doubt_locked(watch);
 	drain_locked(watch->inotify);
 	compact_locked(watch->inotify);
 	return -1;
+}
+
+static bool has_just_failed(const struct inotify_watch *watch, const struct stat *st)
+{
+	return watch->retry_at > clock_boot_ms() && watch->device == st->st_dev &&
+	       watch->inode == st->st_ino;
 }
 
 static int look_for_directories(struct inotify_watch *watch, uint32_t mask, int dir,
@@ -554,14 +562,14 @@ static int arm(struct inotify *inotify, uint32_t mask, int dir,
 
 	if (!*watch)
 		*watch = new_watch(inotify);
-	if ((*watch)->retry_at > clock_boot_ms())
-		return err_set(err, ERR_BUSY, "it could not be watched a moment ago");
 	if (fstat(dir, &st) != 0)
 		return err_errno(err, "cannot look at the repository's directory");
+	if (has_just_failed(*watch, &st))
+		return err_set(err, ERR_BUSY, "it could not be watched a moment ago");
 	if (begin(*watch, &st, epoch))
 		return 0;
 	if (look_for_directories(*watch, mask, dir, err) != 0)
-		return give_up(*watch);
+		return give_up(*watch, &st);
 	(*watch)->device = st.st_dev;
 	(*watch)->inode = st.st_ino;
 	end(*watch, *epoch);
@@ -578,6 +586,12 @@ int inotify_arm_folder(struct inotify *inotify, int dir, struct inotify_watch **
 		       uint64_t *epoch, struct err *err)
 {
 	return arm(inotify, CHANGES_FOLDER, dir, watch, epoch, err);
+}
+
+void inotify_retry(struct inotify_watch *watch)
+{
+	if (watch)
+		watch->retry_at = 0;
 }
 
 void inotify_disarm(struct inotify_watch *watch)

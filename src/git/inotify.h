@@ -42,8 +42,9 @@ void inotify_close(struct inotify *inotify);
  * this gave later, for directories come and go: to be called before each whole look, by
  * one thread at a time for each repository. Whatever changes after its return makes
  * inotify_epoch give another number than *epoch. -1: it cannot be watched (too many
- * directories, limits of the kernel, a shared file system); *watch remembers that for a
- * minute. In any case *watch lives until inotify_disarm, so that others may ask it. */
+ * directories, limits of the kernel, a shared file system, no refs); *watch remembers
+ * that of this inode for a minute. In any case *watch lives until inotify_disarm, so that
+ * others may ask it. */
 int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
 		uint64_t *epoch, struct err *err);
 
@@ -51,6 +52,9 @@ int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
  * moved, deleted, or given other rights is a change, and nothing that is in it. */
 int inotify_arm_folder(struct inotify *inotify, int dir, struct inotify_watch **watch,
 		       uint64_t *epoch, struct err *err);
+
+/* What made it fail may be mended: the next arming tries. NULL is allowed. */
+void inotify_retry(struct inotify_watch *watch);
 
 /* The present number: that which inotify_arm gave proves that nothing changed since
  * then. No number comes twice, not even from different watches. Cheap when nothing is

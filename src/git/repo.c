@@ -51,12 +51,11 @@ static int read_extension(const struct conf_entry *entry, struct repo *repo,
 			repo->oid_len = 32;
 		else if (strcasecmp(value, "sha1") != 0)
 			return unsupported(entry, err);
-	} else if (strcasecmp(entry->key, "partialclone") == 0) {
-		repo->is_partial = true;
 	} else if (strcasecmp(entry->key, "refstorage") == 0) {
 		if (strcasecmp(value, "files") != 0)
 			return unsupported(entry, err);
 	} else if (strcasecmp(entry->key, "noop") != 0 &&
+		   strcasecmp(entry->key, "partialclone") != 0 &&
 		   strcasecmp(entry->key, "preciousobjects") != 0 &&
 		   strcasecmp(entry->key, "worktreeconfig") != 0) {
 		return unsupported(entry, err);
@@ -64,10 +63,19 @@ static int read_extension(const struct conf_entry *entry, struct repo *repo,
 	return 0;
 }
 
+static bool is_of(const struct conf_entry *entry, const char *section, const char *key)
+{
+	return strcasecmp(entry->section, section) == 0 && !entry->subsection &&
+	       strcasecmp(entry->key, key) == 0;
+}
+
+/* Git obeys the extension in whatever version of the format. */
 static bool is_promisor(const struct conf_entry *entry)
 {
 	bool value = true;
 
+	if (is_of(entry, "extensions", "partialClone"))
+		return true;
 	return strcasecmp(entry->section, "remote") == 0 && entry->subsection &&
 	       strcasecmp(entry->key, "promisor") == 0 &&
 	       (conf_read_bool(entry, &value, ERR_IGNORED) != 0 || value);
@@ -124,6 +132,7 @@ static int read_format(const struct conf *conf, struct repo *repo, struct err *e
 
 	for (size_t i = 0; i < all->count; i++) {
 		repo->is_partial |= is_promisor(all->items[i]);
+		repo->has_work_tree |= is_of(all->items[i], "core", "worktree");
 		repo->rewrites_urls |= rewrites_urls(all->items[i]);
 		repo->has_includes |= is_include(all->items[i]);
 		read_hidden(all->items[i], repo);

@@ -13,6 +13,7 @@ struct repo {
 	size_t oid_len;      /* 20: SHA-1, 32: SHA-256 */
 	bool is_shallow;     /* its history is cut short */
 	bool is_partial;     /* it lacks objects on purpose (a promisor remote) */
+	bool has_work_tree;  /* its config names one */
 	bool rewrites_urls;  /* its config has url.*.insteadOf, or includes others */
 	bool has_includes;   /* its config includes other files, or one adds to it */
 	bool hides_head;     /* its config keeps HEAD from those who fetch */

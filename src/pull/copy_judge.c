@@ -30,9 +30,9 @@ static bool has_objects(const struct pull *pull, const struct repo *copy,
 }
 
 /* COPY_OURS, COPY_YOUNG or COPY_CHANGED; COPY_BUSY after a stop. */
-static enum copy_verdict look_at_disk(struct pull *pull, const char *name)
+static enum copy_verdict look_at_disk(struct pull *pull, const struct registry_row *row)
 {
-	AUTO_FREE char *below = name_to_path(name);
+	AUTO_FREE char *below = name_to_path(row->name);
 	AUTO_FREE char *path = xasprintf("%s/%s", pull->options.root, below);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
@@ -44,7 +44,7 @@ static enum copy_verdict look_at_disk(struct pull *pull, const char *name)
 	    copy_files_take(copy.fd, &files, ERR_IGNORED) != 0)
 		return COPY_CHANGED;
 	copy_record_read(copy.fd, &record);
-	if (!sync_is_as_recorded(&copy, &record))
+	if (!copy_record_is_of_row(&record, row) || !sync_is_as_recorded(&copy, &record))
 		return COPY_CHANGED;
 	copy_record_clear(&record);
 	copy_record_read(copy.fd, &record);
@@ -76,7 +76,7 @@ int copy_judge(struct pull *pull, const char *name, enum copy_verdict *verdict,
 		*verdict = COPY_BUSY;
 	else if (!is_at_rest(&before))
 		*verdict = COPY_AWAITED;
-	else if ((*verdict = look_at_disk(pull, name)) != COPY_CHANGED)
+	else if ((*verdict = look_at_disk(pull, &before)) != COPY_CHANGED)
 		return 0;
 	else if (read_row(pull, name, &after, err) != 0)
 		return -1;

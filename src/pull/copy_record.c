@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "change/identity.h"
 #include "git/repo.h"
+#include "pull/primary.h"
 
 #define PATH "refrelay/copy"
 #define INTENT "refrelay/intent"
@@ -323,4 +324,25 @@ bool copy_record_proves(const struct copy_record *record, const char *source,
 	return record->is_settled && copy_record_has_copy(record, copy_print_now) &&
 	       strcmp(record->source, source) == 0 &&
 	       same_print(record->source_print, source_print);
+}
+
+/* A primary that begins a new timeline does not have copies brought again that it proves
+ * to be the same: their records keep the former one. */
+static bool is_of_generation(const struct copy_record *record,
+			     const struct registry_row *row)
+{
+	return strcmp(record->timeline, row->timeline) != 0 ||
+	       record->generation == row->generation;
+}
+
+bool copy_record_is_of_row(const struct copy_record *record,
+			   const struct registry_row *row)
+{
+	char sum[CHECKSUM_TEXT_SIZE];
+
+	if (!record->is_there || !primary_url_is_of(record->source, row->name))
+		return false;
+	checksum_format(&record->sum, sum);
+	return (!row->checksum || strcmp(row->checksum, sum) == 0) &&
+	       is_of_generation(record, row);
 }

@@ -9,6 +9,7 @@
 #include "git/checksum.h"
 #include "git/fingerprint.h"
 #include "replicable/origin_rows.h"
+#include "replicable/registry_types.h"
 
 struct copy_record {
 	bool is_there;
@@ -100,5 +101,10 @@ void copy_record_renew(int dir, struct copy_record *record);
 bool copy_record_proves(const struct copy_record *record, const char *source,
 			const struct fingerprint *source_print,
 			const struct fingerprint *copy_print);
+
+/* Whether it was written when the copy became what the row says: it travels with the
+ * directory, to whatever name somebody moves that. */
+bool copy_record_is_of_row(const struct copy_record *record,
+			   const struct registry_row *row);
 
 #endif

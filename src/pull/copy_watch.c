@@ -344,8 +344,11 @@ static void take_told(struct copy_watch *watch)
 	name_list told = watch->told;
 	watch->told = (name_list){ 0 };
 	unlock(&watch->mutex);
-	for (size_t i = 0; i < told.count; i++)
-		arm_and_suspect(watch, copy_of(watch, told.items[i]));
+	for (size_t i = 0; i < told.count; i++) {
+		struct watched *copy = copy_of(watch, told.items[i]);
+		inotify_retry(copy->watch);
+		arm_and_suspect(watch, copy);
+	}
 	names_clear(&told);
 }
 

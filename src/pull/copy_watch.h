@@ -17,7 +17,7 @@ struct copy_watch *copy_watch_start(struct pull *pull);
 void copy_watch_stop(struct copy_watch *watch);
 void copy_watch_free(struct copy_watch *watch);
 
-/* The copy is new, or somebody says that it has changed: look. Any thread; NULL is
+/* It was synced, or somebody says that it has changed: look. Any thread; NULL is
  * allowed. */
 void copy_watch_tell(struct copy_watch *watch, const char *name);
 

@@ -186,7 +186,7 @@ bool pull_glance(struct pull *pull, const char *name)
 	    registry_get(options->store, KIND_REPOSITORY, name, &row, &err) != 0 ||
 	    row.state != REGISTRY_SYNCED || row.is_gone || row.generation == 0)
 		return true;
-	int seen = glance_repository(options->root, name, &why);
+	int seen = glance_repository(options->root, &row, &why);
 	if (seen >= 0) {
 		if (seen > 0)
 			copy_watch_tell(pull->copy_watch, name);

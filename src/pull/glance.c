@@ -32,9 +32,16 @@ static int differs(struct err *err)
 			       "back, see who else writes to the copies");
 }
 
-int glance_repository(const char *root, const char *name, struct err *err)
+static int is_another(struct err *err)
 {
-	AUTO_FREE char *below = name_to_path(name);
+	err_set(err, ERR_CORRUPT, "another copy stands in its place, or an older one");
+	return err_remedy(err, "nothing: it is brought again, and what stands there goes "
+			       "to the trash if it is another repository's");
+}
+
+int glance_repository(const char *root, const struct registry_row *row, struct err *err)
+{
+	AUTO_FREE char *below = name_to_path(row->name);
 	AUTO_FREE char *path = xasprintf("%s/%s", root, below);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
@@ -50,6 +57,8 @@ int glance_repository(const char *root, const char *name, struct err *err)
 	copy_record_read(copy.fd, &record);
 	if (!record.is_there)
 		return differs(err);
+	if (!copy_record_is_of_row(&record, row))
+		return is_another(err);
 	switch (copy_record_look(&record, copy.fd)) {
 	case COPY_STAMPS_SAME:
 		return 0;
@@ -83,12 +92,12 @@ static int read_stamped(const struct glance_request *request, const char *name,
 	return 0;
 }
 
-static int glance_and_read(const struct glance_request *request, const char *name,
-			   struct err *err)
+static int glance_and_read(const struct glance_request *request,
+			   const struct registry_row *row, struct err *err)
 {
-	int seen = glance_repository(request->root, name, err);
+	int seen = glance_repository(request->root, row, err);
 
-	return seen > 0 ? read_stamped(request, name, err) : seen;
+	return seen > 0 ? read_stamped(request, row->name, err) : seen;
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -185,6 +194,17 @@ static int open_and_glance(const struct glancing *glancing,
 	return read_blob(glancing->request, fd, row->checksum, err);
 }
 
+/* Nobody has worked on it since the row was read. */
+static bool is_still(const struct glance_request *request, const struct registry_row *row)
+{
+	AUTO_REGISTRY_ROW struct registry_row now = { 0 };
+
+	return registry_get(request->store, row->kind, row->name, &now, ERR_IGNORED) ==
+		       0 &&
+	       now.state == row->state && now.last_attempt_at == row->last_attempt_at &&
+	       now.generation == row->generation;
+}
+
 static void look_at(struct glancing *glancing, const struct registry_row *row)
 {
 	const struct glance_request *request = glancing->request;
@@ -193,8 +213,8 @@ static void look_at(struct glancing *glancing, const struct registry_row *row)
 
 	result->looked++;
 	if ((request->kind ? open_and_glance(glancing, row, &why)
-			   : glance_and_read(request, row->name, &why)) == 0 ||
-	    !copy_is_at_fault(&why))
+			   : glance_and_read(request, row, &why)) == 0 ||
+	    !copy_is_at_fault(&why) || !is_still(request, row))
 		return;
 	if (result->doubted++ == 0) {
 		result->example = xstrdup(row->name);

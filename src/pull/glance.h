@@ -12,9 +12,10 @@
 
 struct pull;
 
-/* At the copy of a repository whose row is synced. -1: it is not; *err says why. 1:
- * ctimes of files differ, and nothing else. */
-int glance_repository(const char *root, const char *name, struct err *err);
+/* At the copy of a repository whose row is synced: whether it is what was brought for
+ * that row, as it was left. -1: it is not; *err says why. 1: ctimes of files differ, and
+ * nothing else. */
+int glance_repository(const char *root, const struct registry_row *row, struct err *err);
 
 /* At a blob's file, as its row knows it. The time of change (ctime), which nobody can put
  * back, tells whether anything was done to it since; but for the last 20 ms before. */

@@ -181,9 +181,15 @@ int mend_check_refs(int dir, struct err *err)
 
 int mend_check_config(const struct repo *copy, struct err *err)
 {
-	if (faccessat(copy->fd, "config", F_OK, 0) == 0)
-		return 0;
-	return err_set(err, ERR_CORRUPT, "it has no config");
+	if (faccessat(copy->fd, "config", F_OK, 0) != 0)
+		return err_set(err, ERR_CORRUPT, "it has no config");
+	if (copy->is_partial)
+		return err_set(
+			err, ERR_CORRUPT,
+			"its config lets it lack objects, as a partial clone does");
+	if (copy->has_work_tree)
+		return err_set(err, ERR_CORRUPT, "its config names a work tree");
+	return 0;
 }
 
 void mend_locks(int dir)

@@ -26,7 +26,8 @@ int mend_refs(int dir, struct err *err);
 /* That there is none: ERR_CORRUPT. */
 int mend_check_refs(int dir, struct err *err);
 
-/* That it has a config, which says how to read the rest: refrelay gives each copy one. */
+/* That it has a config, which says how to read the rest: refrelay gives each copy one.
+ * And that git does not take objects that are missing for what it may fetch later. */
 int mend_check_config(const struct repo *copy, struct err *err);
 
 /* Locks that somebody left there go; what a living process of ours holds stays. */

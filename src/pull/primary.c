@@ -440,6 +440,15 @@ char *primary_url(const struct primary *primary, const char *name)
 	return str_take(&url);
 }
 
+bool primary_url_is_of(const char *url, const char *name)
+{
+	AUTO_STR struct str end = STR_INIT;
+
+	add_path(&end, name);
+	str_add(&end, ".git");
+	return text_ends_with(url, end.data);
+}
+
 int primary_git(struct primary *primary, const char *name, int64_t valid_s, char **url,
 		char **header, struct err *err)
 {

@@ -2,7 +2,9 @@
 
 #include <sys/stat.h>
 
+#include "base/failpoint.h"
 #include "base/file.h"
+#include "git/object_files.h"
 #include "git/repo.h"
 #include "pull/copy_record.h"
 #include "pull/decisions.h"
@@ -36,14 +38,18 @@ static int tidy_after(const struct job *job, const char *path, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
 	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_OBJECT_FILES object_files found = { 0 };
 
-	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
+	    object_files_take(copy.fd, &found, err) != 0)
 		return -1;
 	copy_record_read(copy.fd, &record);
 	bool was_ours = copy_record_look(&record, copy.fd) == COPY_STAMPS_SAME;
 	if (tidy_packs(&job->work, &copy, err) != 0)
 		return -1;
-	if (was_ours && copy_record_look(&record, copy.fd) != COPY_STAMPS_SAME)
+	failpoint("sync.tidied");
+	if (was_ours && !object_files_changed(&found, copy.fd, true) &&
+	    copy_record_look(&record, copy.fd) != COPY_STAMPS_SAME)
 		copy_record_renew(copy.fd, &record);
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "git/fence.h"
+#include "git/object_files.h"
 #include "git/read_settings.h"
 #include "git/ref_diff.h"
 #include "git/state.h"
@@ -213,15 +214,31 @@ uint64_t sync_fence_floor(const char *root, const char *name)
 	return fence;
 }
 
+/* What git does there leaves the files alone that it found: whoever writes into them is
+ * somebody else. All of the copy is read then, since a fingerprint was taken that is to
+ * say how we left it. */
+static int check_found(const struct job *job, const struct repo *copy,
+		       const object_files *found, struct err *err)
+{
+	const char *path = object_files_changed(found, copy->fd, false);
+
+	if (!path)
+		return 0;
+	log_warn("sync.disturbed", LOG_TEXT("path", path));
+	return mend_look_through(&job->work, copy, err);
+}
+
 /* The proof from the copy's own disk, and the record of it. */
-static int prove(const struct repo *copy, const struct source_view *view,
+static int prove(const struct job *job, const struct repo *copy,
+		 const struct source_view *view, const object_files *found,
 		 struct sync_result *result, struct err *err)
 {
 	struct fingerprint print;
 	struct copy_files files;
 
 	if (copy_files_take(copy->fd, &files, err) != 0 ||
-	    verify_repository(copy, &view->refs, &result->sum, &print, err) != 0)
+	    verify_repository(copy, &view->refs, &result->sum, &print, err) != 0 ||
+	    check_found(job, copy, found, err) != 0)
 		return -1;
 	failpoint("sync.verified");
 	return copy_record_write(
@@ -251,10 +268,11 @@ static int update_description(const struct repo *copy, const struct source_view 
 	return 0;
 }
 
-/* Everything that happens inside a repository, new or old. */
+/* Everything that happens inside a repository, new or old. `found`: what was there, as
+ * the record tells it. */
 static int fill(struct job *job, const struct sync_request *request,
 		const struct repo *copy, struct source_view *view,
-		struct sync_result *result, struct err *err)
+		const object_files *found, struct sync_result *result, struct err *err)
 {
 	bool is_new = result->outcome == SYNC_CREATED;
 	int done = -1;
@@ -284,7 +302,7 @@ static int fill(struct job *job, const struct sync_request *request,
 	if (bring_settings(copy, view, err) != 0 ||
 	    update_description(copy, view, err) != 0)
 		return -1;
-	return prove(copy, view, result, err);
+	return prove(job, copy, view, found, result, err);
 }
 
 /* The names in its directories, and the files that nothing else has synced. */
@@ -323,6 +341,7 @@ static int build(struct job *job, const struct sync_request *request,
 		 struct source_view *view, const char *staging,
 		 struct sync_result *result, struct err *err)
 {
+	const object_files nothing = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 
 	result->outcome = SYNC_CREATED;
@@ -331,7 +350,7 @@ static int build(struct job *job, const struct sync_request *request,
 		return -1;
 	if (repo_open(AT_FDCWD, staging, &copy, err) != 0 ||
 	    fence_raise(copy.fd, job->fence, err) != 0 ||
-	    fill(job, request, &copy, view, result, err) != 0)
+	    fill(job, request, &copy, view, &nothing, result, err) != 0)
 		return place_is_cleared(staging, err);
 	give_hooks(request, &copy);
 	if (make_durable(&copy, err) != 0)
@@ -461,6 +480,22 @@ static int open_copy(const struct job *job, const struct sync_request *request,
 	return 0;
 }
 
+/* A copy that was brought has the hash of its source: somebody wrote to its config. What
+ * a person put there is for a person. */
+static bool has_lost_its_format(const struct repo *copy, const struct source_view *view,
+				struct err *err)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	if (copy->oid_len == view->oid_len)
+		return false;
+	copy_record_read(copy->fd, &record);
+	if (!record.timeline[0])
+		return false;
+	err_set(err, ERR_CORRUPT, "the copy's config names another hash");
+	return true;
+}
+
 /* Whether not all of it may be as we left it. */
 static bool is_doubtful(const struct sync_request *request, const struct repo *copy,
 			const struct stop *stop)
@@ -495,8 +530,10 @@ static int fill_doubtful(struct job *job, const struct sync_request *request,
 			 const struct repo *copy, struct source_view *view,
 			 struct sync_result *result, struct err *err)
 {
+	const object_files nothing = { 0 };
+
 	if (verify_derived(&job->work, copy, err) != 0 ||
-	    fill(job, request, copy, view, result, err) != 0)
+	    fill(job, request, copy, view, &nothing, result, err) != 0)
 		return -1;
 	if (result->outcome == SYNC_HELD ||
 	    verify_objects(&job->work, copy, &view->refs, err) == 0)
@@ -510,15 +547,20 @@ static int update(struct job *job, const struct sync_request *request, const cha
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
 	int was_diverted = request->mends ? undivert(path, err) : 0;
+	AUTO_OBJECT_FILES object_files found = { 0 };
 	int done;
 
 	if (was_diverted < 0 || open_copy(job, request, path, &copy, err) != 0)
 		return request->mends && copy_is_at_fault(err) ? 1 : -1;
+	if (request->mends && has_lost_its_format(&copy, view, err))
+		return 1;
+	if (request->mends && object_files_take(copy.fd, &found, err) != 0)
+		return copy_is_at_fault(err) ? 1 : -1;
 	if (was_diverted ||
 	    (request->mends && is_doubtful(request, &copy, job->work.stop)))
 		done = fill_doubtful(job, request, &copy, view, result, err);
 	else
-		done = fill(job, request, &copy, view, result, err);
+		done = fill(job, request, &copy, view, &found, result, err);
 	if (done >= 0)
 		return done;
 	return request->mends && is_broken(job, &copy, err) ? 1 : -1;
@@ -557,6 +599,24 @@ static bool is_of_another_hash(const char *path, const struct source_view *view)
 	return checksum_equal(&record.sum, &sum);
 }
 
+/* Somebody has moved it here: it has all that it was brought for, under another name. One
+ * that the primary renamed keeps its timeline. */
+static bool is_of_another_name(const struct sync_request *request, const char *path,
+			       const struct source_view *view, struct err *err)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_CLOSE int copy = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	if (!request->mends || copy < 0)
+		return false;
+	copy_record_read(copy, &record);
+	if (!record.timeline[0] || primary_url_is_of(record.source, request->name) ||
+	    strcmp(record.timeline, view->timeline) == 0)
+		return false;
+	err_set(err, ERR_CORRUPT, "in its place stands the copy of %s", record.source);
+	return true;
+}
+
 static int make_equal(struct job *job, const struct sync_request *request,
 		      struct source_view *view, struct sync_result *result,
 		      struct err *err)
@@ -575,6 +635,8 @@ static int make_equal(struct job *job, const struct sync_request *request,
 	}
 	if (is_of_another_hash(path, view))
 		return create(job, request, view, OTHER_THERE, result, err);
+	if (is_of_another_name(request, path, view, err))
+		return rebuild(job, request, view, result, err);
 	if (request->is_rebuild)
 		return create(job, request, view, DAMAGED_THERE, result, err);
 	int done = update(job, request, path, view, result, err);

@@ -97,8 +97,7 @@ static void tell_done(struct pull_job *job, const struct sync_result *result,
 	}
 	tell_published(job);
 	bool is_complete = tell_complete(job, result);
-	if (result->outcome == SYNC_CREATED)
-		copy_watch_tell(job->pull->copy_watch, job->row.name);
+	copy_watch_tell(job->pull->copy_watch, job->row.name);
 	if (job->row.behind_since > 0)
 		lag_ms = primary_now_ms(primary) - job->row.behind_since;
 	if (lag_ms < 0)

@@ -192,6 +192,32 @@ def cut_short(path):
     written(git(copy, "rev-parse", "main").stdout)(path)
 
 
+def configured(*settings):
+    def write(path):
+        for setting in settings:
+            key, value = setting.split("=")
+            section, name = key.split(".")
+            with open(path, "a", encoding="ascii") as file:
+                file.write(f"[{section}]\n\t{name} = {value}\n")
+    return write
+
+
+def promised(copy):
+    """Git takes blobs that are not there for things that it may fetch."""
+    source = "file://" + os.path.abspath(copy.replace("paris", "london"))
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        run("git", "clone", "-q", "--mirror", "--filter=blob:none", "-u",
+            "git -c uploadpack.allowFilter=true upload-pack", source, folder + "/partial")
+        emptied(os.path.join(copy, "objects/pack"))
+        shutil.copytree(folder + "/partial/objects/pack", os.path.join(copy, "objects/pack"),
+                        dirs_exist_ok=True)
+    configured("core.repositoryformatversion=1", "extensions.partialClone=origin")(
+        os.path.join(copy, "config"))
+    git(copy, "config", "remote.origin.url", source)
+    git(copy, "config", "remote.origin.promisor", "true")
+
+
+NEWER = "core.repositoryformatversion=1"
 ALL = (missing, empty, cut, flipped, no_rights, directory, link)
 DERIVED = (empty, flipped, no_rights, directory)
 OWN = (empty, no_rights, directory)
@@ -200,6 +226,18 @@ FOLDER = (missing, as_file, link, no_rights)
 PLACES = [
     ("head", at("HEAD"), ALL + (pipe,)),
     ("config", at("config"), (missing, cut, flipped, no_rights, directory, link)),
+    ("settings", at("config"), (
+        configured(NEWER, "extensions.objectFormat=sha256"),
+        configured("extensions.objectFormat=sha256"),
+        configured(NEWER, "extensions.partialClone=origin"),
+        configured("extensions.partialClone=origin"),
+        configured(NEWER, "extensions.whatIsThis=true"),
+        configured(NEWER, "extensions.refStorage=reftable"),
+        configured("core.repositoryformatversion=99"),
+        configured("core.repositoryformatversion=nonsense"),
+        configured("core.worktree=/nonexistent"),
+        configured("core.bare=nonsense"),
+    )),
     ("packed-refs", at("packed-refs"), ALL + (pipe,)),
     ("pack", in_packs(".pack"), ALL),
     ("idx", in_packs(".idx"), ALL),
@@ -240,6 +278,7 @@ def kinds():
             what = way.__name__.replace("_", "-")
             name = word + "-" + (what if what != "write" else f"laid-{number}")
             made[name] = (place, way)
+    made["promised"] = (lambda copy: copy, promised)
     made["copy-missing"] = (lambda copy: copy, missing)
     made["copy-emptied"] = (lambda copy: copy, emptied)
     made["copy-as-file"] = (lambda copy: copy, as_file)
@@ -320,6 +359,10 @@ def fault_of(name):
         done = git(copy, *command, check=False)
         if done.returncode or "error" in done.stderr or "warning" in done.stderr:
             return f"{command[0]}: {done.stderr.strip()[:300]}"
+    said = git(copy, "config", "--file", "config", "--get-regexp",
+               r"extensions|promisor|worktree$", check=False).stdout.strip()
+    if said:
+        return f"its config says {said}"
     for word, file in (("multi-pack-index", "objects/pack/multi-pack-index"),
                        ("commit-graph", "objects/info/commit-graph")):
         if os.path.lexists(os.path.join(copy, file)):

@@ -344,6 +344,23 @@ a_record_of_an_older_version_is_taken_over() {
 	right_again
 }
 
+# A copy without refs cannot be watched: it is again as soon as it is mended.
+what_is_mended_is_watched() {
+	local old
+	make_pair
+	set_conf paris sync.scanInterval 1h
+	stop_site paris
+	start_site paris
+	wait_until 10 was_logged paris copy_watch.scanned
+	old=$(git -C $COPY rev-parse main~2)
+	rm -r $COPY/refs
+	wait_until 2 was_seen 1
+	right_again
+	echo "$old" >$COPY/refs/heads/editor
+	wait_until 2 was_seen 2
+	right_again
+}
+
 # What only the copy has is not thrown away, but the sentence is gone.
 a_commit_of_a_stranger_is_held() {
 	make_pair
@@ -374,6 +391,73 @@ empty_records_make_nothing_a_strangers() {
 	start_site paris
 	right_again
 	fails was_logged paris sync.held
+}
+
+swap_copies() {
+	mv $COPY other
+	mv paris/git/group/b.git $COPY
+	mv other paris/git/group/b.git
+}
+
+# The record of what was proved is moved with the directory.
+copies_that_are_swapped() {
+	make_pair
+	set_conf paris http.anonymousRead true
+	wait_until 10 was_logged paris copy_watch.scanned
+	swap_copies
+	wait_until 2 was_seen 2
+	wait_until 10 same_sites
+	right_again
+	[ "$(find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 | wc -l)" -eq 2 ]
+	stop_site paris
+	swap_copies
+	fails at paris check >checked
+	grep -q '2 of 2 copies .*another copy stands in its place' checked
+	start_site paris
+	wait_until 10 same_sites
+	right_again
+	stop_site paris
+	unwatch paris
+	start_site paris
+	wait_until 10 was_logged paris copy_watch.limit
+	swap_copies
+	git ls-remote "$(site_url paris)/a.git" >read
+	cmp read <(git ls-remote london/git/a.git)
+	git ls-remote "$(site_url paris)/group/b.git"
+	wait_until 10 same_sites
+	right_again
+}
+
+a_former_state_that_is_put_back() {
+	make_pair
+	wait_until 10 was_logged paris copy_watch.scanned
+	mv $COPY former
+	wait_until 2 was_seen 1
+	wait_until 10 same_sites
+	right_again
+	push_change london/git/a.git
+	wait_until 10 same_sites
+	right_again
+	stop_site paris
+	rm -r $COPY
+	mv former $COPY
+	start_site paris
+	wait_until 10 same_sites
+	right_again
+}
+
+# While it stood under its own name.
+a_commit_in_a_swapped_copy_is_held() {
+	make_pair
+	stop_site paris
+	git clone -q $COPY work
+	git -C work commit -q --allow-empty -m stranger
+	in_copy a.git fetch -q "$TEST_DIR/work" main:main
+	swap_copies
+	start_site paris
+	wait_until 10 was_logged paris sync.held
+	[ "$(git -C paris/git/group/b.git rev-parse main)" = "$(git -C work rev-parse main)" ]
+	expect 3 at paris status
 }
 
 # While no node ran; and where nothing can be watched.
@@ -416,6 +500,37 @@ what_we_write_is_ours() {
 	start_site paris
 	wait_until 10 in_sync
 	[ "$(logged paris copy.changed)" -eq 0 ] || fail "$(grep copy.changed paris/log)"
+	[ "$(logged paris sync.disturbed)" -eq 0 ] || fail "$(grep sync.disturbed paris/log)"
+}
+
+is_whole() {
+	git -C $COPY fsck --full >fsck 2>&1 && same_sites
+}
+
+# The pack that the first sync brought stays as it is, since it is large; the others are
+# folded, and somebody writes into the large one meanwhile.
+what_others_write_while_packs_are_folded() {
+	local i pack
+	make_sites
+	make_repository london/git/a.git 60
+	start_sites
+	wait_until 20 in_sync
+	stop_site paris
+	pack=$(echo $COPY/objects/pack/*.pack)
+	for i in $(seq 40); do
+		echo "$i" | git -C $COPY hash-object -w --stdin |
+			git -C $COPY pack-objects -q objects/pack/pack
+	done
+	git -C $COPY prune-packed
+	start_site paris REFRELAY_FAILPOINT=sync.tidied=stop
+	wait_until 20 is_paused paris
+	[ "$(find $COPY/objects/pack -name '*.pack' | wc -l)" -eq 2 ]
+	chmod u+w "$pack"
+	printf 'not what Git wrote' | dd of="$pack" bs=1 seek=3000 conv=notrunc
+	fails is_whole
+	kill -CONT "$(site_pid paris)"
+	wait_until 20 is_whole
+	wait_until 20 in_sync
 }
 
 # The hooks that a copy has do the primary's work when it has become one.
@@ -478,8 +593,13 @@ tap_test "a clone over the path changes nothing" a_clone_over_the_path_changes_n
 tap_test "a record of an older version is taken over" a_record_of_an_older_version_is_taken_over
 tap_test "a commit of a stranger is held" a_commit_of_a_stranger_is_held
 tap_test "empty records make nothing a stranger's" empty_records_make_nothing_a_strangers
+tap_test "what is mended is watched" what_is_mended_is_watched
+tap_test "copies that are swapped are put right" copies_that_are_swapped
+tap_test "a former state that is put back is brought again" a_former_state_that_is_put_back
+tap_test "a commit in a swapped copy is held" a_commit_in_a_swapped_copy_is_held
 tap_test "a look finds it" a_look_finds_it
 tap_test "what we write is ours" what_we_write_is_ours
+tap_test "what others write while packs are folded is not ours" what_others_write_while_packs_are_folded
 tap_test "roles change" roles_change
 tap_test "a primary says that hooks are lost" a_primary_says_that_hooks_are_lost
 tap_done

@@ -1,9 +1,12 @@
 #include "git_test.h"
 
 #include "base/clock.h"
+#include "pull/copy_record.h"
 #include "pull/glance.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
+
+#define SUM "1-5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"
 
 /* A node of which only the rows count, and copies below root/git. */
 static struct pull pull;
@@ -148,6 +151,47 @@ TEST(a_reader_who_looks_is_told_that_the_copy_is_damaged)
 	assert_true(pull_glance(&pull, "a")); /* nothing is claimed of it any more */
 }
 
+static void record_of(const char *path, const char *source, uint64_t generation)
+{
+	AUTO_CLOSE int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY);
+	struct checksum sum;
+	struct fingerprint print;
+
+	assert_true(checksum_parse(SUM, &sum));
+	assert_ok(fingerprint_take(fd, FINGERPRINT_COPY, &print, &err));
+	assert_ok(copy_record_write(fd,
+				    &(struct copy_proof){ .source = source,
+							  .sum = &sum,
+							  .copy_print = &print,
+							  .timeline = "0123456789abcdef",
+							  .generation = generation },
+				    &err));
+}
+
+/* Records are moved with their directories. */
+TEST(a_copy_is_that_of_its_row_only_by_name_generation_and_checksum)
+{
+	add_synced("a b/c");
+	row_of("a b/c");
+	free(row.checksum);
+	row.checksum = xstrdup(SUM);
+	must("git init -q --bare 'git/a b/c.git' && mkdir 'git/a b/c.git/refrelay'");
+	record_of("git/a b/c.git", "http://else/where/a%20b/c.git", 1);
+	assert_ok(glance_repository(copies, &row, &err));
+	record_of("git/a b/c.git", "http://here/c.git", 1);
+	assert_fails(glance_repository(copies, &row, &err), ERR_CORRUPT);
+	record_of("git/a b/c.git", "http://here/a%20b/c.git", 2);
+	assert_fails(glance_repository(copies, &row, &err), ERR_CORRUPT);
+	record_of("git/a b/c.git", "http://here/a%20b/c.git", 1);
+	assert_ok(glance_repository(copies, &row, &err));
+	/* A primary that was restored: its generations say nothing of the record's. */
+	row.timeline[0] = 'f';
+	row.generation = 7;
+	assert_ok(glance_repository(copies, &row, &err));
+	row.checksum[2] = row.checksum[2] == '0' ? '1' : '0';
+	assert_fails(glance_repository(copies, &row, &err), ERR_CORRUPT);
+}
+
 TEST(a_blob_of_another_size_or_written_since_is_not_as_it_was_left)
 {
 	struct glance_blob known = { .size = 5, .known_at = clock_wall_ms() + 1000 };
@@ -204,6 +248,8 @@ int main(void)
 		DOUBT_CASE(rebuilds_have_a_pace_of_their_own),
 		DOUBT_CASE(a_copy_that_is_not_there_is_seen_at_a_glance),
 		DOUBT_CASE(a_reader_who_looks_is_told_that_the_copy_is_damaged),
+		DOUBT_CASE(
+			a_copy_is_that_of_its_row_only_by_name_generation_and_checksum),
 		DOUBT_CASE(a_blob_of_another_size_or_written_since_is_not_as_it_was_left),
 		DOUBT_CASE(a_time_that_was_put_back_hides_nothing),
 	};

@@ -367,6 +367,14 @@ TEST(what_has_too_many_directories_is_not_watched)
 	/* Nor is it tried again with each request. */
 	must("rmdir r.git/refs/heads/one_more");
 	assert_fails(inotify_arm(inotify, repo_fd, &watch, &again, &err), ERR_BUSY);
+	/* Unless somebody says that it was mended, or another one has its place. */
+	inotify_retry(watch);
+	epoch = arm();
+	must("mkdir r.git/refs/heads/one_more");
+	assert_fails(inotify_arm(inotify, repo_fd, &watch, &again, &err), ERR_INTERNAL);
+	must("cp -r r.git other.git && rmdir other.git/refs/heads/one_more");
+	AUTO_CLOSE int other = openat(root_fd, "other.git", O_RDONLY | O_DIRECTORY);
+	assert_ok(inotify_arm(inotify, other, &watch, &again, &err));
 }
 
 TEST(all_together_have_a_limit_too)

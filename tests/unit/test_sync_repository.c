@@ -237,6 +237,9 @@ static const char *const ruins[] = {
 	"rm -r refs && mkfifo refs",
 	"mv objects/pack o && ln -s /nonexistent objects/pack",
 	"rm config",
+	"git config core.worktree /nonexistent",
+	"git config extensions.partialClone origin",
+	"git config remote.origin.promisor true",
 	"chmod u+w objects/pack/*.pack && truncate -s 50 objects/pack/*.pack",
 };
 
@@ -267,6 +270,13 @@ TEST(what_stands_in_the_place_of_a_copy_goes_to_the_trash)
 		assert_equal_and_whole();
 		assert_int_equal(count_trash(), i + 1);
 	}
+}
+
+TEST(a_repository_of_another_hash_is_for_a_person)
+{
+	must("git init -q --bare --object-format=sha256 here/a.git");
+	assert_fails(mend(), ERR_CONFLICT);
+	assert_int_equal(count_trash(), 0);
 }
 
 /* A disk that goes on failing must not have everything brought again and again. */
@@ -429,6 +439,34 @@ TEST(what_diverts_git_by_a_link_stays_where_it_is)
 	must("test -e other/grafts");
 }
 
+#define FLIP                                                                             \
+	"p=$(ls here/a.git/objects/pack/*.pack | head -n 1) && chmod u+w $p && "         \
+	"printf 'not what git wrote' | dd of=$p bs=1 seek=200 conv=notrunc 2>/dev/null"
+
+/* Git reads little of them while it fetches. */
+TEST(what_a_stranger_does_to_old_packs_during_a_sync_is_not_ours)
+{
+	static const char *const deeds[] = { FLIP, "rm here/a.git/objects/pack/*" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(deeds); i++) {
+		must("rm -rf here/a.git");
+		assert_ok(mend());
+		must("git -C there/a.git update-ref refs/heads/new%zu main~1", i);
+		passed = "sync.fetched";
+		then = deeds[i];
+		assert_ok(mend());
+		assert_true(result.was_rebuilt);
+		assert_equal_and_whole();
+		must("git -C here/a.git fsck >/dev/null 2>&1");
+	}
+	must("git -C there/a.git update-ref refs/heads/last main~1");
+	passed = "sync.fetched";
+	then = "touch here/a.git/objects/pack/*.pack";
+	assert_ok(mend());
+	assert_false(result.was_rebuilt);
+	assert_stamps(COPY_STAMPS_SAME, true);
+}
+
 /* What is missing here is not missing at the source. */
 TEST(a_copy_that_vanishes_during_its_sync_is_made_anew)
 {
@@ -484,6 +522,7 @@ int main(void)
 		SYNC_CASE(a_rebuild_that_fails_changes_nothing),
 		SYNC_CASE(a_copy_that_is_damaged_is_made_anew_in_the_same_job),
 		SYNC_CASE(what_stands_in_the_place_of_a_copy_goes_to_the_trash),
+		SYNC_CASE(a_repository_of_another_hash_is_for_a_person),
 		SYNC_CASE(a_copy_is_not_made_anew_before_it_may_be),
 		SYNC_CASE(a_source_that_is_damaged_costs_no_copy),
 		SYNC_CASE(a_damaged_copy_with_commits_of_its_own_is_held),
@@ -493,6 +532,7 @@ int main(void)
 		SYNC_CASE(what_was_written_with_the_times_put_back_is_not_sound),
 		SYNC_CASE(what_diverts_git_goes_from_a_copy),
 		SYNC_CASE(what_diverts_git_by_a_link_stays_where_it_is),
+		SYNC_CASE(what_a_stranger_does_to_old_packs_during_a_sync_is_not_ours),
 		SYNC_CASE(a_copy_that_vanishes_during_its_sync_is_made_anew),
 		SYNC_CASE(what_the_source_lacks_is_missing),
 		SYNC_CASE(a_copy_never_stands_inside_another),
