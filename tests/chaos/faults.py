@@ -216,6 +216,10 @@ class Faults:
 
         self.doubts.append(Doubt(site, text, time.monotonic(), is_wrong))
 
+    def drop(self, doubt):
+        if doubt in self.doubts:
+            self.doubts.remove(doubt)
+
     def meet(self, site, repository, path, text):
         """A reader comes. If it is refused, the node knows."""
         folder = self.world.folder / "work" / f"meeting-{time.monotonic_ns()}"

@@ -140,8 +140,11 @@ class Truth:
         for doubt in list(self.faults.doubts):
             if doubt.site is not site or name == "ready":
                 continue
+            is_false = bool(says) and doubt.is_wrong()
+            if says and not is_false:  # it was mended; what comes now is another matter
+                self.faults.drop(doubt)
             is_late = begun - doubt.met_at > MET_GRACE * self.patience
-            is_false = bool(says) and is_late and doubt.is_wrong()
+            is_false = is_false and is_late
             self.judge(site, name, is_false, doubt.text, {doubt.text: doubt.met_at}, text, begun)
 
     def judge(self, site, source, says, what, wrong, text, at):
