@@ -84,4 +84,7 @@ int site_answer_error(const struct site_answer *answer, struct err *err);
 /* Appends text percent-encoded as one segment of a path, or value of a query. */
 void url_add_encoded(struct str *url, const char *text);
 
+/* Appends "/" and each of the segments that "/" parts in `name`, percent-encoded. */
+void url_add_path(struct str *url, const char *name);
+
 #endif

@@ -93,3 +93,14 @@ void url_add_encoded(struct str *url, const char *text)
 			str_addf(url, "%%%02X", (unsigned char)*text);
 	}
 }
+
+void url_add_path(struct str *url, const char *name)
+{
+	AUTO_FREE char *copy = xstrdup(name);
+	char *rest = copy, *part;
+
+	while ((part = strsep(&rest, "/")) != NULL) {
+		str_add_char(url, '/');
+		url_add_encoded(url, part);
+	}
+}

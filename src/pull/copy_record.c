@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "change/identity.h"
 #include "git/repo.h"
-#include "pull/primary.h"
+#include "net/site_client.h"
 
 #define PATH "refrelay/copy"
 #define INTENT "refrelay/intent"
@@ -335,12 +335,21 @@ static bool is_of_generation(const struct copy_record *record,
 	       record->generation == row->generation;
 }
 
+bool copy_record_is_of_name(const struct copy_record *record, const char *name)
+{
+	AUTO_STR struct str end = STR_INIT;
+
+	url_add_path(&end, name);
+	str_add(&end, ".git");
+	return text_ends_with(record->source, end.data);
+}
+
 bool copy_record_is_of_row(const struct copy_record *record,
 			   const struct registry_row *row)
 {
 	char sum[CHECKSUM_TEXT_SIZE];
 
-	if (!record->is_there || !primary_url_is_of(record->source, row->name))
+	if (!record->is_there || !copy_record_is_of_name(record, row->name))
 		return false;
 	checksum_format(&record->sum, sum);
 	return (!row->checksum || strcmp(row->checksum, sum) == 0) &&

@@ -102,6 +102,9 @@ bool copy_record_proves(const struct copy_record *record, const char *source,
 			const struct fingerprint *source_print,
 			const struct fingerprint *copy_print);
 
+/* Whether its source is the URL of that repository, at whatever primary. */
+bool copy_record_is_of_name(const struct copy_record *record, const char *name);
+
 /* Whether it was written when the copy became what the row says: it travels with the
  * directory, to whatever name somebody moves that. */
 bool copy_record_is_of_row(const struct copy_record *record,

@@ -419,34 +419,14 @@ int primary_reverify(struct primary_line *line, const char *name, struct err *er
 }
 
 /* Parts are encoded, the slashes between them are not. */
-static void add_path(struct str *url, const char *name)
-{
-	AUTO_FREE char *copy = xstrdup(name);
-	char *rest = copy, *part;
-
-	while ((part = strsep(&rest, "/")) != NULL) {
-		str_add_char(url, '/');
-		url_add_encoded(url, part);
-	}
-}
-
 char *primary_url(const struct primary *primary, const char *name)
 {
 	AUTO_STR struct str url = STR_INIT;
 
 	str_add(&url, primary->url);
-	add_path(&url, name);
+	url_add_path(&url, name);
 	str_add(&url, ".git");
 	return str_take(&url);
-}
-
-bool primary_url_is_of(const char *url, const char *name)
-{
-	AUTO_STR struct str end = STR_INIT;
-
-	add_path(&end, name);
-	str_add(&end, ".git");
-	return text_ends_with(url, end.data);
 }
 
 int primary_git(struct primary *primary, const char *name, int64_t valid_s, char **url,

@@ -135,9 +135,6 @@ int primary_reverify(struct primary_line *line, const char *name, struct err *er
 /* The repository's URL, without secrets. The caller frees. */
 char *primary_url(const struct primary *primary, const char *name);
 
-/* Whether that is such a URL: of this repository, at whatever primary. */
-bool primary_url_is_of(const char *url, const char *name);
-
 /* For a git child: the repository's URL, and the header with its token (NULL without
  * key). The caller frees both. */
 int primary_git(struct primary *primary, const char *name, int64_t valid_s, char **url,

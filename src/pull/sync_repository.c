@@ -610,7 +610,7 @@ static bool is_of_another_name(const struct sync_request *request, const char *p
 	if (!request->mends || copy < 0)
 		return false;
 	copy_record_read(copy, &record);
-	if (!record.timeline[0] || primary_url_is_of(record.source, request->name) ||
+	if (!record.timeline[0] || copy_record_is_of_name(&record, request->name) ||
 	    strcmp(record.timeline, view->timeline) == 0)
 		return false;
 	err_set(err, ERR_CORRUPT, "in its place stands the copy of %s", record.source);
