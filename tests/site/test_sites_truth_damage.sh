@@ -87,7 +87,10 @@ a_secondary() {
 	at paris repository remove three
 	wait_until 10 was_logged london repository.doubted repo=three
 	wait_until 2 is_told three
-	ends_when_it_is_whole three
+	restore_packs three
+	at london repository reverify three
+	at paris repository sync three # which waits to try again
+	wait_until 10 all_say_it
 }
 
 # Its refs are told from memory, and git finds no object to build on.
