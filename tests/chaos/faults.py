@@ -172,7 +172,15 @@ class Faults:
                     file.write(bytes(1 << 16))
             except OSError:
                 pass
-        return lambda: filler.unlink(missing_ok=True)
+
+        def heal():
+            try:
+                filler.unlink(missing_ok=True)
+            except OSError:  # it was made read-only meanwhile
+                run(["mount", "-o", "remount,rw", str(folder)], check=False)
+                filler.unlink(missing_ok=True)
+
+        return heal
 
     def full_data(self, choices):
         site = self.secondary(choices)
