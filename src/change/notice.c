@@ -108,8 +108,8 @@ static bool is_gone(int root, const char *path)
 }
 
 /* Notices the new name first, if there is one. A walk for each is bearable: a row is
- * deleted once. */
-static void seek(const struct comparison *comparison)
+ * deleted once. 0; 1: it is back under its own name, look anew. */
+static int seek(const struct comparison *comparison)
 {
 	struct notice *notice = comparison->notice;
 	AUTO_NOTICED struct noticed noticed = { 0 };
@@ -119,9 +119,12 @@ static void seek(const struct comparison *comparison)
 	if (comparison->absence != ABSENCE_SOUGHT || !comparison->base.identity ||
 	    identity_find(notice->options.root, comparison->base.identity, &name,
 			  ERR_IGNORED) <= 0)
-		return;
+		return 0;
+	if (strcmp(name, comparison->name) == 0)
+		return 1;
 	how.name = name;
 	compare(&how, &noticed, ERR_IGNORED);
+	return 0;
 }
 
 static int see_nothing(struct comparison *comparison, int root, struct err *err)
@@ -134,12 +137,10 @@ static int see_nothing(struct comparison *comparison, int root, struct err *err)
 	if (notice_check_mounts(comparison->notice, root, path, err) != 0 ||
 	    notice_check_dropped(comparison->notice, comparison->name, err) != 0)
 		return -1;
-	if (is_gone(root, path)) {
-		if (notice_check_root(comparison->notice, root, err) != 0)
-			return -1;
-		seek(comparison);
-		return 0;
-	}
+	if (is_gone(root, path))
+		return notice_check_root(comparison->notice, root, err) != 0
+			       ? -1
+			       : seek(comparison);
 	comparison->sight = SIGHT_UNREADABLE;
 	comparison->path = xstrdup(path);
 	err_set(&comparison->why, ERR_CORRUPT,

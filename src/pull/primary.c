@@ -418,7 +418,6 @@ int primary_reverify(struct primary_line *line, const char *name, struct err *er
 	return primary_call(line, &request, &reply, err);
 }
 
-/* Parts are encoded, the slashes between them are not. */
 char *primary_url(const struct primary *primary, const char *name)
 {
 	AUTO_STR struct str url = STR_INIT;

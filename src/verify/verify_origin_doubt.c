@@ -128,7 +128,7 @@ static void put_locked(struct verify_origin *verify, const struct origin_row *ro
 struct doubting {
 	const char *name;
 	const struct err *why;
-	bool is_whole; /* as far as the row says */
+	bool is_proved; /* it is damage for sure */
 	struct origin_row row;
 };
 
@@ -154,11 +154,19 @@ static int write_row(struct store_tx *tx, void *arg, struct err *err)
 		return found < 0 ? -1 : 0;
 	row.verification = VERIFICATION_PENDING;
 	row.verification_due_at = clock_wall_ms();
-	if (doubting->why->reason == REASON_LOST_OBJECT) {
+	if (doubting->is_proved) {
 		row.verification = VERIFICATION_FAILED;
 		origin_row_set_failure(&row, doubting->why);
 	}
 	return origin_row_update(tx, &row, row.generation, err);
+}
+
+int verify_doubt_fail(struct store *store, const char *name, const struct err *why,
+		      struct err *err)
+{
+	struct doubting doubting = { .name = name, .why = why, .is_proved = true };
+
+	return store_write(store, write_row, &doubting, err);
 }
 
 static int mark(struct store *store, struct doubting *doubting, struct err *err)
@@ -184,8 +192,7 @@ static bool is_news(struct verify_origin *verify, const struct doubting *doubtin
 	ssize_t at = find_locked(verify, name);
 
 	if ((at >= 0 && !verify->doubted.items[at].is_look) ||
-	    (doubting->why->reason != REASON_LOST_OBJECT &&
-	     !take_alarm_locked(verify, name)))
+	    (!doubting->is_proved && !take_alarm_locked(verify, name)))
 		return false;
 	put_locked(verify, &doubting->row, false);
 	return true;
@@ -196,7 +203,9 @@ static bool is_news(struct verify_origin *verify, const struct doubting *doubtin
 void verify_origin_doubt(struct verify_origin *verify, const char *name,
 			 const struct err *why)
 {
-	struct doubting doubting = { .name = name, .why = why };
+	struct doubting doubting = { .name = name,
+				     .why = why,
+				     .is_proved = why->reason == REASON_LOST_OBJECT };
 	struct store *store = verify->options.store;
 	struct err err;
 

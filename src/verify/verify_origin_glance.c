@@ -9,7 +9,7 @@
 #include "git/objects.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
-#include "verify/verify_origin.h"
+#include "verify/verify_origin_parts.h"
 
 #define REFS_MOST 16 /* which are looked for without a process */
 #define TIMEOUT_MS ((int64_t)60 * 1000)
@@ -76,35 +76,14 @@ static int read_page(struct store_tx *tx, void *arg, struct err *err)
 	return origin_rows_list(tx, KIND_REPOSITORY, page->after, PAGE, &page->rows, err);
 }
 
-struct failing {
-	const char *name;
-	const struct err *why;
-};
-
-static int fail(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
-	const struct failing *failing = arg;
-	int found = origin_row_get(tx, KIND_REPOSITORY, failing->name, &row, err);
-
-	if (found <= 0 || row.verification == VERIFICATION_FAILED)
-		return found < 0 ? -1 : 0;
-	row.verification = VERIFICATION_FAILED;
-	row.verification_due_at = clock_wall_ms();
-	origin_row_set_failure(&row, failing->why);
-	return origin_row_update(tx, &row, row.generation, err);
-}
-
 static int note(struct store *store, const char *name, const struct err *why,
 		struct verify_glances *glances, struct err *err)
 {
-	struct failing failing = { name, why };
-
 	if (glances->broken++ == 0) {
 		glances->example = xstrdup(name);
 		glances->why = *why;
 	}
-	return store_write(store, fail, &failing, err);
+	return verify_doubt_fail(store, name, why, err);
 }
 
 static int look_at_page(struct store *store, const char *root, const origin_rows *rows,

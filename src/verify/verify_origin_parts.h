@@ -71,6 +71,10 @@ void verify_lane_clear(struct verify_lane *lane);
  * to. */
 void verify_origin_heal(struct verify_origin *verify);
 
+/* The row of a repository says from now on that it is damaged. */
+int verify_doubt_fail(struct store *store, const char *name, const struct err *why,
+		      struct err *err);
+
 /* The next one that nobody works at, taken out. False: there is none. */
 bool verify_doubt_take_locked(struct verify_origin *verify,
 			      struct verify_doubted *doubted);

@@ -31,7 +31,7 @@ many_deletions_wait_for_a_person() {
 	[ "$(find paris/tree/old -type f | wc -l)" = 40 ]
 	expect 3 at paris status
 	grep -q '40 blobs of kind tree are held, for instance old/1: .*deleted' out
-	grep -q '(see refrelay blob list --type tree --state held)' out
+	grep -q '(see refrelay blob list --type tree --state held' out
 	was_logged paris registry.held
 	expect 0 at paris blob list --type tree --state held
 	[ "$(grep -c '^held .* old/' out)" = 40 ]

@@ -68,7 +68,7 @@ what_is_started_without_a_node_waits() {
 	at home push start # nothing twice
 	queue_is 4 'len(q["queue"])'
 	expect 3 at home status
-	grep -q '^m[12] is .* behind: 2 pushes to do; ' out
+	grep -q '; m[12] is .* behind: 2 pushes to do; ' out
 	at home push list --detail >list
 	[ "$(grep -c '^Pending: 2$' list)" -eq 2 ]
 	grep -q '^Push: refs/\*:refs/\*$' list

@@ -64,7 +64,7 @@ what_is_owed_outlives_the_node() {
 	change a refs/heads/new
 	kill_site home
 	rm store/filler
-	tells '^of 1 changed repository no task could be made, for instance a: '
+	tells '; of 1 changed repository no task could be made, for instance a: '
 	start_site home
 	wait_until 10 arrived near a
 	wait_until 10 is_well
