@@ -100,9 +100,11 @@ int64_t doubt_take(struct pull *pull, uint64_t id)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 	struct pace *pace = pace_of(&pull->doubts, id);
 	int64_t now = clock_boot_ms(), wait_ms = wait_locked(pace, now);
+	int64_t rebuild_ms = wait_locked(pace_of(&pull->rebuilds, id), now);
 
 	take_locked(pace, now);
-	return wait_ms;
+	/* A try that may not rebuild yet fails, and then waits for long. */
+	return wait_ms > rebuild_ms ? wait_ms : rebuild_ms;
 }
 
 /* What is away with its file system is not damaged. */
