@@ -338,17 +338,12 @@ int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,
 	return 0;
 }
 
-static int read_last(struct store_tx *tx, void *arg, struct err *err)
+static int read_ends(struct store_tx *tx, void *arg, struct err *err)
 {
 	return event_log_ends(tx, arg, err);
 }
 
-int event_log_last(struct store *store, uint64_t *id, struct err *err)
+int event_log_look(struct store *store, struct event_ends *ends, struct err *err)
 {
-	struct event_ends ends = { 0 };
-
-	if (store_read(store, read_last, &ends, err) != 0)
-		return -1;
-	*id = ends.last;
-	return 0;
+	return store_read(store, read_ends, ends, err);
 }

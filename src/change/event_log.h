@@ -68,8 +68,7 @@ int event_log_went_back(struct store *store, const char *timeline, struct err *e
  * log was not kept is in no event. */
 int event_log_renew(struct store *store, const char *timeline, struct err *err);
 
-/* The id of the newest event; 0: there is none. */
-int event_log_last(struct store *store, uint64_t *id, struct err *err);
+int event_log_look(struct store *store, struct event_ends *ends, struct err *err);
 
 /* Inside store_write(): gives event->id, mark and at. After the write has returned, call
  * event_log_wake. */

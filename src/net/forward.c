@@ -33,6 +33,7 @@ static struct forward_answer no_answer(void)
 					.last_modified = STR_INIT,
 					.www_authenticate = STR_INIT,
 					.retry_after = STR_INIT,
+					.timeline = STR_INIT,
 					.last_event = STR_INIT,
 					.error_reason = STR_INIT,
 					.length = UINT64_MAX };
@@ -48,6 +49,7 @@ void forward_answer_clear(struct forward_answer *answer)
 	str_clear(&answer->last_modified);
 	str_clear(&answer->www_authenticate);
 	str_clear(&answer->retry_after);
+	str_clear(&answer->timeline);
 	str_clear(&answer->last_event);
 	str_clear(&answer->error_reason);
 	*answer = no_answer();
@@ -333,6 +335,7 @@ static int read_head(struct forward *forward, struct forward_answer *answer,
 	add_values(easy, "Last-Modified", &answer->last_modified);
 	add_values(easy, "WWW-Authenticate", &answer->www_authenticate);
 	add_values(easy, "Retry-After", &answer->retry_after);
+	add_values(easy, "Refrelay-Timeline", &answer->timeline);
 	add_values(easy, "Refrelay-Last-Event", &answer->last_event);
 	add_values(easy, "Refrelay-Error-Reason", &answer->error_reason);
 	return read_length(forward, answer, err);

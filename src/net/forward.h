@@ -60,7 +60,7 @@ struct forward_request {
 struct forward_answer {
 	int status; /* 200 or more */
 	struct str content_type, content_encoding, content_range, accept_ranges, etag,
-		last_modified, www_authenticate, retry_after, last_event,
+		last_modified, www_authenticate, retry_after, timeline, last_event,
 		error_reason; /* "": not said; several are joined by ", " */
 	uint64_t length;      /* of the body; UINT64_MAX: not said */
 };

@@ -270,8 +270,8 @@ static void raise_to(uint64_t *number, uint64_t least)
 }
 
 /* These two: whether a row may have to go now. */
-static bool end_mark(struct freshness *freshness, const char *name, bool has_event,
-		     uint64_t event)
+static bool end_mark(struct freshness *freshness, const char *name,
+		     const struct event_ends *ends)
 {
 	struct pull_news news;
 	struct mark *mark;
@@ -279,8 +279,8 @@ static bool end_mark(struct freshness *freshness, const char *name, bool has_eve
 	news_look(freshness->pull, &news);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
 	mark = end_locked(freshness, name);
-	if (has_event) {
-		raise_to(&mark->event, event);
+	if (ends && news.has_cursor && strcmp(ends->timeline, news.timeline) == 0) {
+		raise_to(&mark->event, ends->last);
 		raise_to(&mark->event_request, news.asked + 1);
 	} else {
 		raise_to(&mark->request, news.asked + 1);
@@ -300,10 +300,10 @@ static bool drop_mark(struct freshness *freshness, const char *name)
 	return freshness->may_be_kept;
 }
 
-void freshness_mark_ended(struct freshness *freshness, const char *name, bool has_event,
-			  uint64_t event)
+void freshness_mark_ended(struct freshness *freshness, const char *name,
+			  const struct event_ends *ends)
 {
-	if (end_mark(freshness, name, has_event, event))
+	if (end_mark(freshness, name, ends))
 		news_turn(freshness->pull);
 }
 

@@ -44,9 +44,9 @@ int freshness_look(struct freshness *freshness, const char *name, enum fresh *fr
 		   struct err *err);
 
 /* What the primary has of `name` may be newer than the copy, and is shown to a reader:
- * from now on it is FRESH_PUSHED, until a number that comes with _ended is reached: the
- * id of the primary's last event, told with what is shown, or asked for after the push.
- * _ended with has_event false: not known; it stays so until the cursor has read an answer
+ * from now on it is FRESH_PUSHED, until the event that comes with _ended is reached: the
+ * primary's last one, told with what is shown, or asked for after the push. NULL, or of
+ * another timeline than the cursor's: it stays so until the cursor has read an answer
  * that was asked for after this call. Marks may overlap. Each _began has one of the
  * others, before the client is told. */
 void freshness_mark_began(struct freshness *freshness, const char *name);
@@ -57,8 +57,8 @@ MUST_CHECK int freshness_push_began(struct freshness *freshness, const char *nam
 				    struct err *err);
 /* Whether the last _push_began() failed. */
 bool freshness_cannot_note(struct freshness *freshness);
-void freshness_mark_ended(struct freshness *freshness, const char *name, bool has_event,
-			  uint64_t event);
+void freshness_mark_ended(struct freshness *freshness, const char *name,
+			  const struct event_ends *ends);
 /* It changed nothing, for certain: the primary was not reached, or refused it (401, 403,
  * 404, ...). As if it had not begun. */
 void freshness_mark_dropped(struct freshness *freshness, const char *name);

@@ -64,6 +64,7 @@ static void show(struct log_cursor *cursor)
 
 	cursor->pull->state.has_cursor = cursor->has_at;
 	cursor->pull->state.cursor = cursor->has_at ? cursor->at.id : 0;
+	memcpy(cursor->pull->news.timeline, cursor->at.timeline, TIMELINE_SIZE);
 }
 
 /* "ID AT_MS"; when the newest was is known of those that came along, else now. */

@@ -5,7 +5,7 @@
 #ifndef PULL_NEWS_H
 #define PULL_NEWS_H
 
-#include "base/base.h"
+#include "replicable/origin_rows.h"
 
 struct pull;
 struct stop;
@@ -28,6 +28,7 @@ struct pull_news {
 	uint64_t turn;   /* grows with `reached`, and with news_turn() */
 	uint64_t cursor; /* as in struct pull_state */
 	bool has_cursor;
+	char timeline[TIMELINE_SIZE]; /* of the cursor */
 };
 void news_look(struct pull *pull, struct pull_news *news);
 

@@ -325,14 +325,15 @@ int primary_events(struct primary_line *line,
 }
 
 /* Without a position: that gives the oldest event, and with it where the newest is. */
-int primary_last_event(struct primary_line *line, uint64_t *id, struct err *err)
+int primary_last_event(struct primary_line *line, struct event_ends *ends,
+		       struct err *err)
 {
 	const struct primary_events_question question = { .limit = 1 };
 	struct primary_events answer;
 
 	if (primary_events(line, &question, &answer, err) != 0)
 		return -1;
-	*id = answer.ends.last;
+	*ends = answer.ends;
 	primary_events_clear(&answer);
 	return 0;
 }

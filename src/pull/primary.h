@@ -70,7 +70,8 @@ int primary_events(struct primary_line *line,
 void primary_events_clear(struct primary_events *answer);
 
 /* The newest event's id now, 0: none ever. Cheap; moves no position, reports nothing. */
-int primary_last_event(struct primary_line *line, uint64_t *id, struct err *err);
+int primary_last_event(struct primary_line *line, struct event_ends *ends,
+		       struct err *err);
 
 struct inventory_item {
 	char *name, *checksum; /* owned; checksum NULL: the primary cannot read it, or, of

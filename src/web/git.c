@@ -242,16 +242,18 @@ static void tell_last_event(const struct web_request *request, const char *name,
 			    struct web_response *response)
 {
 	AUTO_NOTICED struct noticed noticed = { 0 };
-	uint64_t last = 0;
+	struct event_ends ends;
 	struct err err;
 
 	if (response->read || response->status >= 400)
 		return;
 	if (notice_compare(request->services->notice, name, &noticed, &err) == 0 &&
-	    event_log_last(request->services->store, &last, &err) == 0)
-		web_add_header(response, "Refrelay-Last-Event", "%" PRIu64, last);
-	else
+	    event_log_look(request->services->store, &ends, &err) == 0) {
+		web_add_header(response, "Refrelay-Timeline", "%s", ends.timeline);
+		web_add_header(response, "Refrelay-Last-Event", "%" PRIu64, ends.last);
+	} else {
 		log_warn("git.last_event_unknown", LOG_ERR(&err), LOG_TEXT("repo", name));
+	}
 }
 
 static int answer_here(const struct web_request *request, const char *name,

@@ -126,18 +126,18 @@ struct passing {
 static void end_push(const struct passing *passing)
 {
 	struct primary_line *line = NULL;
-	uint64_t event = 0;
+	struct event_ends ends;
 	struct err err;
 	bool is_known =
 		primary_line_open(passing->services->primary, NULL, &line, &err) == 0;
 
 	if (is_known) {
 		primary_line_limit(line, LAST_EVENT_MS);
-		is_known = primary_last_event(line, &event, &err) == 0;
+		is_known = primary_last_event(line, &ends, &err) == 0;
 	}
 	primary_line_close(line);
-	freshness_mark_ended(passing->services->freshness, passing->name, is_known,
-			     event);
+	freshness_mark_ended(passing->services->freshness, passing->name,
+			     is_known ? &ends : NULL);
 }
 
 static void close_passing(void *arg)
@@ -272,11 +272,12 @@ static void log_forwarded(const struct passing *passing, const char *reason,
 /* The copy must come as far as what a reader is about to see. */
 static void end_read(struct passing *passing, const struct forward_answer *answer)
 {
-	uint64_t event = 0;
-	bool is_known = text_to_uint64(answer->last_event.data, &event);
+	struct event_ends ends = { 0 };
+	bool is_known = text_to_uint64(answer->last_event.data, &ends.last);
 
-	freshness_mark_ended(passing->services->freshness, passing->name, is_known,
-			     event);
+	snprintf(ends.timeline, sizeof(ends.timeline), "%s", answer->timeline.data);
+	freshness_mark_ended(passing->services->freshness, passing->name,
+			     is_known ? &ends : NULL);
 	passing->is_marked = false;
 }
 

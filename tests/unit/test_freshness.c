@@ -29,6 +29,8 @@ static struct store *open_store(void)
 	return opened;
 }
 
+#define LOG "0123456789abcdef"
+
 /* The cursor has taken over all events up to this one. */
 static void hear(uint64_t event)
 {
@@ -37,8 +39,22 @@ static void hear(uint64_t event)
 	lock(&pull.mutex);
 	pull.state.has_cursor = true;
 	pull.state.cursor = event;
+	memcpy(pull.news.timeline, LOG, TIMELINE_SIZE);
 	unlock(&pull.mutex);
 	news_all(&pull, request, clock_boot_ms());
+}
+
+static void end_of(const char *name, const char *timeline, uint64_t event)
+{
+	struct event_ends ends = { .last = event };
+
+	memcpy(ends.timeline, timeline, TIMELINE_SIZE);
+	freshness_mark_ended(freshness, name, &ends);
+}
+
+static void end_at(const char *timeline, uint64_t event)
+{
+	end_of("a", timeline, event);
 }
 
 static void start(void)
@@ -382,7 +398,7 @@ TEST(a_push_makes_behind_until_its_event_was_taken_over)
 	assert_fresh("a", FRESH_PUSHED);
 	hear(7); /* while it is under way nothing ends it */
 	assert_fresh("a", FRESH_PUSHED);
-	freshness_mark_ended(freshness, "a", true, 9);
+	end_at(LOG, 9);
 	assert_fresh("a", FRESH_PUSHED);
 	lock(&pull.mutex);
 	pull.state.cursor = 8;
@@ -402,7 +418,7 @@ TEST(a_push_without_a_number_waits_for_an_answer_asked_for_after_it)
 {
 	freshness_mark_began(freshness, "a");
 	uint64_t before = news_asked(&pull);
-	freshness_mark_ended(freshness, "a", false, 0);
+	freshness_mark_ended(freshness, "a", NULL);
 	news_all(&pull, before, clock_boot_ms());
 	assert_fresh("a", FRESH_PUSHED);
 	news_all(&pull, news_asked(&pull), clock_boot_ms());
@@ -412,7 +428,7 @@ TEST(a_push_without_a_number_waits_for_an_answer_asked_for_after_it)
 TEST(a_number_of_a_log_that_is_no_more_is_not_waited_for)
 {
 	freshness_mark_began(freshness, "a");
-	freshness_mark_ended(freshness, "a", true, 1000);
+	end_at(LOG, 1000);
 	lock(&pull.mutex);
 	pull.state.has_cursor = false;
 	pull.state.cursor = 2000;
@@ -423,20 +439,30 @@ TEST(a_number_of_a_log_that_is_no_more_is_not_waited_for)
 	assert_fresh("a", FRESH);
 }
 
+TEST(a_number_of_another_log_says_nothing)
+{
+	hear(9);
+	freshness_mark_began(freshness, "a");
+	end_at("fedcba9876543210", 4);
+	assert_fresh("a", FRESH_PUSHED);
+	hear(9);
+	assert_fresh("a", FRESH);
+}
+
 TEST(of_pushes_that_overlap_the_last_to_end_and_the_greatest_number_count)
 {
 	freshness_mark_began(freshness, "a");
 	freshness_mark_began(freshness, "a");
-	freshness_mark_ended(freshness, "a", true, 20);
+	end_at(LOG, 20);
 	hear(20);
 	assert_fresh("a", FRESH_PUSHED);
-	freshness_mark_ended(freshness, "a", true, 19);
+	end_at(LOG, 19);
 	assert_fresh("a", FRESH);
 
 	freshness_mark_began(freshness, "a");
 	freshness_mark_began(freshness, "a");
-	freshness_mark_ended(freshness, "a", false, 0);
-	freshness_mark_ended(freshness, "a", true, 19);
+	freshness_mark_ended(freshness, "a", NULL);
+	end_at(LOG, 19);
 	assert_fresh("a", FRESH_PUSHED);
 	hear(20);
 	assert_fresh("a", FRESH);
@@ -449,7 +475,7 @@ TEST(a_push_that_was_refused_leaves_no_trace_but_that_of_others)
 	assert_fresh("a", FRESH);
 	freshness_mark_began(freshness, "a");
 	freshness_mark_began(freshness, "a");
-	freshness_mark_ended(freshness, "a", true, 5);
+	end_at(LOG, 5);
 	freshness_mark_dropped(freshness, "a");
 	assert_fresh("a", FRESH_PUSHED);
 	hear(5);
@@ -473,7 +499,7 @@ static void push_begins(const char *name)
 
 static void push_ends(const char *name)
 {
-	freshness_mark_ended(freshness, name, true, 9);
+	end_of(name, LOG, 9);
 }
 
 /* More than there is place for: then rather too many are asked of the primary. */
@@ -550,11 +576,11 @@ TEST(a_push_outlives_the_process_until_the_first_answer)
 TEST(a_push_that_has_ended_is_kept_until_the_copy_is_known_to_be_behind)
 {
 	assert_ok(freshness_push_began(freshness, "a", &err));
-	freshness_mark_ended(freshness, "a", true, 9);
+	end_at(LOG, 9);
 	start_again();
 	assert_fresh("a", FRESH_PUSHED);
 	assert_ok(freshness_push_began(freshness, "a", &err));
-	freshness_mark_ended(freshness, "a", true, 9);
+	end_at(LOG, 9);
 	assert_ok(ask(store, "a", 4));
 	hear(9);
 	eventually_kept(0);
@@ -566,7 +592,7 @@ TEST(what_is_over_at_its_end_or_changed_nothing_is_not_kept)
 {
 	hear(9);
 	assert_ok(freshness_push_began(freshness, "a", &err));
-	freshness_mark_ended(freshness, "a", true, 9);
+	end_at(LOG, 9);
 	assert_ok(freshness_push_began(freshness, "nobody", &err));
 	freshness_mark_dropped(freshness, "nobody");
 	eventually_kept(0);
@@ -589,7 +615,7 @@ TEST(a_row_stays_until_the_last_push_of_its_name_is_over)
 	assert_ok(freshness_push_began(freshness, "b", &err));
 	freshness_mark_dropped(freshness, "b");
 	eventually_kept(1);
-	freshness_mark_ended(freshness, "a", true, 5);
+	end_at(LOG, 5);
 	eventually_kept(0);
 }
 
@@ -597,7 +623,7 @@ TEST(a_read_that_is_forwarded_writes_nothing)
 {
 	assert_fresh("a", FRESH);
 	freshness_mark_began(freshness, "a");
-	freshness_mark_ended(freshness, "a", true, 1);
+	end_at(LOG, 1);
 	assert_true(is_known("a"));
 	assert_fresh("a", FRESH);
 	assert_true(is_known("a")); /* the stamp is the same */
@@ -657,7 +683,7 @@ static void change_a(uint64_t generation)
 
 	if (is_pushed) {
 		freshness_mark_began(freshness, "a");
-		freshness_mark_ended(freshness, "a", true, generation);
+		end_at(LOG, generation);
 		not_here = generation;
 	}
 	assert_ok(ask(store, "a", generation));
@@ -712,6 +738,7 @@ int main(void)
 		FRESH_CASE(
 			a_push_without_a_number_waits_for_an_answer_asked_for_after_it),
 		FRESH_CASE(a_number_of_a_log_that_is_no_more_is_not_waited_for),
+		FRESH_CASE(a_number_of_another_log_says_nothing),
 		FRESH_CASE(
 			of_pushes_that_overlap_the_last_to_end_and_the_greatest_number_count),
 		FRESH_CASE(a_push_that_was_refused_leaves_no_trace_but_that_of_others),

@@ -189,14 +189,14 @@ static void push(uint64_t generation)
 	AUTO_FREE char *ref = xasprintf("refs/heads/push-%" PRIu64, generation);
 	struct primary_line *line;
 	struct stop stop;
-	uint64_t event = 0;
+	struct event_ends ends;
 
 	stop_init(&stop);
 	assert_ok(primary_line_open(&fake, &stop, &line, &err));
 	assert_ok(freshness_push_began(freshness, "a", &err));
 	change("a", ref, TOLD);
-	assert_ok(primary_last_event(line, &event, &err));
-	freshness_mark_ended(freshness, "a", generation % 2, event);
+	assert_ok(primary_last_event(line, &ends, &err));
+	freshness_mark_ended(freshness, "a", generation % 2 ? &ends : NULL);
 	primary_line_close(line);
 	stop_clear(&stop);
 }
