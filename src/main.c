@@ -15,7 +15,7 @@ static void print_help(void)
 	puts("\nrefrelay COMMAND --help tells more.");
 }
 
-static int run_command(struct cli *cli, int argc, char **argv)
+static int main_run_command(struct cli *cli, int argc, char **argv)
 {
 	for (const struct command *command = commands; command->name; command++) {
 		if (strcmp(command->name, argv[0]) != 0)
@@ -58,7 +58,7 @@ static int read_global_options(struct cli *cli, int argc, char **argv, int *next
 	return at < argc ? -1 : cli_usage(NULL, "it takes a command");
 }
 
-static int run(int argc, char **argv)
+static int main_run_arguments(int argc, char **argv)
 {
 	const char *named = getenv("REFRELAY_CONFIG");
 	struct cli cli = { .config_path = named ? named : DEFAULT_CONFIG };
@@ -68,7 +68,7 @@ static int run(int argc, char **argv)
 	/* A command says itself what it did; serve and replicate choose for themselves.
 	 */
 	log_set_level(cli.is_verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN);
-	return status >= 0 ? status : run_command(&cli, argc - next, argv + next);
+	return status >= 0 ? status : main_run_command(&cli, argc - next, argv + next);
 }
 
 /* Whoever read it has had enough, as head(1): then programs end by the signal, which
@@ -97,5 +97,5 @@ int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* write() says EFBIG */
-	return end_output(run(argc, argv));
+	return end_output(main_run_arguments(argc, argv));
 }

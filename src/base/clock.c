@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 
-static int64_t nanoseconds(clockid_t clock)
+static int64_t clock_read_nanoseconds(clockid_t clock)
 {
 	struct timespec now;
 
@@ -13,17 +13,17 @@ static int64_t nanoseconds(clockid_t clock)
 
 int64_t clock_boot_ms(void)
 {
-	return nanoseconds(CLOCK_BOOTTIME) / 1000000;
+	return clock_read_nanoseconds(CLOCK_BOOTTIME) / 1000000;
 }
 
 int64_t clock_wall_ms(void)
 {
-	return nanoseconds(CLOCK_REALTIME) / 1000000;
+	return clock_read_nanoseconds(CLOCK_REALTIME) / 1000000;
 }
 
 int64_t clock_wall_ns(void)
 {
-	return nanoseconds(CLOCK_REALTIME);
+	return clock_read_nanoseconds(CLOCK_REALTIME);
 }
 
 /* Adjustments of a clock that goes a little wrong are far below. */

@@ -61,7 +61,7 @@ static void add_to_index(struct conf *conf, const struct conf_entry *entry)
 	vec_add(list, entry);
 }
 
-static void store(struct reader *reader, const struct conf_parsed *parsed)
+static void conf_store_entry(struct reader *reader, const struct conf_parsed *parsed)
 {
 	struct conf_entry *entry = xmalloc(sizeof(*entry));
 
@@ -77,7 +77,7 @@ static void store(struct reader *reader, const struct conf_parsed *parsed)
 	add_to_index(reader->conf, entry);
 }
 
-static int read_file(struct conf *conf, const char *path, int depth, struct err *err);
+static int conf_add_file(struct conf *conf, const char *path, int depth, struct err *err);
 
 /* An included path counts from the directory of the file that names it. */
 static int include_path(const char *file, const char *value, struct str *path,
@@ -113,7 +113,7 @@ static int include(struct reader *reader, const char *value, struct err *err)
 			       DEPTH_LIMIT);
 	if (include_path(reader->file, value, &path, err) != 0)
 		return -1;
-	return read_file(reader->conf, path.data, reader->depth + 1, err);
+	return conf_add_file(reader->conf, path.data, reader->depth + 1, err);
 }
 
 static int add_include(struct reader *reader, const struct conf_parsed *parsed,
@@ -138,7 +138,7 @@ static int add_include(struct reader *reader, const struct conf_parsed *parsed,
 	return err_prefix(err, "%s:%u", reader->file, parsed->line);
 }
 
-static int add(void *data, const struct conf_parsed *parsed, struct err *err)
+static int conf_add_parsed(void *data, const struct conf_parsed *parsed, struct err *err)
 {
 	struct reader *reader = data;
 
@@ -148,35 +148,35 @@ static int add(void *data, const struct conf_parsed *parsed, struct err *err)
 		return err_set(err, ERR_CONFIG,
 			       "%s:%u: includeIf is not supported here; use include.path",
 			       reader->file, parsed->line);
-	store(reader, parsed);
+	conf_store_entry(reader, parsed);
 	return 0;
 }
 
-static int read_text(struct conf *conf, const char *name, const struct str *text,
-		     int depth, struct err *err)
+static int conf_add_text(struct conf *conf, const char *name, const struct str *text,
+			 int depth, struct err *err)
 {
 	char *file = xstrdup(name);
 	struct reader reader = { .conf = conf, .file = file, .depth = depth };
-	const struct conf_sink sink = { .add = add, .data = &reader };
+	const struct conf_sink sink = { .add = conf_add_parsed, .data = &reader };
 
 	vec_add(&conf->files, file);
 	return conf_parse(file, text->data, text->len, &sink, err);
 }
 
-static int read_file(struct conf *conf, const char *path, int depth, struct err *err)
+static int conf_add_file(struct conf *conf, const char *path, int depth, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 
 	if (file_read_any(AT_FDCWD, path, FILE_LIMIT, &text, err) != 0)
 		return -1;
-	return read_text(conf, path, &text, depth, err);
+	return conf_add_text(conf, path, &text, depth, err);
 }
 
 int conf_load(const char *path, struct conf **conf, struct err *err)
 {
 	AUTO_CONF struct conf *made = xcalloc(1, sizeof(*made));
 
-	if (read_file(made, path, 0, err) != 0) {
+	if (conf_add_file(made, path, 0, err) != 0) {
 		if (err->class != ERR_MISSING)
 			err->class = ERR_CONFIG;
 		return -1;
@@ -192,7 +192,7 @@ int conf_load_text(const char *name, const char *text, size_t len, struct conf *
 	AUTO_STR struct str copy = STR_INIT;
 
 	str_add_bytes(&copy, text, len);
-	if (read_text(made, name, &copy, -1, err) != 0)
+	if (conf_add_text(made, name, &copy, -1, err) != 0)
 		return -1;
 	*conf = TAKE(made);
 	return 0;
@@ -319,7 +319,7 @@ void conf_render_value(const struct conf_entry *entry, struct str *out)
 }
 
 /* Whether a reader of one line would see the value as it is. */
-static bool is_plain(const char *value)
+static bool conf_is_plain_value(const char *value)
 {
 	size_t len = strlen(value);
 
@@ -329,7 +329,7 @@ static bool is_plain(const char *value)
 	return len == 0 || (value[0] != ' ' && value[0] != '"' && value[len - 1] != ' ');
 }
 
-static void add_quoted(const char *value, struct str *out)
+static void conf_add_quoted_value(const char *value, struct str *out)
 {
 	static const char from[] = "\n\t\b\"\\", to[] = "ntb\"\\";
 
@@ -354,10 +354,10 @@ void conf_render(const struct conf *conf, struct str *out)
 		conf_render_value(entry, &value);
 		if (entry->value)
 			str_add_char(out, '=');
-		if (is_plain(value.data))
+		if (conf_is_plain_value(value.data))
 			str_add(out, value.data);
 		else
-			add_quoted(value.data, out);
+			conf_add_quoted_value(value.data, out);
 		str_add_char(out, '\n');
 	}
 }

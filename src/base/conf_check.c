@@ -14,7 +14,7 @@ static char lower(char c)
 	return (char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
 }
 
-static size_t least(size_t a, size_t b)
+static size_t conf_check_minimum(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -36,11 +36,11 @@ static size_t distance(const char *one, const char *two)
 		for (size_t j = 1; j <= len_two; j++) {
 			char d = lower(two[j - 1]);
 			size_t best = rows[i - 1][j - 1] + (c != d);
-			best = least(best, rows[i - 1][j] + 1);
-			best = least(best, rows[i][j - 1] + 1);
+			best = conf_check_minimum(best, rows[i - 1][j] + 1);
+			best = conf_check_minimum(best, rows[i][j - 1] + 1);
 			if (i > 1 && j > 1 && c == lower(two[j - 2]) &&
 			    d == lower(one[i - 2]))
-				best = least(best, rows[i - 2][j - 2] + 1);
+				best = conf_check_minimum(best, rows[i - 2][j - 2] + 1);
 			rows[i][j] = best;
 		}
 	}
@@ -80,7 +80,8 @@ static bool is_for(const struct conf_section *section, const struct conf_entry *
 	       section->has_subsection == (entry->subsection != NULL);
 }
 
-static bool is_known(const struct known *known, const struct conf_entry *entry)
+static bool conf_check_is_known_key(const struct known *known,
+				    const struct conf_entry *entry)
 {
 	for (size_t i = 0; i < known->count; i++)
 		if (is_for(known->sections[i], entry) &&
@@ -191,7 +192,7 @@ int conf_check(const struct conf *conf, const struct conf_section *const *sectio
 		const struct conf_entry *entry = entries->items[i];
 		AUTO_STR struct str text = STR_INIT;
 
-		if (is_known(&known, entry))
+		if (conf_check_is_known_key(&known, entry))
 			continue;
 		say_what_is_wrong(&known, entry, &text);
 		if (!is_lenient(&known, entry->section))

@@ -27,7 +27,7 @@ static void parser_clear(struct parser *parser)
 }
 
 /* The next character; CR LF counts as a newline, and so does the end. */
-static int next(struct parser *parser)
+static int conf_parse_next_char(struct parser *parser)
 {
 	parser->line = parser->next_line;
 	if (parser->at == parser->end) {
@@ -44,7 +44,7 @@ static int next(struct parser *parser)
 }
 
 /* Git's own notion of these, whatever the locale. */
-static bool is_blank(int c)
+static bool conf_parse_is_blank(int c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -59,7 +59,8 @@ static bool is_key_char(int c)
 	return is_letter(c) || (c >= '0' && c <= '9') || c == '-';
 }
 
-static int wrong(const struct parser *parser, const char *text, struct err *err)
+static int conf_parse_set_error(const struct parser *parser, const char *text,
+				struct err *err)
 {
 	return err_set(err, ERR_CONFIG, "%s:%u: %s", parser->name, parser->line, text);
 }
@@ -84,17 +85,18 @@ static int wrong_char(const struct parser *parser, int c, const char *text,
 static int parse_quoted_subsection(struct parser *parser, struct err *err)
 {
 	for (;;) {
-		int c = next(parser);
+		int c = conf_parse_next_char(parser);
 		if (c == '"')
 			break;
 		if (c == '\\')
-			c = next(parser); /* any character stands for itself */
+			c = conf_parse_next_char(
+				parser); /* any character stands for itself */
 		if (c == '\n')
-			return wrong(parser, "the quote of the subsection is not closed",
-				     err);
+			return conf_parse_set_error(
+				parser, "the quote of the subsection is not closed", err);
 		str_add_char(&parser->subsection, (char)c);
 	}
-	int c = next(parser);
+	int c = conf_parse_next_char(parser);
 	return c == ']' ? 0
 			: wrong_char(parser, c, "a subsection is followed by ']'", err);
 }
@@ -105,8 +107,8 @@ static int parse_subsection(struct parser *parser, struct err *err)
 	int c;
 
 	do
-		c = next(parser);
-	while (is_blank(c) && c != '\n');
+		c = conf_parse_next_char(parser);
+	while (conf_parse_is_blank(c) && c != '\n');
 	if (c != '"')
 		return wrong_char(parser, c,
 				  "a subsection stands in quotes, as in [section "
@@ -127,7 +129,7 @@ static int parse_header(struct parser *parser, struct err *err)
 	str_reset(&parser->section);
 	str_reset(&parser->subsection);
 	parser->has_subsection = false;
-	while (is_key_char(c = next(parser)) || c == '.') {
+	while (is_key_char(c = conf_parse_next_char(parser)) || c == '.') {
 		if (c == '.' && !parser->has_subsection)
 			parser->has_subsection = true;
 		else if (parser->has_subsection)
@@ -137,20 +139,21 @@ static int parse_header(struct parser *parser, struct err *err)
 			str_add_char(&parser->section, (char)c);
 	}
 	if (c == '\n')
-		return wrong(parser, "the section header is not closed by ]", err);
-	if (c != ']' && !is_blank(c))
+		return conf_parse_set_error(parser,
+					    "the section header is not closed by ]", err);
+	if (c != ']' && !conf_parse_is_blank(c))
 		return wrong_char(
 			parser, c,
 			"a section's name has letters, digits, '-' and '.' only", err);
 	if (parser->section.len == 0)
-		return wrong(parser, "the section has no name", err);
+		return conf_parse_set_error(parser, "the section has no name", err);
 	return c == ']' ? 0 : parse_subsection(parser, err);
 }
 
 /* Behind a backslash. A newline there joins the lines and adds nothing. */
 static int parse_escape(struct parser *parser, struct err *err)
 {
-	int c = next(parser);
+	int c = conf_parse_next_char(parser);
 
 	switch (c) {
 	case '\n':
@@ -179,21 +182,21 @@ static int parse_escape(struct parser *parser, struct err *err)
 
 static void skip_comment(struct parser *parser)
 {
-	while (next(parser) != '\n')
+	while (conf_parse_next_char(parser) != '\n')
 		;
 }
 
 /* Behind the "=". Unquoted blanks are kept inside the value and cut at both its ends;
  * `kept` is its length without those that may turn out to be the end. */
-static int parse_value(struct parser *parser, struct err *err)
+static int conf_parse_value(struct parser *parser, struct err *err)
 {
 	bool quoted = false;
 	size_t kept = 0;
 	int c;
 
 	str_reset(&parser->value);
-	while ((c = next(parser)) != '\n') {
-		if (is_blank(c) && !quoted) {
+	while ((c = conf_parse_next_char(parser)) != '\n') {
+		if (conf_parse_is_blank(c) && !quoted) {
 			if (parser->value.len > 0)
 				str_add_char(&parser->value, (char)c);
 			continue;
@@ -211,7 +214,7 @@ static int parse_value(struct parser *parser, struct err *err)
 		kept = parser->value.len;
 	}
 	if (quoted)
-		return wrong(parser, "the quote is not closed", err);
+		return conf_parse_set_error(parser, "the quote is not closed", err);
 	str_truncate(&parser->value, kept);
 	return 0;
 }
@@ -223,18 +226,19 @@ static int parse_assignment(struct parser *parser, int c, const struct conf_sink
 	unsigned line = parser->line;
 
 	if (parser->section.len == 0)
-		return wrong(parser, "this key stands before the first [section]", err);
+		return conf_parse_set_error(
+			parser, "this key stands before the first [section]", err);
 	str_reset(&parser->key);
-	for (; is_key_char(c); c = next(parser))
+	for (; is_key_char(c); c = conf_parse_next_char(parser))
 		str_add_char(&parser->key, (char)c);
 	while (c == ' ' || c == '\t')
-		c = next(parser);
+		c = conf_parse_next_char(parser);
 	if (c != '\n' && c != '=')
 		return wrong_char(parser, c,
 				  "a key has letters, digits and '-' only and is "
 				  "followed by '='",
 				  err);
-	if (c == '=' && parse_value(parser, err) != 0)
+	if (c == '=' && conf_parse_value(parser, err) != 0)
 		return -1;
 
 	const struct conf_parsed parsed = {
@@ -250,8 +254,8 @@ static int parse_assignment(struct parser *parser, int c, const struct conf_sink
 static int parse_all(struct parser *parser, const struct conf_sink *sink, struct err *err)
 {
 	while (!parser->at_end) {
-		int c = next(parser), result = 0;
-		if (is_blank(c))
+		int c = conf_parse_next_char(parser), result = 0;
+		if (conf_parse_is_blank(c))
 			continue;
 		if (c == '#' || c == ';')
 			skip_comment(parser);
@@ -273,9 +277,9 @@ static int parse_all(struct parser *parser, const struct conf_sink *sink, struct
 static int refuse_nul(struct parser *parser, struct err *err)
 {
 	while (!parser->at_end)
-		if (next(parser) == '\0')
+		if (conf_parse_next_char(parser) == '\0')
 			break;
-	return wrong(parser, "there is a NUL byte in this line", err);
+	return conf_parse_set_error(parser, "there is a NUL byte in this line", err);
 }
 
 int conf_parse(const char *name, const char *text, size_t len,

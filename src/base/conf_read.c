@@ -21,13 +21,14 @@ int conf_error(const struct conf_entry *entry, struct err *err, const char *fmt,
 }
 
 /* An entry without "=" has the empty text, which no reader of numbers takes. */
-static const char *text_of(const struct conf_entry *entry)
+static const char *conf_read_entry_text(const struct conf_entry *entry)
 {
 	return entry->value ? entry->value : "";
 }
 
 /* Reads the digits at the start; *rest is what follows. False: none, or too many. */
-static bool leading_number(const char *text, uint64_t *number, const char **rest)
+static bool conf_read_leading_number(const char *text, uint64_t *number,
+				     const char **rest)
 {
 	size_t len = strspn(text, "0123456789");
 	AUTO_FREE char *digits = xstrndup(text, len);
@@ -84,11 +85,12 @@ int conf_read_uint(const struct conf_entry *entry, uint64_t min, uint64_t max,
 
 	if (!entry)
 		return 0;
-	if (!text_to_uint64(text_of(entry), &number) || number < min || number > max)
+	if (!text_to_uint64(conf_read_entry_text(entry), &number) || number < min ||
+	    number > max)
 		return conf_error(entry, err,
 				  "\"" SHOWN "\" is not a number from %" PRIu64
 				  " to %" PRIu64,
-				  text_of(entry), min, max);
+				  conf_read_entry_text(entry), min, max);
 	*value = number;
 	return 0;
 }
@@ -114,13 +116,13 @@ int conf_read_size(const struct conf_entry *entry, uint64_t *value, struct err *
 
 	if (!entry)
 		return 0;
-	if (leading_number(text_of(entry), &number, &suffix))
+	if (conf_read_leading_number(conf_read_entry_text(entry), &number, &suffix))
 		factor = size_factor(suffix);
 	if (factor == 0 || __builtin_mul_overflow(number, factor, &number))
 		return conf_error(entry, err,
 				  "\"" SHOWN "\" is not a size: a number of bytes, with "
 				  "k, m or g behind it if you like",
-				  text_of(entry));
+				  conf_read_entry_text(entry));
 	*value = number;
 	return 0;
 }
@@ -152,13 +154,13 @@ int conf_read_duration(const struct conf_entry *entry, enum conf_unit bare,
 
 	if (!entry)
 		return 0;
-	if (leading_number(text_of(entry), &number, &suffix))
+	if (conf_read_leading_number(conf_read_entry_text(entry), &number, &suffix))
 		factor = duration_factor(suffix, bare);
 	if (factor == 0 || __builtin_mul_overflow(number, factor, &ms))
 		return conf_error(entry, err,
 				  "\"" SHOWN "\" is not a duration: a number with ms, s, "
 				  "m, h or d behind it, as 90s",
-				  text_of(entry));
+				  conf_read_entry_text(entry));
 	*value_ms = ms;
 	return 0;
 }
@@ -170,11 +172,11 @@ static bool parse_percent(const char *text, double *percent)
 	size_t places = 0;
 	const char *rest;
 
-	if (!leading_number(text, &whole, &rest) || whole > 100)
+	if (!conf_read_leading_number(text, &whole, &rest) || whole > 100)
 		return false;
 	if (*rest == '.') {
 		const char *digits = rest + 1;
-		if (!leading_number(digits, &part, &rest))
+		if (!conf_read_leading_number(digits, &part, &rest))
 			return false;
 		places = (size_t)(rest - digits);
 	}
@@ -191,11 +193,11 @@ int conf_read_share(const struct conf_entry *entry, double *value, struct err *e
 
 	if (!entry)
 		return 0;
-	if (!parse_percent(text_of(entry), &percent))
+	if (!parse_percent(conf_read_entry_text(entry), &percent))
 		return conf_error(entry, err,
 				  "\"" SHOWN
 				  "\" is not a share from 0%% to 100%%, as 5%%",
-				  text_of(entry));
+				  conf_read_entry_text(entry));
 	*value = percent / 100;
 	return 0;
 }
@@ -209,12 +211,12 @@ int conf_read_choice(const struct conf_entry *entry, const char *const *words,
 	if (!entry)
 		return 0;
 	for (size_t i = 0; words[i]; i++) {
-		if (strcasecmp(text_of(entry), words[i]) == 0) {
+		if (strcasecmp(conf_read_entry_text(entry), words[i]) == 0) {
 			*value = i;
 			return 0;
 		}
 		str_addf(&accepted, "%s%s", i > 0 ? ", " : "", words[i]);
 	}
-	return conf_error(entry, err, "\"" SHOWN "\" is not one of: %s", text_of(entry),
-			  accepted.data);
+	return conf_error(entry, err, "\"" SHOWN "\" is not one of: %s",
+			  conf_read_entry_text(entry), accepted.data);
 }

@@ -7,7 +7,7 @@
 
 /* Must neither wait for a supervisor that is stopped nor fail for one that is dead. When
  * its queue of some hundred moves is full, it goes by an older and mostly earlier one. */
-static void tell(int pipe, int64_t at)
+static void deadline_report_move(int pipe, int64_t at)
 {
 	ssize_t ignored = send(pipe, &at, sizeof(at), MSG_NOSIGNAL | MSG_DONTWAIT);
 
@@ -18,7 +18,7 @@ static void move_locked(struct deadline *deadline, int64_t at)
 {
 	deadline->at = at;
 	for (size_t i = 0; i < deadline->pipes.count; i++)
-		tell(deadline->pipes.items[i], at);
+		deadline_report_move(deadline->pipes.items[i], at);
 }
 
 void deadline_init(struct deadline *deadline, int64_t at)
@@ -61,7 +61,7 @@ void deadline_attach(struct deadline *deadline, int pipe)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&deadline->mutex);
 
-	tell(pipe, deadline->at);
+	deadline_report_move(pipe, deadline->at);
 	vec_add(&deadline->pipes, pipe);
 }
 

@@ -9,7 +9,7 @@
 enum { ROOM = 64 * 1024, WRITTEN = 4096 };
 
 /* Without O_TMPFILE (some file systems) it has a name for a moment. */
-static int open_nameless(const char *directory)
+static int disk_proof_open_nameless(const char *directory)
 {
 	AUTO_FREE char *path = xasprintf("%s/.refrelay-proof.XXXXXX", directory);
 	int fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
@@ -25,7 +25,7 @@ static int open_nameless(const char *directory)
 int disk_prove(const char *directory, struct err *err)
 {
 	static const char zeros[WRITTEN];
-	AUTO_CLOSE int fd = open_nameless(directory);
+	AUTO_CLOSE int fd = disk_proof_open_nameless(directory);
 
 	if (fd < 0)
 		return err_errno(err, "cannot write to %s", directory);

@@ -152,7 +152,7 @@ static void leave_line_locked(struct fair *fair, struct fair_place *place)
 	place->state = FAIR_OUT;
 }
 
-static void wake(const struct fair_place *place)
+static void fair_wake_place(const struct fair_place *place)
 {
 	uint64_t one = 1;
 
@@ -162,7 +162,7 @@ static void wake(const struct fair_place *place)
 	(void)ignored; /* it is empty, and has room for one */
 }
 
-static struct fair_place *next_locked(const struct fair *fair)
+static struct fair_place *fair_find_next_locked(const struct fair *fair)
 {
 	struct fair_place *place, *best = NULL;
 
@@ -177,12 +177,12 @@ static void let_next_in_locked(struct fair *fair)
 {
 	struct fair_place *place;
 
-	while ((place = next_locked(fair)) != NULL) {
+	while ((place = fair_find_next_locked(fair)) != NULL) {
 		if (place->turn > fair->round)
 			fair->round = place->turn;
 		leave_line_locked(fair, place);
 		let_in_locked(fair, place);
-		wake(place);
+		fair_wake_place(place);
 	}
 	show_locked(fair);
 }
@@ -205,7 +205,7 @@ static uint64_t next_turn_locked(const struct fair *fair, const struct fair_plac
 	return turn + 1;
 }
 
-static void insert_locked(struct fair *fair, struct fair_place *place)
+static void fair_insert_locked(struct fair *fair, struct fair_place *place)
 {
 	struct fair_place *before = TAILQ_LAST(&fair->line, fair_places);
 
@@ -225,7 +225,7 @@ static void insert_locked(struct fair *fair, struct fair_place *place)
 }
 
 /* False: there is no room, and nobody to send away for it. */
-static bool make_room_locked(struct fair *fair, uint64_t turn)
+static bool fair_make_room_locked(struct fair *fair, uint64_t turn)
 {
 	struct fair_place *last = TAILQ_LAST(&fair->line, fair_places);
 
@@ -234,7 +234,7 @@ static bool make_room_locked(struct fair *fair, uint64_t turn)
 	if (!last || last->turn <= turn)
 		return false;
 	leave_line_locked(fair, last);
-	wake(last);
+	fair_wake_place(last);
 	return true;
 }
 
@@ -247,9 +247,9 @@ static void join(struct fair *fair, struct fair_place *place,
 	place->turn = next_turn_locked(fair, place);
 	if (may_be_in_locked(fair, place)) {
 		let_in_locked(fair, place);
-	} else if (make_room_locked(fair, place->turn)) {
+	} else if (fair_make_room_locked(fair, place->turn)) {
 		place->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		insert_locked(fair, place);
+		fair_insert_locked(fair, place);
 	} else {
 		leave_shares_locked(fair, place);
 	}
@@ -263,8 +263,8 @@ static bool waits(struct fair *fair, const struct fair_place *place)
 	return place->state == FAIR_WAITS;
 }
 
-static void wait_for_turn(struct fair *fair, struct fair_place *place, int64_t until,
-			  const struct stop *stop)
+static void fair_wait_for_turn(struct fair *fair, struct fair_place *place, int64_t until,
+			       const struct stop *stop)
 {
 	struct pollfd watched[] = {
 		{ .fd = place->fd, .events = POLLIN },
@@ -291,8 +291,8 @@ static void leave_locked(struct fair *fair, struct fair_place *place)
 	let_next_in_locked(fair);
 }
 
-static enum fair_result conclude(struct fair *fair, struct fair_place *place,
-				 const struct stop *stop)
+static enum fair_result fair_conclude_wait(struct fair *fair, struct fair_place *place,
+					   const struct stop *stop)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fair->mutex);
 	bool is_stopped = stop && stop_is_requested(stop);
@@ -321,8 +321,8 @@ enum fair_result fair_enter(struct fair *fair, struct fair_place *place,
 
 	*place = (struct fair_place){ .state = FAIR_OUT, .fd = -1 };
 	join(fair, place, client);
-	wait_for_turn(fair, place, until, stop);
-	enum fair_result result = conclude(fair, place, stop);
+	fair_wait_for_turn(fair, place, until, stop);
+	enum fair_result result = fair_conclude_wait(fair, place, stop);
 	if (place->fd >= 0)
 		close(place->fd);
 	place->fd = -1;
@@ -336,7 +336,8 @@ void fair_leave(struct fair *fair, struct fair_place *place)
 	leave_locked(fair, place);
 }
 
-static bool is_same(const struct fair_place *one, const struct fair_place *other)
+static bool fair_has_common_share(const struct fair_place *one,
+				  const struct fair_place *other)
 {
 	for (size_t i = 0; i < FAIR_NAMES; i++)
 		if (one->shares[i] && one->shares[i] == other->shares[i])
@@ -352,7 +353,7 @@ bool fair_is_wanted(struct fair *fair, const struct fair_place *place)
 	if (fair->in < fair->limits.places)
 		return false; /* who waits has all that he may have */
 	TAILQ_FOREACH(other, &fair->line, entry)
-	if (!is_same(place, other) && !has_enough_locked(fair, other))
+	if (!fair_has_common_share(place, other) && !has_enough_locked(fair, other))
 		return true;
 	return false;
 }

@@ -4,8 +4,8 @@
 #include <sys/random.h>
 #include <sys/vfs.h>
 
-static int read_all(int fd, const char *path, size_t limit, struct str *out,
-		    struct err *err)
+static int file_read_all(int fd, const char *path, size_t limit, struct str *out,
+			 struct err *err)
 {
 	size_t start = out->len;
 
@@ -36,7 +36,7 @@ static int read_open(int fd, const char *path, size_t limit, struct str *out,
 		return err_errno(err, "cannot open %s", path);
 	if (st.st_size > 0 && (uint64_t)st.st_size <= limit)
 		str_reserve(out, (size_t)st.st_size + 1); /* 1: so that we see the end */
-	if (read_all(fd, path, limit, out, err) != 0) {
+	if (file_read_all(fd, path, limit, out, err) != 0) {
 		str_truncate(out, start);
 		return -1;
 	}
@@ -90,7 +90,7 @@ struct content {
 };
 
 /* Makes the name `path`, not what it points to, durable. */
-static int sync_parent(int dir, const char *path, struct err *err)
+static int file_sync_parent(int dir, const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
 	AUTO_FREE char *parent = NULL;
@@ -124,8 +124,8 @@ static int create_like(int dir, const char *temporary, const char *path, mode_t 
 	return TAKE_FD(fd);
 }
 
-static int replace(int dir, const char *path, const struct content *content,
-		   enum file_sync sync, struct err *err)
+static int file_replace_content(int dir, const char *path, const struct content *content,
+				enum file_sync sync, struct err *err)
 {
 	char suffix[17];
 	AUTO_FREE char *temporary = NULL;
@@ -145,7 +145,7 @@ static int replace(int dir, const char *path, const struct content *content,
 		err_errno(err, "cannot rename %s to %s", temporary, path);
 		goto undo;
 	}
-	return sync == FILE_SYNC ? sync_parent(dir, path, err) : 0;
+	return sync == FILE_SYNC ? file_sync_parent(dir, path, err) : 0;
 undo:
 	unlinkat(dir, temporary, 0);
 	return -1;
@@ -154,13 +154,15 @@ undo:
 int file_replace(int dir, const char *path, const void *data, size_t len,
 		 enum file_sync sync, struct err *err)
 {
-	return replace(dir, path, &(struct content){ data, len, 0666 }, sync, err);
+	return file_replace_content(dir, path, &(struct content){ data, len, 0666 }, sync,
+				    err);
 }
 
 int file_replace_private(int dir, const char *path, const void *data, size_t len,
 			 enum file_sync sync, struct err *err)
 {
-	return replace(dir, path, &(struct content){ data, len, 0600 }, sync, err);
+	return file_replace_content(dir, path, &(struct content){ data, len, 0600 }, sync,
+				    err);
 }
 
 int dir_open(int dir, const char *path, struct err *err)
@@ -224,7 +226,7 @@ int file_flush(int dir, const char *path, struct err *err)
 	return fsync(fd) == 0 ? 0 : err_errno(err, "cannot sync %s", path);
 }
 
-static int in_the_way(const char *path, const char *what, struct err *err)
+static int file_fail_in_the_way(const char *path, const char *what, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "cannot make directory %s: %s is in the way", path,
 		what);
@@ -244,12 +246,14 @@ int dir_make(int dir, const char *path, struct err *err)
 			return 0;
 	}
 	if (errno == ENOTDIR)
-		return in_the_way(path, "a file above it", err);
+		return file_fail_in_the_way(path, "a file above it", err);
 	if (errno != EEXIST)
 		return err_errno(err, "cannot make directory %s", path);
 	if (fstatat(dir, path, &st, 0) != 0)
 		return err_errno(err, "cannot look at %s", path);
-	return S_ISDIR(st.st_mode) ? 0 : in_the_way(path, "a file of that name", err);
+	return S_ISDIR(st.st_mode)
+		       ? 0
+		       : file_fail_in_the_way(path, "a file of that name", err);
 }
 
 int dir_make_parents(int dir, const char *path, struct err *err)

@@ -11,7 +11,7 @@ static void __attribute__((constructor)) fetch_algorithms(void)
 	algorithms[HASH_SHA256] = EVP_MD_fetch(NULL, "SHA256", NULL);
 }
 
-static void must(int result)
+static void hash_require_success(int result)
 {
 	if (result != 1)
 		abort();
@@ -22,7 +22,7 @@ void hash_init(struct hash *hash, enum hash_kind kind)
 	*hash = (struct hash){ .context = EVP_MD_CTX_new(), .kind = kind };
 	if (!hash->context)
 		abort();
-	must(EVP_DigestInit_ex2(hash->context, algorithms[kind], NULL));
+	hash_require_success(EVP_DigestInit_ex2(hash->context, algorithms[kind], NULL));
 }
 
 void hash_clear(struct hash *hash)
@@ -33,13 +33,13 @@ void hash_clear(struct hash *hash)
 
 void hash_add(struct hash *hash, const void *data, size_t len)
 {
-	must(EVP_DigestUpdate(hash->context, data, len));
+	hash_require_success(EVP_DigestUpdate(hash->context, data, len));
 }
 
 void hash_end(struct hash *hash, unsigned char *digest)
 {
-	must(EVP_DigestFinal_ex(hash->context, digest, NULL));
-	must(EVP_DigestInit_ex2(hash->context, NULL, NULL));
+	hash_require_success(EVP_DigestFinal_ex(hash->context, digest, NULL));
+	hash_require_success(EVP_DigestInit_ex2(hash->context, NULL, NULL));
 }
 
 size_t hash_size(enum hash_kind kind)

@@ -35,7 +35,7 @@ struct log_context log_set_context(struct log_context next)
  * more, but never the rest of the line.
  */
 
-static bool is_blank(char c)
+static bool log_is_blank(char c)
 {
 	return c == ' ' || c == '\t';
 }
@@ -129,7 +129,7 @@ static size_t scheme_length(const char *text)
 
 	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++) {
 		size_t len = strlen(schemes[i]);
-		if (strncasecmp(text, schemes[i], len) == 0 && is_blank(text[len]))
+		if (strncasecmp(text, schemes[i], len) == 0 && log_is_blank(text[len]))
 			return len + strspn(text + len, " \t");
 	}
 	return 0;
@@ -239,7 +239,7 @@ static void escape(const struct str *text, struct str *out)
 	}
 }
 
-static void add_text(struct str *line, const char *name, const char *value)
+static void log_add_text(struct str *line, const char *name, const char *value)
 {
 	AUTO_STR struct str clean = STR_INIT;
 	AUTO_STR struct str escaped = STR_INIT;
@@ -254,7 +254,7 @@ static void add_text(struct str *line, const char *name, const char *value)
 static void add_field(struct str *line, const struct log_field *field)
 {
 	if (field->text)
-		add_text(line, field->name, field->text);
+		log_add_text(line, field->name, field->text);
 	else
 		str_addf(line, " %s=%" PRId64, field->name, field->number);
 }
@@ -297,7 +297,7 @@ void log_write(enum log_level level, const char *ev, const struct log_field *fie
 	str_addf(&line, "ts=%s level=%s ev=%s", ts, level_names[level], ev);
 	for (size_t i = 0; i < ARRAY_SIZE(attached); i++)
 		if (attached[i].text)
-			add_text(&line, attached[i].name, attached[i].text);
+			log_add_text(&line, attached[i].name, attached[i].text);
 	add_fields(&line, fields);
 	str_add_char(&line, '\n');
 	ssize_t ignored = write(STDERR_FILENO, line.data, line.len); /* one piece */

@@ -15,7 +15,7 @@ static size_t hash(const char *key)
 }
 
 /* The entry with this key, or the free place where it belongs. */
-static struct map_entry *find(const struct map *map, const char *key)
+static struct map_entry *map_find_entry(const struct map *map, const char *key)
 {
 	size_t mask = map->capacity - 1, at = hash(key) & mask;
 
@@ -24,7 +24,7 @@ static struct map_entry *find(const struct map *map, const char *key)
 	return &map->entries[at];
 }
 
-static void grow(struct map *map)
+static void map_grow(struct map *map)
 {
 	struct map bigger = { .capacity = map->capacity ? 2 * map->capacity : 16 };
 
@@ -32,7 +32,7 @@ static void grow(struct map *map)
 	bigger.count = map->count;
 	for (size_t i = 0; i < map->capacity; i++)
 		if (map->entries[i].key)
-			*find(&bigger, map->entries[i].key) = map->entries[i];
+			*map_find_entry(&bigger, map->entries[i].key) = map->entries[i];
 	free(map->entries);
 	*map = bigger;
 }
@@ -47,15 +47,15 @@ void map_clear(struct map *map)
 
 void *map_get(const struct map *map, const char *key)
 {
-	return map->capacity ? find(map, key)->value : NULL;
+	return map->capacity ? map_find_entry(map, key)->value : NULL;
 }
 
 void *map_put(struct map *map, const char *key, void *value)
 {
 	if (3 * (map->count + 1) > 2 * map->capacity)
-		grow(map);
+		map_grow(map);
 
-	struct map_entry *entry = find(map, key);
+	struct map_entry *entry = map_find_entry(map, key);
 	void *before = entry->value;
 	if (!entry->key) {
 		entry->key = xstrdup(key);
@@ -70,7 +70,7 @@ void *map_remove(struct map *map, const char *key)
 	if (map->capacity == 0)
 		return NULL;
 
-	struct map_entry *entry = find(map, key);
+	struct map_entry *entry = map_find_entry(map, key);
 	void *value = entry->value;
 	if (!entry->key)
 		return NULL;

@@ -42,7 +42,8 @@ const double metric_buckets_seconds[] = { 0.005, 0.01, 0.025, 0.05, 0.1,   0.25,
 const double metric_buckets_bytes[] = { 0x1p10, 0x1p14, 0x1p17, 0x1p20, 0x1p23, 0x1p26,
 					0x1p28, 0x1p30, 0x1p32, 0x1p34, 0 };
 
-static bool is_in(const char *const *list, size_t count, const char *text, size_t len)
+static bool metrics_is_in_list(const char *const *list, size_t count, const char *text,
+			       size_t len)
 {
 	for (size_t i = 0; i < count; i++)
 		if (strlen(list[i]) == len && memcmp(list[i], text, len) == 0)
@@ -61,7 +62,7 @@ static bool is_wrong_unit(const char *word, size_t len)
 		"count",     "sum",       "bucket",
 	};
 
-	return is_in(wrong, ARRAY_SIZE(wrong), word, len);
+	return metrics_is_in_list(wrong, ARRAY_SIZE(wrong), word, len);
 }
 
 /* The unit is the last word, or the one before "total". */
@@ -93,8 +94,8 @@ static size_t count_labels(const char *const *labels)
 	size_t count = 0;
 
 	for (; labels[count]; count++)
-		assert(is_in(allowed, ARRAY_SIZE(allowed), labels[count],
-			     strlen(labels[count])));
+		assert(metrics_is_in_list(allowed, ARRAY_SIZE(allowed), labels[count],
+					  strlen(labels[count])));
 	assert(count <= LABELS);
 	return count;
 }
@@ -246,7 +247,7 @@ void metric_forget(struct metric *gauge)
 }
 
 /* The shortest form that reads back as the same number. */
-static void add_number(struct str *out, double value)
+static void metrics_add_number(struct str *out, double value)
 {
 	char text[40];
 
@@ -261,7 +262,7 @@ static void add_number(struct str *out, double value)
 }
 
 /* A backslash, a newline, and in label values a quote would end the text early. */
-static void add_escaped(struct str *out, const char *text, const char *escaped)
+static void metrics_add_escaped(struct str *out, const char *text, const char *escaped)
 {
 	AUTO_STR struct str clean = STR_INIT;
 
@@ -286,7 +287,7 @@ static void add_series_name(struct str *out, const struct metric_series *series,
 	str_addf(out, "%s%s", metric->spec.name, suffix);
 	for (size_t i = 0; i < metric->label_count; i++) {
 		str_addf(out, "%s%s=\"", before, metric->labels[i]);
-		add_escaped(out, series->values[i], "\\\"");
+		metrics_add_escaped(out, series->values[i], "\\\"");
 		str_add_char(out, '"');
 		before = ",";
 	}
@@ -306,13 +307,13 @@ static void render_histogram(const struct metric_series *series, struct str *out
 		AUTO_STR struct str le = STR_INIT;
 
 		count += atomic_load(&series->buckets[i]);
-		add_number(&le, i < metric->bucket_count ? metric->spec.buckets[i]
-							 : (double)INFINITY);
+		metrics_add_number(&le, i < metric->bucket_count ? metric->spec.buckets[i]
+								 : (double)INFINITY);
 		add_series_name(out, series, "_bucket", le.data);
 		str_addf(out, "%" PRIu64 "\n", count);
 	}
 	add_series_name(out, series, "_sum", NULL);
-	add_number(out, atomic_load(&series->value));
+	metrics_add_number(out, atomic_load(&series->value));
 	str_add_char(out, '\n');
 	add_series_name(out, series, "_count", NULL);
 	str_addf(out, "%" PRIu64 "\n", count);
@@ -325,7 +326,7 @@ static void render_series(const struct metric_series *series, struct str *out)
 		return;
 	}
 	add_series_name(out, series, "", NULL);
-	add_number(out, atomic_load(&series->value));
+	metrics_add_number(out, atomic_load(&series->value));
 	str_add_char(out, '\n');
 }
 
@@ -351,7 +352,7 @@ static void render_metric(struct metric *metric, struct str *out)
 			vec_add(&all, series);
 	vec_sort(&all, compare_series);
 	str_addf(out, "# HELP %s ", metric->spec.name);
-	add_escaped(out, metric->spec.help, "\\");
+	metrics_add_escaped(out, metric->spec.help, "\\");
 	str_addf(out, "\n# TYPE %s %s\n", metric->spec.name, kinds[metric->spec.kind]);
 	for (size_t i = 0; i < all.count; i++)
 		render_series(all.items[i], out);

@@ -46,7 +46,7 @@ const char *path_fault(const char *path)
 }
 
 /* O_DIRECTORY hides from errno that the last one was a link. */
-static int open_part(int dir, const char *part)
+static int path_open_part(int dir, const char *part)
 {
 	int fd = openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	char target[1];
@@ -58,14 +58,14 @@ static int open_part(int dir, const char *part)
 }
 
 /* For kernels before Linux 5.6, and containers whose filter does not know the call. */
-static int walk(int root, const char *path, int flags)
+static int path_open_by_parts(int root, const char *path, int flags)
 {
 	int fd = openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	while (fd >= 0 && strchr(path, '/')) {
 		AUTO_CLOSE int parent = fd;
 		AUTO_FREE char *part = xstrndup(path, strcspn(path, "/"));
-		fd = open_part(parent, part);
+		fd = path_open_part(parent, part);
 		path += strlen(part) + 1;
 	}
 	AUTO_CLOSE int last = fd;
@@ -82,6 +82,6 @@ int path_open_beneath(int root, const char *path, int flags)
 	long fd = syscall(SYS_openat2, root, name, &how, sizeof(how));
 
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-		return walk(root, name, flags | O_CLOEXEC);
+		return path_open_by_parts(root, name, flags | O_CLOEXEC);
 	return (int)fd;
 }

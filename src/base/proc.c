@@ -32,7 +32,7 @@ void run_tell(struct run *run)
 }
 
 /* A child over its limit is heard out, so that it can end in good order. */
-static void take_output(struct run *run, const char *data, size_t len)
+static void proc_take_output(struct run *run, const char *data, size_t len)
 {
 	size_t fits = len < run->room ? len : run->room;
 
@@ -82,7 +82,7 @@ static bool pull(struct run *run, int *fd,
 /* False while neither the report nor the end without it has come. The socket says
  * ECONNRESET, once and even before a report, when the supervisor left without reading
  * the last move of the deadline. */
-static bool hear(struct run *run)
+static bool proc_receive_report(struct run *run)
 {
 	ssize_t got;
 
@@ -156,7 +156,7 @@ void run_step(struct run *run)
 	if (count <= 0)
 		return;
 	if (watched[0].revents && !run->is_streamed)
-		pull(run, &run->output[0], take_output);
+		pull(run, &run->output[0], proc_take_output);
 	if (watched[1].revents)
 		pull(run, &run->errors[0], take_errors);
 	if (watched[3].revents)
@@ -164,7 +164,7 @@ void run_step(struct run *run)
 	if (watched[4].revents)
 		run_feed(run);
 	if (watched[2].revents)
-		run->is_over = hear(run);
+		run->is_over = proc_receive_report(run);
 }
 
 /* False if it is of another session or dead, perhaps still a zombie. The pidfd makes
@@ -211,7 +211,7 @@ static void kill_session(pid_t session)
 }
 
 /* After its report the supervisor has nothing left to do but to exit. */
-static void reap(struct run *run)
+static void proc_reap_supervisor(struct run *run)
 {
 	if (!run->reported)
 		kill_session(run->supervisor);
@@ -220,7 +220,7 @@ static void reap(struct run *run)
 		continue;
 	if (!run->reported)
 		return;
-	while (!run->is_streamed && pull(run, &run->output[0], take_output))
+	while (!run->is_streamed && pull(run, &run->output[0], proc_take_output))
 		continue;
 	while (pull(run, &run->errors[0], take_errors))
 		continue;
@@ -251,7 +251,7 @@ int run_begin(struct run *run, struct err *err)
 
 void run_end(struct run *run)
 {
-	reap(run);
+	proc_reap_supervisor(run);
 	leave_deadline(run);
 }
 

@@ -93,7 +93,7 @@ static int judge_exit(const struct run *run, const char *name, const char *line,
 		       run->report.exit_code, line);
 }
 
-static int judge(const struct run *run, const char *line, struct err *err)
+static int proc_classify_outcome(const struct run *run, const char *line, struct err *err)
 {
 	const char *name = run->request->argv[0];
 
@@ -132,5 +132,5 @@ int run_judge(struct run *run, struct proc_result *result, struct err *err)
 	result->signal = run->report.signal;
 	fill_tail(run, result->tail, sizeof(result->tail));
 	find_line(result->tail, line, sizeof(line));
-	return judge(run, line, err);
+	return proc_classify_outcome(run, line, err);
 }

@@ -31,7 +31,7 @@ uint64_t proc_started(void)
 	return atomic_load(&started);
 }
 
-static void must(int result)
+static void proc_start_require_success(int result)
 {
 	if (result != 0)
 		abort();
@@ -64,7 +64,7 @@ static void find_supervisor(void)
 
 const char *proc_supervisor_path(void)
 {
-	must(pthread_once(&path_once, find_supervisor));
+	proc_start_require_success(pthread_once(&path_once, find_supervisor));
 	return supervisor_path;
 }
 
@@ -176,7 +176,7 @@ static int open_output(struct run *run, struct err *err)
 	return run->output[1] >= 0 ? 0 : err_errno(err, "cannot open /dev/null");
 }
 
-static int open_directory(struct run *run, struct err *err)
+static int proc_start_open_directory(struct run *run, struct err *err)
 {
 	const char *path = run->request->directory;
 	int fd = run->request->directory_fd;
@@ -192,7 +192,7 @@ static int open_directory(struct run *run, struct err *err)
 
 int run_open(struct run *run, struct err *err)
 {
-	if (open_directory(run, err) != 0)
+	if (proc_start_open_directory(run, err) != 0)
 		return -1;
 	if (open_input(run, err) != 0 || open_output(run, err) != 0 ||
 	    open_pipe(run->errors, err) != 0)
@@ -204,19 +204,26 @@ int run_open(struct run *run, struct err *err)
 
 /* Number and copy are equal where the child's descriptor keeps its number; that clears
  * FD_CLOEXEC in the child alone. */
-static void add_files(posix_spawn_file_actions_t *actions, const struct run *run)
+static void proc_start_add_files(posix_spawn_file_actions_t *actions,
+				 const struct run *run)
 {
 	const int *keep = run->request->keep_fds;
 
 	assert(run->input > 2 && run->output[1] > 2 && run->errors[1] > 2);
-	must(posix_spawn_file_actions_adddup2(actions, run->input, STDIN_FILENO));
-	must(posix_spawn_file_actions_adddup2(actions, run->output[1], STDOUT_FILENO));
-	must(posix_spawn_file_actions_adddup2(actions, run->errors[1], STDERR_FILENO));
-	must(posix_spawn_file_actions_adddup2(actions, run->control[1], run->control[1]));
+	proc_start_require_success(
+		posix_spawn_file_actions_adddup2(actions, run->input, STDIN_FILENO));
+	proc_start_require_success(
+		posix_spawn_file_actions_adddup2(actions, run->output[1], STDOUT_FILENO));
+	proc_start_require_success(
+		posix_spawn_file_actions_adddup2(actions, run->errors[1], STDERR_FILENO));
+	proc_start_require_success(posix_spawn_file_actions_adddup2(
+		actions, run->control[1], run->control[1]));
 	for (; keep && *keep >= 0; keep++)
-		must(posix_spawn_file_actions_adddup2(actions, *keep, *keep));
+		proc_start_require_success(
+			posix_spawn_file_actions_adddup2(actions, *keep, *keep));
 	if (run->directory >= 0)
-		must(posix_spawn_file_actions_addfchdir_np(actions, run->directory));
+		proc_start_require_success(
+			posix_spawn_file_actions_addfchdir_np(actions, run->directory));
 }
 
 static void set_attributes(posix_spawnattr_t *attributes)
@@ -229,11 +236,11 @@ static void set_attributes(posix_spawnattr_t *attributes)
 	sigaddset(&mask, SIGINT);
 	sigaddset(&mask, SIGHUP);
 	sigfillset(&all);
-	must(posix_spawnattr_setsigmask(attributes, &mask));
-	must(posix_spawnattr_setsigdefault(attributes, &all));
-	must(posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK |
-							  POSIX_SPAWN_SETSIGDEF |
-							  POSIX_SPAWN_SETSID));
+	proc_start_require_success(posix_spawnattr_setsigmask(attributes, &mask));
+	proc_start_require_success(posix_spawnattr_setsigdefault(attributes, &all));
+	proc_start_require_success(posix_spawnattr_setflags(
+		attributes,
+		POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID));
 }
 
 /* posix_spawn only reads them, but its type is older than const. */
@@ -254,14 +261,14 @@ static int posix_spawn_all(struct run *run, const char *const *argv)
 	posix_spawnattr_t attributes;
 	int result;
 
-	must(posix_spawn_file_actions_init(&actions));
-	must(posix_spawnattr_init(&attributes));
-	add_files(&actions, run);
+	proc_start_require_success(posix_spawn_file_actions_init(&actions));
+	proc_start_require_success(posix_spawnattr_init(&attributes));
+	proc_start_add_files(&actions, run);
 	set_attributes(&attributes);
 	result = posix_spawn(&run->supervisor, argv[0], &actions, &attributes,
 			     unconst(argv), env ? unconst(env) : environ);
-	must(posix_spawnattr_destroy(&attributes));
-	must(posix_spawn_file_actions_destroy(&actions));
+	proc_start_require_success(posix_spawnattr_destroy(&attributes));
+	proc_start_require_success(posix_spawn_file_actions_destroy(&actions));
 	return result;
 }
 

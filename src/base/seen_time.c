@@ -14,7 +14,7 @@ struct line {
 	char boot_id[40];
 };
 
-static bool read_line(int dir, const char *path, struct line *line)
+static bool seen_time_read_line(int dir, const char *path, struct line *line)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -39,8 +39,8 @@ int64_t seen_time_ms(int dir, const char *path)
 {
 	struct line line;
 
-	return read_line(dir, path, &line) ? line.seen + passed_since(&line)
-					   : clock_wall_ms();
+	return seen_time_read_line(dir, path, &line) ? line.seen + passed_since(&line)
+						     : clock_wall_ms();
 }
 
 int64_t seen_time_keep(int dir, const char *path, int64_t least)
@@ -51,7 +51,7 @@ int64_t seen_time_keep(int dir, const char *path, int64_t least)
 	int64_t wall = clock_wall_ms();
 	int64_t seen = wall > least ? wall : least;
 
-	if (read_line(dir, path, &line))
+	if (seen_time_read_line(dir, path, &line))
 		seen = line.seen + passed_since(&line);
 	snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 " %" PRId64 " %s\n", seen,
 		 clock_boot_ms(), wall, clock_boot_id());

@@ -235,7 +235,7 @@ bool text_to_uint64(const char *text, uint64_t *value)
 	return true;
 }
 
-static int hex_digit(char c)
+static int str_parse_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -251,8 +251,8 @@ bool text_from_hex(const char *text, void *bytes, size_t len)
 	unsigned char *out = bytes;
 
 	for (size_t i = 0; i < len; i++) {
-		int high = hex_digit(text[2 * i]);
-		int low = high < 0 ? -1 : hex_digit(text[2 * i + 1]);
+		int high = str_parse_hex_digit(text[2 * i]);
+		int low = high < 0 ? -1 : str_parse_hex_digit(text[2 * i + 1]);
 		if (low < 0)
 			return false;
 		out[i] = (unsigned char)(high << 4 | low);

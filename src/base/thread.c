@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-static void must(int result)
+static void thread_require_success(int result)
 {
 	if (result != 0)
 		abort();
@@ -15,8 +15,8 @@ static void must(int result)
 
 /* What cannot be had now cannot be done without: a node that ends is started again, and
  * nothing is lost by it. Children end with their supervisors. */
-static _Noreturn void give_up(const char *what, const char *name, int cause,
-			      const char *remedy)
+static _Noreturn void thread_give_up(const char *what, const char *name, int cause,
+				     const char *remedy)
 {
 	fprintf(stderr, "refrelay: cannot %s%s: %s\n  what to do: %s\n", what, name,
 		strerror(cause), remedy);
@@ -26,35 +26,36 @@ static _Noreturn void give_up(const char *what, const char *name, int cause,
 
 pthread_mutex_t *lock(pthread_mutex_t *mutex)
 {
-	must(pthread_mutex_lock(mutex));
+	thread_require_success(pthread_mutex_lock(mutex));
 	return mutex;
 }
 
 void unlock(pthread_mutex_t *mutex)
 {
-	must(pthread_mutex_unlock(mutex));
+	thread_require_success(pthread_mutex_unlock(mutex));
 }
 
 void mutex_init(pthread_mutex_t *mutex)
 {
 	pthread_mutexattr_t attributes;
 
-	must(pthread_mutexattr_init(&attributes));
+	thread_require_success(pthread_mutexattr_init(&attributes));
 #ifdef REFRELAY_DEBUG
-	must(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK));
+	thread_require_success(
+		pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK));
 #endif
-	must(pthread_mutex_init(mutex, &attributes));
-	must(pthread_mutexattr_destroy(&attributes));
+	thread_require_success(pthread_mutex_init(mutex, &attributes));
+	thread_require_success(pthread_mutexattr_destroy(&attributes));
 }
 
 void cond_init(pthread_cond_t *cond)
 {
 	pthread_condattr_t attributes;
 
-	must(pthread_condattr_init(&attributes));
-	must(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC));
-	must(pthread_cond_init(cond, &attributes));
-	must(pthread_condattr_destroy(&attributes));
+	thread_require_success(pthread_condattr_init(&attributes));
+	thread_require_success(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC));
+	thread_require_success(pthread_cond_init(cond, &attributes));
+	thread_require_success(pthread_condattr_destroy(&attributes));
 }
 
 bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
@@ -63,7 +64,7 @@ bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until
 	int64_t left;
 
 	if (until == INT64_MAX) {
-		must(pthread_cond_wait(cond, mutex));
+		thread_require_success(pthread_cond_wait(cond, mutex));
 		return true;
 	}
 	left = until - clock_boot_ms();
@@ -80,7 +81,7 @@ bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until
 	}
 	int result = pthread_cond_timedwait(cond, mutex, &at);
 	if (result != ETIMEDOUT)
-		must(result);
+		thread_require_success(result);
 	return result == 0 || clock_boot_ms() < until;
 }
 
@@ -89,22 +90,23 @@ void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), voi
 	sigset_t all, before;
 
 	sigfillset(&all);
-	must(pthread_sigmask(SIG_SETMASK, &all, &before));
+	thread_require_success(pthread_sigmask(SIG_SETMASK, &all, &before));
 	int cause = pthread_create(thread, NULL, run, arg);
 	if (cause != 0)
-		give_up("start the thread ", name, cause,
+		thread_give_up(
+			"start the thread ", name, cause,
 			"raise the limits of processes and memory (ulimit -u and -v; "
 			"TasksMax= and MemoryMax= in the unit)");
 	/* Not found when the thread has ended already, or without /proc: only people
 	 * miss the name then. */
 	int result = pthread_setname_np(*thread, name);
 	assert(result != ERANGE);
-	must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+	thread_require_success(pthread_sigmask(SIG_SETMASK, &before, NULL));
 }
 
 void thread_join(pthread_t thread)
 {
-	must(pthread_join(thread, NULL));
+	thread_require_success(pthread_join(thread, NULL));
 }
 
 void stop_init(struct stop *stop)
@@ -112,7 +114,8 @@ void stop_init(struct stop *stop)
 	atomic_init(&stop->requested, false);
 	stop->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (stop->fd < 0)
-		give_up("make an eventfd", "", errno,
+		thread_give_up(
+			"make an eventfd", "", errno,
 			"raise the limit of open files (ulimit -n, or LimitNOFILE= in "
 			"the unit)");
 }

@@ -21,14 +21,14 @@ struct group {
 	enum flush_way way;
 };
 
-static void fail(struct blob_arrival *arrival, const struct err *why)
+static void blob_arrivals_mark_failed(struct blob_arrival *arrival, const struct err *why)
 {
 	arrival->failed = true;
 	arrival->why = *why;
 }
 
 /* Who could not read the old file cannot read the new one; but we must. */
-static int prepare(struct blob_arrival *arrival, struct err *err)
+static int blob_arrivals_prepare(struct blob_arrival *arrival, struct err *err)
 {
 	struct blob_incoming *incoming = arrival->incoming;
 	struct stat old;
@@ -105,14 +105,14 @@ static int commit_group(int root, struct group *group, struct err *err)
 	for (size_t i = 0; i < group->items.count; i++) {
 		struct err why;
 		if (move_into_place(group->items.items[i], &why) != 0)
-			fail(group->items.items[i], &why);
+			blob_arrivals_mark_failed(group->items.items[i], &why);
 	}
 	return flush_names(root, group, err);
 }
 
 /* Those from `first` on that are on the same file system as that one. */
-static void collect(blob_arrivals *arrivals, size_t first, bool *is_taken,
-		    struct group *group)
+static void blob_arrivals_collect_group(blob_arrivals *arrivals, size_t first,
+					bool *is_taken, struct group *group)
 {
 	dev_t device = arrivals->items[first].incoming->device;
 
@@ -137,7 +137,7 @@ static int commit_all(int root, blob_arrivals *arrivals, struct err *err)
 		struct group group = { 0 };
 		if (is_taken[i])
 			continue;
-		collect(arrivals, i, is_taken, &group);
+		blob_arrivals_collect_group(arrivals, i, is_taken, &group);
 		result = commit_group(root, &group, err);
 		vec_clear(&group.items);
 		vec_clear(&group.files);
@@ -153,8 +153,8 @@ int blob_arrivals_commit(int root, blob_arrivals *arrivals, struct err *err)
 		struct err why;
 		arrivals->items[i].failed = false;
 		arrivals->items[i].print = (struct blob_print){ 0 };
-		if (prepare(&arrivals->items[i], &why) != 0)
-			fail(&arrivals->items[i], &why);
+		if (blob_arrivals_prepare(&arrivals->items[i], &why) != 0)
+			blob_arrivals_mark_failed(&arrivals->items[i], &why);
 	}
 	result = commit_all(root, arrivals, err);
 	for (size_t i = 0; i < arrivals->count; i++) {

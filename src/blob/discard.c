@@ -12,7 +12,7 @@
 #define TRASH_TIME OWN_FOLDER "/" TRASH_CLOCK
 
 /* "<when>-<random>/<id>", as upkeep/trash.c reads the time. */
-static char *trash_place(int root, const char *id)
+static char *blob_discard_make_trash_path(int root, const char *id)
 {
 	char random[17];
 
@@ -21,7 +21,7 @@ static char *trash_place(int root, const char *id)
 			 random, id);
 }
 
-static int check_file(int dir, const char *id, struct err *err)
+static int blob_discard_check_file(int dir, const char *id, struct err *err)
 {
 	struct stat st;
 
@@ -76,13 +76,14 @@ static int flush_both(int root, const char *place, int from, struct err *err)
 	return 0;
 }
 
-static int move(int root, const char *id, const char *place, struct err *err)
+static int blob_discard_move_to_trash(int root, const char *id, const char *place,
+				      struct err *err)
 {
 	const char *name = place_name(id);
 	AUTO_FREE char *parent = xstrndup(id, name > id ? (size_t)(name - id - 1) : 0);
 	AUTO_CLOSE int from = path_open_beneath(root, parent, O_RDONLY | O_DIRECTORY);
 
-	if (check_file(from, id, err) != 0)
+	if (blob_discard_check_file(from, id, err) != 0)
 		return -1;
 	AUTO_CLOSE int to = place_open_parent(root, place, err);
 	if (to < 0)
@@ -102,8 +103,8 @@ static int move(int root, const char *id, const char *place, struct err *err)
 
 int blob_discard(int root, const char *id, struct err *err)
 {
-	AUTO_FREE char *place = trash_place(root, id);
-	int result = move(root, id, place, err);
+	AUTO_FREE char *place = blob_discard_make_trash_path(root, id);
+	int result = blob_discard_move_to_trash(root, id, place, err);
 
 	if (result == 0)
 		failpoint("blob.discarded");

@@ -34,7 +34,7 @@
 static atomic_bool has_no_dontcache;
 
 /* Times beyond the year 2262 wrap: they are compared for being the same only. */
-static int64_t nanoseconds(const struct timespec *time)
+static int64_t blob_file_to_nanoseconds(const struct timespec *time)
 {
 	return (int64_t)((uint64_t)time->tv_sec * 1000000000U + (uint64_t)time->tv_nsec);
 }
@@ -43,8 +43,8 @@ void blob_print_of(const struct stat *stat, struct blob_print *print)
 {
 	*print = (struct blob_print){
 		.size = (uint64_t)stat->st_size,
-		.mtime_ns = nanoseconds(&stat->st_mtim),
-		.ctime_ns = nanoseconds(&stat->st_ctim),
+		.mtime_ns = blob_file_to_nanoseconds(&stat->st_mtim),
+		.ctime_ns = blob_file_to_nanoseconds(&stat->st_ctim),
 		.inode = stat->st_ino,
 	};
 }
@@ -146,7 +146,7 @@ struct reading {
 	size_t size;
 };
 
-static ssize_t read_piece(struct reading *reading)
+static ssize_t blob_file_read_piece(struct reading *reading)
 {
 	const struct iovec to = { .iov_base = reading->buffer, .iov_len = reading->size };
 	ssize_t got;
@@ -202,7 +202,7 @@ static int read_window(struct reading *reading, uint64_t size, struct hash *hash
 	while (got > 0 && reading->offset - begin < WINDOW) {
 		if (stop && stop_is_requested(stop))
 			return err_set(err, ERR_CANCELED, "asked to stop");
-		got = read_piece(reading);
+		got = blob_file_read_piece(reading);
 		if (got < 0 && goes_without_flag(reading))
 			return 1;
 		if (got < 0)
@@ -216,8 +216,9 @@ static int read_window(struct reading *reading, uint64_t size, struct hash *hash
 	return got > 0;
 }
 
-static int read_file(struct reading *reading, uint64_t size, struct hash *hash,
-		     const struct stop *stop, struct err *err)
+static int blob_file_read_content(struct reading *reading, uint64_t size,
+				  struct hash *hash, const struct stop *stop,
+				  struct err *err)
 {
 	int result = 1;
 
@@ -226,7 +227,7 @@ static int read_file(struct reading *reading, uint64_t size, struct hash *hash,
 	return result;
 }
 
-static int look(int fd, struct blob_print *print, struct err *err)
+static int blob_file_take_fingerprint(int fd, struct blob_print *print, struct err *err)
 {
 	struct stat stat;
 
@@ -243,7 +244,7 @@ int blob_digest(int fd, struct blob_print *print, char digest[BLOB_DIGEST_SIZE],
 	AUTO_HASH struct hash hash = { 0 };
 	unsigned char bytes[HASH_MAX_SIZE];
 
-	if (look(fd, print, err) != 0)
+	if (blob_file_take_fingerprint(fd, print, err) != 0)
 		return -1;
 	size_t size = print->size < PIECE ? (size_t)print->size + 1 : PIECE;
 	AUTO_FREE char *buffer = xmalloc(size);
@@ -254,8 +255,8 @@ int blob_digest(int fd, struct blob_print *print, char digest[BLOB_DIGEST_SIZE],
 		.size = size,
 	};
 	hash_init(&hash, HASH_SHA256);
-	if (read_file(&reading, print->size, &hash, stop, err) != 0 ||
-	    look(fd, &after, err) != 0)
+	if (blob_file_read_content(&reading, print->size, &hash, stop, err) != 0 ||
+	    blob_file_take_fingerprint(fd, &after, err) != 0)
 		return -1;
 	if (reading.offset != print->size || !blob_print_same(print, &after) ||
 	    print->ctime_ns != after.ctime_ns)

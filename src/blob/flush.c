@@ -68,7 +68,7 @@ enum flush_way flush_way_for(int fd, size_t files)
 	return files >= MANY ? FLUSH_SYSTEM : FLUSH_EACH;
 }
 
-static int failed(const char *what, struct err *err)
+static int flush_fail(const char *what, struct err *err)
 {
 	int result = err_errno(err, "cannot %s", what);
 
@@ -81,7 +81,7 @@ static int flush_each(const int *files, size_t count, struct err *err)
 {
 	for (size_t i = 0; i < count; i++)
 		if (fsync(files[i]) != 0)
-			return failed("bring a file to disk", err);
+			return flush_fail("bring a file to disk", err);
 	return 0;
 }
 
@@ -94,12 +94,12 @@ static int flush_by_log(const int *files, size_t count, struct err *err)
 
 	for (size_t i = 0; i < count; i++)
 		if (sync_file_range(files[i], 0, 0, SYNC_FILE_RANGE_WRITE) != 0)
-			return failed("write a file to disk", err);
+			return flush_fail("write a file to disk", err);
 	for (size_t i = 0; i < count; i++)
 		if (sync_file_range(files[i], 0, 0, wait) != 0)
-			return failed("write a file to disk", err);
+			return flush_fail("write a file to disk", err);
 	if (futimens(last, NULL) != 0 || fsync(last) != 0)
-		return failed("bring files to disk", err);
+		return flush_fail("bring files to disk", err);
 	return 0;
 }
 
@@ -109,7 +109,7 @@ int flush_data(const int *files, size_t count, enum flush_way way, struct err *e
 		return flush_each(files, count, err);
 	if (way == FLUSH_JOURNAL)
 		return flush_by_log(files, count, err);
-	return syncfs(files[0]) == 0 ? 0 : failed("bring files to disk", err);
+	return syncfs(files[0]) == 0 ? 0 : flush_fail("bring files to disk", err);
 }
 
 /* Those above it too: who made them may not have come to flush them. */
@@ -124,7 +124,7 @@ static int flush_above(int root, const char *id, struct err *err)
 		AUTO_CLOSE int dir =
 			path_open_beneath(root, path, O_RDONLY | O_DIRECTORY);
 		if (dir < 0 || fsync(dir) != 0)
-			return failed("bring a directory to disk", err);
+			return flush_fail("bring a directory to disk", err);
 	} while (slash);
 	return 0;
 }
@@ -138,7 +138,7 @@ int flush_name(int root, const char *id, enum flush_way way, struct err *err)
 	AUTO_FREE char *path = xstrndup(id, slash ? (size_t)(slash - id) : 0);
 	AUTO_CLOSE int dir = path_open_beneath(root, path, O_RDONLY | O_DIRECTORY);
 	if (dir < 0 || (way == FLUSH_SYSTEM ? syncfs(dir) : fsync(dir)) != 0)
-		return failed("bring names to disk", err);
+		return flush_fail("bring names to disk", err);
 	return 0;
 }
 
@@ -150,7 +150,7 @@ static int flush_one_present(int root, const char *id, enum flush_way way, dev_t
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) != 0)
-		return failed("open what is there", err);
+		return flush_fail("open what is there", err);
 	if (way == FLUSH_SYSTEM && st.st_dev == *synced)
 		return 0;
 	*synced = st.st_dev;

@@ -53,7 +53,7 @@ static void name_for_resuming(struct blob_incoming *incoming,
 }
 
 /* Whether the file of that name is the one that is open. */
-static bool is_named(int dir, const char *name, int fd)
+static bool blob_incoming_is_named(int dir, const char *name, int fd)
 {
 	struct stat named, open;
 
@@ -63,7 +63,7 @@ static bool is_named(int dir, const char *name, int fd)
 }
 
 /* Not a pipe, and not another file under one more name, which would be written over. */
-static bool is_plain(int fd)
+static bool blob_incoming_is_plain_file(int fd)
 {
 	struct stat st;
 
@@ -71,7 +71,7 @@ static bool is_plain(int fd)
 }
 
 /* Opened and locked; -1 with errno, EWOULDBLOCK: it is somebody else's. */
-static int open_named(int dir, const char *name)
+static int blob_incoming_open_named(int dir, const char *name)
 {
 	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
@@ -80,25 +80,27 @@ static int open_named(int dir, const char *name)
 		AUTO_CLOSE int fd = openat(dir, name, flags, 0666);
 		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
 			return -1;
-		if (is_named(dir, name, fd) && is_plain(fd))
+		if (blob_incoming_is_named(dir, name, fd) &&
+		    blob_incoming_is_plain_file(fd))
 			return TAKE_FD(fd);
 		errno = EWOULDBLOCK;
 	}
 	return -1;
 }
 
-static int open_file(struct blob_incoming *incoming, int dir,
-		     const struct blob_incoming_request *request, struct err *err)
+static int blob_incoming_open_file(struct blob_incoming *incoming, int dir,
+				   const struct blob_incoming_request *request,
+				   struct err *err)
 {
 	struct stat st;
 
 	if (request->resume) {
 		name_for_resuming(incoming, request);
-		incoming->fd = open_named(dir, incoming->name);
+		incoming->fd = blob_incoming_open_named(dir, incoming->name);
 	}
 	if (incoming->fd < 0 && (!request->resume || errno == EWOULDBLOCK)) {
 		name_randomly(incoming);
-		incoming->fd = open_named(dir, incoming->name);
+		incoming->fd = blob_incoming_open_named(dir, incoming->name);
 	}
 	if (incoming->fd < 0 || fstat(incoming->fd, &st) != 0)
 		return err_errno(err, "cannot make a file in %s", incoming->place);
@@ -171,8 +173,9 @@ static int ask_for_room(struct blob_incoming *incoming, struct err *err)
 	return 0;
 }
 
-static int open_all(struct blob_incoming *incoming,
-		    const struct blob_incoming_request *request, struct err *err)
+static int blob_incoming_open_all(struct blob_incoming *incoming,
+				  const struct blob_incoming_request *request,
+				  struct err *err)
 {
 	struct stat old;
 
@@ -180,7 +183,7 @@ static int open_all(struct blob_incoming *incoming,
 		return -1;
 	incoming->place = place_of_incoming(request->root, request->id);
 	AUTO_CLOSE int dir = place_open_incoming(request->root, incoming->place, err);
-	if (dir < 0 || open_file(incoming, dir, request, err) != 0)
+	if (dir < 0 || blob_incoming_open_file(incoming, dir, request, err) != 0)
 		return -1;
 	if (take_present(incoming, err) != 0)
 		return -1;
@@ -198,7 +201,7 @@ int blob_incoming_open(const struct blob_incoming_request *request,
 	one->expected = request->size;
 	one->fd = -1;
 	hash_init(&one->hash, HASH_SHA256);
-	if (open_all(one, request, err) != 0) {
+	if (blob_incoming_open_all(one, request, err) != 0) {
 		blob_incoming_close(one, false);
 		return -1;
 	}
@@ -213,7 +216,7 @@ uint64_t blob_incoming_size(const struct blob_incoming *incoming)
 
 /* Begins to write what came last, and waits for what came before it: nobody will ask
  * for that soon. An error that is told here is not told by fsync any more. */
-static int roll(struct blob_incoming *incoming, struct err *err)
+static int blob_incoming_start_writeback(struct blob_incoming *incoming, struct err *err)
 {
 	uint64_t last = incoming->stored - ROLL, before = last - ROLL;
 	const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
@@ -230,8 +233,8 @@ static int roll(struct blob_incoming *incoming, struct err *err)
 	return 0;
 }
 
-static int store(struct blob_incoming *incoming, const void *data, size_t len,
-		 struct err *err)
+static int blob_incoming_store_data(struct blob_incoming *incoming, const void *data,
+				    size_t len, struct err *err)
 {
 	incoming->is_broken = true;
 	if (file_write_all(incoming->fd, data, len, incoming->id, err) != 0)
@@ -240,7 +243,7 @@ static int store(struct blob_incoming *incoming, const void *data, size_t len,
 	incoming->stored += len;
 	failpoint("blob.written");
 	if (len > 0 && incoming->stored >= ROLL && incoming->stored % ROLL == 0 &&
-	    roll(incoming, err) != 0)
+	    blob_incoming_start_writeback(incoming, err) != 0)
 		return -1;
 	incoming->is_broken = false;
 	return 0;
@@ -253,7 +256,7 @@ int incoming_store(struct blob_incoming *incoming, struct err *err)
 	if (used == 0 && incoming->stored > 0)
 		return 0;
 	incoming->used = 0;
-	return store(incoming, incoming->buffer, used, err);
+	return blob_incoming_store_data(incoming, incoming->buffer, used, err);
 }
 
 /* How much may still be put behind what is stored and buffered, up to the piece's end. */
@@ -262,11 +265,11 @@ static size_t room(const struct blob_incoming *incoming)
 	return PIECE - (size_t)(incoming->stored % PIECE) - incoming->used;
 }
 
-static int put(struct blob_incoming *incoming, const char *data, size_t len, bool is_last,
-	       struct err *err)
+static int blob_incoming_buffer_data(struct blob_incoming *incoming, const char *data,
+				     size_t len, bool is_last, struct err *err)
 {
 	if (incoming->used == 0 && (is_last || len == room(incoming)))
-		return store(incoming, data, len, err);
+		return blob_incoming_store_data(incoming, data, len, err);
 	if (!incoming->buffer)
 		incoming->buffer = xmalloc(PIECE);
 	memcpy(incoming->buffer + incoming->used, data, len);
@@ -295,7 +298,7 @@ int blob_incoming_write(struct blob_incoming *incoming, const void *data, size_t
 	while (len > 0) {
 		size_t part = len < room(incoming) ? len : room(incoming);
 		bool is_last = blob_incoming_size(incoming) + part == incoming->expected;
-		if (put(incoming, at, part, is_last, err) != 0)
+		if (blob_incoming_buffer_data(incoming, at, part, is_last, err) != 0)
 			return -1;
 		at += part;
 		len -= part;
@@ -379,8 +382,8 @@ static void expire_file(struct expiring *expiring, int dir, const char *name)
 		return;
 	AUTO_CLOSE int fd =
 		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_named(dir, name, fd) ||
-	    unlinkat(dir, name, 0) != 0)
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
+	    !blob_incoming_is_named(dir, name, fd) || unlinkat(dir, name, 0) != 0)
 		return;
 	expiring->files++;
 	expiring->bytes += (uint64_t)st.st_blocks * 512;

@@ -56,8 +56,8 @@ static int check_type(const struct conf *conf, const char *type, struct err *err
 			       "digit first; not \"repository\" or \"site\"");
 }
 
-static int read_path(const struct conf *conf, const char *type, const char **path,
-		     struct err *err)
+static int blob_kinds_read_path(const struct conf *conf, const char *type,
+				const char **path, struct err *err)
 {
 	const struct conf_entry *entry = conf_get(conf, "blob", type, "path");
 
@@ -79,7 +79,8 @@ static int read_kind(const struct conf *conf, const char *type, struct blob_kind
 	const char *path = NULL;
 	size_t layout = BLOB_PLAIN;
 
-	if (check_type(conf, type, err) != 0 || read_path(conf, type, &path, err) != 0 ||
+	if (check_type(conf, type, err) != 0 ||
+	    blob_kinds_read_path(conf, type, &path, err) != 0 ||
 	    conf_read_choice(conf_get(conf, "blob", type, "layout"), layout_words,
 			     &layout, err) != 0)
 		return -1;
@@ -90,7 +91,7 @@ static int read_kind(const struct conf *conf, const char *type, struct blob_kind
 	return 0;
 }
 
-static int compare(const void *one, const void *two)
+static int blob_kinds_compare_types(const void *one, const void *two)
 {
 	const struct blob_kind *a = one, *b = two;
 
@@ -121,7 +122,7 @@ static void add_place(struct places *places, const char *path, char *name)
 	vec_add(&places->names, name);
 }
 
-static int check_apart(const struct places *places, size_t at, struct err *err)
+static int blob_kinds_check_apart(const struct places *places, size_t at, struct err *err)
 {
 	const char *path = places->paths.items[at];
 
@@ -154,7 +155,7 @@ static int check_places(const struct conf *conf, const struct blob_kinds *kinds,
 	for (size_t i = 0; i < kinds->items.count && result == 0; i++) {
 		const struct blob_kind *kind = &kinds->items.items[i];
 		add_place(&places, kind->path, xasprintf("blob.%s.path", kind->type));
-		result = check_apart(&places, places.paths.count - 1, err);
+		result = blob_kinds_check_apart(&places, places.paths.count - 1, err);
 	}
 	places_clear(&places);
 	return result;
@@ -191,7 +192,7 @@ int blob_kinds_read(const struct conf *conf, struct blob_kinds *kinds, struct er
 	for (size_t i = 0; i < types.count && result == 0; i++)
 		result = read_kind(conf, types.items[i], kinds, err);
 	vec_clear(&types);
-	vec_sort(&kinds->items, compare);
+	vec_sort(&kinds->items, blob_kinds_compare_types);
 	if (result == 0 && check_places(conf, kinds, err) == 0 &&
 	    check_layouts(kinds, err) == 0)
 		return 0;
@@ -199,8 +200,8 @@ int blob_kinds_read(const struct conf *conf, struct blob_kinds *kinds, struct er
 	return -1;
 }
 
-static int refuse(const struct blob_kind *kind, const char *id, const char *why,
-		  struct err *err)
+static int blob_kinds_refuse_id(const struct blob_kind *kind, const char *id,
+				const char *why, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "%s: not an id of a blob of type %s: %s", id, kind->type,
 		why);
@@ -247,18 +248,19 @@ int blob_id_check(const struct blob_kind *kind, const char *id, struct err *err)
 	char digest[BLOB_DIGEST_SIZE];
 
 	if (fault)
-		return refuse(kind, id, fault, err);
+		return blob_kinds_refuse_id(kind, id, fault, err);
 	if (has_own_part(id))
-		return refuse(kind, id,
-			      "names that begin with " OWN_FOLDER " are refrelay's own",
-			      err);
+		return blob_kinds_refuse_id(
+			kind, id,
+			"names that begin with " OWN_FOLDER " are refrelay's own", err);
 	if (is_lost_and_found(id))
-		return refuse(kind, id,
-			      "what is in " BLOB_LOST_AND_FOUND " is the file system's",
-			      err);
+		return blob_kinds_refuse_id(
+			kind, id,
+			"what is in " BLOB_LOST_AND_FOUND " is the file system's", err);
 	if (kind->layout == BLOB_LFS && !read_lfs_id(id, digest))
-		return refuse(kind, id,
-			      "it is not aa/bb/REST of a SHA-256 in small letters", err);
+		return blob_kinds_refuse_id(
+			kind, id, "it is not aa/bb/REST of a SHA-256 in small letters",
+			err);
 	return 0;
 }
 

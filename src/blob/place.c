@@ -32,7 +32,7 @@ static char *parent_of(const char *id)
 	return xstrndup(id, name > id ? (size_t)(name - id - 1) : 0);
 }
 
-static int in_the_way(const char *id, const char *what, struct err *err)
+static int place_fail_in_the_way(const char *id, const char *what, struct err *err)
 {
 	err_set(err, ERR_CONFLICT, "%s: %s is in the way", id, what);
 	return err_remedy(err, "move it away");
@@ -41,7 +41,8 @@ static int in_the_way(const char *id, const char *what, struct err *err)
 static int parent_failed(const char *id, struct err *err)
 {
 	if (errno == ENOTDIR || errno == ELOOP || errno == EXDEV)
-		return in_the_way(id, "a file or a symbolic link above it", err);
+		return place_fail_in_the_way(id, "a file or a symbolic link above it",
+					     err);
 	return err_errno(err, "cannot open the directory of %s", id);
 }
 
@@ -95,10 +96,10 @@ int place_check(int root, const char *id, struct stat *old, struct err *err)
 	if (S_ISREG(old->st_mode))
 		return 0;
 	if (!S_ISDIR(old->st_mode))
-		return in_the_way(id, "what is no regular file", err);
+		return place_fail_in_the_way(id, "what is no regular file", err);
 	*old = (struct stat){ 0 };
 	if (unlinkat(dir, place_name(id), AT_REMOVEDIR) != 0 && errno != ENOENT)
-		return in_the_way(id, "a directory", err);
+		return place_fail_in_the_way(id, "a directory", err);
 	return 0;
 }
 
@@ -164,7 +165,7 @@ static int make_own(int root, const char *place)
 	return openat(above, place_name(place), OPEN_DIRECTORY | O_NOFOLLOW);
 }
 
-static int remember(int root, const char *place)
+static int place_remember_incoming(int root, const char *place)
 {
 	unsigned char digest[HASH_MAX_SIZE];
 	char hex[BLOB_DIGEST_SIZE], name[32];
@@ -189,7 +190,8 @@ int place_open_incoming(int root, const char *place, struct err *err)
 
 	for (int i = 0; i < TRIES && fd < 0 && errno == ENOENT; i++)
 		fd = make_own(root, place);
-	if (fd >= 0 && strcmp(place, PLACE_INCOMING) != 0 && remember(root, place) != 0) {
+	if (fd >= 0 && strcmp(place, PLACE_INCOMING) != 0 &&
+	    place_remember_incoming(root, place) != 0) {
 		close(fd);
 		fd = -1;
 	}

@@ -35,7 +35,7 @@ static void listing_clear(struct listing *listing)
 	vec_clear(&listing->names);
 }
 
-static bool is_directory(const char *name)
+static bool blob_walk_is_directory(const char *name)
 {
 	return name[0] == 'd';
 }
@@ -44,10 +44,10 @@ static unsigned char byte_at(const char *name, size_t at)
 {
 	if (name[at])
 		return (unsigned char)name[at];
-	return is_directory(name) ? '/' : 0;
+	return blob_walk_is_directory(name) ? '/' : 0;
 }
 
-static int compare(const void *one, const void *two)
+static int blob_walk_compare_names(const void *one, const void *two)
 {
 	const char *a = *(const char *const *)one, *b = *(const char *const *)two;
 	size_t at = 1;
@@ -57,7 +57,7 @@ static int compare(const void *one, const void *two)
 	return byte_at(a, at) - byte_at(b, at);
 }
 
-static void tell(struct walk *walk, const struct err *why, bool hides_names)
+static void blob_walk_report(struct walk *walk, const struct err *why, bool hides_names)
 {
 	const struct blob_finding finding = { .path = walk->path.data,
 					      .why = why,
@@ -75,11 +75,11 @@ static void tell_errno(struct walk *walk, const char *what)
 	if (errno == ENOENT || errno == ENOTDIR)
 		return;
 	err_errno(&err, "%s", what);
-	tell(walk, &err, true);
+	blob_walk_report(walk, &err, true);
 }
 
 /* Puts the name behind the path; returns the length to go back to. */
-static size_t enter(struct walk *walk, const char *name)
+static size_t blob_walk_enter_name(struct walk *walk, const char *name)
 {
 	size_t len = walk->path.len;
 
@@ -99,7 +99,7 @@ static void tell_odd(struct walk *walk, mode_t mode)
 		: S_ISFIFO(mode) ? "a pipe, no file"
 				 : "a device, no file");
 	err_remedy(&err, "put a regular file or a directory there, or take it away");
-	tell(walk, &err, false);
+	blob_walk_report(walk, &err, false);
 }
 
 static unsigned char type_of(int dir, const struct dirent *entry)
@@ -136,7 +136,7 @@ static void list_entry(struct walk *walk, int dir, const struct dirent *entry,
 		str_add_char(&listing->text, type == DT_DIR ? 'd' : 'f');
 		str_add_bytes(&listing->text, entry->d_name, strlen(entry->d_name) + 1);
 	} else {
-		size_t back = enter(walk, entry->d_name);
+		size_t back = blob_walk_enter_name(walk, entry->d_name);
 		if (type == DT_UNKNOWN)
 			tell_errno(walk, "cannot look at it");
 		else
@@ -153,19 +153,19 @@ static void sort_names(struct listing *listing)
 		vec_add(&listing->names, name);
 		name += strlen(name) + 1;
 	}
-	vec_sort(&listing->names, compare);
+	vec_sort(&listing->names, blob_walk_compare_names);
 }
 
-static int open_directory(const struct walk *walk)
+static int blob_walk_open_directory(const struct walk *walk)
 {
 	return path_open_beneath(walk->root, walk->path.data, O_RDONLY | O_DIRECTORY);
 }
 
 /* -1 with errno: it cannot be listed, or not to its end. */
-static int list(struct walk *walk, struct listing *listing)
+static int blob_walk_list_directory(struct walk *walk, struct listing *listing)
 {
 	struct dirent *entry;
-	AUTO_CLOSE int fd = open_directory(walk);
+	AUTO_CLOSE int fd = blob_walk_open_directory(walk);
 	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
 	if (!dir)
@@ -196,39 +196,39 @@ static int visit_file(struct walk *walk, int dir, const char *name, struct err *
 		return 0;
 	}
 	if (blob_id_check(walk->kind, walk->path.data, &why) != 0) {
-		tell(walk, &why, false);
+		blob_walk_report(walk, &why, false);
 		return 0;
 	}
 	blob_print_of(&st, &print);
 	return walk->visitor->file(walk->visitor->arg, walk->path.data, &print, err);
 }
 
-static int walk_directory(struct walk *walk, struct err *err);
+static int blob_walk_walk_directory(struct walk *walk, struct err *err);
 
 /* Below a name that is no part of an id there is no id. */
-static int visit_directory(struct walk *walk, struct err *err)
+static int blob_walk_visit_directory(struct walk *walk, struct err *err)
 {
 	const char *fault = walk->path.len > 0 ? path_fault(walk->path.data) : NULL;
 	struct err why;
 
 	if (!fault)
-		return walk_directory(walk, err);
+		return blob_walk_walk_directory(walk, err);
 	err_set(&why, ERR_CONFIG, "no blob can be below it: %s", fault);
 	err_remedy(&why, "rename it");
-	tell(walk, &why, false);
+	blob_walk_report(walk, &why, false);
 	return 0;
 }
 
 /* *dir is the directory that the name is in; closed before what is below it is walked. */
 static int visit_name(struct walk *walk, const char *name, int *dir, struct err *err)
 {
-	size_t back = enter(walk, name + 1);
+	size_t back = blob_walk_enter_name(walk, name + 1);
 	int result;
 
-	if (is_directory(name)) {
+	if (blob_walk_is_directory(name)) {
 		auto_close(dir);
 		*dir = -1;
-		result = walk->is_deep ? visit_directory(walk, err) : 0;
+		result = walk->is_deep ? blob_walk_visit_directory(walk, err) : 0;
 	} else {
 		result = visit_file(walk, *dir, name + 1, err);
 	}
@@ -236,7 +236,8 @@ static int visit_name(struct walk *walk, const char *name, int *dir, struct err 
 	return result;
 }
 
-static int visit_all(struct walk *walk, const struct listing *listing, struct err *err)
+static int blob_walk_visit_all(struct walk *walk, const struct listing *listing,
+			       struct err *err)
 {
 	AUTO_CLOSE int dir = -1;
 
@@ -246,7 +247,8 @@ static int visit_all(struct walk *walk, const struct listing *listing, struct er
 			return err_set(err, ERR_CANCELED, "asked to stop");
 		if (i > 0 && strcmp(name, listing->names.items[i - 1]) == 0)
 			continue; /* listed twice, as it was moved meanwhile */
-		if (dir < 0 && !is_directory(name) && (dir = open_directory(walk)) < 0) {
+		if (dir < 0 && !blob_walk_is_directory(name) &&
+		    (dir = blob_walk_open_directory(walk)) < 0) {
 			tell_errno(walk, "cannot open it");
 			return 0;
 		}
@@ -256,17 +258,17 @@ static int visit_all(struct walk *walk, const struct listing *listing, struct er
 	return 0;
 }
 
-static int walk_directory(struct walk *walk, struct err *err)
+static int blob_walk_walk_directory(struct walk *walk, struct err *err)
 {
 	struct listing listing = { .text = STR_INIT };
 	int result = 0;
 
 	if (walk->visitor->directory)
 		walk->visitor->directory(walk->visitor->arg, walk->path.data);
-	if (list(walk, &listing) != 0)
+	if (blob_walk_list_directory(walk, &listing) != 0)
 		tell_errno(walk, "cannot list it");
 	else
-		result = visit_all(walk, &listing, err);
+		result = blob_walk_visit_all(walk, &listing, err);
 	listing_clear(&listing);
 	return result;
 }
@@ -274,7 +276,7 @@ static int walk_directory(struct walk *walk, struct err *err)
 /* The directory that the walk begins with: without it there is nothing to tell. */
 static int check_start(const struct walk *walk, struct err *err)
 {
-	AUTO_CLOSE int dir = open_directory(walk);
+	AUTO_CLOSE int dir = blob_walk_open_directory(walk);
 
 	if (dir >= 0)
 		return 0;
@@ -283,7 +285,7 @@ static int check_start(const struct walk *walk, struct err *err)
 	return err_errno(err, "cannot open directory %s", walk->path.data);
 }
 
-static int run(struct walk *walk, const char *directory, struct err *err)
+static int blob_walk_run(struct walk *walk, const char *directory, struct err *err)
 {
 	AUTO_CLOSE int root = blob_root_open(walk->kind, err);
 	int result;
@@ -295,7 +297,7 @@ static int run(struct walk *walk, const char *directory, struct err *err)
 	str_add(&walk->path, directory);
 	result = check_start(walk, err);
 	if (result == 0)
-		result = visit_directory(walk, err);
+		result = blob_walk_visit_directory(walk, err);
 	str_clear(&walk->path);
 	return result;
 }
@@ -308,7 +310,7 @@ int blob_walk_below(const struct blob_kind *kind, const char *directory,
 		.kind = kind, .visitor = visitor, .stop = stop, .is_deep = true
 	};
 
-	return run(&walk, directory, err);
+	return blob_walk_run(&walk, directory, err);
 }
 
 int blob_walk(const struct blob_kind *kind, const struct blob_visitor *visitor,
@@ -322,5 +324,5 @@ int blob_walk_one(const struct blob_kind *kind, const char *directory,
 {
 	struct walk walk = { .kind = kind, .visitor = visitor };
 
-	return run(&walk, directory, err);
+	return blob_walk_run(&walk, directory, err);
 }

@@ -34,14 +34,14 @@ static int read_ids(const struct blob_kind *kind, char *text, look_list *looks,
 }
 
 /* That it was deleted is a change like others, if this is the first to tell. */
-static bool is_fault(const struct blob_look *look)
+static bool blob_changed_is_fault(const struct blob_look *look)
 {
 	return look->why.class != ERR_NONE &&
 	       !(look->why.class == ERR_MISSING && look->is_changed);
 }
 
-static int compare(struct blob_notice *notice, const struct blob_kind *kind,
-		   look_list *looks, uint64_t *event_id, struct err *err)
+static int blob_changed_compare(struct blob_notice *notice, const struct blob_kind *kind,
+				look_list *looks, uint64_t *event_id, struct err *err)
 {
 	int result = blob_notice_compare(notice, kind, looks->items, looks->count, err);
 	bool is_first = result == 0;
@@ -50,7 +50,7 @@ static int compare(struct blob_notice *notice, const struct blob_kind *kind,
 		const struct blob_look *look = &looks->items[i];
 		if (look->event_id > *event_id)
 			*event_id = look->event_id;
-		if (!is_first || !is_fault(look))
+		if (!is_first || !blob_changed_is_fault(look))
 			continue;
 		*err = look->why;
 		is_first = false;
@@ -76,7 +76,7 @@ int blob_changed(struct blob_notice *notice, const char *words, uint64_t *event_
 	}
 	int result = read_ids(kind, ids, &looks, err);
 	if (result == 0)
-		result = compare(notice, kind, &looks, event_id, err);
+		result = blob_changed_compare(notice, kind, &looks, event_id, err);
 	for (size_t i = 0; i < looks.count; i++)
 		blob_look_clear(&looks.items[i]);
 	vec_clear(&looks);

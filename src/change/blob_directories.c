@@ -58,7 +58,8 @@ struct blob_directory *blob_directories_find(struct blob_directories *all, int w
 }
 
 /* Descriptors rise: nearly always at the end. */
-static void insert(struct blob_directories *all, struct blob_directory one)
+static void blob_directories_insert(struct blob_directories *all,
+				    struct blob_directory one)
 {
 	size_t at = place_of(all, one.wd);
 	struct blob_directory *items;
@@ -69,14 +70,16 @@ static void insert(struct blob_directories *all, struct blob_directory one)
 	items[at] = one;
 }
 
-static void put(struct blob_directories *all, int wd, size_t kind, const char *path)
+static void blob_directories_put(struct blob_directories *all, int wd, size_t kind,
+				 const char *path)
 {
 	struct blob_directory *known = blob_directories_find(all, wd);
 
 	if (known && known->kind == kind && strcmp(known->path, path) == 0)
 		return;
 	if (!known) {
-		insert(all, (struct blob_directory){ wd, kind, xstrdup(path) });
+		blob_directories_insert(
+			all, (struct blob_directory){ wd, kind, xstrdup(path) });
 		return;
 	}
 	free(known->path);
@@ -92,7 +95,8 @@ static int say_limit(struct err *err)
 }
 
 /* Opened as the walk does, by no link below the kind's directory. */
-static int open_directory(const struct blob_kind *as, const char *path, struct err *err)
+static int blob_directories_open_one(const struct blob_kind *as, const char *path,
+				     struct err *err)
 {
 	AUTO_FREE char *whole = xasprintf("%s%s%s", as->path, *path ? "/" : "", path);
 	int fd = open(whole,
@@ -105,7 +109,7 @@ int blob_directories_add(struct blob_directories *all, size_t kind,
 			 const struct blob_kind *as, const char *path, struct err *err)
 {
 	const uint32_t changes = all->scope == BLOB_COPY ? CHANGES_COPY : CHANGES;
-	AUTO_CLOSE int fd = open_directory(as, path, err);
+	AUTO_CLOSE int fd = blob_directories_open_one(as, path, err);
 	char name[32];
 
 	if (fd < 0)
@@ -123,7 +127,7 @@ int blob_directories_add(struct blob_directories *all, size_t kind,
 		inotify_rm_watch(all->fd, wd);
 		return say_limit(err);
 	}
-	put(all, wd, kind, path);
+	blob_directories_put(all, wd, kind, path);
 	return 0;
 }
 
@@ -139,7 +143,7 @@ void blob_directories_forget(struct blob_directories *all, int wd)
 	all->items.count--;
 }
 
-static bool is_below(const char *path, const char *above)
+static bool blob_directories_is_below(const char *path, const char *above)
 {
 	size_t len = strlen(above);
 
@@ -153,7 +157,8 @@ void blob_directories_drop(struct blob_directories *all, size_t kind, const char
 	size_t kept = 0;
 
 	for (size_t i = 0; i < all->items.count; i++) {
-		if (items[i].kind != kind || !is_below(items[i].path, path)) {
+		if (items[i].kind != kind ||
+		    !blob_directories_is_below(items[i].path, path)) {
 			items[kept++] = items[i];
 			continue;
 		}

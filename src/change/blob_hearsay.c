@@ -33,7 +33,7 @@ static int order(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void settle(blob_paths *paths)
+static void blob_hint_settle_paths(blob_paths *paths)
 {
 	size_t kept = 0;
 
@@ -49,8 +49,8 @@ static void settle(blob_paths *paths)
 
 void blob_hearsay_settle(struct blob_heard *heard)
 {
-	settle(&heard->ids);
-	settle(&heard->directories);
+	blob_hint_settle_paths(&heard->ids);
+	blob_hint_settle_paths(&heard->directories);
 }
 
 static bool has_other_name(const struct blob_kind *kind, const char *id)
@@ -85,9 +85,10 @@ static void lose_all(const struct blob_kinds *kinds, struct blob_heard *heard)
 		heard[i].is_lost = true;
 }
 
-static void hear(struct blob_directories *all, const struct blob_kinds *kinds,
-		 const struct inotify_event *event, const char *name,
-		 struct blob_heard *heard)
+static void blob_hint_take_event(struct blob_directories *all,
+				 const struct blob_kinds *kinds,
+				 const struct inotify_event *event, const char *name,
+				 struct blob_heard *heard)
 {
 	const struct blob_directory *in = blob_directories_find(all, event->wd);
 
@@ -123,7 +124,8 @@ void blob_hearsay_read(struct blob_directories *all, const struct blob_kinds *ki
 			return;
 		for (size_t at = 0; at < (size_t)len; at += sizeof(event) + event.len) {
 			memcpy(&event, buffer + at, sizeof(event));
-			hear(all, kinds, &event, buffer + at + sizeof(event), heard);
+			blob_hint_take_event(all, kinds, &event,
+					     buffer + at + sizeof(event), heard);
 		}
 		left -= (int)len;
 	}

@@ -6,7 +6,7 @@
 
 #define MOUNTS_KEY "origin.mounts.%s"
 
-static void key_of(const struct blob_kind *kind, char key[64])
+static void blob_mounts_make_key(const struct blob_kind *kind, char key[64])
 {
 	snprintf(key, 64, MOUNTS_KEY, kind->type);
 }
@@ -16,7 +16,7 @@ int blob_mounts_read(struct blob_notice *notice, const struct blob_kind *kind,
 {
 	char key[64];
 
-	key_of(kind, key);
+	blob_mounts_make_key(kind, key);
 	return mounts_read(notice->options.store, key, known, err);
 }
 
@@ -51,6 +51,6 @@ int blob_mounts_keep(struct blob_notice *notice, const struct blob_kind *kind, i
 	}
 	if (json_equal(known, now) || (!known && json_array_size(now) == 0))
 		return 0;
-	key_of(kind, key);
+	blob_mounts_make_key(kind, key);
 	return mounts_write(notice->options.store, key, now, err);
 }

@@ -71,7 +71,7 @@ static int read_bases(struct store_tx *tx, void *arg, struct err *err)
 }
 
 /* Once a group; the directory stays open. */
-static void judge_root(struct group *group)
+static void blob_notice_check_root(struct group *group)
 {
 	if (!group->is_judged &&
 	    blob_root_check(group->notice, group->kind, group->root, &group->away) == 0 &&
@@ -82,9 +82,9 @@ static void judge_root(struct group *group)
 }
 
 /* Whether what is not there may be on a file system that is away; why. */
-static bool is_away(struct group *group, const char *id, struct err *why)
+static bool blob_notice_is_away(struct group *group, const char *id, struct err *why)
 {
-	judge_root(group);
+	blob_notice_check_root(group);
 	const char *mount = mounts_find_away(group->mounts, group->root, id);
 
 	if (group->away.class != ERR_NONE)
@@ -95,8 +95,9 @@ static bool is_away(struct group *group, const char *id, struct err *why)
 }
 
 /* What the error of opening it means for its row. */
-static enum blob_sight judge(struct group *group, struct blob_comparison *one,
-			     const struct stat *st)
+static enum blob_sight blob_notice_classify_failure(struct group *group,
+						    struct blob_comparison *one,
+						    const struct stat *st)
 {
 	struct err *why = &one->look->why;
 
@@ -107,11 +108,12 @@ static enum blob_sight judge(struct group *group, struct blob_comparison *one,
 		return BLOB_UNREADABLE;
 	if (why->class != ERR_MISSING)
 		return BLOB_UNKNOWN;
-	return one->base.name && is_away(group, one->look->id, why) ? BLOB_UNKNOWN
-								    : BLOB_GONE;
+	return one->base.name && blob_notice_is_away(group, one->look->id, why)
+		       ? BLOB_UNKNOWN
+		       : BLOB_GONE;
 }
 
-static void see(struct group *group, struct blob_comparison *one)
+static void blob_notice_observe(struct group *group, struct blob_comparison *one)
 {
 	struct blob_look *look = one->look;
 	struct stat st = { 0 };
@@ -119,7 +121,7 @@ static void see(struct group *group, struct blob_comparison *one)
 
 	look->why = (struct err){ 0 };
 	if (blob_open(group->root, look->id, &fd, &st, &look->why) != 0) {
-		one->sight = judge(group, one, &st);
+		one->sight = blob_notice_classify_failure(group, one, &st);
 		return;
 	}
 	one->sight = BLOB_THERE;
@@ -136,7 +138,7 @@ static bool see_all(struct group *group)
 		struct blob_comparison *one = &group->all.items[i];
 		if (one->is_done)
 			continue;
-		see(group, one);
+		blob_notice_observe(group, one);
 		if (one->sight != BLOB_UNKNOWN &&
 		    blob_comparison_differs(group->kind, one)) {
 			is_work = true;
@@ -149,7 +151,7 @@ static bool see_all(struct group *group)
 	return is_work;
 }
 
-static size_t count_left(const struct group *group)
+static size_t blob_notice_count_left(const struct group *group)
 {
 	size_t left = 0;
 
@@ -158,7 +160,7 @@ static size_t count_left(const struct group *group)
 	return left;
 }
 
-static void give_up(struct group *group)
+static void blob_notice_give_up(struct group *group)
 {
 	for (size_t i = 0; i < group->all.count; i++) {
 		struct blob_look *look = group->all.items[i].look;
@@ -170,9 +172,9 @@ static void give_up(struct group *group)
 	}
 }
 
-static int compare_all(struct group *group, struct err *err)
+static int blob_notice_compare_all(struct group *group, struct err *err)
 {
-	for (int tries = 0; tries < TRIES && count_left(group) > 0; tries++) {
+	for (int tries = 0; tries < TRIES && blob_notice_count_left(group) > 0; tries++) {
 		if (store_read(group->notice->options.store, read_bases, group, err) != 0)
 			return -1;
 		if (see_all(group) &&
@@ -180,7 +182,7 @@ static int compare_all(struct group *group, struct err *err)
 					    &group->all, err) != 0)
 			return -1;
 	}
-	give_up(group);
+	blob_notice_give_up(group);
 	return 0;
 }
 
@@ -207,7 +209,7 @@ static int compare_group(struct blob_notice *notice, const struct blob_kind *kin
 	if (root < 0)
 		return -1;
 	add_looks(&group, looks, count);
-	int result = compare_all(&group, err);
+	int result = blob_notice_compare_all(&group, err);
 	for (size_t i = 0; i < group.all.count; i++)
 		origin_row_clear(&group.all.items[i].base);
 	vec_clear(&group.all);

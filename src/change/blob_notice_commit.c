@@ -11,7 +11,7 @@
 #include "change/identity.h"
 #include "replicable/name.h"
 
-static bool same_text(const char *a, const char *b)
+static bool blob_notice_commit_is_same_text(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
@@ -81,7 +81,8 @@ static enum step step_of(const struct blob_kind *kind,
 	case BLOB_GONE:
 		return base->name ? STEP_DELETED : STEP_NOTHING;
 	case BLOB_UNREADABLE:
-		return base->name && !same_text(base->failure, comparison->look->why.text)
+		return base->name && !blob_notice_commit_is_same_text(
+					     base->failure, comparison->look->why.text)
 			       ? STEP_NOTED
 			       : STEP_NOTHING;
 	case BLOB_THERE:
@@ -109,14 +110,14 @@ int blob_row_read_again(struct store_tx *tx, const struct blob_kind *kind, const
 	if (found == (base->name != NULL) &&
 	    (!found || (strcmp(row->timeline, base->timeline) == 0 &&
 			row->generation == base->generation &&
-			same_text(row->checksum, base->checksum) &&
-			same_text(row->print, base->print))))
+			blob_notice_commit_is_same_text(row->checksum, base->checksum) &&
+			blob_notice_commit_is_same_text(row->print, base->print))))
 		return found;
 	return err_set(err, ERR_CONFLICT, "%.300s: its record changes all the time", id);
 }
 
-static void put_birth(const struct blob_kind *kind, const char *id,
-		      struct origin_row *row)
+static void blob_notice_commit_put_birth(const struct blob_kind *kind, const char *id,
+					 struct origin_row *row)
 {
 	row->id = replicable_id(kind->type, id);
 	origin_row_set_text(&row->name, id);
@@ -194,9 +195,10 @@ struct committing {
 	blob_comparisons *all;
 };
 
-static int write_row(struct store_tx *tx, const struct committing *committing,
-		     enum step step, uint64_t generation, struct blob_look *look,
-		     struct err *err)
+static int blob_notice_commit_write_row(struct store_tx *tx,
+					const struct committing *committing,
+					enum step step, uint64_t generation,
+					struct blob_look *look, struct err *err)
 {
 	struct origin_row *row = &look->row;
 
@@ -211,7 +213,7 @@ static int write_row(struct store_tx *tx, const struct committing *committing,
 	return 0;
 }
 
-static enum event_what what_of(enum step step)
+static enum event_what blob_notice_commit_find_what(enum step step)
 {
 	switch (step) {
 	case STEP_CREATED:
@@ -235,20 +237,21 @@ static int take_step(struct store_tx *tx, const struct committing *committing,
 		if (blob_root_accept_first(tx, committing->kind, committing->root, err) !=
 		    0)
 			return -1;
-		put_birth(committing->kind, one->look->id, row);
+		blob_notice_commit_put_birth(committing->kind, one->look->id, row);
 	}
 	row->generation += step != STEP_NOTED && step != STEP_CHECKSUMMED;
 	if (step == STEP_CREATED || step == STEP_UPDATED)
 		put_content(committing->notice, committing->kind, one, row);
 	else if (step != STEP_DELETED)
 		put_note(committing->notice, one, row);
-	one->what = what_of(step);
+	one->what = blob_notice_commit_find_what(step);
 	one->look->is_changed = step != STEP_NOTED;
 	one->is_due = step != STEP_DELETED && row->verification_due_at <= clock_wall_ms();
 	if (step != STEP_NOTED && blob_event_append(tx, committing->kind, one->what, row,
 						    &one->look->event_id, err) != 0)
 		return -1;
-	return write_row(tx, committing, step, generation, one->look, err);
+	return blob_notice_commit_write_row(tx, committing, step, generation, one->look,
+					    err);
 }
 
 /* The work may run again from the start. */
@@ -261,7 +264,7 @@ static void begin_again(struct blob_comparison *one)
 	one->is_due = false;
 }
 
-static int commit_work(struct store_tx *tx, void *arg, struct err *err)
+static int blob_notice_commit_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct committing *committing = arg;
 
@@ -334,7 +337,7 @@ void blob_notice_tell(struct blob_notice *notice, bool is_event, bool is_due)
 		notice->due(notice->arg);
 }
 
-static void forget_all(blob_comparisons *all)
+static void blob_notice_commit_forget_all(blob_comparisons *all)
 {
 	for (size_t i = 0; i < all->count; i++)
 		if (!all->items[i].is_done)
@@ -350,8 +353,9 @@ int blob_comparisons_commit(struct blob_notice *notice, const struct blob_kind *
 	if (!identity)
 		return err_errno(err, "cannot look at %s", kind->path);
 	failpoint("blobs.commit");
-	if (store_write(notice->options.store, commit_work, &committing, err) != 0) {
-		forget_all(all);
+	if (store_write(notice->options.store, blob_notice_commit_work, &committing,
+			err) != 0) {
+		blob_notice_commit_forget_all(all);
 		return -1;
 	}
 	failpoint("blobs.committed");

@@ -135,9 +135,10 @@ struct recording {
 };
 
 /* It was read, and is right. */
-static int prove(struct store_tx *tx, struct recording *recording,
-		 const struct blob_result *result, struct origin_row *row,
-		 struct err *err)
+static int blob_notice_result_record_proof(struct store_tx *tx,
+					   struct recording *recording,
+					   const struct blob_result *result,
+					   struct origin_row *row, struct err *err)
 {
 	bool differs = row->checksum && strcmp(row->checksum, result->digest) != 0;
 	bool is_news = !row->checksum || row->failure;
@@ -156,8 +157,9 @@ static int prove(struct store_tx *tx, struct recording *recording,
 }
 
 /* What it says is put into the row. */
-static int judge(struct store_tx *tx, struct recording *recording,
-		 struct blob_result *result, struct origin_row *row, struct err *err)
+static int blob_notice_result_apply(struct store_tx *tx, struct recording *recording,
+				    struct blob_result *result, struct origin_row *row,
+				    struct err *err)
 {
 	result->verdict = result->why;
 	if (result->is_deferred) {
@@ -166,7 +168,7 @@ static int judge(struct store_tx *tx, struct recording *recording,
 	}
 	if (result->why.class == ERR_NONE &&
 	    !is_damaged(recording->kind, row, result, &result->verdict))
-		return prove(tx, recording, result, row, err);
+		return blob_notice_result_record_proof(tx, recording, result, row, err);
 	set_failed(row, &result->verdict);
 	return 0;
 }
@@ -181,7 +183,7 @@ static int record_one(struct store_tx *tx, struct recording *recording,
 
 	if (found < 0)
 		return err->class == ERR_CONFLICT ? 0 : -1;
-	if (judge(tx, recording, result, &row, err) != 0)
+	if (blob_notice_result_apply(tx, recording, result, &row, err) != 0)
 		return -1;
 	return origin_row_update(tx, &row, generation, err);
 }

@@ -10,8 +10,8 @@ struct judged {
 	struct known_root root;
 };
 
-static int judge(struct store *store, const struct blob_kind *kind, int root,
-		 struct judged *judged, struct err *err)
+static int blob_root_inspect(struct store *store, const struct blob_kind *kind, int root,
+			     struct judged *judged, struct err *err)
 {
 	judged->identity = identity_of(root, "");
 	if (!judged->identity)
@@ -36,7 +36,7 @@ int blob_root_check(struct blob_notice *notice, const struct blob_kind *kind, in
 		    struct err *err)
 {
 	struct judged judged = { 0 };
-	int result = judge(notice->options.store, kind, root, &judged, err);
+	int result = blob_root_inspect(notice->options.store, kind, root, &judged, err);
 
 	free(judged.identity);
 	return result == 0 && !judged.root.is_same ? say_other(kind, err) : result;
@@ -46,7 +46,7 @@ int blob_root_accept(struct blob_notice *notice, const struct blob_kind *kind, i
 		     struct err *err)
 {
 	struct judged judged = { 0 };
-	int result = judge(notice->options.store, kind, root, &judged, err);
+	int result = blob_root_inspect(notice->options.store, kind, root, &judged, err);
 
 	if (result == 0 && !judged.root.is_same)
 		result = known_root_accept(notice->options.store, &judged.root, err);
@@ -91,7 +91,7 @@ int blob_notice_judge_root(struct store *store, const struct blob_kind *kind,
 
 	if (root < 0 || blob_root_has_file(kind, NULL, &has_file, err) != 0)
 		return -1;
-	int result = has_file ? 0 : judge(store, kind, root, &judged, err);
+	int result = has_file ? 0 : blob_root_inspect(store, kind, root, &judged, err);
 	free(judged.identity);
 	return result == 0 && judged.root.is_known && !judged.root.is_same
 		       ? say_other(kind, err)

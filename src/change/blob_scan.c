@@ -46,7 +46,7 @@ void blob_troubles_clear(struct map *troubles)
 }
 
 /* Whether this is the first scan that meets this trouble. */
-static bool is_news(struct scan *scan, const char *where, const struct err *why)
+static bool blob_scan_is_news(struct scan *scan, const char *where, const struct err *why)
 {
 	const char *before = map_get(scan->request->troubles, where);
 
@@ -54,7 +54,8 @@ static bool is_news(struct scan *scan, const char *where, const struct err *why)
 	return !before || strcmp(before, why->text) != 0;
 }
 
-static void count_left_out(struct scan *scan, const char *path, const struct err *why)
+static void blob_scan_count_left_out(struct scan *scan, const char *path,
+				     const struct err *why)
 {
 	struct blob_scan_result *result = scan->result;
 	AUTO_STR struct str text = STR_INIT;
@@ -68,9 +69,9 @@ static void count_left_out(struct scan *scan, const char *path, const struct err
 	snprintf(result->example, sizeof(result->example), "%s", text.data);
 }
 
-static void tell(struct scan *scan, const char *path, const struct err *why)
+static void blob_scan_report(struct scan *scan, const char *path, const struct err *why)
 {
-	if (is_news(scan, path, why))
+	if (blob_scan_is_news(scan, path, why))
 		log_at(err_is_transient(why->class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
 		       "blob_scan.finding", LOG_ERR(why),
 		       LOG_TEXT("kind", scan->request->kind->type),
@@ -83,16 +84,16 @@ static void finding(void *arg, const struct blob_finding *finding)
 
 	if (finding->hides_names)
 		scan->result->is_complete = false;
-	count_left_out(scan, finding->path, finding->why);
-	tell(scan, finding->path, finding->why);
+	blob_scan_count_left_out(scan, finding->path, finding->why);
+	blob_scan_report(scan, finding->path, finding->why);
 }
 
 /* Of all that is on a file system that is away, one stands for the others. */
 static void note_away(struct scan *scan, const struct blob_look *look)
 {
 	scan->result->is_complete = false;
-	count_left_out(scan, look->id, &look->why);
-	if (is_news(scan, look->why.text, &look->why))
+	blob_scan_count_left_out(scan, look->id, &look->why);
+	if (blob_scan_is_news(scan, look->why.text, &look->why))
 		log_error("blob_scan.finding", LOG_ERR(&look->why),
 			  LOG_TEXT("kind", scan->request->kind->type),
 			  LOG_TEXT("path", look->id));
@@ -109,8 +110,8 @@ static void note_look(struct scan *scan, const struct blob_look *look)
 		return;
 	}
 	if (!look->row.name && look->why.class != ERR_CONFLICT)
-		count_left_out(scan, look->id, &look->why);
-	tell(scan, look->id, &look->why);
+		blob_scan_count_left_out(scan, look->id, &look->why);
+	blob_scan_report(scan, look->id, &look->why);
 }
 
 static int compare_suspects(struct scan *scan, struct err *err)
@@ -134,13 +135,13 @@ static int compare_suspects(struct scan *scan, struct err *err)
 	return result;
 }
 
-static int suspect(struct scan *scan, const char *id, struct err *err)
+static int blob_scan_add_suspect(struct scan *scan, const char *id, struct err *err)
 {
 	vec_add(&scan->suspects, xstrdup(id));
 	return scan->suspects.count < BLOB_GROUP ? 0 : compare_suspects(scan, err);
 }
 
-static int page_work(struct store_tx *tx, void *arg, struct err *err)
+static int blob_scan_read_page_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct scan *scan = arg;
 
@@ -152,7 +153,7 @@ static int page_work(struct store_tx *tx, void *arg, struct err *err)
 
 static int next_page(struct scan *scan, struct err *err)
 {
-	if (store_read(scan->request->store, page_work, scan, err) != 0)
+	if (store_read(scan->request->store, blob_scan_read_page_work, scan, err) != 0)
 		return -1;
 	scan->at = 0;
 	scan->is_last = scan->rows.count < PAGE;
@@ -183,14 +184,15 @@ static int pass_rows(struct scan *scan, const char *id, const struct origin_row 
 
 	while ((result = peek(scan, row, err)) == 0 && *row &&
 	       (!id || strcmp((*row)->name, id) < 0)) {
-		if (suspect(scan, (*row)->name, err) != 0)
+		if (blob_scan_add_suspect(scan, (*row)->name, err) != 0)
 			return -1;
 		scan->at++;
 	}
 	return result;
 }
 
-static bool is_as_recorded(const struct origin_row *row, const struct blob_print *print)
+static bool blob_scan_is_as_recorded(const struct origin_row *row,
+				     const struct blob_print *print)
 {
 	char text[BLOB_PRINT_SIZE];
 
@@ -215,12 +217,14 @@ static int merge_file(void *arg, const char *id, const struct blob_print *print,
 	if (pass_rows(scan, id, &row, err) != 0)
 		return -1;
 	if (!row || strcmp(row->name, id) != 0)
-		return suspect(scan, id, err);
+		return blob_scan_add_suspect(scan, id, err);
 	scan->at++;
-	return is_as_recorded(row, print) ? 0 : suspect(scan, id, err);
+	return blob_scan_is_as_recorded(row, print)
+		       ? 0
+		       : blob_scan_add_suspect(scan, id, err);
 }
 
-static void enter(void *arg, const char *path)
+static void blob_scan_enter_directory(void *arg, const char *path)
 {
 	struct scan *scan = arg;
 
@@ -231,7 +235,7 @@ static void enter(void *arg, const char *path)
 }
 
 /* An empty directory in the place of the one that the rows were seen in says nothing. */
-static int judge_root(struct scan *scan, struct err *err)
+static int blob_scan_check_root(struct scan *scan, struct err *err)
 {
 	const struct blob_scan_request *request = scan->request;
 	int root = blob_root_open(request->kind, err);
@@ -256,7 +260,7 @@ static int judge_root(struct scan *scan, struct err *err)
 
 /* What this scan met is what the next one knows. A directory that has nothing may be away
  * itself: it says nothing of what is mounted below. */
-static int keep(struct scan *scan, struct err *err)
+static int blob_scan_keep_findings(struct scan *scan, struct err *err)
 {
 	const struct blob_scan_request *request = scan->request;
 	struct map before = *request->troubles;
@@ -286,15 +290,16 @@ int blob_scan(const struct blob_scan_request *request, struct blob_scan_result *
 	struct scan scan = {
 		.request = request, .result = result, .prefix = "", .root = -1
 	};
-	const struct blob_visitor visitor = { merge_file, finding, enter, &scan };
+	const struct blob_visitor visitor = { merge_file, finding,
+					      blob_scan_enter_directory, &scan };
 	const struct origin_row *row;
 	int done = -1;
 
 	*result = (struct blob_scan_result){ .is_complete = true };
-	if (judge_root(&scan, err) == 0 &&
+	if (blob_scan_check_root(&scan, err) == 0 &&
 	    blob_walk(request->kind, &visitor, request->stop, err) == 0 &&
 	    pass_rows(&scan, NULL, &row, err) == 0 && compare_suspects(&scan, err) == 0 &&
-	    keep(&scan, err) == 0)
+	    blob_scan_keep_findings(&scan, err) == 0)
 		done = 0;
 	if (done != 0)
 		result->is_complete = false;
@@ -303,7 +308,7 @@ int blob_scan(const struct blob_scan_request *request, struct blob_scan_result *
 }
 
 /* What a scan of a part met is known to the next of all, which tells of it no more. */
-static void add_troubles(struct scan *scan)
+static void blob_scan_add_troubles(struct scan *scan)
 {
 	const struct map_entry *entry;
 	size_t at = 0;
@@ -320,7 +325,8 @@ int blob_scan_below(const struct blob_scan_request *request, const char *directo
 	struct scan scan = {
 		.request = request, .result = result, .prefix = prefix, .root = -1
 	};
-	const struct blob_visitor visitor = { merge_file, finding, enter, &scan };
+	const struct blob_visitor visitor = { merge_file, finding,
+					      blob_scan_enter_directory, &scan };
 	const struct origin_row *row;
 	int done = -1;
 
@@ -330,7 +336,7 @@ int blob_scan_below(const struct blob_scan_request *request, const char *directo
 	     err->class == ERR_MISSING) &&
 	    pass_rows(&scan, NULL, &row, err) == 0 && compare_suspects(&scan, err) == 0)
 		done = 0;
-	add_troubles(&scan);
+	blob_scan_add_troubles(&scan);
 	scan_clear(&scan);
 	return done;
 }

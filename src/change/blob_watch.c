@@ -45,14 +45,15 @@ struct blob_watch {
 	pthread_t thread;
 };
 
-static void failed(struct kind_watch *one, const char *what, const struct err *err)
+static void blob_watch_log_failure(struct kind_watch *one, const char *what,
+				   const struct err *err)
 {
 	log_warn(what, LOG_ERR(err), LOG_TEXT("kind", one->kind->type));
 }
 
 /* One that cannot be watched is scanned. */
-static void watch_directory(struct blob_watch *watch, struct kind_watch *one,
-			    const char *path)
+static void blob_watch_add_directory(struct blob_watch *watch, struct kind_watch *one,
+				     const char *path)
 {
 	struct err err;
 	size_t index = (size_t)(one - watch->kinds.items);
@@ -70,8 +71,8 @@ static void watch_directory(struct blob_watch *watch, struct kind_watch *one,
 		 LOG_TEXT("remedy", err.remedy));
 }
 
-static int look_at(struct blob_watch *watch, const struct kind_watch *one,
-		   const blob_paths *ids, struct err *err)
+static int blob_watch_compare_ids(struct blob_watch *watch, const struct kind_watch *one,
+				  const blob_paths *ids, struct err *err)
 {
 	AUTO_FREE struct blob_look *looks = xcalloc(ids->count, sizeof(*looks));
 
@@ -84,7 +85,7 @@ static int look_at(struct blob_watch *watch, const struct kind_watch *one,
 	return result;
 }
 
-static void look_at_ids(struct blob_watch *watch)
+static void blob_watch_look_at_ids(struct blob_watch *watch)
 {
 	struct err err;
 
@@ -94,8 +95,8 @@ static void look_at_ids(struct blob_watch *watch)
 		if (heard->ids.count == 0)
 			continue;
 		blob_hearsay_settle(heard);
-		if (look_at(watch, one, &heard->ids, &err) != 0) {
-			failed(one, "blob_watch.failed", &err);
+		if (blob_watch_compare_ids(watch, one, &heard->ids, &err) != 0) {
+			blob_watch_log_failure(one, "blob_watch.failed", &err);
 			heard->is_lost = true;
 		}
 		blob_paths_clear(&heard->ids);
@@ -103,7 +104,7 @@ static void look_at_ids(struct blob_watch *watch)
 	watch->looked_at = clock_boot_ms();
 }
 
-static void hear(struct blob_watch *watch)
+static void blob_watch_read_events(struct blob_watch *watch)
 {
 	blob_hearsay_read(&watch->directories, watch->options.kinds, watch->heard.items);
 }
@@ -114,18 +115,18 @@ struct scanning {
 };
 
 /* A long scan does not keep others waiting. */
-static void enter(void *arg, const char *path)
+static void blob_watch_enter_directory(void *arg, const char *path)
 {
 	const struct scanning *scanning = arg;
 	struct blob_watch *watch = scanning->watch;
 
-	watch_directory(watch, scanning->one, path);
-	hear(watch);
+	blob_watch_add_directory(watch, scanning->one, path);
+	blob_watch_read_events(watch);
 	if (clock_boot_ms() - watch->looked_at >= GATHER_MS)
-		look_at_ids(watch);
+		blob_watch_look_at_ids(watch);
 }
 
-static struct blob_scan_request request_of(struct scanning *scanning)
+static struct blob_scan_request blob_watch_make_request(struct scanning *scanning)
 {
 	struct blob_watch *watch = scanning->watch;
 
@@ -134,11 +135,11 @@ static struct blob_scan_request request_of(struct scanning *scanning)
 					   .kind = scanning->one->kind,
 					   .stop = &watch->stop,
 					   .troubles = &scanning->one->troubles,
-					   .directory = enter,
+					   .directory = blob_watch_enter_directory,
 					   .arg = scanning };
 }
 
-static bool is_below(const char *path, const char *above)
+static bool blob_watch_is_below(const char *path, const char *above)
 {
 	size_t len = strlen(above);
 
@@ -149,18 +150,18 @@ static void scan_directory(struct blob_watch *watch, struct kind_watch *one,
 			   const char *path)
 {
 	struct scanning scanning = { watch, one };
-	const struct blob_scan_request request = request_of(&scanning);
+	const struct blob_scan_request request = blob_watch_make_request(&scanning);
 	struct blob_scan_result result;
 	struct err err;
 
 	if (blob_scan_below(&request, path, &result, &err) == 0 ||
 	    err.class == ERR_CANCELED)
 		return;
-	failed(one, "blob_watch.failed", &err);
+	blob_watch_log_failure(one, "blob_watch.failed", &err);
 	watch->heard.items[one - watch->kinds.items].is_lost = true;
 }
 
-static void scan_directories(struct blob_watch *watch, struct kind_watch *one)
+static void blob_watch_scan_directories(struct blob_watch *watch, struct kind_watch *one)
 {
 	struct blob_heard *heard = &watch->heard.items[one - watch->kinds.items];
 	const char *last = NULL;
@@ -169,7 +170,7 @@ static void scan_directories(struct blob_watch *watch, struct kind_watch *one)
 	blob_paths paths = heard->directories;
 	heard->directories = (blob_paths){ 0 };
 	for (size_t i = 0; i < paths.count && !stop_is_requested(&watch->stop); i++) {
-		if (last && is_below(paths.items[i], last))
+		if (last && blob_watch_is_below(paths.items[i], last))
 			continue;
 		last = paths.items[i];
 		scan_directory(watch, one, last);
@@ -177,8 +178,8 @@ static void scan_directories(struct blob_watch *watch, struct kind_watch *one)
 	blob_paths_clear(&paths);
 }
 
-static void keep_state(struct blob_watch *watch, struct kind_watch *one,
-		       const struct blob_scan_result *result, int64_t took_ms)
+static void blob_watch_keep_state(struct blob_watch *watch, struct kind_watch *one,
+				  const struct blob_scan_result *result, int64_t took_ms)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
@@ -191,7 +192,7 @@ static void keep_state(struct blob_watch *watch, struct kind_watch *one,
 	one->state.is_whole = one->unwatched == 0;
 }
 
-static void keep_failure(struct blob_watch *watch, struct kind_watch *one)
+static void blob_watch_keep_failure(struct blob_watch *watch, struct kind_watch *one)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
@@ -200,8 +201,8 @@ static void keep_failure(struct blob_watch *watch, struct kind_watch *one)
 }
 
 /* For status, which is another process. */
-static void write_record(struct blob_watch *watch, struct kind_watch *one,
-			 const struct scan_record *now)
+static void blob_watch_write_record(struct blob_watch *watch, struct kind_watch *one,
+				    const struct scan_record *now)
 {
 	struct err err;
 
@@ -209,14 +210,14 @@ static void write_record(struct blob_watch *watch, struct kind_watch *one,
 		return;
 	if (scan_record_keep_blobs(watch->options.store, one->kind->type, now, &err) !=
 	    0) {
-		failed(one, "blob_watch.not_kept", &err);
+		blob_watch_log_failure(one, "blob_watch.not_kept", &err);
 		return;
 	}
 	scan_note_kept(&one->kept, now);
 }
 
-static void scanned(struct blob_watch *watch, struct kind_watch *one,
-		    const struct blob_scan_result *result, int64_t took_ms)
+static void blob_watch_finish_scan(struct blob_watch *watch, struct kind_watch *one,
+				   const struct blob_scan_result *result, int64_t took_ms)
 {
 	struct scan_record record = {
 		.whole_at = result->is_complete ? clock_wall_ms() : 0,
@@ -226,10 +227,10 @@ static void scanned(struct blob_watch *watch, struct kind_watch *one,
 
 	if (blob_set_scanned(watch->options.store, one->kind->type,
 			     result->is_complete ? SCANNED_ALL : SCANNED_PART, &err) != 0)
-		failed(one, "blob_watch.not_kept", &err);
-	keep_state(watch, one, result, took_ms);
+		blob_watch_log_failure(one, "blob_watch.not_kept", &err);
+	blob_watch_keep_state(watch, one, result, took_ms);
 	memcpy(record.example, result->example, sizeof(record.example));
-	write_record(watch, one, &record);
+	blob_watch_write_record(watch, one, &record);
 	log_debug("blob_watch.scanned", LOG_NUMBER("dur_ms", took_ms),
 		  LOG_TEXT("kind", one->kind->type), LOG_NUMBER("files", result->files),
 		  LOG_NUMBER("looked_into", result->looked_into),
@@ -239,11 +240,11 @@ static void scanned(struct blob_watch *watch, struct kind_watch *one,
 static void scan_failed(struct blob_watch *watch, struct kind_watch *one,
 			const struct err *err)
 {
-	keep_failure(watch, one);
-	write_record(watch, one,
-		     &(struct scan_record){ .failing_since = clock_wall_ms(),
-					    .failure = *err });
-	failed(one, "blob_watch.failed", err);
+	blob_watch_keep_failure(watch, one);
+	blob_watch_write_record(watch, one,
+				&(struct scan_record){ .failing_since = clock_wall_ms(),
+						       .failure = *err });
+	blob_watch_log_failure(one, "blob_watch.failed", err);
 }
 
 /* How long to wait now, so that scans stay within their share. The first has looked at
@@ -262,7 +263,7 @@ static void set_next(struct blob_watch *watch, struct kind_watch *one, bool is_f
 }
 
 /* Uploads that a crash cut off: nobody resumes them. Those under way are locked. */
-static void tidy(struct kind_watch *one)
+static void blob_watch_expire_uploads(struct kind_watch *one)
 {
 	int64_t now = clock_boot_ms();
 
@@ -272,10 +273,10 @@ static void tidy(struct kind_watch *one)
 	blob_incoming_expire(one->kind, TIDY_EVERY_MS);
 }
 
-static void scan(struct blob_watch *watch, struct kind_watch *one)
+static void blob_watch_scan_kind(struct blob_watch *watch, struct kind_watch *one)
 {
 	struct scanning scanning = { watch, one };
-	const struct blob_scan_request request = request_of(&scanning);
+	const struct blob_scan_request request = blob_watch_make_request(&scanning);
 	struct blob_scan_result result;
 	struct err err;
 	int64_t started = clock_boot_ms(), used = scan_cpu_ms();
@@ -285,15 +286,16 @@ static void scan(struct blob_watch *watch, struct kind_watch *one)
 	watch->heard.items[one - watch->kinds.items].is_lost = false;
 	int status = blob_scan(&request, &result, &err);
 	if (status == 0)
-		scanned(watch, one, &result, clock_boot_ms() - started);
+		blob_watch_finish_scan(watch, one, &result, clock_boot_ms() - started);
 	else if (err.class != ERR_CANCELED)
 		scan_failed(watch, one, &err);
 	set_next(watch, one, is_first && status == 0, scan_cpu_ms() - used);
-	tidy(one);
+	blob_watch_expire_uploads(one);
 }
 
 /* When the kind's next scan is: sooner if something was lost. */
-static int64_t next_scan(const struct blob_watch *watch, const struct kind_watch *one)
+static int64_t blob_watch_next_scan(const struct blob_watch *watch,
+				    const struct kind_watch *one)
 {
 	if (watch->heard.items[one - watch->kinds.items].is_lost &&
 	    one->not_before < one->scan_at)
@@ -301,16 +303,16 @@ static int64_t next_scan(const struct blob_watch *watch, const struct kind_watch
 	return one->scan_at;
 }
 
-static void work(struct blob_watch *watch)
+static void blob_watch_do_work(struct blob_watch *watch)
 {
-	look_at_ids(watch);
+	blob_watch_look_at_ids(watch);
 	for (size_t i = 0; i < watch->kinds.count; i++) {
 		struct kind_watch *one = &watch->kinds.items[i];
 		if (stop_is_requested(&watch->stop))
 			return;
-		scan_directories(watch, one);
-		if (next_scan(watch, one) <= clock_boot_ms())
-			scan(watch, one);
+		blob_watch_scan_directories(watch, one);
+		if (blob_watch_next_scan(watch, one) <= clock_boot_ms())
+			blob_watch_scan_kind(watch, one);
 	}
 }
 
@@ -323,14 +325,14 @@ static bool has_heard(const struct blob_watch *watch)
 	return false;
 }
 
-static int time_left(const struct blob_watch *watch)
+static int blob_watch_time_left(const struct blob_watch *watch)
 {
 	int64_t now = clock_boot_ms(), left = INT32_MAX;
 
 	if (has_heard(watch))
 		return 0;
 	for (size_t i = 0; i < watch->kinds.count; i++) {
-		int64_t next = next_scan(watch, &watch->kinds.items[i]) - now;
+		int64_t next = blob_watch_next_scan(watch, &watch->kinds.items[i]) - now;
 		left = next < left ? next : left;
 	}
 	return left > 0 ? (int)left : 0;
@@ -345,32 +347,33 @@ static void scan_all_now(struct blob_watch *watch)
 		watch->kinds.items[i].scan_at = 0;
 }
 
-static void wait_for_work(struct blob_watch *watch)
+static void blob_watch_wait_for_work(struct blob_watch *watch)
 {
 	struct pollfd fds[] = { { .fd = watch->stop.fd, .events = POLLIN },
 				{ .fd = watch->woken, .events = POLLIN },
 				{ .fd = watch->directories.fd, .events = POLLIN } };
 
-	if (poll(fds, ARRAY_SIZE(fds), time_left(watch)) <= 0 || fds[0].revents)
+	if (poll(fds, ARRAY_SIZE(fds), blob_watch_time_left(watch)) <= 0 ||
+	    fds[0].revents)
 		return;
 	if (fds[1].revents)
 		scan_all_now(watch);
 	if (fds[2].revents && !stop_wait(&watch->stop, GATHER_MS))
-		hear(watch);
+		blob_watch_read_events(watch);
 }
 
-static void *run(void *arg)
+static void *blob_watch_run_thread(void *arg)
 {
 	struct blob_watch *watch = arg;
 
 	while (!stop_is_requested(&watch->stop)) {
-		work(watch);
-		wait_for_work(watch);
+		blob_watch_do_work(watch);
+		blob_watch_wait_for_work(watch);
 	}
 	return NULL;
 }
 
-static void add_kinds(struct blob_watch *watch)
+static void blob_watch_add_kinds(struct blob_watch *watch)
 {
 	const struct blob_kinds *kinds = watch->options.kinds;
 
@@ -392,12 +395,12 @@ struct blob_watch *blob_watch_start(const struct blob_watch_options *options)
 	stop_init(&watch->stop);
 	watch->options = *options;
 	watch->woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	add_kinds(watch);
+	blob_watch_add_kinds(watch);
 	if (blob_directories_open(&watch->directories, BLOB_ORIGIN, options->directories,
 				  &err) != 0)
 		log_warn("blob_watch.limit", LOG_ERR(&err), LOG_NUMBER("directories", 0),
 			 LOG_TEXT("remedy", err.remedy));
-	thread_start(&watch->thread, "blob-watch", run, watch);
+	thread_start(&watch->thread, "blob-watch", blob_watch_run_thread, watch);
 	return watch;
 }
 

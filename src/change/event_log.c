@@ -196,14 +196,14 @@ int event_log_scanned_in(struct store_tx *tx, enum event_scanned *scanned,
 	return 0;
 }
 
-static int read_scanned(struct store_tx *tx, void *arg, struct err *err)
+static int event_log_read_scanned_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	return event_log_scanned_in(tx, arg, err);
 }
 
 int event_log_scanned(struct store *store, enum event_scanned *scanned, struct err *err)
 {
-	return store_read(store, read_scanned, scanned, err);
+	return store_read(store, event_log_read_scanned_work, scanned, err);
 }
 
 void event_log_close(struct event_log *log)
@@ -224,7 +224,8 @@ void event_log_wake(struct event_log *log)
 	eventfd_write(waiter->fd, 1);
 }
 
-static int enter(struct event_log *log, struct waiter *waiter, struct err *err)
+static int event_log_add_waiter(struct event_log *log, struct waiter *waiter,
+				struct err *err)
 {
 	waiter->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (waiter->fd < 0)
@@ -265,7 +266,7 @@ static bool wait_for_wake(const struct waiter *waiter, const struct stop *stop,
 	return false;
 }
 
-static int read_work(struct store_tx *tx, void *arg, struct err *err)
+static int event_log_read_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	return event_rows_read(tx, arg, err);
 }
@@ -278,7 +279,7 @@ static int wait_and_read(struct event_log *log, struct event_page *page,
 	int result;
 
 	do {
-		result = store_read(log->store, read_work, page, err);
+		result = store_read(log->store, event_log_read_work, page, err);
 	} while (result == 0 && page->how == EVENTS_READ && page->events->count == 0 &&
 		 wait_for_wake(waiter, question->stop, until));
 	return result;
@@ -296,7 +297,7 @@ int event_log_read(struct event_log *log, const struct event_question *question,
 		return event_log_read_once(log->store, question, how, events, ends, err);
 	*events = (event_list){ 0 };
 	waiter = xcalloc(1, sizeof(*waiter));
-	if (enter(log, waiter, err) != 0)
+	if (event_log_add_waiter(log, waiter, err) != 0)
 		return -1;
 	result = wait_and_read(log, &page, waiter, err);
 	leave(log, waiter);
@@ -312,7 +313,7 @@ int event_log_read_once(struct store *store, const struct event_question *questi
 	int result;
 
 	*events = (event_list){ 0 };
-	result = store_read(store, read_work, &page, err);
+	result = store_read(store, event_log_read_work, &page, err);
 	*how = page.how;
 	return result;
 }

@@ -45,7 +45,8 @@ static int write_position(struct store_tx *tx, const char *key, uint64_t id,
 	return site_value_set(tx, key, text, err);
 }
 
-static int insert(struct store_tx *tx, const struct event *event, struct err *err)
+static int event_rows_insert(struct store_tx *tx, const struct event *event,
+			     struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -78,7 +79,7 @@ int event_log_append(struct store_tx *tx, struct event *event, struct err *err)
 	event->id = last.id + 1;
 	event->at = clock_wall_ms();
 	random_hex(event->mark, (EVENT_MARK_SIZE - 1) / 2);
-	if (insert(tx, event, err) != 0)
+	if (event_rows_insert(tx, event, err) != 0)
 		return -1;
 	return write_position(tx, EVENT_LAST_KEY, event->id, event->mark, event->at, err);
 }
@@ -139,7 +140,7 @@ static int check_position(struct store_tx *tx, const struct event_question *ques
 	return is_ours < 0 ? -1 : 0;
 }
 
-static void fill_event(struct query *query, struct event *event)
+static void event_rows_fill_event(struct query *query, struct event *event)
 {
 	*event = (struct event){
 		.id = (uint64_t)query_int(query, 0),
@@ -173,7 +174,7 @@ static int read_after(struct store_tx *tx, uint64_t after, size_t limit,
 	query_bind_int(query, 1, (int64_t)after);
 	query_bind_int(query, 2, (int64_t)limit);
 	while (bytes < PAGE_BYTES && (found = query_step(query, err)) > 0) {
-		fill_event(query, &event);
+		event_rows_fill_event(query, &event);
 		bytes += event.changes ? strlen(event.changes) : 0;
 		vec_add(events, event);
 	}

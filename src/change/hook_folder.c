@@ -16,7 +16,7 @@ enum { CONFIG_LIMIT = 1 << 20, GIT_TIMEOUT_MS = 30000 };
 
 /* What git says of core.hooksPath; git_dir "/dev/null": outside of repositories. 1:
  * set. */
-static int ask_git(const char *git_dir, struct str *value, struct err *err)
+static int hook_folder_ask_git(const char *git_dir, struct str *value, struct err *err)
 {
 	AUTO_FREE char *option = xasprintf("--git-dir=%s", git_dir);
 	const char *const argv[] = { "git",         option,           "config", "--get",
@@ -49,11 +49,13 @@ static char *global_path(void)
 {
 	AUTO_STR struct str value = STR_INIT;
 
-	return ask_git("/dev/null", &value, ERR_IGNORED) > 0 ? str_take(&value) : NULL;
+	return hook_folder_ask_git("/dev/null", &value, ERR_IGNORED) > 0
+		       ? str_take(&value)
+		       : NULL;
 }
 
 /* Whether the text alone tells: "hooksPath = /PATH", without quotes and escapes. */
-static bool read_plain(const char *config, struct str *value)
+static bool hook_folder_parse_plain_path(const char *config, struct str *value)
 {
 	const char *at = strcasestr(config, "hooksPath");
 	const char *from = at + strlen("hooksPath");
@@ -78,8 +80,8 @@ static bool may_be_included(const char *config)
 }
 
 /* 1: hooks are looked for in *value; it may be below the repository. */
-static int read_path(int repository, const struct hook_place *place, struct str *value,
-		     struct err *err)
+static int hook_folder_read_hooks_path(int repository, const struct hook_place *place,
+				       struct str *value, struct err *err)
 {
 	AUTO_STR struct str config = STR_INIT;
 	char path[PATH_MAX];
@@ -88,18 +90,18 @@ static int read_path(int repository, const struct hook_place *place, struct str 
 		return err->class == ERR_MISSING ? 0 : -1;
 	bool is_own = strcasestr(config.data, "hooksPath") != NULL;
 	bool is_elsewhere = !place->is_quick && may_be_included(config.data);
-	if (is_own && !is_elsewhere && read_plain(config.data, value))
+	if (is_own && !is_elsewhere && hook_folder_parse_plain_path(config.data, value))
 		return 1;
 	if (!is_own && !is_elsewhere) {
 		str_add(value, place->path ? place->path : "");
 		return place->path != NULL;
 	}
 	hook_fd_path(repository, path);
-	return ask_git(path, value, err);
+	return hook_folder_ask_git(path, value, err);
 }
 
 /* Whether it is the directory `hooks` that the repository itself has. */
-static bool is_own(int repository, int dir)
+static bool hook_folder_is_own(int repository, int dir)
 {
 	struct stat own, st;
 
@@ -112,7 +114,7 @@ int hook_folder_open(int repository, const struct hook_place *place,
 {
 	AUTO_STR struct str path = STR_INIT;
 	struct statvfs fs;
-	int found = read_path(repository, place, &path, err);
+	int found = hook_folder_read_hooks_path(repository, place, &path, err);
 
 	if (found < 0)
 		return -1;
@@ -127,7 +129,7 @@ int hook_folder_open(int repository, const struct hook_place *place,
 	}
 	if (folder->dir < 0)
 		return err_errno(err, "cannot open directory %s", path.data);
-	folder->is_shared = !is_own(repository, folder->dir);
+	folder->is_shared = !hook_folder_is_own(repository, folder->dir);
 	folder->is_noexec =
 		fstatvfs(folder->dir, &fs) == 0 && (fs.f_flag & ST_NOEXEC) != 0;
 	hook_fd_path(folder->dir, folder->path);

@@ -79,7 +79,8 @@ static int both_are_there(const struct hook_folder *folder,
 }
 
 /* Whether two hooks are one file, or say the same. */
-static bool is_same(int dir, const char *name, int other_dir, const char *other)
+static bool hook_install_is_same_hook(int dir, const char *name, int other_dir,
+				      const char *other)
 {
 	AUTO_STR struct str text = STR_INIT, other_text = STR_INIT;
 
@@ -101,8 +102,8 @@ static int keep_by_link(const struct hook_folder *folder, const char *hook,
 }
 
 /* Ours is made under the name of the kept one; then they change places at once. */
-static int exchange(const struct hook_folder *folder, const char *hook,
-		    const struct hook_place *place, struct err *err)
+static int hook_install_exchange_kept(const struct hook_folder *folder, const char *hook,
+				      const struct hook_place *place, struct err *err)
 {
 	if (put_hook(folder->dir, folder->kept, hook, place, err) != 0)
 		return -1;
@@ -121,21 +122,24 @@ static bool is_foreign(int dir, const char *name, const struct hook_place *place
 }
 
 /* A server that writes its hooks again at each start writes what is kept already. */
-static int keep(struct hook_folder *folder, const struct hook_file_names *names,
-		const struct hook_place *place, struct err *err)
+static int hook_install_keep_foreign(struct hook_folder *folder,
+				     const struct hook_file_names *names,
+				     const struct hook_place *place, struct err *err)
 {
 	struct stat st;
 
 	if ((is_foreign(folder->kept, names->hook, place) &&
-	     !is_same(folder->dir, names->hook, folder->kept, names->hook)) ||
+	     !hook_install_is_same_hook(folder->dir, names->hook, folder->kept,
+					names->hook)) ||
 	    (is_foreign(folder->dir, names->old_kept, place) &&
-	     !is_same(folder->dir, names->hook, folder->dir, names->old_kept)))
+	     !hook_install_is_same_hook(folder->dir, names->hook, folder->dir,
+					names->old_kept)))
 		return both_are_there(folder, names, err);
 	if (fstatat(folder->dir, names->hook, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    S_ISDIR(st.st_mode))
 		return err_set(err, ERR_CONFIG, "hooks/%s is a directory", names->hook);
 	if (hook_folder_make_kept(folder, err) != 0 ||
-	    exchange(folder, names->hook, place, err) != 0)
+	    hook_install_exchange_kept(folder, names->hook, place, err) != 0)
 		return -1;
 	unlinkat(folder->dir, names->old_kept, 0);
 	return hook_folder_link(folder, err);
@@ -150,7 +154,8 @@ static int put_part(const struct hook_folder *folder, const struct hook_file_nam
 	return put_hook(folder->dir, folder->dir, names->part, place, err);
 }
 
-static int move(int from, const char *name, int to, const char *hook, struct err *err)
+static int hook_install_restore_kept(int from, const char *name, int to, const char *hook,
+				     struct err *err)
 {
 	if (renameat(from, name, to, hook) == 0)
 		return 0;
@@ -163,14 +168,15 @@ static int bring_old_kept(struct hook_folder *folder, const struct hook_file_nam
 			  struct err *err)
 {
 	if (hook_folder_make_kept(folder, err) != 0 ||
-	    move(folder->dir, names->old_kept, folder->kept, names->hook, err) != 0)
+	    hook_install_restore_kept(folder->dir, names->old_kept, folder->kept,
+				      names->hook, err) != 0)
 		return -1;
 	return hook_folder_link(folder, err);
 }
 
 /* If it is ours. */
-static int drop(int dir, const char *name, const struct hook_place *place,
-		struct err *err)
+static int hook_install_drop_own(int dir, const char *name,
+				 const struct hook_place *place, struct err *err)
 {
 	enum hook_state state = hook_file_look(dir, name, place->program);
 
@@ -184,7 +190,8 @@ static int drop(int dir, const char *name, const struct hook_place *place,
 static int drop_kept(const struct hook_folder *folder, const char *hook,
 		     const struct hook_place *place, struct err *err)
 {
-	return folder->kept < 0 ? 0 : drop(folder->kept, hook, place, err);
+	return folder->kept < 0 ? 0
+				: hook_install_drop_own(folder->kept, hook, place, err);
 }
 
 static int put_over(struct hook_folder *folder, const struct hook_file_names *names,
@@ -223,24 +230,24 @@ static int install_one(struct hook_folder *folder, const struct hook_file_names 
 	if (is_foreign(folder->dir, names->hook, place))
 		return runs_parts(folder->dir, names->hook, folder, names)
 			       ? put_part(folder, names, place, err)
-			       : keep(folder, names, place, err);
+			       : hook_install_keep_foreign(folder, names, place, err);
 	if (runs_parts(folder->dir, names->old_kept, folder, names))
 		return put_part(folder, names, place, err) != 0
 			       ? -1
-			       : move(folder->dir, names->old_kept, folder->dir,
-				      names->hook, err);
+			       : hook_install_restore_kept(folder->dir, names->old_kept,
+							   folder->dir, names->hook, err);
 	if (runs_parts(folder->kept, names->hook, folder, names))
 		return put_part(folder, names, place, err) != 0
 			       ? -1
-			       : move(folder->kept, names->hook, folder->dir, names->hook,
-				      err);
+			       : hook_install_restore_kept(folder->kept, names->hook,
+							   folder->dir, names->hook, err);
 	return put_over(folder, names, place, err);
 }
 
 /* Our hooks make files there, also those that users other than the owner run: the
  * folder gets the repository's mode. Made by root for a repository of somebody else, it
  * becomes that user's: the node works in it, too. */
-static int make_folder(int repository, struct err *err)
+static int hook_install_make_folder(int repository, struct err *err)
 {
 	struct stat st, folder;
 	bool is_new = mkdirat(repository, HOOK_NODE_FOLDER, 0777) == 0;
@@ -267,7 +274,7 @@ static int install_node(int repository, const char *data, struct err *err)
 {
 	char target[PATH_MAX];
 
-	if (make_folder(repository, err) != 0)
+	if (hook_install_make_folder(repository, err) != 0)
 		return -1;
 	ssize_t len = readlinkat(repository, HOOK_NODE_LINK, target, PATH_MAX - 1);
 	target[len > 0 ? len : 0] = '\0';
@@ -284,8 +291,8 @@ static int lock_hooks(int dir, struct err *err)
 	return flock(dir, LOCK_EX) == 0 ? 0 : err_errno(err, "cannot lock hooks");
 }
 
-static int check_folder(const struct hook_folder *folder, const struct hook_place *place,
-			struct err *err)
+static int hook_install_check_folder(const struct hook_folder *folder,
+				     const struct hook_place *place, struct err *err)
 {
 	if (folder->is_noexec) {
 		err_set(err, ERR_CONFIG, "%s is on a file system that is mounted noexec",
@@ -354,7 +361,7 @@ int hook_install(int repository, const struct hook_place *place, struct err *err
 	if (open_or_make(repository, place, &folder, err) != 0)
 		return -1;
 	if (folder.is_noexec || !are_all_installed(&folder, place)) {
-		if (check_folder(&folder, place, err) != 0)
+		if (hook_install_check_folder(&folder, place, err) != 0)
 			return -1;
 	} else if (folder.is_shared) {
 		return install_node(repository, place->data, err);
@@ -376,34 +383,36 @@ static const char *kept_at(const struct hook_folder *folder,
 	return is_foreign(*dir, names->old_kept, place) ? names->old_kept : NULL;
 }
 
-static int remove_one(const struct hook_folder *folder,
-		      const struct hook_file_names *names, const struct hook_place *place,
-		      struct err *err)
+static int hook_install_remove_one(const struct hook_folder *folder,
+				   const struct hook_file_names *names,
+				   const struct hook_place *place, struct err *err)
 {
 	int kept_dir;
 	const char *kept = kept_at(folder, names, place, &kept_dir);
 
-	if (names->part[0] && drop(folder->dir, names->part, place, err) != 0)
+	if (names->part[0] &&
+	    hook_install_drop_own(folder->dir, names->part, place, err) != 0)
 		return -1;
 	if (kept && is_foreign(folder->dir, names->hook, place) &&
-	    !is_same(folder->dir, names->hook, kept_dir, kept))
+	    !hook_install_is_same_hook(folder->dir, names->hook, kept_dir, kept))
 		return both_are_there(folder, names, err);
 	if (kept)
-		return move(kept_dir, kept, folder->dir, names->hook, err);
-	if (drop(folder->dir, names->hook, place, err) != 0 ||
-	    drop(folder->dir, names->old_kept, place, err) != 0)
+		return hook_install_restore_kept(kept_dir, kept, folder->dir, names->hook,
+						 err);
+	if (hook_install_drop_own(folder->dir, names->hook, place, err) != 0 ||
+	    hook_install_drop_own(folder->dir, names->old_kept, place, err) != 0)
 		return -1;
 	return drop_kept(folder, names->hook, place, err);
 }
 
-static int remove_all(struct hook_folder *folder, const struct hook_place *place,
-		      struct err *err)
+static int hook_install_remove_all(struct hook_folder *folder,
+				   const struct hook_place *place, struct err *err)
 {
 	if (lock_hooks(folder->dir, err) != 0)
 		return -1;
 	for (size_t i = 0; i < HOOKS; i++) {
 		struct hook_file_names names = hook_file_names(i);
-		if (remove_one(folder, &names, place, err) != 0)
+		if (hook_install_remove_one(folder, &names, place, err) != 0)
 			return -1;
 	}
 	hook_folder_unlink(folder);
@@ -418,7 +427,7 @@ int hook_remove(int repository, const struct hook_place *place, struct err *err)
 		return -1;
 	/* without the link the hooks of a shared directory have nobody to tell */
 	if (folder.dir >= 0 && (!folder.is_shared || place->changes_shared) &&
-	    remove_all(&folder, place, err) != 0)
+	    hook_install_remove_all(&folder, place, err) != 0)
 		return -1;
 	if (unlinkat(repository, HOOK_NODE_LINK, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove " HOOK_NODE_LINK);

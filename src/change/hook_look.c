@@ -44,7 +44,7 @@ static bool fits_first_line(const char *program)
 	       strcspn(program, " \t\n") == strlen(program);
 }
 
-static void add_quoted(struct str *text, const char *path)
+static void hook_file_add_quoted(struct str *text, const char *path)
 {
 	str_add_char(text, '\'');
 	for (; *path; path++) {
@@ -65,7 +65,7 @@ char *hook_file_text(const char *program)
 		str_add(&text, "# of refrelay hooks install\n");
 	} else {
 		str_add(&text, "#!/bin/sh\nexec ");
-		add_quoted(&text, program);
+		hook_file_add_quoted(&text, program);
 		str_add(&text, " " HOOK_MARK " \"$0\" \"$@\"\n");
 	}
 	return str_take(&text);
@@ -92,24 +92,25 @@ static enum hook_state look_at_link(int dir, const char *name)
 
 /* One of two lines, the first of which names the program. An empty one is what a crash
  * of the machine leaves. */
-static bool is_ours(const char *text)
+static bool hook_file_is_ours(const char *text)
 {
 	return !*text || (text_starts_with(text, "#!") && strlen(text) < 2 * PATH_MAX &&
 			  strstr(text, HOOK_PROGRAM) && strstr(text, " " HOOK_MARK));
 }
 
-static enum hook_state judge(const struct stat *st, const char *text, const char *program)
+static enum hook_state hook_file_classify(const struct stat *st, const char *text,
+					  const char *program)
 {
 	AUTO_FREE char *wanted = hook_file_text(program);
 
-	if (!is_ours(text))
+	if (!hook_file_is_ours(text))
 		return HOOK_FOREIGN;
 	return (st->st_mode & 0100) && strcmp(text, wanted) == 0 ? HOOK_INSTALLED
 								 : HOOK_OUTDATED;
 }
 
 /* Appends what is at the beginning; a hook that is a program is of no use as text. */
-static void read_text(int fd, struct str *text)
+static void hook_file_read_text(int fd, struct str *text)
 {
 	char block[TEXT_LIMIT];
 	ssize_t len = pread(fd, block, sizeof(block) - 1, 0);
@@ -134,8 +135,8 @@ enum hook_state hook_file_look(int dir, const char *name, const char *program)
 	hook_fd_path(fd, path);
 	if (is_program(path))
 		return HOOK_OUTDATED;
-	read_text(fd, &text);
-	return judge(&st, text.data, program);
+	hook_file_read_text(fd, &text);
+	return hook_file_classify(&st, text.data, program);
 }
 
 bool hook_file_runs_parts(int dir, const char *name, const char *hook)
@@ -150,12 +151,13 @@ bool hook_file_runs_parts(int dir, const char *name, const char *hook)
 	AUTO_CLOSE int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	read_text(fd, &text);
+	hook_file_read_text(fd, &text);
 	return strstr(text.data, HOOK_PARTS "/") || strstr(text.data, HOOK_PARTS "\"/");
 }
 
-static enum hook_state look_at(const struct hook_folder *folder,
-			       const struct hook_file_names *names, const char *program)
+static enum hook_state hook_file_observe(const struct hook_folder *folder,
+					 const struct hook_file_names *names,
+					 const char *program)
 {
 	enum hook_state state = hook_file_look(folder->dir, names->hook, program);
 
@@ -191,7 +193,7 @@ int hook_look(int repository, const struct hook_place *place, struct hook_look *
 	memcpy(look->folder, folder.path, sizeof(look->folder));
 	for (size_t i = 0; i < HOOKS; i++) {
 		struct hook_file_names names = hook_file_names(i);
-		look->states[i] = look_at(&folder, &names, place->program);
+		look->states[i] = hook_file_observe(&folder, &names, place->program);
 		look->is_kept[i] = hook_file_look(folder.kept, names.hook,
 						  place->program) == HOOK_FOREIGN ||
 				   hook_file_look(folder.dir, names.old_kept,

@@ -5,7 +5,7 @@
 #include "base/log.h"
 
 /* "URL\nROOT\n", without credentials and slashes at the end. */
-static void render(const char *url, const char *root, struct str *text)
+static void hook_role_render(const char *url, const char *root, struct str *text)
 {
 	AUTO_FREE char *resolved = path_resolve(root);
 
@@ -24,7 +24,7 @@ int hook_role_set(const char *data, const char *primary_url, const char *root,
 	if (dir < 0)
 		return -1;
 	if (primary_url) {
-		render(primary_url, root, &text);
+		hook_role_render(primary_url, root, &text);
 		return file_replace(dir, HOOK_PRIMARY, text.data, text.len, FILE_SYNC,
 				    err);
 	}

@@ -43,7 +43,7 @@ struct hook_socket {
 	pthread_t acceptor;
 };
 
-static void add_refusal(const struct err *err, struct str *answer)
+static void hook_socket_add_refusal(const struct err *err, struct str *answer)
 {
 	str_addf(answer, HOOK_NO "%s %s", err_class_name(err->class), err->text);
 }
@@ -65,8 +65,8 @@ static int change_copy(struct hook_socket *socket, const char *path, struct str 
 	return 0;
 }
 
-static int change(struct hook_socket *socket, const char *path, struct str *answer,
-		  struct err *err)
+static int hook_socket_handle_change(struct hook_socket *socket, const char *path,
+				     struct str *answer, struct err *err)
 {
 	struct notice *notice = socket->options.notice;
 	AUTO_NOTICED struct noticed noticed = { 0 };
@@ -101,7 +101,8 @@ static int change_blobs(struct hook_socket *socket, const char *what, struct str
 	return 0;
 }
 
-static void act(struct hook_socket *socket, const char *message, struct str *answer)
+static void hook_socket_handle_message(struct hook_socket *socket, const char *message,
+				       struct str *answer)
 {
 	struct err err;
 
@@ -114,24 +115,25 @@ static void act(struct hook_socket *socket, const char *message, struct str *ans
 		socket->options.alive(socket->options.arg, answer);
 	} else if (text_starts_with(message, HOOK_CHANGED)) {
 		const char *path = message + strlen(HOOK_CHANGED);
-		if (change(socket, path, answer, &err) == 0)
+		if (hook_socket_handle_change(socket, path, answer, &err) == 0)
 			return;
 		log_warn("hook.failed", LOG_ERR(&err), LOG_TEXT("path", path));
-		add_refusal(&err, answer);
+		hook_socket_add_refusal(&err, answer);
 	} else if (text_starts_with(message, HOOK_CHANGED_BLOB)) {
 		const char *what = message + strlen(HOOK_CHANGED_BLOB);
 		if (change_blobs(socket, what, answer, &err) == 0)
 			return;
 		log_warn("hook.failed", LOG_ERR(&err), LOG_TEXT("path", what));
-		add_refusal(&err, answer);
+		hook_socket_add_refusal(&err, answer);
 	} else {
 		err_set(&err, ERR_CONFIG, "this node does not know that word");
-		add_refusal(&err, answer);
+		hook_socket_add_refusal(&err, answer);
 	}
 }
 
 /* Waits for the client's message; its length, or -1: there is none. */
-static ssize_t hear(struct hook_socket *socket, int fd, char *message)
+static ssize_t hook_socket_receive_message(struct hook_socket *socket, int fd,
+					   char *message)
 {
 	struct pollfd watched[] = { { .fd = fd, .events = POLLIN },
 				    { .fd = socket->stop.fd, .events = POLLIN } };
@@ -143,12 +145,12 @@ static ssize_t hear(struct hook_socket *socket, int fd, char *message)
 }
 
 /* Takes fd. A client that has gone by then has said the same to the spool. */
-static void serve(struct hook_socket *socket, int fd_given)
+static void hook_socket_serve_client(struct hook_socket *socket, int fd_given)
 {
 	AUTO_CLOSE int fd = fd_given;
 	AUTO_STR struct str answer = STR_INIT;
 	char message[HOOK_MESSAGE_MAX + 1];
-	ssize_t len = hear(socket, fd, message);
+	ssize_t len = hook_socket_receive_message(socket, fd, message);
 
 	if (len < 0)
 		return;
@@ -157,14 +159,14 @@ static void serve(struct hook_socket *socket, int fd_given)
 			 HOOK_MESSAGE_MAX);
 	} else {
 		message[len] = '\0';
-		act(socket, message, &answer);
+		hook_socket_handle_message(socket, message, &answer);
 	}
 	if (send(fd, answer.data, answer.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("hook.gone", LOG_NUMBER("errno", errno));
 }
 
 /* The next connection; -1: the worker is to end. */
-static int next_locked(struct hook_socket *socket)
+static int hook_socket_take_next_locked(struct hook_socket *socket)
 {
 	int64_t until = clock_boot_ms() + IDLE_MS;
 	int fd;
@@ -183,16 +185,16 @@ static int next_locked(struct hook_socket *socket)
 	return fd;
 }
 
-static void *run_worker(void *arg)
+static void *hook_socket_run_worker(void *arg)
 {
 	struct worker *self = arg;
 	struct hook_socket *socket = self->socket;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&socket->mutex);
 	int fd;
 
-	while ((fd = next_locked(socket)) >= 0) {
+	while ((fd = hook_socket_take_next_locked(socket)) >= 0) {
 		unlock(&socket->mutex);
-		serve(socket, fd);
+		hook_socket_serve_client(socket, fd);
 		lock(&socket->mutex);
 	}
 	self->has_ended = true;
@@ -208,7 +210,7 @@ static void start_worker_locked(struct hook_socket *socket)
 		if (worker->is_started)
 			thread_join(worker->thread);
 		*worker = (struct worker){ .socket = socket, .is_started = true };
-		thread_start(&worker->thread, "hook", run_worker, worker);
+		thread_start(&worker->thread, "hook", hook_socket_run_worker, worker);
 		return;
 	}
 }

@@ -24,7 +24,8 @@ static int late(struct err *err)
 }
 
 /* 1: connected; 0: no node runs; -1. */
-static int connect_node(const char *data, int fd, int64_t wait_ms, struct err *err)
+static int hook_report_connect_node(const char *data, int fd, int64_t wait_ms,
+				    struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	AUTO_CLOSE int dir = open(data, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -44,7 +45,7 @@ static int connect_node(const char *data, int fd, int64_t wait_ms, struct err *e
 	return err_errno(err, "cannot reach the node at %s/" HOOK_SOCKET, data);
 }
 
-static enum err_class class_of(const char *name, size_t len)
+static enum err_class hook_report_find_class(const char *name, size_t len)
 {
 	for (enum err_class class = ERR_BUSY; class < ERR_INTERNAL; class ++)
 		if (strlen(err_class_name(class)) == len &&
@@ -53,7 +54,7 @@ static enum err_class class_of(const char *name, size_t len)
 	return ERR_INTERNAL;
 }
 
-static int refused(const char *said, struct err *err)
+static int hook_report_set_refusal(const char *said, struct err *err)
 {
 	size_t len;
 
@@ -61,11 +62,13 @@ static int refused(const char *said, struct err *err)
 		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
 	said += strlen(HOOK_NO);
 	len = strcspn(said, " ");
-	return err_set(err, class_of(said, len), "%s", said + len + (said[len] == ' '));
+	return err_set(err, hook_report_find_class(said, len), "%s",
+		       said + len + (said[len] == ' '));
 }
 
 /* 1: said filled; 0: the node ended. */
-static int hear(int fd, int64_t left_ms, char *said, struct err *err)
+static int hook_report_receive_answer(int fd, int64_t left_ms, char *said,
+				      struct err *err)
 {
 	struct pollfd watched = { .fd = fd, .events = POLLIN };
 
@@ -84,7 +87,7 @@ int hook_socket_tell(const char *data, const char *message, int64_t wait_ms, cha
 	AUTO_FREE char *said = xcalloc(1, HOOK_ANSWER_MAX + 1);
 	int64_t until = clock_boot_ms() + wait_ms;
 	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	int result = connect_node(data, fd, wait_ms, err);
+	int result = hook_report_connect_node(data, fd, wait_ms, err);
 
 	if (result <= 0)
 		return result;
@@ -92,11 +95,11 @@ int hook_socket_tell(const char *data, const char *message, int64_t wait_ms, cha
 		return errno == EPIPE || errno == ECONNRESET
 			       ? 0
 			       : err_errno(err, "cannot send to the node");
-	result = hear(fd, until - clock_boot_ms(), said, err);
+	result = hook_report_receive_answer(fd, until - clock_boot_ms(), said, err);
 	if (result <= 0)
 		return result;
 	if (!text_starts_with(said, HOOK_OK))
-		return refused(said, err);
+		return hook_report_set_refusal(said, err);
 	const char *rest = said + strlen(HOOK_OK);
 	snprintf(answer, size, "%s", rest + (*rest == ' '));
 	return 1;

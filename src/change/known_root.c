@@ -2,7 +2,7 @@
 
 #include "store/site_value.h"
 
-static int ask_work(struct store_tx *tx, void *arg, struct err *err)
+static int known_root_ask_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_STR struct str known = STR_INIT;
 	struct known_root *root = arg;
@@ -15,7 +15,7 @@ static int ask_work(struct store_tx *tx, void *arg, struct err *err)
 
 int known_root_ask(struct store *store, struct known_root *root, struct err *err)
 {
-	return store_read(store, ask_work, root, err);
+	return store_read(store, known_root_ask_work, root, err);
 }
 
 static int accept_work(struct store_tx *tx, void *arg, struct err *err)

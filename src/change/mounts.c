@@ -16,7 +16,7 @@ bool mounts_is_empty(int dir, const char *path)
 	return list != NULL;
 }
 
-static bool is_away(int root, const char *mount)
+static bool mounts_is_away(int root, const char *mount)
 {
 	AUTO_FREE char *parent = xasprintf("%s/..", mount);
 	struct stat st, above;
@@ -32,7 +32,8 @@ const char *mounts_find_away(const json_t *mounts, int root, const char *path)
 		const char *mount = json_string_value(json_array_get(mounts, i));
 		size_t len = strlen(mount);
 		if (strncmp(path, mount, len) == 0 &&
-		    (path[len] == '/' || path[len] == '\0') && is_away(root, mount))
+		    (path[len] == '/' || path[len] == '\0') &&
+		    mounts_is_away(root, mount))
 			return mount;
 	}
 	return NULL;
@@ -53,7 +54,7 @@ struct value {
 	json_t *mounts;
 };
 
-static int read_work(struct store_tx *tx, void *arg, struct err *err)
+static int mounts_read_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	struct value *value = arg;
@@ -67,7 +68,7 @@ static int read_work(struct store_tx *tx, void *arg, struct err *err)
 int mounts_read(struct store *store, const char *key, json_t **mounts, struct err *err)
 {
 	struct value value = { .key = key };
-	int result = store_read(store, read_work, &value, err);
+	int result = store_read(store, mounts_read_work, &value, err);
 
 	*mounts = value.mounts;
 	return result;

@@ -23,7 +23,8 @@
 #define LASTING_MS 20
 #define YOUNG_MS 2000
 
-static int compare(struct comparison *how, struct noticed *noticed, struct err *err);
+static int notice_compare_repeatedly(struct comparison *how, struct noticed *noticed,
+				     struct err *err);
 
 #define AUTO_COMPARISON __attribute__((cleanup(comparison_clear)))
 
@@ -91,7 +92,7 @@ static int read_row_work(struct store_tx *tx, void *arg, struct err *err)
 
 /* No repository was found where the row's stood. What is left of it, or stands in its
  * place, is no deletion; a folder for other repositories is. */
-static bool is_gone(int root, const char *path)
+static bool notice_is_gone(int root, const char *path)
 {
 	static const char *const parts[] = { "HEAD", "refs", "objects" };
 	struct stat st;
@@ -123,11 +124,12 @@ static int seek(const struct comparison *comparison)
 	if (strcmp(name, comparison->name) == 0)
 		return 1;
 	how.name = name;
-	compare(&how, &noticed, ERR_IGNORED);
+	notice_compare_repeatedly(&how, &noticed, ERR_IGNORED);
 	return 0;
 }
 
-static int see_nothing(struct comparison *comparison, int root, struct err *err)
+static int notice_observe_absence(struct comparison *comparison, int root,
+				  struct err *err)
 {
 	const char *path = comparison->base.path;
 
@@ -137,7 +139,7 @@ static int see_nothing(struct comparison *comparison, int root, struct err *err)
 	if (notice_check_mounts(comparison->notice, root, path, err) != 0 ||
 	    notice_check_dropped(comparison->notice, comparison->name, err) != 0)
 		return -1;
-	if (is_gone(root, path))
+	if (notice_is_gone(root, path))
 		return notice_check_root(comparison->notice, root, err) != 0
 			       ? -1
 			       : seek(comparison);
@@ -202,7 +204,7 @@ static int see_failure(struct comparison *comparison, int root, struct err *err)
 
 /* Of what is replicated besides refs: the description, and the settings for readers if
  * there are any. */
-static char *digest_of(const struct ref_reading *reading)
+static char *notice_digest_reading(const struct ref_reading *reading)
 {
 	AUTO_HASH struct hash hash;
 	AUTO_STR struct str hex = STR_INIT;
@@ -227,11 +229,11 @@ static void take_sums(struct comparison *comparison)
 	checksum_format(&sum, comparison->checksum);
 	fingerprint_format(&reading->print, comparison->print);
 	if (reading->description || reading->settings[0])
-		comparison->description = digest_of(reading);
+		comparison->description = notice_digest_reading(reading);
 	comparison->sight = SIGHT_WHOLE;
 }
 
-static int read_former(struct store_tx *tx, void *arg, struct err *err)
+static int notice_read_former_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct comparison *comparison = arg;
 
@@ -253,8 +255,8 @@ static int find_former(struct comparison *comparison, struct err *err)
 		return -1;
 	if (comparison->base.name || !comparison->identity)
 		return 0;
-	if (store_read(comparison->notice->options.store, read_former, comparison, err) !=
-	    0)
+	if (store_read(comparison->notice->options.store, notice_read_former_work,
+		       comparison, err) != 0)
 		return -1;
 	if (comparison->former.name &&
 	    (strcmp(comparison->former.name, comparison->name) == 0 ||
@@ -273,14 +275,15 @@ static bool is_another_now(const struct comparison *comparison, int root)
 }
 
 /* 0: sight says what is to be recorded; 1: look anew; -1: *err, nothing is to be. */
-static int see(struct comparison *comparison, struct err *err)
+static int notice_observe(struct comparison *comparison, struct err *err)
 {
 	AUTO_CLOSE int root = notice_open_root(comparison->notice, err);
-	int found =
-		root < 0 ? -1 : locate(root, comparison->name, &comparison->path, err);
+	int found = root < 0 ? -1
+			     : locate_repository(root, comparison->name,
+						 &comparison->path, err);
 
 	if (found == 0)
-		return see_nothing(comparison, root, err);
+		return notice_observe_absence(comparison, root, err);
 	if (found < 0 && (root < 0 || !comparison->base.name))
 		return -1;
 	if (found < 0)
@@ -353,7 +356,8 @@ static void record_refs(const struct comparison *comparison,
 				    &comparison->reading.refs, ERR_IGNORED);
 }
 
-static void tell(const struct comparison *comparison, const struct noticed *noticed)
+static void notice_report_change(const struct comparison *comparison,
+				 const struct noticed *noticed)
 {
 	const struct notice_options *options = &comparison->notice->options;
 
@@ -375,11 +379,12 @@ static void notice_renamed(const struct comparison *comparison)
 
 	log_info("change.renamed", LOG_TEXT("repo", comparison->name),
 		 LOG_TEXT("from", comparison->former.name));
-	compare(&how, &noticed, ERR_IGNORED);
+	notice_compare_repeatedly(&how, &noticed, ERR_IGNORED);
 }
 
 /* 0: noticed->row is what is recorded now; 1: somebody else came first. */
-static int record(struct comparison *comparison, struct noticed *noticed, struct err *err)
+static int notice_record_comparison(struct comparison *comparison,
+				    struct noticed *noticed, struct err *err)
 {
 	if (!comparison_differs(comparison)) {
 		noticed->row = comparison->base;
@@ -397,7 +402,7 @@ static int record(struct comparison *comparison, struct noticed *noticed, struct
 	if (noticed->is_changed) {
 		failpoint("notice.committed");
 		record_refs(comparison, noticed);
-		tell(comparison, noticed);
+		notice_report_change(comparison, noticed);
 	}
 	if (comparison->former.name && !comparison->is_sought)
 		notice_renamed(comparison);
@@ -413,11 +418,11 @@ static int compare_once(const struct comparison *how, struct noticed *noticed,
 
 	if (store_read(how->notice->options.store, read_row_work, &comparison, err) != 0)
 		return -1;
-	result = see(&comparison, err);
+	result = notice_observe(&comparison, err);
 	failpoint("notice.seen");
 	if (result == 0 &&
 	    (comparison.sight != SIGHT_GONE || how->absence != ABSENCE_LATER))
-		result = record(&comparison, noticed, err);
+		result = notice_record_comparison(&comparison, noticed, err);
 	if (result != 0)
 		return result;
 	if (comparison.sight == SIGHT_GONE) {
@@ -436,7 +441,8 @@ static int compare_once(const struct comparison *how, struct noticed *noticed,
 	return 0;
 }
 
-static int compare(struct comparison *how, struct noticed *noticed, struct err *err)
+static int notice_compare_repeatedly(struct comparison *how, struct noticed *noticed,
+				     struct err *err)
 {
 	int result = 1;
 
@@ -457,7 +463,7 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 {
 	struct comparison how = { .notice = notice, .name = name };
 
-	return compare(&how, noticed, err);
+	return notice_compare_repeatedly(&how, noticed, err);
 }
 
 int notice_compare_scanned(struct notice *notice, const char *name, bool is_first,
@@ -469,5 +475,5 @@ int notice_compare_scanned(struct notice *notice, const char *name, bool is_firs
 				  .is_first_scan = is_first,
 				  .absence = absence };
 
-	return compare(&how, noticed, err);
+	return notice_compare_repeatedly(&how, noticed, err);
 }

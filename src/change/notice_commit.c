@@ -15,12 +15,12 @@
 /* A row that says no more than that it was looked at again is written so often. */
 #define SEEN_MS (60 * 1000)
 
-static bool same_text(const char *a, const char *b)
+static bool notice_commit_is_same_text(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static void set_text(char **at, const char *text)
+static void notice_commit_set_text(char **at, const char *text)
 {
 	free(*at);
 	*at = text && *text ? xstrdup(text) : NULL;
@@ -34,7 +34,7 @@ static bool lacks_objects(const struct origin_row *row)
 }
 
 /* What other files say of it no fingerprint shows. */
-static bool is_settled(const struct comparison *comparison)
+static bool notice_commit_is_settled(const struct comparison *comparison)
 {
 	return !comparison->reading.has_includes &&
 	       fingerprint_is_settled(&comparison->reading.print);
@@ -46,9 +46,9 @@ static bool looks_different(const struct comparison *comparison)
 	int64_t now = clock_wall_ms();
 
 	if (strcmp(base->path, comparison->path) != 0 ||
-	    !same_text(base->identity, comparison->identity) ||
-	    !same_text(base->print, comparison->print) ||
-	    base->is_settled != is_settled(comparison))
+	    !notice_commit_is_same_text(base->identity, comparison->identity) ||
+	    !notice_commit_is_same_text(base->print, comparison->print) ||
+	    base->is_settled != notice_commit_is_settled(comparison))
 		return true;
 	if (lacks_objects(base))
 		return false;
@@ -69,14 +69,16 @@ bool comparison_differs(struct comparison *comparison)
 		return comparison->is_event =
 			       base->checksum || !base->failure ||
 			       strcmp(base->failure, comparison->why.text) != 0;
-	comparison->is_event = !same_text(base->checksum, comparison->checksum) ||
-			       !same_text(base->description, comparison->description);
+	comparison->is_event =
+		!notice_commit_is_same_text(base->checksum, comparison->checksum) ||
+		!notice_commit_is_same_text(base->description, comparison->description);
 	return comparison->is_event || looks_different(comparison);
 }
 
 /* 1: there is a row, and it is the one compared with; 0: there is none, as before. */
-static int read_again(struct store_tx *tx, const struct comparison *comparison,
-		      struct origin_row *row, struct err *err)
+static int notice_commit_read_again(struct store_tx *tx,
+				    const struct comparison *comparison,
+				    struct origin_row *row, struct err *err)
 {
 	const struct origin_row *base = &comparison->base;
 	int found = origin_row_get(tx, KIND_REPOSITORY, comparison->name, row, err);
@@ -84,16 +86,16 @@ static int read_again(struct store_tx *tx, const struct comparison *comparison,
 	if (found < 0)
 		return -1;
 	if (found == (base->name != NULL) &&
-	    (!found ||
-	     (strcmp(row->timeline, base->timeline) == 0 &&
-	      row->generation == base->generation &&
-	      row->is_settled == base->is_settled && same_text(row->print, base->print))))
+	    (!found || (strcmp(row->timeline, base->timeline) == 0 &&
+			row->generation == base->generation &&
+			row->is_settled == base->is_settled &&
+			notice_commit_is_same_text(row->print, base->print))))
 		return found;
 	return err_set(err, ERR_CONFLICT, "%s: its record changes all the time",
 		       comparison->name);
 }
 
-static void set_failure(struct origin_row *row, const struct err *why)
+static void notice_commit_set_failure(struct origin_row *row, const struct err *why)
 {
 	origin_row_set_failure(row, why);
 	row->verification = why ? VERIFICATION_FAILED : VERIFICATION_SUCCEEDED;
@@ -104,19 +106,20 @@ static void set_failure(struct origin_row *row, const struct err *why)
 static void put_reading(const struct comparison *comparison, struct origin_row *row)
 {
 	if (!lacks_objects(row))
-		set_failure(row, NULL);
-	set_text(&row->checksum, comparison->checksum);
-	set_text(&row->description, comparison->description);
-	set_text(&row->print, comparison->print);
-	set_text(&row->identity, comparison->identity);
-	row->is_settled = is_settled(comparison);
+		notice_commit_set_failure(row, NULL);
+	notice_commit_set_text(&row->checksum, comparison->checksum);
+	notice_commit_set_text(&row->description, comparison->description);
+	notice_commit_set_text(&row->print, comparison->print);
+	notice_commit_set_text(&row->identity, comparison->identity);
+	row->is_settled = notice_commit_is_settled(comparison);
 }
 
-static void put_failure(const struct comparison *comparison, struct origin_row *row)
+static void notice_commit_put_failure(const struct comparison *comparison,
+				      struct origin_row *row)
 {
-	set_failure(row, &comparison->why);
-	set_text(&row->checksum, NULL);
-	set_text(&row->print, NULL);
+	notice_commit_set_failure(row, &comparison->why);
+	notice_commit_set_text(&row->checksum, NULL);
+	notice_commit_set_text(&row->print, NULL);
 	row->is_settled = false;
 }
 
@@ -134,10 +137,11 @@ static int64_t first_verification(int64_t reverify_ms)
 	       (int64_t)((uint64_t)reverify_ms / 2 * share / 0xffff);
 }
 
-static void put_birth(const struct comparison *comparison, struct origin_row *row)
+static void notice_commit_put_birth(const struct comparison *comparison,
+				    struct origin_row *row)
 {
 	row->id = replicable_id(KIND_REPOSITORY, comparison->name);
-	set_text(&row->name, comparison->name);
+	notice_commit_set_text(&row->name, comparison->name);
 	random_hex(row->timeline, (TIMELINE_SIZE - 1) / 2);
 	if (comparison->former.name) {
 		memcpy(row->timeline, comparison->former.timeline, sizeof(row->timeline));
@@ -179,8 +183,9 @@ enum event_what comparison_what(const struct comparison *comparison)
 	return comparison->base.name ? EVENT_UPDATED : EVENT_CREATED;
 }
 
-static int write_row(struct store_tx *tx, const struct committing *committing,
-		     const struct origin_row *row, struct err *err)
+static int notice_commit_write_row(struct store_tx *tx,
+				   const struct committing *committing,
+				   const struct origin_row *row, struct err *err)
 {
 	uint64_t generation = committing->comparison->base.generation;
 
@@ -203,7 +208,7 @@ static int write_row(struct store_tx *tx, const struct committing *committing,
 	return origin_row_update(tx, row, generation, err);
 }
 
-static int commit_work(struct store_tx *tx, void *arg, struct err *err)
+static int notice_commit_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct committing *committing = arg;
 	const struct comparison *comparison = committing->comparison;
@@ -214,18 +219,18 @@ static int commit_work(struct store_tx *tx, void *arg, struct err *err)
 
 	origin_row_clear(row);
 	noticed->event_id = 0;
-	found = read_again(tx, comparison, row, err);
+	found = notice_commit_read_again(tx, comparison, row, err);
 	if (found < 0)
 		return -1;
 	if (!found)
-		put_birth(comparison, row);
+		notice_commit_put_birth(comparison, row);
 	row->generation += comparison->is_event;
 	if (comparison->path)
-		set_text(&row->path, comparison->path);
+		notice_commit_set_text(&row->path, comparison->path);
 	if (comparison->sight == SIGHT_WHOLE)
 		put_reading(comparison, row);
 	else if (comparison->sight == SIGHT_UNREADABLE)
-		put_failure(comparison, row);
+		notice_commit_put_failure(comparison, row);
 	if (comparison->is_event) {
 		if (append_event(tx, comparison, comparison_what(comparison), row, &event,
 				 err) != 0)
@@ -236,7 +241,7 @@ static int commit_work(struct store_tx *tx, void *arg, struct err *err)
 	if (comparison->is_owed &&
 	    owed_add(tx, comparison->name, &comparison->why_owed, err) != 0)
 		return -1;
-	return write_row(tx, committing, row, err);
+	return notice_commit_write_row(tx, committing, row, err);
 }
 
 int comparison_commit(struct comparison *comparison, struct noticed *noticed,
@@ -247,8 +252,8 @@ int comparison_commit(struct comparison *comparison, struct noticed *noticed,
 
 	if (!root)
 		return err_errno(err, "cannot look at site.repositories");
-	if (store_write(comparison->notice->options.store, commit_work, &committing,
-			err) != 0) {
+	if (store_write(comparison->notice->options.store, notice_commit_work,
+			&committing, err) != 0) {
 		origin_row_clear(&noticed->row);
 		noticed->event_id = 0;
 		return -1;

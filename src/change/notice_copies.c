@@ -14,7 +14,7 @@ struct asking {
 	enum registry_state state;
 };
 
-static int ask_work(struct store_tx *tx, void *arg, struct err *err)
+static int notice_copies_ask_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	struct asking *asking = arg;
@@ -24,9 +24,10 @@ static int ask_work(struct store_tx *tx, void *arg, struct err *err)
 	return asking->found < 0 ? -1 : 0;
 }
 
-static int ask(struct notice *notice, struct asking *asking, struct err *err)
+static int notice_copies_ask(struct notice *notice, struct asking *asking,
+			     struct err *err)
 {
-	return store_read(notice->options.store, ask_work, asking, err);
+	return store_read(notice->options.store, notice_copies_ask_work, asking, err);
 }
 
 int notice_may_look(struct notice *notice, const char *name, bool *may, struct err *err)
@@ -36,7 +37,7 @@ int notice_may_look(struct notice *notice, const char *name, bool *may, struct e
 	*may = true;
 	if (!notice->options.check_copies)
 		return 0;
-	if (ask(notice, &asking, err) != 0)
+	if (notice_copies_ask(notice, &asking, err) != 0)
 		return -1;
 	*may = !asking.found || asking.state == REGISTRY_SYNCED;
 	return 0;
@@ -48,7 +49,7 @@ int notice_check_dropped(struct notice *notice, const char *name, struct err *er
 
 	if (!notice->options.check_copies)
 		return 0;
-	if (ask(notice, &asking, err) != 0)
+	if (notice_copies_ask(notice, &asking, err) != 0)
 		return -1;
 	if (!asking.found)
 		return 0;

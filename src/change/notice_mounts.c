@@ -19,7 +19,7 @@ int notice_check_mounts(struct notice *notice, int root, const char *path,
 	return away ? mounts_say_away(away, err) : 0;
 }
 
-static void add_finding(struct discovery *discovery, const char *mount)
+static void notice_mounts_add_finding(struct discovery *discovery, const char *mount)
 {
 	struct discover_finding finding = { .path = xstrdup(mount), .hides_names = true };
 
@@ -38,7 +38,7 @@ static json_t *list_mounts(const json_t *known, int root, struct discovery *disc
 		const char *mount = json_string_value(json_array_get(known, i));
 		const char *away = mounts_find_away(known, root, mount);
 		if (away == mount)
-			add_finding(discovery, mount);
+			notice_mounts_add_finding(discovery, mount);
 		if (away)
 			json_array_append_new(now, json_string(mount));
 	}

@@ -5,7 +5,7 @@
 
 #define ROOT_KEY "origin.root"
 
-static int open_root(const char *root, struct err *err)
+static int notice_root_open_directory(const char *root, struct err *err)
 {
 	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -24,12 +24,12 @@ int notice_open_root(const struct notice *notice, struct err *err)
 	if (options->check_copies &&
 	    options->check_copies(options->store, options->root, err) != 0)
 		return -1;
-	return open_root(options->root, err);
+	return notice_root_open_directory(options->root, err);
 }
 
 /* `may_be_new`: no repository was ever seen, and none need be there. */
-static int check_root(struct store *store, const char *path, int root, bool may_be_new,
-		      struct err *err)
+static int notice_root_check_identity(struct store *store, const char *path, int root,
+				      bool may_be_new, struct err *err)
 {
 	AUTO_FREE char *identity = identity_of(root, "");
 	struct known_root known = { .key = ROOT_KEY, .identity = identity };
@@ -50,15 +50,17 @@ static int check_root(struct store *store, const char *path, int root, bool may_
 
 int notice_check_root(struct notice *notice, int root, struct err *err)
 {
-	return check_root(notice->options.store, notice->options.root, root, false, err);
+	return notice_root_check_identity(notice->options.store, notice->options.root,
+					  root, false, err);
 }
 
 int notice_judge_root(struct store *store, const char *path, struct err *err)
 {
-	AUTO_CLOSE int root = open_root(path, err);
+	AUTO_CLOSE int root = notice_root_open_directory(path, err);
 	int is_empty = root < 0 ? -1 : discover_is_empty(path, err);
 
-	return is_empty > 0 ? check_root(store, path, root, true, err) : is_empty;
+	return is_empty > 0 ? notice_root_check_identity(store, path, root, true, err)
+			    : is_empty;
 }
 
 int notice_accept_root(struct notice *notice, int root, struct err *err)

@@ -40,7 +40,7 @@ struct page {
 	origin_rows rows;
 };
 
-static int page_work(struct store_tx *tx, void *arg, struct err *err)
+static int notice_scan_read_page_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct page *page = arg;
 
@@ -49,7 +49,8 @@ static int page_work(struct store_tx *tx, void *arg, struct err *err)
 }
 
 /* Whether this is the first scan that meets this trouble. */
-static bool is_news(struct scan *scan, const char *where, const struct err *why)
+static bool notice_scan_is_news(struct scan *scan, const char *where,
+				const struct err *why)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&scan->notice->mutex);
 	const char *before = map_get(&scan->notice->troubles, where);
@@ -78,8 +79,8 @@ static void keep_troubles(struct scan *scan)
 	scan->troubles = before;
 }
 
-static void count_left_out(struct notice_scan_result *result,
-			   const struct discover_finding *finding)
+static void notice_scan_count_left_out(struct notice_scan_result *result,
+				       const struct discover_finding *finding)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -92,20 +93,20 @@ static void count_left_out(struct notice_scan_result *result,
 	snprintf(result->example, sizeof(result->example), "%s", text.data);
 }
 
-static void tell_findings(struct scan *scan)
+static void notice_scan_report_findings(struct scan *scan)
 {
 	for (size_t i = 0; i < scan->discovery.findings.count; i++) {
 		const struct discover_finding *finding =
 			&scan->discovery.findings.items[i];
-		count_left_out(scan->result, finding);
-		if (is_news(scan, finding->path, &finding->err))
+		notice_scan_count_left_out(scan->result, finding);
+		if (notice_scan_is_news(scan, finding->path, &finding->err))
 			log_at(finding->is_harmless ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
 			       "scan.finding", LOG_TEXT("path", finding->path),
 			       LOG_ERR(&finding->err));
 	}
 }
 
-static void count(struct scan *scan, const struct noticed *noticed)
+static void notice_scan_count_compared(struct scan *scan, const struct noticed *noticed)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&scan->notice->mutex);
 
@@ -113,8 +114,8 @@ static void count(struct scan *scan, const struct noticed *noticed)
 	scan->result->changed += noticed->is_changed;
 }
 
-static int look_at(struct scan *scan, const char *name, enum absence absence,
-		   struct err *err)
+static int notice_scan_observe(struct scan *scan, const char *name, enum absence absence,
+			       struct err *err)
 {
 	AUTO_NOTICED struct noticed noticed = { 0 };
 	bool may;
@@ -124,16 +125,17 @@ static int look_at(struct scan *scan, const char *name, enum absence absence,
 		return result;
 	result = notice_compare_scanned(scan->notice, name, scan->is_first, absence,
 					&noticed, err);
-	count(scan, &noticed);
+	notice_scan_count_compared(scan, &noticed);
 	return result;
 }
 
-static void compare(struct scan *scan, const char *name, enum absence absence)
+static void notice_scan_compare(struct scan *scan, const char *name, enum absence absence)
 {
 	struct err err;
-	int result = look_at(scan, name, absence, &err);
+	int result = notice_scan_observe(scan, name, absence, &err);
 
-	if (result == 0 || err.class == ERR_MISSING || !is_news(scan, name, &err))
+	if (result == 0 || err.class == ERR_MISSING ||
+	    !notice_scan_is_news(scan, name, &err))
 		return;
 	log_at(err_is_transient(err.class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
 	       "scan.failed", LOG_TEXT("repo", name), LOG_ERR(&err));
@@ -165,13 +167,13 @@ static void *compare_next(void *arg)
 
 	while (!is_stopped(work->scan) &&
 	       (at = atomic_fetch_add(&work->next, 1)) < work->names->count)
-		compare(work->scan, work->names->items[at], work->absence);
+		notice_scan_compare(work->scan, work->names->items[at], work->absence);
 	return NULL;
 }
 
 /* Several at once share the commits that they wait for. */
-static int compare_all(struct scan *scan, const name_list *names, enum absence absence,
-		       struct err *err)
+static int notice_scan_compare_all(struct scan *scan, const name_list *names,
+				   enum absence absence, struct err *err)
 {
 	struct work work = { .scan = scan, .names = names, .absence = absence };
 	pthread_t threads[THREADS];
@@ -187,8 +189,9 @@ static int compare_all(struct scan *scan, const name_list *names, enum absence a
 	return check_stop(scan, err);
 }
 
-static bool is_as_recorded(const struct scan *scan, const struct discovered *one,
-			   const struct origin_row *row)
+static bool notice_scan_is_as_recorded(const struct scan *scan,
+				       const struct discovered *one,
+				       const struct origin_row *row)
 {
 	struct fingerprint print;
 	char text[FINGERPRINT_TEXT_SIZE];
@@ -225,7 +228,7 @@ static void merge_row(struct scan *scan, const struct origin_row *row)
 			break;
 		scan->at++;
 		look_at_hooks(scan, one);
-		if (order < 0 || !is_as_recorded(scan, one, row))
+		if (order < 0 || !notice_scan_is_as_recorded(scan, one, row))
 			vec_add(&scan->suspects, xstrdup(one->name));
 		if (order == 0)
 			return;
@@ -251,13 +254,14 @@ static int merge_page(struct scan *scan, struct page *page, struct err *err)
 	return 1;
 }
 
-static int merge(struct scan *scan, struct err *err)
+static int notice_scan_merge(struct scan *scan, struct err *err)
 {
 	struct page page = { 0 };
 	int result;
 
 	do {
-		result = store_read(scan->notice->options.store, page_work, &page, err);
+		result = store_read(scan->notice->options.store,
+				    notice_scan_read_page_work, &page, err);
 		if (result == 0)
 			result = merge_page(scan, &page, err);
 	} while (result > 0);
@@ -267,7 +271,7 @@ static int merge(struct scan *scan, struct err *err)
 }
 
 /* A directory in which nothing is found may be one that is not mounted. */
-static int check_root(struct scan *scan, struct err *err)
+static int notice_scan_check_root(struct scan *scan, struct err *err)
 {
 	if (scan->discovery.found.count > 0)
 		return notice_accept_root(scan->notice, scan->root, err);
@@ -286,19 +290,19 @@ static int judge_first(struct scan *scan, struct err *err)
 	return 0;
 }
 
-static int run(struct scan *scan, struct err *err)
+static int notice_scan_run(struct scan *scan, struct err *err)
 {
 	scan->result->repositories = scan->discovery.found.count;
 	if (notice_note_mounts(scan->notice, scan->root, &scan->discovery, err) != 0)
 		return -1;
-	tell_findings(scan);
-	if (merge(scan, err) != 0 ||
-	    compare_all(scan, &scan->suspects, ABSENCE_LATER, err) != 0 ||
-	    check_root(scan, err) != 0)
+	notice_scan_report_findings(scan);
+	if (notice_scan_merge(scan, err) != 0 ||
+	    notice_scan_compare_all(scan, &scan->suspects, ABSENCE_LATER, err) != 0 ||
+	    notice_scan_check_root(scan, err) != 0)
 		return -1;
 	scan->result->is_complete = discovery_is_complete(&scan->discovery);
 	if (scan->result->is_complete &&
-	    compare_all(scan, &scan->gone, ABSENCE_DELETED, err) != 0)
+	    notice_scan_compare_all(scan, &scan->gone, ABSENCE_DELETED, err) != 0)
 		return -1;
 	keep_troubles(scan);
 	return 0;
@@ -316,7 +320,7 @@ int notice_scan(struct notice *notice, const struct stop *stop,
 	*result = (struct notice_scan_result){ 0 };
 	if (root >= 0 && judge_first(&scan, err) == 0 &&
 	    discover(notice->options.root, &scan.discovery, err) == 0)
-		done = run(&scan, err);
+		done = notice_scan_run(&scan, err);
 	if (done != 0)
 		result->is_complete = false;
 	forget_troubles(&scan.troubles);

@@ -37,7 +37,8 @@ int owed_add(struct store_tx *tx, const char *name, const struct err *why,
 	return query_run(query, NULL, err);
 }
 
-static int count_rows(struct store_tx *tx, struct owed_summary *summary, struct err *err)
+static int owed_count_rows(struct store_tx *tx, struct owed_summary *summary,
+			   struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -55,7 +56,7 @@ int owed_look(struct store_tx *tx, struct owed_summary *summary, struct err *err
 	int found;
 
 	*summary = (struct owed_summary){ 0 };
-	if (count_rows(tx, summary, err) != 0 ||
+	if (owed_count_rows(tx, summary, err) != 0 ||
 	    query_open(tx,
 		       "SELECT name, failure_class, failure, remedy, failure_reason"
 		       " FROM owed"
@@ -110,7 +111,7 @@ static void clear_page(struct settling *settling)
 	vec_clear(&settling->page);
 }
 
-static int page_work(struct store_tx *tx, void *arg, struct err *err)
+static int owed_read_page_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	struct settling *settling = arg;
@@ -151,7 +152,7 @@ static int forget_all_work(struct store_tx *tx, void *arg, struct err *err)
 	return store_exec(tx, "DELETE FROM owed", err);
 }
 
-static void take(struct settling *settling, const struct change *change)
+static void owed_give_to_sink(struct settling *settling, const struct change *change)
 {
 	const struct change_sink *sink = &settling->notice->options.sink;
 	struct err err;
@@ -178,11 +179,11 @@ static int tell_again(struct settling *settling, const char *name)
 	} else {
 		return err.class == ERR_CORRUPT || err.class == ERR_CONFIG;
 	}
-	take(settling, &change);
+	owed_give_to_sink(settling, &change);
 	return !settling->is_refused;
 }
 
-static bool goes_on(const struct settling *settling)
+static bool owed_may_go_on(const struct settling *settling)
 {
 	return !settling->is_refused &&
 	       !(settling->stop && stop_is_requested(settling->stop));
@@ -193,9 +194,9 @@ static int settle_page(struct settling *settling, struct err *err)
 {
 	struct store *store = settling->notice->options.store;
 
-	if (store_read(store, page_work, settling, err) != 0)
+	if (store_read(store, owed_read_page_work, settling, err) != 0)
 		return -1;
-	for (size_t i = 0; i < settling->page.count && goes_on(settling); i++) {
+	for (size_t i = 0; i < settling->page.count && owed_may_go_on(settling); i++) {
 		struct owed *one = &settling->page.items[i];
 		if (!tell_again(settling, one->name))
 			continue;
@@ -203,7 +204,7 @@ static int settle_page(struct settling *settling, struct err *err)
 			return -1;
 		settling->settled++;
 	}
-	if (settling->page.count < PAGE || !goes_on(settling))
+	if (settling->page.count < PAGE || !owed_may_go_on(settling))
 		return 0;
 	free(settling->after);
 	settling->after = xstrdup(settling->page.items[PAGE - 1].name);
@@ -232,7 +233,7 @@ static int look_work(struct store_tx *tx, void *arg, struct err *err)
 	return owed_look(tx, arg, err);
 }
 
-static int count_left(struct notice *notice, size_t *left, struct err *err)
+static int owed_count_left(struct notice *notice, size_t *left, struct err *err)
 {
 	struct owed_summary summary;
 
@@ -249,9 +250,9 @@ int owed_settle(struct notice *notice, const struct stop *stop, size_t *left,
 
 	*left = 0;
 	notice->may_owe = false; /* before the look: who adds meanwhile sets it after */
-	if (count_left(notice, left, err) != 0 ||
+	if (owed_count_left(notice, left, err) != 0 ||
 	    (*left > 0 && (settle_all(notice, stop, &settled, err) != 0 ||
-			   count_left(notice, left, err) != 0))) {
+			   owed_count_left(notice, left, err) != 0))) {
 		notice->may_owe = true;
 		return -1;
 	}

@@ -11,18 +11,19 @@ struct adding {
 	int64_t by;
 };
 
-static int add_work(struct store_tx *tx, void *arg, struct err *err)
+static int pushed_add_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct adding *adding = arg;
 
 	return counter_add(tx, COUNTER, adding->name, adding->by, err);
 }
 
-static int add(struct notice *notice, const char *name, int64_t by, struct err *err)
+static int pushed_add_count(struct notice *notice, const char *name, int64_t by,
+			    struct err *err)
 {
 	struct adding adding = { name, by };
 
-	return store_write(notice->options.store, add_work, &adding, err);
+	return store_write(notice->options.store, pushed_add_work, &adding, err);
 }
 
 /* Of pushes that are not over. */
@@ -44,7 +45,7 @@ int pushed_begin(struct notice *notice, const char *name, size_t deletions,
 		 struct err *err)
 {
 	count_running(notice, name, (int64_t)deletions);
-	if (add(notice, name, (int64_t)deletions, err) == 0)
+	if (pushed_add_count(notice, name, (int64_t)deletions, err) == 0)
 		return 0;
 	count_running(notice, name, -(int64_t)deletions);
 	return -1;
@@ -54,7 +55,7 @@ void pushed_end(struct notice *notice, const char *name, size_t deletions, size_
 {
 	struct err err;
 
-	if (refused > 0 && add(notice, name, -(int64_t)refused, &err) != 0)
+	if (refused > 0 && pushed_add_count(notice, name, -(int64_t)refused, &err) != 0)
 		log_warn("change.deletions_miscounted", LOG_ERR(&err),
 			 LOG_TEXT("repo", name));
 	count_running(notice, name, -(int64_t)deletions);
@@ -65,7 +66,7 @@ struct reading {
 	int64_t announced;
 };
 
-static int read_work(struct store_tx *tx, void *arg, struct err *err)
+static int pushed_read_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct reading *reading = arg;
 
@@ -81,7 +82,7 @@ int pushed_read(struct notice *notice, const char *name, struct pushed *pushed,
 	int64_t running;
 	const int64_t *count;
 
-	if (store_read(notice->options.store, read_work, &reading, err) != 0)
+	if (store_read(notice->options.store, pushed_read_work, &reading, err) != 0)
 		return -1;
 	lock(&notice->mutex);
 	count = map_get(&notice->deleting, name);

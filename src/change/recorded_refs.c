@@ -15,7 +15,7 @@
 #define LIMIT ((size_t)4 << 30)
 #define DIGEST_TEXT 64
 
-static char *path_of(const char *data, uint64_t id)
+static char *recorded_refs_make_path(const char *data, uint64_t id)
 {
 	return xasprintf("%s/refs/%" PRIu64, data, id);
 }
@@ -31,8 +31,8 @@ static void add_digest(const char *text, size_t len, struct str *out)
 	str_add_hex(out, digest, sizeof(digest));
 }
 
-static void add_line(struct str *out, const char *name, const char *target,
-		     const struct oid *oid)
+static void recorded_refs_add_line(struct str *out, const char *name, const char *target,
+				   const struct oid *oid)
 {
 	if (target) {
 		str_add(out, "ref: ");
@@ -48,14 +48,15 @@ static void add_line(struct str *out, const char *name, const char *target,
 int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 			const struct ref_snapshot *snapshot, struct err *err)
 {
-	AUTO_FREE char *path = path_of(data, id);
+	AUTO_FREE char *path = recorded_refs_make_path(data, id);
 	AUTO_STR struct str lines = STR_INIT;
 	AUTO_STR struct str text = STR_INIT;
 
-	add_line(&lines, "HEAD", snapshot->head_target, &snapshot->head_oid);
+	recorded_refs_add_line(&lines, "HEAD", snapshot->head_target,
+			       &snapshot->head_oid);
 	for (size_t i = 0; i < snapshot->refs.count; i++) {
 		const struct ref *ref = &snapshot->refs.items[i];
-		add_line(&lines, ref->name, ref->target, &ref->oid);
+		recorded_refs_add_line(&lines, ref->name, ref->target, &ref->oid);
 	}
 	str_reserve(&text, lines.len + 2 * DIGEST_TEXT + 8);
 	str_addf(&text, "%s ", checksum);
@@ -70,12 +71,12 @@ int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 
 void recorded_refs_remove(const char *data, uint64_t id)
 {
-	AUTO_FREE char *path = path_of(data, id);
+	AUTO_FREE char *path = recorded_refs_make_path(data, id);
 
 	unlink(path);
 }
 
-static bool parse_line(char *line, size_t oid_len, struct ref *ref)
+static bool recorded_refs_parse_line(char *line, size_t oid_len, struct ref *ref)
 {
 	char *space = strrchr(line, ' ');
 
@@ -92,14 +93,15 @@ static bool parse_line(char *line, size_t oid_len, struct ref *ref)
 }
 
 /* Names and targets point into the lines, which are cut up. */
-static bool parse(char *lines, size_t oid_len, struct ref_snapshot *snapshot)
+static bool recorded_refs_parse(char *lines, size_t oid_len,
+				struct ref_snapshot *snapshot)
 {
 	struct ref ref;
 	char *end;
 
 	for (char *line = lines; (end = strchr(line, '\n')) != NULL; line = end + 1) {
 		*end = '\0';
-		if (!parse_line(line, oid_len, &ref))
+		if (!recorded_refs_parse_line(line, oid_len, &ref))
 			return false;
 		if (line != lines) {
 			vec_add(&snapshot->refs, ref);
@@ -130,7 +132,7 @@ static char *find_lines(const struct str *text, const char *checksum)
 bool recorded_refs_read(const char *data, uint64_t id, const char *checksum,
 			size_t oid_len, struct ref_snapshot *snapshot)
 {
-	AUTO_FREE char *path = path_of(data, id);
+	AUTO_FREE char *path = recorded_refs_make_path(data, id);
 	AUTO_STR struct str text = STR_INIT;
 	char *lines;
 
@@ -139,7 +141,7 @@ bool recorded_refs_read(const char *data, uint64_t id, const char *checksum,
 	    (lines = find_lines(&text, checksum)) == NULL)
 		return false;
 	vec_add(&snapshot->texts, str_take(&text));
-	if (parse(lines, oid_len, snapshot))
+	if (recorded_refs_parse(lines, oid_len, snapshot))
 		return true;
 	ref_snapshot_clear(snapshot);
 	return false;

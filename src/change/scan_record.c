@@ -6,7 +6,7 @@
 #define RECORD_KEY "origin.scan"
 #define KEY_SIZE 64
 
-static const char *text_of(const json_t *object, const char *key)
+static const char *scan_record_get_text(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 
@@ -20,10 +20,10 @@ static void parse_hooks(const json_t *hooks, struct scan_record *record)
 		record->hooks.states[i] = json_integer_value(
 			json_object_get(hooks, hook_state_name((enum hook_state)i)));
 	snprintf(record->hooks.example, sizeof(record->hooks.example), "%s",
-		 text_of(hooks, "example"));
+		 scan_record_get_text(hooks, "example"));
 }
 
-static void parse(const json_t *object, struct scan_record *record)
+static void scan_record_parse(const json_t *object, struct scan_record *record)
 {
 	*record = (struct scan_record){
 		.whole_at = json_integer_value(json_object_get(object, "whole_at")),
@@ -32,13 +32,13 @@ static void parse(const json_t *object, struct scan_record *record)
 		.left_out = json_integer_value(json_object_get(object, "left_out")),
 	};
 	snprintf(record->example, sizeof(record->example), "%s",
-		 text_of(object, "example"));
+		 scan_record_get_text(object, "example"));
 	parse_hooks(json_object_get(object, "hooks"), record);
 	if (record->failing_since == 0)
 		return;
-	err_set(&record->failure, err_class_of_name(text_of(object, "code")), "%s",
-		text_of(object, "message"));
-	err_remedy(&record->failure, "%s", text_of(object, "remedy"));
+	err_set(&record->failure, err_class_of_name(scan_record_get_text(object, "code")),
+		"%s", scan_record_get_text(object, "message"));
+	err_remedy(&record->failure, "%s", scan_record_get_text(object, "remedy"));
 }
 
 static json_t *hooks_to_json(const struct hook_counts *counts)
@@ -52,7 +52,7 @@ static json_t *hooks_to_json(const struct hook_counts *counts)
 	return hooks;
 }
 
-static void render(const struct scan_record *record, struct str *out)
+static void scan_record_render(const struct scan_record *record, struct str *out)
 {
 	json_auto_t *object = record->failing_since > 0 ? json_from_err(&record->failure)
 							: json_object();
@@ -66,7 +66,7 @@ static void render(const struct scan_record *record, struct str *out)
 	json_render(object, out);
 }
 
-static void key_of(const char *type, char key[KEY_SIZE])
+static void scan_record_make_key(const char *type, char key[KEY_SIZE])
 {
 	snprintf(key, KEY_SIZE, RECORD_KEY ".%s", type);
 }
@@ -79,7 +79,7 @@ static int read_at(struct store_tx *tx, const char *key, struct scan_record *rec
 	int found = site_value_get(tx, key, &text, err);
 	json_auto_t *object = found > 0 ? json_loads(text.data, 0, NULL) : NULL;
 
-	parse(object, record);
+	scan_record_parse(object, record);
 	return found < 0 ? -1 : 0;
 }
 
@@ -93,7 +93,7 @@ int scan_record_read_blobs(struct store_tx *tx, const char *type,
 {
 	char key[KEY_SIZE];
 
-	key_of(type, key);
+	scan_record_make_key(type, key);
 	return read_at(tx, key, record, err);
 }
 
@@ -110,7 +110,7 @@ static void keep_left_out(struct scan_record *now, const struct scan_record *bef
 	now->hooks = before->hooks;
 }
 
-static int keep(struct store_tx *tx, void *arg, struct err *err)
+static int scan_record_keep_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	const struct keeping *keeping = arg;
@@ -124,7 +124,7 @@ static int keep(struct store_tx *tx, void *arg, struct err *err)
 		keep_left_out(&now, &before);
 	if (now.failing_since > 0 && before.failing_since > 0)
 		now.failing_since = before.failing_since;
-	render(&now, &text);
+	scan_record_render(&now, &text);
 	return site_value_set(tx, keeping->key, text.data, err);
 }
 
@@ -132,7 +132,7 @@ int scan_record_keep(struct store *store, const struct scan_record *now, struct 
 {
 	struct keeping keeping = { RECORD_KEY, now };
 
-	return store_write(store, keep, &keeping, err);
+	return store_write(store, scan_record_keep_work, &keeping, err);
 }
 
 int scan_record_keep_blobs(struct store *store, const char *type,
@@ -141,6 +141,6 @@ int scan_record_keep_blobs(struct store *store, const char *type,
 	char key[KEY_SIZE];
 	struct keeping keeping = { key, now };
 
-	key_of(type, key);
-	return store_write(store, keep, &keeping, err);
+	scan_record_make_key(type, key);
+	return store_write(store, scan_record_keep_work, &keeping, err);
 }

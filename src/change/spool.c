@@ -54,7 +54,7 @@ static bool is_own_name(const char *name)
 	return time > 0 && pid > 0 && name[time + 1 + pid] == '\0';
 }
 
-static int read_path(int dir, const char *file, struct str *path, struct err *err)
+static int spool_read_path(int dir, const char *file, struct str *path, struct err *err)
 {
 	if (!is_own_name(file))
 		return err_set(err, ERR_CORRUPT, "%s is no file of a hook", file);
@@ -65,12 +65,12 @@ static int read_path(int dir, const char *file, struct str *path, struct err *er
 	return 0;
 }
 
-static void take(struct spool *spool, const char *file)
+static void spool_take_file(struct spool *spool, const char *file)
 {
 	AUTO_STR struct str path = STR_INIT;
 	struct err err;
 
-	if (read_path(spool->dir, file, &path, &err) == 0) {
+	if (spool_read_path(spool->dir, file, &path, &err) == 0) {
 		struct spooled one = { xstrdup(file), str_take(&path) };
 		vec_add(&spool->files, one);
 	} else if (err.class != ERR_MISSING) {
@@ -88,18 +88,18 @@ static void remove_torn(int dir, const char *name)
 		unlinkat(dir, name, 0);
 }
 
-static bool is_ours(const char *name)
+static bool spool_is_ours(const char *name)
 {
 	return name[0] != '.' && strcmp(name, BAD) != 0;
 }
 
-static int list(struct spool *spool, DIR *dir, struct err *err)
+static int spool_list_files(struct spool *spool, DIR *dir, struct err *err)
 {
 	struct dirent *entry;
 
 	while (spool->files.count < BATCH && (errno = 0, entry = readdir(dir)) != NULL) {
-		if (is_ours(entry->d_name))
-			take(spool, entry->d_name);
+		if (spool_is_ours(entry->d_name))
+			spool_take_file(spool, entry->d_name);
 		else if (entry->d_name[0] == '.')
 			remove_torn(spool->dir, entry->d_name);
 	}
@@ -117,13 +117,13 @@ static int by_path(const void *a, const void *b)
 
 /* Whether the comparison is over: also when its result, recorded, is that the repository
  * is gone or cannot be read. Everything else may pass by itself. */
-static bool is_settled(const struct err *err)
+static bool spool_is_settled(const struct err *err)
 {
 	return err->class == ERR_MISSING || err->class == ERR_CORRUPT ||
 	       err->class == ERR_CONFIG;
 }
 
-static bool compare(struct spool *spool, const char *name)
+static bool spool_compare_repository(struct spool *spool, const char *name)
 {
 	AUTO_NOTICED struct noticed noticed = { 0 };
 	struct err err;
@@ -131,17 +131,17 @@ static bool compare(struct spool *spool, const char *name)
 	if (notice_compare(spool->notice, name, &noticed, &err) == 0)
 		return true;
 	log_warn("spool.deferred", LOG_TEXT("repo", name), LOG_ERR(&err));
-	return is_settled(&err);
+	return spool_is_settled(&err);
 }
 
 /* Files from..to name the same path. They were there before the comparison begins, so
  * it sees what they tell of. */
-static void work_on(struct spool *spool, size_t from, size_t to)
+static void spool_work_on_files(struct spool *spool, size_t from, size_t to)
 {
 	struct err err;
 	AUTO_FREE char *name =
 		notice_name_of(spool->notice, spool->files.items[from].path, &err);
-	bool is_done = name && compare(spool, name);
+	bool is_done = name && spool_compare_repository(spool, name);
 
 	failpoint("spool.compared");
 	for (size_t i = from; i < to; i++) {
@@ -158,7 +158,7 @@ static int work_on_batch(struct spool *spool, struct err *err)
 {
 	AUTO_CLOSEDIR DIR *dir = dir_list(spool->dir, ".");
 
-	if (!dir || list(spool, dir, err) != 0)
+	if (!dir || spool_list_files(spool, dir, err) != 0)
 		return dir ? -1 : err_errno(err, "cannot list " HOOK_SPOOL);
 	vec_sort(&spool->files, by_path);
 	for (size_t from = 0, to; from < spool->files.count; from = to) {
@@ -166,7 +166,7 @@ static int work_on_batch(struct spool *spool, struct err *err)
 		for (to = from + 1; to < spool->files.count; to++)
 			if (strcmp(spool->files.items[to].path, path) != 0)
 				break;
-		work_on(spool, from, to);
+		spool_work_on_files(spool, from, to);
 	}
 	return 0;
 }
@@ -202,7 +202,7 @@ size_t spool_count(const char *data)
 	size_t count = 0;
 
 	while (dir && (entry = readdir(dir)) != NULL)
-		count += is_ours(entry->d_name);
+		count += spool_is_ours(entry->d_name);
 	return count;
 }
 
@@ -213,7 +213,7 @@ bool spool_is_empty(const char *data)
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)) != NULL)
-		if (is_ours(entry->d_name))
+		if (spool_is_ours(entry->d_name))
 			return false;
 	return true;
 }

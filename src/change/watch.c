@@ -48,8 +48,8 @@ static void settle_owed(struct watch *watch)
 		log_warn("change.not_settled", LOG_ERR(&err));
 }
 
-static void keep_state(struct watch *watch, const struct notice_scan_result *result,
-		       int64_t took_ms)
+static void watch_keep_state(struct watch *watch, const struct notice_scan_result *result,
+			     int64_t took_ms)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
@@ -61,7 +61,7 @@ static void keep_state(struct watch *watch, const struct notice_scan_result *res
 	watch->state.repositories = result->repositories;
 }
 
-static void keep_failure(struct watch *watch)
+static void watch_keep_failure(struct watch *watch)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
@@ -69,7 +69,7 @@ static void keep_failure(struct watch *watch)
 }
 
 /* For status, which is another process. */
-static void write_record(struct watch *watch, const struct scan_record *now)
+static void watch_write_record(struct watch *watch, const struct scan_record *now)
 {
 	struct err err;
 
@@ -111,7 +111,7 @@ static void log_hooks(struct watch *watch, const struct hook_counts *counts)
 			 LOG_NUMBER("repositories", counts->states[HOOK_INSTALLED]));
 }
 
-static void tell_hooks(struct watch *watch, const struct hook_counts *counts)
+static void watch_report_hooks(struct watch *watch, const struct hook_counts *counts)
 {
 	if (!watch->options.looks_at_hooks)
 		return;
@@ -123,8 +123,8 @@ static void tell_hooks(struct watch *watch, const struct hook_counts *counts)
 	log_hooks(watch, counts);
 }
 
-static void scanned(struct watch *watch, const struct notice_scan_result *result,
-		    int64_t took_ms)
+static void watch_finish_scan(struct watch *watch,
+			      const struct notice_scan_result *result, int64_t took_ms)
 {
 	struct scan_record record = {
 		.whole_at = result->is_complete ? clock_wall_ms() : 0,
@@ -133,28 +133,28 @@ static void scanned(struct watch *watch, const struct notice_scan_result *result
 		.hooks = result->hooks,
 	};
 
-	tell_hooks(watch, &result->hooks);
+	watch_report_hooks(watch, &result->hooks);
 	record_scan(watch, result);
-	keep_state(watch, result, took_ms);
+	watch_keep_state(watch, result, took_ms);
 	memcpy(record.example, result->example, sizeof(record.example));
-	write_record(watch, &record);
+	watch_write_record(watch, &record);
 	log_debug("watch.scanned", LOG_NUMBER("dur_ms", took_ms),
 		  LOG_NUMBER("repositories", result->repositories),
 		  LOG_NUMBER("looked_into", result->looked_into),
 		  LOG_NUMBER("changed", result->changed));
 }
 
-static void failed(struct watch *watch, const struct err *err)
+static void watch_record_failure(struct watch *watch, const struct err *err)
 {
-	keep_failure(watch);
-	write_record(watch, &(struct scan_record){ .failing_since = clock_wall_ms(),
-						   .failure = *err });
+	watch_keep_failure(watch);
+	watch_write_record(watch, &(struct scan_record){ .failing_since = clock_wall_ms(),
+							 .failure = *err });
 	log_warn("watch.failed", LOG_ERR(err));
 }
 
 /* How long to wait for the next. A scan that failed is no scan: who waits for the first
  * must know what is there. */
-static int64_t scan(struct watch *watch)
+static int64_t watch_scan_site(struct watch *watch)
 {
 	struct notice_scan_result result = { 0 };
 	struct err err;
@@ -163,9 +163,9 @@ static int64_t scan(struct watch *watch)
 	bool is_first = !watch->state.has_scanned; /* only this thread writes it */
 
 	if (status == 0)
-		scanned(watch, &result, clock_boot_ms() - started);
+		watch_finish_scan(watch, &result, clock_boot_ms() - started);
 	else if (err.class != ERR_CANCELED)
-		failed(watch, &err);
+		watch_record_failure(watch, &err);
 	/* With a new database it has read everything, which says nothing of the next. */
 	return scan_pause_ms(is_first && status == 0 ? 0 : scan_cpu_ms() - used,
 			     watch->options.scan_interval_ms);
@@ -194,7 +194,7 @@ static void keep_interval(struct watch *watch, int64_t interval_ms)
 }
 
 /* Whether nothing called until then. */
-static bool rest(struct watch *watch, int64_t until)
+static bool watch_rest_until(struct watch *watch, int64_t until)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
@@ -206,29 +206,29 @@ static bool rest(struct watch *watch, int64_t until)
 }
 
 /* What is owed does not wait for it. */
-static void wait_for_next(struct watch *watch, int64_t interval_ms)
+static void watch_wait_for_next(struct watch *watch, int64_t interval_ms)
 {
 	int64_t until = clock_boot_ms() + interval_ms, pause;
 
 	keep_interval(watch, interval_ms);
 	while ((pause = clock_boot_ms() + SETTLE_EVERY_MS) < until) {
-		if (!rest(watch, pause))
+		if (!watch_rest_until(watch, pause))
 			return;
 		settle_owed(watch);
 	}
-	rest(watch, until);
+	watch_rest_until(watch, until);
 }
 
-static void *run(void *arg)
+static void *watch_run_thread(void *arg)
 {
 	struct watch *watch = arg;
 
 	while (!stop_is_requested(&watch->stop)) {
 		work_spool(watch);
 		settle_owed(watch);
-		int64_t interval_ms = scan(watch);
+		int64_t interval_ms = watch_scan_site(watch);
 		prune_if_due(watch);
-		wait_for_next(watch, interval_ms);
+		watch_wait_for_next(watch, interval_ms);
 	}
 	return NULL;
 }
@@ -244,7 +244,7 @@ struct watch *watch_start(const struct watch_options *options)
 	watch->data = xstrdup(options->data);
 	watch->options.data = watch->data;
 	watch->state.interval_ms = options->scan_interval_ms;
-	thread_start(&watch->thread, "watch", run, watch);
+	thread_start(&watch->thread, "watch", watch_run_thread, watch);
 	return watch;
 }
 

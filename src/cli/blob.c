@@ -52,8 +52,8 @@ static int discard_it(struct job *job, void *arg, struct err *err)
 	return registry_remove(this->call->data.store, row->id, err);
 }
 
-static int discard(struct copies_call *call, const struct registry_row *row,
-		   const struct stop *stop, struct err *err)
+static int cli_blob_discard_copy(struct copies_call *call, const struct registry_row *row,
+				 const struct stop *stop, struct err *err)
 {
 	struct discarding this = { .call = call, .row = row };
 
@@ -68,7 +68,7 @@ static int discard(struct copies_call *call, const struct registry_row *row,
 		       err);
 }
 
-static char *id_of(const char *word)
+static char *cli_blob_read_id(const char *word)
 {
 	return xstrdup(word);
 }
@@ -81,8 +81,8 @@ int cli_blob(struct cli *cli, int argc, char **argv)
 						       .word = "ID",
 						       .options = options_text,
 						       .has_types = true,
-						       .name_of = id_of,
-						       .discard = discard };
+						       .name_of = cli_blob_read_id,
+						       .discard = cli_blob_discard_copy };
 
 	return copies_run(cli, &command, argc, argv);
 }

@@ -38,7 +38,8 @@ struct clear_call {
 };
 
 /* err NULL: nothing went wrong. */
-static void report(struct clear_call *call, const char *name, const struct err *err)
+static void cli_cache_report_result(struct clear_call *call, const char *name,
+				    const struct err *err)
 {
 	json_t *object = json_object();
 
@@ -54,16 +55,16 @@ static void report(struct clear_call *call, const char *name, const struct err *
 	call->failed += err != NULL;
 }
 
-static void renew(struct clear_call *call, const char *name, int dir)
+static void cli_cache_renew_state(struct clear_call *call, const char *name, int dir)
 {
 	struct err err;
 
 	if (state_renew(dir, &err) == 0) {
-		report(call, name, NULL);
+		cli_cache_report_result(call, name, NULL);
 		return;
 	}
 	err_prefix(&err, "%s", name);
-	report(call, name, &err);
+	cli_cache_report_result(call, name, &err);
 }
 
 static void renew_found(struct clear_call *call, const char *name)
@@ -73,12 +74,13 @@ static void renew_found(struct clear_call *call, const char *name)
 	AUTO_CLOSE int dir = find_repository(call->root, name, &path, &err);
 
 	if (dir >= 0)
-		renew(call, name, dir);
+		cli_cache_renew_state(call, name, dir);
 	else if (err.class != ERR_MISSING) /* it went meanwhile */
-		report(call, name, &err);
+		cli_cache_report_result(call, name, &err);
 }
 
-static void tell_findings(struct clear_call *call, const struct discovery *discovery)
+static void cli_cache_report_findings(struct clear_call *call,
+				      const struct discovery *discovery)
 {
 	for (size_t i = 0; i < discovery->findings.count; i++) {
 		const struct discover_finding *finding = &discovery->findings.items[i];
@@ -86,7 +88,7 @@ static void tell_findings(struct clear_call *call, const struct discovery *disco
 		if (finding->is_harmless)
 			continue;
 		err_prefix(&err, "%s", finding->path);
-		report(call, finding->path, &err);
+		cli_cache_report_result(call, finding->path, &err);
 	}
 }
 
@@ -101,7 +103,7 @@ static int clear_all(struct clear_call *call, struct err *err)
 		return -1;
 	for (size_t i = 0; i < discovery.found.count; i++)
 		renew_found(call, discovery.found.items[i].name);
-	tell_findings(call, &discovery);
+	cli_cache_report_findings(call, &discovery);
 	call->files = shelf_clear(call->folder, &trouble);
 	if (trouble.class != ERR_NONE) {
 		call->failed++;
@@ -126,14 +128,14 @@ static int clear_named(struct clear_call *call, struct err *err)
 	for (size_t i = 0; i < found; i++) {
 		AUTO_FREE char *name = name_of_path(call->names[i]);
 		if (found == call->name_count)
-			renew(call, name, dirs[i]);
+			cli_cache_renew_state(call, name, dirs[i]);
 		close(dirs[i]);
 	}
 	free(dirs);
 	return found == call->name_count ? 0 : -1;
 }
 
-static void print_end(const struct clear_call *call)
+static void cli_cache_print_summary(const struct clear_call *call)
 {
 	json_auto_t *object = json_object();
 
@@ -173,7 +175,7 @@ static int read_places(const struct cli *cli, struct clear_call *call, struct er
 	return result;
 }
 
-static int run(struct cli *cli, struct clear_call *call)
+static int cli_cache_run_clear(struct cli *cli, struct clear_call *call)
 {
 	struct err err;
 	int result = read_places(cli, call, &err);
@@ -183,7 +185,7 @@ static int run(struct cli *cli, struct clear_call *call)
 		result = call->name_count > 0 ? clear_named(call, &err)
 					      : clear_all(call, &err);
 	if (result == 0)
-		print_end(call);
+		cli_cache_print_summary(call);
 	json_decref(call->array);
 	free(call->root);
 	free(call->folder);
@@ -210,5 +212,5 @@ int cli_cache(struct cli *cli, int argc, char **argv)
 		return cli_usage("cache", "it takes clear");
 	call.names = argv + optind + 1;
 	call.name_count = (size_t)(argc - optind - 1);
-	return run(cli, &call);
+	return cli_cache_run_clear(cli, &call);
 }

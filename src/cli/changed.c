@@ -88,7 +88,8 @@ static int check_stdin(void)
 	return -1;
 }
 
-static int read_site(const struct cli *cli, struct changed_call *call, struct err *err)
+static int cli_changed_read_site(const struct cli *cli, struct changed_call *call,
+				 struct err *err)
 {
 	AUTO_CONF struct conf *conf = NULL;
 
@@ -111,14 +112,16 @@ static int read_site(const struct cli *cli, struct changed_call *call, struct er
 }
 
 /* A task store that is away holds no change up: the node, when it runs, pushes it. */
-static int refuse(void *arg, const struct change *change, struct err *err)
+static int cli_changed_refuse_change(void *arg, const struct change *change,
+				     struct err *err)
 {
 	(void)change;
 	*err = *(const struct err *)arg;
 	return -1;
 }
 
-static int compare(struct changed_call *call, struct notice *notice, struct err *err)
+static int cli_changed_compare_repository(struct changed_call *call,
+					  struct notice *notice, struct err *err)
 {
 	AUTO_NOTICED struct noticed noticed = { 0 };
 	AUTO_FREE char *name = notice_name_of(notice, call->name, err);
@@ -148,10 +151,11 @@ static int compare_with_sink(struct changed_call *call, struct notice_options *o
 		sink = push_sink_new(tasks, call->push);
 		options->sink = push_sink_as_change_sink(sink);
 	} else if (call->push) {
-		options->sink = (struct change_sink){ .take = refuse, .arg = &away };
+		options->sink = (struct change_sink){ .take = cli_changed_refuse_change,
+						      .arg = &away };
 	}
 	notice = notice_new(options);
-	result = compare(call, notice, err);
+	result = cli_changed_compare_repository(call, notice, err);
 	notice_free(notice);
 	push_sink_free(sink);
 	task_store_close(tasks);
@@ -223,7 +227,7 @@ static int tell_blobs(struct changed_call *call, struct err *err)
 	return -1;
 }
 
-static int tell(struct changed_call *call, struct err *err)
+static int cli_changed_report_to_node(struct changed_call *call, struct err *err)
 {
 	AUTO_FREE char *message = xasprintf(HOOK_CHANGED "%s", call->name);
 	char answer[32] = "";
@@ -237,7 +241,7 @@ static int tell(struct changed_call *call, struct err *err)
 	return told == 1 ? 0 : -1;
 }
 
-static void print(const struct changed_call *call)
+static void cli_changed_print_result(const struct changed_call *call)
 {
 	json_auto_t *object = json_object();
 
@@ -262,7 +266,7 @@ static void print(const struct changed_call *call)
 }
 
 /* getopt knows of one argument; the other two follow. */
-static int read_ref(int argc, char **argv)
+static int cli_changed_read_ref(int argc, char **argv)
 {
 	if (optind + 1 >= argc || !is_change(optarg, argv[optind], argv[optind + 1]))
 		return cli_usage("changed", "--ref takes REF OLD NEW: the full name of a "
@@ -272,7 +276,7 @@ static int read_ref(int argc, char **argv)
 }
 
 /* -1: go on. */
-static int read_names(int argc, char **argv, struct changed_call *call)
+static int cli_changed_read_names(int argc, char **argv, struct changed_call *call)
 {
 	call->ids = argv + optind;
 	call->count = (size_t)(argc - optind);
@@ -287,7 +291,7 @@ static int read_names(int argc, char **argv, struct changed_call *call)
 }
 
 /* -1: go on. */
-static int read_options(int argc, char **argv, struct changed_call *call)
+static int cli_changed_read_options(int argc, char **argv, struct changed_call *call)
 {
 	int option, status;
 
@@ -295,7 +299,7 @@ static int read_options(int argc, char **argv, struct changed_call *call)
 		switch (option) {
 		case 'r':
 			call->has_hints = true;
-			status = read_ref(argc, argv);
+			status = cli_changed_read_ref(argc, argv);
 			if (status >= 0)
 				return status;
 			break;
@@ -315,7 +319,7 @@ static int read_options(int argc, char **argv, struct changed_call *call)
 			return cli_usage("changed", "wrong option %s", argv[optind - 1]);
 		}
 	}
-	return read_names(argc, argv, call);
+	return cli_changed_read_names(argc, argv, call);
 }
 
 /* Each, also after one that failed, whose status counts. */
@@ -327,8 +331,8 @@ static int tell_each(struct changed_call *call)
 	for (size_t i = 0; i < call->count; i++) {
 		call->name = call->ids[i];
 		call->event_id = 0;
-		if (tell(call, &err) == 0) {
-			print(call);
+		if (cli_changed_report_to_node(call, &err) == 0) {
+			cli_changed_print_result(call);
 			continue;
 		}
 		if (call->count > 1)
@@ -348,7 +352,7 @@ static int tell_all(struct changed_call *call)
 		return tell_each(call);
 	if (tell_blobs(call, &err) != 0)
 		return cli_fail(&err);
-	print(call);
+	cli_changed_print_result(call);
 	return EXIT_DONE;
 }
 
@@ -356,11 +360,12 @@ int cli_changed(struct cli *cli, int argc, char **argv)
 {
 	struct changed_call call = { 0 };
 	struct err err;
-	int status = read_options(argc, argv, &call);
+	int status = cli_changed_read_options(argc, argv, &call);
 
 	if (status >= 0)
 		return status;
-	status = read_site(cli, &call, &err) == 0 ? tell_all(&call) : cli_fail(&err);
+	status = cli_changed_read_site(cli, &call, &err) == 0 ? tell_all(&call)
+							      : cli_fail(&err);
 	push_settings_unref(call.push);
 	blob_kinds_clear(&call.kinds);
 	site_clear(&call.site);

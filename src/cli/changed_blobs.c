@@ -47,8 +47,8 @@ static void close_alone(struct telling *telling)
 }
 
 /* 1: it was told; 0: no node runs; -1. */
-static int tell_node(struct telling *telling, const char *words, uint64_t *event_id,
-		     struct err *err)
+static int changed_blobs_report_to_node(struct telling *telling, const char *words,
+					uint64_t *event_id, struct err *err)
 {
 	AUTO_FREE char *message = xasprintf(HOOK_CHANGED_BLOB "%s", words);
 	char answer[32] = "";
@@ -60,10 +60,13 @@ static int tell_node(struct telling *telling, const char *words, uint64_t *event
 	return told;
 }
 
-static int tell(struct telling *telling, const char *words, struct err *err)
+static int changed_blobs_report_change(struct telling *telling, const char *words,
+				       struct err *err)
 {
 	uint64_t event_id = 0;
-	int told = telling->alone ? 0 : tell_node(telling, words, &event_id, err);
+	int told = telling->alone
+			   ? 0
+			   : changed_blobs_report_to_node(telling, words, &event_id, err);
 
 	if (told == 0 && !telling->alone && open_alone(telling, err) != 0)
 		return -1;
@@ -90,7 +93,7 @@ int changed_blobs_tell(const struct changed_blobs *changed, uint64_t *event_id,
 			result = err_set(err, ERR_CONFIG, "an id is too long");
 			break;
 		}
-		if (tell(&telling, words.data, &why) == 0)
+		if (changed_blobs_report_change(&telling, words.data, &why) == 0)
 			continue;
 		if (result == 0)
 			*err = why;

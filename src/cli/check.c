@@ -196,7 +196,8 @@ static void tell_others(struct checking *checking, const struct hooks_found *fou
 	check_tell(checking, CHECK_NOTE, "hooks", &err);
 }
 
-static void tell_hooks(struct checking *checking, const struct hook_counts *counts)
+static void check_report_hooks(struct checking *checking,
+			       const struct hook_counts *counts)
 {
 	int64_t lacking = hook_counts_lacking(counts);
 	struct err err;
@@ -211,7 +212,7 @@ static void tell_hooks(struct checking *checking, const struct hook_counts *coun
 	check_tell(checking, CHECK_NOTE, "hooks", &err);
 }
 
-static void check_hooks(struct checking *checking)
+static void cli_check_hooks(struct checking *checking)
 {
 	AUTO_HOOK_PLACE struct hook_place place = { 0 };
 	struct hooks_found found = { 0 };
@@ -225,7 +226,7 @@ static void check_hooks(struct checking *checking)
 	place.accepts_others = checking->site.role == SITE_STANDALONE;
 	/* that they cannot be counted is said of the repositories */
 	if (count_hooks(checking, &place, &found, &err) == 0) {
-		tell_hooks(checking, &found.counts);
+		check_report_hooks(checking, &found.counts);
 		tell_others(checking, &found);
 		if (found.others == 0 && hook_counts_lacking(&found.counts) == 0)
 			check_tell_good(checking, "hooks",
@@ -373,8 +374,8 @@ static void ask_kinds(struct checking *checking, struct primary_line *line)
 }
 
 /* Small requests, signed: reaches, secret and clocks; then which blobs it has. */
-static int ask_primary(struct checking *checking, struct primary_health *health,
-		       struct err *err)
+static int cli_check_ask_primary(struct checking *checking, struct primary_health *health,
+				 struct err *err)
 {
 	AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
 	struct primary *primary = NULL;
@@ -412,7 +413,7 @@ static void check_primary(struct checking *checking)
 	struct primary_health health = { 0 };
 	struct err err;
 
-	if (ask_primary(checking, &health, &err) == 0)
+	if (cli_check_ask_primary(checking, &health, &err) == 0)
 		check_tell_good(checking, "primary", "%s answers and knows our secret",
 				checking->site.primary_url);
 	else
@@ -451,7 +452,7 @@ static void check_secrets(struct checking *checking)
 	vec_clear(&names);
 }
 
-static void check_all(struct checking *checking)
+static void cli_check_run_all(struct checking *checking)
 {
 	struct err err;
 
@@ -465,7 +466,7 @@ static void check_all(struct checking *checking)
 	check_git(checking);
 	check_repositories(checking);
 	check_formats(checking);
-	check_blobs(checking);
+	check_blobs_directories(checking);
 	check_data(checking);
 	check_cache(checking);
 	check_node(checking);
@@ -473,13 +474,13 @@ static void check_all(struct checking *checking)
 	if (checking->site.role == SITE_SECONDARY)
 		check_primary(checking);
 	else
-		check_hooks(checking);
+		cli_check_hooks(checking);
 	if (checking->site.role == SITE_PRIMARY)
 		check_secrets(checking);
 	check_push(checking);
 }
 
-static int run(const struct cli *cli, bool is_json)
+static int cli_check_run(const struct cli *cli, bool is_json)
 {
 	AUTO_CONF struct conf *conf = NULL;
 	json_auto_t *object = json_object();
@@ -491,7 +492,7 @@ static int run(const struct cli *cli, bool is_json)
 	    site_from_conf(conf, &checking.site, &err) != 0)
 		return cli_fail(&err);
 	checking.conf = conf;
-	check_all(&checking);
+	cli_check_run_all(&checking);
 	json_put_number(object, "wrong", (int64_t)checking.wrong);
 	if (is_json)
 		json_write(stdout, object);
@@ -515,5 +516,5 @@ int cli_check(struct cli *cli, int argc, char **argv)
 	}
 	if (optind < argc)
 		return cli_usage("check", "it takes no operand");
-	return run(cli, is_json);
+	return cli_check_run(cli, is_json);
 }

@@ -29,7 +29,7 @@ void check_tell_good(struct checking *checking, const char *what, const char *fm
 
 /* Whether the directories of blobs are there, whether they are those that they were, and
  * whether the primary, which has `theirs`, agrees about their kinds (check_blobs.c). */
-void check_blobs(struct checking *checking);
+void check_blobs_directories(struct checking *checking);
 void check_blob_roots(struct checking *checking, struct store *store);
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs);
 

@@ -79,7 +79,7 @@ static void look_at_directory(struct checking *checking, const struct blob_kind 
 	check_kind(checking, kind);
 }
 
-void check_blobs(struct checking *checking)
+void check_blobs_directories(struct checking *checking)
 {
 	each_kind(checking, NULL, look_at_directory);
 }
@@ -160,7 +160,8 @@ static void compare_kind(struct checking *checking, const struct blob_kind *ours
 }
 
 /* A site need not follow all that there is. */
-static void note_others(struct checking *checking, const struct blob_kinds *theirs)
+static void check_blobs_note_missing_kinds(struct checking *checking,
+					   const struct blob_kinds *theirs)
 {
 	struct blob_kinds ours = { 0 };
 	struct err err;
@@ -182,5 +183,5 @@ static void note_others(struct checking *checking, const struct blob_kinds *thei
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs)
 {
 	each_kind(checking, theirs, compare_kind);
-	note_others(checking, theirs);
+	check_blobs_note_missing_kinds(checking, theirs);
 }

@@ -11,8 +11,8 @@
 
 #define WAKE_MS 1000
 
-static int judge_root(const struct checking *checking, struct store *store,
-		      const struct blob_kind *kind, struct err *err)
+static int check_copies_check_root(const struct checking *checking, struct store *store,
+				   const struct blob_kind *kind, struct err *err)
 {
 	return kind ? copies_root_judge_blobs(store, kind, err)
 		    : copies_root_judge(store, checking->site.repositories, err);
@@ -47,7 +47,7 @@ void check_copies(struct checking *checking, struct store *store,
 	struct glance_result result = { 0 };
 	struct err err;
 
-	if (judge_root(checking, store, kind, &err) != 0)
+	if (check_copies_check_root(checking, store, kind, &err) != 0)
 		check_tell(checking, CHECK_WRONG, "copies", &err);
 	else if (access(kind ? kind->path : request.root, F_OK) != 0)
 		return; /* nothing was copied yet */
@@ -63,7 +63,8 @@ void check_copies(struct checking *checking, struct store *store,
 	free(result.example);
 }
 
-static void tell_broken(struct checking *checking, const struct verify_glances *glances)
+static void check_copies_report_broken(struct checking *checking,
+				       const struct verify_glances *glances)
 {
 	struct err err;
 
@@ -88,7 +89,7 @@ void check_originals(struct checking *checking, struct store *store)
 	if (verify_origin_glance_all(store, root, &glances, &err) != 0)
 		check_tell(checking, CHECK_WRONG, "repositories", &err);
 	if (glances.broken > 0)
-		tell_broken(checking, &glances);
+		check_copies_report_broken(checking, &glances);
 	else if (glances.looked > 0)
 		check_tell_good(checking, "repositories",
 				"%" PRIu64

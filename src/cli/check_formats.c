@@ -13,7 +13,8 @@ struct unsupported {
 	struct err why; /* of the example */
 };
 
-static void look_at(int root, const struct discovered *one, struct unsupported *found)
+static void check_formats_inspect_repository(int root, const struct discovered *one,
+					     struct unsupported *found)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 	struct err err;
@@ -25,7 +26,8 @@ static void look_at(int root, const struct discovered *one, struct unsupported *
 	found->why = err;
 }
 
-static void tell(struct checking *checking, const struct unsupported *found)
+static void check_formats_report_unsupported(struct checking *checking,
+					     const struct unsupported *found)
 {
 	struct err err = found->why;
 
@@ -47,9 +49,9 @@ void check_formats(struct checking *checking)
 	    discover(checking->site.repositories, &discovery, ERR_IGNORED) != 0)
 		return; /* as check_repositories() says */
 	for (size_t i = 0; i < discovery.found.count; i++)
-		look_at(root, &discovery.found.items[i], &found);
+		check_formats_inspect_repository(root, &discovery.found.items[i], &found);
 	if (found.count > 0)
-		tell(checking, &found);
+		check_formats_report_unsupported(checking, &found);
 	else
 		check_tell_good(checking, "formats",
 				"all repositories have a format that is supported");

@@ -14,7 +14,7 @@
 #include "push/select.h"
 #include "push/target.h"
 
-static const char *text_of(const json_t *object, const char *key)
+static const char *check_push_get_text(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 
@@ -34,8 +34,9 @@ static void tell_plain_note(struct checking *checking, const json_t *note)
 	tell_note(checking, json_string_value(note));
 }
 
-static void each(struct checking *checking, const json_t *array,
-		 void (*say)(struct checking *checking, const json_t *one))
+static void check_push_visit_each(struct checking *checking, const json_t *array,
+				  void (*say)(struct checking *checking,
+					      const json_t *one))
 {
 	for (size_t i = 0; i < json_array_size(array); i++)
 		say(checking, json_array_get(array, i));
@@ -45,8 +46,9 @@ static void add_examples(const json_t *examples, struct str *out)
 {
 	for (size_t i = 0; i < json_array_size(examples); i++) {
 		const json_t *one = json_array_get(examples, i);
-		str_addf(out, "%s%s to %s", i > 0 ? "; " : ": ", text_of(one, "name"),
-			 text_of(one, "uri"));
+		str_addf(out, "%s%s to %s", i > 0 ? "; " : ": ",
+			 check_push_get_text(one, "name"),
+			 check_push_get_text(one, "uri"));
 	}
 }
 
@@ -58,7 +60,7 @@ static void add_specs(const json_t *specs, struct str *out)
 			 json_string_value(json_array_get(specs, i)));
 }
 
-static void explain_remote(struct checking *checking, const json_t *remote)
+static void check_push_explain_remote(struct checking *checking, const json_t *remote)
 {
 	json_int_t count = json_integer_value(json_object_get(remote, "repositories"));
 	AUTO_STR struct str text = STR_INIT;
@@ -69,15 +71,16 @@ static void explain_remote(struct checking *checking, const json_t *remote)
 	add_specs(json_object_get(remote, "push"), &text);
 	add_examples(json_object_get(remote, "examples"), &text);
 	if (count > 0) {
-		check_tell_good(checking, "remote", "%s: %s", text_of(remote, "name"),
-				text.data);
+		check_tell_good(checking, "remote", "%s: %s",
+				check_push_get_text(remote, "name"), text.data);
 	} else {
 		err_set(&err, ERR_MISSING, "%s takes none of the repositories here",
-			text_of(remote, "name"));
+			check_push_get_text(remote, "name"));
 		err_remedy(&err, "see its projects and excludeProjects");
 		check_tell(checking, CHECK_NOTE, "remote", &err);
 	}
-	each(checking, json_object_get(remote, "notes"), tell_plain_note);
+	check_push_visit_each(checking, json_object_get(remote, "notes"),
+			      tell_plain_note);
 }
 
 static void add_names(const json_t *names, struct str *out)
@@ -98,20 +101,21 @@ static void tell_collision(struct checking *checking, const json_t *collision)
 	str_add(&text, " by ");
 	add_names(json_object_get(collision, "remotes"), &text);
 	err_set(&err, ERR_CONFIG, "%s would be pushed to the same place, %s", text.data,
-		text_of(collision, "uri"));
+		check_push_get_text(collision, "uri"));
 	err_remedy(&err, "give the remote another URL or remoteNameStyle, or leave one "
 			 "out with excludeProjects");
 	check_tell(checking, json_array_size(names) > 1 ? CHECK_WRONG : CHECK_NOTE,
 		   "remote", &err);
 }
 
-static void tell_failure(struct checking *checking, const json_t *failure)
+static void check_push_report_failure(struct checking *checking, const json_t *failure)
 {
 	struct err err;
 
 	err_set(&err, ERR_CONFIG, "%s has no destination for %s: %s",
-		text_of(failure, "remote"), text_of(failure, "name"),
-		text_of(failure, "failure"));
+		check_push_get_text(failure, "remote"),
+		check_push_get_text(failure, "name"),
+		check_push_get_text(failure, "failure"));
 	check_tell(checking, CHECK_WRONG, "remote", &err);
 }
 
@@ -133,7 +137,8 @@ static void check_circles(struct checking *checking, const struct push_settings 
 	}
 }
 
-static void explain(struct checking *checking, const struct push_settings *settings)
+static void check_push_explain_settings(struct checking *checking,
+					const struct push_settings *settings)
 {
 	task_keys names = { 0 };
 	json_auto_t *said = NULL;
@@ -142,16 +147,19 @@ static void explain(struct checking *checking, const struct push_settings *setti
 	push_select(checking->site.repositories, NULL, 0, &names, ERR_IGNORED);
 	said = push_settings_explain(settings, (const char *const *)names.items,
 				     names.count);
-	each(checking, json_object_get(said, "remotes"), explain_remote);
-	each(checking, json_object_get(said, "collisions"), tell_collision);
-	each(checking, json_object_get(said, "failures"), tell_failure);
-	each(checking, json_object_get(said, "notes"), tell_plain_note);
+	check_push_visit_each(checking, json_object_get(said, "remotes"),
+			      check_push_explain_remote);
+	check_push_visit_each(checking, json_object_get(said, "collisions"),
+			      tell_collision);
+	check_push_visit_each(checking, json_object_get(said, "failures"),
+			      check_push_report_failure);
+	check_push_visit_each(checking, json_object_get(said, "notes"), tell_plain_note);
 	check_circles(checking, settings, &names);
 	task_keys_clear(&names);
 }
 
 /* 0: it can be taken and given back. */
-static int try_lease(struct lease_manager *leases, struct err *err)
+static int check_push_try_lease(struct lease_manager *leases, struct err *err)
 {
 	struct lease *lease = NULL;
 
@@ -265,7 +273,7 @@ static void check_store(struct checking *checking, const struct push_settings *s
 		tell_queue(checking, &view, settings->directory);
 	if (sight.why_not.class != ERR_NONE)
 		check_tell(checking, CHECK_WRONG, "push leases", &sight.why_not);
-	else if (sight.leases && try_lease(sight.leases, &err) != 0)
+	else if (sight.leases && check_push_try_lease(sight.leases, &err) != 0)
 		check_tell(checking, CHECK_WRONG, "push leases", &err);
 	else if (sight.leases)
 		check_tell_good(checking, "push leases", "%s/leases works",
@@ -348,7 +356,8 @@ static void check_ssh(struct checking *checking, const struct push_settings *set
 }
 
 /* A site that stands alone is there for nothing else. */
-static void check_remotes(struct checking *checking, const struct push_settings *settings)
+static void check_push_check_remotes(struct checking *checking,
+				     const struct push_settings *settings)
 {
 	bool stands_alone = checking->site.role == SITE_STANDALONE;
 	struct err err;
@@ -365,7 +374,7 @@ void check_push(struct checking *checking)
 	struct err err;
 
 	if (!push_is_configured(checking->conf)) {
-		check_remotes(checking, NULL);
+		check_push_check_remotes(checking, NULL);
 		return;
 	}
 	if (push_settings_read(checking->conf, checking->site.data, &settings, &err) !=
@@ -373,8 +382,8 @@ void check_push(struct checking *checking)
 		check_tell(checking, CHECK_WRONG, "push", &err);
 		return;
 	}
-	check_remotes(checking, settings);
-	explain(checking, settings);
+	check_push_check_remotes(checking, settings);
+	check_push_explain_settings(checking, settings);
 	check_administration(checking, settings);
 	check_ssh(checking, settings);
 	if (settings->remotes.count > 0 && site_check_apart(&checking->site, &err) == 0) {

@@ -34,8 +34,8 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static int open_named(const char *root, const char *name, struct repo *repo,
-		      struct err *err)
+static int cli_checksum_open_repository(const char *root, const char *name,
+					struct repo *repo, struct err *err)
 {
 	AUTO_FREE char *clean = name_of_path(name);
 	AUTO_FREE char *usual = NULL;
@@ -57,8 +57,8 @@ static int open_named(const char *root, const char *name, struct repo *repo,
 	return -1;
 }
 
-static void render(const struct ref_snapshot *snapshot, enum form form,
-		   char text[CHECKSUM_TEXT_SIZE])
+static void cli_checksum_render_text(const struct ref_snapshot *snapshot, enum form form,
+				     char text[CHECKSUM_TEXT_SIZE])
 {
 	struct checksum sum;
 
@@ -76,12 +76,13 @@ static void render(const struct ref_snapshot *snapshot, enum form form,
 	}
 }
 
-static void print(const struct checksum_call *call, const struct ref_snapshot *snapshot)
+static void cli_checksum_print_result(const struct checksum_call *call,
+				      const struct ref_snapshot *snapshot)
 {
 	char text[CHECKSUM_TEXT_SIZE];
 	json_auto_t *object = json_object();
 
-	render(snapshot, call->form, text);
+	cli_checksum_render_text(snapshot, call->form, text);
 	if (!call->is_json) {
 		puts(text);
 		return;
@@ -94,7 +95,8 @@ static void print(const struct checksum_call *call, const struct ref_snapshot *s
 }
 
 /* A repository whose refs name what is not there has no checksum: it is damaged. */
-static int compute(const struct checksum_call *call, const char *root, struct err *err)
+static int cli_checksum_compute(const struct checksum_call *call, const char *root,
+				struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot snapshot = REF_SNAPSHOT_INIT;
@@ -102,7 +104,7 @@ static int compute(const struct checksum_call *call, const char *root, struct er
 	char scratch[] = "/tmp/refrelay.XXXXXX";
 	int result = -1;
 
-	if (open_named(root, call->name, &repo, err) != 0 ||
+	if (cli_checksum_open_repository(root, call->name, &repo, err) != 0 ||
 	    ref_snapshot_read(repo.fd, repo.oid_len, &snapshot, err) != 0)
 		return -1;
 	if (!mkdtemp(scratch))
@@ -112,12 +114,12 @@ static int compute(const struct checksum_call *call, const char *root, struct er
 		result = 0;
 	tree_remove(AT_FDCWD, scratch, ERR_IGNORED);
 	if (result == 0)
-		print(call, &snapshot);
+		cli_checksum_print_result(call, &snapshot);
 	return result;
 }
 
 /* -1: go on. */
-static int read_options(int argc, char **argv, struct checksum_call *call)
+static int cli_checksum_read_options(int argc, char **argv, struct checksum_call *call)
 {
 	int option;
 
@@ -153,14 +155,15 @@ int cli_checksum(struct cli *cli, int argc, char **argv)
 	struct checksum_call call = { 0 };
 	struct site site = { 0 };
 	struct err err;
-	int status = read_options(argc, argv, &call);
+	int status = cli_checksum_read_options(argc, argv, &call);
 
 	if (status >= 0)
 		return status;
 	if (!call.directory && site_read(cli, NULL, &site, &err) != 0)
 		return cli_fail(&err);
-	if (compute(&call, call.directory ? call.directory : site.repositories, &err) !=
-	    0)
+	if (cli_checksum_compute(&call,
+				 call.directory ? call.directory : site.repositories,
+				 &err) != 0)
 		status = cli_fail(&err);
 	else
 		status = EXIT_DONE;

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 
-static const struct command *find(const char *name)
+static const struct command *cli_find_command(const char *name)
 {
 	for (const struct command *command = commands; command->name; command++)
 		if (strcmp(command->name, name) == 0)
@@ -14,7 +14,7 @@ static const struct command *find(const char *name)
 	return NULL;
 }
 
-static int status_of(enum err_class class)
+static int cli_get_exit_status(enum err_class class)
 {
 	switch (class) {
 	case ERR_CONFIG:
@@ -40,7 +40,7 @@ int cli_fail(const struct err *err)
 	fprintf(stderr, "refrelay: %s\n", text.data);
 	if (err->remedy[0])
 		fprintf(stderr, "  what to do: %s\n", err->remedy);
-	return status_of(err->class);
+	return cli_get_exit_status(err->class);
 }
 
 int cli_usage(const char *command, const char *fmt, ...)
@@ -85,7 +85,7 @@ int cli_getopt(int argc, char **argv, const char *short_options,
 
 void cli_help(const char *command, const char *options)
 {
-	const struct command *found = find(command);
+	const struct command *found = cli_find_command(command);
 
 	printf("usage: refrelay %s %s\n\n%s\n%s%s", found->name, found->synopsis,
 	       found->summary, options[0] ? "\n" : "", options);

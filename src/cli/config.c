@@ -28,7 +28,7 @@ static json_t *to_json(const struct conf_entry *entry)
 	return object;
 }
 
-static void print_json(const struct conf_list *entries)
+static void cli_config_print_json(const struct conf_list *entries)
 {
 	json_auto_t *object = json_object();
 	json_t *array = json_array();
@@ -39,12 +39,12 @@ static void print_json(const struct conf_list *entries)
 	json_write(stdout, object);
 }
 
-static int list(const struct conf *conf, bool is_json)
+static int cli_config_list_entries(const struct conf *conf, bool is_json)
 {
 	AUTO_STR struct str text = STR_INIT;
 
 	if (is_json) {
-		print_json(conf_entries(conf));
+		cli_config_print_json(conf_entries(conf));
 		return EXIT_DONE;
 	}
 	conf_render(conf, &text);
@@ -53,8 +53,8 @@ static int list(const struct conf *conf, bool is_json)
 }
 
 /* "section.key" or "section.subsection.key"; the subsection may have dots. */
-static const struct conf_entry *find(const struct conf *conf, const char *name,
-				     struct err *err)
+static const struct conf_entry *cli_config_find_entry(const struct conf *conf,
+						      const char *name, struct err *err)
 {
 	AUTO_FREE char *parts = xstrdup(name);
 	char *first = strchr(parts, '.'), *last = strrchr(parts, '.');
@@ -76,11 +76,11 @@ static const struct conf_entry *find(const struct conf *conf, const char *name,
 	return entry;
 }
 
-static int get(const struct conf *conf, const char *name, bool is_json)
+static int cli_config_get_entry(const struct conf *conf, const char *name, bool is_json)
 {
 	AUTO_STR struct str value = STR_INIT;
 	struct err err;
-	const struct conf_entry *entry = find(conf, name, &err);
+	const struct conf_entry *entry = cli_config_find_entry(conf, name, &err);
 
 	if (!entry)
 		return cli_fail(&err);
@@ -118,5 +118,6 @@ int cli_config(struct cli *cli, int argc, char **argv)
 		return cli_fail(&err);
 	if (is_list)
 		cli_tell_unbuilt(conf);
-	return is_list ? list(conf, is_json) : get(conf, argv[optind + 1], is_json);
+	return is_list ? cli_config_list_entries(conf, is_json)
+		       : cli_config_get_entry(conf, argv[optind + 1], is_json);
 }

@@ -27,7 +27,7 @@ static bool is_state(const char *word)
 }
 
 /* -1: go on. */
-static int read_option(struct copies_call *call, int option, const char *word)
+static int copies_read_option(struct copies_call *call, int option, const char *word)
 {
 	switch (option) {
 	case 's':
@@ -66,7 +66,7 @@ static int read_option(struct copies_call *call, int option, const char *word)
 }
 
 /* -1: go on. */
-static int check(const struct copies_call *call)
+static int copies_check_call(const struct copies_call *call)
 {
 	static const char *const verbs[] = { "list",     "show",   "sync", "resync",
 					     "reverify", "remove", NULL };
@@ -126,7 +126,8 @@ static int choose_kinds(struct copies_call *call, struct err *err)
 			       "configuration");
 }
 
-static int open_all(const struct cli *cli, struct copies_call *call, struct err *err)
+static int copies_open_all(const struct cli *cli, struct copies_call *call,
+			   struct err *err)
 {
 	AUTO_CONF struct conf *conf = NULL;
 
@@ -140,7 +141,7 @@ static int open_all(const struct cli *cli, struct copies_call *call, struct err 
 	return site_data_open(call->site.data, &call->data, err);
 }
 
-static int run(struct copies_call *call, struct err *err)
+static int copies_run_verb(struct copies_call *call, struct err *err)
 {
 	if (call->site.role == SITE_PRIMARY)
 		return copies_origin(call, err);
@@ -159,7 +160,7 @@ int copies_run(struct cli *cli, const struct copies_command *command, int argc,
 	int option, status = -1;
 
 	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		int end = read_option(&call, option, argv[optind - 1]);
+		int end = copies_read_option(&call, option, argv[optind - 1]);
 		if (end >= 0)
 			return end;
 	}
@@ -169,11 +170,11 @@ int copies_run(struct cli *cli, const struct copies_command *command, int argc,
 	call.verb = argv[optind];
 	call.names = (const char *const *)argv + optind + 1;
 	call.name_count = (size_t)(argc - optind - 1);
-	status = check(&call);
+	status = copies_check_call(&call);
 	if (status >= 0)
 		return status;
-	if (open_all(cli, &call, &err) == 0)
-		status = run(&call, &err);
+	if (copies_open_all(cli, &call, &err) == 0)
+		status = copies_run_verb(&call, &err);
 	site_data_close(&call.data);
 	vec_clear(&call.kinds);
 	blob_kinds_clear(&call.types);

@@ -71,8 +71,8 @@ static int ask_verification(struct copies_call *call, const struct registry_row 
 }
 
 /* A copy that nobody said to be gone is so by the operator's word. */
-static int remove_copy(struct copies_call *call, struct asking *asking,
-		       const struct registry_row *row, struct err *err)
+static int copies_ask_remove_copy(struct copies_call *call, struct asking *asking,
+				  const struct registry_row *row, struct err *err)
 {
 	const struct registry_move move = { .id = row->id, .event = REGISTRY_GONE };
 
@@ -81,11 +81,11 @@ static int remove_copy(struct copies_call *call, struct asking *asking,
 	return call->command->discard(call, row, &asking->stop, err);
 }
 
-static int act(struct copies_call *call, struct asking *asking,
-	       const struct registry_row *row, struct err *err)
+static int copies_ask_run_verb(struct copies_call *call, struct asking *asking,
+			       const struct registry_row *row, struct err *err)
 {
 	if (strcmp(call->verb, "remove") == 0)
-		return remove_copy(call, asking, row, err);
+		return copies_ask_remove_copy(call, asking, row, err);
 	if (strcmp(call->verb, "reverify") == 0)
 		return ask_verification(call, row, err);
 	return ask_sync(call, row, err);
@@ -102,8 +102,8 @@ static void add_asked(const struct copies_call *call, struct asking *asking,
 }
 
 /* One that cannot be had done does not stop the others. */
-static int ask_row(struct copies_call *call, struct registry_row *row, void *arg,
-		   struct err *err)
+static int copies_ask_row(struct copies_call *call, struct registry_row *row, void *arg,
+			  struct err *err)
 {
 	struct asking *asking = arg;
 
@@ -112,7 +112,7 @@ static int ask_row(struct copies_call *call, struct registry_row *row, void *arg
 	if (call->is_dry) {
 		if (!call->is_json)
 			printf("would %s %s\n", call->verb, row->name);
-	} else if (act(call, asking, row, err) != 0) {
+	} else if (copies_ask_run_verb(call, asking, row, err) != 0) {
 		cli_fail(err);
 		asking->failed++;
 		return 0;
@@ -135,8 +135,8 @@ static void tell_failed(struct asking *asking, const char *name, const char *why
 }
 
 /* 1: it has come to an end, good or bad. */
-static int has_ended(struct copies_call *call, struct asking *asking,
-		     const struct asked *one, struct err *err)
+static int copies_ask_has_ended(struct copies_call *call, struct asking *asking,
+				const struct asked *one, struct err *err)
 {
 	const char *name = one->name;
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
@@ -162,7 +162,7 @@ struct origin_question {
 	struct origin_row row;
 };
 
-static int read_origin(struct store_tx *tx, void *arg, struct err *err)
+static int copies_ask_read_origin(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct origin_question *question = arg;
 	int found;
@@ -182,7 +182,7 @@ static int has_ended_origin(struct copies_call *call, struct asking *asking,
 			    const struct asked *one, struct err *err)
 {
 	struct origin_question question = { .kind = one->kind, .name = one->name };
-	int result = store_read(call->data.store, read_origin, &question, err);
+	int result = store_read(call->data.store, copies_ask_read_origin, &question, err);
 	int ended = 0;
 
 	if (result != 0) {
@@ -236,8 +236,8 @@ static int wait_for_each(struct copies_call *call, struct asking *asking,
 	return 0;
 }
 
-static int wait_for_all(struct copies_call *call, struct asking *asking,
-			has_ended_check check, struct err *err)
+static int copies_ask_wait_for_all(struct copies_call *call, struct asking *asking,
+				   has_ended_check check, struct err *err)
 {
 	uint64_t total = 0;
 	int result;
@@ -252,7 +252,8 @@ static int wait_for_all(struct copies_call *call, struct asking *asking,
 	return result;
 }
 
-static void print(const struct copies_call *call, const struct asking *asking)
+static void copies_ask_print_result(const struct copies_call *call,
+				    const struct asking *asking)
 {
 	json_auto_t *object = json_object();
 	json_t *array = json_array();
@@ -287,17 +288,19 @@ static int end_asking(struct copies_call *call, struct asking *asking,
 {
 	if (!call->is_dry && asking->done > 0 && strcmp(call->verb, "remove") != 0)
 		wake_node(call);
-	if (call->waits && !call->is_dry && wait_for_all(call, asking, check, err) != 0)
+	if (call->waits && !call->is_dry &&
+	    copies_ask_wait_for_all(call, asking, check, err) != 0)
 		return -1;
-	print(call, asking);
+	copies_ask_print_result(call, asking);
 	return 0;
 }
 
-static int ask_all(struct copies_call *call, struct asking *asking, struct err *err)
+static int copies_ask_all(struct copies_call *call, struct asking *asking,
+			  struct err *err)
 {
-	int status = copies_walk(call, ask_row, asking, err);
+	int status = copies_walk(call, copies_ask_row, asking, err);
 
-	if (status < 0 || end_asking(call, asking, has_ended, err) != 0)
+	if (status < 0 || end_asking(call, asking, copies_ask_has_ended, err) != 0)
 		return -1;
 	if (asking->failed > 0)
 		return asking->done > 0 ? EXIT_PARTLY : EXIT_FAILED;
@@ -312,7 +315,7 @@ static int ask_origin(struct copies_call *call, const char *name, struct err *er
 
 	if (!call->is_dry)
 		return verify_origin_ask_kind(call->data.store, kind, name, 0, err);
-	result = store_read(call->data.store, read_origin, &question, err);
+	result = store_read(call->data.store, copies_ask_read_origin, &question, err);
 	origin_row_clear(&question.row);
 	if (result == 0 && !call->is_json)
 		printf("would %s %s\n", call->verb, name);
@@ -346,7 +349,7 @@ static int ask_all_origin(struct copies_call *call, struct asking *asking,
 typedef int (*asking_run)(struct copies_call *call, struct asking *asking,
 			  struct err *err);
 
-static int run(struct copies_call *call, asking_run run_it, struct err *err)
+static int copies_ask_run(struct copies_call *call, asking_run run_it, struct err *err)
 {
 	struct asking asking = { 0 };
 	int status;
@@ -364,10 +367,10 @@ static int run(struct copies_call *call, asking_run run_it, struct err *err)
 
 int copies_ask(struct copies_call *call, struct err *err)
 {
-	return run(call, ask_all, err);
+	return copies_ask_run(call, copies_ask_all, err);
 }
 
 int copies_reverify_origin(struct copies_call *call, struct err *err)
 {
-	return run(call, ask_all_origin, err);
+	return copies_ask_run(call, ask_all_origin, err);
 }

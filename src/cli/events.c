@@ -86,7 +86,8 @@ static int print_page(struct store *store, struct events_call *call, size_t *cou
 	return 0;
 }
 
-static int print_all(struct store *store, struct events_call *call, struct err *err)
+static int cli_events_print_all(struct store *store, struct events_call *call,
+				struct err *err)
 {
 	size_t count;
 
@@ -104,7 +105,7 @@ static int print_all(struct store *store, struct events_call *call, struct err *
 	return 0;
 }
 
-static int run(struct cli *cli, struct events_call *call)
+static int cli_events_run(struct cli *cli, struct events_call *call)
 {
 	struct site site;
 	struct site_data data = { 0 };
@@ -114,7 +115,7 @@ static int run(struct cli *cli, struct events_call *call)
 	if (site_read(cli, NULL, &site, &err) == 0 &&
 	    site_data_open_to_read(site.data, &data, &err) == 0) {
 		call->data = site.data;
-		result = print_all(data.store, call, &err);
+		result = cli_events_print_all(data.store, call, &err);
 	}
 	site_data_close(&data);
 	site_clear(&site);
@@ -124,7 +125,7 @@ static int run(struct cli *cli, struct events_call *call)
 }
 
 /* -1: go on. */
-static int read_options(int argc, char **argv, struct events_call *call)
+static int cli_events_read_options(int argc, char **argv, struct events_call *call)
 {
 	int option;
 
@@ -156,13 +157,13 @@ static int read_options(int argc, char **argv, struct events_call *call)
 int cli_events(struct cli *cli, int argc, char **argv)
 {
 	struct events_call call = { .after = EVENTS_FROM_OLDEST };
-	int status = read_options(argc, argv, &call);
+	int status = cli_events_read_options(argc, argv, &call);
 
 	if (status >= 0)
 		return status;
 	stop_init(&call.stop);
 	cli_catch_signals(&call.stop);
-	status = run(cli, &call);
+	status = cli_events_run(cli, &call);
 	cli_end_signals();
 	stop_clear(&call.stop);
 	return status;

@@ -41,7 +41,8 @@ struct hooks_call {
 	char *example_taken, *example_from; /* one of them, and that node's data */
 };
 
-static void tell_failure(struct hooks_call *call, const char *name, const struct err *err)
+static void cli_hooks_report_failure(struct hooks_call *call, const char *name,
+				     const struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -123,13 +124,14 @@ static json_t *report_to_json(const struct hooks_call *call, const char *name,
 }
 
 /* err: NULL: nothing went wrong. did: whether something was changed, or would be. */
-static void report(struct hooks_call *call, const char *name,
-		   const struct hook_look *look, bool did, const struct err *err)
+static void cli_hooks_report_repository(struct hooks_call *call, const char *name,
+					const struct hook_look *look, bool did,
+					const struct err *err)
 {
 	call->changed += did;
 	call->astray += call->verb == LIST && hook_look_is_astray(look, &call->place);
 	if (err)
-		tell_failure(call, name, err);
+		cli_hooks_report_failure(call, name, err);
 	if (call->is_json) {
 		json_t *object = report_to_json(call, name, look, did);
 		if (err) {
@@ -142,7 +144,8 @@ static void report(struct hooks_call *call, const char *name,
 	}
 }
 
-static int act(const struct hooks_call *call, int repository, struct err *err)
+static int cli_hooks_apply_verb(const struct hooks_call *call, int repository,
+				struct err *err)
 {
 	return call->verb == INSTALL ? hook_install(repository, &call->place, err)
 				     : hook_remove(repository, &call->place, err);
@@ -190,15 +193,16 @@ static bool is_as_wanted(const struct hooks_call *call, const struct hook_look *
 }
 
 /* Looks, acts and looks again: what is reported is what is there. */
-static int work_on(struct hooks_call *call, int repository, const char *path,
-		   struct hook_look *look, bool *did, struct err *err)
+static int cli_hooks_process_repository(struct hooks_call *call, int repository,
+					const char *path, struct hook_look *look,
+					bool *did, struct err *err)
 {
 	if (hook_look(repository, &call->place, look, err) != 0)
 		return -1;
 	if (is_as_wanted(call, look))
 		return 0;
 	note_taken(call, path, look);
-	if (!call->is_dry && act(call, repository, err) != 0) {
+	if (!call->is_dry && cli_hooks_apply_verb(call, repository, err) != 0) {
 		hook_look(repository, &call->place, look, ERR_IGNORED);
 		return -1;
 	}
@@ -206,31 +210,34 @@ static int work_on(struct hooks_call *call, int repository, const char *path,
 	return call->is_dry ? 0 : hook_look(repository, &call->place, look, err);
 }
 
-static void visit(struct hooks_call *call, const char *name, const char *below)
+static void cli_hooks_visit_repository(struct hooks_call *call, const char *name,
+				       const char *below)
 {
 	AUTO_FREE char *path = xasprintf("%s/%s", call->root, below);
 	struct hook_look look = { 0 };
 	struct err err;
 	bool did = false;
 	AUTO_CLOSE int repository = dir_open(AT_FDCWD, path, &err);
-	int result =
-		repository < 0 ? -1 : work_on(call, repository, path, &look, &did, &err);
+	int result = repository < 0 ? -1
+				    : cli_hooks_process_repository(call, repository, path,
+								   &look, &did, &err);
 
-	report(call, name, &look, did, result == 0 ? NULL : &err);
+	cli_hooks_report_repository(call, name, &look, did, result == 0 ? NULL : &err);
 }
 
-static int visit_all(struct hooks_call *call, struct err *err)
+static int cli_hooks_visit_all(struct hooks_call *call, struct err *err)
 {
 	AUTO_DISCOVERY struct discovery discovery = { 0 };
 
 	if (discover(call->root, &discovery, err) != 0)
 		return -1;
 	for (size_t i = 0; i < discovery.found.count; i++)
-		visit(call, discovery.found.items[i].name, discovery.found.items[i].path);
+		cli_hooks_visit_repository(call, discovery.found.items[i].name,
+					   discovery.found.items[i].path);
 	for (size_t i = 0; i < discovery.findings.count; i++)
 		if (!discovery.findings.items[i].is_harmless)
-			tell_failure(call, discovery.findings.items[i].path,
-				     &discovery.findings.items[i].err);
+			cli_hooks_report_failure(call, discovery.findings.items[i].path,
+						 &discovery.findings.items[i].err);
 	return 0;
 }
 
@@ -244,7 +251,7 @@ static int visit_named(struct hooks_call *call, struct err *err)
 	for (size_t i = 0; result == 0 && i < call->name_count; i++) {
 		AUTO_FREE char *name = name_of_path(call->names[i]);
 		int found = name_check(name, err) == 0
-				    ? locate(root, name, &paths[i], err)
+				    ? locate_repository(root, name, &paths[i], err)
 				    : -1;
 		if (found == 0)
 			err_set(err, ERR_MISSING, "there is no repository %s below %s",
@@ -254,14 +261,14 @@ static int visit_named(struct hooks_call *call, struct err *err)
 	for (size_t i = 0; i < call->name_count; i++) {
 		if (result == 0) {
 			AUTO_FREE char *name = name_of_path(paths[i]);
-			visit(call, name, paths[i]);
+			cli_hooks_visit_repository(call, name, paths[i]);
 		}
 		free(paths[i]);
 	}
 	return result;
 }
 
-static void print_end(const struct hooks_call *call)
+static void cli_hooks_print_summary(const struct hooks_call *call)
 {
 	if (call->is_json) {
 		json_auto_t *object = json_object();
@@ -278,7 +285,7 @@ static void print_end(const struct hooks_call *call)
 	}
 }
 
-static int run(struct cli *cli, struct hooks_call *call)
+static int cli_hooks_run(struct cli *cli, struct hooks_call *call)
 {
 	struct site site;
 	struct err err;
@@ -292,9 +299,9 @@ static int run(struct cli *cli, struct hooks_call *call)
 		call->root = site.repositories;
 		call->array = json_array();
 		result = call->name_count ? visit_named(call, &err)
-					  : visit_all(call, &err);
+					  : cli_hooks_visit_all(call, &err);
 		if (result == 0)
-			print_end(call);
+			cli_hooks_print_summary(call);
 		tell_taken(call);
 		json_decref(call->array);
 	}
@@ -308,7 +315,7 @@ static int run(struct cli *cli, struct hooks_call *call)
 }
 
 /* -1: go on. */
-static int read_options(int argc, char **argv, struct hooks_call *call)
+static int cli_hooks_read_options(int argc, char **argv, struct hooks_call *call)
 {
 	int option;
 
@@ -339,7 +346,7 @@ static int read_options(int argc, char **argv, struct hooks_call *call)
 int cli_hooks(struct cli *cli, int argc, char **argv)
 {
 	struct hooks_call call = { .verb = VERBS };
-	int status = read_options(argc, argv, &call);
+	int status = cli_hooks_read_options(argc, argv, &call);
 	const char *verb = optind < argc ? argv[optind] : "";
 
 	if (status >= 0)
@@ -353,5 +360,5 @@ int cli_hooks(struct cli *cli, int argc, char **argv)
 	call.name_count = (size_t)(argc - optind - 1);
 	if (call.is_all && call.name_count > 0)
 		return cli_usage("hooks", "it takes names or --all, not both");
-	return run(cli, &call);
+	return cli_hooks_run(cli, &call);
 }

@@ -41,7 +41,7 @@ static const char *actor(void)
 	return user ? user->pw_name : "unknown user";
 }
 
-static void print_text(const struct lease_holder *holder)
+static void cli_lease_print_holder(const struct lease_holder *holder)
 {
 	char since[CLOCK_TEXT_SIZE];
 
@@ -56,8 +56,8 @@ static void print_text(const struct lease_holder *holder)
 		       (double)holder->ttl_left_ms / 1000);
 }
 
-static int list(struct lease_manager *leases, const struct lease_call *call,
-		struct err *err)
+static int cli_lease_list_holders(struct lease_manager *leases,
+				  const struct lease_call *call, struct err *err)
 {
 	lease_holders holders = { 0 };
 	json_auto_t *object = json_object();
@@ -73,7 +73,7 @@ static int list(struct lease_manager *leases, const struct lease_call *call,
 			json_array_append_new(array,
 					      lease_holder_json(&holders.items[i]));
 		else if (holders.items[i].held)
-			print_text(&holders.items[i]);
+			cli_lease_print_holder(&holders.items[i]);
 	}
 	if (call->is_json)
 		json_write(stdout, object);
@@ -81,8 +81,8 @@ static int list(struct lease_manager *leases, const struct lease_call *call,
 	return 0;
 }
 
-static int show(struct lease_manager *leases, const struct lease_call *call,
-		struct err *err)
+static int cli_lease_show_holder(struct lease_manager *leases,
+				 const struct lease_call *call, struct err *err)
 {
 	struct lease_holder holder;
 
@@ -92,13 +92,13 @@ static int show(struct lease_manager *leases, const struct lease_call *call,
 		json_auto_t *object = lease_holder_json(&holder);
 		json_write(stdout, object);
 	} else {
-		print_text(&holder);
+		cli_lease_print_holder(&holder);
 	}
 	return 0;
 }
 
-static int release(struct lease_manager *leases, const struct lease_call *call,
-		   struct err *err)
+static int cli_lease_release_key(struct lease_manager *leases,
+				 const struct lease_call *call, struct err *err)
 {
 	const struct take_away what = {
 		.key = call->key,
@@ -116,7 +116,7 @@ static int release(struct lease_manager *leases, const struct lease_call *call,
 }
 
 /* -1: go on. */
-static int read_options(int argc, char **argv, struct lease_call *call)
+static int cli_lease_read_options(int argc, char **argv, struct lease_call *call)
 {
 	int option;
 
@@ -148,11 +148,11 @@ static int read_options(int argc, char **argv, struct lease_call *call)
 typedef int (*lease_verb)(struct lease_manager *leases, const struct lease_call *call,
 			  struct err *err);
 
-static int run(struct cli *cli, struct lease_call *call, lease_verb verb)
+static int cli_lease_run_verb(struct cli *cli, struct lease_call *call, lease_verb verb)
 {
 	int (*const open_data)(const char *directory, struct site_data *data,
 			       struct err *err) =
-		verb == release ? site_data_open : site_data_open_to_read;
+		verb == cli_lease_release_key ? site_data_open : site_data_open_to_read;
 	struct site site;
 	struct site_data data = { 0 };
 	struct err err;
@@ -171,7 +171,7 @@ static int run(struct cli *cli, struct lease_call *call, lease_verb verb)
 int cli_lease(struct cli *cli, int argc, char **argv)
 {
 	struct lease_call call = { 0 };
-	int status = read_options(argc, argv, &call);
+	int status = cli_lease_read_options(argc, argv, &call);
 	const char *verb = optind < argc ? argv[optind] : "";
 	int names = argc - optind - 1;
 
@@ -179,13 +179,13 @@ int cli_lease(struct cli *cli, int argc, char **argv)
 		return status;
 	call.key = names > 0 ? argv[optind + 1] : NULL;
 	if (strcmp(verb, "list") == 0 && names == 0)
-		return run(cli, &call, list);
+		return cli_lease_run_verb(cli, &call, cli_lease_list_holders);
 	if (strcmp(verb, "show") == 0 && names == 1)
-		return run(cli, &call, show);
+		return cli_lease_run_verb(cli, &call, cli_lease_show_holder);
 	if (strcmp(verb, "release") != 0 || names != 1)
 		return cli_usage("lease", "it takes list, show KEY or release KEY");
 	if (call.fence == 0 || !call.reason || !call.reason[0])
 		return cli_usage("lease", "release takes --fence N, as show prints it, "
 					  "and --reason TEXT");
-	return run(cli, &call, release);
+	return cli_lease_run_verb(cli, &call, cli_lease_release_key);
 }

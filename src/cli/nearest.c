@@ -7,7 +7,7 @@
 #define WORD_MOST 31
 #define CHANGES_MOST 2
 
-static size_t least(size_t a, size_t b)
+static size_t nearest_least_of(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -24,7 +24,8 @@ static size_t changes_between(const char *word, const char *other)
 		for (size_t i = 1; i <= len; i++) {
 			size_t exchanged = before + (*word != other[i - 1]);
 			before = row[i];
-			row[i] = least(exchanged, least(before, row[i - 1]) + 1);
+			row[i] = nearest_least_of(
+				exchanged, nearest_least_of(before, row[i - 1]) + 1);
 		}
 	}
 	return row[len];

@@ -41,7 +41,7 @@ static int columns(void)
 	return size.ws_col - 1;
 }
 
-static void show(struct progress *progress)
+static void progress_show_line(struct progress *progress)
 {
 	size_t done = atomic_load(&progress->done);
 	uint64_t bytes = atomic_load(&progress->bytes);
@@ -70,17 +70,17 @@ static void show(struct progress *progress)
 	fprintf(stderr, "\r\033[K%.*s", columns(), line);
 }
 
-static void *run(void *arg)
+static void *progress_run_thread(void *arg)
 {
 	struct progress *progress = arg;
 
 	while (!stop_wait(&progress->stop, INTERVAL_MS))
-		show(progress);
+		progress_show_line(progress);
 	fputs("\r\033[K", stderr);
 	return NULL;
 }
 
-static bool is_wanted(enum progress_wish wish)
+static bool progress_is_wanted(enum progress_wish wish)
 {
 	const char *terminal = getenv("TERM");
 
@@ -88,27 +88,27 @@ static bool is_wanted(enum progress_wish wish)
 	       (!terminal || strcmp(terminal, "dumb") != 0);
 }
 
-static void start(struct progress *progress, enum progress_wish wish)
+static void progress_start_thread(struct progress *progress, enum progress_wish wish)
 {
 	progress->started_at = clock_boot_ms();
-	progress->is_shown = is_wanted(wish);
+	progress->is_shown = progress_is_wanted(wish);
 	if (!progress->is_shown)
 		return;
 	stop_init(&progress->stop);
-	thread_start(&progress->thread, "progress", run, progress);
+	thread_start(&progress->thread, "progress", progress_run_thread, progress);
 }
 
 void progress_start(struct progress *progress, size_t total, enum progress_wish wish)
 {
 	*progress = (struct progress){ .total = total };
-	start(progress, wish);
+	progress_start_thread(progress, wish);
 }
 
 void progress_start_bytes(struct progress *progress, uint64_t total,
 			  enum progress_wish wish)
 {
 	*progress = (struct progress){ .total_bytes = total };
-	start(progress, wish);
+	progress_start_thread(progress, wish);
 }
 
 void progress_add(struct progress *progress)

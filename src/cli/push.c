@@ -152,7 +152,7 @@ static int64_t duration_unit(const char *word)
 }
 
 /* At most a year. */
-static bool read_duration(const char *word, int64_t *ms)
+static bool cli_push_read_duration(const char *word, int64_t *ms)
 {
 	size_t digits = strspn(word, "0123456789");
 	AUTO_FREE char *number = xstrndup(word, digits);
@@ -166,7 +166,7 @@ static bool read_duration(const char *word, int64_t *ms)
 	return true;
 }
 
-static void add_remote(struct push_call *call, const char *name)
+static void cli_push_add_remote(struct push_call *call, const char *name)
 {
 	vec_add(&call->remotes, name);
 	vec_add(&call->remotes, NULL);
@@ -204,7 +204,7 @@ static bool *flag_of(struct push_call *call, int option)
 }
 
 /* -1: go on. */
-static int read_option(struct push_call *call, int option, const char *word)
+static int cli_push_read_option(struct push_call *call, int option, const char *word)
 {
 	bool *flag = flag_of(call, option);
 
@@ -214,7 +214,7 @@ static int read_option(struct push_call *call, int option, const char *word)
 	}
 	switch (option) {
 	case 'r':
-		add_remote(call, optarg);
+		cli_push_add_remote(call, optarg);
 		return -1;
 	case OPTION_URL:
 		call->url = optarg;
@@ -223,7 +223,7 @@ static int read_option(struct push_call *call, int option, const char *word)
 		call->repository = optarg;
 		return -1;
 	case OPTION_TIMEOUT:
-		if (read_duration(optarg, &call->timeout_ms))
+		if (cli_push_read_duration(optarg, &call->timeout_ms))
 			return -1;
 		return cli_usage("push", "--timeout takes a duration like 90s or 10m");
 	case 'h':
@@ -291,12 +291,13 @@ static int check_words(const struct push_call *call)
 
 /* What was given is looked at once the verb is known: options may stand before it. -1:
  * go on. */
-static int read_options(int argc, char **argv, struct push_call *call, bool *is_given)
+static int cli_push_read_options(int argc, char **argv, struct push_call *call,
+				 bool *is_given)
 {
 	int option;
 
 	while ((option = cli_getopt(argc, argv, "v", long_options)) != -1) {
-		int end = read_option(call, option, argv[optind - 1]);
+		int end = cli_push_read_option(call, option, argv[optind - 1]);
 		if (end >= 0)
 			return end;
 		for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
@@ -314,8 +315,8 @@ static const struct verb *find_verb(const char *name)
 }
 
 /* What is left of remotes that were taken away can still be seen, and discarded. */
-static int check_remotes(const struct push_call *call, const struct verb *verb,
-			 struct err *err)
+static int cli_push_check_remotes(const struct push_call *call, const struct verb *verb,
+				  struct err *err)
 {
 	if (push_site_check_remotes(&call->push.site, call->push.settings, err) == 0)
 		return 0;
@@ -325,14 +326,15 @@ static int check_remotes(const struct push_call *call, const struct verb *verb,
 	return 0;
 }
 
-static int run(struct cli *cli, struct push_call *call, const struct verb *verb)
+static int cli_push_run_verb(struct cli *cli, struct push_call *call,
+			     const struct verb *verb)
 {
 	bool changes = verb->run != push_list_run && verb->run != push_queue_run;
 	struct err err;
 	int status = -1;
 
 	if (push_site_open(cli, changes, &call->push, &err) == 0 &&
-	    check_remotes(call, verb, &err) == 0)
+	    cli_push_check_remotes(call, verb, &err) == 0)
 		status = verb->run(call, &err);
 	push_site_close(&call->push);
 	return status < 0 ? cli_fail(&err) : status;
@@ -341,7 +343,7 @@ static int run(struct cli *cli, struct push_call *call, const struct verb *verb)
 static int read_and_run(struct cli *cli, int argc, char **argv, struct push_call *call)
 {
 	bool is_given[ARRAY_SIZE(taken)] = { 0 };
-	int status = read_options(argc, argv, call, is_given);
+	int status = cli_push_read_options(argc, argv, call, is_given);
 	const struct verb *verb;
 
 	if (status >= 0)
@@ -357,7 +359,7 @@ static int read_and_run(struct cli *cli, int argc, char **argv, struct push_call
 	status = check_options(call, is_given);
 	if (status < 0)
 		status = check_words(call);
-	return status >= 0 ? status : run(cli, call, verb);
+	return status >= 0 ? status : cli_push_run_verb(cli, call, verb);
 }
 
 int cli_push(struct cli *cli, int argc, char **argv)

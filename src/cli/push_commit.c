@@ -33,8 +33,8 @@ static bool is_commit(const char *word)
 	return len >= 7 && len <= 64 && strspn(word, "0123456789abcdefABCDEF") == len;
 }
 
-static int run_git(const char *repository, const char *const *args, struct str *output,
-		   struct err *err)
+static int push_commit_run_git(const char *repository, const char *const *args,
+			       struct str *output, struct err *err)
 {
 	const struct git_work work = { .guard_fd = -1 };
 
@@ -47,8 +47,8 @@ static int run_git(const char *repository, const char *const *args, struct str *
 }
 
 /* The refs that contain it, a line each; none, and *has false: it is not there. */
-static int read_refs(const struct commit_wait *wait, const char *repository, bool *has,
-		     struct str *refs, struct err *err)
+static int push_commit_read_refs(const struct commit_wait *wait, const char *repository,
+				 bool *has, struct str *refs, struct err *err)
 {
 	AUTO_FREE char *object = xasprintf("%s^{commit}", wait->commit);
 	AUTO_FREE char *contains = xasprintf("--contains=%s", wait->commit);
@@ -56,8 +56,8 @@ static int read_refs(const struct commit_wait *wait, const char *repository, boo
 	const char *const list[] = { "for-each-ref", "--format=%(refname)", contains,
 				     NULL };
 
-	*has = run_git(repository, look, NULL, ERR_IGNORED) == 0;
-	return *has ? run_git(repository, list, refs, err) : 0;
+	*has = push_commit_run_git(repository, look, NULL, ERR_IGNORED) == 0;
+	return *has ? push_commit_run_git(repository, list, refs, err) : 0;
 }
 
 /* One of them that the remote replicates, a branch if there is one; the caller frees. */
@@ -94,8 +94,9 @@ static const char *find_waiting(const struct commit_wait *wait, const char *uri,
 	return NULL;
 }
 
-static int add_task(const struct commit_wait *wait, const struct destination *destination,
-		    struct started *one, struct err *err)
+static int push_commit_add_task(const struct commit_wait *wait,
+				const struct destination *destination,
+				struct started *one, struct err *err)
 {
 	const struct push_site *site = &wait->call->push;
 	AUTO_TASK struct task task = { .project = xstrdup(destination->project),
@@ -130,7 +131,7 @@ static int wait_for_destination(struct commit_wait *wait,
 	name = find_waiting(wait, one.uri, ref);
 	if (name)
 		snprintf(one.key, sizeof(one.key), "%s", name);
-	int result = name ? 0 : add_task(wait, destination, &one, err);
+	int result = name ? 0 : push_commit_add_task(wait, destination, &one, err);
 	vec_add(&wait->started, one);
 	return result;
 }
@@ -151,19 +152,19 @@ static int wait_for_all_of(struct commit_wait *wait, const char *name, const cha
 	return result;
 }
 
-static int look_into(struct commit_wait *wait, int root, const char *name,
-		     struct err *err)
+static int push_commit_inspect_repository(struct commit_wait *wait, int root,
+					  const char *name, struct err *err)
 {
 	AUTO_FREE char *below = NULL;
 	AUTO_FREE char *path = NULL;
 	AUTO_STR struct str refs = STR_INIT;
 	bool has = false;
-	int found = locate(root, name, &below, err);
+	int found = locate_repository(root, name, &below, err);
 
 	if (found <= 0)
 		return found;
 	path = xasprintf("%s/%s", wait->call->push.site.repositories, below);
-	if (read_refs(wait, path, &has, &refs, err) != 0)
+	if (push_commit_read_refs(wait, path, &has, &refs, err) != 0)
 		return err_prefix(err, "%s", name);
 	wait->is_found |= has;
 	return has ? wait_for_all_of(wait, name, refs.data, err) : 0;
@@ -181,7 +182,7 @@ static int look_into_all(struct commit_wait *wait, struct err *err)
 		result = push_select(call->push.site.repositories, one,
 				     call->repository ? 1 : 0, &names, err);
 	for (size_t i = 0; i < names.count && result == 0; i++)
-		result = look_into(wait, root, names.items[i], err);
+		result = push_commit_inspect_repository(wait, root, names.items[i], err);
 	task_keys_clear(&names);
 	return result;
 }

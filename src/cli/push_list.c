@@ -13,8 +13,8 @@ static bool is_listed(const struct push_call *call, const char *name)
 	return call->remotes.count == 0;
 }
 
-static bool is_of(const struct queued_uri *uri, const struct push_remote *remote,
-		  bool is_running)
+static bool push_list_is_of_remote(const struct queued_uri *uri,
+				   const struct push_remote *remote, bool is_running)
 {
 	return uri->is_running == is_running && strcmp(uri->remote, remote->name) == 0;
 }
@@ -40,10 +40,10 @@ static void print_tasks(const struct push_call *call, const struct queue_view *v
 	size_t count = 0;
 
 	for (size_t i = 0; i < view->uris.count; i++)
-		count += is_of(&view->uris.items[i], remote, is_running);
+		count += push_list_is_of_remote(&view->uris.items[i], remote, is_running);
 	push_print("%s: %zu", is_running ? "In flight" : "Pending", count);
 	for (size_t i = 0; i < view->uris.count && call->is_detailed; i++)
-		if (is_of(&view->uris.items[i], remote, is_running))
+		if (push_list_is_of_remote(&view->uris.items[i], remote, is_running))
 			print_task(call, &view->uris.items[i]);
 }
 
@@ -122,14 +122,14 @@ static json_t *tasks_json(const struct queue_view *view, const struct push_remot
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < view->uris.count; i++)
-		if (is_of(&view->uris.items[i], remote, is_running))
+		if (push_list_is_of_remote(&view->uris.items[i], remote, is_running))
 			json_array_append_new(array,
 					      queued_uri_json(&view->uris.items[i]));
 	return array;
 }
 
-static json_t *remote_json(const struct queue_view *view,
-			   const struct push_remote *remote)
+static json_t *push_list_remote_to_json(const struct queue_view *view,
+					const struct push_remote *remote)
 {
 	json_t *object = json_object();
 
@@ -146,7 +146,8 @@ static json_t *remote_json(const struct queue_view *view,
 	return object;
 }
 
-static size_t list(const struct push_call *call, const struct queue_view *view)
+static size_t push_list_print_remotes(const struct push_call *call,
+				      const struct queue_view *view)
 {
 	const struct push_settings *settings = call->push.settings;
 	json_auto_t *object = json_object();
@@ -160,7 +161,8 @@ static size_t list(const struct push_call *call, const struct queue_view *view)
 			continue;
 		count++;
 		if (call->is_json)
-			json_array_append_new(array, remote_json(view, remote));
+			json_array_append_new(array,
+					      push_list_remote_to_json(view, remote));
 		else
 			print_remote(call, view, remote);
 	}
@@ -177,7 +179,7 @@ int push_list_run(struct push_call *call, struct err *err)
 	if (queue_view_read(call->push.tasks, call->push.leases, call->push.settings,
 			    &view, err) != 0)
 		return -1;
-	count = list(call, &view);
+	count = push_list_print_remotes(call, &view);
 	queue_view_clear(&view);
 	if (count > 0 || call->remotes.count == 0)
 		return EXIT_DONE;

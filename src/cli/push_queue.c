@@ -11,7 +11,7 @@ static void add_span(int64_t from, int64_t to, struct str *out)
 	report_duration(to > from ? to - from : 0, out);
 }
 
-static void add_failure(const struct err *failure, struct str *out)
+static void push_queue_add_failure(const struct err *failure, struct str *out)
 {
 	str_addf(out, "%s: %s", err_class_name(failure->class), failure->text);
 	if (failure->remedy[0])
@@ -19,8 +19,8 @@ static void add_failure(const struct err *failure, struct str *out)
 }
 
 /* "waiting for 12 s, next try in 3 s" and the like. */
-static void add_state(const struct queue_view *view, const struct queued_uri *uri,
-		      struct str *out)
+static void push_queue_add_state(const struct queue_view *view,
+				 const struct queued_uri *uri, struct str *out)
 {
 	str_add(out, queued_uri_word(uri));
 	if (uri->is_running) {
@@ -70,7 +70,7 @@ static void print_uri(const struct push_call *call, const struct queue_view *vie
 	AUTO_STR struct str state = STR_INIT;
 	AUTO_STR struct str refs = STR_INIT;
 
-	add_state(view, uri, &state);
+	push_queue_add_state(view, uri, &state);
 	push_add_refs(call->push.settings, &uri->refs, &refs);
 	add_requests(uri, &refs);
 	push_print("%.*s  %s", PUSH_KEY_SHOWN, uri->uri_key, state.data);
@@ -78,7 +78,7 @@ static void print_uri(const struct push_call *call, const struct queue_view *vie
 	push_print("  to %s: %s", uri->remote, uri->uri);
 	if (uri->failures > 0) {
 		str_reset(&state);
-		add_failure(&uri->failure, &state);
+		push_queue_add_failure(&uri->failure, &state);
 		push_print("  failed %" PRIu64 " time%s: %s", uri->failures,
 			   uri->failures == 1 ? "" : "s", state.data);
 	}
@@ -96,7 +96,7 @@ static void print_letter(const struct push_call *call, const struct queue_view *
 	push_print("  %s: %s", letter->task.project, refs.data);
 	push_print("  to %s: %s", letter->task.remote, letter->task.uri);
 	str_reset(&state);
-	add_failure(&letter->why, &state);
+	push_queue_add_failure(&letter->why, &state);
 	push_print("  %s", state.data);
 	for (size_t i = 0; i < letter->refs.count; i++)
 		push_print("    %s: %s", letter->refs.items[i].ref,

@@ -24,7 +24,7 @@ struct acting {
 };
 
 /* Counts a busy one and goes on with the others: 0; else the result. */
-static int judge(struct acting *acting, int result, struct err *err)
+static int push_retry_check_result(struct acting *acting, int result, struct err *err)
 {
 	if (result == 0 || err->class != ERR_BUSY)
 		return result;
@@ -80,8 +80,9 @@ struct goal {
 
 /* 1: taken; 0: another holds it. It is looked at before: who waits for a lease, or is
  * denied one, is logged, which nobody asked this command for. */
-static int try_lease(struct acting *acting, const struct lease_request *request,
-		     struct lease **lease, struct err *err)
+static int push_retry_try_lease(struct acting *acting,
+				const struct lease_request *request, struct lease **lease,
+				struct err *err)
 {
 	struct lease_manager *leases = acting->call->push.leases;
 	struct lease_holder holder = { 0 };
@@ -97,8 +98,8 @@ static int try_lease(struct acting *acting, const struct lease_request *request,
 }
 
 /* Who holds the lease writes the state; so a node that pushes to it is not disturbed. */
-static int hold(struct acting *acting, const struct goal *goal, struct lease **lease,
-		struct err *err)
+static int push_retry_hold_uri(struct acting *acting, const struct goal *goal,
+			       struct lease **lease, struct err *err)
 {
 	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", goal->uri_key);
 	const struct lease_request request = { .key = key,
@@ -106,7 +107,7 @@ static int hold(struct acting *acting, const struct goal *goal, struct lease **l
 	int64_t until = clock_boot_ms() + HOLD_WAIT_MS;
 	int taken;
 
-	while ((taken = try_lease(acting, &request, lease, err)) == 0 &&
+	while ((taken = push_retry_try_lease(acting, &request, lease, err)) == 0 &&
 	       clock_boot_ms() < until)
 		stop_wait(&acting->stop, HOLD_LOOK_MS);
 	if (taken != 0)
@@ -134,7 +135,7 @@ static int make_due(struct acting *acting, const struct goal *goal, struct err *
 	struct lease *lease = NULL;
 	int result;
 
-	if (hold(acting, goal, &lease, err) != 0)
+	if (push_retry_hold_uri(acting, goal, &lease, err) != 0)
 		return -1;
 	result = clear_retry(acting, goal, err);
 	lease_release(lease);
@@ -181,7 +182,7 @@ static int put_back_forced(struct acting *acting, const struct dead_letter *lett
 	struct lease *lease = NULL;
 	int result;
 
-	if (hold(acting, goal, &lease, err) != 0)
+	if (push_retry_hold_uri(acting, goal, &lease, err) != 0)
 		return -1;
 	result = allow_deletions(acting, goal, err);
 	if (result == 0)
@@ -192,8 +193,9 @@ static int put_back_forced(struct acting *acting, const struct dead_letter *lett
 	return result;
 }
 
-static int put_back(struct acting *acting, const struct dead_letter *letter,
-		    const struct goal *goal, struct err *err)
+static int push_retry_put_back_letter(struct acting *acting,
+				      const struct dead_letter *letter,
+				      const struct goal *goal, struct err *err)
 {
 	if (task_store_retry(acting->call->push.tasks, letter->key, err) != 0)
 		return -1;
@@ -214,10 +216,12 @@ static int retry_letter(struct acting *acting, struct dead_letter *letter,
 	if (acting->call->is_forced)
 		result = put_back_forced(acting, letter, &goal, err);
 	else
-		result = put_back(acting, letter, &goal, err);
+		result = push_retry_put_back_letter(acting, letter, &goal, err);
 	if (result != 0)
 		/* Another did it meanwhile. */
-		return err->class == ERR_MISSING ? 0 : judge(acting, -1, err);
+		return err->class == ERR_MISSING
+			       ? 0
+			       : push_retry_check_result(acting, -1, err);
 	acting->done++;
 	push_print("%.*s  %s: waits again for %s", PUSH_KEY_SHOWN, letter->key,
 		   task->project, task->uri);
@@ -238,7 +242,7 @@ static int retry_uri(struct acting *acting, const struct queued_uri *uri, struct
 	if (allow_deletions(acting, &goal, err) != 0)
 		return -1;
 	if (make_due(acting, &goal, err) != 0)
-		return judge(acting, -1, err);
+		return push_retry_check_result(acting, -1, err);
 	if (hurry_all(acting, uri, err) != 0)
 		return -1;
 	acting->done++;
@@ -270,7 +274,9 @@ static int discard_key(struct acting *acting, const char *key, const char *proje
 
 	if (!call->is_dry && task_store_discard(call->push.tasks, key, err) != 0)
 		/* Done or discarded meanwhile: gone is gone. */
-		return err->class == ERR_MISSING ? 0 : judge(acting, -1, err);
+		return err->class == ERR_MISSING
+			       ? 0
+			       : push_retry_check_result(acting, -1, err);
 	acting->done++;
 	push_print("%.*s  %s: %s for %s", PUSH_KEY_SHOWN, key, project,
 		   call->is_dry ? "would be discarded" : "discarded", uri);
@@ -286,7 +292,7 @@ static void note_discarded(struct acting *acting, const struct queued_uri *uri)
 	AUTO_URI_STATE struct uri_state state = { 0 };
 	struct lease *lease = NULL;
 
-	if (hold(acting, &goal, &lease, ERR_IGNORED) != 0)
+	if (push_retry_hold_uri(acting, &goal, &lease, ERR_IGNORED) != 0)
 		return;
 	int found = uri_state_read(tasks, uri->uri_key, &state, ERR_IGNORED);
 	if (found == 0) {
@@ -357,7 +363,7 @@ static bool discards_letter(struct acting *acting, const struct dead_letter *let
 	       why.class == ERR_MISSING;
 }
 
-static int discard_all(struct acting *acting, struct err *err)
+static int push_retry_discard_all(struct acting *acting, struct err *err)
 {
 	struct queue_view *view = &acting->view;
 	int result = 0;
@@ -374,7 +380,7 @@ static int discard_all(struct acting *acting, struct err *err)
 }
 
 /* How many words named nothing. */
-static size_t tell_unused(const struct acting *acting)
+static size_t push_retry_report_unused(const struct acting *acting)
 {
 	size_t unused = 0;
 
@@ -393,9 +399,9 @@ static size_t tell_unused(const struct acting *acting)
 	return unused;
 }
 
-static int end(const struct acting *acting)
+static int push_retry_print_summary(const struct acting *acting)
 {
-	size_t unused = tell_unused(acting);
+	size_t unused = push_retry_report_unused(acting);
 
 	if (acting->call->is_dry)
 		printf("would discard %zu\n", acting->done);
@@ -412,7 +418,8 @@ static int end(const struct acting *acting)
 
 typedef int (*acting_run)(struct acting *acting, struct err *err);
 
-static int run(struct push_call *call, acting_run run_it, struct err *err)
+static int push_retry_run_action(struct push_call *call, acting_run run_it,
+				 struct err *err)
 {
 	AUTO_FREE bool *is_used = xcalloc(call->word_count + 1, sizeof(*is_used));
 	struct acting acting = { .call = call, .is_used = is_used };
@@ -425,7 +432,7 @@ static int run(struct push_call *call, acting_run run_it, struct err *err)
 	else if (!push_call_knows_remotes(call, &acting.view))
 		status = EXIT_NOT_FOUND;
 	else if (run_it(&acting, err) == 0)
-		status = end(&acting);
+		status = push_retry_print_summary(&acting);
 	if (acting.done > 0 && !call->is_dry)
 		push_site_wake(&call->push);
 	queue_view_clear(&acting.view);
@@ -436,7 +443,7 @@ static int run(struct push_call *call, acting_run run_it, struct err *err)
 
 int push_retry_run(struct push_call *call, struct err *err)
 {
-	return run(call, retry_all, err);
+	return push_retry_run_action(call, retry_all, err);
 }
 
 static int discard_unreadable(struct push_call *call, struct err *err)
@@ -462,5 +469,5 @@ int push_discard_run(struct push_call *call, struct err *err)
 {
 	if (call->is_unreadable)
 		return discard_unreadable(call, err);
-	return run(call, discard_all, err);
+	return push_retry_run_action(call, push_retry_discard_all, err);
 }

@@ -6,7 +6,8 @@
 
 #define WAKE_MS 1000
 
-static int open_leases(const char *path, struct lease_manager **leases, struct err *err)
+static int push_site_open_leases(const char *path, struct lease_manager **leases,
+				 struct err *err)
 {
 	return lease_manager_open_directory(&(struct lease_options){ .directory = path },
 					    leases, err);
@@ -23,7 +24,7 @@ int push_site_look(const struct push_settings *settings, const char *data,
 		return -1;
 	}
 	if (access(path, F_OK) == 0 &&
-	    open_leases(path, &sight->leases, &sight->why_not) != 0)
+	    push_site_open_leases(path, &sight->leases, &sight->why_not) != 0)
 		sight->leases = NULL;
 	return 0;
 }
@@ -44,10 +45,11 @@ static int open_to_change(struct push_site *push, struct err *err)
 	    task_store_recognize(push->settings->directory, push->site.data, err) != 0 ||
 	    task_store_open(push->settings->directory, &push->tasks, err) != 0)
 		return -1;
-	return open_leases(path, &push->leases, err);
+	return push_site_open_leases(path, &push->leases, err);
 }
 
-static int read_settings(const struct cli *cli, struct push_site *push, struct err *err)
+static int push_site_read_settings(const struct cli *cli, struct push_site *push,
+				   struct err *err)
 {
 	AUTO_CONF struct conf *conf = NULL;
 
@@ -76,7 +78,7 @@ int push_site_open(const struct cli *cli, bool changes, struct push_site *push,
 	struct push_sight sight;
 
 	*push = (struct push_site){ 0 };
-	if (read_settings(cli, push, err) != 0)
+	if (push_site_read_settings(cli, push, err) != 0)
 		return -1;
 	if (changes)
 		return open_to_change(push, err);

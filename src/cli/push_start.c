@@ -122,7 +122,8 @@ static void warn_of_nodes(const struct push_call *call)
 	push_nodes_clear(&nodes);
 }
 
-static int finish(struct starting *starting, struct waiting *waiting, struct err *err)
+static int push_start_finish(struct starting *starting, struct waiting *waiting,
+			     struct err *err)
 {
 	if (starting->keys.count == 0)
 		return nothing(starting);
@@ -138,7 +139,7 @@ static int start_and_wait(struct starting *starting, struct err *err)
 
 	if ((!starting->call->waits || waiting_begin(&waiting, err) == 0) &&
 	    start_all(starting, err) == 0)
-		status = finish(starting, &waiting, err);
+		status = push_start_finish(starting, &waiting, err);
 	waiting_clear(&waiting);
 	return status;
 }

@@ -56,7 +56,8 @@ static const struct uri_state *state_before(const struct waiting *waiting,
 	return NULL;
 }
 
-static void tell(struct started *one, const char *failure, const char *how)
+static void push_wait_report_task(struct started *one, const char *failure,
+				  const char *how)
 {
 	one->is_ended = true;
 	one->has_failed = failure != NULL;
@@ -147,8 +148,8 @@ static int look_for_rest(struct waiting *waiting, struct started *one, enum rest
 	return 0;
 }
 
-static int judge(struct waiting *waiting, struct started *one,
-		 const dead_letters *letters, struct err *err)
+static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
+				   const dead_letters *letters, struct err *err)
 {
 	AUTO_URI_STATE struct uri_state state = { 0 };
 	struct task_store *tasks = waiting->call->push.tasks;
@@ -169,16 +170,18 @@ static int judge(struct waiting *waiting, struct started *one,
 	if (found < 0)
 		return -1;
 	if (letter)
-		tell(one, letter->why.text, NULL);
+		push_wait_report_task(one, letter->why.text, NULL);
 	else if (one->ref && rest == REST_OTHERS) /* which fail without it */
-		tell(one, NULL, "OK");
+		push_wait_report_task(one, NULL, "OK");
 	else
-		tell(one, found > 0 ? failure_of(waiting, one, &state) : NULL, "OK");
+		push_wait_report_task(
+			one, found > 0 ? failure_of(waiting, one, &state) : NULL, "OK");
 	return 0;
 }
 
 /* 1: nobody works on the URI any more who did when the task was first seen gone. */
-static int is_settled(struct waiting *waiting, struct started *one, struct err *err)
+static int push_wait_is_settled(struct waiting *waiting, struct started *one,
+				struct err *err)
 {
 	struct lease_holder holder = { 0 };
 	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", one->uri_key);
@@ -194,7 +197,8 @@ static int is_settled(struct waiting *waiting, struct started *one, struct err *
 	return holder.fence != one->gone_fence;
 }
 
-static int see(struct waiting *waiting, struct started *one, struct err *err)
+static int push_wait_observe_task(struct waiting *waiting, struct started *one,
+				  struct err *err)
 {
 	bool is_there = false;
 	int settled;
@@ -202,7 +206,7 @@ static int see(struct waiting *waiting, struct started *one, struct err *err)
 	if (!one->is_gone &&
 	    task_store_has(waiting->call->push.tasks, one->key, &is_there, err) != 0)
 		return -1;
-	settled = is_there ? 0 : is_settled(waiting, one, err);
+	settled = is_there ? 0 : push_wait_is_settled(waiting, one, err);
 	one->is_settled = settled > 0;
 	return settled < 0 ? -1 : 0;
 }
@@ -216,14 +220,14 @@ static int judge_settled(struct waiting *waiting, struct err *err)
 	for (size_t i = 0; result == 0 && i < waiting->list->count; i++) {
 		struct started *one = &waiting->list->items[i];
 		if (one->is_settled && !one->is_ended)
-			result = judge(waiting, one, &letters, err);
+			result = push_wait_check_outcome(waiting, one, &letters, err);
 	}
 	dead_letters_clear(&letters);
 	return result;
 }
 
 /* *left: how many have not ended. */
-static int look(struct waiting *waiting, size_t *left, struct err *err)
+static int push_wait_observe_all(struct waiting *waiting, size_t *left, struct err *err)
 {
 	size_t settled = 0;
 
@@ -231,7 +235,7 @@ static int look(struct waiting *waiting, size_t *left, struct err *err)
 		struct started *one = &waiting->list->items[i];
 		if (one->is_ended)
 			continue;
-		if (see(waiting, one, err) != 0)
+		if (push_wait_observe_task(waiting, one, err) != 0)
 			return -1;
 		settled += one->is_settled;
 	}
@@ -256,10 +260,10 @@ static void tell_why_it_waits(struct waiting *waiting, struct started *one)
 	else
 		why = xstrdup("not done in time, it still waits or runs: see refrelay "
 			      "push queue");
-	tell(one, why, NULL);
+	push_wait_report_task(one, why, NULL);
 }
 
-static int end(struct waiting *waiting)
+static int push_wait_print_summary(struct waiting *waiting)
 {
 	size_t failed = 0;
 
@@ -283,7 +287,8 @@ static int64_t next_pause(int64_t pause, int64_t looked_ms)
 	return pause;
 }
 
-static int wait_for_all(struct waiting *waiting, const struct stop *stop, struct err *err)
+static int push_wait_for_all(struct waiting *waiting, const struct stop *stop,
+			     struct err *err)
 {
 	int64_t timeout_ms = waiting->call->timeout_ms;
 	int64_t until = clock_boot_ms() + timeout_ms;
@@ -292,7 +297,7 @@ static int wait_for_all(struct waiting *waiting, const struct stop *stop, struct
 
 	for (;;) {
 		int64_t from = clock_boot_ms();
-		if (look(waiting, &left, err) != 0)
+		if (push_wait_observe_all(waiting, &left, err) != 0)
 			return -1;
 		int64_t now = clock_boot_ms();
 		if (left == 0 || (timeout_ms > 0 && now >= until))
@@ -308,7 +313,7 @@ static int wait_for_all(struct waiting *waiting, const struct stop *stop, struct
 	for (size_t i = 0; left > 0 && i < waiting->list->count; i++)
 		if (!waiting->list->items[i].is_ended)
 			tell_why_it_waits(waiting, &waiting->list->items[i]);
-	return end(waiting);
+	return push_wait_print_summary(waiting);
 }
 
 int waiting_run(struct waiting *waiting, struct err *err)
@@ -318,7 +323,7 @@ int waiting_run(struct waiting *waiting, struct err *err)
 
 	stop_init(&stop);
 	cli_catch_signals(&stop);
-	status = wait_for_all(waiting, &stop, err);
+	status = push_wait_for_all(waiting, &stop, err);
 	cli_end_signals();
 	stop_clear(&stop);
 	return status;

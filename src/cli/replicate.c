@@ -64,7 +64,8 @@ static size_t default_jobs(void)
 }
 
 /* -1: go on. */
-static int read_option(int option, const char *word, struct replicate_options *options)
+static int cli_replicate_read_option(int option, const char *word,
+				     struct replicate_options *options)
 {
 	uint64_t jobs;
 
@@ -107,7 +108,7 @@ static int read_option(int option, const char *word, struct replicate_options *o
 	}
 }
 
-static int read_options(int argc, char **argv, struct replicate_run *run)
+static int cli_replicate_read_options(int argc, char **argv, struct replicate_run *run)
 {
 	struct replicate_options *options = &run->options;
 	int option;
@@ -118,7 +119,7 @@ static int read_options(int argc, char **argv, struct replicate_run *run)
 			vec_add(&run->blobs, (struct replicate_blobs){ .pair = optarg });
 			continue;
 		}
-		int status = read_option(option, argv[optind - 1], options);
+		int status = cli_replicate_read_option(option, argv[optind - 1], options);
 		if (status >= 0)
 			return status;
 	}
@@ -146,7 +147,7 @@ int cli_replicate(struct cli *cli, int argc, char **argv)
 
 	if (!cli->is_verbose)
 		log_set_level(LOG_LEVEL_NONE); /* the report says it, for people */
-	status = read_options(argc, argv, &run);
+	status = cli_replicate_read_options(argc, argv, &run);
 	if (cli->is_verbose)
 		run.options.progress = PROGRESS_NEVER; /* the lines would mix */
 	if (status >= 0) {

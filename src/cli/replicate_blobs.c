@@ -47,7 +47,8 @@ struct copying {
 	struct progress progress;
 };
 
-static void complain(const char *id, const char *what, const struct err *why)
+static void replicate_blobs_report_problem(const char *id, const char *what,
+					   const struct err *why)
 {
 	AUTO_STR struct str line = STR_INIT;
 
@@ -62,7 +63,7 @@ static void complain(const char *id, const char *what, const struct err *why)
 static void complain_failed(struct copying *copying, const char *id, const char *what,
 			    const struct err *why)
 {
-	complain(id, what, why);
+	replicate_blobs_report_problem(id, what, why);
 	copying->blobs->failed++;
 }
 
@@ -86,8 +87,9 @@ static void take_finding(void *arg, const struct blob_finding *finding)
 }
 
 /* 1: the copy is there, and is as its source. */
-static int is_current(struct copying *copying, const char *id, int from,
-		      const struct stat *source, struct written *written, struct err *err)
+static int replicate_blobs_is_current(struct copying *copying, const char *id, int from,
+				      const struct stat *source, struct written *written,
+				      struct err *err)
 {
 	const struct stop *stop = copying->blobs->stop;
 	char here[BLOB_DIGEST_SIZE], there[BLOB_DIGEST_SIZE];
@@ -142,8 +144,9 @@ static int check_unchanged(int from, const struct stat *before, struct err *err)
 	return err_remedy(err, "repeat");
 }
 
-static int receive(struct copying *copying, const char *id, int from,
-		   struct written *written, const struct stat *source, struct err *err)
+static int replicate_blobs_receive_file(struct copying *copying, const char *id, int from,
+					struct written *written,
+					const struct stat *source, struct err *err)
 {
 	struct blob_arrival arrival = { 0 };
 	const struct blob_incoming_request request = {
@@ -171,7 +174,8 @@ static int receive(struct copying *copying, const char *id, int from,
 }
 
 /* Equal on disk: from now on its time says so. */
-static int prove(struct copying *copying, const struct written *written, struct err *err)
+static int replicate_blobs_prove_copy(struct copying *copying,
+				      const struct written *written, struct err *err)
 {
 	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, written->mtime };
 	char digest[BLOB_DIGEST_SIZE];
@@ -187,7 +191,7 @@ static int prove(struct copying *copying, const struct written *written, struct 
 	return futimens(fd, times) == 0 ? 0 : err_errno(err, "cannot set its time");
 }
 
-static int settle(struct copying *copying, struct err *err)
+static int replicate_blobs_commit_arrivals(struct copying *copying, struct err *err)
 {
 	struct replicate_blobs *blobs = copying->blobs;
 	size_t count = copying->written.count;
@@ -198,7 +202,8 @@ static int settle(struct copying *copying, struct err *err)
 	for (size_t i = 0; i < count && result == 0; i++) {
 		const struct written *one = &copying->written.items[i];
 		struct err why = copying->arrivals.items[i].why;
-		if (copying->arrivals.items[i].failed || prove(copying, one, &why) != 0) {
+		if (copying->arrivals.items[i].failed ||
+		    replicate_blobs_prove_copy(copying, one, &why) != 0) {
 			complain_failed(copying, one->id, "failed", &why);
 			continue;
 		}
@@ -222,17 +227,19 @@ static int copy_one(struct copying *copying, const struct source_file *file,
 
 	if (blob_open(copying->from, file->id, &from, &source, err) != 0)
 		return -1;
-	current = is_current(copying, file->id, from, &source, &written, err);
+	current = replicate_blobs_is_current(copying, file->id, from, &source, &written,
+					     err);
 	if (current < 0)
 		return -1;
 	if (current == 0)
-		return receive(copying, file->id, from, &written, &source, err);
+		return replicate_blobs_receive_file(copying, file->id, from, &written,
+						    &source, err);
 	copying->blobs->unchanged++;
 	atomic_fetch_add(&copying->progress.bytes, file->size);
 	return 0;
 }
 
-static int copy_all(struct copying *copying, struct err *err)
+static int replicate_blobs_copy_all(struct copying *copying, struct err *err)
 {
 	for (size_t i = 0; i < copying->files.count; i++) {
 		const struct source_file *file = &copying->files.items[i];
@@ -243,13 +250,13 @@ static int copy_all(struct copying *copying, struct err *err)
 		}
 		if ((copying->written.count >= GROUP_FILES ||
 		     copying->waiting >= GROUP_BYTES) &&
-		    settle(copying, err) != 0)
+		    replicate_blobs_commit_arrivals(copying, err) != 0)
 			return -1;
 	}
-	return settle(copying, err);
+	return replicate_blobs_commit_arrivals(copying, err);
 }
 
-static int compare(const void *a, const void *b)
+static int replicate_blobs_compare_ids(const void *a, const void *b)
 {
 	const struct source_file *one = a, *other = b;
 
@@ -267,7 +274,7 @@ static int take_copy(void *arg, const char *id, const struct blob_print *print,
 	copying->copies++;
 	if (copying->files.count > 0 &&
 	    bsearch(&file, copying->files.items, copying->files.count, sizeof(file),
-		    compare))
+		    replicate_blobs_compare_ids))
 		free(own);
 	else
 		vec_add(&copying->surplus, file);
@@ -275,7 +282,7 @@ static int take_copy(void *arg, const char *id, const struct blob_print *print,
 }
 
 /* Absence proves nothing when not all of FROM could be seen. */
-static const char *why_not(const struct copying *copying)
+static const char *replicate_blobs_refuse_deletion(const struct copying *copying)
 {
 	if (copying->hides_names || copying->blobs->failed > 0)
 		return "not all of FROM could be read, so that absence proves nothing";
@@ -291,7 +298,7 @@ static const char *why_not(const struct copying *copying)
 static void delete_surplus(struct copying *copying)
 {
 	struct replicate_blobs *blobs = copying->blobs;
-	const char *why = why_not(copying);
+	const char *why = replicate_blobs_refuse_deletion(copying);
 	struct err err;
 
 	for (size_t i = 0; i < copying->surplus.count; i++) {
@@ -301,7 +308,7 @@ static void delete_surplus(struct copying *copying)
 			err_remedy(&err, "look at it; repeat with --force to delete them "
 					 "all the same");
 			blobs->held++;
-			complain(id, "held", &err);
+			replicate_blobs_report_problem(id, "held", &err);
 		} else if (stop_is_requested(blobs->stop)) {
 			return;
 		} else if (blob_discard(copying->to, id, &err) == 0 ||
@@ -326,7 +333,7 @@ static int compare_absence(struct copying *copying, struct err *err)
 	return 0;
 }
 
-static int run(struct copying *copying, struct err *err)
+static int replicate_blobs_run_copying(struct copying *copying, struct err *err)
 {
 	const struct blob_visitor visitor = { .file = take_file,
 					      .finding = take_finding,
@@ -347,12 +354,12 @@ static int run(struct copying *copying, struct err *err)
 	for (size_t i = 0; i < copying->files.count; i++)
 		bytes += copying->files.items[i].size;
 	progress_start_bytes(&copying->progress, bytes, copying->blobs->progress);
-	result = copy_all(copying, err);
+	result = replicate_blobs_copy_all(copying, err);
 	progress_stop(&copying->progress);
 	return result == 0 ? compare_absence(copying, err) : -1;
 }
 
-static void clear(struct copying *copying)
+static void replicate_blobs_clear_copying(struct copying *copying)
 {
 	for (size_t i = 0; i < copying->arrivals.count; i++)
 		blob_incoming_close(copying->arrivals.items[i].incoming, true);
@@ -384,13 +391,14 @@ int replicate_blobs_run(struct replicate_blobs *blobs, struct err *err)
 	int result;
 
 	trash_expire(blobs->to);
-	result = run(&copying, err);
-	clear(&copying);
+	result = replicate_blobs_run_copying(&copying, err);
+	replicate_blobs_clear_copying(&copying);
 	blobs->took_ms = clock_boot_ms() - started;
 	return result;
 }
 
-static int resolve(const char *path, char **absolute, struct err *err)
+static int replicate_blobs_resolve_path(const char *path, char **absolute,
+					struct err *err)
 {
 	*absolute = realpath(path, NULL);
 	return *absolute ? 0 : err_errno(err, "--blobs: cannot find %s", path);
@@ -416,19 +424,19 @@ int replicate_blobs_open(struct replicate_blobs *blobs, struct err *err)
 		return err_remedy(err, "name two directories");
 	}
 	from = xstrndup(blobs->pair, (size_t)(equals - blobs->pair));
-	if (resolve(from, &blobs->from, err) != 0)
+	if (replicate_blobs_resolve_path(from, &blobs->from, err) != 0)
 		return -1;
 	AUTO_FREE char *to = path_resolve(equals + 1);
 	/* before anything is made in FROM; a relative TO is known only when it is there
 	 */
 	if (check_pair(blobs->from, to, err) != 0 ||
 	    dir_make(AT_FDCWD, equals + 1, err) != 0 ||
-	    resolve(equals + 1, &blobs->to, err) != 0)
+	    replicate_blobs_resolve_path(equals + 1, &blobs->to, err) != 0)
 		return -1;
 	return check_pair(blobs->from, blobs->to, err);
 }
 
-static int check_apart(const char *to, const char *other, struct err *err)
+static int replicate_blobs_check_apart(const char *to, const char *other, struct err *err)
 {
 	if (!path_is_below(to, other) && !path_is_below(other, to))
 		return 0;
@@ -445,11 +453,14 @@ int replicate_blobs_check(const struct replicate_blobs *all, size_t count,
 			  const char *directory, struct err *err)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (directory && check_apart(all[i].to, directory, err) != 0)
+		if (directory &&
+		    replicate_blobs_check_apart(all[i].to, directory, err) != 0)
 			return -1;
 		for (size_t k = 0; k < count; k++)
-			if (k != i && (check_apart(all[i].to, all[k].from, err) != 0 ||
-				       check_apart(all[i].to, all[k].to, err) != 0))
+			if (k != i &&
+			    (replicate_blobs_check_apart(all[i].to, all[k].from, err) !=
+				     0 ||
+			     replicate_blobs_check_apart(all[i].to, all[k].to, err) != 0))
 				return -1;
 	}
 	return 0;

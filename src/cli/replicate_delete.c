@@ -12,7 +12,7 @@ struct removal {
 	char *to;
 };
 
-static int remove_one(struct job *job, void *arg, struct err *err)
+static int replicate_delete_remove_copy(struct job *job, void *arg, struct err *err)
 {
 	struct removal *removal = arg;
 
@@ -32,7 +32,7 @@ static void run_removal(struct item *item)
 		.fence_floor = sync_fence_floor(run->dest_root, item->name),
 		.wait_ms = LEASE_WAIT_MS,
 		.stop = &run->stop,
-		.run = remove_one,
+		.run = replicate_delete_remove_copy,
 		.arg = &removal,
 	};
 
@@ -56,7 +56,7 @@ static void list_surplus(struct replicate_run *run, size_t *first)
 	}
 }
 
-static bool ask(size_t count, size_t all)
+static bool replicate_delete_ask_user(size_t count, size_t all)
 {
 	char answer[16] = "";
 
@@ -97,7 +97,8 @@ static void remove_or_hold(struct replicate_run *run, struct item *item, const c
 
 /* Absence proves nothing when not all of SOURCE could be seen, and a SOURCE without any
  * repository is more likely a disk that is not mounted. */
-static const char *why_not(struct replicate_run *run, size_t count)
+static const char *replicate_delete_refuse_removal(struct replicate_run *run,
+						   size_t count)
 {
 	if (!discovery_is_complete(&run->there))
 		return "not all of SOURCE could be read, so that absence proves nothing";
@@ -106,7 +107,7 @@ static const char *why_not(struct replicate_run *run, size_t count)
 	if (run->there.found.count == 0)
 		return "SOURCE has no repository at all: is its disk mounted?";
 	if (hold_brake_stops(HOLD_REPLICABLES, count, run->here.found.count) &&
-	    !ask(count, run->here.found.count))
+	    !replicate_delete_ask_user(count, run->here.found.count))
 		return "very many copies would be deleted at once";
 	return NULL;
 }
@@ -125,7 +126,7 @@ void replicate_delete(struct replicate_run *run)
 		run->items.count = first;
 		return;
 	}
-	why = why_not(run, count);
+	why = replicate_delete_refuse_removal(run, count);
 	for (size_t i = first; i < run->items.count; i++)
 		remove_or_hold(run, &run->items.items[i], why);
 }

@@ -29,7 +29,8 @@ static int open_primary(struct replicate_run *run, struct err *err)
 			    &run->primary, err);
 }
 
-static void add_item(struct replicate_run *run, const struct inventory_item *told)
+static void replicate_primary_add_item(struct replicate_run *run,
+				       const struct inventory_item *told)
 {
 	struct discovered found = { .name = xstrdup(told->name),
 				    .path = xasprintf("%s.git", told->name) };
@@ -64,7 +65,7 @@ static int list_once(struct replicate_run *run, struct primary_line *line,
 			result = 1;
 		memcpy(timeline, page.timeline, sizeof(timeline));
 		for (size_t i = 0; i < page.items.count; i++)
-			add_item(run, &page.items.items[i]);
+			replicate_primary_add_item(run, &page.items.items[i]);
 		free(after);
 		after = TAKE(page.next);
 		inventory_page_clear(&page);
@@ -72,7 +73,8 @@ static int list_once(struct replicate_run *run, struct primary_line *line,
 	return result;
 }
 
-static int list(struct replicate_run *run, struct primary_line *line, struct err *err)
+static int replicate_primary_list_items(struct replicate_run *run,
+					struct primary_line *line, struct err *err)
 {
 	int result = 1;
 
@@ -92,7 +94,7 @@ int replicate_open_primary(struct replicate_run *run, struct err *err)
 	if (open_primary(run, err) != 0 ||
 	    primary_line_open(run->primary, &run->stop, &line, err) != 0)
 		return -1;
-	result = list(run, line, err);
+	result = replicate_primary_list_items(run, line, err);
 	primary_line_close(line);
 	return result;
 }

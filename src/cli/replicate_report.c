@@ -37,7 +37,8 @@ static struct totals add_up(const struct replicate_run *run)
 	return totals;
 }
 
-static int status_of(const struct replicate_run *run, const struct totals *totals)
+static int replicate_report_get_status(const struct replicate_run *run,
+				       const struct totals *totals)
 {
 	size_t failed =
 		totals->ends[ITEM_FAILED] + totals->left_out + totals->blobs_failed;
@@ -230,7 +231,8 @@ static json_t *findings_to_json(const struct replicate_run *run)
 	return array;
 }
 
-static void print_json(const struct replicate_run *run, const struct totals *totals)
+static void replicate_report_print_json(const struct replicate_run *run,
+					const struct totals *totals)
 {
 	json_auto_t *object = json_object();
 	json_t *items = json_array();
@@ -257,12 +259,12 @@ int replicate_report(struct replicate_run *run)
 	struct totals totals = add_up(run);
 
 	if (run->options.is_json) {
-		print_json(run, &totals);
+		replicate_report_print_json(run, &totals);
 	} else {
 		print_problems(run);
 		print_summary(run, &totals);
 		for (size_t i = 0; i < run->blobs.count; i++)
 			print_blobs(&run->blobs.items[i]);
 	}
-	return status_of(run, &totals);
+	return replicate_report_get_status(run, &totals);
 }

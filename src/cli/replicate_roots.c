@@ -11,7 +11,7 @@ static int refuse_inside(const struct replicate_run *run, struct err *err)
 }
 
 /* Copies of copies would have no end. */
-static int check_apart(const struct replicate_run *run, struct err *err)
+static int replicate_roots_check_apart(const struct replicate_run *run, struct err *err)
 {
 	if (path_is_below(run->source_root, run->dest_root) ||
 	    path_is_below(run->dest_root, run->source_root))
@@ -19,7 +19,7 @@ static int check_apart(const struct replicate_run *run, struct err *err)
 	return 0;
 }
 
-static int check_root(const char *path, struct err *err)
+static int replicate_roots_check_root(const char *path, struct err *err)
 {
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
 
@@ -37,7 +37,8 @@ static int check_root(const char *path, struct err *err)
 			       "SOURCE are copied to the same places below DEST");
 }
 
-static int resolve(const char *path, char **absolute, struct err *err)
+static int replicate_roots_resolve_path(const char *path, char **absolute,
+					struct err *err)
 {
 	*absolute = realpath(path, NULL);
 	return *absolute ? 0 : err_errno(err, "cannot find %s", path);
@@ -96,9 +97,9 @@ static int open_dest(struct replicate_run *run, struct err *err)
 	const struct replicate_options *options = &run->options;
 
 	if (dir_make(AT_FDCWD, options->dest, err) != 0 ||
-	    check_root(options->dest, err) != 0)
+	    replicate_roots_check_root(options->dest, err) != 0)
 		return -1;
-	return resolve(options->dest, &run->dest_root, err);
+	return replicate_roots_resolve_path(options->dest, &run->dest_root, err);
 }
 
 int replicate_open_roots(struct replicate_run *run, struct err *err)
@@ -118,9 +119,9 @@ int replicate_open_roots(struct replicate_run *run, struct err *err)
 		return err_remedy(err, "name a directory of bare repositories, or the "
 				       "URL of a refrelay primary");
 	}
-	if (check_root(options->source, err) != 0 ||
-	    resolve(options->source, &run->source_root, err) != 0 ||
+	if (replicate_roots_check_root(options->source, err) != 0 ||
+	    replicate_roots_resolve_path(options->source, &run->source_root, err) != 0 ||
 	    check_before_making(run, err) != 0 || open_dest(run, err) != 0)
 		return -1;
-	return check_apart(run, err);
+	return replicate_roots_check_apart(run, err);
 }

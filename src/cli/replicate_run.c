@@ -15,8 +15,8 @@
 #define PATIENCE_MS 5000
 #define SYNC_TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
 
-static int move(struct item *item, enum registry_event event, const char *text,
-		struct err *err)
+static int replicate_run_move_row(struct item *item, enum registry_event event,
+				  const char *text, struct err *err)
 {
 	struct registry_move move = {
 		.id = replicable_id(KIND_REPOSITORY, item->name),
@@ -36,15 +36,16 @@ static int record_equal(struct item *item, const struct checksum *sum, struct er
 {
 	char text[CHECKSUM_TEXT_SIZE];
 
-	if (move(item, REGISTRY_BROUGHT, NULL, err) != 0)
+	if (replicate_run_move_row(item, REGISTRY_BROUGHT, NULL, err) != 0)
 		return -1;
 	if (!sum)
 		return 0; /* proved in an earlier run */
 	checksum_format(sum, text);
-	return move(item, REGISTRY_PROVED, text, err);
+	return replicate_run_move_row(item, REGISTRY_PROVED, text, err);
 }
 
-static void remember(struct item *item, const struct sync_result *result)
+static void replicate_run_remember_result(struct item *item,
+					  const struct sync_result *result)
 {
 	checksum_format(&result->sum, item->checksum);
 	memcpy(item->timeline, result->timeline, sizeof(item->timeline));
@@ -64,11 +65,11 @@ static int record_result(struct item *item, struct sync_result *result, struct e
 	item->refs_changed = result->refs_changed;
 	item->bytes = result->bytes;
 	if (result->outcome != SYNC_HELD) {
-		remember(item, result);
+		replicate_run_remember_result(item, result);
 		return record_equal(item, &result->sum, err);
 	}
 	item->reason = TAKE(result->held_reason);
-	return move(item, REGISTRY_HELD, item->reason, err);
+	return replicate_run_move_row(item, REGISTRY_HELD, item->reason, err);
 }
 
 /* A lost lease or a ref that moved is worth another try at once; other failures are
@@ -101,7 +102,7 @@ static int run_job(struct item *item, struct sync_call *call, struct err *err)
 	}
 }
 
-static bool is_current(const struct item *item)
+static bool replicate_run_is_current(const struct item *item)
 {
 	const struct sync_request request = { .source = item->run->source,
 					      .root = item->run->dest_root,
@@ -115,7 +116,7 @@ static bool is_current(const struct item *item)
 				  : sync_is_current(&request);
 }
 
-static int work_on(struct item *item, struct err *err)
+static int replicate_run_sync_item(struct item *item, struct err *err)
 {
 	struct replicate_run *run = item->run;
 	struct sync_call call = { .request = { .source = run->source,
@@ -124,9 +125,9 @@ static int work_on(struct item *item, struct err *err)
 					       .is_forced = run->options.is_forced } };
 	int result;
 
-	if (move(item, REGISTRY_BEGUN, NULL, err) != 0)
+	if (replicate_run_move_row(item, REGISTRY_BEGUN, NULL, err) != 0)
 		return -1;
-	if (is_current(item)) {
+	if (replicate_run_is_current(item)) {
 		item->end = ITEM_UNCHANGED;
 		return record_equal(item, NULL, err);
 	}
@@ -137,50 +138,51 @@ static int work_on(struct item *item, struct err *err)
 	return result;
 }
 
-static void work(void *arg)
+static void replicate_run_sync_task(void *arg)
 {
 	struct item *item = arg;
 
 	if (stop_is_requested(&item->run->stop))
 		return;
-	if (work_on(item, &item->err) != 0) {
+	if (replicate_run_sync_item(item, &item->err) != 0) {
 		if (item->err.class == ERR_CANCELED)
 			return;
 		item->end = ITEM_FAILED;
-		move(item, REGISTRY_ERRED, NULL, ERR_IGNORED);
+		replicate_run_move_row(item, REGISTRY_ERRED, NULL, ERR_IGNORED);
 	}
 	progress_add(&item->run->progress);
 }
 
 /* A copy that was written a moment ago has stamps too young to prove anything. By now
  * they are older: reading both sides once more makes the next run cheap. */
-static void settle(void *arg)
+static void replicate_run_settle_task(void *arg)
 {
 	struct item *item = arg;
 
 	if (!stop_is_requested(&item->run->stop))
-		is_current(item);
+		replicate_run_is_current(item);
 }
 
-static void sync_all(struct replicate_run *run)
+static void replicate_run_sync_all(struct replicate_run *run)
 {
 	struct pool *pool = pool_start("sync", run->options.jobs);
 
 	progress_start(&run->progress, run->items.count, run->options.progress);
 	for (size_t i = 0; i < run->items.count; i++)
-		pool_submit(pool, work, &run->items.items[i]);
+		pool_submit(pool, replicate_run_sync_task, &run->items.items[i]);
 	pool_drain(pool);
 	for (size_t i = 0; i < run->items.count; i++)
 		if (run->items.items[i].end == ITEM_CREATED ||
 		    run->items.items[i].end == ITEM_UPDATED)
-			pool_submit(pool, settle, &run->items.items[i]);
+			pool_submit(pool, replicate_run_settle_task,
+				    &run->items.items[i]);
 	pool_drain(pool);
 	pool_stop(pool, NULL);
 	progress_stop(&run->progress);
 }
 
 /* The repositories below a directory. */
-static int list_directory(struct replicate_run *run, struct err *err)
+static int replicate_run_list_directory(struct replicate_run *run, struct err *err)
 {
 	if (discover(run->source_root, &run->there, err) != 0)
 		return -1;
@@ -201,7 +203,7 @@ static int list_primary(struct replicate_run *run, struct err *err)
 }
 
 /* A row for each repository of the source. */
-static int add_rows(struct replicate_run *run, struct err *err)
+static int replicate_run_add_rows(struct replicate_run *run, struct err *err)
 {
 	VEC(const char *) names = { 0 };
 	int result;
@@ -214,13 +216,14 @@ static int add_rows(struct replicate_run *run, struct err *err)
 	return result;
 }
 
-static int open_all(struct replicate_run *run, struct err *err)
+static int replicate_run_open_all(struct replicate_run *run, struct err *err)
 {
 	AUTO_FREE char *own = NULL;
 
 	bool is_url = replicate_is_url(run->options.source);
 	if (replicate_open_roots(run, err) != 0 ||
-	    (is_url ? list_primary(run, err) : list_directory(run, err)) != 0 ||
+	    (is_url ? list_primary(run, err) : replicate_run_list_directory(run, err)) !=
+		    0 ||
 	    discover(run->dest_root, &run->here, err) != 0)
 		return -1;
 	own = xasprintf("%s/" OWN_FOLDER, run->dest_root);
@@ -246,7 +249,7 @@ static int open_blobs(struct replicate_run *run, struct err *err)
 	return 0;
 }
 
-static int check_blobs(const struct replicate_run *run, struct err *err)
+static int replicate_run_check_blobs(const struct replicate_run *run, struct err *err)
 {
 	const struct replicate_blobs *all = run->blobs.items;
 	size_t count = run->blobs.count;
@@ -260,10 +263,11 @@ int replicate_run(struct replicate_run *run, struct err *err)
 {
 	int64_t started = clock_boot_ms();
 
-	if (open_blobs(run, err) != 0 || open_all(run, err) != 0 ||
-	    check_blobs(run, err) != 0 || add_rows(run, err) != 0)
+	if (open_blobs(run, err) != 0 || replicate_run_open_all(run, err) != 0 ||
+	    replicate_run_check_blobs(run, err) != 0 ||
+	    replicate_run_add_rows(run, err) != 0)
 		return -1;
-	sync_all(run);
+	replicate_run_sync_all(run);
 	if (!stop_is_requested(&run->stop))
 		replicate_delete(run);
 	for (size_t i = 0; i < run->blobs.count; i++)

@@ -29,8 +29,9 @@ static const char options_text[] =
 	"  --dry-run      only say what would be done\n"
 	"  --json         print one JSON object\n";
 
-static int discard(struct copies_call *call, const struct registry_row *row,
-		   const struct stop *stop, struct err *err)
+static int cli_repository_discard_copy(struct copies_call *call,
+				       const struct registry_row *row,
+				       const struct stop *stop, struct err *err)
 {
 	return removal_run(&(struct removal_request){ .store = call->data.store,
 						      .leases = call->data.leases,
@@ -45,13 +46,15 @@ static int discard(struct copies_call *call, const struct registry_row *row,
 
 int cli_repository(struct cli *cli, int argc, char **argv)
 {
-	static const struct copies_command command = { .name = "repository",
-						       .one = "repository",
-						       .all = "repositories",
-						       .word = "NAME",
-						       .options = options_text,
-						       .name_of = name_of_path,
-						       .discard = discard };
+	static const struct copies_command command = {
+		.name = "repository",
+		.one = "repository",
+		.all = "repositories",
+		.word = "NAME",
+		.options = options_text,
+		.name_of = name_of_path,
+		.discard = cli_repository_discard_copy
+	};
 
 	return copies_run(cli, &command, argc, argv);
 }

@@ -16,8 +16,8 @@ static int from_directory(const char *directory, struct site *site, struct err *
 	return err_remedy(err, "name a DEST of refrelay replicate");
 }
 
-static int read_path(const struct conf *conf, const char *key, char **path,
-		     struct err *err)
+static int site_read_path(const struct conf *conf, const char *key, char **path,
+			  struct err *err)
 {
 	const char *value = NULL;
 
@@ -56,7 +56,7 @@ static int check_site_name(const char *name, struct err *err)
 	return err_remedy(err, "use up to 64 letters, digits and - _ .");
 }
 
-static int read_names(const struct conf *conf, struct site *site, struct err *err)
+static int site_read_names(const struct conf *conf, struct site *site, struct err *err)
 {
 	char host[65] = "localhost";
 	const char *name = NULL, *url = NULL;
@@ -85,9 +85,9 @@ static int read_ttl(const struct conf *conf, struct site *site, struct err *err)
 int site_from_conf(const struct conf *conf, struct site *site, struct err *err)
 {
 	*site = (struct site){ 0 };
-	if (read_path(conf, "repositories", &site->repositories, err) == 0 &&
-	    read_path(conf, "data", &site->data, err) == 0 &&
-	    read_role(conf, site, err) == 0 && read_names(conf, site, err) == 0 &&
+	if (site_read_path(conf, "repositories", &site->repositories, err) == 0 &&
+	    site_read_path(conf, "data", &site->data, err) == 0 &&
+	    read_role(conf, site, err) == 0 && site_read_names(conf, site, err) == 0 &&
 	    read_ttl(conf, site, err) == 0)
 		return 0;
 	site_clear(site);

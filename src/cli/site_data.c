@@ -26,8 +26,8 @@ int site_data_check(const char *directory, struct err *err)
 	return err_remedy(err, "chmod 700 %s", directory);
 }
 
-static int open_parts(struct site_data *data, struct lease_options options,
-		      struct err *err)
+static int site_data_open_parts(struct site_data *data, struct lease_options options,
+				struct err *err)
 {
 	AUTO_FREE char *url = xasprintf("sqlite:%s/refrelay.db", data->directory);
 	AUTO_FREE char *leases = xasprintf("%s/leases", data->directory);
@@ -45,7 +45,8 @@ int site_data_open_node(const char *directory, const char *node, int64_t lease_t
 	const struct lease_options options = { .node = node, .ttl_ms = lease_ttl_ms };
 
 	*data = (struct site_data){ .directory = xstrdup(directory) };
-	if (site_data_make(directory, err) == 0 && open_parts(data, options, err) == 0)
+	if (site_data_make(directory, err) == 0 &&
+	    site_data_open_parts(data, options, err) == 0)
 		return 0;
 	site_data_close(data);
 	return -1;

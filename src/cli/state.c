@@ -61,11 +61,11 @@ static void view_clear(struct state_view *view)
 	free(view->name);
 	free(view->path);
 	vec_clear(&view->writers);
-	look_clear(&view->look);
+	observation_clear(&view->look);
 }
 
 /* Writers first: the look cleans up after the dead ones. */
-static int view_make(const char *root, struct state_view *view, struct err *err)
+static int cli_state_read_view(const char *root, struct state_view *view, struct err *err)
 {
 	const struct look_request request = { .root = root, .name = view->name };
 	AUTO_CLOSE int dir = find_repository(root, view->name, &view->path, err);
@@ -120,7 +120,7 @@ static void print_cache(const struct state_view *view)
 	printf("  cache: %s\n", text.data);
 }
 
-static void print_text(const struct state_view *view)
+static void cli_state_print_text(const struct state_view *view)
 {
 	char print[FINGERPRINT_TEXT_SIZE] = "unknown";
 
@@ -155,7 +155,7 @@ static json_t *writer_to_json(const struct state_writer *writer)
 	return object;
 }
 
-static void print_json(const struct state_view *view)
+static void cli_state_print_json(const struct state_view *view)
 {
 	char print[FINGERPRINT_TEXT_SIZE];
 	bool has_failed = view->failure.class != ERR_NONE;
@@ -185,15 +185,16 @@ static void print_json(const struct state_view *view)
 	json_write(stdout, object);
 }
 
-static int show(const char *root, const struct state_call *call, struct err *err)
+static int cli_state_show_repository(const char *root, const struct state_call *call,
+				     struct err *err)
 {
 	struct state_view view = { .name = name_of_path(call->name) };
-	int result = view_make(root, &view, err);
+	int result = cli_state_read_view(root, &view, err);
 
 	if (result == 0 && call->is_json)
-		print_json(&view);
+		cli_state_print_json(&view);
 	else if (result == 0)
-		print_text(&view);
+		cli_state_print_text(&view);
 	view_clear(&view);
 	return result;
 }
@@ -211,7 +212,7 @@ static int run_bracketed(const char *root, const struct state_call *call, struct
 }
 
 /* -1: go on. */
-static int read_options(int argc, char **argv, struct state_call *call)
+static int cli_state_read_options(int argc, char **argv, struct state_call *call)
 {
 	int option;
 
@@ -248,7 +249,7 @@ static int find_command(int argc, char **argv, struct state_call *call)
 int cli_state(struct cli *cli, int argc, char **argv)
 {
 	struct state_call call = { 0 };
-	int status = read_options(find_command(argc, argv, &call), argv, &call);
+	int status = cli_state_read_options(find_command(argc, argv, &call), argv, &call);
 	struct site site;
 	struct err err;
 
@@ -261,7 +262,7 @@ int cli_state(struct cli *cli, int argc, char **argv)
 	if (site_read(cli, NULL, &site, &err) != 0)
 		return cli_fail(&err);
 	status = call.argv ? run_bracketed(site.repositories, &call, &err)
-			   : show(site.repositories, &call, &err);
+			   : cli_state_show_repository(site.repositories, &call, &err);
 	site_clear(&site);
 	return status < 0 ? cli_fail(&err) : status;
 }

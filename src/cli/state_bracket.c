@@ -41,14 +41,14 @@ static void take_signals(struct bracket *bracket)
 	pthread_sigmask(SIG_BLOCK, &bracket->handled, &bracket->before);
 }
 
-static void must(int result)
+static void bracket_require_success(int result)
 {
 	if (result != 0)
 		abort();
 }
 
 /* What main() ignores the command shall not. Returns an errno. */
-static int start(struct bracket *bracket)
+static int bracket_start_command(struct bracket *bracket)
 {
 	char **argv = bracket->request->argv;
 	int flock_fd = bracket->writer.fd, result;
@@ -59,17 +59,19 @@ static int start(struct bracket *bracket)
 	sigemptyset(&defaults);
 	sigaddset(&defaults, SIGPIPE);
 	sigaddset(&defaults, SIGXFSZ);
-	must(posix_spawn_file_actions_init(&actions));
-	must(posix_spawnattr_init(&attributes));
-	must(posix_spawn_file_actions_adddup2(&actions, flock_fd, flock_fd));
-	must(posix_spawnattr_setsigmask(&attributes, &bracket->before));
-	must(posix_spawnattr_setsigdefault(&attributes, &defaults));
-	must(posix_spawnattr_setflags(&attributes,
-				      POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+	bracket_require_success(posix_spawn_file_actions_init(&actions));
+	bracket_require_success(posix_spawnattr_init(&attributes));
+	bracket_require_success(
+		posix_spawn_file_actions_adddup2(&actions, flock_fd, flock_fd));
+	bracket_require_success(
+		posix_spawnattr_setsigmask(&attributes, &bracket->before));
+	bracket_require_success(posix_spawnattr_setsigdefault(&attributes, &defaults));
+	bracket_require_success(posix_spawnattr_setflags(
+		&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
 	result = posix_spawnp(&bracket->child, argv[0], &actions, &attributes, argv,
 			      environ);
-	must(posix_spawnattr_destroy(&attributes));
-	must(posix_spawn_file_actions_destroy(&actions));
+	bracket_require_success(posix_spawnattr_destroy(&attributes));
+	bracket_require_success(posix_spawn_file_actions_destroy(&actions));
 	return result;
 }
 
@@ -89,7 +91,7 @@ static int next_signal(const struct bracket *bracket, int64_t until, siginfo_t *
 }
 
 /* A command that removes our file (rsync --delete) does not end the write. */
-static void beat(struct bracket *bracket)
+static void bracket_beat_writer(struct bracket *bracket)
 {
 	struct lock_owner *writer = &bracket->writer;
 	struct err err;
@@ -108,7 +110,7 @@ static void beat(struct bracket *bracket)
 		cli_fail(&err);
 }
 
-static int wait_for_end(struct bracket *bracket)
+static int bracket_wait_for_end(struct bracket *bracket)
 {
 	int64_t due = clock_boot_ms() + STATE_BEAT_MS;
 	siginfo_t info;
@@ -120,7 +122,7 @@ static int wait_for_end(struct bracket *bracket)
 		if (number > 0 && number != SIGCHLD && info.si_code <= 0)
 			kill(bracket->child, number); /* a process sent it, to us */
 		if (clock_boot_ms() >= due) {
-			beat(bracket);
+			bracket_beat_writer(bracket);
 			due = clock_boot_ms() + STATE_BEAT_MS;
 		}
 	}
@@ -128,12 +130,12 @@ static int wait_for_end(struct bracket *bracket)
 	return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static int run_command(struct bracket *bracket)
+static int bracket_run_command(struct bracket *bracket)
 {
-	int cause = start(bracket);
+	int cause = bracket_start_command(bracket);
 
 	if (cause == 0)
-		return wait_for_end(bracket);
+		return bracket_wait_for_end(bracket);
 	fprintf(stderr, "refrelay: cannot run %s: %s\n", bracket->request->argv[0],
 		strerror(cause));
 	return cause == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
@@ -149,7 +151,7 @@ static bool is_same_directory(int a, int b)
 
 /* The command may have taken away state and all, or put another directory in the place
  * of the repository, with the key of a backup. */
-static int end(struct bracket *bracket, struct err *err)
+static int bracket_end_write(struct bracket *bracket, struct err *err)
 {
 	const struct bracket_request *request = bracket->request;
 	bool is_ended = bracket->writer.fd >= 0 && state_end(&bracket->writer, err) == 0;
@@ -179,8 +181,8 @@ int bracket_run(const struct bracket_request *request, struct err *err)
 			err->class = ERR_CONFLICT;
 		return err_prefix(err, "%s cannot be announced as being written", path);
 	}
-	status = run_command(&bracket);
-	if (end(&bracket, err) == 0)
+	status = bracket_run_command(&bracket);
+	if (bracket_end_write(&bracket, err) == 0)
 		return status;
 	err_prefix(err, "the end of the write cannot be told in %s", path);
 	cli_fail(err);

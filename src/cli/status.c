@@ -27,7 +27,8 @@ struct status_call {
 	bool watches, is_json;
 };
 
-static void print(const struct report *report, const struct status_call *call)
+static void cli_status_print_report(const struct report *report,
+				    const struct status_call *call)
 {
 	AUTO_STR struct str text = STR_INIT;
 	AUTO_STR struct str printable = STR_INIT;
@@ -61,7 +62,7 @@ static int print_once(const struct report_options *options,
 	vitals_ask(options->data, &signs);
 	now.signs = &signs;
 	if (report_make(&now, &report, err) == 0) {
-		print(&report, call);
+		cli_status_print_report(&report, call);
 		status = report_is_good(&report) ? EXIT_DONE : EXIT_PARTLY;
 	}
 	report_clear(&report);
@@ -69,8 +70,8 @@ static int print_once(const struct report_options *options,
 	return status;
 }
 
-static int print_all(const struct report_options *options, const struct status_call *call,
-		     struct err *err)
+static int cli_status_print_all(const struct report_options *options,
+				const struct status_call *call, struct err *err)
 {
 	struct stop stop;
 	int status;
@@ -108,7 +109,8 @@ static int open_push(const struct conf *conf, struct status_parts *parts, struct
 	return 0;
 }
 
-static int open_parts(const struct cli *cli, struct status_parts *parts, struct err *err)
+static int cli_status_open_parts(const struct cli *cli, struct status_parts *parts,
+				 struct err *err)
 {
 	AUTO_CONF struct conf *conf = NULL;
 
@@ -130,14 +132,14 @@ static void close_parts(struct status_parts *parts)
 	site_clear(&parts->site);
 }
 
-static int run(const struct cli *cli, const struct status_call *call)
+static int cli_status_run(const struct cli *cli, const struct status_call *call)
 {
 	struct status_parts parts = { 0 };
 	struct err err;
 	int status = -1;
 
-	if (open_parts(cli, &parts, &err) == 0)
-		status = print_all(
+	if (cli_status_open_parts(cli, &parts, &err) == 0)
+		status = cli_status_print_all(
 			&(struct report_options){ .role = parts.site.role,
 						  .site = parts.site.name,
 						  .primary_url = parts.site.primary_url,
@@ -177,5 +179,5 @@ int cli_status(struct cli *cli, int argc, char **argv)
 	}
 	if (optind < argc)
 		return cli_usage("status", "it takes no operand");
-	return run(cli, &call);
+	return cli_status_run(cli, &call);
 }

@@ -21,8 +21,9 @@ static void adder_clear(struct adder *adder)
 	str_clear(&adder->line);
 }
 
-static void digest_of(struct adder *adder, const char *name, const char *target,
-		      const struct oid *oid, unsigned char digest[32])
+static void checksum_digest_line(struct adder *adder, const char *name,
+				 const char *target, const struct oid *oid,
+				 unsigned char digest[32])
 {
 	struct str *line = &adder->line;
 
@@ -41,7 +42,7 @@ static void digest_of(struct adder *adder, const char *name, const char *target,
 	hash_end(&adder->hash, digest);
 }
 
-static void add(struct checksum *sum, const unsigned char digest[32])
+static void checksum_add_digest(struct checksum *sum, const unsigned char digest[32])
 {
 	unsigned carry = 0;
 
@@ -63,21 +64,22 @@ static void subtract(struct checksum *sum, const unsigned char digest[32])
 	}
 }
 
-static void add_line(struct adder *adder, struct checksum *sum, const char *name,
-		     const char *target, const struct oid *oid)
+static void checksum_add_line(struct adder *adder, struct checksum *sum, const char *name,
+			      const char *target, const struct oid *oid)
 {
 	unsigned char digest[32];
 
-	digest_of(adder, name, target, oid, digest);
-	add(sum, digest);
+	checksum_digest_line(adder, name, target, oid, digest);
+	checksum_add_digest(sum, digest);
 }
 
-static void take_line(struct adder *adder, struct checksum *sum, const char *name,
-		      const char *target, const struct oid *oid)
+static void checksum_take_line(struct adder *adder, struct checksum *sum,
+			       const char *name, const char *target,
+			       const struct oid *oid)
 {
 	unsigned char digest[32];
 
-	digest_of(adder, name, target, oid, digest);
+	checksum_digest_line(adder, name, target, oid, digest);
 	subtract(sum, digest);
 }
 
@@ -87,10 +89,11 @@ void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum)
 
 	adder_init(&adder);
 	*sum = (struct checksum){ 0 };
-	add_line(&adder, sum, "HEAD", snapshot->head_target, &snapshot->head_oid);
+	checksum_add_line(&adder, sum, "HEAD", snapshot->head_target,
+			  &snapshot->head_oid);
 	for (size_t i = 0; i < snapshot->refs.count; i++) {
 		const struct ref *ref = &snapshot->refs.items[i];
-		add_line(&adder, sum, ref->name, ref->target, &ref->oid);
+		checksum_add_line(&adder, sum, ref->name, ref->target, &ref->oid);
 	}
 	adder_clear(&adder);
 }
@@ -102,9 +105,10 @@ void checksum_change(struct checksum *sum, const struct ref *before,
 
 	adder_init(&adder);
 	if (before)
-		take_line(&adder, sum, before->name, before->target, &before->oid);
+		checksum_take_line(&adder, sum, before->name, before->target,
+				   &before->oid);
 	if (after)
-		add_line(&adder, sum, after->name, after->target, &after->oid);
+		checksum_add_line(&adder, sum, after->name, after->target, &after->oid);
 	adder_clear(&adder);
 }
 
@@ -114,8 +118,8 @@ void checksum_change_head(struct checksum *sum, const struct ref_snapshot *befor
 	struct adder adder;
 
 	adder_init(&adder);
-	take_line(&adder, sum, "HEAD", before->head_target, &before->head_oid);
-	add_line(&adder, sum, "HEAD", after->head_target, &after->head_oid);
+	checksum_take_line(&adder, sum, "HEAD", before->head_target, &before->head_oid);
+	checksum_add_line(&adder, sum, "HEAD", after->head_target, &after->head_oid);
 	adder_clear(&adder);
 }
 

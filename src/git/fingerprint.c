@@ -28,7 +28,7 @@ struct look {
 	struct fingerprint *print;
 };
 
-static int64_t nanoseconds(const struct timespec *at)
+static int64_t fingerprint_to_nanoseconds(const struct timespec *at)
 {
 	return (int64_t)at->tv_sec * 1000000000 + at->tv_nsec;
 }
@@ -39,16 +39,17 @@ static void add_stat(struct look *look, const char *name, const struct stat *st)
 		(int64_t)st->st_ino,
 		(int64_t)st->st_mode,
 		(int64_t)st->st_size,
-		nanoseconds(&st->st_mtim),
-		look->without_ctime ? 0 : nanoseconds(&st->st_ctim),
+		fingerprint_to_nanoseconds(&st->st_mtim),
+		look->without_ctime ? 0 : fingerprint_to_nanoseconds(&st->st_ctim),
 		(int64_t)(strlen(name) + 1),
 	};
 	int64_t newest = values[3] > values[4] ? values[3] : values[4];
 
 	hash_add(&look->hash, values, sizeof(values));
 	hash_add(&look->hash, name, strlen(name) + 1);
-	if (S_ISREG(st->st_mode) && nanoseconds(&st->st_ctim) > look->print->changed_ns)
-		look->print->changed_ns = nanoseconds(&st->st_ctim);
+	if (S_ISREG(st->st_mode) &&
+	    fingerprint_to_nanoseconds(&st->st_ctim) > look->print->changed_ns)
+		look->print->changed_ns = fingerprint_to_nanoseconds(&st->st_ctim);
 	look->print->has_links |= S_ISLNK(st->st_mode);
 	if (st->st_ctim.tv_nsec != 0)
 		look->print->is_coarse = false;
@@ -57,7 +58,8 @@ static void add_stat(struct look *look, const char *name, const struct stat *st)
 }
 
 /* A file that may be absent: its absence is part of the picture too. */
-static int add_path(struct look *look, int dir, const char *name, struct err *err)
+static int fingerprint_add_path(struct look *look, int dir, const char *name,
+				struct err *err)
 {
 	struct stat st;
 
@@ -72,26 +74,27 @@ static int add_path(struct look *look, int dir, const char *name, struct err *er
 
 static int add_directory(struct look *look, int dir, const char *name, struct err *err);
 
-static int add_entry(struct look *look, DIR *dir, const struct dirent *entry,
-		     struct err *err)
+static int fingerprint_add_entry(struct look *look, DIR *dir, const struct dirent *entry,
+				 struct err *err)
 {
 	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 		return 0;
 	if (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN)
-		return add_path(look, dirfd(dir), entry->d_name, err);
+		return fingerprint_add_path(look, dirfd(dir), entry->d_name, err);
 	if (add_directory(look, dirfd(dir), entry->d_name, err) == 0)
 		return 0;
 	if (err->sys_errno == ENOTDIR) /* DT_UNKNOWN, and a file */
-		return add_path(look, dirfd(dir), entry->d_name, err);
+		return fingerprint_add_path(look, dirfd(dir), entry->d_name, err);
 	return err->sys_errno == ENOENT ? 0 : -1; /* its parent's stamp tells */
 }
 
-static int list_directory(struct look *look, DIR *dir, const char *name, struct err *err)
+static int fingerprint_add_entries(struct look *look, DIR *dir, const char *name,
+				   struct err *err)
 {
 	struct dirent *entry;
 
 	while (errno = 0, (entry = readdir(dir)) != NULL)
-		if (add_entry(look, dir, entry, err) != 0)
+		if (fingerprint_add_entry(look, dir, entry, err) != 0)
 			return -1;
 	return errno == 0 ? 0 : err_errno(err, "cannot list %s", name);
 }
@@ -116,7 +119,7 @@ static int add_directory(struct look *look, int dir, const char *name, struct er
 	if (look->depth >= DEPTH_MAX)
 		return err_set(err, ERR_CONFIG, "directory %s is too deep", name);
 	look->depth++;
-	int result = list_directory(look, list, name, err);
+	int result = fingerprint_add_entries(look, list, name, err);
 	look->depth--;
 	return result;
 }
@@ -136,21 +139,21 @@ static void add_identity(struct look *look, int dir, const char *name)
 }
 
 typedef VEC(char *) name_list;
-#define AUTO_NAMES __attribute__((cleanup(name_list_clear)))
+#define AUTO_NAMES __attribute__((cleanup(fingerprint_clear_names)))
 
-static void name_list_clear(name_list *names)
+static void fingerprint_clear_names(name_list *names)
 {
 	for (size_t i = 0; i < names->count; i++)
 		free(names->items[i]);
 	vec_clear(names);
 }
 
-static int compare_names(const void *a, const void *b)
+static int fingerprint_compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int list_files(DIR *list, name_list *names)
+static int fingerprint_list_files(DIR *list, name_list *names)
 {
 	struct dirent *entry;
 
@@ -159,12 +162,13 @@ static int list_files(DIR *list, name_list *names)
 		    !text_starts_with(entry->d_name, "tmp_") &&
 		    !text_starts_with(entry->d_name, ".tmp-"))
 			vec_add(names, xstrdup(entry->d_name));
-	vec_sort(names, compare_names);
+	vec_sort(names, fingerprint_compare_names);
 	return errno == 0 ? 0 : -1;
 }
 
 /* The files in it, whatever comes and goes beside them meanwhile. */
-static int add_files(struct look *look, int dir, const char *name, struct err *err)
+static int fingerprint_add_files(struct look *look, int dir, const char *name,
+				 struct err *err)
 {
 	AUTO_NAMES name_list names = { 0 };
 	AUTO_CLOSEDIR DIR *list = dir_list(dir, name);
@@ -172,10 +176,10 @@ static int add_files(struct look *look, int dir, const char *name, struct err *e
 	add_identity(look, dir, name);
 	if (!list)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", name);
-	if (list_files(list, &names) != 0)
+	if (fingerprint_list_files(list, &names) != 0)
 		return err_errno(err, "cannot list %s", name);
 	for (size_t i = 0; i < names.count; i++)
-		if (add_path(look, dirfd(list), names.items[i], err) != 0)
+		if (fingerprint_add_path(look, dirfd(list), names.items[i], err) != 0)
 			return -1;
 	return 0;
 }
@@ -183,17 +187,17 @@ static int add_files(struct look *look, int dir, const char *name, struct err *e
 static int add_objects(struct look *look, int dir, struct err *err)
 {
 	add_identity(look, dir, "objects");
-	if (add_files(look, dir, "objects/pack", err) != 0)
+	if (fingerprint_add_files(look, dir, "objects/pack", err) != 0)
 		return -1;
-	return add_files(look, dir, "objects/info", err);
+	return fingerprint_add_files(look, dir, "objects/info", err);
 }
 
 /* What git derives in parts has folders of its own. */
 static int add_derived(struct look *look, int dir, struct err *err)
 {
-	if (add_files(look, dir, "objects/info/commit-graphs", err) != 0)
+	if (fingerprint_add_files(look, dir, "objects/info/commit-graphs", err) != 0)
 		return -1;
-	return add_files(look, dir, "objects/pack/multi-pack-index.d", err);
+	return fingerprint_add_files(look, dir, "objects/pack/multi-pack-index.d", err);
 }
 
 /* Only if they are there: fingerprints of copies without them are what they were before
@@ -207,8 +211,8 @@ static void add_diversions(struct look *look, int dir)
 			add_stat(look, *name, &st);
 }
 
-static int look_at(struct look *look, int dir, enum fingerprint_scope scope,
-		   struct err *err)
+static int fingerprint_observe(struct look *look, int dir, enum fingerprint_scope scope,
+			       struct err *err)
 {
 	static const char *const files[] = {
 		"HEAD",        "config",  "packed-refs",
@@ -220,7 +224,7 @@ static int look_at(struct look *look, int dir, enum fingerprint_scope scope,
 		return add_objects(look, dir, err) != 0 ? -1
 							: add_derived(look, dir, err);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		if (add_path(look, dir, files[i], err) != 0)
+		if (fingerprint_add_path(look, dir, files[i], err) != 0)
 			return -1;
 	if (add_directory(look, dir, "refs", err) != 0)
 		return -1;
@@ -246,7 +250,7 @@ int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *
 				       .is_shared = !file_system_is_local(dir),
 				       .is_coarse = true };
 	hash_init(&look.hash, HASH_SHA256);
-	result = look_at(&look, dir, scope, err);
+	result = fingerprint_observe(&look, dir, scope, err);
 	hash_end(&look.hash, print->digest);
 	hash_clear(&look.hash);
 	return result;

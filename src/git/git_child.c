@@ -81,7 +81,7 @@ static struct {
 	[CONFIG_PUSH] = { "gitconfig-push", push_config, "" },
 };
 
-static int write_config(const char *directory, size_t which, struct err *err)
+static int git_child_write_config(const char *directory, size_t which, struct err *err)
 {
 	AUTO_FREE char *file = xasprintf("%s/%s", directory, configs[which].name);
 	const char *text = configs[which].text;
@@ -98,7 +98,7 @@ int git_setup(const char *directory, struct err *err)
 	const char *path = getenv("PATH");
 
 	for (size_t i = 0; i < ARRAY_SIZE(configs); i++)
-		if (write_config(directory, i, err) != 0)
+		if (git_child_write_config(directory, i, err) != 0)
 			return -1;
 	snprintf(home_variable, sizeof(home_variable), "HOME=%s", directory);
 	snprintf(path_variable, sizeof(path_variable), "PATH=%s",
@@ -168,7 +168,7 @@ struct child {
 };
 
 /* Takes the variable. */
-static void add_owned(struct child *child, char *variable)
+static void git_child_add_owned(struct child *child, char *variable)
 {
 	vec_add(&child->owned, variable);
 	vec_add(&child->env, variable);
@@ -190,10 +190,10 @@ static void add_ssh(struct child *child, const char *command)
 {
 	const char *agent = getenv("SSH_AUTH_SOCK");
 
-	add_owned(child, xasprintf("GIT_SSH_COMMAND=%s", command));
+	git_child_add_owned(child, xasprintf("GIT_SSH_COMMAND=%s", command));
 	vec_add(&child->env, "GIT_SSH_VARIANT=ssh");
 	if (agent)
-		add_owned(child, xasprintf("SSH_AUTH_SOCK=%s", agent));
+		git_child_add_owned(child, xasprintf("SSH_AUTH_SOCK=%s", agent));
 }
 
 static void add_list(struct child *child, const char *const *list, size_t count)
@@ -207,12 +207,12 @@ static void add_call(struct child *child, const struct git_call *call)
 	const char *const *more = call->variables;
 
 	if (call->protocol)
-		add_owned(child, xasprintf("GIT_PROTOCOL=%s", call->protocol));
+		git_child_add_owned(child, xasprintf("GIT_PROTOCOL=%s", call->protocol));
 	if (call->object_directory)
-		add_owned(child,
-			  xasprintf("GIT_OBJECT_DIRECTORY=%s", call->object_directory));
+		git_child_add_owned(child, xasprintf("GIT_OBJECT_DIRECTORY=%s",
+						     call->object_directory));
 	for (; more && *more; more++)
-		add_owned(child, xstrdup(*more));
+		git_child_add_owned(child, xstrdup(*more));
 }
 
 static void add_receive_environment(struct child *child, const struct git_call *call)
@@ -223,7 +223,7 @@ static void add_receive_environment(struct child *child, const struct git_call *
 	vec_add(&child->env, NULL);
 }
 
-static void add_environment(struct child *child, const struct git_call *call)
+static void git_child_add_environment(struct child *child, const struct git_call *call)
 {
 	const struct git_remote *remote = call->remote;
 	bool is_http = child->remote >= 0;
@@ -283,13 +283,13 @@ static int child_init(struct child *child, const struct git_call *call, struct e
 	if (call->config == GIT_CONFIG_RECEIVE)
 		add_receive_environment(child, call);
 	else
-		add_environment(child, call);
+		git_child_add_environment(child, call);
 	keep_files(child, call->work->guard_fd);
 	return 0;
 }
 
 /* As proc_run wants it: 0 is none, so what is over by now has one millisecond left. */
-static int64_t time_left(const struct git_work *work)
+static int64_t git_child_time_left(const struct git_work *work)
 {
 	int64_t left;
 
@@ -299,8 +299,8 @@ static int64_t time_left(const struct git_work *work)
 	return left > 0 ? left : 1;
 }
 
-static struct proc_request request_of(const struct child *child,
-				      const struct git_call *call)
+static struct proc_request git_child_make_request(const struct child *child,
+						  const struct git_call *call)
 {
 	return (struct proc_request){
 		.argv = child->argv.items,
@@ -312,14 +312,15 @@ static struct proc_request request_of(const struct child *child,
 		.silence_ms = call->silence_ms,
 		.yields = call->yields,
 		.keep_fds = child->keep,
-		.timeout_ms = time_left(call->work),
+		.timeout_ms = git_child_time_left(call->work),
 		.deadline = call->work->deadline,
 		.stop = call->work->stop,
 	};
 }
 
 /* Returns status. */
-static int explain(int status, const struct proc_result *result, struct err *err)
+static int git_child_explain_failure(int status, const struct proc_result *result,
+				     struct err *err)
 {
 	if (status != 0 && err->class == ERR_INTERNAL)
 		git_message_find(SPEAKER_GIT, result->tail, err);
@@ -335,14 +336,14 @@ int git_run(const struct git_call *call, struct err *err)
 
 	if (child_init(&child, call, err) != 0)
 		return -1;
-	request = request_of(&child, call);
+	request = git_child_make_request(&child, call);
 	request.output = call->output;
 	request.output_limit = call->output_limit;
 	status = proc_run(&request, &result, err);
 	child_clear(&child);
 	if (call->ended)
 		*call->ended = result;
-	return explain(status, &result, err);
+	return git_child_explain_failure(status, &result, err);
 }
 
 struct git_stream {
@@ -365,8 +366,8 @@ static int open_proc(struct git_stream *stream, int input_fd, bool is_fed,
 	return proc_stream_open(&stream->request, input_fd, &stream->proc, err);
 }
 
-static int open_stream(const struct git_call *call, int input_fd, bool is_fed,
-		       struct git_stream **stream, struct err *err)
+static int git_child_open_stream(const struct git_call *call, int input_fd, bool is_fed,
+				 struct git_stream **stream, struct err *err)
 {
 	struct git_stream *made = xcalloc(1, sizeof(*made));
 
@@ -374,7 +375,7 @@ static int open_stream(const struct git_call *call, int input_fd, bool is_fed,
 		stream_free(made);
 		return -1;
 	}
-	made->request = request_of(&made->child, call);
+	made->request = git_child_make_request(&made->child, call);
 	if (open_proc(made, input_fd, is_fed, err) != 0) {
 		stream_free(made);
 		return -1;
@@ -386,13 +387,13 @@ static int open_stream(const struct git_call *call, int input_fd, bool is_fed,
 int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
 		    struct err *err)
 {
-	return open_stream(call, input_fd, false, stream, err);
+	return git_child_open_stream(call, input_fd, false, stream, err);
 }
 
 int git_stream_open_fed(const struct git_call *call, struct git_stream **stream,
 			struct err *err)
 {
-	return open_stream(call, -1, true, stream, err);
+	return git_child_open_stream(call, -1, true, stream, err);
 }
 
 void git_stream_offer(struct git_stream *stream, const void *data, size_t len)
@@ -430,5 +431,5 @@ int git_stream_close(struct git_stream *stream, struct err *err)
 		return 0;
 	status = proc_stream_close(stream->proc, &result, err);
 	stream_free(stream);
-	return explain(status, &result, err);
+	return git_child_explain_failure(status, &result, err);
 }

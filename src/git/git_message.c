@@ -350,14 +350,15 @@ static void each_line(const char *tail,
 	}
 }
 
-static bool begins(const char *line, size_t len, const char *prefix)
+static bool git_message_begins_with(const char *line, size_t len, const char *prefix)
 {
 	return len >= strlen(prefix) && strncmp(line, prefix, strlen(prefix)) == 0;
 }
 
 static void add_local_line(struct str *out, const char *line, size_t len)
 {
-	if (begins(line, len, "remote: ") || begins(line, len, "error: remote unpack"))
+	if (git_message_begins_with(line, len, "remote: ") ||
+	    git_message_begins_with(line, len, "error: remote unpack"))
 		return;
 	str_add_bytes(out, line, len);
 	str_add_char(out, '\n');
@@ -436,7 +437,7 @@ bool git_message_refused_object(const char *said, size_t oid_len, struct oid *oi
 }
 
 /* The line goes on in others. */
-static bool has(const char *line, size_t len, const char *text)
+static bool git_message_has_text(const char *line, size_t len, const char *text)
 {
 	const char *at = strstr(line, text);
 
@@ -446,14 +447,15 @@ static bool has(const char *line, size_t len, const char *text)
 /* "Resolving deltas:  66% (2/3)", "Counting objects: 3, done." */
 static bool is_progress(const char *line, size_t len)
 {
-	return has(line, len, "% (") || has(line, len, ", done.");
+	return git_message_has_text(line, len, "% (") ||
+	       git_message_has_text(line, len, ", done.");
 }
 
 static void add_word_line(struct str *out, const char *line, size_t len)
 {
 	static const char mark[] = "remote: ";
 
-	if (!begins(line, len, mark) || is_progress(line, len))
+	if (!git_message_begins_with(line, len, mark) || is_progress(line, len))
 		return;
 	if (out->len > 0)
 		str_add(out, " | ");

@@ -19,7 +19,7 @@ bool git_remote_is_http(const struct git_remote *remote)
 }
 
 /* A line's end would begin another header. */
-static int check_header(const char *header, struct err *err)
+static int git_remote_check_header(const char *header, struct err *err)
 {
 	for (; *header; header++)
 		if ((unsigned char)*header < ' ' || *header == 0x7f)
@@ -28,7 +28,7 @@ static int check_header(const char *header, struct err *err)
 	return 0;
 }
 
-static void add_quoted(struct str *text, const char *value)
+static void git_remote_add_quoted(struct str *text, const char *value)
 {
 	str_add_char(text, '"');
 	for (; *value; value++) {
@@ -41,7 +41,7 @@ static void add_quoted(struct str *text, const char *value)
 
 /* The empty values undo what a repository's own config may say. The header goes to no
  * other host than the URL's: redirects are errors. */
-static void write_config(const struct git_remote *remote, struct str *text)
+static void git_remote_write_config(const struct git_remote *remote, struct str *text)
 {
 	int64_t stall_ms = remote->stall_ms != 0 ? remote->stall_ms : DEFAULT_STALL_MS;
 
@@ -50,7 +50,7 @@ static void write_config(const struct git_remote *remote, struct str *text)
 		      "\textraHeader =\n");
 	if (remote->header) {
 		str_add(text, "\textraHeader = ");
-		add_quoted(text, remote->header);
+		git_remote_add_quoted(text, remote->header);
 		str_add_char(text, '\n');
 	}
 	if (stall_ms > 0)
@@ -63,12 +63,12 @@ int git_remote_open(const struct git_remote *remote, struct err *err)
 	AUTO_STR struct str text = STR_INIT;
 	AUTO_CLOSE int fd = -1;
 
-	if (remote->header && check_header(remote->header, err) != 0)
+	if (remote->header && git_remote_check_header(remote->header, err) != 0)
 		return -1;
 	fd = memfd_create("gitconfig", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return err_errno(err, "cannot make a file in memory");
-	write_config(remote, &text);
+	git_remote_write_config(remote, &text);
 	if (file_write_all(fd, text.data, text.len, "a file in memory", err) != 0)
 		return -1;
 	if (fcntl(fd, F_ADD_SEALS,

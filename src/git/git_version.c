@@ -38,7 +38,7 @@ static bool look_in(const char *folder, size_t len, struct program *program)
 	return true;
 }
 
-static bool find(struct program *program)
+static bool git_version_find_program(struct program *program)
 {
 	const char *path = getenv("PATH");
 
@@ -54,7 +54,7 @@ static bool find(struct program *program)
 	}
 }
 
-static bool ask(char text[GIT_VERSION_SIZE])
+static bool git_version_ask(char text[GIT_VERSION_SIZE])
 {
 	static const char *const argv[] = { "git", "--version", NULL };
 	AUTO_STR struct str output = STR_INIT;
@@ -71,7 +71,7 @@ static bool ask(char text[GIT_VERSION_SIZE])
 	return true;
 }
 
-static bool is_same(const struct program *a, const struct program *b)
+static bool git_version_is_same_program(const struct program *a, const struct program *b)
 {
 	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
 	       a->changed.tv_sec == b->changed.tv_sec &&
@@ -81,16 +81,17 @@ static bool is_same(const struct program *a, const struct program *b)
 void git_version(char text[GIT_VERSION_SIZE])
 {
 	struct program program;
-	bool is_found = find(&program);
+	bool is_found = git_version_find_program(&program);
 
 	{
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&known.mutex);
-		if (is_found && known.text[0] && is_same(&program, &known.of)) {
+		if (is_found && known.text[0] &&
+		    git_version_is_same_program(&program, &known.of)) {
 			memcpy(text, known.text, GIT_VERSION_SIZE);
 			return;
 		}
 	}
-	if (!is_found || !ask(text)) {
+	if (!is_found || !git_version_ask(text)) {
 		random_hex(text, 16);
 		return;
 	}

@@ -123,7 +123,7 @@ static size_t place_of_locked(const struct inotify *inotify, int wd)
 }
 
 /* NULL: not known. */
-static struct place *find_locked(struct inotify *inotify, int wd)
+static struct place *inotify_find_locked(struct inotify *inotify, int wd)
 {
 	size_t at = place_of_locked(inotify, wd);
 
@@ -153,7 +153,7 @@ static void compact_locked(struct inotify *inotify)
 }
 
 /* At the end, but for descriptors that begin at 1 again. */
-static void insert_locked(struct inotify *inotify, struct place place)
+static void inotify_insert_locked(struct inotify *inotify, struct place place)
 {
 	size_t at = place_of_locked(inotify, place.wd);
 	struct place *items;
@@ -167,10 +167,10 @@ static void insert_locked(struct inotify *inotify, struct place place)
 
 static void claim_locked(struct inotify_watch *watch, int wd)
 {
-	struct place *place = find_locked(watch->inotify, wd);
+	struct place *place = inotify_find_locked(watch->inotify, wd);
 
 	if (!place) {
-		insert_locked(watch->inotify, (struct place){ wd, watch });
+		inotify_insert_locked(watch->inotify, (struct place){ wd, watch });
 		return;
 	}
 	if (place->owner == watch)
@@ -184,7 +184,7 @@ static void claim_locked(struct inotify_watch *watch, int wd)
 
 static void note_locked(struct inotify *inotify, const struct inotify_event *event)
 {
-	struct place *place = find_locked(inotify, event->wd);
+	struct place *place = inotify_find_locked(inotify, event->wd);
 
 	if (event->mask & IN_Q_OVERFLOW)
 		doubt_all_locked(inotify);
@@ -307,7 +307,7 @@ struct walk {
 	wds met;
 };
 
-static int refuse(struct err *err, const char *what)
+static int inotify_refuse(struct err *err, const char *what)
 {
 	return err_set(err, ERR_INTERNAL, "too many directories to watch: %s", what);
 }
@@ -316,21 +316,21 @@ static int add_failed(struct err *err)
 {
 	if (errno != ENOSPC)
 		return err_errno(err, "cannot watch a directory");
-	refuse(err, "the kernel's limit is reached");
+	inotify_refuse(err, "the kernel's limit is reached");
 	return err_remedy(err, "raise the sysctl fs.inotify.max_user_watches");
 }
 
 /* Under the mutex, or somebody could drain an event of a watch that is not known yet. */
-static int watch_directory(struct walk *walk, int fd, struct err *err)
+static int inotify_watch_directory(struct walk *walk, int fd, struct err *err)
 {
 	struct inotify *inotify = walk->watch->inotify;
 	char path[32];
 	int wd;
 
 	if (walk->depth >= DEPTH_MAX)
-		return refuse(err, "they are too deep");
+		return inotify_refuse(err, "they are too deep");
 	if (walk->met.count >= inotify->limits.directories_each)
-		return refuse(err, "the repository's limit is reached");
+		return inotify_refuse(err, "the repository's limit is reached");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&inotify->mutex);
 	wd = inotify_add_watch(inotify->fd, path, walk->mask | IN_ONLYDIR);
@@ -339,18 +339,19 @@ static int watch_directory(struct walk *walk, int fd, struct err *err)
 	claim_locked(walk->watch, wd);
 	vec_add(&walk->met, wd);
 	if (inotify->places.count - inotify->vacant > inotify->limits.directories)
-		return refuse(err, "the limit for all repositories is reached");
+		return inotify_refuse(err, "the limit for all repositories is reached");
 	return 0;
 }
 
 /* -1 also when it is not there, or is no directory: err->sys_errno tells. */
-static int enter(struct walk *walk, int parent, const char *name, struct err *err)
+static int inotify_enter_directory(struct walk *walk, int parent, const char *name,
+				   struct err *err)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return err_errno(err, "cannot open directory %s", name);
-	if (watch_directory(walk, fd, err) == 0)
+	if (inotify_watch_directory(walk, fd, err) == 0)
 		return fd;
 	err->sys_errno = 0;
 	close(fd);
@@ -368,7 +369,7 @@ static int watch_below(struct walk *walk, int fd, struct err *err);
 /* What vanished meanwhile was told by its parent. */
 static int watch_entry(struct walk *walk, int parent, const char *name, struct err *err)
 {
-	int fd = enter(walk, parent, name, err);
+	int fd = inotify_enter_directory(walk, parent, name, err);
 
 	if (fd >= 0) {
 		walk->depth++;
@@ -404,7 +405,7 @@ static int watch_path(struct walk *walk, int dir, const char *const *names, size
 
 	for (size_t i = 0; fd >= 0 && i < count; i++) {
 		AUTO_CLOSE int parent = fd;
-		fd = enter(walk, parent, names[i], err);
+		fd = inotify_enter_directory(walk, parent, names[i], err);
 		if (fd < 0)
 			return err->sys_errno == ENOENT ? 0 : -1;
 	}
@@ -423,7 +424,7 @@ static int watch_copy(struct walk *walk, int dir, struct err *err)
 
 	if (watch_path(walk, dir, more, ARRAY_SIZE(more), err) != 0)
 		return -1;
-	AUTO_CLOSE int objects = enter(walk, dir, "objects", err);
+	AUTO_CLOSE int objects = inotify_enter_directory(walk, dir, "objects", err);
 	if (objects < 0)
 		return err->sys_errno == ENOENT ? 0 : -1;
 	if (watch_path(walk, objects, packs, ARRAY_SIZE(packs), err) != 0)
@@ -444,10 +445,10 @@ static int watch_all(struct walk *walk, int dir, struct err *err)
 {
 	int refs;
 
-	if (watch_directory(walk, dir, err) != 0 ||
+	if (inotify_watch_directory(walk, dir, err) != 0 ||
 	    watch_beside_refs(walk, dir, err) != 0)
 		return -1;
-	refs = enter(walk, dir, "refs", err);
+	refs = inotify_enter_directory(walk, dir, "refs", err);
 	return refs < 0 ? -1 : watch_below(walk, refs, err);
 }
 
@@ -458,10 +459,10 @@ static int order_wds(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-static void release(struct inotify_watch *watch, int wd)
+static void inotify_release_place(struct inotify_watch *watch, int wd)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->inotify->mutex);
-	struct place *place = find_locked(watch->inotify, wd);
+	struct place *place = inotify_find_locked(watch->inotify, wd);
 
 	if (!place || place->owner != watch)
 		return;
@@ -479,15 +480,15 @@ static void keep_met(struct walk *walk)
 		if (walk->met.count == 0 ||
 		    !bsearch(&watch->wds.items[i], walk->met.items, walk->met.count,
 			     sizeof(int), order_wds))
-			release(watch, watch->wds.items[i]);
+			inotify_release_place(watch, watch->wds.items[i]);
 	vec_clear(&watch->wds);
 	watch->wds = walk->met;
 }
 
-static void let_go(struct inotify_watch *watch)
+static void inotify_release_all(struct inotify_watch *watch)
 {
 	for (size_t i = 0; i < watch->wds.count; i++)
-		release(watch, watch->wds.items[i]);
+		inotify_release_place(watch, watch->wds.items[i]);
 	vec_clear(&watch->wds);
 }
 
@@ -503,7 +504,8 @@ static struct inotify_watch *new_watch(struct inotify *inotify)
 }
 
 /* The number before anything is looked at; whether the watches are all there. */
-static bool begin(struct inotify_watch *watch, const struct stat *st, uint64_t *epoch)
+static bool inotify_begin_arming(struct inotify_watch *watch, const struct stat *st,
+				 uint64_t *epoch)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->inotify->mutex);
 
@@ -513,7 +515,7 @@ static bool begin(struct inotify_watch *watch, const struct stat *st, uint64_t *
 	       watch->inode == st->st_ino;
 }
 
-static void end(struct inotify_watch *watch, uint64_t epoch)
+static void inotify_end_arming(struct inotify_watch *watch, uint64_t epoch)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->inotify->mutex);
 
@@ -522,9 +524,9 @@ static void end(struct inotify_watch *watch, uint64_t epoch)
 	compact_locked(watch->inotify);
 }
 
-static int give_up(struct inotify_watch *watch, const struct stat *st)
+static int inotify_give_up(struct inotify_watch *watch, const struct stat *st)
 {
-	let_go(watch);
+	inotify_release_all(watch);
 	watch->device = st->st_dev;
 	watch->inode = st->st_ino;
 	watch->retry_at = clock_boot_ms() + RETRY_MS;
@@ -549,14 +551,15 @@ static int look_for_directories(struct inotify_watch *watch, uint32_t mask, int 
 
 	if (!file_system_is_local(dir))
 		return err_set(err, ERR_CONFIG, "other hosts write this file system");
-	result = mask == CHANGES_FOLDER ? watch_directory(&walk, dir, err)
+	result = mask == CHANGES_FOLDER ? inotify_watch_directory(&walk, dir, err)
 					: watch_all(&walk, dir, err);
 	keep_met(&walk);
 	return result;
 }
 
-static int arm(struct inotify *inotify, uint32_t mask, int dir,
-	       struct inotify_watch **watch, uint64_t *epoch, struct err *err)
+static int inotify_arm_watch(struct inotify *inotify, uint32_t mask, int dir,
+			     struct inotify_watch **watch, uint64_t *epoch,
+			     struct err *err)
 {
 	struct stat st;
 
@@ -566,26 +569,26 @@ static int arm(struct inotify *inotify, uint32_t mask, int dir,
 		return err_errno(err, "cannot look at the repository's directory");
 	if (has_just_failed(*watch, &st))
 		return err_set(err, ERR_BUSY, "it could not be watched a moment ago");
-	if (begin(*watch, &st, epoch))
+	if (inotify_begin_arming(*watch, &st, epoch))
 		return 0;
 	if (look_for_directories(*watch, mask, dir, err) != 0)
-		return give_up(*watch, &st);
+		return inotify_give_up(*watch, &st);
 	(*watch)->device = st.st_dev;
 	(*watch)->inode = st.st_ino;
-	end(*watch, *epoch);
+	inotify_end_arming(*watch, *epoch);
 	return 0;
 }
 
 int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
 		uint64_t *epoch, struct err *err)
 {
-	return arm(inotify, CHANGES, dir, watch, epoch, err);
+	return inotify_arm_watch(inotify, CHANGES, dir, watch, epoch, err);
 }
 
 int inotify_arm_folder(struct inotify *inotify, int dir, struct inotify_watch **watch,
 		       uint64_t *epoch, struct err *err)
 {
-	return arm(inotify, CHANGES_FOLDER, dir, watch, epoch, err);
+	return inotify_arm_watch(inotify, CHANGES_FOLDER, dir, watch, epoch, err);
 }
 
 void inotify_retry(struct inotify_watch *watch)
@@ -598,7 +601,7 @@ void inotify_disarm(struct inotify_watch *watch)
 {
 	if (!watch)
 		return;
-	let_go(watch);
+	inotify_release_all(watch);
 	lock(&watch->inotify->mutex);
 	LIST_REMOVE(watch, others);
 	drain_locked(watch->inotify);

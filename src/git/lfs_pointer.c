@@ -31,7 +31,7 @@ static bool piece_begins(const struct piece *piece, const char *text)
 	return piece->len >= strlen(text) && memcmp(piece->at, text, strlen(text)) == 0;
 }
 
-static void trim(struct piece *piece)
+static void lfs_pointer_trim(struct piece *piece)
 {
 	static const char blanks[] = " \t\n\v\f\r";
 
@@ -45,7 +45,7 @@ static void trim(struct piece *piece)
 }
 
 /* The next one that is not empty, without its end; false: there is none. */
-static bool next_line(struct piece *rest, struct piece *line)
+static bool lfs_pointer_next_line(struct piece *rest, struct piece *line)
 {
 	while (rest->len > 0) {
 		const char *end = memchr(rest->at, '\n', rest->len);
@@ -137,7 +137,7 @@ struct extensions {
 	struct piece key[10], value[10];
 };
 
-static bool is_word(char c)
+static bool lfs_pointer_is_word_char(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
 	       (c >= 'A' && c <= 'Z') || c == '_';
@@ -151,7 +151,8 @@ static bool take_extension(const struct piece *line, struct extensions *extensio
 	struct piece *known;
 
 	if (key.len < strlen("ext-0-N") || !piece_begins(&key, "ext-") ||
-	    key.at[4] < '0' || key.at[4] > '9' || key.at[5] != '-' || !is_word(key.at[6]))
+	    key.at[4] < '0' || key.at[4] > '9' || key.at[5] != '-' ||
+	    !lfs_pointer_is_word_char(key.at[6]))
 		return false;
 	known = &extensions->key[key.at[4] - '0'];
 	if (known->at &&
@@ -184,8 +185,8 @@ bool lfs_pointer_parse(const char *text, size_t len, struct lfs_pointer *pointer
 
 	if (len >= LFS_POINTER_LIMIT)
 		return false;
-	trim(&rest);
-	while (next_line(&rest, &line)) {
+	lfs_pointer_trim(&rest);
+	while (lfs_pointer_next_line(&rest, &line)) {
 		if (known == ARRAY_SIZE(keys))
 			return false;
 		if (value_of(&line, keys[known], &values[known]))

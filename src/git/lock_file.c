@@ -174,7 +174,7 @@ static int lost(const struct lock_owner *owner, struct err *err)
 		       owner->name);
 }
 
-static int in_the_way(const char *name, struct err *err)
+static int lock_file_fail_in_the_way(const char *name, struct err *err)
 {
 	err_set(err, ERR_CONFLICT,
 		"cannot make %s: a file stands where a directory must "
@@ -208,7 +208,7 @@ static int look_why(const struct lock_owner *owner, const char *name, int *paren
 			return dir_make_parents(owner->dir, name, err);
 		break;
 	case ENOTDIR:
-		return in_the_way(name, err);
+		return lock_file_fail_in_the_way(name, err);
 	default:
 		break;
 	}
@@ -241,7 +241,7 @@ int lock_file_take(const struct lock_owner *owner, const char *path, int64_t wai
 }
 
 /* refs/heads and the like stay, even if empty. */
-static void remove_empty_parents(int dir, char *path)
+static void lock_file_remove_empty_parents(int dir, char *path)
 {
 	char *slash;
 
@@ -263,7 +263,7 @@ void lock_file_release(struct lock_file *lock)
 	 */
 	if (lock_owner_is_file(lock->owner->dir, lock->path, lock->owner->fd))
 		unlinkat(lock->owner->dir, lock->path, 0);
-	remove_empty_parents(lock->owner->dir, lock->path);
+	lock_file_remove_empty_parents(lock->owner->dir, lock->path);
 	free(lock->path);
 	*lock = (struct lock_file){ 0 };
 }

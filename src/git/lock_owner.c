@@ -153,7 +153,7 @@ static void read_word(const char *text, const char *name, char *out, size_t size
 	out[len] = '\0';
 }
 
-static uint64_t read_number(const char *text, const char *name)
+static uint64_t lock_owner_read_number(const char *text, const char *name)
 {
 	char word[24];
 	uint64_t number;
@@ -176,9 +176,9 @@ void lock_owner_read(int fd, struct lock_owner_line *line)
 	else
 		return;
 	read_word(text, OWNER_BOOT, line->boot, sizeof(line->boot));
-	line->pidns = read_number(text, OWNER_PIDNS);
-	line->pid = read_number(text, OWNER_PID);
-	line->start = read_number(text, OWNER_START);
+	line->pidns = lock_owner_read_number(text, OWNER_PIDNS);
+	line->pid = lock_owner_read_number(text, OWNER_PID);
+	line->start = lock_owner_read_number(text, OWNER_START);
 }
 
 static bool is_same_boot(const struct lock_owner_line *line)
@@ -296,7 +296,7 @@ static int take_flock(int *fd)
 	return flock(*fd, LOCK_EX | LOCK_NB);
 }
 
-static enum lock_owner_state judge(int fd, bool is_flocked)
+static enum lock_owner_state lock_owner_classify(int fd, bool is_flocked)
 {
 	struct lock_owner_line line;
 
@@ -320,7 +320,7 @@ enum lock_owner_state lock_owner_probe(int dir, const char *path, int *fd)
 	if (flocked != 0 && errno == EWOULDBLOCK)
 		state = LOCK_OWNER_ALIVE;
 	else
-		state = judge(*fd, flocked == 0);
+		state = lock_owner_classify(*fd, flocked == 0);
 	if (state == LOCK_OWNER_ALIVE)
 		close(TAKE_FD(*fd));
 	return state;

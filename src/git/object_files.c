@@ -6,7 +6,7 @@
 #include "base/str.h"
 
 /* Git writes objects/info/packs anew for readers that only know files. */
-static bool is_passing(const char *name)
+static bool object_files_is_passing(const char *name)
 {
 	return name[0] == '.' || text_starts_with(name, "tmp_") ||
 	       strcmp(name, "packs") == 0;
@@ -21,7 +21,7 @@ static int take_folder(int dir, const char *folder, object_files *files, struct 
 	if (!list)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", folder);
 	while (errno = 0, (entry = readdir(list)) != NULL) {
-		if (is_passing(entry->d_name) ||
+		if (object_files_is_passing(entry->d_name) ||
 		    fstatat(dirfd(list), entry->d_name, &file.stat,
 			    AT_SYMLINK_NOFOLLOW) != 0 ||
 		    !S_ISREG(file.stat.st_mode))
@@ -47,17 +47,18 @@ void object_files_clear(object_files *files)
 	vec_clear(files);
 }
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
+static bool object_files_same_time(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
 /* Nobody can set ctime back. */
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool object_files_is_same(const struct stat *a, const struct stat *b)
 {
 	return a->st_ino == b->st_ino && a->st_mode == b->st_mode &&
-	       a->st_size == b->st_size && same_time(&a->st_mtim, &b->st_mtim) &&
-	       same_time(&a->st_ctim, &b->st_ctim);
+	       a->st_size == b->st_size &&
+	       object_files_same_time(&a->st_mtim, &b->st_mtim) &&
+	       object_files_same_time(&a->st_ctim, &b->st_ctim);
 }
 
 const char *object_files_changed(const object_files *files, int dir, bool may_be_gone)
@@ -69,7 +70,7 @@ const char *object_files_changed(const object_files *files, int dir, bool may_be
 		if (fstatat(dir, file->path, &now, AT_SYMLINK_NOFOLLOW) != 0) {
 			if (!may_be_gone || errno != ENOENT)
 				return file->path;
-		} else if (!is_same(&file->stat, &now)) {
+		} else if (!object_files_is_same(&file->stat, &now)) {
 			return file->path;
 		}
 	}

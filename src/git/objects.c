@@ -31,7 +31,7 @@ bool oid_list_has(const oid_list *list, const struct oid *oid)
 	       bsearch(oid, list->items, list->count, sizeof(*list->items), oid_compare);
 }
 
-static void add_lines(const oid_list *list, const char *before, struct str *out)
+static void objects_add_lines(const oid_list *list, const char *before, struct str *out)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		str_add(out, before);
@@ -55,7 +55,7 @@ static int run_fetch(struct git_call call, const struct repo *repo, arguments *a
 	vec_add(args, "--");
 	vec_add(args, call.remote->url);
 	vec_add(args, NULL);
-	add_lines(wanted, "", &input);
+	objects_add_lines(wanted, "", &input);
 	call.repository = repo->path;
 	call.args = args->items;
 	call.input = &input;
@@ -111,8 +111,8 @@ int objects_fetch_anew(const struct git_work *work, const struct repo *repo,
 }
 
 /* Asks `git cat-file` one question a line; the answers come in the same order. */
-static int ask(const struct git_work *work, const struct repo *repo,
-	       const struct str *questions, struct str *answers, struct err *err)
+static int objects_ask(const struct git_work *work, const struct repo *repo,
+		       const struct str *questions, struct str *answers, struct err *err)
 {
 	static const char *const args[] = { "cat-file",
 					    "--batch-check=%(objectname) %(objecttype)",
@@ -141,8 +141,8 @@ int objects_present(const struct git_work *work, const struct repo *repo,
 	AUTO_STR struct str answers = STR_INIT;
 	const char *line;
 
-	add_lines(asked, "", &questions);
-	if (ask(work, repo, &questions, &answers, err) != 0)
+	objects_add_lines(asked, "", &questions);
+	if (objects_ask(work, repo, &questions, &answers, err) != 0)
 		return -1;
 	line = answers.data;
 	for (size_t i = 0; i < asked->count; i++) {
@@ -161,7 +161,7 @@ int objects_are_complete(const struct git_work *work, const struct repo *repo,
 					    NULL };
 	AUTO_STR struct str input = STR_INIT;
 
-	add_lines(asked, "", &input);
+	objects_add_lines(asked, "", &input);
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
 					.args = args,
@@ -171,7 +171,7 @@ int objects_are_complete(const struct git_work *work, const struct repo *repo,
 	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ? 0 : -1;
 }
 
-static int not_there(const struct ref *ref, struct err *err)
+static int objects_fail_not_there(const struct ref *ref, struct err *err)
 {
 	char text[OID_MAX_TEXT];
 
@@ -194,7 +194,7 @@ static int read_types(const ref_list *refs, const struct str *answers, ref_list 
 		const char *type = line + 2 * (size_t)ref->oid.len;
 		if (len <= 2 * (size_t)ref->oid.len + 1 ||
 		    strncmp(type, " missing", 8) == 0)
-			return not_there(ref, err);
+			return objects_fail_not_there(ref, err);
 		if (strncmp(type, " tag\n", 5) == 0)
 			vec_add(tags, ref);
 		else
@@ -204,7 +204,8 @@ static int read_types(const ref_list *refs, const struct str *answers, ref_list 
 	return 0;
 }
 
-static int read_peeled(const ref_list *tags, const struct str *answers, struct err *err)
+static int objects_read_peeled(const ref_list *tags, const struct str *answers,
+			       struct err *err)
 {
 	const char *line = answers->data;
 
@@ -214,7 +215,7 @@ static int read_peeled(const ref_list *tags, const struct str *answers, struct e
 		if (len <= 2 * (size_t)ref->oid.len + 1 ||
 		    line[2 * (size_t)ref->oid.len] != ' ' || /* "<oid>^{} missing" */
 		    !oid_parse(line, ref->oid.len, &ref->peeled))
-			return not_there(ref, err);
+			return objects_fail_not_there(ref, err);
 		ref->peel = REF_PEEL_TAG;
 		line += len + (line[len] == '\n');
 	}
@@ -239,9 +240,9 @@ static int peel_tags(const struct git_work *work, const struct repo *repo,
 	if (tags->count == 0)
 		return 0;
 	add_questions(tags, "^{}", &questions);
-	if (ask(work, repo, &questions, &answers, err) != 0)
+	if (objects_ask(work, repo, &questions, &answers, err) != 0)
 		return -1;
-	return read_peeled(tags, &answers, err);
+	return objects_read_peeled(tags, &answers, err);
 }
 
 static int peel_refs(const struct git_work *work, const struct repo *repo,
@@ -255,7 +256,7 @@ static int peel_refs(const struct git_work *work, const struct repo *repo,
 	if (refs->count == 0)
 		return 0;
 	add_questions(refs, "", &questions);
-	if (ask(work, repo, &questions, &answers, err) == 0 &&
+	if (objects_ask(work, repo, &questions, &answers, err) == 0 &&
 	    read_types(refs, &answers, &tags, err) == 0)
 		result = peel_tags(work, repo, &tags, err);
 	vec_clear(&tags);
@@ -331,7 +332,7 @@ static int list_commits(const struct git_work *work, const struct repo *repo,
 
 	if (from->count == 0)
 		return 0;
-	add_lines(from, "", &input);
+	objects_add_lines(from, "", &input);
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
 					.args = args,
@@ -351,9 +352,9 @@ static int list_commits(const struct git_work *work, const struct repo *repo,
 }
 
 /* Whether a tip is none of the commits that `known` reaches. */
-static int find_stranger(const struct git_work *work, const struct repo *repo,
-			 const oid_list *tips, const oid_list *known, struct oid *example,
-			 struct err *err)
+static int objects_find_stranger(const struct git_work *work, const struct repo *repo,
+				 const oid_list *tips, const oid_list *known,
+				 struct oid *example, struct err *err)
 {
 	oid_list commits = { 0 }, reached = { 0 };
 	int found = -1;
@@ -383,8 +384,8 @@ int objects_has_more(const struct git_work *work, const struct repo *repo,
 	AUTO_STR struct str input = STR_INIT;
 	AUTO_STR struct str output = STR_INIT;
 
-	add_lines(tips, "", &input);
-	add_lines(known, "^", &input);
+	objects_add_lines(tips, "", &input);
+	objects_add_lines(known, "^", &input);
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
 					.args = args,
@@ -395,5 +396,5 @@ int objects_has_more(const struct git_work *work, const struct repo *repo,
 		return -1;
 	if (!oid_parse(output.data, repo->oid_len, example))
 		return 0;
-	return find_stranger(work, repo, tips, known, example, err);
+	return objects_find_stranger(work, repo, tips, known, example, err);
 }

@@ -36,7 +36,7 @@ static uint32_t number_at(const unsigned char *at)
 	return be32toh(value);
 }
 
-static bool is_sound(const struct index *index)
+static bool pack_kind_is_sound(const struct index *index)
 {
 	static const unsigned char magic[8] = { 0xff, 't', 'O', 'c', 0, 0, 0, 2 };
 
@@ -59,13 +59,14 @@ static bool index_open(int folder, const char *name, size_t oid_len, struct inde
 				 .size = (size_t)st.st_size,
 				 .oid_len = oid_len };
 	index->count = number_at(index->data + NAMES - 4);
-	if (is_sound(index))
+	if (pack_kind_is_sound(index))
 		return true;
 	munmap(data, index->size);
 	return false;
 }
 
-static bool offset_of(const struct index *index, size_t place, uint64_t *offset)
+static bool pack_kind_read_offset(const struct index *index, size_t place,
+				  uint64_t *offset)
 {
 	const unsigned char *small =
 		index->data + NAMES + index->count * (index->oid_len + 4);
@@ -85,7 +86,8 @@ static bool offset_of(const struct index *index, size_t place, uint64_t *offset)
 	return true;
 }
 
-static bool find(const struct index *index, const unsigned char *oid, uint64_t *offset)
+static bool pack_kind_find_object(const struct index *index, const unsigned char *oid,
+				  uint64_t *offset)
 {
 	size_t low = oid[0] > 0 ? number_at(index->data + 8 + (oid[0] - 1) * 4) : 0;
 	size_t high = number_at(index->data + 8 + oid[0] * 4);
@@ -97,7 +99,7 @@ static bool find(const struct index *index, const unsigned char *oid, uint64_t *
 		int order = memcmp(oid, index->data + NAMES + middle * index->oid_len,
 				   index->oid_len);
 		if (order == 0)
-			return offset_of(index, middle, offset);
+			return pack_kind_read_offset(index, middle, offset);
 		if (order < 0)
 			high = middle;
 		else
@@ -113,7 +115,8 @@ static bool to_base(const struct index *index, const unsigned char *at,
 	uint64_t back;
 
 	if (kind == REF_DELTA)
-		return (size_t)(end - at) >= index->oid_len && find(index, at, offset);
+		return (size_t)(end - at) >= index->oid_len &&
+		       pack_kind_find_object(index, at, offset);
 	if (at == end)
 		return false;
 	for (back = *at & 0x7f; *at++ & 0x80;) {
@@ -150,7 +153,8 @@ static enum pack_kind kind_at(const struct index *index, int pack, uint64_t offs
 	return PACK_NONE;
 }
 
-static enum pack_kind look_into(int folder, const char *name, const struct oid *oid)
+static enum pack_kind pack_kind_inspect(int folder, const char *name,
+					const struct oid *oid)
 {
 	struct index index;
 	uint64_t offset;
@@ -158,7 +162,7 @@ static enum pack_kind look_into(int folder, const char *name, const struct oid *
 
 	if (!index_open(folder, name, oid->len, &index))
 		return PACK_NONE;
-	if (find(&index, oid->bytes, &offset)) {
+	if (pack_kind_find_object(&index, oid->bytes, &offset)) {
 		AUTO_FREE char *path =
 			xasprintf("%.*s.pack", (int)(strlen(name) - 4), name);
 		AUTO_CLOSE int pack = openat(folder, path, O_RDONLY | O_CLOEXEC);
@@ -178,6 +182,6 @@ enum pack_kind pack_kind_of(int dir, const struct oid *oid)
 	while (list && kind == PACK_NONE && (entry = readdir(list)) != NULL)
 		if (text_starts_with(entry->d_name, "pack-") &&
 		    text_ends_with(entry->d_name, ".idx"))
-			kind = look_into(dirfd(list), entry->d_name, oid);
+			kind = pack_kind_inspect(dirfd(list), entry->d_name, oid);
 	return kind;
 }

@@ -36,7 +36,7 @@ uint64_t packs_size(int dir)
 	return sum;
 }
 
-static int check_limits(const struct git_work *work, struct err *err)
+static int packs_check_limits(const struct git_work *work, struct err *err)
 {
 	if (work->stop && stop_is_requested(work->stop))
 		return err_set(err, ERR_CANCELED, "interrupted");
@@ -87,7 +87,7 @@ static int copy_bytes(struct copier *copier, int in, int out, uint64_t size,
 	while ((got = read_chunk(copier, in, name, err)) > 0) {
 		size_t len = (size_t)got;
 		size_t hashed = done >= body ? 0 : body - done < len ? body - done : len;
-		if (check_limits(copier->work, err) != 0 ||
+		if (packs_check_limits(copier->work, err) != 0 ||
 		    file_write_all(out, copier->buffer, len, name, err) != 0)
 			return -1;
 		hash_add(&hash, copier->buffer, hashed);
@@ -172,7 +172,7 @@ static int copy_pack(struct copier *copier, const char *pack, struct err *err)
 	return result < 0 ? -1 : 0;
 }
 
-static int copy_all(struct copier *copier, struct err *err)
+static int packs_copy_all(struct copier *copier, struct err *err)
 {
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(copier->from, ".");
@@ -199,7 +199,7 @@ int packs_copy(const struct git_work *work, int source, const struct repo *to,
 				 .oid_len = to->oid_len,
 				 .buffer = buffer };
 
-	if (from_fd < 0 || to_fd < 0 || copy_all(&copier, err) != 0)
+	if (from_fd < 0 || to_fd < 0 || packs_copy_all(&copier, err) != 0)
 		return -1;
 	return dir_sync(to->fd, FOLDER, err);
 }

@@ -29,7 +29,7 @@ static int parse_length(const char *at)
 	return length;
 }
 
-static void skip(struct pkt_reader *reader, size_t len)
+static void pkt_skip_bytes(struct pkt_reader *reader, size_t len)
 {
 	reader->at += len;
 	reader->left -= len;
@@ -41,7 +41,7 @@ static enum pkt marker(struct pkt_reader *reader, int length)
 
 	if (length < 0 || length >= (int)ARRAY_SIZE(kinds))
 		return PKT_BROKEN;
-	skip(reader, DIGITS);
+	pkt_skip_bytes(reader, DIGITS);
 	return kinds[length];
 }
 
@@ -60,7 +60,7 @@ enum pkt pkt_next(struct pkt_reader *reader, const char **line, size_t *len)
 		return PKT_BROKEN;
 	*line = reader->at + DIGITS;
 	*len = (size_t)length - DIGITS;
-	skip(reader, (size_t)length);
+	pkt_skip_bytes(reader, (size_t)length);
 	return PKT_LINE;
 }
 

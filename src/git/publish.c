@@ -26,7 +26,7 @@ struct publication {
 	bool may_have_changed;   /* something was written, perhaps */
 };
 
-static int64_t wait_ms(const struct publication *publication)
+static int64_t publish_wait_ms(const struct publication *publication)
 {
 	int64_t left = publication->locks_until - clock_boot_ms();
 
@@ -37,8 +37,8 @@ static int lock_one(struct publication *publication, const char *name, struct er
 {
 	struct lock_file held;
 
-	if (lock_file_take(&publication->writer, name, wait_ms(publication), &held,
-			   err) != 0)
+	if (lock_file_take(&publication->writer, name, publish_wait_ms(publication),
+			   &held, err) != 0)
 		return -1;
 	vec_add(&publication->locks, held);
 	return 0;
@@ -84,8 +84,9 @@ static int take_locks(struct publication *publication, struct err *err)
 		return -1;
 	if (diff->head_changed && lock_one(publication, "HEAD", err) != 0)
 		return -1;
-	return lock_file_take(&publication->writer, "packed-refs", wait_ms(publication),
-			      &publication->packed_lock, err);
+	return lock_file_take(&publication->writer, "packed-refs",
+			      publish_wait_ms(publication), &publication->packed_lock,
+			      err);
 }
 
 static void release_locks(struct publication *publication)
@@ -128,7 +129,7 @@ static const struct ref *known_value(const struct ref_snapshot *snapshot,
 }
 
 /* What is known of peels in `from` and `to` also holds for the same values now. */
-static void learn_peels(struct publication *publication)
+static void publish_learn_peels(struct publication *publication)
 {
 	const struct publish_request *request = publication->request;
 
@@ -168,7 +169,7 @@ static int read_locked(struct publication *publication, struct err *err)
 	    ref_snapshot_read(request->dir, request->oid_len, &publication->now, err) !=
 		    0)
 		return -1;
-	learn_peels(publication);
+	publish_learn_peels(publication);
 	return 0;
 }
 
@@ -189,8 +190,9 @@ static int fold(struct publication *publication, struct err *err)
 
 	if (publication->request->from->has_packed_only)
 		return 0;
-	if (lock_file_take(&publication->writer, "packed-refs", wait_ms(publication),
-			   &publication->packed_lock, err) != 0)
+	if (lock_file_take(&publication->writer, "packed-refs",
+			   publish_wait_ms(publication), &publication->packed_lock,
+			   err) != 0)
 		return -1;
 	if (read_locked(publication, err) == 0) {
 		struct publish_write write = writing(publication);
@@ -201,7 +203,7 @@ static int fold(struct publication *publication, struct err *err)
 	return result;
 }
 
-static int change(struct publication *publication, struct err *err)
+static int publish_change_refs(struct publication *publication, struct err *err)
 {
 	int result;
 
@@ -245,7 +247,7 @@ int publish(const struct publish_request *request, struct err *err)
 	if (state_begin(request->dir, &publication.writer, err) != 0)
 		return -1;
 	failpoint("publish.pending");
-	result = change(&publication, err);
+	result = publish_change_refs(&publication, err);
 	ref_snapshot_clear(&publication.now);
 	failpoint("publish.changed");
 	if (!publication.may_have_changed) {

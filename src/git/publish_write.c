@@ -222,7 +222,7 @@ static int write_file_ref(int dir, const char *name, const char *target,
 	return 0;
 }
 
-static int sync_parent(int dir, const char *name, struct err *err)
+static int publish_write_sync_parent(int dir, const char *name, struct err *err)
 {
 	const char *slash = strrchr(name, '/');
 	AUTO_FREE char *parent = slash ? xstrndup(name, (size_t)(slash - name)) : NULL;
@@ -238,7 +238,7 @@ static int move_symbolic(const struct publish_write *write, struct err *err)
 			continue;
 		if (write_file_ref(write->dir, change->name, change->after->target, NULL,
 				   err) != 0 ||
-		    sync_parent(write->dir, change->name, err) != 0)
+		    publish_write_sync_parent(write->dir, change->name, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -256,7 +256,8 @@ static int move_head(const struct publish_write *write, struct err *err)
 }
 
 /* A symbolic ref will need this one's name for a directory, or the other way round. */
-static bool is_in_the_way(const struct publish_write *write, const char *name)
+static bool publish_write_is_in_the_way(const struct publish_write *write,
+					const char *name)
 {
 	for (size_t i = 0; i < write->diff->changes.count; i++) {
 		const struct ref_change *change = &write->diff->changes.items[i];
@@ -281,14 +282,15 @@ static int remove_symbolic(const struct publish_write *write, enum removal remov
 		const struct ref_change *change = &write->diff->changes.items[i];
 		if (!change->before || !change->before->target ||
 		    (change->after && change->after->target) ||
-		    (removal == REMOVE_IN_THE_WAY && !is_in_the_way(write, change->name)))
+		    (removal == REMOVE_IN_THE_WAY &&
+		     !publish_write_is_in_the_way(write, change->name)))
 			continue;
 		if (unlinkat(write->dir, change->name, 0) != 0) {
 			if (errno == ENOENT || errno == ENOTDIR || errno == EISDIR)
 				continue; /* it was in the way, and is gone */
 			return err_errno(err, "cannot remove %s", change->name);
 		}
-		if (sync_parent(write->dir, change->name, err) != 0)
+		if (publish_write_sync_parent(write->dir, change->name, err) != 0)
 			return -1;
 	}
 	return 0;

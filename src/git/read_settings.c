@@ -22,7 +22,7 @@ static const struct known {
 	{ "http", "uploadpack" },
 };
 
-static const struct known *find(const struct conf_entry *entry)
+static const struct known *read_settings_find_known(const struct conf_entry *entry)
 {
 	for (size_t i = 0; !entry->subsection && i < ARRAY_SIZE(known); i++)
 		if (strcasecmp(entry->section, known[i].section) == 0 &&
@@ -31,7 +31,7 @@ static const struct known *find(const struct conf_entry *entry)
 	return NULL;
 }
 
-static void add_quoted(const char *value, struct str *out)
+static void read_settings_add_quoted(const char *value, struct str *out)
 {
 	str_add_char(out, '"');
 	for (; *value; value++) {
@@ -47,12 +47,12 @@ static void add_quoted(const char *value, struct str *out)
 }
 
 /* value NULL: a key alone, which means true. */
-static void add_line(const char *key, const char *value, struct str *out)
+static void read_settings_add_line(const char *key, const char *value, struct str *out)
 {
 	str_addf(out, "\t%s", key);
 	if (value) {
 		str_add(out, " = ");
-		add_quoted(value, out);
+		read_settings_add_quoted(value, out);
 	}
 	str_add_char(out, '\n');
 }
@@ -60,15 +60,15 @@ static void add_line(const char *key, const char *value, struct str *out)
 static void add_known(const struct known *one, const char *value, struct str *out)
 {
 	str_addf(out, "[%s]\n", one->section);
-	add_line(one->key, value, out);
+	read_settings_add_line(one->key, value, out);
 }
 
-static void add_all(const struct conf *conf, struct str *out)
+static void read_settings_add_all(const struct conf *conf, struct str *out)
 {
 	const struct conf_list *all = conf_entries(conf);
 
 	for (size_t i = 0; i < all->count; i++) {
-		const struct known *one = find(all->items[i]);
+		const struct known *one = read_settings_find_known(all->items[i]);
 		if (one)
 			add_known(one, all->items[i]->value, out);
 	}
@@ -80,7 +80,7 @@ int read_settings_parse(const char *text, size_t len, struct str *out, struct er
 
 	if (conf_load_text("settings", text, len, &conf, err) != 0)
 		return -1;
-	add_all(conf, out);
+	read_settings_add_all(conf, out);
 	return 0;
 }
 
@@ -97,7 +97,8 @@ static void add_listed(const char *line, struct str *out)
 	}
 }
 
-static int ask_git(const struct repo *repo, struct str *out, struct err *err)
+static int read_settings_ask_git(const struct repo *repo, struct str *out,
+				 struct err *err)
 {
 	const char *const args[] = { "config", "--list", "-z", NULL };
 	const struct git_work work = { .guard_fd = -1,
@@ -134,12 +135,12 @@ int read_settings_take(const struct repo *repo, struct str *out, struct err *err
 	size_t before = out->len;
 
 	if (repo->has_includes) {
-		if (ask_git(repo, out, err) != 0)
+		if (read_settings_ask_git(repo, out, err) != 0)
 			return -1;
 	} else {
 		if (load(repo->fd, &conf, err) != 0)
 			return -1;
-		add_all(conf, out);
+		read_settings_add_all(conf, out);
 	}
 	if (out->len - before <= READ_SETTINGS_MAX)
 		return 0;
@@ -155,7 +156,7 @@ static void add_section(const struct conf_entry *entry, struct str *out)
 	str_addf(out, "[%s", entry->section);
 	if (entry->subsection) {
 		str_add_char(out, ' ');
-		add_quoted(entry->subsection, out);
+		read_settings_add_quoted(entry->subsection, out);
 	}
 	str_add(out, "]\n");
 }
@@ -175,11 +176,11 @@ static void add_others(const struct conf *conf, struct str *out)
 
 	for (size_t i = 0; i < all->count; i++) {
 		const struct conf_entry *entry = all->items[i];
-		if (find(entry))
+		if (read_settings_find_known(entry))
 			continue;
 		if (!is_same_section(before, entry))
 			add_section(entry, out);
-		add_line(entry->key, entry->value, out);
+		read_settings_add_line(entry->key, entry->value, out);
 		before = entry;
 	}
 }
@@ -192,7 +193,7 @@ int read_settings_put(int dir, const char *wanted, struct err *err)
 
 	if (load(dir, &conf, err) != 0)
 		return -1;
-	add_all(conf, &now);
+	read_settings_add_all(conf, &now);
 	if (strcmp(now.data, wanted) == 0)
 		return 0;
 	add_others(conf, &text);

@@ -1,6 +1,7 @@
 #include "git/ref_diff.h"
 
-static void add(struct ref_diff *diff, const struct ref *before, const struct ref *after)
+static void ref_diff_add_change(struct ref_diff *diff, const struct ref *before,
+				const struct ref *after)
 {
 	struct ref_change change = {
 		.name = before ? before->name : after->name,
@@ -32,7 +33,8 @@ void ref_diff_compute(const struct ref_snapshot *before, const struct ref_snapsh
 			i++;
 		if (order >= 0)
 			j++;
-		add(diff, order <= 0 ? left : NULL, order >= 0 ? right : NULL);
+		ref_diff_add_change(diff, order <= 0 ? left : NULL,
+				    order >= 0 ? right : NULL);
 	}
 }
 

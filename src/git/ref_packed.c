@@ -16,29 +16,30 @@ struct reader {
 	size_t line; /* counts from 1 */
 };
 
-static int damaged(const struct reader *reader, struct err *err)
+static int ref_packed_fail_damaged(const struct reader *reader, struct err *err)
 {
 	err_set(err, ERR_CORRUPT, "packed-refs is damaged at line %zu", reader->line);
 	return err_remedy(err, "restore packed-refs from a backup, or mend that line by "
 			       "hand while nobody writes the repository");
 }
 
-static int read_peeled(struct reader *reader, const char *text, size_t len,
-		       struct err *err)
+static int ref_packed_read_peeled(struct reader *reader, const char *text, size_t len,
+				  struct err *err)
 {
 	struct ref_snapshot *snapshot = reader->snapshot;
 
 	if (snapshot->refs.count == 0 || len != 1 + 2 * reader->oid_len)
-		return damaged(reader, err);
+		return ref_packed_fail_damaged(reader, err);
 	struct ref *ref = &snapshot->refs.items[snapshot->refs.count - 1];
 	if (!oid_parse(text + 1, reader->oid_len, &ref->peeled))
-		return damaged(reader, err);
+		return ref_packed_fail_damaged(reader, err);
 	ref->peel = REF_PEEL_TAG;
 	return 0;
 }
 
 /* A line's LF was replaced by a NUL, so the name ends where it should. */
-static int read_ref(struct reader *reader, const char *text, size_t len, struct err *err)
+static int ref_packed_read_ref(struct reader *reader, const char *text, size_t len,
+			       struct err *err)
 {
 	size_t digits = 2 * reader->oid_len;
 	struct ref ref = { .peel = reader->fully_peeled ? REF_PEEL_SELF
@@ -46,13 +47,14 @@ static int read_ref(struct reader *reader, const char *text, size_t len, struct 
 
 	if (len < digits + 2 || text[digits] != ' ' || strlen(text) != len ||
 	    !oid_parse(text, reader->oid_len, &ref.oid) || oid_is_null(&ref.oid))
-		return damaged(reader, err);
+		return ref_packed_fail_damaged(reader, err);
 	ref.name = text + digits + 1;
 	vec_add(&reader->snapshot->refs, ref);
 	return 0;
 }
 
-static int read_line(struct reader *reader, const char *text, size_t len, struct err *err)
+static int ref_packed_read_line(struct reader *reader, const char *text, size_t len,
+				struct err *err)
 {
 	if (text[0] == '#') {
 		if (strstr(text, " fully-peeled"))
@@ -60,17 +62,17 @@ static int read_line(struct reader *reader, const char *text, size_t len, struct
 		return 0;
 	}
 	if (text[0] == '^')
-		return read_peeled(reader, text, len, err);
-	return read_ref(reader, text, len, err);
+		return ref_packed_read_peeled(reader, text, len, err);
+	return ref_packed_read_ref(reader, text, len, err);
 }
 
-static int by_name(const void *a, const void *b)
+static int ref_packed_compare_names(const void *a, const void *b)
 {
 	return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
 }
 
 /* Sorts if need be, drops names that git would not take, refuses doubles. */
-static int tidy(struct reader *reader, struct err *err)
+static int ref_packed_tidy(struct reader *reader, struct err *err)
 {
 	struct ref_snapshot *snapshot = reader->snapshot;
 	size_t kept = 0;
@@ -78,7 +80,7 @@ static int tidy(struct reader *reader, struct err *err)
 	for (size_t i = 1; i < snapshot->refs.count; i++) {
 		if (strcmp(snapshot->refs.items[i - 1].name,
 			   snapshot->refs.items[i].name) > 0) {
-			vec_sort(&snapshot->refs, by_name);
+			vec_sort(&snapshot->refs, ref_packed_compare_names);
 			break;
 		}
 	}
@@ -107,13 +109,13 @@ int ref_parse_packed(struct ref_snapshot *snapshot, char *text, size_t len,
 		char *stop = memchr(text, '\n', (size_t)(end - text));
 		reader.line++;
 		if (!stop)
-			return damaged(&reader, err); /* cut short */
+			return ref_packed_fail_damaged(&reader, err); /* cut short */
 		*stop = '\0';
-		if (read_line(&reader, text, (size_t)(stop - text), err) != 0)
+		if (ref_packed_read_line(&reader, text, (size_t)(stop - text), err) != 0)
 			return -1;
 		text = stop + 1;
 	}
-	return tidy(&reader, err);
+	return ref_packed_tidy(&reader, err);
 }
 
 static bool is_fully_peeled(const struct ref_snapshot *snapshot)

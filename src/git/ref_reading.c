@@ -34,8 +34,8 @@ static int check_not_partial(const struct repo *repo, struct err *err)
 }
 
 /* What is no plain file of a sane size is no description. */
-static int read_description(const struct repo *repo, struct ref_reading *reading,
-			    struct err *err)
+static int ref_reading_read_description(const struct repo *repo,
+					struct ref_reading *reading, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -46,8 +46,8 @@ static int read_description(const struct repo *repo, struct ref_reading *reading
 	return 0;
 }
 
-static int read_settings(const struct repo *repo, struct ref_reading *reading,
-			 struct err *err)
+static int ref_reading_read_settings(const struct repo *repo, struct ref_reading *reading,
+				     struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -70,9 +70,9 @@ static int read_once(const struct repo *repo, struct ref_reading *reading,
 		return -1;
 	result = ref_snapshot_read(repo->fd, repo->oid_len, &reading->refs, err);
 	if (result == 0)
-		result = read_description(repo, reading, err);
+		result = ref_reading_read_description(repo, reading, err);
 	if (result == 0)
-		result = read_settings(repo, reading, err);
+		result = ref_reading_read_settings(repo, reading, err);
 	struct err ignored;
 	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &after, &ignored) == 0 &&
 	    !fingerprint_equal(&reading->print, &after))

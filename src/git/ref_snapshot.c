@@ -22,11 +22,12 @@ struct walk {
 	int depth;
 };
 
-static int walk_directory(struct walk *walk, int fd, struct err *err);
+static int ref_snapshot_walk_directory(struct walk *walk, int fd, struct err *err);
 
 /* What HEAD or a loose ref says: "ref: <target>" or an object's name. */
-static int parse_value(const char *name, const char *text, size_t oid_len,
-		       struct ref *ref, struct ref_snapshot *snapshot, struct err *err)
+static int ref_snapshot_parse_value(const char *name, const char *text, size_t oid_len,
+				    struct ref *ref, struct ref_snapshot *snapshot,
+				    struct err *err)
 {
 	size_t digits = 2 * oid_len, len;
 
@@ -88,7 +89,7 @@ static int read_value(int dir, const char *entry, const char *name, size_t oid_l
 			return 1;
 		return err_prefix(err, "%s", name);
 	}
-	return parse_value(name, text.data, oid_len, ref, snapshot, err);
+	return ref_snapshot_parse_value(name, text.data, oid_len, ref, snapshot, err);
 }
 
 static int add_loose(struct walk *walk, int dir, const char *entry, struct err *err)
@@ -118,10 +119,10 @@ static int descend(struct walk *walk, int dir, const char *entry, struct err *er
 	if (fd < 0)
 		return err_errno(err, "cannot open directory %s", walk->name.data);
 	str_add_char(&walk->name, '/');
-	return walk_directory(walk, fd, err);
+	return ref_snapshot_walk_directory(walk, fd, err);
 }
 
-static bool is_directory(int dir, const struct dirent *entry)
+static bool ref_snapshot_is_directory(int dir, const struct dirent *entry)
 {
 	struct stat st;
 
@@ -131,7 +132,8 @@ static bool is_directory(int dir, const struct dirent *entry)
 	       S_ISDIR(st.st_mode);
 }
 
-static int visit(struct walk *walk, DIR *dir, const struct dirent *entry, struct err *err)
+static int ref_snapshot_visit_entry(struct walk *walk, DIR *dir,
+				    const struct dirent *entry, struct err *err)
 {
 	size_t len = walk->name.len;
 	int result;
@@ -139,7 +141,7 @@ static int visit(struct walk *walk, DIR *dir, const struct dirent *entry, struct
 	if (entry->d_name[0] == '.' || text_ends_with(entry->d_name, ".lock"))
 		return 0;
 	str_add(&walk->name, entry->d_name);
-	if (is_directory(dirfd(dir), entry))
+	if (ref_snapshot_is_directory(dirfd(dir), entry))
 		result = descend(walk, dirfd(dir), entry->d_name, err);
 	else
 		result = add_loose(walk, dirfd(dir), entry->d_name, err);
@@ -148,7 +150,7 @@ static int visit(struct walk *walk, DIR *dir, const struct dirent *entry, struct
 }
 
 /* Takes fd. */
-static int walk_directory(struct walk *walk, int fd, struct err *err)
+static int ref_snapshot_walk_directory(struct walk *walk, int fd, struct err *err)
 {
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *dir = fdopendir(fd);
@@ -162,7 +164,7 @@ static int walk_directory(struct walk *walk, int fd, struct err *err)
 		return err_set(err, ERR_CORRUPT, "%s: directories nest too deeply",
 			       walk->name.data);
 	while (errno = 0, (entry = readdir(dir)) != NULL)
-		if (visit(walk, dir, entry, err) != 0)
+		if (ref_snapshot_visit_entry(walk, dir, entry, err) != 0)
 			return -1;
 	walk->depth--;
 	return errno == 0 ? 0 : err_errno(err, "cannot list %s", walk->name.data);
@@ -177,14 +179,14 @@ static int read_loose(int dir, struct walk *walk, struct err *err)
 	walk->name = (struct str)STR_INIT;
 	if (fd >= 0) {
 		str_add(&walk->name, "refs/");
-		result = walk_directory(walk, fd, err);
+		result = ref_snapshot_walk_directory(walk, fd, err);
 	}
 	str_clear(&walk->name);
 	return result;
 }
 
-static int read_packed(int dir, size_t oid_len, struct ref_snapshot *packed,
-		       struct err *err)
+static int ref_snapshot_read_packed(int dir, size_t oid_len, struct ref_snapshot *packed,
+				    struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -194,8 +196,8 @@ static int read_packed(int dir, size_t oid_len, struct ref_snapshot *packed,
 	return ref_parse_packed(packed, str_take(&text), len, oid_len, err);
 }
 
-static int read_head(int dir, size_t oid_len, struct ref_snapshot *snapshot,
-		     struct err *err)
+static int ref_snapshot_read_head(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+				  struct err *err)
 {
 	struct ref head = { 0 };
 	int found = read_value(dir, "HEAD", "HEAD", oid_len, &head, snapshot, err);
@@ -219,7 +221,7 @@ static int read_head(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int ref_snapshot_compare_names(const void *a, const void *b)
 {
 	return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
 }
@@ -236,17 +238,18 @@ static struct ref prefer_loose(const struct ref *loose, const struct ref *packed
 	return ref;
 }
 
-static void merge(struct ref_snapshot *loose, struct ref_snapshot *packed,
-		  struct ref_snapshot *all)
+static void ref_snapshot_merge(struct ref_snapshot *loose, struct ref_snapshot *packed,
+			       struct ref_snapshot *all)
 {
 	size_t i = 0, j = 0;
 
-	vec_sort(&loose->refs, by_name);
+	vec_sort(&loose->refs, ref_snapshot_compare_names);
 	while (i < loose->refs.count || j < packed->refs.count) {
-		int order = i == loose->refs.count    ? 1
-			    : j == packed->refs.count ? -1
-						      : by_name(&loose->refs.items[i],
-								&packed->refs.items[j]);
+		int order = i == loose->refs.count ? 1
+			    : j == packed->refs.count
+				    ? -1
+				    : ref_snapshot_compare_names(&loose->refs.items[i],
+								 &packed->refs.items[j]);
 		if (order < 0)
 			vec_add(&all->refs, loose->refs.items[i++]);
 		else if (order > 0)
@@ -263,17 +266,17 @@ static void merge(struct ref_snapshot *loose, struct ref_snapshot *packed,
 }
 
 /* `walk` is as read_loose wants it, but for the list. */
-static int read_all(int dir, struct walk *walk, struct ref_snapshot *snapshot,
-		    struct err *err)
+static int ref_snapshot_read_all(int dir, struct walk *walk,
+				 struct ref_snapshot *snapshot, struct err *err)
 {
 	AUTO_SNAPSHOT struct ref_snapshot loose = REF_SNAPSHOT_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot packed = REF_SNAPSHOT_INIT;
 
 	walk->snapshot = &loose;
 	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;
-	if (read_head(dir, walk->oid_len, snapshot, err) != 0 ||
+	if (ref_snapshot_read_head(dir, walk->oid_len, snapshot, err) != 0 ||
 	    read_loose(dir, walk, err) != 0 ||
-	    read_packed(dir, walk->oid_len, &packed, err) != 0) {
+	    ref_snapshot_read_packed(dir, walk->oid_len, &packed, err) != 0) {
 		ref_snapshot_clear(snapshot);
 		return -1;
 	}
@@ -281,7 +284,7 @@ static int read_all(int dir, struct walk *walk, struct ref_snapshot *snapshot,
 	for (size_t i = 0; i < loose.refs.count; i++)
 		if (!loose.refs.items[i].target)
 			snapshot->has_packed_only = false;
-	merge(&loose, &packed, snapshot);
+	ref_snapshot_merge(&loose, &packed, snapshot);
 	return 0;
 }
 
@@ -290,7 +293,7 @@ int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 {
 	struct walk walk = { .oid_len = oid_len };
 
-	return read_all(dir, &walk, snapshot, err);
+	return ref_snapshot_read_all(dir, &walk, snapshot, err);
 }
 
 int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *snapshot,
@@ -298,7 +301,7 @@ int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *sna
 {
 	struct walk walk = { .oid_len = oid_len, .skips_garbage = true };
 
-	return read_all(dir, &walk, snapshot, err);
+	return ref_snapshot_read_all(dir, &walk, snapshot, err);
 }
 
 void ref_snapshot_clear(struct ref_snapshot *snapshot)
@@ -318,11 +321,11 @@ struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *n
 	if (snapshot->refs.count == 0)
 		return NULL;
 	return bsearch(&key, snapshot->refs.items, snapshot->refs.count, sizeof(key),
-		       by_name);
+		       ref_snapshot_compare_names);
 }
 
-static const struct ref *resolve(const struct ref_snapshot *snapshot, const char *name,
-				 int reads)
+static const struct ref *ref_snapshot_follow_targets(const struct ref_snapshot *snapshot,
+						     const char *name, int reads)
 {
 	while (reads-- > 0) {
 		const struct ref *ref = ref_snapshot_find(snapshot, name);
@@ -336,7 +339,7 @@ static const struct ref *resolve(const struct ref_snapshot *snapshot, const char
 const struct ref *ref_snapshot_resolve(const struct ref_snapshot *snapshot,
 				       const char *name)
 {
-	return resolve(snapshot, name, SYMBOLIC_LIMIT);
+	return ref_snapshot_follow_targets(snapshot, name, SYMBOLIC_LIMIT);
 }
 
 bool ref_snapshot_head(const struct ref_snapshot *snapshot, struct oid *oid)
@@ -347,7 +350,8 @@ bool ref_snapshot_head(const struct ref_snapshot *snapshot, struct oid *oid)
 		*oid = snapshot->head_oid;
 		return true;
 	}
-	ref = resolve(snapshot, snapshot->head_target, SYMBOLIC_LIMIT - 1);
+	ref = ref_snapshot_follow_targets(snapshot, snapshot->head_target,
+					  SYMBOLIC_LIMIT - 1);
 	if (ref)
 		*oid = ref->oid;
 	return ref != NULL;

@@ -8,14 +8,14 @@
 
 #define CONFIG_LIMIT ((size_t)16 << 20)
 
-static bool is_directory(int dir, const char *name)
+static bool repo_is_directory(int dir, const char *name)
 {
 	struct stat st;
 
 	return fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-static bool is_there(int dir, const char *name)
+static bool repo_is_there(int dir, const char *name)
 {
 	struct stat st;
 
@@ -24,8 +24,8 @@ static bool is_there(int dir, const char *name)
 
 enum repo_look repo_look_at(int dir)
 {
-	int parts = is_directory(dir, "objects") + is_directory(dir, "refs") +
-		    is_there(dir, "HEAD");
+	int parts = repo_is_directory(dir, "objects") + repo_is_directory(dir, "refs") +
+		    repo_is_there(dir, "HEAD");
 
 	return parts == 3 ? REPO_BARE : parts == 2 ? REPO_DAMAGED : REPO_NOTHING;
 }
@@ -63,7 +63,8 @@ static int read_extension(const struct conf_entry *entry, struct repo *repo,
 	return 0;
 }
 
-static bool is_of(const struct conf_entry *entry, const char *section, const char *key)
+static bool repo_is_of_format(const struct conf_entry *entry, const char *section,
+			      const char *key)
 {
 	return strcasecmp(entry->section, section) == 0 && !entry->subsection &&
 	       strcasecmp(entry->key, key) == 0;
@@ -74,7 +75,7 @@ static bool is_promisor(const struct conf_entry *entry)
 {
 	bool value = true;
 
-	if (is_of(entry, "extensions", "partialClone"))
+	if (repo_is_of_format(entry, "extensions", "partialClone"))
 		return true;
 	return strcasecmp(entry->section, "remote") == 0 && entry->subsection &&
 	       strcasecmp(entry->key, "promisor") == 0 &&
@@ -125,14 +126,15 @@ static void read_closed(const struct conf_entry *entry, struct repo *repo)
 		repo->is_closed = !is_open;
 }
 
-static int read_format(const struct conf *conf, struct repo *repo, struct err *err)
+static int repo_read_format(const struct conf *conf, struct repo *repo, struct err *err)
 {
 	const struct conf_list *all = conf_entries(conf);
 	uint64_t version = 0;
 
 	for (size_t i = 0; i < all->count; i++) {
 		repo->is_partial |= is_promisor(all->items[i]);
-		repo->has_work_tree |= is_of(all->items[i], "core", "worktree");
+		repo->has_work_tree |=
+			repo_is_of_format(all->items[i], "core", "worktree");
 		repo->rewrites_urls |= rewrites_urls(all->items[i]);
 		repo->has_includes |= is_include(all->items[i]);
 		read_hidden(all->items[i], repo);
@@ -161,7 +163,7 @@ static int read_config(struct repo *repo, struct err *err)
 		return err->class == ERR_MISSING ? 0 : -1;
 	if (conf_load_text("config", text.data, text.len, &conf, err) != 0)
 		return err_remedy(err, "mend the repository's file config");
-	return read_format(conf, repo, err);
+	return repo_read_format(conf, repo, err);
 }
 
 static bool is_filled(int dir, const char *name)
@@ -179,7 +181,7 @@ static int check_look(struct repo *repo, struct err *err)
 			return 0;
 		return err_errno(err, "cannot read directory objects");
 	case REPO_DAMAGED:
-		if (is_there(repo->fd, "HEAD"))
+		if (repo_is_there(repo->fd, "HEAD"))
 			break;
 		err_set(err, ERR_CORRUPT, "it has no HEAD");
 		return err_remedy(err, "write it again: git symbolic-ref HEAD "
@@ -202,7 +204,7 @@ int repo_open(int dir, const char *path, struct repo *repo, struct err *err)
 		repo_close(repo);
 		return -1;
 	}
-	repo->has_includes |= is_there(repo->fd, "config.worktree");
+	repo->has_includes |= repo_is_there(repo->fd, "config.worktree");
 	repo->is_shallow = is_filled(repo->fd, "shallow");
 	repo->has_alternates = is_filled(repo->fd, "objects/info/alternates");
 	return 0;
@@ -214,7 +216,7 @@ static bool is_null_device(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
 }
 
-static int check_file(int dir, const char *folder, const char *name, struct err *err)
+static int repo_check_file(int dir, const char *folder, const char *name, struct err *err)
 {
 	struct stat st;
 
@@ -258,7 +260,7 @@ static int check_packs(const struct repo *repo, const char *folder, struct err *
 
 	while (list && (entry = readdir(list)) != NULL)
 		if (entry->d_type != DT_REG && is_of_pack(entry->d_name) &&
-		    check_file(dirfd(list), folder, entry->d_name, err) != 0)
+		    repo_check_file(dirfd(list), folder, entry->d_name, err) != 0)
 			return -1;
 	return 0;
 }
@@ -270,7 +272,7 @@ static int check_needed(const struct repo *repo, const struct needed *one,
 		return check_packs(repo, one->folder, err);
 	AUTO_CLOSE int folder = openat(repo->fd, one->folder, O_PATH | O_CLOEXEC);
 	for (size_t i = 0; folder >= 0 && one->names[i]; i++)
-		if (check_file(folder, one->folder, one->names[i], err) != 0)
+		if (repo_check_file(folder, one->folder, one->names[i], err) != 0)
 			return -1;
 	return 0;
 }
@@ -282,7 +284,7 @@ static int refuse_maze(const char *name, struct err *err)
 	return err_remedy(err, "put plain directories there");
 }
 
-static bool is_link(int dir, const struct dirent *entry)
+static bool repo_is_link(int dir, const struct dirent *entry)
 {
 	struct stat st;
 
@@ -294,16 +296,16 @@ static bool is_link(int dir, const struct dirent *entry)
 static int check_refs(int parent, const char *name, unsigned depth, struct err *err);
 
 /* So no more than one link is on the way to any. */
-static int check_entry(int dir, const char *folder, const struct dirent *entry,
-		       unsigned depth, struct err *err)
+static int repo_check_entry(int dir, const char *folder, const struct dirent *entry,
+			    unsigned depth, struct err *err)
 {
 	if (entry->d_name[0] == '.' || entry->d_type == DT_REG)
 		return 0;
-	if (check_file(dir, folder, entry->d_name, err) != 0)
+	if (repo_check_file(dir, folder, entry->d_name, err) != 0)
 		return -1;
-	if (!is_directory(dir, entry->d_name))
+	if (!repo_is_directory(dir, entry->d_name))
 		return 0;
-	if (is_link(dir, entry))
+	if (repo_is_link(dir, entry))
 		depth += REFS_DEPTH / 2 + 1;
 	return check_refs(dir, entry->d_name, depth + 1, err);
 }
@@ -321,7 +323,7 @@ static int check_refs(int parent, const char *name, unsigned depth, struct err *
 	if (depth > REFS_DEPTH)
 		return refuse_maze(name, err);
 	while (list && result == 0 && (entry = readdir(list)) != NULL)
-		result = check_entry(fd, name, entry, depth, err);
+		result = repo_check_entry(fd, name, entry, depth, err);
 	return result;
 }
 
@@ -366,7 +368,7 @@ const char *const repo_diversions[] = {
 int repo_check_diversions(int dir, struct err *err)
 {
 	for (const char *const *name = repo_diversions; *name; name++) {
-		if (!is_there(dir, *name))
+		if (!repo_is_there(dir, *name))
 			continue;
 		err_set(err, ERR_CORRUPT,
 			"it has a file %s: git would give readers something else", *name);
@@ -407,7 +409,7 @@ static const char sha256_config[] = "[core]\n"
 				    "[maintenance]\n"
 				    "\tauto = false\n";
 
-static int write_file(int dir, const char *name, const char *text, struct err *err)
+static int repo_write_file(int dir, const char *name, const char *text, struct err *err)
 {
 	AUTO_CLOSE int fd =
 		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -417,7 +419,7 @@ static int write_file(int dir, const char *name, const char *text, struct err *e
 	return file_write_all(fd, text, strlen(text), name, err);
 }
 
-static int fill(int dir, size_t oid_len, struct err *err)
+static int repo_fill_new(int dir, size_t oid_len, struct err *err)
 {
 	static const char *const folders[] = { "objects", "objects/info", "objects/pack",
 					       "refs",    "refs/heads",   "refs/tags" };
@@ -425,10 +427,10 @@ static int fill(int dir, size_t oid_len, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
 		if (mkdirat(dir, folders[i], 0777) != 0)
 			return err_errno(err, "cannot make directory %s", folders[i]);
-	if (write_file(dir, "config", oid_len == 32 ? sha256_config : sha1_config, err) !=
-	    0)
+	if (repo_write_file(dir, "config", oid_len == 32 ? sha256_config : sha1_config,
+			    err) != 0)
 		return -1;
-	return write_file(dir, "HEAD", "ref: refs/heads/main\n", err);
+	return repo_write_file(dir, "HEAD", "ref: refs/heads/main\n", err);
 }
 
 int repo_make(int dir, const char *path, size_t oid_len, struct err *err)
@@ -438,5 +440,5 @@ int repo_make(int dir, const char *path, size_t oid_len, struct err *err)
 	if (mkdirat(dir, path, 0777) != 0)
 		return err_errno(err, "cannot make directory %s", path);
 	fd = dir_open(dir, path, err);
-	return fd < 0 ? -1 : fill(fd, oid_len, err);
+	return fd < 0 ? -1 : repo_fill_new(fd, oid_len, err);
 }

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "git/lock_file.h"
 
-static bool is_there(int dir, const char *path)
+static bool state_is_there(int dir, const char *path)
 {
 	struct stat st;
 
@@ -59,7 +59,7 @@ static int new_key(int dir, struct err *err)
 
 	if (state < 0)
 		return -1;
-	bool is_first = !is_there(state, NAME_KEY);
+	bool is_first = !state_is_there(state, NAME_KEY);
 	random_hex(key, STATE_KEY_DIGITS / 2);
 	if (file_replace(state, NAME_KEY, key, STATE_KEY_DIGITS, FILE_NO_SYNC, err) != 0)
 		return -1;
@@ -70,8 +70,8 @@ static int new_key(int dir, struct err *err)
 
 /* With the repository's own mode: the hooks of all who may push write there. Made by
  * root for a repository of somebody else, it becomes that user's. Returns it, open. */
-static int make_folder(int parent, const char *name, const struct stat *like,
-		       struct err *err)
+static int state_make_folder(int parent, const char *name, const struct stat *like,
+			     struct err *err)
 {
 	bool is_new = mkdirat(parent, name, like->st_mode & 0777) == 0;
 
@@ -87,19 +87,19 @@ static int make_folder(int parent, const char *name, const struct stat *like,
 	return TAKE_FD(fd);
 }
 
-static int make_folders(int dir, struct err *err)
+static int state_make_folders(int dir, struct err *err)
 {
 	struct stat st;
 
 	if (fstat(dir, &st) != 0)
 		return err_errno(err, "cannot look at the repository");
-	AUTO_CLOSE int folder = make_folder(dir, HOOK_NODE_FOLDER, &st, err);
+	AUTO_CLOSE int folder = state_make_folder(dir, HOOK_NODE_FOLDER, &st, err);
 	if (folder < 0)
 		return -1;
-	AUTO_CLOSE int state = make_folder(folder, NAME_STATE, &st, err);
+	AUTO_CLOSE int state = state_make_folder(folder, NAME_STATE, &st, err);
 	if (state < 0)
 		return -1;
-	AUTO_CLOSE int pending = make_folder(state, NAME_PENDING, &st, err);
+	AUTO_CLOSE int pending = state_make_folder(state, NAME_PENDING, &st, err);
 	return pending < 0 ? -1 : 0;
 }
 
@@ -115,9 +115,9 @@ static int check_pending(int dir, struct err *err)
 
 int state_prepare(int dir, struct err *err)
 {
-	if (!is_there(dir, STATE_PENDING) && make_folders(dir, err) != 0)
+	if (!state_is_there(dir, STATE_PENDING) && state_make_folders(dir, err) != 0)
 		return -1;
-	return is_there(dir, STATE_KEY) ? 0 : new_key(dir, err);
+	return state_is_there(dir, STATE_KEY) ? 0 : new_key(dir, err);
 }
 
 int state_begin(int dir, struct lock_owner *writer, struct err *err)
@@ -183,7 +183,7 @@ void state_abandon(struct lock_owner *writer)
 
 int state_renew(int dir, struct err *err)
 {
-	if (!is_there(dir, STATE_PENDING) && make_folders(dir, err) != 0)
+	if (!state_is_there(dir, STATE_PENDING) && state_make_folders(dir, err) != 0)
 		return -1;
 	return new_key(dir, err);
 }
@@ -288,7 +288,7 @@ static DIR *list_pending(int dir, int *state, struct err *err)
 	return list;
 }
 
-static int recover_all(struct walk *walk, struct err *err)
+static int state_recover_all(struct walk *walk, struct err *err)
 {
 	const char *name;
 	AUTO_CLOSE int state = -1;
@@ -308,11 +308,11 @@ int state_recover(int dir, struct err *err)
 {
 	struct walk walk = { .dir = dir };
 
-	return recover_all(&walk, err);
+	return state_recover_all(&walk, err);
 }
 
 /* ERR_MISSING: there is none, or a crash of the machine has emptied it. */
-static int read_key(int dir, char key[STATE_KEY_SIZE], struct err *err)
+static int state_read_key(int dir, char key[STATE_KEY_SIZE], struct err *err)
 {
 	char text[STATE_KEY_SIZE];
 	AUTO_CLOSE int state = open_state(dir, err);
@@ -336,11 +336,11 @@ static int read_key(int dir, char key[STATE_KEY_SIZE], struct err *err)
 /* When two make one, the last stays: what was made is read again. */
 static int read_or_make_key(int dir, char key[STATE_KEY_SIZE], struct err *err)
 {
-	if (read_key(dir, key, err) == 0)
+	if (state_read_key(dir, key, err) == 0)
 		return 0;
 	if (err->class != ERR_MISSING || state_renew(dir, err) != 0)
 		return -1;
-	return read_key(dir, key, err);
+	return state_read_key(dir, key, err);
 }
 
 int state_look(int dir, struct state_look *look, struct err *err)
@@ -348,7 +348,7 @@ int state_look(int dir, struct state_look *look, struct err *err)
 	struct walk walk = { .dir = dir };
 
 	*look = (struct state_look){ 0 };
-	if (recover_all(&walk, err) != 0)
+	if (state_recover_all(&walk, err) != 0)
 		return -1;
 	look->is_pending = walk.is_pending;
 	look->recovered = walk.recovered;
@@ -369,7 +369,7 @@ static const char *program_of(enum lock_owner_kind kind)
 }
 
 /* Who may not write there asks the local clock; for a person that will do. */
-static int64_t age_of(struct walk *walk, int fd)
+static int64_t state_find_age(struct walk *walk, int fd)
 {
 	struct stat st;
 	int64_t now = walk_now(walk);
@@ -381,7 +381,8 @@ static int64_t age_of(struct walk *walk, int fd)
 	return now - (int64_t)st.st_mtime;
 }
 
-static void describe(struct walk *walk, const char *name, struct state_writer *writer)
+static void state_describe_writer(struct walk *walk, const char *name,
+				  struct state_writer *writer)
 {
 	struct lock_owner_line line;
 	AUTO_CLOSE int probed = -1;
@@ -394,7 +395,7 @@ static void describe(struct walk *walk, const char *name, struct state_writer *w
 	lock_owner_read(fd, &line);
 	writer->pid = line.pid;
 	snprintf(writer->program, sizeof(writer->program), "%s", program_of(line.kind));
-	writer->age_s = age_of(walk, fd);
+	writer->age_s = state_find_age(walk, fd);
 	writer->is_elsewhere =
 		lock_owner_is_elsewhere(&line) && writer->state == LOCK_OWNER_UNKNOWN;
 }
@@ -413,7 +414,7 @@ int state_list(int dir, state_writers *writers, struct err *err)
 		return err->class == ERR_MISSING ? 0 : -1;
 	while ((name = next_pending(&walk)) != NULL) {
 		struct state_writer writer;
-		describe(&walk, name, &writer);
+		state_describe_writer(&walk, name, &writer);
 		if (writer.state != LOCK_OWNER_GONE)
 			vec_add(writers, writer);
 	}

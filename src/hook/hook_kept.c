@@ -32,7 +32,7 @@ static char *after_slash(char *path)
 }
 
 /* ".../post-receive.d/refrelay" is run for post-receive. */
-static bool take_part(const char *directory, struct hook_call *call)
+static bool hook_kept_take_part(const char *directory, struct hook_call *call)
 {
 	const char *slash = strrchr(directory, '/');
 	const char *name = slash ? slash + 1 : directory;
@@ -41,7 +41,7 @@ static bool take_part(const char *directory, struct hook_call *call)
 	if (len <= suffix || strcmp(name + len - suffix, HOOK_PARTS) != 0)
 		return false;
 	call->name[0] = '\0';
-	add(call->name, sizeof(call->name), name);
+	hook_text_add(call->name, sizeof(call->name), name);
 	call->name[strlen(call->name) - suffix] = '\0';
 	return true;
 }
@@ -51,11 +51,11 @@ void hook_call_of(char *script, char **arguments, struct hook_call *call)
 	char *name = after_slash(script);
 
 	*call = (struct hook_call){ .script = script, .arguments = arguments };
-	add(call->name, sizeof(call->name), name);
+	hook_text_add(call->name, sizeof(call->name), name);
 	if (strcmp(name, HOOK_PART) != 0 || name == script)
 		return;
 	name[-1] = '\0';
-	call->is_part = take_part(script, call);
+	call->is_part = hook_kept_take_part(script, call);
 	name[-1] = '/';
 }
 
@@ -93,19 +93,20 @@ static bool note_running(void)
 	uint64_t depth = running(&before) + 1;
 
 	if (depth > DEPTH_MAX) {
-		complain("hooks run each other in a circle", "see refrelay hooks list");
+		hook_text_complain("hooks run each other in a circle",
+				   "see refrelay hooks list");
 		return false;
 	}
 	hook_state_git(git, sizeof(git));
-	add_number(text, sizeof(text), depth);
-	add(text, sizeof(text), " ");
-	add(text, sizeof(text), git);
+	hook_text_add_number(text, sizeof(text), depth);
+	hook_text_add(text, sizeof(text), " ");
+	hook_text_add(text, sizeof(text), git);
 	return setenv(HOOK_RUNNING, text, 1) == 0;
 }
 
 /* As git does: what is not executable is no hook, and what has no first line that the
  * kernel knows is for the shell. Returns if there is none. */
-static void become(char *path, char **arguments)
+static void hook_kept_execute(char *path, char **arguments)
 {
 	char shell[] = "sh";
 	size_t count = 0;
@@ -129,10 +130,10 @@ static void become_kept_beside(const char *directory, const struct hook_call *ca
 {
 	char path[PATH_MAX] = "";
 
-	add(path, sizeof(path), directory);
-	add(path, sizeof(path), HOOK_KEPT "/");
-	add(path, sizeof(path), call->name);
-	become(path, call->arguments);
+	hook_text_add(path, sizeof(path), directory);
+	hook_text_add(path, sizeof(path), HOOK_KEPT "/");
+	hook_text_add(path, sizeof(path), call->name);
+	hook_kept_execute(path, call->arguments);
 }
 
 /* Where earlier versions kept it. */
@@ -140,15 +141,15 @@ static void become_kept_in(const char *directory, const struct hook_call *call)
 {
 	char path[PATH_MAX] = "";
 
-	add(path, sizeof(path), directory);
-	add(path, sizeof(path), "/");
-	add(path, sizeof(path), call->name);
-	add(path, sizeof(path), HOOK_KEPT);
-	become(path, call->arguments);
+	hook_text_add(path, sizeof(path), directory);
+	hook_text_add(path, sizeof(path), "/");
+	hook_text_add(path, sizeof(path), call->name);
+	hook_text_add(path, sizeof(path), HOOK_KEPT);
+	hook_kept_execute(path, call->arguments);
 }
 
 /* Cuts the last part off. */
-static void cut(char *path)
+static void hook_kept_cut_last_part(char *path)
 {
 	char *slash = strrchr(path, '/');
 
@@ -161,8 +162,8 @@ void hook_become_kept(const struct hook_call *call)
 	char directory[PATH_MAX] = "", given[PATH_MAX] = "";
 	char target[PATH_MAX];
 
-	add(given, sizeof(given), call->script);
-	cut(given);
+	hook_text_add(given, sizeof(given), call->script);
+	hook_kept_cut_last_part(given);
 	if (call->is_part || !strchr(call->script, '/') || !realpath(given, directory) ||
 	    !note_running())
 		return;
@@ -171,7 +172,7 @@ void hook_become_kept(const struct hook_call *call)
 	become_kept_beside(directory, call); /* it was just being moved */
 	if (!realpath(call->script, target))
 		return;
-	cut(target);
+	hook_kept_cut_last_part(target);
 	if (strcmp(target, directory) != 0)
 		become_kept_beside(target, call);
 }

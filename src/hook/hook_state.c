@@ -54,7 +54,7 @@ static bool random_digits(char *text, size_t digits)
 	return true;
 }
 
-static uint64_t leading_number(const char *text)
+static uint64_t hook_state_leading_number(const char *text)
 {
 	uint64_t value = 0;
 
@@ -66,9 +66,9 @@ static uint64_t leading_number(const char *text)
 static void proc_path(uint64_t pid, const char *name, char *path, size_t size)
 {
 	path[0] = '\0';
-	add(path, size, "/proc/");
-	add_number(path, size, pid);
-	add(path, size, name);
+	hook_text_add(path, size, "/proc/");
+	hook_text_add_number(path, size, pid);
+	hook_text_add(path, size, name);
 }
 
 /* /proc/PID/stat: "<pid> (<name>) <state> <parent> ..."; the start is field 22. The name
@@ -80,7 +80,7 @@ static bool read_process(uint64_t pid, struct process *process)
 
 	*process = (struct process){ .pid = pid };
 	proc_path(pid, "/stat", path, sizeof(path));
-	if (!read_file(AT_FDCWD, path, text, sizeof(text)))
+	if (!hook_text_read_file(AT_FDCWD, path, text, sizeof(text)))
 		return false;
 	from = strchr(text, '(');
 	at = strrchr(text, ')');
@@ -93,19 +93,20 @@ static bool read_process(uint64_t pid, struct process *process)
 	for (int field = 2; at && field < 22; field++) {
 		at = strchr(at + 1, ' ');
 		if (at && field == 3)
-			process->parent = leading_number(at + 1);
+			process->parent = hook_state_leading_number(at + 1);
 	}
-	process->start = at ? leading_number(at + 1) : 0;
+	process->start = at ? hook_state_leading_number(at + 1) : 0;
 	return true;
 }
 
 /* A script may be called git-something as well; but its program is a shell. */
-static bool is_git(const struct process *process)
+static bool hook_state_is_git_process(const struct process *process)
 {
 	char path[NAME_SIZE], program[PATH_MAX];
 	const char *slash;
 
-	if (strcmp(process->name, "git") != 0 && !begins(process->name, "git-"))
+	if (strcmp(process->name, "git") != 0 &&
+	    !hook_text_begins_with(process->name, "git-"))
 		return false;
 	proc_path(process->pid, "/exe", path, sizeof(path));
 	ssize_t len = readlink(path, program, sizeof(program) - 1);
@@ -113,7 +114,7 @@ static bool is_git(const struct process *process)
 		return true; /* another user's: it cannot be told */
 	program[len] = '\0';
 	slash = strrchr(program, '/');
-	return slash && begins(slash + 1, "git");
+	return slash && hook_text_begins_with(slash + 1, "git");
 }
 
 /* The git process that changes refs: there may be scripts between it and us. Without one
@@ -126,10 +127,10 @@ static bool find_process(struct process *found)
 
 	read_process((uint64_t)pid, &parent);
 	*found = parent;
-	for (int i = 0; i < ANCESTORS_LIMIT && !is_git(found); i++)
+	for (int i = 0; i < ANCESTORS_LIMIT && !hook_state_is_git_process(found); i++)
 		if (found->parent == 0 || !read_process(found->parent, found))
 			break;
-	if (is_git(found))
+	if (hook_state_is_git_process(found))
 		return true;
 	*found = parent;
 	return getpgid(pid) == getpgrp();
@@ -145,28 +146,30 @@ static bool find_owner(struct owner *owner)
 		errno = ESRCH;
 		return false;
 	}
-	read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
+	hook_text_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot,
+			    sizeof(boot));
 	boot[strcspn(boot, "\n")] = '\0';
 	*owner = (struct owner){ .line = OWNER_PROCESS OWNER_BOOT,
 				 .prefix = STATE_GIT_PREFIX };
-	add(owner->line, sizeof(owner->line), *boot ? boot : "unknown");
-	add(owner->line, sizeof(owner->line), OWNER_PIDNS);
-	add_number(owner->line, sizeof(owner->line),
-		   stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0);
-	add(owner->line, sizeof(owner->line), OWNER_PID);
-	add_number(owner->line, sizeof(owner->line), process.pid);
-	add(owner->line, sizeof(owner->line), OWNER_START);
-	add_number(owner->line, sizeof(owner->line), process.start);
-	add(owner->line, sizeof(owner->line), "\n");
-	add_number(owner->prefix, sizeof(owner->prefix), process.pid);
-	add(owner->prefix, sizeof(owner->prefix), "-");
-	add_number(owner->prefix, sizeof(owner->prefix), process.start);
-	add(owner->prefix, sizeof(owner->prefix), "-");
+	hook_text_add(owner->line, sizeof(owner->line), *boot ? boot : "unknown");
+	hook_text_add(owner->line, sizeof(owner->line), OWNER_PIDNS);
+	hook_text_add_number(owner->line, sizeof(owner->line),
+			     stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0);
+	hook_text_add(owner->line, sizeof(owner->line), OWNER_PID);
+	hook_text_add_number(owner->line, sizeof(owner->line), process.pid);
+	hook_text_add(owner->line, sizeof(owner->line), OWNER_START);
+	hook_text_add_number(owner->line, sizeof(owner->line), process.start);
+	hook_text_add(owner->line, sizeof(owner->line), "\n");
+	hook_text_add_number(owner->prefix, sizeof(owner->prefix), process.pid);
+	hook_text_add(owner->prefix, sizeof(owner->prefix), "-");
+	hook_text_add_number(owner->prefix, sizeof(owner->prefix), process.start);
+	hook_text_add(owner->prefix, sizeof(owner->prefix), "-");
 	return true;
 }
 
 /* Made by root for a repository of somebody else, it becomes that user's. */
-static bool make_folder(int repository, const char *path, const struct stat *like)
+static bool hook_state_make_folder(int repository, const char *path,
+				   const struct stat *like)
 {
 	if (mkdirat(repository, path, like->st_mode & 0777) != 0)
 		return errno == EEXIST;
@@ -175,7 +178,7 @@ static bool make_folder(int repository, const char *path, const struct stat *lik
 }
 
 /* All who may push must be able to write there, whatever this one's umask. */
-static bool make_folders(int repository)
+static bool hook_state_make_folders(int repository)
 {
 	static const char *const names[] = { HOOK_NODE_FOLDER, STATE_FOLDER,
 					     STATE_PENDING };
@@ -184,18 +187,18 @@ static bool make_folders(int repository)
 	mode_t old = umask(0);
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && is_made; i++)
-		is_made = make_folder(repository, names[i], &st);
+		is_made = hook_state_make_folder(repository, names[i], &st);
 	umask(old);
 	return is_made;
 }
 
 /* To be renamed; who can read HEAD can read it. */
-static int create(int repository, const char *path, mode_t mode)
+static int hook_state_create_file(int repository, const char *path, mode_t mode)
 {
 	int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 	int fd = openat(repository, path, flags, 0666);
 
-	if (fd < 0 && errno == ENOENT && make_folders(repository))
+	if (fd < 0 && errno == ENOENT && hook_state_make_folders(repository))
 		fd = openat(repository, path, flags, 0666);
 	if (fd < 0 || fchmod(fd, mode) == 0)
 		return fd;
@@ -226,9 +229,9 @@ static bool put_file(int repository, const char *name, const char *text)
 	if (fstatat(repository, "HEAD", &head, 0) != 0 ||
 	    !random_digits(digits, RANDOM_DIGITS))
 		return false;
-	add(path, sizeof(path), STATE_FOLDER "/new" STATE_TEMPORARY);
-	add(path, sizeof(path), digits);
-	int fd = create(repository, path, head.st_mode & 0666);
+	hook_text_add(path, sizeof(path), STATE_FOLDER "/new" STATE_TEMPORARY);
+	hook_text_add(path, sizeof(path), digits);
+	int fd = hook_state_create_file(repository, path, head.st_mode & 0666);
 	if (fd >= 0 && write_and_close(fd, text) &&
 	    renameat(repository, path, repository, name) == 0)
 		return true;
@@ -245,13 +248,14 @@ static bool put_pending(int repository)
 
 	if (!find_owner(&owner) || !random_digits(digits, RANDOM_DIGITS))
 		return false;
-	add(name, sizeof(name), owner.prefix);
-	add(name, sizeof(name), digits);
+	hook_text_add(name, sizeof(name), owner.prefix);
+	hook_text_add(name, sizeof(name), digits);
 	if (put_file(repository, name, owner.line))
 		return true;
 	/* All but the last folder were there. */
 	return errno == ENOENT && faccessat(repository, "HEAD", F_OK, 0) == 0 &&
-	       make_folders(repository) && put_file(repository, name, owner.line);
+	       hook_state_make_folders(repository) &&
+	       put_file(repository, name, owner.line);
 }
 
 static const char *remedy(int number_of_error)
@@ -280,7 +284,7 @@ bool hook_state_begin(int repository)
 	int saved = errno;
 	complain_errno("this change is refused, since readers would go on to get the "
 		       "old refs: cannot write to " STATE_FOLDER);
-	complain("what to do", remedy(saved));
+	hook_text_complain("what to do", remedy(saved));
 	return false;
 }
 
@@ -297,8 +301,8 @@ static bool is_owned(int pending, const char *name, const struct owner *owner)
 {
 	char line[OWNER_LINE_MAX];
 
-	return begins(name, owner->prefix) &&
-	       read_file(pending, name, line, sizeof(line)) &&
+	return hook_text_begins_with(name, owner->prefix) &&
+	       hook_text_read_file(pending, name, line, sizeof(line)) &&
 	       strcmp(line, owner->line) == 0;
 }
 
@@ -316,8 +320,8 @@ static bool find_pending(int repository, char name[NAME_SIZE])
 	while (list && !is_found && (entry = readdir(list)) != NULL) {
 		is_found = is_owned(fd, entry->d_name, &owner);
 		name[0] = '\0';
-		add(name, NAME_SIZE, STATE_PENDING "/");
-		add(name, NAME_SIZE, entry->d_name);
+		hook_text_add(name, NAME_SIZE, STATE_PENDING "/");
+		hook_text_add(name, NAME_SIZE, entry->d_name);
 	}
 	if (list)
 		closedir(list);
@@ -351,9 +355,9 @@ void hook_state_git(char *text, size_t size)
 
 	find_process(&git);
 	text[0] = '\0';
-	add_number(text, size, git.pid);
-	add(text, size, "-");
-	add_number(text, size, git.start);
+	hook_text_add_number(text, size, git.pid);
+	hook_text_add(text, size, "-");
+	hook_text_add_number(text, size, git.start);
 }
 
 bool hook_state_is_of_node(void)
@@ -362,5 +366,5 @@ bool hook_state_is_of_node(void)
 	struct process git;
 
 	return supervisor && find_process(&git) && git.parent > 0 &&
-	       git.parent == leading_number(supervisor);
+	       git.parent == hook_state_leading_number(supervisor);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void add(char *text, size_t size, const char *more)
+void hook_text_add(char *text, size_t size, const char *more)
 {
 	size_t used = strlen(text), len = strlen(more);
 
@@ -24,48 +24,48 @@ const char *number(uint64_t value, int digits, char text[NUMBER_SIZE])
 	return at;
 }
 
-void add_number(char *text, size_t size, uint64_t value)
+void hook_text_add_number(char *text, size_t size, uint64_t value)
 {
 	char digits[NUMBER_SIZE];
 
-	add(text, size, number(value, 1, digits));
+	hook_text_add(text, size, number(value, 1, digits));
 }
 
-bool begins(const char *text, const char *prefix)
+bool hook_text_begins_with(const char *text, const char *prefix)
 {
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
 enum { LINE_SIZE = 512 };
 
-void say(const char *text)
+void hook_text_say(const char *text)
 {
 	char line[LINE_SIZE] = "refrelay: ";
 
-	add(line, sizeof(line) - 1, text);
-	add(line, sizeof(line), "\n");
+	hook_text_add(line, sizeof(line) - 1, text);
+	hook_text_add(line, sizeof(line), "\n");
 	ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
 	(void)ignored;
 }
 
-void complain(const char *what, const char *why)
+void hook_text_complain(const char *what, const char *why)
 {
 	char text[LINE_SIZE] = "";
 
-	add(text, sizeof(text), what);
-	add(text, sizeof(text), ": ");
-	add(text, sizeof(text), why);
-	say(text);
+	hook_text_add(text, sizeof(text), what);
+	hook_text_add(text, sizeof(text), ": ");
+	hook_text_add(text, sizeof(text), why);
+	hook_text_say(text);
 }
 
 void complain_errno(const char *what)
 {
 	const char *why = strerrordesc_np(errno);
 
-	complain(what, why ? why : "unknown error");
+	hook_text_complain(what, why ? why : "unknown error");
 }
 
-bool read_file(int dir, const char *path, char *text, size_t size)
+bool hook_text_read_file(int dir, const char *path, char *text, size_t size)
 {
 	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
 	ssize_t len = fd < 0 ? -1 : read(fd, text, size - 1);

@@ -11,22 +11,22 @@
 enum { NUMBER_SIZE = 24 };
 
 /* Appends to text, which has room for `size` with its NUL; too long is cut. */
-void add(char *text, size_t size, const char *more);
+void hook_text_add(char *text, size_t size, const char *more);
 
 /* With this many digits at least, which are in `text`. */
 const char *number(uint64_t value, int digits, char text[NUMBER_SIZE]);
-void add_number(char *text, size_t size, uint64_t value);
+void hook_text_add_number(char *text, size_t size, uint64_t value);
 
-bool begins(const char *text, const char *prefix);
+bool hook_text_begins_with(const char *text, const char *prefix);
 
 /* One line, "refrelay: <text>"; git shows it to the person that pushes. */
-void say(const char *text);
+void hook_text_say(const char *text);
 
 /* The same of "<what>: <why>". */
-void complain(const char *what, const char *why);
+void hook_text_complain(const char *what, const char *why);
 void complain_errno(const char *what);
 
 /* As much of a file as there is room for, with a NUL; false with errno set. */
-bool read_file(int dir, const char *path, char *text, size_t size);
+bool hook_text_read_file(int dir, const char *path, char *text, size_t size);
 
 #endif

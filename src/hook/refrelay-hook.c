@@ -65,27 +65,27 @@ static int64_t now_ms(void)
 static void name_below(int dir, const char *name, char *out, size_t size)
 {
 	out[0] = '\0';
-	add(out, size, "/proc/self/fd/");
-	add_number(out, size, (uint64_t)dir);
-	add(out, size, name);
+	hook_text_add(out, size, "/proc/self/fd/");
+	hook_text_add_number(out, size, (uint64_t)dir);
+	hook_text_add(out, size, name);
 }
 
-static int open_directory(int dir, const char *name)
+static int refrelay_hook_open_directory(int dir, const char *name)
 {
 	return openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* A linked work tree's GIT_DIR is a part of it only: "commondir" names the whole. */
-static int open_repository(void)
+static int refrelay_hook_open_repository(void)
 {
 	const char *given = getenv("GIT_DIR");
 	char common[PATH_MAX];
-	int dir = open_directory(AT_FDCWD, given && *given ? given : ".");
+	int dir = refrelay_hook_open_directory(AT_FDCWD, given && *given ? given : ".");
 
-	if (dir < 0 || !read_file(dir, "commondir", common, sizeof(common)))
+	if (dir < 0 || !hook_text_read_file(dir, "commondir", common, sizeof(common)))
 		return dir;
 	common[strcspn(common, "\n")] = '\0';
-	return open_directory(dir, common);
+	return refrelay_hook_open_directory(dir, common);
 }
 
 static bool find_path(int repository)
@@ -106,7 +106,7 @@ static bool find_path(int repository)
 }
 
 /* connect() waits as long as one may send when the node has too much to do. */
-static int connect_node(int data)
+static int refrelay_hook_connect_node(int data)
 {
 	const struct timeval wait = { .tv_sec = HOOK_WAIT_MS / 1000 };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -124,18 +124,19 @@ static int connect_node(int data)
 
 /* Whether nothing is left to do: it is recorded, or the node wants no word of this
  * repository, now or later. */
-static bool is_settled(const char *answer)
+static bool refrelay_hook_is_settled(const char *answer)
 {
-	if (begins(answer, "no config "))
-		complain("the node does not want this change",
-			 answer + strlen("no config "));
-	return begins(answer, HOOK_OK) || begins(answer, "no config ") ||
-	       begins(answer, "no missing ");
+	if (hook_text_begins_with(answer, "no config "))
+		hook_text_complain("the node does not want this change",
+				   answer + strlen("no config "));
+	return hook_text_begins_with(answer, HOOK_OK) ||
+	       hook_text_begins_with(answer, "no config ") ||
+	       hook_text_begins_with(answer, "no missing ");
 }
 
 static int open_spool(int data)
 {
-	int spool = open_directory(data, HOOK_SPOOL);
+	int spool = refrelay_hook_open_directory(data, HOOK_SPOOL);
 
 	if (spool >= 0 || errno != ENOENT)
 		return spool;
@@ -143,7 +144,7 @@ static int open_spool(int data)
 		return -1;
 	if (fsync(data) != 0)
 		return -1;
-	return open_directory(data, HOOK_SPOOL);
+	return refrelay_hook_open_directory(data, HOOK_SPOOL);
 }
 
 /* A push of a thousand refs runs a thousand hooks: when one has waited in vain, those of
@@ -181,7 +182,7 @@ static size_t ask_node(int fd, int64_t until, char *answer)
 	return got > 0 ? (size_t)got : 0;
 }
 
-static bool tell_node(int data)
+static bool refrelay_hook_report_to_node(int data)
 {
 	char answer[HOOK_MESSAGE_MAX + 1];
 	int64_t until = now_ms() + HOOK_WAIT_MS;
@@ -189,7 +190,7 @@ static bool tell_node(int data)
 
 	if (was_late(data))
 		return false;
-	int fd = connect_node(data);
+	int fd = refrelay_hook_connect_node(data);
 	if (fd >= 0) {
 		got = ask_node(fd, until, answer);
 		close(fd);
@@ -197,10 +198,10 @@ static bool tell_node(int data)
 	if (got == 0 && now_ms() >= until)
 		note_late(data);
 	answer[got] = '\0';
-	return got > 0 && is_settled(answer);
+	return got > 0 && refrelay_hook_is_settled(answer);
 }
 
-static bool write_file(int spool, const char *name)
+static bool refrelay_hook_write_file(int spool, const char *name)
 {
 	int fd = openat(spool, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	size_t len = strlen(path);
@@ -219,17 +220,18 @@ static bool write_file(int spool, const char *name)
 }
 
 /* ".<time>.<pid>", then without the first dot: readers look at whole ones only. */
-static bool write_spool(int spool)
+static bool refrelay_hook_write_spool(int spool)
 {
 	struct timespec now;
 	char name[80] = ".", digits[NUMBER_SIZE];
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	add_number(name, sizeof(name), (uint64_t)now.tv_sec);
-	add(name, sizeof(name), number((uint64_t)now.tv_nsec, 9, digits));
-	add(name, sizeof(name), ".");
-	add_number(name, sizeof(name), (uint64_t)getpid());
-	if (write_file(spool, name) && renameat(spool, name, spool, name + 1) == 0)
+	hook_text_add_number(name, sizeof(name), (uint64_t)now.tv_sec);
+	hook_text_add(name, sizeof(name), number((uint64_t)now.tv_nsec, 9, digits));
+	hook_text_add(name, sizeof(name), ".");
+	hook_text_add_number(name, sizeof(name), (uint64_t)getpid());
+	if (refrelay_hook_write_file(spool, name) &&
+	    renameat(spool, name, spool, name + 1) == 0)
 		return fsync(spool) == 0;
 	int saved = errno;
 	unlinkat(spool, name, 0);
@@ -238,13 +240,13 @@ static bool write_spool(int spool)
 }
 
 /* data_name: NULL: what the repository says. */
-static int open_data(int repository, const char *data_name)
+static int refrelay_hook_open_data(int repository, const char *data_name)
 {
-	return data_name ? open_directory(AT_FDCWD, data_name)
-			 : open_directory(repository, HOOK_NODE_LINK);
+	return data_name ? refrelay_hook_open_directory(AT_FDCWD, data_name)
+			 : refrelay_hook_open_directory(repository, HOOK_NODE_LINK);
 }
 
-static void tell(int repository, const char *data_name)
+static void refrelay_hook_report_change(int repository, const char *data_name)
 {
 	int data, spool;
 
@@ -252,34 +254,34 @@ static void tell(int repository, const char *data_name)
 		complain_errno(LATER "cannot find the repository");
 		return;
 	}
-	data = open_data(repository, data_name);
+	data = refrelay_hook_open_data(repository, data_name);
 	if (data < 0) {
 		complain_errno(LATER "cannot open the node's data directory");
 		return;
 	}
-	if (tell_node(data))
+	if (refrelay_hook_report_to_node(data))
 		return;
 	spool = open_spool(data);
-	if (spool < 0 || !write_spool(spool))
+	if (spool < 0 || !refrelay_hook_write_spool(spool))
 		complain_errno(LATER "cannot write to the node's spool");
 }
 
-static bool is_plain(char c)
+static bool refrelay_hook_is_plain_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 	       (c >= '0' && c <= '9') || strchr("/-._~", c);
 }
 
 /* As part of a URL. */
-static void add_encoded(char *text, size_t size, const char *more)
+static void refrelay_hook_add_encoded(char *text, size_t size, const char *more)
 {
 	for (; *more; more++) {
 		unsigned char c = (unsigned char)*more;
 		char one[4] = { '%', "0123456789ABCDEF"[c >> 4],
 				"0123456789ABCDEF"[c & 15], '\0' };
-		if (is_plain(*more))
+		if (refrelay_hook_is_plain_char(*more))
 			memcpy(one, (char[]){ *more, '\0' }, 2);
-		add(text, size, one);
+		hook_text_add(text, size, one);
 	}
 }
 
@@ -292,15 +294,15 @@ static void say_refusal(int repository, char *primary)
 
 	if (root)
 		*root++ = '\0';
-	add(text, sizeof(text), primary);
+	hook_text_add(text, sizeof(text), primary);
 	if (root) {
 		root[strcspn(root, "\n")] = '\0';
 		len = strlen(root);
-		if (len > 0 && find_path(repository) && begins(path, root) &&
-		    path[len] == '/')
-			add_encoded(text, sizeof(text), path + len);
+		if (len > 0 && find_path(repository) &&
+		    hook_text_begins_with(path, root) && path[len] == '/')
+			refrelay_hook_add_encoded(text, sizeof(text), path + len);
 	}
-	say(text);
+	hook_text_say(text);
 }
 
 /* The node says in its data directory that its repositories are copies; so all hooks
@@ -308,9 +310,9 @@ static void say_refusal(int repository, char *primary)
 static bool refuses(int repository, const char *data_name)
 {
 	char primary[2 * PATH_MAX];
-	int data = repository < 0 ? -1 : open_data(repository, data_name);
-	bool is_copy =
-		data >= 0 && read_file(data, HOOK_PRIMARY, primary, sizeof(primary));
+	int data = repository < 0 ? -1 : refrelay_hook_open_data(repository, data_name);
+	bool is_copy = data >= 0 &&
+		       hook_text_read_file(data, HOOK_PRIMARY, primary, sizeof(primary));
 
 	if (is_copy)
 		say_refusal(repository, primary);
@@ -332,7 +334,8 @@ static bool bracket(int repository, const char *step)
 }
 
 /* The node is told last: it looks at once. False: git must not go on. */
-static bool serve(const char *hook, const char *argument, const char *data_name)
+static bool refrelay_hook_serve(const char *hook, const char *argument,
+				const char *data_name)
 {
 	bool is_receipt = strcmp(hook, "post-receive") == 0;
 	bool is_transaction = argument && strcmp(hook, "reference-transaction") == 0;
@@ -341,14 +344,14 @@ static bool serve(const char *hook, const char *argument, const char *data_name)
 	int repository = -1;
 
 	if (is_transaction || is_receipt || begins_change)
-		repository = open_repository();
+		repository = refrelay_hook_open_repository();
 	if (begins_change && refuses(repository, data_name))
 		return false;
 	if (is_transaction && !bracket(repository, argument))
 		return false;
 	if ((is_receipt || (is_transaction && strcmp(argument, "committed") == 0)) &&
 	    !hook_state_is_of_node())
-		tell(repository, data_name);
+		refrelay_hook_report_change(repository, data_name);
 	if (repository >= 0)
 		close(repository);
 	return true;
@@ -360,7 +363,7 @@ static int run_as(char *script, char **arguments)
 	struct hook_call call;
 
 	hook_call_of(script, arguments, &call);
-	if (!hook_is_nested() && !serve(call.name, arguments[0], NULL))
+	if (!hook_is_nested() && !refrelay_hook_serve(call.name, arguments[0], NULL))
 		return 1;
 	hook_become_kept(&call);
 	return 0;
@@ -373,9 +376,9 @@ int main(int argc, char **argv)
 
 	if (argc > 2 && strcmp(argv[1], HOOK_MARK) == 0)
 		return run_as(argv[2], argv + 3);
-	if (!begins(name, HOOK_PROGRAM))
+	if (!hook_text_begins_with(name, HOOK_PROGRAM))
 		return argc > 0 ? run_as(argv[0], argv + 1) : 0;
 	if (argc < 3 || hook_is_nested())
 		return 0;
-	return serve(argv[2], argc > 3 ? argv[3] : NULL, argv[1]) ? 0 : 1;
+	return refrelay_hook_serve(argv[2], argc > 3 ? argv[3] : NULL, argv[1]) ? 0 : 1;
 }

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "replicable/name.h"
 
-static void log_outcome(const struct job_request *request, int64_t started, int result,
-			const struct err *err)
+static void job_log_outcome(const struct job_request *request, int64_t started,
+			    int result, const struct err *err)
 {
 	int64_t took = clock_boot_ms() - started;
 
@@ -72,7 +72,7 @@ int job_run(const struct job_request *request, struct err *err)
 		result = run_leased(request, lease, err);
 		lease_release(lease);
 	}
-	log_outcome(request, started, result, err);
+	job_log_outcome(request, started, result, err);
 	log_set_context(before);
 	return result;
 }

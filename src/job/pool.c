@@ -27,7 +27,7 @@ struct pool {
 };
 
 /* The next task, or NULL when this thread is one too many. */
-static struct task *next_locked(struct pool *pool)
+static struct task *pool_take_task_locked(struct pool *pool)
 {
 	for (;;) {
 		struct task *task = TAILQ_FIRST(&pool->queue);
@@ -41,13 +41,13 @@ static struct task *next_locked(struct pool *pool)
 	}
 }
 
-static void *run(void *arg)
+static void *pool_run_worker(void *arg)
 {
 	struct pool *pool = arg;
 	struct task *task;
 
 	lock(&pool->mutex);
-	while ((task = next_locked(pool)) != NULL) {
+	while ((task = pool_take_task_locked(pool)) != NULL) {
 		pool->running++;
 		unlock(&pool->mutex);
 		task->work(task->arg);
@@ -66,7 +66,7 @@ static void start_threads_locked(struct pool *pool)
 {
 	while (pool->threads < pool->capacity) {
 		pthread_t handle;
-		thread_start(&handle, pool->name, run, pool);
+		thread_start(&handle, pool->name, pool_run_worker, pool);
 		vec_add(&pool->handles, handle);
 		pool->threads++;
 	}

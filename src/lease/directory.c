@@ -28,7 +28,7 @@
 /* So often a holder may be overtaken while we look at it. */
 #define LOOKS 5
 
-static struct directory *directory_of(struct lease_backend *backend)
+static struct directory *directory_from_backend(struct lease_backend *backend)
 {
 	return (struct directory *)backend;
 }
@@ -49,7 +49,8 @@ static void directory_leave(struct lease_backend *backend, struct lease_attempt 
 /* ------------------------------------------------------------------ operators */
 
 /* 1: *holder; 0: never granted. */
-static int look(int key_fd, const char *key, struct lease_holder *holder, struct err *err)
+static int directory_observe_holder(int key_fd, const char *key,
+				    struct lease_holder *holder, struct err *err)
 {
 	struct key_view view = { .is_overtaken = true };
 
@@ -61,8 +62,8 @@ static int look(int key_fd, const char *key, struct lease_holder *holder, struct
 	return view.number != 0;
 }
 
-static int list_one(const struct directory *directory, const char *name,
-		    lease_holders *holders, struct err *err)
+static int directory_list_key(const struct directory *directory, const char *name,
+			      lease_holders *holders, struct err *err)
 {
 	AUTO_CLOSE int key_fd =
 		openat(directory->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -73,7 +74,7 @@ static int list_one(const struct directory *directory, const char *name,
 	if (len < 0)
 		return errno == ENOENT ? 0 : key_error("look at", name, err);
 	key[len] = '\0';
-	int found = look(key_fd, key, &holder, err);
+	int found = directory_observe_holder(key_fd, key, &holder, err);
 	if (found > 0)
 		vec_add(holders, holder);
 	return found < 0 ? -1 : 0;
@@ -94,14 +95,14 @@ static int compare_keys(const void *a, const void *b)
 static int directory_list(struct lease_backend *backend, lease_holders *holders,
 			  struct err *err)
 {
-	const struct directory *directory = directory_of(backend);
+	const struct directory *directory = directory_from_backend(backend);
 	AUTO_CLOSEDIR DIR *dir = dir_list(directory->fd, ".");
 	struct dirent *entry;
 
 	holders->count = 0;
 	while (dir && (errno = 0, entry = readdir(dir)) != NULL) {
 		if (is_key_name(entry->d_name) &&
-		    list_one(directory, entry->d_name, holders, err) != 0)
+		    directory_list_key(directory, entry->d_name, holders, err) != 0)
 			return -1;
 	}
 	if (!dir || errno != 0)
@@ -110,7 +111,7 @@ static int directory_list(struct lease_backend *backend, lease_holders *holders,
 	return 0;
 }
 
-static int never_granted(const char *key, struct err *err)
+static int directory_report_never_granted(const char *key, struct err *err)
 {
 	return err_set(err, ERR_MISSING, "no lease %.300s was ever granted", key);
 }
@@ -121,30 +122,32 @@ static int open_granted(const struct directory *directory, const char *key,
 {
 	int key_fd = directory_open_key(directory, key, KEY_FIND, err);
 
-	return key_fd < 0 && err->sys_errno == ENOENT ? never_granted(key, err) : key_fd;
+	return key_fd < 0 && err->sys_errno == ENOENT
+		       ? directory_report_never_granted(key, err)
+		       : key_fd;
 }
 
 static int directory_inspect(struct lease_backend *backend, const char *key,
 			     struct lease_holder *holder, struct err *err)
 {
-	AUTO_CLOSE int key_fd = open_granted(directory_of(backend), key, err);
+	AUTO_CLOSE int key_fd = open_granted(directory_from_backend(backend), key, err);
 
 	if (key_fd < 0)
 		return -1;
-	int found = look(key_fd, key, holder, err);
-	return found == 0 ? never_granted(key, err) : found < 0 ? -1 : 0;
+	int found = directory_observe_holder(key_fd, key, holder, err);
+	return found == 0 ? directory_report_never_granted(key, err) : found < 0 ? -1 : 0;
 }
 
 static int directory_force_release(struct lease_backend *backend, const char *key,
 				   uint64_t fence, struct err *err)
 {
-	AUTO_CLOSE int key_fd = open_granted(directory_of(backend), key, err);
+	AUTO_CLOSE int key_fd = open_granted(directory_from_backend(backend), key, err);
 	struct key_view view;
 
 	if (key_fd < 0 || key_look(key_fd, key, -1, &view, err) != 0)
 		return -1;
 	if (view.number == 0)
-		return never_granted(key, err);
+		return directory_report_never_granted(key, err);
 	bool is_it = !view.is_overtaken && !view.is_released &&
 		     view.owner.holder.fence == fence;
 	int late = is_it ? directory_take_away(key, key_fd, &view, err) : 1;
@@ -160,7 +163,7 @@ static int directory_force_release(struct lease_backend *backend, const char *ke
 
 static void directory_close(struct lease_backend *backend)
 {
-	struct directory *directory = directory_of(backend);
+	struct directory *directory = directory_from_backend(backend);
 
 	if (directory->fd >= 0)
 		close(directory->fd);
@@ -231,7 +234,7 @@ static void sweep_place(int fd)
 	vec_clear(&entries);
 }
 
-static int check_place(const char *path, int fd, struct err *err)
+static int directory_check_place(const char *path, int fd, struct err *err)
 {
 	static const struct owner nobody = { .holder.fence = 1, .ttl_ms = 1 };
 	struct next one = NO_NEXT, two = NO_NEXT;
@@ -248,7 +251,7 @@ static int check_place(const char *path, int fd, struct err *err)
 }
 
 /* Who can write there can take leases away: only their own user may. */
-static int make_directory(const char *path, struct err *err)
+static int directory_make_place(const char *path, struct err *err)
 {
 	if (mkdir(path, 0700) != 0 && errno == ENOENT &&
 	    dir_make_parents(AT_FDCWD, path, err) == 0)
@@ -267,11 +270,12 @@ int lease_manager_open_directory(const struct lease_options *options,
 	directory->path = xstrdup(options->directory);
 	mutex_init(&directory->mutex);
 	lease_backend_init(&directory->base, &ops, options);
-	if (make_directory(directory->path, err) == 0)
+	if (directory_make_place(directory->path, err) == 0)
 		directory->fd = dir_open(AT_FDCWD, directory->path, err);
 	if (directory->fd >= 0 && fstat(directory->fd, &st) == 0)
 		directory->device = st.st_dev;
-	if (directory->fd < 0 || check_place(directory->path, directory->fd, err) != 0) {
+	if (directory->fd < 0 ||
+	    directory_check_place(directory->path, directory->fd, err) != 0) {
 		directory_close(&directory->base);
 		return err_prefix(err, "leases");
 	}

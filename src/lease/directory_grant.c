@@ -14,7 +14,7 @@
 #define RACE_POLL_MS 50
 #define RACES 3 /* so often others may be quicker, before we rest */
 
-static bool is_gone(int code)
+static bool directory_grant_is_gone(int code)
 {
 	return code == ENOENT || code == ESTALE;
 }
@@ -54,12 +54,13 @@ int directory_open_key(const struct directory *directory, const char *key,
 		int fd = openat(directory->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd >= 0)
 			return fd;
-		if (!is_gone(errno) || mode == KEY_FIND)
+		if (!directory_grant_is_gone(errno) || mode == KEY_FIND)
 			return key_error("open", key, err);
 		if (mkdirat(directory->fd, name, 0700) == 0 || errno == EEXIST)
 			continue;
 		int code = errno;
-		if (is_restored || !is_gone(code) || !restore(directory)) {
+		if (is_restored || !directory_grant_is_gone(code) ||
+		    !restore(directory)) {
 			errno = code;
 			return key_error("make", key, err);
 		}
@@ -116,12 +117,13 @@ static int held_is_overtaken(const struct directory *directory, const struct hel
 		openat(directory->fd, held->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (key_fd < 0)
-		return is_gone(errno) ? 1 : -1;
+		return directory_grant_is_gone(errno) ? 1 : -1;
 	return key_is_overtaken(key_fd, held->number, held->fd);
 }
 
-static int give_up(struct directory *directory, const struct lease_grant *grant,
-		   enum lease_released *how, struct err *err)
+static int directory_grant_give_up(struct directory *directory,
+				   const struct lease_grant *grant,
+				   enum lease_released *how, struct err *err)
 {
 	struct held *held = held_get(directory, grant->nonce);
 
@@ -130,7 +132,7 @@ static int give_up(struct directory *directory, const struct lease_grant *grant,
 		return 0;
 	int overtaken = held_is_overtaken(directory, held);
 	if (overtaken == 0 && stamp_released(held) != 0)
-		overtaken = is_gone(errno) ? 1 : -1;
+		overtaken = directory_grant_is_gone(errno) ? 1 : -1;
 	if (overtaken == 0)
 		*how = LEASE_RELEASED;
 	if (overtaken < 0)
@@ -140,7 +142,7 @@ static int give_up(struct directory *directory, const struct lease_grant *grant,
 }
 
 /* The locks go after the stamp: who waits for them finds it released. */
-static void forget(struct directory *directory, struct lease_grant *grant)
+static void directory_grant_forget(struct directory *directory, struct lease_grant *grant)
 {
 	held_forget(directory, grant->nonce);
 	if (grant->guard_fd >= 0)
@@ -152,21 +154,21 @@ int directory_release(struct lease_backend *backend, struct lease_grant *grant,
 		      enum lease_released *how, struct err *err)
 {
 	struct directory *directory = (struct directory *)backend;
-	int result = give_up(directory, grant, how, err);
+	int result = directory_grant_give_up(directory, grant, how, err);
 
-	forget(directory, grant);
+	directory_grant_forget(directory, grant);
 	return result;
 }
 
 /* ------------------------------------------------------------------ renewing */
 
 /* Sends a heartbeat, and says whether it came in time: 1, 0; -1: errno. */
-static int beat(const struct directory *directory, struct held *held)
+static int directory_grant_beat(const struct directory *directory, struct held *held)
 {
 	int64_t stamp;
 
 	if (key_touch(held->fd, &stamp) != 0)
-		return is_gone(errno) ? 0 : -1;
+		return directory_grant_is_gone(errno) ? 0 : -1;
 	if (atomic_load(&held->is_released))
 		return key_stamp_released(held->fd);
 	if (stamp - held->beat_ns >= directory->base.ttl_ms * NS_PER_MS)
@@ -185,7 +187,7 @@ int directory_extend_all(struct lease_backend *backend, struct lease_extension *
 	(void)sent_at;
 	for (size_t i = 0; i < count; i++) {
 		struct held *held = held_get(directory, all[i].grant.nonce);
-		int in_time = held ? beat(directory, held) : 0;
+		int in_time = held ? directory_grant_beat(directory, held) : 0;
 		all[i].lost = in_time == 0;
 		if (in_time < 0)
 			result = key_error("renew", all[i].grant.key, err);
@@ -197,8 +199,8 @@ int directory_extend_all(struct lease_backend *backend, struct lease_extension *
 
 /* ------------------------------------------------------------------ taking */
 
-static uint64_t next_fence(const struct lease_request *request,
-			   const struct key_view *view)
+static uint64_t directory_grant_next_fence(const struct lease_request *request,
+					   const struct key_view *view)
 {
 	uint64_t fence = view->number;
 
@@ -209,16 +211,17 @@ static uint64_t next_fence(const struct lease_request *request,
 	return fence + 1;
 }
 
-static void describe(const struct directory *directory,
-		     const struct lease_attempt *attempt, const struct key_view *view,
-		     struct owner *owner)
+static void directory_grant_describe_owner(const struct directory *directory,
+					   const struct lease_attempt *attempt,
+					   const struct key_view *view,
+					   struct owner *owner)
 {
 	const struct lease_request *request = attempt->request;
 	struct lease_holder *holder = &owner->holder;
 
 	*owner = (struct owner){
 		.ttl_ms = directory->base.ttl_ms,
-		.holder = { .fence = next_fence(request, view),
+		.holder = { .fence = directory_grant_next_fence(request, view),
 			    .pid = getpid(),
 			    .acquired_at = clock_wall_ms() },
 	};
@@ -287,15 +290,16 @@ static int make_next(const char *key, int key_fd, const struct key_view *view,
 }
 
 /* 0: it is ours; 1: others were quicker, or we too slow. */
-static int take(struct directory *directory, int key_fd, struct lease_attempt *attempt,
-		const struct key_view *view, struct err *err)
+static int directory_grant_take_lease(struct directory *directory, int key_fd,
+				      struct lease_attempt *attempt,
+				      const struct key_view *view, struct err *err)
 {
 	const char *key = attempt->request->key;
 	struct next next = NO_NEXT;
 	struct owner owner;
 	int64_t stamp_ns;
 
-	describe(directory, attempt, view, &owner);
+	directory_grant_describe_owner(directory, attempt, view, &owner);
 	int result = make_next(key, key_fd, view, &owner, &next, err);
 	if (result == 0)
 		result = first_beat(directory, attempt->request, view, &next, &stamp_ns,
@@ -308,23 +312,23 @@ static int take(struct directory *directory, int key_fd, struct lease_attempt *a
 }
 
 /* A little off the beat, so that those who wait do not ask all at once. */
-static int64_t poll_ms(int64_t ms)
+static int64_t directory_grant_poll_ms(int64_t ms)
 {
 	return ms * (800 + (clock_boot_ms() + getpid()) * 7 % 400) / 1000;
 }
 
-static int64_t retry_after(const struct lease_attempt *attempt,
-			   const struct key_view *view)
+static int64_t directory_grant_retry_after(const struct lease_attempt *attempt,
+					   const struct key_view *view)
 {
 	const struct lease_holder *holder = &view->owner.holder;
 	bool is_here = strcmp(holder->boot_id, clock_boot_id()) == 0;
-	int64_t retry =
-		poll_ms(attempt->hint_fd >= 0 && is_here ? POLL_MS : BLIND_POLL_MS);
+	int64_t retry = directory_grant_poll_ms(
+		attempt->hint_fd >= 0 && is_here ? POLL_MS : BLIND_POLL_MS);
 
 	if (view->is_overtaken || view->is_free)
-		return poll_ms(RACE_POLL_MS);
+		return directory_grant_poll_ms(RACE_POLL_MS);
 	if (view->orphans)
-		return poll_ms(ORPHAN_POLL_MS);
+		return directory_grant_poll_ms(ORPHAN_POLL_MS);
 	if (holder->ttl_left_ms < retry)
 		retry = holder->ttl_left_ms > 0 ? holder->ttl_left_ms + 1 : 1;
 	return retry;
@@ -343,16 +347,17 @@ static int look_and_take(struct directory *directory, int key_fd,
 		if (!view.is_free && !view.is_overtaken)
 			break;
 		if (view.is_free)
-			late = take(directory, key_fd, attempt, &view, err);
+			late = directory_grant_take_lease(directory, key_fd, attempt,
+							  &view, err);
 	}
 	attempt->holder = view.owner.holder;
 	attempt->silent_ms = view.silent_ms;
 	attempt->orphans = view.orphans;
-	attempt->retry_ms = retry_after(attempt, &view);
+	attempt->retry_ms = directory_grant_retry_after(attempt, &view);
 	return late < 0 ? -1 : 0;
 }
 
-static void drain(int hint_fd)
+static void directory_grant_drain_hints(int hint_fd)
 {
 	char events[4096];
 
@@ -367,16 +372,16 @@ int directory_try_acquire(struct lease_backend *backend, struct lease_attempt *a
 	AUTO_CLOSE int key_fd = -1;
 	enum lease_released how;
 
-	drain(attempt->hint_fd);
+	directory_grant_drain_hints(attempt->hint_fd);
 	attempt->outcome = LEASE_HELD;
 	attempt->grant = LEASE_NO_GRANT;
 	if (attempt->handed.nonce[0] &&
-	    give_up(directory, &attempt->handed, &how, err) != 0)
+	    directory_grant_give_up(directory, &attempt->handed, &how, err) != 0)
 		return -1;
 	key_fd = directory_open_key(directory, attempt->request->key, KEY_MAKE, err);
 	if (key_fd < 0 || look_and_take(directory, key_fd, attempt, err) != 0)
 		return -1;
-	forget(directory, &attempt->handed);
+	directory_grant_forget(directory, &attempt->handed);
 	return 0;
 }
 

@@ -185,8 +185,9 @@ static enum life probe_life(int generation_fd, const struct owner *owner)
 	return probe_lock(generation_fd) == LIFE_NONE ? LIFE_ORPHANS : LIFE_ALIVE;
 }
 
-static void say(struct key_view *view, bool is_free, enum lease_predecessor predecessor,
-		const char *proof)
+static void directory_key_set_verdict(struct key_view *view, bool is_free,
+				      enum lease_predecessor predecessor,
+				      const char *proof)
 {
 	view->is_free = is_free;
 	view->predecessor = predecessor;
@@ -199,8 +200,9 @@ static void say_released(struct key_view *view)
 	view->is_released = true;
 	view->owner.holder.held = false;
 	view->owner.holder.ttl_left_ms = 0;
-	say(view, true, view->owner.forced ? LEASE_AFTER_FORCE : LEASE_AFTER_RELEASE,
-	    "released");
+	directory_key_set_verdict(
+		view, true, view->owner.forced ? LEASE_AFTER_FORCE : LEASE_AFTER_RELEASE,
+		"released");
 }
 
 static int judge_by_life(int generation_fd, bool lapsed, struct key_view *view)
@@ -209,7 +211,8 @@ static int judge_by_life(int generation_fd, bool lapsed, struct key_view *view)
 
 	switch (probe_life(generation_fd, &view->owner)) {
 	case LIFE_NONE: /* a release ends with the locks, too */
-		say(view, true, LEASE_AFTER_DEATH, "dead: process is gone");
+		directory_key_set_verdict(view, true, LEASE_AFTER_DEATH,
+					  "dead: process is gone");
 		if (fstat(generation_fd, &st) != 0)
 			return -1;
 		if (mtime_ns(&st) == 0)
@@ -217,21 +220,22 @@ static int judge_by_life(int generation_fd, bool lapsed, struct key_view *view)
 		break;
 	case LIFE_ORPHANS:
 		view->orphans = true;
-		say(view, lapsed, LEASE_AFTER_DEATH, "dead: process is gone");
+		directory_key_set_verdict(view, lapsed, LEASE_AFTER_DEATH,
+					  "dead: process is gone");
 		break;
 	case LIFE_ALIVE:
-		say(view, lapsed, LEASE_AFTER_LAPSE,
-		    lapsed ? "lapsed: alive but silent" : "alive");
+		directory_key_set_verdict(view, lapsed, LEASE_AFTER_LAPSE,
+					  lapsed ? "lapsed: alive but silent" : "alive");
 		break;
 	case LIFE_UNKNOWN:
-		say(view, lapsed, LEASE_AFTER_LAPSE, "unknown");
+		directory_key_set_verdict(view, lapsed, LEASE_AFTER_LAPSE, "unknown");
 		break;
 	}
 	return 0;
 }
 
 /* Stamps are rounded down to a tick, so that the true silence may be that much less. */
-static int judge(int generation_fd, struct key_view *view)
+static int directory_key_check_heartbeat(int generation_fd, struct key_view *view)
 {
 	struct lease_holder *holder = &view->owner.holder;
 	struct stat st;
@@ -253,7 +257,7 @@ static int judge(int generation_fd, struct key_view *view)
 }
 
 /* No watches left, or no /proc: those who wait ask again by themselves. */
-static void watch(int hint_fd, int generation_fd)
+static void directory_key_watch_generation(int hint_fd, int generation_fd)
 {
 	char path[64];
 
@@ -287,9 +291,9 @@ static int look_at_latest(int key_fd, int hint_fd, struct key_view *view)
 	}
 	if (fd < 0)
 		return -1;
-	watch(hint_fd, fd);
+	directory_key_watch_generation(hint_fd, fd);
 	if (owner_read(fd, &view->owner) == 0)
-		return judge(fd, view);
+		return directory_key_check_heartbeat(fd, view);
 	if (errno != ENOENT)
 		return -1;
 	if (find_latest(key_fd, &latest) != 0)

@@ -29,7 +29,7 @@ int owner_write(int generation_fd, const struct owner *owner)
 	return symlinkat(text, generation_fd, "owner");
 }
 
-static void copy(char *to, size_t size, const char *value)
+static void directory_owner_copy_text(char *to, size_t size, const char *value)
 {
 	snprintf(to, size, "%s", value);
 }
@@ -45,7 +45,8 @@ static bool to_number(const char *value, int64_t *number)
 }
 
 /* Names that we do not know are a later version's. */
-static bool read_field(const char *name, const char *value, struct owner *owner)
+static bool directory_owner_read_field(const char *name, const char *value,
+				       struct owner *owner)
 {
 	struct lease_holder *holder = &owner->holder;
 
@@ -58,19 +59,21 @@ static bool read_field(const char *name, const char *value, struct owner *owner)
 	if (strcmp(name, "at") == 0)
 		return to_number(value, &holder->acquired_at);
 	if (strcmp(name, "boot") == 0)
-		copy(holder->boot_id, sizeof(holder->boot_id), value);
+		directory_owner_copy_text(holder->boot_id, sizeof(holder->boot_id),
+					  value);
 	else if (strcmp(name, "node") == 0)
-		copy(holder->node, sizeof(holder->node), value);
+		directory_owner_copy_text(holder->node, sizeof(holder->node), value);
 	else if (strcmp(name, "op") == 0)
-		copy(holder->operation, sizeof(holder->operation), value);
+		directory_owner_copy_text(holder->operation, sizeof(holder->operation),
+					  value);
 	else if (strcmp(name, "job") == 0)
-		copy(holder->job, sizeof(holder->job), value);
+		directory_owner_copy_text(holder->job, sizeof(holder->job), value);
 	else if (strcmp(name, "forced") == 0)
 		owner->forced = true;
 	return true;
 }
 
-static bool parse(char *text, struct owner *owner)
+static bool directory_owner_parse_text(char *text, struct owner *owner)
 {
 	char *rest = text;
 
@@ -83,7 +86,7 @@ static bool parse(char *text, struct owner *owner)
 		rest = strcmp(name, "job") == 0 ? NULL : strchr(value, ' ');
 		if (rest)
 			*rest++ = '\0';
-		if (!read_field(name, value, owner))
+		if (!directory_owner_read_field(name, value, owner))
 			return false;
 	}
 	return owner->holder.fence > 0 && owner->holder.fence <= INT64_MAX &&
@@ -99,7 +102,7 @@ int owner_read(int generation_fd, struct owner *owner)
 	if (len < 0)
 		return -1;
 	text[len] = '\0';
-	if (parse(text, owner))
+	if (directory_owner_parse_text(text, owner))
 		return 0;
 	errno = EBADMSG;
 	return -1;

@@ -72,7 +72,7 @@ void next_drop(struct next *next, int key_fd)
 	errno = saved;
 }
 
-static bool is_ours(int key_fd, const struct next *next)
+static bool directory_take_is_ours(int key_fd, const struct next *next)
 {
 	struct stat named, ours;
 
@@ -107,7 +107,7 @@ int next_publish(struct next *next, int key_fd, const struct key_view *view)
 	memcpy(before, next->name, sizeof(before));
 	snprintf(next->name, sizeof(next->name), "%" PRIu64, view->number + 1);
 	if (renameat(key_fd, before, key_fd, next->name) != 0 &&
-	    !(errno == ENOENT && is_ours(key_fd, next))) {
+	    !(errno == ENOENT && directory_take_is_ours(key_fd, next))) {
 		bool late = others_were_quicker(errno);
 		memcpy(next->name, before, sizeof(before));
 		return late ? 1 : -1;

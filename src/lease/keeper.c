@@ -141,7 +141,7 @@ static void renew_locked(struct lease_manager *manager, losses *lost)
 	vec_clear(&all);
 }
 
-static void tell(losses *lost)
+static void keeper_report_losses(losses *lost)
 {
 	for (size_t i = 0; i < lost->count; i++)
 		log_error("lease.lost", LOG_TEXT("lease_key", lost->items[i].grant.key),
@@ -175,7 +175,7 @@ void *keeper_run(void *arg)
 			renew_locked(manager, &lost);
 		if (lost.count > 0) {
 			unlock(&manager->mutex);
-			tell(&lost);
+			keeper_report_losses(&lost);
 			lock(&manager->mutex);
 			continue;
 		}
@@ -183,6 +183,6 @@ void *keeper_run(void *arg)
 				next_due_locked(manager));
 	}
 	unlock(&manager->mutex);
-	tell(&lost);
+	keeper_report_losses(&lost);
 	return NULL;
 }

@@ -175,7 +175,7 @@ static int local_list(struct lease_backend *backend, lease_holders *holders,
 	return store_read(work.local->store, list_work, &work, err);
 }
 
-static int never_granted(const char *key, struct err *err)
+static int local_report_never_granted(const char *key, struct err *err)
 {
 	return err_set(err, ERR_MISSING, "no lease %.300s was ever granted", key);
 }
@@ -187,7 +187,7 @@ static int inspect_work(struct store_tx *tx, void *arg, struct err *err)
 	if (row_load(tx, work->key, &work->row, err) != 0)
 		return -1;
 	if (work->row.holder.fence == 0)
-		return never_granted(work->key, err);
+		return local_report_never_granted(work->key, err);
 	row_judge(work->local, &work->row);
 	return 0;
 }
@@ -218,7 +218,7 @@ static int check_force(struct store_tx *tx, const struct force_work *work,
 	if (row_load(tx, work->key, &row, err) != 0)
 		return -1;
 	if (row.holder.fence == 0)
-		return never_granted(work->key, err);
+		return local_report_never_granted(work->key, err);
 	if (row.nonce[0] && row.holder.fence == work->fence)
 		return 0;
 	return err_set(err, ERR_CONFLICT,
@@ -286,7 +286,7 @@ struct join_work {
 };
 
 /* A dead manager's file is the proof of its death for as long as a row names it. */
-static int forget(const char *name, void *arg, struct err *err)
+static int local_forget_dead_manager(const char *name, void *arg, struct err *err)
 {
 	const struct join_work *work = arg;
 	AUTO_QUERY struct query *query = NULL;
@@ -315,7 +315,7 @@ static int join_work(struct store_tx *tx, void *arg, struct err *err)
 
 	if (alive_start(&work.local->files, err) != 0)
 		return -1;
-	return alive_sweep(&work.local->files, forget, &work, err);
+	return alive_sweep(&work.local->files, local_forget_dead_manager, &work, err);
 }
 
 /* Field 22 of /proc/self/stat; the second, in brackets, may hold anything. */

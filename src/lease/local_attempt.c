@@ -22,8 +22,8 @@ static bool was_handed(const struct lease_attempt *attempt, const struct lease_r
 	return row->nonce[0] && strcmp(row->nonce, attempt->handed.nonce) == 0;
 }
 
-static uint64_t next_fence(const struct lease_attempt *attempt,
-			   const struct lease_row *row)
+static uint64_t local_attempt_next_fence(const struct lease_attempt *attempt,
+					 const struct lease_row *row)
 {
 	uint64_t fence = (uint64_t)clock_wall_ms();
 
@@ -73,8 +73,8 @@ static int write_grant(struct store_tx *tx, const struct attempt_work *work,
 	return query_run(query, NULL, err);
 }
 
-static int take(struct store_tx *tx, struct attempt_work *work,
-		const struct lease_row *row, struct err *err)
+static int local_attempt_take_lease(struct store_tx *tx, struct attempt_work *work,
+				    const struct lease_row *row, struct err *err)
 {
 	struct lease_attempt *attempt = work->attempt;
 	struct lease_grant *grant = &attempt->grant;
@@ -84,7 +84,7 @@ static int take(struct store_tx *tx, struct attempt_work *work,
 		was_handed(attempt, row) ? LEASE_AFTER_RELEASE : row->predecessor;
 	snprintf(grant->key, sizeof(grant->key), "%s", attempt->request->key);
 	random_hex(grant->nonce, (LEASE_NONCE_SIZE - 1) / 2);
-	grant->fence = next_fence(attempt, row);
+	grant->fence = local_attempt_next_fence(attempt, row);
 	if (grant->fence > INT64_MAX)
 		return err_set(err, ERR_CORRUPT, "lease %.300s: its fences are used up",
 			       grant->key);
@@ -98,19 +98,20 @@ static int take(struct store_tx *tx, struct attempt_work *work,
 }
 
 /* A little off the beat, so that those who wait do not ask all at once. */
-static int64_t poll_ms(int64_t ms)
+static int64_t local_attempt_poll_ms(int64_t ms)
 {
 	return ms * (800 + clock_wall_ns() / 1000 % 400) / 1000;
 }
 
 /* When to ask again, if no hint comes. */
-static int64_t retry_after(const struct lease_attempt *attempt,
-			   const struct lease_row *row, bool is_free)
+static int64_t local_attempt_retry_after(const struct lease_attempt *attempt,
+					 const struct lease_row *row, bool is_free)
 {
-	int64_t retry = attempt->hint_fd >= 0 ? poll_ms(POLL_MS) : poll_ms(BLIND_POLL_MS);
+	int64_t retry = attempt->hint_fd >= 0 ? local_attempt_poll_ms(POLL_MS)
+					      : local_attempt_poll_ms(BLIND_POLL_MS);
 
 	if (is_free)
-		return poll_ms(BEHIND_WAITER_MS);
+		return local_attempt_poll_ms(BEHIND_WAITER_MS);
 	if (row->holder.held && row->holder.ttl_left_ms < retry)
 		retry = row->holder.ttl_left_ms;
 	return retry;
@@ -131,7 +132,7 @@ static int stay_out(struct store_tx *tx, struct attempt_work *work,
 }
 
 /* What is left of a run before this one, which was undone. */
-static void start_over(struct attempt_work *work)
+static void local_attempt_start_over(struct attempt_work *work)
 {
 	struct lease_attempt *attempt = work->attempt;
 
@@ -159,7 +160,7 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 	struct lease_holder front;
 	struct lease_row row;
 
-	start_over(work);
+	local_attempt_start_over(work);
 	if (row_load(tx, key, &row, err) != 0)
 		return -1;
 	local_files_watch(&local->files, key, row.alive_file, attempt->hint_fd);
@@ -175,16 +176,16 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 	if (waits < 0)
 		return -1;
 	if (is_free && waits == 0)
-		return take(tx, work, &row, err);
+		return local_attempt_take_lease(tx, work, &row, err);
 	if (is_free) {
 		attempt->holder = front;
 		local_files_watch_takes(&local->files, attempt->hint_fd);
 	}
-	attempt->retry_ms = retry_after(attempt, &row, is_free);
+	attempt->retry_ms = local_attempt_retry_after(attempt, &row, is_free);
 	return stay_out(tx, work, &row, err);
 }
 
-static void drain(int hint_fd)
+static void local_attempt_drain_hints(int hint_fd)
 {
 	char events[4096];
 
@@ -198,9 +199,9 @@ int local_try_acquire(struct lease_backend *backend, struct lease_attempt *attem
 	struct attempt_work work = { .local = (struct local *)backend,
 				     .attempt = attempt };
 
-	drain(attempt->hint_fd);
+	local_attempt_drain_hints(attempt->hint_fd);
 	if (local_write(work.local, decide, &work, err) != 0) {
-		start_over(&work);
+		local_attempt_start_over(&work);
 		return -1;
 	}
 	attempt->place = work.place;

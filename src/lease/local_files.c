@@ -76,7 +76,7 @@ static int file_error(const char *what, const char *path, struct err *err)
 }
 
 /* A new file, ours alone, with its lock. */
-static int make_locked(const char *path, struct err *err)
+static int local_files_make_locked(const char *path, struct err *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
@@ -95,7 +95,7 @@ int alive_start(struct local_files *files, struct err *err)
 	snprintf(files->alive_name, sizeof(files->alive_name), "%d-%s", (int)getpid(),
 		 random);
 	AUTO_FREE char *path = alive_path(files, files->alive_name);
-	files->alive_fd = make_locked(path, err);
+	files->alive_fd = local_files_make_locked(path, err);
 	return files->alive_fd < 0 ? -1 : 0;
 }
 
@@ -147,7 +147,7 @@ int guard_take(const struct local_files *files, const char *key, struct err *err
 
 	if (unlink(path) != 0 && errno != ENOENT)
 		return file_error("remove", path, err);
-	return make_locked(path, err);
+	return local_files_make_locked(path, err);
 }
 
 void guard_drop(const struct local_files *files, const char *key)
@@ -165,7 +165,7 @@ int guard_open(const struct local_files *files, const char *key)
 }
 
 /* Absent, or no watches left: those who wait ask again by themselves. */
-static void watch(int hint_fd, const char *path, uint32_t events)
+static void local_files_watch_path(int hint_fd, const char *path, uint32_t events)
 {
 	if (hint_fd >= 0)
 		inotify_add_watch(hint_fd, path, events);
@@ -177,13 +177,13 @@ void local_files_watch(const struct local_files *files, const char *key,
 	AUTO_FREE char *alive = alive_path(files, alive_name);
 	AUTO_FREE char *guard = guard_path(files, key);
 
-	watch(hint_fd, alive, IN_CLOSE_WRITE);
-	watch(hint_fd, guard, IN_CLOSE_WRITE);
+	local_files_watch_path(hint_fd, alive, IN_CLOSE_WRITE);
+	local_files_watch_path(hint_fd, guard, IN_CLOSE_WRITE);
 }
 
 void local_files_watch_takes(const struct local_files *files, int hint_fd)
 {
 	AUTO_FREE char *path = xasprintf("%s/guard", files->directory);
 
-	watch(hint_fd, path, IN_CREATE | IN_ONESHOT);
+	local_files_watch_path(hint_fd, path, IN_CREATE | IN_ONESHOT);
 }

@@ -5,16 +5,16 @@
 	"SELECT key, fence, nonce, node, boot_id, pid, alive_file, job, operation,"      \
 	" acquired_at, expires_at, ttl, ended FROM lease"
 
-#define COPY(to, query, column) copy_text((to), sizeof(to), (query), (column))
+#define COPY(to, query, column) local_row_copy_text((to), sizeof(to), (query), (column))
 
-static void copy_text(char *to, size_t size, struct query *query, int column)
+static void local_row_copy_text(char *to, size_t size, struct query *query, int column)
 {
 	const char *text = query_text(query, column);
 
 	snprintf(to, size, "%s", text ? text : "");
 }
 
-static void read_row(struct query *query, struct lease_row *row)
+static void local_row_read_columns(struct query *query, struct lease_row *row)
 {
 	struct lease_holder *holder = &row->holder;
 	const char *ended = query_text(query, 12);
@@ -45,12 +45,12 @@ int row_load(struct store_tx *tx, const char *key, struct lease_row *row, struct
 	query_bind_text(query, 1, key);
 	int found = query_step(query, err);
 	if (found > 0)
-		read_row(query, row);
+		local_row_read_columns(query, row);
 	return found < 0 ? -1 : 0;
 }
 
-static void say(struct lease_row *row, bool is_free, enum lease_predecessor predecessor,
-		const char *proof)
+static void local_row_set_verdict(struct lease_row *row, bool is_free,
+				  enum lease_predecessor predecessor, const char *proof)
 {
 	row->free = is_free;
 	row->predecessor = predecessor;
@@ -63,14 +63,15 @@ static void judge_by_process(const struct local *local, struct lease_row *row,
 {
 	switch (alive_probe(&local->files, row->alive_file)) {
 	case ALIVE_NO:
-		say(row, true, LEASE_AFTER_DEATH, "dead: process is gone");
+		local_row_set_verdict(row, true, LEASE_AFTER_DEATH,
+				      "dead: process is gone");
 		break;
 	case ALIVE_YES:
-		say(row, lapsed, LEASE_AFTER_LAPSE,
-		    lapsed ? "lapsed: alive but silent" : "alive");
+		local_row_set_verdict(row, lapsed, LEASE_AFTER_LAPSE,
+				      lapsed ? "lapsed: alive but silent" : "alive");
 		break;
 	case ALIVE_UNKNOWN: /* no proof of anything: its ttl counts */
-		say(row, lapsed, LEASE_AFTER_LAPSE, "unknown");
+		local_row_set_verdict(row, lapsed, LEASE_AFTER_LAPSE, "unknown");
 		break;
 	}
 }
@@ -80,12 +81,13 @@ void row_judge(const struct local *local, struct lease_row *row)
 	struct lease_holder *holder = &row->holder;
 
 	if (holder->fence == 0) {
-		say(row, true, LEASE_AFTER_NOBODY, "unknown");
+		local_row_set_verdict(row, true, LEASE_AFTER_NOBODY, "unknown");
 	} else if (row->nonce[0] == '\0') {
-		say(row, true, row->forced ? LEASE_AFTER_FORCE : LEASE_AFTER_RELEASE,
-		    "released");
+		local_row_set_verdict(
+			row, true, row->forced ? LEASE_AFTER_FORCE : LEASE_AFTER_RELEASE,
+			"released");
 	} else if (strcmp(holder->boot_id, clock_boot_id()) != 0) {
-		say(row, true, LEASE_AFTER_DEATH, "dead: other boot");
+		local_row_set_verdict(row, true, LEASE_AFTER_DEATH, "dead: other boot");
 	} else {
 		holder->ttl_left_ms = row->expires_at - clock_boot_ms();
 		holder->held = holder->ttl_left_ms > 0;
@@ -103,7 +105,7 @@ int row_list(struct store_tx *tx, const struct local *local, lease_holders *hold
 	if (query_open(tx, SELECT_ROW " ORDER BY key", &query, err) != 0)
 		return -1;
 	while ((found = query_step(query, err)) > 0) {
-		read_row(query, &row);
+		local_row_read_columns(query, &row);
 		row_judge(local, &row);
 		vec_add(holders, row.holder);
 	}

@@ -174,7 +174,7 @@ static int ask_once(struct lease_manager *manager, struct lease_attempt *attempt
 	return err_remedy(err, "the store's disk is too slow, or lease.ttl too short");
 }
 
-static int ask(struct waiter *waiter, struct err *err)
+static int lease_manager_ask_backend(struct waiter *waiter, struct err *err)
 {
 	struct lease_attempt *attempt = &waiter->attempt;
 	bool hinted = false;
@@ -222,7 +222,8 @@ int lease_acquire(struct lease_manager *manager, const struct lease_request *req
 	if (check_request(request, err) != 0)
 		return -1;
 	waiter_enter(&waiter, manager, request);
-	if (waiter_wait_turn(&waiter, err) == 0 && ask(&waiter, err) == 0) {
+	if (waiter_wait_turn(&waiter, err) == 0 &&
+	    lease_manager_ask_backend(&waiter, err) == 0) {
 		*lease = lease_new(manager, &waiter.attempt);
 		(*lease)->queue = waiter.queue;
 		log_acquired(&waiter);
@@ -243,7 +244,7 @@ static bool hand_over(struct lease *lease, bool *ours)
 	return *ours && queue_drop_holder_locked(manager, lease->queue, &lease->grant);
 }
 
-static void give_up(struct lease *lease, bool ours)
+static void lease_manager_give_up(struct lease *lease, bool ours)
 {
 	struct lease_manager *manager = lease->manager;
 	struct lease_backend *backend = manager->backend;
@@ -270,7 +271,7 @@ void lease_release(struct lease *lease)
 	if (!lease)
 		return;
 	if (!hand_over(lease, &ours))
-		give_up(lease, ours);
+		lease_manager_give_up(lease, ours);
 	deadline_clear(&lease->deadline);
 	free(lease);
 }

@@ -137,7 +137,7 @@ static int64_t held_ms(const struct lease_holder *holder)
 	return holder->acquired_at ? clock_wall_ms() - holder->acquired_at : 0;
 }
 
-static void tell(struct waiter *waiter)
+static void waiter_report_holder(struct waiter *waiter)
 {
 	int64_t now = clock_boot_ms();
 	struct lease_holder holder;
@@ -151,7 +151,8 @@ static void tell(struct waiter *waiter)
 }
 
 /* -1: ERR_CANCELED; 1: fd is readable; 0: it is `until`, or anything else. */
-static int sleep_until(struct waiter *waiter, int fd, int64_t until, struct err *err)
+static int waiter_sleep_until(struct waiter *waiter, int fd, int64_t until,
+			      struct err *err)
 {
 	const struct lease_request *request = waiter->attempt.request;
 	struct pollfd watched[] = {
@@ -159,7 +160,7 @@ static int sleep_until(struct waiter *waiter, int fd, int64_t until, struct err 
 		{ .fd = request->stop ? request->stop->fd : -1, .events = POLLIN },
 	};
 
-	tell(waiter);
+	waiter_report_holder(waiter);
 	if (until > waiter->tell_at)
 		until = waiter->tell_at;
 	int64_t left = until - clock_boot_ms();
@@ -178,7 +179,7 @@ int waiter_wait_turn(struct waiter *waiter, struct err *err)
 			return waiter_deny(waiter, err);
 		if (waiter->turn_fd < 0 && until > now + NO_FD_POLL_MS)
 			until = now + NO_FD_POLL_MS;
-		if (sleep_until(waiter, waiter->turn_fd, until, err) < 0)
+		if (waiter_sleep_until(waiter, waiter->turn_fd, until, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -210,7 +211,7 @@ int waiter_wait_hint(struct waiter *waiter, int64_t until, bool *hinted, struct 
 {
 	if (until > waiter->until)
 		until = waiter->until;
-	int result = sleep_until(waiter, waiter->attempt.hint_fd, until, err);
+	int result = waiter_sleep_until(waiter, waiter->attempt.hint_fd, until, err);
 	*hinted = result > 0;
 	return result < 0 ? -1 : 0;
 }

@@ -67,7 +67,7 @@ static bool get_part(CURLU *parts, CURLUPart part, struct str *out)
 }
 
 /* What messages name: without path and query, which are the client's. */
-static const char *read_host(CURLU *parts, const char *url, struct str *host)
+static const char *forward_read_host(CURLU *parts, const char *url, struct str *host)
 {
 	AUTO_STR struct str rest = STR_INIT;
 	CURLUcode code = curl_url_set(parts, CURLUPART_URL, url, 0);
@@ -89,13 +89,13 @@ static const char *read_host(CURLU *parts, const char *url, struct str *host)
 	return NULL;
 }
 
-static int check_url(const char *url, struct str *host, struct err *err)
+static int forward_check_url(const char *url, struct str *host, struct err *err)
 {
 	CURLU *parts = curl_url();
 
 	if (!parts)
 		abort();
-	const char *why = read_host(parts, url, host);
+	const char *why = forward_read_host(parts, url, host);
 	curl_url_cleanup(parts);
 	if (!why)
 		return 0;
@@ -134,7 +134,7 @@ static int perform(struct forward *forward, struct err *err)
 }
 
 /* Lets libcurl go on with what it paused, as far as there is something to do. */
-static void resume(struct forward *forward)
+static void forward_resume_transfer(struct forward *forward)
 {
 	int paused = CURLPAUSE_CONT;
 
@@ -150,7 +150,7 @@ static void resume(struct forward *forward)
 }
 
 /* The next piece of the body, which may be waited for. */
-static int read_piece(struct forward *forward, struct err *err)
+static int forward_read_piece(struct forward *forward, struct err *err)
 {
 	const struct forward_request *request = &forward->request;
 	struct forward_bytes *piece = &forward->piece;
@@ -177,17 +177,17 @@ static int read_piece(struct forward *forward, struct err *err)
 	return 0;
 }
 
-static int feed(struct forward *forward, struct err *err)
+static int forward_feed_body(struct forward *forward, struct err *err)
 {
-	if (read_piece(forward, err) != 0 || perform(forward, err) != 0)
+	if (forward_read_piece(forward, err) != 0 || perform(forward, err) != 0)
 		return -1;
 	forward->is_woken = true;
 	forward->wants_body = false;
-	resume(forward);
+	forward_resume_transfer(forward);
 	return 0;
 }
 
-static int64_t silence_ms(const struct forward *forward)
+static int64_t forward_get_silence_ms(const struct forward *forward)
 {
 	int64_t ms = forward->request.silence_ms;
 
@@ -204,17 +204,18 @@ static int too_late(const struct forward *forward, struct err *err)
 static int too_silent(const struct forward *forward, struct err *err)
 {
 	err_set(err, ERR_TIMEOUT, "%s has neither taken nor said anything for %.1f s",
-		forward->host, (double)silence_ms(forward) / 1000);
+		forward->host, (double)forward_get_silence_ms(forward) / 1000);
 	return err_remedy(err, "see whether that site is overloaded, and how the network "
 			       "between the sites does");
 }
 
 /* Whether it may go on; *left_ms: how long it may wait. */
-static int check_limits(const struct forward *forward, int64_t *left_ms, struct err *err)
+static int forward_check_limits(const struct forward *forward, int64_t *left_ms,
+				struct err *err)
 {
 	const struct forward_request *request = &forward->request;
 	int64_t now = clock_boot_ms();
-	int64_t silent_at = forward->moved_at + silence_ms(forward);
+	int64_t silent_at = forward->moved_at + forward_get_silence_ms(forward);
 
 	if (request->stop && stop_is_requested(request->stop))
 		return err_set(err, ERR_CANCELED, "the request to %s was stopped",
@@ -254,20 +255,20 @@ static bool has_answer(const struct forward *forward)
 				      (forward->status != 417 || forward->held.len > 0));
 }
 
-static bool has_bytes(const struct forward *forward)
+static bool forward_has_bytes(const struct forward *forward)
 {
 	return forward->has_ended || forward->held.len > 0;
 }
 
 /* If the body was paused when it was refused, libcurl does not see for itself that all is
  * over: it has to be asked to go on, which it does by pausing again. */
-static int pump(struct forward *forward, bool (*is_enough)(const struct forward *),
-		struct err *err)
+static int forward_pump_until(struct forward *forward,
+			      bool (*is_enough)(const struct forward *), struct err *err)
 {
 	int64_t left_ms = 0;
 
 	while (!is_enough(forward)) {
-		if (check_limits(forward, &left_ms, err) != 0 ||
+		if (forward_check_limits(forward, &left_ms, err) != 0 ||
 		    perform(forward, err) != 0)
 			return -1;
 		if (is_enough(forward))
@@ -275,9 +276,9 @@ static int pump(struct forward *forward, bool (*is_enough)(const struct forward 
 		bool is_refused = forward_is_refused(forward);
 		if (is_refused && forward->request.read && forward->is_woken) {
 			forward->is_woken = false;
-			resume(forward);
+			forward_resume_transfer(forward);
 		} else if (forward->wants_body && !is_refused) {
-			if (feed(forward, err) != 0)
+			if (forward_feed_body(forward, err) != 0)
 				return -1;
 		} else if (wait(forward, left_ms, err) != 0) {
 			return -1;
@@ -319,8 +320,8 @@ static int read_length(struct forward *forward, struct forward_answer *answer,
 	return 0;
 }
 
-static int read_head(struct forward *forward, struct forward_answer *answer,
-		     struct err *err)
+static int forward_read_head(struct forward *forward, struct forward_answer *answer,
+			     struct err *err)
 {
 	CURL *easy = forward->line.easy;
 
@@ -348,19 +349,19 @@ static bool is_unanswered(const struct forward *forward, const struct err *err)
 	       (err->class == ERR_NETWORK || err->class == ERR_TIMEOUT);
 }
 
-static int start(struct forward *forward, struct forward_answer *answer, bool *is_sent,
-		 struct err *err)
+static int forward_start_request(struct forward *forward, struct forward_answer *answer,
+				 bool *is_sent, struct err *err)
 {
 	long sent = 0;
 
 	if (curl_multi_add_handle(forward->line.multi, forward->line.easy) != CURLM_OK)
 		abort();
 	forward->moved_at = clock_boot_ms();
-	int result = pump(forward, has_answer, err);
+	int result = forward_pump_until(forward, has_answer, err);
 	curl_easy_getinfo(forward->line.easy, CURLINFO_REQUEST_SIZE, &sent);
 	*is_sent = sent > 0;
 	if (result == 0)
-		result = read_head(forward, answer, err);
+		result = forward_read_head(forward, answer, err);
 	if (result == 0 || is_unanswered(forward, err))
 		forwarder_note(forward->forwarder, result == 0 ? 0 : clock_boot_ms());
 	return result;
@@ -382,7 +383,7 @@ int forward_open(struct forwarder *forwarder, const struct forward_request *requ
 	*answer = no_answer();
 	*is_sent = false;
 	*forward = NULL;
-	if (check_url(request->url, &host, err) != 0)
+	if (forward_check_url(request->url, &host, err) != 0)
 		return -1;
 	struct forward *made = xcalloc(1, sizeof(*made));
 	made->forwarder = forwarder;
@@ -390,7 +391,7 @@ int forward_open(struct forwarder *forwarder, const struct forward_request *requ
 	made->host = str_take(&host);
 	made->line = forward_line_take(forwarder);
 	if (forward_set_up(made, forwarder_site(forwarder), err) != 0 ||
-	    start(made, answer, is_sent, err) != 0) {
+	    forward_start_request(made, answer, is_sent, err) != 0) {
 		forward_close(made);
 		return -1;
 	}
@@ -403,8 +404,8 @@ static int wait_for_bytes(struct forward *forward, struct err *err)
 	forward->moved_at = clock_boot_ms();
 	forward->is_woken = true;
 	if (forward->is_held_back)
-		resume(forward);
-	return pump(forward, has_bytes, err);
+		forward_resume_transfer(forward);
+	return forward_pump_until(forward, forward_has_bytes, err);
 }
 
 static size_t take_held(struct forward_bytes *held, void *buffer, size_t size)
@@ -423,7 +424,7 @@ static size_t take_held(struct forward_bytes *held, void *buffer, size_t size)
 ssize_t forward_read(struct forward *forward, void *buffer, size_t size, struct err *err)
 {
 	assert(size > 0);
-	if (forward->failure.class == ERR_NONE && !has_bytes(forward) &&
+	if (forward->failure.class == ERR_NONE && !forward_has_bytes(forward) &&
 	    wait_for_bytes(forward, &forward->failure) != 0)
 		assert(forward->failure.class != ERR_NONE);
 	if (forward->held.len > 0)

@@ -126,7 +126,7 @@ struct forward_line forward_line_take(struct forwarder *forwarder)
 	return take_newest(forwarder, &line) ? line : fresh_line();
 }
 
-static bool put(struct forwarder *forwarder, struct forward_line line)
+static bool forward_line_add_idle(struct forwarder *forwarder, struct forward_line line)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&forwarder->mutex);
 
@@ -140,6 +140,6 @@ void forward_line_keep(struct forwarder *forwarder, struct forward_line line)
 {
 	line.idle_since = clock_boot_ms();
 	close_old(forwarder, 1);
-	if (!put(forwarder, line))
+	if (!forward_line_add_idle(forwarder, line))
 		forward_line_clear(&line);
 }

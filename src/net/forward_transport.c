@@ -40,7 +40,8 @@ static size_t give_body(char *buffer, size_t one, size_t count, void *arg)
 	return len;
 }
 
-static size_t take_answer(char *bytes, size_t one, size_t count, void *arg)
+static size_t forward_transport_take_answer(char *bytes, size_t one, size_t count,
+					    void *arg)
 {
 	struct forward *forward = arg;
 	struct forward_bytes *held = &forward->held;
@@ -81,7 +82,8 @@ static size_t take_head(char *bytes, size_t one, size_t count, void *arg)
 /* libcurl is about to send the head, maybe for the second time: the first time was on a
  * kept connection that had died, or its Expect was refused by a 417. What it took of the
  * body then is lost. */
-static int begin_request(void *arg, char *address, char *own, int port, int own_port)
+static int forward_transport_begin_request(void *arg, char *address, char *own, int port,
+					   int own_port)
 {
 	struct forward *forward = arg;
 
@@ -91,7 +93,8 @@ static int begin_request(void *arg, char *address, char *own, int port, int own_
 	return forward->body_taken > 0 ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
-static void add_header(struct forward *forward, const char *name, const char *value)
+static void forward_transport_add_header(struct forward *forward, const char *name,
+					 const char *value)
 {
 	AUTO_FREE char *line = NULL;
 
@@ -107,7 +110,7 @@ static void add_header(struct forward *forward, const char *name, const char *va
 	forward->headers = list;
 }
 
-static bool is_named(const char *name, const char *const *names)
+static bool forward_transport_is_named(const char *name, const char *const *names)
 {
 	while (*names && strcasecmp(name, *names) != 0)
 		names++;
@@ -115,7 +118,7 @@ static bool is_named(const char *name, const char *const *names)
 }
 
 /* A byte that ends a line would begin a header, or a request, of the client's choice. */
-static bool is_good(const struct forward_header *header)
+static bool forward_transport_is_good(const struct forward_header *header)
 {
 	static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				    "0123456789!#$%&'*+-.^_`|~";
@@ -149,7 +152,7 @@ static int add_given(struct forward *forward, char **via, struct err *err)
 	const struct forward_header *header = forward->request.headers;
 
 	for (; header && header->name; header++) {
-		if (!is_good(header))
+		if (!forward_transport_is_good(header))
 			return err_set(err, ERR_CONFIG,
 				       "a header of the request cannot be given on to "
 				       "%s: it is none",
@@ -159,8 +162,9 @@ static int add_given(struct forward *forward, char **via, struct err *err)
 						 *via ? ", " : "", header->value);
 			free(*via);
 			*via = joined;
-		} else if (!is_named(header->name, of_connection)) {
-			add_header(forward, header->name, header->value);
+		} else if (!forward_transport_is_named(header->name, of_connection)) {
+			forward_transport_add_header(forward, header->name,
+						     header->value);
 		}
 	}
 	return 0;
@@ -175,7 +179,8 @@ static bool is_given(const struct forward *forward, const char *name)
 	return header && header->name;
 }
 
-static int set_headers(struct forward *forward, const char *site, struct err *err)
+static int forward_transport_set_headers(struct forward *forward, const char *site,
+					 struct err *err)
 {
 	static const char *const of_libcurl[] = { "Accept", "Content-Type" };
 	AUTO_FREE char *came = NULL;
@@ -183,18 +188,18 @@ static int set_headers(struct forward *forward, const char *site, struct err *er
 
 	for (size_t i = 0; i < ARRAY_SIZE(of_libcurl); i++)
 		if (!is_given(forward, of_libcurl[i]))
-			add_header(forward, of_libcurl[i], NULL);
+			forward_transport_add_header(forward, of_libcurl[i], NULL);
 	if (add_given(forward, &came, err) != 0)
 		return -1;
 	via = forward_via(came, site);
-	add_header(forward, "Via", via);
+	forward_transport_add_header(forward, "Via", via);
 	curl_easy_setopt(forward->line.easy, CURLOPT_HTTPHEADER, forward->headers);
 	return 0;
 }
 
 /* libcurl asks by Expect: 100-continue before it sends a body of unknown size, or above
  * 1 MiB. */
-static void set_method(struct forward *forward)
+static void forward_transport_set_method(struct forward *forward)
 {
 	const struct forward_request *request = &forward->request;
 	CURL *easy = forward->line.easy;
@@ -221,7 +226,7 @@ static void set_method(struct forward *forward)
 	curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER);
 }
 
-static void set_transport(struct forward *forward)
+static void forward_transport_set_options(struct forward *forward)
 {
 	CURL *easy = forward->line.easy;
 	int64_t connect_ms = forward->request.connect_ms;
@@ -238,19 +243,19 @@ int forward_set_up(struct forward *forward, const char *site, struct err *err)
 	CURL *easy = forward->line.easy;
 
 	curl_easy_reset(easy);
-	set_transport(forward);
-	set_method(forward);
-	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_answer);
+	forward_transport_set_options(forward);
+	forward_transport_set_method(forward);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, forward_transport_take_answer);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, forward);
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_head);
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, forward);
-	curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, begin_request);
+	curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, forward_transport_begin_request);
 	curl_easy_setopt(easy, CURLOPT_PREREQDATA, forward);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, forward->detail);
-	return set_headers(forward, site, err);
+	return forward_transport_set_headers(forward, site, err);
 }
 
-static enum err_class class_of(CURLcode code)
+static enum err_class forward_transport_classify_error(CURLcode code)
 {
 	switch (code) {
 	case CURLE_OPERATION_TIMEDOUT:
@@ -276,7 +281,8 @@ int forward_curl_error(const struct forward *forward, struct err *err)
 		detail = "the connection broke while the request was sent";
 	else if (code == CURLE_OK)
 		detail = "the head of its answer was cut";
-	err_set(err, class_of(code), "%s: %s", forward->host, detail);
+	err_set(err, forward_transport_classify_error(code), "%s: %s", forward->host,
+		detail);
 	const char *remedy = transport_remedy(code);
 	return err_remedy(err, "%s",
 			  remedy ? remedy

@@ -127,7 +127,7 @@ static void turn_locked(struct nonces *nonces)
 }
 
 /* A line that was cut, as the disk was full, is nobody's. */
-static void read_file(struct nonces *nonces, const char *name)
+static void nonces_read_file(struct nonces *nonces, const char *name)
 {
 	AUTO_STR struct str text = STR_INIT;
 	struct err err;
@@ -153,8 +153,8 @@ void nonces_keep(struct nonces *nonces, const char *directory)
 		stop_writing(nonces);
 		return;
 	}
-	read_file(nonces, OLDER);
-	read_file(nonces, RECENT);
+	nonces_read_file(nonces, OLDER);
+	nonces_read_file(nonces, RECENT);
 	open_recent(nonces);
 }
 

@@ -68,7 +68,7 @@ static bool has_part(CURLU *parts, CURLUPart part)
 }
 
 /* The URL goes into messages, so it must hold no password. */
-static int check_url(const char *url, struct err *err)
+static int site_client_check_url(const char *url, struct err *err)
 {
 	CURLU *parts = curl_url();
 	const char *why = NULL;
@@ -98,7 +98,7 @@ int site_client_open(const char *url, const struct site_key *key,
 	size_t len = strlen(url);
 
 	transport_start();
-	if (check_url(url, err) != 0)
+	if (site_client_check_url(url, err) != 0)
 		return -1;
 	while (len > 0 && url[len - 1] == '/')
 		len--;
@@ -137,7 +137,7 @@ void site_answer_clear(struct site_answer *answer)
 }
 
 /* What does not fit is left out: half an ETag is none. */
-static void keep_header(CURL *easy, const char *name, char *out, size_t size)
+static void site_client_keep_header(CURL *easy, const char *name, char *out, size_t size)
 {
 	struct curl_header *header;
 
@@ -148,7 +148,7 @@ static void keep_header(CURL *easy, const char *name, char *out, size_t size)
 		memcpy(out, header->value, len + 1);
 }
 
-static void keep_head(const struct exchange *exchange)
+static void site_client_keep_head(const struct exchange *exchange)
 {
 	struct site_answer *answer = exchange->answer;
 	CURL *easy = exchange->client->easy;
@@ -159,14 +159,15 @@ static void keep_head(const struct exchange *exchange)
 	curl_easy_getinfo(easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
 	answer->status = (int)status;
 	answer->length = length;
-	keep_header(easy, "ETag", answer->etag, sizeof(answer->etag));
-	keep_header(easy, "Refrelay-Timeline", answer->timeline,
-		    sizeof(answer->timeline));
-	keep_header(easy, "Refrelay-Last-Event", answer->last_event,
-		    sizeof(answer->last_event));
-	keep_header(easy, "Refrelay-Checksum", answer->checksum,
-		    sizeof(answer->checksum));
-	keep_header(easy, "Content-Range", answer->range, sizeof(answer->range));
+	site_client_keep_header(easy, "ETag", answer->etag, sizeof(answer->etag));
+	site_client_keep_header(easy, "Refrelay-Timeline", answer->timeline,
+				sizeof(answer->timeline));
+	site_client_keep_header(easy, "Refrelay-Last-Event", answer->last_event,
+				sizeof(answer->last_event));
+	site_client_keep_header(easy, "Refrelay-Checksum", answer->checksum,
+				sizeof(answer->checksum));
+	site_client_keep_header(easy, "Content-Range", answer->range,
+				sizeof(answer->range));
 }
 
 static size_t give_to_sink(struct exchange *exchange, const char *bytes, size_t count)
@@ -180,7 +181,7 @@ static size_t give_to_sink(struct exchange *exchange, const char *bytes, size_t 
 	return CURL_WRITEFUNC_ERROR;
 }
 
-static size_t take_body(char *bytes, size_t one, size_t count, void *arg)
+static size_t site_client_take_body(char *bytes, size_t one, size_t count, void *arg)
 {
 	struct exchange *exchange = arg;
 	struct str *body = &exchange->answer->body;
@@ -188,7 +189,7 @@ static size_t take_body(char *bytes, size_t one, size_t count, void *arg)
 	assert(one == 1);
 	exchange->moved_at = clock_boot_ms();
 	if (!exchange->has_body)
-		keep_head(exchange);
+		site_client_keep_head(exchange);
 	exchange->has_body = true;
 	if (exchange->request->sink &&
 	    (exchange->answer->status == 200 || exchange->answer->status == 206))
@@ -220,7 +221,8 @@ static size_t take_header(char *bytes, size_t one, size_t count, void *arg)
 }
 
 /* Without a value the header that curl would send by itself is left out. */
-static void add_header(struct exchange *exchange, const char *name, const char *value)
+static void site_client_add_header(struct exchange *exchange, const char *name,
+				   const char *value)
 {
 	AUTO_FREE char *line = value && value[0] ? xasprintf("%s: %s", name, value)
 						 : xasprintf("%s:", name);
@@ -231,7 +233,7 @@ static void add_header(struct exchange *exchange, const char *name, const char *
 	exchange->headers = longer;
 }
 
-static int sign(struct exchange *exchange, struct err *err)
+static int site_client_sign_request(struct exchange *exchange, struct err *err)
 {
 	const struct site_request *request = exchange->request;
 	struct signed_request what = {
@@ -249,36 +251,36 @@ static int sign(struct exchange *exchange, struct err *err)
 	if (!token)
 		return -1;
 	value = xasprintf("Bearer %s", token);
-	add_header(exchange, "Authorization", value);
+	site_client_add_header(exchange, "Authorization", value);
 	return 0;
 }
 
-static int set_headers(struct exchange *exchange, struct err *err)
+static int site_client_set_headers(struct exchange *exchange, struct err *err)
 {
 	const struct site_request *request = exchange->request;
 
-	add_header(exchange, "Expect", NULL);
+	site_client_add_header(exchange, "Expect", NULL);
 	if (request->if_none_match)
-		add_header(exchange, "If-None-Match", request->if_none_match);
+		site_client_add_header(exchange, "If-None-Match", request->if_none_match);
 	if (request->if_match)
-		add_header(exchange, "If-Match", request->if_match);
+		site_client_add_header(exchange, "If-Match", request->if_match);
 	if (request->range)
-		add_header(exchange, "Range", request->range);
+		site_client_add_header(exchange, "Range", request->range);
 	if (request->report)
-		add_header(exchange, "Refrelay-Report", request->report);
+		site_client_add_header(exchange, "Refrelay-Report", request->report);
 	if (request->tells_bandwidth) {
 		AUTO_FREE char *rate = xasprintf("%" PRIu64, request->bandwidth);
-		add_header(exchange, "Refrelay-Bandwidth", rate);
+		site_client_add_header(exchange, "Refrelay-Bandwidth", rate);
 	}
-	add_header(exchange, "Content-Type",
-		   request->body_len > 0 ? request->content_type : NULL);
-	if (sign(exchange, err) != 0)
+	site_client_add_header(exchange, "Content-Type",
+			       request->body_len > 0 ? request->content_type : NULL);
+	if (site_client_sign_request(exchange, err) != 0)
 		return -1;
 	curl_easy_setopt(exchange->client->easy, CURLOPT_HTTPHEADER, exchange->headers);
 	return 0;
 }
 
-static void set_method(struct exchange *exchange)
+static void site_client_set_method(struct exchange *exchange)
 {
 	const struct site_request *request = exchange->request;
 	CURL *easy = exchange->client->easy;
@@ -301,14 +303,14 @@ static void set_method(struct exchange *exchange)
 		curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
-static void set_transport(struct exchange *exchange)
+static void site_client_set_transport(struct exchange *exchange)
 {
 	CURL *easy = exchange->client->easy;
 	AUTO_FREE char *url =
 		xasprintf("%s%s", exchange->client->base, exchange->request->target);
 
 	transport_set(easy, url, CONNECT_TIMEOUT_MS);
-	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, site_client_take_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
@@ -350,7 +352,7 @@ static bool is_no_http(CURLcode code)
 	       code == CURLE_HTTP_RETURNED_ERROR;
 }
 
-static enum err_class class_of(CURLcode code)
+static enum err_class site_client_classify_error(CURLcode code)
 {
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		return ERR_TIMEOUT;
@@ -358,7 +360,8 @@ static enum err_class class_of(CURLcode code)
 }
 
 /* The one place where libcurl's errors become ours. */
-static int curl_fail(const struct exchange *exchange, CURLcode code, struct err *err)
+static int site_client_report_curl_error(const struct exchange *exchange, CURLcode code,
+					 struct err *err)
 {
 	const char *base = exchange->client->base;
 	const char *detail =
@@ -374,7 +377,7 @@ static int curl_fail(const struct exchange *exchange, CURLcode code, struct err 
 		err_set(err, ERR_CORRUPT, "%s did not answer in HTTP: %s", base, detail);
 		return err_remedy(err, "see whether the URL names another service");
 	}
-	err_set(err, class_of(code), "%s: %s", base, detail);
+	err_set(err, site_client_classify_error(code), "%s: %s", base, detail);
 	const char *remedy = transport_remedy(code);
 	return err_remedy(err, "%s",
 			  remedy ? remedy
@@ -383,7 +386,7 @@ static int curl_fail(const struct exchange *exchange, CURLcode code, struct err 
 }
 
 /* 1: ended, with *code; 0: goes on. */
-static int look_for_end(struct site_client *client, CURLcode *code)
+static int site_client_has_ended(struct site_client *client, CURLcode *code)
 {
 	int left;
 	const CURLMsg *message = curl_multi_info_read(client->multi, &left);
@@ -395,7 +398,7 @@ static int look_for_end(struct site_client *client, CURLcode *code)
 }
 
 /* 0: its time, or the time without a byte, is over. */
-static int64_t time_left(const struct exchange *exchange)
+static int64_t site_client_get_time_left(const struct exchange *exchange)
 {
 	int64_t stall_ms = exchange->request->stall_ms, until = exchange->until;
 
@@ -405,7 +408,7 @@ static int64_t time_left(const struct exchange *exchange)
 	return until > 0 ? until : 0;
 }
 
-static int run(struct exchange *exchange, struct err *err)
+static int site_client_run_exchange(struct exchange *exchange, struct err *err)
 {
 	struct site_client *client = exchange->client;
 	const struct stop *stop = exchange->request->stop;
@@ -420,9 +423,11 @@ static int run(struct exchange *exchange, struct err *err)
 		if (stop && stop_is_requested(stop))
 			return err_set(err, ERR_CANCELED, "the request was stopped");
 		failure = curl_multi_perform(client->multi, &running);
-		if (look_for_end(client, &code))
-			return code == CURLE_OK ? 0 : curl_fail(exchange, code, err);
-		int64_t left = time_left(exchange);
+		if (site_client_has_ended(client, &code))
+			return code == CURLE_OK ? 0
+						: site_client_report_curl_error(
+							  exchange, code, err);
+		int64_t left = site_client_get_time_left(exchange);
 		if (left == 0)
 			return clock_boot_ms() < exchange->until
 				       ? stalled(exchange, err)
@@ -441,14 +446,14 @@ static void keep_time(CURL *easy, int64_t arrived_at, struct site_answer *answer
 {
 	char text[64] = "";
 
-	keep_header(easy, "Refrelay-Time", text, sizeof(text));
+	site_client_keep_header(easy, "Refrelay-Time", text, sizeof(text));
 	if (http_time_parse_iso(text, &answer->time_ms)) {
 		answer->skew_ms = answer->time_ms - arrived_at;
 		answer->is_time_exact = true;
 		return;
 	}
 	text[0] = '\0';
-	keep_header(easy, "Date", text, sizeof(text));
+	site_client_keep_header(easy, "Date", text, sizeof(text));
 	time_t date = text[0] ? curl_getdate(text, NULL) : -1;
 	if (date <= 0)
 		return;
@@ -493,17 +498,17 @@ static int redirected(const struct exchange *exchange, struct err *err)
 {
 	char where[256] = "another place";
 
-	keep_header(exchange->client->easy, "Location", where, sizeof(where));
+	site_client_keep_header(exchange->client->easy, "Location", where, sizeof(where));
 	err_set(err, ERR_CONFIG, "%s redirects to %s; redirects are not followed",
 		exchange->client->base, where);
 	return err_remedy(err, "set the URL to the site itself");
 }
 
-static int read_answer(struct exchange *exchange, struct err *err)
+static int site_client_read_answer(struct exchange *exchange, struct err *err)
 {
 	struct site_answer *answer = exchange->answer;
 
-	keep_head(exchange);
+	site_client_keep_head(exchange);
 	if (check_is_whole(exchange, err) != 0)
 		return -1;
 	if (answer->status >= 300 && answer->status < 400 && answer->status != 304)
@@ -519,14 +524,14 @@ static int exchange_once(struct exchange *exchange, struct err *err)
 	int result = -1;
 
 	curl_easy_reset(client->easy);
-	set_transport(exchange);
-	set_method(exchange);
-	if (set_headers(exchange, err) == 0) {
+	site_client_set_transport(exchange);
+	site_client_set_method(exchange);
+	if (site_client_set_headers(exchange, err) == 0) {
 		if (curl_multi_add_handle(client->multi, client->easy) != CURLM_OK)
 			abort();
-		result = run(exchange, err);
+		result = site_client_run_exchange(exchange, err);
 		if (result == 0)
-			result = read_answer(exchange, err);
+			result = site_client_read_answer(exchange, err);
 		/* Taken out before its end, its connection is closed. */
 		curl_multi_remove_handle(client->multi, client->easy);
 	}

@@ -78,7 +78,7 @@ int site_answer_error(const struct site_answer *answer, struct err *err)
 	return -1;
 }
 
-static bool is_plain(char c)
+static bool site_error_is_unreserved_byte(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 	       (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
@@ -87,7 +87,7 @@ static bool is_plain(char c)
 void url_add_encoded(struct str *url, const char *text)
 {
 	for (; *text; text++) {
-		if (is_plain(*text))
+		if (site_error_is_unreserved_byte(*text))
 			str_add_char(url, *text);
 		else
 			str_addf(url, "%%%02X", (unsigned char)*text);

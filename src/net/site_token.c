@@ -103,8 +103,8 @@ struct claim {
 };
 
 /* Claims end with a name of NULL. */
-static char *sign(const struct site_key *key, int64_t valid_s, const struct claim *claims,
-		  struct err *err)
+static char *site_token_sign_claims(const struct site_key *key, int64_t valid_s,
+				    const struct claim *claims, struct err *err)
 {
 	AUTO_JWT jwt_t *jwt = NULL;
 	int64_t now = clock_wall_ms() / 1000;
@@ -143,7 +143,7 @@ char *site_token_for_request(const struct site_key *key,
 
 	random_hex(nonce, 16);
 	body_digest(request, digest);
-	return sign(
+	return site_token_sign_claims(
 		key, SITE_TOKEN_VALID_S,
 		(const struct claim[]){
 			{ "jti", nonce }, { "req", line }, { "body", digest }, { 0 } },
@@ -155,7 +155,8 @@ char *site_token_for_git(const struct site_key *key, const char *service,
 {
 	AUTO_FREE char *what = xasprintf("%s %s", service, repository);
 
-	return sign(key, valid_s, (const struct claim[]){ { "git", what }, { 0 } }, err);
+	return site_token_sign_claims(
+		key, valid_s, (const struct claim[]){ { "git", what }, { 0 } }, err);
 }
 
 bool site_token_issuer(const char *token, char site[SITE_NAME_SIZE])
@@ -196,7 +197,8 @@ static enum token_verdict bad_signature(const struct site_key *key, struct err *
 	return TOKEN_BAD_SIGNATURE;
 }
 
-static enum token_verdict wrong_request(const struct site_key *key, struct err *err)
+static enum token_verdict site_token_refuse_request(const struct site_key *key,
+						    struct err *err)
 {
 	err_set(err, ERR_AUTH, "the token of site \"%s\" was made for another request",
 		key->site);
@@ -235,7 +237,7 @@ static enum token_verdict clock_skew(const struct site_key *key, int64_t made_s,
 }
 
 /* A number that is there, and is one. */
-static bool get_number(jwt_t *jwt, const char *claim, int64_t *value)
+static bool site_token_get_number(jwt_t *jwt, const char *claim, int64_t *value)
 {
 	errno = 0;
 	*value = jwt_get_grant_int(jwt, claim);
@@ -260,9 +262,10 @@ static enum token_verdict open_token(const struct site_key *key, const char *tok
 		       (int)key->secret.len) != 0 ||
 	    jwt_get_alg(*jwt) != JWT_ALG_HS256)
 		return bad_signature(key, err);
-	if (!get_number(*jwt, "iat", &made) || !get_number(*jwt, "exp", &ends) ||
-	    made < 0 || ends < made || !claim_is(*jwt, "iss", key->site))
-		return wrong_request(key, err);
+	if (!site_token_get_number(*jwt, "iat", &made) ||
+	    !site_token_get_number(*jwt, "exp", &ends) || made < 0 || ends < made ||
+	    !claim_is(*jwt, "iss", key->site))
+		return site_token_refuse_request(key, err);
 	if (made > now + LEEWAY_S || ends <= now)
 		return clock_skew(key, made, ends, err);
 	*valid_s = ends - made;
@@ -287,7 +290,7 @@ enum token_verdict site_token_check_request(const struct site_key *key, const ch
 	if (valid_s > SITE_TOKEN_VALID_S || !claim_is(jwt, "req", line) ||
 	    !claim_is(jwt, "body", digest) || !nonce || !nonce[0] ||
 	    strlen(nonce) > NONCE_MAX)
-		return wrong_request(key, err);
+		return site_token_refuse_request(key, err);
 	switch (nonces_take(nonces, key->site, nonce)) {
 	case NONCE_NEW:
 		return TOKEN_GOOD;
@@ -313,5 +316,6 @@ enum token_verdict site_token_check_git(const struct site_key *key, const char *
 
 	if (verdict != TOKEN_GOOD)
 		return verdict;
-	return claim_is(jwt, "git", what) ? TOKEN_GOOD : wrong_request(key, err);
+	return claim_is(jwt, "git", what) ? TOKEN_GOOD
+					  : site_token_refuse_request(key, err);
 }

@@ -45,7 +45,7 @@ struct node {
 };
 
 /* Something was put into the database by a command or an operator's request. */
-static void wake(void *arg)
+static void node_wake_services(void *arg)
 {
 	struct node *node = arg;
 
@@ -213,7 +213,7 @@ static void published(void *arg, const char *name)
 }
 
 /* A reader's answer broke off. */
-static void doubt(void *arg, const char *name, const struct err *why)
+static void node_doubt_copy(void *arg, const char *name, const struct err *why)
 {
 	if (copy_is_at_fault(why))
 		pull_doubt(arg, KIND_REPOSITORY, name, why);
@@ -247,7 +247,7 @@ static int start_secondary(struct node *node, struct err *err)
 					    .arg = node },
 		    &services->pull, err) != 0)
 		return -1;
-	serve_on_doubt(services->serve, doubt, services->pull);
+	serve_on_doubt(services->serve, node_doubt_copy, services->pull);
 	services->forwarder = forwarder_new(settings->site.name);
 	services->forwarded_reads = git_forward_places(false);
 	services->forwarded_pushes = git_forward_places(true);
@@ -281,7 +281,7 @@ static void fill_services(struct node *node)
 	node->services.push_sink = node->push.sink;
 }
 
-static int open_data(struct node *node, struct err *err)
+static int node_open_data(struct node *node, struct err *err)
 {
 	const struct site *site = &node->settings.site;
 
@@ -295,7 +295,7 @@ static int open_data(struct node *node, struct err *err)
 
 /* Only a secondary makes the tree: an empty one in its place would look like the deletion
  * of everything. Pull judges that of a secondary. */
-static int check_root(const struct site *site, struct err *err)
+static int node_check_root(const struct site *site, struct err *err)
 {
 	struct stat st;
 
@@ -368,13 +368,13 @@ static int start_role(struct node *node, struct err *err)
 	return start_standalone(node, err);
 }
 
-static int start_parts(struct node *node, const struct conf *conf, struct err *err)
+static int node_start_parts(struct node *node, const struct conf *conf, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
 
-	if (check_root(&settings->site, err) != 0 || open_data(node, err) != 0 ||
-	    lock_root(node, err) != 0 || lock_blobs(node, err) != 0 ||
-	    access_read(conf, &node->access, err) != 0 ||
+	if (node_check_root(&settings->site, err) != 0 ||
+	    node_open_data(node, err) != 0 || lock_root(node, err) != 0 ||
+	    lock_blobs(node, err) != 0 || access_read(conf, &node->access, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
@@ -404,7 +404,7 @@ static int start_parts(struct node *node, const struct conf *conf, struct err *e
 			    .copies = node->services.pull ? settings->site.repositories
 							  : NULL,
 			    .copy_changed = copy_changed,
-			    .wake = wake,
+			    .wake = node_wake_services,
 			    .alive = say_alive,
 			    .arg = node },
 		    &node->socket, err) != 0)
@@ -424,7 +424,7 @@ static void log_started(const struct node *node)
 		 LOG_NUMBER("port", web_server_port(node->server)));
 }
 
-static void tell_unused(const struct conf *conf, const struct node *node)
+static void node_report_unused_sections(const struct conf *conf, const struct node *node)
 {
 	struct err unused;
 
@@ -450,9 +450,9 @@ int node_start(const struct conf *conf, struct node **node, struct err *err)
 	started->lock = started->root_lock = -1;
 	started->buckets = buckets_new();
 	if (node_settings_read(conf, &started->settings, err) == 0 &&
-	    start_parts(started, conf, err) == 0) {
+	    node_start_parts(started, conf, err) == 0) {
 		log_started(started);
-		tell_unused(conf, started);
+		node_report_unused_sections(conf, started);
 		tell_remotes(&started->settings);
 		*node = started;
 		return 0;
@@ -518,8 +518,8 @@ static void tell_restarts(const struct node_settings *before,
 }
 
 /* For a node that pushes, no word of push means that there are no remotes any more. */
-static int read_again(const struct node *node, const struct conf *conf,
-		      struct node_settings *settings, struct err *err)
+static int node_read_settings_again(const struct node *node, const struct conf *conf,
+				    struct node_settings *settings, struct err *err)
 {
 	if (node_settings_read(conf, settings, err) != 0)
 		return -1;
@@ -534,13 +534,13 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	struct access *access = NULL;
 	struct err later;
 
-	if (read_again(node, conf, &settings, err) != 0 ||
+	if (node_read_settings_again(node, conf, &settings, err) != 0 ||
 	    transport_check_expiry(&settings.transport, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;
 	tell_restarts(&node->settings, &settings);
-	tell_unused(conf, node);
+	node_report_unused_sections(conf, node);
 	tell_remotes(&settings);
 	access_replace(node->access, access);
 	if (node_life_expect(&node->life, conf, &later) != 0)

@@ -10,7 +10,7 @@
 /* Sites of one name on one host differ in their data directories. */
 #define DATA_DIGEST_BYTES 4
 
-static char *name_of(const struct site *site)
+static char *node_push_make_name(const struct site *site)
 {
 	char host[HOST_NAME_MAX + 1] = "localhost";
 	unsigned char digest[HASH_MAX_SIZE];
@@ -39,7 +39,7 @@ static int list_names(void *arg, task_keys *names, struct err *err)
 	return 0;
 }
 
-static void is_broken(void *arg, const char *name, const struct err *why)
+static void node_push_is_broken(void *arg, const char *name, const struct err *why)
 {
 	const struct node_push *parts = arg;
 
@@ -47,8 +47,8 @@ static void is_broken(void *arg, const char *name, const struct err *why)
 		verify_origin_doubt(parts->verify_origin, name, why);
 }
 
-static int open_leases(const struct node_settings *settings, struct node_push *parts,
-		       struct err *err)
+static int node_push_open_leases(const struct node_settings *settings,
+				 struct node_push *parts, struct err *err)
 {
 	AUTO_FREE char *directory = xasprintf("%s/leases", settings->push->directory);
 
@@ -69,13 +69,13 @@ int node_push_open(const struct node_settings *settings, struct node_push *parts
 	if (task_store_recognize(settings->push->directory, data, err) != 0 ||
 	    task_store_open(settings->push->directory, &parts->tasks, err) != 0 ||
 	    task_store_remember(parts->tasks, data, err) != 0 ||
-	    open_leases(settings, parts, err) != 0)
+	    node_push_open_leases(settings, parts, err) != 0)
 		return err_prefix(err, "the task store");
 	if (push_events_open(data, settings->push, &parts->events, err) != 0)
 		return -1;
 	parts->sink = push_sink_new(parts->tasks, settings->push);
 	parts->root = xstrdup(settings->site.repositories);
-	parts->name = name_of(&settings->site);
+	parts->name = node_push_make_name(&settings->site);
 	return 0;
 }
 
@@ -94,7 +94,7 @@ int node_push_start(const struct node_settings *settings, struct node_push *part
 					.delete_brake = settings->pull.delete_brake,
 					.events = parts->events,
 					.names = list_names,
-					.broken = is_broken,
+					.broken = node_push_is_broken,
 					.arg = parts },
 		&parts->push, err);
 }

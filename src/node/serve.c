@@ -56,7 +56,8 @@ static void reload(const struct cli *cli, struct node *node)
 	notify("READY=1");
 }
 
-static void wait_for_end(const struct cli *cli, struct node *node, const sigset_t *set)
+static void node_serve_wait_for_end(const struct cli *cli, struct node *node,
+				    const sigset_t *set)
 {
 	int number = 0;
 
@@ -96,7 +97,7 @@ static int raise_file_limit(struct err *err)
 			       "LimitNOFILE= in the unit)");
 }
 
-static int serve(const struct cli *cli)
+static int node_serve_run(const struct cli *cli)
 {
 	AUTO_CONF struct conf *conf = NULL;
 	struct node *node;
@@ -109,7 +110,7 @@ static int serve(const struct cli *cli)
 		return cli_fail(&err);
 	count_failed(false);
 	notify("READY=1");
-	wait_for_end(cli, node, &set);
+	node_serve_wait_for_end(cli, node, &set);
 	end_at_once_next_time(&set);
 	failpoint("node.stops");
 	node_stop(node);
@@ -134,5 +135,5 @@ int cli_serve(struct cli *cli, int argc, char **argv)
 	}
 	if (optind < argc)
 		return cli_usage("serve", "it takes no operand");
-	return serve(cli);
+	return node_serve_run(cli);
 }

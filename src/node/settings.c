@@ -27,8 +27,8 @@ static int read_listen(const struct conf *conf, struct node_settings *settings,
 
 /* A secondary may ask a primary that knows nobody's secret only when the primary lets
  * operators of loopback read, which is no replication: so both must be there. */
-static int read_primary(const struct conf *conf, struct node_settings *settings,
-			struct err *err)
+static int node_settings_read_primary(const struct conf *conf,
+				      struct node_settings *settings, struct err *err)
 {
 	const char *file = NULL;
 
@@ -92,8 +92,8 @@ static int read_push(const struct conf *conf, struct node_settings *settings,
 	return push_settings_read(conf, settings->site.data, &settings->push, err);
 }
 
-static int read_all(const struct conf *conf, struct node_settings *settings,
-		    struct err *err)
+static int node_settings_read_all(const struct conf *conf, struct node_settings *settings,
+				  struct err *err)
 {
 	if (cli_check_built(conf, err) != 0 ||
 	    site_from_conf(conf, &settings->site, err) != 0 ||
@@ -109,7 +109,7 @@ static int read_all(const struct conf *conf, struct node_settings *settings,
 	    read_push(conf, settings, err) != 0)
 		return -1;
 	if (settings->site.role == SITE_SECONDARY)
-		return read_primary(conf, settings, err);
+		return node_settings_read_primary(conf, settings, err);
 	return 0;
 }
 
@@ -117,7 +117,7 @@ int node_settings_read(const struct conf *conf, struct node_settings *settings,
 		       struct err *err)
 {
 	*settings = (struct node_settings){ .key.secret = STR_INIT };
-	if (read_all(conf, settings, err) == 0)
+	if (node_settings_read_all(conf, settings, err) == 0)
 		return 0;
 	node_settings_clear(settings);
 	return -1;

@@ -20,30 +20,31 @@ static void format_etag(const struct picture *picture, char etag[INVENTORY_ETAG_
 		 ends->last, ends->mark, picture->scanned == SCANNED_ALL ? "" : "-part");
 }
 
-static bool is_repository(const char *kind)
+static bool inventory_is_repository(const char *kind)
 {
 	return strcmp(kind, KIND_REPOSITORY) == 0;
 }
 
 const char *inventory_member(const char *kind)
 {
-	return is_repository(kind) ? "repositories" : "blobs";
+	return inventory_is_repository(kind) ? "repositories" : "blobs";
 }
 
-static int read_scanned(struct store_tx *tx, void *arg, struct err *err)
+static int inventory_read_scanned(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct picture *picture = arg;
 	const char *kind = picture->question.kind;
 
-	return is_repository(kind) ? event_log_scanned_in(tx, &picture->scanned, err)
-				   : blob_scanned_in(tx, kind, &picture->scanned, err);
+	return inventory_is_repository(kind)
+		       ? event_log_scanned_in(tx, &picture->scanned, err)
+		       : blob_scanned_in(tx, kind, &picture->scanned, err);
 }
 
 int inventory_scanned(struct store *store, const char *kind, enum event_scanned *scanned,
 		      struct err *err)
 {
 	struct picture picture = { .question.kind = kind };
-	int result = store_read(store, read_scanned, &picture, err);
+	int result = store_read(store, inventory_read_scanned, &picture, err);
 
 	*scanned = picture.scanned;
 	return result;
@@ -55,7 +56,7 @@ static int read_tag(struct store_tx *tx, void *arg, struct err *err)
 
 	if (event_log_ends(tx, &picture->ends, err) != 0)
 		return -1;
-	return read_scanned(tx, picture, err);
+	return inventory_read_scanned(tx, picture, err);
 }
 
 int inventory_etag(struct store *store, const char *kind, char etag[INVENTORY_ETAG_SIZE],
@@ -77,7 +78,7 @@ json_t *inventory_row_json(const char *kind, const struct origin_row *row)
 	json_put_text(object, "timeline", row->timeline);
 	json_put_number(object, "generation", (int64_t)row->generation);
 	json_put_text(object, "checksum", row->checksum);
-	if (!is_repository(kind))
+	if (!inventory_is_repository(kind))
 		json_put_number(object, "size", (int64_t)row->size);
 	json_put_time(object, "changed_at", row->changed_at);
 	json_put_text(object, "verification",
@@ -92,7 +93,7 @@ json_t *inventory_row_json(const char *kind, const struct origin_row *row)
 }
 
 /* One row more than is answered tells whether there is a next page. */
-static int read_page(struct store_tx *tx, void *arg, struct err *err)
+static int inventory_read_page(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct picture *picture = arg;
 
@@ -132,7 +133,7 @@ json_t *inventory_page(struct store *store, const struct inventory_slice *questi
 
 	if (question->limit == 0)
 		picture.question.limit = 1;
-	if (store_read(store, read_page, &picture, err) == 0) {
+	if (store_read(store, inventory_read_page, &picture, err) == 0) {
 		format_etag(&picture, etag);
 		page = page_to_json(&picture);
 	}
@@ -145,7 +146,7 @@ struct one_row {
 	struct origin_row row;
 };
 
-static int read_row(struct store_tx *tx, void *arg, struct err *err)
+static int inventory_read_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct one_row *one = arg;
 	int found;
@@ -155,7 +156,8 @@ static int read_row(struct store_tx *tx, void *arg, struct err *err)
 	if (found != 0)
 		return found < 0 ? -1 : 0;
 	return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
-		       is_repository(one->kind) ? "repository" : "blob", one->name);
+		       inventory_is_repository(one->kind) ? "repository" : "blob",
+		       one->name);
 }
 
 json_t *inventory_row(struct store *store, const char *kind, const char *name,
@@ -164,7 +166,7 @@ json_t *inventory_row(struct store *store, const char *kind, const char *name,
 	struct one_row one = { .kind = kind, .name = name };
 	json_t *object = NULL;
 
-	if (store_read(store, read_row, &one, err) == 0)
+	if (store_read(store, inventory_read_row, &one, err) == 0)
 		object = inventory_row_json(kind, &one.row);
 	origin_row_clear(&one.row);
 	return object;

@@ -19,7 +19,7 @@ static void add_base64(struct str *out, const char *text)
 					    (const unsigned char *)text, (int)len);
 }
 
-static void add_ref(struct str *out, const struct ref *ref)
+static void refs_answer_add_ref(struct str *out, const struct ref *ref)
 {
 	if (ref->target) {
 		str_addf(out, "ref: %s %s\n", ref->target, ref->name);
@@ -34,7 +34,7 @@ static void add_ref(struct str *out, const struct ref *ref)
 	str_add_char(out, '\n');
 }
 
-static void add_head(struct str *out, const struct ref_snapshot *refs)
+static void refs_answer_add_head(struct str *out, const struct ref_snapshot *refs)
 {
 	str_add(out, "head ");
 	if (refs->head_target)
@@ -56,7 +56,7 @@ void refs_answer(const struct noticed *noticed, const struct pushed *pushed,
 		 row->timeline, row->generation);
 	str_addf(out, "checksum %s\nchanged-at %s\nobject-format %s\n", row->checksum,
 		 changed_at, noticed->oid_len == 32 ? "sha256" : "sha1");
-	add_head(out, &noticed->refs);
+	refs_answer_add_head(out, &noticed->refs);
 	if (noticed->description) {
 		str_add(out, "description ");
 		add_base64(out, noticed->description);
@@ -69,5 +69,5 @@ void refs_answer(const struct noticed *noticed, const struct pushed *pushed,
 	str_add_char(out, '\n');
 	str_addf(out, "refs %zu\n\n", noticed->refs.refs.count);
 	for (size_t i = 0; i < noticed->refs.refs.count; i++)
-		add_ref(out, &noticed->refs.refs.items[i]);
+		refs_answer_add_ref(out, &noticed->refs.refs.items[i]);
 }

@@ -43,29 +43,29 @@ struct blob_copy_watch {
 	pthread_t thread;
 };
 
-static const struct blob_kind *kind_of(const struct blob_copy_watch *watch,
-				       const struct kind_watch *one)
+static const struct blob_kind *blob_copy_watch_kind_of(
+	const struct blob_copy_watch *watch, const struct kind_watch *one)
 {
 	return &watch->pull->options.kinds->items.items[one->index];
 }
 
-static void failed(const struct blob_copy_watch *watch, struct kind_watch *one,
-		   const struct err *err)
+static void blob_copy_watch_report_failure(const struct blob_copy_watch *watch,
+					   struct kind_watch *one, const struct err *err)
 {
 	if (!one->is_failing && err->class != ERR_CANCELED)
 		log_warn("copies.not_looked_at", LOG_ERR(err),
-			 LOG_TEXT("kind", kind_of(watch, one)->type));
+			 LOG_TEXT("kind", blob_copy_watch_kind_of(watch, one)->type));
 	one->is_failing = err->class != ERR_CANCELED;
 }
 
 /* One that cannot be watched is scanned. */
-static bool watch_directory(struct blob_copy_watch *watch, struct kind_watch *one,
-			    const char *path)
+static bool blob_copy_watch_watch_directory(struct blob_copy_watch *watch,
+					    struct kind_watch *one, const char *path)
 {
 	struct err err;
 
-	if (blob_directories_add(&watch->directories, one->index, kind_of(watch, one),
-				 path, &err) == 0)
+	if (blob_directories_add(&watch->directories, one->index,
+				 blob_copy_watch_kind_of(watch, one), path, &err) == 0)
 		return true;
 	if (err.class == ERR_INTERNAL && !watch->told_limit) {
 		watch->told_limit = true;
@@ -101,7 +101,8 @@ static bool watch_with_above(struct scanning *scanning, const char *directory)
 	while (goes_on) {
 		AUTO_FREE char *path = xstrndup(directory, len);
 		if ((!before || !is_at_or_below(before, path)) &&
-		    !watch_directory(scanning->watch, scanning->one, path))
+		    !blob_copy_watch_watch_directory(scanning->watch, scanning->one,
+						     path))
 			return false;
 		goes_on = directory[len];
 		len += directory[len] == '/';
@@ -122,18 +123,19 @@ static bool enters(void *arg, const char *directory)
 	       scanning->looks_at_all;
 }
 
-static struct glance_request request_of(struct blob_copy_watch *watch,
-					const struct kind_watch *one)
+static struct glance_request blob_copy_watch_request_of(struct blob_copy_watch *watch,
+							const struct kind_watch *one)
 {
 	return (struct glance_request){ .store = watch->pull->options.store,
-					.kind = kind_of(watch, one),
+					.kind = blob_copy_watch_kind_of(watch, one),
 					.stop = &watch->stop,
 					.pull = watch->pull };
 }
 
-static void look_at_ids(struct blob_copy_watch *watch, struct kind_watch *one)
+static void blob_copy_watch_look_at_ids(struct blob_copy_watch *watch,
+					struct kind_watch *one)
 {
-	const struct glance_request request = request_of(watch, one);
+	const struct glance_request request = blob_copy_watch_request_of(watch, one);
 	struct blob_heard *heard = &watch->heard.items[one->index];
 	int64_t started = clock_boot_ms();
 	struct glance_result result;
@@ -144,7 +146,7 @@ static void look_at_ids(struct blob_copy_watch *watch, struct kind_watch *one)
 	blob_hearsay_settle(heard);
 	if (glance_these(&request, heard->ids.items, heard->ids.count, &result, &err) !=
 	    0) {
-		failed(watch, one, &err);
+		blob_copy_watch_report_failure(watch, one, &err);
 		heard->is_lost = true;
 	}
 	blob_paths_clear(&heard->ids);
@@ -154,11 +156,11 @@ static void look_at_ids(struct blob_copy_watch *watch, struct kind_watch *one)
 static void look_at_all_ids(struct blob_copy_watch *watch)
 {
 	for (size_t i = 0; i < watch->kinds.count; i++)
-		look_at_ids(watch, &watch->kinds.items[i]);
+		blob_copy_watch_look_at_ids(watch, &watch->kinds.items[i]);
 	watch->looked_at = clock_boot_ms();
 }
 
-static void hear(struct blob_copy_watch *watch)
+static void blob_copy_watch_read_events(struct blob_copy_watch *watch)
 {
 	blob_hearsay_read(&watch->directories, watch->pull->options.kinds,
 			  watch->heard.items);
@@ -170,7 +172,7 @@ static void paged(void *arg)
 	struct scanning *scanning = arg;
 	struct blob_copy_watch *watch = scanning->watch;
 
-	hear(watch);
+	blob_copy_watch_read_events(watch);
 	if (clock_boot_ms() - watch->looked_at >= GATHER_MS)
 		look_at_all_ids(watch);
 }
@@ -178,7 +180,8 @@ static void paged(void *arg)
 /* below NULL: the kind. */
 static int scan_below(struct scanning *scanning, const char *below, struct err *err)
 {
-	struct glance_request request = request_of(scanning->watch, scanning->one);
+	struct glance_request request =
+		blob_copy_watch_request_of(scanning->watch, scanning->one);
 	int64_t started = clock_boot_ms();
 	struct glance_result result;
 
@@ -193,7 +196,8 @@ static int scan_below(struct scanning *scanning, const char *below, struct err *
 	return done;
 }
 
-static void scan_directories(struct blob_copy_watch *watch, struct kind_watch *one)
+static void blob_copy_watch_scan_directories(struct blob_copy_watch *watch,
+					     struct kind_watch *one)
 {
 	struct scanning scanning = { .watch = watch, .one = one, .looks_at_all = true };
 	struct blob_heard *heard = &watch->heard.items[one->index];
@@ -208,7 +212,7 @@ static void scan_directories(struct blob_copy_watch *watch, struct kind_watch *o
 			continue;
 		last = paths.items[i];
 		if (scan_below(&scanning, last, &err) != 0) {
-			failed(watch, one, &err);
+			blob_copy_watch_report_failure(watch, one, &err);
 			heard->is_lost = true;
 		}
 		paged(&scanning);
@@ -216,7 +220,7 @@ static void scan_directories(struct blob_copy_watch *watch, struct kind_watch *o
 	blob_paths_clear(&paths);
 }
 
-static void scan(struct blob_copy_watch *watch, struct kind_watch *one)
+static void blob_copy_watch_scan(struct blob_copy_watch *watch, struct kind_watch *one)
 {
 	struct blob_heard *heard = &watch->heard.items[one->index];
 	struct scanning scanning = { .watch = watch,
@@ -227,20 +231,21 @@ static void scan(struct blob_copy_watch *watch, struct kind_watch *one)
 	const size_t watched = watch->directories.items.count;
 	struct err err;
 
-	watch_directory(watch, one, ""); /* also before there is any row */
+	blob_copy_watch_watch_directory(watch, one,
+					""); /* also before there is any row */
 	scanning.looks_at_all |=
 		heard->is_lost || watch->directories.items.count != watched;
 	heard->is_lost = one->looks_at_all = false;
 	if (scan_below(&scanning, NULL, &err) == 0) {
 		one->is_failing = false;
 	} else {
-		failed(watch, one, &err);
+		blob_copy_watch_report_failure(watch, one, &err);
 		one->looks_at_all = true;
 	}
 	int64_t now = clock_boot_ms();
 	used = scan_cpu_ms() - used;
 	log_debug("blob_copy_watch.scanned", LOG_NUMBER("dur_ms", now - started),
-		  LOG_TEXT("kind", kind_of(watch, one)->type),
+		  LOG_TEXT("kind", blob_copy_watch_kind_of(watch, one)->type),
 		  LOG_NUMBER("directories", watch->directories.items.count));
 	one->scan_at = now + scan_pause_ms(one->has_scanned ? used : 0,
 					   interval > 0 ? interval : SCAN_INTERVAL_MS);
@@ -248,22 +253,22 @@ static void scan(struct blob_copy_watch *watch, struct kind_watch *one)
 	one->has_scanned = true;
 }
 
-static int64_t next_scan(const struct blob_copy_watch *watch,
-			 const struct kind_watch *one)
+static int64_t blob_copy_watch_next_scan(const struct blob_copy_watch *watch,
+					 const struct kind_watch *one)
 {
 	if (watch->heard.items[one->index].is_lost && one->not_before < one->scan_at)
 		return one->not_before;
 	return one->scan_at;
 }
 
-static int time_left(const struct blob_copy_watch *watch)
+static int blob_copy_watch_time_left(const struct blob_copy_watch *watch)
 {
 	int64_t now = clock_boot_ms(), left = INT32_MAX;
 
 	for (size_t i = 0; i < watch->kinds.count; i++) {
 		const struct kind_watch *one = &watch->kinds.items[i];
 		const struct blob_heard *heard = &watch->heard.items[one->index];
-		int64_t next = next_scan(watch, one) - now;
+		int64_t next = blob_copy_watch_next_scan(watch, one) - now;
 		if (heard->ids.count > 0 || heard->directories.count > 0)
 			return 0;
 		left = next < left ? next : left;
@@ -271,18 +276,19 @@ static int time_left(const struct blob_copy_watch *watch)
 	return left > 0 ? (int)left : 0;
 }
 
-static void wait_for_work(struct blob_copy_watch *watch)
+static void blob_copy_watch_wait_for_work(struct blob_copy_watch *watch)
 {
 	struct pollfd fds[] = { { .fd = watch->stop.fd, .events = POLLIN },
 				{ .fd = watch->directories.fd, .events = POLLIN } };
 
-	if (poll(fds, ARRAY_SIZE(fds), time_left(watch)) <= 0 || fds[0].revents)
+	if (poll(fds, ARRAY_SIZE(fds), blob_copy_watch_time_left(watch)) <= 0 ||
+	    fds[0].revents)
 		return;
 	if (fds[1].revents && !stop_wait(&watch->stop, GATHER_MS))
-		hear(watch);
+		blob_copy_watch_read_events(watch);
 }
 
-static void *run(void *arg)
+static void *blob_copy_watch_run(void *arg)
 {
 	struct blob_copy_watch *watch = arg;
 
@@ -292,16 +298,17 @@ static void *run(void *arg)
 			struct kind_watch *one = &watch->kinds.items[i];
 			if (stop_is_requested(&watch->stop))
 				return NULL;
-			scan_directories(watch, one);
-			if (next_scan(watch, one) <= clock_boot_ms())
-				scan(watch, one);
+			blob_copy_watch_scan_directories(watch, one);
+			if (blob_copy_watch_next_scan(watch, one) <= clock_boot_ms())
+				blob_copy_watch_scan(watch, one);
 		}
-		wait_for_work(watch);
+		blob_copy_watch_wait_for_work(watch);
 	}
 	return NULL;
 }
 
-static void add_kinds(struct blob_copy_watch *watch, enum blob_layout layout)
+static void blob_copy_watch_add_kinds(struct blob_copy_watch *watch,
+				      enum blob_layout layout)
 {
 	const struct blob_kinds *kinds = watch->pull->options.kinds;
 
@@ -323,14 +330,14 @@ struct blob_copy_watch *blob_copy_watch_start(struct pull *pull, size_t director
 	watch = xcalloc(1, sizeof(*watch));
 	watch->pull = pull;
 	stop_init(&watch->stop);
-	add_kinds(watch, BLOB_PLAIN);
-	add_kinds(watch, BLOB_LFS);
+	blob_copy_watch_add_kinds(watch, BLOB_PLAIN);
+	blob_copy_watch_add_kinds(watch, BLOB_LFS);
 	for (size_t i = 0; i < kinds->items.count; i++)
 		vec_add(&watch->heard, ((struct blob_heard){ 0 }));
 	if (blob_directories_open(&watch->directories, BLOB_COPY, directories, &err) != 0)
 		log_warn("blob_copy_watch.limit", LOG_ERR(&err),
 			 LOG_NUMBER("directories", 0), LOG_TEXT("remedy", err.remedy));
-	thread_start(&watch->thread, "blob-copy-watch", run, watch);
+	thread_start(&watch->thread, "blob-copy-watch", blob_copy_watch_run, watch);
 	return watch;
 }
 

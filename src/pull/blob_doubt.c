@@ -27,8 +27,9 @@ static bool is_due(struct pull *pull, const char *key)
 	       !map_put(&pull->reverified, key, pull);
 }
 
-static int ask(struct pull *pull, struct primary_line *line, const struct blob_kind *kind,
-	       const char *id, struct err *err)
+static int blob_doubt_ask_primary(struct pull *pull, struct primary_line *line,
+				  const struct blob_kind *kind, const char *id,
+				  struct err *err)
 {
 	struct primary_line *own = NULL;
 	int result;
@@ -43,7 +44,7 @@ static int ask(struct pull *pull, struct primary_line *line, const struct blob_k
 }
 
 /* The next time that they disagree it is asked again. */
-static void forget(struct pull *pull, const char *key)
+static void blob_doubt_forget(struct pull *pull, const char *key)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
@@ -56,9 +57,9 @@ void blob_doubt(struct pull *pull, struct primary_line *line,
 	AUTO_FREE char *key = xasprintf("%s:%s", kind->type, id);
 	struct err err;
 
-	if (!is_due(pull, key) || ask(pull, line, kind, id, &err) == 0)
+	if (!is_due(pull, key) || blob_doubt_ask_primary(pull, line, kind, id, &err) == 0)
 		return;
-	forget(pull, key);
+	blob_doubt_forget(pull, key);
 	log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
 }
 

@@ -17,7 +17,7 @@ struct fetch {
 };
 
 /* What the primary says of one blob in place of its bytes. */
-static void refuse(struct blob_item *item, const struct blob_frame *frame)
+static void blob_fetch_refuse(struct blob_item *item, const struct blob_frame *frame)
 {
 	static const struct {
 		const char *code;
@@ -42,7 +42,7 @@ static void refuse(struct blob_item *item, const struct blob_frame *frame)
 	blob_item_fail(item, &err);
 }
 
-static int open_incoming(const struct blob_work *work, struct blob_item *item)
+static int blob_fetch_open_incoming(const struct blob_work *work, struct blob_item *item)
 {
 	struct err err;
 
@@ -55,7 +55,8 @@ static int open_incoming(const struct blob_work *work, struct blob_item *item)
 	return blob_item_fail_here(item, &err);
 }
 
-static int begin(void *arg, const struct blob_frame *frame, struct err *err)
+static int blob_fetch_begin_blob(void *arg, const struct blob_frame *frame,
+				 struct err *err)
 {
 	struct fetch *fetch = arg;
 	struct blob_item *item;
@@ -67,7 +68,7 @@ static int begin(void *arg, const struct blob_frame *frame, struct err *err)
 				    frame->name);
 	item = fetch->asked[fetch->next++];
 	if (frame->code) {
-		refuse(item, frame);
+		blob_fetch_refuse(item, frame);
 		return 0;
 	}
 	if (frame->size > BLOB_SMALL_MOST)
@@ -82,7 +83,7 @@ static int begin(void *arg, const struct blob_frame *frame, struct err *err)
 	struct err why;
 	if (blob_item_check_size(item, &why) != 0)
 		blob_item_fail(item, &why);
-	else if (open_incoming(fetch->work, item) == 0)
+	else if (blob_fetch_open_incoming(fetch->work, item) == 0)
 		fetch->now = item;
 	return 0;
 }
@@ -101,7 +102,7 @@ static int take_bytes(void *arg, const void *bytes, size_t len, struct err *err)
 	return 0;
 }
 
-static int end(void *arg, struct err *err)
+static int blob_fetch_end_blob(void *arg, struct err *err)
 {
 	struct fetch *fetch = arg;
 
@@ -129,13 +130,14 @@ static void list_open(struct fetch *fetch)
 	}
 }
 
-static int ask(struct fetch *fetch, struct err *err)
+static int blob_fetch_ask_primary(struct fetch *fetch, struct err *err)
 {
 	const struct blob_many many = { .kind = fetch->work->kind,
 					.ids = fetch->ids,
 					.count = fetch->count,
 					.stall_ms = BLOB_STALL_MS };
-	const struct blob_frame_sink sink = { begin, take_bytes, end, fetch };
+	const struct blob_frame_sink sink = { blob_fetch_begin_blob, take_bytes,
+					      blob_fetch_end_blob, fetch };
 	int result;
 
 	fetch->now = NULL;
@@ -166,14 +168,14 @@ static bool is_worth_another(struct err *err, size_t before, size_t now, unsigne
 	       ++*breaks < BLOB_BREAKS_MOST;
 }
 
-static void fetch_all(struct fetch *fetch)
+static void blob_fetch_all(struct fetch *fetch)
 {
 	unsigned breaks = 0;
 	struct err err;
 
 	for (list_open(fetch); fetch->count > 0;) {
 		const size_t before = fetch->count;
-		int result = ask(fetch, &err);
+		int result = blob_fetch_ask_primary(fetch, &err);
 		list_open(fetch);
 		if (result != 0 &&
 		    !is_worth_another(&err, before, fetch->count, &breaks)) {
@@ -189,7 +191,7 @@ void blob_fetch_small(struct blob_work *work)
 
 	fetch.asked = xcalloc(work->count, sizeof(*fetch.asked));
 	fetch.ids = xcalloc(work->count, sizeof(*fetch.ids));
-	fetch_all(&fetch);
+	blob_fetch_all(&fetch);
 	free(fetch.asked);
 	free(fetch.ids);
 }

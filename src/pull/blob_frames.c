@@ -15,7 +15,7 @@ void blob_frames_clear(struct blob_frames *frames)
 	str_clear(&frames->line);
 }
 
-static bool fill_checksum(const json_t *object, struct blob_frame *frame)
+static bool blob_frames_fill_checksum(const json_t *object, struct blob_frame *frame)
 {
 	AUTO_FREE char *checksum = NULL;
 
@@ -27,7 +27,7 @@ static bool fill_checksum(const json_t *object, struct blob_frame *frame)
 }
 
 /* NULL, or the member that is wrong. */
-static const char *fill(const json_t *object, struct blob_frame *frame)
+static const char *blob_frames_fill_frame(const json_t *object, struct blob_frame *frame)
 {
 	frame->name = json_string_value(json_object_get(object, "name"));
 	frame->code = json_string_value(json_object_get(object, "code"));
@@ -43,7 +43,7 @@ static const char *fill(const json_t *object, struct blob_frame *frame)
 	if (!primary_get_number(object, "generation", &frame->generation) ||
 	    frame->generation == 0)
 		return "generation";
-	return fill_checksum(object, frame) ? NULL : "checksum";
+	return blob_frames_fill_checksum(object, frame) ? NULL : "checksum";
 }
 
 static int end_blob(struct blob_frames *frames, struct err *err)
@@ -52,7 +52,7 @@ static int end_blob(struct blob_frames *frames, struct err *err)
 	return frames->sink->end(frames->sink->arg, err);
 }
 
-static int take_line(struct blob_frames *frames, struct err *err)
+static int blob_frames_take_line(struct blob_frames *frames, struct err *err)
 {
 	json_auto_t *object =
 		json_parse_object(frames->line.data, frames->line.len, LINE_LIMIT, err);
@@ -65,7 +65,7 @@ static int take_line(struct blob_frames *frames, struct err *err)
 		frames->is_ended = true;
 		return 0;
 	}
-	wrong = fill(object, &frame);
+	wrong = blob_frames_fill_frame(object, &frame);
 	if (wrong)
 		return primary_lied(err, "a blob's line has no right \"%s\"", wrong);
 	if (frames->sink->begin(frames->sink->arg, &frame, err) != 0)
@@ -97,7 +97,7 @@ static size_t take_some(struct blob_frames *frames, const char *bytes, size_t le
 	str_add_bytes(&frames->line, bytes, part);
 	if (!stop)
 		return part;
-	int result = take_line(frames, err);
+	int result = blob_frames_take_line(frames, err);
 	str_reset(&frames->line);
 	return result == 0 ? part + 1 : 0;
 }

@@ -82,7 +82,8 @@ int blob_item_check_size(const struct blob_item *item, struct err *err)
 			    row->name, item->size, row->size, item->generation);
 }
 
-static int is_wrong(const struct blob_item *item, const char *expected, struct err *err)
+static int blob_job_report_mismatch(const struct blob_item *item, const char *expected,
+				    struct err *err)
 {
 	err_set(err, ERR_CORRUPT,
 		"%s: what came has the SHA-256 %s, and not %s as the primary says of "
@@ -100,7 +101,8 @@ static bool is_of_row(const struct blob_item *item)
 	       strcmp(item->timeline, item->row->timeline) == 0;
 }
 
-static int judge(struct blob_work *work, struct blob_item *item, struct err *err)
+static int blob_job_check_digest(struct blob_work *work, struct blob_item *item,
+				 struct err *err)
 {
 	char named[BLOB_DIGEST_SIZE];
 
@@ -108,18 +110,18 @@ static int judge(struct blob_work *work, struct blob_item *item, struct err *err
 		return -1;
 	if (blob_id_digest(work->kind, item->row->name, named)) {
 		if (strcmp(named, item->digest) != 0)
-			return is_wrong(item, named, err);
+			return blob_job_report_mismatch(item, named, err);
 		memcpy(item->expected, named, sizeof(named));
 	}
 	if (!item->expected[0] && is_of_row(item))
 		blob_item_expect(work, item, item->expected);
 	if (item->expected[0] && strcmp(item->expected, item->digest) != 0)
-		return is_wrong(item, item->expected, err);
+		return blob_job_report_mismatch(item, item->expected, err);
 	if (!is_wanted_version(item))
 		return 0;
 	blob_item_expect(work, item, named);
 	if (named[0] && strcmp(named, item->digest) != 0)
-		return is_wrong(item, named, err);
+		return blob_job_report_mismatch(item, named, err);
 	if (named[0])
 		memcpy(item->expected, named, sizeof(named));
 	return 0;
@@ -137,7 +139,7 @@ void blob_item_judge(struct blob_work *work, struct blob_item *item)
 {
 	struct err err;
 
-	if (judge(work, item, &err) == 0) {
+	if (blob_job_check_digest(work, item, &err) == 0) {
 		item->end = BLOB_ARRIVED;
 		return;
 	}
@@ -184,7 +186,7 @@ static void clear_ways(struct blob_work *work)
 			blob_clear_way(work, &work->items[i]);
 }
 
-static void fetch(struct blob_work *work)
+static void blob_job_fetch_items(struct blob_work *work)
 {
 	blob_fetch_small(work); /* finds out who is large after all */
 	for (size_t i = 0; i < work->count; i++)
@@ -196,14 +198,14 @@ static void fetch(struct blob_work *work)
 				   work->items[i].row->name);
 }
 
-static void fail_all(struct blob_work *work, const struct err *why)
+static void blob_job_fail_all(struct blob_work *work, const struct err *why)
 {
 	for (size_t i = 0; i < work->count; i++)
 		blob_item_fail_here(&work->items[i], why);
 }
 
 /* Never into a mount point whose file system is away. */
-static int open_root(struct blob_work *work, struct err *err)
+static int blob_job_open_root(struct blob_work *work, struct err *err)
 {
 	if (copies_root_check_blobs(work->pull->options.store, work->kind, err) != 0)
 		return -1;
@@ -211,19 +213,19 @@ static int open_root(struct blob_work *work, struct err *err)
 	return work->root < 0 ? -1 : 0;
 }
 
-static void run(struct blob_work *work)
+static void blob_job_run_work(struct blob_work *work)
 {
 	struct err err;
 
-	if (open_root(work, &err) != 0) {
-		fail_all(work, &err);
+	if (blob_job_open_root(work, &err) != 0) {
+		blob_job_fail_all(work, &err);
 		return;
 	}
 	blob_remove_gone(work);
 	blob_find_present(work);
 	take_leases(work);
 	clear_ways(work);
-	fetch(work);
+	blob_job_fetch_items(work);
 	blob_settle(work);
 }
 
@@ -312,7 +314,7 @@ void blob_job_work(void *arg)
 	struct log_context before =
 		log_set_context((struct log_context){ .job = "sync" });
 	open_items(&work, &job->rows);
-	run(&work);
+	blob_job_run_work(&work);
 	blob_record(&work, clock_boot_ms() - started);
 	close_items(&work);
 	log_set_context(before);

@@ -28,7 +28,7 @@ static void set_version(struct large *large, const char *timeline, uint64_t gene
 		 generation);
 }
 
-static int open_incoming(struct large *large, uint64_t size, struct err *err)
+static int blob_large_open_incoming(struct large *large, uint64_t size, struct err *err)
 {
 	const struct blob_incoming_request request = { .root = large->work->root,
 						       .kind = large->work->kind,
@@ -45,7 +45,7 @@ static uint64_t here(const struct large *large)
 	return large->item->incoming ? blob_incoming_size(large->item->incoming) : 0;
 }
 
-static void keep_head(struct blob_item *item, const struct blob_head *head)
+static void blob_large_keep_head(struct blob_item *item, const struct blob_head *head)
 {
 	memcpy(item->timeline, head->timeline, sizeof(item->timeline));
 	memcpy(item->expected, head->checksum, sizeof(item->expected));
@@ -54,11 +54,12 @@ static void keep_head(struct blob_item *item, const struct blob_head *head)
 }
 
 /* The version is known only now; perhaps a part of it is here. */
-static int begin(struct large *large, const struct blob_head *head, struct err *err)
+static int blob_large_begin_version(struct large *large, const struct blob_head *head,
+				    struct err *err)
 {
 	char before[VERSION_SIZE];
 
-	keep_head(large->item, head);
+	blob_large_keep_head(large->item, head);
 	memcpy(before, large->version, sizeof(before));
 	set_version(large, head->timeline, head->generation);
 	/* Who is in between may not know the condition. */
@@ -69,7 +70,7 @@ static int begin(struct large *large, const struct blob_head *head, struct err *
 		return -1;
 	if (large->item->incoming)
 		return 0;
-	if (open_incoming(large, head->size, err) != 0)
+	if (blob_large_open_incoming(large, head->size, err) != 0)
 		return -1;
 	large->is_to_resume = here(large) > head->offset;
 	if (large->is_to_resume)
@@ -85,12 +86,12 @@ static int not_missing(struct err *err)
 	return -1;
 }
 
-static int take(void *arg, const struct blob_head *head, const void *bytes, size_t len,
-		struct err *err)
+static int blob_large_take_bytes(void *arg, const struct blob_head *head,
+				 const void *bytes, size_t len, struct err *err)
 {
 	struct large *large = arg;
 
-	if (!large->item->timeline[0] && begin(large, head, err) != 0)
+	if (!large->item->timeline[0] && blob_large_begin_version(large, head, err) != 0)
 		return not_missing(err);
 	if (here(large) + len > head->size)
 		return primary_lied(err, "%s is longer than it says",
@@ -101,7 +102,7 @@ static int take(void *arg, const struct blob_head *head, const void *bytes, size
 	return 0;
 }
 
-static int ask(struct large *large, struct err *err)
+static int blob_large_ask_range(struct large *large, struct err *err)
 {
 	const struct blob_part part = { .kind = large->work->kind,
 					.id = large->item->row->name,
@@ -110,7 +111,7 @@ static int ask(struct large *large, struct err *err)
 					.version =
 						large->version[0] ? large->version : NULL,
 					.stall_ms = BLOB_STALL_MS };
-	const struct blob_part_sink sink = { take, large };
+	const struct blob_part_sink sink = { blob_large_take_bytes, large };
 
 	large->item->timeline[0] = '\0'; /* the head of this answer counts */
 	if (blob_work_line(large->work, err) != 0)
@@ -119,7 +120,7 @@ static int ask(struct large *large, struct err *err)
 }
 
 /* It is another version by now: what is here is of no use. */
-static void begin_anew(struct large *large)
+static void blob_large_begin_anew(struct large *large)
 {
 	blob_incoming_close(TAKE(large->item->incoming), true);
 	large->version[0] = '\0';
@@ -127,14 +128,15 @@ static void begin_anew(struct large *large)
 }
 
 /* Whether to ask again after an error. */
-static bool goes_on(struct large *large, uint64_t before, const struct err *err)
+static bool blob_large_may_continue(struct large *large, uint64_t before,
+				    const struct err *err)
 {
 	if (large->is_to_resume) {
 		large->is_to_resume = false;
 		return true;
 	}
 	if (err->class == ERR_CONFLICT && large->versions < VERSIONS_MOST) {
-		begin_anew(large);
+		blob_large_begin_anew(large);
 		return true;
 	}
 	if ((err->class != ERR_NETWORK && err->class != ERR_TIMEOUT) ||
@@ -151,15 +153,15 @@ static bool is_whole(const struct large *large)
 	       here(large) == large->item->size;
 }
 
-static int fetch(struct large *large, struct err *err)
+static int blob_large_fetch_ranges(struct large *large, struct err *err)
 {
 	while (!is_whole(large)) {
 		const uint64_t before = here(large);
-		int result = ask(large, err);
+		int result = blob_large_ask_range(large, err);
 		if (result == 0 && here(large) <= before)
 			return primary_lied(err, "it sends nothing of %s",
 					    large->item->row->name);
-		if (result != 0 && !goes_on(large, before, err))
+		if (result != 0 && !blob_large_may_continue(large, before, err))
 			return -1;
 	}
 	return 0;
@@ -167,7 +169,7 @@ static int fetch(struct large *large, struct err *err)
 
 /* Of the row's version, if that is known: then a part may be here, or all of it, which is
  * judged by what the row says. */
-static int resume(struct large *large, struct err *err)
+static int blob_large_resume_version(struct large *large, struct err *err)
 {
 	const struct registry_row *row = large->item->row;
 	struct blob_item *item = large->item;
@@ -175,10 +177,10 @@ static int resume(struct large *large, struct err *err)
 	if (!row->timeline[0] || row->generation_wanted == 0 || row->size == 0)
 		return 0;
 	set_version(large, row->timeline, row->generation_wanted);
-	if (open_incoming(large, row->size, err) != 0)
+	if (blob_large_open_incoming(large, row->size, err) != 0)
 		return -1;
 	if (here(large) > row->size) {
-		begin_anew(large);
+		blob_large_begin_anew(large);
 	} else if (here(large) == row->size) {
 		memcpy(item->timeline, row->timeline, sizeof(item->timeline));
 		item->generation = row->generation_wanted;
@@ -193,11 +195,11 @@ void blob_fetch_large(struct blob_work *work, struct blob_item *item)
 	struct large large = { .work = work, .item = item };
 	struct err err;
 
-	if (resume(&large, &err) != 0) {
+	if (blob_large_resume_version(&large, &err) != 0) {
 		blob_item_fail_here(item, &err);
 		return;
 	}
-	if (fetch(&large, &err) != 0) {
+	if (blob_large_fetch_ranges(&large, &err) != 0) {
 		/* Who does not know ranges can send all of it, if it is begun anew. */
 		if (err.class == ERR_CORRUPT)
 			blob_incoming_close(TAKE(item->incoming), true);

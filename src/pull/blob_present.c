@@ -76,7 +76,7 @@ static void adopt(struct blob_item *item, const char *digest)
 	memcpy(item->expected, digest, BLOB_DIGEST_SIZE);
 }
 
-static void make_durable(struct blob_work *work)
+static void blob_present_make_durable(struct blob_work *work)
 {
 	AUTO_FREE const char **ids = xcalloc(work->count + 1, sizeof(*ids));
 	size_t count = 0;
@@ -108,5 +108,5 @@ void blob_find_present(struct blob_work *work)
 		else if (may_be_here(work, item))
 			wait_for_checksum(work, item);
 	}
-	make_durable(work);
+	blob_present_make_durable(work);
 }

@@ -15,8 +15,8 @@ struct record {
 	enum registry_result *results;
 };
 
-static struct registry_move brought(const struct blob_work *work,
-				    const struct blob_item *item)
+static struct registry_move blob_record_make_brought_move(const struct blob_work *work,
+							  const struct blob_item *item)
 {
 	struct pull *pull = work->pull;
 
@@ -33,8 +33,8 @@ static struct registry_move brought(const struct blob_work *work,
 	};
 }
 
-static struct registry_move move_of(const struct blob_work *work,
-				    const struct blob_item *item)
+static struct registry_move blob_record_make_move(const struct blob_work *work,
+						  const struct blob_item *item)
 {
 	if (item->end == BLOB_FAILED)
 		return pull_failed_move(item->row->id, &item->why);
@@ -42,12 +42,12 @@ static struct registry_move move_of(const struct blob_work *work,
 		return (struct registry_move){ .id = item->row->id,
 					       .event = REGISTRY_DEFERRED,
 					       .timeout_ms = item->wait_ms };
-	return brought(work, item);
+	return blob_record_make_brought_move(work, item);
 }
 
-static void add(struct record *record, const struct blob_item *item)
+static void blob_record_add_item(struct record *record, const struct blob_item *item)
 {
-	vec_add(&record->moves, move_of(record->work, item));
+	vec_add(&record->moves, blob_record_make_move(record->work, item));
 	vec_add(&record->items, item);
 }
 
@@ -87,7 +87,7 @@ static void discard_unwanted(const struct record *record)
 }
 
 /* What a person removed is discarded before. */
-static void look_again(const struct record *record)
+static void blob_record_look_again(const struct record *record)
 {
 	for (size_t i = 0; i < record->items.count; i++) {
 		const struct blob_item *item = record->items.items[i];
@@ -99,7 +99,7 @@ static void look_again(const struct record *record)
 	}
 }
 
-static void give_back(const struct record *record, const struct err *err)
+static void blob_record_give_back(const struct record *record, const struct err *err)
 {
 	log_error("registry.failed", LOG_ERR(err));
 	for (size_t i = 0; i < record->moves.count; i++)
@@ -114,11 +114,11 @@ static void write_proved(struct record *record)
 	record->results = xcalloc(record->moves.count, sizeof(*record->results));
 	if (registry_complete_many(record->work->pull->options.store, record->moves.items,
 				   record->moves.count, record->results, &err) != 0)
-		give_back(record, &err);
+		blob_record_give_back(record, &err);
 	else {
 		measure_lags(record);
 		discard_unwanted(record);
-		look_again(record);
+		blob_record_look_again(record);
 	}
 	free(record->results);
 }
@@ -130,24 +130,25 @@ static void write_others(struct record *record)
 	record->results = xcalloc(record->moves.count, sizeof(*record->results));
 	if (registry_move_many(record->work->pull->options.store, record->moves.items,
 			       record->moves.count, record->results, &err) != 0)
-		give_back(record, &err);
+		blob_record_give_back(record, &err);
 	else {
 		discard_unwanted(record);
-		look_again(record);
+		blob_record_look_again(record);
 	}
 	free(record->results);
 }
 
-static void write_rows(const struct blob_work *work)
+static void blob_record_write_rows(const struct blob_work *work)
 {
 	struct record proved = { .work = work }, others = { .work = work };
 
 	for (size_t i = 0; i < work->count; i++) {
 		const struct blob_item *item = &work->items[i];
 		if (item->end != BLOB_REMOVED && item->end != BLOB_HELD)
-			add(item->end != BLOB_FAILED && item->is_proved ? &proved
-									: &others,
-			    item);
+			blob_record_add_item(item->end != BLOB_FAILED && item->is_proved
+						     ? &proved
+						     : &others,
+					     item);
 	}
 	if (proved.moves.count > 0)
 		write_proved(&proved);
@@ -177,7 +178,7 @@ static const char *word_of(const struct blob_item *item)
 	}
 }
 
-static void measure(const struct blob_work *work, int64_t took_ms)
+static void blob_record_measure_work(const struct blob_work *work, int64_t took_ms)
 {
 	for (size_t i = 0; i < work->count; i++)
 		pull_count_sync(work->kind->type, word_of(&work->items[i]));
@@ -207,7 +208,7 @@ static void tell_failures(const struct blob_work *work)
 		       LOG_ERR(&example->why));
 }
 
-static void tell_done(const struct blob_work *work, int64_t took_ms)
+static void blob_record_report_done(const struct blob_work *work, int64_t took_ms)
 {
 	size_t placed = 0, adopted = 0;
 
@@ -224,9 +225,9 @@ static void tell_done(const struct blob_work *work, int64_t took_ms)
 
 void blob_record(struct blob_work *work, int64_t took_ms)
 {
-	write_rows(work);
+	blob_record_write_rows(work);
 	failpoint("blob.recorded");
-	measure(work, took_ms);
-	tell_done(work, took_ms);
+	blob_record_measure_work(work, took_ms);
+	blob_record_report_done(work, took_ms);
 	tell_failures(work);
 }

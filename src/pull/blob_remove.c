@@ -24,7 +24,7 @@ static void fail_gone(struct blob_work *work, const struct err *why)
 }
 
 /* The brake holds those that nobody works on: ours are given back, then asked about. */
-static void hold_back(struct blob_work *work, struct err *err)
+static void blob_remove_hold_back(struct blob_work *work, struct err *err)
 {
 	VEC(struct registry_move) moves = { 0 };
 	enum registry_result *results;
@@ -50,7 +50,7 @@ static void hold_back(struct blob_work *work, struct err *err)
 }
 
 /* Since it was claimed it may be wanted again. arg: the item's work */
-static int check_gone(struct store_tx *tx, void *arg, struct err *err)
+static int blob_remove_check_gone(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct blob_work *work = arg;
 
@@ -70,7 +70,7 @@ static int check_gone(struct store_tx *tx, void *arg, struct err *err)
 	return 0;
 }
 
-static void discard(const struct blob_work *work, struct blob_item *item)
+static void blob_remove_discard_item(const struct blob_work *work, struct blob_item *item)
 {
 	struct err err;
 
@@ -108,20 +108,20 @@ static void fail_removed(struct blob_work *work, const struct err *why)
 			blob_item_fail_here(&work->items[i], why);
 }
 
-static void remove_all(struct blob_work *work)
+static void blob_remove_all(struct blob_work *work)
 {
 	struct store *store = work->pull->options.store;
 	size_t removed = 0;
 	struct err err;
 
-	if (store_read(store, check_gone, work, &err) != 0) {
+	if (store_read(store, blob_remove_check_gone, work, &err) != 0) {
 		fail_gone(work, &err);
 		return;
 	}
 	for (size_t i = 0; i < work->count; i++) {
 		struct blob_item *item = &work->items[i];
 		if (item->end == BLOB_OPEN && item->row->is_gone)
-			discard(work, item);
+			blob_remove_discard_item(work, item);
 		removed += item->end == BLOB_REMOVED;
 	}
 	failpoint("removal.trashed");
@@ -142,7 +142,7 @@ void blob_remove_gone(struct blob_work *work)
 	if (pull_may_remove(work->pull, work->kind->type, &may, &err) != 0)
 		fail_gone(work, &err);
 	else if (may)
-		remove_all(work);
+		blob_remove_all(work);
 	else
-		hold_back(work, &err);
+		blob_remove_hold_back(work, &err);
 }

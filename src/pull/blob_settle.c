@@ -68,7 +68,7 @@ static void take_results(struct blob_item **placed, const blob_arrivals *arrival
 	}
 }
 
-static void place(struct blob_work *work)
+static void blob_settle_place_arrived(struct blob_work *work)
 {
 	struct blob_item **placed = xcalloc(work->count, sizeof(struct blob_item *));
 	blob_arrivals arrivals = { 0 };
@@ -93,8 +93,8 @@ static void place(struct blob_work *work)
 	free(placed);
 }
 
-static int read_again(const struct blob_work *work, const struct blob_item *item,
-		      struct err *err)
+static int blob_settle_read_again(const struct blob_work *work,
+				  const struct blob_item *item, struct err *err)
 {
 	char digest[BLOB_DIGEST_SIZE];
 	struct blob_print print;
@@ -120,7 +120,7 @@ static void prove_small(struct blob_work *work)
 		struct err err;
 		if (item->end != BLOB_PLACED || item->is_large || !item->expected[0])
 			continue;
-		item->is_proved = read_again(work, item, &err) == 0;
+		item->is_proved = blob_settle_read_again(work, item, &err) == 0;
 		if (!item->is_proved && err.class != ERR_CANCELED)
 			blob_item_fail_here(item, &err);
 	}
@@ -129,6 +129,6 @@ static void prove_small(struct blob_work *work)
 void blob_settle(struct blob_work *work)
 {
 	check_leases(work);
-	place(work);
+	blob_settle_place_arrived(work);
 	prove_small(work);
 }

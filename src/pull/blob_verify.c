@@ -20,7 +20,7 @@ struct check {
 	struct err err;
 };
 
-static int open_root(struct pull_job *job, int *root, struct err *err)
+static int blob_verify_open_root(struct pull_job *job, int *root, struct err *err)
 {
 	if (copies_root_check_blobs(job->pull->options.store, job->kind, err) != 0)
 		return -1;
@@ -28,7 +28,7 @@ static int open_root(struct pull_job *job, int *root, struct err *err)
 	return *root < 0 ? -1 : 0;
 }
 
-static const char *expected_of(const struct registry_row *row)
+static const char *blob_verify_expected_digest(const struct registry_row *row)
 {
 	if (row->generation != row->generation_wanted)
 		return NULL;
@@ -48,8 +48,8 @@ static bool is_as_claimed(const struct pull_job *job, const struct registry_row 
 }
 
 /* When the copy is as it was found last, it may be the primary that is wrong. */
-static int differs(struct pull_job *job, const struct check *check, const char *expected,
-		   struct err *err)
+static int blob_verify_report_mismatch(struct pull_job *job, const struct check *check,
+				       const char *expected, struct err *err)
 {
 	const struct registry_row *row = check->row;
 
@@ -71,7 +71,7 @@ static int differs(struct pull_job *job, const struct check *check, const char *
 
 static int check_one(struct pull_job *job, int root, struct check *check, struct err *err)
 {
-	const char *expected = expected_of(check->row);
+	const char *expected = blob_verify_expected_digest(check->row);
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
@@ -85,15 +85,16 @@ static int check_one(struct pull_job *job, int root, struct check *check, struct
 	    blob_digest(fd, &check->print, check->digest, &job->pull->kill, err) != 0)
 		return -1;
 	failpoint("verify.read");
-	return strcmp(check->digest, expected) == 0 ? 0
-						    : differs(job, check, expected, err);
+	return strcmp(check->digest, expected) == 0
+		       ? 0
+		       : blob_verify_report_mismatch(job, check, expected, err);
 }
 
-static void check_all(struct pull_job *job, struct check *checks)
+static void blob_verify_check_all(struct pull_job *job, struct check *checks)
 {
 	AUTO_CLOSE int root = -1;
 	struct err err;
-	bool has_root = open_root(job, &root, &err) == 0;
+	bool has_root = blob_verify_open_root(job, &root, &err) == 0;
 
 	for (size_t i = 0; i < job->rows.count; i++) {
 		checks[i].row = &job->rows.items[i];
@@ -104,7 +105,8 @@ static void check_all(struct pull_job *job, struct check *checks)
 	}
 }
 
-static struct registry_move move_of(const struct pull_job *job, const struct check *check)
+static struct registry_move blob_verify_make_move(const struct pull_job *job,
+						  const struct check *check)
 {
 	struct registry_move move = {
 		.id = check->row->id,
@@ -122,8 +124,9 @@ static struct registry_move move_of(const struct pull_job *job, const struct che
 	return move;
 }
 
-static void give_back(const struct pull_job *job, const struct registry_move *moves,
-		      const struct err *err)
+static void blob_verify_give_back(const struct pull_job *job,
+				  const struct registry_move *moves,
+				  const struct err *err)
 {
 	log_error("registry.failed", LOG_ERR(err));
 	for (size_t i = 0; i < job->rows.count; i++)
@@ -131,7 +134,7 @@ static void give_back(const struct pull_job *job, const struct registry_move *mo
 }
 
 /* A file that is being replaced is another one by right. */
-static void look_again(const struct pull_job *job, const struct check *checks)
+static void blob_verify_look_again(const struct pull_job *job, const struct check *checks)
 {
 	AUTO_CLOSE int root = blob_root_open(job->kind, ERR_IGNORED);
 
@@ -141,7 +144,8 @@ static void look_again(const struct pull_job *job, const struct check *checks)
 					&checks[i].print);
 }
 
-static void tell(const struct pull_job *job, const struct check *checks)
+static void blob_verify_record_results(const struct pull_job *job,
+				       const struct check *checks)
 {
 	const size_t count = job->rows.count;
 	struct registry_move *moves = xcalloc(count, sizeof(*moves));
@@ -149,15 +153,15 @@ static void tell(const struct pull_job *job, const struct check *checks)
 	struct err err;
 
 	for (size_t i = 0; i < count; i++) {
-		moves[i] = move_of(job, &checks[i]);
+		moves[i] = blob_verify_make_move(job, &checks[i]);
 		pull_count_verification(job->kind->type, moves[i].event);
 	}
 	failpoint("verify.done");
 	if (registry_move_many(job->pull->options.store, moves, count, results, &err) !=
 	    0)
-		give_back(job, moves, &err);
+		blob_verify_give_back(job, moves, &err);
 	else
-		look_again(job, checks);
+		blob_verify_look_again(job, checks);
 	free(results);
 	free(moves);
 }
@@ -180,8 +184,8 @@ void blob_verify_work(void *arg)
 	struct log_context before =
 		log_set_context((struct log_context){ .job = "verify" });
 	checks = xcalloc(job->rows.count, sizeof(*checks));
-	check_all(job, checks);
-	tell(job, checks);
+	blob_verify_check_all(job, checks);
+	blob_verify_record_results(job, checks);
 	free(checks);
 	log_set_context(before);
 	if (is_reverification(job))

@@ -15,7 +15,7 @@
 
 enum { OPEN_FOLDER = O_PATH | O_DIRECTORY };
 
-static bool has_row(const struct blob_work *work, const char *path)
+static bool blob_way_has_row(const struct blob_work *work, const char *path)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	struct err err;
@@ -54,7 +54,8 @@ static void move_away(const struct blob_work *work, int dir, const char *path)
 }
 
 /* One of the folders above it, or its own place. False: what is there stays. */
-static bool clear_one(const struct blob_work *work, const char *path, bool is_folder)
+static bool blob_way_clear_one(const struct blob_work *work, const char *path,
+			       bool is_folder)
 {
 	const char *name = place_name(path);
 	AUTO_FREE char *above =
@@ -69,7 +70,7 @@ static bool clear_one(const struct blob_work *work, const char *path, bool is_fo
 		       fchmodat(dir, name, (st.st_mode & 07777) | S_IRWXU, 0) == 0;
 	if (!is_folder && S_ISREG(st.st_mode))
 		return true;
-	if (is_folder ? has_row(work, path) : has_rows_below(work, path))
+	if (is_folder ? blob_way_has_row(work, path) : has_rows_below(work, path))
 		return false;
 	move_away(work, dir, path);
 	return false;
@@ -81,8 +82,8 @@ void blob_clear_way(struct blob_work *work, const struct blob_item *item)
 
 	for (const char *at = strchr(id, '/'); at; at = strchr(at + 1, '/')) {
 		AUTO_FREE char *path = xstrndup(id, (size_t)(at - id));
-		if (!clear_one(work, path, true))
+		if (!blob_way_clear_one(work, path, true))
 			return;
 	}
-	clear_one(work, id, false);
+	blob_way_clear_one(work, id, false);
 }

@@ -111,8 +111,8 @@ static int copy_packs(const struct bring_request *request, int source,
 /* Small repositories gain nothing by it. */
 #define PACKS_WORTH_COPYING ((uint64_t)1 << 20)
 
-static int fetch_all(const struct bring_request *request, const oid_list *wanted,
-		     struct err *err)
+static int bring_fetch_all(const struct bring_request *request, const oid_list *wanted,
+			   struct err *err)
 {
 	AUTO_CLOSE int source = -1;
 
@@ -139,8 +139,8 @@ static void name_culprit(const struct bring_request *request, struct err *err)
 		*err = why;
 }
 
-static int fetch(const struct bring_state *state, struct sync_result *result,
-		 struct err *err)
+static int bring_fetch_objects(const struct bring_state *state,
+			       struct sync_result *result, struct err *err)
 {
 	const struct bring_request *request = state->request;
 	oid_list wanted = { 0 };
@@ -149,7 +149,7 @@ static int fetch(const struct bring_state *state, struct sync_result *result,
 
 	wanted_objects(state, &wanted);
 	if (wanted.count > 0)
-		done = fetch_all(request, &wanted, err);
+		done = bring_fetch_all(request, &wanted, err);
 	vec_clear(&wanted);
 	after = packs_size(request->copy->fd);
 	result->bytes += after > before ? after - before : 0;
@@ -173,8 +173,8 @@ static void share_peels(const struct ref_snapshot *knows, struct ref_snapshot *l
 }
 
 /* packed-refs says of each ref what its tag finally names. */
-static int learn_peels(const struct bring_request *request,
-		       const struct ref_snapshot *from, struct err *err)
+static int bring_learn_peels(const struct bring_request *request,
+			     const struct ref_snapshot *from, struct err *err)
 {
 	share_peels(from, &request->view->refs);
 	return objects_peel(&request->job->work, request->copy, &request->view->refs,
@@ -206,7 +206,8 @@ bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksu
 }
 
 /* By the copy's fingerprint if it was settled, else by its checksum. */
-static bool is_ours(const struct bring_request *request, const struct ref_snapshot *from)
+static bool bring_is_copy_ours(const struct bring_request *request,
+			       const struct ref_snapshot *from)
 {
 	const struct repo *copy = request->copy;
 	AUTO_RECORD struct copy_record record = { 0 };
@@ -234,8 +235,8 @@ static uint64_t pushed_since(const struct repo *copy, const struct source_view *
 }
 
 /* SYNC_HELD is an outcome, not an error. */
-static int hold(const struct bring_state *state, struct sync_result *result,
-		struct err *err)
+static int bring_check_hold(const struct bring_state *state, struct sync_result *result,
+			    struct err *err)
 {
 	const struct bring_request *request = state->request;
 	int held;
@@ -270,7 +271,7 @@ static int change_refs(struct bring_state *state, struct sync_result *result,
 	const struct bring_request *request = state->request;
 	struct checksum sum;
 
-	if (learn_peels(request, &state->from, err) != 0 ||
+	if (bring_learn_peels(request, &state->from, err) != 0 ||
 	    lease_check(request->job->lease, err) != 0)
 		return -1;
 	checksum_of(&request->view->refs, &sum);
@@ -324,7 +325,7 @@ static int bring_objects(const struct bring_state *state, struct sync_result *re
 	const struct bring_request *request = state->request;
 	bool is_sure =
 		request->is_new || (!request->is_suspect && is_untouched(request->copy));
-	int done = fetch(state, result, err);
+	int done = bring_fetch_objects(state, result, err);
 
 	if (!is_sure && (done == 0 || is_about_objects(request->view, err)))
 		done = make_complete(request, result, err);
@@ -339,19 +340,19 @@ static int carry_over(struct bring_state *state, struct sync_result *result,
 	const struct bring_request *request = state->request;
 
 	result->outcome = SYNC_UNCHANGED;
-	state->is_ours = is_ours(request, &state->from);
+	state->is_ours = bring_is_copy_ours(request, &state->from);
 	if (bring_objects(state, result, err) != 0)
 		return -1;
 	failpoint("sync.fetched");
 	if (ref_diff_is_empty(&state->diff) && state->from.has_packed_only)
 		return 0;
-	if (hold(state, result, err) != 0 || result->outcome == SYNC_HELD)
+	if (bring_check_hold(state, result, err) != 0 || result->outcome == SYNC_HELD)
 		return result->outcome == SYNC_HELD ? 0 : -1;
 	return change_refs(state, result, err);
 }
 
-int bring(const struct bring_request *request, struct sync_result *result,
-	  struct err *err)
+int bring_repository(const struct bring_request *request, struct sync_result *result,
+		     struct err *err)
 {
 	struct bring_state state = { .request = request };
 	int done = -1;

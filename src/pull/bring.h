@@ -21,8 +21,8 @@ struct bring_request {
 
 /* Sets outcome, refs_changed, bytes and held_reason. ERR_CONFLICT: the copy's refs moved
  * meanwhile: again. */
-int bring(const struct bring_request *request, struct sync_result *result,
-	  struct err *err);
+int bring_repository(const struct bring_request *request, struct sync_result *result,
+		     struct err *err);
 
 /* Gives the copy the view's settings for readers. bring() does so before it publishes
  * refs, so that none is shown that is hidden at the source; if no ref has changed, it is

@@ -27,7 +27,7 @@ struct chunk {
 	size_t steps, left;
 };
 
-static struct registry_move move_of(const struct compare_step *step)
+static struct registry_move compare_page_make_move(const struct compare_step *step)
 {
 	static const enum registry_event events[] = { [COMPARE_ASK] = REGISTRY_ASKED,
 						      [COMPARE_TELL] = REGISTRY_TOLD,
@@ -52,7 +52,7 @@ static struct registry_move move_of(const struct compare_step *step)
 static int do_step(struct store_tx *tx, const struct compare_step *step,
 		   registry_asks *asks, struct err *err)
 {
-	const struct registry_move move = move_of(step);
+	const struct registry_move move = compare_page_make_move(step);
 	int result;
 
 	if (step->action == COMPARE_ASK) {
@@ -64,7 +64,7 @@ static int do_step(struct store_tx *tx, const struct compare_step *step,
 	return result < 0 ? -1 : 0; /* a conflict: somebody else was first */
 }
 
-static const char *name_of(const struct compare_step *step)
+static const char *compare_page_step_name(const struct compare_step *step)
 {
 	return step->item ? step->item->name : step->row->name;
 }
@@ -91,13 +91,13 @@ static int choose_steps(struct store_tx *tx, struct chunk *chunk,
 		const struct compare_step *step = &steps->items[i];
 		if (chunk->is_part && step->action == COMPARE_GONE)
 			continue;
-		if (names_has(chunk->pull, chunk->kind, name_of(step))) {
+		if (names_has(chunk->pull, chunk->kind, compare_page_step_name(step))) {
 			chunk->left++;
 			continue;
 		}
 		chunk->steps++;
 		if (chunk->writes && do_step(tx, step, asks, err) != 0)
-			return err_prefix(err, "%s", name_of(step));
+			return err_prefix(err, "%s", compare_page_step_name(step));
 	}
 	return 0;
 }
@@ -160,7 +160,7 @@ static int settle_chunk(struct chunk *chunk, struct err *err)
 	return 0;
 }
 
-static bool is_done(const struct chunk *chunk)
+static bool compare_page_is_chunk_done(const struct chunk *chunk)
 {
 	if (!chunk->reached || !chunk->end)
 		return chunk->reached == chunk->end;
@@ -197,8 +197,8 @@ int compare_page(struct lease *lease, struct page_comparison *comparison, struct
 		free(after);
 		after = chunk.reached ? xstrdup(chunk.reached) : NULL;
 		chunk.after = after;
-	} while (!is_done(&chunk) && !stop_is_requested(&pull->stop));
-	if (result == 0 && !is_done(&chunk))
+	} while (!compare_page_is_chunk_done(&chunk) && !stop_is_requested(&pull->stop));
+	if (result == 0 && !compare_page_is_chunk_done(&chunk))
 		result = err_set(err, ERR_CANCELED, "the comparison was left");
 	free(chunk.reached);
 	return result;

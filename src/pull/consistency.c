@@ -104,8 +104,8 @@ struct compared {
 	int64_t ordered; /* removals by order of which it knows */
 };
 
-static int set_number(struct store_tx *tx, const char *key, int64_t number,
-		      struct err *err)
+static int consistency_set_number(struct store_tx *tx, const char *key, int64_t number,
+				  struct err *err)
 {
 	char text[24];
 
@@ -117,9 +117,9 @@ static int write_compared(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct compared *compared = arg;
 
-	if (set_number(tx, PULL_COMPARED, compared->at, err) != 0)
+	if (consistency_set_number(tx, PULL_COMPARED, compared->at, err) != 0)
 		return -1;
-	return set_number(tx, PULL_COMPARED_ORDERED, compared->ordered, err);
+	return consistency_set_number(tx, PULL_COMPARED_ORDERED, compared->ordered, err);
 }
 
 /* What holds for all kinds: since when each was compared, and for whom. */
@@ -309,7 +309,8 @@ static int read_ordered(struct store_tx *tx, void *arg, struct err *err)
 	return registry_ordered_in(tx, pass->kind, &pass->ordered, err);
 }
 
-static int count_rows(const struct consistency *work, struct pass *pass, struct err *err)
+static int consistency_count_rows(const struct consistency *work, struct pass *pass,
+				  struct err *err)
 {
 	struct registry_counts counts;
 
@@ -321,8 +322,8 @@ static int count_rows(const struct consistency *work, struct pass *pass, struct 
 	return 0;
 }
 
-static int ask(struct consistency *work, const struct pass *pass,
-	       struct inventory_page *page, struct err *err)
+static int consistency_ask_page(struct consistency *work, const struct pass *pass,
+				struct inventory_page *page, struct err *err)
 {
 	const struct page_question question = { .after = pass->after,
 						.limit = PAGE_LIMIT,
@@ -404,16 +405,17 @@ static void peer_answered(struct consistency *work, struct pass *pass)
 		peer_good(work->pull, PULL_PART_CONSISTENCY);
 }
 
-static int read_one(struct consistency *work, struct pass *pass, struct err *err)
+static int consistency_read_page(struct consistency *work, struct pass *pass,
+				 struct err *err)
 {
 	struct inventory_page page = { 0 };
 	int answer, result;
 
 	pass->is_peers = false;
-	if (!pass->after && count_rows(work, pass, err) != 0)
+	if (!pass->after && consistency_count_rows(work, pass, err) != 0)
 		return -1;
 	names_record(work->pull);
-	result = answer = ask(work, pass, &page, err);
+	result = answer = consistency_ask_page(work, pass, &page, err);
 	if (answer < 0) {
 		pass->is_peers = true;
 	} else {
@@ -428,14 +430,15 @@ static int read_one(struct consistency *work, struct pass *pass, struct err *err
 /* In the middle of something, or after a pass that found work, the next page is due at
  * once: while there is much to do, an interval would be long. But what two passes in a
  * row found is not repaired by haste. */
-static bool goes_on(const struct pass *pass, size_t found_before)
+static bool consistency_is_due_at_once(const struct pass *pass, size_t found_before)
 {
 	if (pass->is_passing)
 		return pass->is_whole || pass->found > found_before;
 	return pass->found > 0 && !pass->was_dirty;
 }
 
-static int64_t pause_of(const struct consistency *work, const struct pass *pass)
+static int64_t consistency_pause_ms(const struct consistency *work,
+				    const struct pass *pass)
 {
 	const struct page_pace pace = {
 		.interval_ms = pull_settings_now(work->pull).consistency_interval_ms,
@@ -447,7 +450,8 @@ static int64_t pause_of(const struct consistency *work, const struct pass *pass)
 	return page_pause_ms(&pace);
 }
 
-static void failed(struct consistency *work, struct pass *pass, const struct err *err)
+static void consistency_note_failure(struct consistency *work, struct pass *pass,
+				     const struct err *err)
 {
 	if (err->class == ERR_CANCELED || err->class == ERR_LOST) {
 		pass->is_peers = false;
@@ -462,7 +466,7 @@ static void failed(struct consistency *work, struct pass *pass, const struct err
 	pass->pause_ms = backoff_ms(pass->failures, random_roll());
 }
 
-static void step(struct consistency *work, struct pass *pass)
+static void consistency_run_step(struct consistency *work, struct pass *pass)
 {
 	bool was_dirty = pass->found > 0;
 	struct err err;
@@ -473,17 +477,17 @@ static void step(struct consistency *work, struct pass *pass)
 	}
 	size_t found = pass->found;
 	pass->asked_at = clock_boot_ms();
-	if (read_one(work, pass, &err) != 0) {
-		failed(work, pass, &err);
+	if (consistency_read_page(work, pass, &err) != 0) {
+		consistency_note_failure(work, pass, &err);
 		return;
 	}
 	pass->failures = 0;
 	if (pass->waits > 0)
 		pass->pause_ms = backoff_ms(pass->waits, random_roll());
-	else if (goes_on(pass, found))
+	else if (consistency_is_due_at_once(pass, found))
 		pass->pause_ms = 0;
 	else
-		pass->pause_ms = pass->is_passing ? pause_of(work, pass) : -1;
+		pass->pause_ms = pass->is_passing ? consistency_pause_ms(work, pass) : -1;
 }
 
 /* The comparison that is asked for is not the one under way. */
@@ -570,7 +574,7 @@ void *consistency_run(void *arg)
 	while (site_lease_hold(work.pull, "consistency", &work.lease)) {
 		struct pass *pass = wait_until_due(&work);
 		if (pass)
-			step(&work, pass);
+			consistency_run_step(&work, pass);
 	}
 	primary_line_close(work.line);
 	lease_release(work.lease);

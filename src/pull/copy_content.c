@@ -12,7 +12,7 @@ static bool was_stamped(int dir, const char *name, int64_t since_ns)
 	       (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec > since_ns;
 }
 
-static bool is_temporary(const char *name)
+static bool copy_content_is_temporary(const char *name)
 {
 	return text_starts_with(name, "tmp_") || text_starts_with(name, ".tmp-");
 }
@@ -24,7 +24,7 @@ static bool is_folder_sound(const struct repo *copy, const char *folder, int64_t
 	AUTO_CLOSEDIR DIR *list = dir_list(copy->fd, folder);
 
 	while (list && (entry = readdir(list)) != NULL)
-		if (!is_temporary(entry->d_name) &&
+		if (!copy_content_is_temporary(entry->d_name) &&
 		    was_stamped(dirfd(list), entry->d_name, since_ns) &&
 		    !verify_ends_with_digest(dirfd(list), entry->d_name, copy->oid_len,
 					     stop))

@@ -9,7 +9,7 @@ struct folder {
 	bool is_watched;
 };
 
-static void drop(struct folder *folder)
+static void copy_folders_drop_folder(struct folder *folder)
 {
 	inotify_disarm(folder->watch);
 	free(folder);
@@ -28,7 +28,8 @@ static struct folder *folder_of(struct copy_folders *folders, const char *path)
 
 /* Another directory may stand there by now: inotify_arm_folder() looks. What cannot be
  * watched is left to the scans, which meet every copy. */
-static void meet(struct copy_folders *folders, const char *path, uint64_t scan)
+static void copy_folders_note_folder(struct copy_folders *folders, const char *path,
+				     uint64_t scan)
 {
 	struct folder *folder = folder_of(folders, path);
 	AUTO_FREE char *full = xasprintf("%s/%s", folders->root, path);
@@ -51,7 +52,7 @@ void copy_folders_meet(struct copy_folders *folders, const char *below, uint64_t
 
 	while (folders->inotify && (slash = strrchr(path, '/')) != NULL) {
 		*slash = '\0';
-		meet(folders, path, scan);
+		copy_folders_note_folder(folders, path, scan);
 	}
 }
 
@@ -95,7 +96,7 @@ void copy_folders_drop_unmet(struct copy_folders *folders, uint64_t scan)
 		if (((struct folder *)entry->value)->scan != scan)
 			vec_add(&unmet, xstrdup(entry->key));
 	for (size_t i = 0; i < unmet.count; i++)
-		drop(map_remove(&folders->folders, unmet.items[i]));
+		copy_folders_drop_folder(map_remove(&folders->folders, unmet.items[i]));
 	copy_folder_list_clear(&unmet);
 }
 
@@ -105,6 +106,6 @@ void copy_folders_clear(struct copy_folders *folders)
 	size_t at = 0;
 
 	while ((entry = map_next(&folders->folders, &at)) != NULL)
-		drop(entry->value);
+		copy_folders_drop_folder(entry->value);
 	map_clear(&folders->folders);
 }

@@ -54,8 +54,8 @@ static enum copy_verdict look_at_disk(struct pull *pull, const struct registry_r
 	return record.is_settled ? COPY_OURS : COPY_YOUNG;
 }
 
-static int read_row(struct pull *pull, const char *name, struct registry_row *row,
-		    struct err *err)
+static int copy_judge_read_row(struct pull *pull, const char *name,
+			       struct registry_row *row, struct err *err)
 {
 	if (registry_get(pull->options.store, KIND_REPOSITORY, name, row, err) == 0 ||
 	    err->class == ERR_MISSING)
@@ -68,7 +68,7 @@ int copy_judge(struct pull *pull, const char *name, enum copy_verdict *verdict,
 {
 	AUTO_REGISTRY_ROW struct registry_row before = { 0 }, after = { 0 };
 
-	if (read_row(pull, name, &before, err) != 0)
+	if (copy_judge_read_row(pull, name, &before, err) != 0)
 		return -1;
 	if (!before.name)
 		*verdict = COPY_UNKNOWN;
@@ -78,7 +78,7 @@ int copy_judge(struct pull *pull, const char *name, enum copy_verdict *verdict,
 		*verdict = COPY_AWAITED;
 	else if ((*verdict = look_at_disk(pull, &before)) != COPY_CHANGED)
 		return 0;
-	else if (read_row(pull, name, &after, err) != 0)
+	else if (copy_judge_read_row(pull, name, &after, err) != 0)
 		return -1;
 	else
 		*verdict = after.name && is_at_rest(&after) &&
@@ -88,7 +88,7 @@ int copy_judge(struct pull *pull, const char *name, enum copy_verdict *verdict,
 	return 0;
 }
 
-static void count_change(void)
+static void copy_judge_count_change(void)
 {
 	struct metric *changes = metric_counter(
 		"refrelay_copy_changes_total",
@@ -105,7 +105,7 @@ int copy_doubt(struct pull *pull, const char *name, struct err *err)
 	if (copies_root_check(options->store, options->root, err) != 0)
 		return -1;
 	err_set(&why, ERR_CONFLICT, "somebody else has changed the copy's disk");
-	count_change();
+	copy_judge_count_change();
 	log_warn("copy.changed", LOG_TEXT("repo", name));
 	pull_doubt(pull, KIND_REPOSITORY, name, &why);
 	return 0;

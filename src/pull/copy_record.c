@@ -33,7 +33,7 @@ static void copy_generation(const json_t *object, struct copy_record *record)
 	record->pushed = generation > 0 ? (uint64_t)generation : 0;
 }
 
-static void text_of(const json_t *object, const char *key, char **text)
+static void copy_record_text_of(const json_t *object, const char *key, char **text)
 {
 	const char *value = json_string_value(json_object_get(object, key));
 
@@ -64,7 +64,7 @@ void copy_record_read(int dir, struct copy_record *record)
 		json_integer_value(json_object_get(object, "files_changed"));
 	record->is_settled = json_is_true(json_object_get(object, "settled"));
 	copy_generation(object, record);
-	text_of(object, "directory", &record->directory);
+	copy_record_text_of(object, "directory", &record->directory);
 	record->is_there = true;
 }
 
@@ -74,7 +74,7 @@ static void put_print(json_t *object, const char *key, const char *print)
 		json_put_text(object, key, print);
 }
 
-static int put(int dir, const struct copy_record *record, struct err *err)
+static int copy_record_put(int dir, const struct copy_record *record, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	json_auto_t *object = json_object();
@@ -111,7 +111,7 @@ int copy_files_take(int dir, struct copy_files *files, struct err *err)
 	return fingerprint_take(dir, FINGERPRINT_OBJECTS, &files->objects, err);
 }
 
-static int64_t later(int64_t a, int64_t b)
+static int64_t copy_record_later_of(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
@@ -121,7 +121,7 @@ static void take_over_files(struct copy_record *record, const struct copy_files 
 	fingerprint_format(&files->all, record->files_print);
 	fingerprint_format(&files->objects, record->objects_print);
 	record->files_changed_ns =
-		later(files->all.changed_ns, files->objects.changed_ns);
+		copy_record_later_of(files->all.changed_ns, files->objects.changed_ns);
 }
 
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
@@ -144,7 +144,7 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 		take_over_files(&record, proof->files);
 	if (proof->timeline)
 		snprintf(record.timeline, sizeof(record.timeline), "%s", proof->timeline);
-	return put(dir, &record, err);
+	return copy_record_put(dir, &record, err);
 }
 
 int copy_record_settle(int dir, const struct copy_record *record,
@@ -156,7 +156,7 @@ int copy_record_settle(int dir, const struct copy_record *record,
 	fingerprint_format(copy_print, now.copy_print);
 	now.copy_newest_ns = copy_print->newest_ns;
 	now.is_settled = fingerprint_is_settled(copy_print);
-	return put(dir, &now, err);
+	return copy_record_put(dir, &now, err);
 }
 
 int copy_intent_write(int dir, const struct checksum *sum, struct err *err)
@@ -214,7 +214,8 @@ bool copy_record_has_copy(const struct copy_record *record,
 	return record->is_there && same_print(record->copy_print, copy_print_now);
 }
 
-static bool is_older(const struct copy_record *record, const struct timespec *at)
+static bool copy_record_is_older(const struct copy_record *record,
+				 const struct timespec *at)
 {
 	return (int64_t)at->tv_sec * 1000000000 + at->tv_nsec <= record->copy_newest_ns;
 }
@@ -227,7 +228,8 @@ static bool has_file(const struct copy_record *record, int dir, const char *name
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return may_be_absent && errno == ENOENT;
-	return is_older(record, &st.st_ctim) && is_older(record, &st.st_mtim);
+	return copy_record_is_older(record, &st.st_ctim) &&
+	       copy_record_is_older(record, &st.st_mtim);
 }
 
 bool copy_record_has_files(const struct copy_record *record, int dir)
@@ -248,8 +250,9 @@ bool copy_record_has_files(const struct copy_record *record, int dir)
 }
 
 /* An older version recorded less. */
-static enum copy_stamps compare(const struct copy_record *record, const char *recorded,
-				const struct fingerprint *now)
+static enum copy_stamps copy_record_compare(const struct copy_record *record,
+					    const char *recorded,
+					    const struct fingerprint *now)
 {
 	if (!recorded[0])
 		return COPY_STAMPS_SAME;
@@ -263,17 +266,20 @@ static enum copy_stamps compare(const struct copy_record *record, const char *re
 enum copy_stamps copy_record_compare_objects(const struct copy_record *record,
 					     const struct copy_files *now)
 {
-	return compare(record, record->objects_print, &now->objects);
+	return copy_record_compare(record, record->objects_print, &now->objects);
 }
 
-static enum copy_stamps look_at_files(const struct copy_record *record, int dir)
+static enum copy_stamps copy_record_look_at_files(const struct copy_record *record,
+						  int dir)
 {
 	struct copy_files files;
 
 	if (copy_files_take(dir, &files, ERR_IGNORED) != 0)
 		return COPY_STAMPS_OTHER;
-	enum copy_stamps all = compare(record, record->files_print, &files.all);
-	enum copy_stamps objects = compare(record, record->objects_print, &files.objects);
+	enum copy_stamps all =
+		copy_record_compare(record, record->files_print, &files.all);
+	enum copy_stamps objects =
+		copy_record_compare(record, record->objects_print, &files.objects);
 	return all > objects ? all : objects;
 }
 
@@ -284,7 +290,7 @@ enum copy_stamps copy_record_look(const struct copy_record *record, int dir)
 	if (!record->is_there)
 		return COPY_STAMPS_SAME;
 	if (record->files_print[0])
-		return look_at_files(record, dir);
+		return copy_record_look_at_files(record, dir);
 	return fingerprint_take(dir, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
 			       same_print(record->copy_print, &print)
 		       ? COPY_STAMPS_SAME
@@ -301,7 +307,7 @@ void copy_record_restamp(int dir, const struct copy_record *record,
 	if (is_same ? strcmp(now.objects_print, record->objects_print) != 0 ||
 			      now.files_changed_ns != record->files_changed_ns
 		    : record->objects_print[0])
-		put(dir, &now, ERR_IGNORED);
+		copy_record_put(dir, &now, ERR_IGNORED);
 }
 
 void copy_record_renew(int dir, struct copy_record *record)

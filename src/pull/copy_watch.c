@@ -66,7 +66,7 @@ static void names_clear(name_list *names)
 	vec_clear(names);
 }
 
-static void suspect(struct watched *copy)
+static void copy_watch_suspect_copy(struct watched *copy)
 {
 	copy->is_suspect = true;
 	copy->tries = 0;
@@ -86,7 +86,7 @@ static struct watched *copy_of(struct copy_watch *watch, const char *name)
 	return copy;
 }
 
-static void drop(struct watched *copy)
+static void copy_watch_drop_copy(struct watched *copy)
 {
 	inotify_disarm(copy->watch);
 	free(copy->name);
@@ -94,7 +94,8 @@ static void drop(struct watched *copy)
 	free(copy);
 }
 
-static int open_copy(const struct copy_watch *watch, const struct watched *copy)
+static int copy_watch_open_copy(const struct copy_watch *watch,
+				const struct watched *copy)
 {
 	AUTO_FREE char *path = xasprintf("%s/%s", watch->pull->options.root, copy->below);
 
@@ -110,7 +111,7 @@ static void tell_limit(struct copy_watch *watch, const struct err *err)
 }
 
 /* Before it is judged. */
-static void arm(struct copy_watch *watch, struct watched *copy, int dir)
+static void copy_watch_arm_copy(struct copy_watch *watch, struct watched *copy, int dir)
 {
 	struct stat st;
 	struct err err;
@@ -138,16 +139,16 @@ static bool is_watched_at(const struct watched *copy, int dir)
 static void arm_and_suspect(struct copy_watch *watch, struct watched *copy)
 {
 	copy_folders_meet(&watch->folders, copy->below, watch->scans);
-	AUTO_CLOSE int dir = open_copy(watch, copy);
+	AUTO_CLOSE int dir = copy_watch_open_copy(watch, copy);
 
 	if (dir >= 0)
-		arm(watch, copy, dir);
-	suspect(copy);
+		copy_watch_arm_copy(watch, copy, dir);
+	copy_watch_suspect_copy(copy);
 }
 
 /* Whatever removed them. A copy without hooks is told once. */
-static void check_hooks(const struct copy_watch *watch, const struct watched *copy,
-			int dir)
+static void copy_watch_check_hooks(const struct copy_watch *watch,
+				   const struct watched *copy, int dir)
 {
 	const struct hook_place *hooks = watch->pull->options.hooks;
 	struct hook_look look;
@@ -162,24 +163,24 @@ static void check_hooks(const struct copy_watch *watch, const struct watched *co
 		 LOG_TEXT("remedy", err.remedy));
 }
 
-static void visit(struct copy_watch *watch, const char *name)
+static void copy_watch_visit_copy(struct copy_watch *watch, const char *name)
 {
 	struct watched *copy = copy_of(watch, name);
 
 	copy_folders_meet(&watch->folders, copy->below, watch->scans);
-	AUTO_CLOSE int dir = open_copy(watch, copy);
+	AUTO_CLOSE int dir = copy_watch_open_copy(watch, copy);
 	bool was_watched = is_watched_at(copy, dir);
 	if (dir >= 0) {
-		check_hooks(watch, copy, dir);
+		copy_watch_check_hooks(watch, copy, dir);
 		if (!was_watched)
-			arm(watch, copy, dir);
+			copy_watch_arm_copy(watch, copy, dir);
 	}
 	if (copy->scan == 0 || !was_watched)
-		suspect(copy);
+		copy_watch_suspect_copy(copy);
 	copy->scan = watch->scans;
 }
 
-static void failed(struct copy_watch *watch, const struct err *err)
+static void copy_watch_report_failure(struct copy_watch *watch, const struct err *err)
 {
 	if (!watch->told_failure)
 		log_warn("copy_watch.failed", LOG_ERR(err));
@@ -194,7 +195,8 @@ static void postpone(struct watched *copy)
 	copy->look_at = clock_boot_ms() + (wait_ms < BUSY_MAX_MS ? wait_ms : BUSY_MAX_MS);
 }
 
-static int look_at(struct copy_watch *watch, struct watched *copy, struct err *err)
+static int copy_watch_inspect_copy(struct copy_watch *watch, struct watched *copy,
+				   struct err *err)
 {
 	enum copy_verdict verdict = COPY_BUSY;
 
@@ -219,18 +221,18 @@ static void look_at_suspects(struct copy_watch *watch)
 		if (!copy->is_suspect || copy->look_at > now ||
 		    stop_is_requested(&watch->stop))
 			continue;
-		if (look_at(watch, copy, &err) == 0) {
+		if (copy_watch_inspect_copy(watch, copy, &err) == 0) {
 			watch->told_failure = false;
 			continue;
 		}
-		failed(watch, &err);
+		copy_watch_report_failure(watch, &err);
 		copy->is_suspect = true;
 		postpone(copy);
 	}
 }
 
 /* Directories may have come: they are armed anew. */
-static void hear(struct copy_watch *watch)
+static void copy_watch_drain_events(struct copy_watch *watch)
 {
 	const struct map_entry *entry;
 	int64_t started = clock_boot_ms();
@@ -265,7 +267,7 @@ static int scan_page(struct copy_watch *watch, char **after, struct err *err)
 	if (registry_list(watch->pull->options.store, &filter, &rows, err) != 0)
 		return -1;
 	for (size_t i = 0; i < rows.count && !stop_is_requested(&watch->stop); i++)
-		visit(watch, rows.items[i].name);
+		copy_watch_visit_copy(watch, rows.items[i].name);
 	if (rows.count < PAGE)
 		return 0;
 	free(*after);
@@ -283,7 +285,7 @@ static void drop_unmet(struct copy_watch *watch)
 		if (((struct watched *)entry->value)->scan != watch->scans)
 			vec_add(&unmet, xstrdup(entry->key));
 	for (size_t i = 0; i < unmet.count; i++)
-		drop(map_remove(&watch->copies, unmet.items[i]));
+		copy_watch_drop_copy(map_remove(&watch->copies, unmet.items[i]));
 	names_clear(&unmet);
 	copy_folders_drop_unmet(&watch->folders, watch->scans);
 }
@@ -311,7 +313,7 @@ static void tell_scanned(const struct copy_watch *watch, int64_t took_ms)
 		  LOG_NUMBER("watched", watched));
 }
 
-static void scan(struct copy_watch *watch)
+static void copy_watch_scan_copies(struct copy_watch *watch)
 {
 	int64_t interval = watch->pull->options.scan_interval_ms;
 	int64_t started = clock_boot_ms(), used = scan_cpu_ms();
@@ -322,11 +324,11 @@ static void scan(struct copy_watch *watch)
 	watch->scans++;
 	do {
 		more = scan_page(watch, &after, &err);
-		hear(watch);
+		copy_watch_drain_events(watch);
 		look_at_suspects(watch);
 	} while (more > 0 && !stop_is_requested(&watch->stop));
 	if (more < 0)
-		failed(watch, &err);
+		copy_watch_report_failure(watch, &err);
 	else if (more == 0 && !stop_is_requested(&watch->stop))
 		drop_unmet(watch);
 	tell_scanned(watch, clock_boot_ms() - started);
@@ -335,7 +337,7 @@ static void scan(struct copy_watch *watch)
 				       interval > 0 ? interval : 60000);
 }
 
-static void take_told(struct copy_watch *watch)
+static void copy_watch_take_reported(struct copy_watch *watch)
 {
 	eventfd_t count;
 
@@ -352,7 +354,7 @@ static void take_told(struct copy_watch *watch)
 	names_clear(&told);
 }
 
-static int time_left(const struct copy_watch *watch)
+static int copy_watch_time_left(const struct copy_watch *watch)
 {
 	const struct map_entry *entry;
 	int64_t until = watch->scan_at, now = clock_boot_ms();
@@ -368,7 +370,7 @@ static int time_left(const struct copy_watch *watch)
 	return until - now < INT32_MAX ? (int)(until - now) : INT32_MAX;
 }
 
-static void wait_for_work(struct copy_watch *watch)
+static void copy_watch_wait_for_work(struct copy_watch *watch)
 {
 	struct pollfd fds[] = {
 		{ .fd = watch->stop.fd, .events = POLLIN },
@@ -377,23 +379,24 @@ static void wait_for_work(struct copy_watch *watch)
 		  .events = POLLIN },
 	};
 
-	if (poll(fds, ARRAY_SIZE(fds), time_left(watch)) <= 0 || fds[0].revents)
+	if (poll(fds, ARRAY_SIZE(fds), copy_watch_time_left(watch)) <= 0 ||
+	    fds[0].revents)
 		return;
 	if (fds[1].revents)
-		take_told(watch);
+		copy_watch_take_reported(watch);
 	if (fds[2].revents && !stop_wait(&watch->stop, watch->gather_ms))
-		hear(watch);
+		copy_watch_drain_events(watch);
 }
 
-static void *run(void *arg)
+static void *copy_watch_run_loop(void *arg)
 {
 	struct copy_watch *watch = arg;
 
 	while (!stop_is_requested(&watch->stop)) {
 		if (watch->scan_at <= clock_boot_ms())
-			scan(watch);
+			copy_watch_scan_copies(watch);
 		look_at_suspects(watch);
-		wait_for_work(watch);
+		copy_watch_wait_for_work(watch);
 	}
 	return NULL;
 }
@@ -415,7 +418,7 @@ struct copy_watch *copy_watch_start(struct pull *pull)
 		tell_limit(watch, &err);
 	watch->folders.root = pull->options.root;
 	watch->folders.inotify = watch->inotify;
-	thread_start(&watch->thread, "copy-watch", run, watch);
+	thread_start(&watch->thread, "copy-watch", copy_watch_run_loop, watch);
 	return watch;
 }
 
@@ -435,7 +438,7 @@ void copy_watch_free(struct copy_watch *watch)
 	if (!watch)
 		return;
 	while ((entry = map_next(&watch->copies, &at)) != NULL)
-		drop(entry->value);
+		copy_watch_drop_copy(entry->value);
 	map_clear(&watch->copies);
 	copy_folders_clear(&watch->folders);
 	inotify_close(watch->inotify);

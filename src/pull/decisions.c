@@ -98,7 +98,8 @@ void fold_events(const event_list *events, folded_events *folded)
 
 /* Generations count only on their timeline. A row that is ahead has read the repository
  * itself since the inventory was taken. */
-static bool is_as_told(const struct inventory_item *item, const struct registry_row *row)
+static bool decisions_is_as_reported(const struct inventory_item *item,
+				     const struct registry_row *row)
 {
 	uint64_t known = row->generation > row->generation_wanted
 				 ? row->generation
@@ -135,7 +136,7 @@ static void compare_pair(const struct compare_range *range,
 	struct compare_step step = { .item = item, .row = row };
 
 	if (row && !row->is_gone) {
-		bool is_as_it_was = is_as_told(item, row);
+		bool is_as_it_was = decisions_is_as_reported(item, row);
 		/* What the primary cannot read, it cannot give. */
 		if (item->is_unreadable ||
 		    (is_as_it_was && !(range->tells && is_first_told(item, row))))

@@ -22,7 +22,7 @@ struct pace {
 	unsigned count;
 };
 
-static void forget_all(struct map *paces)
+static void doubt_forget_paces(struct map *paces)
 {
 	const struct map_entry *entry;
 	size_t at = 0;
@@ -35,8 +35,8 @@ static void forget_all(struct map *paces)
 void doubts_clear(struct pull *pull)
 {
 	map_clear(&pull->glanced);
-	forget_all(&pull->doubts);
-	forget_all(&pull->rebuilds);
+	doubt_forget_paces(&pull->doubts);
+	doubt_forget_paces(&pull->rebuilds);
 }
 
 /* Many thousand at once are another trouble than one that comes back. */
@@ -50,7 +50,7 @@ static struct pace *pace_of(struct map *paces, uint64_t id)
 	if (pace)
 		return pace;
 	if (paces->count >= REMEMBERED_MOST)
-		forget_all(paces);
+		doubt_forget_paces(paces);
 	pace = xcalloc(1, sizeof(*pace));
 	map_put(paces, key, pace);
 	return pace;
@@ -65,13 +65,13 @@ static int64_t step_ms(unsigned count)
 	return ms < WAIT_MOST_MS ? ms : WAIT_MOST_MS;
 }
 
-static int64_t wait_locked(const struct pace *pace, int64_t now)
+static int64_t doubt_wait_locked(const struct pace *pace, int64_t now)
 {
 	return pace->until > now ? pace->until - now : 0;
 }
 
 /* What was well for long begins anew. */
-static void take_locked(struct pace *pace, int64_t now)
+static void doubt_take_locked(struct pace *pace, int64_t now)
 {
 	if (now - pace->until > 2 * WAIT_MOST_MS)
 		pace->count = 0;
@@ -85,30 +85,30 @@ int64_t rebuild_wait_ms(struct pull *pull, uint64_t id)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
-	return wait_locked(pace_of(&pull->rebuilds, id), clock_boot_ms());
+	return doubt_wait_locked(pace_of(&pull->rebuilds, id), clock_boot_ms());
 }
 
 void rebuild_take(struct pull *pull, uint64_t id)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
-	take_locked(pace_of(&pull->rebuilds, id), clock_boot_ms());
+	doubt_take_locked(pace_of(&pull->rebuilds, id), clock_boot_ms());
 }
 
 int64_t doubt_take(struct pull *pull, uint64_t id)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 	struct pace *pace = pace_of(&pull->doubts, id);
-	int64_t now = clock_boot_ms(), wait_ms = wait_locked(pace, now);
-	int64_t rebuild_ms = wait_locked(pace_of(&pull->rebuilds, id), now);
+	int64_t now = clock_boot_ms(), wait_ms = doubt_wait_locked(pace, now);
+	int64_t rebuild_ms = doubt_wait_locked(pace_of(&pull->rebuilds, id), now);
 
-	take_locked(pace, now);
+	doubt_take_locked(pace, now);
 	/* A try that may not rebuild yet fails, and then waits for long. */
 	return wait_ms > rebuild_ms ? wait_ms : rebuild_ms;
 }
 
 /* What is away with its file system is not damaged. */
-static int check_root(const struct pull *pull, const char *kind, struct err *err)
+static int doubt_check_root(const struct pull *pull, const char *kind, struct err *err)
 {
 	const struct pull_options *options = &pull->options;
 	const struct blob_kind *blob = pull_kind(pull, kind);
@@ -117,24 +117,24 @@ static int check_root(const struct pull *pull, const char *kind, struct err *err
 		    : copies_root_check(options->store, options->root, err);
 }
 
-static bool is_known(const struct registry_row *row)
+static bool doubt_is_known(const struct registry_row *row)
 {
 	return row->is_gone ||
 	       (row->state != REGISTRY_SYNCED && (row->wishes & REGISTRY_WISH_RECHECK));
 }
 
 /* generation 0: whatever it is of. */
-static int doubt(struct pull *pull, const struct registry_row *row, uint64_t generation,
-		 const struct err *why, struct err *err)
+static int doubt_mark_row(struct pull *pull, const struct registry_row *row,
+			  uint64_t generation, const struct err *why, struct err *err)
 {
 	struct registry_move move = { .id = row->id,
 				      .event = REGISTRY_DOUBTED,
 				      .generation = generation,
 				      .err = why };
 
-	if (is_known(row))
+	if (doubt_is_known(row))
 		return 0;
-	if (check_root(pull, row->kind, err) != 0)
+	if (doubt_check_root(pull, row->kind, err) != 0)
 		return -1;
 	move.delay_ms = doubt_take(pull, row->id);
 	if (registry_move(pull->options.store, &move, err) != 0)
@@ -152,7 +152,7 @@ void pull_doubt(struct pull *pull, const char *kind, const char *name,
 	struct err err;
 
 	if (registry_get(pull->options.store, kind, name, &row, &err) == 0 &&
-	    doubt(pull, &row, 0, why, &err) == 0)
+	    doubt_mark_row(pull, &row, 0, why, &err) == 0)
 		return;
 	if (err.class != ERR_MISSING && err.class != ERR_CONFLICT)
 		log_error("registry.failed", LOG_ERR(&err), LOG_TEXT("name", name));
@@ -195,7 +195,7 @@ bool pull_glance(struct pull *pull, const char *name)
 		is_well_now(pull, name);
 		return true;
 	}
-	if (doubt(pull, &row, row.generation, &why, &err) != 0)
+	if (doubt_mark_row(pull, &row, row.generation, &why, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err), LOG_TEXT("name", name));
 	return false;
 }

@@ -20,7 +20,7 @@ static void tell_unknown(struct pull *pull, const struct event *event)
 }
 
 /* A name becomes a path here: whoever let a bad one through, it goes no further. */
-static bool is_ours(struct pull *pull, const struct event *event)
+static bool events_take_is_ours(struct pull *pull, const struct event *event)
 {
 	const struct blob_kind *kind = pull_kind(pull, event->kind);
 	struct err why;
@@ -42,7 +42,7 @@ void events_judge(struct pull *pull, folded_events *folded)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < folded->count; i++)
-		if (is_ours(pull, folded->items[i].last))
+		if (events_take_is_ours(pull, folded->items[i].last))
 			folded->items[kept++] = folded->items[i];
 	folded->count = kept;
 }
@@ -66,7 +66,8 @@ static int take_deleted(struct store_tx *tx, const struct folded_event *folded,
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
 
-static struct registry_move asked(const struct folded_event *folded, struct pull *pull)
+static struct registry_move events_take_make_asked_move(const struct folded_event *folded,
+							struct pull *pull)
 {
 	const struct event *event = folded->last;
 	uint64_t id = replicable_id(event->kind, event->name);
@@ -82,10 +83,10 @@ static struct registry_move asked(const struct folded_event *folded, struct pull
 }
 
 /* 1: what it is of is not known here yet. */
-static int take_told(struct store_tx *tx, const struct folded_event *folded,
-		     struct pull *pull, struct err *err)
+static int events_take_reported(struct store_tx *tx, const struct folded_event *folded,
+				struct pull *pull, struct err *err)
 {
-	struct registry_move move = asked(folded, pull);
+	struct registry_move move = events_take_make_asked_move(folded, pull);
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	const struct event *event = folded->last;
 	int found = registry_get_in(tx, event->kind, event->name, &row, err);
@@ -100,18 +101,19 @@ static int take_told(struct store_tx *tx, const struct folded_event *folded,
 }
 
 /* What is to be brought is only gathered, to be asked for in one go. */
-static int take_one(struct store_tx *tx, const struct folded_event *folded,
-		    struct pull *pull, registry_asks *asks, struct err *err)
+static int events_take_event(struct store_tx *tx, const struct folded_event *folded,
+			     struct pull *pull, registry_asks *asks, struct err *err)
 {
 	int result = 1;
 
 	if (folded->last->what == EVENT_DELETED)
 		result = take_deleted(tx, folded, err);
 	else if (folded->is_told_only)
-		result = take_told(tx, folded, pull, err);
+		result = events_take_reported(tx, folded, pull, err);
 	if (result == 1)
-		vec_add(asks, ((struct registry_ask){ folded->last->name,
-						      asked(folded, pull) }));
+		vec_add(asks, ((struct registry_ask){
+				      folded->last->name,
+				      events_take_make_asked_move(folded, pull) }));
 	if (result < 0)
 		return err_prefix(err, "event %" PRIu64, folded->last->id);
 	return 0;
@@ -126,7 +128,7 @@ static int take_kind(struct store_tx *tx, const struct events_taking *taking,
 	for (size_t i = 0; result == 0 && i < taking->folded->count; i++) {
 		const struct folded_event *folded = &taking->folded->items[i];
 		if (strcmp(folded->last->kind, kind) == 0)
-			result = take_one(tx, folded, taking->pull, &asks, err);
+			result = events_take_event(tx, folded, taking->pull, &asks, err);
 	}
 	if (result == 0)
 		result = registry_ask_many_in(tx, kind, asks.items, asks.count, err);

@@ -68,7 +68,7 @@ const char *fresh_name(enum fresh fresh)
 	return names[fresh];
 }
 
-static void clear(struct map *map)
+static void freshness_clear_map(struct map *map)
 {
 	const struct map_entry *entry;
 	size_t at = 0;
@@ -86,8 +86,8 @@ void freshness_free(struct freshness *freshness)
 	news_turn(freshness->pull);
 	thread_join(freshness->tidy_thread);
 	stop_clear(&freshness->stop);
-	clear(&freshness->rows);
-	clear(&freshness->marks);
+	freshness_clear_map(&freshness->rows);
+	freshness_clear_map(&freshness->marks);
 	pthread_mutex_destroy(&freshness->mutex);
 	free(freshness);
 }
@@ -120,14 +120,14 @@ static bool is_heard(const struct pull_news *news)
 	       clock_boot_ms() - news->heard_at <= news->fresh_for_ms;
 }
 
-static enum fresh judge(enum fresh row, const struct pull_news *news)
+static enum fresh freshness_apply_news(enum fresh row, const struct pull_news *news)
 {
 	return row == FRESH && !is_heard(news) ? FRESH_NOT_HEARD : row;
 }
 
 /* A request that was sent after a push has led to its event, if there was one; whether or
  * not its number is known, or is still one of this log. */
-static bool is_over(const struct mark *mark, const struct pull_news *news)
+static bool freshness_is_mark_over(const struct mark *mark, const struct pull_news *news)
 {
 	bool is_event_here = news->reached >= mark->event_request ||
 			     (news->has_cursor && news->cursor >= mark->event);
@@ -140,11 +140,11 @@ static bool is_pushed_locked(struct freshness *freshness, const char *name,
 {
 	struct mark *mark = map_get(&freshness->marks, name);
 
-	if (mark && is_over(mark, news))
+	if (mark && freshness_is_mark_over(mark, news))
 		free(map_remove(&freshness->marks, name));
 	else if (mark)
 		return true;
-	return !is_over(&freshness->rest, news);
+	return !freshness_is_mark_over(&freshness->rest, news);
 }
 
 bool freshness_now(struct freshness *freshness, const char *name, enum fresh *fresh)
@@ -162,7 +162,7 @@ bool freshness_now(struct freshness *freshness, const char *name, enum fresh *fr
 	if (!row || !store_stamp(freshness->store, &stamp) ||
 	    !store_stamp_equal(&stamp, &row->stamp))
 		return false;
-	*fresh = judge(row->fresh, &news);
+	*fresh = freshness_apply_news(row->fresh, &news);
 	return true;
 }
 
@@ -173,7 +173,7 @@ static void keep_locked(struct freshness *freshness, const char *name, enum fres
 
 	if (!row) {
 		if (freshness->rows.count >= ROWS_MOST)
-			clear(&freshness->rows);
+			freshness_clear_map(&freshness->rows);
 		row = xmalloc(sizeof(*row));
 		map_put(&freshness->rows, name, row);
 	}
@@ -200,8 +200,9 @@ int freshness_look(struct freshness *freshness, const char *name, enum fresh *fr
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
 	if (row.name && is_stamped)
 		keep_locked(freshness, name, *fresh, &stamp);
-	*fresh = is_pushed_locked(freshness, name, &news) ? FRESH_PUSHED
-							  : judge(*fresh, &news);
+	*fresh = is_pushed_locked(freshness, name, &news)
+			 ? FRESH_PUSHED
+			 : freshness_apply_news(*fresh, &news);
 	return 0;
 }
 
@@ -216,7 +217,7 @@ static void tidy_locked(struct freshness *freshness, const struct pull_news *new
 		return;
 	freshness->tidied = news->reached;
 	while ((entry = map_next(&freshness->marks, &at)) != NULL) {
-		if (is_over(entry->value, news))
+		if (freshness_is_mark_over(entry->value, news))
 			free(entry->value);
 		else
 			map_put(&kept, entry->key, entry->value);
@@ -288,14 +289,14 @@ static bool end_mark(struct freshness *freshness, const char *name,
 	return freshness->may_be_kept;
 }
 
-static bool drop_mark(struct freshness *freshness, const char *name)
+static bool freshness_drop_mark(struct freshness *freshness, const char *name)
 {
 	struct pull_news news;
 
 	news_look(freshness->pull, &news);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
 	struct mark *mark = end_locked(freshness, name);
-	if (mark != &freshness->rest && is_over(mark, &news))
+	if (mark != &freshness->rest && freshness_is_mark_over(mark, &news))
 		free(map_remove(&freshness->marks, name));
 	return freshness->may_be_kept;
 }
@@ -309,7 +310,7 @@ void freshness_mark_ended(struct freshness *freshness, const char *name,
 
 void freshness_mark_dropped(struct freshness *freshness, const char *name)
 {
-	if (drop_mark(freshness, name))
+	if (freshness_drop_mark(freshness, name))
 		news_turn(freshness->pull);
 }
 
@@ -368,7 +369,7 @@ static void none_is_kept(struct freshness *freshness, uint64_t noted)
 }
 
 /* What cannot be removed now is tried again with the next news. */
-static void tidy_rows(struct freshness *freshness)
+static void freshness_tidy_rows(struct freshness *freshness)
 {
 	uint64_t noted;
 	size_t left;
@@ -388,7 +389,7 @@ static void *tidy_run(void *arg)
 	uint64_t turn = 0;
 
 	while (news_wait(freshness->pull, &turn, &freshness->stop))
-		tidy_rows(freshness);
+		freshness_tidy_rows(freshness);
 	return NULL;
 }
 

@@ -25,14 +25,14 @@
 #define PAGE 200
 #define PAGE_SMALL 16 /* most directories have few */
 
-static int differs(struct err *err)
+static int glance_report_difference(struct err *err)
 {
 	err_set(err, ERR_CORRUPT, "the copy's files are not as they were left");
 	return err_remedy(err, "it is looked through and mended by itself; if this comes "
 			       "back, see who else writes to the copies");
 }
 
-static int is_another(struct err *err)
+static int glance_is_another(struct err *err)
 {
 	err_set(err, ERR_CORRUPT, "another copy stands in its place, or an older one");
 	return err_remedy(err, "nothing: it is brought again, and what stands there goes "
@@ -56,9 +56,9 @@ int glance_repository(const char *root, const struct registry_row *row, struct e
 		return err_prefix(err, "the copy");
 	copy_record_read(copy.fd, &record);
 	if (!record.is_there)
-		return differs(err);
+		return glance_report_difference(err);
 	if (!copy_record_is_of_row(&record, row))
-		return is_another(err);
+		return glance_is_another(err);
 	switch (copy_record_look(&record, copy.fd)) {
 	case COPY_STAMPS_SAME:
 		return 0;
@@ -67,7 +67,7 @@ int glance_repository(const char *root, const struct registry_row *row, struct e
 	case COPY_STAMPS_OTHER:
 		break;
 	}
-	return differs(err);
+	return glance_report_difference(err);
 }
 
 /* Files of refs that were stamped anew are not as they were left; of others the content
@@ -87,8 +87,9 @@ static int read_stamped(const struct glance_request *request, const char *name,
 	if (fingerprint_take(copy.fd, FINGERPRINT_COPY, &refs, ERR_IGNORED) != 0 ||
 	    refs.changed_ns > record.files_changed_ns ||
 	    !copy_content_is_sound(&copy, record.files_changed_ns, request->stop))
-		return request->stop && stop_is_requested(request->stop) ? 0
-									 : differs(err);
+		return request->stop && stop_is_requested(request->stop)
+			       ? 0
+			       : glance_report_difference(err);
 	return 0;
 }
 
@@ -100,7 +101,7 @@ static int glance_and_read(const struct glance_request *request,
 	return seen > 0 ? read_stamped(request, row->name, err) : seen;
 }
 
-static int64_t later(int64_t a, int64_t b)
+static int64_t glance_later_time(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
@@ -108,7 +109,7 @@ static int64_t later(int64_t a, int64_t b)
 void glance_blob_of(const struct registry_row *row, struct glance_blob *known)
 {
 	known->size = row->size;
-	known->known_at = later(row->verified_at, row->last_success_at);
+	known->known_at = glance_later_time(row->verified_at, row->last_success_at);
 }
 
 /* By us nothing is done to a file after its rename, and its row is written later than
@@ -128,7 +129,7 @@ int glance_blob(const struct glance_blob *known, int fd, const struct stat *stat
 {
 	if ((known->size > 0 && (uint64_t)stat->st_size != known->size) ||
 	    was_changed_since(known, fd, stat))
-		return differs(err);
+		return glance_report_difference(err);
 	return 0;
 }
 
@@ -140,7 +141,7 @@ int glance_blob_print(const struct blob_print *print, int fd, const struct stat 
 	blob_print_of(stat, &now);
 	if (!blob_print_same(print, &now) ||
 	    (print->ctime_ns != now.ctime_ns && file_system_is_local(fd)))
-		return differs(err);
+		return glance_report_difference(err);
 	return 0;
 }
 
@@ -156,15 +157,15 @@ static bool needs_reading(const struct registry_row *row, const struct glance_bl
 	       !blob_print_is_settled(&print, known->known_at * 1000000);
 }
 
-static int read_blob(const struct glance_request *request, int fd, const char *checksum,
-		     struct err *err)
+static int glance_read_blob(const struct glance_request *request, int fd,
+			    const char *checksum, struct err *err)
 {
 	char digest[BLOB_DIGEST_SIZE];
 	struct blob_print print;
 
 	if (blob_digest(fd, &print, digest, request->stop, err) != 0)
 		return -1;
-	return strcmp(digest, checksum) == 0 ? 0 : differs(err);
+	return strcmp(digest, checksum) == 0 ? 0 : glance_report_difference(err);
 }
 
 struct glancing {
@@ -191,7 +192,7 @@ static int open_and_glance(const struct glancing *glancing,
 		return -1;
 	if (!glancing->was_told || !needs_reading(row, &known, &st))
 		return 0;
-	return read_blob(glancing->request, fd, row->checksum, err);
+	return glance_read_blob(glancing->request, fd, row->checksum, err);
 }
 
 /* Nobody has worked on it since the row was read. */
@@ -205,7 +206,7 @@ static bool is_still(const struct glance_request *request, const struct registry
 	       now.generation == row->generation;
 }
 
-static void look_at(struct glancing *glancing, const struct registry_row *row)
+static void glance_inspect_row(struct glancing *glancing, const struct registry_row *row)
 {
 	const struct glance_request *request = glancing->request;
 	struct glance_result *result = glancing->result;
@@ -258,7 +259,7 @@ static void clear_moves(struct glancing *glancing)
 }
 
 /* What is not there, because its file system is not, is not doubted. */
-static int check_root(const struct glance_request *request, struct err *err)
+static int glance_check_root(const struct glance_request *request, struct err *err)
 {
 	return request->kind ? copies_root_check_blobs(request->store, request->kind, err)
 			     : copies_root_check(request->store, request->root, err);
@@ -271,7 +272,7 @@ static int doubt_page(struct glancing *glancing, struct err *err)
 	if (count == 0)
 		return 0;
 	AUTO_FREE enum registry_result *results = xcalloc(count, sizeof(*results));
-	if (check_root(glancing->request, err) != 0)
+	if (glance_check_root(glancing->request, err) != 0)
 		return -1;
 	return registry_move_many(glancing->request->store, glancing->moves.items, count,
 				  results, err);
@@ -285,14 +286,14 @@ static int glance_page(struct glancing *glancing, const registry_rows *rows,
 		enter_directory_of(glancing, row->name);
 		if (row->state == REGISTRY_SYNCED && !row->is_gone &&
 		    row->generation > 0 && !glancing->passes)
-			look_at(glancing, row);
+			glance_inspect_row(glancing, row);
 	}
 	int result = doubt_page(glancing, err);
 	clear_moves(glancing);
 	return result;
 }
 
-static int rest(const struct glance_request *request, struct err *err)
+static int glance_pause(const struct glance_request *request, struct err *err)
 {
 	if (request->paged)
 		request->paged(request->arg);
@@ -336,16 +337,17 @@ static int glance_pages(struct glancing *glancing, struct err *err)
 		free(TAKE(after));
 		after = xstrdup(rows.items[count - 1].name);
 		limit = PAGE;
-	} while (rest(request, err) == 0);
+	} while (glance_pause(request, err) == 0);
 	return -1;
 }
 
-static int begin(struct glancing *glancing, const struct glance_request *request,
-		 struct glance_result *result, struct err *err)
+static int glance_begin_work(struct glancing *glancing,
+			     const struct glance_request *request,
+			     struct glance_result *result, struct err *err)
 {
 	*result = (struct glance_result){ 0 };
 	*glancing = (struct glancing){ .request = request, .result = result, .root = -1 };
-	if (check_root(request, err) != 0)
+	if (glance_check_root(request, err) != 0)
 		return -1;
 	if (!request->kind)
 		return 0;
@@ -353,7 +355,7 @@ static int begin(struct glancing *glancing, const struct glance_request *request
 	return glancing->root < 0 ? -1 : 0;
 }
 
-static void end(struct glancing *glancing)
+static void glance_end_work(struct glancing *glancing)
 {
 	free(glancing->directory);
 	if (glancing->root >= 0)
@@ -364,16 +366,16 @@ int glance_all(const struct glance_request *request, struct glance_result *resul
 	       struct err *err)
 {
 	struct glancing glancing;
-	int done = begin(&glancing, request, result, err);
+	int done = glance_begin_work(&glancing, request, result, err);
 
 	if (done == 0)
 		done = glance_pages(&glancing, err);
-	end(&glancing);
+	glance_end_work(&glancing);
 	return done;
 }
 
-static int read_rows(const struct glance_request *request, char *const *names,
-		     size_t count, registry_rows *rows, struct err *err)
+static int glance_read_rows(const struct glance_request *request, char *const *names,
+			    size_t count, registry_rows *rows, struct err *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct registry_row row = { 0 };
@@ -390,17 +392,18 @@ int glance_these(const struct glance_request *request, char *const *names, size_
 		 struct glance_result *result, struct err *err)
 {
 	struct glancing glancing;
-	int done = begin(&glancing, request, result, err);
+	int done = glance_begin_work(&glancing, request, result, err);
 
 	glancing.was_told = true;
 	for (size_t at = 0; done == 0 && at < count; at += PAGE) {
 		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
-		done = read_rows(request, names + at,
-				 count - at < PAGE ? count - at : PAGE, &rows, err);
+		done = glance_read_rows(request, names + at,
+					count - at < PAGE ? count - at : PAGE, &rows,
+					err);
 		if (done == 0)
 			done = glance_page(&glancing, &rows, err);
 	}
-	end(&glancing);
+	glance_end_work(&glancing);
 	return done;
 }
 

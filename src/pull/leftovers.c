@@ -30,8 +30,8 @@ static void leftovers_clear(struct leftovers *leftovers)
 	vec_clear(&leftovers->paths);
 }
 
-static int has_row(struct store_tx *tx, const char *kind, const char *name,
-		   struct err *err)
+static int leftovers_has_row(struct store_tx *tx, const char *kind, const char *name,
+			     struct err *err)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 
@@ -39,13 +39,14 @@ static int has_row(struct store_tx *tx, const char *kind, const char *name,
 }
 
 /* Empties the names that have a row. */
-static int look_up(struct store_tx *tx, void *arg, struct err *err)
+static int leftovers_look_up_names(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct leftovers *leftovers = arg;
 
 	for (size_t i = 0; i < leftovers->names.count; i++) {
 		char *name = leftovers->names.items[i];
-		int found = name[0] ? has_row(tx, leftovers->kind, name, err) : 0;
+		int found =
+			name[0] ? leftovers_has_row(tx, leftovers->kind, name, err) : 0;
 		if (found < 0)
 			return -1;
 		if (found)
@@ -77,7 +78,7 @@ static int read_tree(struct store *store, const char *root, struct leftovers *le
 		vec_add(&leftovers->names, TAKE(discovery.found.items[i].name));
 		vec_add(&leftovers->paths, TAKE(discovery.found.items[i].path));
 	}
-	return store_read(store, look_up, leftovers, err);
+	return store_read(store, leftovers_look_up_names, leftovers, err);
 }
 
 static int read_compared(struct store_tx *tx, void *arg, struct err *err)
@@ -121,7 +122,8 @@ struct blob_counting {
 
 static int look_up_batch(struct blob_counting *counting, struct err *err)
 {
-	int result = store_read(counting->store, look_up, &counting->batch, err);
+	int result = store_read(counting->store, leftovers_look_up_names,
+				&counting->batch, err);
 
 	if (result == 0)
 		add_found(&counting->batch, counting->found);
@@ -129,8 +131,8 @@ static int look_up_batch(struct blob_counting *counting, struct err *err)
 	return result;
 }
 
-static int add_blob(void *arg, const char *id, const struct blob_print *print,
-		    struct err *err)
+static int leftovers_add_blob(void *arg, const char *id, const struct blob_print *print,
+			      struct err *err)
 {
 	struct blob_counting *counting = arg;
 
@@ -146,7 +148,8 @@ static int count_blobs(struct store *store, const struct blob_kind *kind,
 	struct blob_counting counting = { .store = store,
 					  .batch = { .kind = kind->type },
 					  .found = found };
-	const struct blob_visitor visitor = { .file = add_blob, .arg = &counting };
+	const struct blob_visitor visitor = { .file = leftovers_add_blob,
+					      .arg = &counting };
 	int result = blob_walk(kind, &visitor, stop, err);
 
 	if (result == 0)
@@ -196,7 +199,8 @@ static int mark_all_gone(struct store_tx *tx, void *arg, struct err *err)
 	leftovers->taken = 0;
 	for (size_t i = 0; i < leftovers->names.count; i++) {
 		const char *name = leftovers->names.items[i];
-		int found = name[0] ? has_row(tx, KIND_REPOSITORY, name, err) : 1;
+		int found =
+			name[0] ? leftovers_has_row(tx, KIND_REPOSITORY, name, err) : 1;
 		if (found < 0 || (!found && mark_gone(tx, name, err) != 0))
 			return -1;
 		leftovers->taken += !found;

@@ -48,7 +48,7 @@ struct log_cursor {
 	int64_t wait_ms;
 };
 
-static int read_cursor(struct store_tx *tx, void *arg, struct err *err)
+static int log_cursor_read_position(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct log_cursor *cursor = arg;
 	AUTO_STR struct str text = STR_INIT;
@@ -58,7 +58,7 @@ static int read_cursor(struct store_tx *tx, void *arg, struct err *err)
 	return found < 0 ? -1 : 0;
 }
 
-static void show(struct log_cursor *cursor)
+static void log_cursor_publish_position(struct log_cursor *cursor)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&cursor->pull->mutex);
 
@@ -83,8 +83,9 @@ static char *last_event_text(const struct log_cursor *cursor,
 	return xasprintf("%" PRIu64 " %" PRId64, answer->ends.last, at);
 }
 
-static int commit(struct log_cursor *cursor, const struct primary_events *answer,
-		  const struct pull_cursor *to, struct err *err)
+static int log_cursor_commit_answer(struct log_cursor *cursor,
+				    const struct primary_events *answer,
+				    const struct pull_cursor *to, struct err *err)
 {
 	AUTO_FREE char *last_event = last_event_text(cursor, answer);
 	folded_events folded = { 0 };
@@ -113,13 +114,13 @@ static int commit(struct log_cursor *cursor, const struct primary_events *answer
 	cursor->has_at = to != NULL;
 	if (to)
 		cursor->at = *to;
-	show(cursor);
+	log_cursor_publish_position(cursor);
 	return 0;
 }
 
 /* The position is forgotten first, and set to the log's end when all was compared. */
-static int start_over(struct log_cursor *cursor, const struct primary_events *answer,
-		      struct err *err)
+static int log_cursor_start_over(struct log_cursor *cursor,
+				 const struct primary_events *answer, struct err *err)
 {
 	static const char *const reasons[] = { [EVENTS_READ] = "no position",
 					       [EVENTS_GONE] = "events gone",
@@ -136,7 +137,7 @@ static int start_over(struct log_cursor *cursor, const struct primary_events *an
 		 LOG_NUMBER("event", answer->ends.last));
 	pull_cursor_set(&end, &answer->ends);
 	news_none(cursor->pull, voids[answer->how]);
-	if (commit(cursor, answer, NULL, err) != 0)
+	if (log_cursor_commit_answer(cursor, answer, NULL, err) != 0)
 		return -1;
 	number = comparison_ask(cursor->pull);
 	while (!comparison_wait(cursor->pull, number, COMPARISON_LOOK_MS))
@@ -148,8 +149,8 @@ static int start_over(struct log_cursor *cursor, const struct primary_events *an
 			   &(struct events_taking){ .to = &end }, err);
 }
 
-static int take_over(struct log_cursor *cursor, struct primary_events *answer,
-		     struct err *err)
+static int log_cursor_take_over(struct log_cursor *cursor, struct primary_events *answer,
+				struct err *err)
 {
 	struct pull_cursor to = cursor->at;
 	const struct event *last;
@@ -159,14 +160,14 @@ static int take_over(struct log_cursor *cursor, struct primary_events *answer,
 		answer->how = EVENTS_OTHER_TIMELINE;
 	if (!cursor->has_at || answer->how != EVENTS_READ) {
 		cursor->is_known = false; /* read again, whatever comes of it */
-		return start_over(cursor, answer, err);
+		return log_cursor_start_over(cursor, answer, err);
 	}
 	if (answer->events.count == 0)
 		return 0;
 	last = &answer->events.items[answer->events.count - 1];
 	to.id = last->id;
 	memcpy(to.mark, last->mark, sizeof(to.mark));
-	return commit(cursor, answer, &to, err);
+	return log_cursor_commit_answer(cursor, answer, &to, err);
 }
 
 static bool is_at_work(struct log_cursor *cursor)
@@ -204,7 +205,8 @@ static bool make_report(struct log_cursor *cursor, struct str *report)
 	       report->len > 0;
 }
 
-static int ask(struct log_cursor *cursor, struct primary_events *answer, struct err *err)
+static int log_cursor_ask_events(struct log_cursor *cursor, struct primary_events *answer,
+				 struct err *err)
 {
 	struct pull *pull = cursor->pull;
 	AUTO_STR struct str report = STR_INIT;
@@ -273,10 +275,11 @@ static int know_position(struct log_cursor *cursor, struct err *err)
 	if (cursor->is_known)
 		return 0;
 	cursor->at = (struct pull_cursor){ 0 };
-	if (store_read(cursor->pull->options.store, read_cursor, cursor, err) != 0)
+	if (store_read(cursor->pull->options.store, log_cursor_read_position, cursor,
+		       err) != 0)
 		return -1;
 	cursor->is_known = true;
-	show(cursor);
+	log_cursor_publish_position(cursor);
 	return 0;
 }
 
@@ -292,7 +295,7 @@ static void tell_news(struct log_cursor *cursor, uint64_t last_event, int64_t an
 			 is_late ? cursor->asked_at : answered_at);
 }
 
-static void step(struct log_cursor *cursor)
+static void log_cursor_run_step(struct log_cursor *cursor)
 {
 	struct primary_events answer = { 0 };
 	int64_t started = clock_boot_ms(), answered_at;
@@ -302,7 +305,7 @@ static void step(struct log_cursor *cursor)
 		pause_for(cursor, &err);
 		return;
 	}
-	if (ask(cursor, &answer, &err) != 0) {
+	if (log_cursor_ask_events(cursor, &answer, &err) != 0) {
 		back_off(cursor, &err, clock_boot_ms() - started);
 		return;
 	}
@@ -311,7 +314,7 @@ static void step(struct log_cursor *cursor)
 	cursor->is_heard = false; /* until it is taken over */
 	cursor->was_spared = false;
 	peer_good(cursor->pull, PULL_PART_CURSOR);
-	if (take_over(cursor, &answer, &err) != 0) {
+	if (log_cursor_take_over(cursor, &answer, &err) != 0) {
 		pause_for(cursor, &err);
 	} else {
 		tell_news(cursor, answer.ends.last, answered_at);
@@ -337,7 +340,7 @@ void *log_cursor_run(void *arg)
 	struct log_cursor cursor = { .pull = arg, .last_event = UINT64_MAX };
 
 	while (hold_lease(&cursor))
-		step(&cursor);
+		log_cursor_run_step(&cursor);
 	primary_line_close(cursor.line);
 	lease_release(cursor.lease);
 	return NULL;

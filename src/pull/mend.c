@@ -35,7 +35,7 @@ static bool give_rights(int dir, const char *path, mode_t type)
 	       is_usable(dir, path, type);
 }
 
-static int discard(int dir, const char *path, struct err *err)
+static int mend_discard_file(int dir, const char *path, struct err *err)
 {
 	if (tree_remove(dir, path, err) != 0)
 		return -1;
@@ -52,7 +52,7 @@ static int mend_one(int dir, const char *path, mode_t type, struct err *err)
 	if ((st.st_mode & S_IFMT) == type &&
 	    (is_usable(dir, path, type) || give_rights(dir, path, type)))
 		return 0;
-	return discard(dir, path, err);
+	return mend_discard_file(dir, path, err);
 }
 
 int mend_own_files(int dir, struct err *err)
@@ -70,7 +70,7 @@ int mend_own_files(int dir, struct err *err)
 			return -1;
 	if (fence_read(dir, &fence, err) == 0)
 		return 0;
-	return err->class == ERR_CORRUPT ? discard(dir, OWN "/fence", err) : -1;
+	return err->class == ERR_CORRUPT ? mend_discard_file(dir, OWN "/fence", err) : -1;
 }
 
 /* Through no link: it is not ours to remove what stands elsewhere. */

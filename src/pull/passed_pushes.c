@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
-static int add_work(struct store_tx *tx, void *arg, struct err *err)
+static int passed_pushes_add_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -21,7 +21,7 @@ int passed_pushes_add(struct store *store, const char *name, struct err *err)
 {
 	AUTO_FREE char *copy = xstrdup(name);
 
-	return store_write(store, add_work, copy, err);
+	return store_write(store, passed_pushes_add_work, copy, err);
 }
 
 struct names {
@@ -31,20 +31,20 @@ struct names {
 	size_t left;
 };
 
-static void clear(struct names *names)
+static void passed_pushes_clear_names(struct names *names)
 {
 	for (size_t i = 0; i < names->list.count; i++)
 		free(names->list.items[i]);
 	vec_clear(&names->list);
 }
 
-static int read_work(struct store_tx *tx, void *arg, struct err *err)
+static int passed_pushes_read_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	struct names *names = arg;
 	int found;
 
-	clear(names);
+	passed_pushes_clear_names(names);
 	if (query_open(tx, "SELECT name FROM passed_push", &query, err) != 0)
 		return -1;
 	while ((found = query_step(query, err)) > 0)
@@ -56,16 +56,17 @@ int passed_pushes_read(struct store *store, void (*each)(void *arg, const char *
 		       void *arg, size_t *count, struct err *err)
 {
 	struct names names = { 0 };
-	int result = store_read(store, read_work, &names, err);
+	int result = store_read(store, passed_pushes_read_work, &names, err);
 
 	*count = result == 0 ? names.list.count : 0;
 	for (size_t i = 0; i < *count; i++)
 		each(arg, names.list.items[i]);
-	clear(&names);
+	passed_pushes_clear_names(&names);
 	return result;
 }
 
-static int remove_one(struct store_tx *tx, const char *name, struct err *err)
+static int passed_pushes_remove_name(struct store_tx *tx, const char *name,
+				     struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -79,13 +80,13 @@ static int tidy_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct names *names = arg;
 
-	if (read_work(tx, arg, err) != 0)
+	if (passed_pushes_read_work(tx, arg, err) != 0)
 		return -1;
 	names->left = 0;
 	for (size_t i = 0; i < names->list.count; i++)
 		if (names->is_needed(names->arg, names->list.items[i]))
 			names->left++;
-		else if (remove_one(tx, names->list.items[i], err) != 0)
+		else if (passed_pushes_remove_name(tx, names->list.items[i], err) != 0)
 			return -1;
 	return 0;
 }
@@ -98,6 +99,6 @@ int passed_pushes_tidy(struct store *store,
 	int result = store_write(store, tidy_work, &names, err);
 
 	*left = names.left;
-	clear(&names);
+	passed_pushes_clear_names(&names);
 	return result;
 }

@@ -16,8 +16,8 @@ struct peer_note {
 	const char *failure; /* NULL: none */
 };
 
-static int set_number(struct store_tx *tx, const char *key, int64_t value,
-		      struct err *err)
+static int peer_set_number(struct store_tx *tx, const char *key, int64_t value,
+			   struct err *err)
 {
 	char text[24];
 
@@ -29,8 +29,9 @@ static int write_note(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct peer_note *note = arg;
 
-	if (note->heard_at > 0 && (set_number(tx, PULL_HEARD, note->heard_at, err) != 0 ||
-				   set_number(tx, PULL_SKEW, note->skew_ms, err) != 0))
+	if (note->heard_at > 0 &&
+	    (peer_set_number(tx, PULL_HEARD, note->heard_at, err) != 0 ||
+	     peer_set_number(tx, PULL_SKEW, note->skew_ms, err) != 0))
 		return -1;
 	return note->failure ? site_value_set(tx, PULL_FAILURE, note->failure, err)
 			     : site_value_remove(tx, PULL_FAILURE, err);
@@ -48,7 +49,7 @@ static void failure_text(const struct pull_heard *heard, struct str *out)
 	json_decref(json);
 }
 
-static void keep(struct pull *pull, const struct pull_heard *heard)
+static void peer_keep_note(struct pull *pull, const struct pull_heard *heard)
 {
 	struct primary_health health;
 	struct peer_note note = { 0 };
@@ -107,7 +108,7 @@ void peer_good(struct pull *pull, enum pull_part part)
 	is_due = is_due_locked(&pull->heard, was_failing && !heard.failing);
 	unlock(&pull->mutex);
 	if (is_due)
-		keep(pull, &heard);
+		peer_keep_note(pull, &heard);
 	if (!was_failing || heard.failing)
 		return;
 	log_info("primary.back", LOG_NUMBER("dur_ms", clock_wall_ms() - heard.since));
@@ -138,5 +139,5 @@ void peer_bad(struct pull *pull, enum pull_part part, const struct err *err)
 	else if (is_new)
 		log_error("primary.unreachable", LOG_ERR(err));
 	if (is_due)
-		keep(pull, &heard);
+		peer_keep_note(pull, &heard);
 }

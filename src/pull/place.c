@@ -31,7 +31,7 @@ int place_is_cleared(const char *staging, struct err *err)
 	return err_set(err, ERR_LOST, "a later lease holder cleared %s away", staging);
 }
 
-static int sync_parent(const char *path, struct err *err)
+static int pull_place_sync_parent(const char *path, struct err *err)
 {
 	AUTO_FREE char *parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
 
@@ -87,11 +87,11 @@ int place_new(const struct placing *placing, struct err *err)
 	if (done != 0)
 		return -1;
 	failpoint("sync.placed");
-	return sync_parent(path, err);
+	return pull_place_sync_parent(path, err);
 }
 
 /* A fence that cannot be read stops all others, and would stop this for ever. */
-static int raise_fence(int old, uint64_t fence, struct err *err)
+static int pull_place_raise_fence(int old, uint64_t fence, struct err *err)
 {
 	if (fence_raise(old, fence, err) == 0)
 		return 0;
@@ -115,8 +115,8 @@ static int move_both(const struct placing *placing, int root, const char *trash,
 	return 0;
 }
 
-static int exchange(const struct placing *placing, int root, const char *trash,
-		    struct err *err)
+static int pull_place_exchange_copies(const struct placing *placing, int root,
+				      const char *trash, struct err *err)
 {
 	if (renameat(AT_FDCWD, placing->staging, root, trash) != 0) {
 		err_errno(err, "cannot move %s", placing->staging);
@@ -146,7 +146,7 @@ static int exchange_locked(const struct placing *placing, int root, int old,
 	if (lock_file_take(&owner, "packed-refs", LOCK_FILE_WAIT_MS, &lock, err) == 0) {
 		if (fence_check_locked(old, placing->job->fence, err) == 0 &&
 		    lease_check(placing->job->lease, err) == 0)
-			result = exchange(placing, root, trash, err);
+			result = pull_place_exchange_copies(placing, root, trash, err);
 		lock_file_release(&lock);
 	}
 	lock_owner_close(&owner);
@@ -161,7 +161,7 @@ static int exchange_fenced(const struct placing *placing, int root, int old,
 {
 	if (old < 0)
 		return 1;
-	if (raise_fence(old, placing->job->fence, err) != 0)
+	if (pull_place_raise_fence(old, placing->job->fence, err) != 0)
 		return copy_is_at_fault(err) ? 1 : -1;
 	return exchange_locked(placing, root, old, trash, err);
 }
@@ -188,16 +188,16 @@ int place_instead(const struct placing *placing, struct err *err)
 		return -1;
 	AUTO_CLOSE int old = openat(root, placing->below,
 				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	AUTO_FREE char *trash = trash_place(placing->job, root, placing->below, err);
+	AUTO_FREE char *trash = trash_make_place(placing->job, root, placing->below, err);
 	if (!trash)
 		return -1;
 	int done = exchange_fenced(placing, root, old, trash, err);
 	if (done > 0 && lease_check(placing->job->lease, err) == 0)
-		done = exchange(placing, root, trash, err);
+		done = pull_place_exchange_copies(placing, root, trash, err);
 	if (done != 0)
 		return -1;
 	log_info("sync.rebuilt", LOG_TEXT("path", placing->below), LOG_TEXT("to", trash));
-	if (sync_parent(path, err) != 0)
+	if (pull_place_sync_parent(path, err) != 0)
 		return -1;
 	return dir_sync(root, OWN_FOLDER "/trash", err);
 }

@@ -161,7 +161,7 @@ static void note_heard(struct primary *primary, const struct site_answer *answer
 
 /* Returns -1, so that a function can end in it. That we were asked to stop says nothing
  * about the primary. */
-static int note_failure(struct primary *primary, const struct err *err)
+static int primary_note_failure(struct primary *primary, const struct err *err)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&primary->mutex);
 
@@ -199,7 +199,7 @@ static int renew_key(struct primary_line *line, struct err *err)
 
 /* What a refrelay primary says of one repository is no failure of the primary. Only its
  * own word makes a repository missing: a 404 may be anybody's. */
-static int judge(const struct site_answer *answer, struct err *err)
+static int primary_classify_answer(const struct site_answer *answer, struct err *err)
 {
 	static const struct {
 		const char *code;
@@ -235,7 +235,7 @@ static int judge(const struct site_answer *answer, struct err *err)
 
 int primary_call_failed(struct primary_line *line, const struct err *err)
 {
-	return note_failure(line->primary, err);
+	return primary_note_failure(line->primary, err);
 }
 
 int primary_call(struct primary_line *line, struct site_request *request,
@@ -249,7 +249,7 @@ int primary_call(struct primary_line *line, struct site_request *request,
 		request->timeout_ms = line->most_ms;
 	if (renew_key(line, err) != 0 ||
 	    site_client_call(line->client, request, answer, err) != 0)
-		return note_failure(line->primary, err);
+		return primary_note_failure(line->primary, err);
 	if (answer->status == 200 || answer->status == 206 || answer->status == 304) {
 		note_heard(line->primary, answer);
 		return 0;
@@ -257,11 +257,11 @@ int primary_call(struct primary_line *line, struct site_request *request,
 	if (answer->status < 400)
 		err_set(err, ERR_NETWORK, "the primary answers with status %d",
 			answer->status);
-	else if (judge(answer, err) == 1) {
+	else if (primary_classify_answer(answer, err) == 1) {
 		note_heard(line->primary, answer);
 		return -1;
 	}
-	return note_failure(line->primary, err);
+	return primary_note_failure(line->primary, err);
 }
 
 static int fill_events(const struct site_answer *reply,
@@ -278,7 +278,8 @@ static int fill_events(const struct site_answer *reply,
 }
 
 /* False: it is an error. */
-static bool is_gone(const struct site_answer *reply, enum event_read *how)
+static bool primary_is_position_gone(const struct site_answer *reply,
+				     enum event_read *how)
 {
 	if (reply->status != 410)
 		return false;
@@ -316,12 +317,12 @@ int primary_events(struct primary_line *line,
 		.timeout_ms = question->wait_s * 1000 + EVENTS_TIMEOUT_MS,
 	};
 	if (primary_call(line, &request, &reply, err) != 0 &&
-	    !is_gone(&reply, &answer->how))
+	    !primary_is_position_gone(&reply, &answer->how))
 		return -1;
 	if (fill_events(&reply, question, answer, err) == 0)
 		return 0;
 	primary_events_clear(answer);
-	return note_failure(line->primary, err);
+	return primary_note_failure(line->primary, err);
 }
 
 /* Without a position: that gives the oldest event, and with it where the newest is. */
@@ -372,7 +373,7 @@ int primary_inventory_at(struct primary_line *line, const char *target,
 		snprintf(page->etag, sizeof(page->etag), "%s", reply.etag);
 		return INVENTORY_PAGE;
 	}
-	return note_failure(line->primary, err);
+	return primary_note_failure(line->primary, err);
 }
 
 int primary_inventory(struct primary_line *line, const struct page_question *question,

@@ -9,8 +9,8 @@
 #define ROW_LIMIT ((size_t)64 << 10)
 #define NO_END (INT64_MAX / 2) /* the line's limit, and the stall, end it */
 
-static void add_blob(struct str *target, const char *what, const struct blob_kind *kind,
-		     const char *id)
+static void primary_blobs_add_target(struct str *target, const char *what,
+				     const struct blob_kind *kind, const char *id)
 {
 	str_addf(target, PRIMARY_API "%s/%s/", what, kind->type);
 	url_add_encoded(target, id);
@@ -63,8 +63,8 @@ static bool parse_range(const struct site_answer *answer, struct blob_head *head
 	       head->offset <= last && last < head->size && head->size <= INT64_MAX;
 }
 
-static int read_head(struct reading *reading, const struct site_answer *answer,
-		     struct err *err)
+static int primary_blobs_read_head(struct reading *reading,
+				   const struct site_answer *answer, struct err *err)
 {
 	struct blob_head *head = &reading->head;
 
@@ -82,12 +82,12 @@ static int read_head(struct reading *reading, const struct site_answer *answer,
 	return 0;
 }
 
-static int take_part(void *arg, const struct site_answer *answer, const void *bytes,
-		     size_t len, struct err *err)
+static int primary_blobs_take_part(void *arg, const struct site_answer *answer,
+				   const void *bytes, size_t len, struct err *err)
 {
 	struct reading *reading = arg;
 
-	if (!reading->has_head && read_head(reading, answer, err) != 0)
+	if (!reading->has_head && primary_blobs_read_head(reading, answer, err) != 0)
 		return -1;
 	return reading->sink->take(reading->sink->arg, &reading->head, bytes, len, err);
 }
@@ -101,9 +101,9 @@ int primary_blob_read(struct primary_line *line, const struct blob_part *part,
 					  part->offset + part->length - 1);
 	AUTO_FREE char *etag = part->version ? xasprintf("\"%s\"", part->version) : NULL;
 	struct reading reading = { .part = part, .sink = sink };
-	const struct site_sink into = { take_part, &reading };
+	const struct site_sink into = { primary_blobs_take_part, &reading };
 
-	add_blob(&target, "retrieve", part->kind, part->id);
+	primary_blobs_add_target(&target, "retrieve", part->kind, part->id);
 	struct site_request request = { .target = target.data,
 					.range = range,
 					.if_match = etag,
@@ -174,7 +174,7 @@ int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kin
 	AUTO_STR struct str target = STR_INIT;
 	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
 
-	add_blob(&target, "blobs", kind, id);
+	primary_blobs_add_target(&target, "blobs", kind, id);
 	str_add(&target, "/reverify");
 	struct site_request request = { .method = "POST",
 					.target = target.data,
@@ -186,7 +186,8 @@ int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kin
 	return err_set(err, ERR_BUSY, "the primary read %s a moment ago", id);
 }
 
-static int add_kind(const json_t *said, struct blob_kinds *kinds, struct err *err)
+static int primary_blobs_add_kind(const json_t *said, struct blob_kinds *kinds,
+				  struct err *err)
 {
 	const char *type = json_string_value(json_object_get(said, "type"));
 	const char *layout = json_string_value(json_object_get(said, "layout"));
@@ -216,7 +217,7 @@ int primary_blob_kinds(struct primary_line *line, struct blob_kinds *kinds,
 	if (!json_is_array(types))
 		return primary_lied(err, "it names no types of blobs");
 	for (size_t i = 0; i < json_array_size(types); i++)
-		if (add_kind(json_array_get(types, i), kinds, err) != 0)
+		if (primary_blobs_add_kind(json_array_get(types, i), kinds, err) != 0)
 			return -1;
 	return 0;
 }

@@ -94,7 +94,7 @@ static bool get_size(const json_t *object, struct event *event)
 }
 
 /* NULL, or the member that is wrong. */
-static const char *fill_event(const json_t *object, struct event *event)
+static const char *primary_events_fill_event(const json_t *object, struct event *event)
 {
 	if (!primary_get_number(object, "id", &event->id) || event->id == 0)
 		return "id";
@@ -126,7 +126,7 @@ static int parse_event(const char *line, size_t len, struct event *event, struct
 
 	if (!object)
 		return primary_lied(err, "an event is not a JSON object");
-	wrong = fill_event(object, event);
+	wrong = primary_events_fill_event(object, event);
 	if (!wrong)
 		return 0;
 	primary_lied(err, "event %" PRIu64 " has no right \"%s\"", event->id, wrong);
@@ -135,9 +135,9 @@ static int parse_event(const char *line, size_t len, struct event *event, struct
 }
 
 /* `events` are those before it. */
-static int check_place(const struct primary_events_question *question,
-		       const event_list *events, const struct event *event,
-		       struct err *err)
+static int primary_events_check_place(const struct primary_events_question *question,
+				      const event_list *events, const struct event *event,
+				      struct err *err)
 {
 	uint64_t before = question->has_cursor ? question->after : 0;
 
@@ -175,9 +175,9 @@ static int check_end(const struct primary_events_question *question,
 	return 0;
 }
 
-static int add_line(const char *line, size_t len,
-		    const struct primary_events_question *question, event_list *events,
-		    struct err *err)
+static int primary_events_add_line(const char *line, size_t len,
+				   const struct primary_events_question *question,
+				   event_list *events, struct err *err)
 {
 	struct event event = { 0 };
 
@@ -185,7 +185,7 @@ static int add_line(const char *line, size_t len,
 		return primary_lied(err, "more events than were asked for");
 	if (parse_event(line, len, &event, err) != 0)
 		return -1;
-	if (check_place(question, events, &event, err) != 0) {
+	if (primary_events_check_place(question, events, &event, err) != 0) {
 		event_clear(&event);
 		return -1;
 	}
@@ -193,9 +193,9 @@ static int add_line(const char *line, size_t len,
 	return 0;
 }
 
-static int parse_lines(const struct str *body,
-		       const struct primary_events_question *question, event_list *events,
-		       struct err *err)
+static int primary_events_parse_lines(const struct str *body,
+				      const struct primary_events_question *question,
+				      event_list *events, struct err *err)
 {
 	const char *line = body->data, *end = body->data + body->len;
 
@@ -203,7 +203,8 @@ static int parse_lines(const struct str *body,
 		const char *stop = memchr(line, '\n', (size_t)(end - line));
 		if (!stop)
 			return primary_lied(err, "the last event is cut off");
-		if (add_line(line, (size_t)(stop - line), question, events, err) != 0)
+		if (primary_events_add_line(line, (size_t)(stop - line), question, events,
+					    err) != 0)
 			return -1;
 		line = stop + 1;
 	}
@@ -214,7 +215,7 @@ int primary_parse_events(const struct str *body,
 			 const struct primary_events_question *question,
 			 struct primary_events *answer, struct err *err)
 {
-	if (parse_lines(body, question, &answer->events, err) == 0 &&
+	if (primary_events_parse_lines(body, question, &answer->events, err) == 0 &&
 	    check_end(question, answer, err) == 0)
 		return 0;
 	event_list_clear(&answer->events);

@@ -18,8 +18,9 @@ static bool has_failure(const json_t *object)
 
 /* A repository has no checksum only because it cannot be read; a blob also until it has
  * been. */
-static const char *fill_checksum(const json_t *object, const struct blob_kind *kind,
-				 struct inventory_item *item)
+static const char *primary_inventory_fill_checksum(const json_t *object,
+						   const struct blob_kind *kind,
+						   struct inventory_item *item)
 {
 	if (!(kind ? primary_get_digest(object, &item->checksum)
 		   : primary_get_checksum(object, &item->checksum)))
@@ -44,11 +45,11 @@ static const char *fill_item(const json_t *object, const struct blob_kind *kind,
 	if (changed_at && !json_is_null(changed_at) &&
 	    !primary_get_time(object, "changed_at", &item->changed_at))
 		return "changed_at";
-	return fill_checksum(object, kind, item);
+	return primary_inventory_fill_checksum(object, kind, item);
 }
 
-static int check_name(const char *name, const struct blob_kind *kind, const char *before,
-		      struct err *err)
+static int primary_inventory_check_name(const char *name, const struct blob_kind *kind,
+					const char *before, struct err *err)
 {
 	struct err why;
 
@@ -61,14 +62,15 @@ static int check_name(const char *name, const struct blob_kind *kind, const char
 	return 0;
 }
 
-static int add_item(const json_t *object, const struct blob_kind *kind,
-		    const char *before, struct inventory_page *page, struct err *err)
+static int primary_inventory_add_item(const json_t *object, const struct blob_kind *kind,
+				      const char *before, struct inventory_page *page,
+				      struct err *err)
 {
 	const char *name = json_string_value(json_object_get(object, "name"));
 	struct inventory_item item = { 0 };
 	const char *wrong;
 
-	if (check_name(name, kind, before, err) != 0)
+	if (primary_inventory_check_name(name, kind, before, err) != 0)
 		return -1;
 	wrong = fill_item(object, kind, &item);
 	if (wrong) {
@@ -95,7 +97,8 @@ static int read_items(const json_t *list, const struct blob_kind *kind,
 			page->items.count == 0
 				? question->after
 				: page->items.items[page->items.count - 1].name;
-		if (add_item(json_array_get(list, i), kind, before, page, err) != 0)
+		if (primary_inventory_add_item(json_array_get(list, i), kind, before,
+					       page, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -103,7 +106,8 @@ static int read_items(const json_t *list, const struct blob_kind *kind,
 
 /* Anything but the last name would leave out what stands between, or lead round in
  * circles. */
-static int read_next(const json_t *object, struct inventory_page *page, struct err *err)
+static int primary_inventory_read_next(const json_t *object, struct inventory_page *page,
+				       struct err *err)
 {
 	const json_t *next = json_object_get(object, "next");
 
@@ -142,7 +146,7 @@ int primary_parse_inventory(const struct str *body, const struct blob_kind *kind
 	if (read_log(object, page, err) == 0 &&
 	    read_items(json_object_get(object, kind ? "blobs" : "repositories"), kind,
 		       question, page, err) == 0 &&
-	    read_next(object, page, err) == 0)
+	    primary_inventory_read_next(object, page, err) == 0)
 		return 0;
 	inventory_page_clear(page);
 	return -1;

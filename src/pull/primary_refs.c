@@ -19,7 +19,7 @@ struct reader {
 };
 
 /* NULL: no whole line is left, or it has a NUL. */
-static char *next_line(struct reader *reader)
+static char *primary_refs_next_line(struct reader *reader)
 {
 	char *line = reader->at;
 	char *stop = line < reader->end ? memchr(line, '\n', (size_t)(reader->end - line))
@@ -50,7 +50,7 @@ static bool read_oid(const char *text, size_t oid_len, char end, struct oid *oid
 	       oid_parse(text, oid_len, oid) && !oid_is_null(oid);
 }
 
-static bool read_head(struct reader *reader, const char *value)
+static bool primary_refs_read_head(struct reader *reader, const char *value)
 {
 	struct ref_snapshot *refs = &reader->refs->refs;
 
@@ -65,7 +65,7 @@ static bool read_head(struct reader *reader, const char *value)
 	return true;
 }
 
-static bool read_format(struct reader *reader, const char *value)
+static bool primary_refs_read_format(struct reader *reader, const char *value)
 {
 	if (reader->refs->oid_len != 0)
 		return false;
@@ -84,7 +84,7 @@ static bool read_base64(const char *value, size_t most, struct str *text)
 	       text->len <= most;
 }
 
-static bool read_description(struct reader *reader, const char *value)
+static bool primary_refs_read_description(struct reader *reader, const char *value)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -95,7 +95,7 @@ static bool read_description(struct reader *reader, const char *value)
 }
 
 /* Keys that are not for readers go no further. */
-static bool read_settings(struct reader *reader, const char *value)
+static bool primary_refs_read_settings(struct reader *reader, const char *value)
 {
 	AUTO_STR struct str text = STR_INIT;
 	AUTO_STR struct str settings = STR_INIT;
@@ -124,7 +124,7 @@ static bool read_timeline(struct reader *reader, const char *value)
 	return true;
 }
 
-static bool read_generation(struct reader *reader, const char *value)
+static bool primary_refs_read_generation(struct reader *reader, const char *value)
 {
 	if (reader->has_generation || !text_to_uint64(value, &reader->refs->generation))
 		return false;
@@ -148,7 +148,7 @@ static bool read_changed_at(struct reader *reader, const char *value)
 	       http_time_parse_iso(value, &reader->refs->changed_at);
 }
 
-static bool read_count(struct reader *reader, const char *value)
+static bool primary_refs_read_count(struct reader *reader, const char *value)
 {
 	if (reader->has_count)
 		return false;
@@ -160,15 +160,21 @@ static const struct {
 	const char *key;
 	bool (*read)(struct reader *reader, const char *value);
 } members[] = {
-	{ "timeline ", read_timeline },       { "generation ", read_generation },
-	{ "checksum ", read_checksum },       { "changed-at ", read_changed_at },
-	{ "object-format ", read_format },    { "head ", read_head },
-	{ "description ", read_description }, { "settings ", read_settings },
-	{ "pushed-deletions ", read_pushed }, { "refs ", read_count },
+	{ "timeline ", read_timeline },
+	{ "generation ", primary_refs_read_generation },
+	{ "checksum ", read_checksum },
+	{ "changed-at ", read_changed_at },
+	{ "object-format ", primary_refs_read_format },
+	{ "head ", primary_refs_read_head },
+	{ "description ", primary_refs_read_description },
+	{ "settings ", primary_refs_read_settings },
+	{ "pushed-deletions ", read_pushed },
+	{ "refs ", primary_refs_read_count },
 };
 
 /* Others are a later version's. */
-static int read_member(struct reader *reader, const char *line, struct err *err)
+static int primary_refs_read_member(struct reader *reader, const char *line,
+				    struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
 		if (!text_starts_with(line, members[i].key))
@@ -182,12 +188,12 @@ static int read_member(struct reader *reader, const char *line, struct err *err)
 
 static int read_members(struct reader *reader, struct err *err)
 {
-	const char *line = next_line(reader);
+	const char *line = primary_refs_next_line(reader);
 
 	if (!line || strcmp(line, "refrelay-refs 1") != 0)
 		return primary_lied(err, "these are no refs in a form that is known");
-	while ((line = next_line(reader)) != NULL && line[0])
-		if (read_member(reader, line, err) != 0)
+	while ((line = primary_refs_next_line(reader)) != NULL && line[0])
+		if (primary_refs_read_member(reader, line, err) != 0)
 			return -1;
 	if (!line)
 		return primary_lied(err, "the refs are cut off");
@@ -227,7 +233,7 @@ static bool read_direct(char *line, size_t oid_len, struct ref *ref)
 	return read_oid(space + 1, oid_len, '\0', &ref->peeled);
 }
 
-static int read_ref(struct reader *reader, char *line, struct err *err)
+static int primary_refs_read_ref(struct reader *reader, char *line, struct err *err)
 {
 	struct ref_snapshot *refs = &reader->refs->refs;
 	struct ref ref = { 0 };
@@ -245,17 +251,17 @@ static int read_ref(struct reader *reader, char *line, struct err *err)
 	return 0;
 }
 
-static int read_refs(struct reader *reader, struct err *err)
+static int primary_refs_read_refs(struct reader *reader, struct err *err)
 {
 	const struct ref_snapshot *refs = &reader->refs->refs;
 	char *line;
 
 	while (refs->refs.count < reader->count) {
-		line = next_line(reader);
+		line = primary_refs_next_line(reader);
 		if (!line)
 			return primary_lied(err, "the refs are cut off: %zu of %" PRIu64,
 					    refs->refs.count, reader->count);
-		if (read_ref(reader, line, err) != 0)
+		if (primary_refs_read_ref(reader, line, err) != 0)
 			return -1;
 	}
 	if (reader->at != reader->end)
@@ -284,8 +290,8 @@ int primary_parse_refs(const struct str *body, struct primary_refs *refs, struct
 	memcpy(text, body->data, body->len + 1);
 	*refs = (struct primary_refs){ 0 };
 	vec_add(&refs->refs.texts, text); /* names and targets point into it */
-	if (read_members(&reader, err) == 0 && read_refs(&reader, err) == 0 &&
-	    check_sum(refs, err) == 0)
+	if (read_members(&reader, err) == 0 &&
+	    primary_refs_read_refs(&reader, err) == 0 && check_sum(refs, err) == 0)
 		return 0;
 	primary_refs_clear(refs);
 	return -1;

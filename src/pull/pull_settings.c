@@ -9,8 +9,9 @@ static int read_capacity(const struct conf *conf, const char *key, uint64_t *val
 			      err);
 }
 
-static int read_duration(const struct conf *conf, const char *key, enum conf_unit bare,
-			 int64_t *value, struct err *err)
+static int pull_settings_read_duration(const struct conf *conf, const char *key,
+				       enum conf_unit bare, int64_t *value,
+				       struct err *err)
 {
 	const struct conf_entry *entry = conf_get(conf, "sync", NULL, key);
 
@@ -38,12 +39,12 @@ int pull_settings_read(const struct conf *conf, struct pull_settings *settings,
 	    read_capacity(conf, "blobCapacity", &settings->blob_capacity, err) != 0 ||
 	    read_capacity(conf, "verificationCapacity", &settings->verification_capacity,
 			  err) != 0 ||
-	    read_duration(conf, "consistencyInterval", CONF_SECOND,
-			  &settings->consistency_interval_ms, err) != 0 ||
-	    read_duration(conf, "timeout", CONF_SECOND, &settings->timeout_ms, err) !=
-		    0 ||
-	    read_duration(conf, "reverifyInterval", CONF_DAY, &settings->reverify_ms,
-			  err) != 0 ||
+	    pull_settings_read_duration(conf, "consistencyInterval", CONF_SECOND,
+					&settings->consistency_interval_ms, err) != 0 ||
+	    pull_settings_read_duration(conf, "timeout", CONF_SECOND,
+					&settings->timeout_ms, err) != 0 ||
+	    pull_settings_read_duration(conf, "reverifyInterval", CONF_DAY,
+					&settings->reverify_ms, err) != 0 ||
 	    conf_read_size(conf_get(conf, "sync", NULL, "bandwidth"),
 			   &settings->bandwidth, err) != 0)
 		return -1;

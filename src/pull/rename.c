@@ -32,7 +32,7 @@ struct renaming {
 	bool is_moved;
 };
 
-static int read_former(struct store_tx *tx, void *arg, struct err *err)
+static int rename_read_former(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct renaming *renaming = arg;
 
@@ -184,8 +184,8 @@ bool rename_puts_off(struct pull_job *job)
 	bool is_put_off;
 
 	if (job->row.last_success_at > 0 || job->row.wishes != 0 ||
-	    store_read(job->pull->options.store, read_former, &renaming, ERR_IGNORED) !=
-		    0)
+	    store_read(job->pull->options.store, rename_read_former, &renaming,
+		       ERR_IGNORED) != 0)
 		return false;
 	is_put_off = renaming.former.name && !is_here(&renaming, job->row.name) &&
 		     move_or_wait(&renaming);

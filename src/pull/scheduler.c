@@ -52,7 +52,8 @@ static int look_at_kinds(struct scheduler *scheduler, struct err *err)
 }
 
 /* When to look again at the latest, wall ms. */
-static int fill_all(struct scheduler *scheduler, int64_t *next_at, struct err *err)
+static int scheduler_fill_lanes(struct scheduler *scheduler, int64_t *next_at,
+				struct err *err)
 {
 	struct lane *lanes[] = { &scheduler->repositories, &scheduler->blobs,
 				 &scheduler->verification };
@@ -82,7 +83,7 @@ static void obey_settings(struct scheduler *scheduler)
 }
 
 /* Wall time may be set; so it is only asked for how long, and not for very long. */
-static int64_t sleep_until(int64_t next_at)
+static int64_t scheduler_sleep_until(int64_t next_at)
 {
 	int64_t ms = LOOK_MOST_MS, now = clock_wall_ms();
 
@@ -93,7 +94,7 @@ static int64_t sleep_until(int64_t next_at)
 	return clock_boot_ms() + ms;
 }
 
-static void wait_for_work(struct pull *pull, int64_t until)
+static void scheduler_wait_for_work(struct pull *pull, int64_t until)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
@@ -163,7 +164,7 @@ static struct registry_delays longest_delays(const struct scheduler *scheduler)
 }
 
 /* At the start, and when the clock was set back. */
-static int heal_due(struct scheduler *scheduler, struct err *err)
+static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 {
 	struct registry_delays longest = longest_delays(scheduler);
 	int64_t healed;
@@ -181,7 +182,7 @@ static int heal_due(struct scheduler *scheduler, struct err *err)
 	return 0;
 }
 
-static void step(struct scheduler *scheduler)
+static void scheduler_run_step(struct scheduler *scheduler)
 {
 	int64_t next_at = 0;
 	struct err err;
@@ -189,11 +190,11 @@ static void step(struct scheduler *scheduler)
 	begin_look(scheduler->pull);
 	obey_settings(scheduler);
 	begin_upkeep(scheduler->pull);
-	if (heal_due(scheduler, &err) == 0 &&
+	if (scheduler_heal_due(scheduler, &err) == 0 &&
 	    pull_give_back_now(scheduler->pull, &err) == 0 &&
-	    fill_all(scheduler, &next_at, &err) == 0) {
+	    scheduler_fill_lanes(scheduler, &next_at, &err) == 0) {
 		scheduler->is_broken = false;
-		wait_for_work(scheduler->pull, sleep_until(next_at));
+		scheduler_wait_for_work(scheduler->pull, scheduler_sleep_until(next_at));
 		return;
 	}
 	if (!scheduler->is_broken)
@@ -254,7 +255,7 @@ void *scheduler_run(void *arg)
 
 	open_lanes(&scheduler);
 	while (site_lease_hold(scheduler.pull, "scheduler", &scheduler.lease))
-		step(&scheduler);
+		scheduler_run_step(&scheduler);
 	lane_clear(&scheduler.repositories);
 	lane_clear(&scheduler.blobs);
 	lane_clear(&scheduler.verification);

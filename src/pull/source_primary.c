@@ -34,7 +34,7 @@ char *source_primary_url(const struct source_primary *source, const char *name)
 	return primary_url(source->primary, name);
 }
 
-static void fill(struct primary_refs *refs, struct source_view *view)
+static void source_primary_fill_view(struct primary_refs *refs, struct source_view *view)
 {
 	view->refs = refs->refs;
 	view->oid_len = refs->oid_len;
@@ -60,7 +60,7 @@ int source_primary_read(struct source_primary *source, const char *name,
 	lines_rest(&source->lines, line);
 	if (result != 0)
 		return -1;
-	fill(&refs, view);
+	source_primary_fill_view(&refs, view);
 	if (primary_git(source->primary, name, source->valid_ms / 1000, &view->url,
 			&view->header, err) == 0)
 		return 0;

@@ -23,7 +23,7 @@
 #define TRIES 3
 #define DESCRIPTION_LIMIT ((size_t)1 << 20)
 
-static char *path_of(const char *root, const char *name)
+static char *sync_repository_path_of(const char *root, const char *name)
 {
 	AUTO_FREE char *below = name_to_path(name);
 
@@ -94,8 +94,8 @@ struct appearance {
 	struct checksum sum;
 };
 
-static enum currency look(const struct sync_request *request, int copy,
-			  struct appearance *seen)
+static enum currency sync_repository_observe_copy(const struct sync_request *request,
+						  int copy, struct appearance *seen)
 {
 	struct fingerprint source_print;
 	AUTO_RECORD struct copy_record record = { 0 };
@@ -124,16 +124,18 @@ static bool trusts_records(const struct sync_request *request)
 bool sync_is_current(const struct sync_request *request)
 {
 	struct appearance seen;
-	AUTO_FREE char *path = path_of(request->root, request->name);
+	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
-	enum currency now =
-		fd < 0 || !trusts_records(request) ? OUTDATED : look(request, fd, &seen);
+	enum currency now = fd < 0 || !trusts_records(request)
+				    ? OUTDATED
+				    : sync_repository_observe_copy(request, fd, &seen);
 
 	return now == CURRENT ||
 	       (now == PERHAPS && refs_are_equal(request, fd, &seen.print));
 }
 
-static bool is_as_told(const struct copy_record *record, const struct sync_told *told)
+static bool sync_repository_is_as_reported(const struct copy_record *record,
+					   const struct sync_told *told)
 {
 	struct checksum sum;
 
@@ -146,8 +148,9 @@ static bool is_as_told(const struct copy_record *record, const struct sync_told 
 
 /* The copy's disk was too young to prove anything when the record was written. By now it
  * may be old enough: then the refs are read once more, and never again. */
-static bool settle(const struct repo *copy, const struct copy_record *record,
-		   const struct fingerprint *print)
+static bool sync_repository_settle_record(const struct repo *copy,
+					  const struct copy_record *record,
+					  const struct fingerprint *print)
 {
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	struct checksum sum;
@@ -171,33 +174,34 @@ bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *reco
 		return false;
 	if (!copy_record_has_copy(record, &print))
 		return copy_record_has_files(record, copy->fd) &&
-		       settle(copy, record, &print);
-	return record->is_settled || settle(copy, record, &print);
+		       sync_repository_settle_record(copy, record, &print);
+	return record->is_settled || sync_repository_settle_record(copy, record, &print);
 }
 
 bool sync_is_recorded(const struct sync_request *request, const struct sync_told *told)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
-	AUTO_FREE char *path = path_of(request->root, request->name);
+	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
 	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
 
 	if (!trusts_records(request) || !source ||
 	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0)
 		return false;
 	copy_record_read(copy.fd, &record);
-	return is_as_told(&record, told) && strcmp(record.source, source) == 0 &&
-	       sync_is_as_recorded(&copy, &record);
+	return sync_repository_is_as_reported(&record, told) &&
+	       strcmp(record.source, source) == 0 && sync_is_as_recorded(&copy, &record);
 }
 
 /* Whoever held the lease before us may have done it. */
 static bool was_done_meanwhile(const struct sync_request *request, struct checksum *sum)
 {
 	struct appearance seen;
-	AUTO_FREE char *path = path_of(request->root, request->name);
+	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
 
-	if (fd < 0 || !trusts_records(request) || look(request, fd, &seen) != CURRENT)
+	if (fd < 0 || !trusts_records(request) ||
+	    sync_repository_observe_copy(request, fd, &seen) != CURRENT)
 		return false;
 	*sum = seen.sum;
 	return true;
@@ -206,7 +210,7 @@ static bool was_done_meanwhile(const struct sync_request *request, struct checks
 uint64_t sync_fence_floor(const char *root, const char *name)
 {
 	uint64_t fence = 0;
-	AUTO_FREE char *path = path_of(root, name);
+	AUTO_FREE char *path = sync_repository_path_of(root, name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
 
 	if (fd >= 0)
@@ -229,9 +233,10 @@ static int check_found(const struct job *job, const struct repo *copy,
 }
 
 /* The proof from the copy's own disk, and the record of it. */
-static int prove(const struct job *job, const struct repo *copy,
-		 const struct source_view *view, const object_files *found,
-		 struct sync_result *result, struct err *err)
+static int sync_repository_prove_copy(const struct job *job, const struct repo *copy,
+				      const struct source_view *view,
+				      const object_files *found,
+				      struct sync_result *result, struct err *err)
 {
 	struct fingerprint print;
 	struct copy_files files;
@@ -270,9 +275,10 @@ static int update_description(const struct repo *copy, const struct source_view 
 
 /* Everything that happens inside a repository, new or old. `found`: what was there, as
  * the record tells it. */
-static int fill(struct job *job, const struct sync_request *request,
-		const struct repo *copy, struct source_view *view,
-		const object_files *found, struct sync_result *result, struct err *err)
+static int sync_repository_fill_copy(struct job *job, const struct sync_request *request,
+				     const struct repo *copy, struct source_view *view,
+				     const object_files *found,
+				     struct sync_result *result, struct err *err)
 {
 	bool is_new = result->outcome == SYNC_CREATED;
 	int done = -1;
@@ -286,14 +292,15 @@ static int fill(struct job *job, const struct sync_request *request,
 	for (int tries = 0; tries < TRIES && done != 0; tries++) {
 		if (tries > 0 && request->mends)
 			mend_locks(copy->fd);
-		done = bring(&(struct bring_request){ .job = job,
-						      .copy = copy,
-						      .view = view,
-						      .is_new = is_new,
-						      .is_forced = request->is_forced,
-						      .is_suspect = request->is_suspect,
-						      .checksum = request->checksum },
-			     result, err);
+		done = bring_repository(
+			&(struct bring_request){ .job = job,
+						 .copy = copy,
+						 .view = view,
+						 .is_new = is_new,
+						 .is_forced = request->is_forced,
+						 .is_suspect = request->is_suspect,
+						 .checksum = request->checksum },
+			result, err);
 		if (done != 0 && err->class != ERR_CONFLICT)
 			break;
 	}
@@ -302,11 +309,11 @@ static int fill(struct job *job, const struct sync_request *request,
 	if (bring_settings(copy, view, err) != 0 ||
 	    update_description(copy, view, err) != 0)
 		return -1;
-	return prove(job, copy, view, found, result, err);
+	return sync_repository_prove_copy(job, copy, view, found, result, err);
 }
 
 /* The names in its directories, and the files that nothing else has synced. */
-static int make_durable(const struct repo *copy, struct err *err)
+static int sync_repository_make_durable(const struct repo *copy, struct err *err)
 {
 	static const char *const folders[] = { ".", "objects", "objects/pack", "refs",
 					       "refrelay" };
@@ -350,10 +357,11 @@ static int build(struct job *job, const struct sync_request *request,
 		return -1;
 	if (repo_open(AT_FDCWD, staging, &copy, err) != 0 ||
 	    fence_raise(copy.fd, job->fence, err) != 0 ||
-	    fill(job, request, &copy, view, &nothing, result, err) != 0)
+	    sync_repository_fill_copy(job, request, &copy, view, &nothing, result, err) !=
+		    0)
 		return place_is_cleared(staging, err);
 	give_hooks(request, &copy);
-	if (make_durable(&copy, err) != 0)
+	if (sync_repository_make_durable(&copy, err) != 0)
 		return place_is_cleared(staging, err);
 	return 0;
 }
@@ -385,10 +393,11 @@ static bool would_lose(struct job *job, const struct sync_request *request,
 	return is_lost;
 }
 
-static int place(struct job *job, const struct sync_request *request, const char *staging,
-		 enum in_the_place there, struct sync_result *result, struct err *err)
+static int sync_repository_place_copy(struct job *job, const struct sync_request *request,
+				      const char *staging, enum in_the_place there,
+				      struct sync_result *result, struct err *err)
 {
-	AUTO_FREE char *path = path_of(request->root, request->name);
+	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
 	AUTO_FREE char *below = name_to_path(request->name);
 	const struct placing placing = {
 		.job = job, .root = request->root, .staging = staging, .below = below
@@ -406,23 +415,25 @@ static int place(struct job *job, const struct sync_request *request, const char
 	return place_instead(&placing, err);
 }
 
-static int create(struct job *job, const struct sync_request *request,
-		  struct source_view *view, enum in_the_place there,
-		  struct sync_result *result, struct err *err)
+static int sync_repository_create_copy(struct job *job,
+				       const struct sync_request *request,
+				       struct source_view *view, enum in_the_place there,
+				       struct sync_result *result, struct err *err)
 {
 	AUTO_FREE char *staging = staging_of(job, request);
 	int done = build(job, request, view, staging, result, err);
 
 	result->outcome = SYNC_CREATED;
 	if (done == 0)
-		done = place(job, request, staging, there, result, err);
+		done = sync_repository_place_copy(job, request, staging, there, result,
+						  err);
 	if (done != 0)
 		tree_remove(AT_FDCWD, staging, ERR_IGNORED);
 	return done;
 }
 
 /* An adopted repository brings a config of its own, which git obeys. */
-static int check_copy(const struct repo *copy, struct err *err)
+static int sync_repository_check_copy(const struct repo *copy, struct err *err)
 {
 	if (repo_check_files(copy, err) != 0)
 		return err_prefix(err, "the copy");
@@ -435,8 +446,9 @@ static int check_copy(const struct repo *copy, struct err *err)
 }
 
 /* A lock that nobody removes is old enough to be removed when it was waited for. */
-static int raise_fence(const struct job *job, const struct sync_request *request,
-		       const struct repo *copy, struct err *err)
+static int sync_repository_raise_fence(const struct job *job,
+				       const struct sync_request *request,
+				       const struct repo *copy, struct err *err)
 {
 	if (request->mends)
 		mend_locks(copy->fd);
@@ -459,20 +471,21 @@ static int undivert(const char *path, struct err *err)
 /* Opened and fenced, so that it can be worked on. Whatever fails here is the copy's own.
  * A writer that died may have changed all there was to change: then nothing is left to
  * publish, but its pending file still stands. */
-static int open_copy(const struct job *job, const struct sync_request *request,
-		     const char *path, struct repo *copy, struct err *err)
+static int sync_repository_open_copy(const struct job *job,
+				     const struct sync_request *request, const char *path,
+				     struct repo *copy, struct err *err)
 {
 	if (repo_open(AT_FDCWD, path, copy, err) != 0) {
 		err_prefix(err, "the copy");
 		return -1;
 	}
 	if ((request->mends && mend_refs(copy->fd, err) != 0) ||
-	    check_copy(copy, err) != 0)
+	    sync_repository_check_copy(copy, err) != 0)
 		return -1;
 	if (request->mends &&
 	    (mend_check_config(copy, err) != 0 || mend_own_files(copy->fd, err) != 0))
 		return -1;
-	if (raise_fence(job, request, copy, err) != 0 ||
+	if (sync_repository_raise_fence(job, request, copy, err) != 0 ||
 	    state_recover(copy->fd, err) != 0)
 		return -1;
 	failpoint("sync.fenced");
@@ -512,7 +525,8 @@ static bool is_doubtful(const struct sync_request *request, const struct repo *c
 }
 
 /* A failure between the sites may be of either: then the copy is read by itself. */
-static bool is_broken(const struct job *job, const struct repo *copy, struct err *err)
+static bool sync_repository_is_broken(const struct job *job, const struct repo *copy,
+				      struct err *err)
 {
 	struct err why;
 
@@ -533,7 +547,8 @@ static int fill_doubtful(struct job *job, const struct sync_request *request,
 	const object_files nothing = { 0 };
 
 	if (verify_derived(&job->work, copy, err) != 0 ||
-	    fill(job, request, copy, view, &nothing, result, err) != 0)
+	    sync_repository_fill_copy(job, request, copy, view, &nothing, result, err) !=
+		    0)
 		return -1;
 	if (result->outcome == SYNC_HELD ||
 	    verify_objects(&job->work, copy, &view->refs, err) == 0)
@@ -550,7 +565,8 @@ static int update(struct job *job, const struct sync_request *request, const cha
 	AUTO_OBJECT_FILES object_files found = { 0 };
 	int done;
 
-	if (was_diverted < 0 || open_copy(job, request, path, &copy, err) != 0)
+	if (was_diverted < 0 ||
+	    sync_repository_open_copy(job, request, path, &copy, err) != 0)
 		return request->mends && copy_is_at_fault(err) ? 1 : -1;
 	if (request->mends && has_lost_its_format(&copy, view, err))
 		return 1;
@@ -560,10 +576,11 @@ static int update(struct job *job, const struct sync_request *request, const cha
 	    (request->mends && is_doubtful(request, &copy, job->work.stop)))
 		done = fill_doubtful(job, request, &copy, view, result, err);
 	else
-		done = fill(job, request, &copy, view, &found, result, err);
+		done = sync_repository_fill_copy(job, request, &copy, view, &found,
+						 result, err);
 	if (done >= 0)
 		return done;
-	return request->mends && is_broken(job, &copy, err) ? 1 : -1;
+	return request->mends && sync_repository_is_broken(job, &copy, err) ? 1 : -1;
 }
 
 static int rebuild(struct job *job, const struct sync_request *request,
@@ -575,7 +592,8 @@ static int rebuild(struct job *job, const struct sync_request *request,
 		return -1;
 	}
 	log_warn("sync.damaged", LOG_ERR(err));
-	return create(job, request, view, DAMAGED_THERE, result, err);
+	return sync_repository_create_copy(job, request, view, DAMAGED_THERE, result,
+					   err);
 }
 
 /* At the primary another repository has taken the name, and objects of one hash cannot
@@ -621,12 +639,13 @@ static int make_equal(struct job *job, const struct sync_request *request,
 		      struct source_view *view, struct sync_result *result,
 		      struct err *err)
 {
-	AUTO_FREE char *path = path_of(request->root, request->name);
+	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
 	struct stat st;
 
 	if (lstat(path, &st) != 0)
 		return errno == ENOENT
-			       ? create(job, request, view, NOTHING_THERE, result, err)
+			       ? sync_repository_create_copy(job, request, view,
+							     NOTHING_THERE, result, err)
 			       : err_errno(err, "cannot look at %s", path);
 	if (!S_ISDIR(st.st_mode)) {
 		err_set(err, ERR_CONFIG, "%s is in the way: it is no directory", path);
@@ -634,11 +653,13 @@ static int make_equal(struct job *job, const struct sync_request *request,
 		return request->mends ? rebuild(job, request, view, result, err) : -1;
 	}
 	if (is_of_another_hash(path, view))
-		return create(job, request, view, OTHER_THERE, result, err);
+		return sync_repository_create_copy(job, request, view, OTHER_THERE,
+						   result, err);
 	if (is_of_another_name(request, path, view, err))
 		return rebuild(job, request, view, result, err);
 	if (request->is_rebuild)
-		return create(job, request, view, DAMAGED_THERE, result, err);
+		return sync_repository_create_copy(job, request, view, DAMAGED_THERE,
+						   result, err);
 	int done = update(job, request, path, view, result, err);
 	return done > 0 ? rebuild(job, request, view, result, err) : done;
 }

@@ -16,7 +16,7 @@
 #include "upkeep/copies_root.h"
 #include "upkeep/removal.h"
 
-static void measure(const char *result, int64_t took_ms, uint64_t bytes)
+static void sync_row_measure_job(const char *result, int64_t took_ms, uint64_t bytes)
 {
 	pull_count_sync(KIND_REPOSITORY, result);
 	pull_measure_job(KIND_REPOSITORY, took_ms, bytes);
@@ -79,8 +79,8 @@ static void tell_published(const struct pull_job *job)
 		options->published(options->arg, job->row.name);
 }
 
-static void tell_done(struct pull_job *job, const struct sync_result *result,
-		      int64_t took_ms)
+static void sync_row_report_done(struct pull_job *job, const struct sync_result *result,
+				 int64_t took_ms)
 {
 	static const char *const words[] = { [SYNC_UNCHANGED] = "unchanged",
 					     [SYNC_CREATED] = "created",
@@ -90,7 +90,7 @@ static void tell_done(struct pull_job *job, const struct sync_result *result,
 	const char *word = words[result->outcome];
 	int64_t lag_ms = 0;
 
-	measure(word, took_ms, result->bytes);
+	sync_row_measure_job(word, took_ms, result->bytes);
 	if (result->outcome == SYNC_HELD) {
 		tell_held(job, result->held_reason);
 		return;
@@ -165,10 +165,11 @@ static void bring_row(struct pull_job *job)
 	if (result->was_rebuilt)
 		rebuild_take(pull, job->row.id);
 	if (done == 0) {
-		tell_done(job, result, clock_boot_ms() - started);
+		sync_row_report_done(job, result, clock_boot_ms() - started);
 	} else {
 		tell_error(job, &err);
-		measure(pull_failed_word(&err), clock_boot_ms() - started, 0);
+		sync_row_measure_job(pull_failed_word(&err), clock_boot_ms() - started,
+				     0);
 	}
 	free(result->held_reason);
 }
@@ -185,7 +186,7 @@ int pull_may_remove(struct pull *pull, const char *kind, bool *may, struct err *
 }
 
 /* The brake holds those that nobody works on: ours is given back, then asked about. */
-static void hold_back(struct pull_job *job)
+static void sync_row_hold_back(struct pull_job *job)
 {
 	bool may;
 	struct err err;
@@ -199,14 +200,14 @@ static void hold_back(struct pull_job *job)
 
 #define RENAME_AGAIN_MS 500
 
-static void put_off(struct pull_job *job)
+static void sync_row_put_off(struct pull_job *job)
 {
 	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
 						    .event = REGISTRY_DEFERRED,
 						    .timeout_ms = RENAME_AGAIN_MS });
 }
 
-static void remove_row(struct pull_job *job)
+static void sync_row_remove_copy(struct pull_job *job)
 {
 	struct pull *pull = job->pull;
 	struct removal_request request = { .store = pull->options.store,
@@ -219,14 +220,14 @@ static void remove_row(struct pull_job *job)
 	struct err err;
 
 	if (rename_is_expected(job)) {
-		put_off(job);
+		sync_row_put_off(job);
 		return;
 	}
 	if (pull_may_remove(pull, KIND_REPOSITORY, &may, &err) != 0) {
 		log_error("registry.failed", LOG_ERR(&err));
 		tell_error(job, &err);
 	} else if (!may) {
-		hold_back(job);
+		sync_row_hold_back(job);
 	} else if (removal_run(&request, &err) != 0) {
 		if (err.class == ERR_CONFLICT)
 			err.class = ERR_LOST; /* it is wanted again: at once */
@@ -247,9 +248,9 @@ void sync_row_work(void *arg)
 	struct log_context before = log_set_context(
 		(struct log_context){ .repo = job->row.name, .job = "sync" });
 	if (job->row.is_gone)
-		remove_row(job);
+		sync_row_remove_copy(job);
 	else if (rename_puts_off(job))
-		put_off(job);
+		sync_row_put_off(job);
 	else
 		bring_row(job);
 	log_set_context(before);

@@ -59,7 +59,7 @@ static int read_copy(const struct repo *copy, struct ref_snapshot *refs,
 }
 
 /* The primary looks again, too: then the one who was wrong is known. */
-static void ask_primary(struct verification *verification)
+static void verify_row_ask_primary(struct verification *verification)
 {
 	struct pull *pull = verification->job->pull;
 	struct primary_line *line = NULL;
@@ -71,15 +71,15 @@ static void ask_primary(struct verification *verification)
 	primary_line_close(line);
 }
 
-static int compare(struct verification *verification, const char *expected,
-		   struct err *err)
+static int verify_row_compare_checksum(struct verification *verification,
+				       const char *expected, struct err *err)
 {
 	if (strcmp(verification->checksum, expected) == 0)
 		return 0;
 	log_error("verify.mismatch", LOG_NUMBER("generation", verification->generation),
 		  LOG_TEXT("checksum", verification->checksum),
 		  LOG_TEXT("primary_checksum", expected));
-	ask_primary(verification);
+	verify_row_ask_primary(verification);
 	err_set(err, ERR_CORRUPT,
 		"the copy's checksum is %s, the primary's %s for generation %" PRIu64,
 		verification->checksum, expected, verification->generation);
@@ -88,7 +88,7 @@ static int compare(struct verification *verification, const char *expected,
 }
 
 /* The primary's disk has nothing to do with it, and nobody has to mend anything. */
-static int damaged(struct err *err)
+static int verify_row_fail_damaged(struct err *err)
 {
 	if (copy_is_at_fault(err))
 		err_remedy(err, "the copy is made anew at the next try; if this comes "
@@ -96,8 +96,8 @@ static int damaged(struct err *err)
 	return -1;
 }
 
-static int check_copy(struct verification *verification, const struct job *job,
-		      const char *expected, struct err *err)
+static int verify_row_check_copy(struct verification *verification, const struct job *job,
+				 const char *expected, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
@@ -108,7 +108,7 @@ static int check_copy(struct verification *verification, const struct job *job,
 	verification->of_copy = true;
 	verification->is_damaged = true; /* unless it is only the refs */
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
-		return damaged(err);
+		return verify_row_fail_damaged(err);
 	if (repo_check_diversions(copy.fd, err) != 0) {
 		verification->is_damaged = false;
 		return -1;
@@ -116,9 +116,9 @@ static int check_copy(struct verification *verification, const struct job *job,
 	if (repo_check_files(&copy, err) != 0 || mend_check_config(&copy, err) != 0 ||
 	    mend_check_refs(copy.fd, err) != 0 ||
 	    read_copy(&copy, &refs, verification->checksum, err) != 0)
-		return damaged(err);
+		return verify_row_fail_damaged(err);
 	failpoint("verify.read");
-	if (compare(verification, expected, err) != 0) {
+	if (verify_row_compare_checksum(verification, expected, err) != 0) {
 		verification->is_damaged = false;
 		return -1;
 	}
@@ -127,11 +127,11 @@ static int check_copy(struct verification *verification, const struct job *job,
 	return verify_derived(&job->work, &copy, err) == 0 &&
 			       verify_objects(&job->work, &copy, &refs, err) == 0
 		       ? 0
-		       : damaged(err);
+		       : verify_row_fail_damaged(err);
 }
 
 /* What is known of the generation that is here. */
-static const char *expected_of(const struct registry_row *row)
+static const char *verify_row_expected_checksum(const struct registry_row *row)
 {
 	if (row->state != REGISTRY_SYNCED || row->is_gone ||
 	    row->generation != row->generation_wanted)
@@ -151,17 +151,18 @@ static int verify_job(struct job *job, void *arg, struct err *err)
 	    err->class != ERR_MISSING)
 		return -1;
 	verification->generation = row.generation;
-	expected = row.name ? expected_of(&row) : NULL;
+	expected = row.name ? verify_row_expected_checksum(&row) : NULL;
 	verification->is_superseded = !expected;
 	if (!expected)
 		return 0;
 	if (copies_root_check(pull->options.store, pull->options.root, err) != 0)
 		return -1;
-	return check_copy(verification, job, expected, err);
+	return verify_row_check_copy(verification, job, expected, err);
 }
 
-static void tell(struct pull_job *job, const struct verification *verification,
-		 const struct err *err)
+static void verify_row_report_result(struct pull_job *job,
+				     const struct verification *verification,
+				     const struct err *err)
 {
 	struct registry_move move = {
 		.id = job->row.id,
@@ -208,7 +209,7 @@ static void verify(struct pull_job *job)
 
 	if (job_run(&request, &err) == 0)
 		err.class = verification.is_superseded ? ERR_CONFLICT : ERR_NONE;
-	tell(job, &verification, &err);
+	verify_row_report_result(job, &verification, &err);
 	if (verification.with_objects && err.class != ERR_BUSY)
 		stop_wait(&pull->stop, clock_boot_ms() - started);
 }

@@ -21,7 +21,8 @@ void dead_letter_write(const struct err *why, const ref_failures *refs, int64_t 
 	str_add_char(out, '\n');
 }
 
-static int read_failure(const json_t *one, ref_failures *refs, struct err *err)
+static int dead_letter_read_failure(const json_t *one, ref_failures *refs,
+				    struct err *err)
 {
 	AUTO_STR struct str ref = STR_INIT;
 	AUTO_STR struct str text = STR_INIT;
@@ -45,7 +46,8 @@ int dead_letter_read(const struct str *text, struct dead_letter *letter, struct 
 	err_get_json(object, &letter->why);
 	letter->failed_at = json_integer_value(json_object_get(object, "failed_at"));
 	json_array_foreach(json_object_get(object, "refs"), at,
-			   one) if (read_failure(one, &letter->refs, err) != 0) return -1;
+			   one) if (dead_letter_read_failure(one, &letter->refs, err) !=
+				    0) return -1;
 	return 0;
 }
 
@@ -57,7 +59,8 @@ void err_put_json(json_t *object, const struct err *from)
 	json_put_message(object, "remedy", from->remedy);
 }
 
-static void copy_text(const json_t *object, const char *key, char *to, size_t size)
+static void dead_letter_copy_text(const json_t *object, const char *key, char *to,
+				  size_t size)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 
@@ -73,6 +76,6 @@ void err_get_json(const json_t *object, struct err *to)
 		.reason = err_reason_of_name(
 			json_string_value(json_object_get(object, "reason"))),
 	};
-	copy_text(object, "text", to->text, sizeof(to->text));
-	copy_text(object, "remedy", to->remedy, sizeof(to->remedy));
+	dead_letter_copy_text(object, "text", to->text, sizeof(to->text));
+	dead_letter_copy_text(object, "remedy", to->remedy, sizeof(to->remedy));
 }

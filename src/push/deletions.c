@@ -15,7 +15,7 @@ struct pending {
 	int64_t own, newest; /* since when */
 };
 
-static int64_t smaller(int64_t a, int64_t b)
+static int64_t deletions_smaller(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
@@ -24,7 +24,7 @@ static int64_t smaller(int64_t a, int64_t b)
 static void add_pending(const struct push_run *run, const struct requested *one,
 			struct map *projects, struct pending *pending)
 {
-	int64_t since = smaller(one->since, run->now);
+	int64_t since = deletions_smaller(one->since, run->now);
 
 	if (strcmp(one->uri_key, run->uri_key) == 0)
 		pending->own = since;
@@ -129,8 +129,8 @@ enum deletion deletion_judge(struct push_run *run, const struct push_group *grou
 	}
 	*at = pending.own + DELETION_QUIET_MS;
 	if (pending.repositories > FREE_DELETIONS)
-		*at = smaller(pending.newest + DELETION_QUIET_MS,
-			      pending.own + PATIENCE_MS);
+		*at = deletions_smaller(pending.newest + DELETION_QUIET_MS,
+					pending.own + PATIENCE_MS);
 	if (*at > run->now)
 		return DELETION_LATER;
 	return weigh(run, &pending, group->remote, err);

@@ -41,7 +41,7 @@ static void add_host(struct str *out, const struct uri_text *uri)
 }
 
 /* What git shall not take for the home of a user: "//~x" is "/~x" to it. */
-static void add_path(struct str *out, const struct uri_text *uri)
+static void destination_add_path(struct str *out, const struct uri_text *uri)
 {
 	if (uri->path[0] == '~' || text_starts_with(uri->path, "/~"))
 		str_add_char(out, '/');
@@ -61,12 +61,12 @@ static void render_git_url(const struct uri_text *uri, struct str *out)
 		str_add(out, "ssh://");
 		add_user(out, uri);
 		add_host(out, uri);
-		add_path(out, uri);
+		destination_add_path(out, uri);
 		return;
 	case URL_GIT:
 		str_add(out, "git://");
 		add_host(out, uri);
-		add_path(out, uri);
+		destination_add_path(out, uri);
 		return;
 	case URL_HTTP:
 	case URL_GERRIT_HTTP:
@@ -127,7 +127,8 @@ static char *breaker_of(const struct uri_text *uri)
 			 uri->port);
 }
 
-static void fill(struct destination *destination, struct uri_text *uri, bool by_name)
+static void destination_fill(struct destination *destination, struct uri_text *uri,
+			     bool by_name)
 {
 	AUTO_STR struct str text = STR_INIT, git_url = STR_INIT;
 
@@ -144,8 +145,9 @@ static void fill(struct destination *destination, struct uri_text *uri, bool by_
 	uri_key_of(destination->uri, destination->uri_key);
 }
 
-static int make(const struct push_remote *remote, const struct push_url *url,
-		const char *project, struct destination *destination, struct err *err)
+static int destination_build(const struct push_remote *remote, const struct push_url *url,
+			     const char *project, struct destination *destination,
+			     struct err *err)
 {
 	AUTO_STR struct str name = STR_INIT;
 	AUTO_URI struct uri_text uri = { 0 };
@@ -166,7 +168,7 @@ static int make(const struct push_remote *remote, const struct push_url *url,
 	destination->remote = remote;
 	destination->url = url;
 	destination->project = xstrdup(project);
-	fill(destination, &uri, by_name);
+	destination_fill(destination, &uri, by_name);
 	return 0;
 }
 
@@ -174,7 +176,8 @@ int destination_make(const struct push_remote *remote, size_t which, const char 
 		     struct destination *destination, struct err *err)
 {
 	*destination = (struct destination){ 0 };
-	if (make(remote, &remote->urls.items[which], project, destination, err) != 0)
+	if (destination_build(remote, &remote->urls.items[which], project, destination,
+			      err) != 0)
 		return err_prefix(err, "remote %s", remote->name);
 	return 0;
 }
@@ -186,14 +189,15 @@ int destination_admin(const struct destination *destination, destination_list *a
 	struct destination one = { 0 };
 
 	for (size_t i = 0; i < remote->admin_urls.count; i++) {
-		if (make(remote, &remote->admin_urls.items[i], destination->project, &one,
-			 err) != 0)
+		if (destination_build(remote, &remote->admin_urls.items[i],
+				      destination->project, &one, err) != 0)
 			return err_prefix(err, "remote %s: adminUrl", remote->name);
 		vec_add(admins, one);
 	}
 	if (remote->admin_urls.count > 0)
 		return 0;
-	if (make(remote, destination->url, destination->project, &one, err) != 0)
+	if (destination_build(remote, destination->url, destination->project, &one,
+			      err) != 0)
 		return err_prefix(err, "remote %s", remote->name);
 	vec_add(admins, one);
 	return 0;

@@ -53,7 +53,8 @@ int destination_find(const struct push_settings *settings, const char *remote,
 		       remote, uri);
 }
 
-static bool has(const struct push_remote *remote, const char *project, const char *uri)
+static bool destination_list_has_uri(const struct push_remote *remote,
+				     const char *project, const char *uri)
 {
 	for (size_t i = 0; i < remote->urls.count; i++) {
 		struct destination one;
@@ -72,7 +73,7 @@ bool destinations_have(const struct push_settings *settings, const char *project
 {
 	for (size_t i = 0; i < settings->remotes.count; i++)
 		if (push_remote_takes(&settings->remotes.items[i], project) &&
-		    has(&settings->remotes.items[i], project, uri))
+		    destination_list_has_uri(&settings->remotes.items[i], project, uri))
 			return true;
 	return false;
 }

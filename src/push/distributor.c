@@ -23,7 +23,7 @@
 #define PRESENCE_EVERY_MS 10000
 #define SWEEP_EVERY_MS 600000
 
-static int64_t smaller(int64_t a, int64_t b)
+static int64_t distributor_smaller(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
@@ -61,7 +61,8 @@ void entry_resolve(struct distributor *distributor, struct schedule_entry *entry
 			 LOG_TEXT("remote", entry->remote), LOG_TEXT("uri", entry->uri));
 }
 
-static void read_state(struct distributor *distributor, struct schedule_entry *entry)
+static void distributor_read_state(struct distributor *distributor,
+				   struct schedule_entry *entry)
 {
 	AUTO_URI_STATE struct uri_state state = { 0 };
 
@@ -75,15 +76,16 @@ static void read_state(struct distributor *distributor, struct schedule_entry *e
 	entry->is_held = state.held_since > 0;
 }
 
-struct schedule_entry *entry_of(struct distributor *distributor, const char *uri_key,
-				const char *uri, const char *remote, const char *project)
+struct schedule_entry *distributor_get_entry(struct distributor *distributor,
+					     const char *uri_key, const char *uri,
+					     const char *remote, const char *project)
 {
 	struct schedule_entry *entry = schedule_find(&distributor->schedule, uri_key);
 	bool is_new = !entry;
 
 	if (is_new) {
 		entry = schedule_add(&distributor->schedule, uri_key);
-		read_state(distributor, entry);
+		distributor_read_state(distributor, entry);
 	} else if (strcmp(entry->remote, remote) == 0 &&
 		   strcmp(entry->project, project) == 0) {
 		return entry;
@@ -118,7 +120,8 @@ void entry_place(struct distributor *distributor, struct schedule_entry *entry)
 /* A time that is ahead, by whatever clock it was set, is now. */
 int64_t entry_since(const struct distributor *distributor, int64_t since)
 {
-	return smaller(since, clock_boot_ms() + distributor->schedule.server_lead_ms);
+	return distributor_smaller(since, clock_boot_ms() +
+						  distributor->schedule.server_lead_ms);
 }
 
 static void on_waiting(void *arg, const struct waiting_uri *waiting)
@@ -128,8 +131,8 @@ static void on_waiting(void *arg, const struct waiting_uri *waiting)
 		schedule_find(&distributor->schedule, waiting->uri_key);
 
 	if (waiting->tasks > 0)
-		entry = entry_of(distributor, waiting->uri_key, waiting->uri,
-				 waiting->remote, waiting->project);
+		entry = distributor_get_entry(distributor, waiting->uri_key, waiting->uri,
+					      waiting->remote, waiting->project);
 	if (!entry)
 		return;
 	entry->seen++;
@@ -139,7 +142,7 @@ static void on_waiting(void *arg, const struct waiting_uri *waiting)
 	entry_place(distributor, entry);
 }
 
-static void hear(struct distributor *distributor)
+static void distributor_hear_store(struct distributor *distributor)
 {
 	struct task_store *tasks = distributor->push->options.tasks;
 	struct pollfd fd = { .fd = task_store_watch_fd(tasks), .events = POLLIN };
@@ -150,8 +153,8 @@ static void hear(struct distributor *distributor)
 		measure_clock(distributor);
 	if (task_store_hear(tasks, on_waiting, distributor))
 		distributor->list_at = 0;
-	distributor->leftovers_at =
-		smaller(distributor->leftovers_at, clock_boot_ms() + LEFTOVERS_LOOK_MS);
+	distributor->leftovers_at = distributor_smaller(
+		distributor->leftovers_at, clock_boot_ms() + LEFTOVERS_LOOK_MS);
 }
 
 static void note_result(const struct err *err, bool *is_broken)
@@ -177,7 +180,7 @@ static void show_listing(struct distributor *distributor, const struct err *err)
 }
 
 /* All that is in the store. */
-static void list(struct distributor *distributor)
+static void distributor_list_store(struct distributor *distributor)
 {
 	int64_t interval_ms = distributor->settings->interval_ms, again_ms = INT64_MAX;
 	struct err err;
@@ -191,9 +194,9 @@ static void list(struct distributor *distributor)
 	if (result == 0)
 		leftovers_recover(distributor);
 	if (interval_ms > 0)
-		again_ms = smaller(again_ms, interval_ms);
+		again_ms = distributor_smaller(again_ms, interval_ms);
 	if (result != 0)
-		again_ms = smaller(again_ms, LIST_RETRY_MS);
+		again_ms = distributor_smaller(again_ms, LIST_RETRY_MS);
 	distributor->list_at =
 		again_ms == INT64_MAX ? INT64_MAX : clock_boot_ms() + again_ms;
 	show_listing(distributor, result != 0 ? &err : NULL);
@@ -241,7 +244,7 @@ static void list_if_due(struct distributor *distributor)
 		schedule_probe_all(&distributor->schedule, clock_boot_ms());
 	}
 	if (is_woken || distributor->list_at <= clock_boot_ms()) {
-		list(distributor);
+		distributor_list_store(distributor);
 		return;
 	}
 	if (distributor->leftovers_at <= clock_boot_ms())
@@ -254,7 +257,7 @@ static void list_if_due(struct distributor *distributor)
 void read_state_again(struct distributor *distributor, struct schedule_entry *entry)
 {
 	entry->retry_at = 0;
-	read_state(distributor, entry);
+	distributor_read_state(distributor, entry);
 }
 
 static void end_run(struct distributor *distributor, struct push_run *run)
@@ -267,8 +270,8 @@ static void end_run(struct distributor *distributor, struct push_run *run)
 	if (run->requests.count > 0)
 		distributor->must_list_requests = true;
 	if (run->is_stuck)
-		distributor->list_at =
-			smaller(distributor->list_at, clock_boot_ms() + LIST_RETRY_MS);
+		distributor->list_at = distributor_smaller(
+			distributor->list_at, clock_boot_ms() + LIST_RETRY_MS);
 	if (task_store_watch_fd(run->push->options.tasks) < 0)
 		distributor->list_at = 0;
 	distributor->is_news = true;
@@ -350,7 +353,7 @@ static int64_t drained_until(const struct distributor *distributor)
 	return last;
 }
 
-static bool is_over(struct distributor *distributor)
+static bool distributor_is_over(struct distributor *distributor)
 {
 	struct push *push = distributor->push;
 
@@ -366,7 +369,7 @@ static bool is_over(struct distributor *distributor)
 	return drained_until(distributor) == 0;
 }
 
-static void show(struct distributor *distributor)
+static void distributor_report_state(struct distributor *distributor)
 {
 	struct push *push = distributor->push;
 	const struct schedule *schedule = &distributor->schedule;
@@ -394,21 +397,22 @@ static void show(struct distributor *distributor)
 static int64_t wait_until(const struct distributor *distributor)
 {
 	int64_t now = clock_boot_ms();
-	int64_t at = smaller(schedule_next_at(&distributor->schedule, now),
-			     distributor->list_at);
+	int64_t at = distributor_smaller(schedule_next_at(&distributor->schedule, now),
+					 distributor->list_at);
 
-	at = smaller(at, smaller(distributor->leftovers_at, distributor->presence_at));
+	at = distributor_smaller(at, distributor_smaller(distributor->leftovers_at,
+							 distributor->presence_at));
 	if (distributor->is_news)
-		at = smaller(at, distributor->letters_at);
+		at = distributor_smaller(at, distributor->letters_at);
 	if (distributor->ending_at > 0)
-		at = smaller(at, drained_until(distributor));
+		at = distributor_smaller(at, drained_until(distributor));
 	/* Gauges tell of ages; and a sleep of the machine is noticed. */
 	if (distributor->has_work)
-		at = smaller(at, now + GAUGES_EVERY_MS);
+		at = distributor_smaller(at, now + GAUGES_EVERY_MS);
 	return at;
 }
 
-static void wait_for_news(const struct distributor *distributor)
+static void distributor_wait_for_news(const struct distributor *distributor)
 {
 	const struct push *push = distributor->push;
 	bool is_ending = distributor->ending_at > 0;
@@ -422,7 +426,7 @@ static void wait_for_news(const struct distributor *distributor)
 	int64_t most = 24 * 3600 * 1000;
 	uint64_t count;
 
-	left = left < 0 ? 0 : smaller(left, most);
+	left = left < 0 ? 0 : distributor_smaller(left, most);
 	poll(fds, ARRAY_SIZE(fds), until == INT64_MAX ? -1 : (int)left);
 	if (fds[0].revents & POLLIN && read(push->wake_fd, &count, sizeof(count)) < 0)
 		return; /* cannot be: it is ours alone */
@@ -437,12 +441,12 @@ static void round_of(struct distributor *distributor)
 	TAILQ_CONCAT(&ended, &push->finished, link);
 	unlock(&push->mutex);
 	settings_obey(distributor);
-	hear(distributor);
+	distributor_hear_store(distributor);
 	end_runs(distributor, &ended);
 	list_if_due(distributor);
 	show_presence(distributor);
 	start_due(distributor);
-	show(distributor);
+	distributor_report_state(distributor);
 }
 
 static uint64_t bytes_of(void *arg, const char *project)
@@ -466,10 +470,10 @@ void *distributor_run(void *arg)
 	schedule_init(&distributor.schedule);
 	distributor.schedule.bytes_of = bytes_of;
 	distributor.schedule.arg = arg;
-	while (!is_over(&distributor)) {
+	while (!distributor_is_over(&distributor)) {
 		round_of(&distributor);
-		if (!is_over(&distributor))
-			wait_for_news(&distributor);
+		if (!distributor_is_over(&distributor))
+			distributor_wait_for_news(&distributor);
 	}
 	schedule_clear(&distributor.schedule);
 	push_settings_unref(distributor.settings);

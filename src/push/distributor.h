@@ -30,8 +30,9 @@ struct distributor {
 
 /* The URI's entry, made if missing; remote and repository are those of its oldest task.
  */
-struct schedule_entry *entry_of(struct distributor *distributor, const char *uri_key,
-				const char *uri, const char *remote, const char *project);
+struct schedule_entry *distributor_get_entry(struct distributor *distributor,
+					     const char *uri_key, const char *uri,
+					     const char *remote, const char *project);
 /* Finds its remote and host by the settings. */
 void entry_resolve(struct distributor *distributor, struct schedule_entry *entry);
 /* Takes its tasks and requests into account; it may be gone then. */

@@ -23,7 +23,7 @@ static void entries(const struct distributor *distributor, entry_list *all)
 	}
 }
 
-static int64_t larger(int64_t a, int64_t b)
+static int64_t distributor_lists_larger(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
@@ -56,7 +56,8 @@ static void set_lanes(struct distributor *distributor)
 		const struct push_remote *remote = &settings->remotes.items[i];
 		struct schedule_lane *lane = schedule_lane(schedule, remote->name);
 		lane->threads = remote->threads > 0 ? remote->threads : 1;
-		lane->delay_ms = larger(remote->delay_ms, settings->interval_ms);
+		lane->delay_ms =
+			distributor_lists_larger(remote->delay_ms, settings->interval_ms);
 		lane->reschedule_ms = remote->reschedule_ms;
 		lane->retry_ms = remote->retry_ms;
 		set_shares(lane, remote);
@@ -135,8 +136,9 @@ static void take_request(struct distributor *distributor,
 	if (requested->request == REQUEST_DELETE)
 		since += DELETION_QUIET_MS;
 	if (!entry)
-		entry = entry_of(distributor, requested->uri_key, requested->uri,
-				 requested->remote, requested->project);
+		entry = distributor_get_entry(distributor, requested->uri_key,
+					      requested->uri, requested->remote,
+					      requested->project);
 	if (entry->listed == 0 || since < entry->requests_since)
 		entry->requests_since = since;
 	entry->listed |= 1U << requested->request;
@@ -198,7 +200,8 @@ static int64_t look_again_ms(const struct lease_holder *holder)
 
 /* 0: nothing is left there; else somebody works on them: look again after so many ms; or
  * -1. */
-static int64_t recover(struct push *push, const char *uri_key, struct err *err)
+static int64_t distributor_lists_recover_uri(struct push *push, const char *uri_key,
+					     struct err *err)
 {
 	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", uri_key);
 	struct lease_holder holder = { .held = false };
@@ -237,7 +240,7 @@ void leftovers_recover(struct distributor *distributor)
 			schedule_find(&distributor->schedule, key);
 		if (entry && entry->state == ENTRY_RUNNING)
 			continue;
-		int64_t wait_ms = recover(push, key, &err);
+		int64_t wait_ms = distributor_lists_recover_uri(push, key, &err);
 		if (wait_ms < 0) {
 			log_warn("push.put_off", LOG_ERR(&err), LOG_TEXT("uri_key", key),
 				 LOG_TEXT("remedy", err.remedy));

@@ -83,8 +83,9 @@ static void see_place(struct explaining *explaining,
 	map_put(&explaining->places, place_key(destination), place);
 }
 
-static void add_failure(struct explaining *explaining, const struct push_remote *remote,
-			const char *name, const struct err *err)
+static void push_explain_add_failure(struct explaining *explaining,
+				     const struct push_remote *remote, const char *name,
+				     const struct err *err)
 {
 	json_t *object;
 
@@ -105,7 +106,7 @@ static void see_repository(struct explaining *explaining,
 		AUTO_DESTINATION struct destination one;
 		struct err err;
 		if (destination_make(remote, i, name, &one, &err) != 0) {
-			add_failure(explaining, remote, name, &err);
+			push_explain_add_failure(explaining, remote, name, &err);
 			continue;
 		}
 		see_place(explaining, &one);
@@ -127,8 +128,8 @@ static json_t *notes_of(const struct push_settings *settings, size_t first, size
 	return array;
 }
 
-static void describe(const struct push_settings *settings,
-		     const struct push_remote *remote, json_t *object)
+static void push_explain_describe_remote(const struct push_settings *settings,
+					 const struct push_remote *remote, json_t *object)
 {
 	json_t *urls = json_array(), *specs = json_array();
 
@@ -151,7 +152,7 @@ static void see_remote(struct explaining *explaining, const struct push_remote *
 	json_t *object = json_object(), *examples = json_array();
 	int64_t taken = 0;
 
-	describe(explaining->settings, remote, object);
+	push_explain_describe_remote(explaining->settings, remote, object);
 	for (size_t i = 0; i < count; i++) {
 		if (!push_remote_takes(remote, names[i]))
 			continue;

@@ -59,7 +59,7 @@ int local_repository(const struct push *push, const char *project, char **path,
 	int found;
 
 	root = dir_open(AT_FDCWD, push->options.root, err);
-	found = root < 0 ? -1 : locate(root, project, &below, err);
+	found = root < 0 ? -1 : locate_repository(root, project, &below, err);
 	if (found > 0)
 		*path = xasprintf("%s/%s", push->options.root, below);
 	if (found == 0)
@@ -69,7 +69,7 @@ int local_repository(const struct push *push, const char *project, char **path,
 	return found;
 }
 
-static void keep_text(char **text, const char *value)
+static void push_group_replace_text(char **text, const char *value)
 {
 	free(*text);
 	*text = xstrdup(value);
@@ -82,9 +82,9 @@ void fail_run(struct push_run *run, const struct push_group *group, const struct
 	run->is_failed = true;
 	run->why = *why;
 	run->retry_ms = group->destination.remote->retry_ms;
-	keep_text(&run->state.uri, run->uri);
-	keep_text(&run->state.remote, group->destination.remote->name);
-	keep_text(&run->state.project, group->project);
+	push_group_replace_text(&run->state.uri, run->uri);
+	push_group_replace_text(&run->state.remote, group->destination.remote->name);
+	push_group_replace_text(&run->state.project, group->project);
 }
 
 /* Why there is no repository to push from. */
@@ -104,7 +104,7 @@ static void orphan(struct push_run *run, const struct push_group *group,
 	log_warn("push.orphan", LOG_ERR(why), LOG_TEXT("remote", group->remote),
 		 LOG_TEXT("uri", run->uri));
 	run->has_orphans = true;
-	give_back(run, group);
+	push_settle_give_back(run, group);
 }
 
 /* HEAD for a repository that is made, and how long its object names are. */
@@ -145,7 +145,7 @@ static int make_missing(struct push_run *run, const struct push_group *group,
 }
 
 /* Of all tasks together. */
-static void add_refs(const struct push_group *group, ref_names *refs)
+static void push_group_add_refs(const struct push_group *group, ref_names *refs)
 {
 	struct map seen = { 0 };
 
@@ -219,7 +219,7 @@ static int transfer(struct push_run *run, const struct push_group *group,
 		.delete_brake = run->push->options.delete_brake,
 	};
 
-	add_refs(group, &refs);
+	push_group_add_refs(group, &refs);
 	int done = transfer_run(&request, result, err);
 	if (done != 0)
 		judge_refusal(run, group, err);
@@ -237,7 +237,7 @@ static int transfer(struct push_run *run, const struct push_group *group,
 	return done;
 }
 
-static void note_host(struct push_run *run, const struct err *why)
+static void push_group_note_host(struct push_run *run, const struct err *why)
 {
 	if (!why || !(is_local_failure(why) || is_host_failure(why) ||
 		      why->class == ERR_CANCELED || why->class == ERR_LOST ||
@@ -247,8 +247,9 @@ static void note_host(struct push_run *run, const struct err *why)
 		run->result.host = HOST_FAILED;
 }
 
-static void tell_broken(const struct push_run *run, const struct push_group *group,
-			const struct err *why)
+static void push_group_report_broken(const struct push_run *run,
+				     const struct push_group *group,
+				     const struct err *why)
 {
 	const struct push_options *options = &run->push->options;
 
@@ -265,14 +266,14 @@ static void fail_group(struct push_run *run, const struct push_group *group,
 	}
 	if (why->class == ERR_CANCELED) {
 		run->is_interrupted = true;
-		give_back(run, group);
+		push_settle_give_back(run, group);
 		return;
 	}
-	note_host(run, why);
-	tell_broken(run, group, why);
+	push_group_note_host(run, why);
+	push_group_report_broken(run, group, why);
 	report_class(group->destination.remote->name, why->class);
 	if (is_local_failure(why) && why->class == ERR_MISSING) {
-		give_up(run, group, why);
+		push_settle_give_up(run, group, why);
 		return;
 	}
 	if (!is_local_failure(why))
@@ -291,7 +292,7 @@ static int64_t oldest(const struct push_run *run, const struct push_group *group
 	return since;
 }
 
-static void push_refs(struct push_run *run, const struct push_group *group)
+static void push_group_push_refs(struct push_run *run, const struct push_group *group)
 {
 	struct transfer_result result = { 0 };
 	int64_t began = clock_boot_ms();
@@ -305,8 +306,8 @@ static void push_refs(struct push_run *run, const struct push_group *group)
 			ref_events_add(run, group, NULL);
 	} else {
 		failpoint("push.pushed");
-		note_host(run, NULL);
-		settle(run, group, &result);
+		push_group_note_host(run, NULL);
+		push_settle_group(run, group, &result);
 		failpoint("push.done");
 		ref_events_add(run, group, &result);
 		report_done(&(struct push_account){
@@ -333,7 +334,7 @@ void push_group_work(struct push_run *run, struct push_group *group)
 		return;
 	}
 	if (name_check(group->project, &why) != 0) {
-		give_up(run, group, &why);
+		push_settle_give_up(run, group, &why);
 		return;
 	}
 	if (destination_check_circle(run->settings, run->push->options.root,
@@ -351,11 +352,11 @@ void push_group_work(struct push_run *run, struct push_group *group)
 		return;
 	if (found == 0) {
 		no_repository(run, group, &why);
-		give_up(run, group, &why);
+		push_settle_give_up(run, group, &why);
 		forget_head(run);
 		return;
 	}
-	push_refs(run, group);
+	push_group_push_refs(run, group);
 	if (!run->is_failed && !run->is_stuck && !run->is_interrupted)
 		serve_head(run, group);
 }

@@ -27,14 +27,14 @@ static void add_running(void *arg, const char *uri_key)
 	vec_add(keys, xstrdup(uri_key));
 }
 
-static void see_nothing(void *arg, const struct waiting_uri *waiting)
+static void hand_back_ignore_waiting(void *arg, const struct waiting_uri *waiting)
 {
 	(void)arg;
 	(void)waiting;
 }
 
-static int recover(struct task_store *store, struct lease_manager *leases,
-		   const char *uri_key, size_t *moved, struct err *err)
+static int hand_back_recover_uri(struct task_store *store, struct lease_manager *leases,
+				 const char *uri_key, size_t *moved, struct err *err)
 {
 	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", uri_key);
 	struct lease_request request = { .key = key, .operation = "hand back" };
@@ -52,14 +52,15 @@ static int recover(struct task_store *store, struct lease_manager *leases,
 	return result;
 }
 
-static int recover_all(struct task_store *store, struct lease_manager *leases,
-		       size_t *moved, struct err *err)
+static int hand_back_recover_all(struct task_store *store, struct lease_manager *leases,
+				 size_t *moved, struct err *err)
 {
 	AUTO_NAMES store_names keys = { 0 };
-	int result = task_store_refresh(store, see_nothing, add_running, &keys, err);
+	int result = task_store_refresh(store, hand_back_ignore_waiting, add_running,
+					&keys, err);
 
 	for (size_t i = 0; i < keys.count && result == 0; i++)
-		result = recover(store, leases, keys.items[i], moved, err);
+		result = hand_back_recover_uri(store, leases, keys.items[i], moved, err);
 	return result;
 }
 
@@ -89,7 +90,7 @@ int push_hand_back(struct task_store *store, struct lease_manager *leases,
 
 	*done = (struct handed_back){ 0 };
 	if (check_nodes(store, leases, err) != 0 ||
-	    recover_all(store, leases, &done->moved, err) != 0)
+	    hand_back_recover_all(store, leases, &done->moved, err) != 0)
 		return -1;
 	result = task_store_list(store, &tasks, NULL, err);
 	for (size_t i = 0; i < tasks.count && result == 0; i++)

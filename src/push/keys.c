@@ -137,7 +137,7 @@ static const struct {
 	  "secure.config is always read as the file that it is" },
 };
 
-static bool is_in(const char *const *keys, const char *key)
+static bool push_keys_is_in_list(const char *const *keys, const char *key)
 {
 	for (; *keys; keys++)
 		if (strcasecmp(*keys, key) == 0)
@@ -176,7 +176,7 @@ const char *push_key_remark(const struct conf_entry *entry)
 
 	if (!keys)
 		return "this section is not read here";
-	if (!is_in(keys, entry->key))
+	if (!push_keys_is_in_list(keys, entry->key))
 		return "there is no such key: it is ignored";
 	for (size_t i = 0; i < ARRAY_SIZE(remarks); i++)
 		if (strcasecmp(remarks[i].section, entry->section) == 0 &&

@@ -11,7 +11,7 @@
 /* Beyond, the oldest stay until a person says. */
 enum { LETTERS_MAX = 100 };
 
-static void keep_text(char **text, const char *value)
+static void letters_keep_text(char **text, const char *value)
 {
 	if (!*text)
 		*text = xstrdup(value);
@@ -36,9 +36,9 @@ void note_letter(struct push_run *run, const struct claimed_task *task)
 	if (state->letters.count >= LETTERS_MAX)
 		drop_at(&state->letters, 0);
 	vec_add(&state->letters, xstrdup(key));
-	keep_text(&state->uri, run->uri);
-	keep_text(&state->remote, task->task.remote);
-	keep_text(&state->project, task->task.project);
+	letters_keep_text(&state->uri, run->uri);
+	letters_keep_text(&state->remote, task->task.remote);
+	letters_keep_text(&state->project, task->task.project);
 	run->has_changed = true;
 }
 
@@ -65,8 +65,8 @@ static void make_goal(const struct dead_letter *letter, struct task *goal)
 		vec_add(&goal->refs, xstrdup(letter->task.refs.items[i]));
 }
 
-static bool is_done(const struct task *goal, const struct map *pushed,
-		    const struct judge *judge)
+static bool letters_is_goal_done(const struct task *goal, const struct map *pushed,
+				 const struct judge *judge)
 {
 	struct task_outcome outcome;
 	bool is_good;
@@ -81,8 +81,8 @@ static bool is_done(const struct task *goal, const struct map *pushed,
 }
 
 /* Whether the letter is settled; one that is gone is. */
-static bool look_at(struct push_run *run, const char *key, const struct map *pushed,
-		    const struct judge *judge)
+static bool letters_settle_if_done(struct push_run *run, const char *key,
+				   const struct map *pushed, const struct judge *judge)
 {
 	struct task_store *store = run->push->options.tasks;
 	dead_letters letters = { 0 };
@@ -92,7 +92,7 @@ static bool look_at(struct push_run *run, const char *key, const struct map *pus
 	task_store_letter(store, key, &letters);
 	if (letters.count > 0) {
 		make_goal(&letters.items[0], &goal);
-		is_settled = is_done(&goal, pushed, judge) &&
+		is_settled = letters_is_goal_done(&goal, pushed, judge) &&
 			     task_store_forget(store, key, ERR_IGNORED) == 0;
 	}
 	dead_letters_clear(&letters);
@@ -110,7 +110,8 @@ void settle_letters(struct push_run *run, const struct push_group *group,
 		return;
 	is_all = add_pushed(group, &pushed);
 	for (size_t i = letters->count; i > 0; i--) {
-		if (!look_at(run, letters->items[i - 1], is_all ? NULL : &pushed, judge))
+		if (!letters_settle_if_done(run, letters->items[i - 1],
+					    is_all ? NULL : &pushed, judge))
 			continue;
 		drop_at(letters, i - 1);
 		run->has_changed = true;

@@ -109,8 +109,8 @@ void judge_free(struct judge *judge)
 	free(judge);
 }
 
-static void add_ref(const struct judge *judge, const struct ref_result *result,
-		    struct task_outcome *outcome)
+static void outcome_add_ref(const struct judge *judge, const struct ref_result *result,
+			    struct task_outcome *outcome)
 {
 	struct ref_failure failure;
 
@@ -135,13 +135,13 @@ void judge_task(const struct judge *judge, const struct task *task,
 	*outcome = (struct task_outcome){ 0 };
 	if (task_is_all(task)) {
 		for (size_t i = 0; i < judge->results->count; i++)
-			add_ref(judge, &judge->results->items[i], outcome);
+			outcome_add_ref(judge, &judge->results->items[i], outcome);
 	} else {
 		for (size_t i = 0; i < task->refs.count; i++) {
 			const struct ref_result *result =
 				map_get(&judge->by_ref, task->refs.items[i]);
 			if (result) /* else no spec maps it: there is nothing to do */
-				add_ref(judge, result, outcome);
+				outcome_add_ref(judge, result, outcome);
 		}
 	}
 	if (outcome->failures.count > 0)

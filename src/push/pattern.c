@@ -148,7 +148,8 @@ bool name_pattern_is_exact(const struct name_pattern *pattern)
 	return pattern->kind == PATTERN_EXACT;
 }
 
-static enum answer judge(const struct name_pattern *pattern, int result, const char *name)
+static enum answer name_pattern_classify_result(const struct name_pattern *pattern,
+						int result, const char *name)
 {
 	if (result >= 0)
 		return ANSWER_YES;
@@ -172,7 +173,7 @@ static enum answer match_regex(const struct name_pattern *pattern, const char *n
 	int result = pcre2_match(pattern->code, (PCRE2_SPTR)text.data, text.len, 0,
 				 PCRE2_NO_UTF_CHECK, data, pattern->context);
 	pcre2_match_data_free(data);
-	return judge(pattern, result, name);
+	return name_pattern_classify_result(pattern, result, name);
 }
 
 static enum answer match(const struct name_pattern *pattern, const char *name)

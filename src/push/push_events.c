@@ -38,7 +38,7 @@ struct push_events {
 	pthread_t thread;
 };
 
-static uint64_t id_of(const char *line)
+static uint64_t push_events_parse_id(const char *line)
 {
 	static const char begin[] = "{\"id\":";
 
@@ -47,12 +47,13 @@ static uint64_t id_of(const char *line)
 }
 
 /* A line that was torn, as by a full disk, has no end, or no id. */
-static void add_lines(const char *text, uint64_t *after, size_t *left, struct str *lines)
+static void push_events_add_lines(const char *text, uint64_t *after, size_t *left,
+				  struct str *lines)
 {
 	const char *end;
 
 	for (; *left > 0 && (end = strchr(text, '\n')) != NULL; text = end + 1) {
-		uint64_t id = id_of(text);
+		uint64_t id = push_events_parse_id(text);
 		if (id <= *after || end[-1] != '}')
 			continue;
 		str_add_bytes(lines, text, (size_t)(end - text) + 1);
@@ -61,23 +62,23 @@ static void add_lines(const char *text, uint64_t *after, size_t *left, struct st
 	}
 }
 
-static int read_file(int directory, const char *name, uint64_t *after, size_t *left,
-		     struct str *lines, struct err *err)
+static int push_events_read_file(int directory, const char *name, uint64_t *after,
+				 size_t *left, struct str *lines, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 
 	if (file_read(directory, name, LOG_SIZE_MAX + LINE_MAX_BYTES, &text, err) != 0)
 		return err->class == ERR_MISSING ? 0 : -1;
-	add_lines(text.data, after, left, lines);
+	push_events_add_lines(text.data, after, left, lines);
 	return 0;
 }
 
 static int read_above(int directory, uint64_t *after, size_t limit, struct str *lines,
 		      struct err *err)
 {
-	if (read_file(directory, LOG ".old", after, &limit, lines, err) != 0)
+	if (push_events_read_file(directory, LOG ".old", after, &limit, lines, err) != 0)
 		return -1;
-	return read_file(directory, LOG, after, &limit, lines, err);
+	return push_events_read_file(directory, LOG, after, &limit, lines, err);
 }
 
 int push_events_read(const char *data, uint64_t *after, size_t limit, struct str *lines,
@@ -147,7 +148,7 @@ void push_events_add(struct push_events *events, json_t *object)
 		log_error("push.events_failed", LOG_ERR(&err));
 }
 
-static void wake(struct push_events *events)
+static void push_events_wake(struct push_events *events)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&events->mutex);
 
@@ -251,7 +252,7 @@ static size_t deliver_page(struct push_events *events,
 		return 0;
 	for (char *line = strtok_r(lines.data, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
-		uint64_t id = id_of(line);
+		uint64_t id = push_events_parse_id(line);
 		if (id > before + 1)
 			log_warn("push.webhook_dropped",
 				 LOG_NUMBER("events", (int64_t)(id - before - 1)));
@@ -271,7 +272,7 @@ static struct push_settings *settings_of(struct push_events *events)
 	return push_settings_ref(events->settings);
 }
 
-static bool wait_for_news(struct push_events *events, uint64_t *seen)
+static bool push_events_wait_for_news(struct push_events *events, uint64_t *seen)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&events->mutex);
 
@@ -287,7 +288,7 @@ static void *deliver(void *arg)
 	struct push_events *events = arg;
 	uint64_t sent = read_sent(events), seen = UINT64_MAX;
 
-	while (wait_for_news(events, &seen)) {
+	while (push_events_wait_for_news(events, &seen)) {
 		struct push_settings *settings = settings_of(events);
 		if (settings->webhook) {
 			while (deliver_page(events, settings, &sent) > 0)
@@ -312,7 +313,7 @@ void push_events_set(struct push_events *events, struct push_settings *settings)
 	events->settings = push_settings_ref(settings);
 	unlock(&events->mutex);
 	push_settings_unref(before);
-	wake(events);
+	push_events_wake(events);
 }
 
 static int find_last(struct push_events *events, struct err *err)
@@ -366,7 +367,7 @@ void push_events_close(struct push_events *events)
 	lock(&events->mutex);
 	events->is_ending = true;
 	unlock(&events->mutex);
-	wake(events);
+	push_events_wake(events);
 	thread_join(events->thread);
 	events_free(events);
 }

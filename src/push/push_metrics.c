@@ -54,15 +54,15 @@ static void observe(const struct push_account *account, const struct push_remote
 	metric_add(slow, remote->slow_ms > 0 && account->took_ms > remote->slow_ms);
 }
 
-static bool is_good(enum ref_status status)
+static bool push_metrics_is_ref_good(enum ref_status status)
 {
 	return status == REF_OK || status == REF_UP_TO_DATE || status == REF_NON_EXISTING;
 }
 
 static void log_ref(const struct ref_result *result)
 {
-	log_at(is_good(result->status) ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "push.ref",
-	       LOG_TEXT("ref", result->ref), LOG_TEXT("dst", result->dst),
+	log_at(push_metrics_is_ref_good(result->status) ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
+	       "push.ref", LOG_TEXT("ref", result->ref), LOG_TEXT("dst", result->dst),
 	       LOG_TEXT("status", ref_status_name(result->status)),
 	       LOG_TEXT("text", result->text));
 }
@@ -73,7 +73,7 @@ static size_t log_refs(const struct push_account *account, const char *remote)
 	size_t bad = 0, most = account->max_refs > 0 ? account->max_refs : SIZE_MAX;
 
 	for (size_t i = 0; i < refs->count; i++) {
-		bad += !is_good(refs->items[i].status);
+		bad += !push_metrics_is_ref_good(refs->items[i].status);
 		count_ref(remote, refs->items[i].status);
 		if (i < most)
 			log_ref(&refs->items[i]);
@@ -117,7 +117,8 @@ void report_gave_up(const struct push_group *group, const char *uri,
 		  LOG_TEXT("uri", uri), LOG_TEXT("remedy", why->remedy));
 }
 
-static void set_gauge(struct metric *metric, const char *remote, double value)
+static void push_metrics_set_gauge(struct metric *metric, const char *remote,
+				   double value)
 {
 	metric_set(metric_at(metric, remote), value);
 }
@@ -181,9 +182,10 @@ void report_queue(const struct schedule *schedule, int64_t now)
 		int64_t since = oldest[i] > 0 ? oldest[i] : server_now;
 		if (lane->threads == 0 && lane->running == 0)
 			continue; /* it is not configured any more */
-		set_gauge(waiting, lane->name, (double)lane->waiting);
-		set_gauge(running, lane->name, (double)lane->running);
-		set_gauge(age, lane->name, (double)(server_now - since) / 1000);
+		push_metrics_set_gauge(waiting, lane->name, (double)lane->waiting);
+		push_metrics_set_gauge(running, lane->name, (double)lane->running);
+		push_metrics_set_gauge(age, lane->name,
+				       (double)(server_now - since) / 1000);
 	}
 }
 
@@ -204,7 +206,7 @@ void report_letters(struct task_store *tasks, const struct push_settings *settin
 		return;
 	metric_forget(gauge);
 	for (size_t i = 0; i < settings->remotes.count; i++)
-		set_gauge(gauge, settings->remotes.items[i].name, 0);
+		push_metrics_set_gauge(gauge, settings->remotes.items[i].name, 0);
 	for (size_t i = 0; i < letters.count; i++)
 		metric_add(metric_at(gauge, letters.items[i].task.remote), 1);
 	dead_letters_clear(&letters);

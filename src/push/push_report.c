@@ -35,7 +35,7 @@ static void split_summary(char *summary, struct push_line *line)
 	line->reason = reason + 2;
 }
 
-static bool read_line(char *text, struct push_line *line)
+static bool push_report_parse_line(char *text, struct push_line *line)
 {
 	char *names, *summary, *dst;
 
@@ -60,7 +60,7 @@ bool push_report_next(char **text, struct push_line *line)
 	char *one;
 
 	while ((one = cut_line(text)) != NULL)
-		if (read_line(one, line))
+		if (push_report_parse_line(one, line))
 			return true;
 	return false;
 }
@@ -108,8 +108,8 @@ static void fill_text(const struct push_line *line, const char *tail,
 }
 
 /* A branch cannot be made where a directory of branches is, however often it is tried. */
-static void refuse(const struct push_line *line, enum git_refusal refusal,
-		   const char *tail, struct ref_result *result)
+static void push_report_refuse(const struct push_line *line, enum git_refusal refusal,
+			       const char *tail, struct ref_result *result)
 {
 	bool may_pass = !git_message_is_in_the_way(tail, line->dst);
 
@@ -133,7 +133,7 @@ enum push_verdict push_report_judge(const struct push_line *line, const char *ta
 	}
 	if (is_here && refusal == REFUSAL_STALE)
 		return PUSH_STALE;
-	refuse(line, refusal, is_here ? "" : tail, result);
+	push_report_refuse(line, refusal, is_here ? "" : tail, result);
 	result->needs_force = is_here && refusal == REFUSAL_NO_FORCE;
 	return result->needs_force ? PUSH_NEEDS_FORCE : PUSH_SETTLED;
 }

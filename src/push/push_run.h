@@ -73,15 +73,16 @@ void serve_head(struct push_run *run, const struct push_group *group);
 void forget_head(struct push_run *run);
 
 /* The tasks wait again; or they are done. Once the lease is lost, nothing is moved. */
-void give_back(struct push_run *run, const struct push_group *group);
-void finish(struct push_run *run, const struct push_group *group);
+void push_settle_give_back(struct push_run *run, const struct push_group *group);
+void push_settle_finish(struct push_run *run, const struct push_group *group);
 /* They wait again, or, if the remote's patience is over, become dead letters. */
 void give_back_or_up(struct push_run *run, const struct push_group *group,
 		     const struct err *why);
-void give_up(struct push_run *run, const struct push_group *group, const struct err *why);
+void push_settle_give_up(struct push_run *run, const struct push_group *group,
+			 const struct err *why);
 /* Each by the results of its refs. */
-void settle(struct push_run *run, const struct push_group *group,
-	    const struct transfer_result *result);
+void push_settle_group(struct push_run *run, const struct push_group *group,
+		       const struct transfer_result *result);
 /* A task has become a dead letter: those of a URI are listed in its state. */
 void note_letter(struct push_run *run, const struct claimed_task *task);
 /* Those go for which it was a success. */

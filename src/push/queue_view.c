@@ -37,7 +37,8 @@ void queue_view_clear(struct queue_view *view)
 	*view = (struct queue_view){ 0 };
 }
 
-static struct queued_uri *find(struct reading *reading, const char *uri_key)
+static struct queued_uri *queue_view_find_uri(struct reading *reading,
+					      const char *uri_key)
 {
 	uintptr_t place = (uintptr_t)map_get(&reading->places, uri_key);
 
@@ -52,7 +53,7 @@ static struct queued_uri *find_or_add(struct reading *reading, const char *uri,
 	struct queued_uri *found;
 
 	uri_key_of(uri, one.uri_key);
-	found = find(reading, one.uri_key);
+	found = queue_view_find_uri(reading, one.uri_key);
 	if (found)
 		return found;
 	one.uri = xstrdup(uri);
@@ -69,14 +70,14 @@ static void see_since(struct queued_uri *uri, int64_t since)
 		uri->since = since;
 }
 
-static void add_refs(struct queued_uri *uri, const ref_names *refs)
+static void queue_view_add_refs(struct queued_uri *uri, const ref_names *refs)
 {
 	for (size_t i = 0; i < refs->count; i++)
 		vec_add(&uri->refs, xstrdup(refs->items[i]));
 }
 
 /* What a task is called, whatever its file's name ends in. */
-static char *key_of(const char *name)
+static char *queue_view_make_task_key(const char *name)
 {
 	return xstrndup(name, strlen(name) - (text_ends_with(name, ".json") ? 5 : 0));
 }
@@ -106,8 +107,8 @@ static void see_task(struct reading *reading, struct listed_task *one)
 	see_since(uri, one->since);
 	if (same)
 		return;
-	add_refs(uri, &task->refs);
-	vec_add(&uri->keys, key_of(one->name));
+	queue_view_add_refs(uri, &task->refs);
+	vec_add(&uri->keys, queue_view_make_task_key(one->name));
 }
 
 static int read_tasks(struct reading *reading, struct task_store *store, struct err *err)
@@ -122,8 +123,8 @@ static int read_tasks(struct reading *reading, struct task_store *store, struct 
 	return result;
 }
 
-static int read_requests(struct reading *reading, struct task_store *store,
-			 struct err *err)
+static int queue_view_read_requests(struct reading *reading, struct task_store *store,
+				    struct err *err)
 {
 	requested_list list = { 0 };
 	int result = uri_request_list(store, &list, err);
@@ -132,7 +133,8 @@ static int read_requests(struct reading *reading, struct task_store *store,
 		const struct requested *one = &list.items[i];
 		struct queued_uri *uri;
 		/* By itself the permission asks for nothing. */
-		if (one->request == REQUEST_FORCE && !find(reading, one->uri_key))
+		if (one->request == REQUEST_FORCE &&
+		    !queue_view_find_uri(reading, one->uri_key))
 			continue;
 		uri = find_or_add(reading, one->uri, one->remote, one->project);
 		uri->is_requested[one->request] = true;
@@ -152,7 +154,7 @@ static int read_states(struct reading *reading, struct task_store *store, struct
 		char uri_key[URI_KEY_SIZE];
 		struct queued_uri *uri;
 		uri_key_of(state->uri, uri_key);
-		uri = find(reading, uri_key);
+		uri = queue_view_find_uri(reading, uri_key);
 		if (!uri)
 			continue;
 		snprintf(uri->node, sizeof(uri->node), "%.*s", (int)sizeof(uri->node) - 1,
@@ -186,7 +188,7 @@ static int read_lease(struct lease_manager *leases, struct queued_uri *uri,
 	return 0;
 }
 
-static bool may_run(const struct queued_uri *uri)
+static bool queue_view_may_run(const struct queued_uri *uri)
 {
 	return uri->running > 0 || uri->keys.count == 0;
 }
@@ -200,13 +202,13 @@ static int read_leases(struct reading *reading, struct task_store *store,
 		struct queued_uri *uri = &view->uris.items[i];
 		if (!leases)
 			uri->is_running = uri->running > 0;
-		else if (may_run(uri) && read_lease(leases, uri, err) != 0)
+		else if (queue_view_may_run(uri) && read_lease(leases, uri, err) != 0)
 			return -1;
 	}
 	return leases ? push_nodes_living(store, leases, &view->nodes, err) : 0;
 }
 
-static int compare_names(const void *one, const void *other)
+static int queue_view_compare_names(const void *one, const void *other)
 {
 	return strcmp(*(char *const *)one, *(char *const *)other);
 }
@@ -221,7 +223,7 @@ static void join_refs(struct queued_uri *uri)
 		vec_add(&uri->refs, xstrdup(TASK_ALL_REFS));
 		return;
 	}
-	vec_sort(&uri->refs, compare_names);
+	vec_sort(&uri->refs, queue_view_compare_names);
 	for (size_t i = 0; i < uri->refs.count; i++)
 		if (i == 0 || strcmp(uri->refs.items[i], uri->refs.items[i - 1]) != 0)
 			vec_add(&joined, xstrdup(uri->refs.items[i]));
@@ -277,14 +279,14 @@ static int compare_uris(const void *one, const void *other)
 	return strcmp(a->uri, b->uri);
 }
 
-static int read_all(struct reading *reading, struct task_store *store,
-		    struct lease_manager *leases, struct err *err)
+static int queue_view_read_all(struct reading *reading, struct task_store *store,
+			       struct lease_manager *leases, struct err *err)
 {
 	struct queue_view *view = reading->view;
 
 	if (task_store_now(store, &view->now, err) != 0 ||
 	    read_tasks(reading, store, err) != 0 ||
-	    read_requests(reading, store, err) != 0 ||
+	    queue_view_read_requests(reading, store, err) != 0 ||
 	    read_states(reading, store, err) != 0 ||
 	    read_leases(reading, store, leases, err) != 0 ||
 	    task_store_letters(store, &view->letters, err) != 0 ||
@@ -307,7 +309,7 @@ int queue_view_read(struct task_store *store, struct lease_manager *leases,
 	int result;
 
 	*view = (struct queue_view){ 0 };
-	result = read_all(&reading, store, leases, err);
+	result = queue_view_read_all(&reading, store, leases, err);
 	map_clear(&reading.places);
 	if (result != 0)
 		queue_view_clear(view);
@@ -333,7 +335,8 @@ static bool names_remote(const struct queue_filter *filter, const char *remote)
 	return !filter->remotes;
 }
 
-static bool is_wanted(const struct queue_filter *filter, const struct queued_uri *uri)
+static bool queue_view_is_wanted(const struct queue_filter *filter,
+				 const struct queued_uri *uri)
 {
 	return names_remote(filter, uri->remote) &&
 	       (!filter->failed_only || uri->failures > 0 || uri->is_orphan);
@@ -345,7 +348,7 @@ void queue_view_filter(struct queue_view *view, const struct queue_filter *filte
 	size_t count = 0;
 
 	for (size_t i = 0; i < view->uris.count; i++) {
-		if (is_wanted(filter, &view->uris.items[i]))
+		if (queue_view_is_wanted(filter, &view->uris.items[i]))
 			view->uris.items[count++] = view->uris.items[i];
 		else
 			queued_uri_clear(&view->uris.items[i]);

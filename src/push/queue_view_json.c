@@ -20,7 +20,7 @@ static json_t *requests_json(const struct queued_uri *uri)
 	return array;
 }
 
-static void put_failure(json_t *object, const struct err *failure)
+static void queue_view_json_put_failure(json_t *object, const struct err *failure)
 {
 	json_put(object, "failure",
 		 failure->class == ERR_NONE ? json_null() : json_from_err(failure));
@@ -46,7 +46,7 @@ json_t *queued_uri_json(const struct queued_uri *uri)
 	json_put_time(object, "next_at", uri->next_at);
 	json_put_number(object, "failures", (int64_t)uri->failures);
 	json_put_time(object, "failing_since", uri->failing_since);
-	put_failure(object, &uri->failure);
+	queue_view_json_put_failure(object, &uri->failure);
 	return object;
 }
 
@@ -79,7 +79,7 @@ static json_t *letter_json(const struct dead_letter *letter)
 	json_put(object, "failed_refs", failed_refs_json(&letter->refs));
 	json_put_time(object, "since", letter->since);
 	json_put_time(object, "failed_at", letter->failed_at);
-	put_failure(object, &letter->why);
+	queue_view_json_put_failure(object, &letter->why);
 	return object;
 }
 

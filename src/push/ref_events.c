@@ -22,14 +22,14 @@ static json_t *new_event(const char *type, const struct push_group *group,
 	return event;
 }
 
-static bool is_good(enum ref_status status)
+static bool ref_events_is_good(enum ref_status status)
 {
 	return status == REF_OK || status == REF_UP_TO_DATE || status == REF_NON_EXISTING;
 }
 
 /* How it went: NULL is "not-attempted". A whole push is as bad as its worst ref. */
-static const enum ref_status *status_of(const struct transfer_result *result,
-					const char *ref)
+static const enum ref_status *ref_events_find_status(const struct transfer_result *result,
+						     const char *ref)
 {
 	static const enum ref_status ok = REF_OK, other = REF_REJECTED_OTHER_REASON;
 	bool is_all = strcmp(ref, TASK_ALL_REFS) == 0;
@@ -38,7 +38,8 @@ static const enum ref_status *status_of(const struct transfer_result *result,
 		return &other;
 	for (size_t i = 0; i < result->refs.count; i++) {
 		const struct ref_result *one = &result->refs.items[i];
-		if (is_all ? !is_good(one->status) : strcmp(one->ref, ref) == 0)
+		if (is_all ? !ref_events_is_good(one->status)
+			   : strcmp(one->ref, ref) == 0)
 			return &one->status;
 	}
 	return is_all ? &ok : NULL;
@@ -63,18 +64,18 @@ static void add_replicated(const struct push_run *run, const struct push_group *
 			   const struct transfer_result *result, const char *ref)
 {
 	json_t *event = new_event("ref-replicated", group, ref);
-	const enum ref_status *status = status_of(result, ref);
+	const enum ref_status *status = ref_events_find_status(result, ref);
 
 	put_node(event, &group->destination);
 	json_put_text(event, "status",
-		      !status            ? "not-attempted"
-		      : is_good(*status) ? "succeeded"
-					 : "failed");
+		      !status                       ? "not-attempted"
+		      : ref_events_is_good(*status) ? "succeeded"
+						    : "failed");
 	json_put_text(event, "refStatus", status ? ref_status_name(*status) : NULL);
 	push_events_add(run->push->options.events, event);
 }
 
-static bool maps(const struct push_remote *remote, const char *ref)
+static bool ref_events_is_mapped(const struct push_remote *remote, const char *ref)
 {
 	AUTO_FREE char *dst = NULL;
 	bool force;
@@ -89,7 +90,7 @@ static void add_if_done(const struct push_run *run, const struct push_group *gro
 	size_t nodes = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
-		if (!maps(list->items[i].remote, ref))
+		if (!ref_events_is_mapped(list->items[i].remote, ref))
 			continue;
 		if (task_store_covers(run->push->options.tasks, list->items[i].uri, ref))
 			return;

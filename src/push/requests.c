@@ -13,7 +13,7 @@
 #include "push/push_run.h"
 #include "push/select.h"
 
-static void drop(struct push_run *run, enum uri_request request)
+static void push_requests_drop_request(struct push_run *run, enum uri_request request)
 {
 	struct err err;
 
@@ -74,37 +74,38 @@ static bool delete_now(struct push_run *run, const struct push_group *group)
 		result = target_delete(&call, &why);
 	if (result == 0 || why.class == ERR_MISSING) {
 		log_info("push.deleted", LOG_TEXT("uri", run->uri));
-		finish(run, group); /* tasks of what is no more are done */
+		push_settle_finish(run, group); /* tasks of what is no more are done */
 		forget_letters(run);
-		drop(run, REQUEST_DELETE);
+		push_requests_drop_request(run, REQUEST_DELETE);
 		if (has_request(run, REQUEST_FORCE))
-			drop(run, REQUEST_FORCE);
+			push_requests_drop_request(run, REQUEST_FORCE);
 		return true;
 	}
 	if (was_interrupted(&why)) {
 		run->is_stuck = why.class == ERR_LOST;
 		run->is_interrupted = true;
 		if (!run->is_stuck)
-			give_back(run, group);
+			push_settle_give_back(run, group);
 		return true;
 	}
 	err_prefix(&why, "deleting %s", run->uri);
 	if (why.class == ERR_CONFIG) {
 		log_error("push.not_deleted", LOG_ERR(&why), LOG_TEXT("uri", run->uri),
 			  LOG_TEXT("remedy", why.remedy));
-		drop(run, REQUEST_DELETE);
+		push_requests_drop_request(run, REQUEST_DELETE);
 		return false;
 	}
 	if (is_host_failure(&why))
 		run->result.host = HOST_FAILED;
 	fail_run(run, group, &why);
-	give_back(run, group);
+	push_settle_give_back(run, group);
 	return true;
 }
 
-static void put_off(struct push_run *run, const struct push_group *group, int64_t at)
+static void push_requests_put_off(struct push_run *run, const struct push_group *group,
+				  int64_t at)
 {
-	give_back(run, group);
+	push_settle_give_back(run, group);
 	run->is_interrupted = true;
 	run->result.end = RUN_LATER;
 	run->result.retry_at = at;
@@ -120,7 +121,7 @@ static bool try_deletion(struct push_run *run, const struct push_group *group)
 	case DELETION_DUE:
 		return delete_now(run, group);
 	case DELETION_LATER:
-		put_off(run, group, at);
+		push_requests_put_off(run, group, at);
 		return true;
 	case DELETION_HELD:
 		run->is_held = true;
@@ -128,7 +129,7 @@ static bool try_deletion(struct push_run *run, const struct push_group *group)
 	case DELETION_UNKNOWN:
 		break;
 	}
-	give_back(run, group);
+	push_settle_give_back(run, group);
 	fail_run(run, group, &why);
 	return true;
 }
@@ -141,11 +142,12 @@ bool serve_deletion(struct push_run *run, const struct push_group *group)
 		return try_deletion(run, group);
 	/* It has come back, or deletions are not replicated any more. */
 	log_info("push.deletion_dropped", LOG_TEXT("uri", run->uri));
-	drop(run, REQUEST_DELETE);
+	push_requests_drop_request(run, REQUEST_DELETE);
 	return false;
 }
 
-static int set_head(struct push_run *run, const struct push_group *group, struct err *err)
+static int push_requests_set_head(struct push_run *run, const struct push_group *group,
+				  struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
@@ -177,7 +179,7 @@ static void ask_again(struct push_run *run, const struct push_group *group)
 void forget_head(struct push_run *run)
 {
 	if (has_request(run, REQUEST_HEAD))
-		drop(run, REQUEST_HEAD);
+		push_requests_drop_request(run, REQUEST_HEAD);
 }
 
 void serve_head(struct push_run *run, const struct push_group *group)
@@ -186,8 +188,8 @@ void serve_head(struct push_run *run, const struct push_group *group)
 
 	if (!has_request(run, REQUEST_HEAD))
 		return;
-	drop(run, REQUEST_HEAD);
-	if (set_head(run, group, &why) == 0 ||
+	push_requests_drop_request(run, REQUEST_HEAD);
+	if (push_requests_set_head(run, group, &why) == 0 ||
 	    (why.class == ERR_MISSING && why.reason == REASON_LOCAL_REPOSITORY))
 		return;
 	if (was_interrupted(&why)) {

@@ -21,7 +21,7 @@
 #define BYTES_PATIENCE_MS 60000
 #define PROBE_LEAST_MS 1000
 
-static int64_t larger(int64_t a, int64_t b)
+static int64_t schedule_larger(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
@@ -52,7 +52,7 @@ static void lane_free(struct schedule_lane *lane)
 	free(lane);
 }
 
-static void entry_free(struct schedule_entry *entry)
+static void schedule_free_entry(struct schedule_entry *entry)
 {
 	free(entry->uri);
 	free(entry->remote);
@@ -65,7 +65,7 @@ void schedule_clear(struct schedule *schedule)
 	const struct map_entry *at;
 
 	for (size_t i = 0; (at = map_next(&schedule->entries, &i)) != NULL;)
-		entry_free(at->value);
+		schedule_free_entry(at->value);
 	for (size_t i = 0; (at = map_next(&schedule->hosts, &i)) != NULL;)
 		free(at->value);
 	for (size_t i = 0; i < schedule->lanes.count; i++)
@@ -201,7 +201,7 @@ struct schedule_entry *schedule_add(struct schedule *schedule, const char *uri_k
 	return entry;
 }
 
-static bool is_wanted(const struct schedule_entry *entry)
+static bool schedule_is_entry_wanted(const struct schedule_entry *entry)
 {
 	return entry->tasks > 0 || entry->requests != 0;
 }
@@ -215,13 +215,14 @@ static int64_t asked_at(const struct schedule *schedule,
 	if (!entry->is_urgent)
 		at += entry->lane->delay_ms;
 	if (!entry->is_released)
-		at = larger(at, entry->retry_at);
+		at = schedule_larger(at, entry->retry_at);
 	return at - schedule->server_lead_ms;
 }
 
 static int64_t due_at(const struct schedule *schedule, const struct schedule_entry *entry)
 {
-	return larger(asked_at(schedule, entry) + entry->random_ms, entry->not_before);
+	return schedule_larger(asked_at(schedule, entry) + entry->random_ms,
+			       entry->not_before);
 }
 
 /* Out of where it waits. It keeps its lane for the counts. */
@@ -266,10 +267,10 @@ static void move_to(struct schedule *schedule, struct schedule_entry *entry,
 	put_in(schedule, entry, state);
 }
 
-static void forget(struct schedule *schedule, struct schedule_entry *entry)
+static void schedule_forget_entry(struct schedule *schedule, struct schedule_entry *entry)
 {
 	map_remove(&schedule->entries, entry->uri_key);
-	entry_free(entry);
+	schedule_free_entry(entry);
 }
 
 static void unreserve(struct schedule *schedule, struct schedule_entry *entry)
@@ -284,8 +285,8 @@ void schedule_place(struct schedule *schedule, struct schedule_entry *entry, int
 	if (entry->state == ENTRY_RUNNING)
 		return;
 	bool is_new = entry->state == ENTRY_IDLE || entry->state == ENTRY_ORPHAN;
-	if (is_wanted(entry) && entry->lane && entry->lane == entry->counted_in &&
-	    !is_new) {
+	if (schedule_is_entry_wanted(entry) && entry->lane &&
+	    entry->lane == entry->counted_in && !is_new) {
 		entry->due_at = due_at(schedule, entry);
 		bool was_due = entry->state != ENTRY_WAITING;
 		if (was_due && entry->due_at <= now)
@@ -293,8 +294,8 @@ void schedule_place(struct schedule *schedule, struct schedule_entry *entry, int
 	}
 	take_out(schedule, entry);
 	unreserve(schedule, entry);
-	if (!is_wanted(entry)) {
-		forget(schedule, entry);
+	if (!schedule_is_entry_wanted(entry)) {
+		schedule_forget_entry(schedule, entry);
 		return;
 	}
 	if (!entry->lane) {
@@ -315,7 +316,8 @@ void schedule_replace_all(struct schedule *schedule, int64_t now)
 		struct schedule_entry *entry = at->value;
 		if (entry->random_ms > schedule->limits.random_ms)
 			entry->random_ms = schedule->limits.random_ms;
-		if (is_wanted(entry)) /* else it would be taken out of the map */
+		if (schedule_is_entry_wanted(
+			    entry)) /* else it would be taken out of the map */
 			schedule_place(schedule, entry, now);
 	}
 }
@@ -355,8 +357,8 @@ static void take_probes(struct schedule *schedule, int64_t now)
 	}
 }
 
-static bool has_bytes(struct schedule *schedule, struct schedule_entry *entry,
-		      int64_t now)
+static bool schedule_has_bytes(struct schedule *schedule, struct schedule_entry *entry,
+			       int64_t now)
 {
 	uint64_t limit = schedule->limits.bytes;
 
@@ -388,7 +390,8 @@ static void set_transfers(struct schedule *schedule, const char *project, size_t
 }
 
 /* Parks it if it is its host for which it has to wait. */
-static bool may_run(struct schedule *schedule, struct schedule_entry *entry, int64_t now)
+static bool schedule_may_run(struct schedule *schedule, struct schedule_entry *entry,
+			     int64_t now)
 {
 	const struct schedule_host *host = entry->host;
 
@@ -398,10 +401,11 @@ static bool may_run(struct schedule *schedule, struct schedule_entry *entry, int
 	}
 	return transfers_of(schedule, entry->project) <
 		       schedule->limits.repository_transfers &&
-	       has_bytes(schedule, entry, now);
+	       schedule_has_bytes(schedule, entry, now);
 }
 
-static void begin(struct schedule *schedule, struct schedule_entry *entry, int64_t now)
+static void schedule_begin_run(struct schedule *schedule, struct schedule_entry *entry,
+			       int64_t now)
 {
 	struct schedule_lane *lane = entry->counted_in;
 
@@ -418,7 +422,8 @@ static void begin(struct schedule *schedule, struct schedule_entry *entry, int64
 	set_transfers(schedule, entry->project,
 		      transfers_of(schedule, entry->project) + 1);
 	if (entry->host && entry->host->failures > 0)
-		entry->host->probe_at = now + larger(lane->retry_ms, PROBE_LEAST_MS);
+		entry->host->probe_at =
+			now + schedule_larger(lane->retry_ms, PROBE_LEAST_MS);
 }
 
 static bool has_share(const struct schedule_lane *lane,
@@ -437,7 +442,7 @@ static struct schedule_entry *next_of_lane(struct schedule *schedule,
 		return NULL;
 	for (entry = TAILQ_FIRST(&lane->ready); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);
-		if (has_share(lane, entry) && may_run(schedule, entry, now))
+		if (has_share(lane, entry) && schedule_may_run(schedule, entry, now))
 			return entry;
 	}
 	return NULL;
@@ -455,7 +460,7 @@ struct schedule_entry *schedule_next(struct schedule *schedule, int64_t now,
 		if (!allows || allows(arg, lane))
 			entry = next_of_lane(schedule, lane, now);
 		if (entry) {
-			begin(schedule, entry, now);
+			schedule_begin_run(schedule, entry, now);
 			return entry;
 		}
 	}
@@ -489,7 +494,8 @@ int64_t schedule_next_at(const struct schedule *schedule, int64_t now)
 }
 
 /* The host is back: all that wait for it are due now, unless their delay is not over. */
-static void release(struct schedule *schedule, struct schedule_host *host, int64_t now)
+static void schedule_release_host(struct schedule *schedule, struct schedule_host *host,
+				  int64_t now)
 {
 	const struct map_entry *at;
 
@@ -505,19 +511,21 @@ static void release(struct schedule *schedule, struct schedule_host *host, int64
 	}
 }
 
-static void note_host(struct schedule *schedule, const struct schedule_entry *entry,
-		      const struct schedule_lane *lane, enum host_end end, int64_t now)
+static void schedule_note_host_end(struct schedule *schedule,
+				   const struct schedule_entry *entry,
+				   const struct schedule_lane *lane, enum host_end end,
+				   int64_t now)
 {
 	struct schedule_host *host = entry->host;
 
 	if (!host)
 		return;
 	if (end == HOST_ANSWERED && host->failures > 0)
-		release(schedule, host, now);
+		schedule_release_host(schedule, host, now);
 	if (end == HOST_FAILED && ++host->failures == 1)
 		host->probe_at = now;
 	else if (end == HOST_FAILED)
-		host->probe_at = now + larger(lane->retry_ms, PROBE_LEAST_MS);
+		host->probe_at = now + schedule_larger(lane->retry_ms, PROBE_LEAST_MS);
 }
 
 void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
@@ -534,7 +542,7 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 	schedule->bytes_running -= entry->bytes;
 	set_transfers(schedule, entry->project,
 		      transfers_of(schedule, entry->project) - 1);
-	note_host(schedule, entry, lane, result->host, now);
+	schedule_note_host_end(schedule, entry, lane, result->host, now);
 	entry->state = ENTRY_IDLE;
 	entry->random_ms = 0;
 	entry->is_released = false;
@@ -544,8 +552,8 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 	if (result->end == RUN_BUSY)
 		entry->not_before = now + (result->wait_ms > 0 ? result->wait_ms
 							       : lane->reschedule_ms);
-	else if (result->end == RUN_DONE && entry->lane && is_wanted(entry) &&
-		 asked_at(schedule, entry) <= now)
+	else if (result->end == RUN_DONE && entry->lane &&
+		 schedule_is_entry_wanted(entry) && asked_at(schedule, entry) <= now)
 		entry->not_before = asked_at(schedule, entry) + lane->reschedule_ms;
 	schedule_place(schedule, entry, now);
 }

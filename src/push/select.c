@@ -10,8 +10,8 @@ void task_keys_clear(task_keys *keys)
 	vec_clear(keys);
 }
 
-static int read_patterns(const char *const *texts, size_t count, name_patterns *patterns,
-			 struct err *err)
+static int push_select_read_patterns(const char *const *texts, size_t count,
+				     name_patterns *patterns, struct err *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct name_pattern *pattern;
@@ -27,7 +27,7 @@ int push_select(const char *root, const char *const *patterns, size_t count,
 {
 	AUTO_DISCOVERY struct discovery discovery = { 0 };
 	name_patterns wanted = { 0 };
-	int result = read_patterns(patterns, count, &wanted, err);
+	int result = push_select_read_patterns(patterns, count, &wanted, err);
 
 	if (result == 0)
 		result = discover(root, &discovery, err);

@@ -4,7 +4,7 @@
 #include "push/spec.h"
 
 /* Each with its length, so that no two lists look the same. */
-static void add(struct str *out, const char *text)
+static void settings_digest_add_text(struct str *out, const char *text)
 {
 	str_addf(out, "%zu:%s", text ? strlen(text) : 0, text ? text : "");
 }
@@ -16,19 +16,19 @@ static void add_patterns(struct str *out, const name_patterns *patterns)
 		name_pattern_render(patterns->items[i], out);
 }
 
-static void add_remote(struct str *out, const struct push_remote *remote)
+static void settings_digest_add_remote(struct str *out, const struct push_remote *remote)
 {
-	add(out, remote->name);
+	settings_digest_add_text(out, remote->name);
 	str_addf(out, "\n%zu", remote->urls.count);
 	for (size_t i = 0; i < remote->urls.count; i++) {
-		add(out, remote->urls.items[i].template);
-		add(out, remote->urls.items[i].uri_user);
+		settings_digest_add_text(out, remote->urls.items[i].template);
+		settings_digest_add_text(out, remote->urls.items[i].uri_user);
 	}
 	str_addf(out, "\n%zu", remote->specs.count);
 	for (size_t i = 0; i < remote->specs.count; i++) {
 		AUTO_STR struct str spec = STR_INIT;
 		push_spec_render(&remote->specs.items[i], &spec);
-		add(out, spec.data);
+		settings_digest_add_text(out, spec.data);
 	}
 	add_patterns(out, &remote->projects);
 	add_patterns(out, &remote->excluded_projects);
@@ -46,7 +46,7 @@ void settings_make_digest(struct push_settings *settings)
 	unsigned char digest[HASH_MAX_SIZE];
 
 	for (size_t i = 0; i < settings->remotes.count; i++)
-		add_remote(&all, &settings->remotes.items[i]);
+		settings_digest_add_remote(&all, &settings->remotes.items[i]);
 	hash_init(&hash, HASH_SHA256);
 	hash_add(&hash, all.data, all.len);
 	hash_end(&hash, digest);

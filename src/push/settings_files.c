@@ -12,7 +12,7 @@
 
 #define FILE_LIMIT ((size_t)16 << 20)
 
-static char *directory_of(const char *path)
+static char *settings_files_get_directory(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -54,8 +54,8 @@ static int open_gerrit(struct settings_reader *reader, const struct conf_entry *
 			return -1;
 		return conf_error(entry, err, "there is no file %s", path);
 	}
-	etc = directory_of(path);
-	reader->site = directory_of(etc);
+	etc = settings_files_get_directory(path);
+	reader->site = settings_files_get_directory(etc);
 	reader->main = reader->gerrit;
 	return 0;
 }
@@ -130,7 +130,8 @@ static int add_fan(struct settings_reader *reader, const char *directory,
 	return 0;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int settings_files_compare_by_name(const struct dirent **a,
+					  const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -153,7 +154,8 @@ static int list_fans(struct settings_reader *reader, const char *directory,
 		     struct err *err)
 {
 	struct dirent **files = NULL;
-	int result = 0, count = scandir(directory, &files, is_config, by_name);
+	int result = 0,
+	    count = scandir(directory, &files, is_config, settings_files_compare_by_name);
 
 	if (count < 0)
 		return err_errno(err, "cannot list %s", directory);
@@ -169,7 +171,7 @@ static int list_fans(struct settings_reader *reader, const char *directory,
 static int list_gerrit(struct settings_reader *reader, const char *config,
 		       struct err *err)
 {
-	AUTO_FREE char *etc = directory_of(config);
+	AUTO_FREE char *etc = settings_files_get_directory(config);
 	AUTO_FREE char *directory = xasprintf("%s/replication", etc);
 	struct stat st;
 
@@ -216,7 +218,7 @@ static char *default_secrets(const struct settings_reader *reader)
 		const struct conf_entry *entry = all->items[i];
 		if (strcasecmp(entry->section, "remote") != 0)
 			continue;
-		AUTO_FREE char *directory = directory_of(entry->file);
+		AUTO_FREE char *directory = settings_files_get_directory(entry->file);
 		return xasprintf("%s/secure.config", directory);
 	}
 	return NULL;
@@ -233,7 +235,7 @@ static int open_secrets(struct settings_reader *reader, const char *config,
 		return -1;
 	bool is_named = path != NULL;
 	if (!is_named && config) {
-		AUTO_FREE char *etc = directory_of(config);
+		AUTO_FREE char *etc = settings_files_get_directory(config);
 		path = xasprintf("%s/secure.config", etc);
 	} else if (!is_named) {
 		path = default_secrets(reader);

@@ -57,7 +57,8 @@ void settings_note_remote(struct settings_reader *reader,
 }
 
 /* Keys that are not of a remote. In our own file, others know the other sections. */
-static void note_others(struct settings_reader *reader, const struct conf *conf)
+static void settings_notes_note_others(struct settings_reader *reader,
+				       const struct conf *conf)
 {
 	const struct conf_list *all = conf_entries(conf);
 
@@ -114,7 +115,7 @@ static void note_strangers(struct settings_reader *reader)
 
 void settings_note_keys(struct settings_reader *reader)
 {
-	note_others(reader, reader->main);
+	settings_notes_note_others(reader, reader->main);
 	for (size_t i = 0; i < reader->fans.count; i++)
 		note_fan(reader, reader->fans.items[i]);
 	if (reader->gerrit)

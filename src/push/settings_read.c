@@ -81,7 +81,7 @@ static void note_leftovers(struct settings_reader *reader)
 }
 
 /* A relative path counts from Gerrit's site in Gerrit's file, else from site.data. */
-static int read_directory(struct settings_reader *reader, struct err *err)
+static int push_settings_read_directory(struct settings_reader *reader, struct err *err)
 {
 	const struct conf_entry *own =
 		conf_get(reader->own, "replication", NULL, "eventsDirectory");
@@ -147,7 +147,7 @@ static int read_replication(struct settings_reader *reader, struct err *err)
 	    read_lock_retries(reader, err) != 0 || read_limits(reader, err) != 0 ||
 	    read_webhook(reader, err) != 0)
 		return -1;
-	return read_directory(reader, err);
+	return push_settings_read_directory(reader, err);
 }
 
 static int read_remotes(struct settings_reader *reader, struct err *err)
@@ -172,7 +172,7 @@ static int read_remotes(struct settings_reader *reader, struct err *err)
 	return 0;
 }
 
-static int read_all(struct settings_reader *reader, struct err *err)
+static int push_settings_read_all(struct settings_reader *reader, struct err *err)
 {
 	if (settings_open_files(reader, err) != 0)
 		return -1;
@@ -209,7 +209,7 @@ int push_settings_read(const struct conf *conf, const char *data,
 		.webhook_secret = STR_INIT,
 		.references = 1,
 	};
-	result = read_all(&reader, err);
+	result = push_settings_read_all(&reader, err);
 	settings_close_files(&reader);
 	if (result == 0)
 		*settings = reader.settings;

@@ -6,7 +6,8 @@
 #define RESCHEDULE_LEAST_MS (3 * (int64_t)CONF_SECOND)
 #define THREADS_MOST 1024
 
-static const struct conf_entry *get(const struct remote_reader *at, const char *key)
+static const struct conf_entry *settings_remote_get_entry(const struct remote_reader *at,
+							  const char *key)
 {
 	return conf_get(at->source->conf, "remote", at->source->subsection, key);
 }
@@ -17,7 +18,7 @@ static const struct conf_entry *get_own(const struct remote_reader *at, const ch
 	const struct conf_entry *entry =
 		conf_get(at->reader->own, "remote", at->remote->name, key);
 
-	return entry ? entry : get(at, key);
+	return entry ? entry : settings_remote_get_entry(at, key);
 }
 
 static int read_times(struct remote_reader *at, struct err *err)
@@ -36,8 +37,8 @@ static int read_times(struct remote_reader *at, struct err *err)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
-		if (settings_read_time(get(at, times[i].key), times[i].bare,
-				       times[i].value_ms, err) != 0)
+		if (settings_read_time(settings_remote_get_entry(at, times[i].key),
+				       times[i].bare, times[i].value_ms, err) != 0)
 			return -1;
 	return 0;
 }
@@ -48,15 +49,16 @@ static void judge_times(struct remote_reader *at)
 	struct push_remote *remote = at->remote;
 
 	if (remote->silence_ms == 0)
-		settings_note(settings, get(at, "timeout"),
+		settings_note(settings, settings_remote_get_entry(at, "timeout"),
 			      "a push that stalls is never ended, and holds up its URI");
 	if (remote->retry_ms == 0)
-		settings_note(settings, get(at, "replicationRetry"),
+		settings_note(settings, settings_remote_get_entry(at, "replicationRetry"),
 			      "the first retry comes after 1 s, not at once");
 	if (remote->reschedule_ms >= RESCHEDULE_LEAST_MS)
 		return;
 	remote->reschedule_ms = RESCHEDULE_LEAST_MS;
-	settings_note(settings, get(at, "rescheduleDelay"), "it is raised to 3 s");
+	settings_note(settings, settings_remote_get_entry(at, "rescheduleDelay"),
+		      "it is raised to 3 s");
 }
 
 static int read_bools(struct remote_reader *at, struct err *err)
@@ -75,14 +77,15 @@ static int read_bools(struct remote_reader *at, struct err *err)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bools); i++)
-		if (conf_read_bool(get(at, bools[i].key), bools[i].value, err) != 0)
+		if (conf_read_bool(settings_remote_get_entry(at, bools[i].key),
+				   bools[i].value, err) != 0)
 			return -1;
 	return 0;
 }
 
 static int read_batch_size(struct remote_reader *at, struct err *err)
 {
-	const struct conf_entry *entry = get(at, "pushBatchSize");
+	const struct conf_entry *entry = settings_remote_get_entry(at, "pushBatchSize");
 	uint64_t size = at->reader->batch_size;
 
 	if (settings_read_count_or_less(entry, &size, err) != 0)
@@ -100,7 +103,7 @@ static int read_batch_size(struct remote_reader *at, struct err *err)
 
 static int read_threads(struct remote_reader *at, struct err *err)
 {
-	const struct conf_entry *entry = get(at, "threads");
+	const struct conf_entry *entry = settings_remote_get_entry(at, "threads");
 	uint64_t threads = 1;
 
 	if (settings_read_count_or_less(entry, &threads, err) != 0)
@@ -119,10 +122,11 @@ static int read_threads(struct remote_reader *at, struct err *err)
 static int read_numbers(struct remote_reader *at, struct err *err)
 {
 	at->remote->max_retries = at->reader->max_retries;
-	if (settings_read_count(get(at, "replicationMaxRetries"),
+	if (settings_read_count(settings_remote_get_entry(at, "replicationMaxRetries"),
 				&at->remote->max_retries, err) != 0 ||
-	    settings_read_count_or_less(get(at, "drainQueueAttempts"),
-					&at->remote->drain_attempts, err) != 0 ||
+	    settings_read_count_or_less(
+		    settings_remote_get_entry(at, "drainQueueAttempts"),
+		    &at->remote->drain_attempts, err) != 0 ||
 	    read_threads(at, err) != 0)
 		return -1;
 	return read_batch_size(at, err);
@@ -132,7 +136,7 @@ static void read_style(struct remote_reader *at)
 {
 	static const char *const words[] = { "slash", "dash", "underscore",
 					     "basenameOnly", NULL };
-	const struct conf_entry *entry = get(at, "remoteNameStyle");
+	const struct conf_entry *entry = settings_remote_get_entry(at, "remoteNameStyle");
 
 	if (!entry)
 		return;
@@ -162,9 +166,12 @@ static int read_programs(struct remote_reader *at, struct err *err)
 {
 	struct push_remote *remote = at->remote;
 
-	if (settings_read_text(get(at, "receivepack"), &remote->receive_pack, err) != 0 ||
-	    settings_read_text(get(at, "uploadpack"), &remote->upload_pack, err) != 0 ||
-	    settings_read_text(get(at, "gitPath"), &remote->git_path, err) != 0 ||
+	if (settings_read_text(settings_remote_get_entry(at, "receivepack"),
+			       &remote->receive_pack, err) != 0 ||
+	    settings_read_text(settings_remote_get_entry(at, "uploadpack"),
+			       &remote->upload_pack, err) != 0 ||
+	    settings_read_text(settings_remote_get_entry(at, "gitPath"),
+			       &remote->git_path, err) != 0 ||
 	    settings_read_path(get_own(at, "sshKey"), &remote->ssh_key, err) != 0)
 		return -1;
 	beside_git(remote, "git-receive-pack", &remote->receive_pack);
@@ -201,7 +208,8 @@ static const struct conf_entry *first_entry(const struct remote_source *source)
 }
 
 /* It stands in task files, rows, metrics and log lines. */
-static int check_name(const struct conf_entry *entry, const char *name, struct err *err)
+static int settings_remote_check_name(const struct conf_entry *entry, const char *name,
+				      struct err *err)
 {
 	bool is_plain =
 		name[0] && strlen(name) <= 200 && text_is_utf8(name, strlen(name));
@@ -220,7 +228,7 @@ static bool is_push_remote(const struct remote_reader *at, const struct conf_ent
 {
 	const struct conf_list *urls = remote_get_all(at, "url");
 
-	if (get(at, "fetch"))
+	if (settings_remote_get_entry(at, "fetch"))
 		return false; /* the key has its remark */
 	for (size_t i = 0; i < urls->count; i++)
 		if (!urls->items[i]->value || urls->items[i]->value[0])
@@ -255,7 +263,7 @@ int settings_read_remote(struct settings_reader *reader,
 	*is_used = false;
 	if (!first)
 		return 0;
-	if (check_name(first, source->name, err) != 0)
+	if (settings_remote_check_name(first, source->name, err) != 0)
 		return -1;
 	*is_used = is_push_remote(&at, first);
 	return *is_used ? read_values(&at, err) : 0;

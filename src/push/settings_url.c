@@ -71,22 +71,25 @@ static bool is_for_one_project(const struct push_remote *remote)
 	       name_pattern_is_exact(remote->projects.items[0]);
 }
 
-static int is_wrong(const struct conf_entry *entry, const struct push_remote *remote,
-		    struct err *err)
+static int settings_url_prefix_error(const struct conf_entry *entry,
+				     const struct push_remote *remote, struct err *err)
 {
 	return err_prefix(err, "%s:%u: remote.%s.url", entry->file, entry->line,
 			  remote->name);
 }
 
-static int check_url(const struct push_remote *remote, const struct conf_entry *entry,
-		     const struct uri_text *uri, struct err *err)
+static int settings_url_check(const struct push_remote *remote,
+			      const struct conf_entry *entry, const struct uri_text *uri,
+			      struct err *err)
 {
 	if (uri->kind == URL_GERRIT_SSH || uri->kind == URL_GERRIT_HTTP)
 		return conf_error(entry, err,
 				  "%s:// is for adminUrl: nothing can be pushed to it",
 				  uri->scheme);
 	if (uri_text_has_name(uri) || is_for_one_project(remote))
-		return uri_text_check(uri, err) == 0 ? 0 : is_wrong(entry, remote, err);
+		return uri_text_check(uri, err) == 0
+			       ? 0
+			       : settings_url_prefix_error(entry, remote, err);
 	conf_error(entry, err, "the URL lacks ${name} in its path");
 	return err_remedy(err, "add it, or let projects name exactly one repository");
 }
@@ -103,8 +106,8 @@ static int read_url(struct settings_reader *reader, const struct conf_entry *ent
 	if (!text[0])
 		return 0;
 	if (uri_text_read(text, &uri, err) != 0)
-		return is_wrong(entry, remote, err);
-	if (check_url(remote, entry, &uri, err) != 0)
+		return settings_url_prefix_error(entry, remote, err);
+	if (settings_url_check(remote, entry, &uri, err) != 0)
 		return -1;
 	fill_url(reader, entry, remote->name, &uri, &url);
 	vec_add(&remote->urls, url);

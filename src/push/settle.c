@@ -36,17 +36,18 @@ static void move_all(struct push_run *run, const struct push_group *group, task_
 			not_moved(run, group->tasks.items[i], &err);
 }
 
-void give_back(struct push_run *run, const struct push_group *group)
+void push_settle_give_back(struct push_run *run, const struct push_group *group)
 {
 	move_all(run, group, task_store_give_back);
 }
 
-void finish(struct push_run *run, const struct push_group *group)
+void push_settle_finish(struct push_run *run, const struct push_group *group)
 {
 	move_all(run, group, task_store_done);
 }
 
-void give_up(struct push_run *run, const struct push_group *group, const struct err *why)
+void push_settle_give_up(struct push_run *run, const struct push_group *group,
+			 const struct err *why)
 {
 	static const ref_failures none = { 0 };
 	struct err err;
@@ -71,17 +72,18 @@ void give_back_or_up(struct push_run *run, const struct push_group *group,
 		err_remedy(&last,
 			   "mend that; then retry the tasks (refrelay push retry), "
 			   "or discard them");
-		give_up(run, group, &last);
+		push_settle_give_up(run, group, &last);
 		return;
 	}
-	give_back(run, group);
+	push_settle_give_back(run, group);
 	fail_run(run, group, why);
 }
 
 /* The part that is to be tried again becomes a task of its own, before the whole is put
  * away: a crash in between costs a second try, and no ref. */
-static int split(struct push_run *run, const struct claimed_task *task,
-		 struct task_outcome *outcome, const struct err *why, struct err *err)
+static int push_settle_split_task(struct push_run *run, const struct claimed_task *task,
+				  struct task_outcome *outcome, const struct err *why,
+				  struct err *err)
 {
 	struct task left = { .project = task->task.project,
 			     .uri = task->task.uri,
@@ -166,7 +168,7 @@ static int give_up_refs(struct push_run *run, const struct refusal *refusal,
 	report_gave_up(refusal->group, run->uri, &why);
 	note_letter(run, task);
 	if (outcome->fate == TASK_SPLIT
-		    ? split(run, task, outcome, &why, err) != 0
+		    ? push_settle_split_task(run, task, outcome, &why, err) != 0
 		    : task_store_fail(tasks, task, &why, &outcome->failures, err) != 0)
 		return -1;
 	return task_is_all(&task->task) ? task_store_drop_letters(tasks, &task->task,
@@ -226,8 +228,8 @@ static void settle_tasks(struct push_run *run, const struct refusal *refusal,
 	}
 }
 
-void settle(struct push_run *run, const struct push_group *group,
-	    const struct transfer_result *result)
+void push_settle_group(struct push_run *run, const struct push_group *group,
+		       const struct transfer_result *result)
 {
 	struct patience patience =
 		patience_left(run->settings, group->destination.remote, &run->state);

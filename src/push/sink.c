@@ -76,7 +76,8 @@ struct taking {
 	VEC(const char *) names; /* that differ; borrowed; not with is_all */
 };
 
-static void digest_of(const struct taking *taking, char digest[DIGEST_SIZE])
+static void push_sink_compute_digest(const struct taking *taking,
+				     char digest[DIGEST_SIZE])
 {
 	const char *checksum = taking->change->checksum;
 	AUTO_HASH struct hash hash;
@@ -113,7 +114,7 @@ static void find_names(struct taking *taking)
 		vec_add(&taking->names, diff.changes.items[i].name);
 }
 
-static bool maps(const struct push_remote *remote, const char *ref)
+static bool push_sink_is_mapped(const struct push_remote *remote, const char *ref)
 {
 	AUTO_FREE char *dst = NULL;
 	bool force;
@@ -129,8 +130,8 @@ static void make_task(const struct destination *destination, struct task *task)
 }
 
 /* None, if the remote takes none of the refs. */
-static int add_task(const struct taking *taking, const struct destination *destination,
-		    struct err *err)
+static int push_sink_add_task(const struct taking *taking,
+			      const struct destination *destination, struct err *err)
 {
 	AUTO_TASK struct task task;
 	bool is_new;
@@ -139,7 +140,7 @@ static int add_task(const struct taking *taking, const struct destination *desti
 	if (taking->is_all)
 		vec_add(&task.refs, xstrdup(TASK_ALL_REFS));
 	for (size_t i = 0; i < taking->names.count; i++)
-		if (maps(destination->remote, taking->names.items[i]))
+		if (push_sink_is_mapped(destination->remote, taking->names.items[i]))
 			vec_add(&task.refs, xstrdup(taking->names.items[i]));
 	if (task.refs.count == 0)
 		return 0;
@@ -170,32 +171,34 @@ static int withdraw_deletion(const struct taking *taking,
 				  err);
 }
 
-static int add_for(const struct taking *taking, const struct destination *destination,
-		   struct err *err)
+static int push_sink_add_for_destination(const struct taking *taking,
+					 const struct destination *destination,
+					 struct err *err)
 {
 	if (!taking->change->after)
 		return add_deletion(taking, destination, err);
 	if (withdraw_deletion(taking, destination, err) != 0 ||
-	    add_task(taking, destination, err) != 0)
+	    push_sink_add_task(taking, destination, err) != 0)
 		return -1;
 	if (!taking->is_head)
 		return 0;
 	return uri_request_add(taking->store, destination, REQUEST_HEAD, err);
 }
 
-static int add_all(struct taking *taking, const destination_list *list, struct err *err)
+static int push_sink_add_all(struct taking *taking, const destination_list *list,
+			     struct err *err)
 {
 	int result = 0;
 
 	find_names(taking);
 	for (size_t i = 0; i < list->count && result == 0; i++)
-		result = add_for(taking, &list->items[i], err);
+		result = push_sink_add_for_destination(taking, &list->items[i], err);
 	vec_clear(&taking->names);
 	return result;
 }
 
 /* What is not pushed since it may be old says nothing to other nodes. */
-static int take(void *arg, const struct change *change, struct err *err)
+static int push_sink_take_change(void *arg, const struct change *change, struct err *err)
 {
 	struct push_sink *sink = arg;
 	AUTO_PUSH_SETTINGS struct push_settings *settings = settings_now(sink);
@@ -209,11 +212,11 @@ static int take(void *arg, const struct change *change, struct err *err)
 		return 0;
 	if (destinations_of(settings, change->name, &list, err) != 0)
 		return -1;
-	digest_of(&taking, digest);
+	push_sink_compute_digest(&taking, digest);
 	if (list.count == 0 || (change->is_scanned &&
 				task_store_was_seen(sink->store, change->name, digest)))
 		return 0;
-	if (add_all(&taking, &list, err) != 0)
+	if (push_sink_add_all(&taking, &list, err) != 0)
 		return -1;
 	task_store_note_seen(sink->store, change->name, digest);
 	return 0;
@@ -221,10 +224,11 @@ static int take(void *arg, const struct change *change, struct err *err)
 
 struct change_sink push_sink_as_change_sink(struct push_sink *sink)
 {
-	return (struct change_sink){ .take = take, .arg = sink };
+	return (struct change_sink){ .take = push_sink_take_change, .arg = sink };
 }
 
-static bool is_named(const struct push_start_filter *filter, const char *remote)
+static bool push_sink_is_remote_named(const struct push_start_filter *filter,
+				      const char *remote)
 {
 	if (!filter->remotes)
 		return true;
@@ -261,7 +265,7 @@ static int start_destination(struct starting *starting,
 	const struct push_start_filter *filter = starting->filter;
 	struct new_task new = { .since_ms = 0 };
 
-	if (!is_named(filter, destination->remote->name) ||
+	if (!push_sink_is_remote_named(filter, destination->remote->name) ||
 	    (filter->url && !destination_matches_url(destination, filter->url)))
 		return 0;
 	if (filter->now && since_of(starting->store, starting->settings,

@@ -63,8 +63,8 @@ static void add_key(words *list, const char *path)
 }
 
 /* With a key of its own the user's configuration has no say, unless it was named. */
-static void add_files(words *list, const struct push_settings *settings,
-		      const struct push_remote *remote)
+static void ssh_command_add_files(words *list, const struct push_settings *settings,
+				  const struct push_remote *remote)
 {
 	if (settings->ssh_config)
 		add_option(list, "-F", xstrdup(settings->ssh_config));
@@ -89,10 +89,10 @@ static void add_options(words *list, const struct push_settings *settings,
 				     (settings->ssh_connect_ms + 999) / 1000));
 	add_set(list, "ServerAliveInterval=15");
 	add_set(list, "ServerAliveCountMax=4");
-	add_files(list, settings, remote);
+	ssh_command_add_files(list, settings, remote);
 }
 
-static bool is_plain(const char *text)
+static bool ssh_command_is_plain(const char *text)
 {
 	for (const char *at = text; *at; at++)
 		if (!isascii(*at) || (!isalnum(*at) && !strchr("_./:@%+,-", *at)))
@@ -103,7 +103,7 @@ static bool is_plain(const char *text)
 /* "!" as git does it, for shells that look for it even between quotes. */
 void target_quote(const char *text, struct str *out)
 {
-	if (is_plain(text)) {
+	if (ssh_command_is_plain(text)) {
 		str_add(out, text);
 		return;
 	}
@@ -154,8 +154,8 @@ static int bad_host(const char *host, struct err *err)
 }
 
 /* "[::1]" stands so in URLs; ssh wants it bare. *target is what ssh is given. */
-static int read_host(const struct destination *destination, char **target,
-		     struct err *err)
+static int ssh_command_read_host(const struct destination *destination, char **target,
+				 struct err *err)
 {
 	const char *whole = destination->host ? destination->host : "";
 	const char *at = strrchr(whole, '@');
@@ -186,8 +186,8 @@ static int explain_own(const char *host, const struct proc_result *result,
 	return -1;
 }
 
-static int explain_remote(const char *host, const struct proc_result *result,
-			  struct err *err)
+static int ssh_command_explain_remote(const char *host, const struct proc_result *result,
+				      struct err *err)
 {
 	AUTO_STR struct str line = STR_INIT;
 
@@ -198,16 +198,18 @@ static int explain_remote(const char *host, const struct proc_result *result,
 	return -1;
 }
 
-static int explain(const char *host, const struct proc_result *result, struct err *err)
+static int ssh_command_explain_failure(const char *host, const struct proc_result *result,
+				       struct err *err)
 {
 	if (err->class != ERR_INTERNAL || result->exit_code <= 0)
 		return err_prefix(err, "%.80s", host);
-	return result->exit_code == SSH_FAILED ? explain_own(host, result, err)
-					       : explain_remote(host, result, err);
+	return result->exit_code == SSH_FAILED
+		       ? explain_own(host, result, err)
+		       : ssh_command_explain_remote(host, result, err);
 }
 
 /* What ssh needs, and its agent; in English. */
-static void add_environment(words *list)
+static void ssh_command_add_environment(words *list)
 {
 	static const char *const names[] = { "HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK",
 					     "USER" };
@@ -222,8 +224,8 @@ static void add_environment(words *list)
 	vec_add(list, NULL);
 }
 
-static int run(const struct target_call *call, const words *argv,
-	       struct proc_result *result, struct err *err)
+static int ssh_command_run_child(const struct target_call *call, const words *argv,
+				 struct proc_result *result, struct err *err)
 {
 	const struct git_work *work = call->work;
 	const int keep[] = { work->guard_fd, -1 };
@@ -237,7 +239,7 @@ static int run(const struct target_call *call, const words *argv,
 		.stop = work->stop,
 	};
 
-	add_environment(&env);
+	ssh_command_add_environment(&env);
 	request.env = (const char *const *)env.items;
 	return proc_run(&request, result, err);
 }
@@ -250,7 +252,7 @@ int ssh_run(const struct target_call *call, uint16_t port, const char *line,
 	AUTO_WORDS words argv = { 0 };
 
 	*result = (struct proc_result){ .exit_code = -1 };
-	if (read_host(destination, &target, err) != 0)
+	if (ssh_command_read_host(destination, &target, err) != 0)
 		return -1;
 	add_options(&argv, call->settings, destination->remote);
 	if (destination->port != 0 || port != 0)
@@ -260,7 +262,7 @@ int ssh_run(const struct target_call *call, uint16_t port, const char *line,
 	vec_add(&argv, xstrdup(target));
 	vec_add(&argv, xstrdup(line));
 	vec_add(&argv, NULL);
-	if (run(call, &argv, result, err) == 0)
+	if (ssh_command_run_child(call, &argv, result, err) == 0)
 		return 0;
-	return explain(target, result, err);
+	return ssh_command_explain_failure(target, result, err);
 }

@@ -11,8 +11,8 @@
 #define WAIT_MS 60000
 #define RETRY_MS 10000
 
-static int take(struct push *push, const char *key, int64_t wait_ms, struct lease **lease,
-		struct err *err)
+static int startup_acquire_lease(struct push *push, const char *key, int64_t wait_ms,
+				 struct lease **lease, struct err *err)
 {
 	struct lease_request request = {
 		.key = key, .operation = "push", .wait_ms = wait_ms, .stop = &push->ending
@@ -27,7 +27,7 @@ static int take_presence(struct push *push, int64_t wait_ms, struct err *err)
 	struct lease *presence = NULL;
 
 	if (push_nodes_note(push->options.tasks, push->options.node, err) != 0 ||
-	    take(push, key, wait_ms, &presence, err) != 0)
+	    startup_acquire_lease(push, key, wait_ms, &presence, err) != 0)
 		return -1;
 	lock(&push->mutex);
 	push->presence = presence;
@@ -103,7 +103,8 @@ static int replicate_all(struct push *push, const struct push_settings *settings
 }
 
 /* Under the lease push:startup. */
-static int begin(struct push *push, const struct push_settings *settings, struct err *err)
+static int startup_begin_leased(struct push *push, const struct push_settings *settings,
+				struct err *err)
 {
 	int alive = is_other_alive(push, err);
 
@@ -117,9 +118,9 @@ static int try(struct push *push, const struct push_settings *settings, struct e
 {
 	struct lease *lease = NULL;
 
-	if (take(push, PUSH_STARTUP_LEASE, WAIT_MS, &lease, err) != 0)
+	if (startup_acquire_lease(push, PUSH_STARTUP_LEASE, WAIT_MS, &lease, err) != 0)
 		return -1;
-	int result = begin(push, settings, err);
+	int result = startup_begin_leased(push, settings, err);
 	lease_release(lease);
 	return result;
 }

@@ -69,7 +69,7 @@ void built_clear(struct built *built)
 	errno = saved;
 }
 
-static int fill(int fd, const struct new_file *file, struct err *err)
+static int store_file_write_content(int fd, const struct new_file *file, struct err *err)
 {
 	struct timespec times[2] = {
 		{ .tv_nsec = UTIME_OMIT },
@@ -101,7 +101,7 @@ int store_build(const struct task_store *store, const struct new_file *file,
 				   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_errno(err, "cannot create %s", built->name);
-	if (fill(fd, file, err) != 0)
+	if (store_file_write_content(fd, file, err) != 0)
 		return -1;
 	if (fstat(fd, &built->st) != 0)
 		return err_errno(err, "cannot look at %s", built->name);
@@ -177,7 +177,7 @@ void store_names_clear(store_names *names)
 	vec_clear(names);
 }
 
-static bool is_directory(int dir, const struct dirent *entry)
+static bool store_file_is_directory(int dir, const struct dirent *entry)
 {
 	struct stat st;
 
@@ -187,7 +187,8 @@ static bool is_directory(int dir, const struct dirent *entry)
 	       S_ISDIR(st.st_mode);
 }
 
-static int list(int dir, bool directories, store_names *names, struct err *err)
+static int store_file_list_entries(int dir, bool directories, store_names *names,
+				   struct err *err)
 {
 	AUTO_CLOSEDIR DIR *listed = dir_list(dir, ".");
 	struct dirent *entry;
@@ -196,7 +197,7 @@ static int list(int dir, bool directories, store_names *names, struct err *err)
 		return err_errno(err, "cannot open a directory of the task store");
 	while (errno = 0, (entry = readdir(listed)) != NULL)
 		if (is_store_name(entry->d_name) &&
-		    is_directory(dir, entry) == directories)
+		    store_file_is_directory(dir, entry) == directories)
 			vec_add(names, xstrdup(entry->d_name));
 	return errno == 0 ? 0
 			  : err_errno(err, "cannot list a directory of the task store");
@@ -204,12 +205,12 @@ static int list(int dir, bool directories, store_names *names, struct err *err)
 
 int store_list_files(int dir, store_names *names, struct err *err)
 {
-	return list(dir, false, names, err);
+	return store_file_list_entries(dir, false, names, err);
 }
 
 int store_list_dirs(int dir, store_names *names, struct err *err)
 {
-	return list(dir, true, names, err);
+	return store_file_list_entries(dir, true, names, err);
 }
 
 int store_read_task(int dir, const char *name, struct task *task, struct stat *st,

@@ -39,8 +39,9 @@ static bool same_place(const struct place_identity *one, const struct stat *othe
 }
 
 /* Another directory: the store was moved, copied, mounted again, or it is none. */
-static int meet(const struct task_store *store, enum store_place place,
-		const struct stat *st, struct err *err)
+static int store_identity_note_file(const struct task_store *store,
+				    enum store_place place, const struct stat *st,
+				    struct err *err)
 {
 	AUTO_STR struct str id = STR_INIT;
 	struct place_identity *known = &store->identity->places[place];
@@ -71,7 +72,7 @@ int store_identity_check(const struct task_store *store, enum store_place place,
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&identity->mutex);
 	if (same_place(&identity->places[place], &st))
 		return 0;
-	return meet(store, place, &st, err);
+	return store_identity_note_file(store, place, &st, err);
 }
 
 static int make_id(const struct task_store *store, struct err *err)

@@ -36,7 +36,8 @@ static int no_way(const struct destination *destination, struct err *err)
 			  destination->remote->name);
 }
 
-static const struct target_kind *kind_of(const struct destination *destination)
+static const struct target_kind *push_target_find_kind(
+	const struct destination *destination)
 {
 	switch (destination->kind) {
 	case URL_LOCAL:
@@ -57,12 +58,13 @@ static const struct target_kind *kind_of(const struct destination *destination)
 
 bool target_has_way(const struct destination *destination)
 {
-	return kind_of(destination) != NULL;
+	return push_target_find_kind(destination) != NULL;
 }
 
-static int act(const struct target_call *call, const struct order *order, struct err *err)
+static int push_target_perform(const struct target_call *call, const struct order *order,
+			       struct err *err)
 {
-	const struct target_kind *kind = kind_of(call->destination);
+	const struct target_kind *kind = push_target_find_kind(call->destination);
 
 	if (!kind)
 		return no_way(call->destination, err);
@@ -90,7 +92,7 @@ static int act_everywhere(const struct target_call *call, const struct order *or
 	for (size_t i = 0; i < admins.count; i++) {
 		struct target_call one = *call;
 		one.destination = &admins.items[i];
-		if (act(&one, order, err) == 0)
+		if (push_target_perform(&one, order, err) == 0)
 			continue;
 		if (order->action == CREATE || err->class != ERR_MISSING)
 			return -1;

@@ -23,8 +23,8 @@ static int missing(const struct destination *destination, struct err *err)
 }
 
 /* An option it would be taken for. */
-static int add_name(const struct destination *destination, struct str *line,
-		    struct err *err)
+static int target_gerrit_add_name(const struct destination *destination, struct str *line,
+				  struct err *err)
 {
 	if (destination->project[0] == '-')
 		return err_set(err, ERR_CONFIG, "Gerrit cannot have a project \"%.300s\"",
@@ -54,7 +54,7 @@ static int create_by_ssh(const struct target_call *call, const char *head, size_
 		target_quote(head, &line);
 		str_add_char(&line, ' ');
 	}
-	if (add_name(call->destination, &line, err) != 0)
+	if (target_gerrit_add_name(call->destination, &line, err) != 0)
 		return -1;
 	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
 		return 0;
@@ -95,7 +95,7 @@ static int set_head_by_ssh(const struct target_call *call, const char *head,
 	struct proc_result result;
 
 	str_add(&line, "gerrit set-head ");
-	if (add_name(call->destination, &line, err) != 0)
+	if (target_gerrit_add_name(call->destination, &line, err) != 0)
 		return -1;
 	str_add(&line, " --new-head ");
 	target_quote(head, &line);
@@ -110,7 +110,7 @@ static int delete_by_ssh(const struct target_call *call, struct err *err)
 	struct proc_result result;
 
 	str_add(&line, "deleteproject delete --yes-really-delete --force ");
-	if (add_name(call->destination, &line, err) != 0)
+	if (target_gerrit_add_name(call->destination, &line, err) != 0)
 		return -1;
 	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
 		return 0;
@@ -123,8 +123,8 @@ static int delete_by_ssh(const struct target_call *call, struct err *err)
 }
 
 /* The server's own URL: of "gerrit+https://user@host/prefix/" "https://host/prefix". */
-static int add_base(const struct destination *destination, struct str *url,
-		    struct err *err)
+static int target_gerrit_add_base(const struct destination *destination, struct str *url,
+				  struct err *err)
 {
 	const char *uri = destination->uri + strlen("gerrit+");
 	const char *host = strstr(uri, "://");
@@ -145,13 +145,14 @@ static int add_base(const struct destination *destination, struct str *url,
 	return 0;
 }
 
-static int ask(const struct target_call *call, const char *method, const char *resource,
-	       const char *body, int *status, struct str *said, struct err *err)
+static int target_gerrit_ask(const struct target_call *call, const char *method,
+			     const char *resource, const char *body, int *status,
+			     struct str *said, struct err *err)
 {
 	const struct destination *destination = call->destination;
 	AUTO_STR struct str url = STR_INIT;
 
-	if (add_base(destination, &url, err) != 0)
+	if (target_gerrit_add_base(destination, &url, err) != 0)
 		return -1;
 	str_add(&url, "/a/projects/");
 	url_add_encoded(&url, destination->project);
@@ -170,7 +171,7 @@ static int ask(const struct target_call *call, const char *method, const char *r
 		status, said, err);
 }
 
-static enum err_class class_of(int status)
+static enum err_class target_gerrit_classify_status(int status)
 {
 	switch (status) {
 	case 401:
@@ -191,16 +192,16 @@ static enum err_class class_of(int status)
 }
 
 /* Gerrit's errors are a line of plain text. */
-static int refused(const struct target_call *call, int status, const struct str *said,
-		   struct err *err)
+static int target_gerrit_report_refusal(const struct target_call *call, int status,
+					const struct str *said, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	size_t len = strcspn(said->data, "\r\n");
 
 	str_add_utf8(&text, said->data, len < 200 ? len : 200);
-	err_set(err, class_of(status), "%.200s answers %d for project %.100s%s%s",
-		call->destination->uri, status, call->destination->project,
-		text.len > 0 ? ": " : "", text.data);
+	err_set(err, target_gerrit_classify_status(status),
+		"%.200s answers %d for project %.100s%s%s", call->destination->uri,
+		status, call->destination->project, text.len > 0 ? ": " : "", text.data);
 	switch (err->class) {
 	case ERR_AUTH:
 		return err_remedy(err, "check username and password of the remote, and "
@@ -212,7 +213,7 @@ static int refused(const struct target_call *call, int status, const struct str 
 	}
 }
 
-static bool is_done(int status)
+static bool target_gerrit_is_done(int status)
 {
 	return status == 200 || status == 201 || status == 204;
 }
@@ -236,9 +237,11 @@ static int create_by_http(const struct target_call *call, const char *head,
 	int status;
 
 	(void)oid_len;
-	if (ask(call, "PUT", "", body, &status, &said, err) != 0)
+	if (target_gerrit_ask(call, "PUT", "", body, &status, &said, err) != 0)
 		return -1;
-	return is_done(status) || status == 409 ? 0 : refused(call, status, &said, err);
+	return target_gerrit_is_done(status) || status == 409
+		       ? 0
+		       : target_gerrit_report_refusal(call, status, &said, err);
 }
 
 static int set_head_by_http(const struct target_call *call, const char *head,
@@ -248,11 +251,13 @@ static int set_head_by_http(const struct target_call *call, const char *head,
 	AUTO_STR struct str said = STR_INIT;
 	int status;
 
-	if (ask(call, "PUT", "/HEAD", body, &status, &said, err) != 0)
+	if (target_gerrit_ask(call, "PUT", "/HEAD", body, &status, &said, err) != 0)
 		return -1;
 	if (status == 404)
 		return missing(call->destination, err);
-	return is_done(status) ? 0 : refused(call, status, &said, err);
+	return target_gerrit_is_done(status)
+		       ? 0
+		       : target_gerrit_report_refusal(call, status, &said, err);
 }
 
 /* Without the plugin, 404 is also the answer for a project that is there. */
@@ -261,12 +266,12 @@ static int tell_missing(const struct target_call *call, struct err *err)
 	AUTO_STR struct str said = STR_INIT;
 	int status;
 
-	if (ask(call, "GET", "", NULL, &status, &said, err) != 0)
+	if (target_gerrit_ask(call, "GET", "", NULL, &status, &said, err) != 0)
 		return -1;
 	if (status == 404)
 		return missing(call->destination, err);
-	if (!is_done(status))
-		return refused(call, status, &said, err);
+	if (!target_gerrit_is_done(status))
+		return target_gerrit_report_refusal(call, status, &said, err);
 	err_set(err, ERR_CONFIG, "%.200s deletes no projects", call->destination->uri);
 	return err_remedy(err, NO_PLUGIN);
 }
@@ -276,7 +281,8 @@ bool target_gerrit_lacks(const struct target_call *call)
 	AUTO_STR struct str said = STR_INIT;
 	int status;
 
-	return ask(call, "GET", "", NULL, &status, &said, ERR_IGNORED) == 0 &&
+	return target_gerrit_ask(call, "GET", "", NULL, &status, &said, ERR_IGNORED) ==
+		       0 &&
 	       status == 404;
 }
 
@@ -285,11 +291,13 @@ static int delete_by_http(const struct target_call *call, struct err *err)
 	AUTO_STR struct str said = STR_INIT;
 	int status;
 
-	if (ask(call, "DELETE", "", NULL, &status, &said, err) != 0)
+	if (target_gerrit_ask(call, "DELETE", "", NULL, &status, &said, err) != 0)
 		return -1;
 	if (status == 404)
 		return tell_missing(call, err);
-	return is_done(status) ? 0 : refused(call, status, &said, err);
+	return target_gerrit_is_done(status)
+		       ? 0
+		       : target_gerrit_report_refusal(call, status, &said, err);
 }
 
 const struct target_kind target_gerrit_ssh = { create_by_ssh, set_head_by_ssh,

@@ -20,7 +20,7 @@ struct exchange {
 };
 
 /* What is more than an error's text is thrown away. */
-static size_t take_body(char *bytes, size_t one, size_t count, void *arg)
+static size_t target_http_take_body(char *bytes, size_t one, size_t count, void *arg)
 {
 	struct str *body = arg;
 	size_t room = BODY_KEPT - body->len;
@@ -29,7 +29,7 @@ static size_t take_body(char *bytes, size_t one, size_t count, void *arg)
 	return one * count;
 }
 
-static void add_header(struct exchange *exchange, const char *line)
+static void target_http_add_header(struct exchange *exchange, const char *line)
 {
 	exchange->headers = curl_slist_append(exchange->headers, line);
 	if (!exchange->headers)
@@ -53,28 +53,30 @@ static void set_body(struct exchange *exchange)
 	const struct http_request *request = exchange->request;
 
 	curl_easy_setopt(exchange->easy, CURLOPT_CUSTOMREQUEST, request->method);
-	add_header(exchange, "Accept: application/json");
+	target_http_add_header(exchange, "Accept: application/json");
 	if (request->header)
-		add_header(exchange, request->header);
+		target_http_add_header(exchange, request->header);
 	if (request->body) {
-		add_header(exchange, "Content-Type: application/json; charset=UTF-8");
-		add_header(exchange, "Expect:");
+		target_http_add_header(exchange,
+				       "Content-Type: application/json; charset=UTF-8");
+		target_http_add_header(exchange, "Expect:");
 		curl_easy_setopt(exchange->easy, CURLOPT_POSTFIELDS, request->body);
 	}
 	curl_easy_setopt(exchange->easy, CURLOPT_HTTPHEADER, exchange->headers);
 }
 
-static void set_transport(struct exchange *exchange)
+static void target_http_set_transport(struct exchange *exchange)
 {
 	CURL *easy = exchange->easy;
 
 	transport_set(easy, exchange->request->url, exchange->request->connect_ms);
-	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, target_http_take_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange->body);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->detail);
 }
 
-static int curl_fail(const struct exchange *exchange, CURLcode code, struct err *err)
+static int target_http_fail_curl(const struct exchange *exchange, CURLcode code,
+				 struct err *err)
 {
 	const char *detail =
 		exchange->detail[0] ? exchange->detail : curl_easy_strerror(code);
@@ -90,7 +92,8 @@ static int curl_fail(const struct exchange *exchange, CURLcode code, struct err 
 }
 
 /* Before any wait, whose length in *wait_ms. */
-static int check_limits(const struct exchange *exchange, int *wait_ms, struct err *err)
+static int target_http_check_limits(const struct exchange *exchange, int *wait_ms,
+				    struct err *err)
 {
 	const struct git_work *work = exchange->request->work;
 	int64_t now = clock_boot_ms(), left = exchange->until - now;
@@ -110,7 +113,7 @@ static int check_limits(const struct exchange *exchange, int *wait_ms, struct er
 	return 0;
 }
 
-static bool is_over(const struct exchange *exchange, CURLcode *code)
+static bool target_http_is_over(const struct exchange *exchange, CURLcode *code)
 {
 	int left;
 	const CURLMsg *message = curl_multi_info_read(exchange->multi, &left);
@@ -122,7 +125,7 @@ static bool is_over(const struct exchange *exchange, CURLcode *code)
 }
 
 /* The multi handle waits for the socket and the stop's descriptor at once. */
-static int run(const struct exchange *exchange, struct err *err)
+static int target_http_run_transfer(const struct exchange *exchange, struct err *err)
 {
 	const struct stop *stop = exchange->request->work->stop;
 	struct curl_waitfd watched = { .fd = stop ? stop->fd : -1,
@@ -132,11 +135,13 @@ static int run(const struct exchange *exchange, struct err *err)
 	int running, wait_ms = 0;
 
 	while (failure == CURLM_OK) {
-		if (check_limits(exchange, &wait_ms, err) != 0)
+		if (target_http_check_limits(exchange, &wait_ms, err) != 0)
 			return -1;
 		failure = curl_multi_perform(exchange->multi, &running);
-		if (is_over(exchange, &code))
-			return code == CURLE_OK ? 0 : curl_fail(exchange, code, err);
+		if (target_http_is_over(exchange, &code))
+			return code == CURLE_OK
+				       ? 0
+				       : target_http_fail_curl(exchange, code, err);
 		if (failure == CURLM_OK)
 			failure = curl_multi_poll(exchange->multi, &watched, stop ? 1 : 0,
 						  wait_ms, NULL);
@@ -176,12 +181,12 @@ int http_request_run(const struct http_request *request, int *status, struct str
 	exchange.multi = curl_multi_init();
 	if (!exchange.easy || !exchange.multi)
 		abort();
-	set_transport(&exchange);
+	target_http_set_transport(&exchange);
 	set_credentials(&exchange);
 	set_body(&exchange);
 	if (curl_multi_add_handle(exchange.multi, exchange.easy) != CURLM_OK)
 		abort();
-	result = run(&exchange, err);
+	result = target_http_run_transfer(&exchange, err);
 	if (result == 0)
 		result = read_status(&exchange, status, err);
 	curl_multi_remove_handle(exchange.multi, exchange.easy);

@@ -40,8 +40,8 @@ static int write_head(const struct target_call *call, const char *path, const ch
 		   err);
 }
 
-static int fill(const struct target_call *call, const char *path, const char *head,
-		size_t oid_len, struct err *err)
+static int target_local_fill_repository(const struct target_call *call, const char *path,
+					const char *head, size_t oid_len, struct err *err)
 {
 	bool stores = call->destination->remote->stores_ref_log;
 	const char *const init[] = { "init",
@@ -68,7 +68,7 @@ static int sync_file(int dir, const char *name, struct err *err)
 	return 0;
 }
 
-static int sync_all(const char *path, struct err *err)
+static int target_local_sync_all(const char *path, struct err *err)
 {
 	AUTO_CLOSE int dir = dir_open(AT_FDCWD, path, err);
 
@@ -79,7 +79,7 @@ static int sync_all(const char *path, struct err *err)
 	return dir_sync(dir, ".", err);
 }
 
-static int in_the_way(const char *path, struct err *err)
+static int target_local_fail_in_the_way(const char *path, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "something that is no repository stands at %.300s",
 		path);
@@ -98,13 +98,13 @@ static int put_in_place(const char *made, const char *path, const char *parent,
 	if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
 		return err_errno(err, "cannot make repository %.300s", path);
 	if (repo_open(AT_FDCWD, path, &repo, ERR_IGNORED) != 0)
-		return in_the_way(path, err);
+		return target_local_fail_in_the_way(path, err);
 	repo_close(&repo);
 	return 0;
 }
 
-static int make(const struct target_call *call, const char *path, const char *head,
-		size_t oid_len, struct err *err)
+static int target_local_make_repository(const struct target_call *call, const char *path,
+					const char *head, size_t oid_len, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
 	AUTO_FREE char *parent =
@@ -116,7 +116,8 @@ static int make(const struct target_call *call, const char *path, const char *he
 	if (dir_make(AT_FDCWD, parent, err) != 0 ||
 	    tree_remove(AT_FDCWD, made, err) != 0 || dir_make(AT_FDCWD, made, err) != 0)
 		return -1;
-	if (fill(call, made, head, oid_len, err) == 0 && sync_all(made, err) == 0)
+	if (target_local_fill_repository(call, made, head, oid_len, err) == 0 &&
+	    target_local_sync_all(made, err) == 0)
 		result = put_in_place(made, path, parent, err);
 	tree_remove(AT_FDCWD, made, ERR_IGNORED);
 	return result;
@@ -141,15 +142,15 @@ static int may_make(const char *path, struct err *err)
 	if (dir < 0 && errno == ENOENT)
 		return 1;
 	if (dir < 0 && errno == ENOTDIR)
-		return in_the_way(path, err);
+		return target_local_fail_in_the_way(path, err);
 	if (dir < 0)
 		return err_errno(err, "cannot look at %.300s", path);
 	if (repo_look_at(dir) == REPO_BARE)
 		return 0;
-	return is_empty(dir) ? 1 : in_the_way(path, err);
+	return is_empty(dir) ? 1 : target_local_fail_in_the_way(path, err);
 }
 
-static char *path_of(const struct destination *destination)
+static char *target_local_copy_path(const struct destination *destination)
 {
 	size_t len = strlen(destination->path);
 
@@ -158,20 +159,22 @@ static char *path_of(const struct destination *destination)
 	return xstrndup(destination->path, len);
 }
 
-static int create(const struct target_call *call, const char *head, size_t oid_len,
-		  struct err *err)
+static int target_local_create(const struct target_call *call, const char *head,
+			       size_t oid_len, struct err *err)
 {
 	AUTO_FREE char *path = NULL;
 	int may;
 
 	if (check_path(call->destination, err) != 0)
 		return -1;
-	path = path_of(call->destination);
+	path = target_local_copy_path(call->destination);
 	may = may_make(path, err);
-	return may > 0 ? make(call, path, head, oid_len, err) : may;
+	return may > 0 ? target_local_make_repository(call, path, head, oid_len, err)
+		       : may;
 }
 
-static int set_head(const struct target_call *call, const char *head, struct err *err)
+static int target_local_set_head(const struct target_call *call, const char *head,
+				 struct err *err)
 {
 	const char *path = call->destination->path;
 	AUTO_CLOSE int dir = -1;
@@ -187,11 +190,12 @@ static int set_head(const struct target_call *call, const char *head, struct err
 	return write_head(call, path, head, err);
 }
 
-static int destroy(const struct target_call *call, struct err *err)
+static int target_local_destroy(const struct target_call *call, struct err *err)
 {
 	if (check_path(call->destination, err) != 0)
 		return -1;
 	return target_local_delete(call, err);
 }
 
-const struct target_kind target_local = { create, set_head, destroy };
+const struct target_kind target_local = { target_local_create, target_local_set_head,
+					  target_local_destroy };

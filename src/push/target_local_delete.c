@@ -61,7 +61,8 @@ static size_t end_of_part(const char *path, size_t count)
 	return at;
 }
 
-static void split(const struct destination *destination, struct place *place)
+static void local_delete_split_path(const struct destination *destination,
+				    struct place *place)
 {
 	size_t parts = count_fixed_parts(destination->url->template);
 	size_t len = strlen(destination->path), end;
@@ -88,7 +89,7 @@ static int open_base(struct place *place, struct err *err)
 	return err_remedy(err, "mount it, or correct url or adminUrl of the remote");
 }
 
-static int not_there(const struct place *place, struct err *err)
+static int local_delete_fail_missing(const struct place *place, struct err *err)
 {
 	if (errno == ENOENT)
 		return err_set(err, ERR_MISSING, "there is no repository at %.300s",
@@ -101,24 +102,24 @@ static int not_there(const struct place *place, struct err *err)
 	return err_remedy(err, "delete it yourself");
 }
 
-static int open_part(int dir, const char *name)
+static int local_delete_open_part(int dir, const char *name)
 {
 	return openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static bool is_dots(const char *name)
+static bool local_delete_is_dots(const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static int bad_path(const struct place *place, struct err *err)
+static int local_delete_refuse_path(const struct place *place, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "\"%.300s\" can be no repository's path", place->whole);
 	return err_remedy(err, "correct url or adminUrl of the remote");
 }
 
 /* Follows the path part by part; *repo is what stands at its end. */
-static int walk(struct place *place, int *repo, struct err *err)
+static int local_delete_walk_path(struct place *place, int *repo, struct err *err)
 {
 	AUTO_FREE char *copy = xstrdup(place->path);
 	char *rest = copy, *part;
@@ -130,12 +131,12 @@ static int walk(struct place *place, int *repo, struct err *err)
 		if (place->parent >= 0)
 			close(place->parent);
 		place->parent = dir;
-		if (is_dots(part) || strcmp(part, OWN_FOLDER) == 0)
-			return bad_path(place, err);
-		dir = open_part(dir, part);
+		if (local_delete_is_dots(part) || strcmp(part, OWN_FOLDER) == 0)
+			return local_delete_refuse_path(place, err);
+		dir = local_delete_open_part(dir, part);
 	}
 	if (dir < 0)
-		return not_there(place, err);
+		return local_delete_fail_missing(place, err);
 	*repo = dir;
 	return 0;
 }
@@ -158,10 +159,11 @@ static bool entry_holds_repository(int dir, const struct dirent *entry, bool is_
 {
 	AUTO_CLOSE int below = -1;
 
-	if (is_dots(entry->d_name) || (is_top && is_known_folder(entry->d_name)) ||
+	if (local_delete_is_dots(entry->d_name) ||
+	    (is_top && is_known_folder(entry->d_name)) ||
 	    (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
 		return false;
-	below = open_part(dir, entry->d_name);
+	below = local_delete_open_part(dir, entry->d_name);
 	if (below < 0)
 		return errno != ENOTDIR && errno != ELOOP && errno != ENOENT;
 	return repo_look_at(below) != REPO_NOTHING || holds_repository(below, false);
@@ -201,7 +203,7 @@ static int check_repository(const struct place *place, int repo, struct err *err
 }
 
 /* Folders that have become empty by it. */
-static void remove_empty_parents(const struct place *place)
+static void local_delete_prune_parents(const struct place *place)
 {
 	AUTO_FREE char *parent = xstrdup(place->path);
 	char *slash;
@@ -213,10 +215,10 @@ static void remove_empty_parents(const struct place *place)
 	}
 }
 
-static int move(const struct place *place, struct err *err)
+static int local_delete_move_to_trash(const struct place *place, struct err *err)
 {
 	const struct job nobody = { .fence = 0 };
-	AUTO_FREE char *to = trash_place(&nobody, place->root, place->path, err);
+	AUTO_FREE char *to = trash_make_place(&nobody, place->root, place->path, err);
 
 	if (!to)
 		return -1;
@@ -241,13 +243,15 @@ int target_local_delete(const struct target_call *call, struct err *err)
 	AUTO_PLACE struct place place = { .root = -1, .parent = -1 };
 	AUTO_CLOSE int repo = -1;
 
-	split(call->destination, &place);
+	local_delete_split_path(call->destination, &place);
 	if (place.path[0] == '\0')
-		return bad_path(&place, err);
-	if (open_base(&place, err) != 0 || walk(&place, &repo, err) != 0 ||
-	    check_repository(&place, repo, err) != 0 || move(&place, err) != 0)
+		return local_delete_refuse_path(&place, err);
+	if (open_base(&place, err) != 0 ||
+	    local_delete_walk_path(&place, &repo, err) != 0 ||
+	    check_repository(&place, repo, err) != 0 ||
+	    local_delete_move_to_trash(&place, err) != 0)
 		return -1;
-	remove_empty_parents(&place);
+	local_delete_prune_parents(&place);
 	trash_expire(place.base);
 	return 0;
 }

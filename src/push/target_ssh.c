@@ -34,7 +34,7 @@ static size_t home_part(const char *path)
 	return path[len] == '/' ? len + 1 : 0;
 }
 
-static int bad_path(const char *path, struct err *err)
+static int target_ssh_refuse_path(const char *path, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "\"%.300s\" can be no repository's path", path);
 	return err_remedy(err, "correct url or adminUrl of the remote");
@@ -54,7 +54,7 @@ static bool ends_in_name(const char *path, size_t len)
 
 /* Without slashes at its end; the caller frees. NULL: *err. In host:path, git takes
  * "/~user/x" for "~user/x". */
-static char *read_path(const struct destination *destination, struct err *err)
+static char *target_ssh_read_path(const struct destination *destination, struct err *err)
 {
 	const char *path = destination->path ? destination->path : "";
 	size_t len;
@@ -66,12 +66,12 @@ static char *read_path(const struct destination *destination, struct err *err)
 		len--;
 	if (ends_in_name(path, len))
 		return xstrndup(path, len);
-	bad_path(path, err);
+	target_ssh_refuse_path(path, err);
 	return NULL;
 }
 
 /* As a word for the shell. */
-static void add_path(struct str *out, const char *path)
+static void target_ssh_add_path(struct str *out, const char *path)
 {
 	size_t home = home_part(path);
 
@@ -84,11 +84,11 @@ static void add_path(struct str *out, const char *path)
 static int quote_path(const struct destination *destination, struct str *out,
 		      struct err *err)
 {
-	AUTO_FREE char *path = read_path(destination, err);
+	AUTO_FREE char *path = target_ssh_read_path(destination, err);
 
 	if (!path)
 		return -1;
-	add_path(out, path);
+	target_ssh_add_path(out, path);
 	return 0;
 }
 
@@ -102,7 +102,7 @@ static void add_gone(struct str *out, const struct destination *destination,
 					 slash ? (int)(slash + 1 - path) : 0, path,
 					 destination->uri_key);
 
-	add_path(out, gone);
+	target_ssh_add_path(out, gone);
 }
 
 static void add_is_repository(struct str *line, const char *path)
@@ -138,7 +138,8 @@ static void add_create(struct str *line, const struct push_remote *remote,
 	str_addf(line, " init --bare%s", oid_len == 32 ? " --object-format=sha256" : "");
 }
 
-static void add_head(struct str *line, const struct push_remote *remote, const char *head)
+static void target_ssh_add_head(struct str *line, const struct push_remote *remote,
+				const char *head)
 {
 	add_git(line, remote);
 	str_add(line, " symbolic-ref HEAD ");
@@ -146,8 +147,8 @@ static void add_head(struct str *line, const struct push_remote *remote, const c
 }
 
 /* Takes result and error of a line that failed. */
-static int judge(const struct target_call *call, const struct proc_result *result,
-		 struct err *err)
+static int target_ssh_classify_failure(const struct target_call *call,
+				       const struct proc_result *result, struct err *err)
 {
 	const struct destination *destination = call->destination;
 	const char *host = destination->host, *path = destination->path;
@@ -182,7 +183,7 @@ static int run_line(const struct target_call *call, const struct str *line,
 
 	if (ssh_run(call, 0, line->data, &result, err) == 0)
 		return 0;
-	return judge(call, &result, err);
+	return target_ssh_classify_failure(call, &result, err);
 }
 
 static int run_create(const struct target_call *call, const struct str *line,
@@ -194,11 +195,11 @@ static int run_create(const struct target_call *call, const struct str *line,
 		return 0;
 	if (git_message_is_gerrit(result.tail))
 		return target_gerrit_create(call, head, err);
-	return judge(call, &result, err);
+	return target_ssh_classify_failure(call, &result, err);
 }
 
-static int create(const struct target_call *call, const char *head, size_t oid_len,
-		  struct err *err)
+static int target_ssh_create(const struct target_call *call, const char *head,
+			     size_t oid_len, struct err *err)
 {
 	const struct push_remote *remote = call->destination->remote;
 	AUTO_STR struct str path = STR_INIT, line = STR_INIT;
@@ -209,13 +210,14 @@ static int create(const struct target_call *call, const char *head, size_t oid_l
 	add_create(&line, remote, path.data, oid_len);
 	if (head) {
 		str_add(&line, " && ");
-		add_head(&line, remote, head);
+		target_ssh_add_head(&line, remote, head);
 	}
 	str_add(&line, " && rm -f " NEW);
 	return run_create(call, &line, head, err);
 }
 
-static int set_head(const struct target_call *call, const char *head, struct err *err)
+static int target_ssh_set_head(const struct target_call *call, const char *head,
+			       struct err *err)
 {
 	AUTO_STR struct str path = STR_INIT, line = STR_INIT;
 
@@ -224,7 +226,7 @@ static int set_head(const struct target_call *call, const char *head, struct err
 	str_add(&line, "if ");
 	add_is_repository(&line, path.data);
 	str_addf(&line, "; then cd %s && ", path.data);
-	add_head(&line, call->destination->remote, head);
+	target_ssh_add_head(&line, call->destination->remote, head);
 	str_addf(&line, "; else exit %d; fi", EXIT_MISSING);
 	return run_line(call, &line, err);
 }
@@ -241,14 +243,14 @@ static void add_has_others(struct str *line, const char *path)
 	str_add(line, " -type d -name objects -print)\"");
 }
 
-static int destroy(const struct target_call *call, struct err *err)
+static int target_ssh_destroy(const struct target_call *call, struct err *err)
 {
-	AUTO_FREE char *whole = read_path(call->destination, err);
+	AUTO_FREE char *whole = target_ssh_read_path(call->destination, err);
 	AUTO_STR struct str path = STR_INIT, gone = STR_INIT, line = STR_INIT;
 
 	if (!whole)
 		return -1;
-	add_path(&path, whole);
+	target_ssh_add_path(&path, whole);
 	add_gone(&gone, call->destination, whole);
 	str_addf(&line, "rm -rf %s && if ", gone.data);
 	add_is_repository(&line, path.data);
@@ -259,4 +261,5 @@ static int destroy(const struct target_call *call, struct err *err)
 	return run_line(call, &line, err);
 }
 
-const struct target_kind target_ssh = { create, set_head, destroy };
+const struct target_kind target_ssh = { target_ssh_create, target_ssh_set_head,
+					target_ssh_destroy };

@@ -48,7 +48,7 @@ static void end_in_hex(struct hash *hash, char *key)
 	memcpy(key, hex.data, hex.len + 1);
 }
 
-static void add_text(struct hash *hash, const char *text)
+static void task_hash_text(struct hash *hash, const char *text)
 {
 	hash_add(hash, text, strlen(text));
 }
@@ -58,16 +58,16 @@ void task_key(const struct task *task, char key[TASK_KEY_SIZE])
 	AUTO_HASH struct hash hash;
 
 	hash_init(&hash, HASH_SHA1);
-	add_text(&hash, task->project);
-	add_text(&hash, "\n[");
+	task_hash_text(&hash, task->project);
+	task_hash_text(&hash, "\n[");
 	for (size_t i = 0; i < task->refs.count; i++) {
-		add_text(&hash, i > 0 ? ", " : "");
-		add_text(&hash, task->refs.items[i]);
+		task_hash_text(&hash, i > 0 ? ", " : "");
+		task_hash_text(&hash, task->refs.items[i]);
 	}
-	add_text(&hash, "]\n");
-	add_text(&hash, task->uri);
-	add_text(&hash, "\n");
-	add_text(&hash, task->remote);
+	task_hash_text(&hash, "]\n");
+	task_hash_text(&hash, task->uri);
+	task_hash_text(&hash, "\n");
+	task_hash_text(&hash, task->remote);
 	end_in_hex(&hash, key);
 }
 
@@ -76,6 +76,6 @@ void uri_key_of(const char *uri, char key[URI_KEY_SIZE])
 	AUTO_HASH struct hash hash;
 
 	hash_init(&hash, HASH_SHA1);
-	add_text(&hash, uri);
+	task_hash_text(&hash, uri);
 	end_in_hex(&hash, key);
 }

@@ -29,16 +29,17 @@ static void widen(struct task *task)
 	vec_add(&task->refs, xstrdup(TASK_ALL_REFS));
 }
 
-static bool is_text(const char *text)
+static bool task_add_is_text(const char *text)
 {
 	return text && text[0] && text_is_utf8(text, strlen(text));
 }
 
-static int check(const struct task *task, struct err *err)
+static int task_add_check_task(const struct task *task, struct err *err)
 {
 	if (task->refs.count == 0)
 		return err_set(err, ERR_INTERNAL, "a replication task without refs");
-	if (is_text(task->project) && is_text(task->uri) && is_text(task->remote))
+	if (task_add_is_text(task->project) && task_add_is_text(task->uri) &&
+	    task_add_is_text(task->remote))
 		return 0;
 	err_set(err, ERR_CONFIG,
 		"the repository, the URI or the remote of a replication "
@@ -46,13 +47,13 @@ static int check(const struct task *task, struct err *err)
 	return err_remedy(err, "rename the repository");
 }
 
-static int settle(struct task *task, char key[TASK_KEY_SIZE], struct str *content,
-		  struct err *err)
+static int task_add_normalize(struct task *task, char key[TASK_KEY_SIZE],
+			      struct str *content, struct err *err)
 {
-	if (check(task, err) != 0)
+	if (task_add_check_task(task, err) != 0)
 		return -1;
 	for (size_t i = 0; i < task->refs.count; i++) {
-		if (!is_text(task->refs.items[i])) {
+		if (!task_add_is_text(task->refs.items[i])) {
 			widen(task);
 			break;
 		}
@@ -95,8 +96,8 @@ struct adding {
 };
 
 /* 1: such a task waits, as `later` says with a later time than asked for; 0: none; -1. */
-static int look(const struct adding *adding, const char *name, bool *later,
-		struct err *err)
+static int task_add_inspect_waiting(const struct adding *adding, const char *name,
+				    bool *later, struct err *err)
 {
 	AUTO_TASK struct task there = { 0 };
 	struct stat st;
@@ -114,17 +115,17 @@ static int look(const struct adding *adding, const char *name, bool *later,
 }
 
 /* Likewise, and its file is on disk. */
-static int find(const struct adding *adding, const char *name, bool *later,
-		struct err *err)
+static int task_add_find_synced(const struct adding *adding, const char *name,
+				bool *later, struct err *err)
 {
-	int found = look(adding, name, later, err);
+	int found = task_add_inspect_waiting(adding, name, later, err);
 
 	return found == 1 && sync_name(adding->waiting, name, err) != 0 ? -1 : found;
 }
 
 /* One that is there is replaced, not touched: other nodes see by its inode that its time
  * is another one. If it was taken meanwhile, this is another task to do the same. */
-static int make(struct adding *adding, bool replaces, struct err *err)
+static int task_add_make_file(struct adding *adding, bool replaces, struct err *err)
 {
 	AUTO_BUILT struct built built = BUILT_INIT;
 	struct new_file file = { WAITING, adding->key, &adding->content, adding->since_ms,
@@ -156,26 +157,27 @@ static int attempt(struct adding *adding, struct err *err)
 
 	snprintf(json, sizeof(json), "%s.json", adding->key);
 	if (adding->store->is_local) {
-		found = find(adding, adding->key, &later, err);
+		found = task_add_find_synced(adding, adding->key, &later, err);
 		if (found == 0)
-			found = find(adding, json, &later, err);
+			found = task_add_find_synced(adding, json, &later, err);
 	}
 	if (found == 0) {
-		made = make(adding, false, err);
+		made = task_add_make_file(adding, false, err);
 		if (made != 0)
 			return made;
-		found = find(adding, adding->key, &later, err);
+		found = task_add_find_synced(adding, adding->key, &later, err);
 	}
-	return found == 1 && later ? make(adding, true, err) : found;
+	return found == 1 && later ? task_add_make_file(adding, true, err) : found;
 }
 
-static int add(struct adding *adding, struct err *err)
+static int task_add_add_single(struct adding *adding, struct err *err)
 {
 	AUTO_CLOSE int waiting = store_dir(adding->store, WAITING, err);
 	const char *path = adding->store->paths[WAITING];
 	int result = 0;
 
-	if (waiting < 0 || settle(adding->task, adding->key, &adding->content, err) != 0)
+	if (waiting < 0 ||
+	    task_add_normalize(adding->task, adding->key, &adding->content, err) != 0)
 		return -1;
 	adding->waiting = waiting;
 	for (int i = 0; result == 0 && i < ATTEMPTS; i++)
@@ -194,7 +196,7 @@ int task_store_add(struct task_store *store, struct task *task, int64_t since_ms
 	struct adding adding = {
 		.store = store, .task = task, .content = STR_INIT, .since_ms = since_ms
 	};
-	int result = add(&adding, err);
+	int result = task_add_add_single(&adding, err);
 
 	str_clear(&adding.content);
 	*is_new = adding.is_new;
@@ -210,7 +212,7 @@ static int open_present(struct adding *adding, struct err *err)
 	snprintf(json, sizeof(json), "%s.json", adding->key);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		bool later = false;
-		int found = look(adding, names[i], &later, err);
+		int found = task_add_inspect_waiting(adding, names[i], &later, err);
 		if (found == 1 && !later)
 			adding->fd = open_task(adding->waiting, names[i]);
 		if (found < 0 || adding->fd >= 0)
@@ -220,13 +222,13 @@ static int open_present(struct adding *adding, struct err *err)
 }
 
 /* Opens one that waits already; or writes a file that is not on disk yet. */
-static int prepare(struct adding *adding, struct err *err)
+static int task_add_prepare_file(struct adding *adding, struct err *err)
 {
 	struct new_file file = { WAITING, adding->key, &adding->content, adding->since_ms,
 				 FILE_NO_SYNC };
 	int found;
 
-	if (settle(adding->task, adding->key, &adding->content, err) != 0)
+	if (task_add_normalize(adding->task, adding->key, &adding->content, err) != 0)
 		return -1;
 	found = adding->store->is_local ? open_present(adding, err) : 0;
 	if (found != 0)
@@ -259,7 +261,7 @@ static int flush(struct task_store *store, const struct adding *list, size_t cou
 }
 
 /* One of the same name is left to the way of a single one, which has to look at it. */
-static int put(struct adding *adding, struct err *err)
+static int task_add_link_file(struct adding *adding, struct err *err)
 {
 	int linked;
 
@@ -285,12 +287,12 @@ static int add_together(struct task_store *store, struct adding *list, size_t co
 
 	for (size_t i = 0; i < count && result == 0; i++) {
 		list[i].waiting = waiting;
-		result = prepare(&list[i], err);
+		result = task_add_prepare_file(&list[i], err);
 	}
 	if (result == 0)
 		result = flush(store, list, count, err);
 	for (size_t i = 0; i < count && result == 0; i++)
-		result = put(&list[i], err);
+		result = task_add_link_file(&list[i], err);
 	if (result == 0 && fsync(waiting) != 0)
 		return err_errno(err, "cannot sync %s", store->paths[WAITING]);
 	return result;

@@ -60,7 +60,7 @@ static void try_tree(struct adoption *adoption, int above, const char *name)
 		store_note_trouble(adoption->store, name, &err);
 }
 
-static void say(const char *from, size_t moved)
+static void task_adopt_report(const char *from, size_t moved)
 {
 	if (moved > 0)
 		log_info("task.adopted", LOG_TEXT("from", from),
@@ -77,7 +77,7 @@ int store_adopt_waiting(struct task_store *store, struct err *err)
 		return -1;
 	for (size_t i = 0; i < dirs.count; i++)
 		try_tree(&adoption, waiting, dirs.items[i]);
-	say(store->paths[WAITING], adoption.moved);
+	task_adopt_report(store->paths[WAITING], adoption.moved);
 	return 0;
 }
 
@@ -112,6 +112,6 @@ int store_adopt_running(struct task_store *store, running_uri_seen running, void
 			running(arg, name);
 		}
 	}
-	say(store->paths[RUNNING], adoption.moved);
+	task_adopt_report(store->paths[RUNNING], adoption.moved);
 	return 0;
 }

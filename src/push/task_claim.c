@@ -39,7 +39,7 @@ struct move {
 };
 
 /* Back to where it was: it is another URI's, or cannot be read just now. */
-static void put_back(const struct move *move, const char *name)
+static void task_claim_put_back(const struct move *move, const char *name)
 {
 	struct err err;
 
@@ -52,7 +52,8 @@ static void put_back(const struct move *move, const char *name)
 }
 
 /* What was written there is what counts, whatever it was when it was listed. */
-static void take(const struct move *move, const char *name, claimed_tasks *tasks)
+static void task_claim_take(const struct move *move, const char *name,
+			    claimed_tasks *tasks)
 {
 	AUTO_TASK struct task task = { 0 };
 	struct stat st;
@@ -63,12 +64,12 @@ static void take(const struct move *move, const char *name, claimed_tasks *tasks
 			store_set_aside(move->store, move->running, name, &err);
 		} else if (err.class != ERR_MISSING) {
 			store_note_trouble(move->store, name, &err);
-			put_back(move, name);
+			task_claim_put_back(move, name);
 		}
 		return;
 	}
 	if (strcmp(task.uri, move->uri) != 0) {
-		put_back(move, name);
+		task_claim_put_back(move, name);
 		return;
 	}
 	struct claimed_task claimed = { xstrdup(name), stat_ms(&st), task };
@@ -88,7 +89,7 @@ static int claim_all(const struct move *move, const store_names *names,
 			return err_errno(err, "cannot move %s to running/", name);
 		task_index_drop(&move->store->index, name, births);
 		if (is_ours)
-			take(move, name, tasks);
+			task_claim_take(move, name, tasks);
 	}
 	return 0;
 }

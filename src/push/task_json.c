@@ -67,7 +67,8 @@ void task_write(const struct task *task, struct str *out)
 	str_add(out, "}\n");
 }
 
-static int read_text(const char *key, const json_t *value, char **text, struct err *err)
+static int task_json_read_text(const char *key, const json_t *value, char **text,
+			       struct err *err)
 {
 	if (!json_is_string(value))
 		return err_set(err, ERR_CORRUPT, "no task: \"%s\" is no text", key);
@@ -77,45 +78,45 @@ static int read_text(const char *key, const json_t *value, char **text, struct e
 	return 0;
 }
 
-static int read_ref(const char *key, const json_t *value, ref_names *refs,
-		    struct err *err)
+static int task_json_read_ref(const char *key, const json_t *value, ref_names *refs,
+			      struct err *err)
 {
 	char *ref = NULL;
 
-	if (read_text(key, value, &ref, err) != 0)
+	if (task_json_read_text(key, value, &ref, err) != 0)
 		return -1;
 	vec_add(refs, ref);
 	return 0;
 }
 
-static int read_refs(const char *key, const json_t *value, ref_names *refs,
-		     struct err *err)
+static int task_json_read_refs(const char *key, const json_t *value, ref_names *refs,
+			       struct err *err)
 {
 	size_t at;
 	json_t *ref;
 
 	if (!json_is_array(value))
 		return err_set(err, ERR_CORRUPT, "no task: \"%s\" is no list", key);
-	json_array_foreach(value, at,
-			   ref) if (read_ref(key, ref, refs, err) != 0) return -1;
+	json_array_foreach(value, at, ref) if (task_json_read_ref(key, ref, refs, err) !=
+					       0) return -1;
 	return 0;
 }
 
-static int read_field(const char *key, const json_t *value, struct task *task,
-		      struct err *err)
+static int task_json_read_field(const char *key, const json_t *value, struct task *task,
+				struct err *err)
 {
 	AUTO_STR struct str shown = STR_INIT;
 
 	if (strcmp(key, "project") == 0)
-		return read_text(key, value, &task->project, err);
+		return task_json_read_text(key, value, &task->project, err);
 	if (strcmp(key, "uri") == 0)
-		return read_text(key, value, &task->uri, err);
+		return task_json_read_text(key, value, &task->uri, err);
 	if (strcmp(key, "remote") == 0)
-		return read_text(key, value, &task->remote, err);
+		return task_json_read_text(key, value, &task->remote, err);
 	if (strcmp(key, "refs") == 0)
-		return read_refs(key, value, &task->refs, err);
+		return task_json_read_refs(key, value, &task->refs, err);
 	if (strcmp(key, "ref") == 0)
-		return read_ref(key, value, &task->refs, err);
+		return task_json_read_ref(key, value, &task->refs, err);
 	str_add_printable(&shown, key);
 	err_set(err, ERR_CORRUPT, "no task: it has an unknown field \"%.100s\"",
 		shown.data);
@@ -128,7 +129,8 @@ static int read_fields(json_t *object, struct task *task, struct err *err)
 	json_t *value;
 
 	json_object_foreach(object, key,
-			    value) if (read_field(key, value, task, err) != 0) return -1;
+			    value) if (task_json_read_field(key, value, task, err) !=
+				       0) return -1;
 	if (!task->project || !task->uri || !task->remote)
 		return err_set(err, ERR_CORRUPT, "no task: it has no \"%s\"",
 			       !task->project ? "project"

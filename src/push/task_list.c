@@ -17,7 +17,8 @@ struct listing_place {
 };
 
 /* What is gone meanwhile is left out. */
-static void list_one(const struct listing_place *place, int dir, const char *name)
+static void task_list_add_file(const struct listing_place *place, int dir,
+			       const char *name)
 {
 	struct listed_task one = { .is_running = place->is_running };
 	struct stat st;
@@ -34,14 +35,15 @@ static void list_one(const struct listing_place *place, int dir, const char *nam
 	vec_add(place->tasks, one);
 }
 
-static int list_files(const struct listing_place *place, int dir, struct err *err)
+static int task_list_add_files(const struct listing_place *place, int dir,
+			       struct err *err)
 {
 	AUTO_NAMES store_names names = { 0 };
 
 	if (store_list_files(dir, &names, err) != 0)
 		return -1;
 	for (size_t i = 0; i < names.count; i++)
-		list_one(place, dir, names.items[i]);
+		task_list_add_file(place, dir, names.items[i]);
 	return 0;
 }
 
@@ -53,7 +55,7 @@ static int list_below(const struct listing_place *place, int dir, const char *na
 
 	if (below < 0)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot open %s", name);
-	return list_files(place, below, err);
+	return task_list_add_files(place, below, err);
 }
 
 static int list_place(struct task_store *store, enum store_place which,
@@ -64,7 +66,7 @@ static int list_place(struct task_store *store, enum store_place which,
 
 	place->path = store->paths[which];
 	place->is_running = which == RUNNING;
-	if (dir < 0 || list_files(place, dir, err) != 0 ||
+	if (dir < 0 || task_list_add_files(place, dir, err) != 0 ||
 	    store_list_dirs(dir, &dirs, err) != 0)
 		return -1;
 	for (size_t i = 0; i < dirs.count; i++)
@@ -99,7 +101,7 @@ int task_store_list(struct task_store *store, listed_tasks *tasks,
 	return 0;
 }
 
-static bool is_in(int dir, const char *key)
+static bool task_list_is_in_directory(int dir, const char *key)
 {
 	AUTO_FREE char *json = xasprintf("%s.json", key);
 	struct stat st;
@@ -112,7 +114,7 @@ int store_is_waiting(struct task_store *store, const char *key, bool *is, struct
 {
 	AUTO_CLOSE int waiting = store_dir(store, WAITING, err);
 
-	*is = waiting >= 0 && is_in(waiting, key);
+	*is = waiting >= 0 && task_list_is_in_directory(waiting, key);
 	return waiting < 0 ? -1 : 0;
 }
 
@@ -126,7 +128,7 @@ int store_is_running(struct task_store *store, const char *key, bool *is, struct
 		return -1;
 	for (size_t i = 0; i < dirs.count && !*is; i++) {
 		AUTO_FREE char *path = xasprintf("%s/%s", dirs.items[i], key);
-		*is = is_in(running, path);
+		*is = task_list_is_in_directory(running, path);
 	}
 	return 0;
 }

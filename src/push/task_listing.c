@@ -72,7 +72,7 @@ static void listed_clear(struct listed *listed)
 	str_clear(&listed->texts);
 }
 
-static bool is_directory(int dir, const struct dirent *entry)
+static bool task_listing_is_directory(int dir, const struct dirent *entry)
 {
 	struct stat st;
 
@@ -82,7 +82,7 @@ static bool is_directory(int dir, const struct dirent *entry)
 		S_ISDIR(st.st_mode));
 }
 
-static int read_names(int dir, struct listed *listed, struct err *err)
+static int task_listing_read_names(int dir, struct listed *listed, struct err *err)
 {
 	AUTO_CLOSEDIR DIR *list = dir_list(dir, ".");
 	struct dirent *entry;
@@ -92,7 +92,7 @@ static int read_names(int dir, struct listed *listed, struct err *err)
 	while (errno = 0, (entry = readdir(list)) != NULL) {
 		if (!is_store_name(entry->d_name))
 			continue;
-		if (is_directory(dir, entry)) {
+		if (task_listing_is_directory(dir, entry)) {
 			listed->found_dirs = true;
 			continue;
 		}
@@ -103,7 +103,7 @@ static int read_names(int dir, struct listed *listed, struct err *err)
 	return errno == 0 ? 0 : err_errno(err, "cannot list waiting/ of the task store");
 }
 
-static bool same_time(struct timespec one, struct timespec other)
+static bool task_listing_same_time(struct timespec one, struct timespec other)
 {
 	return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
 }
@@ -114,7 +114,8 @@ static void note_listing(struct task_store *store, struct timespec modified,
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
 	struct listing *listing = &store->listing;
 
-	if (listing->began_at == 0 || !same_time(listing->modified, modified)) {
+	if (listing->began_at == 0 ||
+	    !task_listing_same_time(listing->modified, modified)) {
 		listing->modified = modified;
 		listing->modified_since = began_at;
 	}
@@ -137,7 +138,7 @@ bool store_listing_is_due(struct task_store *store)
 	int64_t age = clock_boot_ms() - listing->began_at;
 	if (listing->began_at == 0)
 		return true;
-	if (listing->is_settled && same_time(listing->modified, st.st_mtim))
+	if (listing->is_settled && task_listing_same_time(listing->modified, st.st_mtim))
 		return false;
 	return listing->is_cheap ||
 	       (age > DEAR_LEAST_MS && age > DEAR_TIMES * listing->cost_ms);
@@ -157,7 +158,7 @@ int store_list_waiting(struct task_store *store, bool *found_dirs, struct err *e
 		return -1;
 	if (fstat(dir, &st) != 0)
 		return err_errno(err, "cannot look at %s", store->paths[WAITING]);
-	if (read_names(dir, &listed, err) != 0)
+	if (task_listing_read_names(dir, &listed, err) != 0)
 		return -1;
 	task_index_compare(&store->index, &listed.names, listed.texts.data, births,
 			   &unknown);

@@ -3,7 +3,7 @@
 
 enum { DIGEST_MAX = 256 };
 
-static void name_of(const char *project, char name[URI_KEY_SIZE])
+static void task_seen_make_name(const char *project, char name[URI_KEY_SIZE])
 {
 	uri_key_of(project, name); /* the SHA-1 of a text, that is */
 }
@@ -15,7 +15,7 @@ bool task_store_was_seen(struct task_store *store, const char *project,
 	AUTO_CLOSE int dir = store_dir(store, SEEN, ERR_IGNORED);
 	char name[URI_KEY_SIZE];
 
-	name_of(project, name);
+	task_seen_make_name(project, name);
 	return dir >= 0 && file_read(dir, name, DIGEST_MAX, &text, ERR_IGNORED) == 0 &&
 	       strcmp(text.data, digest) == 0;
 }
@@ -27,7 +27,7 @@ void task_store_note_seen(struct task_store *store, const char *project,
 	char name[URI_KEY_SIZE];
 	struct new_file file = { SEEN, name, &text, 0, FILE_NO_SYNC };
 
-	name_of(project, name);
+	task_seen_make_name(project, name);
 	str_add(&text, digest);
 	(void)store_put(store, &file, ERR_IGNORED);
 }

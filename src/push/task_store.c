@@ -91,7 +91,7 @@ int task_store_sweep(struct task_store *store, struct err *err)
 	return 0;
 }
 
-static int watch(const char *path, uint32_t what)
+static int task_store_open_watch(const char *path, uint32_t what)
 {
 	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 
@@ -128,10 +128,10 @@ int task_store_open(const char *directory, struct task_store **out, struct err *
 		return fail_open(store, err);
 	AUTO_CLOSE int fd = store_dir(store, WAITING, err);
 	store->is_local = fd >= 0 && file_system_is_local(fd);
-	store->watch = watch(store->paths[WAITING], NEWS | SELF);
+	store->watch = task_store_open_watch(store->paths[WAITING], NEWS | SELF);
 	store_watch_again(store); /* to know its number */
-	store->request_watch =
-		watch(store->paths[REQUESTS], IN_CREATE | IN_MOVED_TO | IN_DELETE);
+	store->request_watch = task_store_open_watch(store->paths[REQUESTS],
+						     IN_CREATE | IN_MOVED_TO | IN_DELETE);
 	*out = store;
 	return 0;
 }

@@ -23,7 +23,7 @@ int transfer_read(struct transfer *transfer, struct err *err)
 }
 
 /* Children obey by themselves; this is for the time between two. */
-static int check_limits(const struct transfer *transfer, struct err *err)
+static int transfer_check_limits(const struct transfer *transfer, struct err *err)
 {
 	const struct git_work *work = transfer->request->work;
 
@@ -63,15 +63,15 @@ static int push_in_batches(struct transfer *transfer, const push_items *items,
 	for (size_t from = 0; from < items->count; from += batch.count) {
 		batch = (push_items){ .items = items->items + from };
 		batch.count = batch_of(transfer, items, from);
-		if (check_limits(transfer, err) != 0 ||
+		if (transfer_check_limits(transfer, err) != 0 ||
 		    transfer_push(transfer, &batch, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-static void collect(const struct transfer *transfer, enum item_state state,
-		    bool is_deletion, push_items *items)
+static void transfer_collect_items(const struct transfer *transfer, enum item_state state,
+				   bool is_deletion, push_items *items)
 {
 	for (size_t i = 0; i < transfer->items.count; i++) {
 		struct push_item *item = &transfer->items.items[i];
@@ -85,8 +85,8 @@ static int push_state(struct transfer *transfer, enum item_state state, struct e
 	push_items items = { 0 };
 	int status;
 
-	collect(transfer, state, true, &items); /* they make room */
-	collect(transfer, state, false, &items);
+	transfer_collect_items(transfer, state, true, &items); /* they make room */
+	transfer_collect_items(transfer, state, false, &items);
 	status = push_in_batches(transfer, &items, err);
 	vec_clear(&items);
 	return status;
@@ -104,8 +104,8 @@ static bool is_any_leased(const struct transfer *transfer)
  * read earlier still, so what we push now is as new at least. */
 static int look_and_read(struct transfer *transfer, struct err *err)
 {
-	if (check_limits(transfer, err) != 0 || transfer_look(transfer, err) != 0 ||
-	    transfer_read(transfer, err) != 0)
+	if (transfer_check_limits(transfer, err) != 0 ||
+	    transfer_look(transfer, err) != 0 || transfer_read(transfer, err) != 0)
 		return -1;
 	transfer_renew(transfer);
 	return 0;
@@ -127,14 +127,14 @@ static int push_leased(struct transfer *transfer, struct err *err)
 }
 
 /* A full one looks before all else, and pushes only what differs. */
-static int prepare(struct transfer *transfer, struct err *err)
+static int transfer_prepare(struct transfer *transfer, struct err *err)
 {
 	const struct transfer_request *request = transfer->request;
 
 	if (transfer_read(transfer, err) != 0)
 		return -1;
-	if (view_make(request->directory, request->repository, transfer->local.oid_len,
-		      &transfer->view, err) != 0)
+	if (view_create(request->directory, request->repository, transfer->local.oid_len,
+			&transfer->view, err) != 0)
 		return -1;
 	if (transfer->is_all &&
 	    (transfer_look(transfer, err) != 0 || transfer_read(transfer, err) != 0))
@@ -143,9 +143,10 @@ static int prepare(struct transfer *transfer, struct err *err)
 	return 0;
 }
 
-static int run(struct transfer *transfer, struct err *err)
+static int transfer_prepare_and_push(struct transfer *transfer, struct err *err)
 {
-	if (prepare(transfer, err) != 0 || push_state(transfer, ITEM_PLAIN, err) != 0)
+	if (transfer_prepare(transfer, err) != 0 ||
+	    push_state(transfer, ITEM_PLAIN, err) != 0)
 		return -1;
 	return push_leased(transfer, err);
 }
@@ -186,7 +187,7 @@ int transfer_run(const struct transfer_request *request, struct transfer_result 
 
 	*result = (struct transfer_result){ 0 };
 	transfer_open(&transfer);
-	status = run(&transfer, err);
+	status = transfer_prepare_and_push(&transfer, err);
 	if (status == 0 && is_all_local_fault(&transfer)) {
 		*err = transfer.local_fault;
 		status = -1;

@@ -161,7 +161,7 @@ struct push_command {
 	VEC(char *) owned;
 };
 
-static void add_owned(struct push_command *command, char *arg)
+static void transfer_git_add_owned(struct push_command *command, char *arg)
 {
 	vec_add(&command->owned, arg);
 	vec_add(&command->args, arg);
@@ -189,9 +189,10 @@ static void add_leases(const struct transfer *transfer, const push_items *items,
 			continue;
 		theirs = ref_snapshot_find(&transfer->seen, item->result.dst);
 		if (theirs)
-			add_owned(command,
-				  xasprintf("--force-with-lease=%s:%s", item->result.dst,
-					    oid_text(&theirs->oid, old)));
+			transfer_git_add_owned(command,
+					       xasprintf("--force-with-lease=%s:%s",
+							 item->result.dst,
+							 oid_text(&theirs->oid, old)));
 	}
 }
 
@@ -199,7 +200,8 @@ static void add_deletions(const push_items *items, struct push_command *command)
 {
 	for (size_t i = 0; i < items->count; i++)
 		if (items->items[i]->result.is_deletion)
-			add_owned(command, xasprintf(":%s", items->items[i]->result.dst));
+			transfer_git_add_owned(
+				command, xasprintf(":%s", items->items[i]->result.dst));
 }
 
 /* To a path here git syncs each ref by itself, which takes minutes for many: then the
@@ -239,7 +241,7 @@ static void make_command(const struct transfer *transfer, const push_items *item
 	vec_add(&command->args, NULL);
 }
 
-static int by_name(const void *a, const void *b)
+static int transfer_git_compare_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
 }
@@ -251,7 +253,7 @@ static int fill_view(struct transfer *transfer, const push_items *items, struct 
 	for (size_t i = 0; i < items->count; i++)
 		if (!items->items[i]->result.is_deletion)
 			vec_add(&refs.refs, items->items[i]->value);
-	vec_sort(&refs.refs, by_name);
+	vec_sort(&refs.refs, transfer_git_compare_by_name);
 	return view_fill(&transfer->view, &refs, err);
 }
 
@@ -317,8 +319,8 @@ static void take_refusal(struct transfer *transfer, struct push_item *item)
 	}
 }
 
-static void take_answer(struct transfer *transfer, const struct answer *answer,
-			const char *tail)
+static void transfer_git_take_answer(struct transfer *transfer,
+				     const struct answer *answer, const char *tail)
 {
 	struct push_item *item = answer->item;
 
@@ -345,7 +347,7 @@ static void take_answers(struct transfer *transfer, const push_items *items,
 	for (size_t i = 0; i < items->count; i++)
 		items->items[i]->is_answered = false;
 	for (size_t i = 0; i < list->count; i++)
-		take_answer(transfer, &list->items[i], tail);
+		transfer_git_take_answer(transfer, &list->items[i], tail);
 	for (size_t i = 0; i < items->count; i++) {
 		if (items->items[i]->is_answered)
 			continue;

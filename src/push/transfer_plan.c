@@ -29,8 +29,8 @@ static int by_dst(const void *a, const void *b)
 }
 
 /* The caller frees *dst, also when it is none. */
-static bool maps(const struct transfer *transfer, const char *name, char **dst,
-		 bool *force)
+static bool transfer_plan_map_name(const struct transfer *transfer, const char *name,
+				   char **dst, bool *force)
 {
 	*dst = NULL;
 	return ref_name_is_valid(name) &&
@@ -49,8 +49,8 @@ static const struct ref *local_value(const struct transfer *transfer, const char
 }
 
 /* Takes dst. Without a value: a deletion. */
-static void add_item(struct transfer *transfer, const char *name, char *dst,
-		     const struct ref *value)
+static void transfer_plan_add_item(struct transfer *transfer, const char *name, char *dst,
+				   const struct ref *value)
 {
 	struct push_item item = {
 		.result = { .ref = xstrdup(name), .dst = dst, .is_deletion = !value },
@@ -75,12 +75,12 @@ static void plan_named(struct transfer *transfer, const char *name)
 	bool exists, force;
 	AUTO_FREE char *dst = NULL;
 
-	if (!maps(transfer, name, &dst, &force))
+	if (!transfer_plan_map_name(transfer, name, &dst, &force))
 		return;
 	value = local_value(transfer, name, &exists);
 	if (!value && (exists || !transfer->remote->mirrors))
 		return;
-	add_item(transfer, name, TAKE(dst), value);
+	transfer_plan_add_item(transfer, name, TAKE(dst), value);
 	last_item(transfer)->forces = force;
 }
 
@@ -90,13 +90,13 @@ static void plan_local(struct transfer *transfer, const struct ref *ref)
 	bool force;
 	AUTO_FREE char *dst = NULL;
 
-	if (!maps(transfer, ref->name, &dst, &force))
+	if (!transfer_plan_map_name(transfer, ref->name, &dst, &force))
 		return;
 	value = ref_snapshot_resolve(&transfer->local.refs, ref->name);
 	theirs = ref_snapshot_find(&transfer->seen, dst);
 	if (!value || (theirs && oid_equal(&theirs->oid, &value->oid)))
 		return;
-	add_item(transfer, ref->name, TAKE(dst), value);
+	transfer_plan_add_item(transfer, ref->name, TAKE(dst), value);
 	last_item(transfer)->forces = force;
 }
 
@@ -127,7 +127,8 @@ static char *owner_by(const struct transfer *transfer, const struct push_spec *s
 	AUTO_FREE char *mapped = NULL;
 	bool force;
 
-	if (!name || !maps(transfer, name, &mapped, &force) || strcmp(mapped, dst) != 0)
+	if (!name || !transfer_plan_map_name(transfer, name, &mapped, &force) ||
+	    strcmp(mapped, dst) != 0)
 		return NULL;
 	return TAKE(name);
 }
@@ -159,7 +160,7 @@ static void plan_seen(struct transfer *transfer, const struct ref *ref)
 	AUTO_FREE char *owner = owner_of(transfer, ref->name, &exists);
 
 	if (owner && !exists)
-		add_item(transfer, owner, xstrdup(ref->name), NULL);
+		transfer_plan_add_item(transfer, owner, xstrdup(ref->name), NULL);
 }
 
 static void plan_all(struct transfer *transfer)
@@ -248,7 +249,8 @@ void transfer_plan(struct transfer *transfer)
 	defer_hindered(transfer);
 }
 
-static void renew(const struct transfer *transfer, struct push_item *item)
+static void transfer_plan_renew_item(const struct transfer *transfer,
+				     struct push_item *item)
 {
 	bool exists;
 	const struct ref *value = local_value(transfer, item->result.ref, &exists);
@@ -265,7 +267,7 @@ void transfer_renew(struct transfer *transfer)
 {
 	for (size_t i = 0; i < transfer->items.count; i++)
 		if (transfer->items.items[i].state == ITEM_LEASED)
-			renew(transfer, &transfer->items.items[i]);
+			transfer_plan_renew_item(transfer, &transfer->items.items[i]);
 }
 
 /* How many of the destination's refs are copies of local ones, as far as specs say. */
@@ -287,7 +289,7 @@ static bool is_open_deletion(const struct push_item *item)
 	return item->state == ITEM_LEASED && item->result.is_deletion;
 }
 
-static void hold(struct transfer *transfer)
+static void transfer_plan_hold_deletions(struct transfer *transfer)
 {
 	for (size_t i = 0; i < transfer->items.count; i++) {
 		struct push_item *item = &transfer->items.items[i];
@@ -303,7 +305,7 @@ static void hold(struct transfer *transfer)
 	}
 }
 
-static void brake(struct transfer *transfer)
+static void transfer_plan_limit_deletions(struct transfer *transfer)
 {
 	struct transfer_result *result = transfer->result;
 	size_t deletions = 0, copies;
@@ -318,7 +320,7 @@ static void brake(struct transfer *transfer)
 	result->is_held = true;
 	result->deletions = deletions;
 	result->remote_refs = copies;
-	hold(transfer);
+	transfer_plan_hold_deletions(transfer);
 }
 
 void transfer_compare(struct transfer *transfer)
@@ -334,5 +336,5 @@ void transfer_compare(struct transfer *transfer)
 		else if (theirs && oid_equal(&theirs->oid, &item->value.oid))
 			item_settle(item, REF_UP_TO_DATE, NULL);
 	}
-	brake(transfer);
+	transfer_plan_limit_deletions(transfer);
 }

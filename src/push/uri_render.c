@@ -1,6 +1,7 @@
 #include "push/uri_text.h"
 
-static void add_escaped(struct str *out, const char *text, const char *reserved)
+static void uri_render_add_escaped(struct str *out, const char *text,
+				   const char *reserved)
 {
 	for (; *text; text++) {
 		unsigned byte = (unsigned char)*text;
@@ -17,11 +18,11 @@ void uri_text_render(const struct uri_text *uri, struct str *out)
 	if (uri->scheme)
 		str_addf(out, "%s://", uri->scheme);
 	if (uri->user)
-		add_escaped(out, uri->user, "!*'();:@&=+$,/?#[]");
+		uri_render_add_escaped(out, uri->user, "!*'();:@&=+$,/?#[]");
 	if (uri->host) {
 		if (uri->user && uri->user[0])
 			str_add_char(out, '@');
-		add_escaped(out, uri->host, "");
+		uri_render_add_escaped(out, uri->host, "");
 		if (uri->port > 0)
 			str_addf(out, ":%u", uri->port);
 	}
@@ -31,7 +32,7 @@ void uri_text_render(const struct uri_text *uri, struct str *out)
 	}
 	if (uri->path[0] && uri->path[0] != '/')
 		str_add_char(out, '/');
-	add_escaped(out, uri->path, "");
+	uri_render_add_escaped(out, uri->path, "");
 }
 
 char *uri_text_without_secrets(const char *text, const struct uri_text *uri)

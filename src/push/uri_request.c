@@ -81,8 +81,8 @@ static int check_key(const char *name, const struct requested *requested, struct
 }
 
 /* As tasks: what is none is set aside. */
-static int read_from(struct task_store *store, int dir, const char *name,
-		     struct requested *requested, struct err *err)
+static int uri_request_read_file(struct task_store *store, int dir, const char *name,
+				 struct requested *requested, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	struct stat st;
@@ -112,8 +112,8 @@ int uri_request_get(struct task_store *store, const char *uri_key,
 	*requested = (struct requested){ .request = request };
 	if (dir < 0)
 		return -1;
-	result = read_from(store, dir, request_file(uri_key, request).name, requested,
-			   err);
+	result = uri_request_read_file(store, dir, request_file(uri_key, request).name,
+				       requested, err);
 	if (result == 1) {
 		requested->request = request;
 		snprintf(requested->uri_key, sizeof(requested->uri_key), "%s", uri_key);
@@ -128,7 +128,8 @@ int uri_request_remove(struct task_store *store, const char *uri_key,
 }
 
 /* Whether it is a request's name; others are left alone. */
-static bool split(const char *name, char uri_key[URI_KEY_SIZE], enum uri_request *request)
+static bool uri_request_split_name(const char *name, char uri_key[URI_KEY_SIZE],
+				   enum uri_request *request)
 {
 	snprintf(uri_key, URI_KEY_SIZE, "%s", name);
 	if (!is_uri_key(uri_key) || name[URI_KEY_SIZE - 1] != '.')
@@ -153,7 +154,7 @@ int uri_request_list(struct task_store *store, requested_list *list, struct err 
 		char uri_key[URI_KEY_SIZE];
 		enum uri_request request;
 		struct requested one;
-		if (!split(names.items[i], uri_key, &request))
+		if (!uri_request_split_name(names.items[i], uri_key, &request))
 			continue;
 		int result = uri_request_get(store, uri_key, request, &one, err);
 		if (result < 0)

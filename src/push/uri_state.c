@@ -23,8 +23,8 @@ void uri_states_clear(uri_states *states)
 	vec_clear(states);
 }
 
-static int read_from(int dir, const char *uri_key, struct uri_state *state,
-		     struct err *err)
+static int uri_state_read_file(int dir, const char *uri_key, struct uri_state *state,
+			       struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -47,7 +47,7 @@ int uri_state_read(struct task_store *store, const char *uri_key, struct uri_sta
 	AUTO_CLOSE int dir = store_dir(store, STATES, err);
 
 	*state = (struct uri_state){ 0 };
-	return dir < 0 ? -1 : read_from(dir, uri_key, state, err);
+	return dir < 0 ? -1 : uri_state_read_file(dir, uri_key, state, err);
 }
 
 int uri_state_write(struct task_store *store, const char *uri_key,
@@ -76,7 +76,7 @@ int uri_state_list(struct task_store *store, uri_states *states, struct err *err
 		struct uri_state state;
 		if (!is_uri_key(names.items[i]))
 			continue;
-		int result = read_from(dir, names.items[i], &state, err);
+		int result = uri_state_read_file(dir, names.items[i], &state, err);
 		if (result < 0)
 			return -1;
 		if (result == 1)

@@ -48,7 +48,7 @@ void uri_state_write_json(const struct uri_state *state, struct str *out)
 	str_add_char(out, '\n');
 }
 
-static int64_t get_number(const json_t *object, const char *key)
+static int64_t uri_state_json_get_number(const json_t *object, const char *key)
 {
 	int64_t number = json_integer_value(json_object_get(object, key));
 
@@ -74,12 +74,13 @@ int uri_state_read_json(const struct str *text, struct uri_state *state, struct 
 	if (!object || uri_names_get_json(object, &state->uri, &state->remote,
 					  &state->project, err) != 0)
 		return -1;
-	state->retry_at = get_number(object, "retry_at");
-	state->failures = (uint64_t)get_number(object, "failures");
-	state->lock_failures = (uint64_t)get_number(object, "lock_failures");
-	state->failing_since = get_number(object, "failing_since");
-	state->last_success_at = get_number(object, "last_success_at");
-	state->held_since = get_number(object, "held_since");
+	state->retry_at = uri_state_json_get_number(object, "retry_at");
+	state->failures = (uint64_t)uri_state_json_get_number(object, "failures");
+	state->lock_failures =
+		(uint64_t)uri_state_json_get_number(object, "lock_failures");
+	state->failing_since = uri_state_json_get_number(object, "failing_since");
+	state->last_success_at = uri_state_json_get_number(object, "last_success_at");
+	state->held_since = uri_state_json_get_number(object, "held_since");
 	node = json_string_value(json_object_get(object, "node"));
 	snprintf(state->node, sizeof(state->node), "%s", node ? node : "");
 	err_get_json(object, &state->failure);

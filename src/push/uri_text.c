@@ -5,7 +5,7 @@
 #define NAME "${name}"
 
 /* Decodes %xx in len bytes; the caller frees. NULL: a "%" without two digits, or %00. */
-static char *decode(const char *text, size_t len)
+static char *uri_text_decode(const char *text, size_t len)
 {
 	AUTO_STR struct str out = STR_INIT;
 
@@ -26,12 +26,12 @@ static char *decode(const char *text, size_t len)
 	return out.len > 0 ? str_take(&out) : xstrdup("");
 }
 
-static int wrong(const char *why, struct err *err)
+static int uri_text_fail(const char *why, struct err *err)
 {
 	return err_set(err, ERR_CONFIG, "this URL cannot be read: %s", why);
 }
 
-static enum url_kind kind_of(const struct uri_text *uri)
+static enum url_kind uri_text_find_kind(const struct uri_text *uri)
 {
 	static const struct {
 		const char *scheme;
@@ -64,14 +64,14 @@ static int read_user(struct uri_text *uri, const char *text, size_t len, bool co
 	const char *colon = memchr(text, ':', len);
 	size_t user = colon ? (size_t)(colon - text) : len;
 
-	uri->user = coded ? decode(text, user) : xstrndup(text, user);
+	uri->user = coded ? uri_text_decode(text, user) : xstrndup(text, user);
 	if (colon && coded)
-		uri->password = decode(colon + 1, len - user - 1);
+		uri->password = uri_text_decode(colon + 1, len - user - 1);
 	else if (colon)
 		uri->password = xstrndup(colon + 1, len - user - 1);
 	if (!uri->user || (colon && !uri->password))
-		return wrong("a % in its user or password is not followed by two digits",
-			     err);
+		return uri_text_fail(
+			"a % in its user or password is not followed by two digits", err);
 	return 0;
 }
 
@@ -81,7 +81,7 @@ static int read_port(struct uri_text *uri, const char *text, size_t len, struct 
 	uint64_t port = 0;
 
 	if (len > 0 && (!text_to_uint64(digits, &port) || port == 0 || port > 65535))
-		return wrong("its port is no number from 1 to 65535", err);
+		return uri_text_fail("its port is no number from 1 to 65535", err);
 	uri->port = (uint16_t)port;
 	return 0;
 }
@@ -98,30 +98,32 @@ static int read_authority(struct uri_text *uri, const char *text, size_t len,
 	if (host < end && *host == '[') {
 		bracket = memchr(host, ']', (size_t)(end - host));
 		if (!bracket)
-			return wrong("a bracket is not closed", err);
+			return uri_text_fail("a bracket is not closed", err);
 	}
 	colon = memchr(bracket ? bracket : host, ':',
 		       (size_t)(end - (bracket ? bracket : host)));
-	uri->host = decode(host, (size_t)((colon ? colon : end) - host));
+	uri->host = uri_text_decode(host, (size_t)((colon ? colon : end) - host));
 	if (!uri->host || !uri->host[0])
-		return wrong("it has no host", err);
+		return uri_text_fail("it has no host", err);
 	return colon ? read_port(uri, colon + 1, (size_t)(end - colon - 1), err) : 0;
 }
 
 /* As JGit does: "/~user/..." begins with "~". The caller frees; NULL: wrong. */
-static char *path_of(const struct uri_text *uri, const char *raw, size_t len)
+static char *uri_text_decode_path(const struct uri_text *uri, const char *raw, size_t len)
 {
 	if (!uri->scheme)
 		return xstrndup(raw, len);
-	return text_starts_with(raw, "/~") ? decode(raw + 1, len - 1) : decode(raw, len);
+	return text_starts_with(raw, "/~") ? uri_text_decode(raw + 1, len - 1)
+					   : uri_text_decode(raw, len);
 }
 
 static int set_path(struct uri_text *uri, const char *raw, struct err *err)
 {
 	uri->raw_path = xstrdup(raw);
-	uri->path = path_of(uri, raw, strlen(raw));
+	uri->path = uri_text_decode_path(uri, raw, strlen(raw));
 	if (!uri->path)
-		return wrong("a % in its path is not followed by two digits", err);
+		return uri_text_fail("a % in its path is not followed by two digits",
+				     err);
 	return 0;
 }
 
@@ -133,7 +135,7 @@ static int read_with_scheme(const char *text, const char *colon, struct uri_text
 	size_t len = (size_t)(colon - text), authority = strcspn(rest, "/");
 
 	if (strspn(text, letters) != len)
-		return wrong("its scheme must be in lower-case letters", err);
+		return uri_text_fail("its scheme must be in lower-case letters", err);
 	uri->scheme = xstrndup(text, len);
 	if (authority > 0 && read_authority(uri, rest, authority, err) != 0)
 		return -1;
@@ -178,7 +180,7 @@ static int read_any(const char *text, struct uri_text *uri, struct err *err)
 	const char *colon = strstr(text, "://"), *path;
 
 	if (!text[0])
-		return wrong("it is empty", err);
+		return uri_text_fail("it is empty", err);
 	if (colon && colon > text && !memchr(text, '/', (size_t)(colon - text)))
 		return read_with_scheme(text, colon, uri, err);
 	if (text_starts_with(text, "file:/")) {
@@ -200,7 +202,7 @@ int uri_text_read(const char *text, struct uri_text *uri, struct err *err)
 		uri_text_clear(uri);
 		return -1;
 	}
-	uri->kind = kind_of(uri);
+	uri->kind = uri_text_find_kind(uri);
 	return 0;
 }
 
@@ -270,11 +272,12 @@ int uri_text_put_name(struct uri_text *uri, const char *name, struct err *err)
 		return 0;
 	behind = at + strlen(NAME);
 	AUTO_FREE char *before = xstrndup(uri->raw_path, (size_t)(at - uri->raw_path));
-	AUTO_FREE char *head = path_of(uri, before, strlen(before));
+	AUTO_FREE char *head = uri_text_decode_path(uri, before, strlen(before));
 	AUTO_FREE char *tail =
-		uri->scheme ? decode(behind, strlen(behind)) : xstrdup(behind);
+		uri->scheme ? uri_text_decode(behind, strlen(behind)) : xstrdup(behind);
 	if (!head || !tail)
-		return wrong("a % in its path is not followed by two digits", err);
+		return uri_text_fail("a % in its path is not followed by two digits",
+				     err);
 	str_addf(&path, "%s%s%s", head, name, tail);
 	str_add(&raw, before);
 	if (uri->kind == URL_HTTP)

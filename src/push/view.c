@@ -43,8 +43,8 @@ static int copy_shallow(const char *from, const char *to, struct err *err)
 	return file_replace(AT_FDCWD, copy, text.data, text.len, FILE_NO_SYNC, err);
 }
 
-int view_make(const char *directory, const char *repository, size_t oid_len,
-	      struct view *view, struct err *err)
+int view_create(const char *directory, const char *repository, size_t oid_len,
+		struct view *view, struct err *err)
 {
 	char random[17];
 
@@ -88,7 +88,7 @@ void view_remove(struct view *view)
 	*view = (struct view)VIEW_INIT;
 }
 
-static bool is_old(const char *path)
+static bool view_is_old(const char *path)
 {
 	struct stat st;
 
@@ -98,7 +98,7 @@ static bool is_old(const char *path)
 
 static void sweep_one(const char *path)
 {
-	AUTO_CLOSE int lock = is_old(path) ? take_lock(path) : -1;
+	AUTO_CLOSE int lock = view_is_old(path) ? take_lock(path) : -1;
 
 	if (lock >= 0)
 		remove_path(path);

@@ -20,8 +20,8 @@ struct view {
 #define AUTO_VIEW __attribute__((cleanup(view_remove)))
 
 /* Makes it below `directory`, with the history cut where the repository's is. */
-int view_make(const char *directory, const char *repository, size_t oid_len,
-	      struct view *view, struct err *err);
+int view_create(const char *directory, const char *repository, size_t oid_len,
+		struct view *view, struct err *err);
 
 /* Gives it these refs, sorted by name, in place of those that it has. */
 int view_fill(struct view *view, const struct ref_snapshot *refs, struct err *err);

@@ -25,7 +25,7 @@ bool has_request(const struct push_run *run, enum uri_request request)
 }
 
 /* The store or the lease cannot be used now. */
-static void put_off(struct push_run *run, const struct err *why)
+static void push_worker_put_off(struct push_run *run, const struct err *why)
 {
 	const int64_t store_retry_ms = 10000;
 
@@ -67,7 +67,7 @@ static bool is_too_early(const struct push_run *run)
 	return retry_at_of(run->settings, &run->state, run->now) > run->now;
 }
 
-static int read_requests(struct push_run *run, struct err *err)
+static int push_worker_read_requests(struct push_run *run, struct err *err)
 {
 	for (int i = 0; i < URI_REQUESTS; i++) {
 		struct requested requested = { 0 };
@@ -137,7 +137,7 @@ static void work_groups(struct push_run *run, const claimed_tasks *tasks)
 	vec_clear(&groups);
 }
 
-static unsigned roll(void)
+static unsigned push_worker_roll_backoff(void)
 {
 	unsigned random;
 
@@ -161,7 +161,7 @@ static int write_failure(struct push_run *run, struct err *err)
 		state->failing_since = now;
 	state->held_since = run->is_held ? now : 0;
 	wait = push_backoff_ms(run->retry_ms, run->is_held ? UINT64_MAX : state->failures,
-			       roll());
+			       push_worker_roll_backoff());
 	state->retry_at = now + wait;
 	run->result.end = RUN_LATER;
 	run->result.retry_at = state->retry_at;
@@ -170,7 +170,7 @@ static int write_failure(struct push_run *run, struct err *err)
 	return uri_state_write(run->push->options.tasks, run->uri_key, state, err);
 }
 
-static void forget_failure(struct uri_state *state)
+static void push_worker_forget_failure(struct uri_state *state)
 {
 	state->retry_at = state->failing_since = 0;
 	state->failures = state->lock_failures = 0;
@@ -189,7 +189,7 @@ static int write_state(struct push_run *run, struct err *err)
 }
 
 /* What is left to do after the last group. */
-static int conclude(struct push_run *run, bool had_state, struct err *err)
+static int push_worker_conclude(struct push_run *run, bool had_state, struct err *err)
 {
 	const int64_t orphan_retry_ms = 60000;
 
@@ -203,7 +203,7 @@ static int conclude(struct push_run *run, bool had_state, struct err *err)
 		return run->has_changed ? write_state(run, err) : 0;
 	if (!had_state && !run->has_changed)
 		return 0;
-	forget_failure(&run->state);
+	push_worker_forget_failure(&run->state);
 	return write_state(run, err);
 }
 
@@ -226,7 +226,7 @@ static int work_claimed(struct push_run *run, bool had_state, struct err *err)
 	work_groups(run, &tasks);
 	if (lease_check(run->lease, err) != 0)
 		return -1;
-	return conclude(run, had_state, err);
+	return push_worker_conclude(run, had_state, err);
 }
 
 static int work_leased(struct push_run *run, struct err *err)
@@ -234,7 +234,7 @@ static int work_leased(struct push_run *run, struct err *err)
 	struct task_store *store = run->push->options.tasks;
 	int found = uri_state_read(store, run->uri_key, &run->state, err);
 
-	if (found < 0 || read_requests(run, err) != 0)
+	if (found < 0 || push_worker_read_requests(run, err) != 0)
 		return -1;
 	if (is_too_early(run)) {
 		run->result.end = RUN_LATER;
@@ -277,7 +277,7 @@ void push_run_work(void *arg)
 	struct err err;
 
 	if (work_uri(run, &err) != 0)
-		put_off(run, &err);
+		push_worker_put_off(run, &err);
 	lock(&push->mutex);
 	TAILQ_INSERT_TAIL(&push->finished, run, link);
 	unlock(&push->mutex);

@@ -13,11 +13,12 @@ struct walk {
 	dev_t device; /* of the present directory */
 };
 
-static int walk_directory(struct walk *walk, int fd, struct err *err);
+static int discover_walk_directory(struct walk *walk, int fd, struct err *err);
 
 enum weight { HARMLESS, ONE_LEFT_OUT, HIDES_NAMES };
 
-static void add_finding(struct walk *walk, const struct err *err, enum weight weight)
+static void discover_add_finding(struct walk *walk, const struct err *err,
+				 enum weight weight)
 {
 	struct discover_finding finding = {
 		.path = xstrdup(walk->path.len ? walk->path.data : "."),
@@ -41,7 +42,7 @@ static void add_repository(struct walk *walk, enum repo_look look)
 		vec_add(&walk->discovery->found, one);
 		return;
 	}
-	add_finding(walk, &err, ONE_LEFT_OUT);
+	discover_add_finding(walk, &err, ONE_LEFT_OUT);
 	free(one.name);
 	free(one.path);
 }
@@ -70,14 +71,14 @@ static int look_below(struct walk *walk, int fd, struct err *err)
 	walk->device = note_device(walk, fd);
 	str_add_char(&walk->path, '/');
 	walk->depth++;
-	result = walk_directory(walk, fd, err);
+	result = discover_walk_directory(walk, fd, err);
 	walk->depth--;
 	walk->device = above;
 	return result;
 }
 
 /* Takes fd. */
-static void visit_directory(struct walk *walk, int fd)
+static void discover_visit_directory(struct walk *walk, int fd)
 {
 	struct err err;
 	size_t len = walk->path.len;
@@ -90,7 +91,7 @@ static void visit_directory(struct walk *walk, int fd)
 	}
 	if (look_below(walk, fd, &err) != 0) {
 		str_truncate(&walk->path, len);
-		add_finding(walk, &err, HIDES_NAMES);
+		discover_add_finding(walk, &err, HIDES_NAMES);
 	}
 }
 
@@ -100,7 +101,7 @@ static void note_work_tree(struct walk *walk)
 
 	err_set(&err, ERR_CONFIG, "a work tree's repository, not a bare one; skipped");
 	err_remedy(&err, "keep a bare clone of it in the tree");
-	add_finding(walk, &err, HARMLESS);
+	discover_add_finding(walk, &err, HARMLESS);
 }
 
 static void note_link(struct walk *walk)
@@ -109,10 +110,10 @@ static void note_link(struct walk *walk)
 
 	err_set(&err, ERR_CONFIG, "a symbolic link to a directory; not followed");
 	err_remedy(&err, "move the repository itself into the tree");
-	add_finding(walk, &err, HARMLESS);
+	discover_add_finding(walk, &err, HARMLESS);
 }
 
-static void visit(struct walk *walk, int dir, const char *name)
+static void discover_visit_entry(struct walk *walk, int dir, const char *name)
 {
 	struct stat st;
 	struct err err;
@@ -122,13 +123,13 @@ static void visit(struct walk *walk, int dir, const char *name)
 		close(fd);
 		note_work_tree(walk);
 	} else if (fd >= 0) {
-		visit_directory(walk, fd);
+		discover_visit_directory(walk, fd);
 	} else if (errno == ELOOP || errno == ENOTDIR) {
 		if (fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode))
 			note_link(walk);
 	} else if (errno != ENOENT) {
 		err_errno(&err, "cannot open directory");
-		add_finding(walk, &err, HIDES_NAMES);
+		discover_add_finding(walk, &err, HIDES_NAMES);
 	}
 }
 
@@ -139,18 +140,18 @@ static bool is_furniture(const char *name)
 }
 
 /* What another site's push makes or deletes here has this name only meanwhile. */
-static bool is_passing(const char *name)
+static bool discover_is_passing(const char *name)
 {
 	return text_starts_with(name, PASSING_PREFIX);
 }
 
-static bool is_dots(const char *name)
+static bool discover_is_dots(const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 /* Takes fd. */
-static int walk_directory(struct walk *walk, int fd, struct err *err)
+static int discover_walk_directory(struct walk *walk, int fd, struct err *err)
 {
 	struct dirent *entry;
 	size_t len = walk->path.len;
@@ -162,19 +163,20 @@ static int walk_directory(struct walk *walk, int fd, struct err *err)
 	}
 	while (errno = 0, (entry = readdir(dir)) != NULL) {
 		const char *name = entry->d_name;
-		if (is_dots(name) || is_passing(name) || (len == 0 && is_furniture(name)))
+		if (discover_is_dots(name) || discover_is_passing(name) ||
+		    (len == 0 && is_furniture(name)))
 			continue;
 		if (entry->d_type == DT_REG)
 			continue;
 		str_add(&walk->path, name);
-		visit(walk, dirfd(dir), name);
+		discover_visit_entry(walk, dirfd(dir), name);
 		str_truncate(&walk->path, len);
 	}
 	return errno == 0 ? 0 : err_errno(err, "cannot list directory");
 }
 
 /* By name; of NAME and NAME.git the latter, which is the usual form, comes first. */
-static int by_name(const void *a, const void *b)
+static int discover_compare_names(const void *a, const void *b)
 {
 	const struct discovered *left = a, *right = b;
 	int order = strcmp(left->name, right->name);
@@ -182,11 +184,11 @@ static int by_name(const void *a, const void *b)
 	return order ? order : -strcmp(left->path, right->path);
 }
 
-static void drop_doubles(struct discovery *discovery)
+static void discover_drop_doubles(struct discovery *discovery)
 {
 	size_t kept = 0;
 
-	vec_sort(&discovery->found, by_name);
+	vec_sort(&discovery->found, discover_compare_names);
 	for (size_t i = 0; i < discovery->found.count; i++) {
 		struct discovered one = discovery->found.items[i];
 		if (kept == 0 ||
@@ -208,7 +210,7 @@ static void drop_doubles(struct discovery *discovery)
 
 /* SOURCE may hold `a` and, in a directory `a.git`, `b`: the copy of the latter would lie
  * inside the copy of the former. */
-static bool lies_in_a_copy(const struct discovery *discovery, const char *name)
+static bool discover_is_inside_copy(const struct discovery *discovery, const char *name)
 {
 	for (const char *slash = strchr(name, '/'); slash;
 	     slash = strchr(slash + 1, '/')) {
@@ -240,7 +242,8 @@ static void drop_nested(struct discovery *discovery)
 	AUTO_FREE bool *is_nested = xcalloc(count, sizeof(*is_nested));
 
 	for (size_t i = 0; i < count; i++)
-		is_nested[i] = lies_in_a_copy(discovery, discovery->found.items[i].name);
+		is_nested[i] = discover_is_inside_copy(discovery,
+						       discovery->found.items[i].name);
 	for (size_t i = 0; i < count; i++) {
 		if (is_nested[i])
 			leave_out_nested(discovery, &discovery->found.items[i]);
@@ -262,9 +265,9 @@ int discover(const char *root, struct discovery *discovery, struct err *err)
 		return -1;
 	if (fstat(fd, &st) == 0)
 		walk.device = st.st_dev;
-	result = walk_directory(&walk, fd, err);
+	result = discover_walk_directory(&walk, fd, err);
 	str_clear(&walk.path);
-	drop_doubles(discovery);
+	discover_drop_doubles(discovery);
 	drop_nested(discovery);
 	return result == 0 ? 0 : err_prefix(err, "%s", root);
 }
@@ -278,7 +281,7 @@ int discover_is_empty(const char *root, struct err *err)
 	if (!dir)
 		return errno == ENOENT ? 1 : err_errno(err, "cannot list %s", root);
 	while (errno = 0, (entry = readdir(dir)) != NULL)
-		if (!is_dots(entry->d_name) && !is_furniture(entry->d_name))
+		if (!discover_is_dots(entry->d_name) && !is_furniture(entry->d_name))
 			return 0;
 	return errno == 0 ? 1 : err_errno(err, "cannot list %s", root);
 }

@@ -23,7 +23,7 @@ void lfs_scans_clear(lfs_scans *scans)
 	vec_clear(scans);
 }
 
-static void fill(struct query *query, struct lfs_scan *scan)
+static void lfs_rows_fill_scan(struct query *query, struct lfs_scan *scan)
 {
 	*scan = (struct lfs_scan){ .repository = (uint64_t)query_int(query, 0),
 				   .name = query_copy_text(query, 1),
@@ -34,13 +34,13 @@ static void fill(struct query *query, struct lfs_scan *scan)
 	snprintf(scan->timeline, sizeof(scan->timeline), "%s", query_text(query, 2));
 }
 
-static int fill_all(struct query *query, lfs_scans *scans, struct err *err)
+static int lfs_rows_fill_scans(struct query *query, lfs_scans *scans, struct err *err)
 {
 	int found;
 
 	while ((found = query_step(query, err)) > 0) {
 		struct lfs_scan scan;
-		fill(query, &scan);
+		lfs_rows_fill_scan(query, &scan);
 		vec_add(scans, scan);
 	}
 	return found;
@@ -59,7 +59,7 @@ int lfs_scan_get(struct store_tx *tx, uint64_t repository, struct lfs_scan *scan
 	query_bind_int(query, 1, (int64_t)repository);
 	found = query_step(query, err);
 	if (found > 0)
-		fill(query, scan);
+		lfs_rows_fill_scan(query, scan);
 	return found;
 }
 
@@ -82,7 +82,7 @@ int lfs_scan_now(struct store_tx *tx, enum lfs_side side, const char *name,
 	query_bind_int(query, 1, (int64_t)replicable_id(KIND_REPOSITORY, name));
 	found = query_step(query, err);
 	if (found > 0)
-		fill(query, scan);
+		lfs_rows_fill_scan(query, scan);
 	return found;
 }
 
@@ -271,7 +271,7 @@ int lfs_scans_due(struct store_tx *tx, enum lfs_side side, const char *after,
 	query_bind_text(query, 1, KIND_REPOSITORY);
 	query_bind_text(query, 2, after);
 	query_bind_int(query, 3, (int64_t)limit);
-	return fill_all(query, scans, err);
+	return lfs_rows_fill_scans(query, scans, err);
 }
 
 int lfs_scans_naming(struct store_tx *tx, const char *after, size_t limit,
@@ -286,7 +286,7 @@ int lfs_scans_naming(struct store_tx *tx, const char *after, size_t limit,
 		return -1;
 	query_bind_text(query, 1, after);
 	query_bind_int(query, 2, (int64_t)limit);
-	return fill_all(query, scans, err);
+	return lfs_rows_fill_scans(query, scans, err);
 }
 
 int lfs_scans_lacking(struct store_tx *tx, lfs_scans *scans, struct err *err)
@@ -297,7 +297,7 @@ int lfs_scans_lacking(struct store_tx *tx, lfs_scans *scans, struct err *err)
 		       "SELECT " COLUMNS " FROM lfs_scan WHERE absent > 0 ORDER BY name",
 		       &query, err) != 0)
 		return -1;
-	return fill_all(query, scans, err);
+	return lfs_rows_fill_scans(query, scans, err);
 }
 
 /* Under either of the two ids that an object may have (blob/kinds.h). */

@@ -12,7 +12,7 @@
 #include "git/repo.h"
 
 /* 1: *fd is open; 0: no directory of that name. */
-static int open_part(int parent, const char *part, int *fd, struct err *err)
+static int locate_open_part(int parent, const char *part, int *fd, struct err *err)
 {
 	*fd = openat(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (*fd >= 0)
@@ -22,16 +22,16 @@ static int open_part(int parent, const char *part, int *fd, struct err *err)
 	return err_errno(err, "cannot open directory %s", part);
 }
 
-static int is_repository(int parent, const char *part, struct err *err)
+static int locate_is_repository(int parent, const char *part, struct err *err)
 {
 	AUTO_CLOSE int fd = -1;
-	int found = open_part(parent, part, &fd, err);
+	int found = locate_open_part(parent, part, &fd, err);
 
 	return found > 0 ? repo_look_at(fd) != REPO_NOTHING : found;
 }
 
 /* A copy of `a` would be a.git, and hold what lies in the folder a.git here. */
-static int lies_in_a_copy(int parent, const char *part, struct err *err)
+static int locate_is_inside_copy(int parent, const char *part, struct err *err)
 {
 	char other[NAME_MAX + 1];
 	size_t len = strlen(part);
@@ -40,15 +40,15 @@ static int lies_in_a_copy(int parent, const char *part, struct err *err)
 		return 0;
 	memcpy(other, part, len - 4);
 	other[len - 4] = '\0';
-	return is_repository(parent, other, err);
+	return locate_is_repository(parent, other, err);
 }
 
 /* Goes down into a folder: *fd is replaced. 0: no repository can stand there. */
-static int enter(int *fd, const char *part, struct err *err)
+static int locate_enter_folder(int *fd, const char *part, struct err *err)
 {
 	int below = -1;
-	int hidden = lies_in_a_copy(*fd, part, err);
-	int found = hidden == 0 ? open_part(*fd, part, &below, err) : -hidden;
+	int hidden = locate_is_inside_copy(*fd, part, err);
+	int found = hidden == 0 ? locate_open_part(*fd, part, &below, err) : -hidden;
 
 	if (hidden > 0)
 		return 0;
@@ -66,18 +66,18 @@ static int look_for(int parent, const char *last, const char *name, char **path,
 	int found;
 
 	snprintf(usual, sizeof(usual), "%s.git", last);
-	found = is_repository(parent, usual, err);
+	found = locate_is_repository(parent, usual, err);
 	if (found > 0)
 		*path = xasprintf("%s.git", name);
 	if (found != 0)
 		return found;
-	found = is_repository(parent, last, err);
+	found = locate_is_repository(parent, last, err);
 	if (found > 0)
 		*path = xstrdup(name);
 	return found;
 }
 
-int locate(int root, const char *name, char **path, struct err *err)
+int locate_repository(int root, const char *name, char **path, struct err *err)
 {
 	AUTO_CLOSE int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const char *part = name, *slash;
@@ -88,7 +88,7 @@ int locate(int root, const char *name, char **path, struct err *err)
 		return err_errno(err, "cannot open the directory of repositories");
 	for (; (slash = strchr(part, '/')) != NULL; part = slash + 1) {
 		snprintf(text, sizeof(text), "%.*s", (int)(slash - part), part);
-		int found = enter(&fd, text, err);
+		int found = locate_enter_folder(&fd, text, err);
 		if (found <= 0)
 			return found;
 	}

@@ -10,6 +10,6 @@
 /* Fills *path (below the root, whose directory is open; the caller frees). The name has
  * passed name_check. 1: there is one, maybe a damaged one; 0: there is none, and the
  * directories in which it could stand were read; -1: that cannot be told. */
-int locate(int root, const char *name, char **path, struct err *err);
+int locate_repository(int root, const char *name, char **path, struct err *err);
 
 #endif

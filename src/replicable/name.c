@@ -3,7 +3,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 
-static int refuse(const char *why, struct err *err)
+static int name_refuse(const char *why, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "not a repository's name: %s", why);
 	return err_remedy(err, "rename it");
@@ -19,7 +19,7 @@ static bool has_git_part(const char *name)
 	return false;
 }
 
-static bool is_own(const char *name)
+static bool name_is_own(const char *name)
 {
 	size_t len = strlen(OWN_FOLDER);
 
@@ -32,13 +32,13 @@ int name_judge(const char *name, struct err *err)
 	const char *fault = path_fault(name);
 
 	if (fault)
-		return refuse(fault, err);
-	if (is_own(name)) {
-		refuse(OWN_FOLDER " is refrelay's own folder", err);
+		return name_refuse(fault, err);
+	if (name_is_own(name)) {
+		name_refuse(OWN_FOLDER " is refrelay's own folder", err);
 		return err_remedy(err, "what it holds is not served: to have a copy from "
 				       "the trash, move it to a place outside first");
 	}
-	return has_git_part(name) ? refuse("a part of it is \".git\"", err) : 0;
+	return has_git_part(name) ? name_refuse("a part of it is \".git\"", err) : 0;
 }
 
 int name_check(const char *name, struct err *err)

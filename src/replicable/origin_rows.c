@@ -100,7 +100,7 @@ int origin_row_get(struct store_tx *tx, const char *kind, const char *name,
 	return found;
 }
 
-static int add_rows(struct query *query, origin_rows *rows, struct err *err)
+static int origin_rows_add_found(struct query *query, origin_rows *rows, struct err *err)
 {
 	struct origin_row row;
 	int found;
@@ -145,7 +145,7 @@ int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
 	query_bind_text(query, 1, kind);
 	query_bind_text(query, 2, after ? after : "");
 	query_bind_int(query, 3, (int64_t)limit);
-	return add_rows(query, rows, err);
+	return origin_rows_add_found(query, rows, err);
 }
 
 int origin_kinds(struct store_tx *tx, kind_names *kinds, struct err *err)
@@ -172,8 +172,9 @@ struct due {
 	origin_rows *rows;
 };
 
-static int read_queue(struct store_tx *tx, const struct due *due, const char *kind,
-		      enum origin_queue queue, struct err *err)
+static int origin_rows_read_queue(struct store_tx *tx, const struct due *due,
+				  const char *kind, enum origin_queue queue,
+				  struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -182,14 +183,15 @@ static int read_queue(struct store_tx *tx, const struct due *due, const char *ki
 	query_bind_text(query, 1, kind);
 	query_bind_int(query, 2, due->now);
 	query_bind_int(query, 3, (int64_t)due->limit);
-	return add_rows(query, due->rows, err);
+	return origin_rows_add_found(query, due->rows, err);
 }
 
 static int read_queues(struct store_tx *tx, const struct due *due, const char *kind,
 		       struct err *err)
 {
 	for (int queue = 0; queue < ORIGIN_QUEUES; queue++)
-		if (read_queue(tx, due, kind, (enum origin_queue)queue, err) != 0)
+		if (origin_rows_read_queue(tx, due, kind, (enum origin_queue)queue,
+					   err) != 0)
 			return -1;
 	return 0;
 }
@@ -222,8 +224,9 @@ static int new_first(const void *a, const void *b)
 	return order != 0 ? order : by_due(a, b);
 }
 
-static int read_due(struct store_tx *tx, const struct due *due, const char *kind,
-		    int (*order)(const void *, const void *), struct err *err)
+static int origin_rows_read_due(struct store_tx *tx, const struct due *due,
+				const char *kind,
+				int (*order)(const void *, const void *), struct err *err)
 {
 	*due->rows = (origin_rows){ 0 };
 	if ((kind ? read_queues(tx, due, kind, err) : read_all_queues(tx, due, err)) != 0)
@@ -237,13 +240,15 @@ static int read_due(struct store_tx *tx, const struct due *due, const char *kind
 int origin_rows_due(struct store_tx *tx, const char *kind, int64_t now, size_t limit,
 		    origin_rows *rows, struct err *err)
 {
-	return read_due(tx, &(struct due){ now, limit, rows }, kind, by_due, err);
+	return origin_rows_read_due(tx, &(struct due){ now, limit, rows }, kind, by_due,
+				    err);
 }
 
 int origin_rows_due_new_first(struct store_tx *tx, const char *kind, int64_t now,
 			      size_t limit, origin_rows *rows, struct err *err)
 {
-	return read_due(tx, &(struct due){ now, limit, rows }, kind, new_first, err);
+	return origin_rows_read_due(tx, &(struct due){ now, limit, rows }, kind,
+				    new_first, err);
 }
 
 #define HEAL_SQL(where)                                                                  \
@@ -336,8 +341,8 @@ static int count_row(struct store_tx *tx, const struct counted *row, int64_t by,
 	return count_state(tx, kind, row->verification, by, err);
 }
 
-static int count_change(struct store_tx *tx, const struct counted *before,
-			const struct origin_row *row, struct err *err)
+static int origin_rows_count_change(struct store_tx *tx, const struct counted *before,
+				    const struct origin_row *row, struct err *err)
 {
 	AUTO_FREE char *kind = xasprintf("origin.%s", before->kind);
 
@@ -352,7 +357,7 @@ static int count_change(struct store_tx *tx, const struct counted *before,
 	return count_state(tx, kind, row->verification, 1, err);
 }
 
-static void bind_time(struct query *query, int at, int64_t value)
+static void origin_rows_bind_time(struct query *query, int at, int64_t value)
 {
 	if (value == 0)
 		query_bind_null(query, at);
@@ -361,7 +366,7 @@ static void bind_time(struct query *query, int at, int64_t value)
 }
 
 /* ?1 to ?17: all columns but the kind and what never changes. */
-static void bind_row(struct query *query, const struct origin_row *row)
+static void origin_rows_bind_row(struct query *query, const struct origin_row *row)
 {
 	query_bind_int(query, 1, (int64_t)row->id);
 	query_bind_text(query, 2, row->path);
@@ -373,8 +378,8 @@ static void bind_row(struct query *query, const struct origin_row *row)
 	query_bind_int(query, 8, row->is_settled);
 	query_bind_int(query, 9, row->changed_at);
 	query_bind_int(query, 10, row->verification);
-	bind_time(query, 11, row->verified_at);
-	bind_time(query, 12, row->verification_due_at);
+	origin_rows_bind_time(query, 11, row->verified_at);
+	origin_rows_bind_time(query, 12, row->verification_due_at);
 	query_bind_int(query, 13, row->verification_retry_count);
 	query_bind_text(query, 14, row->failure_class);
 	query_bind_text(query, 15, row->failure);
@@ -404,7 +409,7 @@ int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_ro
 		       " ON CONFLICT DO NOTHING",
 		       &query, err) != 0)
 		return -1;
-	bind_row(query, row);
+	origin_rows_bind_row(query, row);
 	query_bind_text(query, 20, kind);
 	query_bind_text(query, 21, row->name);
 	if (query_run(query, &added, err) != 0)
@@ -447,7 +452,8 @@ static int read_counted(struct store_tx *tx, const struct origin_row *row,
 	return 0;
 }
 
-static int write_row(struct store_tx *tx, const struct origin_row *row, struct err *err)
+static int origin_rows_write_row(struct store_tx *tx, const struct origin_row *row,
+				 struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -460,7 +466,7 @@ static int write_row(struct store_tx *tx, const struct origin_row *row, struct e
 		       " failure_reason = ?18, identity = ?19 WHERE id = ?1",
 		       &query, err) != 0)
 		return -1;
-	bind_row(query, row);
+	origin_rows_bind_row(query, row);
 	return query_run(query, NULL, err);
 }
 
@@ -470,9 +476,9 @@ int origin_row_update(struct store_tx *tx, const struct origin_row *row,
 	AUTO_COUNTED struct counted before = { 0 };
 
 	if (read_counted(tx, row, generation, &before, err) != 0 ||
-	    write_row(tx, row, err) != 0)
+	    origin_rows_write_row(tx, row, err) != 0)
 		return -1;
-	return count_change(tx, &before, row, err);
+	return origin_rows_count_change(tx, &before, row, err);
 }
 
 int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct err *err)

@@ -28,7 +28,7 @@ struct addition {
 	size_t count;
 };
 
-static int add_rows(struct store_tx *tx, void *arg, struct err *err)
+static int registry_add_rows(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
 	const struct addition *addition = arg;
@@ -45,7 +45,7 @@ int registry_add(struct store *store, const char *kind, const char *const *names
 {
 	struct addition addition = { kind, names, count };
 
-	return store_write(store, add_rows, &addition, err);
+	return store_write(store, registry_add_rows, &addition, err);
 }
 
 struct removal {
@@ -54,8 +54,8 @@ struct removal {
 };
 
 /* Its copy is in the trash already, but somebody wants it (again): from nothing. */
-static int begin_anew(struct store_tx *tx, struct stored_row *stored,
-		      struct registry_shift *shift, struct err *err)
+static int registry_begin_anew(struct store_tx *tx, struct stored_row *stored,
+			       struct registry_shift *shift, struct err *err)
 {
 	struct registry_row *row = &stored->row;
 
@@ -80,13 +80,13 @@ int registry_remove_in(struct store_tx *tx, uint64_t id, struct err *err)
 	if (found <= 0)
 		return found;
 	if ((stored.row.is_gone ? stored_row_remove(tx, &stored, &shift, err)
-				: begin_anew(tx, &stored, &shift, err)) != 0 ||
+				: registry_begin_anew(tx, &stored, &shift, err)) != 0 ||
 	    registry_shift_apply(tx, &shift, err) != 0)
 		return -1;
 	return !stored.row.is_gone;
 }
 
-static int remove_row(struct store_tx *tx, void *arg, struct err *err)
+static int registry_remove_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct removal *removal = arg;
 	AUTO_STORED_ROW struct stored_row stored = { 0 };
@@ -114,7 +114,7 @@ int registry_remove(struct store *store, uint64_t id, struct err *err)
 {
 	struct removal removal = { .id = id };
 
-	if (store_write(store, remove_row, &removal, err) != 0)
+	if (store_write(store, registry_remove_row, &removal, err) != 0)
 		return -1;
 	if (removal.is_wanted)
 		return err_set(err, ERR_CONFLICT,

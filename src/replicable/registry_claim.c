@@ -48,8 +48,8 @@ struct claim {
 	size_t rows_before; /* what the caller had in there */
 };
 
-static int read_queue(struct store_tx *tx, const struct claim *claim, const char *sql,
-		      stored_rows *rows, struct err *err)
+static int registry_claim_read_queue(struct store_tx *tx, const struct claim *claim,
+				     const char *sql, stored_rows *rows, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int found;
@@ -67,7 +67,7 @@ static int read_queue(struct store_tx *tx, const struct claim *claim, const char
 	return found;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t registry_claim_least_count(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -77,19 +77,22 @@ static size_t least(size_t a, size_t b)
 static void share_out(const struct claim *claim, const size_t there[QUEUES],
 		      size_t take[QUEUES])
 {
-	size_t changed =
-		least(there[QUEUE_CHANGED], (claim->limit + claim->turn % 4) / 4);
-	size_t failed =
-		least(there[QUEUE_FAILED], (claim->limit + (claim->turn + 2) % 4) / 4);
+	size_t changed = registry_claim_least_count(there[QUEUE_CHANGED],
+						    (claim->limit + claim->turn % 4) / 4);
+	size_t failed = registry_claim_least_count(
+		there[QUEUE_FAILED], (claim->limit + (claim->turn + 2) % 4) / 4);
 
-	take[QUEUE_NEW] = least(there[QUEUE_NEW], claim->limit - changed - failed);
-	take[QUEUE_CHANGED] =
-		least(there[QUEUE_CHANGED], claim->limit - take[QUEUE_NEW] - failed);
-	take[QUEUE_FAILED] = least(there[QUEUE_FAILED],
-				   claim->limit - take[QUEUE_NEW] - take[QUEUE_CHANGED]);
+	take[QUEUE_NEW] = registry_claim_least_count(there[QUEUE_NEW],
+						     claim->limit - changed - failed);
+	take[QUEUE_CHANGED] = registry_claim_least_count(
+		there[QUEUE_CHANGED], claim->limit - take[QUEUE_NEW] - failed);
+	take[QUEUE_FAILED] = registry_claim_least_count(there[QUEUE_FAILED],
+							claim->limit - take[QUEUE_NEW] -
+								take[QUEUE_CHANGED]);
 }
 
-static void begin(struct stored_row *stored, const struct claim *claim)
+static void registry_claim_begin_sync(struct stored_row *stored,
+				      const struct claim *claim)
 {
 	struct registry_row *row = &stored->row;
 
@@ -135,13 +138,15 @@ static int claim_queues(struct store_tx *tx, struct claim *claim,
 	size_t there[QUEUES], take[QUEUES];
 
 	for (size_t i = 0; i < QUEUES; i++) {
-		if (read_queue(tx, claim, registry_queue_sql[i], &queues[i], err) != 0)
+		if (registry_claim_read_queue(tx, claim, registry_queue_sql[i],
+					      &queues[i], err) != 0)
 			return -1;
 		there[i] = queues[i].count;
 	}
 	share_out(claim, there, take);
 	for (size_t i = 0; i < QUEUES; i++)
-		if (take_rows(tx, claim, &queues[i], take[i], begin, err) != 0)
+		if (take_rows(tx, claim, &queues[i], take[i], registry_claim_begin_sync,
+			      err) != 0)
 			return -1;
 	return registry_shift_apply(tx, &claim->shift, err);
 }
@@ -164,7 +169,8 @@ static int claim_verification(struct store_tx *tx, void *arg, struct err *err)
 	struct claim *claim = arg;
 
 	forget_run(claim);
-	if (read_queue(tx, claim, registry_queue_sql[QUEUES], &rows, err) != 0 ||
+	if (registry_claim_read_queue(tx, claim, registry_queue_sql[QUEUES], &rows,
+				      err) != 0 ||
 	    take_rows(tx, claim, &rows, rows.count, begin_check, err) != 0)
 		return -1;
 	return registry_shift_apply(tx, &claim->shift, err);
@@ -396,7 +402,7 @@ static int heal_queue(struct store_tx *tx, struct healing *healing, int queue,
 	return 0;
 }
 
-static int heal_due(struct store_tx *tx, void *arg, struct err *err)
+static int registry_claim_heal_due(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_KIND_NAMES kind_names kinds = { 0 };
 	struct healing *healing = arg;
@@ -416,7 +422,7 @@ int registry_heal_due(struct store *store, const struct registry_delays *longest
 {
 	struct healing healing = { .longest = longest };
 
-	if (store_write(store, heal_due, &healing, err) != 0)
+	if (store_write(store, registry_claim_heal_due, &healing, err) != 0)
 		return -1;
 	*healed = healing.healed;
 	return 0;

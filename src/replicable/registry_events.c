@@ -8,7 +8,7 @@
 #include "base/retry.h"
 #include "replicable/name.h"
 
-static void forget_failure(struct registry_row *row)
+static void registry_events_forget_failure(struct registry_row *row)
 {
 	row->retry_count = 0;
 	row->retry_at = 0;
@@ -18,7 +18,8 @@ static void forget_failure(struct registry_row *row)
 	row->failure_reason = REASON_NONE;
 }
 
-static void set_failure(struct registry_row *row, const struct err *failure)
+static void registry_events_set_failure(struct registry_row *row,
+					const struct err *failure)
 {
 	registry_set_text(&row->failure_class, err_class_name(failure->class));
 	registry_set_text(&row->failure, failure->text);
@@ -26,7 +27,7 @@ static void set_failure(struct registry_row *row, const struct err *failure)
 	row->failure_reason = failure->reason;
 }
 
-static void let_go(struct registry_row *row)
+static void registry_events_release_hold(struct registry_row *row)
 {
 	if (!row->held_reason)
 		return;
@@ -38,7 +39,7 @@ static void set_pending(struct registry_row *row, int64_t due_at)
 {
 	row->state = REGISTRY_PENDING;
 	row->due_at = due_at;
-	let_go(row);
+	registry_events_release_hold(row);
 }
 
 static void disable_verification(struct registry_row *row)
@@ -48,7 +49,7 @@ static void disable_verification(struct registry_row *row)
 	row->is_proved = false;
 }
 
-static bool is_repository(const struct registry_row *row)
+static bool registry_events_is_repository(const struct registry_row *row)
 {
 	return strcmp(row->kind, KIND_REPOSITORY) == 0;
 }
@@ -58,7 +59,7 @@ static bool is_repository(const struct registry_row *row)
 static void verify_at(struct registry_row *row, int64_t due_at)
 {
 	row->is_proved = false;
-	if (!row->primary_checksum && !is_repository(row)) {
+	if (!row->primary_checksum && !registry_events_is_repository(row)) {
 		disable_verification(row);
 		return;
 	}
@@ -87,7 +88,8 @@ static const char *expected_checksum(const struct registry_row *row)
 
 /* Events are delivered again after a crash, and the inventory tells each minute what was
  * told before. */
-static bool is_news(const struct registry_row *row, const struct registry_move *move)
+static bool registry_events_is_news(const struct registry_row *row,
+				    const struct registry_move *move)
 {
 	if (row->is_gone || move->wishes != 0 || move->generation == 0 ||
 	    is_other_timeline(row, move))
@@ -127,8 +129,8 @@ static void note_change(struct stored_row *stored, int64_t changed_at)
 }
 
 /* has_number: the worker that has the row now may bring it, and its generation tells. */
-static void ask(struct stored_row *stored, unsigned wishes, bool has_number,
-		int64_t due_at)
+static void registry_events_ask_row(struct stored_row *stored, unsigned wishes,
+				    bool has_number, int64_t due_at)
 {
 	wishes &= WISHES_ALL;
 	if (stored->row.state == REGISTRY_STARTED) {
@@ -144,11 +146,11 @@ static void ask(struct stored_row *stored, unsigned wishes, bool has_number,
 	disable_verification(&stored->row);
 }
 
-static enum outcome asked(struct stored_row *stored, const struct registry_move *move,
-			  int64_t now)
+static enum outcome registry_events_asked(struct stored_row *stored,
+					  const struct registry_move *move, int64_t now)
 {
 	struct registry_row *row = &stored->row;
-	bool is_new = is_news(row, move);
+	bool is_new = registry_events_is_news(row, move);
 
 	if (!is_new && (row->primary_checksum || !move->checksum ||
 			move->generation != row->generation_wanted))
@@ -162,11 +164,12 @@ static enum outcome asked(struct stored_row *stored, const struct registry_move 
 	}
 	row->is_gone = false;
 	note_change(stored, move->changed_at);
-	ask(stored, move->wishes, move->generation != 0, now + move->delay_ms);
+	registry_events_ask_row(stored, move->wishes, move->generation != 0,
+				now + move->delay_ms);
 	return MOVE_DONE;
 }
 
-static bool is_text(const char *text, const char *expected)
+static bool registry_events_is_text(const char *text, const char *expected)
 {
 	return text && strcmp(text, expected) == 0;
 }
@@ -181,9 +184,9 @@ static enum outcome told(struct stored_row *stored, const struct registry_move *
 	if (!move->checksum || move->generation == 0 || is_other_timeline(row, move) ||
 	    move->generation != row->generation_wanted)
 		return MOVE_NOTHING;
-	bool is_known = is_text(row->primary_checksum, move->checksum);
+	bool is_known = registry_events_is_text(row->primary_checksum, move->checksum);
 	bool is_proved = row->verification == VERIFICATION_SUCCEEDED &&
-			 is_text(row->checksum, move->checksum);
+			 registry_events_is_text(row->checksum, move->checksum);
 	bool is_at_work = row->verification == VERIFICATION_STARTED && is_known;
 
 	registry_set_text(&row->primary_checksum, move->checksum);
@@ -201,7 +204,7 @@ static enum outcome gone(struct stored_row *stored, const struct registry_move *
 		return MOVE_NOTHING;
 	stored->row.is_gone = true;
 	note_change(stored, move->changed_at);
-	ask(stored, move->wishes, false, now);
+	registry_events_ask_row(stored, move->wishes, false, now);
 	return MOVE_DONE;
 }
 
@@ -218,7 +221,7 @@ static enum outcome begun(struct stored_row *stored, const struct registry_move 
 	row->verification_due_at = 0;
 	if (row->verification == VERIFICATION_STARTED)
 		row->verification = VERIFICATION_PENDING;
-	let_go(row);
+	registry_events_release_hold(row);
 	stored->wishes = stored_row_wishes(stored);
 	return MOVE_DONE;
 }
@@ -262,13 +265,14 @@ static bool record_brought(struct stored_row *stored, const struct registry_move
 	}
 	if (move->generation != row->generation_wanted)
 		return false;
-	if (!row->primary_checksum && !is_repository(row))
+	if (!row->primary_checksum && !registry_events_is_repository(row))
 		registry_set_text(&row->primary_checksum, move->checksum);
 	return true;
 }
 
-static enum outcome bring(struct stored_row *stored, const struct registry_move *move,
-			  int64_t now, bool *recorded)
+static enum outcome registry_events_bring_row(struct stored_row *stored,
+					      const struct registry_move *move,
+					      int64_t now, bool *recorded)
 {
 	struct registry_row *row = &stored->row;
 
@@ -277,7 +281,7 @@ static enum outcome bring(struct stored_row *stored, const struct registry_move 
 		return MOVE_REFUSED;
 	bool is_wanted = record_brought(stored, move, recorded);
 	bool again = row->is_gone || (stored->wishes & WISH_AGAIN);
-	forget_failure(row);
+	registry_events_forget_failure(row);
 	row->last_success_at = now;
 	row->behind_since = is_wanted && !row->is_gone ? 0 : stored->asked_at;
 	set_pending(row, again ? now : now + move->delay_ms);
@@ -292,15 +296,16 @@ static enum outcome bring(struct stored_row *stored, const struct registry_move 
 	return MOVE_DONE;
 }
 
-static enum outcome brought(struct stored_row *stored, const struct registry_move *move,
-			    int64_t now)
+static enum outcome registry_events_brought(struct stored_row *stored,
+					    const struct registry_move *move, int64_t now)
 {
 	bool recorded;
 
-	return bring(stored, move, now, &recorded);
+	return registry_events_bring_row(stored, move, now, &recorded);
 }
 
-static void prove(struct registry_row *row, const struct registry_move *move, int64_t now)
+static void registry_events_prove_row(struct registry_row *row,
+				      const struct registry_move *move, int64_t now)
 {
 	row->verification = VERIFICATION_SUCCEEDED;
 	row->is_proved = true;
@@ -315,19 +320,19 @@ static void prove(struct registry_row *row, const struct registry_move *move, in
  * what is here must be read again. */
 static bool contradicts(const struct registry_row *row, const struct registry_move *move)
 {
-	return !is_repository(row) && row->primary_checksum && move->checksum &&
-	       strcmp(row->primary_checksum, move->checksum) != 0;
+	return !registry_events_is_repository(row) && row->primary_checksum &&
+	       move->checksum && strcmp(row->primary_checksum, move->checksum) != 0;
 }
 
 enum outcome registry_completed(struct stored_row *stored,
 				const struct registry_move *move, int64_t now)
 {
 	bool recorded;
-	enum outcome outcome = bring(stored, move, now, &recorded);
+	enum outcome outcome = registry_events_bring_row(stored, move, now, &recorded);
 
 	if (outcome == MOVE_DONE) {
 		if (!contradicts(&stored->row, move))
-			prove(&stored->row, move, now);
+			registry_events_prove_row(&stored->row, move, now);
 	} else if (recorded) {
 		registry_set_text(&stored->row.checksum, move->checksum);
 		stored->row.verified_at = now;
@@ -371,7 +376,7 @@ static enum outcome erred(struct stored_row *stored, const struct registry_move 
 
 	if (row->state != REGISTRY_STARTED)
 		return MOVE_REFUSED;
-	set_failure(row, move->err);
+	registry_events_set_failure(row, move->err);
 	row->state = REGISTRY_FAILED;
 	wait_for_retry(row, row->retry_count + 1, cap, now);
 	if (end_attempt(stored) & WISH_AGAIN)
@@ -387,9 +392,9 @@ static enum outcome absent(struct stored_row *stored, const struct registry_move
 
 	if (row->state != REGISTRY_STARTED)
 		return MOVE_REFUSED;
-	forget_failure(row);
+	registry_events_forget_failure(row);
 	if (move->err)
-		set_failure(row, move->err);
+		registry_events_set_failure(row, move->err);
 	row->state = REGISTRY_MISSING_ON_PRIMARY;
 	wait_for_retry(row, count, RETRY_CAP_MISSING, now);
 	if (end_attempt(stored) != 0)
@@ -456,7 +461,7 @@ static enum outcome proved(struct stored_row *stored, const struct registry_move
 		return MOVE_REFUSED;
 	if (is_of_another(row, move) || contradicts(row, move))
 		return verify_anew(row, now);
-	prove(row, move, now);
+	registry_events_prove_row(row, move, now);
 	return MOVE_DONE;
 }
 
@@ -468,7 +473,7 @@ static enum outcome keep_in_mind(struct stored_row *stored,
 	if (stored->row.is_gone || !(move->wishes & REGISTRY_WISH_REBUILD))
 		return MOVE_REFUSED;
 	if (stored->row.state == REGISTRY_STARTED)
-		ask(stored, REGISTRY_WISH_REBUILD, false, now);
+		registry_events_ask_row(stored, REGISTRY_WISH_REBUILD, false, now);
 	else
 		stored->wishes |= REGISTRY_WISH_REBUILD;
 	return MOVE_OVERTAKEN;
@@ -497,7 +502,7 @@ static enum outcome disproved(struct stored_row *stored, const struct registry_m
 	row->verification = VERIFICATION_FAILED;
 	row->is_proved = false;
 	row->verification_due_at = 0;
-	set_failure(row, move->err);
+	registry_events_set_failure(row, move->err);
 	wait_to_mend(row, move, now);
 	stored->wishes |= REGISTRY_WISH_RECHECK | (move->wishes & REGISTRY_WISH_REBUILD);
 	return MOVE_DONE;
@@ -522,14 +527,14 @@ static enum outcome doubted(struct stored_row *stored, const struct registry_mov
 	     (row->state != REGISTRY_SYNCED || row->generation != move->generation)))
 		return MOVE_NOTHING;
 	if (row->state == REGISTRY_STARTED) {
-		ask(stored, REGISTRY_WISH_RECHECK, false, now);
+		registry_events_ask_row(stored, REGISTRY_WISH_RECHECK, false, now);
 		return MOVE_DONE;
 	}
 	if (row->state != REGISTRY_SYNCED)
 		return wish_recheck(stored);
 	stored->wishes |= REGISTRY_WISH_RECHECK;
 	if (move->err)
-		set_failure(row, move->err);
+		registry_events_set_failure(row, move->err);
 	row->verification = VERIFICATION_PENDING;
 	row->verification_due_at = 0;
 	row->is_proved = false;
@@ -555,10 +560,10 @@ enum outcome registry_adopted(struct stored_row *stored, const struct registry_m
 }
 
 const registry_function registry_functions[REGISTRY_EVENTS] = {
-	[REGISTRY_ASKED] = asked,
+	[REGISTRY_ASKED] = registry_events_asked,
 	[REGISTRY_BEGUN] = begun,
 	[REGISTRY_TOLD] = told,
-	[REGISTRY_BROUGHT] = brought,
+	[REGISTRY_BROUGHT] = registry_events_brought,
 	[REGISTRY_HELD] = held,
 	[REGISTRY_ERRED] = erred,
 	[REGISTRY_ABSENT] = absent,

@@ -61,8 +61,9 @@ int registry_adopt_in(struct store_tx *tx, const struct registry_move *move,
 	return move_one(tx, move, registry_adopted, err);
 }
 
-static int ask_row(struct store_tx *tx, const char *kind, const struct registry_ask *ask,
-		   struct registry_shift *shift, struct err *err)
+static int registry_move_ask_row(struct store_tx *tx, const char *kind,
+				 const struct registry_ask *ask,
+				 struct registry_shift *shift, struct err *err)
 {
 	struct registry_move move = ask->move;
 	registry_function function = registry_functions[REGISTRY_ASKED];
@@ -87,7 +88,7 @@ int registry_ask_many_in(struct store_tx *tx, const char *kind,
 	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
 
 	for (size_t i = 0; i < count; i++)
-		if (ask_row(tx, kind, &asks[i], &shift, err) < 0)
+		if (registry_move_ask_row(tx, kind, &asks[i], &shift, err) < 0)
 			return -1;
 	return registry_shift_apply(tx, &shift, err);
 }

@@ -38,7 +38,7 @@ struct reading {
 	struct registry_row *row;
 };
 
-static int read_one(struct store_tx *tx, void *arg, struct err *err)
+static int registry_read_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct reading *reading = arg;
 	int found;
@@ -62,7 +62,7 @@ int registry_get(struct store *store, const char *kind, const char *name,
 	struct reading reading = { kind, name, row };
 
 	*row = (struct registry_row){ 0 };
-	return store_read(store, read_one, &reading, err);
+	return store_read(store, registry_read_row, &reading, err);
 }
 
 /* `kind = 'repository'` is there for its index. */

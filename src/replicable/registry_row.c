@@ -145,7 +145,7 @@ static unsigned state_of(struct query *query, int column, unsigned count)
 	return value >= 0 && value < (int64_t)count ? (unsigned)value : 0;
 }
 
-static void read_row(struct query *query, struct registry_row *row)
+static void registry_row_read_columns(struct query *query, struct registry_row *row)
 {
 	const char *timeline = query_text(query, 5);
 
@@ -186,7 +186,7 @@ void stored_row_read(struct query *query, struct stored_row *stored)
 		.asked_at = query_int(query, 19),
 		.wishes = (unsigned)query_int(query, 21),
 	};
-	read_row(query, &stored->row);
+	registry_row_read_columns(query, &stored->row);
 	stored->row.wishes = stored_row_wishes(stored);
 	tally_add(&stored->before, stored, 1);
 }
@@ -208,7 +208,7 @@ int stored_row_load(struct store_tx *tx, uint64_t id, struct stored_row *stored,
 	return found;
 }
 
-static void bind_time(struct query *query, int at, int64_t time)
+static void registry_row_bind_time(struct query *query, int at, int64_t time)
 {
 	if (time == 0)
 		query_bind_null(query, at);
@@ -225,7 +225,8 @@ static const char save_sql[] =
 	" wishes = ?20, held_reason = ?21, failure_class = ?22, failure = ?23,"
 	" remedy = ?24, size = ?25, failure_reason = ?26, proved = ?27 WHERE id = ?1";
 
-static void bind_row(struct query *query, const struct stored_row *stored)
+static void registry_row_bind_columns(struct query *query,
+				      const struct stored_row *stored)
 {
 	const struct registry_row *row = &stored->row;
 
@@ -238,15 +239,15 @@ static void bind_row(struct query *query, const struct stored_row *stored)
 	query_bind_text(query, 7, row->checksum);
 	query_bind_text(query, 8, row->primary_checksum);
 	query_bind_int(query, 9, row->retry_count);
-	bind_time(query, 10, row->retry_at);
-	bind_time(query, 11, row->due_at);
+	registry_row_bind_time(query, 10, row->retry_at);
+	registry_row_bind_time(query, 11, row->due_at);
 	query_bind_int(query, 12, row->verification_retry_count);
-	bind_time(query, 13, row->verification_due_at);
-	bind_time(query, 14, row->last_attempt_at);
-	bind_time(query, 15, row->last_success_at);
-	bind_time(query, 16, row->verified_at);
-	bind_time(query, 17, row->behind_since);
-	bind_time(query, 18, stored->asked_at);
+	registry_row_bind_time(query, 13, row->verification_due_at);
+	registry_row_bind_time(query, 14, row->last_attempt_at);
+	registry_row_bind_time(query, 15, row->last_success_at);
+	registry_row_bind_time(query, 16, row->verified_at);
+	registry_row_bind_time(query, 17, row->behind_since);
+	registry_row_bind_time(query, 18, stored->asked_at);
 	query_bind_int(query, 19, row->is_gone);
 	query_bind_int(query, 20, stored->wishes);
 	query_bind_text(query, 21, row->held_reason);
@@ -275,7 +276,7 @@ int stored_row_save(struct store_tx *tx, const struct stored_row *stored,
 
 	if (query_open(tx, save_sql, &query, err) != 0)
 		return -1;
-	bind_row(query, stored);
+	registry_row_bind_columns(query, stored);
 	if (query_run(query, NULL, err) != 0)
 		return -1;
 	return shift_by(tx, shift, stored, err);
@@ -298,9 +299,10 @@ int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
 	query_bind_int(query, 1, (int64_t)row->id);
 	query_bind_int(query, 2,
 		       is_check ? (int64_t)row->verification : (int64_t)row->state);
-	bind_time(query, 3, is_check ? row->verification_due_at : row->due_at);
+	registry_row_bind_time(query, 3,
+			       is_check ? row->verification_due_at : row->due_at);
 	if (!is_check) {
-		bind_time(query, 4, row->last_attempt_at);
+		registry_row_bind_time(query, 4, row->last_attempt_at);
 		query_bind_int(query, 5, stored->wishes);
 	}
 	if (query_run(query, NULL, err) != 0)

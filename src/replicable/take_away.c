@@ -6,8 +6,8 @@
 #include "replicable/name.h"
 
 /* The job of such a lease is the repository's name. */
-static int raise_fence(const struct take_away *what, const struct lease_holder *holder,
-		       struct err *err)
+static int take_away_raise_fence(const struct take_away *what,
+				 const struct lease_holder *holder, struct err *err)
 {
 	char key[LEASE_KEY_SIZE];
 	AUTO_FREE char *below = name_to_path(holder->job);
@@ -30,7 +30,7 @@ int lease_take_away(struct lease_manager *leases, const struct take_away *what,
 	    lease_force_release(leases, what->key, what->fence, what->actor, what->reason,
 				err) != 0)
 		return -1;
-	if (raise_fence(what, &holder, err) != 0)
+	if (take_away_raise_fence(what, &holder, err) != 0)
 		return err_prefix(err, "the lease is released, but its holder may "
 				       "publish once more");
 	return 0;

@@ -57,7 +57,8 @@ void followers_free(struct followers *followers)
 	free(followers);
 }
 
-static struct expected *find_locked(struct followers *followers, const char *site)
+static struct expected *followers_find_locked(struct followers *followers,
+					      const char *site)
 {
 	for (size_t i = 0; i < followers->sites.count; i++)
 		if (strcmp(followers->sites.items[i].site, site) == 0)
@@ -70,7 +71,7 @@ struct names {
 	size_t count;
 };
 
-static bool is_in(const struct names *names, const char *name)
+static bool followers_is_named(const struct names *names, const char *name)
 {
 	for (size_t i = 0; i < names->count; i++)
 		if (strcmp(names->items[i], name) == 0)
@@ -78,20 +79,21 @@ static bool is_in(const struct names *names, const char *name)
 	return false;
 }
 
-static void replace(struct followers *followers, const char *const *sites, size_t count)
+static void followers_replace_sites(struct followers *followers, const char *const *sites,
+				    size_t count)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&followers->mutex);
 	struct followers wanted = { 0 };
 
 	for (size_t i = 0; i < count; i++) {
-		struct expected *known = find_locked(followers, sites[i]);
+		struct expected *known = followers_find_locked(followers, sites[i]);
 		struct expected one = known ? *known : (struct expected){ 0 };
 		one.site = xstrdup(sites[i]);
 		vec_add(&wanted.sites, one);
 	}
 	for (size_t i = 0; i < followers->sites.count; i++)
-		if (!is_in(&(struct names){ sites, count },
-			   followers->sites.items[i].site))
+		if (!followers_is_named(&(struct names){ sites, count },
+					followers->sites.items[i].site))
 			report_metrics_forget(followers->sites.items[i].site);
 	clear_sites(followers);
 	followers->sites.items = wanted.sites.items;
@@ -99,7 +101,7 @@ static void replace(struct followers *followers, const char *const *sites, size_
 	followers->sites.capacity = wanted.sites.capacity;
 }
 
-static int forget(struct store_tx *tx, const char *site, struct err *err)
+static int followers_forget_site(struct store_tx *tx, const char *site, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -110,8 +112,8 @@ static int forget(struct store_tx *tx, const char *site, struct err *err)
 }
 
 /* The first that is not expected, or NULL. */
-static int find_stranger(struct store_tx *tx, const struct names *expected, char **site,
-			 struct err *err)
+static int followers_find_stranger(struct store_tx *tx, const struct names *expected,
+				   char **site, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int found;
@@ -120,7 +122,7 @@ static int find_stranger(struct store_tx *tx, const struct names *expected, char
 	if (query_open(tx, "SELECT site FROM secondary ORDER BY site", &query, err) != 0)
 		return -1;
 	while (!*site && (found = query_step(query, err)) > 0)
-		if (!is_in(expected, query_text(query, 0)))
+		if (!followers_is_named(expected, query_text(query, 0)))
 			*site = xstrdup(query_text(query, 0));
 	return *site || found == 0 ? 0 : -1;
 }
@@ -129,11 +131,11 @@ static int forget_strangers(struct store_tx *tx, void *arg, struct err *err)
 {
 	for (;;) {
 		AUTO_FREE char *site = NULL;
-		if (find_stranger(tx, arg, &site, err) != 0)
+		if (followers_find_stranger(tx, arg, &site, err) != 0)
 			return -1;
 		if (!site)
 			return 0;
-		if (forget(tx, site, err) != 0)
+		if (followers_forget_site(tx, site, err) != 0)
 			return -1;
 	}
 }
@@ -143,7 +145,7 @@ int followers_expect(struct followers *followers, struct store *store,
 {
 	struct names names = { sites, count };
 
-	replace(followers, sites, count);
+	followers_replace_sites(followers, sites, count);
 	return store_write(store, forget_strangers, &names, err);
 }
 
@@ -187,7 +189,7 @@ void followers_seen(struct followers *followers, const char *site, const char *r
 	bool is_news = false;
 
 	lock(&followers->mutex);
-	struct expected *one = find_locked(followers, site);
+	struct expected *one = followers_find_locked(followers, site);
 	if (one)
 		is_news = seen_locked(one, name);
 	unlock(&followers->mutex);

@@ -20,7 +20,7 @@ const char *site_role_name(enum site_role role)
 	return names[role];
 }
 
-static char *copy(const char *text)
+static char *report_copy_text(const char *text)
 {
 	return text ? xstrdup(text) : NULL;
 }
@@ -87,7 +87,8 @@ static int read_secondaries(struct store_tx *tx, struct report *report, struct e
 			.says = !in_sync                ? SAYS_NOTHING
 				: json_is_true(in_sync) ? SAYS_IN_SYNC
 							: SAYS_NOT_IN_SYNC,
-			.why = copy(json_string_value(json_object_get(said, "reason"))),
+			.why = report_copy_text(
+				json_string_value(json_object_get(said, "reason"))),
 			.site = xstrdup(query_text(query, 0)),
 			.cursor = (uint64_t)query_int(query, 1),
 			.seen_at = query_int(query, 2),
@@ -114,7 +115,7 @@ static struct report_secondary *find_secondary(struct report *report, const char
 }
 
 /* What the node knows of them, and those that it waits for in vain. */
-static void add_followers(struct report *report)
+static void report_add_followers(struct report *report)
 {
 	for (size_t i = 0; i < report->signs.followers.count; i++) {
 		const struct follower *follower = &report->signs.followers.items[i];
@@ -131,7 +132,7 @@ static void add_followers(struct report *report)
 	}
 }
 
-static int read_primary(struct store_tx *tx, void *arg, struct err *err)
+static int report_read_primary(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct report *report = arg;
 	struct origin_counts counts;
@@ -149,14 +150,14 @@ static int read_primary(struct store_tx *tx, void *arg, struct err *err)
 	report->last_event_at = ends.last_at;
 	if (read_secondaries(tx, report, err) != 0)
 		return -1;
-	add_followers(report);
+	report_add_followers(report);
 	if (counts.verification[VERIFICATION_FAILED] == 0)
 		return 0;
 	return report_examples_of_origin(tx, KIND_REPOSITORY, &report->examples, err);
 }
 
-static int read_number(struct store_tx *tx, const char *key, int64_t *value,
-		       struct err *err)
+static int report_read_number(struct store_tx *tx, const char *key, int64_t *value,
+			      struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	int found = site_value_get(tx, key, &text, err);
@@ -165,7 +166,8 @@ static int read_number(struct store_tx *tx, const char *key, int64_t *value,
 	return found < 0 ? -1 : 0;
 }
 
-static int read_failure(struct store_tx *tx, struct report *report, struct err *err)
+static int report_read_failure(struct store_tx *tx, struct report *report,
+			       struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	int found = site_value_get(tx, PULL_FAILURE, &text, err);
@@ -186,7 +188,7 @@ static int read_failure(struct store_tx *tx, struct report *report, struct err *
 	return found < 0 ? -1 : 0;
 }
 
-static int read_cursor(struct store_tx *tx, struct report *report, struct err *err)
+static int report_read_cursor(struct store_tx *tx, struct report *report, struct err *err)
 {
 	AUTO_STR struct str cursor = STR_INIT;
 	AUTO_STR struct str last = STR_INIT;
@@ -203,12 +205,12 @@ static int read_secondary(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct report *report = arg;
 
-	if (read_number(tx, PULL_HEARD, &report->heard_at, err) != 0 ||
-	    read_number(tx, PULL_SKEW, &report->skew_ms, err) != 0 ||
-	    read_number(tx, PULL_COMPARED, &report->compared_at, err) != 0 ||
-	    read_cursor(tx, report, err) != 0)
+	if (report_read_number(tx, PULL_HEARD, &report->heard_at, err) != 0 ||
+	    report_read_number(tx, PULL_SKEW, &report->skew_ms, err) != 0 ||
+	    report_read_number(tx, PULL_COMPARED, &report->compared_at, err) != 0 ||
+	    report_read_cursor(tx, report, err) != 0)
 		return -1;
-	return read_failure(tx, report, err);
+	return report_read_failure(tx, report, err);
 }
 
 /* arg: the report, with its kinds of blobs. */
@@ -217,7 +219,7 @@ static int read_void(struct store_tx *tx, void *arg, struct err *err)
 	struct report *report = arg;
 	int64_t known, sum, one;
 
-	if (read_number(tx, PULL_COMPARED_ORDERED, &known, err) != 0 ||
+	if (report_read_number(tx, PULL_COMPARED_ORDERED, &known, err) != 0 ||
 	    registry_ordered_in(tx, KIND_REPOSITORY, &sum, err) != 0)
 		return -1;
 	for (size_t i = 0; i < report->blobs.count; i++) {
@@ -267,7 +269,7 @@ static int64_t silent_ms(const struct report *report)
 	return report->heard_at > 0 ? report->now - report->heard_at : 0;
 }
 
-static struct report_limits limits_of(const struct pull_settings *settings)
+static struct report_limits report_make_limits(const struct pull_settings *settings)
 {
 	return (struct report_limits){
 		.is_known = true,
@@ -306,7 +308,7 @@ static int make_secondary(const struct report_options *options, struct report *r
 	if (since > VERDICT_HEARD_MS && since > report->lag_ms)
 		report->lag_ms = since;
 	if (options->settings)
-		report->limits = limits_of(options->settings);
+		report->limits = report_make_limits(options->settings);
 	report->is_root_lost = is_root_lost(options, &report->root_failure);
 	return 0;
 }
@@ -327,15 +329,15 @@ static void copy_signs(const struct vital_signs *from, struct vital_signs *to)
 	}
 }
 
-static int read_all(const struct report_options *options, struct report *report,
-		    struct err *err)
+static int report_read_all(const struct report_options *options, struct report *report,
+			   struct err *err)
 {
 	if (store_read(options->store, read_last_sign, &report->last_sign, err) != 0 ||
 	    report_push_read(options, report, err) != 0 ||
 	    (!options->is_brief && report_lfs_read(options, report, err) != 0))
 		return -1;
 	if (options->role != SITE_SECONDARY)
-		return store_read(options->store, read_primary, report, err) == 0
+		return store_read(options->store, report_read_primary, report, err) == 0
 			       ? report_blobs_of_origin(options, report, err)
 			       : -1;
 	return make_secondary(options, report, err);
@@ -346,12 +348,12 @@ int report_make(const struct report_options *options, struct report *report,
 {
 	*report = (struct report){ .role = options->role,
 				   .site = xstrdup(options->site),
-				   .primary_url = copy(options->primary_url),
+				   .primary_url = report_copy_text(options->primary_url),
 				   .now = clock_wall_ms(),
 				   .signs = VITAL_SIGNS_NONE };
 	if (options->signs)
 		copy_signs(options->signs, &report->signs);
-	if (read_all(options, report, err) == 0)
+	if (report_read_all(options, report, err) == 0)
 		return 0;
 	report_clear(report);
 	return -1;
@@ -386,8 +388,8 @@ int64_t report_verified(const struct report *report)
 }
 
 /* Of rows of any kind. */
-static void add_rows(const struct registry_counts *counts, int64_t proved,
-		     struct verdict_inputs *inputs)
+static void report_add_rows(const struct registry_counts *counts, int64_t proved,
+			    struct verdict_inputs *inputs)
 {
 	inputs->all += counts->all;
 	inputs->synced += counts->states[REGISTRY_SYNCED];
@@ -395,7 +397,7 @@ static void add_rows(const struct registry_counts *counts, int64_t proved,
 	inputs->proved += proved;
 }
 
-static void add_scan(const struct scan_record *scan, struct verdict_inputs *inputs)
+static void report_add_scan(const struct scan_record *scan, struct verdict_inputs *inputs)
 {
 	inputs->is_scan_failing = inputs->is_scan_failing || scan->failing_since > 0;
 	inputs->left_out += scan->left_out;
@@ -403,12 +405,13 @@ static void add_scan(const struct scan_record *scan, struct verdict_inputs *inpu
 
 static void add_all_rows(const struct report *report, struct verdict_inputs *inputs)
 {
-	add_rows(&report->repositories, report_verified(report), inputs);
-	add_scan(&report->scan, inputs);
+	report_add_rows(&report->repositories, report_verified(report), inputs);
+	report_add_scan(&report->scan, inputs);
 	for (size_t i = 0; i < report->blobs.count; i++) {
 		const struct report_kind *kind = &report->blobs.items[i];
-		add_rows(&kind->counts, report_kind_verified(report, kind), inputs);
-		add_scan(&kind->scan, inputs);
+		report_add_rows(&kind->counts, report_kind_verified(report, kind),
+				inputs);
+		report_add_scan(&kind->scan, inputs);
 	}
 }
 

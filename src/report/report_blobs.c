@@ -18,7 +18,7 @@ static int find_copied_kinds(struct store_tx *tx, void *arg, struct err *err)
 	return registry_kinds_in(tx, arg, err);
 }
 
-static void add_kind(struct report *report, const char *type)
+static void report_blobs_add_kind(struct report *report, const char *type)
 {
 	vec_add(&report->blobs, (struct report_kind){ .type = xstrdup(type) });
 }
@@ -31,18 +31,19 @@ static int list_kinds(const struct report_options *options, store_work find,
 
 	if (options->kinds) {
 		for (size_t i = 0; i < options->kinds->items.count; i++)
-			add_kind(report, options->kinds->items.items[i].type);
+			report_blobs_add_kind(report,
+					      options->kinds->items.items[i].type);
 		return 0;
 	}
 	if (store_read(options->store, find, &kinds, err) != 0)
 		return -1;
 	for (size_t i = 0; i < kinds.count; i++)
 		if (strcmp(kinds.items[i], KIND_REPOSITORY) != 0)
-			add_kind(report, kinds.items[i]);
+			report_blobs_add_kind(report, kinds.items[i]);
 	return 0;
 }
 
-static int read_origin(struct store_tx *tx, void *arg, struct err *err)
+static int report_blobs_read_origin(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct report_kind *kind = arg;
 	struct origin_counts counts;
@@ -66,8 +67,8 @@ int report_blobs_of_origin(const struct report_options *options, struct report *
 	if (list_kinds(options, find_origin_kinds, report, err) != 0)
 		return -1;
 	for (size_t i = 0; i < report->blobs.count; i++)
-		if (store_read(options->store, read_origin, &report->blobs.items[i],
-			       err) != 0)
+		if (store_read(options->store, report_blobs_read_origin,
+			       &report->blobs.items[i], err) != 0)
 			return -1;
 	return 0;
 }
@@ -168,8 +169,8 @@ void report_blobs_count(const struct report *report, struct str *out)
 	}
 }
 
-static void add_work(const struct report *report, const struct report_kind *kind,
-		     struct str *out)
+static void report_blobs_add_work(const struct report *report,
+				  const struct report_kind *kind, struct str *out)
 {
 	int64_t verified = report_kind_verified(report, kind);
 	int64_t waiting = report_waiting(&kind->counts);
@@ -189,11 +190,11 @@ static void add_work(const struct report *report, const struct report_kind *kind
 void report_blobs_work(const struct report *report, struct str *out)
 {
 	for (size_t i = 0; i < report->blobs.count; i++)
-		add_work(report, &report->blobs.items[i], out);
+		report_blobs_add_work(report, &report->blobs.items[i], out);
 }
 
-static void add_troubles(const struct report *report, const struct report_kind *kind,
-			 struct str *out)
+static void report_blobs_add_troubles(const struct report *report,
+				      const struct report_kind *kind, struct str *out)
 {
 	const struct registry_counts *counts = &kind->counts;
 	int64_t failing = report->role == SITE_SECONDARY
@@ -222,8 +223,8 @@ static void add_troubles(const struct report *report, const struct report_kind *
 	}
 }
 
-static void add_scan(const struct report *report, const struct report_kind *kind,
-		     struct str *out)
+static void report_blobs_add_scan(const struct report *report,
+				  const struct report_kind *kind, struct str *out)
 {
 	const struct scan_record *scan = &kind->scan;
 
@@ -248,9 +249,9 @@ static void add_scan(const struct report *report, const struct report_kind *kind
 void report_blobs_troubles(const struct report *report, struct str *out)
 {
 	for (size_t i = 0; i < report->blobs.count; i++)
-		add_troubles(report, &report->blobs.items[i], out);
+		report_blobs_add_troubles(report, &report->blobs.items[i], out);
 	for (size_t i = 0; i < report->blobs.count; i++)
-		add_scan(report, &report->blobs.items[i], out);
+		report_blobs_add_scan(report, &report->blobs.items[i], out);
 }
 
 static void add_copies_line(const struct report *report, const struct report_kind *kind,

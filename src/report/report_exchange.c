@@ -16,7 +16,7 @@ struct sighting {
 	bool is_known; /* written less than WRITE_EACH_MS ago, and says the same */
 };
 
-static int look_up(struct store_tx *tx, void *arg, struct err *err)
+static int report_exchange_look_up(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct sighting *sighting = arg;
 	AUTO_QUERY struct query *query = NULL;
@@ -71,7 +71,7 @@ int report_secondary_seen(struct store *store, const char *site, uint64_t cursor
 		if (!said)
 			return err_prefix(err, "Refrelay-Report");
 	}
-	if (store_read(store, look_up, &sighting, err) != 0)
+	if (store_read(store, report_exchange_look_up, &sighting, err) != 0)
 		return -1;
 	if (sighting.is_known)
 		return 0;

@@ -7,15 +7,15 @@
 
 #include "base/metrics.h"
 
-static char *copy(const char *text)
+static char *report_failures_copy_text(const char *text)
 {
 	return text ? xstrdup(text) : NULL;
 }
 
-static void set_text(char **text, const char *value)
+static void report_failures_set_text(char **text, const char *value)
 {
 	free(*text);
-	*text = copy(value);
+	*text = report_failures_copy_text(value);
 }
 
 void report_examples_clear(struct report_examples *examples)
@@ -53,15 +53,17 @@ static int read_classes(struct store_tx *tx, const char *sql, const char *kind,
 	query_bind_text(query, 1, kind);
 	while ((found = query_step(query, err)) > 0)
 		vec_add(&examples->failing,
-			((struct report_failures){ .class = copy(query_text(query, 0)),
-						   .count = query_int(query, 1),
-						   .example =
-							   copy(query_text(query, 2)) }));
+			((struct report_failures){
+				.class = report_failures_copy_text(query_text(query, 0)),
+				.count = query_int(query, 1),
+				.example = report_failures_copy_text(
+					query_text(query, 2)) }));
 	return found;
 }
 
-static int read_texts(struct store_tx *tx, const char *sql, const char *kind,
-		      struct report_examples *examples, struct err *err)
+static int report_failures_read_texts(struct store_tx *tx, const char *sql,
+				      const char *kind, struct report_examples *examples,
+				      struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -73,7 +75,7 @@ static int read_texts(struct store_tx *tx, const char *sql, const char *kind,
 		query_bind_text(query, 2, one->example);
 		int found;
 		while ((found = query_step(query, err)) > 0) /* once: names are unique */
-			set_text(&one->failure, query_text(query, 0));
+			report_failures_set_text(&one->failure, query_text(query, 0));
 		if (found < 0)
 			return -1;
 	}
@@ -87,8 +89,9 @@ int report_examples_of_origin(struct store_tx *tx, const char *kind,
 	if (read_classes(tx, CLASSES_SQL("origin", "verification_state = 3"), kind,
 			 examples, err) != 0)
 		return -1;
-	return read_texts(tx, "SELECT failure FROM origin WHERE kind = ?1 AND name = ?2",
-			  kind, examples, err);
+	return report_failures_read_texts(
+		tx, "SELECT failure FROM origin WHERE kind = ?1 AND name = ?2", kind,
+		examples, err);
 }
 
 struct reading {
@@ -104,9 +107,9 @@ static int read_failing(struct store_tx *tx, void *arg, struct err *err)
 	if (read_classes(tx, CLASSES_SQL("registry", OF_COPIES), reading->kind,
 			 reading->examples, err) != 0)
 		return -1;
-	return read_texts(tx,
-			  "SELECT failure FROM registry WHERE kind = ?1 AND name = ?2",
-			  reading->kind, reading->examples, err);
+	return report_failures_read_texts(
+		tx, "SELECT failure FROM registry WHERE kind = ?1 AND name = ?2",
+		reading->kind, reading->examples, err);
 }
 
 static int read_held(struct store *store, const struct reading *reading, struct err *err)
@@ -120,9 +123,11 @@ static int read_held(struct store *store, const struct reading *reading, struct 
 	if (registry_list(store, &held, &rows, err) != 0)
 		return -1;
 	if (rows.count > 0) {
-		reading->examples->held = copy(rows.items[0].name);
-		reading->examples->reason = copy(rows.items[0].held_reason);
-		reading->examples->remedy = copy(rows.items[0].remedy);
+		reading->examples->held = report_failures_copy_text(rows.items[0].name);
+		reading->examples->reason =
+			report_failures_copy_text(rows.items[0].held_reason);
+		reading->examples->remedy =
+			report_failures_copy_text(rows.items[0].remedy);
 	}
 	return 0;
 }

@@ -221,7 +221,7 @@ const char *report_row_word(const struct registry_row *row)
 	}
 }
 
-static void put_failure(const struct registry_row *row, json_t *object)
+static void report_json_put_failure(const struct registry_row *row, json_t *object)
 {
 	json_put_text(object, "held_reason", row->held_reason);
 	json_put_text(object, "failure_class", row->failure_class);
@@ -269,6 +269,6 @@ json_t *report_row_json(const struct registry_row *row, int64_t now)
 			row->verification_retry_count);
 	json_put_time(object, "due_at", row->due_at);
 	json_put_time(object, "verification_due_at", row->verification_due_at);
-	put_failure(row, object);
+	report_json_put_failure(row, object);
 	return object;
 }

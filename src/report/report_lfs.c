@@ -62,7 +62,7 @@ struct one {
 };
 
 /* store_work; arg: struct one */
-static int read_one(struct store_tx *tx, void *arg, struct err *err)
+static int report_lfs_read_scan(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct one *one = arg;
 
@@ -73,7 +73,7 @@ static int read_one(struct store_tx *tx, void *arg, struct err *err)
 int report_lfs_put(struct store *store, const char *name, json_t *object, struct err *err)
 {
 	struct one one = { .repository = replicable_id(KIND_REPOSITORY, name) };
-	int result = store_read(store, read_one, &one, err);
+	int result = store_read(store, report_lfs_read_scan, &one, err);
 
 	if (result == 0)
 		json_put(object, "lfs",

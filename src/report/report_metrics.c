@@ -60,7 +60,7 @@ static struct registry_counts set_kinds(const struct report *report)
 	return sum;
 }
 
-static void set_gauge(const char *name, const char *help, double value)
+static void report_metrics_set_gauge(const char *name, const char *help, double value)
 {
 	metric_set(metric_at(metric_register(
 			   &(struct metric_spec){ .kind = METRIC_GAUGE,
@@ -137,20 +137,22 @@ static void set_scan(const struct report *report)
 		left_out += scan->left_out;
 		whole_at = scan->whole_at < whole_at ? scan->whole_at : whole_at;
 	}
-	set_gauge("refrelay_scan_failing",
-		  "1: the last look at all repositories, or blobs of a kind, failed.",
-		  is_failing);
-	set_gauge("refrelay_left_out",
-		  "What the last scan found and does not replicate, or could not read.",
-		  (double)left_out);
-	set_gauge("refrelay_last_scan_timestamp_seconds",
-		  "When all repositories and blobs were last looked at.",
-		  (double)whole_at / 1000);
+	report_metrics_set_gauge(
+		"refrelay_scan_failing",
+		"1: the last look at all repositories, or blobs of a kind, failed.",
+		is_failing);
+	report_metrics_set_gauge(
+		"refrelay_left_out",
+		"What the last scan found and does not replicate, or could not read.",
+		(double)left_out);
+	report_metrics_set_gauge("refrelay_last_scan_timestamp_seconds",
+				 "When all repositories and blobs were last looked at.",
+				 (double)whole_at / 1000);
 }
 
 static void set_age(const char *name, const char *help, int64_t age_ms)
 {
-	set_gauge(name, help, age_ms < 0 ? NAN : (double)age_ms / 1000);
+	report_metrics_set_gauge(name, help, age_ms < 0 ? NAN : (double)age_ms / 1000);
 }
 
 /* One series a reason, so that an alert can name it: 1 for the verdict, else 0. */
@@ -162,9 +164,10 @@ static void set_verdict(const struct report *report)
 			     "1: why the site is not known to be in sync.", "class");
 
 	report_judge(report, &verdict);
-	set_gauge("refrelay_in_sync",
-		  "1: in sync and verified, by proof that is fresh; pushes left out.",
-		  verdict.code == VERDICT_IN_SYNC);
+	report_metrics_set_gauge(
+		"refrelay_in_sync",
+		"1: in sync and verified, by proof that is fresh; pushes left out.",
+		verdict.code == VERDICT_IN_SYNC);
 	for (int code = VERDICT_IN_SYNC + 1; code < VERDICT_CODES; code++)
 		metric_set(metric_at(reasons, verdict_code_name((enum verdict_code)code)),
 			   (int)verdict.code == code);
@@ -178,40 +181,46 @@ void report_metrics(const struct report *report)
 	const struct registry_counts sum = set_kinds(report);
 
 	set_verdict(report);
-	set_gauge("refrelay_replicables_all", "Replicables known.", (double)sum.all);
+	report_metrics_set_gauge("refrelay_replicables_all", "Replicables known.",
+				 (double)sum.all);
 	report_push_metrics(report);
 	if (report->role != SITE_SECONDARY) {
-		set_gauge("refrelay_last_event", "The newest event.",
-			  (double)report->last_event);
-		set_gauge("refrelay_last_event_timestamp_seconds",
-			  "When the newest event happened.",
-			  (double)report->last_event_at / 1000);
+		report_metrics_set_gauge("refrelay_last_event", "The newest event.",
+					 (double)report->last_event);
+		report_metrics_set_gauge("refrelay_last_event_timestamp_seconds",
+					 "When the newest event happened.",
+					 (double)report->last_event_at / 1000);
 		set_scan(report);
 		set_secondaries(report);
 		return;
 	}
-	set_gauge("refrelay_replicables_held", "Replicables that wait for a person.",
-		  (double)sum.held);
-	set_gauge("refrelay_root_lost",
-		  "1: site.repositories is not where the copies are.",
-		  report->is_root_lost);
-	set_gauge("refrelay_lag_seconds",
-		  "Age of the oldest change that is not here; of a silent primary, since "
-		  "it was "
-		  "heard.",
-		  (double)report->lag_ms / 1000);
-	set_gauge("refrelay_cursor_event", "The last event that was taken over.",
-		  (double)report->cursor);
-	set_gauge("refrelay_primary_last_event", "The primary's newest event.",
-		  (double)report->primary_last_event);
-	set_gauge("refrelay_primary_heard_timestamp_seconds",
-		  "When the primary was heard of last.", (double)report->heard_at / 1000);
+	report_metrics_set_gauge("refrelay_replicables_held",
+				 "Replicables that wait for a person.", (double)sum.held);
+	report_metrics_set_gauge("refrelay_root_lost",
+				 "1: site.repositories is not where the copies are.",
+				 report->is_root_lost);
+	report_metrics_set_gauge(
+		"refrelay_lag_seconds",
+		"Age of the oldest change that is not here; of a silent primary, since "
+		"it was "
+		"heard.",
+		(double)report->lag_ms / 1000);
+	report_metrics_set_gauge("refrelay_cursor_event",
+				 "The last event that was taken over.",
+				 (double)report->cursor);
+	report_metrics_set_gauge("refrelay_primary_last_event",
+				 "The primary's newest event.",
+				 (double)report->primary_last_event);
+	report_metrics_set_gauge("refrelay_primary_heard_timestamp_seconds",
+				 "When the primary was heard of last.",
+				 (double)report->heard_at / 1000);
 	set_age("refrelay_primary_heard_age_seconds",
 		"Since all news of the primary were known; by the boot clock.",
 		report->signs.heard_age_ms);
 	set_age("refrelay_compared_age_seconds",
 		"Since everything was last compared with the primary.",
 		report->signs.compared_age_ms);
-	set_gauge("refrelay_clock_difference_seconds",
-		  "The primary's clock less this one.", (double)report->skew_ms / 1000);
+	report_metrics_set_gauge("refrelay_clock_difference_seconds",
+				 "The primary's clock less this one.",
+				 (double)report->skew_ms / 1000);
 }

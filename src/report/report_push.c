@@ -10,8 +10,9 @@ static int read_owed(struct store_tx *tx, void *arg, struct err *err)
 	return owed_look(tx, arg, err);
 }
 
-static void add_remote(const struct queue_view *view, const struct push_remote *remote,
-		       struct report_push *push)
+static void report_push_add_remote(const struct queue_view *view,
+				   const struct push_remote *remote,
+				   struct report_push *push)
 {
 	struct report_remote one = { .name = xstrdup(remote->name) };
 	struct remote_sum sum;
@@ -30,11 +31,12 @@ static void add_remote(const struct queue_view *view, const struct push_remote *
 	vec_add(&push->remotes, one);
 }
 
-static void take_over(const struct queue_view *view, const struct push_settings *settings,
-		      struct report_push *push)
+static void report_push_take_over(const struct queue_view *view,
+				  const struct push_settings *settings,
+				  struct report_push *push)
 {
 	for (size_t i = 0; i < settings->remotes.count; i++)
-		add_remote(view, &settings->remotes.items[i], push);
+		report_push_add_remote(view, &settings->remotes.items[i], push);
 	for (size_t i = 0; i < view->uris.count; i++)
 		push->orphans += view->uris.items[i].is_orphan;
 	push->unreadable = view->unreadable.count;
@@ -66,7 +68,7 @@ int report_push_read(const struct report_options *options, struct report *report
 				   options->push_settings, &view, &push->failure) != 0) {
 		push->is_failing = true;
 	} else {
-		take_over(&view, options->push_settings, push);
+		report_push_take_over(&view, options->push_settings, push);
 		queue_view_clear(&view);
 	}
 	return 0;
@@ -100,7 +102,7 @@ bool report_push_is_good(const struct report_push *push)
 	return true;
 }
 
-static void next(size_t start, struct str *out)
+static void report_push_add_separator(size_t start, struct str *out)
 {
 	if (out->len > start)
 		str_add(out, "; ");
@@ -116,7 +118,7 @@ static void add_reason_and(const struct err *err, const char *more, struct str *
 		str_addf(out, " (%s)", more ? more : err->remedy);
 }
 
-static void add_reason(const struct err *err, struct str *out)
+static void report_push_add_reason(const struct err *err, struct str *out)
 {
 	add_reason_and(err, NULL, out);
 }
@@ -132,7 +134,7 @@ static void say_remote(const struct report_remote *remote, struct str *out)
 		return;
 	str_addf(out, ", %zu fail%s, for instance %s", remote->failing,
 		 remote->failing == 1 ? "s" : "", remote->example);
-	add_reason(&remote->failure, out);
+	report_push_add_reason(&remote->failure, out);
 }
 
 /* The one that is most behind comes first. */
@@ -160,7 +162,7 @@ static void say_remotes(const struct report_push *push, size_t start, struct str
 		behind += is_behind(&push->remotes.items[i]);
 	while (said < REMOTES_SAID &&
 	       (one = worst(push, one ? one->lag_ms : INT64_MAX, one)) != NULL) {
-		next(start, out);
+		report_push_add_separator(start, out);
 		say_remote(one, out);
 		said++;
 	}
@@ -172,7 +174,7 @@ static void say_remotes(const struct report_push *push, size_t start, struct str
 static void say_leftovers(const struct report_push *push, size_t start, struct str *out)
 {
 	if (push->given_up > 0) {
-		next(start, out);
+		report_push_add_separator(start, out);
 		str_addf(out, "%zu push%s given up, for instance %s", push->given_up,
 			 push->given_up == 1 ? " was" : "es were",
 			 push->example_given_up);
@@ -180,14 +182,14 @@ static void say_leftovers(const struct report_push *push, size_t start, struct s
 			       "see refrelay push queue, then retry or discard", out);
 	}
 	if (push->orphans > 0) {
-		next(start, out);
+		report_push_add_separator(start, out);
 		str_addf(out,
 			 "%zu destination%s of no remote any more (see refrelay push "
 			 "discard --orphans)",
 			 push->orphans, push->orphans == 1 ? " is" : "s are");
 	}
 	if (push->unreadable > 0) {
-		next(start, out);
+		report_push_add_separator(start, out);
 		str_addf(out,
 			 "%zu unreadable file%s in the task store (see refrelay check)",
 			 push->unreadable, push->unreadable == 1 ? " is" : "s are");
@@ -198,12 +200,12 @@ static void say_owed(const struct owed_summary *owed, size_t start, struct str *
 {
 	if (owed->count == 0)
 		return;
-	next(start, out);
+	report_push_add_separator(start, out);
 	str_addf(out,
 		 "of %" PRId64 " changed repositor%s no task could be made, for instance "
 		 "%s",
 		 owed->count, owed->count == 1 ? "y" : "ies", owed->example);
-	add_reason(&owed->why, out);
+	report_push_add_reason(&owed->why, out);
 }
 
 void report_push_sentence(const struct report *report, struct str *out)
@@ -215,7 +217,7 @@ void report_push_sentence(const struct report *report, struct str *out)
 		return;
 	if (push->is_failing) {
 		str_addf(out, "%s cannot read its push tasks", report->site);
-		add_reason(&push->failure, out);
+		report_push_add_reason(&push->failure, out);
 	}
 	say_owed(&push->owed, start, out);
 	say_remotes(push, start, out);
@@ -246,7 +248,7 @@ void report_push_table(const struct report *report, struct str *out)
 	}
 }
 
-static json_t *remote_json(const struct report_remote *remote)
+static json_t *report_push_remote_json(const struct report_remote *remote)
 {
 	json_t *object = json_object();
 
@@ -272,7 +274,8 @@ void report_push_json(const struct report *report, json_t *object)
 		return;
 	}
 	for (size_t i = 0; i < push->remotes.count; i++)
-		json_array_append_new(array, remote_json(&push->remotes.items[i]));
+		json_array_append_new(array,
+				      report_push_remote_json(&push->remotes.items[i]));
 	json_put(object, "remotes", array);
 	json_t *store = json_object();
 	json_put(store, "failure",

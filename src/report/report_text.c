@@ -55,7 +55,7 @@ static void add_held(const struct report *report, struct str *out)
 	report_held_say(&report->examples, "repository list", out);
 }
 
-static void add_reason(const struct err *err, struct str *out)
+static void report_text_add_reason(const struct err *err, struct str *out)
 {
 	str_addf(out, ": %s", err->text);
 	if (err->remedy[0])
@@ -77,7 +77,7 @@ static void add_unreachable(const struct report *report, struct str *out)
 		report_duration(report->now - report->heard_at, out);
 		str_add(out, " ago");
 	}
-	add_reason(&report->failure, out);
+	report_text_add_reason(&report->failure, out);
 }
 
 int64_t report_waiting(const struct registry_counts *counts)
@@ -86,7 +86,7 @@ int64_t report_waiting(const struct registry_counts *counts)
 	       counts->held;
 }
 
-static void add_work(const struct report *report, struct str *out)
+static void report_text_add_work(const struct report *report, struct str *out)
 {
 	const struct registry_counts *counts = &report->repositories;
 	int64_t verified = report_verified(report);
@@ -137,7 +137,7 @@ static void add_behind(const struct report *report, struct str *out)
 	} else {
 		str_add(out, "not done: ");
 	}
-	add_work(report, out);
+	report_text_add_work(report, out);
 	report_blobs_work(report, out);
 	add_limits(report, out);
 }
@@ -145,7 +145,7 @@ static void add_behind(const struct report *report, struct str *out)
 /* The copies, when the verdict is not about them. */
 static void add_copies(const struct report *report, struct str *out)
 {
-	add_work(report, out);
+	report_text_add_work(report, out);
 	report_blobs_work(report, out);
 	add_limits(report, out);
 }
@@ -160,8 +160,8 @@ static void add_stock(const struct report *report, struct str *out)
 	add_limits(report, out);
 }
 
-static void add_state(const struct report *report, const struct verdict *verdict,
-		      struct str *out)
+static void report_text_add_state(const struct report *report,
+				  const struct verdict *verdict, struct str *out)
 {
 	switch (verdict->code) {
 	case VERDICT_IN_SYNC:
@@ -181,7 +181,7 @@ static void add_state(const struct report *report, const struct verdict *verdict
 		add_behind(report, out);
 		return;
 	case VERDICT_PUSH_WAITS:
-		add_work(report, out);
+		report_text_add_work(report, out);
 		report_blobs_work(report, out);
 		return;
 	case VERDICT_NO_NODE:
@@ -200,7 +200,7 @@ static void add_secondary_sentence(const struct report *report,
 {
 	const struct registry_counts *counts = &report->repositories;
 
-	add_state(report, verdict, out);
+	report_text_add_state(report, verdict, out);
 	add_failing(report, counts->states[REGISTRY_FAILED], out);
 	if (counts->states[REGISTRY_MISSING_ON_PRIMARY] > 0)
 		str_addf(out, "; %" PRId64 " missing on the primary",
@@ -257,7 +257,7 @@ static void add_follower(const struct report *report, const struct report_second
 		str_addf(out, ", %" PRId64 " held there", one->held);
 }
 
-static void add_scan(const struct report *report, struct str *out)
+static void report_text_add_scan(const struct report *report, struct str *out)
 {
 	const struct scan_record *scan = &report->scan;
 
@@ -267,7 +267,7 @@ static void add_scan(const struct report *report, struct str *out)
 	report_duration(
 		report->now > scan->failing_since ? report->now - scan->failing_since : 0,
 		out);
-	add_reason(&scan->failure, out);
+	report_text_add_reason(&scan->failure, out);
 	str_add(out, "; ");
 }
 
@@ -285,8 +285,8 @@ static bool lacks_node(const struct verdict *verdict)
 	return verdict->code == VERDICT_NO_NODE || verdict->code == VERDICT_NODE_SILENT;
 }
 
-static void add_followers(const struct report *report, const struct verdict *verdict,
-			  struct str *out)
+static void report_text_add_followers(const struct report *report,
+				      const struct verdict *verdict, struct str *out)
 {
 	if (lacks_node(verdict))
 		return;
@@ -311,7 +311,7 @@ static void add_own(const struct report *report, const struct verdict *verdict,
 		str_add(out, "; ");
 		return;
 	default:
-		add_scan(report, out);
+		report_text_add_scan(report, out);
 	}
 }
 
@@ -324,7 +324,7 @@ static void add_primary_sentence(const struct report *report,
 		str_add(out, "in sync, verified: ");
 	} else {
 		add_own(report, verdict, out);
-		add_followers(report, verdict, out);
+		report_text_add_followers(report, verdict, out);
 	}
 	add_count(report->repositories.all, out);
 	report_blobs_count(report, out);

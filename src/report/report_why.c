@@ -4,7 +4,7 @@
 #include "pull/news.h"
 #include "report/report.h"
 
-static void add_for(int64_t ms, struct str *out)
+static void report_why_add_duration(int64_t ms, struct str *out)
 {
 	if (ms < 0)
 		return;
@@ -66,8 +66,9 @@ static void say_not_written(const struct report *report, struct str *out)
 	const struct vital_signs *signs = &report->signs;
 
 	str_addf(out, "%s could write nothing down", report->site);
-	add_for(signs->failing_age_ms > 0 ? signs->failing_age_ms : signs->written_age_ms,
-		out);
+	report_why_add_duration(signs->failing_age_ms > 0 ? signs->failing_age_ms
+							  : signs->written_age_ms,
+				out);
 	add_error(&signs->write_failure, out);
 }
 
@@ -75,7 +76,7 @@ static void say_silent(const struct report *report, const struct verdict *verdic
 		       struct str *out)
 {
 	str_addf(out, "%s has not heard from its primary", report->site);
-	add_for(verdict->age_ms, out);
+	report_why_add_duration(verdict->age_ms, out);
 }
 
 static void say_unheard(const struct report *report, struct str *out)
@@ -130,7 +131,7 @@ void report_why(const struct report *report, const struct verdict *verdict,
 	case VERDICT_COMPARISON_OLD:
 		str_addf(out, "%s has not compared everything with its primary",
 			 report->site);
-		add_for(verdict->age_ms, out);
+		report_why_add_duration(verdict->age_ms, out);
 		return;
 	case VERDICT_NOT_SCANNED:
 		str_addf(out, "%s has not looked through everything since its start",
@@ -138,7 +139,7 @@ void report_why(const struct report *report, const struct verdict *verdict,
 		return;
 	case VERDICT_SCAN_OLD:
 		str_addf(out, "%s has not looked through everything", report->site);
-		add_for(verdict->age_ms, out);
+		report_why_add_duration(verdict->age_ms, out);
 		return;
 	default:
 		str_addf(out, "%s is not in sync: %s", report->site,

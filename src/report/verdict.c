@@ -55,7 +55,7 @@ const char *verdict_words(const char *name)
 	return name;
 }
 
-static bool is_older(int64_t age_ms, int64_t bound_ms)
+static bool verdict_is_older(int64_t age_ms, int64_t bound_ms)
 {
 	return age_ms < 0 || age_ms > bound_ms;
 }
@@ -78,7 +78,7 @@ static struct verdict judge_node(const struct verdict_inputs *in)
 		return verdict_of(VERDICT_NO_NODE, -1);
 	if (in->node == NODE_MUTE)
 		return verdict_of(VERDICT_NODE_SILENT, -1);
-	if (in->write_fails || is_older(in->written_age_ms, VERDICT_WRITTEN_MS))
+	if (in->write_fails || verdict_is_older(in->written_age_ms, VERDICT_WRITTEN_MS))
 		return verdict_of(VERDICT_NOT_WRITTEN, in->written_age_ms);
 	return well();
 }
@@ -106,7 +106,7 @@ enum verdict_code verdict_of_follower(const struct verdict_follower *one)
 {
 	if (one->is_twice)
 		return VERDICT_SECONDARY_TWICE;
-	if (is_older(one->age_ms, VERDICT_HEARD_MS))
+	if (verdict_is_older(one->age_ms, VERDICT_HEARD_MS))
 		return VERDICT_SECONDARY_SILENT;
 	if (one->says == SAYS_NOTHING)
 		return VERDICT_SECONDARY_UNKNOWN;

@@ -75,7 +75,7 @@ int vitals_last(struct store_tx *tx, struct vitals_last *last, struct err *err)
 }
 
 /* That a directory of copies is away is found by others. */
-static int prove(const char *directory, struct err *err)
+static int vitals_prove_directory(const char *directory, struct err *err)
 {
 	return disk_prove(directory, err) == 0 || err->class == ERR_MISSING ? 0 : -1;
 }
@@ -84,16 +84,18 @@ static int prove_all(const struct vitals_options *options, struct err *err)
 {
 	if (store_write(options->store, write_alive, NULL, err) != 0 ||
 	    disk_prove(options->data, err) != 0 ||
-	    (options->repositories && prove(options->repositories, err) != 0))
+	    (options->repositories &&
+	     vitals_prove_directory(options->repositories, err) != 0))
 		return -1;
 	for (size_t i = 0; options->kinds && i < options->kinds->items.count; i++)
-		if (prove(options->kinds->items.items[i].path, err) != 0)
+		if (vitals_prove_directory(options->kinds->items.items[i].path, err) != 0)
 			return -1;
 	return 0;
 }
 
 /* It counts from before it was begun: a disk may have been slow. */
-static void keep(struct vitals *vitals, int64_t begun_at, const struct err *failure)
+static void vitals_keep_result(struct vitals *vitals, int64_t begun_at,
+			       const struct err *failure)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&vitals->mutex);
 
@@ -108,7 +110,7 @@ static void keep(struct vitals *vitals, int64_t begun_at, const struct err *fail
 	vitals->failure = *failure;
 }
 
-static void *run(void *arg)
+static void *vitals_run_loop(void *arg)
 {
 	struct vitals *vitals = arg;
 	bool is_failing = false;
@@ -117,7 +119,7 @@ static void *run(void *arg)
 		int64_t begun_at = clock_boot_ms();
 		struct err err;
 		bool fails = prove_all(&vitals->options, &err) != 0;
-		keep(vitals, begun_at, fails ? &err : NULL);
+		vitals_keep_result(vitals, begun_at, fails ? &err : NULL);
 		if (fails && !is_failing)
 			log_error("node.not_written", LOG_ERR(&err),
 				  LOG_TEXT("remedy", err.remedy));
@@ -135,7 +137,7 @@ struct vitals *vitals_start(const struct vitals_options *options)
 	mutex_init(&vitals->mutex);
 	stop_init(&vitals->stop);
 	vitals->options = *options;
-	thread_start(&vitals->thread, "vitals", run, vitals);
+	thread_start(&vitals->thread, "vitals", vitals_run_loop, vitals);
 	return vitals;
 }
 
@@ -161,7 +163,7 @@ void vitals_stop(struct vitals *vitals)
 	free(vitals);
 }
 
-static int64_t age_of(int64_t at, int64_t now)
+static int64_t vitals_compute_age(int64_t at, int64_t now)
 {
 	if (at == 0)
 		return -1;
@@ -174,9 +176,9 @@ static void look_at_pull(struct pull *pull, struct vital_signs *signs)
 
 	pull_look(pull, &state);
 	int64_t now = clock_boot_ms();
-	signs->heard_age_ms = age_of(state.heard_boot, now);
+	signs->heard_age_ms = vitals_compute_age(state.heard_boot, now);
 	signs->news_void = state.news_void;
-	signs->compared_age_ms = age_of(state.compared_boot, now);
+	signs->compared_age_ms = vitals_compute_age(state.compared_boot, now);
 	if (state.compared_boot > 0)
 		signs->compared_left_ms = state.compared_until - now;
 }
@@ -188,10 +190,10 @@ static int64_t scan_bound(int64_t interval_ms, int64_t took_ms)
 }
 
 /* Of all scans the one that proves the least. */
-static void add_scan(bool has_scanned, int64_t at, int64_t bound,
-		     struct vital_signs *signs)
+static void vitals_add_scan(bool has_scanned, int64_t at, int64_t bound,
+			    struct vital_signs *signs)
 {
-	int64_t age = has_scanned ? age_of(at, clock_boot_ms()) : -1;
+	int64_t age = has_scanned ? vitals_compute_age(at, clock_boot_ms()) : -1;
 	int64_t left = age < 0 ? -1 : bound - age;
 
 	if (signs->scan_left_ms < left)
@@ -206,14 +208,15 @@ static void look_at_scans(const struct vitals_parts *parts, struct vital_signs *
 
 	signs->scan_left_ms = INT64_MAX;
 	watch_look(parts->watch, &state);
-	add_scan(state.has_scanned, state.scanned_boot,
-		 scan_bound(state.interval_ms, state.took_ms), signs);
+	vitals_add_scan(state.has_scanned, state.scanned_boot,
+			scan_bound(state.interval_ms, state.took_ms), signs);
 	for (size_t i = 0; parts->blob_watch && i < parts->kinds->items.count; i++) {
 		struct blob_watch_state blobs;
 		if (blob_watch_look(parts->blob_watch, parts->kinds->items.items[i].type,
 				    &blobs))
-			add_scan(blobs.has_scanned, blobs.scanned_boot,
-				 scan_bound(blobs.interval_ms, blobs.took_ms), signs);
+			vitals_add_scan(blobs.has_scanned, blobs.scanned_boot,
+					scan_bound(blobs.interval_ms, blobs.took_ms),
+					signs);
 	}
 }
 
@@ -225,8 +228,8 @@ static void look_at_self(struct vitals *vitals, struct vitals_parts *parts,
 
 	*parts = vitals->parts;
 	signs->write_failure = vitals->failure;
-	signs->written_age_ms = age_of(vitals->written_at, now);
-	signs->failing_age_ms = age_of(vitals->failing_since, now);
+	signs->written_age_ms = vitals_compute_age(vitals->written_at, now);
+	signs->failing_age_ms = vitals_compute_age(vitals->failing_since, now);
 }
 
 bool vitals_cannot_write(struct vitals *vitals)
@@ -295,7 +298,7 @@ void vitals_say(struct vitals *vitals, struct str *out)
 	vital_signs_clear(&signs);
 }
 
-static void read_failure(const json_t *said, struct err *failure)
+static void vitals_read_failure(const json_t *said, struct err *failure)
 {
 	const char *code = json_string_value(json_object_get(said, "code"));
 	const char *message = json_string_value(json_object_get(said, "message"));
@@ -308,7 +311,7 @@ static void read_failure(const json_t *said, struct err *failure)
 		err_remedy(failure, "%s", remedy);
 }
 
-static void read_answer(const json_t *said, struct vital_signs *signs)
+static void vitals_read_answer(const json_t *said, struct vital_signs *signs)
 {
 	const json_t *followers = json_object_get(said, "secondaries");
 
@@ -316,7 +319,7 @@ static void read_answer(const json_t *said, struct vital_signs *signs)
 	for (size_t i = 0; i < ARRAY_SIZE(ages); i++)
 		*age_at(signs, i) =
 			json_integer_value(json_object_get(said, ages[i].name));
-	read_failure(json_object_get(said, "failure"), &signs->write_failure);
+	vitals_read_failure(json_object_get(said, "failure"), &signs->write_failure);
 	for (size_t i = 0; i < json_array_size(followers); i++) {
 		const json_t *one = json_array_get(followers, i);
 		const char *site = json_string_value(json_object_get(one, "site"));
@@ -343,5 +346,5 @@ void vitals_ask(const char *data, struct vital_signs *signs)
 		return;
 	said = json_parse_object(answer, strlen(answer), HOOK_ANSWER_MAX, ERR_IGNORED);
 	if (said)
-		read_answer(said, signs);
+		vitals_read_answer(said, signs);
 }

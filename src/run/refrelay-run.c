@@ -56,12 +56,12 @@ static struct proc_report report = { .exit_code = -1 };
 static pid_t told[GROUPS_MAX]; /* groups that were sent SIGTERM */
 static int told_count;
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t refrelay_run_earlier_of(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
 
-static int64_t later(int64_t at, int64_t ms)
+static int64_t refrelay_run_add_ms(int64_t at, int64_t ms)
 {
 	return at > INT64_MAX - ms ? INT64_MAX : at + ms;
 }
@@ -84,7 +84,8 @@ static void begin_end(enum proc_cause cause)
 	if (is_ending())
 		return;
 	report.cause = cause;
-	kill_at = least(later(boot_ms(), grace_ms), INT64_MAX - 1);
+	kill_at = refrelay_run_earlier_of(refrelay_run_add_ms(boot_ms(), grace_ms),
+					  INT64_MAX - 1);
 }
 
 /* Whether the group has not been sent SIGTERM before: some programs take a second one
@@ -135,7 +136,7 @@ static void note_end_of_child(const siginfo_t *info)
 }
 
 /* Reaps what has ended; false when no descendant is left. */
-static bool reap(void)
+static bool refrelay_run_reap_children(void)
 {
 	siginfo_t info = { 0 };
 
@@ -150,7 +151,7 @@ static bool reap(void)
 }
 
 /* Does what is due now, and returns when it wants to be called again. */
-static int64_t act(void)
+static int64_t refrelay_run_apply_deadlines(void)
 {
 	int64_t now = boot_ms();
 
@@ -159,8 +160,9 @@ static int64_t act(void)
 	else if (now >= timeout_at)
 		begin_end(PROC_TIMEOUT);
 	if (!is_ending())
-		return least(deadline, timeout_at);
-	kill_at = least(kill_at, deadline > 0 ? later(deadline, grace_ms) : 0);
+		return refrelay_run_earlier_of(deadline, timeout_at);
+	kill_at = refrelay_run_earlier_of(
+		kill_at, deadline > 0 ? refrelay_run_add_ms(deadline, grace_ms) : 0);
 	if (now >= kill_at) {
 		signal_children(SIGKILL);
 		return now + AGAIN_MS;
@@ -204,7 +206,7 @@ static void hear_signals(void)
 			begin_end(PROC_TOLD);
 }
 
-static void wait_for_news(void)
+static void refrelay_run_wait_for_events(void)
 {
 	struct pollfd watched[] = {
 		{ .fd = signals, .events = POLLIN },
@@ -220,9 +222,9 @@ static void wait_for_news(void)
 
 static void supervise(void)
 {
-	while (reap()) {
-		set_timer(act());
-		wait_for_news();
+	while (refrelay_run_reap_children()) {
+		set_timer(refrelay_run_apply_deadlines());
+		refrelay_run_wait_for_events();
 	}
 	if (*exec_errno != 0) {
 		report = (struct proc_report){ .cause = PROC_NO_PROGRAM,
@@ -263,7 +265,8 @@ static void tell_supervisor(pid_t supervisor)
 	setenv(HOOK_SUPERVISOR, number, 1);
 }
 
-static _Noreturn void become(char **argv, pid_t supervisor, const sigset_t *none)
+static _Noreturn void refrelay_run_exec_child(char **argv, pid_t supervisor,
+					      const sigset_t *none)
 {
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -288,7 +291,7 @@ static void close_its_files(void)
 		close(inherited[i]);
 }
 
-static int start(char **argv)
+static int refrelay_run_start_child(char **argv)
 {
 	sigset_t none;
 	pid_t supervisor = getpid();
@@ -298,7 +301,7 @@ static int start(char **argv)
 	if (child < 0)
 		return -1;
 	if (child == 0)
-		become(argv, supervisor, &none);
+		refrelay_run_exec_child(argv, supervisor, &none);
 	setpgid(child, child); /* whoever is first, so that no signal is lost */
 	close_its_files();
 	return 0;
@@ -331,7 +334,7 @@ static void close_strangers(void)
 	} while (next != UINT_MAX);
 }
 
-static int set_up(void)
+static int refrelay_run_set_up(void)
 {
 	sigset_t mask;
 
@@ -353,14 +356,14 @@ static int set_up(void)
 										    : 0;
 }
 
-static void run(char **argv)
+static void refrelay_run_supervise_child(char **argv)
 {
-	if (set_up() == 0) {
+	if (refrelay_run_set_up() == 0) {
 		hear_control();
-		act();
+		refrelay_run_apply_deadlines();
 		if (is_ending())
 			return;
-		if (start(argv) == 0) {
+		if (refrelay_run_start_child(argv) == 0) {
 			supervise();
 			return;
 		}
@@ -382,7 +385,7 @@ int main(int argc, char **argv)
 	grace_ms = strtoll(argv[2], NULL, 10);
 	timeout_at = strtoll(argv[3], NULL, 10);
 	niceness = atoi(argv[4]);
-	run(argv + 5);
+	refrelay_run_supervise_child(argv + 5);
 	if (control >= 0)
 		send(control, &report, sizeof(report), MSG_NOSIGNAL);
 	return 0;

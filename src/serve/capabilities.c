@@ -30,7 +30,7 @@ struct capabilities *capabilities_new(void)
 	return capabilities;
 }
 
-static void entry_free(struct entry *entry)
+static void capabilities_free_entry(struct entry *entry)
 {
 	if (!entry)
 		return;
@@ -46,7 +46,7 @@ void capabilities_free(struct capabilities *capabilities)
 	if (!capabilities)
 		return;
 	while ((entry = map_next(&capabilities->entries, &at)) != NULL)
-		entry_free(entry->value);
+		capabilities_free_entry(entry->value);
 	map_clear(&capabilities->entries);
 	pthread_mutex_destroy(&capabilities->mutex);
 	free(capabilities);
@@ -139,7 +139,7 @@ static void drop_oldest_locked(struct capabilities *capabilities)
 				       ((struct entry *)oldest->value)->used_at)
 			oldest = entry;
 	if (oldest)
-		entry_free(map_remove(&capabilities->entries, oldest->key));
+		capabilities_free_entry(map_remove(&capabilities->entries, oldest->key));
 }
 
 void capabilities_keep(struct capabilities *capabilities, const struct config_look *look,
@@ -159,5 +159,5 @@ void capabilities_keep(struct capabilities *capabilities, const struct config_lo
 	entry->used_at = ++capabilities->now;
 	if (capabilities->entries.count >= KEPT_MAX)
 		drop_oldest_locked(capabilities);
-	entry_free(map_put(&capabilities->entries, key, entry));
+	capabilities_free_entry(map_put(&capabilities->entries, key, entry));
 }

@@ -33,7 +33,7 @@ struct filling {
 	int64_t until; /* 0: none */
 };
 
-static int64_t time_left(const struct filling *filling)
+static int64_t fill_time_left(const struct filling *filling)
 {
 	int64_t left = filling->until - clock_boot_ms();
 
@@ -51,9 +51,9 @@ static ssize_t read_some(struct upload_pack *pack, struct str *out, struct err *
 }
 
 /* All that git says to the end. grow may be NULL. */
-static int ask(const struct filling *filling, const char *protocol,
-	       void (*grow)(void *arg, const char *bytes, size_t len), struct str *out,
-	       struct err *err)
+static int fill_ask_git(const struct filling *filling, const char *protocol,
+			void (*grow)(void *arg, const char *bytes, size_t len),
+			struct str *out, struct err *err)
 {
 	const struct upload_pack_request request = {
 		.path = filling->request->look->path,
@@ -61,7 +61,7 @@ static int ask(const struct filling *filling, const char *protocol,
 		.step = UPLOAD_PACK_REFS,
 		.protocol = protocol,
 		.body_fd = -1,
-		.timeout_ms = time_left(filling),
+		.timeout_ms = fill_time_left(filling),
 		.stop = filling->request->stop,
 	};
 	struct upload_pack *pack;
@@ -109,7 +109,7 @@ static int learn_capabilities(const struct filling *filling, int dir,
 	config_look(dir, &before);
 	if (*agent && capabilities_find(known, &before, agent, &parts->capabilities))
 		return 0;
-	if (ask(filling, "version=2", NULL, &parts->capabilities, err) != 0)
+	if (fill_ask_git(filling, "version=2", NULL, &parts->capabilities, err) != 0)
 		return -1;
 	config_look(dir, &after);
 	if (*agent && parts->capabilities.len <= CAPABILITIES_MAX &&
@@ -155,7 +155,7 @@ static int learn_symbolic(const struct repo *repo, struct str *symbolic, struct 
 }
 
 /* It grew by doubling, and is to be kept for long. */
-static void trim(struct str *str)
+static void fill_trim_text(struct str *str)
 {
 	if (str->capacity <= str->len + 1)
 		return;
@@ -170,16 +170,16 @@ static int learn(const struct filling *filling, struct generation_parts *parts,
 	AUTO_REPO struct repo repo = REPO_INIT;
 
 	if (repo_open(request->dir, ".", &repo, err) != 0 ||
-	    ask(filling, NULL, request->grow, &parts->refs, err) != 0 ||
+	    fill_ask_git(filling, NULL, request->grow, &parts->refs, err) != 0 ||
 	    learn_symbolic(&repo, &parts->symbolic, err) != 0 ||
 	    learn_capabilities(filling, repo.fd, parts, err) != 0)
 		return -1;
-	trim(&parts->refs);
+	fill_trim_text(&parts->refs);
 	return 0;
 }
 
-int fill(const struct fill_request *request, struct generation **generation,
-	 struct err *err)
+int fill_generation(const struct fill_request *request, struct generation **generation,
+		    struct err *err)
 {
 	const struct filling filling = {
 		.request = request,

@@ -28,7 +28,7 @@ struct fill_request {
 
 /* Runs git to its end. Whether the repository stood still meanwhile is the caller's to
  * ask. ERR_CORRUPT: git's answer is not understood. */
-int fill(const struct fill_request *request, struct generation **generation,
-	 struct err *err);
+int fill_generation(const struct fill_request *request, struct generation **generation,
+		    struct err *err);
 
 #endif

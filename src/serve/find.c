@@ -31,7 +31,7 @@ static int lies_in_another(int dir, const char *path)
 }
 
 /* Whether errno says that nothing that could be served is there. */
-static bool is_absent(void)
+static bool find_is_absent(void)
 {
 	return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV ||
 	       errno == EACCES || errno == ENAMETOOLONG;
@@ -42,7 +42,7 @@ static int open_at(int root, const char *below, struct err *err)
 	AUTO_CLOSE int fd = path_open_beneath(root, below, O_RDONLY | O_DIRECTORY);
 	int hidden = fd < 0 ? -1 : lies_in_another(fd, below);
 
-	if (hidden < 0 && !is_absent())
+	if (hidden < 0 && !find_is_absent())
 		return err_errno(err, "cannot open directory %s", below);
 	if (hidden != 0 || repo_look_at(fd) == REPO_NOTHING)
 		return err_set(err, ERR_MISSING, "no repository is there");

@@ -94,7 +94,8 @@ static bool has_word(const char *text, size_t len, const char *word)
 	return false;
 }
 
-static void read_capability(struct generation *generation, const char *line, size_t len)
+static void generation_read_capability(struct generation *generation, const char *line,
+				       size_t len)
 {
 	const char *value;
 	size_t value_len;
@@ -105,7 +106,7 @@ static void read_capability(struct generation *generation, const char *line, siz
 		generation->oid_digits = has_word(value, value_len, "sha256") ? 64 : 40;
 }
 
-static int read_capabilities(struct generation *generation, struct err *err)
+static int generation_read_capabilities(struct generation *generation, struct err *err)
 {
 	struct pkt_reader reader = { generation->capabilities.data,
 				     generation->capabilities.len };
@@ -118,7 +119,7 @@ static int read_capabilities(struct generation *generation, struct err *err)
 	    memcmp(line, VERSION_2, len) != 0)
 		return err_set(err, ERR_CORRUPT, "no capabilities of protocol 2");
 	while ((pkt = pkt_next(&reader, &line, &len)) == PKT_LINE)
-		read_capability(generation, line, len);
+		generation_read_capability(generation, line, len);
 	if (pkt != PKT_FLUSH || reader.left > 0)
 		return err_set(err, ERR_CORRUPT, "capabilities of protocol 2 were cut");
 	return 0;
@@ -155,7 +156,7 @@ static int split_all_symbolic(char *text, size_t len, symbolic_refs *refs,
 	return 0;
 }
 
-static int read_refs(struct generation *generation, struct err *err)
+static int generation_read_refs(struct generation *generation, struct err *err)
 {
 	AUTO_FREE char *text = xstrdup(generation->symbolic.data);
 	symbolic_refs symbolic = { 0 };
@@ -202,7 +203,8 @@ int generation_new(struct generation_parts *parts, struct generation **generatio
 {
 	struct generation *made = take_parts(parts);
 
-	if (read_capabilities(made, err) == 0 && read_refs(made, err) == 0) {
+	if (generation_read_capabilities(made, err) == 0 &&
+	    generation_read_refs(made, err) == 0) {
 		*generation = made;
 		return 0;
 	}

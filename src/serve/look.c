@@ -51,7 +51,7 @@ const char *bypass_name(enum bypass bypass)
 	return bypass < BYPASS_COUNT ? names[bypass] : "";
 }
 
-void look_clear(struct look *look)
+void observation_clear(struct look *look)
 {
 	free(look->path);
 	*look = (struct look){ 0 };
@@ -75,7 +75,7 @@ static void bypass_unwritable(struct look *look, const struct err *why)
 	look->bypass = BYPASS_UNWRITABLE;
 }
 
-static bool is_there(int dir, const char *name)
+static bool observation_is_there(int dir, const char *name)
 {
 	struct stat st;
 
@@ -86,11 +86,12 @@ static bool is_there(int dir, const char *name)
 static bool is_self_contained(int dir, const struct repo *repo,
 			      const struct fingerprint *print)
 {
-	return !repo->has_includes && !print->has_links && !is_there(dir, "commondir") &&
-	       !is_there(dir, "config.worktree");
+	return !repo->has_includes && !print->has_links &&
+	       !observation_is_there(dir, "commondir") &&
+	       !observation_is_there(dir, "config.worktree");
 }
 
-static int judge(int dir, struct look *look, struct err *err)
+static int observation_check_repository(int dir, struct look *look, struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 
@@ -102,7 +103,8 @@ static int judge(int dir, struct look *look, struct err *err)
 	return 0;
 }
 
-static void arm(const struct look_request *request, int dir, struct look *look)
+static void observation_arm_watch(const struct look_request *request, int dir,
+				  struct look *look)
 {
 	look->is_watched =
 		request->inotify && inotify_arm(request->inotify, dir, request->watch,
@@ -173,7 +175,7 @@ static int look_once(const struct look_request *request, int dir, struct look *l
 		return err_errno(err, "cannot look at %s", look->path);
 	look->device = st.st_dev;
 	look->inode = st.st_ino;
-	arm(request, dir, look);
+	observation_arm_watch(request, dir, look);
 	if (state_look(dir, &state, &why) != 0) {
 		bypass_unwritable(look, &why);
 		return 0;
@@ -186,7 +188,7 @@ static int look_once(const struct look_request *request, int dir, struct look *l
 	memcpy(look->key, state.key, sizeof(look->key));
 	if (take_print(dir, look, &why) != 0)
 		bypass_unwritable(look, &why);
-	return judge(dir, look, err);
+	return observation_check_repository(dir, look, err);
 }
 
 /* What is left to do until a look is of use. */
@@ -221,7 +223,7 @@ static int64_t wait_after(struct look *look, struct patience *patience,
 }
 
 /* True: stopped. */
-static bool rest(const struct stop *stop, int64_t ms)
+static bool observation_rest(const struct stop *stop, int64_t ms)
 {
 	if (stop)
 		return ms > 0 ? stop_wait(stop, ms) : stop_is_requested(stop);
@@ -245,7 +247,7 @@ int look_take(const struct look_request *request, struct look *look, struct err 
 	if (dir < 0)
 		return -1;
 	do {
-		if (rest(request->stop, wait_ms))
+		if (observation_rest(request->stop, wait_ms))
 			return err_set(err, ERR_CANCELED, "stopped while looking at %s",
 				       look->path);
 		if (look_once(request, dir, look, err) != 0)

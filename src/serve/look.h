@@ -72,6 +72,6 @@ bool look_is_same(const struct look *before, const struct look *after);
  * stood and its watch saw nothing. False where it cannot be told. */
 bool look_still_stands(const struct look *look, struct inotify_watch *watch);
 
-void look_clear(struct look *look);
+void observation_clear(struct look *look);
 
 #endif

@@ -30,19 +30,19 @@ enum {
 	SEEN_SHA256 = 1 << 2,
 };
 
-static bool is_text(const char *line, size_t len, const char *text)
+static bool ls_refs_is_text(const char *line, size_t len, const char *text)
 {
 	return len == strlen(text) && memcmp(line, text, len) == 0;
 }
 
-static bool begins_with(const char *line, size_t len, const char *text)
+static bool ls_refs_begins_with(const char *line, size_t len, const char *text)
 {
 	return len >= strlen(text) && memcmp(line, text, strlen(text)) == 0;
 }
 
 /* The next line without its newline, which may be missing. Git takes lines for C
  * strings, so that a NUL would cut them. */
-static enum pkt next_line(struct reading *reading, const char **line, size_t *len)
+static enum pkt ls_refs_next_line(struct reading *reading, const char **line, size_t *len)
 {
 	enum pkt pkt = pkt_next(&reading->reader, line, len);
 
@@ -53,12 +53,12 @@ static enum pkt next_line(struct reading *reading, const char **line, size_t *le
 	return memchr(*line, '\0', *len) ? PKT_BROKEN : PKT_LINE;
 }
 
-static bool read_capability(struct reading *reading, const char *line, size_t len)
+static bool ls_refs_read_capability(struct reading *reading, const char *line, size_t len)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {
 		const char *text = capabilities[i];
-		if (text_ends_with(text, "=") ? !begins_with(line, len, text)
-					      : !is_text(line, len, text))
+		if (text_ends_with(text, "=") ? !ls_refs_begins_with(line, len, text)
+					      : !ls_refs_is_text(line, len, text))
 			continue;
 		if (reading->seen & 1u << i)
 			return false;
@@ -69,14 +69,14 @@ static bool read_capability(struct reading *reading, const char *line, size_t le
 }
 
 /* What ends them: PKT_FLUSH, PKT_DELIMITER, or PKT_BROKEN. */
-static enum pkt read_capabilities(struct reading *reading)
+static enum pkt ls_refs_read_capabilities(struct reading *reading)
 {
 	const char *line;
 	size_t len;
 	enum pkt pkt;
 
-	while ((pkt = next_line(reading, &line, &len)) == PKT_LINE)
-		if (!read_capability(reading, line, len))
+	while ((pkt = ls_refs_next_line(reading, &line, &len)) == PKT_LINE)
+		if (!ls_refs_read_capability(reading, line, len))
 			return PKT_BROKEN;
 	return pkt;
 }
@@ -104,13 +104,13 @@ static bool read_argument(struct reading *reading, const char *line, size_t len)
 	static const char ref_prefix[] = "ref-prefix ";
 	size_t skipped = sizeof(ref_prefix) - 1;
 
-	if (is_text(line, len, "peel"))
+	if (ls_refs_is_text(line, len, "peel"))
 		reading->request->wants_peeled = true;
-	else if (is_text(line, len, "symrefs"))
+	else if (ls_refs_is_text(line, len, "symrefs"))
 		reading->request->wants_symrefs = true;
-	else if (is_text(line, len, "unborn"))
+	else if (ls_refs_is_text(line, len, "unborn"))
 		reading->request->wants_unborn = true;
-	else if (begins_with(line, len, ref_prefix))
+	else if (ls_refs_begins_with(line, len, ref_prefix))
 		add_prefix(reading, line + skipped, len - skipped);
 	else
 		return false;
@@ -123,7 +123,7 @@ static bool read_arguments(struct reading *reading)
 	size_t len;
 	enum pkt pkt;
 
-	while ((pkt = next_line(reading, &line, &len)) == PKT_LINE)
+	while ((pkt = ls_refs_next_line(reading, &line, &len)) == PKT_LINE)
 		if (!read_argument(reading, line, len))
 			return false;
 	return pkt == PKT_FLUSH;
@@ -131,7 +131,7 @@ static bool read_arguments(struct reading *reading)
 
 static bool read_request(struct reading *reading)
 {
-	enum pkt pkt = read_capabilities(reading);
+	enum pkt pkt = ls_refs_read_capabilities(reading);
 
 	if (!(reading->seen & SEEN_COMMAND) || !is_format_right(reading))
 		return false;
@@ -201,7 +201,7 @@ int git_protocol_version(const char *header)
 	while (header && *header) {
 		size_t len = strcspn(header, ":");
 		char digit = header[len > 0 ? len - 1 : 0];
-		if (len == sizeof(key) && begins_with(header, len, key) &&
+		if (len == sizeof(key) && ls_refs_begins_with(header, len, key) &&
 		    (digit == '1' || digit == '2') && digit - '0' > version)
 			version = digit - '0';
 		header += len + (header[len] == ':');

@@ -69,7 +69,7 @@ static int refuse_deep(struct incoming *incoming, struct err *err)
 	return err_remedy(err, "give it another name");
 }
 
-static bool is_wanted(void *arg)
+static bool pushes_is_wanted(void *arg)
 {
 	struct incoming *incoming = arg;
 
@@ -77,15 +77,15 @@ static bool is_wanted(void *arg)
 }
 
 /* Not for who sends next to nothing while others wait for his place. */
-static bool may_wait(void *arg)
+static bool pushes_may_wait(void *arg)
 {
 	struct incoming *incoming = arg;
 
-	return !pace_is_too_slow(&incoming->pace) || !is_wanted(incoming);
+	return !pace_is_too_slow(&incoming->pace) || !pushes_is_wanted(incoming);
 }
 
-static ssize_t read_next(struct incoming *incoming, void *buffer, size_t size,
-			 struct err *err)
+static ssize_t pushes_read_next(struct incoming *incoming, void *buffer, size_t size,
+				struct err *err)
 {
 	pace_begin_wait(&incoming->pace);
 	ssize_t count = incoming->request.read(incoming->request.arg, buffer, size, err);
@@ -97,10 +97,10 @@ static ssize_t read_next(struct incoming *incoming, void *buffer, size_t size,
 	return count;
 }
 
-static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
+static ssize_t pushes_read_body(void *arg, void *buffer, size_t size, struct err *err)
 {
 	struct incoming *incoming = arg;
-	ssize_t count = read_next(incoming, buffer, size, err);
+	ssize_t count = pushes_read_next(incoming, buffer, size, err);
 
 	/* Only what it is packed in is read before. */
 	incoming->is_bad |= count < 0 && err->class == ERR_CONFIG;
@@ -169,7 +169,7 @@ static void close_push(void *arg)
 	free(incoming);
 }
 
-static char *copy(const char *text)
+static char *pushes_copy_text(const char *text)
 {
 	return text && *text ? xstrdup(text) : NULL;
 }
@@ -181,15 +181,16 @@ static struct incoming *incoming_new(struct pushes *pushes,
 
 	incoming->request = *request;
 	incoming->dir = -1;
-	incoming->protocol = copy(request->protocol);
-	incoming->user = copy(request->user);
-	incoming->client = copy(request->client);
+	incoming->protocol = pushes_copy_text(request->protocol);
+	incoming->user = pushes_copy_text(request->user);
+	incoming->client = pushes_copy_text(request->client);
 	incoming->most = atomic_load(&pushes->most);
 	return incoming;
 }
 
-static struct receive_pack_request ask(struct pushes *pushes, struct incoming *incoming,
-				       struct serve_answer *answer)
+static struct receive_pack_request pushes_make_request(struct pushes *pushes,
+						       struct incoming *incoming,
+						       struct serve_answer *answer)
 {
 	return (struct receive_pack_request){
 		.path = incoming->path,
@@ -199,7 +200,7 @@ static struct receive_pack_request ask(struct pushes *pushes, struct incoming *i
 		.client = incoming->client,
 		.timeout_ms = atomic_load(&pushes->timeout_ms),
 		.stop = incoming->request.cut,
-		.read = read_body,
+		.read = pushes_read_body,
 		.deletes = deletes,
 		.recorded = recorded,
 		.reported = reported,
@@ -209,8 +210,8 @@ static struct receive_pack_request ask(struct pushes *pushes, struct incoming *i
 }
 
 /* Finds the repository, and a place. */
-static int enter(struct pushes *pushes, struct incoming *incoming,
-		 struct serve_answer *answer, struct err *err)
+static int pushes_enter_slot(struct pushes *pushes, struct incoming *incoming,
+			     struct serve_answer *answer, struct err *err)
 {
 	struct slots_request request = { .client = incoming->request.share,
 					 .stop = incoming->request.stop,
@@ -224,7 +225,7 @@ static int enter(struct pushes *pushes, struct incoming *incoming,
 	incoming->slots = pushes->slots;
 	incoming->pace.least = atomic_load(&pushes->least_rate);
 	if (incoming->request.limit)
-		incoming->request.limit(incoming->request.arg, may_wait, incoming);
+		incoming->request.limit(incoming->request.arg, pushes_may_wait, incoming);
 	return 0;
 }
 
@@ -233,10 +234,10 @@ int pushes_advertise(struct pushes *pushes, const struct pushes_request *request
 {
 	struct incoming *incoming = incoming_new(pushes, request);
 	struct receive_pack_request wanted;
-	int result = enter(pushes, incoming, answer, err);
+	int result = pushes_enter_slot(pushes, incoming, answer, err);
 
 	if (result == 0) {
-		wanted = ask(pushes, incoming, answer);
+		wanted = pushes_make_request(pushes, incoming, answer);
 		result = receive_pack_advertise(&wanted, &answer->bytes, err);
 	}
 	close_push(incoming);
@@ -248,10 +249,10 @@ int pushes_receive(struct pushes *pushes, const struct pushes_request *request,
 {
 	struct incoming *incoming = incoming_new(pushes, request);
 	struct receive_pack_request wanted;
-	int result = enter(pushes, incoming, answer, err);
+	int result = pushes_enter_slot(pushes, incoming, answer, err);
 
 	if (result == 0) {
-		wanted = ask(pushes, incoming, answer);
+		wanted = pushes_make_request(pushes, incoming, answer);
 		answer->until = clock_boot_ms() + wanted.timeout_ms;
 		result = receive_pack_open(&wanted, &incoming->pack, err);
 		answer->is_too_large = incoming->is_too_large;
@@ -262,7 +263,7 @@ int pushes_receive(struct pushes *pushes, const struct pushes_request *request,
 		return -1;
 	}
 	answer->read = read_report;
-	answer->is_wanted = is_wanted;
+	answer->is_wanted = pushes_is_wanted;
 	answer->least_rate = incoming->pace.least;
 	answer->close = close_push;
 	answer->stream = incoming;

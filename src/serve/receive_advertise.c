@@ -9,8 +9,9 @@ enum {
 
 static const char service[] = "001f# service=git-receive-pack\n0000";
 
-static int advertise(const struct receive_pack_request *request, const struct repo *repo,
-		     const struct git_work *work, struct str *out, struct err *err)
+static int receive_advertise_run_git(const struct receive_pack_request *request,
+				     const struct repo *repo, const struct git_work *work,
+				     struct str *out, struct err *err)
 {
 	const char *const args[] = { "receive-pack", "--http-backend-info-refs", ".",
 				     NULL };
@@ -37,7 +38,7 @@ int receive_pack_advertise(const struct receive_pack_request *request, struct st
 	if (receive_git_open(request, &work, &repo, err) != 0)
 		return -1;
 	str_add(out, service);
-	if (advertise(request, &repo, &work, out, err) == 0)
+	if (receive_advertise_run_git(request, &repo, &work, out, err) == 0)
 		return 0;
 	str_truncate(out, before);
 	return -1;

@@ -26,7 +26,8 @@ int receive_change_announce(struct receive_change *change, struct err *err)
 	return 0;
 }
 
-static void tell_lost(const struct receive_change *change, const struct err *err)
+static void receive_change_report_lost(const struct receive_change *change,
+				       const struct err *err)
 {
 	log_warn("receive.lost", LOG_ERR(err), LOG_TEXT("path", change->path));
 }
@@ -44,7 +45,7 @@ void receive_change_beat(struct receive_change *change)
 	if (at == 0 || clock_boot_ms() < at)
 		return;
 	if (state_beat(&change->writer, &err) != 0)
-		tell_lost(change, &err);
+		receive_change_report_lost(change, &err);
 	change->beat_at = clock_boot_ms() + STATE_BEAT_MS;
 }
 
@@ -57,7 +58,7 @@ static void end_change(struct receive_change *change)
 
 	if (change->beat_at > 0) {
 		if (state_check(&change->writer, &err) != 0)
-			tell_lost(change, &err);
+			receive_change_report_lost(change, &err);
 		result = state_end(&change->writer, &err);
 	} else {
 		result = state_renew(change->dir, &err);
@@ -68,7 +69,7 @@ static void end_change(struct receive_change *change)
 			  LOG_TEXT("path", change->path));
 }
 
-static int make_durable(struct receive_change *change, struct err *err)
+static int receive_change_make_durable(struct receive_change *change, struct err *err)
 {
 	if (receive_sync_run(&change->names, change->dir, err) == 0)
 		return 0;
@@ -76,11 +77,11 @@ static int make_durable(struct receive_change *change, struct err *err)
 }
 
 /* What cannot be made durable is there all the same, and is recorded. */
-static int tell(struct receive_change *change, struct err *err)
+static int receive_change_record_push(struct receive_change *change, struct err *err)
 {
 	struct err late;
 
-	if (make_durable(change, err) == 0)
+	if (receive_change_make_durable(change, err) == 0)
 		return change->recorded(change->arg, err);
 	change->recorded(change->arg, &late);
 	return -1;
@@ -97,7 +98,7 @@ int receive_change_settle(struct receive_change *change, struct err *err)
 		return 0;
 	}
 	end_change(change);
-	if (tell(change, err) != 0)
+	if (receive_change_record_push(change, err) != 0)
 		return -1;
 	change->is_recorded = true;
 	failpoint("receive_pack.recorded");

@@ -5,8 +5,8 @@
 
 #define SHALLOW "shallow "
 
-static void add_name(const struct receive_commands *commands, const char *name,
-		     size_t len)
+static void receive_commands_add_name(const struct receive_commands *commands,
+				      const char *name, size_t len)
 {
 	len = strnlen(name, len);
 	if (len > 0 && name[len - 1] == '\n')
@@ -25,14 +25,16 @@ static bool take_command(struct receive_commands *commands, const char *line, si
 	    !oid_parse(line + digits + 1, commands->oid_len, &new))
 		return false;
 	if (commands->names)
-		add_name(commands, line + 2 * digits + 2, len - 2 * digits - 2);
+		receive_commands_add_name(commands, line + 2 * digits + 2,
+					  len - 2 * digits - 2);
 	commands->count++;
 	commands->needs_pack |= !oid_is_null(&new);
 	commands->deletions += oid_is_null(&new);
 	return true;
 }
 
-static bool take_line(struct receive_commands *commands, const char *line, size_t len)
+static bool receive_commands_take_line(struct receive_commands *commands,
+				       const char *line, size_t len)
 {
 	if (len > strlen(SHALLOW) && memcmp(line, SHALLOW, strlen(SHALLOW)) == 0)
 		return true;
@@ -63,7 +65,7 @@ size_t receive_commands_take(struct receive_commands *commands, const char *data
 			commands->step = step_at(pkt, left);
 			break;
 		}
-		if (take_line(commands, line, line_len))
+		if (receive_commands_take_line(commands, line, line_len))
 			taken = len - reader.left;
 		else
 			commands->step = RECEIVE_STRANGE;

@@ -17,7 +17,7 @@ static bool ends_certificate(const struct receive_depth *depth)
 	       memcmp(depth->begin, end, strlen(end)) == 0;
 }
 
-static bool begins_with(const struct receive_depth *depth, const char *text)
+static bool receive_depth_begins_with(const struct receive_depth *depth, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -28,7 +28,7 @@ static void end_packet(struct receive_depth *depth)
 {
 	if (ends_certificate(depth))
 		depth->is_in_certificate = false;
-	else if (begins_with(depth, "push-cert"))
+	else if (receive_depth_begins_with(depth, "push-cert"))
 		depth->is_in_certificate = true;
 	depth->head_len = depth->begin_len = 0;
 	if (!depth->is_in_certificate)

@@ -18,8 +18,8 @@ struct git_work receive_git_work(const struct receive_pack_request *request)
 }
 
 /* Git then runs in this very directory. */
-static int open_repository(const struct receive_pack_request *request, struct repo *repo,
-			   struct err *err)
+static int receive_git_open_repository(const struct receive_pack_request *request,
+				       struct repo *repo, struct err *err)
 {
 	int result = request->dir > 0 ? repo_open(request->dir, ".", repo, err)
 				      : repo_open(AT_FDCWD, request->path, repo, err);
@@ -47,7 +47,7 @@ static int check_whole(const char *path, const struct repo *repo, struct err *er
 int receive_git_open(const struct receive_pack_request *request,
 		     const struct git_work *work, struct repo *repo, struct err *err)
 {
-	if (open_repository(request, repo, err) != 0 ||
+	if (receive_git_open_repository(request, repo, err) != 0 ||
 	    check_whole(request->path, repo, err) != 0 ||
 	    receive_places_check(repo->fd, err) != 0)
 		return -1;
@@ -86,7 +86,7 @@ static void fill_variables(const struct receive_pack_request *request, char **it
 }
 
 /* There is no version 2 of pushes; git ignores the wish, and so do we. */
-static const char *protocol_of(const char *header)
+static const char *receive_git_protocol_of(const char *header)
 {
 	return git_protocol_version(header) == 1 ? "version=1" : NULL;
 }
@@ -103,7 +103,7 @@ void receive_call_init(struct receive_call *call,
 		.repository_fd = repo->fd,
 		.args = args,
 		.config = GIT_CONFIG_RECEIVE,
-		.protocol = protocol_of(request->protocol),
+		.protocol = receive_git_protocol_of(request->protocol),
 		.variables = (const char *const *)call->variables,
 	};
 }

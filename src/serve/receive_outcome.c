@@ -15,19 +15,21 @@ void receive_outcome_clear(struct receive_outcome_reader *reader)
 	str_clear(&reader->lines);
 }
 
-static bool begins_with(const char *line, size_t len, const char *word)
+static bool receive_outcome_begins_with(const char *line, size_t len, const char *word)
 {
 	return len > strlen(word) && memcmp(line, word, strlen(word)) == 0;
 }
 
 /* Options of a ref follow its line. */
-static void take_line(struct receive_outcome_reader *reader, const char *line, size_t len)
+static void receive_outcome_take_line(struct receive_outcome_reader *reader,
+				      const char *line, size_t len)
 {
-	reader->outcome.taken += begins_with(line, len, "ok ");
-	reader->outcome.refused += begins_with(line, len, "ng ");
+	reader->outcome.taken += receive_outcome_begins_with(line, len, "ok ");
+	reader->outcome.refused += receive_outcome_begins_with(line, len, "ng ");
 }
 
-static void end(struct receive_outcome_reader *reader, bool is_known)
+static void receive_outcome_end_reading(struct receive_outcome_reader *reader,
+					bool is_known)
 {
 	reader->is_over = true;
 	reader->outcome.is_known = is_known;
@@ -48,11 +50,11 @@ static void read_lines(struct receive_outcome_reader *reader)
 	enum pkt pkt;
 
 	while ((pkt = pkt_next(&at, &line, &len)) == PKT_LINE) {
-		take_line(reader, line, len);
+		receive_outcome_take_line(reader, line, len);
 		left = at.left;
 	}
 	if (!is_cut(pkt, left))
-		end(reader, pkt == PKT_FLUSH);
+		receive_outcome_end_reading(reader, pkt == PKT_FLUSH);
 	str_cut(lines, 0, lines->len - left);
 }
 
@@ -63,7 +65,7 @@ static void take_packet(struct receive_outcome_reader *reader, const char *data,
 		str_add_bytes(&reader->lines, data + 1, len - 1);
 		read_lines(reader);
 	} else if (len > 0 && *data != BAND_PROGRESS && *data != BAND_ERROR) {
-		take_line(reader, data, len);
+		receive_outcome_take_line(reader, data, len);
 	}
 }
 
@@ -86,6 +88,6 @@ void receive_outcome_read(struct receive_outcome_reader *reader, const char *dat
 		left = at.left;
 	}
 	if (!reader->is_over && !is_cut(pkt, left))
-		end(reader, pkt == PKT_FLUSH);
+		receive_outcome_end_reading(reader, pkt == PKT_FLUSH);
 	str_cut(packets, 0, packets->len - left);
 }

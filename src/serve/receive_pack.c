@@ -53,7 +53,7 @@ struct receive_pack {
 	char chunk[CHUNK_SIZE];
 };
 
-static int start(struct receive_pack *pack, struct err *err)
+static int receive_pack_start_git(struct receive_pack *pack, struct err *err)
 {
 	const char *const args[] = { "receive-pack", "--stateless-rpc", ".", NULL };
 	struct receive_call call;
@@ -69,7 +69,7 @@ static int start(struct receive_pack *pack, struct err *err)
 }
 
 /* Git has said how it went, or is dead. */
-static int settle(struct receive_pack *pack, struct err *err)
+static int receive_pack_settle_change(struct receive_pack *pack, struct err *err)
 {
 	if (receive_change_settle(&pack->change, err) == 0)
 		return 0;
@@ -93,7 +93,7 @@ static void report_once(struct receive_pack *pack)
 }
 
 /* What git did with a broken connection is meant of the client's body here. */
-static void blame_request(struct receive_pack *pack, struct err *err)
+static void receive_pack_blame_request(struct receive_pack *pack, struct err *err)
 {
 	if (err->class != ERR_NETWORK)
 		return;
@@ -104,15 +104,15 @@ static void blame_request(struct receive_pack *pack, struct err *err)
 		*pack->request.is_bad = true;
 }
 
-static int finish(struct receive_pack *pack, struct err *err)
+static int receive_pack_finish_git(struct receive_pack *pack, struct err *err)
 {
 	int result = git_stream_close(TAKE(pack->stream), err);
 
 	if (result != 0) {
-		blame_request(pack, err);
+		receive_pack_blame_request(pack, err);
 		pack->broke_off = *err;
 	}
-	if (settle(pack, result == 0 ? err : ERR_IGNORED) != 0)
+	if (receive_pack_settle_change(pack, result == 0 ? err : ERR_IGNORED) != 0)
 		return -1;
 	report_once(pack);
 	receive_report_pass(&pack->report);
@@ -130,11 +130,11 @@ static int listen_to(struct receive_pack *pack, int64_t until, struct err *err)
 		return 0;
 	got = git_stream_read_until(pack->stream, pack->chunk, sizeof(pack->chunk), wake);
 	if (got == 0 || got == -1)
-		return finish(pack, err);
+		return receive_pack_finish_git(pack, err);
 	receive_change_beat(&pack->change);
 	if (got <= 0 || !receive_report_add(&pack->report, pack->chunk, (size_t)got))
 		return 1;
-	if (settle(pack, err) != 0)
+	if (receive_pack_settle_change(pack, err) != 0)
 		return -1;
 	if (pack->report.reader.is_over)
 		report_once(pack);
@@ -148,7 +148,7 @@ static bool can_take(const struct receive_pack *pack)
 }
 
 /* Gives git so much of what is kept. If it takes no more, that is dropped. */
-static void give(struct receive_pack *pack, size_t len)
+static void receive_pack_give_kept(struct receive_pack *pack, size_t len)
 {
 	if (len > 0 && can_take(pack)) {
 		git_stream_offer(pack->stream, pack->kept.data, len);
@@ -185,7 +185,8 @@ static void give_commands(struct receive_pack *pack)
 {
 	struct receive_commands *commands = &pack->commands;
 
-	give(pack, receive_commands_take(commands, pack->kept.data, pack->kept.len));
+	receive_pack_give_kept(
+		pack, receive_commands_take(commands, pack->kept.data, pack->kept.len));
 	if (commands->step == RECEIVE_MORE ||
 	    (commands->step == RECEIVE_WHOLE && commands->count == 0))
 		return;
@@ -207,10 +208,10 @@ static void give_what_may_be(struct receive_pack *pack)
 		return;
 	keep = commands->step == RECEIVE_WHOLE && commands->needs_pack ? KEPT_BACK : 0;
 	if (pack->kept.len > keep)
-		give(pack, pack->kept.len - keep);
+		receive_pack_give_kept(pack, pack->kept.len - keep);
 }
 
-static ssize_t read_body(struct receive_pack *pack, struct err *err)
+static ssize_t receive_pack_read_body(struct receive_pack *pack, struct err *err)
 {
 	struct str *kept = &pack->kept;
 	ssize_t got = pack->request.read(pack->request.arg, pack->chunk,
@@ -222,26 +223,26 @@ static ssize_t read_body(struct receive_pack *pack, struct err *err)
 }
 
 /* Without waiting: git may be done long before the body ends. */
-static void hear(struct receive_pack *pack)
+static void receive_pack_drain_output(struct receive_pack *pack)
 {
 	if (can_take(pack) && pack->change.is_possible)
 		listen_to(pack, clock_boot_ms(), ERR_IGNORED);
 }
 
-static int feed(struct receive_pack *pack, struct err *err)
+static int receive_pack_feed_git(struct receive_pack *pack, struct err *err)
 {
 	ssize_t got;
 
 	pack->report.is_unread = true;
-	while ((got = read_body(pack, err)) > 0) {
+	while ((got = receive_pack_read_body(pack, err)) > 0) {
 		give_what_may_be(pack);
-		hear(pack);
+		receive_pack_drain_output(pack);
 	}
 	if (got < 0)
 		return -1;
 	if (pack->change.is_possible)
 		announce_or_break(pack);
-	give(pack, pack->kept.len);
+	receive_pack_give_kept(pack, pack->kept.len);
 	pack->report.is_unread = false;
 	if (pack->stream)
 		git_stream_end_input(pack->stream);
@@ -284,8 +285,8 @@ int receive_pack_open(const struct receive_pack_request *request,
 	made->change.dir = made->repo.fd;
 	made->commands.oid_len = made->repo.oid_len;
 	made->commands.names = &made->change.names;
-	if (start(made, err) != 0 || feed(made, err) != 0 ||
-	    wait_for_first(made, err) != 0)
+	if (receive_pack_start_git(made, err) != 0 ||
+	    receive_pack_feed_git(made, err) != 0 || wait_for_first(made, err) != 0)
 		goto undo;
 	*pack = made;
 	return 0;
@@ -325,8 +326,8 @@ void receive_pack_close(struct receive_pack *pack)
 		listen_to(pack, until, ERR_IGNORED);
 	}
 	if (pack->stream)
-		finish(pack, ERR_IGNORED);
-	settle(pack, ERR_IGNORED);
+		receive_pack_finish_git(pack, ERR_IGNORED);
+	receive_pack_settle_change(pack, ERR_IGNORED);
 	repo_close(&pack->repo);
 	receive_change_clear(&pack->change);
 	receive_report_clear(&pack->report);

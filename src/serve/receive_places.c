@@ -24,7 +24,7 @@ static const char *const names[] = {
 /* Git writes below these under names that clients choose. */
 static const char *const trees[] = { "refs", "logs" };
 
-static int refuse(const char *path, struct err *err)
+static int receive_places_refuse(const char *path, struct err *err)
 {
 	err_set(err, ERR_CONFIG,
 		"%s is a link that leads out of the repository: pushes would write there",
@@ -46,7 +46,7 @@ static int check_link(int top, const char *path, struct err *err)
 	if (fd >= 0 || errno == ENOENT || errno == ENOTDIR)
 		return 0;
 	if (errno == EXDEV || errno == ELOOP || errno == ENOSYS || errno == EPERM)
-		return refuse(path, err);
+		return receive_places_refuse(path, err);
 	return err_errno(err, "cannot tell where %s leads", path);
 }
 
@@ -57,7 +57,7 @@ static bool is_kind(int dir, const char *name, int flags, mode_t kind)
 	return fstatat(dir, name, &st, flags) == 0 && (st.st_mode & S_IFMT) == kind;
 }
 
-static bool is_link(int dir, const struct dirent *entry)
+static bool receive_places_is_link(int dir, const struct dirent *entry)
 {
 	if (entry->d_type != DT_UNKNOWN)
 		return entry->d_type == DT_LNK;
@@ -76,21 +76,21 @@ struct place {
 	int depth; /* how many more folders may be in each other */
 };
 
-static int check_folder(const struct place *place, struct err *err);
+static int receive_places_check_folder(const struct place *place, struct err *err);
 
-static int check_entry(const struct place *place, int dir, const struct dirent *entry,
-		       struct err *err)
+static int receive_places_check_entry(const struct place *place, int dir,
+				      const struct dirent *entry, struct err *err)
 {
 	if (entry->d_type == DT_REG || strcmp(entry->d_name, ".") == 0 ||
 	    strcmp(entry->d_name, "..") == 0)
 		return 0;
 	AUTO_FREE char *inner = xasprintf("%s/%s", place->path, entry->d_name);
-	bool follows = is_link(dir, entry);
+	bool follows = receive_places_is_link(dir, entry);
 	if (follows && check_link(place->top, inner, err) != 0)
 		return -1;
 	if (!place->is_tree || !is_folder(dir, entry))
 		return 0;
-	return check_folder(
+	return receive_places_check_folder(
 		&(struct place){ .top = place->top,
 				 .path = inner,
 				 .is_tree = true,
@@ -109,7 +109,7 @@ static DIR *list_of(const struct place *place)
 	return list;
 }
 
-static int check_folder(const struct place *place, struct err *err)
+static int receive_places_check_folder(const struct place *place, struct err *err)
 {
 	AUTO_CLOSEDIR DIR *list = list_of(place);
 	struct dirent *entry;
@@ -124,7 +124,7 @@ static int check_folder(const struct place *place, struct err *err)
 		return err_remedy(err, "put plain directories there");
 	}
 	while ((entry = readdir(list)) != NULL)
-		if (check_entry(place, dirfd(list), entry, err) != 0)
+		if (receive_places_check_entry(place, dirfd(list), entry, err) != 0)
 			return -1;
 	return 0;
 }
@@ -150,11 +150,12 @@ int receive_places_check(int dir, struct err *err)
 		    check_link(dir, names[i], err) != 0)
 			return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
-		if (check_folder(&(struct place){ .top = dir,
-						  .path = trees[i],
-						  .is_tree = true,
-						  .depth = DEPTH },
-				 err) != 0)
+		if (receive_places_check_folder(&(struct place){ .top = dir,
+								 .path = trees[i],
+								 .is_tree = true,
+								 .depth = DEPTH },
+						err) != 0)
 			return -1;
-	return check_folder(&(struct place){ .top = dir, .path = "objects" }, err);
+	return receive_places_check_folder(
+		&(struct place){ .top = dir, .path = "objects" }, err);
 }

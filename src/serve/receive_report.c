@@ -41,7 +41,7 @@ static size_t progress_at(const char *at, size_t left, bool *is_report)
 }
 
 /* Finds its begin. */
-static void look(struct receive_report *report)
+static void receive_report_find_begin(struct receive_report *report)
 {
 	struct str *said = &report->said;
 	size_t before = report->passable, len = 1;
@@ -64,7 +64,7 @@ bool receive_report_add(struct receive_report *report, const char *data, size_t 
 
 	str_add_bytes(said, data, len);
 	if (!report->has_begun) {
-		look(report);
+		receive_report_find_begin(report);
 		at = report->passable;
 	}
 	if (report->has_begun)

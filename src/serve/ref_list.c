@@ -42,13 +42,14 @@ struct name {
 	size_t len;
 };
 
-static struct name name_of(const struct ref_list *list, const struct entry *entry)
+static struct name ref_list_entry_name(const struct ref_list *list,
+				       const struct entry *entry)
 {
 	return (struct name){ list->bytes + entry->at + 4 + list->digits + 1,
 			      entry->name_len };
 }
 
-static int compare(struct name a, struct name b)
+static int ref_list_compare_names(struct name a, struct name b)
 {
 	size_t len = a.len < b.len ? a.len : b.len;
 	int order = memcmp(a.text, b.text, len);
@@ -76,7 +77,7 @@ struct parse {
 	struct err *err;
 };
 
-static int refuse(struct parse *parse, const char *why)
+static int ref_list_refuse(struct parse *parse, const char *why)
 {
 	err_set(parse->err, ERR_CORRUPT, "git's list of refs is not understood: %s", why);
 	return err_remedy(parse->err,
@@ -111,13 +112,14 @@ static bool is_peeled(const struct parse *parse, const char *line, struct name n
 
 	if (!parse->last || parse->last->has_peeled)
 		return false;
-	last = name_of(parse->list, parse->last);
+	last = ref_list_entry_name(parse->list, parse->last);
 	return name.len == last.len + 3 && starts_with(name, last) &&
 	       memcmp(name.text + last.len, "^{}", 3) == 0 &&
 	       !is_zero(line, parse->list->digits);
 }
 
-static int add_entry(struct parse *parse, struct name name, const struct entry *entry)
+static int ref_list_add_entry(struct parse *parse, struct name name,
+			      const struct entry *entry)
 {
 	struct ref_list *list = parse->list;
 
@@ -128,10 +130,12 @@ static int add_entry(struct parse *parse, struct name name, const struct entry *
 		return 0;
 	}
 	if (list->refs.count > 0 &&
-	    compare(name_of(list, &list->refs.items[list->refs.count - 1]), name) >= 0)
-		return refuse(parse, "they are not in order");
+	    ref_list_compare_names(
+		    ref_list_entry_name(list, &list->refs.items[list->refs.count - 1]),
+		    name) >= 0)
+		return ref_list_refuse(parse, "they are not in order");
 	if (list->refs.count == UINT32_MAX)
-		return refuse(parse, "there are too many");
+		return ref_list_refuse(parse, "there are too many");
 	vec_add(&list->refs, *entry);
 	parse->last = &list->refs.items[list->refs.count - 1];
 	return 0;
@@ -145,22 +149,23 @@ static int parse_ref(struct parse *parse, const char *line, size_t len,
 	struct name name;
 
 	if (!has_oid(line, len, list->digits))
-		return refuse(parse, "a line does not begin with an object's name");
+		return ref_list_refuse(parse,
+				       "a line does not begin with an object's name");
 	name = (struct name){ line + list->digits + 1, len - list->digits - 1 };
 	if (name.len == 0 || name.len > NAME_LIMIT || memchr(name.text, '\0', name.len))
-		return refuse(parse, "a name is empty, too long, or has a NUL");
+		return ref_list_refuse(parse, "a name is empty, too long, or has a NUL");
 	if (has_capabilities && is_name(name, "capabilities^{}"))
 		return 0; /* how newer versions say that there is none */
 	if (is_peeled(parse, line, name)) {
 		parse->last->has_peeled = true;
 		return 0;
 	}
-	return add_entry(parse, name,
-			 &(struct entry){
-				 .at = (size_t)(line - 4 - list->bytes),
-				 .name_len = (uint16_t)name.len,
-				 .has_capabilities = has_capabilities,
-			 });
+	return ref_list_add_entry(parse, name,
+				  &(struct entry){
+					  .at = (size_t)(line - 4 - list->bytes),
+					  .name_len = (uint16_t)name.len,
+					  .has_capabilities = has_capabilities,
+				  });
 }
 
 static int parse_first(struct parse *parse, const char *line, size_t len)
@@ -169,12 +174,12 @@ static int parse_first(struct parse *parse, const char *line, size_t len)
 	const char *space = memchr(line, ' ', len);
 
 	if (!nul || !space || (space - line != 40 && space - line != 64))
-		return refuse(parse, "the first line has no capabilities");
+		return ref_list_refuse(parse, "the first line has no capabilities");
 	parse->list->digits = (size_t)(space - line);
 	return parse_ref(parse, line, (size_t)(nul - line), true);
 }
 
-static int parse_line(struct parse *parse, const char *line, size_t len)
+static int ref_list_parse_line(struct parse *parse, const char *line, size_t len)
 {
 	static const char shallow[] = "shallow ";
 	size_t at = (size_t)(line - 4 - parse->list->bytes);
@@ -184,26 +189,26 @@ static int parse_line(struct parse *parse, const char *line, size_t len)
 		return 0;
 	}
 	if (parse->is_shallow_part)
-		return refuse(parse, "refs follow after its end");
+		return ref_list_refuse(parse, "refs follow after its end");
 	if (len == 0 || line[len - 1] != '\n')
-		return refuse(parse, "a line has no end");
+		return ref_list_refuse(parse, "a line has no end");
 	parse->list->end = at + 4 + len;
 	if (at == 0)
 		return parse_first(parse, line, len);
 	return parse_ref(parse, line, len - 1, false);
 }
 
-static int parse_lines(struct parse *parse)
+static int ref_list_parse_lines(struct parse *parse)
 {
 	const char *line;
 	size_t len;
 	enum pkt pkt;
 
 	while ((pkt = pkt_next(&parse->reader, &line, &len)) == PKT_LINE)
-		if (parse_line(parse, line, len) != 0)
+		if (ref_list_parse_line(parse, line, len) != 0)
 			return -1;
 	if (pkt != PKT_FLUSH || parse->reader.left > 0)
-		return refuse(parse, "it does not end where it should");
+		return ref_list_refuse(parse, "it does not end where it should");
 	return 0;
 }
 
@@ -214,7 +219,9 @@ static size_t lower_bound(const struct ref_list *list, size_t low, struct name n
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (compare(name_of(list, &list->refs.items[middle]), name) < 0)
+		if (ref_list_compare_names(
+			    ref_list_entry_name(list, &list->refs.items[middle]), name) <
+		    0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -222,13 +229,14 @@ static size_t lower_bound(const struct ref_list *list, size_t low, struct name n
 	return low;
 }
 
-static struct entry *find(struct ref_list *list, const char *text)
+static struct entry *ref_list_find_entry(struct ref_list *list, const char *text)
 {
 	struct name name = { text, strlen(text) };
 	size_t at = lower_bound(list, 0, name);
 
 	if (at == list->refs.count ||
-	    compare(name_of(list, &list->refs.items[at]), name) != 0)
+	    ref_list_compare_names(ref_list_entry_name(list, &list->refs.items[at]),
+				   name) != 0)
 		return NULL;
 	return &list->refs.items[at];
 }
@@ -251,8 +259,8 @@ static const struct ref_symbolic *find_symbolic(const struct ref_symbolic *symbo
 }
 
 /* What it finally names, be it there or not; NULL: too far away, or round in circles. */
-static const char *follow(const struct ref_symbolic *symbolic, size_t count,
-			  const struct ref_symbolic *from)
+static const char *ref_list_follow_symbolic(const struct ref_symbolic *symbolic,
+					    size_t count, const struct ref_symbolic *from)
 {
 	for (int reads = 1; reads < SYMBOLIC_READS; reads++) {
 		const struct ref_symbolic *next =
@@ -279,14 +287,14 @@ static void note_head(struct ref_list *list, const char *target)
 	if (list->has_head) {
 		keep_target(list, target);
 		list->head.symbolic = (uint32_t)list->targets.count;
-	} else if (!find(list, target) && ref_name_is_valid(target)) {
+	} else if (!ref_list_find_entry(list, target) && ref_name_is_valid(target)) {
 		list->unborn = keep_target(list, target);
 	}
 }
 
 static void note_symbolic(struct ref_list *list, const char *name, const char *target)
 {
-	struct entry *entry = find(list, name);
+	struct entry *entry = ref_list_find_entry(list, name);
 
 	if (!entry)
 		return;
@@ -298,11 +306,13 @@ static int note_all_symbolic(struct parse *parse, const struct ref_symbolic *sym
 			     size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		const char *target = follow(symbolic, count, &symbolic[i]);
+		const char *target =
+			ref_list_follow_symbolic(symbolic, count, &symbolic[i]);
 		if (!target)
 			continue;
 		if (strlen(target) > NAME_LIMIT)
-			return refuse(parse, "a symbolic ref's target is too long");
+			return ref_list_refuse(parse,
+					       "a symbolic ref's target is too long");
 		if (strcmp(symbolic[i].name, "HEAD") == 0)
 			note_head(parse->list, target);
 		else
@@ -337,7 +347,8 @@ struct ref_list *ref_list_parse(const char *bytes, size_t len,
 	struct parse parse = { .list = list, .reader = { bytes, len }, .err = err };
 
 	list->bytes = bytes;
-	if (parse_lines(&parse) != 0 || note_all_symbolic(&parse, symbolic, count) != 0) {
+	if (ref_list_parse_lines(&parse) != 0 ||
+	    note_all_symbolic(&parse, symbolic, count) != 0) {
 		ref_list_free(list);
 		return NULL;
 	}
@@ -374,7 +385,7 @@ size_t ref_list_size(const struct ref_list *list)
 
 /* --- answering --- */
 
-static bool is_plain(const struct entry *entry, const struct ls_refs *request)
+static bool ref_list_is_plain(const struct entry *entry, const struct ls_refs *request)
 {
 	return !entry->has_peeled && !entry->has_capabilities &&
 	       !(entry->symbolic && request->wants_symrefs);
@@ -386,8 +397,8 @@ static void add_symref(const char *target, struct str *out)
 	str_add(out, target);
 }
 
-static void add_ref(const struct ref_list *list, const struct entry *entry,
-		    const struct ls_refs *request, struct str *out)
+static void ref_list_add_ref(const struct ref_list *list, const struct entry *entry,
+			     const struct ls_refs *request, struct str *out)
 {
 	struct pkt_reader reader = { list->bytes + entry->at, list->end - entry->at };
 	const char *line;
@@ -406,7 +417,7 @@ static void add_ref(const struct ref_list *list, const struct entry *entry,
 	pkt_end(out, begin);
 }
 
-static size_t offset_of(const struct ref_list *list, size_t i)
+static size_t ref_list_offset_of(const struct ref_list *list, size_t i)
 {
 	return i < list->refs.count ? list->refs.items[i].at : list->end;
 }
@@ -416,12 +427,12 @@ static size_t offset_of(const struct ref_list *list, size_t i)
 static size_t add_plain(const struct ref_list *list, const struct ref_cursor *cursor,
 			const struct ls_refs *request, size_t most, struct str *out)
 {
-	size_t i = cursor->at, begin = offset_of(list, i);
+	size_t i = cursor->at, begin = ref_list_offset_of(list, i);
 
-	while (i < cursor->end && is_plain(&list->refs.items[i], request) &&
-	       offset_of(list, i) - begin < most)
+	while (i < cursor->end && ref_list_is_plain(&list->refs.items[i], request) &&
+	       ref_list_offset_of(list, i) - begin < most)
 		i++;
-	str_add_bytes(out, list->bytes + begin, offset_of(list, i) - begin);
+	str_add_bytes(out, list->bytes + begin, ref_list_offset_of(list, i) - begin);
 	return i;
 }
 
@@ -430,13 +441,15 @@ static void add_range(const struct ref_list *list, struct ref_cursor *cursor,
 		      const struct ls_refs *request, size_t most, struct str *out)
 {
 	size_t limit = out->len + most;
-	size_t all = offset_of(list, cursor->end) - offset_of(list, cursor->at);
+	size_t all = ref_list_offset_of(list, cursor->end) -
+		     ref_list_offset_of(list, cursor->at);
 
 	str_reserve(out, all < most ? all : most);
 	while (cursor->at < cursor->end && out->len < limit) {
 		cursor->at = add_plain(list, cursor, request, limit - out->len, out);
 		if (cursor->at < cursor->end && out->len < limit)
-			add_ref(list, &list->refs.items[cursor->at++], request, out);
+			ref_list_add_ref(list, &list->refs.items[cursor->at++], request,
+					 out);
 	}
 }
 
@@ -447,7 +460,8 @@ static size_t prefix_end(const struct ref_list *list, size_t low, struct name pr
 	size_t high = list->refs.count, step = 1;
 
 	while (low + step < high &&
-	       starts_with(name_of(list, &list->refs.items[low + step]), prefix)) {
+	       starts_with(ref_list_entry_name(list, &list->refs.items[low + step]),
+			   prefix)) {
 		low += step;
 		step *= 2;
 	}
@@ -455,7 +469,8 @@ static size_t prefix_end(const struct ref_list *list, size_t low, struct name pr
 		high = low + step;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (starts_with(name_of(list, &list->refs.items[middle]), prefix))
+		if (starts_with(ref_list_entry_name(list, &list->refs.items[middle]),
+				prefix))
 			low = middle + 1;
 		else
 			high = middle;
@@ -473,13 +488,13 @@ static bool shows_head(const struct ls_refs *request)
 	return false;
 }
 
-static void add_head(const struct ref_list *list, const struct ls_refs *request,
-		     struct str *out)
+static void ref_list_add_head(const struct ref_list *list, const struct ls_refs *request,
+			      struct str *out)
 {
 	size_t begin;
 
 	if (list->has_head) {
-		add_ref(list, &list->head, request, out);
+		ref_list_add_ref(list, &list->head, request, out);
 	} else if (list->unborn && request->wants_unborn && request->wants_symrefs) {
 		begin = pkt_begin(out);
 		str_add(out, "unborn HEAD");
@@ -495,7 +510,7 @@ static void begin_answer(const struct ref_list *list, const struct ls_refs *requ
 {
 	cursor->is_begun = true;
 	if (shows_head(request))
-		add_head(list, request, out);
+		ref_list_add_head(list, request, out);
 	if (request->prefixes.count == 0)
 		cursor->end = list->refs.count;
 }

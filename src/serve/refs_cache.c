@@ -77,7 +77,7 @@ enum request_class {
 
 #define BYPASSED(why) ((int)CLASS_BYPASS + (int)(why))
 
-static void count(enum refs_kind kind, unsigned class)
+static void refs_cache_count_request(enum refs_kind kind, unsigned class)
 {
 	static const char *const kinds[] = {
 		[REFS_INFO] = "info_refs",
@@ -246,7 +246,7 @@ static struct lead find_lead(struct refs_slot *slot, struct refs_sight *sight)
 	return lead;
 }
 
-static unsigned class_of(const struct lead *lead)
+static unsigned refs_cache_class_of(const struct lead *lead)
 {
 	if (!lead->is_new)
 		return CLASS_SHARED;
@@ -258,12 +258,13 @@ static void answer_bypass(const struct refs_request *request, const struct look 
 {
 	answer->bypass = bypass;
 	answer->path = xstrdup(look->path);
-	count(request->kind, (unsigned)BYPASSED(bypass));
+	refs_cache_count_request(request->kind, (unsigned)BYPASSED(bypass));
 }
 
 /* 1: there is an answer; 0: the repository has moved; -1: an error. */
-static int follow(const struct lead *lead, const struct refs_request *request,
-		  struct refs_answer *answer, struct err *err)
+static int refs_cache_follow_flight(const struct lead *lead,
+				    const struct refs_request *request,
+				    struct refs_answer *answer, struct err *err)
 {
 	const struct look *look = &refs_flight_sight(lead->flight)->look;
 	struct generation *generation;
@@ -286,7 +287,7 @@ static int follow(const struct lead *lead, const struct refs_request *request,
 		answer_generation(answer, look, generation);
 		break;
 	}
-	count(request->kind, class_of(lead));
+	refs_cache_count_request(request->kind, refs_cache_class_of(lead));
 	return 1;
 }
 
@@ -307,12 +308,12 @@ static int try_look(struct refs_slot *slot, const struct refs_request *request,
 	struct lead lead = find_lead(slot, sight);
 	if (lead.generation) {
 		answer_generation(answer, &sight->look, lead.generation);
-		count(request->kind, CLASS_HIT);
+		refs_cache_count_request(request->kind, CLASS_HIT);
 		return 1;
 	}
 	if (lead.is_new)
 		refs_flight_start(lead.flight);
-	result = follow(&lead, request, answer, err);
+	result = refs_cache_follow_flight(&lead, request, answer, err);
 	refs_flight_unref(lead.flight);
 	if (result != 0 || !is_last)
 		return result;
@@ -328,7 +329,7 @@ struct generation *refs_cache_hit(struct refs_cache *cache, const char *name,
 	struct refs_slot *slot = try_check(cache, name, &generation, NULL);
 
 	if (!slot) {
-		count(kind, CLASS_HIT);
+		refs_cache_count_request(kind, CLASS_HIT);
 		return generation;
 	}
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&cache->mutex);
@@ -346,7 +347,7 @@ int refs_cache_get(struct refs_cache *cache, const struct refs_request *request,
 	*answer = (struct refs_answer){ 0 };
 	slot = try_check(cache, request->name, &answer->generation, &answer->path);
 	if (!slot) {
-		count(request->kind, CLASS_HIT);
+		refs_cache_count_request(request->kind, CLASS_HIT);
 		return 0;
 	}
 	for (int i = 1; i <= TRIES && result == 0; i++)

@@ -67,7 +67,7 @@ static void let_go_locked(struct refs_flight *flight)
 	pthread_cond_broadcast(&cache->landed);
 }
 
-static void *run(void *arg)
+static void *refs_flight_run_thread(void *arg)
 {
 	AUTO_WASTE struct refs_waste waste = { 0 };
 	struct refs_flight *flight = arg;
@@ -86,7 +86,7 @@ void refs_flight_start(struct refs_flight *flight)
 	struct refs_cache *cache = flight->cache;
 
 	refs_flights_reap(cache);
-	thread_start(&flight->thread, "refs", run, flight);
+	thread_start(&flight->thread, "refs", refs_flight_run_thread, flight);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&cache->mutex);
 	let_go_locked(flight);
 }
@@ -107,8 +107,8 @@ void refs_flights_reap(struct refs_cache *cache)
 }
 
 /* Waits until something changed, but no longer than until `until`. */
-static int wait_locked(struct refs_flight *flight, const struct stop *stop, int64_t until,
-		       struct err *err)
+static int refs_flight_wait_locked(struct refs_flight *flight, const struct stop *stop,
+				   int64_t until, struct err *err)
 {
 	int64_t notice = clock_boot_ms() + NOTICE_MS;
 
@@ -131,8 +131,8 @@ enum refs_landing refs_flight_wait(struct refs_flight *flight,
 		bool is_time = clock_boot_ms() >= stream_at;
 		if (is_time && flight->len > 0)
 			return REFS_LANDING_GROWING;
-		if (wait_locked(flight, follow->stop, is_time ? INT64_MAX : stream_at,
-				err) != 0)
+		if (refs_flight_wait_locked(flight, follow->stop,
+					    is_time ? INT64_MAX : stream_at, err) != 0)
 			return REFS_LANDING_FAILED;
 	}
 	if (flight->landing == REFS_LANDING_FAILED)
@@ -156,7 +156,7 @@ ssize_t refs_flight_read(struct refs_flight *flight, size_t at, void *buffer, si
 
 	while (at >= flight->len && !flight->is_whole) {
 		if (flight->has_landed ||
-		    wait_locked(flight, stop, INT64_MAX, ERR_IGNORED) != 0)
+		    refs_flight_wait_locked(flight, stop, INT64_MAX, ERR_IGNORED) != 0)
 			return -1;
 	}
 	if (at >= flight->len)

@@ -16,7 +16,7 @@
 /* After this a fingerprint that was too young is proof, on file systems of this host. */
 #define SETTLE_MS 20
 
-static void grow(void *arg, const char *bytes, size_t len)
+static void refs_generate_grow(void *arg, const char *bytes, size_t len)
 {
 	struct refs_flight *flight = arg;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
@@ -60,8 +60,8 @@ static void log_failure(struct refs_flight *flight, const struct err *err)
 		log_warn("refs.failed", LOG_ERR(err));
 }
 
-static void tell(struct refs_flight *flight, enum refs_landing landing,
-		 const struct err *err)
+static void refs_generate_report_landing(struct refs_flight *flight,
+					 enum refs_landing landing, const struct err *err)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
 
@@ -85,7 +85,7 @@ static void land(struct refs_flight *flight, enum refs_landing landing,
 	lock(&flight->cache->mutex);
 	forget_locked(flight);
 	unlock(&flight->cache->mutex);
-	tell(flight, landing, err);
+	refs_generate_report_landing(flight, landing, err);
 }
 
 /* A change that no hook told of leaves the key as it was. */
@@ -120,7 +120,7 @@ static void land_well(struct refs_flight *flight, struct refs_sight *sight)
 		slot_set_stand_locked(slot, sight, flight->generation, &waste);
 	}
 	unlock(&slot->cache->mutex);
-	tell(flight, REFS_LANDING_WELL, NULL);
+	refs_generate_report_landing(flight, REFS_LANDING_WELL, NULL);
 }
 
 static bool is_served_locked(const struct refs_flight *flight)
@@ -149,7 +149,8 @@ static void compress(struct refs_flight *flight)
 
 /* The look from which the disk may have it: one whose fingerprint had settled, with
  * nothing changed since `sight`. NULL: there is none. */
-static struct refs_sight *settle(struct refs_flight *flight, struct refs_sight *sight)
+static struct refs_sight *refs_generate_find_settled(struct refs_flight *flight,
+						     struct refs_sight *sight)
 {
 	struct refs_sight *settled;
 	struct err err;
@@ -167,7 +168,7 @@ static struct refs_sight *settle(struct refs_flight *flight, struct refs_sight *
 	return NULL;
 }
 
-static void renew(struct refs_flight *flight, struct refs_sight *sight)
+static void refs_generate_renew_slot(struct refs_flight *flight, struct refs_sight *sight)
 {
 	AUTO_WASTE struct refs_waste waste = { 0 };
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->cache->mutex);
@@ -183,17 +184,17 @@ static void put_away(struct refs_flight *flight, struct refs_sight *sight)
 		return;
 	compress(flight);
 
-	AUTO_SIGHT struct refs_sight *settled = settle(flight, sight);
+	AUTO_SIGHT struct refs_sight *settled = refs_generate_find_settled(flight, sight);
 	if (!settled)
 		return;
-	renew(flight, settled);
+	refs_generate_renew_slot(flight, settled);
 	shelf_write(flight->cache->shelf, flight->generation);
 }
 
 /* Whether what is found now is what the flight's look saw is for the next look to tell.
  */
-static int run_git(struct refs_flight *flight, struct generation **generation,
-		   struct err *err)
+static int refs_generate_run_git(struct refs_flight *flight,
+				 struct generation **generation, struct err *err)
 {
 	struct refs_cache *cache = flight->cache;
 	AUTO_FREE char *path = NULL;
@@ -203,7 +204,7 @@ static int run_git(struct refs_flight *flight, struct generation **generation,
 		.dir = dir,
 		.capabilities = cache->capabilities,
 		.stop = &cache->stop,
-		.grow = grow,
+		.grow = refs_generate_grow,
 		.arg = flight,
 	};
 
@@ -212,11 +213,11 @@ static int run_git(struct refs_flight *flight, struct generation **generation,
 	lock(&cache->mutex);
 	request.timeout_ms = cache->timeout_ms;
 	unlock(&cache->mutex);
-	return fill(&request, generation, err);
+	return fill_generation(&request, generation, err);
 }
 
-static int ask_git(struct refs_flight *flight, struct generation **generation,
-		   struct err *err)
+static int refs_generate_ask_git(struct refs_flight *flight,
+				 struct generation **generation, struct err *err)
 {
 	struct slots *fills = flight->cache->fills;
 	struct slots_request request = { .stop = &flight->cache->stop };
@@ -224,13 +225,14 @@ static int ask_git(struct refs_flight *flight, struct generation **generation,
 
 	if (slots_enter(fills, &request, &place, err) != 0)
 		return -1;
-	int result = run_git(flight, generation, err);
+	int result = refs_generate_run_git(flight, generation, err);
 	slots_leave(fills, &place);
 	return result;
 }
 
 /* Whether nothing has changed since the flight's look; *after is a reference or NULL. */
-static bool look_again(struct refs_flight *flight, struct refs_sight **after)
+static bool refs_generate_observe_again(struct refs_flight *flight,
+					struct refs_sight **after)
 {
 	return slot_look(flight->slot, &flight->cache->stop, after, ERR_IGNORED) == 0 &&
 	       refs_sight_is_same(flight->sight, *after);
@@ -257,7 +259,7 @@ static void crash(struct refs_flight *flight, const struct err *err)
 
 	if (err->class == ERR_CANCELED || err->class == ERR_BUSY) {
 		land(flight, REFS_LANDING_FAILED, err);
-	} else if (!look_again(flight, &after)) {
+	} else if (!refs_generate_observe_again(flight, &after)) {
 		land(flight, REFS_LANDING_MOVED, NULL);
 	} else {
 		log_failure(flight, err);
@@ -280,12 +282,12 @@ void refs_flight_fly(struct refs_flight *flight)
 		land_well(flight, flight->sight);
 		return;
 	}
-	if (ask_git(flight, &generation, &err) != 0) {
+	if (refs_generate_ask_git(flight, &generation, &err) != 0) {
 		crash(flight, &err);
 		return;
 	}
 	be_whole(flight, generation, false);
-	if (look_again(flight, &after)) {
+	if (refs_generate_observe_again(flight, &after)) {
 		land_well(flight, after);
 		put_away(flight, after);
 	} else {

@@ -24,8 +24,8 @@ bool refs_sight_is_same(const struct refs_sight *before, const struct refs_sight
 	       look_is_same(&before->look, &after->look);
 }
 
-static struct refs_sight *take(struct refs_slot *slot, uint64_t number,
-			       const struct stop *stop)
+static struct refs_sight *refs_observation_take(struct refs_slot *slot, uint64_t number,
+						const struct stop *stop)
 {
 	struct refs_sight *sight = xcalloc(1, sizeof(*sight));
 
@@ -63,7 +63,7 @@ static bool is_canceled(const struct refs_sight *sight)
 }
 
 /* Waits until `slot->changed`; false: told to stop. */
-static bool wait_locked(struct refs_slot *slot, const struct stop *stop)
+static bool refs_observation_wait_locked(struct refs_slot *slot, const struct stop *stop)
 {
 	if (is_stopped(stop))
 		return false;
@@ -86,7 +86,7 @@ static int wait_for_look_locked(struct refs_slot *slot, const struct stop *stop,
 		}
 		if (!slot->is_looking)
 			return 0;
-		if (!wait_locked(slot, stop))
+		if (!refs_observation_wait_locked(slot, stop))
 			return err_set(err, ERR_CANCELED, "stopped while waiting");
 	}
 }
@@ -96,7 +96,7 @@ static struct refs_sight *look_now(struct refs_slot *slot, uint64_t number,
 {
 	AUTO_WASTE struct refs_waste waste = { 0 };
 	struct refs_cache *cache = slot->cache;
-	struct refs_sight *sight = take(slot, number, stop);
+	struct refs_sight *sight = refs_observation_take(slot, number, stop);
 
 	count_recoveries(sight->look.recovered);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&cache->mutex);

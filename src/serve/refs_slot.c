@@ -28,7 +28,7 @@ void refs_sight_unref(struct refs_sight *sight)
 {
 	if (!sight || atomic_fetch_sub(&sight->references, 1) > 1)
 		return;
-	look_clear(&sight->look);
+	observation_clear(&sight->look);
 	free(sight);
 }
 
@@ -143,7 +143,7 @@ void slots_trim_locked(struct refs_cache *cache, int64_t before, struct refs_was
 	bound_count_locked(cache, waste);
 }
 
-static struct refs_slot *make_locked(struct refs_cache *cache, const char *name)
+static struct refs_slot *refs_slot_make_locked(struct refs_cache *cache, const char *name)
 {
 	struct refs_slot *slot = xcalloc(1, sizeof(*slot));
 
@@ -161,7 +161,7 @@ struct refs_slot *slot_acquire_locked(struct refs_cache *cache, const char *name
 	struct refs_slot *slot = map_get(&cache->by_name, name);
 
 	if (!slot) {
-		slot = make_locked(cache, name);
+		slot = refs_slot_make_locked(cache, name);
 		slot->users++;
 		bound_count_locked(cache, waste);
 	} else {

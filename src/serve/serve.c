@@ -155,9 +155,9 @@ static void close_pack(void *arg)
 
 /* Git runs in the directory that is found now: a path that was found before may lead
  * elsewhere by now. */
-static int run_git(struct serve *serve, const char *name,
-		   struct upload_pack_request *wanted, struct pack_stream *stream,
-		   struct err *err)
+static int serve_run_git(struct serve *serve, const char *name,
+			 struct upload_pack_request *wanted, struct pack_stream *stream,
+			 struct err *err)
 {
 	AUTO_CLOSE int dir = find_repository(serve->root, name, &stream->path, err);
 
@@ -168,9 +168,9 @@ static int run_git(struct serve *serve, const char *name,
 	return upload_pack_open(wanted, &stream->pack, err);
 }
 
-static int ask_git(struct serve *serve, struct slots *slots,
-		   struct upload_pack_request *wanted, struct serve_answer *answer,
-		   const struct serve_request *request, struct err *err)
+static int serve_ask_git(struct serve *serve, struct slots *slots,
+			 struct upload_pack_request *wanted, struct serve_answer *answer,
+			 const struct serve_request *request, struct err *err)
 {
 	struct pack_stream *stream = xcalloc(1, sizeof(*stream));
 
@@ -197,7 +197,7 @@ static int ask_git(struct serve *serve, struct slots *slots,
 		return -1;
 	stream->slots = slots;
 	answer->until = clock_boot_ms() + wanted->timeout_ms;
-	return run_git(serve, request->name, wanted, stream, err);
+	return serve_run_git(serve, request->name, wanted, stream, err);
 }
 
 /* A generation while it is made, behind what git http-backend puts before it. */
@@ -235,8 +235,9 @@ static void close_flight(void *arg)
 }
 
 /* Takes what was found. */
-static void follow(struct refs_answer *found, int protocol,
-		   const struct serve_request *request, struct serve_answer *answer)
+static void serve_follow_flight(struct refs_answer *found, int protocol,
+				const struct serve_request *request,
+				struct serve_answer *answer)
 {
 	struct flight_stream *stream = xcalloc(1, sizeof(*stream));
 
@@ -270,8 +271,9 @@ static void put_etag(struct serve_answer *answer, int protocol)
 }
 
 /* Takes the generation. */
-static void share(struct generation *generation, int protocol,
-		  const struct serve_request *request, struct serve_answer *answer)
+static void serve_share_generation(struct generation *generation, int protocol,
+				   const struct serve_request *request,
+				   struct serve_answer *answer)
 {
 	answer->generation = generation;
 	answer->shared =
@@ -286,18 +288,19 @@ bool serve_info_refs_now(struct serve *serve, const struct serve_request *reques
 		refs_cache_hit(serve->cache, request->name, REFS_INFO);
 
 	if (generation)
-		share(generation, git_protocol_version(request->protocol), request,
-		      answer);
+		serve_share_generation(generation,
+				       git_protocol_version(request->protocol), request,
+				       answer);
 	return generation;
 }
 
-static int advertise(struct serve *serve, const struct serve_request *request,
-		     struct serve_answer *answer, struct err *err)
+static int serve_advertise_refs(struct serve *serve, const struct serve_request *request,
+				struct serve_answer *answer, struct err *err)
 {
 	struct upload_pack_request wanted = { .step = UPLOAD_PACK_ADVERTISE,
 					      .body_fd = -1 };
 
-	return ask_git(serve, serve->reads, &wanted, answer, request, err);
+	return serve_ask_git(serve, serve->reads, &wanted, answer, request, err);
 }
 
 int serve_info_refs(struct serve *serve, const struct serve_request *request,
@@ -313,15 +316,15 @@ int serve_info_refs(struct serve *serve, const struct serve_request *request,
 	int result = refs_cache_get(serve->cache, &wanted, &found, err);
 
 	if (is_closed_to_readers_only(request, result, err)) {
-		result = advertise(serve, request, answer, err);
+		result = serve_advertise_refs(serve, request, answer, err);
 	} else if (result != 0) {
 		answer->retry_after_s = RETRY_S;
 	} else if (found.generation) {
-		share(TAKE(found.generation), protocol, request, answer);
+		serve_share_generation(TAKE(found.generation), protocol, request, answer);
 	} else if (found.growing) {
-		follow(&found, protocol, request, answer);
+		serve_follow_flight(&found, protocol, request, answer);
 	} else {
-		result = advertise(serve, request, answer, err);
+		result = serve_advertise_refs(serve, request, answer, err);
 	}
 	refs_answer_clear(&found);
 	return result;
@@ -361,7 +364,7 @@ static int run_upload_pack(struct serve *serve, struct slots *slots,
 
 	if (request->body_fd < 0)
 		wanted.body = request->body;
-	return ask_git(serve, slots, &wanted, answer, request, err);
+	return serve_ask_git(serve, slots, &wanted, answer, request, err);
 }
 
 /* Takes the request if it is a stream. */

@@ -10,26 +10,30 @@ enum {
 	FRESH_FOR_LEAST_MS = 2 * CONF_SECOND,
 };
 
-static const struct conf_entry *entry_of(const struct conf *conf, const char *key)
+static const struct conf_entry *serve_settings_entry_of(const struct conf *conf,
+							const char *key)
 {
 	return conf_get(conf, "serve", NULL, key);
 }
 
-static int read_count(const struct conf *conf, const char *key, uint64_t min,
-		      uint64_t max, size_t *count, struct err *err)
+static int serve_settings_read_count(const struct conf *conf, const char *key,
+				     uint64_t min, uint64_t max, size_t *count,
+				     struct err *err)
 {
 	uint64_t value = *count;
 
-	if (conf_read_uint(entry_of(conf, key), min, max, &value, err) != 0)
+	if (conf_read_uint(serve_settings_entry_of(conf, key), min, max, &value, err) !=
+	    0)
 		return -1;
 	*count = value;
 	return 0;
 }
 
-static int read_duration(const struct conf *conf, const char *key, enum conf_unit bare,
-			 int64_t *value, struct err *err)
+static int serve_settings_read_duration(const struct conf *conf, const char *key,
+					enum conf_unit bare, int64_t *value,
+					struct err *err)
 {
-	const struct conf_entry *entry = entry_of(conf, key);
+	const struct conf_entry *entry = serve_settings_entry_of(conf, key);
 
 	if (conf_read_duration(entry, bare, value, err) != 0)
 		return -1;
@@ -38,10 +42,10 @@ static int read_duration(const struct conf *conf, const char *key, enum conf_uni
 	return 0;
 }
 
-static int read_directory(const struct conf *conf, const char *data, char **directory,
-			  struct err *err)
+static int serve_settings_read_directory(const struct conf *conf, const char *data,
+					 char **directory, struct err *err)
 {
-	const struct conf_entry *entry = entry_of(conf, "cache");
+	const struct conf_entry *entry = serve_settings_entry_of(conf, "cache");
 	const char *path = NULL;
 
 	if (conf_read_text(entry, &path, err) != 0)
@@ -57,12 +61,13 @@ static int read_directory(const struct conf *conf, const char *data, char **dire
 static int read_cache(const struct conf *conf, struct serve_settings *settings,
 		      struct err *err)
 {
-	if (conf_read_size(entry_of(conf, "cacheSize"), &settings->shelf.size, err) !=
-		    0 ||
-	    conf_read_size(entry_of(conf, "cacheMemory"), &settings->memory, err) != 0)
+	if (conf_read_size(serve_settings_entry_of(conf, "cacheSize"),
+			   &settings->shelf.size, err) != 0 ||
+	    conf_read_size(serve_settings_entry_of(conf, "cacheMemory"),
+			   &settings->memory, err) != 0)
 		return -1;
-	return read_duration(conf, "cacheMaxAge", CONF_DAY, &settings->shelf.max_age_ms,
-			     err);
+	return serve_settings_read_duration(conf, "cacheMaxAge", CONF_DAY,
+					    &settings->shelf.max_age_ms, err);
 }
 
 /* One client leaves a quarter to others. */
@@ -72,17 +77,20 @@ static int read_each(const struct conf *conf, const char *key,
 	limits->each = limits->running * 3 / 4;
 	if (limits->each == 0)
 		limits->each = 1;
-	return read_count(conf, key, 0, PACKS_MOST, &limits->each, err);
+	return serve_settings_read_count(conf, key, 0, PACKS_MOST, &limits->each, err);
 }
 
 static int read_packs(const struct conf *conf, struct slots_limits *packs,
 		      struct err *err)
 {
-	if (read_count(conf, "uploadPacks", 1, PACKS_MOST, &packs->running, err) != 0 ||
+	if (serve_settings_read_count(conf, "uploadPacks", 1, PACKS_MOST, &packs->running,
+				      err) != 0 ||
 	    read_each(conf, "uploadPacksPerClient", packs, err) != 0 ||
-	    read_count(conf, "uploadPackQueue", 0, QUEUE_MOST, &packs->waiting, err) != 0)
+	    serve_settings_read_count(conf, "uploadPackQueue", 0, QUEUE_MOST,
+				      &packs->waiting, err) != 0)
 		return -1;
-	return read_duration(conf, "uploadPackWait", CONF_SECOND, &packs->wait_ms, err);
+	return serve_settings_read_duration(conf, "uploadPackWait", CONF_SECOND,
+					    &packs->wait_ms, err);
 }
 
 static int read_pushes(const struct conf *conf, struct serve_settings *settings,
@@ -90,17 +98,18 @@ static int read_pushes(const struct conf *conf, struct serve_settings *settings,
 {
 	settings->pushes = settings->packs;
 	settings->pushes.running = 16;
-	if (read_count(conf, "receivePacks", 1, PACKS_MOST, &settings->pushes.running,
-		       err) != 0 ||
+	if (serve_settings_read_count(conf, "receivePacks", 1, PACKS_MOST,
+				      &settings->pushes.running, err) != 0 ||
 	    read_each(conf, "receivePacksPerClient", &settings->pushes, err) != 0)
 		return -1;
-	return conf_read_size(entry_of(conf, "maxPush"), &settings->max_push, err);
+	return conf_read_size(serve_settings_entry_of(conf, "maxPush"),
+			      &settings->max_push, err);
 }
 
 /* The primary is to be heard of twice in that time, and waits in whole seconds. */
 static int read_fresh_for(const struct conf *conf, int64_t *fresh_for_ms, struct err *err)
 {
-	const struct conf_entry *entry = entry_of(conf, "freshFor");
+	const struct conf_entry *entry = serve_settings_entry_of(conf, "freshFor");
 
 	if (conf_read_duration(entry, CONF_SECOND, fresh_for_ms, err) != 0)
 		return -1;
@@ -130,14 +139,16 @@ int serve_settings_read(const struct conf *conf, const char *data,
 		.timeout_ms = 3 * CONF_HOUR,
 		.fresh_for_ms = 60 * CONF_SECOND,
 	};
-	if (read_directory(conf, data, &settings->directory, err) != 0 ||
+	if (serve_settings_read_directory(conf, data, &settings->directory, err) != 0 ||
 	    read_cache(conf, settings, err) != 0 ||
 	    read_packs(conf, &settings->packs, err) != 0 ||
 	    read_pushes(conf, settings, err) != 0 ||
 	    read_fresh_for(conf, &settings->fresh_for_ms, err) != 0 ||
-	    conf_read_size(entry_of(conf, "leastRate"), &settings->least_rate, err) != 0)
+	    conf_read_size(serve_settings_entry_of(conf, "leastRate"),
+			   &settings->least_rate, err) != 0)
 		return -1;
-	return read_duration(conf, "timeout", CONF_SECOND, &settings->timeout_ms, err);
+	return serve_settings_read_duration(conf, "timeout", CONF_SECOND,
+					    &settings->timeout_ms, err);
 }
 
 /* A scan would list the cache, or what tidies the cache would meet repositories. */

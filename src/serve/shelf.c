@@ -69,7 +69,7 @@ static void show_used(const struct shelf *shelf)
 		   (double)atomic_load(&shelf->used));
 }
 
-static struct shelf_limits limits_of(struct shelf *shelf)
+static struct shelf_limits disk_cache_get_limits(struct shelf *shelf)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&shelf->mutex);
 
@@ -97,7 +97,8 @@ static void tell_trouble(struct shelf *shelf, const struct err *err)
 			 LOG_TEXT("remedy", err->remedy));
 }
 
-static void tell_broken(struct shelf *shelf, const char *name, const struct err *err)
+static void shelf_report_broken(struct shelf *shelf, const char *name,
+				const struct err *err)
 {
 	count_removed("broken", 1);
 	if (may_tell(shelf, &shelf->broken_told_at))
@@ -209,7 +210,7 @@ static void touch(struct shelf *shelf, int fd, int64_t max_age_ms)
 }
 
 /* Not so if there is something else where a directory should be. */
-static bool is_absent(const struct err *err)
+static bool disk_cache_is_absent(const struct err *err)
 {
 	return err->class == ERR_MISSING && err->sys_errno != ENOTDIR;
 }
@@ -228,8 +229,8 @@ static int open_entry(int folder, const char *file, struct err *err)
 	return TAKE_FD(fd);
 }
 
-static int read_generation(int fd, const char *name, struct generation **generation,
-			   struct err *err)
+static int disk_cache_read_generation(int fd, const char *name,
+				      struct generation **generation, struct err *err)
 {
 	struct generation_parts parts = GENERATION_PARTS_INIT;
 
@@ -251,27 +252,27 @@ static int read_entry(struct shelf *shelf, const char *name, int64_t max_age_ms,
 	AUTO_CLOSE int fd = open_entry(folder, name + 2, err);
 	if (fd < 0)
 		return -1;
-	if (read_generation(fd, name, generation, err) == 0) {
+	if (disk_cache_read_generation(fd, name, generation, err) == 0) {
 		touch(shelf, fd, max_age_ms);
 		return 0;
 	}
 	if (err->class == ERR_CORRUPT) {
 		unlinkat(folder, name + 2, 0);
-		tell_broken(shelf, name, err);
+		shelf_report_broken(shelf, name, err);
 	}
 	return -1;
 }
 
 struct generation *shelf_read(struct shelf *shelf, const char *name)
 {
-	struct shelf_limits limits = limits_of(shelf);
+	struct shelf_limits limits = disk_cache_get_limits(shelf);
 	struct generation *generation = NULL;
 	struct err err = { 0 };
 
 	if (limits.size == 0 ||
 	    read_entry(shelf, name, limits.max_age_ms, &generation, &err) == 0)
 		return generation;
-	if (!is_absent(&err) && err.class != ERR_CORRUPT)
+	if (!disk_cache_is_absent(&err) && err.class != ERR_CORRUPT)
 		tell_trouble(shelf, &err);
 	return NULL;
 }
@@ -282,8 +283,8 @@ static uint64_t space_of(const struct stat *st)
 	return (uint64_t)st->st_blocks * 512;
 }
 
-static int write_file(struct shelf *shelf, int folder,
-		      const struct generation_parts *parts, struct err *err)
+static int disk_cache_write_file(struct shelf *shelf, int folder,
+				 const struct generation_parts *parts, struct err *err)
 {
 	char temporary[SHELF_TEMPORARY_SIZE];
 	struct stat st;
@@ -317,13 +318,13 @@ static int write_entry(struct shelf *shelf, const struct generation_parts *parts
 	AUTO_CLOSE int folder = shelf_folder_make(dir, parts->name, err);
 	if (folder < 0)
 		return -1;
-	return write_file(shelf, folder, parts, err);
+	return disk_cache_write_file(shelf, folder, parts, err);
 }
 
 /* Above the size nothing is added until a sweep has made room. */
 void shelf_write(struct shelf *shelf, const struct generation *generation)
 {
-	struct shelf_limits limits = limits_of(shelf);
+	struct shelf_limits limits = disk_cache_get_limits(shelf);
 	struct generation_parts parts;
 	struct err err;
 
@@ -352,7 +353,7 @@ struct sweep {
 
 /* One from the future, written when a clock was wrong, is as new as can be; its age is
  * counted from now on. */
-static void look_at(void *arg, const struct shelf_found *found)
+static void disk_cache_inspect_file(void *arg, const struct shelf_found *found)
 {
 	struct sweep *sweep = arg;
 	int64_t mtime_ms = shelf_mtime_ms(found->st);
@@ -410,10 +411,11 @@ static void make_room(int dir, struct sweep *sweep, uint64_t size,
 static int run_sweep(struct shelf *shelf, struct sweep *sweep, const struct stop *stop,
 		     struct err *err)
 {
-	struct shelf_limits limits = limits_of(shelf);
-	struct shelf_walk walk = {
-		.stop = stop, .rest_ms = REST_MS, .show = look_at, .arg = sweep
-	};
+	struct shelf_limits limits = disk_cache_get_limits(shelf);
+	struct shelf_walk walk = { .stop = stop,
+				   .rest_ms = REST_MS,
+				   .show = disk_cache_inspect_file,
+				   .arg = sweep };
 	AUTO_CLOSE int dir = shelf_directory_open(shelf->directory, err);
 
 	if (dir < 0 || shelf_now(dir, &sweep->now_ms, err) != 0)
@@ -445,7 +447,7 @@ struct clearing {
 	struct err *err;
 };
 
-static void clear_one(void *arg, const struct shelf_found *found)
+static void disk_cache_clear_file(void *arg, const struct shelf_found *found)
 {
 	struct clearing *clearing = arg;
 
@@ -459,12 +461,12 @@ static void clear_one(void *arg, const struct shelf_found *found)
 size_t shelf_clear(const char *directory, struct err *err)
 {
 	struct clearing clearing = { .err = err };
-	struct shelf_walk walk = { .show = clear_one, .arg = &clearing };
+	struct shelf_walk walk = { .show = disk_cache_clear_file, .arg = &clearing };
 	struct err walked = { 0 };
 	AUTO_CLOSE int dir = dir_open(AT_FDCWD, directory, &walked);
 
 	*err = (struct err){ 0 };
-	if ((dir < 0 && !is_absent(&walked)) ||
+	if ((dir < 0 && !disk_cache_is_absent(&walked)) ||
 	    (dir >= 0 && shelf_walk(dir, &walk, &walked) != 0))
 		*err = walked;
 	return clearing.removed;

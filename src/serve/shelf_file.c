@@ -18,7 +18,7 @@ static void put_number(unsigned char *at, uint64_t value)
 		at[i] = (unsigned char)(value >> (8 * i));
 }
 
-static uint64_t get_number(const unsigned char *at)
+static uint64_t disk_cache_file_get_number(const unsigned char *at)
 {
 	uint64_t value = 0;
 
@@ -33,8 +33,9 @@ uint64_t shelf_file_size(const struct generation_parts *parts)
 	       parts->symbolic.len + parts->refs.len + parts->packed_refs.len;
 }
 
-static void digest_of(const unsigned char *header, const struct str *const *parts,
-		      unsigned char *digest)
+static void disk_cache_file_compute_digest(const unsigned char *header,
+					   const struct str *const *parts,
+					   unsigned char *digest)
 {
 	AUTO_HASH struct hash hash;
 
@@ -58,7 +59,7 @@ int shelf_file_write(int fd, const struct generation_parts *parts, struct err *e
 		return err_set(err, ERR_INTERNAL, "a generation has no name");
 	for (size_t i = 0; i < PARTS; i++)
 		put_number(header + SHELF_FILE_LENGTHS_AT + 8 * i, list[i]->len);
-	digest_of(header, list, header + SHELF_FILE_DIGEST_AT);
+	disk_cache_file_compute_digest(header, list, header + SHELF_FILE_DIGEST_AT);
 	if (file_write_all(fd, header, sizeof(header), "a cache file", err) != 0)
 		return -1;
 	for (size_t i = 0; i < PARTS; i++)
@@ -91,20 +92,21 @@ static int read_exactly(int fd, void *buffer, size_t len, struct err *err)
 	return 0;
 }
 
-static int check_header(const unsigned char *header, const char *name, uint64_t size,
-			struct err *err)
+static int disk_cache_file_check_header(const unsigned char *header, const char *name,
+					uint64_t size, struct err *err)
 {
 	unsigned char expected[32];
 	uint64_t left = size - SHELF_FILE_HEADER;
 
 	if (memcmp(header, magic, sizeof(magic)) != 0 ||
-	    get_number(header + sizeof(magic)) != SHELF_FILE_VERSION)
+	    disk_cache_file_get_number(header + sizeof(magic)) != SHELF_FILE_VERSION)
 		return broken("it is of another kind", err);
 	if (!text_from_hex(name, expected, sizeof(expected)) ||
 	    memcmp(header + SHELF_FILE_DIGESTED_AT, expected, sizeof(expected)) != 0)
 		return broken("it bears another's name", err);
 	for (size_t i = 0; i < PARTS; i++) {
-		uint64_t len = get_number(header + SHELF_FILE_LENGTHS_AT + 8 * i);
+		uint64_t len = disk_cache_file_get_number(header + SHELF_FILE_LENGTHS_AT +
+							  8 * i);
 		if (len > left)
 			return broken("it is too short", err);
 		left -= len;
@@ -123,7 +125,7 @@ static int read_header(int fd, const char *name, unsigned char *header, struct e
 		return broken("it has a wrong size", err);
 	if (read_exactly(fd, header, SHELF_FILE_HEADER, err) != 0)
 		return -1;
-	return check_header(header, name, (uint64_t)st.st_size, err);
+	return disk_cache_file_check_header(header, name, (uint64_t)st.st_size, err);
 }
 
 static int read_part(int fd, size_t len, struct str *part, struct err *err)
@@ -146,10 +148,12 @@ int shelf_file_read(int fd, const char *name, struct generation_parts *parts,
 	if (read_header(fd, name, header, err) != 0)
 		return -1;
 	for (size_t i = 0; i < PARTS; i++)
-		if (read_part(fd, get_number(header + SHELF_FILE_LENGTHS_AT + 8 * i),
+		if (read_part(fd,
+			      disk_cache_file_get_number(header + SHELF_FILE_LENGTHS_AT +
+							 8 * i),
 			      list[i], err) != 0)
 			return -1;
-	digest_of(header, (const struct str *const *)list, digest);
+	disk_cache_file_compute_digest(header, (const struct str *const *)list, digest);
 	if (memcmp(header + SHELF_FILE_DIGEST_AT, digest, sizeof(digest)) != 0)
 		return broken("its digest is wrong", err);
 	snprintf(parts->name, sizeof(parts->name), "%s", name);

@@ -12,7 +12,7 @@ enum {
 	FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
 };
 
-static int make_directory(const char *directory, struct err *err)
+static int disk_cache_folder_make_directory(const char *directory, struct err *err)
 {
 	if (dir_make_parents(AT_FDCWD, directory, err) != 0)
 		return -1;
@@ -22,7 +22,7 @@ static int make_directory(const char *directory, struct err *err)
 }
 
 /* Who can write there decides what clients are told. */
-static int check_mode(int dir, const char *directory, struct err *err)
+static int disk_cache_folder_check_mode(int dir, const char *directory, struct err *err)
 {
 	struct stat st;
 
@@ -40,11 +40,11 @@ int shelf_directory_open(const char *directory, struct err *err)
 	AUTO_CLOSE int dir = dir_open(AT_FDCWD, directory, err);
 
 	if (dir < 0 && err->sys_errno == ENOENT) {
-		if (make_directory(directory, err) != 0)
+		if (disk_cache_folder_make_directory(directory, err) != 0)
 			return -1;
 		dir = dir_open(AT_FDCWD, directory, err);
 	}
-	if (dir < 0 || check_mode(dir, directory, err) != 0)
+	if (dir < 0 || disk_cache_folder_check_mode(dir, directory, err) != 0)
 		return -1;
 	return TAKE_FD(dir);
 }
@@ -121,21 +121,21 @@ static bool is_digits(const char *text, size_t len)
 	return strlen(text) == len && strspn(text, DIGITS) == len;
 }
 
-static bool is_temporary(const char *file)
+static bool shelf_folder_is_temporary(const char *file)
 {
 	return text_starts_with(file, TEMPORARY) &&
 	       is_digits(file + strlen(TEMPORARY), TEMPORARY_DIGITS);
 }
 
 /* prefix: the folder's two digits; "" in the directory itself, where no generation is. */
-static void show(const struct shelf_walk *walk, int folder, const char *prefix,
-		 const char *file)
+static void disk_cache_folder_show_file(const struct shelf_walk *walk, int folder,
+					const char *prefix, const char *file)
 {
 	char name[GENERATION_NAME_SIZE];
 	bool is_generation = prefix[0] && is_digits(file, FILE_DIGITS);
 	struct stat st;
 
-	if ((!is_generation && !is_temporary(file)) ||
+	if ((!is_generation && !shelf_folder_is_temporary(file)) ||
 	    fstatat(folder, file, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
 		return;
 	if (is_generation)
@@ -160,7 +160,7 @@ static int walk_folder(int dir, const struct shelf_walk *walk, const char *prefi
 	while (errno = 0, (entry = readdir(list)) != NULL) {
 		if (walk->stop && stop_is_requested(walk->stop))
 			return err_set(err, ERR_CANCELED, "stopped");
-		show(walk, dirfd(list), prefix, entry->d_name);
+		disk_cache_folder_show_file(walk, dirfd(list), prefix, entry->d_name);
 	}
 	if (errno != 0)
 		return err_errno(err, "cannot list the cache's folder %s", prefix);

@@ -61,7 +61,7 @@ void slots_set(struct slots *slots, const struct slots_limits *limits)
 }
 
 /* Clients that are sent away together come back one after another. */
-static unsigned retry_after(struct slots *slots)
+static unsigned slots_retry_after(struct slots *slots)
 {
 	int64_t wait_s = atomic_load(&slots->wait_ms) / 1000;
 	unsigned spread = wait_s < 2 ? 1 : wait_s > 60 ? 30 : (unsigned)wait_s / 2;
@@ -69,10 +69,10 @@ static unsigned retry_after(struct slots *slots)
 	return spread + atomic_fetch_add(&slots->refused, 1) % spread;
 }
 
-static int refuse(struct slots *slots, const struct slots_request *request,
-		  const char *why, struct err *err)
+static int slots_refuse(struct slots *slots, const struct slots_request *request,
+			const char *why, struct err *err)
 {
-	unsigned seconds = retry_after(slots);
+	unsigned seconds = slots_retry_after(slots);
 
 	metric_add(slots->refused_counter, 1);
 	if (request->retry_after_s)
@@ -91,10 +91,11 @@ int slots_enter(struct slots *slots, const struct slots_request *request,
 	case FAIR_STOPPED:
 		return err_set(err, ERR_CANCELED, "stopped while it waited for its turn");
 	case FAIR_TOO_MANY:
-		return refuse(slots, request, "too many requests wait already", err);
+		return slots_refuse(slots, request, "too many requests wait already",
+				    err);
 	default:
-		return refuse(slots, request, "too many requests are being answered",
-			      err);
+		return slots_refuse(slots, request,
+				    "too many requests are being answered", err);
 	}
 }
 

@@ -64,7 +64,7 @@ static const char *const config[] = {
 };
 
 /* It goes into a child's environment as it is. */
-static bool is_plain(const char *text)
+static bool upload_pack_is_plain(const char *text)
 {
 	static const char allowed[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -75,18 +75,18 @@ static bool is_plain(const char *text)
 }
 
 /* Of any other header only what git would find in it. */
-static const char *protocol_of(const char *header)
+static const char *upload_pack_protocol_of(const char *header)
 {
 	static const char *const versions[] = { NULL, "version=1", "version=2" };
 
-	if (header && is_plain(header))
+	if (header && upload_pack_is_plain(header))
 		return header;
 	return versions[git_protocol_version(header)];
 }
 
 /* Git then runs in this very directory. */
-static int open_repository(const struct upload_pack_request *request, struct repo *repo,
-			   struct err *err)
+static int upload_pack_open_repository(const struct upload_pack_request *request,
+				       struct repo *repo, struct err *err)
 {
 	int result = request->dir > 0 ? repo_open(request->dir, ".", repo, err)
 				      : repo_open(AT_FDCWD, request->path, repo, err);
@@ -98,11 +98,12 @@ static int open_repository(const struct upload_pack_request *request, struct rep
 
 #define OPTIONS_MAX 8
 
-static int start(const struct upload_pack_request *request, const struct repo *repo,
-		 struct upload_pack *pack, struct err *err)
+static int upload_pack_start_git(const struct upload_pack_request *request,
+				 const struct repo *repo, struct upload_pack *pack,
+				 struct err *err)
 {
 	bool advertises = request->step != UPLOAD_PACK_ANSWER;
-	const char *protocol = protocol_of(request->protocol);
+	const char *protocol = upload_pack_protocol_of(request->protocol);
 	bool is_new = git_protocol_version(protocol) == 2;
 	const char *args[2 * ARRAY_SIZE(config) + OPTIONS_MAX];
 	size_t count = 0;
@@ -135,7 +136,7 @@ static int start(const struct upload_pack_request *request, const struct repo *r
 		advertises || request->body ? -1 : request->body_fd, &pack->stream, err);
 }
 
-static bool is_refused(const struct upload_pack *pack, const struct err *err)
+static bool upload_pack_is_refused(const struct upload_pack *pack, const struct err *err)
 {
 	return pack->is_refusal &&
 	       (err->class == ERR_CORRUPT || err->class == ERR_INTERNAL);
@@ -143,7 +144,7 @@ static bool is_refused(const struct upload_pack *pack, const struct err *err)
 
 /* What git says of a broken connection is meant of the client's body here, which we have
  * whole. */
-static void blame_request(struct upload_pack *pack, struct err *err)
+static void upload_pack_blame_request(struct upload_pack *pack, struct err *err)
 {
 	if (pack->step != UPLOAD_PACK_ANSWER || err->class != ERR_NETWORK)
 		return;
@@ -153,11 +154,12 @@ static void blame_request(struct upload_pack *pack, struct err *err)
 	err_remedy(err, "look what stands between git and this site");
 }
 
-static int finish(struct upload_pack *pack, struct err *err)
+static int upload_pack_finish_git(struct upload_pack *pack, struct err *err)
 {
-	if (git_stream_close(TAKE(pack->stream), err) == 0 || is_refused(pack, err))
+	if (git_stream_close(TAKE(pack->stream), err) == 0 ||
+	    upload_pack_is_refused(pack, err))
 		return 0;
-	blame_request(pack, err);
+	upload_pack_blame_request(pack, err);
 	pack->broke_off = *err;
 	return -1;
 }
@@ -175,7 +177,8 @@ static ssize_t read_until(struct upload_pack *pack, char *buffer, size_t size,
 	got = git_stream_read_until(pack->stream, buffer, size, until);
 	if (pack->step == UPLOAD_PACK_ANSWER && pack->first_taken > 0)
 		failpoint("upload_pack.answers");
-	return got > 0 || got == PROC_STREAM_NOTHING ? got : finish(pack, err);
+	return got > 0 || got == PROC_STREAM_NOTHING ? got
+						     : upload_pack_finish_git(pack, err);
 }
 
 /* How many bytes are waited for, and until when: without end for those that tell what
@@ -284,7 +287,7 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 	AUTO_REPO struct repo repo = REPO_INIT;
 	struct upload_pack *made;
 
-	if (open_repository(request, &repo, err) != 0)
+	if (upload_pack_open_repository(request, &repo, err) != 0)
 		return -1;
 	made = xcalloc(1, sizeof(*made));
 	made->step = request->step;
@@ -296,7 +299,8 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 						 : 0,
 	};
 	if (check_open(request, &repo, &made->work, err) != 0 ||
-	    start(request, &repo, made, err) != 0 || read_first(made, err) != 0 ||
+	    upload_pack_start_git(request, &repo, made, err) != 0 ||
+	    read_first(made, err) != 0 ||
 	    check_refusal(made, request->path, repo.oid_len, err) != 0) {
 		if (request->is_bad)
 			*request->is_bad = made->is_request_bad;
@@ -312,7 +316,7 @@ bool upload_pack_is_request_bad(const struct upload_pack *pack)
 	return pack->is_request_bad;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t upload_pack_least_size(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -323,14 +327,14 @@ ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
 	size_t len;
 
 	if (pack->service_left > 0) {
-		len = least(size, pack->service_left);
+		len = upload_pack_least_size(size, pack->service_left);
 		memcpy(buffer, service + strlen(service) - pack->service_left, len);
 		pack->service_left -= len;
 		return (ssize_t)len;
 	}
 	if (pack->first_taken == pack->first_len)
 		return read_until(pack, buffer, size, 0, err);
-	len = least(size, pack->first_len - pack->first_taken);
+	len = upload_pack_least_size(size, pack->first_len - pack->first_taken);
 	memcpy(buffer, pack->first + pack->first_taken, len);
 	pack->first_taken += len;
 	return (ssize_t)len;

@@ -33,7 +33,7 @@ static void write_holder(int lock)
 		return; /* a full disk: then "another node" must do */
 }
 
-static int refuse(int lock, const char *data, struct err *err)
+static int data_lock_refuse(int lock, const char *data, struct err *err)
 {
 	char holder[HOST_NAME_MAX + 64] = "";
 
@@ -56,7 +56,7 @@ int data_lock_take(const char *data, int *fd, struct err *err)
 	if (fcntl(lock, F_OFD_SETLK, &wish) != 0) {
 		if (errno != EAGAIN && errno != EACCES)
 			return err_errno(err, "cannot lock %s/" LOCK_NAME, data);
-		return refuse(lock, data, err);
+		return data_lock_refuse(lock, data, err);
 	}
 	write_holder(lock);
 	*fd = TAKE_FD(lock);

@@ -6,15 +6,15 @@
 
 #include "store/store_conn.h"
 
-static struct query *find_kept(struct store_conn *conn, const char *sql)
+static struct query *query_find_kept(struct store_conn *conn, const char *sql)
 {
 	struct query *query = map_get(&conn->queries, sql);
 
 	return query && !query->tx ? query : NULL;
 }
 
-static int prepare(struct store_conn *conn, const char *sql, struct query **query,
-		   struct err *err)
+static int query_prepare(struct store_conn *conn, const char *sql, struct query **query,
+			 struct err *err)
 {
 	if (conn->driver->prepare(conn, sql, query, err) != 0)
 		return store_conn_failed(conn, err);
@@ -28,12 +28,12 @@ static int prepare(struct store_conn *conn, const char *sql, struct query **quer
 int query_open(struct store_tx *tx, const char *sql, struct query **query,
 	       struct err *err)
 {
-	struct query *opened = find_kept(tx->conn, sql);
+	struct query *opened = query_find_kept(tx->conn, sql);
 
 	*query = NULL;
 	if (store_conn_must_hold(tx->conn, err) != 0)
 		return -1;
-	if (!opened && prepare(tx->conn, sql, &opened, err) != 0)
+	if (!opened && query_prepare(tx->conn, sql, &opened, err) != 0)
 		return -1;
 	assert(tx->role == STORE_WRITER || tx->conn->driver->is_read_only(opened));
 	opened->tx = tx;

@@ -350,7 +350,8 @@ static int migrate_one(struct store_tx *tx, void *arg, struct err *err)
 	return query_run(query, NULL, err);
 }
 
-static int refuse(const struct store_conn *conn, int64_t version, struct err *err)
+static int schema_refuse_newer(const struct store_conn *conn, int64_t version,
+			       struct err *err)
 {
 	err_set(err, ERR_CONFIG,
 		"database %s was made by a newer refrelay (schema %" PRId64
@@ -368,7 +369,7 @@ int schema_check(struct store_conn *conn, struct err *err)
 	if (store_conn_transaction(conn, STORE_READER, read_version, &version, err) != 0)
 		return -1;
 	if (version > latest)
-		return refuse(conn, version, err);
+		return schema_refuse_newer(conn, version, err);
 	if (version == latest)
 		return 0;
 	err_set(err, ERR_CONFIG,
@@ -389,7 +390,7 @@ int schema_migrate(struct store_conn *conn, struct err *err)
 					   err) != 0)
 			return -1;
 		if (version > latest)
-			return refuse(conn, version, err);
+			return schema_refuse_newer(conn, version, err);
 		if (version == latest)
 			return 0;
 		if (store_conn_transaction(conn, STORE_WRITER, migrate_one, NULL, err) !=

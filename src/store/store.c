@@ -179,7 +179,7 @@ uint64_t store_commits(struct store *store)
 	return store->writer ? store_writer_commits(store->writer) : 0;
 }
 
-static int check(struct store_tx *tx, void *arg, struct err *err)
+static int store_check_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	(void)arg;
 	return tx->conn->driver->check(tx->conn, err);
@@ -187,5 +187,5 @@ static int check(struct store_tx *tx, void *arg, struct err *err)
 
 int store_check(struct store *store, struct err *err)
 {
-	return store_read(store, check, NULL, err);
+	return store_read(store, store_check_work, NULL, err);
 }

@@ -67,8 +67,8 @@ int store_conn_must_hold(const struct store_conn *conn, struct err *err)
 }
 
 /* A work that overlooked the failure which tore its transaction has failed, too. */
-static int run(struct store_conn *conn, enum store_role role, store_work work, void *arg,
-	       struct err *err)
+static int store_conn_run_work(struct store_conn *conn, enum store_role role,
+			       store_work work, void *arg, struct err *err)
 {
 	struct store_tx tx = { .conn = conn, .role = role };
 
@@ -91,7 +91,7 @@ int store_conn_run_nested(struct store_conn *conn, store_work work, void *arg,
 
 	if (driver->control(conn, STORE_SAVEPOINT, err) != 0)
 		return tear(conn, err);
-	int result = run(conn, STORE_WRITER, work, arg, err);
+	int result = store_conn_run_work(conn, STORE_WRITER, work, arg, err);
 	if (conn->torn)
 		return -1;
 	if ((result != 0 && driver->control(conn, STORE_ROLLBACK_TO, &failure) != 0) ||
@@ -107,7 +107,7 @@ int store_conn_transaction(struct store_conn *conn, enum store_role role, store_
 {
 	if (store_conn_begin(conn, role, err) != 0)
 		return -1;
-	if (run(conn, role, work, arg, err) != 0) {
+	if (store_conn_run_work(conn, role, work, arg, err) != 0) {
 		store_conn_rollback(conn);
 		return -1;
 	}

@@ -36,7 +36,7 @@ static struct store_conn *take_idle(struct store_readers *readers)
 }
 
 /* conn NULL: there is one less. */
-static void give(struct store_readers *readers, struct store_conn *conn)
+static void store_readers_put_back(struct store_readers *readers, struct store_conn *conn)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&readers->mutex);
 
@@ -55,7 +55,7 @@ int store_readers_take(struct store_readers *readers, struct store_conn **conn,
 		return 0;
 	if (readers->driver->open(readers->place, STORE_READER, conn, err) == 0)
 		return 0;
-	give(readers, NULL);
+	store_readers_put_back(readers, NULL);
 	return -1;
 }
 
@@ -65,5 +65,5 @@ void store_readers_give(struct store_readers *readers, struct store_conn *conn)
 		store_conn_close(conn); /* it could not even roll back */
 		conn = NULL;
 	}
-	give(readers, conn);
+	store_readers_put_back(readers, conn);
 }

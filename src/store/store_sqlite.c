@@ -16,7 +16,7 @@
 
 int64_t store_busy_limit_ms = 10 * 1000;
 
-static struct sqlite_conn *conn_of(struct store_conn *conn)
+static struct sqlite_conn *store_sqlite_conn_of(struct store_conn *conn)
 {
 	return (struct sqlite_conn *)conn;
 }
@@ -126,7 +126,7 @@ static int make_file(const char *path, struct err *err)
 		       "database %s: something else than a file is there", path);
 }
 
-static int locate(const char *target, char **place, struct err *err)
+static int store_sqlite_locate(const char *target, char **place, struct err *err)
 {
 	*place = absolute(target);
 	if (in_memory(*place) || make_file(*place, err) == 0)
@@ -164,7 +164,7 @@ static int keep_answer(void *arg, int columns, char **values, char **names)
 	return 0;
 }
 
-static int ask(struct sqlite_conn *conn, const char *sql, char answer[256])
+static int store_sqlite_ask(struct sqlite_conn *conn, const char *sql, char answer[256])
 {
 	answer[0] = '\0';
 	return sqlite3_exec(conn->db, sql, keep_answer, answer, NULL);
@@ -179,7 +179,7 @@ static int enter_wal(struct sqlite_conn *conn, struct err *err)
 	char answer[256];
 	int code;
 
-	while ((code = ask(conn, sql, answer)) != SQLITE_OK) {
+	while ((code = store_sqlite_ask(conn, sql, answer)) != SQLITE_OK) {
 		if ((code & 0xff) != SQLITE_BUSY || clock_boot_ms() >= until)
 			return sqlite_fail(conn, code, sql, err);
 		nap(5);
@@ -191,7 +191,8 @@ static int enter_wal(struct sqlite_conn *conn, struct err *err)
 	return err_remedy(err, "a plain file on a local disk must be there, or nothing");
 }
 
-static int set_up(struct sqlite_conn *conn, enum store_role role, struct err *err)
+static int store_sqlite_set_up(struct sqlite_conn *conn, enum store_role role,
+			       struct err *err)
 {
 	/* At 1000 pages the log is folded into the file: more makes commits of 24-44 ms
 	 * among fast ones. A long read stops that, so the log is cut back after it. */
@@ -222,7 +223,7 @@ static int set_up(struct sqlite_conn *conn, enum store_role role, struct err *er
 
 static void close_conn(struct store_conn *base)
 {
-	struct sqlite_conn *conn = conn_of(base);
+	struct sqlite_conn *conn = store_sqlite_conn_of(base);
 
 	for (size_t i = 0; i < STORE_CONTROLS; i++)
 		sqlite3_finalize(conn->controls[i]);
@@ -232,7 +233,7 @@ static void close_conn(struct store_conn *base)
 	free(conn);
 }
 
-static bool is_there(const char *place, const char *suffix, off_t least)
+static bool store_sqlite_is_file_there(const char *place, const char *suffix, off_t least)
 {
 	AUTO_FREE char *path = xasprintf("%s%s", place, suffix);
 	struct stat st;
@@ -240,7 +241,7 @@ static bool is_there(const char *place, const char *suffix, off_t least)
 	return stat(path, &st) == 0 && st.st_size >= least;
 }
 
-static void add_encoded(struct str *uri, const char *path)
+static void store_sqlite_add_encoded(struct str *uri, const char *path)
 {
 	for (; *path; path++)
 		if (strchr("%?#", *path))
@@ -256,17 +257,18 @@ static void add_encoded(struct str *uri, const char *path)
 static int open_to_look(const char *place, sqlite3 **db)
 {
 	AUTO_STR struct str uri = STR_INIT;
-	bool is_alone = !is_there(place, "-shm", 0) && !is_there(place, "-wal", 1);
+	bool is_alone = !store_sqlite_is_file_there(place, "-shm", 0) &&
+			!store_sqlite_is_file_there(place, "-wal", 1);
 
 	str_add(&uri, "file:");
-	add_encoded(&uri, place);
+	store_sqlite_add_encoded(&uri, place);
 	str_add(&uri, is_alone ? "?immutable=1" : "?mode=ro");
 	return sqlite3_open_v2(
 		uri.data, db,
 		SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL);
 }
 
-static int open_file(const char *place, enum store_role role, sqlite3 **db)
+static int store_sqlite_open_file(const char *place, enum store_role role, sqlite3 **db)
 {
 	if (role == STORE_LOOKER)
 		return open_to_look(place, db);
@@ -279,7 +281,7 @@ static int open_conn(const char *place, enum store_role role, struct store_conn 
 		     struct err *err)
 {
 	struct sqlite_conn *conn = xcalloc(1, sizeof(*conn));
-	int code = open_file(place, role, &conn->db);
+	int code = store_sqlite_open_file(place, role, &conn->db);
 
 	if (!conn->db)
 		abort(); /* out of memory */
@@ -297,7 +299,7 @@ static int open_conn(const char *place, enum store_role role, struct store_conn 
 	if (role == STORE_LOOKER)
 		sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	sqlite3_busy_handler(conn->db, on_busy, conn);
-	if (set_up(conn, role, err) != 0) {
+	if (store_sqlite_set_up(conn, role, err) != 0) {
 		close_conn(&conn->base);
 		return -1;
 	}
@@ -325,7 +327,7 @@ static int control(struct store_conn *base, enum store_control what, struct err 
 		[STORE_RELEASE] = "RELEASE work",
 		[STORE_ROLLBACK_TO] = "ROLLBACK TO work",
 	};
-	struct sqlite_conn *conn = conn_of(base);
+	struct sqlite_conn *conn = store_sqlite_conn_of(base);
 	sqlite3_stmt **statement = &conn->controls[what];
 
 	if (!*statement && sqlite_prepare(conn, texts[what], statement, err) != 0)
@@ -338,23 +340,23 @@ static int control(struct store_conn *base, enum store_control what, struct err 
 
 static bool in_transaction(struct store_conn *base)
 {
-	return !sqlite3_get_autocommit(conn_of(base)->db);
+	return !sqlite3_get_autocommit(store_sqlite_conn_of(base)->db);
 }
 
 static int exec(struct store_conn *base, const char *sql, struct err *err)
 {
-	struct sqlite_conn *conn = conn_of(base);
+	struct sqlite_conn *conn = store_sqlite_conn_of(base);
 	int code = sqlite3_exec(conn->db, sql, NULL, NULL, NULL);
 
 	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, sql, err);
 }
 
-static int check(struct store_conn *base, struct err *err)
+static int store_sqlite_check(struct store_conn *base, struct err *err)
 {
 	static const char sql[] = "PRAGMA integrity_check(1)";
-	struct sqlite_conn *conn = conn_of(base);
+	struct sqlite_conn *conn = store_sqlite_conn_of(base);
 	char answer[256];
-	int code = ask(conn, sql, answer);
+	int code = store_sqlite_ask(conn, sql, answer);
 
 	if (code != SQLITE_OK)
 		return sqlite_fail(conn, code, sql, err);
@@ -364,7 +366,7 @@ static int check(struct store_conn *base, struct err *err)
 const struct store_driver store_sqlite = {
 	.identity = "INTEGER PRIMARY KEY AUTOINCREMENT",
 	.has_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1",
-	.locate = locate,
+	.locate = store_sqlite_locate,
 	.open = open_conn,
 	.close = close_conn,
 	.header = sqlite_stamp_header,
@@ -372,7 +374,7 @@ const struct store_driver store_sqlite = {
 	.control = control,
 	.in_transaction = in_transaction,
 	.exec = exec,
-	.check = check,
+	.check = store_sqlite_check,
 	.prepare = sqlite_query_prepare,
 	.finalize = sqlite_query_finalize,
 	.is_read_only = sqlite_query_is_read_only,

@@ -13,7 +13,7 @@ static struct sqlite_query *query_of(struct query *query)
 	return (struct sqlite_query *)query;
 }
 
-static struct sqlite_conn *conn_of(const struct query *query)
+static struct sqlite_conn *store_sqlite_query_conn_of(const struct query *query)
 {
 	return (struct sqlite_conn *)query->conn;
 }
@@ -96,13 +96,16 @@ int sqlite_query_step(struct query *query, struct err *err)
 		return 1;
 	if (code == SQLITE_DONE)
 		return 0;
-	return sqlite_fail(conn_of(query), code, sqlite3_sql(statement), err);
+	return sqlite_fail(store_sqlite_query_conn_of(query), code,
+			   sqlite3_sql(statement), err);
 }
 
 /* SQLite remembers the count of the last statement that could have changed any. */
 int64_t sqlite_query_changes(struct query *query)
 {
-	return sqlite_query_is_read_only(query) ? 0 : sqlite3_changes(conn_of(query)->db);
+	return sqlite_query_is_read_only(query)
+		       ? 0
+		       : sqlite3_changes(store_sqlite_query_conn_of(query)->db);
 }
 
 int64_t sqlite_query_column_int(struct query *query, int column)

@@ -37,7 +37,8 @@ struct store_writer {
 	atomic_uint_fast64_t commits;
 };
 
-static void fail_all(struct request **requests, size_t count, const struct err *err)
+static void store_writer_fail_all(struct request **requests, size_t count,
+				  const struct err *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (requests[i]->result == 0)
@@ -67,7 +68,7 @@ static void run_batch(struct store_writer *writer, struct request **requests,
 	for (size_t i = 0; i < count; i++)
 		requests[i]->result = 0;
 	if (store_conn_begin(writer->conn, STORE_WRITER, &err) != 0) {
-		fail_all(requests, count, &err);
+		store_writer_fail_all(requests, count, &err);
 		return;
 	}
 	if (!run_all(writer->conn, requests, count)) {
@@ -76,7 +77,7 @@ static void run_batch(struct store_writer *writer, struct request **requests,
 		return;
 	}
 	if (store_conn_commit(writer->conn, &err) != 0)
-		fail_all(requests, count, &err);
+		store_writer_fail_all(requests, count, &err);
 	else
 		atomic_fetch_add(&writer->commits, 1);
 }

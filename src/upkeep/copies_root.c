@@ -54,8 +54,8 @@ static int check_emptiness(struct store *store, struct root *root, struct err *e
 	return store_read(store, expect_nothing, root, err);
 }
 
-static int ask_row(struct store_tx *tx, const struct registry_row *row, void *arg,
-		   struct err *err)
+static int copies_root_ask_row(struct store_tx *tx, const struct registry_row *row,
+			       void *arg, struct err *err)
 {
 	struct root *root = arg;
 	const struct registry_move move = { .id = row->id,
@@ -68,16 +68,17 @@ static int ask_row(struct store_tx *tx, const struct registry_row *row, void *ar
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
 
-static int ask_all(struct store_tx *tx, struct root *root, struct err *err)
+static int copies_root_ask_all(struct store_tx *tx, struct root *root, struct err *err)
 {
 	const struct registry_filter all = { .kind = root->kind, .state = REGISTRY_ANY };
 
 	root->asked = 0;
-	return registry_each_in(tx, &all, ask_row, root, err);
+	return registry_each_in(tx, &all, copies_root_ask_row, root, err);
 }
 
 /* 1: there is one that counts, and this is not it; 0; -1. */
-static int is_another(struct store_tx *tx, const struct root *root, struct err *err)
+static int copies_root_is_another(struct store_tx *tx, const struct root *root,
+				  struct err *err)
 {
 	AUTO_STR struct str known = STR_INIT;
 	int found = site_value_get(tx, root->value, &known, err);
@@ -90,9 +91,9 @@ static int is_another(struct store_tx *tx, const struct root *root, struct err *
 static int accept(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct root *root = arg;
-	int another = is_another(tx, root, err);
+	int another = copies_root_is_another(tx, root, err);
 
-	if (another < 0 || (another > 0 && ask_all(tx, root, err) != 0))
+	if (another < 0 || (another > 0 && copies_root_ask_all(tx, root, err) != 0))
 		return -1;
 	return site_value_set(tx, root->value, root->identity, err);
 }
@@ -105,7 +106,8 @@ static struct root root_of_repositories(const char *path)
 			      .path = path };
 }
 
-static int open_root(struct store *store, struct root *root, struct err *err)
+static int copies_root_open_directory(struct store *store, struct root *root,
+				      struct err *err)
 {
 	if (check_emptiness(store, root, err) != 0 ||
 	    dir_make(AT_FDCWD, root->path, err) != 0)
@@ -126,7 +128,7 @@ int copies_root_open(struct store *store, const char *path, struct err *err)
 {
 	struct root root = root_of_repositories(path);
 
-	return open_root(store, &root, err);
+	return copies_root_open_directory(store, &root, err);
 }
 
 int copies_root_doubt(struct store_tx *tx, struct err *err)
@@ -137,10 +139,10 @@ int copies_root_doubt(struct store_tx *tx, struct err *err)
 			  err);
 }
 
-static int check(struct store_tx *tx, void *arg, struct err *err)
+static int copies_root_check_identity(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct root *root = arg;
-	int another = is_another(tx, root, err);
+	int another = copies_root_is_another(tx, root, err);
 
 	if (another <= 0)
 		return another;
@@ -150,33 +152,34 @@ static int check(struct store_tx *tx, void *arg, struct err *err)
 			       "restart the node, which then compares everything");
 }
 
-static int check_root(struct store *store, struct root *root, struct err *err)
+static int copies_root_check_directory(struct store *store, struct root *root,
+				       struct err *err)
 {
 	AUTO_FREE char *identity = identity_of(AT_FDCWD, root->path);
 
 	root->identity = identity;
-	return store_read(store, check, root, err);
+	return store_read(store, copies_root_check_identity, root, err);
 }
 
 int copies_root_check(struct store *store, const char *path, struct err *err)
 {
 	struct root root = root_of_repositories(path);
 
-	return check_root(store, &root, err);
+	return copies_root_check_directory(store, &root, err);
 }
 
-static int judge_root(struct store *store, struct root *root, struct err *err)
+static int copies_root_check_all(struct store *store, struct root *root, struct err *err)
 {
 	if (check_emptiness(store, root, err) != 0)
 		return -1;
-	return check_root(store, root, err);
+	return copies_root_check_directory(store, root, err);
 }
 
 int copies_root_judge(struct store *store, const char *path, struct err *err)
 {
 	struct root root = root_of_repositories(path);
 
-	return judge_root(store, &root, err);
+	return copies_root_check_all(store, &root, err);
 }
 
 static int with_blobs(struct store *store, const struct blob_kind *kind,
@@ -196,17 +199,17 @@ static int with_blobs(struct store *store, const struct blob_kind *kind,
 int copies_root_open_blobs(struct store *store, const struct blob_kind *kind,
 			   struct err *err)
 {
-	return with_blobs(store, kind, open_root, err);
+	return with_blobs(store, kind, copies_root_open_directory, err);
 }
 
 int copies_root_check_blobs(struct store *store, const struct blob_kind *kind,
 			    struct err *err)
 {
-	return with_blobs(store, kind, check_root, err);
+	return with_blobs(store, kind, copies_root_check_directory, err);
 }
 
 int copies_root_judge_blobs(struct store *store, const struct blob_kind *kind,
 			    struct err *err)
 {
-	return with_blobs(store, kind, judge_root, err);
+	return with_blobs(store, kind, copies_root_check_all, err);
 }

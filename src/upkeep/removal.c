@@ -21,7 +21,7 @@
 #define REMOVED "pull.removed"
 #define MINUTES 60
 /* Of that kind alone: the brake may hold another for another reason. The caller frees. */
-static char *remedy_for(const char *kind)
+static char *removal_make_remedy(const char *kind)
 {
 	bool is_blobs = strcmp(kind, KIND_REPOSITORY) != 0;
 
@@ -124,7 +124,7 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 		 "at least %" PRId64 " of %" PRId64 " %s would be deleted at once",
 		 braking->deletions, braking->all,
 		 strcmp(kind, KIND_REPOSITORY) == 0 ? "repositories" : kind);
-	remedy = remedy_for(kind);
+	remedy = removal_make_remedy(kind);
 	const struct registry_move move = { .id = row->id,
 					    .event = REGISTRY_HELD,
 					    .held_reason = reason,
@@ -173,7 +173,7 @@ static bool may_go(const struct braking *braking)
 	       (double)braking->deletions <= limit->share * (double)braking->all;
 }
 
-static int brake(struct store_tx *tx, void *arg, struct err *err)
+static int removal_check_deletion_limit(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct braking *braking = arg;
 	const struct removal_brake *limit = braking->brake;
@@ -196,10 +196,10 @@ int removal_may(struct store *store, const struct removal_brake *limit, bool *ma
 		struct err *err)
 {
 	struct braking braking = { .brake = limit };
-	AUTO_FREE char *remedy = remedy_for(limit->kind);
+	AUTO_FREE char *remedy = removal_make_remedy(limit->kind);
 
 	*may = false;
-	if (store_write(store, brake, &braking, err) != 0)
+	if (store_write(store, removal_check_deletion_limit, &braking, err) != 0)
 		return -1;
 	if (braking.held > 0)
 		log_error("registry.held", LOG_TEXT("kind", limit->kind),
@@ -221,7 +221,7 @@ static uint64_t fence_floor(const char *root, const char *path)
 	return fence;
 }
 
-static int is_wanted(const struct removal_request *request, struct err *err)
+static int removal_refuse_wanted(const struct removal_request *request, struct err *err)
 {
 	err_set(err, ERR_CONFLICT, "%s is not deleted at the primary: its copy is wanted",
 		request->name);
@@ -229,7 +229,7 @@ static int is_wanted(const struct removal_request *request, struct err *err)
 }
 
 /* arg: the request */
-static int check_gone(struct store_tx *tx, void *arg, struct err *err)
+static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	const struct removal_request *request = arg;
@@ -237,7 +237,7 @@ static int check_gone(struct store_tx *tx, void *arg, struct err *err)
 
 	if (found <= 0)
 		return found;
-	return row.is_gone ? 0 : is_wanted(request, err);
+	return row.is_gone ? 0 : removal_refuse_wanted(request, err);
 }
 
 struct removal {
@@ -256,7 +256,7 @@ static int read_renamed(struct store_tx *tx, const struct removal_request *reque
 	return found > 0 ? registry_was_renamed_in(tx, &row, err) : found;
 }
 
-static int remove_row(struct store_tx *tx, void *arg, struct err *err)
+static int removal_remove_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct removal *removal = arg;
 	const struct removal_request *request = removal->request;
@@ -277,22 +277,22 @@ static int remove_row(struct store_tx *tx, void *arg, struct err *err)
 	return removal_note(tx, request->kind, 1, err);
 }
 
-static int remove_copy(struct job *job, void *arg, struct err *err)
+static int removal_remove_copy(struct job *job, void *arg, struct err *err)
 {
 	struct removal *removal = arg;
 	struct removal_request request = *removal->request;
 	AUTO_FREE char *to = NULL;
 
-	if (store_read(request.store, check_gone, &request, err) != 0 ||
+	if (store_read(request.store, removal_check_gone, &request, err) != 0 ||
 	    copies_root_check(request.store, request.root, err) != 0)
 		return -1;
 	if (trash_put(job, request.root, removal->path, &to, err) != 0 &&
 	    err->class != ERR_MISSING)
 		return -1;
 	failpoint("removal.trashed");
-	if (store_write(request.store, remove_row, removal, err) != 0)
+	if (store_write(request.store, removal_remove_row, removal, err) != 0)
 		return -1;
-	return removal->is_wanted ? is_wanted(&request, err) : 0;
+	return removal->is_wanted ? removal_refuse_wanted(&request, err) : 0;
 }
 
 int removal_run(const struct removal_request *request, struct err *err)
@@ -309,7 +309,7 @@ int removal_run(const struct removal_request *request, struct err *err)
 			.fence_floor = fence_floor(request->root, path),
 			.wait_ms = request->wait_ms,
 			.stop = request->stop,
-			.run = remove_copy,
+			.run = removal_remove_copy,
 			.arg = &removal,
 		},
 		err);

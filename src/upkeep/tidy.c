@@ -18,7 +18,7 @@ struct sweep {
 /* What to do with a name; NULL-terminated folders are walked one level. */
 typedef bool (*is_left_over)(const char *name);
 
-static bool is_old(int dir, const char *name)
+static bool tidy_is_old(int dir, const char *name)
 {
 	struct stat st;
 
@@ -53,7 +53,7 @@ static int sweep_folder(struct sweep *sweep, const char *folder, is_left_over is
 		if (!is(entry->d_name))
 			continue;
 		if (sweep->after == TIDY_AFTER_SUCCESS &&
-		    !is_old(dirfd(dir), entry->d_name))
+		    !tidy_is_old(dirfd(dir), entry->d_name))
 			continue;
 		if (tree_remove(dirfd(dir), entry->d_name, err) != 0)
 			return -1;

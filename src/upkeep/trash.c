@@ -18,7 +18,7 @@
 #define CLOCK OWN_FOLDER "/" TRASH_CLOCK
 #define STAGING OWN_FOLDER "/staging"
 
-static void add_escaped(const char *path, struct str *out)
+static void trash_add_escaped(const char *path, struct str *out)
 {
 	for (; *path; path++) {
 		if (*path == '/' || *path == '%')
@@ -44,7 +44,7 @@ void trash_remove_folders(int root, const char *path)
 
 /* The copy of `g` would stand where the folder of `g.git/h` does. A copy that is damaged
  * has something of a repository left. */
-static int check_copy(int copy, const char *path, struct err *err)
+static int trash_check_copy(int copy, const char *path, struct err *err)
 {
 	static const char *const parts[] = { "HEAD", "objects", "refs" };
 
@@ -56,18 +56,19 @@ static int check_copy(int copy, const char *path, struct err *err)
 }
 
 /* One that is not there may have been moved by somebody who died then. */
-static int raise_fence(const struct job *job, int root, const char *path, struct err *err)
+static int trash_raise_fence(const struct job *job, int root, const char *path,
+			     struct err *err)
 {
 	AUTO_CLOSE int copy = dir_open(root, path, err);
 
 	if (copy < 0 && err->class == ERR_MISSING)
 		trash_remove_folders(root, path);
-	if (copy < 0 || check_copy(copy, path, err) != 0)
+	if (copy < 0 || trash_check_copy(copy, path, err) != 0)
 		return -1;
 	return fence_raise(copy, job->fence, err);
 }
 
-char *trash_place(const struct job *job, int root, const char *path, struct err *err)
+char *trash_make_place(const struct job *job, int root, const char *path, struct err *err)
 {
 	AUTO_STR struct str name = STR_INIT;
 
@@ -75,7 +76,7 @@ char *trash_place(const struct job *job, int root, const char *path, struct err 
 		return NULL;
 	str_addf(&name, TRASH "/%" PRId64 ".%" PRIu64 ".", seen_time_keep(root, CLOCK, 0),
 		 job->fence);
-	add_escaped(path, &name);
+	trash_add_escaped(path, &name);
 	return str_take(&name);
 }
 
@@ -83,9 +84,9 @@ int trash_put(struct job *job, const char *root, const char *path, char **to,
 	      struct err *err)
 {
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, root, err);
-	AUTO_FREE char *name = fd < 0 ? NULL : trash_place(job, fd, path, err);
+	AUTO_FREE char *name = fd < 0 ? NULL : trash_make_place(job, fd, path, err);
 
-	if (!name || raise_fence(job, fd, path, err) != 0 ||
+	if (!name || trash_raise_fence(job, fd, path, err) != 0 ||
 	    lease_check(job->lease, err) != 0)
 		return -1;
 	if (renameat(fd, path, fd, name) != 0)
@@ -154,7 +155,7 @@ void trash_expire(const char *root)
 }
 
 /* Names are <replicable's id>.<fence>. Whoever builds there holds that id's lease. */
-static int clear_one(void *arg, int dir, const char *name, struct err *err)
+static int trash_clear_staged(void *arg, int dir, const char *name, struct err *err)
 {
 	struct lease_manager *leases = arg;
 	struct lease *lease = NULL;
@@ -175,5 +176,5 @@ static int clear_one(void *arg, int dir, const char *name, struct err *err)
 
 void staging_clear(struct lease_manager *leases, const char *root)
 {
-	for_each(root, STAGING, clear_one, leases);
+	for_each(root, STAGING, trash_clear_staged, leases);
 }

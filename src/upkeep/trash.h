@@ -13,7 +13,8 @@
 
 /* Where below the root the copy at `path` would wait, in a trash that exists by then. The
  * caller frees. NULL: *err. */
-char *trash_place(const struct job *job, int root, const char *path, struct err *err);
+char *trash_make_place(const struct job *job, int root, const char *path,
+		       struct err *err);
 
 /* Moves the copy at <root>/<path>, durably, under the job's lease. Its fence is raised
  * first, so that no paused worker writes to it any more. *to is where it waits; the

@@ -84,7 +84,7 @@ static int read_scans(struct store_tx *tx, void *arg, struct err *err)
 	return found < 0 ? -1 : 0;
 }
 
-static bool is_done(const struct look *look)
+static bool lfs_names_is_observation_done(const struct look *look)
 {
 	return look->has_before &&
 	       strcmp(look->now.timeline, look->before.timeline) == 0 &&
@@ -115,7 +115,7 @@ static int compare_rows(const void *a, const void *b)
 	return strcmp(((const struct lfs_row *)a)->oid, ((const struct lfs_row *)b)->oid);
 }
 
-static void tidy_rows(lfs_rows *rows)
+static void lfs_names_tidy_rows(lfs_rows *rows)
 {
 	size_t kept = 0;
 
@@ -189,7 +189,7 @@ static int search(struct look *look, int root, const char *path, oid_list *known
 }
 
 /* store_work; arg: struct look */
-static int write_rows(struct store_tx *tx, void *arg, struct err *err)
+static int lfs_names_write_rows(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct look *look = arg;
 	const struct lfs_found found = {
@@ -202,13 +202,14 @@ static int write_rows(struct store_tx *tx, void *arg, struct err *err)
 	return lfs_rows_put(tx, &found, err);
 }
 
-static int record(struct look *look, const char *folder, struct err *err)
+static int lfs_names_record_observation(struct look *look, const char *folder,
+					struct err *err)
 {
 	char mark[MARK_SIZE];
 
 	look->now.whole_at = look->is_whole ? clock_wall_ms() : look->before.whole_at;
-	tidy_rows(&look->rows);
-	if (store_write(look->names->options.store, write_rows, look, err) != 0)
+	lfs_names_tidy_rows(&look->rows);
+	if (store_write(look->names->options.store, lfs_names_write_rows, look, err) != 0)
 		return -1;
 	mark_of(&look->now, mark);
 	return recorded_refs_write(folder, look->now.repository, mark,
@@ -226,7 +227,7 @@ static int look_through(struct look *look, struct err *err)
 
 	if (root < 0)
 		return -1;
-	found = locate(root, look->name, &path, err);
+	found = locate_repository(root, look->name, &path, err);
 	if (found == 0)
 		err_set(err, ERR_MISSING, "%s: no such repository is here", look->name);
 	if (found <= 0 || ref_reading_take_refs(root, path, &look->reading, err) != 0)
@@ -234,7 +235,7 @@ static int look_through(struct look *look, struct err *err)
 	find_known(look, folder, &known);
 	result = search(look, root, path, &known, err);
 	vec_clear(&known);
-	if (result != 0 || record(look, folder, err) != 0)
+	if (result != 0 || lfs_names_record_observation(look, folder, err) != 0)
 		return -1;
 	log_debug("lfs.looked", LOG_NUMBER("dur_ms", clock_boot_ms() - begun_at),
 		  LOG_TEXT("repo", look->name), LOG_NUMBER("found", look->rows.count),
@@ -242,7 +243,7 @@ static int look_through(struct look *look, struct err *err)
 	return 0;
 }
 
-static void look_clear(struct look *look)
+static void lfs_names_clear_observation(struct look *look)
 {
 	lfs_scan_clear(&look->now);
 	lfs_scan_clear(&look->before);
@@ -250,7 +251,7 @@ static void look_clear(struct look *look)
 	vec_clear(&look->rows);
 }
 
-static bool is_busy_locked(const struct lfs_names *names, const char *name)
+static bool lfs_names_is_busy_locked(const struct lfs_names *names, const char *name)
 {
 	for (size_t i = 0; i < names->busy.count; i++)
 		if (strcmp(names->busy.items[i], name) == 0)
@@ -259,11 +260,12 @@ static bool is_busy_locked(const struct lfs_names *names, const char *name)
 }
 
 /* Only one looks through a repository. False: somebody still does. */
-static bool begin(struct lfs_names *names, char *name, int64_t until)
+static bool lfs_names_begin_observation(struct lfs_names *names, char *name,
+					int64_t until)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&names->mutex);
 
-	while (is_busy_locked(names, name))
+	while (lfs_names_is_busy_locked(names, name))
 		if (stop_is_requested(&names->stop) ||
 		    !cond_wait_until(&names->changed, &names->mutex, until))
 			return false;
@@ -271,7 +273,7 @@ static bool begin(struct lfs_names *names, char *name, int64_t until)
 	return true;
 }
 
-static void end(struct lfs_names *names, const char *name)
+static void lfs_names_end_observation(struct lfs_names *names, const char *name)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&names->mutex);
 
@@ -288,18 +290,18 @@ int lfs_names_look(struct lfs_names *names, const char *name, int64_t until,
 	struct look look = { .names = names, .name = own };
 	int result = store_read(names->options.store, read_scans, &look, err);
 
-	if (result == 0 && !is_done(&look)) {
-		if (!begin(names, own, until)) {
-			look_clear(&look);
+	if (result == 0 && !lfs_names_is_observation_done(&look)) {
+		if (!lfs_names_begin_observation(names, own, until)) {
+			lfs_names_clear_observation(&look);
 			return err_set(err, ERR_BUSY,
 				       "%s: its history is still looked through", name);
 		}
 		result = store_read(names->options.store, read_scans, &look, err);
-		if (result == 0 && !is_done(&look))
+		if (result == 0 && !lfs_names_is_observation_done(&look))
 			result = look_through(&look, err);
-		end(names, own);
+		lfs_names_end_observation(names, own);
 	}
-	look_clear(&look);
+	lfs_names_clear_observation(&look);
 	return result;
 }
 
@@ -313,8 +315,8 @@ static bool failed_before(struct lfs_names *names, const struct lfs_scan *scan)
 	return failed && strcmp(failed, mark) == 0;
 }
 
-static void note_failure(struct lfs_names *names, const struct lfs_scan *scan,
-			 const struct err *err)
+static void lfs_names_note_failure(struct lfs_names *names, const struct lfs_scan *scan,
+				   const struct err *err)
 {
 	char mark[MARK_SIZE];
 
@@ -333,7 +335,7 @@ struct page {
 	lfs_scans scans;
 };
 
-static int read_due(struct store_tx *tx, void *arg, struct err *err)
+static int lfs_names_read_due(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct page *page = arg;
 
@@ -352,8 +354,8 @@ static int read_naming(struct store_tx *tx, void *arg, struct err *err)
 
 typedef void (*visit_scan)(struct lfs_names *names, const struct lfs_scan *scan);
 
-static int each(struct lfs_names *names, store_work read, visit_scan visit,
-		struct err *err)
+static int lfs_names_visit_each(struct lfs_names *names, store_work read,
+				visit_scan visit, struct err *err)
 {
 	AUTO_FREE char *after = xstrdup("");
 	bool has_more = true;
@@ -383,7 +385,7 @@ static void visit_due(struct lfs_names *names, const struct lfs_scan *scan)
 
 	if (!failed_before(names, scan) &&
 	    lfs_names_look(names, scan->name, begun_at, &err) != 0)
-		note_failure(names, scan, &err);
+		lfs_names_note_failure(names, scan, &err);
 	names->spent_ms += clock_boot_ms() - begun_at;
 }
 
@@ -392,7 +394,7 @@ struct count {
 	struct lfs_scan scan; /* its name is borrowed */
 };
 
-static int read_count(struct store_tx *tx, void *arg, struct err *err)
+static int lfs_names_read_count(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct count *count = arg;
 
@@ -413,7 +415,7 @@ static void visit_naming(struct lfs_names *names, const struct lfs_scan *scan)
 	struct store *store = names->options.store;
 	struct err err;
 
-	if (store_read(store, read_count, &count, &err) != 0 ||
+	if (store_read(store, lfs_names_read_count, &count, &err) != 0 ||
 	    (count.scan.absent != scan->absent &&
 	     store_write(store, write_count, &count, &err) != 0))
 		log_warn("lfs.not_counted", LOG_ERR(&err), LOG_TEXT("repo", scan->name));
@@ -440,13 +442,13 @@ static int prune(struct store_tx *tx, void *arg, struct err *err)
 	return lfs_rows_prune(tx, names->options.side, err);
 }
 
-static int work(struct lfs_names *names, struct err *err)
+static int lfs_names_visit_all(struct lfs_names *names, struct err *err)
 {
 	struct store *store = names->options.store;
 	struct orphans orphans = { .side = names->options.side };
 
-	if (each(names, read_due, visit_due, err) != 0 ||
-	    each(names, read_naming, visit_naming, err) != 0 ||
+	if (lfs_names_visit_each(names, lfs_names_read_due, visit_due, err) != 0 ||
+	    lfs_names_visit_each(names, read_naming, visit_naming, err) != 0 ||
 	    store_read(store, look_for_orphans, &orphans, err) != 0)
 		return -1;
 	return orphans.are_there ? store_write(store, prune, names, err) : 0;
@@ -454,7 +456,7 @@ static int work(struct lfs_names *names, struct err *err)
 
 /* Nothing is asked as long as nobody wrote to the database, and seldom where asking takes
  * long. */
-static void *run(void *arg)
+static void *lfs_names_run_thread(void *arg)
 {
 	struct lfs_names *names = arg;
 	struct store_stamp done = { 0 };
@@ -469,7 +471,7 @@ static void *run(void *arg)
 		names->spent_ms = 0;
 		if (is_known && store_stamp_equal(&stamp, &done))
 			continue;
-		if (work(names, &err) == 0)
+		if (lfs_names_visit_all(names, &err) == 0)
 			done = stamp;
 		else
 			log_warn("lfs.not_looked", LOG_ERR(&err));
@@ -490,7 +492,7 @@ struct lfs_names *lfs_names_start(const struct lfs_names_options *options)
 	mutex_init(&names->mutex);
 	cond_init(&names->changed);
 	stop_init(&names->stop);
-	thread_start(&names->thread, "lfs-names", run, names);
+	thread_start(&names->thread, "lfs-names", lfs_names_run_thread, names);
 	return names;
 }
 

@@ -99,7 +99,8 @@ static int take_names(struct search *search, struct str *rest, struct err *err)
 	return 0;
 }
 
-static int take_output(struct search *search, struct git_stream *stream, struct err *err)
+static int lfs_search_take_output(struct search *search, struct git_stream *stream,
+				  struct err *err)
 {
 	AUTO_STR struct str rest = STR_INIT;
 	char buffer[16 << 10];
@@ -113,7 +114,8 @@ static int take_output(struct search *search, struct git_stream *stream, struct 
 	return got < 0 ? err_set(err, ERR_INTERNAL, "git rev-list broke off") : 0;
 }
 
-static void add_lines(const oid_list *list, const char *prefix, struct str *out)
+static void lfs_search_add_lines(const oid_list *list, const char *prefix,
+				 struct str *out)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		str_add(out, prefix);
@@ -122,8 +124,8 @@ static void add_lines(const oid_list *list, const char *prefix, struct str *out)
 	}
 }
 
-static int walk(struct search *search, const oid_list *tips, const oid_list *known,
-		struct err *err)
+static int lfs_search_walk_objects(struct search *search, const oid_list *tips,
+				   const oid_list *known, struct err *err)
 {
 	static const char *const args[] = { "rev-list",
 					    "--ignore-missing",
@@ -141,8 +143,8 @@ static int walk(struct search *search, const oid_list *tips, const oid_list *kno
 	struct err ended;
 
 	memcpy(strict + 1, args + 2, sizeof(strict) - sizeof(strict[0]));
-	add_lines(known, "^", &input);
-	add_lines(tips, "", &input);
+	lfs_search_add_lines(known, "^", &input);
+	lfs_search_add_lines(tips, "", &input);
 	if (git_stream_open(&(struct git_call){ .work = search->work,
 						.repository = search->repo->path,
 						.args = known->count > 0 ? strict : args,
@@ -150,7 +152,7 @@ static int walk(struct search *search, const oid_list *tips, const oid_list *kno
 						.yields = true },
 			    -1, &stream, err) != 0)
 		return -1;
-	int result = take_output(search, stream, err);
+	int result = lfs_search_take_output(search, stream, err);
 	if (git_stream_close(stream, &ended) == 0)
 		return result;
 	if (result == 0 || err->class == ERR_INTERNAL)
@@ -167,7 +169,7 @@ int lfs_search(const struct git_work *work, const struct repo *repo, const oid_l
 	int result = 0;
 
 	if (tips->count > 0)
-		result = walk(&search, tips, known, err);
+		result = lfs_search_walk_objects(&search, tips, known, err);
 	if (result == 0)
 		result = read_group(&search, err);
 	str_clear(&search.group);
@@ -183,7 +185,7 @@ int lfs_search_gone(const struct git_work *work, const struct repo *repo,
 	AUTO_STR struct str said = STR_INIT;
 
 	*count = 0;
-	add_lines(known, "", &input);
+	lfs_search_add_lines(known, "", &input);
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
 					.args = args,
@@ -208,8 +210,8 @@ int lfs_search_lost(const struct git_work *work, const struct repo *repo,
 
 	if (known->count == 0)
 		return 0;
-	add_lines(tips, "^", &input);
-	add_lines(known, "", &input);
+	lfs_search_add_lines(tips, "^", &input);
+	lfs_search_add_lines(known, "", &input);
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
 					.args = args,

@@ -24,7 +24,7 @@ struct verifying {
 	int64_t recorded_at; /* boot ms */
 };
 
-static bool is_settled(const struct blob_look *look)
+static bool verify_blobs_is_settled(const struct blob_look *look)
 {
 	struct blob_print print;
 
@@ -37,7 +37,8 @@ static bool is_settling(const struct blob_look *look)
 {
 	struct blob_print print;
 
-	return look->why.class == ERR_NONE && look->row.print && !is_settled(look) &&
+	return look->why.class == ERR_NONE && look->row.print &&
+	       !verify_blobs_is_settled(look) &&
 	       blob_print_parse(look->row.print, &print) &&
 	       print.ctime_ns <= clock_wall_ns();
 }
@@ -61,14 +62,15 @@ static void let_settle(const struct verifying *verifying)
 			return;
 }
 
-static int digest(const struct verifying *verifying, const struct blob_look *look,
-		  struct blob_result *result, struct err *err)
+static int verify_blobs_compute_digest(const struct verifying *verifying,
+				       const struct blob_look *look,
+				       struct blob_result *result, struct err *err)
 {
 	char text[BLOB_PRINT_SIZE];
 	struct stat st;
 	AUTO_CLOSE int fd = -1;
 
-	result->is_settled = is_settled(look);
+	result->is_settled = verify_blobs_is_settled(look);
 	if (blob_open(verifying->root, look->id, &fd, &st, err) != 0 ||
 	    blob_digest(fd, &result->print, result->digest, verifying->batch->stop,
 			err) != 0)
@@ -80,13 +82,14 @@ static int digest(const struct verifying *verifying, const struct blob_look *loo
 }
 
 /* What a failure of the look says of the blob itself. */
-static bool is_fault(const struct err *why)
+static bool verify_blobs_is_fault(const struct err *why)
 {
 	return why->class == ERR_CORRUPT || why->class == ERR_CONFIG;
 }
 
 /* -1: stop. */
-static int read_one(struct verifying *verifying, const struct blob_look *look)
+static int verify_blobs_read_one(struct verifying *verifying,
+				 const struct blob_look *look)
 {
 	struct blob_result *result = &verifying->results[verifying->count];
 
@@ -94,8 +97,9 @@ static int read_one(struct verifying *verifying, const struct blob_look *look)
 		return 0;
 	*result = (struct blob_result){ .row = &look->row, .why = look->why };
 	if (look->why.class != ERR_NONE) {
-		result->is_deferred = !is_fault(&look->why);
-	} else if (digest(verifying, look, result, &result->why) != 0) {
+		result->is_deferred = !verify_blobs_is_fault(&look->why);
+	} else if (verify_blobs_compute_digest(verifying, look, result, &result->why) !=
+		   0) {
 		if (result->why.class == ERR_CANCELED)
 			return -1;
 		result->is_deferred = result->why.class == ERR_CONFLICT ||
@@ -105,7 +109,8 @@ static int read_one(struct verifying *verifying, const struct blob_look *look)
 	return 0;
 }
 
-static void tell(const struct verifying *verifying, const struct blob_result *result)
+static void verify_blobs_report(const struct verifying *verifying,
+				const struct blob_result *result)
 {
 	if (result->is_deferred)
 		log_info("verify.deferred", LOG_ERR(&result->why),
@@ -118,7 +123,7 @@ static void tell(const struct verifying *verifying, const struct blob_result *re
 			  LOG_TEXT("remedy", result->verdict.remedy));
 }
 
-static int record(struct verifying *verifying)
+static int verify_blobs_record_results(struct verifying *verifying)
 {
 	const struct blob_batch *batch = verifying->batch;
 	size_t count = verifying->count;
@@ -133,29 +138,29 @@ static int record(struct verifying *verifying)
 		return -1;
 	}
 	for (size_t i = 0; i < count; i++) {
-		tell(verifying, &verifying->results[i]);
+		verify_blobs_report(verifying, &verifying->results[i]);
 		verifying->judged += !verifying->results[i].is_deferred;
 	}
 	return 0;
 }
 
-static void read_all(struct verifying *verifying)
+static void verify_blobs_read_all(struct verifying *verifying)
 {
 	const struct blob_batch *batch = verifying->batch;
 
 	let_settle(verifying);
 	verifying->recorded_at = clock_boot_ms();
 	for (size_t i = 0; i < batch->count; i++) {
-		if (read_one(verifying, &verifying->looks[i]) != 0)
+		if (verify_blobs_read_one(verifying, &verifying->looks[i]) != 0)
 			break;
 		if (clock_boot_ms() - verifying->recorded_at >= HOLD_MS &&
-		    record(verifying) != 0)
+		    verify_blobs_record_results(verifying) != 0)
 			return;
 	}
-	record(verifying);
+	verify_blobs_record_results(verifying);
 }
 
-static int look_at_all(struct verifying *verifying, struct err *err)
+static int verify_blobs_observe_all(struct verifying *verifying, struct err *err)
 {
 	const struct blob_batch *batch = verifying->batch;
 
@@ -175,11 +180,11 @@ bool verify_blobs(const struct blob_batch *batch)
 	size_t gone = 0;
 	struct err err;
 
-	if (look_at_all(&verifying, &err) != 0)
+	if (verify_blobs_observe_all(&verifying, &err) != 0)
 		log_warn("verify.deferred", LOG_ERR(&err),
 			 LOG_TEXT("kind", batch->kind->type));
 	else
-		read_all(&verifying);
+		verify_blobs_read_all(&verifying);
 	for (size_t i = 0; i < batch->count; i++) {
 		gone += verifying.looks[i].why.class == ERR_MISSING;
 		blob_look_clear(&verifying.looks[i]);

@@ -26,8 +26,9 @@ static bool is_graph(const char *name)
 }
 
 /* Adds all but the last `tail` bytes; those are left in *end. */
-static bool add_content(int fd, off_t size, size_t tail, struct hash *hash,
-			unsigned char *end, const struct stop *stop)
+static bool verify_derived_hash_content(int fd, off_t size, size_t tail,
+					struct hash *hash, unsigned char *end,
+					const struct stop *stop)
 {
 	char buffer[65536];
 	off_t at = 0, until = size - (off_t)tail;
@@ -57,13 +58,14 @@ bool verify_ends_with_digest(int dir, const char *name, size_t oid_len,
 	    st.st_size <= (off_t)oid_len)
 		return false;
 	hash_init(&hash, oid_len == 32 ? HASH_SHA256 : HASH_SHA1);
-	if (!add_content(fd, st.st_size, oid_len, &hash, end, stop))
+	if (!verify_derived_hash_content(fd, st.st_size, oid_len, &hash, end, stop))
 		return false;
 	hash_end(&hash, digest);
 	return memcmp(end, digest, oid_len) == 0;
 }
 
-static int discard(int dir, const char *folder, const char *name, struct err *err)
+static int verify_derived_discard_file(int dir, const char *folder, const char *name,
+				       struct err *err)
 {
 	if (tree_remove(dir, name, err) != 0)
 		return -1;
@@ -81,8 +83,9 @@ static bool is_chain(int dir, const char *name)
 	       fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int check_folder(const struct repo *repo, const char *folder,
-			bool (*is_derived)(const char *name), struct err *err)
+static int verify_derived_check_folder(const struct repo *repo, const char *folder,
+				       bool (*is_derived)(const char *name),
+				       struct err *err)
 {
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(repo->fd, folder);
@@ -91,25 +94,27 @@ static int check_folder(const struct repo *repo, const char *folder,
 		if (is_derived(entry->d_name) && !is_chain(dirfd(list), entry->d_name) &&
 		    !verify_ends_with_digest(dirfd(list), entry->d_name, repo->oid_len,
 					     NULL) &&
-		    discard(dirfd(list), folder, entry->d_name, err) != 0)
+		    verify_derived_discard_file(dirfd(list), folder, entry->d_name,
+						err) != 0)
 			return -1;
 	return 0;
 }
 
-static int discard_all(const struct repo *repo, const char *folder, const char *prefix,
-		       struct err *err)
+static int verify_derived_discard_all(const struct repo *repo, const char *folder,
+				      const char *prefix, struct err *err)
 {
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(repo->fd, folder);
 
 	while (list && (entry = readdir(list)) != NULL)
 		if (text_starts_with(entry->d_name, prefix) &&
-		    discard(dirfd(list), folder, entry->d_name, err) != 0)
+		    verify_derived_discard_file(dirfd(list), folder, entry->d_name,
+						err) != 0)
 			return -1;
 	return 0;
 }
 
-static bool is_there(const struct repo *repo, const char *path)
+static bool verify_derived_is_there(const struct repo *repo, const char *path)
 {
 	struct stat st;
 
@@ -142,7 +147,9 @@ static int check_alternates(const struct repo *repo, struct err *err)
 	}
 	for (char *rest = text.data, *line; is_sound && (line = strsep(&rest, "\n"));)
 		is_sound = leads_somewhere(objects, line);
-	return is_sound ? 0 : discard(objects, "objects", "info/alternates", err);
+	return is_sound ? 0
+			: verify_derived_discard_file(objects, "objects",
+						      "info/alternates", err);
 }
 
 /* Not what ended the work from outside. */
@@ -152,8 +159,9 @@ static bool is_verdict(const struct err *err)
 	       err->class != ERR_TIMEOUT && err->class != ERR_DISK;
 }
 
-static int ask_git(const struct git_work *work, const struct repo *repo,
-		   const char *folder, const char *command, struct err *err)
+static int verify_derived_run_git(const struct git_work *work, const struct repo *repo,
+				  const char *folder, const char *command,
+				  struct err *err)
 {
 	const char *const args[] = { command, "verify", NULL };
 
@@ -162,20 +170,21 @@ static int ask_git(const struct git_work *work, const struct repo *repo,
 					.args = args },
 		    err) == 0)
 		return 0;
-	return is_verdict(err) ? discard_all(repo, folder, command, err) : -1;
+	return is_verdict(err) ? verify_derived_discard_all(repo, folder, command, err)
+			       : -1;
 }
 
 int verify_derived(const struct git_work *work, const struct repo *repo, struct err *err)
 {
 	if (check_alternates(repo, err) != 0 ||
-	    check_folder(repo, PACKS, is_of_packs, err) != 0 ||
-	    check_folder(repo, INFO, is_graph, err) != 0)
+	    verify_derived_check_folder(repo, PACKS, is_of_packs, err) != 0 ||
+	    verify_derived_check_folder(repo, INFO, is_graph, err) != 0)
 		return -1;
-	if (is_there(repo, PACKS "/" MULTI_PACK_INDEX) &&
-	    ask_git(work, repo, PACKS, MULTI_PACK_INDEX, err) != 0)
+	if (verify_derived_is_there(repo, PACKS "/" MULTI_PACK_INDEX) &&
+	    verify_derived_run_git(work, repo, PACKS, MULTI_PACK_INDEX, err) != 0)
 		return -1;
-	if (!is_there(repo, INFO "/" COMMIT_GRAPH) &&
-	    !is_there(repo, INFO "/" COMMIT_GRAPH "s"))
+	if (!verify_derived_is_there(repo, INFO "/" COMMIT_GRAPH) &&
+	    !verify_derived_is_there(repo, INFO "/" COMMIT_GRAPH "s"))
 		return 0;
-	return ask_git(work, repo, INFO, COMMIT_GRAPH, err);
+	return verify_derived_run_git(work, repo, INFO, COMMIT_GRAPH, err);
 }

@@ -41,7 +41,8 @@ static int may_go_on(const struct git_work *work, struct err *err)
 	return 0;
 }
 
-static int damaged(const struct loose *loose, const char *how, struct err *err)
+static int verify_loose_fail_damaged(const struct loose *loose, const char *how,
+				     struct err *err)
 {
 	err_set(err, ERR_CORRUPT, "%s %s", loose->path, how);
 	return err_remedy(err,
@@ -61,11 +62,12 @@ static int inflate_block(struct loose *loose, size_t len, struct err *err)
 		inflater->avail_out = BLOCK;
 		result = inflate(inflater, Z_NO_FLUSH);
 		if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
-			return damaged(loose, "cannot be inflated", err);
+			return verify_loose_fail_damaged(loose, "cannot be inflated",
+							 err);
 		hash_add(&loose->hash, loose->to, BLOCK - inflater->avail_out);
 	} while (result == Z_OK && (inflater->avail_in > 0 || inflater->avail_out == 0));
 	if (result == Z_STREAM_END && inflater->avail_in > 0)
-		return damaged(loose, "has more behind its end", err);
+		return verify_loose_fail_damaged(loose, "has more behind its end", err);
 	return result == Z_STREAM_END;
 }
 
@@ -78,16 +80,18 @@ static int read_stream(struct loose *loose, int fd, struct err *err)
 		if (may_go_on(loose->work, err) != 0)
 			return -1;
 		if (ended)
-			return damaged(loose, "has more behind its end", err);
+			return verify_loose_fail_damaged(loose, "has more behind its end",
+							 err);
 		ended = inflate_block(loose, (size_t)got, err);
 		if (ended < 0)
 			return -1;
 	}
 	if (got < 0 && errno == EIO) /* the disk itself says that it is lost */
-		return damaged(loose, "cannot be read: input/output error", err);
+		return verify_loose_fail_damaged(
+			loose, "cannot be read: input/output error", err);
 	if (got < 0)
 		return err_errno(err, "cannot read %s", loose->path);
-	return ended ? 0 : damaged(loose, "ends too early", err);
+	return ended ? 0 : verify_loose_fail_damaged(loose, "ends too early", err);
 }
 
 static int check_object(struct loose *loose, const struct oid *oid, struct err *err)
@@ -108,7 +112,8 @@ static int check_object(struct loose *loose, const struct oid *oid, struct err *
 	if (result != 0)
 		return -1;
 	if (memcmp(digest, oid->bytes, oid->len) != 0)
-		return damaged(loose, "is another object than its name says", err);
+		return verify_loose_fail_damaged(
+			loose, "is another object than its name says", err);
 	return 0;
 }
 
@@ -124,7 +129,8 @@ static bool is_object(const struct loose *loose, const char *folder, const char 
 	return oid_parse(text, loose->repo->oid_len, oid);
 }
 
-static int check_folder(struct loose *loose, const char *folder, struct err *err)
+static int verify_loose_check_folder(struct loose *loose, const char *folder,
+				     struct err *err)
 {
 	AUTO_FREE char *path = xasprintf("objects/%s", folder);
 	AUTO_CLOSEDIR DIR *dir = dir_list(loose->repo->fd, path);
@@ -163,7 +169,7 @@ int verify_loose(const struct git_work *work, const struct repo *repo, struct er
 	hash_init(&loose->hash, repo->oid_len == 20 ? HASH_SHA1 : HASH_SHA256);
 	for (unsigned i = 0; i < 256 && result == 0; i++) {
 		snprintf(folder, sizeof(folder), "%02x", i);
-		result = check_folder(loose, folder, err);
+		result = verify_loose_check_folder(loose, folder, err);
 	}
 	hash_clear(&loose->hash);
 	inflateEnd(&loose->inflater);

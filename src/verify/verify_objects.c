@@ -11,9 +11,9 @@
 #define TRIES 3
 
 typedef VEC(char *) name_list;
-#define AUTO_NAMES __attribute__((cleanup(name_list_clear)))
+#define AUTO_NAMES __attribute__((cleanup(verify_objects_clear_names)))
 
-static void name_list_clear(name_list *names)
+static void verify_objects_clear_names(name_list *names)
 {
 	for (size_t i = 0; i < names->count; i++)
 		free(names->items[i]);
@@ -48,8 +48,9 @@ static bool has_vanished(const struct repo *repo, char *const *names, size_t cou
 }
 
 /* 1: some are no longer there, and *err is what git said of that. */
-static int verify_batch(const struct git_work *work, const struct repo *repo,
-			char *const *names, size_t count, struct err *err)
+static int verify_objects_check_batch(const struct git_work *work,
+				      const struct repo *repo, char *const *names,
+				      size_t count, struct err *err)
 {
 	const char *args[BATCH + 3] = { "verify-pack", "--" };
 
@@ -76,8 +77,8 @@ static int verify_listed(const struct git_work *work, const struct repo *repo,
 
 	for (size_t i = 0; result == 0 && i < names.count; i += BATCH) {
 		size_t left = names.count - i;
-		result = verify_batch(work, repo, names.items + i,
-				      left < BATCH ? left : BATCH, err);
+		result = verify_objects_check_batch(work, repo, names.items + i,
+						    left < BATCH ? left : BATCH, err);
 	}
 	return result;
 }

@@ -45,7 +45,8 @@ static void forget_busy_locked(struct verify_origin *verify, uint64_t id)
 	}
 }
 
-static void rest(struct verify_origin *verify, const struct task *task, int64_t took_ms)
+static void verify_origin_rest(struct verify_origin *verify, const struct task *task,
+			       int64_t took_ms)
 {
 	int64_t ms = task->is_slow ? REST * took_ms : took_ms / REST_NEW_SHARE;
 
@@ -71,7 +72,7 @@ static bool verify_one(struct verify_origin *verify, const struct task *task)
 	return is_done;
 }
 
-static bool verify_batch(struct verify_origin *verify, const struct task *task)
+static bool verify_origin_run_batch(struct verify_origin *verify, const struct task *task)
 {
 	struct log_context before =
 		log_set_context((struct log_context){ .job = "verify" });
@@ -119,18 +120,18 @@ static void work_on_doubt(void *arg)
 	end_doubt(task->verify, task);
 }
 
-static void work(void *arg)
+static void verify_origin_run_task(void *arg)
 {
 	struct task *task = arg;
 	struct verify_origin *verify = task->verify;
 	int64_t started = clock_boot_ms();
-	bool is_done =
-		task->lane->blob ? verify_batch(verify, task) : verify_one(verify, task);
+	bool is_done = task->lane->blob ? verify_origin_run_batch(verify, task)
+					: verify_one(verify, task);
 
 	end_work(verify, task, is_done);
 	if (!is_done && !task->lane->blob)
 		stop_wait(&verify->stop, VERIFY_PATIENCE_MS);
-	rest(verify, task, clock_boot_ms() - started);
+	verify_origin_rest(verify, task, clock_boot_ms() - started);
 	lock(&verify->mutex);
 	verify->threads--;
 	verify->slow -= task->is_slow;
@@ -159,7 +160,7 @@ static void submit_locked(struct verify_origin *verify, struct verify_lane *lane
 	}
 	verify->threads++;
 	verify->slow += task->is_slow;
-	pool_submit(verify->pool, work, task);
+	pool_submit(verify->pool, verify_origin_run_task, task);
 }
 
 static bool may_submit_locked(const struct verify_origin *verify,

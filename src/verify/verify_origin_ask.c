@@ -7,7 +7,7 @@ struct asking {
 	int64_t at_least_ms;
 };
 
-static int ask(struct store_tx *tx, void *arg, struct err *err)
+static int verify_origin_ask_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
 	const struct asking *asking = arg;
@@ -40,5 +40,5 @@ int verify_origin_ask_kind(struct store *store, const char *kind, const char *na
 {
 	struct asking asking = { kind, name, at_least_ms };
 
-	return store_write(store, ask, &asking, err);
+	return store_write(store, verify_origin_ask_row, &asking, err);
 }

@@ -41,7 +41,7 @@ void verify_doubts_clear(struct verify_origin *verify)
 	forget_alarms_locked(verify);
 }
 
-static int64_t wait_ms(unsigned count)
+static int64_t verify_origin_doubt_wait_ms(unsigned count)
 {
 	int64_t ms = WAIT_LEAST_MS;
 
@@ -68,7 +68,7 @@ static bool take_alarm_locked(struct verify_origin *verify, const char *name)
 		return false;
 	if (now - alarm->until > 2 * WAIT_MOST_MS)
 		alarm->count = 0;
-	alarm->until = now + wait_ms(++alarm->count);
+	alarm->until = now + verify_origin_doubt_wait_ms(++alarm->count);
 	return true;
 }
 
@@ -79,7 +79,8 @@ void verify_doubt_proved(struct verify_origin *verify, const char *name)
 	free(map_remove(&verify->alarms, name));
 }
 
-static ssize_t find_locked(const struct verify_origin *verify, const char *name)
+static ssize_t verify_origin_doubt_find_locked(const struct verify_origin *verify,
+					       const char *name)
 {
 	for (size_t i = 0; i < verify->doubted.count; i++)
 		if (strcmp(verify->doubted.items[i].name, name) == 0)
@@ -90,7 +91,7 @@ static ssize_t find_locked(const struct verify_origin *verify, const char *name)
 bool verify_is_doubted(struct verify_origin *verify, const char *name)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
-	ssize_t at = find_locked(verify, name);
+	ssize_t at = verify_origin_doubt_find_locked(verify, name);
 
 	return at >= 0 && !verify->doubted.items[at].is_look;
 }
@@ -109,10 +110,10 @@ bool verify_doubt_take_locked(struct verify_origin *verify,
 	return false;
 }
 
-static void put_locked(struct verify_origin *verify, const struct origin_row *row,
-		       bool is_look)
+static void verify_origin_doubt_put_locked(struct verify_origin *verify,
+					   const struct origin_row *row, bool is_look)
 {
-	ssize_t at = find_locked(verify, row->name);
+	ssize_t at = verify_origin_doubt_find_locked(verify, row->name);
 
 	if (at >= 0)
 		verify->doubted.items[at].is_look &= is_look;
@@ -132,7 +133,7 @@ struct doubting {
 	struct origin_row row;
 };
 
-static int read_row(struct store_tx *tx, void *arg, struct err *err)
+static int verify_origin_doubt_read_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct doubting *doubting = arg;
 
@@ -144,7 +145,7 @@ static int read_row(struct store_tx *tx, void *arg, struct err *err)
 }
 
 /* Until it is found whole, or damaged: that is told by `failure`. */
-static int write_row(struct store_tx *tx, void *arg, struct err *err)
+static int verify_origin_doubt_write_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
 	const struct doubting *doubting = arg;
@@ -166,12 +167,12 @@ int verify_doubt_fail(struct store *store, const char *name, const struct err *w
 {
 	struct doubting doubting = { .name = name, .why = why, .is_proved = true };
 
-	return store_write(store, write_row, &doubting, err);
+	return store_write(store, verify_origin_doubt_write_row, &doubting, err);
 }
 
 static int mark(struct store *store, struct doubting *doubting, struct err *err)
 {
-	if (store_write(store, write_row, doubting, err) != 0)
+	if (store_write(store, verify_origin_doubt_write_row, doubting, err) != 0)
 		return -1;
 	log_warn("repository.doubted", LOG_TEXT("repo", doubting->name),
 		 LOG_ERR(doubting->why), LOG_TEXT("remedy", doubting->why->remedy));
@@ -185,16 +186,17 @@ static bool may_be_damage(const struct err *why)
 }
 
 /* True: it is put in line. */
-static bool is_news(struct verify_origin *verify, const struct doubting *doubting)
+static bool verify_origin_doubt_is_news(struct verify_origin *verify,
+					const struct doubting *doubting)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
 	const char *name = doubting->row.name;
-	ssize_t at = find_locked(verify, name);
+	ssize_t at = verify_origin_doubt_find_locked(verify, name);
 
 	if ((at >= 0 && !verify->doubted.items[at].is_look) ||
 	    (!doubting->is_proved && !take_alarm_locked(verify, name)))
 		return false;
-	put_locked(verify, &doubting->row, false);
+	verify_origin_doubt_put_locked(verify, &doubting->row, false);
 	return true;
 }
 
@@ -211,9 +213,10 @@ void verify_origin_doubt(struct verify_origin *verify, const char *name,
 
 	if (!may_be_damage(why))
 		return;
-	if (store_read(store, read_row, &doubting, &err) != 0 ||
+	if (store_read(store, verify_origin_doubt_read_row, &doubting, &err) != 0 ||
 	    (doubting.row.name && doubting.row.verification != VERIFICATION_FAILED &&
-	     is_news(verify, &doubting) && mark(store, &doubting, &err) != 0))
+	     verify_origin_doubt_is_news(verify, &doubting) &&
+	     mark(store, &doubting, &err) != 0))
 		log_error("verify.not_recorded", LOG_ERR(&err), LOG_TEXT("repo", name));
 	origin_row_clear(&doubting.row);
 }
@@ -222,10 +225,11 @@ void verify_origin_look(struct verify_origin *verify, const char *name)
 {
 	struct doubting doubting = { .name = name };
 
-	if (store_read(verify->options.store, read_row, &doubting, ERR_IGNORED) == 0 &&
+	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
+		       ERR_IGNORED) == 0 &&
 	    doubting.row.verification == VERIFICATION_SUCCEEDED) {
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
-		put_locked(verify, &doubting.row, true);
+		verify_origin_doubt_put_locked(verify, &doubting.row, true);
 	}
 	origin_row_clear(&doubting.row);
 }
@@ -235,7 +239,8 @@ void verify_origin_look_now(struct verify_origin *verify, const char *name)
 	struct doubting doubting = { .name = name };
 	struct err why;
 
-	if (store_read(verify->options.store, read_row, &doubting, ERR_IGNORED) == 0 &&
+	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
+		       ERR_IGNORED) == 0 &&
 	    doubting.row.path &&
 	    verify_origin_glance(verify->root, doubting.row.path, &verify->stop, &why) !=
 		    0)

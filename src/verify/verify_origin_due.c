@@ -20,7 +20,7 @@ struct filling {
 	origin_rows due, next;
 };
 
-static int read_work(struct store_tx *tx, void *arg, struct err *err)
+static int verify_origin_due_read_rows(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct filling *filling = arg;
 
@@ -60,7 +60,8 @@ static void take_dues(struct verify_origin *verify, struct verify_lane *lane,
 
 /* What comes while we sleep is due after half of the interval at the earliest
  * (change/notice_commit.c), or somebody wakes us for it. */
-static int64_t wait_for_next(struct verify_origin *verify, const origin_rows *rows)
+static int64_t verify_origin_due_compute_wait(struct verify_origin *verify,
+					      const origin_rows *rows)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
 	int64_t half = verify->options.reverify_ms / 2;
@@ -76,7 +77,8 @@ static int64_t wait_for_next(struct verify_origin *verify, const origin_rows *ro
 	return longest;
 }
 
-static int64_t fill(struct verify_origin *verify, struct verify_lane *lane)
+static int64_t verify_origin_due_fill_lane(struct verify_origin *verify,
+					   struct verify_lane *lane)
 {
 	struct filling filling = { .kind = lane->kind };
 	struct err err;
@@ -87,11 +89,14 @@ static int64_t fill(struct verify_origin *verify, struct verify_lane *lane)
 	filling.limit = PAGE + verify->busy.count + 1;
 	unlock(&verify->mutex);
 	verify_lane_clear(lane);
-	if (store_read(verify->options.store, read_work, &filling, &err) != 0) {
+	if (store_read(verify->options.store, verify_origin_due_read_rows, &filling,
+		       &err) != 0) {
 		log_warn("verify.no_list", LOG_ERR(&err));
 	} else {
 		take_dues(verify, lane, &filling.due);
-		wait = lane->dues.count > 0 ? 0 : wait_for_next(verify, &filling.next);
+		wait = lane->dues.count > 0
+			       ? 0
+			       : verify_origin_due_compute_wait(verify, &filling.next);
 	}
 	origin_rows_clear(&filling.due);
 	origin_rows_clear(&filling.next);
@@ -108,7 +113,8 @@ static bool take_stale(struct verify_origin *verify, struct verify_lane *lane)
 	return is_stale;
 }
 
-static int64_t pause_of(struct verify_origin *verify, const struct verify_lane *lane)
+static int64_t verify_origin_due_get_pause(struct verify_origin *verify,
+					   const struct verify_lane *lane)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
 
@@ -117,7 +123,7 @@ static int64_t pause_of(struct verify_origin *verify, const struct verify_lane *
 
 int64_t verify_lane_fill(struct verify_origin *verify, struct verify_lane *lane)
 {
-	int64_t wait = pause_of(verify, lane);
+	int64_t wait = verify_origin_due_get_pause(verify, lane);
 
 	if (wait > 0)
 		return wait;
@@ -126,7 +132,7 @@ int64_t verify_lane_fill(struct verify_origin *verify, struct verify_lane *lane)
 	wait = lane->next_at - clock_boot_ms();
 	if (!take_stale(verify, lane) && wait > 0)
 		return wait;
-	wait = fill(verify, lane);
+	wait = verify_origin_due_fill_lane(verify, lane);
 	lane->next_at = wait == INT64_MAX ? wait : clock_boot_ms() + wait;
 	return wait;
 }

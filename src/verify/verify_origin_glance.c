@@ -68,7 +68,7 @@ struct page {
 	origin_rows rows;
 };
 
-static int read_page(struct store_tx *tx, void *arg, struct err *err)
+static int verify_origin_glance_read_page(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct page *page = arg;
 
@@ -76,8 +76,10 @@ static int read_page(struct store_tx *tx, void *arg, struct err *err)
 	return origin_rows_list(tx, KIND_REPOSITORY, page->after, PAGE, &page->rows, err);
 }
 
-static int note(struct store *store, const char *name, const struct err *why,
-		struct verify_glances *glances, struct err *err)
+static int verify_origin_glance_note_failure(struct store *store, const char *name,
+					     const struct err *why,
+					     struct verify_glances *glances,
+					     struct err *err)
 {
 	if (glances->broken++ == 0) {
 		glances->example = xstrdup(name);
@@ -96,7 +98,8 @@ static int look_at_page(struct store *store, const char *root, const origin_rows
 		glances->looked++;
 		if (verify_origin_glance(root, row->path, NULL, &why) != 0 &&
 		    why.class == ERR_CORRUPT &&
-		    note(store, row->name, &why, glances, err) != 0)
+		    verify_origin_glance_note_failure(store, row->name, &why, glances,
+						      err) != 0)
 			return -1;
 	}
 	return 0;
@@ -112,7 +115,7 @@ int verify_origin_glance_all(struct store *store, const char *root,
 	*glances = (struct verify_glances){ 0 };
 	while (result == 0 && count == PAGE) {
 		struct page page = { .after = after };
-		result = store_read(store, read_page, &page, err);
+		result = store_read(store, verify_origin_glance_read_page, &page, err);
 		if (result == 0)
 			result = look_at_page(store, root, &page.rows, glances, err);
 		count = page.rows.count;

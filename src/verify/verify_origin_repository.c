@@ -78,8 +78,8 @@ static int write_result(struct store_tx *tx, void *arg, struct err *err)
 	return origin_row_update(tx, &row, row.generation, err);
 }
 
-static int record(struct verify_origin *verify, const char *name,
-		  const struct err *failure, struct err *err)
+static int verify_origin_repository_record(struct verify_origin *verify, const char *name,
+					   const struct err *failure, struct err *err)
 {
 	struct result result = { .name = name, .failure = failure };
 
@@ -94,7 +94,8 @@ static int record(struct verify_origin *verify, const char *name,
 	}
 }
 
-static int look(struct verify_origin *verify, const char *name, struct err *err)
+static int verify_origin_repository_check(struct verify_origin *verify, const char *name,
+					  struct err *err)
 {
 	struct err failure = { 0 };
 	uint64_t failed_at = 0; /* generation */
@@ -128,7 +129,7 @@ bool verify_origin_repository(struct verify_origin *verify, const char *name)
 {
 	int64_t started = clock_boot_ms();
 	struct err failure, err;
-	int result = look(verify, name, &failure);
+	int result = verify_origin_repository_check(verify, name, &failure);
 
 	if (result != 0 && !says_something(&failure))
 		return false;
@@ -142,7 +143,8 @@ bool verify_origin_repository(struct verify_origin *verify, const char *name)
 		verify_doubt_proved(verify, name);
 	else if (verify_is_doubted(verify, name))
 		return true; /* what was met may be newer than what was read */
-	if (record(verify, name, result == 0 ? NULL : &failure, &err) == 0)
+	if (verify_origin_repository_record(verify, name, result == 0 ? NULL : &failure,
+					    &err) == 0)
 		return true;
 	log_warn("verify.not_recorded", LOG_ERR(&err));
 	return false;

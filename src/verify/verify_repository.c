@@ -12,8 +12,9 @@ static void value_text(const struct ref *ref, struct str *out)
 		oid_add_text(&ref->oid, out);
 }
 
-static int differs(const struct ref_snapshot *found, const struct ref_snapshot *expected,
-		   const struct ref_diff *diff, struct err *err)
+static int verify_repository_report_diff(const struct ref_snapshot *found,
+					 const struct ref_snapshot *expected,
+					 const struct ref_diff *diff, struct err *err)
 {
 	AUTO_STR struct str is = STR_INIT;
 	AUTO_STR struct str should = STR_INIT;
@@ -46,7 +47,7 @@ int verify_repository(const struct repo *copy, const struct ref_snapshot *expect
 		return -1;
 	ref_diff_compute(&found, expected, &diff);
 	if (!ref_diff_is_empty(&diff))
-		return differs(&found, expected, &diff, err);
+		return verify_repository_report_diff(&found, expected, &diff, err);
 	checksum_of(&found, sum);
 	return 0;
 }

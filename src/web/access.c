@@ -91,7 +91,7 @@ static struct access_rules *take_rules(struct access *access)
 }
 
 /* Always false, so that a check can end in it. */
-static bool refuse(const struct decision *decision, int status, const char *code)
+static bool access_refuse(const struct decision *decision, int status, const char *code)
 {
 	decision->answer->status = status;
 	decision->answer->code = code;
@@ -125,7 +125,7 @@ static bool identify_site(const struct decision *decision, const char *site,
 			   "[secondary \"%s\"] must be in the primary's configuration, "
 			   "and be enabled",
 			   site);
-		return refuse(decision, 401, "UNKNOWN_SITE");
+		return access_refuse(decision, 401, "UNKNOWN_SITE");
 	}
 	verdict = question->needs == WEB_GIT
 			  ? site_token_check_git(key, token, question->git_service,
@@ -134,8 +134,8 @@ static bool identify_site(const struct decision *decision, const char *site,
 						     decision->nonces, decision->err);
 	principal->site = key;
 	return verdict == TOKEN_GOOD ||
-	       refuse(decision, verdict == TOKEN_TOO_MANY ? 429 : 401,
-		      token_verdict_code(verdict));
+	       access_refuse(decision, verdict == TOKEN_TOO_MANY ? 429 : 401,
+			     token_verdict_code(verdict));
 }
 
 static bool identify_token(const struct decision *decision, const struct token *token,
@@ -150,22 +150,22 @@ static bool identify_token(const struct decision *decision, const struct token *
 	err_set(decision->err, ERR_AUTH, "this token (%s) was good until %s", token->name,
 		ended);
 	err_remedy(decision->err, "ask the operator of this site for a new one");
-	return refuse(decision, 401, "TOKEN_EXPIRED");
+	return access_refuse(decision, 401, "TOKEN_EXPIRED");
 }
 
 static bool refuse_user(const struct decision *decision, enum password_verdict verdict)
 {
 	if (verdict == PASSWORD_LATER)
-		return refuse(decision, ACCESS_LATER, NULL);
+		return access_refuse(decision, ACCESS_LATER, NULL);
 	if (verdict == PASSWORD_TOO_MANY) {
 		err_set(decision->err, ERR_AUTH, "too many log in at this moment");
 		err_remedy(decision->err, "try again in a moment");
-		return refuse(decision, 429, "TOO_MANY_LOGINS");
+		return access_refuse(decision, 429, "TOO_MANY_LOGINS");
 	}
 	err_set(decision->err, ERR_AUTH, "this user and password are not known here");
 	err_remedy(decision->err, "ask the operator of this site for an entry in "
 				  "http.passwordFile, or for a token");
-	return refuse(decision, 401, "BAD_CREDENTIALS");
+	return access_refuse(decision, 401, "BAD_CREDENTIALS");
 }
 
 static bool identify_user(const struct decision *decision,
@@ -201,7 +201,7 @@ static bool identify(const struct decision *decision, const struct credential *c
 	err_set(decision->err, ERR_AUTH, "the token is not known here");
 	err_remedy(decision->err, "show a token that the configuration of this site "
 				  "names, as http.operatorTokenFile");
-	return refuse(decision, 401, "BAD_CREDENTIALS");
+	return access_refuse(decision, 401, "BAD_CREDENTIALS");
 }
 
 static bool may_use_repository(const struct decision *decision,
@@ -241,7 +241,7 @@ static bool has_right(const struct decision *decision, const struct principal *p
 	return false;
 }
 
-static const char *name_of(const struct principal *principal)
+static const char *access_get_principal_name(const struct principal *principal)
 {
 	if (principal->site)
 		return principal->site->site;
@@ -255,11 +255,11 @@ static bool needs_operator(const struct access_question *question)
 
 static bool forbid(const struct decision *decision, const struct principal *principal)
 {
-	const char *name = name_of(principal);
+	const char *name = access_get_principal_name(principal);
 
 	if (needs_operator(decision->question) && principal->site) {
 		err_set(decision->err, ERR_AUTH, "this takes an operator, not a site");
-		return refuse(decision, 403, "OPERATOR_ONLY");
+		return access_refuse(decision, 403, "OPERATOR_ONLY");
 	}
 	if (decision->question->needs == WEB_GIT)
 		err_set(decision->err, ERR_AUTH, "\"%s\" may not %s this repository",
@@ -267,7 +267,7 @@ static bool forbid(const struct decision *decision, const struct principal *prin
 	else
 		err_set(decision->err, ERR_AUTH, "\"%s\" has no right to ask this", name);
 	err_remedy(decision->err, "ask the operator of this site for the right");
-	return refuse(decision, 403, "FORBIDDEN");
+	return access_refuse(decision, 403, "FORBIDDEN");
 }
 
 static void tell_who(const struct principal *principal, struct access_answer *answer)
@@ -275,10 +275,11 @@ static void tell_who(const struct principal *principal, struct access_answer *an
 	if (principal->site)
 		snprintf(answer->site, sizeof(answer->site), "%s", principal->site->site);
 	else
-		snprintf(answer->user, sizeof(answer->user), "%s", name_of(principal));
+		snprintf(answer->user, sizeof(answer->user), "%s",
+			 access_get_principal_name(principal));
 }
 
-static bool judge(const struct decision *decision)
+static bool access_authorize(const struct decision *decision)
 {
 	AUTO_CREDENTIAL struct credential credential;
 	struct principal principal;
@@ -287,7 +288,7 @@ static bool judge(const struct decision *decision)
 		err_set(decision->err, ERR_AUTH,
 			"the header Authorization is not understood: neither Bearer nor "
 			"Basic");
-		return refuse(decision, 401, "BAD_CREDENTIALS");
+		return access_refuse(decision, 401, "BAD_CREDENTIALS");
 	}
 	if (!identify(decision, &credential, &principal))
 		return false;
@@ -321,7 +322,7 @@ static bool refuse_all_pushes(const struct decision *decision)
 	err_set(decision->err, ERR_AUTH, "nobody may push to this site");
 	err_remedy(decision->err, "set http.passwordFile, or a [token] with rights = "
 				  "push, in its configuration");
-	return refuse(decision, 403, "NO_PUSHES");
+	return access_refuse(decision, 403, "NO_PUSHES");
 }
 
 static bool ask_for_credential(const struct decision *decision)
@@ -345,7 +346,7 @@ static bool ask_for_credential(const struct decision *decision)
 	else
 		err_remedy(err, "send the token in http.operatorTokenFile of this site "
 				"in the header Authorization, as Bearer");
-	return refuse(decision, 401, "NO_CREDENTIALS");
+	return access_refuse(decision, 401, "NO_CREDENTIALS");
 }
 
 /* At most a line a second: who guesses tokens shall not fill the disk. Git asks without a
@@ -384,7 +385,7 @@ static void count_refused(const char *code)
 }
 
 /* Whatever is shown: the primary is shown it, too. */
-static bool is_for_primary(const struct access_question *question)
+static bool access_is_for_primary(const struct access_question *question)
 {
 	return question->is_forwarded_push && (question->needs == WEB_PRIMARY_OPERATOR ||
 					       asks_for(question, GIT_RECEIVE_PACK));
@@ -404,7 +405,8 @@ void access_decide(struct access *access, const struct access_question *question
 		is_let_in =
 			needs_no_credential(&decision) || ask_for_credential(&decision);
 	else
-		is_let_in = is_for_primary(question) || judge(&decision);
+		is_let_in =
+			access_is_for_primary(question) || access_authorize(&decision);
 	if (is_let_in || answer->status == ACCESS_LATER)
 		return;
 	count_refused(answer->code);

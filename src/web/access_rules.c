@@ -58,8 +58,8 @@ static int read_http(const struct conf *conf, struct access_rules *rules, struct
 		       : 0;
 }
 
-static int read_site(const struct conf *conf, const char *site,
-		     struct access_rules *rules, struct err *err)
+static int access_rules_read_site(const struct conf *conf, const char *site,
+				  struct access_rules *rules, struct err *err)
 {
 	const struct conf_entry *file = conf_get(conf, "secondary", site, "secretFile");
 	struct site_key key;
@@ -81,14 +81,15 @@ static int read_site(const struct conf *conf, const char *site,
 	return 0;
 }
 
-static int read_all(const struct conf *conf, struct access_rules *rules, struct err *err)
+static int access_rules_read_all(const struct conf *conf, struct access_rules *rules,
+				 struct err *err)
 {
 	struct conf_names sites = { 0 };
 	int result = read_http(conf, rules, err);
 
 	conf_subsections(conf, "secondary", &sites);
 	for (size_t i = 0; i < sites.count && result == 0; i++)
-		result = read_site(conf, sites.items[i], rules, err);
+		result = access_rules_read_site(conf, sites.items[i], rules, err);
 	vec_clear(&sites);
 	return result;
 }
@@ -99,7 +100,7 @@ int access_rules_read(const struct conf *conf, struct access_rules **rules,
 	struct access_rules *new = xcalloc(1, sizeof(*new));
 
 	new->users = 1;
-	if (read_all(conf, new, err)) {
+	if (access_rules_read_all(conf, new, err)) {
 		rules_free(new);
 		return -1;
 	}
@@ -134,7 +135,7 @@ const struct site_key *access_rules_key(const struct access_rules *rules,
 }
 
 /* What is no name ("public/../secret") is in no pattern. */
-static bool take(const name_patterns *patterns, const char *name)
+static bool access_rules_match_name(const name_patterns *patterns, const char *name)
 {
 	return name && name_check(name, ERR_IGNORED) == 0 &&
 	       name_patterns_take(patterns, name);
@@ -142,7 +143,7 @@ static bool take(const name_patterns *patterns, const char *name)
 
 bool access_rules_let_read(const struct access_rules *rules, const char *name)
 {
-	return rules->anonymous_read || take(&rules->anonymous, name);
+	return rules->anonymous_read || access_rules_match_name(&rules->anonymous, name);
 }
 
 /* Users come and go with their lines in the password file, which is looked at only when
@@ -161,5 +162,6 @@ bool access_rules_let_push(const struct access_rules *rules)
 
 bool access_rules_token_takes(const struct token *token, const char *name)
 {
-	return token->repositories.count == 0 || take(&token->repositories, name);
+	return token->repositories.count == 0 ||
+	       access_rules_match_name(&token->repositories, name);
 }

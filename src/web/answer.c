@@ -75,7 +75,7 @@ void web_answer_problem(struct web_response *response, int status, const char *c
 	web_answer_json(response, status, json_problem(code, message, remedy));
 }
 
-static int status_of(enum err_class class)
+static int answer_find_status(enum err_class class)
 {
 	switch (class) {
 	case ERR_MISSING:
@@ -110,7 +110,8 @@ void answer_err(struct web_response *response, int status, const struct err *err
 	if (err->reason != REASON_NONE)
 		json_put_text(problem, "reason", err_reason_name(err->reason));
 	answer_reset(response);
-	web_answer_json(response, status ? status : status_of(err->class), problem);
+	web_answer_json(response, status ? status : answer_find_status(err->class),
+			problem);
 	if (err->reason != REASON_NONE)
 		web_set_header(response, WEB_ERROR_REASON, err_reason_name(err->reason));
 }

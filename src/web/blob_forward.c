@@ -13,7 +13,7 @@ struct passing {
 	char *kind, *name;                 /* owned */
 };
 
-static void close_passing(void *arg)
+static void blob_forward_close_passing(void *arg)
 {
 	struct passing *passing = arg;
 
@@ -23,7 +23,7 @@ static void close_passing(void *arg)
 	free(passing);
 }
 
-static ssize_t read_passing(void *arg, void *buffer, size_t size)
+static ssize_t blob_forward_read_passing(void *arg, void *buffer, size_t size)
 {
 	struct passing *passing = arg;
 	struct err err;
@@ -36,7 +36,8 @@ static ssize_t read_passing(void *arg, void *buffer, size_t size)
 	return got;
 }
 
-static ssize_t read_upload(void *arg, void *buffer, size_t size, struct err *err)
+static ssize_t blob_forward_read_upload(void *arg, void *buffer, size_t size,
+					struct err *err)
 {
 	const struct passing *passing = arg;
 
@@ -56,8 +57,9 @@ static char *url_of(const struct web_request *request)
 	return xasprintf("%.*s%s", (int)len, base, request->target);
 }
 
-static int open_passing(const struct web_request *request, struct passing *passing,
-			struct forward_answer *answer, struct err *err)
+static int blob_forward_open_passing(const struct web_request *request,
+				     struct passing *passing,
+				     struct forward_answer *answer, struct err *err)
 {
 	static const char *const given[] = { "Authorization",  "Content-Digest",
 					     "Content-Type",   "User-Agent",
@@ -72,25 +74,27 @@ static int open_passing(const struct web_request *request, struct passing *passi
 		size = UINT64_MAX;
 	for (size_t i = 0; i < ARRAY_SIZE(given); i++)
 		pass_on_copy(&headers, request, given[i]);
-	int result = forward_open(request->services->forwarder,
-				  &(struct forward_request){ .method = "PUT",
-							     .url = url,
-							     .headers = headers.list,
-							     .read = read_upload,
-							     .arg = passing,
-							     .body_size = size,
-							     .stop = request->cut },
-				  &passing->forward, answer, &is_sent, err);
+	int result =
+		forward_open(request->services->forwarder,
+			     &(struct forward_request){ .method = "PUT",
+							.url = url,
+							.headers = headers.list,
+							.read = blob_forward_read_upload,
+							.arg = passing,
+							.body_size = size,
+							.stop = request->cut },
+			     &passing->forward, answer, &is_sent, err);
 	passing->request = NULL;
 	return result;
 }
 
-static void hand_on(struct passing *passing, const struct forward_answer *answer,
-		    struct web_response *response)
+static void blob_forward_hand_on(struct passing *passing,
+				 const struct forward_answer *answer,
+				 struct web_response *response)
 {
 	pass_on_head(answer, response);
-	response->read = read_passing;
-	response->close = close_passing;
+	response->read = blob_forward_read_passing;
+	response->close = blob_forward_close_passing;
 	response->stream = passing;
 }
 
@@ -106,7 +110,8 @@ static void answer_unreached(const struct passing *passing, const struct err *er
 		       "try again in a while");
 }
 
-static void pass(const struct web_request *request, struct web_response *response)
+static void blob_forward_pass_request(const struct web_request *request,
+				      struct web_response *response)
 {
 	struct passing *passing = xcalloc(1, sizeof(*passing));
 	struct forward_answer answer;
@@ -115,17 +120,17 @@ static void pass(const struct web_request *request, struct web_response *respons
 	passing->request = request;
 	passing->kind = xstrdup(request->kind);
 	passing->name = xstrdup(request->name);
-	if (open_passing(request, passing, &answer, &err) != 0) {
+	if (blob_forward_open_passing(request, passing, &answer, &err) != 0) {
 		answer_unreached(passing, &err, response);
-		close_passing(passing);
+		blob_forward_close_passing(passing);
 	} else if (answer.status >= 300 && answer.status < 400) {
 		pass_on_refuse_status(response, answer.status);
-		close_passing(passing);
+		blob_forward_close_passing(passing);
 	} else {
 		log_info("blob.forwarded", LOG_TEXT("kind", passing->kind),
 			 LOG_TEXT("name", passing->name),
 			 LOG_NUMBER("status", answer.status));
-		hand_on(passing, &answer, response);
+		blob_forward_hand_on(passing, &answer, response);
 	}
 	forward_answer_clear(&answer);
 }
@@ -135,6 +140,6 @@ int blob_forward_put(const struct web_request *request, struct web_response *res
 {
 	(void)err;
 	if (!pass_on_is_loop(request, response))
-		pass(request, response);
+		blob_forward_pass_request(request, response);
 	return 0;
 }

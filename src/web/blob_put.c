@@ -34,8 +34,8 @@ static uint64_t announced_size(const struct web_request *request)
 		       : UINT64_MAX;
 }
 
-static int receive(const struct web_request *request, struct blob_incoming *incoming,
-		   struct err *err)
+static int blob_put_receive(const struct web_request *request,
+			    struct blob_incoming *incoming, struct err *err)
 {
 	AUTO_FREE char *piece = xmalloc(PIECE);
 	ssize_t got;
@@ -61,7 +61,8 @@ static int check_digest(struct blob_incoming *incoming, const struct blob_put *p
 }
 
 /* Whether what is there has this very content, and is durable. */
-static bool is_there(int root, const struct blob_put *put, struct blob_known *known)
+static bool blob_put_is_there(int root, const struct blob_put *put,
+			      struct blob_known *known)
 {
 	AUTO_CLOSE int fd = -1;
 	struct stat stat;
@@ -104,8 +105,8 @@ static bool is_free(int root, const char *id)
 	return blob_open(root, id, &fd, &stat, &err) != 0 && err.class == ERR_MISSING;
 }
 
-static int record(const struct web_request *request, struct blob_put *put,
-		  const struct blob_known *known, struct err *err)
+static int blob_put_record(const struct web_request *request, struct blob_put *put,
+			   const struct blob_known *known, struct err *err)
 {
 	struct blob_look look = { .id = put->id, .known = known };
 	int result = blob_notice_compare_one(request->services->blob_notice, put->kind,
@@ -117,25 +118,27 @@ static int record(const struct web_request *request, struct blob_put *put,
 	return 0;
 }
 
-static int commit(const struct web_request *request, int root,
-		  struct blob_incoming **incoming, struct blob_put *put, struct err *err)
+static int blob_put_commit(const struct web_request *request, int root,
+			   struct blob_incoming **incoming, struct blob_put *put,
+			   struct err *err)
 {
 	struct blob_known known = { 0 };
 
 	put->is_new = is_free(root, put->id);
-	if (put->is_new || !is_there(root, put, &known)) {
+	if (put->is_new || !blob_put_is_there(root, put, &known)) {
 		memcpy(known.digest, put->digest, sizeof(known.digest));
 		if (commit_file(root, incoming, &known, err) != 0)
 			return -1;
 	}
-	return record(request, put, &known, err);
+	return blob_put_record(request, put, &known, err);
 }
 
 /* What came was right: who removes it again, or puts a link above it, is in the way. */
-static int settle(const struct web_request *request, int root,
-		  struct blob_incoming **incoming, struct blob_put *put, struct err *err)
+static int blob_put_settle(const struct web_request *request, int root,
+			   struct blob_incoming **incoming, struct blob_put *put,
+			   struct err *err)
 {
-	if (commit(request, root, incoming, put, err) == 0)
+	if (blob_put_commit(request, root, incoming, put, err) == 0)
 		return 0;
 	if (err->class == ERR_CORRUPT || err->class == ERR_MISSING ||
 	    err->class == ERR_CONFIG)
@@ -179,11 +182,12 @@ int blob_put_upload(const struct web_request *request, struct blob_put *put,
 						     .size = announced_size(request) },
 		    &incoming, err) != 0)
 		return -1;
-	int result = receive(request, incoming, err) != 0 ||
-				     check_digest(incoming, put, err) != 0 ||
-				     settle(request, root, &incoming, put, err) != 0
-			     ? -1
-			     : 0;
+	int result =
+		blob_put_receive(request, incoming, err) != 0 ||
+				check_digest(incoming, put, err) != 0 ||
+				blob_put_settle(request, root, &incoming, put, err) != 0
+			? -1
+			: 0;
 	blob_incoming_close(incoming, true);
 	if (result == 0)
 		log_put(request, put, begun_at);
@@ -203,7 +207,7 @@ static bool decode_digest(const char *text, char digest[BLOB_DIGEST_SIZE])
 }
 
 /* "sha-256=:BASE64:" in a list of such, RFC 9530; two that differ are none. */
-static bool read_digest(const char *header, char digest[BLOB_DIGEST_SIZE])
+static bool blob_put_read_digest(const char *header, char digest[BLOB_DIGEST_SIZE])
 {
 	static const char key[] = "sha-256=:";
 	char again[BLOB_DIGEST_SIZE];
@@ -223,7 +227,7 @@ static bool read_digest(const char *header, char digest[BLOB_DIGEST_SIZE])
 	return has;
 }
 
-static int wrong_request(struct err *err, const char *text, const char *remedy)
+static int blob_put_refuse_request(struct err *err, const char *text, const char *remedy)
 {
 	err_set(err, ERR_CONFIG, "%s", text);
 	return err_remedy(err, "%s", remedy);
@@ -242,8 +246,8 @@ static int check_headers(const struct web_request *request, struct err *err)
 			return err_set(err, ERR_CONFIG, "%s is not understood here",
 				       refused[i]);
 	if (encoding && *encoding && strcmp(encoding, "identity") != 0)
-		return wrong_request(err, "the body is encoded",
-				     "send it without Content-Encoding");
+		return blob_put_refuse_request(err, "the body is encoded",
+					       "send it without Content-Encoding");
 	return 0;
 }
 
@@ -255,12 +259,12 @@ static int choose_digest(const struct web_request *request, struct blob_put *put
 	char claimed[BLOB_DIGEST_SIZE];
 	bool is_immutable = blob_id_digest(put->kind, put->id, claimed);
 
-	if (header && !read_digest(header, put->digest))
-		return wrong_request(err, "Content-Digest has no right sha-256",
-				     "it looks like sha-256=:BASE64:");
+	if (header && !blob_put_read_digest(header, put->digest))
+		return blob_put_refuse_request(err, "Content-Digest has no right sha-256",
+					       "it looks like sha-256=:BASE64:");
 	if (!header && !is_immutable)
-		return wrong_request(err, "Content-Digest is missing",
-				     "send Content-Digest: sha-256=:BASE64:");
+		return blob_put_refuse_request(err, "Content-Digest is missing",
+					       "send Content-Digest: sha-256=:BASE64:");
 	if (!header)
 		memcpy(put->digest, claimed, sizeof(claimed));
 	if (!is_immutable || strcmp(claimed, put->digest) == 0)
@@ -282,8 +286,8 @@ static void answer_put(const struct blob_put *put, struct web_response *response
 			inventory_row_json(put->kind->type, &put->row));
 }
 
-static int put_here(const struct web_request *request, const struct blob_kind *kind,
-		    struct web_response *response, struct err *err)
+static int blob_put_here(const struct web_request *request, const struct blob_kind *kind,
+			 struct web_response *response, struct err *err)
 {
 	struct blob_put put = { .kind = kind, .id = request->name };
 	int result;
@@ -315,5 +319,5 @@ int blob_put(const struct web_request *request, struct web_response *response,
 	if (!api_needs_role(request, SITE_PRIMARY, response))
 		return 0;
 	kind = api_blob_kind(request, response);
-	return kind ? put_here(request, kind, response, err) : 0;
+	return kind ? blob_put_here(request, kind, response, err) : 0;
 }

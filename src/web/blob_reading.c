@@ -25,7 +25,7 @@ void blob_source_close(struct blob_source *source)
 		close(TAKE_FD(source->root));
 }
 
-static void close_file(struct blob_reading *reading)
+static void blob_reading_close_file(struct blob_reading *reading)
 {
 	if (reading->fd >= 0)
 		close(TAKE_FD(reading->fd));
@@ -33,7 +33,7 @@ static void close_file(struct blob_reading *reading)
 
 void blob_reading_clear(struct blob_reading *reading)
 {
-	close_file(reading);
+	blob_reading_close_file(reading);
 	origin_row_clear(&reading->row);
 }
 
@@ -44,7 +44,7 @@ struct rows {
 	struct blob_reading *readings;
 };
 
-static int read_rows(struct store_tx *tx, void *arg, struct err *err)
+static int blob_reading_read_rows(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct rows *rows = arg;
 
@@ -64,10 +64,10 @@ int blob_readings_prepare(const struct blob_source *source, const char *const *i
 
 	for (size_t i = 0; i < count; i++)
 		readings[i] = (struct blob_reading)BLOB_READING_INIT;
-	return store_read(source->services->store, read_rows, &rows, err);
+	return store_read(source->services->store, blob_reading_read_rows, &rows, err);
 }
 
-static bool is_as_recorded(const struct blob_reading *reading)
+static bool blob_reading_is_as_recorded(const struct blob_reading *reading)
 {
 	char text[BLOB_PRINT_SIZE];
 
@@ -79,11 +79,11 @@ static bool is_as_recorded(const struct blob_reading *reading)
 static int try_open(const struct blob_source *source, const char *id,
 		    struct blob_reading *reading, struct err *err)
 {
-	close_file(reading);
+	blob_reading_close_file(reading);
 	if (blob_open(source->root, id, &reading->fd, &reading->stat, err) != 0)
 		return err->class == ERR_MISSING && !reading->row.name ? -1 : 0;
 	blob_print_of(&reading->stat, &reading->print);
-	return is_as_recorded(reading);
+	return blob_reading_is_as_recorded(reading);
 }
 
 /* The row becomes what the disk says now. */
@@ -108,19 +108,20 @@ static int check_content(const struct origin_row *row, struct err *err)
 }
 
 /* A checksum tells whoever receives it. */
-static bool is_settled(const struct blob_reading *reading)
+static bool blob_reading_is_settled(const struct blob_reading *reading)
 {
 	return reading->row.checksum ||
 	       blob_print_is_settled(&reading->print, clock_wall_ns());
 }
 
 /* A time in the future is not waited for for ever. */
-static int settle(const struct blob_source *source, const struct blob_reading *reading,
-		  struct err *err)
+static int blob_reading_wait_until_settled(const struct blob_source *source,
+					   const struct blob_reading *reading,
+					   struct err *err)
 {
 	int64_t until = clock_boot_ms() + SETTLE_MS;
 
-	while (!is_settled(reading) && clock_boot_ms() < until)
+	while (!blob_reading_is_settled(reading) && clock_boot_ms() < until)
 		if (stop_wait(source->stop, SETTLE_PAUSE_MS))
 			return err_set(err, ERR_CANCELED, "this node is ending");
 	return 0;
@@ -134,7 +135,8 @@ static int open_settled(const struct blob_source *source, const char *id,
 
 	if (found <= 0)
 		return found;
-	if (check_content(&reading->row, err) != 0 || settle(source, reading, err) != 0)
+	if (check_content(&reading->row, err) != 0 ||
+	    blob_reading_wait_until_settled(source, reading, err) != 0)
 		return -1;
 	return blob_reading_holds(reading);
 }

@@ -60,8 +60,9 @@ static int put_registry(struct store *store, const char *type, json_t *object,
 	return 0;
 }
 
-static int add_kind(const struct web_request *request, const struct blob_kind *kind,
-		    json_t *array, struct err *err)
+static int web_blobs_add_kind(const struct web_request *request,
+			      const struct blob_kind *kind, json_t *array,
+			      struct err *err)
 {
 	const struct web_services *services = request->services;
 	json_t *object = json_object();
@@ -87,7 +88,7 @@ static int get_types(const struct web_request *request, struct web_response *res
 	}
 	json_put(page, "types", array);
 	for (size_t i = 0; kinds && i < kinds->items.count; i++)
-		if (add_kind(request, &kinds->items.items[i], array, err) != 0)
+		if (web_blobs_add_kind(request, &kinds->items.items[i], array, err) != 0)
 			return -1;
 	web_answer_json(response, 200, json_incref(page));
 	return 0;

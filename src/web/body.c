@@ -25,7 +25,7 @@ uint64_t body_bound_files(uint64_t bytes)
 	return atomic_exchange(&spooled_max, bytes);
 }
 
-static void drop(struct body *body)
+static void body_drop(struct body *body)
 {
 	if (body->fd >= 0)
 		close(TAKE_FD(body->fd));
@@ -34,9 +34,9 @@ static void drop(struct body *body)
 	str_clear(&body->memory);
 }
 
-static int refuse(struct body *body, int status)
+static int body_refuse(struct body *body, int status)
 {
-	drop(body);
+	body_drop(body);
 	body->refusal = status;
 	return -1;
 }
@@ -44,8 +44,8 @@ static int refuse(struct body *body, int status)
 static int refuse_file(struct body *body, const struct err *err)
 {
 	if (err->class == ERR_BUSY)
-		return refuse(body, 503);
-	return refuse(body, err->class == ERR_DISK ? 507 : 500);
+		return body_refuse(body, 503);
+	return body_refuse(body, err->class == ERR_DISK ? 507 : 500);
 }
 
 static bool may_be_packed(enum web_body kind)
@@ -72,10 +72,10 @@ int body_begin(struct body *body, enum web_body kind, const char *encoding,
 			encoding);
 		err_remedy(err, "send the body %s",
 			   may_be_packed(kind) ? "as it is, or as gzip" : "as it is");
-		return refuse(body, 415);
+		return body_refuse(body, 415);
 	}
 	if (gunzip_begin(&body->gunzip, err))
-		return refuse(body, 500);
+		return body_refuse(body, 500);
 	body->is_packed = true;
 	return 0;
 }
@@ -84,12 +84,12 @@ void body_clear(struct body *body)
 {
 	if (body->is_packed)
 		gunzip_clear(&body->gunzip);
-	drop(body);
+	body_drop(body);
 	*body = (struct body){ .memory = STR_INIT, .fd = -1 };
 }
 
 /* Without O_TMPFILE (some file systems) it has a name for a moment. */
-static int open_nameless(const char *folder, struct err *err)
+static int body_open_nameless(const char *folder, struct err *err)
 {
 	AUTO_FREE char *path = xasprintf("%s/body.XXXXXX", folder);
 	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -103,7 +103,8 @@ static int open_nameless(const char *folder, struct err *err)
 	return fd;
 }
 
-static int write_spool(struct body *body, const void *bytes, size_t len, struct err *err)
+static int body_write_spool(struct body *body, const void *bytes, size_t len,
+			    struct err *err)
 {
 	body->held += len;
 	if (atomic_fetch_add(&spooled, len) + len > atomic_load(&spooled_max))
@@ -117,21 +118,22 @@ static int spill(struct body *body, struct err *err)
 
 	if (dir_make(AT_FDCWD, folder, err))
 		return -1;
-	body->fd = open_nameless(folder, err);
+	body->fd = body_open_nameless(folder, err);
 	if (body->fd < 0)
 		return -1;
-	if (write_spool(body, body->memory.data, body->memory.len, err))
+	if (body_write_spool(body, body->memory.data, body->memory.len, err))
 		return -1;
 	str_clear(&body->memory);
 	return 0;
 }
 
-static int keep(struct body *body, const void *bytes, size_t len, struct err *err)
+static int body_keep_bytes(struct body *body, const void *bytes, size_t len,
+			   struct err *err)
 {
 	if (len > body->limit - body->size) {
 		err_set(err, ERR_CONFIG, "the body has more than %" PRIu64 " bytes",
 			body->limit);
-		return refuse(body, 413);
+		return body_refuse(body, 413);
 	}
 	body->size += len;
 	if (body->kind == WEB_BODY_FILE && body->fd < 0 &&
@@ -139,7 +141,7 @@ static int keep(struct body *body, const void *bytes, size_t len, struct err *er
 		return refuse_file(body, err);
 	if (body->fd < 0)
 		str_add_bytes(&body->memory, bytes, len);
-	else if (write_spool(body, bytes, len, err))
+	else if (body_write_spool(body, bytes, len, err))
 		return refuse_file(body, err);
 	return 0;
 }
@@ -152,14 +154,14 @@ static int inflate_bytes(struct body *body, const void *bytes, size_t len,
 
 	gunzip_feed(&body->gunzip, bytes, len);
 	while ((count = gunzip_read(&body->gunzip, block, sizeof(block), err)) > 0)
-		if (keep(body, block, (size_t)count, err))
+		if (body_keep_bytes(body, block, (size_t)count, err))
 			return -1;
-	return count == 0 ? 0 : refuse(body, 400);
+	return count == 0 ? 0 : body_refuse(body, 400);
 }
 
 int body_add(struct body *body, const void *bytes, size_t len, struct err *err)
 {
-	return keep(body, bytes, len, err);
+	return body_keep_bytes(body, bytes, len, err);
 }
 
 static int inflate_file(struct body *body, int fd, struct err *err)
@@ -176,7 +178,7 @@ static int inflate_file(struct body *body, int fd, struct err *err)
 	if (len == 0)
 		return 0;
 	err_errno(err, "cannot read a request's body");
-	return refuse(body, 500);
+	return body_refuse(body, 500);
 }
 
 /* What came gives way to what it stands for. */
@@ -192,9 +194,9 @@ static int inflate_all(struct body *body, struct err *err)
 	result = packed.fd >= 0 ? inflate_file(body, packed.fd, err)
 				: inflate_bytes(body, packed.memory.data,
 						packed.memory.len, err);
-	drop(&packed);
+	body_drop(&packed);
 	if (result == 0 && gunzip_end(&body->gunzip, err))
-		return refuse(body, 400);
+		return body_refuse(body, 400);
 	return result;
 }
 
@@ -206,7 +208,7 @@ int body_end(struct body *body, struct err *err)
 		return 0;
 	if (lseek(body->fd, 0, SEEK_SET) < 0) {
 		err_errno(err, "cannot rewind a request's body");
-		return refuse(body, 500);
+		return body_refuse(body, 500);
 	}
 	return 0;
 }

@@ -111,7 +111,7 @@ static bool may_come_locked(const struct connections *connections,
 }
 
 /* All who come through a web server on this machine are one client until it is named. */
-static const char *remedy_for(const struct sockaddr *address)
+static const char *connections_choose_remedy(const struct sockaddr *address)
 {
 	return address_is_loopback(address)
 		       ? "name the web server on this machine in http.trustedProxy, if "
@@ -138,7 +138,7 @@ bool connections_admit(struct connections *connections, const struct sockaddr *a
 	if (unlogged >= 0)
 		log_warn("http.too_many_connections", LOG_TEXT("client", client.network),
 			 LOG_NUMBER("limit", limit), LOG_NUMBER("unlogged", unlogged),
-			 LOG_TEXT("remedy", remedy_for(address)));
+			 LOG_TEXT("remedy", connections_choose_remedy(address)));
 	return false;
 }
 

@@ -18,7 +18,7 @@ static const char *behind_scheme(const char *header, const char *scheme)
 }
 
 /* Padding is decoded to NULs. Another NUL would make two texts of one: refused. */
-static bool decode(const char *base64, size_t len, char *text)
+static bool credential_decode(const char *base64, size_t len, char *text)
 {
 	int got = len <= CREDENTIAL_MAX && len % 4 == 0
 			  ? EVP_DecodeBlock((unsigned char *)text,
@@ -35,7 +35,8 @@ static bool read_basic(const char *base64, struct credential *credential)
 {
 	size_t len = strlen(base64);
 	char *text = xcalloc(1, len + 1);
-	const char *colon = decode(base64, len, text) ? strchr(text, ':') : NULL;
+	const char *colon =
+		credential_decode(base64, len, text) ? strchr(text, ':') : NULL;
 
 	if (colon) {
 		credential->user = xstrndup(text, (size_t)(colon - text));

@@ -99,7 +99,8 @@ static int read_and_judge(const struct web_request *request, struct reading *rea
 	return read_events(request, reading, err);
 }
 
-static void add_headers(const struct event_ends *ends, struct web_response *response)
+static void web_events_add_headers(const struct event_ends *ends,
+				   struct web_response *response)
 {
 	char now[CLOCK_TEXT_SIZE];
 
@@ -118,7 +119,7 @@ static void answer_events(const struct reading *reading, struct web_response *re
 	static const char remedy[] = "compare the whole inventory, then go on after the "
 				     "event that was newest before";
 
-	add_headers(&reading->ends, response);
+	web_events_add_headers(&reading->ends, response);
 	if (reading->how == EVENTS_GONE) {
 		web_answer_problem(response, 410, "EVENTS_GONE",
 				   "the events after that one are no longer kept",
@@ -138,8 +139,8 @@ static void answer_events(const struct reading *reading, struct web_response *re
 	}
 }
 
-static int get_events(const struct web_request *request, struct web_response *response,
-		      struct err *err)
+static int web_events_get(const struct web_request *request,
+			  struct web_response *response, struct err *err)
 {
 	struct reading reading = { 0 };
 	int result;
@@ -158,8 +159,8 @@ static int get_events(const struct web_request *request, struct web_response *re
 
 /* The id of the event is appended, null when nothing had changed. A repository that is
  * gone is a change like any other, once. */
-static int look_at(const struct web_request *request, const json_t *told, json_t *ids,
-		   struct err *err)
+static int web_events_observe(const struct web_request *request, const json_t *told,
+			      json_t *ids, struct err *err)
 {
 	struct notice *notice = request->services->notice;
 	AUTO_NOTICED struct noticed noticed = { 0 };
@@ -183,8 +184,8 @@ static int look_at(const struct web_request *request, const json_t *told, json_t
 }
 
 /* All are looked at; the first failure is the answer, so that who told tells again. */
-static int look_at_all(const struct web_request *request, const json_t *list, json_t *ids,
-		       struct err *err)
+static int web_events_observe_all(const struct web_request *request, const json_t *list,
+				  json_t *ids, struct err *err)
 {
 	struct err other;
 	int result = 0;
@@ -193,8 +194,8 @@ static int look_at_all(const struct web_request *request, const json_t *list, js
 		return err_set(err, ERR_CONFIG, "more than %d events in one request",
 			       TOLD_MAX);
 	for (size_t i = 0; i < json_array_size(list); i++)
-		if (look_at(request, json_array_get(list, i), ids,
-			    result == 0 ? err : &other) != 0)
+		if (web_events_observe(request, json_array_get(list, i), ids,
+				       result == 0 ? err : &other) != 0)
 			result = -1;
 	return result;
 }
@@ -216,8 +217,8 @@ static int post_events(const struct web_request *request, struct web_response *r
 		return -1;
 	}
 	list = json_object_get(told, "events");
-	result = json_is_array(list) ? look_at_all(request, list, ids, err)
-				     : look_at(request, told, ids, err);
+	result = json_is_array(list) ? web_events_observe_all(request, list, ids, err)
+				     : web_events_observe(request, told, ids, err);
 	if (result != 0)
 		return api_repository_failed(response, err);
 	json_t *answer = json_object();
@@ -227,7 +228,7 @@ static int post_events(const struct web_request *request, struct web_response *r
 }
 
 const struct web_route web_event_routes[] = {
-	{ "GET", "/api/v1/events", WEB_SITE, WEB_BODY_NONE, get_events },
+	{ "GET", "/api/v1/events", WEB_SITE, WEB_BODY_NONE, web_events_get },
 	{ "POST", "/api/v1/events", WEB_OPERATOR, WEB_BODY_MEMORY, post_events },
 	{ 0 },
 };

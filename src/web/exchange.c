@@ -82,7 +82,7 @@ static void count_ended(struct web_server *server)
 	unlock(&server->mutex);
 }
 
-static void release(struct exchange *exchange)
+static void exchange_release(struct exchange *exchange)
 {
 	if (atomic_fetch_sub(&exchange->holders, 1) != 1)
 		return;
@@ -178,11 +178,11 @@ static struct flow *run_upload(struct exchange *exchange)
 	struct flow *flow = begin_flow(exchange);
 	if (!upload_finish(exchange->upload) && flow)
 		flow_leave(TAKE(exchange->flow)); /* as on_completed did not */
-	release(exchange);
+	exchange_release(exchange);
 	return flow;
 }
 
-static void run_worker(struct work *work)
+static void exchange_run_worker(struct work *work)
 {
 	struct exchange *exchange = of_work(work);
 	char peer[ADDRESS_TEXT_SIZE];
@@ -242,7 +242,7 @@ static void begin_upload(struct exchange *exchange)
 	exchange->is_held = expects;
 	exchange->request.has_upload = true;
 	exchange->request.may_wait = true;
-	exchange->work.run = run_worker;
+	exchange->work.run = exchange_run_worker;
 	atomic_fetch_add(&exchange->holders, 1);
 	if (workers_add(server->workers, &exchange->work))
 		return;
@@ -258,7 +258,8 @@ static bool is_upload_refused(const struct exchange *exchange)
 	       exchange->response.status >= 400;
 }
 
-static void read_head(struct exchange *exchange, const char *method, const char *version)
+static void exchange_read_head(struct exchange *exchange, const char *method,
+			       const char *version)
 {
 	struct web_request *request = &exchange->request;
 
@@ -351,7 +352,8 @@ static bool is_unwanted(struct exchange *exchange)
 }
 
 /* Returns how much was taken. */
-static size_t take(struct exchange *exchange, const char *data, size_t size)
+static size_t exchange_take_bytes(struct exchange *exchange, const char *data,
+				  size_t size)
 {
 	if (!exchange->upload) {
 		if (body_add(&exchange->body, data, size, &exchange->err))
@@ -372,7 +374,7 @@ static enum MHD_Result take_or_swallow(struct exchange *exchange, const char *da
 	if (is_unwanted(exchange))
 		exchange->swallowed += taken;
 	else
-		taken = take(exchange, data, taken);
+		taken = exchange_take_bytes(exchange, data, taken);
 	if (!exchange->is_held) /* else its time begins when it is wanted again */
 		note_progress(exchange, taken);
 	*size -= taken;
@@ -390,7 +392,8 @@ static enum MHD_Result proceed(struct exchange *exchange)
 		       (exchange->match.route->body == WEB_QUICK &&
 			exchange->is_decided && !exchange->bucket && handle(exchange));
 
-	return is_done ? exchange_answer(exchange) : hand_to_worker(exchange, run_worker);
+	return is_done ? exchange_answer(exchange)
+		       : hand_to_worker(exchange, exchange_run_worker);
 }
 
 enum MHD_Result exchange_on_request(void *arg, struct MHD_Connection *connection,
@@ -406,7 +409,7 @@ enum MHD_Result exchange_on_request(void *arg, struct MHD_Connection *connection
 	(void)connection;
 	(void)url;
 	if (exchange->stage == EXCHANGE_NEW)
-		read_head(exchange, method, version);
+		exchange_read_head(exchange, method, version);
 	if (exchange->stage == EXCHANGE_HEAD)
 		result = leave_head(exchange);
 	else if (*data_size > 0)
@@ -451,7 +454,7 @@ static void complete(struct exchange *exchange, bool is_whole)
 	if (is_whole)
 		end_half_closed(exchange->client);
 	idle_await(exchange->idle);
-	release(exchange);
+	exchange_release(exchange);
 	log_set_context(before);
 }
 

@@ -52,7 +52,8 @@ static struct MHD_Response *make_response(struct exchange *exchange)
 					       MHD_RESPMEM_MUST_FREE);
 }
 
-static void add_headers(const struct web_response *from, struct MHD_Response *to)
+static void exchange_answer_add_headers(const struct web_response *from,
+					struct MHD_Response *to)
 {
 	for (size_t i = 0; i < from->headers.count; i++)
 		MHD_add_response_header(to, from->headers.items[i].name,
@@ -64,7 +65,7 @@ static void add_headers(const struct web_response *from, struct MHD_Response *to
 }
 
 /* It shows people text that comes with an error, and nothing else. */
-static bool is_git(const struct exchange *exchange)
+static bool exchange_answer_is_git(const struct exchange *exchange)
 {
 	const struct web_route *route = exchange->match.route;
 	const char *agent = NULL;
@@ -85,7 +86,8 @@ enum MHD_Result exchange_answer(struct exchange *exchange)
 {
 	struct web_response *response = &exchange->response;
 
-	if (response->status >= 400 && !exchange->flow && is_git(exchange))
+	if (response->status >= 400 && !exchange->flow &&
+	    exchange_answer_is_git(exchange))
 		answer_as_text(response);
 	else if (response->status >= 400 && !exchange->flow && is_lfs(exchange))
 		answer_as_lfs(response);
@@ -94,7 +96,7 @@ enum MHD_Result exchange_answer(struct exchange *exchange)
 	struct MHD_Response *made = make_response(exchange);
 	if (!made)
 		return MHD_NO;
-	add_headers(response, made);
+	exchange_answer_add_headers(response, made);
 	enum MHD_Result result = MHD_queue_response(exchange->connection,
 						    (unsigned)response->status, made);
 	MHD_destroy_response(made);

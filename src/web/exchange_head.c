@@ -149,7 +149,7 @@ static bool let_in(struct exchange *exchange, const struct access_answer *answer
 	return true;
 }
 
-static bool is_for_primary(const struct exchange *exchange)
+static bool exchange_head_is_for_primary(const struct exchange *exchange)
 {
 	return exchange->match.route->right == WEB_PRIMARY_OPERATOR ||
 	       strcmp(git_request_service(&exchange->request), GIT_RECEIVE_PACK) == 0;
@@ -175,8 +175,8 @@ bool exchange_decide(struct exchange *exchange)
 		.git_service = git_request_service(request),
 		.git_repository = repository,
 		.is_quick = !request->may_wait,
-		.is_forwarded_push =
-			services->role == SITE_SECONDARY && is_for_primary(exchange),
+		.is_forwarded_push = services->role == SITE_SECONDARY &&
+				     exchange_head_is_for_primary(exchange),
 	};
 
 	exchange->is_decided = true;

@@ -4,7 +4,8 @@
 
 #include "web/exchange_parts.h"
 
-static struct kept_header *find_kept(const struct exchange *exchange, const char *name)
+static struct kept_header *exchange_request_find_kept(const struct exchange *exchange,
+						      const char *name)
 {
 	for (size_t i = 0; i < exchange->headers.count; i++)
 		if (strcasecmp(exchange->headers.items[i].name, name) == 0)
@@ -19,11 +20,11 @@ static void free_value(struct kept_header *header)
 }
 
 /* One that comes again continues a list (RFC 9110, 5.3). */
-static enum MHD_Result keep_header(void *arg, enum MHD_ValueKind kind, const char *name,
-				   const char *value)
+static enum MHD_Result exchange_request_keep_header(void *arg, enum MHD_ValueKind kind,
+						    const char *name, const char *value)
 {
 	struct exchange *exchange = arg;
-	struct kept_header *before = find_kept(exchange, name);
+	struct kept_header *before = exchange_request_find_kept(exchange, name);
 	struct kept_header header = { .name = before ? before->name : xstrdup(name) };
 
 	(void)kind;
@@ -40,8 +41,8 @@ static enum MHD_Result keep_header(void *arg, enum MHD_ValueKind kind, const cha
 
 void exchange_keep_headers(struct exchange *exchange)
 {
-	MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, keep_header,
-				  exchange);
+	MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND,
+				  exchange_request_keep_header, exchange);
 }
 
 void exchange_forget_headers(struct exchange *exchange)
@@ -59,7 +60,8 @@ const char *web_header(const struct web_request *request, const char *name)
 	struct exchange *exchange = request->connection;
 
 	if (exchange->upload) {
-		const struct kept_header *kept = find_kept(exchange, name);
+		const struct kept_header *kept =
+			exchange_request_find_kept(exchange, name);
 		return kept ? kept->value : NULL;
 	}
 	return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);

@@ -81,7 +81,7 @@ struct flow *flow_new(struct web_response *response, const struct flow_path *pat
 	return flow;
 }
 
-static void release(struct flow *flow)
+static void flow_release(struct flow *flow)
 {
 	lock(&flow->mutex);
 	bool is_last = --flow->holders == 0;
@@ -95,7 +95,7 @@ static void release(struct flow *flow)
 	free(flow);
 }
 
-static void resume_locked(struct flow *flow)
+static void flow_resume_locked(struct flow *flow)
 {
 	if (!flow->is_suspended)
 		return;
@@ -103,12 +103,12 @@ static void resume_locked(struct flow *flow)
 	MHD_resume_connection(flow->path.connection);
 }
 
-static void end(struct flow *flow, enum flow_end how)
+static void flow_set_end(struct flow *flow, enum flow_end how)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&flow->mutex);
 
 	flow->end = how;
-	resume_locked(flow);
+	flow_resume_locked(flow);
 }
 
 enum passed { PASSED, PASSED_NOBODY, PASSED_NOT, PASSED_LATE };
@@ -139,7 +139,7 @@ static bool wait_until_sent_locked(struct flow *flow)
 }
 
 /* Hands on what is in the spare block, unless it shall be sent from here. */
-static enum passed pass(struct flow *flow, size_t count)
+static enum passed flow_pass_block(struct flow *flow, size_t count)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&flow->mutex);
 
@@ -159,7 +159,7 @@ static enum passed pass(struct flow *flow, size_t count)
 	flow->at = 0;
 	flow->passed += count;
 	pace_add(&flow->pace, count);
-	resume_locked(flow);
+	flow_resume_locked(flow);
 	return PASSED;
 }
 
@@ -169,7 +169,7 @@ static size_t block_size(const struct flow *flow, size_t most)
 }
 
 /* Until so many bytes may be sent. False: the server ends, or time is over. */
-static bool wait_for_turn(const struct flow *flow, size_t count)
+static bool flow_wait_for_turn(const struct flow *flow, size_t count)
 {
 	int64_t turn = flow->path.bucket ? bucket_take(flow->path.bucket, count) : 0;
 	bool is_late = turn > flow->until;
@@ -183,7 +183,7 @@ static bool wait_for_turn(const struct flow *flow, size_t count)
 }
 
 /* For poll(). */
-static int time_left(const struct flow *flow)
+static int flow_compute_time_left(const struct flow *flow)
 {
 	int64_t left = flow->until - clock_boot_ms();
 	int64_t most = flow->is_wanted ? LOOK_MS : INT_MAX;
@@ -204,7 +204,7 @@ static bool wait_for_client(struct flow *flow, int fd)
 	idle_expect(flow->path.idle);
 	pace_begin_wait(&flow->pace);
 	do {
-		time = time_left(flow);
+		time = flow_compute_time_left(flow);
 		found = poll(watched, ARRAY_SIZE(watched), time);
 	} while (found == 0 && time > 0 && !must_give_way(flow));
 	pace_end_wait(&flow->pace);
@@ -212,7 +212,7 @@ static bool wait_for_client(struct flow *flow, int fd)
 	return found < 0 ? errno == EINTR : found > 0 && watched[1].revents == 0;
 }
 
-static void skip(struct msghdr *message, size_t count)
+static void flow_skip_sent(struct msghdr *message, size_t count)
 {
 	while (message->msg_iovlen > 0 && count >= message->msg_iov->iov_len) {
 		count -= message->msg_iov->iov_len;
@@ -233,7 +233,7 @@ static bool send_parts(struct flow *flow, int fd, struct iovec *parts, size_t co
 		ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (sent >= 0) {
 			pace_add(&flow->pace, (size_t)sent);
-			skip(&message, (size_t)sent);
+			flow_skip_sent(&message, (size_t)sent);
 		} else if (errno != EINTR &&
 			   (errno != EAGAIN || !wait_for_client(flow, fd)))
 			return false;
@@ -270,7 +270,7 @@ static enum flow_end send_rest(struct flow *flow, size_t len)
 			return FLOW_OPEN;
 		count = flow->read(flow->stream, flow->spare,
 				   block_size(flow, FLOW_BLOCK));
-		if (count > 0 && !wait_for_turn(flow, (size_t)count))
+		if (count > 0 && !flow_wait_for_turn(flow, (size_t)count))
 			return FLOW_BROKEN;
 	} while (count > 0);
 	return count < 0 ? FLOW_BROKEN : FLOW_WHOLE;
@@ -304,7 +304,7 @@ static enum flow_end send_most(struct flow *flow, int fd)
 		if (sent > 0) {
 			left -= (uint64_t)sent;
 			pace_add(&flow->pace, (size_t)sent);
-			if (!wait_for_turn(flow, (size_t)sent))
+			if (!flow_wait_for_turn(flow, (size_t)sent))
 				return FLOW_BROKEN;
 		} else if (errno == EPIPE || errno == ECONNRESET)
 			return FLOW_OPEN;
@@ -359,18 +359,18 @@ static void send_all(struct flow *flow)
 	switch (take_socket(flow)) {
 	case PASSED:
 		fd = socket_of(flow);
-		end(flow,
-		    flow->is_chunked ? send_as_chunk(flow, fd) : send_as_it_is(flow, fd));
+		flow_set_end(flow, flow->is_chunked ? send_as_chunk(flow, fd)
+						    : send_as_it_is(flow, fd));
 		return;
 	case PASSED_LATE:
-		end(flow, FLOW_BROKEN);
+		flow_set_end(flow, FLOW_BROKEN);
 		return;
 	default:
 		return;
 	}
 }
 
-static void pump(struct flow *flow)
+static void flow_pump_stream(struct flow *flow)
 {
 	if (flow->send) {
 		send_all(flow);
@@ -379,24 +379,24 @@ static void pump(struct flow *flow)
 	for (;;) {
 		ssize_t count = flow->read(flow->stream, flow->spare,
 					   block_size(flow, FLOW_BLOCK));
-		if (count > 0 && !wait_for_turn(flow, (size_t)count)) {
-			end(flow, FLOW_BROKEN);
+		if (count > 0 && !flow_wait_for_turn(flow, (size_t)count)) {
+			flow_set_end(flow, FLOW_BROKEN);
 			return;
 		}
 		if (count <= 0) {
-			end(flow, count == 0 ? FLOW_WHOLE : FLOW_BROKEN);
+			flow_set_end(flow, count == 0 ? FLOW_WHOLE : FLOW_BROKEN);
 			return;
 		}
-		switch (pass(flow, (size_t)count)) {
+		switch (flow_pass_block(flow, (size_t)count)) {
 		case PASSED:
 			break;
 		case PASSED_NOBODY:
 			return;
 		case PASSED_LATE:
-			end(flow, FLOW_BROKEN);
+			flow_set_end(flow, FLOW_BROKEN);
 			return;
 		case PASSED_NOT:
-			end(flow, send_rest(flow, (size_t)count));
+			flow_set_end(flow, send_rest(flow, (size_t)count));
 			return;
 		}
 	}
@@ -404,11 +404,11 @@ static void pump(struct flow *flow)
 
 void flow_pump(struct flow *flow)
 {
-	pump(flow);
+	flow_pump_stream(flow);
 	if (flow->is_too_slow)
 		log_info("http.too_slow", LOG_NUMBER("least", flow->pace.least));
 	flow->close(flow->stream);
-	release(flow);
+	flow_release(flow);
 }
 
 uint64_t flow_size(const struct flow *flow)
@@ -423,7 +423,7 @@ bool flow_ends_connection(const struct flow *flow)
 	return flow->send && !flow->is_chunked;
 }
 
-static ssize_t take_locked(struct flow *flow, char *buffer, size_t size)
+static ssize_t flow_take_locked(struct flow *flow, char *buffer, size_t size)
 {
 	size_t left = flow->len - flow->at;
 
@@ -445,7 +445,7 @@ ssize_t flow_read(void *arg, uint64_t at, char *buffer, size_t size)
 
 	(void)at;
 	if (flow->len > 0)
-		return take_locked(flow, buffer, size);
+		return flow_take_locked(flow, buffer, size);
 	if (flow->end == FLOW_WHOLE)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	if (flow->is_taken || flow->end == FLOW_BROKEN)
@@ -465,7 +465,7 @@ void flow_leave(void *arg)
 	flow->is_sender_gone = true;
 	pthread_cond_signal(&flow->changed);
 	unlock(&flow->mutex);
-	release(flow);
+	flow_release(flow);
 }
 
 enum flow_end flow_end(struct flow *flow)

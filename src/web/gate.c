@@ -63,7 +63,7 @@ static void find_next(const char *name, void *function)
 }
 
 /* Before anybody reads. The table is memory only where it is used. */
-__attribute__((constructor)) static void begin(void)
+__attribute__((constructor)) static void gate_initialize(void)
 {
 	struct rlimit files;
 
@@ -75,7 +75,7 @@ __attribute__((constructor)) static void begin(void)
 }
 
 /* GnuTLS, too, reads by recv(): what is encrypted there. */
-static struct gate *find(int fd, bool is_secure)
+static struct gate *gate_find(int fd, bool is_secure)
 {
 	struct gate *gate = NULL;
 
@@ -149,7 +149,7 @@ static void write_answer(const struct judge *judge, struct str *out)
 
 /* What does not fit at once is lost: it has room for more than an answer, unless the
  * client reads nothing. */
-static void answer(struct gate *gate, gnutls_session_t session)
+static void gate_send_answer(struct gate *gate, gnutls_session_t session)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -200,18 +200,18 @@ void gate_end_request(struct gate *gate)
 }
 
 /* Nothing more is read. As recv(). */
-static ssize_t refuse(struct gate *gate, gnutls_session_t session)
+static ssize_t gate_refuse(struct gate *gate, gnutls_session_t session)
 {
 	if (!is_its_turn(gate)) {
 		errno = EAGAIN;
 		return -1;
 	}
 	if (!gate->is_refused)
-		answer(gate, session);
+		gate_send_answer(gate, session);
 	return waste(gate);
 }
 
-static ssize_t read_plain(struct gate *gate, void *buffer, size_t size, int flags)
+static ssize_t gate_read_plain(struct gate *gate, void *buffer, size_t size, int flags)
 {
 	ssize_t got;
 
@@ -225,7 +225,7 @@ static ssize_t read_plain(struct gate *gate, void *buffer, size_t size, int flag
 			return (ssize_t)good;
 		}
 	}
-	return refuse(gate, NULL);
+	return gate_refuse(gate, NULL);
 }
 
 static ssize_t read_secure(struct gate *gate, gnutls_session_t session, void *buffer,
@@ -243,7 +243,7 @@ static ssize_t read_secure(struct gate *gate, gnutls_session_t session, void *bu
 			return (ssize_t)good;
 		}
 	}
-	return refuse(gate, session) < 0 ? GNUTLS_E_AGAIN : 0;
+	return gate_refuse(gate, session) < 0 ? GNUTLS_E_AGAIN : 0;
 }
 
 /* What the library calls recv() and gnutls_record_recv(). */
@@ -256,16 +256,16 @@ ssize_t gate_record_recv(gnutls_session_t session, void *buffer,
 /* Who only peeks (web/idle.c) reads nothing. */
 SEEN_FROM_OUTSIDE ssize_t gate_recv(int fd, void *buffer, size_t size, int flags)
 {
-	struct gate *gate = flags & MSG_PEEK ? NULL : find(fd, false);
+	struct gate *gate = flags & MSG_PEEK ? NULL : gate_find(fd, false);
 
-	return gate ? read_plain(gate, buffer, size, flags)
+	return gate ? gate_read_plain(gate, buffer, size, flags)
 		    : plain_recv(fd, buffer, size, flags);
 }
 
 SEEN_FROM_OUTSIDE ssize_t gate_record_recv(gnutls_session_t session, void *buffer,
 					   size_t size)
 {
-	struct gate *gate = find(gnutls_transport_get_int(session), true);
+	struct gate *gate = gate_find(gnutls_transport_get_int(session), true);
 
 	return gate ? read_secure(gate, session, buffer, size)
 		    : secure_recv(session, buffer, size);

@@ -51,7 +51,8 @@ static void release_generation(void *generation)
 	generation_unref(generation);
 }
 
-static void share(struct serve_answer *answer, struct web_response *response)
+static void web_git_share_answer(struct serve_answer *answer,
+				 struct web_response *response)
 {
 	response->shared = (struct web_shared){ .data = answer->shared.data,
 						.len = answer->shared.len,
@@ -66,7 +67,7 @@ void git_hand_over(struct serve_answer *answer, const char *content_type,
 {
 	response->content_type = content_type;
 	if (answer->generation) {
-		share(answer, response);
+		web_git_share_answer(answer, response);
 	} else if (answer->stream) {
 		response->read = answer->read;
 		response->close = answer->close;
@@ -116,8 +117,8 @@ static bool tell_copy(const struct web_request *request, const char *content_typ
 }
 
 /* Nor is a reader told more, who has nobody else to ask than a primary. */
-static bool tell_lost(const struct web_request *request, struct web_response *response,
-		      const struct err *err)
+static bool web_git_report_lost(const struct web_request *request,
+				struct web_response *response, const struct err *err)
 {
 	if (request->services->pull || err->reason != REASON_LOST_OBJECT)
 		return false;
@@ -133,8 +134,8 @@ typedef int (*git_reading)(const struct web_request *request, const char *name,
 			   struct web_response *response, struct err *err);
 
 /* *client is kept as long as it. */
-static struct serve_request ask(const struct web_request *request, const char *name,
-				struct client *client)
+static struct serve_request web_git_make_request(const struct web_request *request,
+						 const char *name, struct client *client)
 {
 	if (request->may_wait) /* else there is nothing to wait for */
 		client_of_request(request, client);
@@ -153,9 +154,9 @@ static struct serve_request ask(const struct web_request *request, const char *n
 	};
 }
 
-static int find_answer(const struct web_request *request,
-		       const struct serve_request *wanted, struct serve_answer *answer,
-		       struct err *err)
+static int web_git_find_answer(const struct web_request *request,
+			       const struct serve_request *wanted,
+			       struct serve_answer *answer, struct err *err)
 {
 	struct serve *serve = request->services->serve;
 
@@ -185,26 +186,27 @@ static void note_damage(const struct web_request *request, const char *name,
 		verify_origin_doubt(verify, name, err);
 }
 
-static int fail(const struct web_request *request, const struct serve_answer *answer,
-		struct web_response *response, const struct err *err)
+static int web_git_fail(const struct web_request *request,
+			const struct serve_answer *answer, struct web_response *response,
+			const struct err *err)
 {
 	return has_copy_failed(request, answer, err) ? COPY_FAILED
 						     : git_failed(response, answer, err);
 }
 
-static int advertise(const struct web_request *request, const char *name,
-		     struct web_response *response, struct err *err)
+static int web_git_advertise(const struct web_request *request, const char *name,
+			     struct web_response *response, struct err *err)
 {
 	struct client client;
-	struct serve_request wanted = ask(request, name, &client);
+	struct serve_request wanted = web_git_make_request(request, name, &client);
 	struct serve_answer answer = SERVE_ANSWER_INIT;
-	int result = find_answer(request, &wanted, &answer, err);
+	int result = web_git_find_answer(request, &wanted, &answer, err);
 
 	if (result < 0) {
 		note_damage(request, name, &answer, err);
 		result = tell_copy(request, ADVERTISEMENT, response, err)
 				 ? 0
-				 : fail(request, &answer, response, err);
+				 : web_git_fail(request, &answer, response, err);
 	} else if (result == 0) {
 		git_hand_over(&answer, ADVERTISEMENT, response);
 		web_set_header(response, "Vary", "Git-Protocol, Accept-Encoding");
@@ -219,7 +221,7 @@ static int upload_pack(const struct web_request *request, const char *name,
 		       struct web_response *response, struct err *err)
 {
 	struct client client;
-	struct serve_request wanted = ask(request, name, &client);
+	struct serve_request wanted = web_git_make_request(request, name, &client);
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = 0;
 
@@ -228,8 +230,8 @@ static int upload_pack(const struct web_request *request, const char *name,
 	} else {
 		note_damage(request, name, &answer, err);
 		if (!tell_copy(request, RESULT, response, err) &&
-		    !tell_lost(request, response, err))
-			result = fail(request, &answer, response, err);
+		    !web_git_report_lost(request, response, err))
+			result = web_git_fail(request, &answer, response, err);
 	}
 	serve_answer_clear(&answer);
 	return result;
@@ -305,8 +307,8 @@ static int answer_read(const struct web_request *request, struct web_response *r
 	return place == GIT_HERE ? answer_copy(request, name, response, err, here) : 0;
 }
 
-static int push_refs(const struct web_request *request, struct web_response *response,
-		     struct err *err)
+static int web_git_get_push_refs(const struct web_request *request,
+				 struct web_response *response, struct err *err)
 {
 	if (!request->may_wait)
 		return WEB_LATER;
@@ -315,15 +317,15 @@ static int push_refs(const struct web_request *request, struct web_response *res
 		       : git_push_advertise(request, response, err);
 }
 
-static int get_refs(const struct web_request *request, struct web_response *response,
-		    struct err *err)
+static int web_git_get_refs(const struct web_request *request,
+			    struct web_response *response, struct err *err)
 {
 	const char *service = git_request_service(request);
 
 	if (strcmp(service, GIT_UPLOAD_PACK) == 0)
-		return answer_read(request, response, err, advertise);
+		return answer_read(request, response, err, web_git_advertise);
 	if (strcmp(service, GIT_RECEIVE_PACK) == 0)
-		return push_refs(request, response, err);
+		return web_git_get_push_refs(request, response, err);
 	if (*service)
 		web_answer_problem(response, 403, "UNKNOWN_SERVICE",
 				   "this service of Git is not known here", "");
@@ -363,7 +365,7 @@ static int post_receive_pack(const struct web_request *request,
 }
 
 const struct web_route web_git_routes[] = {
-	{ "GET", "/{path}/info/refs", WEB_GIT, WEB_QUICK, get_refs },
+	{ "GET", "/{path}/info/refs", WEB_GIT, WEB_QUICK, web_git_get_refs },
 	{ "POST", "/{path}/git-upload-pack", WEB_GIT, WEB_BODY_FILE, post_upload_pack },
 	{ "POST", "/{path}/git-receive-pack", WEB_GIT, WEB_BODY_STREAM,
 	  post_receive_pack },

@@ -78,7 +78,8 @@ static void count_as(enum read_or_push kind, enum decision decision)
 }
 
 /* Where our own database fails nothing is known of the copy. */
-static enum fresh look(const struct web_request *request, const char *name)
+static enum fresh git_forward_observe_copy(const struct web_request *request,
+					   const char *name)
 {
 	enum fresh fresh;
 	struct err err;
@@ -99,7 +100,7 @@ enum git_place git_place(const struct web_request *request, const char *name,
 	if (!freshness_now(freshness, name, fresh)) {
 		if (!request->may_wait)
 			return GIT_LATER;
-		*fresh = look(request, name);
+		*fresh = git_forward_observe_copy(request, name);
 	}
 	if (*fresh != FRESH)
 		return GIT_ELSEWHERE;
@@ -140,7 +141,7 @@ static void end_push(const struct passing *passing)
 			     is_known ? &ends : NULL);
 }
 
-static void close_passing(void *arg)
+static void git_forward_close_passing(void *arg)
 {
 	struct passing *passing = arg;
 
@@ -152,7 +153,7 @@ static void close_passing(void *arg)
 	free(passing);
 }
 
-static ssize_t read_passing(void *arg, void *buffer, size_t size)
+static ssize_t git_forward_read_passing(void *arg, void *buffer, size_t size)
 {
 	struct passing *passing = arg;
 	struct err err = { 0 };
@@ -187,21 +188,22 @@ static ssize_t read_kept(void *arg, void *buffer, size_t size, struct err *err)
 	return (ssize_t)size;
 }
 
-static bool is_wanted(void *arg)
+static bool git_forward_is_wanted(void *arg)
 {
 	struct passing *passing = arg;
 
 	return fair_is_wanted(passing->places, &passing->place);
 }
 
-static bool may_wait(void *arg)
+static bool git_forward_may_wait(void *arg)
 {
 	struct passing *passing = arg;
 
-	return !pace_is_too_slow(&passing->pace) || !is_wanted(passing);
+	return !pace_is_too_slow(&passing->pace) || !git_forward_is_wanted(passing);
 }
 
-static ssize_t read_upload(void *arg, void *buffer, size_t size, struct err *err)
+static ssize_t git_forward_read_upload(void *arg, void *buffer, size_t size,
+				       struct err *err)
 {
 	struct passing *passing = arg;
 
@@ -225,7 +227,7 @@ static void add_common(const struct web_request *request, struct pass_on_headers
 }
 
 /* The end of the URL at the primary: as it was asked of us, behind the name. */
-static const char *what_of(const struct web_request *request)
+static const char *git_forward_choose_url_end(const struct web_request *request)
 {
 	if (strcmp(request->method, "POST") != 0)
 		return strcmp(git_request_service(request), GIT_UPLOAD_PACK) == 0
@@ -238,8 +240,8 @@ static const char *what_of(const struct web_request *request)
 
 /* The client's own faults, and what the repository allows to nobody, are told as the
  * primary tells them; the client cannot help what is wrong between the sites. */
-static bool is_between_sites(const struct passing *passing,
-			     const struct forward_answer *answer)
+static bool git_forward_is_between_sites(const struct passing *passing,
+					 const struct forward_answer *answer)
 {
 	int status = answer->status;
 
@@ -249,14 +251,14 @@ static bool is_between_sites(const struct passing *passing,
 	       strcmp(answer->error_reason.data, err_reason_name(REASON_CLOSED)) != 0;
 }
 
-static void hand_on(struct passing *passing, struct forward_answer *answer,
-		    struct web_response *response)
+static void git_forward_hand_on(struct passing *passing, struct forward_answer *answer,
+				struct web_response *response)
 {
 	pass_on_head(answer, response);
-	response->read = read_passing;
-	response->is_wanted = is_wanted;
+	response->read = git_forward_read_passing;
+	response->is_wanted = git_forward_is_wanted;
 	response->least_rate = passing->pace.least;
-	response->close = close_passing;
+	response->close = git_forward_close_passing;
 	response->stream = passing;
 	git_never_cache(response);
 }
@@ -282,7 +284,7 @@ static void end_read(struct passing *passing, const struct forward_answer *answe
 }
 
 /* Nothing has changed there, or nothing is shown. */
-static void drop_mark(struct passing *passing)
+static void git_forward_drop_mark(struct passing *passing)
 {
 	freshness_mark_dropped(passing->services->freshness, passing->name);
 	passing->is_marked = false;
@@ -335,26 +337,27 @@ static int send_on(struct passing *passing, const struct web_request *request,
 		result = not_reached(&answer, err);
 	passing->request = NULL;
 	if (passing->is_marked && is_without_effect(passing, result, &answer, is_sent))
-		drop_mark(passing);
+		git_forward_drop_mark(passing);
 	if (passing->is_marked && passing->kind == READ)
 		end_read(passing, &answer);
 	if (result == 0)
 		log_forwarded(passing, reason, request, answer.status);
-	if (result == 0 && is_between_sites(passing, &answer)) {
+	if (result == 0 && git_forward_is_between_sites(passing, &answer)) {
 		pass_on_refuse_status(response, answer.status);
 		result = 1;
 	}
 	if (result == 0)
-		hand_on(passing, &answer, response);
+		git_forward_hand_on(passing, &answer, response);
 	else
-		close_passing(passing);
+		git_forward_close_passing(passing);
 	forward_answer_clear(&answer);
 	return result < 0 ? -1 : 0;
 }
 
 /* NULL: there is no place for it; the client is told to come again. */
-static struct passing *passing_new(const struct web_request *request, const char *name,
-				   enum read_or_push kind, struct web_response *response)
+static struct passing *git_forward_new_passing(const struct web_request *request,
+					       const char *name, enum read_or_push kind,
+					       struct web_response *response)
 {
 	const struct web_services *services = request->services;
 	struct passing *passing = xcalloc(1, sizeof(*passing));
@@ -377,7 +380,7 @@ static struct passing *passing_new(const struct web_request *request, const char
 	passing->name = xstrdup(name);
 	passing->request = request;
 	passing->pace.least = serve_least_rate(services->serve);
-	passing->patience = (struct web_patience){ may_wait, passing };
+	passing->patience = (struct web_patience){ git_forward_may_wait, passing };
 	if (request->has_upload)
 		web_set_patience(request, &passing->patience);
 	return passing;
@@ -395,7 +398,8 @@ static bool shows_refs(const struct web_request *request)
 }
 
 /* 0: as long as the work may take. */
-static int64_t silence_ms(const struct web_request *request, enum fresh fresh)
+static int64_t git_forward_choose_silence(const struct web_request *request,
+					  enum fresh fresh)
 {
 	if (fresh == FRESH_NOT_HEARD)
 		return SPARE_SILENCE_MS;
@@ -403,8 +407,9 @@ static int64_t silence_ms(const struct web_request *request, enum fresh fresh)
 }
 
 /* 1: there is no place for it, which is the answer. */
-static int ask_primary(const struct web_request *request, const char *name,
-		       enum fresh fresh, struct web_response *response, struct err *err)
+static int git_forward_ask_primary(const struct web_request *request, const char *name,
+				   enum fresh fresh, struct web_response *response,
+				   struct err *err)
 {
 	AUTO_FREE char *url = NULL;
 	AUTO_FREE char *token = NULL;
@@ -415,11 +420,11 @@ static int ask_primary(const struct web_request *request, const char *name,
 	if (primary_git(request->services->primary, name, timeout_ms / 1000, &url, &token,
 			err) != 0)
 		return -1;
-	str_addf(&whole, "%s%s", url, what_of(request));
+	str_addf(&whole, "%s%s", url, git_forward_choose_url_end(request));
 	add_common(request, &headers);
 	pass_on_add(&headers, "Authorization",
 		    token ? token + strlen("Authorization: ") : NULL);
-	struct passing *passing = passing_new(request, name, READ, response);
+	struct passing *passing = git_forward_new_passing(request, name, READ, response);
 	if (!passing)
 		return 1;
 	if (shows_refs(request)) {
@@ -435,7 +440,7 @@ static int ask_primary(const struct web_request *request, const char *name,
 			.read = strcmp(request->method, "POST") == 0 ? read_kept : NULL,
 			.arg = passing,
 			.body_size = UINT64_MAX,
-			.silence_ms = silence_ms(request, fresh),
+			.silence_ms = git_forward_choose_silence(request, fresh),
 			.until = clock_boot_ms() + timeout_ms,
 			.stop = request->cut,
 		},
@@ -472,7 +477,7 @@ enum git_place git_forward_read(const struct web_request *request, const char *n
 		count_as(READ, HERE_PRIMARY_DOWN);
 		return GIT_HERE;
 	}
-	int result = ask_primary(request, name, fresh, response, &err);
+	int result = git_forward_ask_primary(request, name, fresh, response, &err);
 	if (result == 0)
 		count_as(READ, FORWARDED);
 	if (result >= 0)
@@ -499,23 +504,24 @@ static int pass_push(const struct web_request *request, struct passing *passing,
 	AUTO_STR struct str whole = STR_INIT;
 	struct pass_on_headers headers = { 0 };
 
-	str_addf(&whole, "%s%s", url, what_of(request));
+	str_addf(&whole, "%s%s", url, git_forward_choose_url_end(request));
 	add_common(request, &headers);
 	pass_on_copy(&headers, request, "Authorization");
-	return send_on(passing, request,
-		       &(struct forward_request){
-			       .method = request->method,
-			       .url = whole.data,
-			       .headers = headers.list,
-			       .read = request->has_upload ? read_upload : NULL,
-			       .arg = passing,
-			       .body_size = UINT64_MAX,
-			       .silence_ms = request->has_upload ? 0 : LIST_SILENCE_MS,
-			       .until = clock_boot_ms() +
-					serve_timeout_ms(request->services->serve),
-			       .stop = request->cut,
-		       },
-		       "push", response, err);
+	return send_on(
+		passing, request,
+		&(struct forward_request){
+			.method = request->method,
+			.url = whole.data,
+			.headers = headers.list,
+			.read = request->has_upload ? git_forward_read_upload : NULL,
+			.arg = passing,
+			.body_size = UINT64_MAX,
+			.silence_ms = request->has_upload ? 0 : LIST_SILENCE_MS,
+			.until = clock_boot_ms() +
+				 serve_timeout_ms(request->services->serve),
+			.stop = request->cut,
+		},
+		"push", response, err);
 }
 
 /* So that nobody is taken back behind it, even after a crash here. False: it must not be
@@ -549,7 +555,7 @@ static bool try_mark(const struct web_request *request, struct passing *passing,
 		return true;
 	if (!mark_push(passing, response))
 		return false;
-	drop_mark(passing);
+	git_forward_drop_mark(passing);
 	return true;
 }
 
@@ -562,12 +568,12 @@ static int forward_push(const struct web_request *request, bool may_change,
 
 	if (pass_on_is_loop(request, response))
 		return 0;
-	passing = passing_new(request, name, PUSH, response);
+	passing = git_forward_new_passing(request, name, PUSH, response);
 	if (!passing)
 		return 0;
 	if (!(may_change ? mark_push(passing, response)
 			 : try_mark(request, passing, response))) {
-		close_passing(passing);
+		git_forward_close_passing(passing);
 		return 0;
 	}
 	if (pass_push(request, passing, response, &err) == 0) {

@@ -25,7 +25,7 @@ struct push_record {
 	size_t deletions, refused; /* of refs, as it was told before */
 };
 
-static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
+static ssize_t git_push_read_body(void *arg, void *buffer, size_t size, struct err *err)
 {
 	const struct push_record *record = arg;
 
@@ -80,7 +80,7 @@ static void look_at_it(const struct push_record *record)
 		verify_origin_look(record->services->verify_origin, record->name);
 }
 
-static const char *class_of(const struct receive_outcome *outcome)
+static const char *git_push_classify_outcome(const struct receive_outcome *outcome)
 {
 	if (!outcome->is_known)
 		return "unknown";
@@ -90,10 +90,10 @@ static const char *class_of(const struct receive_outcome *outcome)
 }
 
 /* Who wants no report is told nothing, nor are we. */
-static void log_outcome(void *arg, const struct receive_outcome *outcome)
+static void git_push_log_outcome(void *arg, const struct receive_outcome *outcome)
 {
 	struct push_record *record = arg;
-	const char *class = class_of(outcome);
+	const char *class = git_push_classify_outcome(outcome);
 	bool is_refused = outcome->is_known && outcome->taken == 0;
 
 	record->refused = outcome->refused < record->deletions ? outcome->refused
@@ -140,8 +140,8 @@ static struct push_record *record_new(const struct web_request *request)
 	return record;
 }
 
-static struct pushes_request ask(const struct web_request *request,
-				 struct push_record *record)
+static struct pushes_request git_push_make_request(const struct web_request *request,
+						   struct push_record *record)
 {
 	return (struct pushes_request){
 		.name = record->name,
@@ -151,11 +151,11 @@ static struct pushes_request ask(const struct web_request *request,
 		.stop = request->stop,
 		.cut = request->cut,
 		.share = &record->client.names,
-		.read = read_body,
+		.read = git_push_read_body,
 		.limit = limit,
 		.deletes = note_deletions,
 		.recorded = commit_event,
-		.reported = log_outcome,
+		.reported = git_push_log_outcome,
 		.close = record_free,
 		.arg = record,
 	};
@@ -165,7 +165,7 @@ int git_push_advertise(const struct web_request *request, struct web_response *r
 		       struct err *err)
 {
 	struct push_record *record = record_new(request);
-	struct pushes_request wanted = ask(request, record);
+	struct pushes_request wanted = git_push_make_request(request, record);
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = pushes_advertise(request->services->pushes, &wanted, &answer, err);
 
@@ -181,11 +181,11 @@ int git_push_advertise(const struct web_request *request, struct web_response *r
 	return result;
 }
 
-static int receive(const struct web_request *request, struct web_response *response,
-		   struct err *err)
+static int git_push_receive_pack(const struct web_request *request,
+				 struct web_response *response, struct err *err)
 {
 	struct push_record *record = record_new(request);
-	struct pushes_request wanted = ask(request, record);
+	struct pushes_request wanted = git_push_make_request(request, record);
 	struct serve_answer answer = SERVE_ANSWER_INIT;
 	int result = pushes_receive(request->services->pushes, &wanted, &answer, err);
 
@@ -206,5 +206,5 @@ int git_push_receive(const struct web_request *request, struct web_response *res
 {
 	if (!git_has_type(request, "application/x-git-receive-pack-request", response))
 		return 0;
-	return receive(request, response, err);
+	return git_push_receive_pack(request, response, err);
 }

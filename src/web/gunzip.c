@@ -30,7 +30,7 @@ void gunzip_feed(struct gunzip *gunzip, const void *bytes, size_t len)
 }
 
 /* There may be several members, one behind the other. */
-static int step(struct gunzip *gunzip, struct err *err)
+static int gunzip_inflate_step(struct gunzip *gunzip, struct err *err)
 {
 	z_stream *stream = &gunzip->stream;
 
@@ -54,7 +54,7 @@ ssize_t gunzip_read(struct gunzip *gunzip, void *buffer, size_t size, struct err
 	stream->avail_out = room;
 	while (stream->avail_out == room &&
 	       (stream->avail_in > 0 || gunzip->may_hold_out))
-		if (step(gunzip, err))
+		if (gunzip_inflate_step(gunzip, err))
 			return -1;
 	return room - stream->avail_out;
 }

@@ -32,7 +32,8 @@ static const struct name names[] = {
 	FLAG("Via"),
 };
 
-static void note(struct head *head, const struct name *name, const char *text)
+static void web_head_note_field(struct head *head, const struct name *name,
+				const char *text)
 {
 	struct head_value *value;
 
@@ -53,7 +54,7 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
 	(void)kind;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (names[i].len == len && strcasecmp(names[i].text, key) == 0)
-			note(arg, &names[i], value ? value : "");
+			web_head_note_field(arg, &names[i], value ? value : "");
 	return MHD_YES;
 }
 

@@ -79,7 +79,7 @@ static bool is_taking(struct idle_conn *conn)
 
 /* What it has sent may just be on its way to be answered: so it counts from the second
  * time on, if the client's turn was the same one then. */
-static bool has_ended(struct idle_conn *conn, int64_t deadline)
+static bool idle_has_ended(struct idle_conn *conn, int64_t deadline)
 {
 	char byte;
 
@@ -92,15 +92,15 @@ static bool has_ended(struct idle_conn *conn, int64_t deadline)
 }
 
 /* Returns when to look again at one whose turn it is to send. */
-static int64_t look_for_end(struct idle_conn *conn, int64_t deadline, int64_t now)
+static int64_t idle_check_for_end(struct idle_conn *conn, int64_t deadline, int64_t now)
 {
-	if (has_ended(conn, deadline) && atomic_load(&conn->is_sending) &&
+	if (idle_has_ended(conn, deadline) && atomic_load(&conn->is_sending) &&
 	    atomic_load(&conn->deadline) == deadline)
 		shutdown(conn->fd, SHUT_RDWR);
 	return now + LOOK_MS;
 }
 
-static void cut(struct idle_conn *conn)
+static void idle_cut_connection(struct idle_conn *conn)
 {
 	shutdown(conn->fd, SHUT_RDWR); /* the server sees that */
 	conn->is_cut = true;
@@ -173,7 +173,7 @@ static size_t count_uncut_locked(const struct idle_watch *watch)
 
 /* So that there is room for others: those that are silent first, then one that is slow.
  * Returns when to look again. */
-static int64_t make_room_locked(struct idle_watch *watch, int64_t now)
+static int64_t idle_make_room_locked(struct idle_watch *watch, int64_t now)
 {
 	size_t count = watch->most ? count_uncut_locked(watch) : 0;
 	struct idle_conn *conn;
@@ -186,11 +186,11 @@ static int64_t make_room_locked(struct idle_watch *watch, int64_t now)
 	}
 	watch->is_pressed = true;
 	while (count >= watch->most && (conn = longest_silent_locked(watch, now))) {
-		cut(conn);
+		idle_cut_connection(conn);
 		count--;
 	}
 	if (count >= watch->most && (conn = slow_reader_locked(watch, now)))
-		cut(conn);
+		idle_cut_connection(conn);
 	return now + LOOK_MS;
 }
 
@@ -207,7 +207,7 @@ static int64_t close_silent_locked(struct idle_watch *watch)
 		if (deadline <= now) {
 			bool may_go_on = is_taking(conn);
 			if (!may_go_on)
-				cut(conn);
+				idle_cut_connection(conn);
 			int64_t next = may_go_on ? now + watch->idle_ms : INT64_MAX;
 			/* If it was moved meanwhile, that counts. */
 			if (atomic_compare_exchange_strong(&conn->deadline, &deadline,
@@ -215,18 +215,18 @@ static int64_t close_silent_locked(struct idle_watch *watch)
 				deadline = next;
 		}
 		if (deadline != INT64_MAX && atomic_load(&conn->is_sending))
-			deadline = look_for_end(conn, deadline, now);
+			deadline = idle_check_for_end(conn, deadline, now);
 		if (deadline < first)
 			first = deadline;
 	}
-	int64_t room_at = make_room_locked(watch, now);
+	int64_t room_at = idle_make_room_locked(watch, now);
 	if (room_at < first)
 		first = room_at;
 	atomic_store(&watch->wakes_at, first);
 	return first;
 }
 
-static void *run(void *arg)
+static void *idle_run_thread(void *arg)
 {
 	struct idle_watch *watch = arg;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
@@ -249,7 +249,7 @@ struct idle_watch *idle_start(int64_t idle_ms, int64_t head_ms, size_t most)
 	TAILQ_INIT(&watch->conns);
 	mutex_init(&watch->mutex);
 	cond_init(&watch->changed);
-	thread_start(&watch->thread, "http-idle", run, watch);
+	thread_start(&watch->thread, "http-idle", idle_run_thread, watch);
 	return watch;
 }
 

@@ -28,7 +28,7 @@ static void add_origin(const struct web_request *request, struct str *out)
 }
 
 /* The repository's URL as the client wrote it. */
-static void add_base(const struct web_request *request, struct str *out)
+static void lfs_post_batch_add_base(const struct web_request *request, struct str *out)
 {
 	static const char end[] = "/info/lfs/objects/batch";
 	size_t len = strcspn(request->target, "?");
@@ -37,12 +37,13 @@ static void add_base(const struct web_request *request, struct str *out)
 	str_add_bytes(out, request->target, len - strlen(end));
 }
 
-static void answer(const struct web_request *request, const struct lfs_batch *batch,
-		   struct web_response *response)
+static void lfs_post_batch_answer(const struct web_request *request,
+				  const struct lfs_batch *batch,
+				  struct web_response *response)
 {
 	AUTO_STR struct str base = STR_INIT;
 
-	add_base(request, &base);
+	lfs_post_batch_add_base(request, &base);
 	lfs_answer_json(response, 200, lfs_batch_answer(batch, base.data));
 }
 
@@ -123,7 +124,7 @@ static int judge_here(const struct web_request *request, const struct blob_kind 
 	return result;
 }
 
-static void fail_all(const item_list *list, const struct err *err)
+static void lfs_post_batch_fail_all(const item_list *list, const struct err *err)
 {
 	for (size_t i = 0; i < list->count; i++)
 		lfs_item_fail(list->items[i], 503,
@@ -133,9 +134,9 @@ static void fail_all(const item_list *list, const struct err *err)
 }
 
 /* Sets what the primary says of them. 1: the response is made. */
-static int ask_primary(const struct web_request *request, const char *name,
-		       enum lfs_operation operation, const item_list *list,
-		       struct web_response *response, struct err *err)
+static int lfs_post_batch_ask_primary(const struct web_request *request, const char *name,
+				      enum lfs_operation operation, const item_list *list,
+				      struct web_response *response, struct err *err)
 {
 	json_auto_t *object = lfs_batch_body(operation, list->items, list->count);
 	AUTO_STR struct str body = STR_INIT;
@@ -191,10 +192,11 @@ static int download_at_copy(const struct web_request *request,
 	if (list.count > 0)
 		offer_here(request, kind, name, &list);
 	if (list.count > 0)
-		result = ask_primary(request, name, LFS_DOWNLOAD, &list, response, &err);
+		result = lfs_post_batch_ask_primary(request, name, LFS_DOWNLOAD, &list,
+						    response, &err);
 	if (result < 0) {
 		log_warn("lfs.not_asked", LOG_ERR(&err), LOG_TEXT("repo", name));
-		fail_all(&list, &err);
+		lfs_post_batch_fail_all(&list, &err);
 	}
 	vec_clear(&list);
 	return result > 0;
@@ -208,7 +210,8 @@ static int upload_at_copy(const struct web_request *request, const char *name,
 	int result;
 
 	list_valid(batch, &list);
-	result = ask_primary(request, name, LFS_UPLOAD, &list, response, &err);
+	result = lfs_post_batch_ask_primary(request, name, LFS_UPLOAD, &list, response,
+					    &err);
 	if (result < 0)
 		lfs_refuse_unreached(name, &err, response);
 	vec_clear(&list);
@@ -216,8 +219,9 @@ static int upload_at_copy(const struct web_request *request, const char *name,
 }
 
 /* 1: the response is made. */
-static int judge(const struct web_request *request, const struct blob_kind *kind,
-		 struct lfs_batch *batch, struct web_response *response, struct err *err)
+static int lfs_post_batch_decide(const struct web_request *request,
+				 const struct blob_kind *kind, struct lfs_batch *batch,
+				 struct web_response *response, struct err *err)
 {
 	AUTO_FREE char *name = git_request_repository(request);
 
@@ -249,12 +253,12 @@ int lfs_post_batch(const struct web_request *request, struct web_response *respo
 		answer_err(response, status, err);
 		return 0;
 	}
-	int result = judge(request, kind, &batch, response, err);
+	int result = lfs_post_batch_decide(request, kind, &batch, response, err);
 	if (result < 0 && err->class == ERR_BUSY)
 		refuse_busy(response, err);
 	else if (result < 0)
 		return -1;
 	else if (result == 0)
-		answer(request, &batch, response);
+		lfs_post_batch_answer(request, &batch, response);
 	return 0;
 }

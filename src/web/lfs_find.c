@@ -28,7 +28,7 @@ static enum lfs_side side_of(const struct web_services *services)
 }
 
 /* Under the one or the other id: git-lfs itself keeps the whole oid behind its parts. */
-static void id_of(const char *oid, int which, char id[LFS_ID_SIZE])
+static void lfs_find_make_id(const char *oid, int which, char id[LFS_ID_SIZE])
 {
 	if (which == 0)
 		blob_lfs_id(oid, id);
@@ -36,8 +36,8 @@ static void id_of(const char *oid, int which, char id[LFS_ID_SIZE])
 		snprintf(id, LFS_ID_SIZE, "%.2s/%.2s/%s", oid, oid + 2, oid);
 }
 
-static int read_origin(struct store_tx *tx, const struct finding *finding,
-		       struct lfs_object *object, struct err *err)
+static int lfs_find_read_origin(struct store_tx *tx, const struct finding *finding,
+				struct lfs_object *object, struct err *err)
 {
 	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
 	int found = origin_row_get(tx, finding->kind->type, object->id, &row, err);
@@ -66,20 +66,20 @@ static int read_registry(struct store_tx *tx, const struct finding *finding,
 	return 1;
 }
 
-static int read_blob(struct store_tx *tx, const struct finding *finding,
-		     struct lfs_object *object, struct err *err)
+static int lfs_find_read_blob(struct store_tx *tx, const struct finding *finding,
+			      struct lfs_object *object, struct err *err)
 {
 	int found = 0;
 
 	object->where = LFS_ABSENT;
 	for (int which = 0; found == 0 && which < 2; which++) {
-		id_of(object->oid, which, object->id);
+		lfs_find_make_id(object->oid, which, object->id);
 		found = side_of(finding->services) == LFS_ORIGIN
-				? read_origin(tx, finding, object, err)
+				? lfs_find_read_origin(tx, finding, object, err)
 				: read_registry(tx, finding, object, err);
 	}
 	if (found == 0)
-		id_of(object->oid, 0, object->id);
+		lfs_find_make_id(object->oid, 0, object->id);
 	return found < 0 ? -1 : 0;
 }
 
@@ -95,7 +95,7 @@ static int has_rows(struct store_tx *tx, const struct lfs_scan *now, struct err 
 }
 
 /* store_work; arg: struct finding */
-static int read_rows(struct store_tx *tx, void *arg, struct err *err)
+static int lfs_find_read_rows(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct finding *finding = arg;
 	AUTO_LFS_SCAN struct lfs_scan scan = { 0 };
@@ -115,7 +115,8 @@ static int read_rows(struct store_tx *tx, void *arg, struct err *err)
 		found = 0;
 		if (is_known)
 			found = lfs_row_get(tx, scan.repository, object->oid, &size, err);
-		if (found < 0 || (found > 0 && read_blob(tx, finding, object, err) != 0))
+		if (found < 0 ||
+		    (found > 0 && lfs_find_read_blob(tx, finding, object, err) != 0))
 			return -1;
 		if (found == 0)
 			object->where = LFS_STRANGE;
@@ -125,7 +126,7 @@ static int read_rows(struct store_tx *tx, void *arg, struct err *err)
 }
 
 /* What a push has brought may not be in the rows yet, or not looked through. */
-static int look_again(const struct finding *finding, struct err *err)
+static int lfs_find_observe_again(const struct finding *finding, struct err *err)
 {
 	const struct web_services *services = finding->services;
 	int64_t until = clock_boot_ms() + PATIENCE_MS;
@@ -179,7 +180,7 @@ static void look_at_copy(const struct finding *finding, int root,
 			   &err);
 }
 
-static int look_at_files(const struct finding *finding, struct err *err)
+static int lfs_find_look_at_files(const struct finding *finding, struct err *err)
 {
 	AUTO_CLOSE int root = blob_root_open(finding->kind, err);
 
@@ -204,13 +205,13 @@ int lfs_find(const struct web_request *request, const struct blob_kind *kind,
 				   .objects = objects,
 				   .count = count };
 	struct store *store = request->services->store;
-	int result = store_read(store, read_rows, &finding, err);
+	int result = store_read(store, lfs_find_read_rows, &finding, err);
 
 	if ((result != 0 && err->class == ERR_MISSING) ||
 	    (result == 0 && finding.has_strange)) {
-		if (look_again(&finding, err) != 0)
+		if (lfs_find_observe_again(&finding, err) != 0)
 			return -1;
-		result = store_read(store, read_rows, &finding, err);
+		result = store_read(store, lfs_find_read_rows, &finding, err);
 	}
-	return result == 0 ? look_at_files(&finding, err) : -1;
+	return result == 0 ? lfs_find_look_at_files(&finding, err) : -1;
 }

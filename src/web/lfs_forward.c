@@ -21,7 +21,7 @@ struct passing {
 	char *name;                        /* owned */
 };
 
-static void close_passing(void *arg)
+static void lfs_forward_close_passing(void *arg)
 {
 	struct passing *passing = arg;
 
@@ -30,7 +30,7 @@ static void close_passing(void *arg)
 	free(passing);
 }
 
-static ssize_t read_passing(void *arg, void *buffer, size_t size)
+static ssize_t lfs_forward_read_passing(void *arg, void *buffer, size_t size)
 {
 	struct passing *passing = arg;
 	struct err err;
@@ -42,7 +42,8 @@ static ssize_t read_passing(void *arg, void *buffer, size_t size)
 	return got;
 }
 
-static ssize_t read_body(void *arg, void *buffer, size_t size, struct err *err)
+static ssize_t lfs_forward_read_body(void *arg, void *buffer, size_t size,
+				     struct err *err)
 {
 	struct passing *passing = arg;
 	const struct str *body = passing->body;
@@ -75,7 +76,7 @@ static uint64_t body_size(const struct passing *passing)
 }
 
 /* From "/info/lfs/" on: as it was asked of us. */
-static const char *what_of(const struct web_request *request)
+static const char *lfs_forward_find_url_end(const struct web_request *request)
 {
 	static const char mark[] = "/info/lfs/";
 	const char *what = request->target;
@@ -86,8 +87,8 @@ static const char *what_of(const struct web_request *request)
 	return what;
 }
 
-static void add_headers(const struct web_request *request, enum lfs_as as,
-			const char *token, struct pass_on_headers *headers)
+static void lfs_forward_add_headers(const struct web_request *request, enum lfs_as as,
+				    const char *token, struct pass_on_headers *headers)
 {
 	static const char *const given[] = { "User-Agent", "Via", "Range", "If-Range",
 					     "Content-Type" };
@@ -102,8 +103,9 @@ static void add_headers(const struct web_request *request, enum lfs_as as,
 }
 
 /* `until`: boot ms, 0: never. */
-static int open_passing(struct passing *passing, enum lfs_as as, int64_t until,
-			struct forward_answer *answer, struct err *err)
+static int lfs_forward_open_passing(struct passing *passing, enum lfs_as as,
+				    int64_t until, struct forward_answer *answer,
+				    struct err *err)
 {
 	const struct web_request *request = passing->request;
 	const struct web_services *services = request->services;
@@ -119,14 +121,14 @@ static int open_passing(struct passing *passing, enum lfs_as as, int64_t until,
 	if (primary_git(services->primary, passing->name, TOKEN_S, &url, &token, err) !=
 	    0)
 		return -1;
-	whole = xasprintf("%s%s", url, what_of(request));
-	add_headers(request, as, token, &headers);
+	whole = xasprintf("%s%s", url, lfs_forward_find_url_end(request));
+	lfs_forward_add_headers(request, as, token, &headers);
 	int result = forward_open(
 		services->forwarder,
 		&(struct forward_request){ .method = request->method,
 					   .url = whole,
 					   .headers = headers.list,
-					   .read = is_get ? NULL : read_body,
+					   .read = is_get ? NULL : lfs_forward_read_body,
 					   .arg = passing,
 					   .body_size = is_get ? 0 : body_size(passing),
 					   .until = until,
@@ -136,7 +138,8 @@ static int open_passing(struct passing *passing, enum lfs_as as, int64_t until,
 	return result;
 }
 
-static struct passing *passing_new(const struct web_request *request, const char *name)
+static struct passing *lfs_forward_new_passing(const struct web_request *request,
+					       const char *name)
 {
 	struct passing *passing = xcalloc(1, sizeof(*passing));
 
@@ -157,30 +160,32 @@ void lfs_refuse_unreached(const char *repository, const struct err *err,
 }
 
 /* Those are not for the client: nothing it did would help. */
-static bool is_between_sites(enum lfs_as as, int status)
+static bool lfs_forward_is_between_sites(enum lfs_as as, int status)
 {
 	return (status >= 300 && status < 400 && status != 304) ||
 	       (as == LFS_AS_SITE && (status == 401 || status == 403));
 }
 
-static void hand_on(struct passing *passing, const struct forward_answer *answer,
-		    struct web_response *response)
+static void lfs_forward_hand_on(struct passing *passing,
+				const struct forward_answer *answer,
+				struct web_response *response)
 {
 	pass_on_head(answer, response);
-	response->read = read_passing;
-	response->close = close_passing;
+	response->read = lfs_forward_read_passing;
+	response->close = lfs_forward_close_passing;
 	response->stream = passing;
 }
 
 /* True: `passing` is the response's now. */
-static bool settle(struct passing *passing, enum lfs_as as,
-		   const struct forward_answer *answer, struct web_response *response)
+static bool lfs_forward_settle(struct passing *passing, enum lfs_as as,
+			       const struct forward_answer *answer,
+			       struct web_response *response)
 {
-	if (is_between_sites(as, answer->status)) {
+	if (lfs_forward_is_between_sites(as, answer->status)) {
 		pass_on_refuse_status(response, answer->status);
 		return false;
 	}
-	hand_on(passing, answer, response);
+	lfs_forward_hand_on(passing, answer, response);
 	return true;
 }
 
@@ -193,22 +198,23 @@ void lfs_forward(const struct web_request *request, const char *repository,
 
 	if (pass_on_is_loop(request, response))
 		return;
-	passing = passing_new(request, repository);
-	if (open_passing(passing, as, 0, &answer, &err) != 0) {
+	passing = lfs_forward_new_passing(request, repository);
+	if (lfs_forward_open_passing(passing, as, 0, &answer, &err) != 0) {
 		lfs_refuse_unreached(repository, &err, response);
-		close_passing(passing);
+		lfs_forward_close_passing(passing);
 	} else {
 		log_info("lfs.forwarded", LOG_TEXT("repo", repository),
 			 LOG_TEXT("method", request->method),
 			 LOG_TEXT("user", request->user),
 			 LOG_NUMBER("status", answer.status));
-		if (!settle(passing, as, &answer, response))
-			close_passing(passing);
+		if (!lfs_forward_settle(passing, as, &answer, response))
+			lfs_forward_close_passing(passing);
 	}
 	forward_answer_clear(&answer);
 }
 
-static int read_answer(struct passing *passing, struct str *answer, struct err *err)
+static int lfs_forward_read_answer(struct passing *passing, struct str *answer,
+				   struct err *err)
 {
 	char piece[8192];
 	ssize_t got;
@@ -232,16 +238,17 @@ int lfs_ask_primary(const struct web_request *request, const char *repository,
 
 	if (pass_on_is_loop(request, response))
 		return 1;
-	passing = passing_new(request, repository);
+	passing = lfs_forward_new_passing(request, repository);
 	passing->body = body;
-	if (open_passing(passing, as, clock_boot_ms() + ASK_MS, &head, err) != 0)
+	if (lfs_forward_open_passing(passing, as, clock_boot_ms() + ASK_MS, &head, err) !=
+	    0)
 		result = -1;
 	else if (head.status == 200)
-		result = read_answer(passing, answer, err);
-	else if (settle(passing, as, &head, response))
+		result = lfs_forward_read_answer(passing, answer, err);
+	else if (lfs_forward_settle(passing, as, &head, response))
 		passing = NULL;
 	if (passing)
-		close_passing(passing);
+		lfs_forward_close_passing(passing);
 	forward_answer_clear(&head);
 	return result;
 }

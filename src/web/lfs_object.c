@@ -158,9 +158,10 @@ static int take_upload(const struct web_request *request, struct upload *upload,
 	return result;
 }
 
-static int put_here(const struct web_request *request, const struct blob_kind *kind,
-		    const char *name, struct lfs_object *object,
-		    struct web_response *response, struct err *err)
+static int lfs_object_put_here(const struct web_request *request,
+			       const struct blob_kind *kind, const char *name,
+			       struct lfs_object *object, struct web_response *response,
+			       struct err *err)
 {
 	struct upload upload = { .name = name };
 	uint64_t size;
@@ -194,7 +195,7 @@ int lfs_put_object(const struct web_request *request, struct web_response *respo
 	if (!kind || !lfs_request_oid(request, oid, response))
 		return 0;
 	if (!is_copy(request))
-		return put_here(request, kind, name, &object, response, err);
+		return lfs_object_put_here(request, kind, name, &object, response, err);
 	lfs_forward(request, name, LFS_AS_CLIENT, response);
 	return 0;
 }

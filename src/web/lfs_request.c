@@ -78,7 +78,7 @@ int lfs_object_read(const char *text, size_t len, struct lfs_item *item, struct 
 	return item->code ? err_set(err, ERR_CONFIG, "%s", item->message) : 0;
 }
 
-static int refuse(int *status, int with, struct err *err, const char *text)
+static int lfs_request_refuse(int *status, int with, struct err *err, const char *text)
 {
 	*status = with;
 	return err_set(err, ERR_CONFIG, "%s", text);
@@ -105,17 +105,20 @@ static int check_batch(const json_t *object, int *status, struct err *err)
 	const char *algorithm = json_string_value(json_object_get(object, "hash_algo"));
 
 	if (operation_of(object) == LFS_NO_OPERATION)
-		return refuse(status, 422, err,
-			      "the operation must be download or upload");
+		return lfs_request_refuse(status, 422, err,
+					  "the operation must be download or upload");
 	if (algorithm && strcmp(algorithm, "sha256") != 0)
-		return refuse(status, 409, err, "objects go by their sha256 here");
+		return lfs_request_refuse(status, 409, err,
+					  "objects go by their sha256 here");
 	if (!takes_basic(json_object_get(object, "transfers")))
-		return refuse(status, 422, err,
-			      "the only transfer that is known here is basic");
+		return lfs_request_refuse(
+			status, 422, err,
+			"the only transfer that is known here is basic");
 	if (!json_is_array(objects))
-		return refuse(status, 422, err, "the batch has no objects");
+		return lfs_request_refuse(status, 422, err, "the batch has no objects");
 	if (json_array_size(objects) > LFS_BATCH_MAX)
-		return refuse(status, 413, err, "the batch has more than 2000 objects");
+		return lfs_request_refuse(status, 413, err,
+					  "the batch has more than 2000 objects");
 	return 0;
 }
 
@@ -142,7 +145,8 @@ int lfs_batch_read(const char *text, size_t len, struct lfs_batch *batch, int *s
 	return 0;
 }
 
-static const json_t *find_answer(const json_t *objects, const char *oid, size_t expected)
+static const json_t *lfs_request_find_answer(const json_t *objects, const char *oid,
+					     size_t expected)
 {
 	const json_t *one = json_array_get(objects, expected);
 	const char *shown = json_string_value(json_object_get(one, "oid"));
@@ -160,7 +164,7 @@ static const json_t *find_answer(const json_t *objects, const char *oid, size_t 
 	return NULL;
 }
 
-static void take_one(const json_t *one, struct lfs_item *item)
+static void lfs_request_take_item(const json_t *one, struct lfs_item *item)
 {
 	const json_t *error = json_object_get(one, "error");
 	const json_t *actions = json_object_get(one, "actions");
@@ -184,9 +188,9 @@ int lfs_batch_take_answer(const char *text, size_t len, struct lfs_item *const *
 	if (!json_is_array(objects))
 		return err_set(err, ERR_CORRUPT, "the primary's answer is no batch");
 	for (size_t i = 0; i < count; i++) {
-		const json_t *one = find_answer(objects, items[i]->oid, i);
+		const json_t *one = lfs_request_find_answer(objects, items[i]->oid, i);
 		if (one)
-			take_one(one, items[i]);
+			lfs_request_take_item(one, items[i]);
 		else
 			lfs_item_fail(items[i], 500, "the primary says nothing of it");
 	}

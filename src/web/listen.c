@@ -7,7 +7,8 @@
 #include "base/str.h"
 
 /* Splits "HOST:PORT" and "[HOST]:PORT"; false on anything else. */
-static bool split(const char *address, char host[ADDRESS_TEXT_SIZE], const char **port)
+static bool listen_split_address(const char *address, char host[ADDRESS_TEXT_SIZE],
+				 const char **port)
 {
 	const char *colon = strrchr(address, ':');
 	size_t len = colon ? (size_t)(colon - address) : 0;
@@ -44,7 +45,7 @@ static int bind_and_listen(int fd, const struct addrinfo *found)
 	return listen(fd, SOMAXCONN);
 }
 
-static int failed(const char *address, struct err *err)
+static int listen_fail(const char *address, struct err *err)
 {
 	if (errno == EADDRINUSE) {
 		err_set(err, ERR_BUSY, "cannot listen on %s: it is taken", address);
@@ -74,14 +75,14 @@ static const struct addrinfo hints = {
 	.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
 };
 
-static int find(const char *address, struct addrinfo **found, bool *is_any,
-		const char **port, struct err *err)
+static int listen_find_address(const char *address, struct addrinfo **found, bool *is_any,
+			       const char **port, struct err *err)
 {
 	char host[ADDRESS_TEXT_SIZE];
 	uint64_t number;
 
-	if (!split(address, host, port) || !text_to_uint64(*port, &number) ||
-	    number > UINT16_MAX)
+	if (!listen_split_address(address, host, port) ||
+	    !text_to_uint64(*port, &number) || number > UINT16_MAX)
 		return bad_address(address, err);
 	*is_any = strcmp(host, "*") == 0;
 	if (getaddrinfo(*is_any ? "::" : host, *port, &hints, found))
@@ -95,7 +96,7 @@ int listen_check(const char *address, struct err *err)
 	const char *port = NULL;
 	bool is_any = false;
 
-	if (find(address, &found, &is_any, &port, err) != 0)
+	if (listen_find_address(address, &found, &is_any, &port, err) != 0)
 		return -1;
 	freeaddrinfo(found);
 	return 0;
@@ -107,7 +108,7 @@ int listen_open(const char *address, struct err *err)
 	const char *port = NULL;
 	bool is_any = false;
 
-	if (find(address, &found, &is_any, &port, err) != 0)
+	if (listen_find_address(address, &found, &is_any, &port, err) != 0)
 		return -1;
 	int fd = open_found(found);
 	freeaddrinfo(found);
@@ -117,7 +118,7 @@ int listen_open(const char *address, struct err *err)
 		fd = open_found(found);
 		freeaddrinfo(found);
 	}
-	return fd >= 0 ? fd : failed(address, err);
+	return fd >= 0 ? fd : listen_fail(address, err);
 }
 
 union any_address {

@@ -13,14 +13,14 @@ struct word {
 	size_t len;
 };
 
-static bool is_word(const struct word *word, const char *text)
+static bool negotiate_is_word(const struct word *word, const char *text)
 {
 	return word->len == strlen(text) && strncasecmp(word->text, text, word->len) == 0;
 }
 
 /* Whether the weight behind ";" is zero: "q=0", "q=0.", "q=0.000". What is no weight
  * counts as one. */
-static bool is_refused(const char *text, size_t len)
+static bool negotiate_is_refused(const char *text, size_t len)
 {
 	const char *end = text + len;
 
@@ -44,11 +44,13 @@ bool negotiate_gzip(const char *accept_encoding)
 		size_t word_len = strcspn(at, ",;");
 		struct word word = { skip_blanks(at), 0 };
 		word.len = strcspn(word.text, " \t,;");
-		bool is_taken = word_len == len ||
-				!is_refused(at + word_len + 1, len - word_len - 1);
-		if (is_word(&word, "gzip") || is_word(&word, "x-gzip"))
+		bool is_taken =
+			word_len == len ||
+			!negotiate_is_refused(at + word_len + 1, len - word_len - 1);
+		if (negotiate_is_word(&word, "gzip") ||
+		    negotiate_is_word(&word, "x-gzip"))
 			return is_taken;
-		if (is_word(&word, "*"))
+		if (negotiate_is_word(&word, "*"))
 			takes_any = is_taken;
 		at += len + (at[len] == ',');
 	}

@@ -57,7 +57,7 @@ struct password_file {
 	bool is_broken;         /* the last look failed; the list is empty */
 };
 
-static int look_at(const char *path, struct look *look, struct err *err)
+static int password_file_inspect(const char *path, struct look *look, struct err *err)
 {
 	struct stat st;
 
@@ -96,7 +96,8 @@ static void reading_clear(struct reading *reading)
 	*reading = (struct reading){ 0 };
 }
 
-static void digest_text(const struct str *text, unsigned char digest[HASH_MAX_SIZE])
+static void password_file_digest_text(const struct str *text,
+				      unsigned char digest[HASH_MAX_SIZE])
 {
 	AUTO_HASH struct hash hash;
 
@@ -117,7 +118,7 @@ static int read_list(const char *path, const struct look *look, struct reading *
 		return -1;
 	reading->is_settled = now - wall_ms_of(look->changed) > SETTLE_MS &&
 			      now - wall_ms_of(look->modified) > SETTLE_MS;
-	digest_text(&text, reading->digest);
+	password_file_digest_text(&text, reading->digest);
 	password_list_parse(&text, &reading->list);
 	explicit_bzero(text.data, text.len);
 	return 0;
@@ -139,7 +140,8 @@ int password_file_open(const char *path, struct password_file **file, struct err
 	struct reading reading;
 	struct look look;
 
-	if (look_at(path, &look, err) || read_list(path, &look, &reading, err)) {
+	if (password_file_inspect(path, &look, err) ||
+	    read_list(path, &look, &reading, err)) {
 		if (!err->remedy[0])
 			err_remedy(err,
 				   "make it: htpasswd -B -c %s NAME; the user that "
@@ -174,7 +176,7 @@ void password_file_close(struct password_file *file)
 	free(file);
 }
 
-static void put_locked(struct password_file *file, struct reading *reading)
+static void password_file_put_locked(struct password_file *file, struct reading *reading)
 {
 	reading_clear(&file->reading);
 	file->reading = *reading;
@@ -189,19 +191,19 @@ static bool fail_locked(struct password_file *file)
 	bool is_new = !file->is_broken;
 
 	file->is_broken = true;
-	put_locked(file, &nothing);
+	password_file_put_locked(file, &nothing);
 	return is_new;
 }
 
 /* Takes the reading. */
-static bool take_locked(struct password_file *file, struct reading *reading)
+static bool password_file_take_locked(struct password_file *file, struct reading *reading)
 {
 	bool is_new = file->is_broken ||
 		      memcmp(reading->digest, file->reading.digest, HASH_MAX_SIZE) != 0;
 
 	file->is_broken = false;
 	if (is_new) {
-		put_locked(file, reading);
+		password_file_put_locked(file, reading);
 	} else {
 		file->reading.look = reading->look;
 		file->reading.is_settled = reading->is_settled;
@@ -211,12 +213,12 @@ static bool take_locked(struct password_file *file, struct reading *reading)
 }
 
 /* `before`: the last look, if it is as good as the file; else NULL. */
-static void look_again(struct password_file *file, const struct look *before)
+static void password_file_refresh(struct password_file *file, const struct look *before)
 {
 	struct reading reading = { 0 };
 	struct err err = { 0 };
 	struct look look;
-	int result = look_at(file->path, &look, &err);
+	int result = password_file_inspect(file->path, &look, &err);
 
 	if (result == 0 && before && is_same_look(before, &look))
 		return;
@@ -224,7 +226,8 @@ static void look_again(struct password_file *file, const struct look *before)
 		result = read_list(file->path, &look, &reading, &err);
 	struct password_list said = reading.list; /* numbers alone are used */
 	lock(&file->mutex);
-	bool is_news = result ? fail_locked(file) : take_locked(file, &reading);
+	bool is_news =
+		result ? fail_locked(file) : password_file_take_locked(file, &reading);
 	unlock(&file->mutex);
 	if (is_news && result)
 		log_error("access.passwords_unreadable", LOG_ERR(&err),
@@ -251,7 +254,7 @@ static bool look_if_due(struct password_file *file)
 	unlock(&file->mutex);
 	if (!is_due)
 		return !is_late;
-	look_again(file, is_settled ? &before : NULL);
+	password_file_refresh(file, is_settled ? &before : NULL);
 	lock(&file->mutex);
 	file->is_looking = false;
 	file->looked_at = began;
@@ -304,9 +307,9 @@ static bool matches(const char *password, const char hash[PASSWORD_HASH_LEN + 1]
 }
 
 /* Somebody else may have found out about the same pair meanwhile. */
-static enum password_verdict compute(struct password_file *file, const char *user,
-				     const char *password,
-				     const unsigned char key[PASSWORD_KEY_SIZE])
+static enum password_verdict password_file_compute_verdict(
+	struct password_file *file, const char *user, const char *password,
+	const unsigned char key[PASSWORD_KEY_SIZE])
 {
 	char hash[PASSWORD_HASH_LEN + 1];
 	enum password_verdict verdict;
@@ -325,9 +328,9 @@ static enum password_verdict compute(struct password_file *file, const char *use
 	return is_good ? PASSWORD_GOOD : PASSWORD_WRONG;
 }
 
-static bool is_known(struct password_file *file,
-		     const unsigned char key[PASSWORD_KEY_SIZE],
-		     enum password_verdict *verdict)
+static bool password_file_is_known(struct password_file *file,
+				   const unsigned char key[PASSWORD_KEY_SIZE],
+				   enum password_verdict *verdict)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&file->mutex);
 
@@ -345,12 +348,13 @@ enum password_verdict password_file_check(struct password_file *file, const char
 	if (!look_if_due(file))
 		return PASSWORD_TOO_MANY;
 	password_memory_key(file->memory, user, password, key);
-	if (is_known(file, key, &verdict))
+	if (password_file_is_known(file, key, &verdict))
 		return verdict;
 	client_of_address(client, &names);
 	if (fair_enter(file->places, &place, &names.names, WAIT_MS, NULL) != FAIR_ENTERED)
-		return is_known(file, key, &verdict) ? verdict : PASSWORD_TOO_MANY;
-	verdict = compute(file, user, password, key);
+		return password_file_is_known(file, key, &verdict) ? verdict
+								   : PASSWORD_TOO_MANY;
+	verdict = password_file_compute_verdict(file, user, password, key);
 	fair_leave(file->places, &place);
 	return verdict;
 }

@@ -34,7 +34,8 @@ static bool is_user(const char *name)
 }
 
 /* `line` ends in a NUL, and is changed. */
-static bool parse_line(char *line, size_t number, struct password_list *list)
+static bool password_list_parse_line(char *line, size_t number,
+				     struct password_list *list)
 {
 	char *colon = strchr(line, ':');
 	struct password_user user = { .line = number };
@@ -56,8 +57,8 @@ static void count_unused(struct password_list *list, size_t line)
 		list->unused_line = line;
 }
 
-static void take_line(const char *text, size_t len, size_t number,
-		      struct password_list *list)
+static void password_list_take_line(const char *text, size_t len, size_t number,
+				    struct password_list *list)
 {
 	while (len > 0 && isspace((unsigned char)text[len - 1]))
 		len--;
@@ -65,27 +66,27 @@ static void take_line(const char *text, size_t len, size_t number,
 		return;
 	AUTO_FREE char *line = xstrndup(text, len);
 	/* What follows a NUL would be lost without a word. */
-	if (strlen(line) == len && parse_line(line, number, list))
+	if (strlen(line) == len && password_list_parse_line(line, number, list))
 		return;
 	count_unused(list, number);
 }
 
-static int compare_names(const void *a, const void *b)
+static int password_list_compare_names(const void *a, const void *b)
 {
 	const struct password_user *one = a, *other = b;
 
 	return strcmp(one->name, other->name);
 }
 
-static int compare(const void *a, const void *b)
+static int password_list_compare_users(const void *a, const void *b)
 {
 	const struct password_user *one = a, *other = b;
-	int order = compare_names(a, b);
+	int order = password_list_compare_names(a, b);
 
 	return order ? order : (one->line > other->line) - (one->line < other->line);
 }
 
-static void drop_doubles(struct password_list *list)
+static void password_list_drop_doubles(struct password_list *list)
 {
 	size_t kept = 0;
 
@@ -110,11 +111,11 @@ void password_list_parse(const struct str *text, struct password_list *list)
 		const char *line = text->data + at;
 		const char *end = memchr(line, '\n', text->len - at);
 		size_t len = end ? (size_t)(end - line) : text->len - at;
-		take_line(line, len, ++number, list);
+		password_list_take_line(line, len, ++number, list);
 		at += len + 1;
 	}
-	vec_sort(&list->users, compare);
-	drop_doubles(list);
+	vec_sort(&list->users, password_list_compare_users);
+	password_list_drop_doubles(list);
 }
 
 void password_list_clear(struct password_list *list)
@@ -135,5 +136,5 @@ const struct password_user *password_list_find(const struct password_list *list,
 	if (list->users.count == 0)
 		return NULL;
 	return bsearch(&wanted, list->users.items, list->users.count, sizeof(wanted),
-		       compare_names);
+		       password_list_compare_names);
 }

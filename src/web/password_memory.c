@@ -49,8 +49,9 @@ void password_memory_free(struct password_memory *memory)
 	free(memory);
 }
 
-static void digest(const struct password_memory *memory, const struct str *text,
-		   unsigned char key[PASSWORD_KEY_SIZE])
+static void password_memory_digest(const struct password_memory *memory,
+				   const struct str *text,
+				   unsigned char key[PASSWORD_KEY_SIZE])
 {
 	unsigned len = 0;
 
@@ -68,7 +69,7 @@ void password_memory_key(const struct password_memory *memory, const char *user,
 	/* At once, so that no copy stays behind where it grew. */
 	str_reserve(&text, strlen(user) + 1 + strlen(password));
 	str_addf(&text, "%s:%s", user, password);
-	digest(memory, &text, key);
+	password_memory_digest(memory, &text, key);
 	explicit_bzero(text.data, text.len);
 }
 
@@ -80,7 +81,7 @@ size_t password_memory_pick(const struct password_memory *memory, const char *us
 	uint64_t number;
 
 	str_add(&text, user); /* without a colon: never the text of a pair */
-	digest(memory, &text, key);
+	password_memory_digest(memory, &text, key);
 	memcpy(&number, key, sizeof(number));
 	return (size_t)(number % count);
 }
@@ -93,8 +94,9 @@ static size_t set_of(const unsigned char key[PASSWORD_KEY_SIZE])
 	return number % SETS;
 }
 
-static bool has(const struct table *table, const unsigned char key[PASSWORD_KEY_SIZE],
-		int64_t now_ms)
+static bool password_memory_has_key(const struct table *table,
+				    const unsigned char key[PASSWORD_KEY_SIZE],
+				    int64_t now_ms)
 {
 	const struct entry *set = table->entries[set_of(key)];
 
@@ -109,8 +111,8 @@ bool password_memory_know(const struct password_memory *memory,
 			  const unsigned char key[PASSWORD_KEY_SIZE], int64_t now_ms,
 			  bool *is_good)
 {
-	*is_good = has(&memory->good, key, now_ms);
-	return *is_good || has(&memory->wrong, key, now_ms);
+	*is_good = password_memory_has_key(&memory->good, key, now_ms);
+	return *is_good || password_memory_has_key(&memory->wrong, key, now_ms);
 }
 
 void password_memory_note(struct password_memory *memory,

@@ -41,8 +41,8 @@ static int get_queue(const struct web_request *request, struct web_response *res
 	return 0;
 }
 
-static int get_events(const struct web_request *request, struct web_response *response,
-		      struct err *err)
+static int web_push_get_events(const struct web_request *request,
+			       struct web_response *response, struct err *err)
 {
 	uint64_t after = 0;
 	size_t limit = 0;
@@ -71,22 +71,24 @@ static void order_clear(struct order *order)
 	vec_clear(&order->remotes);
 }
 
-static int wrong(struct err *err, const char *key, const char *wanted)
+static int web_push_refuse_member(struct err *err, const char *key, const char *wanted)
 {
 	err_set(err, ERR_CONFIG, "\"%s\" is not %s", key, wanted);
 	return err_remedy(err, "send {\"all\":true} or {\"projects\":[...]}, and if "
 			       "wanted \"remotes\":[...], \"url\", \"now\"");
 }
 
-static int read_texts(const char *key, const json_t *array, texts *list, struct err *err)
+static int web_push_read_texts(const char *key, const json_t *array, texts *list,
+			       struct err *err)
 {
 	if (!json_is_array(array) || json_array_size(array) == 0 ||
 	    json_array_size(array) > TEXTS_MAX)
-		return wrong(err, key, "a list of 1 to 1000 texts");
+		return web_push_refuse_member(err, key, "a list of 1 to 1000 texts");
 	for (size_t i = 0; i < json_array_size(array); i++) {
 		const json_t *one = json_array_get(array, i);
 		if (!json_is_string(one))
-			return wrong(err, key, "a list of 1 to 1000 texts");
+			return web_push_refuse_member(err, key,
+						      "a list of 1 to 1000 texts");
 		vec_add(list, json_string_value(one));
 	}
 	vec_add(list, NULL);
@@ -97,27 +99,27 @@ static int read_texts(const char *key, const json_t *array, texts *list, struct 
 static int read_flag(const char *key, const json_t *value, bool *flag, struct err *err)
 {
 	if (!json_is_boolean(value))
-		return wrong(err, key, "true or false");
+		return web_push_refuse_member(err, key, "true or false");
 	*flag = json_is_true(value);
 	return 0;
 }
 
 /* A misspelt member could make more be pushed than was meant. */
-static int read_member(const char *key, const json_t *value, struct order *order,
-		       struct err *err)
+static int web_push_read_member(const char *key, const json_t *value, struct order *order,
+				struct err *err)
 {
 	if (strcmp(key, "all") == 0)
 		return read_flag(key, value, &order->takes_all, err);
 	if (strcmp(key, "now") == 0)
 		return read_flag(key, value, &order->is_now, err);
 	if (strcmp(key, "projects") == 0)
-		return read_texts(key, value, &order->projects, err);
+		return web_push_read_texts(key, value, &order->projects, err);
 	if (strcmp(key, "remotes") == 0)
-		return read_texts(key, value, &order->remotes, err);
+		return web_push_read_texts(key, value, &order->remotes, err);
 	if (strcmp(key, "url") != 0)
-		return wrong(err, key, "known");
+		return web_push_refuse_member(err, key, "known");
 	if (!json_is_string(value))
-		return wrong(err, key, "a text");
+		return web_push_refuse_member(err, key, "a text");
 	order->url = json_string_value(value);
 	return 0;
 }
@@ -127,15 +129,18 @@ static int read_order(json_t *body, struct order *order, struct err *err)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(body, key, value) if (read_member(key, value, order, err) !=
-						  0) return -1;
+	json_object_foreach(body, key,
+			    value) if (web_push_read_member(key, value, order, err) !=
+				       0) return -1;
 	if (order->takes_all == (order->projects.count > 0))
-		return wrong(err, "all", "the one of \"all\" and \"projects\" to be set");
+		return web_push_refuse_member(
+			err, "all", "the one of \"all\" and \"projects\" to be set");
 	return 0;
 }
 
-static int start(const struct web_request *request, const struct order *order,
-		 const struct push_settings *settings, task_keys *keys, struct err *err)
+static int web_push_start(const struct web_request *request, const struct order *order,
+			  const struct push_settings *settings, task_keys *keys,
+			  struct err *err)
 {
 	const struct push_start_filter filter = {
 		.remotes = order->remotes.count > 0 ? order->remotes.items : NULL,
@@ -169,7 +174,7 @@ static int start_and_answer(const struct web_request *request, const struct orde
 	struct push *push = request->services->push;
 	struct push_settings *settings = push_settings_of(push);
 	task_keys keys = { 0 };
-	int result = start(request, order, settings, &keys, err);
+	int result = web_push_start(request, order, settings, &keys, err);
 
 	push_settings_unref(settings);
 	/* Some may be there even if others failed. */
@@ -207,7 +212,7 @@ static int post_start(const struct web_request *request, struct web_response *re
 
 const struct web_route web_push_routes[] = {
 	{ "GET", "/api/v1/push/queue", WEB_READER, WEB_BODY_NONE, get_queue },
-	{ "GET", "/api/v1/push/events", WEB_READER, WEB_BODY_NONE, get_events },
+	{ "GET", "/api/v1/push/events", WEB_READER, WEB_BODY_NONE, web_push_get_events },
 	{ "POST", "/api/v1/push/start", WEB_OPERATOR, WEB_BODY_MEMORY, post_start },
 	{ 0 },
 };

@@ -18,8 +18,8 @@ static int get_status(const struct web_request *request, struct web_response *re
 	return result;
 }
 
-static int get_refs(const struct web_request *request, struct web_response *response,
-		    struct err *err)
+static int web_repositories_get_refs(const struct web_request *request,
+				     struct web_response *response, struct err *err)
 {
 	struct notice *notice = request->services->notice;
 	AUTO_NOTICED struct noticed noticed = { 0 };
@@ -60,7 +60,8 @@ const struct web_route web_repository_routes[] = {
 	{ "GET", "/api/v1/status", WEB_READER, WEB_BODY_NONE, get_status },
 	{ "GET", "/api/v1/repositories", WEB_READER, WEB_BODY_NONE, rows_list },
 	{ "GET", "/api/v1/repositories/{name}", WEB_READER, WEB_BODY_NONE, rows_get },
-	{ "GET", "/api/v1/repositories/{name}/refs", WEB_SITE, WEB_BODY_NONE, get_refs },
+	{ "GET", "/api/v1/repositories/{name}/refs", WEB_SITE, WEB_BODY_NONE,
+	  web_repositories_get_refs },
 	{ "POST", "/api/v1/repositories/{name}/delta", WEB_SITE, WEB_BODY_MEMORY,
 	  post_delta },
 	{ "POST", "/api/v1/repositories/{name}/sync", WEB_OPERATOR, WEB_BODY_MEMORY,

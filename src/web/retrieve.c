@@ -44,7 +44,7 @@ static bool is_still_the_same(const struct sending *sending)
 	return false;
 }
 
-static ssize_t read_file(void *arg, void *buffer, size_t size)
+static ssize_t retrieve_read_file(void *arg, void *buffer, size_t size)
 {
 	struct sending *sending = arg;
 	ssize_t got;
@@ -76,7 +76,7 @@ static ssize_t send_file(void *arg, int socket, size_t max)
 	return sent;
 }
 
-static void close_file(void *arg)
+static void retrieve_close_file(void *arg)
 {
 	struct sending *sending = arg;
 
@@ -103,8 +103,8 @@ int retrieve_failed(struct web_response *response, const struct err *err)
 	}
 }
 
-static void add_headers(const struct blob_reading *reading, const char *etag,
-			struct web_response *response)
+static void retrieve_add_headers(const struct blob_reading *reading, const char *etag,
+				 struct web_response *response)
 {
 	char modified[HTTP_TIME_SIZE];
 
@@ -166,9 +166,9 @@ static void send_part(struct blob_reading *reading, const struct blob_kind *kind
 	sending->left = part->length;
 	response->length = part->length;
 	response->may_leave_length_out = response->status == 206;
-	response->read = read_file;
+	response->read = retrieve_read_file;
 	response->send = send_file;
-	response->close = close_file;
+	response->close = retrieve_close_file;
 	response->stream = sending;
 }
 
@@ -183,10 +183,10 @@ void retrieve_answer(const struct web_request *request, const struct blob_kind *
 		web_answer_problem(response, 412, "OTHER_VERSION",
 				   "it is another version by now",
 				   "begin anew with this one");
-		add_headers(reading, etag, response);
+		retrieve_add_headers(reading, etag, response);
 		return;
 	}
-	add_headers(reading, etag, response);
+	retrieve_add_headers(reading, etag, response);
 	if (negotiate_matches(web_header(request, "If-None-Match"), etag))
 		response->status = 304;
 	else if (choose_part(request, etag, reading->print.size, &part, response))

@@ -39,7 +39,7 @@ static void forget_prepared(struct batch *batch)
 	batch->prepared_count = 0;
 }
 
-static int prepare(struct batch *batch, struct err *err)
+static int retrieve_many_prepare(struct batch *batch, struct err *err)
 {
 	const char *ids[PREPARED];
 	size_t count = batch->count - batch->next;
@@ -53,26 +53,26 @@ static int prepare(struct batch *batch, struct err *err)
 	return blob_readings_prepare(&batch->source, ids, count, batch->prepared, err);
 }
 
-static void add_line(struct batch *batch, json_t *line)
+static void retrieve_many_add_line(struct batch *batch, json_t *line)
 {
 	json_render(line, &batch->ready);
 	str_add_char(&batch->ready, '\n');
 	json_decref(line);
 }
 
-static void add_refusal(struct batch *batch, const char *id, const char *code,
-			const char *message)
+static void retrieve_many_add_refusal(struct batch *batch, const char *id,
+				      const char *code, const char *message)
 {
 	json_t *line = json_object();
 
 	json_put_text(line, "name", id);
 	json_put_text(line, "code", code);
 	json_put_message(line, "message", message);
-	add_line(batch, line);
+	retrieve_many_add_line(batch, line);
 }
 
-static void add_head(struct batch *batch, const struct blob_reading *reading,
-		     const char *id)
+static void retrieve_many_add_head(struct batch *batch,
+				   const struct blob_reading *reading, const char *id)
 {
 	const struct origin_row *row = &reading->row;
 	json_t *line = json_object();
@@ -82,7 +82,7 @@ static void add_head(struct batch *batch, const struct blob_reading *reading,
 	json_put_text(line, "timeline", row->timeline);
 	json_put_number(line, "generation", (int64_t)row->generation);
 	json_put_text(line, "checksum", row->checksum);
-	add_line(batch, line);
+	retrieve_many_add_line(batch, line);
 }
 
 /* Behind what is ready. ERR_CONFLICT: it is not what it was. */
@@ -111,16 +111,17 @@ static int read_whole(struct str *out, const struct blob_reading *reading,
 	return 0;
 }
 
-static int add_content(struct batch *batch, const struct blob_reading *reading,
-		       const char *id, struct err *err)
+static int retrieve_many_add_content(struct batch *batch,
+				     const struct blob_reading *reading, const char *id,
+				     struct err *err)
 {
 	size_t before = batch->ready.len;
 
 	if (reading->print.size > SMALL_MAX) {
-		add_refusal(batch, id, "TOO_LARGE", "it is fetched alone");
+		retrieve_many_add_refusal(batch, id, "TOO_LARGE", "it is fetched alone");
 		return 0;
 	}
-	add_head(batch, reading, id);
+	retrieve_many_add_head(batch, reading, id);
 	if (read_whole(&batch->ready, reading, err) != 0) {
 		str_truncate(&batch->ready, before);
 		return -1;
@@ -136,13 +137,13 @@ static int add_next(struct batch *batch, struct err *err)
 	const char *id = id_at(batch, batch->next);
 
 	if (batch->next >= batch->prepared_from + batch->prepared_count &&
-	    prepare(batch, err) != 0)
+	    retrieve_many_prepare(batch, err) != 0)
 		return -1;
 	struct blob_reading *reading =
 		&batch->prepared[batch->next - batch->prepared_from];
 	int result = blob_reading_open(&batch->source, id, reading, err);
 	if (result == 0)
-		result = add_content(batch, reading, id, err);
+		result = retrieve_many_add_content(batch, reading, id, err);
 	blob_reading_clear(reading);
 	batch->next++;
 	if (result == 0)
@@ -150,7 +151,7 @@ static int add_next(struct batch *batch, struct err *err)
 	const char *code = blob_error_code(err->class);
 	if (!code)
 		return -1;
-	add_refusal(batch, id, code, err->text);
+	retrieve_many_add_refusal(batch, id, code, err->text);
 	return 0;
 }
 
@@ -159,11 +160,11 @@ static void add_end(struct batch *batch)
 	json_t *line = json_object();
 
 	json_put_bool(line, "end", true);
-	add_line(batch, line);
+	retrieve_many_add_line(batch, line);
 	batch->is_ended = true;
 }
 
-static int fill(struct batch *batch, struct err *err)
+static int retrieve_many_fill(struct batch *batch, struct err *err)
 {
 	str_reset(&batch->ready);
 	batch->at = 0;
@@ -183,7 +184,7 @@ static ssize_t read_batch(void *arg, void *buffer, size_t size)
 	struct batch *batch = arg;
 	struct err err;
 
-	if (batch->at == batch->ready.len && fill(batch, &err) != 0) {
+	if (batch->at == batch->ready.len && retrieve_many_fill(batch, &err) != 0) {
 		log_warn("blob.batch_broken", LOG_ERR(&err),
 			 LOG_TEXT("kind", batch->source.kind->type));
 		return -1;
@@ -218,8 +219,9 @@ static int check_ids(const json_t *ids, struct err *err)
 	return 0;
 }
 
-static int begin(const struct web_request *request, const struct blob_kind *kind,
-		 struct web_response *response, struct err *err)
+static int retrieve_many_begin(const struct web_request *request,
+			       const struct blob_kind *kind,
+			       struct web_response *response, struct err *err)
 {
 	const struct json_limits limits = { 1 << 20, 2 * IDS_MAX };
 	json_auto_t *asked =
@@ -255,5 +257,5 @@ int retrieve_many(const struct web_request *request, struct web_response *respon
 	if (!api_needs_role(request, SITE_PRIMARY, response))
 		return 0;
 	kind = api_blob_kind(request, response);
-	return kind ? begin(request, kind, response, err) : 0;
+	return kind ? retrieve_many_begin(request, kind, response, err) : 0;
 }

@@ -41,7 +41,7 @@ static bool match_name(const char *segment, size_t len, char **name)
 	return true;
 }
 
-static bool is_word(const char *pattern, size_t len, const char *word)
+static bool router_is_word(const char *pattern, size_t len, const char *word)
 {
 	return len == strlen(word) && memcmp(pattern, word, len) == 0;
 }
@@ -50,14 +50,14 @@ static bool is_word(const char *pattern, size_t len, const char *word)
 static bool match_segment(const char *pattern, size_t pattern_len, const char *segment,
 			  size_t len, struct route_match *match)
 {
-	if (is_word(pattern, pattern_len, NAME))
+	if (router_is_word(pattern, pattern_len, NAME))
 		return match_name(segment, len, &match->name);
-	if (is_word(pattern, pattern_len, KIND))
+	if (router_is_word(pattern, pattern_len, KIND))
 		return match_name(segment, len, &match->kind);
 	if (!memchr(segment, '%', len))
 		return len == pattern_len && memcmp(pattern, segment, len) == 0;
 	AUTO_FREE char *text = target_decode(segment, len);
-	return is_word(pattern, pattern_len, text);
+	return router_is_word(pattern, pattern_len, text);
 }
 
 static bool match_segments(const char *pattern, const char *path,

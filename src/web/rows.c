@@ -8,14 +8,14 @@
 
 #define REVERIFY_AT_LEAST_MS 60000
 
-static const char *kind_of(const struct web_request *request)
+static const char *rows_get_kind(const struct web_request *request)
 {
 	return request->kind ? request->kind : KIND_REPOSITORY;
 }
 
-static bool is_repository(const struct web_request *request)
+static bool rows_is_repository(const struct web_request *request)
 {
-	return strcmp(kind_of(request), KIND_REPOSITORY) == 0;
+	return strcmp(rows_get_kind(request), KIND_REPOSITORY) == 0;
 }
 
 /* False, with the answer made: the site has no such kind. */
@@ -30,7 +30,7 @@ static bool has_kind(const struct web_request *request, struct web_response *res
 static int row_failed(const struct web_request *request, struct web_response *response,
 		      const struct err *err)
 {
-	if (is_repository(request))
+	if (rows_is_repository(request))
 		return api_repository_failed(response, err);
 	if (err->class != ERR_MISSING)
 		return -1;
@@ -56,7 +56,7 @@ static int list_inventory(const struct web_request *request, size_t limit,
 			  struct web_response *response, struct err *err)
 {
 	struct store *store = request->services->store;
-	const struct inventory_slice question = { kind_of(request),
+	const struct inventory_slice question = { rows_get_kind(request),
 						  web_query(request, "after"), limit };
 	char etag[INVENTORY_ETAG_SIZE];
 	json_t *page;
@@ -66,7 +66,7 @@ static int list_inventory(const struct web_request *request, size_t limit,
 		return -1;
 	if (scanned == SCANNED_NOTHING) {
 		web_answer_problem(response, 503, "NOT_SCANNED",
-				   is_repository(request)
+				   rows_is_repository(request)
 					   ? "the first scan of the repositories is not "
 					     "done"
 					   : "the first scan of these blobs is not done",
@@ -89,7 +89,8 @@ static int list_inventory(const struct web_request *request, size_t limit,
 }
 
 /* A state's name, or one of the words for rows that wait for a person or are to go. */
-static int read_state(const char *word, struct registry_filter *filter, struct err *err)
+static int rows_read_state(const char *word, struct registry_filter *filter,
+			   struct err *err)
 {
 	filter->state = REGISTRY_ANY;
 	if (!word)
@@ -122,14 +123,14 @@ static int list_registry(const struct web_request *request, size_t limit,
 {
 	const struct web_services *services = request->services;
 	struct registry_filter filter = {
-		.kind = kind_of(request),
+		.kind = rows_get_kind(request),
 		.after = web_query(request, "after"),
 		.limit = limit + 1,
 	};
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 	int64_t now = now_of(services);
 
-	if (read_state(web_query(request, "state"), &filter, err) != 0 ||
+	if (rows_read_state(web_query(request, "state"), &filter, err) != 0 ||
 	    registry_list(services->store, &filter, &rows, err) != 0)
 		return -1;
 	json_t *page = json_object(), *array = json_array();
@@ -181,14 +182,14 @@ int rows_get(const struct web_request *request, struct web_response *response,
 	if (!has_kind(request, response))
 		return 0;
 	if (services->role == SITE_PRIMARY)
-		object = inventory_row(services->store, kind_of(request), request->name,
-				       err);
-	else if (registry_get(services->store, kind_of(request), request->name, &row,
-			      err) == 0)
+		object = inventory_row(services->store, rows_get_kind(request),
+				       request->name, err);
+	else if (registry_get(services->store, rows_get_kind(request), request->name,
+			      &row, err) == 0)
 		object = row_json(&row, now_of(services));
 	if (!object)
 		return row_failed(request, response, err);
-	if (is_repository(request) &&
+	if (rows_is_repository(request) &&
 	    report_lfs_put(services->store, request->name, object, err) != 0) {
 		json_decref(object);
 		return -1;
@@ -227,7 +228,7 @@ static int ask_registry(const struct web_request *request, unsigned wishes,
 			struct web_response *response, struct err *err)
 {
 	const struct web_services *services = request->services;
-	struct wish wish = { kind_of(request), request->name, wishes };
+	struct wish wish = { rows_get_kind(request), request->name, wishes };
 
 	if (store_write(services->store, ask_for, &wish, err) != 0)
 		return row_failed(request, response, err);
@@ -259,7 +260,7 @@ static int reverify_origin(const struct web_request *request,
 {
 	const struct web_services *services = request->services;
 
-	if (verify_origin_ask_kind(services->store, kind_of(request), request->name,
+	if (verify_origin_ask_kind(services->store, rows_get_kind(request), request->name,
 				   REVERIFY_AT_LEAST_MS, err) == 0)
 		verify_origin_wake(services->verify_origin);
 	else if (err->class != ERR_BUSY)
@@ -276,8 +277,8 @@ static int reverify_copy(const struct web_request *request, struct web_response 
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	struct registry_move move = { .event = REGISTRY_SUPERSEDED };
 
-	if (registry_get(services->store, kind_of(request), request->name, &row, err) !=
-	    0)
+	if (registry_get(services->store, rows_get_kind(request), request->name, &row,
+			 err) != 0)
 		return row_failed(request, response, err);
 	if (row.is_gone)
 		return err_set(err, ERR_CONFLICT, "%s: the primary deleted it", row.name);

@@ -234,8 +234,8 @@ static void server_free(struct web_server *server)
 	free(server);
 }
 
-static void start_parts(struct web_server *server,
-			const struct web_server_options *options)
+static void server_start_parts(struct web_server *server,
+			       const struct web_server_options *options)
 {
 	int64_t idle_ms = options->idle_ms ? options->idle_ms : IDLE_MS;
 	int64_t head_ms = options->head_ms ? options->head_ms : HEAD_MS;
@@ -270,7 +270,7 @@ int server_start(const struct web_server_options *options, struct web_server **s
 		limit_connections(options->transport && options->transport->connections
 					  ? options->transport->connections
 					  : threads_by_cores() * CONNECTIONS_EACH);
-	start_parts(new, options);
+	server_start_parts(new, options);
 	new->daemon = start_daemon_deaf(new);
 	if (!new->daemon) {
 		/* It may have closed the socket; then its number may be another's. */

@@ -31,7 +31,8 @@ static size_t plain_length(const char *text, size_t len, bool plus_is_space)
 }
 
 /* Decodes into *out; false on bad encoding or a NUL. */
-static bool decode(const char *text, size_t len, bool plus_is_space, struct str *out)
+static bool web_target_decode(const char *text, size_t len, bool plus_is_space,
+			      struct str *out)
 {
 	str_reserve(out, len);
 	while (len > 0) {
@@ -60,7 +61,7 @@ char *target_decode(const char *text, size_t len)
 {
 	struct str out = STR_INIT;
 
-	decode(text, len, false, &out);
+	web_target_decode(text, len, false, &out);
 	return str_take(&out);
 }
 
@@ -86,8 +87,9 @@ static int parse_query(const char *text, struct target *target, struct err *err)
 		const char *equals = memchr(text, '=', len);
 		size_t key_len = equals ? (size_t)(equals - text) : len;
 
-		if (!decode(text, key_len, true, &key) ||
-		    (equals && !decode(equals + 1, len - key_len - 1, true, &value)))
+		if (!web_target_decode(text, key_len, true, &key) ||
+		    (equals &&
+		     !web_target_decode(equals + 1, len - key_len - 1, true, &value)))
 			return err_set(err, ERR_CONFIG,
 				       "the query of the URL is badly percent-encoded");
 		struct target_field field = { str_take(&key), str_take(&value) };
@@ -112,7 +114,7 @@ int target_parse(const char *raw, struct target *target, struct err *err)
 		return err_set(err, ERR_CONFIG,
 			       "the URL is none: it must begin with a "
 			       "slash and have no blanks, and no \"#\"");
-	if (!decode(raw, path_len, false, &path))
+	if (!web_target_decode(raw, path_len, false, &path))
 		return err_set(err, ERR_CONFIG,
 			       "the path of the URL is badly percent-encoded");
 	if (climbs(path.data))

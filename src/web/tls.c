@@ -41,14 +41,14 @@ int64_t tls_identity_expires(const struct tls_identity *identity)
 	return identity->expires;
 }
 
-static int failed(struct err *err, const char *what, const char *path, int code)
+static int tls_fail(struct err *err, const char *what, const char *path, int code)
 {
 	err_set(err, ERR_CONFIG, "%s in %s: %s", what, path, gnutls_strerror(code));
 	return err_remedy(err, "it must be PEM: the server's own certificate, then those "
 			       "that vouch for it in turn; the key not encrypted");
 }
 
-static int check_mode(const char *path, struct err *err)
+static int tls_check_mode(const char *path, struct err *err)
 {
 	struct stat st;
 
@@ -77,7 +77,7 @@ static int read_chain(struct tls_identity *identity, const char *path,
 		GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED |
 			GNUTLS_X509_CRT_LIST_FAIL_IF_UNSORTED);
 	if (code < 0)
-		return failed(err, "the certificate", path, code);
+		return tls_fail(err, "the certificate", path, code);
 	identity->expires = gnutls_x509_crt_get_expiration_time(certificates[0]);
 	code = gnutls_x509_crt_get_key_id(certificates[0], GNUTLS_KEYID_USE_SHA256, id,
 					  id_len);
@@ -89,7 +89,7 @@ static int read_chain(struct tls_identity *identity, const char *path,
 		identity->count = imported;
 	for (unsigned i = 0; i < count; i++)
 		gnutls_x509_crt_deinit(certificates[i]);
-	return code == 0 ? 0 : failed(err, "the certificate", path, code);
+	return code == 0 ? 0 : tls_fail(err, "the certificate", path, code);
 }
 
 static int import_key(gnutls_x509_privkey_t key, const char *path, const struct str *text,
@@ -103,28 +103,28 @@ static int import_key(gnutls_x509_privkey_t key, const char *path, const struct 
 	if (code == 0)
 		code = gnutls_privkey_import_x509(identity->key, key,
 						  GNUTLS_PRIVKEY_IMPORT_COPY);
-	return code == 0 ? 0 : failed(err, "the key", path, code);
+	return code == 0 ? 0 : tls_fail(err, "the key", path, code);
 }
 
-static int read_key(struct tls_identity *identity, const char *path,
-		    unsigned char id[KEY_ID_SIZE], size_t *id_len, struct err *err)
+static int tls_read_key(struct tls_identity *identity, const char *path,
+			unsigned char id[KEY_ID_SIZE], size_t *id_len, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	gnutls_x509_privkey_t key;
 
-	if (check_mode(path, err) != 0 ||
+	if (tls_check_mode(path, err) != 0 ||
 	    file_read_any(AT_FDCWD, path, FILE_MAX, &text, err) != 0)
 		return -1;
 	int code = gnutls_x509_privkey_init(&key);
 	if (code != 0)
-		return failed(err, "the key", path, code);
+		return tls_fail(err, "the key", path, code);
 	int result = import_key(key, path, &text, identity, err);
 	explicit_bzero(text.data, text.len);
 	if (result == 0) {
 		code = gnutls_x509_privkey_get_key_id(key, GNUTLS_KEYID_USE_SHA256, id,
 						      id_len);
 		if (code != 0)
-			result = failed(err, "the key", path, code);
+			result = tls_fail(err, "the key", path, code);
 	}
 	gnutls_x509_privkey_deinit(key);
 	return result;
@@ -138,7 +138,7 @@ static int read_both(struct tls_identity *identity, const char *certificate,
 
 	if (read_chain(identity, certificate, of_certificate, &certificate_len, err) !=
 		    0 ||
-	    read_key(identity, key, of_key, &key_len, err) != 0)
+	    tls_read_key(identity, key, of_key, &key_len, err) != 0)
 		return -1;
 	if (certificate_len == key_len && memcmp(of_certificate, of_key, key_len) == 0)
 		return 0;

@@ -16,7 +16,8 @@ enum { TOKEN_MIN = 16, TOKEN_FILE_MAX = 4096, NAME_MAX_LEN = 64 };
 
 static const char *const rights_words[] = { "read", "push", "operate", NULL };
 
-static void digest_text(const char *text, size_t len, unsigned char digest[HASH_MAX_SIZE])
+static void tokens_digest_text(const char *text, size_t len,
+			       unsigned char digest[HASH_MAX_SIZE])
 {
 	AUTO_HASH struct hash hash;
 
@@ -46,7 +47,7 @@ int tokens_entry_failed(const struct conf_entry *entry, struct err *err)
 	return err_remedy(err, "%s", cause.remedy);
 }
 
-static int check_mode(const char *path, struct err *err)
+static int tokens_check_mode(const char *path, struct err *err)
 {
 	struct stat st;
 
@@ -58,18 +59,18 @@ static int check_mode(const char *path, struct err *err)
 	return err_remedy(err, "chmod o= %s, and put a new token into it", path);
 }
 
-static int read_digest(const char *path, unsigned char digest[HASH_MAX_SIZE],
-		       struct err *err)
+static int tokens_read_digest(const char *path, unsigned char digest[HASH_MAX_SIZE],
+			      struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	size_t len;
 
-	if (check_mode(path, err) ||
+	if (tokens_check_mode(path, err) ||
 	    file_read_any(AT_FDCWD, path, TOKEN_FILE_MAX, &text, err))
 		return -1;
 	for (len = text.len; len > 0 && isspace((unsigned char)text.data[len - 1]); len--)
 		;
-	digest_text(text.data, len, digest);
+	tokens_digest_text(text.data, len, digest);
 	explicit_bzero(text.data, text.len);
 	if (len >= TOKEN_MIN)
 		return 0;
@@ -78,14 +79,16 @@ static int read_digest(const char *path, unsigned char digest[HASH_MAX_SIZE],
 	return err_remedy(err, "make one: openssl rand -hex 32 >%s", path);
 }
 
-static int read_file(const struct conf_entry *entry, struct token *token, struct err *err)
+static int tokens_read_file(const struct conf_entry *entry, struct token *token,
+			    struct err *err)
 {
 	const char *path = NULL;
 
 	if (conf_read_text(entry, &path, err))
 		return -1;
-	return read_digest(path, token->digest, err) ? tokens_entry_failed(entry, err)
-						     : 0;
+	return tokens_read_digest(path, token->digest, err)
+		       ? tokens_entry_failed(entry, err)
+		       : 0;
 }
 
 /* Who writes the 30th of February means another day than we would take. */
@@ -129,8 +132,8 @@ int tokens_read_pattern(const struct conf_entry *entry, name_patterns *patterns,
 	return 0;
 }
 
-static int read_patterns(const struct conf *conf, const char *name, struct token *token,
-			 struct err *err)
+static int tokens_read_patterns(const struct conf *conf, const char *name,
+				struct token *token, struct err *err)
 {
 	const struct conf_list *all = conf_get_all(conf, "token", name, "repository");
 
@@ -160,7 +163,7 @@ static int read_rights(const struct conf *conf, const char *name, struct token *
 	if (conf_read_choice(rights, rights_words, &choice, err) ||
 	    read_expires(conf_get(conf, "token", name, "expires"), &token->expires_ms,
 			 err) ||
-	    read_patterns(conf, name, token, err))
+	    tokens_read_patterns(conf, name, token, err))
 		return -1;
 	token->rights = (enum rights)choice;
 	if (token->rights == RIGHTS_OPERATE && token->repositories.count > 0)
@@ -183,8 +186,9 @@ static int read_named(const struct conf *conf, const char *name, struct token *t
 	if (!file)
 		return err_set(err, ERR_CONFIG, "token.%s.file is not set", name);
 	token->name = xasprintf("token %s", name);
-	return read_file(file, token, err) || read_rights(conf, name, token, err) ? -1
-										  : 0;
+	return tokens_read_file(file, token, err) || read_rights(conf, name, token, err)
+		       ? -1
+		       : 0;
 }
 
 static const struct token *find_digest(const struct tokens *tokens,
@@ -200,7 +204,7 @@ static const struct token *find_digest(const struct tokens *tokens,
 }
 
 /* Takes the token. */
-static int add(struct tokens *tokens, struct token *token, struct err *err)
+static int tokens_add(struct tokens *tokens, struct token *token, struct err *err)
 {
 	const struct token *same = find_digest(tokens, token->digest);
 	int result = 0;
@@ -223,19 +227,19 @@ static int read_operator(const struct conf *conf, struct tokens *tokens, struct 
 	if (!entry)
 		return 0;
 	token.name = xstrdup("operator");
-	if (read_file(entry, &token, err) == 0)
-		return add(tokens, &token, err);
+	if (tokens_read_file(entry, &token, err) == 0)
+		return tokens_add(tokens, &token, err);
 	token_clear(&token);
 	return -1;
 }
 
-static int read_one(const struct conf *conf, const char *name, struct tokens *tokens,
-		    struct err *err)
+static int tokens_read_one(const struct conf *conf, const char *name,
+			   struct tokens *tokens, struct err *err)
 {
 	struct token token = { .expires_ms = INT64_MAX };
 
 	if (read_named(conf, name, &token, err) == 0)
-		return add(tokens, &token, err);
+		return tokens_add(tokens, &token, err);
 	token_clear(&token);
 	return -1;
 }
@@ -247,7 +251,7 @@ int tokens_read(const struct conf *conf, struct tokens *tokens, struct err *err)
 
 	conf_subsections(conf, "token", &names);
 	for (size_t i = 0; i < names.count && result == 0; i++)
-		result = read_one(conf, names.items[i], tokens, err);
+		result = tokens_read_one(conf, names.items[i], tokens, err);
 	vec_clear(&names);
 	return result;
 }
@@ -256,6 +260,6 @@ const struct token *tokens_find(const struct tokens *tokens, const char *text)
 {
 	unsigned char digest[HASH_MAX_SIZE];
 
-	digest_text(text, strlen(text), digest);
+	tokens_digest_text(text, strlen(text), digest);
 	return find_digest(tokens, digest);
 }

@@ -76,7 +76,7 @@ static void suspend_locked(struct upload *upload)
 	MHD_suspend_connection(upload->path.connection);
 }
 
-static void resume_locked(struct upload *upload)
+static void upload_resume_locked(struct upload *upload)
 {
 	if (!upload->is_suspended)
 		return;
@@ -110,12 +110,12 @@ static bool wait_for_client_locked(struct upload *upload)
 }
 
 /* Gives the worker the sender's block. 1, 0 at the end of the body, or -1. */
-static int fetch(struct upload *upload, struct err *err)
+static int upload_fetch_block(struct upload *upload, struct err *err)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&upload->mutex);
 
 	if (upload->len == 0 && !upload->is_whole)
-		resume_locked(upload); /* the sender waits for this */
+		upload_resume_locked(upload); /* the sender waits for this */
 	if (!wait_for_client_locked(upload))
 		return err_set(err, ERR_BUSY,
 			       "the body comes too slowly while others wait");
@@ -133,15 +133,15 @@ static int fetch(struct upload *upload, struct err *err)
 	upload->spare_len = upload->len;
 	upload->at = upload->len = 0;
 	if (!upload->is_whole)
-		resume_locked(upload);
+		upload_resume_locked(upload);
 	return 1;
 }
 
-static ssize_t read_plain(struct upload *upload, void *buffer, size_t size,
-			  struct err *err)
+static ssize_t upload_read_plain(struct upload *upload, void *buffer, size_t size,
+				 struct err *err)
 {
 	if (upload->at == upload->spare_len) {
-		int result = fetch(upload, err);
+		int result = upload_fetch_block(upload, err);
 		if (result <= 0)
 			return result;
 	}
@@ -152,8 +152,8 @@ static ssize_t read_plain(struct upload *upload, void *buffer, size_t size,
 	return (ssize_t)size;
 }
 
-static ssize_t read_packed(struct upload *upload, void *buffer, size_t size,
-			   struct err *err)
+static ssize_t upload_read_packed(struct upload *upload, void *buffer, size_t size,
+				  struct err *err)
 {
 	struct gunzip *gunzip = upload->path.gunzip;
 
@@ -161,7 +161,7 @@ static ssize_t read_packed(struct upload *upload, void *buffer, size_t size,
 		ssize_t count = gunzip_read(gunzip, buffer, size, err);
 		if (count != 0)
 			return count;
-		int result = fetch(upload, err);
+		int result = upload_fetch_block(upload, err);
 		if (result < 0)
 			return -1;
 		if (result == 0)
@@ -178,8 +178,8 @@ void upload_set_patience(struct upload *upload, const struct web_patience *patie
 ssize_t upload_read(struct upload *upload, void *buffer, size_t size, struct err *err)
 {
 	assert(size > 0);
-	return upload->path.gunzip ? read_packed(upload, buffer, size, err)
-				   : read_plain(upload, buffer, size, err);
+	return upload->path.gunzip ? upload_read_packed(upload, buffer, size, err)
+				   : upload_read_plain(upload, buffer, size, err);
 }
 
 bool upload_finish(struct upload *upload)
@@ -188,7 +188,7 @@ bool upload_finish(struct upload *upload)
 
 	upload->is_finished = true;
 	upload->len = 0;
-	resume_locked(upload);
+	upload_resume_locked(upload);
 	return !upload->is_gone;
 }
 

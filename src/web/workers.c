@@ -12,7 +12,7 @@ struct workers {
 	bool is_closed, is_stopping;
 };
 
-static struct work *next_locked(struct workers *workers)
+static struct work *workers_next_locked(struct workers *workers)
 {
 	struct work *work;
 
@@ -30,13 +30,13 @@ static struct work *next_locked(struct workers *workers)
 	return work;
 }
 
-static void *run(void *arg)
+static void *workers_run_thread(void *arg)
 {
 	struct workers *workers = arg;
 	struct work *work;
 
 	lock(&workers->mutex);
-	while ((work = next_locked(workers))) {
+	while ((work = workers_next_locked(workers))) {
 		unlock(&workers->mutex);
 		work->run(work);
 		lock(&workers->mutex);
@@ -61,7 +61,7 @@ static void add_thread_locked(struct workers *workers)
 {
 	pthread_t thread;
 
-	thread_start(&thread, "http-worker", run, workers);
+	thread_start(&thread, "http-worker", workers_run_thread, workers);
 	vec_add(&workers->threads, thread);
 }
 

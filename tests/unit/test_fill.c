@@ -66,7 +66,7 @@ static void fill_it(void)
 {
 	str_reset(&grown);
 	generation_unref(TAKE(generation));
-	assert_ok(fill(&request, &generation, &err));
+	assert_ok(fill_generation(&request, &generation, &err));
 	generation_write(generation, &parts);
 }
 
@@ -320,21 +320,21 @@ TEST(what_is_read_is_the_directory_that_was_found_whatever_stands_there_now)
 	assert_null(memmem(parts.refs.data, parts.refs.len, "secret", 6));
 	assert_non_null(memmem(parts.refs.data, parts.refs.len, "topic", 5));
 	must("rm -r elsewhere");
-	assert_fails(fill(&request, &generation, &err), ERR_CORRUPT);
+	assert_fails(fill_generation(&request, &generation, &err), ERR_CORRUPT);
 }
 
 TEST(git_that_breaks_off_makes_no_generation)
 {
 	make_refs();
 	put_shim("printf \"00\"; exit 3");
-	assert_fails(fill(&request, &generation, &err), ERR_INTERNAL);
+	assert_fails(fill_generation(&request, &generation, &err), ERR_INTERNAL);
 }
 
 TEST(git_that_talks_nonsense_makes_no_generation)
 {
 	make_refs();
 	put_shim("echo nonsense");
-	assert_fails(fill(&request, &generation, &err), ERR_CORRUPT);
+	assert_fails(fill_generation(&request, &generation, &err), ERR_CORRUPT);
 }
 
 TEST(git_that_takes_too_long_is_ended)
@@ -342,7 +342,7 @@ TEST(git_that_takes_too_long_is_ended)
 	make_refs();
 	put_shim("printf \"0004\"; sleep 60");
 	request.timeout_ms = 100;
-	assert_fails(fill(&request, &generation, &err), ERR_TIMEOUT);
+	assert_fails(fill_generation(&request, &generation, &err), ERR_TIMEOUT);
 }
 
 TEST(a_stop_ends_it)
@@ -352,7 +352,7 @@ TEST(a_stop_ends_it)
 	stop_init(&stop);
 	stop_request(&stop);
 	request.stop = &stop;
-	assert_fails(fill(&request, &generation, &err), ERR_CANCELED);
+	assert_fails(fill_generation(&request, &generation, &err), ERR_CANCELED);
 	stop_clear(&stop);
 }
 

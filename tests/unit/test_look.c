@@ -72,7 +72,7 @@ static int teardown(void **state)
 {
 	is_on_nfs = false;
 	behind = rested = 0;
-	look_clear(&last);
+	observation_clear(&last);
 	inotify_disarm(TAKE(watch));
 	inotify_close(TAKE(inotify));
 	return test_remove_root(state);
@@ -90,7 +90,7 @@ static int take(const char *name, struct look *look)
 
 static void retake(void)
 {
-	look_clear(&last);
+	observation_clear(&last);
 	assert_ok(take("group/r", &last));
 }
 
@@ -98,7 +98,7 @@ static void retake_unwatched(void)
 {
 	struct look_request request = { .root = root, .name = "group/r" };
 
-	look_clear(&last);
+	observation_clear(&last);
 	assert_ok(look_take(&request, &last, &err));
 	assert_false(last.is_watched);
 }
@@ -127,8 +127,8 @@ static void assert_seen(const char *command)
 	retake();
 	if (look_is_same(&watched, &last) || look_is_same(&unwatched, &last))
 		fail_msg("looks are the same: %s", command);
-	look_clear(&watched);
-	look_clear(&unwatched);
+	observation_clear(&watched);
+	observation_clear(&unwatched);
 }
 
 TEST(every_change_out_of_band_is_seen_at_once)
@@ -172,7 +172,7 @@ TEST(a_look_changes_nothing_even_where_it_makes_the_key)
 	retake();
 	assert_true(last.epoch == first.epoch);
 	assert_true(look_is_same(&first, &last));
-	look_clear(&first);
+	observation_clear(&first);
 }
 
 TEST(a_repository_that_is_no_longer_found_there_does_not_stand)
@@ -188,7 +188,7 @@ TEST(a_repository_that_is_no_longer_found_there_does_not_stand)
 	assert_false(stands());
 	must("ln -s x.git group/r.git");
 	assert_false(stands());
-	look_clear(&last);
+	observation_clear(&last);
 	assert_fails(take("group/r", &last), ERR_MISSING);
 }
 
@@ -250,7 +250,7 @@ static void look_while_pending(const struct stop *stop, int expected)
 					.pending_wait_ms = 60000,
 					.stop = stop };
 
-	look_clear(&last);
+	observation_clear(&last);
 	assert_int_equal(look_take(&request, &last, &err), expected);
 }
 
@@ -336,7 +336,7 @@ TEST(where_git_cannot_read_there_is_no_look)
 	must("git -C group/r.git config core.repositoryformatversion 1 && "
 	     "git -C group/r.git config extensions.refStorage reftable");
 	assert_fails(take("group/r", &last), ERR_CONFIG);
-	look_clear(&last);
+	observation_clear(&last);
 	must("rm group/r.git/HEAD");
 	assert_fails(take("group/r", &last), ERR_CORRUPT);
 }

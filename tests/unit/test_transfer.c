@@ -426,7 +426,7 @@ TEST(a_view_whose_maker_died_is_swept_away)
 {
 	struct view view;
 
-	assert_ok(view_make(directory, repository, 20, &view, &err));
+	assert_ok(view_create(directory, repository, 20, &view, &err));
 	must("cp -r %s tmp/view-dead && mkdir tmp/other && "
 	     "touch -d '1 hour ago' tmp/*",
 	     view.path);
