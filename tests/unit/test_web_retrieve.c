@@ -455,19 +455,24 @@ static json_t *next_line(void)
 	return line;
 }
 
+/* Byte for byte: sites of other versions read it. */
+static void expect_line(const char *line)
+{
+	if (!text_starts_with(at, line))
+		fail_msg("not %s but %.200s", line, at);
+	at += strlen(line);
+}
+
 static void expect_bytes(const char *id, const char *bytes)
 {
-	json_auto_t *line = next_line();
 	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, id);
+	AUTO_FREE char *line = xasprintf(
+		"{\"name\":\"%s\",\"size\":%zu,\"timeline\":\"%s\",\"generation\":"
+		"%" PRIu64 ",\"checksum\":%s%s%s}\n",
+		id, strlen(bytes), row.timeline, row.generation, row.checksum ? "\"" : "",
+		row.checksum ? row.checksum : "null", row.checksum ? "\"" : "");
 
-	assert_string_equal(json_string_value(json_object_get(line, "name")), id);
-	assert_int_equal(json_integer_value(json_object_get(line, "size")),
-			 strlen(bytes));
-	assert_string_equal(json_string_value(json_object_get(line, "timeline")),
-			    row.timeline);
-	assert_int_equal(json_integer_value(json_object_get(line, "generation")),
-			 row.generation);
-	assert_true(json_object_get(line, "checksum"));
+	expect_line(line);
 	assert_memory_equal(at, bytes, strlen(bytes));
 	at += strlen(bytes);
 }
@@ -484,9 +489,7 @@ static void expect_refusal(const char *id, const char *code)
 
 static void expect_end(void)
 {
-	json_auto_t *line = next_line();
-
-	assert_true(json_is_true(json_object_get(line, "end")));
+	expect_line("{\"end\":true}\n");
 	assert_int_equal(*at, '\0');
 }
 
