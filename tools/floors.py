@@ -21,10 +21,11 @@ FLOORS = [
     ["verify"],
     ["change"],
     ["job"],
+    ["net"],
+    ["wire"],
     ["replicable"],
     ["lease"],
     ["git", "blob"],
-    ["net"],
     ["store"],
     ["base"],
 ]

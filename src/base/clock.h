@@ -25,6 +25,14 @@ bool clock_was_set_back(int64_t *lead_ms, int64_t wall_ms, int64_t boot_ms);
 /* "2026-11-21T09:14:03.120Z" (ISO 8601, UTC). */
 void clock_format(int64_t wall_ms, char text[CLOCK_TEXT_SIZE]);
 
+/* Reads such a text, the milliseconds may be absent; false if it is anything else. */
+bool clock_parse(const char *text, int64_t *wall_ms);
+
+#define CLOCK_HTTP_SIZE 40
+
+/* "Sat, 21 Nov 2026 09:14:03 GMT": RFC 9110, 5.6.7. */
+void clock_format_http(int64_t wall_ms, char text[CLOCK_HTTP_SIZE]);
+
 /* This boot's identity, 36 characters; the same for every process of this kernel.
  * Static. */
 const char *clock_boot_id(void);

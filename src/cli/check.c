@@ -14,13 +14,13 @@
 #include "change/notice.h"
 #include "cli/check.h"
 #include "cli/site_data.h"
-#include "net/site_token.h"
 #include "pull/primary.h"
 #include "pull/primary_blobs.h"
 #include "serve/settings.h"
 #include "serve/shelf_folder.h"
 #include "store/data_lock.h"
 #include "upkeep/copies_root.h"
+#include "wire/wire_token.h"
 
 #define SKEW_LIMIT_MS 5000
 #define LITTLE_ROOM (1ULL << 30)

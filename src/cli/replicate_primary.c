@@ -4,7 +4,7 @@
 #include "cli/replicate_run.h"
 
 #include "base/file.h"
-#include "net/site_token.h"
+#include "wire/wire_token.h"
 
 #define PAGE 10000
 #define TRIES 3

@@ -27,7 +27,7 @@ enum { FILE_MAX = 256 << 20 };
 #define RECENT "nonces"
 #define OLDER "nonces.old"
 
-int64_t nonces_keep_ms = (SITE_TOKEN_VALID_S + 6) * 1000;
+int64_t nonces_keep_ms = (WIRE_TOKEN_VALID_S + 6) * 1000;
 uint64_t nonces_each = 200000;
 
 /* Of the recent generation. */
@@ -195,6 +195,45 @@ enum nonce_verdict nonces_take(struct nonces *nonces, const char *site, const ch
 	map_put(&nonces->recent, key, nonces);
 	write_down(nonces, key);
 	return NONCE_NEW;
+}
+
+static enum token_verdict nonces_refuse_flood(const struct site_key *key, struct err *err)
+{
+	err_set(err, ERR_BUSY, "site \"%s\" has sent too many requests within a minute",
+		key->site);
+	err_remedy(err,
+		   "look why it does; its next ones are taken when a minute is over");
+	return TOKEN_TOO_MANY;
+}
+
+static enum token_verdict nonces_refuse_replay(const struct site_key *key,
+					       struct err *err)
+{
+	err_set(err, ERR_AUTH, "the token of site \"%s\" was used before", key->site);
+	err_remedy(err, "if it was not sent twice on purpose, a proxy repeats requests, "
+			"or somebody who listens does: use https between the sites");
+	return TOKEN_REPLAYED;
+}
+
+enum token_verdict nonces_check_request(struct nonces *nonces, const struct site_key *key,
+					const char *token,
+					const struct signed_request *request,
+					struct err *err)
+{
+	char nonce[WIRE_NONCE_SIZE];
+	enum token_verdict verdict =
+		wire_token_check_request(key, token, request, nonce, err);
+
+	if (verdict != TOKEN_GOOD)
+		return verdict;
+	switch (nonces_take(nonces, key->site, nonce)) {
+	case NONCE_NEW:
+		return TOKEN_GOOD;
+	case NONCE_TOO_MANY:
+		return nonces_refuse_flood(key, err);
+	default:
+		return nonces_refuse_replay(key, err);
+	}
 }
 
 size_t nonces_count(struct nonces *nonces)

@@ -1,10 +1,26 @@
 /*
- * The memory of nonces that were used. Internal to net/. Any thread.
+ * Remembers the nonces of tokens until they are over, so that each is accepted once. Any
+ * thread.
  */
 #ifndef NET_NONCES_H
 #define NET_NONCES_H
 
-#include "net/site_token.h"
+#include "wire/wire_token.h"
+
+struct nonces;
+struct nonces *nonces_new(void);
+void nonces_free(struct nonces *nonces);
+
+/* From now on also in the file `nonces` of this directory, and takes over what a process
+ * before had there. Where that cannot be read or written it is logged, and only what this
+ * process saw counts. */
+void nonces_keep(struct nonces *nonces, const char *directory);
+
+/* wire_token_check_request(), and its nonce is new: TOKEN_GOOD once. */
+enum token_verdict nonces_check_request(struct nonces *nonces, const struct site_key *key,
+					const char *token,
+					const struct signed_request *request,
+					struct err *err);
 
 /* For at least so long each is remembered, for at most twice that. Tests shorten it. */
 extern int64_t nonces_keep_ms;

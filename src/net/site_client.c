@@ -16,7 +16,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "net/http_time.h"
 #include "net/transport.h"
 
 #define TIMEOUT_MS 30000
@@ -247,7 +246,7 @@ static int site_client_sign_request(struct exchange *exchange, struct err *err)
 
 	if (!exchange->client->has_key)
 		return 0;
-	token = site_token_for_request(&exchange->client->key, &what, err);
+	token = wire_token_for_request(&exchange->client->key, &what, err);
 	if (!token)
 		return -1;
 	value = xasprintf("Bearer %s", token);
@@ -447,7 +446,7 @@ static void keep_time(CURL *easy, int64_t arrived_at, struct site_answer *answer
 	char text[64] = "";
 
 	site_client_keep_header(easy, "Refrelay-Time", text, sizeof(text));
-	if (http_time_parse_iso(text, &answer->time_ms)) {
+	if (clock_parse(text, &answer->time_ms)) {
 		answer->skew_ms = answer->time_ms - arrived_at;
 		answer->is_time_exact = true;
 		return;

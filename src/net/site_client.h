@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "base/thread.h"
-#include "net/site_token.h"
+#include "wire/wire_token.h"
 
 struct site_client;
 

@@ -7,11 +7,11 @@
 #include "base/conf.h"
 #include "blob/kinds.h"
 #include "cli/site.h"
-#include "net/site_token.h"
 #include "pull/pull.h"
 #include "push/settings.h"
 #include "serve/settings.h"
 #include "web/transport.h"
+#include "wire/wire_token.h"
 
 struct node_settings {
 	struct site site;

@@ -438,7 +438,7 @@ int primary_git(struct primary *primary, const char *name, int64_t valid_s, char
 
 	*url = *header = NULL;
 	if (take_key(primary, &key, NULL)) {
-		token = site_token_for_git(&key, "git-upload-pack", name, valid_s, err);
+		token = wire_token_for_git(&key, "git-upload-pack", name, valid_s, err);
 		if (!token)
 			return -1;
 		*header = xasprintf("Authorization: Bearer %s", token);

@@ -2,8 +2,8 @@
 
 #include <stdarg.h>
 
+#include "base/clock.h"
 #include "git/checksum.h"
-#include "net/http_time.h"
 
 int primary_lied(struct err *err, const char *fmt, ...)
 {
@@ -48,7 +48,7 @@ bool primary_get_time(const json_t *object, const char *key, int64_t *wall_ms)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 
-	return text && http_time_parse_iso(text, wall_ms) && *wall_ms > 0;
+	return text && clock_parse(text, wall_ms) && *wall_ms > 0;
 }
 
 bool primary_get_checksum(const json_t *object, char **checksum)

@@ -4,10 +4,10 @@
  */
 #include "pull/primary_parse.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "git/checksum.h"
 #include "git/read_settings.h"
-#include "net/http_time.h"
 
 #define DESCRIPTION_LIMIT ((size_t)1 << 20)
 
@@ -145,7 +145,7 @@ static bool read_checksum(struct reader *reader, const char *value)
 static bool read_changed_at(struct reader *reader, const char *value)
 {
 	return reader->refs->changed_at == 0 &&
-	       http_time_parse_iso(value, &reader->refs->changed_at);
+	       clock_parse(value, &reader->refs->changed_at);
 }
 
 static bool primary_refs_read_count(struct reader *reader, const char *value)

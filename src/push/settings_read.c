@@ -1,5 +1,5 @@
-#include "net/site_token.h"
 #include "push/settings_parts.h"
+#include "wire/wire_token.h"
 
 #include "push/keys.h"
 

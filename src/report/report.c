@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "change/event_log.h"
-#include "net/http_time.h"
 #include "pull/pull.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
@@ -178,7 +177,7 @@ static int report_read_failure(struct store_tx *tx, struct report *report,
 	const char *since = json_string_value(json_object_get(said, "since"));
 
 	report->is_failing = message != NULL;
-	if (since && !http_time_parse_iso(since, &report->failing_since))
+	if (since && !clock_parse(since, &report->failing_since))
 		report->failing_since = 0;
 	if (message)
 		err_set(&report->failure, err_class_of_name(class ? class : ""), "%s",

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "net/nonces.h"
 #include "web/access_rules.h"
 #include "web/credential.h"
 #include "web/git_request.h"
@@ -128,10 +129,10 @@ static bool identify_site(const struct decision *decision, const char *site,
 		return access_refuse(decision, 401, "UNKNOWN_SITE");
 	}
 	verdict = question->needs == WEB_GIT
-			  ? site_token_check_git(key, token, question->git_service,
+			  ? wire_token_check_git(key, token, question->git_service,
 						 question->git_repository, decision->err)
-			  : site_token_check_request(key, token, question->request,
-						     decision->nonces, decision->err);
+			  : nonces_check_request(decision->nonces, key, token,
+						 question->request, decision->err);
 	principal->site = key;
 	return verdict == TOKEN_GOOD ||
 	       access_refuse(decision, verdict == TOKEN_TOO_MANY ? 429 : 401,
@@ -194,7 +195,7 @@ static bool identify(const struct decision *decision, const struct credential *c
 	*principal = (struct principal){ 0 };
 	if (token)
 		return identify_token(decision, token, principal);
-	if (site_token_issuer(secret, site))
+	if (wire_token_issuer(secret, site))
 		return identify_site(decision, site, secret, principal);
 	if (credential->user && decision->rules->passwords)
 		return identify_user(decision, credential, principal);

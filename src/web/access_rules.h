@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 
 #include "base/conf.h"
-#include "net/site_token.h"
 #include "web/password_file.h"
 #include "web/tokens.h"
+#include "wire/wire_token.h"
 
 struct access_rules {
 	atomic_uint users;

@@ -7,9 +7,9 @@
 
 #include <sys/sendfile.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "net/http_time.h"
 #include "web/answer.h"
 #include "web/api.h"
 #include "web/negotiate.h"
@@ -106,9 +106,9 @@ int retrieve_failed(struct web_response *response, const struct err *err)
 static void retrieve_add_headers(const struct blob_reading *reading, const char *etag,
 				 struct web_response *response)
 {
-	char modified[HTTP_TIME_SIZE];
+	char modified[CLOCK_HTTP_SIZE];
 
-	http_time_format(reading->print.mtime_ns / 1000000, modified);
+	clock_format_http(reading->print.mtime_ns / 1000000, modified);
 	web_add_header(response, "ETag", "%s", etag);
 	web_add_header(response, "Last-Modified", "%s", modified);
 	web_set_header(response, "Accept-Ranges", "bytes");

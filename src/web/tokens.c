@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "net/http_time.h"
 
 enum { TOKEN_MIN = 16, TOKEN_FILE_MAX = 4096, NAME_MAX_LEN = 64 };
 
@@ -110,7 +109,7 @@ static int read_expires(const struct conf_entry *entry, int64_t *wall_ms, struct
 		return 0;
 	AUTO_FREE char *whole =
 		xasprintf("%s%s", text, strchr(text, 'T') ? "" : "T00:00:00Z");
-	if (http_time_parse_iso(whole, wall_ms) && is_real_time(whole, *wall_ms))
+	if (clock_parse(whole, wall_ms) && is_real_time(whole, *wall_ms))
 		return 0;
 	return conf_error(entry, err,
 			  "\"%.40s\" is no time: write it as 2027-01-01 or "

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "base/vec.h"
-#include "net/site_token.h"
+#include "wire/wire_token.h"
 
 struct web_services; /* web/services.h */
 struct web_route;    /* web/route.h */

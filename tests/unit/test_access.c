@@ -133,8 +133,8 @@ static char *bearer_of(const char *site, const char *secret,
 	snprintf(key.site, sizeof(key.site), "%s", site);
 	str_add(&key.secret, secret);
 	AUTO_FREE char *token = signed_one
-					? site_token_for_request(&key, signed_one, &err)
-					: site_token_for_git(&key, "git-upload-pack",
+					? wire_token_for_request(&key, signed_one, &err)
+					: wire_token_for_git(&key, "git-upload-pack",
 							     "group/tool", 60, &err);
 	assert_non_null(token);
 	return xasprintf("Bearer %s", token);
@@ -487,7 +487,7 @@ TEST(a_site_never_pushes)
 
 	str_add(&key.secret, "secret-of-paris-1234");
 	AUTO_FREE char *token =
-		site_token_for_git(&key, "git-receive-pack", "group/tool", 60, &err);
+		wire_token_for_git(&key, "git-receive-pack", "group/tool", 60, &err);
 	AUTO_FREE char *bearer = xasprintf("Bearer %s", token);
 	assert_string_equal(ask_git(bearer, "git-receive-pack", "group/tool"),
 			    "FORBIDDEN");

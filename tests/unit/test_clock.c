@@ -24,10 +24,31 @@ TEST(a_clock_that_went_ahead_and_back_was_set_back)
 	assert_false(clock_was_set_back(&lead_ms, 503000, 4000));
 }
 
+TEST(times_are_read_strictly)
+{
+	static const char *const bad[] = { "",
+					   "x",
+					   "2026-11-21",
+					   "2026-11-21T09:14:03",
+					   "2026-11-21T09:14:03.1Z",
+					   "2026-11-21T09:14:03.120Zx",
+					   "2026-11-21T09:14:03.120+01:00" };
+	char text[CLOCK_TEXT_SIZE];
+	int64_t ms = 0;
+
+	clock_format(1795252443120, text);
+	assert_true(clock_parse(text, &ms));
+	assert_int_equal(ms, 1795252443120);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (clock_parse(bad[i], &ms))
+			fail_msg("\"%s\"", bad[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_clock_that_is_set_back_is_noticed_once),
+		CASE(times_are_read_strictly),
 		CASE(a_clock_that_went_ahead_and_back_was_set_back),
 	};
 

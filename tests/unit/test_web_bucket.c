@@ -8,8 +8,8 @@
 #include <curl/curl.h>
 
 #include "base/file.h"
-#include "net/site_token.h"
 #include "web/transport.h"
+#include "wire/wire_token.h"
 
 enum { RATE = 10 << 20, BYTES = 5 << 20 }; /* half a second */
 
@@ -161,7 +161,7 @@ static bool fetch_once(CURL *curl, const struct fetching *fetching)
 	const struct signed_request what = { .method = "GET",
 					     .target = fetching->target };
 	struct err why;
-	AUTO_FREE char *token = site_token_for_request(&key, &what, &why);
+	AUTO_FREE char *token = wire_token_for_request(&key, &what, &why);
 	AUTO_FREE char *right = xasprintf("Authorization: Bearer %s", token);
 	AUTO_FREE char *rate =
 		xasprintf("Refrelay-Bandwidth: %" PRIu64, fetching->bandwidth);

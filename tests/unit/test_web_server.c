@@ -782,7 +782,7 @@ TEST(a_signed_request_is_let_in_once_and_only_with_its_body)
 	struct signed_request signed_one = { "POST", "/site?a=%41", "body", 4 };
 
 	let_paris_in(&key);
-	AUTO_FREE char *token = site_token_for_request(&key, &signed_one, &err);
+	AUTO_FREE char *token = wire_token_for_request(&key, &signed_one, &err);
 	AUTO_FREE char *head = xasprintf("POST /site?a=%%41 HTTP/1.1\r\n"
 					 "Authorization: Bearer %s",
 					 token);
@@ -790,7 +790,7 @@ TEST(a_signed_request_is_let_in_once_and_only_with_its_body)
 	assert_int_equal(status_of(answer), 401);
 	assert_non_null(strstr(answer, "WRONG_REQUEST"));
 	assert_non_null(strstr(answer, "WWW-Authenticate: Bearer"));
-	AUTO_FREE char *fresh = site_token_for_request(&key, &signed_one, &err);
+	AUTO_FREE char *fresh = wire_token_for_request(&key, &signed_one, &err);
 	AUTO_FREE char *good = xasprintf("POST /site?a=%%41 HTTP/1.1\r\n"
 					 "Authorization: Bearer %s",
 					 fresh);

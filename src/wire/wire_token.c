@@ -5,7 +5,7 @@
  * A token for a request has `req`, `body` and `jti`; one for a git child has `git`. Each
  * check asks for its own claims, so that neither kind passes for the other.
  */
-#include "net/site_token.h"
+#include "wire/wire_token.h"
 
 #include <ctype.h>
 #include <jwt.h>
@@ -13,13 +13,20 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "net/nonces.h"
 
 #define SECRET_MIN 16
 #define SECRET_FILE_MAX 4096
 #define TOKEN_MAX 8192
-#define NONCE_MAX 64
 #define LEEWAY_S 5
+
+/* The claims. */
+#define ISS "iss"
+#define IAT "iat"
+#define EXP "exp"
+#define JTI "jti"
+#define REQ "req"
+#define BODY "body"
+#define GIT "git"
 
 #define AUTO_JWT __attribute__((cleanup(token_free)))
 
@@ -103,7 +110,7 @@ struct claim {
 };
 
 /* Claims end with a name of NULL. */
-static char *site_token_sign_claims(const struct site_key *key, int64_t valid_s,
+static char *wire_token_sign_claims(const struct site_key *key, int64_t valid_s,
 				    const struct claim *claims, struct err *err)
 {
 	AUTO_JWT jwt_t *jwt = NULL;
@@ -116,11 +123,11 @@ static char *site_token_sign_claims(const struct site_key *key, int64_t valid_s,
 				      (const unsigned char *)key->secret.data,
 				      (int)key->secret.len);
 	if (!failure)
-		failure = jwt_add_grant(jwt, "iss", key->site);
+		failure = jwt_add_grant(jwt, ISS, key->site);
 	if (!failure)
-		failure = jwt_add_grant_int(jwt, "iat", now);
+		failure = jwt_add_grant_int(jwt, IAT, now);
 	if (!failure)
-		failure = jwt_add_grant_int(jwt, "exp", now + valid_s);
+		failure = jwt_add_grant_int(jwt, EXP, now + valid_s);
 	for (; !failure && claims->name; claims++)
 		failure = jwt_add_grant(jwt, claims->name, claims->value);
 	if (!failure) {
@@ -135,7 +142,7 @@ static char *site_token_sign_claims(const struct site_key *key, int64_t valid_s,
 	return token;
 }
 
-char *site_token_for_request(const struct site_key *key,
+char *wire_token_for_request(const struct site_key *key,
 			     const struct signed_request *request, struct err *err)
 {
 	char nonce[33], digest[2 * HASH_MAX_SIZE + 1];
@@ -143,23 +150,23 @@ char *site_token_for_request(const struct site_key *key,
 
 	random_hex(nonce, 16);
 	body_digest(request, digest);
-	return site_token_sign_claims(
-		key, SITE_TOKEN_VALID_S,
+	return wire_token_sign_claims(
+		key, WIRE_TOKEN_VALID_S,
 		(const struct claim[]){
-			{ "jti", nonce }, { "req", line }, { "body", digest }, { 0 } },
+			{ JTI, nonce }, { REQ, line }, { BODY, digest }, { 0 } },
 		err);
 }
 
-char *site_token_for_git(const struct site_key *key, const char *service,
+char *wire_token_for_git(const struct site_key *key, const char *service,
 			 const char *repository, int64_t valid_s, struct err *err)
 {
 	AUTO_FREE char *what = xasprintf("%s %s", service, repository);
 
-	return site_token_sign_claims(
-		key, valid_s, (const struct claim[]){ { "git", what }, { 0 } }, err);
+	return wire_token_sign_claims(
+		key, valid_s, (const struct claim[]){ { GIT, what }, { 0 } }, err);
 }
 
-bool site_token_issuer(const char *token, char site[SITE_NAME_SIZE])
+bool wire_token_issuer(const char *token, char site[SITE_NAME_SIZE])
 {
 	AUTO_JWT jwt_t *jwt = NULL;
 	const char *issuer;
@@ -167,7 +174,7 @@ bool site_token_issuer(const char *token, char site[SITE_NAME_SIZE])
 	if (strnlen(token, TOKEN_MAX) == TOKEN_MAX ||
 	    jwt_decode(&jwt, token, NULL, 0) != 0)
 		return false;
-	issuer = jwt_get_grant(jwt, "iss");
+	issuer = jwt_get_grant(jwt, ISS);
 	if (!issuer || !issuer[0] || strlen(issuer) >= SITE_NAME_SIZE)
 		return false;
 	memcpy(site, issuer, strlen(issuer) + 1);
@@ -197,7 +204,7 @@ static enum token_verdict bad_signature(const struct site_key *key, struct err *
 	return TOKEN_BAD_SIGNATURE;
 }
 
-static enum token_verdict site_token_refuse_request(const struct site_key *key,
+static enum token_verdict wire_token_refuse_request(const struct site_key *key,
 						    struct err *err)
 {
 	err_set(err, ERR_AUTH, "the token of site \"%s\" was made for another request",
@@ -207,22 +214,13 @@ static enum token_verdict site_token_refuse_request(const struct site_key *key,
 	return TOKEN_WRONG_REQUEST;
 }
 
-static enum token_verdict too_many(const struct site_key *key, struct err *err)
-{
-	err_set(err, ERR_BUSY, "site \"%s\" has sent too many requests within a minute",
-		key->site);
-	err_remedy(err,
-		   "look why it does; its next ones are taken when a minute is over");
-	return TOKEN_TOO_MANY;
-}
-
 /* A token that is good for long may be over because its work took too long. */
 static enum token_verdict clock_skew(const struct site_key *key, int64_t made_s,
 				     int64_t ends_s, struct err *err)
 {
 	int64_t now = clock_wall_ms() / 1000, ahead_s = made_s - now;
 
-	if (ends_s - made_s > SITE_TOKEN_VALID_S && ahead_s <= 0)
+	if (ends_s - made_s > WIRE_TOKEN_VALID_S && ahead_s <= 0)
 		err_set(err, ERR_AUTH,
 			"the token of site \"%s\" ended %" PRId64
 			" s ago, by this site's clock",
@@ -237,7 +235,7 @@ static enum token_verdict clock_skew(const struct site_key *key, int64_t made_s,
 }
 
 /* A number that is there, and is one. */
-static bool site_token_get_number(jwt_t *jwt, const char *claim, int64_t *value)
+static bool wire_token_get_number(jwt_t *jwt, const char *claim, int64_t *value)
 {
 	errno = 0;
 	*value = jwt_get_grant_int(jwt, claim);
@@ -262,19 +260,19 @@ static enum token_verdict open_token(const struct site_key *key, const char *tok
 		       (int)key->secret.len) != 0 ||
 	    jwt_get_alg(*jwt) != JWT_ALG_HS256)
 		return bad_signature(key, err);
-	if (!site_token_get_number(*jwt, "iat", &made) ||
-	    !site_token_get_number(*jwt, "exp", &ends) || made < 0 || ends < made ||
-	    !claim_is(*jwt, "iss", key->site))
-		return site_token_refuse_request(key, err);
+	if (!wire_token_get_number(*jwt, IAT, &made) ||
+	    !wire_token_get_number(*jwt, EXP, &ends) || made < 0 || ends < made ||
+	    !claim_is(*jwt, ISS, key->site))
+		return wire_token_refuse_request(key, err);
 	if (made > now + LEEWAY_S || ends <= now)
 		return clock_skew(key, made, ends, err);
 	*valid_s = ends - made;
 	return TOKEN_GOOD;
 }
 
-enum token_verdict site_token_check_request(const struct site_key *key, const char *token,
+enum token_verdict wire_token_check_request(const struct site_key *key, const char *token,
 					    const struct signed_request *request,
-					    struct nonces *nonces, struct err *err)
+					    char nonce[WIRE_NONCE_SIZE], struct err *err)
 {
 	AUTO_JWT jwt_t *jwt = NULL;
 	AUTO_FREE char *line = xasprintf("%s %s", request->method, request->target);
@@ -285,27 +283,17 @@ enum token_verdict site_token_check_request(const struct site_key *key, const ch
 	if (verdict != TOKEN_GOOD)
 		return verdict;
 	body_digest(request, digest);
-	const char *nonce = jwt_get_grant(jwt, "jti");
+	const char *used = jwt_get_grant(jwt, JTI);
 	/* Nonces are not remembered for longer, so none may be good for longer. */
-	if (valid_s > SITE_TOKEN_VALID_S || !claim_is(jwt, "req", line) ||
-	    !claim_is(jwt, "body", digest) || !nonce || !nonce[0] ||
-	    strlen(nonce) > NONCE_MAX)
-		return site_token_refuse_request(key, err);
-	switch (nonces_take(nonces, key->site, nonce)) {
-	case NONCE_NEW:
-		return TOKEN_GOOD;
-	case NONCE_TOO_MANY:
-		return too_many(key, err);
-	default:
-		break;
-	}
-	err_set(err, ERR_AUTH, "the token of site \"%s\" was used before", key->site);
-	err_remedy(err, "if it was not sent twice on purpose, a proxy repeats requests, "
-			"or somebody who listens does: use https between the sites");
-	return TOKEN_REPLAYED;
+	if (valid_s > WIRE_TOKEN_VALID_S || !claim_is(jwt, REQ, line) ||
+	    !claim_is(jwt, BODY, digest) || !used || !used[0] ||
+	    strlen(used) >= WIRE_NONCE_SIZE)
+		return wire_token_refuse_request(key, err);
+	memcpy(nonce, used, strlen(used) + 1);
+	return TOKEN_GOOD;
 }
 
-enum token_verdict site_token_check_git(const struct site_key *key, const char *token,
+enum token_verdict wire_token_check_git(const struct site_key *key, const char *token,
 					const char *service, const char *repository,
 					struct err *err)
 {
@@ -316,6 +304,6 @@ enum token_verdict site_token_check_git(const struct site_key *key, const char *
 
 	if (verdict != TOKEN_GOOD)
 		return verdict;
-	return claim_is(jwt, "git", what) ? TOKEN_GOOD
-					  : site_token_refuse_request(key, err);
+	return claim_is(jwt, GIT, what) ? TOKEN_GOOD
+					: wire_token_refuse_request(key, err);
 }

@@ -2,14 +2,14 @@
  * Signed requests between sites: JSON Web Tokens (HS256), as docs/protocol.md says.
  * Any thread.
  */
-#ifndef NET_SITE_TOKEN_H
-#define NET_SITE_TOKEN_H
+#ifndef WIRE_WIRE_TOKEN_H
+#define WIRE_WIRE_TOKEN_H
 
 #include "base/base.h"
 #include "base/str.h"
 
 #define SITE_NAME_SIZE 128
-#define SITE_TOKEN_VALID_S 60
+#define WIRE_TOKEN_VALID_S 60
 
 /* A secret shared by two sites, named after the secondary. */
 struct site_key {
@@ -33,26 +33,16 @@ struct signed_request {
 };
 
 /* The caller frees. NULL with *err: libjwt failed. */
-char *site_token_for_request(const struct site_key *key,
+char *wire_token_for_request(const struct site_key *key,
 			     const struct signed_request *request, struct err *err);
 
 /* For a git child: service "git-upload-pack", one repository, until valid_s from now. */
-char *site_token_for_git(const struct site_key *key, const char *service,
+char *wire_token_for_git(const struct site_key *key, const char *service,
 			 const char *repository, int64_t valid_s, struct err *err);
 
 /* The site that the token claims to be from, unproved: to find its key. False: it is no
  * token of a site. */
-bool site_token_issuer(const char *token, char site[SITE_NAME_SIZE]);
-
-/* Remembers the jti of tokens until they are over, so that each is accepted once. */
-struct nonces;
-struct nonces *nonces_new(void);
-
-/* From now on also in the file `nonces` of this directory, and takes over what a process
- * before had there. Where that cannot be read or written it is logged, and only what this
- * process saw counts. */
-void nonces_keep(struct nonces *nonces, const char *directory);
-void nonces_free(struct nonces *nonces);
+bool wire_token_issuer(const char *token, char site[SITE_NAME_SIZE]);
 
 enum token_verdict {
 	TOKEN_GOOD,
@@ -66,12 +56,15 @@ enum token_verdict {
 /* The code that users see ("CLOCK_SKEW"). Static. */
 const char *token_verdict_code(enum token_verdict verdict);
 
+#define WIRE_NONCE_SIZE 65
+
 /* TOKEN_GOOD, or why not, with *err (ERR_AUTH, with a remedy) filled. Signature first,
- * then time: a difference of clocks is told only to who knows the secret. */
-enum token_verdict site_token_check_request(const struct site_key *key, const char *token,
+ * then time: a difference of clocks is told only to who knows the secret. Whether the
+ * nonce of a good one is new is for net/nonces.h. */
+enum token_verdict wire_token_check_request(const struct site_key *key, const char *token,
 					    const struct signed_request *request,
-					    struct nonces *nonces, struct err *err);
-enum token_verdict site_token_check_git(const struct site_key *key, const char *token,
+					    char nonce[WIRE_NONCE_SIZE], struct err *err);
+enum token_verdict wire_token_check_git(const struct site_key *key, const char *token,
 					const char *service, const char *repository,
 					struct err *err);
 

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "net/nonces.h"
-#include "net/site_token.h"
+#include "wire/wire_token.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef"
 
@@ -28,7 +28,7 @@ static enum token_verdict check(const char *token, const struct signed_request *
 	AUTO_SITE_KEY struct site_key key = make_key("paris", SECRET);
 	struct nonces *nonces = nonces_new();
 	enum token_verdict verdict =
-		site_token_check_request(&key, token, request, nonces, &err);
+		nonces_check_request(nonces, &key, token, request, &err);
 
 	nonces_free(nonces);
 	return verdict;
@@ -83,15 +83,15 @@ TEST(a_signed_request_is_accepted_once)
 {
 	AUTO_SITE_KEY struct site_key key = make_key("paris", SECRET);
 	struct nonces *nonces = nonces_new();
-	AUTO_FREE char *token = site_token_for_request(&key, &get_events, &err);
+	AUTO_FREE char *token = wire_token_for_request(&key, &get_events, &err);
 	char site[SITE_NAME_SIZE];
 
 	assert_non_null(token);
-	assert_true(site_token_issuer(token, site));
+	assert_true(wire_token_issuer(token, site));
 	assert_string_equal(site, "paris");
-	assert_int_equal(site_token_check_request(&key, token, &get_events, nonces, &err),
+	assert_int_equal(nonces_check_request(nonces, &key, token, &get_events, &err),
 			 TOKEN_GOOD);
-	assert_int_equal(site_token_check_request(&key, token, &get_events, nonces, &err),
+	assert_int_equal(nonces_check_request(nonces, &key, token, &get_events, &err),
 			 TOKEN_REPLAYED);
 	assert_int_equal(err.class, ERR_AUTH);
 	assert_string_not_equal(err.remedy, "");
@@ -106,7 +106,7 @@ TEST(a_token_is_good_for_its_own_request_only)
 		{ "GET", "/api/v1/events?after=1", "x", 1 },
 	};
 	AUTO_SITE_KEY struct site_key key = make_key("paris", SECRET);
-	AUTO_FREE char *token = site_token_for_request(&key, &get_events, &err);
+	AUTO_FREE char *token = wire_token_for_request(&key, &get_events, &err);
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		assert_int_equal(check(token, &others[i]), TOKEN_WRONG_REQUEST);
@@ -174,7 +174,7 @@ TEST(a_clock_that_is_off_is_told_only_to_who_knows_the_secret)
 TEST(a_token_of_another_site_is_refused_though_the_secret_is_the_same)
 {
 	AUTO_SITE_KEY struct site_key rome = make_key("rome", SECRET);
-	AUTO_FREE char *token = site_token_for_request(&rome, &get_events, &err);
+	AUTO_FREE char *token = wire_token_for_request(&rome, &get_events, &err);
 
 	assert_int_equal(check(token, &get_events), TOKEN_WRONG_REQUEST);
 }
@@ -183,24 +183,24 @@ TEST(a_git_childs_token_is_for_one_repository_and_service)
 {
 	AUTO_SITE_KEY struct site_key key = make_key("paris", SECRET);
 	AUTO_FREE char *token =
-		site_token_for_git(&key, "git-upload-pack", "group/tool", 10800, &err);
+		wire_token_for_git(&key, "git-upload-pack", "group/tool", 10800, &err);
 	AUTO_FREE char *over =
-		site_token_for_git(&key, "git-upload-pack", "group/tool", 0, &err);
-	AUTO_FREE char *request = site_token_for_request(&key, &get_events, &err);
+		wire_token_for_git(&key, "git-upload-pack", "group/tool", 0, &err);
+	AUTO_FREE char *request = wire_token_for_request(&key, &get_events, &err);
 
 	assert_int_equal(
-		site_token_check_git(&key, token, "git-upload-pack", "group/tool", &err),
+		wire_token_check_git(&key, token, "git-upload-pack", "group/tool", &err),
 		TOKEN_GOOD);
 	assert_int_equal(
-		site_token_check_git(&key, token, "git-receive-pack", "group/tool", &err),
+		wire_token_check_git(&key, token, "git-receive-pack", "group/tool", &err),
 		TOKEN_WRONG_REQUEST);
 	assert_int_equal(
-		site_token_check_git(&key, token, "git-upload-pack", "group/to", &err),
+		wire_token_check_git(&key, token, "git-upload-pack", "group/to", &err),
 		TOKEN_WRONG_REQUEST);
 	assert_int_equal(
-		site_token_check_git(&key, over, "git-upload-pack", "group/tool", &err),
+		wire_token_check_git(&key, over, "git-upload-pack", "group/tool", &err),
 		TOKEN_CLOCK_SKEW);
-	assert_int_equal(site_token_check_git(&key, request, "git-upload-pack",
+	assert_int_equal(wire_token_check_git(&key, request, "git-upload-pack",
 					      "group/tool", &err),
 			 TOKEN_WRONG_REQUEST);
 }
@@ -215,12 +215,12 @@ TEST(garbage_is_no_token)
 	char *huge = xmalloc(100001);
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-		assert_false(site_token_issuer(table[i], site));
+		assert_false(wire_token_issuer(table[i], site));
 		assert_int_equal(check(table[i], &get_events), TOKEN_BAD_SIGNATURE);
 	}
 	memset(huge, 'a', 100000);
 	huge[100000] = '\0';
-	assert_false(site_token_issuer(huge, site));
+	assert_false(wire_token_issuer(huge, site));
 	assert_int_equal(check(huge, &get_events), TOKEN_BAD_SIGNATURE);
 	free(huge);
 }
@@ -306,7 +306,7 @@ TEST(nonces_are_forgotten_but_not_early)
 
 TEST(a_nonce_is_kept_for_as_long_as_its_token_can_be_good)
 {
-	assert_true(nonces_keep_ms > (SITE_TOKEN_VALID_S + 5) * 1000);
+	assert_true(nonces_keep_ms > (WIRE_TOKEN_VALID_S + 5) * 1000);
 }
 
 static void write_secret(const char *text, mode_t mode, char path[128])

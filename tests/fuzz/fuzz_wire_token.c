@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "net/nonces.h"
-#include "net/site_token.h"
+#include "wire/wire_token.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef"
 #define SUM "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -81,14 +81,14 @@ static void check_request(const struct site_key *key, const char *token, bool is
 	struct nonces *nonces = nonces_new();
 	struct err err = { 0 };
 	enum token_verdict verdict =
-		site_token_check_request(key, token, &asked, nonces, &err);
+		nonces_check_request(nonces, key, token, &asked, &err);
 
 	if (verdict == TOKEN_GOOD) {
 		assert(is_signed);
-		verdict = site_token_check_request(key, token, &asked, nonces, &err);
+		verdict = nonces_check_request(nonces, key, token, &asked, &err);
 		assert(verdict == TOKEN_REPLAYED);
 		other.target = "/api/v1/events?after=2";
-		verdict = site_token_check_request(key, token, &other, nonces, &err);
+		verdict = nonces_check_request(nonces, key, token, &other, &err);
 		assert(verdict == TOKEN_WRONG_REQUEST);
 	}
 	check_refused(verdict, &err);
@@ -100,11 +100,11 @@ static void check_git(const struct site_key *key, const char *token, bool is_sig
 {
 	struct err err = { 0 };
 	enum token_verdict verdict =
-		site_token_check_git(key, token, "git-upload-pack", "a", &err);
+		wire_token_check_git(key, token, "git-upload-pack", "a", &err);
 
 	if (verdict == TOKEN_GOOD) {
 		assert(is_signed);
-		verdict = site_token_check_git(key, token, "git-receive-pack", "a", &err);
+		verdict = wire_token_check_git(key, token, "git-receive-pack", "a", &err);
 	}
 	check_refused(verdict, &err);
 }
@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		sign(text, (size_t)(claims - text), &token);
 	else
 		str_add(&token, text);
-	if (site_token_issuer(token.data, site))
+	if (wire_token_issuer(token.data, site))
 		assert(site[0] && strlen(site) < sizeof(site));
 	check_request(&key, token.data, claims != NULL);
 	check_git(&key, token.data, claims != NULL);
