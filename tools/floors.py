@@ -16,7 +16,7 @@ FLOORS = [
     ["cli", "web"],
     ["report"],
     ["serve"],
-    ["pull", "mirror", "push", "origin"],
+    ["pull", "mirror", "push"],
     ["upkeep"],
     ["verify"],
     ["change"],

@@ -32,22 +32,6 @@ struct event_log {
 	struct store *store;          /* borrowed */
 };
 
-void event_clear(struct event *event)
-{
-	free(event->kind);
-	free(event->name);
-	free(event->checksum);
-	free(event->changes);
-	*event = (struct event){ 0 };
-}
-
-void event_list_clear(event_list *events)
-{
-	for (size_t i = 0; i < events->count; i++)
-		event_clear(&events->items[i]);
-	vec_clear(events);
-}
-
 struct opening {
 	const char *file; /* NULL: in memory */
 	bool is_restored;

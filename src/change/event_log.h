@@ -7,48 +7,9 @@
 #define CHANGE_EVENT_LOG_H
 
 #include "base/base.h"
-#include "base/json.h"
 #include "base/thread.h"
-#include "base/vec.h"
-#include "replicable/origin_rows.h"
 #include "store/store.h"
-
-#define EVENT_MARK_SIZE 17
-#define EVENT_CHANGES_MAX 200
-
-/* EVENT_CHECKSUMMED ("checksum_succeeded"): the checksum of a generation that was told of
- * before has become known; never of repositories. */
-enum event_what { EVENT_CREATED, EVENT_UPDATED, EVENT_DELETED, EVENT_CHECKSUMMED };
-#define EVENT_WHATS 4
-const char *event_what_name(enum event_what what);
-
-struct event {
-	uint64_t id;
-	char mark[EVENT_MARK_SIZE];
-	int64_t at;        /* wall ms */
-	char *kind, *name; /* owned */
-	enum event_what what;
-	char timeline[TIMELINE_SIZE]; /* of the replicable */
-	uint64_t generation;
-	uint64_t size;  /* bytes; 0 for repositories */
-	char *checksum; /* owned; NULL with EVENT_DELETED, when it cannot be read, and of
-			   other kinds than repositories when it is not known yet */
-	char *changes;  /* JSON array as text; owned; NULL: not known */
-};
-
-typedef VEC(struct event) event_list;
-#define AUTO_EVENTS __attribute__((cleanup(event_list_clear)))
-void event_clear(struct event *event);
-void event_list_clear(event_list *events);
-
-/* The log's ends at one moment. */
-struct event_ends {
-	char timeline[TIMELINE_SIZE];
-	uint64_t first;             /* the oldest that is kept; last + 1: none */
-	uint64_t last;              /* the newest ever; 0: none */
-	char mark[EVENT_MARK_SIZE]; /* of the newest; "" if none */
-	int64_t last_at;
-};
+#include "wire/wire_event.h"
 
 struct event_log;
 
@@ -111,9 +72,6 @@ int event_log_read(struct event_log *log, const struct event_question *question,
 int event_log_read_once(struct store *store, const struct event_question *question,
 			enum event_read *how, event_list *events, struct event_ends *ends,
 			struct err *err);
-
-/* The event as it travels and as `refrelay events` prints it. The caller owns it. */
-json_t *event_to_json(const struct event *event);
 
 /* Drops events older than keep_ms, and the oldest above keep_count, whoever has read
  * them. In small transactions. */

@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "change/event_json.h"
 #include "change/identity.h"
 #include "change/notice_parts.h"
 #include "change/recorded_refs.h"
@@ -314,7 +313,7 @@ static void find_changes(struct comparison *comparison)
 				    &comparison->recorded))
 		comparison->before = &comparison->recorded;
 	if (comparison->before)
-		comparison->changes = event_changes_of(comparison->before, now);
+		comparison->changes = wire_event_changes(comparison->before, now);
 }
 
 /* Of what cannot be read nothing can be told; when it can be read again, that is an

@@ -15,7 +15,6 @@
 #include "cli/check.h"
 #include "cli/site_data.h"
 #include "pull/primary.h"
-#include "pull/primary_blobs.h"
 #include "serve/settings.h"
 #include "serve/shelf_folder.h"
 #include "store/data_lock.h"
@@ -396,11 +395,10 @@ static int cli_check_ask_primary(struct checking *checking, struct primary_healt
 		return -1;
 	result = primary_line_open(primary, NULL, &line, err);
 	if (result == 0)
-		result = primary_events(line,
-					&(struct primary_events_question){ .limit = 1 },
-					&answer, err);
+		result = primary_events(
+			line, &(struct wire_events_question){ .limit = 1 }, &answer, err);
 	primary_health(primary, health);
-	primary_events_clear(&answer);
+	event_list_clear(&answer.events);
 	if (result == 0)
 		ask_kinds(checking, line);
 	primary_line_close(line);

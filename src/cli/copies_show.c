@@ -1,8 +1,8 @@
 #include "base/clock.h"
 #include "base/json.h"
+#include "change/inventory.h"
 #include "cli/cli.h"
 #include "cli/copies.h"
-#include "origin/inventory.h"
 #include "replicable/name.h"
 #include "report/report.h"
 #include "report/report_lfs.h"
@@ -179,25 +179,23 @@ static int list_origin_named(struct copies_call *call, json_t *array, struct err
 static int list_origin_kind(struct copies_call *call, const char *kind, json_t *array,
 			    struct err *err)
 {
-	char etag[INVENTORY_ETAG_SIZE];
+	struct page_question question = { .limit = 1000 };
+	struct inventory_page page;
 	AUTO_FREE char *after = NULL;
-	bool has_more = true;
-	size_t i;
-	json_t *row;
 
-	while (has_more) {
-		json_auto_t *page = inventory_page(
-			call->data.store, &(struct inventory_slice){ kind, after, 1000 },
-			etag, err);
-		if (!page)
+	do {
+		question.after = after;
+		if (inventory_read(call->data.store, kind, &question, &page, err) != 0)
 			return -1;
-		json_array_foreach(json_object_get(page, inventory_member(kind)), i, row)
+		for (size_t i = 0; i < page.items.count; i++) {
+			json_auto_t *row =
+				wire_inventory_item_json(kind, &page.items.items[i]);
 			list_origin_row(call, kind, row, array);
-		const char *next = json_string_value(json_object_get(page, "next"));
+		}
 		free(TAKE(after));
-		after = next ? xstrdup(next) : NULL;
-		has_more = next != NULL;
-	}
+		after = TAKE(page.next);
+		inventory_page_clear(&page);
+	} while (after);
 	return 0;
 }
 

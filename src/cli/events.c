@@ -78,7 +78,7 @@ static int print_page(struct store *store, struct events_call *call, size_t *cou
 	if (how != EVENTS_READ)
 		return cannot_be_had(call, how, &ends, err);
 	for (size_t i = 0; i < events.count; i++) {
-		json_auto_t *object = event_to_json(&events.items[i]);
+		json_auto_t *object = wire_event_json(&events.items[i]);
 		json_write(stdout, object);
 		call->after = events.items[i].id;
 	}

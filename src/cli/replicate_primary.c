@@ -59,7 +59,7 @@ static int list_once(struct replicate_run *run, struct primary_line *line,
 	do {
 		const struct page_question question = { .after = after, .limit = PAGE };
 		struct inventory_page page;
-		if (primary_inventory(line, &question, &page, err) < 0)
+		if (primary_inventory(line, NULL, &question, &page, err) < 0)
 			return -1;
 		if (timeline[0] && strcmp(timeline, page.timeline) != 0)
 			result = 1;

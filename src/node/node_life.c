@@ -1,7 +1,6 @@
 #include "node/node_life.h"
 
 #include "base/file.h"
-#include "report/report_exchange.h"
 
 /* Pull's copies are written to; what else is there is others' business. */
 void node_life_start(const struct node_settings *settings, struct store *store,

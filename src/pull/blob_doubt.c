@@ -8,7 +8,7 @@
 #include "pull/blob_work.h"
 #include "pull/decisions.h"
 #include "pull/glance.h"
-#include "pull/primary_blobs.h"
+#include "pull/primary.h"
 
 #define AGAIN_MS ((int64_t)3600 * 1000)
 #define REMEMBERED_MOST 10000

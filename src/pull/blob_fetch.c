@@ -5,8 +5,7 @@
  */
 #include "pull/blob_work.h"
 #include "pull/lane.h"
-#include "pull/primary_blobs.h"
-#include "pull/primary_parse.h"
+#include "pull/primary.h"
 
 struct fetch {
 	struct blob_work *work;
@@ -17,28 +16,16 @@ struct fetch {
 };
 
 /* What the primary says of one blob in place of its bytes. */
-static void blob_fetch_refuse(struct blob_item *item, const struct blob_frame *frame)
+static void blob_fetch_refuse(struct blob_item *item, const struct wire_frame *frame)
 {
-	static const struct {
-		const char *code;
-		enum err_class class;
-	} words[] = {
-		{ "FILE_NOT_FOUND", ERR_MISSING },
-		{ "CORRUPT", ERR_CORRUPT },
-		{ "CONFIG", ERR_CONFIG },
-		{ "DISK", ERR_DISK },
-	};
 	struct err err;
 
-	if (strcmp(frame->code, "TOO_LARGE") == 0) {
+	if (strcmp(frame->code, WIRE_TOO_LARGE) == 0) {
 		item->is_large = true;
 		return;
 	}
-	err_set(&err, ERR_CONFLICT, "the primary: %s",
+	err_set(&err, wire_frame_class(frame->code), "the primary: %s",
 		frame->message ? frame->message : frame->code);
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (strcmp(frame->code, words[i].code) == 0)
-			err.class = words[i].class;
 	blob_item_fail(item, &err);
 }
 
@@ -55,7 +42,7 @@ static int blob_fetch_open_incoming(const struct blob_work *work, struct blob_it
 	return blob_item_fail_here(item, &err);
 }
 
-static int blob_fetch_begin_blob(void *arg, const struct blob_frame *frame,
+static int blob_fetch_begin_blob(void *arg, const struct wire_frame *frame,
 				 struct err *err)
 {
 	struct fetch *fetch = arg;
@@ -64,18 +51,17 @@ static int blob_fetch_begin_blob(void *arg, const struct blob_frame *frame,
 	fetch->now = NULL;
 	if (fetch->next == fetch->count ||
 	    strcmp(frame->name, fetch->ids[fetch->next]) != 0)
-		return primary_lied(err, "%s is not the blob whose turn it is",
-				    frame->name);
+		return wire_lied(err, "%s is not the blob whose turn it is", frame->name);
 	item = fetch->asked[fetch->next++];
 	if (frame->code) {
 		blob_fetch_refuse(item, frame);
 		return 0;
 	}
 	if (frame->size > BLOB_SMALL_MOST)
-		return primary_lied(err,
-				    "%s has %" PRIu64 " bytes in an answer of small "
-				    "ones",
-				    frame->name, frame->size);
+		return wire_lied(err,
+				 "%s has %" PRIu64 " bytes in an answer of small "
+				 "ones",
+				 frame->name, frame->size);
 	memcpy(item->timeline, frame->timeline, sizeof(item->timeline));
 	memcpy(item->expected, frame->checksum, sizeof(item->expected));
 	item->generation = frame->generation;
@@ -123,7 +109,7 @@ static void list_open(struct fetch *fetch)
 	for (size_t i = 0; i < work->count; i++) {
 		struct blob_item *item = &work->items[i];
 		if (item->end != BLOB_OPEN || item->is_large ||
-		    fetch->count == PRIMARY_BLOBS_MANY)
+		    fetch->count == WIRE_FRAMES_MOST)
 			continue;
 		fetch->asked[fetch->count] = item;
 		fetch->ids[fetch->count++] = item->row->name;
@@ -136,7 +122,7 @@ static int blob_fetch_ask_primary(struct fetch *fetch, struct err *err)
 					.ids = fetch->ids,
 					.count = fetch->count,
 					.stall_ms = BLOB_STALL_MS };
-	const struct blob_frame_sink sink = { blob_fetch_begin_blob, take_bytes,
+	const struct wire_frame_sink sink = { blob_fetch_begin_blob, take_bytes,
 					      blob_fetch_end_blob, fetch };
 	int result;
 
@@ -147,8 +133,7 @@ static int blob_fetch_ask_primary(struct fetch *fetch, struct err *err)
 	if (fetch->now) /* half of it */
 		blob_incoming_close(TAKE(fetch->now->incoming), true);
 	if (result == 0 && fetch->next < fetch->count)
-		return primary_lied(err, "it says nothing of %s",
-				    fetch->ids[fetch->next]);
+		return wire_lied(err, "it says nothing of %s", fetch->ids[fetch->next]);
 	return result;
 }
 

@@ -20,7 +20,6 @@
 #include "base/log.h"
 #include "pull/blob_work.h"
 #include "pull/lane.h"
-#include "pull/primary_parse.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
 
@@ -76,10 +75,10 @@ int blob_item_check_size(const struct blob_item *item, struct err *err)
 
 	if (!is_wanted_version(item) || row->size == 0 || row->size == item->size)
 		return 0;
-	return primary_lied(err,
-			    "%s has %" PRIu64 " bytes, and %" PRIu64
-			    " by what it said of generation %" PRIu64,
-			    row->name, item->size, row->size, item->generation);
+	return wire_lied(err,
+			 "%s has %" PRIu64 " bytes, and %" PRIu64
+			 " by what it said of generation %" PRIu64,
+			 row->name, item->size, row->size, item->generation);
 }
 
 static int blob_job_report_mismatch(const struct blob_item *item, const char *expected,

@@ -6,8 +6,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/blob_work.h"
-#include "pull/primary_blobs.h"
-#include "pull/primary_parse.h"
+#include "pull/primary.h"
 
 #define RANGE ((uint64_t)64 << 20)
 /* Changed at the primary while it was brought: begun anew so often. */
@@ -94,8 +93,8 @@ static int blob_large_take_bytes(void *arg, const struct blob_head *head,
 	if (!large->item->timeline[0] && blob_large_begin_version(large, head, err) != 0)
 		return not_missing(err);
 	if (here(large) + len > head->size)
-		return primary_lied(err, "%s is longer than it says",
-				    large->item->row->name);
+		return wire_lied(err, "%s is longer than it says",
+				 large->item->row->name);
 	if (blob_incoming_write(large->item->incoming, bytes, len, err) != 0)
 		return not_missing(err);
 	large->work->bytes += len;
@@ -159,8 +158,8 @@ static int blob_large_fetch_ranges(struct large *large, struct err *err)
 		const uint64_t before = here(large);
 		int result = blob_large_ask_range(large, err);
 		if (result == 0 && here(large) <= before)
-			return primary_lied(err, "it sends nothing of %s",
-					    large->item->row->name);
+			return wire_lied(err, "it sends nothing of %s",
+					 large->item->row->name);
 		if (result != 0 && !blob_large_may_continue(large, before, err))
 			return -1;
 	}

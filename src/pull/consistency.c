@@ -28,7 +28,7 @@
 #include "pull/compare_page.h"
 #include "pull/decisions.h"
 #include "pull/leftovers.h"
-#include "pull/primary_blobs.h"
+#include "pull/primary.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
 
@@ -332,9 +332,7 @@ static int consistency_ask_page(struct consistency *work, const struct pass *pas
 	if (!work->line && primary_line_open(work->pull->options.primary,
 					     &work->pull->stop, &work->line, err) != 0)
 		return -1;
-	return pass->blob ? primary_blob_inventory(work->line, pass->blob, &question,
-						   page, err)
-			  : primary_inventory(work->line, &question, page, err);
+	return primary_inventory(work->line, pass->blob, &question, page, err);
 }
 
 /* There is nothing to compare with. What is here stays; and what the primary finds later

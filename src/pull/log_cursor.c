@@ -211,7 +211,7 @@ static int log_cursor_ask_events(struct log_cursor *cursor, struct primary_event
 	struct pull *pull = cursor->pull;
 	AUTO_STR struct str report = STR_INIT;
 	bool has_report = make_report(cursor, &report);
-	struct primary_events_question question = {
+	struct wire_events_question question = {
 		.report = has_report ? report.data : NULL,
 		.has_cursor = cursor->has_at,
 		.after = cursor->at.id,
@@ -320,7 +320,7 @@ static void log_cursor_run_step(struct log_cursor *cursor)
 		tell_news(cursor, answer.ends.last, answered_at);
 		cursor->is_broken = false;
 	}
-	primary_events_clear(&answer);
+	event_list_clear(&answer.events);
 }
 
 /* Another node may have had the lease in between, and moved the position. */

@@ -3,14 +3,13 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "pull/primary_line.h"
-#include "pull/primary_parse.h"
 
-#define API PRIMARY_API
+#define API "/api/v1/"
 /* On top of the time that the primary may wait for an event. */
 #define EVENTS_TIMEOUT_MS 20000
 #define REFS_LIMIT ((size_t)1 << 30)
-#define REFS_TIMEOUT_MS 120000
+#define SLOW_TIMEOUT_MS 120000
+#define NO_END (INT64_MAX / 2) /* the line's limit, and the stall, end it */
 
 struct primary {
 	pthread_mutex_t mutex;
@@ -197,33 +196,17 @@ static int renew_key(struct primary_line *line, struct err *err)
 	return 0;
 }
 
-/* What a refrelay primary says of one repository is no failure of the primary. Only its
- * own word makes a repository missing: a 404 may be anybody's. */
+/* What a refrelay primary says of one replicable is no failure of the primary. Only its
+ * own word makes one missing: a 404 may be anybody's. */
 static int primary_classify_answer(const struct site_answer *answer, struct err *err)
 {
-	static const struct {
-		const char *code;
-		enum err_class class;
-	} words[] = {
-		{ "REPOSITORY_NOT_FOUND", ERR_MISSING },
-		{ "FILE_NOT_FOUND", ERR_MISSING },
-		{ "BLOB_NOT_FOUND", ERR_MISSING },
-		{ "KIND_NOT_FOUND", ERR_CONFIG },
-		{ "NOT_SCANNED", ERR_NETWORK },
-		{ "CORRUPT", ERR_CORRUPT },
-		{ "CONFLICT", ERR_CONFLICT },
-		{ "CONFIG", ERR_CONFIG },
-		{ "EVENTS_GONE", ERR_CONFLICT },
-		{ "OTHER_TIMELINE", ERR_CONFLICT },
-	};
+	enum err_class class;
 
 	site_answer_error(answer, err);
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-		if (strcmp(answer->code, words[i].code) == 0) {
-			err->class = words[i].class;
-			err_because(err, REASON_AT_PEER);
-			return 1;
-		}
+	if (wire_code_class(answer->code, &class)) {
+		err->class = class;
+		err_because(err, REASON_AT_PEER);
+		return 1;
 	}
 	if (err->class == ERR_MISSING || err->class == ERR_CONFLICT)
 		err->class = ERR_NETWORK;
@@ -233,13 +216,10 @@ static int primary_classify_answer(const struct site_answer *answer, struct err 
 	return 1;
 }
 
-int primary_call_failed(struct primary_line *line, const struct err *err)
-{
-	return primary_note_failure(line->primary, err);
-}
-
-int primary_call(struct primary_line *line, struct site_request *request,
-		 struct site_answer *answer, struct err *err)
+/* Signs, asks, judges: 0: an answer of status 200, 206 or 304; -1 with *err and the
+ * answer that it came from. */
+static int primary_call(struct primary_line *line, struct site_request *request,
+			struct site_answer *answer, struct err *err)
 {
 	request->stop = line->stop;
 	request->tells_bandwidth = true;
@@ -265,15 +245,15 @@ int primary_call(struct primary_line *line, struct site_request *request,
 }
 
 static int fill_events(const struct site_answer *reply,
-		       const struct primary_events_question *question,
+		       const struct wire_events_question *question,
 		       struct primary_events *answer, struct err *err)
 {
 	answer->time_ms = reply->time_ms;
-	if (primary_parse_ends(reply->timeline, reply->last_event, &answer->ends, err) !=
-	    0)
+	if (wire_ends_parse(reply->timeline, reply->last_event, &answer->ends, err) != 0)
 		return -1;
 	return answer->how == EVENTS_READ
-		       ? primary_parse_events(&reply->body, question, answer, err)
+		       ? wire_events_parse(&reply->body, question, &answer->ends,
+					   &answer->events, err)
 		       : 0;
 }
 
@@ -283,34 +263,20 @@ static bool primary_is_position_gone(const struct site_answer *reply,
 {
 	if (reply->status != 410)
 		return false;
-	*how = strcmp(reply->code, "EVENTS_GONE") == 0 ? EVENTS_GONE
-						       : EVENTS_OTHER_TIMELINE;
-	return *how == EVENTS_GONE || strcmp(reply->code, "OTHER_TIMELINE") == 0;
+	*how = strcmp(reply->code, WIRE_EVENTS_GONE) == 0 ? EVENTS_GONE
+							  : EVENTS_OTHER_TIMELINE;
+	return *how == EVENTS_GONE || strcmp(reply->code, WIRE_OTHER_TIMELINE) == 0;
 }
 
-static void events_target(const struct primary_events_question *question,
-			  struct str *target)
-{
-	str_addf(target, API "events?limit=%zu&wait=%" PRId64, question->limit,
-		 question->wait_s);
-	if (!question->has_cursor)
-		return;
-	str_addf(target, "&after=%" PRIu64, question->after);
-	if (question->mark && question->mark[0])
-		str_addf(target, "&mark=%s", question->mark);
-	if (question->timeline && question->timeline[0])
-		str_addf(target, "&timeline=%s", question->timeline);
-}
-
-int primary_events(struct primary_line *line,
-		   const struct primary_events_question *question,
+int primary_events(struct primary_line *line, const struct wire_events_question *question,
 		   struct primary_events *answer, struct err *err)
 {
 	AUTO_STR struct str target = STR_INIT;
 	AUTO_ANSWER struct site_answer reply = { .body = STR_INIT };
 
 	*answer = (struct primary_events){ .how = EVENTS_READ };
-	events_target(question, &target);
+	str_add(&target, API);
+	wire_events_target(question, &target);
 	struct site_request request = {
 		.target = target.data,
 		.report = question->report,
@@ -321,7 +287,7 @@ int primary_events(struct primary_line *line,
 		return -1;
 	if (fill_events(&reply, question, answer, err) == 0)
 		return 0;
-	primary_events_clear(answer);
+	event_list_clear(&answer->events);
 	return primary_note_failure(line->primary, err);
 }
 
@@ -329,79 +295,73 @@ int primary_events(struct primary_line *line,
 int primary_last_event(struct primary_line *line, struct event_ends *ends,
 		       struct err *err)
 {
-	const struct primary_events_question question = { .limit = 1 };
+	const struct wire_events_question question = { .limit = 1 };
 	struct primary_events answer;
 
 	if (primary_events(line, &question, &answer, err) != 0)
 		return -1;
 	*ends = answer.ends;
-	primary_events_clear(&answer);
+	event_list_clear(&answer.events);
 	return 0;
 }
 
 /* Whether the refusal says something of a kind of blobs, rather than of the primary. */
 static int answer_without_page(const struct site_answer *reply)
 {
-	if (strcmp(reply->code, "KIND_NOT_FOUND") == 0)
+	if (strcmp(reply->code, WIRE_KIND_NOT_FOUND) == 0)
 		return INVENTORY_NO_KIND;
-	return strcmp(reply->code, "NOT_SCANNED") == 0 ? INVENTORY_NOT_SCANNED : -1;
+	return strcmp(reply->code, WIRE_NOT_SCANNED) == 0 ? INVENTORY_NOT_SCANNED : -1;
 }
 
-int primary_inventory_at(struct primary_line *line, const char *target,
-			 const struct blob_kind *kind,
-			 const struct page_question *question,
-			 struct inventory_page *page, struct err *err)
+int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
+		      const struct page_question *question, struct inventory_page *page,
+		      struct err *err)
 {
-	AUTO_STR struct str whole = STR_INIT;
+	AUTO_STR struct str target = STR_INIT;
 	AUTO_ANSWER struct site_answer reply = { .body = STR_INIT };
 
 	*page = (struct inventory_page){ 0 };
-	str_addf(&whole, "%s?limit=%zu", target, question->limit);
+	str_addf(&target, API "%s%s?limit=%zu", kind ? "blobs/" : "repositories",
+		 kind ? kind->type : "", question->limit);
 	if (question->after) {
-		str_add(&whole, "&after=");
-		url_add_encoded(&whole, question->after);
+		str_add(&target, "&after=");
+		url_add_encoded(&target, question->after);
 	}
-	struct site_request request = { .target = whole.data,
+	struct site_request request = { .target = target.data,
 					.if_none_match = question->etag };
 	if (primary_call(line, &request, &reply, err) != 0)
 		return kind ? answer_without_page(&reply) : -1;
 	if (reply.status == 304 && question->etag)
 		return INVENTORY_UNCHANGED;
 	if (reply.status != 200)
-		primary_lied(err, "status %d, though no ETag was named", reply.status);
-	else if (primary_parse_inventory(&reply.body, kind, question, page, err) == 0) {
+		wire_lied(err, "status %d, though no ETag was named", reply.status);
+	else if (wire_inventory_parse(&reply.body, kind, question, page, err) == 0) {
 		snprintf(page->etag, sizeof(page->etag), "%s", reply.etag);
 		return INVENTORY_PAGE;
 	}
 	return primary_note_failure(line->primary, err);
 }
 
-int primary_inventory(struct primary_line *line, const struct page_question *question,
-		      struct inventory_page *page, struct err *err)
-{
-	return primary_inventory_at(line, API "repositories", NULL, question, page, err);
-}
-
-int primary_refs(struct primary_line *line, const char *name, struct primary_refs *refs,
+int primary_refs(struct primary_line *line, const char *name, struct wire_refs *refs,
 		 struct err *err)
 {
 	AUTO_STR struct str target = STR_INIT;
 	AUTO_ANSWER struct site_answer reply = { .body = STR_INIT };
 
-	*refs = (struct primary_refs){ 0 };
+	*refs = (struct wire_refs){ 0 };
 	str_add(&target, API "repositories/");
 	url_add_encoded(&target, name);
 	str_add(&target, "/refs");
 	struct site_request request = {
 		.target = target.data,
 		.limit = REFS_LIMIT,
-		.timeout_ms = REFS_TIMEOUT_MS,
+		.timeout_ms = SLOW_TIMEOUT_MS,
 	};
 	if (primary_call(line, &request, &reply, err) != 0)
 		return -1;
 	if (reply.status != 200)
-		return primary_lied(err, "status %d for refs", reply.status);
-	return primary_parse_refs(&reply.body, refs, err);
+		return wire_lied(err, "status %d for refs", reply.status);
+	return wire_refs_parse(&reply.body, refs, err);
 }
 
 int primary_reverify(struct primary_line *line, const char *name, struct err *err)
@@ -415,7 +375,7 @@ int primary_reverify(struct primary_line *line, const char *name, struct err *er
 	struct site_request request = {
 		.method = "POST",
 		.target = target.data,
-		.timeout_ms = REFS_TIMEOUT_MS,
+		.timeout_ms = SLOW_TIMEOUT_MS,
 	};
 	return primary_call(line, &request, &reply, err);
 }
@@ -445,4 +405,128 @@ int primary_git(struct primary *primary, const char *name, int64_t valid_s, char
 	}
 	*url = primary_url(primary, name);
 	return 0;
+}
+
+static void primary_blob_add_target(struct str *target, const char *what,
+				    const struct blob_kind *kind, const char *id)
+{
+	str_addf(target, API "%s/%s/", what, kind->type);
+	url_add_encoded(target, id);
+}
+
+struct reading {
+	const struct blob_part *part;
+	const struct blob_part_sink *sink;
+	struct blob_head head;
+	bool has_head;
+};
+
+static int primary_blob_read_head(struct reading *reading,
+				  const struct site_answer *answer, struct err *err)
+{
+	const struct wire_blob_headers headers = {
+		.etag = answer->etag,
+		.checksum = answer->checksum,
+		.range = answer->status == 200 ? NULL : answer->range,
+		.length = answer->length,
+	};
+
+	if (wire_blob_parse(&headers, reading->part->offset, &reading->head, err) != 0)
+		return -1;
+	reading->has_head = true;
+	return 0;
+}
+
+static int primary_blob_take_part(void *arg, const struct site_answer *answer,
+				  const void *bytes, size_t len, struct err *err)
+{
+	struct reading *reading = arg;
+
+	if (!reading->has_head && primary_blob_read_head(reading, answer, err) != 0)
+		return -1;
+	return reading->sink->take(reading->sink->arg, &reading->head, bytes, len, err);
+}
+
+int primary_blob_read(struct primary_line *line, const struct blob_part *part,
+		      const struct blob_part_sink *sink, struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT;
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+	AUTO_FREE char *range = xasprintf("bytes=%" PRIu64 "-%" PRIu64, part->offset,
+					  part->offset + part->length - 1);
+	AUTO_FREE char *etag = part->version ? xasprintf("\"%s\"", part->version) : NULL;
+	struct reading reading = { .part = part, .sink = sink };
+	const struct site_sink into = { primary_blob_take_part, &reading };
+
+	primary_blob_add_target(&target, "retrieve", part->kind, part->id);
+	struct site_request request = { .target = target.data,
+					.range = range,
+					.if_match = etag,
+					.timeout_ms = NO_END,
+					.stall_ms = part->stall_ms,
+					.sink = &into };
+	return primary_call(line, &request, &answer, err);
+}
+
+static int take_frames(void *arg, const struct site_answer *answer, const void *bytes,
+		       size_t len, struct err *err)
+{
+	(void)answer;
+	return wire_frames_take(arg, bytes, len, err);
+}
+
+int primary_blob_read_many(struct primary_line *line, const struct blob_many *many,
+			   const struct wire_frame_sink *sink, struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT, body = STR_INIT;
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+	struct wire_frames frames;
+	const struct site_sink into = { take_frames, &frames };
+	int result;
+
+	str_addf(&target, API "retrieve/%s", many->kind->type);
+	wire_frames_ask(many->ids, many->count, &body);
+	struct site_request request = { .method = "POST",
+					.target = target.data,
+					.body = body.data,
+					.body_len = body.len,
+					.content_type = "application/json",
+					.timeout_ms = NO_END,
+					.stall_ms = many->stall_ms,
+					.sink = &into };
+	wire_frames_init(&frames, sink);
+	result = primary_call(line, &request, &answer, err);
+	if (result == 0)
+		result = wire_frames_finish(&frames, err);
+	wire_frames_clear(&frames);
+	return result;
+}
+
+int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
+			  const char *id, struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT;
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+
+	primary_blob_add_target(&target, "blobs", kind, id);
+	str_add(&target, "/reverify");
+	struct site_request request = { .method = "POST",
+					.target = target.data,
+					.timeout_ms = SLOW_TIMEOUT_MS };
+	if (primary_call(line, &request, &answer, err) != 0)
+		return -1;
+	if (!wire_inventory_is_verified(&answer.body)) /* it answers with its row */
+		return 0;
+	return err_set(err, ERR_BUSY, "the primary read %s a moment ago", id);
+}
+
+int primary_blob_kinds(struct primary_line *line, struct blob_kinds *kinds,
+		       struct err *err)
+{
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+	struct site_request request = { .target = API "blobs" };
+
+	if (primary_call(line, &request, &answer, err) != 0)
+		return -1;
+	return wire_kinds_parse(&answer.body, kinds, err);
 }

@@ -6,11 +6,13 @@
 #ifndef PULL_PRIMARY_H
 #define PULL_PRIMARY_H
 
-#include "base/base.h"
 #include "base/thread.h"
 #include "change/event_log.h"
-#include "git/refs.h"
 #include "net/site_client.h"
+#include "wire/wire_blob.h"
+#include "wire/wire_frames.h"
+#include "wire/wire_inventory.h"
+#include "wire/wire_refs.h"
 
 struct primary;
 
@@ -54,81 +56,31 @@ struct primary_events {
 	int64_t time_ms;        /* the primary's clock */
 };
 
-/* The next events. `has_cursor` false: no position is named. ERR_CORRUPT: no sense (ids
- * not dense after `after`, lines cut off, unknown timeline): nothing of it counts. */
-struct primary_events_question {
-	bool has_cursor;
-	uint64_t after;
-	const char *mark, *timeline; /* of event `after`, of its log */
-	size_t limit;
-	int64_t wait_s;
-	const char *report; /* JSON of Refrelay-Report; may be NULL */
-};
-int primary_events(struct primary_line *line,
-		   const struct primary_events_question *question,
+/* The next events. ERR_CORRUPT: no sense (ids not dense after `after`, lines cut off,
+ * unknown timeline): nothing of it counts. The caller clears the events. */
+int primary_events(struct primary_line *line, const struct wire_events_question *question,
 		   struct primary_events *answer, struct err *err);
-void primary_events_clear(struct primary_events *answer);
 
 /* The newest event's id now, 0: none ever. Cheap; moves no position, reports nothing. */
 int primary_last_event(struct primary_line *line, struct event_ends *ends,
 		       struct err *err);
 
-struct inventory_item {
-	char *name, *checksum; /* owned; checksum NULL: the primary cannot read it, or, of
-				  a blob, has not computed it yet */
-	bool is_unreadable;
-	char timeline[TIMELINE_SIZE];
-	uint64_t generation;
-	uint64_t size; /* of a blob, in bytes */
-	int64_t changed_at;
-};
-
-struct inventory_page {
-	VEC(struct inventory_item) items; /* names rising in byte order */
-	char *next;                       /* owned; NULL: the last page */
-	bool is_part; /* what is not listed may be there all the same */
-	char etag[128];
-	char timeline[TIMELINE_SIZE]; /* of the log */
-	uint64_t last_event;
-	char last_mark[EVENT_MARK_SIZE];
-};
-
-struct page_question {
-	const char *after; /* names above it; NULL: from the first */
-	size_t limit;
-	const char *etag; /* of a page that is known; may be NULL */
-};
-
-/* An enum inventory_answer, or -1. ERR_CORRUPT: names out of order, bad
- * names, a `next` that leads nowhere: nothing of it counts. */
+/* An enum inventory_answer, or -1; kind NULL: of repositories. ERR_CORRUPT: names out of
+ * order, bad names, a `next` that leads nowhere: nothing of it counts. */
 enum inventory_answer {
-	INVENTORY_UNCHANGED, /* since `etag` */
+	INVENTORY_UNCHANGED, /* since question->etag */
 	INVENTORY_PAGE,
 	INVENTORY_NO_KIND,     /* the primary has no such kind of blobs */
 	INVENTORY_NOT_SCANNED, /* ... or has not looked at all its files yet */
 };
-int primary_inventory(struct primary_line *line, const struct page_question *question,
-		      struct inventory_page *page, struct err *err);
-void inventory_page_clear(struct inventory_page *page);
-
-struct primary_refs {
-	struct ref_snapshot refs;
-	size_t oid_len;
-	char timeline[TIMELINE_SIZE];
-	uint64_t generation;
-	char checksum[70];
-	int64_t changed_at;
-	char *description; /* owned; NULL: none */
-	char *settings;    /* for readers (git/read_settings.h); owned; NULL: not told,
-			      by a primary of an older version */
-	uint64_t pushed_settled, pushed_announced; /* change/pushed.h; 0: not told */
-};
+int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
+		      const struct page_question *question, struct inventory_page *page,
+		      struct err *err);
 
 /* The refs of one repository, checked: names valid and in order, the checksum that of the
  * refs (ERR_CORRUPT otherwise). ERR_MISSING: the primary has no such repository. */
-int primary_refs(struct primary_line *line, const char *name, struct primary_refs *refs,
+int primary_refs(struct primary_line *line, const char *name, struct wire_refs *refs,
 		 struct err *err);
-void primary_refs_clear(struct primary_refs *refs);
 
 /* Asks it to read a repository again and compute its checksum anew. */
 int primary_reverify(struct primary_line *line, const char *name, struct err *err);
@@ -140,5 +92,48 @@ char *primary_url(const struct primary *primary, const char *name);
  * key). The caller frees both. */
 int primary_git(struct primary *primary, const char *name, int64_t valid_s, char **url,
 		char **header, struct err *err);
+
+struct blob_part {
+	const struct blob_kind *kind;
+	const char *id;
+	uint64_t offset;     /* from here on */
+	uint64_t length;     /* at most so much */
+	const char *version; /* "TIMELINE-GENERATION": of this only; NULL: of any */
+	int64_t stall_ms;    /* without a byte */
+};
+
+/* Bytes in their order; head is the same at each call. -1 ends the request. */
+struct blob_part_sink {
+	int (*take)(void *arg, const struct blob_head *head, const void *bytes,
+		    size_t len, struct err *err);
+	void *arg;
+};
+
+/* A part of one blob. ERR_MISSING: the primary has no such blob (by its own word);
+ * ERR_CONFLICT: not of this version (any more); ERR_CORRUPT: the primary knows that its
+ * content is wrong, or its answer makes no sense; ERR_NETWORK, ERR_TIMEOUT: what came is
+ * good all the same. */
+int primary_blob_read(struct primary_line *line, const struct blob_part *part,
+		      const struct blob_part_sink *sink, struct err *err);
+
+/* Many small ones in one answer, in this order: frames of it are given to `frames` as
+ * they come. What came whole before an error is good. */
+struct blob_many {
+	const struct blob_kind *kind;
+	const char *const *ids;
+	size_t count; /* at most WIRE_FRAMES_MOST */
+	int64_t stall_ms;
+};
+int primary_blob_read_many(struct primary_line *line, const struct blob_many *many,
+			   const struct wire_frame_sink *frames, struct err *err);
+
+/* Its kinds: types and layouts, without paths. The caller clears in any case. */
+int primary_blob_kinds(struct primary_line *line, struct blob_kinds *kinds,
+		       struct err *err);
+
+/* Asks it to read a blob again and compute its checksum anew. ERR_BUSY: it did so a
+ * moment ago, and does not now. */
+int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
+			  const char *id, struct err *err);
 
 #endif

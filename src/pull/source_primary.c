@@ -34,7 +34,7 @@ char *source_primary_url(const struct source_primary *source, const char *name)
 	return primary_url(source->primary, name);
 }
 
-static void source_primary_fill_view(struct primary_refs *refs, struct source_view *view)
+static void source_primary_fill_view(struct wire_refs *refs, struct source_view *view)
 {
 	view->refs = refs->refs;
 	view->oid_len = refs->oid_len;
@@ -51,7 +51,7 @@ int source_primary_read(struct source_primary *source, const char *name,
 			struct source_view *view, struct err *err)
 {
 	struct primary_line *line;
-	struct primary_refs refs;
+	struct wire_refs refs;
 	int result;
 
 	if (lines_take(&source->lines, source->valid_ms, &line, err) != 0)

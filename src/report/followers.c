@@ -7,12 +7,12 @@
 #include "report/followers.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "report/report_metrics.h"
+#include "wire/wire_report.h"
 
-enum { NODES_KEPT = 4, NODE_SIZE = 33, REPORT_LIMIT = 4096 };
+enum { NODES_KEPT = 4, NODE_SIZE = 33, WRITE_EACH_MS = 5000 };
 
 #define TWICE_MS ((int64_t)10 * 60 * 1000)
 
@@ -180,18 +180,15 @@ static bool seen_locked(struct expected *site, const char *name)
 
 void followers_seen(struct followers *followers, const char *site, const char *report)
 {
-	json_auto_t *said =
-		report ? json_parse_foreign(report, strlen(report),
-					    &(struct json_limits){ REPORT_LIMIT, 100 },
-					    ERR_IGNORED)
-		       : NULL;
-	const char *name = json_string_value(json_object_get(said, "node"));
+	AUTO_WIRE_REPORT struct wire_report said = { 0 };
 	bool is_news = false;
 
+	if (report && wire_report_parse(report, &said, ERR_IGNORED) != 0)
+		wire_report_clear(&said);
 	lock(&followers->mutex);
 	struct expected *one = followers_find_locked(followers, site);
 	if (one)
-		is_news = seen_locked(one, name);
+		is_news = seen_locked(one, said.node);
 	unlock(&followers->mutex);
 	if (is_news)
 		log_warn("secondary.twice", LOG_TEXT("peer", site),
@@ -199,6 +196,69 @@ void followers_seen(struct followers *followers, const char *site, const char *r
 				  "two nodes run under this site.name: stop one "
 				  "of them, or give it a name, a secret and a "
 				  "section [secondary] of its own"));
+}
+
+struct sighting {
+	const char *site;
+	uint64_t cursor;
+	const char *report;
+	bool is_known; /* written less than WRITE_EACH_MS ago, and says the same */
+};
+
+static int followers_look_up(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct sighting *sighting = arg;
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT cursor_id, report, seen_at FROM secondary WHERE site = ?1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, sighting->site);
+	found = query_step(query, err);
+	sighting->is_known = false;
+	if (found <= 0)
+		return found;
+	const char *report = query_text(query, 1);
+	bool is_same = (uint64_t)query_int(query, 0) == sighting->cursor &&
+		       strcmp(report ? report : "", sighting->report) == 0;
+	sighting->is_known =
+		is_same && clock_wall_ms() - query_int(query, 2) < WRITE_EACH_MS;
+	return 0;
+}
+
+static int followers_write_sighting(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct sighting *sighting = arg;
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx,
+		       "INSERT INTO secondary (site, cursor_id, report, seen_at)"
+		       " VALUES (?1, ?2, ?3, ?4) ON CONFLICT (site) DO UPDATE SET"
+		       " cursor_id = ?2, report = ?3, seen_at = ?4",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, sighting->site);
+	query_bind_int(query, 2, (int64_t)sighting->cursor);
+	query_bind_text(query, 3, sighting->report);
+	query_bind_int(query, 4, clock_wall_ms());
+	return query_run(query, NULL, err);
+}
+
+int followers_record(struct store *store, const char *site, uint64_t cursor,
+		     const char *report, struct err *err)
+{
+	struct sighting sighting = { .site = site, .cursor = cursor, .report = report };
+	AUTO_WIRE_REPORT struct wire_report said = { 0 };
+
+	if (wire_report_parse(report, &said, err) != 0)
+		return err_prefix(err, WIRE_REPORT);
+	if (store_read(store, followers_look_up, &sighting, err) != 0)
+		return -1;
+	if (sighting.is_known)
+		return 0;
+	return store_write(store, followers_write_sighting, &sighting, err);
 }
 
 void followers_look(struct followers *followers, follower_list *list)

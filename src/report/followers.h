@@ -26,11 +26,17 @@ void followers_free(struct followers *followers); /* NULL is allowed */
 int followers_expect(struct followers *followers, struct store *store,
 		     const char *const *sites, size_t count, struct err *err);
 
-/* A site's request came, with the text of Refrelay-Report. A node names itself there anew
- * at each start (member "node"); one that is heard again after another of the same site
- * was is a second one that runs: is_twice from then on, until the other has been silent
- * for ten minutes. */
+/* A site's request came, with its report (wire/wire_report.h; NULL: none). A node names
+ * itself there anew at each start (member "node"); one that is heard again after another
+ * of the same site was is a second one that runs: is_twice from then on, until the other
+ * has been silent for ten minutes. */
 void followers_seen(struct followers *followers, const char *site, const char *report);
+
+/* What it said with its request, in the database, so that status can say it without a
+ * node: written at most each 5 s for a site unless it changed. ERR_CORRUPT: it is no
+ * report. */
+int followers_record(struct store *store, const char *site, uint64_t cursor,
+		     const char *report, struct err *err);
 
 /* Appends all that are expected, by name. The caller clears. */
 void followers_look(struct followers *followers, follower_list *list);

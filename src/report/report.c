@@ -11,6 +11,7 @@
 #include "report/report_push.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
+#include "wire/wire_report.h"
 
 const char *site_role_name(enum site_role role)
 {
@@ -22,16 +23,6 @@ const char *site_role_name(enum site_role role)
 static char *report_copy_text(const char *text)
 {
 	return text ? xstrdup(text) : NULL;
-}
-
-static int64_t json_ms(const json_t *object, const char *key)
-{
-	return (int64_t)(json_number_value(json_object_get(object, key)) * 1000);
-}
-
-static int64_t json_count(const json_t *object, const char *key)
-{
-	return json_integer_value(json_object_get(object, key));
 }
 
 /* When the first event came that this cursor has not read; 0: there is none. */
@@ -67,6 +58,32 @@ static int judge_lag(struct store_tx *tx, const struct report *report,
 	return 0;
 }
 
+/* site, cursor_id, seen_at and report; an older version may have left no report. */
+static struct report_secondary report_read_secondary(struct query *query)
+{
+	const char *text = query_text(query, 3);
+	AUTO_WIRE_REPORT struct wire_report said = { 0 };
+
+	if (text && wire_report_parse(text, &said, ERR_IGNORED) != 0)
+		wire_report_clear(&said);
+	return (struct report_secondary){
+		.site = xstrdup(query_text(query, 0)),
+		.cursor = (uint64_t)query_int(query, 1),
+		.seen_at = query_int(query, 2),
+		.age_ms = -1,
+		.says = !said.knows_in_sync ? SAYS_NOTHING
+			: said.in_sync      ? SAYS_IN_SYNC
+					    : SAYS_NOT_IN_SYNC,
+		.why = TAKE(said.reason),
+		.behind = said.behind,
+		.failing = said.failing,
+		.held = said.held,
+		.synced = said.synced,
+		.replicables = said.replicables,
+		.lag_ms = said.lag_ms,
+	};
+}
+
 static int read_secondaries(struct store_tx *tx, struct report *report, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
@@ -77,29 +94,8 @@ static int read_secondaries(struct store_tx *tx, struct report *report, struct e
 		       " ORDER BY site",
 		       &query, err) != 0)
 		return -1;
-	while ((found = query_step(query, err)) > 0) {
-		const char *text = query_text(query, 3);
-		json_auto_t *said = text ? json_loads(text, 0, NULL) : NULL;
-		const json_t *in_sync = json_object_get(said, "in_sync");
-		struct report_secondary one = {
-			.age_ms = -1,
-			.says = !in_sync                ? SAYS_NOTHING
-				: json_is_true(in_sync) ? SAYS_IN_SYNC
-							: SAYS_NOT_IN_SYNC,
-			.why = report_copy_text(
-				json_string_value(json_object_get(said, "reason"))),
-			.site = xstrdup(query_text(query, 0)),
-			.cursor = (uint64_t)query_int(query, 1),
-			.seen_at = query_int(query, 2),
-			.behind = json_count(said, "behind"),
-			.failing = json_count(said, "failing"),
-			.held = json_count(said, "held"),
-			.synced = json_count(said, "synced"),
-			.replicables = json_count(said, "replicables"),
-			.lag_ms = json_ms(said, "lag"),
-		};
-		vec_add(&report->secondaries, one);
-	}
+	while ((found = query_step(query, err)) > 0)
+		vec_add(&report->secondaries, report_read_secondary(query));
 	for (size_t i = 0; found == 0 && i < report->secondaries.count; i++)
 		found = judge_lag(tx, report, &report->secondaries.items[i], err);
 	return found;
@@ -477,4 +473,39 @@ bool report_is_good(const struct report *report)
 
 	report_judge(report, &verdict);
 	return verdict.code == VERDICT_IN_SYNC;
+}
+
+/* Of all kinds together. */
+static void report_count_all(const struct report *report, struct registry_counts *all)
+{
+	*all = report->repositories;
+	for (size_t k = 0; k < report->blobs.count; k++) {
+		const struct registry_counts *one = &report->blobs.items[k].counts;
+		for (int i = 0; i < REGISTRY_STATES; i++)
+			all->states[i] += one->states[i];
+		all->all += one->all;
+		all->held += one->held;
+	}
+}
+
+void report_for_primary(const struct report *report, const char *node, struct str *out)
+{
+	struct registry_counts counts;
+	struct verdict verdict;
+
+	report_judge(report, &verdict);
+	report_count_all(report, &counts);
+	bool in_sync = verdict.code == VERDICT_IN_SYNC;
+	AUTO_WIRE_REPORT struct wire_report told = {
+		.behind = report_waiting(&counts),
+		.failing = counts.states[REGISTRY_FAILED],
+		.held = counts.held,
+		.lag_ms = report->lag_ms,
+		.synced = counts.states[REGISTRY_SYNCED],
+		.replicables = counts.all,
+		.in_sync = in_sync,
+		.reason = in_sync ? NULL : xstrdup(verdict_code_name(verdict.code)),
+		.node = xstrdup(node),
+	};
+	wire_report_render(&told, out);
 }

@@ -147,4 +147,8 @@ void report_sentence(const struct report *report, struct str *out);
 void report_text(const struct report *report, struct str *out);
 json_t *report_json(const struct report *report);
 
+/* At a secondary: what its primary hears of it (wire/wire_report.h). `node` names this
+ * run of the node. */
+void report_for_primary(const struct report *report, const char *node, struct str *out);
+
 #endif

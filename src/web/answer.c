@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "web/negotiate.h"
+#include "wire/wire.h"
 
 void web_set_header(struct web_response *response, const char *name, const char *value)
 {
@@ -113,7 +114,7 @@ void answer_err(struct web_response *response, int status, const struct err *err
 	web_answer_json(response, status ? status : answer_find_status(err->class),
 			problem);
 	if (err->reason != REASON_NONE)
-		web_set_header(response, WEB_ERROR_REASON, err_reason_name(err->reason));
+		web_set_header(response, WIRE_ERROR_REASON, err_reason_name(err->reason));
 }
 
 /* NULL: the body is none. The caller owns it. */

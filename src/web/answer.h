@@ -6,9 +6,6 @@
 
 #include "web/web.h"
 
-/* Says why an answer is an error, where text shows people no code. */
-#define WEB_ERROR_REASON "Refrelay-Error-Reason"
-
 /* Makes it an empty 200, closing the stream that it may have. */
 void answer_reset(struct web_response *response);
 

@@ -37,7 +37,8 @@ int api_repository_failed(struct web_response *response, const struct err *err)
 {
 	if (err->class != ERR_MISSING)
 		return -1;
-	web_answer_problem(response, 404, "REPOSITORY_NOT_FOUND", err->text, err->remedy);
+	web_answer_problem(response, 404, WIRE_REPOSITORY_NOT_FOUND, err->text,
+			   err->remedy);
 	return 0;
 }
 
@@ -63,6 +64,6 @@ const struct blob_kind *api_blob_kind(const struct web_request *request,
 					    request->services->site, request->kind);
 	AUTO_FREE char *remedy = xasprintf(
 		"give its configuration a section [blob \"%s\"]", request->kind);
-	web_answer_problem(response, 404, "KIND_NOT_FOUND", message, remedy);
+	web_answer_problem(response, 404, WIRE_KIND_NOT_FOUND, message, remedy);
 	return NULL;
 }

@@ -16,7 +16,7 @@
 #include "base/metrics.h"
 #include "blob/flush.h"
 #include "blob/incoming.h"
-#include "origin/inventory.h"
+#include "change/inventory.h"
 #include "web/api.h"
 #include "web/blob_reading.h"
 
@@ -278,12 +278,13 @@ static int choose_digest(const struct web_request *request, struct blob_put *put
 
 static void answer_put(const struct blob_put *put, struct web_response *response)
 {
-	char etag[BLOB_ETAG_SIZE];
+	const struct inventory_item item = inventory_item_of(&put->row);
+	char etag[WIRE_BLOB_ETAG_SIZE];
 
-	blob_etag(&put->row, etag);
+	wire_blob_etag(item.timeline, item.generation, etag);
 	web_add_header(response, "ETag", "%s", etag);
 	web_answer_json(response, put->is_new ? 201 : 200,
-			inventory_row_json(put->kind->type, &put->row));
+			wire_inventory_item_json(put->kind->type, &item));
 }
 
 static int blob_put_here(const struct web_request *request, const struct blob_kind *kind,

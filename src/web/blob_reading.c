@@ -172,27 +172,3 @@ bool blob_reading_holds(const struct blob_reading *reading)
 	return blob_print_same(&reading->print, &now) &&
 	       (reading->print.ctime_ns == now.ctime_ns || stat.st_nlink == 0);
 }
-
-void blob_etag(const struct origin_row *row, char etag[BLOB_ETAG_SIZE])
-{
-	snprintf(etag, BLOB_ETAG_SIZE, "\"%s-%" PRIu64 "\"", row->timeline,
-		 row->generation);
-}
-
-const char *blob_error_code(enum err_class class)
-{
-	switch (class) {
-	case ERR_MISSING:
-		return "FILE_NOT_FOUND";
-	case ERR_CORRUPT:
-		return "CORRUPT";
-	case ERR_CONFIG:
-		return "CONFIG";
-	case ERR_CONFLICT:
-		return "CONFLICT";
-	case ERR_DISK:
-		return "DISK";
-	default:
-		return NULL;
-	}
-}

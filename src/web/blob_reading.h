@@ -51,12 +51,4 @@ int blob_readings_prepare(const struct blob_source *source, const char *const *i
 /* Whether all that was read so far is of that one moment. */
 bool blob_reading_holds(const struct blob_reading *reading);
 
-/* With quotes: "TIMELINE-GENERATION". */
-#define BLOB_ETAG_SIZE 48
-void blob_etag(const struct origin_row *row, char etag[BLOB_ETAG_SIZE]);
-
-/* The code that an error of one blob has in answers. Static; NULL: it is not of the blob.
- */
-const char *blob_error_code(enum err_class class);
-
 #endif

@@ -4,6 +4,7 @@
 #include "web/api.h"
 #include "web/blob_put.h"
 #include "web/rows.h"
+#include "wire/wire_blob.h"
 
 static json_t *verification_json(const int64_t counts[VERIFICATION_STATES])
 {
@@ -65,11 +66,9 @@ static int web_blobs_add_kind(const struct web_request *request,
 			      struct err *err)
 {
 	const struct web_services *services = request->services;
-	json_t *object = json_object();
+	json_t *object = wire_kind_json(kind);
 
 	json_array_append_new(array, object);
-	json_put_text(object, "type", kind->type);
-	json_put_text(object, "layout", kind->layout == BLOB_LFS ? "lfs" : "plain");
 	return services->role == SITE_PRIMARY
 		       ? put_origin(services->store, kind->type, object, err)
 		       : put_registry(services->store, kind->type, object, err);
@@ -79,18 +78,16 @@ static int get_types(const struct web_request *request, struct web_response *res
 		     struct err *err)
 {
 	const struct blob_kinds *kinds = request->services->blob_kinds;
-	json_auto_t *page = json_object();
-	json_t *array = json_array();
+	json_auto_t *array = json_array();
 
 	if (request->services->role == SITE_STANDALONE) {
 		api_wrong_role(response, "a standalone site replicates nothing");
 		return 0;
 	}
-	json_put(page, "types", array);
 	for (size_t i = 0; kinds && i < kinds->items.count; i++)
 		if (web_blobs_add_kind(request, &kinds->items.items[i], array, err) != 0)
 			return -1;
-	web_answer_json(response, 200, json_incref(page));
+	web_answer_json(response, 200, wire_kinds_json(json_incref(array)));
 	return 0;
 }
 

@@ -3,7 +3,6 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "report/report_exchange.h"
 #include "web/api.h"
 
 #define WAIT_MAX_S 55
@@ -36,7 +35,7 @@ static int read_question(const struct web_request *request,
  * cost it its events. */
 static void keep_report(const struct web_request *request, uint64_t after)
 {
-	const char *report = web_header(request, "Refrelay-Report");
+	const char *report = web_header(request, WIRE_REPORT);
 	struct err err;
 
 	if (!request->site[0])
@@ -45,8 +44,8 @@ static void keep_report(const struct web_request *request, uint64_t after)
 		followers_seen(request->services->followers, request->site, report);
 	if (!report)
 		return;
-	if (report_secondary_seen(request->services->store, request->site, after, report,
-				  &err) != 0)
+	if (followers_record(request->services->store, request->site, after, report,
+			     &err) != 0)
 		log_warn("secondary.report_not_kept", LOG_TEXT("peer", request->site),
 			 LOG_ERR(&err));
 }
@@ -102,16 +101,13 @@ static int read_and_judge(const struct web_request *request, struct reading *rea
 static void web_events_add_headers(const struct event_ends *ends,
 				   struct web_response *response)
 {
-	char now[CLOCK_TEXT_SIZE];
+	char last[WIRE_LAST_EVENT_SIZE], now[CLOCK_TEXT_SIZE];
 
+	wire_ends_render(ends, last);
 	clock_format(clock_wall_ms(), now);
-	web_add_header(response, "Refrelay-Timeline", "%s", ends->timeline);
-	if (ends->last > 0)
-		web_add_header(response, "Refrelay-Last-Event", "%" PRIu64 " %s",
-			       ends->last, ends->mark);
-	else
-		web_add_header(response, "Refrelay-Last-Event", "0");
-	web_add_header(response, "Refrelay-Time", "%s", now);
+	web_add_header(response, WIRE_TIMELINE, "%s", ends->timeline);
+	web_add_header(response, WIRE_LAST_EVENT, "%s", last);
+	web_add_header(response, WIRE_TIME, "%s", now);
 }
 
 static void answer_events(const struct reading *reading, struct web_response *response)
@@ -121,22 +117,18 @@ static void answer_events(const struct reading *reading, struct web_response *re
 
 	web_events_add_headers(&reading->ends, response);
 	if (reading->how == EVENTS_GONE) {
-		web_answer_problem(response, 410, "EVENTS_GONE",
+		web_answer_problem(response, 410, WIRE_EVENTS_GONE,
 				   "the events after that one are no longer kept",
 				   remedy);
 		return;
 	}
 	if (reading->how == EVENTS_OTHER_TIMELINE) {
-		web_answer_problem(response, 410, "OTHER_TIMELINE",
+		web_answer_problem(response, 410, WIRE_OTHER_TIMELINE,
 				   "that event is not in this log", remedy);
 		return;
 	}
 	response->content_type = "application/x-ndjson";
-	for (size_t i = 0; i < reading->events.count; i++) {
-		json_auto_t *event = event_to_json(&reading->events.items[i]);
-		json_render(event, &response->body);
-		str_add_char(&response->body, '\n');
-	}
+	wire_events_render(&reading->events, &response->body);
 }
 
 static int web_events_get(const struct web_request *request,

@@ -15,7 +15,7 @@ void exchange_find_bucket(struct exchange *exchange)
 	if (exchange->bucket || !buckets || !request->site[0])
 		return;
 	struct bucket *bucket = buckets_find(buckets, request->site);
-	asked = web_header(request, "Refrelay-Bandwidth");
+	asked = web_header(request, WIRE_BANDWIDTH);
 	if (asked && text_to_uint64(asked, &rate))
 		bucket_ask(bucket, rate);
 	if (bucket_is_limited(bucket))

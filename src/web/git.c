@@ -251,8 +251,8 @@ static void tell_last_event(const struct web_request *request, const char *name,
 		return;
 	if (notice_compare(request->services->notice, name, &noticed, &err) == 0 &&
 	    event_log_look(request->services->store, &ends, &err) == 0) {
-		web_add_header(response, "Refrelay-Timeline", "%s", ends.timeline);
-		web_add_header(response, "Refrelay-Last-Event", "%" PRIu64, ends.last);
+		web_add_header(response, WIRE_TIMELINE, "%s", ends.timeline);
+		web_add_header(response, WIRE_LAST_EVENT, "%" PRIu64, ends.last);
 	} else {
 		log_warn("git.last_event_unknown", LOG_ERR(&err), LOG_TEXT("repo", name));
 	}

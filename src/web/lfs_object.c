@@ -64,7 +64,7 @@ static int get_here(const struct web_request *request, const struct blob_kind *k
 	if (find_one(request, kind, name, object, err) != 0)
 		return -1;
 	if (object->where == LFS_STRANGE || object->where == LFS_ABSENT) {
-		web_answer_problem(response, 404, "FILE_NOT_FOUND",
+		web_answer_problem(response, 404, WIRE_FILE_NOT_FOUND,
 				   object->where == LFS_STRANGE
 					   ? "this repository has no such object"
 					   : "the object is not here",
@@ -209,7 +209,7 @@ static int verify_here(const struct web_request *request, const struct blob_kind
 	if (find_one(request, kind, name, &object, err) != 0)
 		return -1;
 	if (object.where != LFS_HERE)
-		web_answer_problem(response, 404, "FILE_NOT_FOUND",
+		web_answer_problem(response, 404, WIRE_FILE_NOT_FOUND,
 				   "the object is not here", "upload it again");
 	else if (object.size != item->size)
 		web_answer_problem(response, 422, "WRONG_SIZE",

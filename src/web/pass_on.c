@@ -4,6 +4,7 @@
 
 #include "web/answer.h"
 #include "web/services.h"
+#include "wire/wire.h"
 
 void pass_on_add(struct pass_on_headers *headers, const char *name, const char *value)
 {
@@ -61,7 +62,7 @@ void pass_on_head(const struct forward_answer *answer, struct web_response *resp
 		{ "Last-Modified", &answer->last_modified },
 		{ "WWW-Authenticate", &answer->www_authenticate },
 		{ "Retry-After", &answer->retry_after },
-		{ WEB_ERROR_REASON, &answer->error_reason },
+		{ WIRE_ERROR_REASON, &answer->error_reason },
 	};
 
 	response->status = answer->status;

@@ -1,10 +1,11 @@
 /*
  * Repositories: the refs of a primary's; their rows are web/rows.c's.
  */
-#include "origin/inventory.h"
+#include "change/pushed.h"
 #include "replicable/name.h"
 #include "web/api.h"
 #include "web/rows.h"
+#include "wire/wire_refs.h"
 
 static int get_status(const struct web_request *request, struct web_response *response,
 		      struct err *err)
@@ -16,6 +17,24 @@ static int get_status(const struct web_request *request, struct web_response *re
 		web_answer_json(response, 200, report_json(&report));
 	report_clear(&report);
 	return result;
+}
+
+/* What was noticed stays the caller's. */
+static void web_repositories_render_refs(const struct noticed *noticed,
+					 const struct pushed *pushed, struct str *body)
+{
+	struct wire_refs refs = { .refs = noticed->refs,
+				  .oid_len = noticed->oid_len,
+				  .generation = noticed->row.generation,
+				  .changed_at = noticed->row.changed_at,
+				  .description = noticed->description,
+				  .settings = noticed->settings,
+				  .pushed_settled = pushed->settled,
+				  .pushed_announced = pushed->announced };
+
+	memcpy(refs.timeline, noticed->row.timeline, sizeof(refs.timeline));
+	snprintf(refs.checksum, sizeof(refs.checksum), "%s", noticed->row.checksum);
+	wire_refs_render(&refs, body);
 }
 
 static int web_repositories_get_refs(const struct web_request *request,
@@ -39,9 +58,9 @@ static int web_repositories_get_refs(const struct web_request *request,
 	}
 	if (pushed_read(notice, request->name, &after, err) != 0)
 		return -1;
-	after.settled = before.settled;
-	response->content_type = "application/x-refrelay-refs";
-	refs_answer(&noticed, &after, &response->body);
+	after.settled = before.settled; /* read before the refs */
+	response->content_type = WIRE_REFS_TYPE;
+	web_repositories_render_refs(&noticed, &after, &response->body);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "web/answer.h"
 #include "web/api.h"
 #include "web/negotiate.h"
+#include "wire/wire_blob.h"
 
 void retrieve_count(const char *kind, const char *class, uint64_t blobs, uint64_t bytes)
 {
@@ -91,7 +92,7 @@ int retrieve_failed(struct web_response *response, const struct err *err)
 {
 	switch (err->class) {
 	case ERR_MISSING:
-		web_answer_problem(response, 404, "FILE_NOT_FOUND", err->text,
+		web_answer_problem(response, 404, WIRE_FILE_NOT_FOUND, err->text,
 				   err->remedy);
 		return 0;
 	case ERR_CORRUPT:
@@ -114,8 +115,7 @@ static void retrieve_add_headers(const struct blob_reading *reading, const char 
 	web_set_header(response, "Accept-Ranges", "bytes");
 	web_set_header(response, "X-Content-Type-Options", "nosniff");
 	if (reading->row.checksum)
-		web_add_header(response, "Refrelay-Checksum", "%s",
-			       reading->row.checksum);
+		web_add_header(response, WIRE_CHECKSUM, "%s", reading->row.checksum);
 }
 
 /* What is sent of it. */
@@ -137,10 +137,11 @@ static bool choose_part(const struct web_request *request, const char *etag,
 	if (range == RANGE_ALL)
 		return true;
 	if (range == RANGE_PART) {
+		const struct blob_head head = { .offset = part->begin, .size = size };
+		char text[WIRE_BLOB_RANGE_SIZE];
+		wire_blob_range(&head, part->length, text);
 		response->status = 206;
-		web_add_header(response, "Content-Range",
-			       "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, part->begin,
-			       part->begin + part->length - 1, size);
+		web_add_header(response, "Content-Range", "%s", text);
 		return true;
 	}
 	web_answer_problem(response, 416, "NO_SUCH_RANGE",
@@ -175,10 +176,10 @@ static void send_part(struct blob_reading *reading, const struct blob_kind *kind
 void retrieve_answer(const struct web_request *request, const struct blob_kind *kind,
 		     struct blob_reading *reading, struct web_response *response)
 {
-	char etag[BLOB_ETAG_SIZE];
+	char etag[WIRE_BLOB_ETAG_SIZE];
 	struct part part;
 
-	blob_etag(&reading->row, etag);
+	wire_blob_etag(reading->row.timeline, reading->row.generation, etag);
 	if (!negotiate_allows(web_header(request, "If-Match"), etag)) {
 		web_answer_problem(response, 412, "OTHER_VERSION",
 				   "it is another version by now",

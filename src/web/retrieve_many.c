@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "web/api.h"
 #include "web/retrieve.h"
+#include "wire/wire_frames.h"
 
-#define IDS_MAX 1000
 #define SMALL_MAX ((uint64_t)1 << 20)
 #define PREPARED 100 /* rows read at once */
 #define BLOCK (256 << 10)
@@ -16,8 +16,7 @@
 struct batch {
 	struct blob_source source;
 	const struct stop *cut;
-	json_t *asked; /* owned */
-	const json_t *ids;
+	json_t *ids; /* owned */
 	size_t count, next;
 	struct blob_reading prepared[PREPARED];
 	size_t prepared_from, prepared_count;
@@ -53,36 +52,26 @@ static int retrieve_many_prepare(struct batch *batch, struct err *err)
 	return blob_readings_prepare(&batch->source, ids, count, batch->prepared, err);
 }
 
-static void retrieve_many_add_line(struct batch *batch, json_t *line)
-{
-	json_render(line, &batch->ready);
-	str_add_char(&batch->ready, '\n');
-	json_decref(line);
-}
-
 static void retrieve_many_add_refusal(struct batch *batch, const char *id,
 				      const char *code, const char *message)
 {
-	json_t *line = json_object();
+	const struct wire_frame frame = { .name = id, .code = code, .message = message };
 
-	json_put_text(line, "name", id);
-	json_put_text(line, "code", code);
-	json_put_message(line, "message", message);
-	retrieve_many_add_line(batch, line);
+	wire_frame_render(&frame, &batch->ready);
 }
 
 static void retrieve_many_add_head(struct batch *batch,
 				   const struct blob_reading *reading, const char *id)
 {
 	const struct origin_row *row = &reading->row;
-	json_t *line = json_object();
+	struct wire_frame frame = { .name = id,
+				    .size = reading->print.size,
+				    .generation = row->generation };
 
-	json_put_text(line, "name", id);
-	json_put_number(line, "size", (int64_t)reading->print.size);
-	json_put_text(line, "timeline", row->timeline);
-	json_put_number(line, "generation", (int64_t)row->generation);
-	json_put_text(line, "checksum", row->checksum);
-	retrieve_many_add_line(batch, line);
+	memcpy(frame.timeline, row->timeline, sizeof(frame.timeline));
+	if (row->checksum)
+		snprintf(frame.checksum, sizeof(frame.checksum), "%s", row->checksum);
+	wire_frame_render(&frame, &batch->ready);
 }
 
 /* Behind what is ready. ERR_CONFLICT: it is not what it was. */
@@ -118,7 +107,8 @@ static int retrieve_many_add_content(struct batch *batch,
 	size_t before = batch->ready.len;
 
 	if (reading->print.size > SMALL_MAX) {
-		retrieve_many_add_refusal(batch, id, "TOO_LARGE", "it is fetched alone");
+		retrieve_many_add_refusal(batch, id, WIRE_TOO_LARGE,
+					  "it is fetched alone");
 		return 0;
 	}
 	retrieve_many_add_head(batch, reading, id);
@@ -148,20 +138,11 @@ static int add_next(struct batch *batch, struct err *err)
 	batch->next++;
 	if (result == 0)
 		return 0;
-	const char *code = blob_error_code(err->class);
+	const char *code = wire_frame_code(err->class);
 	if (!code)
 		return -1;
 	retrieve_many_add_refusal(batch, id, code, err->text);
 	return 0;
-}
-
-static void add_end(struct batch *batch)
-{
-	json_t *line = json_object();
-
-	json_put_bool(line, "end", true);
-	retrieve_many_add_line(batch, line);
-	batch->is_ended = true;
 }
 
 static int retrieve_many_fill(struct batch *batch, struct err *err)
@@ -171,8 +152,9 @@ static int retrieve_many_fill(struct batch *batch, struct err *err)
 	while (!batch->is_ended && batch->ready.len < BLOCK) {
 		if (stop_is_requested(batch->cut))
 			return err_set(err, ERR_CANCELED, "this node is ending");
-		if (batch->next == batch->count)
-			add_end(batch);
+		batch->is_ended = batch->next == batch->count;
+		if (batch->is_ended)
+			wire_frames_render_end(&batch->ready);
 		else if (add_next(batch, err) != 0)
 			return -1;
 	}
@@ -204,45 +186,27 @@ static void close_batch(void *arg)
 	forget_prepared(batch);
 	blob_source_close(&batch->source);
 	str_clear(&batch->ready);
-	json_decref(batch->asked);
+	json_decref(batch->ids);
 	free(batch);
-}
-
-static int check_ids(const json_t *ids, struct err *err)
-{
-	if (!json_is_array(ids) || json_array_size(ids) > IDS_MAX)
-		return err_set(err, ERR_CONFIG,
-			       "\"ids\" must be a list of at most %d texts", IDS_MAX);
-	for (size_t i = 0; i < json_array_size(ids); i++)
-		if (!json_is_string(json_array_get(ids, i)))
-			return err_set(err, ERR_CONFIG, "\"ids\" has what is no text");
-	return 0;
 }
 
 static int retrieve_many_begin(const struct web_request *request,
 			       const struct blob_kind *kind,
 			       struct web_response *response, struct err *err)
 {
-	const struct json_limits limits = { 1 << 20, 2 * IDS_MAX };
-	json_auto_t *asked =
-		json_parse_foreign(request->body->data, request->body->len, &limits, err);
+	json_auto_t *ids = wire_frames_asked(request->body, err);
 	struct blob_source source;
 
-	if (!asked) {
-		err->class = ERR_CONFIG;
-		return -1;
-	}
-	if (check_ids(json_object_get(asked, "ids"), err) != 0 ||
+	if (!ids ||
 	    blob_source_open(&source, request->services, kind, request->cut, err) != 0)
 		return -1;
 	struct batch *batch = xcalloc(1, sizeof(*batch));
 	batch->source = source;
 	batch->cut = request->cut;
-	batch->asked = json_incref(asked);
-	batch->ids = json_object_get(asked, "ids");
-	batch->count = json_array_size(batch->ids);
+	batch->ids = json_incref(ids);
+	batch->count = json_array_size(ids);
 	batch->ready = (struct str)STR_INIT;
-	response->content_type = "application/vnd.refrelay.blobs";
+	response->content_type = WIRE_FRAMES_TYPE;
 	response->read = read_batch;
 	response->close = close_batch;
 	response->stream = batch;

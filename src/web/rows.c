@@ -1,7 +1,7 @@
 #include "web/rows.h"
 
 #include "base/clock.h"
-#include "origin/inventory.h"
+#include "change/inventory.h"
 #include "replicable/name.h"
 #include "report/report_lfs.h"
 #include "web/api.h"
@@ -34,7 +34,7 @@ static int row_failed(const struct web_request *request, struct web_response *re
 		return api_repository_failed(response, err);
 	if (err->class != ERR_MISSING)
 		return -1;
-	web_answer_problem(response, 404, "BLOB_NOT_FOUND", err->text, err->remedy);
+	web_answer_problem(response, 404, WIRE_BLOB_NOT_FOUND, err->text, err->remedy);
 	return 0;
 }
 
@@ -56,16 +56,17 @@ static int list_inventory(const struct web_request *request, size_t limit,
 			  struct web_response *response, struct err *err)
 {
 	struct store *store = request->services->store;
-	const struct inventory_slice question = { rows_get_kind(request),
-						  web_query(request, "after"), limit };
-	char etag[INVENTORY_ETAG_SIZE];
-	json_t *page;
+	const char *kind = rows_get_kind(request);
+	const struct page_question question = { .after = web_query(request, "after"),
+						.limit = limit };
+	struct inventory_page page;
 	enum event_scanned scanned;
+	char etag[INVENTORY_ETAG_SIZE];
 
-	if (inventory_scanned(store, question.kind, &scanned, err) != 0)
+	if (inventory_scanned(store, kind, &scanned, err) != 0)
 		return -1;
 	if (scanned == SCANNED_NOTHING) {
-		web_answer_problem(response, 503, "NOT_SCANNED",
+		web_answer_problem(response, 503, WIRE_NOT_SCANNED,
 				   rows_is_repository(request)
 					   ? "the first scan of the repositories is not "
 					     "done"
@@ -73,18 +74,18 @@ static int list_inventory(const struct web_request *request, size_t limit,
 				   "wait: it is tried again by itself");
 		return 0;
 	}
-	if (inventory_etag(store, question.kind, etag, err) != 0)
+	if (inventory_etag(store, kind, etag, err) != 0)
 		return -1;
 	if (has_this_etag(request, etag)) {
 		web_add_header(response, "ETag", "%s", etag);
 		response->status = 304;
 		return 0;
 	}
-	page = inventory_page(store, &question, etag, err);
-	if (!page)
+	if (inventory_read(store, kind, &question, &page, err) != 0)
 		return -1;
-	web_add_header(response, "ETag", "%s", etag);
-	web_answer_json(response, 200, page);
+	web_add_header(response, "ETag", "%s", page.etag);
+	web_answer_json(response, 200, wire_inventory_json(kind, &page));
+	inventory_page_clear(&page);
 	return 0;
 }
 
@@ -136,7 +137,7 @@ static int list_registry(const struct web_request *request, size_t limit,
 	json_t *page = json_object(), *array = json_array();
 	for (size_t i = 0; i < rows.count && i < limit; i++)
 		json_array_append_new(array, row_json(&rows.items[i], now));
-	json_put(page, inventory_member(filter.kind), array);
+	json_put(page, wire_inventory_member(filter.kind), array);
 	if (rows.count > limit)
 		json_put_text(page, "next", rows.items[limit - 1].name);
 	web_answer_json(response, 200, page);

@@ -10,7 +10,7 @@
 
 #include "base/thread.h"
 #include "git/checksum.h"
-#include "pull/primary_blobs.h"
+#include "pull/primary.h"
 
 struct place {
 	char *name; /* owned */
@@ -240,7 +240,7 @@ static void set_ends(struct event_ends *ends)
 		memcpy(ends->mark, fake.events.items[count - 1].mark, sizeof(ends->mark));
 }
 
-static enum event_read how_to_read(const struct primary_events_question *question)
+static enum event_read how_to_read(const struct wire_events_question *question)
 {
 	if (!question->has_cursor)
 		return EVENTS_READ;
@@ -261,7 +261,7 @@ static void copy_event(const struct event *from, event_list *to)
 	vec_add(to, event);
 }
 
-static bool read_events(const struct primary_events_question *question,
+static bool read_events(const struct wire_events_question *question,
 			struct primary_events *answer)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
@@ -277,8 +277,7 @@ static bool read_events(const struct primary_events_question *question,
 	return answer->events.count > 0 || answer->how != EVENTS_READ;
 }
 
-int primary_events(struct primary_line *line,
-		   const struct primary_events_question *question,
+int primary_events(struct primary_line *line, const struct wire_events_question *question,
 		   struct primary_events *answer, struct err *error)
 {
 	int64_t until = clock_boot_ms() + question->wait_s * fake.second_ms;
@@ -329,14 +328,19 @@ static void read_page(const char *after, size_t limit, struct inventory_page *pa
 	}
 }
 
-int primary_inventory(struct primary_line *line, const struct page_question *question,
-		      struct inventory_page *page, struct err *error)
+/* It has no blobs, or does not know yet. */
+int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
+		      const struct page_question *question, struct inventory_page *page,
+		      struct err *error)
 {
 	const char *etag = question->etag;
 	char now[sizeof(page->etag)];
 
 	if (check_up(line, error) != 0)
 		return -1;
+	if (kind)
+		return line->primary->is_unscanned ? INVENTORY_NOT_SCANNED
+						   : INVENTORY_NO_KIND;
 	snprintf(now, sizeof(now), "\"%s-%" PRIu64 "%s\"", fake.timeline, last_event(),
 		 fake.is_part ? "-part" : "");
 	if (fake.is_new) {
@@ -356,7 +360,7 @@ int primary_inventory(struct primary_line *line, const struct page_question *que
 	return 1;
 }
 
-int primary_refs(struct primary_line *line, const char *name, struct primary_refs *refs,
+int primary_refs(struct primary_line *line, const char *name, struct wire_refs *refs,
 		 struct err *error)
 {
 	fake.hanging++;
@@ -367,7 +371,7 @@ int primary_refs(struct primary_line *line, const char *name, struct primary_ref
 		return -1;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
 	const struct place *place = find_place(name);
-	*refs = (struct primary_refs){ .oid_len = 20 };
+	*refs = (struct wire_refs){ .oid_len = 20 };
 	if (!place)
 		return err_set(error, ERR_MISSING, "no such repository");
 	if (look(name, &refs->refs, refs->checksum, error) != 0)
@@ -375,19 +379,6 @@ int primary_refs(struct primary_line *line, const char *name, struct primary_ref
 	memcpy(refs->timeline, place->timeline, sizeof(refs->timeline));
 	refs->generation = place->generation;
 	return 0;
-}
-
-/* It has no blobs, or does not know yet. */
-int primary_blob_inventory(struct primary_line *line, const struct blob_kind *kind,
-			   const struct page_question *question,
-			   struct inventory_page *page, struct err *error)
-{
-	(void)kind;
-	(void)question;
-	(void)page;
-	if (check_up(line, error) != 0)
-		return -1;
-	return line->primary->is_unscanned ? INVENTORY_NOT_SCANNED : INVENTORY_NO_KIND;
 }
 
 int primary_blob_read(struct primary_line *line, const struct blob_part *part,
@@ -400,7 +391,7 @@ int primary_blob_read(struct primary_line *line, const struct blob_part *part,
 }
 
 int primary_blob_read_many(struct primary_line *line, const struct blob_many *many,
-			   const struct blob_frame_sink *sink, struct err *error)
+			   const struct wire_frame_sink *sink, struct err *error)
 {
 	(void)line;
 	(void)many;

@@ -139,7 +139,7 @@ TEST(an_event_travels_as_the_protocol_says)
 	event.id = 42;
 	event.at = 1;
 	snprintf(event.mark, sizeof(event.mark), "5f0c9a0b1d2e3f40");
-	json_auto_t *object = event_to_json(&event);
+	json_auto_t *object = wire_event_json(&event);
 	json_render(object, &text);
 	assert_string_equal(text.data,
 			    "{\"id\":42,\"mark\":\"5f0c9a0b1d2e3f40\","
@@ -166,7 +166,7 @@ TEST(an_event_of_a_blob_tells_its_size)
 	event_clear(&event);
 	assert_int_equal(look(EVENTS_FROM_OLDEST, NULL), EVENTS_READ);
 	assert_int_equal(events.items[0].what, EVENT_CHECKSUMMED);
-	json_auto_t *object = event_to_json(&events.items[0]);
+	json_auto_t *object = wire_event_json(&events.items[0]);
 	json_render(object, &text);
 	assert_non_null(strstr(text.data, "\"event\":\"checksum_succeeded\""));
 	assert_non_null(strstr(text.data, "\"size\":5000000000"));

@@ -7,7 +7,6 @@
 
 #include "report/followers.h"
 #include "report/report.h"
-#include "report/report_exchange.h"
 
 static struct store *store;
 static struct followers *followers;
@@ -89,8 +88,8 @@ TEST(one_that_never_asked_has_no_age_and_others_are_as_old_as_their_request)
 
 TEST(one_whose_section_is_gone_is_forgotten_and_the_others_stay_as_they_are)
 {
-	assert_ok(report_secondary_seen(store, "paris", 1, "{}", &err));
-	assert_ok(report_secondary_seen(store, "tokyo", 1, "{}", &err));
+	assert_ok(followers_record(store, "paris", 1, "{}", &err));
+	assert_ok(followers_record(store, "tokyo", 1, "{}", &err));
 	expect_sites((const char *const[]){ "paris", "tokyo" }, 2);
 	followers_seen(followers, "paris", NULL);
 	assert_int_equal(count_kept(), 2);

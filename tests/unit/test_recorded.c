@@ -4,8 +4,10 @@
  */
 #include "test.h"
 
-#include "pull/blob_frames.h"
-#include "pull/primary_parse.h"
+#include "wire/wire_event.h"
+#include "wire/wire_frames.h"
+#include "wire/wire_inventory.h"
+#include "wire/wire_refs.h"
 
 static struct str got = STR_INIT;
 
@@ -59,12 +61,12 @@ static void assert_parsed(const char *name)
 	str_clear(&got);
 }
 
-static void print_events(const struct primary_events *answer)
+static void print_events(const struct event_ends *ends, const event_list *events)
 {
-	str_addf(&got, "log %s, last %" PRIu64 " %s\n", answer->ends.timeline,
-		 answer->ends.last, answer->ends.mark);
-	for (size_t i = 0; i < answer->events.count; i++) {
-		const struct event *event = &answer->events.items[i];
+	str_addf(&got, "log %s, last %" PRIu64 " %s\n", ends->timeline, ends->last,
+		 ends->mark);
+	for (size_t i = 0; i < events->count; i++) {
+		const struct event *event = &events->items[i];
 		str_addf(&got,
 			 "%" PRIu64 " %s %" PRId64 " %s %s %d %s %" PRIu64 " %" PRIu64
 			 " %s %s\n",
@@ -74,27 +76,28 @@ static void print_events(const struct primary_events *answer)
 	}
 }
 
-static void parse_events(const char *name, const struct primary_events_question *question)
+static void parse_events(const char *name, const struct wire_events_question *question)
 {
 	AUTO_STR struct str whole = STR_INIT;
 	AUTO_STR struct str body = STR_INIT;
-	struct primary_events answer = { 0 };
+	struct event_ends ends;
+	event_list events;
 
 	read_answer(name, &whole, &body);
 	AUTO_FREE char *timeline = header_of(&whole, "Refrelay-Timeline");
 	AUTO_FREE char *last = header_of(&whole, "Refrelay-Last-Event");
-	assert_ok(primary_parse_ends(timeline, last, &answer.ends, &err));
-	assert_ok(primary_parse_events(&body, question, &answer, &err));
-	print_events(&answer);
-	primary_events_clear(&answer);
+	assert_ok(wire_ends_parse(timeline, last, &ends, &err));
+	assert_ok(wire_events_parse(&body, question, &ends, &events, &err));
+	print_events(&ends, &events);
+	event_list_clear(&events);
 	assert_parsed(name);
 }
 
 TEST(events_of_an_earlier_version_are_read)
 {
-	parse_events("events", &(struct primary_events_question){ .limit = 1000 });
-	parse_events("events-last", &(struct primary_events_question){ .limit = 1000 });
-	parse_events("events-wait", &(struct primary_events_question){ .limit = 1000 });
+	parse_events("events", &(struct wire_events_question){ .limit = 1000 });
+	parse_events("events-last", &(struct wire_events_question){ .limit = 1000 });
+	parse_events("events-wait", &(struct wire_events_question){ .limit = 1000 });
 }
 
 static void print_page(const struct inventory_page *page)
@@ -119,7 +122,7 @@ static void parse_page(const char *name, const struct blob_kind *kind,
 	struct inventory_page page = { 0 };
 
 	read_answer(name, &whole, &body);
-	assert_ok(primary_parse_inventory(&body, kind, question, &page, &err));
+	assert_ok(wire_inventory_parse(&body, kind, question, &page, &err));
 	print_page(&page);
 	inventory_page_clear(&page);
 	assert_parsed(name);
@@ -140,7 +143,7 @@ TEST(inventories_of_an_earlier_version_are_read)
 	parse_page("inventory-lfs", &lfs, &(struct page_question){ .limit = 1000 });
 }
 
-static void print_refs(const struct primary_refs *refs)
+static void print_refs(const struct wire_refs *refs)
 {
 	str_addf(&got, "%s %" PRIu64 " %s %" PRId64 " %zu\nHEAD %s\ndescription %s\n",
 		 refs->timeline, refs->generation, refs->checksum, refs->changed_at,
@@ -161,16 +164,16 @@ TEST(refs_of_an_earlier_version_are_read)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		AUTO_STR struct str whole = STR_INIT;
 		AUTO_STR struct str body = STR_INIT;
-		struct primary_refs refs = { 0 };
+		struct wire_refs refs = { 0 };
 		read_answer(names[i], &whole, &body);
-		assert_ok(primary_parse_refs(&body, &refs, &err));
+		assert_ok(wire_refs_parse(&body, &refs, &err));
 		print_refs(&refs);
-		primary_refs_clear(&refs);
+		wire_refs_clear(&refs);
 		assert_parsed(names[i]);
 	}
 }
 
-static int begin_frame(void *arg, const struct blob_frame *frame, struct err *error)
+static int begin_frame(void *arg, const struct wire_frame *frame, struct err *error)
 {
 	(void)arg;
 	(void)error;
@@ -201,17 +204,17 @@ static int end_frame(void *arg, struct err *error)
 
 TEST(many_blobs_of_an_earlier_version_are_read)
 {
-	static const struct blob_frame_sink sink = { begin_frame, take_bytes, end_frame,
+	static const struct wire_frame_sink sink = { begin_frame, take_bytes, end_frame,
 						     NULL };
 	AUTO_STR struct str whole = STR_INIT;
 	AUTO_STR struct str body = STR_INIT;
-	struct blob_frames frames;
+	struct wire_frames frames;
 
 	read_answer("retrieve-many", &whole, &body);
-	blob_frames_init(&frames, &sink);
-	assert_ok(blob_frames_take(&frames, body.data, body.len, &err));
-	assert_ok(blob_frames_finish(&frames, &err));
-	blob_frames_clear(&frames);
+	wire_frames_init(&frames, &sink);
+	assert_ok(wire_frames_take(&frames, body.data, body.len, &err));
+	assert_ok(wire_frames_finish(&frames, &err));
+	wire_frames_clear(&frames);
 	assert_parsed("retrieve-many");
 }
 

@@ -2,7 +2,6 @@
 
 #include "pull/news.h"
 #include "report/report.h"
-#include "report/report_exchange.h"
 
 /* Of a node that is well. */
 static struct vital_signs well(void)
@@ -20,7 +19,7 @@ TEST(what_a_secondary_says_twice_is_no_failure)
 
 	assert_ok(store_open("sqlite::memory:", &store, &err));
 	for (int i = 0; i < 3; i++)
-		assert_ok(report_secondary_seen(store, "paris", 5, said, &err));
+		assert_ok(followers_record(store, "paris", 5, said, &err));
 	assert_ok(report_make(&(struct report_options){ .role = SITE_PRIMARY,
 							.site = "london",
 							.data = "/nowhere",
@@ -347,7 +346,7 @@ TEST(what_makes_no_sense_is_refused)
 	struct store *store;
 
 	assert_ok(store_open("sqlite::memory:", &store, &err));
-	assert_fails(report_secondary_seen(store, "paris", 5, "[1", &err), ERR_CORRUPT);
+	assert_fails(followers_record(store, "paris", 5, "[1", &err), ERR_CORRUPT);
 	assert_non_null(strstr(err.text, "Refrelay-Report"));
 	store_close(store);
 }

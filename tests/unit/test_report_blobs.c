@@ -9,7 +9,6 @@
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "report/report.h"
-#include "report/report_exchange.h"
 #include "report/report_metrics.h"
 #include "store/site_value.h"
 

@@ -4,11 +4,10 @@
 #include "test.h"
 
 #include "base/json.h"
-#include "change/event_json.h"
 #include "change/event_log.h"
-#include "origin/inventory.h"
+#include "change/inventory.h"
 #include "replicable/name.h"
-#include "report/report_exchange.h"
+#include "report/report.h"
 
 #define SUM "1-00000000000000000000000000000000000000000000000000000000000000ff"
 #define DIGEST "00000000000000000000000000000000000000000000000000000000000000ff"
@@ -54,7 +53,7 @@ TEST(changes_of_refs)
 	add_ref(&after, "refs/heads/a", '2');
 	add_ref(&after, "refs/heads/\xfc", '1');
 	vec_add(&before.refs, symbolic);
-	AUTO_FREE char *changes = event_changes_of(&before, &after);
+	AUTO_FREE char *changes = wire_event_changes(&before, &after);
 	assert_string_equal(changes,
 			    "[{\"ref\":\"refs/heads/a\",\"old\":\"" ONES
 			    "\",\"new\":\"" TWOS "\"},"
@@ -69,7 +68,7 @@ TEST(changes_of_refs)
 
 static void send_event(const struct event *event)
 {
-	json_auto_t *object = event_to_json(event);
+	json_auto_t *object = wire_event_json(event);
 
 	json_render(object, &sent);
 }
@@ -116,7 +115,8 @@ TEST(events)
 
 static void send_row(const char *kind, const struct origin_row *row)
 {
-	json_auto_t *object = inventory_row_json(kind, row);
+	const struct inventory_item item = inventory_item_of(row);
+	json_auto_t *object = wire_inventory_item_json(kind, &item);
 
 	json_render(object, &sent);
 }
@@ -193,10 +193,14 @@ static int add_rows(struct store_tx *tx, void *arg, struct err *error)
 
 static void send_page(struct store *store, const char *kind, size_t limit, char *etag)
 {
-	json_auto_t *page = inventory_page(
-		store, &(struct inventory_slice){ kind, NULL, limit }, etag, &err);
+	struct inventory_page page;
 
-	json_render(page, &sent);
+	assert_ok(inventory_read(store, kind, &(struct page_question){ .limit = limit },
+				 &page, &err));
+	json_auto_t *object = wire_inventory_json(kind, &page);
+	json_render(object, &sent);
+	memcpy(etag, page.etag, INVENTORY_ETAG_SIZE);
+	inventory_page_clear(&page);
 }
 
 TEST(pages_of_inventories)
@@ -256,6 +260,43 @@ TEST(reports_of_secondaries)
 		    "\"node\":\"6f1c\"}");
 }
 
+/* Whether a page says that it is all there is, and its ETag, which a question for no more
+ * than that gives, too. */
+static bool is_complete(struct store *store, char etag[INVENTORY_ETAG_SIZE])
+{
+	char alone[INVENTORY_ETAG_SIZE];
+	struct inventory_page page;
+
+	assert_ok(inventory_read(store, KIND_REPOSITORY,
+				 &(struct page_question){ .limit = 10 }, &page, &err));
+	assert_ok(inventory_etag(store, KIND_REPOSITORY, alone, &err));
+	assert_string_equal(alone, page.etag);
+	memcpy(etag, alone, INVENTORY_ETAG_SIZE);
+	bool is_part = page.is_part;
+	inventory_page_clear(&page);
+	return !is_part;
+}
+
+/* Followers delete nothing for its absence before that. */
+TEST(an_inventory_is_complete_once_everything_was_looked_at)
+{
+	char nothing[INVENTORY_ETAG_SIZE], part[INVENTORY_ETAG_SIZE],
+		all[INVENTORY_ETAG_SIZE];
+	struct event_log *log;
+	struct store *store;
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(event_log_open(store, ":memory:", &log, &err));
+	assert_false(is_complete(store, nothing));
+	assert_ok(event_log_set_scanned(store, SCANNED_PART, &err));
+	assert_false(is_complete(store, part));
+	assert_ok(event_log_set_scanned(store, SCANNED_ALL, &err));
+	assert_true(is_complete(store, all));
+	assert_string_not_equal(part, all);
+	event_log_close(log);
+	store_close(store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +304,7 @@ int main(void)
 		cmocka_unit_test(events),
 		cmocka_unit_test(rows_of_inventories),
 		cmocka_unit_test(pages_of_inventories),
+		cmocka_unit_test(an_inventory_is_complete_once_everything_was_looked_at),
 		cmocka_unit_test(reports_of_secondaries),
 	};
 

@@ -1,0 +1,161 @@
+#include "change/inventory.h"
+
+#include "change/blob_scan.h"
+#include "replicable/name.h"
+
+/* Ends and rows come from one read transaction, so that the tag never stands for rows of
+ * another moment. */
+struct picture {
+	const char *kind;
+	const struct page_question *question;
+	struct inventory_page *page;
+	struct event_ends ends;
+	enum event_scanned scanned;
+};
+
+static int inventory_read_scanned(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct picture *picture = arg;
+
+	return strcmp(picture->kind, KIND_REPOSITORY) == 0
+		       ? event_log_scanned_in(tx, &picture->scanned, err)
+		       : blob_scanned_in(tx, picture->kind, &picture->scanned, err);
+}
+
+int inventory_scanned(struct store *store, const char *kind, enum event_scanned *scanned,
+		      struct err *err)
+{
+	struct picture picture = { .kind = kind };
+	int result = store_read(store, inventory_read_scanned, &picture, err);
+
+	*scanned = picture.scanned;
+	return result;
+}
+
+static int inventory_read_ends(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct picture *picture = arg;
+
+	if (event_log_ends(tx, &picture->ends, err) != 0)
+		return -1;
+	return inventory_read_scanned(tx, picture, err);
+}
+
+int inventory_etag(struct store *store, const char *kind, char etag[INVENTORY_ETAG_SIZE],
+		   struct err *err)
+{
+	struct picture picture = { .kind = kind };
+
+	if (store_read(store, inventory_read_ends, &picture, err) != 0)
+		return -1;
+	wire_inventory_etag(&picture.ends, picture.scanned != SCANNED_ALL, etag);
+	return 0;
+}
+
+struct inventory_item inventory_item_of(const struct origin_row *row)
+{
+	struct inventory_item item = {
+		.name = row->name,
+		.checksum = row->checksum,
+		.is_unreadable = !row->checksum && row->failure,
+		.generation = row->generation,
+		.size = row->size,
+		.changed_at = row->changed_at,
+		.verified_at = row->verified_at,
+		.verification = row->verification,
+		.failure_class = row->failure_class,
+		.failure = row->failure,
+		.remedy = row->remedy,
+	};
+
+	memcpy(item.timeline, row->timeline, sizeof(item.timeline));
+	return item;
+}
+
+/* The item takes what it has in common with the row. */
+static struct inventory_item inventory_take_item(struct origin_row *row)
+{
+	struct inventory_item item = inventory_item_of(row);
+
+	row->name = row->checksum = NULL;
+	row->failure_class = row->failure = row->remedy = NULL;
+	return item;
+}
+
+static void inventory_fill_page(const struct picture *picture, origin_rows *rows)
+{
+	struct inventory_page *page = picture->page;
+	size_t limit = picture->question->limit;
+
+	if (rows->count > limit)
+		page->next = xstrdup(rows->items[limit - 1].name);
+	for (size_t i = 0; i < rows->count && i < limit; i++)
+		vec_add(&page->items, inventory_take_item(&rows->items[i]));
+	page->is_part = picture->scanned != SCANNED_ALL;
+	page->last_event = picture->ends.last;
+	memcpy(page->timeline, picture->ends.timeline, sizeof(page->timeline));
+	memcpy(page->last_mark, picture->ends.mark, sizeof(page->last_mark));
+	wire_inventory_etag(&picture->ends, page->is_part, page->etag);
+}
+
+/* One row more than is answered tells whether there is a next page. */
+static int inventory_read_page(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct picture *picture = arg;
+	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+
+	inventory_page_clear(picture->page);
+	if (inventory_read_ends(tx, picture, err) != 0 ||
+	    origin_rows_list(tx, picture->kind, picture->question->after,
+			     picture->question->limit + 1, &rows, err) != 0)
+		return -1;
+	inventory_fill_page(picture, &rows);
+	return 0;
+}
+
+int inventory_read(struct store *store, const char *kind,
+		   const struct page_question *question, struct inventory_page *page,
+		   struct err *err)
+{
+	struct picture picture = { .kind = kind, .question = question, .page = page };
+
+	*page = (struct inventory_page){ 0 };
+	if (store_read(store, inventory_read_page, &picture, err) == 0)
+		return 0;
+	inventory_page_clear(page);
+	return -1;
+}
+
+struct one_row {
+	const char *kind, *name;
+	struct inventory_item *item;
+};
+
+static int inventory_find_row(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct one_row *one = arg;
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	int found = origin_row_get(tx, one->kind, one->name, &row, err);
+
+	if (found == 0)
+		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
+			       strcmp(one->kind, KIND_REPOSITORY) == 0 ? "repository"
+								       : "blob",
+			       one->name);
+	inventory_item_clear(one->item);
+	*one->item = inventory_take_item(&row);
+	return found < 0 ? -1 : 0;
+}
+
+json_t *inventory_row(struct store *store, const char *kind, const char *name,
+		      struct err *err)
+{
+	struct inventory_item item = { 0 };
+	struct one_row one = { kind, name, &item };
+	json_t *object = NULL;
+
+	if (store_read(store, inventory_find_row, &one, err) == 0)
+		object = wire_inventory_item_json(kind, &item);
+	inventory_item_clear(&item);
+	return object;
+}

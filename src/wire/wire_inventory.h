@@ -1,0 +1,63 @@
+/*
+ * The inventory of a primary, of one kind, a page at a time; and one row of it.
+ */
+#ifndef WIRE_WIRE_INVENTORY_H
+#define WIRE_WIRE_INVENTORY_H
+
+#include "base/vec.h"
+#include "wire/wire_event.h"
+
+#define INVENTORY_ETAG_SIZE 128
+
+struct inventory_item {
+	char *name, *checksum; /* owned; checksum NULL: the primary cannot read it, or, of
+				  a blob, has not computed it yet */
+	bool is_unreadable;
+	char timeline[TIMELINE_SIZE];
+	uint64_t generation;
+	uint64_t size; /* of a blob, in bytes */
+	int64_t changed_at, verified_at;
+	enum registry_verification verification;
+	char *failure_class, *failure, *remedy; /* owned; failure NULL: none */
+};
+
+struct inventory_page {
+	VEC(struct inventory_item) items; /* names rising in byte order */
+	char *next;                       /* owned; NULL: the last page */
+	bool is_part; /* what is not listed may be there all the same */
+	char etag[INVENTORY_ETAG_SIZE];
+	char timeline[TIMELINE_SIZE]; /* of the log */
+	uint64_t last_event;
+	char last_mark[EVENT_MARK_SIZE];
+};
+
+void inventory_item_clear(struct inventory_item *item);
+void inventory_page_clear(struct inventory_page *page);
+
+struct page_question {
+	const char *after; /* names above it; NULL: from the first */
+	size_t limit;
+	const char *etag; /* of a page that is known; may be NULL */
+};
+
+/* The member of a page that has the rows of a kind. Static. */
+const char *wire_inventory_member(const char *kind);
+
+/* What stands for a kind's whole inventory: with quotes. */
+void wire_inventory_etag(const struct event_ends *ends, bool is_part,
+			 char etag[INVENTORY_ETAG_SIZE]);
+
+/* The caller owns what these give. page->etag travels as a header. */
+json_t *wire_inventory_item_json(const char *kind, const struct inventory_item *item);
+json_t *wire_inventory_json(const char *kind, const struct inventory_page *page);
+
+/* `kind` NULL: of repositories. Names out of order, bad names, a `next` that leads
+ * nowhere, more rows than were asked for: nothing of it counts. */
+int wire_inventory_parse(const struct str *body, const struct blob_kind *kind,
+			 const struct page_question *question,
+			 struct inventory_page *page, struct err *err);
+
+/* Whether the primary has verified what such a row, alone in a body, is of. */
+bool wire_inventory_is_verified(const struct str *body);
+
+#endif

@@ -1,0 +1,388 @@
+#include "wire/wire_refs.h"
+
+#include <assert.h>
+
+#include <openssl/evp.h>
+
+#include "base/clock.h"
+#include "git/read_settings.h"
+
+#define DESCRIPTION_LIMIT ((size_t)1 << 20)
+
+/* The first line, and the keys of those behind it. */
+#define FORM "refrelay-refs 1"
+#define TIMELINE "timeline "
+#define GENERATION "generation "
+#define CHECKSUM "checksum "
+#define CHANGED_AT "changed-at "
+#define OBJECT_FORMAT "object-format "
+#define HEAD "head "
+#define DESCRIPTION "description "
+#define PUSHED_DELETIONS "pushed-deletions "
+#define SETTINGS "settings "
+#define REFS "refs "
+
+#define SYMBOLIC "ref: "
+#define SHA1 "sha1"
+#define SHA256 "sha256"
+
+void wire_refs_clear(struct wire_refs *refs)
+{
+	ref_snapshot_clear(&refs->refs);
+	free(refs->description);
+	free(refs->settings);
+	*refs = (struct wire_refs){ 0 };
+}
+
+static void wire_refs_add_base64(struct str *out, const char *key, const char *text)
+{
+	size_t len = strlen(text);
+
+	assert(len < INT32_MAX / 2);
+	str_add(out, key);
+	str_reserve(out, (len + 2) / 3 * 4);
+	out->len += (size_t)EVP_EncodeBlock((unsigned char *)out->data + out->len,
+					    (const unsigned char *)text, (int)len);
+	str_add_char(out, '\n');
+}
+
+static void wire_refs_add_ref(struct str *out, const struct ref *ref)
+{
+	if (ref->target) {
+		str_addf(out, SYMBOLIC "%s %s\n", ref->target, ref->name);
+		return;
+	}
+	oid_add_text(&ref->oid, out);
+	str_addf(out, " %s", ref->name);
+	if (ref->peel == REF_PEEL_TAG) {
+		str_add_char(out, ' ');
+		oid_add_text(&ref->peeled, out);
+	}
+	str_add_char(out, '\n');
+}
+
+static void wire_refs_add_head(struct str *out, const struct ref_snapshot *refs)
+{
+	str_add(out, HEAD);
+	if (refs->head_target)
+		str_addf(out, SYMBOLIC "%s", refs->head_target);
+	else
+		oid_add_text(&refs->head_oid, out);
+	str_add_char(out, '\n');
+}
+
+void wire_refs_render(const struct wire_refs *refs, struct str *body)
+{
+	const struct ref_snapshot *all = &refs->refs;
+	char changed_at[CLOCK_TEXT_SIZE];
+
+	clock_format(refs->changed_at, changed_at);
+	str_addf(body, FORM "\n" TIMELINE "%s\n" GENERATION "%" PRIu64 "\n",
+		 refs->timeline, refs->generation);
+	str_addf(body, CHECKSUM "%s\n" CHANGED_AT "%s\n" OBJECT_FORMAT "%s\n",
+		 refs->checksum, changed_at, refs->oid_len == 32 ? SHA256 : SHA1);
+	wire_refs_add_head(body, all);
+	if (refs->description)
+		wire_refs_add_base64(body, DESCRIPTION, refs->description);
+	str_addf(body, PUSHED_DELETIONS "%" PRIu64 " %" PRIu64 "\n", refs->pushed_settled,
+		 refs->pushed_announced);
+	wire_refs_add_base64(body, SETTINGS, refs->settings);
+	str_addf(body, REFS "%zu\n\n", all->refs.count);
+	for (size_t i = 0; i < all->refs.count; i++)
+		wire_refs_add_ref(body, &all->refs.items[i]);
+}
+
+struct wire_refs_reader {
+	struct wire_refs *refs;
+	char *at, *end; /* the copy of the body; lines end in NUL once they are read */
+	bool has_head, has_generation, has_count;
+	uint64_t count;
+};
+
+/* NULL: no whole line is left, or it has a NUL. */
+static char *wire_refs_next_line(struct wire_refs_reader *reader)
+{
+	char *line = reader->at;
+	char *stop = line < reader->end ? memchr(line, '\n', (size_t)(reader->end - line))
+					: NULL;
+
+	if (!stop || memchr(line, '\0', (size_t)(stop - line)))
+		return NULL;
+	*stop = '\0';
+	reader->at = stop + 1;
+	return line;
+}
+
+/* Git reads no more of a name, and we write none that it would read otherwise. */
+static bool wire_refs_is_target(const char *text)
+{
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+			return false;
+	return len > 0 && text[0] != ' ' && text[len - 1] != ' ';
+}
+
+/* An object's name and nothing behind it but `end`. */
+static bool wire_refs_read_oid(const char *text, size_t oid_len, char end,
+			       struct oid *oid)
+{
+	return strnlen(text, 2 * oid_len) == 2 * oid_len && text[2 * oid_len] == end &&
+	       oid_parse(text, oid_len, oid) && !oid_is_null(oid);
+}
+
+static bool wire_refs_read_head(struct wire_refs_reader *reader, const char *value)
+{
+	struct ref_snapshot *refs = &reader->refs->refs;
+
+	if (reader->has_head || reader->refs->oid_len == 0)
+		return false;
+	reader->has_head = true;
+	if (!text_starts_with(value, SYMBOLIC))
+		return wire_refs_read_oid(value, reader->refs->oid_len, '\0',
+					  &refs->head_oid);
+	if (!ref_name_is_valid(value + strlen(SYMBOLIC)))
+		return false;
+	refs->head_target = xstrdup(value + strlen(SYMBOLIC));
+	return true;
+}
+
+static bool wire_refs_read_format(struct wire_refs_reader *reader, const char *value)
+{
+	if (reader->refs->oid_len != 0)
+		return false;
+	reader->refs->oid_len = strcmp(value, SHA1) == 0     ? 20
+				: strcmp(value, SHA256) == 0 ? 32
+							     : 0;
+	return reader->refs->oid_len != 0;
+}
+
+static bool wire_refs_read_base64(const char *value, size_t most, struct str *text)
+{
+	json_auto_t *object = json_object();
+
+	json_object_set_new(object, "text_base64", json_string(value));
+	return json_get_bytes(object, "text", text, ERR_IGNORED) == 0 &&
+	       text->len <= most;
+}
+
+static bool wire_refs_read_description(struct wire_refs_reader *reader, const char *value)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (reader->refs->description ||
+	    !wire_refs_read_base64(value, DESCRIPTION_LIMIT, &text))
+		return false;
+	reader->refs->description = str_take(&text);
+	return true;
+}
+
+/* Keys that are not for readers go no further. */
+static bool wire_refs_read_settings(struct wire_refs_reader *reader, const char *value)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_STR struct str settings = STR_INIT;
+
+	if (reader->refs->settings ||
+	    !wire_refs_read_base64(value, READ_SETTINGS_MAX, &text) ||
+	    read_settings_parse(text.data, text.len, &settings, ERR_IGNORED) != 0)
+		return false;
+	reader->refs->settings = str_take(&settings);
+	return true;
+}
+
+static bool wire_refs_read_pushed(struct wire_refs_reader *reader, const char *value)
+{
+	const char *blank = strchr(value, ' ');
+	AUTO_FREE char *settled = blank ? xstrndup(value, (size_t)(blank - value)) : NULL;
+
+	return settled && text_to_uint64(settled, &reader->refs->pushed_settled) &&
+	       text_to_uint64(blank + 1, &reader->refs->pushed_announced);
+}
+
+static bool wire_refs_read_timeline(struct wire_refs_reader *reader, const char *value)
+{
+	if (reader->refs->timeline[0] || !wire_is_id(value))
+		return false;
+	memcpy(reader->refs->timeline, value, TIMELINE_SIZE);
+	return true;
+}
+
+static bool wire_refs_read_generation(struct wire_refs_reader *reader, const char *value)
+{
+	if (reader->has_generation || !text_to_uint64(value, &reader->refs->generation))
+		return false;
+	reader->has_generation = true;
+	return reader->refs->generation > 0 && reader->refs->generation <= INT64_MAX;
+}
+
+static bool wire_refs_read_checksum(struct wire_refs_reader *reader, const char *value)
+{
+	struct checksum sum;
+
+	if (reader->refs->checksum[0] || !checksum_parse(value, &sum))
+		return false;
+	snprintf(reader->refs->checksum, sizeof(reader->refs->checksum), "%s", value);
+	return true;
+}
+
+static bool wire_refs_read_changed_at(struct wire_refs_reader *reader, const char *value)
+{
+	return reader->refs->changed_at == 0 &&
+	       clock_parse(value, &reader->refs->changed_at);
+}
+
+static bool wire_refs_read_count(struct wire_refs_reader *reader, const char *value)
+{
+	if (reader->has_count)
+		return false;
+	reader->has_count = true;
+	return text_to_uint64(value, &reader->count);
+}
+
+static const struct {
+	const char *key;
+	bool (*read)(struct wire_refs_reader *reader, const char *value);
+} wire_refs_members[] = {
+	{ TIMELINE, wire_refs_read_timeline },
+	{ GENERATION, wire_refs_read_generation },
+	{ CHECKSUM, wire_refs_read_checksum },
+	{ CHANGED_AT, wire_refs_read_changed_at },
+	{ OBJECT_FORMAT, wire_refs_read_format },
+	{ HEAD, wire_refs_read_head },
+	{ DESCRIPTION, wire_refs_read_description },
+	{ SETTINGS, wire_refs_read_settings },
+	{ PUSHED_DELETIONS, wire_refs_read_pushed },
+	{ REFS, wire_refs_read_count },
+};
+
+/* Others are a later version's. */
+static int wire_refs_read_member(struct wire_refs_reader *reader, const char *line,
+				 struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(wire_refs_members); i++) {
+		if (!text_starts_with(line, wire_refs_members[i].key))
+			continue;
+		if (wire_refs_members[i].read(reader,
+					      line + strlen(wire_refs_members[i].key)))
+			return 0;
+		return wire_lied(err, "the refs have a wrong line \"%.100s\"", line);
+	}
+	return 0;
+}
+
+static int wire_refs_read_members(struct wire_refs_reader *reader, struct err *err)
+{
+	const char *line = wire_refs_next_line(reader);
+
+	if (!line || strcmp(line, FORM) != 0)
+		return wire_lied(err, "these are no refs in a form that is known");
+	while ((line = wire_refs_next_line(reader)) != NULL && line[0])
+		if (wire_refs_read_member(reader, line, err) != 0)
+			return -1;
+	if (!line)
+		return wire_lied(err, "the refs are cut off");
+	if (!reader->refs->timeline[0] || !reader->has_generation ||
+	    !reader->refs->checksum[0] || !reader->has_head || !reader->has_count)
+		return wire_lied(err, "the refs lack one of timeline, generation, "
+				      "checksum, head and refs");
+	return 0;
+}
+
+/* "ref: <target> <name>"; the target may have blanks, the name has none. */
+static bool wire_refs_read_symbolic(char *line, struct ref *ref)
+{
+	char *space = strrchr(line + strlen(SYMBOLIC), ' ');
+
+	if (!space)
+		return false;
+	*space = '\0';
+	ref->target = line + strlen(SYMBOLIC);
+	ref->name = space + 1;
+	return wire_refs_is_target(ref->target);
+}
+
+/* "<oid> <name>" or "<oid> <name> <peeled oid>". */
+static bool wire_refs_read_direct(char *line, size_t oid_len, struct ref *ref)
+{
+	char *space;
+
+	if (!wire_refs_read_oid(line, oid_len, ' ', &ref->oid))
+		return false;
+	ref->name = line + 2 * oid_len + 1;
+	space = strchr(line + 2 * oid_len + 1, ' ');
+	if (!space)
+		return true;
+	*space = '\0';
+	ref->peel = REF_PEEL_TAG;
+	return wire_refs_read_oid(space + 1, oid_len, '\0', &ref->peeled);
+}
+
+static int wire_refs_read_ref(struct wire_refs_reader *reader, char *line,
+			      struct err *err)
+{
+	struct ref_snapshot *refs = &reader->refs->refs;
+	struct ref ref = { 0 };
+	bool is_right =
+		text_starts_with(line, SYMBOLIC)
+			? wire_refs_read_symbolic(line, &ref)
+			: wire_refs_read_direct(line, reader->refs->oid_len, &ref);
+
+	if (!is_right || !ref_name_is_valid(ref.name))
+		return wire_lied(err, "line %zu of the refs is wrong: \"%.150s\"",
+				 refs->refs.count + 1, line);
+	if (refs->refs.count > 0 &&
+	    strcmp(refs->refs.items[refs->refs.count - 1].name, ref.name) >= 0)
+		return wire_lied(err, "%.200s is not in the order of refs", ref.name);
+	vec_add(&refs->refs, ref);
+	return 0;
+}
+
+static int wire_refs_read_refs(struct wire_refs_reader *reader, struct err *err)
+{
+	const struct ref_snapshot *refs = &reader->refs->refs;
+	char *line;
+
+	while (refs->refs.count < reader->count) {
+		line = wire_refs_next_line(reader);
+		if (!line)
+			return wire_lied(err, "the refs are cut off: %zu of %" PRIu64,
+					 refs->refs.count, reader->count);
+		if (wire_refs_read_ref(reader, line, err) != 0)
+			return -1;
+	}
+	if (reader->at != reader->end)
+		return wire_lied(err, "more refs than were announced");
+	return 0;
+}
+
+static int wire_refs_check_sum(const struct wire_refs *refs, struct err *err)
+{
+	struct checksum sum;
+	char text[CHECKSUM_TEXT_SIZE];
+
+	checksum_of(&refs->refs, &sum);
+	checksum_format(&sum, text);
+	if (strcmp(text, refs->checksum) == 0)
+		return 0;
+	return wire_lied(err, "the refs' checksum is %s, it says %s", text,
+			 refs->checksum);
+}
+
+int wire_refs_parse(const struct str *body, struct wire_refs *refs, struct err *err)
+{
+	char *text = xmalloc(body->len + 1);
+	struct wire_refs_reader reader = { .refs = refs,
+					   .at = text,
+					   .end = text + body->len };
+
+	memcpy(text, body->data, body->len + 1);
+	*refs = (struct wire_refs){ 0 };
+	vec_add(&refs->refs.texts, text); /* names and targets point into it */
+	if (wire_refs_read_members(&reader, err) == 0 &&
+	    wire_refs_read_refs(&reader, err) == 0 && wire_refs_check_sum(refs, err) == 0)
+		return 0;
+	wire_refs_clear(refs);
+	return -1;
+}

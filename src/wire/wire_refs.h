@@ -1,0 +1,36 @@
+/*
+ * The refs of one repository at one moment: plain bytes, since names of refs need not be
+ * UTF-8. Lines of "KEY VALUE" up to an empty one, then the refs, one a line; their names
+ * hold neither spaces nor line feeds (ref_name_is_valid), so that lines need no quoting.
+ */
+#ifndef WIRE_WIRE_REFS_H
+#define WIRE_WIRE_REFS_H
+
+#include "git/checksum.h"
+#include "git/refs.h"
+#include "wire/wire.h"
+
+#define WIRE_REFS_TYPE "application/x-refrelay-refs"
+
+struct wire_refs {
+	struct ref_snapshot refs;
+	size_t oid_len;
+	char timeline[TIMELINE_SIZE];
+	uint64_t generation;
+	char checksum[CHECKSUM_TEXT_SIZE];
+	int64_t changed_at;
+	char *description; /* owned; NULL: none */
+	char *settings;    /* for readers (git/read_settings.h); owned; NULL: not told,
+			      by a primary of an older version */
+	uint64_t pushed_settled, pushed_announced; /* change/pushed.h; 0: not told */
+};
+void wire_refs_clear(struct wire_refs *refs);
+
+/* Appends the answer's body; `settings` are told. */
+void wire_refs_render(const struct wire_refs *refs, struct str *body);
+
+/* Names valid and in order, the checksum that of the refs. Without success nothing is
+ * left to be cleared. */
+int wire_refs_parse(const struct str *body, struct wire_refs *refs, struct err *err);
+
+#endif

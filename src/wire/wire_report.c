@@ -1,0 +1,62 @@
+#include "wire/wire_report.h"
+
+#define LIMIT 4096
+
+#define BEHIND "behind"
+#define FAILING "failing"
+#define HELD "held"
+#define LAG "lag"
+#define SYNCED "synced"
+#define REPLICABLES "replicables"
+#define IN_SYNC "in_sync"
+#define REASON "reason"
+#define NODE "node"
+
+void wire_report_clear(struct wire_report *report)
+{
+	free(report->reason);
+	free(report->node);
+	*report = (struct wire_report){ 0 };
+}
+
+void wire_report_render(const struct wire_report *report, struct str *out)
+{
+	json_auto_t *object = json_object();
+
+	json_put_number(object, BEHIND, report->behind);
+	json_put_number(object, FAILING, report->failing);
+	json_put_number(object, HELD, report->held);
+	json_put_seconds(object, LAG, report->lag_ms);
+	json_put_number(object, SYNCED, report->synced);
+	json_put_number(object, REPLICABLES, report->replicables);
+	json_put_bool(object, IN_SYNC, report->in_sync);
+	json_put_text(object, REASON, report->reason);
+	json_put_text(object, NODE, report->node);
+	json_render(object, out);
+}
+
+static int64_t wire_report_count(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+int wire_report_parse(const char *text, struct wire_report *report, struct err *err)
+{
+	json_auto_t *object = json_parse_object(text, strlen(text), LIMIT, err);
+	const json_t *in_sync = json_object_get(object, IN_SYNC);
+
+	*report = (struct wire_report){
+		.behind = wire_report_count(object, BEHIND),
+		.failing = wire_report_count(object, FAILING),
+		.held = wire_report_count(object, HELD),
+		.lag_ms =
+			(int64_t)(json_number_value(json_object_get(object, LAG)) * 1000),
+		.synced = wire_report_count(object, SYNCED),
+		.replicables = wire_report_count(object, REPLICABLES),
+		.knows_in_sync = in_sync != NULL,
+		.in_sync = json_is_true(in_sync),
+		.reason = wire_get_text(object, REASON),
+		.node = wire_get_text(object, NODE),
+	};
+	return object ? 0 : -1;
+}

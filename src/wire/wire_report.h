@@ -1,0 +1,27 @@
+/*
+ * How a secondary fares, all kinds of replicables together: the header WIRE_REPORT of its
+ * requests for events.
+ */
+#ifndef WIRE_WIRE_REPORT_H
+#define WIRE_WIRE_REPORT_H
+
+#include "wire/wire.h"
+
+struct wire_report {
+	int64_t behind, failing, held, lag_ms, synced, replicables;
+	bool knows_in_sync, in_sync; /* its own verdict; false: of a version without */
+	char *reason;                /* why it is not in sync; owned, may be NULL */
+	char *node;                  /* names this run of its node; owned, may be NULL */
+};
+
+#define AUTO_WIRE_REPORT __attribute__((cleanup(wire_report_clear)))
+void wire_report_clear(struct wire_report *report);
+
+/* Appends the header's value; the verdict is told. */
+void wire_report_render(const struct wire_report *report, struct str *out);
+
+/* What is absent, or not of its kind, is 0. ERR_CORRUPT: this is no object. The caller
+ * clears in any case. */
+int wire_report_parse(const char *text, struct wire_report *report, struct err *err);
+
+#endif

@@ -1,0 +1,170 @@
+#include "test.h"
+
+#include "wire/wire_event.h"
+
+#define SUM "1-0000000000000000000000000000000000000000000000000000000000000001"
+#define EVENT(id, rest)                                                                  \
+	"{\"id\":" id ",\"mark\":\"5f0c00000000000" id "\",\"at\":"                      \
+	"\"2026-11-21T09:14:03.120Z\",\"kind\":\"repository\",\"timeline\":"             \
+	"\"8a2f000000000002\",\"generation\":7," rest "}\n"
+#define UPDATED "\"name\":\"a\",\"event\":\"updated\",\"checksum\":\"" SUM "\""
+
+static event_list events;
+static struct event_ends ends;
+
+static int parse(const char *text, bool has_cursor, uint64_t after)
+{
+	const struct wire_events_question question = { .has_cursor = has_cursor,
+						       .after = after,
+						       .limit = 3 };
+	AUTO_STR struct str body = STR_INIT;
+
+	str_add(&body, text);
+	assert_ok(wire_ends_parse("8a2f000000000001", "5 5f0c000000000005", &ends, &err));
+	return wire_events_parse(&body, &question, &ends, &events, &err);
+}
+
+TEST(events_are_read)
+{
+	assert_ok(parse(EVENT("4", UPDATED ",\"changes\":[{\"ref\":\"refs/heads/x\"}]")
+				EVENT("5", "\"name\":\"b\",\"event\":\"deleted\""),
+			true, 3));
+	assert_int_equal(events.count, 2);
+	assert_int_equal(events.items[0].what, EVENT_UPDATED);
+	assert_string_equal(events.items[0].checksum, SUM);
+	assert_string_equal(events.items[0].changes, "[{\"ref\":\"refs/heads/x\"}]");
+	assert_int_equal(events.items[1].what, EVENT_DELETED);
+	assert_null(events.items[1].checksum);
+	assert_null(events.items[1].changes);
+	event_list_clear(&events);
+}
+
+#define DIGEST "0000000000000000000000000000000000000000000000000000000000000001"
+#define BLOB(rest)                                                                       \
+	"{\"id\":4,\"mark\":\"5f0c000000000004\",\"at\":\"2026-11-21T09:14:03.120Z\","   \
+	"\"kind\":\"lfs\",\"timeline\":\"8a2f000000000002\",\"generation\":7,"           \
+	"\"name\":\"aa/bb/c\"," rest "}\n"
+
+TEST(events_of_blobs_are_read)
+{
+	assert_ok(parse(BLOB("\"event\":\"checksum_succeeded\",\"size\":5000000000,"
+			     "\"checksum\":\"" DIGEST "\""),
+			false, 0));
+	assert_int_equal(events.items[0].what, EVENT_CHECKSUMMED);
+	assert_string_equal(events.items[0].checksum, DIGEST);
+	assert_int_equal(events.items[0].size, 5000000000);
+	event_list_clear(&events);
+	assert_ok(parse(BLOB("\"event\":\"created\",\"size\":0"), false, 0));
+	assert_null(events.items[0].checksum);
+	event_list_clear(&events);
+}
+
+TEST(events_of_blobs_that_make_no_sense_are_refused)
+{
+	static const char *const table[][2] = {
+		{ BLOB("\"event\":\"checksum_succeeded\",\"size\":1"), "\"checksum\"" },
+		{ BLOB("\"event\":\"updated\",\"size\":1,\"checksum\":\"" SUM "\""),
+		  "\"checksum\"" },
+		{ BLOB("\"event\":\"updated\",\"size\":-1"), "\"size\"" },
+		{ BLOB("\"event\":\"updated\",\"size\":\"1\""), "\"size\"" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		assert_fails(parse(table[i][0], false, 0), ERR_CORRUPT);
+		assert_non_null(strstr(err.text, table[i][1]));
+	}
+}
+
+TEST(without_a_position_events_begin_anywhere)
+{
+	assert_ok(parse(EVENT("3", UPDATED) EVENT("4", UPDATED), false, 0));
+	assert_int_equal(events.count, 2);
+	event_list_clear(&events);
+}
+
+TEST(no_event_is_an_answer_only_at_the_newest)
+{
+	assert_ok(parse("", true, 5));
+	assert_ok(parse("", false, 0));
+	assert_fails(parse("", true, 4), ERR_CORRUPT);
+	assert_fails(parse("", true, 6), ERR_CORRUPT);
+}
+
+TEST(a_lying_answer_is_refused_as_a_whole)
+{
+	static const struct {
+		const char *text, *says;
+	} table[] = {
+		{ EVENT("5", UPDATED), "event 5 stands where 4" },
+		{ EVENT("3", UPDATED), "event 3 stands where 4" },
+		{ EVENT("4", UPDATED) EVENT("4", UPDATED), "where 5" },
+		{ EVENT("4", UPDATED) EVENT("5", UPDATED) EVENT("6", UPDATED),
+		  "disagree" },
+		{ EVENT("4", UPDATED) "{\"id\":5", "cut off" },
+		{ EVENT("4", UPDATED) "garbage\n", "not a JSON object" },
+		{ "\n", "not a JSON object" },
+		{ EVENT("4", "\"name\":\"a\",\"event\":\"moved\""), "\"event\"" },
+		{ EVENT("4", "\"name\":\"../a\",\"event\":\"updated\""), "\"name\"" },
+		{ EVENT("4", "\"name_base64\":\"/w==\",\"event\":\"updated\""),
+		  "\"name\"" },
+		{ EVENT("4",
+			"\"name\":\"a\",\"event\":\"deleted\",\"checksum\":\"" SUM "\""),
+		  "\"checksum\"" },
+		{ EVENT("4", "\"name\":\"a\",\"event\":\"updated\",\"checksum\":7"),
+		  "\"checksum\"" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		assert_fails(parse(table[i].text, true, 3), ERR_CORRUPT);
+		if (!strstr(err.text, table[i].says))
+			fail_msg("answer %zu: %s", i, err.text);
+		assert_int_equal(events.count, 0);
+	}
+}
+
+TEST(more_events_than_asked_for_are_refused)
+{
+	const struct wire_events_question question = { .limit = 1 };
+	AUTO_STR struct str body = STR_INIT;
+
+	str_add(&body, EVENT("4", UPDATED) EVENT("5", UPDATED));
+	assert_fails(wire_events_parse(&body, &question, &ends, &events, &err),
+		     ERR_CORRUPT);
+}
+
+TEST(headers_that_name_no_log_are_refused)
+{
+	static const char *const table[][2] = {
+		{ "", "0" },
+		{ "8a2f", "0" },
+		{ "8A2F000000000001", "0" },
+		{ "8a2f000000000001", "" },
+		{ "8a2f000000000001", "5" },
+		{ "8a2f000000000001", "0 5f0c000000000005" },
+		{ "8a2f000000000001", "5 5f0c" },
+		{ "8a2f000000000001", "-1 5f0c000000000005" },
+		{ "8a2f000000000001", "18446744073709551615 5f0c000000000005" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		assert_fails(wire_ends_parse(table[i][0], table[i][1], &ends, &err),
+			     ERR_CORRUPT);
+	assert_ok(wire_ends_parse("8a2f000000000001", "0", &ends, &err));
+	assert_int_equal(ends.last, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(events_are_read),
+		cmocka_unit_test(events_of_blobs_are_read),
+		cmocka_unit_test(events_of_blobs_that_make_no_sense_are_refused),
+		cmocka_unit_test(without_a_position_events_begin_anywhere),
+		cmocka_unit_test(no_event_is_an_answer_only_at_the_newest),
+		cmocka_unit_test(a_lying_answer_is_refused_as_a_whole),
+		cmocka_unit_test(more_events_than_asked_for_are_refused),
+		cmocka_unit_test(headers_that_name_no_log_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+#include "test.h"
+
+#include "wire/wire_inventory.h"
+
+#define SUM "1-0000000000000000000000000000000000000000000000000000000000000001"
+#define LOG                                                                              \
+	"\"timeline\":\"8a2f000000000001\",\"last_event\":4,\"last_mark\":"              \
+	"\"5f0c000000000001\""
+#define ROW(name, rest)                                                                  \
+	"{\"name\":\"" name                                                              \
+	"\",\"timeline\":\"8a2f000000000002\",\"generation\":7," rest "}"
+#define GOOD "\"checksum\":\"" SUM "\",\"changed_at\":\"2026-11-21T09:14:03.120Z\""
+
+static struct inventory_page page;
+
+static int parse(const char *text, const char *after)
+{
+	AUTO_STR struct str body = STR_INIT;
+
+	str_add(&body, text);
+	return wire_inventory_parse(&body, NULL,
+				    &(struct page_question){ .after = after, .limit = 3 },
+				    &page, &err);
+}
+
+TEST(a_page_is_read)
+{
+	assert_ok(parse(
+		"{" LOG
+		",\"next\":\"b/c\",\"new\":[1],\"repositories\":[" ROW("a", GOOD) "," ROW(
+			"b/c", "\"checksum\":null,\"failure\":\"x\"") "]}",
+		NULL));
+	assert_int_equal(page.items.count, 2);
+	assert_string_equal(page.items.items[0].checksum, SUM);
+	assert_int_equal(page.items.items[0].changed_at, INT64_C(1795252443120));
+	assert_int_equal(page.items.items[0].generation, 7);
+	assert_null(page.items.items[1].checksum);
+	assert_false(page.is_part);
+	assert_string_equal(page.next, "b/c");
+	assert_int_equal(page.last_event, 4);
+	assert_string_equal(page.last_mark, "5f0c000000000001");
+	inventory_page_clear(&page);
+}
+
+TEST(an_empty_inventory_of_an_empty_log_is_read)
+{
+	assert_ok(parse("{\"timeline\":\"8a2f000000000001\",\"last_event\":0,"
+			"\"repositories\":[]}",
+			NULL));
+	assert_int_equal(page.items.count, 0);
+	assert_null(page.next);
+	inventory_page_clear(&page);
+}
+
+/* What an inventory leaves out is deleted: so nothing of a doubtful one may count. */
+TEST(a_lying_page_is_refused_as_a_whole)
+{
+	static const struct {
+		const char *text, *after, *says;
+	} table[] = {
+		{ "", NULL, "JSON" },
+		{ "[]", NULL, "JSON" },
+		{ "{" LOG "}", NULL, "repositories" },
+		{ "{\"repositories\":[]}", NULL, "timeline" },
+		{ "{" LOG ",\"repositories\":[" ROW("b", GOOD) "," ROW("a", GOOD) "]}",
+		  NULL, "a stands behind b" },
+		{ "{" LOG ",\"repositories\":[" ROW("a", GOOD) "," ROW("a", GOOD) "]}",
+		  NULL, "behind" },
+		{ "{" LOG ",\"repositories\":[" ROW("b", GOOD) "]}", "b", "behind" },
+		{ "{" LOG ",\"repositories\":[" ROW("../x", GOOD) "]}", NULL, "name" },
+		{ "{" LOG ",\"repositories\":[" ROW(".refrelay/x", GOOD) "]}", NULL,
+		  "name" },
+		{ "{" LOG ",\"repositories\":[{}]}", NULL, "no name" },
+		{ "{" LOG ",\"repositories\":[7]}", NULL, "no name" },
+		{ "{" LOG ",\"repositories\":[" ROW("a", "\"checksum\":\"2-0\"") "]}",
+		  NULL, "checksum" },
+		{ "{" LOG ",\"repositories\":[{\"name\":\"a\","
+		  "\"timeline\":\"8a2f000000000002\",\"generation\":0}]}",
+		  NULL, "generation" },
+		{ "{" LOG ",\"repositories\":[{\"name\":\"a\",\"timeline\":\"8A\","
+		  "\"generation\":1}]}",
+		  NULL, "timeline" },
+		{ "{" LOG ",\"next\":\"z\",\"repositories\":[" ROW("a", GOOD) "]}", NULL,
+		  "next" },
+		{ "{" LOG ",\"next\":\"a\",\"repositories\":[]}", NULL, "next" },
+		{ "{\"timeline\":\"8a2f000000000001\",\"last_event\":4,"
+		  "\"repositories\":[]}",
+		  NULL, "last_mark" },
+		{ "{" LOG ",\"repositories\":[" ROW("a", GOOD) "," ROW("b", GOOD) "," ROW(
+			  "c", GOOD) "," ROW("d", GOOD) "]}",
+		  NULL, "more repositories" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		assert_fails(parse(table[i].text, table[i].after), ERR_CORRUPT);
+		if (!strstr(err.text, table[i].says))
+			fail_msg("page %zu: %s", i, err.text);
+		assert_int_equal(page.items.count, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_page_is_read),
+		cmocka_unit_test(an_empty_inventory_of_an_empty_log_is_read),
+		cmocka_unit_test(a_lying_page_is_refused_as_a_whole),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
