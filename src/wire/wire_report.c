@@ -40,6 +40,14 @@ static int64_t wire_report_count(const json_t *object, const char *key)
 	return json_integer_value(json_object_get(object, key));
 }
 
+/* A lag that cannot be is none. */
+static int64_t wire_report_lag(const json_t *object)
+{
+	double seconds = json_number_value(json_object_get(object, LAG));
+
+	return seconds > 0 && seconds < 1e12 ? (int64_t)(seconds * 1000) : 0;
+}
+
 int wire_report_parse(const char *text, struct wire_report *report, struct err *err)
 {
 	json_auto_t *object = json_parse_object(text, strlen(text), LIMIT, err);
@@ -49,8 +57,7 @@ int wire_report_parse(const char *text, struct wire_report *report, struct err *
 		.behind = wire_report_count(object, BEHIND),
 		.failing = wire_report_count(object, FAILING),
 		.held = wire_report_count(object, HELD),
-		.lag_ms =
-			(int64_t)(json_number_value(json_object_get(object, LAG)) * 1000),
+		.lag_ms = wire_report_lag(object),
 		.synced = wire_report_count(object, SYNCED),
 		.replicables = wire_report_count(object, REPLICABLES),
 		.knows_in_sync = in_sync != NULL,

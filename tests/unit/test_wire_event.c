@@ -1,4 +1,4 @@
-#include "test.h"
+#include "wire_test.h"
 
 #include "wire/wire_event.h"
 
@@ -153,9 +153,127 @@ TEST(headers_that_name_no_log_are_refused)
 	assert_int_equal(ends.last, 0);
 }
 
+static const struct event_ends sent_ends = { .timeline = "8a2f000000000001",
+					     .last = 6,
+					     .mark = "5f0c000000000006" };
+
+static bool events_again(const struct str *text, struct str *out)
+{
+	const struct wire_events_question question = { .has_cursor = true,
+						       .after = 3,
+						       .limit = 3 };
+
+	if (wire_events_parse(text, &question, &sent_ends, &events, &err) != 0)
+		return false;
+	wire_events_render(&events, out);
+	event_list_clear(&events);
+	return true;
+}
+
+TEST(events_travel_and_each_byte_of_them_counts)
+{
+	char repository[] = "repository", lfs[] = "lfs", name[] = "group/a",
+	     id[] = "aa/bb/c", sum[] = SUM, digest[] = DIGEST,
+	     changes[] = "[{\"ref\":\"refs/heads/x\",\"new\":\"aa\"}]";
+	struct event sent[] = {
+		{ .id = 4,
+		  .mark = "5f0c000000000004",
+		  .at = 1795252443120,
+		  .kind = repository,
+		  .name = name,
+		  .what = EVENT_CREATED,
+		  .timeline = "8a2f000000000002",
+		  .generation = 1,
+		  .checksum = sum,
+		  .changes = changes },
+		{ .id = 5,
+		  .mark = "5f0c000000000005",
+		  .at = 1795252443121,
+		  .kind = repository,
+		  .name = name,
+		  .what = EVENT_DELETED,
+		  .timeline = "8a2f000000000002",
+		  .generation = 2 },
+		{ .id = 6,
+		  .mark = "5f0c000000000006",
+		  .at = 1795252443122,
+		  .kind = lfs,
+		  .name = id,
+		  .what = EVENT_CHECKSUMMED,
+		  .timeline = "8a2f000000000003",
+		  .generation = 7,
+		  .size = 5000000000,
+		  .checksum = digest },
+	};
+	event_list list = { 0 };
+	AUTO_STR struct str text = STR_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sent); i++)
+		vec_add(&list, sent[i]);
+	wire_events_render(&list, &text);
+	vec_clear(&list);
+	assert_travels(&text, events_again);
+}
+
+/* The two headers, as lines. */
+static bool ends_again(const struct str *text, struct str *out)
+{
+	AUTO_FREE char *timeline = xstrndup(text->data, 16);
+	struct event_ends read;
+	char last[WIRE_LAST_EVENT_SIZE];
+
+	if (text->data[16] != '\n' ||
+	    wire_ends_parse(timeline, text->data + 17, &read, &err) != 0)
+		return false;
+	wire_ends_render(&read, last);
+	str_addf(out, "%s\n%s", read.timeline, last);
+	return true;
+}
+
+TEST(the_ends_of_a_log_travel)
+{
+	struct event_ends none = { .timeline = "8a2f000000000001" };
+	AUTO_STR struct str text = STR_INIT;
+	char last[WIRE_LAST_EVENT_SIZE];
+
+	wire_ends_render(&sent_ends, last);
+	assert_string_equal(last, "6 5f0c000000000006");
+	str_addf(&text, "%s\n%s", sent_ends.timeline, last);
+	assert_travels(&text, ends_again);
+	wire_ends_render(&none, last);
+	assert_string_equal(last, "0");
+	str_reset(&text);
+	str_addf(&text, "%s\n%s", none.timeline, last);
+	assert_travels(&text, ends_again);
+}
+
+TEST(a_question_for_events_names_what_is_known)
+{
+	struct wire_events_question question = { .limit = 10, .wait_s = 3 };
+	AUTO_STR struct str target = STR_INIT;
+
+	wire_events_target(&question, &target);
+	assert_string_equal(target.data, "events?limit=10&wait=3");
+	question.has_cursor = true;
+	question.after = 7;
+	question.mark = "";
+	str_reset(&target);
+	wire_events_target(&question, &target);
+	assert_string_equal(target.data, "events?limit=10&wait=3&after=7");
+	question.mark = "5f0c000000000007";
+	question.timeline = "8a2f000000000001";
+	str_reset(&target);
+	wire_events_target(&question, &target);
+	assert_string_equal(target.data, "events?limit=10&wait=3&after=7&mark="
+					 "5f0c000000000007&timeline=8a2f000000000001");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(events_travel_and_each_byte_of_them_counts),
+		cmocka_unit_test(the_ends_of_a_log_travel),
+		cmocka_unit_test(a_question_for_events_names_what_is_known),
 		cmocka_unit_test(events_are_read),
 		cmocka_unit_test(events_of_blobs_are_read),
 		cmocka_unit_test(events_of_blobs_that_make_no_sense_are_refused),

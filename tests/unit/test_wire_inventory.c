@@ -1,5 +1,6 @@
-#include "test.h"
+#include "wire_test.h"
 
+#include "replicable/name.h"
 #include "wire/wire_inventory.h"
 
 #define SUM "1-0000000000000000000000000000000000000000000000000000000000000001"
@@ -99,9 +100,103 @@ TEST(a_lying_page_is_refused_as_a_whole)
 	}
 }
 
+#define DIGEST "0000000000000000000000000000000000000000000000000000000000000001"
+
+static const struct blob_kind *kind; /* that travels; NULL: repositories */
+
+static void render(const struct inventory_page *sent, struct str *out)
+{
+	json_auto_t *object =
+		wire_inventory_json(kind ? kind->type : KIND_REPOSITORY, sent);
+
+	json_render(object, out);
+}
+
+static bool page_again(const struct str *text, struct str *out)
+{
+	if (wire_inventory_parse(text, kind, &(struct page_question){ .limit = 3 }, &page,
+				 &err) != 0)
+		return false;
+	render(&page, out);
+	inventory_page_clear(&page);
+	return true;
+}
+
+/* One row that says all that there is to say, one that says little. */
+static void assert_page_travels(char *checksum)
+{
+	char names[][2] = { "a", "b" }, class[] = "disk", failure[] = "it is gone",
+	     remedy[] = "mend it";
+	struct inventory_page sent = { .is_part = true,
+				       .timeline = "8a2f000000000001",
+				       .last_event = 4,
+				       .last_mark = "5f0c000000000004",
+				       .next = names[0] };
+	struct inventory_item full = { .name = names[0],
+				       .checksum = checksum,
+				       .timeline = "8a2f000000000002",
+				       .generation = 7,
+				       .size = kind ? 12 : 0,
+				       .changed_at = 1795252443120,
+				       .verified_at = 1795252443121,
+				       .verification = VERIFICATION_SUCCEEDED,
+				       .failure_class = class,
+				       .failure = failure,
+				       .remedy = remedy };
+	struct inventory_item bare = { .name = names[1],
+				       .timeline = "8a2f000000000002",
+				       .generation = 8 };
+	AUTO_STR struct str text = STR_INIT;
+
+	vec_add(&sent.items, full);
+	render(&sent, &text);
+	assert_travels(&text, page_again);
+	vec_add(&sent.items, bare);
+	sent.next = names[1];
+	sent.is_part = false;
+	str_reset(&text);
+	render(&sent, &text);
+	assert_comes_back(&text, page_again);
+	vec_clear(&sent.items);
+}
+
+TEST(pages_travel_and_each_byte_of_them_counts)
+{
+	char files[] = "files", sum[] = SUM, digest[] = DIGEST;
+	const struct blob_kind of_files = { .type = files, .layout = BLOB_PLAIN };
+
+	kind = NULL;
+	assert_page_travels(sum);
+	kind = &of_files;
+	assert_page_travels(digest);
+}
+
+TEST(a_row_says_whether_it_is_verified)
+{
+	static const struct {
+		const char *row;
+		bool is_verified;
+	} table[] = {
+		{ "{\"verification\":\"succeeded\"}", true },
+		{ "{\"verification\":\"pending\"}", false },
+		{ "{\"verification\":\"later\"}", false },
+		{ "{\"verification\":7}", false },
+		{ "{}", false },
+		{ "<html>", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		AUTO_STR struct str body = STR_INIT;
+		str_add(&body, table[i].row);
+		assert_int_equal(wire_inventory_is_verified(&body), table[i].is_verified);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pages_travel_and_each_byte_of_them_counts),
+		cmocka_unit_test(a_row_says_whether_it_is_verified),
 		cmocka_unit_test(a_page_is_read),
 		cmocka_unit_test(an_empty_inventory_of_an_empty_log_is_read),
 		cmocka_unit_test(a_lying_page_is_refused_as_a_whole),

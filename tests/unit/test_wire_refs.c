@@ -1,4 +1,4 @@
-#include "test.h"
+#include "wire_test.h"
 
 #include "wire/wire_refs.h"
 
@@ -337,9 +337,49 @@ TEST(a_long_description_is_one_line)
 	assert_int_equal(strcspn(line, "\n"), strlen("description ") + 400);
 }
 
+static bool refs_again(const struct str *text, struct str *out)
+{
+	if (wire_refs_parse(text, &refs, &err) != 0)
+		return false;
+	if (refs.settings)
+		wire_refs_render(&refs, out);
+	wire_refs_clear(&refs);
+	return true;
+}
+
+TEST(refs_travel_and_each_byte_of_them_counts)
+{
+	AUTO_FREE char *line = sum_line();
+	char head[] = "refs/heads/main", description[] = "hi\n", none[] = "",
+	     readers[] = "[transfer]\n\thideRefs = \"refs/a\"\n";
+	struct wire_refs told = make_refs(20);
+	struct ref symbolic = { .name = "refs/heads/s", .target = "refs/heads/main" };
+	struct ref tag = direct("refs/tags/v\xff", B);
+	AUTO_STR struct str text = STR_INIT;
+
+	snprintf(told.checksum, sizeof(told.checksum), "%.66s",
+		 line + strlen("checksum "));
+	told.refs.head_target = head;
+	told.description = description;
+	told.settings = none;
+	tag.peel = REF_PEEL_TAG;
+	assert_true(oid_parse(A, 20, &tag.peeled));
+	vec_add(&told.refs.refs, direct("refs/heads/main", A));
+	vec_add(&told.refs.refs, symbolic);
+	vec_add(&told.refs.refs, tag);
+	wire_refs_render(&told, &text);
+	assert_travels(&text, refs_again);
+	told.settings = readers; /* white space of a configuration says nothing */
+	str_reset(&text);
+	wire_refs_render(&told, &text);
+	vec_clear(&told.refs.refs);
+	assert_comes_back(&text, refs_again);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refs_travel_and_each_byte_of_them_counts),
 		cmocka_unit_test(a_good_answer_is_read),
 		cmocka_unit_test(settings_for_readers_are_read_and_no_others),
 		cmocka_unit_test(a_repository_without_refs_and_description_is_read),
