@@ -7,9 +7,7 @@
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
 
-#include "base/base.h"
 #include "base/json.h"
-#include "base/vec.h"
 #include "blob/kinds.h"
 #include "change/scan_record.h"
 #include "lease/lease.h"
@@ -125,8 +123,6 @@ void report_clear(struct report *report);
 /* How many have been found equal, or sound, since their last change. At a primary a
  * repository is when it is noticed, and a blob when it was read. */
 int64_t report_verified(const struct report *report);
-
-/* The same of a kind of blobs. */
 int64_t report_kind_verified(const struct report *report, const struct report_kind *kind);
 
 /* To be copied, and not held. */
