@@ -57,7 +57,6 @@ struct inventory_item inventory_item_of(const struct origin_row *row)
 	struct inventory_item item = {
 		.name = row->name,
 		.checksum = row->checksum,
-		.is_unreadable = !row->checksum && row->failure,
 		.generation = row->generation,
 		.size = row->size,
 		.changed_at = row->changed_at,

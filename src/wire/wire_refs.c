@@ -95,7 +95,7 @@ void wire_refs_render(const struct wire_refs *refs, struct str *body)
 struct wire_refs_reader {
 	struct wire_refs *refs;
 	char *at, *end; /* the copy of the body; lines end in NUL once they are read */
-	bool has_head, has_generation, has_count;
+	unsigned seen;  /* lines, as bits of their place in the table */
 	uint64_t count;
 };
 
@@ -136,9 +136,8 @@ static bool wire_refs_read_head(struct wire_refs_reader *reader, const char *val
 {
 	struct ref_snapshot *refs = &reader->refs->refs;
 
-	if (reader->has_head || reader->refs->oid_len == 0)
+	if (reader->refs->oid_len == 0)
 		return false;
-	reader->has_head = true;
 	if (!text_starts_with(value, SYMBOLIC))
 		return wire_refs_read_oid(value, reader->refs->oid_len, '\0',
 					  &refs->head_oid);
@@ -150,8 +149,6 @@ static bool wire_refs_read_head(struct wire_refs_reader *reader, const char *val
 
 static bool wire_refs_read_format(struct wire_refs_reader *reader, const char *value)
 {
-	if (reader->refs->oid_len != 0)
-		return false;
 	reader->refs->oid_len = strcmp(value, SHA1) == 0     ? 20
 				: strcmp(value, SHA256) == 0 ? 32
 							     : 0;
@@ -171,8 +168,7 @@ static bool wire_refs_read_description(struct wire_refs_reader *reader, const ch
 {
 	AUTO_STR struct str text = STR_INIT;
 
-	if (reader->refs->description ||
-	    !wire_refs_read_base64(value, DESCRIPTION_LIMIT, &text))
+	if (!wire_refs_read_base64(value, DESCRIPTION_LIMIT, &text))
 		return false;
 	reader->refs->description = str_take(&text);
 	return true;
@@ -184,8 +180,7 @@ static bool wire_refs_read_settings(struct wire_refs_reader *reader, const char 
 	AUTO_STR struct str text = STR_INIT;
 	AUTO_STR struct str settings = STR_INIT;
 
-	if (reader->refs->settings ||
-	    !wire_refs_read_base64(value, READ_SETTINGS_MAX, &text) ||
+	if (!wire_refs_read_base64(value, READ_SETTINGS_MAX, &text) ||
 	    read_settings_parse(text.data, text.len, &settings, ERR_IGNORED) != 0)
 		return false;
 	reader->refs->settings = str_take(&settings);
@@ -203,7 +198,7 @@ static bool wire_refs_read_pushed(struct wire_refs_reader *reader, const char *v
 
 static bool wire_refs_read_timeline(struct wire_refs_reader *reader, const char *value)
 {
-	if (reader->refs->timeline[0] || !wire_is_id(value))
+	if (!wire_is_id(value))
 		return false;
 	memcpy(reader->refs->timeline, value, TIMELINE_SIZE);
 	return true;
@@ -211,17 +206,15 @@ static bool wire_refs_read_timeline(struct wire_refs_reader *reader, const char 
 
 static bool wire_refs_read_generation(struct wire_refs_reader *reader, const char *value)
 {
-	if (reader->has_generation || !text_to_uint64(value, &reader->refs->generation))
-		return false;
-	reader->has_generation = true;
-	return reader->refs->generation > 0 && reader->refs->generation <= INT64_MAX;
+	return text_to_uint64(value, &reader->refs->generation) &&
+	       reader->refs->generation > 0 && reader->refs->generation <= INT64_MAX;
 }
 
 static bool wire_refs_read_checksum(struct wire_refs_reader *reader, const char *value)
 {
 	struct checksum sum;
 
-	if (reader->refs->checksum[0] || !checksum_parse(value, &sum))
+	if (!checksum_parse(value, &sum))
 		return false;
 	snprintf(reader->refs->checksum, sizeof(reader->refs->checksum), "%s", value);
 	return true;
@@ -229,45 +222,46 @@ static bool wire_refs_read_checksum(struct wire_refs_reader *reader, const char 
 
 static bool wire_refs_read_changed_at(struct wire_refs_reader *reader, const char *value)
 {
-	return reader->refs->changed_at == 0 &&
-	       clock_parse(value, &reader->refs->changed_at);
+	return clock_parse(value, &reader->refs->changed_at);
 }
 
 static bool wire_refs_read_count(struct wire_refs_reader *reader, const char *value)
 {
-	if (reader->has_count)
-		return false;
-	reader->has_count = true;
 	return text_to_uint64(value, &reader->count);
 }
 
+/* The first REQUIRED must be there; no line may be there twice. */
 static const struct {
 	const char *key;
 	bool (*read)(struct wire_refs_reader *reader, const char *value);
-} wire_refs_members[] = {
+} wire_refs_lines[] = {
 	{ TIMELINE, wire_refs_read_timeline },
 	{ GENERATION, wire_refs_read_generation },
 	{ CHECKSUM, wire_refs_read_checksum },
+	{ HEAD, wire_refs_read_head },
+	{ REFS, wire_refs_read_count },
 	{ CHANGED_AT, wire_refs_read_changed_at },
 	{ OBJECT_FORMAT, wire_refs_read_format },
-	{ HEAD, wire_refs_read_head },
 	{ DESCRIPTION, wire_refs_read_description },
 	{ SETTINGS, wire_refs_read_settings },
 	{ PUSHED_DELETIONS, wire_refs_read_pushed },
-	{ REFS, wire_refs_read_count },
 };
+#define REQUIRED 5
 
 /* Others are a later version's. */
 static int wire_refs_read_member(struct wire_refs_reader *reader, const char *line,
 				 struct err *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(wire_refs_members); i++) {
-		if (!text_starts_with(line, wire_refs_members[i].key))
+	for (size_t i = 0; i < ARRAY_SIZE(wire_refs_lines); i++) {
+		const char *key = wire_refs_lines[i].key;
+		unsigned bit = 1u << i;
+		if (!text_starts_with(line, key))
 			continue;
-		if (wire_refs_members[i].read(reader,
-					      line + strlen(wire_refs_members[i].key)))
-			return 0;
-		return wire_lied(err, "the refs have a wrong line \"%.100s\"", line);
+		if ((reader->seen & bit) ||
+		    !wire_refs_lines[i].read(reader, line + strlen(key)))
+			return wire_lied(err, "the refs have a wrong line \"%.100s\"",
+					 line);
+		reader->seen |= bit;
 	}
 	return 0;
 }
@@ -283,8 +277,7 @@ static int wire_refs_read_members(struct wire_refs_reader *reader, struct err *e
 			return -1;
 	if (!line)
 		return wire_lied(err, "the refs are cut off");
-	if (!reader->refs->timeline[0] || !reader->has_generation ||
-	    !reader->refs->checksum[0] || !reader->has_head || !reader->has_count)
+	if ((~reader->seen & ((1u << REQUIRED) - 1)) != 0)
 		return wire_lied(err, "the refs lack one of timeline, generation, "
 				      "checksum, head and refs");
 	return 0;
