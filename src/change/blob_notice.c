@@ -10,7 +10,7 @@
 #include "change/blob_notice.h"
 
 #include "change/blob_notice_parts.h"
-#include "change/mounts.h"
+#include "change/origin_root.h"
 
 #define TRIES 8
 
@@ -73,10 +73,11 @@ static int read_bases(struct store_tx *tx, void *arg, struct err *err)
 /* Once a group; the directory stays open. */
 static void blob_notice_check_root(struct group *group)
 {
-	if (!group->is_judged &&
-	    blob_root_check(group->notice, group->kind, group->root, &group->away) == 0 &&
-	    blob_mounts_read(group->notice, group->kind, &group->mounts, &group->away) ==
-		    0)
+	const struct origin_root root = { group->notice->options.store, group->kind->type,
+					  group->kind->path, group->root };
+
+	if (!group->is_judged && origin_root_check(&root, &group->away) == 0 &&
+	    origin_root_mounts(&root, &group->mounts, &group->away) == 0)
 		group->away.class = ERR_NONE;
 	group->is_judged = true;
 }
@@ -239,4 +240,34 @@ int blob_notice_compare_one(struct blob_notice *notice, const struct blob_kind *
 		return 0;
 	*err = look->why;
 	return -1;
+}
+
+static int blob_found_one(void *arg, const char *id, const struct blob_print *print,
+			  struct err *err)
+{
+	(void)id;
+	(void)print;
+	*(bool *)arg = true;
+	return err_set(err, ERR_CANCELED, "one is enough");
+}
+
+int blob_has_any(const struct blob_kind *kind, const struct stop *stop, bool *has_any,
+		 struct err *err)
+{
+	const struct blob_visitor visitor = { .file = blob_found_one, .arg = has_any };
+
+	*has_any = false;
+	return blob_walk(kind, &visitor, stop, err) == 0 || *has_any ? 0 : -1;
+}
+
+int blob_notice_judge_root(struct store *store, const struct blob_kind *kind,
+			   struct err *err)
+{
+	AUTO_CLOSE int fd = blob_root_open(kind, err);
+	const struct origin_root root = { store, kind->type, kind->path, fd };
+	bool has_any;
+
+	if (fd < 0 || blob_has_any(kind, NULL, &has_any, err) != 0)
+		return -1;
+	return has_any ? 0 : origin_root_check_known(&root, err);
 }

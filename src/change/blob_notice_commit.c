@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "change/blob_notice_parts.h"
+#include "change/origin_root.h"
 #include "change/identity.h"
 #include "replicable/name.h"
 
@@ -234,8 +235,8 @@ static int take_step(struct store_tx *tx, const struct committing *committing,
 	uint64_t generation = row->generation;
 
 	if (step == STEP_CREATED) {
-		if (blob_root_accept_first(tx, committing->kind, committing->root, err) !=
-		    0)
+		if (origin_root_accept_first(tx, committing->kind->type, committing->root,
+					     err) != 0)
 			return -1;
 		blob_notice_commit_put_birth(committing->kind, one->look->id, row);
 	}

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "change/event_rows.h"
 #include "change/identity.h"
+#include "replicable/name.h"
 #include "store/site_value.h"
 
 struct waiter {
@@ -158,52 +159,105 @@ int event_log_open(struct store *store, const char *database_path, struct event_
 	return 0;
 }
 
-static int write_scanned(struct store_tx *tx, void *arg, struct err *err)
+/* Repositories have two keys, of before there were other kinds: each has the timeline if
+ * so much was scanned. */
+static void event_log_scanned_key(const char *kind, char key[64])
 {
-	const enum event_scanned *scanned = arg;
-	AUTO_STR struct str timeline = STR_INIT;
-
-	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0 ||
-	    site_value_set(tx, EVENT_SCANNED_KEY, timeline.data, err) != 0)
-		return -1;
-	return *scanned == SCANNED_ALL
-		       ? site_value_set(tx, EVENT_SCANNED_ALL_KEY, timeline.data, err)
-		       : 0;
+	snprintf(key, 64, EVENT_SCANNED_KEY ".%s", kind);
 }
 
-int event_log_set_scanned(struct store *store, enum event_scanned scanned,
-			  struct err *err)
+static int event_log_read_scanned(struct store_tx *tx, const char *timeline,
+				  enum event_scanned *scanned, struct err *err)
 {
-	return store_write(store, write_scanned, &scanned, err);
-}
-
-int event_log_scanned_in(struct store_tx *tx, enum event_scanned *scanned,
-			 struct err *err)
-{
-	AUTO_STR struct str timeline = STR_INIT;
 	AUTO_STR struct str part = STR_INIT;
 	AUTO_STR struct str all = STR_INIT;
 
-	*scanned = SCANNED_NOTHING;
-	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0 ||
-	    site_value_get(tx, EVENT_SCANNED_KEY, &part, err) < 0 ||
+	if (site_value_get(tx, EVENT_SCANNED_KEY, &part, err) < 0 ||
 	    site_value_get(tx, EVENT_SCANNED_ALL_KEY, &all, err) < 0)
 		return -1;
-	if (timeline.len > 0 && strcmp(timeline.data, all.data) == 0)
+	if (strcmp(timeline, all.data) == 0)
 		*scanned = SCANNED_ALL;
-	else if (timeline.len > 0 && strcmp(timeline.data, part.data) == 0)
+	else if (strcmp(timeline, part.data) == 0)
 		*scanned = SCANNED_PART;
 	return 0;
 }
 
-static int event_log_read_scanned_work(struct store_tx *tx, void *arg, struct err *err)
+int event_log_scanned_in(struct store_tx *tx, const char *kind,
+			 enum event_scanned *scanned, struct err *err)
 {
-	return event_log_scanned_in(tx, arg, err);
+	AUTO_STR struct str timeline = STR_INIT;
+	AUTO_STR struct str known = STR_INIT;
+	char key[64];
+
+	*scanned = SCANNED_NOTHING;
+	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0)
+		return -1;
+	if (timeline.len == 0)
+		return 0;
+	if (strcmp(kind, KIND_REPOSITORY) == 0)
+		return event_log_read_scanned(tx, timeline.data, scanned, err);
+	event_log_scanned_key(kind, key);
+	if (site_value_get(tx, key, &known, err) < 0)
+		return -1;
+	if (text_starts_with(known.data, timeline.data))
+		*scanned = strcmp(known.data + timeline.len, " all") == 0 ? SCANNED_ALL
+									  : SCANNED_PART;
+	return 0;
 }
 
-int event_log_scanned(struct store *store, enum event_scanned *scanned, struct err *err)
+struct event_scanning {
+	const char *kind;
+	enum event_scanned scanned;
+};
+
+static int event_log_write_scanned(struct store_tx *tx, void *arg, struct err *err)
 {
-	return store_read(store, event_log_read_scanned_work, scanned, err);
+	const struct event_scanning *scanning = arg;
+	const bool is_all = scanning->scanned == SCANNED_ALL;
+	AUTO_STR struct str timeline = STR_INIT;
+	enum event_scanned before;
+	char key[64];
+
+	if (event_log_scanned_in(tx, scanning->kind, &before, err) != 0 ||
+	    site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0)
+		return -1;
+	if (before >= scanning->scanned)
+		return 0;
+	if (strcmp(scanning->kind, KIND_REPOSITORY) == 0) {
+		if (site_value_set(tx, EVENT_SCANNED_KEY, timeline.data, err) != 0)
+			return -1;
+		return is_all ? site_value_set(tx, EVENT_SCANNED_ALL_KEY, timeline.data,
+					       err)
+			      : 0;
+	}
+	str_add(&timeline, is_all ? " all" : " part");
+	event_log_scanned_key(scanning->kind, key);
+	return site_value_set(tx, key, timeline.data, err);
+}
+
+int event_log_set_scanned(struct store *store, const char *kind,
+			  enum event_scanned scanned, struct err *err)
+{
+	struct event_scanning scanning = { kind, scanned };
+
+	return store_write(store, event_log_write_scanned, &scanning, err);
+}
+
+static int event_log_scanned_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct event_scanning *scanning = arg;
+
+	return event_log_scanned_in(tx, scanning->kind, &scanning->scanned, err);
+}
+
+int event_log_scanned(struct store *store, const char *kind, enum event_scanned *scanned,
+		      struct err *err)
+{
+	struct event_scanning scanning = { .kind = kind };
+	int result = store_read(store, event_log_scanned_work, &scanning, err);
+
+	*scanned = scanning.scanned;
+	return result;
 }
 
 void event_log_close(struct event_log *log)

@@ -13,6 +13,7 @@
 #include "change/event_json.h"
 #include "change/identity.h"
 #include "change/notice_parts.h"
+#include "change/origin_root.h"
 #include "change/recorded_refs.h"
 #include "git/repo.h"
 #include "replicable/locate.h"
@@ -64,7 +65,6 @@ void notice_free(struct notice *notice)
 {
 	if (!notice)
 		return;
-	free_all(&notice->troubles);
 	free_all(&notice->deleting);
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
@@ -99,7 +99,7 @@ static bool notice_is_gone(int root, const char *path)
 
 	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT || errno == ENOTDIR;
-	if (!S_ISDIR(st.st_mode) || notice_is_empty(root, path))
+	if (!S_ISDIR(st.st_mode) || mounts_is_empty(root, path))
 		return false;
 	AUTO_CLOSE int fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(parts); i++)

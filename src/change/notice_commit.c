@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "change/identity.h"
 #include "change/notice_parts.h"
+#include "change/origin_root.h"
 #include "change/owed.h"
 #include "change/pushed.h"
 #include "replicable/name.h"
@@ -198,7 +199,8 @@ static int notice_commit_write_row(struct store_tx *tx,
 		return origin_row_remove(tx, &old, err);
 	}
 	case EVENT_CREATED:
-		if (notice_accept_root_in(tx, committing->root, err) != 0)
+		if (origin_root_accept_first(tx, KIND_REPOSITORY, committing->root,
+					     err) != 0)
 			return -1;
 		return origin_row_add(tx, KIND_REPOSITORY, row, err);
 	case EVENT_UPDATED:

@@ -17,6 +17,7 @@
 #include "net/site_token.h"
 #include "pull/primary.h"
 #include "pull/primary_blobs.h"
+#include "replicable/name.h"
 #include "serve/settings.h"
 #include "serve/shelf_folder.h"
 #include "store/data_lock.h"
@@ -140,7 +141,7 @@ void check_foreign(struct checking *checking, const char *what,
 
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
 {
-	return scan_record_read(tx, arg, err);
+	return scan_record_read(tx, KIND_REPOSITORY, arg, err);
 }
 
 struct hooks_found {

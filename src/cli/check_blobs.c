@@ -93,7 +93,7 @@ static int read_record(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct reading *reading = arg;
 
-	return scan_record_read_blobs(tx, reading->type, &reading->record, err);
+	return scan_record_read(tx, reading->type, &reading->record, err);
 }
 
 /* What the node said last is true only while it runs. */

@@ -119,15 +119,18 @@ static void start_watch(struct node *node)
 {
 	const struct node_settings *settings = &node->settings;
 
-	node->watch = watch_start(&(struct watch_options){
-		.notice = node->notice,
-		.store = node->data.store,
-		.data = settings->site.data,
-		.scan_interval_ms = settings->scan_interval_ms,
-		.keep_ms = settings->keep_for_ms,
-		.keep_count = settings->keep_number,
-		.looks_at_hooks =
-			settings->site.role != SITE_SECONDARY && hooks_of(node) });
+	const struct origin_kind kind = notice_origin_kind(node->notice);
+
+	node->watch = watch_start(
+		&(struct watch_options){ .thread = "watch",
+					 .kinds = &kind,
+					 .kind_count = 1,
+					 .notice = node->notice,
+					 .store = node->data.store,
+					 .data = settings->site.data,
+					 .scan_interval_ms = settings->scan_interval_ms,
+					 .keep_ms = settings->keep_for_ms,
+					 .keep_count = settings->keep_number });
 }
 
 static int start_standalone(struct node *node, struct err *err)
@@ -175,6 +178,24 @@ static void origin_is_doubted(void *arg, const char *name, const struct err *why
 	verify_origin_doubt(arg, name, why);
 }
 
+static void start_blob_watch(struct node *node)
+{
+	const struct node_settings *settings = &node->settings;
+	struct web_services *services = &node->services;
+	const size_t count = settings->blobs.items.count;
+	AUTO_FREE struct origin_kind *kinds = xcalloc(count, sizeof(*kinds));
+
+	for (size_t i = 0; i < count; i++)
+		kinds[i] = blob_notice_origin_kind(services->blob_notice,
+						   &settings->blobs.items.items[i]);
+	services->blob_watch = watch_start(&(struct watch_options){
+		.thread = "blob-watch",
+		.kinds = kinds,
+		.kind_count = count,
+		.store = node->data.store,
+		.scan_interval_ms = settings->scan_interval_ms });
+}
+
 static int start_primary(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -192,11 +213,7 @@ static int start_primary(struct node *node, struct err *err)
 	serve_on_doubt(services->serve, origin_is_doubted, services->verify_origin);
 	node->push.verify_origin = services->verify_origin;
 	if (services->blob_notice)
-		services->blob_watch = blob_watch_start(&(struct blob_watch_options){
-			.notice = services->blob_notice,
-			.store = node->data.store,
-			.kinds = &settings->blobs,
-			.scan_interval_ms = settings->scan_interval_ms });
+		start_blob_watch(node);
 	return 0;
 }
 
@@ -583,7 +600,7 @@ void node_stop(struct node *node)
 	pull_stop(services->pull, PULL_GRACE_MS);
 	lfs_names_stop(services->lfs_names);
 	watch_stop(node->watch);
-	blob_watch_stop(services->blob_watch);
+	watch_stop(services->blob_watch);
 	verify_origin_stop(services->verify_origin);
 	node_push_stop(&node->push, DRAIN_MS);
 	verify_origin_free(services->verify_origin);

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "change/scan_pace.h"
+#include "change/scan_record.h"
 #include "git/inotify.h"
 #include "pull/copy_folders.h"
 #include "replicable/name.h"

@@ -140,7 +140,7 @@ static int report_read_primary(struct store_tx *tx, void *arg, struct err *err)
 
 	if (origin_count(tx, KIND_REPOSITORY, &counts, err) != 0 ||
 	    event_log_ends(tx, &ends, err) != 0 ||
-	    scan_record_read(tx, &report->scan, err) != 0)
+	    scan_record_read(tx, KIND_REPOSITORY, &report->scan, err) != 0)
 		return -1;
 	report->repositories.all = counts.all;
 	memcpy(report->repositories.verification, counts.verification,

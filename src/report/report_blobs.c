@@ -49,7 +49,7 @@ static int report_blobs_read_origin(struct store_tx *tx, void *arg, struct err *
 	struct origin_counts counts;
 
 	if (origin_count(tx, kind->type, &counts, err) != 0 ||
-	    scan_record_read_blobs(tx, kind->type, &kind->scan, err) != 0)
+	    scan_record_read(tx, kind->type, &kind->scan, err) != 0)
 		return -1;
 	kind->counts.all = counts.all;
 	kind->counts.bytes = counts.bytes;

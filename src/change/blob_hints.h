@@ -1,9 +1,10 @@
 /*
- * Which directories of blobs inotify watches: watch descriptors, and what they stand for.
- * One thread. Linux: inotify(7).
+ * What inotify reports of blobs: which directories are watched, and what was heard of
+ * them, gathered until somebody looks. It is a hint where to look, nothing more. One
+ * thread. Linux: inotify(7).
  */
-#ifndef CHANGE_BLOB_DIRECTORIES_H
-#define CHANGE_BLOB_DIRECTORIES_H
+#ifndef CHANGE_BLOB_HINTS_H
+#define CHANGE_BLOB_HINTS_H
 
 #include "base/base.h"
 #include "base/vec.h"
@@ -47,5 +48,24 @@ void blob_directories_forget(struct blob_directories *all, int wd);
 
 /* The directory is away, with all below it. */
 void blob_directories_drop(struct blob_directories *all, size_t kind, const char *path);
+
+typedef VEC(char *) blob_paths; /* owned */
+void blob_paths_clear(blob_paths *paths);
+
+/* Of one kind, each once after blob_hints_settle. */
+struct blob_hints {
+	const struct blob_kind *kind; /* borrowed; NULL: nothing is watched */
+	blob_paths ids;               /* of files to look at */
+	blob_paths directories;       /* to be scanned with all below: new, or gone */
+	bool is_lost;                 /* something else happened: only a scan tells */
+};
+typedef VEC(struct blob_hints) blob_hints_list; /* by the kind's index */
+
+/* Reads what is queued now. */
+void blob_hints_read(struct blob_directories *all, blob_hints_list *hints);
+
+/* In order, each once. */
+void blob_hints_settle(struct blob_hints *hints);
+void blob_hints_clear(struct blob_hints *hints);
 
 #endif

@@ -1,14 +1,22 @@
 /*
  * Watches are on inodes. A directory that was moved still has its watch when it is added
  * under its new path: then it gets the new path.
+ *
+ * A file that is being written is not looked at before it is closed: then it is whole, as
+ * far as anybody can tell. One that is only linked is never closed, so its second name
+ * counts at once.
  */
-#include "change/blob_directories.h"
+#include "change/blob_hints.h"
 
+#include <stdalign.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 
 #include "base/file.h"
+#include "blob/walk.h"
 #include "git/inotify.h"
 
+#define BUFFER_SIZE 65536
 /* IN_CREATE of a file counts only where it is another name of one that is whole. */
 #define CHANGES                                                                          \
 	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |          \
@@ -166,4 +174,114 @@ void blob_directories_drop(struct blob_directories *all, size_t kind, const char
 		free(items[i].path);
 	}
 	all->items.count = kept;
+}
+
+void blob_paths_clear(blob_paths *paths)
+{
+	for (size_t i = 0; i < paths->count; i++)
+		free(paths->items[i]);
+	vec_clear(paths);
+}
+
+void blob_hints_clear(struct blob_hints *hints)
+{
+	blob_paths_clear(&hints->ids);
+	blob_paths_clear(&hints->directories);
+	hints->is_lost = false;
+}
+
+static int blob_paths_order(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void blob_hints_settle_paths(blob_paths *paths)
+{
+	size_t kept = 0;
+
+	vec_sort(paths, blob_paths_order);
+	for (size_t i = 0; i < paths->count; i++) {
+		if (kept > 0 && strcmp(paths->items[kept - 1], paths->items[i]) == 0)
+			free(paths->items[i]);
+		else
+			paths->items[kept++] = paths->items[i];
+	}
+	paths->count = kept;
+}
+
+void blob_hints_settle(struct blob_hints *hints)
+{
+	blob_hints_settle_paths(&hints->ids);
+	blob_hints_settle_paths(&hints->directories);
+}
+
+static bool has_other_name(const struct blob_kind *kind, const char *id)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", kind->path, id);
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
+}
+
+static void blob_hints_take_name(struct blob_directories *all,
+				 const struct blob_directory *in,
+				 const struct inotify_event *event, const char *name,
+				 struct blob_hints *hints)
+{
+	AUTO_FREE char *path = xasprintf("%s%s%s", in->path, *in->path ? "/" : "", name);
+	size_t index = in->kind;
+
+	if (blob_walk_leaves_out(in->path, name))
+		return;
+	if (event->mask & IN_ISDIR) {
+		if (event->mask & (IN_MOVED_FROM | IN_DELETE))
+			blob_directories_drop(all, index, path);
+		vec_add(&hints->directories, TAKE(path));
+	} else if (!(event->mask & IN_CREATE) || has_other_name(hints->kind, path)) {
+		vec_add(&hints->ids, TAKE(path));
+	}
+}
+
+static void blob_hints_take_event(struct blob_directories *all,
+				  const struct inotify_event *event, const char *name,
+				  blob_hints_list *hints)
+{
+	const struct blob_directory *in = blob_directories_find(all, event->wd);
+
+	if (event->mask & IN_Q_OVERFLOW)
+		for (size_t i = 0; i < hints->count; i++)
+			hints->items[i].is_lost = true;
+	if (!in)
+		return;
+	if (event->mask & (IN_IGNORED | IN_UNMOUNT | IN_DELETE_SELF | IN_MOVE_SELF)) {
+		/* Of others their parents tell. */
+		if (!*in->path || (event->mask & IN_UNMOUNT))
+			hints->items[in->kind].is_lost = true;
+		if (event->mask & IN_IGNORED)
+			blob_directories_forget(all, event->wd);
+	} else if (event->len > 0) {
+		blob_hints_take_name(all, in, event, name, &hints->items[in->kind]);
+	}
+}
+
+/* Not what others go on to change: or it might never end. */
+void blob_hints_read(struct blob_directories *all, blob_hints_list *hints)
+{
+	alignas(struct inotify_event) static _Thread_local char buffer[BUFFER_SIZE];
+	struct inotify_event event;
+	int left = 0;
+
+	if (all->fd < 0 || ioctl(all->fd, FIONREAD, &left) != 0)
+		return;
+	while (left > 0) {
+		ssize_t len = read(all->fd, buffer, sizeof(buffer));
+		if (len <= 0)
+			return;
+		for (size_t at = 0; at < (size_t)len; at += sizeof(event) + event.len) {
+			memcpy(&event, buffer + at, sizeof(event));
+			blob_hints_take_event(all, &event, buffer + at + sizeof(event),
+					      hints);
+		}
+		left -= (int)len;
+	}
 }
