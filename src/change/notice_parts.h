@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "change/notice.h"
 #include "git/checksum.h"
-#include "git/ref_reading.h"
+#include "git/refs.h"
 #include "replicable/discover.h"
 
 struct notice {

@@ -10,7 +10,6 @@
 #include "base/vec.h"
 #include "blob/kinds.h"
 #include "cli/site.h"
-#include "cli/site_data.h"
 #include "replicable/registry.h"
 
 struct copies_call;

@@ -6,8 +6,8 @@
 
 #include "base/map.h"
 #include "job/pool.h"
+#include "pull/freshness.h"
 #include "pull/lines.h"
-#include "pull/news.h"
 #include "pull/pull.h"
 
 /* Who asks the primary. */

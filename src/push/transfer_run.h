@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "base/vec.h"
-#include "git/ref_reading.h"
+#include "git/refs.h"
 #include "push/transfer.h"
 #include "push/view.h"
 

@@ -8,7 +8,6 @@
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "report/report_blobs.h"
-#include "report/report_lfs.h"
 #include "report/report_push.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"

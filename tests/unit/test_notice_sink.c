@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "change/owed.h"
-#include "git/ref_diff.h"
+#include "git/refs.h"
 #include "replicable/registry.h"
 
 static struct noticed noticed;

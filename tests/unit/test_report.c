@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "pull/news.h"
+#include "pull/freshness.h"
 #include "replicable/name.h"
 #include "report/report.h"
 #include "report/report_exchange.h"

@@ -2,8 +2,8 @@
  * What the log cursor read becomes of the registry's rows: one transaction. For
  * pull/log_cursor.c.
  */
-#ifndef PULL_EVENTS_TAKE_H
-#define PULL_EVENTS_TAKE_H
+#ifndef PULL_LOG_CURSOR_H
+#define PULL_LOG_CURSOR_H
 
 #include "pull/decisions.h"
 #include "pull/pull_parts.h"
