@@ -1,7 +1,7 @@
 /*
  * What `refrelay repository` and `refrelay blob` share: their verbs work on rows, of one
  * kind or several. copies.c reads the command line, copies_show.c prints rows,
- * copies_ask.c has something done to them.
+ * copies.c has something done to them.
  */
 #ifndef CLI_COPIES_H
 #define CLI_COPIES_H

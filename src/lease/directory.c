@@ -4,7 +4,7 @@
  *
  * Why at most one living, unlapsed holder:
  *
- * - The next number is made by one rename (directory_take.c), and only by who saw the
+ * - The next number is made by one rename (directory.c), and only by who saw the
  *   latest one end: released, dead, lapsed, or forced by an operator.
  * - Dead: its guard can be locked, on the same boot of the same kernel. The guard was
  *   locked before its owner could be read, and children inherit it.

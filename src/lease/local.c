@@ -548,7 +548,7 @@ static int leave_work(struct store_tx *tx, void *arg, struct err *err)
 	return line_leave(tx, *(const int64_t *)arg, err);
 }
 
-/* A ticket that stays behind is passed over after a while (local_line.c). */
+/* A ticket that stays behind is passed over after a while (local.c). */
 static void local_leave(struct lease_backend *backend, struct lease_attempt *attempt)
 {
 	if (local_write(local_of(backend), leave_work, &attempt->place, ERR_IGNORED) == 0)

@@ -1,6 +1,6 @@
 /*
- * Acquiring: join the line of this process (waiter.c); at one's turn ask the backend
- * until it grants, sleeping on its hints; then the keeper renews (keeper.c).
+ * Acquiring: join the line of this process (manager.c); at one's turn ask the backend
+ * until it grants, sleeping on its hints; then the keeper renews (manager.c).
  *
  * Why a holder that checks its lease is alone: validity is counted from before the
  * attempt was sent and ends earlier than the backend's own, on the same clock; so the

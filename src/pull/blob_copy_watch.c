@@ -5,7 +5,7 @@
  *
  * Our own renames are told as well: a look finds the row at work, or written later than
  * the file. Whoever works on a row compares the file once more after the row is written
- * (blob_record.c, blob_verify.c), and so sees what others did until then.
+ * (blob_fetch.c, blob_verify.c), and so sees what others did until then.
  *
  * Kinds whose files may change are watched first. Objects of Git LFS are many, and who
  * reads them compares them with their names.

@@ -12,9 +12,9 @@
  * A command of a person (`blob remove`) is another process. It and we exclude each other
  * by a large blob's lease; small ones come by the thousand, and a lease would cost more
  * than they do. Of these one may be put in place just after its row was removed: then it
- * goes the same way (blob_record.c). An immutable one needs no lease either: whoever puts
+ * goes the same way (blob_fetch.c). An immutable one needs no lease either: whoever puts
  * it there puts the same bytes. A mutable one is only renamed into place while its row's
- * claim holds, and its lease, if it has one (blob_settle.c).
+ * claim holds, and its lease, if it has one (blob_fetch.c).
  */
 #include <fcntl.h>
 #include <sys/stat.h>

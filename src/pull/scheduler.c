@@ -1,5 +1,5 @@
 /*
- * The scheduler: due rows to workers, in three lanes (lane.c): repositories, blobs, and
+ * The scheduler: due rows to workers, in three lanes (scheduler.c): repositories, blobs, and
  * the verification of both. It sleeps until somebody says that rows have changed, a
  * worker is free, or the next row is due.
  */

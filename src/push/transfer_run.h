@@ -1,6 +1,6 @@
 /*
  * What the parts of a transfer share: transfer_plan.c says what is to be done,
- * transfer_git.c has git do it, transfer.c goes through the phases. For one thread.
+ * transfer.c has git do it, transfer.c goes through the phases. For one thread.
  */
 #ifndef PUSH_TRANSFER_RUN_H
 #define PUSH_TRANSFER_RUN_H

@@ -1,7 +1,7 @@
 /*
  * How `git receive-pack` is started: in the repository that was found, in the name of who
  * pushes, and only where the repository takes pushes. For receive_pack.c and
- * receive_advertise.c. Any thread.
+ * receive_pack.c. Any thread.
  */
 #ifndef SERVE_RECEIVE_GIT_H
 #define SERVE_RECEIVE_GIT_H

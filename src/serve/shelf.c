@@ -1,5 +1,5 @@
 /*
- * <directory>/<hh>/<62 digits>, form: serve/shelf_file.h. A file is written under
+ * <directory>/<hh>/<62 digits>, form: serve/shelf.h. A file is written under
  * another name and renamed when it is whole; nothing is synced: what a crash leaves cut
  * or empty its digest tells, and on a local file system the boot in the name keeps
  * entries of another boot from being found at all.

@@ -1,6 +1,6 @@
 /*
  * Whether the objects of a repository are whole: every pack read and summed up (git
- * verify-pack), every loose object as well (verify/verify_loose.h), and everything that
+ * verify-pack), every loose object as well (verify/verify_objects.h), and everything that
  * the refs reach is there (git rev-list --objects).
  */
 #ifndef VERIFY_VERIFY_OBJECTS_H

@@ -78,7 +78,7 @@ static void take_dues(struct verify_origin *verify, struct verify_lane *lane,
 }
 
 /* What comes while we sleep is due after half of the interval at the earliest
- * (change/notice_commit.c), or somebody wakes us for it. */
+ * (change/notice.c), or somebody wakes us for it. */
 static int64_t verify_origin_due_compute_wait(struct verify_origin *verify,
 					      const origin_rows *rows)
 {
