@@ -612,7 +612,7 @@ static void cli_check_run_all(struct checking *checking)
 {
 	struct err err;
 
-	if (cli_check_node(checking->conf, &err) != 0)
+	if (checking->node->check_settings(checking->conf, &err) != 0)
 		check_tell(checking, CHECK_WRONG, "configuration", &err);
 	else
 		check_tell_good(checking, "configuration", "%s, a %s",
@@ -626,7 +626,7 @@ static void cli_check_run_all(struct checking *checking)
 	check_data(checking);
 	check_cache(checking);
 	check_node(checking);
-	check_transport(checking);
+	checking->node->check_transport(checking);
 	if (checking->site.role == SITE_SECONDARY)
 		check_primary(checking);
 	else
@@ -640,7 +640,9 @@ static int cli_check_run(const struct cli *cli, bool is_json)
 {
 	AUTO_CONF struct conf *conf = NULL;
 	json_auto_t *object = json_object();
-	struct checking checking = { .is_json = is_json, .findings = json_array() };
+	struct checking checking = { .node = cli->node,
+				     .is_json = is_json,
+				     .findings = json_array() };
 	struct err err;
 
 	json_put(object, "findings", checking.findings);

@@ -14,6 +14,7 @@
 enum check_verdict { CHECK_GOOD, CHECK_NOTE, CHECK_WRONG };
 
 struct checking {
+	const struct cli_node *node;
 	bool is_json;
 	size_t wrong;
 	json_t *findings;
@@ -51,10 +52,6 @@ void check_foreign(struct checking *checking, const char *what,
 		   const struct leftovers_found *found);
 /* Whether there are repositories of a format that is not supported (check.c). */
 void check_formats(struct checking *checking);
-
-/* How clients reach the server (node/serve.c, as it takes the server's own
- * reader). */
-void check_transport(struct checking *checking);
 
 /* What is said of push, if anything is (check_blobs.c). */
 void check_push(struct checking *checking);

@@ -69,6 +69,11 @@ const struct command commands[] = {
 	{ NULL, NULL, NULL, NULL },
 };
 
+int cli_serve(struct cli *cli, int argc, char **argv)
+{
+	return cli->node->serve(cli, argc, argv);
+}
+
 static const struct command *cli_find_command(const char *name)
 {
 	for (const struct command *command = commands; command->name; command++)

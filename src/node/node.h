@@ -8,6 +8,9 @@
 
 struct node;
 
+/* What main() hands to the commands (cli/cli.h). */
+extern const struct cli_node node_for_cli;
+
 /* Starts everything the role needs; the site is served when it returns. ERR_BUSY: another
  * node has the data directory. */
 int node_start(const struct conf *conf, struct node **node, struct err *err);

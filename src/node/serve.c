@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "node/node.h"
 #include "node/role.h"
+#include "node/settings.h"
 #include "pull/pull.h"
 #include "report/report.h"
 #include "store/site_value.h"
@@ -127,7 +128,7 @@ static void check_proxies(struct checking *checking,
 	}
 }
 
-void check_transport(struct checking *checking)
+static void node_check_transport(struct checking *checking)
 {
 	AUTO_TRANSPORT struct transport transport;
 	struct err err;
@@ -250,7 +251,7 @@ static int node_serve_run(const struct cli *cli)
 	return EXIT_DONE;
 }
 
-int cli_serve(struct cli *cli, int argc, char **argv)
+static int node_serve(struct cli *cli, int argc, char **argv)
 {
 	int option;
 
@@ -269,3 +270,6 @@ int cli_serve(struct cli *cli, int argc, char **argv)
 		return cli_usage("serve", "it takes no operand");
 	return node_serve_run(cli);
 }
+
+const struct cli_node node_for_cli = { node_serve, node_settings_check,
+				       node_check_transport };
