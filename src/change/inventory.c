@@ -1,6 +1,5 @@
 #include "change/inventory.h"
 
-#include "change/blob_scan.h"
 #include "replicable/name.h"
 
 /* Ends and rows come from one read transaction, so that the tag never stands for rows of
@@ -13,32 +12,13 @@ struct picture {
 	enum event_scanned scanned;
 };
 
-static int inventory_read_scanned(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct picture *picture = arg;
-
-	return strcmp(picture->kind, KIND_REPOSITORY) == 0
-		       ? event_log_scanned_in(tx, &picture->scanned, err)
-		       : blob_scanned_in(tx, picture->kind, &picture->scanned, err);
-}
-
-int inventory_scanned(struct store *store, const char *kind, enum event_scanned *scanned,
-		      struct err *err)
-{
-	struct picture picture = { .kind = kind };
-	int result = store_read(store, inventory_read_scanned, &picture, err);
-
-	*scanned = picture.scanned;
-	return result;
-}
-
 static int inventory_read_ends(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct picture *picture = arg;
 
 	if (event_log_ends(tx, &picture->ends, err) != 0)
 		return -1;
-	return inventory_read_scanned(tx, picture, err);
+	return event_log_scanned_in(tx, picture->kind, &picture->scanned, err);
 }
 
 int inventory_etag(struct store *store, const char *kind, char etag[INVENTORY_ETAG_SIZE],

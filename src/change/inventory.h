@@ -8,11 +8,6 @@
 #include "store/store.h"
 #include "wire/wire_inventory.h"
 
-/* How much of a kind (KIND_REPOSITORY, or a type of blobs) was looked at since the log
- * began. */
-int inventory_scanned(struct store *store, const char *kind, enum event_scanned *scanned,
-		      struct err *err);
-
 /* What stands for a kind's whole inventory: with quotes. A read of one row. */
 int inventory_etag(struct store *store, const char *kind, char etag[INVENTORY_ETAG_SIZE],
 		   struct err *err);

@@ -36,4 +36,7 @@ int node_settings_read(const struct conf *conf, struct node_settings *settings,
 		       struct err *err);
 void node_settings_clear(struct node_settings *settings);
 
+/* Whether serve would take it, tokens included. */
+int node_settings_check(const struct conf *conf, struct err *err);
+
 #endif

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "change/inventory.h"
 #include "replicable/name.h"
-#include "report/report_lfs.h"
+#include "report/report_blobs.h"
 #include "web/api.h"
 
 #define REVERIFY_AT_LEAST_MS 60000
@@ -63,7 +63,7 @@ static int list_inventory(const struct web_request *request, size_t limit,
 	enum event_scanned scanned;
 	char etag[INVENTORY_ETAG_SIZE];
 
-	if (inventory_scanned(store, kind, &scanned, err) != 0)
+	if (event_log_scanned(store, kind, &scanned, err) != 0)
 		return -1;
 	if (scanned == SCANNED_NOTHING) {
 		web_answer_problem(response, 503, WIRE_NOT_SCANNED,

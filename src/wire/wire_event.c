@@ -1,6 +1,5 @@
 #include "wire/wire_event.h"
 
-#include "git/ref_diff.h"
 #include "replicable/name.h"
 
 /* Members. */
