@@ -67,6 +67,9 @@ void conf_subsections(const struct conf *conf, const char *section,
 PRINTF_LIKE(3, 4)
 int conf_error(const struct conf_entry *entry, struct err *err, const char *fmt, ...);
 
+/* The same before an error that another has reported of the value; its remedy is kept. */
+int conf_prefix(const struct conf_entry *entry, struct err *err);
+
 /*
  * Values. All leave *value as it is when entry is NULL, so that the caller puts the
  * default there first:

@@ -7,7 +7,17 @@
 #define TYPE_LIMIT 32
 #define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
 
-static const char *const layout_words[] = { "plain", "lfs", NULL };
+static const struct setting rows[] = {
+	{ "path", SETTING_AT(PATH, struct blob_kind, path), .is_required = true,
+	  .at_start = true },
+	{ "layout", SETTING_AT(CHOICE, struct blob_kind, layout), .initial = "plain",
+	  .words = (const char *const[]){ "plain", "lfs", NULL }, .at_start = true },
+	{ 0 },
+};
+
+const struct setting_table blob_settings_table = { .section = "blob",
+						   .rows = rows,
+						   .has_subsection = true };
 
 void blob_kinds_clear(struct blob_kinds *kinds)
 {
@@ -56,39 +66,19 @@ static int check_type(const struct conf *conf, const char *type, struct err *err
 			       "digit first; not \"repository\" or \"site\"");
 }
 
-static int blob_kinds_read_path(const struct conf *conf, const char *type,
-				const char **path, struct err *err)
-{
-	const struct conf_entry *entry = conf_get(conf, "blob", type, "path");
-
-	if (!entry) {
-		err_set(err, ERR_CONFIG, "blob.%s.path is not set", type);
-		return err_remedy(err, "name the directory of these files, an absolute "
-				       "path");
-	}
-	if (conf_read_text(entry, path, err) != 0)
-		return -1;
-	if ((*path)[0] != '/')
-		return conf_error(entry, err, "not an absolute path");
-	return 0;
-}
-
 static int read_kind(const struct conf *conf, const char *type, struct blob_kinds *kinds,
 		     struct err *err)
 {
-	const char *path = NULL;
-	size_t layout = BLOB_PLAIN;
+	struct blob_kind kind = { 0 };
 
-	if (check_type(conf, type, err) != 0 ||
-	    blob_kinds_read_path(conf, type, &path, err) != 0 ||
-	    conf_read_choice(conf_get(conf, "blob", type, "layout"), layout_words,
-			     &layout, err) != 0)
-		return -1;
-	struct blob_kind kind = { .type = xstrdup(type),
-				  .path = xstrdup(path),
-				  .layout = (enum blob_layout)layout };
-	vec_add(&kinds->items, kind);
-	return 0;
+	if (check_type(conf, type, err) == 0 &&
+	    settings_read(&blob_settings_table, conf, type, &kind, err) == 0) {
+		kind.type = xstrdup(type);
+		vec_add(&kinds->items, kind);
+		return 0;
+	}
+	settings_clear(&blob_settings_table, &kind);
+	return -1;
 }
 
 static int blob_kinds_compare_types(const void *one, const void *two)

@@ -365,32 +365,32 @@ int blob_scanned_in(struct store_tx *tx, const char *type, enum event_scanned *s
 	return 0;
 }
 
-struct setting {
+struct scan_mark {
 	const char *type;
 	enum event_scanned scanned;
 };
 
 static int set_work(struct store_tx *tx, void *arg, struct err *err)
 {
-	const struct setting *setting = arg;
+	const struct scan_mark *mark = arg;
 	AUTO_STR struct str value = STR_INIT;
 	enum event_scanned before;
 	char key[64];
 
-	if (blob_scanned_in(tx, setting->type, &before, err) != 0 ||
+	if (blob_scanned_in(tx, mark->type, &before, err) != 0 ||
 	    site_value_get(tx, EVENT_TIMELINE_KEY, &value, err) < 0)
 		return -1;
-	if (before >= setting->scanned)
+	if (before >= mark->scanned)
 		return 0;
-	str_add(&value, setting->scanned == SCANNED_ALL ? " all" : " part");
-	scanned_key(setting->type, key);
+	str_add(&value, mark->scanned == SCANNED_ALL ? " all" : " part");
+	scanned_key(mark->type, key);
 	return site_value_set(tx, key, value.data, err);
 }
 
 int blob_set_scanned(struct store *store, const char *type, enum event_scanned scanned,
 		     struct err *err)
 {
-	struct setting setting = { type, scanned };
+	struct scan_mark mark = { type, scanned };
 
-	return store_write(store, set_work, &setting, err);
+	return store_write(store, set_work, &mark, err);
 }

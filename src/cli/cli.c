@@ -101,7 +101,7 @@ int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
 		}
 		return -1;
 	}
-	if (cli_check_sections(*conf, err) == 0)
+	if (settings_check(cli->settings, *conf, err) == 0)
 		return 0;
 	conf_free(TAKE(*conf));
 	return -1;

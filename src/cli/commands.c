@@ -1,5 +1,7 @@
 #include "cli/cli.h"
 
+#define CHANGES_MOST 2 /* of a mistyped word */
+
 const struct command commands[] = {
 	{ "replicate",
 	  "[--blobs FROM=TO]... [--delete] [--force] [-j N] [--json] [--no-progress] "
@@ -62,3 +64,19 @@ const struct command commands[] = {
 	{ "demote", "", "Makes this site a secondary.", NULL },
 	{ NULL, NULL, NULL, NULL },
 };
+
+const char *cli_nearest_command(const char *word)
+{
+	const char *nearest = NULL;
+	size_t fewest = CHANGES_MOST + 1;
+
+	for (const struct command *command = commands; command->name; command++) {
+		size_t changes = text_distance(word, command->name);
+		if (command->run && changes < fewest &&
+		    changes < strlen(command->name) - 1) {
+			fewest = changes;
+			nearest = command->name;
+		}
+	}
+	return nearest;
+}

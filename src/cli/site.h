@@ -15,9 +15,13 @@ struct site {
 	char *data;         /* owned */
 	char *name;         /* site.name, or the host's; owned */
 	enum site_role role;
-	char *primary_url; /* of a secondary; owned, may be NULL */
+	char *primary_url, *primary_secret; /* of a secondary; owned, may be NULL */
 	int64_t lease_ttl_ms;
 };
+
+/* [site], [primary] and [lease]: tables of struct site. */
+enum { SITE_SETTINGS = 3 };
+extern const struct setting_table site_settings[SITE_SETTINGS];
 
 /* From the configuration, or from `directory` if that is not NULL. */
 int site_read(const struct cli *cli, const char *directory, struct site *site,

@@ -17,6 +17,31 @@
 #include "upkeep/copies_root.h"
 #include "upkeep/trash.h"
 
+#define AT(kind, member) SETTING_AT(kind, struct pull_settings, member)
+#define CAPACITY_MOST 256
+
+static const struct setting rows[] = {
+	{ "repositoryCapacity", AT(NUMBER, repository_capacity), .initial = "10",
+	  .max = CAPACITY_MOST },
+	{ "blobCapacity", AT(NUMBER, blob_capacity), .initial = "10",
+	  .max = CAPACITY_MOST },
+	{ "verificationCapacity", AT(NUMBER, verification_capacity), .initial = "2",
+	  .max = CAPACITY_MOST },
+	{ "scanInterval", AT(DURATION, scan_interval_ms), .initial = "1m", .min = 100,
+	  .unit = CONF_SECOND, .at_start = true },
+	{ "consistencyInterval", AT(DURATION, consistency_interval_ms), .initial = "1m",
+	  .min = CONF_SECOND, .unit = CONF_SECOND },
+	{ "timeout", AT(DURATION, timeout_ms), .initial = "3h", .min = CONF_SECOND,
+	  .unit = CONF_SECOND },
+	{ "reverifyInterval", AT(DURATION, reverify_ms), .initial = "7d",
+	  .min = CONF_SECOND, .unit = CONF_DAY },
+	{ "bandwidth", AT(SIZE, bandwidth), .initial = "0" },
+	{ "deleteBrake", AT(SHARE, delete_brake), .initial = "5%" },
+	{ 0 },
+};
+
+const struct setting_table pull_settings_table = { .section = "sync", .rows = rows };
+
 unsigned random_roll(void)
 {
 	unsigned roll;
