@@ -3,7 +3,7 @@
  * read, written down again with every value quoted, reads the same.
  *	clang -std=gnu17 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -Isrc \
  *		tests/fuzz/fuzz_conf.c \
- *		src/base/{clock,conf{,_parse,_read},err,file,log,map,mem,setting,str}.c
+ *		src/base/{clock,conf{,_read},err,file,log,map,mem,setting,str}.c
  */
 #include <assert.h>
 
