@@ -97,16 +97,8 @@ int site_read(const struct cli *cli, const char *directory, struct site *site,
  * the database. */
 int site_check_apart(const struct site *site, struct err *err)
 {
-	AUTO_FREE char *repositories = path_resolve(site->repositories);
-	AUTO_FREE char *data = path_resolve(site->data);
-
-	if (!path_is_below(data, repositories) && !path_is_below(repositories, data))
-		return 0;
-	err_set(err, ERR_CONFIG,
-		"site.repositories %s and site.data %s lie inside each other",
-		site->repositories, site->data);
-	return err_remedy(err, "choose directories of which none is above the other; "
-			       "mind symbolic links");
+	return paths_check_apart("site.repositories", site->repositories, "site.data",
+				 site->data, err);
 }
 
 static bool is_unused(const char *section, enum site_role role)

@@ -31,8 +31,7 @@ int site_read(const struct cli *cli, const char *directory, struct site *site,
 int site_from_conf(const struct conf *conf, struct site *site, struct err *err);
 void site_clear(struct site *site);
 
-/* ERR_CONFIG: one of site.repositories and site.data is in the other. Symbolic links are
- * followed; what does not exist yet is taken by its name. */
+/* ERR_CONFIG: one of site.repositories and site.data is in the other. */
 int site_check_apart(const struct site *site, struct err *err);
 
 /* Whether there are sections for the other role: not obeyed. *err says which is the

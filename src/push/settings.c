@@ -1,7 +1,5 @@
 #include "push/settings.h"
 
-#include <strings.h>
-
 #include "base/hash.h"
 #include "push/pattern.h"
 #include "push/settings_parts.h"
@@ -157,14 +155,9 @@ static const struct conf_entry *first_entry(const struct remote_source *source)
 {
 	const struct conf_list *all = conf_entries(source->conf);
 
-	for (size_t i = 0; i < all->count; i++) {
-		const struct conf_entry *entry = all->items[i];
-		if (strcasecmp(entry->section, "remote") == 0 &&
-		    (!source->subsection ||
-		     (entry->subsection &&
-		      strcmp(entry->subsection, source->subsection) == 0)))
-			return entry;
-	}
+	for (size_t i = 0; i < all->count; i++)
+		if (remote_source_has(source, all->items[i]))
+			return all->items[i];
 	return NULL;
 }
 

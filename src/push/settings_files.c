@@ -82,6 +82,13 @@ static int open_gerrit(struct settings_reader *reader, const struct conf_entry *
 	return 0;
 }
 
+bool remote_source_has(const struct remote_source *source, const struct conf_entry *entry)
+{
+	return strcasecmp(entry->section, "remote") == 0 &&
+	       !source->subsection == !entry->subsection &&
+	       (!entry->subsection || strcmp(entry->subsection, source->subsection) == 0);
+}
+
 static void add_source(struct settings_reader *reader, const struct conf *conf,
 		       const char *subsection, char *name)
 {
@@ -300,16 +307,6 @@ void settings_close_files(struct settings_reader *reader)
 	free(reader->site);
 }
 
-static bool same_remote(const struct conf_entry *entry,
-			const struct remote_source *source)
-{
-	if (strcasecmp(entry->section, "remote") != 0)
-		return false;
-	return source->subsection ? entry->subsection && strcmp(entry->subsection,
-								source->subsection) == 0
-				  : !entry->subsection;
-}
-
 /* Of the first key of a section that is not read, what is said of it. */
 static bool is_repeated(const struct conf_list *all, size_t which)
 {
@@ -342,24 +339,17 @@ static void note_entry(struct settings_reader *reader, const struct conf_entry *
 		settings_note(reader, entry, "%s", remark);
 }
 
-/* Some keys are given many times, as authGroup. */
-static bool is_first_of_key(const struct conf_list *all, size_t which,
-			    const struct remote_source *source)
-{
-	for (size_t i = 0; i < which; i++)
-		if (same_remote(all->items[i], source) &&
-		    strcasecmp(all->items[i]->key, all->items[which]->key) == 0)
-			return false;
-	return true;
-}
-
 void settings_note_remote(struct settings_reader *reader)
 {
 	const struct remote_source *source = reader->source;
 	const struct conf_list *all = conf_entries(source->conf);
 
+	/* Some keys are given many times, as authGroup. */
 	for (size_t i = 0; i < all->count; i++)
-		if (same_remote(all->items[i], source) && is_first_of_key(all, i, source))
+		if (remote_source_has(source, all->items[i]) &&
+		    conf_get_all(source->conf, "remote", source->subsection,
+				 all->items[i]->key)
+				    ->items[0] == all->items[i])
 			note_entry(reader, all->items[i]);
 }
 

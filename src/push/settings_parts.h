@@ -13,6 +13,10 @@ struct remote_source {
 	char *name;             /* owned */
 };
 
+/* Whether the entry is one of this remote. */
+bool remote_source_has(const struct remote_source *source,
+		       const struct conf_entry *entry);
+
 /* The struct of all three tables. */
 struct settings_reader {
 	struct push_settings settings;

@@ -72,17 +72,8 @@ int serve_settings_read(const struct conf *conf, const char *data,
 int serve_settings_check(const struct serve_settings *settings, const char *repositories,
 			 struct err *err)
 {
-	AUTO_FREE char *above = path_resolve(repositories);
-	AUTO_FREE char *cache = path_resolve(settings->directory);
-
-	if (!path_is_below(cache, above) && !path_is_below(above, cache))
-		return 0;
-	err_set(err, ERR_CONFIG,
-		"site.repositories %s and serve.cache %s lie inside "
-		"each other",
-		repositories, settings->directory);
-	return err_remedy(err, "choose directories of which none is above the other; "
-			       "mind symbolic links");
+	return paths_check_apart("site.repositories", repositories, "serve.cache",
+				 settings->directory, err);
 }
 
 void serve_settings_clear(struct serve_settings *settings)
