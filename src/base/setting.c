@@ -19,7 +19,8 @@ static int read_duration(const struct setting *row, const struct conf_entry *ent
 	bool has_seconds = row->min % CONF_SECOND == 0;
 	int64_t value = 0;
 
-	if (conf_read_duration(entry, row->unit, &value, err) != 0)
+	if (conf_read_duration(entry, row->unit ? row->unit : CONF_SECOND, &value, err) !=
+	    0)
 		return -1;
 	if (value < (int64_t)row->min)
 		return conf_error(entry, err, "it must be %" PRIu64 "%s or more",

@@ -31,7 +31,7 @@ struct setting {
 	const char *initial; /* the default, as one would write it; NULL: the field as it
 				was before */
 	uint64_t min, max;   /* max 0: none */
-	enum conf_unit unit; /* of a bare number */
+	enum conf_unit unit; /* of a bare number; 0: seconds */
 	const char *const *words; /* end in NULL */
 	bool is_required;
 	bool is_repeated; /* may be given several times: each is read, in order */

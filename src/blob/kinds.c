@@ -10,7 +10,7 @@
 static const struct setting rows[] = {
 	{ "path", SETTING_AT(PATH, struct blob_kind, path), .is_required = true,
 	  .at_start = true },
-	{ "layout", SETTING_AT(CHOICE, struct blob_kind, layout), .initial = "plain",
+	{ "layout", SETTING_AT(CHOICE, struct blob_kind, layout), "plain",
 	  .words = (const char *const[]){ "plain", "lfs", NULL }, .at_start = true },
 	{ 0 },
 };

@@ -35,8 +35,8 @@ static const struct setting primary_rows[] = {
 };
 
 static const struct setting lease_rows[] = {
-	{ "ttl", AT(DURATION, lease_ttl_ms), .initial = "30s", .min = CONF_SECOND,
-	  .unit = CONF_SECOND, .at_start = true },
+	{ "ttl", AT(DURATION, lease_ttl_ms), "30s", .min = CONF_SECOND,
+	  .at_start = true },
 	{ "backend", .type = SETTING_LATER, .initial = "local" },
 	{ "url", .type = SETTING_LATER },
 	{ "path", .type = SETTING_LATER },

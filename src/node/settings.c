@@ -6,10 +6,10 @@
 #include "web/access_rules.h"
 
 static const struct setting events_rows[] = {
-	{ "keepFor", SETTING_AT(DURATION, struct node_settings, keep_for_ms),
-	  .initial = "14d", .unit = CONF_DAY, .at_start = true },
-	{ "keepNumber", SETTING_AT(NUMBER, struct node_settings, keep_number),
-	  .initial = "1000000", .at_start = true },
+	{ "keepFor", SETTING_AT(DURATION, struct node_settings, keep_for_ms), "14d",
+	  .unit = CONF_DAY, .at_start = true },
+	{ "keepNumber", SETTING_AT(NUMBER, struct node_settings, keep_number), "1000000",
+	  .at_start = true },
 	{ 0 },
 };
 

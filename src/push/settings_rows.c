@@ -85,7 +85,7 @@ static int read_time(const struct setting *row, const struct conf_entry *entry,
 {
 	int64_t *value = setting_field(row, target), least = (int64_t)row->min;
 
-	if (parse_time(entry, row->unit, value, err) != 0)
+	if (parse_time(entry, row->unit ? row->unit : CONF_SECOND, value, err) != 0)
 		return -1;
 	if (*value == 0 && row->remark)
 		settings_note(target, entry, "%s", row->remark);
@@ -319,10 +319,11 @@ static void digest_bool(const void *field, struct str *out)
 
 #define PLACE(member) offsetof(struct settings_reader, member)
 #define AT(kind, member) SETTING_AT(kind, struct settings_reader, member)
-#define TIME(member) AT(DURATION, member), .read = read_time
-#define COUNT(member) AT(NUMBER, member), .read = read_count
-#define COUNT_OR_LESS(member) AT(NUMBER, member), .read = read_count_or_less
-#define TEXT(member) AT(TEXT, member), .read = read_filled
+#define TIME(member, initial) AT(DURATION, member), initial, .read = read_time
+#define COUNT(member, initial) AT(NUMBER, member), initial, .read = read_count
+#define COUNT_OR_LESS(member, initial)                                                   \
+	AT(NUMBER, member), initial, .read = read_count_or_less
+#define TEXT(member, initial) AT(TEXT, member), initial, .read = read_filled
 #define PATH(member) AT(PATH, member), .read = read_filled
 #define PATTERNS(member)                                                                 \
 	.offset = PLACE(member), .read = name_patterns_read, .is_repeated = true,        \
@@ -341,38 +342,33 @@ static const struct setting remote_rows[] = {
 	{ "excludeProjects", PATTERNS(remote.excluded_projects) },
 	{ "excludedRefsPattern", .offset = PLACE(remote.excluded_refs),
 	  .read = read_excluded_ref, .is_repeated = true, .digest = digest_patterns },
-	{ "remoteNameStyle", AT(CHOICE, remote.style), .initial = "slash",
-	  .read = read_style, .digest = digest_style,
+	{ "remoteNameStyle", AT(CHOICE, remote.style), "slash", .read = read_style,
+	  .digest = digest_style,
 	  .words = (const char *const[]){ "slash", "dash", "underscore", "basenameOnly",
 					  NULL } },
-	{ "replicatePermissions", AT(BOOL, remote.replicates_permissions),
-	  .initial = "true", .digest = digest_bool },
-	{ "replicateProjectDeletions", AT(BOOL, remote.replicates_deletions),
-	  .initial = "false", .digest = digest_bool },
-	{ "mirror", AT(BOOL, remote.mirrors), .initial = "false", .digest = digest_bool },
-	{ "replicateNoteDbMetaRefs", AT(BOOL, remote.replicates_note_db_meta),
-	  .initial = "true", .digest = digest_bool },
-	{ "createMissingRepositories", AT(BOOL, remote.creates_missing),
-	  .initial = "true" },
-	{ "storeRefLog", AT(BOOL, remote.stores_ref_log), .initial = "false" },
-	{ "threads", COUNT_OR_LESS(remote.threads), .initial = "1", .min = 1,
-	  .max = 1024 },
-	{ "timeout", TIME(remote.silence_ms), .initial = "15m", .unit = CONF_SECOND,
+	{ "replicatePermissions", AT(BOOL, remote.replicates_permissions), "true",
+	  .digest = digest_bool },
+	{ "replicateProjectDeletions", AT(BOOL, remote.replicates_deletions), "false",
+	  .digest = digest_bool },
+	{ "mirror", AT(BOOL, remote.mirrors), "false", .digest = digest_bool },
+	{ "replicateNoteDbMetaRefs", AT(BOOL, remote.replicates_note_db_meta), "true",
+	  .digest = digest_bool },
+	{ "createMissingRepositories", AT(BOOL, remote.creates_missing), "true" },
+	{ "storeRefLog", AT(BOOL, remote.stores_ref_log), "false" },
+	{ "threads", COUNT_OR_LESS(remote.threads, "1"), .min = 1, .max = 1024 },
+	{ "timeout", TIME(remote.silence_ms, "15m"),
 	  .remark = "a push that stalls is never ended, and holds up its URI" },
-	{ "replicationDelay", TIME(remote.delay_ms), .initial = "15s",
-	  .unit = CONF_SECOND },
-	{ "rescheduleDelay", TIME(remote.reschedule_ms), .initial = "3s",
-	  .min = 3 * CONF_SECOND, .unit = CONF_SECOND },
-	{ "replicationRetry", TIME(remote.retry_ms), .initial = "1m", .unit = CONF_MINUTE,
+	{ "replicationDelay", TIME(remote.delay_ms, "15s") },
+	{ "rescheduleDelay", TIME(remote.reschedule_ms, "3s"), .min = 3 * CONF_SECOND },
+	{ "replicationRetry", TIME(remote.retry_ms, "1m"), .unit = CONF_MINUTE,
 	  .remark = "the first retry comes after 1 s, not at once" },
-	{ "replicationMaxRetries", COUNT(remote.max_retries) },
-	{ "drainQueueAttempts", COUNT_OR_LESS(remote.drain_attempts), .initial = "0" },
-	{ "pushBatchSize", COUNT_OR_LESS(remote.batch_size) },
-	{ "slowLatencyThreshold", TIME(remote.slow_ms), .initial = "15m",
-	  .unit = CONF_SECOND },
-	{ "receivepack", TEXT(remote.receive_pack) },
-	{ "uploadpack", TEXT(remote.upload_pack) },
-	{ "gitPath", TEXT(remote.git_path), .initial = "git" },
+	{ "replicationMaxRetries", COUNT(remote.max_retries, NULL) },
+	{ "drainQueueAttempts", COUNT_OR_LESS(remote.drain_attempts, "0") },
+	{ "pushBatchSize", COUNT_OR_LESS(remote.batch_size, NULL) },
+	{ "slowLatencyThreshold", TIME(remote.slow_ms, "15m") },
+	{ "receivepack", TEXT(remote.receive_pack, NULL) },
+	{ "uploadpack", TEXT(remote.upload_pack, NULL) },
+	{ "gitPath", TEXT(remote.git_path, "git") },
 	{ "sshKey", PATH(remote.ssh_key), .is_own = true },
 	{ "sshKnownHosts", PATH(remote.ssh_known_hosts), .is_own = true },
 	{ "authGroup", .type = SETTING_IGNORED,
@@ -396,17 +392,16 @@ static const struct setting replication_rows[] = {
 	{ "config", .is_own = true },
 	{ "eventsDirectory", AT(TEXT, settings.directory), .read = read_directory,
 	  .at_start = true, .is_own = true },
-	{ "distributionInterval", TIME(settings.interval_ms), .initial = "0",
-	  .unit = CONF_SECOND, .is_own = true },
-	{ "randomDelay", TIME(settings.random_ms), .unit = CONF_SECOND, .is_own = true },
-	{ "maxRetries", COUNT(max_retries), .initial = "0" },
+	{ "distributionInterval", TIME(settings.interval_ms, "0"), .is_own = true },
+	{ "randomDelay", TIME(settings.random_ms, NULL), .is_own = true },
+	{ "maxRetries", COUNT(max_retries, "0") },
 	{ "lockErrorMaxRetries", .offset = PLACE(settings.lock_max_retries),
 	  .read = read_count_or_less },
 	/* Behind the one that it wins over. */
 	{ "updateRefErrorMaxRetries", .offset = PLACE(settings.lock_max_retries),
 	  .read = read_count_or_less },
-	{ "repositoryTransfers", AT(NUMBER, settings.repository_transfers),
-	  .initial = "4", .min = 1, .max = 1024, .is_own = true },
+	{ "repositoryTransfers", AT(NUMBER, settings.repository_transfers), "4", .min = 1,
+	  .max = 1024, .is_own = true },
 	{ "bytesInFlight", AT(SIZE, settings.bytes_in_flight), .is_own = true },
 	{ "webhook", AT(TEXT, settings.webhook), .read = read_webhook, .is_own = true },
 	{ "webhookSecretFile", .read = read_webhook_secret, .is_own = true },
@@ -432,15 +427,13 @@ static const struct setting replication_rows[] = {
 };
 
 static const struct setting gerrit_rows[] = {
-	{ "replicateOnStartup", AT(BOOL, settings.replicates_on_startup),
-	  .initial = "false" },
-	{ "defaultForceUpdate", AT(BOOL, forces), .initial = "false" },
-	{ "maxRefsToLog", COUNT_OR_LESS(settings.max_refs_to_log), .initial = "0" },
-	{ "maxRefsToShow", COUNT_OR_LESS(settings.max_refs_to_show), .initial = "2" },
-	{ "pushBatchSize", COUNT_OR_LESS(batch_size), .initial = "0" },
-	{ "sshCommandTimeout", TIME(settings.ssh_command_ms), .initial = "0",
-	  .unit = CONF_SECOND },
-	{ "sshConnectionTimeout", TIME(settings.ssh_connect_ms), .initial = "2m",
+	{ "replicateOnStartup", AT(BOOL, settings.replicates_on_startup), "false" },
+	{ "defaultForceUpdate", AT(BOOL, forces), "false" },
+	{ "maxRefsToLog", COUNT_OR_LESS(settings.max_refs_to_log, "0") },
+	{ "maxRefsToShow", COUNT_OR_LESS(settings.max_refs_to_show, "2") },
+	{ "pushBatchSize", COUNT_OR_LESS(batch_size, "0") },
+	{ "sshCommandTimeout", TIME(settings.ssh_command_ms, "0") },
+	{ "sshConnectionTimeout", TIME(settings.ssh_connect_ms, "2m"),
 	  .unit = CONF_MILLISECOND },
 	{ "autoReload", .type = SETTING_IGNORED,
 	  .remark = "files are read again when the node gets SIGHUP, never by "

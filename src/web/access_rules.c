@@ -35,7 +35,7 @@ static int read_operator(const struct setting *row, const struct conf_entry *ent
 
 static const struct setting access_rows[] = {
 	{ "anonymousRead", SETTING_AT(BOOL, struct access_rules, anonymous_read),
-	  .initial = "false" },
+	  "false" },
 	{ "anonymousRepository", .type = SETTING_OWN, .read = name_patterns_read,
 	  .offset = offsetof(struct access_rules, anonymous), .is_repeated = true },
 	{ "operatorTokenFile", .type = SETTING_OWN, .read = read_operator,
@@ -46,10 +46,8 @@ static const struct setting access_rows[] = {
 
 static const struct setting secondary_rows[] = {
 	{ "secretFile", SETTING_AT(TEXT, struct secondary_settings, secret_file) },
-	{ "enabled", SETTING_AT(BOOL, struct secondary_settings, is_enabled),
-	  .initial = "true" },
-	{ "bandwidth", SETTING_AT(SIZE, struct secondary_settings, bandwidth),
-	  .initial = "0" },
+	{ "enabled", SETTING_AT(BOOL, struct secondary_settings, is_enabled), "true" },
+	{ "bandwidth", SETTING_AT(SIZE, struct secondary_settings, bandwidth), "0" },
 	{ 0 },
 };
 

@@ -110,7 +110,7 @@ static int read_expires(const struct setting *row, const struct conf_entry *entr
 
 static const struct setting rows[] = {
 	{ "file", .type = SETTING_OWN, .read = tokens_read_file, .is_required = true },
-	{ "rights", SETTING_AT(CHOICE, struct token, rights), .initial = "read",
+	{ "rights", SETTING_AT(CHOICE, struct token, rights), "read",
 	  .words = (const char *const[]){ "read", "push", "operate", NULL } },
 	{ "repository", .type = SETTING_OWN,
 	  .offset = offsetof(struct token, repositories), .read = name_patterns_read,

@@ -33,7 +33,7 @@ static int read_proxy(const struct setting *row, const struct conf_entry *entry,
 }
 
 static const struct setting rows[] = {
-	{ "listen", AT(TEXT, listen), .initial = "127.0.0.1:8418", .read = read_listen,
+	{ "listen", AT(TEXT, listen), "127.0.0.1:8418", .read = read_listen,
 	  .at_start = true },
 	{ "url", AT(TEXT, url) },
 	{ "tlsCertificate", AT(TEXT, certificate) },
@@ -42,8 +42,7 @@ static const struct setting rows[] = {
 	  .offset = offsetof(struct transport, proxies) },
 	{ "connections", AT(NUMBER, connections), .min = 1, .max = 1 << 20,
 	  .at_start = true },
-	{ "connectionsPerClient", AT(NUMBER, per_client), .initial = "64",
-	  .max = 1 << 20 },
+	{ "connectionsPerClient", AT(NUMBER, per_client), "64", .max = 1 << 20 },
 	{ 0 },
 };
 
