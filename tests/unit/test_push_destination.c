@@ -2,7 +2,6 @@
 
 #include "base/hash.h"
 #include "base/proc.h"
-#include "push/circle.h"
 #include "push/destination.h"
 #include "push_conf.h"
 
