@@ -490,7 +490,7 @@ TEST(the_digest_changes_with_what_decides_on_tasks_only)
 	}
 }
 
-/* It is a part of what task files are known by: another one pushes everything again. */
+/* Nodes of two versions that share a task store compare it. */
 TEST(the_digest_of_a_configuration_is_that_of_all_versions)
 {
 	assert_ok(
