@@ -354,8 +354,7 @@ void settings_note_remote(struct settings_reader *reader)
 }
 
 /* Keys that are not of a remote. In our own file, others know the other sections. */
-static void settings_notes_note_others(struct settings_reader *reader,
-				       const struct conf *conf)
+static void note_other_sections(struct settings_reader *reader, const struct conf *conf)
 {
 	const struct conf_list *all = conf_entries(conf);
 
@@ -411,7 +410,7 @@ static void note_strangers(struct settings_reader *reader)
 
 void settings_note_keys(struct settings_reader *reader)
 {
-	settings_notes_note_others(reader, reader->main);
+	note_other_sections(reader, reader->main);
 	for (size_t i = 0; i < reader->fans.count; i++)
 		note_fan(reader, reader->fans.items[i]);
 	if (reader->gerrit)

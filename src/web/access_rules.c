@@ -57,8 +57,9 @@ const struct setting_table secondary_settings_table = { .section = "secondary",
 							.rows = secondary_rows,
 							.has_subsection = true };
 
-static int add_key(const struct conf *conf, const char *site, const char *path,
-		   struct access_rules *rules, struct err *err)
+static int access_rules_add_key(const struct conf *conf, const char *site,
+				const char *path, struct access_rules *rules,
+				struct err *err)
 {
 	struct site_key key;
 
@@ -78,7 +79,8 @@ static int access_rules_read_site(const struct conf *conf, const char *site,
 	int result = settings_read(&secondary_settings_table, conf, site, &settings, err);
 
 	if (result == 0 && settings.is_enabled)
-		result = add_key(conf, site, settings.secret_file, rules, err);
+		result = access_rules_add_key(conf, site, settings.secret_file, rules,
+					      err);
 	settings_clear(&secondary_settings_table, &settings);
 	return result;
 }
