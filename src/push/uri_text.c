@@ -259,6 +259,21 @@ bool uri_text_has_name(const struct uri_text *uri)
 	return strstr(uri->raw_path, NAME) != NULL;
 }
 
+/* As the path of an HTTP URL: each part as Guava's path segment escaper has it. */
+static void add_encoded_name(struct str *out, const char *name)
+{
+	static const char kept[] = "abcdefghijklmnopqrstuvwxyz"
+				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				   "-._~!$'()*,;&=@:+/";
+
+	for (; *name; name++) {
+		if (strchr(kept, *name))
+			str_add_char(out, *name);
+		else
+			str_addf(out, "%%%02X", (unsigned)(unsigned char)*name);
+	}
+}
+
 /* What stands before and behind the name is decoded by itself, so that nothing in the
  * name is. */
 int uri_text_put_name(struct uri_text *uri, const char *name, struct err *err)
@@ -279,7 +294,7 @@ int uri_text_put_name(struct uri_text *uri, const char *name, struct err *err)
 	str_addf(&path, "%s%s%s", head, name, tail);
 	str_add(&raw, before);
 	if (uri->kind == URL_HTTP)
-		name_add_encoded(&raw, name);
+		add_encoded_name(&raw, name);
 	else
 		str_add(&raw, name);
 	str_add(&raw, behind);
@@ -372,19 +387,5 @@ void name_add_styled(struct str *out, const char *project, enum name_style style
 	case NAME_SLASH:
 		str_add(out, project);
 		break;
-	}
-}
-
-void name_add_encoded(struct str *out, const char *name)
-{
-	static const char kept[] = "abcdefghijklmnopqrstuvwxyz"
-				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				   "-._~!$'()*,;&=@:+/";
-
-	for (; *name; name++) {
-		if (strchr(kept, *name))
-			str_add_char(out, *name);
-		else
-			str_addf(out, "%%%02X", (unsigned)(unsigned char)*name);
 	}
 }

@@ -41,14 +41,8 @@ void uri_text_render(const struct uri_text *uri, struct str *out);
  * else as it stands. The caller frees. */
 char *uri_text_without_secrets(const char *text, const struct uri_text *uri);
 
-/* What stands for ${name} in a URL. */
-
-/* Appends the project's name in remoteNameStyle. Nothing is appended if nothing is left
- * of it (".git" by basenameOnly). */
+/* Appends what stands for ${name} in a URL: the project's name in remoteNameStyle.
+ * Nothing if nothing is left of it (".git" by basenameOnly). */
 void name_add_styled(struct str *out, const char *project, enum name_style style);
-
-/* Appends it as the path of an HTTP URL: each part as Guava's path segment escaper has
- * it. */
-void name_add_encoded(struct str *out, const char *name);
 
 #endif
