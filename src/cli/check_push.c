@@ -8,6 +8,7 @@
 #include "base/proc.h"
 #include "cli/push_site.h"
 #include "cli/site_data.h"
+#include "push/circle.h"
 #include "push/destination.h"
 #include "push/queue_view.h"
 #include "push/select.h"

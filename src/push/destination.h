@@ -64,11 +64,6 @@ bool destinations_have(const struct push_settings *settings, const char *project
  * remote. Borrowed. */
 const char *destination_share(const struct destination *destination);
 
-/* ERR_CONFIG: what is at the destination, here below `root`, is pushed by a remote, so
- * that a push would ask for another without end. */
-int destination_check_circle(const struct push_settings *settings, const char *root,
-			     const struct destination *destination, struct err *err);
-
 void destination_clear(struct destination *destination);
 void destination_list_clear(destination_list *list);
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "git/refs.h"
 #include "git/repo.h"
-#include "push/destination.h"
+#include "push/circle.h"
 #include "push/outcome.h"
 #include "push/push_metrics.h"
 #include "push/ref_events.h"

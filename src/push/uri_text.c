@@ -1,5 +1,7 @@
 #include "push/uri_text.h"
 
+#include "push/name_encoding.h"
+
 #define NAME "${name}"
 
 /* Decodes %xx in len bytes; the caller frees. NULL: a "%" without two digits, or %00. */
@@ -259,21 +261,6 @@ bool uri_text_has_name(const struct uri_text *uri)
 	return strstr(uri->raw_path, NAME) != NULL;
 }
 
-/* As the path of an HTTP URL: each part as Guava's path segment escaper has it. */
-static void add_encoded_name(struct str *out, const char *name)
-{
-	static const char kept[] = "abcdefghijklmnopqrstuvwxyz"
-				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				   "-._~!$'()*,;&=@:+/";
-
-	for (; *name; name++) {
-		if (strchr(kept, *name))
-			str_add_char(out, *name);
-		else
-			str_addf(out, "%%%02X", (unsigned)(unsigned char)*name);
-	}
-}
-
 /* What stands before and behind the name is decoded by itself, so that nothing in the
  * name is. */
 int uri_text_put_name(struct uri_text *uri, const char *name, struct err *err)
@@ -294,7 +281,7 @@ int uri_text_put_name(struct uri_text *uri, const char *name, struct err *err)
 	str_addf(&path, "%s%s%s", head, name, tail);
 	str_add(&raw, before);
 	if (uri->kind == URL_HTTP)
-		add_encoded_name(&raw, name);
+		name_add_encoded(&raw, name);
 	else
 		str_add(&raw, name);
 	str_add(&raw, behind);
@@ -303,89 +290,4 @@ int uri_text_put_name(struct uri_text *uri, const char *name, struct err *err)
 	uri->path = str_take(&path);
 	uri->raw_path = str_take(&raw);
 	return 0;
-}
-
-static void uri_text_add_escaped(struct str *out, const char *text, const char *reserved)
-{
-	for (; *text; text++) {
-		unsigned byte = (unsigned char)*text;
-		if (byte <= ' ' || byte > 0x7f || strchr(reserved, (int)byte) ||
-		    byte == '%')
-			str_addf(out, "%%%02x", byte);
-		else
-			str_add_char(out, *text);
-	}
-}
-
-void uri_text_render(const struct uri_text *uri, struct str *out)
-{
-	if (uri->scheme)
-		str_addf(out, "%s://", uri->scheme);
-	if (uri->user)
-		uri_text_add_escaped(out, uri->user, "!*'();:@&=+$,/?#[]");
-	if (uri->host) {
-		if (uri->user && uri->user[0])
-			str_add_char(out, '@');
-		uri_text_add_escaped(out, uri->host, "");
-		if (uri->port > 0)
-			str_addf(out, ":%u", uri->port);
-	}
-	if (!uri->scheme) {
-		str_addf(out, "%s%s", uri->host ? ":" : "", uri->path);
-		return;
-	}
-	if (uri->path[0] && uri->path[0] != '/')
-		str_add_char(out, '/');
-	uri_text_add_escaped(out, uri->path, "");
-}
-
-char *uri_text_without_secrets(const char *text, const struct uri_text *uri)
-{
-	const char *start = uri->scheme ? strstr(text, "://") : NULL, *at, *cut;
-	size_t authority;
-
-	start = start ? start + 3 : text;
-	authority =
-		uri->scheme ? strcspn(start, "/") : strlen(text) - strlen(uri->raw_path);
-	at = memrchr(start, '@', authority);
-	if (!at || !uri->user)
-		return xstrdup(text);
-	if (uri->kind == URL_HTTP || uri->kind == URL_GERRIT_HTTP)
-		return xasprintf("%.*s%s", (int)(start - text), text, at + 1);
-	cut = memchr(start, ':', (size_t)(at - start));
-	return xasprintf("%.*s%s", (int)((cut ? cut : at) - text), text, at);
-}
-
-static void add_replaced(struct str *out, const char *name, char slash)
-{
-	for (; *name; name++)
-		str_add_char(out, *name == '/' ? slash : *name);
-}
-
-static void add_basename(struct str *out, const char *name)
-{
-	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
-	const char *dot = strrchr(base, '.');
-
-	str_add_bytes(out, base, dot ? (size_t)(dot - base) : strlen(base));
-}
-
-/* Gerrit does it behind the encoding, which comes to the same: no character that is
- * looked for here is encoded, and none comes into being. */
-void name_add_styled(struct str *out, const char *project, enum name_style style)
-{
-	switch (style) {
-	case NAME_DASH:
-		add_replaced(out, project, '-');
-		break;
-	case NAME_UNDERSCORE:
-		add_replaced(out, project, '_');
-		break;
-	case NAME_BASENAME:
-		add_basename(out, project);
-		break;
-	case NAME_SLASH:
-		str_add(out, project);
-		break;
-	}
 }

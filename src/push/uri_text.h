@@ -41,8 +41,4 @@ void uri_text_render(const struct uri_text *uri, struct str *out);
  * else as it stands. The caller frees. */
 char *uri_text_without_secrets(const char *text, const struct uri_text *uri);
 
-/* Appends what stands for ${name} in a URL: the project's name in remoteNameStyle.
- * Nothing if nothing is left of it (".git" by basenameOnly). */
-void name_add_styled(struct str *out, const char *project, enum name_style style);
-
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/proc.h"
+#include "push/circle.h"
 #include "push/destination.h"
 #include "push_conf.h"
 
