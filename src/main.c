@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
+#include "node/node.h"
 #include "node/settings.h"
 
 #define DEFAULT_CONFIG "/etc/refrelay/refrelay.conf"
@@ -62,7 +63,8 @@ static int read_global_options(struct cli *cli, int argc, char **argv, int *next
 static int main_run_arguments(int argc, char **argv)
 {
 	const char *named = getenv("REFRELAY_CONFIG");
-	struct cli cli = { .config_path = named ? named : DEFAULT_CONFIG,
+	struct cli cli = { .node = &node_for_cli,
+			   .config_path = named ? named : DEFAULT_CONFIG,
 			   .settings = node_settings_tables };
 	int next = argc, status;
 

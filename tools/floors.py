@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Checks that src/ keeps its floors: a file includes files of its own folder and of
-floors below, never above, and never of a sibling on the same floor.
+floors below, never above, and never of a sibling on the same floor. What a header declares
+is defined in the header's own folder: else a floor could call one above it.
+
+It relies on the project's formatting: what begins in the first column is a declaration.
 
 usage: floors.py [SOURCE_FOLDER]        prints one line a fault; exit status 1 if any
 """
@@ -36,6 +39,9 @@ BASE = len(FLOORS) - 1
 FLOOR_OF = {folder: floor for floor, row in enumerate(FLOORS) for folder in row}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+# A name and its parameters, at the top level of a file: with a body, or without one.
+FUNCTION = re.compile(r"^(?!static\b|typedef\b|#|[ \t}])[^\n;={}]*?\b(\w+)\((?:[^;{}]*)\)"
+                      r"[^;{}()]*(?:__attribute__\(\([^;{}]*\)\))?\s*([;{])", re.MULTILINE)
 
 
 def blank(match):
@@ -66,6 +72,28 @@ def why_not(user, used):
     return None
 
 
+def functions(path):
+    """Yields line number, name, and whether it is defined there."""
+    text = COMMENT.sub(blank, path.read_text(errors="replace"))
+    for match in FUNCTION.finditer(text):
+        yield (text.count("\n", 0, match.start(1)) + 1, match.group(1),
+               match.group(2) == "{")
+
+
+def strays(source):
+    """Functions that are declared in one folder and defined in another."""
+    homes = {}
+    for path in sorted(source.rglob("*.h")):
+        for _, name, is_defined in functions(path):
+            if not is_defined:
+                homes.setdefault(name, path)
+    for path in sorted(source.rglob("*.c")):
+        for line, name, is_defined in functions(path):
+            home = homes.get(name)
+            if is_defined and home and home.parent != path.parent:
+                yield f"{path}:{line}: defines {name}, which {home} declares"
+
+
 def faults(source):
     for path in sorted(source.rglob("*.[ch]")):
         parts = path.relative_to(source).parts
@@ -90,7 +118,7 @@ def main(arguments):
         print(f"floors.py: {source} is no directory", file=sys.stderr)
         return 2
     count = 0
-    for fault in faults(source):
+    for fault in [*faults(source), *strays(source)]:
         print(fault)
         count += 1
     return 1 if count else 0

@@ -1,6 +1,6 @@
 /*
- * What the parts of base/proc share: proc_start.c opens and starts, proc.c waits and
- * ends, proc_stream.c reads meanwhile, proc_judge.c tells what came of it. For one
+ * What the parts of base/proc share: proc.c opens and starts, proc.c waits and
+ * ends, proc_stream.c reads meanwhile, proc.c tells what came of it. For one
  * thread at a time.
  */
 #ifndef BASE_PROC_RUN_H

@@ -15,7 +15,6 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/path.h"
 
 #ifndef RWF_DONTCACHE
 #define RWF_DONTCACHE 0x80

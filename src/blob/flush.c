@@ -24,7 +24,6 @@
 #include <sys/vfs.h>
 
 #include "base/file.h"
-#include "base/path.h"
 
 /* From so many files on one flush of everything is cheaper than one for each. */
 #define MANY 16

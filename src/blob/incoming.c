@@ -15,20 +15,317 @@
  */
 #include "blob/incoming.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/sendfile.h>
 #include <sys/statvfs.h>
 
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "blob/incoming_parts.h"
+#include "base/seen_time.h"
+#include "blob/flush.h"
 #include "blob/place.h"
+
+struct blob_incoming {
+	int root;    /* borrowed */
+	char *id;    /* owned */
+	char *place; /* the directory below root that the file is in; owned */
+	char name[48];
+	int fd; /* locked, so that nobody else writes to it or takes it away */
+	dev_t device;
+	bool is_resumable;
+	bool is_broken;    /* a write failed: what is on disk is not known */
+	uint64_t expected; /* UINT64_MAX: not known */
+	uint64_t stored;   /* bytes in the file, and in the digest */
+	char *buffer;      /* what follows them; owned, NULL: not needed yet */
+	size_t used;
+	struct hash hash;
+	bool has_digest;
+	char digest[BLOB_DIGEST_SIZE];
+};
+
+enum incoming_fate {
+	INCOMING_IN_PLACE, /* the file is somebody's now */
+	INCOMING_DROPPED,
+};
+
+static int incoming_store(struct blob_incoming *incoming, struct err *err);
+static void incoming_free(struct blob_incoming *incoming, enum incoming_fate fate);
+
+/*
+ * In this order: the content of all is on disk; then, by one rename each, all have their
+ * names; then the names are on disk. A crash between leaves old files or new ones, and
+ * temporary ones that are resumed or expire.
+ */
+
+#define TRIES 3
+
+/* Those on one file system. */
+struct group {
+	VEC(struct blob_arrival *) items;
+	VEC(int) files;
+	enum flush_way way;
+};
+
+static void blob_arrivals_mark_failed(struct blob_arrival *arrival, const struct err *why)
+{
+	arrival->failed = true;
+	arrival->why = *why;
+}
+
+/* Who could not read the old file cannot read the new one; but we must. */
+static int blob_arrivals_prepare(struct blob_arrival *arrival, struct err *err)
+{
+	struct blob_incoming *incoming = arrival->incoming;
+	struct stat old;
+
+	if (incoming->is_broken)
+		return err_set(err, ERR_DISK, "%s could not be written", incoming->id);
+	if (incoming->used > 0 && incoming_store(incoming, err) != 0)
+		return -1;
+	if (place_check(incoming->root, incoming->id, &old, err) != 0)
+		return -1;
+	if ((old.st_mode & S_IRUSR) && fchmod(incoming->fd, old.st_mode & 0777) != 0)
+		return err_errno(err, "cannot set the mode of %s", incoming->id);
+	return 0;
+}
+
+static int try_rename(const struct blob_incoming *incoming, struct err *err)
+{
+	AUTO_CLOSE int from =
+		path_open_beneath(incoming->root, incoming->place, O_PATH | O_DIRECTORY);
+	AUTO_CLOSE int to = place_open_parent(incoming->root, incoming->id, err);
+
+	if (to < 0)
+		return -1;
+	if (from >= 0 &&
+	    renameat(from, incoming->name, to, place_name(incoming->id)) == 0)
+		return 0;
+	err_errno(err, "cannot move %s into place", incoming->id);
+	if (err->sys_errno == EISDIR)
+		err->class = ERR_CONFLICT;
+	return -1;
+}
+
+/* Again, when the directory was taken away as an empty one just then. */
+static int move_into_place(struct blob_arrival *arrival, struct err *err)
+{
+	struct stat st;
+	int result = -1;
+
+	*err = (struct err){ .class = ERR_MISSING };
+	for (int i = 0; i < TRIES && result != 0 && err->class == ERR_MISSING; i++)
+		result = try_rename(arrival->incoming, err);
+	if (result != 0)
+		return -1;
+	failpoint("blob.renamed");
+	if (fstat(arrival->incoming->fd, &st) != 0)
+		return err_errno(err, "cannot look at %s", arrival->incoming->id);
+	blob_print_of(&st, &arrival->print);
+	return 0;
+}
+
+/* With a log or a whole file system, the last name takes all others along. */
+static int flush_names(int root, const struct group *group, struct err *err)
+{
+	bool is_done = false;
+
+	for (size_t i = group->items.count; i > 0 && !is_done; i--) {
+		const struct blob_arrival *arrival = group->items.items[i - 1];
+		if (arrival->failed)
+			continue;
+		if (flush_name(root, arrival->incoming->id, group->way, err) != 0)
+			return -1;
+		is_done = group->way != FLUSH_EACH;
+	}
+	return 0;
+}
+
+static int commit_group(int root, struct group *group, struct err *err)
+{
+	assert(group->files.items); /* at least one */
+	group->way = flush_way_for(group->files.items[0], group->files.count);
+	if (flush_data(group->files.items, group->files.count, group->way, err) != 0)
+		return -1;
+	failpoint("blob.synced");
+	for (size_t i = 0; i < group->items.count; i++) {
+		struct err why;
+		if (move_into_place(group->items.items[i], &why) != 0)
+			blob_arrivals_mark_failed(group->items.items[i], &why);
+	}
+	return flush_names(root, group, err);
+}
+
+/* Those from `first` on that are on the same file system as that one. */
+static void blob_arrivals_collect_group(blob_arrivals *arrivals, size_t first,
+					bool *is_taken, struct group *group)
+{
+	dev_t device = arrivals->items[first].incoming->device;
+
+	for (size_t i = first; i < arrivals->count; i++) {
+		struct blob_arrival *arrival = &arrivals->items[i];
+		if (is_taken[i] || arrival->incoming->device != device)
+			continue;
+		is_taken[i] = true;
+		vec_add(&group->items, arrival);
+		vec_add(&group->files, arrival->incoming->fd);
+	}
+}
+
+static int commit_all(int root, blob_arrivals *arrivals, struct err *err)
+{
+	AUTO_FREE bool *is_taken = xcalloc(arrivals->count + 1, sizeof(*is_taken));
+	int result = 0;
+
+	for (size_t i = 0; i < arrivals->count; i++)
+		is_taken[i] = arrivals->items[i].failed;
+	for (size_t i = 0; i < arrivals->count && result == 0; i++) {
+		struct group group = { 0 };
+		if (is_taken[i])
+			continue;
+		blob_arrivals_collect_group(arrivals, i, is_taken, &group);
+		result = commit_group(root, &group, err);
+		vec_clear(&group.items);
+		vec_clear(&group.files);
+	}
+	return result;
+}
+
+int blob_arrivals_commit(int root, blob_arrivals *arrivals, struct err *err)
+{
+	int result;
+
+	for (size_t i = 0; i < arrivals->count; i++) {
+		struct err why;
+		arrivals->items[i].failed = false;
+		arrivals->items[i].print = (struct blob_print){ 0 };
+		if (blob_arrivals_prepare(&arrivals->items[i], &why) != 0)
+			blob_arrivals_mark_failed(&arrivals->items[i], &why);
+	}
+	result = commit_all(root, arrivals, err);
+	for (size_t i = 0; i < arrivals->count; i++) {
+		struct blob_incoming *incoming = TAKE(arrivals->items[i].incoming);
+		if (arrivals->items[i].print.inode != 0)
+			incoming_free(incoming, INCOMING_IN_PLACE);
+		else
+			blob_incoming_close(incoming, false);
+	}
+	return result;
+}
+
+#define TRASH_TIME OWN_FOLDER "/" TRASH_CLOCK
+
+/* "<when>-<random>/<id>", as upkeep/trash.c reads the time. */
+static char *blob_discard_make_trash_path(int root, const char *id)
+{
+	char random[17];
+
+	random_hex(random, 8);
+	return xasprintf(PLACE_TRASH "/%" PRId64 "-%s/%s", seen_time_ms(root, TRASH_TIME),
+			 random, id);
+}
+
+static int blob_discard_check_file(int dir, const char *id, struct err *err)
+{
+	struct stat st;
+
+	if (dir < 0 || fstatat(dir, place_name(id), &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return err_errno(err, "cannot find %s", id);
+	if (S_ISREG(st.st_mode))
+		return 0;
+	return err_set(err, ERR_MISSING, "what stands at %s is no regular file: it stays",
+		       id);
+}
+
+static int copy_to_end(int from, int to, const char *id, struct err *err)
+{
+	ssize_t sent;
+
+	while ((sent = sendfile(to, from, NULL, (size_t)1 << 24)) > 0 ||
+	       (sent < 0 && errno == EINTR))
+		;
+	if (sent != 0 || fsync(to) != 0)
+		return err_errno(err, "cannot copy %s to the trash", id);
+	return 0;
+}
+
+/* From another file system than the trash is on. */
+static int copy_over(int from, int to, const char *id, struct err *err)
+{
+	const char *name = place_name(id);
+	AUTO_CLOSE int old =
+		openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	AUTO_CLOSE int new =
+		old < 0 ? -1
+			: openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	if (new < 0)
+		return err_errno(err, "cannot copy %s to the trash", id);
+	if (copy_to_end(old, new, id, err) != 0) {
+		unlinkat(to, name, 0);
+		return -1;
+	}
+	return 0;
+}
+
+/* There first, and only then no longer here. */
+static int flush_both(int root, const char *place, int from, struct err *err)
+{
+	enum flush_way way = flush_way_for(root, 1);
+
+	if (flush_name(root, place, way, err) != 0)
+		return -1;
+	if (way == FLUSH_EACH && fsync(from) != 0)
+		return err_errno(err, "cannot sync the directory of what is deleted");
+	return 0;
+}
+
+static int blob_discard_move_to_trash(int root, const char *id, const char *place,
+				      struct err *err)
+{
+	const char *name = place_name(id);
+	AUTO_FREE char *parent = xstrndup(id, name > id ? (size_t)(name - id - 1) : 0);
+	AUTO_CLOSE int from = path_open_beneath(root, parent, O_RDONLY | O_DIRECTORY);
+
+	if (blob_discard_check_file(from, id, err) != 0)
+		return -1;
+	AUTO_CLOSE int to = place_open_parent(root, place, err);
+	if (to < 0)
+		return -1;
+	if (renameat(from, name, to, name) == 0)
+		return flush_both(root, place, from, err);
+	if (errno != EXDEV)
+		return err_errno(err, "cannot move %s to the trash", id);
+	if (copy_over(from, to, id, err) != 0 ||
+	    flush_name(root, place, FLUSH_EACH, err) != 0)
+		return -1;
+	if (unlinkat(from, name, 0) != 0)
+		return err_errno(err, "cannot remove %s", id);
+	return fsync(from) == 0 ? 0
+				: err_errno(err, "cannot sync the directory of %s", id);
+}
+
+int blob_discard(int root, const char *id, struct err *err)
+{
+	AUTO_FREE char *place = blob_discard_make_trash_path(root, id);
+	int result = blob_discard_move_to_trash(root, id, place, err);
+
+	if (result == 0)
+		failpoint("blob.discarded");
+	if (result == 0 && faccessat(root, TRASH_TIME, F_OK, 0) != 0)
+		seen_time_keep(root, TRASH_TIME, 0);
+	/* also what somebody left who died just here */
+	if (result == 0 || err->class == ERR_MISSING)
+		place_remove_empty(root, id);
+	return result;
+}
 
 #define PIECE ((size_t)256 << 10)
 #define ROLL ((uint64_t)8 << 20) /* a multiple of PIECE */
-#define TRIES 3
 
 static void name_randomly(struct blob_incoming *incoming)
 {
@@ -249,7 +546,8 @@ static int blob_incoming_store_data(struct blob_incoming *incoming, const void *
 	return 0;
 }
 
-int incoming_store(struct blob_incoming *incoming, struct err *err)
+/* Puts what is buffered into the file. */
+static int incoming_store(struct blob_incoming *incoming, struct err *err)
 {
 	size_t used = incoming->used;
 
@@ -340,7 +638,8 @@ static void remove_file(const struct blob_incoming *incoming)
 		unlinkat(dir, incoming->name, 0);
 }
 
-void incoming_free(struct blob_incoming *incoming, enum incoming_fate fate)
+/* Frees it, without touching the file if that is in place. */
+static void incoming_free(struct blob_incoming *incoming, enum incoming_fate fate)
 {
 	if (fate == INCOMING_DROPPED && incoming->fd >= 0)
 		remove_file(incoming); /* while the lock is held */

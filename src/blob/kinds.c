@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/path.h"
 
 #define TYPE_LIMIT 32
 #define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"

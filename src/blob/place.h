@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/base.h"
-#include "base/path.h"
+#include "base/file.h"
 
 #define PLACE_INCOMING OWN_FOLDER "/incoming"
 #define PLACE_TRASH OWN_FOLDER "/trash"

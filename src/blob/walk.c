@@ -12,7 +12,6 @@
 #include <fcntl.h>
 
 #include "base/file.h"
-#include "base/path.h"
 
 struct walk {
 	const struct blob_kind *kind;

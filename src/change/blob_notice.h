@@ -15,6 +15,7 @@
 #include "blob/file.h"
 #include "blob/kinds.h"
 #include "change/event_log.h"
+#include "change/scan.h"
 #include "replicable/origin_rows.h"
 
 struct blob_notice;
@@ -89,6 +90,10 @@ int blob_notice_record(struct blob_notice *notice, const struct blob_kind *kind,
 
 /* Its content was read, and is known to be wrong. */
 bool blob_row_is_damaged(const struct origin_row *row);
+
+/* For scans of that kind. */
+struct origin_kind blob_notice_origin_kind(struct blob_notice *notice,
+					   const struct blob_kind *kind);
 
 /* For `check`, which needs no node: -1: ERR_DISK where the kind's directory is away, or
  * is empty and another one than that in which its blobs were seen. */

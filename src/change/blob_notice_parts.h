@@ -69,26 +69,8 @@ int blob_event_append(struct store_tx *tx, const struct blob_kind *kind,
 /* After a commit: wakes who waits for events, and for contents to be read. */
 void blob_notice_tell(struct blob_notice *notice, bool is_event, bool is_due);
 
-/* Whether the kind's directory is the one that its rows were seen in. 0, or -1:
- * ERR_DISK. */
-int blob_root_check(struct blob_notice *notice, const struct blob_kind *kind, int root,
-		    struct err *err);
-int blob_root_accept(struct blob_notice *notice, const struct blob_kind *kind, int root,
-		     struct err *err);
-
-/* Folders below the kind's directory on which file systems are, or were, mounted
- * (change/mounts.h): those that are known; one more that a scan has come by, if it is
- * such; what a whole scan has found, which is known from now on. */
-int blob_mounts_read(struct blob_notice *notice, const struct blob_kind *kind,
-		     json_t **known, struct err *err);
-void blob_mounts_note(json_t **found, int root, const char *path);
-int blob_mounts_keep(struct blob_notice *notice, const struct blob_kind *kind, int root,
-		     const json_t *found, struct err *err);
-
 /* Whether there is any blob at all. */
-int blob_root_has_file(const struct blob_kind *kind, const struct stop *stop,
-		       bool *has_file, struct err *err);
-int blob_root_accept_first(struct store_tx *tx, const struct blob_kind *kind,
-			   const char *identity, struct err *err);
+int blob_has_any(const struct blob_kind *kind, const struct stop *stop, bool *has_any,
+		 struct err *err);
 
 #endif

@@ -1,396 +1,151 @@
-/*
- * Two sorted lists are merged as they come: files from the walk, rows a page at a time. A
- * file that is as its row says costs one look at it; others, and rows without a file, are
- * suspects, which are compared in groups.
- */
-#include "change/blob_scan.h"
+#include "change/blob_notice.h"
 
 #include "base/log.h"
-#include "blob/walk.h"
+#include "blob/incoming.h"
 #include "change/blob_notice_parts.h"
-#include "change/event_rows.h"
-#include "store/site_value.h"
 
-#define PAGE 1000
-#define SCANNED_KEY "log.scanned.%s"
+#define UPLOAD_KEEP_MS ((int64_t)24 * 3600 * 1000)
 
-struct scan {
-	const struct blob_scan_request *request;
-	struct blob_scan_result *result;
-	const char *prefix;   /* of all names that are looked at; "": all */
-	origin_rows rows;     /* a page */
-	size_t at;            /* in it: all before are done */
-	char *after;          /* owned; the last name of the page before */
-	bool is_last;         /* page */
-	VEC(char *) suspects; /* owned */
-	struct map troubles;  /* that this scan met */
-	int root;             /* -1: of a part only */
-	json_t *mounts;       /* owned; found below it */
-};
-
-static void clear_suspects(struct scan *scan)
+static int blob_scan_open(struct scan *scan, struct err *err)
 {
-	for (size_t i = 0; i < scan->suspects.count; i++)
-		free(scan->suspects.items[i]);
-	scan->suspects.count = 0;
+	scan->root = blob_root_open(scan->request->kind->blobs, err);
+	return scan->root < 0 ? -1 : 0;
 }
 
-void blob_troubles_clear(struct map *troubles)
+static int blob_scan_has_any(struct scan *scan, bool *has_any, struct err *err)
 {
-	const struct map_entry *entry;
-	size_t at = 0;
-
-	while ((entry = map_next(troubles, &at)) != NULL)
-		free(entry->value);
-	map_clear(troubles);
+	return blob_has_any(scan->request->kind->blobs, scan->request->stop, has_any,
+			    err);
 }
 
-/* Whether this is the first scan that meets this trouble. */
-static bool blob_scan_is_news(struct scan *scan, const char *where, const struct err *why)
+static int blob_scan_meet(void *arg, const char *id, const struct blob_print *print,
+			  struct err *err)
 {
-	const char *before = map_get(scan->request->troubles, where);
+	const struct scan_item item = { .name = id, .print = print };
 
-	free(map_put(&scan->troubles, where, xstrdup(why->text)));
-	return !before || strcmp(before, why->text) != 0;
+	return scan_meet(arg, &item, err);
 }
 
-static void blob_scan_count_left_out(struct scan *scan, const char *path,
-				     const struct err *why)
+static void blob_scan_find(void *arg, const struct blob_finding *finding)
 {
-	struct blob_scan_result *result = scan->result;
-	AUTO_STR struct str text = STR_INIT;
-
-	if (result->left_out++ > 0)
-		return;
-	str_add_printable(&text, path);
-	str_addf(&text, ": %s", why->text);
-	if (why->remedy[0])
-		str_addf(&text, " (%s)", why->remedy);
-	snprintf(result->example, sizeof(result->example), "%s", text.data);
+	scan_find(arg, &(struct scan_finding){ .path = finding->path,
+					       .why = finding->why,
+					       .hides_names = finding->hides_names });
 }
 
-static void blob_scan_report(struct scan *scan, const char *path, const struct err *why)
+static void blob_scan_enter(void *arg, const char *path)
 {
-	if (blob_scan_is_news(scan, path, why))
-		log_at(err_is_transient(why->class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
-		       "blob_scan.finding", LOG_ERR(why),
-		       LOG_TEXT("kind", scan->request->kind->type),
-		       LOG_TEXT("path", path));
+	scan_enter(arg, path);
 }
 
-static void finding(void *arg, const struct blob_finding *finding)
+static int blob_scan_walk(struct scan *scan, const char *below, struct err *err)
 {
-	struct scan *scan = arg;
+	const struct blob_visitor visitor = { blob_scan_meet, blob_scan_find,
+					      blob_scan_enter, scan };
+	const struct blob_kind *kind = scan->request->kind->blobs;
+	const struct stop *stop = scan->request->stop;
 
-	if (finding->hides_names)
-		scan->result->is_complete = false;
-	blob_scan_count_left_out(scan, finding->path, finding->why);
-	blob_scan_report(scan, finding->path, finding->why);
+	return *below ? blob_walk_below(kind, below, &visitor, stop, err)
+		      : blob_walk(kind, &visitor, stop, err);
 }
 
-/* Of all that is on a file system that is away, one stands for the others. */
-static void note_away(struct scan *scan, const struct blob_look *look)
-{
-	scan->result->is_complete = false;
-	blob_scan_count_left_out(scan, look->id, &look->why);
-	if (blob_scan_is_news(scan, look->why.text, &look->why))
-		log_error("blob_scan.finding", LOG_ERR(&look->why),
-			  LOG_TEXT("kind", scan->request->kind->type),
-			  LOG_TEXT("path", look->id));
-}
-
-static void note_look(struct scan *scan, const struct blob_look *look)
-{
-	scan->result->looked_into++;
-	scan->result->changed += look->is_changed;
-	if (look->why.class == ERR_NONE || look->why.class == ERR_MISSING)
-		return;
-	if (look->why.class == ERR_DISK) {
-		note_away(scan, look);
-		return;
-	}
-	if (!look->row.name && look->why.class != ERR_CONFLICT)
-		blob_scan_count_left_out(scan, look->id, &look->why);
-	blob_scan_report(scan, look->id, &look->why);
-}
-
-static int compare_suspects(struct scan *scan, struct err *err)
-{
-	const struct blob_scan_request *request = scan->request;
-	size_t count = scan->suspects.count;
-	AUTO_FREE struct blob_look *looks = xcalloc(count + 1, sizeof(*looks));
-
-	if (count == 0)
-		return 0;
-	for (size_t i = 0; i < count; i++)
-		looks[i].id = scan->suspects.items[i];
-	int result =
-		blob_notice_compare(request->notice, request->kind, looks, count, err);
-	for (size_t i = 0; i < count; i++) {
-		if (result == 0)
-			note_look(scan, &looks[i]);
-		blob_look_clear(&looks[i]);
-	}
-	clear_suspects(scan);
-	return result;
-}
-
-static int blob_scan_add_suspect(struct scan *scan, const char *id, struct err *err)
-{
-	vec_add(&scan->suspects, xstrdup(id));
-	return scan->suspects.count < BLOB_GROUP ? 0 : compare_suspects(scan, err);
-}
-
-static int blob_scan_read_page_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct scan *scan = arg;
-
-	origin_rows_clear(&scan->rows);
-	return origin_rows_list(tx, scan->request->kind->type,
-				scan->after ? scan->after : scan->prefix, PAGE,
-				&scan->rows, err);
-}
-
-static int next_page(struct scan *scan, struct err *err)
-{
-	if (store_read(scan->request->store, blob_scan_read_page_work, scan, err) != 0)
-		return -1;
-	scan->at = 0;
-	scan->is_last = scan->rows.count < PAGE;
-	if (scan->rows.count == 0)
-		return 0;
-	free(scan->after);
-	scan->after = xstrdup(scan->rows.items[scan->rows.count - 1].name);
-	return 0;
-}
-
-/* The next row that is not done; *row NULL: there is none. */
-static int peek(struct scan *scan, const struct origin_row **row, struct err *err)
-{
-	*row = NULL;
-	if (scan->at == scan->rows.count && !scan->is_last && next_page(scan, err) != 0)
-		return -1;
-	if (scan->at < scan->rows.count &&
-	    text_starts_with(scan->rows.items[scan->at].name, scan->prefix))
-		*row = &scan->rows.items[scan->at];
-	return 0;
-}
-
-/* Rows below the id (NULL: all) have no file where the walk came by. */
-static int pass_rows(struct scan *scan, const char *id, const struct origin_row **row,
-		     struct err *err)
-{
-	int result;
-
-	while ((result = peek(scan, row, err)) == 0 && *row &&
-	       (!id || strcmp((*row)->name, id) < 0)) {
-		if (blob_scan_add_suspect(scan, (*row)->name, err) != 0)
-			return -1;
-		scan->at++;
-	}
-	return result;
-}
-
-static bool blob_scan_is_as_recorded(const struct origin_row *row,
-				     const struct blob_print *print)
+static bool blob_scan_is_as_recorded(struct scan *scan, const struct scan_item *item,
+				     const struct origin_row *row)
 {
 	char text[BLOB_PRINT_SIZE];
 
-	blob_print_format(print, text);
+	(void)scan;
+	blob_print_format(item->print, text);
 	return row->print && strcmp(row->print, text) == 0 &&
 	       !blob_row_waits_unopened(row);
 }
 
-static void count_file(struct scan *scan, const struct blob_print *print)
+/* What is on a file system that is away, the scan's finding of that tells. */
+static void blob_scan_note(struct scan *scan, const struct blob_look *look)
 {
-	scan->result->files++;
-	scan->result->bytes += print->size;
+	const struct err *why = &look->why;
+
+	scan_count(scan, look->is_changed);
+	if (why->class == ERR_NONE || why->class == ERR_MISSING)
+		return;
+	if (why->class == ERR_DISK) {
+		scan_set_incomplete(scan);
+		return;
+	}
+	if (!look->row.name && why->class != ERR_CONFLICT)
+		scan_leave_out(scan, look->id, why);
+	if (scan_is_news(scan, look->id, why))
+		log_at(err_is_transient(why->class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
+		       "blob_scan.finding", LOG_ERR(why),
+		       LOG_TEXT("kind", scan->request->kind->type),
+		       LOG_TEXT("path", look->id));
 }
 
-static int merge_file(void *arg, const char *id, const struct blob_print *print,
-		      struct err *err)
+/* scan NULL: nobody wants to know what came of it. */
+static int blob_scan_compare_ids(const struct origin_kind *kind, struct scan *scan,
+				 char *const *ids, size_t count, struct err *err)
 {
-	struct scan *scan = arg;
-	const struct origin_row *row;
+	AUTO_FREE struct blob_look *looks = xcalloc(count, sizeof(*looks));
 
-	count_file(scan, print);
-	if (pass_rows(scan, id, &row, err) != 0)
-		return -1;
-	if (!row || strcmp(row->name, id) != 0)
-		return blob_scan_add_suspect(scan, id, err);
-	scan->at++;
-	return blob_scan_is_as_recorded(row, print)
-		       ? 0
-		       : blob_scan_add_suspect(scan, id, err);
+	for (size_t i = 0; i < count; i++)
+		looks[i].id = ids[i];
+	int result = blob_notice_compare(kind->notice, kind->blobs, looks, count, err);
+	for (size_t i = 0; i < count; i++) {
+		if (result == 0 && scan)
+			blob_scan_note(scan, &looks[i]);
+		blob_look_clear(&looks[i]);
+	}
+	return result;
 }
 
-static void blob_scan_enter_directory(void *arg, const char *path)
+static int blob_scan_compare(struct scan *scan, char *const *names, size_t count,
+			     bool are_gone, struct err *err)
 {
-	struct scan *scan = arg;
-
-	if (scan->request->directory)
-		scan->request->directory(scan->request->arg, path);
-	if (scan->root >= 0)
-		blob_mounts_note(&scan->mounts, scan->root, path);
+	(void)are_gone;
+	return blob_scan_compare_ids(scan->request->kind, scan, names, count, err);
 }
 
-/* An empty directory in the place of the one that the rows were seen in says nothing. */
-static int blob_scan_check_root(struct scan *scan, struct err *err)
+static int blob_scan_look(const struct origin_kind *kind, char *const *names,
+			  size_t count, struct err *err)
 {
-	const struct blob_scan_request *request = scan->request;
-	int root = blob_root_open(request->kind, err);
-	const struct origin_row *row;
-	bool has_file;
-	struct err other;
-
-	scan->root = root;
-	if (root < 0)
-		return -1;
-	if (blob_root_check(request->notice, request->kind, root, &other) == 0)
-		return 0;
-	if (blob_root_has_file(request->kind, request->stop, &has_file, err) != 0 ||
-	    peek(scan, &row, err) != 0)
-		return -1;
-	if (has_file)
-		return blob_root_accept(request->notice, request->kind, root, err);
-	if (row)
-		*err = other;
-	return row ? -1 : 0;
+	return blob_scan_compare_ids(kind, NULL, names, count, err);
 }
 
-/* What this scan met is what the next one knows. A directory that has nothing may be away
- * itself: it says nothing of what is mounted below. */
-static int blob_scan_keep_findings(struct scan *scan, struct err *err)
+static void blob_scan_finish(const struct origin_kind *kind,
+			     const struct scan_result *result, int64_t took_ms)
 {
-	const struct blob_scan_request *request = scan->request;
-	struct map before = *request->troubles;
-
-	*request->troubles = scan->troubles;
-	scan->troubles = before;
-	return scan->result->files == 0 ? 0
-					: blob_mounts_keep(request->notice, request->kind,
-							   scan->root, scan->mounts, err);
+	log_debug("blob_watch.scanned", LOG_NUMBER("dur_ms", took_ms),
+		  LOG_TEXT("kind", kind->type), LOG_NUMBER("files", result->found),
+		  LOG_NUMBER("looked_into", result->looked_into),
+		  LOG_NUMBER("changed", result->changed));
 }
 
-static void scan_clear(struct scan *scan)
+/* Uploads that a crash cut off: nobody resumes them. Those under way are locked. */
+static void blob_scan_tend(const struct origin_kind *kind)
 {
-	clear_suspects(scan);
-	vec_clear(&scan->suspects);
-	origin_rows_clear(&scan->rows);
-	free(scan->after);
-	blob_troubles_clear(&scan->troubles);
-	json_decref(scan->mounts);
-	if (scan->root >= 0)
-		close(scan->root);
+	blob_incoming_expire(kind->blobs, UPLOAD_KEEP_MS);
 }
 
-int blob_scan(const struct blob_scan_request *request, struct blob_scan_result *result,
-	      struct err *err)
+struct origin_kind blob_notice_origin_kind(struct blob_notice *notice,
+					   const struct blob_kind *kind)
 {
-	struct scan scan = {
-		.request = request, .result = result, .prefix = "", .root = -1
+	static const struct origin_kind_ops ops = {
+		.events = { "blob_scan.finding", "blob_watch.failed",
+			    "blob_watch.not_kept" },
+		.open = blob_scan_open,
+		.has_any = blob_scan_has_any,
+		.walk = blob_scan_walk,
+		.is_as_recorded = blob_scan_is_as_recorded,
+		.look = blob_scan_look,
+		.compare = blob_scan_compare,
+		.finish = blob_scan_finish,
+		.tend = blob_scan_tend,
 	};
-	const struct blob_visitor visitor = { merge_file, finding,
-					      blob_scan_enter_directory, &scan };
-	const struct origin_row *row;
-	int done = -1;
 
-	*result = (struct blob_scan_result){ .is_complete = true };
-	if (blob_scan_check_root(&scan, err) == 0 &&
-	    blob_walk(request->kind, &visitor, request->stop, err) == 0 &&
-	    pass_rows(&scan, NULL, &row, err) == 0 && compare_suspects(&scan, err) == 0 &&
-	    blob_scan_keep_findings(&scan, err) == 0)
-		done = 0;
-	if (done != 0)
-		result->is_complete = false;
-	scan_clear(&scan);
-	return done;
-}
-
-/* What a scan of a part met is known to the next of all, which tells of it no more. */
-static void blob_scan_add_troubles(struct scan *scan)
-{
-	const struct map_entry *entry;
-	size_t at = 0;
-
-	while ((entry = map_next(&scan->troubles, &at)) != NULL)
-		free(map_put(scan->request->troubles, entry->key, entry->value));
-	map_clear(&scan->troubles);
-}
-
-int blob_scan_below(const struct blob_scan_request *request, const char *directory,
-		    struct blob_scan_result *result, struct err *err)
-{
-	AUTO_FREE char *prefix = xasprintf("%s/", directory);
-	struct scan scan = {
-		.request = request, .result = result, .prefix = prefix, .root = -1
-	};
-	const struct blob_visitor visitor = { merge_file, finding,
-					      blob_scan_enter_directory, &scan };
-	const struct origin_row *row;
-	int done = -1;
-
-	*result = (struct blob_scan_result){ .is_complete = true };
-	if ((blob_walk_below(request->kind, directory, &visitor, request->stop, err) ==
-		     0 ||
-	     err->class == ERR_MISSING) &&
-	    pass_rows(&scan, NULL, &row, err) == 0 && compare_suspects(&scan, err) == 0)
-		done = 0;
-	blob_scan_add_troubles(&scan);
-	scan_clear(&scan);
-	return done;
-}
-
-static void scanned_key(const char *type, char key[64])
-{
-	snprintf(key, 64, SCANNED_KEY, type);
-}
-
-int blob_scanned_in(struct store_tx *tx, const char *type, enum event_scanned *scanned,
-		    struct err *err)
-{
-	AUTO_STR struct str timeline = STR_INIT;
-	AUTO_STR struct str known = STR_INIT;
-	char key[64];
-
-	scanned_key(type, key);
-	*scanned = SCANNED_NOTHING;
-	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0 ||
-	    site_value_get(tx, key, &known, err) < 0)
-		return -1;
-	size_t len = timeline.len;
-	if (len > 0 && strncmp(known.data, timeline.data, len) == 0)
-		*scanned = strcmp(known.data + len, " all") == 0 ? SCANNED_ALL
-								 : SCANNED_PART;
-	return 0;
-}
-
-struct scan_mark {
-	const char *type;
-	enum event_scanned scanned;
-};
-
-static int set_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct scan_mark *mark = arg;
-	AUTO_STR struct str value = STR_INIT;
-	enum event_scanned before;
-	char key[64];
-
-	if (blob_scanned_in(tx, mark->type, &before, err) != 0 ||
-	    site_value_get(tx, EVENT_TIMELINE_KEY, &value, err) < 0)
-		return -1;
-	if (before >= mark->scanned)
-		return 0;
-	str_add(&value, mark->scanned == SCANNED_ALL ? " all" : " part");
-	scanned_key(mark->type, key);
-	return site_value_set(tx, key, value.data, err);
-}
-
-int blob_set_scanned(struct store *store, const char *type, enum event_scanned scanned,
-		     struct err *err)
-{
-	struct scan_mark mark = { type, scanned };
-
-	return store_write(store, set_work, &mark, err);
+	return (struct origin_kind){ .ops = &ops,
+				     .type = kind->type,
+				     .path = kind->path,
+				     .store = notice->options.store,
+				     .notice = notice,
+				     .blobs = kind };
 }

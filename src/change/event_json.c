@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "change/event_log.h"
-#include "git/ref_diff.h"
+#include "git/refs.h"
 #include "replicable/name.h"
 
 static const char *const names[EVENT_WHATS] = { "created", "updated", "deleted",

@@ -78,17 +78,18 @@ void event_log_wake(struct event_log *log);
 /* For store works. */
 int event_log_ends(struct store_tx *tx, struct event_ends *ends, struct err *err);
 
-/* What has been looked at since the log began. Before it was everything, as with a
- * database that is new or was restored, or because of a directory that cannot be read,
- * what has no row may be there all the same. */
+/* What of a kind has been looked at since the log began. Before it was everything, as
+ * with a database that is new or was restored, or because of a directory that cannot be
+ * read, what has no row may be there all the same. */
 enum event_scanned { SCANNED_NOTHING, SCANNED_PART, SCANNED_ALL };
 
 /* Never back to less. */
-int event_log_set_scanned(struct store *store, enum event_scanned scanned,
-			  struct err *err);
-int event_log_scanned(struct store *store, enum event_scanned *scanned, struct err *err);
-int event_log_scanned_in(struct store_tx *tx, enum event_scanned *scanned,
-			 struct err *err);
+int event_log_set_scanned(struct store *store, const char *kind,
+			  enum event_scanned scanned, struct err *err);
+int event_log_scanned(struct store *store, const char *kind, enum event_scanned *scanned,
+		      struct err *err);
+int event_log_scanned_in(struct store_tx *tx, const char *kind,
+			 enum event_scanned *scanned, struct err *err);
 
 enum event_read { EVENTS_READ, EVENTS_GONE, EVENTS_OTHER_TIMELINE };
 

@@ -103,4 +103,14 @@ struct hook_counts {
 void hook_count(struct hook_counts *counts, const char *name, enum hook_state state);
 int64_t hook_counts_lacking(const struct hook_counts *counts);
 
+/*
+ * What hooks are to know of the site's role, in its data directory: whether its
+ * repositories are copies, and where their primary is. Any thread.
+ */
+
+/* Says it to all hooks that lead to `data`, at once. primary_url NULL: the site is no
+ * secondary: its repositories can be pushed to. */
+int hook_role_set(const char *data, const char *primary_url, const char *root,
+		  struct err *err);
+
 #endif

@@ -5,18 +5,454 @@
  */
 #include "change/notice.h"
 
+#include <limits.h>
+
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "change/event_json.h"
-#include "change/identity.h"
 #include "change/notice_parts.h"
+#include "change/origin_root.h"
+#include "change/owed.h"
+#include "change/pushed.h"
 #include "change/recorded_refs.h"
 #include "git/repo.h"
 #include "replicable/locate.h"
 #include "replicable/name.h"
+#include "replicable/registry.h"
+
+/*
+ * Where repositories stand: the root, names below it, and what holds at a secondary.
+ */
+
+static int notice_root_open_directory(const char *root, struct err *err)
+{
+	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	err_errno(err, "site.repositories (%s) cannot be read", root);
+	err->class = ERR_DISK;
+	return err_remedy(err, "is its file system mounted? Nothing is taken for deleted "
+			       "meanwhile");
+}
+
+int notice_open_root(const struct notice *notice, struct err *err)
+{
+	const struct notice_options *options = &notice->options;
+
+	if (options->check_copies &&
+	    options->check_copies(options->store, options->root, err) != 0)
+		return -1;
+	return notice_root_open_directory(options->root, err);
+}
+
+static struct origin_root notice_root(const struct notice *notice, int root)
+{
+	const struct notice_options *options = &notice->options;
+
+	return (struct origin_root){ options->store, KIND_REPOSITORY, options->root,
+				     root };
+}
+
+int notice_check_root(struct notice *notice, int root, struct err *err)
+{
+	const struct origin_root known = notice_root(notice, root);
+
+	return origin_root_check(&known, err);
+}
+
+int notice_check_mounts(struct notice *notice, int root, const char *path,
+			struct err *err)
+{
+	const struct origin_root whole = notice_root(notice, root);
+	json_auto_t *known = NULL;
+
+	if (origin_root_mounts(&whole, &known, err) != 0)
+		return -1;
+	const char *away = mounts_find_away(known, root, path);
+	return away ? mounts_say_away(away, err) : 0;
+}
+
+int notice_judge_root(struct store *store, const char *path, struct err *err)
+{
+	AUTO_CLOSE int fd = notice_root_open_directory(path, err);
+	const struct origin_root root = { store, KIND_REPOSITORY, path, fd };
+	int is_empty = fd < 0 ? -1 : discover_is_empty(path, err);
+
+	return is_empty > 0 ? origin_root_check_known(&root, err) : is_empty;
+}
+
+/*
+ * At a secondary the tree is what pull makes of it. Deletions are decided by its primary
+ * and carried out under the brake; what is missing otherwise (a rebuilt copy between two
+ * renames, an older disk) is brought again. And a copy of which something is still to be
+ * brought may be older than what was seen before: it is compared when it has come.
+ */
+struct notice_asking {
+	const char *name;
+	int found; /* 0: there is no row */
+	enum registry_state state;
+};
+
+static int notice_copies_ask_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct notice_asking *asking = arg;
+
+	asking->found = registry_get_in(tx, KIND_REPOSITORY, asking->name, &row, err);
+	asking->state = row.state;
+	return asking->found < 0 ? -1 : 0;
+}
+
+static int notice_copies_ask(struct notice *notice, struct notice_asking *asking,
+			     struct err *err)
+{
+	return store_read(notice->options.store, notice_copies_ask_work, asking, err);
+}
+
+int notice_may_look(struct notice *notice, const char *name, bool *may, struct err *err)
+{
+	struct notice_asking asking = { .name = name };
+
+	*may = true;
+	if (!notice->options.check_copies)
+		return 0;
+	if (notice_copies_ask(notice, &asking, err) != 0)
+		return -1;
+	*may = !asking.found || asking.state == REGISTRY_SYNCED;
+	return 0;
+}
+
+int notice_check_dropped(struct notice *notice, const char *name, struct err *err)
+{
+	struct notice_asking asking = { .name = name };
+
+	if (!notice->options.check_copies)
+		return 0;
+	if (notice_copies_ask(notice, &asking, err) != 0)
+		return -1;
+	if (!asking.found)
+		return 0;
+	err_set(err, ERR_CONFLICT, "the copy of %s is not there, but it is wanted", name);
+	return err_remedy(err,
+			  "brought again by itself; else: refrelay repository "
+			  "resync %s",
+			  name);
+}
+
+/* What follows root and a slash in path, or NULL. */
+static const char *notice_strip_root(const char *root, const char *path)
+{
+	size_t len = strlen(root);
+
+	while (len > 0 && root[len - 1] == '/')
+		len--;
+	if (strncmp(path, root, len) != 0 || path[len] != '/')
+		return NULL;
+	return path + len + strspn(path + len, "/");
+}
+
+/* With links followed, as git names a repository to its hooks; one that is gone is found
+ * by its text alone. */
+static char *notice_path_below(const char *root, const char *path)
+{
+	AUTO_FREE char *real_root = realpath(root, NULL);
+	AUTO_FREE char *real_path = realpath(path, NULL);
+	const char *found = NULL;
+
+	if (real_root && real_path)
+		found = notice_strip_root(real_root, real_path);
+	if (!found && !real_path)
+		found = notice_strip_root(root, path);
+	if (!found && !real_path && real_root)
+		found = notice_strip_root(real_root, path);
+	return found ? xstrdup(found) : NULL;
+}
+
+char *notice_name_below(const char *root, const char *path_or_name, struct err *err)
+{
+	AUTO_FREE char *path = path_or_name[0] == '/'
+				       ? notice_path_below(root, path_or_name)
+				       : xstrdup(path_or_name);
+
+	if (!path) {
+		err_set(err, ERR_CONFIG, "%s is not below site.repositories (%s)",
+			path_or_name, root);
+		err_remedy(err, "name a repository that is");
+		return NULL;
+	}
+	for (size_t len = strlen(path); len > 0 && path[len - 1] == '/'; len--)
+		path[len - 1] = '\0';
+	AUTO_FREE char *name = name_of_path(path);
+	return name_check(name, err) == 0 ? TAKE(name) : NULL;
+}
+
+char *notice_name_of(struct notice *notice, const char *path_or_name, struct err *err)
+{
+	return notice_name_below(notice->options.root, path_or_name, err);
+}
+
+/*
+ * Everything is decided by the row that was read before the disk. It is committed only
+ * if the row is still that one, its fingerprint included: a comparison that read an
+ * older disk can then never undo what one that read a newer disk has recorded, even if
+ * that one found nothing to report.
+ */
+
+/* A row that says no more than that it was looked at again is written so often. */
+#define SEEN_MS (60 * 1000)
+
+static bool notice_commit_is_same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void notice_commit_set_text(char **at, const char *text)
+{
+	free(*at);
+	*at = text && *text ? xstrdup(text) : NULL;
+}
+
+/* Objects that are missing are found by a verification, and only one can say that they
+ * are back. */
+static bool lacks_objects(const struct origin_row *row)
+{
+	return row->checksum && row->verification == VERIFICATION_FAILED;
+}
+
+/* What other files say of it no fingerprint shows. */
+static bool notice_commit_is_settled(const struct comparison *comparison)
+{
+	return !comparison->reading.has_includes &&
+	       fingerprint_is_settled(&comparison->reading.print);
+}
+
+static bool looks_different(const struct comparison *comparison)
+{
+	const struct origin_row *base = &comparison->base;
+	int64_t now = clock_wall_ms();
+
+	if (strcmp(base->path, comparison->path) != 0 ||
+	    !notice_commit_is_same_text(base->identity, comparison->identity) ||
+	    !notice_commit_is_same_text(base->print, comparison->print) ||
+	    base->is_settled != notice_commit_is_settled(comparison))
+		return true;
+	if (lacks_objects(base))
+		return false;
+	return base->verification != VERIFICATION_SUCCEEDED ||
+	       now - base->verified_at >= SEEN_MS ||
+	       base->verified_at > now; /* it was set back */
+}
+
+bool comparison_differs(struct comparison *comparison)
+{
+	const struct origin_row *base = &comparison->base;
+
+	if (comparison->sight == SIGHT_GONE)
+		return comparison->is_event = base->name != NULL;
+	if (!base->name)
+		return comparison->is_event = true;
+	if (comparison->sight == SIGHT_UNREADABLE)
+		return comparison->is_event =
+			       base->checksum || !base->failure ||
+			       strcmp(base->failure, comparison->why.text) != 0;
+	comparison->is_event =
+		!notice_commit_is_same_text(base->checksum, comparison->checksum) ||
+		!notice_commit_is_same_text(base->description, comparison->description);
+	return comparison->is_event || looks_different(comparison);
+}
+
+/* 1: there is a row, and it is the one compared with; 0: there is none, as before. */
+static int notice_commit_read_again(struct store_tx *tx,
+				    const struct comparison *comparison,
+				    struct origin_row *row, struct err *err)
+{
+	const struct origin_row *base = &comparison->base;
+	int found = origin_row_get(tx, KIND_REPOSITORY, comparison->name, row, err);
+
+	if (found < 0)
+		return -1;
+	if (found == (base->name != NULL) &&
+	    (!found || (strcmp(row->timeline, base->timeline) == 0 &&
+			row->generation == base->generation &&
+			row->is_settled == base->is_settled &&
+			notice_commit_is_same_text(row->print, base->print))))
+		return found;
+	return err_set(err, ERR_CONFLICT, "%s: its record changes all the time",
+		       comparison->name);
+}
+
+static void notice_commit_set_failure(struct origin_row *row, const struct err *why)
+{
+	origin_row_set_failure(row, why);
+	row->verification = why ? VERIFICATION_FAILED : VERIFICATION_SUCCEEDED;
+	row->verification_retry_count = why ? row->verification_retry_count + 1 : 0;
+	row->verified_at = clock_wall_ms();
+}
+
+static void put_reading(const struct comparison *comparison, struct origin_row *row)
+{
+	if (!lacks_objects(row))
+		notice_commit_set_failure(row, NULL);
+	notice_commit_set_text(&row->checksum, comparison->checksum);
+	notice_commit_set_text(&row->description, comparison->description);
+	notice_commit_set_text(&row->print, comparison->print);
+	notice_commit_set_text(&row->identity, comparison->identity);
+	row->is_settled = notice_commit_is_settled(comparison);
+}
+
+static void notice_commit_put_failure(const struct comparison *comparison,
+				      struct origin_row *row)
+{
+	notice_commit_set_failure(row, &comparison->why);
+	notice_commit_set_text(&row->checksum, NULL);
+	notice_commit_set_text(&row->print, NULL);
+	row->is_settled = false;
+}
+
+/* Between half of the interval and all of it, so that a thousand that came at once are
+ * not verified at once. */
+static int64_t first_verification(int64_t reverify_ms)
+{
+	char digits[9];
+
+	if (reverify_ms <= 0)
+		return 0;
+	random_hex(digits, 4);
+	uint64_t share = strtoul(digits, NULL, 16) & 0xffff;
+	return clock_wall_ms() + reverify_ms / 2 +
+	       (int64_t)((uint64_t)reverify_ms / 2 * share / 0xffff);
+}
+
+static void notice_commit_put_birth(const struct comparison *comparison,
+				    struct origin_row *row)
+{
+	row->id = replicable_id(KIND_REPOSITORY, comparison->name);
+	notice_commit_set_text(&row->name, comparison->name);
+	random_hex(row->timeline, (TIMELINE_SIZE - 1) / 2);
+	if (comparison->former.name) {
+		memcpy(row->timeline, comparison->former.timeline, sizeof(row->timeline));
+		row->generation = comparison->former.generation;
+	}
+	row->verification_due_at =
+		first_verification(comparison->notice->options.reverify_ms);
+}
+
+/* The event's own strings are borrowed from row and comparison. */
+static int append_event(struct store_tx *tx, const struct comparison *comparison,
+			enum event_what what, const struct origin_row *row,
+			struct event *event, struct err *err)
+{
+	char kind[] = KIND_REPOSITORY;
+
+	*event = (struct event){
+		.kind = kind,
+		.name = row->name,
+		.what = what,
+		.generation = row->generation,
+		.checksum = what == EVENT_DELETED ? NULL : row->checksum,
+		.changes = comparison->changes,
+	};
+	memcpy(event->timeline, row->timeline, sizeof(event->timeline));
+	return event_log_append(tx, event, err);
+}
+
+struct committing {
+	struct comparison *comparison;
+	struct noticed *noticed;
+	const char *root; /* identity */
+};
+
+enum event_what comparison_what(const struct comparison *comparison)
+{
+	if (comparison->sight == SIGHT_GONE)
+		return EVENT_DELETED;
+	return comparison->base.name ? EVENT_UPDATED : EVENT_CREATED;
+}
+
+static int notice_commit_write_row(struct store_tx *tx,
+				   const struct committing *committing,
+				   const struct origin_row *row, struct err *err)
+{
+	uint64_t generation = committing->comparison->base.generation;
+
+	switch (comparison_what(committing->comparison)) {
+	case EVENT_DELETED: {
+		struct origin_row old = *row;
+		old.generation = generation;
+		if (pushed_forget(tx, row->name, err) != 0)
+			return -1;
+		return origin_row_remove(tx, &old, err);
+	}
+	case EVENT_CREATED:
+		if (origin_root_accept_first(tx, KIND_REPOSITORY, committing->root,
+					     err) != 0)
+			return -1;
+		return origin_row_add(tx, KIND_REPOSITORY, row, err);
+	case EVENT_UPDATED:
+	case EVENT_CHECKSUMMED: /* of blobs only */
+		break;
+	}
+	return origin_row_update(tx, row, generation, err);
+}
+
+static int notice_commit_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct committing *committing = arg;
+	const struct comparison *comparison = committing->comparison;
+	struct noticed *noticed = committing->noticed;
+	struct origin_row *row = &noticed->row;
+	struct event event = { 0 };
+	int found;
+
+	origin_row_clear(row);
+	noticed->event_id = 0;
+	found = notice_commit_read_again(tx, comparison, row, err);
+	if (found < 0)
+		return -1;
+	if (!found)
+		notice_commit_put_birth(comparison, row);
+	row->generation += comparison->is_event;
+	if (comparison->path)
+		notice_commit_set_text(&row->path, comparison->path);
+	if (comparison->sight == SIGHT_WHOLE)
+		put_reading(comparison, row);
+	else if (comparison->sight == SIGHT_UNREADABLE)
+		notice_commit_put_failure(comparison, row);
+	if (comparison->is_event) {
+		if (append_event(tx, comparison, comparison_what(comparison), row, &event,
+				 err) != 0)
+			return -1;
+		row->changed_at = event.at;
+		noticed->event_id = event.id;
+	}
+	if (comparison->is_owed &&
+	    owed_add(tx, comparison->name, &comparison->why_owed, err) != 0)
+		return -1;
+	return notice_commit_write_row(tx, committing, row, err);
+}
+
+int comparison_commit(struct comparison *comparison, struct noticed *noticed,
+		      struct err *err)
+{
+	AUTO_FREE char *root = identity_of(AT_FDCWD, comparison->notice->options.root);
+	struct committing committing = { comparison, noticed, root };
+
+	if (!root)
+		return err_errno(err, "cannot look at site.repositories");
+	if (store_write(comparison->notice->options.store, notice_commit_work,
+			&committing, err) != 0) {
+		origin_row_clear(&noticed->row);
+		noticed->event_id = 0;
+		return -1;
+	}
+	noticed->is_changed = comparison->is_event;
+	return 0;
+}
 
 #define TRIES 20
 #define LASTING_TRIES 2
@@ -64,7 +500,6 @@ void notice_free(struct notice *notice)
 {
 	if (!notice)
 		return;
-	free_all(&notice->troubles);
 	free_all(&notice->deleting);
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
@@ -99,7 +534,7 @@ static bool notice_is_gone(int root, const char *path)
 
 	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT || errno == ENOTDIR;
-	if (!S_ISDIR(st.st_mode) || notice_is_empty(root, path))
+	if (!S_ISDIR(st.st_mode) || mounts_is_empty(root, path))
 		return false;
 	AUTO_CLOSE int fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(parts); i++)

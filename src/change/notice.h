@@ -18,7 +18,7 @@
 #include "change/change_sink.h"
 #include "change/event_log.h"
 #include "change/hook_install.h"
-#include "change/scan_record.h"
+#include "change/scan.h"
 #include "git/refs.h"
 #include "replicable/discover.h"
 #include "replicable/origin_rows.h"
@@ -78,18 +78,8 @@ char *notice_name_below(const char *root, const char *path_or_name, struct err *
  * away, or empty and another directory than the one that repositories were seen in. */
 int notice_judge_root(struct store *store, const char *root, struct err *err);
 
-struct notice_scan_result {
-	size_t repositories, looked_into, changed;
-	size_t left_out;                 /* findings that are not harmless */
-	char example[SCAN_EXAMPLE_SIZE]; /* one of them, if any: "PATH: why (remedy)" */
-	struct hook_counts hooks;
-	bool is_complete; /* nothing hid names, so that absence was taken for deletion */
-};
-
-/* Looks at everything below the root: fingerprints only where they prove enough. Finds
- * what no hook told: refs moved by hand, HEAD, created, deleted, renamed. Errors of
- * single repositories are logged (once, when they begin). */
-int notice_scan(struct notice *notice, const struct stop *stop,
-		struct notice_scan_result *result, struct err *err);
+/* For scans: of everything below the root, fingerprints only where they prove enough.
+ * Finds what no hook told: refs moved by hand, HEAD, created, deleted, renamed. */
+struct origin_kind notice_origin_kind(struct notice *notice);
 
 #endif

@@ -10,16 +10,15 @@
 #include "base/thread.h"
 #include "change/notice.h"
 #include "git/checksum.h"
-#include "git/ref_reading.h"
+#include "git/refs.h"
 #include "replicable/discover.h"
 
 struct notice {
 	pthread_mutex_t mutex;
-	struct map troubles; /* path or name -> its failure as logged last, owned;
-				guarded by mutex */
 	struct map deleting; /* name -> int64_t, owned: how many refs pushes that are not
 				over delete; guarded by mutex */
 	struct notice_options options;
+	int64_t lacking_hooks; /* as logged last; the scanning thread only */
 	/* owed.c: there may be such rows; the log was told so. */
 	atomic_bool may_owe, told_owed;
 };
@@ -101,20 +100,9 @@ int notice_open_root(const struct notice *notice, struct err *err);
  * pass for a tree whose repositories were all deleted. 0, or -1: ERR_DISK. */
 int notice_check_root(struct notice *notice, int root, struct err *err);
 
-/* It is from now on. */
-int notice_accept_root(struct notice *notice, int root, struct err *err);
-int notice_accept_root_in(struct store_tx *tx, const char *identity, struct err *err);
-
 /* Whether the path, below the root, is of a repository that stood on a file system of
  * its own, which is not mounted now. 0: it is not; -1: ERR_DISK. */
 int notice_check_mounts(struct notice *notice, int root, const char *path,
 			struct err *err);
-
-/* Takes over which folders are mount points from what a scan discovered, and adds a
- * finding for each whose file system is away. */
-int notice_note_mounts(struct notice *notice, int root, struct discovery *discovery,
-		       struct err *err);
-
-bool notice_is_empty(int dir, const char *path);
 
 #endif

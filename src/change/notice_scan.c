@@ -1,215 +1,54 @@
 /*
- * Two sorted lists are merged: what stands on disk, and the rows, a page at a time. A
- * repository is read only where its fingerprint does not prove that it is as recorded.
- * What seems to be gone is compared last, so that a renamed one is never nowhere.
+ * The scan of repositories. One is read only where its fingerprint does not prove that it
+ * is as recorded. What seems to be gone is compared last, so that a renamed one is never
+ * nowhere.
  */
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "change/notice_parts.h"
 #include "replicable/name.h"
 
-#define PAGE 250
 #define THREADS 3       /* beside the caller's */
 #define THREAD_SHARE 16 /* fewer comparisons are not worth one */
 
-typedef VEC(char *) name_list; /* owned */
-
-struct scan {
-	struct notice *notice;
-	const struct stop *stop;
-	struct notice_scan_result *result;
-	bool is_first; /* of a new database */
-	int root;
-	struct discovery discovery;
-	size_t at; /* in the discovery: all before it are done */
-	name_list suspects, gone;
-	struct map troubles; /* as in struct notice; guarded by its mutex */
-};
-
-static void clear_names(name_list *names)
+static struct notice *notice_scan_notice(const struct scan *scan)
 {
-	for (size_t i = 0; i < names->count; i++)
-		free(names->items[i]);
-	vec_clear(names);
+	return scan->request->kind->notice;
 }
 
-struct page {
-	char *after; /* owned */
-	origin_rows rows;
-};
-
-static int notice_scan_read_page_work(struct store_tx *tx, void *arg, struct err *err)
+static int notice_scan_open(struct scan *scan, struct err *err)
 {
-	struct page *page = arg;
+	struct discovery *discovery = xcalloc(1, sizeof(*discovery));
 
-	origin_rows_clear(&page->rows);
-	return origin_rows_list(tx, KIND_REPOSITORY, page->after, PAGE, &page->rows, err);
+	scan->state = discovery;
+	scan->root = notice_open_root(notice_scan_notice(scan), err);
+	return scan->root < 0 ? -1 : discover(scan->request->kind->path, discovery, err);
 }
 
-/* Whether this is the first scan that meets this trouble. */
-static bool notice_scan_is_news(struct scan *scan, const char *where,
-				const struct err *why)
+static void notice_scan_close(struct scan *scan)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&scan->notice->mutex);
-	const char *before = map_get(&scan->notice->troubles, where);
-
-	free(map_put(&scan->troubles, where, xstrdup(why->text)));
-	return !before || strcmp(before, why->text) != 0;
+	if (scan->state)
+		discovery_clear(scan->state);
+	free(scan->state);
 }
 
-static void forget_troubles(struct map *troubles)
+static int notice_scan_has_any(struct scan *scan, bool *has_any, struct err *err)
 {
-	const struct map_entry *entry;
-	size_t at = 0;
+	const struct discovery *discovery = scan->state;
 
-	while ((entry = map_next(troubles, &at)) != NULL)
-		free(entry->value);
-	map_clear(troubles);
-}
-
-/* What this scan met is what the next one knows. */
-static void keep_troubles(struct scan *scan)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&scan->notice->mutex);
-	struct map before = scan->notice->troubles;
-
-	scan->notice->troubles = scan->troubles;
-	scan->troubles = before;
-}
-
-static void notice_scan_count_left_out(struct notice_scan_result *result,
-				       const struct discover_finding *finding)
-{
-	AUTO_STR struct str text = STR_INIT;
-
-	if (finding->is_harmless || result->left_out++ > 0)
-		return;
-	str_add_printable(&text, finding->path);
-	str_addf(&text, ": %s", finding->err.text);
-	if (finding->err.remedy[0])
-		str_addf(&text, " (%s)", finding->err.remedy);
-	snprintf(result->example, sizeof(result->example), "%s", text.data);
-}
-
-static void notice_scan_report_findings(struct scan *scan)
-{
-	for (size_t i = 0; i < scan->discovery.findings.count; i++) {
-		const struct discover_finding *finding =
-			&scan->discovery.findings.items[i];
-		notice_scan_count_left_out(scan->result, finding);
-		if (notice_scan_is_news(scan, finding->path, &finding->err))
-			log_at(finding->is_harmless ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
-			       "scan.finding", LOG_TEXT("path", finding->path),
-			       LOG_ERR(&finding->err));
-	}
-}
-
-static void notice_scan_count_compared(struct scan *scan, const struct noticed *noticed)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&scan->notice->mutex);
-
-	scan->result->looked_into++;
-	scan->result->changed += noticed->is_changed;
-}
-
-static int notice_scan_observe(struct scan *scan, const char *name, enum absence absence,
-			       struct err *err)
-{
-	AUTO_NOTICED struct noticed noticed = { 0 };
-	bool may;
-	int result = notice_may_look(scan->notice, name, &may, err);
-
-	if (result != 0 || !may)
-		return result;
-	result = notice_compare_scanned(scan->notice, name, scan->is_first, absence,
-					&noticed, err);
-	notice_scan_count_compared(scan, &noticed);
-	return result;
-}
-
-static void notice_scan_compare(struct scan *scan, const char *name, enum absence absence)
-{
-	struct err err;
-	int result = notice_scan_observe(scan, name, absence, &err);
-
-	if (result == 0 || err.class == ERR_MISSING ||
-	    !notice_scan_is_news(scan, name, &err))
-		return;
-	log_at(err_is_transient(err.class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
-	       "scan.failed", LOG_TEXT("repo", name), LOG_ERR(&err));
-}
-
-static bool is_stopped(const struct scan *scan)
-{
-	return scan->stop && stop_is_requested(scan->stop);
-}
-
-static int check_stop(const struct scan *scan, struct err *err)
-{
-	if (!is_stopped(scan))
-		return 0;
-	return err_set(err, ERR_CANCELED, "the scan was interrupted");
-}
-
-struct work {
-	struct scan *scan;
-	const name_list *names;
-	enum absence absence;
-	atomic_size_t next;
-};
-
-static void *compare_next(void *arg)
-{
-	struct work *work = arg;
-	size_t at;
-
-	while (!is_stopped(work->scan) &&
-	       (at = atomic_fetch_add(&work->next, 1)) < work->names->count)
-		notice_scan_compare(work->scan, work->names->items[at], work->absence);
-	return NULL;
-}
-
-/* Several at once share the commits that they wait for. */
-static int notice_scan_compare_all(struct scan *scan, const name_list *names,
-				   enum absence absence, struct err *err)
-{
-	struct work work = { .scan = scan, .names = names, .absence = absence };
-	pthread_t threads[THREADS];
-	size_t count = names->count / THREAD_SHARE;
-
-	if (count > THREADS)
-		count = THREADS;
-	for (size_t i = 0; i < count; i++)
-		thread_start(&threads[i], "scan", compare_next, &work);
-	compare_next(&work);
-	for (size_t i = 0; i < count; i++)
-		thread_join(threads[i]);
-	return check_stop(scan, err);
-}
-
-static bool notice_scan_is_as_recorded(const struct scan *scan,
-				       const struct discovered *one,
-				       const struct origin_row *row)
-{
-	struct fingerprint print;
-	char text[FINGERPRINT_TEXT_SIZE];
-
-	if (!row->checksum || !row->print || !row->identity || !row->is_settled ||
-	    one->is_damaged || strcmp(row->path, one->path) != 0)
-		return false;
-	AUTO_CLOSE int fd = dir_open(scan->root, one->path, ERR_IGNORED);
-	if (fd < 0 || fingerprint_take(fd, FINGERPRINT_REFS, &print, ERR_IGNORED) != 0)
-		return false;
-	fingerprint_format(&print, text);
-	return strcmp(text, row->print) == 0;
+	(void)err;
+	*has_any = discovery->found.count > 0;
+	return 0;
 }
 
 /* At each scan anew: a server may have written its own hooks over ours. */
-static void look_at_hooks(struct scan *scan, const struct discovered *one)
+static void notice_scan_look_at_hooks(struct scan *scan, const struct discovered *one)
 {
-	const struct hook_place *place = scan->notice->options.hooks;
+	const struct hook_place *place = notice_scan_notice(scan)->options.hooks;
 	AUTO_CLOSE int fd = place ? dir_open(scan->root, one->path, ERR_IGNORED) : -1;
 	struct hook_look look;
 
@@ -218,114 +57,174 @@ static void look_at_hooks(struct scan *scan, const struct discovered *one)
 			   hook_look_state(&look, place));
 }
 
-/* Works off what was discovered up to the row's name; row NULL: all that is left. */
-static void merge_row(struct scan *scan, const struct origin_row *row)
+static int notice_scan_walk(struct scan *scan, const char *below, struct err *err)
 {
-	while (scan->at < scan->discovery.found.count) {
-		const struct discovered *one = &scan->discovery.found.items[scan->at];
-		int order = row ? strcmp(one->name, row->name) : -1;
-		if (order > 0)
-			break;
-		scan->at++;
-		look_at_hooks(scan, one);
-		if (order < 0 || !notice_scan_is_as_recorded(scan, one, row))
-			vec_add(&scan->suspects, xstrdup(one->name));
-		if (order == 0)
-			return;
-	}
-	if (row)
-		vec_add(&scan->gone, xstrdup(row->name));
-}
+	const struct discovery *discovery = scan->state;
 
-/* 1: more may follow. */
-static int merge_page(struct scan *scan, struct page *page, struct err *err)
-{
-	for (size_t i = 0; i < page->rows.count; i++) {
-		if (check_stop(scan, err) != 0)
+	(void)below;
+	scan->result->has_hooks = notice_scan_notice(scan)->options.hooks != NULL;
+	for (size_t i = 0; i < discovery->mounts.count; i++)
+		scan_enter(scan, discovery->mounts.items[i]);
+	for (size_t i = 0; i < discovery->findings.count; i++) {
+		const struct discover_finding *finding = &discovery->findings.items[i];
+		scan_find(scan, &(struct scan_finding){ finding->path, &finding->err,
+							finding->hides_names,
+							finding->is_harmless });
+	}
+	for (size_t i = 0; i < discovery->found.count; i++) {
+		const struct discovered *one = &discovery->found.items[i];
+		const struct scan_item item = { .name = one->name,
+						.path = one->path,
+						.is_damaged = one->is_damaged };
+		notice_scan_look_at_hooks(scan, one);
+		if (scan_check_stop(scan, err) != 0 || scan_meet(scan, &item, err) != 0)
 			return -1;
-		merge_row(scan, &page->rows.items[i]);
 	}
-	if (page->rows.count < PAGE) {
-		merge_row(scan, NULL);
-		return 0;
-	}
-	free(page->after);
-	page->after = xstrdup(page->rows.items[PAGE - 1].name);
-	return 1;
+	return 0;
 }
 
-static int notice_scan_merge(struct scan *scan, struct err *err)
+static bool notice_scan_is_as_recorded(struct scan *scan, const struct scan_item *item,
+				       const struct origin_row *row)
 {
-	struct page page = { 0 };
-	int result;
+	struct fingerprint print;
+	char text[FINGERPRINT_TEXT_SIZE];
 
-	do {
-		result = store_read(scan->notice->options.store,
-				    notice_scan_read_page_work, &page, err);
-		if (result == 0)
-			result = merge_page(scan, &page, err);
-	} while (result > 0);
-	origin_rows_clear(&page.rows);
-	free(page.after);
+	if (!row->checksum || !row->print || !row->identity || !row->is_settled ||
+	    item->is_damaged || strcmp(row->path, item->path) != 0)
+		return false;
+	AUTO_CLOSE int fd = dir_open(scan->root, item->path, ERR_IGNORED);
+	if (fd < 0 || fingerprint_take(fd, FINGERPRINT_REFS, &print, ERR_IGNORED) != 0)
+		return false;
+	fingerprint_format(&print, text);
+	return strcmp(text, row->print) == 0;
+}
+
+static int notice_scan_observe(struct scan *scan, const char *name, enum absence absence,
+			       struct err *err)
+{
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	struct notice *notice = notice_scan_notice(scan);
+	bool may;
+	int result = notice_may_look(notice, name, &may, err);
+
+	if (result != 0 || !may)
+		return result;
+	result = notice_compare_scanned(notice, name, scan->is_first, absence, &noticed,
+					err);
+	scan_count(scan, noticed.is_changed);
 	return result;
 }
 
-/* A directory in which nothing is found may be one that is not mounted. */
-static int notice_scan_check_root(struct scan *scan, struct err *err)
+static void notice_scan_compare(struct scan *scan, const char *name, enum absence absence)
 {
-	if (scan->discovery.found.count > 0)
-		return notice_accept_root(scan->notice, scan->root, err);
-	return scan->gone.count > 0 ? notice_check_root(scan->notice, scan->root, err)
-				    : 0;
+	struct err err;
+	int result = notice_scan_observe(scan, name, absence, &err);
+
+	if (result == 0 || err.class == ERR_MISSING || !scan_is_news(scan, name, &err))
+		return;
+	log_at(err_is_transient(err.class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
+	       "scan.failed", LOG_TEXT("repo", name), LOG_ERR(&err));
 }
 
-/* One that was interrupted, or failed, is followed by another first one. */
-static int judge_first(struct scan *scan, struct err *err)
-{
-	enum event_scanned scanned;
+struct notice_scan_work {
+	struct scan *scan;
+	char *const *names;
+	size_t count;
+	enum absence absence;
+	atomic_size_t next;
+};
 
-	if (event_log_scanned(scan->notice->options.store, &scanned, err) != 0)
-		return -1;
-	scan->is_first = scanned == SCANNED_NOTHING;
-	return 0;
+static void *notice_scan_compare_next(void *arg)
+{
+	struct notice_scan_work *work = arg;
+	size_t at;
+
+	while (scan_check_stop(work->scan, ERR_IGNORED) == 0 &&
+	       (at = atomic_fetch_add(&work->next, 1)) < work->count)
+		notice_scan_compare(work->scan, work->names[at], work->absence);
+	return NULL;
 }
 
-static int notice_scan_run(struct scan *scan, struct err *err)
+/* Several at once share the commits that they wait for. */
+static int notice_scan_compare_all(struct scan *scan, char *const *names, size_t count,
+				   bool are_gone, struct err *err)
 {
-	scan->result->repositories = scan->discovery.found.count;
-	if (notice_note_mounts(scan->notice, scan->root, &scan->discovery, err) != 0)
-		return -1;
-	notice_scan_report_findings(scan);
-	if (notice_scan_merge(scan, err) != 0 ||
-	    notice_scan_compare_all(scan, &scan->suspects, ABSENCE_LATER, err) != 0 ||
-	    notice_scan_check_root(scan, err) != 0)
-		return -1;
-	scan->result->is_complete = discovery_is_complete(&scan->discovery);
-	if (scan->result->is_complete &&
-	    notice_scan_compare_all(scan, &scan->gone, ABSENCE_DELETED, err) != 0)
-		return -1;
-	keep_troubles(scan);
-	return 0;
-}
-
-int notice_scan(struct notice *notice, const struct stop *stop,
-		struct notice_scan_result *result, struct err *err)
-{
-	AUTO_CLOSE int root = notice_open_root(notice, err);
-	struct scan scan = {
-		.notice = notice, .stop = stop, .result = result, .root = root
+	struct notice_scan_work work = {
+		.scan = scan,
+		.names = names,
+		.count = count,
+		.absence = are_gone ? ABSENCE_DELETED : ABSENCE_LATER,
 	};
-	int done = -1;
+	pthread_t threads[THREADS];
+	size_t share = count / THREAD_SHARE;
 
-	*result = (struct notice_scan_result){ 0 };
-	if (root >= 0 && judge_first(&scan, err) == 0 &&
-	    discover(notice->options.root, &scan.discovery, err) == 0)
-		done = notice_scan_run(&scan, err);
-	if (done != 0)
-		result->is_complete = false;
-	forget_troubles(&scan.troubles);
-	clear_names(&scan.suspects);
-	clear_names(&scan.gone);
-	discovery_clear(&scan.discovery);
-	return done;
+	(void)err;
+	if (share > THREADS)
+		share = THREADS;
+	for (size_t i = 0; i < share; i++)
+		thread_start(&threads[i], "scan", notice_scan_compare_next, &work);
+	notice_scan_compare_next(&work);
+	for (size_t i = 0; i < share; i++)
+		thread_join(threads[i]);
+	return 0;
+}
+
+/* Only that they have become fewer or more. */
+static void notice_scan_log_hooks(struct notice *notice, const struct hook_counts *counts)
+{
+	int64_t lacking = hook_counts_lacking(counts);
+	int64_t before = notice->lacking_hooks;
+
+	notice->lacking_hooks = lacking;
+	if (lacking > before)
+		log_warn("hooks.lacking", LOG_NUMBER("repositories", lacking),
+			 LOG_TEXT("example", counts->example),
+			 LOG_TEXT("remedy", "run refrelay hooks install"));
+	else if (lacking < before && lacking == 0)
+		log_info("hooks.whole",
+			 LOG_NUMBER("repositories", counts->states[HOOK_INSTALLED]));
+}
+
+static void notice_scan_report_hooks(struct notice *notice,
+				     const struct hook_counts *counts)
+{
+	if (!notice->options.hooks)
+		return;
+	struct metric *gauge = metric_gauge(
+		"refrelay_hooks", "Repositories by the state of their hooks.", "state");
+	for (size_t i = 0; i < HOOK_STATES; i++)
+		metric_set(metric_at(gauge, hook_state_name((enum hook_state)i)),
+			   (double)counts->states[i]);
+	notice_scan_log_hooks(notice, counts);
+}
+
+static void notice_scan_finish(const struct origin_kind *kind,
+			       const struct scan_result *result, int64_t took_ms)
+{
+	notice_scan_report_hooks(kind->notice, &result->hooks);
+	log_debug("watch.scanned", LOG_NUMBER("dur_ms", took_ms),
+		  LOG_NUMBER("repositories", result->found),
+		  LOG_NUMBER("looked_into", result->looked_into),
+		  LOG_NUMBER("changed", result->changed));
+}
+
+struct origin_kind notice_origin_kind(struct notice *notice)
+{
+	static const struct origin_kind_ops ops = {
+		.events = { "scan.finding", "watch.failed", "watch.not_kept" },
+		.is_gone_last = true,
+		.open = notice_scan_open,
+		.close = notice_scan_close,
+		.has_any = notice_scan_has_any,
+		.walk = notice_scan_walk,
+		.is_as_recorded = notice_scan_is_as_recorded,
+		.compare = notice_scan_compare_all,
+		.finish = notice_scan_finish,
+	};
+
+	return (struct origin_kind){ .ops = &ops,
+				     .type = KIND_REPOSITORY,
+				     .path = notice->options.root,
+				     .store = notice->options.store,
+				     .notice = notice };
 }

@@ -1,10 +1,16 @@
 #include "change/scan_record.h"
 
+#include <time.h>
+
+#include "base/clock.h"
 #include "base/json.h"
+#include "replicable/name.h"
 #include "store/site_value.h"
 
 #define RECORD_KEY "origin.scan"
 #define KEY_SIZE 64
+#define SHARE 0.004 /* of one core, for scans */
+#define KEEP_EVERY_MS 10000
 
 static const char *scan_record_get_text(const json_t *object, const char *key)
 {
@@ -66,16 +72,23 @@ static void scan_record_render(const struct scan_record *record, struct str *out
 	json_render(object, out);
 }
 
-static void scan_record_make_key(const char *type, char key[KEY_SIZE])
+/* That of repositories names no kind: it is from before there were others. */
+static void scan_record_make_key(const char *kind, char key[KEY_SIZE])
 {
-	snprintf(key, KEY_SIZE, RECORD_KEY ".%s", type);
+	if (strcmp(kind, KIND_REPOSITORY) == 0)
+		snprintf(key, KEY_SIZE, RECORD_KEY);
+	else
+		snprintf(key, KEY_SIZE, RECORD_KEY ".%s", kind);
 }
 
 /* One that cannot be understood is none. */
-static int read_at(struct store_tx *tx, const char *key, struct scan_record *record,
-		   struct err *err)
+int scan_record_read(struct store_tx *tx, const char *kind, struct scan_record *record,
+		     struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
+	char key[KEY_SIZE];
+
+	scan_record_make_key(kind, key);
 	int found = site_value_get(tx, key, &text, err);
 	json_auto_t *object = found > 0 ? json_loads(text.data, 0, NULL) : NULL;
 
@@ -83,22 +96,8 @@ static int read_at(struct store_tx *tx, const char *key, struct scan_record *rec
 	return found < 0 ? -1 : 0;
 }
 
-int scan_record_read(struct store_tx *tx, struct scan_record *record, struct err *err)
-{
-	return read_at(tx, RECORD_KEY, record, err);
-}
-
-int scan_record_read_blobs(struct store_tx *tx, const char *type,
-			   struct scan_record *record, struct err *err)
-{
-	char key[KEY_SIZE];
-
-	scan_record_make_key(type, key);
-	return read_at(tx, key, record, err);
-}
-
-struct keeping {
-	const char *key;
+struct scan_keeping {
+	const char *kind;
 	const struct scan_record *now;
 };
 
@@ -113,10 +112,11 @@ static void keep_left_out(struct scan_record *now, const struct scan_record *bef
 static int scan_record_keep_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
-	const struct keeping *keeping = arg;
+	const struct scan_keeping *keeping = arg;
 	struct scan_record before, now = *keeping->now;
+	char key[KEY_SIZE];
 
-	if (read_at(tx, keeping->key, &before, err) != 0)
+	if (scan_record_read(tx, keeping->kind, &before, err) != 0)
 		return -1;
 	if (now.whole_at == 0)
 		now.whole_at = before.whole_at;
@@ -125,22 +125,48 @@ static int scan_record_keep_work(struct store_tx *tx, void *arg, struct err *err
 	if (now.failing_since > 0 && before.failing_since > 0)
 		now.failing_since = before.failing_since;
 	scan_record_render(&now, &text);
-	return site_value_set(tx, keeping->key, text.data, err);
+	scan_record_make_key(keeping->kind, key);
+	return site_value_set(tx, key, text.data, err);
 }
 
-int scan_record_keep(struct store *store, const struct scan_record *now, struct err *err)
+int scan_record_keep(struct store *store, const char *kind, const struct scan_record *now,
+		     struct err *err)
 {
-	struct keeping keeping = { RECORD_KEY, now };
+	struct scan_keeping keeping = { kind, now };
 
 	return store_write(store, scan_record_keep_work, &keeping, err);
 }
 
-int scan_record_keep_blobs(struct store *store, const char *type,
-			   const struct scan_record *now, struct err *err)
+int64_t scan_cpu_ms(void)
 {
-	char key[KEY_SIZE];
-	struct keeping keeping = { key, now };
+	struct timespec used;
 
-	scan_record_make_key(type, key);
-	return store_write(store, scan_record_keep_work, &keeping, err);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return used.tv_sec * INT64_C(1000) + used.tv_nsec / 1000000;
+}
+
+int64_t scan_pause_ms(int64_t used_ms, int64_t interval_ms)
+{
+	int64_t needed = (int64_t)((double)used_ms / SHARE);
+
+	return needed > interval_ms ? needed : interval_ms;
+}
+
+bool scan_record_is_news(const struct scan_kept *kept, const struct scan_record *now)
+{
+	const struct scan_record *before = &kept->record;
+
+	return kept->at == 0 || before->failure.class != now->failure.class ||
+	       strcmp(before->failure.text, now->failure.text) != 0 ||
+	       before->left_out != now->left_out ||
+	       strcmp(before->example, now->example) != 0 ||
+	       memcmp(before->hooks.states, now->hooks.states,
+		      sizeof(now->hooks.states)) != 0 ||
+	       clock_boot_ms() - kept->at >= KEEP_EVERY_MS;
+}
+
+void scan_record_note_kept(struct scan_kept *kept, const struct scan_record *now)
+{
+	kept->record = *now;
+	kept->at = clock_boot_ms();
 }

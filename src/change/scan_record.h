@@ -1,6 +1,6 @@
 /*
- * How the primary's scans fare, kept in a site value for `status`, which is another
- * process. Any thread.
+ * How a kind's scans fare at the primary, kept in a site value for `status`, which is
+ * another process; and what scans may cost. Any thread.
  */
 #ifndef CHANGE_SCAN_RECORD_H
 #define CHANGE_SCAN_RECORD_H
@@ -24,15 +24,28 @@ struct scan_record {
 /* What a scan found out. Its whole_at 0 means no whole scan: then the one before counts;
  * of failures in a row, the first's time stays. A failed one knows nothing of what is
  * left out. */
-int scan_record_keep(struct store *store, const struct scan_record *now, struct err *err);
+int scan_record_keep(struct store *store, const char *kind, const struct scan_record *now,
+		     struct err *err);
 
 /* Zeros if there is none. Inside store_read(). */
-int scan_record_read(struct store_tx *tx, struct scan_record *record, struct err *err);
+int scan_record_read(struct store_tx *tx, const char *kind, struct scan_record *record,
+		     struct err *err);
 
-/* The same of a kind of blobs. */
-int scan_record_keep_blobs(struct store *store, const char *type,
-			   const struct scan_record *now, struct err *err);
-int scan_record_read_blobs(struct store_tx *tx, const char *type,
-			   struct scan_record *record, struct err *err);
+/* What was kept last; zeros at first. Of the thread that scans, as what follows. */
+struct scan_kept {
+	struct scan_record record;
+	int64_t at; /* boot ms; 0: never */
+};
+
+/* Whether it says something else, or long after. */
+bool scan_record_is_news(const struct scan_kept *kept, const struct scan_record *now);
+void scan_record_note_kept(struct scan_kept *kept, const struct scan_record *now);
+
+/* What this thread has used of a core until now. */
+int64_t scan_cpu_ms(void);
+
+/* How long to wait after a scan that used so much of it, so that scans stay within their
+ * share; at least the interval. */
+int64_t scan_pause_ms(int64_t used_ms, int64_t interval_ms);
 
 #endif

@@ -2,30 +2,43 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/metrics.h"
 #include "base/thread.h"
+#include "change/event_log.h"
+#include "change/notice.h"
 #include "change/owed.h"
-#include "change/scan_pace.h"
 #include "change/spool.h"
+#include "change/watcher.h"
 
-#define SETTLE_EVERY_MS 10000
+#define TEND_EVERY_MS 10000
+#define TEND_KIND_EVERY_MS ((int64_t)24 * 3600 * 1000)
 #define PRUNE_EVERY_MS (10 * 60 * 1000)
+
+/* Its thread only, but for the state. */
+struct watched_kind {
+	struct origin_kind kind;
+	struct map troubles;
+	size_t unwatched; /* directories, since the last scan began */
+	struct scan_kept kept;
+	int64_t tended_at;        /* boot ms; 0: never */
+	struct watch_state state; /* guarded by watch.mutex */
+};
 
 struct watch {
 	pthread_mutex_t mutex;
-	pthread_cond_t changed;
-	bool is_woken;            /* guarded by mutex */
-	struct watch_state state; /* guarded by mutex */
 	struct watch_options options;
-	char *data;            /* owned */
-	int64_t prune_at;      /* its thread only */
-	struct scan_kept kept; /* its thread only */
-	int64_t lacking_hooks; /* its thread only; as logged last */
-	struct stop stop;
-	pthread_t thread;
+	char *data;                     /* owned; NULL: none */
+	int64_t prune_at;               /* its thread only */
+	VEC(struct watched_kind) kinds; /* fixed */
+	struct watcher *watcher;
 };
 
-static void work_spool(struct watch *watch)
+static void watch_log_failure(const struct watched_kind *one, const char *what,
+			      const struct err *err)
+{
+	log_warn(what, LOG_ERR(err), LOG_TEXT("kind", one->kind.type));
+}
+
+static void watch_work_spool(struct watch *watch)
 {
 	struct err err;
 	size_t count;
@@ -38,140 +51,17 @@ static void work_spool(struct watch *watch)
 		log_info("spool.done", LOG_NUMBER("files", count));
 }
 
-static void settle_owed(struct watch *watch)
+static void watch_settle_owed(struct watch *watch, const struct stop *stop)
 {
 	struct err err;
 	size_t left;
 
 	if (owed_may_be(watch->options.notice) &&
-	    owed_settle(watch->options.notice, &watch->stop, &left, &err) != 0)
+	    owed_settle(watch->options.notice, stop, &left, &err) != 0)
 		log_warn("change.not_settled", LOG_ERR(&err));
 }
 
-static void watch_keep_state(struct watch *watch, const struct notice_scan_result *result,
-			     int64_t took_ms)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
-
-	watch->state.has_scanned = true;
-	watch->state.is_failing = false;
-	watch->state.last_scan_at = clock_wall_ms();
-	watch->state.scanned_boot = clock_boot_ms();
-	watch->state.took_ms = took_ms;
-	watch->state.repositories = result->repositories;
-}
-
-static void watch_keep_failure(struct watch *watch)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
-
-	watch->state.is_failing = true;
-}
-
-/* For status, which is another process. */
-static void watch_write_record(struct watch *watch, const struct scan_record *now)
-{
-	struct err err;
-
-	if (!scan_is_news(&watch->kept, now))
-		return;
-	if (scan_record_keep(watch->options.store, now, &err) != 0) {
-		log_warn("watch.not_kept", LOG_ERR(&err));
-		return;
-	}
-	scan_note_kept(&watch->kept, now);
-}
-
-/* Once for a timeline. One that is drawn during the scan is of the same database. */
-static void record_scan(struct watch *watch, const struct notice_scan_result *result)
-{
-	enum event_scanned scanned = result->is_complete ? SCANNED_ALL : SCANNED_PART;
-	struct err err;
-	enum event_scanned recorded;
-
-	if (event_log_scanned(watch->options.store, &recorded, &err) != 0 ||
-	    (recorded < scanned &&
-	     event_log_set_scanned(watch->options.store, scanned, &err) != 0))
-		log_warn("watch.failed", LOG_ERR(&err));
-}
-
-/* Only that they have become fewer or more. */
-static void log_hooks(struct watch *watch, const struct hook_counts *counts)
-{
-	int64_t lacking = hook_counts_lacking(counts);
-	int64_t before = watch->lacking_hooks;
-
-	watch->lacking_hooks = lacking;
-	if (lacking > before)
-		log_warn("hooks.lacking", LOG_NUMBER("repositories", lacking),
-			 LOG_TEXT("example", counts->example),
-			 LOG_TEXT("remedy", "run refrelay hooks install"));
-	else if (lacking < before && lacking == 0)
-		log_info("hooks.whole",
-			 LOG_NUMBER("repositories", counts->states[HOOK_INSTALLED]));
-}
-
-static void watch_report_hooks(struct watch *watch, const struct hook_counts *counts)
-{
-	if (!watch->options.looks_at_hooks)
-		return;
-	struct metric *gauge = metric_gauge(
-		"refrelay_hooks", "Repositories by the state of their hooks.", "state");
-	for (size_t i = 0; i < HOOK_STATES; i++)
-		metric_set(metric_at(gauge, hook_state_name((enum hook_state)i)),
-			   (double)counts->states[i]);
-	log_hooks(watch, counts);
-}
-
-static void watch_finish_scan(struct watch *watch,
-			      const struct notice_scan_result *result, int64_t took_ms)
-{
-	struct scan_record record = {
-		.whole_at = result->is_complete ? clock_wall_ms() : 0,
-		.left_out = (int64_t)result->left_out,
-		.has_hooks = watch->options.looks_at_hooks,
-		.hooks = result->hooks,
-	};
-
-	watch_report_hooks(watch, &result->hooks);
-	record_scan(watch, result);
-	watch_keep_state(watch, result, took_ms);
-	memcpy(record.example, result->example, sizeof(record.example));
-	watch_write_record(watch, &record);
-	log_debug("watch.scanned", LOG_NUMBER("dur_ms", took_ms),
-		  LOG_NUMBER("repositories", result->repositories),
-		  LOG_NUMBER("looked_into", result->looked_into),
-		  LOG_NUMBER("changed", result->changed));
-}
-
-static void watch_record_failure(struct watch *watch, const struct err *err)
-{
-	watch_keep_failure(watch);
-	watch_write_record(watch, &(struct scan_record){ .failing_since = clock_wall_ms(),
-							 .failure = *err });
-	log_warn("watch.failed", LOG_ERR(err));
-}
-
-/* How long to wait for the next. A scan that failed is no scan: who waits for the first
- * must know what is there. */
-static int64_t watch_scan_site(struct watch *watch)
-{
-	struct notice_scan_result result = { 0 };
-	struct err err;
-	int64_t started = clock_boot_ms(), used = scan_cpu_ms();
-	int status = notice_scan(watch->options.notice, &watch->stop, &result, &err);
-	bool is_first = !watch->state.has_scanned; /* only this thread writes it */
-
-	if (status == 0)
-		watch_finish_scan(watch, &result, clock_boot_ms() - started);
-	else if (err.class != ERR_CANCELED)
-		watch_record_failure(watch, &err);
-	/* With a new database it has read everything, which says nothing of the next. */
-	return scan_pause_ms(is_first && status == 0 ? 0 : scan_cpu_ms() - used,
-			     watch->options.scan_interval_ms);
-}
-
-static void prune_if_due(struct watch *watch)
+static void watch_prune_if_due(struct watch *watch)
 {
 	struct err err;
 	uint64_t dropped = 0;
@@ -186,65 +76,208 @@ static void prune_if_due(struct watch *watch)
 		log_info("events.pruned", LOG_NUMBER("events", dropped));
 }
 
-static void keep_interval(struct watch *watch, int64_t interval_ms)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
-
-	watch->state.interval_ms = interval_ms;
-}
-
-/* Whether nothing called until then. */
-static bool watch_rest_until(struct watch *watch, int64_t until)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
-
-	while (!watch->is_woken && !stop_is_requested(&watch->stop))
-		if (!cond_wait_until(&watch->changed, &watch->mutex, until))
-			return true;
-	watch->is_woken = false;
-	return false;
-}
-
-/* What is owed does not wait for it. */
-static void watch_wait_for_next(struct watch *watch, int64_t interval_ms)
-{
-	int64_t until = clock_boot_ms() + interval_ms, pause;
-
-	keep_interval(watch, interval_ms);
-	while ((pause = clock_boot_ms() + SETTLE_EVERY_MS) < until) {
-		if (!watch_rest_until(watch, pause))
-			return;
-		settle_owed(watch);
-	}
-	watch_rest_until(watch, until);
-}
-
-static void *watch_run_thread(void *arg)
+static void watch_tend(void *arg, const struct stop *stop)
 {
 	struct watch *watch = arg;
 
-	while (!stop_is_requested(&watch->stop)) {
-		work_spool(watch);
-		settle_owed(watch);
-		int64_t interval_ms = watch_scan_site(watch);
-		prune_if_due(watch);
-		watch_wait_for_next(watch, interval_ms);
+	for (size_t i = 0; i < watch->kinds.count; i++) {
+		struct watched_kind *one = &watch->kinds.items[i];
+		int64_t now = clock_boot_ms();
+		if (!one->kind.ops->tend ||
+		    (one->tended_at != 0 && now - one->tended_at < TEND_KIND_EVERY_MS))
+			continue;
+		one->tended_at = now;
+		one->kind.ops->tend(&one->kind);
 	}
-	return NULL;
+	if (!watch->data)
+		return;
+	watch_work_spool(watch);
+	watch_settle_owed(watch, stop);
+	watch_prune_if_due(watch);
+}
+
+struct watch_scanning {
+	struct watched_kind *one;
+	const struct watcher_scan *scan;
+};
+
+static void watch_enter_directory(void *arg, const char *path)
+{
+	const struct watch_scanning *scanning = arg;
+	const struct watcher_scan *scan = scanning->scan;
+	struct err err;
+
+	if (!scanning->one->kind.blobs)
+		return;
+	if (watcher_add(scan->watcher, scan->kind, path, &err) != 0 &&
+	    err.class != ERR_MISSING)
+		scanning->one->unwatched++;
+	watcher_breathe(scan->watcher);
+}
+
+/* For status, which is another process. */
+static void watch_write_record(struct watch *watch, struct watched_kind *one,
+			       const struct scan_record *now)
+{
+	struct err err;
+
+	if (!scan_record_is_news(&one->kept, now))
+		return;
+	if (scan_record_keep(watch->options.store, one->kind.type, now, &err) != 0) {
+		watch_log_failure(one, one->kind.ops->events.not_kept, &err);
+		return;
+	}
+	scan_record_note_kept(&one->kept, now);
+}
+
+static void watch_keep_state(struct watch *watch, struct watched_kind *one,
+			     const struct scan_result *result, int64_t took_ms)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+	struct watch_state *state = &one->state;
+
+	state->has_scanned = true;
+	state->is_failing = false;
+	state->last_scan_at = clock_wall_ms();
+	state->scanned_boot = clock_boot_ms();
+	state->took_ms = took_ms;
+	state->found = result->found;
+	state->is_whole = one->unwatched == 0;
+}
+
+static void watch_keep_failure(struct watch *watch, struct watched_kind *one)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+
+	one->state.is_failing = true;
+	one->state.is_whole = false;
+}
+
+/* Once for a timeline. One that is drawn during the scan is of the same database. */
+static void watch_record_scan(struct watch *watch, const struct watched_kind *one,
+			      const struct scan_result *result)
+{
+	enum event_scanned scanned = result->is_complete ? SCANNED_ALL : SCANNED_PART;
+	struct store *store = watch->options.store;
+	struct err err;
+	enum event_scanned recorded;
+
+	if (event_log_scanned(store, one->kind.type, &recorded, &err) != 0 ||
+	    (recorded < scanned &&
+	     event_log_set_scanned(store, one->kind.type, scanned, &err) != 0))
+		watch_log_failure(one, one->kind.ops->events.not_kept, &err);
+}
+
+static void watch_finish_scan(struct watch *watch, struct watched_kind *one,
+			      const struct scan_result *result, int64_t took_ms)
+{
+	struct scan_record record = {
+		.whole_at = result->is_complete ? clock_wall_ms() : 0,
+		.left_out = (int64_t)result->left_out,
+		.has_hooks = result->has_hooks,
+		.hooks = result->hooks,
+	};
+
+	watch_record_scan(watch, one, result);
+	watch_keep_state(watch, one, result, took_ms);
+	memcpy(record.example, result->example, sizeof(record.example));
+	watch_write_record(watch, one, &record);
+	one->kind.ops->finish(&one->kind, result, took_ms);
+}
+
+/* A scan that failed is no scan: who waits for the first must know what is there. */
+static void watch_fail_scan(struct watch *watch, struct watched_kind *one,
+			    const struct err *err)
+{
+	watch_keep_failure(watch, one);
+	watch_write_record(watch, one,
+			   &(struct scan_record){ .failing_since = clock_wall_ms(),
+						  .failure = *err });
+}
+
+static int watch_scan(void *arg, const struct watcher_scan *scan, struct err *err)
+{
+	struct watch *watch = arg;
+	struct watched_kind *one = &watch->kinds.items[scan->kind];
+	struct watch_scanning scanning = { one, scan };
+	const struct scan_request request = { .kind = &one->kind,
+					      .stop = watcher_stop_of(scan->watcher),
+					      .troubles = &one->troubles,
+					      .directory = watch_enter_directory,
+					      .arg = &scanning };
+	struct scan_result result;
+	int64_t started = clock_boot_ms();
+
+	if (scan->below)
+		return scan_below(&request, scan->below, &result, err);
+	one->unwatched = 0;
+	int status = scan_all(&request, &result, err);
+	if (status == 0)
+		watch_finish_scan(watch, one, &result, clock_boot_ms() - started);
+	else if (err->class != ERR_CANCELED)
+		watch_fail_scan(watch, one, err);
+	return status;
+}
+
+static void watch_failed(void *arg, size_t kind, const struct err *err)
+{
+	struct watch *watch = arg;
+	const struct watched_kind *one = &watch->kinds.items[kind];
+
+	if (err->class != ERR_CANCELED)
+		watch_log_failure(one, one->kind.ops->events.failed, err);
+}
+
+static int watch_look_at(void *arg, size_t kind, const blob_paths *ids, struct err *err)
+{
+	struct watch *watch = arg;
+	const struct origin_kind *origin = &watch->kinds.items[kind].kind;
+
+	return origin->ops->look(origin, ids->items, ids->count, err);
+}
+
+static void watch_note_pace(void *arg, size_t kind, int64_t interval_ms)
+{
+	struct watch *watch = arg;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
+
+	watch->kinds.items[kind].state.interval_ms = interval_ms;
 }
 
 struct watch *watch_start(const struct watch_options *options)
 {
+	static const struct watcher_ops ops = {
+		.scan = watch_scan,
+		.look = watch_look_at,
+		.failed = watch_failed,
+		.paced = watch_note_pace,
+		.tend = watch_tend,
+		.tend_ms = TEND_EVERY_MS,
+		.limit = "blob_watch.limit",
+		.scope = BLOB_ORIGIN,
+	};
+	AUTO_FREE const struct blob_kind **blobs =
+		xcalloc(options->kind_count, sizeof(*blobs));
 	struct watch *watch = xcalloc(1, sizeof(*watch));
 
 	mutex_init(&watch->mutex);
-	cond_init(&watch->changed);
-	stop_init(&watch->stop);
 	watch->options = *options;
-	watch->data = xstrdup(options->data);
-	watch->options.data = watch->data;
-	watch->state.interval_ms = options->scan_interval_ms;
-	thread_start(&watch->thread, "watch", watch_run_thread, watch);
+	watch->options.kinds = NULL;
+	watch->data = options->data ? xstrdup(options->data) : NULL;
+	for (size_t i = 0; i < options->kind_count; i++) {
+		struct watched_kind one = { .kind = options->kinds[i] };
+		one.state.interval_ms = options->scan_interval_ms;
+		blobs[i] = one.kind.blobs;
+		vec_add(&watch->kinds, one);
+	}
+	watch->watcher = watcher_start(
+		&(struct watcher_options){ .ops = &ops,
+					   .arg = watch,
+					   .thread = options->thread,
+					   .interval_ms = options->scan_interval_ms,
+					   .kinds = blobs,
+					   .kind_count = options->kind_count,
+					   .directories = options->directories });
 	return watch;
 }
 
@@ -252,13 +285,10 @@ void watch_stop(struct watch *watch)
 {
 	if (!watch)
 		return;
-	lock(&watch->mutex);
-	stop_request(&watch->stop);
-	pthread_cond_broadcast(&watch->changed);
-	unlock(&watch->mutex);
-	thread_join(watch->thread);
-	stop_clear(&watch->stop);
-	pthread_cond_destroy(&watch->changed);
+	watcher_stop(watch->watcher);
+	for (size_t i = 0; i < watch->kinds.count; i++)
+		scan_forget(&watch->kinds.items[i].troubles);
+	vec_clear(&watch->kinds);
 	pthread_mutex_destroy(&watch->mutex);
 	free(watch->data);
 	free(watch);
@@ -266,15 +296,18 @@ void watch_stop(struct watch *watch)
 
 void watch_wake(struct watch *watch)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
-
-	watch->is_woken = true;
-	pthread_cond_broadcast(&watch->changed);
+	watcher_wake(watch->watcher);
 }
 
-void watch_look(struct watch *watch, struct watch_state *state)
+bool watch_look(struct watch *watch, const char *type, struct watch_state *state)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
-	*state = watch->state;
+	for (size_t i = 0; i < watch->kinds.count; i++) {
+		if (strcmp(watch->kinds.items[i].kind.type, type) != 0)
+			continue;
+		*state = watch->kinds.items[i].state;
+		return true;
+	}
+	return false;
 }

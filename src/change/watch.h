@@ -1,41 +1,48 @@
 /*
- * The primary's own look-out: one thread that works through the spool, scans within its
- * budget, and prunes the event log.
+ * The primary's own look-out over its kinds of replicables: scans them within its budget,
+ * hears of blobs by inotify as far as watches suffice, works through the spool of hooks,
+ * and prunes the event log. One thread each.
  */
 #ifndef CHANGE_WATCH_H
 #define CHANGE_WATCH_H
 
 #include "base/base.h"
-#include "change/notice.h"
+#include "change/scan.h"
 
 struct watch;
 
 struct watch_options {
-	struct notice *notice;
+	const char *thread;              /* its name */
+	const struct origin_kind *kinds; /* copied */
+	size_t kind_count;
 	struct store *store;
-	const char *data;
 	int64_t scan_interval_ms; /* sync.scanInterval; stretched to keep 0.4 % of a core
 				   */
-	int64_t keep_ms;          /* events: log.keepFor */
-	uint64_t keep_count;      /* log.keepEvents */
-	bool looks_at_hooks;      /* notice does */
+	size_t directories; /* that may be watched; 0: a share of what the kernel allows
+			     */
+	/* Of one that also works for the site as a whole; NULL: it does not. */
+	const char *data;      /* has the spool; copied */
+	struct notice *notice; /* of repositories: for the spool, and what is owed */
+	int64_t keep_ms;       /* events: log.keepFor */
+	uint64_t keep_count;   /* log.keepEvents */
 };
 
-/* The first scan starts at once. */
+/* The first scans start at once. */
 struct watch *watch_start(const struct watch_options *options);
-void watch_stop(struct watch *watch);
+void watch_stop(struct watch *watch); /* NULL is allowed */
 
-/* Scans at once. */
+/* Scans all kinds at once. */
 void watch_wake(struct watch *watch);
 
-/* When the first scan was done, and how long the last took; for readiness and status. */
+/* Of one kind, for readiness and status. False: it is not watched. */
 struct watch_state {
 	bool has_scanned;
 	bool is_failing;                            /* the last scan failed */
 	int64_t last_scan_at, interval_ms, took_ms; /* wall; ms */
 	int64_t scanned_boot;                       /* the same by the boot clock */
-	size_t repositories;
+	uint64_t found;                             /* replicables */
+	bool is_whole; /* all of its directories are watched */
 };
-void watch_look(struct watch *watch, struct watch_state *state);
+bool watch_look(struct watch *watch, const char *type, struct watch_state *state);
 
 #endif

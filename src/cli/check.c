@@ -3,6 +3,8 @@
  * hide the others. Changes nothing but what opening the database makes, and rows of
  * copies that are found to be damaged.
  */
+#include "cli/check.h"
+
 #include <getopt.h>
 #include <stdarg.h>
 #include <sys/statvfs.h>
@@ -11,16 +13,170 @@
 #include "base/json.h"
 #include "base/proc.h"
 #include "change/hook_install.h"
+#include "change/hook_socket.h"
 #include "change/notice.h"
-#include "cli/check.h"
-#include "cli/site_data.h"
+#include "cli/site.h"
+#include "git/repo.h"
 #include "net/site_token.h"
+#include "pull/glance.h"
 #include "pull/primary.h"
 #include "pull/primary_blobs.h"
+#include "replicable/discover.h"
+#include "replicable/name.h"
 #include "serve/settings.h"
-#include "serve/shelf_folder.h"
+#include "serve/shelf.h"
 #include "store/data_lock.h"
 #include "upkeep/copies_root.h"
+#include "verify/verify_origin.h"
+
+/*
+ * Repositories in a form that this version cannot read: nothing else is stopped by them,
+ * so who does not look for them may not know that they are left out.
+ */
+
+struct unsupported {
+	size_t count;
+	const struct discovered *example;
+	struct err why; /* of the example */
+};
+
+static void check_formats_inspect_repository(int root, const struct discovered *one,
+					     struct unsupported *found)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	struct err err;
+
+	if (repo_open(root, one->path, &repo, &err) == 0 || err.reason != REASON_FORMAT ||
+	    found->count++ > 0)
+		return;
+	found->example = one;
+	found->why = err;
+}
+
+static void check_formats_report_unsupported(struct checking *checking,
+					     const struct unsupported *found)
+{
+	struct err err = found->why;
+
+	err_set(&err, ERR_CONFIG, "%zu %s a format that is not supported, e.g. %s: %s",
+		found->count, found->count == 1 ? "repository has" : "repositories have",
+		found->example->name, found->why.text);
+	err_remedy(&err, "%s", found->why.remedy);
+	check_tell(checking, CHECK_WRONG, "formats", &err);
+}
+
+void check_formats(struct checking *checking)
+{
+	AUTO_DISCOVERY struct discovery discovery = { 0 };
+	struct unsupported found = { 0 };
+	AUTO_CLOSE int root =
+		dir_open(AT_FDCWD, checking->site.repositories, ERR_IGNORED);
+
+	if (root < 0 ||
+	    discover(checking->site.repositories, &discovery, ERR_IGNORED) != 0)
+		return; /* as check_repositories() says */
+	for (size_t i = 0; i < discovery.found.count; i++)
+		check_formats_inspect_repository(root, &discovery.found.items[i], &found);
+	if (found.count > 0)
+		check_formats_report_unsupported(checking, &found);
+	else
+		check_tell_good(checking, "formats",
+				"all repositories have a format that is supported");
+}
+
+/*
+ * A look at each copy, as the node takes one when it starts; and at a primary at each
+ * repository.
+ */
+
+#define WAKE_MS 1000
+
+static int check_copies_check_root(const struct checking *checking, struct store *store,
+				   const struct blob_kind *kind, struct err *err)
+{
+	return kind ? copies_root_judge_blobs(store, kind, err)
+		    : copies_root_judge(store, checking->site.repositories, err);
+}
+
+static void tell_doubted(struct checking *checking, const struct blob_kind *kind,
+			 const struct glance_result *result)
+{
+	bool is_running = data_lock_is_held(checking->site.data);
+	struct err err;
+
+	err_set(&err, ERR_CORRUPT,
+		"%" PRIu64 " of %" PRIu64
+		" copies of %s%s are not as they were left, for instance %.100s: %.300s",
+		result->doubted, result->looked, kind ? "blobs of type " : "repositories",
+		kind ? kind->type : "", result->example, result->why.text);
+	err_remedy(&err, is_running ? "nothing: they are looked through and mended now"
+				    : "start the node: it looks through them and mends "
+				      "them");
+	check_tell(checking, CHECK_WRONG, "copies", &err);
+	if (is_running)
+		hook_socket_tell(checking->site.data, "wake", WAKE_MS, NULL, 0,
+				 ERR_IGNORED);
+}
+
+void check_copies(struct checking *checking, struct store *store,
+		  const struct blob_kind *kind)
+{
+	const struct glance_request request = { .store = store,
+						.root = checking->site.repositories,
+						.kind = kind };
+	struct glance_result result = { 0 };
+	struct err err;
+
+	if (check_copies_check_root(checking, store, kind, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "copies", &err);
+	else if (access(kind ? kind->path : request.root, F_OK) != 0)
+		return; /* nothing was copied yet */
+	else if (glance_all(&request, &result, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "copies", &err);
+	if (result.doubted > 0)
+		tell_doubted(checking, kind, &result);
+	else if (result.looked > 0)
+		check_tell_good(checking, "copies",
+				"%" PRIu64 " %s%sas they were left, by a look at each",
+				result.looked, kind ? kind->type : "repositories",
+				kind ? ": " : " are ");
+	free(result.example);
+}
+
+static void check_copies_report_broken(struct checking *checking,
+				       const struct verify_glances *glances)
+{
+	struct err err;
+
+	err_set(&err, ERR_CORRUPT,
+		"%" PRIu64 " of %" PRIu64
+		" repositories lack objects that their refs name, for instance %.100s: "
+		"%.300s",
+		glances->broken, glances->looked, glances->example, glances->why.text);
+	err_remedy(&err, "restore it; a secondary may have what it lacks");
+	check_tell(checking, CHECK_WRONG, "repositories", &err);
+	hook_socket_tell(checking->site.data, "wake", WAKE_MS, NULL, 0, ERR_IGNORED);
+}
+
+void check_originals(struct checking *checking, struct store *store)
+{
+	const char *root = checking->site.repositories;
+	struct verify_glances glances;
+	struct err err;
+
+	if (access(root, F_OK) != 0)
+		return; /* said before */
+	if (verify_origin_glance_all(store, root, &glances, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "repositories", &err);
+	if (glances.broken > 0)
+		check_copies_report_broken(checking, &glances);
+	else if (glances.looked > 0)
+		check_tell_good(checking, "repositories",
+				"%" PRIu64
+				" have what their refs name, by a look at each",
+				glances.looked);
+	free(glances.example);
+}
 
 #define SKEW_LIMIT_MS 5000
 #define LITTLE_ROOM (1ULL << 30)
@@ -140,7 +296,7 @@ void check_foreign(struct checking *checking, const char *what,
 
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
 {
-	return scan_record_read(tx, arg, err);
+	return scan_record_read(tx, KIND_REPOSITORY, arg, err);
 }
 
 struct hooks_found {
@@ -453,7 +609,7 @@ static void cli_check_run_all(struct checking *checking)
 {
 	struct err err;
 
-	if (cli_check_node(checking->conf, &err) != 0)
+	if (checking->node->check_settings(checking->conf, &err) != 0)
 		check_tell(checking, CHECK_WRONG, "configuration", &err);
 	else
 		check_tell_good(checking, "configuration", "%s, a %s",
@@ -467,7 +623,7 @@ static void cli_check_run_all(struct checking *checking)
 	check_data(checking);
 	check_cache(checking);
 	check_node(checking);
-	check_transport(checking);
+	checking->node->check_transport(checking);
 	if (checking->site.role == SITE_SECONDARY)
 		check_primary(checking);
 	else
@@ -481,7 +637,9 @@ static int cli_check_run(const struct cli *cli, bool is_json)
 {
 	AUTO_CONF struct conf *conf = NULL;
 	json_auto_t *object = json_object();
-	struct checking checking = { .is_json = is_json, .findings = json_array() };
+	struct checking checking = { .node = cli->node,
+				     .is_json = is_json,
+				     .findings = json_array() };
 	struct err err;
 
 	json_put(object, "findings", checking.findings);

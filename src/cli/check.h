@@ -14,6 +14,7 @@
 enum check_verdict { CHECK_GOOD, CHECK_NOTE, CHECK_WRONG };
 
 struct checking {
+	const struct cli_node *node;
 	bool is_json;
 	size_t wrong;
 	json_t *findings;
@@ -34,13 +35,13 @@ void check_blob_roots(struct checking *checking, struct store *store);
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs);
 
 /* At a secondary: whether the copies are there and as they were left, by a look at each;
- * what is not is marked, so that the node mends it (check_copies.c). `kind` NULL: those
+ * what is not is marked, so that the node mends it (check.c). `kind` NULL: those
  * of repositories. */
 void check_copies(struct checking *checking, struct store *store,
 		  const struct blob_kind *kind);
 
 /* At a primary: whether the objects that refs name are there, by a look at each
- * repository; one that lacks some is marked as failed (check_copies.c). */
+ * repository; one that lacks some is marked as failed (check.c). */
 void check_originals(struct checking *checking, struct store *store);
 
 /* Notes when little is free at the path (check.c). */
@@ -49,14 +50,10 @@ void check_room(struct checking *checking, const char *what, const char *path);
 /* Notes what has no row here (check.c). */
 void check_foreign(struct checking *checking, const char *what,
 		   const struct leftovers_found *found);
-/* Whether there are repositories of a format that is not supported (check_formats.c). */
+/* Whether there are repositories of a format that is not supported (check.c). */
 void check_formats(struct checking *checking);
 
-/* How clients reach the server (node/check_transport.c, as it takes the server's own
- * reader). */
-void check_transport(struct checking *checking);
-
-/* What is said of push, if anything is (check_push.c). */
+/* What is said of push, if anything is (check_blobs.c). */
 void check_push(struct checking *checking);
 
 #endif

@@ -2,11 +2,405 @@
  * Each kind of blobs by itself: its directory, then what the node remembers of that, then
  * what the other site says of it.
  */
+#include "base/proc.h"
 #include "blob/file.h"
 #include "change/blob_notice.h"
 #include "change/scan_record.h"
 #include "cli/check.h"
+#include "cli/push.h"
+#include "cli/site.h"
+#include "push/circle.h"
+#include "push/destination.h"
+#include "push/queue_view.h"
+#include "push/select.h"
+#include "push/target.h"
 #include "store/data_lock.h"
+
+/*
+ * Push: what each remote would get, whether the task store and its leases work, and what
+ * lies in them. Destinations are not contacted: there may be thousands, and one that is
+ * down is no fault of the configuration.
+ */
+
+static const char *check_push_get_text(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "?";
+}
+
+static void tell_note(struct checking *checking, const char *text)
+{
+	struct err said = { .class = ERR_CONFIG };
+
+	snprintf(said.text, sizeof(said.text), "%s", text);
+	check_tell(checking, CHECK_NOTE, "push", &said);
+}
+
+static void tell_plain_note(struct checking *checking, const json_t *note)
+{
+	tell_note(checking, json_string_value(note));
+}
+
+static void check_push_visit_each(struct checking *checking, const json_t *array,
+				  void (*say)(struct checking *checking,
+					      const json_t *one))
+{
+	for (size_t i = 0; i < json_array_size(array); i++)
+		say(checking, json_array_get(array, i));
+}
+
+static void add_examples(const json_t *examples, struct str *out)
+{
+	for (size_t i = 0; i < json_array_size(examples); i++) {
+		const json_t *one = json_array_get(examples, i);
+		str_addf(out, "%s%s to %s", i > 0 ? "; " : ": ",
+			 check_push_get_text(one, "name"),
+			 check_push_get_text(one, "uri"));
+	}
+}
+
+static void add_specs(const json_t *specs, struct str *out)
+{
+	str_add(out, ", refs ");
+	for (size_t i = 0; i < json_array_size(specs); i++)
+		str_addf(out, "%s%s", i > 0 ? " " : "",
+			 json_string_value(json_array_get(specs, i)));
+}
+
+static void check_push_explain_remote(struct checking *checking, const json_t *remote)
+{
+	json_int_t count = json_integer_value(json_object_get(remote, "repositories"));
+	AUTO_STR struct str text = STR_INIT;
+	struct err err;
+
+	str_addf(&text, "%" JSON_INTEGER_FORMAT " repositor%s", count,
+		 count == 1 ? "y" : "ies");
+	add_specs(json_object_get(remote, "push"), &text);
+	add_examples(json_object_get(remote, "examples"), &text);
+	if (count > 0) {
+		check_tell_good(checking, "remote", "%s: %s",
+				check_push_get_text(remote, "name"), text.data);
+	} else {
+		err_set(&err, ERR_MISSING, "%s takes none of the repositories here",
+			check_push_get_text(remote, "name"));
+		err_remedy(&err, "see its projects and excludeProjects");
+		check_tell(checking, CHECK_NOTE, "remote", &err);
+	}
+	check_push_visit_each(checking, json_object_get(remote, "notes"),
+			      tell_plain_note);
+}
+
+static void add_names(const json_t *names, struct str *out)
+{
+	for (size_t i = 0; i < json_array_size(names); i++)
+		str_addf(out, "%s%s", i > 0 ? " and " : "",
+			 json_string_value(json_array_get(names, i)));
+}
+
+/* Two repositories; or one, by two remotes. */
+static void tell_collision(struct checking *checking, const json_t *collision)
+{
+	const json_t *names = json_object_get(collision, "names");
+	AUTO_STR struct str text = STR_INIT;
+	struct err err;
+
+	add_names(names, &text);
+	str_add(&text, " by ");
+	add_names(json_object_get(collision, "remotes"), &text);
+	err_set(&err, ERR_CONFIG, "%s would be pushed to the same place, %s", text.data,
+		check_push_get_text(collision, "uri"));
+	err_remedy(&err, "give the remote another URL or remoteNameStyle, or leave one "
+			 "out with excludeProjects");
+	check_tell(checking, json_array_size(names) > 1 ? CHECK_WRONG : CHECK_NOTE,
+		   "remote", &err);
+}
+
+static void check_push_report_failure(struct checking *checking, const json_t *failure)
+{
+	struct err err;
+
+	err_set(&err, ERR_CONFIG, "%s has no destination for %s: %s",
+		check_push_get_text(failure, "remote"),
+		check_push_get_text(failure, "name"),
+		check_push_get_text(failure, "failure"));
+	check_tell(checking, CHECK_WRONG, "remote", &err);
+}
+
+/* The first that is met: they are all of one kind. */
+static void check_circles(struct checking *checking, const struct push_settings *settings,
+			  const task_keys *names)
+{
+	AUTO_DESTINATIONS destination_list list = { 0 };
+	struct err err;
+
+	for (size_t i = 0; i < names->count; i++)
+		destinations_of(settings, names->items[i], &list, ERR_IGNORED);
+	for (size_t i = 0; i < list.count; i++) {
+		if (destination_check_circle(settings, checking->site.repositories,
+					     &list.items[i], &err) == 0)
+			continue;
+		check_tell(checking, CHECK_WRONG, "remote", &err);
+		return;
+	}
+}
+
+static void check_push_explain_settings(struct checking *checking,
+					const struct push_settings *settings)
+{
+	task_keys names = { 0 };
+	json_auto_t *said = NULL;
+
+	/* That they cannot be read was said before. */
+	push_select(checking->site.repositories, NULL, 0, &names, ERR_IGNORED);
+	said = push_settings_explain(settings, (const char *const *)names.items,
+				     names.count);
+	check_push_visit_each(checking, json_object_get(said, "remotes"),
+			      check_push_explain_remote);
+	check_push_visit_each(checking, json_object_get(said, "collisions"),
+			      tell_collision);
+	check_push_visit_each(checking, json_object_get(said, "failures"),
+			      check_push_report_failure);
+	check_push_visit_each(checking, json_object_get(said, "notes"), tell_plain_note);
+	check_circles(checking, settings, &names);
+	task_keys_clear(&names);
+}
+
+/* 0: it can be taken and given back. */
+static int check_push_try_lease(struct lease_manager *leases, struct err *err)
+{
+	struct lease *lease = NULL;
+
+	if (lease_acquire(leases,
+			  &(struct lease_request){ .key = "push:check",
+						   .operation = "check",
+						   .wait_ms = 5000 },
+			  &lease, err) != 0 ||
+	    lease_check(lease, err) != 0) {
+		lease_release(lease);
+		return -1;
+	}
+	lease_release(lease);
+	return 0;
+}
+
+static void tell_orphans(struct checking *checking, const struct queue_view *view)
+{
+	const struct queued_uri *example = NULL;
+	size_t orphans = 0;
+	struct err err;
+
+	for (size_t i = 0; i < view->uris.count; i++)
+		if (view->uris.items[i].is_orphan) {
+			example = &view->uris.items[i];
+			orphans++;
+		}
+	if (orphans == 0)
+		return;
+	err_set(&err, ERR_CONFIG,
+		"%zu destination%s in the task store of no remote, for instance %s by "
+		"remote %s",
+		orphans, orphans == 1 ? " is" : "s are", example->uri, example->remote);
+	err_remedy(&err, "put the remote back, or drop them: refrelay push discard "
+			 "--orphans");
+	check_tell(checking, CHECK_NOTE, "tasks", &err);
+}
+
+static void tell_letters(struct checking *checking, const struct queue_view *view)
+{
+	struct err err;
+
+	if (view->letters.count == 0)
+		return;
+	err_set(&err, ERR_CONFLICT, "%zu task%s given up, for instance %s: %s",
+		view->letters.count, view->letters.count == 1 ? " was" : "s were",
+		view->letters.items[0].task.project, view->letters.items[0].why.text);
+	err_remedy(&err, "see refrelay push queue --failed; then push retry or discard");
+	check_tell(checking, CHECK_NOTE, "tasks", &err);
+}
+
+static void tell_unreadable(struct checking *checking, const struct queue_view *view)
+{
+	struct err err;
+
+	if (view->unreadable.count == 0)
+		return;
+	err_set(&err, ERR_CORRUPT, "%zu file%s no task, for instance %s",
+		view->unreadable.count, view->unreadable.count == 1 ? " is" : "s are",
+		view->unreadable.example);
+	err_remedy(&err, "look at them, push what they were for, and remove them: "
+			 "refrelay push discard --unreadable");
+	check_tell(checking, CHECK_NOTE, "tasks", &err);
+}
+
+/* In running/, and nobody works on them: a node takes them when it starts, or soon. */
+static void tell_stuck(struct checking *checking, const struct queue_view *view)
+{
+	size_t stuck = 0;
+	struct err err;
+
+	for (size_t i = 0; i < view->uris.count; i++)
+		stuck += view->uris.items[i].running > 0 &&
+			 !view->uris.items[i].is_running;
+	if (stuck == 0)
+		return;
+	err_set(&err, ERR_CONFLICT, "%zu push%s begun by a node that is gone", stuck,
+		stuck == 1 ? " was" : "es were");
+	err_remedy(&err, "nothing, if a node runs: it takes them up");
+	check_tell(checking, CHECK_NOTE, "tasks", &err);
+}
+
+static void tell_queue(struct checking *checking, const struct queue_view *view,
+		       const char *directory)
+{
+	struct err err;
+
+	check_tell_good(checking, "tasks", "%s: %zu destination%s in the queue",
+			directory, view->uris.count, view->uris.count == 1 ? "" : "s");
+	tell_stuck(checking, view);
+	tell_orphans(checking, view);
+	tell_letters(checking, view);
+	tell_unreadable(checking, view);
+	if (view->nodes.count > 0)
+		return;
+	err_set(&err, ERR_MISSING, "no node of the cluster lives: nothing is pushed");
+	err_remedy(&err, "start refrelay serve");
+	check_tell(checking, CHECK_NOTE, "tasks", &err);
+}
+
+static void check_store(struct checking *checking, const struct push_settings *settings)
+{
+	struct push_sight sight;
+	struct queue_view view = { 0 };
+	struct err err;
+
+	if (push_site_look(settings, checking->site.data, &sight, &err) != 0 ||
+	    queue_view_read(sight.tasks, sight.leases, settings, &view, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "tasks", &err);
+	else
+		tell_queue(checking, &view, settings->directory);
+	if (sight.why_not.class != ERR_NONE)
+		check_tell(checking, CHECK_WRONG, "push leases", &sight.why_not);
+	else if (sight.leases && check_push_try_lease(sight.leases, &err) != 0)
+		check_tell(checking, CHECK_WRONG, "push leases", &err);
+	else if (sight.leases)
+		check_tell_good(checking, "push leases", "%s/leases works",
+				settings->directory);
+	queue_view_clear(&view);
+	push_sight_close(&sight);
+}
+
+static bool is_administered(const struct push_remote *remote, size_t which)
+{
+	AUTO_DESTINATION struct destination destination = { 0 };
+	AUTO_DESTINATIONS destination_list admins = { 0 };
+	bool result = true;
+
+	if (destination_make(remote, which, "x", &destination, ERR_IGNORED) != 0 ||
+	    destination_admin(&destination, &admins, ERR_IGNORED) != 0)
+		return true; /* that was said before */
+	for (size_t i = 0; i < admins.count; i++)
+		result &= target_has_way(&admins.items[i]);
+	return result;
+}
+
+static void check_administration(struct checking *checking,
+				 const struct push_settings *settings)
+{
+	struct err err;
+
+	for (size_t i = 0; i < settings->remotes.count; i++) {
+		const struct push_remote *remote = &settings->remotes.items[i];
+		size_t which = 0;
+		while (which < remote->urls.count && is_administered(remote, which))
+			which++;
+		if (which == remote->urls.count)
+			continue;
+		err_set(&err, ERR_CONFIG,
+			"%s: refs alone are pushed to %s: no repository is made or "
+			"deleted there, nor its HEAD set",
+			remote->name, remote->urls.items[which].template);
+		err_remedy(&err,
+			   "give remote.%.80s.adminUrl a way by ssh, gerrit+ssh or "
+			   "gerrit+https, or do it there yourself",
+			   remote->name);
+		check_tell(checking, CHECK_NOTE, "remote", &err);
+	}
+}
+
+static bool uses_ssh(const struct push_settings *settings)
+{
+	for (size_t i = 0; i < settings->remotes.count; i++) {
+		const struct push_remote *remote = &settings->remotes.items[i];
+		for (size_t k = 0; k < remote->urls.count; k++) {
+			AUTO_DESTINATION struct destination destination = { 0 };
+			if (destination_make(remote, k, "x", &destination, ERR_IGNORED) ==
+				    0 &&
+			    destination.kind == URL_SSH)
+				return true;
+		}
+	}
+	return false;
+}
+
+static void check_ssh(struct checking *checking, const struct push_settings *settings)
+{
+	static const char *const argv[] = { "ssh", "-V", NULL };
+	AUTO_STR struct str output = STR_INIT;
+	struct err err;
+
+	if (!uses_ssh(settings))
+		return;
+	if (proc_run(&(struct proc_request){ .argv = argv,
+					     .output = &output,
+					     .output_limit = 4096,
+					     .timeout_ms = 10000 },
+		     NULL, &err) != 0) {
+		err_remedy(&err, "install openssh-client");
+		check_tell(checking, CHECK_WRONG, "ssh", &err);
+		return;
+	}
+	check_tell_good(checking, "ssh", "can be started");
+}
+
+/* A site that stands alone is there for nothing else. */
+static void check_push_check_remotes(struct checking *checking,
+				     const struct push_settings *settings)
+{
+	bool stands_alone = checking->site.role == SITE_STANDALONE;
+	struct err err;
+
+	if ((settings || stands_alone) &&
+	    push_site_check_remotes(&checking->site, settings, &err) != 0)
+		check_tell(checking, stands_alone ? CHECK_WRONG : CHECK_NOTE, "push",
+			   &err);
+}
+
+void check_push(struct checking *checking)
+{
+	struct push_settings *settings = NULL;
+	struct err err;
+
+	if (!push_is_configured(checking->conf)) {
+		check_push_check_remotes(checking, NULL);
+		return;
+	}
+	if (push_settings_read(checking->conf, checking->site.data, &settings, &err) !=
+	    0) {
+		check_tell(checking, CHECK_WRONG, "push", &err);
+		return;
+	}
+	check_push_check_remotes(checking, settings);
+	check_push_explain_settings(checking, settings);
+	check_administration(checking, settings);
+	check_ssh(checking, settings);
+	if (settings->remotes.count > 0 && site_check_apart(&checking->site, &err) == 0) {
+		check_store(checking, settings);
+		tell_note(checking, "whether destinations can be reached is not tried "
+				    "here: refrelay push start --wait NAME does");
+	}
+	push_settings_unref(settings);
+}
 
 static bool writes(const struct checking *checking)
 {
@@ -93,7 +487,7 @@ static int read_record(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct reading *reading = arg;
 
-	return scan_record_read_blobs(tx, reading->type, &reading->record, err);
+	return scan_record_read(tx, reading->type, &reading->record, err);
 }
 
 /* What the node said last is true only while it runs. */

@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/site.h"
-#include "cli/site_data.h"
 #include "git/checksum.h"
 #include "git/objects.h"
 #include "replicable/name.h"

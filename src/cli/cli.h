@@ -19,7 +19,20 @@ enum exit_status {
 	EXIT_INTERRUPTED = 130,
 };
 
+struct cli;
+
+/* What commands need of the node, which stands above them: main() hands it in. */
+struct checking;
+struct cli_node {
+	int (*serve)(struct cli *cli, int argc, char **argv);
+	/* Whether serve would take the configuration, secrets and tokens included. */
+	int (*check_settings)(const struct conf *conf, struct err *err);
+	/* What `check` says of certificate and proxies. */
+	void (*check_transport)(struct checking *checking);
+};
+
 struct cli {
+	const struct cli_node *node;
 	const char *config_path; /* -c, $REFRELAY_CONFIG or the default */
 	bool is_verbose;         /* -v before the command */
 	const struct setting_table *const *settings; /* all that there are */
@@ -39,7 +52,7 @@ int cli_replicate(struct cli *cli, int argc, char **argv);
 int cli_lease(struct cli *cli, int argc, char **argv);
 int cli_checksum(struct cli *cli, int argc, char **argv);
 int cli_config(struct cli *cli, int argc, char **argv);
-int cli_serve(struct cli *cli, int argc, char **argv); /* node/serve.c */
+int cli_serve(struct cli *cli, int argc, char **argv);
 int cli_status(struct cli *cli, int argc, char **argv);
 int cli_repository(struct cli *cli, int argc, char **argv);
 int cli_blob(struct cli *cli, int argc, char **argv);
@@ -50,10 +63,6 @@ int cli_events(struct cli *cli, int argc, char **argv);
 int cli_push(struct cli *cli, int argc, char **argv);
 int cli_cache(struct cli *cli, int argc, char **argv);
 int cli_state(struct cli *cli, int argc, char **argv);
-
-/* Whether serve would take the configuration, secrets and tokens included. In
- * node/settings.c. */
-int cli_check_node(const struct conf *conf, struct err *err);
 
 /* Prints the error and its remedy on stderr, and returns the exit status that fits. */
 int cli_fail(const struct err *err);

@@ -1,7 +1,7 @@
 /*
  * What `refrelay repository` and `refrelay blob` share: their verbs work on rows, of one
  * kind or several. copies.c reads the command line, copies_show.c prints rows,
- * copies_ask.c has something done to them.
+ * copies.c has something done to them.
  */
 #ifndef CLI_COPIES_H
 #define CLI_COPIES_H
@@ -10,7 +10,6 @@
 #include "base/vec.h"
 #include "blob/kinds.h"
 #include "cli/site.h"
-#include "cli/site_data.h"
 #include "replicable/registry.h"
 
 struct copies_call;

@@ -7,7 +7,6 @@
 #include "base/thread.h"
 #include "change/event_log.h"
 #include "cli/site.h"
-#include "cli/site_data.h"
 #include "push/push_events.h"
 
 enum { PAGE = 1000, LOOK_EVERY_MS = 500 };

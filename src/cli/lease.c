@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/site.h"
-#include "cli/site_data.h"
 #include "lease/lease_json.h"
 #include "replicable/take_away.h"
 

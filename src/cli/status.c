@@ -2,9 +2,8 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/push_site.h"
+#include "cli/push.h"
 #include "cli/site.h"
-#include "cli/site_data.h"
 #include "push/settings.h"
 #include "push/task_store.h"
 

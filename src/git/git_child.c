@@ -1,11 +1,187 @@
 #include "git/git_child.h"
 
+#include <sys/mman.h>
+#include <sys/stat.h>
+
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "base/proc_stream.h"
+#include "base/str.h"
+#include "base/thread.h"
 #include "base/vec.h"
 #include "git/git_message.h"
-#include "git/git_remote.h"
+
+#define ASK_MS 10000
+
+/* Which file would be run. */
+struct program {
+	dev_t device;
+	ino_t inode;
+	off_t size;
+	struct timespec changed;
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	struct program of;
+	char text[GIT_VERSION_SIZE];              /* "": not known */
+} known = { .mutex = PTHREAD_MUTEX_INITIALIZER }; /* guarded by mutex */
+
+static bool look_in(const char *folder, size_t len, struct program *program)
+{
+	AUTO_FREE char *path =
+		xasprintf("%.*s/git", len ? (int)len : 1, len ? folder : ".");
+	struct stat st;
+
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || access(path, X_OK) != 0)
+		return false;
+	*program = (struct program){ .device = st.st_dev,
+				     .inode = st.st_ino,
+				     .size = st.st_size,
+				     .changed = st.st_ctim };
+	return true;
+}
+
+static bool git_version_find_program(struct program *program)
+{
+	const char *path = getenv("PATH");
+
+	if (!path)
+		path = "/usr/local/bin:/usr/bin:/bin"; /* as in git_setup */
+	for (;;) {
+		size_t len = strcspn(path, ":");
+		if (look_in(path, len, program))
+			return true;
+		if (!path[len])
+			return false;
+		path += len + 1;
+	}
+}
+
+static bool git_version_ask(char text[GIT_VERSION_SIZE])
+{
+	static const char *const argv[] = { "git", "--version", NULL };
+	AUTO_STR struct str output = STR_INIT;
+
+	if (proc_run(&(struct proc_request){ .argv = argv,
+					     .output = &output,
+					     .output_limit = GIT_VERSION_SIZE - 1,
+					     .timeout_ms = ASK_MS },
+		     NULL, ERR_IGNORED) != 0 ||
+	    !text_starts_with(output.data, "git version "))
+		return false;
+	snprintf(text, GIT_VERSION_SIZE, "%.*s", (int)strcspn(output.data, "\n"),
+		 output.data);
+	return true;
+}
+
+static bool git_version_is_same_program(const struct program *a, const struct program *b)
+{
+	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+	       a->changed.tv_sec == b->changed.tv_sec &&
+	       a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+void git_version(char text[GIT_VERSION_SIZE])
+{
+	struct program program;
+	bool is_found = git_version_find_program(&program);
+
+	{
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&known.mutex);
+		if (is_found && known.text[0] &&
+		    git_version_is_same_program(&program, &known.of)) {
+			memcpy(text, known.text, GIT_VERSION_SIZE);
+			return;
+		}
+	}
+	if (!is_found || !git_version_ask(text)) {
+		random_hex(text, 16);
+		return;
+	}
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&known.mutex);
+	memcpy(known.text, text, GIT_VERSION_SIZE);
+	known.of = program;
+}
+
+/*
+ * Everybody on this machine can read a process's arguments, its owner its environment,
+ * and a backup the repository's config. So the header travels in a file that has no
+ * name: the child inherits its descriptor, and the environment only says that git's
+ * configuration goes on in /proc/self/fd/N. Git's own children inherit it, too.
+ */
+
+#define DEFAULT_STALL_MS 60000
+
+/* Whether it is reached by HTTP: not a path. NULL is allowed. */
+static bool git_remote_is_http(const struct git_remote *remote)
+{
+	return remote && (text_starts_with(remote->url, "http://") ||
+			  text_starts_with(remote->url, "https://"));
+}
+
+/* A line's end would begin another header. */
+static int git_remote_check_header(const char *header, struct err *err)
+{
+	for (; *header; header++)
+		if ((unsigned char)*header < ' ' || *header == 0x7f)
+			return err_set(err, ERR_CONFIG,
+				       "the header for git has a control character");
+	return 0;
+}
+
+static void git_remote_add_quoted(struct str *text, const char *value)
+{
+	str_add_char(text, '"');
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			str_add_char(text, '\\');
+		str_add_char(text, *value);
+	}
+	str_add_char(text, '"');
+}
+
+/* The empty values undo what a repository's own config may say. The header goes to no
+ * other host than the URL's: redirects are errors. */
+static void git_remote_write_config(const struct git_remote *remote, struct str *text)
+{
+	int64_t stall_ms = remote->stall_ms != 0 ? remote->stall_ms : DEFAULT_STALL_MS;
+
+	str_add(text, "[credential]\n\thelper =\n"
+		      "[http]\n\tfollowRedirects = false\n\tproxy =\n\tcookieFile =\n"
+		      "\textraHeader =\n");
+	if (remote->header) {
+		str_add(text, "\textraHeader = ");
+		git_remote_add_quoted(text, remote->header);
+		str_add_char(text, '\n');
+	}
+	if (stall_ms > 0)
+		str_addf(text, "\tlowSpeedLimit = 1\n\tlowSpeedTime = %" PRId64 "\n",
+			 (stall_ms + 999) / 1000);
+}
+
+/* A sealed file in memory with git's configuration for this remote, which must be one
+ * reached by HTTP; the caller closes it. -1 with *err filled: ERR_CONFIG if the header
+ * is none. */
+static int git_remote_open(const struct git_remote *remote, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_CLOSE int fd = -1;
+
+	if (remote->header && git_remote_check_header(remote->header, err) != 0)
+		return -1;
+	fd = memfd_create("gitconfig", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return err_errno(err, "cannot make a file in memory");
+	git_remote_write_config(remote, &text);
+	if (file_write_all(fd, text.data, text.len, "a file in memory", err) != 0)
+		return -1;
+	if (fcntl(fd, F_ADD_SEALS,
+		  F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+		return err_errno(err, "cannot seal a file in memory");
+	return TAKE_FD(fd);
+}
 
 /* Packs stay packs, so that what arrives is one file to sync; git syncs it before it
  * gets its name. The directory's own sync is ours (git/objects.c). */

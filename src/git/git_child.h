@@ -101,4 +101,15 @@ ssize_t git_stream_read(struct git_stream *stream, void *buffer, size_t size);
  * is allowed: 0. */
 int git_stream_close(struct git_stream *stream, struct err *err);
 
+/*
+ * Which git this machine has. Any thread.
+ */
+
+#define GIT_VERSION_SIZE 64
+
+/* "git version 2.39.5". Asked of git the first time, and again when another program is
+ * found under its name. When git does not say, a text that no other process and no later
+ * call has. */
+void git_version(char text[GIT_VERSION_SIZE]);
+
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/failpoint.h"
 #include "base/file.h"
-#include "git/pack_kind.h"
+#include "git/packs.h"
 
 void oid_list_tidy(oid_list *list)
 {

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "git/git_child.h"
+#include "git/oid.h"
 #include "git/repo.h"
 
 /* The bytes of all packs of the repository whose directory is open. */
@@ -19,5 +20,23 @@ uint64_t packs_size(int dir);
  * whose trailer is wrong; ERR_CANCELED, ERR_LOST as in git_work. */
 int packs_copy(const struct git_work *work, int source, const struct repo *to,
 	       struct err *err);
+
+/*
+ * What kind of object stands in a repository's own packs, looked up in this process, so
+ * that a change of few refs needs no git child for it.
+ *
+ * Source: gitformat-pack(5); indexes of version 2.
+ */
+
+enum pack_kind {
+	PACK_NONE, /* in no pack, or it cannot be told: ask git */
+	PACK_COMMIT,
+	PACK_TREE,
+	PACK_BLOB,
+	PACK_TAG,
+};
+
+/* `dir` is the repository's directory. Alternates are not looked at. */
+enum pack_kind pack_kind_of(int dir, const struct oid *oid);
 
 #endif

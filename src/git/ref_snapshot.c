@@ -8,6 +8,393 @@
 #include <assert.h>
 
 #include "base/file.h"
+#include "git/read_settings.h"
+#include "git/repo.h"
+
+/*
+ * The rules of git-check-ref-format(1) for a full name.
+ */
+
+/* One part of the name: not empty, no leading dot, no ".lock" at the end. */
+static bool part_is_valid(const char *part, size_t len)
+{
+	static const char lock[] = ".lock";
+	size_t tail = sizeof(lock) - 1;
+
+	if (len == 0 || part[0] == '.')
+		return false;
+	return len < tail || memcmp(part + len - tail, lock, tail) != 0;
+}
+
+static bool byte_is_valid(const char *at)
+{
+	unsigned char c = (unsigned char)*at;
+
+	if (c < 0x20 || c == 0x7f || strchr(" ~^:?*[\\", c))
+		return false;
+	if (c == '.' && at[1] == '.')
+		return false;
+	return c != '@' || at[1] != '{';
+}
+
+bool ref_name_is_below(const char *name, const char *above)
+{
+	return text_starts_with(name, above) && name[strlen(above)] == '/';
+}
+
+bool ref_name_is_valid(const char *name)
+{
+	const char *part = name + 5;
+
+	if (!text_starts_with(name, "refs/"))
+		return false;
+	for (const char *at = part; *at; at++) {
+		if (!byte_is_valid(at))
+			return false;
+		if (*at == '/') {
+			if (!part_is_valid(part, (size_t)(at - part)))
+				return false;
+			part = at + 1;
+		}
+	}
+	size_t len = strlen(part);
+	return part_is_valid(part, len) && part[len - 1] != '.';
+}
+
+/*
+ * packed-refs:
+ *	# pack-refs with: peeled fully-peeled sorted
+ *	<oid> SP <name> LF
+ *	^<oid> LF			what the tag above finally names
+ *
+ * Without "fully-peeled" a missing ^ line says nothing; without "sorted" neither does
+ * the order.
+ */
+
+struct reader {
+	struct ref_snapshot *snapshot;
+	size_t oid_len;
+	bool fully_peeled;
+	size_t line; /* counts from 1 */
+};
+
+static int ref_packed_fail_damaged(const struct reader *reader, struct err *err)
+{
+	err_set(err, ERR_CORRUPT, "packed-refs is damaged at line %zu", reader->line);
+	return err_remedy(err, "restore packed-refs from a backup, or mend that line by "
+			       "hand while nobody writes the repository");
+}
+
+static int ref_packed_read_peeled(struct reader *reader, const char *text, size_t len,
+				  struct err *err)
+{
+	struct ref_snapshot *snapshot = reader->snapshot;
+
+	if (snapshot->refs.count == 0 || len != 1 + 2 * reader->oid_len)
+		return ref_packed_fail_damaged(reader, err);
+	struct ref *ref = &snapshot->refs.items[snapshot->refs.count - 1];
+	if (!oid_parse(text + 1, reader->oid_len, &ref->peeled))
+		return ref_packed_fail_damaged(reader, err);
+	ref->peel = REF_PEEL_TAG;
+	return 0;
+}
+
+/* A line's LF was replaced by a NUL, so the name ends where it should. */
+static int ref_packed_read_ref(struct reader *reader, const char *text, size_t len,
+			       struct err *err)
+{
+	size_t digits = 2 * reader->oid_len;
+	struct ref ref = { .peel = reader->fully_peeled ? REF_PEEL_SELF
+							: REF_PEEL_UNKNOWN };
+
+	if (len < digits + 2 || text[digits] != ' ' || strlen(text) != len ||
+	    !oid_parse(text, reader->oid_len, &ref.oid) || oid_is_null(&ref.oid))
+		return ref_packed_fail_damaged(reader, err);
+	ref.name = text + digits + 1;
+	vec_add(&reader->snapshot->refs, ref);
+	return 0;
+}
+
+static int ref_packed_read_line(struct reader *reader, const char *text, size_t len,
+				struct err *err)
+{
+	if (text[0] == '#') {
+		if (strstr(text, " fully-peeled"))
+			reader->fully_peeled = true;
+		return 0;
+	}
+	if (text[0] == '^')
+		return ref_packed_read_peeled(reader, text, len, err);
+	return ref_packed_read_ref(reader, text, len, err);
+}
+
+static int ref_packed_compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
+}
+
+/* Sorts if need be, drops names that git would not take, refuses doubles. */
+static int ref_packed_tidy(struct reader *reader, struct err *err)
+{
+	struct ref_snapshot *snapshot = reader->snapshot;
+	size_t kept = 0;
+
+	for (size_t i = 1; i < snapshot->refs.count; i++) {
+		if (strcmp(snapshot->refs.items[i - 1].name,
+			   snapshot->refs.items[i].name) > 0) {
+			vec_sort(&snapshot->refs, ref_packed_compare_names);
+			break;
+		}
+	}
+	for (size_t i = 0; i < snapshot->refs.count; i++) {
+		struct ref *ref = &snapshot->refs.items[i];
+		if (!ref_name_is_valid(ref->name))
+			continue;
+		if (kept > 0 &&
+		    strcmp(snapshot->refs.items[kept - 1].name, ref->name) == 0)
+			return err_set(err, ERR_CORRUPT, "packed-refs names %s twice",
+				       ref->name);
+		snapshot->refs.items[kept++] = *ref;
+	}
+	snapshot->refs.count = kept;
+	return 0;
+}
+
+int ref_parse_packed(struct ref_snapshot *snapshot, char *text, size_t len,
+		     size_t oid_len, struct err *err)
+{
+	struct reader reader = { .snapshot = snapshot, .oid_len = oid_len };
+	char *end = text + len;
+
+	vec_add(&snapshot->texts, text);
+	while (text < end) {
+		char *stop = memchr(text, '\n', (size_t)(end - text));
+		reader.line++;
+		if (!stop)
+			return ref_packed_fail_damaged(&reader, err); /* cut short */
+		*stop = '\0';
+		if (ref_packed_read_line(&reader, text, (size_t)(stop - text), err) != 0)
+			return -1;
+		text = stop + 1;
+	}
+	return ref_packed_tidy(&reader, err);
+}
+
+static bool is_fully_peeled(const struct ref_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->refs.count; i++) {
+		const struct ref *ref = &snapshot->refs.items[i];
+		if (!ref->target && ref->peel == REF_PEEL_UNKNOWN)
+			return false;
+	}
+	return true;
+}
+
+void ref_write_packed(const struct ref_snapshot *snapshot, struct str *out)
+{
+	str_reserve(out, 64 + 80 * snapshot->refs.count);
+	str_add(out, is_fully_peeled(snapshot)
+			     ? "# pack-refs with: peeled fully-peeled sorted \n"
+			     : "# pack-refs with: sorted \n");
+	for (size_t i = 0; i < snapshot->refs.count; i++) {
+		const struct ref *ref = &snapshot->refs.items[i];
+		if (ref->target)
+			continue;
+		oid_add_text(&ref->oid, out);
+		str_add_char(out, ' ');
+		str_add(out, ref->name);
+		str_add_char(out, '\n');
+		if (ref->peel == REF_PEEL_TAG) {
+			str_add_char(out, '^');
+			oid_add_text(&ref->peeled, out);
+			str_add_char(out, '\n');
+		}
+	}
+}
+
+static void ref_diff_add_change(struct ref_diff *diff, const struct ref *before,
+				const struct ref *after)
+{
+	struct ref_change change = {
+		.name = before ? before->name : after->name,
+		.before = before,
+		.after = after,
+	};
+
+	if (ref_same_value(before, after))
+		return;
+	diff->deletions += after == NULL;
+	if ((before && before->target) || (after && after->target))
+		diff->symbolic_changed = true;
+	vec_add(&diff->changes, change);
+}
+
+void ref_diff_compute(const struct ref_snapshot *before, const struct ref_snapshot *after,
+		      struct ref_diff *diff)
+{
+	size_t i = 0, j = 0;
+
+	*diff = (struct ref_diff){ .head_changed = !ref_same_head(before, after) };
+	while (i < before->refs.count || j < after->refs.count) {
+		const struct ref *left =
+			i < before->refs.count ? &before->refs.items[i] : NULL;
+		const struct ref *right =
+			j < after->refs.count ? &after->refs.items[j] : NULL;
+		int order = !left ? 1 : !right ? -1 : strcmp(left->name, right->name);
+		if (order <= 0)
+			i++;
+		if (order >= 0)
+			j++;
+		ref_diff_add_change(diff, order <= 0 ? left : NULL,
+				    order >= 0 ? right : NULL);
+	}
+}
+
+void ref_diff_clear(struct ref_diff *diff)
+{
+	vec_clear(&diff->changes);
+}
+
+bool ref_diff_is_empty(const struct ref_diff *diff)
+{
+	return diff->changes.count == 0 && !diff->head_changed;
+}
+
+#define TRIES 10
+#define DESCRIPTION_LIMIT ((size_t)1 << 20)
+
+static int check_not_shallow(const struct repo *repo, struct err *err)
+{
+	if (repo->is_shallow) {
+		err_set(err, ERR_CONFIG,
+			"the repository is shallow: its history is cut "
+			"short, so it cannot be copied whole");
+		return err_remedy(err, "complete it with git fetch --unshallow, or move "
+				       "it out of the tree");
+	}
+	return 0;
+}
+
+static int check_not_partial(const struct repo *repo, struct err *err)
+{
+	if (repo->is_partial) {
+		err_set(err, ERR_CONFIG,
+			"the repository is a partial clone: it lacks "
+			"objects on purpose, so it cannot be copied "
+			"whole");
+		return err_remedy(
+			err, "complete it with git fetch --refetch --no-filter "
+			     "and unset its promisor remote, or move it out of the tree");
+	}
+	return 0;
+}
+
+/* What is no plain file of a sane size is no description. */
+static int ref_reading_read_description(const struct repo *repo,
+					struct ref_reading *reading, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	free(TAKE(reading->description));
+	if (file_read(repo->fd, "description", DESCRIPTION_LIMIT, &text, err) != 0)
+		return err->class == ERR_DISK ? -1 : 0;
+	reading->description = str_take(&text);
+	return 0;
+}
+
+static int ref_reading_read_settings(const struct repo *repo, struct ref_reading *reading,
+				     struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	free(TAKE(reading->settings));
+	if (read_settings_take(repo, &text, err) != 0)
+		return -1;
+	reading->settings = str_take(&text);
+	return 0;
+}
+
+/* 1: it changed while it was read. */
+static int read_once(const struct repo *repo, struct ref_reading *reading,
+		     struct err *err)
+{
+	struct fingerprint after;
+	int result;
+
+	ref_snapshot_clear(&reading->refs);
+	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &reading->print, err) != 0)
+		return -1;
+	result = ref_snapshot_read(repo->fd, repo->oid_len, &reading->refs, err);
+	if (result == 0)
+		result = ref_reading_read_description(repo, reading, err);
+	if (result == 0)
+		result = ref_reading_read_settings(repo, reading, err);
+	struct err ignored;
+	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &after, &ignored) == 0 &&
+	    !fingerprint_equal(&reading->print, &after))
+		return 1; /* an error may come of that, too */
+	return result;
+}
+
+static int read_quietly(const struct repo *repo, struct ref_reading *reading,
+			struct err *err)
+{
+	int result = 1;
+
+	for (int tries = 0; tries < TRIES && result > 0; tries++) {
+		if (tries > 0)
+			usleep(1000U << tries);
+		result = read_once(repo, reading, err);
+	}
+	if (result > 0) {
+		err_set(err, ERR_CONFLICT, "it changes faster than it can be read");
+		return err_remedy(err, "tried again by itself");
+	}
+	return result;
+}
+
+static int read_repo(const struct repo *repo, struct ref_reading *reading,
+		     struct err *err)
+{
+	reading->oid_len = repo->oid_len;
+	reading->has_alternates = repo->has_alternates;
+	reading->has_includes = repo->has_includes;
+	if (read_quietly(repo, reading, err) == 0)
+		return 0;
+	ref_reading_clear(reading);
+	return -1;
+}
+
+int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
+		     struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+
+	*reading = (struct ref_reading){ 0 };
+	if (repo_open(dir, path, &repo, err) != 0 || check_not_shallow(&repo, err) != 0 ||
+	    check_not_partial(&repo, err) != 0 || repo_check_files(&repo, err) != 0)
+		return -1;
+	return read_repo(&repo, reading, err);
+}
+
+int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,
+			  struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+
+	*reading = (struct ref_reading){ 0 };
+	if (repo_open(dir, path, &repo, err) != 0 || check_not_partial(&repo, err) != 0)
+		return -1;
+	return read_repo(&repo, reading, err);
+}
+
+void ref_reading_clear(struct ref_reading *reading)
+{
+	ref_snapshot_clear(&reading->refs);
+	free(reading->description);
+	free(reading->settings);
+	*reading = (struct ref_reading){ 0 };
+}
 
 #define LOOSE_LIMIT 4096               /* git's own files have 41 or 65 bytes */
 #define PACKED_LIMIT ((size_t)4 << 30) /* far above any repository known */

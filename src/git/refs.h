@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "git/fingerprint.h"
 #include "git/oid.h"
 
 /* What is known about the object behind annotated tags. */
@@ -94,5 +95,63 @@ int ref_parse_packed(struct ref_snapshot *snapshot, char *text, size_t len,
 /* Appends the snapshot's refs as packed-refs text; symbolic refs are left out. When the
  * peel of some ref is unknown, the text says so, and readers find out by themselves. */
 void ref_write_packed(const struct ref_snapshot *snapshot, struct str *out);
+
+/*
+ * What turns one ref snapshot into another.
+ */
+
+struct ref_change {
+	const char *name;         /* borrowed from one of the snapshots */
+	const struct ref *before; /* NULL: created */
+	const struct ref *after;  /* NULL: deleted */
+};
+
+struct ref_diff {
+	VEC(struct ref_change) changes; /* in byte order of their names */
+	size_t deletions;
+	bool head_changed;
+	bool symbolic_changed; /* some change has a symbolic ref on either side */
+};
+
+#define AUTO_DIFF __attribute__((cleanup(ref_diff_clear)))
+
+/* Both snapshots must outlive the diff, unchanged. */
+void ref_diff_compute(const struct ref_snapshot *before, const struct ref_snapshot *after,
+		      struct ref_diff *diff);
+void ref_diff_clear(struct ref_diff *diff);
+
+bool ref_diff_is_empty(const struct ref_diff *diff);
+
+/*
+ * One repository read at one moment: refs, HEAD, description and
+ * the settings for readers as they stood together.
+ * Reading takes several system calls, and pushes go on meanwhile; a picture counts only
+ * if the stat fingerprint after it equals the one before.
+ */
+
+struct ref_reading {
+	struct ref_snapshot refs;
+	size_t oid_len;
+	struct fingerprint print; /* of that moment */
+	char *description;        /* the file of that name; owned, NULL: none */
+	char *settings;           /* git/read_settings.h; owned; "": none */
+	bool has_includes; /* ... some of which other files say: a fingerprint that is the
+			      same does not prove that they are */
+	bool has_alternates; /* some of its objects live in another repository */
+};
+
+#define AUTO_READING __attribute__((cleanup(ref_reading_clear)))
+
+/* Reads the repository at path, relative to the directory dir. A picture in which some
+ * refs are older than others is never returned. ERR_CONFLICT: it changed faster than it
+ * could be read; ERR_CONFIG: a repository that cannot be copied whole (shallow, partial,
+ * grafts), or that cannot be read; ERR_CORRUPT; ERR_MISSING: nothing there. */
+int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
+		     struct err *err);
+
+/* The same for who needs the refs only: shallow repositories and grafts will do. */
+int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,
+			  struct err *err);
+void ref_reading_clear(struct ref_reading *reading);
 
 #endif

@@ -6,7 +6,7 @@
 #define LEASE_DIRECTORY_KEY_H
 
 #include "base/vec.h"
-#include "lease/directory_owner.h"
+#include "lease/directory.h"
 
 #define KEY_NAME_SIZE 41 /* the directory's: a sha1 in hexadecimal */
 #define ENTRY_NAME_SIZE 48

@@ -30,6 +30,478 @@
 #include "base/clock.h"
 #include "base/file.h"
 
+/*
+ * The line between processes: a ticket for each process that waits for a key (its first
+ * waiter's), served in the order of their numbers. Who is dead leaves no gap, and who is
+ * merely stopped holds nobody up: a ticket whose owner has not asked for a while is
+ * passed over until it asks again.
+ */
+
+/* Those who wait ask about every second. */
+#define SILENT_MS 5000
+#define SAY_EVERY_MS 1000
+
+struct ticket {
+	int64_t number;
+	int64_t pid;
+	int64_t seen;
+	char boot_id[40];
+	char alive_file[ALIVE_NAME_SIZE];
+};
+
+enum ticket_state { TICKET_WAITS, TICKET_SILENT, TICKET_DEAD };
+
+/* The first one of the key between the two, both excluded: 1 and *ticket, or 0. */
+static int find_ticket(struct store_tx *tx, const char *key, int64_t after,
+		       int64_t before, struct ticket *ticket, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx,
+		       "SELECT ticket, pid, seen, boot_id, alive_file FROM lease_waiter"
+		       " WHERE key = ?1 AND ticket > ?2 AND ticket < ?3"
+		       " ORDER BY ticket LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, key);
+	query_bind_int(query, 2, after);
+	query_bind_int(query, 3, before);
+	int found = query_step(query, err);
+	if (found <= 0)
+		return found;
+	const char *boot_id = query_text(query, 3), *alive = query_text(query, 4);
+	ticket->number = query_int(query, 0);
+	ticket->pid = query_int(query, 1);
+	ticket->seen = query_int(query, 2);
+	snprintf(ticket->boot_id, sizeof(ticket->boot_id), "%s", boot_id ? boot_id : "");
+	snprintf(ticket->alive_file, sizeof(ticket->alive_file), "%s",
+		 alive ? alive : "");
+	return 1;
+}
+
+/* One of our own is a remnant: we have one place a key, and it is not before itself. */
+static enum ticket_state judge_ticket(const struct local *local,
+				      const struct ticket *ticket)
+{
+	bool silent = ticket->seen + SILENT_MS <= clock_boot_ms();
+
+	if (strcmp(ticket->boot_id, clock_boot_id()) != 0 ||
+	    strcmp(ticket->alive_file, local->files.alive_name) == 0)
+		return TICKET_DEAD;
+	switch (alive_probe(&local->files, ticket->alive_file)) {
+	case ALIVE_NO:
+		return TICKET_DEAD;
+	case ALIVE_UNKNOWN:
+		return silent ? TICKET_DEAD : TICKET_WAITS;
+	default:
+		return silent ? TICKET_SILENT : TICKET_WAITS;
+	}
+}
+
+int line_leave(struct store_tx *tx, int64_t place, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, "DELETE FROM lease_waiter WHERE ticket = ?1", &query, err) !=
+	    0)
+		return -1;
+	query_bind_int(query, 1, place);
+	return query_run(query, NULL, err);
+}
+
+int line_front(struct store_tx *tx, const struct local *local, const char *key,
+	       int64_t place, struct lease_holder *front, struct err *err)
+{
+	struct ticket ticket = { 0 };
+	int found;
+
+	while ((found = find_ticket(tx, key, ticket.number, place ? place : INT64_MAX,
+				    &ticket, err)) > 0) {
+		enum ticket_state state = judge_ticket(local, &ticket);
+		if (state == TICKET_DEAD && line_leave(tx, ticket.number, err) != 0)
+			return -1;
+		if (state == TICKET_WAITS)
+			break;
+	}
+	if (found <= 0)
+		return found;
+	*front = (struct lease_holder){ .pid = ticket.pid,
+					.operation = "waiting",
+					.proof = "alive" };
+	snprintf(front->key, sizeof(front->key), "%s", key);
+	snprintf(front->node, sizeof(front->node), "%s", local->base.node);
+	snprintf(front->boot_id, sizeof(front->boot_id), "%s", ticket.boot_id);
+	return 1;
+}
+
+/* 1: we have it still. */
+static int say_that_we_wait(struct store_tx *tx, int64_t place, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	AUTO_QUERY struct query *update = NULL;
+	int64_t now = clock_boot_ms();
+
+	if (query_open(tx, "SELECT seen FROM lease_waiter WHERE ticket = ?1", &query,
+		       err) != 0)
+		return -1;
+	query_bind_int(query, 1, place);
+	int found = query_step(query, err);
+	if (found <= 0 || query_int(query, 0) + SAY_EVERY_MS > now)
+		return found;
+	if (query_open(tx, "UPDATE lease_waiter SET seen = ?2 WHERE ticket = ?1", &update,
+		       err) != 0)
+		return -1;
+	query_bind_int(update, 1, place);
+	query_bind_int(update, 2, now);
+	return query_run(update, NULL, err) == 0 ? 1 : -1;
+}
+
+int line_stand(struct store_tx *tx, const struct local *local, const char *key,
+	       int64_t *place, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found = *place ? say_that_we_wait(tx, *place, err) : 0;
+
+	if (found != 0)
+		return found < 0 ? -1 : 0;
+	if (query_open(tx,
+		       "INSERT INTO lease_waiter (key, boot_id, pid, alive_file, since,"
+		       " seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING ticket",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, key);
+	query_bind_text(query, 2, clock_boot_id());
+	query_bind_int(query, 3, getpid());
+	query_bind_text(query, 4, local->files.alive_name);
+	query_bind_int(query, 5, clock_wall_ms());
+	query_bind_int(query, 6, clock_boot_ms());
+	if (query_step(query, err) < 0)
+		return -1;
+	*place = query_int(query, 0);
+	return query_step(query, err) < 0 ? -1 : 0; /* to its end */
+}
+
+#define SELECT_ROW                                                                       \
+	"SELECT key, fence, nonce, node, boot_id, pid, alive_file, job, operation,"      \
+	" acquired_at, expires_at, ttl, ended FROM lease"
+
+#define COPY(to, query, column) local_row_copy_text((to), sizeof(to), (query), (column))
+
+static void local_row_copy_text(char *to, size_t size, struct query *query, int column)
+{
+	const char *text = query_text(query, column);
+
+	snprintf(to, size, "%s", text ? text : "");
+}
+
+static void local_row_read_columns(struct query *query, struct lease_row *row)
+{
+	struct lease_holder *holder = &row->holder;
+	const char *ended = query_text(query, 12);
+
+	*row = (struct lease_row){ 0 };
+	COPY(holder->key, query, 0);
+	holder->fence = (uint64_t)query_int(query, 1);
+	COPY(row->nonce, query, 2);
+	COPY(holder->node, query, 3);
+	COPY(holder->boot_id, query, 4);
+	holder->pid = query_int(query, 5);
+	COPY(row->alive_file, query, 6);
+	COPY(holder->job, query, 7);
+	COPY(holder->operation, query, 8);
+	holder->acquired_at = query_int(query, 9);
+	row->expires_at = query_int(query, 10);
+	row->ttl = query_int(query, 11);
+	row->forced = ended && strcmp(ended, "forced") == 0;
+}
+
+int row_load(struct store_tx *tx, const char *key, struct lease_row *row, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	*row = (struct lease_row){ 0 };
+	if (query_open(tx, SELECT_ROW " WHERE key = ?1", &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, key);
+	int found = query_step(query, err);
+	if (found > 0)
+		local_row_read_columns(query, row);
+	return found < 0 ? -1 : 0;
+}
+
+static void local_row_set_verdict(struct lease_row *row, bool is_free,
+				  enum lease_predecessor predecessor, const char *proof)
+{
+	row->free = is_free;
+	row->predecessor = predecessor;
+	row->holder.is_dead = predecessor == LEASE_AFTER_DEATH;
+	snprintf(row->holder.proof, sizeof(row->holder.proof), "%s", proof);
+}
+
+static void judge_by_process(const struct local *local, struct lease_row *row,
+			     bool lapsed)
+{
+	switch (alive_probe(&local->files, row->alive_file)) {
+	case ALIVE_NO:
+		local_row_set_verdict(row, true, LEASE_AFTER_DEATH,
+				      "dead: process is gone");
+		break;
+	case ALIVE_YES:
+		local_row_set_verdict(row, lapsed, LEASE_AFTER_LAPSE,
+				      lapsed ? "lapsed: alive but silent" : "alive");
+		break;
+	case ALIVE_UNKNOWN: /* no proof of anything: its ttl counts */
+		local_row_set_verdict(row, lapsed, LEASE_AFTER_LAPSE, "unknown");
+		break;
+	}
+}
+
+void row_judge(const struct local *local, struct lease_row *row)
+{
+	struct lease_holder *holder = &row->holder;
+
+	if (holder->fence == 0) {
+		local_row_set_verdict(row, true, LEASE_AFTER_NOBODY, "unknown");
+	} else if (row->nonce[0] == '\0') {
+		local_row_set_verdict(
+			row, true, row->forced ? LEASE_AFTER_FORCE : LEASE_AFTER_RELEASE,
+			"released");
+	} else if (strcmp(holder->boot_id, clock_boot_id()) != 0) {
+		local_row_set_verdict(row, true, LEASE_AFTER_DEATH, "dead: other boot");
+	} else {
+		holder->ttl_left_ms = row->expires_at - clock_boot_ms();
+		holder->held = holder->ttl_left_ms > 0;
+		judge_by_process(local, row, !holder->held);
+	}
+}
+
+int row_list(struct store_tx *tx, const struct local *local, lease_holders *holders,
+	     struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	struct lease_row row;
+	int found;
+
+	if (query_open(tx, SELECT_ROW " ORDER BY key", &query, err) != 0)
+		return -1;
+	while ((found = query_step(query, err)) > 0) {
+		local_row_read_columns(query, &row);
+		row_judge(local, &row);
+		vec_add(holders, row.holder);
+	}
+	return found;
+}
+
+/*
+ * One attempt to take a lease: everything is looked at, decided and written in one
+ * store_write() (local.c has the why).
+ */
+
+#define POLL_MS 1000        /* should a hint fail us */
+#define BLIND_POLL_MS 200   /* without any */
+#define BEHIND_WAITER_MS 50 /* the lease is free, but another's turn */
+
+struct attempt_work {
+	struct local *local;
+	struct lease_attempt *attempt;
+	int64_t place; /* as it is once this is committed */
+};
+
+/* Whether it was granted to this process and given up in favour of this attempt. */
+static bool was_handed(const struct lease_attempt *attempt, const struct lease_row *row)
+{
+	return row->nonce[0] && strcmp(row->nonce, attempt->handed.nonce) == 0;
+}
+
+static uint64_t local_attempt_next_fence(const struct lease_attempt *attempt,
+					 const struct lease_row *row)
+{
+	uint64_t fence = (uint64_t)clock_wall_ms();
+
+	if (fence <= row->holder.fence)
+		fence = row->holder.fence + 1;
+	if (fence <= attempt->request->fence_floor)
+		fence = attempt->request->fence_floor + 1;
+	return fence;
+}
+
+static int write_grant(struct store_tx *tx, const struct attempt_work *work,
+		       struct err *err)
+{
+	const struct local *local = work->local;
+	const struct lease_request *request = work->attempt->request;
+	const struct lease_grant *grant = &work->attempt->grant;
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx,
+		       "INSERT INTO lease (key, fence, nonce, node, boot_id, pid,"
+		       " start_time, alive_file, job, operation, acquired_at,"
+		       " expires_at, ttl) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+		       " ?10, ?11, ?12, ?13) ON CONFLICT (key) DO UPDATE SET"
+		       " fence = excluded.fence, nonce = excluded.nonce,"
+		       " node = excluded.node, boot_id = excluded.boot_id,"
+		       " pid = excluded.pid, start_time = excluded.start_time,"
+		       " alive_file = excluded.alive_file, job = excluded.job,"
+		       " operation = excluded.operation,"
+		       " acquired_at = excluded.acquired_at,"
+		       " expires_at = excluded.expires_at, ttl = excluded.ttl,"
+		       " ended = NULL",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, grant->key);
+	query_bind_int(query, 2, (int64_t)grant->fence);
+	query_bind_text(query, 3, grant->nonce);
+	query_bind_text(query, 4, local->base.node);
+	query_bind_text(query, 5, clock_boot_id());
+	query_bind_int(query, 6, getpid());
+	query_bind_int(query, 7, local->start_time);
+	query_bind_text(query, 8, local->files.alive_name);
+	query_bind_text(query, 9, request->job ? request->job : "");
+	query_bind_text(query, 10, request->operation);
+	query_bind_int(query, 11, clock_wall_ms());
+	query_bind_int(query, 12, work->attempt->sent_at + local->base.ttl_ms);
+	query_bind_int(query, 13, local->base.ttl_ms);
+	return query_run(query, NULL, err);
+}
+
+static int local_attempt_take_lease(struct store_tx *tx, struct attempt_work *work,
+				    const struct lease_row *row, struct err *err)
+{
+	struct lease_attempt *attempt = work->attempt;
+	struct lease_grant *grant = &attempt->grant;
+
+	attempt->outcome = LEASE_GRANTED;
+	attempt->predecessor =
+		was_handed(attempt, row) ? LEASE_AFTER_RELEASE : row->predecessor;
+	snprintf(grant->key, sizeof(grant->key), "%s", attempt->request->key);
+	random_hex(grant->nonce, (LEASE_NONCE_SIZE - 1) / 2);
+	grant->fence = local_attempt_next_fence(attempt, row);
+	if (grant->fence > INT64_MAX)
+		return err_set(err, ERR_CORRUPT, "lease %.300s: its fences are used up",
+			       grant->key);
+	grant->guard_fd = guard_take(&work->local->files, grant->key, err);
+	if (grant->guard_fd < 0 || write_grant(tx, work, err) != 0)
+		return -1;
+	if (work->place != 0 && line_leave(tx, work->place, err) != 0)
+		return -1;
+	work->place = 0;
+	return 0;
+}
+
+/* A little off the beat, so that those who wait do not ask all at once. */
+static int64_t local_attempt_poll_ms(int64_t ms)
+{
+	return ms * (800 + clock_wall_ns() / 1000 % 400) / 1000;
+}
+
+/* When to ask again, if no hint comes. */
+static int64_t local_attempt_retry_after(const struct lease_attempt *attempt,
+					 const struct lease_row *row, bool is_free)
+{
+	int64_t retry = attempt->hint_fd >= 0 ? local_attempt_poll_ms(POLL_MS)
+					      : local_attempt_poll_ms(BLIND_POLL_MS);
+
+	if (is_free)
+		return local_attempt_poll_ms(BEHIND_WAITER_MS);
+	if (row->holder.held && row->holder.ttl_left_ms < retry)
+		retry = row->holder.ttl_left_ms;
+	return retry;
+}
+
+static int stay_out(struct store_tx *tx, struct attempt_work *work,
+		    const struct lease_row *row, struct err *err)
+{
+	struct lease_attempt *attempt = work->attempt;
+
+	attempt->outcome = LEASE_HELD;
+	if (was_handed(attempt, row) &&
+	    local_give_up(tx, work->local, &attempt->handed, err) < 0)
+		return -1;
+	if (attempt->request->wait_ms <= 0)
+		return 0;
+	return line_stand(tx, work->local, attempt->request->key, &work->place, err);
+}
+
+/* What is left of a run before this one, which was undone. */
+static void local_attempt_start_over(struct attempt_work *work)
+{
+	struct lease_attempt *attempt = work->attempt;
+
+	if (attempt->grant.guard_fd >= 0)
+		close(attempt->grant.guard_fd);
+	attempt->grant = LEASE_NO_GRANT;
+	work->place = attempt->place;
+}
+
+/* Since its last renewal. */
+static int64_t silence(const struct lease_row *row)
+{
+	if (strcmp(row->holder.boot_id, clock_boot_id()) != 0)
+		return -1;
+	return clock_boot_ms() - (row->expires_at - row->ttl);
+}
+
+/* Hints are armed before anything is looked at: what happens after the look is told. */
+static int decide(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct attempt_work *work = arg;
+	struct local *local = work->local;
+	struct lease_attempt *attempt = work->attempt;
+	const char *key = attempt->request->key;
+	struct lease_holder front;
+	struct lease_row row;
+
+	local_attempt_start_over(work);
+	if (row_load(tx, key, &row, err) != 0)
+		return -1;
+	local_files_watch(&local->files, key, row.alive_file, attempt->hint_fd);
+	row_judge(local, &row);
+	attempt->holder = row.holder;
+	attempt->silent_ms = silence(&row);
+	attempt->orphans =
+		row.predecessor == LEASE_AFTER_DEATH && guard_is_busy(&local->files, key);
+
+	bool is_free = was_handed(attempt, &row) ||
+		       (row.free && !(attempt->orphans && row.holder.held));
+	int waits = line_front(tx, local, key, attempt->place, &front, err);
+	if (waits < 0)
+		return -1;
+	if (is_free && waits == 0)
+		return local_attempt_take_lease(tx, work, &row, err);
+	if (is_free) {
+		attempt->holder = front;
+		local_files_watch_takes(&local->files, attempt->hint_fd);
+	}
+	attempt->retry_ms = local_attempt_retry_after(attempt, &row, is_free);
+	return stay_out(tx, work, &row, err);
+}
+
+static void local_attempt_drain_hints(int hint_fd)
+{
+	char events[4096];
+
+	while (hint_fd >= 0 && read(hint_fd, events, sizeof(events)) > 0)
+		;
+}
+
+int local_try_acquire(struct lease_backend *backend, struct lease_attempt *attempt,
+		      struct err *err)
+{
+	struct attempt_work work = { .local = (struct local *)backend,
+				     .attempt = attempt };
+
+	local_attempt_drain_hints(attempt->hint_fd);
+	if (local_write(work.local, decide, &work, err) != 0) {
+		local_attempt_start_over(&work);
+		return -1;
+	}
+	attempt->place = work.place;
+	if (attempt->handed.guard_fd >= 0)
+		close(attempt->handed.guard_fd);
+	attempt->handed = LEASE_NO_GRANT;
+	return 0;
+}
+
 static struct local *local_of(struct lease_backend *backend)
 {
 	return (struct local *)backend;
@@ -76,7 +548,7 @@ static int leave_work(struct store_tx *tx, void *arg, struct err *err)
 	return line_leave(tx, *(const int64_t *)arg, err);
 }
 
-/* A ticket that stays behind is passed over after a while (local_line.c). */
+/* A ticket that stays behind is passed over after a while (local.c). */
 static void local_leave(struct lease_backend *backend, struct lease_attempt *attempt)
 {
 	if (local_write(local_of(backend), leave_work, &attempt->place, ERR_IGNORED) == 0)

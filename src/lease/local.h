@@ -1,7 +1,7 @@
 /*
  * The inside of the local backend (local.c), shared with one attempt
- * (local_attempt.c), the reading of rows (local_row.c) and the line of waiters
- * (local_line.c). All of rows and lines runs inside a store_write(), but row_list and
+ * (local.c), the reading of rows (local.c) and the line of waiters
+ * (local.c). All of rows and lines runs inside a store_write(), but row_list and
  * row_load also inside a store_read().
  */
 #ifndef LEASE_LOCAL_H

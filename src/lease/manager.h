@@ -1,5 +1,5 @@
 /*
- * The inside of a lease manager, shared by manager.c, waiter.c and keeper.c.
+ * The inside of a lease manager, shared by manager.c, manager.c and manager.c.
  *
  * Lock order: manager->mutex, then a deadline's. Neither is held while the backend is
  * asked.

@@ -1,26 +1,282 @@
 #include "node/node.h"
 
+#include <limits.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "base/base.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "change/hook_role.h"
+#include "change/hook_install.h"
 #include "change/hook_socket.h"
 #include "change/watch.h"
-#include "cli/push_site.h"
-#include "cli/site_data.h"
-#include "node/node_life.h"
-#include "node/node_push.h"
+#include "cli/push.h"
+#include "cli/site.h"
+#include "lease/directory.h"
 #include "node/role.h"
 #include "node/settings.h"
 #include "pull/decisions.h"
 #include "pull/pull.h"
+#include "push/push.h"
+#include "push/push_events.h"
+#include "replicable/discover.h"
 #include "replicable/name.h"
+#include "report/followers.h"
+#include "report/report_exchange.h"
+#include "report/vitals.h"
 #include "store/data_lock.h"
-#include "store/root_lock.h"
 #include "upkeep/copies_root.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
 #include "web/services.h"
 #include "web/web_server.h"
+
+struct node_life {
+	const struct node_settings *settings; /* borrowed, as the store */
+	struct store *store;
+	struct vitals *vitals;
+	struct followers *followers; /* of a primary, else NULL */
+	char name[33];               /* of this run, as the primary is told */
+};
+
+struct node_push {
+	struct task_store *tasks; /* NULL: nothing is said of push, as all of these */
+	struct lease_manager *leases;
+	struct push_sink *sink;
+	struct push_events *events;
+	struct push *push;
+	char *root, *name;                   /* owned; the node in the cluster */
+	struct verify_origin *verify_origin; /* borrowed; hears of what is damaged; may be
+						NULL */
+};
+
+/* Pull's copies are written to; what else is there is others' business. */
+static void node_life_start(const struct node_settings *settings, struct store *store,
+			    struct node_life *life)
+{
+	const bool is_copy = settings->site.role == SITE_SECONDARY;
+
+	life->settings = settings;
+	life->store = store;
+	random_hex(life->name, (sizeof(life->name) - 1) / 2);
+	life->vitals = vitals_start(&(struct vitals_options){
+		.store = store,
+		.data = settings->site.data,
+		.repositories = is_copy ? settings->site.repositories : NULL,
+		.kinds = is_copy ? &settings->blobs : NULL });
+	if (settings->site.role == SITE_PRIMARY)
+		life->followers = followers_new();
+}
+
+static void node_life_add(struct node_life *life, const struct web_services *services)
+{
+	vitals_add(life->vitals,
+		   &(struct vitals_parts){ .pull = services->pull,
+					   .watch = services->watch,
+					   .blob_watch = services->blob_watch,
+					   .kinds = &life->settings->blobs,
+					   .followers = life->followers });
+}
+
+/* When all of those have ended. Without a start it does nothing. */
+static void node_life_stop(struct node_life *life)
+{
+	vitals_stop(life->vitals);
+	followers_free(life->followers);
+}
+
+/* The sections [secondary] are those that are to ask. */
+static int node_life_expect(struct node_life *life, const struct conf *conf,
+			    struct err *err)
+{
+	struct conf_names names = { 0 };
+	int result;
+
+	if (!life->followers)
+		return 0;
+	conf_subsections(conf, "secondary", &names);
+	result = followers_expect(life->followers, life->store, names.items, names.count,
+				  err);
+	vec_clear(&names);
+	return result;
+}
+
+/* pull_options.report; arg: the struct node_life. */
+static int node_life_report(void *arg, struct str *out, bool *is_good, struct err *err)
+{
+	struct node_life *life = arg;
+	const struct node_settings *settings = life->settings;
+	struct vital_signs signs;
+	struct report report;
+
+	vitals_look(life->vitals, &signs);
+	const struct report_options options = { .role = settings->site.role,
+						.site = settings->site.name,
+						.data = settings->site.data,
+						.root = settings->site.repositories,
+						.store = life->store,
+						.signs = &signs,
+						.is_brief = true,
+						.leaves_out_tasks = true,
+						.kinds = &settings->blobs };
+	int result = report_make(&options, &report, err);
+
+	if (result == 0) {
+		report_for_primary(&report, life->name, out);
+		*is_good = report_is_good(&report);
+	}
+	report_clear(&report);
+	vital_signs_clear(&signs);
+	return result;
+}
+
+void notify(const char *state)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	AUTO_CLOSE int fd = -1;
+	size_t len = path ? strlen(path) : 0;
+
+	if (len < 2 || len >= sizeof(address.sun_path) || !strchr("/@", path[0]))
+		return;
+	memcpy(address.sun_path, path, len);
+	if (path[0] == '@')
+		address.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
+		      (const struct sockaddr *)&address,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+}
+
+void notify_reloading(void)
+{
+	struct timespec now;
+	char text[80];
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
+		 (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+	notify(text);
+}
+
+/* Sites of one name on one host differ in their data directories. */
+#define DATA_DIGEST_BYTES 4
+
+static char *node_push_make_name(const struct site *site)
+{
+	char host[HOST_NAME_MAX + 1] = "localhost";
+	unsigned char digest[HASH_MAX_SIZE];
+	AUTO_HASH struct hash hash;
+	AUTO_STR struct str name = STR_INIT;
+
+	gethostname(host, sizeof(host) - 1);
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, site->data, strlen(site->data));
+	hash_end(&hash, digest);
+	str_addf(&name, "%s@%s:", site->name, host);
+	str_add_hex(&name, digest, DATA_DIGEST_BYTES);
+	return str_take(&name);
+}
+
+/* From the disk: the first scan may be still under way. */
+static int list_names(void *arg, task_keys *names, struct err *err)
+{
+	const struct node_push *parts = arg;
+	AUTO_DISCOVERY struct discovery discovery = { 0 };
+
+	if (discover(parts->root, &discovery, err) != 0)
+		return -1;
+	for (size_t i = 0; i < discovery.found.count; i++)
+		vec_add(names, TAKE(discovery.found.items[i].name));
+	return 0;
+}
+
+static void node_push_is_broken(void *arg, const char *name, const struct err *why)
+{
+	const struct node_push *parts = arg;
+
+	if (parts->verify_origin)
+		verify_origin_doubt(parts->verify_origin, name, why);
+}
+
+static int node_push_open_leases(const struct node_settings *settings,
+				 struct node_push *parts, struct err *err)
+{
+	AUTO_FREE char *directory = xasprintf("%s/leases", settings->push->directory);
+
+	return lease_manager_open_directory(
+		&(struct lease_options){ .directory = directory,
+					 .node = settings->site.name,
+					 .ttl_ms = settings->site.lease_ttl_ms },
+		&parts->leases, err);
+}
+
+/* What takes changes; nothing is pushed yet. ERR_DISK: the task store is away. */
+static int node_push_open(const struct node_settings *settings, struct node_push *parts,
+			  struct err *err)
+{
+	const char *data = settings->site.data;
+
+	if (!settings->push)
+		return 0;
+	if (task_store_recognize(settings->push->directory, data, err) != 0 ||
+	    task_store_open(settings->push->directory, &parts->tasks, err) != 0 ||
+	    task_store_remember(parts->tasks, data, err) != 0 ||
+	    node_push_open_leases(settings, parts, err) != 0)
+		return err_prefix(err, "the task store");
+	if (push_events_open(data, settings->push, &parts->events, err) != 0)
+		return -1;
+	parts->sink = push_sink_new(parts->tasks, settings->push);
+	parts->root = xstrdup(settings->site.repositories);
+	parts->name = node_push_make_name(&settings->site);
+	return 0;
+}
+
+/* Begins to push; after this tasks of all nodes are worked on. */
+static int node_push_start(const struct node_settings *settings, struct node_push *parts,
+			   struct err *err)
+{
+	if (!parts->tasks)
+		return 0;
+	return push_start(
+		&(struct push_options){ .tasks = parts->tasks,
+					.leases = parts->leases,
+					.root = settings->site.repositories,
+					.data = settings->site.data,
+					.node = parts->name,
+					.settings = settings->push,
+					.delete_brake = settings->pull.delete_brake,
+					.events = parts->events,
+					.names = list_names,
+					.broken = node_push_is_broken,
+					.arg = parts },
+		&parts->push, err);
+}
+
+/* Other settings. The task store stays the one of the start. */
+static void node_push_set(struct node_push *parts, struct push_settings *settings)
+{
+	push_sink_set(parts->sink, settings);
+	push_set(parts->push, settings);
+	push_events_set(parts->events, settings);
+}
+
+/* After all that may make tasks has ended. */
+static void node_push_stop(struct node_push *parts, int64_t grace_ms)
+{
+	push_stop(parts->push, grace_ms);
+	push_events_close(parts->events);
+	push_sink_free(parts->sink);
+	lease_manager_close(parts->leases);
+	task_store_close(parts->tasks);
+	free(parts->root);
+	free(parts->name);
+}
 
 /* At a stop, for what goes on. */
 enum { HTTP_GRACE_MS = 800, PULL_GRACE_MS = 500, DRAIN_MS = 5000 };
@@ -119,15 +375,18 @@ static void start_watch(struct node *node)
 {
 	const struct node_settings *settings = &node->settings;
 
+	const struct origin_kind kind = notice_origin_kind(node->notice);
+
 	node->watch = watch_start(&(struct watch_options){
+		.thread = "watch",
+		.kinds = &kind,
+		.kind_count = 1,
 		.notice = node->notice,
 		.store = node->data.store,
 		.data = settings->site.data,
 		.scan_interval_ms = settings->pull.scan_interval_ms,
 		.keep_ms = settings->keep_for_ms,
-		.keep_count = settings->keep_number,
-		.looks_at_hooks =
-			settings->site.role != SITE_SECONDARY && hooks_of(node) });
+		.keep_count = settings->keep_number });
 }
 
 static int start_standalone(struct node *node, struct err *err)
@@ -175,6 +434,24 @@ static void origin_is_doubted(void *arg, const char *name, const struct err *why
 	verify_origin_doubt(arg, name, why);
 }
 
+static void start_blob_watch(struct node *node)
+{
+	const struct node_settings *settings = &node->settings;
+	struct web_services *services = &node->services;
+	const size_t count = settings->blobs.items.count;
+	AUTO_FREE struct origin_kind *kinds = xcalloc(count, sizeof(*kinds));
+
+	for (size_t i = 0; i < count; i++)
+		kinds[i] = blob_notice_origin_kind(services->blob_notice,
+						   &settings->blobs.items.items[i]);
+	services->blob_watch = watch_start(&(struct watch_options){
+		.thread = "blob-watch",
+		.kinds = kinds,
+		.kind_count = count,
+		.store = node->data.store,
+		.scan_interval_ms = settings->pull.scan_interval_ms });
+}
+
 static int start_primary(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -192,11 +469,7 @@ static int start_primary(struct node *node, struct err *err)
 	serve_on_doubt(services->serve, origin_is_doubted, services->verify_origin);
 	node->push.verify_origin = services->verify_origin;
 	if (services->blob_notice)
-		services->blob_watch = blob_watch_start(&(struct blob_watch_options){
-			.notice = services->blob_notice,
-			.store = node->data.store,
-			.kinds = &settings->blobs,
-			.scan_interval_ms = settings->pull.scan_interval_ms });
+		start_blob_watch(node);
 	return 0;
 }
 
@@ -528,7 +801,7 @@ void node_stop(struct node *node)
 	pull_stop(services->pull, PULL_GRACE_MS);
 	lfs_names_stop(services->lfs_names);
 	watch_stop(node->watch);
-	blob_watch_stop(services->blob_watch);
+	watch_stop(services->blob_watch);
 	verify_origin_stop(services->verify_origin);
 	node_push_stop(&node->push, DRAIN_MS);
 	verify_origin_free(services->verify_origin);

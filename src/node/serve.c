@@ -2,12 +2,145 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "change/event_log.h"
+#include "cli/check.h"
 #include "cli/cli.h"
 #include "node/node.h"
-#include "node/notify.h"
+#include "node/role.h"
+#include "node/settings.h"
+#include "pull/pull.h"
+#include "report/report.h"
+#include "store/site_value.h"
+#include "upkeep/copies_root.h"
+#include "web/transport.h"
+
+#define ROLE_KEY "site.role"
+
+struct role_change {
+	const char *role;
+	struct str before;
+	struct event_ends ends;
+};
+
+/* Databases of before this was kept know no role. */
+static int read_before(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct role_change *change = arg;
+
+	str_reset(&change->before);
+	if (site_value_get(tx, ROLE_KEY, &change->before, err) < 0)
+		return -1;
+	return event_log_ends(tx, &change->ends, err);
+}
+
+static int write_role(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct role_change *change = arg;
+
+	return site_value_set(tx, ROLE_KEY, change->role, err);
+}
+
+static int forget_position(struct store_tx *tx, void *arg, struct err *err)
+{
+	(void)arg;
+	if (site_value_remove(tx, PULL_CURSOR, err) != 0 ||
+	    site_value_remove(tx, PULL_COMPARED, err) != 0)
+		return -1;
+	return copies_root_doubt(tx, err);
+}
+
+static int follow_change(struct store *store, const struct role_change *change,
+			 enum site_role role, struct err *err)
+{
+	const char *before = change->before.data;
+
+	if (role == SITE_PRIMARY && strcmp(before, "secondary") == 0 &&
+	    change->ends.timeline[0])
+		return event_log_renew(store, change->ends.timeline, err);
+	if (role == SITE_SECONDARY && strcmp(before, "primary") == 0)
+		return store_write(store, forget_position, NULL, err);
+	return 0;
+}
+
+int role_begin(struct store *store, enum site_role role, struct err *err)
+{
+	struct role_change change = { .role = site_role_name(role), .before = STR_INIT };
+	int result = store_read(store, read_before, &change, err);
+
+	if (result == 0 && strcmp(change.before.data, change.role) != 0) {
+		/* What follows may be done twice, but never be left out. */
+		result = follow_change(store, &change, role, err);
+		if (result == 0)
+			result = store_write(store, write_role, &change, err);
+		if (result == 0 && change.before.len > 0)
+			log_info("node.role_changed",
+				 LOG_TEXT("before", change.before.data),
+				 LOG_TEXT("role", change.role));
+	}
+	str_clear(&change.before);
+	return result;
+}
+
+/*
+ * What `refrelay check` says of TLS and of who speaks for others.
+ */
+
+#define DAY_S 86400
+#define SOON_DAYS 14
+
+static void check_certificate(struct checking *checking,
+			      const struct tls_identity *identity)
+{
+	int64_t left = tls_identity_expires(identity) - clock_wall_ms() / 1000;
+	struct err err;
+
+	if (left > SOON_DAYS * DAY_S) {
+		check_tell_good(checking, "certificate", "good for %" PRId64 " days",
+				left / DAY_S);
+		return;
+	}
+	if (left <= 0)
+		err_set(&err, ERR_CONFIG, "the certificate is over");
+	else
+		err_set(&err, ERR_CONFIG, "the certificate is over in %" PRId64 " days",
+			left / DAY_S);
+	err_remedy(&err, "put a new one into http.tlsCertificate, then: systemctl reload "
+			 "refrelay");
+	check_tell(checking, left <= 0 ? CHECK_WRONG : CHECK_NOTE, "certificate", &err);
+}
+
+static void check_proxies(struct checking *checking,
+			  const struct trusted_proxies *proxies)
+{
+	struct err err;
+
+	for (size_t i = 0; i < proxies->networks.count; i++) {
+		unsigned bits = proxies->networks.items[i].bits;
+		if (bits != 0 && bits != 96)
+			continue;
+		err_set(&err, ERR_CONFIG, "http.trustedProxy trusts every address");
+		err_remedy(&err, "name the proxies: others could pretend to be anybody");
+		check_tell(checking, CHECK_NOTE, "proxies", &err);
+	}
+}
+
+static void node_check_transport(struct checking *checking)
+{
+	AUTO_TRANSPORT struct transport transport;
+	struct err err;
+
+	if (transport_read(checking->conf, &transport, &err) != 0) {
+		check_tell(checking, CHECK_WRONG, "configuration", &err);
+		return;
+	}
+	if (transport.identity)
+		check_certificate(checking, transport.identity);
+	check_proxies(checking, &transport.proxies);
+}
 
 static const char options_text[] =
 	"  -v  log what is of interest to developers, too\n"
@@ -118,7 +251,7 @@ static int node_serve_run(const struct cli *cli)
 	return EXIT_DONE;
 }
 
-int cli_serve(struct cli *cli, int argc, char **argv)
+static int node_serve(struct cli *cli, int argc, char **argv)
 {
 	int option;
 
@@ -137,3 +270,6 @@ int cli_serve(struct cli *cli, int argc, char **argv)
 		return cli_usage("serve", "it takes no operand");
 	return node_serve_run(cli);
 }
+
+const struct cli_node node_for_cli = { node_serve, node_settings_check,
+				       node_check_transport };

@@ -163,7 +163,7 @@ int node_settings_read(const struct conf *conf, struct node_settings *settings,
 	return -1;
 }
 
-int cli_check_node(const struct conf *conf, struct err *err)
+int node_settings_check(const struct conf *conf, struct err *err)
 {
 	AUTO_SETTINGS struct node_settings settings;
 	struct access *access = NULL;

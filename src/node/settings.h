@@ -39,5 +39,7 @@ void node_settings_tell_restarts(const struct node_settings *before,
 
 /* All sections and keys that there are; ends in NULL. */
 extern const struct setting_table *const node_settings_tables[];
+/* Whether serve would take it, tokens included. */
+int node_settings_check(const struct conf *conf, struct err *err);
 
 #endif

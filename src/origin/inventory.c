@@ -1,6 +1,5 @@
 #include "origin/inventory.h"
 
-#include "change/blob_scan.h"
 #include "replicable/name.h"
 
 /* Ends and rows come from one read transaction, so that the tag never stands for rows of
@@ -33,11 +32,8 @@ const char *inventory_member(const char *kind)
 static int inventory_read_scanned(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct picture *picture = arg;
-	const char *kind = picture->question.kind;
 
-	return inventory_is_repository(kind)
-		       ? event_log_scanned_in(tx, &picture->scanned, err)
-		       : blob_scanned_in(tx, kind, &picture->scanned, err);
+	return event_log_scanned_in(tx, picture->question.kind, &picture->scanned, err);
 }
 
 int inventory_scanned(struct store *store, const char *kind, enum event_scanned *scanned,

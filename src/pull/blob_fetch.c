@@ -3,10 +3,582 @@
  * and the rest is asked for again. A blob that cannot be written fails by itself: its
  * bytes are read and forgotten, because the next one stands behind them.
  */
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
 #include "pull/blob_work.h"
+#include "pull/decisions.h"
 #include "pull/lane.h"
 #include "pull/primary_blobs.h"
 #include "pull/primary_parse.h"
+
+/*
+ * What arrived gets its place: all of a job's blobs with as few flushes as one needs. A
+ * worker that was paused for long finds its lease or its rows gone, and places nothing.
+ * Small ones are then read again from the disk at once, and so are proved; large ones
+ * are verified later, when their pages have left memory.
+ */
+
+/* Whether the rows are still as this worker claimed them. */
+static int check_claims(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct blob_work *work = arg;
+
+	for (size_t i = 0; i < work->count; i++) {
+		struct blob_item *item = &work->items[i];
+		AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+		struct err lost;
+		if (item->end != BLOB_ARRIVED)
+			continue;
+		int found =
+			registry_get_in(tx, work->kind->type, item->row->name, &row, err);
+		if (found < 0)
+			return -1;
+		if (found > 0 && row.state == REGISTRY_STARTED &&
+		    row.last_attempt_at == item->row->last_attempt_at)
+			continue;
+		err_set(&lost, ERR_LOST, "the row of %s is no longer this worker's",
+			item->row->name);
+		blob_item_fail(item, &lost);
+	}
+	return 0;
+}
+
+static void fail_arrived(struct blob_work *work, const struct err *why)
+{
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].end == BLOB_ARRIVED)
+			blob_item_fail_here(&work->items[i], why);
+}
+
+static void check_leases(struct blob_work *work)
+{
+	struct err err;
+
+	if (work->kind->layout == BLOB_LFS)
+		return;
+	if (store_read(work->pull->options.store, check_claims, work, &err) != 0)
+		fail_arrived(work, &err);
+	for (size_t i = 0; i < work->count; i++) {
+		struct blob_item *item = &work->items[i];
+		if (item->end == BLOB_ARRIVED && item->lease &&
+		    lease_check(item->lease, &err) != 0)
+			blob_item_fail(item, &err);
+	}
+}
+
+/* Of `placed`, which are the arrived ones in their order. */
+static void take_results(struct blob_item **placed, const blob_arrivals *arrivals)
+{
+	for (size_t i = 0; i < arrivals->count; i++) {
+		if (arrivals->items[i].failed)
+			blob_item_fail_here(placed[i], &arrivals->items[i].why);
+		else {
+			placed[i]->end = BLOB_PLACED;
+			placed[i]->print = arrivals->items[i].print;
+		}
+	}
+}
+
+static void blob_settle_place_arrived(struct blob_work *work)
+{
+	struct blob_item **placed = xcalloc(work->count, sizeof(struct blob_item *));
+	blob_arrivals arrivals = { 0 };
+	struct err err;
+
+	for (size_t i = 0; i < work->count; i++) {
+		struct blob_item *item = &work->items[i];
+		if (item->end != BLOB_ARRIVED)
+			continue;
+		placed[arrivals.count] = item;
+		vec_add(&arrivals,
+			((struct blob_arrival){ .incoming = TAKE(item->incoming) }));
+	}
+	if (arrivals.count > 0) {
+		failpoint("blob.received");
+		if (blob_arrivals_commit(work->root, &arrivals, &err) == 0)
+			take_results(placed, &arrivals);
+		else
+			fail_arrived(work, &err);
+	}
+	vec_clear(&arrivals);
+	free(placed);
+}
+
+static int blob_settle_read_again(const struct blob_work *work,
+				  const struct blob_item *item, struct err *err)
+{
+	char digest[BLOB_DIGEST_SIZE];
+	struct blob_print print;
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	if (blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
+	    blob_digest(fd, &print, digest, &work->pull->kill, err) != 0)
+		return -1;
+	if (strcmp(digest, item->digest) == 0)
+		return 0;
+	err_set(err, ERR_CORRUPT, "%s: what is on the disk is not what was written",
+		item->row->name);
+	return err_remedy(err,
+			  "see whether this machine's disk fails, or who else writes "
+			  "there");
+}
+
+static void prove_small(struct blob_work *work)
+{
+	for (size_t i = 0; i < work->count; i++) {
+		struct blob_item *item = &work->items[i];
+		struct err err;
+		if (item->end != BLOB_PLACED || item->is_large || !item->expected[0])
+			continue;
+		item->is_proved = blob_settle_read_again(work, item, &err) == 0;
+		if (!item->is_proved && err.class != ERR_CANCELED)
+			blob_item_fail_here(item, &err);
+	}
+}
+
+void blob_settle(struct blob_work *work)
+{
+	check_leases(work);
+	blob_settle_place_arrived(work);
+	prove_small(work);
+}
+
+/*
+ * How a job on blobs ended: rows in one transaction a word, one line of the log for all,
+ * and the metrics.
+ */
+
+struct record {
+	const struct blob_work *work;
+	VEC(struct registry_move) moves;
+	VEC(const struct blob_item *) items; /* of the moves */
+	enum registry_result *results;
+};
+
+static struct registry_move blob_record_make_brought_move(const struct blob_work *work,
+							  const struct blob_item *item)
+{
+	struct pull *pull = work->pull;
+
+	return (struct registry_move){
+		.id = item->row->id,
+		.event = REGISTRY_BROUGHT,
+		.generation = item->generation,
+		.timeline = item->timeline,
+		.checksum = item->expected[0] ? item->expected : NULL,
+		.size = item->size,
+		.delay_ms = pace_delay_ms(pull, item->row->id),
+		.timeout_ms = next_reverify_ms(pull_settings_now(pull).reverify_ms,
+					       random_roll()),
+	};
+}
+
+static struct registry_move blob_record_make_move(const struct blob_work *work,
+						  const struct blob_item *item)
+{
+	if (item->end == BLOB_FAILED)
+		return pull_failed_move(item->row->id, &item->why);
+	if (item->end == BLOB_WAITS)
+		return (struct registry_move){ .id = item->row->id,
+					       .event = REGISTRY_DEFERRED,
+					       .timeout_ms = item->wait_ms };
+	return blob_record_make_brought_move(work, item);
+}
+
+static void blob_record_add_item(struct record *record, const struct blob_item *item)
+{
+	vec_add(&record->moves, blob_record_make_move(record->work, item));
+	vec_add(&record->items, item);
+}
+
+static int64_t lag_of(const struct blob_work *work, const struct blob_item *item)
+{
+	int64_t lag_ms =
+		primary_now_ms(work->pull->options.primary) - item->row->behind_since;
+
+	return lag_ms > 0 ? lag_ms : 0; /* clocks are read to some milliseconds */
+}
+
+static void measure_lags(const struct record *record)
+{
+	for (size_t i = 0; i < record->items.count; i++)
+		if (record->results[i] == REGISTRY_MOVED &&
+		    record->items.items[i]->row->behind_since > 0)
+			pull_measure_lag(record->work->kind->type,
+					 lag_of(record->work, record->items.items[i]));
+}
+
+/* A person removed its row before it was put in place: what nobody wants is taken away
+ * again. */
+static void discard_unwanted(const struct record *record)
+{
+	struct err err;
+
+	for (size_t i = 0; i < record->items.count; i++) {
+		const struct blob_item *item = record->items.items[i];
+		if (record->results[i] != REGISTRY_NO_ROW || item->end != BLOB_PLACED)
+			continue;
+		if (blob_discard(record->work->root, item->row->name, &err) != 0 &&
+		    err.class != ERR_MISSING)
+			log_error("blob.not_removed", LOG_ERR(&err),
+				  LOG_TEXT("kind", record->work->kind->type),
+				  LOG_TEXT("name", item->row->name));
+	}
+}
+
+/* What a person removed is discarded before. */
+static void blob_record_look_again(const struct record *record)
+{
+	for (size_t i = 0; i < record->items.count; i++) {
+		const struct blob_item *item = record->items.items[i];
+		if (record->results[i] == REGISTRY_MOVED &&
+		    (item->end == BLOB_PLACED || item->end == BLOB_ADOPTED))
+			blob_look_again(record->work->pull, record->work->kind,
+					record->work->root, item->row->name,
+					&item->print);
+	}
+}
+
+static void blob_record_give_back(const struct record *record, const struct err *err)
+{
+	log_error("registry.failed", LOG_ERR(err));
+	for (size_t i = 0; i < record->moves.count; i++)
+		pull_give_back_later(record->work->pull, record->moves.items[i].id,
+				     REGISTRY_BROUGHT);
+}
+
+static void write_proved(struct record *record)
+{
+	struct err err;
+
+	record->results = xcalloc(record->moves.count, sizeof(*record->results));
+	if (registry_complete_many(record->work->pull->options.store, record->moves.items,
+				   record->moves.count, record->results, &err) != 0)
+		blob_record_give_back(record, &err);
+	else {
+		measure_lags(record);
+		discard_unwanted(record);
+		blob_record_look_again(record);
+	}
+	free(record->results);
+}
+
+static void write_others(struct record *record)
+{
+	struct err err;
+
+	record->results = xcalloc(record->moves.count, sizeof(*record->results));
+	if (registry_move_many(record->work->pull->options.store, record->moves.items,
+			       record->moves.count, record->results, &err) != 0)
+		blob_record_give_back(record, &err);
+	else {
+		discard_unwanted(record);
+		blob_record_look_again(record);
+	}
+	free(record->results);
+}
+
+static void blob_record_write_rows(const struct blob_work *work)
+{
+	struct record proved = { .work = work }, others = { .work = work };
+
+	for (size_t i = 0; i < work->count; i++) {
+		const struct blob_item *item = &work->items[i];
+		if (item->end != BLOB_REMOVED && item->end != BLOB_HELD)
+			blob_record_add_item(item->end != BLOB_FAILED && item->is_proved
+						     ? &proved
+						     : &others,
+					     item);
+	}
+	if (proved.moves.count > 0)
+		write_proved(&proved);
+	if (others.moves.count > 0)
+		write_others(&others);
+	vec_clear(&proved.moves);
+	vec_clear(&proved.items);
+	vec_clear(&others.moves);
+	vec_clear(&others.items);
+}
+
+static const char *word_of(const struct blob_item *item)
+{
+	switch (item->end) {
+	case BLOB_PLACED:
+		return item->row->generation > 0 ? "updated" : "created";
+	case BLOB_ADOPTED:
+		return "unchanged";
+	case BLOB_REMOVED:
+		return "removed";
+	case BLOB_WAITS:
+		return "deferred";
+	case BLOB_HELD:
+		return "held";
+	default:
+		return pull_failed_word(&item->why);
+	}
+}
+
+static void blob_record_measure_work(const struct blob_work *work, int64_t took_ms)
+{
+	for (size_t i = 0; i < work->count; i++)
+		pull_count_sync(work->kind->type, word_of(&work->items[i]));
+	pull_measure_job(work->kind->type, took_ms, work->bytes);
+}
+
+/* Many fail for one reason: it is told once, by an example. */
+static void tell_failures(const struct blob_work *work)
+{
+	const struct blob_item *example = NULL;
+	size_t failed = 0;
+
+	for (size_t i = 0; i < work->count; i++) {
+		const struct blob_item *item = &work->items[i];
+		if (item->end != BLOB_FAILED || item->why.class == ERR_BUSY ||
+		    item->why.class == ERR_CANCELED)
+			continue;
+		failed++;
+		if (!example || !err_is_transient(item->why.class))
+			example = item;
+	}
+	if (failed > 0)
+		log_at(err_is_transient(example->why.class) ? LOG_LEVEL_WARN
+							    : LOG_LEVEL_ERROR,
+		       "blob.failed", LOG_TEXT("kind", work->kind->type),
+		       LOG_NUMBER("failed", failed), LOG_TEXT("name", example->row->name),
+		       LOG_ERR(&example->why));
+}
+
+static void blob_record_report_done(const struct blob_work *work, int64_t took_ms)
+{
+	size_t placed = 0, adopted = 0;
+
+	for (size_t i = 0; i < work->count; i++) {
+		placed += work->items[i].end == BLOB_PLACED;
+		adopted += work->items[i].end == BLOB_ADOPTED;
+	}
+	if (placed + adopted > 0)
+		log_info("blob.done", LOG_NUMBER("dur_ms", took_ms),
+			 LOG_NUMBER("bytes", work->bytes),
+			 LOG_TEXT("kind", work->kind->type), LOG_NUMBER("count", placed),
+			 LOG_NUMBER("unchanged", adopted));
+}
+
+void blob_record(struct blob_work *work, int64_t took_ms)
+{
+	blob_record_write_rows(work);
+	failpoint("blob.recorded");
+	blob_record_measure_work(work, took_ms);
+	blob_record_report_done(work, took_ms);
+	tell_failures(work);
+}
+
+/*
+ * A large blob, in ranges over one connection. Each range names the version that the
+ * first one was of (If-Match), so that what is put together is of one version; what an
+ * earlier try left of that very version is continued.
+ */
+
+#define RANGE ((uint64_t)64 << 20)
+/* Changed at the primary while it was brought: begun anew so often. */
+#define VERSIONS_MOST 3
+#define VERSION_SIZE 48
+
+struct large {
+	struct blob_work *work;
+	struct blob_item *item;
+	char version[VERSION_SIZE]; /* "": not known yet */
+	bool is_to_resume;          /* more is here than the request knew */
+	unsigned breaks, versions;
+};
+
+static void set_version(struct large *large, const char *timeline, uint64_t generation)
+{
+	snprintf(large->version, sizeof(large->version), "%s-%" PRIu64, timeline,
+		 generation);
+}
+
+static int blob_large_open_incoming(struct large *large, uint64_t size, struct err *err)
+{
+	const struct blob_incoming_request request = { .root = large->work->root,
+						       .kind = large->work->kind,
+						       .id = large->item->row->name,
+						       .size = size > 0 ? size
+									: UINT64_MAX,
+						       .resume = large->version };
+
+	return blob_incoming_open(&request, &large->item->incoming, err);
+}
+
+static uint64_t here(const struct large *large)
+{
+	return large->item->incoming ? blob_incoming_size(large->item->incoming) : 0;
+}
+
+static void blob_large_keep_head(struct blob_item *item, const struct blob_head *head)
+{
+	memcpy(item->timeline, head->timeline, sizeof(item->timeline));
+	memcpy(item->expected, head->checksum, sizeof(item->expected));
+	item->generation = head->generation;
+	item->size = head->size;
+}
+
+/* The version is known only now; perhaps a part of it is here. */
+static int blob_large_begin_version(struct large *large, const struct blob_head *head,
+				    struct err *err)
+{
+	char before[VERSION_SIZE];
+
+	blob_large_keep_head(large->item, head);
+	memcpy(before, large->version, sizeof(before));
+	set_version(large, head->timeline, head->generation);
+	/* Who is in between may not know the condition. */
+	if (before[0] && strcmp(before, large->version) != 0)
+		return err_set(err, ERR_CONFLICT, "%s: another version came",
+			       large->item->row->name);
+	if (blob_item_check_size(large->item, err) != 0)
+		return -1;
+	if (large->item->incoming)
+		return 0;
+	if (blob_large_open_incoming(large, head->size, err) != 0)
+		return -1;
+	large->is_to_resume = here(large) > head->offset;
+	if (large->is_to_resume)
+		return err_set(err, ERR_CANCELED, "a part of it is here");
+	return 0;
+}
+
+/* What this machine lacks is never taken for missing at the primary. */
+static int not_missing(struct err *err)
+{
+	if (err->class == ERR_MISSING)
+		err->class = ERR_DISK;
+	return -1;
+}
+
+static int blob_large_take_bytes(void *arg, const struct blob_head *head,
+				 const void *bytes, size_t len, struct err *err)
+{
+	struct large *large = arg;
+
+	if (!large->item->timeline[0] && blob_large_begin_version(large, head, err) != 0)
+		return not_missing(err);
+	if (here(large) + len > head->size)
+		return primary_lied(err, "%s is longer than it says",
+				    large->item->row->name);
+	if (blob_incoming_write(large->item->incoming, bytes, len, err) != 0)
+		return not_missing(err);
+	large->work->bytes += len;
+	return 0;
+}
+
+static int blob_large_ask_range(struct large *large, struct err *err)
+{
+	const struct blob_part part = { .kind = large->work->kind,
+					.id = large->item->row->name,
+					.offset = here(large),
+					.length = RANGE,
+					.version =
+						large->version[0] ? large->version : NULL,
+					.stall_ms = BLOB_STALL_MS };
+	const struct blob_part_sink sink = { blob_large_take_bytes, large };
+
+	large->item->timeline[0] = '\0'; /* the head of this answer counts */
+	if (blob_work_line(large->work, err) != 0)
+		return -1;
+	return primary_blob_read(large->work->line, &part, &sink, err);
+}
+
+/* It is another version by now: what is here is of no use. */
+static void blob_large_begin_anew(struct large *large)
+{
+	blob_incoming_close(TAKE(large->item->incoming), true);
+	large->version[0] = '\0';
+	large->versions++;
+}
+
+/* Whether to ask again after an error. */
+static bool blob_large_may_continue(struct large *large, uint64_t before,
+				    const struct err *err)
+{
+	if (large->is_to_resume) {
+		large->is_to_resume = false;
+		return true;
+	}
+	if (err->class == ERR_CONFLICT && large->versions < VERSIONS_MOST) {
+		blob_large_begin_anew(large);
+		return true;
+	}
+	if ((err->class != ERR_NETWORK && err->class != ERR_TIMEOUT) ||
+	    here(large) <= before || ++large->breaks >= BLOB_BREAKS_MOST)
+		return false;
+	log_info("blob.resumed", LOG_TEXT("name", large->item->row->name),
+		 LOG_NUMBER("bytes", here(large)), LOG_ERR(err));
+	return true;
+}
+
+static bool is_whole(const struct large *large)
+{
+	return large->item->timeline[0] && large->item->incoming &&
+	       here(large) == large->item->size;
+}
+
+static int blob_large_fetch_ranges(struct large *large, struct err *err)
+{
+	while (!is_whole(large)) {
+		const uint64_t before = here(large);
+		int result = blob_large_ask_range(large, err);
+		if (result == 0 && here(large) <= before)
+			return primary_lied(err, "it sends nothing of %s",
+					    large->item->row->name);
+		if (result != 0 && !blob_large_may_continue(large, before, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* Of the row's version, if that is known: then a part may be here, or all of it, which is
+ * judged by what the row says. */
+static int blob_large_resume_version(struct large *large, struct err *err)
+{
+	const struct registry_row *row = large->item->row;
+	struct blob_item *item = large->item;
+
+	if (!row->timeline[0] || row->generation_wanted == 0 || row->size == 0)
+		return 0;
+	set_version(large, row->timeline, row->generation_wanted);
+	if (blob_large_open_incoming(large, row->size, err) != 0)
+		return -1;
+	if (here(large) > row->size) {
+		blob_large_begin_anew(large);
+	} else if (here(large) == row->size) {
+		memcpy(item->timeline, row->timeline, sizeof(item->timeline));
+		item->generation = row->generation_wanted;
+		item->size = row->size;
+		blob_item_expect(large->work, item, item->expected);
+	}
+	return 0;
+}
+
+void blob_fetch_large(struct blob_work *work, struct blob_item *item)
+{
+	struct large large = { .work = work, .item = item };
+	struct err err;
+
+	if (blob_large_resume_version(&large, &err) != 0) {
+		blob_item_fail_here(item, &err);
+		return;
+	}
+	if (blob_large_fetch_ranges(&large, &err) != 0) {
+		/* Who does not know ranges can send all of it, if it is begun anew. */
+		if (err.class == ERR_CORRUPT)
+			blob_incoming_close(TAKE(item->incoming), true);
+		blob_item_fail(item, &err);
+		return;
+	}
+	blob_item_judge(work, item);
+}
 
 struct fetch {
 	struct blob_work *work;

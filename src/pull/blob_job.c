@@ -12,17 +12,290 @@
  * A command of a person (`blob remove`) is another process. It and we exclude each other
  * by a large blob's lease; small ones come by the thousand, and a lease would cost more
  * than they do. Of these one may be put in place just after its row was removed: then it
- * goes the same way (blob_record.c). An immutable one needs no lease either: whoever puts
+ * goes the same way (blob_fetch.c). An immutable one needs no lease either: whoever puts
  * it there puts the same bytes. A mutable one is only renamed into place while its row's
- * claim holds, and its lease, if it has one (blob_settle.c).
+ * claim holds, and its lease, if it has one (blob_fetch.c).
  */
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "blob/flush.h"
+#include "blob/place.h"
 #include "pull/blob_work.h"
+#include "pull/decisions.h"
+#include "pull/glance.h"
 #include "pull/lane.h"
+#include "pull/primary_blobs.h"
 #include "pull/primary_parse.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
+
+/*
+ * A file, a link or a directory where something else must be: left by a damaged file
+ * system, or by somebody who should write elsewhere. What has a row, or is a directory
+ * with such, goes only in its turn, as the primary says.
+ */
+
+enum { OPEN_FOLDER = O_PATH | O_DIRECTORY };
+
+static bool blob_way_has_row(const struct blob_work *work, const char *path)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct err err;
+
+	return registry_get(work->pull->options.store, work->kind->type, path, &row,
+			    &err) == 0 ||
+	       err.class != ERR_MISSING;
+}
+
+static bool has_rows_below(const struct blob_work *work, const char *path)
+{
+	AUTO_FREE char *folder = xasprintf("%s/", path);
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	const struct registry_filter next = { .kind = work->kind->type,
+					      .after = folder,
+					      .limit = 1,
+					      .state = REGISTRY_ANY };
+
+	if (registry_list(work->pull->options.store, &next, &rows, ERR_IGNORED) != 0)
+		return true;
+	return rows.count > 0 && text_starts_with(rows.items[0].name, folder);
+}
+
+static void move_away(const struct blob_work *work, int dir, const char *path)
+{
+	char random[17];
+	struct err err;
+
+	random_hex(random, 8);
+	AUTO_FREE char *place = xasprintf(PLACE_TRASH "/%" PRId64 "-%s/%s",
+					  clock_wall_ms(), random, place_name(path));
+	AUTO_CLOSE int trash = place_open_parent(work->root, place, &err);
+	if (trash >= 0 && renameat(dir, place_name(path), trash, place_name(path)) == 0)
+		log_warn("blob.moved_away", LOG_TEXT("kind", work->kind->type),
+			 LOG_TEXT("path", path), LOG_TEXT("to", place));
+}
+
+/* One of the folders above it, or its own place. False: what is there stays. */
+static bool blob_way_clear_one(const struct blob_work *work, const char *path,
+			       bool is_folder)
+{
+	const char *name = place_name(path);
+	AUTO_FREE char *above =
+		xstrndup(path, name > path ? (size_t)(name - path - 1) : 0);
+	AUTO_CLOSE int dir = path_open_beneath(work->root, above, OPEN_FOLDER);
+	struct stat st;
+
+	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return false;
+	if (is_folder && S_ISDIR(st.st_mode))
+		return (st.st_mode & S_IRWXU) == S_IRWXU ||
+		       fchmodat(dir, name, (st.st_mode & 07777) | S_IRWXU, 0) == 0;
+	if (!is_folder && S_ISREG(st.st_mode))
+		return true;
+	if (is_folder ? blob_way_has_row(work, path) : has_rows_below(work, path))
+		return false;
+	move_away(work, dir, path);
+	return false;
+}
+
+void blob_clear_way(struct blob_work *work, const struct blob_item *item)
+{
+	const char *id = item->row->name;
+
+	for (const char *at = strchr(id, '/'); at; at = strchr(at + 1, '/')) {
+		AUTO_FREE char *path = xstrndup(id, (size_t)(at - id));
+		if (!blob_way_clear_one(work, path, true))
+			return;
+	}
+	blob_way_clear_one(work, id, false);
+}
+
+/*
+ * A file that is there already, and has the content that is wanted, is not transferred:
+ * after a restore from a backup, a copy by other means, or when only the row was lost.
+ * Whoever put it there may not have waited until it was on disk, or was killed before: so
+ * we do.
+ */
+
+/* A primary that has just come by its files has read few of them yet. Who copied the tree
+ * by other means waits for its checksums rather than bring all of it again; the longer it
+ * takes, the more seldom it is asked. */
+#define WAIT_LEAST_MS 1000
+#define WAIT_MOST_MS ((int64_t)60 * 1000)
+#define WAIT_IN_ALL_MS ((int64_t)3600 * 1000)
+
+static bool is_candidate(const struct blob_item *item)
+{
+	return item->end == BLOB_OPEN && item->row->timeline[0] &&
+	       item->row->generation_wanted > 0 &&
+	       !(item->row->wishes & REGISTRY_WISH_REBUILD);
+}
+
+/* 1: it is; 0: not, or it cannot be told; -1: stop. */
+static int has_content(const struct blob_work *work, struct blob_item *item,
+		       char digest[BLOB_DIGEST_SIZE], struct err *err)
+{
+	char expected[BLOB_DIGEST_SIZE];
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	blob_item_expect(work, item, expected);
+	if (!expected[0] || blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
+	    (item->row->size > 0 && (uint64_t)st.st_size != item->row->size))
+		return 0;
+	if (blob_digest(fd, &item->print, digest, &work->pull->kill, err) != 0)
+		return err->class == ERR_CANCELED ? -1 : 0;
+	item->size = item->print.size;
+	return strcmp(digest, expected) == 0;
+}
+
+/* Nothing was ever brought, and something of that size is here. */
+static bool may_be_here(const struct blob_work *work, const struct blob_item *item)
+{
+	char expected[BLOB_DIGEST_SIZE];
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	blob_item_expect(work, item, expected);
+	return !expected[0] && item->row->generation == 0 &&
+	       blob_open(work->root, item->row->name, &fd, &st, ERR_IGNORED) == 0 &&
+	       (uint64_t)st.st_size == item->row->size;
+}
+
+static void wait_for_checksum(const struct blob_work *work, struct blob_item *item)
+{
+	int64_t since = item->row->behind_since;
+	int64_t waited = primary_now_ms(work->pull->options.primary) - since;
+
+	if (since == 0 || waited >= WAIT_IN_ALL_MS)
+		return;
+	item->wait_ms = waited < WAIT_LEAST_MS  ? WAIT_LEAST_MS
+			: waited > WAIT_MOST_MS ? WAIT_MOST_MS
+						: waited;
+	item->end = BLOB_WAITS;
+}
+
+static void adopt(struct blob_item *item, const char *digest)
+{
+	item->end = BLOB_ADOPTED;
+	item->is_proved = true;
+	memcpy(item->timeline, item->row->timeline, sizeof(item->timeline));
+	item->generation = item->row->generation_wanted;
+	memcpy(item->digest, digest, BLOB_DIGEST_SIZE);
+	memcpy(item->expected, digest, BLOB_DIGEST_SIZE);
+}
+
+static void blob_present_make_durable(struct blob_work *work)
+{
+	AUTO_FREE const char **ids = xcalloc(work->count + 1, sizeof(*ids));
+	size_t count = 0;
+	struct err err;
+
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].end == BLOB_ADOPTED)
+			ids[count++] = work->items[i].row->name;
+	if (flush_present(work->root, ids, count, &err) == 0)
+		return;
+	for (size_t i = 0; i < work->count; i++)
+		if (work->items[i].end == BLOB_ADOPTED)
+			blob_item_fail_here(&work->items[i], &err);
+}
+
+void blob_find_present(struct blob_work *work)
+{
+	for (size_t i = 0; i < work->count; i++) {
+		struct blob_item *item = &work->items[i];
+		char digest[BLOB_DIGEST_SIZE];
+		struct err err;
+		if (!is_candidate(item))
+			continue;
+		int has = has_content(work, item, digest, &err);
+		if (has < 0)
+			blob_item_fail(item, &err);
+		else if (has > 0)
+			adopt(item, digest);
+		else if (may_be_here(work, item))
+			wait_for_checksum(work, item);
+	}
+	blob_present_make_durable(work);
+}
+
+/*
+ * A primary's checksum may be stale: a file that was changed under the same time and
+ * size. Which side is wrong is known when it has read its file again. Asked often, that
+ * would read a large file over and over.
+ */
+
+#define AGAIN_MS ((int64_t)3600 * 1000)
+#define REMEMBERED_MOST 10000
+
+/* Whether it was not asked about this one for an hour; if so it counts as asked. */
+static bool is_due(struct pull *pull, const char *key)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	int64_t now = clock_boot_ms();
+
+	if (now - pull->reverified_at >= AGAIN_MS) {
+		map_clear(&pull->reverified);
+		pull->reverified_at = now;
+	}
+	return pull->reverified.count < REMEMBERED_MOST &&
+	       !map_put(&pull->reverified, key, pull);
+}
+
+static int blob_doubt_ask_primary(struct pull *pull, struct primary_line *line,
+				  const struct blob_kind *kind, const char *id,
+				  struct err *err)
+{
+	struct primary_line *own = NULL;
+	int result;
+
+	if (line)
+		return primary_blob_reverify(line, kind, id, err);
+	result = lines_take(&pull->lines, BLOB_STALL_MS, &own, err);
+	if (result == 0)
+		result = primary_blob_reverify(own, kind, id, err);
+	lines_rest(&pull->lines, own);
+	return result;
+}
+
+/* The next time that they disagree it is asked again. */
+static void blob_doubt_forget(struct pull *pull, const char *key)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	map_remove(&pull->reverified, key);
+}
+
+void blob_doubt(struct pull *pull, struct primary_line *line,
+		const struct blob_kind *kind, const char *id)
+{
+	AUTO_FREE char *key = xasprintf("%s:%s", kind->type, id);
+	struct err err;
+
+	if (!is_due(pull, key) || blob_doubt_ask_primary(pull, line, kind, id, &err) == 0)
+		return;
+	blob_doubt_forget(pull, key);
+	log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
+}
+
+void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
+		     const char *id, const struct blob_print *print)
+{
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+	struct err why;
+
+	if (blob_open(root, id, &fd, &st, &why) == 0 &&
+	    glance_blob_print(print, fd, &st, &why) == 0)
+		return;
+	if (copy_is_at_fault(&why))
+		pull_doubt(pull, kind->type, id, &why);
+}
 
 int blob_item_fail(struct blob_item *item, const struct err *why)
 {

@@ -3,14 +3,14 @@
  * a job share; one thread.
  *
  *	blob_job.c	the order of things
- *	blob_present.c	what is here already
+ *	blob_job.c	what is here already
  *	blob_fetch.c	small ones, many in one request
- *	blob_large.c	a large one, in ranges, resumed
- *	blob_way.c	what stands in the way of a file
- *	blob_settle.c	what arrived gets its place, durably
- *	blob_record.c	what the registry, the log and the metrics hear
- *	blob_doubt.c	what was met that may be wrong, here or at the primary
- *	blob_remove.c	what the primary has no more
+ *	blob_fetch.c	a large one, in ranges, resumed
+ *	blob_job.c	what stands in the way of a file
+ *	blob_fetch.c	what arrived gets its place, durably
+ *	blob_fetch.c	what the registry, the log and the metrics hear
+ *	blob_job.c	what was met that may be wrong, here or at the primary
+ *	blob_verify.c	what the primary has no more
  */
 #ifndef PULL_BLOB_WORK_H
 #define PULL_BLOB_WORK_H

@@ -6,8 +6,10 @@
 #define PULL_COPY_RECORD_H
 
 #include "base/base.h"
+#include "base/thread.h"
 #include "git/checksum.h"
 #include "git/fingerprint.h"
+#include "git/repo.h"
 #include "replicable/origin_rows.h"
 #include "replicable/registry_types.h"
 
@@ -25,7 +27,7 @@ struct copy_record {
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
 	uint64_t pushed; /* refs that pushes had deleted there (change/pushed.h) */
-	char *directory; /* whose record it is (change/identity.h); NULL: not known; owned
+	char *directory; /* whose record it is (change/origin_root.h); NULL: not known; owned
 			  */
 };
 
@@ -109,5 +111,15 @@ bool copy_record_is_of_name(const struct copy_record *record, const char *name);
  * directory, to whatever name somebody moves that. */
 bool copy_record_is_of_row(const struct copy_record *record,
 			   const struct registry_row *row);
+
+/*
+ * Whether files of a copy whose ctimes alone have changed hold what they held. For who
+ * may read some gigabytes.
+ */
+
+/* Reads each file of its objects that was stamped after `since_ns`: whether it ends with
+ * the digest of the rest, as all that git writes there. False also after a stop. */
+bool copy_content_is_sound(const struct repo *copy, int64_t since_ns,
+			   const struct stop *stop);
 
 #endif

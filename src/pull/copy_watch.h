@@ -3,7 +3,7 @@
  * far as watches suffice, and by the hooks; the other copies it looks at within a budget.
  * Copies also get their hooks here, when the node starts and whenever these were lost.
  *
- * pull/copy_judge.c decides who has changed a copy, and asks for it to be brought again.
+ * pull/copy_record.c decides who has changed a copy, and asks for it to be brought again.
  */
 #ifndef PULL_COPY_WATCH_H
 #define PULL_COPY_WATCH_H

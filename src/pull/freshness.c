@@ -21,10 +21,198 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "pull/passed_pushes.h"
+#include "base/vec.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
+#include "store/store.h"
+
+static int passed_pushes_add_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx,
+		       "INSERT INTO passed_push (name, since) VALUES (?1, ?2)"
+		       " ON CONFLICT (name) DO NOTHING",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, arg);
+	query_bind_int(query, 2, clock_wall_ms());
+	return query_run(query, NULL, err);
+}
+
+/* Durable when it returns; there may be a row of that name. */
+static int passed_pushes_add(struct store *store, const char *name, struct err *err)
+{
+	AUTO_FREE char *copy = xstrdup(name);
+
+	return store_write(store, passed_pushes_add_work, copy, err);
+}
+
+struct names {
+	VEC(char *) list; /* owned */
+	bool (*is_needed)(void *arg, const char *name);
+	void *arg;
+	size_t left;
+};
+
+static void passed_pushes_clear_names(struct names *names)
+{
+	for (size_t i = 0; i < names->list.count; i++)
+		free(names->list.items[i]);
+	vec_clear(&names->list);
+}
+
+static int passed_pushes_read_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	struct names *names = arg;
+	int found;
+
+	passed_pushes_clear_names(names);
+	if (query_open(tx, "SELECT name FROM passed_push", &query, err) != 0)
+		return -1;
+	while ((found = query_step(query, err)) > 0)
+		vec_add(&names->list, query_copy_text(query, 0));
+	return found;
+}
+
+/* *count is how many `each` was told of. */
+static int passed_pushes_read(struct store *store,
+			      void (*each)(void *arg, const char *name), void *arg,
+			      size_t *count, struct err *err)
+{
+	struct names names = { 0 };
+	int result = store_read(store, passed_pushes_read_work, &names, err);
+
+	*count = result == 0 ? names.list.count : 0;
+	for (size_t i = 0; i < *count; i++)
+		each(arg, names.list.items[i]);
+	passed_pushes_clear_names(&names);
+	return result;
+}
+
+static int passed_pushes_remove_name(struct store_tx *tx, const char *name,
+				     struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, "DELETE FROM passed_push WHERE name = ?1", &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, name);
+	return query_run(query, NULL, err);
+}
+
+static int tidy_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct names *names = arg;
+
+	if (passed_pushes_read_work(tx, arg, err) != 0)
+		return -1;
+	names->left = 0;
+	for (size_t i = 0; i < names->list.count; i++)
+		if (names->is_needed(names->arg, names->list.items[i]))
+			names->left++;
+		else if (passed_pushes_remove_name(tx, names->list.items[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+/* Removes the rows that are not needed; *left is how many are. It is asked inside a
+ * store_write(): a name that is added after it was asked for stays. */
+static int passed_pushes_tidy(struct store *store,
+			      bool (*is_needed)(void *arg, const char *name), void *arg,
+			      size_t *left, struct err *err)
+{
+	struct names names = { .is_needed = is_needed, .arg = arg };
+	int result = store_write(store, tidy_work, &names, err);
+
+	*left = names.left;
+	passed_pushes_clear_names(&names);
+	return result;
+}
+
+/*
+ * How far the primary's events are known, as the log cursor says it to those who judge
+ * copies. An answer counts only if it led to the log's end and all of it is in the
+ * database: until then there may be changes that no row tells of.
+ */
+
+#define FRESH_FOR_MS 60000
+/* The primary is heard often enough for its silence to be noticed soon
+ * (report/verdict.h). */
+#define WAIT_MOST_S 10
+
+uint64_t news_asked(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	return ++pull->news.asked;
+}
+
+void news_all(struct pull *pull, uint64_t request, int64_t heard_at)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->news.reached = request;
+	pull->news.heard_at = heard_at;
+	pull->news.is_void = NEWS_COUNT;
+	pull->news.turn++;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+void news_turn(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->news.turn++;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+bool news_wait(struct pull *pull, uint64_t *turn, const struct stop *stop)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	while (pull->news.turn == *turn && !stop_is_requested(stop))
+		cond_wait_until(&pull->changed, &pull->mutex, INT64_MAX);
+	*turn = pull->news.turn;
+	return !stop_is_requested(stop);
+}
+
+void news_none(struct pull *pull, enum news_void why)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->news.heard_at = 0;
+	pull->news.is_void = why;
+}
+
+void news_look(struct pull *pull, struct pull_news *news)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	*news = pull->news;
+	news->cursor = pull->state.cursor;
+	news->has_cursor = pull->state.has_cursor;
+}
+
+void news_set_fresh_for(struct pull *pull, int64_t fresh_for_ms)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	pull->news.fresh_for_ms = fresh_for_ms > 0 ? fresh_for_ms : FRESH_FOR_MS;
+}
+
+/* Half: the next answer comes before the one before has become too old. */
+int64_t news_wait_s(struct pull *pull)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	int64_t half_s = pull->news.fresh_for_ms / 2000;
+
+	if (half_s < 1)
+		return 1;
+	return half_s < WAIT_MOST_S ? half_s : WAIT_MOST_S;
+}
 
 #define ROWS_MOST 32768
 #define MARKS_MOST 4096

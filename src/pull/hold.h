@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "git/git_child.h"
-#include "git/ref_diff.h"
+#include "git/refs.h"
 #include "git/repo.h"
 #include "pull/source.h"
 

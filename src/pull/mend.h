@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "git/git_child.h"
 #include "git/repo.h"
+#include "job/job.h"
 
 /* Our own files in the copy that cannot be used are removed: they are made again. The
  * fence begins anew from the lease's, which is above all grants before it. */
@@ -37,5 +38,30 @@ void mend_locks(int dir);
  * says otherwise. What git can do without is removed if it is damaged. */
 int mend_look_through(const struct git_work *work, const struct repo *copy,
 		      struct err *err);
+
+/*
+ * A copy that was built in staging gets its place. Under the repository's lease; paths
+ * are absolute. For pull/sync_repository.c.
+ */
+
+struct placing {
+	struct job *job;
+	const char *root;    /* of the copies */
+	const char *staging; /* the new copy: whole, durable, its fence raised */
+	const char *below;   /* where it is to be, below the root: "group/tool.git" */
+};
+
+/* Moves it to its place, where nothing may be. ERR_LOST: a later lease holder cleared it
+ * away. */
+int place_new(const struct placing *placing, struct err *err);
+
+/* Moves it to its place in one step with what stands there, a copy or what is left of
+ * one, which goes to the trash. A crash leaves either in place and none lost. ERR_LOST: a
+ * later lease holder is at work. */
+int place_instead(const struct placing *placing, struct err *err);
+
+/* What failed may have failed because a later holder of the lease took `staging` for a
+ * dead one's: then it becomes ERR_LOST. Returns -1. */
+int place_is_cleared(const char *staging, struct err *err);
 
 #endif

@@ -10,12 +10,68 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "base/metrics.h"
+#include "git/objects.h"
 #include "pull/blob_copy_watch.h"
 #include "pull/copy_watch.h"
+#include "pull/hold.h"
+#include "pull/lines.h"
 #include "pull/pull_job.h"
+#include "pull/pull_parts.h"
+#include "store/site_value.h"
 #include "upkeep/copies_root.h"
 #include "upkeep/trash.h"
+
+/*
+ * What the metrics hear of jobs, of repositories and of blobs.
+ */
+
+void pull_count_sync(const char *kind, const char *state)
+{
+	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
+					      "kind", "state");
+
+	metric_add(metric_at(syncs, kind, state), 1);
+}
+
+void pull_count_verification(const char *kind, enum registry_event event)
+{
+	static const char *const words[REGISTRY_EVENTS] = {
+		[REGISTRY_PROVED] = "proved",
+		[REGISTRY_DISPROVED] = "disproved",
+		[REGISTRY_SUPERSEDED] = "superseded",
+	};
+	struct metric *ended =
+		metric_counter("refrelay_verifications_total",
+			       "Verifications that ended.", "kind", "state");
+
+	metric_add(metric_at(ended, kind, words[event]), 1);
+}
+
+void pull_measure_job(const char *kind, int64_t took_ms, uint64_t bytes)
+{
+	struct metric *took =
+		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
+				 metric_buckets_seconds, "kind");
+	struct metric *arrived =
+		metric_counter("refrelay_sync_bytes_total",
+			       "Bytes of packs and blobs that arrived.", "kind");
+
+	metric_observe(metric_at(took, kind), (double)took_ms / 1000);
+	metric_add(metric_at(arrived, kind), (double)bytes);
+}
+
+void pull_measure_lag(const char *kind, int64_t lag_ms)
+{
+	struct metric *lag =
+		metric_histogram("refrelay_change_to_verified_seconds",
+				 "From a change at the primary to its verified copy.",
+				 metric_buckets_seconds, "kind");
+
+	metric_observe(metric_at(lag, kind), (double)lag_ms / 1000);
+}
 
 #define AT(kind, member) SETTING_AT(kind, struct pull_settings, member)
 #define CAPACITY_MOST 256
@@ -39,6 +95,282 @@ static const struct setting rows[] = {
 };
 
 const struct setting_table pull_settings_table = { .section = "sync", .rows = rows };
+
+/*
+ * How the primary is heard of, kept for those who ask: the log says when it falls silent
+ * and when it is back, site_value says how it is now. Two threads ask the primary;
+ * it is back when neither fails any more.
+ */
+
+#define WRITE_EVERY_MS 10000
+
+struct peer_note {
+	int64_t heard_at, skew_ms;
+	const char *failure; /* NULL: none */
+};
+
+static int peer_set_number(struct store_tx *tx, const char *key, int64_t value,
+			   struct err *err)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRId64, value);
+	return site_value_set(tx, key, text, err);
+}
+
+static int write_note(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct peer_note *note = arg;
+
+	if (note->heard_at > 0 &&
+	    (peer_set_number(tx, PULL_HEARD, note->heard_at, err) != 0 ||
+	     peer_set_number(tx, PULL_SKEW, note->skew_ms, err) != 0))
+		return -1;
+	return note->failure ? site_value_set(tx, PULL_FAILURE, note->failure, err)
+			     : site_value_remove(tx, PULL_FAILURE, err);
+}
+
+static void failure_text(const struct pull_heard *heard, struct str *out)
+{
+	json_t *json = json_object();
+
+	json_put_time(json, "since", heard->since);
+	json_put(json, "class", json_string(err_class_name(heard->err.class)));
+	json_put_message(json, "message", heard->err.text);
+	json_put_message(json, "remedy", heard->err.remedy);
+	json_render(json, out);
+	json_decref(json);
+}
+
+static void peer_keep_note(struct pull *pull, const struct pull_heard *heard)
+{
+	struct primary_health health;
+	struct peer_note note = { 0 };
+	AUTO_STR struct str failure = STR_INIT;
+	struct err err;
+
+	primary_health(pull->options.primary, &health);
+	note.heard_at = health.heard_at;
+	note.skew_ms = health.skew_ms;
+	if (heard->failing) {
+		failure_text(heard, &failure);
+		note.failure = failure.data;
+	}
+	if (store_write(pull->options.store, write_note, &note, &err) != 0)
+		log_warn("pull.not_kept", LOG_ERR(&err));
+}
+
+/* Whether it is time to write again; if so it counts as written. */
+static bool is_due_locked(struct pull_heard *heard, bool is_changed)
+{
+	int64_t now = clock_boot_ms();
+
+	if (!is_changed && heard->written_at && now - heard->written_at < WRITE_EVERY_MS)
+		return false;
+	heard->written_at = now;
+	return true;
+}
+
+void peer_retry_rows(struct pull *pull)
+{
+	struct err err;
+
+	if (registry_retry_unreached(pull->options.store, &err) != 0)
+		log_warn("pull.not_kept", LOG_ERR(&err));
+	pull_signal(pull);
+}
+
+/* It answered one part again: the other need not wait for long to try it. */
+static void hurry_other_locked(struct pull *pull)
+{
+	pull->hurries++;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+void peer_good(struct pull *pull, enum pull_part part)
+{
+	struct pull_heard heard;
+	bool was_failing, is_due;
+
+	lock(&pull->mutex);
+	was_failing = pull->heard.failing != 0;
+	if (pull->heard.failing == (PULL_PART_CURSOR | PULL_PART_CONSISTENCY))
+		hurry_other_locked(pull);
+	pull->heard.failing &= ~(unsigned)part;
+	heard = pull->heard;
+	is_due = is_due_locked(&pull->heard, was_failing && !heard.failing);
+	unlock(&pull->mutex);
+	if (is_due)
+		peer_keep_note(pull, &heard);
+	if (!was_failing || heard.failing)
+		return;
+	log_info("primary.back", LOG_NUMBER("dur_ms", clock_wall_ms() - heard.since));
+	peer_retry_rows(pull);
+}
+
+void peer_bad(struct pull *pull, enum pull_part part, const struct err *err)
+{
+	struct pull_heard heard;
+	bool is_new, is_other, is_due;
+
+	lock(&pull->mutex);
+	is_new = !pull->heard.failing || pull->heard.err.class != err->class;
+	is_other = is_new || strcmp(pull->heard.err.text, err->text) != 0;
+	if (!pull->heard.failing)
+		pull->heard.since = clock_wall_ms();
+	pull->heard.failing |= (unsigned)part;
+	pull->heard.err = *err;
+	if (!err->remedy[0])
+		err_remedy(&pull->heard.err,
+			   "see whether its node runs and can be reached; it is tried "
+			   "again by itself");
+	heard = pull->heard;
+	is_due = is_due_locked(&pull->heard, is_other);
+	unlock(&pull->mutex);
+	if (is_new && err_is_transient(err->class))
+		log_warn("primary.unreachable", LOG_ERR(err));
+	else if (is_new)
+		log_error("primary.unreachable", LOG_ERR(err));
+	if (is_due)
+		peer_keep_note(pull, &heard);
+}
+
+void lines_init(struct lines *lines, struct primary *primary, const struct stop *stop)
+{
+	*lines = (struct lines){ .primary = primary, .stop = stop };
+	mutex_init(&lines->mutex);
+}
+
+void lines_clear(struct lines *lines)
+{
+	for (size_t i = 0; i < lines->resting.count; i++)
+		primary_line_close(lines->resting.items[i]);
+	vec_clear(&lines->resting);
+	pthread_mutex_destroy(&lines->mutex);
+}
+
+int lines_take(struct lines *lines, int64_t most_ms, struct primary_line **line,
+	       struct err *err)
+{
+	lock(&lines->mutex);
+	*line = lines->resting.count > 0 ? lines->resting.items[--lines->resting.count]
+					 : NULL;
+	unlock(&lines->mutex);
+	if (!*line && primary_line_open(lines->primary, lines->stop, line, err) != 0)
+		return -1;
+	primary_line_limit(*line, most_ms);
+	return 0;
+}
+
+void lines_rest(struct lines *lines, struct primary_line *line)
+{
+	if (!line)
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&lines->mutex);
+
+	vec_add(&lines->resting, line);
+}
+
+bool hold_brake_stops(struct hold_brake brake, size_t deletions, size_t all)
+{
+	return deletions > brake.more_than &&
+	       (double)deletions > brake.share * (double)all;
+}
+
+/* The name of the first changed ref from which `commit` can be reached and nothing of
+ * the source can; "HEAD" if only that. */
+static const char *ref_with(const struct git_work *work, const struct repo *copy,
+			    const struct ref_diff *diff, const oid_list *known)
+{
+	struct oid example;
+
+	for (size_t i = 0; i < diff->changes.count && i < 50; i++) {
+		const struct ref *before = diff->changes.items[i].before;
+		oid_list tip = { 0 };
+		if (!before || before->target)
+			continue;
+		vec_add(&tip, before->oid);
+		int found =
+			objects_has_more(work, copy, &tip, known, &example, ERR_IGNORED);
+		vec_clear(&tip);
+		if (found > 0)
+			return before->name;
+	}
+	return "one of its refs";
+}
+
+/* Which commits would no ref reach any more? */
+static int find_lost_commits(const struct git_work *work, const struct repo *copy,
+			     const struct ref_diff *diff, const oid_list *known,
+			     char **reason, struct err *err)
+{
+	oid_list tips = { 0 };
+	struct oid example;
+	char text[OID_MAX_TEXT];
+	int found = 0;
+
+	for (size_t i = 0; i < diff->changes.count; i++) {
+		const struct ref *before = diff->changes.items[i].before;
+		if (before && !before->target)
+			vec_add(&tips, before->oid);
+	}
+	oid_list_tidy(&tips);
+	if (tips.count > 0)
+		found = objects_has_more(work, copy, &tips, known, &example, err);
+	vec_clear(&tips);
+	if (found > 0)
+		*reason = xasprintf("the copy holds commits that the source lacks, for "
+				    "instance %s in %s",
+				    oid_text(&example, text),
+				    ref_with(work, copy, diff, known));
+	return found;
+}
+
+int hold_decide(const struct hold_question *question, char **reason, struct err *err)
+{
+	size_t deletions = question->diff->deletions, all = question->from->refs.count;
+	oid_list known = { 0 };
+	int found;
+
+	deletions -= question->pushed < deletions ? (size_t)question->pushed : deletions;
+	if (hold_brake_stops(HOLD_REFS, deletions, all)) {
+		*reason = xasprintf("%zu of %zu refs would be deleted at once", deletions,
+				    all);
+		return 1;
+	}
+	if (question->is_ours)
+		return 0;
+	oid_list_add_tips(&known, &question->view->refs);
+	found = find_lost_commits(question->work, question->copy, question->diff, &known,
+				  reason, err);
+	vec_clear(&known);
+	return found;
+}
+
+bool hold_lost_tips(const struct git_work *work, const struct repo *old,
+		    const struct repo *new, const struct ref_snapshot *refs,
+		    char **reason)
+{
+	oid_list tips = { 0 }, here = { 0 }, there = { 0 };
+	char text[OID_MAX_TEXT];
+
+	oid_list_add_tips(&tips, refs);
+	if (tips.count > 0 &&
+	    objects_present(work, new, &tips, &here, ERR_IGNORED) == 0 &&
+	    objects_present(work, old, &tips, &there, ERR_IGNORED) == 0) {
+		oid_list_tidy(&here);
+		for (size_t i = 0; !*reason && i < there.count; i++)
+			if (!oid_list_has(&here, &there.items[i]))
+				*reason = xasprintf(
+					"the copy is damaged, and holds commits that "
+					"the source lacks, for instance %s",
+					oid_text(&there.items[i], text));
+	}
+	vec_clear(&tips);
+	vec_clear(&here);
+	vec_clear(&there);
+	return *reason != NULL;
+}
 
 unsigned random_roll(void)
 {

@@ -6,8 +6,8 @@
 
 #include "base/map.h"
 #include "job/pool.h"
+#include "pull/freshness.h"
 #include "pull/lines.h"
-#include "pull/news.h"
 #include "pull/pull.h"
 
 /* Who asks the primary. */
@@ -60,14 +60,14 @@ struct pull {
 	struct pull_state state;
 	struct pull_heard heard;
 	struct pull_news news; /* its cursor is that of state */
-	int64_t paces[1024];   /* boot ms, by a replicable's id: pace.c */
+	int64_t paces[1024];   /* boot ms, by a replicable's id: scheduler.c */
 	struct map glanced;    /* names of copies that readers' looks found well ... */
-	int64_t glanced_at;    /* ... since then, boot ms: doubt.c */
-	struct map doubts, rebuilds; /* how often of one replicable: doubt.c */
+	int64_t glanced_at;    /* ... since then, boot ms: glance.c */
+	struct map doubts, rebuilds; /* how often of one replicable: glance.c */
 	struct map unknown_kinds;    /* of events that were skipped */
 	struct map reverified; /* blobs that the primary was asked to read again... */
-	int64_t reverified_at; /* ... since then, boot ms: blob_doubt.c */
-	VEC(struct given_back) given_back; /* rows of ended jobs: pull_job.c */
+	int64_t reverified_at; /* ... since then, boot ms: blob_job.c */
+	VEC(struct given_back) given_back; /* rows of ended jobs: scheduler.c */
 	struct map at_work;                /* blobs that a worker has: blob_job.c */
 
 	/* Scheduler thread only. */

@@ -1,15 +1,398 @@
 /*
- * The scheduler: due rows to workers, in three lanes (lane.c): repositories, blobs, and
+ * The scheduler: due rows to workers, in three lanes (scheduler.c): repositories, blobs, and
  * the verification of both. It sleeps until somebody says that rows have changed, a
  * worker is free, or the next row is due.
  */
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "base/retry.h"
 #include "blob/incoming.h"
 #include "pull/lane.h"
+#include "pull/pull_job.h"
+#include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "upkeep/trash.h"
+
+/*
+ * A repository that is pushed to again and again is synced at once a number of times,
+ * then at intervals, so that each sync brings many changes. The generic cell rate
+ * algorithm: of each repository one number is kept, the time at which it would be due if
+ * it had kept to the intervals from the first. Two that share a place share their number;
+ * that costs a moment and nothing else.
+ */
+
+#define INTERVAL_MS 250
+#define AT_ONCE 20
+
+void pace_take(struct pull *pull, uint64_t id)
+{
+	int64_t now = clock_boot_ms();
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	int64_t *at = &pull->paces[id % ARRAY_SIZE(pull->paces)];
+
+	*at = (*at > now ? *at : now) + INTERVAL_MS;
+}
+
+int64_t pace_delay_ms(struct pull *pull, uint64_t id)
+{
+	int64_t now = clock_boot_ms();
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	int64_t from = pull->paces[id % ARRAY_SIZE(pull->paces)] -
+		       (int64_t)AT_ONCE * INTERVAL_MS;
+
+	return from > now ? from - now : 0;
+}
+
+/*
+ * What is claimed runs at once, and what is due first is chosen last: so no more rows are
+ * claimed than there are free workers. But a claim is a transaction, and small blobs are
+ * brought many in one request: of a kind whose last claim had only such, many are
+ * claimed for one worker. Large ones among them wait here, and go first.
+ */
+
+#define LOOK_AGAIN_MS 100
+#define JOB_BYTES ((uint64_t)16 << 20)
+
+static size_t free_workers(const struct lane *lane)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&lane->pull->mutex);
+
+	return lane->capacity > *lane->running ? lane->capacity - *lane->running : 0;
+}
+
+static void submit(struct lane *lane, struct pull_job *job)
+{
+	lock(&lane->pull->mutex);
+	(*lane->running)++;
+	unlock(&lane->pull->mutex);
+	pool_submit(lane->pool, pull_job_run, job);
+}
+
+static struct pull_job *new_job(const struct lane *lane, const struct lane_queue *queue)
+{
+	struct pull_job *job = xcalloc(1, sizeof(*job));
+
+	job->pull = lane->pull;
+	job->kind = queue->blob;
+	job->claimed_at = queue->claimed_at;
+	job->work = queue->blob ? lane->blobs_work : lane->work;
+	job->forget = queue->blob ? lane->blobs_forget : lane->forget;
+	return job;
+}
+
+static void submit_repositories(struct lane *lane, const struct lane_queue *queue,
+				registry_rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++) {
+		struct pull_job *job = new_job(lane, queue);
+		job->row = rows->items[i]; /* with all that it owns */
+		submit(lane, job);
+	}
+}
+
+static bool is_large(const struct lane *lane, const struct registry_row *row)
+{
+	return lane->sorts_by_size && row->size > BLOB_SMALL_MOST && !row->is_gone;
+}
+
+/* What the next claim's sizes are likely to be. Jobs of few bytes keep the network and
+ * the disk at work side by side: one is brought while another is flushed. */
+static size_t many_of(const struct lane *lane, const registry_rows *rows)
+{
+	uint64_t bytes = 1;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		if (is_large(lane, &rows->items[i]))
+			return 0;
+		bytes += rows->items[i].size;
+	}
+	uint64_t many = JOB_BYTES * rows->count / bytes;
+	return many < lane->blobs_a_job ? (size_t)many : lane->blobs_a_job;
+}
+
+/* Takes the rows with all that they own. */
+static void submit_blobs(struct lane *lane, struct lane_queue *queue, registry_rows *rows)
+{
+	struct pull_job *job = NULL;
+
+	queue->many = many_of(lane, rows);
+	for (size_t i = 0; i < rows->count; i++) {
+		struct registry_row *row = &rows->items[i];
+		if (is_large(lane, row)) {
+			struct pull_job *large = new_job(lane, queue);
+			vec_add(&large->rows, *row);
+			vec_add(&lane->waiting, large);
+			continue;
+		}
+		if (!job)
+			job = new_job(lane, queue);
+		vec_add(&job->rows, *row);
+		if (job->rows.count == lane->blobs_a_job)
+			submit(lane, TAKE(job));
+	}
+	if (job)
+		submit(lane, job);
+}
+
+static void start_waiting(struct lane *lane)
+{
+	size_t count = free_workers(lane);
+
+	if (count > lane->waiting.count)
+		count = lane->waiting.count;
+	for (size_t i = 0; i < count; i++)
+		submit(lane, lane->waiting.items[i]);
+	lane->waiting.count -= count;
+	if (count > 0)
+		memmove(lane->waiting.items, lane->waiting.items + count,
+			lane->waiting.count * sizeof(*lane->waiting.items));
+}
+
+static size_t count_due(const struct lane *lane, int64_t now)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < lane->queues.count; i++)
+		count += lane->queues.items[i].due_at <= now;
+	return count;
+}
+
+/* The next in turn. NULL: nothing is due. */
+static struct lane_queue *next_queue(struct lane *lane, int64_t now)
+{
+	for (size_t i = 0; i < lane->queues.count; i++) {
+		size_t at = (lane->turn + i) % lane->queues.count;
+		if (lane->queues.items[at].due_at <= now) {
+			lane->turn = at + 1;
+			return &lane->queues.items[at];
+		}
+	}
+	return NULL;
+}
+
+/* How many rows for so many workers, if so many kinds have something due. */
+static size_t claim_limit(const struct lane *lane, const struct lane_queue *queue,
+			  size_t workers, size_t kinds)
+{
+	size_t share = workers / kinds > 0 ? workers / kinds : 1;
+
+	if (!queue->blob)
+		return share;
+	if (!lane->sorts_by_size)
+		return share * lane->blobs_a_job;
+	return queue->many > 0 ? queue->many : workers;
+}
+
+static int claim(struct lane *lane, struct lane_queue *queue, size_t limit,
+		 int64_t timeout_ms, struct err *err)
+{
+	registry_rows rows = { 0 };
+
+	queue->claimed_at = clock_boot_ms();
+	if (lane->claim(lane->pull->options.store, queue->kind, limit, timeout_ms, &rows,
+			err) != 0) {
+		vec_clear(&rows);
+		return -1;
+	}
+	if (rows.count > 0)
+		failpoint(lane->claimed);
+	if (rows.count < limit)
+		queue->due_at = clock_wall_ms() + LOOK_AGAIN_MS;
+	if (queue->blob)
+		submit_blobs(lane, queue, &rows);
+	else
+		submit_repositories(lane, queue, &rows);
+	vec_clear(&rows);
+	return 0;
+}
+
+static int64_t earliest(const struct lane *lane)
+{
+	int64_t at = INT64_MAX;
+
+	for (size_t i = 0; i < lane->queues.count; i++)
+		if (lane->queues.items[i].due_at < at)
+			at = lane->queues.items[i].due_at;
+	return at;
+}
+
+int lane_fill(struct lane *lane, int64_t timeout_ms, int64_t *next_at, struct err *err)
+{
+	const int64_t now = clock_wall_ms();
+	struct lane_queue *queue;
+	size_t workers;
+
+	*next_at = INT64_MAX;
+	for (;;) {
+		start_waiting(lane);
+		workers = free_workers(lane);
+		if (workers == 0)
+			return 0;
+		queue = next_queue(lane, now);
+		if (!queue)
+			break;
+		if (claim(lane, queue,
+			  claim_limit(lane, queue, workers, count_due(lane, now)),
+			  timeout_ms, err) != 0)
+			return -1;
+	}
+	*next_at = earliest(lane);
+	return 0;
+}
+
+void lane_set_capacity(struct lane *lane, uint64_t capacity)
+{
+	if (lane->capacity != capacity && lane->pool)
+		pool_set_capacity(lane->pool, capacity > 0 ? (size_t)capacity : 1);
+	lane->capacity = (size_t)capacity;
+}
+
+void lane_clear(struct lane *lane)
+{
+	for (size_t i = 0; i < lane->waiting.count; i++) {
+		lock(&lane->pull->mutex);
+		(*lane->running)++; /* its end takes it off again */
+		unlock(&lane->pull->mutex);
+		lane->waiting.items[i]->forget(lane->waiting.items[i]);
+	}
+	vec_clear(&lane->waiting);
+	vec_clear(&lane->queues);
+}
+
+/*
+ * What syncs and verifications have in common: a row that was claimed is given back with
+ * one word about it, whatever happened.
+ */
+
+#define BUSY_AGAIN_MS 1000
+
+void pull_job_run(void *arg)
+{
+	struct pull_job *job = arg;
+
+	job->work(job);
+}
+
+void pull_job_forget(void *arg)
+{
+	struct pull_job *job = arg;
+
+	job->forget(job);
+}
+
+struct registry_move pull_failed_move(uint64_t id, const struct err *err)
+{
+	struct registry_move move = { .id = id, .event = REGISTRY_ERRED, .err = err };
+
+	switch (err->class) {
+	case ERR_BUSY:
+		move.event = REGISTRY_DEFERRED;
+		move.timeout_ms = BUSY_AGAIN_MS;
+		break;
+	case ERR_CANCELED:
+	case ERR_LOST:
+		move.event = REGISTRY_DEFERRED;
+		break;
+	case ERR_MISSING:
+		move.event = REGISTRY_ABSENT;
+		break;
+	default:
+		break;
+	}
+	return move;
+}
+
+const char *pull_failed_word(const struct err *err)
+{
+	switch (err->class) {
+	case ERR_BUSY:
+	case ERR_CANCELED:
+	case ERR_LOST:
+		return "deferred";
+	case ERR_MISSING:
+		return "missing";
+	default:
+		return "failed";
+	}
+}
+
+void pull_job_tell(struct pull_job *job, const struct registry_move *move)
+{
+	struct err err;
+
+	if (registry_move(job->pull->options.store, move, &err) == 0 ||
+	    err.class == ERR_CONFLICT || err.class == ERR_MISSING)
+		return; /* asked for anew meanwhile, or removed: that counts more */
+	log_error("registry.failed", LOG_ERR(&err));
+	pull_give_back_later(job->pull, move->id, move->event);
+}
+
+void pull_give_back_later(struct pull *pull, uint64_t id, enum registry_event said)
+{
+	bool is_check = said == REGISTRY_PROVED || said == REGISTRY_DISPROVED ||
+			said == REGISTRY_SUPERSEDED;
+	const struct given_back one = { id, is_check ? REGISTRY_SUPERSEDED
+						     : REGISTRY_DEFERRED };
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	vec_add(&pull->given_back, one);
+	pull->woken = true;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+static bool take_given_back(struct pull *pull, struct given_back *one)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	if (pull->given_back.count == 0)
+		return false;
+	*one = pull->given_back.items[--pull->given_back.count];
+	return true;
+}
+
+int pull_give_back_now(struct pull *pull, struct err *err)
+{
+	struct given_back one;
+
+	while (take_given_back(pull, &one)) {
+		const struct registry_move move = {
+			.id = one.id, .event = (enum registry_event)one.event
+		};
+		if (registry_move(pull->options.store, &move, err) == 0 ||
+		    err->class == ERR_CONFLICT || err->class == ERR_MISSING)
+			continue;
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+		vec_add(&pull->given_back, one);
+		return -1;
+	}
+	return 0;
+}
+
+void pull_rows_tell(struct pull_job *job, enum registry_event event)
+{
+	for (size_t i = 0; i < job->rows.count; i++)
+		pull_job_tell(job, &(struct registry_move){ .id = job->rows.items[i].id,
+							    .event = event });
+}
+
+void pull_worker_end(struct pull *pull, size_t *running)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	(*running)--;
+	pull->finished++;
+	pull->woken = true;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+void pull_job_end(struct pull_job *job, size_t *running)
+{
+	pull_worker_end(job->pull, running);
+	registry_row_clear(&job->row);
+	registry_rows_clear(&job->rows);
+	free(job);
+}
 
 #define LOOK_LEAST_MS 100
 #define LOOK_MOST_MS 60000

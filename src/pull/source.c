@@ -1,6 +1,130 @@
 #include "pull/source.h"
 
-#include "pull/source_kinds.h"
+#include "base/file.h"
+#include "git/refs.h"
+#include "pull/lines.h"
+
+struct source_directory {
+	const char *root;
+	const struct discovery *discovery;
+};
+
+struct source_primary;
+
+static char *source_directory_url(const struct source_directory *source, const char *name,
+				  struct err *err)
+{
+	const struct discovered *one = discovery_find(source->discovery, name);
+
+	if (one)
+		return xasprintf("%s/%s", source->root, one->path);
+	err_set(err, ERR_MISSING, "the source has no repository %s", name);
+	return NULL;
+}
+
+static int source_directory_look(const struct source_directory *source, const char *name,
+				 struct fingerprint *print, struct err *err)
+{
+	const struct discovered *one = discovery_find(source->discovery, name);
+	AUTO_FREE char *path = source_directory_url(source, name, err);
+	AUTO_CLOSE int fd = path ? dir_open(AT_FDCWD, path, err) : -1;
+
+	if (fd < 0)
+		return -1;
+	if (one->is_damaged)
+		return err_set(err, ERR_CORRUPT, "it is no whole bare repository");
+	return fingerprint_take(fd, FINGERPRINT_REFS, print, err);
+}
+
+static int source_directory_read(const struct source_directory *source, const char *name,
+				 struct source_view *view, struct err *err)
+{
+	AUTO_FREE char *path = source_directory_url(source, name, err);
+	struct ref_reading reading;
+
+	if (!path || ref_reading_take(AT_FDCWD, path, &reading, err) != 0)
+		return -1;
+	*view = (struct source_view){
+		.refs = reading.refs,
+		.oid_len = reading.oid_len,
+		.print = reading.print,
+		.url = TAKE(path),
+		.is_local = true,
+		.has_packs = !reading.has_alternates,
+		.description = reading.description,
+		.settings = reading.settings,
+	};
+	return 0;
+}
+
+/*
+ * A primary as a source. Each read takes a line that rests, or opens one.
+ */
+
+struct source_primary {
+	struct primary *primary;
+	int64_t valid_ms;
+	struct lines lines;
+};
+
+static struct source_primary *source_primary_new(struct primary *primary,
+						 int64_t valid_ms,
+						 const struct stop *stop)
+{
+	struct source_primary *source = xcalloc(1, sizeof(*source));
+
+	source->primary = primary;
+	source->valid_ms = valid_ms;
+	lines_init(&source->lines, primary, stop);
+	return source;
+}
+
+static void source_primary_free(struct source_primary *source)
+{
+	if (!source)
+		return;
+	lines_clear(&source->lines);
+	free(source);
+}
+
+static char *source_primary_url(const struct source_primary *source, const char *name)
+{
+	return primary_url(source->primary, name);
+}
+
+static void source_primary_fill_view(struct primary_refs *refs, struct source_view *view)
+{
+	view->refs = refs->refs;
+	view->oid_len = refs->oid_len;
+	view->description = refs->description;
+	view->settings = refs->settings;
+	memcpy(view->timeline, refs->timeline, sizeof(view->timeline));
+	view->generation = refs->generation;
+	view->changed_at = refs->changed_at;
+	view->pushed_settled = refs->pushed_settled;
+	view->pushed_announced = refs->pushed_announced;
+}
+
+static int source_primary_read(struct source_primary *source, const char *name,
+			       struct source_view *view, struct err *err)
+{
+	struct primary_line *line;
+	struct primary_refs refs;
+	int result;
+
+	if (lines_take(&source->lines, source->valid_ms, &line, err) != 0)
+		return -1; /* a job has no longer */
+	result = primary_refs(line, name, &refs, err);
+	lines_rest(&source->lines, line);
+	if (result != 0)
+		return -1;
+	source_primary_fill_view(&refs, view);
+	if (primary_git(source->primary, name, source->valid_ms / 1000, &view->url,
+			&view->header, err) == 0)
+		return 0;
+	source_view_clear(view);
+	return -1;
+}
 
 struct source {
 	struct source_directory directory;

@@ -6,19 +6,15 @@
 #include "git/fence.h"
 #include "git/object_files.h"
 #include "git/read_settings.h"
-#include "git/ref_diff.h"
+#include "git/refs.h"
 #include "git/state.h"
 #include "pull/bring.h"
-#include "pull/copy_content.h"
 #include "pull/copy_record.h"
 #include "pull/decisions.h"
 #include "pull/hold.h"
 #include "pull/mend.h"
-#include "pull/place.h"
 #include "replicable/name.h"
-#include "verify/verify_derived.h"
 #include "verify/verify_objects.h"
-#include "verify/verify_repository.h"
 
 #define TRIES 3
 #define DESCRIPTION_LIMIT ((size_t)1 << 20)

@@ -1,9 +1,225 @@
 #include "push/dead_letters.h"
 
+#include "base/json.h"
 #include "base/log.h"
+#include "base/map.h"
+#include "push/outcome.h"
+#include "push/push_run.h"
 #include "push/state_json.h"
 #include "push/store_file.h"
 #include "push/task_parts.h"
+
+void dead_letter_write(const struct err *why, const ref_failures *refs, int64_t failed_at,
+		       struct str *out)
+{
+	json_auto_t *object = json_object();
+	json_t *list = json_array();
+
+	err_put_json(object, why);
+	json_put_number(object, "failed_at", failed_at);
+	for (size_t i = 0; i < refs->count; i++) {
+		json_t *one = json_object();
+		json_put_text(one, "ref", refs->items[i].ref);
+		json_put_message(one, "text",
+				 refs->items[i].text ? refs->items[i].text : "");
+		json_array_append_new(list, one);
+	}
+	json_put(object, "refs", list);
+	json_render(object, out);
+	str_add_char(out, '\n');
+}
+
+static int dead_letter_read_failure(const json_t *one, ref_failures *refs,
+				    struct err *err)
+{
+	AUTO_STR struct str ref = STR_INIT;
+	AUTO_STR struct str text = STR_INIT;
+
+	if (json_get_bytes(one, "ref", &ref, err) != 0 ||
+	    json_get_bytes(one, "text", &text, err) != 0)
+		return -1;
+	struct ref_failure failure = { xstrdup(ref.data), xstrdup(text.data) };
+	vec_add(refs, failure);
+	return 0;
+}
+
+int dead_letter_read(const struct str *text, struct dead_letter *letter, struct err *err)
+{
+	json_auto_t *object = json_parse_object(text->data, text->len, SIZE_MAX, err);
+	size_t at;
+	json_t *one;
+
+	if (!object)
+		return -1;
+	err_get_json(object, &letter->why);
+	letter->failed_at = json_integer_value(json_object_get(object, "failed_at"));
+	json_array_foreach(json_object_get(object, "refs"), at,
+			   one) if (dead_letter_read_failure(one, &letter->refs, err) !=
+				    0) return -1;
+	return 0;
+}
+
+void err_put_json(json_t *object, const struct err *from)
+{
+	json_put_text(object, "class", err_class_name(from->class));
+	json_put_text(object, "reason", err_reason_name(from->reason));
+	json_put_message(object, "text", from->text);
+	json_put_message(object, "remedy", from->remedy);
+}
+
+static void dead_letter_copy_text(const json_t *object, const char *key, char *to,
+				  size_t size)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	snprintf(to, size, "%s", text ? text : "");
+}
+
+void err_get_json(const json_t *object, struct err *to)
+{
+	const char *class = json_string_value(json_object_get(object, "class"));
+
+	*to = (struct err){
+		.class = err_class_of_name(class ? class : ""),
+		.reason = err_reason_of_name(
+			json_string_value(json_object_get(object, "reason"))),
+	};
+	dead_letter_copy_text(object, "text", to->text, sizeof(to->text));
+	dead_letter_copy_text(object, "remedy", to->remedy, sizeof(to->remedy));
+}
+
+/*
+ * What was given up is done when a later push has brought those refs there, whatever
+ * other refs were in it. So that no push has to read the dead letters of all URIs, the
+ * state of a URI lists its own.
+ */
+
+/* Beyond, the oldest stay until a person says. */
+enum { LETTERS_MAX = 100 };
+
+static void letters_keep_text(char **text, const char *value)
+{
+	if (!*text)
+		*text = xstrdup(value);
+}
+
+static void drop_at(ref_names *names, size_t at)
+{
+	free(names->items[at]);
+	names->count--;
+	memmove(names->items + at, names->items + at + 1,
+		(names->count - at) * sizeof(*names->items));
+}
+
+void note_letter(struct push_run *run, const struct claimed_task *task)
+{
+	struct uri_state *state = &run->state;
+	char key[TASK_KEY_SIZE];
+
+	dead_letter_key(task, key);
+	if (ref_names_have(&state->letters, key))
+		return;
+	if (state->letters.count >= LETTERS_MAX)
+		drop_at(&state->letters, 0);
+	vec_add(&state->letters, xstrdup(key));
+	letters_keep_text(&state->uri, run->uri);
+	letters_keep_text(&state->remote, task->task.remote);
+	letters_keep_text(&state->project, task->task.project);
+	run->has_changed = true;
+}
+
+/* The refs that a push was for. True: all. */
+static bool add_pushed(const struct push_group *group, struct map *pushed)
+{
+	for (size_t i = 0; i < group->tasks.count; i++) {
+		const struct task *task = &group->tasks.items[i]->task;
+		if (task_is_all(task))
+			return true;
+		for (size_t j = 0; j < task->refs.count; j++)
+			map_put(pushed, task->refs.items[j], pushed);
+	}
+	return false;
+}
+
+/* What a letter is about: refs that were refused, or all of its task. */
+static void make_goal(const struct dead_letter *letter, struct task *goal)
+{
+	*goal = (struct task){ 0 };
+	for (size_t i = 0; i < letter->refs.count; i++)
+		vec_add(&goal->refs, xstrdup(letter->refs.items[i].ref));
+	for (size_t i = 0; i < letter->task.refs.count && letter->refs.count == 0; i++)
+		vec_add(&goal->refs, xstrdup(letter->task.refs.items[i]));
+}
+
+static bool letters_is_goal_done(const struct task *goal, const struct map *pushed,
+				 const struct judge *judge)
+{
+	struct task_outcome outcome;
+	bool is_good;
+
+	for (size_t i = 0; pushed && i < goal->refs.count; i++)
+		if (!map_get(pushed, goal->refs.items[i]))
+			return false;
+	judge_task(judge, goal, &outcome);
+	is_good = outcome.fate == TASK_DONE;
+	task_outcome_clear(&outcome);
+	return is_good;
+}
+
+/* Whether the letter is settled; one that is gone is. */
+static bool letters_settle_if_done(struct push_run *run, const char *key,
+				   const struct map *pushed, const struct judge *judge)
+{
+	struct task_store *store = run->push->options.tasks;
+	dead_letters letters = { 0 };
+	AUTO_TASK struct task goal = { 0 };
+	bool is_settled = true;
+
+	task_store_letter(store, key, &letters);
+	if (letters.count > 0) {
+		make_goal(&letters.items[0], &goal);
+		is_settled = letters_is_goal_done(&goal, pushed, judge) &&
+			     task_store_forget(store, key, ERR_IGNORED) == 0;
+	}
+	dead_letters_clear(&letters);
+	return is_settled;
+}
+
+void settle_letters(struct push_run *run, const struct push_group *group,
+		    const struct judge *judge)
+{
+	ref_names *letters = &run->state.letters;
+	struct map pushed = { 0 };
+	bool is_all;
+
+	if (letters->count == 0)
+		return;
+	is_all = add_pushed(group, &pushed);
+	for (size_t i = letters->count; i > 0; i--) {
+		if (!letters_settle_if_done(run, letters->items[i - 1],
+					    is_all ? NULL : &pushed, judge))
+			continue;
+		drop_at(letters, i - 1);
+		run->has_changed = true;
+	}
+	map_clear(&pushed);
+}
+
+void forget_letters(struct push_run *run)
+{
+	ref_names *letters = &run->state.letters;
+	struct err err;
+
+	for (size_t i = letters->count; i > 0; i--) {
+		const char *key = letters->items[i - 1];
+		if (task_store_forget(run->push->options.tasks, key, &err) != 0) {
+			log_warn("push.not_moved", LOG_ERR(&err), LOG_TEXT("task", key));
+			continue;
+		}
+		drop_at(letters, i - 1);
+		run->has_changed = true;
+	}
+}
 
 #define WHY ".why"
 

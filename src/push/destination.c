@@ -5,8 +5,189 @@
  */
 #include "push/destination.h"
 
+#include "base/file.h"
+#include "base/log.h"
+#include "push/circle.h"
 #include "push/name_encoding.h"
+#include "push/pattern.h"
+#include "push/select.h"
 #include "push/uri_text.h"
+#include "replicable/discover.h"
+#include "replicable/name.h"
+
+/* A name that one remote has no place for must not keep it from the others: `check`
+ * finds it. */
+static void add_of_remote(const struct push_remote *remote, const char *project,
+			  destination_list *list)
+{
+	for (size_t i = 0; i < remote->urls.count; i++) {
+		struct destination one;
+		struct err why;
+		if (destination_make(remote, i, project, &one, &why) == 0)
+			vec_add(list, one);
+		else
+			log_warn("push.no_destination", LOG_TEXT("repo", project),
+				 LOG_TEXT("remote", remote->name), LOG_ERR(&why));
+	}
+}
+
+int destinations_of(const struct push_settings *settings, const char *project,
+		    destination_list *list, struct err *err)
+{
+	(void)err;
+	for (size_t i = 0; i < settings->remotes.count; i++) {
+		const struct push_remote *remote = &settings->remotes.items[i];
+		if (push_remote_takes(remote, project))
+			add_of_remote(remote, project, list);
+	}
+	return 0;
+}
+
+int destination_find(const struct push_settings *settings, const char *remote,
+		     const char *project, const char *uri,
+		     struct destination *destination, struct err *err)
+{
+	const struct push_remote *found = push_remote_find(settings, remote);
+
+	if (!found)
+		return err_set(err, ERR_MISSING, "there is no remote %s any more",
+			       remote);
+	if (!push_remote_takes(found, project))
+		return err_set(err, ERR_MISSING, "remote %s does not take %s", remote,
+			       project);
+	for (size_t i = 0; i < found->urls.count; i++) {
+		if (destination_make(found, i, project, destination, err) != 0)
+			continue;
+		if (strcmp(destination->uri, uri) == 0)
+			return 0;
+		destination_clear(destination);
+	}
+	return err_set(err, ERR_MISSING, "remote %s has no URL any more that leads to %s",
+		       remote, uri);
+}
+
+static bool destination_list_has_uri(const struct push_remote *remote,
+				     const char *project, const char *uri)
+{
+	for (size_t i = 0; i < remote->urls.count; i++) {
+		struct destination one;
+		if (destination_make(remote, i, project, &one, ERR_IGNORED) != 0)
+			continue;
+		bool is_it = strcmp(one.uri, uri) == 0;
+		destination_clear(&one);
+		if (is_it)
+			return true;
+	}
+	return false;
+}
+
+bool destinations_have(const struct push_settings *settings, const char *project,
+		       const char *uri)
+{
+	for (size_t i = 0; i < settings->remotes.count; i++)
+		if (push_remote_takes(&settings->remotes.items[i], project) &&
+		    destination_list_has_uri(&settings->remotes.items[i], project, uri))
+			return true;
+	return false;
+}
+
+void destination_list_clear(destination_list *list)
+{
+	int saved = errno;
+
+	for (size_t i = 0; i < list->count; i++)
+		destination_clear(&list->items[i]);
+	vec_clear(list);
+	errno = saved;
+}
+
+bool destination_matches_url(const struct destination *destination, const char *part)
+{
+	return !part[0] || strcmp(part, "*") == 0 ||
+	       strstr(destination->url->template, part) || strstr(destination->uri, part);
+}
+
+void task_keys_clear(task_keys *keys)
+{
+	for (size_t i = 0; i < keys->count; i++)
+		free(keys->items[i]);
+	vec_clear(keys);
+}
+
+static int push_select_read_patterns(const char *const *texts, size_t count,
+				     name_patterns *patterns, struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct name_pattern *pattern;
+		if (name_pattern_new(texts[i], &pattern, err) != 0)
+			return -1;
+		vec_add(patterns, pattern);
+	}
+	return 0;
+}
+
+int push_select(const char *root, const char *const *patterns, size_t count,
+		task_keys *names, struct err *err)
+{
+	AUTO_DISCOVERY struct discovery discovery = { 0 };
+	name_patterns wanted = { 0 };
+	int result = push_select_read_patterns(patterns, count, &wanted, err);
+
+	if (result == 0)
+		result = discover(root, &discovery, err);
+	for (size_t i = 0; result == 0 && i < discovery.found.count; i++) {
+		const char *name = discovery.found.items[i].name;
+		if (count == 0 || name_patterns_take(&wanted, name))
+			vec_add(names, xstrdup(name));
+	}
+	name_patterns_clear(&wanted);
+	return result;
+}
+
+/*
+ * A destination among the repositories that are pushed from here would be pushed in turn:
+ * to itself under other names, or to mirror/a, mirror/mirror/a and so on, without end.
+ * Only places on this machine can be told.
+ */
+
+/* What the place is called among the repositories; NULL: it is not there. The caller
+ * frees. */
+static char *name_here(const char *root, const struct destination *destination)
+{
+	AUTO_FREE char *above = path_resolve(root);
+	AUTO_FREE char *path = path_resolve(destination->path);
+	size_t len = strlen(above), end = strlen(path);
+
+	while (end > 0 && path[end - 1] == '/')
+		path[--end] = '\0';
+	if (!path_is_below(path, above) || end <= len + 1)
+		return NULL;
+	return name_of_path(path + len + (len > 1));
+}
+
+int destination_check_circle(const struct push_settings *settings, const char *root,
+			     const struct destination *destination, struct err *err)
+{
+	AUTO_FREE char *name = NULL;
+
+	if (destination->kind != URL_LOCAL)
+		return 0;
+	name = name_here(root, destination);
+	for (size_t i = 0; name && i < settings->remotes.count; i++) {
+		const struct push_remote *remote = &settings->remotes.items[i];
+		if (!push_remote_takes(remote, name))
+			continue;
+		err_set(err, ERR_CONFIG,
+			"%.300s is below site.repositories, and remote %.80s pushes "
+			"what stands there: there would be no end",
+			destination->uri, remote->name);
+		return err_remedy(err,
+				  "give remote %.80s a place outside, or leave %.200s "
+				  "out with excludeProjects",
+				  destination->remote->name, name);
+	}
+	return 0;
+}
 
 static bool is_ssh(const struct uri_text *uri)
 {

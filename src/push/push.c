@@ -3,12 +3,419 @@
  * then itself; `kill` ends children, whose tasks then wait again for another node, or for
  * the next start.
  */
+#include "push/push.h"
+
+#include <ctype.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
 #include "base/file.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "git/git_message.h"
+#include "push/dead_letters.h"
+#include "push/outcome.h"
+#include "push/push_metrics.h"
 #include "push/push_run.h"
+#include "push/task_list.h"
 #include "push/view.h"
+
+void report_class(const char *remote, enum err_class class)
+{
+	static const char help[] = "Pushes that ended, by how: ok, or the error's class.";
+
+	metric_add(metric_at(metric_counter("refrelay_pushes_total", help, "remote",
+					    "class"),
+			     remote, class == ERR_NONE ? "ok" : err_class_name(class)),
+		   1);
+}
+
+static void count_ref(const char *remote, enum ref_status status)
+{
+	char state[64];
+	size_t i;
+
+	snprintf(state, sizeof(state), "%s", ref_status_name(status));
+	for (i = 0; state[i]; i++)
+		state[i] = (char)tolower((unsigned char)state[i]);
+	metric_add(metric_at(metric_counter("refrelay_push_refs_total",
+					    "Refs that were pushed, by their result.",
+					    "remote", "state"),
+			     remote, state),
+		   1);
+}
+
+static void observe(const struct push_account *account, const struct push_remote *remote)
+{
+	metric_observe(metric_at(metric_histogram("refrelay_push_seconds",
+						  "How long pushes took.",
+						  metric_buckets_seconds, "remote"),
+				 remote->name),
+		       (double)account->took_ms / 1000);
+	metric_observe(metric_at(metric_histogram("refrelay_push_delay_seconds",
+						  "How old the oldest change of a push "
+						  "was when it began.",
+						  metric_buckets_seconds, "remote"),
+				 remote->name),
+		       (double)account->delay_ms / 1000);
+	struct metric_series *slow =
+		metric_at(metric_counter("refrelay_push_slow_total",
+					 "Pushes that took longer than the remote's "
+					 "slowLatencyThreshold.",
+					 "remote"),
+			  remote->name);
+	metric_add(slow, remote->slow_ms > 0 && account->took_ms > remote->slow_ms);
+}
+
+static bool push_metrics_is_ref_good(enum ref_status status)
+{
+	return status == REF_OK || status == REF_UP_TO_DATE || status == REF_NON_EXISTING;
+}
+
+static void log_ref(const struct ref_result *result)
+{
+	log_at(push_metrics_is_ref_good(result->status) ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
+	       "push.ref", LOG_TEXT("ref", result->ref), LOG_TEXT("dst", result->dst),
+	       LOG_TEXT("status", ref_status_name(result->status)),
+	       LOG_TEXT("text", result->text));
+}
+
+static size_t log_refs(const struct push_account *account, const char *remote)
+{
+	const ref_results *refs = &account->result->refs;
+	size_t bad = 0, most = account->max_refs > 0 ? account->max_refs : SIZE_MAX;
+
+	for (size_t i = 0; i < refs->count; i++) {
+		bad += !push_metrics_is_ref_good(refs->items[i].status);
+		count_ref(remote, refs->items[i].status);
+		if (i < most)
+			log_ref(&refs->items[i]);
+	}
+	return bad;
+}
+
+void report_done(const struct push_account *account)
+{
+	const struct push_remote *remote = account->group->destination.remote;
+	size_t bad = log_refs(account, remote->name);
+
+	observe(account, remote);
+	report_class(remote->name, bad > 0 ? ERR_CONFLICT : ERR_NONE);
+	log_at(bad > 0 ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "push.done",
+	       LOG_NUMBER("dur_ms", account->took_ms),
+	       LOG_NUMBER("bytes", account->result->sent_bytes),
+	       LOG_TEXT("remote", remote->name), LOG_TEXT("uri", account->uri),
+	       LOG_NUMBER("refs", account->result->refs.count),
+	       LOG_NUMBER("not_taken", bad),
+	       LOG_NUMBER("pushes", account->result->pushes),
+	       LOG_NUMBER("delay_ms", account->delay_ms),
+	       LOG_NUMBER("retries", account->retries));
+}
+
+void report_failed(const struct push_run *run, int64_t retry_in_ms)
+{
+	log_at(err_is_transient(run->why.class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
+	       "push.failed", LOG_ERR(&run->why), LOG_TEXT("repo", run->state.project),
+	       LOG_TEXT("remote", run->state.remote), LOG_TEXT("uri", run->uri),
+	       LOG_TEXT("remedy", run->why.remedy),
+	       LOG_NUMBER("failures", run->state.failures),
+	       LOG_NUMBER("retry_in_ms", retry_in_ms));
+}
+
+void report_gave_up(const struct push_group *group, const char *uri,
+		    const struct err *why)
+{
+	log_error("push.gave_up", LOG_ERR(why),
+		  LOG_TEXT("remote", group->destination.remote->name),
+		  LOG_TEXT("uri", uri), LOG_TEXT("remedy", why->remedy));
+}
+
+static void push_metrics_set_gauge(struct metric *metric, const char *remote,
+				   double value)
+{
+	metric_set(metric_at(metric, remote), value);
+}
+
+/* The age of the oldest by remote; in the order of the lanes, 0: none. Returns how many
+ * URIs have no remote. */
+static size_t find_oldest(const struct schedule *schedule, int64_t *oldest)
+{
+	const struct map_entry *at;
+	size_t orphans = 0;
+
+	for (size_t i = 0; (at = map_next(&schedule->entries, &i)) != NULL;) {
+		const struct schedule_entry *entry = at->value;
+		orphans += entry->state == ENTRY_ORPHAN;
+		for (size_t lane = 0; lane < schedule->lanes.count; lane++)
+			if (schedule->lanes.items[lane] == entry->lane &&
+			    entry->tasks > 0 &&
+			    (oldest[lane] == 0 || entry->since < oldest[lane]))
+				oldest[lane] = entry->since;
+	}
+	return orphans;
+}
+
+static struct metric *waiting_gauge(void)
+{
+	return metric_gauge("refrelay_push_waiting", "URIs with tasks that wait.",
+			    "remote");
+}
+
+static struct metric *running_gauge(void)
+{
+	return metric_gauge("refrelay_push_running", "URIs that this node is pushing to.",
+			    "remote");
+}
+
+static struct metric *age_gauge(void)
+{
+	return metric_gauge("refrelay_push_oldest_seconds",
+			    "How long the oldest task has been waiting.", "remote");
+}
+
+void report_forget(void)
+{
+	metric_forget(waiting_gauge());
+	metric_forget(running_gauge());
+	metric_forget(age_gauge());
+}
+
+void report_queue(const struct schedule *schedule, int64_t now)
+{
+	struct metric *waiting = waiting_gauge(), *running = running_gauge();
+	struct metric *age = age_gauge();
+	AUTO_FREE int64_t *oldest = xcalloc(schedule->lanes.count + 1, sizeof(*oldest));
+	int64_t server_now = now + schedule->server_lead_ms;
+
+	metric_set(metric_at(metric_gauge("refrelay_push_orphans",
+					  "URIs that no remote takes any more.")),
+		   (double)find_oldest(schedule, oldest));
+	for (size_t i = 0; i < schedule->lanes.count; i++) {
+		const struct schedule_lane *lane = schedule->lanes.items[i];
+		int64_t since = oldest[i] > 0 ? oldest[i] : server_now;
+		if (lane->threads == 0 && lane->running == 0)
+			continue; /* it is not configured any more */
+		push_metrics_set_gauge(waiting, lane->name, (double)lane->waiting);
+		push_metrics_set_gauge(running, lane->name, (double)lane->running);
+		push_metrics_set_gauge(age, lane->name,
+				       (double)(server_now - since) / 1000);
+	}
+}
+
+void report_letters(struct task_store *tasks, const struct push_settings *settings)
+{
+	struct metric *gauge =
+		metric_gauge("refrelay_push_dead_letters",
+			     "Tasks that were given up and wait for a person.", "remote");
+	dead_letters letters = { 0 };
+	struct unreadable unreadable = { 0 };
+
+	if (task_store_unreadable(tasks, &unreadable, ERR_IGNORED) == 0)
+		metric_set(metric_at(metric_gauge("refrelay_push_unreadable",
+						  "Files of the task store that were set "
+						  "aside.")),
+			   (double)unreadable.count);
+	if (task_store_letters(tasks, &letters, ERR_IGNORED) != 0)
+		return;
+	metric_forget(gauge);
+	for (size_t i = 0; i < settings->remotes.count; i++)
+		push_metrics_set_gauge(gauge, settings->remotes.items[i].name, 0);
+	for (size_t i = 0; i < letters.count; i++)
+		metric_add(metric_at(gauge, letters.items[i].task.remote), 1);
+	dead_letters_clear(&letters);
+}
+
+#define WORDS_MAX 300
+
+static char *cut_line(char **text)
+{
+	char *line = *text;
+	size_t len = strcspn(line, "\n");
+
+	if (!*line)
+		return NULL;
+	*text = line + len + (line[len] == '\n');
+	line[len] = '\0';
+	return line;
+}
+
+/* The summary may hold parentheses of its own only in what the other side gave as reason,
+ * which comes last. */
+static void split_summary(char *summary, struct push_line *line)
+{
+	char *reason = strstr(summary, " (");
+	size_t len = strlen(summary);
+
+	line->summary = summary;
+	line->reason = "";
+	if (!reason || summary[len - 1] != ')')
+		return;
+	summary[len - 1] = '\0';
+	*reason = '\0';
+	line->reason = reason + 2;
+}
+
+static bool push_report_parse_line(char *text, struct push_line *line)
+{
+	char *names, *summary, *dst;
+
+	if (!text[0] || !strchr(" +-*!=", text[0]) || text[1] != '\t')
+		return false;
+	names = text + 2;
+	summary = strchr(names, '\t');
+	if (!summary)
+		return false;
+	*summary++ = '\0';
+	dst = strchr(names, ':');
+	if (!dst)
+		return false;
+	line->flag = text[0];
+	line->dst = dst + 1;
+	split_summary(summary, line);
+	return true;
+}
+
+bool push_report_next(char **text, struct push_line *line)
+{
+	char *one;
+
+	while ((one = cut_line(text)) != NULL)
+		if (push_report_parse_line(one, line))
+			return true;
+	return false;
+}
+
+/* What a refusal comes to. */
+static const struct {
+	enum ref_status status;
+	bool is_transient, is_lock;
+} effects[] = {
+	[REFUSAL_OTHER] = { REF_REJECTED_OTHER_REASON, false, false },
+	[REFUSAL_STALE] = { REF_REJECTED_OTHER_REASON, false, false },
+	[REFUSAL_LOCKED] = { REF_REJECTED_OTHER_REASON, true, true },
+	[REFUSAL_CHANGED] = { REF_REJECTED_REMOTE_CHANGED, true, false },
+	[REFUSAL_UNPACKING] = { REF_REJECTED_OTHER_REASON, true, false },
+	[REFUSAL_PASSING] = { REF_REJECTED_OTHER_REASON, true, false },
+	[REFUSAL_NO_FORCE] = { REF_REJECTED_NONFASTFORWARD, false, false },
+	[REFUSAL_NO_DELETION] = { REF_REJECTED_NODELETE, false, false },
+};
+
+/* Shortened, and in one line. */
+static void add_clean(const char *said, struct str *out)
+{
+	size_t len = strlen(said), start = out->len;
+
+	str_add_utf8(out, said, len > WORDS_MAX ? WORDS_MAX : len);
+	for (size_t i = start; i < out->len; i++)
+		if (iscntrl((unsigned char)out->data[i]))
+			out->data[i] = ' ';
+	if (len > WORDS_MAX)
+		str_add(out, "...");
+}
+
+static void fill_text(const struct push_line *line, const char *tail,
+		      struct ref_result *result)
+{
+	AUTO_STR struct str text = STR_INIT, words = STR_INIT;
+
+	add_clean(*line->reason ? line->reason : line->summary, &text);
+	git_message_add_words(tail, &words);
+	if (words.len > 0) {
+		str_add(&text, ": ");
+		add_clean(words.data, &text);
+	}
+	result->text = str_take(&text);
+}
+
+/* A branch cannot be made where a directory of branches is, however often it is tried. */
+static void push_report_refuse(const struct push_line *line, enum git_refusal refusal,
+			       const char *tail, struct ref_result *result)
+{
+	bool may_pass = !git_message_is_in_the_way(tail, line->dst);
+
+	result->status = effects[refusal].status;
+	result->is_transient = effects[refusal].is_transient && may_pass;
+	result->is_lock = effects[refusal].is_lock && may_pass;
+	fill_text(line, tail, result);
+}
+
+enum push_verdict push_report_judge(const struct push_line *line, const char *tail,
+				    struct ref_result *result)
+{
+	enum git_refusal refusal = git_message_refusal(line->reason);
+	bool is_here = git_message_is_refused_here(line->summary);
+
+	free(TAKE(result->text));
+	result->is_transient = result->is_lock = result->needs_force = false;
+	if (line->flag != '!') {
+		result->status = line->flag == '=' ? REF_UP_TO_DATE : REF_OK;
+		return PUSH_SETTLED;
+	}
+	if (is_here && refusal == REFUSAL_STALE)
+		return PUSH_STALE;
+	push_report_refuse(line, refusal, is_here ? "" : tail, result);
+	result->needs_force = is_here && refusal == REFUSAL_NO_FORCE;
+	return result->needs_force ? PUSH_NEEDS_FORCE : PUSH_SETTLED;
+}
+
+bool push_report_is_unpacking(const struct push_line *line)
+{
+	return line->flag == '!' &&
+	       git_message_refusal(line->reason) == REFUSAL_UNPACKING;
+}
+
+#define SILENT                                                                           \
+	"it is tried again; see what the host of the URL does all the time, or raise "   \
+	"timeout of the remote"
+
+/* What stopped it from outside is no matter of what it had to say. */
+int push_report_failure(const char *tail, struct err *err)
+{
+	if (err->class == ERR_LOST || err->class == ERR_CANCELED)
+		return -1;
+	if (err->reason == REASON_SILENT)
+		return err_remedy(err, SILENT);
+	if (!git_message_find(SPEAKER_PUSH, tail, err) && err->class == ERR_INTERNAL)
+		git_message_guess(tail, err);
+	return -1;
+}
+
+int push_report_unpacking(const char *tail, struct err *err)
+{
+	struct err said;
+
+	if (!git_message_find(SPEAKER_PUSH, tail, &said) || said.class != ERR_DISK)
+		return 0;
+	*err = said;
+	return -1;
+}
+
+bool push_report_is_local(const char *tail, struct err *err)
+{
+	struct err known;
+
+	if (git_message_find(SPEAKER_PUSH, tail, &known) ||
+	    !git_message_find(SPEAKER_PACK, tail, err))
+		return false;
+	outcome_is_local(err, NULL);
+	return true;
+}
+
+const char *ref_status_name(enum ref_status status)
+{
+	static const char *const names[] = {
+		[REF_OK] = "OK",
+		[REF_UP_TO_DATE] = "UP_TO_DATE",
+		[REF_NON_EXISTING] = "NON_EXISTING",
+		[REF_REJECTED_NONFASTFORWARD] = "REJECTED_NONFASTFORWARD",
+		[REF_REJECTED_NODELETE] = "REJECTED_NODELETE",
+		[REF_REJECTED_REMOTE_CHANGED] = "REJECTED_REMOTE_CHANGED",
+		[REF_REJECTED_OTHER_REASON] = "REJECTED_OTHER_REASON",
+		[REF_NOT_ATTEMPTED] = "NOT_ATTEMPTED",
+	};
+
+	return names[status];
+}
 
 void push_poke(struct push *push)
 {

@@ -7,8 +7,229 @@
  */
 #include "push/queue_view.h"
 
+#include <sys/file.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/map.h"
+#include "git/repo.h"
+#include "push/outcome.h"
 #include "push/push.h"
+#include "push/view.h"
+
+static json_t *texts_json(char *const *texts, size_t count)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(array, json_string(texts[i]));
+	return array;
+}
+
+static json_t *requests_json(const struct queued_uri *uri)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; i < URI_REQUESTS; i++)
+		if (uri->is_requested[i])
+			json_array_append_new(array, json_string(uri_request_word(
+							     (enum uri_request)i)));
+	return array;
+}
+
+static void queue_view_json_put_failure(json_t *object, const struct err *failure)
+{
+	json_put(object, "failure",
+		 failure->class == ERR_NONE ? json_null() : json_from_err(failure));
+}
+
+json_t *queued_uri_json(const struct queued_uri *uri)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "state", queued_uri_word(uri));
+	json_put_text(object, "key", uri->uri_key);
+	json_put_text(object, "remote", uri->remote);
+	json_put_text(object, "project", uri->project);
+	json_put_text(object, "uri", uri->uri);
+	json_put(object, "refs", texts_json(uri->refs.items, uri->refs.count));
+	json_put(object, "tasks", texts_json(uri->keys.items, uri->keys.count));
+	json_put_number(object, "waiting", (int64_t)uri->waiting);
+	json_put_number(object, "running", (int64_t)uri->running);
+	json_put(object, "requests", requests_json(uri));
+	json_put_text(object, "node", uri->node[0] ? uri->node : NULL);
+	json_put_time(object, "since", uri->since);
+	json_put_time(object, "running_since", uri->running_since);
+	json_put_time(object, "next_at", uri->next_at);
+	json_put_number(object, "failures", (int64_t)uri->failures);
+	json_put_time(object, "failing_since", uri->failing_since);
+	queue_view_json_put_failure(object, &uri->failure);
+	return object;
+}
+
+static json_t *failed_refs_json(const ref_failures *refs)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < refs->count; i++) {
+		json_t *object = json_object();
+		json_put_text(object, "ref", refs->items[i].ref);
+		if (refs->items[i].text)
+			json_put_message(object, "text", refs->items[i].text);
+		else
+			json_put(object, "text", json_null());
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+static json_t *letter_json(const struct dead_letter *letter)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "key", letter->key);
+	json_put_text(object, "remote", letter->task.remote);
+	json_put_text(object, "project", letter->task.project);
+	json_put_text(object, "uri", letter->task.uri);
+	json_put(object, "refs",
+		 texts_json(letter->task.refs.items, letter->task.refs.count));
+	json_put(object, "failed_refs", failed_refs_json(&letter->refs));
+	json_put_time(object, "since", letter->since);
+	json_put_time(object, "failed_at", letter->failed_at);
+	queue_view_json_put_failure(object, &letter->why);
+	return object;
+}
+
+json_t *queue_view_json(const struct queue_view *view)
+{
+	json_t *object = json_object(), *uris = json_array(), *letters = json_array();
+
+	for (size_t i = 0; i < view->uris.count; i++)
+		json_array_append_new(uris, queued_uri_json(&view->uris.items[i]));
+	for (size_t i = 0; i < view->letters.count; i++)
+		json_array_append_new(letters, letter_json(&view->letters.items[i]));
+	json_put_time(object, "at", view->now);
+	json_put(object, "nodes", texts_json(view->nodes.items, view->nodes.count));
+	json_put(object, "queue", uris);
+	json_put(object, "given_up", letters);
+	json_put_number(object, "unreadable", (int64_t)view->unreadable.count);
+	if (view->unreadable.count > 0)
+		json_put_message(object, "unreadable_example", view->unreadable.example);
+	else
+		json_put(object, "unreadable_example", json_null());
+	return object;
+}
+
+/*
+ * <directory>/view-<random>, made whole by repo_make, and in it:
+ *	lock		locked (flock) by who made it: without, it is a dead one's
+ *	shallow		a copy of the repository's
+ *	packed-refs	the refs
+ * The objects are found by GIT_OBJECT_DIRECTORY: the view's own stay empty.
+ */
+
+#define PREFIX "view-"
+#define SHALLOW_LIMIT ((size_t)256 << 20)
+#define LEFT_AFTER_MS ((int64_t)10 * 60 * 1000) /* making one takes less */
+
+static int take_lock(const char *path)
+{
+	AUTO_FREE char *name = xasprintf("%s/lock", path);
+	AUTO_CLOSE int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0)
+		return -1;
+	return TAKE_FD(fd);
+}
+
+static int copy_shallow(const char *from, const char *to, struct err *err)
+{
+	AUTO_FREE char *source = xasprintf("%s/shallow", from);
+	AUTO_FREE char *copy = xasprintf("%s/shallow", to);
+	AUTO_STR struct str text = STR_INIT;
+
+	if (file_read(AT_FDCWD, source, SHALLOW_LIMIT, &text, err) != 0) {
+		if (err->class == ERR_MISSING)
+			return 0;
+		return outcome_is_local(err, from);
+	}
+	return file_replace(AT_FDCWD, copy, text.data, text.len, FILE_NO_SYNC, err);
+}
+
+int view_create(const char *directory, const char *repository, size_t oid_len,
+		struct view *view, struct err *err)
+{
+	char random[17];
+
+	*view = (struct view)VIEW_INIT;
+	if (dir_make(AT_FDCWD, directory, err) != 0)
+		return -1;
+	random_hex(random, 8);
+	view->path = xasprintf("%s/" PREFIX "%s", directory, random);
+	if (repo_make(AT_FDCWD, view->path, oid_len, err) != 0)
+		return -1;
+	view->lock = take_lock(view->path);
+	if (view->lock < 0)
+		return err_errno(err, "cannot lock %s", view->path);
+	return copy_shallow(repository, view->path, err);
+}
+
+int view_fill(struct view *view, const struct ref_snapshot *refs, struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("%s/packed-refs", view->path);
+	AUTO_STR struct str text = STR_INIT;
+
+	ref_write_packed(refs, &text);
+	return file_replace(AT_FDCWD, path, text.data, text.len, FILE_NO_SYNC, err);
+}
+
+static void remove_path(const char *path)
+{
+	struct err err;
+
+	if (tree_remove(AT_FDCWD, path, &err) != 0)
+		log_warn("push.view_left", LOG_TEXT("path", path), LOG_ERR(&err));
+}
+
+void view_remove(struct view *view)
+{
+	if (view->path)
+		remove_path(view->path);
+	if (view->lock >= 0)
+		close(view->lock);
+	free(view->path);
+	*view = (struct view)VIEW_INIT;
+}
+
+static bool view_is_old(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+	       clock_wall_ms() - (int64_t)st.st_mtim.tv_sec * 1000 > LEFT_AFTER_MS;
+}
+
+static void sweep_one(const char *path)
+{
+	AUTO_CLOSE int lock = view_is_old(path) ? take_lock(path) : -1;
+
+	if (lock >= 0)
+		remove_path(path);
+}
+
+void view_sweep(const char *directory)
+{
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *list = dir_list(AT_FDCWD, directory);
+
+	while (list && (entry = readdir(list)) != NULL) {
+		if (!text_starts_with(entry->d_name, PREFIX))
+			continue;
+		AUTO_FREE char *path = xasprintf("%s/%s", directory, entry->d_name);
+		sweep_one(path);
+	}
+}
 
 struct reading {
 	struct queue_view *view;

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "push/schedule_entry.h"
+#include "push/task.h"
 
 struct schedule_limits {
 	size_t repository_transfers;
@@ -98,5 +99,13 @@ struct schedule_result {
 /* It runs no more. What waits for it by now is scheduled; else it is forgotten. */
 void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 		  const struct schedule_result *result, int64_t now);
+
+/*
+ * The order in which Java's HashSet walks through texts. Private to push/.
+ */
+
+/* Drops repeated names and puts the others in the order of a HashSet to which they were
+ * added one by one as they stand. */
+void java_order(ref_names *names);
 
 #endif

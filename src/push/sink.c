@@ -11,7 +11,7 @@
 #include "base/failpoint.h"
 #include "base/hash.h"
 #include "base/thread.h"
-#include "git/ref_diff.h"
+#include "git/refs.h"
 #include "push/push_parts.h"
 #include "push/task_list.h"
 #include "push/uri_state.h"

@@ -3,11 +3,264 @@
  * disk. The temporary name follows from the URI, whose lease the caller holds: what a
  * crash left there is nobody's.
  */
+#include "base/failpoint.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "git/repo.h"
 #include "push/target_kinds.h"
 #include "replicable/name.h"
+#include "upkeep/trash.h"
+
+/*
+ * What the template's fixed part names is the administrator's: links there are followed.
+ * Below it none is, so that nothing outside can be deleted, and the trash is on the same
+ * file system unless another is mounted below.
+ */
+
+#define NAME "${name}"
+
+struct place {
+	char *base;       /* owned; the template's fixed part */
+	const char *path; /* owned by `whole`; below the base, without slash at the end */
+	const char *name; /* its last part */
+	char *whole;      /* owned */
+	int root;         /* base, open */
+	int parent;       /* of the repository, open */
+};
+
+#define AUTO_PLACE __attribute__((cleanup(place_clear)))
+
+static void place_clear(struct place *place)
+{
+	if (place->root >= 0)
+		close(place->root);
+	if (place->parent >= 0)
+		close(place->parent);
+	free(place->base);
+	free(place->whole);
+}
+
+/* The path in a URL's template is encoded, so its parts are counted, not compared. */
+static size_t count_fixed_parts(const char *template)
+{
+	const char *name = strstr(template, NAME);
+	size_t count = 0;
+
+	if (text_starts_with(template, "file://"))
+		template = strchrnul(template + strlen("file://"), '/');
+	for (const char *at = template; *at && (!name || at < name); at++)
+		if (*at == '/' && at[1] && at[1] != '/')
+			count++;
+	return count - (count > 0); /* less the last one, which varies */
+}
+
+/* Where the part number `count` ends in the path. */
+static size_t end_of_part(const char *path, size_t count)
+{
+	size_t at = 0;
+
+	for (; count > 0; count--) {
+		at += strspn(path + at, "/");
+		at += strcspn(path + at, "/");
+	}
+	return at;
+}
+
+static void local_delete_split_path(const struct destination *destination,
+				    struct place *place)
+{
+	size_t parts = count_fixed_parts(destination->url->template);
+	size_t len = strlen(destination->path), end;
+
+	place->whole = xstrdup(destination->path);
+	while (len > 0 && place->whole[len - 1] == '/')
+		place->whole[--len] = '\0';
+	end = end_of_part(place->whole, parts);
+	place->base = end > 0 ? xstrndup(place->whole, end) : xstrdup("/");
+	place->path = place->whole + end + strspn(place->whole + end, "/");
+	place->name = strrchr(place->whole, '/');
+	place->name = place->name ? place->name + 1 : place->whole;
+}
+
+/* By that the tree is away, not a repository deleted. */
+static int open_base(struct place *place, struct err *err)
+{
+	place->root = dir_open(AT_FDCWD, place->base, err);
+	if (place->root >= 0)
+		return 0;
+	if (err->class != ERR_MISSING)
+		return -1;
+	err->class = ERR_DISK;
+	return err_remedy(err, "mount it, or correct url or adminUrl of the remote");
+}
+
+static int local_delete_fail_missing(const struct place *place, struct err *err)
+{
+	if (errno == ENOENT)
+		return err_set(err, ERR_MISSING, "there is no repository at %.300s",
+			       place->whole);
+	if (errno != ELOOP && errno != ENOTDIR)
+		return err_errno(err, "cannot open %.300s", place->whole);
+	err_set(err, ERR_CONFIG,
+		"%.300s is, or lies behind, a symbolic link or a file: it stays",
+		place->whole);
+	return err_remedy(err, "delete it yourself");
+}
+
+static int local_delete_open_part(int dir, const char *name)
+{
+	return openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool local_delete_is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static int local_delete_refuse_path(const struct place *place, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "\"%.300s\" can be no repository's path", place->whole);
+	return err_remedy(err, "correct url or adminUrl of the remote");
+}
+
+/* Follows the path part by part; *repo is what stands at its end. */
+static int local_delete_walk_path(struct place *place, int *repo, struct err *err)
+{
+	AUTO_FREE char *copy = xstrdup(place->path);
+	char *rest = copy, *part;
+	int dir = openat(place->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	while (dir >= 0 && (part = strsep(&rest, "/")) != NULL) {
+		if (*part == '\0')
+			continue;
+		if (place->parent >= 0)
+			close(place->parent);
+		place->parent = dir;
+		if (local_delete_is_dots(part) || strcmp(part, OWN_FOLDER) == 0)
+			return local_delete_refuse_path(place, err);
+		dir = local_delete_open_part(dir, part);
+	}
+	if (dir < 0)
+		return local_delete_fail_missing(place, err);
+	*repo = dir;
+	return 0;
+}
+
+/* Folders in which git and its friends may have a repository's parts of any name. */
+static bool is_known_folder(const char *name)
+{
+	static const char *const known[] = { "objects", "refs", "logs", "lfs",
+					     "modules" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (strcmp(name, known[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool holds_repository(int dir, bool is_top);
+
+static bool entry_holds_repository(int dir, const struct dirent *entry, bool is_top)
+{
+	AUTO_CLOSE int below = -1;
+
+	if (local_delete_is_dots(entry->d_name) ||
+	    (is_top && is_known_folder(entry->d_name)) ||
+	    (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
+		return false;
+	below = local_delete_open_part(dir, entry->d_name);
+	if (below < 0)
+		return errno != ENOTDIR && errno != ELOOP && errno != ENOENT;
+	return repo_look_at(below) != REPO_NOTHING || holds_repository(below, false);
+}
+
+/* What cannot be read may be one. */
+static bool holds_repository(int dir, bool is_top)
+{
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, ".");
+
+	while (list && (entry = readdir(list)) != NULL)
+		if (entry_holds_repository(dir, entry, is_top))
+			return true;
+	return !list;
+}
+
+static int check_repository(const struct place *place, int repo, struct err *err)
+{
+	enum repo_look look = repo_look_at(repo);
+
+	if (look == REPO_NOTHING)
+		return err_set(err, ERR_MISSING,
+			       "what stands at %.300s is no repository: it stays",
+			       place->whole);
+	if (look == REPO_DAMAGED) {
+		err_set(err, ERR_CORRUPT,
+			"what stands at %.300s is no whole repository: it stays",
+			place->whole);
+		return err_remedy(err, "delete it yourself if nothing in it is needed");
+	}
+	if (!holds_repository(repo, true))
+		return 0;
+	err_set(err, ERR_CONFIG, "the repository at %.300s has others inside: it stays",
+		place->whole);
+	return err_remedy(err, "move them out, or delete it yourself");
+}
+
+/* Folders that have become empty by it. */
+static void local_delete_prune_parents(const struct place *place)
+{
+	AUTO_FREE char *parent = xstrdup(place->path);
+	char *slash;
+
+	while ((slash = strrchr(parent, '/')) != NULL) {
+		*slash = '\0';
+		if (unlinkat(place->root, parent, AT_REMOVEDIR) != 0)
+			break;
+	}
+}
+
+static int local_delete_move_to_trash(const struct place *place, struct err *err)
+{
+	const struct job nobody = { .fence = 0 };
+	AUTO_FREE char *to = trash_make_place(&nobody, place->root, place->path, err);
+
+	if (!to)
+		return -1;
+	if (renameat(place->parent, place->name, place->root, to) != 0) {
+		if (errno != EXDEV)
+			return err_errno(err, "cannot move %.300s to the trash",
+					 place->whole);
+		err_set(err, ERR_CONFIG, "%.300s is on another file system than %.100s",
+			place->whole, place->base);
+		return err_remedy(err, "delete it yourself");
+	}
+	failpoint("target.moved");
+	if (dir_sync(place->root, OWN_FOLDER "/trash", err) != 0 ||
+	    dir_sync(place->parent, ".", err) != 0)
+		return -1;
+	log_info("trash.put", LOG_TEXT("path", place->path), LOG_TEXT("to", to));
+	return 0;
+}
+
+int target_local_delete(const struct target_call *call, struct err *err)
+{
+	AUTO_PLACE struct place place = { .root = -1, .parent = -1 };
+	AUTO_CLOSE int repo = -1;
+
+	local_delete_split_path(call->destination, &place);
+	if (place.path[0] == '\0')
+		return local_delete_refuse_path(&place, err);
+	if (open_base(&place, err) != 0 ||
+	    local_delete_walk_path(&place, &repo, err) != 0 ||
+	    check_repository(&place, repo, err) != 0 ||
+	    local_delete_move_to_trash(&place, err) != 0)
+		return -1;
+	local_delete_prune_parents(&place);
+	trash_expire(place.base);
+	return 0;
+}
 
 static int check_path(const struct destination *destination, struct err *err)
 {

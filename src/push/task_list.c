@@ -1,6 +1,480 @@
 #include "push/task_list.h"
 
+#include <dirent.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "push/store_file.h"
 #include "push/task_parts.h"
+
+/*
+ * Keeping the index as waiting/ is. A listing is compared with the index by names and
+ * inode numbers; only files that are new are opened.
+ *
+ * claim needs to know what came since. The directory's mtime tells that nothing came,
+ * but only if it had been the same for longer than its clock's grain before the listing
+ * began; and a listing of very many names is not worth each claim, so that one may miss
+ * what inotify or the next round brings.
+ */
+
+enum {
+	GRAIN_MS = 1100,
+	CHEAP_MS = 5,
+	CHEAP_NAMES = 1000, /* whatever it took: the machine was busy */
+	DEAR_TIMES = 20,
+	DEAR_LEAST_MS = 1000,
+};
+
+void store_notice_name(struct task_store *store, int dir, const char *name,
+		       bool may_be_torn)
+{
+	uint64_t births = task_index_births(&store->index);
+	AUTO_TASK struct task task = { 0 };
+	struct stat st;
+	struct err err;
+
+	if (!is_store_name(name))
+		return;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(st.st_mode)) {
+		task_index_drop(&store->index, name, births);
+		return;
+	}
+	if (task_index_knows(&store->index, name, st.st_ino, stat_ms(&st)))
+		return;
+	if (store_read_task(dir, name, &task, &st, &err) == 0) {
+		task_index_put(&store->index, name, &st, &task);
+		return;
+	}
+	if (err.class == ERR_MISSING)
+		task_index_drop(&store->index, name, births);
+	else if (!is_no_task(&err))
+		store_note_trouble(store, name, &err);
+	else if (!may_be_torn)
+		store_set_aside(store, dir, name, &err);
+}
+
+void task_store_look(struct task_store *store, const char *name, waiting_uri_seen seen,
+		     void *arg)
+{
+	AUTO_CLOSE int dir = store_dir(store, WAITING, ERR_IGNORED);
+
+	if (dir >= 0)
+		store_notice_name(store, dir, name, false);
+	task_index_report(&store->index, seen, arg);
+}
+
+struct listed {
+	listed_names names;
+	struct str texts;
+	bool found_dirs;
+};
+
+static void listed_clear(struct listed *listed)
+{
+	vec_clear(&listed->names);
+	str_clear(&listed->texts);
+}
+
+static bool task_listing_is_directory(int dir, const struct dirent *entry)
+{
+	struct stat st;
+
+	return entry->d_type == DT_DIR ||
+	       (entry->d_type == DT_UNKNOWN &&
+		fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		S_ISDIR(st.st_mode));
+}
+
+static int task_listing_read_names(int dir, struct listed *listed, struct err *err)
+{
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, ".");
+	struct dirent *entry;
+
+	if (!list)
+		return err_errno(err, "cannot open waiting/ of the task store");
+	while (errno = 0, (entry = readdir(list)) != NULL) {
+		if (!is_store_name(entry->d_name))
+			continue;
+		if (task_listing_is_directory(dir, entry)) {
+			listed->found_dirs = true;
+			continue;
+		}
+		struct listed_name one = { listed->texts.len, entry->d_ino };
+		vec_add(&listed->names, one);
+		str_add_bytes(&listed->texts, entry->d_name, strlen(entry->d_name) + 1);
+	}
+	return errno == 0 ? 0 : err_errno(err, "cannot list waiting/ of the task store");
+}
+
+static bool task_listing_same_time(struct timespec one, struct timespec other)
+{
+	return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
+}
+
+static void note_listing(struct task_store *store, struct timespec modified,
+			 int64_t began_at, size_t names)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
+	struct listing *listing = &store->listing;
+
+	if (listing->began_at == 0 ||
+	    !task_listing_same_time(listing->modified, modified)) {
+		listing->modified = modified;
+		listing->modified_since = began_at;
+	}
+	listing->is_settled = began_at - listing->modified_since > GRAIN_MS;
+	listing->began_at = began_at;
+	listing->cost_ms = clock_boot_ms() - began_at;
+	listing->is_cheap = listing->cost_ms < CHEAP_MS || names < CHEAP_NAMES;
+}
+
+bool store_listing_is_due(struct task_store *store)
+{
+	AUTO_CLOSE int dir = store_dir(store, WAITING, ERR_IGNORED);
+	const struct listing *listing = &store->listing;
+	struct stat st;
+
+	if (dir < 0 || fstat(dir, &st) != 0)
+		return true;
+
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
+	int64_t age = clock_boot_ms() - listing->began_at;
+	if (listing->began_at == 0)
+		return true;
+	if (listing->is_settled && task_listing_same_time(listing->modified, st.st_mtim))
+		return false;
+	return listing->is_cheap ||
+	       (age > DEAR_LEAST_MS && age > DEAR_TIMES * listing->cost_ms);
+}
+
+int store_list_waiting(struct task_store *store, bool *found_dirs, struct err *err)
+{
+	__attribute__((
+		cleanup(listed_clear))) struct listed listed = { .texts = STR_INIT };
+	AUTO_CLOSE int dir = store_dir(store, WAITING, err);
+	uint64_t births = task_index_births(&store->index);
+	int64_t began_at = clock_boot_ms();
+	listed_names unknown = { 0 };
+	struct stat st;
+
+	if (dir < 0)
+		return -1;
+	if (fstat(dir, &st) != 0)
+		return err_errno(err, "cannot look at %s", store->paths[WAITING]);
+	if (task_listing_read_names(dir, &listed, err) != 0)
+		return -1;
+	task_index_compare(&store->index, &listed.names, listed.texts.data, births,
+			   &unknown);
+	note_listing(store, st.st_mtim, began_at, listed.names.count);
+	for (size_t i = 0; i < unknown.count; i++)
+		store_notice_name(store, dir, listed.texts.data + unknown.items[i].at,
+				  false);
+	vec_clear(&unknown);
+	*found_dirs = listed.found_dirs;
+	return 0;
+}
+
+int task_store_list_running(struct task_store *store, running_uri_seen running, void *arg,
+			    struct err *err)
+{
+	return store_adopt_running(store, running, arg, err);
+}
+
+int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
+		       running_uri_seen running, void *arg, struct err *err)
+{
+	bool found_dirs = false;
+
+	store_watch_again(store);
+	if (store_adopt_running(store, running, arg, err) != 0 ||
+	    store_list_waiting(store, &found_dirs, err) != 0)
+		return -1;
+	if (found_dirs && (store_adopt_waiting(store, err) != 0 ||
+			   store_list_waiting(store, &found_dirs, err) != 0))
+		return -1;
+	task_index_report(&store->index, seen, arg);
+	return 0;
+}
+
+void task_index_init(struct task_index *index)
+{
+	*index = (struct task_index){ 0 };
+	mutex_init(&index->mutex);
+	TAILQ_INIT(&index->changed);
+}
+
+static void free_task(struct known_task *task)
+{
+	free(task->name);
+	free(task->remote);
+	free(task->project);
+	free(task);
+}
+
+static void free_uri(struct known_uri *uri)
+{
+	free(uri->uri);
+	free(uri);
+}
+
+void task_index_clear(struct task_index *index)
+{
+	const struct map_entry *entry;
+
+	for (size_t at = 0; (entry = map_next(&index->tasks, &at)) != NULL;)
+		free_task(entry->value);
+	for (size_t at = 0; (entry = map_next(&index->uris, &at)) != NULL;)
+		free_uri(entry->value);
+	map_clear(&index->tasks);
+	map_clear(&index->uris);
+	map_clear(&index->troubles);
+	pthread_mutex_destroy(&index->mutex);
+}
+
+static void set_changed(struct task_index *index, struct known_uri *uri)
+{
+	if (uri->is_changed)
+		return;
+	uri->is_changed = true;
+	TAILQ_INSERT_TAIL(&index->changed, uri, changed);
+}
+
+static struct known_uri *need_uri(struct task_index *index, const char *text)
+{
+	struct known_uri *uri = map_get(&index->uris, text);
+
+	if (uri)
+		return uri;
+	uri = xcalloc(1, sizeof(*uri));
+	uri->uri = xstrdup(text);
+	uri_key_of(text, uri->key);
+	LIST_INIT(&uri->tasks);
+	map_put(&index->uris, text, uri);
+	return uri;
+}
+
+static void drop_locked(struct task_index *index, const char *name)
+{
+	struct known_task *task = map_remove(&index->tasks, name);
+
+	if (!task)
+		return;
+	LIST_REMOVE(task, of_uri);
+	task->uri->count--;
+	if (task->uri->oldest == task)
+		task->uri->oldest = NULL;
+	set_changed(index, task->uri);
+	free_task(task);
+}
+
+bool task_index_knows(struct task_index *index, const char *name, uint64_t inode,
+		      int64_t since)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
+	const struct known_task *task = map_get(&index->tasks, name);
+
+	return task && task->inode == inode && (since == 0 || task->since == since);
+}
+
+void task_index_put(struct task_index *index, const char *name, const struct stat *st,
+		    const struct task *from)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
+	struct known_task *task = xcalloc(1, sizeof(*task));
+	bool is_oldest;
+
+	drop_locked(index, name);
+	map_remove(&index->troubles, name);
+	task->name = xstrdup(name);
+	task->remote = xstrdup(from->remote);
+	task->project = xstrdup(from->project);
+	task->inode = st->st_ino;
+	task->since = stat_ms(st);
+	task->birth = ++index->births;
+	task->uri = need_uri(index, from->uri);
+	is_oldest = task->uri->count == 0 ||
+		    (task->uri->oldest && task->uri->oldest->since > task->since);
+	if (is_oldest)
+		task->uri->oldest = task;
+	task->uri->count++;
+	LIST_INSERT_HEAD(&task->uri->tasks, task, of_uri);
+	map_put(&index->tasks, name, task);
+	set_changed(index, task->uri);
+}
+
+void task_index_drop(struct task_index *index, const char *name, uint64_t births)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
+	const struct known_task *task = map_get(&index->tasks, name);
+
+	map_remove(&index->troubles, name);
+	if (task && task->birth <= births)
+		drop_locked(index, name);
+}
+
+void task_index_names(struct task_index *index, const char *uri, store_names *names)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
+	const struct known_uri *known = map_get(&index->uris, uri);
+	const struct known_task *task;
+
+	if (!known)
+		return;
+	LIST_FOREACH(task, &known->tasks, of_uri)
+	vec_add(names, xstrdup(task->name));
+}
+
+uint64_t task_index_births(struct task_index *index)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
+
+	return index->births;
+}
+
+static void drop_unmet_locked(struct task_index *index, uint64_t births)
+{
+	store_names gone = { 0 };
+	const struct map_entry *entry;
+
+	for (size_t at = 0; (entry = map_next(&index->tasks, &at)) != NULL;) {
+		const struct known_task *task = entry->value;
+		if (task->round != index->rounds && task->birth <= births)
+			vec_add(&gone, task->name);
+	}
+	for (size_t i = 0; i < gone.count; i++)
+		drop_locked(index, gone.items[i]);
+	vec_clear(&gone);
+}
+
+void task_index_compare(struct task_index *index, const listed_names *listed,
+			const char *texts, uint64_t births, listed_names *unknown)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
+	size_t met = 0;
+
+	index->rounds++;
+	for (size_t i = 0; i < listed->count; i++) {
+		struct listed_name one = listed->items[i];
+		struct known_task *task = map_get(&index->tasks, texts + one.at);
+		if (task) {
+			task->round = index->rounds;
+			met++;
+		}
+		if (!task || task->inode != one.inode)
+			vec_add(unknown, one);
+	}
+	if (met < index->tasks.count)
+		drop_unmet_locked(index, births);
+}
+
+static struct known_task *oldest_locked(struct known_uri *uri)
+{
+	struct known_task *task;
+
+	if (uri->oldest)
+		return uri->oldest;
+	LIST_FOREACH(task, &uri->tasks, of_uri)
+	if (!uri->oldest || task->since < uri->oldest->since)
+		uri->oldest = task;
+	return uri->oldest;
+}
+
+struct told {
+	char *uri, *remote, *project; /* owned */
+	char key[URI_KEY_SIZE];
+	size_t tasks;
+	int64_t since;
+};
+
+static struct told tell_locked(struct known_uri *uri)
+{
+	const struct known_task *oldest = oldest_locked(uri);
+	struct told told = { .uri = xstrdup(uri->uri),
+			     .remote = xstrdup(oldest ? oldest->remote : ""),
+			     .project = xstrdup(oldest ? oldest->project : ""),
+			     .tasks = uri->count,
+			     .since = oldest ? oldest->since : 0 };
+
+	memcpy(told.key, uri->key, sizeof(told.key));
+	return told;
+}
+
+/* The next URI that changed; false: no more. */
+static bool next_told(struct task_index *index, struct told *told)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
+	struct known_uri *uri = TAILQ_FIRST(&index->changed);
+
+	if (!uri)
+		return false;
+	TAILQ_REMOVE(&index->changed, uri, changed);
+	uri->is_changed = false;
+	*told = tell_locked(uri);
+	if (uri->count == 0) {
+		map_remove(&index->uris, uri->uri);
+		free_uri(uri);
+	}
+	return true;
+}
+
+void task_index_report(struct task_index *index, waiting_uri_seen seen, void *arg)
+{
+	struct told told;
+
+	if (!seen)
+		return;
+	while (next_told(index, &told)) {
+		struct waiting_uri waiting = { .uri = told.uri,
+					       .uri_key = told.key,
+					       .remote = told.remote,
+					       .project = told.project,
+					       .tasks = told.tasks,
+					       .since = told.since };
+		seen(arg, &waiting);
+		free(told.uri);
+		free(told.remote);
+		free(told.project);
+	}
+}
+
+bool task_index_trouble(struct task_index *index, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
+
+	return map_put(&index->troubles, name, index) == NULL;
+}
+
+enum { DIGEST_MAX = 256 };
+
+static void task_seen_make_name(const char *project, char name[URI_KEY_SIZE])
+{
+	uri_key_of(project, name); /* the SHA-1 of a text, that is */
+}
+
+bool task_store_was_seen(struct task_store *store, const char *project,
+			 const char *digest)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_CLOSE int dir = store_dir(store, SEEN, ERR_IGNORED);
+	char name[URI_KEY_SIZE];
+
+	task_seen_make_name(project, name);
+	return dir >= 0 && file_read(dir, name, DIGEST_MAX, &text, ERR_IGNORED) == 0 &&
+	       strcmp(text.data, digest) == 0;
+}
+
+void task_store_note_seen(struct task_store *store, const char *project,
+			  const char *digest)
+{
+	AUTO_STR struct str text = STR_INIT;
+	char name[URI_KEY_SIZE];
+	struct new_file file = { SEEN, name, &text, 0, FILE_NO_SYNC };
+
+	task_seen_make_name(project, name);
+	str_add(&text, digest);
+	(void)store_put(store, &file, ERR_IGNORED);
+}
 
 void listed_tasks_clear(listed_tasks *tasks)
 {

@@ -4,6 +4,11 @@
 #ifndef PUSH_TASK_LIST_H
 #define PUSH_TASK_LIST_H
 
+#include <pthread.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+
+#include "base/map.h"
 #include "push/task_store.h"
 
 struct listed_task {
@@ -41,5 +46,81 @@ bool task_store_covers(struct task_store *store, const char *uri, const char *re
 
 /* Whether the task is in waiting/ or running/. */
 int task_store_has(struct task_store *store, const char *key, bool *has, struct err *err);
+
+/*
+ * What is known of waiting/: each name with its URI, and each URI with its names. In
+ * memory only; the directory is the truth, and a name that is known wrongly costs a
+ * rename that fails. Any thread. Private to push/.
+ */
+
+struct known_task {
+	LIST_ENTRY(known_task) of_uri;
+	struct known_uri *uri;
+	char *name, *remote, *project; /* owned */
+	uint64_t inode;
+	int64_t since;
+	uint64_t birth; /* greater than that of all known before */
+	uint64_t round; /* the listing that met it last */
+};
+
+struct known_uri {
+	LIST_HEAD(, known_task) tasks;
+	TAILQ_ENTRY(known_uri) changed;
+	size_t count;
+	struct known_task *oldest; /* NULL: to be found */
+	bool is_changed;           /* since it was last reported */
+	char *uri;                 /* owned */
+	char key[URI_KEY_SIZE];
+};
+
+struct task_index {
+	pthread_mutex_t mutex; /* guards all, and the store's listing */
+	struct map tasks;      /* by name */
+	struct map uris;
+	struct map troubles; /* names that could not be read, and were logged */
+	TAILQ_HEAD(, known_uri) changed;
+	uint64_t births, rounds;
+};
+
+void task_index_init(struct task_index *index);
+void task_index_clear(struct task_index *index);
+
+/* Whether the name is known with this inode and, unless `since` is 0, time. */
+bool task_index_knows(struct task_index *index, const char *name, uint64_t inode,
+		      int64_t since);
+
+void task_index_put(struct task_index *index, const char *name, const struct stat *st,
+		    const struct task *task);
+
+/* The name was found gone, by a look that began after birth number `births`: what was
+ * put since is another file. */
+void task_index_drop(struct task_index *index, const char *name, uint64_t births);
+
+/* Names of files; owned. */
+typedef VEC(char *) store_names;
+#define AUTO_NAMES __attribute__((cleanup(store_names_clear)))
+void store_names_clear(store_names *names);
+
+/* Appends the names that wait for a URI. */
+void task_index_names(struct task_index *index, const char *uri, store_names *names);
+
+/* The number of the last birth: what comes later is not in a listing that begins now. */
+uint64_t task_index_births(struct task_index *index);
+
+/* From a listing that began after birth number `births`: drops what is not in it, and
+ * appends to *unknown what is not known, or another file than the one that is. */
+struct listed_name {
+	size_t at; /* in `texts` */
+	uint64_t inode;
+};
+typedef VEC(struct listed_name) listed_names;
+void task_index_compare(struct task_index *index, const listed_names *listed,
+			const char *texts, uint64_t births, listed_names *unknown);
+
+/* Tells of each URI that changed since it was last told of, without the mutex. */
+void task_index_report(struct task_index *index, waiting_uri_seen seen, void *arg);
+
+/* Whether this is the first trouble with the name; remembers it. */
+bool task_index_trouble(struct task_index *index, const char *name);
 
 #endif

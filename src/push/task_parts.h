@@ -8,7 +8,7 @@
 #define PUSH_TASK_PARTS_H
 
 #include "base/file.h"
-#include "push/task_index.h"
+#include "push/task_list.h"
 #include "push/task_store.h"
 
 #define TASK_NAME_MAX 71 /* of a file: `name` of listed_task */

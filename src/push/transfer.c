@@ -1,11 +1,454 @@
 #include "push/transfer.h"
 
 #include <fcntl.h>
+#include <openssl/evp.h>
 
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "base/file.h"
+#include "git/git_message.h"
 #include "push/outcome.h"
+#include "push/push.h"
+#include "push/target.h"
 #include "push/transfer_run.h"
+
+#define BULK 1000 /* refs */
+/* Hooks of a repository here are its owner's: what keeps git to one protocol is not for
+ * a push that they make themselves. */
+#define HERE "--receive-pack=env -u GIT_ALLOW_PROTOCOL -u GIT_OPTIONAL_LOCKS git "
+#define RECEIVE_PACK HERE "receive-pack"
+#define BULK_RECEIVE_PACK HERE "-c core.fsync=objects,derived-metadata receive-pack"
+
+#define LISTING_LIMIT ((size_t)2 << 30)
+
+static char *basic_header(const struct push_url *url)
+{
+	AUTO_FREE char *plain = xasprintf("%s:%s", url->user ? url->user : "",
+					  url->password ? url->password : "");
+	size_t len = strlen(plain);
+	AUTO_FREE char *encoded = xmalloc(4 * ((len + 2) / 3) + 1);
+	char *header;
+
+	EVP_EncodeBlock((unsigned char *)encoded, (const unsigned char *)plain, (int)len);
+	header = xasprintf("Authorization: Basic %s", encoded);
+	explicit_bzero(plain, len);
+	explicit_bzero(encoded, strlen(encoded));
+	return header;
+}
+
+static char *program_option(const char *option, const char *program)
+{
+	return program ? xasprintf("--%s=%s", option, program) : NULL;
+}
+
+static void open_ssh(struct transfer *transfer)
+{
+	const struct push_remote *remote = transfer->remote;
+
+	transfer->ssh = target_ssh_command(transfer->request->settings, remote);
+	transfer->git.ssh_command = transfer->ssh;
+	transfer->receive_pack = program_option("receive-pack", remote->receive_pack);
+	transfer->upload_pack = program_option("upload-pack", remote->upload_pack);
+}
+
+void transfer_open(struct transfer *transfer)
+{
+	const struct destination *to = transfer->request->destination;
+
+	transfer->objects = xasprintf("%s/objects", transfer->request->repository);
+	transfer->git = (struct git_remote){ .url = to->git_url,
+					     .stall_ms = -1,
+					     .is_pushed_to = true };
+	if (to->kind == URL_SSH)
+		open_ssh(transfer);
+	if (to->kind == URL_HTTP && (to->url->user || to->url->password)) {
+		transfer->header = basic_header(to->url);
+		transfer->git.header = transfer->header;
+	}
+}
+
+void transfer_close(struct transfer *transfer)
+{
+	if (transfer->header)
+		explicit_bzero(transfer->header, strlen(transfer->header));
+	free(transfer->header);
+	free(transfer->ssh);
+	free(transfer->receive_pack);
+	free(transfer->upload_pack);
+	free(transfer->objects);
+	for (size_t i = 0; i < transfer->items.count; i++) {
+		free(transfer->items.items[i].result.ref);
+		free(transfer->items.items[i].result.dst);
+		free(transfer->items.items[i].result.text);
+	}
+	vec_clear(&transfer->items);
+	ref_reading_clear(&transfer->local);
+	ref_snapshot_clear(&transfer->seen);
+	view_remove(&transfer->view);
+}
+
+/* `args` must have room for what is always there. */
+static int call_git(const struct transfer *transfer, const char *const *args,
+		    struct str *output, struct proc_result *ended, struct err *err)
+{
+	const struct git_call call = {
+		.work = transfer->request->work,
+		.repository = transfer->view.path,
+		.args = args,
+		.output = output,
+		.output_limit = LISTING_LIMIT,
+		.remote = &transfer->git,
+		.object_directory = transfer->objects,
+		.silence_ms = transfer->remote->silence_ms,
+		.ended = ended,
+	};
+
+	*ended = (struct proc_result){ .exit_code = -1 };
+	return git_run(&call, err);
+}
+
+/* Servers that know protocol 2 then leave out the rest, which may be a hundred times as
+ * much. A brake needs all. */
+static bool are_all_branches(const struct transfer *transfer)
+{
+	for (size_t i = 0; i < transfer->items.count; i++) {
+		const struct push_item *item = &transfer->items.items[i];
+		if (item->state == ITEM_LEASED &&
+		    (item->result.is_deletion ||
+		     !text_starts_with(item->result.dst, "refs/heads/")))
+			return false;
+	}
+	return !transfer->is_all;
+}
+
+/* "<oid> TAB <name>": packed-refs' own lines but for the tab. */
+static int take_listing(struct transfer *transfer, struct str *text, struct err *err)
+{
+	size_t len = text->len;
+	char *tab = text->data;
+
+	while ((tab = memchr(tab, '\t', len - (size_t)(tab - text->data))) != NULL)
+		*tab++ = ' ';
+	ref_snapshot_clear(&transfer->seen);
+	if (len == 0)
+		return 0;
+	if (ref_parse_packed(&transfer->seen, str_take(text), len,
+			     transfer->local.oid_len, err) == 0)
+		return 0;
+	err_set(err, ERR_CONFIG,
+		"the destination's list of refs cannot be read: "
+		"another object format, or names that git does not take");
+	return -1;
+}
+
+int transfer_look(struct transfer *transfer, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct proc_result ended;
+	const char *args[8] = { "ls-remote", "--refs" };
+	size_t count = 2;
+
+	if (are_all_branches(transfer))
+		args[count++] = "--heads";
+	if (transfer->upload_pack)
+		args[count++] = transfer->upload_pack;
+	args[count++] = "--";
+	args[count++] = transfer->git.url;
+	transfer->is_seen = false;
+	if (call_git(transfer, args, &text, &ended, err) != 0)
+		return push_report_failure(ended.tail, err);
+	transfer->is_seen = true;
+	return take_listing(transfer, &text, err);
+}
+
+/* What one `git push` is given. */
+struct push_command {
+	VEC(const char *) args;
+	VEC(char *) owned;
+};
+
+static void transfer_git_add_owned(struct push_command *command, char *arg)
+{
+	vec_add(&command->owned, arg);
+	vec_add(&command->args, arg);
+}
+
+static void command_clear(struct push_command *command)
+{
+	for (size_t i = 0; i < command->owned.count; i++)
+		free(command->owned.items[i]);
+	vec_clear(&command->owned);
+	vec_clear(&command->args);
+}
+
+/* Never a "+" in front of a refspec: it would win over the lease. */
+static void add_leases(const struct transfer *transfer, const push_items *items,
+		       struct push_command *command)
+{
+	char old[OID_MAX_TEXT];
+
+	for (size_t i = 0; i < items->count; i++) {
+		const struct push_item *item = items->items[i];
+		const struct ref *theirs;
+		if (item->state != ITEM_LEASED ||
+		    (!item->forces && !item->result.is_deletion))
+			continue;
+		theirs = ref_snapshot_find(&transfer->seen, item->result.dst);
+		if (theirs)
+			transfer_git_add_owned(command,
+					       xasprintf("--force-with-lease=%s:%s",
+							 item->result.dst,
+							 oid_text(&theirs->oid, old)));
+	}
+}
+
+static void add_deletions(const push_items *items, struct push_command *command)
+{
+	for (size_t i = 0; i < items->count; i++)
+		if (items->items[i]->result.is_deletion)
+			transfer_git_add_owned(
+				command, xasprintf(":%s", items->items[i]->result.dst));
+}
+
+/* To a path here git syncs each ref by itself, which takes minutes for many: then the
+ * file system is synced once in the end. */
+static bool is_bulk(const struct transfer *transfer, const push_items *items)
+{
+	return transfer->request->destination->kind == URL_LOCAL && items->count > BULK;
+}
+
+static int sync_destination(const struct transfer *transfer, struct err *err)
+{
+	const char *path = transfer->request->destination->path;
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
+
+	if (fd < 0)
+		return -1;
+	return syncfs(fd) == 0 ? 0 : err_errno(err, "cannot sync %s", path);
+}
+
+static void make_command(const struct transfer *transfer, const push_items *items,
+			 struct push_command *command)
+{
+	vec_add(&command->args, "push");
+	vec_add(&command->args, "--porcelain");
+	vec_add(&command->args, "--progress");
+	vec_add(&command->args, "--no-verify");
+	if (transfer->receive_pack)
+		vec_add(&command->args, transfer->receive_pack);
+	if (transfer->request->destination->kind == URL_LOCAL)
+		vec_add(&command->args,
+			is_bulk(transfer, items) ? BULK_RECEIVE_PACK : RECEIVE_PACK);
+	add_leases(transfer, items, command);
+	vec_add(&command->args, "--");
+	vec_add(&command->args, transfer->git.url);
+	vec_add(&command->args, "refs/*:refs/*");
+	add_deletions(items, command);
+	vec_add(&command->args, NULL);
+}
+
+static int transfer_git_compare_by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
+}
+
+static int fill_view(struct transfer *transfer, const push_items *items, struct err *err)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+
+	for (size_t i = 0; i < items->count; i++)
+		if (!items->items[i]->result.is_deletion)
+			vec_add(&refs.refs, items->items[i]->value);
+	vec_sort(&refs.refs, transfer_git_compare_by_name);
+	return view_fill(&transfer->view, &refs, err);
+}
+
+/* What git said of each ref, with the item it is about. */
+struct answer {
+	struct push_line line;
+	struct push_item *item;
+};
+typedef VEC(struct answer) answers;
+
+static int find_dst(const void *key, const void *item)
+{
+	return strcmp(key, ((const struct push_item *)item)->result.dst);
+}
+
+/* Of doubles the first is the one that was pushed. */
+static struct push_item *item_of(const struct transfer *transfer, const char *dst)
+{
+	struct push_item *first = transfer->items.items;
+	struct push_item *item =
+		bsearch(dst, first, transfer->items.count, sizeof(*item), find_dst);
+
+	while (item && item > first && strcmp(item[-1].result.dst, dst) == 0)
+		item--;
+	return item;
+}
+
+/* `text` is cut up, and must outlive the answers. */
+static void read_answers(struct transfer *transfer, char *text, answers *list)
+{
+	struct answer answer;
+
+	while (push_report_next(&text, &answer.line)) {
+		answer.item = item_of(transfer, answer.line.dst);
+		if (answer.item)
+			vec_add(list, answer);
+	}
+}
+
+#define WITHOUT_LEASE                                                                    \
+	"%s; the destination does not show which value it has, so that it cannot be "    \
+	"replaced safely: it is hidden there, or changes all the time"
+
+/* Forced without a lease it could undo what is newer. */
+static void explain_no_lease(struct ref_result *result)
+{
+	char *text = xasprintf(WITHOUT_LEASE, result->text);
+
+	free(result->text);
+	result->text = text;
+}
+
+static void take_refusal(struct transfer *transfer, struct push_item *item)
+{
+	if (!item->forces) {
+		item->state = ITEM_DONE;
+	} else if (item->state == ITEM_LEASED) {
+		explain_no_lease(&item->result);
+		transfer->is_stale = true;
+	} else {
+		item->state = ITEM_LEASED;
+		free(TAKE(item->result.text));
+	}
+}
+
+static void transfer_git_take_answer(struct transfer *transfer,
+				     const struct answer *answer, const char *tail)
+{
+	struct push_item *item = answer->item;
+
+	item->is_answered = true;
+	switch (push_report_judge(&answer->line, tail, &item->result)) {
+	case PUSH_SETTLED:
+		item->state = ITEM_DONE;
+		break;
+	case PUSH_NEEDS_FORCE:
+		take_refusal(transfer, item);
+		break;
+	case PUSH_STALE:
+		item->result.status = REF_REJECTED_REMOTE_CHANGED;
+		item->result.is_transient = true;
+		item->result.text = xstrdup("it changes at the destination all the time");
+		transfer->is_stale = true;
+		break;
+	}
+}
+
+static void take_answers(struct transfer *transfer, const push_items *items,
+			 const answers *list, const char *tail)
+{
+	for (size_t i = 0; i < items->count; i++)
+		items->items[i]->is_answered = false;
+	for (size_t i = 0; i < list->count; i++)
+		transfer_git_take_answer(transfer, &list->items[i], tail);
+	for (size_t i = 0; i < items->count; i++) {
+		if (items->items[i]->is_answered)
+			continue;
+		item_settle(items->items[i], REF_REJECTED_OTHER_REASON,
+			    xstrdup("git did not say what became of it"));
+		items->items[i]->result.is_transient = true;
+	}
+}
+
+static bool is_any_unpacking(const answers *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (push_report_is_unpacking(&list->items[i].line))
+			return true;
+	return false;
+}
+
+/* A pack that cannot be made takes all its refs with it: the halves tell which of them
+ * are to blame. */
+static int push_halves(struct transfer *transfer, const push_items *items,
+		       struct err *err)
+{
+	size_t half = items->count / 2;
+	push_items first = { .items = items->items, .count = half };
+	push_items second = { .items = items->items + half,
+			      .count = items->count - half };
+
+	if (items->count == 1) {
+		items->items[0]->is_unreadable = true;
+		item_settle(items->items[0], REF_REJECTED_OTHER_REASON,
+			    xstrdup(transfer->local_fault.text));
+		return 0;
+	}
+	if (transfer_push(transfer, &first, err) != 0)
+		return -1;
+	return transfer_push(transfer, &second, err);
+}
+
+static bool was_ended_from_outside(const struct err *err)
+{
+	return err->class == ERR_LOST || err->class == ERR_CANCELED;
+}
+
+/* Without a word on any ref; *err is git_run's. */
+static int judge_silence(struct transfer *transfer, const push_items *items,
+			 const struct proc_result *ended, struct err *err)
+{
+	answers none = { 0 };
+
+	if (push_report_is_local(ended->tail, &transfer->local_fault))
+		return push_halves(transfer, items, err);
+	if (ended->exit_code != 0)
+		return push_report_failure(ended->tail, err);
+	take_answers(transfer, items, &none, ended->tail);
+	return 0;
+}
+
+static int judge_push(struct transfer *transfer, const push_items *items,
+		      const answers *list, const struct proc_result *ended,
+		      struct err *err)
+{
+	bool is_unpacking = is_any_unpacking(list);
+
+	if (list->count == 0)
+		return judge_silence(transfer, items, ended, err);
+	if (is_unpacking && push_report_is_local(ended->tail, &transfer->local_fault))
+		return push_halves(transfer, items, err);
+	take_answers(transfer, items, list, ended->tail);
+	return is_unpacking ? push_report_unpacking(ended->tail, err) : 0;
+}
+
+int transfer_push(struct transfer *transfer, const push_items *items, struct err *err)
+{
+	struct push_command command = { 0 };
+	AUTO_STR struct str output = STR_INIT;
+	answers list = { 0 };
+	struct proc_result ended;
+	int status;
+
+	if (fill_view(transfer, items, err) != 0)
+		return -1;
+	make_command(transfer, items, &command);
+	status = call_git(transfer, command.args.items, &output, &ended, err);
+	command_clear(&command);
+	transfer->result->pushes++;
+	transfer->result->sent_bytes += git_message_sent(ended.tail);
+	if (status != 0 && was_ended_from_outside(err))
+		return -1;
+	read_answers(transfer, output.data, &list);
+	status = judge_push(transfer, items, &list, &ended, err);
+	if (status == 0 && list.count > 0 && is_bulk(transfer, items))
+		status = sync_destination(transfer, err);
+	vec_clear(&list);
+	return status;
+}
 
 #define LOOKS 4            /* the first, and three more when it changes meanwhile */
 #define LEASES 1000        /* in one push: they are arguments */

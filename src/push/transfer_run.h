@@ -1,13 +1,13 @@
 /*
  * What the parts of a transfer share: transfer_plan.c says what is to be done,
- * transfer_git.c has git do it, transfer.c goes through the phases. For one thread.
+ * transfer.c has git do it, transfer.c goes through the phases. For one thread.
  */
 #ifndef PUSH_TRANSFER_RUN_H
 #define PUSH_TRANSFER_RUN_H
 
 #include "base/base.h"
 #include "base/vec.h"
-#include "git/ref_reading.h"
+#include "git/refs.h"
 #include "push/transfer.h"
 #include "push/view.h"
 

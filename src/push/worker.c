@@ -10,9 +10,437 @@
 
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "base/map.h"
+#include "push/dead_letters.h"
 #include "push/nodes.h"
 #include "push/outcome.h"
 #include "push/push_metrics.h"
+
+/*
+ * Tasks moved on by how their push went. What cannot be moved stays in running/, is said
+ * in the log, and is found there by the next look (run->is_stuck).
+ */
+
+static void not_moved(struct push_run *run, const struct claimed_task *task,
+		      const struct err *why)
+{
+	run->is_stuck = true;
+	log_warn("push.not_moved", LOG_ERR(why), LOG_TEXT("task", task->name));
+}
+
+/* Asked before each move: there may be thousands, and another holder's are under the same
+ * names. */
+static bool keeps_lease(struct push_run *run)
+{
+	if (lease_check(run->lease, ERR_IGNORED) == 0)
+		return true;
+	run->is_stuck = true;
+	return false;
+}
+
+typedef int (*task_move)(struct task_store *store, const struct claimed_task *task,
+			 struct err *err);
+
+static void move_all(struct push_run *run, const struct push_group *group, task_move move)
+{
+	struct err err;
+
+	for (size_t i = 0; i < group->tasks.count && keeps_lease(run); i++)
+		if (move(run->push->options.tasks, group->tasks.items[i], &err) != 0)
+			not_moved(run, group->tasks.items[i], &err);
+}
+
+void push_settle_give_back(struct push_run *run, const struct push_group *group)
+{
+	move_all(run, group, task_store_give_back);
+}
+
+void push_settle_finish(struct push_run *run, const struct push_group *group)
+{
+	move_all(run, group, task_store_done);
+}
+
+void push_settle_give_up(struct push_run *run, const struct push_group *group,
+			 const struct err *why)
+{
+	static const ref_failures none = { 0 };
+	struct err err;
+
+	if (group->tasks.count > 0)
+		report_gave_up(group, run->uri, why);
+	for (size_t i = 0; i < group->tasks.count && keeps_lease(run); i++) {
+		note_letter(run, group->tasks.items[i]);
+		if (task_store_fail(run->push->options.tasks, group->tasks.items[i], why,
+				    &none, &err) != 0)
+			not_moved(run, group->tasks.items[i], &err);
+	}
+}
+
+void give_back_or_up(struct push_run *run, const struct push_group *group,
+		     const struct err *why)
+{
+	struct err last = *why;
+
+	if (patience_left(run->settings, group->destination.remote, &run->state)
+		    .is_over) {
+		err_remedy(&last,
+			   "mend that; then retry the tasks (refrelay push retry), "
+			   "or discard them");
+		push_settle_give_up(run, group, &last);
+		return;
+	}
+	push_settle_give_back(run, group);
+	fail_run(run, group, why);
+}
+
+/* The part that is to be tried again becomes a task of its own, before the whole is put
+ * away: a crash in between costs a second try, and no ref. */
+static int push_settle_split_task(struct push_run *run, const struct claimed_task *task,
+				  struct task_outcome *outcome, const struct err *why,
+				  struct err *err)
+{
+	struct task left = { .project = task->task.project,
+			     .uri = task->task.uri,
+			     .remote = task->task.remote,
+			     .refs = outcome->left };
+	bool is_new;
+	int added = task_store_add(run->push->options.tasks, &left, task->since, &is_new,
+				   err);
+
+	outcome->left = left.refs; /* in another order */
+	if (added != 0)
+		return -1;
+	return task_store_fail(run->push->options.tasks, task, why, &outcome->failures,
+			       err);
+}
+
+/* Why refs are given up. */
+struct refusal {
+	const struct push_run *run;
+	const struct push_group *group;
+	const struct transfer_result *result;
+};
+
+static const struct ref_result *result_of(const struct refusal *refusal, const char *ref)
+{
+	const ref_results *refs = &refusal->result->refs;
+
+	for (size_t i = 0; i < refs->count; i++)
+		if (strcmp(refs->items[i].ref, ref) == 0)
+			return &refs->items[i];
+	return NULL;
+}
+
+static void why_held(const struct refusal *refusal, struct err *why)
+{
+	err_set(why, ERR_CONFLICT,
+		"pushing %s to %s: would delete %zu of %zu refs there, which is held",
+		refusal->group->project, refusal->run->uri, refusal->result->deletions,
+		refusal->result->remote_refs);
+	err_remedy(why, "if that is right: refrelay push retry --force %.10s",
+		   refusal->run->uri_key);
+}
+
+static void why_refused(const struct refusal *refusal, const struct task_outcome *outcome,
+			struct err *why)
+{
+	const struct ref_failure *example = &outcome->failures.items[0];
+	const struct ref_result *result = result_of(refusal, example->ref);
+
+	if (result && result->is_held) {
+		why_held(refusal, why);
+		return;
+	}
+	err_set(why, ERR_CONFLICT, "pushing %s to %s: %s was refused: %.200s",
+		refusal->group->project, refusal->run->uri, example->ref, example->text);
+	if (result && result->status == REF_REJECTED_NONFASTFORWARD &&
+	    !result->needs_force)
+		err_remedy(why,
+			   "the destination refuses it, as receive.denyNonFastForwards "
+			   "or a right there says: change that there, then retry the "
+			   "task, or discard it");
+	else if (result && result->needs_force)
+		err_remedy(
+			why,
+			"if what is there may be overwritten, put a \"+\" before that "
+			"spec in push of the remote, or set "
+			"gerrit.defaultForceUpdate; then retry the task, or discard it");
+	else
+		err_remedy(why,
+			   "see why the destination refuses it; then retry the task, "
+			   "or discard it");
+}
+
+static int give_up_refs(struct push_run *run, const struct refusal *refusal,
+			const struct claimed_task *task, struct task_outcome *outcome,
+			struct err *err)
+{
+	struct task_store *tasks = run->push->options.tasks;
+	struct err why;
+
+	why_refused(refusal, outcome, &why);
+	report_gave_up(refusal->group, run->uri, &why);
+	note_letter(run, task);
+	if (outcome->fate == TASK_SPLIT
+		    ? push_settle_split_task(run, task, outcome, &why, err) != 0
+		    : task_store_fail(tasks, task, &why, &outcome->failures, err) != 0)
+		return -1;
+	return task_is_all(&task->task) ? task_store_drop_letters(tasks, &task->task,
+								  &outcome->failures, err)
+					: 0;
+}
+
+static int move_on(struct push_run *run, const struct refusal *refusal,
+		   const struct claimed_task *task, struct task_outcome *outcome,
+		   struct err *err)
+{
+	struct task_store *store = run->push->options.tasks;
+
+	switch (outcome->fate) {
+	case TASK_DONE:
+		return task_store_done(store, task, err);
+	case TASK_AGAIN:
+		return task_store_give_back(store, task, err);
+	case TASK_FEWER:
+		return task_store_shrink(store, task, &outcome->left, err);
+	case TASK_FAILED:
+	case TASK_SPLIT:
+		return give_up_refs(run, refusal, task, outcome, err);
+	}
+	return 0;
+}
+
+static void why_again(const struct push_run *run, const struct push_group *group,
+		      const struct results_sum *sum, struct err *why)
+{
+	const struct ref_result *example = sum->example;
+
+	err_set(why, ERR_CONFLICT, "pushing %s to %s: %zu ref%s not taken, as %s: %.200s",
+		group->project, run->uri, sum->again, sum->again == 1 ? "" : "s",
+		example->ref,
+		example->text ? example->text : ref_status_name(example->status));
+	if (sum->locked > 0)
+		err_remedy(why,
+			   "if no git works there any more, remove the file %s.lock "
+			   "in that repository",
+			   example->dst);
+}
+
+static void settle_tasks(struct push_run *run, const struct refusal *refusal,
+			 const struct judge *judge)
+{
+	const struct push_group *group = refusal->group;
+	struct err err;
+
+	for (size_t i = 0; i < group->tasks.count && keeps_lease(run); i++) {
+		const struct claimed_task *task = group->tasks.items[i];
+		struct task_outcome outcome;
+		judge_task(judge, &task->task, &outcome);
+		if (move_on(run, refusal, task, &outcome, &err) != 0)
+			not_moved(run, task, &err);
+		task_outcome_clear(&outcome);
+	}
+}
+
+void push_settle_group(struct push_run *run, const struct push_group *group,
+		       const struct transfer_result *result)
+{
+	struct patience patience =
+		patience_left(run->settings, group->destination.remote, &run->state);
+	struct results_sum sum;
+	struct err err;
+
+	if (lease_check(run->lease, &err) != 0) {
+		run->is_stuck = true;
+		return;
+	}
+	if (has_request(run, REQUEST_FORCE))
+		uri_request_remove(run->push->options.tasks, run->uri_key, REQUEST_FORCE,
+				   ERR_IGNORED);
+	struct judge *judge = judge_new(&result->refs, patience);
+	settle_letters(run, group, judge);
+	settle_tasks(run, &(struct refusal){ run, group, result }, judge);
+	judge_free(judge);
+	results_sum(&result->refs, patience, &sum);
+	if (sum.again == 0)
+		return;
+	why_again(run, group, &sum, &err);
+	run->is_lock = sum.locked == sum.again;
+	fail_run(run, group, &err);
+}
+
+#define RETRY_LEAST_MS 1000
+
+static int64_t cap_of(int64_t retry_ms)
+{
+	return retry_ms > BACKOFF_CAP_MS ? retry_ms : BACKOFF_CAP_MS;
+}
+
+int64_t push_backoff_ms(int64_t retry_ms, uint64_t failures, unsigned roll)
+{
+	int64_t delay = retry_ms < RETRY_LEAST_MS ? RETRY_LEAST_MS : retry_ms;
+	int64_t cap = cap_of(retry_ms);
+
+	for (uint64_t i = 1; i < failures && delay < cap; i++)
+		delay *= 2;
+	if (delay > cap)
+		delay = cap;
+	return delay / 1000 * (800 + roll) + delay % 1000 * (800 + roll) / 1000;
+}
+
+int64_t retry_at_of(const struct push_settings *settings, const struct uri_state *state,
+		    int64_t now)
+{
+	const struct push_remote *remote =
+		state->remote ? push_remote_find(settings, state->remote) : NULL;
+	int64_t longest = push_backoff_ms(remote ? remote->retry_ms : 0, UINT64_MAX,
+					  BACKOFF_ROLLS - 1);
+
+	return state->retry_at - now <= longest ? state->retry_at : 0;
+}
+
+struct patience patience_left(const struct push_settings *settings,
+			      const struct push_remote *remote,
+			      const struct uri_state *state)
+{
+	bool locks_apart = settings->lock_max_retries >= 0;
+	uint64_t others = state->failures;
+
+	if (locks_apart)
+		others -= state->lock_failures < others ? state->lock_failures : others;
+	bool is_over = remote->max_retries > 0 && others >= remote->max_retries;
+	return (struct patience){
+		.is_over = is_over,
+		.is_over_for_locks =
+			locks_apart ? state->lock_failures >=
+					      (uint64_t)settings->lock_max_retries
+				    : is_over,
+	};
+}
+
+enum ref_fate { REF_GOOD, REF_AGAIN, REF_FINAL };
+
+static enum ref_fate fate_of(const struct ref_result *result, struct patience patience)
+{
+	if (result->status == REF_OK || result->status == REF_UP_TO_DATE ||
+	    result->status == REF_NON_EXISTING)
+		return REF_GOOD;
+	/* It is a person who has to do something. */
+	if (result->is_held)
+		return REF_FINAL;
+	/* What was not tried has not failed. */
+	if (result->status == REF_NOT_ATTEMPTED || result->is_transient)
+		return (result->is_lock ? patience.is_over_for_locks : patience.is_over)
+			       ? REF_FINAL
+			       : REF_AGAIN;
+	return REF_FINAL;
+}
+
+void results_sum(const ref_results *results, struct patience patience,
+		 struct results_sum *sum)
+{
+	*sum = (struct results_sum){ 0 };
+	for (size_t i = 0; i < results->count; i++) {
+		const struct ref_result *result = &results->items[i];
+		enum ref_fate fate = fate_of(result, patience);
+		sum->good += fate == REF_GOOD;
+		sum->final += fate == REF_FINAL;
+		sum->again += fate == REF_AGAIN;
+		sum->locked += fate == REF_AGAIN && result->is_lock;
+		if ((fate == REF_AGAIN && sum->again == 1) ||
+		    (fate == REF_FINAL && !sum->example))
+			sum->example = result;
+	}
+}
+
+struct judge {
+	const ref_results *results;
+	struct patience patience;
+	struct map by_ref; /* struct ref_result */
+};
+
+struct judge *judge_new(const ref_results *results, struct patience patience)
+{
+	struct judge *judge = xcalloc(1, sizeof(*judge));
+
+	judge->results = results;
+	judge->patience = patience;
+	for (size_t i = 0; i < results->count; i++)
+		map_put(&judge->by_ref, results->items[i].ref, &results->items[i]);
+	return judge;
+}
+
+void judge_free(struct judge *judge)
+{
+	map_clear(&judge->by_ref);
+	free(judge);
+}
+
+static void outcome_add_ref(const struct judge *judge, const struct ref_result *result,
+			    struct task_outcome *outcome)
+{
+	struct ref_failure failure;
+
+	switch (fate_of(result, judge->patience)) {
+	case REF_GOOD:
+		return;
+	case REF_AGAIN:
+		vec_add(&outcome->left, xstrdup(result->ref));
+		return;
+	case REF_FINAL:
+		failure.ref = xstrdup(result->ref);
+		failure.text = xasprintf("%s%s%s", ref_status_name(result->status),
+					 result->text ? ": " : "",
+					 result->text ? result->text : "");
+		vec_add(&outcome->failures, failure);
+	}
+}
+
+void judge_task(const struct judge *judge, const struct task *task,
+		struct task_outcome *outcome)
+{
+	*outcome = (struct task_outcome){ 0 };
+	if (task_is_all(task)) {
+		for (size_t i = 0; i < judge->results->count; i++)
+			outcome_add_ref(judge, &judge->results->items[i], outcome);
+	} else {
+		for (size_t i = 0; i < task->refs.count; i++) {
+			const struct ref_result *result =
+				map_get(&judge->by_ref, task->refs.items[i]);
+			if (result) /* else no spec maps it: there is nothing to do */
+				outcome_add_ref(judge, result, outcome);
+		}
+	}
+	if (outcome->failures.count > 0)
+		outcome->fate = outcome->left.count > 0 ? TASK_SPLIT : TASK_FAILED;
+	else if (outcome->left.count == 0)
+		outcome->fate = TASK_DONE;
+	else if (!task_is_all(task) && outcome->left.count == task->refs.count)
+		outcome->fate = TASK_AGAIN;
+	else
+		outcome->fate = TASK_FEWER;
+}
+
+void task_outcome_clear(struct task_outcome *outcome)
+{
+	ref_names_clear(&outcome->left);
+	ref_failures_clear(&outcome->failures);
+}
+
+int outcome_is_local(struct err *err, const char *repository)
+{
+	if (repository)
+		err_prefix(err, "local repository %s", repository);
+	else
+		err_prefix(err, "local repository");
+	return err_because(err, REASON_LOCAL_REPOSITORY);
+}
+
+bool is_host_failure(const struct err *why)
+{
+	return (why->class == ERR_NETWORK || why->class == ERR_TIMEOUT) &&
+	       why->reason != REASON_LOCAL_REPOSITORY;
+}
 
 typedef VEC(struct push_group) push_groups;
 

@@ -1,7 +1,178 @@
 #include "replicable/name.h"
 
+#include <fcntl.h>
+#include <limits.h>
+
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "git/fence.h"
+#include "git/repo.h"
+#include "replicable/kind_names.h"
+#include "replicable/locate.h"
+#include "replicable/take_away.h"
+
+/*
+ * From one kind to the next by the index over all names: a table has few kinds, and very
+ * many rows of each.
+ */
+
+void kind_names_clear(kind_names *kinds)
+{
+	for (size_t i = 0; i < kinds->count; i++)
+		free(kinds->items[i]);
+	vec_clear(kinds);
+}
+
+static int next_kind(struct store_tx *tx, const char *sql, const char *after, char **kind,
+		     struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx, sql, &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, after);
+	found = query_step(query, err);
+	if (found > 0)
+		*kind = query_copy_text(query, 0);
+	return found;
+}
+
+int kind_names_read(struct store_tx *tx, const char *next_sql, kind_names *kinds,
+		    struct err *err)
+{
+	const char *after = "";
+	char *kind;
+	int found;
+
+	while ((found = next_kind(tx, next_sql, after, &kind, err)) > 0) {
+		vec_add(kinds, kind);
+		after = kind;
+	}
+	return found;
+}
+
+/*
+ * The same rules as in discover.c, or a scan would find what a hook's hint cannot, and
+ * the other way round: no symbolic links, nothing inside a repository, nothing whose
+ * copy would lie inside another's copy, NAME.git before NAME.
+ */
+
+/* 1: *fd is open; 0: no directory of that name. */
+static int locate_open_part(int parent, const char *part, int *fd, struct err *err)
+{
+	*fd = openat(parent, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*fd >= 0)
+		return 1;
+	if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
+		return 0;
+	return err_errno(err, "cannot open directory %s", part);
+}
+
+static int locate_is_repository(int parent, const char *part, struct err *err)
+{
+	AUTO_CLOSE int fd = -1;
+	int found = locate_open_part(parent, part, &fd, err);
+
+	return found > 0 ? repo_look_at(fd) != REPO_NOTHING : found;
+}
+
+/* A copy of `a` would be a.git, and hold what lies in the folder a.git here. */
+static int locate_is_inside_copy(int parent, const char *part, struct err *err)
+{
+	char other[NAME_MAX + 1];
+	size_t len = strlen(part);
+
+	if (len <= 4 || !text_ends_with(part, ".git"))
+		return 0;
+	memcpy(other, part, len - 4);
+	other[len - 4] = '\0';
+	return locate_is_repository(parent, other, err);
+}
+
+/* Goes down into a folder: *fd is replaced. 0: no repository can stand there. */
+static int locate_enter_folder(int *fd, const char *part, struct err *err)
+{
+	int below = -1;
+	int hidden = locate_is_inside_copy(*fd, part, err);
+	int found = hidden == 0 ? locate_open_part(*fd, part, &below, err) : -hidden;
+
+	if (hidden > 0)
+		return 0;
+	if (found <= 0)
+		return found;
+	close(*fd);
+	*fd = below;
+	return repo_look_at(below) == REPO_NOTHING;
+}
+
+static int look_for(int parent, const char *last, const char *name, char **path,
+		    struct err *err)
+{
+	char usual[NAME_MAX + 1];
+	int found;
+
+	snprintf(usual, sizeof(usual), "%s.git", last);
+	found = locate_is_repository(parent, usual, err);
+	if (found > 0)
+		*path = xasprintf("%s.git", name);
+	if (found != 0)
+		return found;
+	found = locate_is_repository(parent, last, err);
+	if (found > 0)
+		*path = xstrdup(name);
+	return found;
+}
+
+int locate_repository(int root, const char *name, char **path, struct err *err)
+{
+	AUTO_CLOSE int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const char *part = name, *slash;
+	char text[NAME_MAX + 1];
+
+	*path = NULL;
+	if (fd < 0)
+		return err_errno(err, "cannot open the directory of repositories");
+	for (; (slash = strchr(part, '/')) != NULL; part = slash + 1) {
+		snprintf(text, sizeof(text), "%.*s", (int)(slash - part), part);
+		int found = locate_enter_folder(&fd, text, err);
+		if (found <= 0)
+			return found;
+	}
+	return look_for(fd, part, name, path, err);
+}
+
+/* The job of such a lease is the repository's name. */
+static int take_away_raise_fence(const struct take_away *what,
+				 const struct lease_holder *holder, struct err *err)
+{
+	char key[LEASE_KEY_SIZE];
+	AUTO_FREE char *below = name_to_path(holder->job);
+	AUTO_FREE char *path = xasprintf("%s/%s", what->repositories, below);
+	AUTO_CLOSE int copy = -1;
+
+	lease_key_for(KIND_REPOSITORY, replicable_id(KIND_REPOSITORY, holder->job), key);
+	if (strcmp(key, what->key) != 0)
+		return 0;
+	copy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return copy < 0 ? 0 : fence_raise(copy, what->fence + 1, err);
+}
+
+int lease_take_away(struct lease_manager *leases, const struct take_away *what,
+		    struct err *err)
+{
+	struct lease_holder holder;
+
+	if (lease_inspect(leases, what->key, &holder, err) != 0 ||
+	    lease_force_release(leases, what->key, what->fence, what->actor, what->reason,
+				err) != 0)
+		return -1;
+	if (take_away_raise_fence(what, &holder, err) != 0)
+		return err_prefix(err, "the lease is released, but its holder may "
+				       "publish once more");
+	return 0;
+}
 
 static int name_refuse(const char *why, struct err *err)
 {

@@ -5,7 +5,7 @@
 #define REPLICABLE_NAME_H
 
 #include "base/base.h"
-#include "base/path.h"
+#include "base/file.h"
 
 /* The kind of a repository, as it stands in rows, leases, metrics and logs. */
 #define KIND_REPOSITORY "repository"

@@ -1,8 +1,715 @@
 #include "replicable/registry.h"
 
 #include "base/clock.h"
+#include "replicable/lfs_rows.h"
+#include "replicable/name.h"
 #include "replicable/registry_row.h"
 #include "store/site_value.h"
+
+void registry_row_clear(struct registry_row *row)
+{
+	free(row->kind);
+	free(row->name);
+	free(row->checksum);
+	free(row->primary_checksum);
+	free(row->held_reason);
+	free(row->failure_class);
+	free(row->failure);
+	free(row->remedy);
+	*row = (struct registry_row){ 0 };
+}
+
+void registry_rows_clear(registry_rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		registry_row_clear(&rows->items[i]);
+	vec_clear(rows);
+}
+
+void stored_row_clear(struct stored_row *stored)
+{
+	registry_row_clear(&stored->row);
+	*stored = (struct stored_row){ 0 };
+}
+
+void registry_shift_clear(struct registry_shift *shift)
+{
+	free(shift->kind);
+	*shift = (struct registry_shift){ 0 };
+}
+
+void registry_set_text(char **text, const char *value)
+{
+	char *copy = value ? xstrdup(value) : NULL;
+
+	free(*text);
+	*text = copy;
+}
+
+unsigned stored_row_wishes(const struct stored_row *stored)
+{
+	return (stored->wishes | stored->wishes >> WISHES_LATER_SHIFT) & WISHES_ALL;
+}
+
+static void tally_add(struct registry_tally *tally, const struct stored_row *stored,
+		      int64_t by)
+{
+	const struct registry_row *row = &stored->row;
+	int64_t bytes = by * replicable_counted_size(row->size);
+	bool is_to_come = row->state != REGISTRY_SYNCED && !row->is_gone;
+
+	tally->all += by;
+	tally->states[row->state] += by;
+	tally->verification[row->verification] += by;
+	tally->held += row->held_reason ? by : 0;
+	tally->gone += row->is_gone ? by : 0;
+	tally->proved += row->is_proved && row->state == REGISTRY_SYNCED ? by : 0;
+	tally->bytes += bytes;
+	tally->bytes_to_come += is_to_come ? bytes : 0;
+}
+
+static void tally_add_tally(struct registry_tally *tally,
+			    const struct registry_tally *other, int64_t by)
+{
+	tally->all += by * other->all;
+	tally->held += by * other->held;
+	tally->gone += by * other->gone;
+	tally->proved += by * other->proved;
+	tally->bytes += by * other->bytes;
+	tally->bytes_to_come += by * other->bytes_to_come;
+	for (size_t i = 0; i < REGISTRY_STATES; i++)
+		tally->states[i] += by * other->states[i];
+	for (size_t i = 0; i < VERIFICATION_STATES; i++)
+		tally->verification[i] += by * other->verification[i];
+}
+
+static int apply_one(struct store_tx *tx, const char *kind, const char *what, int64_t by,
+		     struct err *err)
+{
+	return by == 0 ? 0 : counter_add(tx, kind, what, by, err);
+}
+
+static int apply_states(struct store_tx *tx, const char *kind, const char *what,
+			const int64_t *by, size_t count, struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "%s.%zu", what, i);
+		if (apply_one(tx, kind, name, by[i], err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int apply_tally(struct store_tx *tx, const char *kind,
+		       const struct registry_tally *by, struct err *err)
+{
+	if (apply_one(tx, kind, "all", by->all, err) != 0 ||
+	    apply_one(tx, kind, "held", by->held, err) != 0 ||
+	    apply_one(tx, kind, "gone", by->gone, err) != 0 ||
+	    apply_one(tx, kind, "proved", by->proved, err) != 0 ||
+	    apply_one(tx, kind, "bytes", by->bytes, err) != 0 ||
+	    apply_one(tx, kind, "bytes_to_come", by->bytes_to_come, err) != 0 ||
+	    apply_states(tx, kind, "state", by->states, REGISTRY_STATES, err) != 0)
+		return -1;
+	return apply_states(tx, kind, "verification", by->verification,
+			    VERIFICATION_STATES, err);
+}
+
+int registry_shift_apply(struct store_tx *tx, struct registry_shift *shift,
+			 struct err *err)
+{
+	if (!shift->kind)
+		return 0;
+	if (apply_tally(tx, shift->kind, &shift->tally, err) != 0)
+		return -1;
+	shift->tally = (struct registry_tally){ 0 };
+	return 0;
+}
+
+static int shift_of(struct store_tx *tx, struct registry_shift *shift, const char *kind,
+		    struct err *err)
+{
+	if (shift->kind && strcmp(shift->kind, kind) == 0)
+		return 0;
+	if (registry_shift_apply(tx, shift, err) != 0)
+		return -1;
+	registry_set_text(&shift->kind, kind);
+	return 0;
+}
+
+/* A newer program, or a damaged file, may have left numbers that are no states. */
+static unsigned state_of(struct query *query, int column, unsigned count)
+{
+	int64_t value = query_int(query, column);
+
+	return value >= 0 && value < (int64_t)count ? (unsigned)value : 0;
+}
+
+static void registry_row_read_columns(struct query *query, struct registry_row *row)
+{
+	const char *timeline = query_text(query, 5);
+
+	*row = (struct registry_row){
+		.id = (uint64_t)query_int(query, 0),
+		.kind = query_copy_text(query, 1),
+		.name = query_copy_text(query, 2),
+		.state = state_of(query, 3, REGISTRY_STATES),
+		.verification = state_of(query, 4, VERIFICATION_STATES),
+		.generation_wanted = (uint64_t)query_int(query, 6),
+		.generation = (uint64_t)query_int(query, 7),
+		.checksum = query_copy_text(query, 8),
+		.primary_checksum = query_copy_text(query, 9),
+		.retry_count = query_int(query, 10),
+		.retry_at = query_int(query, 11),
+		.due_at = query_int(query, 12),
+		.verification_retry_count = query_int(query, 13),
+		.verification_due_at = query_int(query, 14),
+		.last_attempt_at = query_int(query, 15),
+		.last_success_at = query_int(query, 16),
+		.verified_at = query_int(query, 17),
+		.behind_since = query_int(query, 18),
+		.is_gone = query_int(query, 20) != 0,
+		.held_reason = query_copy_text(query, 22),
+		.failure_class = query_copy_text(query, 23),
+		.failure = query_copy_text(query, 24),
+		.remedy = query_copy_text(query, 25),
+		.size = (uint64_t)query_int(query, 26),
+		.failure_reason = err_reason_of_name(query_text(query, 27)),
+		.is_proved = query_int(query, 28) != 0,
+	};
+	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline ? timeline : "");
+}
+
+void stored_row_read(struct query *query, struct stored_row *stored)
+{
+	*stored = (struct stored_row){
+		.asked_at = query_int(query, 19),
+		.wishes = (unsigned)query_int(query, 21),
+	};
+	registry_row_read_columns(query, &stored->row);
+	stored->row.wishes = stored_row_wishes(stored);
+	tally_add(&stored->before, stored, 1);
+}
+
+int stored_row_load(struct store_tx *tx, uint64_t id, struct stored_row *stored,
+		    struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	*stored = (struct stored_row){ 0 };
+	if (query_open(tx, "SELECT " STORED_ROW_COLUMNS " FROM registry WHERE id = ?1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, (int64_t)id);
+	found = query_step(query, err);
+	if (found > 0)
+		stored_row_read(query, stored);
+	return found;
+}
+
+static void registry_row_bind_time(struct query *query, int at, int64_t time)
+{
+	if (time == 0)
+		query_bind_null(query, at);
+	else
+		query_bind_int(query, at, time);
+}
+
+static const char save_sql[] =
+	"UPDATE registry SET state = ?2, verification_state = ?3, timeline = ?4,"
+	" generation_wanted = ?5, generation = ?6, checksum = ?7, primary_checksum = ?8,"
+	" retry_count = ?9, retry_at = ?10, due_at = ?11, verification_retry_count = ?12,"
+	" verification_due_at = ?13, last_attempt_at = ?14, last_success_at = ?15,"
+	" verified_at = ?16, behind_since = ?17, asked_at = ?18, gone = ?19,"
+	" wishes = ?20, held_reason = ?21, failure_class = ?22, failure = ?23,"
+	" remedy = ?24, size = ?25, failure_reason = ?26, proved = ?27 WHERE id = ?1";
+
+static void registry_row_bind_columns(struct query *query,
+				      const struct stored_row *stored)
+{
+	const struct registry_row *row = &stored->row;
+
+	query_bind_int(query, 1, (int64_t)row->id);
+	query_bind_int(query, 2, row->state);
+	query_bind_int(query, 3, row->verification);
+	query_bind_text(query, 4, *row->timeline ? row->timeline : NULL);
+	query_bind_int(query, 5, (int64_t)row->generation_wanted);
+	query_bind_int(query, 6, (int64_t)row->generation);
+	query_bind_text(query, 7, row->checksum);
+	query_bind_text(query, 8, row->primary_checksum);
+	query_bind_int(query, 9, row->retry_count);
+	registry_row_bind_time(query, 10, row->retry_at);
+	registry_row_bind_time(query, 11, row->due_at);
+	query_bind_int(query, 12, row->verification_retry_count);
+	registry_row_bind_time(query, 13, row->verification_due_at);
+	registry_row_bind_time(query, 14, row->last_attempt_at);
+	registry_row_bind_time(query, 15, row->last_success_at);
+	registry_row_bind_time(query, 16, row->verified_at);
+	registry_row_bind_time(query, 17, row->behind_since);
+	registry_row_bind_time(query, 18, stored->asked_at);
+	query_bind_int(query, 19, row->is_gone);
+	query_bind_int(query, 20, stored->wishes);
+	query_bind_text(query, 21, row->held_reason);
+	query_bind_text(query, 22, row->failure_class);
+	query_bind_text(query, 23, row->failure);
+	query_bind_text(query, 24, row->remedy);
+	query_bind_int(query, 25, (int64_t)row->size);
+	query_bind_text(query, 26, err_reason_name(row->failure_reason));
+	query_bind_int(query, 27, row->is_proved);
+}
+
+static int shift_by(struct store_tx *tx, struct registry_shift *shift,
+		    const struct stored_row *stored, struct err *err)
+{
+	if (shift_of(tx, shift, stored->row.kind, err) != 0)
+		return -1;
+	tally_add_tally(&shift->tally, &stored->before, -1);
+	tally_add(&shift->tally, stored, 1);
+	return 0;
+}
+
+int stored_row_save(struct store_tx *tx, const struct stored_row *stored,
+		    struct registry_shift *shift, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, save_sql, &query, err) != 0)
+		return -1;
+	registry_row_bind_columns(query, stored);
+	if (query_run(query, NULL, err) != 0)
+		return -1;
+	return shift_by(tx, shift, stored, err);
+}
+
+int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
+			  struct registry_shift *shift, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	const struct registry_row *row = &stored->row;
+	bool is_check = row->state == REGISTRY_SYNCED;
+
+	if (query_open(tx,
+		       is_check ? "UPDATE registry SET verification_state = ?2,"
+				  " verification_due_at = ?3 WHERE id = ?1"
+				: "UPDATE registry SET state = ?2, due_at = ?3,"
+				  " last_attempt_at = ?4, wishes = ?5 WHERE id = ?1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, (int64_t)row->id);
+	query_bind_int(query, 2,
+		       is_check ? (int64_t)row->verification : (int64_t)row->state);
+	registry_row_bind_time(query, 3,
+			       is_check ? row->verification_due_at : row->due_at);
+	if (!is_check) {
+		registry_row_bind_time(query, 4, row->last_attempt_at);
+		query_bind_int(query, 5, stored->wishes);
+	}
+	if (query_run(query, NULL, err) != 0)
+		return -1;
+	return shift_by(tx, shift, stored, err);
+}
+
+int stored_row_add(struct store_tx *tx, const char *kind, const char *name,
+		   uint64_t generation_wanted, struct registry_shift *shift,
+		   struct err *err)
+{
+	static const struct stored_row added = { .row.verification =
+							 VERIFICATION_DISABLED };
+	AUTO_QUERY struct query *query = NULL;
+	int64_t changed = 0;
+
+	if (query_open(tx,
+		       "INSERT INTO registry (id, kind, name, state, verification_state,"
+		       " generation_wanted, due_at, created_at)"
+		       " VALUES (?1, ?2, ?3, 0, 4, ?4, ?5, ?5)"
+		       " ON CONFLICT (kind, name) DO NOTHING",
+		       &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, (int64_t)replicable_id(kind, name));
+	query_bind_text(query, 2, kind);
+	query_bind_text(query, 3, name);
+	query_bind_int(query, 4, (int64_t)generation_wanted);
+	query_bind_int(query, 5, clock_wall_ms());
+	if (query_run(query, &changed, err) != 0)
+		return err_prefix(err, "%s", name);
+	if (changed == 0)
+		return 1;
+	if (shift_of(tx, shift, kind, err) != 0)
+		return -1;
+	tally_add(&shift->tally, &added, 1);
+	return 0;
+}
+
+int stored_row_remove(struct store_tx *tx, const struct stored_row *stored,
+		      struct registry_shift *shift, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, "DELETE FROM registry WHERE id = ?1", &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, (int64_t)stored->row.id);
+	if (query_run(query, NULL, err) != 0 ||
+	    (strcmp(stored->row.kind, KIND_REPOSITORY) == 0 &&
+	     lfs_rows_forget(tx, stored->row.id, err) != 0))
+		return -1;
+	if (shift_of(tx, shift, stored->row.kind, err) != 0)
+		return -1;
+	tally_add_tally(&shift->tally, &stored->before, -1);
+	return 0;
+}
+
+#define PAGE 500
+
+static void take_row(struct query *query, struct registry_row *row)
+{
+	struct stored_row stored;
+
+	stored_row_read(query, &stored);
+	*row = stored.row;
+}
+
+int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
+		    struct registry_row *row, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	*row = (struct registry_row){ 0 };
+	if (query_open(tx,
+		       "SELECT " STORED_ROW_COLUMNS
+		       " FROM registry WHERE kind = ?1 AND name = ?2",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, kind);
+	query_bind_text(query, 2, name);
+	found = query_step(query, err);
+	if (found > 0)
+		take_row(query, row);
+	return found;
+}
+
+struct reading {
+	const char *kind, *name;
+	struct registry_row *row;
+};
+
+static int registry_read_row(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct reading *reading = arg;
+	int found;
+
+	registry_row_clear(reading->row); /* of a run before */
+	found = registry_get_in(tx, reading->kind, reading->name, reading->row, err);
+	if (found == 0 && strcmp(reading->kind, KIND_REPOSITORY) == 0)
+		return err_set(err, ERR_MISSING,
+			       "%s: the registry has no such repository", reading->name);
+	if (found == 0)
+		return err_set(err, ERR_MISSING,
+			       "%s: the registry has no blob of kind %s "
+			       "with this id",
+			       reading->name, reading->kind);
+	return found > 0 ? 0 : -1;
+}
+
+int registry_get(struct store *store, const char *kind, const char *name,
+		 struct registry_row *row, struct err *err)
+{
+	struct reading reading = { kind, name, row };
+
+	*row = (struct registry_row){ 0 };
+	return store_read(store, registry_read_row, &reading, err);
+}
+
+/* `kind = 'repository'` is there for its index. */
+int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
+		     struct registry_row *twin, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	*twin = (struct registry_row){ 0 };
+	if (strcmp(row->kind, KIND_REPOSITORY) != 0 || !row->timeline[0])
+		return 0;
+	if (query_open(tx,
+		       "SELECT " STORED_ROW_COLUMNS
+		       " FROM registry WHERE kind = 'repository' AND timeline = ?1"
+		       " AND id <> ?2 ORDER BY gone, last_success_at DESC LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, row->timeline);
+	query_bind_int(query, 2, (int64_t)row->id);
+	found = query_step(query, err);
+	if (found > 0)
+		take_row(query, twin);
+	return found;
+}
+
+int registry_was_renamed_in(struct store_tx *tx, const struct registry_row *row,
+			    struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row twin = { 0 };
+	int found = row->is_gone ? registry_twin_in(tx, row, &twin, err) : 0;
+
+	return found > 0 ? !twin.is_gone : found;
+}
+
+/* With the words of the index registry_odd, so that it is used: what a person looks for
+ * is rare among very many. */
+#define ODD " AND (held_reason IS NOT NULL OR gone <> 0 OR state > 2)"
+
+static void list_sql(const struct registry_filter *filter, struct str *sql)
+{
+	bool is_odd =
+		filter->held_only || filter->gone_only || filter->state > REGISTRY_SYNCED;
+
+	str_add(sql, "SELECT " STORED_ROW_COLUMNS
+		     " FROM registry WHERE kind = ?1 AND name > ?2");
+	if (is_odd)
+		str_add(sql, ODD);
+	if (filter->held_only)
+		str_add(sql, " AND held_reason IS NOT NULL");
+	if (filter->gone_only)
+		str_add(sql, " AND gone <> 0");
+	if (filter->state != REGISTRY_ANY)
+		str_add(sql, " AND state = ?4");
+	str_add(sql, " ORDER BY name LIMIT ?3");
+}
+
+int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
+		     registry_rows *rows, struct err *err)
+{
+	AUTO_STR struct str sql = STR_INIT;
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	list_sql(filter, &sql);
+	if (query_open(tx, sql.data, &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, filter->kind);
+	query_bind_text(query, 2, filter->after ? filter->after : "");
+	query_bind_int(query, 3, (int64_t)filter->limit);
+	if (filter->state != REGISTRY_ANY)
+		query_bind_int(query, 4, filter->state);
+	while ((found = query_step(query, err)) > 0) {
+		struct registry_row row;
+		take_row(query, &row);
+		vec_add(rows, row);
+	}
+	return found;
+}
+
+static int visit_rows(struct store_tx *tx, const registry_rows *rows,
+		      registry_visit visit, void *arg, struct err *err)
+{
+	int result = 0;
+
+	for (size_t i = 0; i < rows->count && result == 0; i++)
+		result = visit(tx, &rows->items[i], arg, err);
+	return result;
+}
+
+int registry_each_in(struct store_tx *tx, const struct registry_filter *filter,
+		     registry_visit visit, void *arg, struct err *err)
+{
+	AUTO_FREE char *after = filter->after ? xstrdup(filter->after) : NULL;
+	size_t count = PAGE;
+
+	while (count == PAGE) {
+		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+		struct registry_filter page = *filter;
+		page.after = after;
+		page.limit = PAGE;
+		if (registry_list_in(tx, &page, &rows, err) != 0)
+			return -1;
+		int result = visit_rows(tx, &rows, visit, arg, err);
+		if (result != 0)
+			return result;
+		count = rows.count;
+		free(TAKE(after));
+		if (count > 0)
+			after = TAKE(rows.items[count - 1].name);
+	}
+	return 0;
+}
+
+struct listing {
+	const struct registry_filter *filter;
+	registry_rows *rows;
+	size_t before;
+};
+
+static int list_rows(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct listing *listing = arg;
+
+	while (listing->rows->count > listing->before) /* of a run before */
+		registry_row_clear(&listing->rows->items[--listing->rows->count]);
+	return registry_list_in(tx, listing->filter, listing->rows, err);
+}
+
+int registry_list(struct store *store, const struct registry_filter *filter,
+		  registry_rows *rows, struct err *err)
+{
+	struct listing listing = { filter, rows, rows->count };
+
+	return store_read(store, list_rows, &listing, err);
+}
+
+struct counting {
+	const char *kind;
+	struct registry_counts *counts;
+};
+
+static int count_states(struct store_tx *tx, const char *kind, const char *what,
+			int64_t *counts, size_t count, struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "%s.%zu", what, i);
+		if (counter_get(tx, kind, name, &counts[i], err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_behind(struct store_tx *tx, const char *kind, int64_t *since,
+		       struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT behind_since FROM registry"
+		       " WHERE behind_since IS NOT NULL AND kind = ?1"
+		       " ORDER BY behind_since LIMIT 1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, kind);
+	found = query_step(query, err);
+	*since = found > 0 ? query_int(query, 0) : 0;
+	return found < 0 ? -1 : 0;
+}
+
+static int read_counts(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct counting *counting = arg;
+	struct registry_counts *counts = counting->counts;
+
+	if (counter_get(tx, counting->kind, "all", &counts->all, err) != 0 ||
+	    counter_get(tx, counting->kind, "held", &counts->held, err) != 0 ||
+	    counter_get(tx, counting->kind, "gone", &counts->gone, err) != 0 ||
+	    counter_get(tx, counting->kind, "proved", &counts->proved, err) != 0 ||
+	    counter_get(tx, counting->kind, "bytes", &counts->bytes, err) != 0 ||
+	    counter_get(tx, counting->kind, "bytes_to_come", &counts->bytes_to_come,
+			err) != 0 ||
+	    count_states(tx, counting->kind, "state", counts->states, REGISTRY_STATES,
+			 err) != 0 ||
+	    count_states(tx, counting->kind, "verification", counts->verification,
+			 VERIFICATION_STATES, err) != 0)
+		return -1;
+	return read_behind(tx, counting->kind, &counts->behind_since, err);
+}
+
+int registry_counts(struct store *store, const char *kind, struct registry_counts *counts,
+		    struct err *err)
+{
+	struct counting counting = { kind, counts };
+
+	*counts = (struct registry_counts){ 0 };
+	return store_read(store, read_counts, &counting, err);
+}
+
+int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err)
+{
+	return kind_names_read(
+		tx, "SELECT kind FROM registry WHERE kind > ?1 ORDER BY kind LIMIT 1",
+		kinds, err);
+}
+
+int registry_count(struct store *store, const char *kind, int64_t counts[REGISTRY_STATES],
+		   struct err *err)
+{
+	struct registry_counts all;
+
+	if (registry_counts(store, kind, &all, err) != 0)
+		return -1;
+	memcpy(counts, all.states, sizeof(all.states));
+	return 0;
+}
+
+struct never_copied {
+	const char *kind;
+	int64_t count;
+};
+
+#define NEVER_SQL(where)                                                                 \
+	"SELECT COUNT(*) FROM registry WHERE due_at IS NOT NULL AND due_at > 0"          \
+	" AND " where " AND last_success_at IS NULL AND gone = 0"                        \
+	" AND state IN (0, 1, 3) AND held_reason IS NULL AND kind = ?1"
+
+/* Each by its own index, or all rows would be read: what is to be copied is due. */
+static const char *const never_sql[] = {
+	NEVER_SQL("last_attempt_at IS NULL"),
+	NEVER_SQL("last_attempt_at IS NOT NULL AND state = 0"),
+	NEVER_SQL("last_attempt_at IS NOT NULL AND state <> 0"),
+};
+
+static int count_by(struct store_tx *tx, const char *sql, struct never_copied *asked,
+		    struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx, sql, &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, asked->kind);
+	found = query_step(query, err);
+	asked->count += found > 0 ? query_int(query, 0) : 0;
+	return found < 0 ? -1 : 0;
+}
+
+static int count_never_copied(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct never_copied *asked = arg;
+
+	asked->count = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(never_sql); i++)
+		if (count_by(tx, never_sql[i], asked, err) != 0)
+			return -1;
+	return 0;
+}
+
+int registry_never_copied(struct store *store, const char *kind, int64_t *count,
+			  struct err *err)
+{
+	struct never_copied asked = { .kind = kind };
+
+	if (store_read(store, count_never_copied, &asked, err) != 0)
+		return -1;
+	*count = asked.count;
+	return 0;
+}
+
+int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
+			struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	const unsigned recheck = REGISTRY_WISH_RECHECK;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT count(*) FROM registry WHERE kind = ?1"
+		       " AND generation > 0 AND gone = 0 AND wishes & ?2 = 0",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, kind);
+	query_bind_int(query, 2, recheck | recheck << WISHES_LATER_SHIFT);
+	found = query_step(query, err);
+	*count = found > 0 ? query_int(query, 0) : 0;
+	return found < 0 ? -1 : 0;
+}
 
 /* In counters, of a kind. */
 #define ORDERED "ordered_removals"

@@ -1,5 +1,5 @@
 /*
- * What an event does to a row in memory. Internal to the registry; registry_move.c reads
+ * What an event does to a row in memory. Internal to the registry; registry_claim.c reads
  * and writes the rows around it.
  */
 #ifndef REPLICABLE_REGISTRY_EVENTS_H

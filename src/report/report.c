@@ -8,7 +8,6 @@
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "report/report_blobs.h"
-#include "report/report_lfs.h"
 #include "report/report_push.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
@@ -140,7 +139,7 @@ static int report_read_primary(struct store_tx *tx, void *arg, struct err *err)
 
 	if (origin_count(tx, KIND_REPOSITORY, &counts, err) != 0 ||
 	    event_log_ends(tx, &ends, err) != 0 ||
-	    scan_record_read(tx, &report->scan, err) != 0)
+	    scan_record_read(tx, KIND_REPOSITORY, &report->scan, err) != 0)
 		return -1;
 	report->repositories.all = counts.all;
 	memcpy(report->repositories.verification, counts.verification,

@@ -1,7 +1,6 @@
 #include "base/clock.h"
 #include "replicable/name.h"
 #include "report/report_blobs.h"
-#include "report/report_lfs.h"
 #include "report/report_push.h"
 
 static json_t *states_json(const struct registry_counts *counts,

@@ -4,7 +4,6 @@
  */
 #include "base/clock.h"
 #include "report/report_blobs.h"
-#include "report/report_lfs.h"
 #include "report/report_push.h"
 
 #define SKEW_SAID_MS 1000

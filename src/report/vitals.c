@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "change/hook_socket.h"
+#include "replicable/name.h"
 #include "store/data_lock.h"
 #include "store/site_value.h"
 
@@ -207,15 +208,14 @@ static void look_at_scans(const struct vitals_parts *parts, struct vital_signs *
 	struct watch_state state;
 
 	signs->scan_left_ms = INT64_MAX;
-	watch_look(parts->watch, &state);
+	watch_look(parts->watch, KIND_REPOSITORY, &state);
 	vitals_add_scan(state.has_scanned, state.scanned_boot,
 			scan_bound(state.interval_ms, state.took_ms), signs);
 	for (size_t i = 0; parts->blob_watch && i < parts->kinds->items.count; i++) {
-		struct blob_watch_state blobs;
-		if (blob_watch_look(parts->blob_watch, parts->kinds->items.items[i].type,
-				    &blobs))
-			vitals_add_scan(blobs.has_scanned, blobs.scanned_boot,
-					scan_bound(blobs.interval_ms, blobs.took_ms),
+		if (watch_look(parts->blob_watch, parts->kinds->items.items[i].type,
+			       &state))
+			vitals_add_scan(state.has_scanned, state.scanned_boot,
+					scan_bound(state.interval_ms, state.took_ms),
 					signs);
 	}
 }

@@ -11,7 +11,6 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "blob/kinds.h"
-#include "change/blob_watch.h"
 #include "change/watch.h"
 #include "pull/pull.h"
 #include "report/followers.h"
@@ -48,7 +47,7 @@ struct vitals;
 struct vitals_parts {
 	struct pull *pull;
 	struct watch *watch;
-	struct blob_watch *blob_watch;
+	struct watch *blob_watch;
 	const struct blob_kinds *kinds;
 	struct followers *followers;
 };

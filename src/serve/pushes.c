@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/pace.h"
 #include "serve/find.h"
-#include "serve/receive_depth.h"
+#include "serve/receive_git.h"
 #include "serve/receive_pack.h"
 #include "serve/slots.h"
 

@@ -6,7 +6,7 @@
 #ifndef SERVE_PUSHES_H
 #define SERVE_PUSHES_H
 
-#include "serve/receive_outcome.h"
+#include "serve/receive_pack.h"
 #include "serve/serve.h"
 
 struct pushes;

@@ -26,11 +26,426 @@
  */
 #include "serve/receive_pack.h"
 
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+
 #include "base/clock.h"
-#include "serve/receive_change.h"
-#include "serve/receive_commands.h"
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "git/lock_owner.h"
+#include "git/pkt_line.h"
+#include "git/state.h"
 #include "serve/receive_git.h"
-#include "serve/receive_report.h"
+
+struct receive_change {
+	const char *path; /* of the repository, for messages; borrowed as all of these */
+	int dir;          /* ... its directory */
+	int (*recorded)(void *arg, struct err *err); /* called once, if there was one */
+	void *arg;
+	struct receive_sync names;
+	struct lock_owner writer;
+	int64_t beat_at;  /* boot ms of the next sign of life; 0: not announced */
+	bool is_possible; /* git was given commands */
+	bool is_settled;  /* its end was told */
+	bool is_recorded; /* ... and `recorded` did not fail */
+};
+
+/* What a repository shows to who is about to push: refs and capabilities. */
+
+enum {
+	ADVERTISE_MAX = 64 << 20,
+	ADVERTISE_MS = 10 * 60 * 1000,
+};
+
+static const char service[] = "001f# service=git-receive-pack\n0000";
+
+static int receive_advertise_run_git(const struct receive_pack_request *request,
+				     const struct repo *repo, const struct git_work *work,
+				     struct str *out, struct err *err)
+{
+	const char *const args[] = { "receive-pack", "--http-backend-info-refs", ".",
+				     NULL };
+	struct receive_call call;
+	int result;
+
+	receive_call_init(&call, request, repo, work, args);
+	call.call.output = out;
+	call.call.output_limit = ADVERTISE_MAX;
+	result = git_run(&call.call, err);
+	receive_call_clear(&call);
+	return result;
+}
+
+int receive_pack_advertise(const struct receive_pack_request *request, struct str *out,
+			   struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	struct git_work work = receive_git_work(request);
+	size_t before = out->len;
+
+	if (work.until == 0)
+		work.until = clock_boot_ms() + ADVERTISE_MS;
+	if (receive_git_open(request, &work, &repo, err) != 0)
+		return -1;
+	str_add(out, service);
+	if (receive_advertise_run_git(request, &repo, &work, out, err) == 0)
+		return 0;
+	str_truncate(out, before);
+	return -1;
+}
+
+/*
+ * With side-band the report is a stream of pkt-lines in packets of band 1, which are cut
+ * anywhere; without, its lines are the packets. A line never begins with the byte of a
+ * band.
+ */
+
+enum { BAND_REPORT = 1, BAND_PROGRESS, BAND_ERROR };
+
+void receive_outcome_clear(struct receive_outcome_reader *reader)
+{
+	str_clear(&reader->packets);
+	str_clear(&reader->lines);
+}
+
+static bool receive_outcome_begins_with(const char *line, size_t len, const char *word)
+{
+	return len > strlen(word) && memcmp(line, word, strlen(word)) == 0;
+}
+
+/* Options of a ref follow its line. */
+static void receive_outcome_take_line(struct receive_outcome_reader *reader,
+				      const char *line, size_t len)
+{
+	reader->outcome.taken += receive_outcome_begins_with(line, len, "ok ");
+	reader->outcome.refused += receive_outcome_begins_with(line, len, "ng ");
+}
+
+static void receive_outcome_end_reading(struct receive_outcome_reader *reader,
+					bool is_known)
+{
+	reader->is_over = true;
+	reader->outcome.is_known = is_known;
+}
+
+/* Whether more bytes can make a packet of these. */
+static bool is_cut(enum pkt pkt, size_t left)
+{
+	return pkt == PKT_NO_MORE || (pkt == PKT_BROKEN && left < PKT_LINE_MAX);
+}
+
+static void read_lines(struct receive_outcome_reader *reader)
+{
+	struct str *lines = &reader->lines;
+	struct pkt_reader at = { .at = lines->data, .left = lines->len };
+	size_t left = at.left, len;
+	const char *line;
+	enum pkt pkt;
+
+	while ((pkt = pkt_next(&at, &line, &len)) == PKT_LINE) {
+		receive_outcome_take_line(reader, line, len);
+		left = at.left;
+	}
+	if (!is_cut(pkt, left))
+		receive_outcome_end_reading(reader, pkt == PKT_FLUSH);
+	str_cut(lines, 0, lines->len - left);
+}
+
+static void take_packet(struct receive_outcome_reader *reader, const char *data,
+			size_t len)
+{
+	if (len > 0 && *data == BAND_REPORT) {
+		str_add_bytes(&reader->lines, data + 1, len - 1);
+		read_lines(reader);
+	} else if (len > 0 && *data != BAND_PROGRESS && *data != BAND_ERROR) {
+		receive_outcome_take_line(reader, data, len);
+	}
+}
+
+void receive_outcome_read(struct receive_outcome_reader *reader, const char *data,
+			  size_t len)
+{
+	struct str *packets = &reader->packets;
+	enum pkt pkt = PKT_LINE;
+	const char *packet;
+	size_t packet_len;
+
+	if (reader->is_over)
+		return;
+	str_add_bytes(packets, data, len);
+	struct pkt_reader at = { .at = packets->data, .left = packets->len };
+	size_t left = at.left;
+	while (!reader->is_over &&
+	       (pkt = pkt_next(&at, &packet, &packet_len)) == PKT_LINE) {
+		take_packet(reader, packet, packet_len);
+		left = at.left;
+	}
+	if (!reader->is_over && !is_cut(pkt, left))
+		receive_outcome_end_reading(reader, pkt == PKT_FLUSH);
+	str_cut(packets, 0, packets->len - left);
+}
+
+/*
+ * The kernel resolves each link beneath the repository, so that none is taken for good
+ * that leads out by way of another. Files below objects/ are never written through a
+ * link: git makes them under another name first. Logs are.
+ */
+
+enum {
+	DEPTH = 64, /* of folders in each other, each of which takes a descriptor */
+	LINK_DEPTH = DEPTH / 2 + 1, /* so no more than one link is on the way */
+};
+
+static const char *const names[] = {
+	"HEAD", "packed-refs", "shallow",  "objects",
+	"refs", "logs",        "refrelay", "refrelay/state"
+};
+
+/* Git writes below these under names that clients choose. */
+static const char *const trees[] = { "refs", "logs" };
+
+static int receive_places_refuse(const char *path, struct err *err)
+{
+	err_set(err, ERR_CONFIG,
+		"%s is a link that leads out of the repository: pushes would write there",
+		path);
+	return err_remedy(err, "put what it leads to into the repository; what is only "
+			       "read may stay elsewhere, by objects/info/alternates");
+}
+
+/* What is not there is made by git at its place, or not at all. Kernels before Linux 5.6
+ * and some containers do not know the call: there any link is refused. */
+static int check_link(int top, const char *path, struct err *err)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
+	AUTO_CLOSE int fd = (int)syscall(SYS_openat2, top, path, &how, sizeof(how));
+
+	if (fd >= 0 || errno == ENOENT || errno == ENOTDIR)
+		return 0;
+	if (errno == EXDEV || errno == ELOOP || errno == ENOSYS || errno == EPERM)
+		return receive_places_refuse(path, err);
+	return err_errno(err, "cannot tell where %s leads", path);
+}
+
+static bool is_kind(int dir, const char *name, int flags, mode_t kind)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, flags) == 0 && (st.st_mode & S_IFMT) == kind;
+}
+
+static bool receive_places_is_link(int dir, const struct dirent *entry)
+{
+	if (entry->d_type != DT_UNKNOWN)
+		return entry->d_type == DT_LNK;
+	return is_kind(dir, entry->d_name, AT_SYMLINK_NOFOLLOW, S_IFLNK);
+}
+
+static bool is_folder(int dir, const struct dirent *entry)
+{
+	return entry->d_type == DT_DIR || is_kind(dir, entry->d_name, 0, S_IFDIR);
+}
+
+struct place {
+	int top; /* the repository */
+	const char *path;
+	bool is_tree;
+	int depth; /* how many more folders may be in each other */
+};
+
+static int receive_places_check_folder(const struct place *place, struct err *err);
+
+static int receive_places_check_entry(const struct place *place, int dir,
+				      const struct dirent *entry, struct err *err)
+{
+	if (entry->d_type == DT_REG || strcmp(entry->d_name, ".") == 0 ||
+	    strcmp(entry->d_name, "..") == 0)
+		return 0;
+	AUTO_FREE char *inner = xasprintf("%s/%s", place->path, entry->d_name);
+	bool follows = receive_places_is_link(dir, entry);
+	if (follows && check_link(place->top, inner, err) != 0)
+		return -1;
+	if (!place->is_tree || !is_folder(dir, entry))
+		return 0;
+	return receive_places_check_folder(
+		&(struct place){ .top = place->top,
+				 .path = inner,
+				 .is_tree = true,
+				 .depth = place->depth - (follows ? LINK_DEPTH : 1) },
+		err);
+}
+
+/* By links, too, as git goes there. */
+static DIR *list_of(const struct place *place)
+{
+	int fd = openat(place->top, place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!list && fd >= 0)
+		close(fd);
+	return list;
+}
+
+static int receive_places_check_folder(const struct place *place, struct err *err)
+{
+	AUTO_CLOSEDIR DIR *list = list_of(place);
+	struct dirent *entry;
+
+	if (!list)
+		return errno == ENOENT
+			       ? 0
+			       : err_errno(err, "cannot list directory %s", place->path);
+	if (place->depth < 0) {
+		err_set(err, ERR_CONFIG, "%s is reached by links or too deep",
+			place->path);
+		return err_remedy(err, "put plain directories there");
+	}
+	while ((entry = readdir(list)) != NULL)
+		if (receive_places_check_entry(place, dirfd(list), entry, err) != 0)
+			return -1;
+	return 0;
+}
+
+/* All that the repository has is read and written there. */
+static int check_common(int top, struct err *err)
+{
+	struct stat st;
+
+	if (fstatat(top, "commondir", &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return 0;
+	err_set(err, ERR_CONFIG, "it has a file commondir: pushes would write elsewhere");
+	return err_remedy(err, "push to the repository to which this one belongs; or "
+			       "remove the file, if it is one by itself");
+}
+
+int receive_places_check(int dir, struct err *err)
+{
+	if (check_common(dir, err) != 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (is_kind(dir, names[i], AT_SYMLINK_NOFOLLOW, S_IFLNK) &&
+		    check_link(dir, names[i], err) != 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		if (receive_places_check_folder(&(struct place){ .top = dir,
+								 .path = trees[i],
+								 .is_tree = true,
+								 .depth = DEPTH },
+						err) != 0)
+			return -1;
+	return receive_places_check_folder(
+		&(struct place){ .top = dir, .path = "objects" }, err);
+}
+
+/* Makes the writer's file, whose flock git is to inherit (writer.fd). */
+static int receive_change_ready(struct receive_change *change, struct err *err)
+{
+	return state_ready(change->dir, &change->writer, err);
+}
+
+static void receive_change_clear(struct receive_change *change)
+{
+	receive_sync_clear(&change->names);
+}
+
+/* Before git may change refs; more than once does no harm. */
+static int receive_change_announce(struct receive_change *change, struct err *err)
+{
+	if (change->beat_at > 0 || change->is_settled)
+		return 0;
+	if (state_announce(&change->writer, err) != 0)
+		return -1;
+	change->beat_at = clock_boot_ms() + STATE_BEAT_MS;
+	failpoint("receive_pack.begun");
+	return 0;
+}
+
+static void receive_change_report_lost(const struct receive_change *change,
+				       const struct err *err)
+{
+	log_warn("receive.lost", LOG_ERR(err), LOG_TEXT("path", change->path));
+}
+
+/* When it has to be called next; 0: not at all. */
+static int64_t receive_change_beat_at(const struct receive_change *change)
+{
+	return change->is_settled ? 0 : change->beat_at;
+}
+
+static void receive_change_beat(struct receive_change *change)
+{
+	int64_t at = receive_change_beat_at(change);
+	struct err err;
+
+	if (at == 0 || clock_boot_ms() < at)
+		return;
+	if (state_beat(&change->writer, &err) != 0)
+		receive_change_report_lost(change, &err);
+	change->beat_at = clock_boot_ms() + STATE_BEAT_MS;
+}
+
+/* Where it fails, the writer's file stays without an owner, and readers see to it that
+ * there is a new key. */
+static void end_change(struct receive_change *change)
+{
+	struct err err;
+	int result;
+
+	if (change->beat_at > 0) {
+		if (state_check(&change->writer, &err) != 0)
+			receive_change_report_lost(change, &err);
+		result = state_end(&change->writer, &err);
+	} else {
+		result = state_renew(change->dir, &err);
+		state_abandon(&change->writer);
+	}
+	if (result != 0)
+		log_error("receive.not_ended", LOG_ERR(&err),
+			  LOG_TEXT("path", change->path));
+}
+
+static int receive_change_make_durable(struct receive_change *change, struct err *err)
+{
+	if (receive_sync_run(&change->names, change->dir, err) == 0)
+		return 0;
+	return err_prefix(err, "what was pushed to %s", change->path);
+}
+
+/* What cannot be made durable is there all the same, and is recorded. */
+static int receive_change_record_push(struct receive_change *change, struct err *err)
+{
+	struct err late;
+
+	if (receive_change_make_durable(change, err) == 0)
+		return change->recorded(change->arg, err);
+	change->recorded(change->arg, &late);
+	return -1;
+}
+
+/* Git has said how it went, or is dead. The second time does nothing. An error is that of
+ * the disk, or of `recorded`, which was called all the same. */
+static int receive_change_settle(struct receive_change *change, struct err *err)
+{
+	if (change->is_settled)
+		return 0;
+	change->is_settled = true;
+	failpoint("receive_pack.reported");
+	if (!change->is_possible) {
+		state_abandon(&change->writer);
+		return 0;
+	}
+	end_change(change);
+	if (receive_change_record_push(change, err) != 0)
+		return -1;
+	change->is_recorded = true;
+	failpoint("receive_pack.recorded");
+	return 0;
+}
 
 enum {
 	KEPT_BACK = 20, /* the checksum that ends a pack; longer with SHA-256 */

@@ -22,9 +22,9 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "base/thread.h"
-#include "serve/receive_outcome.h"
 
 struct receive_pack;
+struct receive_outcome;
 
 struct receive_pack_request {
 	const char *path;     /* of the repository on disk; for messages, if: */
@@ -73,5 +73,46 @@ ssize_t receive_pack_read(struct receive_pack *pack, void *buffer, size_t size,
 /* Frees. A child that still runs has 5 s to end in good order, and is killed then. What
  * may have changed and was not recorded is recorded now. NULL is allowed. */
 void receive_pack_close(struct receive_pack *pack);
+
+/*
+ * What became of each ref of a push, read from git's report as it passes. Plain data, for
+ * one thread at a time.
+ *
+ * Source: gitprotocol-pack(5), "Report Status".
+ */
+
+/* How many refs. */
+struct receive_outcome {
+	bool is_known; /* git has told; else only `asked` is said */
+	size_t asked;  /* that the client wanted changed; 0: not known */
+	size_t taken, refused;
+};
+
+struct receive_outcome_reader {
+	struct str packets; /* as git wrote them, not read yet */
+	struct str lines;   /* the report in them, not read yet */
+	bool is_over;       /* the report was whole, or is none */
+	struct receive_outcome outcome;
+};
+#define RECEIVE_OUTCOME_READER_INIT                                                      \
+	{                                                                                \
+		.packets = STR_INIT, .lines = STR_INIT                                   \
+	}
+
+void receive_outcome_clear(struct receive_outcome_reader *reader);
+
+/* The next bytes, from the report's first on, with side-band or without. */
+void receive_outcome_read(struct receive_outcome_reader *reader, const char *data,
+			  size_t len);
+
+/*
+ * Where git writes in a push: all of it must lie in the repository. A link in it that
+ * leads elsewhere would have who may push to one repository write outside of it, and of
+ * the root. What git only reads, alternates among it, is the owner's choice.
+ */
+
+/* `dir` is the repository. ERR_CONFIG names the first place that lies elsewhere. Links
+ * that come there later, by who may write there anyway, are not seen. */
+int receive_places_check(int dir, struct err *err);
 
 #endif

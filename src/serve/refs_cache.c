@@ -51,9 +51,547 @@
  */
 #include "serve/refs_cache.h"
 
+#include <assert.h>
+
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/metrics.h"
-#include "serve/refs_flight.h"
+#include "serve/http_service.h"
+#include "serve/refs_parts.h"
+
+/*
+ * Slots: one for each repository that was asked for lately. Whoever works on a slot holds
+ * it (users), and only slots that nobody holds are freed; so what a flight or a look
+ * works on cannot go away, while the stand in it can at any time: who serves from a
+ * stand has a reference of his own.
+ *
+ * What is freed is gathered in a struct refs_waste and put away after the mutex was given
+ * back, for that takes system calls (watches) and time (generations).
+ */
+
+#define SLOTS_LIMIT 4096
+
+/* So long at most a watch alone is believed. */
+#define CHECK_AGE_MS 60000
+
+struct refs_sight *refs_sight_ref(struct refs_sight *sight)
+{
+	atomic_fetch_add(&sight->references, 1);
+	return sight;
+}
+
+void refs_sight_unref(struct refs_sight *sight)
+{
+	if (!sight || atomic_fetch_sub(&sight->references, 1) > 1)
+		return;
+	observation_clear(&sight->look);
+	free(sight);
+}
+
+struct refs_stand *refs_stand_ref(struct refs_stand *stand)
+{
+	atomic_fetch_add(&stand->references, 1);
+	return stand;
+}
+
+void refs_stand_unref(struct refs_stand *stand)
+{
+	if (!stand || atomic_fetch_sub(&stand->references, 1) > 1)
+		return;
+	refs_sight_unref(stand->sight);
+	generation_unref(stand->generation);
+	free(stand);
+}
+
+static void slot_free(struct refs_slot *slot)
+{
+	assert(slot->users == 0 && !slot->flight && !slot->is_looking);
+	inotify_disarm(slot->watch);
+	refs_stand_unref(slot->stand);
+	refs_sight_unref(slot->sight);
+	pthread_cond_destroy(&slot->changed);
+	free(slot->failure);
+	free(slot->name);
+	free(slot);
+}
+
+void refs_waste_clear(struct refs_waste *waste)
+{
+	for (size_t i = 0; i < waste->slots.count; i++)
+		slot_free(waste->slots.items[i]);
+	for (size_t i = 0; i < waste->stands.count; i++)
+		refs_stand_unref(waste->stands.items[i]);
+	for (size_t i = 0; i < waste->sights.count; i++)
+		refs_sight_unref(waste->sights.items[i]);
+	vec_clear(&waste->slots);
+	vec_clear(&waste->stands);
+	vec_clear(&waste->sights);
+}
+
+static void show_memory_locked(struct refs_cache *cache)
+{
+	metric_set(metric_at(metric_gauge("refrelay_refs_memory_bytes",
+					  "Memory that generations of refs take.")),
+		   (double)cache->memory);
+	metric_set(metric_at(metric_gauge("refrelay_refs_generations",
+					  "Generations of refs in memory.")),
+		   (double)cache->stands);
+}
+
+static void drop_stand_locked(struct refs_slot *slot, struct refs_waste *waste)
+{
+	if (!slot->stand)
+		return;
+	vec_add(&waste->stands, TAKE(slot->stand));
+	slot->cache->stands--;
+	slot->cache->memory -= slot->size;
+	slot->size = 0;
+	show_memory_locked(slot->cache);
+}
+
+static void evict_locked(struct refs_slot *slot, struct refs_waste *waste)
+{
+	assert(slot->users == 0);
+	drop_stand_locked(slot, waste);
+	map_remove(&slot->cache->by_name, slot->name);
+	TAILQ_REMOVE(&slot->cache->used, slot, link);
+	vec_add(&waste->slots, slot);
+}
+
+/* Least recently used go first; where somebody works, only what is served goes. */
+static void bound_memory_locked(struct refs_cache *cache, struct refs_waste *waste)
+{
+	struct refs_slot *slot = TAILQ_FIRST(&cache->used);
+
+	while (slot && cache->memory > cache->memory_limit) {
+		struct refs_slot *next = TAILQ_NEXT(slot, link);
+		if (slot->stand && slot->users > 0)
+			drop_stand_locked(slot, waste);
+		else if (slot->stand)
+			evict_locked(slot, waste);
+		slot = next;
+	}
+}
+
+static void bound_count_locked(struct refs_cache *cache, struct refs_waste *waste)
+{
+	struct refs_slot *slot = TAILQ_FIRST(&cache->used);
+
+	while (slot && cache->by_name.count > SLOTS_LIMIT) {
+		struct refs_slot *next = TAILQ_NEXT(slot, link);
+		if (slot->users == 0)
+			evict_locked(slot, waste);
+		slot = next;
+	}
+}
+
+void slots_trim_locked(struct refs_cache *cache, int64_t before, struct refs_waste *waste)
+{
+	struct refs_slot *slot = TAILQ_FIRST(&cache->used);
+
+	while (slot && slot->asked_ms < before) {
+		struct refs_slot *next = TAILQ_NEXT(slot, link);
+		if (slot->users == 0)
+			evict_locked(slot, waste);
+		slot = next;
+	}
+	bound_memory_locked(cache, waste);
+	bound_count_locked(cache, waste);
+}
+
+static struct refs_slot *refs_slot_make_locked(struct refs_cache *cache, const char *name)
+{
+	struct refs_slot *slot = xcalloc(1, sizeof(*slot));
+
+	slot->cache = cache;
+	slot->name = xstrdup(name);
+	cond_init(&slot->changed);
+	map_put(&cache->by_name, name, slot);
+	TAILQ_INSERT_TAIL(&cache->used, slot, link);
+	return slot;
+}
+
+struct refs_slot *slot_acquire_locked(struct refs_cache *cache, const char *name,
+				      int64_t now, struct refs_waste *waste)
+{
+	struct refs_slot *slot = map_get(&cache->by_name, name);
+
+	if (!slot) {
+		slot = refs_slot_make_locked(cache, name);
+		slot->users++;
+		bound_count_locked(cache, waste);
+	} else {
+		slot->users++;
+		TAILQ_REMOVE(&cache->used, slot, link);
+		TAILQ_INSERT_TAIL(&cache->used, slot, link);
+	}
+	slot->asked_ms = now;
+	return slot;
+}
+
+/* One that holds nothing of worth goes at once, so that names that do not exist take no
+ * room. */
+void slot_release_locked(struct refs_slot *slot, struct refs_waste *waste)
+{
+	assert(slot->users > 0);
+	slot->users--;
+	if (slot->users == 0 && !slot->stand && !slot->watch)
+		evict_locked(slot, waste);
+}
+
+struct refs_stand *slot_checkable_locked(struct refs_slot *slot, int64_t now)
+{
+	const struct refs_stand *stand = slot->stand;
+
+	if (!stand || !stand->sight->look.is_watched ||
+	    now - stand->sight->began_ms > CHECK_AGE_MS)
+		return NULL;
+	return refs_stand_ref(slot->stand);
+}
+
+void slot_weigh_locked(struct refs_slot *slot, struct refs_waste *waste)
+{
+	struct refs_cache *cache = slot->cache;
+	size_t size = generation_size(slot->stand->generation);
+
+	cache->memory += size - slot->size;
+	slot->size = size;
+	/* Not all others shall go for one that cannot stay. */
+	if (size > cache->memory_limit)
+		drop_stand_locked(slot, waste);
+	bound_memory_locked(cache, waste);
+	show_memory_locked(cache);
+}
+
+static struct refs_stand *stand_new(struct refs_sight *sight,
+				    struct generation *generation)
+{
+	struct refs_stand *stand = xcalloc(1, sizeof(*stand));
+
+	atomic_init(&stand->references, 1);
+	stand->sight = refs_sight_ref(sight);
+	stand->generation = generation_ref(generation);
+	return stand;
+}
+
+void slot_renew_locked(struct refs_slot *slot, struct refs_sight *sight,
+		       struct refs_waste *waste)
+{
+	struct generation *generation = slot->stand->generation;
+
+	if (slot->stand->sight->number >= sight->number)
+		return;
+	vec_add(&waste->stands, slot->stand);
+	slot->stand = stand_new(sight, generation);
+}
+
+void slot_set_stand_locked(struct refs_slot *slot, struct refs_sight *sight,
+			   struct generation *generation, struct refs_waste *waste)
+{
+	if (slot->stand)
+		vec_add(&waste->stands, slot->stand);
+	else
+		slot->cache->stands++;
+	slot->stand = stand_new(sight, generation);
+	slot_weigh_locked(slot, waste);
+}
+
+/*
+ * Whole looks, one at a time for a repository: they arm its watch, which is for one
+ * thread. Many who ask at once share few: a look is good for all who came before it
+ * began. Who comes while one is under way needs the next, and so do all who come with
+ * him: with any number of them, each waits for two looks at most, one that had begun and
+ * one that serves him.
+ *
+ * A look that its own caller has canceled is nobody else's: the next one looks himself.
+ */
+
+/* So long a pending write is waited for, as most last some milliseconds. */
+#define PENDING_WAIT_MS 250
+
+/* How soon who waits notices that he is to stop. */
+#define NOTICE_MS 100
+
+bool refs_sight_is_same(const struct refs_sight *before, const struct refs_sight *after)
+{
+	return before->result == 0 && after->result == 0 &&
+	       look_is_same(&before->look, &after->look);
+}
+
+static struct refs_sight *refs_observation_take(struct refs_slot *slot, uint64_t number,
+						const struct stop *stop)
+{
+	struct refs_sight *sight = xcalloc(1, sizeof(*sight));
+
+	atomic_init(&sight->references, 1);
+	sight->number = number;
+	sight->began_ms = clock_boot_ms();
+	sight->result = look_take(
+		&(struct look_request){
+			.root = slot->cache->root,
+			.name = slot->name,
+			.inotify = slot->cache->inotify,
+			.watch = &slot->watch,
+			.pending_wait_ms = PENDING_WAIT_MS,
+			.stop = stop,
+		},
+		&sight->look, &sight->err);
+	if (sight->result == 0 && sight->look.is_closed)
+		sight->result = http_service_closed(sight->look.path, HTTP_SERVICE_READ,
+						    &sight->err);
+	return sight;
+}
+
+static void count_recoveries(unsigned recovered)
+{
+	if (recovered > 0)
+		metric_add(metric_at(metric_counter(
+				   "refrelay_refs_recoveries_total",
+				   "Writers found dead, whose files were removed.")),
+			   recovered);
+}
+
+static bool is_canceled(const struct refs_sight *sight)
+{
+	return sight->result != 0 && sight->err.class == ERR_CANCELED;
+}
+
+/* Waits until `slot->changed`; false: told to stop. */
+static bool refs_observation_wait_locked(struct refs_slot *slot, const struct stop *stop)
+{
+	if (is_stopped(stop))
+		return false;
+	cond_wait_until(&slot->changed, &slot->cache->mutex, clock_boot_ms() + NOTICE_MS);
+	return true;
+}
+
+/* Until somebody else's look that is good for us has ended (then a reference to it) or it
+ * is for us to look (NULL). */
+static int wait_for_look_locked(struct refs_slot *slot, const struct stop *stop,
+				struct refs_sight **sight, struct err *err)
+{
+	uint64_t begun = slot->looks;
+
+	*sight = NULL;
+	for (;;) {
+		if (slot->sight && slot->sight->number > begun) {
+			*sight = refs_sight_ref(slot->sight);
+			return 0;
+		}
+		if (!slot->is_looking)
+			return 0;
+		if (!refs_observation_wait_locked(slot, stop))
+			return err_set(err, ERR_CANCELED, "stopped while waiting");
+	}
+}
+
+static struct refs_sight *look_now(struct refs_slot *slot, uint64_t number,
+				   const struct stop *stop)
+{
+	AUTO_WASTE struct refs_waste waste = { 0 };
+	struct refs_cache *cache = slot->cache;
+	struct refs_sight *sight = refs_observation_take(slot, number, stop);
+
+	count_recoveries(sight->look.recovered);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&cache->mutex);
+	slot->is_looking = false;
+	if (!is_canceled(sight)) {
+		if (slot->sight)
+			vec_add(&waste.sights, slot->sight);
+		slot->sight = refs_sight_ref(sight);
+	}
+	pthread_cond_broadcast(&slot->changed);
+	return sight;
+}
+
+int slot_look(struct refs_slot *slot, const struct stop *stop, struct refs_sight **sight,
+	      struct err *err)
+{
+	uint64_t number;
+
+	lock(&slot->cache->mutex);
+	int result = wait_for_look_locked(slot, stop, sight, err);
+	bool is_ours = result == 0 && !*sight;
+	if (is_ours) {
+		slot->is_looking = true;
+		slot->looks++;
+	}
+	number = slot->looks;
+	unlock(&slot->cache->mutex);
+	if (result != 0)
+		return -1;
+	if (is_ours)
+		*sight = look_now(slot, number, stop);
+	if ((*sight)->result == 0)
+		return 0;
+	*err = (*sight)->err;
+	refs_sight_unref(TAKE(*sight));
+	return -1;
+}
+
+/*
+ * Two have to let go of a flight before its thread can be joined: that thread, and the
+ * one that has started it and still names it (loose).
+ */
+
+/* So long a generation is waited for before it is read as it grows. */
+#define STREAM_AFTER_MS 100
+
+/* How soon who waits notices that he is to stop. */
+
+struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
+					   struct refs_sight *sight)
+{
+	struct refs_flight *flight = xcalloc(1, sizeof(*flight));
+
+	atomic_init(&flight->references, 2); /* the thread's and the caller's */
+	flight->cache = slot->cache;
+	flight->slot = slot;
+	flight->sight = refs_sight_ref(sight);
+	flight->began_ms = clock_boot_ms();
+	flight->grown = (struct str)STR_INIT;
+	mutex_init(&flight->mutex);
+	cond_init(&flight->changed);
+	slot->users++;
+	slot->flight = flight;
+	slot->cache->flying++;
+	return flight;
+}
+
+struct refs_sight *refs_flight_sight(const struct refs_flight *flight)
+{
+	return flight->sight;
+}
+
+struct refs_flight *refs_flight_ref(struct refs_flight *flight)
+{
+	atomic_fetch_add(&flight->references, 1);
+	return flight;
+}
+
+void refs_flight_unref(struct refs_flight *flight)
+{
+	if (!flight || atomic_fetch_sub(&flight->references, 1) > 1)
+		return;
+	refs_sight_unref(flight->sight);
+	generation_unref(flight->generation);
+	str_clear(&flight->grown);
+	pthread_cond_destroy(&flight->changed);
+	pthread_mutex_destroy(&flight->mutex);
+	free(flight);
+}
+
+/* The second of the two who let go hands it to whoever joins. */
+static void let_go_locked(struct refs_flight *flight)
+{
+	struct refs_cache *cache = flight->cache;
+
+	if (++flight->loose < 2)
+		return;
+	TAILQ_INSERT_TAIL(&cache->over, flight, link);
+	cache->flying--;
+	pthread_cond_broadcast(&cache->landed);
+}
+
+static void *refs_flight_run_thread(void *arg)
+{
+	AUTO_WASTE struct refs_waste waste = { 0 };
+	struct refs_flight *flight = arg;
+
+	log_set_context((struct log_context){ .repo = flight->slot->name });
+	refs_flight_fly(flight);
+	log_set_context((struct log_context){ 0 });
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->cache->mutex);
+	slot_release_locked(TAKE(flight->slot), &waste);
+	let_go_locked(flight);
+	return NULL;
+}
+
+void refs_flight_start(struct refs_flight *flight)
+{
+	struct refs_cache *cache = flight->cache;
+
+	refs_flights_reap(cache);
+	thread_start(&flight->thread, "refs", refs_flight_run_thread, flight);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&cache->mutex);
+	let_go_locked(flight);
+}
+
+void refs_flights_reap(struct refs_cache *cache)
+{
+	struct refs_flights over = TAILQ_HEAD_INITIALIZER(over);
+	struct refs_flight *flight;
+
+	lock(&cache->mutex);
+	TAILQ_CONCAT(&over, &cache->over, link);
+	unlock(&cache->mutex);
+	while ((flight = TAILQ_FIRST(&over)) != NULL) {
+		TAILQ_REMOVE(&over, flight, link);
+		thread_join(flight->thread);
+		refs_flight_unref(flight);
+	}
+}
+
+/* Waits until something changed, but no longer than until `until`. */
+static int refs_flight_wait_locked(struct refs_flight *flight, const struct stop *stop,
+				   int64_t until, struct err *err)
+{
+	int64_t notice = clock_boot_ms() + NOTICE_MS;
+
+	if (is_stopped(stop))
+		return err_set(err, ERR_CANCELED, "stopped while refs were read");
+	cond_wait_until(&flight->changed, &flight->mutex,
+			notice < until ? notice : until);
+	return 0;
+}
+
+enum refs_landing refs_flight_wait(struct refs_flight *flight,
+				   const struct refs_follow *follow,
+				   struct generation **generation, struct err *err)
+{
+	int64_t stream_at =
+		follow->may_stream ? flight->began_ms + STREAM_AFTER_MS : INT64_MAX;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
+
+	while (!flight->has_landed) {
+		bool is_time = clock_boot_ms() >= stream_at;
+		if (is_time && flight->len > 0)
+			return REFS_LANDING_GROWING;
+		if (refs_flight_wait_locked(flight, follow->stop,
+					    is_time ? INT64_MAX : stream_at, err) != 0)
+			return REFS_LANDING_FAILED;
+	}
+	if (flight->landing == REFS_LANDING_FAILED)
+		*err = flight->err;
+	if (flight->landing == REFS_LANDING_WELL)
+		*generation = generation_ref(flight->generation);
+	return flight->landing;
+}
+
+bool refs_flight_is_from_disk(struct refs_flight *flight)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
+
+	return flight->is_from_disk;
+}
+
+ssize_t refs_flight_read(struct refs_flight *flight, size_t at, void *buffer, size_t size,
+			 const struct stop *stop)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
+
+	while (at >= flight->len && !flight->is_whole) {
+		if (flight->has_landed ||
+		    refs_flight_wait_locked(flight, stop, INT64_MAX, ERR_IGNORED) != 0)
+			return -1;
+	}
+	if (at >= flight->len)
+		return 0;
+	if (size > flight->len - at)
+		size = flight->len - at;
+	memcpy(buffer, flight->data + at, size);
+	return (ssize_t)size;
+}
 
 /* So often the refs may have moved while git read them, before git alone must answer. */
 #define TRIES 3

@@ -8,6 +8,8 @@
 #ifndef SERVE_SHELF_H
 #define SERVE_SHELF_H
 
+#include <sys/stat.h>
+
 #include "base/base.h"
 #include "base/thread.h"
 #include "serve/generation.h"
@@ -43,5 +45,89 @@ void shelf_sweep(struct shelf *shelf, const struct stop *stop);
 /* Removes everything that shelves made there, and nothing else; how many files. For
  * `cache clear`. err->class is ERR_NONE if nothing of it is left. */
 size_t shelf_clear(const char *directory, struct err *err);
+
+/*
+ * The file of one generation on a shelf: a header, then the parts one behind the other.
+ *
+ *	 0  8  "rrshelf\n"
+ *	 8  8  version of this form
+ *	16 32  SHA-256 of all that follows
+ *	48 32  the generation's name: a file under another name is none
+ *	80 32  lengths of capabilities, symbolic, refs, packed_refs
+ *	112    these four
+ *
+ * Numbers have 8 bytes, the least significant first. Any thread.
+ */
+
+enum {
+	SHELF_FILE_VERSION = 1,
+	SHELF_FILE_DIGEST_AT = 16,
+	SHELF_FILE_DIGESTED_AT = 48,
+	SHELF_FILE_LENGTHS_AT = 80,
+	SHELF_FILE_HEADER = 112,
+};
+
+/* Larger ones are neither written nor read: it must fit into memory. */
+#define SHELF_FILE_MAX ((uint64_t)256 << 20)
+
+/* Bytes that the parts will take. */
+uint64_t shelf_file_size(const struct generation_parts *parts);
+
+/* Writes them to an open, empty file. */
+int shelf_file_write(int fd, const struct generation_parts *parts, struct err *err);
+
+/* Reads an open file, which anybody may cut or change meanwhile. ERR_CORRUPT: it is not
+ * the one of that name, whole. *parts, which must be empty, is to be cleared in any
+ * case. */
+int shelf_file_read(int fd, const char *name, struct generation_parts *parts,
+		    struct err *err);
+
+/*
+ * The directory of a shelf: folders <hh> with files <62 digits> and temporary files.
+ * Opened anew for each use, so that one that is replaced, mounted or made again is
+ * followed. Nothing below it is reached through a symbolic link. Any thread, any
+ * process.
+ */
+
+#define SHELF_TEMPORARY_SIZE 24
+
+/* Opens the directory, and makes it if need be, with mode 0700. ERR_CONFIG: others than
+ * its owner and group can write there. */
+int shelf_directory_open(const char *directory, struct err *err);
+
+/* Opens the folder of a generation's name, in which its file is named by the digits
+ * behind the first two. ERR_MISSING: there is none. */
+int shelf_folder_open(int dir, const char *name, struct err *err);
+
+/* The same; makes it, with the directory's mode. */
+int shelf_folder_make(int dir, const char *name, struct err *err);
+
+/* Makes a file with a name that no other has, open for writing, with the mode of the
+ * directory that it is in. The caller closes it, and renames or removes it. */
+int shelf_temporary(int folder, char name[SHELF_TEMPORARY_SIZE], struct err *err);
+
+/* The file server's time, in milliseconds since 1970, by a file that is made there. */
+int shelf_now(int dir, int64_t *now_ms, struct err *err);
+
+int64_t shelf_mtime_ms(const struct stat *st);
+
+/* A regular file with a name of ours. */
+struct shelf_found {
+	int folder;       /* in which it is ... */
+	const char *file; /* ... under this name */
+	const char *name; /* of the generation; NULL: it is a temporary file */
+	const struct stat *st;
+};
+
+struct shelf_walk {
+	const struct stop *stop; /* may be NULL */
+	int64_t rest_ms;         /* after each folder, if there is a stop */
+	void (*show)(void *arg, const struct shelf_found *found);
+	void *arg;
+};
+
+/* Shows every file; what has another name or type is passed over. ERR_CANCELED: it was
+ * stopped. */
+int shelf_walk(int dir, const struct shelf_walk *walk, struct err *err);
 
 #endif

@@ -272,7 +272,7 @@ static const char *const migrations[] = {
 	"	|| 'the disk has damaged it';",
 
 	/* 8: a repository that was renamed is known again: at the primary by its
-	   directory (change/identity.h), at a secondary by its timeline. */
+	   directory (change/origin_root.h), at a secondary by its timeline. */
 	"ALTER TABLE origin ADD COLUMN identity TEXT;"
 	"CREATE INDEX origin_identity ON origin (identity) WHERE identity IS NOT NULL;"
 	"CREATE INDEX registry_timeline ON registry (timeline)"

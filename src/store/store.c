@@ -1,13 +1,389 @@
 #include "store/store.h"
 
 #include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "base/str.h"
 #include "base/thread.h"
+#include "base/vec.h"
 #include "store/schema.h"
 #include "store/store_conn.h"
-#include "store/store_readers.h"
-#include "store/store_writer.h"
+#include "store/store_driver.h"
+
+#define STORE_READERS 8
+
+struct store_readers {
+	pthread_mutex_t mutex;
+	pthread_cond_t returned;
+	const struct store_driver *driver;
+	const char *place;                      /* borrowed */
+	struct store_conn *idle[STORE_READERS]; /* guarded by mutex */
+	int idle_count;                         /* guarded by mutex */
+	int open_count;                         /* guarded by mutex; idle or in use */
+};
+
+struct store_writer;
+
+static _Thread_local bool in_work;
+
+bool store_conn_in_work(void)
+{
+	return in_work;
+}
+
+void store_conn_close(struct store_conn *conn)
+{
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	if (!conn)
+		return;
+	while ((entry = map_next(&conn->queries, &at)) != NULL)
+		conn->driver->finalize(entry->value);
+	map_clear(&conn->queries);
+	conn->driver->close(conn);
+}
+
+int store_conn_begin(struct store_conn *conn, enum store_role role, struct err *err)
+{
+	conn->torn = false;
+	return conn->driver->control(
+		conn, role == STORE_WRITER ? STORE_BEGIN_WRITE : STORE_BEGIN_READ, err);
+}
+
+int store_conn_commit(struct store_conn *conn, struct err *err)
+{
+	if (conn->driver->control(conn, STORE_COMMIT, err) == 0)
+		return 0;
+	store_conn_rollback(conn);
+	return -1;
+}
+
+void store_conn_rollback(struct store_conn *conn)
+{
+	if (conn->driver->in_transaction(conn))
+		conn->driver->control(conn, STORE_ROLLBACK, ERR_IGNORED);
+}
+
+static int tear(struct store_conn *conn, const struct err *err)
+{
+	store_conn_rollback(conn);
+	conn->torn = true;
+	conn->tear = *err;
+	return -1;
+}
+
+int store_conn_failed(struct store_conn *conn, const struct err *err)
+{
+	if (!conn->torn && !conn->driver->in_transaction(conn))
+		tear(conn, err);
+	return -1;
+}
+
+int store_conn_must_hold(const struct store_conn *conn, struct err *err)
+{
+	if (!conn->torn)
+		return 0;
+	*err = conn->tear;
+	return -1;
+}
+
+/* A work that overlooked the failure which tore its transaction has failed, too. */
+static int store_conn_run_work(struct store_conn *conn, enum store_role role,
+			       store_work work, void *arg, struct err *err)
+{
+	struct store_tx tx = { .conn = conn, .role = role };
+
+	assert(!in_work);
+	in_work = true;
+	int result = work(&tx, arg, err);
+	in_work = false;
+	assert(tx.open_queries == 0);
+	assert(result == 0 || result == -1);
+	if (result == 0)
+		return store_conn_must_hold(conn, err);
+	return -1;
+}
+
+int store_conn_run_nested(struct store_conn *conn, store_work work, void *arg,
+			  struct err *err)
+{
+	const struct store_driver *driver = conn->driver;
+	struct err failure;
+
+	if (driver->control(conn, STORE_SAVEPOINT, err) != 0)
+		return tear(conn, err);
+	int result = store_conn_run_work(conn, STORE_WRITER, work, arg, err);
+	if (conn->torn)
+		return -1;
+	if ((result != 0 && driver->control(conn, STORE_ROLLBACK_TO, &failure) != 0) ||
+	    driver->control(conn, STORE_RELEASE, &failure) != 0) {
+		*err = failure;
+		return tear(conn, err);
+	}
+	return result;
+}
+
+int store_conn_transaction(struct store_conn *conn, enum store_role role, store_work work,
+			   void *arg, struct err *err)
+{
+	if (store_conn_begin(conn, role, err) != 0)
+		return -1;
+	if (store_conn_run_work(conn, role, work, arg, err) != 0) {
+		store_conn_rollback(conn);
+		return -1;
+	}
+	return store_conn_commit(conn, err);
+}
+
+int store_exec(struct store_tx *tx, const char *sql, struct err *err)
+{
+	struct store_conn *conn = tx->conn;
+
+	assert(tx->role == STORE_WRITER);
+	if (store_conn_must_hold(conn, err) != 0)
+		return -1;
+	if (conn->driver->exec(conn, sql, err) != 0)
+		return store_conn_failed(conn, err);
+	return 0;
+}
+
+/* `place` is borrowed until clear. */
+static void store_readers_init(struct store_readers *readers,
+			       const struct store_driver *driver, const char *place)
+{
+	*readers = (struct store_readers){ .driver = driver, .place = place };
+	mutex_init(&readers->mutex);
+	cond_init(&readers->returned);
+}
+
+/* All connections must have been given back. */
+static void store_readers_clear(struct store_readers *readers)
+{
+	assert(readers->idle_count == readers->open_count);
+	while (readers->idle_count > 0)
+		store_conn_close(readers->idle[--readers->idle_count]);
+	pthread_cond_destroy(&readers->returned);
+	pthread_mutex_destroy(&readers->mutex);
+}
+
+/* An idle connection, or NULL with a place reserved for a new one. */
+static struct store_conn *take_idle(struct store_readers *readers)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&readers->mutex);
+
+	while (readers->idle_count == 0 && readers->open_count == STORE_READERS)
+		cond_wait_until(&readers->returned, &readers->mutex, INT64_MAX);
+	if (readers->idle_count > 0)
+		return readers->idle[--readers->idle_count];
+	readers->open_count++;
+	return NULL;
+}
+
+/* conn NULL: there is one less. */
+static void store_readers_put_back(struct store_readers *readers, struct store_conn *conn)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&readers->mutex);
+
+	if (conn)
+		readers->idle[readers->idle_count++] = conn;
+	else
+		readers->open_count--;
+	pthread_cond_signal(&readers->returned);
+}
+
+/* Waits while all are in use. */
+static int store_readers_take(struct store_readers *readers, struct store_conn **conn,
+			      struct err *err)
+{
+	*conn = take_idle(readers);
+	if (*conn)
+		return 0;
+	if (readers->driver->open(readers->place, STORE_READER, conn, err) == 0)
+		return 0;
+	store_readers_put_back(readers, NULL);
+	return -1;
+}
+
+static void store_readers_give(struct store_readers *readers, struct store_conn *conn)
+{
+	if (conn->driver->in_transaction(conn)) {
+		store_conn_close(conn); /* it could not even roll back */
+		conn = NULL;
+	}
+	store_readers_put_back(readers, conn);
+}
+
+/*
+ * Group commit without a timer: while one commit waits for the disk, the next requests
+ * gather, so batches grow with the load, and a write on an idle store waits for nothing
+ * but its own commit.
+ *
+ * A work that fails is undone alone (savepoint). Some failures, such as a full disk,
+ * make the database roll back everything; then each request of the batch is run anew in
+ * a transaction of its own, so that the work which is at fault fails alone.
+ */
+
+struct request {
+	store_work work;
+	void *arg;
+	struct err *err; /* the sleeping caller's */
+	int result;      /* writer thread only until done */
+	bool done;       /* guarded by the writer's mutex */
+	pthread_cond_t finished;
+	TAILQ_ENTRY(request) link;
+};
+
+struct store_writer {
+	pthread_mutex_t mutex;
+	pthread_cond_t queued;
+	TAILQ_HEAD(, request) queue; /* guarded by mutex */
+	bool ending;                 /* guarded by mutex */
+	pthread_t thread;
+	struct store_conn *conn;     /* borrowed; writer thread only */
+	VEC(struct request *) batch; /* writer thread only */
+	atomic_uint_fast64_t commits;
+};
+
+static void store_writer_fail_all(struct request **requests, size_t count,
+				  const struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (requests[i]->result == 0)
+			*requests[i]->err = *err;
+		requests[i]->result = -1;
+	}
+}
+
+/* False: the transaction is gone and nothing of it was written. */
+static bool run_all(struct store_conn *conn, struct request **requests, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct request *request = requests[i];
+		request->result = store_conn_run_nested(conn, request->work, request->arg,
+							request->err);
+		if (conn->torn)
+			return false;
+	}
+	return true;
+}
+
+static void run_batch(struct store_writer *writer, struct request **requests,
+		      size_t count)
+{
+	struct err err;
+
+	for (size_t i = 0; i < count; i++)
+		requests[i]->result = 0;
+	if (store_conn_begin(writer->conn, STORE_WRITER, &err) != 0) {
+		store_writer_fail_all(requests, count, &err);
+		return;
+	}
+	if (!run_all(writer->conn, requests, count)) {
+		for (size_t i = 0; count > 1 && i < count; i++)
+			run_batch(writer, &requests[i], 1);
+		return;
+	}
+	if (store_conn_commit(writer->conn, &err) != 0)
+		store_writer_fail_all(requests, count, &err);
+	else
+		atomic_fetch_add(&writer->commits, 1);
+}
+
+/* Moves the queue into the batch, waiting for one to come; false at the end. */
+static bool take_queue(struct store_writer *writer)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&writer->mutex);
+	struct request *request;
+
+	while (TAILQ_EMPTY(&writer->queue) && !writer->ending)
+		cond_wait_until(&writer->queued, &writer->mutex, INT64_MAX);
+	writer->batch.count = 0;
+	while ((request = TAILQ_FIRST(&writer->queue)) != NULL) {
+		TAILQ_REMOVE(&writer->queue, request, link);
+		vec_add(&writer->batch, request);
+	}
+	return writer->batch.count > 0;
+}
+
+/* Under the mutex to the end: a request is gone as soon as its caller sees done. */
+static void wake_callers(struct store_writer *writer)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&writer->mutex);
+
+	for (size_t i = 0; i < writer->batch.count; i++) {
+		writer->batch.items[i]->done = true;
+		pthread_cond_signal(&writer->batch.items[i]->finished);
+	}
+}
+
+static void *write_until_end(void *arg)
+{
+	struct store_writer *writer = arg;
+
+	while (take_queue(writer)) {
+		run_batch(writer, writer->batch.items, writer->batch.count);
+		wake_callers(writer);
+	}
+	return NULL;
+}
+
+/* `conn` is the thread's alone until stop; the caller closes it then. */
+static struct store_writer *store_writer_start(struct store_conn *conn)
+{
+	struct store_writer *writer = xcalloc(1, sizeof(*writer));
+
+	mutex_init(&writer->mutex);
+	cond_init(&writer->queued);
+	TAILQ_INIT(&writer->queue);
+	atomic_init(&writer->commits, 0);
+	writer->conn = conn;
+	thread_start(&writer->thread, "store-writer", write_until_end, writer);
+	return writer;
+}
+
+/* Runs what is queued, ends the thread and frees the writer. */
+static void store_writer_stop(struct store_writer *writer)
+{
+	lock(&writer->mutex);
+	writer->ending = true;
+	pthread_cond_signal(&writer->queued);
+	unlock(&writer->mutex);
+	thread_join(writer->thread);
+	vec_clear(&writer->batch);
+	pthread_cond_destroy(&writer->queued);
+	pthread_mutex_destroy(&writer->mutex);
+	free(writer);
+}
+
+static void wait_until_done(struct store_writer *writer, struct request *request)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&writer->mutex);
+
+	TAILQ_INSERT_TAIL(&writer->queue, request, link);
+	pthread_cond_signal(&writer->queued);
+	while (!request->done)
+		cond_wait_until(&request->finished, &writer->mutex, INT64_MAX);
+}
+
+/* As store_write(). Safe from any thread, except inside a work. */
+static int store_writer_run(struct store_writer *writer, store_work work, void *arg,
+			    struct err *err)
+{
+	struct request request = { .work = work, .arg = arg, .err = err };
+
+	cond_init(&request.finished);
+	wait_until_done(writer, &request);
+	pthread_cond_destroy(&request.finished);
+	return request.result;
+}
+
+static uint64_t store_writer_commits(struct store_writer *writer)
+{
+	return atomic_load(&writer->commits);
+}
 
 struct store {
 	const struct store_driver *driver;

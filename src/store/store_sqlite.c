@@ -7,12 +7,194 @@
  * and writes later fails at once when another process has written meanwhile, however
  * long it was ready to wait.
  */
+#include "store/store_sqlite.h"
+
 #include <assert.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "store/store_sqlite.h"
+
+struct sqlite_query {
+	struct query base;
+	sqlite3_stmt *statement;
+	int bound; /* the first failure of a bind */
+};
+
+static struct sqlite_query *query_of(struct query *query)
+{
+	return (struct sqlite_query *)query;
+}
+
+static struct sqlite_conn *store_sqlite_query_conn_of(const struct query *query)
+{
+	return (struct sqlite_conn *)query->conn;
+}
+
+int sqlite_query_prepare(struct store_conn *base, const char *sql, struct query **query,
+			 struct err *err)
+{
+	sqlite3_stmt *statement;
+
+	if (sqlite_prepare((struct sqlite_conn *)base, sql, &statement, err) != 0)
+		return -1;
+	struct sqlite_query *made = xcalloc(1, sizeof(*made));
+	made->statement = statement;
+	*query = &made->base;
+	return 0;
+}
+
+void sqlite_query_finalize(struct query *query)
+{
+	sqlite3_finalize(query_of(query)->statement);
+	free(query_of(query));
+}
+
+bool sqlite_query_is_read_only(struct query *query)
+{
+	return sqlite3_stmt_readonly(query_of(query)->statement);
+}
+
+void sqlite_query_rewind(struct query *query)
+{
+	sqlite3_reset(query_of(query)->statement); /* tells the last step's error again */
+}
+
+void sqlite_query_forget(struct query *query)
+{
+	sqlite_query_rewind(query);
+	sqlite3_clear_bindings(query_of(query)->statement);
+	query_of(query)->bound = SQLITE_OK;
+}
+
+/* Only a value that is too big is not our own mistake. */
+static void note_bound(struct query *query, int code)
+{
+	assert(code == SQLITE_OK || code == SQLITE_TOOBIG);
+	if (query_of(query)->bound == SQLITE_OK)
+		query_of(query)->bound = code;
+}
+
+void sqlite_query_bind_int(struct query *query, int at, int64_t value)
+{
+	note_bound(query, sqlite3_bind_int64(query_of(query)->statement, at, value));
+}
+
+void sqlite_query_bind_text(struct query *query, int at, const char *value)
+{
+	note_bound(query,
+		   sqlite3_bind_text64(query_of(query)->statement, at, value,
+				       strlen(value), SQLITE_TRANSIENT, SQLITE_UTF8));
+}
+
+void sqlite_query_bind_bytes(struct query *query, int at, const void *value, size_t len)
+{
+	note_bound(query, sqlite3_bind_blob64(query_of(query)->statement, at, value, len,
+					      SQLITE_TRANSIENT));
+}
+
+void sqlite_query_bind_null(struct query *query, int at)
+{
+	note_bound(query, sqlite3_bind_null(query_of(query)->statement, at));
+}
+
+int sqlite_query_step(struct query *query, struct err *err)
+{
+	sqlite3_stmt *statement = query_of(query)->statement;
+	int code = query_of(query)->bound;
+
+	if (code == SQLITE_OK)
+		code = sqlite3_step(statement);
+	if (code == SQLITE_ROW)
+		return 1;
+	if (code == SQLITE_DONE)
+		return 0;
+	return sqlite_fail(store_sqlite_query_conn_of(query), code,
+			   sqlite3_sql(statement), err);
+}
+
+/* SQLite remembers the count of the last statement that could have changed any. */
+int64_t sqlite_query_changes(struct query *query)
+{
+	return sqlite_query_is_read_only(query)
+		       ? 0
+		       : sqlite3_changes(store_sqlite_query_conn_of(query)->db);
+}
+
+int64_t sqlite_query_column_int(struct query *query, int column)
+{
+	return sqlite3_column_int64(query_of(query)->statement, column);
+}
+
+bool sqlite_query_column_is_null(struct query *query, int column)
+{
+	return sqlite3_column_type(query_of(query)->statement, column) == SQLITE_NULL;
+}
+
+const char *sqlite_query_column_text(struct query *query, int column)
+{
+	return (const char *)sqlite3_column_text(query_of(query)->statement, column);
+}
+
+/* SQLite gives NULL for an empty value, too. */
+const void *sqlite_query_column_bytes(struct query *query, int column, size_t *len)
+{
+	sqlite3_stmt *statement = query_of(query)->statement;
+	bool is_null = sqlite_query_column_is_null(query, column);
+	const void *bytes = sqlite3_column_blob(statement, column);
+
+	*len = (size_t)sqlite3_column_bytes(statement, column);
+	return bytes || is_null ? bytes : "";
+}
+
+/*
+ * In WAL mode a commit is what the header of the WAL index says: all processes map that
+ * file (-shm), a writer sets the header as the last thing of its commit, and each reader
+ * takes its picture from there. So the same header is the same picture, and one that
+ * differs says no more than that somebody committed, or began the log anew. (SQLite's
+ * PRAGMA data_version asks the same, but takes a connection and locks of files.)
+ *
+ * The header is 48 bytes: a counter of commits, the last frame with its checksum, the
+ * salts of this log, a checksum of it all. It is there twice; the second is written
+ * first. Copies that differ are a commit that is half told, or one whose process died,
+ * which the next reader mends: nothing is known then.
+ *
+ * The mapping is SQLite's own, kept as long as any connection of this process is open. To
+ * open the file once more would be dangerous: to close it drops this process's locks.
+ *
+ * Source: https://www.sqlite.org/walformat.html, 2.1 "The WAL-Index Header".
+ */
+
+/* Of the mapping: SQLite asks for as much, and insists on it. */
+#define REGION 32768
+
+const volatile void *sqlite_stamp_header(struct store_conn *base)
+{
+	struct sqlite_conn *conn = (struct sqlite_conn *)base;
+	sqlite3_file *file = NULL;
+	volatile void *region = NULL;
+
+	if (sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_FILE_POINTER, &file) !=
+		    SQLITE_OK ||
+	    !file || !file->pMethods || file->pMethods->iVersion < 2 ||
+	    file->pMethods->xShmMap(file, 0, REGION, 0, &region) != SQLITE_OK)
+		return NULL;
+	return region;
+}
+
+bool sqlite_stamp_read(const volatile void *header, struct store_stamp *stamp)
+{
+	const volatile uint64_t *first = header;
+	const volatile uint64_t *second = first + ARRAY_SIZE(stamp->words);
+	bool is_same = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(stamp->words); i++)
+		stamp->words[i] = __atomic_load_n(&first[i], __ATOMIC_ACQUIRE);
+	for (size_t i = 0; i < ARRAY_SIZE(stamp->words); i++)
+		is_same &=
+			__atomic_load_n(&second[i], __ATOMIC_ACQUIRE) == stamp->words[i];
+	return is_same;
+}
 
 int64_t store_busy_limit_ms = 10 * 1000;
 

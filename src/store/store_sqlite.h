@@ -1,6 +1,6 @@
 /*
  * The parts of the SQLite driver: connections with their errors (store_sqlite.c),
- * statements (store_sqlite_query.c), what was committed last (store_sqlite_stamp.c).
+ * statements (store_sqlite.c), what was committed last (store_sqlite.c).
  * Internal to the driver.
  */
 #ifndef STORE_STORE_SQLITE_H

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "change/identity.h"
+#include "change/origin_root.h"
 #include "replicable/discover.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"

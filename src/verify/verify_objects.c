@@ -1,8 +1,426 @@
 #include "verify/verify_objects.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "base/base.h"
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "git/git_child.h"
 #include "git/objects.h"
-#include "verify/verify_loose.h"
+#include "git/oid.h"
+#include "git/refs.h"
+#include "git/repo.h"
+
+/*
+ * objects/ab/cdef... is the zlib stream of "<type> <size>", a NUL and the content; the
+ * object's name is the digest of what was deflated. Git reads a blob only when somebody
+ * wants it, and checks no digest then; no walk over the history reads one. So they are
+ * read here, without Git. A file is renamed or linked into its place when it is whole, so
+ * a bad one is not one that is just being written.
+ */
+
+#define BLOCK ((size_t)64 << 10)
+
+struct loose {
+	const struct git_work *work;
+	const struct repo *repo;
+	char path[sizeof("objects/ab/") + OID_MAX_TEXT]; /* of the one that is read */
+	struct hash hash;
+	z_stream inflater;
+	unsigned char from[BLOCK], to[BLOCK];
+};
+
+static int may_go_on(const struct git_work *work, struct err *err)
+{
+	int64_t now = clock_boot_ms();
+
+	if (work->stop && stop_is_requested(work->stop))
+		return err_set(err, ERR_CANCELED, "the verification was stopped");
+	if (work->deadline && now >= deadline_at(work->deadline))
+		return err_set(err, ERR_LOST, "the lease ended before the verification");
+	if (work->until != 0 && now >= work->until)
+		return err_set(err, ERR_TIMEOUT, "the verification took too long");
+	return 0;
+}
+
+static int verify_loose_fail_damaged(const struct loose *loose, const char *how,
+				     struct err *err)
+{
+	err_set(err, ERR_CORRUPT, "%s %s", loose->path, how);
+	return err_remedy(err,
+			  "run git fsck in that repository and restore what it names");
+}
+
+/* 1: the stream has ended; 0: more is to be read. */
+static int inflate_block(struct loose *loose, size_t len, struct err *err)
+{
+	z_stream *inflater = &loose->inflater;
+	int result = Z_OK;
+
+	inflater->next_in = loose->from;
+	inflater->avail_in = (unsigned)len;
+	do {
+		inflater->next_out = loose->to;
+		inflater->avail_out = BLOCK;
+		result = inflate(inflater, Z_NO_FLUSH);
+		if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
+			return verify_loose_fail_damaged(loose, "cannot be inflated",
+							 err);
+		hash_add(&loose->hash, loose->to, BLOCK - inflater->avail_out);
+	} while (result == Z_OK && (inflater->avail_in > 0 || inflater->avail_out == 0));
+	if (result == Z_STREAM_END && inflater->avail_in > 0)
+		return verify_loose_fail_damaged(loose, "has more behind its end", err);
+	return result == Z_STREAM_END;
+}
+
+static int read_stream(struct loose *loose, int fd, struct err *err)
+{
+	int ended = 0;
+	ssize_t got;
+
+	while ((got = read(fd, loose->from, BLOCK)) > 0) {
+		if (may_go_on(loose->work, err) != 0)
+			return -1;
+		if (ended)
+			return verify_loose_fail_damaged(loose, "has more behind its end",
+							 err);
+		ended = inflate_block(loose, (size_t)got, err);
+		if (ended < 0)
+			return -1;
+	}
+	if (got < 0 && errno == EIO) /* the disk itself says that it is lost */
+		return verify_loose_fail_damaged(
+			loose, "cannot be read: input/output error", err);
+	if (got < 0)
+		return err_errno(err, "cannot read %s", loose->path);
+	return ended ? 0 : verify_loose_fail_damaged(loose, "ends too early", err);
+}
+
+static int check_object(struct loose *loose, const struct oid *oid, struct err *err)
+{
+	unsigned char digest[HASH_MAX_SIZE];
+	AUTO_CLOSE int fd = openat(loose->repo->fd, loose->path,
+				   O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int result;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0; /* packed, or pruned, since it was listed */
+	if (fd < 0)
+		return err_errno(err, "cannot open %s", loose->path);
+	if (inflateReset(&loose->inflater) != Z_OK)
+		return err_set(err, ERR_INTERNAL, "zlib cannot begin anew");
+	result = read_stream(loose, fd, err);
+	hash_end(&loose->hash, digest);
+	if (result != 0)
+		return -1;
+	if (memcmp(digest, oid->bytes, oid->len) != 0)
+		return verify_loose_fail_damaged(
+			loose, "is another object than its name says", err);
+	return 0;
+}
+
+/* Other files, as those that are just being written, are nobody's objects. */
+static bool is_object(const struct loose *loose, const char *folder, const char *name,
+		      struct oid *oid)
+{
+	char text[OID_MAX_TEXT];
+
+	if (strlen(folder) != 2 || strlen(name) != 2 * loose->repo->oid_len - 2)
+		return false;
+	snprintf(text, sizeof(text), "%s%s", folder, name);
+	return oid_parse(text, loose->repo->oid_len, oid);
+}
+
+static int verify_loose_check_folder(struct loose *loose, const char *folder,
+				     struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("objects/%s", folder);
+	AUTO_CLOSEDIR DIR *dir = dir_list(loose->repo->fd, path);
+	const struct dirent *entry;
+	struct oid oid;
+
+	if (!dir && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (!dir)
+		return err_errno(err, "cannot list %s", path);
+	while (errno = 0, (entry = readdir(dir)) != NULL) {
+		if (!is_object(loose, folder, entry->d_name, &oid))
+			continue;
+		if (may_go_on(loose->work, err) != 0)
+			return -1;
+		snprintf(loose->path, sizeof(loose->path), "%s/%.*s", path,
+			 2 * OID_MAX_SIZE, entry->d_name);
+		if (check_object(loose, &oid, err) != 0)
+			return -1;
+	}
+	return errno == 0 ? 0 : err_errno(err, "cannot list %s", path);
+}
+
+/* ERR_CORRUPT: one is not; the text names it. ERR_CANCELED, ERR_TIMEOUT, ERR_LOST: as
+ * `work` says. Objects may be added and removed meanwhile. */
+static int verify_loose(const struct git_work *work, const struct repo *repo,
+			struct err *err)
+{
+	struct loose *loose = xcalloc(1, sizeof(*loose));
+	char folder[3];
+	int result = 0;
+
+	loose->work = work;
+	loose->repo = repo;
+	if (inflateInit(&loose->inflater) != Z_OK) {
+		free(loose);
+		return err_set(err, ERR_INTERNAL, "zlib cannot inflate");
+	}
+	hash_init(&loose->hash, repo->oid_len == 20 ? HASH_SHA1 : HASH_SHA256);
+	for (unsigned i = 0; i < 256 && result == 0; i++) {
+		snprintf(folder, sizeof(folder), "%02x", i);
+		result = verify_loose_check_folder(loose, folder, err);
+	}
+	hash_clear(&loose->hash);
+	inflateEnd(&loose->inflater);
+	free(loose);
+	return result;
+}
+
+/*
+ * Each of these files ends with the digest of all that is before it. Two of them say
+ * besides which packs or commits there are: git itself looks whether that is true.
+ */
+
+#define PACKS "objects/pack"
+#define INFO "objects/info"
+#define MULTI_PACK_INDEX "multi-pack-index"
+#define COMMIT_GRAPH "commit-graph"
+#define ALTERNATES_LIMIT ((size_t)1 << 20)
+
+static bool is_of_packs(const char *name)
+{
+	return text_ends_with(name, ".rev") || text_ends_with(name, ".bitmap") ||
+	       text_starts_with(name, MULTI_PACK_INDEX);
+}
+
+static bool is_graph(const char *name)
+{
+	return text_starts_with(name, COMMIT_GRAPH);
+}
+
+/* Adds all but the last `tail` bytes; those are left in *end. */
+static bool verify_derived_hash_content(int fd, off_t size, size_t tail,
+					struct hash *hash, unsigned char *end,
+					const struct stop *stop)
+{
+	char buffer[65536];
+	off_t at = 0, until = size - (off_t)tail;
+
+	while (at < until) {
+		size_t want = sizeof(buffer);
+		if ((off_t)want > until - at)
+			want = (size_t)(until - at);
+		ssize_t got = pread(fd, buffer, want, at);
+		if (got <= 0 || (stop && stop_is_requested(stop)))
+			return false;
+		hash_add(hash, buffer, (size_t)got);
+		at += got;
+	}
+	return pread(fd, end, tail, until) == (ssize_t)tail;
+}
+
+bool verify_ends_with_digest(int dir, const char *name, size_t oid_len,
+			     const struct stop *stop)
+{
+	unsigned char end[HASH_MAX_SIZE], digest[HASH_MAX_SIZE];
+	AUTO_HASH struct hash hash = { 0 };
+	AUTO_CLOSE int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+	    st.st_size <= (off_t)oid_len)
+		return false;
+	hash_init(&hash, oid_len == 32 ? HASH_SHA256 : HASH_SHA1);
+	if (!verify_derived_hash_content(fd, st.st_size, oid_len, &hash, end, stop))
+		return false;
+	hash_end(&hash, digest);
+	return memcmp(end, digest, oid_len) == 0;
+}
+
+static int verify_derived_discard_file(int dir, const char *folder, const char *name,
+				       struct err *err)
+{
+	if (tree_remove(dir, name, err) != 0)
+		return -1;
+	AUTO_FREE char *path = xasprintf("%s/%s", folder, name);
+	log_warn("verify.derived_removed", LOG_TEXT("path", path));
+	return 0;
+}
+
+/* A chain of graphs is a directory; git itself looks at it. */
+static bool is_chain(int dir, const char *name)
+{
+	struct stat st;
+
+	return strcmp(name, COMMIT_GRAPH "s") == 0 &&
+	       fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int verify_derived_check_folder(const struct repo *repo, const char *folder,
+				       bool (*is_derived)(const char *name),
+				       struct err *err)
+{
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *list = dir_list(repo->fd, folder);
+
+	while (list && (entry = readdir(list)) != NULL)
+		if (is_derived(entry->d_name) && !is_chain(dirfd(list), entry->d_name) &&
+		    !verify_ends_with_digest(dirfd(list), entry->d_name, repo->oid_len,
+					     NULL) &&
+		    verify_derived_discard_file(dirfd(list), folder, entry->d_name,
+						err) != 0)
+			return -1;
+	return 0;
+}
+
+static int verify_derived_discard_all(const struct repo *repo, const char *folder,
+				      const char *prefix, struct err *err)
+{
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *list = dir_list(repo->fd, folder);
+
+	while (list && (entry = readdir(list)) != NULL)
+		if (text_starts_with(entry->d_name, prefix) &&
+		    verify_derived_discard_file(dirfd(list), folder, entry->d_name,
+						err) != 0)
+			return -1;
+	return 0;
+}
+
+static bool verify_derived_is_there(const struct repo *repo, const char *path)
+{
+	struct stat st;
+
+	return fstatat(repo->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Whether it leads to where objects may be. */
+static bool leads_somewhere(int objects, char *line)
+{
+	struct stat st;
+
+	return !line[0] || line[0] == '#' || line[0] == '"' ||
+	       (fstatat(objects, line, &st, 0) == 0 && S_ISDIR(st.st_mode));
+}
+
+/* Git complains of one that leads nowhere, and goes without. What was only there is
+ * missing then, and found to be so. */
+static int check_alternates(const struct repo *repo, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_CLOSE int objects = dir_open(repo->fd, "objects", err);
+	bool is_sound = true;
+
+	if (objects < 0)
+		return -1;
+	if (file_read(objects, "info/alternates", ALTERNATES_LIMIT, &text, err) != 0) {
+		if (err->class == ERR_MISSING)
+			return 0;
+		is_sound = false;
+	}
+	for (char *rest = text.data, *line; is_sound && (line = strsep(&rest, "\n"));)
+		is_sound = leads_somewhere(objects, line);
+	return is_sound ? 0
+			: verify_derived_discard_file(objects, "objects",
+						      "info/alternates", err);
+}
+
+/* Not what ended the work from outside. */
+static bool is_verdict(const struct err *err)
+{
+	return err->class != ERR_CANCELED && err->class != ERR_LOST &&
+	       err->class != ERR_TIMEOUT && err->class != ERR_DISK;
+}
+
+static int verify_derived_run_git(const struct git_work *work, const struct repo *repo,
+				  const char *folder, const char *command,
+				  struct err *err)
+{
+	const char *const args[] = { command, "verify", NULL };
+
+	if (git_run(&(struct git_call){ .work = work,
+					.repository = repo->path,
+					.args = args },
+		    err) == 0)
+		return 0;
+	return is_verdict(err) ? verify_derived_discard_all(repo, folder, command, err)
+			       : -1;
+}
+
+int verify_derived(const struct git_work *work, const struct repo *repo, struct err *err)
+{
+	if (check_alternates(repo, err) != 0 ||
+	    verify_derived_check_folder(repo, PACKS, is_of_packs, err) != 0 ||
+	    verify_derived_check_folder(repo, INFO, is_graph, err) != 0)
+		return -1;
+	if (verify_derived_is_there(repo, PACKS "/" MULTI_PACK_INDEX) &&
+	    verify_derived_run_git(work, repo, PACKS, MULTI_PACK_INDEX, err) != 0)
+		return -1;
+	if (!verify_derived_is_there(repo, INFO "/" COMMIT_GRAPH) &&
+	    !verify_derived_is_there(repo, INFO "/" COMMIT_GRAPH "s"))
+		return 0;
+	return verify_derived_run_git(work, repo, INFO, COMMIT_GRAPH, err);
+}
+
+static void value_text(const struct ref *ref, struct str *out)
+{
+	if (!ref)
+		str_add(out, "absent");
+	else if (ref->target)
+		str_add(out, ref->target);
+	else
+		oid_add_text(&ref->oid, out);
+}
+
+static int verify_repository_report_diff(const struct ref_snapshot *found,
+					 const struct ref_snapshot *expected,
+					 const struct ref_diff *diff, struct err *err)
+{
+	AUTO_STR struct str is = STR_INIT;
+	AUTO_STR struct str should = STR_INIT;
+	const char *name = "HEAD";
+
+	if (diff->changes.count > 0) {
+		name = diff->changes.items[0].name;
+		value_text(diff->changes.items[0].before, &is);
+		value_text(diff->changes.items[0].after, &should);
+	} else {
+		str_add(&is, found->head_target ? found->head_target : "detached");
+		str_add(&should,
+			expected->head_target ? expected->head_target : "detached");
+	}
+	err_set(err, ERR_CORRUPT,
+		"the copy differs from its source in %zu refs: %s is %s and should be %s",
+		diff->changes.count + diff->head_changed, name, is.data, should.data);
+	return err_remedy(err, "it is copied again at the next try; let nobody else "
+			       "write to a copy");
+}
+
+int verify_repository(const struct repo *copy, const struct ref_snapshot *expected,
+		      struct checksum *sum, struct fingerprint *print, struct err *err)
+{
+	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
+	AUTO_DIFF struct ref_diff diff = { 0 };
+
+	if (fingerprint_take(copy->fd, FINGERPRINT_COPY, print, err) != 0 ||
+	    ref_snapshot_read(copy->fd, copy->oid_len, &found, err) != 0)
+		return -1;
+	ref_diff_compute(&found, expected, &diff);
+	if (!ref_diff_is_empty(&diff))
+		return verify_repository_report_diff(&found, expected, &diff, err);
+	checksum_of(&found, sum);
+	return 0;
+}
 
 #define FOLDER "objects/pack"
 /* Packs for one process. */

@@ -15,9 +15,572 @@
 #include <assert.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/retry.h"
 #include "replicable/name.h"
+#include "verify/verify_objects.h"
 #include "verify/verify_origin_parts.h"
+
+/* A page of what is due. */
+#define PAGE 200
+
+void verify_lane_clear(struct verify_lane *lane)
+{
+	for (size_t i = 0; i < lane->dues.count; i++)
+		free(lane->dues.items[i].name);
+	vec_clear(&lane->dues);
+	lane->at = 0;
+}
+
+struct filling {
+	const char *kind;
+	size_t limit;
+	origin_rows due, next;
+};
+
+static int verify_origin_due_read_rows(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct filling *filling = arg;
+
+	origin_rows_clear(&filling->due);
+	origin_rows_clear(&filling->next);
+	if (origin_rows_due_new_first(tx, filling->kind, clock_wall_ms(), filling->limit,
+				      &filling->due, err) != 0)
+		return -1;
+	/* Also those that are not due yet: the first says when to look again. */
+	return origin_rows_due(tx, filling->kind, INT64_MAX, filling->limit,
+			       &filling->next, err);
+}
+
+bool verify_is_busy_locked(const struct verify_origin *verify, uint64_t id)
+{
+	for (size_t i = 0; i < verify->busy.count; i++)
+		if (verify->busy.items[i] == id)
+			return true;
+	return false;
+}
+
+static void take_dues(struct verify_origin *verify, struct verify_lane *lane,
+		      const origin_rows *rows)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct origin_row *row = &rows->items[i];
+		struct verify_due due = { .id = row->id,
+					  .is_new = row->verified_at == 0 };
+		if (verify_is_busy_locked(verify, row->id))
+			continue;
+		due.name = xstrdup(row->name);
+		vec_add(&lane->dues, due);
+	}
+}
+
+/* What comes while we sleep is due after half of the interval at the earliest
+ * (change/notice.c), or somebody wakes us for it. */
+static int64_t verify_origin_due_compute_wait(struct verify_origin *verify,
+					      const origin_rows *rows)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	int64_t half = verify->options.reverify_ms / 2;
+	int64_t longest = half > 0 ? half : INT64_MAX;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct origin_row *row = &rows->items[i];
+		if (verify_is_busy_locked(verify, row->id))
+			continue;
+		int64_t wait = row->verification_due_at - clock_wall_ms();
+		return wait <= 0 ? 1 : wait < longest ? wait : longest;
+	}
+	return longest;
+}
+
+static int64_t verify_origin_due_fill_lane(struct verify_origin *verify,
+					   struct verify_lane *lane)
+{
+	struct filling filling = { .kind = lane->kind };
+	struct err err;
+	int64_t wait = VERIFY_PATIENCE_MS;
+
+	lock(&verify->mutex);
+	/* with those at work, which are due as well, and the next to come */
+	filling.limit = PAGE + verify->busy.count + 1;
+	unlock(&verify->mutex);
+	verify_lane_clear(lane);
+	if (store_read(verify->options.store, verify_origin_due_read_rows, &filling,
+		       &err) != 0) {
+		log_warn("verify.no_list", LOG_ERR(&err));
+	} else {
+		take_dues(verify, lane, &filling.due);
+		wait = lane->dues.count > 0
+			       ? 0
+			       : verify_origin_due_compute_wait(verify, &filling.next);
+	}
+	origin_rows_clear(&filling.due);
+	origin_rows_clear(&filling.next);
+	return wait;
+}
+
+/* Something may have become due since it was looked for. */
+static bool take_stale(struct verify_origin *verify, struct verify_lane *lane)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	bool is_stale = lane->is_stale;
+
+	lane->is_stale = false;
+	return is_stale;
+}
+
+static int64_t verify_origin_due_get_pause(struct verify_origin *verify,
+					   const struct verify_lane *lane)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+
+	return lane->paused_until - clock_boot_ms();
+}
+
+int64_t verify_lane_fill(struct verify_origin *verify, struct verify_lane *lane)
+{
+	int64_t wait = verify_origin_due_get_pause(verify, lane);
+
+	if (wait > 0)
+		return wait;
+	if (lane->at < lane->dues.count && lane->dues.items[lane->at].is_new)
+		return 0;
+	wait = lane->next_at - clock_boot_ms();
+	if (!take_stale(verify, lane) && wait > 0)
+		return wait;
+	wait = verify_origin_due_fill_lane(verify, lane);
+	lane->next_at = wait == INT64_MAX ? wait : clock_boot_ms() + wait;
+	return wait;
+}
+
+struct healing {
+	int64_t longest_ms, healed;
+};
+
+static int heal_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct healing *healing = arg;
+	int64_t now = clock_wall_ms();
+
+	return origin_rows_heal_due(tx, now, now + healing->longest_ms, &healing->healed,
+				    err);
+}
+
+void verify_origin_heal(struct verify_origin *verify)
+{
+	struct healing healing = { .longest_ms = 1000 * retry_delay(UINT64_MAX, RETRY_CAP,
+								    RETRY_ROLLS - 1) };
+	struct err err;
+
+	lock(&verify->mutex);
+	int64_t reverify_ms = verify->options.reverify_ms;
+	unlock(&verify->mutex);
+	if (reverify_ms <= 0 ||
+	    !clock_was_set_back(&verify->clock_lead_ms, clock_wall_ms(), clock_boot_ms()))
+		return;
+	if (healing.longest_ms < reverify_ms)
+		healing.longest_ms = reverify_ms;
+	if (store_write(verify->options.store, heal_work, &healing, &err) != 0) {
+		verify->clock_lead_ms = INT64_MAX; /* again */
+		log_warn("verify.no_list", LOG_ERR(&err));
+	} else if (healing.healed > 0) {
+		log_warn("verify.clock_set_back", LOG_NUMBER("rows", healing.healed));
+	}
+}
+
+/*
+ * Whoever meets damage says so here. The row is written before anything is read again, so
+ * that the site does not call itself verified meanwhile; whether it is damage the
+ * verification decides, which then goes before all others.
+ *
+ * What a reader meets is git's word only, and some of it a client can bring about. So who
+ * cried wolf three times waits: the words count again after a while that grows up to an
+ * hour. It is forgotten when damage is found.
+ */
+
+#define AT_ONCE 3
+#define WAIT_LEAST_MS ((int64_t)5000)
+#define WAIT_MOST_MS ((int64_t)3600 * 1000)
+#define REMEMBERED_MOST 10000
+
+/* A repository that was doubted, and not found damaged since. */
+struct alarm {
+	unsigned count;
+	int64_t until; /* boot ms: nothing counts before */
+};
+
+static void forget_alarms_locked(struct verify_origin *verify)
+{
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	while ((entry = map_next(&verify->alarms, &at)) != NULL)
+		free(entry->value);
+	map_clear(&verify->alarms);
+}
+
+void verify_doubts_clear(struct verify_origin *verify)
+{
+	for (size_t i = 0; i < verify->doubted.count; i++)
+		free(verify->doubted.items[i].name);
+	vec_clear(&verify->doubted);
+	forget_alarms_locked(verify);
+}
+
+static int64_t verify_origin_doubt_wait_ms(unsigned count)
+{
+	int64_t ms = WAIT_LEAST_MS;
+
+	if (count < AT_ONCE)
+		return 0;
+	while (count-- > AT_ONCE && ms < WAIT_MOST_MS)
+		ms *= 2;
+	return ms < WAIT_MOST_MS ? ms : WAIT_MOST_MS;
+}
+
+/* Whether it counts. What was well for long begins anew. */
+static bool take_alarm_locked(struct verify_origin *verify, const char *name)
+{
+	struct alarm *alarm = map_get(&verify->alarms, name);
+	int64_t now = clock_boot_ms();
+
+	if (!alarm) {
+		if (verify->alarms.count >= REMEMBERED_MOST)
+			forget_alarms_locked(verify);
+		alarm = xcalloc(1, sizeof(*alarm));
+		map_put(&verify->alarms, name, alarm);
+	}
+	if (now < alarm->until)
+		return false;
+	if (now - alarm->until > 2 * WAIT_MOST_MS)
+		alarm->count = 0;
+	alarm->until = now + verify_origin_doubt_wait_ms(++alarm->count);
+	return true;
+}
+
+void verify_doubt_proved(struct verify_origin *verify, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+
+	free(map_remove(&verify->alarms, name));
+}
+
+static ssize_t verify_origin_doubt_find_locked(const struct verify_origin *verify,
+					       const char *name)
+{
+	for (size_t i = 0; i < verify->doubted.count; i++)
+		if (strcmp(verify->doubted.items[i].name, name) == 0)
+			return (ssize_t)i;
+	return -1;
+}
+
+bool verify_is_doubted(struct verify_origin *verify, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	ssize_t at = verify_origin_doubt_find_locked(verify, name);
+
+	return at >= 0 && !verify->doubted.items[at].is_look;
+}
+
+bool verify_doubt_take_locked(struct verify_origin *verify,
+			      struct verify_doubted *doubted)
+{
+	for (size_t i = 0; i < verify->doubted.count; i++) {
+		*doubted = verify->doubted.items[i];
+		if (verify_is_busy_locked(verify, doubted->id))
+			continue;
+		memmove(&verify->doubted.items[i], &verify->doubted.items[i + 1],
+			(--verify->doubted.count - i) * sizeof(*doubted));
+		return true;
+	}
+	return false;
+}
+
+static void verify_origin_doubt_put_locked(struct verify_origin *verify,
+					   const struct origin_row *row, bool is_look)
+{
+	ssize_t at = verify_origin_doubt_find_locked(verify, row->name);
+
+	if (at >= 0)
+		verify->doubted.items[at].is_look &= is_look;
+	else if (verify->doubted.count < REMEMBERED_MOST)
+		vec_add(&verify->doubted,
+			((struct verify_doubted){ .id = row->id,
+						  .name = xstrdup(row->name),
+						  .is_look = is_look }));
+	verify->is_woken = true;
+	pthread_cond_broadcast(&verify->changed);
+}
+
+struct doubting {
+	const char *name;
+	const struct err *why;
+	bool is_proved; /* it is damage for sure */
+	struct origin_row row;
+};
+
+static int verify_origin_doubt_read_row(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct doubting *doubting = arg;
+
+	origin_row_clear(&doubting->row);
+	return origin_row_get(tx, KIND_REPOSITORY, doubting->name, &doubting->row, err) <
+			       0
+		       ? -1
+		       : 0;
+}
+
+/* Until it is found whole, or damaged: that is told by `failure`. */
+static int verify_origin_doubt_write_row(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	const struct doubting *doubting = arg;
+	int found = origin_row_get(tx, KIND_REPOSITORY, doubting->name, &row, err);
+
+	if (found <= 0 || row.verification == VERIFICATION_FAILED)
+		return found < 0 ? -1 : 0;
+	row.verification = VERIFICATION_PENDING;
+	row.verification_due_at = clock_wall_ms();
+	if (doubting->is_proved) {
+		row.verification = VERIFICATION_FAILED;
+		origin_row_set_failure(&row, doubting->why);
+	}
+	return origin_row_update(tx, &row, row.generation, err);
+}
+
+int verify_doubt_fail(struct store *store, const char *name, const struct err *why,
+		      struct err *err)
+{
+	struct doubting doubting = { .name = name, .why = why, .is_proved = true };
+
+	return store_write(store, verify_origin_doubt_write_row, &doubting, err);
+}
+
+static int mark(struct store *store, struct doubting *doubting, struct err *err)
+{
+	if (store_write(store, verify_origin_doubt_write_row, doubting, err) != 0)
+		return -1;
+	log_warn("repository.doubted", LOG_TEXT("repo", doubting->name),
+		 LOG_ERR(doubting->why), LOG_TEXT("remedy", doubting->why->remedy));
+	return 0;
+}
+
+static bool may_be_damage(const struct err *why)
+{
+	return why->class == ERR_CORRUPT ||
+	       (why->class == ERR_DISK && why->sys_errno == EIO);
+}
+
+/* True: it is put in line. */
+static bool verify_origin_doubt_is_news(struct verify_origin *verify,
+					const struct doubting *doubting)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	const char *name = doubting->row.name;
+	ssize_t at = verify_origin_doubt_find_locked(verify, name);
+
+	if ((at >= 0 && !verify->doubted.items[at].is_look) ||
+	    (!doubting->is_proved && !take_alarm_locked(verify, name)))
+		return false;
+	verify_origin_doubt_put_locked(verify, &doubting->row, false);
+	return true;
+}
+
+/* In line before the row is written: a verification that ends in between leaves the row
+ * alone then. */
+void verify_origin_doubt(struct verify_origin *verify, const char *name,
+			 const struct err *why)
+{
+	struct doubting doubting = { .name = name,
+				     .why = why,
+				     .is_proved = why->reason == REASON_LOST_OBJECT };
+	struct store *store = verify->options.store;
+	struct err err;
+
+	if (!may_be_damage(why))
+		return;
+	if (store_read(store, verify_origin_doubt_read_row, &doubting, &err) != 0 ||
+	    (doubting.row.name && doubting.row.verification != VERIFICATION_FAILED &&
+	     verify_origin_doubt_is_news(verify, &doubting) &&
+	     mark(store, &doubting, &err) != 0))
+		log_error("verify.not_recorded", LOG_ERR(&err), LOG_TEXT("repo", name));
+	origin_row_clear(&doubting.row);
+}
+
+void verify_origin_look(struct verify_origin *verify, const char *name)
+{
+	struct doubting doubting = { .name = name };
+
+	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
+		       ERR_IGNORED) == 0 &&
+	    doubting.row.verification == VERIFICATION_SUCCEEDED) {
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+		verify_origin_doubt_put_locked(verify, &doubting.row, true);
+	}
+	origin_row_clear(&doubting.row);
+}
+
+void verify_origin_look_now(struct verify_origin *verify, const char *name)
+{
+	struct doubting doubting = { .name = name };
+	struct err why;
+
+	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
+		       ERR_IGNORED) == 0 &&
+	    doubting.row.path &&
+	    verify_origin_glance(verify->root, doubting.row.path, &verify->stop, &why) !=
+		    0)
+		verify_origin_doubt(verify, name, &why);
+	origin_row_clear(&doubting.row);
+}
+
+/*
+ * A result belongs to the refs that were read. When the repository changes meanwhile,
+ * the row's checksum is the comparison's that noticed it, and what was found of the
+ * packs and of the older history still stands: so the result goes to the newer row. But
+ * objects that were found missing may have been dropped by that change: then they are
+ * looked for anew.
+ */
+
+#define TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
+/* How often a row may change while its result is being written. */
+#define TRIES 5
+/* How often a repository may change while its objects are looked for. */
+#define LOOKS 5
+
+static int check_objects(struct verify_origin *verify, const struct noticed *noticed,
+			 struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_FREE char *path = xasprintf("%s/%s", verify->root, noticed->row.path);
+	const struct git_work work = { .stop = &verify->stop,
+				       .guard_fd = -1,
+				       .until = clock_boot_ms() + TIMEOUT_MS };
+
+	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
+	    repo_check_files(&repo, err) != 0)
+		return -1;
+	if (verify_objects(&work, &repo, &noticed->refs, err) == 0)
+		return 0;
+	if (err->class == ERR_MISSING) { /* a part of it; it is there itself */
+		err->class = ERR_CORRUPT;
+		err_remedy(err, "restore what is missing there");
+	}
+	return -1;
+}
+
+struct result {
+	const char *name;
+	const struct err *failure; /* NULL: whole */
+	int64_t reverify_ms;
+};
+
+static void put_result(struct origin_row *row, const struct result *result)
+{
+	int64_t now = clock_wall_ms();
+
+	row->verification_retry_count =
+		result->failure ? row->verification_retry_count + 1 : 0;
+	if (result->failure) {
+		row->verification = VERIFICATION_FAILED;
+		row->verification_due_at =
+			now + retry_random_delay_ms(
+				      (uint64_t)row->verification_retry_count, RETRY_CAP);
+	} else {
+		row->verification = VERIFICATION_SUCCEEDED;
+		row->verified_at = now;
+		row->verification_due_at = now + result->reverify_ms;
+	}
+	if (result->failure || row->checksum) /* else it says why there is none */
+		origin_row_set_failure(row, result->failure);
+}
+
+static int write_result(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	const struct result *result = arg;
+	int found = origin_row_get(tx, KIND_REPOSITORY, result->name, &row, err);
+
+	if (found <= 0)
+		return found;
+	put_result(&row, result);
+	return origin_row_update(tx, &row, row.generation, err);
+}
+
+static int verify_origin_repository_record(struct verify_origin *verify, const char *name,
+					   const struct err *failure, struct err *err)
+{
+	struct result result = { .name = name, .failure = failure };
+
+	lock(&verify->mutex);
+	result.reverify_ms = verify->options.reverify_ms;
+	unlock(&verify->mutex);
+	for (int tries = 1;; tries++) {
+		if (store_write(verify->options.store, write_result, &result, err) == 0)
+			return 0;
+		if (err->class != ERR_CONFLICT || tries == TRIES)
+			return -1;
+	}
+}
+
+static int verify_origin_repository_check(struct verify_origin *verify, const char *name,
+					  struct err *err)
+{
+	struct err failure = { 0 };
+	uint64_t failed_at = 0; /* generation */
+
+	for (int looks = 0; looks < LOOKS; looks++) {
+		AUTO_NOTICED struct noticed noticed = { 0 };
+		if (notice_compare(verify->options.notice, name, &noticed, err) != 0)
+			return -1;
+		if (noticed.row.generation == failed_at)
+			break;
+		if (check_objects(verify, &noticed, err) == 0)
+			return 0;
+		if (err->class == ERR_CANCELED)
+			return -1;
+		failure = *err;
+		failed_at = noticed.row.generation;
+	}
+	*err = failure;
+	return -1;
+}
+
+/* That it changes faster than it can be read is no failure of the repository. */
+static bool says_something(const struct err *failure)
+{
+	if (failure->class == ERR_CONFLICT)
+		log_info("verify.deferred", LOG_ERR(failure));
+	return failure->class != ERR_CONFLICT && failure->class != ERR_CANCELED;
+}
+
+bool verify_origin_repository(struct verify_origin *verify, const char *name)
+{
+	int64_t started = clock_boot_ms();
+	struct err failure, err;
+	int result = verify_origin_repository_check(verify, name, &failure);
+
+	if (result != 0 && !says_something(&failure))
+		return false;
+	if (result == 0)
+		log_debug("verify.done", LOG_NUMBER("dur_ms", clock_boot_ms() - started));
+	else if (failure.class != ERR_MISSING)
+		log_error("verify.failed",
+			  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
+			  LOG_ERR(&failure), LOG_TEXT("remedy", failure.remedy));
+	if (result != 0)
+		verify_doubt_proved(verify, name);
+	else if (verify_is_doubted(verify, name))
+		return true; /* what was met may be newer than what was read */
+	if (verify_origin_repository_record(verify, name, result == 0 ? NULL : &failure,
+					    &err) == 0)
+		return true;
+	log_warn("verify.not_recorded", LOG_ERR(&err));
+	return false;
+}
 
 /* A worker rests for so many times of what its work took. */
 #define REST 3

@@ -2,6 +2,7 @@
  * For monitors and load balancers: alive, caught up, metrics.
  */
 #include "base/metrics.h"
+#include "replicable/name.h"
 #include "report/report_metrics.h"
 #include "web/api.h"
 
@@ -69,7 +70,7 @@ static void judge_primary(const struct web_services *services, struct str *reaso
 {
 	struct watch_state state;
 
-	watch_look(services->watch, &state);
+	watch_look(services->watch, KIND_REPOSITORY, &state);
 	if (!state.has_scanned)
 		str_add(reason, "the first scan of the repositories is not done");
 	else if (state.is_failing)
@@ -83,8 +84,8 @@ static void judge_blobs(const struct web_services *services, struct str *reason)
 
 	for (size_t i = 0; i < kinds->items.count && reason->len == 0; i++) {
 		const char *type = kinds->items.items[i].type;
-		struct blob_watch_state state;
-		if (!blob_watch_look(services->blob_watch, type, &state))
+		struct watch_state state;
+		if (!watch_look(services->blob_watch, type, &state))
 			continue;
 		if (!state.has_scanned)
 			str_addf(reason, "the first scan of blobs of kind %s is not done",

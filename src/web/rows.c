@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "origin/inventory.h"
 #include "replicable/name.h"
-#include "report/report_lfs.h"
+#include "report/report_blobs.h"
 #include "web/api.h"
 
 #define REVERIFY_AT_LEAST_MS 60000

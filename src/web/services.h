@@ -7,7 +7,6 @@
 
 #include "base/fair.h"
 #include "change/blob_notice.h"
-#include "change/blob_watch.h"
 #include "change/event_log.h"
 #include "change/notice.h"
 #include "change/watch.h"
@@ -51,7 +50,7 @@ struct web_services {
 	/* primary */
 	struct verify_origin *verify_origin;
 	struct blob_notice *blob_notice; /* NULL, as the next: it has no kinds of blobs */
-	struct blob_watch *blob_watch;
+	struct watch *blob_watch;
 	/* secondary */
 	struct pull *pull;
 	struct primary *primary;

@@ -7,7 +7,7 @@
 #include <assert.h>
 
 #include "git/git_message.h"
-#include "push/push_report.h"
+#include "push/push.h"
 
 #define TEXT_MAX 4096
 

@@ -6,7 +6,7 @@
 #include <assert.h>
 
 #include "git/pkt_line.h"
-#include "serve/receive_commands.h"
+#include "serve/receive_git.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -4,7 +4,7 @@
  */
 #include <assert.h>
 
-#include "serve/receive_depth.h"
+#include "serve/receive_git.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

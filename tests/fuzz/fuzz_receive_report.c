@@ -5,7 +5,7 @@
  */
 #include <assert.h>
 
-#include "serve/receive_report.h"
+#include "serve/receive_git.h"
 
 struct heard {
 	struct str early, all;

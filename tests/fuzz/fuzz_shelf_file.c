@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "serve/shelf_file.h"
+#include "serve/shelf.h"
 
 #define NAME "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 

@@ -283,7 +283,7 @@ def in_shell(command):
 
 
 def over_ssh():
-    """With the options that src/push/ssh_command.c gives."""
+    """With the options that src/push/target_ssh.c gives."""
     place = WORK / "sshd"
     in_shell(f"ssh_start {place}")
     port = (place / "port").read_text().strip()

@@ -15,9 +15,11 @@ class Floors(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def check(self, **files):
-        """Keys are paths, with __ for a slash; without an ending they end in .c."""
+        """Keys are paths, with __ for a slash; they end in .c, with _h in .h."""
         for name, text in files.items():
-            path = Path(self.folder.name, name.replace("__", "/") + ".c")
+            name = name.replace("__", "/")
+            name = name[:-2] + ".h" if name.endswith("_h") else name + ".c"
+            path = Path(self.folder.name, name)
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
         out = io.StringIO()
@@ -61,6 +63,13 @@ class Floors(unittest.TestCase):
 
     def test_spaces_do_not_hide_an_include(self):
         self.assertIn("base/a.c:1", self.check(base__a='  #  include "cli/a.h"\n'))
+
+    def test_what_is_declared_below_is_not_defined_above(self):
+        said = self.check(cli__a='int a_run(void)\n{\n\treturn 0;\n}\n',
+                          base__b_h='int a_run(void);\n')
+        self.assertIn("cli/a.c:1: defines a_run, which", said)
+        self.assertEqual(self.check(cli__a='static int a_run(void)\n{\n}\n',
+                                    base__b_h='int a_run(void);\n'), "")
 
     def test_each_folder_stands_on_one_floor(self):
         folders = [folder for row in floors.FLOORS for folder in row]

@@ -60,11 +60,11 @@ class Size(unittest.TestCase):
             self.assertIn(f": {name} has", said)
 
     def test_long_files_and_headers(self):
-        self.assertEqual(self.run_size("\n" * 900), (0, ""))
-        self.assertIn("file of 901", self.run_size("\n" * 901)[1])
-        self.assertEqual(self.run_size("\n" * 150, "a.h"), (0, ""))
-        self.assertIn("header of 151", self.run_size("\n" * 151, "a.h")[1])
-        self.assertEqual(self.run_size("\n" * 151, "tests/a.h"), (0, ""))
+        self.assertEqual(self.run_size("\n" * 1000), (0, ""))
+        self.assertIn("file of 1001", self.run_size("\n" * 1001)[1])
+        self.assertEqual(self.run_size("\n" * 200, "a.h"), (0, ""))
+        self.assertIn("header of 201", self.run_size("\n" * 201, "a.h")[1])
+        self.assertEqual(self.run_size("\n" * 201, "tests/a.h"), (0, ""))
 
     def test_longest_first(self):
         _, said = self.run_size(function(110, "int a(void)") + function(120, "int b(void)"))

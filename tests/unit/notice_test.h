@@ -46,8 +46,22 @@ static inline int make_site(void **state)
 	return 0;
 }
 
+static struct map scan_troubles;
+
+/* Scans from one to the next know what was wrong before. */
+static inline int scan_site(const struct stop *stop, struct scan_result *result)
+{
+	const struct origin_kind kind = notice_origin_kind(notice);
+	const struct scan_request request = { .kind = &kind,
+					      .stop = stop,
+					      .troubles = &scan_troubles };
+
+	return scan_all(&request, result, &err);
+}
+
 static inline int remove_site(void **state)
 {
+	scan_forget(&scan_troubles);
 	notice_free(notice);
 	event_log_close(event_log);
 	store_close(store);

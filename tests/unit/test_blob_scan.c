@@ -1,10 +1,9 @@
 #include "blob_notice_test.h"
 
-#include "change/blob_scan.h"
 #include "store/site_value.h"
 
 static struct map troubles;
-static struct blob_scan_result result;
+static struct scan_result result;
 static VEC(char *) directories;
 
 static void enter(void *arg, const char *path)
@@ -22,31 +21,29 @@ static void forget_directories(void)
 
 static int scan(const struct blob_kind *kind)
 {
-	const struct blob_scan_request request = { .notice = notice,
-						   .store = store,
-						   .kind = kind,
-						   .troubles = &troubles,
-						   .directory = enter };
+	const struct origin_kind origin = blob_notice_origin_kind(notice, kind);
+	const struct scan_request request = { .kind = &origin,
+					      .troubles = &troubles,
+					      .directory = enter };
 
 	forget_directories();
-	return blob_scan(&request, &result, &err);
+	return scan_all(&request, &result, &err);
 }
 
-static int scan_below(const char *directory)
+static int scan_part(const char *directory)
 {
-	const struct blob_scan_request request = { .notice = notice,
-						   .store = store,
-						   .kind = files,
-						   .troubles = &troubles,
-						   .directory = enter };
+	const struct origin_kind origin = blob_notice_origin_kind(notice, files);
+	const struct scan_request request = { .kind = &origin,
+					      .troubles = &troubles,
+					      .directory = enter };
 
 	forget_directories();
-	return blob_scan_below(&request, directory, &result, &err);
+	return scan_below(&request, directory, &result, &err);
 }
 
 static int remove_all(void **state)
 {
-	blob_troubles_clear(&troubles);
+	scan_forget(&troubles);
 	forget_directories();
 	return remove_site(state);
 }
@@ -66,7 +63,7 @@ TEST(a_scan_finds_what_nobody_told)
 	must("cd files; mkdir -p a b/c; echo 1 >a.x; echo 2 >a/y; echo 3 >a0; echo 4 "
 	     ">b/c/z");
 	assert_ok(scan(files));
-	assert_int_equal(result.files, 4);
+	assert_int_equal(result.found, 4);
 	assert_int_equal(result.bytes, 8);
 	assert_int_equal(result.changed, 4);
 	assert_true(result.is_complete);
@@ -133,7 +130,8 @@ TEST(what_was_below_a_folder_that_is_not_mounted_now_is_not_deleted)
 	must("rm files/disk/* files/z; echo 1 >files/other");
 	assert_ok(scan(files));
 	assert_false(result.is_complete);
-	assert_int_equal(result.left_out, 2);
+	assert_int_equal(result.left_out, 1); /* the folder, for all below it */
+	assert_true(text_starts_with(result.example, "disk: "));
 	assert_int_equal(count_events(EVENT_DELETED), 1);
 	assert_int_equal(look(files, "disk/x"), ERR_DISK);
 	assert_int_equal(troubles.count, 1);
@@ -192,10 +190,10 @@ TEST(only_below_a_directory_is_compared_when_it_is_told)
 	     ">d0");
 	assert_ok(scan(files));
 	must("cd files; rm -r d d- d0");
-	assert_ok(scan_below("d"));
+	assert_ok(scan_part("d"));
 	assert_int_equal(count_events(EVENT_DELETED), 2);
 	must("cd files; mkdir -p d/e/f; echo 1 >d/e/f/new");
-	assert_ok(scan_below("d"));
+	assert_ok(scan_part("d"));
 	assert_int_equal(directories.count, 3);
 	assert_string_equal(last_event()->name, "d/e/f/new");
 	assert_int_equal(count_events(EVENT_CREATED), 5);
@@ -212,14 +210,14 @@ TEST(immutable_kinds_are_scanned_by_their_layout)
 	     ">lfs/55/55/%s.part",
 	     digest, digest);
 	assert_ok(scan(lfs));
-	assert_int_equal(result.files, 1);
+	assert_int_equal(result.found, 1);
 	assert_string_equal(last_event()->checksum, digest);
 	assert_true(result.left_out > 0);
 }
 
 static int ask_scanned(struct store_tx *tx, void *arg, struct err *error)
 {
-	return blob_scanned_in(tx, "files", arg, error);
+	return event_log_scanned_in(tx, "files", arg, error);
 }
 
 TEST(that_all_was_scanned_holds_for_this_log_only)
@@ -228,8 +226,8 @@ TEST(that_all_was_scanned_holds_for_this_log_only)
 
 	assert_ok(store_read(store, ask_scanned, &scanned, &err));
 	assert_int_equal(scanned, SCANNED_NOTHING);
-	assert_ok(blob_set_scanned(store, "files", SCANNED_ALL, &err));
-	assert_ok(blob_set_scanned(store, "files", SCANNED_PART, &err));
+	assert_ok(event_log_set_scanned(store, "files", SCANNED_ALL, &err));
+	assert_ok(event_log_set_scanned(store, "files", SCANNED_PART, &err));
 	assert_ok(store_read(store, ask_scanned, &scanned, &err));
 	assert_int_equal(scanned, SCANNED_ALL);
 	close_store();
@@ -256,7 +254,7 @@ TEST(ten_thousand_files_cost_little_to_scan_again)
 	assert_int_equal(all_events()->count, 10000);
 	int64_t before = used_ms();
 	assert_ok(scan(files));
-	assert_int_equal(result.files, 10000);
+	assert_int_equal(result.found, 10000);
 	assert_int_equal(result.looked_into, 0);
 	assert_in_range(used_ms() - before, 0, 900);
 }

@@ -2,28 +2,33 @@
 
 #include <poll.h>
 
-#include "change/blob_watch.h"
 #include "change/scan_record.h"
+#include "change/watch.h"
 #include "verify/verify_origin.h"
 
-static struct blob_watch *watch;
+static struct watch *watch;
 static struct verify_origin *verifier;
 
 static void start(int64_t interval_ms, size_t most)
 {
-	watch = blob_watch_start(
-		&(struct blob_watch_options){ .notice = notice,
-					      .store = store,
-					      .kinds = &kinds,
-					      .scan_interval_ms = interval_ms,
-					      .directories = most });
+	const struct origin_kind origins[] = {
+		blob_notice_origin_kind(notice, &kinds.items.items[0]),
+		blob_notice_origin_kind(notice, &kinds.items.items[1]),
+	};
+
+	watch = watch_start(&(struct watch_options){ .thread = "blob-watch",
+						     .kinds = origins,
+						     .kind_count = ARRAY_SIZE(origins),
+						     .store = store,
+						     .scan_interval_ms = interval_ms,
+						     .directories = most });
 }
 
-static struct blob_watch_state state_of(const char *type)
+static struct watch_state state_of(const char *type)
 {
-	struct blob_watch_state state = { 0 };
+	struct watch_state state = { 0 };
 
-	assert_true(blob_watch_look(watch, type, &state));
+	assert_true(watch_look(watch, type, &state));
 	return state;
 }
 
@@ -52,7 +57,7 @@ static void wait_for(enum event_what what, const char *name)
 
 static int stop_and_remove(void **state)
 {
-	blob_watch_stop(watch);
+	watch_stop(watch);
 	verify_origin_stop(verifier);
 	verify_origin_free(verifier);
 	watch = NULL;
@@ -127,13 +132,13 @@ TEST(a_wake_scans_at_once)
 	start(3600000, 1);
 	wait_for_scan();
 	must("echo 1 >files/b/x");
-	blob_watch_wake(watch);
+	watch_wake(watch);
 	wait_for(EVENT_CREATED, "b/x");
 }
 
 static int read_record(struct store_tx *tx, void *arg, struct err *error)
 {
-	return scan_record_read_blobs(tx, "files", arg, error);
+	return scan_record_read(tx, "files", arg, error);
 }
 
 TEST(how_scans_fare_is_kept_for_status)
@@ -154,7 +159,7 @@ TEST(how_scans_fare_is_kept_for_status)
 	assert_false(state_of("lfs").has_scanned);
 	must("mkdir lfs");
 	wait_for_scan();
-	assert_false(blob_watch_look(watch, "other", &(struct blob_watch_state){ 0 }));
+	assert_false(watch_look(watch, "other", &(struct watch_state){ 0 }));
 }
 
 static void due(void *arg)

@@ -300,7 +300,7 @@ static enum event_scanned scanned(void)
 {
 	enum event_scanned answer;
 
-	assert_ok(event_log_scanned(store, &answer, &err));
+	assert_ok(event_log_scanned(store, KIND_REPOSITORY, &answer, &err));
 	return answer;
 }
 
@@ -315,10 +315,10 @@ TEST(the_same_file_keeps_its_timeline_and_a_copy_gets_another)
 	struct event_ends before = ends;
 	assert_ok(store_write(store, add_row, NULL, &err));
 	assert_int_equal(scanned(), SCANNED_NOTHING);
-	assert_ok(event_log_set_scanned(store, SCANNED_PART, &err));
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_PART, &err));
 	assert_int_equal(scanned(), SCANNED_PART);
-	assert_ok(event_log_set_scanned(store, SCANNED_ALL, &err));
-	assert_ok(event_log_set_scanned(store, SCANNED_PART, &err));
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_ALL, &err));
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_PART, &err));
 	reopen("db");
 	assert_string_equal(ends.timeline, before.timeline);
 	assert_int_equal(scanned(), SCANNED_ALL);
@@ -349,7 +349,7 @@ TEST(a_log_that_went_back_in_its_file_gets_another_timeline_once)
 	event_list_clear(&events);
 	struct event_ends before = ends;
 	assert_ok(store_write(store, add_row, NULL, &err));
-	assert_ok(event_log_set_scanned(store, SCANNED_ALL, &err));
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_ALL, &err));
 	assert_ok(event_log_went_back(store, "fedcba9876543210", &err));
 	look(0, NULL);
 	event_list_clear(&events);

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "pull/events_take.h"
+#include "pull/log_cursor.h"
 #include "replicable/name.h"
 
 #define T1 "1111111111111111"

@@ -8,7 +8,7 @@
 #include <dirent.h>
 
 #include "git/git_message.h"
-#include "push/push_report.h"
+#include "push/push.h"
 
 #define TEXT_MOST 65536
 

@@ -1,6 +1,6 @@
 #include "git_test.h"
 
-#include "git/git_version.h"
+#include "git/git_child.h"
 
 static char version[GIT_VERSION_SIZE], again[GIT_VERSION_SIZE];
 static char *path_before;

@@ -163,9 +163,9 @@ TEST(an_inventory_is_complete_once_everything_was_looked_at)
 	assert_ok(store_open("sqlite::memory:", &store, &err));
 	assert_ok(event_log_open(store, ":memory:", &log, &err));
 	assert_false(is_complete(store, nothing));
-	assert_ok(event_log_set_scanned(store, SCANNED_PART, &err));
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_PART, &err));
 	assert_false(is_complete(store, part));
-	assert_ok(event_log_set_scanned(store, SCANNED_ALL, &err));
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_ALL, &err));
 	assert_true(is_complete(store, all));
 	assert_string_not_equal(part, all);
 	event_log_close(log);

@@ -2,11 +2,11 @@
 
 #include "store/site_value.h"
 
-static struct notice_scan_result result;
+static struct scan_result result;
 
 static int scan(void)
 {
-	return notice_scan(notice, NULL, &result, &err);
+	return scan_site(NULL, &result);
 }
 
 static void settle(void)
@@ -45,7 +45,7 @@ static void assert_last(size_t back, enum event_what what, const char *name)
 
 TEST(a_scan_finds_all_that_is_there)
 {
-	assert_int_equal(result.repositories, 3);
+	assert_int_equal(result.found, 3);
 	assert_int_equal(result.changed, 3);
 	assert_true(result.is_complete);
 	assert_int_equal(all_events()->count, 3);
@@ -243,7 +243,7 @@ TEST(a_scan_ends_when_it_is_asked_to)
 	stop_init(&stop);
 	stop_request(&stop);
 	must("rm -r srv/a.git");
-	assert_fails(notice_scan(notice, &stop, &result, &err), ERR_CANCELED);
+	assert_fails(scan_site(&stop, &result), ERR_CANCELED);
 	assert_int_equal(all_events()->count, 3);
 	stop_clear(&stop);
 }
@@ -259,7 +259,7 @@ TEST(more_repositories_than_a_page_are_merged_rightly)
 	must("rm -r srv/p299.git srv/p7.git");
 	assert_ok(scan());
 	assert_int_equal(result.changed, 2);
-	assert_int_equal(result.repositories, 301);
+	assert_int_equal(result.found, 301);
 }
 
 int main(void)

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "change/owed.h"
-#include "git/ref_diff.h"
+#include "git/refs.h"
 #include "replicable/registry.h"
 
 static struct noticed noticed;
@@ -196,12 +196,12 @@ TEST(what_cannot_be_read_is_told_when_it_can_be)
 
 TEST(only_what_the_first_scan_finds_is_of_first_sight)
 {
-	struct notice_scan_result result;
+	struct scan_result result;
 
 	forget_told();
 	make_bare("b.git");
 	set_ref("a.git", "refs/heads/main", 2);
-	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_ok(scan_site(NULL, &result));
 	assert_int_equal(told.count, 2);
 	assert_string_equal(told.items[0], "a updated 1 refs/heads/main");
 	assert_string_equal(told.items[1], "b created first unknown");
@@ -209,9 +209,9 @@ TEST(only_what_the_first_scan_finds_is_of_first_sight)
 	make_bare("c.git");
 	assert_ok(compare("c")); /* by a hook, meanwhile */
 	assert_told("c created unknown");
-	assert_ok(event_log_set_scanned(store, SCANNED_PART, &err));
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_PART, &err));
 	make_bare("d.git");
-	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_ok(scan_site(NULL, &result));
 	assert_told("d created unknown");
 }
 
@@ -344,7 +344,7 @@ static void add_row(enum registry_state state)
 /* Copies: what is not there is brought again, unless pull has dropped the row. */
 TEST(at_a_secondary_only_what_pull_dropped_is_deleted)
 {
-	struct notice_scan_result result;
+	struct scan_result result;
 	char sql[] = "DELETE FROM registry";
 
 	start_with_sink(true);
@@ -353,22 +353,22 @@ TEST(at_a_secondary_only_what_pull_dropped_is_deleted)
 	must("mv srv/a.git away");
 	assert_fails(compare("a"), ERR_CONFLICT);
 	make_bare("b.git"); /* so that the tree is not empty */
-	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_ok(scan_site(NULL, &result));
 	assert_told("b created first unknown");
 	exec_sql(sql);
-	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_ok(scan_site(NULL, &result));
 	assert_told("a deleted");
 }
 
 TEST(at_a_secondary_a_scan_leaves_alone_what_is_to_be_brought)
 {
-	struct notice_scan_result result;
+	struct scan_result result;
 
 	start_with_sink(true);
 	forget_told();
 	add_row(REGISTRY_PENDING);
 	set_ref("a.git", "refs/heads/main", 2);
-	assert_ok(notice_scan(notice, NULL, &result, &err));
+	assert_ok(scan_site(NULL, &result));
 	assert_int_equal(told.count, 0);
 	assert_ok(compare("a")); /* it was brought */
 	assert_told("a updated 1 refs/heads/main");

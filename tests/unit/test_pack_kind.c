@@ -1,6 +1,6 @@
 #include "git_test.h"
 
-#include "git/pack_kind.h"
+#include "git/packs.h"
 
 static enum pack_kind kind_of(const char *name)
 {

@@ -1,7 +1,7 @@
 #include "test.h"
 
 #include "git/git_message.h"
-#include "push/push_report.h"
+#include "push/push.h"
 
 static char *said;
 

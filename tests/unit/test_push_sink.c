@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 
 #include "git/checksum.h"
-#include "git/ref_diff.h"
+#include "git/refs.h"
 #include "push/sink.h"
 #include "push/uri_state.h"
 

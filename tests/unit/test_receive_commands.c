@@ -1,7 +1,7 @@
 #include "test.h"
 
 #include "git/pkt_line.h"
-#include "serve/receive_commands.h"
+#include "serve/receive_git.h"
 
 #define ZERO "0000000000000000000000000000000000000000"
 #define ONE "1111111111111111111111111111111111111111"

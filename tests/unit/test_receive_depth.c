@@ -1,7 +1,7 @@
 #include "test.h"
 
 #include "base/str.h"
-#include "serve/receive_depth.h"
+#include "serve/receive_git.h"
 
 #define OIDS                                                                             \
 	"0000000000000000000000000000000000000000 "                                      \

@@ -1,7 +1,7 @@
 #include "test.h"
 
 #include "git/pkt_line.h"
-#include "serve/receive_outcome.h"
+#include "serve/receive_pack.h"
 
 static struct receive_outcome_reader reader;
 static struct str report, sent;

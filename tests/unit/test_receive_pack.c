@@ -325,7 +325,8 @@ static void push_signed(const char *sign)
 	AUTO_STR struct str advert = STR_INIT;
 	char new[OID_MAX_TEXT];
 
-	must("git -C r.git config receive.certNonceSeed s");
+	must("git -C r.git config receive.certNonceSeed s && "
+	     "git -C r.git config receive.certNonceSlop 600");
 	hook("post-receive", "echo $GIT_PUSH_CERT_STATUS $GIT_PUSH_CERT_NONCE_STATUS");
 	assert_ok(receive_pack_advertise(&push.request, &advert, &err));
 	const char *at = memmem(advert.data, advert.len, " push-cert=", 11);

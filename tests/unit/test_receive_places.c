@@ -1,6 +1,6 @@
 #include "git_test.h"
 
-#include "serve/receive_places.h"
+#include "serve/receive_pack.h"
 
 static int setup(void **state)
 {

@@ -1,6 +1,6 @@
 #include "git_test.h"
 
-#include "git/ref_diff.h"
+#include "git/refs.h"
 
 /* One change as text: "+name", "-name" or "~name". */
 static char *diff_text(const char *from, const char *to)

@@ -1,6 +1,7 @@
 #include "test.h"
 
-#include "pull/news.h"
+#include "pull/freshness.h"
+#include "replicable/name.h"
 #include "report/report.h"
 #include "report/report_exchange.h"
 
@@ -274,7 +275,7 @@ TEST(a_clock_is_right_or_not_and_unknown_before_it_was_heard)
 
 static int read_record(struct store_tx *tx, void *arg, struct err *error)
 {
-	return scan_record_read(tx, arg, error);
+	return scan_record_read(tx, KIND_REPOSITORY, arg, error);
 }
 
 TEST(a_primary_that_cannot_look_at_its_repositories_says_so)
@@ -287,12 +288,12 @@ TEST(a_primary_that_cannot_look_at_its_repositories_says_so)
 	AUTO_STR struct str text = STR_INIT;
 
 	assert_ok(store_open("sqlite::memory:", &store, &err));
-	assert_ok(scan_record_keep(store, &scan, &err));
+	assert_ok(scan_record_keep(store, KIND_REPOSITORY, &scan, &err));
 	for (int i = 1; i <= 2; i++) {
 		scan = (struct scan_record){ .failing_since = i * 1000 };
 		err_set(&scan.failure, ERR_DISK, "away");
 		err_remedy(&scan.failure, "mount it");
-		assert_ok(scan_record_keep(store, &scan, &err));
+		assert_ok(scan_record_keep(store, KIND_REPOSITORY, &scan, &err));
 	}
 	assert_ok(store_read(store, read_record, &kept, &err));
 	assert_int_equal(kept.whole_at, 5000); /* what was, still was */
@@ -310,8 +311,8 @@ TEST(a_primary_that_cannot_look_at_its_repositories_says_so)
 	assert_non_null(strstr(text.data, ": away (mount it); "));
 	assert_non_null(strstr(text.data, "; 2 are left out, for instance x: y"));
 	report_clear(&report);
-	assert_ok(
-		scan_record_keep(store, &(struct scan_record){ .whole_at = 6000 }, &err));
+	assert_ok(scan_record_keep(store, KIND_REPOSITORY,
+				   &(struct scan_record){ .whole_at = 6000 }, &err));
 	assert_ok(store_read(store, read_record, &kept, &err));
 	assert_int_equal(kept.left_out, 0);
 	assert_int_equal(kept.failing_since, 0);

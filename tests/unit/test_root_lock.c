@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "store/root_lock.h"
+#include "store/data_lock.h"
 
 TEST(a_tree_is_one_nodes_until_it_is_given_up)
 {

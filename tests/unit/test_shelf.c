@@ -7,7 +7,6 @@
 #include "base/thread.h"
 #include "generation_test.h"
 #include "serve/shelf.h"
-#include "serve/shelf_file.h"
 
 #define REST "112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define NAME_1 "11" REST

@@ -3,7 +3,6 @@
 #include "base/failpoint.h"
 #include "git/checksum.h"
 #include "job/job.h"
-#include "pull/copy_content.h"
 #include "pull/copy_record.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"

@@ -9,7 +9,6 @@
 #include "lease/lease.h"
 #include "replicable/name.h"
 #include "store/store.h"
-#include "upkeep/tidy.h"
 #include "upkeep/trash.h"
 
 static const struct git_work work = { .guard_fd = -1 };

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include "change/blob_scan.h"
 #include "verify/verify_origin.h"
 
 static struct verify_origin *verifier;
@@ -10,13 +9,12 @@ static struct verify_origin *verifier;
 static void notice_all(const struct blob_kind *kind)
 {
 	struct map troubles = { 0 };
-	struct blob_scan_result result;
-	const struct blob_scan_request request = {
-		.notice = notice, .store = store, .kind = kind, .troubles = &troubles
-	};
+	struct scan_result result;
+	const struct origin_kind origin = blob_notice_origin_kind(notice, kind);
+	const struct scan_request request = { .kind = &origin, .troubles = &troubles };
 
-	assert_ok(blob_scan(&request, &result, &err));
-	blob_troubles_clear(&troubles);
+	assert_ok(scan_all(&request, &result, &err));
+	scan_forget(&troubles);
 }
 
 static void start(size_t capacity)

@@ -1,7 +1,7 @@
 #include "git_test.h"
 
 #include "git/git_child.h"
-#include "verify/verify_derived.h"
+#include "verify/verify_objects.h"
 
 static const struct git_work work = { .guard_fd = -1 };
 

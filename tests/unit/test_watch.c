@@ -4,6 +4,7 @@
 #include "change/owed.h"
 #include "change/scan_record.h"
 #include "change/watch.h"
+#include "replicable/name.h"
 
 static atomic_int scans, recorded, recorded_as, pruned, burn_ms;
 static atomic_bool scan_fails, scan_hangs, scan_is_part;
@@ -45,16 +46,15 @@ static void burn(int64_t ms)
 		;
 }
 
-int notice_scan(struct notice *notice, const struct stop *stop,
-		struct notice_scan_result *result, struct err *error)
+int scan_all(const struct scan_request *request, struct scan_result *result,
+	     struct err *error)
 {
-	assert_ptr_equal(notice, &stub);
+	assert_ptr_equal(request->kind->notice, &stub);
 	atomic_fetch_add(&scans, 1);
 	burn(burn_ms);
-	if (scan_hangs && stop_wait(stop, 5000))
+	*result = (struct scan_result){ .found = 7, .is_complete = !scan_is_part };
+	if (scan_hangs && stop_wait(request->stop, 5000))
 		return err_set(error, ERR_CANCELED, "stopped");
-	result->repositories = 7;
-	result->is_complete = !scan_is_part;
 	return scan_fails ? err_set(error, ERR_DISK, "told to fail") : 0;
 }
 
@@ -70,37 +70,60 @@ int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,
 	return 0;
 }
 
-int event_log_set_scanned(struct store *store, enum event_scanned scanned,
-			  struct err *error)
+int event_log_set_scanned(struct store *store, const char *kind,
+			  enum event_scanned scanned, struct err *error)
 {
 	(void)store;
+	assert_string_equal(kind, KIND_REPOSITORY);
 	recorded_as = scanned;
 	(void)error;
 	atomic_fetch_add(&recorded, 1);
 	return 0;
 }
 
-int event_log_scanned(struct store *store, enum event_scanned *scanned, struct err *error)
+int event_log_scanned(struct store *store, const char *kind, enum event_scanned *scanned,
+		      struct err *error)
 {
 	(void)store;
+	(void)kind;
 	(void)error;
 	*scanned = recorded > 0 ? (enum event_scanned)recorded_as : SCANNED_NOTHING;
 	return 0;
 }
 
-int scan_record_keep(struct store *store, const struct scan_record *now,
+int scan_record_keep(struct store *store, const char *kind, const struct scan_record *now,
 		     struct err *error)
 {
 	(void)store;
+	(void)kind;
 	(void)error;
 	atomic_fetch_add(now->failing_since ? &told_failing : &told_good, 1);
 	assert_int_equal(now->failing_since > 0, now->failure.class == ERR_DISK);
 	return 0;
 }
 
+static void finish(const struct origin_kind *kind, const struct scan_result *result,
+		   int64_t took_ms)
+{
+	assert_ptr_equal(kind->notice, &stub);
+	assert_int_equal(result->found, 7);
+	assert_in_range(took_ms, 0, 60000);
+}
+
 static struct watch *start(int64_t interval_ms)
 {
-	return watch_start(&(struct watch_options){ .notice = &stub,
+	static const struct origin_kind_ops ops = {
+		.events = { "finding", "failed", "not_kept" },
+		.finish = finish,
+	};
+	const struct origin_kind kind = { .ops = &ops,
+					  .type = KIND_REPOSITORY,
+					  .notice = &stub };
+
+	return watch_start(&(struct watch_options){ .thread = "watch",
+						    .kinds = &kind,
+						    .kind_count = 1,
+						    .notice = &stub,
 						    .data = root,
 						    .scan_interval_ms = interval_ms,
 						    .keep_ms = 5,
@@ -128,7 +151,7 @@ static struct watch_state look_after_scan(struct watch *watch)
 
 	for (int i = 0; i < 1000 && !state.has_scanned; i++) {
 		poll(NULL, 0, 2);
-		watch_look(watch, &state);
+		watch_look(watch, KIND_REPOSITORY, &state);
 	}
 	return state;
 }
@@ -140,7 +163,7 @@ TEST(the_spool_and_the_first_scan_come_at_once)
 	struct watch_state seen = look_after_scan(watch);
 
 	assert_true(seen.has_scanned);
-	assert_int_equal(seen.repositories, 7);
+	assert_int_equal(seen.found, 7);
 	assert_int_equal(compared, 1);
 	assert_false(is_there(HOOK_SPOOL "/1.1"));
 	watch_stop(watch);
@@ -193,7 +216,7 @@ TEST(a_scan_that_costs_much_comes_less_often_from_the_second_on)
 	look_after_scan(watch);
 	for (int i = 0; i < 1000 && seen.interval_ms <= 10; i++) {
 		poll(NULL, 0, 2);
-		watch_look(watch, &seen);
+		watch_look(watch, KIND_REPOSITORY, &seen);
 	}
 	watch_stop(watch);
 	assert_in_range(seen.interval_ms, 40 * 250 - 1000, 40 * 250 + 5000);
@@ -207,7 +230,7 @@ TEST(a_scan_that_failed_does_not_count_as_the_first)
 	scan_fails = true;
 	struct watch *watch = start(5);
 	wait_for_scans(3);
-	watch_look(watch, &seen);
+	watch_look(watch, KIND_REPOSITORY, &seen);
 	assert_false(seen.has_scanned);
 	assert_true(seen.is_failing);
 	assert_int_equal(recorded, 0);
@@ -215,7 +238,7 @@ TEST(a_scan_that_failed_does_not_count_as_the_first)
 	assert_int_equal(told_good, 0);
 	scan_fails = false;
 	assert_true(look_after_scan(watch).has_scanned);
-	watch_look(watch, &seen);
+	watch_look(watch, KIND_REPOSITORY, &seen);
 	assert_false(seen.is_failing);
 	wait_for_scans(scans + 2);
 	watch_stop(watch);

@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 
-#include "change/blob_scan.h"
 #include "net/forward.h"
 
 #define DIGEST_A                                                                         \
@@ -93,7 +92,7 @@ TEST(types_are_listed_with_their_counts)
 
 static void set_scanned(const char *type)
 {
-	assert_ok(blob_set_scanned(store, type, SCANNED_ALL, &err));
+	assert_ok(event_log_set_scanned(store, type, SCANNED_ALL, &err));
 }
 
 TEST(rows_come_in_pages_by_type)

@@ -4,6 +4,7 @@
 #include "web_test.h"
 
 #include "base/metrics.h"
+#include "replicable/name.h"
 #include "report/report_metrics.h"
 
 static struct {
@@ -38,10 +39,12 @@ void report_judge(const struct report *report, struct verdict *verdict)
 	*verdict = (struct verdict){ .code = now.verdict };
 }
 
-void watch_look(struct watch *watch, struct watch_state *state)
+bool watch_look(struct watch *watch, const char *type, struct watch_state *state)
 {
 	assert_non_null(watch);
+	assert_string_equal(type, KIND_REPOSITORY);
 	*state = now.watch;
+	return true;
 }
 
 void pull_look(struct pull *pull, struct pull_state *state)

@@ -1,0 +1,259 @@
+#include "change/origin_root.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "replicable/discover.h"
+#include "replicable/name.h"
+#include "store/site_value.h"
+
+char *identity_of(int dir, const char *path)
+{
+	struct statx st;
+
+	if (statx(dir, path, AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) != 0)
+		return NULL;
+	if (!(st.stx_mask & STATX_BTIME))
+		return xasprintf("%" PRIu64 " %x:%x", (uint64_t)st.stx_ino,
+				 st.stx_dev_major, st.stx_dev_minor);
+	return xasprintf("%" PRIu64 " %" PRId64 ".%09" PRIu32, (uint64_t)st.stx_ino,
+			 (int64_t)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
+}
+
+int identity_find(const char *root, const char *identity, char **name, struct err *err)
+{
+	AUTO_DISCOVERY struct discovery discovery = { 0 };
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, root, err);
+
+	*name = NULL;
+	if (fd < 0 || discover(root, &discovery, err) != 0)
+		return -1;
+	for (size_t i = 0; i < discovery.found.count && !*name; i++) {
+		const struct discovered *one = &discovery.found.items[i];
+		AUTO_FREE char *its = identity_of(fd, one->path);
+		if (its && strcmp(its, identity) == 0)
+			*name = xstrdup(one->name);
+	}
+	return *name != NULL;
+}
+
+#define KEY_SIZE 64
+
+/* As in earlier versions, which had repositories alone: their keys name no kind. */
+static void origin_root_make_key(const char *what, const char *kind, char key[KEY_SIZE])
+{
+	if (strcmp(kind, KIND_REPOSITORY) == 0)
+		snprintf(key, KEY_SIZE, "origin.%s", what);
+	else
+		snprintf(key, KEY_SIZE, "origin.%s.%s", what, kind);
+}
+
+struct root_inquiry {
+	char key[KEY_SIZE];
+	char *identity; /* owned; as it is now */
+	bool is_known, is_same;
+};
+
+static int origin_root_read_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STR struct str known = STR_INIT;
+	struct root_inquiry *inquiry = arg;
+	int found = site_value_get(tx, inquiry->key, &known, err);
+
+	inquiry->is_known = found > 0;
+	inquiry->is_same = found > 0 && strcmp(known.data, inquiry->identity) == 0;
+	return found < 0 ? -1 : 0;
+}
+
+/* The caller frees the identity. */
+static int origin_root_inquire(const struct origin_root *root,
+			       struct root_inquiry *inquiry, struct err *err)
+{
+	*inquiry = (struct root_inquiry){ .identity = identity_of(root->fd, "") };
+	if (!inquiry->identity)
+		return err_errno(err, "cannot look at %s", root->path);
+	origin_root_make_key("root", root->kind, inquiry->key);
+	return store_read(root->store, origin_root_read_work, inquiry, err);
+}
+
+static int origin_root_refuse(const struct origin_root *root, struct err *err)
+{
+	const bool is_blobs = strcmp(root->kind, KIND_REPOSITORY) != 0;
+	AUTO_FREE char *what =
+		is_blobs ? xasprintf("the directory of the blobs \"%s\"", root->kind)
+			 : xstrdup("site.repositories");
+
+	err_set(err, ERR_DISK,
+		"%s (%s) is not the directory that it was, so what is not there is not "
+		"taken for deleted",
+		what, root->path);
+	return err_remedy(err,
+			  "is its file system mounted? If it was moved on purpose: "
+			  "the next scan that finds a %s there accepts it",
+			  is_blobs ? "file" : "repository");
+}
+
+int origin_root_check(const struct origin_root *root, struct err *err)
+{
+	struct root_inquiry inquiry;
+	int result = origin_root_inquire(root, &inquiry, err);
+
+	free(inquiry.identity);
+	return result == 0 && !inquiry.is_same ? origin_root_refuse(root, err) : result;
+}
+
+int origin_root_check_known(const struct origin_root *root, struct err *err)
+{
+	struct root_inquiry inquiry;
+	int result = origin_root_inquire(root, &inquiry, err);
+
+	free(inquiry.identity);
+	return result == 0 && inquiry.is_known && !inquiry.is_same
+		       ? origin_root_refuse(root, err)
+		       : result;
+}
+
+static int origin_root_accept_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct root_inquiry *inquiry = arg;
+
+	return site_value_set(tx, inquiry->key, inquiry->identity, err);
+}
+
+int origin_root_accept(const struct origin_root *root, struct err *err)
+{
+	struct root_inquiry inquiry;
+	int result = origin_root_inquire(root, &inquiry, err);
+
+	if (result == 0 && !inquiry.is_same)
+		result = store_write(root->store, origin_root_accept_work, &inquiry, err);
+	free(inquiry.identity);
+	return result;
+}
+
+int origin_root_accept_first(struct store_tx *tx, const char *kind, const char *identity,
+			     struct err *err)
+{
+	AUTO_STR struct str known = STR_INIT;
+	char key[KEY_SIZE];
+
+	origin_root_make_key("root", kind, key);
+	int found = site_value_get(tx, key, &known, err);
+	if (found == 0)
+		return site_value_set(tx, key, identity, err);
+	return found < 0 ? -1 : 0;
+}
+
+bool mounts_is_empty(int dir, const char *path)
+{
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, path);
+	const struct dirent *entry;
+
+	while (list && (entry = readdir(list)) != NULL)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			return false;
+	return list != NULL;
+}
+
+static bool mounts_is_away(int root, const char *mount)
+{
+	AUTO_FREE char *parent = xasprintf("%s/..", mount);
+	struct stat st, above;
+
+	return fstatat(root, mount, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstatat(root, parent, &above, 0) == 0 && st.st_dev == above.st_dev &&
+	       mounts_is_empty(root, mount);
+}
+
+const char *mounts_find_away(const json_t *mounts, int root, const char *path)
+{
+	for (size_t i = 0; i < json_array_size(mounts); i++) {
+		const char *mount = json_string_value(json_array_get(mounts, i));
+		size_t len = strlen(mount);
+		if (strncmp(path, mount, len) == 0 &&
+		    (path[len] == '/' || path[len] == '\0') &&
+		    mounts_is_away(root, mount))
+			return mount;
+	}
+	return NULL;
+}
+
+int mounts_say_away(const char *mount, struct err *err)
+{
+	err_set(err, ERR_DISK,
+		"the file system of the folder %s is not mounted, so what was there is "
+		"not taken for deleted",
+		mount);
+	return err_remedy(err, "mount it; if it was given up on purpose, remove the "
+			       "empty folder");
+}
+
+void mounts_note(json_t **found, int root, const char *path)
+{
+	AUTO_FREE char *parent = xasprintf("%s/..", path);
+	struct stat own, top, above;
+
+	if (!*path || fstatat(root, path, &own, AT_SYMLINK_NOFOLLOW) != 0 ||
+	    fstat(root, &top) != 0 || own.st_dev == top.st_dev ||
+	    fstatat(root, parent, &above, 0) != 0 || own.st_dev == above.st_dev)
+		return;
+	if (!*found)
+		*found = json_array();
+	json_array_append_new(*found, json_string(path));
+}
+
+struct mounts_value {
+	char key[KEY_SIZE];
+	json_t *mounts;
+};
+
+static int mounts_read_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct mounts_value *value = arg;
+	int found = site_value_get(tx, value->key, &text, err);
+
+	json_decref(value->mounts);
+	value->mounts = found > 0 ? json_loads(text.data, 0, NULL) : NULL;
+	return found < 0 ? -1 : 0;
+}
+
+int origin_root_mounts(const struct origin_root *root, json_t **mounts, struct err *err)
+{
+	struct mounts_value value = { .mounts = NULL };
+
+	origin_root_make_key("mounts", root->kind, value.key);
+	int result = store_read(root->store, mounts_read_work, &value, err);
+	*mounts = value.mounts;
+	return result;
+}
+
+static int mounts_write_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	const struct mounts_value *value = arg;
+
+	json_render(value->mounts, &text);
+	return site_value_set(tx, value->key, text.data, err);
+}
+
+int origin_root_keep_mounts(const struct origin_root *root, const json_t *found,
+			    struct err *err)
+{
+	json_auto_t *now = found ? json_deep_copy(found) : json_array();
+	json_auto_t *known = NULL;
+	struct mounts_value value = { .mounts = now };
+
+	if (origin_root_mounts(root, &known, err) != 0)
+		return -1;
+	for (size_t i = 0; i < json_array_size(known); i++) {
+		const char *mount = json_string_value(json_array_get(known, i));
+		if (mounts_find_away(known, root->fd, mount))
+			json_array_append_new(now, json_string(mount));
+	}
+	if (json_equal(known, now) || (!known && json_array_size(now) == 0))
+		return 0;
+	origin_root_make_key("mounts", root->kind, value.key);
+	return store_write(root->store, mounts_write_work, &value, err);
+}

@@ -1,0 +1,149 @@
+/*
+ * Looks through all that stands in a kind's directory at the primary, in the order of its
+ * names, beside the rows in the same order: finds what nobody reported. What a kind must
+ * be able to do for it is struct origin_kind_ops; all else is here, once for all kinds.
+ * One thread at a time a kind.
+ */
+#ifndef CHANGE_SCAN_H
+#define CHANGE_SCAN_H
+
+#include "base/json.h"
+#include "base/map.h"
+#include "base/thread.h"
+#include "base/vec.h"
+#include "blob/file.h"
+#include "blob/kinds.h"
+#include "change/hook_install.h"
+#include "change/scan_record.h"
+#include "replicable/origin_rows.h"
+
+struct scan;
+struct scan_result;
+
+/* One that stands on disk. All borrowed; a kind fills what its as_recorded needs. */
+struct scan_item {
+	const char *name;
+	const char *path; /* below the root */
+	bool is_damaged;
+	const struct blob_print *print;
+};
+
+/* Names of log events (docs/events.md). */
+struct scan_events {
+	const char *finding, *failed, *not_kept;
+};
+
+struct origin_kind;
+struct origin_kind_ops {
+	struct scan_events events;
+	/* What has no file any more may stand under another name: it is compared last,
+	 * and only when nothing hid names. */
+	bool is_gone_last;
+	/* Opens scan->root; ERR_DISK: it is away. `close` follows in any case. */
+	int (*open)(struct scan *scan, struct err *err);
+	void (*close)(struct scan *scan); /* may be NULL */
+	/* Whether anything stands there. */
+	int (*has_any)(struct scan *scan, bool *has_any, struct err *err);
+	/* Calls scan_meet for each in byte order of the names, scan_enter and scan_find
+	 * as it comes by. below: a directory, or "": all. ERR_MISSING: it is not there.
+	 */
+	int (*walk)(struct scan *scan, const char *below, struct err *err);
+	/* Whether its looks prove that it is as its row says. */
+	bool (*is_as_recorded)(struct scan *scan, const struct scan_item *item,
+			       const struct origin_row *row);
+	/* Has those compared of which was hinted; may be NULL where nothing is. */
+	int (*look)(const struct origin_kind *kind, char *const *names, size_t count,
+		    struct err *err);
+	/* Has those names compared, and reports each by scan_count and scan_is_news. */
+	int (*compare)(struct scan *scan, char *const *names, size_t count, bool are_gone,
+		       struct err *err);
+	/* After a whole scan. */
+	void (*finish)(const struct origin_kind *kind, const struct scan_result *result,
+		       int64_t took_ms);
+	/* Now and then; may be NULL. */
+	void (*tend)(const struct origin_kind *kind);
+};
+
+/* A kind at the primary. Borrowed, as all in it. */
+struct origin_kind {
+	const struct origin_kind_ops *ops;
+	const char *type; /* in rows: KIND_REPOSITORY, or a type of blobs */
+	const char *path; /* its directory */
+	struct store *store;
+	void *notice;                  /* struct notice, or struct blob_notice */
+	const struct blob_kind *blobs; /* NULL: repositories */
+};
+
+struct scan_request {
+	const struct origin_kind *kind;
+	const struct stop *stop; /* may be NULL */
+	/* What is known to be wrong, so that it is logged once, when it begins: path or
+	 * name -> why. The caller keeps it from scan to scan; scan_forget(). */
+	struct map *troubles;
+	/* Before a directory is read: "" is the root. May be NULL. */
+	void (*directory)(void *arg, const char *path);
+	void *arg;
+};
+
+struct scan_result {
+	uint64_t found, bytes;
+	size_t looked_into, changed;
+	size_t left_out;                 /* what cannot be replicated, or read */
+	char example[SCAN_EXAMPLE_SIZE]; /* one of them, if any: "PATH: why (remedy)" */
+	bool has_hooks;                  /* they were looked at: */
+	struct hook_counts hooks;        /* of repositories */
+	bool is_complete; /* nothing hid names, so that absence was taken for deletion */
+};
+
+/* ERR_DISK: the directory is away, or another, empty one. ERR_CANCELED. */
+int scan_all(const struct scan_request *request, struct scan_result *result,
+	     struct err *err);
+
+/* Of one directory and all below it. Missing: what was there is gone. */
+int scan_below(const struct scan_request *request, const char *directory,
+	       struct scan_result *result, struct err *err);
+
+void scan_forget(struct map *troubles);
+
+typedef VEC(char *) scan_names; /* owned */
+
+/* For the kinds. */
+struct scan {
+	const struct scan_request *request;
+	struct scan_result *result;
+	int root;      /* -1: not open, or only a part is scanned */
+	bool is_first; /* of a new database */
+	void *state;   /* the kind's */
+	/* scan.c's: */
+	pthread_mutex_t mutex;
+	struct map troubles; /* that this scan met; guarded by mutex, as is *result
+				while comparing */
+	const char *prefix;  /* of all names that are looked at; "": all */
+	origin_rows rows;    /* a page */
+	size_t at;           /* in it: all before are done */
+	char *after;         /* owned; the last name of the page before */
+	bool is_last;        /* page */
+	scan_names suspects, gone;
+	json_t *mounts; /* owned; found below the root */
+};
+
+int scan_meet(struct scan *scan, const struct scan_item *item, struct err *err);
+void scan_enter(struct scan *scan, const char *path);
+
+struct scan_finding {
+	const char *path; /* below the root */
+	const struct err *why;
+	bool hides_names; /* replicables may be there that are not seen */
+	bool is_harmless; /* nothing is left out by it */
+};
+void scan_find(struct scan *scan, const struct scan_finding *finding);
+
+/* These are for any thread of a kind's `compare`. */
+void scan_count(struct scan *scan, bool is_changed);
+void scan_leave_out(struct scan *scan, const char *path, const struct err *why);
+void scan_set_incomplete(struct scan *scan);
+/* Whether this is the first scan that meets this trouble. */
+bool scan_is_news(struct scan *scan, const char *where, const struct err *why);
+int scan_check_stop(const struct scan *scan, struct err *err);
+
+#endif
