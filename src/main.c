@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "node/node.h"
+#include "node/settings.h"
 
 #define DEFAULT_CONFIG "/etc/refrelay/refrelay.conf"
 
@@ -63,7 +64,8 @@ static int main_run_arguments(int argc, char **argv)
 {
 	const char *named = getenv("REFRELAY_CONFIG");
 	struct cli cli = { .node = &node_for_cli,
-			   .config_path = named ? named : DEFAULT_CONFIG };
+			   .config_path = named ? named : DEFAULT_CONFIG,
+			   .settings = node_settings_tables };
 	int next = argc, status;
 
 	status = read_global_options(&cli, argc, argv, &next);

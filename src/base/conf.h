@@ -67,12 +67,12 @@ void conf_subsections(const struct conf *conf, const char *section,
 PRINTF_LIKE(3, 4)
 int conf_error(const struct conf_entry *entry, struct err *err, const char *fmt, ...);
 
+/* The same before an error that another has reported of the value; its remedy is kept. */
+int conf_prefix(const struct conf_entry *entry, struct err *err);
+
 /*
- * Values. All leave *value as it is when entry is NULL, so that the caller puts the
- * default there first:
- *	int64_t timeout_ms = 3 * CONF_HOUR;
- *	conf_read_duration(conf_get(conf, "sync", NULL, "timeout"), CONF_SECOND,
- *			   &timeout_ms, err)
+ * Values, for those that have no row in a table (base/setting.h). All leave *value as it
+ * is when entry is NULL, so that the caller puts the default there first.
  * A value that does not fit is ERR_CONFIG and says what is accepted.
  */
 enum conf_unit {

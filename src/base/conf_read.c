@@ -20,6 +20,14 @@ int conf_error(const struct conf_entry *entry, struct err *err, const char *fmt,
 		       name.data, text);
 }
 
+int conf_prefix(const struct conf_entry *entry, struct err *err)
+{
+	struct err cause = *err;
+
+	conf_error(entry, err, "%s", cause.text);
+	return err_remedy(err, "%s", cause.remedy);
+}
+
 /* An entry without "=" has the empty text, which no reader of numbers takes. */
 static const char *conf_read_entry_text(const struct conf_entry *entry)
 {

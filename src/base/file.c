@@ -293,6 +293,20 @@ char *path_resolve(const char *path)
 	return resolved;
 }
 
+int paths_check_apart(const char *name, const char *path, const char *other_name,
+		      const char *other, struct err *err)
+{
+	AUTO_FREE char *one = path_resolve(path);
+	AUTO_FREE char *two = path_resolve(other);
+
+	if (!path_is_below(one, two) && !path_is_below(two, one))
+		return 0;
+	err_set(err, ERR_CONFIG, "%s %s and %s %s lie inside each other", name, path,
+		other_name, other);
+	return err_remedy(err, "choose directories of which none is above the other; "
+			       "mind symbolic links");
+}
+
 int dir_sync(int dir, const char *path, struct err *err)
 {
 	AUTO_CLOSE int fd = dir_open(dir, path, err);

@@ -46,6 +46,11 @@ bool path_is_below(const char *path, const char *above);
 /* An absolute path with the links resolved in what is there of it; the caller frees. */
 char *path_resolve(const char *path);
 
+/* ERR_CONFIG: of two directories one is the other or in it. Symbolic links are followed;
+ * what does not exist yet is taken by its name. The names say who has them. */
+int paths_check_apart(const char *name, const char *path, const char *other_name,
+		      const char *other, struct err *err);
+
 /* Makes the names in a directory durable. */
 int dir_sync(int dir, const char *path, struct err *err);
 

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdarg.h>
 
+#define DISTANCE_LIMIT 64 /* of words worth comparing */
+
 char str_empty[1] = "";
 
 void str_clear(struct str *str)
@@ -258,4 +260,41 @@ bool text_from_hex(const char *text, void *bytes, size_t len)
 		out[i] = (unsigned char)(high << 4 | low);
 	}
 	return true;
+}
+
+static char lower(char c)
+{
+	return (char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
+}
+
+static size_t least_of(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The table's row i compares the first i letters of `one`. */
+size_t text_distance(const char *one, const char *two)
+{
+	size_t rows[DISTANCE_LIMIT + 1][DISTANCE_LIMIT + 1];
+	size_t len_one = strlen(one), len_two = strlen(two);
+
+	if (len_one > DISTANCE_LIMIT || len_two > DISTANCE_LIMIT)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= len_two; j++)
+		rows[0][j] = j;
+	for (size_t i = 1; i <= len_one; i++) {
+		char c = lower(one[i - 1]);
+		rows[i][0] = i;
+		for (size_t j = 1; j <= len_two; j++) {
+			char d = lower(two[j - 1]);
+			size_t best = rows[i - 1][j - 1] + (c != d);
+			best = least_of(best, rows[i - 1][j] + 1);
+			best = least_of(best, rows[i][j - 1] + 1);
+			if (i > 1 && j > 1 && c == lower(two[j - 2]) &&
+			    d == lower(one[i - 2]))
+				best = least_of(best, rows[i - 2][j - 2] + 1);
+			rows[i][j] = best;
+		}
+	}
+	return rows[len_one][len_two];
 }

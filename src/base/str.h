@@ -61,6 +61,10 @@ char *str_take(struct str *str);
 bool text_starts_with(const char *text, const char *prefix);
 bool text_ends_with(const char *text, const char *suffix);
 
+/* How many letters must be put in, left out, replaced, or swapped with their neighbour,
+ * to make one of the other; case does not count. SIZE_MAX: one is too long to compare. */
+size_t text_distance(const char *one, const char *two);
+
 /* Whether all of it is well-formed UTF-8 (no surrogates, no overlong forms). */
 bool text_is_utf8(const char *text, size_t len);
 

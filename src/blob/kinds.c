@@ -6,7 +6,17 @@
 #define TYPE_LIMIT 32
 #define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
 
-static const char *const layout_words[] = { "plain", "lfs", NULL };
+static const struct setting rows[] = {
+	{ "path", SETTING_AT(PATH, struct blob_kind, path), .is_required = true,
+	  .at_start = true },
+	{ "layout", SETTING_AT(CHOICE, struct blob_kind, layout), "plain",
+	  .words = (const char *const[]){ "plain", "lfs", NULL }, .at_start = true },
+	{ 0 },
+};
+
+const struct setting_table blob_settings_table = { .section = "blob",
+						   .rows = rows,
+						   .has_subsection = true };
 
 void blob_kinds_clear(struct blob_kinds *kinds)
 {
@@ -55,39 +65,19 @@ static int check_type(const struct conf *conf, const char *type, struct err *err
 			       "digit first; not \"repository\" or \"site\"");
 }
 
-static int blob_kinds_read_path(const struct conf *conf, const char *type,
-				const char **path, struct err *err)
-{
-	const struct conf_entry *entry = conf_get(conf, "blob", type, "path");
-
-	if (!entry) {
-		err_set(err, ERR_CONFIG, "blob.%s.path is not set", type);
-		return err_remedy(err, "name the directory of these files, an absolute "
-				       "path");
-	}
-	if (conf_read_text(entry, path, err) != 0)
-		return -1;
-	if ((*path)[0] != '/')
-		return conf_error(entry, err, "not an absolute path");
-	return 0;
-}
-
 static int read_kind(const struct conf *conf, const char *type, struct blob_kinds *kinds,
 		     struct err *err)
 {
-	const char *path = NULL;
-	size_t layout = BLOB_PLAIN;
+	struct blob_kind kind = { 0 };
 
-	if (check_type(conf, type, err) != 0 ||
-	    blob_kinds_read_path(conf, type, &path, err) != 0 ||
-	    conf_read_choice(conf_get(conf, "blob", type, "layout"), layout_words,
-			     &layout, err) != 0)
-		return -1;
-	struct blob_kind kind = { .type = xstrdup(type),
-				  .path = xstrdup(path),
-				  .layout = (enum blob_layout)layout };
-	vec_add(&kinds->items, kind);
-	return 0;
+	if (check_type(conf, type, err) == 0 &&
+	    settings_read(&blob_settings_table, conf, type, &kind, err) == 0) {
+		kind.type = xstrdup(type);
+		vec_add(&kinds->items, kind);
+		return 0;
+	}
+	settings_clear(&blob_settings_table, &kind);
+	return -1;
 }
 
 static int blob_kinds_compare_types(const void *one, const void *two)
@@ -97,67 +87,29 @@ static int blob_kinds_compare_types(const void *one, const void *two)
 	return strcmp(a->type, b->type);
 }
 
-/* What a path of one kind may not touch: names[i] says what stands at paths[i]. */
-struct places {
-	VEC(char *) paths;
-	VEC(char *) names;
-};
-
-static void places_clear(struct places *places)
-{
-	for (size_t i = 0; i < places->paths.count; i++) {
-		free(places->paths.items[i]);
-		free(places->names.items[i]);
-	}
-	vec_clear(&places->paths);
-	vec_clear(&places->names);
-}
-
-static void add_place(struct places *places, const char *path, char *name)
-{
-	char *resolved = path_resolve(path);
-
-	vec_add(&places->paths, resolved);
-	vec_add(&places->names, name);
-}
-
-static int blob_kinds_check_apart(const struct places *places, size_t at, struct err *err)
-{
-	const char *path = places->paths.items[at];
-
-	for (size_t i = 0; i < at; i++) {
-		const char *other = places->paths.items[i];
-		if (!path_is_below(path, other) && !path_is_below(other, path))
-			continue;
-		err_set(err, ERR_CONFIG, "%s %s and %s %s lie inside each other",
-			places->names.items[at], path, places->names.items[i], other);
-		return err_remedy(err, "choose directories of which none is above the "
-				       "other; mind symbolic links");
-	}
-	return 0;
-}
-
 /* A file would be a blob of two kinds, a deletion of one would meet the other, or the
  * database would be a blob. */
-static int check_places(const struct conf *conf, const struct blob_kinds *kinds,
-			struct err *err)
+static int check_place(const struct conf *conf, const struct blob_kinds *kinds, size_t at,
+		       struct err *err)
 {
 	static const char *const keys[] = { "repositories", "data" };
-	struct places places = { 0 };
-	int result = 0;
+	const struct blob_kind *kind = &kinds->items.items[at];
+	AUTO_FREE char *name = xasprintf("blob.%s.path", kind->type);
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		const struct conf_entry *entry = conf_get(conf, "site", NULL, keys[i]);
-		if (entry && entry->value && entry->value[0] == '/')
-			add_place(&places, entry->value, xasprintf("site.%s", keys[i]));
+		AUTO_FREE char *other = xasprintf("site.%s", keys[i]);
+		if (entry && entry->value && entry->value[0] == '/' &&
+		    paths_check_apart(name, kind->path, other, entry->value, err) != 0)
+			return -1;
 	}
-	for (size_t i = 0; i < kinds->items.count && result == 0; i++) {
-		const struct blob_kind *kind = &kinds->items.items[i];
-		add_place(&places, kind->path, xasprintf("blob.%s.path", kind->type));
-		result = blob_kinds_check_apart(&places, places.paths.count - 1, err);
+	for (size_t i = 0; i < at; i++) {
+		const struct blob_kind *before = &kinds->items.items[i];
+		AUTO_FREE char *other = xasprintf("blob.%s.path", before->type);
+		if (paths_check_apart(name, kind->path, other, before->path, err) != 0)
+			return -1;
 	}
-	places_clear(&places);
-	return result;
+	return 0;
 }
 
 /* Clients of LFS name no kind: there is one place for objects. */
@@ -192,8 +144,9 @@ int blob_kinds_read(const struct conf *conf, struct blob_kinds *kinds, struct er
 		result = read_kind(conf, types.items[i], kinds, err);
 	vec_clear(&types);
 	vec_sort(&kinds->items, blob_kinds_compare_types);
-	if (result == 0 && check_places(conf, kinds, err) == 0 &&
-	    check_layouts(kinds, err) == 0)
+	for (size_t i = 0; i < kinds->items.count && result == 0; i++)
+		result = check_place(conf, kinds, i, err);
+	if (result == 0 && check_layouts(kinds, err) == 0)
 		return 0;
 	blob_kinds_clear(kinds);
 	return -1;

@@ -6,7 +6,7 @@
 #define BLOB_KINDS_H
 
 #include "base/base.h"
-#include "base/conf.h"
+#include "base/setting.h"
 #include "base/vec.h"
 
 enum blob_layout {
@@ -23,6 +23,8 @@ struct blob_kind {
 struct blob_kinds {
 	VEC(struct blob_kind) items; /* in byte order of their types */
 };
+
+extern const struct setting_table blob_settings_table; /* of struct blob_kind */
 
 #define AUTO_BLOB_KINDS __attribute__((cleanup(blob_kinds_clear)))
 

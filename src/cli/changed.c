@@ -18,6 +18,7 @@
 #include "cli/site.h"
 #include "git/oid.h"
 #include "git/refs.h"
+#include "pull/pull.h"
 #include "push/sink.h"
 
 struct changed_blobs {
@@ -153,7 +154,7 @@ struct changed_call {
 	struct site site;
 	struct blob_kinds kinds;
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */
-	int64_t reverify_ms;
+	struct pull_settings sync;
 	uint64_t event_id; /* the result; 0: nothing had changed */
 };
 
@@ -216,9 +217,7 @@ static int cli_changed_read_site(const struct cli *cli, struct changed_call *cal
 	    (push_is_configured(conf) &&
 	     push_settings_read(conf, call->site.data, &call->push, err) != 0))
 		return -1;
-	call->reverify_ms = 7 * (int64_t)CONF_DAY;
-	return conf_read_duration(conf_get(conf, "sync", NULL, "reverifyInterval"),
-				  CONF_DAY, &call->reverify_ms, err);
+	return settings_read(&pull_settings_table, conf, NULL, &call->sync, err);
 }
 
 /* A task store that is away holds no change up: the node, when it runs, pushes it. */
@@ -278,7 +277,7 @@ static int compare_alone(struct changed_call *call, struct err *err)
 	const struct site *site = &call->site;
 	struct notice_options options = { .root = site->repositories,
 					  .data = site->data,
-					  .reverify_ms = call->reverify_ms };
+					  .reverify_ms = call->sync.reverify_ms };
 	AUTO_FREE char *path = xasprintf("%s/refrelay.db", site->data);
 	struct site_data data = { 0 };
 	struct event_log *log = NULL;
@@ -317,7 +316,7 @@ static int tell_blobs(struct changed_call *call, struct err *err)
 	const struct blob_kind *kind = blob_kinds_find(&call->kinds, call->type);
 	const struct changed_blobs changed = { .data = call->site.data,
 					       .kinds = &call->kinds,
-					       .reverify_ms = call->reverify_ms,
+					       .reverify_ms = call->sync.reverify_ms,
 					       .type = call->type,
 					       .ids = call->ids,
 					       .count = call->count };

@@ -536,12 +536,9 @@ static int cli_check_ask_primary(struct checking *checking, struct primary_healt
 	struct primary *primary = NULL;
 	struct primary_line *line = NULL;
 	struct primary_events answer = { 0 };
-	const char *file = NULL;
+	const char *file = checking->site.primary_secret;
 	int result;
 
-	if (conf_read_text(conf_get(checking->conf, "primary", NULL, "secretFile"), &file,
-			   err) != 0)
-		return -1;
 	if (!file || !checking->site.primary_url) {
 		err_set(err, ERR_CONFIG, "primary.url and primary.secretFile are needed");
 		return err_remedy(err, "set them in the section [primary]");

@@ -74,6 +74,24 @@ int cli_serve(struct cli *cli, int argc, char **argv)
 	return cli->node->serve(cli, argc, argv);
 }
 
+#define CHANGES_MOST 2 /* of a mistyped word */
+
+const char *cli_nearest_command(const char *word)
+{
+	const char *nearest = NULL;
+	size_t fewest = CHANGES_MOST + 1;
+
+	for (const struct command *command = commands; command->name; command++) {
+		size_t changes = text_distance(word, command->name);
+		if (command->run && changes < fewest &&
+		    changes < strlen(command->name) - 1) {
+			fewest = changes;
+			nearest = command->name;
+		}
+	}
+	return nearest;
+}
+
 static const struct command *cli_find_command(const char *name)
 {
 	for (const struct command *command = commands; command->name; command++)
@@ -169,7 +187,7 @@ int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
 		}
 		return -1;
 	}
-	if (cli_check_sections(*conf, err) == 0)
+	if (settings_check(cli->settings, *conf, err) == 0)
 		return 0;
 	conf_free(TAKE(*conf));
 	return -1;

@@ -6,7 +6,7 @@
 #define CLI_CLI_H
 
 #include "base/base.h"
-#include "base/conf.h"
+#include "base/setting.h"
 #include "base/thread.h"
 
 enum exit_status {
@@ -35,6 +35,7 @@ struct cli {
 	const struct cli_node *node;
 	const char *config_path; /* -c, $REFRELAY_CONFIG or the default */
 	bool is_verbose;         /* -v before the command */
+	const struct setting_table *const *settings; /* all that there are */
 };
 
 struct command {
@@ -80,18 +81,6 @@ int cli_getopt(int argc, char **argv, const char *short_options,
 
 /* Prints a command's synopsis and summary with its options on stdout. */
 void cli_help(const char *command, const char *options);
-
-/* Finds sections and keys that nobody knows: ERR_CONFIG. */
-int cli_check_sections(const struct conf *conf, struct err *err);
-
-/* Whether there is such a key, in any case; subsection NULL: none. */
-bool cli_has_key(const char *section, const char *subsection, const char *key);
-
-/* What the configuration asks for and is not built yet: ERR_CONFIG names the first. */
-int cli_check_built(const struct conf *conf, struct err *err);
-
-/* Says all of it on stderr, a line each. */
-void cli_tell_unbuilt(const struct conf *conf);
 
 /* Reads the configuration and checks it for keys that nobody knows. */
 int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err);

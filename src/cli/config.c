@@ -39,6 +39,22 @@ static void cli_config_print_json(const struct conf_list *entries)
 	json_write(stdout, object);
 }
 
+static void tell_unbuilt(const struct cli *cli, const struct conf *conf)
+{
+	const struct conf_list *all = conf_entries(conf);
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct conf_entry *entry = all->items[i];
+		AUTO_STR struct str name = STR_INIT;
+		if (setting_is_built(cli->settings, entry))
+			continue;
+		conf_render_name(entry, &name);
+		fprintf(stderr,
+			"refrelay: %s:%u: %s is not built yet: serve refuses it\n",
+			entry->file, entry->line, name.data);
+	}
+}
+
 static int cli_config_list_entries(const struct conf *conf, bool is_json)
 {
 	AUTO_STR struct str text = STR_INIT;
@@ -53,19 +69,24 @@ static int cli_config_list_entries(const struct conf *conf, bool is_json)
 }
 
 /* "section.key" or "section.subsection.key"; the subsection may have dots. */
-static const struct conf_entry *cli_config_find_entry(const struct conf *conf,
+static const struct conf_entry *cli_config_find_entry(const struct cli *cli,
+						      const struct conf *conf,
 						      const char *name, struct err *err)
 {
 	AUTO_FREE char *parts = xstrdup(name);
 	char *first = strchr(parts, '.'), *last = strrchr(parts, '.');
-	const char *subsection = first == last ? NULL : first + 1;
 	const struct conf_entry *entry = NULL;
 	bool is_key = false;
 
 	if (first) {
+		const struct conf_entry wanted = {
+			.section = parts,
+			.subsection = first == last ? NULL : first + 1,
+			.key = last + 1,
+		};
 		*first = *last = '\0';
-		entry = conf_get(conf, parts, subsection, last + 1);
-		is_key = cli_has_key(parts, subsection, last + 1);
+		entry = conf_get(conf, wanted.section, wanted.subsection, wanted.key);
+		is_key = settings_find(cli->settings, &wanted) != NULL;
 	}
 	if (!entry && is_key)
 		err_set(err, ERR_MISSING, "%s is not set", name);
@@ -76,11 +97,12 @@ static const struct conf_entry *cli_config_find_entry(const struct conf *conf,
 	return entry;
 }
 
-static int cli_config_get_entry(const struct conf *conf, const char *name, bool is_json)
+static int cli_config_get_entry(const struct cli *cli, const struct conf *conf,
+				const char *name, bool is_json)
 {
 	AUTO_STR struct str value = STR_INIT;
 	struct err err;
-	const struct conf_entry *entry = cli_config_find_entry(conf, name, &err);
+	const struct conf_entry *entry = cli_config_find_entry(cli, conf, name, &err);
 
 	if (!entry)
 		return cli_fail(&err);
@@ -117,7 +139,7 @@ int cli_config(struct cli *cli, int argc, char **argv)
 	if (cli_load_config(cli, &conf, &err) != 0)
 		return cli_fail(&err);
 	if (is_list)
-		cli_tell_unbuilt(conf);
+		tell_unbuilt(cli, conf);
 	return is_list ? cli_config_list_entries(conf, is_json)
-		       : cli_config_get_entry(conf, argv[optind + 1], is_json);
+		       : cli_config_get_entry(cli, conf, argv[optind + 1], is_json);
 }

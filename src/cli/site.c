@@ -97,82 +97,68 @@ static int from_directory(const char *directory, struct site *site, struct err *
 	return err_remedy(err, "name a DEST of refrelay replicate");
 }
 
-static int site_read_path(const struct conf *conf, const char *key, char **path,
-			  struct err *err)
-{
-	const char *value = NULL;
+#define AT(kind, member) SETTING_AT(kind, struct site, member)
 
-	if (conf_read_text(conf_get(conf, "site", NULL, key), &value, err) != 0)
-		return -1;
-	if (!value || value[0] != '/') {
-		err_set(err, ERR_CONFIG, "site.%s is %s", key,
-			value ? "not an absolute path" : "not set");
-		return err_remedy(err,
-				  "set it in the section [site] of the configuration");
-	}
-	*path = xstrdup(value);
-	return 0;
-}
+static const char *const roles[] = { "primary", "secondary", "standalone", NULL };
 
-static int read_role(const struct conf *conf, struct site *site, struct err *err)
-{
-	static const char *const words[] = { "primary", "secondary", "standalone", NULL };
-	size_t role = SITE_STANDALONE;
+static const struct setting site_rows[] = {
+	{ "name", AT(TEXT, name), .at_start = true },
+	{ "role", AT(CHOICE, role), .words = roles, .at_start = true },
+	{ "repositories", AT(PATH, repositories), .is_required = true, .at_start = true },
+	{ "data", AT(PATH, data), .is_required = true, .at_start = true },
+	{ 0 },
+};
 
-	if (conf_read_choice(conf_get(conf, "site", NULL, "role"), words, &role, err) !=
-	    0)
-		return -1;
-	site->role = (enum site_role)role;
-	return 0;
-}
+static const struct setting primary_rows[] = {
+	{ "url", AT(TEXT, primary_url), .at_start = true },
+	{ "secretFile", AT(TEXT, primary_secret) },
+	{ 0 },
+};
+
+static const struct setting lease_rows[] = {
+	{ "ttl", AT(DURATION, lease_ttl_ms), "30s", .min = CONF_SECOND,
+	  .at_start = true },
+	{ "backend", .type = SETTING_LATER, .initial = "local" },
+	{ "url", .type = SETTING_LATER },
+	{ "path", .type = SETTING_LATER },
+	{ "wait", .type = SETTING_LATER },
+	{ 0 },
+};
+
+const struct setting_table site_settings[] = {
+	{ .section = "site", .rows = site_rows },
+	{ .section = "primary", .rows = primary_rows },
+	{ .section = "lease", .rows = lease_rows },
+};
 
 /* It stands in tokens, rows and log lines. */
-static int check_site_name(const char *name, struct err *err)
-{
-	if (name[0] && strlen(name) <= 64 &&
-	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-			 "-_.") == strlen(name))
-		return 0;
-	err_set(err, ERR_CONFIG, "site.name %s is no good name", name);
-	return err_remedy(err, "use up to 64 letters, digits and - _ .");
-}
-
-static int site_read_names(const struct conf *conf, struct site *site, struct err *err)
+static int check_site_name(struct site *site, struct err *err)
 {
 	char host[65] = "localhost";
-	const char *name = NULL, *url = NULL;
 
-	if (conf_read_text(conf_get(conf, "site", NULL, "name"), &name, err) != 0 ||
-	    conf_read_text(conf_get(conf, "primary", NULL, "url"), &url, err) != 0)
-		return -1;
 	gethostname(host, sizeof(host) - 1);
-	site->name = xstrdup(name ? name : host);
-	site->primary_url = url ? xstrdup(url) : NULL;
-	return check_site_name(site->name, err);
-}
-
-static int read_ttl(const struct conf *conf, struct site *site, struct err *err)
-{
-	const struct conf_entry *entry = conf_get(conf, "lease", NULL, "ttl");
-
-	site->lease_ttl_ms = LEASE_TTL_MS;
-	if (conf_read_duration(entry, CONF_SECOND, &site->lease_ttl_ms, err) != 0)
-		return -1;
-	if (site->lease_ttl_ms < 1000)
-		return conf_error(entry, err, "at least 1 s");
-	return 0;
+	if (!site->name)
+		site->name = xstrdup(host);
+	if (site->name[0] && strlen(site->name) <= 64 &&
+	    strspn(site->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			       "0123456789-_.") == strlen(site->name))
+		return 0;
+	err_set(err, ERR_CONFIG, "site.name %s is no good name", site->name);
+	return err_remedy(err, "use up to 64 letters, digits and - _ .");
 }
 
 int site_from_conf(const struct conf *conf, struct site *site, struct err *err)
 {
-	*site = (struct site){ 0 };
-	if (site_read_path(conf, "repositories", &site->repositories, err) == 0 &&
-	    site_read_path(conf, "data", &site->data, err) == 0 &&
-	    read_role(conf, site, err) == 0 && site_read_names(conf, site, err) == 0 &&
-	    read_ttl(conf, site, err) == 0)
-		return 0;
-	site_clear(site);
-	return -1;
+	int result = 0;
+
+	*site = (struct site){ .role = SITE_STANDALONE };
+	for (size_t i = 0; i < SITE_SETTINGS && result == 0; i++)
+		result = settings_read(&site_settings[i], conf, NULL, site, err);
+	if (result == 0)
+		result = check_site_name(site, err);
+	if (result != 0)
+		site_clear(site);
+	return result;
 }
 
 int site_read(const struct cli *cli, const char *directory, struct site *site,
@@ -192,16 +178,8 @@ int site_read(const struct cli *cli, const char *directory, struct site *site,
  * the database. */
 int site_check_apart(const struct site *site, struct err *err)
 {
-	AUTO_FREE char *repositories = path_resolve(site->repositories);
-	AUTO_FREE char *data = path_resolve(site->data);
-
-	if (!path_is_below(data, repositories) && !path_is_below(repositories, data))
-		return 0;
-	err_set(err, ERR_CONFIG,
-		"site.repositories %s and site.data %s lie inside each other",
-		site->repositories, site->data);
-	return err_remedy(err, "choose directories of which none is above the other; "
-			       "mind symbolic links");
+	return paths_check_apart("site.repositories", site->repositories, "site.data",
+				 site->data, err);
 }
 
 static bool is_unused(const char *section, enum site_role role)
@@ -235,9 +213,7 @@ bool site_has_unused(const struct conf *conf, enum site_role role, struct err *e
 
 void site_clear(struct site *site)
 {
-	free(site->repositories);
-	free(site->data);
-	free(site->name);
-	free(site->primary_url);
+	for (size_t i = 0; i < SITE_SETTINGS; i++)
+		settings_clear(&site_settings[i], site);
 	*site = (struct site){ 0 };
 }

@@ -16,9 +16,13 @@ struct site {
 	char *data;         /* owned */
 	char *name;         /* site.name, or the host's; owned */
 	enum site_role role;
-	char *primary_url; /* of a secondary; owned, may be NULL */
+	char *primary_url, *primary_secret; /* of a secondary; owned, may be NULL */
 	int64_t lease_ttl_ms;
 };
+
+/* [site], [primary] and [lease]: tables of struct site. */
+enum { SITE_SETTINGS = 3 };
+extern const struct setting_table site_settings[SITE_SETTINGS];
 
 /* From the configuration, or from `directory` if that is not NULL. */
 int site_read(const struct cli *cli, const char *directory, struct site *site,
@@ -28,8 +32,7 @@ int site_read(const struct cli *cli, const char *directory, struct site *site,
 int site_from_conf(const struct conf *conf, struct site *site, struct err *err);
 void site_clear(struct site *site);
 
-/* ERR_CONFIG: one of site.repositories and site.data is in the other. Symbolic links are
- * followed; what does not exist yet is taken by its name. */
+/* ERR_CONFIG: one of site.repositories and site.data is in the other. */
 int site_check_apart(const struct site *site, struct err *err);
 
 /* Whether there are sections for the other role: not obeyed. *err says which is the

@@ -116,7 +116,7 @@ static int cli_status_open_parts(const struct cli *cli, struct status_parts *par
 	if (cli_load_config(cli, &conf, err) != 0 ||
 	    site_from_conf(conf, &parts->site, err) != 0 ||
 	    blob_kinds_read(conf, &parts->kinds, err) != 0 ||
-	    pull_settings_read(conf, &parts->sync, err) != 0 ||
+	    settings_read(&pull_settings_table, conf, NULL, &parts->sync, err) != 0 ||
 	    site_data_open_to_read(parts->site.data, &parts->data, err) != 0)
 		return -1;
 	return open_push(conf, parts, err);

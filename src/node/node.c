@@ -376,16 +376,16 @@ static void start_watch(struct node *node)
 
 	const struct origin_kind kind = notice_origin_kind(node->notice);
 
-	node->watch = watch_start(
-		&(struct watch_options){ .thread = "watch",
-					 .kinds = &kind,
-					 .kind_count = 1,
-					 .notice = node->notice,
-					 .store = node->data.store,
-					 .data = settings->site.data,
-					 .scan_interval_ms = settings->scan_interval_ms,
-					 .keep_ms = settings->keep_for_ms,
-					 .keep_count = settings->keep_number });
+	node->watch = watch_start(&(struct watch_options){
+		.thread = "watch",
+		.kinds = &kind,
+		.kind_count = 1,
+		.notice = node->notice,
+		.store = node->data.store,
+		.data = settings->site.data,
+		.scan_interval_ms = settings->pull.scan_interval_ms,
+		.keep_ms = settings->keep_for_ms,
+		.keep_count = settings->keep_number });
 }
 
 static int start_standalone(struct node *node, struct err *err)
@@ -448,7 +448,7 @@ static void start_blob_watch(struct node *node)
 		.kinds = kinds,
 		.kind_count = count,
 		.store = node->data.store,
-		.scan_interval_ms = settings->scan_interval_ms });
+		.scan_interval_ms = settings->pull.scan_interval_ms });
 }
 
 static int start_primary(struct node *node, struct err *err)
@@ -511,7 +511,7 @@ static int start_secondary(struct node *node, struct err *err)
 					    .settings = settings->pull,
 					    .fresh_for_ms = settings->serve.fresh_for_ms,
 					    .scan_interval_ms =
-						    settings->scan_interval_ms,
+						    settings->pull.scan_interval_ms,
 					    .hooks = hooks_of(node),
 					    .report = node_life_report,
 					    .report_arg = &node->life,
@@ -539,7 +539,8 @@ static void fill_services(struct node *node)
 	node->services.root = settings->site.repositories;
 	node->services.data = settings->site.data;
 	node->services.primary_url = settings->site.primary_url;
-	node->services.url = settings->url;
+	if (settings->transport.url && settings->transport.url[0])
+		node->services.url = settings->transport.url;
 	node->services.serve = serve_start(settings->site.repositories, &settings->serve);
 	node->services.blob_kinds = &settings->blobs;
 	node->services.store = node->data.store;
@@ -682,7 +683,7 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 		    &node->socket, err) != 0)
 		return -1;
 	return web_server_start(
-		&(struct web_server_options){ .listen = settings->listen,
+		&(struct web_server_options){ .listen = settings->transport.listen,
 					      .transport = &settings->transport,
 					      .services = &node->services },
 		&node->server, err);
@@ -692,7 +693,7 @@ static void log_started(const struct node *node)
 {
 	log_info("node.started", LOG_TEXT("site", node->settings.site.name),
 		 LOG_TEXT("role", site_role_name(node->settings.site.role)),
-		 LOG_TEXT("listen", node->settings.listen),
+		 LOG_TEXT("listen", node->settings.transport.listen),
 		 LOG_NUMBER("port", web_server_port(node->server)));
 }
 
@@ -733,62 +734,6 @@ int node_start(const struct conf *conf, struct node **node, struct err *err)
 	return -1;
 }
 
-static void tell_restart(const char *key, const char *before, const char *after)
-{
-	if (strcmp(before ? before : "", after ? after : "") != 0)
-		log_warn("node.restart_needed", LOG_TEXT("key", key),
-			 LOG_TEXT("before", before), LOG_TEXT("after", after));
-}
-
-static const char *task_store_of(const struct node_settings *settings)
-{
-	return settings->push ? settings->push->directory : NULL;
-}
-
-static bool same_blobs(const struct blob_kinds *before, const struct blob_kinds *after)
-{
-	bool is_same = before->items.count == after->items.count;
-
-	for (size_t i = 0; is_same && i < before->items.count; i++) {
-		const struct blob_kind *one = &before->items.items[i];
-		const struct blob_kind *other = &after->items.items[i];
-		is_same = strcmp(one->type, other->type) == 0 &&
-			  strcmp(one->path, other->path) == 0 &&
-			  one->layout == other->layout;
-	}
-	return is_same;
-}
-
-static void tell_restarts(const struct node_settings *before,
-			  const struct node_settings *after)
-{
-	tell_restart("site.name", before->site.name, after->site.name);
-	tell_restart("site.role", site_role_name(before->site.role),
-		     site_role_name(after->site.role));
-	tell_restart("site.repositories", before->site.repositories,
-		     after->site.repositories);
-	tell_restart("site.data", before->site.data, after->site.data);
-	tell_restart("primary.url", before->site.primary_url, after->site.primary_url);
-	tell_restart("http.listen", before->listen, after->listen);
-	tell_restart("http.url", before->url, after->url);
-	tell_restart("http.tlsCertificate", before->transport.identity ? "set" : NULL,
-		     after->transport.identity ? "set" : NULL);
-	if (before->transport.connections != after->transport.connections)
-		log_warn("node.restart_needed", LOG_TEXT("key", "http.connections"));
-	tell_restart("serve.cache", before->serve.directory, after->serve.directory);
-	tell_restart("replication.eventsDirectory", task_store_of(before),
-		     task_store_of(after));
-	if (before->site.lease_ttl_ms != after->site.lease_ttl_ms)
-		log_warn("node.restart_needed", LOG_TEXT("key", "lease.ttl"));
-	if (!same_blobs(&before->blobs, &after->blobs))
-		log_warn("node.restart_needed", LOG_TEXT("key", "blob"));
-	if (before->scan_interval_ms != after->scan_interval_ms ||
-	    before->keep_for_ms != after->keep_for_ms ||
-	    before->keep_number != after->keep_number)
-		log_warn("node.restart_needed",
-			 LOG_TEXT("key", "sync.scanInterval, events"));
-}
-
 /* For a node that pushes, no word of push means that there are no remotes any more. */
 static int node_read_settings_again(const struct node *node, const struct conf *conf,
 				    struct node_settings *settings, struct err *err)
@@ -811,7 +756,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;
-	tell_restarts(&node->settings, &settings);
+	node_settings_tell_restarts(&node->settings, &settings);
 	node_report_unused_sections(conf, node);
 	tell_remotes(&settings);
 	access_replace(node->access, access);

@@ -1,73 +1,114 @@
 #include "node/settings.h"
 
+#include "base/log.h"
 #include "cli/cli.h"
 #include "web/access.h"
-#include "web/listen.h"
+#include "web/access_rules.h"
 
-static int read_listen(const struct conf *conf, struct node_settings *settings,
-		       struct err *err)
-{
-	const struct conf_entry *entry = conf_get(conf, "http", NULL, "listen");
-	const char *listen = "127.0.0.1:8418";
-	const char *url = NULL;
-	struct err bad = { 0 };
+static const struct setting events_rows[] = {
+	{ "keepFor", SETTING_AT(DURATION, struct node_settings, keep_for_ms), "14d",
+	  .unit = CONF_DAY, .at_start = true },
+	{ "keepNumber", SETTING_AT(NUMBER, struct node_settings, keep_number), "1000000",
+	  .at_start = true },
+	{ 0 },
+};
 
-	if (conf_read_text(entry, &listen, err) != 0)
-		return -1;
-	if (listen_check(listen, &bad) != 0) {
-		conf_error(entry, err, "%s", bad.text);
-		return err_remedy(err, "%s", bad.remedy);
-	}
-	settings->listen = xstrdup(listen);
-	if (conf_read_text(conf_get(conf, "http", NULL, "url"), &url, err) != 0)
-		return -1;
-	settings->url = url && *url ? xstrdup(url) : NULL;
-	return 0;
-}
+static const struct setting database_rows[] = {
+	{ "url", .type = SETTING_LATER, .initial = "sqlite" },
+	{ 0 },
+};
+
+static const struct setting mirror_rows[] = {
+	{ "url", .type = SETTING_LATER },
+	{ "interval", .type = SETTING_LATER },
+	{ "depth", .type = SETTING_LATER },
+	{ 0 },
+};
+
+static const struct setting watcher_rows[] = {
+	{ "mirror", .type = SETTING_LATER },
+	{ "tokenFile", .type = SETTING_LATER },
+	{ 0 },
+};
+
+static const struct setting_table events_table = { .section = "events",
+						   .rows = events_rows };
+static const struct setting_table database_table = { .section = "database",
+						     .rows = database_rows };
+static const struct setting_table mirror_table = { .section = "mirror",
+						   .rows = mirror_rows,
+						   .has_subsection = true };
+static const struct setting_table watcher_table = { .section = "watcher",
+						    .rows = watcher_rows,
+						    .has_subsection = true };
+
+const struct setting_table *const node_settings_tables[] = {
+	&site_settings[0],
+	&transport_settings_table,
+	&access_settings_table,
+	&token_settings_table,
+	&site_settings[1],
+	&secondary_settings_table,
+	&pull_settings_table,
+	&serve_settings_table,
+	&events_table,
+	&blob_settings_table,
+	&database_table,
+	&site_settings[2],
+	&mirror_table,
+	&watcher_table,
+	&push_settings_tables[0],
+	&push_settings_tables[1],
+	&push_settings_tables[2],
+	NULL,
+};
+
+/* Where in struct node_settings the struct of a table is. */
+static const struct {
+	const struct setting_table *table;
+	size_t offset;
+} parts[] = {
+	{ &site_settings[0], offsetof(struct node_settings, site) },
+	{ &site_settings[1], offsetof(struct node_settings, site) },
+	{ &site_settings[2], offsetof(struct node_settings, site) },
+	{ &transport_settings_table, offsetof(struct node_settings, transport) },
+	{ &pull_settings_table, offsetof(struct node_settings, pull) },
+	{ &serve_settings_table, offsetof(struct node_settings, serve) },
+	{ &events_table, 0 },
+};
 
 /* A secondary may ask a primary that knows nobody's secret only when the primary lets
  * operators of loopback read, which is no replication: so both must be there. */
-static int node_settings_read_primary(const struct conf *conf,
-				      struct node_settings *settings, struct err *err)
+static int node_settings_read_primary(struct node_settings *settings, struct err *err)
 {
-	const char *file = NULL;
+	const struct site *site = &settings->site;
 
-	if (conf_read_text(conf_get(conf, "primary", NULL, "secretFile"), &file, err) !=
-	    0)
-		return -1;
-	if (!settings->site.primary_url) {
+	if (!site->primary_url) {
 		err_set(err, ERR_CONFIG, "a secondary needs primary.url");
 		return err_remedy(err, "set url in the section [primary]");
 	}
-	if (!file) {
+	if (!site->primary_secret) {
 		err_set(err, ERR_CONFIG, "a secondary needs primary.secretFile");
 		return err_remedy(err,
 				  "put the same random text into a file at both "
 				  "sites, and name it in [primary] here and in "
 				  "[secondary \"%s\"] there",
-				  settings->site.name);
+				  site->name);
 	}
 	settings->has_key = true;
-	return site_key_read(settings->site.name, file, &settings->key, err);
+	return site_key_read(site->name, site->primary_secret, &settings->key, err);
 }
 
-static int read_intervals(const struct conf *conf, struct node_settings *settings,
-			  struct err *err)
+static int check_built(const struct conf *conf, struct err *err)
 {
-	const struct conf_entry *scan = conf_get(conf, "sync", NULL, "scanInterval");
+	const struct conf_list *all = conf_entries(conf);
 
-	settings->scan_interval_ms = CONF_MINUTE;
-	settings->keep_for_ms = 14 * (int64_t)CONF_DAY;
-	settings->keep_number = 1000000;
-	if (conf_read_duration(scan, CONF_SECOND, &settings->scan_interval_ms, err) !=
-		    0 ||
-	    conf_read_duration(conf_get(conf, "events", NULL, "keepFor"), CONF_DAY,
-			       &settings->keep_for_ms, err) != 0 ||
-	    conf_read_uint(conf_get(conf, "events", NULL, "keepNumber"), 0, INT64_MAX,
-			   &settings->keep_number, err) != 0)
-		return -1;
-	if (settings->scan_interval_ms < 100)
-		return conf_error(scan, err, "at least 100 ms");
+	for (size_t i = 0; i < all->count; i++) {
+		if (setting_is_built(node_settings_tables, all->items[i]))
+			continue;
+		conf_error(all->items[i], err, "this is not built yet");
+		return err_remedy(err, "take it out of the configuration");
+	}
 	return 0;
 }
 
@@ -95,21 +136,20 @@ static int read_push(const struct conf *conf, struct node_settings *settings,
 static int node_settings_read_all(const struct conf *conf, struct node_settings *settings,
 				  struct err *err)
 {
-	if (cli_check_built(conf, err) != 0 ||
+	if (check_built(conf, err) != 0 ||
 	    site_from_conf(conf, &settings->site, err) != 0 ||
 	    check_role(conf, err) != 0 || site_check_apart(&settings->site, err) != 0 ||
-	    read_listen(conf, settings, err) != 0 ||
 	    transport_read(conf, &settings->transport, err) != 0 ||
-	    pull_settings_read(conf, &settings->pull, err) != 0 ||
+	    settings_read(&pull_settings_table, conf, NULL, &settings->pull, err) != 0 ||
+	    settings_read(&events_table, conf, NULL, settings, err) != 0 ||
 	    serve_settings_read(conf, settings->site.data, &settings->serve, err) != 0 ||
 	    serve_settings_check(&settings->serve, settings->site.repositories, err) !=
 		    0 ||
 	    blob_kinds_read(conf, &settings->blobs, err) != 0 ||
-	    read_intervals(conf, settings, err) != 0 ||
 	    read_push(conf, settings, err) != 0)
 		return -1;
 	if (settings->site.role == SITE_SECONDARY)
-		return node_settings_read_primary(conf, settings, err);
+		return node_settings_read_primary(settings, err);
 	return 0;
 }
 
@@ -138,8 +178,6 @@ int node_settings_check(const struct conf *conf, struct err *err)
 void node_settings_clear(struct node_settings *settings)
 {
 	site_clear(&settings->site);
-	free(settings->listen);
-	free(settings->url);
 	transport_clear(&settings->transport);
 	if (settings->has_key)
 		site_key_clear(&settings->key);
@@ -147,4 +185,54 @@ void node_settings_clear(struct node_settings *settings)
 	serve_settings_clear(&settings->serve);
 	blob_kinds_clear(&settings->blobs);
 	*settings = (struct node_settings){ .key.secret = STR_INIT };
+}
+
+static void tell_restart(const char *key, const char *before, const char *after)
+{
+	if (strcmp(before ? before : "", after ? after : "") != 0)
+		log_warn("node.restart_needed", LOG_TEXT("key", key),
+			 LOG_TEXT("before", before), LOG_TEXT("after", after));
+}
+
+/* Those rows that a node obeys from its start only. */
+static void tell_restarts_of(const struct setting_table *table, const void *before,
+			     const void *after)
+{
+	for (const struct setting *row = table->rows; row->key; row++) {
+		AUTO_FREE char *name = xasprintf("%s.%s", table->section, row->key);
+		if (row->at_start && !setting_is_same(row, before, after))
+			log_warn("node.restart_needed", LOG_TEXT("key", name),
+				 LOG_TEXT("before", setting_text(row, before)),
+				 LOG_TEXT("after", setting_text(row, after)));
+	}
+}
+
+static bool same_blobs(const struct blob_kinds *before, const struct blob_kinds *after)
+{
+	bool is_same = before->items.count == after->items.count;
+
+	for (size_t i = 0; is_same && i < before->items.count; i++) {
+		const struct blob_kind *one = &before->items.items[i];
+		const struct blob_kind *other = &after->items.items[i];
+		is_same = strcmp(one->type, other->type) == 0 &&
+			  strcmp(one->path, other->path) == 0 &&
+			  one->layout == other->layout;
+	}
+	return is_same;
+}
+
+void node_settings_tell_restarts(const struct node_settings *before,
+				 const struct node_settings *after)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		tell_restarts_of(parts[i].table, (const char *)before + parts[i].offset,
+				 (const char *)after + parts[i].offset);
+	tell_restart("http.url", before->transport.url, after->transport.url);
+	tell_restart("http.tlsCertificate", before->transport.identity ? "set" : NULL,
+		     after->transport.identity ? "set" : NULL);
+	tell_restart("replication.eventsDirectory",
+		     before->push ? before->push->directory : NULL,
+		     after->push ? after->push->directory : NULL);
+	if (!same_blobs(&before->blobs, &after->blobs))
+		log_warn("node.restart_needed", LOG_TEXT("key", "blob"));
 }

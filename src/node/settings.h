@@ -4,7 +4,7 @@
 #ifndef NODE_SETTINGS_H
 #define NODE_SETTINGS_H
 
-#include "base/conf.h"
+#include "base/setting.h"
 #include "blob/kinds.h"
 #include "cli/site.h"
 #include "pull/pull.h"
@@ -15,16 +15,13 @@
 
 struct node_settings {
 	struct site site;
-	char *listen; /* http.listen; owned */
-	char *url;    /* http.url; owned; NULL: not said */
 	struct transport transport;
 	struct site_key key; /* of a secondary, if has_key */
 	bool has_key;
 	struct pull_settings pull; /* also for the primary: verification */
 	struct serve_settings serve;
 	struct blob_kinds blobs;
-	int64_t scan_interval_ms;
-	int64_t keep_for_ms;
+	int64_t keep_for_ms; /* events */
 	uint64_t keep_number;
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */
 };
@@ -36,6 +33,12 @@ int node_settings_read(const struct conf *conf, struct node_settings *settings,
 		       struct err *err);
 void node_settings_clear(struct node_settings *settings);
 
+/* Logs which of the settings that differ are obeyed after a restart only. */
+void node_settings_tell_restarts(const struct node_settings *before,
+				 const struct node_settings *after);
+
+/* All sections and keys that there are; ends in NULL. */
+extern const struct setting_table *const node_settings_tables[];
 /* Whether serve would take it, tokens included. */
 int node_settings_check(const struct conf *conf, struct err *err);
 

@@ -17,7 +17,7 @@
 #define PULL_PULL_H
 
 #include "base/base.h"
-#include "base/conf.h"
+#include "base/setting.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "blob/kinds.h"
@@ -28,19 +28,20 @@
 #include "replicable/registry.h"
 #include "store/store.h"
 
-/* The section [sync] at a secondary. */
+/* The section [sync]. */
 struct pull_settings {
-	uint64_t repository_capacity;    /* 10; 0: no new syncs */
-	uint64_t blob_capacity;          /* 10; 0: no new ones */
-	uint64_t verification_capacity;  /* 2; 0: none */
-	int64_t consistency_interval_ms; /* 1 min */
-	int64_t timeout_ms;              /* 3 h */
-	int64_t reverify_ms;             /* 7 d */
-	double delete_brake;             /* 0.05 */
-	uint64_t bandwidth;              /* of the primary, in bytes a second; 0: all */
+	uint64_t repository_capacity;   /* 0: no new syncs */
+	uint64_t blob_capacity;         /* 0: no new ones */
+	uint64_t verification_capacity; /* 0: none */
+	int64_t scan_interval_ms;       /* for all that scan, also at a primary */
+	int64_t consistency_interval_ms;
+	int64_t timeout_ms;
+	int64_t reverify_ms;
+	double delete_brake;
+	uint64_t bandwidth; /* of the primary, in bytes a second; 0: all */
 };
-int pull_settings_read(const struct conf *conf, struct pull_settings *settings,
-		       struct err *err);
+
+extern const struct setting_table pull_settings_table;
 
 struct pull_options {
 	struct store *store; /* borrowed, as all of these */

@@ -125,6 +125,21 @@ static struct name_pattern *pattern_of(enum pattern_kind kind, const char *text)
 	return pattern;
 }
 
+int name_patterns_read(const struct setting *row, const struct conf_entry *entry,
+		       void *target, struct err *err)
+{
+	name_patterns *patterns = setting_field(row, target);
+	struct name_pattern *pattern;
+	const char *text = NULL;
+
+	if (conf_read_text(entry, &text, err) != 0)
+		return -1;
+	if (name_pattern_new(text, &pattern, err) != 0)
+		return conf_prefix(entry, err);
+	vec_add(patterns, pattern);
+	return 0;
+}
+
 void name_pattern_free(struct name_pattern *pattern)
 {
 	if (!pattern)

@@ -6,12 +6,16 @@
 #ifndef PUSH_PATTERN_H
 #define PUSH_PATTERN_H
 
-#include "base/str.h"
+#include "base/setting.h"
 #include "push/settings.h"
 
 /* "^..." a regular expression, "...*" a prefix, else the name itself. The caller frees.
  * ERR_CONFIG: it cannot be compiled. */
 int name_pattern_new(const char *text, struct name_pattern **pattern, struct err *err);
+
+/* Of a row whose field is a name_patterns: adds one. */
+int name_patterns_read(const struct setting *row, const struct conf_entry *entry,
+		       void *target, struct err *err);
 
 /* A regular expression in any case. */
 int name_pattern_new_regex(const char *text, struct name_pattern **pattern,

@@ -12,8 +12,8 @@
 #define PUSH_SETTINGS_H
 
 #include "base/base.h"
-#include "base/conf.h"
 #include "base/json.h"
+#include "base/setting.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -90,6 +90,9 @@ struct push_settings {
 			      and line; owned */
 	size_t references; /* private */
 };
+
+enum push_section { PUSH_REMOTE, PUSH_REPLICATION, PUSH_GERRIT, PUSH_SECTIONS };
+extern const struct setting_table push_settings_tables[PUSH_SECTIONS];
 
 /* Whether there is any of the three sections. */
 bool push_is_configured(const struct conf *conf);

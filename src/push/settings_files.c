@@ -1,14 +1,14 @@
 /*
  * The files: ours alone; or Gerrit's replication.config, which ours names, with the
  * directory replication/ beside it, each file of which is one remote (its lines are
- * counted as Gerrit counts them); and secure.config.
+ * counted as Gerrit counts them); and secure.config. And what is said of their keys that
+ * are not obeyed, and of unknown ones.
  */
 #include "push/settings_parts.h"
 
 #include <strings.h>
 
 #include "base/file.h"
-#include "push/keys.h"
 
 #define FILE_LIMIT ((size_t)16 << 20)
 
@@ -21,6 +21,25 @@ static char *settings_files_get_directory(const char *path)
 	return slash == path ? xstrdup("/") : xstrndup(path, (size_t)(slash - path));
 }
 
+/* Of the three; NULL: another section. */
+static const struct setting_table *table_of(const struct conf_entry *entry)
+{
+	for (size_t i = 0; i < PUSH_SECTIONS; i++)
+		if (strcasecmp(push_settings_tables[i].section, entry->section) == 0)
+			return &push_settings_tables[i];
+	return NULL;
+}
+
+bool push_is_configured(const struct conf *conf)
+{
+	const struct conf_list *all = conf_entries(conf);
+
+	for (size_t i = 0; i < all->count; i++)
+		if (table_of(all->items[i]))
+			return true;
+	return false;
+}
+
 /* Everything but own keys would stand in two files. */
 static int check_only_own(const struct settings_reader *reader,
 			  const struct conf_entry *names, struct err *err)
@@ -29,7 +48,10 @@ static int check_only_own(const struct settings_reader *reader,
 
 	for (size_t i = 0; i < all->count; i++) {
 		const struct conf_entry *entry = all->items[i];
-		if (!push_has_section(entry) || push_key_is_own(entry))
+		const struct setting_table *table = table_of(entry);
+		const struct setting *row =
+			table ? setting_find(table, entry->key) : NULL;
+		if (!table || (row && row->is_own))
 			continue;
 		conf_error(entry, err, "%s:%u says that this stands in %s", names->file,
 			   names->line, names->value);
@@ -58,6 +80,13 @@ static int open_gerrit(struct settings_reader *reader, const struct conf_entry *
 	reader->site = settings_files_get_directory(etc);
 	reader->main = reader->gerrit;
 	return 0;
+}
+
+bool remote_source_has(const struct remote_source *source, const struct conf_entry *entry)
+{
+	return strcasecmp(entry->section, "remote") == 0 &&
+	       !source->subsection == !entry->subsection &&
+	       (!entry->subsection || strcmp(entry->subsection, source->subsection) == 0);
 }
 
 static void add_source(struct settings_reader *reader, const struct conf *conf,
@@ -104,7 +133,7 @@ static size_t count_lines(const char *text, const char *wanted)
 
 static void note_file(struct settings_reader *reader, const char *path, const char *text)
 {
-	vec_add(&reader->settings->notes, xasprintf("%s: %s", path, text));
+	vec_add(&reader->settings.notes, xasprintf("%s: %s", path, text));
 }
 
 static int add_fan(struct settings_reader *reader, const char *directory,
@@ -228,7 +257,7 @@ static int open_secrets(struct settings_reader *reader, const char *config,
 			struct err *err)
 {
 	const struct conf_entry *entry =
-		settings_own(reader, "replication", NULL, "secureConfig");
+		settings_get(reader, PUSH_REPLICATION, "secureConfig");
 	AUTO_FREE char *path = NULL;
 
 	if (settings_read_path(entry, &path, err) != 0)
@@ -276,4 +305,114 @@ void settings_close_files(struct settings_reader *reader)
 	conf_free(reader->gerrit);
 	conf_free(reader->secure);
 	free(reader->site);
+}
+
+/* Of the first key of a section that is not read, what is said of it. */
+static bool is_repeated(const struct conf_list *all, size_t which)
+{
+	if (table_of(all->items[which]))
+		return false;
+	for (size_t i = 0; i < which; i++)
+		if (strcasecmp(all->items[i]->section, all->items[which]->section) == 0)
+			return true;
+	return false;
+}
+
+/* What happens instead of what the key says; NULL: it is obeyed. */
+static const char *remark_of(const struct conf_entry *entry)
+{
+	const struct setting_table *table = table_of(entry);
+	const struct setting *row = table ? setting_find(table, entry->key) : NULL;
+
+	if (!table)
+		return "this section is not read here";
+	if (!row)
+		return "there is no such key: it is ignored";
+	return row->type == SETTING_IGNORED ? row->remark : NULL;
+}
+
+static void note_entry(struct settings_reader *reader, const struct conf_entry *entry)
+{
+	const char *remark = remark_of(entry);
+
+	if (remark)
+		settings_note(reader, entry, "%s", remark);
+}
+
+void settings_note_remote(struct settings_reader *reader)
+{
+	const struct remote_source *source = reader->source;
+	const struct conf_list *all = conf_entries(source->conf);
+
+	/* Some keys are given many times, as authGroup. */
+	for (size_t i = 0; i < all->count; i++)
+		if (remote_source_has(source, all->items[i]) &&
+		    conf_get_all(source->conf, "remote", source->subsection,
+				 all->items[i]->key)
+				    ->items[0] == all->items[i])
+			note_entry(reader, all->items[i]);
+}
+
+/* Keys that are not of a remote. In our own file, others know the other sections. */
+static void note_other_sections(struct settings_reader *reader, const struct conf *conf)
+{
+	const struct conf_list *all = conf_entries(conf);
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct conf_entry *entry = all->items[i];
+		if (strcasecmp(entry->section, "remote") == 0) {
+			if (!entry->subsection)
+				settings_note(reader, entry,
+					      "[remote] needs a name, as in [remote "
+					      "\"name\"]: it is ignored");
+			continue;
+		}
+		if ((conf == reader->own && !table_of(entry)) || is_repeated(all, i))
+			continue;
+		if (table_of(entry) && entry->subsection)
+			settings_note(reader, entry,
+				      "[%s] has no subsections: it is ignored",
+				      entry->section);
+		else
+			note_entry(reader, entry);
+	}
+}
+
+static void note_fan(struct settings_reader *reader, const struct conf *conf)
+{
+	const struct conf_list *all = conf_entries(conf);
+
+	for (size_t i = 0; i < all->count; i++)
+		if (strcasecmp(all->items[i]->section, "remote") != 0)
+			settings_note(reader, all->items[i],
+				      "only [remote] is read in this file");
+}
+
+/* sshKey of a remote that is not in Gerrit's file would silently do nothing. */
+static void note_strangers(struct settings_reader *reader)
+{
+	struct conf_names names = { 0 };
+
+	conf_subsections(reader->own, "remote", &names);
+	for (size_t i = 0; i < names.count; i++) {
+		bool is_known = false;
+		for (size_t k = 0; k < reader->sources.count; k++)
+			is_known |= strcmp(reader->sources.items[k].name,
+					   names.items[i]) == 0;
+		if (!is_known)
+			vec_add(&reader->settings.notes,
+				xasprintf("[remote \"%s\"]: there is no such remote in "
+					  "Gerrit's files",
+					  names.items[i]));
+	}
+	vec_clear(&names);
+}
+
+void settings_note_keys(struct settings_reader *reader)
+{
+	note_other_sections(reader, reader->main);
+	for (size_t i = 0; i < reader->fans.count; i++)
+		note_fan(reader, reader->fans.items[i]);
+	if (reader->gerrit)
+		note_strangers(reader);
 }

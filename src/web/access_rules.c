@@ -14,79 +14,88 @@ static void rules_free(struct access_rules *rules)
 	free(rules);
 }
 
-static int read_anonymous(const struct conf *conf, struct access_rules *rules,
-			  struct err *err)
+static int read_passwords(const struct setting *row, const struct conf_entry *entry,
+			  void *target, struct err *err)
 {
-	const struct conf_list *all =
-		conf_get_all(conf, "http", NULL, "anonymousRepository");
-
-	for (size_t i = 0; i < all->count; i++)
-		if (tokens_read_pattern(all->items[i], &rules->anonymous, err))
-			return -1;
-	return conf_read_bool(conf_get(conf, "http", NULL, "anonymousRead"),
-			      &rules->anonymous_read, err);
-}
-
-static int read_passwords(const struct conf *conf, struct access_rules *rules,
-			  struct err *err)
-{
-	const struct conf_entry *entry = conf_get(conf, "http", NULL, "passwordFile");
+	struct access_rules *rules = target;
 	const char *path = NULL;
 
+	(void)row;
 	if (conf_read_text(entry, &path, err))
 		return -1;
-	if (path && password_file_open(path, &rules->passwords, err)) {
-		err->class = ERR_CONFIG;
-		return tokens_entry_failed(entry, err);
-	}
-	return 0;
+	return password_file_open(path, &rules->passwords, err) ? conf_prefix(entry, err)
+								: 0;
 }
 
-static int read_http(const struct conf *conf, struct access_rules *rules, struct err *err)
+static int read_operator(const struct setting *row, const struct conf_entry *entry,
+			 void *target, struct err *err)
 {
-	const char *url = NULL;
+	return tokens_read_operator(setting_field(row, target), entry, err);
+}
 
-	if (conf_read_text(conf_get(conf, "http", NULL, "url"), &url, err))
-		return -1;
-	/* With a URL there may be a server in front, whose requests all come from
-	 * loopback. */
-	rules->trusts_loopback = !url;
-	return read_anonymous(conf, rules, err) ||
-			       tokens_read(conf, &rules->tokens, err) ||
-			       read_passwords(conf, rules, err)
-		       ? -1
-		       : 0;
+static const struct setting access_rows[] = {
+	{ "anonymousRead", SETTING_AT(BOOL, struct access_rules, anonymous_read),
+	  "false" },
+	{ "anonymousRepository", .type = SETTING_OWN, .read = name_patterns_read,
+	  .offset = offsetof(struct access_rules, anonymous), .is_repeated = true },
+	{ "operatorTokenFile", .type = SETTING_OWN, .read = read_operator,
+	  .offset = offsetof(struct access_rules, tokens) },
+	{ "passwordFile", .type = SETTING_OWN, .read = read_passwords },
+	{ 0 },
+};
+
+static const struct setting secondary_rows[] = {
+	{ "secretFile", SETTING_AT(TEXT, struct secondary_settings, secret_file) },
+	{ "enabled", SETTING_AT(BOOL, struct secondary_settings, is_enabled), "true" },
+	{ "bandwidth", SETTING_AT(SIZE, struct secondary_settings, bandwidth), "0" },
+	{ 0 },
+};
+
+const struct setting_table access_settings_table = { .section = "http",
+						     .rows = access_rows };
+const struct setting_table secondary_settings_table = { .section = "secondary",
+							.rows = secondary_rows,
+							.has_subsection = true };
+
+static int access_rules_add_key(const struct conf *conf, const char *site,
+				const char *path, struct access_rules *rules,
+				struct err *err)
+{
+	struct site_key key;
+
+	if (!path)
+		return err_set(err, ERR_CONFIG, "secondary.%s.secretFile is not set",
+			       site);
+	if (site_key_read(site, path, &key, err))
+		return conf_prefix(conf_get(conf, "secondary", site, "secretFile"), err);
+	vec_add(&rules->keys, key);
+	return 0;
 }
 
 static int access_rules_read_site(const struct conf *conf, const char *site,
 				  struct access_rules *rules, struct err *err)
 {
-	const struct conf_entry *file = conf_get(conf, "secondary", site, "secretFile");
-	struct site_key key;
-	const char *path = NULL;
-	bool is_enabled = true;
+	struct secondary_settings settings = { 0 };
+	int result = settings_read(&secondary_settings_table, conf, site, &settings, err);
 
-	if (conf_read_bool(conf_get(conf, "secondary", site, "enabled"), &is_enabled,
-			   err) ||
-	    conf_read_text(file, &path, err))
-		return -1;
-	if (!is_enabled)
-		return 0;
-	if (!path)
-		return err_set(err, ERR_CONFIG, "secondary.%s.secretFile is not set",
-			       site);
-	if (site_key_read(site, path, &key, err))
-		return tokens_entry_failed(file, err);
-	vec_add(&rules->keys, key);
-	return 0;
+	if (result == 0 && settings.is_enabled)
+		result = access_rules_add_key(conf, site, settings.secret_file, rules,
+					      err);
+	settings_clear(&secondary_settings_table, &settings);
+	return result;
 }
 
 static int access_rules_read_all(const struct conf *conf, struct access_rules *rules,
 				 struct err *err)
 {
 	struct conf_names sites = { 0 };
-	int result = read_http(conf, rules, err);
+	int result = settings_read(&access_settings_table, conf, NULL, rules, err);
 
+	/* With a URL there may be a server in front, whose requests all come from
+	 * loopback. */
+	rules->trusts_loopback = !conf_get(conf, "http", NULL, "url");
+	if (result == 0)
+		result = tokens_read(conf, &rules->tokens, err);
 	conf_subsections(conf, "secondary", &sites);
 	for (size_t i = 0; i < sites.count && result == 0; i++)
 		result = access_rules_read_site(conf, sites.items[i], rules, err);

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "base/conf.h"
+#include "base/setting.h"
 #include "web/password_file.h"
 #include "web/tokens.h"
 #include "wire/wire_token.h"
@@ -21,6 +21,16 @@ struct access_rules {
 	struct password_file *passwords; /* NULL: nobody logs in by password */
 	VEC(struct site_key) keys;       /* in the order of the configuration */
 };
+
+/* [secondary "NAME"] */
+struct secondary_settings {
+	char *secret_file; /* owned */
+	bool is_enabled;
+	uint64_t bandwidth; /* in bytes a second; 0: no limit */
+};
+
+extern const struct setting_table access_settings_table; /* of struct access_rules */
+extern const struct setting_table secondary_settings_table;
 
 int access_rules_read(const struct conf *conf, struct access_rules **rules,
 		      struct err *err);

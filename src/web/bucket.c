@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/vec.h"
+#include "web/access_rules.h"
 
 enum { BURST_US = 20 * 1000, SECOND_US = 1000 * 1000, BLOCK_MIN = 4096 };
 #define BLOCKS_A_SECOND 16
@@ -65,8 +66,12 @@ struct bucket *buckets_find(struct buckets *buckets, const char *site)
 static int read_cap(const struct conf *conf, const char *site, uint64_t *cap,
 		    struct err *err)
 {
-	*cap = 0;
-	return conf_read_size(conf_get(conf, "secondary", site, "bandwidth"), cap, err);
+	struct secondary_settings settings = { 0 };
+	int result = settings_read(&secondary_settings_table, conf, site, &settings, err);
+
+	*cap = settings.bandwidth;
+	settings_clear(&secondary_settings_table, &settings);
+	return result;
 }
 
 static void set_cap(struct buckets *buckets, const char *site, uint64_t cap)

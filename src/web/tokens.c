@@ -13,8 +13,6 @@
 
 enum { TOKEN_MIN = 16, TOKEN_FILE_MAX = 4096, NAME_MAX_LEN = 64 };
 
-static const char *const rights_words[] = { "read", "push", "operate", NULL };
-
 static void tokens_digest_text(const char *text, size_t len,
 			       unsigned char digest[HASH_MAX_SIZE])
 {
@@ -36,14 +34,6 @@ void tokens_clear(struct tokens *tokens)
 	for (size_t i = 0; i < tokens->list.count; i++)
 		token_clear(&tokens->list.items[i]);
 	vec_clear(&tokens->list);
-}
-
-int tokens_entry_failed(const struct conf_entry *entry, struct err *err)
-{
-	struct err cause = *err;
-
-	conf_error(entry, err, "%s", cause.text);
-	return err_remedy(err, "%s", cause.remedy);
 }
 
 static int tokens_check_mode(const char *path, struct err *err)
@@ -78,16 +68,16 @@ static int tokens_read_digest(const char *path, unsigned char digest[HASH_MAX_SI
 	return err_remedy(err, "make one: openssl rand -hex 32 >%s", path);
 }
 
-static int tokens_read_file(const struct conf_entry *entry, struct token *token,
-			    struct err *err)
+static int tokens_read_file(const struct setting *row, const struct conf_entry *entry,
+			    void *target, struct err *err)
 {
+	struct token *token = target;
 	const char *path = NULL;
 
+	(void)row;
 	if (conf_read_text(entry, &path, err))
 		return -1;
-	return tokens_read_digest(path, token->digest, err)
-		       ? tokens_entry_failed(entry, err)
-		       : 0;
+	return tokens_read_digest(path, token->digest, err) ? conf_prefix(entry, err) : 0;
 }
 
 /* Who writes the 30th of February means another day than we would take. */
@@ -99,14 +89,14 @@ static bool is_real_time(const char *text, int64_t wall_ms)
 	return strncmp(back, text, strlen("2027-01-01T12:00:00")) == 0;
 }
 
-static int read_expires(const struct conf_entry *entry, int64_t *wall_ms, struct err *err)
+static int read_expires(const struct setting *row, const struct conf_entry *entry,
+			void *target, struct err *err)
 {
+	int64_t *wall_ms = setting_field(row, target);
 	const char *text = NULL;
 
 	if (conf_read_text(entry, &text, err))
 		return -1;
-	if (!text)
-		return 0;
 	AUTO_FREE char *whole =
 		xasprintf("%s%s", text, strchr(text, 'T') ? "" : "T00:00:00Z");
 	if (clock_parse(whole, wall_ms) && is_real_time(whole, *wall_ms))
@@ -117,30 +107,21 @@ static int read_expires(const struct conf_entry *entry, int64_t *wall_ms, struct
 			  text);
 }
 
-int tokens_read_pattern(const struct conf_entry *entry, name_patterns *patterns,
-			struct err *err)
-{
-	struct name_pattern *pattern;
-	const char *text = NULL;
+static const struct setting rows[] = {
+	{ "file", .type = SETTING_OWN, .read = tokens_read_file, .is_required = true },
+	{ "rights", SETTING_AT(CHOICE, struct token, rights), "read",
+	  .words = (const char *const[]){ "read", "push", "operate", NULL } },
+	{ "repository", .type = SETTING_OWN,
+	  .offset = offsetof(struct token, repositories), .read = name_patterns_read,
+	  .is_repeated = true },
+	{ "expires", SETTING_AT(DURATION, struct token, expires_ms),
+	  .read = read_expires },
+	{ 0 },
+};
 
-	if (conf_read_text(entry, &text, err))
-		return -1;
-	if (name_pattern_new(text, &pattern, err))
-		return tokens_entry_failed(entry, err);
-	vec_add(patterns, pattern);
-	return 0;
-}
-
-static int tokens_read_patterns(const struct conf *conf, const char *name,
-				struct token *token, struct err *err)
-{
-	const struct conf_list *all = conf_get_all(conf, "token", name, "repository");
-
-	for (size_t i = 0; i < all->count; i++)
-		if (tokens_read_pattern(all->items[i], &token->repositories, err))
-			return -1;
-	return 0;
-}
+const struct setting_table token_settings_table = { .section = "token",
+						    .rows = rows,
+						    .has_subsection = true };
 
 /* It goes into logs, and into the environment of hooks. */
 static bool is_good_name(const char *name)
@@ -153,41 +134,22 @@ static bool is_good_name(const char *name)
 	return len > 0 && len <= NAME_MAX_LEN && text_is_utf8(name, len);
 }
 
-static int read_rights(const struct conf *conf, const char *name, struct token *token,
-		       struct err *err)
-{
-	const struct conf_entry *rights = conf_get(conf, "token", name, "rights");
-	size_t choice = RIGHTS_READ;
-
-	if (conf_read_choice(rights, rights_words, &choice, err) ||
-	    read_expires(conf_get(conf, "token", name, "expires"), &token->expires_ms,
-			 err) ||
-	    tokens_read_patterns(conf, name, token, err))
-		return -1;
-	token->rights = (enum rights)choice;
-	if (token->rights == RIGHTS_OPERATE && token->repositories.count > 0)
-		return conf_error(rights, err,
-				  "who operates does so for all repositories: not with "
-				  "repository");
-	return 0;
-}
-
 static int read_named(const struct conf *conf, const char *name, struct token *token,
 		      struct err *err)
 {
-	const struct conf_entry *file = conf_get(conf, "token", name, "file");
-
 	if (!is_good_name(name))
 		return err_set(err, ERR_CONFIG,
 			       "a token's name has 1 to %d bytes without control "
 			       "characters",
 			       NAME_MAX_LEN);
-	if (!file)
-		return err_set(err, ERR_CONFIG, "token.%s.file is not set", name);
 	token->name = xasprintf("token %s", name);
-	return tokens_read_file(file, token, err) || read_rights(conf, name, token, err)
-		       ? -1
-		       : 0;
+	if (settings_read(&token_settings_table, conf, name, token, err))
+		return -1;
+	if (token->rights == RIGHTS_OPERATE && token->repositories.count > 0)
+		return conf_error(conf_get(conf, "token", name, "rights"), err,
+				  "who operates does so for all repositories: not with "
+				  "repository");
+	return 0;
 }
 
 static const struct token *find_digest(const struct tokens *tokens,
@@ -217,16 +179,13 @@ static int tokens_add(struct tokens *tokens, struct token *token, struct err *er
 	return result;
 }
 
-static int read_operator(const struct conf *conf, struct tokens *tokens, struct err *err)
+int tokens_read_operator(struct tokens *tokens, const struct conf_entry *entry,
+			 struct err *err)
 {
-	const struct conf_entry *entry =
-		conf_get(conf, "http", NULL, "operatorTokenFile");
 	struct token token = { .rights = RIGHTS_OPERATE, .expires_ms = INT64_MAX };
 
-	if (!entry)
-		return 0;
 	token.name = xstrdup("operator");
-	if (tokens_read_file(entry, &token, err) == 0)
+	if (tokens_read_file(NULL, entry, &token, err) == 0)
 		return tokens_add(tokens, &token, err);
 	token_clear(&token);
 	return -1;
@@ -246,7 +205,7 @@ static int tokens_read_one(const struct conf *conf, const char *name,
 int tokens_read(const struct conf *conf, struct tokens *tokens, struct err *err)
 {
 	struct conf_names names = { 0 };
-	int result = read_operator(conf, tokens, err);
+	int result = 0;
 
 	conf_subsections(conf, "token", &names);
 	for (size_t i = 0; i < names.count && result == 0; i++)

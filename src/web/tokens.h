@@ -5,8 +5,8 @@
 #ifndef WEB_TOKENS_H
 #define WEB_TOKENS_H
 
-#include "base/conf.h"
 #include "base/hash.h"
+#include "base/setting.h"
 #include "push/pattern.h"
 
 /* Each includes those before. */
@@ -24,19 +24,16 @@ struct tokens {
 	VEC(struct token) list;
 };
 
-/* Reads [http] operatorTokenFile and [token "NAME"] file, rights, repository, expires.
- * ERR_CONFIG names the key. The caller clears in either case. */
+extern const struct setting_table token_settings_table; /* of struct token */
+
+/* Adds what http.operatorTokenFile names, and each [token "NAME"]. ERR_CONFIG names the
+ * key. The caller clears in either case. */
+int tokens_read_operator(struct tokens *tokens, const struct conf_entry *entry,
+			 struct err *err);
 int tokens_read(const struct conf *conf, struct tokens *tokens, struct err *err);
 void tokens_clear(struct tokens *tokens);
 
 /* The token of this text, expired or not, or NULL. Takes as long whichever it is. */
 const struct token *tokens_find(const struct tokens *tokens, const char *text);
-
-/* Adds a pattern of repositories. */
-int tokens_read_pattern(const struct conf_entry *entry, name_patterns *patterns,
-			struct err *err);
-
-/* For owners of secrets: "<file>:<line>: <key>: " before *err, its remedy kept. */
-int tokens_entry_failed(const struct conf_entry *entry, struct err *err);
 
 #endif

@@ -1,44 +1,60 @@
 #include "web/transport.h"
 
 #include "base/clock.h"
+#include "web/listen.h"
 
-enum { PER_CLIENT = 64, CONNECTIONS_MAX = 1 << 20 };
+#define AT(kind, member) SETTING_AT(kind, struct transport, member)
 
-/* *err without the file and line, which conf_error puts before it. */
-static int entry_failed(const struct conf_entry *entry, struct err *err)
+static int read_listen(const struct setting *row, const struct conf_entry *entry,
+		       void *target, struct err *err)
 {
-	struct err cause = *err;
+	char **listen = setting_field(row, target);
+	const char *text = NULL;
 
-	conf_error(entry, err, "%s", cause.text);
-	return err_remedy(err, "%s", cause.remedy);
-}
-
-static int read_proxies(const struct conf *conf, struct trusted_proxies *proxies,
-			struct err *err)
-{
-	const struct conf_list *all = conf_get_all(conf, "http", NULL, "trustedProxy");
-
-	for (size_t i = 0; i < all->count; i++) {
-		const char *text = "";
-		if (conf_read_text(all->items[i], &text, err) != 0)
-			return -1;
-		if (trusted_proxies_add(proxies, text, err) != 0)
-			return entry_failed(all->items[i], err);
-	}
+	if (conf_read_text(entry, &text, err) != 0)
+		return -1;
+	if (listen_check(text, err) != 0)
+		return conf_prefix(entry, err);
+	free(*listen);
+	*listen = xstrdup(text);
 	return 0;
 }
 
-static int read_identity(const struct conf *conf, struct tls_identity **identity,
+static int read_proxy(const struct setting *row, const struct conf_entry *entry,
+		      void *target, struct err *err)
+{
+	const char *text = NULL;
+
+	if (conf_read_text(entry, &text, err) != 0)
+		return -1;
+	if (trusted_proxies_add(setting_field(row, target), text, err) != 0)
+		return conf_prefix(entry, err);
+	return 0;
+}
+
+static const struct setting rows[] = {
+	{ "listen", AT(TEXT, listen), "127.0.0.1:8418", .read = read_listen,
+	  .at_start = true },
+	{ "url", AT(TEXT, url) },
+	{ "tlsCertificate", AT(TEXT, certificate) },
+	{ "tlsKey", AT(TEXT, key) },
+	{ "trustedProxy", .type = SETTING_OWN, .read = read_proxy, .is_repeated = true,
+	  .offset = offsetof(struct transport, proxies) },
+	{ "connections", AT(NUMBER, connections), .min = 1, .max = 1 << 20,
+	  .at_start = true },
+	{ "connectionsPerClient", AT(NUMBER, per_client), "64", .max = 1 << 20 },
+	{ 0 },
+};
+
+const struct setting_table transport_settings_table = { .section = "http", .rows = rows };
+
+static int read_identity(const struct conf *conf, struct transport *transport,
 			 struct err *err)
 {
 	const struct conf_entry *certificate =
 		conf_get(conf, "http", NULL, "tlsCertificate");
 	const struct conf_entry *key = conf_get(conf, "http", NULL, "tlsKey");
-	const char *certificate_path = NULL, *key_path = NULL;
 
-	if (conf_read_text(certificate, &certificate_path, err) != 0 ||
-	    conf_read_text(key, &key_path, err) != 0)
-		return -1;
 	if (!certificate && !key)
 		return 0;
 	if (!certificate || !key) {
@@ -46,20 +62,17 @@ static int read_identity(const struct conf *conf, struct tls_identity **identity
 			   certificate ? "http.tlsKey" : "http.tlsCertificate");
 		return err_remedy(err, "set both for TLS, or none of them");
 	}
-	if (tls_identity_read(certificate_path, key_path, identity, err) != 0)
-		return entry_failed(certificate, err);
+	if (tls_identity_read(transport->certificate, transport->key,
+			      &transport->identity, err) != 0)
+		return conf_prefix(certificate, err);
 	return 0;
 }
 
 int transport_read(const struct conf *conf, struct transport *transport, struct err *err)
 {
-	*transport = (struct transport){ .per_client = PER_CLIENT };
-	if (conf_read_uint(conf_get(conf, "http", NULL, "connections"), 1,
-			   CONNECTIONS_MAX, &transport->connections, err) == 0 &&
-	    conf_read_uint(conf_get(conf, "http", NULL, "connectionsPerClient"), 0,
-			   CONNECTIONS_MAX, &transport->per_client, err) == 0 &&
-	    read_proxies(conf, &transport->proxies, err) == 0 &&
-	    read_identity(conf, &transport->identity, err) == 0)
+	*transport = (struct transport){ 0 };
+	if (settings_read(&transport_settings_table, conf, NULL, transport, err) == 0 &&
+	    read_identity(conf, transport, err) == 0)
 		return 0;
 	transport_clear(transport);
 	return -1;
@@ -83,6 +96,7 @@ int transport_check_expiry(const struct transport *transport, struct err *err)
 
 void transport_clear(struct transport *transport)
 {
+	settings_clear(&transport_settings_table, transport);
 	trusted_proxies_clear(&transport->proxies);
 	tls_identity_unref(transport->identity);
 	*transport = (struct transport){ 0 };

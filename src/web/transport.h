@@ -4,21 +4,25 @@
 #ifndef WEB_TRANSPORT_H
 #define WEB_TRANSPORT_H
 
-#include "base/conf.h"
+#include "base/setting.h"
 #include "web/tls.h"
 #include "web/trusted_proxies.h"
 
 struct transport {
-	uint64_t connections; /* at most; 0: as many as its threads can hold */
-	uint64_t per_client;  /* of them; 0: no limit */
+	char *listen;            /* owned */
+	char *url;               /* under which others reach it; owned; NULL, "": none */
+	char *certificate, *key; /* paths; owned; NULL: no TLS */
+	uint64_t connections;    /* at most; 0: as many as its threads can hold */
+	uint64_t per_client;     /* of them; 0: no limit */
 	struct trusted_proxies proxies;
 	struct tls_identity *identity; /* a reference; NULL: no TLS */
 };
 
 #define AUTO_TRANSPORT __attribute__((cleanup(transport_clear)))
 
-/* Reads [http] tlsCertificate, tlsKey, trustedProxy, connections, connectionsPerClient.
- * ERR_CONFIG names the key; then there is nothing to clear. */
+extern const struct setting_table transport_settings_table; /* of [http] */
+
+/* ERR_CONFIG names the key; then there is nothing to clear. */
 int transport_read(const struct conf *conf, struct transport *transport, struct err *err);
 
 /* ERR_CONFIG: the certificate that is to be shown from now on has expired. */

@@ -3,12 +3,12 @@
  * read, written down again with every value quoted, reads the same.
  *	clang -std=gnu17 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -Isrc \
  *		tests/fuzz/fuzz_conf.c \
- *		src/base/{clock,conf{,_check,_parse,_read},err,file,log,map,mem,str}.c
+ *		src/base/{clock,conf{,_read},err,file,log,map,mem,setting,str}.c
  */
 #include <assert.h>
 
 #include "base/conf.h"
-#include "base/conf_check.h"
+#include "base/setting.h"
 
 static void add_quoted(struct str *out, const char *text, bool is_value)
 {
@@ -63,22 +63,17 @@ static void read_values(const struct conf_entry *entry)
 		assert(share >= 0 && share <= 1);
 }
 
-static void warn(void *data, const char *text)
-{
-	(void)data;
-	(void)text;
-}
-
 static void look_at(const struct conf *conf)
 {
-	static const char *const keys[] = { "name", "path", NULL };
-	static const struct conf_section site = { "site", false, CONF_LENIENT, keys };
-	static const struct conf_section *const sections[] = { &site };
-	const struct conf_report report = { warn, NULL };
+	static const struct setting rows[] = { { .key = "name" },
+					       { .key = "path" },
+					       { 0 } };
+	static const struct setting_table site = { .section = "site", .rows = rows };
+	static const struct setting_table *const tables[] = { &site, NULL };
 	AUTO_STR struct str text = STR_INIT;
 
 	conf_render(conf, &text);
-	conf_check(conf, sections, 1, &report, ERR_IGNORED);
+	settings_check(tables, conf, ERR_IGNORED);
 }
 
 static void assert_reads_the_same(const struct conf *conf)

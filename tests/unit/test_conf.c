@@ -1,7 +1,6 @@
 #include "test.h"
 
 #include "base/conf.h"
-#include "base/conf_check.h"
 #include "base/vec.h"
 
 static struct conf *parse(const char *text)
@@ -420,118 +419,6 @@ TEST(a_choice_names_what_is_accepted)
 	assert_says("test.conf:3: a.j: ", "primary, secondary");
 }
 
-static const struct conf_section site = {
-	.name = "site",
-	.keys = (const char *const[]){ "name", "role", "ttl", NULL },
-};
-static const struct conf_section sync_pull = {
-	.name = "sync",
-	.keys = (const char *const[]){ "scanInterval", "timeout", NULL },
-};
-static const struct conf_section sync_verify = {
-	.name = "sync",
-	.keys = (const char *const[]){ "reverifyInterval", NULL },
-};
-static const struct conf_section secondary = {
-	.name = "secondary",
-	.has_subsection = true,
-	.keys = (const char *const[]){ "secretFile", "enabled", NULL },
-};
-static const struct conf_section remote = {
-	.name = "remote",
-	.has_subsection = true,
-	.strictness = CONF_LENIENT,
-	.keys = (const char *const[]){ "url", "threads", NULL },
-};
-static const struct conf_section *const known[] = { &site, &sync_pull, &sync_verify,
-						    &secondary, &remote };
-
-static void collect(void *data, const char *text)
-{
-	str_addf(data, "%s\n", text);
-}
-
-static int check(const char *text, struct str *warnings)
-{
-	AUTO_CONF struct conf *conf = parse(text);
-	const struct conf_report report = { .warn = collect, .data = warnings };
-
-	return conf_check(conf, known, ARRAY_SIZE(known), &report, &err);
-}
-
-TEST(what_is_known_passes)
-{
-	AUTO_STR struct str warnings = STR_INIT;
-
-	assert_ok(
-		check("[Site]\nNAME = x\n[sync]\nscaninterval = 1\nreverifyInterval = 2\n"
-		      "[secondary \"paris\"]\nsecretFile = x\n[remote \"r\"]\nurl = x\n",
-		      &warnings));
-	assert_string_equal(warnings.data, "");
-}
-
-TEST(what_is_unknown_is_told_with_the_nearest_name)
-{
-	static const struct {
-		const char *text, *message;
-	} table[] = {
-		{ "[sync]\nscanIntervall = 1",
-		  "test.conf:2: unknown key sync.scanIntervall; did you mean "
-		  "scanInterval?" },
-		{ "[sync]\nreverfiyInterval = 1",
-		  "test.conf:2: unknown key sync.reverfiyInterval; did you mean "
-		  "reverifyInterval?" },
-		{ "[site]\ntlt = 1",
-		  "test.conf:2: unknown key site.tlt; did you mean ttl?" },
-		{ "[site]\nraw = 1",
-		  "test.conf:2: unknown key site.raw; the nearest known one is name" },
-		{ "[site]\ntimeout = 1",
-		  "test.conf:2: unknown key site.timeout; it belongs to [sync]" },
-		{ "[sycn]\ntimeout = 1",
-		  "test.conf:2: unknown section [sycn]; did you mean [sync]?" },
-		{ "[zzzzzzzz]\nx = 1", "test.conf:2: unknown section [zzzzzzzz]; the "
-				       "nearest known one is [site]" },
-		{ "[secondary]\nenabled = 1", "test.conf:2: [secondary] needs a name, as "
-					      "in [secondary \"name\"]" },
-		{ "[site \"x\"]\nname = 1",
-		  "test.conf:2: [site \"x\"]: this section has no subsections" },
-		{ "[secondary \"p\"]\nsecret = 1",
-		  "test.conf:2: unknown key secondary.p.secret; the nearest known one is "
-		  "secretFile" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-		AUTO_STR struct str warnings = STR_INIT;
-		assert_fails(check(table[i].text, &warnings), ERR_CONFIG);
-		assert_string_equal(err.text, table[i].message);
-		assert_string_equal(warnings.data, "");
-	}
-}
-
-TEST(very_long_names_are_only_unknown)
-{
-	AUTO_STR struct str text = STR_INIT, warnings = STR_INIT;
-
-	str_add(&text, "[site]\n");
-	for (int i = 0; i < 1000; i++)
-		str_add_char(&text, 'x');
-	assert_fails(check(text.data, &warnings), ERR_CONFIG);
-	assert_true(text_starts_with(err.text, "test.conf:2: unknown key site.xxx"));
-}
-
-TEST(lenient_sections_only_warn)
-{
-	AUTO_STR struct str warnings = STR_INIT;
-
-	assert_ok(check("[remote \"r\"]\nthread = 1\nfoo = 1\n[remote]\nurl = x\n",
-			&warnings));
-	assert_string_equal(
-		warnings.data,
-		"test.conf:2: unknown key remote.r.thread; did you mean threads?\n"
-		"test.conf:3: unknown key remote.r.foo; the nearest known one is url\n"
-		"test.conf:5: [remote] needs a name, as in [remote \"name\"]\n");
-}
-
 TEST(the_rendered_configuration_hides_secrets)
 {
 	AUTO_STR struct str out = STR_INIT;
@@ -578,10 +465,6 @@ int main(void)
 		cmocka_unit_test(a_key_without_value_is_no_number),
 		cmocka_unit_test(an_absent_key_leaves_the_default),
 		cmocka_unit_test(a_choice_names_what_is_accepted),
-		cmocka_unit_test(what_is_known_passes),
-		cmocka_unit_test(what_is_unknown_is_told_with_the_nearest_name),
-		cmocka_unit_test(very_long_names_are_only_unknown),
-		cmocka_unit_test(lenient_sections_only_warn),
 		cmocka_unit_test(the_rendered_configuration_hides_secrets),
 	};
 

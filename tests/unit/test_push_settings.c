@@ -490,6 +490,26 @@ TEST(the_digest_changes_with_what_decides_on_tasks_only)
 	}
 }
 
+/* Nodes of two versions that share a task store compare it. */
+TEST(the_digest_of_a_configuration_is_that_of_all_versions)
+{
+	assert_ok(
+		read_settings("[remote \"a\"]\nurl = https://joe@h/${name}\n"
+			      "url = git@h2:${name}\npush = +refs/heads/*:refs/heads/*\n"
+			      "push = refs/tags/v1\nprojects = a*\nprojects = ^b.*\n"
+			      "excludeProjects = ab\nexcludedRefsPattern = refs/x/.*\n"
+			      "mirror = true\nremoteNameStyle = underscore\n"
+			      "threads = 3\n"
+			      "[remote \"b\"]\nurl = /srv/${name}.git\n"
+			      "replicateProjectDeletions = true\n"
+			      "replicatePermissions = false\n"
+			      "replicateNoteDbMetaRefs = false\n"
+			      "[gerrit]\ndefaultForceUpdate = true\n"));
+	assert_string_equal(
+		settings->digest,
+		"96fc5236b9c97f12f77091e04b206f58a21f729bce015c7e810b9c7c3d325ea8");
+}
+
 TEST(references_keep_the_settings)
 {
 	struct push_settings *kept;
@@ -558,6 +578,7 @@ int main(void)
 		SETTINGS_CASE(secure_config_must_be_kept_from_others),
 		SETTINGS_CASE(a_secure_config_that_is_named_must_be_there),
 		SETTINGS_CASE(the_digest_changes_with_what_decides_on_tasks_only),
+		SETTINGS_CASE(the_digest_of_a_configuration_is_that_of_all_versions),
 		SETTINGS_CASE(references_keep_the_settings),
 		SETTINGS_CASE(explain_says_what_goes_where_and_what_collides),
 	};

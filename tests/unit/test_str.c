@@ -75,6 +75,22 @@ TEST(hexadecimal_goes_both_ways)
 	assert_false(text_from_hex("zz", bytes, 1));
 }
 
+TEST(the_distance_of_words_counts_what_must_change)
+{
+	char longest[66];
+
+	memset(longest, 'x', 65);
+	longest[65] = '\0';
+	assert_int_equal(text_distance("", ""), 0);
+	assert_int_equal(text_distance("Status", "sTATUS"), 0);
+	assert_int_equal(text_distance("stats", "status"), 1);
+	assert_int_equal(text_distance("status", "stauts"), 1);
+	assert_int_equal(text_distance("replicate", "repository"), 6);
+	assert_int_equal(text_distance("", "abc"), 3);
+	assert_true(text_distance(longest, "x") == SIZE_MAX);
+	assert_int_equal(text_distance(longest + 1, "x"), 63);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -82,6 +98,7 @@ int main(void)
 		CASE(only_well_formed_utf8_passes),
 		CASE(numbers_must_be_whole_and_fit),
 		CASE(hexadecimal_goes_both_ways),
+		cmocka_unit_test(the_distance_of_words_counts_what_must_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@ static int read_tokens(const char *text)
 {
 	AUTO_STR struct str filled = STR_INIT;
 	AUTO_CONF struct conf *conf = NULL;
+	const struct conf_entry *operator;
 
 	for (; *text; text++) {
 		if (*text == '@')
@@ -28,6 +29,9 @@ static int read_tokens(const char *text)
 	}
 	assert_ok(conf_load_text("test.conf", filled.data, filled.len, &conf, &err));
 	tokens_clear(&tokens);
+	operator= conf_get(conf, "http", NULL, "operatorTokenFile");
+	if (operator&& tokens_read_operator(&tokens, operator, & err))
+		return -1;
 	return tokens_read(conf, &tokens, &err);
 }
 
