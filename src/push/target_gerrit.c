@@ -157,8 +157,8 @@ static int target_gerrit_ask(const struct target_call *call, const char *method,
 	str_add(&url, "/a/projects/");
 	url_add_encoded(&url, destination->project);
 	str_add(&url, resource);
-	return http_request_run(
-		&(struct http_request){
+	return target_http_ask(
+		&(struct target_http_request){
 			.method = method,
 			.url = url.data,
 			.user = destination->url->user,

@@ -76,7 +76,7 @@ static int blob_forward_open_passing(const struct web_request *request,
 		pass_on_copy(&headers, request, given[i]);
 	int result =
 		forward_open(request->services->forwarder,
-			     &(struct forward_request){ .method = "PUT",
+			     &(struct http_request){ .method = "PUT",
 							.url = url,
 							.headers = headers.list,
 							.read = blob_forward_read_upload,

@@ -325,7 +325,7 @@ static int not_reached(const struct forward_answer *answer, struct err *err)
 /* Sends it, and makes the answer of what comes back; takes `passing` in any case.
  * ERR_NETWORK and ERR_TIMEOUT are the caller's to tell. */
 static int send_on(struct passing *passing, const struct web_request *request,
-		   const struct forward_request *asked, const char *reason,
+		   const struct http_request *asked, const char *reason,
 		   struct web_response *response, struct err *err)
 {
 	struct forward_answer answer = { 0 };
@@ -433,7 +433,7 @@ static int git_forward_ask_primary(const struct web_request *request, const char
 	}
 	return send_on(
 		passing, request,
-		&(struct forward_request){
+		&(struct http_request){
 			.method = request->method,
 			.url = whole.data,
 			.headers = headers.list,
@@ -509,7 +509,7 @@ static int pass_push(const struct web_request *request, struct passing *passing,
 	pass_on_copy(&headers, request, "Authorization");
 	return send_on(
 		passing, request,
-		&(struct forward_request){
+		&(struct http_request){
 			.method = request->method,
 			.url = whole.data,
 			.headers = headers.list,

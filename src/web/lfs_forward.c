@@ -125,7 +125,7 @@ static int lfs_forward_open_passing(struct passing *passing, enum lfs_as as,
 	lfs_forward_add_headers(request, as, token, &headers);
 	int result = forward_open(
 		services->forwarder,
-		&(struct forward_request){ .method = request->method,
+		&(struct http_request){ .method = request->method,
 					   .url = whole,
 					   .headers = headers.list,
 					   .read = is_get ? NULL : lfs_forward_read_body,

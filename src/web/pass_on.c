@@ -10,7 +10,7 @@ void pass_on_add(struct pass_on_headers *headers, const char *name, const char *
 	if (!value)
 		return;
 	assert(headers->count < PASS_ON_HEADERS - 1);
-	headers->list[headers->count++] = (struct forward_header){ name, value };
+	headers->list[headers->count++] = (struct http_header){ name, value };
 }
 
 void pass_on_copy(struct pass_on_headers *headers, const struct web_request *request,

@@ -12,7 +12,7 @@ enum { PASS_ON_HEADERS = 8 };
 
 /* Those that are given on; the list ends with a NULL name. Values are borrowed. */
 struct pass_on_headers {
-	struct forward_header list[PASS_ON_HEADERS];
+	struct http_header list[PASS_ON_HEADERS];
 	size_t count;
 };
 

@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct forward_request request = { .method = "GET", .silence_ms = 500 };
+	struct http_request request = { .method = "GET", .silence_ms = 500 };
 	struct forward_answer answer;
 	struct forward *forward;
 	bool is_sent;

@@ -60,16 +60,16 @@ static inline ssize_t give(void *arg, void *buffer, size_t size, struct err *fai
 	return (ssize_t)size;
 }
 
-static inline struct forward_request get(void)
+static inline struct http_request get(void)
 {
-	return (struct forward_request){ .method = "GET",
+	return (struct http_request){ .method = "GET",
 					 .url = peer.url,
 					 .silence_ms = 5000 };
 }
 
-static inline struct forward_request post(struct source *source)
+static inline struct http_request post(struct source *source)
 {
-	return (struct forward_request){ .method = "POST",
+	return (struct http_request){ .method = "POST",
 					 .url = peer.url,
 					 .silence_ms = 5000,
 					 .read = give,
@@ -81,7 +81,7 @@ static struct forward *forward;
 static struct forward_answer answer;
 static bool is_sent;
 
-static inline int open_it(const struct forward_request *request)
+static inline int open_it(const struct http_request *request)
 {
 	memset(&err, 0, sizeof(err));
 	return forward_open(forwarder, request, &forward, &answer, &is_sent, &err);
