@@ -213,7 +213,7 @@ static int upload_at_copy(const struct web_request *request, const char *name,
 	result = lfs_post_batch_ask_primary(request, name, LFS_UPLOAD, &list, response,
 					    &err);
 	if (result < 0)
-		lfs_refuse_unreached(name, &err, response);
+		lfs_refuse_unreached(request, name, &err, response);
 	vec_clear(&list);
 	return result != 0;
 }
