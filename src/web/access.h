@@ -9,6 +9,20 @@
 #include "base/conf.h"
 #include "web/route.h"
 
+/* The header Authorization. */
+struct credential {
+	char *user;   /* of Basic; never with a colon; NULL: Bearer */
+	char *secret; /* the token of Bearer, the password of Basic */
+};
+
+/* False: neither Bearer nor Basic, or cut. The caller clears in either case. */
+bool credential_read(const char *authorization, struct credential *credential);
+
+/* Wipes it. */
+void credential_clear(struct credential *credential);
+
+#define AUTO_CREDENTIAL __attribute__((cleanup(credential_clear)))
+
 struct access;
 
 /* Reads [http] operatorTokenFile, passwordFile, anonymousRead, anonymousRepository, url;

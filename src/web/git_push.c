@@ -8,7 +8,7 @@
 #include "base/metrics.h"
 #include "change/pushed.h"
 #include "serve/pushes.h"
-#include "web/client.h"
+#include "web/listen.h"
 #include "web/git_parts.h"
 
 enum { NOTICE_MS = 60 * 1000, NOTICE_PAUSE_MS = 20 };

@@ -5,7 +5,7 @@
 
 #include "pull/primary.h"
 #include "web/answer.h"
-#include "web/client.h"
+#include "web/listen.h"
 
 enum { PLACE_MS = 5000, HEADERS = 10 };
 
