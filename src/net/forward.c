@@ -188,62 +188,38 @@ bool forward_is_loop(const char *via, const char *site)
 	return false;
 }
 
-static const struct {
-	const char *name;
-	size_t offset;
-} forward_kept[] = {
-	{ "Content-Type", offsetof(struct forward_answer, content_type) },
-	{ "Content-Encoding", offsetof(struct forward_answer, content_encoding) },
-	{ "Content-Range", offsetof(struct forward_answer, content_range) },
-	{ "Accept-Ranges", offsetof(struct forward_answer, accept_ranges) },
-	{ "ETag", offsetof(struct forward_answer, etag) },
-	{ "Last-Modified", offsetof(struct forward_answer, last_modified) },
-	{ "WWW-Authenticate", offsetof(struct forward_answer, www_authenticate) },
-	{ "Retry-After", offsetof(struct forward_answer, retry_after) },
-	{ "Refrelay-Timeline", offsetof(struct forward_answer, timeline) },
-	{ "Refrelay-Last-Event", offsetof(struct forward_answer, last_event) },
-	{ "Refrelay-Error-Reason", offsetof(struct forward_answer, error_reason) },
-};
-
-static struct str *forward_find_kept(struct forward_answer *answer, size_t i)
+int forward_status(const struct forward *forward)
 {
-	return (struct str *)((char *)answer + forward_kept[i].offset);
+	return (int)forward->call.status;
 }
 
-static void forward_answer_init(struct forward_answer *answer)
-{
-	*answer = (struct forward_answer){ .length = UINT64_MAX };
-	for (size_t i = 0; i < ARRAY_SIZE(forward_kept); i++)
-		*forward_find_kept(answer, i) = (struct str)STR_INIT;
-}
-
-void forward_answer_clear(struct forward_answer *answer)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(forward_kept); i++)
-		str_clear(forward_find_kept(answer, i));
-	forward_answer_init(answer);
-}
-
-static int forward_read_head(struct forward *forward, struct forward_answer *answer,
-			     struct err *err)
+uint64_t forward_length(const struct forward *forward)
 {
 	const struct http_call *call = &forward->call;
-	const char *value;
+	int64_t length = http_get_length(call);
 
-	if (!call->has_whole_head)
-		return http_fail(call, err);
-	answer->status = (int)call->status;
-	for (size_t i = 0; i < ARRAY_SIZE(forward_kept); i++)
-		for (size_t n = 0;
-		     (value = http_find_header(call, forward_kept[i].name, n)); n++)
-			str_addf(forward_find_kept(answer, i), "%s%s", n > 0 ? ", " : "",
-				 value);
 	if (http_has_no_body(call))
-		answer->length = 0;
-	else if (!http_find_header(call, "Transfer-Encoding", 0) &&
-		 http_get_length(call) >= 0)
-		answer->length = (uint64_t)http_get_length(call);
-	return http_check_length(call,
+		return 0;
+	return length >= 0 && !http_find_header(call, "Transfer-Encoding", 0)
+		       ? (uint64_t)length
+		       : UINT64_MAX;
+}
+
+bool forward_add_header(const struct forward *forward, const char *name, struct str *out)
+{
+	const char *value;
+	size_t count = 0;
+
+	while ((value = http_find_header(&forward->call, name, count)))
+		str_addf(out, "%s%s", count++ > 0 ? ", " : "", value);
+	return count > 0;
+}
+
+static int forward_check_head(const struct forward *forward, struct err *err)
+{
+	if (!forward->call.has_whole_head)
+		return http_fail(&forward->call, err);
+	return http_check_length(&forward->call,
 				 "see whether a server in front of that site speaks "
 				 "HTTP/1.0",
 				 err);
@@ -316,15 +292,14 @@ static int forward_begin(struct forward *forward, struct err *err)
 	return result;
 }
 
-static int forward_start_request(struct forward *forward, struct forward_answer *answer,
-				 bool *is_sent, struct err *err)
+static int forward_start_request(struct forward *forward, bool *is_sent, struct err *err)
 {
 	struct http_call *call = &forward->call;
 	int result = http_run(call, http_has_answer, err);
 
 	*is_sent = http_is_sent(call);
 	if (result == 0)
-		result = forward_read_head(forward, answer, err);
+		result = forward_check_head(forward, err);
 	if (result == 0 || forward_is_unanswered(forward, err))
 		forwarder_note(forward->forwarder, result == 0 ? 0 : clock_boot_ms());
 	return result;
@@ -354,13 +329,11 @@ static struct forward *forward_new(struct forwarder *forwarder,
 }
 
 int forward_open(struct forwarder *forwarder, const struct http_request *request,
-		 struct forward **forward, struct forward_answer *answer, bool *is_sent,
-		 struct err *err)
+		 struct forward **forward, bool *is_sent, struct err *err)
 {
 	AUTO_STR struct str host = STR_INIT;
 	const char *why = http_check_url(request->url, true, &host);
 
-	forward_answer_init(answer);
 	*is_sent = false;
 	*forward = NULL;
 	if (why) {
@@ -369,7 +342,7 @@ int forward_open(struct forwarder *forwarder, const struct http_request *request
 	}
 	struct forward *made = forward_new(forwarder, request, &host);
 	if (forward_begin(made, err) != 0 ||
-	    forward_start_request(made, answer, is_sent, err) != 0) {
+	    forward_start_request(made, is_sent, err) != 0) {
 		forward_close(made);
 		return -1;
 	}

@@ -25,14 +25,6 @@ bool forwarder_is_unanswered(struct forwarder *forwarder, int64_t within_ms);
  * went through the site of that name before. */
 bool forward_is_loop(const char *via, const char *site);
 
-struct forward_answer {
-	int status; /* 200 or more */
-	struct str content_type, content_encoding, content_range, accept_ranges, etag,
-		last_modified, www_authenticate, retry_after, timeline, last_event,
-		error_reason; /* "": not said; several are joined by ", " */
-	uint64_t length;      /* of the body; UINT64_MAX: not said */
-};
-
 /* Sends it, and waits for the head of the answer, whatever its status. "GET", "HEAD",
  * "POST", "PUT"; headers that belong to one connection (Host, Content-Length,
  * Transfer-Encoding, Expect, ...) are left out; connect_ms: 0 is 5 s, silence_ms: 0 is
@@ -41,11 +33,16 @@ struct forward_answer {
  * ERR_NETWORK: no connection, it broke before an answer, or the answer is no HTTP or does
  * not say where it ends; ERR_TIMEOUT; ERR_CANCELED; ERR_CONFIG: the URL or a header is
  * none; what `read` failed with. *is_sent is false if no byte of the request can have
- * reached the other site. The caller clears the answer, also after an error. */
+ * reached the other site. */
 int forward_open(struct forwarder *forwarder, const struct http_request *request,
-		 struct forward **forward, struct forward_answer *answer, bool *is_sent,
-		 struct err *err);
-void forward_answer_clear(struct forward_answer *answer);
+		 struct forward **forward, bool *is_sent, struct err *err);
+
+/* Of the answer's head: 200 or more; the body's length, UINT64_MAX if it is not said. */
+int forward_status(const struct forward *forward);
+uint64_t forward_length(const struct forward *forward);
+
+/* Appends the values of that header, joined by ", ". False: there is none. */
+bool forward_add_header(const struct forward *forward, const char *name, struct str *out);
 
 /* The next bytes of the answer's body, at least one; 0: its end; -1: it broke off. */
 ssize_t forward_read(struct forward *forward, void *buffer, size_t size, struct err *err);

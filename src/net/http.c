@@ -275,7 +275,8 @@ static void http_set_method(struct http_call *call)
 		http_set_body(call);
 	else
 		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-	if (strcmp(request->method, "HEAD") == 0)
+	call->is_head = strcmp(request->method, "HEAD") == 0;
+	if (call->is_head)
 		curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
 	else if (!is_post && strcmp(request->method, "GET") != 0)
 		curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
@@ -565,8 +566,7 @@ int64_t http_get_date(const struct http_call *call)
 
 bool http_has_no_body(const struct http_call *call)
 {
-	return call->status == 204 || call->status == 304 ||
-	       strcmp(call->request.method, "HEAD") == 0;
+	return call->status == 204 || call->status == 304 || call->is_head;
 }
 
 int http_check_length(const struct http_call *call, const char *remedy, struct err *err)

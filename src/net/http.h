@@ -87,6 +87,7 @@ struct http_call {
 	struct http_bytes held;  /* of the answer: come, and not yet read */
 	uint64_t body_read;      /* bytes */
 	uint64_t body_taken;     /* by libcurl: from then on it cannot be repeated */
+	bool is_head;            /* the method */
 	bool has_body_ended;
 	bool wants_body;   /* libcurl paused the body: the piece was empty */
 	bool is_held_back; /* libcurl paused the answer: there was no room */
@@ -137,8 +138,7 @@ bool http_has_no_body(const struct http_call *call);
  * where its connection does: that could be anywhere. */
 int http_check_length(const struct http_call *call, const char *remedy, struct err *err);
 
-/* Whether a byte of the request can have reached the other side. */
-bool http_is_sent(const struct http_call *call);
+bool http_is_sent(const struct http_call *call); /* a byte of it, maybe */
 
 /* The next bytes that are held, at least one; 0: its end; -1: it broke off. */
 ssize_t http_read(struct http_call *call, void *buffer, size_t size, struct err *err);

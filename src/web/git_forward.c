@@ -135,13 +135,16 @@ static const char *git_forward_choose_url_end(const struct web_request *request)
 }
 
 /* The copy must come as far as what a reader is about to see. */
-static void git_forward_end_read(struct pass_on *passing,
-				 const struct forward_answer *answer)
+static void git_forward_end_read(struct pass_on *passing)
 {
+	AUTO_STR struct str timeline = STR_INIT;
+	AUTO_STR struct str last_event = STR_INIT;
 	struct event_ends ends = { 0 };
-	bool is_known = text_to_uint64(answer->last_event.data, &ends.last);
 
-	snprintf(ends.timeline, sizeof(ends.timeline), "%s", answer->timeline.data);
+	forward_add_header(passing->forward, "Refrelay-Timeline", &timeline);
+	forward_add_header(passing->forward, "Refrelay-Last-Event", &last_event);
+	bool is_known = text_to_uint64(last_event.data, &ends.last);
+	snprintf(ends.timeline, sizeof(ends.timeline), "%s", timeline.data);
 	freshness_mark_ended(passing->services->freshness, passing->name,
 			     is_known ? &ends : NULL);
 	passing->is_marked = false;
@@ -154,31 +157,17 @@ static void git_forward_drop_mark(struct pass_on *passing)
 	passing->is_marked = false;
 }
 
-static bool git_forward_is_without_effect(enum read_or_push kind, int result,
-					  const struct forward_answer *answer,
-					  bool is_sent)
+static void git_forward_settle(struct pass_on *passing, int result, bool is_sent)
 {
-	if (result == 0)
-		return answer->status >= 300 && answer->status < 500;
-	return kind == READ || !is_sent;
-}
+	bool is_read = passing->kind->is_own_right;
+	int status = result == 0 ? forward_status(passing->forward) : 0;
+	bool is_without_effect =
+		result == 0 ? status >= 300 && status < 500 : is_read || !is_sent;
 
-static void git_forward_settle_read(struct pass_on *passing, int result,
-				    const struct forward_answer *answer, bool is_sent)
-{
-	if (passing->is_marked &&
-	    git_forward_is_without_effect(READ, result, answer, is_sent))
+	if (passing->is_marked && is_without_effect)
 		git_forward_drop_mark(passing);
-	if (passing->is_marked)
-		git_forward_end_read(passing, answer);
-}
-
-static void git_forward_settle_push(struct pass_on *passing, int result,
-				    const struct forward_answer *answer, bool is_sent)
-{
-	if (passing->is_marked &&
-	    git_forward_is_without_effect(PUSH, result, answer, is_sent))
-		git_forward_drop_mark(passing);
+	if (passing->is_marked && is_read)
+		git_forward_end_read(passing);
 }
 
 static const char *const git_read_headers[] = {
@@ -198,7 +187,7 @@ static const struct pass_on_kind git_forward_kinds[] = {
 		   .is_own_right = true,
 		   .tells_closed = true,
 		   .knows_front = true,
-		   .settle = git_forward_settle_read,
+		   .settle = git_forward_settle,
 		   .finish_answer = git_never_cache,
 		   .end = git_forward_end },
 	[PUSH] = { .forwarded = "git.forwarded",
@@ -210,7 +199,7 @@ static const struct pass_on_kind git_forward_kinds[] = {
 		   .remedy = "try again in a while; reading from here goes on",
 		   .headers = git_push_headers,
 		   .knows_front = true,
-		   .settle = git_forward_settle_push,
+		   .settle = git_forward_settle,
 		   .finish_answer = git_never_cache,
 		   .end = git_forward_end },
 };

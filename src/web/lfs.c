@@ -160,8 +160,6 @@ int lfs_ask_primary(const struct web_request *request, const char *repository,
 		    enum lfs_as as, const struct str *body, struct str *answer,
 		    struct web_response *response, struct err *err)
 {
-	struct forward_answer head;
-
 	if (pass_on_is_loop(request, response))
 		return 1;
 	struct pass_on *passing =
@@ -171,16 +169,15 @@ int lfs_ask_primary(const struct web_request *request, const char *repository,
 		passing,
 		(struct http_request){ .body_size = pass_on_body_size(passing),
 				       .until = clock_boot_ms() + ASK_MS },
-		lfs_forward_find_url_end(request), &head, err);
-	if (result == 0 && head.status != 200) {
-		pass_on_hand_on(passing, &head, response);
+		lfs_forward_find_url_end(request), err);
+	if (result == 0 && forward_status(passing->forward) != 200) {
+		pass_on_hand_on(passing, response);
 		result = 1;
 	} else {
 		if (result == 0)
 			result = lfs_read_answer(passing->forward, answer, err);
 		pass_on_close(passing);
 	}
-	forward_answer_clear(&head);
 	return result;
 }
 

@@ -230,22 +230,25 @@ static void pass_on_add_header(struct http_header *headers, const char *name,
 	headers[count] = (struct http_header){ name, value };
 }
 
-/* What a server in front says of a primary that it does not reach. refrelay itself
- * refuses with text for Git, and JSON for others. */
-static bool pass_on_is_of_front(const struct forward_answer *answer)
+static bool pass_on_is_of_type(const struct pass_on *passing, const char *type)
 {
-	const char *type = answer->content_type.data;
+	AUTO_STR struct str value = STR_INIT;
 
-	return answer->status >= 502 && answer->status <= 504 &&
-	       strncasecmp(type, "text/plain", strlen("text/plain")) != 0 &&
-	       strncasecmp(type, "application/json", strlen("application/json")) != 0;
+	return forward_add_header(passing->forward, "Content-Type", &value) &&
+	       strncasecmp(value.data, type, strlen(type)) == 0;
 }
 
-static int pass_on_fail_front(const struct forward_answer *answer, struct err *err)
+/* What a server in front says of a primary that it does not reach. refrelay itself
+ * refuses with text for Git, and JSON for others. */
+static int pass_on_check_front(const struct pass_on *passing, struct err *err)
 {
+	int status = forward_status(passing->forward);
+
+	if (status < 502 || status > 504 || pass_on_is_of_type(passing, "text/plain") ||
+	    pass_on_is_of_type(passing, "application/json"))
+		return 0;
 	err_set(err, ERR_NETWORK,
-		"a server in front of it answered in its place, with status %d",
-		answer->status);
+		"a server in front of it answered in its place, with status %d", status);
 	return err_remedy(err, "see whether refrelay runs there, and look into that "
 			       "server's log");
 }
@@ -269,8 +272,7 @@ static int pass_on_prepare(const struct pass_on *passing, const char *url_end, c
 }
 
 static int pass_on_ask(struct pass_on *passing, struct http_request *asked,
-		       const char *token, struct forward_answer *answer, bool *is_sent,
-		       struct err *err)
+		       const char *token, bool *is_sent, struct err *err)
 {
 	const struct web_request *request = passing->request;
 	struct http_header headers[HEADERS] = { 0 };
@@ -286,82 +288,80 @@ static int pass_on_ask(struct pass_on *passing, struct http_request *asked,
 	asked->arg = passing;
 	asked->stop = request->cut;
 	return forward_open(passing->services->forwarder, asked, &passing->forward,
-			    answer, is_sent, err);
+			    is_sent, err);
 }
 
 int pass_on_open(struct pass_on *passing, struct http_request asked, const char *url_end,
-		 struct forward_answer *answer, struct err *err)
+		 struct err *err)
 {
 	AUTO_FREE char *url = NULL;
 	AUTO_FREE char *token = NULL;
 	bool is_sent = false;
 	int result = 0;
 
-	*answer = (struct forward_answer){ 0 };
 	if (url_end)
 		result = pass_on_prepare(passing, url_end, &url, &token, err);
 	if (url)
 		asked.url = url;
 	if (result == 0)
-		result = pass_on_ask(passing, &asked, token, answer, &is_sent, err);
-	if (result == 0 && passing->kind->knows_front && pass_on_is_of_front(answer))
-		result = pass_on_fail_front(answer, err);
+		result = pass_on_ask(passing, &asked, token, &is_sent, err);
+	if (result == 0 && passing->kind->knows_front)
+		result = pass_on_check_front(passing, err);
 	passing->request = NULL;
 	if (passing->kind->settle)
-		passing->kind->settle(passing, result, answer, is_sent);
+		passing->kind->settle(passing, result, is_sent);
 	return result;
 }
 
-static void pass_on_make_head(const struct forward_answer *answer,
+static void pass_on_make_head(const struct pass_on *passing,
 			      struct web_response *response)
 {
-	const struct {
-		const char *name;
-		const struct str *value;
-	} headers[] = {
-		{ "Content-Type", &answer->content_type },
-		{ "Content-Encoding", &answer->content_encoding },
-		{ "Content-Range", &answer->content_range },
-		{ "Accept-Ranges", &answer->accept_ranges },
-		{ "ETag", &answer->etag },
-		{ "Last-Modified", &answer->last_modified },
-		{ "WWW-Authenticate", &answer->www_authenticate },
-		{ "Retry-After", &answer->retry_after },
-		{ WEB_ERROR_REASON, &answer->error_reason },
+	static const char *const names[] = {
+		"Content-Type",   "Content-Encoding", "Content-Range",    "Accept-Ranges",
+		"ETag",           "Last-Modified",    "WWW-Authenticate", "Retry-After",
+		WEB_ERROR_REASON,
 	};
 
-	response->status = answer->status;
+	response->status = forward_status(passing->forward);
 	response->is_expected = true; /* the primary's log tells why */
-	for (size_t i = 0; i < ARRAY_SIZE(headers); i++)
-		if (headers[i].value->len > 0)
-			web_add_header(response, headers[i].name, "%s",
-				       headers[i].value->data);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_STR struct str value = STR_INIT;
+		forward_add_header(passing->forward, names[i], &value);
+		if (value.len > 0)
+			web_add_header(response, names[i], "%s", value.data);
+	}
 }
 
-/* The client's own faults, and what the repository allows to nobody, are told as the
- * primary tells them; the client cannot help what is wrong between the sites. */
-static bool pass_on_is_between_sites(const struct pass_on_kind *kind,
-				     const struct forward_answer *answer)
+/* What the repository allows to nobody. */
+static bool pass_on_is_closed(const struct pass_on *passing)
 {
-	int status = answer->status;
+	AUTO_STR struct str reason = STR_INIT;
+
+	return forward_add_header(passing->forward, WEB_ERROR_REASON, &reason) &&
+	       strcmp(reason.data, err_reason_name(REASON_CLOSED)) == 0;
+}
+
+/* The client's own faults are told as the primary tells them; the client cannot help what
+ * is wrong between the sites. */
+static bool pass_on_is_between_sites(const struct pass_on *passing)
+{
+	const struct pass_on_kind *kind = passing->kind;
+	int status = forward_status(passing->forward);
 
 	if (status >= 300 && status < 400)
 		return true;
-	if (!kind->is_own_right || (status != 401 && status != 403))
-		return false;
-	return !kind->tells_closed ||
-	       strcmp(answer->error_reason.data, err_reason_name(REASON_CLOSED)) != 0;
+	return kind->is_own_right && (status == 401 || status == 403) &&
+	       !(kind->tells_closed && pass_on_is_closed(passing));
 }
 
-void pass_on_hand_on(struct pass_on *passing, const struct forward_answer *answer,
-		     struct web_response *response)
+void pass_on_hand_on(struct pass_on *passing, struct web_response *response)
 {
-	if (pass_on_is_between_sites(passing->kind, answer)) {
-		pass_on_refuse_status(response, answer->status);
+	if (pass_on_is_between_sites(passing)) {
+		pass_on_refuse_status(response, forward_status(passing->forward));
 		pass_on_close(passing);
 		return;
 	}
-	pass_on_make_head(answer, response);
+	pass_on_make_head(passing, response);
 	response->read = pass_on_read_answer;
 	response->close = pass_on_close_answer;
 	response->stream = passing;
@@ -377,17 +377,13 @@ int pass_on_send(struct pass_on *passing, struct http_request asked, const char 
 		 const struct log_field *said, struct web_response *response,
 		 struct err *err)
 {
-	struct forward_answer answer;
-	int result = pass_on_open(passing, asked, url_end, &answer, err);
-
-	if (result == 0) {
-		pass_on_log(passing, said, answer.status);
-		pass_on_hand_on(passing, &answer, response);
-	} else {
+	if (pass_on_open(passing, asked, url_end, err) != 0) {
 		pass_on_close(passing);
+		return -1;
 	}
-	forward_answer_clear(&answer);
-	return result;
+	pass_on_log(passing, said, forward_status(passing->forward));
+	pass_on_hand_on(passing, response);
+	return 0;
 }
 
 void pass_on_refuse_unreached(const struct pass_on_kind *kind,

@@ -31,8 +31,7 @@ struct pass_on_kind {
 	bool tells_closed;
 	bool knows_front; /* a server in front of the primary is not taken for it */
 	/* How it went, before the answer is made; 0: there is one. May be NULL. */
-	void (*settle)(struct pass_on *passing, int result,
-		       const struct forward_answer *answer, bool is_sent);
+	void (*settle)(struct pass_on *passing, int result, bool is_sent);
 	void (*finish_answer)(struct web_response *response); /* may be NULL */
 	/* The client has its answer, or never will have it. May be NULL. */
 	void (*end)(struct pass_on *passing);
@@ -69,15 +68,13 @@ uint64_t pass_on_body_size(const struct pass_on *passing);
 
 /* Asks the primary for what the client asked, and waits for the head of its answer.
  * `asked` says body_size, silence_ms, until; and the URL, if url_end is NULL, which
- * otherwise stands behind the repository's. -1: ERR_NETWORK, ERR_TIMEOUT, ... The caller
- * clears the answer in any case. */
+ * otherwise stands behind the repository's. -1: ERR_NETWORK, ERR_TIMEOUT, ... */
 int pass_on_open(struct pass_on *passing, struct http_request asked, const char *url_end,
-		 struct forward_answer *answer, struct err *err);
+		 struct err *err);
 
 /* Makes the answer of what the primary said, or of that it said what is not for the
  * client (502); takes `passing`. */
-void pass_on_hand_on(struct pass_on *passing, const struct forward_answer *answer,
-		     struct web_response *response);
+void pass_on_hand_on(struct pass_on *passing, struct web_response *response);
 
 /* Both, with a line in the log that says besides its status also what is in `said` (ends
  * with a NULL name); takes `passing` in any case. -1: nothing is answered yet. */

@@ -65,7 +65,7 @@ TEST(a_connection_that_breaks_before_the_answer_is_told_as_that)
 		script = scripts[i];
 		peer_start(say_and_close);
 		if (open_it(&request) == 0)
-			fail_msg("case %zu: answered %d", i, answer.status);
+			fail_msg("case %zu: answered %d", i, forward_status(forward));
 		if (err.class != ERR_NETWORK)
 			fail_msg("case %zu: %s", i, err.text);
 		assert_true(is_sent);
@@ -319,16 +319,14 @@ static void *ask_often(void *arg)
 
 	for (int i = 0; i < 40; i++) {
 		struct http_request request = get();
-		struct forward_answer own;
 		struct forward *one;
 		struct err failure;
 		char bytes[8];
 		bool sent;
-		if (forward_open(forwarder, &request, &one, &own, &sent, &failure) == 0 &&
+		if (forward_open(forwarder, &request, &one, &sent, &failure) == 0 &&
 		    forward_read(one, bytes, sizeof(bytes), &failure) == 2)
 			*good += forward_read(one, bytes, sizeof(bytes), &failure) == 0;
 		forward_close(one);
-		forward_answer_clear(&own);
 	}
 	return NULL;
 }
