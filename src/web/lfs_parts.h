@@ -1,7 +1,7 @@
 /*
  * What the files that answer Git LFS share: lfs.c has the routes and asks the
- * primary, lfs_batch.c has the batches, lfs_object.c single objects, lfs_find.c says
- * which of them a repository may give. Internal to web/.
+ * primary, lfs_batch.c has the batches, lfs_object.c single objects,
+ * and says which of them a repository may give. Internal to web/.
  */
 #ifndef WEB_LFS_PARTS_H
 #define WEB_LFS_PARTS_H
