@@ -41,8 +41,8 @@
 
 /* What a handler asks of its request. */
 
-static struct kept_header *exchange_request_find_kept(const struct exchange *exchange,
-						      const char *name)
+static struct kept_header *exchange_find_kept(const struct exchange *exchange,
+					      const char *name)
 {
 	for (size_t i = 0; i < exchange->headers.count; i++)
 		if (strcasecmp(exchange->headers.items[i].name, name) == 0)
@@ -57,11 +57,11 @@ static void free_value(struct kept_header *header)
 }
 
 /* One that comes again continues a list (RFC 9110, 5.3). */
-static enum MHD_Result exchange_request_keep_header(void *arg, enum MHD_ValueKind kind,
-						    const char *name, const char *value)
+static enum MHD_Result exchange_keep_header(void *arg, enum MHD_ValueKind kind,
+					    const char *name, const char *value)
 {
 	struct exchange *exchange = arg;
-	struct kept_header *before = exchange_request_find_kept(exchange, name);
+	struct kept_header *before = exchange_find_kept(exchange, name);
 	struct kept_header header = { .name = before ? before->name : xstrdup(name) };
 
 	(void)kind;
@@ -79,7 +79,7 @@ static enum MHD_Result exchange_request_keep_header(void *arg, enum MHD_ValueKin
 static void exchange_keep_headers(struct exchange *exchange)
 {
 	MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND,
-				  exchange_request_keep_header, exchange);
+				  exchange_keep_header, exchange);
 }
 
 static void exchange_forget_headers(struct exchange *exchange)
@@ -97,8 +97,7 @@ const char *web_header(const struct web_request *request, const char *name)
 	struct exchange *exchange = request->connection;
 
 	if (exchange->upload) {
-		const struct kept_header *kept =
-			exchange_request_find_kept(exchange, name);
+		const struct kept_header *kept = exchange_find_kept(exchange, name);
 		return kept ? kept->value : NULL;
 	}
 	return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
