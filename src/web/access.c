@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "web/access_rules.h"
-#include "web/git_request.h"
+#include "web/route.h"
 
 enum { CREDENTIAL_MAX = 8192 };
 

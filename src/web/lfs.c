@@ -8,7 +8,6 @@
  */
 #include "base/clock.h"
 #include "web/answer.h"
-#include "web/git_request.h"
 #include "web/lfs_parts.h"
 #include "web/pass_on.h"
 #include "web/route.h"

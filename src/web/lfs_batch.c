@@ -6,8 +6,8 @@
  */
 #include "base/log.h"
 #include "web/answer.h"
-#include "web/git_request.h"
 #include "web/lfs_parts.h"
+#include "web/route.h"
 
 typedef VEC(struct lfs_item *) item_list;
 

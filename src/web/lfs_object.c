@@ -15,9 +15,9 @@
 #include "replicable/name.h"
 #include "web/answer.h"
 #include "web/blob_put.h"
-#include "web/git_request.h"
 #include "web/lfs_parts.h"
 #include "web/retrieve.h"
+#include "web/route.h"
 
 enum { PATIENCE_MS = 20 * 1000 };
 
