@@ -480,11 +480,3 @@ void access_decide(struct access *access, const struct access_question *question
 	count_refused(answer->code);
 	log_refused(access, answer, question, err);
 }
-
-void access_sites(struct access *access, site_names *names)
-{
-	AUTO_ACCESS_RULES struct access_rules *rules = take_rules(access);
-
-	for (size_t i = 0; i < rules->keys.count; i++)
-		vec_add(names, xstrdup(rules->keys.items[i].site));
-}

@@ -69,9 +69,4 @@ enum { ACCESS_LATER = 1 }; /* of is_quick: ask again where it may wait */
 void access_decide(struct access *access, const struct access_question *question,
 		   struct access_answer *answer, struct err *err);
 
-/* The names of the sites that may follow; the caller clears the array and frees the
- * names. */
-typedef VEC(char *) site_names;
-void access_sites(struct access *access, site_names *names);
-
 #endif
