@@ -108,14 +108,17 @@ void pass_on_close(struct pass_on *passing)
 	free(passing);
 }
 
+/* The kind of a blob stands before its name, as in all lines of the log. */
 static size_t pass_on_add_subject(const struct pass_on_kind *kind, const char *type,
 				  const char *name, struct log_field *fields)
 {
 	size_t count = 0;
 
-	if (type)
+	if (!kind->type && type)
 		fields[count++] = LOG_TEXT("kind", type);
 	fields[count++] = LOG_TEXT(kind->name_field, name);
+	if (kind->type)
+		fields[count++] = LOG_TEXT("kind", type);
 	return count;
 }
 
