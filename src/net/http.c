@@ -601,7 +601,27 @@ bool http_is_bad_certificate(const struct http_call *call)
 	return call->code == CURLE_PEER_FAILED_VERIFICATION;
 }
 
-static enum err_class http_classify(int code)
+enum err_class http_classify_status(int status)
+{
+	switch (status) {
+	case 401:
+	case 403:
+		return ERR_AUTH;
+	case 404:
+		return ERR_MISSING;
+	case 409:
+		return ERR_CONFLICT;
+	case 408:
+	case 504:
+		return ERR_TIMEOUT;
+	case 429:
+		return ERR_NETWORK;
+	default:
+		return status >= 400 && status < 500 ? ERR_CONFIG : ERR_NETWORK;
+	}
+}
+
+static enum err_class http_classify_code(int code)
 {
 	switch (code) {
 	case CURLE_OPERATION_TIMEDOUT:
@@ -658,7 +678,7 @@ int http_fail(const struct http_call *call, struct err *err)
 		*err = call->failure;
 		return -1;
 	}
-	err_set(err, http_classify(call->code), "%.200s: %s", call->peer,
+	err_set(err, http_classify_code(call->code), "%.200s: %s", call->peer,
 		http_describe_end(call));
 	return err_remedy(err, "%s", remedy ? remedy : call->remedy);
 }

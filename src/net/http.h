@@ -122,6 +122,7 @@ bool http_has_answer(const struct http_call *call);
 int http_check_end(const struct http_call *call, struct err *err);
 int http_fail(const struct http_call *call, struct err *err); /* it is not */
 const char *http_describe_end(const struct http_call *call);
+enum err_class http_classify_status(int status); /* of 400 or more */
 bool http_is_no_http(const struct http_call *call);
 bool http_is_bad_certificate(const struct http_call *call);
 
@@ -134,8 +135,7 @@ int64_t http_get_length(const struct http_call *call);
 int64_t http_get_date(const struct http_call *call); /* wall ms; 0: not said */
 bool http_has_no_body(const struct http_call *call);
 
-/* Whether the head says where the answer ends; else ERR_NETWORK. For libcurl it also ends
- * where its connection does: that could be anywhere. */
+/* Whether the head says where the answer ends; for libcurl, where its connection does. */
 int http_check_length(const struct http_call *call, const char *remedy, struct err *err);
 
 bool http_is_sent(const struct http_call *call); /* a byte of it, maybe */

@@ -330,26 +330,6 @@ int site_client_call(struct site_client *client, const struct site_request *requ
 	return result;
 }
 
-static enum err_class site_client_classify_status(int status)
-{
-	switch (status) {
-	case 401:
-	case 403:
-		return ERR_AUTH;
-	case 404:
-		return ERR_MISSING;
-	case 409:
-		return ERR_CONFLICT;
-	case 408:
-	case 504:
-		return ERR_TIMEOUT;
-	case 429:
-		return ERR_NETWORK;
-	default:
-		return status >= 400 && status < 500 ? ERR_CONFIG : ERR_NETWORK;
-	}
-}
-
 static const char *site_client_find_member(const json_t *problem, const char *key)
 {
 	const char *text = json_string_value(json_object_get(problem, key));
@@ -360,7 +340,7 @@ static const char *site_client_find_member(const json_t *problem, const char *ke
 /* No refrelay answers so: a server in front, or another service. */
 static int site_client_fail_strange(const struct site_answer *answer, struct err *err)
 {
-	enum err_class class = site_client_classify_status(answer->status);
+	enum err_class class = http_classify_status(answer->status);
 
 	/* Its 404 says nothing about our repositories. */
 	if (class == ERR_MISSING || class == ERR_CONFLICT)
@@ -396,7 +376,7 @@ int site_answer_error(const struct site_answer *answer, struct err *err)
 	if (strcmp(answer->code, "CLOCK_SKEW") == 0 &&
 	    (answer->skew_ms > SKEW_TOLD_MS || answer->skew_ms < -SKEW_TOLD_MS))
 		return site_client_fail_skewed(answer, message, err);
-	err_set(err, site_client_classify_status(answer->status), "%s", message);
+	err_set(err, http_classify_status(answer->status), "%s", message);
 	if (remedy)
 		err_remedy(err, "%s", remedy);
 	return -1;
