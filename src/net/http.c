@@ -441,8 +441,8 @@ static int http_fail_slow(const struct http_call *call, bool is_silent, struct e
 			"%s has neither taken nor said anything for %.1f s", call->peer,
 			(double)request->silence_ms / 1000);
 	else
-		err_set(err, ERR_TIMEOUT, "%s has not answered whole within %.1f s",
-			call->peer, (double)(request->until - call->begun_at) / 1000);
+		err_set(err, ERR_TIMEOUT, "%s has not answered within %.1f s", call->peer,
+			(double)(request->until - call->begun_at) / 1000);
 	return err_remedy(err, "see whether that site is overloaded, and how the network "
 			       "between the sites does");
 }
