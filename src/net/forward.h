@@ -2,17 +2,12 @@
  * A request that another site is to answer in place of ours: sent on as it comes, and its
  * answer read as it comes, both in bounded memory. Knows nothing of the HTTP server. One
  * thread at a time a struct forward; struct forwarder is for any thread and keeps
- * connections.
- *
- * Redirects are not followed, cookies not kept, no proxy of the environment used, and no
- * content is decoded: the status and the bytes of the other site are handed on.
+ * connections. The status and the bytes of the other site are handed on as they are.
  */
 #ifndef NET_FORWARD_H
 #define NET_FORWARD_H
 
-#include "base/base.h"
-#include "base/str.h"
-#include "base/thread.h"
+#include "net/http.h"
 
 struct forwarder;
 struct forward;
@@ -30,52 +25,24 @@ bool forwarder_is_unanswered(struct forwarder *forwarder, int64_t within_ms);
  * went through the site of that name before. */
 bool forward_is_loop(const char *via, const char *site);
 
-struct forward_header {
-	const char *name, *value;
-};
+/* Sends it, and waits for the head of the answer, whatever its status. "GET", "HEAD",
+ * "POST", "PUT"; headers that belong to one connection (Host, Content-Length,
+ * Transfer-Encoding, Expect, ...) are left out; connect_ms: 0 is 5 s, silence_ms: 0 is
+ * 2 min; read is called by forward_open, and by forward_read if the answer began early;
+ * read, arg and stop are borrowed until the close, all else until this returns.
+ * ERR_NETWORK: no connection, it broke before an answer, or the answer is no HTTP or does
+ * not say where it ends; ERR_TIMEOUT; ERR_CANCELED; ERR_CONFIG: the URL or a header is
+ * none; what `read` failed with. *is_sent is false if no byte of the request can have
+ * reached the other site. */
+int forward_open(struct forwarder *forwarder, const struct http_request *request,
+		 struct forward **forward, bool *is_sent, struct err *err);
 
-struct forward_request {
-	const char *method; /* "GET", "HEAD", "POST", "PUT" */
-	const char *url;    /* whole */
-	/* Those given on; ends with a NULL name; NULL: none. Those that belong to one
-	 * connection (Host, Content-Length, Transfer-Encoding, Expect, ...) are left out.
-	 */
-	const struct forward_header *headers;
-	/* The body of a POST or PUT as it comes: at least one byte, 0: its end, -1 with
-	 * *err: it broke. It may wait, then it has to obey the stop by itself; it is not
-	 * called before the other site, asked by Expect: 100-continue, wants the body (a
-	 * body of unknown size, or above 1 MiB), nor after it has answered with 300 or
-	 * more. NULL: no body. Called by forward_open, and by forward_read if the answer
-	 * began early. */
-	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
-	void *arg;
-	uint64_t body_size; /* if known; UINT64_MAX: not, then it is sent in chunks */
-	int64_t connect_ms; /* 0: 5 s */
-	int64_t silence_ms; /* the other site neither takes nor says anything for so long
-			       while it is waited for; 0: 2 min */
-	int64_t until;      /* boot ms; 0: never */
-	const struct stop *stop; /* may be NULL; borrowed until close, as read and arg */
-};
+/* Of the answer's head: 200 or more; the body's length, UINT64_MAX if it is not said. */
+int forward_status(const struct forward *forward);
+uint64_t forward_length(const struct forward *forward);
 
-struct forward_answer {
-	int status; /* 200 or more */
-	struct str content_type, content_encoding, content_range, accept_ranges, etag,
-		last_modified, www_authenticate, retry_after, timeline, last_event,
-		error_reason; /* "": not said; several are joined by ", " */
-	uint64_t length;      /* of the body; UINT64_MAX: not said */
-};
-
-/* Sends it, and waits for the head of the answer, whatever its status. A request on a
- * kept connection that the other side had closed meanwhile is repeated once, if no byte
- * of its body was sent. ERR_NETWORK: no connection, it broke before an answer, or the
- * answer is no HTTP or does not say where it ends; ERR_TIMEOUT; ERR_CANCELED; ERR_CONFIG:
- * the URL or a header is none; what `read` failed with. *is_sent is false if no byte of
- * the request can have reached the other site. The caller clears the answer, also after
- * an error. */
-int forward_open(struct forwarder *forwarder, const struct forward_request *request,
-		 struct forward **forward, struct forward_answer *answer, bool *is_sent,
-		 struct err *err);
-void forward_answer_clear(struct forward_answer *answer);
+/* Appends the values of that header, joined by ", ". False: there is none. */
+bool forward_add_header(const struct forward *forward, const char *name, struct str *out);
 
 /* The next bytes of the answer's body, at least one; 0: its end; -1: it broke off. */
 ssize_t forward_read(struct forward *forward, void *buffer, size_t size, struct err *err);

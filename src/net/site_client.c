@@ -1,8 +1,4 @@
 /*
- * One easy handle for requests, inside one multi handle of its own: the multi handle
- * keeps the connection open between requests, and waits for the socket and for the stop's
- * descriptor at once, so that a stop ends a request without delay and nothing polls.
- *
  * What is signed is the target below the base URL. A path that the base URL has belongs
  * to a server in front of the primary, which takes it off.
  *
@@ -10,84 +6,45 @@
  */
 #include "net/site_client.h"
 
-#include <assert.h>
-
-#include <curl/curl.h>
-
 #include "base/clock.h"
 #include "base/json.h"
-#include "net/transport.h"
+#include "net/http.h"
+#include "wire/wire.h"
 
 #define TIMEOUT_MS 30000
 #define CONNECT_TIMEOUT_MS 10000
 #define LIMIT (64u << 20)
-#define HEADERS_MAX (64u << 10)
 #define PROBLEM_MAX (64u << 10)
 #define STREAM_BUFFER (256L << 10)
+#define SKEW_TOLD_MS 5000
 
 struct site_client {
-	CURL *easy;
-	CURLM *multi;
+	struct http_line line;
 	char *base; /* owned; without a slash at the end */
 	bool has_key;
 	struct site_key key;
 };
 
 /* One request under way. */
-struct exchange {
-	struct site_client *client;
+struct site_call {
+	struct http_call http;
+	const struct site_client *client;
 	const struct site_request *request;
 	struct site_answer *answer;
-	size_t limit, header_bytes;
-	int64_t until;      /* boot ms */
-	int64_t moved_at;   /* boot ms of the last byte that came */
-	int64_t arrived_at; /* wall ms of the answer's first line */
-	bool is_too_long;
+	size_t limit;
 	bool has_body; /* its first byte came, so that the head is known */
-	bool is_refused;
-	struct err refusal;  /* the sink's, if is_refused */
-	bool has_whole_head; /* its empty line came */
-	struct curl_slist *headers;
-	char detail[CURL_ERROR_SIZE];
 };
-
-static int bad_url(const char *url, const char *why, struct err *err)
-{
-	err_set(err, ERR_CONFIG, "\"%s\" is not the URL of a site: %s", url, why);
-	return err_remedy(err, "it looks like https://git.example.com");
-}
-
-static bool has_part(CURLU *parts, CURLUPart part)
-{
-	char *text = NULL;
-	bool has = curl_url_get(parts, part, &text, 0) == CURLUE_OK && text[0];
-
-	curl_free(text);
-	return has;
-}
 
 /* The URL goes into messages, so it must hold no password. */
 static int site_client_check_url(const char *url, struct err *err)
 {
-	CURLU *parts = curl_url();
-	const char *why = NULL;
+	const char *why = http_check_url(url, false, NULL);
 
-	if (!parts)
-		abort();
-	CURLUcode code = curl_url_set(parts, CURLUPART_URL, url, 0);
-	if (code != CURLUE_OK)
-		why = curl_url_strerror(code);
-	else if (strncasecmp(url, "http://", 7) != 0 &&
-		 strncasecmp(url, "https://", 8) != 0)
-		why = "it begins with neither https:// nor http://";
-	else if (has_part(parts, CURLUPART_QUERY) || has_part(parts, CURLUPART_FRAGMENT))
-		why = "it has a query or a fragment";
-	else if (has_part(parts, CURLUPART_USER) || has_part(parts, CURLUPART_PASSWORD)) {
-		why = "it has a user's name; sites know each other by secretFile";
-		url = "...";
-	}
-	curl_url_cleanup(parts);
-	return why ? bad_url(url, why, err) : 0;
+	if (!why)
+		return 0;
+	err_set(err, ERR_CONFIG, "\"%s\" is not the URL of a site: %s",
+		strchr(url, '@') ? "..." : url, why);
+	return err_remedy(err, "it looks like https://git.example.com");
 }
 
 int site_client_open(const char *url, const struct site_key *key,
@@ -96,7 +53,6 @@ int site_client_open(const char *url, const struct site_key *key,
 	struct site_client *made;
 	size_t len = strlen(url);
 
-	transport_start();
 	if (site_client_check_url(url, err) != 0)
 		return -1;
 	while (len > 0 && url[len - 1] == '/')
@@ -109,11 +65,7 @@ int site_client_open(const char *url, const struct site_key *key,
 		memcpy(made->key.site, key->site, sizeof(key->site));
 		str_add_bytes(&made->key.secret, key->secret.data, key->secret.len);
 	}
-	made->easy = curl_easy_init();
-	made->multi = curl_multi_init();
-	if (!made->easy || !made->multi)
-		abort();
-	curl_multi_setopt(made->multi, CURLMOPT_MAXCONNECTS, 1L);
+	made->line = http_line_open();
 	*client = made;
 	return 0;
 }
@@ -122,8 +74,7 @@ void site_client_close(struct site_client *client)
 {
 	if (!client)
 		return;
-	curl_easy_cleanup(client->easy);
-	curl_multi_cleanup(client->multi);
+	http_line_close(&client->line);
 	site_key_clear(&client->key);
 	free(client->base);
 	free(client);
@@ -136,331 +87,148 @@ void site_answer_clear(struct site_answer *answer)
 }
 
 /* What does not fit is left out: half an ETag is none. */
-static void site_client_keep_header(CURL *easy, const char *name, char *out, size_t size)
+static void site_client_keep_header(const struct http_call *http, const char *name,
+				    char *out, size_t size)
 {
-	struct curl_header *header;
+	const char *value = http_find_header(http, name, 0);
+	size_t len = value ? strlen(value) : size;
 
-	if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
-		return;
-	size_t len = strlen(header->value);
 	if (len < size)
-		memcpy(out, header->value, len + 1);
+		memcpy(out, value, len + 1);
 }
 
-static void site_client_keep_head(const struct exchange *exchange)
+static void site_client_keep_head(const struct site_call *call)
 {
-	struct site_answer *answer = exchange->answer;
-	CURL *easy = exchange->client->easy;
-	curl_off_t length = -1;
-	long status = 0;
+	struct site_answer *answer = call->answer;
+	const struct {
+		const char *name;
+		char *out;
+		size_t size;
+	} kept[] = {
+		{ "ETag", answer->etag, sizeof(answer->etag) },
+		{ WIRE_TIMELINE, answer->timeline, sizeof(answer->timeline) },
+		{ WIRE_LAST_EVENT, answer->last_event, sizeof(answer->last_event) },
+		{ WIRE_CHECKSUM, answer->checksum, sizeof(answer->checksum) },
+		{ "Content-Range", answer->range, sizeof(answer->range) },
+	};
 
-	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_getinfo(easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-	answer->status = (int)status;
-	answer->length = length;
-	site_client_keep_header(easy, "ETag", answer->etag, sizeof(answer->etag));
-	site_client_keep_header(easy, "Refrelay-Timeline", answer->timeline,
-				sizeof(answer->timeline));
-	site_client_keep_header(easy, "Refrelay-Last-Event", answer->last_event,
-				sizeof(answer->last_event));
-	site_client_keep_header(easy, "Refrelay-Checksum", answer->checksum,
-				sizeof(answer->checksum));
-	site_client_keep_header(easy, "Content-Range", answer->range,
-				sizeof(answer->range));
+	answer->status = (int)call->http.status;
+	answer->length = http_get_length(&call->http);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		site_client_keep_header(&call->http, kept[i].name, kept[i].out,
+					kept[i].size);
 }
 
-static size_t give_to_sink(struct exchange *exchange, const char *bytes, size_t count)
+static int site_client_fail_too_long(const struct site_call *call, struct err *err)
 {
-	const struct site_sink *sink = exchange->request->sink;
-
-	if (sink->take(sink->arg, exchange->answer, bytes, count, &exchange->refusal) ==
-	    0)
-		return count;
-	exchange->is_refused = true;
-	return CURL_WRITEFUNC_ERROR;
+	return err_set(err, ERR_CORRUPT,
+		       "%s answered with more than the %zu bytes that are taken",
+		       call->client->base, call->limit);
 }
 
-static size_t site_client_take_body(char *bytes, size_t one, size_t count, void *arg)
+static int site_client_take_body(void *arg, const char *bytes, size_t count,
+				 struct err *err)
 {
-	struct exchange *exchange = arg;
-	struct str *body = &exchange->answer->body;
+	struct site_call *call = arg;
+	const struct site_sink *sink = call->request->sink;
+	struct site_answer *answer = call->answer;
 
-	assert(one == 1);
-	exchange->moved_at = clock_boot_ms();
-	if (!exchange->has_body)
-		site_client_keep_head(exchange);
-	exchange->has_body = true;
-	if (exchange->request->sink &&
-	    (exchange->answer->status == 200 || exchange->answer->status == 206))
-		return give_to_sink(exchange, bytes, count);
-	if (count > exchange->limit - body->len) {
-		exchange->is_too_long = true;
-		return CURL_WRITEFUNC_ERROR;
-	}
-	str_add_bytes(body, bytes, count);
-	return count;
+	if (!call->has_body)
+		site_client_keep_head(call);
+	call->has_body = true;
+	if (sink && (answer->status == 200 || answer->status == 206))
+		return sink->take(sink->arg, answer, bytes, count, err);
+	if (count > call->limit - answer->body.len)
+		return site_client_fail_too_long(call, err);
+	str_add_bytes(&answer->body, bytes, count);
+	return 0;
 }
 
-static size_t take_header(char *bytes, size_t one, size_t count, void *arg)
+static int site_client_sign_request(const struct site_call *call, char **value,
+				    struct err *err)
 {
-	struct exchange *exchange = arg;
-
-	assert(one == 1);
-	if (count > 0 && (bytes[0] == '\r' || bytes[0] == '\n'))
-		exchange->has_whole_head = true;
-	exchange->moved_at = clock_boot_ms();
-	if (exchange->header_bytes == 0)
-		exchange->arrived_at = clock_wall_ms();
-	exchange->header_bytes += count;
-	if (exchange->header_bytes > HEADERS_MAX) {
-		exchange->is_too_long = true;
-		return CURL_WRITEFUNC_ERROR;
-	}
-	return count;
-}
-
-/* Without a value the header that curl would send by itself is left out. */
-static void site_client_add_header(struct exchange *exchange, const char *name,
-				   const char *value)
-{
-	AUTO_FREE char *line = value && value[0] ? xasprintf("%s: %s", name, value)
-						 : xasprintf("%s:", name);
-	struct curl_slist *longer = curl_slist_append(exchange->headers, line);
-
-	if (!longer)
-		abort();
-	exchange->headers = longer;
-}
-
-static int site_client_sign_request(struct exchange *exchange, struct err *err)
-{
-	const struct site_request *request = exchange->request;
+	const struct site_request *request = call->request;
 	struct signed_request what = {
-		.method = request->method ? request->method : "GET",
+		.method = call->http.request.method,
 		.target = request->target,
 		.body = request->body,
 		.body_len = request->body_len,
 	};
 	AUTO_FREE char *token = NULL;
-	AUTO_FREE char *value = NULL;
 
-	if (!exchange->client->has_key)
+	if (!call->client->has_key)
 		return 0;
-	token = wire_token_for_request(&exchange->client->key, &what, err);
+	token = wire_token_for_request(&call->client->key, &what, err);
 	if (!token)
 		return -1;
-	value = xasprintf("Bearer %s", token);
-	site_client_add_header(exchange, "Authorization", value);
+	*value = xasprintf("Bearer %s", token);
 	return 0;
 }
 
-static int site_client_set_headers(struct exchange *exchange, struct err *err)
+static int site_client_begin(struct site_call *call, struct err *err)
 {
-	const struct site_request *request = exchange->request;
+	const struct site_request *request = call->request;
+	AUTO_FREE char *url = xasprintf("%s%s", call->client->base, request->target);
+	AUTO_FREE char *rate = xasprintf("%" PRIu64, request->bandwidth);
+	AUTO_FREE char *signature = NULL;
+	bool has_type = request->body_len > 0 && request->content_type;
 
-	site_client_add_header(exchange, "Expect", NULL);
-	if (request->if_none_match)
-		site_client_add_header(exchange, "If-None-Match", request->if_none_match);
-	if (request->if_match)
-		site_client_add_header(exchange, "If-Match", request->if_match);
-	if (request->range)
-		site_client_add_header(exchange, "Range", request->range);
-	if (request->report)
-		site_client_add_header(exchange, "Refrelay-Report", request->report);
-	if (request->tells_bandwidth) {
-		AUTO_FREE char *rate = xasprintf("%" PRIu64, request->bandwidth);
-		site_client_add_header(exchange, "Refrelay-Bandwidth", rate);
-	}
-	site_client_add_header(exchange, "Content-Type",
-			       request->body_len > 0 ? request->content_type : NULL);
-	if (site_client_sign_request(exchange, err) != 0)
+	if (site_client_sign_request(call, &signature, err) != 0)
 		return -1;
-	curl_easy_setopt(exchange->client->easy, CURLOPT_HTTPHEADER, exchange->headers);
-	return 0;
+	const struct http_header all[] = {
+		{ "If-None-Match", request->if_none_match },
+		{ "If-Match", request->if_match },
+		{ "Range", request->range },
+		{ WIRE_REPORT, request->report },
+		{ WIRE_BANDWIDTH, request->tells_bandwidth ? rate : NULL },
+		{ "Content-Type", has_type ? request->content_type : NULL },
+		{ "Authorization", signature },
+	};
+	struct http_header said[ARRAY_SIZE(all) + 3] = { { "Expect", NULL } };
+	size_t count = 1;
+
+	/* Left to itself, libcurl gives a body a type. */
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (all[i].value && all[i].value[0])
+			said[count++] = all[i];
+		else if (strcmp(all[i].name, "Content-Type") == 0)
+			said[count++] = (struct http_header){ all[i].name, NULL };
+	call->http.request.url = url;
+	call->http.request.headers = said;
+	return http_begin(&call->http, err);
 }
 
-static void site_client_set_method(struct exchange *exchange)
+static int site_client_fail(const struct site_call *call, struct err *err)
 {
-	const struct site_request *request = exchange->request;
-	CURL *easy = exchange->client->easy;
-	const char *method = request->method ? request->method : "GET";
+	const struct http_call *http = &call->http;
 
-	if (strcmp(method, "GET") == 0) {
-		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-		return;
-	}
-	if (strcmp(method, "HEAD") == 0) {
-		curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
-		return;
-	}
-	curl_easy_setopt(easy, CURLOPT_POST, 1L);
-	curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
-			 (curl_off_t)request->body_len);
-	curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
-			 request->body_len > 0 ? request->body : "");
-	if (strcmp(method, "POST") != 0)
-		curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
-}
-
-static void site_client_set_transport(struct exchange *exchange)
-{
-	CURL *easy = exchange->client->easy;
-	AUTO_FREE char *url =
-		xasprintf("%s%s", exchange->client->base, exchange->request->target);
-
-	transport_set(easy, url, CONNECT_TIMEOUT_MS);
-	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, site_client_take_body);
-	curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
-	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
-	curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
-	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->detail);
-	if (exchange->request->sink)
-		curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, STREAM_BUFFER);
-}
-
-static int stalled(const struct exchange *exchange, struct err *err)
-{
-	err_set(err, ERR_TIMEOUT, "%s: nothing has come for %.1f s",
-		exchange->client->base, (double)exchange->request->stall_ms / 1000);
-	return err_remedy(err, "see whether that site is overloaded, and how the network "
-			       "between the sites does");
-}
-
-static int too_slow(const struct exchange *exchange, struct err *err)
-{
-	const char *base = exchange->client->base;
-	int64_t timeout_ms = exchange->request->timeout_ms;
-
-	err_set(err, ERR_TIMEOUT, "%s has not answered within %.1f s", base,
-		(double)(timeout_ms > 0 ? timeout_ms : TIMEOUT_MS) / 1000);
-	return err_remedy(err, "see whether that site is overloaded, and how the network "
-			       "between the sites does");
-}
-
-static int too_long(const struct exchange *exchange, struct err *err)
-{
-	return err_set(err, ERR_CORRUPT,
-		       "%s answered with more than the %zu bytes that are taken",
-		       exchange->client->base, exchange->limit);
-}
-
-static bool is_no_http(CURLcode code)
-{
-	return code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY ||
-	       code == CURLE_BAD_CONTENT_ENCODING || code == CURLE_HTTP2 ||
-	       code == CURLE_HTTP_RETURNED_ERROR;
-}
-
-static enum err_class site_client_classify_error(CURLcode code)
-{
-	if (code == CURLE_OPERATION_TIMEDOUT)
-		return ERR_TIMEOUT;
-	return code == CURLE_OUT_OF_MEMORY ? ERR_INTERNAL : ERR_NETWORK;
-}
-
-/* The one place where libcurl's errors become ours. */
-static int site_client_report_curl_error(const struct exchange *exchange, CURLcode code,
-					 struct err *err)
-{
-	const char *base = exchange->client->base;
-	const char *detail =
-		exchange->detail[0] ? exchange->detail : curl_easy_strerror(code);
-
-	if (exchange->is_refused) {
-		*err = exchange->refusal;
-		return -1;
-	}
-	if (exchange->is_too_long)
-		return too_long(exchange, err);
-	if (is_no_http(code)) {
-		err_set(err, ERR_CORRUPT, "%s did not answer in HTTP: %s", base, detail);
-		return err_remedy(err, "see whether the URL names another service");
-	}
-	err_set(err, site_client_classify_error(code), "%s: %s", base, detail);
-	const char *remedy = transport_remedy(code);
-	return err_remedy(err, "%s",
-			  remedy ? remedy
-				 : "see whether refrelay runs there and can be reached; "
-				   "a node tries again by itself");
-}
-
-/* 1: ended, with *code; 0: goes on. */
-static int site_client_has_ended(struct site_client *client, CURLcode *code)
-{
-	int left;
-	const CURLMsg *message = curl_multi_info_read(client->multi, &left);
-
-	if (!message || message->msg != CURLMSG_DONE)
-		return 0;
-	*code = message->data.result;
-	return 1;
-}
-
-/* 0: its time, or the time without a byte, is over. */
-static int64_t site_client_get_time_left(const struct exchange *exchange)
-{
-	int64_t stall_ms = exchange->request->stall_ms, until = exchange->until;
-
-	if (stall_ms > 0 && exchange->moved_at + stall_ms < until)
-		until = exchange->moved_at + stall_ms;
-	until -= clock_boot_ms();
-	return until > 0 ? until : 0;
-}
-
-static int site_client_run_exchange(struct exchange *exchange, struct err *err)
-{
-	struct site_client *client = exchange->client;
-	const struct stop *stop = exchange->request->stop;
-	struct curl_waitfd watched = { .events = CURL_WAIT_POLLIN };
-	CURLMcode failure = CURLM_OK;
-	CURLcode code;
-	int running;
-
-	if (stop)
-		watched.fd = stop->fd;
-	while (failure == CURLM_OK) {
-		if (stop && stop_is_requested(stop))
-			return err_set(err, ERR_CANCELED, "the request was stopped");
-		failure = curl_multi_perform(client->multi, &running);
-		if (site_client_has_ended(client, &code))
-			return code == CURLE_OK ? 0
-						: site_client_report_curl_error(
-							  exchange, code, err);
-		int64_t left = site_client_get_time_left(exchange);
-		if (left == 0)
-			return clock_boot_ms() < exchange->until
-				       ? stalled(exchange, err)
-				       : too_slow(exchange, err);
-		if (failure == CURLM_OK)
-			failure =
-				curl_multi_poll(client->multi, &watched, stop ? 1 : 0,
-						(int)(left < 60000 ? left : 60000), NULL);
-	}
-	return err_set(err, ERR_INTERNAL, "%s: %s", client->base,
-		       curl_multi_strerror(failure));
+	if (http->is_head_too_long)
+		return site_client_fail_too_long(call, err);
+	if (http->failure.class != ERR_NONE || !http_is_no_http(http))
+		return http_fail(http, err);
+	err_set(err, ERR_CORRUPT, "%s did not answer in HTTP: %s", http->peer,
+		http_describe_end(http));
+	return err_remedy(err, "see whether the URL names another service");
 }
 
 /* A Date is cut to the second, so it is half a second old when it leaves, on average. */
-static void keep_time(CURL *easy, int64_t arrived_at, struct site_answer *answer)
+static void site_client_keep_time(const struct http_call *http,
+				  struct site_answer *answer)
 {
 	char text[64] = "";
 
-	site_client_keep_header(easy, "Refrelay-Time", text, sizeof(text));
+	site_client_keep_header(http, WIRE_TIME, text, sizeof(text));
 	if (clock_parse(text, &answer->time_ms)) {
-		answer->skew_ms = answer->time_ms - arrived_at;
+		answer->skew_ms = answer->time_ms - http->arrived_at;
 		answer->is_time_exact = true;
 		return;
 	}
-	text[0] = '\0';
-	site_client_keep_header(easy, "Date", text, sizeof(text));
-	time_t date = text[0] ? curl_getdate(text, NULL) : -1;
-	if (date <= 0)
-		return;
-	answer->time_ms = (int64_t)date * 1000;
-	answer->skew_ms = answer->time_ms + 500 - arrived_at;
+	answer->time_ms = http_get_date(http);
+	if (answer->time_ms > 0)
+		answer->skew_ms = answer->time_ms + 500 - http->arrived_at;
 }
 
-static void keep_code(struct site_answer *answer)
+static void site_client_keep_code(struct site_answer *answer)
 {
 	json_auto_t *problem = NULL;
 	const char *code;
@@ -474,68 +242,68 @@ static void keep_code(struct site_answer *answer)
 		snprintf(answer->code, sizeof(answer->code), "%s", code);
 }
 
-/* For curl an answer also ends where its connection ends, even between headers: it could
- * have been cut anywhere. */
-static int check_is_whole(const struct exchange *exchange, struct err *err)
-{
-	CURL *easy = exchange->client->easy;
-	int status = exchange->answer->status;
-	struct curl_header *header;
-
-	if (exchange->has_whole_head &&
-	    (status == 204 || status == 304 || exchange->answer->length >= 0 ||
-	     curl_easy_header(easy, "Transfer-Encoding", 0, CURLH_HEADER, -1, &header) ==
-		     CURLHE_OK))
-		return 0;
-	err_set(err, ERR_NETWORK, "%s: the answer does not say where it ends",
-		exchange->client->base);
-	return err_remedy(err, "if it happens again, see whether a server in front cuts "
-			       "answers, or speaks HTTP/1.0");
-}
-
-static int redirected(const struct exchange *exchange, struct err *err)
+static int site_client_fail_redirected(const struct http_call *http, struct err *err)
 {
 	char where[256] = "another place";
 
-	site_client_keep_header(exchange->client->easy, "Location", where, sizeof(where));
+	site_client_keep_header(http, "Location", where, sizeof(where));
 	err_set(err, ERR_CONFIG, "%s redirects to %s; redirects are not followed",
-		exchange->client->base, where);
+		http->peer, where);
 	return err_remedy(err, "set the URL to the site itself");
 }
 
-static int site_client_read_answer(struct exchange *exchange, struct err *err)
+static int site_client_read_answer(struct site_call *call, struct err *err)
 {
-	struct site_answer *answer = exchange->answer;
+	const struct http_call *http = &call->http;
+	struct site_answer *answer = call->answer;
 
-	site_client_keep_head(exchange);
-	if (check_is_whole(exchange, err) != 0)
+	if (http_check_end(http, ERR_IGNORED) != 0)
+		return site_client_fail(call, err);
+	site_client_keep_head(call);
+	if (http_check_length(http,
+			      "if it happens again, see whether a server in front cuts "
+			      "answers, or speaks HTTP/1.0",
+			      err) != 0)
 		return -1;
 	if (answer->status >= 300 && answer->status < 400 && answer->status != 304)
-		return redirected(exchange, err);
-	keep_time(exchange->client->easy, exchange->arrived_at, answer);
-	keep_code(answer);
+		return site_client_fail_redirected(http, err);
+	site_client_keep_time(http, answer);
+	site_client_keep_code(answer);
 	return 0;
 }
 
-static int exchange_once(struct exchange *exchange, struct err *err)
+static int site_client_call_once(const struct site_client *client,
+				 const struct site_request *request, int64_t until,
+				 struct site_answer *answer, struct err *err)
 {
-	struct site_client *client = exchange->client;
-	int result = -1;
+	struct site_call call = {
+		.http = { .line = client->line,
+			  .request = { .method =
+					       request->method ? request->method : "GET",
+				       .body = request->body,
+				       .body_size = request->body_len,
+				       .connect_ms = CONNECT_TIMEOUT_MS,
+				       .silence_ms = request->stall_ms,
+				       .until = until,
+				       .stop = request->stop },
+			  .peer = client->base,
+			  .remedy = "see whether refrelay runs there and can be reached; "
+				    "a node tries again by itself",
+			  .take = site_client_take_body,
+			  .taker = &call,
+			  .buffer_size = request->sink ? STREAM_BUFFER : 0 },
+		.client = client,
+		.request = request,
+		.answer = answer,
+		.limit = request->limit > 0 ? request->limit : LIMIT,
+	};
+	int result = site_client_begin(&call, err);
 
-	curl_easy_reset(client->easy);
-	site_client_set_transport(exchange);
-	site_client_set_method(exchange);
-	if (site_client_set_headers(exchange, err) == 0) {
-		if (curl_multi_add_handle(client->multi, client->easy) != CURLM_OK)
-			abort();
-		result = site_client_run_exchange(exchange, err);
-		if (result == 0)
-			result = site_client_read_answer(exchange, err);
-		/* Taken out before its end, its connection is closed. */
-		curl_multi_remove_handle(client->multi, client->easy);
-	}
-	curl_slist_free_all(exchange->headers);
-	exchange->headers = NULL;
+	if (result == 0)
+		result = http_run(&call.http, http_has_ended, err);
+	if (result == 0)
+		result = site_client_read_answer(&call, err);
+	http_end(&call.http);
 	return result;
 }
 
@@ -545,22 +313,14 @@ static int exchange_once(struct exchange *exchange, struct err *err)
 int site_client_call(struct site_client *client, const struct site_request *request,
 		     struct site_answer *answer, struct err *err)
 {
+	int64_t timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : TIMEOUT_MS;
+	int64_t until = clock_boot_ms() + timeout_ms;
 	int result = -1;
 
 	*answer = (struct site_answer){ .body = STR_INIT };
-	int64_t timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : TIMEOUT_MS;
-	int64_t until = clock_boot_ms() + timeout_ms;
 	for (int tries = 0; tries < 2; tries++) {
-		struct exchange exchange = {
-			.client = client,
-			.request = request,
-			.answer = answer,
-			.limit = request->limit > 0 ? request->limit : LIMIT,
-			.until = until,
-			.moved_at = clock_boot_ms(),
-		};
 		site_answer_clear(answer);
-		result = exchange_once(&exchange, err);
+		result = site_client_call_once(client, request, until, answer, err);
 		if (result != 0 || answer->status != 401 ||
 		    strcmp(answer->code, "REPLAYED") != 0)
 			break;
@@ -568,4 +328,83 @@ int site_client_call(struct site_client *client, const struct site_request *requ
 	if (result != 0)
 		site_answer_clear(answer);
 	return result;
+}
+
+static const char *site_client_find_member(const json_t *problem, const char *key)
+{
+	const char *text = json_string_value(json_object_get(problem, key));
+
+	return text && text[0] ? text : NULL;
+}
+
+/* No refrelay answers so: a server in front, or another service. */
+static int site_client_fail_strange(const struct site_answer *answer, struct err *err)
+{
+	enum err_class class = http_classify_status(answer->status);
+
+	/* Its 404 says nothing about our repositories. */
+	if (class == ERR_MISSING || class == ERR_CONFLICT)
+		class = ERR_NETWORK;
+	err_set(err, class,
+		"the answer, of status %d, is not one that refrelay gives: a server in "
+		"front of that site gave it, or the URL is not a site's",
+		answer->status);
+	return err_remedy(err, "look into that server's log, and compare the URL with "
+			       "http.url of the other site");
+}
+
+static int site_client_fail_skewed(const struct site_answer *answer, const char *message,
+				   struct err *err)
+{
+	double skew_s = (double)answer->skew_ms / 1000;
+
+	err_set(err, ERR_AUTH, "%s (measured here, its clock is %.1f s %s this one)",
+		message, skew_s < 0 ? -skew_s : skew_s,
+		skew_s < 0 ? "behind" : "ahead of");
+	return err_remedy(err, "let both machines follow a time server (NTP)");
+}
+
+int site_answer_error(const struct site_answer *answer, struct err *err)
+{
+	json_auto_t *problem = json_parse_object(answer->body.data, answer->body.len,
+						 PROBLEM_MAX, ERR_IGNORED);
+	const char *message = site_client_find_member(problem, "message");
+	const char *remedy = site_client_find_member(problem, "remedy");
+
+	if (!message || !answer->code[0])
+		return site_client_fail_strange(answer, err);
+	if (strcmp(answer->code, "CLOCK_SKEW") == 0 &&
+	    (answer->skew_ms > SKEW_TOLD_MS || answer->skew_ms < -SKEW_TOLD_MS))
+		return site_client_fail_skewed(answer, message, err);
+	err_set(err, http_classify_status(answer->status), "%s", message);
+	if (remedy)
+		err_remedy(err, "%s", remedy);
+	return -1;
+}
+
+static bool url_is_unreserved_byte(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
+}
+
+void url_add_encoded(struct str *url, const char *text)
+{
+	for (; *text; text++) {
+		if (url_is_unreserved_byte(*text))
+			str_add_char(url, *text);
+		else
+			str_addf(url, "%%%02X", (unsigned char)*text);
+	}
+}
+
+void url_add_path(struct str *url, const char *name)
+{
+	AUTO_FREE char *copy = xstrdup(name);
+	char *rest = copy, *part;
+
+	while ((part = strsep(&rest, "/")) != NULL) {
+		str_add_char(url, '/');
+		url_add_encoded(url, part);
+	}
 }

@@ -292,7 +292,7 @@ static char *signature_of(const struct push_settings *settings, const char *body
 	if (!HMAC(EVP_sha256(), secret->data, (int)secret->len,
 		  (const unsigned char *)body, strlen(body), digest, &len))
 		abort();
-	str_add(&line, "X-Refrelay-Signature: sha256=");
+	str_add(&line, "sha256=");
 	str_add_hex(&line, digest, len);
 	return str_take(&line);
 }
@@ -306,13 +306,13 @@ static int post(struct push_events *events, const struct push_settings *settings
 	AUTO_STR struct str said = STR_INIT;
 	int status = 0;
 
-	if (http_request_run(&(struct http_request){ .method = "POST",
-						     .url = settings->webhook,
-						     .body = body,
-						     .header = signature,
-						     .timeout_ms = TIMEOUT_MS,
-						     .work = &work },
-			     &status, &said, err) != 0)
+	if (target_http_ask(&(struct target_http_request){ .method = "POST",
+							   .url = settings->webhook,
+							   .body = body,
+							   .signature = signature,
+							   .timeout_ms = TIMEOUT_MS,
+							   .work = &work },
+			    &status, &said, err) != 0)
 		return -1;
 	if (status < 300)
 		return 1;

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <strings.h>
 
-#include "net/site_token.h"
+#include "wire/wire_token.h"
 #include "push/pattern.h"
 #include "push/settings_parts.h"
 #include "push/spec.h"

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "git/git_message.h"
+#include "net/http.h"
 #include "net/site_client.h"
 #include "push/ssh_command.h"
 #include "push/target_http.h"
@@ -157,8 +158,8 @@ static int target_gerrit_ask(const struct target_call *call, const char *method,
 	str_add(&url, "/a/projects/");
 	url_add_encoded(&url, destination->project);
 	str_add(&url, resource);
-	return http_request_run(
-		&(struct http_request){
+	return target_http_ask(
+		&(struct target_http_request){
 			.method = method,
 			.url = url.data,
 			.user = destination->url->user,
@@ -171,26 +172,6 @@ static int target_gerrit_ask(const struct target_call *call, const char *method,
 		status, said, err);
 }
 
-static enum err_class target_gerrit_classify_status(int status)
-{
-	switch (status) {
-	case 401:
-	case 403:
-		return ERR_AUTH;
-	case 404:
-		return ERR_MISSING;
-	case 408:
-	case 504:
-		return ERR_TIMEOUT;
-	case 409:
-		return ERR_CONFLICT;
-	case 429:
-		return ERR_NETWORK;
-	default:
-		return status >= 400 && status < 500 ? ERR_CONFIG : ERR_NETWORK;
-	}
-}
-
 /* Gerrit's errors are a line of plain text. */
 static int target_gerrit_report_refusal(const struct target_call *call, int status,
 					const struct str *said, struct err *err)
@@ -199,7 +180,7 @@ static int target_gerrit_report_refusal(const struct target_call *call, int stat
 	size_t len = strcspn(said->data, "\r\n");
 
 	str_add_utf8(&text, said->data, len < 200 ? len : 200);
-	err_set(err, target_gerrit_classify_status(status),
+	err_set(err, http_classify_status(status),
 		"%.200s answers %d for project %.100s%s%s", call->destination->uri,
 		status, call->destination->project, text.len > 0 ? ": " : "", text.data);
 	switch (err->class) {

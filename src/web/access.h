@@ -9,6 +9,20 @@
 #include "base/conf.h"
 #include "web/route.h"
 
+/* The header Authorization. */
+struct credential {
+	char *user;   /* of Basic; never with a colon; NULL: Bearer */
+	char *secret; /* the token of Bearer, the password of Basic */
+};
+
+/* False: neither Bearer nor Basic, or cut. The caller clears in either case. */
+bool credential_read(const char *authorization, struct credential *credential);
+
+/* Wipes it. */
+void credential_clear(struct credential *credential);
+
+#define AUTO_CREDENTIAL __attribute__((cleanup(credential_clear)))
+
 struct access;
 
 /* Reads [http] operatorTokenFile, passwordFile, anonymousRead, anonymousRepository, url;
@@ -54,10 +68,5 @@ enum { ACCESS_LATER = 1 }; /* of is_quick: ask again where it may wait */
  * is_quick it may wait some seconds. */
 void access_decide(struct access *access, const struct access_question *question,
 		   struct access_answer *answer, struct err *err);
-
-/* The names of the sites that may follow; the caller clears the array and frees the
- * names. */
-typedef VEC(char *) site_names;
-void access_sites(struct access *access, site_names *names);
 
 #endif

@@ -19,6 +19,7 @@
 #include "change/inventory.h"
 #include "web/api.h"
 #include "web/blob_reading.h"
+#include "web/pass_on.h"
 
 enum { PIECE = 128 << 10 };
 
@@ -308,6 +309,45 @@ static int blob_put_here(const struct web_request *request, const struct blob_ki
 	return 0;
 }
 
+static const char *const blob_put_headers[] = {
+	"Authorization", "Content-Digest", "Content-Type", "User-Agent", "Via", NULL,
+};
+
+static const struct pass_on_kind blob_put_kind = {
+	.forwarded = "blob.forwarded",
+	.not_forwarded = "blob.not_forwarded",
+	.broken = "blob.forward_broken",
+	.name_field = "name",
+	.unreached = "blobs are put at the primary",
+	.remedy = "try again in a while",
+	.headers = blob_put_headers,
+};
+
+/* It goes to the primary as it comes, with what the client showed: who may, and what
+ * becomes of it, the primary decides. The copy here comes by the event, as all others. */
+static int blob_put_pass_on(const struct web_request *request,
+			    struct web_response *response)
+{
+	const char *base = request->services->primary_url;
+	size_t len = strlen(base);
+	struct err err;
+
+	if (pass_on_is_loop(request, response))
+		return 0;
+	while (len > 0 && base[len - 1] == '/')
+		len--;
+	AUTO_FREE char *url = xasprintf("%.*s%s", (int)len, base, request->target);
+	struct pass_on *passing =
+		pass_on_new(&blob_put_kind, request, request->name, NULL, response);
+	if (pass_on_send(passing,
+			 (struct http_request){ .url = url,
+						.body_size = pass_on_body_size(passing) },
+			 NULL, NULL, response, &err) != 0)
+		pass_on_refuse_unreached(&blob_put_kind, request, request->name, &err,
+					 response);
+	return 0;
+}
+
 int blob_put(const struct web_request *request, struct web_response *response,
 	     struct err *err)
 {
@@ -316,7 +356,7 @@ int blob_put(const struct web_request *request, struct web_response *response,
 	if (check_headers(request, err) != 0)
 		return -1;
 	if (request->services->role == SITE_SECONDARY)
-		return blob_forward_put(request, response, err);
+		return blob_put_pass_on(request, response);
 	if (!api_needs_role(request, SITE_PRIMARY, response))
 		return 0;
 	kind = api_blob_kind(request, response);

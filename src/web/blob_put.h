@@ -27,7 +27,5 @@ int blob_put_upload(const struct web_request *request, struct blob_put *put,
 /* PUT /api/v1/blobs/TYPE/ID: at a primary, and in place of it at a secondary. */
 int blob_put(const struct web_request *request, struct web_response *response,
 	     struct err *err);
-int blob_forward_put(const struct web_request *request, struct web_response *response,
-		     struct err *err);
 
 #endif

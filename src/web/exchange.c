@@ -32,10 +32,159 @@
  */
 #include "web/exchange.h"
 
+#include <assert.h>
+#include <strings.h>
+
 #include "base/clock.h"
 #include "web/answer.h"
-#include "web/exchange_parts.h"
 #include "web/services.h"
+
+/* What a handler asks of its request. */
+
+static struct kept_header *exchange_find_kept(const struct exchange *exchange,
+					      const char *name)
+{
+	for (size_t i = 0; i < exchange->headers.count; i++)
+		if (strcasecmp(exchange->headers.items[i].name, name) == 0)
+			return &exchange->headers.items[i];
+	return NULL;
+}
+
+static void free_value(struct kept_header *header)
+{
+	explicit_bzero(header->value, strlen(header->value)); /* a password */
+	free(header->value);
+}
+
+/* One that comes again continues a list (RFC 9110, 5.3). */
+static enum MHD_Result exchange_keep_header(void *arg, enum MHD_ValueKind kind,
+					    const char *name, const char *value)
+{
+	struct exchange *exchange = arg;
+	struct kept_header *before = exchange_find_kept(exchange, name);
+	struct kept_header header = { .name = before ? before->name : xstrdup(name) };
+
+	(void)kind;
+	if (before) {
+		header.value = xasprintf("%s, %s", before->value, value ? value : "");
+		free_value(before);
+		*before = header;
+	} else {
+		header.value = xstrdup(value ? value : "");
+		vec_add(&exchange->headers, header);
+	}
+	return MHD_YES;
+}
+
+static void exchange_keep_headers(struct exchange *exchange)
+{
+	MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND,
+				  exchange_keep_header, exchange);
+}
+
+static void exchange_forget_headers(struct exchange *exchange)
+{
+	for (size_t i = 0; i < exchange->headers.count; i++) {
+		struct kept_header *header = &exchange->headers.items[i];
+		free(header->name);
+		free_value(header);
+	}
+	vec_clear(&exchange->headers);
+}
+
+const char *web_header(const struct web_request *request, const char *name)
+{
+	struct exchange *exchange = request->connection;
+
+	if (exchange->upload) {
+		const struct kept_header *kept = exchange_find_kept(exchange, name);
+		return kept ? kept->value : NULL;
+	}
+	return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+const char *web_query(const struct web_request *request, const char *key)
+{
+	struct exchange *exchange = request->connection;
+
+	return target_query(&exchange->target, key);
+}
+
+int web_query_number(const struct web_request *request, const char *key, uint64_t max,
+		     uint64_t *value, struct err *err)
+{
+	const char *text = web_query(request, key);
+
+	if (!text)
+		return 0;
+	if (!text_to_uint64(text, value) || *value > max)
+		return err_set(err, ERR_CONFIG, "%s must be a number, at most %" PRIu64,
+			       key, max);
+	return 0;
+}
+
+void web_set_patience(const struct web_request *request,
+		      const struct web_patience *patience)
+{
+	struct exchange *exchange = request->connection;
+
+	upload_set_patience(exchange->upload, patience);
+}
+
+ssize_t web_read_upload(const struct web_request *request, void *buffer, size_t size,
+			struct err *err)
+{
+	struct exchange *exchange = request->connection;
+
+	assert(request->has_upload);
+	return upload_read(exchange->upload, buffer, size, err);
+}
+
+static struct log_context exchange_enter_log(const struct exchange *exchange)
+{
+	return log_set_context((struct log_context){
+		.site = exchange->server->services->site, .peer = exchange->peer });
+}
+
+static const char *end_name(const struct exchange *exchange)
+{
+	if (exchange->end == FLOW_BROKEN)
+		return "broken";
+	return exchange->is_whole || exchange->end == FLOW_WHOLE ? "whole"
+								 : "client_gone";
+}
+
+/* The client's part in a bad end is nothing that an operator must hear of. */
+static enum log_level level_of(const struct exchange *exchange)
+{
+	bool is_ours = exchange->end == FLOW_BROKEN ||
+		       (exchange->status >= 500 && !exchange->response.is_expected);
+
+	return is_ours && !stop_is_requested(&exchange->server->stop) ? LOG_LEVEL_WARN
+								      : LOG_LEVEL_DEBUG;
+}
+
+static void exchange_log(const struct exchange *exchange)
+{
+	const struct err *err = &exchange->err;
+	enum log_level level = level_of(exchange);
+
+	if (!log_is_on(level))
+		return;
+	struct log_field fields[] = {
+		LOG_NUMBER("dur_ms", clock_boot_ms() - exchange->begun_at),
+		LOG_TEXT("method", exchange->method),
+		LOG_TEXT("target", exchange->target.raw),
+		LOG_NUMBER("status", exchange->status),
+		LOG_TEXT("end", end_name(exchange)),
+		LOG_ERR(err),
+		{ 0 },
+	};
+
+	if (err->class == ERR_NONE)
+		fields[5] = (struct log_field){ 0 };
+	log_write(level, "http.request", fields);
+}
 
 enum {
 	SWALLOW = 64 << 10,      /* of a body that nobody wants */
@@ -278,9 +427,6 @@ static void exchange_read_head(struct exchange *exchange, const char *method,
 		.connection = exchange,
 	};
 	idle_await(exchange->idle);
-	head_read(exchange->connection, &exchange->head);
-	exchange_identify(exchange);
-	exchange->length = head_length(&exchange->head);
 	exchange_check_head(exchange);
 }
 

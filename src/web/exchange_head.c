@@ -1,13 +1,160 @@
+#include "web/exchange.h"
+
+#include <arpa/inet.h>
 #include <strings.h>
 
+#include "replicable/name.h"
 #include "web/answer.h"
-#include "web/exchange_parts.h"
-#include "web/git_request.h"
+#include "web/lfs_request.h"
+#include "web/route.h"
 #include "web/services.h"
+
+static const char *git_request_batch_service(const struct web_request *request)
+{
+	switch (lfs_batch_operation(request->body->data, request->body->len)) {
+	case LFS_DOWNLOAD:
+		return GIT_UPLOAD_PACK;
+	case LFS_UPLOAD:
+		return GIT_RECEIVE_PACK;
+	default:
+		return "";
+	}
+}
+
+/* By the route that was found, and so by method and whole path: what the end of a path
+ * only looks like is nothing. */
+const char *git_request_service(const struct web_request *request)
+{
+	const struct web_route *route = request->route;
+	const char *asked;
+
+	if (!route || route->right != WEB_GIT)
+		return "";
+	if (text_ends_with(route->pattern, "/" GIT_UPLOAD_PACK))
+		return GIT_UPLOAD_PACK;
+	if (text_ends_with(route->pattern, "/info/refs")) {
+		asked = web_query(request, "service");
+		return asked ? asked : "";
+	}
+	if (text_ends_with(route->pattern, "/info/lfs/objects/batch"))
+		return git_request_batch_service(request);
+	return strcmp(route->method, "GET") == 0 ? GIT_UPLOAD_PACK : GIT_RECEIVE_PACK;
+}
+
+char *git_request_repository(const struct web_request *request)
+{
+	return name_of_path(request->name ? request->name : "");
+}
+
+struct name {
+	const char *text;
+	size_t len;
+	size_t at; /* of its struct head_value, or of is_forwarded */
+	bool is_flag;
+};
+
+#define VALUE(name_, member)                                                             \
+	{                                                                                \
+		name_, sizeof(name_) - 1, offsetof(struct head, member), false           \
+	}
+#define FLAG(name_)                                                                      \
+	{                                                                                \
+		name_, sizeof(name_) - 1, offsetof(struct head, is_forwarded), true      \
+	}
+
+static const struct name names[] = {
+	VALUE("Host", host),
+	VALUE("Authorization", authorization),
+	VALUE("Content-Length", content_length),
+	VALUE("Content-Encoding", content_encoding),
+	VALUE("Transfer-Encoding", transfer_encoding),
+	VALUE("X-Forwarded-Proto", forwarded_proto),
+	FLAG("Forwarded"),
+	FLAG("X-Forwarded-For"),
+	FLAG("X-Real-IP"),
+	FLAG("Via"),
+};
+
+static void web_head_note_field(struct head *head, const struct name *name,
+				const char *text)
+{
+	struct head_value *value;
+
+	if (name->is_flag) {
+		head->is_forwarded = true;
+		return;
+	}
+	value = (struct head_value *)(void *)((char *)head + name->at);
+	if (value->count++ == 0)
+		value->text = text;
+}
+
+static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char *key,
+				 const char *value)
+{
+	size_t len = strlen(key);
+
+	(void)kind;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (names[i].len == len && strcasecmp(names[i].text, key) == 0)
+			web_head_note_field(arg, &names[i], value ? value : "");
+	return MHD_YES;
+}
+
+static void exchange_head_read(struct MHD_Connection *connection, struct head *head)
+{
+	*head = (struct head){ 0 };
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, on_header, head);
+	head->is_forwarded |= head->forwarded_proto.count > 0;
+}
+
+static enum MHD_Result on_forwarded_for(void *arg, enum MHD_ValueKind kind,
+					const char *key, const char *value)
+{
+	struct str *out = arg;
+
+	(void)kind;
+	if (strcasecmp(key, "X-Forwarded-For") != 0)
+		return MHD_YES;
+	if (out->len > 0)
+		str_add_char(out, ',');
+	str_add(out, value ? value : "");
+	return MHD_YES;
+}
+
+static void exchange_head_add_forwarded_for(struct MHD_Connection *connection,
+					    struct str *out)
+{
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, on_forwarded_for, out);
+}
+
+static uint64_t exchange_head_length(const struct head *head)
+{
+	uint64_t value = UINT64_MAX;
+
+	if (head->transfer_encoding.text)
+		return UINT64_MAX;
+	if (!head->content_length.text)
+		return 0;
+	return text_to_uint64(head->content_length.text, &value) ? value : UINT64_MAX;
+}
+
+static bool exchange_head_host_is_plain(const struct head *head)
+{
+	const char *host = head->host.text;
+	char name[INET_ADDRSTRLEN];
+	struct in_addr address;
+
+	if (!host || *host == '[')
+		return true;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(host, ":"), host);
+	return strcasecmp(name, "localhost") == 0 ||
+	       inet_pton(AF_INET, name, &address) == 1;
+}
 
 /* What others than proxies that are trusted say of that is not believed; and whoever
  * comes through one is not on this machine. */
-void exchange_identify(struct exchange *exchange)
+static void exchange_identify(struct exchange *exchange)
 {
 	const struct web_connection *client = exchange->client;
 	const struct head_value *proto = &exchange->head.forwarded_proto;
@@ -25,7 +172,7 @@ void exchange_identify(struct exchange *exchange)
 	if (proto->count > 0)
 		exchange->request.is_secure =
 			proto->count == 1 && strcasecmp(proto->text, "https") == 0;
-	head_add_forwarded_for(exchange->connection, &forwarded);
+	exchange_head_add_forwarded_for(exchange->connection, &forwarded);
 	if (!connections_client(connections, forwarded.data, &ip))
 		return;
 	address_format_ip(&ip, exchange->peer);
@@ -168,8 +315,8 @@ bool exchange_decide(struct exchange *exchange)
 		.needs = exchange->match.route->right,
 		.request = &shown,
 		.authorization = exchange->head.authorization.text,
-		.is_loopback =
-			exchange->is_loopback && head_host_is_plain(&exchange->head),
+		.is_loopback = exchange->is_loopback &&
+			       exchange_head_host_is_plain(&exchange->head),
 		.is_forwarded = exchange->head.is_forwarded,
 		.client = exchange->address,
 		.git_service = git_request_service(request),
@@ -220,6 +367,9 @@ bool exchange_must_decide(const struct exchange *exchange)
 
 void exchange_check_head(struct exchange *exchange)
 {
+	exchange_head_read(exchange->connection, &exchange->head);
+	exchange_identify(exchange);
+	exchange->length = exchange_head_length(&exchange->head);
 	if (!gate_take_head(exchange->client->gate)) {
 		refuse_unjudged(exchange);
 		return;

@@ -211,12 +211,13 @@ static ssize_t gate_refuse(struct gate *gate, gnutls_session_t session)
 	return waste(gate);
 }
 
-static ssize_t gate_read_plain(struct gate *gate, void *buffer, size_t size, int flags)
+/* As recv(), or with a session as gnutls_record_recv(). */
+static ssize_t gate_read(struct gate *gate, gnutls_session_t session, void *buffer,
+			 size_t size, int flags)
 {
-	ssize_t got;
-
 	if (!gate_is_shut(gate)) {
-		got = plain_recv(gate->fd, buffer, size, flags);
+		ssize_t got = session ? secure_recv(session, buffer, size)
+				      : plain_recv(gate->fd, buffer, size, flags);
 		if (got <= 0)
 			return got;
 		size_t good = judge_take(&gate->judge, buffer, (size_t)got);
@@ -225,25 +226,8 @@ static ssize_t gate_read_plain(struct gate *gate, void *buffer, size_t size, int
 			return (ssize_t)good;
 		}
 	}
-	return gate_refuse(gate, NULL);
-}
-
-static ssize_t read_secure(struct gate *gate, gnutls_session_t session, void *buffer,
-			   size_t size)
-{
-	ssize_t got;
-
-	if (!gate_is_shut(gate)) {
-		got = secure_recv(session, buffer, size);
-		if (got <= 0)
-			return got;
-		size_t good = judge_take(&gate->judge, buffer, (size_t)got);
-		if (good > 0) {
-			make_it_read(gate);
-			return (ssize_t)good;
-		}
-	}
-	return gate_refuse(gate, session) < 0 ? GNUTLS_E_AGAIN : 0;
+	ssize_t got = gate_refuse(gate, session);
+	return session && got < 0 ? GNUTLS_E_AGAIN : got;
 }
 
 /* What the library calls recv() and gnutls_record_recv(). */
@@ -258,7 +242,7 @@ SEEN_FROM_OUTSIDE ssize_t gate_recv(int fd, void *buffer, size_t size, int flags
 {
 	struct gate *gate = flags & MSG_PEEK ? NULL : gate_find(fd, false);
 
-	return gate ? gate_read_plain(gate, buffer, size, flags)
+	return gate ? gate_read(gate, NULL, buffer, size, flags)
 		    : plain_recv(fd, buffer, size, flags);
 }
 
@@ -267,6 +251,6 @@ SEEN_FROM_OUTSIDE ssize_t gate_record_recv(gnutls_session_t session, void *buffe
 {
 	struct gate *gate = gate_find(gnutls_transport_get_int(session), true);
 
-	return gate ? read_secure(gate, session, buffer, size)
+	return gate ? gate_read(gate, session, buffer, size, 0)
 		    : secure_recv(session, buffer, size);
 }

@@ -10,8 +10,8 @@
 #include "pull/decisions.h"
 #include "replicable/name.h"
 #include "web/answer.h"
-#include "web/client.h"
 #include "web/git_parts.h"
+#include "web/listen.h"
 #include "web/negotiate.h"
 #include "web/route.h"
 

@@ -10,20 +10,16 @@
  * the copy has caught up with the log as it was after it, the copy counts as behind. The
  * same holds for a read that was handed on: nobody is taken back behind what he has seen.
  */
-#include <strings.h>
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/pace.h"
 #include "web/answer.h"
-#include "web/client.h"
 #include "web/git_parts.h"
 #include "web/pass_on.h"
+#include "wire/wire.h"
 
 enum {
 	LAST_EVENT_MS = 10 * 1000,
-	PLACE_MS = 5000,
 	/* For how long the primary may be silent before it lists refs, which is what each
 	 * client asks for first; and where the copy here would do, and be done with. */
 	LIST_SILENCE_MS = 15 * 1000,
@@ -40,7 +36,6 @@ static const struct fair_limits read_limits = { .places = 20,
 				push_limits = { .places = 20, .waiting = 128, .each = 8 };
 
 enum read_or_push { READ, PUSH };
-static const char *const kinds[] = { "read", "push" };
 
 enum decision {
 	HERE,
@@ -57,8 +52,9 @@ struct fair *git_forward_places(bool is_of_pushes)
 	return fair_new(is_of_pushes ? &push_limits : &read_limits);
 }
 
-static void count_as(enum read_or_push kind, enum decision decision)
+static void git_forward_count(enum read_or_push kind, enum decision decision)
 {
+	static const char *const kinds[] = { "read", "push" };
 	static const char *const classes[DECISIONS] = {
 		"here",         "here_primary_down", "forwarded", "refused_primary_down",
 		"refused_busy", "refused_not_noted"
@@ -104,34 +100,20 @@ enum git_place git_place(const struct web_request *request, const char *name,
 	}
 	if (*fresh != FRESH)
 		return GIT_ELSEWHERE;
-	count_as(READ, HERE);
+	git_forward_count(READ, HERE);
 	return GIT_HERE;
 }
 
-/* One request to the primary. What it needs is kept until its answer is given on. */
-struct passing {
-	const struct web_services *services;
-	struct forward *forward;
-	enum read_or_push kind;
-	struct fair *places;
-	struct fair_place place;
-	struct pace pace; /* of a client that sends */
-	struct web_patience patience;
-	char *name;
-	bool is_marked;                    /* the copy: what is handed on may be newer */
-	const struct web_request *request; /* NULL: its body is not to be had any more */
-	size_t at;                         /* of the body of a read */
-};
-
-/* The client has its answer, or never will have it. */
-static void end_push(const struct passing *passing)
+static void git_forward_end(struct pass_on *passing)
 {
 	struct primary_line *line = NULL;
 	struct event_ends ends;
 	struct err err;
+
+	if (!passing->is_marked)
+		return;
 	bool is_known =
 		primary_line_open(passing->services->primary, NULL, &line, &err) == 0;
-
 	if (is_known) {
 		primary_line_limit(line, LAST_EVENT_MS);
 		is_known = primary_last_event(line, &ends, &err) == 0;
@@ -139,91 +121,6 @@ static void end_push(const struct passing *passing)
 	primary_line_close(line);
 	freshness_mark_ended(passing->services->freshness, passing->name,
 			     is_known ? &ends : NULL);
-}
-
-static void git_forward_close_passing(void *arg)
-{
-	struct passing *passing = arg;
-
-	forward_close(passing->forward);
-	if (passing->is_marked)
-		end_push(passing);
-	fair_leave(passing->places, &passing->place);
-	free(passing->name);
-	free(passing);
-}
-
-static ssize_t git_forward_read_passing(void *arg, void *buffer, size_t size)
-{
-	struct passing *passing = arg;
-	struct err err = { 0 };
-	ssize_t got = forward_read(passing->forward, buffer, size, &err);
-
-	if (got < 0)
-		log_warn("git.forward_broken", LOG_ERR(&err),
-			 LOG_TEXT("repo", passing->name),
-			 LOG_TEXT("kind", kinds[passing->kind]));
-	return got;
-}
-
-/* The body of a read, which is here already. */
-static ssize_t read_kept(void *arg, void *buffer, size_t size, struct err *err)
-{
-	struct passing *passing = arg;
-	const struct web_request *request = passing->request;
-
-	if (!request)
-		return pass_on_answered_early(err);
-	if (request->body_fd >= 0) {
-		ssize_t got = pread(request->body_fd, buffer, size, (off_t)passing->at);
-		if (got < 0)
-			return err_errno(err, "cannot read the request");
-		passing->at += (size_t)got;
-		return got;
-	}
-	const struct str *body = request->body;
-	size = size < body->len - passing->at ? size : body->len - passing->at;
-	memcpy(buffer, body->data + passing->at, size);
-	passing->at += size;
-	return (ssize_t)size;
-}
-
-static bool git_forward_is_wanted(void *arg)
-{
-	struct passing *passing = arg;
-
-	return fair_is_wanted(passing->places, &passing->place);
-}
-
-static bool git_forward_may_wait(void *arg)
-{
-	struct passing *passing = arg;
-
-	return !pace_is_too_slow(&passing->pace) || !git_forward_is_wanted(passing);
-}
-
-static ssize_t git_forward_read_upload(void *arg, void *buffer, size_t size,
-				       struct err *err)
-{
-	struct passing *passing = arg;
-
-	if (!passing->request)
-		return pass_on_answered_early(err);
-	pace_begin_wait(&passing->pace);
-	ssize_t count = web_read_upload(passing->request, buffer, size, err);
-	pace_end_wait(&passing->pace);
-	pace_add(&passing->pace, count > 0 ? (size_t)count : 0);
-	return count;
-}
-
-static void add_common(const struct web_request *request, struct pass_on_headers *headers)
-{
-	pass_on_copy(headers, request, "Git-Protocol");
-	pass_on_copy(headers, request, "User-Agent");
-	pass_on_copy(headers, request, "Accept-Encoding");
-	pass_on_copy(headers, request, "Via");
-	if (strcmp(request->method, "POST") == 0)
-		pass_on_copy(headers, request, "Content-Type");
 }
 
 /* The end of the URL at the primary: as it was asked of us, behind the name. */
@@ -238,156 +135,114 @@ static const char *git_forward_choose_url_end(const struct web_request *request)
 		       : "/" GIT_RECEIVE_PACK;
 }
 
-/* The client's own faults, and what the repository allows to nobody, are told as the
- * primary tells them; the client cannot help what is wrong between the sites. */
-static bool git_forward_is_between_sites(const struct passing *passing,
-					 const struct forward_answer *answer)
-{
-	int status = answer->status;
-
-	if (status >= 300 && status < 400)
-		return true;
-	return passing->kind == READ && (status == 401 || status == 403) &&
-	       strcmp(answer->error_reason.data, err_reason_name(REASON_CLOSED)) != 0;
-}
-
-static void git_forward_hand_on(struct passing *passing, struct forward_answer *answer,
-				struct web_response *response)
-{
-	pass_on_head(answer, response);
-	response->read = git_forward_read_passing;
-	response->is_wanted = git_forward_is_wanted;
-	response->least_rate = passing->pace.least;
-	response->close = git_forward_close_passing;
-	response->stream = passing;
-	git_never_cache(response);
-}
-
-static void log_forwarded(const struct passing *passing, const char *reason,
-			  const struct web_request *request, int status)
-{
-	log_info("git.forwarded", LOG_TEXT("repo", passing->name),
-		 LOG_TEXT("kind", kinds[passing->kind]), LOG_TEXT("reason", reason),
-		 LOG_TEXT("user", request->user), LOG_NUMBER("status", status));
-}
-
 /* The copy must come as far as what a reader is about to see. */
-static void end_read(struct passing *passing, const struct forward_answer *answer)
+static void git_forward_end_read(struct pass_on *passing)
 {
+	AUTO_STR struct str timeline = STR_INIT;
+	AUTO_STR struct str last_event = STR_INIT;
 	struct event_ends ends = { 0 };
-	bool is_known = text_to_uint64(answer->last_event.data, &ends.last);
 
-	snprintf(ends.timeline, sizeof(ends.timeline), "%s", answer->timeline.data);
+	forward_add_header(passing->forward, WIRE_TIMELINE, &timeline);
+	forward_add_header(passing->forward, WIRE_LAST_EVENT, &last_event);
+	bool is_known = text_to_uint64(last_event.data, &ends.last);
+	snprintf(ends.timeline, sizeof(ends.timeline), "%s", timeline.data);
 	freshness_mark_ended(passing->services->freshness, passing->name,
 			     is_known ? &ends : NULL);
 	passing->is_marked = false;
 }
 
 /* Nothing has changed there, or nothing is shown. */
-static void git_forward_drop_mark(struct passing *passing)
+static void git_forward_drop_mark(struct pass_on *passing)
 {
 	freshness_mark_dropped(passing->services->freshness, passing->name);
 	passing->is_marked = false;
 }
 
-static bool is_without_effect(const struct passing *passing, int result,
-			      const struct forward_answer *answer, bool is_sent)
+static void git_forward_settle(struct pass_on *passing, int result, bool is_sent)
 {
-	if (result == 0)
-		return answer->status >= 300 && answer->status < 500;
-	return passing->kind == READ || !is_sent;
-}
+	bool is_read = passing->kind->is_own_right;
+	int status = result == 0 ? forward_status(passing->forward) : 0;
+	bool is_without_effect =
+		result == 0 ? status >= 300 && status < 500 : is_read || !is_sent;
 
-static bool is_of_type(const struct forward_answer *answer, const char *type)
-{
-	return answer->content_type.len > 0 &&
-	       strncasecmp(answer->content_type.data, type, strlen(type)) == 0;
-}
-
-/* What a server in front says of a primary that it does not reach. refrelay itself
- * refuses with text for Git, and JSON for others. */
-static bool is_of_server_in_front(const struct forward_answer *answer)
-{
-	return answer->status >= 502 && answer->status <= 504 &&
-	       !is_of_type(answer, "text/plain") &&
-	       !is_of_type(answer, "application/json");
-}
-
-static int not_reached(const struct forward_answer *answer, struct err *err)
-{
-	err_set(err, ERR_NETWORK,
-		"a server in front of it answered in its place, with status %d",
-		answer->status);
-	return err_remedy(err, "see whether refrelay runs there, and look into that "
-			       "server's log");
-}
-
-/* Sends it, and makes the answer of what comes back; takes `passing` in any case.
- * ERR_NETWORK and ERR_TIMEOUT are the caller's to tell. */
-static int send_on(struct passing *passing, const struct web_request *request,
-		   const struct forward_request *asked, const char *reason,
-		   struct web_response *response, struct err *err)
-{
-	struct forward_answer answer = { 0 };
-	bool is_sent = false;
-	int result = forward_open(passing->services->forwarder, asked, &passing->forward,
-				  &answer, &is_sent, err);
-
-	if (result == 0 && is_of_server_in_front(&answer))
-		result = not_reached(&answer, err);
-	passing->request = NULL;
-	if (passing->is_marked && is_without_effect(passing, result, &answer, is_sent))
+	if (passing->is_marked && is_without_effect)
 		git_forward_drop_mark(passing);
-	if (passing->is_marked && passing->kind == READ)
-		end_read(passing, &answer);
-	if (result == 0)
-		log_forwarded(passing, reason, request, answer.status);
-	if (result == 0 && git_forward_is_between_sites(passing, &answer)) {
-		pass_on_refuse_status(response, answer.status);
-		result = 1;
-	}
-	if (result == 0)
-		git_forward_hand_on(passing, &answer, response);
-	else
-		git_forward_close_passing(passing);
-	forward_answer_clear(&answer);
-	return result < 0 ? -1 : 0;
+	if (passing->is_marked && is_read)
+		git_forward_end_read(passing);
 }
 
-/* NULL: there is no place for it; the client is told to come again. */
-static struct passing *git_forward_new_passing(const struct web_request *request,
-					       const char *name, enum read_or_push kind,
-					       struct web_response *response)
+static const char *const git_read_headers[] = {
+	"Git-Protocol", "User-Agent", "Accept-Encoding", "Via", "Content-Type", NULL,
+};
+static const char *const git_push_headers[] = {
+	"Git-Protocol",  "User-Agent", "Accept-Encoding", "Via", "Content-Type",
+	"Authorization", NULL,
+};
+
+static const struct pass_on_kind git_forward_kinds[] = {
+	[READ] = { .forwarded = "git.forwarded",
+		   .broken = "git.forward_broken",
+		   .name_field = "repo",
+		   .type = "read",
+		   .headers = git_read_headers,
+		   .is_own_right = true,
+		   .tells_closed = true,
+		   .knows_front = true,
+		   .settle = git_forward_settle,
+		   .finish_answer = git_never_cache,
+		   .end = git_forward_end },
+	[PUSH] = { .forwarded = "git.forwarded",
+		   .not_forwarded = "git.not_forwarded",
+		   .broken = "git.forward_broken",
+		   .name_field = "repo",
+		   .type = "push",
+		   .unreached = "pushes go to the primary",
+		   .remedy = "try again in a while; reading from here goes on",
+		   .headers = git_push_headers,
+		   .knows_front = true,
+		   .settle = git_forward_settle,
+		   .finish_answer = git_never_cache,
+		   .end = git_forward_end },
+};
+
+/* NULL: there is no place for it, which is the answer. */
+static struct pass_on *git_forward_new(const struct web_request *request,
+				       const char *name, enum read_or_push kind,
+				       struct web_response *response)
 {
 	const struct web_services *services = request->services;
-	struct passing *passing = xcalloc(1, sizeof(*passing));
-	struct client client;
+	struct pass_on *passing = pass_on_new(&git_forward_kinds[kind], request, name,
+					      kind == PUSH ? services->forwarded_pushes
+							   : services->forwarded_reads,
+					      response);
 
-	passing->places =
-		kind == PUSH ? services->forwarded_pushes : services->forwarded_reads;
-	client_of_request(request, &client);
-	if (fair_enter(passing->places, &passing->place, &client.names, PLACE_MS,
-		       request->stop) != FAIR_ENTERED) {
-		free(passing);
-		count_as(kind, REFUSED_BUSY);
-		pass_on_refuse(response, 503, "BUSY",
-			       "too many requests are being passed on to the primary",
-			       "try again in a moment");
-		return NULL;
-	}
-	passing->services = services;
-	passing->kind = kind;
-	passing->name = xstrdup(name);
-	passing->request = request;
-	passing->pace.least = serve_least_rate(services->serve);
-	passing->patience = (struct web_patience){ git_forward_may_wait, passing };
-	if (request->has_upload)
-		web_set_patience(request, &passing->patience);
+	if (!passing)
+		git_forward_count(kind, REFUSED_BUSY);
 	return passing;
 }
 
+static int git_forward_send(struct pass_on *passing, const char *reason,
+			    int64_t silence_ms, struct web_response *response,
+			    struct err *err)
+{
+	const struct web_request *request = passing->request;
+
+	return pass_on_send(passing,
+			    (struct http_request){
+				    .body_size = UINT64_MAX,
+				    .silence_ms = silence_ms,
+				    .until = clock_boot_ms() +
+					     serve_timeout_ms(request->services->serve),
+			    },
+			    git_forward_choose_url_end(request),
+			    (struct log_field[]){ LOG_TEXT("reason", reason),
+						  LOG_TEXT("user", request->user),
+						  { 0 } },
+			    response, err);
+}
+
 /* A pack shows nothing that its client had not been told of. */
-static bool shows_refs(const struct web_request *request)
+static bool git_forward_shows_refs(const struct web_request *request)
 {
 	static const char ls_refs[] = "command=ls-refs";
 	const struct str *body = request->body;
@@ -411,44 +266,21 @@ static int git_forward_ask_primary(const struct web_request *request, const char
 				   enum fresh fresh, struct web_response *response,
 				   struct err *err)
 {
-	AUTO_FREE char *url = NULL;
-	AUTO_FREE char *token = NULL;
-	AUTO_STR struct str whole = STR_INIT;
-	struct pass_on_headers headers = { 0 };
-	int64_t timeout_ms = serve_timeout_ms(request->services->serve);
+	struct pass_on *passing = git_forward_new(request, name, READ, response);
 
-	if (primary_git(request->services->primary, name, timeout_ms / 1000, &url, &token,
-			err) != 0)
-		return -1;
-	str_addf(&whole, "%s%s", url, git_forward_choose_url_end(request));
-	add_common(request, &headers);
-	pass_on_add(&headers, "Authorization",
-		    token ? token + strlen("Authorization: ") : NULL);
-	struct passing *passing = git_forward_new_passing(request, name, READ, response);
 	if (!passing)
 		return 1;
-	if (shows_refs(request)) {
+	if (git_forward_shows_refs(request)) {
 		freshness_mark_began(request->services->freshness, name);
 		passing->is_marked = true;
 	}
-	return send_on(
-		passing, request,
-		&(struct forward_request){
-			.method = request->method,
-			.url = whole.data,
-			.headers = headers.list,
-			.read = strcmp(request->method, "POST") == 0 ? read_kept : NULL,
-			.arg = passing,
-			.body_size = UINT64_MAX,
-			.silence_ms = git_forward_choose_silence(request, fresh),
-			.until = clock_boot_ms() + timeout_ms,
-			.stop = request->cut,
-		},
-		fresh_name(fresh), response, err);
+	return git_forward_send(passing, fresh_name(fresh),
+				git_forward_choose_silence(request, fresh), response,
+				err);
 }
 
 /* Why the copy here would not do. */
-static const char *why_not_here(enum fresh fresh)
+static const char *git_forward_explain(enum fresh fresh)
 {
 	switch (fresh) {
 	case FRESH_NOT_COPIED:
@@ -474,59 +306,32 @@ enum git_place git_forward_read(const struct web_request *request, const char *n
 		return GIT_ELSEWHERE;
 	if (fresh == FRESH_NOT_HEARD &&
 	    forwarder_is_unanswered(request->services->forwarder, ASK_AGAIN_MS)) {
-		count_as(READ, HERE_PRIMARY_DOWN);
+		git_forward_count(READ, HERE_PRIMARY_DOWN);
 		return GIT_HERE;
 	}
 	int result = git_forward_ask_primary(request, name, fresh, response, &err);
 	if (result == 0)
-		count_as(READ, FORWARDED);
+		git_forward_count(READ, FORWARDED);
 	if (result >= 0)
 		return GIT_ELSEWHERE;
 	if (fresh == FRESH_NOT_HEARD) {
-		count_as(READ, HERE_PRIMARY_DOWN);
+		git_forward_count(READ, HERE_PRIMARY_DOWN);
 		log_info("git.served_unheard", LOG_ERR(&err), LOG_TEXT("repo", name));
 		return GIT_HERE;
 	}
-	count_as(READ, REFUSED_PRIMARY_DOWN);
+	git_forward_count(READ, REFUSED_PRIMARY_DOWN);
 	log_warn("git.not_forwarded", LOG_ERR(&err), LOG_TEXT("repo", name),
 		 LOG_TEXT("kind", "read"), LOG_TEXT("reason", fresh_name(fresh)));
-	AUTO_FREE char *message =
-		xasprintf("%s, and the primary does not answer", why_not_here(fresh));
+	AUTO_FREE char *message = xasprintf("%s, and the primary does not answer",
+					    git_forward_explain(fresh));
 	pass_on_refuse(response, 503, "PRIMARY_UNREACHABLE", message,
 		       "try again in a while");
 	return GIT_ELSEWHERE;
 }
 
-static int pass_push(const struct web_request *request, struct passing *passing,
-		     struct web_response *response, struct err *err)
-{
-	AUTO_FREE char *url = primary_url(request->services->primary, passing->name);
-	AUTO_STR struct str whole = STR_INIT;
-	struct pass_on_headers headers = { 0 };
-
-	str_addf(&whole, "%s%s", url, git_forward_choose_url_end(request));
-	add_common(request, &headers);
-	pass_on_copy(&headers, request, "Authorization");
-	return send_on(
-		passing, request,
-		&(struct forward_request){
-			.method = request->method,
-			.url = whole.data,
-			.headers = headers.list,
-			.read = request->has_upload ? git_forward_read_upload : NULL,
-			.arg = passing,
-			.body_size = UINT64_MAX,
-			.silence_ms = request->has_upload ? 0 : LIST_SILENCE_MS,
-			.until = clock_boot_ms() +
-				 serve_timeout_ms(request->services->serve),
-			.stop = request->cut,
-		},
-		"push", response, err);
-}
-
 /* So that nobody is taken back behind it, even after a crash here. False: it must not be
  * passed on, which is the answer. */
-static bool mark_push(struct passing *passing, struct web_response *response)
+static bool git_forward_mark_push(struct pass_on *passing, struct web_response *response)
 {
 	struct err err;
 
@@ -535,7 +340,7 @@ static bool mark_push(struct passing *passing, struct web_response *response)
 		passing->is_marked = true;
 		return true;
 	}
-	count_as(PUSH, REFUSED_NOT_NOTED);
+	git_forward_count(PUSH, REFUSED_NOT_NOTED);
 	log_warn("git.push_not_noted", LOG_ERR(&err), LOG_TEXT("repo", passing->name));
 	pass_on_refuse(response, 503, "NOT_NOTED",
 		       "this site cannot write down that a push goes through it, so it "
@@ -547,46 +352,43 @@ static bool mark_push(struct passing *passing, struct web_response *response)
 
 /* Of an error git shows only what answers its first request, which changes nothing. So
  * where a push could not be noted of late, that is tried before. */
-static bool try_mark(const struct web_request *request, struct passing *passing,
-		     struct web_response *response)
+static bool git_forward_try_mark(const struct web_request *request,
+				 struct pass_on *passing, struct web_response *response)
 {
 	if (!freshness_cannot_note(request->services->freshness) &&
 	    !vitals_cannot_write(request->services->vitals))
 		return true;
-	if (!mark_push(passing, response))
+	if (!git_forward_mark_push(passing, response))
 		return false;
 	git_forward_drop_mark(passing);
 	return true;
 }
 
-static int forward_push(const struct web_request *request, bool may_change,
-			struct web_response *response)
+static int git_forward_pass_push(const struct web_request *request, bool may_change,
+				 struct web_response *response)
 {
 	AUTO_FREE char *name = git_request_repository(request);
-	struct passing *passing;
+	struct pass_on *passing;
 	struct err err = { 0 };
 
 	if (pass_on_is_loop(request, response))
 		return 0;
-	passing = git_forward_new_passing(request, name, PUSH, response);
+	passing = git_forward_new(request, name, PUSH, response);
 	if (!passing)
 		return 0;
-	if (!(may_change ? mark_push(passing, response)
-			 : try_mark(request, passing, response))) {
-		git_forward_close_passing(passing);
+	if (!(may_change ? git_forward_mark_push(passing, response)
+			 : git_forward_try_mark(request, passing, response))) {
+		pass_on_close(passing);
 		return 0;
 	}
-	if (pass_push(request, passing, response, &err) == 0) {
-		count_as(PUSH, FORWARDED);
+	if (git_forward_send(passing, "push",
+			     git_forward_choose_silence(request, FRESH_PUSHED), response,
+			     &err) == 0) {
+		git_forward_count(PUSH, FORWARDED);
 		return 0;
 	}
-	count_as(PUSH, REFUSED_PRIMARY_DOWN);
-	log_warn("git.not_forwarded", LOG_ERR(&err), LOG_TEXT("repo", name),
-		 LOG_TEXT("kind", "push"));
-	AUTO_FREE char *message = xasprintf(
-		"pushes go to the primary, and it does not answer: %s", err.text);
-	pass_on_refuse(response, 503, "PRIMARY_UNREACHABLE", message,
-		       "try again in a while; reading from here goes on");
+	git_forward_count(PUSH, REFUSED_PRIMARY_DOWN);
+	pass_on_refuse_unreached(&git_forward_kinds[PUSH], request, name, &err, response);
 	return 0;
 }
 
@@ -594,7 +396,7 @@ int git_forward_push_refs(const struct web_request *request,
 			  struct web_response *response, struct err *err)
 {
 	(void)err;
-	return forward_push(request, false, response);
+	return git_forward_pass_push(request, false, response);
 }
 
 int git_forward_push(const struct web_request *request, struct web_response *response,
@@ -603,5 +405,5 @@ int git_forward_push(const struct web_request *request, struct web_response *res
 	(void)err;
 	if (!git_has_type(request, "application/x-git-receive-pack-request", response))
 		return 0;
-	return forward_push(request, true, response);
+	return git_forward_pass_push(request, true, response);
 }

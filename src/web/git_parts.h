@@ -8,7 +8,7 @@
 
 #include "pull/freshness.h"
 #include "serve/serve.h"
-#include "web/git_request.h"
+#include "web/route.h"
 #include "web/services.h"
 #include "web/web.h"
 

@@ -8,8 +8,8 @@
 #include "base/metrics.h"
 #include "change/pushed.h"
 #include "serve/pushes.h"
-#include "web/client.h"
 #include "web/git_parts.h"
+#include "web/listen.h"
 
 enum { NOTICE_MS = 60 * 1000, NOTICE_PAUSE_MS = 20 };
 

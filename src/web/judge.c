@@ -76,14 +76,14 @@ static bool is_a(char c, unsigned char class)
 }
 
 /* Always false, so that a step can end in it. */
-static bool web_judge_refuse(struct judge *judge, int status, const char *why)
+static bool judge_refuse(struct judge *judge, int status, const char *why)
 {
 	judge->status = status;
 	judge->why = why;
 	return false;
 }
 
-static bool web_judge_enter_state(struct judge *judge, enum state state)
+static bool judge_enter_state(struct judge *judge, enum state state)
 {
 	judge->state = (unsigned char)state;
 	judge->len = 0;
@@ -91,7 +91,7 @@ static bool web_judge_enter_state(struct judge *judge, enum state state)
 }
 
 /* The next request. */
-static bool web_judge_begin_anew(struct judge *judge)
+static bool judge_begin_anew(struct judge *judge)
 {
 	*judge = (struct judge){ .begun = judge->begun, .heads = judge->heads };
 	return true;
@@ -101,9 +101,9 @@ static bool web_judge_begin_anew(struct judge *judge)
 static bool end_empty_line(struct judge *judge, char c)
 {
 	if (c == '\n' && judge->seen[JUDGE_OTHER]++ == 0)
-		return web_judge_enter_state(judge, START);
+		return judge_enter_state(judge, START);
 	judge->begun++;
-	return web_judge_refuse(judge, 400, "it begins with no method");
+	return judge_refuse(judge, 400, "it begins with no method");
 }
 
 static bool pay(struct judge *judge, uint32_t cost)
@@ -111,44 +111,43 @@ static bool pay(struct judge *judge, uint32_t cost)
 	judge->cost += cost;
 	if (judge->is_trailer)
 		return judge->cost <= TRAILER_MAX ||
-		       web_judge_refuse(judge, 431, "the trailer is too long");
+		       judge_refuse(judge, 431, "the trailer is too long");
 	if (judge->cost <= COST_MAX)
 		return true;
 	return judge->state <= TARGET
-		       ? web_judge_refuse(judge, 414,
-					  "the URL is too long, or its query has too "
-					  "many parts")
-		       : web_judge_refuse(judge, 431,
-					  "the headers are too long, or too many");
+		       ? judge_refuse(judge, 414,
+				      "the URL is too long, or its query has too "
+				      "many parts")
+		       : judge_refuse(judge, 431,
+				      "the headers are too long, or too many");
 }
 
-static bool web_judge_begin_request(struct judge *judge, char c)
+static bool judge_begin_request(struct judge *judge, char c)
 {
-	web_judge_begin_anew(judge);
+	judge_begin_anew(judge);
 	judge->begun++;
-	web_judge_enter_state(judge, METHOD);
+	judge_enter_state(judge, METHOD);
 	judge->len = 1;
-	return is_a(c, TOKEN) || web_judge_refuse(judge, 400, "it begins with no method");
+	return is_a(c, TOKEN) || judge_refuse(judge, 400, "it begins with no method");
 }
 
 static bool in_method(struct judge *judge, char c)
 {
 	if (c == ' ')
-		return web_judge_enter_state(judge, TARGET);
+		return judge_enter_state(judge, TARGET);
 	if (!is_a(c, TOKEN))
-		return web_judge_refuse(judge, 400, "the method is none");
+		return judge_refuse(judge, 400, "the method is none");
 	return ++judge->len <= METHOD_MAX ||
-	       web_judge_refuse(judge, 501, "the method is not known");
+	       judge_refuse(judge, 501, "the method is not known");
 }
 
 static bool in_target(struct judge *judge, char c)
 {
 	if (c == ' ')
-		return judge->len > 0
-			       ? web_judge_enter_state(judge, VERSION)
-			       : web_judge_refuse(judge, 400, "the target is missing");
+		return judge->len > 0 ? judge_enter_state(judge, VERSION)
+				      : judge_refuse(judge, 400, "the target is missing");
 	if (!is_a(c, TARGET_CHAR))
-		return web_judge_refuse(judge, 400, "the target is none");
+		return judge_refuse(judge, 400, "the target is none");
 	judge->len = 1;
 	return (c != '&' && c != '?') || pay(judge, COST_EACH);
 }
@@ -158,11 +157,11 @@ static bool end_version(struct judge *judge)
 	judge->text[judge->len] = '\0';
 	judge->is_old = strcmp(judge->text, "HTTP/1.0") == 0;
 	if (judge->is_old || strcmp(judge->text, "HTTP/1.1") == 0)
-		return web_judge_enter_state(judge, VERSION_LF);
+		return judge_enter_state(judge, VERSION_LF);
 	if (judge->len == VERSION_SIZE && memcmp(judge->text, "HTTP/", 5) == 0)
-		return web_judge_refuse(judge, 505, "this version of HTTP is not spoken");
-	return web_judge_refuse(judge, 400,
-				"the request line does not end in a version of HTTP");
+		return judge_refuse(judge, 505, "this version of HTTP is not spoken");
+	return judge_refuse(judge, 400,
+			    "the request line does not end in a version of HTTP");
 }
 
 static bool in_version(struct judge *judge, char c)
@@ -170,8 +169,7 @@ static bool in_version(struct judge *judge, char c)
 	if (c == '\r')
 		return end_version(judge);
 	if (judge->len == VERSION_SIZE)
-		return web_judge_refuse(judge, 400,
-					"the request line has too many words");
+		return judge_refuse(judge, 400, "the request line has too many words");
 	judge->text[judge->len++] = c;
 	return true;
 }
@@ -179,19 +177,19 @@ static bool in_version(struct judge *judge, char c)
 /* The LF of a line's end, after which `next` comes. */
 static bool end_line(struct judge *judge, char c, enum state next)
 {
-	return c == '\n' ? web_judge_enter_state(judge, next)
-			 : web_judge_refuse(judge, 400, "a line does not end in CR LF");
+	return c == '\n' ? judge_enter_state(judge, next)
+			 : judge_refuse(judge, 400, "a line does not end in CR LF");
 }
 
 static bool begin_line(struct judge *judge, char c)
 {
 	if (c == '\r')
-		return web_judge_enter_state(judge, END_LF);
+		return judge_enter_state(judge, END_LF);
 	if (!is_a(c, TOKEN))
-		return web_judge_refuse(judge, 400,
-					c == ' ' || c == '\t' ? "a header is folded"
-							      : "a line is no header");
-	web_judge_enter_state(judge, NAME);
+		return judge_refuse(judge, 400,
+				    c == ' ' || c == '\t' ? "a header is folded"
+							  : "a line is no header");
+	judge_enter_state(judge, NAME);
 	judge->text[judge->len++] = c;
 	return pay(judge, COST_EACH);
 }
@@ -225,27 +223,27 @@ static bool begin_value(struct judge *judge)
 
 	judge->field = (unsigned char)field;
 	if (judge->is_trailer && field != JUDGE_OTHER)
-		return web_judge_refuse(judge, 400,
-					"a trailer has a header that belongs before "
-					"the body");
+		return judge_refuse(judge, 400,
+				    "a trailer has a header that belongs before "
+				    "the body");
 	if (!may_come_again(field) && judge->seen[field])
-		return web_judge_refuse(judge, 400,
-					"a header that may be there once is there twice");
+		return judge_refuse(judge, 400,
+				    "a header that may be there once is there twice");
 	judge->seen[field] = 1;
-	return web_judge_enter_state(judge, BLANKS);
+	return judge_enter_state(judge, BLANKS);
 }
 
 /* What is a name pass_name() has taken. */
 static bool in_name(struct judge *judge, char c)
 {
 	return c == ':' ? begin_value(judge)
-			: web_judge_refuse(judge, 400, "the name of a header is none");
+			: judge_refuse(judge, 400, "the name of a header is none");
 }
 
 static bool add_digit(struct judge *judge, char c)
 {
 	if (c < '0' || c > '9' || judge->len++ >= LENGTH_DIGITS)
-		return web_judge_refuse(judge, 400, "Content-Length is no number");
+		return judge_refuse(judge, 400, "Content-Length is no number");
 	judge->left = judge->left * 10 + (uint64_t)(c - '0');
 	return true;
 }
@@ -255,8 +253,7 @@ static bool add_to_coding(struct judge *judge, char c)
 	static const char chunked[] = "chunked";
 
 	if (judge->len >= sizeof(chunked) - 1 || (c | 0x20) != chunked[judge->len])
-		return web_judge_refuse(judge, 400,
-					"this Transfer-Encoding is not known");
+		return judge_refuse(judge, 400, "this Transfer-Encoding is not known");
 	judge->len++;
 	return true;
 }
@@ -269,11 +266,10 @@ static bool is_coding_whole(const struct judge *judge)
 static bool end_value(struct judge *judge)
 {
 	if (judge->field == JUDGE_LENGTH && judge->len == 0)
-		return web_judge_refuse(judge, 400, "Content-Length is no number");
+		return judge_refuse(judge, 400, "Content-Length is no number");
 	if (judge->field == JUDGE_CODING && !is_coding_whole(judge))
-		return web_judge_refuse(judge, 400,
-					"this Transfer-Encoding is not known");
-	return web_judge_enter_state(judge, VALUE_LF);
+		return judge_refuse(judge, 400, "this Transfer-Encoding is not known");
+	return judge_enter_state(judge, VALUE_LF);
 }
 
 static bool in_value(struct judge *judge, char c)
@@ -281,15 +277,14 @@ static bool in_value(struct judge *judge, char c)
 	if (c == '\r')
 		return end_value(judge);
 	if (!is_a(c, VALUE_CHAR))
-		return web_judge_refuse(judge, 400, "a header has a control character");
+		return judge_refuse(judge, 400, "a header has a control character");
 	switch (judge->field) {
 	case JUDGE_LENGTH:
 		return add_digit(judge, c);
 	case JUDGE_CODING:
 		return add_to_coding(judge, c);
 	case JUDGE_HOST:
-		return is_a(c, HOST_CHAR) ||
-		       web_judge_refuse(judge, 400, "Host is no host");
+		return is_a(c, HOST_CHAR) || judge_refuse(judge, 400, "Host is no host");
 	case JUDGE_COOKIE:
 		return (c != ';' && c != ',') || pay(judge, COST_EACH);
 	default:
@@ -312,22 +307,21 @@ static bool end_head(struct judge *judge, char c)
 	bool has_coding = judge->seen[JUDGE_CODING];
 
 	if (c != '\n')
-		return web_judge_refuse(judge, 400, "a line does not end in CR LF");
+		return judge_refuse(judge, 400, "a line does not end in CR LF");
 	if (judge->is_trailer)
-		return web_judge_begin_anew(judge);
+		return judge_begin_anew(judge);
 	if (has_coding && (judge->seen[JUDGE_LENGTH] || judge->is_old))
-		return web_judge_refuse(judge, 400,
-					"where the body ends is said in two ways");
+		return judge_refuse(judge, 400,
+				    "where the body ends is said in two ways");
 	if (!judge->is_old && !judge->seen[JUDGE_HOST])
-		return web_judge_refuse(judge, 400, "Host is missing");
+		return judge_refuse(judge, 400, "Host is missing");
 	judge->heads++;
 	if (has_coding)
-		return web_judge_enter_state(judge, SIZE);
-	return judge->left > 0 ? web_judge_enter_state(judge, BODY)
-			       : web_judge_begin_anew(judge);
+		return judge_enter_state(judge, SIZE);
+	return judge->left > 0 ? judge_enter_state(judge, BODY) : judge_begin_anew(judge);
 }
 
-static int web_judge_parse_hex_digit(char c)
+static int judge_parse_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -337,16 +331,16 @@ static int web_judge_parse_hex_digit(char c)
 
 static bool in_size(struct judge *judge, char c)
 {
-	int digit = web_judge_parse_hex_digit(c);
+	int digit = judge_parse_hex_digit(c);
 
 	if (judge->len == 0)
 		judge->left = 0;
 	if (c == '\r' && judge->len > 0)
-		return web_judge_enter_state(judge, SIZE_LF);
+		return judge_enter_state(judge, SIZE_LF);
 	if (c == ';' && judge->len > 0)
-		return web_judge_enter_state(judge, EXTENSION);
+		return judge_enter_state(judge, EXTENSION);
 	if (digit < 0 || judge->len++ >= CHUNK_DIGITS)
-		return web_judge_refuse(judge, 400, "the size of a chunk is none");
+		return judge_refuse(judge, 400, "the size of a chunk is none");
 	judge->left = judge->left * 16 + (unsigned)digit;
 	return true;
 }
@@ -355,9 +349,9 @@ static bool in_size(struct judge *judge, char c)
 static bool in_extension(struct judge *judge, char c)
 {
 	if (c == '\r')
-		return web_judge_enter_state(judge, SIZE_LF);
+		return judge_enter_state(judge, SIZE_LF);
 	if (!is_a(c, VALUE_CHAR) || judge->len++ >= EXTENSION_MAX)
-		return web_judge_refuse(judge, 400, "the extension of a chunk is none");
+		return judge_refuse(judge, 400, "the extension of a chunk is none");
 	return true;
 }
 
@@ -371,12 +365,12 @@ static bool end_size(struct judge *judge, char c)
 }
 
 /* False: it is bad. */
-static bool web_judge_take_byte(struct judge *judge, char c)
+static bool judge_take_byte(struct judge *judge, char c)
 {
 	switch ((enum state)judge->state) {
 	case START:
-		return c == '\r' ? web_judge_enter_state(judge, START_LF)
-				 : web_judge_begin_request(judge, c);
+		return c == '\r' ? judge_enter_state(judge, START_LF)
+				 : judge_begin_request(judge, c);
 	case START_LF:
 		return end_empty_line(judge, c);
 	case METHOD:
@@ -405,9 +399,9 @@ static bool web_judge_take_byte(struct judge *judge, char c)
 	case SIZE_LF:
 		return end_size(judge, c);
 	case CHUNK_CR:
-		return c == '\r' ? web_judge_enter_state(judge, CHUNK_LF)
-				 : web_judge_refuse(judge, 400,
-						    "a chunk is longer than it says");
+		return c == '\r' ? judge_enter_state(judge, CHUNK_LF)
+				 : judge_refuse(judge, 400,
+						"a chunk is longer than it says");
 	case CHUNK_LF:
 		return end_line(judge, c, SIZE);
 	default:
@@ -450,9 +444,9 @@ static size_t pass_body(struct judge *judge, size_t len)
 	if (judge->left > 0)
 		return count;
 	if (judge->state == BODY)
-		web_judge_begin_anew(judge);
+		judge_begin_anew(judge);
 	else
-		web_judge_enter_state(judge, CHUNK_CR);
+		judge_enter_state(judge, CHUNK_CR);
 	return count;
 }
 
@@ -496,7 +490,7 @@ size_t judge_take(struct judge *judge, const char *bytes, size_t len)
 			begun = at;
 		size_t count = pass_plain(judge, bytes + at, len - at);
 		if (count == 0) {
-			if (!web_judge_take_byte(judge, bytes[at]))
+			if (!judge_take_byte(judge, bytes[at]))
 				return begun;
 			count = 1;
 		}

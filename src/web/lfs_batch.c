@@ -6,8 +6,8 @@
  */
 #include "base/log.h"
 #include "web/answer.h"
-#include "web/git_request.h"
 #include "web/lfs_parts.h"
+#include "web/route.h"
 
 typedef VEC(struct lfs_item *) item_list;
 
@@ -213,7 +213,7 @@ static int upload_at_copy(const struct web_request *request, const char *name,
 	result = lfs_post_batch_ask_primary(request, name, LFS_UPLOAD, &list, response,
 					    &err);
 	if (result < 0)
-		lfs_refuse_unreached(name, &err, response);
+		lfs_refuse_unreached(request, name, &err, response);
 	vec_clear(&list);
 	return result != 0;
 }

@@ -1,7 +1,7 @@
 /*
- * What the files that answer Git LFS share: lfs.c has the routes, lfs_batch.c the
- * batches, lfs_object.c single objects, lfs_find.c says which of them a repository may
- * give, lfs_forward.c asks the primary. Internal to web/.
+ * What the files that answer Git LFS share: lfs.c has the routes and asks the
+ * primary, lfs_batch.c has the batches, lfs_object.c single objects,
+ * and says which of them a repository may give. Internal to web/.
  */
 #ifndef WEB_LFS_PARTS_H
 #define WEB_LFS_PARTS_H
@@ -75,8 +75,8 @@ int lfs_ask_primary(const struct web_request *request, const char *repository,
 		    struct web_response *response, struct err *err);
 
 /* What was asked cannot be had, as the primary does not answer. */
-void lfs_refuse_unreached(const char *repository, const struct err *err,
-			  struct web_response *response);
+void lfs_refuse_unreached(const struct web_request *request, const char *repository,
+			  const struct err *err, struct web_response *response);
 
 /* Handlers. */
 int lfs_post_batch(const struct web_request *request, struct web_response *response,

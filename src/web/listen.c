@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 
 #include "base/str.h"
+#include "web/web.h"
 
 /* Splits "HOST:PORT" and "[HOST]:PORT"; false on anything else. */
 static bool listen_split_address(const char *address, char host[ADDRESS_TEXT_SIZE],
@@ -231,4 +232,21 @@ bool address_is_loopback(const struct sockaddr *address)
 	if (any.plain.sa_family == AF_INET)
 		return ntohl(any.v4.sin_addr.s_addr) >> 24 == 127;
 	return any.plain.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&any.v6.sin6_addr);
+}
+
+void client_of_address(const char *address, struct client *client)
+{
+	*client = (struct client){ 0 };
+	if (!address)
+		return;
+	address_network(address, client->network);
+	address_block(address, client->block);
+	client->names = (struct fair_client){ { client->network, client->block } };
+}
+
+/* A site that reads for others is one client; it sees to their shares itself. */
+void client_of_request(const struct web_request *request, struct client *client)
+{
+	client_of_address(request->client, client);
+	client->names.names[2] = request->site[0] ? request->site : request->user;
 }

@@ -1,5 +1,7 @@
 /*
- * The socket that the server listens on.
+ * The socket that the server listens on, addresses, and who counts as one client where
+ * places are shared: an IPv4 address, or an IPv6 network of 64 bits and its block of 48,
+ * be it that of the connection or what a trusted proxy says; and a user or a site.
  */
 #ifndef WEB_LISTEN_H
 #define WEB_LISTEN_H
@@ -7,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "base/fair.h"
 
 #define ADDRESS_TEXT_SIZE 64
 
@@ -45,5 +48,17 @@ void address_block(const char *address, char text[ADDRESS_TEXT_SIZE]);
 
 /* Whether it is an address of this machine's loopback interface. */
 bool address_is_loopback(const struct sockaddr *address);
+
+struct web_request;
+
+struct client {
+	struct fair_client names; /* borrows from below, and from the request */
+	char network[ADDRESS_TEXT_SIZE], block[ADDRESS_TEXT_SIZE];
+};
+
+/* By the address alone; NULL: nobody. */
+void client_of_address(const char *address, struct client *client);
+
+void client_of_request(const struct web_request *request, struct client *client);
 
 #endif

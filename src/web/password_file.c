@@ -8,16 +8,296 @@
 #include "web/password_file.h"
 
 #include <crypt.h>
+#include <ctype.h>
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "base/thread.h"
-#include "web/client.h"
-#include "web/password_list.h"
-#include "web/password_memory.h"
+#include "web/listen.h"
+
+/* More would hold a processor for half a minute for each guess. */
+enum { COST_LEAST = 4, COST_MOST = 17 };
+
+#define SALT_AND_HASH 53
+#define BCRYPT_DIGITS "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+static bool is_bcrypt(const char *text)
+{
+	int cost;
+
+	if (strlen(text) != PASSWORD_HASH_LEN || text[0] != '$' || text[1] != '2' ||
+	    !strchr("aby", text[2]) || text[3] != '$' || text[6] != '$' ||
+	    !isdigit((unsigned char)text[4]) || !isdigit((unsigned char)text[5]))
+		return false;
+	cost = 10 * (text[4] - '0') + text[5] - '0';
+	return cost >= COST_LEAST && cost <= COST_MOST &&
+	       strspn(text + 7, BCRYPT_DIGITS) == SALT_AND_HASH;
+}
+
+/* Logs and hooks tell who it was by this name: it must not pass for a token's. */
+static bool is_user(const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < len; i++)
+		if (iscntrl((unsigned char)name[i]))
+			return false;
+	return len > 0 && len <= PASSWORD_USER_MAX && text_is_utf8(name, len) &&
+	       strcmp(name, "operator") != 0 && !text_starts_with(name, "token ");
+}
+
+/* `line` ends in a NUL, and is changed. */
+static bool password_list_parse_line(char *line, size_t number,
+				     struct password_list *list)
+{
+	char *colon = strchr(line, ':');
+	struct password_user user = { .line = number };
+
+	if (!colon || !is_bcrypt(colon + 1))
+		return false;
+	*colon = '\0';
+	if (!is_user(line))
+		return false;
+	user.name = xstrdup(line);
+	memcpy(user.hash, colon + 1, sizeof(user.hash));
+	vec_add(&list->users, user);
+	return true;
+}
+
+static void count_unused(struct password_list *list, size_t line)
+{
+	if (list->unused++ == 0 || line < list->unused_line)
+		list->unused_line = line;
+}
+
+static void password_list_take_line(const char *text, size_t len, size_t number,
+				    struct password_list *list)
+{
+	while (len > 0 && isspace((unsigned char)text[len - 1]))
+		len--;
+	if (len == 0 || text[0] == '#')
+		return;
+	AUTO_FREE char *line = xstrndup(text, len);
+	/* What follows a NUL would be lost without a word. */
+	if (strlen(line) == len && password_list_parse_line(line, number, list))
+		return;
+	count_unused(list, number);
+}
+
+static int password_list_compare_names(const void *a, const void *b)
+{
+	const struct password_user *one = a, *other = b;
+
+	return strcmp(one->name, other->name);
+}
+
+static int password_list_compare_users(const void *a, const void *b)
+{
+	const struct password_user *one = a, *other = b;
+	int order = password_list_compare_names(a, b);
+
+	return order ? order : (one->line > other->line) - (one->line < other->line);
+}
+
+static void password_list_drop_doubles(struct password_list *list)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->users.count; i++) {
+		struct password_user *user = &list->users.items[i];
+		if (kept > 0 &&
+		    strcmp(list->users.items[kept - 1].name, user->name) == 0) {
+			count_unused(list, user->line);
+			free(user->name);
+		} else {
+			list->users.items[kept++] = *user;
+		}
+	}
+	list->users.count = kept;
+}
+
+void password_list_parse(const struct str *text, struct password_list *list)
+{
+	size_t number = 0, at = 0;
+
+	while (at < text->len) {
+		const char *line = text->data + at;
+		const char *end = memchr(line, '\n', text->len - at);
+		size_t len = end ? (size_t)(end - line) : text->len - at;
+		password_list_take_line(line, len, ++number, list);
+		at += len + 1;
+	}
+	vec_sort(&list->users, password_list_compare_users);
+	password_list_drop_doubles(list);
+}
+
+void password_list_clear(struct password_list *list)
+{
+	for (size_t i = 0; i < list->users.count; i++) {
+		explicit_bzero(list->users.items[i].hash, PASSWORD_HASH_LEN);
+		free(list->users.items[i].name);
+	}
+	vec_clear(&list->users);
+	*list = (struct password_list){ 0 };
+}
+
+const struct password_user *password_list_find(const struct password_list *list,
+					       const char *name)
+{
+	struct password_user wanted = { .name = (char *)(uintptr_t)name };
+
+	if (list->users.count == 0)
+		return NULL;
+	return bsearch(&wanted, list->users.items, list->users.count, sizeof(wanted),
+		       password_list_compare_names);
+}
+
+#define PASSWORD_KEY_SIZE 32
+
+/*
+ * Which pairs of user and password were good or wrong, for a while, so that the many
+ * requests of one clone cost one bcrypt. Pairs stand there as HMAC-SHA256 with a key that
+ * only this process knows; there is place for some thousands. One thread at a time, but
+ * password_memory_key() and _pick() for any.
+ *
+ * Two tables of fixed size, so that guesses push out guesses only. A place is found by
+ * the key, which nobody outside can foresee; of a few places the one that ends first is
+ * given up.
+ */
+
+enum {
+	SETS = 512,
+	WAYS = 4,
+	GOOD_MS = 300000,
+	WRONG_MS = 30000,
+};
+
+struct entry {
+	unsigned char key[PASSWORD_KEY_SIZE];
+	int64_t until; /* boot ms; 0: free */
+};
+
+struct table {
+	struct entry entries[SETS][WAYS];
+};
+
+struct password_memory {
+	unsigned char secret[32];
+	struct table good, wrong;
+};
+
+static struct password_memory *password_memory_new(void)
+{
+	struct password_memory *memory = xcalloc(1, sizeof(*memory));
+
+	if (RAND_bytes(memory->secret, sizeof(memory->secret)) != 1)
+		abort();
+	return memory;
+}
+
+static void password_memory_free(struct password_memory *memory)
+{
+	if (memory)
+		explicit_bzero(memory, sizeof(*memory));
+	free(memory);
+}
+
+static void password_memory_digest(const struct password_memory *memory,
+				   const struct str *text,
+				   unsigned char key[PASSWORD_KEY_SIZE])
+{
+	unsigned len = 0;
+
+	if (!HMAC(EVP_sha256(), memory->secret, sizeof(memory->secret),
+		  (const unsigned char *)text->data, text->len, key, &len) ||
+	    len != PASSWORD_KEY_SIZE)
+		abort();
+}
+
+static void password_memory_key(const struct password_memory *memory, const char *user,
+				const char *password,
+				unsigned char key[PASSWORD_KEY_SIZE])
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	/* At once, so that no copy stays behind where it grew. */
+	str_reserve(&text, strlen(user) + 1 + strlen(password));
+	str_addf(&text, "%s:%s", user, password);
+	password_memory_digest(memory, &text, key);
+	explicit_bzero(text.data, text.len);
+}
+
+/* A number below `count` that goes with this user for the life of the memory. */
+static size_t password_memory_pick(const struct password_memory *memory, const char *user,
+				   size_t count)
+{
+	AUTO_STR struct str text = STR_INIT;
+	unsigned char key[PASSWORD_KEY_SIZE];
+	uint64_t number;
+
+	str_add(&text, user); /* without a colon: never the text of a pair */
+	password_memory_digest(memory, &text, key);
+	memcpy(&number, key, sizeof(number));
+	return (size_t)(number % count);
+}
+
+static size_t set_of(const unsigned char key[PASSWORD_KEY_SIZE])
+{
+	uint16_t number;
+
+	memcpy(&number, key, sizeof(number));
+	return number % SETS;
+}
+
+static bool password_memory_has_key(const struct table *table,
+				    const unsigned char key[PASSWORD_KEY_SIZE],
+				    int64_t now_ms)
+{
+	const struct entry *set = table->entries[set_of(key)];
+
+	for (size_t i = 0; i < WAYS; i++)
+		if (set[i].until > now_ms &&
+		    CRYPTO_memcmp(set[i].key, key, PASSWORD_KEY_SIZE) == 0)
+			return true;
+	return false;
+}
+
+/* False: nothing is known of this pair now. */
+static bool password_memory_know(const struct password_memory *memory,
+				 const unsigned char key[PASSWORD_KEY_SIZE],
+				 int64_t now_ms, bool *is_good)
+{
+	*is_good = password_memory_has_key(&memory->good, key, now_ms);
+	return *is_good || password_memory_has_key(&memory->wrong, key, now_ms);
+}
+
+static void password_memory_note(struct password_memory *memory,
+				 const unsigned char key[PASSWORD_KEY_SIZE],
+				 int64_t now_ms, bool is_good)
+{
+	struct table *table = is_good ? &memory->good : &memory->wrong;
+	struct entry *set = table->entries[set_of(key)];
+	struct entry *place = set;
+
+	for (size_t i = 1; i < WAYS; i++)
+		if (set[i].until < place->until)
+			place = &set[i];
+	memcpy(place->key, key, PASSWORD_KEY_SIZE);
+	place->until = now_ms + (is_good ? GOOD_MS : WRONG_MS);
+}
+
+static void password_memory_forget(struct password_memory *memory)
+{
+	memory->good = (struct table){ 0 };
+	memory->wrong = (struct table){ 0 };
+}
 
 enum {
 	FILE_MAX = 8 << 20,

@@ -1,11 +1,34 @@
 /*
- * Which route a request is for. Patterns are described at struct web_route. Any thread.
+ * The target of a request, a path and a query as they were sent, checked once (RFC 3986),
+ * and which route it is for; patterns are described at struct web_route. Plain data.
  */
 #ifndef WEB_ROUTER_H
 #define WEB_ROUTER_H
 
+#include "base/vec.h"
 #include "web/route.h"
-#include "web/target.h"
+
+struct target_field {
+	char *key, *value; /* decoded; owned */
+};
+
+struct target {
+	char *raw;  /* as sent; owned */
+	char *path; /* without the query, still encoded; owned */
+	VEC(struct target_field) query;
+};
+
+/* Takes it apart. ERR_CONFIG: more than 8 KiB, bytes that must be encoded, bad
+ * percent-encoding, an encoded NUL, or a path that has an empty part or "..". The target
+ * must be cleared in any case. */
+int target_parse(const char *raw, struct target *target, struct err *err);
+void target_clear(struct target *target);
+
+/* The last value of that key, or NULL. */
+const char *target_query(const struct target *target, const char *key);
+
+/* Percent-decodes so many bytes of a target that was parsed; the caller frees. */
+char *target_decode(const char *text, size_t len);
 
 struct route_match {
 	const struct web_route *route; /* NULL: none */

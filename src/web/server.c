@@ -114,7 +114,7 @@ struct tls_identity *server_identity_for(struct MHD_Connection *connection)
 	return client->identity;
 }
 
-/* Targets are decoded by web/target.h, which must see them as they were sent. */
+/* Targets are decoded by web/router.h, which must see them as they were sent. */
 static size_t keep_encoded(void *arg, struct MHD_Connection *connection, char *text)
 {
 	(void)arg;

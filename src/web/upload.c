@@ -18,7 +18,7 @@
  *   nothing, so is_suspended stays false.
  * - What the worker reads of the request is not the library's: headers are copied before
  *   it starts. The request itself, and this with it, belong to both of them, and go with
- *   the last (web/exchange_parts.h).
+ *   the last (web/exchange.h).
  *
  * Who waits for bytes is woken by their coming, or by the end of the request. That is
  * enough when the server ends, as well: it closes all sockets when it requests the cut.

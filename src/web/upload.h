@@ -9,7 +9,7 @@
 #include <microhttpd.h>
 
 #include "base/thread.h"
-#include "web/gunzip.h"
+#include "web/body.h"
 #include "web/idle.h"
 #include "web/web.h"
 

@@ -4,7 +4,7 @@
  */
 #include <assert.h>
 
-#include "web/credential.h"
+#include "web/access.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -4,7 +4,7 @@
  */
 #include <assert.h>
 
-#include "web/password_list.h"
+#include "web/password_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

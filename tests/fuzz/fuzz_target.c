@@ -5,7 +5,7 @@
 #include <assert.h>
 
 #include "base/str.h"
-#include "web/target.h"
+#include "web/router.h"
 
 /* "/.." before a slash or at the end, or two slashes before the last part. */
 static void assert_climbs_nowhere(const char *path)

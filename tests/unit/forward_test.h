@@ -60,38 +60,44 @@ static inline ssize_t give(void *arg, void *buffer, size_t size, struct err *fai
 	return (ssize_t)size;
 }
 
-static inline struct forward_request get(void)
+static inline struct http_request get(void)
 {
-	return (struct forward_request){ .method = "GET",
-					 .url = peer.url,
-					 .silence_ms = 5000 };
+	return (struct http_request){ .method = "GET",
+				      .url = peer.url,
+				      .silence_ms = 5000 };
 }
 
-static inline struct forward_request post(struct source *source)
+static inline struct http_request post(struct source *source)
 {
-	return (struct forward_request){ .method = "POST",
-					 .url = peer.url,
-					 .silence_ms = 5000,
-					 .read = give,
-					 .arg = source,
-					 .body_size = UINT64_MAX };
+	return (struct http_request){ .method = "POST",
+				      .url = peer.url,
+				      .silence_ms = 5000,
+				      .read = give,
+				      .arg = source,
+				      .body_size = UINT64_MAX };
 }
 
 static struct forward *forward;
-static struct forward_answer answer;
 static bool is_sent;
 
-static inline int open_it(const struct forward_request *request)
+static inline int open_it(const struct http_request *request)
 {
 	memset(&err, 0, sizeof(err));
-	return forward_open(forwarder, request, &forward, &answer, &is_sent, &err);
+	return forward_open(forwarder, request, &forward, &is_sent, &err);
 }
 
 static inline void close_it(void)
 {
 	forward_close(forward);
-	forward_answer_clear(&answer);
 	forward = NULL;
+}
+
+static inline void assert_header(const char *name, const char *expected)
+{
+	AUTO_STR struct str value = STR_INIT;
+
+	forward_add_header(forward, name, &value);
+	assert_string_equal(value.data, expected);
 }
 
 /* The rest of the answer; the result of the last read. */

@@ -569,17 +569,6 @@ TEST(a_password_is_no_token_and_a_users_name_opens_nothing)
 			    "BAD_CREDENTIALS");
 }
 
-TEST(the_sites_are_those_that_may_follow)
-{
-	site_names names = { 0 };
-
-	access_sites(access_now, &names);
-	assert_int_equal(names.count, 1);
-	assert_string_equal(names.items[0], "paris");
-	free(names.items[0]);
-	vec_clear(&names);
-}
-
 TEST(refusals_are_counted_by_reason)
 {
 	AUTO_STR struct str all = STR_INIT;
@@ -618,7 +607,6 @@ int main(void)
 		ASKED(the_answer_says_who_it_is),
 		ASKED(a_quick_answer_computes_no_password),
 		ASKED(a_password_is_no_token_and_a_users_name_opens_nothing),
-		ASKED(the_sites_are_those_that_may_follow),
 		ASKED(refusals_are_counted_by_reason),
 	};
 

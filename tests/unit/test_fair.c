@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/fair.h"
 #include "base/pace.h"
-#include "web/client.h"
+#include "web/listen.h"
 
 enum { WAIT_MS = 10000, COMERS_MAX = 16 };
 

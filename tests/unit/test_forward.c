@@ -21,7 +21,7 @@ static void tell_much(struct peer_link *link)
 
 TEST(a_request_and_its_answer_are_handed_on_as_they_come)
 {
-	const struct forward_header headers[] = {
+	const struct http_header headers[] = {
 		{ "Content-Type", "application/x-git-receive-pack-request" },
 		{ "Authorization", "Basic eDp5" },
 		{ "Accept-Encoding", "gzip" },
@@ -36,18 +36,18 @@ TEST(a_request_and_its_answer_are_handed_on_as_they_come)
 		{ NULL, NULL },
 	};
 	struct source source = { .size = 5, .step = 2 };
-	struct forward_request request = post(&source);
+	struct http_request request = post(&source);
 
 	request.headers = headers;
 	peer_start(tell_much);
 	assert_ok(open_it(&request));
 	assert_true(is_sent);
-	assert_int_equal(answer.status, 203);
-	assert_string_equal(answer.content_type.data, "application/x-git");
-	assert_string_equal(answer.content_encoding.data, "gzip");
-	assert_string_equal(answer.www_authenticate.data, "Basic realm=\"x\", Bearer");
-	assert_string_equal(answer.retry_after.data, "7");
-	assert_true(answer.length == UINT64_MAX);
+	assert_int_equal(forward_status(forward), 203);
+	assert_header("Content-Type", "application/x-git");
+	assert_header("Content-Encoding", "gzip");
+	assert_header("WWW-Authenticate", "Basic realm=\"x\", Bearer");
+	assert_header("Retry-After", "7");
+	assert_true(forward_length(forward) == UINT64_MAX);
 	assert_body("endbbbbb");
 	close_it();
 	peer_stop();
@@ -80,7 +80,7 @@ TEST(what_is_no_url_or_no_header_is_refused_unsent)
 		"http://127.0.0.1/#a",
 		"http://user:pass-word@127.0.0.1/",
 	};
-	static const struct forward_header headers[][2] = {
+	static const struct http_header headers[][2] = {
 		{ { "X", "a\r\nTransfer-Encoding: chunked" } },
 		{ { "X", "a\n" } },
 		{ { "X: y\r\nZ", "a" } },
@@ -90,14 +90,14 @@ TEST(what_is_no_url_or_no_header_is_refused_unsent)
 
 	peer_start(NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
-		struct forward_request request = { .method = "GET", .url = urls[i] };
+		struct http_request request = { .method = "GET", .url = urls[i] };
 		if (open_it(&request) == 0 || err.class != ERR_CONFIG)
 			fail_msg("\"%s\": %s", urls[i], err.text);
 		assert_false(is_sent);
 		assert_null(strstr(err.text, "pass-word"));
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(headers); i++) {
-		struct forward_request request = get();
+		struct http_request request = get();
 		request.headers = headers[i];
 		assert_fails(open_it(&request), ERR_CONFIG);
 		assert_false(is_sent);
@@ -122,7 +122,7 @@ static void say_bytewise(struct peer_link *link)
 
 TEST(a_head_may_come_in_any_pieces_and_after_others)
 {
-	struct forward_request request = get();
+	struct http_request request = get();
 
 	script = "HTTP/1.1 100 Continue\r\n\r\n"
 		 "HTTP/1.1 103 Early Hints\r\nContent-Type: text/no\r\n\r\n"
@@ -130,9 +130,9 @@ TEST(a_head_may_come_in_any_pieces_and_after_others)
 		 "CONTENT-LENGTH: 00012\r\n\r\nHTTP/1.1 500";
 	peer_start(say_bytewise);
 	assert_ok(open_it(&request));
-	assert_int_equal(answer.status, 200);
-	assert_string_equal(answer.content_type.data, "text/x; charset=y");
-	assert_int_equal(answer.length, 12);
+	assert_int_equal(forward_status(forward), 200);
+	assert_header("Content-Type", "text/x; charset=y");
+	assert_int_equal(forward_length(forward), 12);
 	assert_body("HTTP/1.1 500");
 	close_it();
 	peer_stop();
@@ -156,14 +156,14 @@ TEST(any_status_is_handed_on_and_none_is_followed)
 		{ 417, "HTTP/1.1 417 No\r\nContent-Length: 2\r\n\r\nno", "no" },
 		{ 503, "HTTP/1.1 503 Later\r\nContent-Length: 2\r\n\r\nno", "no" },
 	};
-	struct forward_request request = get();
+	struct http_request request = get();
 
 	peer_start(follow_script);
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		script = table[i].script;
 		assert_ok(open_it(&request));
-		assert_int_equal(answer.status, table[i].status);
-		assert_int_equal(answer.length, strlen(table[i].body));
+		assert_int_equal(forward_status(forward), table[i].status);
+		assert_int_equal(forward_length(forward), strlen(table[i].body));
 		assert_body(table[i].body);
 		close_it();
 	}
@@ -208,14 +208,14 @@ static void say_the_head_only(struct peer_link *link)
 
 TEST(of_what_is_asked_for_its_head_no_body_is_awaited)
 {
-	struct forward_request request = get();
+	struct http_request request = get();
 
 	request.method = "HEAD";
 	peer_start(say_the_head_only);
 	assert_ok(open_it(&request));
-	assert_int_equal(answer.status, 200);
-	assert_string_equal(answer.content_type.data, "x/y");
-	assert_int_equal(answer.length, 0);
+	assert_int_equal(forward_status(forward), 200);
+	assert_header("Content-Type", "x/y");
+	assert_int_equal(forward_length(forward), 0);
 	assert_body("");
 	close_it();
 	peer_stop();
@@ -226,7 +226,7 @@ TEST(large_bodies_of_known_and_unknown_size_arrive_whole)
 {
 	for (int is_known = 0; is_known < 2; is_known++) {
 		struct source source = { .size = (40 << 20) + 1, .step = 50001 };
-		struct forward_request request = post(&source);
+		struct http_request request = post(&source);
 		if (is_known)
 			request.body_size = source.size;
 		peer_start(take_body);
@@ -241,7 +241,7 @@ TEST(large_bodies_of_known_and_unknown_size_arrive_whole)
 TEST(a_site_that_takes_nothing_holds_the_body_back_and_is_silent)
 {
 	struct source source = { .size = UINT64_MAX };
-	struct forward_request request = post(&source);
+	struct http_request request = post(&source);
 
 	request.silence_ms = 300;
 	peer_start(take_nothing);
@@ -270,7 +270,7 @@ static void say_endlessly(struct peer_link *link)
 
 TEST(a_reader_that_reads_nothing_holds_the_answer_back)
 {
-	struct forward_request request = get();
+	struct http_request request = get();
 	char bytes[4096];
 	uint64_t before, got = 0;
 
@@ -278,7 +278,7 @@ TEST(a_reader_that_reads_nothing_holds_the_answer_back)
 	request.silence_ms = 200;
 	peer_start(say_endlessly);
 	assert_ok(open_it(&request));
-	assert_int_equal(answer.length, 1000000000000);
+	assert_int_equal(forward_length(forward), 1000000000000);
 	do {
 		before = said;
 		usleep(300 * 1000); /* longer than it may be silent: we are, not it */
@@ -324,13 +324,13 @@ TEST(a_refusal_in_the_middle_of_a_body_ends_its_sending)
 
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
 		struct source source = { .size = UINT64_MAX };
-		struct forward_request request = post(&source);
+		struct http_request request = post(&source);
 		refusal = refusals[i];
 		peer_start(refuse_early);
 		if (open_it(&request) != 0)
 			fail_msg("%zu: %s", i, err.text);
-		assert_int_equal(answer.status, 401);
-		assert_string_equal(answer.www_authenticate.data, "Basic realm=\"x\"");
+		assert_int_equal(forward_status(forward), 401);
+		assert_header("WWW-Authenticate", "Basic realm=\"x\"");
 		size_t calls = source.calls;
 		assert_body("who");
 		assert_int_equal(source.calls, calls);
@@ -353,11 +353,11 @@ TEST(a_refusal_of_the_head_leaves_the_body_unread)
 
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
 		struct source source = { .size = 5 };
-		struct forward_request request = post(&source);
+		struct http_request request = post(&source);
 		refusal = refusals[i];
 		peer_start(refuse_at_once);
 		assert_ok(open_it(&request));
-		assert_int_equal(answer.status, 401);
+		assert_int_equal(forward_status(forward), 401);
 		assert_body("who");
 		close_it();
 		peer_stop();
@@ -385,12 +385,12 @@ TEST(a_refusal_that_comes_while_the_client_is_silent_is_not_lost)
 	struct source source = { .size = 1 << 20,
 				 .step = 1000,
 				 .waits_for = &has_refused };
-	struct forward_request request = post(&source);
+	struct http_request request = post(&source);
 
 	has_refused = false;
 	peer_start(refuse_behind_silence);
 	assert_ok(open_it(&request));
-	assert_int_equal(answer.status, 401);
+	assert_int_equal(forward_status(forward), 401);
 	assert_body("who");
 	assert_in_range(source.calls, 1, 2);
 	close_it();
@@ -408,11 +408,11 @@ static void refuse_expectations(struct peer_link *link)
 TEST(a_server_that_refuses_to_be_asked_is_given_the_body)
 {
 	struct source source = { .size = 5 };
-	struct forward_request request = post(&source);
+	struct http_request request = post(&source);
 
 	peer_start(refuse_expectations);
 	assert_ok(open_it(&request));
-	assert_int_equal(answer.status, 200);
+	assert_int_equal(forward_status(forward), 200);
 	assert_body("000000000005");
 	close_it();
 	peer_stop();
@@ -446,12 +446,12 @@ static void echo(struct peer_link *link)
 TEST(an_answer_that_begins_before_the_body_ends_is_read_beside_it)
 {
 	struct source source = { .size = 20 << 20 };
-	struct forward_request request = post(&source);
+	struct http_request request = post(&source);
 	AUTO_STR struct str text = STR_INIT;
 
 	peer_start(echo);
 	assert_ok(open_it(&request));
-	assert_int_equal(answer.status, 200);
+	assert_int_equal(forward_status(forward), 200);
 	if (read_rest(&text) != 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(text.len, source.size);
@@ -504,7 +504,7 @@ static void say_ok(struct peer_link *link)
 
 TEST(a_site_that_does_not_answer_is_known_until_it_does)
 {
-	struct forward_request request = get();
+	struct http_request request = get();
 
 	assert_false(forwarder_is_unanswered(forwarder, 10000));
 	request.silence_ms = 200;
@@ -526,7 +526,7 @@ TEST(a_site_that_does_not_answer_is_known_until_it_does)
 TEST(a_body_that_breaks_says_nothing_of_the_other_site)
 {
 	struct source source = { .size = 0, .breaks = true };
-	struct forward_request request = post(&source);
+	struct http_request request = post(&source);
 
 	peer_start(take_and_say_nothing);
 	assert_fails(open_it(&request), ERR_NETWORK);

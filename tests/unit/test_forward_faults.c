@@ -28,7 +28,7 @@ TEST(a_body_that_breaks_is_never_ended)
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		struct source source = { .size = 100000, .breaks = table[i].breaks };
-		struct forward_request request = post(&source);
+		struct http_request request = post(&source);
 		request.body_size = table[i].body_size;
 		saw_end = false;
 		peer_start(look_for_end);
@@ -59,13 +59,13 @@ TEST(a_connection_that_breaks_before_the_answer_is_told_as_that)
 		"SSH-2.0-OpenSSH_9.2p1 Debian\r\n",
 		"\x16\x03\x01 some bytes that are no answer\r\n\r\n",
 	};
-	struct forward_request request = get();
+	struct http_request request = get();
 
 	for (size_t i = 0; i < ARRAY_SIZE(scripts); i++) {
 		script = scripts[i];
 		peer_start(say_and_close);
 		if (open_it(&request) == 0)
-			fail_msg("case %zu: answered %d", i, answer.status);
+			fail_msg("case %zu: answered %d", i, forward_status(forward));
 		if (err.class != ERR_NETWORK)
 			fail_msg("case %zu: %s", i, err.text);
 		assert_true(is_sent);
@@ -80,7 +80,7 @@ TEST(a_connection_that_breaks_before_the_answer_is_told_as_that)
 TEST(where_nobody_listens_nothing_was_sent)
 {
 	struct source source = { .size = 5 };
-	struct forward_request request = post(&source);
+	struct http_request request = post(&source);
 
 	peer_start(NULL);
 	peer_stop();
@@ -99,7 +99,7 @@ TEST(an_answer_that_breaks_off_is_no_whole_one)
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ncut\r\n0\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ncut\r\nx\r\n",
 	};
-	struct forward_request request = get();
+	struct http_request request = get();
 
 	for (size_t i = 0; i < ARRAY_SIZE(scripts); i++) {
 		AUTO_STR struct str text = STR_INIT;
@@ -138,8 +138,8 @@ TEST(a_request_on_a_kept_connection_that_died_is_repeated_once)
 {
 	for (int has_body = 0; has_body < 2; has_body++) {
 		struct source source = { .size = 5 };
-		struct forward_request first = get();
-		struct forward_request second = has_body ? post(&source) : get();
+		struct http_request first = get();
+		struct http_request second = has_body ? post(&source) : get();
 		answered = 1;
 		peer_start(answer_some);
 		assert_ok(open_it(&first));
@@ -168,8 +168,8 @@ static void die_in_second_body(struct peer_link *link)
 TEST(a_body_that_was_begun_is_never_sent_again)
 {
 	struct source source = { .size = 5 };
-	struct forward_request first = get();
-	struct forward_request second = post(&source);
+	struct http_request first = get();
+	struct http_request second = post(&source);
 
 	second.body_size = 5;
 	peer_start(die_in_second_body);
@@ -211,7 +211,7 @@ TEST(a_site_that_cannot_be_reached_is_given_up_in_time_unsent)
 	int fds[2];
 
 	fill_queue(fds);
-	struct forward_request request = get();
+	struct http_request request = get();
 	request.connect_ms = 200;
 	int64_t before = clock_boot_ms();
 	assert_fails(open_it(&request), ERR_TIMEOUT);
@@ -237,7 +237,7 @@ static void *stop_soon(void *arg)
 }
 
 /* All of it, with a stop in its middle. */
-static void assert_stops(struct forward_request *request)
+static void assert_stops(struct http_request *request)
 {
 	struct stop stop;
 	struct soon soon = { .stop = &stop };
@@ -264,7 +264,7 @@ TEST(a_stop_ends_every_phase_at_once)
 	int fds[2];
 
 	fill_queue(fds);
-	struct forward_request request = get();
+	struct http_request request = get();
 	assert_stops(&request);
 	empty_queue(fds);
 
@@ -289,7 +289,7 @@ TEST(a_silent_site_and_a_late_one_are_given_up)
 	};
 
 	for (int i = 0; i < 4; i++) {
-		struct forward_request request = get();
+		struct http_request request = get();
 		AUTO_STR struct str text = STR_INIT;
 		script = scripts[i / 2];
 		int64_t before = clock_boot_ms();
@@ -318,17 +318,15 @@ static void *ask_often(void *arg)
 	size_t *good = arg;
 
 	for (int i = 0; i < 40; i++) {
-		struct forward_request request = get();
-		struct forward_answer own;
+		struct http_request request = get();
 		struct forward *one;
 		struct err failure;
 		char bytes[8];
 		bool sent;
-		if (forward_open(forwarder, &request, &one, &own, &sent, &failure) == 0 &&
+		if (forward_open(forwarder, &request, &one, &sent, &failure) == 0 &&
 		    forward_read(one, bytes, sizeof(bytes), &failure) == 2)
 			*good += forward_read(one, bytes, sizeof(bytes), &failure) == 0;
 		forward_close(one);
-		forward_answer_clear(&own);
 	}
 	return NULL;
 }

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "web/password_file.h"
-#include "web/password_list.h"
 
 /* "myPassword", as Apache's documentation has it; and two of our own making. */
 #define MY_PASSWORD "$2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC"
