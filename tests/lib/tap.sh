@@ -186,7 +186,7 @@ wait_until() { # SECONDS COMMAND...
 	until output=$("$@" 2>&1); do
 		[ "$SECONDS" -lt "$end" ] ||
 			fail "in $seconds s this did not become true: $*${output:+; it says: $output}"
-		read -rt "$pause" <> <(:) || : # a wait that starts no program
+		sleep "$pause"
 		pause=0.15 # what takes long shall not be kept from it by being asked
 	done
 }
