@@ -9,7 +9,7 @@
 #	gcc     in build-gcc/: a build with gcc, unit tests, models, a few site tests (smoke_tests
 #	        in tests/site/meson.build): that what is installed does not differ from what
 #	        has sanitizers
-#	clang   in build-clang/: a build with clang
+#	clang   in build-clang/: a build with clang, of the programs
 #	asan    in build-asan/: unit and site tests, address and undefined sanitizers
 #	tsan    in build-tsan/: unit tests that start threads, thread sanitizer
 #	fuzz    in build-fuzz/: each fuzz target for $FUZZ_SECONDS seconds (10)
@@ -28,8 +28,8 @@
 #
 # Tests with sanitizers have their files in memory ($TMPDIR below /dev/shm), the others on
 # disk: a file system on a disk takes as much time to make and remove so many small
-# repositories as all else. Tests wait a lot, and run side by side: $TEST_PROCESSES at a
-# time (three for each processor).
+# repositories as all else. Tests wait about half of their time, and run side by side:
+# $TEST_PROCESSES at a time (two for each processor). Fuzz targets never wait.
 #
 # The last lines name what failed; the very last one is "N passed, N failed", with ", N skipped" when there are any: tests of
 # all steps together. A step that fails without a failing test counts as one.
@@ -40,7 +40,7 @@ ulimit -c 0
 
 all_steps=(format floors size listed tools gcc clang asan tsan fuzz)
 named_steps=(unit touched sanitized)
-processes=${TEST_PROCESSES:-$(($(nproc) * 3))}
+processes=${TEST_PROCESSES:-$(($(nproc) * 2))}
 passed=0 failed=0 skipped=0
 findings=() # a line for each program that failed
 wrapper=() # what `meson test` runs under
@@ -228,8 +228,9 @@ step_touched() {
 	[ "${#tests[@]}" -eq 0 ] || run_tests build-gcc "${tests[@]}"
 }
 
+# What the step asan builds by clang has all tests, with the same warnings.
 step_clang() {
-	configure build-clang clang && build build-clang
+	configure build-clang clang && ninja -C build-clang --quiet all
 }
 
 # By clang, which has one runtime for both of these sanitizers; with gcc's two the reports
@@ -253,7 +254,7 @@ step_tsan() {
 step_fuzz() {
 	configure build-fuzz clang -Dfuzz=true -Db_sanitize=address,undefined \
 		-Db_lundef=false -Doptimization=1 && build build-fuzz &&
-		run_sanitized build-fuzz --suite fuzz
+		processes=$(($(nproc) + 1)) run_sanitized build-fuzz --suite fuzz
 }
 
 rows=()
