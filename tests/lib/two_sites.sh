@@ -57,16 +57,10 @@ make_sites() {
 
 # With TLS, CURL_CA_BUNDLE must name the certificate, or who vouches for it.
 site_url() { # SITE
-	local scheme=http listen= key value
+	local scheme=http
 
-	while read -r key value; do
-		case $key in
-		http.listen) listen=$value ;;
-		*) [ -z "$value" ] || scheme=https ;;
-		esac
-	done < <(git config --file "$1/refrelay.conf" \
-		--get-regexp '^http\.(listen|tlscertificate)$')
-	echo "$scheme://$listen"
+	[ -z "$(git config --file "$1/refrelay.conf" http.tlsCertificate)" ] || scheme=https
+	echo "$scheme://$(git config --file "$1/refrelay.conf" http.listen)"
 }
 
 at() { # SITE COMMAND...

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Nodes start on data directories of earlier versions: rows, copies, tasks, hooks and
 # secrets are what they were, and work goes on; a primary answers a secondary that is older.
-. "$TESTS/lib/earlier.sh"
+. "$(dirname "$0")/../lib/earlier.sh"
 be_apart "$0"
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
