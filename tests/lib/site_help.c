@@ -1,9 +1,9 @@
 /*
  * What the site tests would otherwise start many programs for; usage() has the commands.
  *
- * `adopt` becomes the command, after making it the one to which processes below it fall
- * that lose their parent. So what a test leaves behind is found by walking down from the
- * script, and no other process of the machine is looked at closely.
+ * `adopt` runs a script, and inherits all that is started below it and loses its parent.
+ * So what a test leaves behind is found by walking down from there, and no other process
+ * of the machine is looked at closely.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -230,12 +231,55 @@ static int print_below(pid_t root, char **kept)
 	return 0;
 }
 
-static int adopt(char **command)
+static volatile pid_t adopted;
+
+/* What a terminal sends is for all of the script, as if it were in our process group. */
+static void pass_on(int number)
 {
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L) != 0)
+	kill(number == SIGINT ? -adopted : adopted, number);
+}
+
+static int exit_status(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+_Noreturn static void become(char **command)
+{
+	if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, (long)SIGTERM, 0L, 0L, 0L) != 0)
 		die("prctl");
 	execvp(command[0], command);
 	die(command[0]);
+}
+
+/* The command gets a process group of its own: as with init, who inherits an orphan is in
+   another one. */
+static int adopt(char **command)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	sigset_t blocked, before;
+	int status;
+	pid_t ended;
+
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L) != 0)
+		die("prctl");
+	sigemptyset(&blocked);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		sigaddset(&blocked, numbers[i]);
+	sigprocmask(SIG_BLOCK, &blocked, &before);
+	if ((adopted = fork()) < 0)
+		die("fork");
+	if (adopted == 0) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		become(command);
+	}
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		signal(numbers[i], pass_on);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	while ((ended = waitpid(-1, &status, 0)) != adopted)
+		if (ended < 0 && errno != EINTR)
+			die("waitpid");
+	return exit_status(status);
 }
 
 /* null and an empty text: an empty line. */

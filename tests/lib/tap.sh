@@ -45,9 +45,9 @@ export BUILD REFRELAY=${REFRELAY:-${BUILD-}/refrelay} \
 	exit 1
 }
 
-# All that is started below this process stays below it.
-[ "${TAP_PID-}" = "$$" ] || {
-	export TAP_PID=$$
+# All that is started below this process stays below its parent.
+[ "${TAP_PARENT-}" = "$PPID" ] || {
+	export TAP_PARENT=$$
 	[ -n "${BASH_EXECUTION_STRING-}" ] &&
 		exec "$SITE_HELP" adopt bash -c "$BASH_EXECUTION_STRING" "$0" "$@"
 	exec "$SITE_HELP" adopt bash "$0" "$@"
@@ -69,11 +69,11 @@ trap 'exit 143' TERM
 
 # Prints the ids of processes that the tests started.
 tap_leftovers() {
-	"$SITE_HELP" below "$$" "${tap_kept[@]}"
+	"$SITE_HELP" below "$PPID" "${tap_kept[@]}"
 }
 
 tap_kill_leftovers() {
-	"$SITE_HELP" sweep "$$" "${tap_kept[@]}"
+	"$SITE_HELP" sweep "$PPID" "${tap_kept[@]}"
 }
 
 tap_leave() {
