@@ -5,7 +5,8 @@
 #	make demo           two sites with sample repositories, and proof that they are equal;
 #	                    REPOSITORIES=/srv/git copies your own (they are only read)
 #	make test           all checks and tests; STEPS="gcc asan" only some of them
-#	make quick          those that take a few minutes
+#	make quick          the checks, the unit tests, and site tests of what is changed:
+#	                    less than three minutes
 #	make soak           those that take hours; HOURS=8 says how many
 #	make install        DESTDIR and prefix as usual; prefix is not remembered
 #	make clean          removes what was built
@@ -27,7 +28,7 @@ test:
 
 quick:
 	@tools/packages.sh build test
-	@tools/test.sh format floors size listed tools unit
+	@tools/test.sh format floors size listed tools unit touched
 
 soak:
 	@tools/packages.sh build test

@@ -12,6 +12,21 @@ project=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 REFRELAY=${REFRELAY:-$project/build/refrelay}
 . "$project/tests/lib/sites.sh"
 . "$project/tests/lib/two_sites.sh"
+
+# Below those that the kernel gives to connections: a node that is down for a while must
+# get its own again.
+free_port() {
+	python3 -c '
+import random, socket
+while True:
+    try:
+        s = socket.socket()
+        s.bind(("127.0.0.1", random.randrange(12000, 32000)))
+        break
+    except OSError:
+        pass
+print(s.getsockname()[1])'
+}
 export LC_ALL=C TZ=UTC
 for name in $(compgen -e GIT_); do
 	unset "$name"

@@ -9,13 +9,15 @@
 #	gcc     in build-gcc/: a build with gcc, unit tests, models, a few site tests (smoke_tests
 #	        in tests/site/meson.build): that what is installed does not differ from what
 #	        has sanitizers
-#	clang   in build-clang/: a build with clang
+#	clang   in build-clang/: a build with clang, of the programs
 #	asan    in build-asan/: unit and site tests, address and undefined sanitizers
 #	tsan    in build-tsan/: unit tests that start threads, thread sanitizer
 #	fuzz    in build-fuzz/: each fuzz target for $FUZZ_SECONDS seconds (10)
 #
 # Only if they are named:
 #	unit       of gcc, the unit tests
+#	touched    of gcc, the site tests of what a change touches: of the files that git says
+#	           are changed, or, if there are none, of those of the last commit
 #	sanitized  build-asan/ is built
 #
 # Warnings are errors here, and only here.
@@ -23,6 +25,11 @@
 # A step that fails does not keep the others from running, but without a build by gcc
 # that passes its tests the slower ones say nothing new, and are not run. Nothing is tried
 # a second time: a test that does not always pass is a fault.
+#
+# Tests with sanitizers have their files in memory ($TMPDIR below /dev/shm), the others on
+# disk: a file system on a disk takes as much time to make and remove so many small
+# repositories as all else. Tests wait about half of their time, and run side by side:
+# $TEST_PROCESSES at a time (two for each processor). Fuzz targets never wait.
 #
 # The last lines name what failed; the very last one is "N passed, N failed", with ", N skipped" when there are any: tests of
 # all steps together. A step that fails without a failing test counts as one.
@@ -32,11 +39,14 @@ export PYTHONDONTWRITEBYTECODE=1
 ulimit -c 0
 
 all_steps=(format floors size listed tools gcc clang asan tsan fuzz)
-named_steps=(unit sanitized)
-processes=3
+named_steps=(unit touched sanitized)
+processes=${TEST_PROCESSES:-$(($(nproc) * 2))}
 passed=0 failed=0 skipped=0
 findings=() # a line for each program that failed
 wrapper=() # what `meson test` runs under
+
+# A python3 that is a script, as pyenv's, costs five times what it starts.
+PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 
 say() {
 	printf '%s\n' "$@"
@@ -143,27 +153,40 @@ run_tests() { # FOLDER [OPTION...]
 	return "$status"
 }
 
+# A folder in memory, if there is enough for all tests that run at a time.
+make_memory() {
+	[ -w /dev/shm ] && [ "$(stat -f -c %T /dev/shm)" = tmpfs ] &&
+		[ "$(df --output=avail -k /dev/shm | tail -n 1)" -ge 4000000 ] &&
+		mktemp -d /dev/shm/refrelay.XXXXXX
+}
+
 # The tests of a build with sanitizers. Any report counts, also that of a child whose
 # end no test looks at. These sanitizers need a layout of the address space that newer
 # kernels do not always give; without randomization they do.
 run_sanitized() { # FOLDER [OPTION...]
-	local report=$PWD/$1/report status
+	local report=$PWD/$1/report status memory
 
 	rm -f "$report".*
+	memory=$(make_memory) || memory=
 	setarch --addr-no-randomize true 2>/dev/null && wrapper=(setarch --addr-no-randomize)
+	TMPDIR=${memory:-${TMPDIR-/tmp}} \
 	ASAN_OPTIONS=halt_on_error=1:abort_on_error=1:detect_stack_use_after_return=1:log_path=$report \
 	UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1:log_path=$report \
 	TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$PWD/tests/tsan.supp:log_path=$report \
 		run_tests "$@"
 	status=$?
 	wrapper=()
+	[ -z "$memory" ] || { chmod -R u+rwX "$memory" && rm -rf "$memory"; } || status=1
 	compgen -G "$report.*" >/dev/null || return "$status"
 	cat "$report".*
 	return 1
 }
 
+# What it has built is for tests with sanitizers, too: what they only ask for again and
+# again until it is true starts in a fifth of the time (asked_often in tests/lib/).
 step_gcc() {
 	configure build-gcc gcc && build build-gcc &&
+		export REFRELAY_PLAIN=$PWD/build-gcc/refrelay &&
 		run_tests build-gcc --suite unit --suite model --suite smoke
 }
 
@@ -171,8 +194,43 @@ step_unit() {
 	configure build-gcc gcc && build build-gcc && run_tests build-gcc --suite unit
 }
 
+changed_files() {
+	local files
+
+	files=$(git diff --name-only HEAD && git ls-files --others --exclude-standard) ||
+		return
+	[ -n "$files" ] || files=$(git diff --name-only HEAD~1 HEAD) || return
+	say "$files"
+}
+
+# Names of site tests: those that are changed themselves, and one of each area that is.
+touched_tests() {
+	changed_files | while read -r file; do
+		case $file in
+		tests/site/test_*.sh) file=${file##*/test_} && say "${file%.sh}" ;;
+		tests/lib/* | src/base/* | src/store/* | src/job/*) say sites_follow push_basic ;;
+		src/push/*) say push_basic push_http ;;
+		src/serve/* | src/web/* | src/net/*) say serve_http sites_http ;;
+		src/blob/* | src/replicable/*) say blob_commands lfs ;;
+		src/hook/* | src/run/*) say hooks state_hooks ;;
+		src/cli/*) say sites_commands replicate_basic ;;
+		src/*) say sites_follow git_push ;;
+		packaging/* | meson.build) say install ;;
+		esac
+	done | sort -u
+}
+
+step_touched() {
+	local tests
+
+	mapfile -t tests < <(touched_tests)
+	configure build-gcc gcc && build build-gcc || return
+	[ "${#tests[@]}" -eq 0 ] || run_tests build-gcc "${tests[@]}"
+}
+
+# What the step asan builds by clang has all tests, with the same warnings.
 step_clang() {
-	configure build-clang clang && build build-clang
+	configure build-clang clang && ninja -C build-clang --quiet all
 }
 
 # By clang, which has one runtime for both of these sanitizers; with gcc's two the reports
@@ -196,7 +254,7 @@ step_tsan() {
 step_fuzz() {
 	configure build-fuzz clang -Dfuzz=true -Db_sanitize=address,undefined \
 		-Db_lundef=false -Doptimization=1 && build build-fuzz &&
-		run_sanitized build-fuzz --suite fuzz
+		processes=$(($(nproc) + 1)) run_sanitized build-fuzz --suite fuzz
 }
 
 rows=()

@@ -52,12 +52,7 @@ tree_count_is() { # SITE MEMBER N
 }
 
 blob_member() { # SITE ID MEMBER
-	at "$1" blob show --json "$2" | python3 -c '
-import json, sys
-value = json.load(sys.stdin)
-for key in sys.argv[1].split("."):
-    value = value and value[key]
-print("" if value is None else str(value).lower() if isinstance(value, bool) else value)' "$3"
+	at "$1" blob show --json "$2" | "$SITE_HELP" member "$3"
 }
 
 blob_member_is() { # SITE ID MEMBER VALUE

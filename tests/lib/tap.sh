@@ -19,45 +19,68 @@
 #
 # TAP_KEEP=DIRECTORY copies there what a failed test leaves, for a look at its logs.
 
+# By hand, from any directory, on what was built last: bash tests/site/test_NAME.sh. Another
+# build is said by BUILD=DIRECTORY, or by $REFRELAY, $REFRELAY_RUN and $REFRELAY_HOOK.
+
+TESTS=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd) || exit 1
+
+# The newest build that has what tests need.
+tap_find_build() {
+	local program
+
+	for program in "$TESTS"/../build*/tests/site_help; do
+		[ -x "${program%/tests/*}/refrelay" ] || continue
+		[ -n "${BUILD-}" ] && [ "$BUILD/refrelay" -nt "${program%/tests/*}/refrelay" ] ||
+			BUILD=$(realpath "${program%/tests/*}")
+	done
+}
+
+[ -n "${BUILD-}" ] || tap_find_build
+export BUILD REFRELAY=${REFRELAY:-${BUILD-}/refrelay} \
+	REFRELAY_RUN=${REFRELAY_RUN:-${BUILD-}/refrelay-run} \
+	REFRELAY_HOOK=${REFRELAY_HOOK:-${BUILD-}/refrelay-hook} \
+	SITE_HELP=${SITE_HELP:-${BUILD-}/tests/site_help}
+[ -x "$SITE_HELP" ] || {
+	echo "Bail out! There is no build with tests: ninja -C build-gcc all meson-test-prereq"
+	exit 1
+}
+
+# All that is started below this process stays below its parent.
+[ "${TAP_PARENT-}" = "$PPID" ] || {
+	export TAP_PARENT=$$
+	[ -n "${BASH_EXECUTION_STRING-}" ] &&
+		exec "$SITE_HELP" adopt bash -c "$BASH_EXECUTION_STRING" "$0" "$@"
+	exec "$SITE_HELP" adopt bash "$0" "$@"
+}
+
+# A python3 that is a script (of pyenv) costs five times what it starts.
+[ "$(head -c 2 "$(command -v python3)")" != '#!' ] ||
+	PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
+
 tap_count=0
 tap_failures=0
 tap_is_done=
+tap_kept=() # processes of what the tests share
 SHARED=
 tap_root=$(mktemp -d "${TMPDIR:-/tmp}/refrelay-tap.XXXXXX") || exit 1
 trap 'tap_leave' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Prints the ids of processes that the tests started: they have the directory in their
-# environment, in their arguments, or work below it.
-tap_leftovers() { # [ROOT]
-	{
-		grep -lsaFf <(echo "${1:-$tap_root}") /proc/[0-9]*/environ /proc/[0-9]*/cmdline
-		find /proc/[0-9]* -maxdepth 1 -name cwd -lname "${1:-$tap_root}*" 2>/dev/null
-	} | cut -d / -f 3 | sort -u | grep -vx "$$"
+# Prints the ids of processes that the tests started.
+tap_leftovers() {
+	"$SITE_HELP" below "$PPID" "${tap_kept[@]}"
 }
 
-tap_kill_leftovers() { # [ROOT]
-	local signal pid pids left
-
-	for signal in TERM TERM KILL KILL KILL; do
-		pids=$(tap_leftovers "$@")
-		[ -n "$pids" ] || return 0
-		for pid in $pids; do
-			kill -s "$signal" "$pid" 2>/dev/null
-		done
-		for left in 1 2 3 4 5 6 7 8 9 10; do
-			[ -z "$(tap_leftovers "$@")" ] && return 0
-			sleep 0.1
-		done
-	done
+tap_kill_leftovers() {
+	"$SITE_HELP" sweep "$PPID" "${tap_kept[@]}"
 }
 
 tap_leave() {
 	local status=$?
 
+	tap_kept=()
 	tap_kill_leftovers
-	[ -z "$SHARED" ] || tap_kill_leftovers "$SHARED"
 	chmod -R u+rwX "$tap_root" $SHARED 2>/dev/null
 	rm -rf "$tap_root" $SHARED
 	[ -n "$tap_is_done" ] && exit "$status"
@@ -128,7 +151,10 @@ tap_set_up() { # FUNCTION [ARGUMENT...]
 		cd "$SHARED"
 		tap_environment
 		"$@"
-	) >"$tap_root/log" 2>&1 </dev/null && return
+	) >"$tap_root/log" 2>&1 </dev/null && {
+		mapfile -t tap_kept < <(tap_leftovers)
+		return
+	}
 	tap_count=1
 	tap_result 1 "what the tests share is set up" "$tap_root/log"
 	[ -z "${TAP_KEEP-}" ] || cp -a "$SHARED" "$TAP_KEEP"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # How much a secondary takes: sync.bandwidth counts git and blobs together,
 # sync.blobCapacity says how many requests for blobs are under way at once.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 make_blob_sites() {
 	local site

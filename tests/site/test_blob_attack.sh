@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Who attacks by way of blobs: clients, and somebody on the machine who swaps directories
 # for links.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 put() { # SITE ENCODED-ID [CURL-OPTION...]
 	local site=$1 id=$2

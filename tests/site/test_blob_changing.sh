@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Files that change, are cut or vanish while they are listed, read and sent: what arrives
 # in the end is what is there in the end, and nothing that never was is called proved.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/blob_tree.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/blob_tree.sh"
 
 # A content is a line of 40 digits repeated: a mixture is of two lines, and cut ones show.
 write_over() { # FILE LINES, for ever

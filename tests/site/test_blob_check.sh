@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What `refrelay check` says of directories of blobs.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 # Files of a kind at the primary; the directories are made by who asks.
 name_kind() { # SITE TYPE

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What people ask of blobs by command, at both sites.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 # Files of two kinds at the primary, followed.
 make_blob_sites() {

@@ -2,10 +2,10 @@
 # kill -9 at every named point while a secondary brings and removes blobs: no file is ever
 # half there, nothing is left behind, and what the next one makes of it is the same as at
 # the primary.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/blob_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/blob_crash.sh"
 
 dies_while_it_brings() { # POINT...
 	local point

@@ -2,11 +2,11 @@
 # kill -9 at every named point while a primary records files, reads them, and takes them
 # in: what it has answered for is there and told, what it has not is there as a whole or
 # not at all, and the secondary ends equal.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/blob_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/blob_crash.sh"
 
 change_and_remove() {
 	change_blobs

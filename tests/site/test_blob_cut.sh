@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A connection that breaks while a large blob comes: what is here already is not sent again.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/proxied.sh"
-. "${0%/*}/../lib/transfer.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
+. "$TESTS/lib/transfer.sh"
 
 big='GET./api/v1/retrieve/uploads/big'
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Blobs that are deleted at the primary: into the trash, and many at once only when a
 # person says so. What is only away is not deleted.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/blob_tree.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/blob_tree.sh"
 
 many_deletions_wait_for_a_person() {
 	local i

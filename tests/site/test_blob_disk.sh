@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # A disk that is full while blobs come: it is told, nothing half gets a name, nothing is left
 # behind, what is on other disks goes on, and all is well when there is room.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/proxied.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/transfer.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/transfer.sh"
 
-guard=$(realpath "${0%/*}/../peers/tree_guard.py")
+guard=$TESTS/peers/tree_guard.py
 
 # The uploads of one site are on a disk of their own.
 small_disk() { # SITE SIZE

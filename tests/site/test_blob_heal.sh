@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Bytes that change on a disk, at either site: they are found by reading, never given out
 # once they are known, and the copy and the original heal each other.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/proxied.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/transfer.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/transfer.sh"
 
 # One byte is another, and the times that tell of it are as they were.
 flip_byte() { # FILE [AT]

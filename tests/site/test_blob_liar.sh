@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A primary that lies about blobs: nothing wrong comes into place, and all heals afterwards.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
-liar_program=$(realpath "${0%/*}/../peers/blob_primary.py")
+liar_program=$TESTS/peers/blob_primary.py
 
 # paris follows a primary that says what ./liar/lies.py says.
 follow_liar() {

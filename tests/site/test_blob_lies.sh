@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What comes is not what the primary sent, or not what it should have sent: no wrong byte
 # gets a name, it is told why, and all is well by itself when the answers are right again.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/proxied.sh"
-. "${0%/*}/../lib/transfer.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
+. "$TESTS/lib/transfer.sh"
 
 batch='POST./api/v1/retrieve/uploads'
 big='GET./api/v1/retrieve/uploads/big'
@@ -18,7 +18,7 @@ start_guarded() {
 	wait_until 10 test -f found.rounds
 }
 
-peers_folder=$(realpath "${0%/*}/../peers")
+peers_folder=$TESTS/peers
 
 # New content, so that there is something to bring.
 make_small() {

@@ -2,10 +2,10 @@
 # Many small files and few large ones: all arrive, in bounded memory, and a tree that is
 # there already is not transferred. REFRELAY_TEST_BLOBS says how many small ones,
 # REFRELAY_TEST_LARGE_MB how large the large one is. What it took is printed.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/blob_tree.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/blob_tree.sh"
 
 many=${REFRELAY_TEST_BLOBS-5000}
 large_mb=${REFRELAY_TEST_LARGE_MB-300}

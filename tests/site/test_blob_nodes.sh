@@ -2,10 +2,10 @@
 # More than one at work on the blobs of a secondary: a node that sleeps while others go on,
 # the one that comes after it, what a person does meanwhile, and a node that must not be
 # there. Whoever is late undoes nothing.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/blob_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/blob_crash.sh"
 
 # At a moment when none of its other threads is in the middle of a transaction, or nobody
 # could write while it sleeps.

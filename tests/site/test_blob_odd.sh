@@ -2,12 +2,12 @@
 # Odd names, and things that are no files, in the places of blobs: what can be an id
 # follows exactly; what cannot stays where it is, is told once and counted; nothing waits
 # for ever, and nothing is followed to another place.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/blob_tree.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/blob_tree.sh"
+. "$TESTS/lib/replicate.sh"
 
 # Makes all of it below the first path; writes the ids that must follow to ./ids, and what
 # must be told as left out to ./odd, each ended by a NUL.

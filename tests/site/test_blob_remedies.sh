@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Whoever has made a mistake with blobs, or whose disk is away, is told what to do.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 # Two kinds at both sites; what is put at one of them is put by an operator.
 make_blob_sites() {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Somebody else writes to the copies of blobs of a secondary: the node sees it at once, and
 # mends it; where nothing is watched, a reader and `check` see it.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/transfer.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/transfer.sh"
 
 text='an object of some length'
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The configuration that people start from: as it is, and with its marks of comment away.
-. "${0%/*}/../lib/tap.sh"
+. "$(dirname "$0")/../lib/tap.sh"
 
-example=$(cd "${0%/*}/../../packaging" && pwd)/refrelay.conf.example
+example=$TESTS/../packaging/refrelay.conf.example
 
 # What is commented out begins with "#" and no space: sections, settings.
 uncommented() {

@@ -2,10 +2,10 @@
 # A secondary as the URL that users have: it answers from its copies where they are fresh,
 # and asks the primary for the rest; pushes go to the primary, and who pushed through it
 # sees that at once.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
 
 make_pair() {
 	make_sites

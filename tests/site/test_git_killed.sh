@@ -2,10 +2,10 @@
 # The primary is killed while somebody pushes through the secondary: he is not told that all
 # is well, nobody is told of what was before the push, and when the primary is back there is
 # an event if and only if there is a change.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
 
 R=london/git/r.git
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The secondary is killed after a push that went through it, and is back before the primary:
 # whoever reads there is not taken back behind that push.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/proxied.sh"
-. "${0%/*}/../lib/pushed.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
+. "$TESTS/lib/pushed.sh"
 
 # The database, where the names of such pushes are.
 D=paris/data/refrelay.db

@@ -2,12 +2,12 @@
 # The sites do not reach each other any more, from one moment to the next. Copies that were
 # fresh are read on, who pushes at the secondary is told that it cannot be done, and in the
 # end nothing is lost.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/proxied.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/parted.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/parted.sh"
 
 # Half of the pack is at the primary, then nothing passes any more.
 parted_in_a_pack() {

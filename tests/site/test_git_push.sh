@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Pushes over HTTP to the site that owns the repositories: git's own answers, hooks and
 # options; one event each, committed before the client is told; nothing half done.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
 
 R=git/r.git
 

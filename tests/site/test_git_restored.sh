@@ -2,10 +2,10 @@
 # A site comes back with an older database, or with none, while the repositories are as they
 # are: nobody who reads at the secondary is taken back behind what he has seen there, and in
 # the end all is equal.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
 
 make_pair() {
 	make_sites

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Real clients of all kinds at both sites at once: nobody is told what is not so, nobody is
 # taken back, nothing that was called pushed is lost, and the events tell it all.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
 
 exec 3>&1 # for figures, which a test that passes does not show
 
-peers=$(realpath "${0%/*}/../peers")
+peers=$TESTS/peers
 
 write_options_down() {
 	cat >london/git/r.git/hooks/pre-receive <<-'HOOK'

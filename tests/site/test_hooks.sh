@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What happens at the primary around a push: hooks that tell of it and never make it
 # fail, hooks of others that stay in force, and the log of events.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
 
 exec 3>&1 # for figures, which a test that passes does not show
 

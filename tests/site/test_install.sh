@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `meson install` puts where, and that it works there.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
 
 installs() {
 	prefix=$(meson introspect --buildoptions "$BUILD" | python3 -c '

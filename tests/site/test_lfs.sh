@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Git LFS with Debian's git-lfs: pushed to the primary and through the secondary, cloned
 # from either; who may; what is wrong is refused, and what is absent is told.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/lfs.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/lfs.sh"
 
 is_at() { # SITE OID
 	[ -s "$(lfs_path "$1" "$2")" ]

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Git LFS as clients use it: how they show who they are, through TLS and proxies, what they
 # take up again, and what they are told while objects are on their way.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/lfs.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/lfs.sh"
 
 TYPE='Content-Type: application/vnd.git-lfs+json'
 

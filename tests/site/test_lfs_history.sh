@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Which objects of Git LFS a repository has by its history: whatever ref names them, and
 # no longer than it is that repository.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/lfs.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/lfs.sh"
 
 # The primary notices nothing by itself, but when it is asked.
 quiet_primary() {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # A blob mends itself from any damage of its file or its folder, whoever meets it first.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/mending.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/mending.sh"
 
-damage=$(realpath "${0%/*}/../lib/damage_blobs.py")
+damage=$TESTS/lib/damage_blobs.py
 
 make_damageable_blobs() {
 	local site

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A copy in which a byte has changed without a trace, so that Git fails with it: readers get what
 # the primary has, by each protocol, and the copy mends itself. No client brings that about.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 make_readable() {
 	make_sites

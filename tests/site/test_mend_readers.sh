@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A reader of a damaged copy gets what the primary has, the copy is not called verified any
 # more, and it mends itself; what was damaged while the node was down is met at its start.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/mending.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/mending.sh"
 
 a_check_tells_of_damage_and_marks_it() {
 	cd "$SHARED"

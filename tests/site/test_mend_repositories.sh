@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A copy mends itself from any damage, whoever meets it first: here a sync or a
 # verification. Nobody is asked for anything.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/mending.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/mending.sh"
 
 tap_set_up make_damageable
 tap_test "whatever is damaged, a sync mends it" met_by sync

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Changes reach the destinations of remotes: at a site that stands alone, and on from a
 # secondary.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 a_push_reaches_the_destination_by_its_hook() {
 	make_node kiel

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Several nodes on one store: they share the work, and no ref is pushed twice.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 # 50 repositories with 10 branches, and as many destinations with witnesses, all of them
 # copies of two.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `refrelay push` as people use it: on the store alone, and with a node at work.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 # ./home pushes to ./m1 and ./m2.
 make_home() { # REPOSITORY...

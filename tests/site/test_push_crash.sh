@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Whatever a node was at between a change and its push when it was killed, the next one
 # ends it.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 nothing_is_lost_when_it_is_killed() { # FAILPOINT
 	make_node kiel sync.scanInterval 1s

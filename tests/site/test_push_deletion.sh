@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What is deleted here goes there, where that is asked for, and nothing else does; and HEAD
 # follows.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/gerrit.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/gerrit.sh"
 
 in_trash() { # DIRECTORY: repositories in its trash
 	find "$1/.refrelay/trash" -name HEAD 2>/dev/null | wc -l

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Destinations that are down, slow, or that hang in the middle: each is tried again as it
 # deserves, it is said why, and no other is held up by it.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
-tcp_program=$(realpath "${0%/*}/../peers/tcp.py")
+tcp_program=$TESTS/peers/tcp.py
 
 # ./far is served by git's daemon, behind a proxy whose rule is in ./net/rule.
 start_far() {

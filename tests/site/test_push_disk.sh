@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A task store that is full, read-only, or away: what changed is owed and told, nothing is
 # lost or put into a place that is none, and all arrives once the store is well.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 mount_store() { # OPTIONS
 	[ "$(id -u)" -eq 0 ] || skip "only root can mount a file system of a certain size"

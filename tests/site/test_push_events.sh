@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What came of pushes is told in the words of Gerrit's plugin: in a log, and by a webhook.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
-webhook_program=$(realpath "${0%/*}/../peers/webhook.py")
+webhook_program=$TESTS/peers/webhook.py
 secret=0123456789abcdef0123456789abcdef
 
 start_webhook() {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # A node started with a Gerrit's replication.config pushes what that says, to where it says.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/gerrit.sh"
-. "${0%/*}/../lib/ssh.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/gerrit.sh"
+. "$TESTS/lib/ssh.sh"
 
 all_equal() { # NAME DIRECTORY...
 	local name=$1

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Two nodes on one task store, one that is told of other settings, and tasks that were
 # given up: where Gerrit's replication plugin pushes twice, or loses them.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 # Each with branches t1 to t10, and tasks for each of these.
 make_500() {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Projects that a Gerrit does not have are made there, whichever way it says so.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/gerrit.sh"
-. "${0%/*}/../lib/ssh.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/gerrit.sh"
+. "$TESTS/lib/ssh.sh"
 
-gerrit_program=$(realpath "${0%/*}/../peers/gerrit.py")
+gerrit_program=$TESTS/peers/gerrit.py
 
 # ./far: an sshd that takes Gerrit's commands, and has its projects in far/home.
 start_gerrit_ssh() {

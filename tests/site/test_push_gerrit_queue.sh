@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What is pushed when, as Gerrit's replication plugin does it.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 what_comes_during_a_push_waits_for_the_next() {
 	make_node n

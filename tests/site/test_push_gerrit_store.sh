@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The task store as Gerrit's replication plugin has it: what it writes we read, what we
 # write it could, and what it can never do with its own files is done.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 # By another way than the program's.
 key_of_file() { # FILE

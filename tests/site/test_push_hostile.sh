@@ -2,11 +2,11 @@
 # Push against what means harm, or is as broken as if it did: files of another writer in
 # the task store, destinations that lie, names that mean more than they say, and remotes
 # that lead back to where they come from.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/ssh.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/ssh.sh"
 
 start_pushing() { # REPOSITORY...
 	local name

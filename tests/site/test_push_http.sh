@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Pushing over HTTP: with a password that nobody sees, to places whose names are encoded.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/gerrit.sh"
-. "${0%/*}/../lib/ssh.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/gerrit.sh"
+. "$TESTS/lib/ssh.sh"
 
 canary='kestrel+Over/Marsh:9'
 

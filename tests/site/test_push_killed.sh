@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Nodes that push are killed at each step of a task's life.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 has_all() { # NAME
 	diff <(git -C "git/$1.git" for-each-ref) <(git -C "far/$1.git" for-each-ref)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What people may do to the directory of leases: pushes go on, and nothing is lost.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 make_one() {
 	make_source a 2

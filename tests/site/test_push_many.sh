@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Many refs, many waiting tasks, and the limits that keep one repository or one remote from
 # having all: nobody waits for what is not his.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 make_refs() { # REPOSITORY N
 	local tip

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What a mirror deletes, and what it leaves; what is made where nothing was.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/gerrit.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/gerrit.sh"
 
 refs_of() { # REPOSITORY
 	git -C "$1" for-each-ref --format='%(refname)' | xargs

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A node that pushes is stopped for longer than it has a lease, or its clock is wrong.
-. "${0%/*}/../lib/tap.sh"
-lib=$(realpath "${0%/*}/../lib")
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+lib=$TESTS/lib
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 # A process and all below it, the parents first.
 tree_of() { # PID

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Destinations that are full, refuse, are locked, or have hooks that hang: each is tried
 # again or given up as it deserves, and it is said why.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 # Its own children, which receive-pack's are where the destination is a path, ignore what
 # can be ignored.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # How often a push is tried, and what becomes of a configuration that is changed meanwhile.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/gerrit.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/gerrit.sh"
 
 # An ssh that tells ./attempts, and never gets anywhere.
 make_unreachable() { # [KEY VALUE]... of the remote

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Pushing by ssh: repositories are made, deleted and given HEAD there.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/gerrit.sh"
-. "${0%/*}/../lib/ssh.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/gerrit.sh"
+. "$TESTS/lib/ssh.sh"
 
 a_missing_repository_is_made_whatever_its_name() {
 	local name="it's a b/c"

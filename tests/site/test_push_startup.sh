@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # replicateOnStartup: all is pushed once when a cluster starts, however many nodes it has.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/gerrit.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/gerrit.sh"
 
 make_cluster() {
 	local node

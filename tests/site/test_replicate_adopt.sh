@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copies that somebody else made or changed: taken over, repaired, or left alone.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 make_source() {
 	mkdir source

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `refrelay replicate` from one directory to another: equal after each run, by stock git.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
 
 # A small tree in ./source: branches and tags, notes, odd names, an empty repository and
 # one with a detached HEAD.

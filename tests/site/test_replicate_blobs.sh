@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `replicate --blobs FROM=TO`: files beside repositories, copied once, without configuration.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
 
 make_files() {
 	mkdir -p source dest files/a/b

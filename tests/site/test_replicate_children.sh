@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The death of git, of its helpers and of its supervisor in the middle of a transfer, and
 # signals to the program itself.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 # In front of git in PATH, and of what git itself starts: the one that the file ./hold
 # names (fetch, git-upload-pack, index-pack, pack-objects) writes its id to ./held, and

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Several runs on one DEST: each repository is made once, all runs end well; a run that
 # is paused holds nobody up for good and, continued, undoes nothing.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 make_source() { # N
 	local i

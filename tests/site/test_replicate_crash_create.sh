@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # kill -9 at every named point while copies are made: what is visible is whole, nothing is
 # left, and the next run ends equal.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
-. "${0%/*}/../lib/crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
+. "$TESTS/lib/crash.sh"
 
 # Small repositories are fetched, the packs of large ones are copied as files.
 prepare_state() {
@@ -36,7 +36,7 @@ every_point_has_its_test() {
 	done <"$TEST_DIR/points"
 }
 
-script_folder=$(cd "${0%/*}" && pwd)
+script_folder=$TESTS/site
 points=(sync.leased sync.read fence.locked packs.copied objects.fetched sync.fetched
 	publish.pending publish.locked publish.checked publish.written publish.renamed
 	publish.changed state.key sync.verified sync.staged sync.placed)

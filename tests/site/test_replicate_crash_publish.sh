@@ -2,10 +2,10 @@
 # kill -9 at every named point while refs of copies are changed, after such a death, and
 # while a copy is deleted: readers see old or new refs only, nothing is left, and the next
 # run ends equal.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
-. "${0%/*}/../lib/crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
+. "$TESTS/lib/crash.sh"
 
 prepare_state() {
 	prepare_update

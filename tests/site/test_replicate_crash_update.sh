@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # kill -9 at every named point before and after the refs of copies are changed: readers see
 # old or new refs only, nothing is left, and the next run ends equal.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
-. "${0%/*}/../lib/crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
+. "$TESTS/lib/crash.sh"
 
 prepare_state() {
 	prepare_update

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What is deleted in copies, and what waits for a person's word.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 # repo-1.git and so on, each below folders of its own if they are few.
 make_source() { # N

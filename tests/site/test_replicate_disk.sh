@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A full disk, a limit of file sizes and a read-only DEST: a failure with its remedy, nothing
 # half done, and all is well when there is space.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 # A repository with a file of so many bytes that cannot be compressed.
 add_random() { # PATH REF BYTES

@@ -2,9 +2,9 @@
 # Repositories whose owners mean harm, in SOURCE or adopted in DEST: nothing of theirs is
 # run, nothing is fetched from elsewhere, nothing is waited for; and a crash in the middle
 # of a publication does not make our own work look foreign.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 prepare() {
 	mkdir source

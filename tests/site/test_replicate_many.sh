@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A hundred thousand refs; a run over many repositories that is interrupted in the middle
 # and continued by the next.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
-. "${0%/*}/../lib/scale.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
+. "$TESTS/lib/scale.sh"
 
 # In a source of N refs.
 make_refs() { # N

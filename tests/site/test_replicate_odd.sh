@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Repositories that cannot be copied, among good ones: each is told with its reason and
 # what to do, the good ones are equal all the same, and old copies stay as they were.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 make_source() {
 	mkdir source

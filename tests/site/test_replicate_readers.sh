@@ -2,9 +2,9 @@
 # Stock git reads a copy while its source flips between two generations of 200 refs and
 # is replicated in a loop: a reader sees one generation or the other, never a mixture,
 # and none fails.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 # Two texts of packed-refs: 200 refs of which all move, and ten that come or go.
 make_generations() {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Every kind of ref and every way in which refs change is carried over, and the run after
 # it finds nothing to do.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 source_git() {
 	git -C source/a.git "$@"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A thousand repositories: all equal; what has not changed costs no process.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
-. "${0%/*}/../lib/scale.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
+. "$TESTS/lib/scale.sh"
 
 a_thousand_repositories() {
 	make_many 1000

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A run that is paused past its lease: another takes over by itself, and the first,
 # continued, undoes nothing. Takes as long as a lease lasts.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 # One in each of several trees, so that all wait at the same time: paused while a copy
 # is updated, with older refs in hand; while a first copy is built; with its pending file

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # `refrelay replicate URL DEST`: copies of what a running primary has, without a node.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 # ./london runs with these repositories; its tree is also ./source, for comparisons.
 start_london() { # [NAME...]

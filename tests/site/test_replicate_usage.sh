@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # How the program is called: mistakes are told with what to do, under the right exit
 # status; checksums are those that others compute; JSON is JSON.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 # Ends with STATUS, says what is wrong and what to do, and nothing on stdout.
 mistake() { # STATUS PATTERN COMMAND...

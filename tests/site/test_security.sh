@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What docs/security.md says of one site: who may do what there, and what its secrets
 # open. The mark of the sentence is before each test's name.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/secured.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/secured.sh"
 
 set_up() {
 	local name

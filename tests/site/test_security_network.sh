@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What docs/security.md says of the network: loopback, proxies, TLS, and clients that are
 # many or large. The mark of the sentence is before each test's name.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/secured.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/secured.sh"
 
 # ./plain believes a proxy at 127.0.0.3; ./tls speaks TLS.
 set_up() {

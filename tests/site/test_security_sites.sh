@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What docs/security.md says of two sites: what one trusts the other with, and what each
 # sees of the other's users. The mark of the sentence is before each test's name.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/secured.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/secured.sh"
 
 # Alice is a user of the primary, bob one of the secondary. Copies stay as they are once
 # they are there, and "late" came after that.

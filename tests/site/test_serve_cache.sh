@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What clients read is never old: each change of refs, HEAD, configuration and place is in
 # the next answer, whoever made it, and what did not change is answered without git.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
 serve_one() { # [VAR=VALUE...]
 	make_served

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Broken requests by a grammar, to a live node: it answers, and nothing of them stays.
 # LIVE_FUZZ_SECONDS and LIVE_FUZZ_SEED let it run for longer, or again.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
-FUZZ=$(cd "${0%/*}/../fuzz" && pwd)/live_http.py
+FUZZ=$TESTS/fuzz/live_http.py
 
 start_fuzzed() {
 	make_served

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Many who read at once, and some of them slowly: one generator for all, which nobody
 # holds and nobody's end disturbs, and memory that does not grow with the readers.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
-here=$(cd "${0%/*}/.." && pwd)
+here=$TESTS
 
 # git/r.git with 100,000 more refs: about 6 MB of list.
 make_big() { # [REFS]

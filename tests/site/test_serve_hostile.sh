@@ -2,10 +2,10 @@
 # Reading against what means harm, or is as broken as if it did: bodies that lie, odd
 # headers and paths, links in the tree, and a directory of the cache that is full, gone,
 # not ours, or written by others.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
 # The whole answer to GET info/refs, by git itself.
 gits_list() {

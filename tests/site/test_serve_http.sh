@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Reading over HTTP: the bytes are git's, whatever the protocol, coding or method; what is
 # asked wrongly or without a right gets an error that says so.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
 serve_one() { # [VAR=VALUE...]
 	make_served

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Two nodes with one tree and one cache: what one has filled the other serves from disk, and
 # no change, however it was made, is older news to the one than to the other.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
-lib=$(realpath "${0%/*}/../lib")
+lib=$TESTS/lib
 pending=one/git/r.git/refrelay/state/pending
 
 make_two() {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Clones and fetches: how many children may run and wait, how long, and what becomes of
 # them when their clients stop reading or leave; and requests of all sizes.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
-here=$(cd "${0%/*}/.." && pwd)
+here=$TESTS
 
 # A history whose pack is longer than what sockets and pipes hold.
 make_heavy() { # MEGABYTES

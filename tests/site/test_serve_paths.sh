@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # No request and no link in the tree leads to what is not a repository of the site: 4xx,
 # soon, and nothing of what lies outside.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
-PEERS=$(cd "${0%/*}/../peers" && pwd)
+PEERS=$TESTS/peers
 REFS='info/refs?service=git-upload-pack'
 
 port_of() { # SITE

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Clients that hold as many places as they can get, and take or send next to nothing:
 # others are served in seconds (a busy machine has more of them).
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
-PEERS=$(cd "${0%/*}/../peers" && pwd)
+PEERS=$TESTS/peers
 
 # A pack that no buffer holds.
 make_large() {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Many clients that are slow or say nothing: others are served meanwhile, the node does
 # not spin, and in the end all are let go.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
-PEERS=$(cd "${0%/*}/../peers" && pwd)
+PEERS=$TESTS/peers
 
 port_of_one() {
 	local url

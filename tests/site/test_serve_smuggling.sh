@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Requests hidden in others, sent to the node itself and through nginx as the manual sets
 # it up: nothing hidden is done, and everybody gets what is his.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
-. "${0%/*}/../lib/nginx.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
+. "$TESTS/lib/nginx.sh"
 
-PEERS=$(cd "${0%/*}/../peers" && pwd)
+PEERS=$TESTS/peers
 
 make_smuggled() {
 	make_served

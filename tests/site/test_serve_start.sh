@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Where a node cannot work it does not start, and says why.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 refuses() { # STATUS PATTERN [COMMAND...]
 	local status=$1 pattern=$2

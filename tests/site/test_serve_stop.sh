@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The end of a node in which all kinds of requests wait: two seconds at most.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
-PEERS=$(cd "${0%/*}/../peers" && pwd)
+PEERS=$TESTS/peers
 
 port_of_one() {
 	local url

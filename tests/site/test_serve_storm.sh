@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Many writers and readers at once on two nodes with one storage: nobody is ever told what
 # was over before he asked.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
 exec 3>&1 # for figures, which a test that passes does not show
 
-peers=$(realpath "${0%/*}/../peers")
+peers=$TESTS/peers
 
 # STORM_SECONDS and STORM_OPTIONS are for longer storms, by hand.
 storm() { # [OPTION...]

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Writers that are killed, paused, slow, or disturbed: readers are told the truth during and
 # after, and the cache is used again at once.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/served.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/served.sh"
 
 pending=one/git/r.git/refrelay/state/pending
 

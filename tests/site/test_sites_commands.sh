@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What people and monitors ask of two sites, by commands and by HTTP, and what they are
 # answered when something is wrong.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 converge() {
 	wait_until 60 in_sync

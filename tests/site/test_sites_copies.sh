@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Copies of a secondary that somebody else writes to: hooks refuse, a watch sees what no
 # hook reports, and a copy that was changed does not count as verified from then on.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 COPY=paris/git/a.git
 

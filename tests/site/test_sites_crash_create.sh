@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The secondary dies while it makes a copy, replaces one, or takes one away.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 number=0
 create() {

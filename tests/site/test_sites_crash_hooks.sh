@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The primary dies while hooks tell it of pushes, and at the notes that they leave when it
 # is not there: each push is one event.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 push() {
 	git -C work commit -q --allow-empty -m "$RANDOM"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The primary dies at each step of an event's life: nothing that a push brought is lost,
 # nothing is told twice, and the secondary ends equal.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 commit() { # NAME
 	add_commits "london/git/$1.git" refs/heads/main 1

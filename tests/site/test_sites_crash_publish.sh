@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The secondary dies at each step of a sync of a copy that it has.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 tap_test "killed before it publishes" \
 	dies_at_each sync.leased sync.read sync.fenced objects.fetched sync.fetched

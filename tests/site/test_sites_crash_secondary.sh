@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The secondary dies around a sync of a copy that it has: taking events over, comparing,
 # verifying. What it does next repeats work at most.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 # Then everything is compared.
 forget_position() {

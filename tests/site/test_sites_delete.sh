@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Destruction needs a reason: what is deleted at the primary goes to the trash, and much
 # of it at once waits for a person.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
-wrong_clock=$(cd "${0%/*}/../lib" && pwd)/wrong_clock.c
+wrong_clock=$TESTS/lib/wrong_clock.c
 
 converge() {
 	wait_until 60 in_sync

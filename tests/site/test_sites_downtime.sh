@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What happens while one of the sites is away, or when one comes back as it was earlier:
 # all of it ends with equal trees, and little is sent twice.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 converge() {
 	wait_until 60 in_sync

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The end of a node by SIGTERM: within its time, with status 0, and nobody of its own left
 # behind; and what a second node gets.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 synced_count() {
 	at paris repository list --state synced | grep -c . || true

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The end of a node while git works for it, at a transfer that does not go on; and what a
 # second signal does.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 # A client that asks for all objects and takes nothing.
 ask_and_read_nothing() {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A secondary follows its primary: all that there is, and every kind of change, whether a
 # hook tells of it or the scan finds it.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 converge() {
 	wait_until 60 in_sync

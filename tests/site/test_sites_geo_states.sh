@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Rows in several states at once, and sites that are alone: what is said of them and what
 # can still be done.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/proxied.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
 
 converge() {
 	wait_until 60 in_sync

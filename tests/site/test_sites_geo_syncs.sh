@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # One repository, and what happens to it while it is being brought: never two syncs at
 # once, and no change is lost or called a failure.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/proxied.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
 
 converge() {
 	wait_until 60 in_sync

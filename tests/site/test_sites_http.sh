@@ -3,9 +3,9 @@
 # mean no good.
 
 . "$(dirname "$0")/../lib/tap.sh"
-. "$(dirname "$0")/../lib/sites.sh"
-. "$(dirname "$0")/../lib/two_sites.sh"
-. "$(dirname "$0")/../lib/proxied.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
 
 start_london() {
 	make_sites
@@ -307,7 +307,7 @@ idle_crowd() {
 }
 
 no_git_of_london() {
-	! tap_leftovers | xargs -r ps -o args= -p | grep upload-pack
+	! tap_leftovers | xargs -r ps -o args= -p | grep '[u]pload-pack'
 }
 
 broken_clones() {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What is left of a secondary that died, or hangs, in the middle of its work is its lease:
 # who has it can be seen, it holds nobody up for long, and a person can take it away.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 leases() {
 	at paris lease list --json

@@ -2,9 +2,9 @@
 # A file system that is not mounted, and a directory that is another one than before: at
 # the secondary nothing is copied, removed or called synced in the wrong place; at the
 # primary nothing passes for deleted; and both say so.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 converge() {
 	wait_until 60 in_sync

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # How the primary hears of changes and tells them on: hooks, the spool, `changed`, the
 # API, the log of events and the requests that wait for one; and a burst of changes.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 # No scan helps: what arrives was told.
 make_sites_without_scans() {

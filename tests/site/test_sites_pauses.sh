@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A node is stopped for longer than it has a lease: what it does when it goes on is either
 # right or refused.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 # One that was stopped in the middle of a transaction has the database, too: then it takes
 # a command longer than the lease to give up.

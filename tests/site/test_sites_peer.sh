@@ -3,9 +3,9 @@
 # heals by itself.
 
 . "$(dirname "$0")/../lib/tap.sh"
-. "$(dirname "$0")/../lib/sites.sh"
-. "$(dirname "$0")/../lib/two_sites.sh"
-. "$(dirname "$0")/../lib/proxied.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
 
 refused() {
 	local seconds

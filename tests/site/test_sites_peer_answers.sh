@@ -3,9 +3,9 @@
 # the copy stays as it was, and that it heals by itself.
 
 . "$(dirname "$0")/../lib/tap.sh"
-. "$(dirname "$0")/../lib/sites.sh"
-. "$(dirname "$0")/../lib/two_sites.sh"
-. "$(dirname "$0")/../lib/proxied.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
 
 # The copy is as it was, whatever else is true.
 unchanged() {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The brake on deletions of refs is for accidents: what a push through this site deletes is
 # deleted at a secondary, what vanishes from the disk is held.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
 
 make_pair() {
 	make_sites

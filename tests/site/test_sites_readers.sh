@@ -2,10 +2,10 @@
 # What a repository's configuration says about readers holds at every site: hidden refs
 # are shown nowhere, and one that is not read over HTTP is read at no site. Copies are
 # whole all the same.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/pushed.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
 
 make_pair() {
 	make_sites

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A repository, or a folder of them, that is renamed at the primary is renamed at the
 # secondary: nothing is copied again, nothing is held, nothing goes to the trash.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 # The primary looks for what was renamed once a second.
 converge() {

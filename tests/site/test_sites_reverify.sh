@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Verifications that go on all the time beside everything else: what is well stays well,
 # changes and deaths in the middle of one are neither lost nor called failures.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/verify.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/verify.sh"
 
 make_all_kinds() {
 	make_repository london/git/plain.git 5

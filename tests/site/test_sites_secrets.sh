@@ -2,9 +2,9 @@
 # Who may follow a site: secrets, clocks, and tokens that somebody else sends again.
 
 . "$(dirname "$0")/../lib/tap.sh"
-. "$(dirname "$0")/../lib/sites.sh"
-. "$(dirname "$0")/../lib/two_sites.sh"
-. "$(dirname "$0")/../lib/proxied.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
 
 failing_with() { # PATTERN
 	at paris status >status && fail "all is well: $(<status)"

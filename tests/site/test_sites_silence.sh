@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The primary is there and says nothing: it is stopped for longer than its secondary waits
 # for an answer. When it goes on, so does all the rest.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/site_crash.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 push() {
 	git -C work commit -q --allow-empty -m "$RANDOM"

@@ -4,9 +4,9 @@
 if [ -z "${OWN_MOUNTS-}" ] && unshare -rm true 2>/dev/null; then
 	OWN_MOUNTS=yes exec unshare -rm bash "$0" "$@"
 fi
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 a_folder_that_is_not_mounted_deletes_nothing() {
 	[ -n "${OWN_MOUNTS-}" ] || skip "mounting is not allowed here"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What is wrong with a repository at the primary is told as such at the secondary: with
 # its class, its sentence and what to do there.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 make_pair() {
 	make_sites

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # "in sync, verified" is said from fresh proof only: it goes when a node is stopped, when rows
 # were removed, when a secondary is not heard, when two nodes have one name.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/truth.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/truth.sh"
 
 a_node_that_is_stopped() {
 	begin

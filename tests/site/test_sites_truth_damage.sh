@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # A repository of the primary's own that is damaged is not called verified once somebody met
 # that, whoever it was; it is again when it is whole.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/truth.sh"
-. "${0%/*}/../lib/pushed.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/truth.sh"
+. "$TESTS/lib/pushed.sh"
 
 # Nobody looks but who is asked to.
 begin_damage() {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What cannot be written down is not known: a site with a full disk is not in sync. Commands
 # that only read answer all the while, also on a read-only disk, and write nothing.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/truth.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/truth.sh"
 
 # As with all commands that only read.
 reads_answer() { # SITE

@@ -2,10 +2,10 @@
 # Copies are read again from time to time and compared with what the primary told of
 # them: what is not as it should be is found, told, and made good again, and what is well
 # is never called a failure.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/verify.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/verify.sh"
 
 copies_altered_by_hand_are_found_and_mended_in_place() {
 	local name

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What comes between a verification's beginning and its end: pushes, signals, deaths.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/verify.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/verify.sh"
 
 # At each place where a verification can be.
 a_push_in_the_middle_of_a_verification_arrives() {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What is wrong at the primary is told at the primary, does not reach good copies, and
 # hinders no other repository.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/verify.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/verify.sh"
 
 # Rows as if they had been verified some minutes ago.
 age_rows() { # SITE TABLE

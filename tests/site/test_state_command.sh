@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `refrelay state` and `refrelay cache`: on the stores, without a node, and on what
 # processes of others do there.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
 
 site() { # ARGUMENT...
 	refrelay -c "$TEST_DIR/conf" "$@"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The repository's state while stock git changes refs: a pending file as long as a
 # transaction goes on, and a new key before the file goes.
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/replicate.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/replicate.sh"
 
 exec 3>&1 # for figures, which a test that passes does not show
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Nodes start on data directories of earlier versions: rows, copies, tasks, hooks and
 # secrets are what they were, and work goes on; a primary answers a secondary that is older.
-. "${0%/*}/../lib/earlier.sh"
+. "$(dirname "$0")/../lib/earlier.sh"
 be_apart "$0"
-. "${0%/*}/../lib/tap.sh"
-. "${0%/*}/../lib/sites.sh"
-. "${0%/*}/../lib/two_sites.sh"
-. "${0%/*}/../lib/push.sh"
-. "${0%/*}/../lib/pushed.sh"
-. "${0%/*}/../lib/transfer.sh"
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/transfer.sh"
 
 healthy=199cc04006cebcfd319c37bf36dc8efa6cc13366536a55c513708a56d18c508c
 damaged=d283c852d1382889b892f140c60f704ff893fed41e2684d5e7d6444715c4cc0f

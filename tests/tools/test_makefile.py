@@ -55,7 +55,8 @@ class MakefileTests(unittest.TestCase):
 
     def test_a_part_of_the_tests(self):
         self.assertEqual(self.make("quick"), ["packages.sh build test",
-                                              "test.sh format floors size listed tools unit"])
+                                              "test.sh format floors size listed tools unit "
+                                              "touched"])
         self.assertEqual(self.make("test", "STEPS=gcc asan")[-1], "test.sh gcc asan")
 
     def test_long_tests_are_told_how_long(self):

@@ -11,13 +11,27 @@ LIBRARY = Path(__file__).parent.parent / "lib"
 
 
 class ShellLibrary(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """The helper of the site tests, where no build has it yet."""
+        cls.built = tempfile.TemporaryDirectory()
+        program = Path(cls.built.name, "site_help")
+        subprocess.run(["cc", "-D_GNU_SOURCE", "-o", program, LIBRARY / "site_help.c",
+                        "-ljansson"], check=True)
+        cls.environment = {**os.environ, "SITE_HELP": str(program)}
+        cls.help = program
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.built.cleanup()
+
     def run_script(self, body, status):
         """Runs one test, the function `it`; its output."""
         with tempfile.TemporaryDirectory() as folder:
             script = f". {LIBRARY}/tap.sh\n. {LIBRARY}/sites.sh\n{body}\n" \
                      "tap_test 'a sentence' it\ntap_done\n"
             done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=60,
-                                  env={**os.environ, "TMPDIR": folder}, check=False)
+                                  env={**self.environment, "TMPDIR": folder}, check=False)
             self.assertEqual(os.listdir(folder), [], "something was left behind")
         output = done.stdout.decode(errors="replace")
         self.assertEqual(done.returncode, status, output)
@@ -81,13 +95,41 @@ class ShellLibrary(unittest.TestCase):
                                  check=False)
         self.assertEqual(running.stdout, b"")
 
+    def test_leftovers_that_heed_no_signal_are_killed(self):
+        mark = f"{os.getpid()}.6"
+        self.passes(f"it() {{ sleep 9{mark} & kill -STOP $!\n"
+                    f"(trap '' TERM; exec sleep 8{mark}) & }}")
+        running = subprocess.run(["pgrep", "-xf", f"sleep [89]{mark}"], capture_output=True,
+                                 check=False)
+        self.assertEqual(running.stdout, b"")
+
+    def test_what_is_shared_is_no_leftover_of_a_test(self):
+        self.passes("up() { sh -c 'sleep 60 & echo $! >pid; wait' & wait_until 5 test -s pid; }\n"
+                    "tap_set_up up\n"
+                    "it() { sleep 60 & test \"$(tap_leftovers)\" = $!; "
+                    "kill -0 $(cat $SHARED/pid); }\n")
+
+    def member(self, text, path):
+        done = subprocess.run([self.help, "member", path], input=text.encode(),
+                              capture_output=True, check=False)
+        return done.returncode, done.stdout.decode()
+
+    def test_a_member_of_json_is_printed_as_it_is(self):
+        text = '{"a": {"b": 7, "c": null, "d": true, "e": "x y", "f": ""}, "n": null}'
+        for path, wanted in (("a.b", "7"), ("a.c", ""), ("a.d", "true"), ("a.e", "x y"),
+                             ("a.f", ""), ("n.x", "")):
+            self.assertEqual(self.member(text, path), (0, wanted + "\n"))
+        self.assertEqual(self.member(text, "a.z"), (1, ""))
+        self.assertEqual(self.member("{", "a"), (1, ""))
+
     def test_the_callers_git_configuration_does_not_matter(self):
         self.passes("export GIT_DIR=/not/there\n"
                     "it() { git init -q a; git -C a commit -q --allow-empty -m one; }")
 
     def test_a_script_that_ends_early_fails(self):
         done = subprocess.run(["bash", "-c", f". {LIBRARY}/tap.sh; tap_test a true; exit 0"],
-                              capture_output=True, timeout=60, check=False)
+                              capture_output=True, timeout=60, env=self.environment,
+                              check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"Bail out!", done.stdout)
 

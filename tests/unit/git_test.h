@@ -184,7 +184,8 @@ static inline int make_objects(void **state)
 	setenv("GIT_COMMITTER_DATE", "2024-01-01T00:00:00Z", 1);
 	setenv("LC_ALL", "C", 1);
 	log_set_level(LOG_LEVEL_NONE);
-	snprintf(store_path, sizeof(store_path), "/tmp/refrelay-store.XXXXXX");
+	snprintf(store_path, sizeof(store_path), "%s/refrelay-store.XXXXXX",
+		 getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	if (!mkdtemp(store_path))
 		return -1;
 	write_history(&script);

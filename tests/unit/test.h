@@ -26,8 +26,10 @@ static struct err err __attribute__((unused));
 
 static inline int test_make_root(void **state)
 {
+	const char *folder = getenv("TMPDIR");
+
 	(void)state;
-	snprintf(root, sizeof(root), "/tmp/refrelay-test.XXXXXX");
+	snprintf(root, sizeof(root), "%s/refrelay-test.XXXXXX", folder ? folder : "/tmp");
 	if (!mkdtemp(root))
 		return -1;
 	root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
