@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "web/access.h"
-#include "web/access_rules.h"
 
 static const struct setting events_rows[] = {
 	{ "keepFor", SETTING_AT(DURATION, struct node_settings, keep_for_ms), "14d",

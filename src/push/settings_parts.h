@@ -36,7 +36,7 @@ struct settings_reader {
 	VEC(struct remote_source) sources;
 };
 
-/* settings_rows.c: reads a section, or reader->remote. */
+/* settings.c: reads a section, or reader->remote. */
 int settings_read_section(struct settings_reader *reader, enum push_section section,
 			  struct err *err);
 
@@ -59,7 +59,7 @@ void settings_close_files(struct settings_reader *reader);
 void settings_note_keys(struct settings_reader *reader);
 void settings_note_remote(struct settings_reader *reader);
 
-/* settings_url.c: of reader->remote, whose projects are read already. */
+/* settings_files.c: of reader->remote, whose projects are read already. */
 int settings_read_urls(struct settings_reader *reader, struct err *err);
 void push_urls_clear(struct push_url *urls, size_t count);
 

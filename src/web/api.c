@@ -1,6 +1,516 @@
 #include "web/api.h"
 
+#include "base/metrics.h"
+#include "change/pushed.h"
+#include "lease/lease_json.h"
+#include "push/push.h"
+#include "push/push_events.h"
+#include "push/queue_view.h"
+#include "push/select.h"
+#include "replicable/name.h"
+#include "replicable/take_away.h"
+#include "report/report_metrics.h"
 #include "web/answer.h"
+#include "web/rows.h"
+#include "wire/wire_refs.h"
+
+/*
+ * Repositories: the refs of a primary's; their rows are web/rows.c's.
+ */
+
+static int get_status(const struct web_request *request, struct web_response *response,
+		      struct err *err)
+{
+	struct report report = { 0 };
+	int result = api_report(request->services, true, &report, err);
+
+	if (result == 0)
+		web_answer_json(response, 200, report_json(&report));
+	report_clear(&report);
+	return result;
+}
+
+/* What was noticed stays the caller's. */
+static void web_repositories_render_refs(const struct noticed *noticed,
+					 const struct pushed *pushed, struct str *body)
+{
+	struct wire_refs refs = { .refs = noticed->refs,
+				  .oid_len = noticed->oid_len,
+				  .generation = noticed->row.generation,
+				  .changed_at = noticed->row.changed_at,
+				  .description = noticed->description,
+				  .settings = noticed->settings,
+				  .pushed_settled = pushed->settled,
+				  .pushed_announced = pushed->announced };
+
+	memcpy(refs.timeline, noticed->row.timeline, sizeof(refs.timeline));
+	snprintf(refs.checksum, sizeof(refs.checksum), "%s", noticed->row.checksum);
+	wire_refs_render(&refs, body);
+}
+
+static int web_repositories_get_refs(const struct web_request *request,
+				     struct web_response *response, struct err *err)
+{
+	struct notice *notice = request->services->notice;
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	struct pushed before, after;
+
+	if (!api_needs_role(request, SITE_PRIMARY, response))
+		return 0;
+	if (name_check(request->name, err) != 0 ||
+	    pushed_read(notice, request->name, &before, err) != 0)
+		return -1;
+	if (notice_compare(notice, request->name, &noticed, err) != 0) {
+		if (err->class != ERR_CORRUPT && err->class != ERR_CONFLICT &&
+		    err->class != ERR_CONFIG)
+			return api_repository_failed(response, err);
+		api_unreadable(response, err);
+		return 0;
+	}
+	if (pushed_read(notice, request->name, &after, err) != 0)
+		return -1;
+	after.settled = before.settled; /* read before the refs */
+	response->content_type = WIRE_REFS_TYPE;
+	web_repositories_render_refs(&noticed, &after, &response->body);
+	return 0;
+}
+
+static int post_delta(const struct web_request *request, struct web_response *response,
+		      struct err *err)
+{
+	(void)err;
+	if (api_needs_role(request, SITE_PRIMARY, response))
+		web_answer_problem(response, 409, "DELTA_UNAVAILABLE",
+				   "this version gives no deltas",
+				   "take the refs and fetch");
+	return 0;
+}
+
+const struct web_route web_repository_routes[] = {
+	{ "GET", "/api/v1/status", WEB_READER, WEB_BODY_NONE, get_status },
+	{ "GET", "/api/v1/repositories", WEB_READER, WEB_BODY_NONE, rows_list },
+	{ "GET", "/api/v1/repositories/{name}", WEB_READER, WEB_BODY_NONE, rows_get },
+	{ "GET", "/api/v1/repositories/{name}/refs", WEB_SITE, WEB_BODY_NONE,
+	  web_repositories_get_refs },
+	{ "POST", "/api/v1/repositories/{name}/delta", WEB_SITE, WEB_BODY_MEMORY,
+	  post_delta },
+	{ "POST", "/api/v1/repositories/{name}/sync", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_sync },
+	{ "POST", "/api/v1/repositories/{name}/resync", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_resync },
+	{ "POST", "/api/v1/repositories/{name}/reverify", WEB_SITE, WEB_BODY_MEMORY,
+	  rows_reverify },
+	{ 0 },
+};
+
+static int get_leases(const struct web_request *request, struct web_response *response,
+		      struct err *err)
+{
+	lease_holders holders = { 0 };
+	int result = lease_list(request->services->leases, &holders, err);
+
+	if (result == 0) {
+		json_t *array = json_array(), *object = json_object();
+		for (size_t i = 0; i < holders.count; i++)
+			json_array_append_new(array,
+					      lease_holder_json(&holders.items[i]));
+		json_put(object, "leases", array);
+		web_answer_json(response, 200, object);
+	}
+	vec_clear(&holders);
+	return result;
+}
+
+static int delete_lease(const struct web_request *request, struct web_response *response,
+			struct err *err)
+{
+	struct lease_manager *leases = request->services->leases;
+	struct take_away what = {
+		.key = request->name,
+		.actor = "an operator, over HTTP",
+		.reason = web_query(request, "reason"),
+		.repositories = request->services->root,
+	};
+	struct lease_holder holder;
+
+	if (web_query_number(request, "fence", INT64_MAX, &what.fence, err) != 0)
+		return -1;
+	if (what.fence == 0 || !what.reason || !what.reason[0])
+		return err_set(err, ERR_CONFIG,
+			       "it takes ?fence=N, as GET /api/v1/leases gives it, and "
+			       "&reason=TEXT");
+	if (lease_take_away(leases, &what, err) != 0 ||
+	    lease_inspect(leases, what.key, &holder, err) != 0)
+		return -1;
+	web_answer_json(response, 200, lease_holder_json(&holder));
+	return 0;
+}
+
+const struct web_route web_lease_routes[] = {
+	{ "GET", "/api/v1/leases", WEB_READER, WEB_BODY_NONE, get_leases },
+	{ "DELETE", "/api/v1/leases/{name}", WEB_OPERATOR, WEB_BODY_NONE, delete_lease },
+	{ 0 },
+};
+
+/*
+ * For monitors and load balancers: alive, caught up, metrics.
+ */
+
+/* A secondary that is further behind than this is not ready. */
+enum { LAG_MAX_MS = 5 * 60 * 1000 };
+
+static int get_health(const struct web_request *request, struct web_response *response,
+		      struct err *err)
+{
+	(void)request;
+	(void)err;
+	response->content_type = "text/plain; charset=utf-8";
+	str_add(&response->body, "ok\n");
+	return 0;
+}
+
+static void say_lag(int64_t lag_ms, struct str *reason)
+{
+	str_add(reason, "the oldest change that is not here, or the last news of a "
+			"silent primary, is ");
+	report_duration(lag_ms, reason);
+	str_add(reason, " old");
+}
+
+static void say_never_copied(const struct report *report, struct str *reason)
+{
+	if (report->never_copied > 0)
+		str_addf(reason, "%" PRId64 " %s not been copied yet",
+			 report->never_copied,
+			 report->never_copied == 1 ? "repository has"
+						   : "repositories have");
+	for (size_t i = 0; i < report->blobs.count && reason->len == 0; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		if (kind->never_copied > 0)
+			str_addf(reason,
+				 "%" PRId64 " %s of kind %s %s not been copied yet",
+				 kind->never_copied,
+				 kind->never_copied == 1 ? "blob" : "blobs", kind->type,
+				 kind->never_copied == 1 ? "has" : "have");
+	}
+}
+
+/* Appends why a secondary has not caught up; nothing if it has. A primary that is silent
+ * for less than that is no reason: all of its secondaries would go at once. */
+static void judge_secondary(const struct web_services *services,
+			    const struct report *report, const struct verdict *verdict,
+			    struct str *reason)
+{
+	struct pull_state state;
+
+	pull_look(services->pull, &state);
+	if (!state.has_cursor || state.compared_at == 0)
+		str_add(reason, "it has not yet compared everything with its primary");
+	else if (report->is_root_lost)
+		str_add(reason, "it does not find its copies: see refrelay status there");
+	else if (verdict->code == VERDICT_NOT_WRITTEN)
+		str_add(reason, "it cannot write: see refrelay status there");
+	else
+		say_never_copied(report, reason);
+	if (reason->len == 0 && report->lag_ms >= LAG_MAX_MS)
+		say_lag(report->lag_ms, reason);
+}
+
+static void judge_primary(const struct web_services *services, struct str *reason)
+{
+	struct watch_state state;
+
+	watch_look(services->watch, KIND_REPOSITORY, &state);
+	if (!state.has_scanned)
+		str_add(reason, "the first scan of the repositories is not done");
+	else if (state.is_failing)
+		str_add(reason, "the last scan of the repositories failed: see refrelay "
+				"status there");
+}
+
+static void judge_blobs(const struct web_services *services, struct str *reason)
+{
+	const struct blob_kinds *kinds = services->blob_kinds;
+
+	for (size_t i = 0; i < kinds->items.count && reason->len == 0; i++) {
+		const char *type = kinds->items.items[i].type;
+		struct watch_state state;
+		if (!watch_look(services->blob_watch, type, &state))
+			continue;
+		if (!state.has_scanned)
+			str_addf(reason, "the first scan of blobs of kind %s is not done",
+				 type);
+		else if (state.is_failing)
+			str_addf(reason,
+				 "the last scan of blobs of kind %s failed: see the log",
+				 type);
+	}
+}
+
+static int get_ready(const struct web_request *request, struct web_response *response,
+		     struct err *err)
+{
+	const struct web_services *services = request->services;
+	AUTO_STR struct str reason = STR_INIT;
+	struct report report = { 0 };
+	struct verdict verdict;
+
+	if (api_report(services, false, &report, err))
+		return -1;
+	report_judge(&report, &verdict);
+	if (services->pull)
+		judge_secondary(services, &report, &verdict, &reason);
+	report_clear(&report);
+	if (services->watch)
+		judge_primary(services, &reason);
+	if (services->blob_watch && reason.len == 0)
+		judge_blobs(services, &reason);
+	json_t *answer = json_object();
+	json_put_bool(answer, "ready", reason.len == 0);
+	json_put_text(answer, "reason", reason.len > 0 ? reason.data : NULL);
+	json_put_bool(answer, "in_sync", verdict.code == VERDICT_IN_SYNC);
+	json_put_text(answer, "not_in_sync",
+		      verdict.code == VERDICT_IN_SYNC ? NULL
+						      : verdict_code_name(verdict.code));
+	web_answer_json(response, reason.len == 0 ? 200 : 503, answer);
+	response->is_expected = true;
+	return 0;
+}
+
+static int get_metrics(const struct web_request *request, struct web_response *response,
+		       struct err *err)
+{
+	struct report report = { 0 };
+
+	if (api_report(request->services, false, &report, err))
+		return -1;
+	report_metrics(&report);
+	report_clear(&report);
+	response->content_type = METRICS_CONTENT_TYPE;
+	metrics_render(&response->body);
+	return 0;
+}
+
+const struct web_route web_health_routes[] = {
+	{ "GET", "/healthz", WEB_ANYBODY, WEB_QUICK, get_health },
+	{ "GET", "/readyz", WEB_ANYBODY, WEB_BODY_NONE, get_ready },
+	{ "GET", "/metrics", WEB_READER, WEB_BODY_NONE, get_metrics },
+	{ 0 },
+};
+
+/*
+ * Push replication: the cluster's queue, and an order to push.
+ */
+
+#define TEXTS_MAX 1000
+#define BODY_MAX (1u << 20)
+
+/* False: this site pushes nowhere, and the response says so. */
+static bool needs_push(const struct web_request *request, struct web_response *response)
+{
+	if (request->services->tasks && request->services->push)
+		return true;
+	web_answer_problem(response, 409, "NO_REMOTES", "this site pushes nowhere",
+			   "add a section [remote \"NAME\"] to its configuration");
+	return false;
+}
+
+static int get_queue(const struct web_request *request, struct web_response *response,
+		     struct err *err)
+{
+	const struct web_services *services = request->services;
+	struct push_settings *settings;
+	struct queue_view view;
+	int result;
+
+	if (!needs_push(request, response))
+		return 0;
+	settings = push_settings_of(services->push);
+	result = queue_view_read(services->tasks, services->push_leases, settings, &view,
+				 err);
+	push_settings_unref(settings);
+	if (result != 0)
+		return -1;
+	web_answer_json(response, 200, queue_view_json(&view));
+	queue_view_clear(&view);
+	return 0;
+}
+
+static int web_push_get_events(const struct web_request *request,
+			       struct web_response *response, struct err *err)
+{
+	uint64_t after = 0;
+	size_t limit = 0;
+
+	if (!needs_push(request, response))
+		return 0;
+	if (web_query_number(request, "after", INT64_MAX, &after, err) != 0 ||
+	    api_limit(request, &limit, err) != 0)
+		return -1;
+	response->content_type = "application/x-ndjson";
+	return push_events_read(request->services->data, &after, limit, &response->body,
+				err);
+}
+
+typedef VEC(const char *) texts; /* borrowed from the body */
+
+struct order {
+	texts projects, remotes; /* remotes ends in a NULL that is not counted */
+	const char *url;
+	bool takes_all, is_now;
+};
+
+static void order_clear(struct order *order)
+{
+	vec_clear(&order->projects);
+	vec_clear(&order->remotes);
+}
+
+static int web_push_refuse_member(struct err *err, const char *key, const char *wanted)
+{
+	err_set(err, ERR_CONFIG, "\"%s\" is not %s", key, wanted);
+	return err_remedy(err, "send {\"all\":true} or {\"projects\":[...]}, and if "
+			       "wanted \"remotes\":[...], \"url\", \"now\"");
+}
+
+static int web_push_read_texts(const char *key, const json_t *array, texts *list,
+			       struct err *err)
+{
+	if (!json_is_array(array) || json_array_size(array) == 0 ||
+	    json_array_size(array) > TEXTS_MAX)
+		return web_push_refuse_member(err, key, "a list of 1 to 1000 texts");
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const json_t *one = json_array_get(array, i);
+		if (!json_is_string(one))
+			return web_push_refuse_member(err, key,
+						      "a list of 1 to 1000 texts");
+		vec_add(list, json_string_value(one));
+	}
+	vec_add(list, NULL);
+	list->count--;
+	return 0;
+}
+
+static int read_flag(const char *key, const json_t *value, bool *flag, struct err *err)
+{
+	if (!json_is_boolean(value))
+		return web_push_refuse_member(err, key, "true or false");
+	*flag = json_is_true(value);
+	return 0;
+}
+
+/* A misspelt member could make more be pushed than was meant. */
+static int web_push_read_member(const char *key, const json_t *value, struct order *order,
+				struct err *err)
+{
+	if (strcmp(key, "all") == 0)
+		return read_flag(key, value, &order->takes_all, err);
+	if (strcmp(key, "now") == 0)
+		return read_flag(key, value, &order->is_now, err);
+	if (strcmp(key, "projects") == 0)
+		return web_push_read_texts(key, value, &order->projects, err);
+	if (strcmp(key, "remotes") == 0)
+		return web_push_read_texts(key, value, &order->remotes, err);
+	if (strcmp(key, "url") != 0)
+		return web_push_refuse_member(err, key, "known");
+	if (!json_is_string(value))
+		return web_push_refuse_member(err, key, "a text");
+	order->url = json_string_value(value);
+	return 0;
+}
+
+static int read_order(json_t *body, struct order *order, struct err *err)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(body, key,
+			    value) if (web_push_read_member(key, value, order, err) !=
+				       0) return -1;
+	if (order->takes_all == (order->projects.count > 0))
+		return web_push_refuse_member(
+			err, "all", "the one of \"all\" and \"projects\" to be set");
+	return 0;
+}
+
+static int web_push_start(const struct web_request *request, const struct order *order,
+			  const struct push_settings *settings, task_keys *keys,
+			  struct err *err)
+{
+	const struct push_start_filter filter = {
+		.remotes = order->remotes.count > 0 ? order->remotes.items : NULL,
+		.url = order->url,
+		.now = order->is_now,
+	};
+	task_keys names = { 0 };
+	int result = push_select(request->services->root, order->projects.items,
+				 order->projects.count, &names, err);
+
+	if (result == 0)
+		result = push_start_repositories(request->services->tasks, settings,
+						 &names, &filter, keys, err);
+	task_keys_clear(&names);
+	return result;
+}
+
+static void answer_keys(const task_keys *keys, struct web_response *response)
+{
+	json_t *object = json_object(), *array = json_array();
+
+	for (size_t i = 0; i < keys->count; i++)
+		json_array_append_new(array, json_string(keys->items[i]));
+	json_put(object, "keys", array);
+	web_answer_json(response, 202, object);
+}
+
+static int start_and_answer(const struct web_request *request, const struct order *order,
+			    struct web_response *response, struct err *err)
+{
+	struct push *push = request->services->push;
+	struct push_settings *settings = push_settings_of(push);
+	task_keys keys = { 0 };
+	int result = web_push_start(request, order, settings, &keys, err);
+
+	push_settings_unref(settings);
+	/* Some may be there even if others failed. */
+	if (keys.count > 0 || (result != 0 && err->class != ERR_CONFIG))
+		push_wake(push);
+	if (result == 0 && keys.count > 0)
+		answer_keys(&keys, response);
+	else if (result == 0)
+		web_answer_problem(response, 404, "NOTHING_TO_REPLICATE",
+				   "no destination takes what was named", "");
+	task_keys_clear(&keys);
+	return result;
+}
+
+static int post_start(const struct web_request *request, struct web_response *response,
+		      struct err *err)
+{
+	struct order order = { 0 };
+	json_auto_t *body = NULL;
+	int result;
+
+	if (!needs_push(request, response))
+		return 0;
+	body = json_parse_object(request->body->data, request->body->len, BODY_MAX, err);
+	if (!body) {
+		err->class = ERR_CONFIG;
+		return -1;
+	}
+	result = read_order(body, &order, err);
+	if (result == 0)
+		result = start_and_answer(request, &order, response, err);
+	order_clear(&order);
+	return result;
+}
+
+const struct web_route web_push_routes[] = {
+	{ "GET", "/api/v1/push/queue", WEB_READER, WEB_BODY_NONE, get_queue },
+	{ "GET", "/api/v1/push/events", WEB_READER, WEB_BODY_NONE, web_push_get_events },
+	{ "POST", "/api/v1/push/start", WEB_OPERATOR, WEB_BODY_MEMORY, post_start },
+	{ 0 },
+};
 
 void api_wrong_role(struct web_response *response, const char *message)
 {

@@ -18,7 +18,7 @@
 #include "blob/incoming.h"
 #include "change/inventory.h"
 #include "web/api.h"
-#include "web/blob_reading.h"
+#include "web/blobs.h"
 #include "web/pass_on.h"
 
 enum { PIECE = 128 << 10 };

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/vec.h"
-#include "web/access_rules.h"
+#include "web/access.h"
 
 enum { BURST_US = 20 * 1000, SECOND_US = 1000 * 1000, BLOCK_MIN = 4096 };
 #define BLOCKS_A_SECOND 16

@@ -16,7 +16,6 @@
 #include "web/router.h"
 #include "web/server.h"
 #include "web/upload.h"
-#include "web/workers.h"
 
 /* A header that the server itself looks at; borrowed from the connection. The first of
  * each name counts; that they do not contradict each other web/judge.h has seen to. */
@@ -98,7 +97,7 @@ bool exchange_must_decide(const struct exchange *exchange);
 bool exchange_refuse(struct exchange *exchange, int status);
 bool exchange_refuse_stopping(struct exchange *exchange);
 
-/* exchange_answer.c: answers to sites that shall not have them as fast as they can. */
+/* exchange.c: answers to sites that shall not have them as fast as they can. */
 
 /* Finds out whether this one is: it is decided who asks. */
 void exchange_find_bucket(struct exchange *exchange);

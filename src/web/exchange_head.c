@@ -5,7 +5,7 @@
 
 #include "replicable/name.h"
 #include "web/answer.h"
-#include "web/lfs_request.h"
+#include "web/lfs.h"
 #include "web/route.h"
 #include "web/services.h"
 

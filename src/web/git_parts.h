@@ -1,6 +1,6 @@
 /*
  * What the files that answer Git's smart HTTP protocol share: git.c has the routes and
- * what is read here, git_push.c what is pushed here, git_forward.c what the primary
+ * what is read here, git.c what is pushed here, git_forward.c what the primary
  * answers in place of this secondary.
  */
 #ifndef WEB_GIT_PARTS_H

@@ -1,16 +1,556 @@
 /*
  * Git LFS: the routes, what all answers have in common, and what the primary is asked in
- * place of this secondary. Problems are made as everywhere; web/exchange_answer.c gives
+ * place of this secondary. Problems are made as everywhere; web/exchange.c gives
  * them the form that git-lfs shows its user.
  *
  * Reading is asked for with this site's own right, as who may read here was decided here;
  * all else with what the client showed, and the primary decides.
  */
+#include "web/lfs.h"
+
+#include <stdarg.h>
+
 #include "base/clock.h"
+#include "base/log.h"
+#include "git/lfs_pointer.h"
 #include "web/answer.h"
 #include "web/lfs_parts.h"
 #include "web/pass_on.h"
 #include "web/route.h"
+
+/*
+ * A batch is answered by this site as far as it can be. Uploads go to the primary, and
+ * so does, at a secondary, the question after objects that are not here: the primary
+ * knows which a repository has. URLs are of this site in any case, as the client may
+ * reach no other.
+ */
+
+typedef VEC(struct lfs_item *) item_list;
+
+static void add_origin(const struct web_request *request, struct str *out)
+{
+	const char *url = request->services->url;
+	const char *host = web_header(request, "Host");
+
+	if (url) {
+		size_t len = strlen(url);
+		while (len > 0 && url[len - 1] == '/')
+			len--;
+		str_add_bytes(out, url, len);
+	} else {
+		str_addf(out, "%s://%s", request->is_secure ? "https" : "http",
+			 host ? host : "");
+	}
+}
+
+/* The repository's URL as the client wrote it. */
+static void lfs_post_batch_add_base(const struct web_request *request, struct str *out)
+{
+	static const char end[] = "/info/lfs/objects/batch";
+	size_t len = strcspn(request->target, "?");
+
+	add_origin(request, out);
+	str_add_bytes(out, request->target, len - strlen(end));
+}
+
+static void lfs_post_batch_answer(const struct web_request *request,
+				  const struct lfs_batch *batch,
+				  struct web_response *response)
+{
+	AUTO_STR struct str base = STR_INIT;
+
+	lfs_post_batch_add_base(request, &base);
+	lfs_answer_json(response, 200, lfs_batch_answer(batch, base.data));
+}
+
+static void judge_download(struct lfs_item *item, const struct lfs_object *object)
+{
+	switch (object->where) {
+	case LFS_STRANGE:
+		lfs_item_fail(item, 404,
+			      "this repository has no such object: neither does its "
+			      "history name it, nor was it uploaded");
+		return;
+	case LFS_ABSENT:
+		lfs_item_fail(item, 404,
+			      "the object is not here: it was never uploaded, or was "
+			      "lost; who has it uploads it by `git lfs push --all`");
+		return;
+	case LFS_DAMAGED:
+		lfs_item_fail(item, 409,
+			      "the object is damaged here; its operator is told by "
+			      "`refrelay status`");
+		return;
+	case LFS_HERE:
+		break;
+	}
+	if (object->size == item->size)
+		item->is_offered = true;
+	else
+		lfs_item_fail(item, 422, "this object has %" PRIu64 " bytes",
+			      object->size);
+}
+
+/* Who uploads what is here for another repository proves that he has it. */
+static void judge_upload(struct lfs_item *item, const struct lfs_object *object)
+{
+	if (object->where != LFS_HERE)
+		item->is_offered = true;
+	else if (object->size != item->size)
+		lfs_item_fail(item, 422, "this object has %" PRIu64 " bytes",
+			      object->size);
+}
+
+/* What is right with them so far. */
+static void list_valid(struct lfs_batch *batch, item_list *list)
+{
+	for (size_t i = 0; i < batch->items.count; i++)
+		if (batch->items.items[i].code == 0)
+			vec_add(list, &batch->items.items[i]);
+}
+
+static int find_items(const struct web_request *request, const struct blob_kind *kind,
+		      const char *name, const item_list *list, struct lfs_object *objects,
+		      struct err *err)
+{
+	for (size_t i = 0; i < list->count; i++)
+		objects[i] = (struct lfs_object){ .oid = list->items[i]->oid };
+	return lfs_find(request, kind, name, objects, list->count, err);
+}
+
+/* At a primary. */
+static int judge_here(const struct web_request *request, const struct blob_kind *kind,
+		      const char *name, struct lfs_batch *batch, struct err *err)
+{
+	item_list list = { 0 };
+	struct lfs_object *objects;
+	int result;
+
+	list_valid(batch, &list);
+	objects = xcalloc(list.count + 1, sizeof(*objects));
+	result = find_items(request, kind, name, &list, objects, err);
+	for (size_t i = 0; result == 0 && i < list.count; i++) {
+		if (batch->operation == LFS_DOWNLOAD)
+			judge_download(list.items[i], &objects[i]);
+		else
+			judge_upload(list.items[i], &objects[i]);
+	}
+	free(objects);
+	vec_clear(&list);
+	return result;
+}
+
+static void lfs_post_batch_fail_all(const item_list *list, const struct err *err)
+{
+	for (size_t i = 0; i < list->count; i++)
+		lfs_item_fail(list->items[i], 503,
+			      "the object is not at this site yet, and the primary "
+			      "does not answer: %s",
+			      err->text);
+}
+
+/* Sets what the primary says of them. 1: the response is made. */
+static int lfs_post_batch_ask_primary(const struct web_request *request, const char *name,
+				      enum lfs_operation operation, const item_list *list,
+				      struct web_response *response, struct err *err)
+{
+	json_auto_t *object = lfs_batch_body(operation, list->items, list->count);
+	AUTO_STR struct str body = STR_INIT;
+	AUTO_STR struct str answer = STR_INIT;
+	int result;
+
+	json_render(object, &body);
+	result = lfs_ask_primary(request, name,
+				 operation == LFS_UPLOAD ? LFS_AS_CLIENT : LFS_AS_SITE,
+				 &body, &answer, response, err);
+	if (result != 0)
+		return result;
+	return lfs_batch_take_answer(answer.data, answer.len, list->items, list->count,
+				     err);
+}
+
+/* Offers what is here and leaves the others in the list. What cannot be found here for
+ * any reason may be there. */
+static void offer_here(const struct web_request *request, const struct blob_kind *kind,
+		       const char *name, item_list *list)
+{
+	struct lfs_object *objects = xcalloc(list->count + 1, sizeof(*objects));
+	size_t left = 0;
+	struct err err;
+
+	if (find_items(request, kind, name, list, objects, &err) != 0) {
+		if (err.class != ERR_MISSING && err.class != ERR_BUSY)
+			log_warn("lfs.not_found_here", LOG_ERR(&err),
+				 LOG_TEXT("repo", name));
+		free(objects);
+		return;
+	}
+	for (size_t i = 0; i < list->count; i++) {
+		struct lfs_item *item = list->items[i];
+		item->is_offered =
+			objects[i].where == LFS_HERE && objects[i].size == item->size;
+		if (!item->is_offered)
+			list->items[left++] = item;
+	}
+	list->count = left;
+	free(objects);
+}
+
+static int download_at_copy(const struct web_request *request,
+			    const struct blob_kind *kind, const char *name,
+			    struct lfs_batch *batch, struct web_response *response)
+{
+	item_list list = { 0 };
+	struct err err;
+	int result = 0;
+
+	list_valid(batch, &list);
+	if (list.count > 0)
+		offer_here(request, kind, name, &list);
+	if (list.count > 0)
+		result = lfs_post_batch_ask_primary(request, name, LFS_DOWNLOAD, &list,
+						    response, &err);
+	if (result < 0) {
+		log_warn("lfs.not_asked", LOG_ERR(&err), LOG_TEXT("repo", name));
+		lfs_post_batch_fail_all(&list, &err);
+	}
+	vec_clear(&list);
+	return result > 0;
+}
+
+static int upload_at_copy(const struct web_request *request, const char *name,
+			  struct lfs_batch *batch, struct web_response *response)
+{
+	item_list list = { 0 };
+	struct err err;
+	int result;
+
+	list_valid(batch, &list);
+	result = lfs_post_batch_ask_primary(request, name, LFS_UPLOAD, &list, response,
+					    &err);
+	if (result < 0)
+		lfs_refuse_unreached(request, name, &err, response);
+	vec_clear(&list);
+	return result != 0;
+}
+
+/* 1: the response is made. */
+static int lfs_post_batch_decide(const struct web_request *request,
+				 const struct blob_kind *kind, struct lfs_batch *batch,
+				 struct web_response *response, struct err *err)
+{
+	AUTO_FREE char *name = git_request_repository(request);
+
+	if (request->services->role != SITE_SECONDARY)
+		return judge_here(request, kind, name, batch, err);
+	if (batch->operation == LFS_UPLOAD)
+		return upload_at_copy(request, name, batch, response);
+	return download_at_copy(request, kind, name, batch, response);
+}
+
+static void refuse_busy(struct web_response *response, const struct err *err)
+{
+	answer_err(response, 503, err);
+	response->is_expected = true;
+	web_set_header(response, "Retry-After", "10");
+}
+
+int lfs_post_batch(const struct web_request *request, struct web_response *response,
+		   struct err *err)
+{
+	const struct blob_kind *kind = lfs_kind(request, response);
+	AUTO_LFS_BATCH struct lfs_batch batch = { 0 };
+	int status;
+
+	if (!kind || !lfs_has_type(request, response))
+		return 0;
+	if (lfs_batch_read(request->body->data, request->body->len, &batch, &status,
+			   err) != 0) {
+		answer_err(response, status, err);
+		return 0;
+	}
+	int result = lfs_post_batch_decide(request, kind, &batch, response, err);
+	if (result < 0 && err->class == ERR_BUSY)
+		refuse_busy(response, err);
+	else if (result < 0)
+		return -1;
+	else if (result == 0)
+		lfs_post_batch_answer(request, &batch, response);
+	return 0;
+}
+
+/* With all that clients say of an object, and more. */
+static const struct json_limits body_limits = { (size_t)1 << 20, 20 * LFS_BATCH_MAX };
+static const struct json_limits answer_limits = { (size_t)4 << 20, 40 * LFS_BATCH_MAX };
+
+void lfs_item_clear(struct lfs_item *item)
+{
+	free(item->oid);
+	free(item->message);
+	*item = (struct lfs_item){ 0 };
+}
+
+void lfs_batch_clear(struct lfs_batch *batch)
+{
+	for (size_t i = 0; i < batch->items.count; i++)
+		lfs_item_clear(&batch->items.items[i]);
+	vec_clear(&batch->items);
+}
+
+void lfs_item_fail(struct lfs_item *item, int code, const char *fmt, ...)
+{
+	va_list args;
+
+	if (item->code)
+		return;
+	va_start(args, fmt);
+	if (vasprintf(&item->message, fmt, args) < 0)
+		abort();
+	va_end(args);
+	item->code = code;
+}
+
+static enum lfs_operation operation_of(const json_t *object)
+{
+	const char *word = json_string_value(json_object_get(object, "operation"));
+
+	if (word && strcmp(word, "download") == 0)
+		return LFS_DOWNLOAD;
+	return word && strcmp(word, "upload") == 0 ? LFS_UPLOAD : LFS_NO_OPERATION;
+}
+
+enum lfs_operation lfs_batch_operation(const char *text, size_t len)
+{
+	struct err err;
+	json_auto_t *object = json_parse_foreign(text, len, &body_limits, &err);
+
+	return object ? operation_of(object) : LFS_NO_OPERATION;
+}
+
+static void read_item(const json_t *object, struct lfs_item *item)
+{
+	const char *oid = json_string_value(json_object_get(object, "oid"));
+	const json_t *size = json_object_get(object, "size");
+
+	*item = (struct lfs_item){ .oid = xstrdup(oid ? oid : "") };
+	if (!lfs_oid_is_valid(item->oid))
+		lfs_item_fail(item, 422,
+			      "this oid is no SHA-256 in 64 lower-case digits");
+	if (!json_is_integer(size) || json_integer_value(size) < 0)
+		lfs_item_fail(item, 422, "this object's size is no number of bytes");
+	else
+		item->size = (uint64_t)json_integer_value(size);
+}
+
+int lfs_object_read(const char *text, size_t len, struct lfs_item *item, struct err *err)
+{
+	json_auto_t *object = json_parse_foreign(text, len, &body_limits, err);
+
+	*item = (struct lfs_item){ 0 };
+	if (!object)
+		return -1;
+	read_item(object, item);
+	return item->code ? err_set(err, ERR_CONFIG, "%s", item->message) : 0;
+}
+
+static int lfs_request_refuse(int *status, int with, struct err *err, const char *text)
+{
+	*status = with;
+	return err_set(err, ERR_CONFIG, "%s", text);
+}
+
+/* Nothing is said of them by clients that know no others. */
+static bool takes_basic(const json_t *transfers)
+{
+	size_t i;
+	json_t *one;
+
+	if (!transfers || json_array_size(transfers) == 0)
+		return true;
+	json_array_foreach((json_t *)(uintptr_t)transfers, i,
+			   one) if (json_is_string(one) &&
+				    strcmp(json_string_value(one), "basic") ==
+					    0) return true;
+	return false;
+}
+
+static int check_batch(const json_t *object, int *status, struct err *err)
+{
+	const json_t *objects = json_object_get(object, "objects");
+	const char *algorithm = json_string_value(json_object_get(object, "hash_algo"));
+
+	if (operation_of(object) == LFS_NO_OPERATION)
+		return lfs_request_refuse(status, 422, err,
+					  "the operation must be download or upload");
+	if (algorithm && strcmp(algorithm, "sha256") != 0)
+		return lfs_request_refuse(status, 409, err,
+					  "objects go by their sha256 here");
+	if (!takes_basic(json_object_get(object, "transfers")))
+		return lfs_request_refuse(
+			status, 422, err,
+			"the only transfer that is known here is basic");
+	if (!json_is_array(objects))
+		return lfs_request_refuse(status, 422, err, "the batch has no objects");
+	if (json_array_size(objects) > LFS_BATCH_MAX)
+		return lfs_request_refuse(status, 413, err,
+					  "the batch has more than 2000 objects");
+	return 0;
+}
+
+int lfs_batch_read(const char *text, size_t len, struct lfs_batch *batch, int *status,
+		   struct err *err)
+{
+	json_auto_t *object = json_parse_foreign(text, len, &body_limits, err);
+	size_t i;
+	json_t *one;
+
+	*batch = (struct lfs_batch){ 0 };
+	*status = 422;
+	if (!object)
+		return err_prefix(err, "the request is not understood");
+	if (check_batch(object, status, err) != 0)
+		return -1;
+	batch->operation = operation_of(object);
+	json_array_foreach(json_object_get(object, "objects"), i, one)
+	{
+		struct lfs_item item;
+		read_item(one, &item);
+		vec_add(&batch->items, item);
+	}
+	return 0;
+}
+
+static const json_t *lfs_request_find_answer(const json_t *objects, const char *oid,
+					     size_t expected)
+{
+	const json_t *one = json_array_get(objects, expected);
+	const char *shown = json_string_value(json_object_get(one, "oid"));
+	size_t i;
+	json_t *any;
+
+	if (shown && strcmp(shown, oid) == 0)
+		return one;
+	json_array_foreach((json_t *)(uintptr_t)objects, i, any)
+	{
+		shown = json_string_value(json_object_get(any, "oid"));
+		if (shown && strcmp(shown, oid) == 0)
+			return any;
+	}
+	return NULL;
+}
+
+static void lfs_request_take_item(const json_t *one, struct lfs_item *item)
+{
+	const json_t *error = json_object_get(one, "error");
+	const json_t *actions = json_object_get(one, "actions");
+	const char *message = json_string_value(json_object_get(error, "message"));
+	json_int_t code = json_integer_value(json_object_get(error, "code"));
+
+	if (error)
+		lfs_item_fail(item, code >= 400 && code < 600 ? (int)code : 500, "%s",
+			      message ? message : "the primary refuses it");
+	item->is_offered = !error && json_object_size(actions) > 0;
+}
+
+int lfs_batch_take_answer(const char *text, size_t len, struct lfs_item *const *items,
+			  size_t count, struct err *err)
+{
+	json_auto_t *answer = json_parse_foreign(text, len, &answer_limits, err);
+	const json_t *objects = json_object_get(answer, "objects");
+
+	if (!answer)
+		return -1;
+	if (!json_is_array(objects))
+		return err_set(err, ERR_CORRUPT, "the primary's answer is no batch");
+	for (size_t i = 0; i < count; i++) {
+		const json_t *one = lfs_request_find_answer(objects, items[i]->oid, i);
+		if (one)
+			lfs_request_take_item(one, items[i]);
+		else
+			lfs_item_fail(items[i], 500, "the primary says nothing of it");
+	}
+	return 0;
+}
+
+static json_t *object_json(const struct lfs_item *item)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "oid", item->oid);
+	json_put_number(object, "size", (int64_t)item->size);
+	return object;
+}
+
+json_t *lfs_batch_body(enum lfs_operation operation, struct lfs_item *const *items,
+		       size_t count)
+{
+	json_t *body = json_object();
+	json_t *objects = json_array();
+
+	json_put_text(body, "operation", operation == LFS_UPLOAD ? "upload" : "download");
+	json_put(body, "transfers", json_pack("[s]", "basic"));
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(objects, object_json(items[i]));
+	json_put(body, "objects", objects);
+	json_put_text(body, "hash_algo", "sha256");
+	return body;
+}
+
+static void put_action(json_t *actions, const char *name, char *url)
+{
+	json_t *action = json_object();
+
+	json_put_text(action, "href", url);
+	json_put(actions, name, action);
+	free(url);
+}
+
+static json_t *actions_json(enum lfs_operation operation, const struct lfs_item *item,
+			    const char *base)
+{
+	json_t *actions = json_object();
+
+	if (operation == LFS_DOWNLOAD) {
+		put_action(actions, "download",
+			   xasprintf("%s/info/lfs/objects/%s", base, item->oid));
+	} else {
+		put_action(actions, "upload",
+			   xasprintf("%s/info/lfs/objects/%s?size=%" PRIu64, base,
+				     item->oid, item->size));
+		put_action(actions, "verify", xasprintf("%s/info/lfs/verify", base));
+	}
+	return actions;
+}
+
+static json_t *error_json(const struct lfs_item *item)
+{
+	json_t *error = json_object();
+
+	json_put_number(error, "code", item->code);
+	json_put_text(error, "message", item->message);
+	return error;
+}
+
+json_t *lfs_batch_answer(const struct lfs_batch *batch, const char *base)
+{
+	json_t *answer = json_object();
+	json_t *objects = json_array();
+
+	json_put_text(answer, "transfer", "basic");
+	for (size_t i = 0; i < batch->items.count; i++) {
+		const struct lfs_item *item = &batch->items.items[i];
+		json_t *object = object_json(item);
+		if (item->code)
+			json_put(object, "error", error_json(item));
+		else if (item->is_offered)
+			json_put(object, "actions",
+				 actions_json(batch->operation, item, base));
+		json_array_append_new(objects, object);
+	}
+	json_put(answer, "objects", objects);
+	json_put_text(answer, "hash_algo", "sha256");
+	return answer;
+}
 
 enum { ASK_MS = 60 * 1000 };
 #define ANSWER_MAX ((size_t)4 << 20)

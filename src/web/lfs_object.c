@@ -15,8 +15,8 @@
 #include "replicable/name.h"
 #include "web/answer.h"
 #include "web/blob_put.h"
+#include "web/blobs.h"
 #include "web/lfs_parts.h"
-#include "web/retrieve.h"
 #include "web/route.h"
 
 enum { PATIENCE_MS = 20 * 1000 };

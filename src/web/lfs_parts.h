@@ -1,6 +1,6 @@
 /*
  * What the files that answer Git LFS share: lfs.c has the routes and asks the
- * primary, lfs_batch.c has the batches, lfs_object.c single objects,
+ * primary, lfs.c has the batches, lfs_object.c single objects,
  * and says which of them a repository may give. Internal to web/.
  */
 #ifndef WEB_LFS_PARTS_H
@@ -9,7 +9,7 @@
 #include "blob/kinds.h"
 #include "git/lfs_pointer.h"
 #include "pull/glance.h"
-#include "web/lfs_request.h"
+#include "web/lfs.h"
 #include "web/services.h"
 #include "web/web.h"
 

@@ -321,8 +321,14 @@ static void pass_on_make_head(const struct pass_on *passing,
 			      struct web_response *response)
 {
 	static const char *const names[] = {
-		"Content-Type",   "Content-Encoding", "Content-Range",    "Accept-Ranges",
-		"ETag",           "Last-Modified",    "WWW-Authenticate", "Retry-After",
+		"Content-Type",
+		"Content-Encoding",
+		"Content-Range",
+		"Accept-Ranges",
+		"ETag",
+		"Last-Modified",
+		"WWW-Authenticate",
+		"Retry-After",
 		WIRE_ERROR_REASON,
 	};
 

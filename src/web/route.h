@@ -53,7 +53,7 @@ struct web_route {
 	web_handler handle;
 };
 
-/* All routes, by files; each ends with a handler of NULL. web/routes.c joins them. */
+/* All routes, by files; each ends with a handler of NULL. web/router.c joins them. */
 extern const struct web_route web_git_routes[];
 extern const struct web_route web_lfs_routes[];
 extern const struct web_route web_health_routes[];

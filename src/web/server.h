@@ -6,16 +6,17 @@
 #define WEB_SERVER_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
+#include "base/base.h"
 #include "base/metrics.h"
-#include "web/connections.h"
 #include "web/gate.h"
 #include "web/idle.h"
 #include "web/listen.h"
 #include "web/route.h"
 #include "web/tls.h"
+#include "web/trusted_proxies.h"
 #include "web/web_server.h"
-#include "web/workers.h"
 
 struct MHD_Daemon;
 struct exchange;
@@ -62,5 +63,63 @@ void server_count_answer(struct web_server *server, int status);
  * not name. */
 int server_start(const struct web_server_options *options, struct web_server **server,
 		 struct err *err);
+
+/*
+ * Who is connected: how many connections each address has, so that one client cannot
+ * have all of them; and which of them are proxies that speak for others. Any thread.
+ */
+
+struct connections;
+struct connection_count; /* of one IPv4 address, or one /64 of IPv6 in its /48 */
+
+struct connections *connections_new(void);
+void connections_free(struct connections *connections);
+
+/* At most `per_client` for each address, of IPv6 for each /64 and twice as many for each
+ * /48, but not for those of proxies, which are copied. 0: no limit. Those that are there
+ * stay. */
+void connections_set(struct connections *connections, uint64_t per_client,
+		     const struct trusted_proxies *proxies);
+
+/* Whether one more may come from there. Counted in metrics and logged if not. As many
+ * more than the limit may come as threads ask at the same time. */
+bool connections_admit(struct connections *connections, const struct sockaddr *address);
+
+/* It has come; kept until it leaves. */
+struct connection_count *connections_enter(struct connections *connections,
+					   const struct sockaddr *address);
+void connections_leave(struct connections *connections, struct connection_count *count);
+
+bool connections_is_proxy(struct connections *connections,
+			  const struct ip_address *address);
+
+/* As trusted_proxies_client. */
+bool connections_client(struct connections *connections, const char *forwarded,
+			struct ip_address *client);
+
+/*
+ * Threads for requests that must wait for something: for a disk, a child, a change. There
+ * are as many as there ever were such requests at a time, which the server bounds. Any
+ * thread.
+ */
+
+struct workers;
+
+/* Embedded in what it is about; the caller's until run has been called. */
+struct work {
+	TAILQ_ENTRY(work) entry;
+	void (*run)(struct work *work);
+};
+
+struct workers *workers_start(void);
+
+/* False: they are closing, and it will not be run. */
+bool workers_add(struct workers *workers, struct work *work);
+
+/* Takes no more, and waits until all that was added has ended. */
+void workers_close(struct workers *workers);
+
+/* Closes and frees. */
+void workers_stop(struct workers *workers);
 
 #endif

@@ -5,7 +5,7 @@
 #include <assert.h>
 
 #include "git/lfs_pointer.h"
-#include "web/lfs_request.h"
+#include "web/lfs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "web/lfs_request.h"
+#include "web/lfs.h"
 
 #define OID "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
 #define OTHER "0000000000000000000000000000000000000000000000000000000000000000"

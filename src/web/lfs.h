@@ -3,8 +3,8 @@
  *
  * Source: Git LFS API, batch.
  */
-#ifndef WEB_LFS_REQUEST_H
-#define WEB_LFS_REQUEST_H
+#ifndef WEB_LFS_H
+#define WEB_LFS_H
 
 #include "base/base.h"
 #include "base/json.h"
