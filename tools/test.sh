@@ -155,9 +155,12 @@ run_tests() { # FOLDER [OPTION...]
 
 # A folder in memory, if there is enough for all tests that run at a time.
 make_memory() {
+	local folder
+
 	[ -w /dev/shm ] && [ "$(stat -f -c %T /dev/shm)" = tmpfs ] &&
 		[ "$(df --output=avail -k /dev/shm | tail -n 1)" -ge 4000000 ] &&
-		mktemp -d /dev/shm/refrelay.XXXXXX
+		folder=$(mktemp -d /dev/shm/refrelay.XXXXXX) && chmod 1777 "$folder" &&
+		say "$folder" # as /tmp: some tests are another user's
 }
 
 # The tests of a build with sanitizers. Any report counts, also that of a child whose
