@@ -14,7 +14,7 @@ static struct destination destination __attribute__((unused));
 static const struct git_work no_limits = { .guard_fd = -1 };
 static struct target_call call __attribute__((unused));
 
-/* Stand in for those of push/destination.c where a test does not link it: adminUrls are
+/* In place of those of push/destination.c: adminUrls are
  * paths here. */
 static inline char *expand(const char *template, const char *project)
 {
@@ -24,8 +24,8 @@ static inline char *expand(const char *template, const char *project)
 			 at + strlen("${name}"));
 }
 
-__attribute__((weak)) int destination_admin(const struct destination *of,
-					    destination_list *admins, struct err *why)
+int destination_admin(const struct destination *of, destination_list *admins,
+		      struct err *why)
 {
 	size_t count = of->remote->admin_urls.count;
 
@@ -48,7 +48,7 @@ __attribute__((weak)) int destination_admin(const struct destination *of,
 	return 0;
 }
 
-__attribute__((weak)) void destination_list_clear(destination_list *list)
+void destination_list_clear(destination_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		free(list->items[i].project);
