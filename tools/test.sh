@@ -40,7 +40,7 @@ ulimit -c 0
 
 all_steps=(format floors size listed tools gcc clang asan tsan fuzz)
 named_steps=(unit touched sanitized)
-processes=${TEST_PROCESSES:-$(($(nproc) * 2))}
+processes=$(($(nproc) + 1))
 passed=0 failed=0 skipped=0
 findings=() # a line for each program that failed
 wrapper=() # what `meson test` runs under
@@ -257,7 +257,7 @@ step_tsan() {
 step_fuzz() {
 	configure build-fuzz clang -Dfuzz=true -Db_sanitize=address,undefined \
 		-Db_lundef=false -Doptimization=1 && build build-fuzz &&
-		processes=$(($(nproc) + 1)) run_sanitized build-fuzz --suite fuzz
+		run_sanitized build-fuzz --suite fuzz
 }
 
 rows=()

@@ -27,7 +27,8 @@ struct copy_record {
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
 	uint64_t pushed; /* refs that pushes had deleted there (change/pushed.h) */
-	char *directory; /* whose record it is (change/origin_root.h); NULL: not known; owned
+	char *directory; /* whose record it is (change/origin_root.h); NULL: not known;
+			  * owned
 			  */
 };
 

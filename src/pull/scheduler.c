@@ -1,6 +1,6 @@
 /*
- * The scheduler: due rows to workers, in three lanes (scheduler.c): repositories, blobs, and
- * the verification of both. It sleeps until somebody says that rows have changed, a
+ * The scheduler: due rows to workers, in three lanes (scheduler.c): repositories, blobs,
+ * and the verification of both. It sleeps until somebody says that rows have changed, a
  * worker is free, or the next row is due.
  */
 #include "base/clock.h"
