@@ -28,8 +28,8 @@
 #
 # Tests with sanitizers have their files in memory ($TMPDIR below /dev/shm), the others on
 # disk: a file system on a disk takes as much time to make and remove so many small
-# repositories as all else. Tests wait about half of their time, and run side by side:
-# $TEST_PROCESSES at a time (two for each processor). Fuzz targets never wait.
+# repositories as all else. Tests wait for a good part of their time, and run side by side: one
+# more at a time than there are processors.
 #
 # The last lines name what failed; the very last one is "N passed, N failed", with ", N skipped" when there are any: tests of
 # all steps together. A step that fails without a failing test counts as one.
