@@ -80,14 +80,17 @@ static int origin_root_inquire(const struct origin_root *root,
 static int origin_root_refuse(const struct origin_root *root, struct err *err)
 {
 	const bool is_blobs = strcmp(root->kind, KIND_REPOSITORY) != 0;
-	AUTO_FREE char *what =
-		is_blobs ? xasprintf("the directory of the blobs \"%s\"", root->kind)
-			 : xstrdup("site.repositories");
 
-	err_set(err, ERR_DISK,
-		"%s (%s) is not the directory that it was, so what is not there is not "
-		"taken for deleted",
-		what, root->path);
+	if (is_blobs)
+		err_set(err, ERR_DISK,
+			"the directory of the blobs \"%s\" (%s) is not the one that it "
+			"was, so what is not there is not taken for deleted",
+			root->kind, root->path);
+	else
+		err_set(err, ERR_DISK,
+			"site.repositories (%s) is not the directory that it was, so "
+			"what is not there is not taken for deleted",
+			root->path);
 	return err_remedy(err,
 			  "is its file system mounted? If it was moved on purpose: "
 			  "the next scan that finds a %s there accepts it",

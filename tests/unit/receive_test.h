@@ -195,6 +195,8 @@ static inline int read_answer(struct push *mine)
 
 	if (receive_pack_open(&mine->request, &pack, &mine->err) != 0)
 		return -1;
+	if (mine == &push) /* a hook may wait for it */
+		assert_ok(file_replace(root_fd, "answered", "", 0, FILE_NO_SYNC, &err));
 	while ((got = receive_pack_read(pack, buffer, sizeof(buffer), &mine->err)) > 0)
 		str_add_bytes(&mine->answer, buffer, (size_t)got);
 	receive_pack_close(pack);

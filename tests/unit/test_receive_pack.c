@@ -134,7 +134,8 @@ TEST(hooks_know_who_pushes_and_with_what_options)
 TEST(the_report_is_held_until_it_is_recorded)
 {
 	push.fails = true;
-	hook("pre-receive", "echo early");
+	hook("pre-receive",
+	     "echo early; while test ! -e ../answered; do sleep 0.01; done");
 	simple(&push, &commits[9], "refs/heads/main");
 	assert_fails(go(), ERR_DISK);
 	assert_false(says("unpack ok"));
