@@ -513,8 +513,9 @@ static void note_kept(struct freshness *freshness)
 int freshness_push_began(struct freshness *freshness, const char *name, struct err *err)
 {
 	freshness_mark_began(freshness, name);
-	note_kept(freshness);
 	int result = passed_pushes_add(freshness->store, name, err);
+	/* Not before: whoever tidies meanwhile would find no row, and look no more. */
+	note_kept(freshness);
 	if (result != 0)
 		freshness_mark_dropped(freshness, name);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
