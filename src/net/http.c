@@ -45,8 +45,8 @@ struct http_line http_line_open(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, http_start_curl);
-	struct http_line line = { .easy = curl_easy_init(), .multi = curl_multi_init() };
-	if (!line.easy || !line.multi)
+	struct http_line line = { .multi = curl_multi_init() };
+	if (!line.multi)
 		abort();
 	curl_multi_setopt(line.multi, CURLMOPT_MAXCONNECTS, 1L);
 	return line;
@@ -54,7 +54,6 @@ struct http_line http_line_open(void)
 
 void http_line_close(struct http_line *line)
 {
-	curl_easy_cleanup(line->easy);
 	curl_multi_cleanup(line->multi);
 	*line = (struct http_line){ 0 };
 }
@@ -179,7 +178,7 @@ static size_t http_take_head(char *bytes, size_t one, size_t count, void *arg)
 	if (count >= 5 && memcmp(bytes, "HTTP/", 5) == 0)
 		call->has_whole_head = false;
 	if (count > 0 && (bytes[0] == '\r' || bytes[0] == '\n')) {
-		curl_easy_getinfo(call->line.easy, CURLINFO_RESPONSE_CODE, &call->status);
+		curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &call->status);
 		call->has_whole_head = call->status >= 200;
 	}
 	return count;
@@ -203,7 +202,7 @@ static int http_begin_head(void *arg, char *address, char *own, int port, int ow
  * is sent. */
 static void http_set_transport(struct http_call *call)
 {
-	CURL *easy = call->line.easy;
+	CURL *easy = call->easy;
 
 	curl_easy_setopt(easy, CURLOPT_URL, call->request.url);
 	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
@@ -230,7 +229,7 @@ static void http_set_transport(struct http_call *call)
 
 static void http_set_callbacks(struct http_call *call)
 {
-	CURL *easy = call->line.easy;
+	CURL *easy = call->easy;
 
 	_Static_assert(sizeof(call->detail) >= CURL_ERROR_SIZE, "libcurl fills it");
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, http_take_answer);
@@ -247,7 +246,7 @@ static void http_set_callbacks(struct http_call *call)
 static void http_set_body(struct http_call *call)
 {
 	const struct http_request *request = &call->request;
-	CURL *easy = call->line.easy;
+	CURL *easy = call->easy;
 	curl_off_t size =
 		request->body_size <= INT64_MAX ? (curl_off_t)request->body_size : -1;
 
@@ -268,7 +267,7 @@ static void http_set_body(struct http_call *call)
 static void http_set_method(struct http_call *call)
 {
 	const struct http_request *request = &call->request;
-	CURL *easy = call->line.easy;
+	CURL *easy = call->easy;
 	bool is_post = strcmp(request->method, "POST") == 0;
 
 	if (is_post || strcmp(request->method, "PUT") == 0)
@@ -331,19 +330,24 @@ static int http_set_headers(struct http_call *call, struct err *err)
 				       call->peer);
 		http_add_header(call, header);
 	}
-	curl_easy_setopt(call->line.easy, CURLOPT_HTTPHEADER, call->headers);
+	curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
 	return 0;
 }
 
+/* The connection belongs to the multi handle. The other is a new one for each call:
+ * libcurl before 8.0 keeps a pointer to the last header of the answer before, and reads
+ * what is freed if the next answer begins with a folded line. */
 int http_begin(struct http_call *call, struct err *err)
 {
-	curl_easy_reset(call->line.easy);
+	call->easy = curl_easy_init();
+	if (!call->easy)
+		abort();
 	http_set_transport(call);
 	http_set_callbacks(call);
 	http_set_method(call);
 	if (http_set_headers(call, err) != 0)
 		return -1;
-	if (curl_multi_add_handle(call->line.multi, call->line.easy) != CURLM_OK)
+	if (curl_multi_add_handle(call->line.multi, call->easy) != CURLM_OK)
 		abort();
 	call->begun_at = call->moved_at = clock_boot_ms();
 	return 0;
@@ -353,8 +357,8 @@ static void http_note_moves(struct http_call *call)
 {
 	curl_off_t up = 0, down = 0;
 
-	curl_easy_getinfo(call->line.easy, CURLINFO_SIZE_UPLOAD_T, &up);
-	curl_easy_getinfo(call->line.easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
+	curl_easy_getinfo(call->easy, CURLINFO_SIZE_UPLOAD_T, &up);
+	curl_easy_getinfo(call->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
 	int64_t moved = up + down + (int64_t)call->head_bytes;
 	if (moved != call->moved)
 		call->moved_at = clock_boot_ms();
@@ -391,7 +395,7 @@ static void http_resume(struct http_call *call)
 		paused |= CURLPAUSE_RECV;
 	else
 		call->is_held_back = false;
-	curl_easy_pause(call->line.easy, paused);
+	curl_easy_pause(call->easy, paused);
 }
 
 /* The next piece of the body, which may be waited for. */
@@ -542,8 +546,8 @@ const char *http_find_header(const struct http_call *call, const char *name, siz
 {
 	struct curl_header *header;
 
-	return curl_easy_header(call->line.easy, name, index, CURLH_HEADER, -1,
-				&header) == CURLHE_OK
+	return curl_easy_header(call->easy, name, index, CURLH_HEADER, -1, &header) ==
+			       CURLHE_OK
 		       ? header->value
 		       : NULL;
 }
@@ -552,7 +556,7 @@ int64_t http_get_length(const struct http_call *call)
 {
 	curl_off_t length = -1;
 
-	curl_easy_getinfo(call->line.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+	curl_easy_getinfo(call->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
 	return length;
 }
 
@@ -584,7 +588,7 @@ bool http_is_sent(const struct http_call *call)
 {
 	long sent = 0;
 
-	curl_easy_getinfo(call->line.easy, CURLINFO_REQUEST_SIZE, &sent);
+	curl_easy_getinfo(call->easy, CURLINFO_REQUEST_SIZE, &sent);
 	return sent > 0;
 }
 
@@ -726,13 +730,13 @@ ssize_t http_read(struct http_call *call, void *buffer, size_t size, struct err 
 /* Taken out before its end, its connection is closed. */
 bool http_end(struct http_call *call)
 {
-	CURL *easy = call->line.easy;
+	CURL *easy = call->easy;
 	curl_socket_t socket = CURL_SOCKET_BAD;
 
 	if (call->has_ended && call->code == CURLE_OK)
 		curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &socket);
 	curl_multi_remove_handle(call->line.multi, easy);
-	curl_easy_reset(easy); /* it points at what is freed now */
+	curl_easy_cleanup(easy);
 	curl_slist_free_all(call->headers);
 	free(call->piece.data);
 	free(call->held.data);

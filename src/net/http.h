@@ -16,10 +16,9 @@
 #include "base/str.h"
 #include "base/thread.h"
 
-/* A pair of libcurl's handles with at most one connection, which is kept between calls.
- */
+/* A handle of libcurl with at most one connection, which is kept between calls. */
 struct http_line {
-	void *easy, *multi;
+	void *multi;
 	int64_t idle_since; /* boot ms; the keeper's */
 };
 
@@ -73,6 +72,7 @@ struct http_call {
 	long kept_s; /* a kept connection is not used after such a rest; 0: as above */
 
 	/* How it goes. */
+	void *easy;            /* the handle of libcurl */
 	long status;           /* 0: none yet, but of 100 to 199 */
 	bool has_whole_head;   /* the empty line after it came */
 	bool is_head_too_long; /* why it ended */
