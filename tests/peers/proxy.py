@@ -311,10 +311,10 @@ def serve(client):
         pass
     finally:
         clients.discard(client)
-        client.close()
         if line:
             note(passed.bytes, line, "sent")
             note("-", line)
+        client.close()
 
 
 def listen(port):
