@@ -278,6 +278,14 @@ bool path_is_below(const char *path, const char *above)
 	       (path[len] == '\0' || path[len] == '/' || len == 1);
 }
 
+bool path_is_within(const char *path, const char *above)
+{
+	size_t len = strlen(above);
+
+	return len == 0 || (strncmp(path, above, len) == 0 &&
+			    (path[len] == '/' || path[len] == '\0'));
+}
+
 char *path_resolve(const char *path)
 {
 	AUTO_FREE char *there = xstrdup(path);

@@ -43,6 +43,9 @@ int file_replace_private(int dir, const char *path, const void *data, size_t len
 /* Whether path is the directory `above`, or below it; both absolute and resolved. */
 bool path_is_below(const char *path, const char *above);
 
+/* The same of paths below one root, which is "": all are within it. */
+bool path_is_within(const char *path, const char *above);
+
 /* An absolute path with the links resolved in what is there of it; the caller frees. */
 char *path_resolve(const char *path);
 

@@ -151,13 +151,6 @@ void blob_directories_forget(struct blob_directories *all, int wd)
 	all->items.count--;
 }
 
-static bool blob_directories_is_below(const char *path, const char *above)
-{
-	size_t len = strlen(above);
-
-	return strncmp(path, above, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
-
 /* In one pass: there may be many. */
 void blob_directories_drop(struct blob_directories *all, size_t kind, const char *path)
 {
@@ -165,8 +158,7 @@ void blob_directories_drop(struct blob_directories *all, size_t kind, const char
 	size_t kept = 0;
 
 	for (size_t i = 0; i < all->items.count; i++) {
-		if (items[i].kind != kind ||
-		    !blob_directories_is_below(items[i].path, path)) {
+		if (items[i].kind != kind || !path_is_within(items[i].path, path)) {
 			items[kept++] = items[i];
 			continue;
 		}

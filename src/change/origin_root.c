@@ -173,10 +173,7 @@ const char *mounts_find_away(const json_t *mounts, int root, const char *path)
 {
 	for (size_t i = 0; i < json_array_size(mounts); i++) {
 		const char *mount = json_string_value(json_array_get(mounts, i));
-		size_t len = strlen(mount);
-		if (strncmp(path, mount, len) == 0 &&
-		    (path[len] == '/' || path[len] == '\0') &&
-		    mounts_is_away(root, mount))
+		if (path_is_within(path, mount) && mounts_is_away(root, mount))
 			return mount;
 	}
 	return NULL;

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "change/scan_record.h"
 
@@ -87,14 +88,6 @@ void watcher_breathe(struct watcher *watcher)
 		watcher_look(watcher);
 }
 
-static bool watcher_is_within(const char *path, const char *above)
-{
-	size_t len = strlen(above);
-
-	return len == 0 ||
-	       (strncmp(path, above, len) == 0 && (path[len] == '/' || !path[len]));
-}
-
 static void watcher_scan_directories(struct watcher *watcher, size_t kind)
 {
 	const struct watcher_options *options = &watcher->options;
@@ -106,7 +99,7 @@ static void watcher_scan_directories(struct watcher *watcher, size_t kind)
 	blob_paths paths = hints->directories;
 	hints->directories = (blob_paths){ 0 };
 	for (size_t i = 0; i < paths.count && !stop_is_requested(&watcher->stop); i++) {
-		if (last && watcher_is_within(paths.items[i], last))
+		if (last && path_is_within(paths.items[i], last))
 			continue;
 		last = paths.items[i];
 		const struct watcher_scan scan = { watcher, kind, last, false };

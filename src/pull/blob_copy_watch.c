@@ -13,6 +13,7 @@
 #include "pull/blob_copy_watch.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "change/watcher.h"
 #include "pull/glance.h"
@@ -49,14 +50,6 @@ struct copy_scanning {
 	char *watched; /* owned; the last directory, if it is watched with all above */
 };
 
-static bool is_at_or_below(const char *path, const char *above)
-{
-	size_t len = strlen(above);
-
-	return len == 0 ||
-	       (strncmp(path, above, len) == 0 && (path[len] == '/' || !path[len]));
-}
-
 /* With all above it: where one of these goes, those below hear nothing. */
 static bool watch_with_above(struct copy_scanning *scanning, const char *directory)
 {
@@ -67,7 +60,7 @@ static bool watch_with_above(struct copy_scanning *scanning, const char *directo
 
 	while (goes_on) {
 		AUTO_FREE char *path = xstrndup(directory, len);
-		if ((!before || !is_at_or_below(before, path)) &&
+		if ((!before || !path_is_within(before, path)) &&
 		    watcher_add(scan->watcher, scan->kind, path, ERR_IGNORED) != 0)
 			return false;
 		goes_on = directory[len];
