@@ -109,7 +109,7 @@ static int judge_exit(const struct run *run, const char *name, const char *line,
 		return 0;
 	if (run->is_silent)
 		return was_silent(run, name, line, err);
-	if (run->told || (stop && stop_is_requested(stop)))
+	if (run->is_asked_to_end || (stop && stop_is_requested(stop)))
 		return err_set(err, ERR_CANCELED, "%s was stopped%s", name, line);
 	if (run->report.signal != 0)
 		return err_set(err, ERR_INTERNAL, "%s was killed by signal %d%s", name,
@@ -136,7 +136,7 @@ static int proc_classify_outcome(const struct run *run, const char *line, struct
 	case PROC_DEADLINE:
 		return err_set(err, ERR_LOST, "%s had to end at its deadline%s", name,
 			       line);
-	case PROC_TOLD:
+	case PROC_ASKED:
 		if (run->is_silent)
 			return was_silent(run, name, line, err);
 		return err_set(err, ERR_CANCELED, "%s was stopped%s", name, line);
@@ -484,11 +484,11 @@ enum {
 };
 
 /* Until it is reaped, its number cannot be another's. */
-void run_tell(struct run *run)
+void run_ask_to_end(struct run *run)
 {
-	if (!run->told)
+	if (!run->is_asked_to_end)
 		kill(run->supervisor, SIGTERM);
-	run->told = true;
+	run->is_asked_to_end = true;
 }
 
 /* A child over its limit is heard out, so that it can end in good order. */
@@ -500,7 +500,7 @@ static void proc_take_output(struct run *run, const char *data, size_t len)
 	run->room -= fits;
 	if (fits < len) {
 		run->over_limit = true;
-		run_tell(run);
+		run_ask_to_end(run);
 	}
 }
 
@@ -559,7 +559,7 @@ static bool proc_receive_report(struct run *run)
 /* When it will have been silent for too long. */
 static int64_t silent_at(const struct run *run)
 {
-	if (run->request->silence_ms <= 0 || run->told)
+	if (run->request->silence_ms <= 0 || run->is_asked_to_end)
 		return INT64_MAX;
 	return run->heard_at + run->request->silence_ms;
 }
@@ -603,7 +603,7 @@ void run_step(struct run *run)
 		{ .fd = run->output[0], .events = POLLIN },
 		{ .fd = run->errors[0], .events = POLLIN },
 		{ .fd = run->control[0], .events = POLLIN },
-		{ .fd = stop && !run->told ? stop->fd : -1, .events = POLLIN },
+		{ .fd = stop && !run->is_asked_to_end ? stop->fd : -1, .events = POLLIN },
 		{ .fd = run->offered_len > 0 ? run->feed : -1, .events = POLLOUT },
 	};
 
@@ -611,7 +611,7 @@ void run_step(struct run *run)
 
 	if (count == 0 && clock_boot_ms() >= silent_at(run)) {
 		run->is_silent = true;
-		run_tell(run);
+		run_ask_to_end(run);
 	}
 	if (count <= 0)
 		return;
@@ -620,7 +620,7 @@ void run_step(struct run *run)
 	if (watched[1].revents)
 		pull(run, &run->errors[0], take_errors);
 	if (watched[3].revents)
-		run_tell(run);
+		run_ask_to_end(run);
 	if (watched[4].revents)
 		run_feed(run);
 	if (watched[2].revents)

@@ -24,12 +24,12 @@ struct run {
 	int control[2]; /* ours, the supervisor's */
 	int directory;  /* O_PATH, or -1 */
 	pid_t supervisor;
-	int64_t heard_at; /* by clock_boot_ms(): when it last wrote something */
-	int64_t wake_at;  /* run_step returns by then; 0: does not care */
-	bool is_silent;   /* it was asked to end because it wrote nothing */
-	bool told;        /* it was asked to end */
-	bool over_limit;  /* of output */
-	bool is_over;     /* report or its absence: nobody is left */
+	int64_t heard_at;     /* by clock_boot_ms(): when it last wrote something */
+	int64_t wake_at;      /* run_step returns by then; 0: does not care */
+	bool is_silent;       /* it was asked to end because it wrote nothing */
+	bool is_asked_to_end; /* it was asked to end */
+	bool over_limit;      /* of output */
+	bool is_over;         /* report or its absence: nobody is left */
 	bool reported;
 	struct proc_report report;
 	size_t room;     /* for more output */
@@ -54,7 +54,7 @@ int run_start(struct run *run, struct err *err);
 int run_begin(struct run *run, struct err *err);
 
 /* Asks it to end. Again: nothing. */
-void run_tell(struct run *run);
+void run_ask_to_end(struct run *run);
 
 /* Writes what it takes of what is offered. What nobody will read is forgotten. */
 void run_feed(struct run *run);

@@ -84,7 +84,8 @@ void proc_stream_end_input(struct proc_stream *stream)
 
 static bool ended_by_itself(const struct run *run)
 {
-	return run->reported && run->report.cause == PROC_BY_ITSELF && !run->told;
+	return run->reported && run->report.cause == PROC_BY_ITSELF &&
+	       !run->is_asked_to_end;
 }
 
 /* Reads once; 0: nothing, for now or for ever. */
@@ -124,9 +125,9 @@ ssize_t proc_stream_read_until(struct proc_stream *stream, void *buffer, size_t 
 	bool offers = run->offered_len > 0;
 
 	if (stop && stop_is_requested(stop))
-		run_tell(run);
+		run_ask_to_end(run);
 	run->heard_at = clock_boot_ms(); /* until now nobody listened */
-	while (!run->told) {
+	while (!run->is_asked_to_end) {
 		bool is_over = run->is_over;
 		ssize_t got = read_output(run, buffer, size);
 		if (got > 0)
@@ -150,7 +151,7 @@ ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size)
 /* Without its reader, a child that writes on its way out does not wait for one. */
 static void end_early(struct run *run)
 {
-	run_tell(run);
+	run_ask_to_end(run);
 	run->wake_at = 0;
 	run_close(&run->feed);
 	run->offered_len = 0;

@@ -29,7 +29,7 @@ enum proc_cause {
 	PROC_BY_ITSELF,
 	PROC_TIMEOUT,  /* at TIMEOUT_AT */
 	PROC_DEADLINE, /* at the deadline, perhaps before it started */
-	PROC_TOLD,     /* by a signal to the supervisor, or the end of the control file */
+	PROC_ASKED,    /* by a signal to the supervisor, or the end of the control file */
 	PROC_NO_PROGRAM, /* exec failed: error */
 	PROC_NO_WATCH,   /* the supervisor could not set itself up: error */
 };

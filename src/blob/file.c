@@ -1,5 +1,5 @@
 /*
- * A print's text is "<size>:<mtime>:<ctime>:<inode>", times in nanoseconds.
+ * A fingerprint's text is "<size>:<mtime>:<ctime>:<inode>", times in nanoseconds.
  *
  * Reading all files once a week must not push out of memory what is in use. Kernels from
  * 6.14 on can read so (RWF_DONTCACHE); with others, what was not in memory before a
@@ -38,9 +38,9 @@ static int64_t blob_file_to_nanoseconds(const struct timespec *time)
 	return (int64_t)((uint64_t)time->tv_sec * 1000000000U + (uint64_t)time->tv_nsec);
 }
 
-void blob_print_of(const struct stat *stat, struct blob_print *print)
+void blob_fingerprint_of(const struct stat *stat, struct blob_fingerprint *fingerprint)
 {
-	*print = (struct blob_print){
+	*fingerprint = (struct blob_fingerprint){
 		.size = (uint64_t)stat->st_size,
 		.mtime_ns = blob_file_to_nanoseconds(&stat->st_mtim),
 		.ctime_ns = blob_file_to_nanoseconds(&stat->st_ctim),
@@ -48,10 +48,12 @@ void blob_print_of(const struct stat *stat, struct blob_print *print)
 	};
 }
 
-void blob_print_format(const struct blob_print *print, char text[BLOB_PRINT_SIZE])
+void blob_fingerprint_format(const struct blob_fingerprint *fingerprint,
+			     char text[BLOB_FINGERPRINT_SIZE])
 {
-	snprintf(text, BLOB_PRINT_SIZE, "%" PRIu64 ":%" PRId64 ":%" PRId64 ":%" PRIu64,
-		 print->size, print->mtime_ns, print->ctime_ns, print->inode);
+	snprintf(text, BLOB_FINGERPRINT_SIZE,
+		 "%" PRIu64 ":%" PRId64 ":%" PRId64 ":%" PRIu64, fingerprint->size,
+		 fingerprint->mtime_ns, fingerprint->ctime_ns, fingerprint->inode);
 }
 
 void blob_digest_format(const unsigned char *bytes, char digest[BLOB_DIGEST_SIZE])
@@ -62,35 +64,38 @@ void blob_digest_format(const unsigned char *bytes, char digest[BLOB_DIGEST_SIZE
 	memcpy(digest, hex.data, BLOB_DIGEST_SIZE);
 }
 
-bool blob_print_parse(const char *text, struct blob_print *print)
+bool blob_fingerprint_parse(const char *text, struct blob_fingerprint *fingerprint)
 {
-	char again[BLOB_PRINT_SIZE];
+	char again[BLOB_FINGERPRINT_SIZE];
 	char *at = NULL;
 
-	print->size = strtoull(text, &at, 10);
+	fingerprint->size = strtoull(text, &at, 10);
 	at += *at == ':';
-	print->mtime_ns = strtoll(at, &at, 10);
+	fingerprint->mtime_ns = strtoll(at, &at, 10);
 	at += *at == ':';
-	print->ctime_ns = strtoll(at, &at, 10);
+	fingerprint->ctime_ns = strtoll(at, &at, 10);
 	at += *at == ':';
-	print->inode = strtoull(at, &at, 10);
-	blob_print_format(print, again);
+	fingerprint->inode = strtoull(at, &at, 10);
+	blob_fingerprint_format(fingerprint, again);
 	return strcmp(again, text) == 0;
 }
 
-bool blob_print_same(const struct blob_print *a, const struct blob_print *b)
+bool blob_fingerprint_same(const struct blob_fingerprint *a,
+			   const struct blob_fingerprint *b)
 {
 	return a->size == b->size && a->mtime_ns == b->mtime_ns && a->inode == b->inode;
 }
 
 /* No change escapes ctime, which nobody can set. */
-bool blob_print_is_settled(const struct blob_print *print, int64_t now_ns)
+bool blob_fingerprint_is_settled(const struct blob_fingerprint *fingerprint,
+				 int64_t now_ns)
 {
-	bool is_coarse =
-		print->ctime_ns % SECOND_NS == 0 && print->mtime_ns % SECOND_NS == 0;
+	bool is_coarse = fingerprint->ctime_ns % SECOND_NS == 0 &&
+			 fingerprint->mtime_ns % SECOND_NS == 0;
 
-	return print->ctime_ns <= now_ns &&
-	       now_ns - print->ctime_ns >= (is_coarse ? SETTLE_COARSE_NS : SETTLE_NS);
+	return fingerprint->ctime_ns <= now_ns &&
+	       now_ns - fingerprint->ctime_ns >=
+		       (is_coarse ? SETTLE_COARSE_NS : SETTLE_NS);
 }
 
 int blob_root_open(const struct blob_kind *kind, struct err *err)
@@ -226,26 +231,27 @@ static int blob_file_read_content(struct reading *reading, uint64_t size,
 	return result;
 }
 
-static int blob_file_take_fingerprint(int fd, struct blob_print *print, struct err *err)
+static int blob_file_take_fingerprint(int fd, struct blob_fingerprint *fingerprint,
+				      struct err *err)
 {
 	struct stat stat;
 
 	if (fstat(fd, &stat) != 0)
 		return err_errno(err, "cannot look at the file");
-	blob_print_of(&stat, print);
+	blob_fingerprint_of(&stat, fingerprint);
 	return 0;
 }
 
-int blob_digest(int fd, struct blob_print *print, char digest[BLOB_DIGEST_SIZE],
-		const struct stop *stop, struct err *err)
+int blob_digest(int fd, struct blob_fingerprint *fingerprint,
+		char digest[BLOB_DIGEST_SIZE], const struct stop *stop, struct err *err)
 {
-	struct blob_print after;
+	struct blob_fingerprint after;
 	AUTO_HASH struct hash hash = { 0 };
 	unsigned char bytes[HASH_MAX_SIZE];
 
-	if (blob_file_take_fingerprint(fd, print, err) != 0)
+	if (blob_file_take_fingerprint(fd, fingerprint, err) != 0)
 		return -1;
-	size_t size = print->size < PIECE ? (size_t)print->size + 1 : PIECE;
+	size_t size = fingerprint->size < PIECE ? (size_t)fingerprint->size + 1 : PIECE;
 	AUTO_FREE char *buffer = xmalloc(size);
 	struct reading reading = {
 		.fd = fd,
@@ -254,11 +260,12 @@ int blob_digest(int fd, struct blob_print *print, char digest[BLOB_DIGEST_SIZE],
 		.size = size,
 	};
 	hash_init(&hash, HASH_SHA256);
-	if (blob_file_read_content(&reading, print->size, &hash, stop, err) != 0 ||
+	if (blob_file_read_content(&reading, fingerprint->size, &hash, stop, err) != 0 ||
 	    blob_file_take_fingerprint(fd, &after, err) != 0)
 		return -1;
-	if (reading.offset != print->size || !blob_print_same(print, &after) ||
-	    print->ctime_ns != after.ctime_ns)
+	if (reading.offset != fingerprint->size ||
+	    !blob_fingerprint_same(fingerprint, &after) ||
+	    fingerprint->ctime_ns != after.ctime_ns)
 		return err_set(err, ERR_CONFLICT, "the file changed while it was read");
 	hash_end(&hash, bytes);
 	blob_digest_format(bytes, digest);

@@ -12,24 +12,27 @@
 #include "blob/kinds.h"
 
 /* What tells whether a file changed, without reading it. */
-struct blob_print {
+struct blob_fingerprint {
 	uint64_t size;
 	int64_t mtime_ns, ctime_ns;
 	uint64_t inode;
 };
 
-#define BLOB_PRINT_SIZE 96
+#define BLOB_FINGERPRINT_SIZE 96
 
-void blob_print_of(const struct stat *stat, struct blob_print *print);
-void blob_print_format(const struct blob_print *print, char text[BLOB_PRINT_SIZE]);
-bool blob_print_parse(const char *text, struct blob_print *print);
+void blob_fingerprint_of(const struct stat *stat, struct blob_fingerprint *fingerprint);
+void blob_fingerprint_format(const struct blob_fingerprint *fingerprint,
+			     char text[BLOB_FINGERPRINT_SIZE]);
+bool blob_fingerprint_parse(const char *text, struct blob_fingerprint *fingerprint);
 
 /* The same file with the same content, as far as size, mtime and inode tell. */
-bool blob_print_same(const struct blob_print *a, const struct blob_print *b);
+bool blob_fingerprint_same(const struct blob_fingerprint *a,
+			   const struct blob_fingerprint *b);
 
 /* Whether it was looked at long enough after its last change that a later change would
  * show: `now_ns` is wall time. */
-bool blob_print_is_settled(const struct blob_print *print, int64_t now_ns);
+bool blob_fingerprint_is_settled(const struct blob_fingerprint *fingerprint,
+				 int64_t now_ns);
 
 /* The text of a digest from its 32 bytes. */
 void blob_digest_format(const unsigned char *bytes, char digest[BLOB_DIGEST_SIZE]);
@@ -46,7 +49,7 @@ int blob_open(int root, const char *id, int *fd, struct stat *stat, struct err *
  * exactly these bytes, if it is settled by the time the call began. ERR_CONFLICT: it
  * changed while it was read. Leaves no more in the page cache than was there. `stop` may
  * be NULL. */
-int blob_digest(int fd, struct blob_print *print, char digest[BLOB_DIGEST_SIZE],
-		const struct stop *stop, struct err *err);
+int blob_digest(int fd, struct blob_fingerprint *fingerprint,
+		char digest[BLOB_DIGEST_SIZE], const struct stop *stop, struct err *err);
 
 #endif

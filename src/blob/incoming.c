@@ -125,7 +125,7 @@ static int move_into_place(struct blob_arrival *arrival, struct err *err)
 	failpoint("blob.renamed");
 	if (fstat(arrival->incoming->fd, &st) != 0)
 		return err_errno(err, "cannot look at %s", arrival->incoming->id);
-	blob_print_of(&st, &arrival->print);
+	blob_fingerprint_of(&st, &arrival->fingerprint);
 	return 0;
 }
 
@@ -202,14 +202,14 @@ int blob_arrivals_commit(int root, blob_arrivals *arrivals, struct err *err)
 	for (size_t i = 0; i < arrivals->count; i++) {
 		struct err why;
 		arrivals->items[i].failed = false;
-		arrivals->items[i].print = (struct blob_print){ 0 };
+		arrivals->items[i].fingerprint = (struct blob_fingerprint){ 0 };
 		if (blob_arrivals_prepare(&arrivals->items[i], &why) != 0)
 			blob_arrivals_mark_failed(&arrivals->items[i], &why);
 	}
 	result = commit_all(root, arrivals, err);
 	for (size_t i = 0; i < arrivals->count; i++) {
 		struct blob_incoming *incoming = TAKE(arrivals->items[i].incoming);
-		if (arrivals->items[i].print.inode != 0)
+		if (arrivals->items[i].fingerprint.inode != 0)
 			incoming_free(incoming, INCOMING_IN_PLACE);
 		else
 			blob_incoming_close(incoming, false);
@@ -672,12 +672,12 @@ struct expiring {
 static void expire_file(struct expiring *expiring, int dir, const char *name)
 {
 	struct stat st;
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
 		return;
-	blob_print_of(&st, &print);
-	if ((clock_wall_ns() - print.mtime_ns) / 1000000 < expiring->older_ms)
+	blob_fingerprint_of(&st, &fingerprint);
+	if ((clock_wall_ns() - fingerprint.mtime_ns) / 1000000 < expiring->older_ms)
 		return;
 	AUTO_CLOSE int fd =
 		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

@@ -49,7 +49,7 @@ struct blob_arrival {
 	struct blob_incoming *incoming;
 	bool failed;
 	struct err why;
-	struct blob_print print; /* of the file in place */
+	struct blob_fingerprint fingerprint; /* of the file in place */
 };
 typedef VEC(struct blob_arrival) blob_arrivals;
 int blob_arrivals_commit(int root, blob_arrivals *arrivals, struct err *err);

@@ -67,7 +67,7 @@ static void blob_walk_report(struct walk *walk, const struct err *why, bool hide
 }
 
 /* What errno says of the path: gone is nothing to tell. */
-static void tell_errno(struct walk *walk, const char *what)
+static void report_errno(struct walk *walk, const char *what)
 {
 	struct err err;
 
@@ -88,7 +88,7 @@ static size_t blob_walk_enter_name(struct walk *walk, const char *name)
 	return len;
 }
 
-static void tell_odd(struct walk *walk, mode_t mode)
+static void report_odd(struct walk *walk, mode_t mode)
 {
 	struct err err;
 
@@ -137,9 +137,9 @@ static void list_entry(struct walk *walk, int dir, const struct dirent *entry,
 	} else {
 		size_t back = blob_walk_enter_name(walk, entry->d_name);
 		if (type == DT_UNKNOWN)
-			tell_errno(walk, "cannot look at it");
+			report_errno(walk, "cannot look at it");
 		else
-			tell_odd(walk, DTTOIF(type));
+			report_odd(walk, DTTOIF(type));
 		str_truncate(&walk->path, back);
 	}
 }
@@ -180,26 +180,27 @@ static int blob_walk_list_directory(struct walk *walk, struct listing *listing)
 
 static int visit_file(struct walk *walk, int dir, const char *name, struct err *err)
 {
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 	struct err why;
 	struct stat st;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-		tell_errno(walk, "cannot look at it");
+		report_errno(walk, "cannot look at it");
 		return 0;
 	}
 	if (S_ISDIR(st.st_mode))
 		return 0; /* it has just become one */
 	if (!S_ISREG(st.st_mode)) {
-		tell_odd(walk, st.st_mode);
+		report_odd(walk, st.st_mode);
 		return 0;
 	}
 	if (blob_id_check(walk->kind, walk->path.data, &why) != 0) {
 		blob_walk_report(walk, &why, false);
 		return 0;
 	}
-	blob_print_of(&st, &print);
-	return walk->visitor->file(walk->visitor->arg, walk->path.data, &print, err);
+	blob_fingerprint_of(&st, &fingerprint);
+	return walk->visitor->file(walk->visitor->arg, walk->path.data, &fingerprint,
+				   err);
 }
 
 static int blob_walk_walk_directory(struct walk *walk, struct err *err);
@@ -248,7 +249,7 @@ static int blob_walk_visit_all(struct walk *walk, const struct listing *listing,
 			continue; /* listed twice, as it was moved meanwhile */
 		if (dir < 0 && !blob_walk_is_directory(name) &&
 		    (dir = blob_walk_open_directory(walk)) < 0) {
-			tell_errno(walk, "cannot open it");
+			report_errno(walk, "cannot open it");
 			return 0;
 		}
 		if (visit_name(walk, name, &dir, err) != 0)
@@ -265,7 +266,7 @@ static int blob_walk_walk_directory(struct walk *walk, struct err *err)
 	if (walk->visitor->directory)
 		walk->visitor->directory(walk->visitor->arg, walk->path.data);
 	if (blob_walk_list_directory(walk, &listing) != 0)
-		tell_errno(walk, "cannot list it");
+		report_errno(walk, "cannot list it");
 	else
 		result = blob_walk_visit_all(walk, &listing, err);
 	listing_clear(&listing);

@@ -17,7 +17,7 @@ struct blob_finding {
 
 struct blob_visitor {
 	/* A regular file whose name can be an id. -1 ends the walk. */
-	int (*file)(void *arg, const char *id, const struct blob_print *print,
+	int (*file)(void *arg, const char *id, const struct blob_fingerprint *fingerprint,
 		    struct err *err);
 	/* Something else, or what cannot be read: a link, a socket, a name that is no id,
 	 * a directory without permission. May be NULL. */

@@ -19,15 +19,15 @@
 #include "replicable/name.h"
 
 /*
- * What reading a blob's content says of its row. The print tells three cases apart in
- * which it is not what was read before:
+ * What reading a blob's content says of its row. The fingerprint tells three cases apart
+ * in which it is not what was read before:
  *
- * Its print is another, be it only by ctime: somebody wrote to it and set the time back;
- * a change, as any other.
+ * Its fingerprint is another, be it only by ctime: somebody wrote to it and set the time
+ * back; a change, as any other.
  *
- * The print is the same to the nanosecond, and was taken long enough after the last write
- * that another one would show: nobody wrote. Then the disk has damaged it, and what a
- * secondary has is right: it is told as corrupt, and not passed on.
+ * The fingerprint is the same to the nanosecond, and was taken long enough after the last
+ * write that another one would show: nobody wrote. Then the disk has damaged it, and what
+ * a secondary has is right: it is told as corrupt, and not passed on.
  *
  * An immutable one is never right with another content than its name says.
  */
@@ -35,19 +35,21 @@
 /* Until one that could not be judged is looked at again. */
 #define DEFERRED_MS 30000
 
-static void set_print(struct origin_row *row, const struct blob_print *print)
+static void set_fingerprint(struct origin_row *row,
+			    const struct blob_fingerprint *fingerprint)
 {
-	char text[BLOB_PRINT_SIZE];
+	char text[BLOB_FINGERPRINT_SIZE];
 
-	blob_print_format(print, text);
-	origin_row_set_text(&row->print, text);
-	row->size = print->size;
+	blob_fingerprint_format(fingerprint, text);
+	origin_row_set_text(&row->fingerprint, text);
+	row->size = fingerprint->size;
 	row->is_settled = false;
 }
 
-void blob_row_set_unread(struct origin_row *row, const struct blob_print *print)
+void blob_row_set_unread(struct origin_row *row,
+			 const struct blob_fingerprint *fingerprint)
 {
-	set_print(row, print);
+	set_fingerprint(row, fingerprint);
 	row->verification_due_at = clock_wall_ms();
 }
 
@@ -63,10 +65,11 @@ static int64_t next_verification(int64_t reverify_ms)
 	       (int64_t)((uint64_t)reverify_ms / 2 * share / 0xffff);
 }
 
-void blob_row_set_proved(struct origin_row *row, const struct blob_print *print,
-			 const char *digest, int64_t reverify_ms)
+void blob_row_set_proved(struct origin_row *row,
+			 const struct blob_fingerprint *fingerprint, const char *digest,
+			 int64_t reverify_ms)
 {
-	set_print(row, print);
+	set_fingerprint(row, fingerprint);
 	origin_row_set_text(&row->checksum, digest);
 	origin_row_set_failure(row, NULL);
 	row->verification = VERIFICATION_SUCCEEDED;
@@ -127,16 +130,17 @@ static void say_damaged(struct err *why)
 static bool is_damaged(const struct blob_kind *kind, const struct origin_row *row,
 		       const struct blob_result *result, struct err *why)
 {
-	char claimed[BLOB_DIGEST_SIZE], text[BLOB_PRINT_SIZE];
+	char claimed[BLOB_DIGEST_SIZE], text[BLOB_FINGERPRINT_SIZE];
 
 	if (blob_id_digest(kind, row->name, claimed)) {
 		if (strcmp(claimed, result->digest) != 0)
 			say_wrong_name(why);
 		return strcmp(claimed, result->digest) != 0;
 	}
-	blob_print_format(&result->print, text);
-	if (!row->is_settled || !row->checksum || !row->print ||
-	    strcmp(row->checksum, result->digest) == 0 || strcmp(row->print, text) != 0)
+	blob_fingerprint_format(&result->fingerprint, text);
+	if (!row->is_settled || !row->checksum || !row->fingerprint ||
+	    strcmp(row->checksum, result->digest) == 0 ||
+	    strcmp(row->fingerprint, text) != 0)
 		return false;
 	say_damaged(why);
 	return true;
@@ -160,7 +164,7 @@ static int blob_notice_result_record_proof(struct store_tx *tx,
 	uint64_t event_id;
 
 	row->generation += differs;
-	blob_row_set_proved(row, &result->print, result->digest,
+	blob_row_set_proved(row, &result->fingerprint, result->digest,
 			    recording->notice->options.reverify_ms);
 	row->is_settled = result->is_settled;
 	if (!differs && !is_news)
@@ -227,14 +231,14 @@ int blob_notice_record(struct blob_notice *notice, const struct blob_kind *kind,
 	if (store_write(notice->options.store, record_work, &recording, err) != 0)
 		return -1;
 	failpoint("blobs.recorded");
-	blob_notice_tell(notice, recording.events > 0, false);
+	blob_notice_report(notice, recording.events > 0, false);
 	return 0;
 }
 
 /*
  * What becomes of a row is decided by the row that was read before the disk, and written
- * only if the row is still that one, its print included: a look at an older disk can then
- * never undo what a look at a newer disk has recorded.
+ * only if the row is still that one, its fingerprint included: a look at an older disk
+ * can then never undo what a look at a newer disk has recorded.
  */
 
 static bool blob_notice_commit_is_same_text(const char *a, const char *b)
@@ -256,11 +260,11 @@ enum step {
 static const char *digest_known(const struct blob_comparison *comparison)
 {
 	const struct blob_known *known = comparison->look->known;
-	char text[BLOB_PRINT_SIZE];
+	char text[BLOB_FINGERPRINT_SIZE];
 
-	if (!known || comparison->sight != BLOB_THERE)
+	if (!known || comparison->observation != BLOB_THERE)
 		return NULL;
-	blob_print_format(&known->print, text);
+	blob_fingerprint_format(&known->fingerprint, text);
 	return strcmp(text, comparison->text) == 0 ? known->digest : NULL;
 }
 
@@ -284,15 +288,17 @@ static enum step step_of_file(const struct blob_kind *kind,
 {
 	const struct origin_row *base = &comparison->base;
 	const char *digest = digest_known(comparison);
-	struct blob_print before;
+	struct blob_fingerprint before;
 
 	if (!base->name)
 		return STEP_CREATED;
-	bool is_known = base->print && blob_print_parse(base->print, &before);
-	if (!is_known || (!blob_print_same(&before, &comparison->print) &&
-			  !(is_immutable(kind) && before.size == comparison->print.size)))
+	bool is_known =
+		base->fingerprint && blob_fingerprint_parse(base->fingerprint, &before);
+	if (!is_known ||
+	    (!blob_fingerprint_same(&before, &comparison->fingerprint) &&
+	     !(is_immutable(kind) && before.size == comparison->fingerprint.size)))
 		return STEP_UPDATED;
-	bool is_same = strcmp(base->print, comparison->text) == 0;
+	bool is_same = strcmp(base->fingerprint, comparison->text) == 0;
 	enum step step = digest ? step_of_digest(base, digest) : STEP_NOTHING;
 	bool is_news = !is_same || blob_row_waits_unopened(base);
 	return step == STEP_NOTHING && is_news ? STEP_NOTED : step;
@@ -303,7 +309,7 @@ static enum step step_of(const struct blob_kind *kind,
 {
 	const struct origin_row *base = &comparison->base;
 
-	switch (comparison->sight) {
+	switch (comparison->observation) {
 	case BLOB_GONE:
 		return base->name ? STEP_DELETED : STEP_NOTHING;
 	case BLOB_UNREADABLE:
@@ -334,10 +340,11 @@ int blob_row_read_again(struct store_tx *tx, const struct blob_kind *kind, const
 	if (found < 0)
 		return -1;
 	if (found == (base->name != NULL) &&
-	    (!found || (strcmp(row->timeline, base->timeline) == 0 &&
-			row->generation == base->generation &&
-			blob_notice_commit_is_same_text(row->checksum, base->checksum) &&
-			blob_notice_commit_is_same_text(row->print, base->print))))
+	    (!found ||
+	     (strcmp(row->timeline, base->timeline) == 0 &&
+	      row->generation == base->generation &&
+	      blob_notice_commit_is_same_text(row->checksum, base->checksum) &&
+	      blob_notice_commit_is_same_text(row->fingerprint, base->fingerprint))))
 		return found;
 	return err_set(err, ERR_CONFLICT, "%.300s: its record changes all the time", id);
 }
@@ -359,11 +366,11 @@ static void put_content(const struct blob_notice *notice, const struct blob_kind
 	char claimed[BLOB_DIGEST_SIZE];
 
 	if (digest) {
-		blob_row_set_proved(row, &comparison->print, digest,
+		blob_row_set_proved(row, &comparison->fingerprint, digest,
 				    notice->options.reverify_ms);
 		return;
 	}
-	blob_row_set_unread(row, &comparison->print);
+	blob_row_set_unread(row, &comparison->fingerprint);
 	origin_row_set_text(&row->checksum,
 			    blob_id_digest(kind, row->name, claimed) ? claimed : NULL);
 	origin_row_set_failure(row, NULL);
@@ -378,15 +385,15 @@ static void put_note(const struct blob_notice *notice, struct blob_comparison *c
 {
 	const char *digest = digest_known(comparison);
 
-	if (comparison->sight == BLOB_UNREADABLE) {
+	if (comparison->observation == BLOB_UNREADABLE) {
 		origin_row_set_failure(row, &comparison->look->why);
 		row->verification = VERIFICATION_FAILED;
 		row->verification_due_at = clock_wall_ms();
 	} else if (digest) {
-		blob_row_set_proved(row, &comparison->print, digest,
+		blob_row_set_proved(row, &comparison->fingerprint, digest,
 				    notice->options.reverify_ms);
 	} else {
-		blob_row_set_unread(row, &comparison->print);
+		blob_row_set_unread(row, &comparison->fingerprint);
 		if (row->verification != VERIFICATION_FAILED) /* until it is read */
 			row->verification = VERIFICATION_PENDING;
 	}
@@ -552,10 +559,10 @@ static void end_commit(struct blob_notice *notice, const struct blob_kind *kind,
 		log_one(kind, one);
 	}
 	log_all(kind, counts, last);
-	blob_notice_tell(notice, last > 0, is_due);
+	blob_notice_report(notice, last > 0, is_due);
 }
 
-void blob_notice_tell(struct blob_notice *notice, bool is_event, bool is_due)
+void blob_notice_report(struct blob_notice *notice, bool is_event, bool is_due)
 {
 	if (is_event && notice->options.log)
 		event_log_wake(notice->options.log);
@@ -673,9 +680,9 @@ static bool blob_notice_is_away(struct group *group, const char *id, struct err 
 }
 
 /* What the error of opening it means for its row. */
-static enum blob_sight blob_notice_classify_failure(struct group *group,
-						    struct blob_comparison *one,
-						    const struct stat *st)
+static enum blob_observation blob_notice_classify_failure(struct group *group,
+							  struct blob_comparison *one,
+							  const struct stat *st)
 {
 	struct err *why = &one->look->why;
 
@@ -699,12 +706,12 @@ static void blob_notice_observe(struct group *group, struct blob_comparison *one
 
 	look->why = (struct err){ 0 };
 	if (blob_open(group->root, look->id, &fd, &st, &look->why) != 0) {
-		one->sight = blob_notice_classify_failure(group, one, &st);
+		one->observation = blob_notice_classify_failure(group, one, &st);
 		return;
 	}
-	one->sight = BLOB_THERE;
-	blob_print_of(&st, &one->print);
-	blob_print_format(&one->print, one->text);
+	one->observation = BLOB_THERE;
+	blob_fingerprint_of(&st, &one->fingerprint);
+	blob_fingerprint_format(&one->fingerprint, one->text);
 }
 
 /* Those that differ from nothing are done. True: something is left to write. */
@@ -717,7 +724,7 @@ static bool see_all(struct group *group)
 		if (one->is_done)
 			continue;
 		blob_notice_observe(group, one);
-		if (one->sight != BLOB_UNKNOWN &&
+		if (one->observation != BLOB_UNKNOWN &&
 		    blob_comparison_differs(group->kind, one)) {
 			is_work = true;
 			continue;
@@ -819,11 +826,11 @@ int blob_notice_compare_one(struct blob_notice *notice, const struct blob_kind *
 	return -1;
 }
 
-static int blob_found_one(void *arg, const char *id, const struct blob_print *print,
-			  struct err *err)
+static int blob_found_one(void *arg, const char *id,
+			  const struct blob_fingerprint *fingerprint, struct err *err)
 {
 	(void)id;
-	(void)print;
+	(void)fingerprint;
 	*(bool *)arg = true;
 	return err_set(err, ERR_CANCELED, "one is enough");
 }

@@ -39,9 +39,9 @@ const struct blob_kind *blob_notice_kind(const struct blob_notice *notice,
 					 const char *type);
 
 /* What somebody who put the file there knows of it, so that it need not be read again: it
- * counts if the file is still the one of this print. */
+ * counts if the file is still the one of this fingerprint. */
 struct blob_known {
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 	char digest[BLOB_DIGEST_SIZE];
 };
 
@@ -76,8 +76,8 @@ struct blob_result {
 	const struct origin_row *row; /* that it belongs to; borrowed */
 	struct err why;               /* ERR_NONE: it was read */
 	bool is_deferred;             /* that says nothing of it: it is due again soon */
-	struct blob_print print;      /* of exactly what was read */
-	bool is_settled;              /* before it was read (blob/file.h) */
+	struct blob_fingerprint fingerprint; /* of exactly what was read */
+	bool is_settled;                     /* before it was read (blob/file.h) */
 	char digest[BLOB_DIGEST_SIZE];
 	struct err verdict; /* filled: what is wrong with it; ERR_NONE: nothing */
 };

@@ -17,7 +17,7 @@ struct blob_notice {
 	void *arg;
 };
 
-enum blob_sight {
+enum blob_observation {
 	BLOB_THERE,
 	BLOB_UNREADABLE, /* something is there; look->why says what is wrong */
 	BLOB_GONE,
@@ -28,9 +28,9 @@ enum blob_sight {
 struct blob_comparison {
 	struct blob_look *look;
 	struct origin_row base; /* what is compared with; no name: there is no row */
-	enum blob_sight sight;
-	struct blob_print print;
-	char text[BLOB_PRINT_SIZE]; /* print */
+	enum blob_observation observation;
+	struct blob_fingerprint fingerprint;
+	char text[BLOB_FINGERPRINT_SIZE]; /* print */
 	bool is_done;
 	bool is_committed;    /* in this transaction */
 	enum event_what what; /* if look->is_changed */
@@ -48,9 +48,11 @@ bool blob_comparison_differs(const struct blob_kind *kind,
 			     const struct blob_comparison *comparison);
 
 /* Columns of a row. */
-void blob_row_set_unread(struct origin_row *row, const struct blob_print *print);
-void blob_row_set_proved(struct origin_row *row, const struct blob_print *print,
-			 const char *digest, int64_t reverify_ms);
+void blob_row_set_unread(struct origin_row *row,
+			 const struct blob_fingerprint *fingerprint);
+void blob_row_set_proved(struct origin_row *row,
+			 const struct blob_fingerprint *fingerprint, const char *digest,
+			 int64_t reverify_ms);
 
 /* It failed as its file could not be opened, and is not tried again yet: when somebody
  * finds that it can be, that is news. */
@@ -67,7 +69,7 @@ int blob_event_append(struct store_tx *tx, const struct blob_kind *kind,
 		      struct err *err);
 
 /* After a commit: wakes who waits for events, and for contents to be read. */
-void blob_notice_tell(struct blob_notice *notice, bool is_event, bool is_due);
+void blob_notice_report(struct blob_notice *notice, bool is_event, bool is_due);
 
 /* Whether there is any blob at all. */
 int blob_has_any(const struct blob_kind *kind, const struct stop *stop, bool *has_any,

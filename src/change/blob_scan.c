@@ -18,10 +18,10 @@ static int blob_scan_has_any(struct scan *scan, bool *has_any, struct err *err)
 			    err);
 }
 
-static int blob_scan_meet(void *arg, const char *id, const struct blob_print *print,
-			  struct err *err)
+static int blob_scan_meet(void *arg, const char *id,
+			  const struct blob_fingerprint *fingerprint, struct err *err)
 {
-	const struct scan_item item = { .name = id, .print = print };
+	const struct scan_item item = { .name = id, .fingerprint = fingerprint };
 
 	return scan_meet(arg, &item, err);
 }
@@ -52,11 +52,11 @@ static int blob_scan_walk(struct scan *scan, const char *below, struct err *err)
 static bool blob_scan_is_as_recorded(struct scan *scan, const struct scan_item *item,
 				     const struct origin_row *row)
 {
-	char text[BLOB_PRINT_SIZE];
+	char text[BLOB_FINGERPRINT_SIZE];
 
 	(void)scan;
-	blob_print_format(item->print, text);
-	return row->print && strcmp(row->print, text) == 0 &&
+	blob_fingerprint_format(item->fingerprint, text);
+	return row->fingerprint && strcmp(row->fingerprint, text) == 0 &&
 	       !blob_row_waits_unopened(row);
 }
 

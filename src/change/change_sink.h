@@ -14,7 +14,7 @@ struct change {
 	const char *name;
 	enum event_what what;
 	/* Found by the first scan of a new database: it may have been there for years. */
-	bool is_first_sight;
+	bool is_first_observation;
 	/* Found by a scan, and told by nobody: another node may have been told of it. */
 	bool is_scanned;
 	const char *checksum;              /* of `after`; NULL: deleted */

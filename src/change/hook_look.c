@@ -482,9 +482,9 @@ enum hook_state hook_look_state(const struct hook_look *look,
 		return HOOK_FOREIGN;
 	if (has[HOOK_MISSING])
 		return HOOK_MISSING;
-	bool is_told =
+	bool was_reported =
 		look->has_node || (place->accepts_others && look->other[0] != '\0');
-	if (has[HOOK_OUTDATED] || look->is_noexec || !is_told)
+	if (has[HOOK_OUTDATED] || look->is_noexec || !was_reported)
 		return HOOK_OUTDATED;
 	return HOOK_INSTALLED;
 }

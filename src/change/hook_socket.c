@@ -92,8 +92,8 @@ static int hook_report_receive_answer(int fd, int64_t left_ms, char *said,
 	return 1;
 }
 
-int hook_socket_tell(const char *data, const char *message, int64_t wait_ms, char *answer,
-		     size_t size, struct err *err)
+int hook_socket_report(const char *data, const char *message, int64_t wait_ms,
+		       char *answer, size_t size, struct err *err)
 {
 	AUTO_FREE char *said = xcalloc(1, HOOK_ANSWER_MAX + 1);
 	int64_t until = clock_boot_ms() + wait_ms;

@@ -47,7 +47,7 @@ void hook_socket_stop(struct hook_socket *socket);
 /* A command's side: sends and waits up to wait_ms. 1: answered (answer filled, without
  * "ok "); 0: no node runs, or it ended meanwhile; -1: it said no (err is what it said),
  * or nothing in time (ERR_TIMEOUT). */
-int hook_socket_tell(const char *data, const char *message, int64_t wait_ms, char *answer,
-		     size_t size, struct err *err);
+int hook_socket_report(const char *data, const char *message, int64_t wait_ms,
+		       char *answer, size_t size, struct err *err);
 
 #endif

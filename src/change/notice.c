@@ -87,9 +87,10 @@ int notice_judge_root(struct store *store, const char *path, struct err *err)
 
 /*
  * At a secondary the tree is what pull makes of it. Deletions are decided by its primary
- * and carried out under the brake; what is missing otherwise (a rebuilt copy between two
- * renames, an older disk) is brought again. And a copy of which something is still to be
- * brought may be older than what was seen before: it is compared when it has come.
+ * and carried out under the deletion limit; what is missing otherwise (a rebuilt copy
+ * between two renames, an older disk) is brought again. And a copy of which something is
+ * still to be brought may be older than what was seen before: it is compared when it has
+ * come.
  */
 struct notice_asking {
 	const char *name;
@@ -227,7 +228,7 @@ static bool lacks_objects(const struct origin_row *row)
 static bool notice_commit_is_settled(const struct comparison *comparison)
 {
 	return !comparison->reading.has_includes &&
-	       fingerprint_is_settled(&comparison->reading.print);
+	       fingerprint_is_settled(&comparison->reading.fingerprint);
 }
 
 static bool looks_different(const struct comparison *comparison)
@@ -237,7 +238,7 @@ static bool looks_different(const struct comparison *comparison)
 
 	if (strcmp(base->path, comparison->path) != 0 ||
 	    !notice_commit_is_same_text(base->identity, comparison->identity) ||
-	    !notice_commit_is_same_text(base->print, comparison->print) ||
+	    !notice_commit_is_same_text(base->fingerprint, comparison->fingerprint) ||
 	    base->is_settled != notice_commit_is_settled(comparison))
 		return true;
 	if (lacks_objects(base))
@@ -251,11 +252,11 @@ bool comparison_differs(struct comparison *comparison)
 {
 	const struct origin_row *base = &comparison->base;
 
-	if (comparison->sight == SIGHT_GONE)
+	if (comparison->observation == OBSERVATION_GONE)
 		return comparison->is_event = base->name != NULL;
 	if (!base->name)
 		return comparison->is_event = true;
-	if (comparison->sight == SIGHT_UNREADABLE)
+	if (comparison->observation == OBSERVATION_UNREADABLE)
 		return comparison->is_event =
 			       base->checksum || !base->failure ||
 			       strcmp(base->failure, comparison->why.text) != 0;
@@ -279,7 +280,7 @@ static int notice_commit_read_again(struct store_tx *tx,
 	    (!found || (strcmp(row->timeline, base->timeline) == 0 &&
 			row->generation == base->generation &&
 			row->is_settled == base->is_settled &&
-			notice_commit_is_same_text(row->print, base->print))))
+			notice_commit_is_same_text(row->fingerprint, base->fingerprint))))
 		return found;
 	return err_set(err, ERR_CONFLICT, "%s: its record changes all the time",
 		       comparison->name);
@@ -299,7 +300,7 @@ static void put_reading(const struct comparison *comparison, struct origin_row *
 		notice_commit_set_failure(row, NULL);
 	notice_commit_set_text(&row->checksum, comparison->checksum);
 	notice_commit_set_text(&row->description, comparison->description);
-	notice_commit_set_text(&row->print, comparison->print);
+	notice_commit_set_text(&row->fingerprint, comparison->fingerprint);
 	notice_commit_set_text(&row->identity, comparison->identity);
 	row->is_settled = notice_commit_is_settled(comparison);
 }
@@ -309,7 +310,7 @@ static void notice_commit_put_failure(const struct comparison *comparison,
 {
 	notice_commit_set_failure(row, &comparison->why);
 	notice_commit_set_text(&row->checksum, NULL);
-	notice_commit_set_text(&row->print, NULL);
+	notice_commit_set_text(&row->fingerprint, NULL);
 	row->is_settled = false;
 }
 
@@ -368,7 +369,7 @@ struct committing {
 
 enum event_what comparison_what(const struct comparison *comparison)
 {
-	if (comparison->sight == SIGHT_GONE)
+	if (comparison->observation == OBSERVATION_GONE)
 		return EVENT_DELETED;
 	return comparison->base.name ? EVENT_UPDATED : EVENT_CREATED;
 }
@@ -418,9 +419,9 @@ static int notice_commit_work(struct store_tx *tx, void *arg, struct err *err)
 	row->generation += comparison->is_event;
 	if (comparison->path)
 		notice_commit_set_text(&row->path, comparison->path);
-	if (comparison->sight == SIGHT_WHOLE)
+	if (comparison->observation == OBSERVATION_WHOLE)
 		put_reading(comparison, row);
-	else if (comparison->sight == SIGHT_UNREADABLE)
+	else if (comparison->observation == OBSERVATION_UNREADABLE)
 		notice_commit_put_failure(comparison, row);
 	if (comparison->is_event) {
 		if (append_event(tx, comparison, comparison_what(comparison), row, &event,
@@ -567,7 +568,7 @@ static int notice_observe_absence(struct comparison *comparison, int root,
 {
 	const char *path = comparison->base.path;
 
-	comparison->sight = SIGHT_GONE;
+	comparison->observation = OBSERVATION_GONE;
 	if (!path)
 		return 0;
 	if (notice_check_mounts(comparison->notice, root, path, err) != 0 ||
@@ -577,7 +578,7 @@ static int notice_observe_absence(struct comparison *comparison, int root,
 		return notice_check_root(comparison->notice, root, err) != 0
 			       ? -1
 			       : seek(comparison);
-	comparison->sight = SIGHT_UNREADABLE;
+	comparison->observation = OBSERVATION_UNREADABLE;
 	comparison->path = xstrdup(path);
 	err_set(&comparison->why, ERR_CORRUPT,
 		"what stands there is no repository any more, or is not looked for "
@@ -631,7 +632,7 @@ static int see_failure(struct comparison *comparison, int root, struct err *err)
 		return err_remedy(err, "wait until it is made; if it stays so, it is "
 				       "told as damaged, with what to do");
 	}
-	comparison->sight = SIGHT_UNREADABLE;
+	comparison->observation = OBSERVATION_UNREADABLE;
 	comparison->why = *err;
 	return 0;
 }
@@ -661,10 +662,10 @@ static void take_sums(struct comparison *comparison)
 
 	checksum_of(&reading->refs, &sum);
 	checksum_format(&sum, comparison->checksum);
-	fingerprint_format(&reading->print, comparison->print);
+	fingerprint_format(&reading->fingerprint, comparison->fingerprint);
 	if (reading->description || reading->settings[0])
 		comparison->description = notice_digest_reading(reading);
-	comparison->sight = SIGHT_WHOLE;
+	comparison->observation = OBSERVATION_WHOLE;
 }
 
 static int notice_read_former_work(struct store_tx *tx, void *arg, struct err *err)
@@ -739,7 +740,8 @@ static void find_changes(struct comparison *comparison)
 	const struct ref_snapshot *now = &comparison->reading.refs;
 	const struct origin_row *base = &comparison->base;
 
-	if (comparison->sight != SIGHT_WHOLE || !comparison->is_event || !base->checksum)
+	if (comparison->observation != OBSERVATION_WHOLE || !comparison->is_event ||
+	    !base->checksum)
 		return;
 	if (strcmp(base->checksum, comparison->checksum) == 0) /* the description */
 		comparison->before = now;
@@ -753,13 +755,14 @@ static void find_changes(struct comparison *comparison)
 
 /* Of what cannot be read nothing can be told; when it can be read again, that is an
  * event, too. */
-static void tell_sink(struct comparison *comparison)
+static void report_sink(struct comparison *comparison)
 {
 	const struct change_sink *sink = &comparison->notice->options.sink;
-	bool is_whole = comparison->sight == SIGHT_WHOLE;
+	bool is_whole = comparison->observation == OBSERVATION_WHOLE;
 	enum event_what what = comparison_what(comparison);
 
-	if (!sink->take || !comparison->is_event || comparison->sight == SIGHT_UNREADABLE)
+	if (!sink->take || !comparison->is_event ||
+	    comparison->observation == OBSERVATION_UNREADABLE)
 		return;
 	comparison->is_owed =
 		sink->take(sink->arg,
@@ -767,8 +770,8 @@ static void tell_sink(struct comparison *comparison)
 				   .name = comparison->name,
 				   .what = what,
 				   .is_scanned = comparison->is_scanned,
-				   .is_first_sight = comparison->is_first_scan &&
-						     what == EVENT_CREATED,
+				   .is_first_observation = comparison->is_first_scan &&
+							   what == EVENT_CREATED,
 				   .checksum = is_whole ? comparison->checksum : NULL,
 				   .before = comparison->before,
 				   .after = is_whole ? &comparison->reading.refs : NULL,
@@ -783,9 +786,9 @@ static void record_refs(const struct comparison *comparison,
 {
 	const char *data = comparison->notice->options.data;
 
-	if (comparison->sight == SIGHT_GONE)
+	if (comparison->observation == OBSERVATION_GONE)
 		recorded_refs_remove(data, noticed->row.id);
-	else if (comparison->sight == SIGHT_WHOLE)
+	else if (comparison->observation == OBSERVATION_WHOLE)
 		recorded_refs_write(data, noticed->row.id, comparison->checksum,
 				    &comparison->reading.refs, ERR_IGNORED);
 }
@@ -826,7 +829,7 @@ static int notice_record_comparison(struct comparison *comparison,
 		return 0;
 	}
 	find_changes(comparison);
-	tell_sink(comparison);
+	report_sink(comparison);
 	if (comparison->is_event)
 		failpoint("notice.commits");
 	if (comparison_commit(comparison, noticed, err) != 0)
@@ -855,15 +858,15 @@ static int compare_once(const struct comparison *how, struct noticed *noticed,
 	result = notice_observe(&comparison, err);
 	failpoint("notice.seen");
 	if (result == 0 &&
-	    (comparison.sight != SIGHT_GONE || how->absence != ABSENCE_LATER))
+	    (comparison.observation != OBSERVATION_GONE || how->absence != ABSENCE_LATER))
 		result = notice_record_comparison(&comparison, noticed, err);
 	if (result != 0)
 		return result;
-	if (comparison.sight == SIGHT_GONE) {
+	if (comparison.observation == OBSERVATION_GONE) {
 		err_set(err, ERR_MISSING, "there is no repository %s", how->name);
 		return err_remedy(err, "look for its name with refrelay repository list");
 	}
-	if (comparison.sight == SIGHT_UNREADABLE) {
+	if (comparison.observation == OBSERVATION_UNREADABLE) {
 		*err = comparison.why;
 		return -1;
 	}

@@ -20,14 +20,14 @@ struct notice {
 	struct notice_options options;
 	int64_t lacking_hooks; /* as logged last; the scanning thread only */
 	/* owed.c: there may be such rows; the log was told so. */
-	atomic_bool may_owe, told_owed;
+	atomic_bool may_owe, reported_owed;
 };
 
 /* What the disk says of one repository. */
-enum sight {
-	SIGHT_WHOLE,
-	SIGHT_UNREADABLE, /* it is there, and `why` says what is wrong */
-	SIGHT_GONE,       /* proved */
+enum observation {
+	OBSERVATION_WHOLE,
+	OBSERVATION_UNREADABLE, /* it is there, and `why` says what is wrong */
+	OBSERVATION_GONE,       /* proved */
 };
 
 /* What is gone may stand under a new name, and that one is to be noticed first: only so
@@ -47,7 +47,7 @@ struct comparison {
 	bool is_sought;     /* its former name's deletion is being recorded */
 	enum absence absence;
 	struct origin_row base; /* what is compared with; no name: there is no row */
-	enum sight sight;
+	enum observation observation;
 	struct err why;
 	char *path;               /* owned; below the root */
 	char *identity;           /* of its directory; owned; NULL: not known */
@@ -55,7 +55,7 @@ struct comparison {
 				     repository had before; no name: none */
 	struct ref_reading reading;
 	char checksum[CHECKSUM_TEXT_SIZE];
-	char print[FINGERPRINT_TEXT_SIZE];
+	char fingerprint[FINGERPRINT_TEXT_SIZE];
 	char *description;            /* digest; owned; NULL: none */
 	struct ref_snapshot recorded; /* refs that belong to base, if at hand */
 	const struct ref_snapshot

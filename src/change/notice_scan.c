@@ -86,17 +86,18 @@ static int notice_scan_walk(struct scan *scan, const char *below, struct err *er
 static bool notice_scan_is_as_recorded(struct scan *scan, const struct scan_item *item,
 				       const struct origin_row *row)
 {
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 	char text[FINGERPRINT_TEXT_SIZE];
 
-	if (!row->checksum || !row->print || !row->identity || !row->is_settled ||
+	if (!row->checksum || !row->fingerprint || !row->identity || !row->is_settled ||
 	    item->is_damaged || strcmp(row->path, item->path) != 0)
 		return false;
 	AUTO_CLOSE int fd = dir_open(scan->root, item->path, ERR_IGNORED);
-	if (fd < 0 || fingerprint_take(fd, FINGERPRINT_REFS, &print, ERR_IGNORED) != 0)
+	if (fd < 0 ||
+	    fingerprint_take(fd, FINGERPRINT_REFS, &fingerprint, ERR_IGNORED) != 0)
 		return false;
-	fingerprint_format(&print, text);
-	return strcmp(text, row->print) == 0;
+	fingerprint_format(&fingerprint, text);
+	return strcmp(text, row->fingerprint) == 0;
 }
 
 static int notice_scan_observe(struct scan *scan, const char *name, enum absence absence,

@@ -79,7 +79,7 @@ void owed_note(const struct comparison *comparison)
 	struct notice *notice = comparison->notice;
 
 	notice->may_owe = true;
-	if (!atomic_exchange(&notice->told_owed, true))
+	if (!atomic_exchange(&notice->reported_owed, true))
 		log_warn("change.owed", LOG_TEXT("repo", comparison->name),
 			 LOG_ERR(&comparison->why_owed),
 			 LOG_TEXT("remedy", comparison->why_owed.remedy));
@@ -165,7 +165,7 @@ static void owed_give_to_sink(struct settling *settling, const struct change *ch
 
 /* 1: it is settled; 0: not now; -1. What cannot be read has no task; when it can be, that
  * is an event, and the sink hears of it. */
-static int tell_again(struct settling *settling, const char *name)
+static int report_owed_again(struct settling *settling, const char *name)
 {
 	AUTO_NOTICED struct noticed noticed;
 	struct change change = { .name = name, .what = EVENT_UPDATED };
@@ -198,7 +198,7 @@ static int settle_page(struct settling *settling, struct err *err)
 		return -1;
 	for (size_t i = 0; i < settling->page.count && owed_may_go_on(settling); i++) {
 		struct owed *one = &settling->page.items[i];
-		if (!tell_again(settling, one->name))
+		if (!report_owed_again(settling, one->name))
 			continue;
 		if (store_write(store, forget_work, one, err) != 0)
 			return -1;
@@ -259,7 +259,7 @@ int owed_settle(struct notice *notice, const struct stop *stop, size_t *left,
 	if (*left > 0)
 		notice->may_owe = true;
 	else
-		notice->told_owed = false;
+		notice->reported_owed = false;
 	if (settled > 0)
 		log_info("change.settled", LOG_NUMBER("repositories", settled),
 			 LOG_NUMBER("left", *left));

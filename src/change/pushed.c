@@ -74,7 +74,7 @@ static int pushed_read_work(struct store_tx *tx, void *arg, struct err *err)
 }
 
 /* The durable number first: of a push that begins meanwhile too little counts as settled,
- * which only lets the brake be late. */
+ * which only lets the deletion limit be late. */
 int pushed_read(struct notice *notice, const char *name, struct pushed *pushed,
 		struct err *err)
 {

@@ -185,8 +185,8 @@ int scan_meet(struct scan *scan, const struct scan_item *item, struct err *err)
 	const struct origin_row *row;
 
 	scan->result->found++;
-	if (item->print)
-		scan->result->bytes += item->print->size;
+	if (item->fingerprint)
+		scan->result->bytes += item->fingerprint->size;
 	if (scan_pass_rows(scan, item->name, &row, err) != 0)
 		return -1;
 	if (!row || strcmp(row->name, item->name) != 0)

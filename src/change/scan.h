@@ -25,7 +25,7 @@ struct scan_item {
 	const char *name;
 	const char *path; /* below the root */
 	bool is_damaged;
-	const struct blob_print *print;
+	const struct blob_fingerprint *fingerprint;
 };
 
 /* Names of log events (docs/events.md). */

@@ -24,7 +24,7 @@ struct watcher {
 	VEC(struct watcher_turn) turns; /* by kind */
 	blob_hints_list hints;          /* by kind */
 	int64_t looked_at;              /* boot ms */
-	bool told_limit;
+	bool reported_limit;
 	int woken; /* an eventfd */
 	struct stop stop;
 	pthread_t thread;
@@ -42,7 +42,7 @@ const struct stop *watcher_stop_of(const struct watcher *watcher)
 
 static void watcher_log_limit(struct watcher *watcher, const struct err *err)
 {
-	watcher->told_limit = true;
+	watcher->reported_limit = true;
 	log_warn(watcher->options.ops->limit, LOG_ERR(err),
 		 LOG_NUMBER("directories", watcher_count(watcher)),
 		 LOG_TEXT("remedy", err->remedy));
@@ -53,7 +53,7 @@ int watcher_add(struct watcher *watcher, size_t kind, const char *path, struct e
 	if (blob_directories_add(&watcher->directories, kind,
 				 watcher->hints.items[kind].kind, path, err) == 0)
 		return 0;
-	if (err->class == ERR_INTERNAL && !watcher->told_limit)
+	if (err->class == ERR_INTERNAL && !watcher->reported_limit)
 		watcher_log_limit(watcher, err);
 	return -1;
 }

@@ -9,9 +9,9 @@
 #include "git/state.h"
 #include "replicable/discover.h"
 #include "replicable/name.h"
+#include "serve/disk_cache.h"
 #include "serve/find.h"
 #include "serve/settings.h"
-#include "serve/shelf.h"
 
 static const char options_text[] =
 	"  clear [NAME...]  a new key for these repositories, so that all that was kept "
@@ -104,7 +104,7 @@ static int clear_all(struct clear_call *call, struct err *err)
 	for (size_t i = 0; i < discovery.found.count; i++)
 		renew_found(call, discovery.found.items[i].name);
 	cli_cache_report_findings(call, &discovery);
-	call->files = shelf_clear(call->folder, &trouble);
+	call->files = disk_cache_clear(call->folder, &trouble);
 	if (trouble.class != ERR_NONE) {
 		call->failed++;
 		cli_fail(&trouble);

@@ -32,7 +32,7 @@ struct changed_blobs {
 
 enum { NODE_WAIT_MS = 60000, WAKE_WAIT_MS = 1000 };
 
-struct telling {
+struct reporting {
 	const struct changed_blobs *changed;
 	struct blob_notice *alone; /* NULL: a node may run */
 	struct site_data data;
@@ -41,73 +41,73 @@ struct telling {
 };
 
 /* A node's work, as none runs. */
-static int open_alone(struct telling *telling, struct err *err)
+static int open_alone(struct reporting *reporting, struct err *err)
 {
-	const struct changed_blobs *changed = telling->changed;
+	const struct changed_blobs *changed = reporting->changed;
 	AUTO_FREE char *path = xasprintf("%s/refrelay.db", changed->data);
 
 	fprintf(stderr, "refrelay: no node runs here; the change is recorded all the "
 			"same\n");
-	if (site_data_open(changed->data, &telling->data, err) != 0 ||
-	    event_log_open(telling->data.store, path, &telling->log, err) != 0)
+	if (site_data_open(changed->data, &reporting->data, err) != 0 ||
+	    event_log_open(reporting->data.store, path, &reporting->log, err) != 0)
 		return -1;
-	telling->alone = blob_notice_new(
-		&(struct blob_notice_options){ .store = telling->data.store,
-					       .log = telling->log,
+	reporting->alone = blob_notice_new(
+		&(struct blob_notice_options){ .store = reporting->data.store,
+					       .log = reporting->log,
 					       .kinds = changed->kinds,
 					       .reverify_ms = changed->reverify_ms });
 	return 0;
 }
 
-static void close_alone(struct telling *telling)
+static void close_alone(struct reporting *reporting)
 {
 	char ignored[8];
 
-	if (telling->alone) /* one that started meanwhile hears of it */
-		hook_socket_tell(telling->changed->data, "wake", WAKE_WAIT_MS, ignored,
-				 sizeof(ignored), ERR_IGNORED);
-	blob_notice_free(telling->alone);
-	event_log_close(telling->log);
-	site_data_close(&telling->data);
+	if (reporting->alone) /* one that started meanwhile hears of it */
+		hook_socket_report(reporting->changed->data, "wake", WAKE_WAIT_MS,
+				   ignored, sizeof(ignored), ERR_IGNORED);
+	blob_notice_free(reporting->alone);
+	event_log_close(reporting->log);
+	site_data_close(&reporting->data);
 }
 
 /* 1: it was told; 0: no node runs; -1. */
-static int changed_blobs_report_to_node(struct telling *telling, const char *words,
+static int changed_blobs_report_to_node(struct reporting *reporting, const char *words,
 					uint64_t *event_id, struct err *err)
 {
 	AUTO_FREE char *message = xasprintf(HOOK_CHANGED_BLOB "%s", words);
 	char answer[32] = "";
-	int told = hook_socket_tell(telling->changed->data, message, NODE_WAIT_MS, answer,
-				    sizeof(answer), err);
+	int reported = hook_socket_report(reporting->changed->data, message, NODE_WAIT_MS,
+					  answer, sizeof(answer), err);
 
-	if (told == 1 && !text_to_uint64(answer, event_id))
+	if (reported == 1 && !text_to_uint64(answer, event_id))
 		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
-	return told;
+	return reported;
 }
 
-static int changed_blobs_report_change(struct telling *telling, const char *words,
+static int changed_blobs_report_change(struct reporting *reporting, const char *words,
 				       struct err *err)
 {
 	uint64_t event_id = 0;
-	int told = telling->alone
-			   ? 0
-			   : changed_blobs_report_to_node(telling, words, &event_id, err);
+	int reported = reporting->alone ? 0
+					: changed_blobs_report_to_node(reporting, words,
+								       &event_id, err);
 
-	if (told == 0 && !telling->alone && open_alone(telling, err) != 0)
+	if (reported == 0 && !reporting->alone && open_alone(reporting, err) != 0)
 		return -1;
-	if (told == 0)
-		told = blob_changed(telling->alone, words, &event_id, err);
-	if (event_id > telling->event_id)
-		telling->event_id = event_id;
-	return told < 0 ? -1 : 0;
+	if (reported == 0)
+		reported = blob_changed(reporting->alone, words, &event_id, err);
+	if (event_id > reporting->event_id)
+		reporting->event_id = event_id;
+	return reported < 0 ? -1 : 0;
 }
 
 /* *event_id: of the last event, or 0. The error of the first that failed; the others are
  * recorded all the same, but for ERR_CONFIG. */
-static int changed_blobs_tell(const struct changed_blobs *changed, uint64_t *event_id,
-			      struct err *err)
+static int changed_blobs_report(const struct changed_blobs *changed, uint64_t *event_id,
+				struct err *err)
 {
-	struct telling telling = { .changed = changed };
+	struct reporting reporting = { .changed = changed };
 	size_t room = HOOK_MESSAGE_MAX - strlen(HOOK_CHANGED_BLOB);
 	int result = 0;
 	struct err why;
@@ -120,7 +120,7 @@ static int changed_blobs_tell(const struct changed_blobs *changed, uint64_t *eve
 			result = err_set(err, ERR_CONFIG, "an id is too long");
 			break;
 		}
-		if (changed_blobs_report_change(&telling, words.data, &why) == 0)
+		if (changed_blobs_report_change(&reporting, words.data, &why) == 0)
 			continue;
 		if (result == 0)
 			*err = why;
@@ -128,8 +128,8 @@ static int changed_blobs_tell(const struct changed_blobs *changed, uint64_t *eve
 		if (why.class == ERR_CONFIG)
 			break;
 	}
-	close_alone(&telling);
-	*event_id = telling.event_id;
+	close_alone(&reporting);
+	*event_id = reporting.event_id;
 	return result;
 }
 
@@ -295,8 +295,8 @@ static int compare_alone(struct changed_call *call, struct err *err)
 	event_log_close(log);
 	site_data_close(&data);
 	if (result == 0)
-		hook_socket_tell(site->data, "wake", WAKE_WAIT_MS, ignored,
-				 sizeof(ignored), ERR_IGNORED);
+		hook_socket_report(site->data, "wake", WAKE_WAIT_MS, ignored,
+				   sizeof(ignored), ERR_IGNORED);
 	return result;
 }
 
@@ -311,7 +311,7 @@ static void shorten_paths(const struct changed_call *call, const struct blob_kin
 			call->ids[i] += len + 1;
 }
 
-static int tell_blobs(struct changed_call *call, struct err *err)
+static int report_blobs(struct changed_call *call, struct err *err)
 {
 	const struct blob_kind *kind = blob_kinds_find(&call->kinds, call->type);
 	const struct changed_blobs changed = { .data = call->site.data,
@@ -329,7 +329,7 @@ static int tell_blobs(struct changed_call *call, struct err *err)
 		return err_remedy(err, "name one of the sections [blob \"TYPE\"]");
 	}
 	shorten_paths(call, kind);
-	if (changed_blobs_tell(&changed, &call->event_id, err) == 0)
+	if (changed_blobs_report(&changed, &call->event_id, err) == 0)
 		return 0;
 	if (err->class == ERR_MISSING)
 		err_remedy(err, "an id is a path below %s", kind->path);
@@ -340,14 +340,14 @@ static int cli_changed_report_to_node(struct changed_call *call, struct err *err
 {
 	AUTO_FREE char *message = xasprintf(HOOK_CHANGED "%s", call->name);
 	char answer[32] = "";
-	int told = hook_socket_tell(call->site.data, message, NODE_WAIT_MS, answer,
-				    sizeof(answer), err);
+	int reported = hook_socket_report(call->site.data, message, NODE_WAIT_MS, answer,
+					  sizeof(answer), err);
 
-	if (told == 0)
+	if (reported == 0)
 		return compare_alone(call, err);
-	if (told == 1 && !text_to_uint64(answer, &call->event_id))
+	if (reported == 1 && !text_to_uint64(answer, &call->event_id))
 		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
-	return told == 1 ? 0 : -1;
+	return reported == 1 ? 0 : -1;
 }
 
 static void cli_changed_print_result(const struct changed_call *call)
@@ -432,7 +432,7 @@ static int cli_changed_read_options(int argc, char **argv, struct changed_call *
 }
 
 /* Each, also after one that failed, whose status counts. */
-static int tell_each(struct changed_call *call)
+static int report_each(struct changed_call *call)
 {
 	int status = EXIT_DONE;
 	struct err err;
@@ -453,13 +453,13 @@ static int tell_each(struct changed_call *call)
 	return status;
 }
 
-static int tell_all(struct changed_call *call)
+static int report_all(struct changed_call *call)
 {
 	struct err err;
 
 	if (!call->type)
-		return tell_each(call);
-	if (tell_blobs(call, &err) != 0)
+		return report_each(call);
+	if (report_blobs(call, &err) != 0)
 		return cli_fail(&err);
 	cli_changed_print_result(call);
 	return EXIT_DONE;
@@ -473,7 +473,7 @@ int cli_changed(struct cli *cli, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	status = cli_changed_read_site(cli, &call, &err) == 0 ? tell_all(&call)
+	status = cli_changed_read_site(cli, &call, &err) == 0 ? report_all(&call)
 							      : cli_fail(&err);
 	push_settings_unref(call.push);
 	blob_kinds_clear(&call.kinds);

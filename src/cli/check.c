@@ -21,8 +21,8 @@
 #include "pull/primary.h"
 #include "replicable/discover.h"
 #include "replicable/name.h"
+#include "serve/disk_cache.h"
 #include "serve/settings.h"
-#include "serve/shelf.h"
 #include "store/data_lock.h"
 #include "upkeep/copies_root.h"
 #include "verify/verify_origin.h"
@@ -61,7 +61,7 @@ static void check_formats_report_unsupported(struct checking *checking,
 		found->count, found->count == 1 ? "repository has" : "repositories have",
 		found->example->name, found->why.text);
 	err_remedy(&err, "%s", found->why.remedy);
-	check_tell(checking, CHECK_WRONG, "formats", &err);
+	check_report(checking, CHECK_WRONG, "formats", &err);
 }
 
 void check_formats(struct checking *checking)
@@ -79,8 +79,8 @@ void check_formats(struct checking *checking)
 	if (found.count > 0)
 		check_formats_report_unsupported(checking, &found);
 	else
-		check_tell_good(checking, "formats",
-				"all repositories have a format that is supported");
+		check_report_good(checking, "formats",
+				  "all repositories have a format that is supported");
 }
 
 /*
@@ -97,8 +97,8 @@ static int check_copies_check_root(const struct checking *checking, struct store
 		    : copies_root_judge(store, checking->site.repositories, err);
 }
 
-static void tell_doubted(struct checking *checking, const struct blob_kind *kind,
-			 const struct glance_result *result)
+static void report_doubted(struct checking *checking, const struct blob_kind *kind,
+			   const struct glance_result *result)
 {
 	bool is_running = data_lock_is_held(checking->site.data);
 	struct err err;
@@ -111,10 +111,10 @@ static void tell_doubted(struct checking *checking, const struct blob_kind *kind
 	err_remedy(&err, is_running ? "nothing: they are looked through and mended now"
 				    : "start the node: it looks through them and mends "
 				      "them");
-	check_tell(checking, CHECK_WRONG, "copies", &err);
+	check_report(checking, CHECK_WRONG, "copies", &err);
 	if (is_running)
-		hook_socket_tell(checking->site.data, "wake", WAKE_MS, NULL, 0,
-				 ERR_IGNORED);
+		hook_socket_report(checking->site.data, "wake", WAKE_MS, NULL, 0,
+				   ERR_IGNORED);
 }
 
 void check_copies(struct checking *checking, struct store *store,
@@ -127,18 +127,18 @@ void check_copies(struct checking *checking, struct store *store,
 	struct err err;
 
 	if (check_copies_check_root(checking, store, kind, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "copies", &err);
+		check_report(checking, CHECK_WRONG, "copies", &err);
 	else if (access(kind ? kind->path : request.root, F_OK) != 0)
 		return; /* nothing was copied yet */
 	else if (glance_all(&request, &result, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "copies", &err);
+		check_report(checking, CHECK_WRONG, "copies", &err);
 	if (result.doubted > 0)
-		tell_doubted(checking, kind, &result);
+		report_doubted(checking, kind, &result);
 	else if (result.looked > 0)
-		check_tell_good(checking, "copies",
-				"%" PRIu64 " %s%sas they were left, by a look at each",
-				result.looked, kind ? kind->type : "repositories",
-				kind ? ": " : " are ");
+		check_report_good(checking, "copies",
+				  "%" PRIu64 " %s%sas they were left, by a look at each",
+				  result.looked, kind ? kind->type : "repositories",
+				  kind ? ": " : " are ");
 	free(result.example);
 }
 
@@ -153,8 +153,8 @@ static void check_copies_report_broken(struct checking *checking,
 		"%.300s",
 		glances->broken, glances->looked, glances->example, glances->why.text);
 	err_remedy(&err, "restore it; a secondary may have what it lacks");
-	check_tell(checking, CHECK_WRONG, "repositories", &err);
-	hook_socket_tell(checking->site.data, "wake", WAKE_MS, NULL, 0, ERR_IGNORED);
+	check_report(checking, CHECK_WRONG, "repositories", &err);
+	hook_socket_report(checking->site.data, "wake", WAKE_MS, NULL, 0, ERR_IGNORED);
 }
 
 void check_originals(struct checking *checking, struct store *store)
@@ -166,14 +166,14 @@ void check_originals(struct checking *checking, struct store *store)
 	if (access(root, F_OK) != 0)
 		return; /* said before */
 	if (verify_origin_glance_all(store, root, &glances, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "repositories", &err);
+		check_report(checking, CHECK_WRONG, "repositories", &err);
 	if (glances.broken > 0)
 		check_copies_report_broken(checking, &glances);
 	else if (glances.looked > 0)
-		check_tell_good(checking, "repositories",
-				"%" PRIu64
-				" have what their refs name, by a look at each",
-				glances.looked);
+		check_report_good(checking, "repositories",
+				  "%" PRIu64
+				  " have what their refs name, by a look at each",
+				  glances.looked);
 	free(glances.example);
 }
 
@@ -192,7 +192,7 @@ static const struct option long_options[] = {
 };
 
 /* One fault of the configuration may be met by several of those who read it. */
-static bool was_told(const struct checking *checking, const json_t *finding)
+static bool was_reported(const struct checking *checking, const json_t *finding)
 {
 	for (size_t i = 0; i < json_array_size(checking->findings); i++) {
 		const json_t *other = json_array_get(checking->findings, i);
@@ -205,8 +205,8 @@ static bool was_told(const struct checking *checking, const json_t *finding)
 	return false;
 }
 
-void check_tell(struct checking *checking, enum check_verdict verdict, const char *what,
-		const struct err *err)
+void check_report(struct checking *checking, enum check_verdict verdict, const char *what,
+		  const struct err *err)
 {
 	static const char *const words[] = { "ok", "note", "WRONG" };
 	json_t *finding = json_object();
@@ -216,7 +216,7 @@ void check_tell(struct checking *checking, enum check_verdict verdict, const cha
 	json_put_text(finding, "what", what);
 	json_put_message(finding, "finding", err->text);
 	json_put_text(finding, "remedy", err->remedy);
-	if (verdict != CHECK_GOOD && was_told(checking, finding)) {
+	if (verdict != CHECK_GOOD && was_reported(checking, finding)) {
 		json_decref(finding);
 		return;
 	}
@@ -230,7 +230,7 @@ void check_tell(struct checking *checking, enum check_verdict verdict, const cha
 	       err->remedy[0] ? "; what to do: " : "", err->remedy);
 }
 
-void check_tell_good(struct checking *checking, const char *what, const char *fmt, ...)
+void check_report_good(struct checking *checking, const char *what, const char *fmt, ...)
 {
 	struct err said = { 0 };
 	va_list args;
@@ -238,7 +238,7 @@ void check_tell_good(struct checking *checking, const char *what, const char *fm
 	va_start(args, fmt);
 	vsnprintf(said.text, sizeof(said.text), fmt, args);
 	va_end(args);
-	check_tell(checking, CHECK_GOOD, what, &said);
+	check_report(checking, CHECK_GOOD, what, &said);
 }
 
 void check_room(struct checking *checking, const char *what, const char *path)
@@ -254,7 +254,7 @@ void check_room(struct checking *checking, const char *what, const char *path)
 	err_set(&err, ERR_DISK, "only %" PRIu64 " MiB are free at %s", room >> 20, path);
 	err_remedy(&err, "free some space");
 	/* With nothing left a node can write nothing down. */
-	check_tell(checking, room >> 20 == 0 ? CHECK_WRONG : CHECK_NOTE, what, &err);
+	check_report(checking, room >> 20 == 0 ? CHECK_WRONG : CHECK_NOTE, what, &err);
 }
 
 static void check_repositories(struct checking *checking)
@@ -264,8 +264,8 @@ static void check_repositories(struct checking *checking)
 	struct err err;
 
 	if (access(path, R_OK | X_OK | (writes ? W_OK : 0)) == 0) {
-		check_tell_good(checking, "repositories", "%s can be %s", path,
-				writes ? "written" : "read");
+		check_report_good(checking, "repositories", "%s can be %s", path,
+				  writes ? "written" : "read");
 		check_room(checking, "repositories", path);
 		return;
 	}
@@ -273,10 +273,10 @@ static void check_repositories(struct checking *checking)
 	if (errno == ENOENT && writes) {
 		err_set(&err, ERR_MISSING, "%s is not there yet: serve will make it",
 			path);
-		check_tell(checking, CHECK_NOTE, "repositories", &err);
+		check_report(checking, CHECK_NOTE, "repositories", &err);
 		return;
 	}
-	check_tell(checking, CHECK_WRONG, "repositories", &err);
+	check_report(checking, CHECK_WRONG, "repositories", &err);
 }
 
 void check_foreign(struct checking *checking, const char *what,
@@ -290,7 +290,7 @@ void check_foreign(struct checking *checking, const char *what,
 		"the primary does not have %" PRId64 " of the %s here, e.g. %s",
 		found->count, what, found->example);
 	err_remedy(&err, "move them away, or bring them back at the primary");
-	check_tell(checking, CHECK_NOTE, "copies", &err);
+	check_report(checking, CHECK_NOTE, "copies", &err);
 }
 
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
@@ -334,7 +334,7 @@ static int count_hooks(const struct checking *checking, const struct hook_place 
 }
 
 /* Nodes of one host that share their tasks can have it so, with one that is told. */
-static void tell_others(struct checking *checking, const struct hooks_found *found)
+static void report_others(struct checking *checking, const struct hooks_found *found)
 {
 	int64_t all = found->counts.states[HOOK_INSTALLED] +
 		      hook_counts_lacking(&found->counts);
@@ -348,7 +348,7 @@ static void tell_others(struct checking *checking, const struct hooks_found *fou
 		found->others, all, found->node, found->example);
 	err_remedy(&err, "run refrelay hooks install, unless both nodes share their push "
 			 "tasks; refrelay hooks list names them");
-	check_tell(checking, CHECK_NOTE, "hooks", &err);
+	check_report(checking, CHECK_NOTE, "hooks", &err);
 }
 
 static void check_report_hooks(struct checking *checking,
@@ -364,7 +364,7 @@ static void check_report_hooks(struct checking *checking,
 		"%s: a scan notices it later",
 		lacking, lacking + counts->states[HOOK_INSTALLED], counts->example);
 	err_remedy(&err, "run refrelay hooks install; refrelay hooks list names them");
-	check_tell(checking, CHECK_NOTE, "hooks", &err);
+	check_report(checking, CHECK_NOTE, "hooks", &err);
 }
 
 static void cli_check_hooks(struct checking *checking)
@@ -374,7 +374,7 @@ static void cli_check_hooks(struct checking *checking)
 	struct err err;
 
 	if (hook_place_find(checking->site.data, HOOKS_OF_ORIGIN, &place, &err) != 0) {
-		check_tell(checking, CHECK_WRONG, "hooks", &err);
+		check_report(checking, CHECK_WRONG, "hooks", &err);
 		return;
 	}
 	place.is_quick = true;
@@ -382,11 +382,11 @@ static void cli_check_hooks(struct checking *checking)
 	/* that they cannot be counted is said of the repositories */
 	if (count_hooks(checking, &place, &found, &err) == 0) {
 		check_report_hooks(checking, &found.counts);
-		tell_others(checking, &found);
+		report_others(checking, &found);
 		if (found.others == 0 && hook_counts_lacking(&found.counts) == 0)
-			check_tell_good(checking, "hooks",
-					"%" PRId64 " repositories have them",
-					found.counts.states[HOOK_INSTALLED]);
+			check_report_good(checking, "hooks",
+					  "%" PRId64 " repositories have them",
+					  found.counts.states[HOOK_INSTALLED]);
 	}
 	free(found.example);
 	free(found.node);
@@ -400,9 +400,9 @@ static void check_scan(struct checking *checking, struct store *store)
 
 	if (notice_judge_root(store, checking->site.repositories, &err) != 0 ||
 	    store_read(store, read_scan, &scan, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "scan", &err);
+		check_report(checking, CHECK_WRONG, "scan", &err);
 	else if (scan.failing_since > 0 && data_lock_is_held(checking->site.data))
-		check_tell(checking, CHECK_WRONG, "scan", &scan.failure);
+		check_report(checking, CHECK_WRONG, "scan", &scan.failure);
 }
 
 static void check_secondary(struct checking *checking, struct store *store)
@@ -423,16 +423,16 @@ static void check_data(struct checking *checking)
 	if (site_check_apart(&checking->site, &err) != 0)
 		return; /* said before; nothing is made there */
 	if (site_data_check(path, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "data", &err);
+		check_report(checking, CHECK_WRONG, "data", &err);
 	if (site_data_open(path, &data, &err) != 0) {
-		check_tell(checking, CHECK_WRONG, "data", &err);
+		check_report(checking, CHECK_WRONG, "data", &err);
 	} else {
 		AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
-		check_tell_good(checking, "data", "%s: database and leases open", path);
+		check_report_good(checking, "data", "%s: database and leases open", path);
 		if (fd >= 0 && !file_system_is_local(fd)) {
 			err_set(&err, ERR_CONFIG, "%s is on a network file system", path);
 			err_remedy(&err, "keep site.data on a local disk");
-			check_tell(checking, CHECK_WRONG, "data", &err);
+			check_report(checking, CHECK_WRONG, "data", &err);
 		}
 		check_room(checking, "data", path);
 		if (checking->site.role == SITE_SECONDARY)
@@ -455,7 +455,7 @@ static int try_cache(const char *directory, struct err *err)
 		return errno == ENOENT
 			       ? 0
 			       : err_errno(err, "%s cannot be written", directory);
-	dir = shelf_directory_open(directory, err);
+	dir = disk_cache_directory_open(directory, err);
 	return dir < 0 ? -1 : 0;
 }
 
@@ -469,7 +469,7 @@ static void check_cache(struct checking *checking)
 	if (serve_settings_read(checking->conf, checking->site.data, &settings, &err) ==
 		    0 &&
 	    try_cache(settings.directory, &err) != 0)
-		check_tell(checking, CHECK_NOTE, "cache", &err);
+		check_report(checking, CHECK_NOTE, "cache", &err);
 	serve_settings_clear(&settings);
 }
 
@@ -478,12 +478,12 @@ static void check_node(struct checking *checking)
 	struct err err;
 
 	if (data_lock_is_held(checking->site.data)) {
-		check_tell_good(checking, "node", "a node runs here");
+		check_report_good(checking, "node", "a node runs here");
 		return;
 	}
 	err_set(&err, ERR_MISSING, "no node runs here");
 	err_remedy(&err, "start refrelay serve");
-	check_tell(checking, CHECK_NOTE, "node", &err);
+	check_report(checking, CHECK_NOTE, "node", &err);
 }
 
 static void check_git(struct checking *checking)
@@ -497,15 +497,15 @@ static void check_git(struct checking *checking)
 					     .output_limit = 4096,
 					     .timeout_ms = 10000 },
 		     NULL, &err) != 0) {
-		check_tell(checking, CHECK_WRONG, "git", &err);
+		check_report(checking, CHECK_WRONG, "git", &err);
 		return;
 	}
 	output.data[strcspn(output.data, "\n")] = '\0';
-	check_tell_good(checking, "git", "%s, supervised by %s", output.data,
-			proc_supervisor_path());
+	check_report_good(checking, "git", "%s, supervised by %s", output.data,
+			  proc_supervisor_path());
 }
 
-static void tell_skew(struct checking *checking, int64_t skew_ms)
+static void report_skew(struct checking *checking, int64_t skew_ms)
 {
 	struct err err;
 
@@ -515,7 +515,7 @@ static void tell_skew(struct checking *checking, int64_t skew_ms)
 		(double)skew_ms / 1000);
 	err_remedy(&err, "keep both clocks right (NTP): more than 60 s and requests are "
 			 "refused");
-	check_tell(checking, CHECK_WRONG, "clocks", &err);
+	check_report(checking, CHECK_WRONG, "clocks", &err);
 }
 
 /* One that is older than blobs does not know the question. */
@@ -565,11 +565,11 @@ static void check_primary(struct checking *checking)
 	struct err err;
 
 	if (cli_check_ask_primary(checking, &health, &err) == 0)
-		check_tell_good(checking, "primary", "%s answers and knows our secret",
-				checking->site.primary_url);
+		check_report_good(checking, "primary", "%s answers and knows our secret",
+				  checking->site.primary_url);
 	else
-		check_tell(checking, CHECK_WRONG, "primary", &err);
-	tell_skew(checking, health.skew_ms);
+		check_report(checking, CHECK_WRONG, "primary", &err);
+	report_skew(checking, health.skew_ms);
 }
 
 static void check_secrets(struct checking *checking)
@@ -585,20 +585,20 @@ static void check_secrets(struct checking *checking)
 							  names.items[i], "secretFile");
 		if (conf_read_text(entry, &file, &err) != 0 ||
 		    (file && site_key_read(names.items[i], file, &key, &err) != 0)) {
-			check_tell(checking, CHECK_WRONG, "secret", &err);
+			check_report(checking, CHECK_WRONG, "secret", &err);
 		} else if (!file) {
 			err_set(&err, ERR_CONFIG, "secondary.%s has no secretFile",
 				names.items[i]);
-			check_tell(checking, CHECK_WRONG, "secret", &err);
+			check_report(checking, CHECK_WRONG, "secret", &err);
 		} else {
-			check_tell_good(checking, "secret", "of secondary %s",
-					names.items[i]);
+			check_report_good(checking, "secret", "of secondary %s",
+					  names.items[i]);
 		}
 	}
 	if (names.count == 0) {
 		err_set(&err, ERR_CONFIG, "no secondary may follow");
 		err_remedy(&err, "add a section [secondary \"NAME\"] for each");
-		check_tell(checking, CHECK_NOTE, "secret", &err);
+		check_report(checking, CHECK_NOTE, "secret", &err);
 	}
 	vec_clear(&names);
 }
@@ -608,12 +608,13 @@ static void cli_check_run_all(struct checking *checking)
 	struct err err;
 
 	if (checking->node->check_settings(checking->conf, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "configuration", &err);
+		check_report(checking, CHECK_WRONG, "configuration", &err);
 	else
-		check_tell_good(checking, "configuration", "%s, a %s",
-				checking->site.name, site_role_name(checking->site.role));
+		check_report_good(checking, "configuration", "%s, a %s",
+				  checking->site.name,
+				  site_role_name(checking->site.role));
 	if (site_has_unused(checking->conf, checking->site.role, &err))
-		check_tell(checking, CHECK_NOTE, "configuration", &err);
+		check_report(checking, CHECK_NOTE, "configuration", &err);
 	check_git(checking);
 	check_repositories(checking);
 	check_formats(checking);

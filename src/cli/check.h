@@ -23,10 +23,10 @@ struct checking {
 };
 
 /* One finding: a line, or an object of the JSON. `what` is a word. */
-void check_tell(struct checking *checking, enum check_verdict verdict, const char *what,
-		const struct err *err);
+void check_report(struct checking *checking, enum check_verdict verdict, const char *what,
+		  const struct err *err);
 PRINTF_LIKE(3, 4)
-void check_tell_good(struct checking *checking, const char *what, const char *fmt, ...);
+void check_report_good(struct checking *checking, const char *what, const char *fmt, ...);
 
 /* Whether the directories of blobs are there, whether they are those that they were, and
  * whether the primary, which has `theirs`, agrees about their kinds (check_blobs.c). */

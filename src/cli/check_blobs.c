@@ -9,8 +9,8 @@
 #include "cli/check.h"
 #include "cli/push.h"
 #include "cli/site.h"
-#include "push/circle.h"
 #include "push/destination.h"
+#include "push/push_loop.h"
 #include "push/queue_view.h"
 #include "push/select.h"
 #include "push/target.h"
@@ -29,17 +29,17 @@ static const char *check_push_get_text(const json_t *object, const char *key)
 	return text ? text : "?";
 }
 
-static void tell_note(struct checking *checking, const char *text)
+static void report_note(struct checking *checking, const char *text)
 {
 	struct err said = { .class = ERR_CONFIG };
 
 	snprintf(said.text, sizeof(said.text), "%s", text);
-	check_tell(checking, CHECK_NOTE, "push", &said);
+	check_report(checking, CHECK_NOTE, "push", &said);
 }
 
-static void tell_plain_note(struct checking *checking, const json_t *note)
+static void report_plain_note(struct checking *checking, const json_t *note)
 {
-	tell_note(checking, json_string_value(note));
+	report_note(checking, json_string_value(note));
 }
 
 static void check_push_visit_each(struct checking *checking, const json_t *array,
@@ -79,16 +79,16 @@ static void check_push_explain_remote(struct checking *checking, const json_t *r
 	add_specs(json_object_get(remote, "push"), &text);
 	add_examples(json_object_get(remote, "examples"), &text);
 	if (count > 0) {
-		check_tell_good(checking, "remote", "%s: %s",
-				check_push_get_text(remote, "name"), text.data);
+		check_report_good(checking, "remote", "%s: %s",
+				  check_push_get_text(remote, "name"), text.data);
 	} else {
 		err_set(&err, ERR_MISSING, "%s takes none of the repositories here",
 			check_push_get_text(remote, "name"));
 		err_remedy(&err, "see its projects and excludeProjects");
-		check_tell(checking, CHECK_NOTE, "remote", &err);
+		check_report(checking, CHECK_NOTE, "remote", &err);
 	}
 	check_push_visit_each(checking, json_object_get(remote, "notes"),
-			      tell_plain_note);
+			      report_plain_note);
 }
 
 static void add_names(const json_t *names, struct str *out)
@@ -99,7 +99,7 @@ static void add_names(const json_t *names, struct str *out)
 }
 
 /* Two repositories; or one, by two remotes. */
-static void tell_collision(struct checking *checking, const json_t *collision)
+static void report_collision(struct checking *checking, const json_t *collision)
 {
 	const json_t *names = json_object_get(collision, "names");
 	AUTO_STR struct str text = STR_INIT;
@@ -112,8 +112,8 @@ static void tell_collision(struct checking *checking, const json_t *collision)
 		check_push_get_text(collision, "uri"));
 	err_remedy(&err, "give the remote another URL or remoteNameStyle, or leave one "
 			 "out with excludeProjects");
-	check_tell(checking, json_array_size(names) > 1 ? CHECK_WRONG : CHECK_NOTE,
-		   "remote", &err);
+	check_report(checking, json_array_size(names) > 1 ? CHECK_WRONG : CHECK_NOTE,
+		     "remote", &err);
 }
 
 static void check_push_report_failure(struct checking *checking, const json_t *failure)
@@ -124,12 +124,12 @@ static void check_push_report_failure(struct checking *checking, const json_t *f
 		check_push_get_text(failure, "remote"),
 		check_push_get_text(failure, "name"),
 		check_push_get_text(failure, "failure"));
-	check_tell(checking, CHECK_WRONG, "remote", &err);
+	check_report(checking, CHECK_WRONG, "remote", &err);
 }
 
 /* The first that is met: they are all of one kind. */
-static void check_circles(struct checking *checking, const struct push_settings *settings,
-			  const task_keys *names)
+static void check_loops(struct checking *checking, const struct push_settings *settings,
+			const task_keys *names)
 {
 	AUTO_DESTINATIONS destination_list list = { 0 };
 	struct err err;
@@ -137,10 +137,10 @@ static void check_circles(struct checking *checking, const struct push_settings 
 	for (size_t i = 0; i < names->count; i++)
 		destinations_of(settings, names->items[i], &list, ERR_IGNORED);
 	for (size_t i = 0; i < list.count; i++) {
-		if (destination_check_circle(settings, checking->site.repositories,
-					     &list.items[i], &err) == 0)
+		if (destination_check_loop(settings, checking->site.repositories,
+					   &list.items[i], &err) == 0)
 			continue;
-		check_tell(checking, CHECK_WRONG, "remote", &err);
+		check_report(checking, CHECK_WRONG, "remote", &err);
 		return;
 	}
 }
@@ -158,11 +158,12 @@ static void check_push_explain_settings(struct checking *checking,
 	check_push_visit_each(checking, json_object_get(said, "remotes"),
 			      check_push_explain_remote);
 	check_push_visit_each(checking, json_object_get(said, "collisions"),
-			      tell_collision);
+			      report_collision);
 	check_push_visit_each(checking, json_object_get(said, "failures"),
 			      check_push_report_failure);
-	check_push_visit_each(checking, json_object_get(said, "notes"), tell_plain_note);
-	check_circles(checking, settings, &names);
+	check_push_visit_each(checking, json_object_get(said, "notes"),
+			      report_plain_note);
+	check_loops(checking, settings, &names);
 	task_keys_clear(&names);
 }
 
@@ -184,7 +185,7 @@ static int check_push_try_lease(struct lease_manager *leases, struct err *err)
 	return 0;
 }
 
-static void tell_orphans(struct checking *checking, const struct queue_view *view)
+static void report_orphans(struct checking *checking, const struct queue_view *view)
 {
 	const struct queued_uri *example = NULL;
 	size_t orphans = 0;
@@ -203,10 +204,10 @@ static void tell_orphans(struct checking *checking, const struct queue_view *vie
 		orphans, orphans == 1 ? " is" : "s are", example->uri, example->remote);
 	err_remedy(&err, "put the remote back, or drop them: refrelay push discard "
 			 "--orphans");
-	check_tell(checking, CHECK_NOTE, "tasks", &err);
+	check_report(checking, CHECK_NOTE, "tasks", &err);
 }
 
-static void tell_letters(struct checking *checking, const struct queue_view *view)
+static void check_dead_letters(struct checking *checking, const struct queue_view *view)
 {
 	struct err err;
 
@@ -216,10 +217,10 @@ static void tell_letters(struct checking *checking, const struct queue_view *vie
 		view->letters.count, view->letters.count == 1 ? " was" : "s were",
 		view->letters.items[0].task.project, view->letters.items[0].why.text);
 	err_remedy(&err, "see refrelay push queue --failed; then push retry or discard");
-	check_tell(checking, CHECK_NOTE, "tasks", &err);
+	check_report(checking, CHECK_NOTE, "tasks", &err);
 }
 
-static void tell_unreadable(struct checking *checking, const struct queue_view *view)
+static void report_unreadable(struct checking *checking, const struct queue_view *view)
 {
 	struct err err;
 
@@ -230,11 +231,11 @@ static void tell_unreadable(struct checking *checking, const struct queue_view *
 		view->unreadable.example);
 	err_remedy(&err, "look at them, push what they were for, and remove them: "
 			 "refrelay push discard --unreadable");
-	check_tell(checking, CHECK_NOTE, "tasks", &err);
+	check_report(checking, CHECK_NOTE, "tasks", &err);
 }
 
 /* In running/, and nobody works on them: a node takes them when it starts, or soon. */
-static void tell_stuck(struct checking *checking, const struct queue_view *view)
+static void report_stuck(struct checking *checking, const struct queue_view *view)
 {
 	size_t stuck = 0;
 	struct err err;
@@ -247,47 +248,49 @@ static void tell_stuck(struct checking *checking, const struct queue_view *view)
 	err_set(&err, ERR_CONFLICT, "%zu push%s begun by a node that is gone", stuck,
 		stuck == 1 ? " was" : "es were");
 	err_remedy(&err, "nothing, if a node runs: it takes them up");
-	check_tell(checking, CHECK_NOTE, "tasks", &err);
+	check_report(checking, CHECK_NOTE, "tasks", &err);
 }
 
-static void tell_queue(struct checking *checking, const struct queue_view *view,
-		       const char *directory)
+static void check_push_queue(struct checking *checking, const struct queue_view *view,
+			     const char *directory)
 {
 	struct err err;
 
-	check_tell_good(checking, "tasks", "%s: %zu destination%s in the queue",
-			directory, view->uris.count, view->uris.count == 1 ? "" : "s");
-	tell_stuck(checking, view);
-	tell_orphans(checking, view);
-	tell_letters(checking, view);
-	tell_unreadable(checking, view);
+	check_report_good(checking, "tasks", "%s: %zu destination%s in the queue",
+			  directory, view->uris.count, view->uris.count == 1 ? "" : "s");
+	report_stuck(checking, view);
+	report_orphans(checking, view);
+	check_dead_letters(checking, view);
+	report_unreadable(checking, view);
 	if (view->nodes.count > 0)
 		return;
 	err_set(&err, ERR_MISSING, "no node of the cluster lives: nothing is pushed");
 	err_remedy(&err, "start refrelay serve");
-	check_tell(checking, CHECK_NOTE, "tasks", &err);
+	check_report(checking, CHECK_NOTE, "tasks", &err);
 }
 
 static void check_store(struct checking *checking, const struct push_settings *settings)
 {
-	struct push_sight sight;
+	struct push_observation observation;
 	struct queue_view view = { 0 };
 	struct err err;
 
-	if (push_site_look(settings, checking->site.data, &sight, &err) != 0 ||
-	    queue_view_read(sight.tasks, sight.leases, settings, &view, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "tasks", &err);
+	if (push_site_look(settings, checking->site.data, &observation, &err) != 0 ||
+	    queue_view_read(observation.tasks, observation.leases, settings, &view,
+			    &err) != 0)
+		check_report(checking, CHECK_WRONG, "tasks", &err);
 	else
-		tell_queue(checking, &view, settings->directory);
-	if (sight.why_not.class != ERR_NONE)
-		check_tell(checking, CHECK_WRONG, "push leases", &sight.why_not);
-	else if (sight.leases && check_push_try_lease(sight.leases, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "push leases", &err);
-	else if (sight.leases)
-		check_tell_good(checking, "push leases", "%s/leases works",
-				settings->directory);
+		check_push_queue(checking, &view, settings->directory);
+	if (observation.why_not.class != ERR_NONE)
+		check_report(checking, CHECK_WRONG, "push leases", &observation.why_not);
+	else if (observation.leases &&
+		 check_push_try_lease(observation.leases, &err) != 0)
+		check_report(checking, CHECK_WRONG, "push leases", &err);
+	else if (observation.leases)
+		check_report_good(checking, "push leases", "%s/leases works",
+				  settings->directory);
 	queue_view_clear(&view);
-	push_sight_close(&sight);
+	push_observation_close(&observation);
 }
 
 static bool is_administered(const struct push_remote *remote, size_t which)
@@ -324,7 +327,7 @@ static void check_administration(struct checking *checking,
 			   "give remote.%.80s.adminUrl a way by ssh, gerrit+ssh or "
 			   "gerrit+https, or do it there yourself",
 			   remote->name);
-		check_tell(checking, CHECK_NOTE, "remote", &err);
+		check_report(checking, CHECK_NOTE, "remote", &err);
 	}
 }
 
@@ -357,10 +360,10 @@ static void check_ssh(struct checking *checking, const struct push_settings *set
 					     .timeout_ms = 10000 },
 		     NULL, &err) != 0) {
 		err_remedy(&err, "install openssh-client");
-		check_tell(checking, CHECK_WRONG, "ssh", &err);
+		check_report(checking, CHECK_WRONG, "ssh", &err);
 		return;
 	}
-	check_tell_good(checking, "ssh", "can be started");
+	check_report_good(checking, "ssh", "can be started");
 }
 
 /* A site that stands alone is there for nothing else. */
@@ -372,8 +375,8 @@ static void check_push_check_remotes(struct checking *checking,
 
 	if ((settings || stands_alone) &&
 	    push_site_check_remotes(&checking->site, settings, &err) != 0)
-		check_tell(checking, stands_alone ? CHECK_WRONG : CHECK_NOTE, "push",
-			   &err);
+		check_report(checking, stands_alone ? CHECK_WRONG : CHECK_NOTE, "push",
+			     &err);
 }
 
 void check_push(struct checking *checking)
@@ -387,7 +390,7 @@ void check_push(struct checking *checking)
 	}
 	if (push_settings_read(checking->conf, checking->site.data, &settings, &err) !=
 	    0) {
-		check_tell(checking, CHECK_WRONG, "push", &err);
+		check_report(checking, CHECK_WRONG, "push", &err);
 		return;
 	}
 	check_push_check_remotes(checking, settings);
@@ -396,8 +399,8 @@ void check_push(struct checking *checking)
 	check_ssh(checking, settings);
 	if (settings->remotes.count > 0 && site_check_apart(&checking->site, &err) == 0) {
 		check_store(checking, settings);
-		tell_note(checking, "whether destinations can be reached is not tried "
-				    "here: refrelay push start --wait NAME does");
+		report_note(checking, "whether destinations can be reached is not tried "
+				      "here: refrelay push start --wait NAME does");
 	}
 	push_settings_unref(settings);
 }
@@ -429,7 +432,7 @@ static void check_uploads(struct checking *checking, const struct blob_kind *kin
 		return;
 	err_errno(&err, "blobs of type %s: %s cannot be written", kind->type, kind->path);
 	err_remedy(&err, "let the node write there, or clients of LFS cannot upload");
-	check_tell(checking, CHECK_NOTE, "blobs", &err);
+	check_report(checking, CHECK_NOTE, "blobs", &err);
 }
 
 static void check_kind(struct checking *checking, const struct blob_kind *kind)
@@ -440,15 +443,15 @@ static void check_kind(struct checking *checking, const struct blob_kind *kind)
 		err_set(&err, ERR_MISSING,
 			"blobs of type %s: %s is not there yet: serve will make it",
 			kind->type, kind->path);
-		check_tell(checking, CHECK_NOTE, "blobs", &err);
+		check_report(checking, CHECK_NOTE, "blobs", &err);
 		return;
 	}
 	if (try_kind(checking, kind, &err) != 0) {
-		check_tell(checking, CHECK_WRONG, "blobs", &err);
+		check_report(checking, CHECK_WRONG, "blobs", &err);
 		return;
 	}
-	check_tell_good(checking, "blobs", "of type %s: %s can be %s", kind->type,
-			kind->path, writes(checking) ? "written" : "read");
+	check_report_good(checking, "blobs", "of type %s: %s can be %s", kind->type,
+			  kind->path, writes(checking) ? "written" : "read");
 	check_uploads(checking, kind);
 	check_room(checking, "blobs", kind->path);
 }
@@ -519,7 +522,7 @@ static void look_at_root(struct checking *checking, const struct blob_kind *kind
 		check_copies(checking, store, kind);
 	else if (checking->site.role == SITE_PRIMARY &&
 		 judge_scan(checking, store, kind, &err) != 0)
-		check_tell(checking, CHECK_WRONG, "blobs", &err);
+		check_report(checking, CHECK_WRONG, "blobs", &err);
 }
 
 void check_blob_roots(struct checking *checking, struct store *store)
@@ -550,7 +553,7 @@ static void compare_kind(struct checking *checking, const struct blob_kind *ours
 	} else {
 		return;
 	}
-	check_tell(checking, CHECK_WRONG, "blobs", &err);
+	check_report(checking, CHECK_WRONG, "blobs", &err);
 }
 
 /* A site need not follow all that there is. */
@@ -569,7 +572,7 @@ static void check_blobs_note_missing_kinds(struct checking *checking,
 		err_set(&err, ERR_MISSING,
 			"the primary has blobs of type %s, which are not copied", type);
 		err_remedy(&err, "if they are to be, set blob.%s.path here", type);
-		check_tell(checking, CHECK_NOTE, "blobs", &err);
+		check_report(checking, CHECK_NOTE, "blobs", &err);
 	}
 	blob_kinds_clear(&ours);
 }

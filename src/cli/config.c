@@ -39,7 +39,7 @@ static void cli_config_print_json(const struct conf_list *entries)
 	json_write(stdout, object);
 }
 
-static void tell_unbuilt(const struct cli *cli, const struct conf *conf)
+static void report_unbuilt(const struct cli *cli, const struct conf *conf)
 {
 	const struct conf_list *all = conf_entries(conf);
 
@@ -139,7 +139,7 @@ int cli_config(struct cli *cli, int argc, char **argv)
 	if (cli_load_config(cli, &conf, &err) != 0)
 		return cli_fail(&err);
 	if (is_list)
-		tell_unbuilt(cli, conf);
+		report_unbuilt(cli, conf);
 	return is_list ? cli_config_list_entries(conf, is_json)
 		       : cli_config_get_entry(cli, conf, argv[optind + 1], is_json);
 }

@@ -126,8 +126,8 @@ static int copies_ask_row(struct copies_call *call, struct registry_row *row, vo
 	return 0;
 }
 
-static void tell_failed(struct asking *asking, const char *name, const char *why,
-			const char *remedy)
+static void report_ask_failed(struct asking *asking, const char *name, const char *why,
+			      const char *remedy)
 {
 	asking->failed++;
 	asking->done--;
@@ -152,11 +152,11 @@ static int copies_ask_has_ended(struct copies_call *call, struct asking *asking,
 		return 0;
 	if (row.state == REGISTRY_STARTED)
 		return 0;
-	tell_failed(asking, name,
-		    row.held_reason ? row.held_reason
-		    : row.failure   ? row.failure
-				    : registry_state_name(row.state),
-		    row.remedy);
+	report_ask_failed(asking, name,
+			  row.held_reason ? row.held_reason
+			  : row.failure   ? row.failure
+					  : registry_state_name(row.state),
+			  row.remedy);
 	return 1;
 }
 
@@ -193,8 +193,8 @@ static int has_ended_origin(struct copies_call *call, struct asking *asking,
 	} else if (question.row.verification_due_at > clock_wall_ms()) {
 		ended = 1;
 		if (question.row.failure)
-			tell_failed(asking, one->name, question.row.failure,
-				    question.row.remedy);
+			report_ask_failed(asking, one->name, question.row.failure,
+					  question.row.remedy);
 	}
 	origin_row_clear(&question.row);
 	return ended;
@@ -280,7 +280,7 @@ static void copies_ask_print_result(const struct copies_call *call,
 
 static void wake_node(const struct copies_call *call)
 {
-	if (hook_socket_tell(call->site.data, "wake", 1000, NULL, 0, ERR_IGNORED) == 0)
+	if (hook_socket_report(call->site.data, "wake", 1000, NULL, 0, ERR_IGNORED) == 0)
 		fputs("refrelay: no node runs here: it is done when one is started\n",
 		      stderr);
 }

@@ -163,7 +163,7 @@ static void note_taken(struct hooks_call *call, const char *path,
 	call->example_from = xstrdup(look->other);
 }
 
-static void tell_taken(const struct hooks_call *call)
+static void report_taken(const struct hooks_call *call)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -302,7 +302,7 @@ static int cli_hooks_run(struct cli *cli, struct hooks_call *call)
 					  : cli_hooks_visit_all(call, &err);
 		if (result == 0)
 			cli_hooks_print_summary(call);
-		tell_taken(call);
+		report_taken(call);
 		json_decref(call->array);
 	}
 	hook_place_clear(&call->place);

@@ -17,26 +17,27 @@ static int push_site_open_leases(const char *path, struct lease_manager **leases
 }
 
 int push_site_look(const struct push_settings *settings, const char *data,
-		   struct push_sight *sight, struct err *err)
+		   struct push_observation *observation, struct err *err)
 {
 	AUTO_FREE char *path = xasprintf("%s/leases", settings->directory);
 
-	*sight = (struct push_sight){ 0 };
-	if (task_store_open_to_read(settings->directory, data, &sight->tasks, err) != 0) {
-		push_sight_close(sight);
+	*observation = (struct push_observation){ 0 };
+	if (task_store_open_to_read(settings->directory, data, &observation->tasks,
+				    err) != 0) {
+		push_observation_close(observation);
 		return -1;
 	}
 	if (access(path, F_OK) == 0 &&
-	    push_site_open_leases(path, &sight->leases, &sight->why_not) != 0)
-		sight->leases = NULL;
+	    push_site_open_leases(path, &observation->leases, &observation->why_not) != 0)
+		observation->leases = NULL;
 	return 0;
 }
 
-void push_sight_close(struct push_sight *sight)
+void push_observation_close(struct push_observation *observation)
 {
-	lease_manager_close(sight->leases);
-	task_store_close(sight->tasks);
-	*sight = (struct push_sight){ 0 };
+	lease_manager_close(observation->leases);
+	task_store_close(observation->tasks);
+	*observation = (struct push_observation){ 0 };
 }
 
 /* The default directory of the store is in site.data, which may not be there yet. */
@@ -78,17 +79,17 @@ int push_site_check_remotes(const struct site *site, const struct push_settings 
 int push_site_open(const struct cli *cli, bool changes, struct push_site *push,
 		   struct err *err)
 {
-	struct push_sight sight;
+	struct push_observation observation;
 
 	*push = (struct push_site){ 0 };
 	if (push_site_read_settings(cli, push, err) != 0)
 		return -1;
 	if (changes)
 		return open_to_change(push, err);
-	if (push_site_look(push->settings, push->site.data, &sight, err) != 0)
+	if (push_site_look(push->settings, push->site.data, &observation, err) != 0)
 		return -1;
-	push->tasks = sight.tasks;
-	push->leases = sight.leases;
+	push->tasks = observation.tasks;
+	push->leases = observation.leases;
 	return 0;
 }
 
@@ -105,8 +106,8 @@ void push_site_wake(const struct push_site *push)
 {
 	char answer[64];
 
-	hook_socket_tell(push->site.data, "wake", WAKE_MS, answer, sizeof(answer),
-			 ERR_IGNORED);
+	hook_socket_report(push->site.data, "wake", WAKE_MS, answer, sizeof(answer),
+			   ERR_IGNORED);
 }
 
 static const char options_text[] =
@@ -227,7 +228,7 @@ void push_add_refs(const struct push_settings *settings, const ref_names *refs,
 		str_addf(out, " (+%zu)", refs->count - shown);
 }
 
-void push_print(const char *fmt, ...)
+void push_fingerprint(const char *fmt, ...)
 {
 	AUTO_STR struct str printable = STR_INIT;
 	AUTO_FREE char *text = NULL;

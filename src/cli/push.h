@@ -37,14 +37,14 @@ int push_site_check_remotes(const struct site *site, const struct push_settings 
 void push_site_close(struct push_site *push);
 
 /* Store and leases of settings that were read before, to be looked at. */
-struct push_sight {
+struct push_observation {
 	struct task_store *tasks;     /* NULL: it cannot be opened */
 	struct lease_manager *leases; /* NULL: there are none yet, or cannot be opened */
 	struct err why_not;           /* because of this; ERR_NONE: they can */
 };
 int push_site_look(const struct push_settings *settings, const char *data,
-		   struct push_sight *sight, struct err *err);
-void push_sight_close(struct push_sight *sight);
+		   struct push_observation *observation, struct err *err);
+void push_observation_close(struct push_observation *observation);
 
 /* The node here looks at the store now, if one runs. Those of other hosts do at their
  * next interval. */
@@ -92,6 +92,6 @@ void push_add_refs(const struct push_settings *settings, const ref_names *refs,
 		   struct str *out);
 
 /* Prints a line, made harmless for a terminal. */
-PRINTF_LIKE(1, 2) void push_print(const char *fmt, ...);
+PRINTF_LIKE(1, 2) void push_fingerprint(const char *fmt, ...);
 
 #endif

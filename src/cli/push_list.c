@@ -79,14 +79,14 @@ static void print_uri(const struct push_call *call, const struct queue_view *vie
 	push_queue_add_state(view, uri, &state);
 	push_add_refs(call->push.settings, &uri->refs, &refs);
 	add_requests(uri, &refs);
-	push_print("%.*s  %s", PUSH_KEY_SHOWN, uri->uri_key, state.data);
-	push_print("  %s: %s", uri->project, refs.data);
-	push_print("  to %s: %s", uri->remote, uri->uri);
+	push_fingerprint("%.*s  %s", PUSH_KEY_SHOWN, uri->uri_key, state.data);
+	push_fingerprint("  %s: %s", uri->project, refs.data);
+	push_fingerprint("  to %s: %s", uri->remote, uri->uri);
 	if (uri->failures > 0) {
 		str_reset(&state);
 		push_queue_add_failure(&uri->failure, &state);
-		push_print("  failed %" PRIu64 " time%s: %s", uri->failures,
-			   uri->failures == 1 ? "" : "s", state.data);
+		push_fingerprint("  failed %" PRIu64 " time%s: %s", uri->failures,
+				 uri->failures == 1 ? "" : "s", state.data);
 	}
 }
 
@@ -97,16 +97,18 @@ static void print_letter(const struct push_call *call, const struct queue_view *
 	AUTO_STR struct str refs = STR_INIT;
 
 	add_span(letter->failed_at, view->now, &state);
-	push_print("%.*s  given up %s ago", PUSH_KEY_SHOWN, letter->key, state.data);
+	push_fingerprint("%.*s  given up %s ago", PUSH_KEY_SHOWN, letter->key,
+			 state.data);
 	push_add_refs(call->push.settings, &letter->task.refs, &refs);
-	push_print("  %s: %s", letter->task.project, refs.data);
-	push_print("  to %s: %s", letter->task.remote, letter->task.uri);
+	push_fingerprint("  %s: %s", letter->task.project, refs.data);
+	push_fingerprint("  to %s: %s", letter->task.remote, letter->task.uri);
 	str_reset(&state);
 	push_queue_add_failure(&letter->why, &state);
-	push_print("  %s", state.data);
+	push_fingerprint("  %s", state.data);
 	for (size_t i = 0; i < letter->refs.count; i++)
-		push_print("    %s: %s", letter->refs.items[i].ref,
-			   letter->refs.items[i].text ? letter->refs.items[i].text : "?");
+		push_fingerprint("    %s: %s", letter->refs.items[i].ref,
+				 letter->refs.items[i].text ? letter->refs.items[i].text
+							    : "?");
 }
 
 static void print_queue(const struct push_call *call, const struct queue_view *view)
@@ -123,14 +125,15 @@ static void print_queue(const struct push_call *call, const struct queue_view *v
 	printf("%zu running, %zu waiting, %zu of them failing; %zu given up\n", running,
 	       view->uris.count - running, failing, view->letters.count);
 	if (view->unreadable.count > 0)
-		push_print("%zu unreadable file%s, for instance %s (to remove %s: "
-			   "refrelay push discard --unreadable)",
-			   view->unreadable.count, view->unreadable.count == 1 ? "" : "s",
-			   view->unreadable.example,
-			   view->unreadable.count == 1 ? "it" : "them");
+		push_fingerprint("%zu unreadable file%s, for instance %s (to remove %s: "
+				 "refrelay push discard --unreadable)",
+				 view->unreadable.count,
+				 view->unreadable.count == 1 ? "" : "s",
+				 view->unreadable.example,
+				 view->unreadable.count == 1 ? "it" : "them");
 }
 
-static void tell_nodes(const struct queue_view *view)
+static void report_nodes(const struct queue_view *view)
 {
 	AUTO_STR struct str names = STR_INIT;
 
@@ -140,11 +143,11 @@ static void tell_nodes(const struct queue_view *view)
 		printf("no node of the cluster lives: what waits is pushed when one is "
 		       "started\n");
 	else
-		push_print("nodes: %s", names.data);
+		push_fingerprint("nodes: %s", names.data);
 }
 
 /* What hooks told without a node: what comes of it is in no queue yet. */
-static void tell_spool(size_t count)
+static void report_spool(size_t count)
 {
 	if (count > 0)
 		printf("and %zu note%s of hooks wait%s for the node of this site, which "
@@ -175,8 +178,8 @@ int push_queue_run(struct push_call *call, struct err *err)
 		json_write(stdout, object);
 	} else {
 		print_queue(call, &view);
-		tell_spool(spooled);
-		tell_nodes(&view);
+		report_spool(spooled);
+		report_nodes(&view);
 	}
 	queue_view_clear(&view);
 	return EXIT_DONE;
@@ -250,7 +253,7 @@ static void print_task(const struct push_call *call, const struct queued_uri *ur
 		 refs.data);
 	if (uri->is_running && uri->node[0])
 		str_addf(&line, " on %s", uri->node);
-	push_print("  %s", line.data);
+	push_fingerprint("  %s", line.data);
 }
 
 static void print_tasks(const struct push_call *call, const struct queue_view *view,
@@ -260,7 +263,7 @@ static void print_tasks(const struct push_call *call, const struct queue_view *v
 
 	for (size_t i = 0; i < view->uris.count; i++)
 		count += push_list_is_of_remote(&view->uris.items[i], remote, is_running);
-	push_print("%s: %zu", is_running ? "In flight" : "Pending", count);
+	push_fingerprint("%s: %zu", is_running ? "In flight" : "Pending", count);
 	for (size_t i = 0; i < view->uris.count && call->is_detailed; i++)
 		if (push_list_is_of_remote(&view->uris.items[i], remote, is_running))
 			print_task(call, &view->uris.items[i]);
@@ -271,19 +274,20 @@ static void print_patterns(const char *label, const name_patterns *patterns)
 	for (size_t i = 0; i < patterns->count; i++) {
 		AUTO_STR struct str text = STR_INIT;
 		name_pattern_show(patterns->items[i], &text);
-		push_print("%s: %s", label, text.data);
+		push_fingerprint("%s: %s", label, text.data);
 	}
 }
 
 static void print_detail(const struct push_remote *remote)
 {
 	for (size_t i = 0; i < remote->admin_urls.count; i++)
-		push_print("AdminUrl: %s", remote->admin_urls.items[i].template);
+		push_fingerprint("AdminUrl: %s", remote->admin_urls.items[i].template);
 	print_patterns("Project", &remote->projects);
 	print_patterns("ExcludeProject", &remote->excluded_projects);
 	for (size_t i = 0; i < remote->specs.count; i++) {
 		const struct push_spec *spec = &remote->specs.items[i];
-		push_print("Push: %s%s:%s", spec->force ? "+" : "", spec->src, spec->dst);
+		push_fingerprint("Push: %s%s:%s", spec->force ? "+" : "", spec->src,
+				 spec->dst);
 	}
 	print_patterns("ExcludedRefs", &remote->excluded_refs);
 }
@@ -291,9 +295,9 @@ static void print_detail(const struct push_remote *remote)
 static void print_remote(const struct push_call *call, const struct queue_view *view,
 			 const struct push_remote *remote)
 {
-	push_print("Remote: %s", remote->name);
+	push_fingerprint("Remote: %s", remote->name);
 	for (size_t i = 0; i < remote->urls.count; i++)
-		push_print("Url: %s", remote->urls.items[i].template);
+		push_fingerprint("Url: %s", remote->urls.items[i].template);
 	if (call->is_detailed)
 		print_detail(remote);
 	print_tasks(call, view, remote, true);

@@ -261,8 +261,8 @@ static int retry_letter(struct acting *acting, struct dead_letter *letter,
 			       ? 0
 			       : push_retry_check_result(acting, -1, err);
 	acting->done++;
-	push_print("%.*s  %s: waits again for %s", PUSH_KEY_SHOWN, letter->key,
-		   task->project, task->uri);
+	push_fingerprint("%.*s  %s: waits again for %s", PUSH_KEY_SHOWN, letter->key,
+			 task->project, task->uri);
 	return hurry(acting, task, err);
 }
 
@@ -284,8 +284,8 @@ static int retry_uri(struct acting *acting, const struct queued_uri *uri, struct
 	if (hurry_all(acting, uri, err) != 0)
 		return -1;
 	acting->done++;
-	push_print("%.*s  %s: due now for %s", PUSH_KEY_SHOWN, uri->uri_key, uri->project,
-		   uri->uri);
+	push_fingerprint("%.*s  %s: due now for %s", PUSH_KEY_SHOWN, uri->uri_key,
+			 uri->project, uri->uri);
 	return 0;
 }
 
@@ -316,8 +316,8 @@ static int discard_key(struct acting *acting, const char *key, const char *proje
 			       ? 0
 			       : push_retry_check_result(acting, -1, err);
 	acting->done++;
-	push_print("%.*s  %s: %s for %s", PUSH_KEY_SHOWN, key, project,
-		   call->is_dry ? "would be discarded" : "discarded", uri);
+	push_fingerprint("%.*s  %s: %s for %s", PUSH_KEY_SHOWN, key, project,
+			 call->is_dry ? "would be discarded" : "discarded", uri);
 	return 0;
 }
 
@@ -358,9 +358,10 @@ static int discard_requests(struct acting *acting, const struct queued_uri *uri,
 		    uri_request_remove(call->push.tasks, uri->uri_key, request, err) != 0)
 			return -1;
 		acting->done++;
-		push_print("%.*s  %s: request \"%s\" %s for %s", PUSH_KEY_SHOWN,
-			   uri->uri_key, uri->project, uri_request_word(request),
-			   call->is_dry ? "would be discarded" : "discarded", uri->uri);
+		push_fingerprint("%.*s  %s: request \"%s\" %s for %s", PUSH_KEY_SHOWN,
+				 uri->uri_key, uri->project, uri_request_word(request),
+				 call->is_dry ? "would be discarded" : "discarded",
+				 uri->uri);
 	}
 	return 0;
 }

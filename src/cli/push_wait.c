@@ -444,9 +444,9 @@ static void push_wait_report_task(struct started *one, const char *failure,
 {
 	one->is_ended = true;
 	one->has_failed = failure != NULL;
-	push_print("Replicate %s refs %s to %s, %s! (%s)", one->project,
-		   one->ref ? one->ref : TASK_ALL_REFS, one->host,
-		   failure ? "FAILED" : "Succeeded", failure ? failure : how);
+	push_fingerprint("Replicate %s refs %s to %s, %s! (%s)", one->project,
+			 one->ref ? one->ref : TASK_ALL_REFS, one->host,
+			 failure ? "FAILED" : "Succeeded", failure ? failure : how);
 	fflush(stdout);
 }
 
@@ -598,7 +598,7 @@ static int push_wait_observe_task(struct waiting *waiting, struct started *one,
 static int judge_settled(struct waiting *waiting, struct err *err)
 {
 	dead_letters letters = { 0 };
-	int result = task_store_letters(waiting->call->push.tasks, &letters, err);
+	int result = task_store_dead_letters(waiting->call->push.tasks, &letters, err);
 
 	for (size_t i = 0; result == 0 && i < waiting->list->count; i++) {
 		struct started *one = &waiting->list->items[i];
@@ -630,7 +630,7 @@ static int push_wait_observe_all(struct waiting *waiting, size_t *left, struct e
 	return 0;
 }
 
-static void tell_why_it_waits(struct waiting *waiting, struct started *one)
+static void report_why_it_waits(struct waiting *waiting, struct started *one)
 {
 	AUTO_URI_STATE struct uri_state state = { 0 };
 	AUTO_FREE char *why = NULL;
@@ -695,7 +695,7 @@ static int push_wait_for_all(struct waiting *waiting, const struct stop *stop,
 	}
 	for (size_t i = 0; left > 0 && i < waiting->list->count; i++)
 		if (!waiting->list->items[i].is_ended)
-			tell_why_it_waits(waiting, &waiting->list->items[i]);
+			report_why_it_waits(waiting, &waiting->list->items[i]);
 	return push_wait_print_summary(waiting);
 }
 

@@ -237,7 +237,7 @@ static const char *replicate_delete_refuse_removal(struct replicate_run *run,
 		return NULL;
 	if (run->there.found.count == 0)
 		return "SOURCE has no repository at all: is its disk mounted?";
-	if (hold_brake_stops(HOLD_REPLICABLES, count, run->here.found.count) &&
+	if (hold_limit_stops(HOLD_REPLICABLES, count, run->here.found.count) &&
 	    !replicate_delete_ask_user(count, run->here.found.count))
 		return "very many copies would be deleted at once";
 	return NULL;
@@ -290,17 +290,17 @@ static int open_primary(struct replicate_run *run, struct err *err)
 }
 
 static void replicate_primary_add_item(struct replicate_run *run,
-				       const struct inventory_item *told)
+				       const struct inventory_item *reported)
 {
-	struct discovered found = { .name = xstrdup(told->name),
-				    .path = xasprintf("%s.git", told->name) };
+	struct discovered found = { .name = xstrdup(reported->name),
+				    .path = xasprintf("%s.git", reported->name) };
 	struct item item = { .run = run,
 			     .name = found.name,
-			     .generation = told->generation };
+			     .generation = reported->generation };
 
-	if (told->checksum)
-		snprintf(item.checksum, sizeof(item.checksum), "%s", told->checksum);
-	memcpy(item.timeline, told->timeline, sizeof(item.timeline));
+	if (reported->checksum)
+		snprintf(item.checksum, sizeof(item.checksum), "%s", reported->checksum);
+	memcpy(item.timeline, reported->timeline, sizeof(item.timeline));
 	vec_add(&run->there.found, found);
 	vec_add(&run->items, item);
 }

@@ -73,11 +73,11 @@ static void complain_failed(struct copying *copying, const char *id, const char 
 	copying->blobs->failed++;
 }
 
-static int take_file(void *arg, const char *id, const struct blob_print *print,
-		     struct err *err)
+static int take_file(void *arg, const char *id,
+		     const struct blob_fingerprint *fingerprint, struct err *err)
 {
 	struct copying *copying = arg;
-	struct source_file file = { xstrdup(id), print->size };
+	struct source_file file = { xstrdup(id), fingerprint->size };
 
 	(void)err;
 	vec_add(&copying->files, file);
@@ -99,7 +99,7 @@ static int replicate_blobs_is_current(struct copying *copying, const char *id, i
 {
 	const struct stop *stop = copying->blobs->stop;
 	char here[BLOB_DIGEST_SIZE], there[BLOB_DIGEST_SIZE];
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 	struct stat copy;
 	AUTO_CLOSE int to = -1;
 
@@ -109,8 +109,8 @@ static int replicate_blobs_is_current(struct copying *copying, const char *id, i
 	if (copy.st_mtim.tv_sec == source->st_mtim.tv_sec &&
 	    copy.st_mtim.tv_nsec == source->st_mtim.tv_nsec)
 		return 1;
-	if (blob_digest(from, &print, there, stop, err) != 0 ||
-	    blob_digest(to, &print, here, stop, err) != 0)
+	if (blob_digest(from, &fingerprint, there, stop, err) != 0 ||
+	    blob_digest(to, &fingerprint, here, stop, err) != 0)
 		return -1;
 	if (strcmp(here, there) != 0)
 		return lseek(from, 0, SEEK_SET) == 0 ? 0 : err_errno(err, "%s", id);
@@ -137,14 +137,14 @@ static int write_all(struct copying *copying, int from, struct blob_incoming *in
 /* What was read is one state of the file. */
 static int check_unchanged(int from, const struct stat *before, struct err *err)
 {
-	struct blob_print was, is;
+	struct blob_fingerprint was, is;
 	struct stat after;
 
 	if (fstat(from, &after) != 0)
 		return err_errno(err, "cannot look at it");
-	blob_print_of(before, &was);
-	blob_print_of(&after, &is);
-	if (blob_print_same(&was, &is))
+	blob_fingerprint_of(before, &was);
+	blob_fingerprint_of(&after, &is);
+	if (blob_fingerprint_same(&was, &is))
 		return 0;
 	err_set(err, ERR_CONFLICT, "it changed while it was copied");
 	return err_remedy(err, "repeat");
@@ -185,12 +185,12 @@ static int replicate_blobs_prove_copy(struct copying *copying,
 {
 	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, written->mtime };
 	char digest[BLOB_DIGEST_SIZE];
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 	struct stat st;
 	AUTO_CLOSE int fd = -1;
 
 	if (blob_open(copying->to, written->id, &fd, &st, err) != 0 ||
-	    blob_digest(fd, &print, digest, copying->blobs->stop, err) != 0)
+	    blob_digest(fd, &fingerprint, digest, copying->blobs->stop, err) != 0)
 		return -1;
 	if (strcmp(digest, written->digest) != 0)
 		return err_set(err, ERR_CORRUPT, "what was written is not what is read");
@@ -269,12 +269,12 @@ static int replicate_blobs_compare_ids(const void *a, const void *b)
 	return strcmp(one->id, other->id);
 }
 
-static int take_copy(void *arg, const char *id, const struct blob_print *print,
-		     struct err *err)
+static int take_copy(void *arg, const char *id,
+		     const struct blob_fingerprint *fingerprint, struct err *err)
 {
 	struct copying *copying = arg;
 	char *own = xstrdup(id);
-	struct source_file file = { own, print->size };
+	struct source_file file = { own, fingerprint->size };
 
 	(void)err;
 	copying->copies++;
@@ -296,7 +296,7 @@ static const char *replicate_blobs_refuse_deletion(const struct copying *copying
 		return NULL;
 	if (copying->files.count == 0)
 		return "FROM has no file at all: is its disk mounted?";
-	if (hold_brake_stops(HOLD_REPLICABLES, copying->surplus.count, copying->copies))
+	if (hold_limit_stops(HOLD_REPLICABLES, copying->surplus.count, copying->copies))
 		return "very many files would be deleted at once";
 	return NULL;
 }
@@ -576,12 +576,13 @@ static bool replicate_run_is_current(const struct item *item)
 	const struct sync_request request = { .source = item->run->source,
 					      .root = item->run->dest_root,
 					      .name = item->name };
-	const struct sync_told told = { .checksum =
-						item->checksum[0] ? item->checksum : NULL,
-					.timeline = item->timeline,
-					.generation = item->generation };
+	const struct sync_reported reported = { .checksum = item->checksum[0]
+								    ? item->checksum
+								    : NULL,
+						.timeline = item->timeline,
+						.generation = item->generation };
 
-	return item->run->primary ? sync_is_recorded(&request, &told)
+	return item->run->primary ? sync_is_recorded(&request, &reported)
 				  : sync_is_current(&request);
 }
 

@@ -243,8 +243,8 @@ struct state_view {
 	char *name, *path; /* owned */
 	state_writers writers;
 	struct state_look state; /* key "": it cannot be read */
-	struct fingerprint print;
-	bool has_print;
+	struct fingerprint fingerprint;
+	bool has_fingerprint;
 	struct look look;
 	struct err trouble; /* with its state; ERR_NONE: none */
 	struct err failure; /* of the look; ERR_NONE: none */
@@ -272,8 +272,8 @@ static int cli_state_read_view(const char *root, struct state_view *view, struct
 	if (look_take(&request, &view->look, &view->failure) == 0)
 		view->failure = (struct err){ 0 };
 	/* Last: the look waits until it is settled. */
-	view->has_print =
-		fingerprint_take(dir, FINGERPRINT_REFS, &view->print, ERR_IGNORED) == 0;
+	view->has_fingerprint = fingerprint_take(dir, FINGERPRINT_REFS,
+						 &view->fingerprint, ERR_IGNORED) == 0;
 	return 0;
 }
 
@@ -316,14 +316,15 @@ static void print_cache(const struct state_view *view)
 
 static void cli_state_print_text(const struct state_view *view)
 {
-	char print[FINGERPRINT_TEXT_SIZE] = "unknown";
+	char fingerprint[FINGERPRINT_TEXT_SIZE] = "unknown";
 
-	if (view->has_print)
-		fingerprint_format(&view->print, print);
+	if (view->has_fingerprint)
+		fingerprint_format(&view->fingerprint, fingerprint);
 	printf("%s\n  key %s\n  fingerprint %s%s\n", view->name,
-	       view->state.key[0] ? view->state.key : "unknown", print,
-	       view->has_print && !fingerprint_is_settled(&view->print) ? ", not settled"
-									: "");
+	       view->state.key[0] ? view->state.key : "unknown", fingerprint,
+	       view->has_fingerprint && !fingerprint_is_settled(&view->fingerprint)
+		       ? ", not settled"
+		       : "");
 	for (size_t i = 0; i < view->writers.count; i++)
 		print_writer(&view->writers.items[i]);
 	if (view->state.recovered > 0)
@@ -351,14 +352,14 @@ static json_t *writer_to_json(const struct state_writer *writer)
 
 static void cli_state_print_json(const struct state_view *view)
 {
-	char print[FINGERPRINT_TEXT_SIZE];
+	char fingerprint[FINGERPRINT_TEXT_SIZE];
 	bool has_failed = view->failure.class != ERR_NONE;
 	bool is_used = !has_failed && view->look.bypass == BYPASS_NONE;
 	json_auto_t *object = json_object();
 	json_t *pending = json_array();
 
-	if (view->has_print)
-		fingerprint_format(&view->print, print);
+	if (view->has_fingerprint)
+		fingerprint_format(&view->fingerprint, fingerprint);
 	for (size_t i = 0; i < view->writers.count; i++)
 		json_array_append_new(pending, writer_to_json(&view->writers.items[i]));
 	json_put_text(object, "name", view->name);
@@ -366,9 +367,10 @@ static void cli_state_print_json(const struct state_view *view)
 	json_put_text(object, "key", view->state.key[0] ? view->state.key : NULL);
 	json_put(object, "pending", pending);
 	json_put_number(object, "recovered", view->state.recovered);
-	json_put_text(object, "fingerprint", view->has_print ? print : NULL);
+	json_put_text(object, "fingerprint", view->has_fingerprint ? fingerprint : NULL);
 	json_put_bool(object, "settled",
-		      view->has_print && fingerprint_is_settled(&view->print));
+		      view->has_fingerprint &&
+			      fingerprint_is_settled(&view->fingerprint));
 	json_put_bool(object, "cache_used", is_used);
 	json_put_text(object, "bypass",
 		      is_used || has_failed ? NULL : bypass_name(view->look.bypass));

@@ -92,8 +92,8 @@ struct status_parts {
 	struct site_data data;
 	struct blob_kinds kinds;
 	struct pull_settings sync;
-	struct push_settings *push; /* NULL: nothing is said of it */
-	struct push_sight sight;    /* without tasks because of failure */
+	struct push_settings *push;          /* NULL: nothing is said of it */
+	struct push_observation observation; /* without tasks because of failure */
 	struct err failure;
 };
 
@@ -104,7 +104,8 @@ static int open_push(const struct conf *conf, struct status_parts *parts, struct
 		return 0;
 	if (push_settings_read(conf, parts->site.data, &parts->push, err) != 0)
 		return -1;
-	push_site_look(parts->push, parts->site.data, &parts->sight, &parts->failure);
+	push_site_look(parts->push, parts->site.data, &parts->observation,
+		       &parts->failure);
 	return 0;
 }
 
@@ -124,7 +125,7 @@ static int cli_status_open_parts(const struct cli *cli, struct status_parts *par
 
 static void close_parts(struct status_parts *parts)
 {
-	push_sight_close(&parts->sight);
+	push_observation_close(&parts->observation);
 	push_settings_unref(parts->push);
 	blob_kinds_clear(&parts->kinds);
 	site_data_close(&parts->data);
@@ -147,8 +148,8 @@ static int cli_status_run(const struct cli *cli, const struct status_call *call)
 						  .store = parts.data.store,
 						  .settings = &parts.sync,
 						  .kinds = &parts.kinds,
-						  .tasks = parts.sight.tasks,
-						  .push_leases = parts.sight.leases,
+						  .tasks = parts.observation.tasks,
+						  .push_leases = parts.observation.leases,
 						  .push_settings = parts.push,
 						  .push_failure = &parts.failure },
 			call, &err);

@@ -25,7 +25,7 @@ struct look {
 	struct hash hash;
 	unsigned depth;
 	bool without_ctime;
-	struct fingerprint *print;
+	struct fingerprint *fingerprint;
 };
 
 static int64_t fingerprint_to_nanoseconds(const struct timespec *at)
@@ -48,13 +48,13 @@ static void add_stat(struct look *look, const char *name, const struct stat *st)
 	hash_add(&look->hash, values, sizeof(values));
 	hash_add(&look->hash, name, strlen(name) + 1);
 	if (S_ISREG(st->st_mode) &&
-	    fingerprint_to_nanoseconds(&st->st_ctim) > look->print->changed_ns)
-		look->print->changed_ns = fingerprint_to_nanoseconds(&st->st_ctim);
-	look->print->has_links |= S_ISLNK(st->st_mode);
+	    fingerprint_to_nanoseconds(&st->st_ctim) > look->fingerprint->changed_ns)
+		look->fingerprint->changed_ns = fingerprint_to_nanoseconds(&st->st_ctim);
+	look->fingerprint->has_links |= S_ISLNK(st->st_mode);
 	if (st->st_ctim.tv_nsec != 0)
-		look->print->is_coarse = false;
-	if (newest > look->print->newest_ns)
-		look->print->newest_ns = newest;
+		look->fingerprint->is_coarse = false;
+	if (newest > look->fingerprint->newest_ns)
+		look->fingerprint->newest_ns = newest;
 }
 
 /* A file that may be absent: its absence is part of the picture too. */
@@ -238,29 +238,29 @@ static int fingerprint_observe(struct look *look, int dir, enum fingerprint_scop
 	return 0;
 }
 
-int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *print,
-		     struct err *err)
+int fingerprint_take(int dir, enum fingerprint_scope scope,
+		     struct fingerprint *fingerprint, struct err *err)
 {
-	struct look look = { .print = print,
+	struct look look = { .fingerprint = fingerprint,
 			     .without_ctime = scope == FINGERPRINT_FILES ||
 					      scope == FINGERPRINT_OBJECTS };
 	int result;
 
-	*print = (struct fingerprint){ .taken_ns = clock_wall_ns(),
-				       .is_shared = !file_system_is_local(dir),
-				       .is_coarse = true };
+	*fingerprint = (struct fingerprint){ .taken_ns = clock_wall_ns(),
+					     .is_shared = !file_system_is_local(dir),
+					     .is_coarse = true };
 	hash_init(&look.hash, HASH_SHA256);
 	result = fingerprint_observe(&look, dir, scope, err);
-	hash_end(&look.hash, print->digest);
+	hash_end(&look.hash, fingerprint->digest);
 	hash_clear(&look.hash);
 	return result;
 }
 
-bool fingerprint_is_settled(const struct fingerprint *print)
+bool fingerprint_is_settled(const struct fingerprint *fingerprint)
 {
-	bool is_long = print->is_shared || print->is_coarse;
+	bool is_long = fingerprint->is_shared || fingerprint->is_coarse;
 
-	return print->taken_ns - print->newest_ns >=
+	return fingerprint->taken_ns - fingerprint->newest_ns >=
 	       (is_long ? SETTLE_SHARED_NS : SETTLE_LOCAL_NS);
 }
 
@@ -269,8 +269,9 @@ bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b)
 	return memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
 }
 
-void fingerprint_format(const struct fingerprint *print, char text[FINGERPRINT_TEXT_SIZE])
+void fingerprint_format(const struct fingerprint *fingerprint,
+			char text[FINGERPRINT_TEXT_SIZE])
 {
-	for (size_t i = 0; i < sizeof(print->digest); i++)
-		snprintf(text + 2 * i, 3, "%02x", print->digest[i]);
+	for (size_t i = 0; i < sizeof(fingerprint->digest); i++)
+		snprintf(text + 2 * i, 3, "%02x", fingerprint->digest[i]);
 }

@@ -45,14 +45,14 @@ struct fingerprint {
 
 /* Looks at the repository whose directory is open. ERR_MISSING: it has no
  * directory refs. */
-int fingerprint_take(int dir, enum fingerprint_scope scope, struct fingerprint *print,
-		     struct err *err);
+int fingerprint_take(int dir, enum fingerprint_scope scope,
+		     struct fingerprint *fingerprint, struct err *err);
 
 /* Whether a later equal fingerprint proves that nothing changed since this one. */
-bool fingerprint_is_settled(const struct fingerprint *print);
+bool fingerprint_is_settled(const struct fingerprint *fingerprint);
 
 bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b);
-void fingerprint_format(const struct fingerprint *print,
+void fingerprint_format(const struct fingerprint *fingerprint,
 			char text[FINGERPRINT_TEXT_SIZE]);
 
 #endif

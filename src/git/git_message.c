@@ -264,7 +264,7 @@ bool git_message_judge(enum git_speaker speaker, const char *tail, struct err *e
 }
 
 /* The whole line around `at`, without git's "fatal: " and the like. */
-static void tell_line(const char *tail, const char *at, struct err *err)
+static void report_line(const char *tail, const char *at, struct err *err)
 {
 	static const char *const marks[] = { "remote: ", "fatal: ", "error: " };
 	const char *start = at;
@@ -281,12 +281,12 @@ static void tell_line(const char *tail, const char *at, struct err *err)
 		start);
 }
 
-#define TOLD "refrelay says "
+#define REPORTED "refrelay says "
 #define REMEDY " -- "
 
-void git_told_render(const struct err *err, struct str *out)
+void git_reported_render(const struct err *err, struct str *out)
 {
-	str_addf(out, TOLD "%s: ", err_class_name(err->class));
+	str_addf(out, REPORTED "%s: ", err_class_name(err->class));
 	str_add_printable(out, err->text);
 	if (err->remedy[0]) {
 		str_add(out, REMEDY);
@@ -294,14 +294,14 @@ void git_told_render(const struct err *err, struct str *out)
 	}
 }
 
-static bool find_told(const char *tail, struct err *err)
+static bool find_reported(const char *tail, struct err *err)
 {
-	const char *at = strstr(tail, "remote error: " TOLD);
+	const char *at = strstr(tail, "remote error: " REPORTED);
 	char line[sizeof(err->text) + sizeof(err->remedy)];
 
 	if (!at)
 		return false;
-	at += strlen("remote error: " TOLD);
+	at += strlen("remote error: " REPORTED);
 	snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\r\n"), at);
 	char *text = strstr(line, ": "), *remedy = strstr(line, REMEDY);
 	if (!text)
@@ -370,7 +370,7 @@ bool git_message_find(enum git_speaker speaker, const char *tail, struct err *er
 	const struct meaning *meaning;
 	const char *at;
 
-	if (speaker == SPEAKER_GIT && find_told(tail, err))
+	if (speaker == SPEAKER_GIT && find_reported(tail, err))
 		return true;
 	if (speaker == SPEAKER_PACK) {
 		each_line(tail, add_local_line, &local);
@@ -380,7 +380,7 @@ bool git_message_find(enum git_speaker speaker, const char *tail, struct err *er
 	if (!meaning)
 		return speaker == SPEAKER_PUSH && find_absence(tail, err);
 	err->class = meaning->class;
-	tell_line(tail, at, err);
+	report_line(tail, at, err);
 	take_meaning(meaning, err);
 	return true;
 }
@@ -397,7 +397,7 @@ bool git_message_guess(const char *tail, struct err *err)
 	is_well =
 		text_starts_with(tail, "fatal: ") && last > tail + strcspn(tail, "\r\n");
 	err->class = is_well ? ERR_CONFIG : ERR_NETWORK;
-	tell_line(tail, tail + strcspn(tail, "\r\n"), err);
+	report_line(tail, tail + strcspn(tail, "\r\n"), err);
 	err_remedy(err, "%s", is_well ? "mend that at the destination" : DOWN);
 	return true;
 }

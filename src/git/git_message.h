@@ -74,6 +74,6 @@ bool git_message_refused_object(const char *said, size_t oid_len, struct oid *oi
 
 /* What one site tells another's git of an error, as text of a packet "ERR": the class
  * comes through, so that git_message_find() gives it back, with REASON_AT_PEER. */
-void git_told_render(const struct err *err, struct str *out);
+void git_reported_render(const struct err *err, struct str *out);
 
 #endif

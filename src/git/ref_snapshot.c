@@ -322,7 +322,7 @@ static int read_once(const struct repo *repo, struct ref_reading *reading,
 	int result;
 
 	ref_snapshot_clear(&reading->refs);
-	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &reading->print, err) != 0)
+	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &reading->fingerprint, err) != 0)
 		return -1;
 	result = ref_snapshot_read(repo->fd, repo->oid_len, &reading->refs, err);
 	if (result == 0)
@@ -331,7 +331,7 @@ static int read_once(const struct repo *repo, struct ref_reading *reading,
 		result = ref_reading_read_settings(repo, reading, err);
 	struct err ignored;
 	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &after, &ignored) == 0 &&
-	    !fingerprint_equal(&reading->print, &after))
+	    !fingerprint_equal(&reading->fingerprint, &after))
 		return 1; /* an error may come of that, too */
 	return result;
 }

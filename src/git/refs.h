@@ -132,9 +132,9 @@ bool ref_diff_is_empty(const struct ref_diff *diff);
 struct ref_reading {
 	struct ref_snapshot refs;
 	size_t oid_len;
-	struct fingerprint print; /* of that moment */
-	char *description;        /* the file of that name; owned, NULL: none */
-	char *settings;           /* git/read_settings.h; owned; "": none */
+	struct fingerprint fingerprint; /* of that moment */
+	char *description;              /* the file of that name; owned, NULL: none */
+	char *settings;                 /* git/read_settings.h; owned; "": none */
 	bool has_includes; /* ... some of which other files say: a fingerprint that is the
 			      same does not prove that they are */
 	bool has_alternates; /* some of its objects live in another repository */

@@ -218,7 +218,7 @@ static int64_t walk_now(struct walk *walk)
 }
 
 /* Who reads the log is in no directory. */
-static void tell_recovered(int dir, const char *name)
+static void report_recovered(int dir, const char *name)
 {
 	AUTO_FREE char *link = xasprintf("/proc/self/fd/%d", dir);
 	char repository[PATH_MAX] = ".";
@@ -244,7 +244,7 @@ static int recover_one(struct walk *walk, const char *name, int fd, struct err *
 	if (unlinkat(dirfd(walk->list), name, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove " STATE_PENDING "/%s", name);
 	failpoint("state.removed");
-	tell_recovered(walk->dir, name);
+	report_recovered(walk->dir, name);
 	walk->recovered++;
 	return 0;
 }

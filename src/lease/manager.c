@@ -222,7 +222,7 @@ void *keeper_run(void *arg)
  * it back.
  */
 
-#define TELL_EVERY_MS 10000
+#define REPORT_EVERY_MS 10000
 #define NO_FD_POLL_MS 50 /* out of descriptors: look now and then */
 
 static struct waiter_queue *queue_of_locked(struct lease_manager *manager,
@@ -292,7 +292,7 @@ void waiter_enter(struct waiter *waiter, struct lease_manager *manager,
 		.turn_fd = -1,
 		.since = now,
 		.until = now + request->wait_ms,
-		.tell_at = now,
+		.report_at = now,
 	};
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
 	waiter->queue = queue_of_locked(manager, request->key);
@@ -347,9 +347,9 @@ static void waiter_report_holder(struct waiter *waiter)
 	int64_t now = clock_boot_ms();
 	struct lease_holder holder;
 
-	if (now < waiter->tell_at)
+	if (now < waiter->report_at)
 		return;
-	waiter->tell_at = now + TELL_EVERY_MS;
+	waiter->report_at = now + REPORT_EVERY_MS;
 	look_at_holder(waiter, &holder);
 	log_warn("lease.waiting", LOG_TEXT("lease_key", waiter->queue->key),
 		 LOG_NUMBER("waited_ms", now - waiter->since), HOLDER_FIELDS(&holder));
@@ -366,8 +366,8 @@ static int waiter_sleep_until(struct waiter *waiter, int fd, int64_t until,
 	};
 
 	waiter_report_holder(waiter);
-	if (until > waiter->tell_at)
-		until = waiter->tell_at;
+	if (until > waiter->report_at)
+		until = waiter->report_at;
 	int64_t left = until - clock_boot_ms();
 	poll(watched, ARRAY_SIZE(watched), left > 0 ? (int)left : 0);
 	if (request->stop && stop_is_requested(request->stop))

@@ -35,7 +35,7 @@ struct waiter {
 	int turn_fd;   /* an eventfd: it is your turn; -1: it was at once */
 	int64_t since; /* all by clock_boot_ms() */
 	int64_t until;
-	int64_t tell_at; /* the next lease.waiting */
+	int64_t report_at; /* the next lease.waiting */
 };
 
 struct lease {

@@ -16,7 +16,7 @@
 #define LIMIT (64u << 20)
 #define PROBLEM_MAX (64u << 10)
 #define STREAM_BUFFER (256L << 10)
-#define SKEW_TOLD_MS 5000
+#define SKEW_REPORTED_MS 5000
 
 struct site_client {
 	struct http_line line;
@@ -180,7 +180,7 @@ static int site_client_begin(struct site_call *call, struct err *err)
 		{ "If-Match", request->if_match },
 		{ "Range", request->range },
 		{ WIRE_REPORT, request->report },
-		{ WIRE_BANDWIDTH, request->tells_bandwidth ? rate : NULL },
+		{ WIRE_BANDWIDTH, request->reports_bandwidth ? rate : NULL },
 		{ "Content-Type", has_type ? request->content_type : NULL },
 		{ "Authorization", signature },
 	};
@@ -374,7 +374,7 @@ int site_answer_error(const struct site_answer *answer, struct err *err)
 	if (!message || !answer->code[0])
 		return site_client_fail_strange(answer, err);
 	if (strcmp(answer->code, "CLOCK_SKEW") == 0 &&
-	    (answer->skew_ms > SKEW_TOLD_MS || answer->skew_ms < -SKEW_TOLD_MS))
+	    (answer->skew_ms > SKEW_REPORTED_MS || answer->skew_ms < -SKEW_REPORTED_MS))
 		return site_client_fail_skewed(answer, message, err);
 	err_set(err, http_classify_status(answer->status), "%s", message);
 	if (remedy)

@@ -32,7 +32,7 @@ struct site_request {
 	const char *if_match;         /* may be NULL */
 	const char *range;            /* "bytes=0-99"; may be NULL */
 	const char *report;           /* value of Refrelay-Report; may be NULL */
-	bool tells_bandwidth;         /* by Refrelay-Bandwidth */
+	bool reports_bandwidth;       /* by Refrelay-Bandwidth */
 	uint64_t bandwidth;           /* that is wanted a second; 0: no limit */
 	int64_t timeout_ms;           /* for all of it; 0: 30 s */
 	int64_t stall_ms;             /* without a byte of the answer; 0: timeout_ms */

@@ -707,7 +707,7 @@ static void node_report_unused_sections(const struct conf *conf, const struct no
 }
 
 /* A site that stands alone is there for nothing else. */
-static void tell_remotes(const struct node_settings *settings)
+static void report_remotes(const struct node_settings *settings)
 {
 	struct err err;
 
@@ -726,7 +726,7 @@ int node_start(const struct conf *conf, struct node **node, struct err *err)
 	    node_start_parts(started, conf, err) == 0) {
 		log_started(started);
 		node_report_unused_sections(conf, started);
-		tell_remotes(&started->settings);
+		report_remotes(&started->settings);
 		*node = started;
 		return 0;
 	}
@@ -756,9 +756,9 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;
-	node_settings_tell_restarts(&node->settings, &settings);
+	node_settings_report_restarts(&node->settings, &settings);
 	node_report_unused_sections(conf, node);
-	tell_remotes(&settings);
+	report_remotes(&settings);
 	access_replace(node->access, access);
 	if (node_life_expect(&node->life, conf, &later) != 0)
 		log_warn("node.not_forgotten", LOG_ERR(&later));

@@ -99,8 +99,8 @@ static void check_certificate(struct checking *checking,
 	struct err err;
 
 	if (left > SOON_DAYS * DAY_S) {
-		check_tell_good(checking, "certificate", "good for %" PRId64 " days",
-				left / DAY_S);
+		check_report_good(checking, "certificate", "good for %" PRId64 " days",
+				  left / DAY_S);
 		return;
 	}
 	if (left <= 0)
@@ -110,7 +110,7 @@ static void check_certificate(struct checking *checking,
 			left / DAY_S);
 	err_remedy(&err, "put a new one into http.tlsCertificate, then: systemctl reload "
 			 "refrelay");
-	check_tell(checking, left <= 0 ? CHECK_WRONG : CHECK_NOTE, "certificate", &err);
+	check_report(checking, left <= 0 ? CHECK_WRONG : CHECK_NOTE, "certificate", &err);
 }
 
 static void check_proxies(struct checking *checking,
@@ -124,7 +124,7 @@ static void check_proxies(struct checking *checking,
 			continue;
 		err_set(&err, ERR_CONFIG, "http.trustedProxy trusts every address");
 		err_remedy(&err, "name the proxies: others could pretend to be anybody");
-		check_tell(checking, CHECK_NOTE, "proxies", &err);
+		check_report(checking, CHECK_NOTE, "proxies", &err);
 	}
 }
 
@@ -134,7 +134,7 @@ static void node_check_transport(struct checking *checking)
 	struct err err;
 
 	if (transport_read(checking->conf, &transport, &err) != 0) {
-		check_tell(checking, CHECK_WRONG, "configuration", &err);
+		check_report(checking, CHECK_WRONG, "configuration", &err);
 		return;
 	}
 	if (transport.identity)

@@ -186,7 +186,7 @@ void node_settings_clear(struct node_settings *settings)
 	*settings = (struct node_settings){ .key.secret = STR_INIT };
 }
 
-static void tell_restart(const char *key, const char *before, const char *after)
+static void report_restart(const char *key, const char *before, const char *after)
 {
 	if (strcmp(before ? before : "", after ? after : "") != 0)
 		log_warn("node.restart_needed", LOG_TEXT("key", key),
@@ -194,8 +194,8 @@ static void tell_restart(const char *key, const char *before, const char *after)
 }
 
 /* Those rows that a node obeys from its start only. */
-static void tell_restarts_of(const struct setting_table *table, const void *before,
-			     const void *after)
+static void report_restarts_of(const struct setting_table *table, const void *before,
+			       const void *after)
 {
 	for (const struct setting *row = table->rows; row->key; row++) {
 		AUTO_FREE char *name = xasprintf("%s.%s", table->section, row->key);
@@ -220,18 +220,18 @@ static bool same_blobs(const struct blob_kinds *before, const struct blob_kinds 
 	return is_same;
 }
 
-void node_settings_tell_restarts(const struct node_settings *before,
-				 const struct node_settings *after)
+void node_settings_report_restarts(const struct node_settings *before,
+				   const struct node_settings *after)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-		tell_restarts_of(parts[i].table, (const char *)before + parts[i].offset,
-				 (const char *)after + parts[i].offset);
-	tell_restart("http.url", before->transport.url, after->transport.url);
-	tell_restart("http.tlsCertificate", before->transport.identity ? "set" : NULL,
-		     after->transport.identity ? "set" : NULL);
-	tell_restart("replication.eventsDirectory",
-		     before->push ? before->push->directory : NULL,
-		     after->push ? after->push->directory : NULL);
+		report_restarts_of(parts[i].table, (const char *)before + parts[i].offset,
+				   (const char *)after + parts[i].offset);
+	report_restart("http.url", before->transport.url, after->transport.url);
+	report_restart("http.tlsCertificate", before->transport.identity ? "set" : NULL,
+		       after->transport.identity ? "set" : NULL);
+	report_restart("replication.eventsDirectory",
+		       before->push ? before->push->directory : NULL,
+		       after->push ? after->push->directory : NULL);
 	if (!same_blobs(&before->blobs, &after->blobs))
 		log_warn("node.restart_needed", LOG_TEXT("key", "blob"));
 }

@@ -34,8 +34,8 @@ int node_settings_read(const struct conf *conf, struct node_settings *settings,
 void node_settings_clear(struct node_settings *settings);
 
 /* Logs which of the settings that differ are obeyed after a restart only. */
-void node_settings_tell_restarts(const struct node_settings *before,
-				 const struct node_settings *after);
+void node_settings_report_restarts(const struct node_settings *before,
+				   const struct node_settings *after);
 
 /* All sections and keys that there are; ends in NULL. */
 extern const struct setting_table *const node_settings_tables[];

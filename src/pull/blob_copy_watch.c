@@ -105,7 +105,7 @@ static int blob_copy_watch_look(void *arg, size_t kind, const blob_paths *ids,
 	struct glance_result result;
 
 	int done = glance_these(&request, ids->items, ids->count, &result, err);
-	glance_tell(&request, &result, clock_boot_ms() - started);
+	glance_report(&request, &result, clock_boot_ms() - started);
 	return done;
 }
 
@@ -125,7 +125,7 @@ static int blob_copy_watch_scan_below(struct blob_copy_watch *watch,
 	request.arg = scanning;
 	int done = glance_all(&request, &result, err);
 	free(TAKE(scanning->watched));
-	glance_tell(&request, &result, clock_boot_ms() - started);
+	glance_report(&request, &result, clock_boot_ms() - started);
 	return done;
 }
 

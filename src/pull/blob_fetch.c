@@ -74,7 +74,7 @@ static void take_results(struct blob_item **placed, const blob_arrivals *arrival
 			blob_item_fail_here(placed[i], &arrivals->items[i].why);
 		else {
 			placed[i]->end = BLOB_PLACED;
-			placed[i]->print = arrivals->items[i].print;
+			placed[i]->fingerprint = arrivals->items[i].fingerprint;
 		}
 	}
 }
@@ -108,12 +108,12 @@ static int blob_settle_read_again(const struct blob_work *work,
 				  const struct blob_item *item, struct err *err)
 {
 	char digest[BLOB_DIGEST_SIZE];
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
 	if (blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
-	    blob_digest(fd, &print, digest, &work->pull->kill, err) != 0)
+	    blob_digest(fd, &fingerprint, digest, &work->pull->kill, err) != 0)
 		return -1;
 	if (strcmp(digest, item->digest) == 0)
 		return 0;
@@ -236,7 +236,7 @@ static void blob_record_look_again(const struct record *record)
 		    (item->end == BLOB_PLACED || item->end == BLOB_ADOPTED))
 			blob_look_again(record->work->pull, record->work->kind,
 					record->work->root, item->row->name,
-					&item->print);
+					&item->fingerprint);
 	}
 }
 
@@ -327,7 +327,7 @@ static void blob_record_measure_work(const struct blob_work *work, int64_t took_
 }
 
 /* Many fail for one reason: it is told once, by an example. */
-static void tell_failures(const struct blob_work *work)
+static void report_blob_failures(const struct blob_work *work)
 {
 	const struct blob_item *example = NULL;
 	size_t failed = 0;
@@ -370,7 +370,7 @@ void blob_record(struct blob_work *work, int64_t took_ms)
 	failpoint("blob.recorded");
 	blob_record_measure_work(work, took_ms);
 	blob_record_report_done(work, took_ms);
-	tell_failures(work);
+	report_blob_failures(work);
 }
 
 /*

@@ -146,9 +146,9 @@ static int has_content(const struct blob_work *work, struct blob_item *item,
 	if (!expected[0] || blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
 	    (item->row->size > 0 && (uint64_t)st.st_size != item->row->size))
 		return 0;
-	if (blob_digest(fd, &item->print, digest, &work->pull->kill, err) != 0)
+	if (blob_digest(fd, &item->fingerprint, digest, &work->pull->kill, err) != 0)
 		return err->class == ERR_CANCELED ? -1 : 0;
-	item->size = item->print.size;
+	item->size = item->fingerprint.size;
 	return strcmp(digest, expected) == 0;
 }
 
@@ -283,14 +283,14 @@ void blob_doubt(struct pull *pull, struct primary_line *line,
 }
 
 void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
-		     const char *id, const struct blob_print *print)
+		     const char *id, const struct blob_fingerprint *fingerprint)
 {
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 	struct err why;
 
 	if (blob_open(root, id, &fd, &st, &why) == 0 &&
-	    glance_blob_print(print, fd, &st, &why) == 0)
+	    glance_blob_fingerprint(fingerprint, fd, &st, &why) == 0)
 		return;
 	if (copy_is_at_fault(&why))
 		pull_doubt(pull, kind->type, id, &why);
@@ -327,12 +327,12 @@ int blob_work_line(struct blob_work *work, struct err *err)
 void blob_item_expect(const struct blob_work *work, const struct blob_item *item,
 		      char digest[BLOB_DIGEST_SIZE])
 {
-	const char *told = item->row->primary_checksum;
+	const char *reported = item->row->primary_checksum;
 
 	digest[0] = '\0';
-	if (!blob_id_digest(work->kind, item->row->name, digest) && told &&
-	    strlen(told) == BLOB_DIGEST_SIZE - 1)
-		memcpy(digest, told, BLOB_DIGEST_SIZE);
+	if (!blob_id_digest(work->kind, item->row->name, digest) && reported &&
+	    strlen(reported) == BLOB_DIGEST_SIZE - 1)
+		memcpy(digest, reported, BLOB_DIGEST_SIZE);
 }
 
 /* That of the event or the inventory that the row is from. */
@@ -597,6 +597,6 @@ void blob_job_forget(void *arg)
 {
 	struct pull_job *job = arg;
 
-	pull_rows_tell(job, REGISTRY_DEFERRED);
+	pull_rows_report(job, REGISTRY_DEFERRED);
 	pull_job_end(job, &job->pull->state.blobbing);
 }

@@ -14,8 +14,8 @@
 #include "upkeep/removal.h"
 
 /*
- * Blobs that the primary has no more: files into the trash, rows out, under the brake of
- * their kind.
+ * Blobs that the primary has no more: files into the trash, rows out, under the deletion
+ * limit of their kind.
  */
 
 static size_t count_gone(const struct blob_work *work)
@@ -48,7 +48,7 @@ static void blob_remove_hold_back(struct blob_work *work, struct err *err)
 		vec_add(&moves,
 			((struct registry_move){ .id = item->row->id,
 						 .event = REGISTRY_DEFERRED,
-						 .timeout_ms = PULL_BRAKE_AGAIN_MS }));
+						 .timeout_ms = PULL_LIMIT_AGAIN_MS }));
 		item->end = BLOB_HELD; /* there is nothing more to say of it */
 	}
 	results = xcalloc(moves.count, sizeof(*results));
@@ -161,8 +161,8 @@ void blob_remove_gone(struct blob_work *work)
 struct check {
 	const struct registry_row *row;
 	char digest[BLOB_DIGEST_SIZE];
-	struct blob_print print; /* of the file that was read */
-	bool of_copy;            /* only the file was read */
+	struct blob_fingerprint fingerprint; /* of the file that was read */
+	bool of_copy;                        /* only the file was read */
 	struct err err;
 };
 
@@ -228,7 +228,8 @@ static int check_one(struct pull_job *job, int root, struct check *check, struct
 		return -1;
 	check->of_copy = true;
 	if (blob_open(root, check->row->name, &fd, &st, err) != 0 ||
-	    blob_digest(fd, &check->print, check->digest, &job->pull->kill, err) != 0)
+	    blob_digest(fd, &check->fingerprint, check->digest, &job->pull->kill, err) !=
+		    0)
 		return -1;
 	failpoint("verify.read");
 	return strcmp(check->digest, expected) == 0
@@ -287,7 +288,7 @@ static void blob_verify_look_again(const struct pull_job *job, const struct chec
 	for (size_t i = 0; root >= 0 && i < job->rows.count; i++)
 		if (checks[i].err.class == ERR_NONE && is_as_claimed(job, checks[i].row))
 			blob_look_again(job->pull, job->kind, root, checks[i].row->name,
-					&checks[i].print);
+					&checks[i].fingerprint);
 }
 
 static void blob_verify_record_results(const struct pull_job *job,
@@ -343,6 +344,6 @@ void blob_verify_forget(void *arg)
 {
 	struct pull_job *job = arg;
 
-	pull_rows_tell(job, REGISTRY_SUPERSEDED);
+	pull_rows_report(job, REGISTRY_SUPERSEDED);
 	pull_job_end(job, &job->pull->state.verifying);
 }

@@ -49,7 +49,8 @@ struct blob_item {
 	uint64_t generation, size;
 	char expected[BLOB_DIGEST_SIZE]; /* "": not known yet */
 	char digest[BLOB_DIGEST_SIZE];   /* computed on the way */
-	struct blob_print print; /* of the file in place, as it was proved or put there */
+	struct blob_fingerprint
+		fingerprint; /* of the file in place, as it was proved or put there */
 };
 
 struct blob_work {
@@ -100,9 +101,9 @@ void blob_remove_gone(struct blob_work *work);
 void blob_record(struct blob_work *work, int64_t took_ms);
 
 /* After a row was written: its times say nothing of what others did to the file before.
- * So if that is not any more what this print is of, the row is doubted. */
+ * So if that is not any more what this fingerprint is of, the row is doubted. */
 void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
-		     const char *id, const struct blob_print *print);
+		     const char *id, const struct blob_fingerprint *fingerprint);
 
 /* Copy and primary disagree about a generation: the primary is asked to read its file
  * again, at most once an hour a blob. `line` may be NULL. */

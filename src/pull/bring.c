@@ -185,11 +185,12 @@ static int bring_learn_peels(const struct bring_request *request,
 static bool is_untouched(const struct repo *copy)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 
 	copy_record_read(copy->fd, &record);
-	return fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
-	       copy_record_has_copy(&record, &print);
+	return fingerprint_take(copy->fd, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) ==
+		       0 &&
+	       copy_record_has_copy(&record, &fingerprint);
 }
 
 bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksum)
@@ -211,12 +212,13 @@ static bool bring_is_copy_ours(const struct bring_request *request,
 {
 	const struct repo *copy = request->copy;
 	AUTO_RECORD struct copy_record record = { 0 };
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 
 	copy_record_read(copy->fd, &record);
 	if (record.is_settled && !request->is_suspect &&
-	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
-	    copy_record_has_copy(&record, &print))
+	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) ==
+		    0 &&
+	    copy_record_has_copy(&record, &fingerprint))
 		return true;
 	return bring_is_ours(copy->fd, from, request->checksum);
 }

@@ -54,7 +54,7 @@ typedef VEC(struct registry_ask) registry_asks;
 struct chunk {
 	struct pull *pull;
 	const char *kind;
-	bool tells; /* as in struct compare_range */
+	bool reports_checksums; /* as in struct compare_range */
 	const struct inventory_item *items;
 	size_t item_count;
 	const char *after; /* names above it; NULL: from the first */
@@ -70,7 +70,8 @@ struct chunk {
 static struct registry_move compare_page_make_move(const struct compare_step *step)
 {
 	static const enum registry_event events[] = { [COMPARE_ASK] = REGISTRY_ASKED,
-						      [COMPARE_TELL] = REGISTRY_TOLD,
+						      [COMPARE_REPORT] =
+							      REGISTRY_REPORTED,
 						      [COMPARE_GONE] = REGISTRY_GONE };
 	struct registry_move move = { 0 };
 
@@ -160,7 +161,8 @@ static int compare_chunk(struct store_tx *tx, void *arg, struct err *err)
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 	struct chunk *chunk = arg;
 	compare_steps steps = { 0 };
-	struct compare_range range = { .items = chunk->items, .tells = chunk->tells };
+	struct compare_range range = { .items = chunk->items,
+				       .reports_checksums = chunk->reports_checksums };
 	int result;
 
 	if (registry_list_in(tx,
@@ -216,7 +218,8 @@ static int compare_page(struct lease *lease, struct page_comparison *comparison,
 	AUTO_FREE char *after = comparison->after ? xstrdup(comparison->after) : NULL;
 	struct chunk chunk = { .pull = pull,
 			       .kind = comparison->kind,
-			       .tells = strcmp(comparison->kind, KIND_REPOSITORY) != 0,
+			       .reports_checksums =
+				       strcmp(comparison->kind, KIND_REPOSITORY) != 0,
 			       .items = page->items.items,
 			       .item_count = page->items.count,
 			       .after = after,
@@ -398,7 +401,7 @@ static void keep_freshness_locked(const struct consistency *work)
 	}
 }
 
-static int tell_ended(const struct consistency *work, struct err *err)
+static int report_ended(const struct consistency *work, struct err *err)
 {
 	struct pull *pull = work->pull;
 	int64_t at = all_ended_at(work);
@@ -427,7 +430,7 @@ static int end_pass(struct consistency *work, struct pass *pass, struct err *err
 		pass->answered = pass->number;
 	pass->ended_at = clock_wall_ms();
 	pass->ended_boot = clock_boot_ms();
-	if (tell_ended(work, err) != 0) {
+	if (report_ended(work, err) != 0) {
 		pass->answered = answered;
 		pass->ended_at = ended_at;
 		pass->ended_boot = ended_boot;

@@ -164,8 +164,8 @@ bool copy_content_is_sound(const struct repo *copy, int64_t since_ns,
 #define INTENT "refrelay/intent"
 #define LIMIT 65536
 
-static void copy_print(const json_t *object, const char *key,
-		       char text[FINGERPRINT_TEXT_SIZE])
+static void copy_fingerprint(const json_t *object, const char *key,
+			     char text[FINGERPRINT_TEXT_SIZE])
 {
 	const char *value = json_string_value(json_object_get(object, key));
 
@@ -208,12 +208,12 @@ void copy_record_read(int dir, struct copy_record *record)
 	    json_get_bytes(object, "source", &source, ERR_IGNORED) != 0)
 		return;
 	record->source = str_take(&source);
-	copy_print(object, "source_fingerprint", record->source_print);
-	copy_print(object, "copy_fingerprint", record->copy_print);
+	copy_fingerprint(object, "source_fingerprint", record->source_fingerprint);
+	copy_fingerprint(object, "copy_fingerprint", record->copy_fingerprint);
 	record->copy_newest_ns =
 		json_integer_value(json_object_get(object, "copy_newest"));
-	copy_print(object, "files_fingerprint", record->files_print);
-	copy_print(object, "objects_fingerprint", record->objects_print);
+	copy_fingerprint(object, "files_fingerprint", record->files_fingerprint);
+	copy_fingerprint(object, "objects_fingerprint", record->objects_fingerprint);
 	record->files_changed_ns =
 		json_integer_value(json_object_get(object, "files_changed"));
 	record->is_settled = json_is_true(json_object_get(object, "settled"));
@@ -222,10 +222,10 @@ void copy_record_read(int dir, struct copy_record *record)
 	record->is_there = true;
 }
 
-static void put_print(json_t *object, const char *key, const char *print)
+static void put_fingerprint(json_t *object, const char *key, const char *fingerprint)
 {
-	if (print[0])
-		json_put_text(object, key, print);
+	if (fingerprint[0])
+		json_put_text(object, key, fingerprint);
 }
 
 static int copy_record_put(int dir, const struct copy_record *record, struct err *err)
@@ -238,11 +238,11 @@ static int copy_record_put(int dir, const struct copy_record *record, struct err
 	checksum_format(&record->sum, sum_text);
 	json_put_text(object, "source", record->source);
 	json_put_text(object, "checksum", sum_text);
-	put_print(object, "source_fingerprint", record->source_print);
-	put_print(object, "copy_fingerprint", record->copy_print);
+	put_fingerprint(object, "source_fingerprint", record->source_fingerprint);
+	put_fingerprint(object, "copy_fingerprint", record->copy_fingerprint);
 	json_put_number(object, "copy_newest", record->copy_newest_ns);
-	put_print(object, "files_fingerprint", record->files_print);
-	put_print(object, "objects_fingerprint", record->objects_print);
+	put_fingerprint(object, "files_fingerprint", record->files_fingerprint);
+	put_fingerprint(object, "objects_fingerprint", record->objects_fingerprint);
 	if (record->files_changed_ns > 0)
 		json_put_number(object, "files_changed", record->files_changed_ns);
 	json_put_bool(object, "settled", record->is_settled);
@@ -272,8 +272,8 @@ static int64_t copy_record_later_of(int64_t a, int64_t b)
 
 static void take_over_files(struct copy_record *record, const struct copy_files *files)
 {
-	fingerprint_format(&files->all, record->files_print);
-	fingerprint_format(&files->objects, record->objects_print);
+	fingerprint_format(&files->all, record->files_fingerprint);
+	fingerprint_format(&files->objects, record->objects_fingerprint);
 	record->files_changed_ns =
 		copy_record_later_of(files->all.changed_ns, files->objects.changed_ns);
 }
@@ -283,17 +283,17 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 	AUTO_RECORD struct copy_record record = {
 		.source = xstrdup(proof->source),
 		.sum = *proof->sum,
-		.copy_newest_ns = proof->copy_print->newest_ns,
-		.is_settled = (!proof->source_print ||
-			       fingerprint_is_settled(proof->source_print)) &&
-			      fingerprint_is_settled(proof->copy_print),
+		.copy_newest_ns = proof->copy_fingerprint->newest_ns,
+		.is_settled = (!proof->source_fingerprint ||
+			       fingerprint_is_settled(proof->source_fingerprint)) &&
+			      fingerprint_is_settled(proof->copy_fingerprint),
 		.generation = proof->generation,
 		.pushed = proof->pushed,
 	};
 
-	fingerprint_format(proof->copy_print, record.copy_print);
-	if (proof->source_print)
-		fingerprint_format(proof->source_print, record.source_print);
+	fingerprint_format(proof->copy_fingerprint, record.copy_fingerprint);
+	if (proof->source_fingerprint)
+		fingerprint_format(proof->source_fingerprint, record.source_fingerprint);
 	if (proof->files)
 		take_over_files(&record, proof->files);
 	if (proof->timeline)
@@ -302,14 +302,14 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 }
 
 int copy_record_settle(int dir, const struct copy_record *record,
-		       const struct fingerprint *copy_print, struct err *err)
+		       const struct fingerprint *copy_fingerprint, struct err *err)
 {
 	struct copy_record now = *record;
 
-	now.source_print[0] = '\0';
-	fingerprint_format(copy_print, now.copy_print);
-	now.copy_newest_ns = copy_print->newest_ns;
-	now.is_settled = fingerprint_is_settled(copy_print);
+	now.source_fingerprint[0] = '\0';
+	fingerprint_format(copy_fingerprint, now.copy_fingerprint);
+	now.copy_newest_ns = copy_fingerprint->newest_ns;
+	now.is_settled = fingerprint_is_settled(copy_fingerprint);
 	return copy_record_put(dir, &now, err);
 }
 
@@ -337,11 +337,11 @@ void copy_record_clear(struct copy_record *record)
 	*record = (struct copy_record){ 0 };
 }
 
-static bool same_print(const char *recorded, const struct fingerprint *print)
+static bool same_fingerprint(const char *recorded, const struct fingerprint *fingerprint)
 {
 	char text[FINGERPRINT_TEXT_SIZE];
 
-	fingerprint_format(print, text);
+	fingerprint_format(fingerprint, text);
 	return strcmp(recorded, text) == 0;
 }
 
@@ -363,9 +363,10 @@ bool copy_record_is_of(const struct copy_record *record, int dir, const char *so
 }
 
 bool copy_record_has_copy(const struct copy_record *record,
-			  const struct fingerprint *copy_print_now)
+			  const struct fingerprint *copy_fingerprint_now)
 {
-	return record->is_there && same_print(record->copy_print, copy_print_now);
+	return record->is_there &&
+	       same_fingerprint(record->copy_fingerprint, copy_fingerprint_now);
 }
 
 static bool copy_record_is_older(const struct copy_record *record,
@@ -410,7 +411,7 @@ static enum copy_stamps copy_record_compare(const struct copy_record *record,
 {
 	if (!recorded[0])
 		return COPY_STAMPS_SAME;
-	if (!same_print(recorded, now))
+	if (!same_fingerprint(recorded, now))
 		return COPY_STAMPS_OTHER;
 	return record->files_changed_ns > 0 && now->changed_ns > record->files_changed_ns
 		       ? COPY_STAMPS_LATER
@@ -420,7 +421,7 @@ static enum copy_stamps copy_record_compare(const struct copy_record *record,
 enum copy_stamps copy_record_compare_objects(const struct copy_record *record,
 					     const struct copy_files *now)
 {
-	return copy_record_compare(record, record->objects_print, &now->objects);
+	return copy_record_compare(record, record->objects_fingerprint, &now->objects);
 }
 
 static enum copy_stamps copy_record_look_at_files(const struct copy_record *record,
@@ -431,22 +432,22 @@ static enum copy_stamps copy_record_look_at_files(const struct copy_record *reco
 	if (copy_files_take(dir, &files, ERR_IGNORED) != 0)
 		return COPY_STAMPS_OTHER;
 	enum copy_stamps all =
-		copy_record_compare(record, record->files_print, &files.all);
+		copy_record_compare(record, record->files_fingerprint, &files.all);
 	enum copy_stamps objects =
-		copy_record_compare(record, record->objects_print, &files.objects);
+		copy_record_compare(record, record->objects_fingerprint, &files.objects);
 	return all > objects ? all : objects;
 }
 
 enum copy_stamps copy_record_look(const struct copy_record *record, int dir)
 {
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 
 	if (!record->is_there)
 		return COPY_STAMPS_SAME;
-	if (record->files_print[0])
+	if (record->files_fingerprint[0])
 		return copy_record_look_at_files(record, dir);
-	return fingerprint_take(dir, FINGERPRINT_COPY, &print, ERR_IGNORED) == 0 &&
-			       same_print(record->copy_print, &print)
+	return fingerprint_take(dir, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) == 0 &&
+			       same_fingerprint(record->copy_fingerprint, &fingerprint)
 		       ? COPY_STAMPS_SAME
 		       : COPY_STAMPS_OTHER;
 }
@@ -457,33 +458,33 @@ void copy_record_restamp(int dir, const struct copy_record *record,
 	struct copy_record now = *record;
 
 	take_over_files(&now, files);
-	bool is_same = strcmp(now.files_print, record->files_print) == 0;
-	if (is_same ? strcmp(now.objects_print, record->objects_print) != 0 ||
+	bool is_same = strcmp(now.files_fingerprint, record->files_fingerprint) == 0;
+	if (is_same ? strcmp(now.objects_fingerprint, record->objects_fingerprint) != 0 ||
 			      now.files_changed_ns != record->files_changed_ns
-		    : record->objects_print[0])
+		    : record->objects_fingerprint[0])
 		copy_record_put(dir, &now, ERR_IGNORED);
 }
 
 void copy_record_renew(int dir, struct copy_record *record)
 {
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 	struct copy_files files;
 
-	if (!record->is_there || record->source_print[0] ||
-	    fingerprint_take(dir, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0 ||
+	if (!record->is_there || record->source_fingerprint[0] ||
+	    fingerprint_take(dir, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) != 0 ||
 	    copy_files_take(dir, &files, ERR_IGNORED) != 0)
 		return;
 	take_over_files(record, &files);
-	copy_record_settle(dir, record, &print, ERR_IGNORED);
+	copy_record_settle(dir, record, &fingerprint, ERR_IGNORED);
 }
 
 bool copy_record_proves(const struct copy_record *record, const char *source,
-			const struct fingerprint *source_print,
-			const struct fingerprint *copy_print_now)
+			const struct fingerprint *source_fingerprint,
+			const struct fingerprint *copy_fingerprint_now)
 {
-	return record->is_settled && copy_record_has_copy(record, copy_print_now) &&
+	return record->is_settled && copy_record_has_copy(record, copy_fingerprint_now) &&
 	       strcmp(record->source, source) == 0 &&
-	       same_print(record->source_print, source_print);
+	       same_fingerprint(record->source_fingerprint, source_fingerprint);
 }
 
 /* A primary that begins a new timeline does not have copies brought again that it proves

@@ -15,13 +15,13 @@
 
 struct copy_record {
 	bool is_there;
-	char *source;                             /* the source's path or URL; owned */
-	struct checksum sum;                      /* of both sides */
-	char source_print[FINGERPRINT_TEXT_SIZE]; /* "" if the source has none */
-	char copy_print[FINGERPRINT_TEXT_SIZE];
+	char *source;        /* the source's path or URL; owned */
+	struct checksum sum; /* of both sides */
+	char source_fingerprint[FINGERPRINT_TEXT_SIZE]; /* "" if the source has none */
+	char copy_fingerprint[FINGERPRINT_TEXT_SIZE];
 	int64_t copy_newest_ns; /* the latest stamp in it; 0: not known */
-	char files_print[FINGERPRINT_TEXT_SIZE];   /* "" if none was taken */
-	char objects_print[FINGERPRINT_TEXT_SIZE]; /* likewise */
+	char files_fingerprint[FINGERPRINT_TEXT_SIZE];   /* "" if none was taken */
+	char objects_fingerprint[FINGERPRINT_TEXT_SIZE]; /* likewise */
 	int64_t files_changed_ns;     /* changed_ns of the files; 0: not known */
 	bool is_settled;              /* equal fingerprints prove that nothing changed */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
@@ -47,8 +47,8 @@ int copy_files_take(int dir, struct copy_files *files, struct err *err);
 struct copy_proof {
 	const char *source;
 	const struct checksum *sum;
-	const struct fingerprint *source_print; /* NULL: the source has none */
-	const struct fingerprint *copy_print;
+	const struct fingerprint *source_fingerprint; /* NULL: the source has none */
+	const struct fingerprint *copy_fingerprint;
 	const struct copy_files *files; /* NULL: none */
 	const char *timeline;           /* NULL or "": the source has none */
 	uint64_t generation;
@@ -59,7 +59,7 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
 /* The same record again, of which its reader proved once more that the refs are as it
  * says, and took this fingerprint before. */
 int copy_record_settle(int dir, const struct copy_record *record,
-		       const struct fingerprint *copy_print, struct err *err);
+		       const struct fingerprint *copy_fingerprint, struct err *err);
 
 /* The checksum of refs that are about to be published, so that after a crash in between
  * they are known as ours: NAME.git/refrelay/intent. */
@@ -73,7 +73,7 @@ bool copy_record_is_of(const struct copy_record *record, int dir, const char *so
 
 /* Whether the copy's disk looks as it did when the record was written. */
 bool copy_record_has_copy(const struct copy_record *record,
-			  const struct fingerprint *copy_print);
+			  const struct fingerprint *copy_fingerprint);
 
 /* Whether at most directories below refs/ look different since: so they do after a change
  * that a hook refused. The refs, to be read again, tell the rest. */
@@ -102,8 +102,8 @@ void copy_record_renew(int dir, struct copy_record *record);
 
 /* Whether the record proves that both sides are as they were when it was written. */
 bool copy_record_proves(const struct copy_record *record, const char *source,
-			const struct fingerprint *source_print,
-			const struct fingerprint *copy_print);
+			const struct fingerprint *source_fingerprint,
+			const struct fingerprint *copy_fingerprint);
 
 /* Whether its source is the URL of that repository, at whatever primary. */
 bool copy_record_is_of_name(const struct copy_record *record, const char *name);

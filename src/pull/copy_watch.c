@@ -168,8 +168,8 @@ typedef VEC(char *) name_list; /* owned */
 
 struct copy_watch {
 	pthread_mutex_t mutex;
-	name_list told; /* guarded by mutex */
-	int woken;      /* an eventfd */
+	name_list reported; /* guarded by mutex */
+	int woken;          /* an eventfd */
 	struct stop stop;
 	pthread_t thread;
 	/* Its thread only: */
@@ -180,7 +180,7 @@ struct copy_watch {
 	uint64_t scans;
 	int64_t scan_at;   /* boot ms */
 	int64_t gather_ms; /* before events are looked at */
-	bool told_limit, told_failure;
+	bool reported_limit, reported_failure;
 };
 
 static void names_clear(name_list *names)
@@ -226,11 +226,11 @@ static int copy_watch_open_copy(const struct copy_watch *watch,
 	return dir_open(AT_FDCWD, path, ERR_IGNORED);
 }
 
-static void tell_limit(struct copy_watch *watch, const struct err *err)
+static void report_limit(struct copy_watch *watch, const struct err *err)
 {
-	if (watch->told_limit)
+	if (watch->reported_limit)
 		return;
-	watch->told_limit = true;
+	watch->reported_limit = true;
 	log_warn("copy_watch.limit", LOG_ERR(err), LOG_TEXT("remedy", err->remedy));
 }
 
@@ -247,7 +247,7 @@ static void copy_watch_arm_copy(struct copy_watch *watch, struct watched *copy, 
 	copy->device = st.st_dev;
 	copy->inode = st.st_ino;
 	if (!copy->is_watched && err.class != ERR_BUSY)
-		tell_limit(watch, &err);
+		report_limit(watch, &err);
 }
 
 /* Not so when a folder on the way was moved before it could be watched. */
@@ -306,9 +306,9 @@ static void copy_watch_visit_copy(struct copy_watch *watch, const char *name)
 
 static void copy_watch_report_failure(struct copy_watch *watch, const struct err *err)
 {
-	if (!watch->told_failure)
+	if (!watch->reported_failure)
 		log_warn("copy_watch.failed", LOG_ERR(err));
-	watch->told_failure = true;
+	watch->reported_failure = true;
 }
 
 static void postpone(struct watched *copy)
@@ -346,7 +346,7 @@ static void look_at_suspects(struct copy_watch *watch)
 		    stop_is_requested(&watch->stop))
 			continue;
 		if (copy_watch_inspect_copy(watch, copy, &err) == 0) {
-			watch->told_failure = false;
+			watch->reported_failure = false;
 			continue;
 		}
 		copy_watch_report_failure(watch, &err);
@@ -424,7 +424,7 @@ static size_t count_watched(const struct copy_watch *watch)
 	return count;
 }
 
-static void tell_scanned(const struct copy_watch *watch, int64_t took_ms)
+static void report_scanned(const struct copy_watch *watch, int64_t took_ms)
 {
 	struct metric *copies =
 		metric_gauge("refrelay_watched_copies",
@@ -455,7 +455,7 @@ static void copy_watch_scan_copies(struct copy_watch *watch)
 		copy_watch_report_failure(watch, &err);
 	else if (more == 0 && !stop_is_requested(&watch->stop))
 		drop_unmet(watch);
-	tell_scanned(watch, clock_boot_ms() - started);
+	report_scanned(watch, clock_boot_ms() - started);
 	watch->scan_at = clock_boot_ms() +
 			 scan_pause_ms(watch->scans == 1 ? 0 : scan_cpu_ms() - used,
 				       interval > 0 ? interval : 60000);
@@ -467,15 +467,15 @@ static void copy_watch_take_reported(struct copy_watch *watch)
 
 	eventfd_read(watch->woken, &count);
 	lock(&watch->mutex);
-	name_list told = watch->told;
-	watch->told = (name_list){ 0 };
+	name_list reported = watch->reported;
+	watch->reported = (name_list){ 0 };
 	unlock(&watch->mutex);
-	for (size_t i = 0; i < told.count; i++) {
-		struct watched *copy = copy_of(watch, told.items[i]);
+	for (size_t i = 0; i < reported.count; i++) {
+		struct watched *copy = copy_of(watch, reported.items[i]);
 		inotify_retry(copy->watch);
 		arm_and_suspect(watch, copy);
 	}
-	names_clear(&told);
+	names_clear(&reported);
 }
 
 static int copy_watch_time_left(const struct copy_watch *watch)
@@ -539,7 +539,7 @@ struct copy_watch *copy_watch_start(struct pull *pull)
 	watch->woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	watch->inotify = inotify_open(&limits, &err);
 	if (!watch->inotify)
-		tell_limit(watch, &err);
+		report_limit(watch, &err);
 	watch->folders.root = pull->options.root;
 	watch->folders.inotify = watch->inotify;
 	thread_start(&watch->thread, "copy-watch", copy_watch_run_loop, watch);
@@ -566,7 +566,7 @@ void copy_watch_free(struct copy_watch *watch)
 	map_clear(&watch->copies);
 	copy_folders_clear(&watch->folders);
 	inotify_close(watch->inotify);
-	names_clear(&watch->told);
+	names_clear(&watch->reported);
 	if (watch->woken >= 0)
 		close(watch->woken);
 	stop_clear(&watch->stop);
@@ -574,11 +574,11 @@ void copy_watch_free(struct copy_watch *watch)
 	free(watch);
 }
 
-void copy_watch_tell(struct copy_watch *watch, const char *name)
+void copy_watch_report(struct copy_watch *watch, const char *name)
 {
 	if (!watch)
 		return;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
-	vec_add(&watch->told, xstrdup(name));
+	vec_add(&watch->reported, xstrdup(name));
 	eventfd_write(watch->woken, 1);
 }

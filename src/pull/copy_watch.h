@@ -19,7 +19,7 @@ void copy_watch_free(struct copy_watch *watch);
 
 /* It was synced, or somebody says that it has changed: look. Any thread; NULL is
  * allowed. */
-void copy_watch_tell(struct copy_watch *watch, const char *name);
+void copy_watch_report(struct copy_watch *watch, const char *name);
 
 enum copy_verdict {
 	COPY_OURS,    /* as pull has left it */

@@ -67,10 +67,10 @@ static bool is_of_same(const struct event *a, const struct event *b)
  * that change would have told. */
 static void add_event(struct folded_event *to, const struct folded_event *next)
 {
-	if (to->is_told_only && !next->is_told_only)
+	if (to->is_reported_only && !next->is_reported_only)
 		to->since = next->since;
 	to->last = next->last;
-	to->is_told_only = to->is_told_only && next->is_told_only;
+	to->is_reported_only = to->is_reported_only && next->is_reported_only;
 }
 
 void fold_events(const event_list *events, folded_events *folded)
@@ -111,8 +111,8 @@ static bool decisions_is_as_reported(const struct inventory_item *item,
 	       strcmp(row->primary_checksum, item->checksum) == 0;
 }
 
-static bool is_first_told(const struct inventory_item *item,
-			  const struct registry_row *row)
+static bool is_first_reported(const struct inventory_item *item,
+			      const struct registry_row *row)
 {
 	return item->checksum && !row->primary_checksum &&
 	       row->generation_wanted == item->generation;
@@ -139,10 +139,11 @@ static void compare_pair(const struct compare_range *range,
 		bool is_as_it_was = decisions_is_as_reported(item, row);
 		/* What the primary cannot read, it cannot give. */
 		if (item->is_unreadable ||
-		    (is_as_it_was && !(range->tells && is_first_told(item, row))))
+		    (is_as_it_was &&
+		     !(range->reports_checksums && is_first_reported(item, row))))
 			return;
 		if (is_as_it_was)
-			step.action = COMPARE_TELL;
+			step.action = COMPARE_REPORT;
 		else if (is_proved_same(item, row))
 			step.action = COMPARE_ADOPT;
 	}

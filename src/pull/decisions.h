@@ -29,7 +29,7 @@ void pull_cursor_set(struct pull_cursor *cursor, const struct event_ends *ends);
 struct folded_event {
 	const struct event *last; /* borrowed */
 	int64_t since;            /* when the first of them was */
-	bool is_told_only;        /* nothing changed: a checksum became known */
+	bool is_reported_only;    /* nothing changed: a checksum became known */
 };
 typedef VEC(struct folded_event) folded_events;
 
@@ -37,10 +37,10 @@ typedef VEC(struct folded_event) folded_events;
 void fold_events(const event_list *events, folded_events *folded);
 
 enum compare_action {
-	COMPARE_ASK,   /* not the same, or no row */
-	COMPARE_ADOPT, /* proved to be the same content under another identity */
-	COMPARE_GONE,  /* the primary has it no more */
-	COMPARE_TELL,  /* the same, of which a checksum has become known */
+	COMPARE_ASK,    /* not the same, or no row */
+	COMPARE_ADOPT,  /* proved to be the same content under another identity */
+	COMPARE_GONE,   /* the primary has it no more */
+	COMPARE_REPORT, /* the same, of which a checksum has become known */
 };
 
 struct compare_step {
@@ -57,7 +57,7 @@ struct compare_range {
 	size_t item_count;
 	const struct registry_row *rows;
 	size_t row_count;
-	bool tells; /* checksums become known later than what they are of */
+	bool reports_checksums; /* checksums become known later than what they are of */
 };
 void compare_range(const struct compare_range *range, compare_steps *steps);
 

@@ -209,7 +209,7 @@ bool pull_glance(struct pull *pull, const char *name)
 	int seen = glance_repository(options->root, &row, &why);
 	if (seen >= 0) {
 		if (seen > 0)
-			copy_watch_tell(pull->copy_watch, name);
+			copy_watch_report(pull->copy_watch, name);
 		is_well_now(pull, name);
 		return true;
 	}
@@ -329,14 +329,14 @@ int glance_blob(const struct glance_blob *known, int fd, const struct stat *stat
 	return 0;
 }
 
-int glance_blob_print(const struct blob_print *print, int fd, const struct stat *stat,
-		      struct err *err)
+int glance_blob_fingerprint(const struct blob_fingerprint *fingerprint, int fd,
+			    const struct stat *stat, struct err *err)
 {
-	struct blob_print now;
+	struct blob_fingerprint now;
 
-	blob_print_of(stat, &now);
-	if (!blob_print_same(print, &now) ||
-	    (print->ctime_ns != now.ctime_ns && file_system_is_local(fd)))
+	blob_fingerprint_of(stat, &now);
+	if (!blob_fingerprint_same(fingerprint, &now) ||
+	    (fingerprint->ctime_ns != now.ctime_ns && file_system_is_local(fd)))
 		return glance_report_difference(err);
 	return 0;
 }
@@ -346,20 +346,20 @@ int glance_blob_print(const struct blob_print *print, int fd, const struct stat 
 static bool needs_reading(const struct registry_row *row, const struct glance_blob *known,
 			  const struct stat *stat)
 {
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 
-	blob_print_of(stat, &print);
-	return row->checksum && print.size <= BLOB_SMALL_MOST &&
-	       !blob_print_is_settled(&print, known->known_at * 1000000);
+	blob_fingerprint_of(stat, &fingerprint);
+	return row->checksum && fingerprint.size <= BLOB_SMALL_MOST &&
+	       !blob_fingerprint_is_settled(&fingerprint, known->known_at * 1000000);
 }
 
 static int glance_read_blob(const struct glance_request *request, int fd,
 			    const char *checksum, struct err *err)
 {
 	char digest[BLOB_DIGEST_SIZE];
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 
-	if (blob_digest(fd, &print, digest, request->stop, err) != 0)
+	if (blob_digest(fd, &fingerprint, digest, request->stop, err) != 0)
 		return -1;
 	return strcmp(digest, checksum) == 0 ? 0 : glance_report_difference(err);
 }
@@ -367,10 +367,10 @@ static int glance_read_blob(const struct glance_request *request, int fd,
 struct glancing {
 	const struct glance_request *request;
 	struct glance_result *result;
-	int root;        /* of the blobs */
-	char *directory; /* owned; of the last blob; NULL: none yet */
-	bool was_told;   /* of a change of these */
-	bool passes;     /* what is in it needs no look */
+	int root;          /* of the blobs */
+	char *directory;   /* owned; of the last blob; NULL: none yet */
+	bool was_reported; /* of a change of these */
+	bool passes;       /* what is in it needs no look */
 	VEC(struct registry_move) moves;
 	VEC(struct err *) reasons; /* owned; of the moves */
 };
@@ -386,7 +386,7 @@ static int open_and_glance(const struct glancing *glancing,
 	if (blob_open(glancing->root, row->name, &fd, &st, err) != 0 ||
 	    glance_blob(&known, fd, &st, err) != 0)
 		return -1;
-	if (!glancing->was_told || !needs_reading(row, &known, &st))
+	if (!glancing->was_reported || !needs_reading(row, &known, &st))
 		return 0;
 	return glance_read_blob(glancing->request, fd, row->checksum, err);
 }
@@ -590,7 +590,7 @@ int glance_these(const struct glance_request *request, char *const *names, size_
 	struct glancing glancing;
 	int done = glance_begin_work(&glancing, request, result, err);
 
-	glancing.was_told = true;
+	glancing.was_reported = true;
 	for (size_t at = 0; done == 0 && at < count; at += PAGE) {
 		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 		done = glance_read_rows(request, names + at,
@@ -603,8 +603,8 @@ int glance_these(const struct glance_request *request, char *const *names, size_
 	return done;
 }
 
-void glance_tell(const struct glance_request *request, struct glance_result *result,
-		 int64_t took_ms)
+void glance_report(const struct glance_request *request, struct glance_result *result,
+		   int64_t took_ms)
 {
 	if (result->doubted > 0) {
 		log_warn("copies.doubted", LOG_NUMBER("dur_ms", took_ms),
@@ -633,6 +633,6 @@ void *glance_run(void *arg)
 
 	if (glance_all(&request, &result, &err) != 0 && err.class != ERR_CANCELED)
 		log_warn("copies.not_looked_at", LOG_ERR(&err));
-	glance_tell(&request, &result, clock_boot_ms() - started);
+	glance_report(&request, &result, clock_boot_ms() - started);
 	return NULL;
 }

@@ -27,9 +27,9 @@ void glance_blob_of(const struct registry_row *row, struct glance_blob *known);
 int glance_blob(const struct glance_blob *known, int fd, const struct stat *stat,
 		struct err *err);
 
-/* The same by a print that was taken when the file was proved, or put there. */
-int glance_blob_print(const struct blob_print *print, int fd, const struct stat *stat,
-		      struct err *err);
+/* The same by a fingerprint that was taken when the file was proved, or put there. */
+int glance_blob_fingerprint(const struct blob_fingerprint *fingerprint, int fd,
+			    const struct stat *stat, struct err *err);
 
 /* At all copies of a kind that are called synced; what is not as it was left is doubted
  * (replicable/registry_move.h), and counted. `kind` NULL: repositories, below `root`.
@@ -65,7 +65,7 @@ int glance_these(const struct glance_request *request, char *const *names, size_
 		 struct glance_result *result, struct err *err);
 
 /* Logs what was doubted, and has it mended; clears the result. */
-void glance_tell(const struct glance_request *request, struct glance_result *result,
-		 int64_t took_ms);
+void glance_report(const struct glance_request *request, struct glance_result *result,
+		   int64_t took_ms);
 
 #endif

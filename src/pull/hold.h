@@ -12,15 +12,15 @@
 #include "pull/source.h"
 
 /* The brake: a share of what there is, and more than a number. */
-struct hold_brake {
+struct hold_limit {
 	double share; /* 0.05: five per cent */
 	size_t more_than;
 };
 
-#define HOLD_REFS ((struct hold_brake){ .share = 0.05, .more_than = 20 })
-#define HOLD_REPLICABLES ((struct hold_brake){ .share = 0.05, .more_than = 10 })
+#define HOLD_REFS ((struct hold_limit){ .share = 0.05, .more_than = 20 })
+#define HOLD_REPLICABLES ((struct hold_limit){ .share = 0.05, .more_than = 10 })
 
-bool hold_brake_stops(struct hold_brake brake, size_t deletions, size_t all);
+bool hold_limit_stops(struct hold_limit deletion_limit, size_t deletions, size_t all);
 
 struct hold_question {
 	const struct git_work *work;

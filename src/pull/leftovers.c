@@ -131,12 +131,12 @@ static int look_up_batch(struct blob_counting *counting, struct err *err)
 	return result;
 }
 
-static int leftovers_add_blob(void *arg, const char *id, const struct blob_print *print,
-			      struct err *err)
+static int leftovers_add_blob(void *arg, const char *id,
+			      const struct blob_fingerprint *fingerprint, struct err *err)
 {
 	struct blob_counting *counting = arg;
 
-	(void)print;
+	(void)fingerprint;
 	vec_add(&counting->batch.names, xstrdup(id));
 	return counting->batch.names.count < BATCH ? 0 : look_up_batch(counting, err);
 }
@@ -208,7 +208,7 @@ static int mark_all_gone(struct store_tx *tx, void *arg, struct err *err)
 	return 0;
 }
 
-static void tell_foreign(const char *kind, const struct leftovers_found *found)
+static void report_foreign(const char *kind, const struct leftovers_found *found)
 {
 	if (found->count > 0)
 		log_warn("leftovers.foreign", LOG_TEXT("kind", kind),
@@ -231,7 +231,7 @@ static int take_up_copies(struct pull *pull, int root, struct leftovers *leftove
 	}
 	add_found(&foreign, &found);
 	leftovers_clear(&foreign);
-	tell_foreign(KIND_REPOSITORY, &found);
+	report_foreign(KIND_REPOSITORY, &found);
 	if (store_write(pull->options.store, mark_all_gone, leftovers, err) != 0)
 		return -1;
 	if (leftovers->taken > 0)
@@ -263,6 +263,6 @@ int leftovers_take_up(struct pull *pull, const struct blob_kind *kind, struct er
 		return take_up_repositories(pull, err);
 	if (count_blobs(pull->options.store, kind, &pull->stop, &found, err) != 0)
 		return -1;
-	tell_foreign(kind->type, &found);
+	report_foreign(kind->type, &found);
 	return 0;
 }

@@ -22,7 +22,7 @@
 typedef VEC(struct registry_ask) registry_asks;
 
 /* Kinds of newer versions, and those that are not configured here. */
-static void tell_unknown(struct pull *pull, const struct event *event)
+static void report_unknown(struct pull *pull, const struct event *event)
 {
 	bool is_new;
 
@@ -41,7 +41,7 @@ static bool events_take_is_ours(struct pull *pull, const struct event *event)
 	struct err why;
 
 	if (!kind && strcmp(event->kind, KIND_REPOSITORY) != 0) {
-		tell_unknown(pull, event);
+		report_unknown(pull, event);
 		return false;
 	}
 	if ((kind ? blob_id_check(kind, event->name, &why)
@@ -111,7 +111,7 @@ static int events_take_reported(struct store_tx *tx, const struct folded_event *
 	if (found == 0 || row.is_gone || strcmp(row.timeline, event->timeline) != 0 ||
 	    row.generation_wanted < event->generation)
 		return 1;
-	move.event = REGISTRY_TOLD;
+	move.event = REGISTRY_REPORTED;
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
 
@@ -123,7 +123,7 @@ static int events_take_event(struct store_tx *tx, const struct folded_event *fol
 
 	if (folded->last->what == EVENT_DELETED)
 		result = take_deleted(tx, folded, err);
-	else if (folded->is_told_only)
+	else if (folded->is_reported_only)
 		result = events_take_reported(tx, folded, pull, err);
 	if (result == 1)
 		vec_add(asks, ((struct registry_ask){
@@ -449,7 +449,8 @@ static int know_position(struct log_cursor *cursor, struct err *err)
 
 /* An answer that comes late may have been under way for long: it counts from when it was
  * asked for. One that comes in time is no older than the wait. */
-static void tell_news(struct log_cursor *cursor, uint64_t last_event, int64_t answered_at)
+static void report_news(struct log_cursor *cursor, uint64_t last_event,
+			int64_t answered_at)
 {
 	bool is_late = answered_at - cursor->asked_at > cursor->wait_ms + LATE_MS;
 
@@ -481,7 +482,7 @@ static void log_cursor_run_step(struct log_cursor *cursor)
 	if (log_cursor_take_over(cursor, &answer, &err) != 0) {
 		pause_for(cursor, &err);
 	} else {
-		tell_news(cursor, answer.ends.last, answered_at);
+		report_news(cursor, answer.ends.last, answered_at);
 		cursor->is_broken = false;
 	}
 	event_list_clear(&answer.events);

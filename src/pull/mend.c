@@ -313,11 +313,11 @@ int mend_diversions(int dir, struct err *err)
 	return result < 0 ? -1 : 1;
 }
 
-enum oddity { ODDITY_GOES, ODDITY_IS_TOLD };
+enum oddity { ODDITY_GOES, ODDITY_IS_REPORTED };
 
 static int meet_oddity(int dir, const char *name, enum oddity oddity, struct err *err)
 {
-	if (oddity == ODDITY_IS_TOLD)
+	if (oddity == ODDITY_IS_REPORTED)
 		return err_set(err, ERR_CORRUPT, "%s below refs is no plain file", name);
 	if (unlinkat(dir, name, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s below refs", name);
@@ -360,7 +360,7 @@ int mend_refs(int dir, struct err *err)
 	AUTO_RECORD struct copy_record record = { 0 };
 
 	copy_record_read(dir, &record);
-	if (walk_refs(dir, "refs", record.is_there ? ODDITY_GOES : ODDITY_IS_TOLD, 0,
+	if (walk_refs(dir, "refs", record.is_there ? ODDITY_GOES : ODDITY_IS_REPORTED, 0,
 		      err) != 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
@@ -371,7 +371,7 @@ int mend_refs(int dir, struct err *err)
 
 int mend_check_refs(int dir, struct err *err)
 {
-	return walk_refs(dir, "refs", ODDITY_IS_TOLD, 0, err);
+	return walk_refs(dir, "refs", ODDITY_IS_REPORTED, 0, err);
 }
 
 int mend_check_config(const struct repo *copy, struct err *err)

@@ -222,7 +222,7 @@ static int primary_call(struct primary_line *line, struct site_request *request,
 			struct site_answer *answer, struct err *err)
 {
 	request->stop = line->stop;
-	request->tells_bandwidth = true;
+	request->reports_bandwidth = true;
 	request->bandwidth = atomic_load(&line->primary->bandwidth);
 	if (line->most_ms > 0 &&
 	    (request->timeout_ms == 0 || request->timeout_ms > line->most_ms))

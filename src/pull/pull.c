@@ -271,10 +271,10 @@ void lines_rest(struct lines *lines, struct primary_line *line)
 	vec_add(&lines->resting, line);
 }
 
-bool hold_brake_stops(struct hold_brake brake, size_t deletions, size_t all)
+bool hold_limit_stops(struct hold_limit deletion_limit, size_t deletions, size_t all)
 {
-	return deletions > brake.more_than &&
-	       (double)deletions > brake.share * (double)all;
+	return deletions > deletion_limit.more_than &&
+	       (double)deletions > deletion_limit.share * (double)all;
 }
 
 /* The name of the first changed ref from which `commit` can be reached and nothing of
@@ -333,7 +333,7 @@ int hold_decide(const struct hold_question *question, char **reason, struct err 
 	int found;
 
 	deletions -= question->pushed < deletions ? (size_t)question->pushed : deletions;
-	if (hold_brake_stops(HOLD_REFS, deletions, all)) {
+	if (hold_limit_stops(HOLD_REFS, deletions, all)) {
 		*reason = xasprintf("%zu of %zu refs would be deleted at once", deletions,
 				    all);
 		return 1;
@@ -508,7 +508,7 @@ const struct blob_kind *pull_kind(const struct pull *pull, const char *type)
 
 void pull_copy_changed(struct pull *pull, const char *name)
 {
-	copy_watch_tell(pull->copy_watch, name);
+	copy_watch_report(pull->copy_watch, name);
 }
 
 static void pull_free(struct pull *pull)

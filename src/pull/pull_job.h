@@ -45,12 +45,12 @@ void pull_measure_job(const char *kind, int64_t took_ms, uint64_t bytes);
 void pull_measure_lag(const char *kind, int64_t lag_ms);
 
 /* The brake of deletions: whether those of this kind that are gone may go. */
-#define PULL_BRAKE_AGAIN_MS ((int64_t)10 * 60 * 1000)
+#define PULL_LIMIT_AGAIN_MS ((int64_t)10 * 60 * 1000)
 int pull_may_remove(struct pull *pull, const char *kind, bool *may, struct err *err);
 
 /* The registry hears how it went. What cannot be written is logged, and the row is given
  * back later. */
-void pull_job_tell(struct pull_job *job, const struct registry_move *move);
+void pull_job_report(struct pull_job *job, const struct registry_move *move);
 
 /* A row is a worker's whose last word could not be written, as on a full disk: it is
  * given back as soon as that can be; what could not be said is forgotten. `said`: what it
@@ -61,7 +61,7 @@ void pull_give_back_later(struct pull *pull, uint64_t id, enum registry_event sa
 int pull_give_back_now(struct pull *pull, struct err *err);
 
 /* The same word about each of a job's rows. */
-void pull_rows_tell(struct pull_job *job, enum registry_event event);
+void pull_rows_report(struct pull_job *job, enum registry_event event);
 
 /* Frees the job; one of *running (guarded by the mutex) is no more. */
 void pull_job_end(struct pull_job *job, size_t *running);

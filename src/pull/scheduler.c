@@ -317,7 +317,7 @@ const char *pull_failed_word(const struct err *err)
 	}
 }
 
-void pull_job_tell(struct pull_job *job, const struct registry_move *move)
+void pull_job_report(struct pull_job *job, const struct registry_move *move)
 {
 	struct err err;
 
@@ -369,11 +369,11 @@ int pull_give_back_now(struct pull *pull, struct err *err)
 	return 0;
 }
 
-void pull_rows_tell(struct pull_job *job, enum registry_event event)
+void pull_rows_report(struct pull_job *job, enum registry_event event)
 {
 	for (size_t i = 0; i < job->rows.count; i++)
-		pull_job_tell(job, &(struct registry_move){ .id = job->rows.items[i].id,
-							    .event = event });
+		pull_job_report(job, &(struct registry_move){ .id = job->rows.items[i].id,
+							      .event = event });
 }
 
 void pull_worker_end(struct pull *pull, size_t *running)

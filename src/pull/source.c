@@ -23,7 +23,7 @@ static char *source_directory_url(const struct source_directory *source, const c
 }
 
 static int source_directory_look(const struct source_directory *source, const char *name,
-				 struct fingerprint *print, struct err *err)
+				 struct fingerprint *fingerprint, struct err *err)
 {
 	const struct discovered *one = discovery_find(source->discovery, name);
 	AUTO_FREE char *path = source_directory_url(source, name, err);
@@ -33,7 +33,7 @@ static int source_directory_look(const struct source_directory *source, const ch
 		return -1;
 	if (one->is_damaged)
 		return err_set(err, ERR_CORRUPT, "it is no whole bare repository");
-	return fingerprint_take(fd, FINGERPRINT_REFS, print, err);
+	return fingerprint_take(fd, FINGERPRINT_REFS, fingerprint, err);
 }
 
 static int source_directory_read(const struct source_directory *source, const char *name,
@@ -47,7 +47,7 @@ static int source_directory_read(const struct source_directory *source, const ch
 	*view = (struct source_view){
 		.refs = reading.refs,
 		.oid_len = reading.oid_len,
-		.print = reading.print,
+		.fingerprint = reading.fingerprint,
 		.url = TAKE(path),
 		.is_local = true,
 		.has_packs = !reading.has_alternates,
@@ -174,12 +174,12 @@ char *source_url(const struct source *source, const char *name, struct err *err)
 			       : source_directory_url(&source->directory, name, err);
 }
 
-int source_look(const struct source *source, const char *name, struct fingerprint *print,
-		struct err *err)
+int source_look(const struct source *source, const char *name,
+		struct fingerprint *fingerprint, struct err *err)
 {
 	if (source->primary)
 		return err_set(err, ERR_CONFLICT, "a primary tells no fingerprints");
-	return source_directory_look(&source->directory, name, print, err);
+	return source_directory_look(&source->directory, name, fingerprint, err);
 }
 
 int source_read(const struct source *source, const char *name, struct source_view *view,

@@ -16,13 +16,14 @@
 struct source_view {
 	struct ref_snapshot refs;
 	size_t oid_len;
-	struct fingerprint print; /* of the moment when the refs were read; local only */
-	char *url;                /* what git fetches from; owned */
-	char *header;             /* that goes with it; owned, may be NULL; secret */
-	bool is_local;            /* url is a path on this machine */
-	bool has_packs;           /* ... and its packs are all there is, no alternates */
-	char *description;        /* the file of that name; owned, NULL: none */
-	char *settings;           /* for readers; owned; NULL: not told, leave them */
+	struct fingerprint
+		fingerprint; /* of the moment when the refs were read; local only */
+	char *url;           /* what git fetches from; owned */
+	char *header;        /* that goes with it; owned, may be NULL; secret */
+	bool is_local;       /* url is a path on this machine */
+	bool has_packs;      /* ... and its packs are all there is, no alternates */
+	char *description;   /* the file of that name; owned, NULL: none */
+	char *settings;      /* for readers; owned; NULL: not told, leave them */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;          /* likewise, else 0 */
 	int64_t changed_at;           /* likewise */
@@ -52,8 +53,8 @@ char *source_url(const struct source *source, const char *name, struct err *err)
 
 /* The fingerprint alone: cheap, to see whether anything changed. ERR_MISSING: the
  * source has no such repository; ERR_CONFLICT: a source without fingerprints. */
-int source_look(const struct source *source, const char *name, struct fingerprint *print,
-		struct err *err);
+int source_look(const struct source *source, const char *name,
+		struct fingerprint *fingerprint, struct err *err);
 
 /* Refs, HEAD and description at one moment: a picture in which some refs are older than
  * others is never returned. ERR_CONFLICT: it changed faster than it could be read;

@@ -55,7 +55,7 @@ static bool same_settings(int copy, const struct source_view *view)
  * that fingerprints will do next time; a concurrent sync may write the record too, but
  * no record says more than what its writer saw. */
 static bool refs_are_equal(const struct sync_request *request, int copy,
-			   const struct fingerprint *copy_print)
+			   const struct fingerprint *copy_fingerprint)
 {
 	AUTO_VIEW struct source_view view = { 0 };
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
@@ -70,12 +70,13 @@ static bool refs_are_equal(const struct sync_request *request, int copy,
 	    !same_settings(copy, &view))
 		return false;
 	checksum_of(&found, &sum);
-	return copy_record_write(copy,
-				 &(struct copy_proof){ .source = view.url,
-						       .sum = &sum,
-						       .source_print = &view.print,
-						       .copy_print = copy_print },
-				 ERR_IGNORED) == 0;
+	return copy_record_write(
+		       copy,
+		       &(struct copy_proof){ .source = view.url,
+					     .sum = &sum,
+					     .source_fingerprint = &view.fingerprint,
+					     .copy_fingerprint = copy_fingerprint },
+		       ERR_IGNORED) == 0;
 }
 
 enum currency {
@@ -86,28 +87,29 @@ enum currency {
 
 /* What the copy looks like now, and what it was last proved to be. */
 struct appearance {
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 	struct checksum sum;
 };
 
 static enum currency sync_repository_observe_copy(const struct sync_request *request,
 						  int copy, struct appearance *seen)
 {
-	struct fingerprint source_print;
+	struct fingerprint source_fingerprint;
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
 
 	copy_record_read(copy, &record);
 	if (!record.is_there || !source ||
-	    source_look(request->source, request->name, &source_print, ERR_IGNORED) !=
-		    0 ||
-	    fingerprint_take(copy, FINGERPRINT_COPY, &seen->print, ERR_IGNORED) != 0)
+	    source_look(request->source, request->name, &source_fingerprint,
+			ERR_IGNORED) != 0 ||
+	    fingerprint_take(copy, FINGERPRINT_COPY, &seen->fingerprint, ERR_IGNORED) !=
+		    0)
 		return OUTDATED;
 	seen->sum = record.sum;
-	if (copy_record_proves(&record, source, &source_print, &seen->print))
+	if (copy_record_proves(&record, source, &source_fingerprint, &seen->fingerprint))
 		return CURRENT;
 	/* Another look of the copy's disk may mean that packs are gone: a job's work. */
-	return !record.is_settled && copy_record_has_copy(&record, &seen->print)
+	return !record.is_settled && copy_record_has_copy(&record, &seen->fingerprint)
 		       ? PERHAPS
 		       : OUTDATED;
 }
@@ -127,26 +129,26 @@ bool sync_is_current(const struct sync_request *request)
 				    : sync_repository_observe_copy(request, fd, &seen);
 
 	return now == CURRENT ||
-	       (now == PERHAPS && refs_are_equal(request, fd, &seen.print));
+	       (now == PERHAPS && refs_are_equal(request, fd, &seen.fingerprint));
 }
 
 static bool sync_repository_is_as_reported(const struct copy_record *record,
-					   const struct sync_told *told)
+					   const struct sync_reported *reported)
 {
 	struct checksum sum;
 
-	return record->is_there && told->checksum &&
-	       checksum_parse(told->checksum, &sum) &&
+	return record->is_there && reported->checksum &&
+	       checksum_parse(reported->checksum, &sum) &&
 	       checksum_equal(&sum, &record->sum) &&
-	       strcmp(record->timeline, told->timeline) == 0 &&
-	       record->generation == told->generation;
+	       strcmp(record->timeline, reported->timeline) == 0 &&
+	       record->generation == reported->generation;
 }
 
 /* The copy's disk was too young to prove anything when the record was written. By now it
  * may be old enough: then the refs are read once more, and never again. */
 static bool sync_repository_settle_record(const struct repo *copy,
 					  const struct copy_record *record,
-					  const struct fingerprint *print)
+					  const struct fingerprint *fingerprint)
 {
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	struct checksum sum;
@@ -157,24 +159,26 @@ static bool sync_repository_settle_record(const struct repo *copy,
 	if (!checksum_equal(&sum, &record->sum))
 		return false;
 	/* one that proves something is not replaced by one that does not yet */
-	return (record->is_settled && !fingerprint_is_settled(print)) ||
-	       copy_record_settle(copy->fd, record, print, ERR_IGNORED) == 0;
+	return (record->is_settled && !fingerprint_is_settled(fingerprint)) ||
+	       copy_record_settle(copy->fd, record, fingerprint, ERR_IGNORED) == 0;
 }
 
 bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record)
 {
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 
 	if (!record->is_there ||
-	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &print, ERR_IGNORED) != 0)
+	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) != 0)
 		return false;
-	if (!copy_record_has_copy(record, &print))
+	if (!copy_record_has_copy(record, &fingerprint))
 		return copy_record_has_files(record, copy->fd) &&
-		       sync_repository_settle_record(copy, record, &print);
-	return record->is_settled || sync_repository_settle_record(copy, record, &print);
+		       sync_repository_settle_record(copy, record, &fingerprint);
+	return record->is_settled ||
+	       sync_repository_settle_record(copy, record, &fingerprint);
 }
 
-bool sync_is_recorded(const struct sync_request *request, const struct sync_told *told)
+bool sync_is_recorded(const struct sync_request *request,
+		      const struct sync_reported *reported)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
@@ -185,7 +189,7 @@ bool sync_is_recorded(const struct sync_request *request, const struct sync_told
 	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0)
 		return false;
 	copy_record_read(copy.fd, &record);
-	return sync_repository_is_as_reported(&record, told) &&
+	return sync_repository_is_as_reported(&record, reported) &&
 	       strcmp(record.source, source) == 0 && sync_is_as_recorded(&copy, &record);
 }
 
@@ -234,11 +238,11 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 				      const object_files *found,
 				      struct sync_result *result, struct err *err)
 {
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 	struct copy_files files;
 
 	if (copy_files_take(copy->fd, &files, err) != 0 ||
-	    verify_repository(copy, &view->refs, &result->sum, &print, err) != 0 ||
+	    verify_repository(copy, &view->refs, &result->sum, &fingerprint, err) != 0 ||
 	    check_found(job, copy, found, err) != 0)
 		return -1;
 	failpoint("sync.verified");
@@ -246,9 +250,9 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 		copy->fd,
 		&(struct copy_proof){ .source = view->url,
 				      .sum = &result->sum,
-				      .source_print =
-					      view->is_local ? &view->print : NULL,
-				      .copy_print = &print,
+				      .source_fingerprint =
+					      view->is_local ? &view->fingerprint : NULL,
+				      .copy_fingerprint = &fingerprint,
 				      .files = &files,
 				      .timeline = view->timeline,
 				      .generation = view->generation,

@@ -57,7 +57,7 @@ struct sync_result {
 bool sync_is_current(const struct sync_request *request);
 
 /* What an inventory tells of a repository. */
-struct sync_told {
+struct sync_reported {
 	const char *checksum; /* NULL: none, so that nothing is proved */
 	const char *timeline;
 	uint64_t generation;
@@ -65,7 +65,8 @@ struct sync_told {
 
 /* Whether the copy is of that generation already, by its record and its disk. Asks the
  * source nothing. False also when it cannot be told. */
-bool sync_is_recorded(const struct sync_request *request, const struct sync_told *told);
+bool sync_is_recorded(const struct sync_request *request,
+		      const struct sync_reported *reported);
 
 /* Whether the copy's disk is as its record says; the source does not matter. */
 bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record);

@@ -267,7 +267,7 @@ static void verify_row_report_result(struct pull_job *job,
 			pull_settings_now(job->pull).reverify_ms, random_roll());
 	failpoint("verify.done");
 	pull_count_verification(KIND_REPOSITORY, move.event);
-	pull_job_tell(job, &move);
+	pull_job_report(job, &move);
 }
 
 static void verify(struct pull_job *job)
@@ -314,8 +314,8 @@ void verify_row_forget(void *arg)
 {
 	struct pull_job *job = arg;
 
-	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
-						    .event = REGISTRY_SUPERSEDED });
+	pull_job_report(job, &(struct registry_move){ .id = job->row.id,
+						      .event = REGISTRY_SUPERSEDED });
 	pull_job_end(job, &job->pull->state.verifying);
 }
 
@@ -325,28 +325,28 @@ static void sync_row_measure_job(const char *result, int64_t took_ms, uint64_t b
 	pull_measure_job(KIND_REPOSITORY, took_ms, bytes);
 }
 
-static void tell_error(struct pull_job *job, const struct err *err)
+static void report_error(struct pull_job *job, const struct err *err)
 {
 	const struct registry_move move = pull_failed_move(job->row.id, err);
 
-	pull_job_tell(job, &move);
+	pull_job_report(job, &move);
 }
 
-static void tell_held(struct pull_job *job, const char *reason)
+static void report_held(struct pull_job *job, const char *reason)
 {
 	AUTO_FREE char *remedy = xasprintf("save what matters, then refrelay repository "
 					   "sync --force %s",
 					   job->row.name);
 
 	log_warn("sync.held", LOG_TEXT("reason", reason), LOG_TEXT("remedy", remedy));
-	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
-						    .event = REGISTRY_HELD,
-						    .held_reason = reason,
-						    .remedy = remedy });
+	pull_job_report(job, &(struct registry_move){ .id = job->row.id,
+						      .event = REGISTRY_HELD,
+						      .held_reason = reason,
+						      .remedy = remedy });
 }
 
 /* Whether it is now of the generation that is wanted, and proved. */
-static bool tell_complete(struct pull_job *job, const struct sync_result *result)
+static bool report_complete(struct pull_job *job, const struct sync_result *result)
 {
 	struct pull *pull = job->pull;
 	char checksum[CHECKSUM_TEXT_SIZE];
@@ -374,7 +374,7 @@ static bool tell_complete(struct pull_job *job, const struct sync_result *result
 }
 
 /* Also if nothing had to be done: a node that ended before this may have done it. */
-static void tell_published(const struct pull_job *job)
+static void report_published(const struct pull_job *job)
 {
 	const struct pull_options *options = &job->pull->options;
 
@@ -395,12 +395,12 @@ static void sync_row_report_done(struct pull_job *job, const struct sync_result 
 
 	sync_row_measure_job(word, took_ms, result->bytes);
 	if (result->outcome == SYNC_HELD) {
-		tell_held(job, result->held_reason);
+		report_held(job, result->held_reason);
 		return;
 	}
-	tell_published(job);
-	bool is_complete = tell_complete(job, result);
-	copy_watch_tell(job->pull->copy_watch, job->row.name);
+	report_published(job);
+	bool is_complete = report_complete(job, result);
+	copy_watch_report(job->pull->copy_watch, job->row.name);
 	if (job->row.behind_since > 0)
 		lag_ms = primary_now_ms(primary) - job->row.behind_since;
 	if (lag_ms < 0)
@@ -470,7 +470,7 @@ static void bring_row(struct pull_job *job)
 	if (done == 0) {
 		sync_row_report_done(job, result, clock_boot_ms() - started);
 	} else {
-		tell_error(job, &err);
+		report_error(job, &err);
 		sync_row_measure_job(pull_failed_word(&err), clock_boot_ms() - started,
 				     0);
 	}
@@ -479,13 +479,13 @@ static void bring_row(struct pull_job *job)
 
 int pull_may_remove(struct pull *pull, const char *kind, bool *may, struct err *err)
 {
-	const struct removal_brake brake = {
+	const struct removal_limit deletion_limit = {
 		.kind = kind,
 		.share = pull_settings_now(pull).delete_brake,
 		.more_than = HOLD_REPLICABLES.more_than,
 	};
 
-	return removal_may(pull->options.store, &brake, may, err);
+	return removal_may(pull->options.store, &deletion_limit, may, err);
 }
 
 /* The brake holds those that nobody works on: ours is given back, then asked about. */
@@ -494,9 +494,10 @@ static void sync_row_hold_back(struct pull_job *job)
 	bool may;
 	struct err err;
 
-	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
-						    .event = REGISTRY_DEFERRED,
-						    .timeout_ms = PULL_BRAKE_AGAIN_MS });
+	pull_job_report(job,
+			&(struct registry_move){ .id = job->row.id,
+						 .event = REGISTRY_DEFERRED,
+						 .timeout_ms = PULL_LIMIT_AGAIN_MS });
 	if (pull_may_remove(job->pull, KIND_REPOSITORY, &may, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
 }
@@ -505,9 +506,9 @@ static void sync_row_hold_back(struct pull_job *job)
 
 static void sync_row_put_off(struct pull_job *job)
 {
-	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
-						    .event = REGISTRY_DEFERRED,
-						    .timeout_ms = RENAME_AGAIN_MS });
+	pull_job_report(job, &(struct registry_move){ .id = job->row.id,
+						      .event = REGISTRY_DEFERRED,
+						      .timeout_ms = RENAME_AGAIN_MS });
 }
 
 static void sync_row_remove_copy(struct pull_job *job)
@@ -528,15 +529,15 @@ static void sync_row_remove_copy(struct pull_job *job)
 	}
 	if (pull_may_remove(pull, KIND_REPOSITORY, &may, &err) != 0) {
 		log_error("registry.failed", LOG_ERR(&err));
-		tell_error(job, &err);
+		report_error(job, &err);
 	} else if (!may) {
 		sync_row_hold_back(job);
 	} else if (removal_run(&request, &err) != 0) {
 		if (err.class == ERR_CONFLICT)
 			err.class = ERR_LOST; /* it is wanted again: at once */
-		tell_error(job, &err);
+		report_error(job, &err);
 	} else {
-		tell_published(job);
+		report_published(job);
 	}
 }
 
@@ -564,7 +565,7 @@ void sync_row_forget(void *arg)
 {
 	struct pull_job *job = arg;
 
-	pull_job_tell(job, &(struct registry_move){ .id = job->row.id,
-						    .event = REGISTRY_DEFERRED });
+	pull_job_report(job, &(struct registry_move){ .id = job->row.id,
+						      .event = REGISTRY_DEFERRED });
 	pull_job_end(job, &job->pull->state.syncing);
 }

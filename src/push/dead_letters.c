@@ -95,9 +95,9 @@ void err_get_json(const json_t *object, struct err *to)
  */
 
 /* Beyond, the oldest stay until a person says. */
-enum { LETTERS_MAX = 100 };
+enum { DEAD_LETTERS_MAX = 100 };
 
-static void letters_keep_text(char **text, const char *value)
+static void dead_letters_keep_text(char **text, const char *value)
 {
 	if (!*text)
 		*text = xstrdup(value);
@@ -119,12 +119,12 @@ void note_letter(struct push_run *run, const struct claimed_task *task)
 	dead_letter_key(task, key);
 	if (ref_names_have(&state->letters, key))
 		return;
-	if (state->letters.count >= LETTERS_MAX)
+	if (state->letters.count >= DEAD_LETTERS_MAX)
 		drop_at(&state->letters, 0);
 	vec_add(&state->letters, xstrdup(key));
-	letters_keep_text(&state->uri, run->uri);
-	letters_keep_text(&state->remote, task->task.remote);
-	letters_keep_text(&state->project, task->task.project);
+	dead_letters_keep_text(&state->uri, run->uri);
+	dead_letters_keep_text(&state->remote, task->task.remote);
+	dead_letters_keep_text(&state->project, task->task.project);
 	run->has_changed = true;
 }
 
@@ -151,8 +151,8 @@ static void make_goal(const struct dead_letter *letter, struct task *goal)
 		vec_add(&goal->refs, xstrdup(letter->task.refs.items[i]));
 }
 
-static bool letters_is_goal_done(const struct task *goal, const struct map *pushed,
-				 const struct judge *judge)
+static bool dead_letters_is_goal_done(const struct task *goal, const struct map *pushed,
+				      const struct judge *judge)
 {
 	struct task_outcome outcome;
 	bool is_good;
@@ -167,8 +167,9 @@ static bool letters_is_goal_done(const struct task *goal, const struct map *push
 }
 
 /* Whether the letter is settled; one that is gone is. */
-static bool letters_settle_if_done(struct push_run *run, const char *key,
-				   const struct map *pushed, const struct judge *judge)
+static bool dead_letters_settle_if_done(struct push_run *run, const char *key,
+					const struct map *pushed,
+					const struct judge *judge)
 {
 	struct task_store *store = run->push->options.tasks;
 	dead_letters letters = { 0 };
@@ -178,15 +179,15 @@ static bool letters_settle_if_done(struct push_run *run, const char *key,
 	task_store_letter(store, key, &letters);
 	if (letters.count > 0) {
 		make_goal(&letters.items[0], &goal);
-		is_settled = letters_is_goal_done(&goal, pushed, judge) &&
+		is_settled = dead_letters_is_goal_done(&goal, pushed, judge) &&
 			     task_store_forget(store, key, ERR_IGNORED) == 0;
 	}
 	dead_letters_clear(&letters);
 	return is_settled;
 }
 
-void settle_letters(struct push_run *run, const struct push_group *group,
-		    const struct judge *judge)
+void settle_dead_letters(struct push_run *run, const struct push_group *group,
+			 const struct judge *judge)
 {
 	ref_names *letters = &run->state.letters;
 	struct map pushed = { 0 };
@@ -196,8 +197,8 @@ void settle_letters(struct push_run *run, const struct push_group *group,
 		return;
 	is_all = add_pushed(group, &pushed);
 	for (size_t i = letters->count; i > 0; i--) {
-		if (!letters_settle_if_done(run, letters->items[i - 1],
-					    is_all ? NULL : &pushed, judge))
+		if (!dead_letters_settle_if_done(run, letters->items[i - 1],
+						 is_all ? NULL : &pushed, judge))
 			continue;
 		drop_at(letters, i - 1);
 		run->has_changed = true;
@@ -205,7 +206,7 @@ void settle_letters(struct push_run *run, const struct push_group *group,
 	map_clear(&pushed);
 }
 
-void forget_letters(struct push_run *run)
+void forget_dead_letters(struct push_run *run)
 {
 	ref_names *letters = &run->state.letters;
 	struct err err;
@@ -385,7 +386,8 @@ static int by_failure(const void *a, const void *b)
 	return strcmp(one->key, other->key);
 }
 
-int task_store_letters(struct task_store *store, dead_letters *letters, struct err *err)
+int task_store_dead_letters(struct task_store *store, dead_letters *letters,
+			    struct err *err)
 {
 	AUTO_NAMES store_names names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, FAILED, err);
@@ -423,11 +425,11 @@ static bool says_no_more(const struct dead_letter *letter, const struct task *al
 	return result;
 }
 
-int task_store_drop_letters(struct task_store *store, const struct task *all,
-			    const ref_failures *refs, struct err *err)
+int task_store_drop_dead_letters(struct task_store *store, const struct task *all,
+				 const ref_failures *refs, struct err *err)
 {
 	dead_letters letters = { 0 };
-	int result = task_store_letters(store, &letters, err);
+	int result = task_store_dead_letters(store, &letters, err);
 
 	for (size_t i = 0; result == 0 && i < letters.count; i++) {
 		const char *key = letters.items[i].key;

@@ -21,8 +21,8 @@ int task_store_fail(struct task_store *store, const struct claimed_task *task,
 
 /* A task for all refs was given up because of these: letters of the same URI that say no
  * more go, so that each ref is told of once. */
-int task_store_drop_letters(struct task_store *store, const struct task *all,
-			    const ref_failures *refs, struct err *err);
+int task_store_drop_dead_letters(struct task_store *store, const struct task *all,
+				 const ref_failures *refs, struct err *err);
 
 struct dead_letter {
 	char key[TASK_KEY_SIZE];
@@ -39,7 +39,8 @@ void dead_letter_key(const struct claimed_task *task, char key[TASK_KEY_SIZE]);
 void task_store_letter(struct task_store *store, const char *key, dead_letters *letters);
 /* It was done after all. */
 int task_store_forget(struct task_store *store, const char *key, struct err *err);
-int task_store_letters(struct task_store *store, dead_letters *letters, struct err *err);
+int task_store_dead_letters(struct task_store *store, dead_letters *letters,
+			    struct err *err);
 
 /* A dead letter back to waiting/ (due at once), or gone; also a waiting task gone.
  * ERR_MISSING: no such; ERR_BUSY: it is being pushed. */

@@ -7,9 +7,9 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "push/circle.h"
 #include "push/name_encoding.h"
 #include "push/pattern.h"
+#include "push/push_loop.h"
 #include "push/select.h"
 #include "push/uri_text.h"
 #include "replicable/discover.h"
@@ -165,8 +165,8 @@ static char *name_here(const char *root, const struct destination *destination)
 	return name_of_path(path + len + (len > 1));
 }
 
-int destination_check_circle(const struct push_settings *settings, const char *root,
-			     const struct destination *destination, struct err *err)
+int destination_check_loop(const struct push_settings *settings, const char *root,
+			   const struct destination *destination, struct err *err)
 {
 	AUTO_FREE char *name = NULL;
 

@@ -104,7 +104,7 @@ void settings_obey(struct distributor *distributor)
 	push_settings_unref(distributor->settings);
 	distributor->settings = settings;
 	distributor->list_at = 0;
-	distributor->letters_at = 0;
+	distributor->dead_letters_at = 0;
 	report_forget();
 	set_lanes(distributor);
 	entries(distributor, &all);
@@ -271,7 +271,7 @@ void leftovers_recover(struct distributor *distributor)
 
 #define CLOCK_EVERY_MS 1000
 #define GAUGES_EVERY_MS 15000
-#define LETTERS_EVERY_MS 15000
+#define DEAD_LETTERS_EVERY_MS 15000
 #define LIST_RETRY_MS 5000
 #define PRESENCE_EVERY_MS 10000
 #define SWEEP_EVERY_MS 600000
@@ -639,12 +639,12 @@ static void distributor_report_state(struct distributor *distributor)
 	if (now < distributor->gauges_at && distributor->has_work)
 		return;
 	distributor->gauges_at = now + CLOCK_EVERY_MS;
-	report_queue(schedule, now);
-	if (!distributor->is_news || now < distributor->letters_at)
+	push_report_queue(schedule, now);
+	if (!distributor->is_news || now < distributor->dead_letters_at)
 		return;
 	distributor->is_news = false;
-	distributor->letters_at = now + LETTERS_EVERY_MS;
-	report_letters(push->options.tasks, distributor->settings);
+	distributor->dead_letters_at = now + DEAD_LETTERS_EVERY_MS;
+	push_report_dead_letters(push->options.tasks, distributor->settings);
 }
 
 static int64_t wait_until(const struct distributor *distributor)
@@ -656,7 +656,7 @@ static int64_t wait_until(const struct distributor *distributor)
 	at = distributor_smaller(at, distributor_smaller(distributor->leftovers_at,
 							 distributor->presence_at));
 	if (distributor->is_news)
-		at = distributor_smaller(at, distributor->letters_at);
+		at = distributor_smaller(at, distributor->dead_letters_at);
 	if (distributor->ending_at > 0)
 		at = distributor_smaller(at, drained_until(distributor));
 	/* Gauges tell of ages; and a sleep of the machine is noticed. */

@@ -21,8 +21,8 @@ struct distributor {
 	VEC(struct uri_key) leftovers; /* that were seen in running/ */
 	bool must_list_requests, is_broken, has_work;
 	/* Boot time. */
-	int64_t measured_at, list_at, leftovers_at, presence_at, gauges_at, letters_at,
-		sweep_at;
+	int64_t measured_at, list_at, leftovers_at, presence_at, gauges_at,
+		dead_letters_at, sweep_at;
 	bool is_news; /* dead letters may have come or gone since they were counted */
 	int64_t ending_at; /* 0: it does not end */
 	int64_t grace_ms;

@@ -10,9 +10,9 @@
 #include "base/log.h"
 #include "git/refs.h"
 #include "git/repo.h"
-#include "push/circle.h"
 #include "push/nodes.h"
 #include "push/outcome.h"
+#include "push/push_loop.h"
 #include "push/push_metrics.h"
 #include "push/push_parts.h"
 #include "push/ref_events.h"
@@ -483,8 +483,8 @@ void push_group_work(struct push_run *run, struct push_group *group)
 		push_settle_give_up(run, group, &why);
 		return;
 	}
-	if (destination_check_circle(run->settings, run->push->options.root,
-				     &group->destination, &why) != 0) {
+	if (destination_check_loop(run->settings, run->push->options.root,
+				   &group->destination, &why) != 0) {
 		fail_group(run, group, &why);
 		return;
 	}

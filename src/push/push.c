@@ -112,7 +112,7 @@ void report_done(const struct push_account *account)
 	       LOG_NUMBER("retries", account->retries));
 }
 
-void report_failed(const struct push_run *run, int64_t retry_in_ms)
+void push_report_failed(const struct push_run *run, int64_t retry_in_ms)
 {
 	log_at(err_is_transient(run->why.class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
 	       "push.failed", LOG_ERR(&run->why), LOG_TEXT("repo", run->state.project),
@@ -180,7 +180,7 @@ void report_forget(void)
 	metric_forget(age_gauge());
 }
 
-void report_queue(const struct schedule *schedule, int64_t now)
+void push_report_queue(const struct schedule *schedule, int64_t now)
 {
 	struct metric *waiting = waiting_gauge(), *running = running_gauge();
 	struct metric *age = age_gauge();
@@ -202,7 +202,8 @@ void report_queue(const struct schedule *schedule, int64_t now)
 	}
 }
 
-void report_letters(struct task_store *tasks, const struct push_settings *settings)
+void push_report_dead_letters(struct task_store *tasks,
+			      const struct push_settings *settings)
 {
 	struct metric *gauge =
 		metric_gauge("refrelay_push_dead_letters",
@@ -215,7 +216,7 @@ void report_letters(struct task_store *tasks, const struct push_settings *settin
 						  "Files of the task store that were set "
 						  "aside.")),
 			   (double)unreadable.count);
-	if (task_store_letters(tasks, &letters, ERR_IGNORED) != 0)
+	if (task_store_dead_letters(tasks, &letters, ERR_IGNORED) != 0)
 		return;
 	metric_forget(gauge);
 	for (size_t i = 0; i < settings->remotes.count; i++)

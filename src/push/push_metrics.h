@@ -16,14 +16,15 @@ struct push_account {
 	uint64_t max_refs; /* lines; 0: all */
 };
 void report_done(const struct push_account *account);
-void report_failed(const struct push_run *run, int64_t retry_in_ms);
+void push_report_failed(const struct push_run *run, int64_t retry_in_ms);
 void report_gave_up(const struct push_group *group, const char *uri,
 		    const struct err *why);
 void report_class(const char *remote, enum err_class class);
 /* Gauges. `now`: boot time. */
-void report_queue(const struct schedule *schedule, int64_t now);
+void push_report_queue(const struct schedule *schedule, int64_t now);
 /* Remotes may be gone. */
 void report_forget(void);
-void report_letters(struct task_store *tasks, const struct push_settings *settings);
+void push_report_dead_letters(struct task_store *tasks,
+			      const struct push_settings *settings);
 
 #endif

@@ -86,10 +86,10 @@ void push_settle_group(struct push_run *run, const struct push_group *group,
 /* A task has become a dead letter: those of a URI are listed in its state. */
 void note_letter(struct push_run *run, const struct claimed_task *task);
 /* Those go for which it was a success. */
-void settle_letters(struct push_run *run, const struct push_group *group,
-		    const struct judge *judge);
+void settle_dead_letters(struct push_run *run, const struct push_group *group,
+			 const struct judge *judge);
 /* All go: there is nothing any more that they were for. */
-void forget_letters(struct push_run *run);
+void forget_dead_letters(struct push_run *run);
 /* The run is to be tried again, because of this; the first that is said counts. */
 void fail_run(struct push_run *run, const struct push_group *group,
 	      const struct err *why);

@@ -510,7 +510,7 @@ static int queue_view_read_all(struct reading *reading, struct task_store *store
 	    queue_view_read_requests(reading, store, err) != 0 ||
 	    read_states(reading, store, err) != 0 ||
 	    read_leases(reading, store, leases, err) != 0 ||
-	    task_store_letters(store, &view->letters, err) != 0 ||
+	    task_store_dead_letters(store, &view->letters, err) != 0 ||
 	    task_store_unreadable(store, &view->unreadable, err) != 0)
 		return -1;
 	for (size_t i = 0; i < view->uris.count; i++) {

@@ -175,7 +175,7 @@ static bool delete_now(struct push_run *run, const struct push_group *group)
 	if (result == 0 || why.class == ERR_MISSING) {
 		log_info("push.deleted", LOG_TEXT("uri", run->uri));
 		push_settle_finish(run, group); /* tasks of what is no more are done */
-		forget_letters(run);
+		forget_dead_letters(run);
 		push_requests_drop_request(run, REQUEST_DELETE);
 		if (has_request(run, REQUEST_FORCE))
 			push_requests_drop_request(run, REQUEST_FORCE);

@@ -208,7 +208,7 @@ static int push_sink_take_change(void *arg, const struct change *change, struct 
 	AUTO_DESTINATIONS destination_list list = { 0 };
 	char digest[DIGEST_SIZE];
 
-	if (change->is_first_sight)
+	if (change->is_first_observation)
 		return 0;
 	if (destinations_of(settings, change->name, &list, err) != 0)
 		return -1;

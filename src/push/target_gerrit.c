@@ -242,7 +242,7 @@ static int set_head_by_http(const struct target_call *call, const char *head,
 }
 
 /* Without the plugin, 404 is also the answer for a project that is there. */
-static int tell_missing(const struct target_call *call, struct err *err)
+static int report_missing(const struct target_call *call, struct err *err)
 {
 	AUTO_STR struct str said = STR_INIT;
 	int status;
@@ -275,7 +275,7 @@ static int delete_by_http(const struct target_call *call, struct err *err)
 	if (target_gerrit_ask(call, "DELETE", "", NULL, &status, &said, err) != 0)
 		return -1;
 	if (status == 404)
-		return tell_missing(call, err);
+		return report_missing(call, err);
 	return target_gerrit_is_done(status)
 		       ? 0
 		       : target_gerrit_report_refusal(call, status, &said, err);

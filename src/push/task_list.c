@@ -380,28 +380,28 @@ static struct known_task *oldest_locked(struct known_uri *uri)
 	return uri->oldest;
 }
 
-struct told {
+struct reported {
 	char *uri, *remote, *project; /* owned */
 	char key[URI_KEY_SIZE];
 	size_t tasks;
 	int64_t since;
 };
 
-static struct told tell_locked(struct known_uri *uri)
+static struct reported report_locked(struct known_uri *uri)
 {
 	const struct known_task *oldest = oldest_locked(uri);
-	struct told told = { .uri = xstrdup(uri->uri),
-			     .remote = xstrdup(oldest ? oldest->remote : ""),
-			     .project = xstrdup(oldest ? oldest->project : ""),
-			     .tasks = uri->count,
-			     .since = oldest ? oldest->since : 0 };
+	struct reported reported = { .uri = xstrdup(uri->uri),
+				     .remote = xstrdup(oldest ? oldest->remote : ""),
+				     .project = xstrdup(oldest ? oldest->project : ""),
+				     .tasks = uri->count,
+				     .since = oldest ? oldest->since : 0 };
 
-	memcpy(told.key, uri->key, sizeof(told.key));
-	return told;
+	memcpy(reported.key, uri->key, sizeof(reported.key));
+	return reported;
 }
 
 /* The next URI that changed; false: no more. */
-static bool next_told(struct task_index *index, struct told *told)
+static bool next_reported(struct task_index *index, struct reported *reported)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
 	struct known_uri *uri = TAILQ_FIRST(&index->changed);
@@ -410,7 +410,7 @@ static bool next_told(struct task_index *index, struct told *told)
 		return false;
 	TAILQ_REMOVE(&index->changed, uri, changed);
 	uri->is_changed = false;
-	*told = tell_locked(uri);
+	*reported = report_locked(uri);
 	if (uri->count == 0) {
 		map_remove(&index->uris, uri->uri);
 		free_uri(uri);
@@ -420,21 +420,21 @@ static bool next_told(struct task_index *index, struct told *told)
 
 void task_index_report(struct task_index *index, waiting_uri_seen seen, void *arg)
 {
-	struct told told;
+	struct reported reported;
 
 	if (!seen)
 		return;
-	while (next_told(index, &told)) {
-		struct waiting_uri waiting = { .uri = told.uri,
-					       .uri_key = told.key,
-					       .remote = told.remote,
-					       .project = told.project,
-					       .tasks = told.tasks,
-					       .since = told.since };
+	while (next_reported(index, &reported)) {
+		struct waiting_uri waiting = { .uri = reported.uri,
+					       .uri_key = reported.key,
+					       .remote = reported.remote,
+					       .project = reported.project,
+					       .tasks = reported.tasks,
+					       .since = reported.since };
 		seen(arg, &waiting);
-		free(told.uri);
-		free(told.remote);
-		free(told.project);
+		free(reported.uri);
+		free(reported.remote);
+		free(reported.project);
 	}
 }
 

@@ -6,7 +6,7 @@
 #include "base/map.h"
 #include "push/transfer_run.h"
 
-#define BRAKE_REFS 20
+#define LIMIT_REFS 20
 
 void item_settle(struct push_item *item, enum ref_status status, char *text)
 {
@@ -312,7 +312,7 @@ static void transfer_plan_limit_deletions(struct transfer *transfer)
 
 	for (size_t i = 0; i < transfer->items.count; i++)
 		deletions += is_open_deletion(&transfer->items.items[i]);
-	if (deletions <= BRAKE_REFS || transfer->request->allows_deletions)
+	if (deletions <= LIMIT_REFS || transfer->request->allows_deletions)
 		return;
 	copies = count_copies(transfer);
 	if ((double)deletions <= transfer->request->delete_brake * (double)copies)

@@ -62,7 +62,7 @@ static int64_t uri_state_json_get_number(const json_t *object, const char *key)
 	return number > 0 ? number : 0;
 }
 
-static void get_letters(const json_t *object, ref_names *letters)
+static void get_dead_letters(const json_t *object, ref_names *letters)
 {
 	const json_t *list = json_object_get(object, "given_up");
 
@@ -91,7 +91,7 @@ int uri_state_read_json(const struct str *text, struct uri_state *state, struct 
 	node = json_string_value(json_object_get(object, "node"));
 	snprintf(state->node, sizeof(state->node), "%s", node ? node : "");
 	err_get_json(object, &state->failure);
-	get_letters(object, &state->letters);
+	get_dead_letters(object, &state->letters);
 	return 0;
 }
 

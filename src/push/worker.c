@@ -185,9 +185,10 @@ static int give_up_refs(struct push_run *run, const struct refusal *refusal,
 		    ? push_settle_split_task(run, task, outcome, &why, err) != 0
 		    : task_store_fail(tasks, task, &why, &outcome->failures, err) != 0)
 		return -1;
-	return task_is_all(&task->task) ? task_store_drop_letters(tasks, &task->task,
-								  &outcome->failures, err)
-					: 0;
+	return task_is_all(&task->task)
+		       ? task_store_drop_dead_letters(tasks, &task->task,
+						      &outcome->failures, err)
+		       : 0;
 }
 
 static int move_on(struct push_run *run, const struct refusal *refusal,
@@ -258,7 +259,7 @@ void push_settle_group(struct push_run *run, const struct push_group *group,
 		uri_request_remove(run->push->options.tasks, run->uri_key, REQUEST_FORCE,
 				   ERR_IGNORED);
 	struct judge *judge = judge_new(&result->refs, patience);
-	settle_letters(run, group, judge);
+	settle_dead_letters(run, group, judge);
 	settle_tasks(run, &(struct refusal){ run, group, result }, judge);
 	judge_free(judge);
 	results_sum(&result->refs, patience, &sum);
@@ -594,7 +595,7 @@ static int write_failure(struct push_run *run, struct err *err)
 	run->result.end = RUN_LATER;
 	run->result.retry_at = state->retry_at;
 	run->result.is_host_failure = is_host_failure(&run->why);
-	report_failed(run, wait);
+	push_report_failed(run, wait);
 	return uri_state_write(run->push->options.tasks, run->uri_key, state, err);
 }
 

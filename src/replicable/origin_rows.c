@@ -28,7 +28,7 @@ static void fill_row(struct query *query, struct origin_row *row)
 		.generation = (uint64_t)query_int(query, 4),
 		.checksum = query_copy_text(query, 5),
 		.description = query_copy_text(query, 6),
-		.print = query_copy_text(query, 7),
+		.fingerprint = query_copy_text(query, 7),
 		.is_settled = query_int(query, 8) != 0,
 		.changed_at = query_int(query, 9),
 		.verification = (enum registry_verification)query_int(query, 10),
@@ -54,7 +54,7 @@ void origin_row_clear(struct origin_row *row)
 	free(row->checksum);
 	free(row->description);
 	free(row->identity);
-	free(row->print);
+	free(row->fingerprint);
 	free(row->failure_class);
 	free(row->failure);
 	free(row->remedy);
@@ -374,7 +374,7 @@ static void origin_rows_bind_row(struct query *query, const struct origin_row *r
 	query_bind_int(query, 4, (int64_t)row->generation);
 	query_bind_text(query, 5, row->checksum);
 	query_bind_text(query, 6, row->description);
-	query_bind_text(query, 7, row->print);
+	query_bind_text(query, 7, row->fingerprint);
 	query_bind_int(query, 8, row->is_settled);
 	query_bind_int(query, 9, row->changed_at);
 	query_bind_int(query, 10, row->verification);

@@ -25,7 +25,7 @@ struct origin_row {
 			      kinds than repositories, not known yet */
 	char *description; /* digest of the description file and of the
 			      settings for readers; owned; NULL: neither */
-	char *print;       /* fingerprint of that moment, text; owned, may be NULL */
+	char *fingerprint; /* fingerprint of that moment, text; owned, may be NULL */
 	char *identity;    /* of its directory; owned; NULL: not known, or a blob */
 	bool is_settled;   /* an equal fingerprint proves that nothing changed */
 	int64_t changed_at;

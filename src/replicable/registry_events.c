@@ -176,8 +176,8 @@ static bool registry_events_is_text(const char *text, const char *expected)
 
 /* One that is being verified with another checksum in mind is verified again; what that
  * worker says is refused (contradicts()). */
-static enum outcome told(struct stored_row *stored, const struct registry_move *move,
-			 int64_t now)
+static enum outcome reported(struct stored_row *stored, const struct registry_move *move,
+			     int64_t now)
 {
 	struct registry_row *row = &stored->row;
 
@@ -562,7 +562,7 @@ enum outcome registry_adopted(struct stored_row *stored, const struct registry_m
 const registry_function registry_functions[REGISTRY_EVENTS] = {
 	[REGISTRY_ASKED] = registry_events_asked,
 	[REGISTRY_BEGUN] = begun,
-	[REGISTRY_TOLD] = told,
+	[REGISTRY_REPORTED] = reported,
 	[REGISTRY_BROUGHT] = registry_events_brought,
 	[REGISTRY_HELD] = held,
 	[REGISTRY_ERRED] = erred,

@@ -13,10 +13,10 @@ enum registry_event {
 				changes nothing: no back-off is cut short, nothing held is
 				let go */
 	REGISTRY_BEGUN,      /* a worker has it */
-	REGISTRY_TOLD,       /* the primary's checksum of a generation became known. If
-				that one is wanted, it is kept; and if it is here and not
-				proved to be just that, it is verified now. Never brings
-				anything */
+	REGISTRY_REPORTED,   /* the primary's checksum of a generation became known. If
+			    that one is wanted, it is kept; and if it is here and not
+			    proved to be just that, it is verified now. Never brings
+			    anything */
 	REGISTRY_BROUGHT,    /* the copy has this generation, but was not verified. It
 				will be now; of other kinds than repositories when the
 				primary's checksum is known */

@@ -198,7 +198,7 @@ void followers_seen(struct followers *followers, const char *site, const char *r
 				  "section [secondary] of its own"));
 }
 
-struct sighting {
+struct observing {
 	const char *site;
 	uint64_t cursor;
 	const char *report;
@@ -207,7 +207,7 @@ struct sighting {
 
 static int followers_look_up(struct store_tx *tx, void *arg, struct err *err)
 {
-	struct sighting *sighting = arg;
+	struct observing *observing = arg;
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
@@ -215,22 +215,22 @@ static int followers_look_up(struct store_tx *tx, void *arg, struct err *err)
 		       "SELECT cursor_id, report, seen_at FROM secondary WHERE site = ?1",
 		       &query, err) != 0)
 		return -1;
-	query_bind_text(query, 1, sighting->site);
+	query_bind_text(query, 1, observing->site);
 	found = query_step(query, err);
-	sighting->is_known = false;
+	observing->is_known = false;
 	if (found <= 0)
 		return found;
 	const char *report = query_text(query, 1);
-	bool is_same = (uint64_t)query_int(query, 0) == sighting->cursor &&
-		       strcmp(report ? report : "", sighting->report) == 0;
-	sighting->is_known =
+	bool is_same = (uint64_t)query_int(query, 0) == observing->cursor &&
+		       strcmp(report ? report : "", observing->report) == 0;
+	observing->is_known =
 		is_same && clock_wall_ms() - query_int(query, 2) < WRITE_EACH_MS;
 	return 0;
 }
 
-static int followers_write_sighting(struct store_tx *tx, void *arg, struct err *err)
+static int followers_write_observing(struct store_tx *tx, void *arg, struct err *err)
 {
-	const struct sighting *sighting = arg;
+	const struct observing *observing = arg;
 	AUTO_QUERY struct query *query = NULL;
 
 	if (query_open(tx,
@@ -239,9 +239,9 @@ static int followers_write_sighting(struct store_tx *tx, void *arg, struct err *
 		       " cursor_id = ?2, report = ?3, seen_at = ?4",
 		       &query, err) != 0)
 		return -1;
-	query_bind_text(query, 1, sighting->site);
-	query_bind_int(query, 2, (int64_t)sighting->cursor);
-	query_bind_text(query, 3, sighting->report);
+	query_bind_text(query, 1, observing->site);
+	query_bind_int(query, 2, (int64_t)observing->cursor);
+	query_bind_text(query, 3, observing->report);
 	query_bind_int(query, 4, clock_wall_ms());
 	return query_run(query, NULL, err);
 }
@@ -249,16 +249,16 @@ static int followers_write_sighting(struct store_tx *tx, void *arg, struct err *
 int followers_record(struct store *store, const char *site, uint64_t cursor,
 		     const char *report, struct err *err)
 {
-	struct sighting sighting = { .site = site, .cursor = cursor, .report = report };
+	struct observing observing = { .site = site, .cursor = cursor, .report = report };
 	AUTO_WIRE_REPORT struct wire_report said = { 0 };
 
 	if (wire_report_parse(report, &said, err) != 0)
 		return err_prefix(err, WIRE_REPORT);
-	if (store_read(store, followers_look_up, &sighting, err) != 0)
+	if (store_read(store, followers_look_up, &observing, err) != 0)
 		return -1;
-	if (sighting.is_known)
+	if (observing.is_known)
 		return 0;
-	return store_write(store, followers_write_sighting, &sighting, err);
+	return store_write(store, followers_write_observing, &observing, err);
 }
 
 void followers_look(struct followers *followers, follower_list *list)

@@ -495,7 +495,7 @@ void report_for_primary(const struct report *report, const char *node, struct st
 	report_judge(report, &verdict);
 	report_count_all(report, &counts);
 	bool in_sync = verdict.code == VERDICT_IN_SYNC;
-	AUTO_WIRE_REPORT struct wire_report told = {
+	AUTO_WIRE_REPORT struct wire_report reported = {
 		.behind = report_waiting(&counts),
 		.failing = counts.states[REGISTRY_FAILED],
 		.held = counts.held,
@@ -506,5 +506,5 @@ void report_for_primary(const struct report *report, const char *node, struct st
 		.reason = in_sync ? NULL : xstrdup(verdict_code_name(verdict.code)),
 		.node = xstrdup(node),
 	};
-	wire_report_render(&told, out);
+	wire_report_render(&reported, out);
 }

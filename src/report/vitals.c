@@ -341,8 +341,8 @@ void vitals_ask(const char *data, struct vital_signs *signs)
 	if (!data_lock_is_held(data))
 		return;
 	signs->node = NODE_MUTE;
-	if (hook_socket_tell(data, HOOK_ALIVE, ANSWER_MS, answer, HOOK_ANSWER_MAX + 1,
-			     ERR_IGNORED) != 1)
+	if (hook_socket_report(data, HOOK_ALIVE, ANSWER_MS, answer, HOOK_ANSWER_MAX + 1,
+			       ERR_IGNORED) != 1)
 		return;
 	said = json_parse_object(answer, strlen(answer), HOOK_ANSWER_MAX, ERR_IGNORED);
 	if (said)

@@ -53,8 +53,8 @@ static pid_t child;
 static int *exec_errno; /* shared with the child until its exec */
 static struct proc_report report = { .exit_code = -1 };
 
-static pid_t told[GROUPS_MAX]; /* groups that were sent SIGTERM */
-static int told_count;
+static pid_t reported[GROUPS_MAX]; /* groups that were sent SIGTERM */
+static int reported_count;
 
 static int64_t refrelay_run_earlier_of(int64_t a, int64_t b)
 {
@@ -92,12 +92,12 @@ static void begin_end(enum proc_cause cause)
  * for impatience. When the list is full, SIGKILL must do. */
 static bool is_new(pid_t group)
 {
-	for (int i = 0; i < told_count; i++)
-		if (told[i] == group)
+	for (int i = 0; i < reported_count; i++)
+		if (reported[i] == group)
 			return false;
-	if (told_count == GROUPS_MAX)
+	if (reported_count == GROUPS_MAX)
 		return false;
-	told[told_count++] = group;
+	reported[reported_count++] = group;
 	return true;
 }
 
@@ -194,7 +194,7 @@ static void hear_control(void)
 		return;
 	close(control);
 	control = -1;
-	begin_end(PROC_TOLD);
+	begin_end(PROC_ASKED);
 }
 
 static void hear_signals(void)
@@ -203,7 +203,7 @@ static void hear_signals(void)
 
 	while (read(signals, &info, sizeof(info)) == sizeof(info))
 		if (info.ssi_signo != SIGCHLD)
-			begin_end(PROC_TOLD);
+			begin_end(PROC_ASKED);
 }
 
 static void refrelay_run_wait_for_events(void)
@@ -257,7 +257,7 @@ static void yield_to_others(void)
 	yield_to_sessions();
 }
 
-static void tell_supervisor(pid_t supervisor)
+static void report_supervisor(pid_t supervisor)
 {
 	char number[24];
 
@@ -273,7 +273,7 @@ static _Noreturn void refrelay_run_exec_child(char **argv, pid_t supervisor,
 	if (getppid() != supervisor)
 		_exit(127); /* it died before the line above */
 	yield_to_others();
-	tell_supervisor(supervisor);
+	report_supervisor(supervisor);
 	sigprocmask(SIG_SETMASK, none, NULL);
 	signal(SIGXFSZ,
 	       SIG_IGN); /* git then says what is wrong, instead of dying of it */

@@ -402,7 +402,7 @@ enum {
 	SETTLE_MS = 20,    /* as fingerprint_is_settled wants it on local disks */
 	SETTLE_TRIES = 5,  /* of these waits */
 	WATCHED_TRIES = 2, /* the first may make the state's directories and key */
-	TELL_EVERY_MS = 60000,
+	REPORT_EVERY_MS = 60000,
 };
 
 static const char *const names[BYPASS_COUNT] = {
@@ -427,20 +427,20 @@ void observation_clear(struct look *look)
 }
 
 /* Each request meets it again; a person need not. */
-static void tell_unwritable(const char *path, const struct err *err)
+static void report_unwritable(const char *path, const struct err *err)
 {
 	static atomic_int_fast64_t next;
 	int64_t now = clock_boot_ms();
 	int_fast64_t due = atomic_load(&next);
 
 	if (now >= due &&
-	    atomic_compare_exchange_strong(&next, &due, now + TELL_EVERY_MS))
+	    atomic_compare_exchange_strong(&next, &due, now + REPORT_EVERY_MS))
 		log_warn("refs.not_cached", LOG_ERR(err), LOG_TEXT("path", path));
 }
 
 static void bypass_unwritable(struct look *look, const struct err *why)
 {
-	tell_unwritable(look->path, why);
+	report_unwritable(look->path, why);
 	look->bypass = BYPASS_UNWRITABLE;
 }
 
@@ -453,9 +453,9 @@ static bool observation_is_there(int dir, const char *name)
 
 /* Whether all that decides its refs is where the watch and the fingerprint look. */
 static bool is_self_contained(int dir, const struct repo *repo,
-			      const struct fingerprint *print)
+			      const struct fingerprint *fingerprint)
 {
-	return !repo->has_includes && !print->has_links &&
+	return !repo->has_includes && !fingerprint->has_links &&
 	       !observation_is_there(dir, "commondir") &&
 	       !observation_is_there(dir, "config.worktree");
 }
@@ -467,7 +467,7 @@ static int observation_check_repository(int dir, struct look *look, struct err *
 	if (repo_open(dir, ".", &repo, err) != 0)
 		return err_prefix(err, "%s", look->path);
 	look->is_closed = repo.is_closed;
-	if (!is_self_contained(dir, &repo, &look->print))
+	if (!is_self_contained(dir, &repo, &look->fingerprint))
 		look->bypass = BYPASS_CONFIG;
 	return 0;
 }
@@ -512,22 +512,22 @@ static int64_t shared_clock_ask(int dir, dev_t device)
 
 /* Stamps on a shared file system are its server's: whether they are old is for that clock
  * to say, as it stood before they were read. */
-static int take_print(int dir, struct look *look, struct err *err)
+static int take_fingerprint(int dir, struct look *look, struct err *err)
 {
-	struct fingerprint *print = &look->print;
+	struct fingerprint *fingerprint = &look->fingerprint;
 	int64_t now = shared_clock_last(look->device);
 
-	if (fingerprint_take(dir, FINGERPRINT_REFS, print, err) != 0)
+	if (fingerprint_take(dir, FINGERPRINT_REFS, fingerprint, err) != 0)
 		return -1;
-	if (!print->is_shared)
+	if (!fingerprint->is_shared)
 		return 0;
-	print->taken_ns = now;
-	if (fingerprint_is_settled(print))
+	fingerprint->taken_ns = now;
+	if (fingerprint_is_settled(fingerprint))
 		return 0;
 	now = shared_clock_ask(dir, look->device);
-	if (fingerprint_take(dir, FINGERPRINT_REFS, print, err) != 0)
+	if (fingerprint_take(dir, FINGERPRINT_REFS, fingerprint, err) != 0)
 		return -1;
-	print->taken_ns = now;
+	fingerprint->taken_ns = now;
 	return 0;
 }
 
@@ -555,7 +555,7 @@ static int look_once(const struct look_request *request, int dir, struct look *l
 		return 0;
 	}
 	memcpy(look->key, state.key, sizeof(look->key));
-	if (take_print(dir, look, &why) != 0)
+	if (take_fingerprint(dir, look, &why) != 0)
 		bypass_unwritable(look, &why);
 	return observation_check_repository(dir, look, err);
 }
@@ -581,10 +581,10 @@ static int64_t wait_after(struct look *look, struct patience *patience,
 				       patience->watched_tries-- > 0
 			       ? 0
 			       : -1;
-	if (fingerprint_is_settled(&look->print))
+	if (fingerprint_is_settled(&look->fingerprint))
 		return -1;
-	age_ms = (look->print.taken_ns - look->print.newest_ns) / 1000000;
-	if (!look->print.is_shared && !look->print.is_coarse && age_ms >= 0 &&
+	age_ms = (look->fingerprint.taken_ns - look->fingerprint.newest_ns) / 1000000;
+	if (!look->fingerprint.is_shared && !look->fingerprint.is_coarse && age_ms >= 0 &&
 	    patience->settle_tries-- > 0)
 		return SETTLE_MS - age_ms;
 	look->bypass = BYPASS_UNSETTLED;
@@ -638,11 +638,11 @@ bool look_is_same(const struct look *before, const struct look *after)
 	if (before->bypass != BYPASS_NONE || after->bypass != BYPASS_NONE)
 		return false;
 	if (!is_same_place(before, after) || strcmp(before->key, after->key) != 0 ||
-	    !fingerprint_equal(&before->print, &after->print))
+	    !fingerprint_equal(&before->fingerprint, &after->fingerprint))
 		return false;
 	return (before->is_watched && after->is_watched &&
 		before->epoch == after->epoch) ||
-	       fingerprint_is_settled(&before->print);
+	       fingerprint_is_settled(&before->fingerprint);
 }
 
 /* Found as NAME: whether a NAME.git has come. True where it cannot be told. */

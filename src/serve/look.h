@@ -42,7 +42,7 @@ struct look {
 	uint64_t epoch;     /* of the watch, if is_watched */
 	unsigned recovered; /* dead writers that were cleaned up after on the way */
 	char key[STATE_KEY_SIZE];
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 };
 
 #define AUTO_LOOK __attribute__((cleanup(look_clear)))

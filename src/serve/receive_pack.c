@@ -463,7 +463,7 @@ struct receive_pack {
 	struct str kept; /* of the body: not given to git yet */
 	struct receive_report report;
 	bool is_reported; /* what became of it was told */
-	bool has_told_deletions;
+	bool has_reported_deletions;
 	struct err broke_off; /* why; ERR_NONE: it did not, or not yet */
 	char chunk[CHUNK_SIZE];
 };
@@ -574,15 +574,15 @@ static void receive_pack_give_kept(struct receive_pack *pack, size_t len)
 	receive_change_beat(&pack->change);
 }
 
-static void tell_deletions(struct receive_pack *pack)
+static void report_deletions(struct receive_pack *pack)
 {
 	const struct receive_commands *commands = &pack->commands;
 
-	if (!can_take(pack) || pack->has_told_deletions ||
+	if (!can_take(pack) || pack->has_reported_deletions ||
 	    commands->step != RECEIVE_WHOLE || commands->deletions == 0 ||
 	    !pack->request.deletes)
 		return;
-	pack->has_told_deletions = true;
+	pack->has_reported_deletions = true;
 	pack->request.deletes(pack->request.arg, commands->deletions);
 }
 
@@ -591,7 +591,7 @@ static void announce_or_break(struct receive_pack *pack)
 {
 	struct err err;
 
-	tell_deletions(pack);
+	report_deletions(pack);
 	if (can_take(pack) && receive_change_announce(&pack->change, &err) != 0)
 		pack->broke_off = err;
 }

@@ -74,18 +74,18 @@
 /* So long at most a watch alone is believed. */
 #define CHECK_AGE_MS 60000
 
-struct refs_sight *refs_sight_ref(struct refs_sight *sight)
+struct refs_observation *refs_observation_ref(struct refs_observation *observation)
 {
-	atomic_fetch_add(&sight->references, 1);
-	return sight;
+	atomic_fetch_add(&observation->references, 1);
+	return observation;
 }
 
-void refs_sight_unref(struct refs_sight *sight)
+void refs_observation_unref(struct refs_observation *observation)
 {
-	if (!sight || atomic_fetch_sub(&sight->references, 1) > 1)
+	if (!observation || atomic_fetch_sub(&observation->references, 1) > 1)
 		return;
-	observation_clear(&sight->look);
-	free(sight);
+	observation_clear(&observation->look);
+	free(observation);
 }
 
 struct refs_stand *refs_stand_ref(struct refs_stand *stand)
@@ -98,7 +98,7 @@ void refs_stand_unref(struct refs_stand *stand)
 {
 	if (!stand || atomic_fetch_sub(&stand->references, 1) > 1)
 		return;
-	refs_sight_unref(stand->sight);
+	refs_observation_unref(stand->observation);
 	generation_unref(stand->generation);
 	free(stand);
 }
@@ -108,7 +108,7 @@ static void slot_free(struct refs_slot *slot)
 	assert(slot->users == 0 && !slot->flight && !slot->is_looking);
 	inotify_disarm(slot->watch);
 	refs_stand_unref(slot->stand);
-	refs_sight_unref(slot->sight);
+	refs_observation_unref(slot->observation);
 	pthread_cond_destroy(&slot->changed);
 	free(slot->failure);
 	free(slot->name);
@@ -121,11 +121,11 @@ void refs_waste_clear(struct refs_waste *waste)
 		slot_free(waste->slots.items[i]);
 	for (size_t i = 0; i < waste->stands.count; i++)
 		refs_stand_unref(waste->stands.items[i]);
-	for (size_t i = 0; i < waste->sights.count; i++)
-		refs_sight_unref(waste->sights.items[i]);
+	for (size_t i = 0; i < waste->observations.count; i++)
+		refs_observation_unref(waste->observations.items[i]);
 	vec_clear(&waste->slots);
 	vec_clear(&waste->stands);
-	vec_clear(&waste->sights);
+	vec_clear(&waste->observations);
 }
 
 static void show_memory_locked(struct refs_cache *cache)
@@ -243,8 +243,8 @@ struct refs_stand *slot_checkable_locked(struct refs_slot *slot, int64_t now)
 {
 	const struct refs_stand *stand = slot->stand;
 
-	if (!stand || !stand->sight->look.is_watched ||
-	    now - stand->sight->began_ms > CHECK_AGE_MS)
+	if (!stand || !stand->observation->look.is_watched ||
+	    now - stand->observation->began_ms > CHECK_AGE_MS)
 		return NULL;
 	return refs_stand_ref(slot->stand);
 }
@@ -263,36 +263,36 @@ void slot_weigh_locked(struct refs_slot *slot, struct refs_waste *waste)
 	show_memory_locked(cache);
 }
 
-static struct refs_stand *stand_new(struct refs_sight *sight,
+static struct refs_stand *stand_new(struct refs_observation *observation,
 				    struct generation *generation)
 {
 	struct refs_stand *stand = xcalloc(1, sizeof(*stand));
 
 	atomic_init(&stand->references, 1);
-	stand->sight = refs_sight_ref(sight);
+	stand->observation = refs_observation_ref(observation);
 	stand->generation = generation_ref(generation);
 	return stand;
 }
 
-void slot_renew_locked(struct refs_slot *slot, struct refs_sight *sight,
+void slot_renew_locked(struct refs_slot *slot, struct refs_observation *observation,
 		       struct refs_waste *waste)
 {
 	struct generation *generation = slot->stand->generation;
 
-	if (slot->stand->sight->number >= sight->number)
+	if (slot->stand->observation->number >= observation->number)
 		return;
 	vec_add(&waste->stands, slot->stand);
-	slot->stand = stand_new(sight, generation);
+	slot->stand = stand_new(observation, generation);
 }
 
-void slot_set_stand_locked(struct refs_slot *slot, struct refs_sight *sight,
+void slot_set_stand_locked(struct refs_slot *slot, struct refs_observation *observation,
 			   struct generation *generation, struct refs_waste *waste)
 {
 	if (slot->stand)
 		vec_add(&waste->stands, slot->stand);
 	else
 		slot->cache->stands++;
-	slot->stand = stand_new(sight, generation);
+	slot->stand = stand_new(observation, generation);
 	slot_weigh_locked(slot, waste);
 }
 
@@ -312,21 +312,23 @@ void slot_set_stand_locked(struct refs_slot *slot, struct refs_sight *sight,
 /* How soon who waits notices that he is to stop. */
 #define NOTICE_MS 100
 
-bool refs_sight_is_same(const struct refs_sight *before, const struct refs_sight *after)
+bool refs_observation_is_same(const struct refs_observation *before,
+			      const struct refs_observation *after)
 {
 	return before->result == 0 && after->result == 0 &&
 	       look_is_same(&before->look, &after->look);
 }
 
-static struct refs_sight *refs_observation_take(struct refs_slot *slot, uint64_t number,
-						const struct stop *stop)
+static struct refs_observation *refs_observation_take(struct refs_slot *slot,
+						      uint64_t number,
+						      const struct stop *stop)
 {
-	struct refs_sight *sight = xcalloc(1, sizeof(*sight));
+	struct refs_observation *observation = xcalloc(1, sizeof(*observation));
 
-	atomic_init(&sight->references, 1);
-	sight->number = number;
-	sight->began_ms = clock_boot_ms();
-	sight->result = look_take(
+	atomic_init(&observation->references, 1);
+	observation->number = number;
+	observation->began_ms = clock_boot_ms();
+	observation->result = look_take(
 		&(struct look_request){
 			.root = slot->cache->root,
 			.name = slot->name,
@@ -335,11 +337,11 @@ static struct refs_sight *refs_observation_take(struct refs_slot *slot, uint64_t
 			.pending_wait_ms = PENDING_WAIT_MS,
 			.stop = stop,
 		},
-		&sight->look, &sight->err);
-	if (sight->result == 0 && sight->look.is_closed)
-		sight->result = http_service_closed(sight->look.path, HTTP_SERVICE_READ,
-						    &sight->err);
-	return sight;
+		&observation->look, &observation->err);
+	if (observation->result == 0 && observation->look.is_closed)
+		observation->result = http_service_closed(
+			observation->look.path, HTTP_SERVICE_READ, &observation->err);
+	return observation;
 }
 
 static void count_recoveries(unsigned recovered)
@@ -351,9 +353,9 @@ static void count_recoveries(unsigned recovered)
 			   recovered);
 }
 
-static bool is_canceled(const struct refs_sight *sight)
+static bool is_canceled(const struct refs_observation *observation)
 {
-	return sight->result != 0 && sight->err.class == ERR_CANCELED;
+	return observation->result != 0 && observation->err.class == ERR_CANCELED;
 }
 
 /* Waits until `slot->changed`; false: told to stop. */
@@ -368,14 +370,14 @@ static bool refs_observation_wait_locked(struct refs_slot *slot, const struct st
 /* Until somebody else's look that is good for us has ended (then a reference to it) or it
  * is for us to look (NULL). */
 static int wait_for_look_locked(struct refs_slot *slot, const struct stop *stop,
-				struct refs_sight **sight, struct err *err)
+				struct refs_observation **observation, struct err *err)
 {
 	uint64_t begun = slot->looks;
 
-	*sight = NULL;
+	*observation = NULL;
 	for (;;) {
-		if (slot->sight && slot->sight->number > begun) {
-			*sight = refs_sight_ref(slot->sight);
+		if (slot->observation && slot->observation->number > begun) {
+			*observation = refs_observation_ref(slot->observation);
 			return 0;
 		}
 		if (!slot->is_looking)
@@ -385,33 +387,33 @@ static int wait_for_look_locked(struct refs_slot *slot, const struct stop *stop,
 	}
 }
 
-static struct refs_sight *look_now(struct refs_slot *slot, uint64_t number,
-				   const struct stop *stop)
+static struct refs_observation *look_now(struct refs_slot *slot, uint64_t number,
+					 const struct stop *stop)
 {
 	AUTO_WASTE struct refs_waste waste = { 0 };
 	struct refs_cache *cache = slot->cache;
-	struct refs_sight *sight = refs_observation_take(slot, number, stop);
+	struct refs_observation *observation = refs_observation_take(slot, number, stop);
 
-	count_recoveries(sight->look.recovered);
+	count_recoveries(observation->look.recovered);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&cache->mutex);
 	slot->is_looking = false;
-	if (!is_canceled(sight)) {
-		if (slot->sight)
-			vec_add(&waste.sights, slot->sight);
-		slot->sight = refs_sight_ref(sight);
+	if (!is_canceled(observation)) {
+		if (slot->observation)
+			vec_add(&waste.observations, slot->observation);
+		slot->observation = refs_observation_ref(observation);
 	}
 	pthread_cond_broadcast(&slot->changed);
-	return sight;
+	return observation;
 }
 
-int slot_look(struct refs_slot *slot, const struct stop *stop, struct refs_sight **sight,
-	      struct err *err)
+int slot_look(struct refs_slot *slot, const struct stop *stop,
+	      struct refs_observation **observation, struct err *err)
 {
 	uint64_t number;
 
 	lock(&slot->cache->mutex);
-	int result = wait_for_look_locked(slot, stop, sight, err);
-	bool is_ours = result == 0 && !*sight;
+	int result = wait_for_look_locked(slot, stop, observation, err);
+	bool is_ours = result == 0 && !*observation;
 	if (is_ours) {
 		slot->is_looking = true;
 		slot->looks++;
@@ -421,11 +423,11 @@ int slot_look(struct refs_slot *slot, const struct stop *stop, struct refs_sight
 	if (result != 0)
 		return -1;
 	if (is_ours)
-		*sight = look_now(slot, number, stop);
-	if ((*sight)->result == 0)
+		*observation = look_now(slot, number, stop);
+	if ((*observation)->result == 0)
 		return 0;
-	*err = (*sight)->err;
-	refs_sight_unref(TAKE(*sight));
+	*err = (*observation)->err;
+	refs_observation_unref(TAKE(*observation));
 	return -1;
 }
 
@@ -440,14 +442,14 @@ int slot_look(struct refs_slot *slot, const struct stop *stop, struct refs_sight
 /* How soon who waits notices that he is to stop. */
 
 struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
-					   struct refs_sight *sight)
+					   struct refs_observation *observation)
 {
 	struct refs_flight *flight = xcalloc(1, sizeof(*flight));
 
 	atomic_init(&flight->references, 2); /* the thread's and the caller's */
 	flight->cache = slot->cache;
 	flight->slot = slot;
-	flight->sight = refs_sight_ref(sight);
+	flight->observation = refs_observation_ref(observation);
 	flight->began_ms = clock_boot_ms();
 	flight->grown = (struct str)STR_INIT;
 	mutex_init(&flight->mutex);
@@ -458,9 +460,9 @@ struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
 	return flight;
 }
 
-struct refs_sight *refs_flight_sight(const struct refs_flight *flight)
+struct refs_observation *refs_flight_observation(const struct refs_flight *flight)
 {
-	return flight->sight;
+	return flight->observation;
 }
 
 struct refs_flight *refs_flight_ref(struct refs_flight *flight)
@@ -473,7 +475,7 @@ void refs_flight_unref(struct refs_flight *flight)
 {
 	if (!flight || atomic_fetch_sub(&flight->references, 1) > 1)
 		return;
-	refs_sight_unref(flight->sight);
+	refs_observation_unref(flight->observation);
 	generation_unref(flight->generation);
 	str_clear(&flight->grown);
 	pthread_cond_destroy(&flight->changed);
@@ -653,8 +655,8 @@ struct refs_cache *refs_cache_open(const struct refs_cache_options *options)
 
 	cache->root = xstrdup(options->root);
 	cache->inotify = inotify_open(&inotify_limits, ERR_IGNORED);
-	cache->shelf =
-		shelf_open(options->settings->directory, &options->settings->shelf);
+	cache->disk_cache = disk_cache_open(options->settings->directory,
+					    &options->settings->disk_cache);
 	cache->capabilities = capabilities_new();
 	cache->fills = options->slots;
 	cache->memory_limit = options->settings->memory;
@@ -686,7 +688,7 @@ void refs_cache_close(struct refs_cache *cache)
 	refs_flights_reap(cache);
 	map_clear(&cache->by_name);
 	capabilities_free(cache->capabilities);
-	shelf_close(cache->shelf);
+	disk_cache_close(cache->disk_cache);
 	inotify_close(cache->inotify);
 	pthread_cond_destroy(&cache->landed);
 	pthread_mutex_destroy(&cache->mutex);
@@ -699,7 +701,7 @@ void refs_cache_set(struct refs_cache *cache, const struct serve_settings *setti
 {
 	AUTO_WASTE struct refs_waste waste = { 0 };
 
-	shelf_set_limits(cache->shelf, &settings->shelf);
+	disk_cache_set_limits(cache->disk_cache, &settings->disk_cache);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&cache->mutex);
 	cache->memory_limit = settings->memory;
 	cache->timeout_ms = settings->timeout_ms;
@@ -714,7 +716,7 @@ void refs_cache_sweep(struct refs_cache *cache, const struct stop *stop)
 	lock(&cache->mutex);
 	slots_trim_locked(cache, clock_boot_ms() - IDLE_MS, &waste);
 	unlock(&cache->mutex);
-	shelf_sweep(cache->shelf, stop);
+	disk_cache_sweep(cache->disk_cache, stop);
 }
 
 static void answer_generation(struct refs_answer *answer, const struct look *look,
@@ -741,11 +743,11 @@ static struct refs_slot *try_check(struct refs_cache *cache, const char *name,
 	if (!stand)
 		return slot;
 
-	bool stands = look_still_stands(&stand->sight->look, slot->watch);
+	bool stands = look_still_stands(&stand->observation->look, slot->watch);
 	if (stands)
 		*generation = generation_ref(stand->generation);
 	if (stands && path)
-		*path = xstrdup(stand->sight->look.path);
+		*path = xstrdup(stand->observation->look.path);
 	refs_stand_unref(stand);
 	if (!stands)
 		return slot;
@@ -761,24 +763,27 @@ struct lead {
 	bool is_new; /* the flight is the caller's to start */
 };
 
-static bool is_good_for(const struct refs_sight *sight, const struct refs_sight *mine)
+static bool is_good_for(const struct refs_observation *observation,
+			const struct refs_observation *mine)
 {
-	return sight->number >= mine->number || refs_sight_is_same(sight, mine);
+	return observation->number >= mine->number ||
+	       refs_observation_is_same(observation, mine);
 }
 
-static struct lead find_lead(struct refs_slot *slot, struct refs_sight *sight)
+static struct lead find_lead(struct refs_slot *slot, struct refs_observation *observation)
 {
 	AUTO_WASTE struct refs_waste waste = { 0 };
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&slot->cache->mutex);
 	struct lead lead = { 0 };
 
-	if (slot->stand && is_good_for(slot->stand->sight, sight)) {
+	if (slot->stand && is_good_for(slot->stand->observation, observation)) {
 		lead.generation = generation_ref(slot->stand->generation);
-		slot_renew_locked(slot, sight, &waste);
-	} else if (slot->flight && is_good_for(refs_flight_sight(slot->flight), sight)) {
+		slot_renew_locked(slot, observation, &waste);
+	} else if (slot->flight &&
+		   is_good_for(refs_flight_observation(slot->flight), observation)) {
 		lead.flight = refs_flight_ref(slot->flight);
 	} else {
-		lead.flight = refs_flight_new_locked(slot, sight);
+		lead.flight = refs_flight_new_locked(slot, observation);
 		lead.is_new = true;
 	}
 	return lead;
@@ -804,7 +809,7 @@ static int refs_cache_follow_flight(const struct lead *lead,
 				    const struct refs_request *request,
 				    struct refs_answer *answer, struct err *err)
 {
-	const struct look *look = &refs_flight_sight(lead->flight)->look;
+	const struct look *look = &refs_flight_observation(lead->flight)->look;
 	struct generation *generation;
 
 	switch (refs_flight_wait(
@@ -833,19 +838,20 @@ static int refs_cache_follow_flight(const struct lead *lead,
 static int try_look(struct refs_slot *slot, const struct refs_request *request,
 		    bool is_last, struct refs_answer *answer, struct err *err)
 {
-	AUTO_SIGHT struct refs_sight *sight = NULL;
+	AUTO_OBSERVATION struct refs_observation *observation = NULL;
 	int result = 1;
 
-	if (slot_look(slot, request->stop, &sight, err) != 0)
+	if (slot_look(slot, request->stop, &observation, err) != 0)
 		return -1;
-	if (sight->look.bypass != BYPASS_NONE) {
-		answer_bypass(request, &sight->look, sight->look.bypass, answer);
+	if (observation->look.bypass != BYPASS_NONE) {
+		answer_bypass(request, &observation->look, observation->look.bypass,
+			      answer);
 		return 1;
 	}
 
-	struct lead lead = find_lead(slot, sight);
+	struct lead lead = find_lead(slot, observation);
 	if (lead.generation) {
-		answer_generation(answer, &sight->look, lead.generation);
+		answer_generation(answer, &observation->look, lead.generation);
 		refs_cache_count_request(request->kind, CLASS_HIT);
 		return 1;
 	}
@@ -855,7 +861,7 @@ static int try_look(struct refs_slot *slot, const struct refs_request *request,
 	refs_flight_unref(lead.flight);
 	if (result != 0 || !is_last)
 		return result;
-	answer_bypass(request, &sight->look, BYPASS_MOVING, answer);
+	answer_bypass(request, &observation->look, BYPASS_MOVING, answer);
 	return 1;
 }
 

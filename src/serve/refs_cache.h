@@ -4,7 +4,7 @@
  *
  * One generator a generation, on a thread of its own, at the speed of the disk: all
  * readers follow it, none holds it, and none that leaves hurts it. Generations in memory
- * are bounded, least recently used go first; on disk see serve/shelf.h. Any thread.
+ * are bounded, least recently used go first; on disk see serve/disk cache.h. Any thread.
  *
  * Source: seed 003.
  */
@@ -84,7 +84,7 @@ struct refs_flight {
 	atomic_uint references;
 	struct refs_cache *cache;
 	struct refs_slot *slot; /* held until the thread ends */
-	struct refs_sight *sight;
+	struct refs_observation *observation;
 	int64_t began_ms;
 	pthread_t thread;
 	TAILQ_ENTRY(refs_flight) link; /* guarded by cache->mutex */
@@ -107,10 +107,11 @@ struct refs_flight {
 /* Makes the flight from this look the slot's newest, with a reference for the caller, who
  * holds the slot; and starts it, after the mutex was given back. */
 struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
-					   struct refs_sight *sight);
+					   struct refs_observation *observation);
 void refs_flight_start(struct refs_flight *flight);
 
-struct refs_sight *refs_flight_sight(const struct refs_flight *flight); /* borrowed */
+struct refs_observation *refs_flight_observation(
+	const struct refs_flight *flight); /* borrowed */
 struct refs_flight *refs_flight_ref(struct refs_flight *flight);
 void refs_flight_unref(struct refs_flight *flight); /* NULL is allowed */
 

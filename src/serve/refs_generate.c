@@ -17,11 +17,11 @@
 #include "git/refs.h"
 #include "git/repo.h"
 #include "serve/capabilities.h"
+#include "serve/disk_cache.h"
 #include "serve/fill.h"
 #include "serve/find.h"
 #include "serve/list_stream.h"
 #include "serve/refs_cache.h"
-#include "serve/shelf.h"
 #include "serve/upload_pack.h"
 
 /*
@@ -203,7 +203,7 @@ int fill_generation(const struct fill_request *request, struct generation **gene
 	};
 	struct generation_parts parts = GENERATION_PARTS_INIT;
 
-	shelf_name(request->look, parts.name);
+	disk_cache_name(request->look, parts.name);
 	if (learn(&filling, &parts, err) == 0)
 		return generation_new(&parts, generation, err);
 	generation_parts_clear(&parts);
@@ -351,15 +351,15 @@ static void land(struct refs_flight *flight, enum refs_landing landing,
 
 /* A change that no hook told of leaves the key as it was. */
 static void count_mismatch_locked(const struct refs_slot *slot,
-				  const struct refs_sight *sight)
+				  const struct refs_observation *observation)
 {
-	const struct look *now = &sight->look, *before;
+	const struct look *now = &observation->look, *before;
 
 	if (!slot->stand)
 		return;
-	before = &slot->stand->sight->look;
+	before = &slot->stand->observation->look;
 	if (before->inode == now->inode && strcmp(before->key, now->key) == 0 &&
-	    !fingerprint_equal(&before->print, &now->print))
+	    !fingerprint_equal(&before->fingerprint, &now->fingerprint))
 		metric_add(metric_at(metric_counter(
 				   "refrelay_refs_fingerprint_mismatches_total",
 				   "Changes of refs that no hook told of.")),
@@ -368,7 +368,7 @@ static void count_mismatch_locked(const struct refs_slot *slot,
 
 /* `sight` is the latest look at which the generation is known to be true. An older one
  * than what is served already is of no use to the slot. */
-static void land_well(struct refs_flight *flight, struct refs_sight *sight)
+static void land_well(struct refs_flight *flight, struct refs_observation *observation)
 {
 	AUTO_WASTE struct refs_waste waste = { 0 };
 	struct refs_slot *slot = flight->slot;
@@ -376,9 +376,9 @@ static void land_well(struct refs_flight *flight, struct refs_sight *sight)
 	lock(&slot->cache->mutex);
 	forget_locked(flight);
 	free(TAKE(slot->failure));
-	if (!slot->stand || slot->stand->sight->number < sight->number) {
-		count_mismatch_locked(slot, sight);
-		slot_set_stand_locked(slot, sight, flight->generation, &waste);
+	if (!slot->stand || slot->stand->observation->number < observation->number) {
+		count_mismatch_locked(slot, observation);
+		slot_set_stand_locked(slot, observation, flight->generation, &waste);
 	}
 	unlock(&slot->cache->mutex);
 	refs_generate_report_landing(flight, REFS_LANDING_WELL, NULL);
@@ -410,46 +410,49 @@ static void compress(struct refs_flight *flight)
 
 /* The look from which the disk may have it: one whose fingerprint had settled, with
  * nothing changed since `sight`. NULL: there is none. */
-static struct refs_sight *refs_generate_find_settled(struct refs_flight *flight,
-						     struct refs_sight *sight)
+static struct refs_observation *refs_generate_find_settled(
+	struct refs_flight *flight, struct refs_observation *observation)
 {
-	struct refs_sight *settled;
+	struct refs_observation *settled;
 	struct err err;
 
-	if (fingerprint_is_settled(&sight->look.print))
-		return refs_sight_ref(sight);
-	if (sight->look.print.is_shared || sight->look.print.is_coarse ||
+	if (fingerprint_is_settled(&observation->look.fingerprint))
+		return refs_observation_ref(observation);
+	if (observation->look.fingerprint.is_shared ||
+	    observation->look.fingerprint.is_coarse ||
 	    stop_wait(&flight->cache->stop, SETTLE_MS) ||
 	    slot_look(flight->slot, &flight->cache->stop, &settled, &err) != 0)
 		return NULL;
-	if (refs_sight_is_same(sight, settled) &&
-	    fingerprint_is_settled(&settled->look.print))
+	if (refs_observation_is_same(observation, settled) &&
+	    fingerprint_is_settled(&settled->look.fingerprint))
 		return settled;
-	refs_sight_unref(settled);
+	refs_observation_unref(settled);
 	return NULL;
 }
 
-static void refs_generate_renew_slot(struct refs_flight *flight, struct refs_sight *sight)
+static void refs_generate_renew_slot(struct refs_flight *flight,
+				     struct refs_observation *observation)
 {
 	AUTO_WASTE struct refs_waste waste = { 0 };
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->cache->mutex);
 
 	if (is_served_locked(flight))
-		slot_renew_locked(flight->slot, sight, &waste);
+		slot_renew_locked(flight->slot, observation, &waste);
 }
 
 /* What nobody waits for; also of one that is too large for memory. */
-static void put_away(struct refs_flight *flight, struct refs_sight *sight)
+static void put_away(struct refs_flight *flight, struct refs_observation *observation)
 {
 	if (is_of_the_past(flight))
 		return;
 	compress(flight);
 
-	AUTO_SIGHT struct refs_sight *settled = refs_generate_find_settled(flight, sight);
+	AUTO_OBSERVATION struct refs_observation *settled =
+		refs_generate_find_settled(flight, observation);
 	if (!settled)
 		return;
 	refs_generate_renew_slot(flight, settled);
-	shelf_write(flight->cache->shelf, flight->generation);
+	disk_cache_write(flight->cache->disk_cache, flight->generation);
 }
 
 /* Whether what is found now is what the flight's look saw is for the next look to tell.
@@ -461,7 +464,7 @@ static int refs_generate_run_git(struct refs_flight *flight,
 	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int dir = find_repository(cache->root, flight->slot->name, &path, err);
 	struct fill_request request = {
-		.look = &flight->sight->look,
+		.look = &flight->observation->look,
 		.dir = dir,
 		.capabilities = cache->capabilities,
 		.stop = &cache->stop,
@@ -493,10 +496,10 @@ static int refs_generate_ask_git(struct refs_flight *flight,
 
 /* Whether nothing has changed since the flight's look; *after is a reference or NULL. */
 static bool refs_generate_observe_again(struct refs_flight *flight,
-					struct refs_sight **after)
+					struct refs_observation **after)
 {
 	return slot_look(flight->slot, &flight->cache->stop, after, ERR_IGNORED) == 0 &&
-	       refs_sight_is_same(flight->sight, *after);
+	       refs_observation_is_same(flight->observation, *after);
 }
 
 /* Whether git has said all that it has to say. Then those who read along have all. */
@@ -515,7 +518,7 @@ static bool has_grown_whole(struct refs_flight *flight)
  * understand, but git does, is left to git. */
 static void crash(struct refs_flight *flight, const struct err *err)
 {
-	AUTO_SIGHT struct refs_sight *after = NULL;
+	AUTO_OBSERVATION struct refs_observation *after = NULL;
 	bool is_whole = err->class == ERR_CORRUPT && has_grown_whole(flight);
 
 	if (err->class == ERR_CANCELED || err->class == ERR_BUSY) {
@@ -531,16 +534,16 @@ static void crash(struct refs_flight *flight, const struct err *err)
 
 void refs_flight_fly(struct refs_flight *flight)
 {
-	AUTO_SIGHT struct refs_sight *after = NULL;
+	AUTO_OBSERVATION struct refs_observation *after = NULL;
 	char name[GENERATION_NAME_SIZE];
 	struct generation *generation;
 	struct err err = { 0 };
 
-	shelf_name(&flight->sight->look, name);
-	generation = shelf_read(flight->cache->shelf, name);
+	disk_cache_name(&flight->observation->look, name);
+	generation = disk_cache_read(flight->cache->disk_cache, name);
 	if (generation) {
 		be_whole(flight, generation, true);
-		land_well(flight, flight->sight);
+		land_well(flight, flight->observation);
 		return;
 	}
 	if (refs_generate_ask_git(flight, &generation, &err) != 0) {

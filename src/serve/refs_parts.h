@@ -25,9 +25,9 @@ struct refs_slot {
 	int64_t asked_ms; /* when it was asked for last */
 	size_t users;     /* who hold it: those who ask, and its flights */
 	bool is_looking;
-	uint64_t looks;             /* that have begun */
-	struct refs_sight *sight;   /* the last look that has ended */
-	struct refs_stand *stand;   /* what is served, or NULL */
+	uint64_t looks;                       /* that have begun */
+	struct refs_observation *observation; /* the last look that has ended */
+	struct refs_stand *stand;             /* what is served, or NULL */
 	size_t size;                /* of the stand, as counted in cache->memory */
 	struct refs_flight *flight; /* the newest that runs, or NULL; borrowed */
 	char *failure;              /* why the last flight failed, if that was logged */
@@ -39,7 +39,7 @@ TAILQ_HEAD(refs_flights, refs_flight);
 struct refs_cache {
 	char *root;
 	struct inotify *inotify; /* NULL: this machine allows none */
-	struct shelf *shelf;
+	struct disk_cache *disk_cache;
 	struct capabilities *capabilities;
 	struct slots *fills; /* borrowed */
 	struct stop stop;    /* of flights */
@@ -61,7 +61,7 @@ struct refs_cache {
 struct refs_waste {
 	VEC(struct refs_slot *) slots;
 	VEC(struct refs_stand *) stands;
-	VEC(struct refs_sight *) sights;
+	VEC(struct refs_observation *) observations;
 };
 #define AUTO_WASTE __attribute__((cleanup(refs_waste_clear)))
 void refs_waste_clear(struct refs_waste *waste);
@@ -75,11 +75,11 @@ void slot_release_locked(struct refs_slot *slot, struct refs_waste *waste);
 struct refs_stand *slot_checkable_locked(struct refs_slot *slot, int64_t now);
 
 /* Serves this from now on, in the memory there is. */
-void slot_set_stand_locked(struct refs_slot *slot, struct refs_sight *sight,
+void slot_set_stand_locked(struct refs_slot *slot, struct refs_observation *observation,
 			   struct generation *generation, struct refs_waste *waste);
 
 /* The same generation was seen to be true again, later. */
-void slot_renew_locked(struct refs_slot *slot, struct refs_sight *sight,
+void slot_renew_locked(struct refs_slot *slot, struct refs_observation *observation,
 		       struct refs_waste *waste);
 
 /* Counts again what the stand takes. */
@@ -92,8 +92,8 @@ void slots_trim_locked(struct refs_cache *cache, int64_t before,
 
 /* A whole look that began after this was called, one at a time. -1, *sight NULL: it
  * failed, or was told to stop. */
-int slot_look(struct refs_slot *slot, const struct stop *stop, struct refs_sight **sight,
-	      struct err *err);
+int slot_look(struct refs_slot *slot, const struct stop *stop,
+	      struct refs_observation **observation, struct err *err);
 
 static inline bool is_stopped(const struct stop *stop)
 {

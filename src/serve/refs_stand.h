@@ -11,7 +11,7 @@
 #include "serve/look.h"
 
 /* A whole look, for all who may use it. It does not change once it is published. */
-struct refs_sight {
+struct refs_observation {
 	atomic_uint references;
 	uint64_t number;  /* of its slot's looks, from 1 */
 	int64_t began_ms; /* clock_boot_ms() */
@@ -24,22 +24,23 @@ struct refs_sight {
  * does not change. */
 struct refs_stand {
 	atomic_uint references;
-	struct refs_sight *sight;
+	struct refs_observation *observation;
 	struct generation *generation;
 };
 
-void refs_sight_unref(struct refs_sight *sight);
+void refs_observation_unref(struct refs_observation *observation);
 void refs_stand_unref(struct refs_stand *stand);
-struct refs_sight *refs_sight_ref(struct refs_sight *sight);
+struct refs_observation *refs_observation_ref(struct refs_observation *observation);
 struct refs_stand *refs_stand_ref(struct refs_stand *stand);
 
-static inline void auto_sight(struct refs_sight *const *sight)
+static inline void auto_observation(struct refs_observation *const *observation)
 {
-	refs_sight_unref(*sight);
+	refs_observation_unref(*observation);
 }
-#define AUTO_SIGHT __attribute__((cleanup(auto_sight)))
+#define AUTO_OBSERVATION __attribute__((cleanup(auto_observation)))
 
 /* Whether nothing can have changed between two looks, of which both may be anything. */
-bool refs_sight_is_same(const struct refs_sight *before, const struct refs_sight *after);
+bool refs_observation_is_same(const struct refs_observation *before,
+			      const struct refs_observation *after);
 
 #endif

@@ -8,8 +8,8 @@ enum { PACKS_MOST = 4096, QUEUE_MOST = 65536, FILLS_LEAST = 4, FILLS_WAITING = 1
 /* The primary is to be heard of twice in freshFor, and waits in whole seconds. */
 static const struct setting rows[] = {
 	{ "cache", AT(PATH, directory), .at_start = true },
-	{ "cacheSize", AT(SIZE, shelf.size), "1g" },
-	{ "cacheMaxAge", AT(DURATION, shelf.max_age_ms), "1d", .min = CONF_SECOND,
+	{ "cacheSize", AT(SIZE, disk_cache.size), "1g" },
+	{ "cacheMaxAge", AT(DURATION, disk_cache.max_age_ms), "1d", .min = CONF_SECOND,
 	  .unit = CONF_DAY },
 	{ "cacheMemory", AT(SIZE, memory), "64m" },
 	{ "uploadPacks", AT(NUMBER, packs.running), "16", .min = 1, .max = PACKS_MOST },

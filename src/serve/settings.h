@@ -5,12 +5,12 @@
 #define SERVE_SETTINGS_H
 
 #include "base/setting.h"
-#include "serve/shelf.h"
+#include "serve/disk_cache.h"
 #include "serve/slots.h"
 
 struct serve_settings {
 	char *directory; /* serve.cache; owned; default: cache in site.data */
-	struct shelf_limits shelf;
+	struct disk_cache_limits disk_cache;
 	uint64_t memory;
 	/* Of one client's: three quarters of them, and 1 at least, if nothing is said;
 	 * pushes wait as packs do. */

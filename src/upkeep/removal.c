@@ -1,7 +1,7 @@
 /*
  * What was removed in the last hour is kept in site_value as "MINUTE:COUNT ...", minutes
  * of the wall clock, in the transaction that removes the row: so deletions that come
- * drop by drop reach the brake as well.
+ * drop by drop reach the deletion limit as well.
  */
 #include "upkeep/removal.h"
 
@@ -20,7 +20,8 @@
 
 #define REMOVED "pull.removed"
 #define MINUTES 60
-/* Of that kind alone: the brake may hold another for another reason. The caller frees. */
+/* Of that kind alone: the deletion limit may hold another for another reason. The caller
+ * frees. */
 static char *removal_make_remedy(const char *kind)
 {
 	bool is_blobs = strcmp(kind, KIND_REPOSITORY) != 0;
@@ -99,7 +100,7 @@ int removal_note(struct store_tx *tx, const char *kind, int64_t removed, struct 
 }
 
 struct braking {
-	const struct removal_brake *brake;
+	const struct removal_limit *deletion_limit;
 	int64_t deletions, all;
 	int64_t held; /* by this run */
 	bool may;
@@ -111,7 +112,7 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 		    struct err *err)
 {
 	struct braking *braking = arg;
-	const char *kind = braking->brake->kind;
+	const char *kind = braking->deletion_limit->kind;
 	AUTO_FREE char *remedy = NULL;
 	char reason[160];
 
@@ -135,7 +136,7 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 
 static int hold_all(struct store_tx *tx, struct braking *braking, struct err *err)
 {
-	const struct registry_filter gone = { .kind = braking->brake->kind,
+	const struct registry_filter gone = { .kind = braking->deletion_limit->kind,
 					      .state = REGISTRY_ANY,
 					      .gone_only = true };
 
@@ -154,7 +155,7 @@ static int count_renamed(struct store_tx *tx, const struct registry_row *row, vo
 
 static int take_renamed(struct store_tx *tx, struct braking *braking, struct err *err)
 {
-	const struct registry_filter gone = { .kind = braking->brake->kind,
+	const struct registry_filter gone = { .kind = braking->deletion_limit->kind,
 					      .state = REGISTRY_ANY,
 					      .gone_only = true };
 	int64_t renamed = 0;
@@ -167,7 +168,7 @@ static int take_renamed(struct store_tx *tx, struct braking *braking, struct err
 
 static bool may_go(const struct braking *braking)
 {
-	const struct removal_brake *limit = braking->brake;
+	const struct removal_limit *limit = braking->deletion_limit;
 
 	return braking->deletions <= (int64_t)limit->more_than ||
 	       (double)braking->deletions <= limit->share * (double)braking->all;
@@ -176,7 +177,7 @@ static bool may_go(const struct braking *braking)
 static int removal_check_deletion_limit(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct braking *braking = arg;
-	const struct removal_brake *limit = braking->brake;
+	const struct removal_limit *limit = braking->deletion_limit;
 	int64_t gone, rows, removed;
 
 	braking->held = 0;
@@ -192,10 +193,10 @@ static int removal_check_deletion_limit(struct store_tx *tx, void *arg, struct e
 	return braking->may ? 0 : hold_all(tx, braking, err);
 }
 
-int removal_may(struct store *store, const struct removal_brake *limit, bool *may,
+int removal_may(struct store *store, const struct removal_limit *limit, bool *may,
 		struct err *err)
 {
-	struct braking braking = { .brake = limit };
+	struct braking braking = { .deletion_limit = limit };
 	AUTO_FREE char *remedy = removal_make_remedy(limit->kind);
 
 	*may = false;

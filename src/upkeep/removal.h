@@ -14,13 +14,13 @@
  * those removed in the last hour, are more than `share` of all (0.05: five per cent) and
  * more than `more_than`, those that are gone are held (held_reason and remedy; told in
  * the log once) and *may is false. */
-struct removal_brake {
+struct removal_limit {
 	const char *kind;
 	double share;
 	size_t more_than;
 };
-int removal_may(struct store *store, const struct removal_brake *brake, bool *may,
-		struct err *err);
+int removal_may(struct store *store, const struct removal_limit *deletion_limit,
+		bool *may, struct err *err);
 
 /* So many rows of a kind were removed because the primary has them no more: for the
  * brake. In the transaction that removes them. */
@@ -33,7 +33,7 @@ struct removal_request {
 	const char *kind, *name;
 	int64_t wait_ms; /* for the lease */
 	const struct stop *stop;
-	bool is_ordered; /* by a person: it does not count for the brake */
+	bool is_ordered; /* by a person: it does not count for the deletion limit */
 };
 
 /* Under the lease: the copy into the trash, then the row out. A copy or a row that is not

@@ -9,8 +9,8 @@
 
 /* Results are not held back for longer. */
 #define HOLD_MS 1000
-/* After a change another one may not show (blob_print_is_settled()) for less, or, where
- * files have the time of full seconds only, for so long. */
+/* After a change another one may not show (blob_fingerprint_is_settled()) for less, or,
+ * where files have the time of full seconds only, for so long. */
 #define SETTLE_MS 25
 #define SETTLE_MOST_MS 2100
 
@@ -26,21 +26,22 @@ struct verifying {
 
 static bool verify_blobs_is_settled(const struct blob_look *look)
 {
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 
-	return look->row.print && blob_print_parse(look->row.print, &print) &&
-	       blob_print_is_settled(&print, clock_wall_ns());
+	return look->row.fingerprint &&
+	       blob_fingerprint_parse(look->row.fingerprint, &fingerprint) &&
+	       blob_fingerprint_is_settled(&fingerprint, clock_wall_ns());
 }
 
 /* A time in the future is not waited for. */
 static bool is_settling(const struct blob_look *look)
 {
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 
-	return look->why.class == ERR_NONE && look->row.print &&
+	return look->why.class == ERR_NONE && look->row.fingerprint &&
 	       !verify_blobs_is_settled(look) &&
-	       blob_print_parse(look->row.print, &print) &&
-	       print.ctime_ns <= clock_wall_ns();
+	       blob_fingerprint_parse(look->row.fingerprint, &fingerprint) &&
+	       fingerprint.ctime_ns <= clock_wall_ns();
 }
 
 static bool are_settling(const struct verifying *verifying)
@@ -66,17 +67,17 @@ static int verify_blobs_compute_digest(const struct verifying *verifying,
 				       const struct blob_look *look,
 				       struct blob_result *result, struct err *err)
 {
-	char text[BLOB_PRINT_SIZE];
+	char text[BLOB_FINGERPRINT_SIZE];
 	struct stat st;
 	AUTO_CLOSE int fd = -1;
 
 	result->is_settled = verify_blobs_is_settled(look);
 	if (blob_open(verifying->root, look->id, &fd, &st, err) != 0 ||
-	    blob_digest(fd, &result->print, result->digest, verifying->batch->stop,
+	    blob_digest(fd, &result->fingerprint, result->digest, verifying->batch->stop,
 			err) != 0)
 		return -1;
-	blob_print_format(&result->print, text);
-	if (strcmp(text, look->row.print) == 0)
+	blob_fingerprint_format(&result->fingerprint, text);
+	if (strcmp(text, look->row.fingerprint) == 0)
 		return 0;
 	return err_set(err, ERR_CONFLICT, "it changed before it was read");
 }

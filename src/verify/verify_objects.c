@@ -407,12 +407,13 @@ static int verify_repository_report_diff(const struct ref_snapshot *found,
 }
 
 int verify_repository(const struct repo *copy, const struct ref_snapshot *expected,
-		      struct checksum *sum, struct fingerprint *print, struct err *err)
+		      struct checksum *sum, struct fingerprint *fingerprint,
+		      struct err *err)
 {
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	AUTO_DIFF struct ref_diff diff = { 0 };
 
-	if (fingerprint_take(copy->fd, FINGERPRINT_COPY, print, err) != 0 ||
+	if (fingerprint_take(copy->fd, FINGERPRINT_COPY, fingerprint, err) != 0 ||
 	    ref_snapshot_read(copy->fd, copy->oid_len, &found, err) != 0)
 		return -1;
 	ref_diff_compute(&found, expected, &diff);

@@ -43,6 +43,7 @@ bool verify_ends_with_digest(int dir, const char *name, size_t oid_len,
  * looked like right before it was read, so that an equal fingerprint later stands for
  * this result. ERR_CORRUPT: different; the text names the first ref that is. */
 int verify_repository(const struct repo *copy, const struct ref_snapshot *expected,
-		      struct checksum *sum, struct fingerprint *print, struct err *err);
+		      struct checksum *sum, struct fingerprint *fingerprint,
+		      struct err *err);
 
 #endif

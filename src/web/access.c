@@ -511,7 +511,7 @@ static bool forbid(const struct decision *decision, const struct principal *prin
 	return access_refuse(decision, 403, "FORBIDDEN");
 }
 
-static void tell_who(const struct principal *principal, struct access_answer *answer)
+static void report_who(const struct principal *principal, struct access_answer *answer)
 {
 	if (principal->site)
 		snprintf(answer->site, sizeof(answer->site), "%s", principal->site->site);
@@ -535,7 +535,7 @@ static bool access_authorize(const struct decision *decision)
 		return false;
 	if (!has_right(decision, &principal))
 		return forbid(decision, &principal);
-	tell_who(&principal, decision->answer);
+	report_who(&principal, decision->answer);
 	return true;
 }
 

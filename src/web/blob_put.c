@@ -70,7 +70,7 @@ static bool blob_put_is_there(int root, const struct blob_put *put,
 	struct err err;
 
 	if (blob_open(root, put->id, &fd, &stat, &err) != 0 ||
-	    blob_digest(fd, &known->print, known->digest, NULL, &err) != 0 ||
+	    blob_digest(fd, &known->fingerprint, known->digest, NULL, &err) != 0 ||
 	    strcmp(known->digest, put->digest) != 0)
 		return false;
 	return flush_data(&fd, 1, FLUSH_EACH, &err) == 0 &&
@@ -92,7 +92,7 @@ static int commit_file(int root, struct blob_incoming **incoming,
 		*err = arrival.why;
 		result = -1;
 	}
-	known->print = arrival.print;
+	known->fingerprint = arrival.fingerprint;
 	return result;
 }
 

@@ -84,10 +84,10 @@ int blob_readings_prepare(const struct blob_source *source, const char *const *i
 
 static bool blob_reading_is_as_recorded(const struct blob_reading *reading)
 {
-	char text[BLOB_PRINT_SIZE];
+	char text[BLOB_FINGERPRINT_SIZE];
 
-	blob_print_format(&reading->print, text);
-	return reading->row.print && strcmp(reading->row.print, text) == 0;
+	blob_fingerprint_format(&reading->fingerprint, text);
+	return reading->row.fingerprint && strcmp(reading->row.fingerprint, text) == 0;
 }
 
 /* 1: it is open, and as its row says; 0: it is to be noticed. */
@@ -97,7 +97,7 @@ static int try_open(const struct blob_source *source, const char *id,
 	blob_reading_close_file(reading);
 	if (blob_open(source->root, id, &reading->fd, &reading->stat, err) != 0)
 		return err->class == ERR_MISSING && !reading->row.name ? -1 : 0;
-	blob_print_of(&reading->stat, &reading->print);
+	blob_fingerprint_of(&reading->stat, &reading->fingerprint);
 	return blob_reading_is_as_recorded(reading);
 }
 
@@ -126,7 +126,7 @@ static int check_content(const struct origin_row *row, struct err *err)
 static bool blob_reading_is_settled(const struct blob_reading *reading)
 {
 	return reading->row.checksum ||
-	       blob_print_is_settled(&reading->print, clock_wall_ns());
+	       blob_fingerprint_is_settled(&reading->fingerprint, clock_wall_ns());
 }
 
 /* A time in the future is not waited for for ever. */
@@ -178,14 +178,14 @@ int blob_reading_open(const struct blob_source *source, const char *id,
 /* Of a file that is not there any more the time of change is that of its removal. */
 bool blob_reading_holds(const struct blob_reading *reading)
 {
-	struct blob_print now;
+	struct blob_fingerprint now;
 	struct stat stat;
 
 	if (fstat(reading->fd, &stat) != 0)
 		return false;
-	blob_print_of(&stat, &now);
-	return blob_print_same(&reading->print, &now) &&
-	       (reading->print.ctime_ns == now.ctime_ns || stat.st_nlink == 0);
+	blob_fingerprint_of(&stat, &now);
+	return blob_fingerprint_same(&reading->fingerprint, &now) &&
+	       (reading->fingerprint.ctime_ns == now.ctime_ns || stat.st_nlink == 0);
 }
 
 /*
@@ -288,7 +288,7 @@ static void retrieve_add_headers(const struct blob_reading *reading, const char 
 {
 	char modified[CLOCK_HTTP_SIZE];
 
-	clock_format_http(reading->print.mtime_ns / 1000000, modified);
+	clock_format_http(reading->fingerprint.mtime_ns / 1000000, modified);
 	web_add_header(response, "ETag", "%s", etag);
 	web_add_header(response, "Last-Modified", "%s", modified);
 	web_set_header(response, "Accept-Ranges", "bytes");
@@ -369,7 +369,7 @@ void retrieve_answer(const struct web_request *request, const struct blob_kind *
 	retrieve_add_headers(reading, etag, response);
 	if (negotiate_matches(web_header(request, "If-None-Match"), etag))
 		response->status = 304;
-	else if (choose_part(request, etag, reading->print.size, &part, response))
+	else if (choose_part(request, etag, reading->fingerprint.size, &part, response))
 		send_part(reading, kind, &part, response);
 }
 
@@ -472,7 +472,7 @@ static void retrieve_many_add_head(struct batch *batch,
 {
 	const struct origin_row *row = &reading->row;
 	struct wire_frame frame = { .name = id,
-				    .size = reading->print.size,
+				    .size = reading->fingerprint.size,
 				    .generation = row->generation };
 
 	memcpy(frame.timeline, row->timeline, sizeof(frame.timeline));
@@ -485,7 +485,7 @@ static void retrieve_many_add_head(struct batch *batch,
 static int read_whole(struct str *out, const struct blob_reading *reading,
 		      struct err *err)
 {
-	size_t size = (size_t)reading->print.size, got = 0;
+	size_t size = (size_t)reading->fingerprint.size, got = 0;
 
 	str_reserve(out, size);
 	while (got < size) {
@@ -513,7 +513,7 @@ static int retrieve_many_add_content(struct batch *batch,
 {
 	size_t before = batch->ready.len;
 
-	if (reading->print.size > SMALL_MAX) {
+	if (reading->fingerprint.size > SMALL_MAX) {
 		retrieve_many_add_refusal(batch, id, WIRE_TOO_LARGE,
 					  "it is fetched alone");
 		return 0;
@@ -524,7 +524,7 @@ static int retrieve_many_add_content(struct batch *batch,
 		return -1;
 	}
 	batch->blobs++;
-	batch->bytes += reading->print.size;
+	batch->bytes += reading->fingerprint.size;
 	return 0;
 }
 

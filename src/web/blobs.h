@@ -26,7 +26,7 @@ void blob_source_close(struct blob_source *source);
 struct blob_reading {
 	int fd; /* owned; -1: none */
 	struct stat stat;
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 	struct origin_row row;
 };
 

@@ -6,7 +6,7 @@
 #include "web/api.h"
 
 #define WAIT_MAX_S 55
-#define TOLD_MAX 1000
+#define REPORTED_MAX 1000
 #define BODY_MAX (1u << 20)
 
 struct reading {
@@ -151,7 +151,7 @@ static int web_events_get(const struct web_request *request,
 
 /* The id of the event is appended, null when nothing had changed. A repository that is
  * gone is a change like any other, once. */
-static int web_events_observe(const struct web_request *request, const json_t *told,
+static int web_events_observe(const struct web_request *request, const json_t *reported,
 			      json_t *ids, struct err *err)
 {
 	struct notice *notice = request->services->notice;
@@ -159,7 +159,7 @@ static int web_events_observe(const struct web_request *request, const json_t *t
 	AUTO_STR struct str place = STR_INIT;
 	AUTO_FREE char *name = NULL;
 
-	if (json_get_bytes(told, "name", &place, err) != 0) {
+	if (json_get_bytes(reported, "name", &place, err) != 0) {
 		err->class = ERR_CONFIG;
 		return -1;
 	}
@@ -182,9 +182,9 @@ static int web_events_observe_all(const struct web_request *request, const json_
 	struct err other;
 	int result = 0;
 
-	if (json_array_size(list) > TOLD_MAX)
+	if (json_array_size(list) > REPORTED_MAX)
 		return err_set(err, ERR_CONFIG, "more than %d events in one request",
-			       TOLD_MAX);
+			       REPORTED_MAX);
 	for (size_t i = 0; i < json_array_size(list); i++)
 		if (web_events_observe(request, json_array_get(list, i), ids,
 				       result == 0 ? err : &other) != 0)
@@ -195,7 +195,7 @@ static int web_events_observe_all(const struct web_request *request, const json_
 static int post_events(const struct web_request *request, struct web_response *response,
 		       struct err *err)
 {
-	json_auto_t *told = NULL;
+	json_auto_t *reported = NULL;
 	json_auto_t *ids = json_array();
 	const json_t *list;
 	int result;
@@ -203,14 +203,15 @@ static int post_events(const struct web_request *request, struct web_response *r
 	if (!request->services->notice &&
 	    !api_needs_role(request, SITE_PRIMARY, response))
 		return 0;
-	told = json_parse_object(request->body->data, request->body->len, BODY_MAX, err);
-	if (!told) {
+	reported =
+		json_parse_object(request->body->data, request->body->len, BODY_MAX, err);
+	if (!reported) {
 		err->class = ERR_CONFIG;
 		return -1;
 	}
-	list = json_object_get(told, "events");
+	list = json_object_get(reported, "events");
 	result = json_is_array(list) ? web_events_observe_all(request, list, ids, err)
-				     : web_events_observe(request, told, ids, err);
+				     : web_events_observe(request, reported, ids, err);
 	if (result != 0)
 		return api_repository_failed(response, err);
 	json_t *answer = json_object();

@@ -640,7 +640,7 @@ static uint64_t most_to_swallow(const struct exchange *exchange)
 }
 
 /* ... to go on: who is refused is not. */
-static bool expects_to_be_told(const struct exchange *exchange)
+static bool expects_to_be_reported(const struct exchange *exchange)
 {
 	return web_header(&exchange->request, "Expect") != NULL;
 }
@@ -662,7 +662,7 @@ static enum MHD_Result leave_head(struct exchange *exchange)
 	}
 	exchange->stage = EXCHANGE_BODY;
 	if ((exchange->is_refused && (exchange->length > most_to_swallow(exchange) ||
-				      expects_to_be_told(exchange))) ||
+				      expects_to_be_reported(exchange))) ||
 	    (was_awaited && is_upload_refused(exchange)))
 		return exchange_answer(exchange);
 	return MHD_YES;

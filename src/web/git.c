@@ -305,8 +305,8 @@ static bool is_for_copy(const struct web_request *request)
 
 /* Git gives its caller nothing of an answer that is an error but the status. So a copy is
  * told within the protocol what is wrong with the repository. */
-static bool tell_copy(const struct web_request *request, const char *content_type,
-		      struct web_response *response, const struct err *err)
+static bool report_copy(const struct web_request *request, const char *content_type,
+			struct web_response *response, const struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 
@@ -314,7 +314,7 @@ static bool tell_copy(const struct web_request *request, const char *content_typ
 	    (err->class != ERR_CORRUPT && err->class != ERR_CONFIG &&
 	     err->class != ERR_DISK && err->class != ERR_INTERNAL))
 		return false;
-	git_told_render(err, &text);
+	git_reported_render(err, &text);
 	answer_reset(response);
 	pkt_addf(&response->body, "ERR %s", text.data);
 	response->content_type = content_type;
@@ -412,7 +412,7 @@ static int web_git_advertise(const struct web_request *request, const char *name
 
 	if (result < 0) {
 		note_damage(request, name, &answer, err);
-		result = tell_copy(request, ADVERTISEMENT, response, err)
+		result = report_copy(request, ADVERTISEMENT, response, err)
 				 ? 0
 				 : web_git_fail(request, &answer, response, err);
 	} else if (result == 0) {
@@ -437,7 +437,7 @@ static int upload_pack(const struct web_request *request, const char *name,
 		git_hand_over(&answer, RESULT, response);
 	} else {
 		note_damage(request, name, &answer, err);
-		if (!tell_copy(request, RESULT, response, err) &&
+		if (!report_copy(request, RESULT, response, err) &&
 		    !web_git_report_lost(request, response, err))
 			result = web_git_fail(request, &answer, response, err);
 	}
@@ -448,8 +448,8 @@ static int upload_pack(const struct web_request *request, const char *name,
 /* Says up to which event the log has what the answer shows: as long as a secondary has
  * not come so far, its own copy may be older than what it hands on. Refs that are still
  * being read may be newer than anything that can be said now. */
-static void tell_last_event(const struct web_request *request, const char *name,
-			    struct web_response *response)
+static void report_last_event(const struct web_request *request, const char *name,
+			      struct web_response *response)
 {
 	AUTO_NOTICED struct noticed noticed = { 0 };
 	struct event_ends ends;
@@ -475,7 +475,7 @@ static int answer_here(const struct web_request *request, const char *name,
 		return WEB_LATER;
 	result = here(request, name, response, err);
 	if (result == 0 && is_for_site(request))
-		tell_last_event(request, name, response);
+		report_last_event(request, name, response);
 	return result;
 }
 

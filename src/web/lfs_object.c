@@ -248,7 +248,7 @@ static bool give_copy(const struct web_request *request, const struct blob_kind 
 	    blob_open(root, object->id, &reading.fd, &reading.stat, &err) != 0 ||
 	    glance_blob(&object->known, reading.fd, &reading.stat, &err) != 0)
 		return false;
-	blob_print_of(&reading.stat, &reading.print);
+	blob_fingerprint_of(&reading.stat, &reading.fingerprint);
 	reading.row.name = xstrdup(object->id);
 	reading.row.checksum = xstrdup(object->oid);
 	reading.row.generation = object->generation;

@@ -361,7 +361,7 @@ static bool pass_on_is_between_sites(const struct pass_on *passing)
 	if (status >= 300 && status < 400)
 		return true;
 	return kind->is_own_right && (status == 401 || status == 403) &&
-	       !(kind->tells_closed && pass_on_is_closed(passing));
+	       !(kind->reports_closed && pass_on_is_closed(passing));
 }
 
 void pass_on_hand_on(struct pass_on *passing, struct web_response *response)

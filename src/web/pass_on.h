@@ -24,11 +24,11 @@ struct pass_on_kind {
 	const char *unreached, *remedy;
 	const char *const *headers; /* the client's that are given on; ends with NULL */
 	/* Asked for by this site's right, which is shown for so long (0: as long as
-	 * serving may take): 401 and 403 are no answers, unless, with tells_closed, the
+	 * serving may take): 401 and 403 are no answers, unless, with reports_closed, the
 	 * repository itself keeps clients out. */
 	bool is_own_right;
 	int64_t token_s;
-	bool tells_closed;
+	bool reports_closed;
 	bool knows_front; /* a server in front of the primary is not taken for it */
 	/* How it went, before the answer is made; 0: there is one. May be NULL. */
 	void (*settle)(struct pass_on *passing, int result, bool is_sent);

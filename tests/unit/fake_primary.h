@@ -108,9 +108,9 @@ static void log_event(const char *kind, const char *name, enum event_what what)
 }
 
 /* A repository appears, with or without an event; a change; it goes. */
-enum telling { TOLD, UNTOLD };
+enum reporting { REPORTED, UNTOLD };
 
-static void appear(const char *name, enum telling telling)
+static void appear(const char *name, enum reporting reporting)
 {
 	struct place place = { .name = xstrdup(name), .generation = 1 };
 
@@ -121,11 +121,11 @@ static void appear(const char *name, enum telling telling)
 	draw(place.timeline);
 	vec_add(&fake.places, place);
 	vec_sort(&fake.places, by_place);
-	if (telling == TOLD)
+	if (reporting == REPORTED)
 		log_event("repository", name, EVENT_CREATED);
 }
 
-static void change(const char *name, const char *ref, enum telling telling)
+static void change(const char *name, const char *ref, enum reporting reporting)
 {
 	must("git -C primary/%s.git update-ref %s v1^{}", name, ref);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
@@ -134,18 +134,18 @@ static void change(const char *name, const char *ref, enum telling telling)
 		fail();
 	else
 		place->generation++;
-	if (telling == TOLD)
+	if (reporting == REPORTED)
 		log_event("repository", name, EVENT_UPDATED);
 }
 
-static void vanish(const char *name, enum telling telling)
+static void vanish(const char *name, enum reporting reporting)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
 	struct place *place = find_place(name);
 
 	if (!place)
 		abort();
-	if (telling == TOLD)
+	if (reporting == REPORTED)
 		log_event("repository", name, EVENT_DELETED);
 	must("rm -rf primary/%s.git", name);
 	free(place->name);

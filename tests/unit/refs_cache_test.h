@@ -79,7 +79,7 @@ static inline int refs_setup(void **state)
 	assert_ok(git_setup(root, &err));
 	settings = (struct serve_settings){
 		.directory = xasprintf("%s/cache", root),
-		.shelf = { .size = 1 << 30, .max_age_ms = 86400 * 1000 },
+		.disk_cache = { .size = 1 << 30, .max_age_ms = 86400 * 1000 },
 		.memory = 64 << 20,
 		.fills = { .running = 4, .waiting = 64, .wait_ms = 30000 },
 		.timeout_ms = 60000,

@@ -206,11 +206,11 @@ TEST(a_kind_whose_directory_is_away_is_not_doubted)
 /* A row says when it was written, not when its file was looked at last. */
 TEST(what_is_done_before_the_row_is_written_is_doubted_by_who_writes_it)
 {
-	struct blob_print print = { 0 };
+	struct blob_fingerprint fingerprint = { 0 };
 
 	bring("files", "a/b");
 	AUTO_CLOSE int files = openat(root_fd, "files", O_RDONLY | O_DIRECTORY);
-	blob_look_again(&pull, pull_kind(&pull, "files"), files, "a/b", &print);
+	blob_look_again(&pull, pull_kind(&pull, "files"), files, "a/b", &fingerprint);
 	assert_true(is_doubted("files", "a/b"));
 }
 

@@ -45,32 +45,34 @@ TEST(a_print_survives_being_written_down_and_nothing_else_is_read_as_one)
 {
 	static const char *const bad[] = { "",         "1:2:3",   "1:2:3:4:", "1:2:3:4 ",
 					   " 1:2:3:4", "1:2:x:4", "01:2:3:4", "1-2-3-4" };
-	const struct blob_print print = { UINT64_MAX, INT64_MIN, INT64_MAX, UINT64_MAX };
-	char text[BLOB_PRINT_SIZE];
-	struct blob_print again;
+	const struct blob_fingerprint fingerprint = { UINT64_MAX, INT64_MIN, INT64_MAX,
+						      UINT64_MAX };
+	char text[BLOB_FINGERPRINT_SIZE];
+	struct blob_fingerprint again;
 
-	blob_print_format(&print, text);
-	assert_true(blob_print_parse(text, &again));
-	assert_memory_equal(&print, &again, sizeof(print));
+	blob_fingerprint_format(&fingerprint, text);
+	assert_true(blob_fingerprint_parse(text, &again));
+	assert_memory_equal(&fingerprint, &again, sizeof(fingerprint));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		if (blob_print_parse(bad[i], &again))
+		if (blob_fingerprint_parse(bad[i], &again))
 			fail_msg("\"%s\"", bad[i]);
 }
 
 TEST(a_change_without_a_trace_shows_only_when_the_print_was_settled)
 {
 	const int64_t now = INT64_C(1700000000500000000);
-	struct blob_print print = { .mtime_ns = now - 1, .ctime_ns = now - 1000000 };
+	struct blob_fingerprint fingerprint = { .mtime_ns = now - 1,
+						.ctime_ns = now - 1000000 };
 
-	assert_false(blob_print_is_settled(&print, now));
-	print.ctime_ns = now - 30000000;
-	assert_true(blob_print_is_settled(&print, now));
-	print.ctime_ns = now + 1;
-	assert_false(blob_print_is_settled(&print, now));
+	assert_false(blob_fingerprint_is_settled(&fingerprint, now));
+	fingerprint.ctime_ns = now - 30000000;
+	assert_true(blob_fingerprint_is_settled(&fingerprint, now));
+	fingerprint.ctime_ns = now + 1;
+	assert_false(blob_fingerprint_is_settled(&fingerprint, now));
 	/* a file system that knows full seconds only */
-	print.ctime_ns = print.mtime_ns = INT64_C(1700000000000000000);
-	assert_false(blob_print_is_settled(&print, now));
-	assert_true(blob_print_is_settled(&print, now + INT64_C(2000000000)));
+	fingerprint.ctime_ns = fingerprint.mtime_ns = INT64_C(1700000000000000000);
+	assert_false(blob_fingerprint_is_settled(&fingerprint, now));
+	assert_true(blob_fingerprint_is_settled(&fingerprint, now + INT64_C(2000000000)));
 }
 
 TEST(what_is_no_file_beneath_the_root_is_not_opened)
@@ -129,36 +131,37 @@ TEST(a_kind_whose_directory_is_away_is_a_failure_of_the_disk)
 	close(fd);
 }
 
-static void digest_file(const char *path, struct blob_print *print, char *digest)
+static void digest_file(const char *path, struct blob_fingerprint *fingerprint,
+			char *digest)
 {
 	struct stat st;
 	int fd;
 
 	assert_ok(blob_open(root_fd, path, &fd, &st, &err));
 	AUTO_CLOSE int file = fd;
-	assert_ok(blob_digest(file, print, digest, NULL, &err));
+	assert_ok(blob_digest(file, fingerprint, digest, NULL, &err));
 }
 
 TEST(a_digest_is_that_of_the_whole_file_with_the_print_that_belongs_to_it)
 {
 	char digest[BLOB_DIGEST_SIZE];
-	struct blob_print print, seen;
+	struct blob_fingerprint fingerprint, seen;
 	struct stat st;
 
 	put("empty", 0);
-	digest_file("empty", &print, digest);
+	digest_file("empty", &fingerprint, digest);
 	assert_string_equal(digest, "e3b0c44298fc1c149afbf4c8996fb924"
 				    "27ae41e4649b934ca495991b7852b855");
 	assert_ok(file_replace(root_fd, "abc", "abc", 3, FILE_SYNC, &err));
-	digest_file("abc", &print, digest);
+	digest_file("abc", &fingerprint, digest);
 	assert_string_equal(digest, "ba7816bf8f01cfea414140de5dae2223"
 				    "b00361a396177a9cb410ff61f20015ad");
 	fstatat(root_fd, "abc", &st, 0);
-	blob_print_of(&st, &seen);
-	assert_memory_equal(&print, &seen, sizeof(seen));
+	blob_fingerprint_of(&st, &seen);
+	assert_memory_equal(&fingerprint, &seen, sizeof(seen));
 	/* head -c 9437185 /dev/zero | tr '\0' x | sha256sum */
 	put("large", 9 * MEBIBYTE + 1);
-	digest_file("large", &print, digest);
+	digest_file("large", &fingerprint, digest);
 	assert_string_equal(digest, "a877b9af0284fb952bfc573c50be0340"
 				    "ce620b2363a34e44dd2d4b251d1c5c8a");
 }
@@ -190,7 +193,7 @@ TEST(a_file_that_changes_while_it_is_read_has_no_digest)
 {
 	void (*const changes[])(int) = { append, overwrite, cut };
 	char digest[BLOB_DIGEST_SIZE];
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
 		put("file", MEBIBYTE);
@@ -199,25 +202,26 @@ TEST(a_file_that_changes_while_it_is_read_has_no_digest)
 		do {
 			struct stat st;
 			fstat(fd, &st);
-			blob_print_of(&st, &print);
+			blob_fingerprint_of(&st, &fingerprint);
 			usleep(1000);
-		} while (!blob_print_is_settled(&print, clock_wall_ns()));
+		} while (!blob_fingerprint_is_settled(&fingerprint, clock_wall_ns()));
 		reads.before = changes[i];
-		assert_fails(blob_digest(fd, &print, digest, NULL, &err), ERR_CONFLICT);
+		assert_fails(blob_digest(fd, &fingerprint, digest, NULL, &err),
+			     ERR_CONFLICT);
 	}
 }
 
 TEST(reading_ends_when_it_is_asked_to_stop)
 {
 	char digest[BLOB_DIGEST_SIZE];
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 	struct stop stop;
 
 	stop_init(&stop);
 	stop_request(&stop);
 	put("file", 1);
 	AUTO_CLOSE int fd = openat(root_fd, "file", O_RDONLY | O_CLOEXEC);
-	assert_fails(blob_digest(fd, &print, digest, &stop, &err), ERR_CANCELED);
+	assert_fails(blob_digest(fd, &fingerprint, digest, &stop, &err), ERR_CANCELED);
 	stop_clear(&stop);
 }
 
@@ -239,7 +243,7 @@ static void check_memory(void)
 {
 	const size_t size = 9 * MEBIBYTE;
 	char digest[BLOB_DIGEST_SIZE];
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 
 	put("cold", size);
 	put("hot", size);
@@ -248,8 +252,8 @@ static void check_memory(void)
 	posix_fadvise(cold, 0, 0, POSIX_FADV_DONTNEED);
 	if (pages_in_memory(cold, size) > 0 || pages_in_memory(hot, size) == 0)
 		skip(); /* a file system in memory, or memory is short */
-	assert_ok(blob_digest(cold, &print, digest, NULL, &err));
-	assert_ok(blob_digest(hot, &print, digest, NULL, &err));
+	assert_ok(blob_digest(cold, &fingerprint, digest, NULL, &err));
+	assert_ok(blob_digest(hot, &fingerprint, digest, NULL, &err));
 	assert_true(pages_in_memory(cold, size) < size / 4096 / 8);
 	assert_true(pages_in_memory(hot, size) > size / 4096 / 2);
 }

@@ -71,7 +71,7 @@ TEST(a_blob_comes_into_place_whole_with_its_print_and_leaves_nothing_behind)
 	char digest[BLOB_DIGEST_SIZE], again[BLOB_DIGEST_SIZE];
 	blob_arrivals arrivals = { 0 };
 	struct blob_arrival arrival = { 0 };
-	struct blob_print print;
+	struct blob_fingerprint fingerprint;
 	struct stat st;
 
 	arrival.incoming = open_one("new/dir/a", UINT64_MAX, NULL);
@@ -89,20 +89,21 @@ TEST(a_blob_comes_into_place_whole_with_its_print_and_leaves_nothing_behind)
 	assert_false(arrivals.items[0].failed);
 	assert_true(holds("new/dir/a", "abc"));
 	assert_int_equal(fstatat(root_fd, "new/dir/a", &st, 0), 0);
-	blob_print_of(&st, &print);
-	assert_memory_equal(&print, &arrivals.items[0].print, sizeof(print));
+	blob_fingerprint_of(&st, &fingerprint);
+	assert_memory_equal(&fingerprint, &arrivals.items[0].fingerprint,
+			    sizeof(fingerprint));
 	assert_int_equal(left_over(), 0);
 	vec_clear(&arrivals);
 }
 
 /* The digest is of what is on disk, not of what was told to be. */
-static void check_pieces(size_t size, size_t step, uint64_t told, const char *resume)
+static void check_pieces(size_t size, size_t step, uint64_t reported, const char *resume)
 {
 	AUTO_FREE char *data = xmalloc(size + 1);
 	char digest[BLOB_DIGEST_SIZE], on_disk[BLOB_DIGEST_SIZE];
 	blob_arrivals arrivals = { 0 };
-	struct blob_arrival arrival = { .incoming = open_one("p", told, resume) };
-	struct blob_print print;
+	struct blob_arrival arrival = { .incoming = open_one("p", reported, resume) };
+	struct blob_fingerprint fingerprint;
 
 	for (size_t i = 0; i < size; i++)
 		data[i] = (char)(i * 31 >> 4);
@@ -115,8 +116,8 @@ static void check_pieces(size_t size, size_t step, uint64_t told, const char *re
 	assert_ok(blob_arrivals_commit(root_fd, &arrivals, &err));
 	vec_clear(&arrivals);
 	AUTO_CLOSE int fd = openat(root_fd, "p", O_RDONLY | O_CLOEXEC);
-	assert_ok(blob_digest(fd, &print, on_disk, NULL, &err));
-	assert_int_equal(print.size, size);
+	assert_ok(blob_digest(fd, &fingerprint, on_disk, NULL, &err));
+	assert_int_equal(fingerprint.size, size);
 	assert_string_equal(digest, on_disk);
 	for (size_t at = 0; at < size; at += PIECE) {
 		char back[PIECE];

@@ -148,7 +148,7 @@ TEST(an_upload_is_proved_at_once)
 
 	must("mkdir files/d; echo a >files/d/x");
 	assert_int_equal(fstatat(root_fd, "files/d/x", &st, 0), 0);
-	blob_print_of(&st, &known.print);
+	blob_fingerprint_of(&st, &known.fingerprint);
 	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
 	assert_true(one.is_changed);
 	assert_int_equal(one.row.verification, VERIFICATION_SUCCEEDED);
@@ -167,7 +167,7 @@ TEST(what_is_known_of_an_upload_counts_also_when_it_was_noticed_before)
 	must("echo a >files/x");
 	look(files, "x");
 	assert_int_equal(fstatat(root_fd, "files/x", &st, 0), 0);
-	blob_print_of(&st, &known.print);
+	blob_fingerprint_of(&st, &known.fingerprint);
 	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
 	expect_event(EVENT_CHECKSUMMED, 1, DIGEST_A);
 	assert_int_equal(one.event_id, last_event()->id);

@@ -13,12 +13,12 @@ static struct seen seen;
 static struct blob_kind kind;
 static char type[] = "uploads";
 
-static int see_file(void *arg, const char *id, const struct blob_print *print,
+static int see_file(void *arg, const char *id, const struct blob_fingerprint *fingerprint,
 		    struct err *why)
 {
 	(void)arg;
 	(void)why;
-	str_addf(&seen.files, "%s %" PRIu64 "\n", id, print->size);
+	str_addf(&seen.files, "%s %" PRIu64 "\n", id, fingerprint->size);
 	if (seen.remove_at && strcmp(id, seen.remove_at) == 0)
 		tree_remove(root_fd, seen.remove, ERR_IGNORED);
 	if (seen.stop_at_first)

@@ -155,17 +155,18 @@ static void record_of(const char *path, const char *source, uint64_t generation)
 {
 	AUTO_CLOSE int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY);
 	struct checksum sum;
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 
 	assert_true(checksum_parse(SUM, &sum));
-	assert_ok(fingerprint_take(fd, FINGERPRINT_COPY, &print, &err));
-	assert_ok(copy_record_write(fd,
-				    &(struct copy_proof){ .source = source,
-							  .sum = &sum,
-							  .copy_print = &print,
-							  .timeline = "0123456789abcdef",
-							  .generation = generation },
-				    &err));
+	assert_ok(fingerprint_take(fd, FINGERPRINT_COPY, &fingerprint, &err));
+	assert_ok(
+		copy_record_write(fd,
+				  &(struct copy_proof){ .source = source,
+							.sum = &sum,
+							.copy_fingerprint = &fingerprint,
+							.timeline = "0123456789abcdef",
+							.generation = generation },
+				  &err));
 }
 
 /* Records are moved with their directories. */

@@ -184,8 +184,8 @@ TEST(capabilities_are_asked_for_once_a_configuration)
 TEST(without_a_word_on_its_version_git_is_asked_each_time)
 {
 	fill_it(); /* nothing is advertised by 2.39 */
-	bool is_told = memmem(parts.refs.data, parts.refs.len, "agent=", 6) != NULL;
-	assert_int_equal(children_of_fill(), is_told ? 1 : 2);
+	bool was_reported = memmem(parts.refs.data, parts.refs.len, "agent=", 6) != NULL;
+	assert_int_equal(children_of_fill(), was_reported ? 1 : 2);
 }
 
 TEST(a_second_file_of_configuration_is_not_remembered)

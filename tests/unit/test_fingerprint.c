@@ -27,10 +27,10 @@ int fstat(int fd, struct stat *st)
 
 static struct fingerprint take(enum fingerprint_scope scope)
 {
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 
-	assert_ok(fingerprint_take(repo_fd, scope, &print, &err));
-	return print;
+	assert_ok(fingerprint_take(repo_fd, scope, &fingerprint, &err));
+	return fingerprint;
 }
 
 static int make_filled(void **state)
@@ -63,12 +63,12 @@ static void assert_seen(enum fingerprint_scope scope, const char *command)
 TEST(a_file_system_that_stamps_seconds_settles_after_some)
 {
 	stamps_seconds = true;
-	struct fingerprint print = take(FINGERPRINT_REFS);
+	struct fingerprint fingerprint = take(FINGERPRINT_REFS);
 	stamps_seconds = false;
-	print.taken_ns = print.newest_ns + INT64_C(1900000000);
-	assert_false(fingerprint_is_settled(&print));
-	print.taken_ns = print.newest_ns + INT64_C(3000000000);
-	assert_true(fingerprint_is_settled(&print));
+	fingerprint.taken_ns = fingerprint.newest_ns + INT64_C(1900000000);
+	assert_false(fingerprint_is_settled(&fingerprint));
+	fingerprint.taken_ns = fingerprint.newest_ns + INT64_C(3000000000);
+	assert_true(fingerprint_is_settled(&fingerprint));
 }
 
 TEST(every_kind_of_change_is_seen)
@@ -214,19 +214,19 @@ TEST(looking_changes_nothing)
 
 TEST(a_fingerprint_is_proof_only_when_its_stamps_are_old_enough)
 {
-	struct fingerprint print = take(FINGERPRINT_REFS);
+	struct fingerprint fingerprint = take(FINGERPRINT_REFS);
 
-	print.is_shared = false;
-	print.newest_ns = print.taken_ns - (int64_t)19 * 1000000;
-	assert_false(fingerprint_is_settled(&print));
-	print.newest_ns = print.taken_ns - (int64_t)20 * 1000000;
-	assert_true(fingerprint_is_settled(&print));
-	print.is_shared = true;
-	assert_false(fingerprint_is_settled(&print));
-	print.newest_ns = print.taken_ns - (int64_t)3 * 1000000000;
-	assert_true(fingerprint_is_settled(&print));
-	print.newest_ns = print.taken_ns + (int64_t)3600 * 1000000000;
-	assert_false(fingerprint_is_settled(&print));
+	fingerprint.is_shared = false;
+	fingerprint.newest_ns = fingerprint.taken_ns - (int64_t)19 * 1000000;
+	assert_false(fingerprint_is_settled(&fingerprint));
+	fingerprint.newest_ns = fingerprint.taken_ns - (int64_t)20 * 1000000;
+	assert_true(fingerprint_is_settled(&fingerprint));
+	fingerprint.is_shared = true;
+	assert_false(fingerprint_is_settled(&fingerprint));
+	fingerprint.newest_ns = fingerprint.taken_ns - (int64_t)3 * 1000000000;
+	assert_true(fingerprint_is_settled(&fingerprint));
+	fingerprint.newest_ns = fingerprint.taken_ns + (int64_t)3600 * 1000000000;
+	assert_false(fingerprint_is_settled(&fingerprint));
 }
 
 /* Which of all stamps is the newest must not depend on where it is. */
@@ -249,30 +249,30 @@ TEST(the_newest_stamp_is_found_wherever_it_is)
 
 TEST(a_missing_refs_directory_is_reported)
 {
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 
 	must("rm -rf r.git/refs");
-	assert_fails(fingerprint_take(repo_fd, FINGERPRINT_REFS, &print, &err),
+	assert_fails(fingerprint_take(repo_fd, FINGERPRINT_REFS, &fingerprint, &err),
 		     ERR_MISSING);
 }
 
 /* It took all descriptors, or the stack. */
 TEST(a_repository_that_is_nested_too_deep_is_refused)
 {
-	struct fingerprint print;
+	struct fingerprint fingerprint;
 
 	must("cd r.git/refs/heads && for i in $(seq 100); do mkdir n && cd n || exit 1; "
 	     "done");
-	assert_fails(fingerprint_take(repo_fd, FINGERPRINT_REFS, &print, &err),
+	assert_fails(fingerprint_take(repo_fd, FINGERPRINT_REFS, &fingerprint, &err),
 		     ERR_CONFIG);
 }
 
 TEST(it_is_written_as_64_digits)
 {
-	struct fingerprint print = take(FINGERPRINT_REFS);
+	struct fingerprint fingerprint = take(FINGERPRINT_REFS);
 	char text[FINGERPRINT_TEXT_SIZE];
 
-	fingerprint_format(&print, text);
+	fingerprint_format(&fingerprint, text);
 	assert_int_equal(strlen(text), 64);
 	assert_int_equal(strspn(text, "0123456789abcdef"), 64);
 }

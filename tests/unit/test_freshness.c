@@ -279,7 +279,7 @@ TEST(a_write_through_another_connection_is_seen_at_once)
 }
 
 /* Asks for one generation more each time it is told to, and tells when it is done. */
-static int ask_as_told(int told, int done)
+static int ask_as_told(int reported, int done)
 {
 	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
 	struct store *own;
@@ -288,7 +288,7 @@ static int ask_as_told(int told, int done)
 
 	if (store_open(url, &own, &err) != 0)
 		return 1;
-	while (read(told, &byte, 1) == 1)
+	while (read(reported, &byte, 1) == 1)
 		if (ask(own, "a", generation++) != 0 || write(done, &byte, 1) != 1)
 			return 1;
 	store_close(own);
@@ -298,18 +298,18 @@ static int ask_as_told(int told, int done)
 /* Forked while no store is open: SQLite's locks and threads must not be inherited. */
 TEST(a_write_of_another_process_is_seen_at_once)
 {
-	int told[2], done[2], status;
+	int reported[2], done[2], status;
 	pid_t pid;
 	char byte = 0;
 
 	stop();
 	store_close(store);
-	assert_int_equal(pipe(told) | pipe(done), 0);
+	assert_int_equal(pipe(reported) | pipe(done), 0);
 	pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(told[1]);
-		_exit(ask_as_told(told[0], done[1]));
+		close(reported[1]);
+		_exit(ask_as_told(reported[0], done[1]));
 	}
 	store = open_store();
 	start();
@@ -317,13 +317,13 @@ TEST(a_write_of_another_process_is_seen_at_once)
 	assert_fresh("a", FRESH);
 	for (int i = 0; i < 50; i++) {
 		assert_true(is_known("a"));
-		assert_int_equal(write(told[1], &byte, 1), 1);
+		assert_int_equal(write(reported[1], &byte, 1), 1);
 		assert_int_equal(read(done[0], &byte, 1), 1);
 		assert_false(is_known("a"));
 		assert_fresh("a", FRESH_BEHIND);
 	}
-	close(told[0]);
-	close(told[1]);
+	close(reported[0]);
+	close(reported[1]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	close(done[0]);

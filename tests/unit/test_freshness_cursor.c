@@ -105,19 +105,19 @@ static uint64_t copied(const char *name)
 
 TEST(events_are_waited_for_half_of_the_time_for_which_copies_are_fresh)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin(10000);
 	eventually(judge("a") == FRESH);
 	eventually(fake.wait_s == 5);
 	freshness_set(freshness, 60000);
-	appear("b", TOLD);             /* ends the present wait */
+	appear("b", REPORTED);         /* ends the present wait */
 	eventually(fake.wait_s == 10); /* and no longer than its silence may last */
 }
 
 TEST(copies_are_fresh_while_the_primary_answers_though_nothing_happens)
 {
 	fake.second_ms = 1000;
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin(2000);
 	eventually(judge("a") == FRESH && fake.wait_s == 1);
 	for (int64_t until = clock_boot_ms() + 2200; clock_boot_ms() < until;
@@ -127,7 +127,7 @@ TEST(copies_are_fresh_while_the_primary_answers_though_nothing_happens)
 
 TEST(a_silent_primary_is_noticed_and_so_is_its_return)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin(60000);
 	eventually(judge("a") == FRESH);
 	fake.is_down = true;
@@ -144,11 +144,11 @@ TEST(a_silent_primary_is_noticed_and_so_is_its_return)
 /* What was known before may be of long ago: a restart asks first. */
 TEST(after_a_restart_nothing_is_fresh_until_the_primary_answers)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin(60000);
 	eventually(judge("a") == FRESH);
 	end();
-	change("a", "refs/heads/new", TOLD);
+	change("a", "refs/heads/new", REPORTED);
 	fake.is_down = true;
 	begin(60000);
 	eventually(fake.refused > 1);
@@ -166,7 +166,7 @@ static void wait_with_page(void)
 
 TEST(without_a_position_nothing_is_fresh_until_all_was_compared)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin(60000);
 	eventually(judge("a") == FRESH);
 	page_waits = true;
@@ -194,7 +194,7 @@ static void push(uint64_t generation)
 	stop_init(&stop);
 	assert_ok(primary_line_open(&fake, &stop, &line, &err));
 	assert_ok(freshness_push_began(freshness, "a", &err));
-	change("a", ref, TOLD);
+	change("a", ref, REPORTED);
 	assert_ok(primary_last_event(line, &ends, &err));
 	freshness_mark_ended(freshness, "a", generation % 2 ? &ends : NULL);
 	primary_line_close(line);
@@ -203,7 +203,7 @@ static void push(uint64_t generation)
 
 TEST(who_pushed_through_this_site_never_reads_what_was_before)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin(2000);
 	eventually(judge("a") == FRESH);
 	for (uint64_t generation = 2; generation < 5; generation++) {
@@ -216,11 +216,11 @@ TEST(who_pushed_through_this_site_never_reads_what_was_before)
 
 TEST(what_was_deleted_at_the_primary_is_gone_and_then_nothing)
 {
-	appear("a", TOLD);
-	appear("b", TOLD);
+	appear("a", REPORTED);
+	appear("b", REPORTED);
 	begin(60000);
 	eventually(judge("a") == FRESH && judge("b") == FRESH);
-	vanish("a", TOLD);
+	vanish("a", REPORTED);
 	eventually(is_known_gone("a"));
 	eventually(judge("a") == FRESH_NOT_COPIED);
 	assert_int_equal(judge("b"), FRESH);

@@ -36,7 +36,7 @@ static struct hook_socket *open_with(struct notice *notice)
 static int tell(const char *message)
 {
 	answer[0] = '\0';
-	return hook_socket_tell(root, message, 2000, answer, sizeof(answer), &err);
+	return hook_socket_report(root, message, 2000, answer, sizeof(answer), &err);
 }
 
 static int connect_raw(void)
@@ -241,8 +241,8 @@ static void *tell_in_thread(void *arg)
 {
 	char said[32];
 
-	assert_int_equal(hook_socket_tell(root, "changed /root/a", 2000, said,
-					  sizeof(said), ERR_IGNORED),
+	assert_int_equal(hook_socket_report(root, "changed /root/a", 2000, said,
+					    sizeof(said), ERR_IGNORED),
 			 1);
 	return arg;
 }
@@ -286,8 +286,8 @@ TEST(a_slow_node_is_told_from_none)
 	struct hook_socket *socket = open_with(&stub);
 
 	delay_ms = 300;
-	assert_fails(hook_socket_tell(root, "changed /root/a", 100, answer,
-				      sizeof(answer), &err),
+	assert_fails(hook_socket_report(root, "changed /root/a", 100, answer,
+					sizeof(answer), &err),
 		     ERR_TIMEOUT);
 	hook_socket_stop(socket);
 	assert_int_equal(compared, 1);
@@ -303,7 +303,7 @@ TEST(a_long_path_of_the_data_directory_is_no_hindrance)
 	assert_ok(hook_socket_start(&(struct hook_socket_options){ .data = path },
 				    &socket, &err));
 	assert_int_equal(
-		hook_socket_tell(path, "wake", 1000, answer, sizeof(answer), &err), 1);
+		hook_socket_report(path, "wake", 1000, answer, sizeof(answer), &err), 1);
 	hook_socket_stop(socket);
 }
 

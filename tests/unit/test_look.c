@@ -347,7 +347,7 @@ TEST(without_a_watch_a_look_waits_until_stamps_are_old_enough)
 	must("touch group/r.git/HEAD");
 	retake_unwatched();
 	assert_int_equal(last.bypass, BYPASS_NONE);
-	assert_true(fingerprint_is_settled(&last.print));
+	assert_true(fingerprint_is_settled(&last.fingerprint));
 	assert_false(stands());
 	must("touch -d '+1 hour' group/r.git/HEAD");
 	retake_unwatched();
@@ -391,16 +391,16 @@ TEST(looks_are_the_same_only_if_that_is_proved)
 
 	retake();
 	before = after = last;
-	before.print.newest_ns = before.print.taken_ns; /* not settled */
+	before.fingerprint.newest_ns = before.fingerprint.taken_ns; /* not settled */
 	expect_same(true, &before, &after);
 	after.epoch++;
 	expect_same(false, &before, &after);
-	before.print.newest_ns = 0; /* settled */
+	before.fingerprint.newest_ns = 0; /* settled */
 	expect_same(true, &before, &after);
 	after.key[0] ^= 1;
 	expect_same(false, &before, &after);
 	after = last;
-	after.print.digest[31] ^= 1;
+	after.fingerprint.digest[31] ^= 1;
 	expect_same(false, &before, &after);
 	after = last;
 	after.inode++;
@@ -416,7 +416,8 @@ TEST(looks_are_the_same_only_if_that_is_proved)
 	expect_same(false, &before, &after);
 	expect_same(false, &after, &before);
 	after = before = last;
-	before.print.newest_ns = after.print.newest_ns = last.print.taken_ns;
+	before.fingerprint.newest_ns = after.fingerprint.newest_ns =
+		last.fingerprint.taken_ns;
 	after.is_watched = false;
 	expect_same(false, &before, &after);
 	expect_same(false, &after, &before);

@@ -437,7 +437,7 @@ TEST(a_late_comparison_is_void_even_if_the_other_had_nothing_to_report)
 	struct checksum sum;
 	checksum_of(&slow.reading.refs, &sum);
 	checksum_format(&sum, slow.checksum);
-	fingerprint_format(&slow.reading.print, slow.print);
+	fingerprint_format(&slow.reading.fingerprint, slow.fingerprint);
 	assert_true(comparison_differs(&slow));
 	set_ref("a.git", "refs/heads/main", 1);
 	assert_no_event();

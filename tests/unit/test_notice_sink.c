@@ -10,7 +10,7 @@
 #include "replicable/registry.h"
 
 static struct noticed noticed;
-static VEC(char *) told; /* "name what ..." */
+static VEC(char *) reported; /* "name what ..." */
 static bool sink_fails, is_checking_events;
 static size_t events_before;
 
@@ -27,7 +27,7 @@ static char *describe(const struct change *change)
 	AUTO_DIFF struct ref_diff diff = { 0 };
 
 	str_addf(&text, "%s %s", change->name, event_what_name(change->what));
-	if (change->is_first_sight)
+	if (change->is_first_observation)
 		str_add(&text, " first");
 	assert_int_equal(change->checksum == NULL, change->after == NULL);
 	if (change->before && change->after) {
@@ -44,19 +44,19 @@ static char *describe(const struct change *change)
 
 static int take(void *arg, const struct change *change, struct err *error)
 {
-	assert_ptr_equal(arg, &told);
+	assert_ptr_equal(arg, &reported);
 	check_not_recorded();
 	if (sink_fails)
 		return err_set(error, ERR_DISK, "the store is full");
-	vec_add(&told, describe(change));
+	vec_add(&reported, describe(change));
 	return 0;
 }
 
 static void forget_told(void)
 {
-	for (size_t i = 0; i < told.count; i++)
-		free(told.items[i]);
-	vec_clear(&told);
+	for (size_t i = 0; i < reported.count; i++)
+		free(reported.items[i]);
+	vec_clear(&reported);
 }
 
 static int no_check(struct store *any, const char *path, struct err *error)
@@ -74,7 +74,7 @@ static void start_with_sink(bool is_secondary)
 		.log = event_log,
 		.root = srv,
 		.data = data,
-		.sink = { .take = take, .arg = &told },
+		.sink = { .take = take, .arg = &reported },
 		.check_copies = is_secondary ? no_check : NULL,
 	};
 
@@ -112,8 +112,8 @@ static int remove_told(void **state)
 
 static void assert_told(const char *expected)
 {
-	assert_int_equal(told.count, 1);
-	assert_string_equal(told.items[0], expected);
+	assert_int_equal(reported.count, 1);
+	assert_string_equal(reported.items[0], expected);
 	forget_told();
 }
 
@@ -157,7 +157,7 @@ TEST(the_sink_is_told_before_the_event_is_there)
 	assert_fails(compare("a"), ERR_MISSING);
 	assert_told("a deleted");
 	assert_fails(compare("a"), ERR_MISSING);
-	assert_int_equal(told.count, 0);
+	assert_int_equal(reported.count, 0);
 }
 
 TEST(another_description_is_a_change_of_no_ref)
@@ -178,8 +178,8 @@ TEST(old_refs_are_known_also_where_they_are_many)
 	     oid_text(&commits[1], oid));
 	assert_ok(compare("a"));
 	assert_null(last_event()->changes);
-	assert_int_equal(told.count, 1);
-	assert_true(text_starts_with(told.items[0], "a updated 300 refs/heads/b1 "));
+	assert_int_equal(reported.count, 1);
+	assert_true(text_starts_with(reported.items[0], "a updated 300 refs/heads/b1 "));
 }
 
 TEST(what_cannot_be_read_is_told_when_it_can_be)
@@ -188,7 +188,7 @@ TEST(what_cannot_be_read_is_told_when_it_can_be)
 	must("mv srv/a.git/HEAD srv/a.git/saved");
 	assert_fails(compare("a"), ERR_CORRUPT);
 	assert_true(noticed.is_changed);
-	assert_int_equal(told.count, 0);
+	assert_int_equal(reported.count, 0);
 	must("mv srv/a.git/saved srv/a.git/HEAD");
 	assert_ok(compare("a"));
 	assert_told("a updated unknown");
@@ -202,9 +202,9 @@ TEST(only_what_the_first_scan_finds_is_of_first_sight)
 	make_bare("b.git");
 	set_ref("a.git", "refs/heads/main", 2);
 	assert_ok(scan_site(NULL, &result));
-	assert_int_equal(told.count, 2);
-	assert_string_equal(told.items[0], "a updated 1 refs/heads/main");
-	assert_string_equal(told.items[1], "b created first unknown");
+	assert_int_equal(reported.count, 2);
+	assert_string_equal(reported.items[0], "a updated 1 refs/heads/main");
+	assert_string_equal(reported.items[1], "b created first unknown");
 	forget_told();
 	make_bare("c.git");
 	assert_ok(compare("c")); /* by a hook, meanwhile */
@@ -235,7 +235,7 @@ TEST(what_the_sink_refuses_is_recorded_and_owed)
 	assert_told("a updated unknown");
 	assert_false(owed_may_be(notice));
 	assert_int_equal(settle(), 0);
-	assert_int_equal(told.count, 0);
+	assert_int_equal(reported.count, 0);
 }
 
 /* Nor is it owed: whoever looks next tells it. */
@@ -275,7 +275,7 @@ TEST(all_that_is_owed_is_settled_but_what_fails_for_itself)
 	assert_int_equal(settle(), 120);
 	sink_fails = false;
 	assert_int_equal(settle(), 0);
-	assert_int_equal(told.count, 119);
+	assert_int_equal(reported.count, 119);
 }
 
 TEST(without_a_sink_nothing_is_owed)
@@ -369,7 +369,7 @@ TEST(at_a_secondary_a_scan_leaves_alone_what_is_to_be_brought)
 	add_row(REGISTRY_PENDING);
 	set_ref("a.git", "refs/heads/main", 2);
 	assert_ok(scan_site(NULL, &result));
-	assert_int_equal(told.count, 0);
+	assert_int_equal(reported.count, 0);
 	assert_ok(compare("a")); /* it was brought */
 	assert_told("a updated 1 refs/heads/main");
 }

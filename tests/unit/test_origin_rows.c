@@ -32,7 +32,7 @@ static struct origin_row row_of(const char *name)
 		.timeline = TIMELINE,
 		.generation = 1,
 		.checksum = xstrdup("1-aa"),
-		.print = xstrdup("print"),
+		.fingerprint = xstrdup("print"),
 		.is_settled = true,
 		.changed_at = 1000,
 		.verification = VERIFICATION_SUCCEEDED,
@@ -124,7 +124,7 @@ TEST(a_row_comes_back_as_it_was_put_in)
 	assert_string_equal(row.path, "group/a.git");
 	assert_string_equal(row.timeline, TIMELINE);
 	assert_string_equal(row.checksum, "1-aa");
-	assert_string_equal(row.print, "print");
+	assert_string_equal(row.fingerprint, "print");
 	assert_true(row.is_settled);
 	assert_null(row.description);
 	assert_null(row.failure);

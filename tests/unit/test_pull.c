@@ -16,17 +16,17 @@ TEST(the_brake_needs_a_number_and_a_share)
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
 		assert_int_equal(
-			hold_brake_stops(HOLD_REFS, table[i].deletions, table[i].all),
+			hold_limit_stops(HOLD_REFS, table[i].deletions, table[i].all),
 			table[i].stops);
 }
 
 static struct fingerprint print_of(unsigned char fill, int64_t age_ns)
 {
-	struct fingerprint print = { .newest_ns = INT64_C(1700000000000000000) };
+	struct fingerprint fingerprint = { .newest_ns = INT64_C(1700000000000000000) };
 
-	memset(print.digest, fill, sizeof(print.digest));
-	print.taken_ns = print.newest_ns + age_ns;
-	return print;
+	memset(fingerprint.digest, fill, sizeof(fingerprint.digest));
+	fingerprint.taken_ns = fingerprint.newest_ns + age_ns;
+	return fingerprint;
 }
 
 static const struct checksum sum = { .sum = { 1, 2, 3 } };
@@ -36,8 +36,8 @@ static void write_record(const struct fingerprint *source, const struct fingerpr
 	assert_ok(dir_make(root_fd, "refrelay", &err));
 	const struct copy_proof proof = { .source = "/srv/a.git",
 					  .sum = &sum,
-					  .source_print = source,
-					  .copy_print = copy };
+					  .source_fingerprint = source,
+					  .copy_fingerprint = copy };
 	assert_ok(copy_record_write(root_fd, &proof, &err));
 }
 

@@ -108,9 +108,9 @@ TEST(a_checksum_after_a_change_is_that_changes_own)
 	events.items[1].what = events.items[2].what = EVENT_CHECKSUMMED;
 	fold_events(&events, &folded);
 	assert_int_equal(folded.count, 2);
-	assert_false(folded.items[0].is_told_only);
+	assert_false(folded.items[0].is_reported_only);
 	assert_int_equal(folded.items[0].since, 10);
-	assert_true(folded.items[1].is_told_only);
+	assert_true(folded.items[1].is_reported_only);
 	forget(&events, &folded);
 }
 
@@ -138,7 +138,7 @@ static struct registry_row row_of(char *name, uint64_t generation, char *checksu
 				      .primary_checksum = checksum };
 }
 
-static bool tells;
+static bool reports_checksums;
 
 /* "ask", "adopt", "gone", "tell" or "" for one name on both sides; NULL: not there. */
 static const char *word_for(const struct inventory_item *item,
@@ -146,7 +146,7 @@ static const char *word_for(const struct inventory_item *item,
 {
 	static const char *const words[] = { "ask", "adopt", "gone", "tell" };
 	const struct compare_range range = { item, item != NULL, row, row != NULL,
-					     tells };
+					     reports_checksums };
 	compare_steps steps = { 0 };
 	const char *word = "";
 
@@ -167,7 +167,7 @@ TEST(a_checksum_that_becomes_known_is_told_and_brings_nothing)
 	struct registry_row row = row_of(text_a, 7, NULL);
 
 	assert_string_equal(word_for(&item, &row), ""); /* of repositories */
-	tells = true;
+	reports_checksums = true;
 	assert_string_equal(word_for(&item, &row), "tell");
 	row.generation_wanted = 8; /* an event was faster */
 	assert_string_equal(word_for(&item, &row), "");
@@ -181,7 +181,7 @@ TEST(a_checksum_that_becomes_known_is_told_and_brings_nothing)
 	memcpy(row.timeline, T2, sizeof(row.timeline));
 	item.is_unreadable = false;
 	assert_string_equal(word_for(&item, &row), "ask");
-	tells = false;
+	reports_checksums = false;
 }
 
 TEST(what_is_the_same_is_left_alone)

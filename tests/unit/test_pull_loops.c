@@ -166,8 +166,8 @@ static void sql(const char *text)
 
 TEST(a_new_secondary_copies_everything)
 {
-	appear("group/a", TOLD);
-	appear("b", TOLD);
+	appear("group/a", REPORTED);
+	appear("b", REPORTED);
 	appear("c", UNTOLD);
 	begin();
 	eventually(is_here("group/a") && is_here("b") && is_here("c"));
@@ -179,26 +179,26 @@ TEST(a_new_secondary_copies_everything)
 
 TEST(a_change_is_brought_by_its_event)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event());
 	int pages = fake.pages;
-	change("a", "refs/heads/new", TOLD);
+	change("a", "refs/heads/new", REPORTED);
 	eventually(is_here("a") && is_at_last_event());
-	appear("b", TOLD);
+	appear("b", REPORTED);
 	eventually(is_here("b"));
 	assert_int_equal(fake.pages, pages);
 }
 
 TEST(a_restarted_secondary_goes_on_where_it_was)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event());
 	end();
-	change("a", "refs/heads/new", TOLD);
-	change("a", "refs/heads/newer", TOLD);
-	appear("b", TOLD);
+	change("a", "refs/heads/new", REPORTED);
+	change("a", "refs/heads/newer", REPORTED);
+	appear("b", REPORTED);
 	begin();
 	eventually(is_here("a") && is_here("b") && is_at_last_event());
 }
@@ -206,12 +206,12 @@ TEST(a_restarted_secondary_goes_on_where_it_was)
 /* The event is gone; only the comparison can find what it told. */
 TEST(lost_events_lead_to_a_comparison)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event());
 	end();
-	change("a", "refs/heads/new", TOLD);
-	change("a", "refs/heads/newer", TOLD);
+	change("a", "refs/heads/new", REPORTED);
+	change("a", "refs/heads/newer", REPORTED);
 	fake.first = fake.events.count + 1;
 	begin();
 	eventually(is_here("a") && is_at_last_event());
@@ -219,14 +219,14 @@ TEST(lost_events_lead_to_a_comparison)
 
 TEST(another_log_leads_to_a_comparison)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event());
 	end();
 	event_list_clear(&fake.events);
 	draw(fake.timeline);
 	change("a", "refs/heads/new", UNTOLD);
-	appear("b", TOLD);
+	appear("b", REPORTED);
 	begin();
 	eventually(is_here("a") && is_here("b") && is_at_last_event());
 }
@@ -234,7 +234,7 @@ TEST(another_log_leads_to_a_comparison)
 /* The position is set only when all was compared: until then there is none. */
 TEST(a_comparison_that_was_cut_short_is_repeated)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event());
 	end();
@@ -246,28 +246,28 @@ TEST(a_comparison_that_was_cut_short_is_repeated)
 
 TEST(what_was_deleted_at_the_primary_goes_to_the_trash)
 {
-	appear("a", TOLD);
-	appear("b", TOLD);
+	appear("a", REPORTED);
+	appear("b", REPORTED);
 	begin();
 	eventually(is_here("a") && is_here("b"));
-	vanish("a", TOLD);
+	vanish("a", REPORTED);
 	eventually(state_of("a") == REGISTRY_STATES);
 	must("test ! -e copies/a.git && ls copies/.refrelay/trash | grep -q .");
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	eventually(is_here("a"));
 }
 
 TEST(the_comparison_finds_what_no_event_told)
 {
 	settings.consistency_interval_ms = 50;
-	appear("a", TOLD);
-	appear("b", TOLD);
+	appear("a", REPORTED);
+	appear("b", REPORTED);
 	begin();
 	eventually(is_here("a") && is_here("b") && is_at_last_event());
 	vanish("a", UNTOLD);
 	change("b", "refs/heads/new", UNTOLD);
 	appear("c", UNTOLD);
-	appear("z", TOLD); /* the inventory's tag follows the log */
+	appear("z", REPORTED); /* the inventory's tag follows the log */
 	eventually(is_here("b") && is_here("c") && is_here("z"));
 	eventually(state_of("a") == REGISTRY_STATES);
 }
@@ -277,12 +277,12 @@ TEST(what_a_part_of_the_inventory_lacks_is_not_deleted)
 {
 	settings.consistency_interval_ms = 50;
 	fake.is_part = true;
-	appear("a", TOLD);
-	appear("b", TOLD);
+	appear("a", REPORTED);
+	appear("b", REPORTED);
 	begin();
 	eventually(is_here("a") && is_here("b") && is_at_last_event());
 	vanish("a", UNTOLD);
-	appear("z", TOLD);
+	appear("z", REPORTED);
 	eventually(is_here("z"));
 	int unchanged = fake.unchanged; /* asked again when all was compared */
 	eventually(fake.unchanged > unchanged + 1);
@@ -294,7 +294,7 @@ TEST(what_a_part_of_the_inventory_lacks_is_not_deleted)
 TEST(an_idle_inventory_costs_one_short_answer)
 {
 	settings.consistency_interval_ms = 20;
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && fake.unchanged > 3);
 	int pages = fake.pages;
@@ -316,12 +316,12 @@ TEST(a_comparison_that_left_something_to_events_is_made_again)
 {
 	touches = 0;
 	settings.consistency_interval_ms = 20;
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event() && fake.unchanged > 3);
 	fake.between = touch_b;
 	appear("b", UNTOLD);
-	change("a", "refs/heads/new", TOLD); /* another inventory */
+	change("a", "refs/heads/new", REPORTED); /* another inventory */
 	eventually(is_here("b"));
 	assert_true(touches > 10);
 }
@@ -333,7 +333,7 @@ TEST(a_row_that_was_removed_here_is_missed_at_once)
 					    .event = REGISTRY_GONE };
 
 	settings.consistency_interval_ms = 20;
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event() && fake.unchanged > 3);
 	settings.consistency_interval_ms =
@@ -367,12 +367,12 @@ TEST(an_inventory_that_was_empty_for_a_moment_is_not_believed_longer)
 	settings.consistency_interval_ms = 20;
 	for (int i = 10; i < 22; i++) {
 		snprintf(name, sizeof(name), "r%d", i);
-		appear(name, TOLD);
+		appear(name, REPORTED);
 	}
 	begin();
 	eventually(is_here("r10") && is_here("r21") && is_at_last_event());
 	fake.is_blind = true;
-	appear("z", TOLD);
+	appear("z", REPORTED);
 	eventually(counts_now().held >= 12); /* z may be one of them */
 	int pages = fake.pages;
 	eventually(fake.pages > pages + 2); /* one that found nothing */
@@ -391,7 +391,7 @@ static void create_between(void)
 
 	if (!name)
 		return;
-	appear(name, TOLD);
+	appear(name, REPORTED);
 	eventually(state_of(name) != REGISTRY_STATES);
 }
 
@@ -399,14 +399,14 @@ static void create_between(void)
 TEST(what_an_event_tells_while_a_page_is_read_stays)
 {
 	settings.consistency_interval_ms = 50;
-	appear("b", TOLD);
+	appear("b", REPORTED);
 	begin();
 	eventually(is_here("b") && is_at_last_event() && fake.unchanged > 0);
 	sql("CREATE TRIGGER told AFTER UPDATE ON registry WHEN NEW.gone <> 0 BEGIN"
 	    " INSERT OR REPLACE INTO site_value VALUES ('test.gone', NEW.name); END");
 	comes_between = "a";
 	fake.between = create_between;
-	change("b", "refs/heads/new", TOLD);
+	change("b", "refs/heads/new", REPORTED);
 	eventually(is_here("a") && is_here("b"));
 	assert_false(has_value("test.gone"));
 }
@@ -414,7 +414,7 @@ TEST(what_an_event_tells_while_a_page_is_read_stays)
 TEST(a_silent_primary_is_told_and_forgotten_when_it_is_back)
 {
 	fake.is_down = true;
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(has_value(PULL_FAILURE));
 	AUTO_FREE char *failure = value_of(PULL_FAILURE);
@@ -457,8 +457,8 @@ static void fail_row(const char *name, const char *class)
 
 TEST(what_failed_without_the_primary_is_tried_when_it_is_back)
 {
-	appear("a", TOLD);
-	appear("b", TOLD);
+	appear("a", REPORTED);
+	appear("b", REPORTED);
 	begin();
 	eventually(is_here("a") && is_here("b") && is_at_last_event());
 	fail_row("a", "network");
@@ -474,7 +474,7 @@ TEST(what_failed_without_the_primary_is_tried_when_it_is_back)
 /* The pause after the fourth failure would be 6 s or more. */
 TEST(a_reload_asks_and_tries_at_once)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	fake.is_down = true;
 	begin();
 	for (int i = 0; i < 40 && fake.refused < 8; i++) {
@@ -496,7 +496,7 @@ TEST(what_runs_at_the_end_is_given_back)
 {
 	int64_t started;
 
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	fake.refs_hang = true;
 	begin();
 	eventually(fake.hanging > 0);
@@ -511,7 +511,7 @@ TEST(what_runs_at_the_end_is_given_back)
 
 TEST(a_row_that_a_dead_node_had_is_taken_up_at_once)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a"));
 	end();
@@ -529,8 +529,8 @@ TEST(what_was_put_off_by_a_wrong_clock_is_due_at_the_start)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 
-	appear("a", TOLD);
-	appear("b", TOLD);
+	appear("a", REPORTED);
+	appear("b", REPORTED);
 	begin();
 	eventually(is_here("a") && is_here("b"));
 	end();
@@ -545,9 +545,9 @@ TEST(what_was_put_off_by_a_wrong_clock_is_due_at_the_start)
 
 TEST(capacity_is_obeyed_at_once)
 {
-	appear("a", TOLD);
-	appear("b", TOLD);
-	appear("c", TOLD);
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	appear("c", REPORTED);
 	settings.repository_capacity = 0;
 	fake.refs_hang = true;
 	begin();
@@ -565,7 +565,7 @@ TEST(capacity_is_obeyed_at_once)
 
 TEST(a_copy_that_was_changed_by_hand_is_found_and_healed)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a"));
 	must("git -C copies/a.git update-ref refs/heads/main v2^{}");
@@ -582,7 +582,7 @@ TEST(a_verified_copy_is_due_again_later)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a"));
 	sql("UPDATE registry SET verification_due_at = 1, verified_at = 1");
@@ -595,14 +595,14 @@ TEST(a_verified_copy_is_due_again_later)
 /* Of a newer version, or hostile: neither is a reason to stop. */
 TEST(events_that_cannot_be_understood_are_passed_by)
 {
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event());
 	lock(&fake.mutex);
 	log_event("lfs", "a", EVENT_DELETED);
 	log_event("repository", "../evil", EVENT_CREATED);
 	unlock(&fake.mutex);
-	appear("b", TOLD);
+	appear("b", REPORTED);
 	eventually(is_here("b") && is_at_last_event());
 	assert_true(is_here("a"));
 	assert_int_equal(state_of("../evil"), REGISTRY_STATES);
@@ -618,10 +618,10 @@ TEST(a_kind_that_the_primary_does_not_have_keeps_no_comparison_waiting)
 	kinds.items.items = &files;
 	kinds.items.count = 1;
 	assert_ok(registry_add(store, "files", names, 1, &err));
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event());
-	change("a", "refs/heads/new", TOLD);
+	change("a", "refs/heads/new", REPORTED);
 	eventually(is_here("a") && is_at_last_event());
 	end();
 	kinds = (struct blob_kinds){ 0 };
@@ -648,10 +648,10 @@ TEST(a_kind_that_the_primary_did_not_look_at_yet_counts_as_not_compared)
 	kinds.items.count = 1;
 	fake.is_unscanned = true;
 	sql("INSERT INTO site_value VALUES ('" PULL_COMPARED "', '1')");
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event());
-	change("a", "refs/heads/new", TOLD);
+	change("a", "refs/heads/new", REPORTED);
 	eventually(is_here("a") && is_at_last_event());
 	assert_false(is_compared());
 	fake.is_unscanned = false;
@@ -690,7 +690,7 @@ static bool is_syncing(void)
 TEST(a_row_whose_end_could_not_be_written_is_given_back_as_soon_as_that_can_be)
 {
 	fake.refs_hang = true;
-	appear("a", TOLD);
+	appear("a", REPORTED);
 	begin();
 	eventually(fake.hanging > 0);
 	assert_int_equal(state_of("a"), REGISTRY_STARTED);

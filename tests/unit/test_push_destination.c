@@ -2,8 +2,8 @@
 
 #include "base/hash.h"
 #include "base/proc.h"
-#include "push/circle.h"
 #include "push/destination.h"
+#include "push/push_loop.h"
 #include "push_conf.h"
 
 /* Until the task store brings it. */
@@ -388,8 +388,7 @@ TEST(what_is_pushed_from_the_place_of_a_copy_is_a_circle)
 		assert_ok(read_settings(text.data));
 		assert_ok(destinations_of(settings, "a", &list, &err));
 		assert_int_equal(list.count, 1);
-		int result =
-			destination_check_circle(settings, git, &list.items[0], &err);
+		int result = destination_check_loop(settings, git, &list.items[0], &err);
 		if (result != (table[i].is_circle ? -1 : 0))
 			fail_msg("%s", text.data);
 	}

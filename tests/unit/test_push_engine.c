@@ -208,7 +208,7 @@ static bool is_all_done(void)
 static size_t count_letters(const struct node *node, dead_letters *letters)
 {
 	dead_letters_clear(letters);
-	assert_ok(task_store_letters(node->tasks, letters, &err));
+	assert_ok(task_store_dead_letters(node->tasks, letters, &err));
 	return letters->count;
 }
 

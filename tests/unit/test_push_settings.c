@@ -525,7 +525,7 @@ TEST(references_keep_the_settings)
 TEST(explain_says_what_goes_where_and_what_collides)
 {
 	static const char *const names[] = { "a/x", "a-x", "b", "c/.y", "d" };
-	json_auto_t *told = NULL;
+	json_auto_t *reported = NULL;
 	const json_t *one, *collision;
 
 	assert_ok(read_settings("[remote \"flat\"]\nurl = /srv/${name}.git\n"
@@ -535,21 +535,21 @@ TEST(explain_says_what_goes_where_and_what_collides)
 				"remoteNameStyle = basenameOnly\nexcludeProjects = a*\n"
 				"[remote \"same\"]\nurl = file:///srv/${name}.git\n"
 				"projects = a-x\n[gerrit]\nautoReload = true\n"));
-	told = push_settings_explain(settings, names, ARRAY_SIZE(names));
-	one = json_array_get(json_object_get(told, "remotes"), 0);
+	reported = push_settings_explain(settings, names, ARRAY_SIZE(names));
+	one = json_array_get(json_object_get(reported, "remotes"), 0);
 	assert_string_equal(json_string_value(json_object_get(one, "name")), "flat");
 	assert_int_equal(json_integer_value(json_object_get(one, "repositories")), 2);
 	assert_int_equal(json_array_size(json_object_get(one, "notes")), 1);
-	one = json_array_get(json_object_get(told, "remotes"), 1);
+	one = json_array_get(json_object_get(reported, "remotes"), 1);
 	assert_int_equal(json_integer_value(json_object_get(one, "repositories")), 3);
 	assert_int_equal(json_array_size(json_object_get(one, "examples")), 2);
 	assert_string_equal(
 		json_string_value(json_array_get(json_object_get(one, "urls"), 0)),
 		"https://h/${name}");
-	assert_int_equal(json_array_size(json_object_get(told, "notes")), 1);
-	assert_int_equal(json_array_size(json_object_get(told, "failures")), 1);
-	assert_int_equal(json_array_size(json_object_get(told, "collisions")), 1);
-	collision = json_array_get(json_object_get(told, "collisions"), 0);
+	assert_int_equal(json_array_size(json_object_get(reported, "notes")), 1);
+	assert_int_equal(json_array_size(json_object_get(reported, "failures")), 1);
+	assert_int_equal(json_array_size(json_object_get(reported, "collisions")), 1);
+	collision = json_array_get(json_object_get(reported, "collisions"), 0);
 	assert_string_equal(json_string_value(json_object_get(collision, "uri")),
 			    "/srv/a-x.git");
 	assert_int_equal(json_array_size(json_object_get(collision, "names")), 2);

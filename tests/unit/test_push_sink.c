@@ -95,7 +95,7 @@ static bool is_scanned;
 static int tell(const char *name, enum event_what what, const struct ref_snapshot *before,
 		const struct ref_snapshot *after)
 {
-	struct change_sink told = push_sink_as_change_sink(sink);
+	struct change_sink reported = push_sink_as_change_sink(sink);
 	char checksum[CHECKSUM_TEXT_SIZE];
 	struct checksum sum;
 
@@ -103,14 +103,14 @@ static int tell(const char *name, enum event_what what, const struct ref_snapsho
 		checksum_of(after, &sum);
 		checksum_format(&sum, checksum);
 	}
-	return told.take(told.arg,
-			 &(struct change){ .name = name,
-					   .what = what,
-					   .is_scanned = is_scanned,
-					   .checksum = after ? checksum : NULL,
-					   .before = before,
-					   .after = after },
-			 &err);
+	return reported.take(reported.arg,
+			     &(struct change){ .name = name,
+					       .what = what,
+					       .is_scanned = is_scanned,
+					       .checksum = after ? checksum : NULL,
+					       .before = before,
+					       .after = after },
+			     &err);
 }
 
 /* Sorted lines "uri refs". The caller frees. */
@@ -300,19 +300,19 @@ TEST(what_is_of_first_sight_is_left_to_a_start_and_says_nothing_to_others)
 {
 	AUTO_SNAPSHOT struct ref_snapshot after =
 		picture("refs/heads/main", REFS("refs/heads/main"));
-	struct change_sink told = push_sink_as_change_sink(sink);
+	struct change_sink reported = push_sink_as_change_sink(sink);
 	char checksum[CHECKSUM_TEXT_SIZE];
 	struct checksum sum;
 
 	checksum_of(&after, &sum);
 	checksum_format(&sum, checksum);
-	assert_ok(told.take(told.arg,
-			    &(struct change){ .name = "other",
-					      .what = EVENT_CREATED,
-					      .is_first_sight = true,
-					      .checksum = checksum,
-					      .after = &after },
-			    &err));
+	assert_ok(reported.take(reported.arg,
+				&(struct change){ .name = "other",
+						  .what = EVENT_CREATED,
+						  .is_first_observation = true,
+						  .checksum = checksum,
+						  .after = &after },
+				&err));
 	assert_waiting("");
 	assert_ok(tell("other", EVENT_CREATED, NULL, &after));
 	assert_waiting("one /d/a/other.git ..all..\none /d/b/other.git ..all..\n");
@@ -351,7 +351,7 @@ TEST(what_is_owed_is_taken_although_the_same_was_seen_since)
 		picture("refs/heads/main", REFS("refs/heads/main", "refs/heads/topic"));
 	AUTO_SNAPSHOT struct ref_snapshot before =
 		picture("refs/heads/main", REFS("refs/heads/main"));
-	struct change_sink told = push_sink_as_change_sink(sink);
+	struct change_sink reported = push_sink_as_change_sink(sink);
 	char checksum[CHECKSUM_TEXT_SIZE];
 	struct checksum sum;
 
@@ -360,12 +360,12 @@ TEST(what_is_owed_is_taken_although_the_same_was_seen_since)
 	must("rm replication/ref-updates/waiting/*");
 	checksum_of(&after, &sum);
 	checksum_format(&sum, checksum);
-	assert_ok(told.take(told.arg,
-			    &(struct change){ .name = "other",
-					      .what = EVENT_UPDATED,
-					      .checksum = checksum,
-					      .after = &after },
-			    &err));
+	assert_ok(reported.take(reported.arg,
+				&(struct change){ .name = "other",
+						  .what = EVENT_UPDATED,
+						  .checksum = checksum,
+						  .after = &after },
+				&err));
 	assert_waiting("one /d/a/other.git ..all..\none /d/b/other.git ..all..\n");
 }
 

@@ -90,7 +90,7 @@ TEST(a_blob_is_not_verified_before_the_primary_has_told_its_checksum)
 	open_brought(NULL);
 	assert_int_equal(row.verification, VERIFICATION_DISABLED);
 	assert_int_equal(row.verification_due_at, 0);
-	assert_ok(send(REGISTRY_TOLD, 1, SUM));
+	assert_ok(send(REGISTRY_REPORTED, 1, SUM));
 	assert_true(is_to_be_verified());
 	assert_string_equal(row.primary_checksum, SUM);
 	assert_int_equal(row.state, REGISTRY_SYNCED);
@@ -123,13 +123,13 @@ TEST(the_inventory_may_tell_the_checksum_too)
 
 TEST(what_is_told_of_something_else_changes_nothing)
 {
-	struct registry_move other = move_of(REGISTRY_TOLD, 1, SUM);
+	struct registry_move other = move_of(REGISTRY_REPORTED, 1, SUM);
 
 	open_brought(NULL);
-	assert_ok(send(REGISTRY_TOLD, 2, SUM));
+	assert_ok(send(REGISTRY_REPORTED, 2, SUM));
 	other.timeline = "fedcba9876543210";
 	assert_ok(registry_move(store, &other, &err));
-	assert_ok(send(REGISTRY_TOLD, 1, NULL));
+	assert_ok(send(REGISTRY_REPORTED, 1, NULL));
 	assert_null(look("a")->primary_checksum);
 	assert_int_equal(row.verification, VERIFICATION_DISABLED);
 	other.id = replicable_id(KIND, "none");
@@ -145,12 +145,12 @@ TEST(what_is_told_brings_nothing)
 	open_store();
 	ask("a", 1, NULL);
 	assert_ok(send(REGISTRY_BEGUN, 0, NULL));
-	assert_ok(send(REGISTRY_TOLD, 1, SUM)); /* while it is being brought */
+	assert_ok(send(REGISTRY_REPORTED, 1, SUM)); /* while it is being brought */
 	assert_int_equal(look("a")->state, REGISTRY_STARTED);
 	erred.err = &broken;
 	assert_ok(registry_move(store, &erred, &err));
 	int64_t retry_at = look("a")->due_at;
-	assert_ok(send(REGISTRY_TOLD, 1, OTHER));
+	assert_ok(send(REGISTRY_REPORTED, 1, OTHER));
 	assert_int_equal(look("a")->state, REGISTRY_FAILED);
 	assert_int_equal(row.due_at, retry_at);
 	assert_int_equal(row.retry_count, 1);
@@ -163,9 +163,9 @@ TEST(what_is_proved_is_verified_again_only_if_another_checksum_is_told)
 {
 	open_brought(SUM);
 	assert_ok(send(REGISTRY_PROVED, 1, SUM));
-	assert_ok(send(REGISTRY_TOLD, 1, SUM));
+	assert_ok(send(REGISTRY_REPORTED, 1, SUM));
 	assert_int_equal(look("a")->verification, VERIFICATION_SUCCEEDED);
-	assert_ok(send(REGISTRY_TOLD, 1, OTHER));
+	assert_ok(send(REGISTRY_REPORTED, 1, OTHER));
 	assert_true(is_to_be_verified());
 	close_all();
 }
@@ -174,9 +174,10 @@ TEST(a_worker_that_compared_with_an_older_checksum_proves_nothing)
 {
 	open_brought(SUM);
 	assert_ok(send(REGISTRY_CHECKING, 0, NULL));
-	assert_ok(send(REGISTRY_TOLD, 1, SUM)); /* told again: leaves it to its worker */
+	assert_ok(send(REGISTRY_REPORTED, 1,
+		       SUM)); /* told again: leaves it to its worker */
 	assert_int_equal(look("a")->verification, VERIFICATION_STARTED);
-	assert_ok(send(REGISTRY_TOLD, 1, OTHER));
+	assert_ok(send(REGISTRY_REPORTED, 1, OTHER));
 	assert_fails(send(REGISTRY_PROVED, 1, SUM), ERR_CONFLICT);
 	assert_true(is_to_be_verified());
 	assert_string_equal(row.primary_checksum, OTHER);
@@ -190,7 +191,7 @@ TEST(what_was_brought_and_read_is_not_proved_if_another_checksum_is_told_meanwhi
 	open_store();
 	ask("a", 1, NULL);
 	assert_ok(send(REGISTRY_BEGUN, 0, NULL));
-	assert_ok(send(REGISTRY_TOLD, 1, OTHER));
+	assert_ok(send(REGISTRY_REPORTED, 1, OTHER));
 	assert_ok(registry_complete(store, &brought, &err));
 	assert_int_equal(look("a")->state, REGISTRY_SYNCED);
 	assert_true(is_to_be_verified());

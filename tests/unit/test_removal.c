@@ -57,7 +57,7 @@ static void delete_rows(int from, int count)
 
 static bool may_remove(void)
 {
-	static const struct removal_brake limit = { .kind = KIND_REPOSITORY,
+	static const struct removal_limit limit = { .kind = KIND_REPOSITORY,
 						    .share = 0.05,
 						    .more_than = 10 };
 	bool may;
@@ -76,7 +76,7 @@ static int64_t count_held(void)
 
 TEST(of_blobs_the_remedy_names_the_kind_that_is_held)
 {
-	static const struct removal_brake limit = { .kind = "uploads" };
+	static const struct removal_limit limit = { .kind = "uploads" };
 	const char *names[] = { "a" };
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	bool may;

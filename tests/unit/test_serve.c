@@ -16,7 +16,7 @@ static struct serve_settings settings(size_t packs)
 {
 	return (struct serve_settings){
 		.directory = directory,
-		.shelf = { .size = 1 << 20, .max_age_ms = CONF_HOUR },
+		.disk_cache = { .size = 1 << 20, .max_age_ms = CONF_HOUR },
 		.memory = 1 << 20,
 		.packs = { .running = packs, .waiting = 0, .wait_ms = 1000 },
 		.fills = { .running = 2, .waiting = 8, .wait_ms = 10000 },

@@ -17,8 +17,8 @@ TEST(what_is_not_said_has_the_documented_value)
 {
 	assert_ok(read_text(""));
 	assert_string_equal(settings.directory, "/srv/data/cache");
-	assert_int_equal(settings.shelf.size, UINT64_C(1) << 30);
-	assert_int_equal(settings.shelf.max_age_ms, (int64_t)24 * 3600 * 1000);
+	assert_int_equal(settings.disk_cache.size, UINT64_C(1) << 30);
+	assert_int_equal(settings.disk_cache.max_age_ms, (int64_t)24 * 3600 * 1000);
 	assert_int_equal(settings.memory, 64 << 20);
 	assert_int_equal(settings.packs.running, 16);
 	assert_int_equal(settings.packs.waiting, 64);
@@ -40,8 +40,8 @@ TEST(each_key_is_read_in_its_own_unit)
 			    "freshFor = 2\nuploadPacksPerClient = 2\n"
 			    "receivePacks = 2\nleastRate = 1k\n"));
 	assert_string_equal(settings.directory, "/mnt/cache");
-	assert_int_equal(settings.shelf.size, 10 << 20);
-	assert_int_equal(settings.shelf.max_age_ms, (int64_t)2 * 24 * 3600 * 1000);
+	assert_int_equal(settings.disk_cache.size, 10 << 20);
+	assert_int_equal(settings.disk_cache.max_age_ms, (int64_t)2 * 24 * 3600 * 1000);
 	assert_int_equal(settings.memory, 0);
 	assert_int_equal(settings.packs.running, 3);
 	assert_int_equal(settings.packs.waiting, 0);

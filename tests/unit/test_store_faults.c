@@ -285,14 +285,15 @@ static int write_until_killed(int unused)
 
 TEST(a_killed_writer_has_lost_nothing_it_acknowledged)
 {
-	static int64_t told[100000];
+	static int64_t reported[100000];
 	size_t count = 0;
 
 	assert_int_equal(pipe(ack_pipe), 0);
 	pid_t pid = start_child(write_until_killed, 0);
 	close(ack_pipe[1]);
-	while (count < ARRAY_SIZE(told) &&
-	       read(ack_pipe[0], &told[count], sizeof(told[0])) == sizeof(told[0]))
+	while (count < ARRAY_SIZE(reported) &&
+	       read(ack_pipe[0], &reported[count], sizeof(reported[0])) ==
+		       sizeof(reported[0]))
 		if (++count == 700)
 			kill(pid, SIGKILL);
 	close(ack_pipe[0]);
@@ -301,7 +302,7 @@ TEST(a_killed_writer_has_lost_nothing_it_acknowledged)
 	struct store *store = open_items("db");
 	assert_ok(store_check(store, &err));
 	for (size_t i = 0; i < count; i++)
-		assert_true(holds(store, told[i]));
+		assert_true(holds(store, reported[i]));
 	store_close(store);
 }
 

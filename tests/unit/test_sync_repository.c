@@ -142,12 +142,13 @@ static void record_as_it_is(void)
 	usleep(30000);
 	assert_ok(source_look(source, "a", &there_now, &err));
 	assert_ok(fingerprint_take(fd, FINGERPRINT_COPY, &here_now, &err));
-	assert_ok(copy_record_write(fd,
-				    &(struct copy_proof){ .source = url,
-							  .sum = &result.sum,
-							  .source_print = &there_now,
-							  .copy_print = &here_now },
-				    &err));
+	assert_ok(
+		copy_record_write(fd,
+				  &(struct copy_proof){ .source = url,
+							.sum = &result.sum,
+							.source_fingerprint = &there_now,
+							.copy_fingerprint = &here_now },
+				  &err));
 }
 
 TEST(a_suspect_copy_is_looked_through_in_spite_of_its_record)

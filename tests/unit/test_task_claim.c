@@ -156,7 +156,7 @@ TEST(a_task_that_is_given_up_is_kept_with_the_reason)
 
 	assert_ok(task_store_has(store, key, &has, &err));
 	assert_false(has);
-	assert_ok(task_store_letters(store, &letters, &err));
+	assert_ok(task_store_dead_letters(store, &letters, &err));
 	assert_int_equal(letters.count, 1);
 	const struct dead_letter *letter = &letters.items[0];
 	assert_string_equal(letter->key, key);
@@ -175,7 +175,7 @@ TEST(a_letter_whose_reason_is_lost_is_shown)
 	dead_letters letters = { 0 };
 
 	write_to("{", "refrelay/failed/%s.why", key);
-	assert_ok(task_store_letters(store, &letters, &err));
+	assert_ok(task_store_dead_letters(store, &letters, &err));
 	assert_int_equal(letters.count, 1);
 	assert_string_equal(letters.items[0].task.uri, URI);
 	dead_letters_clear(&letters);

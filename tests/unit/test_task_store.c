@@ -410,7 +410,7 @@ TEST(to_read_makes_nothing_and_what_was_never_made_is_empty)
 	assert_ok(task_store_open_to_read(place, root, &reading, &err));
 	assert_ok(task_store_now(reading, &now, &err));
 	assert_ok(task_store_list(reading, &tasks, NULL, &err));
-	assert_ok(task_store_letters(reading, &letters, &err));
+	assert_ok(task_store_dead_letters(reading, &letters, &err));
 	assert_int_equal(tasks.count + letters.count, 0);
 	write_to(TASK_TEXT("refs/heads/a"), "s/ref-updates/waiting/%s", "x");
 	write_to("rubbish", "s/refrelay/requests/%040d.head", 1);

@@ -12,7 +12,7 @@
 #include "push/queue_view.h"
 
 static struct push_settings *settings;
-static char told[4096];
+static char reported[4096];
 
 static const char text[] = "[remote \"m1\"]\n"
 			   "url = git://127.0.0.1:1/m1/${name}.git\n"
@@ -126,8 +126,8 @@ static const char *post(const char *body, const char *token)
 		 token ? "\r\n" : "", strlen(body), body);
 	send_text(fd, request.data);
 	assert_true(receive_all(fd, 5000, &answer));
-	snprintf(told, sizeof(told), "%s", answer.data);
-	return told;
+	snprintf(reported, sizeof(reported), "%s", answer.data);
+	return reported;
 }
 
 static const char *order(const char *body)
@@ -197,7 +197,7 @@ TEST(an_order_that_is_not_understood_makes_nothing)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bodies); i++)
 		if (status_of(order(bodies[i])) != 400)
-			fail_msg("%s: %s", bodies[i], told);
+			fail_msg("%s: %s", bodies[i], reported);
 	assert_int_equal(queued(), 0);
 	assert_int_equal(listed_at(), before);
 }

@@ -234,7 +234,7 @@ static struct wire_refs make_refs(size_t oid_len)
 				   .pushed_settled = 7 };
 }
 
-static void assert_answer(const struct wire_refs *told, const char *format,
+static void assert_answer(const struct wire_refs *reported, const char *format,
 			  const char *rest)
 {
 	AUTO_STR struct str out = STR_INIT;
@@ -246,14 +246,14 @@ static void assert_answer(const struct wire_refs *told, const char *format,
 					     "object-format %s\n%s",
 					     format, rest);
 
-	wire_refs_render(told, &out);
+	wire_refs_render(reported, &out);
 	assert_string_equal(out.data, expected);
 	assert_int_equal(out.len, strlen(out.data));
 }
 
 TEST(refs_are_answered_in_the_form_of_the_protocol)
 {
-	struct wire_refs told = make_refs(20);
+	struct wire_refs reported = make_refs(20);
 	char head[] = "refs/heads/main", description[] = "Gr\xfc\xdf"
 							 "e\n";
 	struct ref symbolic = { .name = "refs/heads/default",
@@ -267,13 +267,13 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 			   .peeled = oid_of('d', 20),
 			   .peel = REF_PEEL_TAG };
 
-	told.refs.head_target = head;
-	told.description = description;
-	vec_add(&told.refs.refs, symbolic);
-	vec_add(&told.refs.refs, branch);
-	vec_add(&told.refs.refs, unknown);
-	vec_add(&told.refs.refs, tag);
-	assert_answer(&told, "sha1",
+	reported.refs.head_target = head;
+	reported.description = description;
+	vec_add(&reported.refs.refs, symbolic);
+	vec_add(&reported.refs.refs, branch);
+	vec_add(&reported.refs.refs, unknown);
+	vec_add(&reported.refs.refs, tag);
+	assert_answer(&reported, "sha1",
 		      "head ref: refs/heads/main\n"
 		      "description R3L832UK\n"
 		      "pushed-deletions 7 9\nsettings W2FdCg==\n"
@@ -284,54 +284,54 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 		      "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb refs/tags/t\n"
 		      "cccccccccccccccccccccccccccccccccccccccc refs/tags/v1 "
 		      "dddddddddddddddddddddddddddddddddddddddd\n");
-	vec_clear(&told.refs.refs);
+	vec_clear(&reported.refs.refs);
 }
 
 TEST(a_detached_head_and_sha256_are_answered)
 {
-	struct wire_refs told = make_refs(32);
+	struct wire_refs reported = make_refs(32);
 	struct ref branch = { .name = "refs/heads/a", .oid = oid_of('1', 32) };
 
-	told.refs.head_oid = oid_of('2', 32);
-	vec_add(&told.refs.refs, branch);
+	reported.refs.head_oid = oid_of('2', 32);
+	vec_add(&reported.refs.refs, branch);
 	assert_answer(
-		&told, "sha256",
+		&reported, "sha256",
 		"head 2222222222222222222222222222222222222222222222222222222222222222\n"
 		"pushed-deletions 7 9\nsettings W2FdCg==\n"
 		"refs 1\n"
 		"\n"
 		"1111111111111111111111111111111111111111111111111111111111111111 "
 		"refs/heads/a\n");
-	vec_clear(&told.refs.refs);
+	vec_clear(&reported.refs.refs);
 }
 
 /* A file that is there and empty is not the same as none. */
 TEST(an_empty_repository_and_an_empty_description_are_answered)
 {
-	struct wire_refs told = make_refs(20);
+	struct wire_refs reported = make_refs(20);
 	char head[] = "refs/heads/main", empty[] = "";
 
-	told.refs.head_target = head;
-	assert_answer(&told, "sha1",
+	reported.refs.head_target = head;
+	assert_answer(&reported, "sha1",
 		      "head ref: refs/heads/main\npushed-deletions 7 9\nsettings "
 		      "W2FdCg==\nrefs 0\n\n");
-	told.description = empty;
-	assert_answer(&told, "sha1",
+	reported.description = empty;
+	assert_answer(&reported, "sha1",
 		      "head ref: refs/heads/main\ndescription \npushed-deletions 7 "
 		      "9\nsettings W2FdCg==\nrefs 0\n\n");
 }
 
 TEST(a_long_description_is_one_line)
 {
-	struct wire_refs told = make_refs(20);
+	struct wire_refs reported = make_refs(20);
 	AUTO_STR struct str out = STR_INIT;
 	char head[] = "refs/heads/main", text[301];
 
 	memset(text, '\n', 300);
 	text[300] = '\0';
-	told.refs.head_target = head;
-	told.description = text;
-	wire_refs_render(&told, &out);
+	reported.refs.head_target = head;
+	reported.description = text;
+	wire_refs_render(&reported, &out);
 	const char *line = strstr(out.data, "description ");
 	assert_non_null(line);
 	assert_int_equal(strcspn(line, "\n"), strlen("description ") + 400);
@@ -352,27 +352,27 @@ TEST(refs_travel_and_each_byte_of_them_counts)
 	AUTO_FREE char *line = sum_line();
 	char head[] = "refs/heads/main", description[] = "hi\n", none[] = "",
 	     readers[] = "[transfer]\n\thideRefs = \"refs/a\"\n";
-	struct wire_refs told = make_refs(20);
+	struct wire_refs reported = make_refs(20);
 	struct ref symbolic = { .name = "refs/heads/s", .target = "refs/heads/main" };
 	struct ref tag = direct("refs/tags/v\xff", B);
 	AUTO_STR struct str text = STR_INIT;
 
-	snprintf(told.checksum, sizeof(told.checksum), "%.66s",
+	snprintf(reported.checksum, sizeof(reported.checksum), "%.66s",
 		 line + strlen("checksum "));
-	told.refs.head_target = head;
-	told.description = description;
-	told.settings = none;
+	reported.refs.head_target = head;
+	reported.description = description;
+	reported.settings = none;
 	tag.peel = REF_PEEL_TAG;
 	assert_true(oid_parse(A, 20, &tag.peeled));
-	vec_add(&told.refs.refs, direct("refs/heads/main", A));
-	vec_add(&told.refs.refs, symbolic);
-	vec_add(&told.refs.refs, tag);
-	wire_refs_render(&told, &text);
+	vec_add(&reported.refs.refs, direct("refs/heads/main", A));
+	vec_add(&reported.refs.refs, symbolic);
+	vec_add(&reported.refs.refs, tag);
+	wire_refs_render(&reported, &text);
 	assert_travels(&text, refs_again);
-	told.settings = readers; /* white space of a configuration says nothing */
+	reported.settings = readers; /* white space of a configuration says nothing */
 	str_reset(&text);
-	wire_refs_render(&told, &text);
-	vec_clear(&told.refs.refs);
+	wire_refs_render(&reported, &text);
+	vec_clear(&reported.refs.refs);
 	assert_comes_back(&text, refs_again);
 }
 

@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "generation_test.h"
-#include "serve/shelf.h"
+#include "serve/disk_cache.h"
 
 #define REST "112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define NAME_1 "11" REST
@@ -15,8 +15,9 @@
 #define PATH_2 "cache/22/" REST
 #define TEMPORARY "cache/11/tmp-0123456789abcdef"
 
-static const struct shelf_limits limits = { .size = 1 << 20, .max_age_ms = 86400000 };
-static struct shelf *shelf;
+static const struct disk_cache_limits limits = { .size = 1 << 20,
+						 .max_age_ms = 86400000 };
+static struct disk_cache *disk_cache;
 static char directory[96];
 
 static int setup(void **state)
@@ -25,13 +26,13 @@ static int setup(void **state)
 		return -1;
 	log_set_level(LOG_LEVEL_NONE);
 	snprintf(directory, sizeof(directory), "%s/cache", root);
-	shelf = shelf_open(directory, &limits);
+	disk_cache = disk_cache_open(directory, &limits);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	shelf_close(shelf);
+	disk_cache_close(disk_cache);
 	return test_remove_root(state);
 }
 
@@ -42,13 +43,13 @@ static void put(const char *name, unsigned branches)
 {
 	struct generation *generation = generation_with(name, branches);
 
-	shelf_write(shelf, generation);
+	disk_cache_write(disk_cache, generation);
 	generation_unref(generation);
 }
 
 static bool has(const char *name)
 {
-	struct generation *generation = shelf_read(shelf, name);
+	struct generation *generation = disk_cache_read(disk_cache, name);
 	bool is_there = generation != NULL;
 
 	if (generation)
@@ -117,10 +118,10 @@ TEST(what_was_written_is_read_also_after_a_restart)
 
 	assert_false(has(NAME_1));
 	generation_compress(generation);
-	shelf_write(shelf, generation);
-	shelf_close(shelf);
-	shelf = shelf_open(directory, &limits);
-	struct generation *again = shelf_read(shelf, NAME_1);
+	disk_cache_write(disk_cache, generation);
+	disk_cache_close(disk_cache);
+	disk_cache = disk_cache_open(directory, &limits);
+	struct generation *again = disk_cache_read(disk_cache, NAME_1);
 	assert_non_null(again);
 	for (int protocol = 0; protocol <= 2; protocol++) {
 		struct generation_body one =
@@ -171,7 +172,8 @@ TEST(a_byte_that_was_flipped_anywhere_is_noticed)
 static void set_length(struct str *file, size_t part, uint64_t len)
 {
 	for (size_t i = 0; i < 8; i++)
-		file->data[SHELF_FILE_LENGTHS_AT + 8 * part + i] = (char)(len >> (8 * i));
+		file->data[DISK_CACHE_FILE_LENGTHS_AT + 8 * part + i] =
+			(char)(len >> (8 * i));
 }
 
 TEST(lengths_are_not_believed)
@@ -223,7 +225,7 @@ TEST(a_whole_file_with_senseless_parts_is_removed)
 	put(NAME_1, 1);
 	str_add(&parts.capabilities, "0000");
 	AUTO_CLOSE int fd = openat(root_fd, PATH_1, O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
-	assert_ok(shelf_file_write(fd, &parts, &err));
+	assert_ok(disk_cache_file_write(fd, &parts, &err));
 	generation_parts_clear(&parts);
 	assert_false(has(NAME_1));
 	assert_false(is_file(PATH_1));
@@ -248,7 +250,7 @@ TEST(nothing_is_reached_through_a_link_and_odd_files_are_passed_over)
 	assert_true(ERRORS == errors + 2);
 	must("test $(ls elsewhere | wc -l) = 1");
 	must("touch -d @1000000 elsewhere/*");
-	shelf_sweep(shelf, NULL);
+	disk_cache_sweep(disk_cache, NULL);
 	must("test $(ls elsewhere | wc -l) = 1");
 }
 
@@ -287,7 +289,7 @@ static void try_thrice(void)
 	for (int i = 0; i < 3; i++) {
 		put(NAME_1, 1);
 		assert_false(has(NAME_1));
-		shelf_sweep(shelf, NULL);
+		disk_cache_sweep(disk_cache, NULL);
 	}
 }
 
@@ -360,7 +362,7 @@ TEST(a_full_or_read_only_disk_keeps_nothing_and_works_when_that_is_over)
 			 0);
 	assert_true(has(NAME_1));
 	put(NAME_2, 1);
-	shelf_sweep(shelf, NULL);
+	disk_cache_sweep(disk_cache, NULL);
 	assert_true(ERRORS == errors + 3);
 	assert_int_equal(mount(NULL, directory, NULL, MS_REMOUNT, "size=1m"), 0);
 	put(NAME_2, 2000);
@@ -376,7 +378,7 @@ TEST(what_was_not_used_for_long_is_swept_and_what_is_read_counts_as_used)
 	set_age(PATH_1, 86400 + 60);
 	set_age(PATH_2, 86400 - 60);
 	double aged = REMOVED("age");
-	shelf_sweep(shelf, NULL);
+	disk_cache_sweep(disk_cache, NULL);
 	assert_false(is_file(PATH_1));
 	assert_true(is_file(PATH_2));
 	assert_true(REMOVED("age") == aged + 1);
@@ -391,7 +393,7 @@ TEST(a_time_in_the_future_is_put_right)
 {
 	put(NAME_1, 1);
 	set_age(PATH_1, -400 * 86400);
-	shelf_sweep(shelf, NULL);
+	disk_cache_sweep(disk_cache, NULL);
 	assert_in_range(age_of(PATH_1), 0, 60);
 	set_age(PATH_1, -400 * 86400);
 	assert_true(has(NAME_1));
@@ -408,7 +410,7 @@ TEST(what_dead_writers_left_is_swept_and_what_is_not_ours_stays)
 	set_age(TEMPORARY, 11 * 60);
 	set_age("cache/tmp-0123456789abcdef", 11 * 60);
 	set_age("cache/tmp-fedcba9876543210", 9 * 60);
-	shelf_sweep(shelf, NULL);
+	disk_cache_sweep(disk_cache, NULL);
 	assert_false(is_file(TEMPORARY));
 	assert_false(is_file("cache/tmp-0123456789abcdef"));
 	assert_int_equal(left_in_cache(), 4);
@@ -429,11 +431,12 @@ TEST(above_the_size_the_least_recently_used_go_and_nothing_is_added)
 {
 	put_many();
 	double used = BYTES, by_size = REMOVED("size");
-	shelf_set_limits(shelf, &(struct shelf_limits){ .size = (uint64_t)(used / 2),
-							.max_age_ms = 86400000 });
+	disk_cache_set_limits(disk_cache,
+			      &(struct disk_cache_limits){ .size = (uint64_t)(used / 2),
+							   .max_age_ms = 86400000 });
 	put("ff" REST, 1);
 	assert_false(has("ff" REST));
-	shelf_sweep(shelf, NULL);
+	disk_cache_sweep(disk_cache, NULL);
 	assert_true(BYTES <= used / 2);
 	assert_true(BYTES >= used / 4);
 	size_t left = left_in_cache();
@@ -449,11 +452,12 @@ TEST(above_the_size_the_least_recently_used_go_and_nothing_is_added)
 TEST(size_0_keeps_nothing)
 {
 	put(NAME_1, 1);
-	shelf_set_limits(shelf, &(struct shelf_limits){ .max_age_ms = 86400000 });
+	disk_cache_set_limits(disk_cache,
+			      &(struct disk_cache_limits){ .max_age_ms = 86400000 });
 	assert_false(has(NAME_1));
 	put(NAME_2, 1);
 	assert_false(is_file(PATH_2));
-	shelf_sweep(shelf, NULL);
+	disk_cache_sweep(disk_cache, NULL);
 	assert_int_equal(left_in_cache(), 0);
 }
 
@@ -466,7 +470,7 @@ TEST(a_sweep_that_is_stopped_ends_at_once)
 	set_age(PATH_1, 10 * 86400);
 	stop_init(&stop);
 	stop_request(&stop);
-	shelf_sweep(shelf, &stop);
+	disk_cache_sweep(disk_cache, &stop);
 	stop_clear(&stop);
 	assert_true(is_file(PATH_1));
 	assert_true(ERRORS == errors);
@@ -476,14 +480,14 @@ TEST(clear_removes_what_is_ours_and_nothing_else)
 {
 	put_many();
 	must("echo x >%s && echo x >cache/11/README && echo x >cache/mine", TEMPORARY);
-	assert_int_equal(shelf_clear(directory, &err), 21);
+	assert_int_equal(disk_cache_clear(directory, &err), 21);
 	assert_int_equal(err.class, ERR_NONE);
 	assert_int_equal(left_in_cache(), 2);
 	must("rm -r cache");
-	assert_int_equal(shelf_clear(directory, &err), 0);
+	assert_int_equal(disk_cache_clear(directory, &err), 0);
 	assert_int_equal(err.class, ERR_NONE);
 	must("echo x >cache");
-	assert_int_equal(shelf_clear(directory, &err), 0);
+	assert_int_equal(disk_cache_clear(directory, &err), 0);
 	assert_int_not_equal(err.class, ERR_NONE);
 	must("rm cache");
 }
@@ -498,15 +502,15 @@ TEST(each_thing_that_matters_changes_the_name)
 	looks[1].path = other;
 	looks[2].inode = 8;
 	looks[3].key[0] = 'l';
-	looks[4].print.digest[31] = 1;
-	looks[5].print.is_shared = true;
+	looks[4].fingerprint.digest[31] = 1;
+	looks[5].fingerprint.is_shared = true;
 	for (size_t i = 0; i < ARRAY_SIZE(looks); i++) {
-		shelf_name(&looks[i], names[i]);
+		disk_cache_name(&looks[i], names[i]);
 		assert_int_equal(strlen(names[i]), 64);
 		for (size_t j = 0; j < i; j++)
 			assert_string_not_equal(names[i], names[j]);
 	}
-	shelf_name(&look, names[1]);
+	disk_cache_name(&look, names[1]);
 	assert_string_equal(names[0], names[1]);
 }
 
@@ -516,8 +520,8 @@ enum { HAMMERED = 40, HAMMER_MS = 400 };
  * written under its name. */
 static int hammer(const char *where)
 {
-	const struct shelf_limits small = { .size = 300000, .max_age_ms = 86400000 };
-	struct shelf *mine = shelf_open(where, &small);
+	const struct disk_cache_limits small = { .size = 300000, .max_age_ms = 86400000 };
+	struct disk_cache *mine = disk_cache_open(where, &small);
 	int64_t end = clock_boot_ms() + HAMMER_MS;
 	unsigned wrong = 0, hits = 0;
 
@@ -525,19 +529,19 @@ static int hammer(const char *where)
 		unsigned number = i * 7 % HAMMERED;
 		AUTO_FREE char *name = xasprintf("%02x%s", number % 8, REST);
 		name[63] = (char)('a' + number / 8);
-		struct generation *found = shelf_read(mine, name);
+		struct generation *found = disk_cache_read(mine, name);
 		hits += found != NULL;
 		wrong += found && (strcmp(generation_name(found), name) != 0 ||
 				   ref_list_count(generation_refs(found)) < number);
 		generation_unref(found);
 		struct generation *written = generation_with(name, number * 10);
 		if (i % 3 == 0)
-			shelf_write(mine, written);
+			disk_cache_write(mine, written);
 		generation_unref(written);
 		if (i % 16 == 0)
-			shelf_sweep(mine, NULL);
+			disk_cache_sweep(mine, NULL);
 	}
-	shelf_close(mine);
+	disk_cache_close(mine);
 	return wrong == 0 && hits > 0 ? 0 : 1;
 }
 

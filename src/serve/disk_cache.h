@@ -5,8 +5,8 @@
  * them: what is broken, cut or gone is made anew, and a directory that is full or
  * read-only costs a warning. Any thread, any process.
  */
-#ifndef SERVE_SHELF_H
-#define SERVE_SHELF_H
+#ifndef SERVE_DISK_CACHE_H
+#define SERVE_DISK_CACHE_H
 
 #include <sys/stat.h>
 
@@ -15,39 +15,42 @@
 #include "serve/generation.h"
 #include "serve/look.h"
 
-struct shelf;
+struct disk_cache;
 
-struct shelf_limits {
+struct disk_cache_limits {
 	uint64_t size;      /* of all files, in bytes */
 	int64_t max_age_ms; /* since it was written or read last */
 };
 
 /* Makes the directory if need be. Never fails: without a directory that can be written
  * nothing is kept, and the log says so. */
-struct shelf *shelf_open(const char *directory, const struct shelf_limits *limits);
-void shelf_close(struct shelf *shelf);
-void shelf_set_limits(struct shelf *shelf, const struct shelf_limits *limits);
+struct disk_cache *disk_cache_open(const char *directory,
+				   const struct disk_cache_limits *limits);
+void disk_cache_close(struct disk_cache *disk_cache);
+void disk_cache_set_limits(struct disk_cache *disk_cache,
+			   const struct disk_cache_limits *limits);
 
 /* The hashed key of what a look saw: format, versions of git and of this program, boot
  * (on a local file system, where no other host can share it), repository, state key,
  * fingerprint; each with its length before it, so that no two run into each other. */
-void shelf_name(const struct look *look, char name[GENERATION_NAME_SIZE]);
+void disk_cache_name(const struct look *look, char name[GENERATION_NAME_SIZE]);
 
 /* NULL: there is none. One that is broken is removed, and told. */
-struct generation *shelf_read(struct shelf *shelf, const char *name);
+struct generation *disk_cache_read(struct disk_cache *disk_cache, const char *name);
 
 /* To be called only of a look whose fingerprint was settled. */
-void shelf_write(struct shelf *shelf, const struct generation *generation);
+void disk_cache_write(struct disk_cache *disk_cache, const struct generation *generation);
 
 /* Removes what is too old or too much, and what writers that died left. */
-void shelf_sweep(struct shelf *shelf, const struct stop *stop);
+void disk_cache_sweep(struct disk_cache *disk_cache, const struct stop *stop);
 
 /* Removes everything that shelves made there, and nothing else; how many files. For
  * `cache clear`. err->class is ERR_NONE if nothing of it is left. */
-size_t shelf_clear(const char *directory, struct err *err);
+size_t disk_cache_clear(const char *directory, struct err *err);
 
 /*
- * The file of one generation on a shelf: a header, then the parts one behind the other.
+ * The file of one generation on a disk cache: a header, then the parts one behind the
+ *other.
  *
  *	 0  8  "rrshelf\n"
  *	 8  8  version of this form
@@ -60,74 +63,75 @@ size_t shelf_clear(const char *directory, struct err *err);
  */
 
 enum {
-	SHELF_FILE_VERSION = 1,
-	SHELF_FILE_DIGEST_AT = 16,
-	SHELF_FILE_DIGESTED_AT = 48,
-	SHELF_FILE_LENGTHS_AT = 80,
-	SHELF_FILE_HEADER = 112,
+	DISK_CACHE_FILE_VERSION = 1,
+	DISK_CACHE_FILE_DIGEST_AT = 16,
+	DISK_CACHE_FILE_DIGESTED_AT = 48,
+	DISK_CACHE_FILE_LENGTHS_AT = 80,
+	DISK_CACHE_FILE_HEADER = 112,
 };
 
 /* Larger ones are neither written nor read: it must fit into memory. */
-#define SHELF_FILE_MAX ((uint64_t)256 << 20)
+#define DISK_CACHE_FILE_MAX ((uint64_t)256 << 20)
 
 /* Bytes that the parts will take. */
-uint64_t shelf_file_size(const struct generation_parts *parts);
+uint64_t disk_cache_file_size(const struct generation_parts *parts);
 
 /* Writes them to an open, empty file. */
-int shelf_file_write(int fd, const struct generation_parts *parts, struct err *err);
+int disk_cache_file_write(int fd, const struct generation_parts *parts, struct err *err);
 
 /* Reads an open file, which anybody may cut or change meanwhile. ERR_CORRUPT: it is not
  * the one of that name, whole. *parts, which must be empty, is to be cleared in any
  * case. */
-int shelf_file_read(int fd, const char *name, struct generation_parts *parts,
-		    struct err *err);
+int disk_cache_file_read(int fd, const char *name, struct generation_parts *parts,
+			 struct err *err);
 
 /*
- * The directory of a shelf: folders <hh> with files <62 digits> and temporary files.
+ * The directory of a disk cache: folders <hh> with files <62 digits> and temporary files.
  * Opened anew for each use, so that one that is replaced, mounted or made again is
  * followed. Nothing below it is reached through a symbolic link. Any thread, any
  * process.
  */
 
-#define SHELF_TEMPORARY_SIZE 24
+#define DISK_CACHE_TEMPORARY_SIZE 24
 
 /* Opens the directory, and makes it if need be, with mode 0700. ERR_CONFIG: others than
  * its owner and group can write there. */
-int shelf_directory_open(const char *directory, struct err *err);
+int disk_cache_directory_open(const char *directory, struct err *err);
 
 /* Opens the folder of a generation's name, in which its file is named by the digits
  * behind the first two. ERR_MISSING: there is none. */
-int shelf_folder_open(int dir, const char *name, struct err *err);
+int disk_cache_folder_open(int dir, const char *name, struct err *err);
 
 /* The same; makes it, with the directory's mode. */
-int shelf_folder_make(int dir, const char *name, struct err *err);
+int disk_cache_folder_make(int dir, const char *name, struct err *err);
 
 /* Makes a file with a name that no other has, open for writing, with the mode of the
  * directory that it is in. The caller closes it, and renames or removes it. */
-int shelf_temporary(int folder, char name[SHELF_TEMPORARY_SIZE], struct err *err);
+int disk_cache_temporary(int folder, char name[DISK_CACHE_TEMPORARY_SIZE],
+			 struct err *err);
 
 /* The file server's time, in milliseconds since 1970, by a file that is made there. */
-int shelf_now(int dir, int64_t *now_ms, struct err *err);
+int disk_cache_now(int dir, int64_t *now_ms, struct err *err);
 
-int64_t shelf_mtime_ms(const struct stat *st);
+int64_t disk_cache_mtime_ms(const struct stat *st);
 
 /* A regular file with a name of ours. */
-struct shelf_found {
+struct disk_cache_found {
 	int folder;       /* in which it is ... */
 	const char *file; /* ... under this name */
 	const char *name; /* of the generation; NULL: it is a temporary file */
 	const struct stat *st;
 };
 
-struct shelf_walk {
+struct disk_cache_walk {
 	const struct stop *stop; /* may be NULL */
 	int64_t rest_ms;         /* after each folder, if there is a stop */
-	void (*show)(void *arg, const struct shelf_found *found);
+	void (*show)(void *arg, const struct disk_cache_found *found);
 	void *arg;
 };
 
 /* Shows every file; what has another name or type is passed over. ERR_CANCELED: it was
  * stopped. */
-int shelf_walk(int dir, const struct shelf_walk *walk, struct err *err);
+int disk_cache_walk(int dir, const struct disk_cache_walk *walk, struct err *err);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * libFuzzer: any file of a shelf is refused as corrupt, or read; what was read is as long
- * as the file, and what becomes a generation is written down as the same bytes. Each
+ * libFuzzer: any file of a disk cache is refused as corrupt, or read; what was read is as
+ *long as the file, and what becomes a generation is written down as the same bytes. Each
  * input is tried as it is, and once more with the digest that it should have: nobody
  * guesses that.
  *	clang -std=gnu17 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -Isrc \
- *		tests/fuzz/fuzz_shelf_file.c \
- *		src/serve/{generation,ref_list,ls_refs,shelf_file}.c
+ *		tests/fuzz/fuzz_disk_cache_file.c \
+ *		src/serve/{generation,ref_list,ls_refs,disk_cache_file}.c
  *src/git/{pkt_line,ref_name}.c \ src/base/{err,file,hash,mem,str}.c -lcrypto -lz
  */
 #include <assert.h>
@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "serve/shelf.h"
+#include "serve/disk_cache.h"
 
 #define NAME "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
@@ -38,8 +38,8 @@ static void assert_is_written(int fd, const struct generation_parts *parts,
 	struct err err;
 
 	empty(fd);
-	int result = shelf_file_write(fd, parts, &err);
-	assert(result == 0 && shelf_file_size(parts) == len);
+	int result = disk_cache_file_write(fd, parts, &err);
+	assert(result == 0 && disk_cache_file_size(parts) == len);
 	str_reserve(&bytes, len);
 	ssize_t got = pread(fd, bytes.data, len, 0);
 	assert(got == (ssize_t)len && memcmp(bytes.data, data, len) == 0);
@@ -66,7 +66,7 @@ static void try(int fd, const void *data, size_t len)
 	struct err err = { 0 };
 
 	put(fd, data, len);
-	if (shelf_file_read(fd, NAME, &parts, &err) != 0) {
+	if (disk_cache_file_read(fd, NAME, &parts, &err) != 0) {
 		assert(err.class == ERR_CORRUPT);
 		generation_parts_clear(&parts);
 		return;
@@ -93,12 +93,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (fd < 0)
 		abort();
 	try(fd, data, len);
-	if (len < SHELF_FILE_HEADER)
+	if (len < DISK_CACHE_FILE_HEADER)
 		return 0;
 	str_add_bytes(&input, data, len);
 	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, data + SHELF_FILE_DIGESTED_AT, len - SHELF_FILE_DIGESTED_AT);
-	hash_end(&hash, (unsigned char *)input.data + SHELF_FILE_DIGEST_AT);
+	hash_add(&hash, data + DISK_CACHE_FILE_DIGESTED_AT,
+		 len - DISK_CACHE_FILE_DIGESTED_AT);
+	hash_end(&hash, (unsigned char *)input.data + DISK_CACHE_FILE_DIGEST_AT);
 	try(fd, input.data, input.len);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * <directory>/<hh>/<62 digits>, form: serve/shelf.h. A file is written under
+ * <directory>/<hh>/<62 digits>, form: serve/disk cache.h. A file is written under
  * another name and renamed when it is whole; nothing is synced: what a crash leaves cut
  * or empty its digest tells, and on a local file system the boot in the name keeps
  * entries of another boot from being found at all.
@@ -8,7 +8,7 @@
  * and moved seldom: reading costs a write only then. Processes that sweep and write at
  * the same time remove at worst a file that would have been of use.
  */
-#include "serve/shelf.h"
+#include "serve/disk_cache.h"
 
 #include <stdatomic.h>
 
@@ -46,9 +46,9 @@ static uint64_t disk_cache_file_get_number(const unsigned char *at)
 	return value;
 }
 
-uint64_t shelf_file_size(const struct generation_parts *parts)
+uint64_t disk_cache_file_size(const struct generation_parts *parts)
 {
-	return (uint64_t)SHELF_FILE_HEADER + parts->capabilities.len +
+	return (uint64_t)DISK_CACHE_FILE_HEADER + parts->capabilities.len +
 	       parts->symbolic.len + parts->refs.len + parts->packed_refs.len;
 }
 
@@ -59,26 +59,26 @@ static void disk_cache_file_compute_digest(const unsigned char *header,
 	AUTO_HASH struct hash hash;
 
 	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, header + SHELF_FILE_DIGESTED_AT,
-		 SHELF_FILE_HEADER - SHELF_FILE_DIGESTED_AT);
+	hash_add(&hash, header + DISK_CACHE_FILE_DIGESTED_AT,
+		 DISK_CACHE_FILE_HEADER - DISK_CACHE_FILE_DIGESTED_AT);
 	for (size_t i = 0; i < PARTS; i++)
 		hash_add(&hash, parts[i]->data, parts[i]->len);
 	hash_end(&hash, digest);
 }
 
-int shelf_file_write(int fd, const struct generation_parts *parts, struct err *err)
+int disk_cache_file_write(int fd, const struct generation_parts *parts, struct err *err)
 {
 	const struct str *const list[PARTS] = { &parts->capabilities, &parts->symbolic,
 						&parts->refs, &parts->packed_refs };
-	unsigned char header[SHELF_FILE_HEADER] = { 0 };
+	unsigned char header[DISK_CACHE_FILE_HEADER] = { 0 };
 
 	memcpy(header, magic, sizeof(magic));
-	put_number(header + sizeof(magic), SHELF_FILE_VERSION);
-	if (!text_from_hex(parts->name, header + SHELF_FILE_DIGESTED_AT, 32))
+	put_number(header + sizeof(magic), DISK_CACHE_FILE_VERSION);
+	if (!text_from_hex(parts->name, header + DISK_CACHE_FILE_DIGESTED_AT, 32))
 		return err_set(err, ERR_INTERNAL, "a generation has no name");
 	for (size_t i = 0; i < PARTS; i++)
-		put_number(header + SHELF_FILE_LENGTHS_AT + 8 * i, list[i]->len);
-	disk_cache_file_compute_digest(header, list, header + SHELF_FILE_DIGEST_AT);
+		put_number(header + DISK_CACHE_FILE_LENGTHS_AT + 8 * i, list[i]->len);
+	disk_cache_file_compute_digest(header, list, header + DISK_CACHE_FILE_DIGEST_AT);
 	if (file_write_all(fd, header, sizeof(header), "a cache file", err) != 0)
 		return -1;
 	for (size_t i = 0; i < PARTS; i++)
@@ -115,17 +115,17 @@ static int disk_cache_file_check_header(const unsigned char *header, const char 
 					uint64_t size, struct err *err)
 {
 	unsigned char expected[32];
-	uint64_t left = size - SHELF_FILE_HEADER;
+	uint64_t left = size - DISK_CACHE_FILE_HEADER;
 
 	if (memcmp(header, magic, sizeof(magic)) != 0 ||
-	    disk_cache_file_get_number(header + sizeof(magic)) != SHELF_FILE_VERSION)
+	    disk_cache_file_get_number(header + sizeof(magic)) != DISK_CACHE_FILE_VERSION)
 		return broken("it is of another kind", err);
 	if (!text_from_hex(name, expected, sizeof(expected)) ||
-	    memcmp(header + SHELF_FILE_DIGESTED_AT, expected, sizeof(expected)) != 0)
+	    memcmp(header + DISK_CACHE_FILE_DIGESTED_AT, expected, sizeof(expected)) != 0)
 		return broken("it bears another's name", err);
 	for (size_t i = 0; i < PARTS; i++) {
-		uint64_t len = disk_cache_file_get_number(header + SHELF_FILE_LENGTHS_AT +
-							  8 * i);
+		uint64_t len = disk_cache_file_get_number(
+			header + DISK_CACHE_FILE_LENGTHS_AT + 8 * i);
 		if (len > left)
 			return broken("it is too short", err);
 		left -= len;
@@ -139,10 +139,10 @@ static int read_header(int fd, const char *name, unsigned char *header, struct e
 
 	if (fstat(fd, &st) != 0)
 		return err_errno(err, "cannot look at a cache file");
-	if (!S_ISREG(st.st_mode) || st.st_size < SHELF_FILE_HEADER ||
-	    (uint64_t)st.st_size > SHELF_FILE_MAX)
+	if (!S_ISREG(st.st_mode) || st.st_size < DISK_CACHE_FILE_HEADER ||
+	    (uint64_t)st.st_size > DISK_CACHE_FILE_MAX)
 		return broken("it has a wrong size", err);
-	if (read_exactly(fd, header, SHELF_FILE_HEADER, err) != 0)
+	if (read_exactly(fd, header, DISK_CACHE_FILE_HEADER, err) != 0)
 		return -1;
 	return disk_cache_file_check_header(header, name, (uint64_t)st.st_size, err);
 }
@@ -157,23 +157,23 @@ static int read_part(int fd, size_t len, struct str *part, struct err *err)
 	return 0;
 }
 
-int shelf_file_read(int fd, const char *name, struct generation_parts *parts,
-		    struct err *err)
+int disk_cache_file_read(int fd, const char *name, struct generation_parts *parts,
+			 struct err *err)
 {
 	struct str *const list[PARTS] = { &parts->capabilities, &parts->symbolic,
 					  &parts->refs, &parts->packed_refs };
-	unsigned char header[SHELF_FILE_HEADER], digest[32];
+	unsigned char header[DISK_CACHE_FILE_HEADER], digest[32];
 
 	if (read_header(fd, name, header, err) != 0)
 		return -1;
 	for (size_t i = 0; i < PARTS; i++)
 		if (read_part(fd,
-			      disk_cache_file_get_number(header + SHELF_FILE_LENGTHS_AT +
-							 8 * i),
+			      disk_cache_file_get_number(
+				      header + DISK_CACHE_FILE_LENGTHS_AT + 8 * i),
 			      list[i], err) != 0)
 			return -1;
 	disk_cache_file_compute_digest(header, (const struct str *const *)list, digest);
-	if (memcmp(header + SHELF_FILE_DIGEST_AT, digest, sizeof(digest)) != 0)
+	if (memcmp(header + DISK_CACHE_FILE_DIGEST_AT, digest, sizeof(digest)) != 0)
 		return broken("its digest is wrong", err);
 	snprintf(parts->name, sizeof(parts->name), "%s", name);
 	return 0;
@@ -212,7 +212,7 @@ static int disk_cache_folder_check_mode(int dir, const char *directory, struct e
 	return err_remedy(err, "chmod o-w %s", directory);
 }
 
-int shelf_directory_open(const char *directory, struct err *err)
+int disk_cache_directory_open(const char *directory, struct err *err)
 {
 	AUTO_CLOSE int dir = dir_open(AT_FDCWD, directory, err);
 
@@ -235,7 +235,7 @@ static int copy_mode(int from, int to, mode_t mask, struct err *err)
 	return 0;
 }
 
-int shelf_folder_open(int dir, const char *name, struct err *err)
+int disk_cache_folder_open(int dir, const char *name, struct err *err)
 {
 	const char folder[3] = { name[0], name[1] };
 	int fd = openat(dir, folder, FOLDER_FLAGS);
@@ -243,25 +243,26 @@ int shelf_folder_open(int dir, const char *name, struct err *err)
 	return fd >= 0 ? fd : err_errno(err, "cannot open the cache's folder %s", folder);
 }
 
-int shelf_folder_make(int dir, const char *name, struct err *err)
+int disk_cache_folder_make(int dir, const char *name, struct err *err)
 {
 	const char folder[3] = { name[0], name[1] };
 	bool is_new = mkdirat(dir, folder, 0700) == 0;
 
 	if (!is_new && errno != EEXIST)
 		return err_errno(err, "cannot make the cache's folder %s", folder);
-	AUTO_CLOSE int fd = shelf_folder_open(dir, name, err);
+	AUTO_CLOSE int fd = disk_cache_folder_open(dir, name, err);
 	if (fd < 0 || (is_new && copy_mode(dir, fd, 07777, err) != 0))
 		return -1;
 	return TAKE_FD(fd);
 }
 
-int shelf_temporary(int folder, char name[SHELF_TEMPORARY_SIZE], struct err *err)
+int disk_cache_temporary(int folder, char name[DISK_CACHE_TEMPORARY_SIZE],
+			 struct err *err)
 {
 	char digits[TEMPORARY_DIGITS + 1];
 
 	random_hex(digits, TEMPORARY_DIGITS / 2);
-	snprintf(name, SHELF_TEMPORARY_SIZE, TEMPORARY "%s", digits);
+	snprintf(name, DISK_CACHE_TEMPORARY_SIZE, TEMPORARY "%s", digits);
 	AUTO_CLOSE int fd =
 		openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -273,23 +274,23 @@ int shelf_temporary(int folder, char name[SHELF_TEMPORARY_SIZE], struct err *err
 	return TAKE_FD(fd);
 }
 
-int64_t shelf_mtime_ms(const struct stat *st)
+int64_t disk_cache_mtime_ms(const struct stat *st)
 {
 	return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
 }
 
-int shelf_now(int dir, int64_t *now_ms, struct err *err)
+int disk_cache_now(int dir, int64_t *now_ms, struct err *err)
 {
-	char name[SHELF_TEMPORARY_SIZE];
+	char name[DISK_CACHE_TEMPORARY_SIZE];
 	struct stat st;
-	AUTO_CLOSE int fd = shelf_temporary(dir, name, err);
+	AUTO_CLOSE int fd = disk_cache_temporary(dir, name, err);
 
 	if (fd < 0)
 		return -1;
 	unlinkat(dir, name, 0);
 	if (fstat(fd, &st) != 0)
 		return err_errno(err, "cannot look at a cache file");
-	*now_ms = shelf_mtime_ms(&st);
+	*now_ms = disk_cache_mtime_ms(&st);
 	return 0;
 }
 
@@ -298,33 +299,34 @@ static bool is_digits(const char *text, size_t len)
 	return strlen(text) == len && strspn(text, DIGITS) == len;
 }
 
-static bool shelf_folder_is_temporary(const char *file)
+static bool disk_cache_folder_is_temporary(const char *file)
 {
 	return text_starts_with(file, TEMPORARY) &&
 	       is_digits(file + strlen(TEMPORARY), TEMPORARY_DIGITS);
 }
 
 /* prefix: the folder's two digits; "" in the directory itself, where no generation is. */
-static void disk_cache_folder_show_file(const struct shelf_walk *walk, int folder,
+static void disk_cache_folder_show_file(const struct disk_cache_walk *walk, int folder,
 					const char *prefix, const char *file)
 {
 	char name[GENERATION_NAME_SIZE];
 	bool is_generation = prefix[0] && is_digits(file, FILE_DIGITS);
 	struct stat st;
 
-	if ((!is_generation && !shelf_folder_is_temporary(file)) ||
+	if ((!is_generation && !disk_cache_folder_is_temporary(file)) ||
 	    fstatat(folder, file, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
 		return;
 	if (is_generation)
 		snprintf(name, sizeof(name), "%s%s", prefix, file);
-	walk->show(walk->arg, &(struct shelf_found){ .folder = folder,
-						     .file = file,
-						     .name = is_generation ? name : NULL,
-						     .st = &st });
+	walk->show(walk->arg,
+		   &(struct disk_cache_found){ .folder = folder,
+					       .file = file,
+					       .name = is_generation ? name : NULL,
+					       .st = &st });
 }
 
 /* What was removed since, or is no folder, is passed over. */
-static int walk_folder(int dir, const struct shelf_walk *walk, const char *prefix,
+static int walk_folder(int dir, const struct disk_cache_walk *walk, const char *prefix,
 		       struct err *err)
 {
 	struct dirent *entry;
@@ -346,7 +348,7 @@ static int walk_folder(int dir, const struct shelf_walk *walk, const char *prefi
 	return 0;
 }
 
-int shelf_walk(int dir, const struct shelf_walk *walk, struct err *err)
+int disk_cache_walk(int dir, const struct disk_cache_walk *walk, struct err *err)
 {
 	if (walk_folder(dir, walk, "", err) != 0)
 		return -1;
@@ -362,19 +364,19 @@ int shelf_walk(int dir, const struct shelf_walk *walk, struct err *err)
 enum {
 	TOUCH_MS = 60 * 60 * 1000,
 	TEMPORARY_AGE_MS = 10 * 60 * 1000,
-	TELL_MS = 10 * 60 * 1000,
+	REPORT_MS = 10 * 60 * 1000,
 	REST_MS = 1,
 };
 
 /* A sweep goes so far below the size, so that not each new file needs one. */
 #define SWEPT_SHARE(size) ((size) - (size) / 10)
 
-struct shelf {
+struct disk_cache {
 	pthread_mutex_t mutex;
-	struct shelf_limits limits; /* guarded by mutex */
-	int64_t trouble_told_at;    /* guarded by mutex; clock_boot_ms(); 0: never */
-	int64_t broken_told_at;     /* guarded by mutex, likewise */
-	char *directory;            /* owned */
+	struct disk_cache_limits limits; /* guarded by mutex */
+	int64_t trouble_reported_at;     /* guarded by mutex; clock_boot_ms(); 0: never */
+	int64_t broken_reported_at;      /* guarded by mutex, likewise */
+	char *directory;                 /* owned */
 	atomic_int_fast64_t
 		lead_ms;           /* of the file server's clock before clock_boot_ms() */
 	atomic_uint_fast64_t used; /* bytes on disk, as last counted, and what was
@@ -398,99 +400,101 @@ static void count_errors(size_t count)
 		   (double)count);
 }
 
-static void show_used(const struct shelf *shelf)
+static void show_used(const struct disk_cache *disk_cache)
 {
 	metric_set(metric_at(metric_gauge("refrelay_refs_disk_bytes",
 					  "Disk space that cached refs take.")),
-		   (double)atomic_load(&shelf->used));
+		   (double)atomic_load(&disk_cache->used));
 }
 
-static struct shelf_limits disk_cache_get_limits(struct shelf *shelf)
+static struct disk_cache_limits disk_cache_get_limits(struct disk_cache *disk_cache)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&shelf->mutex);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&disk_cache->mutex);
 
-	return shelf->limits;
+	return disk_cache->limits;
 }
 
 /* Whether it is time to say so once more. */
-static bool may_tell(struct shelf *shelf, int64_t *told_at)
+static bool may_report(struct disk_cache *disk_cache, int64_t *reported_at)
 {
 	int64_t now = clock_boot_ms();
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&shelf->mutex);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&disk_cache->mutex);
 
-	if (*told_at != 0 && now - *told_at < TELL_MS)
+	if (*reported_at != 0 && now - *reported_at < REPORT_MS)
 		return false;
-	*told_at = now;
+	*reported_at = now;
 	return true;
 }
 
-static void tell_trouble(struct shelf *shelf, const struct err *err)
+static void report_trouble(struct disk_cache *disk_cache, const struct err *err)
 {
 	count_errors(1);
-	if (may_tell(shelf, &shelf->trouble_told_at))
+	if (may_report(disk_cache, &disk_cache->trouble_reported_at))
 		log_warn("cache.trouble", LOG_ERR(err),
-			 LOG_TEXT("path", shelf->directory),
+			 LOG_TEXT("path", disk_cache->directory),
 			 LOG_TEXT("remedy", err->remedy));
 }
 
-static void shelf_report_broken(struct shelf *shelf, const char *name,
-				const struct err *err)
+static void disk_cache_report_broken(struct disk_cache *disk_cache, const char *name,
+				     const struct err *err)
 {
 	count_removed("broken", 1);
-	if (may_tell(shelf, &shelf->broken_told_at))
-		log_warn("cache.broken", LOG_ERR(err), LOG_TEXT("path", shelf->directory),
-			 LOG_TEXT("name", name));
+	if (may_report(disk_cache, &disk_cache->broken_reported_at))
+		log_warn("cache.broken", LOG_ERR(err),
+			 LOG_TEXT("path", disk_cache->directory), LOG_TEXT("name", name));
 }
 
-static void learn_time(struct shelf *shelf, int64_t server_ms)
+static void learn_time(struct disk_cache *disk_cache, int64_t server_ms)
 {
-	atomic_store(&shelf->lead_ms, server_ms - clock_boot_ms());
+	atomic_store(&disk_cache->lead_ms, server_ms - clock_boot_ms());
 }
 
 /* Tries the directory at once, so that the log tells at the start what is wrong. */
-static void try_directory(struct shelf *shelf)
+static void try_directory(struct disk_cache *disk_cache)
 {
 	struct err err;
 	int64_t now_ms;
-	AUTO_CLOSE int dir = shelf_directory_open(shelf->directory, &err);
+	AUTO_CLOSE int dir = disk_cache_directory_open(disk_cache->directory, &err);
 
-	if (dir < 0 || shelf_now(dir, &now_ms, &err) != 0)
-		tell_trouble(shelf, &err);
+	if (dir < 0 || disk_cache_now(dir, &now_ms, &err) != 0)
+		report_trouble(disk_cache, &err);
 	else
-		learn_time(shelf, now_ms);
+		learn_time(disk_cache, now_ms);
 }
 
-struct shelf *shelf_open(const char *directory, const struct shelf_limits *limits)
+struct disk_cache *disk_cache_open(const char *directory,
+				   const struct disk_cache_limits *limits)
 {
-	struct shelf *shelf = xcalloc(1, sizeof(*shelf));
+	struct disk_cache *disk_cache = xcalloc(1, sizeof(*disk_cache));
 
-	mutex_init(&shelf->mutex);
-	shelf->limits = *limits;
-	shelf->directory = xstrdup(directory);
-	atomic_init(&shelf->used, 0);
-	atomic_init(&shelf->lead_ms, clock_wall_ms() - clock_boot_ms());
+	mutex_init(&disk_cache->mutex);
+	disk_cache->limits = *limits;
+	disk_cache->directory = xstrdup(directory);
+	atomic_init(&disk_cache->used, 0);
+	atomic_init(&disk_cache->lead_ms, clock_wall_ms() - clock_boot_ms());
 	count_errors(0);
 	count_removed("age", 0);
 	count_removed("size", 0);
 	count_removed("broken", 0);
-	show_used(shelf);
+	show_used(disk_cache);
 	if (limits->size > 0)
-		try_directory(shelf);
-	return shelf;
+		try_directory(disk_cache);
+	return disk_cache;
 }
 
-void shelf_close(struct shelf *shelf)
+void disk_cache_close(struct disk_cache *disk_cache)
 {
-	pthread_mutex_destroy(&shelf->mutex);
-	free(shelf->directory);
-	free(shelf);
+	pthread_mutex_destroy(&disk_cache->mutex);
+	free(disk_cache->directory);
+	free(disk_cache);
 }
 
-void shelf_set_limits(struct shelf *shelf, const struct shelf_limits *limits)
+void disk_cache_set_limits(struct disk_cache *disk_cache,
+			   const struct disk_cache_limits *limits)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&shelf->mutex);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&disk_cache->mutex);
 
-	shelf->limits = *limits;
+	disk_cache->limits = *limits;
 }
 
 static void hash_item(struct hash *hash, const void *bytes, size_t len)
@@ -506,41 +510,41 @@ static void hash_text(struct hash *hash, const char *text)
 	hash_item(hash, text, strlen(text));
 }
 
-void shelf_name(const struct look *look, char name[GENERATION_NAME_SIZE])
+void disk_cache_name(const struct look *look, char name[GENERATION_NAME_SIZE])
 {
 	AUTO_HASH struct hash hash;
 	AUTO_STR struct str hex = STR_INIT;
-	AUTO_FREE char *form = xasprintf("shelf %d", SHELF_FILE_VERSION);
+	AUTO_FREE char *form = xasprintf("shelf %d", DISK_CACHE_FILE_VERSION);
 	AUTO_FREE char *inode = xasprintf("%" PRIuMAX, (uintmax_t)look->inode);
-	char version[GIT_VERSION_SIZE], print[FINGERPRINT_TEXT_SIZE];
+	char version[GIT_VERSION_SIZE], fingerprint[FINGERPRINT_TEXT_SIZE];
 	unsigned char digest[32];
 
 	git_version(version);
-	fingerprint_format(&look->print, print);
+	fingerprint_format(&look->fingerprint, fingerprint);
 	hash_init(&hash, HASH_SHA256);
 	hash_text(&hash, form);
 	hash_text(&hash, version);
 	hash_text(&hash, REFRELAY_VERSION);
-	hash_text(&hash, look->print.is_shared ? "" : clock_boot_id());
+	hash_text(&hash, look->fingerprint.is_shared ? "" : clock_boot_id());
 	hash_text(&hash, look->path);
 	hash_text(&hash, inode);
 	hash_text(&hash, look->key);
-	hash_text(&hash, print);
+	hash_text(&hash, fingerprint);
 	hash_end(&hash, digest);
 	str_add_hex(&hex, digest, sizeof(digest));
 	memcpy(name, hex.data, GENERATION_NAME_SIZE);
 }
 
 /* The age begins anew, now and then; who may not write there leaves it. */
-static void touch(struct shelf *shelf, int fd, int64_t max_age_ms)
+static void touch(struct disk_cache *disk_cache, int fd, int64_t max_age_ms)
 {
-	int64_t now = clock_boot_ms() + atomic_load(&shelf->lead_ms);
+	int64_t now = clock_boot_ms() + atomic_load(&disk_cache->lead_ms);
 	int64_t after = max_age_ms / 2 < TOUCH_MS ? max_age_ms / 2 : TOUCH_MS;
 	struct stat st;
 
 	if (fstat(fd, &st) != 0)
 		return;
-	int64_t age = now - shelf_mtime_ms(&st);
+	int64_t age = now - disk_cache_mtime_ms(&st);
 	if (age > after || age < -TOUCH_MS)
 		futimens(fd, NULL); /* NULL: the file server's own time */
 }
@@ -570,46 +574,46 @@ static int disk_cache_read_generation(int fd, const char *name,
 {
 	struct generation_parts parts = GENERATION_PARTS_INIT;
 
-	if (shelf_file_read(fd, name, &parts, err) == 0)
+	if (disk_cache_file_read(fd, name, &parts, err) == 0)
 		return generation_new(&parts, generation, err);
 	generation_parts_clear(&parts);
 	return -1;
 }
 
-static int read_entry(struct shelf *shelf, const char *name, int64_t max_age_ms,
+static int read_entry(struct disk_cache *disk_cache, const char *name, int64_t max_age_ms,
 		      struct generation **generation, struct err *err)
 {
-	AUTO_CLOSE int dir = shelf_directory_open(shelf->directory, err);
+	AUTO_CLOSE int dir = disk_cache_directory_open(disk_cache->directory, err);
 	if (dir < 0)
 		return -1;
-	AUTO_CLOSE int folder = shelf_folder_open(dir, name, err);
+	AUTO_CLOSE int folder = disk_cache_folder_open(dir, name, err);
 	if (folder < 0)
 		return -1;
 	AUTO_CLOSE int fd = open_entry(folder, name + 2, err);
 	if (fd < 0)
 		return -1;
 	if (disk_cache_read_generation(fd, name, generation, err) == 0) {
-		touch(shelf, fd, max_age_ms);
+		touch(disk_cache, fd, max_age_ms);
 		return 0;
 	}
 	if (err->class == ERR_CORRUPT) {
 		unlinkat(folder, name + 2, 0);
-		shelf_report_broken(shelf, name, err);
+		disk_cache_report_broken(disk_cache, name, err);
 	}
 	return -1;
 }
 
-struct generation *shelf_read(struct shelf *shelf, const char *name)
+struct generation *disk_cache_read(struct disk_cache *disk_cache, const char *name)
 {
-	struct shelf_limits limits = disk_cache_get_limits(shelf);
+	struct disk_cache_limits limits = disk_cache_get_limits(disk_cache);
 	struct generation *generation = NULL;
 	struct err err = { 0 };
 
 	if (limits.size == 0 ||
-	    read_entry(shelf, name, limits.max_age_ms, &generation, &err) == 0)
+	    read_entry(disk_cache, name, limits.max_age_ms, &generation, &err) == 0)
 		return generation;
 	if (!disk_cache_is_absent(&err) && err.class != ERR_CORRUPT)
-		tell_trouble(shelf, &err);
+		report_trouble(disk_cache, &err);
 	return NULL;
 }
 
@@ -619,16 +623,16 @@ static uint64_t space_of(const struct stat *st)
 	return (uint64_t)st->st_blocks * 512;
 }
 
-static int disk_cache_write_file(struct shelf *shelf, int folder,
+static int disk_cache_write_file(struct disk_cache *disk_cache, int folder,
 				 const struct generation_parts *parts, struct err *err)
 {
-	char temporary[SHELF_TEMPORARY_SIZE];
+	char temporary[DISK_CACHE_TEMPORARY_SIZE];
 	struct stat st;
-	AUTO_CLOSE int fd = shelf_temporary(folder, temporary, err);
+	AUTO_CLOSE int fd = disk_cache_temporary(folder, temporary, err);
 
 	if (fd < 0)
 		return -1;
-	if (shelf_file_write(fd, parts, err) != 0)
+	if (disk_cache_file_write(fd, parts, err) != 0)
 		goto undo;
 	failpoint("shelf.written");
 	if (renameat(folder, temporary, folder, parts->name + 2) != 0) {
@@ -636,8 +640,8 @@ static int disk_cache_write_file(struct shelf *shelf, int folder,
 		goto undo;
 	}
 	if (fstat(fd, &st) == 0) {
-		learn_time(shelf, shelf_mtime_ms(&st));
-		atomic_fetch_add(&shelf->used, space_of(&st));
+		learn_time(disk_cache, disk_cache_mtime_ms(&st));
+		atomic_fetch_add(&disk_cache->used, space_of(&st));
 	}
 	return 0;
 undo:
@@ -645,33 +649,33 @@ undo:
 	return -1;
 }
 
-static int write_entry(struct shelf *shelf, const struct generation_parts *parts,
-		       struct err *err)
+static int write_entry(struct disk_cache *disk_cache,
+		       const struct generation_parts *parts, struct err *err)
 {
-	AUTO_CLOSE int dir = shelf_directory_open(shelf->directory, err);
+	AUTO_CLOSE int dir = disk_cache_directory_open(disk_cache->directory, err);
 	if (dir < 0)
 		return -1;
-	AUTO_CLOSE int folder = shelf_folder_make(dir, parts->name, err);
+	AUTO_CLOSE int folder = disk_cache_folder_make(dir, parts->name, err);
 	if (folder < 0)
 		return -1;
-	return disk_cache_write_file(shelf, folder, parts, err);
+	return disk_cache_write_file(disk_cache, folder, parts, err);
 }
 
 /* Above the size nothing is added until a sweep has made room. */
-void shelf_write(struct shelf *shelf, const struct generation *generation)
+void disk_cache_write(struct disk_cache *disk_cache, const struct generation *generation)
 {
-	struct shelf_limits limits = disk_cache_get_limits(shelf);
+	struct disk_cache_limits limits = disk_cache_get_limits(disk_cache);
 	struct generation_parts parts;
 	struct err err;
 
 	generation_write(generation, &parts);
-	uint64_t size = shelf_file_size(&parts);
-	if (size > SHELF_FILE_MAX || size > limits.size ||
-	    atomic_load(&shelf->used) > limits.size - size)
+	uint64_t size = disk_cache_file_size(&parts);
+	if (size > DISK_CACHE_FILE_MAX || size > limits.size ||
+	    atomic_load(&disk_cache->used) > limits.size - size)
 		return;
-	if (write_entry(shelf, &parts, &err) != 0)
-		tell_trouble(shelf, &err);
-	show_used(shelf);
+	if (write_entry(disk_cache, &parts, &err) != 0)
+		report_trouble(disk_cache, &err);
+	show_used(disk_cache);
 }
 
 struct kept {
@@ -689,10 +693,10 @@ struct sweep {
 
 /* One from the future, written when a clock was wrong, is as new as can be; its age is
  * counted from now on. */
-static void disk_cache_inspect_file(void *arg, const struct shelf_found *found)
+static void disk_cache_inspect_file(void *arg, const struct disk_cache_found *found)
 {
 	struct sweep *sweep = arg;
-	int64_t mtime_ms = shelf_mtime_ms(found->st);
+	int64_t mtime_ms = disk_cache_mtime_ms(found->st);
 	int64_t age_ms = sweep->now_ms - mtime_ms;
 	int64_t most_ms = found->name ? sweep->max_age_ms : TEMPORARY_AGE_MS;
 	struct kept kept = { .mtime_ms = mtime_ms, .space = space_of(found->st) };
@@ -720,7 +724,7 @@ static int by_time(const void *a, const void *b)
 
 static void remove_kept(int dir, struct sweep *sweep, const struct kept *kept)
 {
-	AUTO_CLOSE int folder = shelf_folder_open(dir, kept->name, ERR_IGNORED);
+	AUTO_CLOSE int folder = disk_cache_folder_open(dir, kept->name, ERR_IGNORED);
 
 	if (folder < 0)
 		return;
@@ -744,35 +748,35 @@ static void make_room(int dir, struct sweep *sweep, uint64_t size,
 	}
 }
 
-static int run_sweep(struct shelf *shelf, struct sweep *sweep, const struct stop *stop,
-		     struct err *err)
+static int run_sweep(struct disk_cache *disk_cache, struct sweep *sweep,
+		     const struct stop *stop, struct err *err)
 {
-	struct shelf_limits limits = disk_cache_get_limits(shelf);
-	struct shelf_walk walk = { .stop = stop,
-				   .rest_ms = REST_MS,
-				   .show = disk_cache_inspect_file,
-				   .arg = sweep };
-	AUTO_CLOSE int dir = shelf_directory_open(shelf->directory, err);
+	struct disk_cache_limits limits = disk_cache_get_limits(disk_cache);
+	struct disk_cache_walk walk = { .stop = stop,
+					.rest_ms = REST_MS,
+					.show = disk_cache_inspect_file,
+					.arg = sweep };
+	AUTO_CLOSE int dir = disk_cache_directory_open(disk_cache->directory, err);
 
-	if (dir < 0 || shelf_now(dir, &sweep->now_ms, err) != 0)
+	if (dir < 0 || disk_cache_now(dir, &sweep->now_ms, err) != 0)
 		return -1;
-	learn_time(shelf, sweep->now_ms);
+	learn_time(disk_cache, sweep->now_ms);
 	sweep->max_age_ms = limits.max_age_ms;
-	if (shelf_walk(dir, &walk, err) != 0)
+	if (disk_cache_walk(dir, &walk, err) != 0)
 		return -1;
 	make_room(dir, sweep, limits.size, stop);
-	atomic_store(&shelf->used, sweep->used);
-	show_used(shelf);
+	atomic_store(&disk_cache->used, sweep->used);
+	show_used(disk_cache);
 	return 0;
 }
 
-void shelf_sweep(struct shelf *shelf, const struct stop *stop)
+void disk_cache_sweep(struct disk_cache *disk_cache, const struct stop *stop)
 {
 	struct sweep sweep = { 0 };
 	struct err err;
 
-	if (run_sweep(shelf, &sweep, stop, &err) != 0 && err.class != ERR_CANCELED)
-		tell_trouble(shelf, &err);
+	if (run_sweep(disk_cache, &sweep, stop, &err) != 0 && err.class != ERR_CANCELED)
+		report_trouble(disk_cache, &err);
 	count_removed("age", sweep.aged);
 	count_removed("size", sweep.for_space);
 	vec_clear(&sweep.kept);
@@ -783,7 +787,7 @@ struct clearing {
 	struct err *err;
 };
 
-static void disk_cache_clear_file(void *arg, const struct shelf_found *found)
+static void disk_cache_clear_file(void *arg, const struct disk_cache_found *found)
 {
 	struct clearing *clearing = arg;
 
@@ -794,16 +798,16 @@ static void disk_cache_clear_file(void *arg, const struct shelf_found *found)
 }
 
 /* By their names, one by one: whatever else an operator's directory holds stays. */
-size_t shelf_clear(const char *directory, struct err *err)
+size_t disk_cache_clear(const char *directory, struct err *err)
 {
 	struct clearing clearing = { .err = err };
-	struct shelf_walk walk = { .show = disk_cache_clear_file, .arg = &clearing };
+	struct disk_cache_walk walk = { .show = disk_cache_clear_file, .arg = &clearing };
 	struct err walked = { 0 };
 	AUTO_CLOSE int dir = dir_open(AT_FDCWD, directory, &walked);
 
 	*err = (struct err){ 0 };
 	if ((dir < 0 && !disk_cache_is_absent(&walked)) ||
-	    (dir >= 0 && shelf_walk(dir, &walk, &walked) != 0))
+	    (dir >= 0 && disk_cache_walk(dir, &walk, &walked) != 0))
 		*err = walked;
 	return clearing.removed;
 }
