@@ -60,16 +60,10 @@ static int ask_sync(struct copies_call *call, const struct registry_row *row,
 static int ask_verification(struct copies_call *call, const struct registry_row *row,
 			    struct err *err)
 {
-	struct registry_move move = { .id = row->id, .event = REGISTRY_SUPERSEDED };
+	const struct registry_move move = { .id = row->id, .event = REGISTRY_REVERIFY };
 
 	if (row->is_gone)
 		return is_deleted(row, err);
-	/* What was proved is so no longer: anew, at once. What is not synced is brought,
-	 * and all of it is looked through. */
-	if (row->state != REGISTRY_SYNCED) {
-		move.event = REGISTRY_ASKED;
-		move.wishes = REGISTRY_WISH_RECHECK;
-	}
 	return registry_move(call->data.store, &move, err);
 }
 

@@ -437,6 +437,20 @@ static enum outcome superseded(struct stored_row *stored,
 	return MOVE_DONE;
 }
 
+static enum outcome reverify(struct stored_row *stored, const struct registry_move *move,
+			     int64_t now)
+{
+	const struct registry_move again = { .id = move->id,
+					     .event = REGISTRY_ASKED,
+					     .wishes = REGISTRY_WISH_RECHECK };
+
+	if (stored->row.is_gone)
+		return MOVE_REFUSED;
+	return stored->row.state == REGISTRY_SYNCED
+		       ? superseded(stored, move, now)
+		       : registry_events_asked(stored, &again, now);
+}
+
 /* Of an older generation, or of a newer one that was never recorded: it says nothing of
  * the generation that this row is of. */
 static bool is_of_another(const struct registry_row *row,
@@ -573,5 +587,6 @@ const registry_function registry_functions[REGISTRY_EVENTS] = {
 	[REGISTRY_PROVED] = proved,
 	[REGISTRY_DISPROVED] = disproved,
 	[REGISTRY_SUPERSEDED] = superseded,
+	[REGISTRY_REVERIFY] = reverify,
 	[REGISTRY_DOUBTED] = doubted,
 };

@@ -34,12 +34,15 @@ enum registry_event {
 				the wish to rebuild is kept */
 	REGISTRY_SUPERSEDED, /* it changed while it was verified: neither proved nor
 				disproved */
-	REGISTRY_DOUBTED, /* something of the copy was met that may be damage (err): the
-			     row is not synced any more, all of the copy is looked
-			     through in delay_ms, and no retry is counted. One that is
-			     started is looked through after; one that failed when it
-			     is due. With a generation only a row that is synced and of
-			     that one: another was not what was met */
+	REGISTRY_REVERIFY, /* a person asked: what was proved is so no longer, and is read
+			      again at once; what is not synced is brought, and all
+			      of it is looked through. Not of a row that is gone */
+	REGISTRY_DOUBTED,  /* something of the copy was met that may be damage (err): the
+			      row is not synced any more, all of the copy is looked
+			      through in delay_ms, and no retry is counted. One that is
+			      started is looked through after; one that failed when it
+			      is due. With a generation only a row that is synced and of
+			      that one: another was not what was met */
 	REGISTRY_EVENTS,
 };
 

@@ -269,22 +269,18 @@ static int reverify_origin(const struct web_request *request,
 	return rows_get(request, response, err);
 }
 
-/* What was proved of the copy is so no longer: anew, at once. What is not synced is
- * brought, and all of it is looked through. */
 static int reverify_copy(const struct web_request *request, struct web_response *response,
 			 struct err *err)
 {
 	const struct web_services *services = request->services;
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-	struct registry_move move = { .event = REGISTRY_SUPERSEDED };
+	struct registry_move move = { .event = REGISTRY_REVERIFY };
 
 	if (registry_get(services->store, rows_get_kind(request), request->name, &row,
 			 err) != 0)
 		return row_failed(request, response, err);
 	if (row.is_gone)
 		return err_set(err, ERR_CONFLICT, "%s: the primary deleted it", row.name);
-	if (row.state != REGISTRY_SYNCED)
-		return ask_registry(request, REGISTRY_WISH_RECHECK, response, err);
 	move.id = row.id;
 	if (registry_move(services->store, &move, err) != 0)
 		return row_failed(request, response, err);

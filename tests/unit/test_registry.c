@@ -154,6 +154,26 @@ TEST(a_disproved_copy_is_failed_until_it_is_copied_again)
 	close_all();
 }
 
+/* Whatever the row was when the person looked: nobody else has to have left it alone. */
+TEST(who_asks_for_a_verification_is_heard_in_every_state)
+{
+	open_with_rows();
+	assert_ok(move(REGISTRY_REVERIFY, 0));
+	assert_int_equal(read_row()->wishes, REGISTRY_WISH_RECHECK);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_REVERIFY, 0));
+	assert_fails(complete(1, "1-aa"), ERR_CONFLICT); /* once more */
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(1, "1-aa"));
+	assert_int_equal(read_row()->verification, VERIFICATION_SUCCEEDED);
+	assert_ok(move(REGISTRY_REVERIFY, 0));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_ok(move(REGISTRY_GONE, 0));
+	assert_fails(move(REGISTRY_REVERIFY, 0), ERR_CONFLICT);
+	close_all();
+}
+
 TEST(only_what_was_begun_can_end)
 {
 	open_with_rows();
@@ -179,6 +199,7 @@ int main(void)
 		CASE(what_is_held_stays_pending_with_its_reason),
 		CASE(what_was_never_copied_is_counted_until_it_is_or_is_held_or_missing),
 		CASE(a_disproved_copy_is_failed_until_it_is_copied_again),
+		CASE(who_asks_for_a_verification_is_heard_in_every_state),
 		CASE(only_what_was_begun_can_end),
 	};
 
