@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
-#include "change/blob_changed.h"
+#include "change/blob_notice.h"
 
 /* connect() waits as long as one may send when the node has too much to do. */
 static int set_patience(int fd, int64_t wait_ms)
@@ -186,7 +186,7 @@ static int hook_socket_handle_change(struct hook_socket *socket, const char *pat
 static int change_blobs(struct hook_socket *socket, const char *what, struct str *answer,
 			struct err *err)
 {
-	struct blob_notice *blobs = socket->options.blobs;
+	struct notice *blobs = socket->options.blobs;
 	uint64_t event_id;
 
 	if (!blobs)

@@ -19,7 +19,6 @@
 
 #include "base/base.h"
 #include "base/str.h"
-#include "change/blob_notice.h"
 #include "change/notice.h"
 
 struct hook_socket;
@@ -30,7 +29,7 @@ struct hook_socket_options {
 				  to: */
 	const char *copies; /* the root of copies; NULL: it is refused. Kept until stop */
 	void (*copy_changed)(void *arg, const char *name); /* any thread; short */
-	struct blob_notice *blobs;                    /* NULL: likewise "changed-blob" */
+	struct notice *blobs;                         /* NULL: likewise "changed-blob" */
 	void (*wake)(void *arg);                      /* any thread; short; may be NULL */
 	void (*alive)(void *arg, struct str *answer); /* likewise: appends the JSON */
 	void *arg;

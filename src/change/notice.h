@@ -1,15 +1,17 @@
 /*
- * A change noticed: one repository of the primary compared with what is recorded of it,
- * and the difference made an event. Hooks, the scan, commands, webhooks and readers of
- * refs all come through here; what they say is a hint where to look, never what is
+ * A change noticed: replicables of the primary compared with what is recorded of them,
+ * and the differences made events. Hooks, inotify, scans, commands, uploads, webhooks and
+ * readers all come through here; what they say is a hint where to look, never what is
  * recorded.
  *
- * Refs are read from disk, at one moment; origin row, event and generation are committed
- * in one transaction, on condition that the row is still the one compared with. So
- * generation and checksum always belong together, in whatever order concurrent
- * comparisons end. Old values come from data/refs/<id>, the snapshot recorded last; one
- * that does not fit the row's checksum is ignored: the event then has no list of changes.
- * Any thread, any process.
+ * Rows are read before the disk; row, event and generation are committed in one
+ * transaction, on condition that the row is still the one compared with. So generation
+ * and checksum always belong together, in whatever order concurrent comparisons end. Any
+ * thread, any process.
+ *
+ * Of a repository, refs are read at one moment. Old values come from data/refs/<id>, the
+ * snapshot recorded last; one that does not fit the row's checksum is ignored: the event
+ * then has no list of changes. Of blobs see change/blob_notice.h.
  */
 #ifndef CHANGE_NOTICE_H
 #define CHANGE_NOTICE_H
@@ -18,17 +20,19 @@
 #include "change/change_sink.h"
 #include "change/event_log.h"
 #include "change/hook_install.h"
+#include "change/origin_kind.h"
 #include "change/scan.h"
 #include "git/refs.h"
 #include "replicable/discover.h"
 #include "replicable/origin_rows.h"
 
 struct notice_options {
-	struct store *store;            /* borrowed, as all of these */
-	struct event_log *log;          /* NULL: a command; its caller pokes the node */
+	struct store *store;   /* borrowed, as all of these */
+	struct event_log *log; /* NULL: a command; its caller pokes the node */
+	int64_t reverify_ms;   /* sync.reverifyInterval */
+	/* Of repositories: */
 	const char *root;               /* site.repositories */
 	const char *data;               /* site.data */
-	int64_t reverify_ms;            /* sync.reverifyInterval */
 	const struct hook_place *hooks; /* that a scan looks for; NULL: it does not */
 	/* Told of each change before it is recorded; no lock and no transaction is held
 	 * then. */
@@ -37,32 +41,25 @@ struct notice_options {
 	 * whether the root is the one they are in. A scan looks only at copies that are
 	 * synced, and only one that has no row any more is deleted. NULL: no copies. */
 	int (*check_copies)(struct store *store, const char *root, struct err *err);
+	/* Of blobs; NULL: there are none to notice. */
+	const struct blob_kinds *kinds;
 };
 
-struct notice;
 struct notice *notice_new(const struct notice_options *options);
-void notice_free(struct notice *notice);
+void notice_free(struct notice *notice); /* NULL is allowed */
 
-/* What a comparison found, and the refs it read. */
-struct noticed {
-	bool is_changed;          /* an event was committed */
-	uint64_t event_id;        /* of it, or 0 */
-	struct origin_row row;    /* as it is now */
-	struct ref_snapshot refs; /* not with a deleted one */
-	size_t oid_len;
-	char *description; /* the file's content; owned; NULL: none */
-	char *settings;    /* for readers (git/read_settings.h); owned; "": none */
-};
-#define AUTO_NOTICED __attribute__((cleanup(noticed_clear)))
-void noticed_clear(struct noticed *noticed);
+/* Who is told when contents of blobs are to be read; any thread, short. Before anybody
+ * else uses it. */
+void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg);
 
-/* Compares one. The event is durable when it returns. ERR_MISSING: no repository of that
- * name (any more); if there was a row, `deleted` was committed, but only when its parent
- * directory can be read and nothing of it is left. A repository that is there and cannot
- * be read (ERR_CORRUPT, ERR_CONFIG): the row says why (checksum NULL, event committed
- * once), and that error is returned. Nothing is recorded with ERR_CONFLICT (it changes
- * too fast, or is just being made) and ERR_DISK (site.repositories is away, or empty and
- * another directory than before). *noticed is filled in any case; the caller clears. */
+/* Compares one repository. The event is durable when it returns. ERR_MISSING: no
+ * repository of that name (any more); if there was a row, `deleted` was committed, but
+ * only when its parent directory can be read and nothing of it is left. A repository that
+ * is there and cannot be read (ERR_CORRUPT, ERR_CONFIG): the row says why (checksum NULL,
+ * event committed once), and that error is returned. Nothing is recorded with
+ * ERR_CONFLICT (it changes too fast, or is just being made) and ERR_DISK
+ * (site.repositories is away, or empty and another directory than before). *noticed is
+ * filled in any case; the caller clears. */
 int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
 		   struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * What notice.c and its helpers share. Private to change/.
+ * What notice.c, the kinds and their helpers share. Private to change/.
  */
 #ifndef CHANGE_NOTICE_PARTS_H
 #define CHANGE_NOTICE_PARTS_H
@@ -9,100 +9,63 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "change/notice.h"
-#include "git/checksum.h"
-#include "git/refs.h"
-#include "replicable/discover.h"
 
 struct notice {
 	pthread_mutex_t mutex;
 	struct map deleting; /* name -> int64_t, owned: how many refs pushes that are not
 				over delete; guarded by mutex */
 	struct notice_options options;
+	void (*due)(void *arg); /* may be NULL */
+	void *due_arg;
 	int64_t lacking_hooks; /* as logged last; the scanning thread only */
 	/* owed.c: there may be such rows; the log was told so. */
 	atomic_bool may_owe, reported_owed;
 };
 
-/* What the disk says of one repository. */
-enum observation {
-	OBSERVATION_WHOLE,
-	OBSERVATION_UNREADABLE, /* it is there, and `why` says what is wrong */
-	OBSERVATION_GONE,       /* proved */
-};
+/* Compares them, whatever their number; fills each. Events are durable when it returns.
+ * -1: nothing more is recorded: the directory is away, or the database failed. The caller
+ * clears them in any case. */
+int notice_compare_all(const struct origin_kind *kind, const struct notice_cause *cause,
+		       struct noticed *noticed, size_t count, struct err *err);
 
-/* What is gone may stand under a new name, and that one is to be noticed first: only so
- * is it a rename, and no deletion. */
-enum absence {
-	ABSENCE_SOUGHT,  /* the tree is walked for it */
-	ABSENCE_DELETED, /* that was done: it is recorded */
-	ABSENCE_LATER,   /* the next scan will: nothing is recorded */
-};
+/* One, whose `why` is the error, too. */
+int notice_compare_one(const struct origin_kind *kind, const struct notice_cause *cause,
+		       struct noticed *noticed, struct err *err);
 
-struct comparison {
-	struct notice *notice;
-	const char *name;
-	int tries;          /* before this one */
-	bool is_scanned;    /* nobody told of it, a scan came to it */
-	bool is_first_scan; /* and it is the first of a new database */
-	bool is_sought;     /* its former name's deletion is being recorded */
-	enum absence absence;
-	struct origin_row base; /* what is compared with; no name: there is no row */
-	enum observation observation;
-	struct err why;
-	char *path;               /* owned; below the root */
-	char *identity;           /* of its directory; owned; NULL: not known */
-	struct origin_row former; /* of a new name: the row of the name that this
-				     repository had before; no name: none */
-	struct ref_reading reading;
-	char checksum[CHECKSUM_TEXT_SIZE];
-	char fingerprint[FINGERPRINT_TEXT_SIZE];
-	char *description;            /* digest; owned; NULL: none */
-	struct ref_snapshot recorded; /* refs that belong to base, if at hand */
-	const struct ref_snapshot
-		*before; /* those, or the same as now; NULL: not known */
-	bool is_owed;    /* the sink did not take it: why_owed */
-	struct err why_owed;
-	char *changes; /* JSON; owned; NULL: not known */
-	bool is_event; /* what differs is a change, not only how the disk looks */
-};
+/* For scan.c: each is told to the kind's `note`. */
+int notice_scanned(struct scan *scan, char *const *names, size_t count, bool are_gone,
+		   struct err *err);
 
-/* As notice_compare, by a scan: which may be the first of a new database, and says what
- * it means if nothing is there any more. */
-int notice_compare_scanned(struct notice *notice, const char *name, bool is_first,
-			   enum absence absence, struct noticed *noticed,
-			   struct err *err);
+/* For watch.c. */
+int notice_hinted(const struct origin_kind *kind, char *const *names, size_t count,
+		  struct err *err);
 
-/* Whether the scan is to look at it: at a secondary only if no sync is going to. */
-int notice_may_look(struct notice *notice, const char *name, bool *may, struct err *err);
+/* For an `observe`: whether what is not at this path, below the root, may be on a file
+ * system that is away: an empty mount point shall not pass for a place in which
+ * everything was deleted. */
+bool notice_is_away(struct comparisons *all, const char *path, struct err *why);
 
-/* Nothing stands there. At a secondary that is a deletion only where pull has dropped the
- * row: 0, or -1: ERR_CONFLICT. */
-int notice_check_dropped(struct notice *notice, const char *name, struct err *err);
-
-/* After the commit of a comparison that is_owed. */
-void owed_note(const struct comparison *comparison);
-
-/* Whether there is anything to write. Sets is_event. */
-bool comparison_differs(struct comparison *comparison);
-
-/* What the event says. */
-enum event_what comparison_what(const struct comparison *comparison);
-
-/* Writes row and event in one transaction, and fills noticed->row, is_changed and
- * event_id. ERR_CONFLICT: the row is not the one compared with any more. */
-int comparison_commit(struct comparison *comparison, struct noticed *noticed,
+/* 1: there is a row, and it is the base; 0: there is none, as with the base; -1:
+ * ERR_CONFLICT. The caller clears. */
+int notice_read_again(struct store_tx *tx, const char *kind, const char *name,
+		      const struct origin_row *base, struct origin_row *row,
 		      struct err *err);
 
-/* The directory of repositories; -1: ERR_DISK, it is away. */
-int notice_open_root(const struct notice *notice, struct err *err);
-
-/* Whether it is the directory that the rows were seen in: an empty mount point shall not
- * pass for a tree whose repositories were all deleted. 0, or -1: ERR_DISK. */
-int notice_check_root(struct notice *notice, int root, struct err *err);
-
-/* Whether the path, below the root, is of a repository that stood on a file system of
- * its own, which is not mounted now. 0: it is not; -1: ERR_DISK. */
-int notice_check_mounts(struct notice *notice, int root, const char *path,
+/* Of the row; sets its changed_at, unless it is another word for the same generation. */
+int notice_append_event(struct store_tx *tx, const char *kind, enum event_what what,
+			struct origin_row *row, char *changes, uint64_t *event_id,
 			struct err *err);
+
+enum event_what notice_what_of(enum origin_step step);
+
+/* After a commit: wakes who waits for events, and for contents to be read. */
+void notice_report(struct notice *notice, bool is_event, bool is_due);
+
+/* A time between half of the interval and all of it, so that a thousand that came at once
+ * are not verified at once. */
+int64_t notice_next_verification(int64_t reverify_ms);
+
+/* Either may be NULL. */
+bool notice_is_same_text(const char *a, const char *b);
 
 #endif

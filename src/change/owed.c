@@ -74,15 +74,12 @@ int owed_look(struct store_tx *tx, struct owed_summary *summary, struct err *err
 	return 0;
 }
 
-void owed_note(const struct comparison *comparison)
+void owed_note(struct notice *notice, const char *name, const struct err *why)
 {
-	struct notice *notice = comparison->notice;
-
 	notice->may_owe = true;
 	if (!atomic_exchange(&notice->reported_owed, true))
-		log_warn("change.owed", LOG_TEXT("repo", comparison->name),
-			 LOG_ERR(&comparison->why_owed),
-			 LOG_TEXT("remedy", comparison->why_owed.remedy));
+		log_warn("change.owed", LOG_TEXT("repo", name), LOG_ERR(why),
+			 LOG_TEXT("remedy", why->remedy));
 }
 
 bool owed_may_be(struct notice *notice)

@@ -14,6 +14,9 @@
 int owed_add(struct store_tx *tx, const char *name, const struct err *why,
 	     struct err *err);
 
+/* After the commit. */
+void owed_note(struct notice *notice, const char *name, const struct err *why);
+
 struct owed_summary {
 	int64_t count, since;
 	char example[256]; /* a name */

@@ -6,7 +6,7 @@
 #include "change/scan.h"
 
 #include "base/log.h"
-#include "change/event_log.h"
+#include "change/notice_parts.h"
 #include "change/origin_root.h"
 
 #define PAGE 1000
@@ -112,8 +112,7 @@ static int scan_compare(struct scan *scan, scan_names *names, bool are_gone,
 	int result = 0;
 
 	if (names->count > 0)
-		result = scan->request->kind->ops->compare(scan, names->items,
-							   names->count, are_gone, err);
+		result = notice_scanned(scan, names->items, names->count, are_gone, err);
 	scan_clear_names(names);
 	return result == 0 ? scan_check_stop(scan, err) : -1;
 }
@@ -286,7 +285,10 @@ static int scan_merge(struct scan *scan, const char *below, struct err *err)
 
 static int scan_run(struct scan *scan, struct err *err)
 {
-	if (scan->request->kind->ops->open(scan, err) != 0 ||
+	const struct origin_kind *kind = scan->request->kind;
+
+	scan->root = kind->ops->open_root(kind, err);
+	if (scan->root < 0 || (kind->ops->open && kind->ops->open(scan, err) != 0) ||
 	    scan_judge_first(scan, err) != 0 || scan_check_root(scan, err) != 0 ||
 	    scan_find_away(scan, err) != 0 || scan_merge(scan, "", err) != 0)
 		return -1;

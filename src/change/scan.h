@@ -11,68 +11,9 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "base/vec.h"
-#include "blob/file.h"
-#include "blob/kinds.h"
 #include "change/hook_install.h"
+#include "change/origin_kind.h"
 #include "change/scan_record.h"
-#include "replicable/origin_rows.h"
-
-struct scan;
-struct scan_result;
-
-/* One that stands on disk. All borrowed; a kind fills what its as_recorded needs. */
-struct scan_item {
-	const char *name;
-	const char *path; /* below the root */
-	bool is_damaged;
-	const struct blob_fingerprint *fingerprint;
-};
-
-/* Names of log events (docs/events.md). */
-struct scan_events {
-	const char *finding, *failed, *not_kept;
-};
-
-struct origin_kind;
-struct origin_kind_ops {
-	struct scan_events events;
-	/* What has no file any more may stand under another name: it is compared last,
-	 * and only when nothing hid names. */
-	bool is_gone_last;
-	/* Opens scan->root; ERR_DISK: it is away. `close` follows in any case. */
-	int (*open)(struct scan *scan, struct err *err);
-	void (*close)(struct scan *scan); /* may be NULL */
-	/* Whether anything stands there. */
-	int (*has_any)(struct scan *scan, bool *has_any, struct err *err);
-	/* Calls scan_meet for each in byte order of the names, scan_enter and scan_find
-	 * as it comes by. below: a directory, or "": all. ERR_MISSING: it is not there.
-	 */
-	int (*walk)(struct scan *scan, const char *below, struct err *err);
-	/* Whether its looks prove that it is as its row says. */
-	bool (*is_as_recorded)(struct scan *scan, const struct scan_item *item,
-			       const struct origin_row *row);
-	/* Has those compared of which was hinted; may be NULL where nothing is. */
-	int (*look)(const struct origin_kind *kind, char *const *names, size_t count,
-		    struct err *err);
-	/* Has those names compared, and reports each by scan_count and scan_is_news. */
-	int (*compare)(struct scan *scan, char *const *names, size_t count, bool are_gone,
-		       struct err *err);
-	/* After a whole scan. */
-	void (*finish)(const struct origin_kind *kind, const struct scan_result *result,
-		       int64_t took_ms);
-	/* Now and then; may be NULL. */
-	void (*tend)(const struct origin_kind *kind);
-};
-
-/* A kind at the primary. Borrowed, as all in it. */
-struct origin_kind {
-	const struct origin_kind_ops *ops;
-	const char *type; /* in rows: KIND_REPOSITORY, or a type of blobs */
-	const char *path; /* its directory */
-	struct store *store;
-	void *notice;                  /* struct notice, or struct blob_notice */
-	const struct blob_kind *blobs; /* NULL: repositories */
-};
 
 struct scan_request {
 	const struct origin_kind *kind;

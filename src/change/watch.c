@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "change/event_log.h"
-#include "change/notice.h"
+#include "change/notice_parts.h"
 #include "change/owed.h"
 #include "change/spool.h"
 #include "change/watcher.h"
@@ -233,7 +233,7 @@ static int watch_look_at(void *arg, size_t kind, const blob_paths *ids, struct e
 	struct watch *watch = arg;
 	const struct origin_kind *origin = &watch->kinds.items[kind].kind;
 
-	return origin->ops->look(origin, ids->items, ids->count, err);
+	return notice_hinted(origin, ids->items, ids->count, err);
 }
 
 static void watch_note_pace(void *arg, size_t kind, int64_t interval_ms)

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "blob/kinds.h"
-#include "change/blob_changed.h"
+#include "change/blob_notice.h"
 #include "change/event_log.h"
 #include "change/hook_socket.h"
 #include "change/notice.h"
@@ -34,7 +34,7 @@ enum { NODE_WAIT_MS = 60000, WAKE_WAIT_MS = 1000 };
 
 struct reporting {
 	const struct changed_blobs *changed;
-	struct blob_notice *alone; /* NULL: a node may run */
+	struct notice *alone; /* NULL: a node may run */
 	struct site_data data;
 	struct event_log *log;
 	uint64_t event_id;
@@ -51,11 +51,11 @@ static int open_alone(struct reporting *reporting, struct err *err)
 	if (site_data_open(changed->data, &reporting->data, err) != 0 ||
 	    event_log_open(reporting->data.store, path, &reporting->log, err) != 0)
 		return -1;
-	reporting->alone = blob_notice_new(
-		&(struct blob_notice_options){ .store = reporting->data.store,
-					       .log = reporting->log,
-					       .kinds = changed->kinds,
-					       .reverify_ms = changed->reverify_ms });
+	reporting->alone = notice_new(
+		&(struct notice_options){ .store = reporting->data.store,
+					  .log = reporting->log,
+					  .kinds = changed->kinds,
+					  .reverify_ms = changed->reverify_ms });
 	return 0;
 }
 
@@ -66,7 +66,7 @@ static void close_alone(struct reporting *reporting)
 	if (reporting->alone) /* one that started meanwhile hears of it */
 		hook_socket_report(reporting->changed->data, "wake", WAKE_WAIT_MS,
 				   ignored, sizeof(ignored), ERR_IGNORED);
-	blob_notice_free(reporting->alone);
+	notice_free(reporting->alone);
 	event_log_close(reporting->log);
 	site_data_close(&reporting->data);
 }

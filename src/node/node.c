@@ -348,6 +348,14 @@ static void find_hooks(struct node *node)
 	node->hooks.accepts_others = site->role == SITE_STANDALONE;
 }
 
+/* NULL: blobs of other sites, or none, are here. */
+static const struct blob_kinds *origin_blobs(const struct node_settings *settings)
+{
+	return settings->site.role == SITE_PRIMARY && settings->blobs.items.count > 0
+		       ? &settings->blobs
+		       : NULL;
+}
+
 static int open_notice(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -355,7 +363,8 @@ static int open_notice(struct node *node, struct err *err)
 	struct notice_options options = { .store = node->data.store,
 					  .root = settings->site.repositories,
 					  .data = settings->site.data,
-					  .reverify_ms = settings->pull.reverify_ms };
+					  .reverify_ms = settings->pull.reverify_ms,
+					  .kinds = origin_blobs(settings) };
 
 	if (event_log_open(node->data.store, database, &node->events, err) != 0)
 		return -1;
@@ -412,19 +421,17 @@ static void blobs_are_due(void *arg)
 static void start_verify(struct node *node)
 {
 	const struct node_settings *settings = &node->settings;
-	struct blob_notice *blobs = node->services.blob_notice;
-
 	node->services.verify_origin =
 		verify_origin_start(&(struct verify_origin_options){
 			.store = node->data.store,
 			.notice = node->notice,
 			.root = settings->site.repositories,
 			.kinds = &settings->blobs,
-			.blobs = blobs,
+			.blobs = origin_blobs(settings) ? node->notice : NULL,
 			.capacity = settings->pull.verification_capacity,
 			.reverify_ms = settings->pull.reverify_ms });
-	if (blobs)
-		blob_notice_set_due(blobs, blobs_are_due, node->services.verify_origin);
+	if (origin_blobs(settings))
+		notice_set_due(node->notice, blobs_are_due, node->services.verify_origin);
 }
 
 /* A reader's answer broke off. */
@@ -441,7 +448,7 @@ static void start_blob_watch(struct node *node)
 	AUTO_FREE struct origin_kind *kinds = xcalloc(count, sizeof(*kinds));
 
 	for (size_t i = 0; i < count; i++)
-		kinds[i] = blob_notice_origin_kind(services->blob_notice,
+		kinds[i] = blob_notice_origin_kind(node->notice,
 						   &settings->blobs.items.items[i]);
 	services->blob_watch = watch_start(&(struct watch_options){
 		.thread = "blob-watch",
@@ -458,16 +465,10 @@ static int start_primary(struct node *node, struct err *err)
 
 	if (start_standalone(node, err) != 0)
 		return -1;
-	if (settings->blobs.items.count > 0)
-		services->blob_notice = blob_notice_new(&(struct blob_notice_options){
-			.store = node->data.store,
-			.log = node->events,
-			.kinds = &settings->blobs,
-			.reverify_ms = settings->pull.reverify_ms });
 	start_verify(node);
 	serve_on_doubt(services->serve, origin_is_doubted, services->verify_origin);
 	node->push.verify_origin = services->verify_origin;
-	if (services->blob_notice)
+	if (origin_blobs(settings))
 		start_blob_watch(node);
 	return 0;
 }
@@ -673,7 +674,7 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 		    &(struct hook_socket_options){
 			    .data = settings->site.data,
 			    .notice = node->services.notice,
-			    .blobs = node->services.blob_notice,
+			    .blobs = origin_blobs(settings) ? node->notice : NULL,
 			    .copies = node->services.pull ? settings->site.repositories
 							  : NULL,
 			    .copy_changed = copy_changed,
@@ -806,7 +807,6 @@ void node_stop(struct node *node)
 	verify_origin_free(services->verify_origin);
 	primary_close(services->primary);
 	notice_free(node->notice);
-	blob_notice_free(services->blob_notice);
 	event_log_close(node->events);
 	access_free(node->access);
 	buckets_free(node->buckets);

@@ -17,14 +17,14 @@
 struct verifying {
 	const struct blob_batch *batch;
 	int root;
-	struct blob_look looks[VERIFY_BLOBS_MAX];
+	struct noticed looks[VERIFY_BLOBS_MAX];
 	struct blob_result results[VERIFY_BLOBS_MAX];
 	size_t count; /* of results that are not recorded yet */
 	size_t judged;
 	int64_t recorded_at; /* boot ms */
 };
 
-static bool verify_blobs_is_settled(const struct blob_look *look)
+static bool verify_blobs_is_settled(const struct noticed *look)
 {
 	struct blob_fingerprint fingerprint;
 
@@ -34,7 +34,7 @@ static bool verify_blobs_is_settled(const struct blob_look *look)
 }
 
 /* A time in the future is not waited for. */
-static bool is_settling(const struct blob_look *look)
+static bool is_settling(const struct noticed *look)
 {
 	struct blob_fingerprint fingerprint;
 
@@ -64,7 +64,7 @@ static void let_settle(const struct verifying *verifying)
 }
 
 static int verify_blobs_compute_digest(const struct verifying *verifying,
-				       const struct blob_look *look,
+				       const struct noticed *look,
 				       struct blob_result *result, struct err *err)
 {
 	char text[BLOB_FINGERPRINT_SIZE];
@@ -72,7 +72,7 @@ static int verify_blobs_compute_digest(const struct verifying *verifying,
 	AUTO_CLOSE int fd = -1;
 
 	result->is_settled = verify_blobs_is_settled(look);
-	if (blob_open(verifying->root, look->id, &fd, &st, err) != 0 ||
+	if (blob_open(verifying->root, look->name, &fd, &st, err) != 0 ||
 	    blob_digest(fd, &result->fingerprint, result->digest, verifying->batch->stop,
 			err) != 0)
 		return -1;
@@ -89,8 +89,7 @@ static bool verify_blobs_is_fault(const struct err *why)
 }
 
 /* -1: stop. */
-static int verify_blobs_read_one(struct verifying *verifying,
-				 const struct blob_look *look)
+static int verify_blobs_read_one(struct verifying *verifying, const struct noticed *look)
 {
 	struct blob_result *result = &verifying->results[verifying->count];
 
@@ -166,7 +165,7 @@ static int verify_blobs_observe_all(struct verifying *verifying, struct err *err
 	const struct blob_batch *batch = verifying->batch;
 
 	for (size_t i = 0; i < batch->count; i++)
-		verifying->looks[i].id = batch->names[i];
+		verifying->looks[i].name = batch->names[i];
 	if (blob_notice_compare(batch->notice, batch->kind, verifying->looks,
 				batch->count, err) != 0)
 		return -1;
@@ -188,7 +187,7 @@ bool verify_blobs(const struct blob_batch *batch)
 		verify_blobs_read_all(&verifying);
 	for (size_t i = 0; i < batch->count; i++) {
 		gone += verifying.looks[i].why.class == ERR_MISSING;
-		blob_look_clear(&verifying.looks[i]);
+		noticed_clear(&verifying.looks[i]);
 	}
 	if (verifying.root >= 0)
 		close(verifying.root);

@@ -11,7 +11,7 @@
 #define VERIFY_BLOBS_MAX 10
 
 struct blob_batch {
-	struct blob_notice *notice;
+	struct notice *notice;
 	const struct blob_kind *kind;
 	char *const *names;
 	size_t count; /* up to VERIFY_BLOBS_MAX */

@@ -20,7 +20,7 @@ struct verify_origin_options {
 	struct notice *notice;
 	const char *root;
 	const struct blob_kinds *kinds; /* borrowed */
-	struct blob_notice *blobs;      /* likewise; NULL: there are none */
+	struct notice *blobs;           /* likewise; NULL: there are none */
 	size_t capacity;                /* sync.verificationCapacity; 0: none */
 	int64_t reverify_ms;            /* sync.reverifyInterval */
 };

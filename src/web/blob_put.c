@@ -109,11 +109,11 @@ static bool is_free(int root, const char *id)
 static int blob_put_record(const struct web_request *request, struct blob_put *put,
 			   const struct blob_known *known, struct err *err)
 {
-	struct blob_look look = { .id = put->id, .known = known };
-	int result = blob_notice_compare_one(request->services->blob_notice, put->kind,
-					     &look, err);
+	struct noticed noticed = { .name = put->id, .known = known };
+	int result = blob_notice_compare_one(request->services->notice, put->kind,
+					     &noticed, err);
 
-	put->row = look.row;
+	put->row = noticed.row;
 	if (result != 0)
 		return err_prefix(err, "it was stored, but not recorded");
 	return 0;

@@ -105,12 +105,12 @@ static int try_open(const struct blob_source *source, const char *id,
 static int notice(const struct blob_source *source, const char *id,
 		  struct blob_reading *reading, struct err *err)
 {
-	struct blob_look look = { .id = id };
-	int result = blob_notice_compare_one(source->services->blob_notice, source->kind,
-					     &look, err);
+	struct noticed noticed = { .name = id };
+	int result = blob_notice_compare_one(source->services->notice, source->kind,
+					     &noticed, err);
 
 	origin_row_clear(&reading->row);
-	reading->row = look.row;
+	reading->row = noticed.row;
 	return result;
 }
 

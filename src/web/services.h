@@ -49,7 +49,6 @@ struct web_services {
 	struct watch *watch;
 	/* primary */
 	struct verify_origin *verify_origin;
-	struct blob_notice *blob_notice; /* NULL, as the next: it has no kinds of blobs */
 	struct watch *blob_watch;
 	/* secondary */
 	struct pull *pull;

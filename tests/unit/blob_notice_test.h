@@ -19,7 +19,7 @@
 
 static struct store *store;
 static struct event_log *event_log;
-static struct blob_notice *notice;
+static struct notice *notice;
 static struct blob_kinds kinds;
 static const struct blob_kind *files, *lfs;
 static char database[96];
@@ -63,16 +63,15 @@ static inline void open_store(void)
 
 	assert_ok(store_open(url, &store, &err));
 	assert_ok(event_log_open(store, database, &event_log, &err));
-	notice = blob_notice_new(
-		&(struct blob_notice_options){ .store = store,
-					       .log = event_log,
-					       .kinds = &kinds,
-					       .reverify_ms = REVERIFY_MS });
+	notice = notice_new(&(struct notice_options){ .store = store,
+						      .log = event_log,
+						      .kinds = &kinds,
+						      .reverify_ms = REVERIFY_MS });
 }
 
 static inline void close_store(void)
 {
-	blob_notice_free(notice);
+	notice_free(notice);
 	event_log_close(event_log);
 	store_close(store);
 }
@@ -143,10 +142,10 @@ static inline const struct event *last_event(void)
 /* Looks at one; the class of what is wrong. */
 static inline enum err_class look(const struct blob_kind *kind, const char *id)
 {
-	struct blob_look one = { .id = id };
+	struct noticed one = { .name = id };
 	int result = blob_notice_compare_one(notice, kind, &one, &err);
 
-	blob_look_clear(&one);
+	noticed_clear(&one);
 	return result == 0 ? ERR_NONE : err.class;
 }
 

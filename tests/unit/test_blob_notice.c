@@ -1,7 +1,5 @@
 #include "blob_notice_test.h"
 
-#include "change/blob_changed.h"
-
 #define DIGEST_A                                                                         \
 	"87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7" /* a\n */
 #define DIGEST_B                                                                         \
@@ -143,7 +141,7 @@ TEST(what_changed_although_nobody_wrote_is_damaged_and_not_passed_on)
 TEST(an_upload_is_proved_at_once)
 {
 	struct blob_known known = { .digest = DIGEST_A };
-	struct blob_look one = { .id = "d/x", .known = &known };
+	struct noticed one = { .name = "d/x", .known = &known };
 	struct stat st;
 
 	must("mkdir files/d; echo a >files/d/x");
@@ -152,7 +150,7 @@ TEST(an_upload_is_proved_at_once)
 	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
 	assert_true(one.is_changed);
 	assert_int_equal(one.row.verification, VERIFICATION_SUCCEEDED);
-	blob_look_clear(&one);
+	noticed_clear(&one);
 	expect_event(EVENT_CREATED, 1, DIGEST_A);
 	assert_int_equal(all_events()->count, 1);
 }
@@ -161,7 +159,7 @@ TEST(an_upload_is_proved_at_once)
 TEST(what_is_known_of_an_upload_counts_also_when_it_was_noticed_before)
 {
 	struct blob_known known = { .digest = DIGEST_A };
-	struct blob_look one = { .id = "x", .known = &known };
+	struct noticed one = { .name = "x", .known = &known };
 	struct stat st;
 
 	must("echo a >files/x");
@@ -171,18 +169,18 @@ TEST(what_is_known_of_an_upload_counts_also_when_it_was_noticed_before)
 	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
 	expect_event(EVENT_CHECKSUMMED, 1, DIGEST_A);
 	assert_int_equal(one.event_id, last_event()->id);
-	blob_look_clear(&one);
+	noticed_clear(&one);
 }
 
 TEST(what_is_known_of_another_file_does_not_count)
 {
 	struct blob_known known = { .digest = DIGEST_A };
-	struct blob_look one = { .id = "x", .known = &known };
+	struct noticed one = { .name = "x", .known = &known };
 
 	must("echo b >files/x");
 	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
 	assert_null(one.row.checksum);
-	blob_look_clear(&one);
+	noticed_clear(&one);
 }
 
 TEST(a_deleted_file_is_told_once)
@@ -421,18 +419,18 @@ TEST(as_many_ids_are_put_into_a_message_as_there_is_room_for)
 
 TEST(many_are_committed_in_groups_and_one_bad_one_stops_none)
 {
-	struct blob_look *looks = xcalloc(MANY, sizeof(*looks));
+	struct noticed *looks = xcalloc(MANY, sizeof(*looks));
 	char(*ids)[16] = xcalloc(MANY, sizeof(*ids));
 
 	must("cd files; seq 0 %d | xargs touch; rm 7; ln -s 8 7", MANY - 1);
 	for (int i = 0; i < MANY; i++) {
 		snprintf(ids[i], sizeof(ids[i]), "%d", i);
-		looks[i].id = ids[i];
+		looks[i].name = ids[i];
 	}
 	assert_ok(blob_notice_compare(notice, files, looks, MANY, &err));
 	for (int i = 0; i < MANY; i++) {
 		assert_int_equal(looks[i].is_changed, i != 7);
-		blob_look_clear(&looks[i]);
+		noticed_clear(&looks[i]);
 	}
 	assert_int_equal(all_events()->count, MANY - 1);
 	free(looks);
@@ -445,9 +443,9 @@ static void *look_often(void *arg)
 
 	(void)arg;
 	for (int i = 0; i < 50; i++) {
-		struct blob_look one = { .id = "x" };
+		struct noticed one = { .name = "x" };
 		blob_notice_compare_one(notice, files, &one, &error);
-		blob_look_clear(&one);
+		noticed_clear(&one);
 	}
 	return NULL;
 }

@@ -177,7 +177,7 @@ TEST(from_a_new_file_to_its_checksum_nobody_need_do_anything)
 						 .blobs = notice,
 						 .capacity = 2,
 						 .reverify_ms = 3600000 });
-	blob_notice_set_due(notice, due, NULL);
+	notice_set_due(notice, due, NULL);
 	start(3600000, 0);
 	wait_for_scan();
 	must("cd files; for i in $(seq 100); do echo $i >$i; done");

@@ -231,18 +231,24 @@ TEST(a_renamed_one_is_known_by_its_former_name)
 	assert_string_equal(noticed.row.timeline, timeline);
 }
 
+static int compare_scanned(enum absence absence)
+{
+	const struct notice_cause scanned = { .is_scanned = true, .absence = absence };
+	const struct origin_kind kind = notice_origin_kind(notice);
+
+	noticed_clear(&noticed);
+	noticed.name = "a";
+	return notice_compare_one(&kind, &scanned, &noticed, &err);
+}
+
 TEST(what_a_scan_loses_sight_of_is_left_to_the_next)
 {
 	uint64_t before = last_event()->id;
 
 	must("rm -r srv/a.git");
-	assert_fails(
-		notice_compare_scanned(notice, "a", false, ABSENCE_LATER, &noticed, &err),
-		ERR_MISSING);
+	assert_fails(compare_scanned(ABSENCE_LATER), ERR_MISSING);
 	assert_int_equal(last_event()->id, before);
-	assert_fails(notice_compare_scanned(notice, "a", false, ABSENCE_DELETED, &noticed,
-					    &err),
-		     ERR_MISSING);
+	assert_fails(compare_scanned(ABSENCE_DELETED), ERR_MISSING);
 	assert_int_equal(last_event()->what, EVENT_DELETED);
 }
 
@@ -423,29 +429,41 @@ TEST(comparisons_at_once_end_with_what_is_on_disk)
 
 /* What a slow comparison saw, while the ref went there and back: committed late, it would
  * record what is on disk no more, and nobody would look again. */
+static int change_meanwhile(void *arg, const struct change *change, struct err *error)
+{
+	int *told = arg;
+	AUTO_NOTICED struct noticed other = { 0 };
+
+	(void)change;
+	(void)error;
+	if ((*told)++ > 0)
+		return 0;
+	set_ref("a.git", "refs/heads/main", 1);
+	assert_ok(notice_compare(notice, "a", &other, &err));
+	assert_false(other.is_changed);
+	return 0;
+}
+
 TEST(a_late_comparison_is_void_even_if_the_other_had_nothing_to_report)
 {
-	struct noticed late = { 0 };
-	struct comparison slow = { .notice = notice,
-				   .name = "a",
-				   .path = xstrdup("a.git") };
+	AUTO_NOTICED struct noticed late = { 0 };
+	int told = 0;
+	const struct notice_options options = {
+		.store = store,
+		.log = event_log,
+		.root = srv,
+		.data = data,
+		.reverify_ms = 1000000,
+		.sink = { change_meanwhile, &told },
+	};
 
-	slow.base = row_of("a");
+	notice_free(notice);
+	notice = notice_new(&options);
 	set_ref("a.git", "refs/heads/main", 2);
-	AUTO_CLOSE int dir = open(srv, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_ok(ref_reading_take(dir, "a.git", &slow.reading, &err));
-	struct checksum sum;
-	checksum_of(&slow.reading.refs, &sum);
-	checksum_format(&sum, slow.checksum);
-	fingerprint_format(&slow.reading.fingerprint, slow.fingerprint);
-	assert_true(comparison_differs(&slow));
-	set_ref("a.git", "refs/heads/main", 1);
-	assert_no_event();
-	assert_fails(comparison_commit(&slow, &late, &err), ERR_CONFLICT);
+	assert_ok(notice_compare(notice, "a", &late, &err));
+	assert_int_equal(told, 1);
+	assert_false(late.is_changed);
 	assert_int_equal(all_events()->count, 1);
-	origin_row_clear(&slow.base);
-	ref_reading_clear(&slow.reading);
-	free(slow.path);
 }
 
 int main(void)

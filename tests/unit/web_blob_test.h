@@ -34,7 +34,7 @@ static inline int start_primary(void **state, const struct web_route *routes)
 					  .site = "london",
 					  .store = store,
 					  .blob_kinds = &kinds,
-					  .blob_notice = notice };
+					  .notice = notice };
 	read_access(&services.access);
 	start_server(routes, 0);
 	return 0;

@@ -1,0 +1,863 @@
+/*
+ * Repositories as a kind of the primary: their refs are read at one moment, and told to
+ * the sink before the event is committed. What seems to be gone is compared last, so that
+ * a renamed one is never nowhere. One is read only where its fingerprint does not prove
+ * that it is as recorded.
+ */
+#include <limits.h>
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/str.h"
+#include "change/notice_parts.h"
+#include "change/origin_root.h"
+#include "change/owed.h"
+#include "change/pushed.h"
+#include "change/recorded_refs.h"
+#include "git/checksum.h"
+#include "git/repo.h"
+#include "replicable/locate.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+
+/*
+ * Where repositories stand: the root, names below it, and what holds at a secondary.
+ */
+
+static int notice_root_open_directory(const char *root, struct err *err)
+{
+	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	err_errno(err, "site.repositories (%s) cannot be read", root);
+	err->class = ERR_DISK;
+	return err_remedy(err, "is its file system mounted? Nothing is taken for deleted "
+			       "meanwhile");
+}
+
+static int repository_open_root(const struct origin_kind *kind, struct err *err)
+{
+	const struct notice_options *options = &kind->notice->options;
+
+	if (options->check_copies &&
+	    options->check_copies(options->store, options->root, err) != 0)
+		return -1;
+	return notice_root_open_directory(options->root, err);
+}
+
+int notice_judge_root(struct store *store, const char *path, struct err *err)
+{
+	AUTO_CLOSE int fd = notice_root_open_directory(path, err);
+	const struct origin_root root = { store, KIND_REPOSITORY, path, fd };
+	int is_empty = fd < 0 ? -1 : discover_is_empty(path, err);
+
+	return is_empty > 0 ? origin_root_check_known(&root, err) : is_empty;
+}
+
+/*
+ * At a secondary the tree is what pull makes of it. Deletions are decided by its primary
+ * and carried out under the deletion limit; what is missing otherwise (a rebuilt copy
+ * between two renames, an older disk) is brought again. And a copy of which something is
+ * still to be brought may be older than what was seen before: it is compared when it has
+ * come.
+ */
+struct notice_asking {
+	const char *name;
+	int found; /* 0: there is no row */
+	enum registry_state state;
+};
+
+static int notice_copies_ask_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct notice_asking *asking = arg;
+
+	asking->found = registry_get_in(tx, KIND_REPOSITORY, asking->name, &row, err);
+	asking->state = row.state;
+	return asking->found < 0 ? -1 : 0;
+}
+
+static int notice_copies_ask(struct notice *notice, struct notice_asking *asking,
+			     struct err *err)
+{
+	return store_read(notice->options.store, notice_copies_ask_work, asking, err);
+}
+
+static int repository_may_look(const struct origin_kind *kind, const char *name,
+			       bool *may, struct err *err)
+{
+	struct notice_asking asking = { .name = name };
+
+	if (!kind->notice->options.check_copies)
+		return 0;
+	if (notice_copies_ask(kind->notice, &asking, err) != 0)
+		return -1;
+	*may = !asking.found || asking.state == REGISTRY_SYNCED;
+	return 0;
+}
+
+/* Nothing stands there. At a secondary that is a deletion only where pull has dropped the
+ * row. */
+static int repository_check_dropped(struct notice *notice, const char *name,
+				    struct err *err)
+{
+	struct notice_asking asking = { .name = name };
+
+	if (!notice->options.check_copies)
+		return 0;
+	if (notice_copies_ask(notice, &asking, err) != 0)
+		return -1;
+	if (!asking.found)
+		return 0;
+	err_set(err, ERR_CONFLICT, "the copy of %s is not there, but it is wanted", name);
+	return err_remedy(err,
+			  "brought again by itself; else: refrelay repository "
+			  "resync %s",
+			  name);
+}
+
+/* What follows root and a slash in path, or NULL. */
+static const char *notice_strip_root(const char *root, const char *path)
+{
+	size_t len = strlen(root);
+
+	while (len > 0 && root[len - 1] == '/')
+		len--;
+	if (strncmp(path, root, len) != 0 || path[len] != '/')
+		return NULL;
+	return path + len + strspn(path + len, "/");
+}
+
+/* With links followed, as git names a repository to its hooks; one that is gone is found
+ * by its text alone. */
+static char *notice_path_below(const char *root, const char *path)
+{
+	AUTO_FREE char *real_root = realpath(root, NULL);
+	AUTO_FREE char *real_path = realpath(path, NULL);
+	const char *found = NULL;
+
+	if (real_root && real_path)
+		found = notice_strip_root(real_root, real_path);
+	if (!found && !real_path)
+		found = notice_strip_root(root, path);
+	if (!found && !real_path && real_root)
+		found = notice_strip_root(real_root, path);
+	return found ? xstrdup(found) : NULL;
+}
+
+char *notice_name_below(const char *root, const char *path_or_name, struct err *err)
+{
+	AUTO_FREE char *path = path_or_name[0] == '/'
+				       ? notice_path_below(root, path_or_name)
+				       : xstrdup(path_or_name);
+
+	if (!path) {
+		err_set(err, ERR_CONFIG, "%s is not below site.repositories (%s)",
+			path_or_name, root);
+		err_remedy(err, "name a repository that is");
+		return NULL;
+	}
+	for (size_t len = strlen(path); len > 0 && path[len - 1] == '/'; len--)
+		path[len - 1] = '\0';
+	AUTO_FREE char *name = name_of_path(path);
+	return name_check(name, err) == 0 ? TAKE(name) : NULL;
+}
+
+char *notice_name_of(struct notice *notice, const char *path_or_name, struct err *err)
+{
+	return notice_name_below(notice->options.root, path_or_name, err);
+}
+
+/* What was seen of one. */
+struct repository_seen {
+	char *path;               /* owned; below the root */
+	char *identity;           /* of its directory; owned; NULL: not known */
+	struct origin_row former; /* of a new name: the row of the name that this
+				     repository had before; no name: none */
+	struct ref_reading reading;
+	char checksum[CHECKSUM_TEXT_SIZE];
+	char *description;            /* digest; owned; NULL: none */
+	struct ref_snapshot recorded; /* refs that belong to the base, if at hand */
+	const struct ref_snapshot
+		*before; /* those, or the same as now; NULL: not known */
+	bool is_owed;    /* the sink did not take it: why_owed */
+	struct err why_owed;
+};
+
+static void repository_forget(struct comparison *one)
+{
+	struct repository_seen *seen = TAKE(one->seen);
+
+	if (!seen)
+		return;
+	free(seen->path);
+	free(seen->identity);
+	origin_row_clear(&seen->former);
+	ref_reading_clear(&seen->reading);
+	free(seen->description);
+	ref_snapshot_clear(&seen->recorded);
+	free(seen);
+}
+
+/* It is compared by itself. */
+static struct comparison *repository_of(const struct comparisons *all)
+{
+	return &all->items.items[0];
+}
+
+/* A row that says no more than that it was looked at again is written so often. */
+#define SEEN_MS (60 * 1000)
+
+/* Objects that are missing are found by a verification, and only one can say that they
+ * are back. */
+static bool lacks_objects(const struct origin_row *row)
+{
+	return row->checksum && row->verification == VERIFICATION_FAILED;
+}
+
+/* What other files say of it no fingerprint shows. */
+static bool repository_is_settled(const struct repository_seen *seen)
+{
+	return !seen->reading.has_includes &&
+	       fingerprint_is_settled(&seen->reading.fingerprint);
+}
+
+static bool looks_different(const struct comparison *one)
+{
+	const struct repository_seen *seen = one->seen;
+	const struct origin_row *base = &one->base;
+	int64_t now = clock_wall_ms();
+
+	if (strcmp(base->path, seen->path) != 0 ||
+	    !notice_is_same_text(base->identity, seen->identity) ||
+	    !notice_is_same_text(base->fingerprint, one->fingerprint) ||
+	    base->is_settled != repository_is_settled(seen))
+		return true;
+	if (lacks_objects(base))
+		return false;
+	return base->verification != VERIFICATION_SUCCEEDED ||
+	       now - base->verified_at >= SEEN_MS ||
+	       base->verified_at > now; /* it was set back */
+}
+
+static enum origin_step repository_judge(const struct comparisons *all,
+					 const struct comparison *one)
+{
+	const struct repository_seen *seen = one->seen;
+	const struct origin_row *base = &one->base;
+
+	(void)all;
+	if (!base->name)
+		return STEP_CREATED;
+	if (one->observation == OBSERVATION_UNREADABLE)
+		return base->checksum || !base->failure ||
+				       strcmp(base->failure, one->noticed->why.text) != 0
+			       ? STEP_UPDATED
+			       : STEP_NOTHING;
+	if (!notice_is_same_text(base->checksum, seen->checksum) ||
+	    !notice_is_same_text(base->description, seen->description))
+		return STEP_UPDATED;
+	return looks_different(one) ? STEP_NOTED : STEP_NOTHING;
+}
+
+static void repository_set_failure(struct origin_row *row, const struct err *why)
+{
+	origin_row_set_failure(row, why);
+	row->verification = why ? VERIFICATION_FAILED : VERIFICATION_SUCCEEDED;
+	row->verification_retry_count = why ? row->verification_retry_count + 1 : 0;
+	row->verified_at = clock_wall_ms();
+}
+
+static void put_reading(const struct comparison *one, struct origin_row *row)
+{
+	const struct repository_seen *seen = one->seen;
+
+	if (!lacks_objects(row))
+		repository_set_failure(row, NULL);
+	origin_row_set_text(&row->checksum, seen->checksum);
+	origin_row_set_text(&row->description, seen->description);
+	origin_row_set_text(&row->fingerprint, one->fingerprint);
+	origin_row_set_text(&row->identity, seen->identity);
+	row->is_settled = repository_is_settled(seen);
+}
+
+static void put_failure(const struct comparison *one, struct origin_row *row)
+{
+	repository_set_failure(row, &one->noticed->why);
+	origin_row_set_text(&row->checksum, NULL);
+	origin_row_set_text(&row->fingerprint, NULL);
+	row->is_settled = false;
+}
+
+static void put_birth(const struct comparisons *all, const struct repository_seen *seen,
+		      struct origin_row *row)
+{
+	int64_t reverify_ms = all->kind->notice->options.reverify_ms;
+
+	if (seen->former.name) {
+		memcpy(row->timeline, seen->former.timeline, sizeof(row->timeline));
+		row->generation = seen->former.generation;
+	}
+	if (reverify_ms > 0)
+		row->verification_due_at = notice_next_verification(reverify_ms);
+}
+
+static void repository_fill(struct comparisons *all, struct comparison *one,
+			    struct origin_row *row)
+{
+	const struct repository_seen *seen = one->seen;
+
+	if (one->step == STEP_CREATED)
+		put_birth(all, seen, row);
+	if (seen->path)
+		origin_row_set_text(&row->path, seen->path);
+	if (one->observation == OBSERVATION_WHOLE)
+		put_reading(one, row);
+	else
+		put_failure(one, row);
+}
+
+static int repository_record(struct store_tx *tx, struct comparisons *all,
+			     struct comparison *one, struct err *err)
+{
+	const struct repository_seen *seen = one->seen;
+
+	(void)all;
+	if (seen->is_owed && owed_add(tx, one->noticed->name, &seen->why_owed, err) != 0)
+		return -1;
+	return one->step == STEP_DELETED ? pushed_forget(tx, one->noticed->name, err) : 0;
+}
+
+#define LASTING_TRIES 2
+#define LASTING_MS 20
+#define YOUNG_MS 2000
+
+void noticed_clear(struct noticed *noticed)
+{
+	origin_row_clear(&noticed->row);
+	ref_snapshot_clear(&noticed->refs);
+	free(noticed->description);
+	free(noticed->settings);
+	*noticed = (struct noticed){ 0 };
+}
+
+/* No repository was found where the row's stood. What is left of it, or stands in its
+ * place, is no deletion; a folder for other repositories is. */
+static bool repository_is_gone(int root, const char *path)
+{
+	static const char *const parts[] = { "HEAD", "refs", "objects" };
+	struct stat st;
+
+	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT || errno == ENOTDIR;
+	if (!S_ISDIR(st.st_mode) || mounts_is_empty(root, path))
+		return false;
+	AUTO_CLOSE int fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(parts); i++)
+		if (fstatat(fd, parts[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+			return false;
+	return fd >= 0;
+}
+
+/* Notices the new name first, if there is one. A walk for each is bearable: a row is
+ * deleted once. True: it is back under its own name, look anew. */
+static bool repository_seek(const struct comparisons *all, const struct comparison *one)
+{
+	static const struct notice_cause sought = { .is_sought = true };
+	AUTO_NOTICED struct noticed noticed = { 0 };
+	AUTO_FREE char *name = NULL;
+
+	if (all->cause->absence != ABSENCE_SOUGHT || !one->base.identity ||
+	    identity_find(all->kind->path, one->base.identity, &name, ERR_IGNORED) <= 0)
+		return false;
+	if (strcmp(name, one->noticed->name) == 0)
+		return true;
+	noticed.name = name;
+	notice_compare_one(all->kind, &sought, &noticed, ERR_IGNORED);
+	return false;
+}
+
+static enum observation repository_observe_absence(struct comparisons *all,
+						   struct comparison *one,
+						   struct err *err)
+{
+	struct repository_seen *seen = one->seen;
+	const char *name = one->noticed->name, *path = one->base.path;
+
+	if (path && (notice_is_away(all, path, err) ||
+		     repository_check_dropped(all->kind->notice, name, err) != 0))
+		return OBSERVATION_UNKNOWN;
+	if (path && !repository_is_gone(all->root, path)) {
+		seen->path = xstrdup(path);
+		err_set(err, ERR_CORRUPT,
+			"what stands there is no repository any more, or is not looked "
+			"for there");
+		err_remedy(err, "put the repository back, or remove what is left of it");
+		return OBSERVATION_UNREADABLE;
+	}
+	if (path && repository_seek(all, one))
+		return OBSERVATION_MOVING;
+	err_set(err, ERR_MISSING, "there is no repository %s", name);
+	err_remedy(err, "look for its name with refrelay repository list");
+	return all->cause->absence == ABSENCE_LATER ? OBSERVATION_UNKNOWN
+						    : OBSERVATION_GONE;
+}
+
+/* One that is just being made or copied here is no damaged one. */
+static bool is_being_made(int root, const char *path)
+{
+	struct stat st;
+	int64_t changed;
+
+	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return false;
+	changed = (int64_t)st.st_ctim.tv_sec * 1000 + st.st_ctim.tv_nsec / 1000000;
+	return clock_wall_ms() - changed < YOUNG_MS;
+}
+
+/* A file that is just being written by hand can look damaged, and a repository that is
+ * just being removed, too: what is not known yet must last. */
+static bool is_to_be_confirmed(const struct comparisons *all,
+			       const struct comparison *one, const struct err *why)
+{
+	const char *known = one->base.failure;
+
+	return all->tries < LASTING_TRIES && (!known || strcmp(known, why->text) != 0);
+}
+
+/* The reading failed. */
+static enum observation repository_classify_failure(const struct comparisons *all,
+						    const struct comparison *one,
+						    struct err *err)
+{
+	const struct repository_seen *seen = one->seen;
+	bool is_lasting = err->class == ERR_MISSING || err->class == ERR_CORRUPT ||
+			  err->class == ERR_CONFIG;
+
+	if (!is_lasting)
+		return OBSERVATION_UNKNOWN;
+	if (is_to_be_confirmed(all, one, err)) {
+		usleep(LASTING_MS * 1000);
+		return OBSERVATION_MOVING;
+	}
+	if (err->class == ERR_MISSING) /* a part of it */
+		err->class = ERR_CORRUPT;
+	if (err->class != ERR_CORRUPT || one->base.name ||
+	    !is_being_made(all->root, seen->path))
+		return OBSERVATION_UNREADABLE;
+	err_set(err, ERR_CONFLICT, "%s is not two seconds old and not whole yet: %.300s",
+		seen->path, err->text);
+	err_remedy(err, "wait until it is made; if it stays so, it is told as damaged, "
+			"with what to do");
+	return OBSERVATION_UNKNOWN;
+}
+
+/* Of what is replicated besides refs: the description, and the settings for readers if
+ * there are any. */
+static char *notice_digest_reading(const struct ref_reading *reading)
+{
+	AUTO_HASH struct hash hash;
+	AUTO_STR struct str hex = STR_INIT;
+	unsigned char digest[HASH_MAX_SIZE];
+	const char *text = reading->description ? reading->description : "";
+	bool has_settings = reading->settings[0] != '\0';
+
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, text, strlen(text) + has_settings);
+	hash_add(&hash, reading->settings, strlen(reading->settings));
+	hash_end(&hash, digest);
+	str_add_hex(&hex, digest, sizeof(digest));
+	return str_take(&hex);
+}
+
+static void take_sums(struct comparison *one)
+{
+	struct repository_seen *seen = one->seen;
+	const struct ref_reading *reading = &seen->reading;
+	struct checksum sum;
+
+	checksum_of(&reading->refs, &sum);
+	checksum_format(&sum, seen->checksum);
+	fingerprint_format(&reading->fingerprint, one->fingerprint);
+	if (reading->description || reading->settings[0])
+		seen->description = notice_digest_reading(reading);
+}
+
+static int repository_read_former_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct repository_seen *seen = arg;
+
+	origin_row_clear(&seen->former);
+	return origin_row_of_identity(tx, seen->identity, &seen->former, err) < 0 ? -1
+										  : 0;
+}
+
+/* A directory that stood under another name, where nothing stands any more, was renamed.
+ * So it is the repository that it was: secondaries move their copies, too. */
+static int find_former(const struct comparisons *all, const struct comparison *one,
+		       struct err *err)
+{
+	struct repository_seen *seen = one->seen;
+	struct stat st;
+
+	if (one->base.name || !seen->identity)
+		return 0;
+	if (store_read(all->kind->store, repository_read_former_work, seen, err) != 0)
+		return -1;
+	if (seen->former.name &&
+	    (strcmp(seen->former.name, one->noticed->name) == 0 ||
+	     fstatat(all->root, seen->former.path, &st, AT_SYMLINK_NOFOLLOW) == 0))
+		origin_row_clear(&seen->former);
+	return 0;
+}
+
+/* What was read may have been moved away meanwhile, and another be there: then its
+ * refs would be recorded with the other's identity, or with none. */
+static bool is_another_now(const struct repository_seen *seen, int root)
+{
+	AUTO_FREE char *now = identity_of(root, seen->path);
+
+	return !now || !seen->identity || strcmp(now, seen->identity) != 0;
+}
+
+static enum observation repository_look(struct comparisons *all, struct comparison *one,
+					struct err *err)
+{
+	struct repository_seen *seen = one->seen;
+	int found = locate_repository(all->root, one->noticed->name, &seen->path, err);
+
+	if (found == 0)
+		return repository_observe_absence(all, one, err);
+	if (found < 0 && !one->base.name)
+		return OBSERVATION_UNKNOWN;
+	if (found < 0)
+		seen->path = xstrdup(one->base.path);
+	seen->identity = identity_of(all->root, seen->path);
+	if (found < 0 ||
+	    ref_reading_take(all->root, seen->path, &seen->reading, err) != 0)
+		return repository_classify_failure(all, one, err);
+	failpoint("notice.read");
+	if (is_another_now(seen, all->root))
+		return OBSERVATION_MOVING;
+	take_sums(one);
+	return find_former(all, one, err) == 0 ? OBSERVATION_WHOLE : OBSERVATION_UNKNOWN;
+}
+
+static void repository_observe(struct comparisons *all, struct comparison *one)
+{
+	struct err why = { 0 };
+
+	repository_forget(one);
+	one->seen = xcalloc(1, sizeof(struct repository_seen));
+	one->observation = repository_look(all, one, &why);
+	if (one->observation != OBSERVATION_WHOLE &&
+	    one->observation != OBSERVATION_MOVING)
+		one->noticed->why = why;
+	failpoint("notice.seen");
+}
+
+/* The changes since the refs that were recorded last, if they are at hand. */
+static void find_changes(const struct comparisons *all, struct comparison *one)
+{
+	struct repository_seen *seen = one->seen;
+	const struct ref_snapshot *now = &seen->reading.refs;
+	const struct origin_row *base = &one->base;
+
+	if (one->observation != OBSERVATION_WHOLE || one->step == STEP_NOTED ||
+	    !base->checksum)
+		return;
+	if (strcmp(base->checksum, seen->checksum) == 0) /* the description */
+		seen->before = now;
+	else if (recorded_refs_read(all->kind->notice->options.data, base->id,
+				    base->checksum, seen->reading.oid_len,
+				    &seen->recorded))
+		seen->before = &seen->recorded;
+	if (seen->before)
+		one->changes = wire_event_changes(seen->before, now);
+}
+
+/* Of what cannot be read nothing can be told; when it can be read again, that is an
+ * event, too. */
+static void report_sink(const struct comparisons *all, const struct comparison *one)
+{
+	const struct change_sink *sink = &all->kind->notice->options.sink;
+	struct repository_seen *seen = one->seen;
+	bool is_whole = one->observation == OBSERVATION_WHOLE;
+
+	if (!sink->take || one->step == STEP_NOTED ||
+	    one->observation == OBSERVATION_UNREADABLE)
+		return;
+	seen->is_owed =
+		sink->take(sink->arg,
+			   &(struct change){
+				   .name = one->noticed->name,
+				   .what = notice_what_of(one->step),
+				   .is_scanned = all->cause->is_scanned,
+				   .is_first_observation = all->cause->is_first_scan &&
+							   one->step == STEP_CREATED,
+				   .checksum = is_whole ? seen->checksum : NULL,
+				   .before = seen->before,
+				   .after = is_whole ? &seen->reading.refs : NULL,
+			   },
+			   &seen->why_owed) != 0;
+	failpoint("sink.taken");
+}
+
+static void repository_announce(struct comparisons *all)
+{
+	struct comparison *one = repository_of(all);
+
+	find_changes(all, one);
+	report_sink(all, one);
+	if (one->step != STEP_NOTED)
+		failpoint("notice.commits");
+}
+
+/* Without the record the next event has no list of changes; that is all. */
+static void record_refs(const struct comparisons *all, const struct comparison *one)
+{
+	const struct repository_seen *seen = one->seen;
+	const char *data = all->kind->notice->options.data;
+
+	if (one->observation == OBSERVATION_GONE)
+		recorded_refs_remove(data, one->noticed->row.id);
+	else if (one->observation == OBSERVATION_WHOLE)
+		recorded_refs_write(data, one->noticed->row.id, seen->checksum,
+				    &seen->reading.refs, ERR_IGNORED);
+}
+
+/* The deletion of the former name; if it cannot be told now, the next scan does. */
+static void notice_renamed(const struct comparisons *all, const struct comparison *one)
+{
+	static const struct notice_cause deleted = { .absence = ABSENCE_DELETED };
+	const struct repository_seen *seen = one->seen;
+	AUTO_NOTICED struct noticed noticed = { .name = seen->former.name };
+
+	log_info("change.renamed", LOG_TEXT("repo", one->noticed->name),
+		 LOG_TEXT("from", seen->former.name));
+	notice_compare_one(all->kind, &deleted, &noticed, ERR_IGNORED);
+}
+
+static void repository_committed(struct comparisons *all)
+{
+	const struct comparison *one = repository_of(all);
+	const struct repository_seen *seen = one->seen;
+	const struct noticed *noticed = one->noticed;
+
+	if (!one->is_committed)
+		return;
+	if (seen->is_owed)
+		owed_note(all->kind->notice, noticed->name, &seen->why_owed);
+	if (noticed->is_changed) {
+		failpoint("notice.committed");
+		record_refs(all, one);
+		log_info("change.noticed", LOG_TEXT("repo", noticed->name),
+			 LOG_TEXT("event", event_what_name(notice_what_of(one->step))),
+			 LOG_NUMBER("event_id", noticed->event_id),
+			 LOG_NUMBER("generation", noticed->row.generation));
+		notice_report(all->kind->notice, true, false);
+	}
+	if (seen->former.name && !all->cause->is_sought)
+		notice_renamed(all, one);
+}
+
+static void repository_settle(struct comparison *one)
+{
+	struct repository_seen *seen = one->seen;
+	struct noticed *noticed = one->noticed;
+
+	if (one->is_done && one->observation == OBSERVATION_WHOLE) {
+		noticed->refs = seen->reading.refs;
+		seen->reading.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+		noticed->oid_len = seen->reading.oid_len;
+		noticed->description = TAKE(seen->reading.description);
+		noticed->settings = TAKE(seen->reading.settings);
+	}
+	repository_forget(one);
+}
+
+int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
+		   struct err *err)
+{
+	static const struct notice_cause told = { .absence = ABSENCE_SOUGHT };
+	const struct origin_kind kind = notice_origin_kind(notice);
+
+	*noticed = (struct noticed){ .name = name };
+	return notice_compare_one(&kind, &told, noticed, err);
+}
+
+static int repository_check_name(const struct origin_kind *kind, const char *name,
+				 struct err *err)
+{
+	(void)kind;
+	return name_check(name, err);
+}
+
+static int repository_scan_open(struct scan *scan, struct err *err)
+{
+	struct discovery *discovery = xcalloc(1, sizeof(*discovery));
+
+	scan->state = discovery;
+	return discover(scan->request->kind->path, discovery, err);
+}
+
+static void repository_scan_close(struct scan *scan)
+{
+	if (scan->state)
+		discovery_clear(scan->state);
+	free(scan->state);
+}
+
+static int repository_scan_has_any(struct scan *scan, bool *has_any, struct err *err)
+{
+	const struct discovery *discovery = scan->state;
+
+	(void)err;
+	*has_any = discovery->found.count > 0;
+	return 0;
+}
+
+/* At each scan anew: a server may have written its own hooks over ours. */
+static void repository_scan_look_at_hooks(struct scan *scan, const struct discovered *one)
+{
+	const struct hook_place *place = scan->request->kind->notice->options.hooks;
+	AUTO_CLOSE int fd = place ? dir_open(scan->root, one->path, ERR_IGNORED) : -1;
+	struct hook_look look;
+
+	if (fd >= 0 && !one->is_damaged && hook_look(fd, place, &look, ERR_IGNORED) == 0)
+		hook_count(&scan->result->hooks, one->name,
+			   hook_look_state(&look, place));
+}
+
+static int repository_scan_walk(struct scan *scan, const char *below, struct err *err)
+{
+	const struct discovery *discovery = scan->state;
+
+	(void)below;
+	scan->result->has_hooks = scan->request->kind->notice->options.hooks != NULL;
+	for (size_t i = 0; i < discovery->mounts.count; i++)
+		scan_enter(scan, discovery->mounts.items[i]);
+	for (size_t i = 0; i < discovery->findings.count; i++) {
+		const struct discover_finding *finding = &discovery->findings.items[i];
+		scan_find(scan, &(struct scan_finding){ finding->path, &finding->err,
+							finding->hides_names,
+							finding->is_harmless });
+	}
+	for (size_t i = 0; i < discovery->found.count; i++) {
+		const struct discovered *one = &discovery->found.items[i];
+		const struct scan_item item = { .name = one->name,
+						.path = one->path,
+						.is_damaged = one->is_damaged };
+		repository_scan_look_at_hooks(scan, one);
+		if (scan_check_stop(scan, err) != 0 || scan_meet(scan, &item, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static bool repository_scan_is_as_recorded(struct scan *scan,
+					   const struct scan_item *item,
+					   const struct origin_row *row)
+{
+	struct fingerprint fingerprint;
+	char text[FINGERPRINT_TEXT_SIZE];
+
+	if (!row->checksum || !row->fingerprint || !row->identity || !row->is_settled ||
+	    item->is_damaged || strcmp(row->path, item->path) != 0)
+		return false;
+	AUTO_CLOSE int fd = dir_open(scan->root, item->path, ERR_IGNORED);
+	if (fd < 0 ||
+	    fingerprint_take(fd, FINGERPRINT_REFS, &fingerprint, ERR_IGNORED) != 0)
+		return false;
+	fingerprint_format(&fingerprint, text);
+	return strcmp(text, row->fingerprint) == 0;
+}
+
+static void repository_note(struct scan *scan, const struct noticed *noticed)
+{
+	const struct err *why = &noticed->why;
+
+	scan_count(scan, noticed->is_changed);
+	if (why->class == ERR_NONE || why->class == ERR_MISSING ||
+	    !scan_is_news(scan, noticed->name, why))
+		return;
+	log_at(err_is_transient(why->class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
+	       "scan.failed", LOG_TEXT("repo", noticed->name), LOG_ERR(why));
+}
+
+/* Only that they have become fewer or more. */
+static void repository_scan_log_hooks(struct notice *notice,
+				      const struct hook_counts *counts)
+{
+	int64_t lacking = hook_counts_lacking(counts);
+	int64_t before = notice->lacking_hooks;
+
+	notice->lacking_hooks = lacking;
+	if (lacking > before)
+		log_warn("hooks.lacking", LOG_NUMBER("repositories", lacking),
+			 LOG_TEXT("example", counts->example),
+			 LOG_TEXT("remedy", "run refrelay hooks install"));
+	else if (lacking < before && lacking == 0)
+		log_info("hooks.whole",
+			 LOG_NUMBER("repositories", counts->states[HOOK_INSTALLED]));
+}
+
+static void repository_scan_report_hooks(struct notice *notice,
+					 const struct hook_counts *counts)
+{
+	if (!notice->options.hooks)
+		return;
+	struct metric *gauge = metric_gauge(
+		"refrelay_hooks", "Repositories by the state of their hooks.", "state");
+	for (size_t i = 0; i < HOOK_STATES; i++)
+		metric_set(metric_at(gauge, hook_state_name((enum hook_state)i)),
+			   (double)counts->states[i]);
+	repository_scan_log_hooks(notice, counts);
+}
+
+static void repository_scan_finish(const struct origin_kind *kind,
+				   const struct scan_result *result, int64_t took_ms)
+{
+	repository_scan_report_hooks(kind->notice, &result->hooks);
+	log_debug("watch.scanned", LOG_NUMBER("dur_ms", took_ms),
+		  LOG_NUMBER("repositories", result->found),
+		  LOG_NUMBER("looked_into", result->looked_into),
+		  LOG_NUMBER("changed", result->changed));
+}
+
+struct origin_kind notice_origin_kind(struct notice *notice)
+{
+	static const struct origin_kind_ops ops = {
+		.events = { "scan.finding", "watch.failed", "watch.not_kept" },
+		.is_gone_last = true,
+		.open_root = repository_open_root,
+		.open = repository_scan_open,
+		.close = repository_scan_close,
+		.has_any = repository_scan_has_any,
+		.walk = repository_scan_walk,
+		.is_as_recorded = repository_scan_is_as_recorded,
+		.finish = repository_scan_finish,
+		.group = 1,
+		.check_name = repository_check_name,
+		.may_look = repository_may_look,
+		.observe = repository_observe,
+		.judge = repository_judge,
+		.announce = repository_announce,
+		.fill = repository_fill,
+		.record = repository_record,
+		.committed = repository_committed,
+		.settle = repository_settle,
+		.note = repository_note,
+	};
+
+	return (struct origin_kind){ .ops = &ops,
+				     .type = KIND_REPOSITORY,
+				     .path = notice->options.root,
+				     .store = notice->options.store,
+				     .notice = notice };
+}
