@@ -39,8 +39,6 @@ static struct metric *metrics; /* guarded by mutex */
 const double metric_buckets_seconds[] = { 0.005, 0.01, 0.025, 0.05, 0.1,   0.25,
 					  0.5,   1,    2.5,   5,    10,    30,
 					  60,    300,  900,   3600, 10800, 0 };
-const double metric_buckets_bytes[] = { 0x1p10, 0x1p14, 0x1p17, 0x1p20, 0x1p23, 0x1p26,
-					0x1p28, 0x1p30, 0x1p32, 0x1p34, 0 };
 
 static bool metrics_is_in_list(const char *const *list, size_t count, const char *text,
 			       size_t len)

@@ -48,9 +48,8 @@ struct metric_spec {
 					       .buckets = (buckets_) })
 struct metric *metric_register(const struct metric_spec *spec);
 
-/* For buckets: 5 ms to 3 h, and 1 KiB to 16 GiB. */
+/* For buckets: 5 ms to 3 h. */
 extern const double metric_buckets_seconds[];
-extern const double metric_buckets_bytes[];
 
 /* The series with these label values, made on first use: metric_at(syncs, "lfs",
  * "failed"). Keep the result where updates are frequent. */

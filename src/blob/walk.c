@@ -17,7 +17,6 @@ struct walk {
 	const struct blob_kind *kind;
 	const struct blob_visitor *visitor;
 	const struct stop *stop;
-	bool is_deep;
 	int root;
 	struct str path; /* of what is looked at, below the root */
 };
@@ -228,7 +227,7 @@ static int visit_name(struct walk *walk, const char *name, int *dir, struct err 
 	if (blob_walk_is_directory(name)) {
 		auto_close(dir);
 		*dir = -1;
-		result = walk->is_deep ? blob_walk_visit_directory(walk, err) : 0;
+		result = blob_walk_visit_directory(walk, err);
 	} else {
 		result = visit_file(walk, *dir, name + 1, err);
 	}
@@ -306,9 +305,7 @@ int blob_walk_below(const struct blob_kind *kind, const char *directory,
 		    const struct blob_visitor *visitor, const struct stop *stop,
 		    struct err *err)
 {
-	struct walk walk = {
-		.kind = kind, .visitor = visitor, .stop = stop, .is_deep = true
-	};
+	struct walk walk = { .kind = kind, .visitor = visitor, .stop = stop };
 
 	return blob_walk_run(&walk, directory, err);
 }
@@ -317,12 +314,4 @@ int blob_walk(const struct blob_kind *kind, const struct blob_visitor *visitor,
 	      const struct stop *stop, struct err *err)
 {
 	return blob_walk_below(kind, "", visitor, stop, err);
-}
-
-int blob_walk_one(const struct blob_kind *kind, const char *directory,
-		  const struct blob_visitor *visitor, struct err *err)
-{
-	struct walk walk = { .kind = kind, .visitor = visitor };
-
-	return blob_walk_run(&walk, directory, err);
 }

@@ -42,8 +42,4 @@ int blob_walk_below(const struct blob_kind *kind, const char *directory,
 		    const struct blob_visitor *visitor, const struct stop *stop,
 		    struct err *err);
 
-/* The same without what is below it: directories in it are left out. */
-int blob_walk_one(const struct blob_kind *kind, const char *directory,
-		  const struct blob_visitor *visitor, struct err *err);
-
 #endif

@@ -156,17 +156,6 @@ static void checksum_add_digest(struct checksum *sum, const unsigned char digest
 	}
 }
 
-static void subtract(struct checksum *sum, const unsigned char digest[32])
-{
-	int borrow = 0;
-
-	for (size_t i = 0; i < 32; i++) {
-		int left = sum->sum[i] - digest[i] - borrow;
-		sum->sum[i] = (unsigned char)left;
-		borrow = left < 0;
-	}
-}
-
 static void checksum_add_line(struct adder *adder, struct checksum *sum, const char *name,
 			      const char *target, const struct oid *oid)
 {
@@ -174,16 +163,6 @@ static void checksum_add_line(struct adder *adder, struct checksum *sum, const c
 
 	checksum_digest_line(adder, name, target, oid, digest);
 	checksum_add_digest(sum, digest);
-}
-
-static void checksum_take_line(struct adder *adder, struct checksum *sum,
-			       const char *name, const char *target,
-			       const struct oid *oid)
-{
-	unsigned char digest[32];
-
-	checksum_digest_line(adder, name, target, oid, digest);
-	subtract(sum, digest);
 }
 
 void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum)
@@ -198,31 +177,6 @@ void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum)
 		const struct ref *ref = &snapshot->refs.items[i];
 		checksum_add_line(&adder, sum, ref->name, ref->target, &ref->oid);
 	}
-	adder_clear(&adder);
-}
-
-void checksum_change(struct checksum *sum, const struct ref *before,
-		     const struct ref *after)
-{
-	struct adder adder;
-
-	adder_init(&adder);
-	if (before)
-		checksum_take_line(&adder, sum, before->name, before->target,
-				   &before->oid);
-	if (after)
-		checksum_add_line(&adder, sum, after->name, after->target, &after->oid);
-	adder_clear(&adder);
-}
-
-void checksum_change_head(struct checksum *sum, const struct ref_snapshot *before,
-			  const struct ref_snapshot *after)
-{
-	struct adder adder;
-
-	adder_init(&adder);
-	checksum_take_line(&adder, sum, "HEAD", before->head_target, &before->head_oid);
-	checksum_add_line(&adder, sum, "HEAD", after->head_target, &after->head_oid);
 	adder_clear(&adder);
 }
 

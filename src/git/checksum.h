@@ -27,15 +27,6 @@ struct checksum {
 
 void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum);
 
-/* Takes `before` out of the sum and puts `after` in; either may be NULL (created,
- * deleted). Same name in both. */
-void checksum_change(struct checksum *sum, const struct ref *before,
-		     const struct ref *after);
-
-/* The same for HEAD: its target, or its object when target is NULL. */
-void checksum_change_head(struct checksum *sum, const struct ref_snapshot *before,
-			  const struct ref_snapshot *after);
-
 bool checksum_equal(const struct checksum *a, const struct checksum *b);
 void checksum_format(const struct checksum *sum, char text[CHECKSUM_TEXT_SIZE]);
 

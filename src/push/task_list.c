@@ -54,16 +54,6 @@ void store_notice_name(struct task_store *store, int dir, const char *name,
 		store_set_aside(store, dir, name, &err);
 }
 
-void task_store_look(struct task_store *store, const char *name, waiting_uri_seen seen,
-		     void *arg)
-{
-	AUTO_CLOSE int dir = store_dir(store, WAITING, ERR_IGNORED);
-
-	if (dir >= 0)
-		store_notice_name(store, dir, name, false);
-	task_index_report(&store->index, seen, arg);
-}
-
 struct listed {
 	listed_names names;
 	struct str texts;

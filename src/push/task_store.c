@@ -844,11 +844,6 @@ void task_store_close(struct task_store *store)
 	free(store);
 }
 
-const char *task_store_directory(const struct task_store *store)
-{
-	return store->directory;
-}
-
 /* A pipe would have us wait for a reader, a link lead us out of the store. */
 static int open_clock(int dir)
 {

@@ -49,7 +49,6 @@ void task_store_close(struct task_store *store); /* NULL is allowed */
 int task_store_recognize(const char *directory, const char *data, struct err *err);
 int task_store_remember(const struct task_store *store, const char *data,
 			struct err *err);
-const char *task_store_directory(const struct task_store *store);
 
 /* The file server's clock, now. */
 int task_store_now(struct task_store *store, int64_t *now_ms, struct err *err);
@@ -92,10 +91,6 @@ int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
 /* Only running/. */
 int task_store_list_running(struct task_store *store, running_uri_seen running, void *arg,
 			    struct err *err);
-
-/* Takes notice of one name in waiting/ that came or went. */
-void task_store_look(struct task_store *store, const char *name, waiting_uri_seen seen,
-		     void *arg);
 
 /* An inotify descriptor, readable when something came to or went from waiting/; -1: there
  * is none. task_store_hear reads it and looks; true: all must be read again. */

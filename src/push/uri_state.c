@@ -262,15 +262,6 @@ int uri_request_watch_fd(const struct task_store *store)
 	return store->request_watch;
 }
 
-void uri_request_hear(struct task_store *store)
-{
-	char buffer[4096];
-
-	while (store->request_watch >= 0 &&
-	       read(store->request_watch, buffer, sizeof(buffer)) > 0)
-		;
-}
-
 static void uri_render_add_escaped(struct str *out, const char *text,
 				   const char *reserved)
 {

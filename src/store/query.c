@@ -170,17 +170,6 @@ void query_bind_text(struct query *query, int at, const char *value)
 	query->conn->driver->bind_text(query, at, value);
 }
 
-void query_bind_bytes(struct query *query, int at, const void *value, size_t len)
-{
-	if (!value) {
-		assert(len == 0);
-		query_bind_null(query, at);
-		return;
-	}
-	rewind_query(query);
-	query->conn->driver->bind_bytes(query, at, value, len);
-}
-
 void query_bind_null(struct query *query, int at)
 {
 	rewind_query(query);
@@ -232,16 +221,4 @@ char *query_copy_text(struct query *query, int column)
 	const char *text = query_text(query, column);
 
 	return text ? xstrdup(text) : NULL;
-}
-
-const void *query_bytes(struct query *query, int column, size_t *len)
-{
-	assert(query->state == QUERY_STEPPED);
-	return query->conn->driver->column_bytes(query, column, len);
-}
-
-bool query_is_null(struct query *query, int column)
-{
-	assert(query->state == QUERY_STEPPED);
-	return query->conn->driver->column_is_null(query, column);
 }

@@ -62,10 +62,9 @@ int query_open(struct store_tx *tx, const char *sql, struct query **query,
 	       struct err *err);
 void query_close(struct query **query);
 
-/* Parameters count from 1. Texts and bytes are copied. */
+/* Parameters count from 1. Texts are copied. */
 void query_bind_int(struct query *query, int at, int64_t value);
 void query_bind_text(struct query *query, int at, const char *value); /* NULL: null */
-void query_bind_bytes(struct query *query, int at, const void *value, size_t len);
 void query_bind_null(struct query *query, int at);
 
 /* 1: a row; 0: no more; -1: *err. */
@@ -74,13 +73,11 @@ int query_step(struct query *query, struct err *err);
 /* Runs it to its end; *changed (may be NULL) gets the number of rows it changed. */
 int query_run(struct query *query, int64_t *changed, struct err *err);
 
-/* Columns of the present row count from 0; text and bytes are borrowed until the next
- * step. A null reads as 0, NULL, and NULL with *len = 0. */
+/* Columns of the present row count from 0; text is borrowed until the next step. A null
+ * reads as 0 and NULL. */
 int64_t query_int(struct query *query, int column);
 const char *query_text(struct query *query, int column);
 char *query_copy_text(struct query *query, int column); /* the caller frees; NULL */
-const void *query_bytes(struct query *query, int column, size_t *len);
-bool query_is_null(struct query *query, int column);
 
 /* One statement (or several, separated by semicolons) without parameters or rows. */
 int store_exec(struct store_tx *tx, const char *sql, struct err *err);

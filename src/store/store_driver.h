@@ -86,7 +86,6 @@ struct store_driver {
 	/* A bind that fails is reported by the next step. */
 	void (*bind_int)(struct query *query, int at, int64_t value);
 	void (*bind_text)(struct query *query, int at, const char *value);
-	void (*bind_bytes)(struct query *query, int at, const void *value, size_t len);
 	void (*bind_null)(struct query *query, int at);
 
 	int (*step)(struct query *query, struct err *err); /* as query_step() */
@@ -94,8 +93,6 @@ struct store_driver {
 
 	int64_t (*column_int)(struct query *query, int column);
 	const char *(*column_text)(struct query *query, int column);
-	const void *(*column_bytes)(struct query *query, int column, size_t *len);
-	bool (*column_is_null)(struct query *query, int column);
 };
 
 extern const struct store_driver store_sqlite;

@@ -87,12 +87,6 @@ void sqlite_query_bind_text(struct query *query, int at, const char *value)
 				       strlen(value), SQLITE_TRANSIENT, SQLITE_UTF8));
 }
 
-void sqlite_query_bind_bytes(struct query *query, int at, const void *value, size_t len)
-{
-	note_bound(query, sqlite3_bind_blob64(query_of(query)->statement, at, value, len,
-					      SQLITE_TRANSIENT));
-}
-
 void sqlite_query_bind_null(struct query *query, int at)
 {
 	note_bound(query, sqlite3_bind_null(query_of(query)->statement, at));
@@ -126,25 +120,9 @@ int64_t sqlite_query_column_int(struct query *query, int column)
 	return sqlite3_column_int64(query_of(query)->statement, column);
 }
 
-bool sqlite_query_column_is_null(struct query *query, int column)
-{
-	return sqlite3_column_type(query_of(query)->statement, column) == SQLITE_NULL;
-}
-
 const char *sqlite_query_column_text(struct query *query, int column)
 {
 	return (const char *)sqlite3_column_text(query_of(query)->statement, column);
-}
-
-/* SQLite gives NULL for an empty value, too. */
-const void *sqlite_query_column_bytes(struct query *query, int column, size_t *len)
-{
-	sqlite3_stmt *statement = query_of(query)->statement;
-	bool is_null = sqlite_query_column_is_null(query, column);
-	const void *bytes = sqlite3_column_blob(statement, column);
-
-	*len = (size_t)sqlite3_column_bytes(statement, column);
-	return bytes || is_null ? bytes : "";
 }
 
 /*
@@ -564,12 +542,9 @@ const struct store_driver store_sqlite = {
 	.forget = sqlite_query_forget,
 	.bind_int = sqlite_query_bind_int,
 	.bind_text = sqlite_query_bind_text,
-	.bind_bytes = sqlite_query_bind_bytes,
 	.bind_null = sqlite_query_bind_null,
 	.step = sqlite_query_step,
 	.changes = sqlite_query_changes,
 	.column_int = sqlite_query_column_int,
 	.column_text = sqlite_query_column_text,
-	.column_bytes = sqlite_query_column_bytes,
-	.column_is_null = sqlite_query_column_is_null,
 };

@@ -36,13 +36,10 @@ void sqlite_query_rewind(struct query *query);
 void sqlite_query_forget(struct query *query);
 void sqlite_query_bind_int(struct query *query, int at, int64_t value);
 void sqlite_query_bind_text(struct query *query, int at, const char *value);
-void sqlite_query_bind_bytes(struct query *query, int at, const void *value, size_t len);
 void sqlite_query_bind_null(struct query *query, int at);
 int sqlite_query_step(struct query *query, struct err *err);
 int64_t sqlite_query_changes(struct query *query);
 int64_t sqlite_query_column_int(struct query *query, int column);
-bool sqlite_query_column_is_null(struct query *query, int column);
 const char *sqlite_query_column_text(struct query *query, int column);
-const void *sqlite_query_column_bytes(struct query *query, int column, size_t *len);
 
 #endif

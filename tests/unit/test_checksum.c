@@ -105,83 +105,6 @@ TEST(other_texts_are_refused)
 		assert_false(checksum_parse(texts[i], &sum));
 }
 
-/* Refs that come, move and go in memory. */
-struct world {
-	struct ref refs[30];
-	bool is_there[30];
-	const char *head; /* NULL: detached */
-	struct oid head_oid;
-};
-
-static void world_init(struct world *world)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(world->refs); i++)
-		world->refs[i].name = xasprintf("refs/heads/%c%zu", 'a' + (int)i, i);
-	world->head = world->refs[0].name;
-}
-
-static void world_clear(struct world *world)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(world->refs); i++)
-		free((void *)(uintptr_t)world->refs[i].name);
-}
-
-static void look_at(const struct world *world, struct ref_snapshot *snapshot)
-{
-	snapshot->head_target = world->head ? xstrdup(world->head) : NULL;
-	snapshot->head_oid = world->head_oid;
-	for (size_t i = 0; i < ARRAY_SIZE(world->refs); i++)
-		if (world->is_there[i])
-			vec_add(&snapshot->refs, world->refs[i]);
-}
-
-static void change_ref(struct world *world, struct checksum *sum)
-{
-	size_t i = (size_t)random() % ARRAY_SIZE(world->refs);
-	struct ref before = world->refs[i];
-	bool was_there = world->is_there[i];
-
-	world->is_there[i] = random() % 4 != 0;
-	world->refs[i].target = random() % 5 ? NULL : "refs/heads/z";
-	world->refs[i].oid = commits[random() % COMMITS];
-	checksum_change(sum, was_there ? &before : NULL,
-			world->is_there[i] ? &world->refs[i] : NULL);
-}
-
-static void change_head(struct world *world, struct checksum *sum)
-{
-	AUTO_SNAPSHOT struct ref_snapshot before = REF_SNAPSHOT_INIT;
-	AUTO_SNAPSHOT struct ref_snapshot after = REF_SNAPSHOT_INIT;
-
-	look_at(world, &before);
-	world->head = random() % 3 ? world->refs[random() % 30].name : NULL;
-	world->head_oid = commits[random() % COMMITS];
-	look_at(world, &after);
-	checksum_change_head(sum, &before, &after);
-}
-
-TEST(two_thousand_increments_equal_a_full_computation_each_time)
-{
-	struct world world = { 0 };
-	struct checksum sum, full;
-	AUTO_SNAPSHOT struct ref_snapshot start_view = REF_SNAPSHOT_INIT;
-
-	world_init(&world);
-	look_at(&world, &start_view);
-	checksum_of(&start_view, &sum);
-	for (int i = 0; i < 2000; i++) {
-		AUTO_SNAPSHOT struct ref_snapshot view = REF_SNAPSHOT_INIT;
-		if (random() % 10 == 0)
-			change_head(&world, &sum);
-		else
-			change_ref(&world, &sum);
-		look_at(&world, &view);
-		checksum_of(&view, &full);
-		assert_true(checksum_equal(&sum, &full));
-	}
-	world_clear(&world);
-}
-
 static void assert_gitaly(const char *expected)
 {
 	AUTO_SNAPSHOT struct ref_snapshot snapshot = REF_SNAPSHOT_INIT;
@@ -282,7 +205,6 @@ int main(void)
 		cmocka_unit_test(texts_are_read_back),
 		cmocka_unit_test(other_texts_are_refused),
 		cmocka_unit_test(
-			two_thousand_increments_equal_a_full_computation_each_time),
 		GIT_CASE(gitaly_s_worked_example_comes_out),
 		GIT_CASE(gitaly_s_leading_zero_bytes_are_left_out),
 		GIT_CASE(nothing_that_gitaly_looks_at_is_forty_zeros),

@@ -132,7 +132,8 @@ TEST(a_histogram_counts_into_rising_buckets)
 		"refrelay_wait_seconds_sum{class=\"lease\"} 103.25\n"
 		"refrelay_wait_seconds_count{class=\"lease\"} 4\n");
 
-	metric_histogram("refrelay_bare_bytes", "Sizes.", metric_buckets_bytes);
+	static const double sizes[] = { 0x1p10, 0x1p14, 0 };
+	metric_histogram("refrelay_bare_bytes", "Sizes.", sizes);
 	assert_non_null(strstr(rendered("refrelay_bare_bytes"),
 			       "refrelay_bare_bytes_bucket{le=\"1024\"} 0\n"));
 	assert_non_null(

@@ -606,20 +606,6 @@ TEST(a_new_directory_asks_for_a_listing)
 	assert_true(hear());
 }
 
-TEST(a_look_takes_notice_of_one_name)
-{
-	write_to(TASK_TEXT("a"), "ref-updates/waiting/aa");
-	reports = 0;
-	task_store_look(store, "aa", seen, &reports);
-	assert_int_equal(reports, 1);
-	task_store_look(store, "aa", seen, &reports);
-	task_store_look(store, "../running", seen, &reports);
-	assert_int_equal(reports, 1);
-	assert_int_equal(unlinkat(root_fd, "ref-updates/waiting/aa", 0), 0);
-	task_store_look(store, "aa", seen, &reports);
-	assert_int_equal(last.tasks, 0);
-}
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -650,7 +636,6 @@ int main(int argc, char **argv)
 		STORE_CASE(what_comes_and_goes_is_heard_of),
 		STORE_CASE(a_file_that_is_just_being_written_is_not_set_aside),
 		STORE_CASE(a_new_directory_asks_for_a_listing),
-		STORE_CASE(a_look_takes_notice_of_one_name),
 	};
 
 	if (argc == 4 && strcmp(argv[1], "add") == 0) {

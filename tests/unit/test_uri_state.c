@@ -100,7 +100,8 @@ TEST(a_request_keeps_its_time_and_is_heard_of)
 
 	assert_ok(uri_request_add(store, &to, REQUEST_HEAD, &err));
 	assert_int_equal(poll(&poll_fd, 1, 1000), 1);
-	uri_request_hear(store);
+	char buffer[4096];
+	assert_true(read(poll_fd.fd, buffer, sizeof(buffer)) > 0);
 	assert_int_equal(poll(&poll_fd, 1, 0), 0);
 	set_time(path, 1600000000123);
 	assert_ok(uri_request_add(store, &to, REQUEST_HEAD, &err));
