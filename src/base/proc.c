@@ -337,7 +337,9 @@ static int proc_start_open_directory(struct run *run, struct err *err)
 	return 0;
 }
 
-int run_open(struct run *run, struct err *err)
+/* Opens what run_start needs, but for an input that is there already; the control sockets
+ * are there when it returns 0. */
+static int run_open(struct run *run, struct err *err)
 {
 	if (proc_start_open_directory(run, err) != 0)
 		return -1;
@@ -443,7 +445,8 @@ static void list_fds(const struct run *run, struct str *list)
 	assert(count <= PROC_FDS_MAX);
 }
 
-int run_start(struct run *run, struct err *err)
+/* Starts the supervisor. Class config: it is not installed. */
+static int run_start(struct run *run, struct err *err)
 {
 	const struct proc_request *request = run->request;
 	bool only_reads = run->is_streamed && !run->is_fed;

@@ -43,13 +43,6 @@ void run_clear(struct run *run);
 /* Closes it, unless it is -1 already. */
 void run_close(int *fd);
 
-/* Opens what run_start needs, but for an input that is there already; the control sockets
- * are there when it returns 0. */
-int run_open(struct run *run, struct err *err);
-
-/* Starts the supervisor. Class config: it is not installed. */
-int run_start(struct run *run, struct err *err);
-
 /* Opens and starts it, and lets the deadline reach it. Then run_end is due. */
 int run_begin(struct run *run, struct err *err);
 

@@ -56,7 +56,8 @@ static size_t place_of(const struct blob_directories *all, int wd)
 	return low;
 }
 
-struct blob_directory *blob_directories_find(struct blob_directories *all, int wd)
+/* NULL: not known (any more). */
+static struct blob_directory *blob_directories_find(struct blob_directories *all, int wd)
 {
 	size_t at = place_of(all, wd);
 
@@ -139,7 +140,8 @@ int blob_directories_add(struct blob_directories *all, size_t kind,
 	return 0;
 }
 
-void blob_directories_forget(struct blob_directories *all, int wd)
+/* The kernel has dropped it. */
+static void blob_directories_forget(struct blob_directories *all, int wd)
 {
 	size_t at = place_of(all, wd);
 	struct blob_directory *items = all->items.items;
@@ -151,8 +153,9 @@ void blob_directories_forget(struct blob_directories *all, int wd)
 	all->items.count--;
 }
 
-/* In one pass: there may be many. */
-void blob_directories_drop(struct blob_directories *all, size_t kind, const char *path)
+/* The directory is away, with all below it. In one pass: there may be many. */
+static void blob_directories_drop(struct blob_directories *all, size_t kind,
+				  const char *path)
 {
 	struct blob_directory *items = all->items.items;
 	size_t kept = 0;

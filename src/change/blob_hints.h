@@ -40,15 +40,6 @@ void blob_directories_close(struct blob_directories *all);
 int blob_directories_add(struct blob_directories *all, size_t kind,
 			 const struct blob_kind *as, const char *path, struct err *err);
 
-/* NULL: not known (any more). */
-struct blob_directory *blob_directories_find(struct blob_directories *all, int wd);
-
-/* The kernel has dropped it. */
-void blob_directories_forget(struct blob_directories *all, int wd);
-
-/* The directory is away, with all below it. */
-void blob_directories_drop(struct blob_directories *all, size_t kind, const char *path);
-
 typedef VEC(char *) blob_paths; /* owned */
 void blob_paths_clear(blob_paths *paths);
 

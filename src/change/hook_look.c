@@ -41,7 +41,8 @@ static int hook_folder_ask_git(const char *git_dir, struct str *value, struct er
 	return result.exit_code == 1 ? 0 : -1;
 }
 
-void hook_fd_path(int fd, char path[PATH_MAX])
+/* Where an open file or directory stands, links resolved; "" if that cannot be told. */
+static void hook_fd_path(int fd, char path[PATH_MAX])
 {
 	char link[32];
 

@@ -33,9 +33,6 @@ int hook_folder_link(const struct hook_folder *folder, struct err *err);
 /* Takes the links away, and the directory for kept hooks, if nothing is kept. */
 void hook_folder_unlink(struct hook_folder *folder);
 
-/* Where an open file or directory stands, links resolved; "" if that cannot be told. */
-void hook_fd_path(int fd, char path[PATH_MAX]);
-
 /* What a file is, seen through links to the end; dir -1: missing. */
 enum hook_state hook_file_look(int dir, const char *name, const char *program);
 

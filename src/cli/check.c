@@ -64,7 +64,8 @@ static void check_formats_report_unsupported(struct checking *checking,
 	check_report(checking, CHECK_WRONG, "formats", &err);
 }
 
-void check_formats(struct checking *checking)
+/* Whether there are repositories of a format that is not supported. */
+static void check_formats(struct checking *checking)
 {
 	AUTO_DISCOVERY struct discovery discovery = { 0 };
 	struct unsupported found = { 0 };
@@ -157,7 +158,9 @@ static void check_copies_report_broken(struct checking *checking,
 	hook_socket_report(checking->site.data, "wake", WAKE_MS, NULL, 0, ERR_IGNORED);
 }
 
-void check_originals(struct checking *checking, struct store *store)
+/* At a primary: whether the objects that refs name are there, by a look at each
+ * repository; one that lacks some is marked as failed. */
+static void check_originals(struct checking *checking, struct store *store)
 {
 	const char *root = checking->site.repositories;
 	struct verify_glances glances;

@@ -40,18 +40,12 @@ void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs
 void check_copies(struct checking *checking, struct store *store,
 		  const struct blob_kind *kind);
 
-/* At a primary: whether the objects that refs name are there, by a look at each
- * repository; one that lacks some is marked as failed (check.c). */
-void check_originals(struct checking *checking, struct store *store);
-
 /* Notes when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);
 
 /* Notes what has no row here (check.c). */
 void check_foreign(struct checking *checking, const char *what,
 		   const struct leftovers_found *found);
-/* Whether there are repositories of a format that is not supported (check.c). */
-void check_formats(struct checking *checking);
 
 /* What is said of push, if anything is (check_blobs.c). */
 void check_push(struct checking *checking);

@@ -362,7 +362,7 @@ static int copies_ask_run(struct copies_call *call, asking_run run_it, struct er
 	return status;
 }
 
-int copies_ask(struct copies_call *call, struct err *err)
+static int copies_ask(struct copies_call *call, struct err *err)
 {
 	return copies_ask_run(call, copies_ask_all, err);
 }

@@ -55,7 +55,6 @@ int copies_walk(struct copies_call *call, copies_each each, void *arg, struct er
 /* Exit status, or -1. At a secondary. */
 int copies_list(struct copies_call *call, struct err *err);
 int copies_show(struct copies_call *call, struct err *err);
-int copies_ask(struct copies_call *call, struct err *err);
 
 /* All verbs at a primary. */
 int copies_origin(struct copies_call *call, struct err *err);

@@ -76,8 +76,10 @@ int push_site_check_remotes(const struct site *site, const struct push_settings 
 			  "replication.config");
 }
 
-int push_site_open(const struct cli *cli, bool changes, struct push_site *push,
-		   struct err *err)
+/* Who does not change the store makes nothing of it. Close it in any case. Without any
+ * remote it succeeds. */
+static int push_site_open(const struct cli *cli, bool changes, struct push_site *push,
+			  struct err *err)
 {
 	struct push_observation observation;
 
@@ -93,7 +95,7 @@ int push_site_open(const struct cli *cli, bool changes, struct push_site *push,
 	return 0;
 }
 
-void push_site_close(struct push_site *push)
+static void push_site_close(struct push_site *push)
 {
 	lease_manager_close(push->leases);
 	task_store_close(push->tasks);

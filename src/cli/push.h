@@ -26,15 +26,9 @@ struct push_site {
 					 is only read */
 };
 
-/* Who does not change the store makes nothing of it. Close it in any case. Without any
- * remote it succeeds. */
-int push_site_open(const struct cli *cli, bool changes, struct push_site *push,
-		   struct err *err);
-
 /* ERR_CONFIG: the site has no remote. `settings` NULL: there is no word of push. */
 int push_site_check_remotes(const struct site *site, const struct push_settings *settings,
 			    struct err *err);
-void push_site_close(struct push_site *push);
 
 /* Store and leases of settings that were read before, to be looked at. */
 struct push_observation {

@@ -9,8 +9,6 @@
  * what is recorded of a failure is written before that, and taken away by a success: a
  * dead letter that is younger than the start, or a state that tells of a failure.
  */
-#include "cli/push_wait.h"
-
 #include <fcntl.h>
 
 #include "base/clock.h"
@@ -19,12 +17,39 @@
 #include "cli/push.h"
 #include "git/git_child.h"
 #include "push/dead_letters.h"
+#include "push/destination.h"
 #include "push/push.h"
 #include "push/push_parts.h"
 #include "push/select.h"
 #include "push/sink.h"
 #include "push/task_list.h"
 #include "replicable/locate.h"
+
+/* A destination's `..all..` task, and later perhaps one with what was left of it. */
+struct started {
+	char key[TASK_KEY_SIZE];
+	char uri_key[URI_KEY_SIZE];
+	char *project, *uri, *host; /* owned */
+	char *ref;                  /* only this is waited for; NULL: all; owned */
+	bool is_gone, is_settled, is_ended, has_failed;
+	uint64_t gone_fence; /* of the URI's lease when it was first seen gone */
+};
+typedef VEC(struct started) started_list;
+static void started_list_clear(started_list *list);
+
+struct waiting {
+	struct push_call *call;
+	started_list *list;
+	int64_t started_at; /* by the store's clock; nothing older counts */
+	uri_states before;  /* how the destinations were then */
+};
+
+/* Reads what was before; clear it in any case. */
+static int waiting_begin(struct waiting *waiting, struct err *err);
+static void waiting_clear(struct waiting *waiting);
+
+/* Exit status, or -1. Says on stdout what became of each. */
+static int waiting_run(struct waiting *waiting, struct err *err);
 
 struct starting {
 	struct push_call *call;
@@ -405,7 +430,7 @@ enum {
 	LOOK_MAX_MS = 5000, /* where looking itself takes long */
 };
 
-void started_list_clear(started_list *list)
+static void started_list_clear(started_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		free(list->items[i].project);
@@ -416,7 +441,7 @@ void started_list_clear(started_list *list)
 	vec_clear(list);
 }
 
-int waiting_begin(struct waiting *waiting, struct err *err)
+static int waiting_begin(struct waiting *waiting, struct err *err)
 {
 	struct task_store *tasks = waiting->call->push.tasks;
 
@@ -425,7 +450,7 @@ int waiting_begin(struct waiting *waiting, struct err *err)
 	return uri_state_list(tasks, &waiting->before, err);
 }
 
-void waiting_clear(struct waiting *waiting)
+static void waiting_clear(struct waiting *waiting)
 {
 	uri_states_clear(&waiting->before);
 }
@@ -699,7 +724,7 @@ static int push_wait_for_all(struct waiting *waiting, const struct stop *stop,
 	return push_wait_print_summary(waiting);
 }
 
-int waiting_run(struct waiting *waiting, struct err *err)
+static int waiting_run(struct waiting *waiting, struct err *err)
 {
 	struct stop stop;
 	int status;

@@ -23,12 +23,44 @@
  * milliseconds, so that it grows even if the database is lost; nothing else here reads
  * that clock but to show it.
  */
-#include "lease/local.h"
-
 #include <sys/inotify.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "lease/lease_backend.h"
+#include "lease/local_files.h"
+#include "store/store.h"
+#include <stdatomic.h>
+
+struct local {
+	struct lease_backend base;
+	struct store *store; /* borrowed */
+	struct local_files files;
+	int64_t start_time;   /* of this process, in ticks since boot; 0: unknown */
+	atomic_bool is_named; /* a row may name us for good: its release failed */
+};
+
+/* A row of the table lease. */
+struct lease_row {
+	struct lease_holder holder; /* fence 0: there is no such row */
+	char nonce[LEASE_NONCE_SIZE];
+	char alive_file[ALIVE_NAME_SIZE];
+	int64_t expires_at;
+	int64_t ttl;
+	bool forced;
+
+	/* Judged by row_judge. */
+	bool free; /* may be granted, but for orphans */
+	enum lease_predecessor predecessor;
+};
+
+/* As store_write(), but never ERR_BUSY: the store's own contention is no answer about a
+ * lease. Not inside one. */
+static int local_write(struct local *local, store_work work, void *arg, struct err *err);
+
+/* Releases a grant: 1 if it was still in force, else 0. */
+static int local_give_up(struct store_tx *tx, const struct local *local,
+			 const struct lease_grant *grant, struct err *err);
 
 /*
  * The line between processes: a ticket for each process that waits for a key (its first
@@ -98,7 +130,7 @@ static enum ticket_state judge_ticket(const struct local *local,
 	}
 }
 
-int line_leave(struct store_tx *tx, int64_t place, struct err *err)
+static int line_leave(struct store_tx *tx, int64_t place, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -109,8 +141,10 @@ int line_leave(struct store_tx *tx, int64_t place, struct err *err)
 	return query_run(query, NULL, err);
 }
 
-int line_front(struct store_tx *tx, const struct local *local, const char *key,
-	       int64_t place, struct lease_holder *front, struct err *err)
+/* Who stands in the line for the key before `place` (0: anybody) and still waits: 1 and
+ * *front, or 0. Tickets of the dead are removed. */
+static int line_front(struct store_tx *tx, const struct local *local, const char *key,
+		      int64_t place, struct lease_holder *front, struct err *err)
 {
 	struct ticket ticket = { 0 };
 	int found;
@@ -156,8 +190,9 @@ static int say_that_we_wait(struct store_tx *tx, int64_t place, struct err *err)
 	return query_run(update, NULL, err) == 0 ? 1 : -1;
 }
 
-int line_stand(struct store_tx *tx, const struct local *local, const char *key,
-	       int64_t *place, struct err *err)
+/* Takes a place at the end, if *place is 0 or gone; says that we still wait. */
+static int line_stand(struct store_tx *tx, const struct local *local, const char *key,
+		      int64_t *place, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int found = *place ? say_that_we_wait(tx, *place, err) : 0;
@@ -215,7 +250,9 @@ static void local_row_read_columns(struct query *query, struct lease_row *row)
 	row->forced = ended && strcmp(ended, "forced") == 0;
 }
 
-int row_load(struct store_tx *tx, const char *key, struct lease_row *row, struct err *err)
+/* Finds the key's row, or leaves it empty. */
+static int row_load(struct store_tx *tx, const char *key, struct lease_row *row,
+		    struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
@@ -256,7 +293,8 @@ static void judge_by_process(const struct local *local, struct lease_row *row,
 	}
 }
 
-void row_judge(const struct local *local, struct lease_row *row)
+/* Whether, and on which proof, its holder still holds it. */
+static void row_judge(const struct local *local, struct lease_row *row)
 {
 	struct lease_holder *holder = &row->holder;
 
@@ -275,8 +313,9 @@ void row_judge(const struct local *local, struct lease_row *row)
 	}
 }
 
-int row_list(struct store_tx *tx, const struct local *local, lease_holders *holders,
-	     struct err *err)
+/* All rows, judged. */
+static int row_list(struct store_tx *tx, const struct local *local,
+		    lease_holders *holders, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	struct lease_row row;
@@ -484,8 +523,9 @@ static void local_attempt_drain_hints(int hint_fd)
 		;
 }
 
-int local_try_acquire(struct lease_backend *backend, struct lease_attempt *attempt,
-		      struct err *err)
+/* The backend's try_acquire. Not inside a store_write(). */
+static int local_try_acquire(struct lease_backend *backend, struct lease_attempt *attempt,
+			     struct err *err)
 {
 	struct attempt_work work = { .local = (struct local *)backend,
 				     .attempt = attempt };
@@ -508,7 +548,7 @@ static struct local *local_of(struct lease_backend *backend)
 }
 
 /* The store's own contention is no answer about the lease. */
-int local_write(struct local *local, store_work work, void *arg, struct err *err)
+static int local_write(struct local *local, store_work work, void *arg, struct err *err)
 {
 	if (store_write(local->store, work, arg, err) == 0)
 		return 0;
@@ -517,8 +557,8 @@ int local_write(struct local *local, store_work work, void *arg, struct err *err
 	return -1;
 }
 
-int local_give_up(struct store_tx *tx, const struct local *local,
-		  const struct lease_grant *grant, struct err *err)
+static int local_give_up(struct store_tx *tx, const struct local *local,
+			 const struct lease_grant *grant, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int64_t changed;

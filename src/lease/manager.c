@@ -48,7 +48,8 @@ static int64_t period(const struct lease_manager *manager)
 	return manager->backend->ttl_ms / 3;
 }
 
-void keeper_add_locked(struct lease_manager *manager, struct lease *lease)
+/* From now on the lease is held and renewed. */
+static void keeper_add_locked(struct lease_manager *manager, struct lease *lease)
 {
 	TAILQ_INSERT_TAIL(&manager->held, lease, link);
 	lease_count_held(1);
@@ -58,7 +59,8 @@ void keeper_add_locked(struct lease_manager *manager, struct lease *lease)
 	pthread_cond_signal(&manager->keeper_wake);
 }
 
-bool keeper_remove_locked(struct lease_manager *manager, struct lease *lease)
+/* No longer: it may be freed. Tells whether it was ours to the last. */
+static bool keeper_remove_locked(struct lease_manager *manager, struct lease *lease)
 {
 	TAILQ_REMOVE(&manager->held, lease, link);
 	if (!lease->lost)
@@ -185,7 +187,8 @@ static int64_t next_due_locked(const struct lease_manager *manager)
 	return due;
 }
 
-void *keeper_run(void *arg)
+/* Renews what is held, until manager->closing. */
+static void *keeper_run(void *arg)
 {
 	struct lease_manager *manager = arg;
 	losses lost = { 0 };
@@ -278,8 +281,9 @@ bool queue_drop_holder_locked(struct lease_manager *manager, struct waiter_queue
 	return handed != NULL;
 }
 
-void waiter_enter(struct waiter *waiter, struct lease_manager *manager,
-		  const struct lease_request *request)
+/* Joins the line for request->key. */
+static void waiter_enter(struct waiter *waiter, struct lease_manager *manager,
+			 const struct lease_request *request)
 {
 	int64_t now = clock_boot_ms();
 
@@ -376,7 +380,9 @@ static int waiter_sleep_until(struct waiter *waiter, int fd, int64_t until,
 	return (watched[0].revents & POLLIN) != 0;
 }
 
-int waiter_wait_turn(struct waiter *waiter, struct err *err)
+/* Waits until it is first in the line and nobody here holds the key. ERR_BUSY after
+ * request->wait_ms; ERR_CANCELED. */
+static int waiter_wait_turn(struct waiter *waiter, struct err *err)
 {
 	while (!take_turn(waiter)) {
 		int64_t now = clock_boot_ms(), until = waiter->until;
@@ -390,7 +396,9 @@ int waiter_wait_turn(struct waiter *waiter, struct err *err)
 	return 0;
 }
 
-bool waiter_get_hint(struct waiter *waiter)
+/* Gives the attempt a hint_fd, if the backend has such and it has none: then the next
+ * attempt arms it. */
+static bool waiter_get_hint(struct waiter *waiter)
 {
 	struct lease_manager *manager = waiter->manager;
 	int *hint_fd = &waiter->attempt.hint_fd;
@@ -406,13 +414,16 @@ bool waiter_get_hint(struct waiter *waiter)
 	return *hint_fd >= 0;
 }
 
-void waiter_note_holder(struct waiter *waiter)
+/* Notes who is in the way, by waiter->attempt. */
+static void waiter_note_holder(struct waiter *waiter)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&waiter->manager->mutex);
 	waiter->queue->seen = waiter->attempt.holder;
 }
 
-int waiter_wait_hint(struct waiter *waiter, int64_t until, bool *hinted, struct err *err)
+/* Sleeps until the backend's hint, or until `until`; *hinted says which. ERR_CANCELED. */
+static int waiter_wait_hint(struct waiter *waiter, int64_t until, bool *hinted,
+			    struct err *err)
 {
 	if (until > waiter->until)
 		until = waiter->until;
@@ -467,7 +478,8 @@ static void pass_on_locked(struct waiter *waiter)
 	}
 }
 
-void waiter_exit(struct waiter *waiter, struct lease *lease)
+/* Leaves the line. The lease that it got, or NULL, becomes the queue's holder. */
+static void waiter_exit(struct waiter *waiter, struct lease *lease)
 {
 	struct lease_manager *manager = waiter->manager;
 	struct waiter_queue *queue = waiter->queue;

@@ -75,38 +75,8 @@ void lease_describe_self(const struct lease_manager *manager,
 			 const struct lease_request *request,
 			 struct lease_holder *holder);
 
-/* Renews what is held, until manager->closing. */
-void *keeper_run(void *manager);
-
-/* From now on the lease is held and renewed. */
-void keeper_add_locked(struct lease_manager *manager, struct lease *lease);
-
-/* No longer: it may be freed. Tells whether it was ours to the last. */
-bool keeper_remove_locked(struct lease_manager *manager, struct lease *lease);
-
-/* Joins the line for request->key. */
-void waiter_enter(struct waiter *waiter, struct lease_manager *manager,
-		  const struct lease_request *request);
-
-/* Waits until it is first in the line and nobody here holds the key. ERR_BUSY after
- * request->wait_ms; ERR_CANCELED. */
-int waiter_wait_turn(struct waiter *waiter, struct err *err);
-
-/* Gives the attempt a hint_fd, if the backend has such and it has none: then the next
- * attempt arms it. */
-bool waiter_get_hint(struct waiter *waiter);
-
-/* Notes who is in the way, by waiter->attempt. */
-void waiter_note_holder(struct waiter *waiter);
-
-/* Sleeps until the backend's hint, or until `until`; *hinted says which. ERR_CANCELED. */
-int waiter_wait_hint(struct waiter *waiter, int64_t until, bool *hinted, struct err *err);
-
 /* Fills *err (ERR_BUSY) and request->holder, and logs it. Returns -1. */
 int waiter_deny(struct waiter *waiter, struct err *err);
-
-/* Leaves the line. The lease that it got, or NULL, becomes the queue's holder. */
-void waiter_exit(struct waiter *waiter, struct lease *lease);
 
 /* The queue's holder is no more, and whoever is first has the turn. `handed`, if not
  * NULL, is its grant, which the backend is to hear of from that one: returns false if

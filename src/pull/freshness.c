@@ -169,7 +169,8 @@ void news_turn(struct pull *pull)
 	pthread_cond_broadcast(&pull->changed);
 }
 
-bool news_wait(struct pull *pull, uint64_t *turn, const struct stop *stop)
+/* Waits for another turn than *turn, and sets it; false: stop. */
+static bool news_wait(struct pull *pull, uint64_t *turn, const struct stop *stop)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
@@ -187,7 +188,7 @@ void news_none(struct pull *pull, enum news_void why)
 	pull->news.is_void = why;
 }
 
-void news_look(struct pull *pull, struct pull_news *news)
+static void news_look(struct pull *pull, struct pull_news *news)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 

@@ -92,7 +92,6 @@ struct pull_news {
 	bool has_cursor;
 	char timeline[TIMELINE_SIZE]; /* of the cursor */
 };
-void news_look(struct pull *pull, struct pull_news *news);
 
 /* The log cursor asks: the number of that request. */
 uint64_t news_asked(struct pull *pull);
@@ -105,9 +104,6 @@ void news_none(struct pull *pull, enum news_void why);
 
 /* Who waits for news is to look, or to see that it shall stop. */
 void news_turn(struct pull *pull);
-
-/* Waits for another turn than *turn, and sets it; false: stop. */
-bool news_wait(struct pull *pull, uint64_t *turn, const struct stop *stop);
 
 /* serve.freshFor; 0: its default. */
 void news_set_fresh_for(struct pull *pull, int64_t fresh_for_ms);

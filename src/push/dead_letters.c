@@ -9,8 +9,8 @@
 #include "push/store_file.h"
 #include "push/task_parts.h"
 
-void dead_letter_write(const struct err *why, const ref_failures *refs, int64_t failed_at,
-		       struct str *out)
+static void dead_letter_write(const struct err *why, const ref_failures *refs,
+			      int64_t failed_at, struct str *out)
 {
 	json_auto_t *object = json_object();
 	json_t *list = json_array();
@@ -43,7 +43,9 @@ static int dead_letter_read_failure(const json_t *one, ref_failures *refs,
 	return 0;
 }
 
-int dead_letter_read(const struct str *text, struct dead_letter *letter, struct err *err)
+/* Fills why, failed_at and refs. */
+static int dead_letter_read(const struct str *text, struct dead_letter *letter,
+			    struct err *err)
 {
 	json_auto_t *object = json_parse_object(text->data, text->len, SIZE_MAX, err);
 	size_t at;

@@ -5,8 +5,6 @@
  * Order in a round matters: runs that ended are taken before the directory is heard, so
  * that the moves they made are known when their URI is scheduled anew.
  */
-#include "push/distributor.h"
-
 #include <fcntl.h>
 #include <poll.h>
 
@@ -18,7 +16,45 @@
 #include "push/nodes.h"
 #include "push/outcome.h"
 #include "push/push_metrics.h"
+#include "push/push_run.h"
 #include "replicable/name.h"
+
+/* So soon after tasks came or went, and while others of this host push, running/ is
+ * looked at: a node that dies says nothing. */
+#define LEFTOVERS_LOOK_MS 1000
+
+struct uri_key {
+	char text[URI_KEY_SIZE];
+};
+
+struct distributor {
+	struct push *push;
+	struct push_settings *settings; /* a reference; NULL before the first round */
+	struct schedule schedule;
+	VEC(struct uri_key) leftovers; /* that were seen in running/ */
+	bool must_list_requests, is_broken, has_work;
+	/* Boot time. */
+	int64_t measured_at, list_at, leftovers_at, presence_at, gauges_at,
+		dead_letters_at, sweep_at;
+	bool is_news; /* dead letters may have come or gone since they were counted */
+	int64_t ending_at; /* 0: it does not end */
+	int64_t grace_ms;
+};
+
+/* The URI's entry, made if missing; remote and repository are those of its oldest task.
+ */
+static struct schedule_entry *distributor_get_entry(struct distributor *distributor,
+						    const char *uri_key, const char *uri,
+						    const char *remote,
+						    const char *project);
+/* Finds its remote and host by the settings. */
+static void entry_resolve(struct distributor *distributor, struct schedule_entry *entry);
+/* Takes its tasks and requests into account; it may be gone then. */
+static void entry_place(struct distributor *distributor, struct schedule_entry *entry);
+/* A task's or request's time as it counts. */
+static int64_t entry_since(const struct distributor *distributor, int64_t since);
+static void read_state_again(struct distributor *distributor,
+			     struct schedule_entry *entry);
 
 /*
  * What the distributor takes over in bulk: settings, requests, and what others left in
@@ -88,7 +124,8 @@ static void set_lanes(struct distributor *distributor)
 	pool_set_capacity(distributor->push->pool, threads > 0 ? threads : 1);
 }
 
-void settings_obey(struct distributor *distributor)
+/* Takes over settings, if they are new. */
+static void settings_obey(struct distributor *distributor)
 {
 	struct push *push = distributor->push;
 	struct push_settings *settings = NULL;
@@ -116,7 +153,8 @@ void settings_obey(struct distributor *distributor)
 	schedule_replace_all(&distributor->schedule, clock_boot_ms());
 }
 
-void states_read(struct distributor *distributor)
+/* Reads the states of those that wait for another try again. */
+static void states_read(struct distributor *distributor)
 {
 	entry_list all = { 0 };
 
@@ -130,7 +168,7 @@ void states_read(struct distributor *distributor)
 	vec_clear(&all);
 }
 
-bool requests_heard(struct distributor *distributor)
+static bool requests_heard(struct distributor *distributor)
 {
 	int fd = uri_request_watch_fd(distributor->push->options.tasks);
 	char events[4096];
@@ -177,7 +215,7 @@ static void place_requests(struct distributor *distributor)
 	vec_clear(&all);
 }
 
-int requests_list(struct distributor *distributor, struct err *err)
+static int requests_list(struct distributor *distributor, struct err *err)
 {
 	requested_list list = { 0 };
 	entry_list all = { 0 };
@@ -197,7 +235,8 @@ int requests_list(struct distributor *distributor, struct err *err)
 	return result;
 }
 
-void leftover_seen(void *arg, const char *uri_key)
+/* A running_uri_seen. */
+static void leftover_seen(void *arg, const char *uri_key)
 {
 	struct distributor *distributor = arg;
 	struct uri_key key;
@@ -243,7 +282,8 @@ static int64_t distributor_lists_recover_uri(struct push *push, const char *uri_
 	return result;
 }
 
-void leftovers_recover(struct distributor *distributor)
+/* Of what was seen, what nobody works on waits again; sets leftovers_at. */
+static void leftovers_recover(struct distributor *distributor)
 {
 	struct push *push = distributor->push;
 	int64_t again_ms = INT64_MAX;
@@ -292,7 +332,7 @@ static void measure_clock(struct distributor *distributor)
 	schedule_set_clock(&distributor->schedule, server_ms, distributor->measured_at);
 }
 
-void entry_resolve(struct distributor *distributor, struct schedule_entry *entry)
+static void entry_resolve(struct distributor *distributor, struct schedule_entry *entry)
 {
 	AUTO_DESTINATION struct destination destination = { 0 };
 	struct schedule *schedule = &distributor->schedule;
@@ -329,9 +369,10 @@ static void distributor_read_state(struct distributor *distributor,
 	entry->is_held = state.held_since > 0;
 }
 
-struct schedule_entry *distributor_get_entry(struct distributor *distributor,
-					     const char *uri_key, const char *uri,
-					     const char *remote, const char *project)
+static struct schedule_entry *distributor_get_entry(struct distributor *distributor,
+						    const char *uri_key, const char *uri,
+						    const char *remote,
+						    const char *project)
 {
 	struct schedule_entry *entry = schedule_find(&distributor->schedule, uri_key);
 	bool is_new = !entry;
@@ -353,7 +394,7 @@ struct schedule_entry *distributor_get_entry(struct distributor *distributor,
 	return entry;
 }
 
-void entry_place(struct distributor *distributor, struct schedule_entry *entry)
+static void entry_place(struct distributor *distributor, struct schedule_entry *entry)
 {
 	const unsigned at_once =
 		1U << REQUEST_HEAD | 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
@@ -371,7 +412,7 @@ void entry_place(struct distributor *distributor, struct schedule_entry *entry)
 }
 
 /* A time that is ahead, by whatever clock it was set, is now. */
-int64_t entry_since(const struct distributor *distributor, int64_t since)
+static int64_t entry_since(const struct distributor *distributor, int64_t since)
 {
 	return distributor_smaller(since, clock_boot_ms() +
 						  distributor->schedule.server_lead_ms);
@@ -507,7 +548,8 @@ static void list_if_due(struct distributor *distributor)
 			distributor->list_at = clock_boot_ms() + LIST_RETRY_MS;
 }
 
-void read_state_again(struct distributor *distributor, struct schedule_entry *entry)
+static void read_state_again(struct distributor *distributor,
+			     struct schedule_entry *entry)
 {
 	entry->retry_at = 0;
 	distributor_read_state(distributor, entry);

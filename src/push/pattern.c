@@ -140,7 +140,7 @@ int name_patterns_read(const struct setting *row, const struct conf_entry *entry
 	return 0;
 }
 
-void name_pattern_free(struct name_pattern *pattern)
+static void name_pattern_free(struct name_pattern *pattern)
 {
 	if (!pattern)
 		return;

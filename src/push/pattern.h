@@ -20,7 +20,6 @@ int name_patterns_read(const struct setting *row, const struct conf_entry *entry
 /* A regular expression in any case. */
 int name_pattern_new_regex(const char *text, struct name_pattern **pattern,
 			   struct err *err);
-void name_pattern_free(struct name_pattern *pattern);
 void name_patterns_clear(name_patterns *patterns);
 
 /* Appends a text that no pattern of another meaning has. */

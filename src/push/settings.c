@@ -480,8 +480,9 @@ const struct conf_entry *settings_get(const struct settings_reader *reader,
 	return all->count > 0 ? all->items[all->count - 1] : NULL;
 }
 
-int settings_read_section(struct settings_reader *reader, enum push_section section,
-			  struct err *err)
+/* Reads a section, or reader->remote. */
+static int settings_read_section(struct settings_reader *reader,
+				 enum push_section section, struct err *err)
 {
 	const struct setting_table *table = &push_settings_tables[section];
 

@@ -36,10 +36,6 @@ struct settings_reader {
 	VEC(struct remote_source) sources;
 };
 
-/* settings.c: reads a section, or reader->remote. */
-int settings_read_section(struct settings_reader *reader, enum push_section section,
-			  struct err *err);
-
 /* Where a key of it stands, or NULL. */
 const struct conf_entry *settings_get(const struct settings_reader *reader,
 				      enum push_section section, const char *key);

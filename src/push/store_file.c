@@ -63,8 +63,9 @@ static int store_identity_note_file(const struct task_store *store,
 	return 0;
 }
 
-int store_identity_check(const struct task_store *store, enum store_place place, int dir,
-			 struct err *err)
+/* ERR_DISK: this directory, which was just opened, is not of the store. */
+static int store_identity_check(const struct task_store *store, enum store_place place,
+				int dir, struct err *err)
 {
 	struct store_identity *identity = store->identity;
 	struct stat st;

@@ -24,8 +24,4 @@ struct store_identity {
 int store_identity_open(struct task_store *store, struct err *err);
 void store_identity_close(struct task_store *store);
 
-/* ERR_DISK: this directory, which was just opened, is not of the store. */
-int store_identity_check(const struct task_store *store, enum store_place place, int dir,
-			 struct err *err);
-
 #endif

@@ -30,7 +30,4 @@ bool target_gerrit_lacks(const struct target_call *call);
 /* How long a command or request there may take, as proc_run wants it: 0 is for ever. */
 int64_t target_timeout_ms(const struct target_call *call);
 
-/* target_local's destroy. */
-int target_local_delete(const struct target_call *call, struct err *err);
-
 #endif

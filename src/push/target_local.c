@@ -244,7 +244,8 @@ static int local_delete_move_to_trash(const struct place *place, struct err *err
 	return 0;
 }
 
-int target_local_delete(const struct target_call *call, struct err *err)
+/* target_local's destroy. */
+static int target_local_delete(const struct target_call *call, struct err *err)
 {
 	AUTO_PLACE struct place place = { .root = -1, .parent = -1 };
 	AUTO_CLOSE int repo = -1;

@@ -51,7 +51,8 @@ static void open_ssh(struct transfer *transfer)
 	transfer->upload_pack = program_option("upload-pack", remote->upload_pack);
 }
 
-void transfer_open(struct transfer *transfer)
+/* How a git_remote is made of the destination, and undone. */
+static void transfer_open(struct transfer *transfer)
 {
 	const struct destination *to = transfer->request->destination;
 
@@ -67,7 +68,7 @@ void transfer_open(struct transfer *transfer)
 	}
 }
 
-void transfer_close(struct transfer *transfer)
+static void transfer_close(struct transfer *transfer)
 {
 	if (transfer->header)
 		explicit_bzero(transfer->header, strlen(transfer->header));
@@ -141,7 +142,8 @@ static int take_listing(struct transfer *transfer, struct str *text, struct err 
 	return -1;
 }
 
-int transfer_look(struct transfer *transfer, struct err *err)
+/* Reads the destination's refs: all, or at least those of the items that are left. */
+static int transfer_look(struct transfer *transfer, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	struct proc_result ended;
@@ -455,7 +457,8 @@ int transfer_push(struct transfer *transfer, const push_items *items, struct err
 #define LEASE_BYTES 500000 /* of 2 MiB that Linux allows with the usual stack */
 #define LEASE_OVERHEAD 128 /* of an argument: option, value, the deletion, pointers */
 
-int transfer_read(struct transfer *transfer, struct err *err)
+/* Reads the local refs. */
+static int transfer_read(struct transfer *transfer, struct err *err)
 {
 	const char *path = transfer->request->repository;
 

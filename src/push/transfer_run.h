@@ -47,18 +47,8 @@ struct transfer {
 	struct err local_fault; /* of the last ref whose objects cannot be read */
 };
 
-/* How a git_remote is made of the destination, and undone. */
-void transfer_open(struct transfer *transfer);
-void transfer_close(struct transfer *transfer);
-
-/* Reads the destination's refs: all, or at least those of the items that are left. */
-int transfer_look(struct transfer *transfer, struct err *err);
-
 /* Pushes these, in this order, and settles or leaves each. -1: it failed as a whole. */
 int transfer_push(struct transfer *transfer, const push_items *items, struct err *err);
-
-/* Reads the local refs. */
-int transfer_read(struct transfer *transfer, struct err *err);
 
 /* Fills `items` from the request, the local refs, and for a full one from what was
  * seen. */

@@ -7,8 +7,9 @@
 #include "push/task_parts.h"
 #include "push/uri_text.h"
 
-void uri_names_put_json(json_t *object, const char *uri, const char *remote,
-			const char *project)
+/* Just "uri", "remote" and "project". */
+static void uri_names_put_json(json_t *object, const char *uri, const char *remote,
+			       const char *project)
 {
 	json_put_text(object, "uri", uri);
 	json_put_text(object, "remote", remote);
@@ -25,8 +26,8 @@ static int get_text(const json_t *object, const char *key, char **text, struct e
 	return 0;
 }
 
-int uri_names_get_json(const json_t *object, char **uri, char **remote, char **project,
-		       struct err *err)
+static int uri_names_get_json(const json_t *object, char **uri, char **remote,
+			      char **project, struct err *err)
 {
 	if (get_text(object, "uri", uri, err) != 0 ||
 	    get_text(object, "remote", remote, err) != 0)
@@ -34,7 +35,7 @@ int uri_names_get_json(const json_t *object, char **uri, char **remote, char **p
 	return get_text(object, "project", project, err);
 }
 
-void uri_state_write_json(const struct uri_state *state, struct str *out)
+static void uri_state_write_json(const struct uri_state *state, struct str *out)
 {
 	json_auto_t *object = json_object();
 
@@ -73,7 +74,8 @@ static void get_dead_letters(const json_t *object, ref_names *letters)
 	}
 }
 
-int uri_state_read_json(const struct str *text, struct uri_state *state, struct err *err)
+static int uri_state_read_json(const struct str *text, struct uri_state *state,
+			       struct err *err)
 {
 	json_auto_t *object = json_parse_object(text->data, text->len, SIZE_MAX, err);
 	const char *node;

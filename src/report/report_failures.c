@@ -294,7 +294,8 @@ int report_examples_of_copies(struct store *store, const char *kind,
 	return counts->held > 0 ? read_held(store, &reading, err) : 0;
 }
 
-void report_example_say(const char *name, const char *why, struct str *out)
+/* ", for instance NAME: WHY"; nothing without a name. */
+static void report_example_say(const char *name, const char *why, struct str *out)
 {
 	if (name)
 		str_addf(out, ", for instance %s: %s", name, why ? why : "?");

@@ -15,9 +15,6 @@ int report_examples_of_copies(struct store *store, const char *kind,
 			      struct report_examples *examples, struct err *err);
 void report_examples_clear(struct report_examples *examples);
 
-/* ", for instance NAME: WHY"; nothing without a name. */
-void report_example_say(const char *name, const char *why, struct str *out);
-
 /* The same of one that is held, and how to see the rest, by `list`, and what to do. */
 void report_held_say(const struct report_examples *examples, const char *list,
 		     struct str *out);

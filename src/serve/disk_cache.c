@@ -235,7 +235,9 @@ static int copy_mode(int from, int to, mode_t mask, struct err *err)
 	return 0;
 }
 
-int disk_cache_folder_open(int dir, const char *name, struct err *err)
+/* Opens the folder of a generation's name, in which its file is named by the digits
+ * behind the first two. ERR_MISSING: there is none. */
+static int disk_cache_folder_open(int dir, const char *name, struct err *err)
 {
 	const char folder[3] = { name[0], name[1] };
 	int fd = openat(dir, folder, FOLDER_FLAGS);
@@ -243,7 +245,8 @@ int disk_cache_folder_open(int dir, const char *name, struct err *err)
 	return fd >= 0 ? fd : err_errno(err, "cannot open the cache's folder %s", folder);
 }
 
-int disk_cache_folder_make(int dir, const char *name, struct err *err)
+/* The same; makes it, with the directory's mode. */
+static int disk_cache_folder_make(int dir, const char *name, struct err *err)
 {
 	const char folder[3] = { name[0], name[1] };
 	bool is_new = mkdirat(dir, folder, 0700) == 0;
@@ -256,8 +259,10 @@ int disk_cache_folder_make(int dir, const char *name, struct err *err)
 	return TAKE_FD(fd);
 }
 
-int disk_cache_temporary(int folder, char name[DISK_CACHE_TEMPORARY_SIZE],
-			 struct err *err)
+/* Makes a file with a name that no other has, open for writing, with the mode of the
+ * directory that it is in. The caller closes it, and renames or removes it. */
+static int disk_cache_temporary(int folder, char name[DISK_CACHE_TEMPORARY_SIZE],
+				struct err *err)
 {
 	char digits[TEMPORARY_DIGITS + 1];
 
@@ -274,12 +279,13 @@ int disk_cache_temporary(int folder, char name[DISK_CACHE_TEMPORARY_SIZE],
 	return TAKE_FD(fd);
 }
 
-int64_t disk_cache_mtime_ms(const struct stat *st)
+static int64_t disk_cache_mtime_ms(const struct stat *st)
 {
 	return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
 }
 
-int disk_cache_now(int dir, int64_t *now_ms, struct err *err)
+/* The file server's time, in milliseconds since 1970, by a file that is made there. */
+static int disk_cache_now(int dir, int64_t *now_ms, struct err *err)
 {
 	char name[DISK_CACHE_TEMPORARY_SIZE];
 	struct stat st;

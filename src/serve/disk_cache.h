@@ -98,23 +98,6 @@ int disk_cache_file_read(int fd, const char *name, struct generation_parts *part
  * its owner and group can write there. */
 int disk_cache_directory_open(const char *directory, struct err *err);
 
-/* Opens the folder of a generation's name, in which its file is named by the digits
- * behind the first two. ERR_MISSING: there is none. */
-int disk_cache_folder_open(int dir, const char *name, struct err *err);
-
-/* The same; makes it, with the directory's mode. */
-int disk_cache_folder_make(int dir, const char *name, struct err *err);
-
-/* Makes a file with a name that no other has, open for writing, with the mode of the
- * directory that it is in. The caller closes it, and renames or removes it. */
-int disk_cache_temporary(int folder, char name[DISK_CACHE_TEMPORARY_SIZE],
-			 struct err *err);
-
-/* The file server's time, in milliseconds since 1970, by a file that is made there. */
-int disk_cache_now(int dir, int64_t *now_ms, struct err *err);
-
-int64_t disk_cache_mtime_ms(const struct stat *st);
-
 /* A regular file with a name of ours. */
 struct disk_cache_found {
 	int folder;       /* in which it is ... */

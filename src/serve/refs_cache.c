@@ -88,13 +88,13 @@ void refs_observation_unref(struct refs_observation *observation)
 	free(observation);
 }
 
-struct refs_stand *refs_stand_ref(struct refs_stand *stand)
+static struct refs_stand *refs_stand_ref(struct refs_stand *stand)
 {
 	atomic_fetch_add(&stand->references, 1);
 	return stand;
 }
 
-void refs_stand_unref(struct refs_stand *stand)
+static void refs_stand_unref(struct refs_stand *stand)
 {
 	if (!stand || atomic_fetch_sub(&stand->references, 1) > 1)
 		return;
@@ -185,7 +185,10 @@ static void bound_count_locked(struct refs_cache *cache, struct refs_waste *wast
 	}
 }
 
-void slots_trim_locked(struct refs_cache *cache, int64_t before, struct refs_waste *waste)
+/* Frees what was not used since `before`, what is beyond the limits, and with INT64_MAX
+ * all: then nobody may hold a slot any more. */
+static void slots_trim_locked(struct refs_cache *cache, int64_t before,
+			      struct refs_waste *waste)
 {
 	struct refs_slot *slot = TAILQ_FIRST(&cache->used);
 
@@ -211,8 +214,9 @@ static struct refs_slot *refs_slot_make_locked(struct refs_cache *cache, const c
 	return slot;
 }
 
-struct refs_slot *slot_acquire_locked(struct refs_cache *cache, const char *name,
-				      int64_t now, struct refs_waste *waste)
+/* The slot of that name, made if need be, held until it is released. */
+static struct refs_slot *slot_acquire_locked(struct refs_cache *cache, const char *name,
+					     int64_t now, struct refs_waste *waste)
 {
 	struct refs_slot *slot = map_get(&cache->by_name, name);
 
@@ -231,7 +235,7 @@ struct refs_slot *slot_acquire_locked(struct refs_cache *cache, const char *name
 
 /* One that holds nothing of worth goes at once, so that names that do not exist take no
  * room. */
-void slot_release_locked(struct refs_slot *slot, struct refs_waste *waste)
+static void slot_release_locked(struct refs_slot *slot, struct refs_waste *waste)
 {
 	assert(slot->users > 0);
 	slot->users--;
@@ -239,7 +243,8 @@ void slot_release_locked(struct refs_slot *slot, struct refs_waste *waste)
 		evict_locked(slot, waste);
 }
 
-struct refs_stand *slot_checkable_locked(struct refs_slot *slot, int64_t now)
+/* A reference to the stand, if it may be worth a check. */
+static struct refs_stand *slot_checkable_locked(struct refs_slot *slot, int64_t now)
 {
 	const struct refs_stand *stand = slot->stand;
 
@@ -441,8 +446,10 @@ int slot_look(struct refs_slot *slot, const struct stop *stop,
 
 /* How soon who waits notices that he is to stop. */
 
-struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
-					   struct refs_observation *observation)
+/* Makes the flight from this look the slot's newest, with a reference for the caller, who
+ * holds the slot. */
+static struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
+						  struct refs_observation *observation)
 {
 	struct refs_flight *flight = xcalloc(1, sizeof(*flight));
 
@@ -460,18 +467,19 @@ struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
 	return flight;
 }
 
-struct refs_observation *refs_flight_observation(const struct refs_flight *flight)
+static struct refs_observation *refs_flight_observation(const struct refs_flight *flight)
 {
 	return flight->observation;
 }
 
-struct refs_flight *refs_flight_ref(struct refs_flight *flight)
+static struct refs_flight *refs_flight_ref(struct refs_flight *flight)
 {
 	atomic_fetch_add(&flight->references, 1);
 	return flight;
 }
 
-void refs_flight_unref(struct refs_flight *flight)
+/* NULL is allowed. */
+static void refs_flight_unref(struct refs_flight *flight)
 {
 	if (!flight || atomic_fetch_sub(&flight->references, 1) > 1)
 		return;
@@ -509,7 +517,8 @@ static void *refs_flight_run_thread(void *arg)
 	return NULL;
 }
 
-void refs_flight_start(struct refs_flight *flight)
+/* After the mutex was given back. */
+static void refs_flight_start(struct refs_flight *flight)
 {
 	struct refs_cache *cache = flight->cache;
 
@@ -547,9 +556,11 @@ static int refs_flight_wait_locked(struct refs_flight *flight, const struct stop
 	return 0;
 }
 
-enum refs_landing refs_flight_wait(struct refs_flight *flight,
-				   const struct refs_follow *follow,
-				   struct generation **generation, struct err *err)
+/* Waits for its end, or until it may be streamed. WELL: *generation is a reference;
+ * FAILED: *err says why, ERR_CANCELED also if the caller was told to stop. */
+static enum refs_landing refs_flight_wait(struct refs_flight *flight,
+					  const struct refs_follow *follow,
+					  struct generation **generation, struct err *err)
 {
 	int64_t stream_at =
 		follow->may_stream ? flight->began_ms + STREAM_AFTER_MS : INT64_MAX;
@@ -570,7 +581,8 @@ enum refs_landing refs_flight_wait(struct refs_flight *flight,
 	return flight->landing;
 }
 
-bool refs_flight_is_from_disk(struct refs_flight *flight)
+/* Whether its generation came from the disk; once it has landed well. */
+static bool refs_flight_is_from_disk(struct refs_flight *flight)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
 
@@ -810,7 +822,7 @@ static int refs_cache_follow_flight(const struct lead *lead,
 				    struct refs_answer *answer, struct err *err)
 {
 	const struct look *look = &refs_flight_observation(lead->flight)->look;
-	struct generation *generation;
+	struct generation *generation = NULL;
 
 	switch (refs_flight_wait(
 		lead->flight, &(struct refs_follow){ request->may_stream, request->stop },

@@ -104,30 +104,10 @@ struct refs_flight {
 	size_t len;
 };
 
-/* Makes the flight from this look the slot's newest, with a reference for the caller, who
- * holds the slot; and starts it, after the mutex was given back. */
-struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
-					   struct refs_observation *observation);
-void refs_flight_start(struct refs_flight *flight);
-
-struct refs_observation *refs_flight_observation(
-	const struct refs_flight *flight); /* borrowed */
-struct refs_flight *refs_flight_ref(struct refs_flight *flight);
-void refs_flight_unref(struct refs_flight *flight); /* NULL is allowed */
-
 struct refs_follow {
 	bool may_stream;
 	const struct stop *stop;
 };
-
-/* Waits for its end, or until it may be streamed. WELL: *generation is a reference;
- * FAILED: *err says why, ERR_CANCELED also if the caller was told to stop. */
-enum refs_landing refs_flight_wait(struct refs_flight *flight,
-				   const struct refs_follow *follow,
-				   struct generation **generation, struct err *err);
-
-/* Whether its generation came from the disk; once it has landed well. */
-bool refs_flight_is_from_disk(struct refs_flight *flight);
 
 /* What its thread does. */
 void refs_flight_fly(struct refs_flight *flight);

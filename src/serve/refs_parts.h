@@ -66,14 +66,6 @@ struct refs_waste {
 #define AUTO_WASTE __attribute__((cleanup(refs_waste_clear)))
 void refs_waste_clear(struct refs_waste *waste);
 
-/* The slot of that name, made if need be, held until it is released. */
-struct refs_slot *slot_acquire_locked(struct refs_cache *cache, const char *name,
-				      int64_t now, struct refs_waste *waste);
-void slot_release_locked(struct refs_slot *slot, struct refs_waste *waste);
-
-/* A reference to the stand, if it may be worth a check. */
-struct refs_stand *slot_checkable_locked(struct refs_slot *slot, int64_t now);
-
 /* Serves this from now on, in the memory there is. */
 void slot_set_stand_locked(struct refs_slot *slot, struct refs_observation *observation,
 			   struct generation *generation, struct refs_waste *waste);
@@ -84,11 +76,6 @@ void slot_renew_locked(struct refs_slot *slot, struct refs_observation *observat
 
 /* Counts again what the stand takes. */
 void slot_weigh_locked(struct refs_slot *slot, struct refs_waste *waste);
-
-/* Frees what was not used since `before`, what is beyond the limits, and with INT64_MAX
- * all: then nobody may hold a slot any more. */
-void slots_trim_locked(struct refs_cache *cache, int64_t before,
-		       struct refs_waste *waste);
 
 /* A whole look that began after this was called, one at a time. -1, *sight NULL: it
  * failed, or was told to stop. */

@@ -29,9 +29,7 @@ struct refs_stand {
 };
 
 void refs_observation_unref(struct refs_observation *observation);
-void refs_stand_unref(struct refs_stand *stand);
 struct refs_observation *refs_observation_ref(struct refs_observation *observation);
-struct refs_stand *refs_stand_ref(struct refs_stand *stand);
 
 static inline void auto_observation(struct refs_observation *const *observation)
 {

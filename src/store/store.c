@@ -28,12 +28,14 @@ struct store_writer;
 
 static _Thread_local bool in_work;
 
-bool store_conn_in_work(void)
+/* Whether this thread is inside a work just now. */
+static bool store_conn_in_work(void)
 {
 	return in_work;
 }
 
-void store_conn_close(struct store_conn *conn)
+/* Ends it with its kept queries. NULL is allowed. */
+static void store_conn_close(struct store_conn *conn)
 {
 	const struct map_entry *entry;
 	size_t at = 0;
@@ -46,14 +48,16 @@ void store_conn_close(struct store_conn *conn)
 	conn->driver->close(conn);
 }
 
-int store_conn_begin(struct store_conn *conn, enum store_role role, struct err *err)
+static int store_conn_begin(struct store_conn *conn, enum store_role role,
+			    struct err *err)
 {
 	conn->torn = false;
 	return conn->driver->control(
 		conn, role == STORE_WRITER ? STORE_BEGIN_WRITE : STORE_BEGIN_READ, err);
 }
 
-int store_conn_commit(struct store_conn *conn, struct err *err)
+/* If it fails, the transaction was rolled back. */
+static int store_conn_commit(struct store_conn *conn, struct err *err)
 {
 	if (conn->driver->control(conn, STORE_COMMIT, err) == 0)
 		return 0;
@@ -107,8 +111,10 @@ static int store_conn_run_work(struct store_conn *conn, enum store_role role,
 	return -1;
 }
 
-int store_conn_run_nested(struct store_conn *conn, store_work work, void *arg,
-			  struct err *err)
+/* Runs work inside a savepoint of the open transaction; a failed work is undone alone.
+ * When conn->torn is set afterwards, the whole transaction is gone. */
+static int store_conn_run_nested(struct store_conn *conn, store_work work, void *arg,
+				 struct err *err)
 {
 	const struct store_driver *driver = conn->driver;
 	struct err failure;

@@ -7,13 +7,28 @@
  * and writes later fails at once when another process has written meanwhile, however
  * long it was ready to wait.
  */
-#include "store/store_sqlite.h"
-
 #include <assert.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "store/store_driver.h"
+
+struct sqlite_conn {
+	struct store_conn base;
+	sqlite3 *db;
+	sqlite3_stmt *controls[STORE_CONTROLS]; /* prepared when first needed */
+	int64_t busy_until;
+};
+
+/* The one place where SQLite's errors become ours. code: SQLite's extended one; sql may
+ * be NULL. Returns -1. */
+static int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql,
+		       struct err *err);
+
+static int sqlite_prepare(struct sqlite_conn *conn, const char *sql,
+			  sqlite3_stmt **statement, struct err *err);
 
 struct sqlite_query {
 	struct query base;
@@ -31,8 +46,8 @@ static struct sqlite_conn *store_sqlite_query_conn_of(const struct query *query)
 	return (struct sqlite_conn *)query->conn;
 }
 
-int sqlite_query_prepare(struct store_conn *base, const char *sql, struct query **query,
-			 struct err *err)
+static int sqlite_query_prepare(struct store_conn *base, const char *sql,
+				struct query **query, struct err *err)
 {
 	sqlite3_stmt *statement;
 
@@ -44,23 +59,23 @@ int sqlite_query_prepare(struct store_conn *base, const char *sql, struct query 
 	return 0;
 }
 
-void sqlite_query_finalize(struct query *query)
+static void sqlite_query_finalize(struct query *query)
 {
 	sqlite3_finalize(query_of(query)->statement);
 	free(query_of(query));
 }
 
-bool sqlite_query_is_read_only(struct query *query)
+static bool sqlite_query_is_read_only(struct query *query)
 {
 	return sqlite3_stmt_readonly(query_of(query)->statement);
 }
 
-void sqlite_query_rewind(struct query *query)
+static void sqlite_query_rewind(struct query *query)
 {
 	sqlite3_reset(query_of(query)->statement); /* tells the last step's error again */
 }
 
-void sqlite_query_forget(struct query *query)
+static void sqlite_query_forget(struct query *query)
 {
 	sqlite_query_rewind(query);
 	sqlite3_clear_bindings(query_of(query)->statement);
@@ -75,24 +90,24 @@ static void note_bound(struct query *query, int code)
 		query_of(query)->bound = code;
 }
 
-void sqlite_query_bind_int(struct query *query, int at, int64_t value)
+static void sqlite_query_bind_int(struct query *query, int at, int64_t value)
 {
 	note_bound(query, sqlite3_bind_int64(query_of(query)->statement, at, value));
 }
 
-void sqlite_query_bind_text(struct query *query, int at, const char *value)
+static void sqlite_query_bind_text(struct query *query, int at, const char *value)
 {
 	note_bound(query,
 		   sqlite3_bind_text64(query_of(query)->statement, at, value,
 				       strlen(value), SQLITE_TRANSIENT, SQLITE_UTF8));
 }
 
-void sqlite_query_bind_null(struct query *query, int at)
+static void sqlite_query_bind_null(struct query *query, int at)
 {
 	note_bound(query, sqlite3_bind_null(query_of(query)->statement, at));
 }
 
-int sqlite_query_step(struct query *query, struct err *err)
+static int sqlite_query_step(struct query *query, struct err *err)
 {
 	sqlite3_stmt *statement = query_of(query)->statement;
 	int code = query_of(query)->bound;
@@ -108,19 +123,19 @@ int sqlite_query_step(struct query *query, struct err *err)
 }
 
 /* SQLite remembers the count of the last statement that could have changed any. */
-int64_t sqlite_query_changes(struct query *query)
+static int64_t sqlite_query_changes(struct query *query)
 {
 	return sqlite_query_is_read_only(query)
 		       ? 0
 		       : sqlite3_changes(store_sqlite_query_conn_of(query)->db);
 }
 
-int64_t sqlite_query_column_int(struct query *query, int column)
+static int64_t sqlite_query_column_int(struct query *query, int column)
 {
 	return sqlite3_column_int64(query_of(query)->statement, column);
 }
 
-const char *sqlite_query_column_text(struct query *query, int column)
+static const char *sqlite_query_column_text(struct query *query, int column)
 {
 	return (const char *)sqlite3_column_text(query_of(query)->statement, column);
 }
@@ -146,7 +161,7 @@ const char *sqlite_query_column_text(struct query *query, int column)
 /* Of the mapping: SQLite asks for as much, and insists on it. */
 #define REGION 32768
 
-const volatile void *sqlite_stamp_header(struct store_conn *base)
+static const volatile void *sqlite_stamp_header(struct store_conn *base)
 {
 	struct sqlite_conn *conn = (struct sqlite_conn *)base;
 	sqlite3_file *file = NULL;
@@ -160,7 +175,8 @@ const volatile void *sqlite_stamp_header(struct store_conn *base)
 	return region;
 }
 
-bool sqlite_stamp_read(const volatile void *header, struct store_stamp *stamp)
+/* Members of the driver's table. */
+static bool sqlite_stamp_read(const volatile void *header, struct store_stamp *stamp)
 {
 	const volatile uint64_t *first = header;
 	const volatile uint64_t *second = first + ARRAY_SIZE(stamp->words);
@@ -217,8 +233,8 @@ static int fail_corrupt(const struct sqlite_conn *conn, const char *what, struct
 		     "it is made anew, and no repository is touched");
 }
 
-int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql,
-		struct err *err)
+static int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql,
+		       struct err *err)
 {
 	const char *place = conn->base.place;
 	const char *what = sqlite3_extended_errcode(conn->db) == code
@@ -467,8 +483,8 @@ static int open_conn(const char *place, enum store_role role, struct store_conn 
 	return 0;
 }
 
-int sqlite_prepare(struct sqlite_conn *conn, const char *sql, sqlite3_stmt **statement,
-		   struct err *err)
+static int sqlite_prepare(struct sqlite_conn *conn, const char *sql,
+			  sqlite3_stmt **statement, struct err *err)
 {
 	int code = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT,
 				      statement, NULL);

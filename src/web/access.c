@@ -120,8 +120,8 @@ static int access_rules_read_all(const struct conf *conf, struct access_rules *r
 	return result;
 }
 
-int access_rules_read(const struct conf *conf, struct access_rules **rules,
-		      struct err *err)
+static int access_rules_read(const struct conf *conf, struct access_rules **rules,
+			     struct err *err)
 {
 	struct access_rules *new = xcalloc(1, sizeof(*new));
 
@@ -134,13 +134,13 @@ int access_rules_read(const struct conf *conf, struct access_rules **rules,
 	return 0;
 }
 
-struct access_rules *access_rules_ref(struct access_rules *rules)
+static struct access_rules *access_rules_ref(struct access_rules *rules)
 {
 	atomic_fetch_add(&rules->users, 1);
 	return rules;
 }
 
-void access_rules_unref(struct access_rules *rules)
+static void access_rules_unref(struct access_rules *rules)
 {
 	if (atomic_fetch_sub(&rules->users, 1) == 1)
 		rules_free(rules);
@@ -151,8 +151,9 @@ void access_rules_release(struct access_rules *const *rules)
 	access_rules_unref(*rules);
 }
 
-const struct site_key *access_rules_key(const struct access_rules *rules,
-					const char *site)
+/* NULL: it may not follow. */
+static const struct site_key *access_rules_key(const struct access_rules *rules,
+					       const char *site)
 {
 	for (size_t i = 0; i < rules->keys.count; i++)
 		if (strcmp(rules->keys.items[i].site, site) == 0)
@@ -167,14 +168,16 @@ static bool access_rules_match_name(const name_patterns *patterns, const char *n
 	       name_patterns_take(patterns, name);
 }
 
-bool access_rules_let_read(const struct access_rules *rules, const char *name)
+/* Whether everybody may read this repository. `name` is not checked yet. */
+static bool access_rules_let_read(const struct access_rules *rules, const char *name)
 {
 	return rules->anonymous_read || access_rules_match_name(&rules->anonymous, name);
 }
 
-/* Users come and go with their lines in the password file, which is looked at only when
- * somebody shows a password: so the file counts even if nobody was in it. */
-bool access_rules_let_push(const struct access_rules *rules)
+/* Whether there is any credential that may push some repository. Users come and go with
+ * their lines in the password file, which is looked at only when somebody shows a
+ * password: so the file counts even if nobody was in it. */
+static bool access_rules_let_push(const struct access_rules *rules)
 {
 	int64_t now = clock_wall_ms();
 
@@ -186,7 +189,8 @@ bool access_rules_let_push(const struct access_rules *rules)
 	return rules->passwords != NULL;
 }
 
-bool access_rules_token_takes(const struct token *token, const char *name)
+/* Whether the token is for this repository. */
+static bool access_rules_token_takes(const struct token *token, const char *name)
 {
 	return token->repositories.count == 0 ||
 	       access_rules_match_name(&token->repositories, name);

@@ -100,25 +100,8 @@ struct secondary_settings {
 extern const struct setting_table access_settings_table; /* of struct access_rules */
 extern const struct setting_table secondary_settings_table;
 
-int access_rules_read(const struct conf *conf, struct access_rules **rules,
-		      struct err *err);
-struct access_rules *access_rules_ref(struct access_rules *rules);
-void access_rules_unref(struct access_rules *rules);
 void access_rules_release(struct access_rules *const *rules);
 
 #define AUTO_ACCESS_RULES __attribute__((cleanup(access_rules_release)))
-
-/* NULL: it may not follow. */
-const struct site_key *access_rules_key(const struct access_rules *rules,
-					const char *site);
-
-/* Whether everybody may read this repository. `name` is not checked yet. */
-bool access_rules_let_read(const struct access_rules *rules, const char *name);
-
-/* Whether there is any credential that may push some repository. */
-bool access_rules_let_push(const struct access_rules *rules);
-
-/* Whether the token is for this repository. */
-bool access_rules_token_takes(const struct token *token, const char *name);
 
 #endif

@@ -25,16 +25,18 @@
 
 enum { TRIES = 4, SETTLE_PAUSE_MS = 10, SETTLE_MS = 3000 };
 
-int blob_source_open(struct blob_source *source, const struct web_services *services,
-		     const struct blob_kind *kind, const struct stop *stop,
-		     struct err *err)
+/* ERR_DISK: the kind's directory is away. */
+static int blob_source_open(struct blob_source *source,
+			    const struct web_services *services,
+			    const struct blob_kind *kind, const struct stop *stop,
+			    struct err *err)
 {
 	*source = (struct blob_source){ services, kind, stop, -1 };
 	source->root = blob_root_open(kind, err);
 	return source->root < 0 ? -1 : 0;
 }
 
-void blob_source_close(struct blob_source *source)
+static void blob_source_close(struct blob_source *source)
 {
 	if (source->root >= 0)
 		close(TAKE_FD(source->root));
@@ -72,8 +74,11 @@ static int blob_reading_read_rows(struct store_tx *tx, void *arg, struct err *er
 	return 0;
 }
 
-int blob_readings_prepare(const struct blob_source *source, const char *const *ids,
-			  size_t count, struct blob_reading *readings, struct err *err)
+/* Rows of several ids, as readings to be opened; those of which there is none have no
+ * name. */
+static int blob_readings_prepare(const struct blob_source *source, const char *const *ids,
+				 size_t count, struct blob_reading *readings,
+				 struct err *err)
 {
 	struct rows rows = { source->kind->type, ids, count, readings };
 
@@ -156,8 +161,12 @@ static int open_settled(const struct blob_source *source, const char *id,
 	return blob_reading_holds(reading);
 }
 
-int blob_reading_open(const struct blob_source *source, const char *id,
-		      struct blob_reading *reading, struct err *err)
+/* ERR_MISSING: there is no such file (any more); ERR_CORRUPT: what is there is no file,
+ * or has not the content that it should have; ERR_CONFIG: it may not be read, or cannot
+ * be an id; ERR_CONFLICT: it changes too fast; ERR_DISK. `reading` is as initialized, or
+ * its row was read a moment ago. Cleared by the caller in any case. */
+static int blob_reading_open(const struct blob_source *source, const char *id,
+			     struct blob_reading *reading, struct err *err)
 {
 	if (blob_id_check(source->kind, id, err) != 0)
 		return -1;
@@ -194,7 +203,9 @@ bool blob_reading_holds(const struct blob_reading *reading)
  * not, that byte is never sent, so nobody takes for one content what was two.
  */
 
-void retrieve_count(const char *kind, const char *class, uint64_t blobs, uint64_t bytes)
+/* What was given out of blobs of that kind. `class`: "file" or "batch". Static. */
+static void retrieve_count(const char *kind, const char *class, uint64_t blobs,
+			   uint64_t bytes)
 {
 	struct metric *count = metric_counter(
 		"refrelay_blobs_retrieved_total",
@@ -267,7 +278,9 @@ static void retrieve_close_file(void *arg)
 	free(sending);
 }
 
-int retrieve_failed(struct web_response *response, const struct err *err)
+/* What could not be read of a blob, as an answer: 404 FILE_NOT_FOUND, 409. -1: it is for
+ * the frame. */
+static int retrieve_failed(struct web_response *response, const struct err *err)
 {
 	switch (err->class) {
 	case ERR_MISSING:

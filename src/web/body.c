@@ -18,12 +18,13 @@
 
 enum { GZIP_ONLY = 16 };
 
-bool gunzip_is_for(const char *encoding)
+/* Whether that is what it inflates, as Content-Encoding says it. */
+static bool gunzip_is_for(const char *encoding)
 {
 	return strcmp(encoding, "gzip") == 0 || strcmp(encoding, "x-gzip") == 0;
 }
 
-int gunzip_begin(struct gunzip *gunzip, struct err *err)
+static int gunzip_begin(struct gunzip *gunzip, struct err *err)
 {
 	*gunzip = (struct gunzip){ 0 };
 	if (inflateInit2(&gunzip->stream, MAX_WBITS + GZIP_ONLY) != Z_OK)
@@ -31,7 +32,7 @@ int gunzip_begin(struct gunzip *gunzip, struct err *err)
 	return 0;
 }
 
-void gunzip_clear(struct gunzip *gunzip)
+static void gunzip_clear(struct gunzip *gunzip)
 {
 	inflateEnd(&gunzip->stream);
 }

@@ -19,12 +19,6 @@ struct gunzip {
 	bool may_hold_out; /* the last buffer was full */
 };
 
-/* Whether that is what it inflates, as Content-Encoding says it. */
-bool gunzip_is_for(const char *encoding);
-
-int gunzip_begin(struct gunzip *gunzip, struct err *err);
-void gunzip_clear(struct gunzip *gunzip);
-
 /* The next bytes as they came; borrowed until gunzip_read gives 0. */
 void gunzip_feed(struct gunzip *gunzip, const void *bytes, size_t len);
 

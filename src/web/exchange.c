@@ -42,7 +42,8 @@
 
 enum { LONG = 64 << 10 };
 
-void exchange_find_bucket(struct exchange *exchange)
+/* Finds out whether this one is: it is decided who asks. */
+static void exchange_find_bucket(struct exchange *exchange)
 {
 	const struct web_request *request = &exchange->request;
 	struct buckets *buckets = request->services->buckets;
@@ -103,7 +104,9 @@ static void make_stream(struct web_response *response, const char *data, size_t 
 	response->length = len;
 }
 
-void exchange_pay(struct exchange *exchange)
+/* Of an answer from memory, which nobody sends piece by piece: a long one becomes a
+ * stream, and for a short one its turn is waited for. On a worker. */
+static void exchange_pay(struct exchange *exchange)
 {
 	struct web_response *response = &exchange->response;
 	bool is_shared = response->shared.owner;
@@ -204,7 +207,8 @@ static bool is_lfs(const struct exchange *exchange)
 	return route && strstr(route->pattern, "/info/lfs/");
 }
 
-enum MHD_Result exchange_answer(struct exchange *exchange)
+/* Gives the answer to the library. */
+static enum MHD_Result exchange_answer(struct exchange *exchange)
 {
 	struct web_response *response = &exchange->response;
 

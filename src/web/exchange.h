@@ -99,16 +99,6 @@ bool exchange_refuse_stopping(struct exchange *exchange);
 
 /* exchange.c: answers to sites that shall not have them as fast as they can. */
 
-/* Finds out whether this one is: it is decided who asks. */
-void exchange_find_bucket(struct exchange *exchange);
-
-/* Of an answer from memory, which nobody sends piece by piece: a long one becomes a
- * stream, and for a short one its turn is waited for. On a worker. */
-void exchange_pay(struct exchange *exchange);
-
-/* Gives the answer to the library. */
-enum MHD_Result exchange_answer(struct exchange *exchange);
-
 /* exchange.c: for web/server.c. */
 
 /* `arg` of each is the struct web_server; the exchange travels in *context. */

@@ -175,8 +175,9 @@ static struct pushes_request git_push_make_request(const struct web_request *req
 	};
 }
 
-int git_push_advertise(const struct web_request *request, struct web_response *response,
-		       struct err *err)
+/* At a primary, or a standalone site. */
+static int git_push_advertise(const struct web_request *request,
+			      struct web_response *response, struct err *err)
 {
 	struct push_record *record = record_new(request);
 	struct pushes_request wanted = git_push_make_request(request, record);
@@ -215,8 +216,8 @@ static int git_push_receive_pack(const struct web_request *request,
 	return result;
 }
 
-int git_push_receive(const struct web_request *request, struct web_response *response,
-		     struct err *err)
+static int git_push_receive(const struct web_request *request,
+			    struct web_response *response, struct err *err)
 {
 	if (!git_has_type(request, "application/x-git-receive-pack-request", response))
 		return 0;

@@ -29,12 +29,6 @@ int git_failed(struct web_response *response, const struct serve_answer *answer,
 bool git_has_type(const struct web_request *request, const char *type,
 		  struct web_response *response);
 
-/* At a primary, or a site that stands alone: handlers. */
-int git_push_advertise(const struct web_request *request, struct web_response *response,
-		       struct err *err);
-int git_push_receive(const struct web_request *request, struct web_response *response,
-		     struct err *err);
-
 /* At a secondary: where a read is answered. */
 enum git_place { GIT_HERE, GIT_ELSEWHERE, GIT_LATER };
 enum git_place git_place(const struct web_request *request, const char *name,

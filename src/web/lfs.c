@@ -255,8 +255,8 @@ static void refuse_busy(struct web_response *response, const struct err *err)
 	web_set_header(response, "Retry-After", "10");
 }
 
-int lfs_post_batch(const struct web_request *request, struct web_response *response,
-		   struct err *err)
+static int lfs_post_batch(const struct web_request *request,
+			  struct web_response *response, struct err *err)
 {
 	const struct blob_kind *kind = lfs_kind(request, response);
 	AUTO_LFS_BATCH struct lfs_batch batch = { 0 };

@@ -79,8 +79,6 @@ void lfs_refuse_unreached(const struct web_request *request, const char *reposit
 			  const struct err *err, struct web_response *response);
 
 /* Handlers. */
-int lfs_post_batch(const struct web_request *request, struct web_response *response,
-		   struct err *err);
 int lfs_get_object(const struct web_request *request, struct web_response *response,
 		   struct err *err);
 int lfs_put_object(const struct web_request *request, struct web_response *response,

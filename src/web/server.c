@@ -256,7 +256,7 @@ static void *workers_run_thread(void *arg)
 	return NULL;
 }
 
-struct workers *workers_start(void)
+static struct workers *workers_start(void)
 {
 	struct workers *workers = xcalloc(1, sizeof(*workers));
 
@@ -290,7 +290,8 @@ bool workers_add(struct workers *workers, struct work *work)
 	return true;
 }
 
-void workers_close(struct workers *workers)
+/* Takes no more, and waits until all that was added has ended. */
+static void workers_close(struct workers *workers)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&workers->mutex);
 
@@ -299,7 +300,8 @@ void workers_close(struct workers *workers)
 		cond_wait_until(&workers->settled, held, INT64_MAX);
 }
 
-void workers_stop(struct workers *workers)
+/* Closes and frees. */
+static void workers_stop(struct workers *workers)
 {
 	workers_close(workers);
 	lock(&workers->mutex);

@@ -111,15 +111,7 @@ struct work {
 	void (*run)(struct work *work);
 };
 
-struct workers *workers_start(void);
-
 /* False: they are closing, and it will not be run. */
 bool workers_add(struct workers *workers, struct work *work);
-
-/* Takes no more, and waits until all that was added has ended. */
-void workers_close(struct workers *workers);
-
-/* Closes and frees. */
-void workers_stop(struct workers *workers);
 
 #endif
