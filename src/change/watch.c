@@ -27,7 +27,7 @@ struct watch {
 	pthread_mutex_t mutex;
 	struct watch_options options;
 	char *data;                     /* owned; NULL: none */
-	int64_t prune_at;               /* its thread only */
+	int64_t prune_at, tend_at;      /* boot ms; its thread only */
 	VEC(struct watched_kind) kinds; /* fixed */
 	struct watcher *watcher;
 };
@@ -91,9 +91,24 @@ static void watch_tend(void *arg, const struct stop *stop)
 	}
 	if (!watch->data)
 		return;
+	watch->tend_at = clock_boot_ms() + TEND_EVERY_MS;
 	watch_work_spool(watch);
 	watch_settle_owed(watch, stop);
 	watch_prune_if_due(watch);
+}
+
+static int64_t watch_due(void *arg)
+{
+	const struct watch *watch = arg;
+	int64_t due = watch->data ? watch->tend_at : INT64_MAX;
+
+	for (size_t i = 0; i < watch->kinds.count; i++) {
+		const struct watched_kind *one = &watch->kinds.items[i];
+		int64_t next = one->tended_at + TEND_KIND_EVERY_MS;
+		if (one->kind.ops->tend && next < due)
+			due = next;
+	}
+	return due;
 }
 
 struct watch_scanning {
@@ -252,7 +267,7 @@ struct watch *watch_start(const struct watch_options *options)
 		.failed = watch_failed,
 		.paced = watch_note_pace,
 		.tend = watch_tend,
-		.tend_ms = TEND_EVERY_MS,
+		.due = watch_due,
 		.limit = "blob_watch.limit",
 		.scope = BLOB_ORIGIN,
 	};
@@ -277,7 +292,8 @@ struct watch *watch_start(const struct watch_options *options)
 					   .interval_ms = options->scan_interval_ms,
 					   .kinds = blobs,
 					   .kind_count = options->kind_count,
-					   .directories = options->directories });
+					   .directories = options->directories,
+					   .descriptor = -1 });
 	return watch;
 }
 

@@ -1,6 +1,7 @@
 #include "change/watcher.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
@@ -26,6 +27,7 @@ struct watcher {
 	int64_t looked_at;              /* boot ms */
 	bool reported_limit;
 	int woken; /* an eventfd */
+	atomic_bool scans_now;
 	struct stop stop;
 	pthread_t thread;
 };
@@ -170,8 +172,11 @@ static void watcher_work(struct watcher *watcher)
 
 static int watcher_time_left(const struct watcher *watcher)
 {
-	const struct watcher_ops *ops = watcher->options.ops;
-	int64_t now = clock_boot_ms(), left = ops->tend ? ops->tend_ms : INT32_MAX;
+	const struct watcher_options *options = &watcher->options;
+	int64_t now = clock_boot_ms(), left = INT32_MAX;
+
+	if (options->ops->due && options->ops->due(options->arg) - now < left)
+		left = options->ops->due(options->arg) - now;
 
 	for (size_t i = 0; i < watcher->turns.count; i++) {
 		const struct blob_hints *hints = &watcher->hints.items[i];
@@ -183,11 +188,13 @@ static int watcher_time_left(const struct watcher *watcher)
 	return left > 0 ? (int)left : 0;
 }
 
-static void watcher_scan_all_now(struct watcher *watcher)
+static void watcher_take_wake(struct watcher *watcher)
 {
 	eventfd_t count;
 
 	eventfd_read(watcher->woken, &count);
+	if (!atomic_exchange(&watcher->scans_now, false))
+		return;
 	for (size_t i = 0; i < watcher->turns.count; i++)
 		watcher->turns.items[i].scan_at = 0;
 }
@@ -196,14 +203,17 @@ static void watcher_wait(struct watcher *watcher)
 {
 	struct pollfd fds[] = { { .fd = watcher->stop.fd, .events = POLLIN },
 				{ .fd = watcher->woken, .events = POLLIN },
-				{ .fd = watcher->directories.fd, .events = POLLIN } };
+				{ .fd = watcher->directories.fd, .events = POLLIN },
+				{ .fd = watcher->options.descriptor, .events = POLLIN } };
 
 	if (poll(fds, ARRAY_SIZE(fds), watcher_time_left(watcher)) <= 0 || fds[0].revents)
 		return;
 	if (fds[1].revents)
-		watcher_scan_all_now(watcher);
+		watcher_take_wake(watcher);
 	if (fds[2].revents && !stop_wait(&watcher->stop, GATHER_MS))
 		blob_hints_read(&watcher->directories, &watcher->hints);
+	if (fds[3].revents)
+		watcher->options.ops->hear(watcher->options.arg, &watcher->stop);
 }
 
 static void *watcher_run(void *arg)
@@ -265,7 +275,13 @@ void watcher_stop(struct watcher *watcher)
 	free(watcher);
 }
 
-void watcher_wake(struct watcher *watcher)
+void watcher_nudge(struct watcher *watcher)
 {
 	eventfd_write(watcher->woken, 1);
+}
+
+void watcher_wake(struct watcher *watcher)
+{
+	watcher->scans_now = true;
+	watcher_nudge(watcher);
 }

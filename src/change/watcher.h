@@ -3,7 +3,8 @@
  * hints at as soon as it is heard, at everything within a budget. The scan is the truth,
  * hints only make it soon: they are gathered for a moment, looked at in groups, and where
  * one was lost a scan follows. What is looked at, and against what, is the user's:
- * watch.h of what stands at the primary, blob_copy_watch.h of a secondary's copies.
+ * watch.h of what stands at the primary, copy_watch.h and blob_copy_watch.h of a
+ * secondary's copies.
  */
 #ifndef CHANGE_WATCHER_H
 #define CHANGE_WATCHER_H
@@ -24,14 +25,17 @@ struct watcher_scan {
 struct watcher_ops {
 	/* An error leads to `failed`, and to another scan. */
 	int (*scan)(void *arg, const struct watcher_scan *scan, struct err *err);
-	/* At these; -1 as above. */
+	/* At these; -1 as above. NULL where nothing is watched here. */
 	int (*look)(void *arg, size_t kind, const blob_paths *ids, struct err *err);
 	void (*failed)(void *arg, size_t kind, const struct err *err);
 	/* The next scan is in so many ms. May be NULL. */
 	void (*paced)(void *arg, size_t kind, int64_t interval_ms);
-	/* Before each round, and at least every tend_ms. May be NULL. */
+	/* Before each round. May be NULL, as the next. */
 	void (*tend)(void *arg, const struct stop *stop);
-	int64_t tend_ms;
+	/* Boot ms: when `tend` must come again at the latest. */
+	int64_t (*due)(void *arg);
+	/* The descriptor can be read from. */
+	void (*hear)(void *arg, const struct stop *stop);
 	const char *limit; /* log event: no more directories can be watched */
 	enum blob_scope scope;
 };
@@ -46,6 +50,7 @@ struct watcher_options {
 	size_t kind_count;
 	size_t directories; /* that may be watched; 0: a share of what the kernel allows
 			     */
+	int descriptor;     /* of an inotify of the user's own; -1: none */
 };
 
 /* The first scans start at once. */
@@ -54,6 +59,9 @@ void watcher_stop(struct watcher *watcher); /* NULL is allowed */
 
 /* Scans all kinds at once. Any thread. */
 void watcher_wake(struct watcher *watcher);
+
+/* There is something to tend. Any thread. */
+void watcher_nudge(struct watcher *watcher);
 
 /* These are for its own thread, during a scan. */
 

@@ -198,7 +198,8 @@ struct blob_copy_watch *blob_copy_watch_start(struct pull *pull, size_t director
 		.interval_ms = interval_ms > 0 ? interval_ms : SCAN_INTERVAL_MS,
 		.kinds = ordered,
 		.kind_count = watch->kinds.count,
-		.directories = directories });
+		.directories = directories,
+		.descriptor = -1 });
 	return watch;
 }
 

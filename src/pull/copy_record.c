@@ -44,8 +44,10 @@ static enum copy_verdict look_at_disk(struct pull *pull, const struct registry_r
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 	struct copy_files files;
+	struct stat st;
 
-	if (repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
+	if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) ||
+	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
 	    repo_check_diversions(copy.fd, ERR_IGNORED) != 0 ||
 	    mend_check_refs(copy.fd, ERR_IGNORED) != 0 ||
 	    copy_files_take(copy.fd, &files, ERR_IGNORED) != 0)

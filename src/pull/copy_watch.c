@@ -7,16 +7,13 @@
  */
 #include "pull/copy_watch.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/metrics.h"
 #include "base/vec.h"
-#include "change/scan_record.h"
+#include "change/watcher.h"
 #include "git/inotify.h"
 #include "replicable/name.h"
 
@@ -150,6 +147,7 @@ static void copy_folders_clear(struct copy_folders *folders)
 #define YOUNG_TRIES 6 /* a file server's clock may be ahead of ours for good */
 #define PAGE 500
 #define DIRECTORIES_EACH 1024
+#define SCAN_INTERVAL_MS 60000
 
 struct watched {
 	char *name;  /* owned */
@@ -168,17 +166,15 @@ typedef VEC(char *) name_list; /* owned */
 
 struct copy_watch {
 	pthread_mutex_t mutex;
-	name_list reported; /* guarded by mutex */
-	int woken;          /* an eventfd */
-	struct stop stop;
-	pthread_t thread;
-	/* Its thread only: */
+	/* Guarded by mutex: */
+	name_list reported;
+	struct watcher *watcher; /* NULL: it has ended */
+	/* The watcher's thread only: */
 	struct pull *pull;
 	struct inotify *inotify; /* NULL: none */
 	struct map copies;       /* name -> struct watched, owned */
 	struct copy_folders folders;
 	uint64_t scans;
-	int64_t scan_at;   /* boot ms */
 	int64_t gather_ms; /* before events are looked at */
 	bool reported_limit, reported_failure;
 };
@@ -333,7 +329,7 @@ static int copy_watch_inspect_copy(struct copy_watch *watch, struct watched *cop
 	return verdict == COPY_CHANGED ? copy_doubt(watch->pull, copy->name, err) : 0;
 }
 
-static void look_at_suspects(struct copy_watch *watch)
+static void look_at_suspects(struct copy_watch *watch, const struct stop *stop)
 {
 	const struct map_entry *entry;
 	int64_t now = clock_boot_ms();
@@ -342,8 +338,7 @@ static void look_at_suspects(struct copy_watch *watch)
 
 	while ((entry = map_next(&watch->copies, &at)) != NULL) {
 		struct watched *copy = entry->value;
-		if (!copy->is_suspect || copy->look_at > now ||
-		    stop_is_requested(&watch->stop))
+		if (!copy->is_suspect || copy->look_at > now || stop_is_requested(stop))
 			continue;
 		if (copy_watch_inspect_copy(watch, copy, &err) == 0) {
 			watch->reported_failure = false;
@@ -380,7 +375,8 @@ static void copy_watch_drain_events(struct copy_watch *watch)
 }
 
 /* 1: more may follow. */
-static int scan_page(struct copy_watch *watch, char **after, struct err *err)
+static int scan_page(struct copy_watch *watch, const struct stop *stop, char **after,
+		     struct err *err)
 {
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 	const struct registry_filter filter = { .kind = KIND_REPOSITORY,
@@ -390,7 +386,7 @@ static int scan_page(struct copy_watch *watch, char **after, struct err *err)
 
 	if (registry_list(watch->pull->options.store, &filter, &rows, err) != 0)
 		return -1;
-	for (size_t i = 0; i < rows.count && !stop_is_requested(&watch->stop); i++)
+	for (size_t i = 0; i < rows.count && !stop_is_requested(stop); i++)
 		copy_watch_visit_copy(watch, rows.items[i].name);
 	if (rows.count < PAGE)
 		return 0;
@@ -437,35 +433,34 @@ static void report_scanned(const struct copy_watch *watch, int64_t took_ms)
 		  LOG_NUMBER("watched", watched));
 }
 
-static void copy_watch_scan_copies(struct copy_watch *watch)
+static int copy_watch_scan(void *arg, const struct watcher_scan *scan, struct err *err)
 {
-	int64_t interval = watch->pull->options.scan_interval_ms;
-	int64_t started = clock_boot_ms(), used = scan_cpu_ms();
+	struct copy_watch *watch = arg;
+	const struct stop *stop = watcher_stop_of(scan->watcher);
+	int64_t started = clock_boot_ms();
 	AUTO_FREE char *after = NULL;
-	struct err err;
 	int more;
 
 	watch->scans++;
 	do {
-		more = scan_page(watch, &after, &err);
+		more = scan_page(watch, stop, &after, err);
 		copy_watch_drain_events(watch);
-		look_at_suspects(watch);
-	} while (more > 0 && !stop_is_requested(&watch->stop));
-	if (more < 0)
-		copy_watch_report_failure(watch, &err);
-	else if (more == 0 && !stop_is_requested(&watch->stop))
+		look_at_suspects(watch, stop);
+	} while (more > 0 && !stop_is_requested(stop));
+	if (more == 0 && !stop_is_requested(stop))
 		drop_unmet(watch);
 	report_scanned(watch, clock_boot_ms() - started);
-	watch->scan_at = clock_boot_ms() +
-			 scan_pause_ms(watch->scans == 1 ? 0 : scan_cpu_ms() - used,
-				       interval > 0 ? interval : 60000);
+	return more < 0 ? -1 : 0;
+}
+
+static void copy_watch_failed(void *arg, size_t kind, const struct err *err)
+{
+	(void)kind;
+	copy_watch_report_failure(arg, err);
 }
 
 static void copy_watch_take_reported(struct copy_watch *watch)
 {
-	eventfd_t count;
-
-	eventfd_read(watch->woken, &count);
 	lock(&watch->mutex);
 	name_list reported = watch->reported;
 	watch->reported = (name_list){ 0 };
@@ -478,71 +473,67 @@ static void copy_watch_take_reported(struct copy_watch *watch)
 	names_clear(&reported);
 }
 
-static int copy_watch_time_left(const struct copy_watch *watch)
+static void copy_watch_tend(void *arg, const struct stop *stop)
 {
+	copy_watch_take_reported(arg);
+	look_at_suspects(arg, stop);
+}
+
+static int64_t copy_watch_due(void *arg)
+{
+	const struct copy_watch *watch = arg;
 	const struct map_entry *entry;
-	int64_t until = watch->scan_at, now = clock_boot_ms();
+	int64_t due = INT64_MAX;
 	size_t at = 0;
 
 	while ((entry = map_next(&watch->copies, &at)) != NULL) {
 		const struct watched *copy = entry->value;
-		if (copy->is_suspect && copy->look_at < until)
-			until = copy->look_at;
+		if (copy->is_suspect && copy->look_at < due)
+			due = copy->look_at;
 	}
-	if (until <= now)
-		return 0;
-	return until - now < INT32_MAX ? (int)(until - now) : INT32_MAX;
+	return due;
 }
 
-static void copy_watch_wait_for_work(struct copy_watch *watch)
-{
-	struct pollfd fds[] = {
-		{ .fd = watch->stop.fd, .events = POLLIN },
-		{ .fd = watch->woken, .events = POLLIN },
-		{ .fd = watch->inotify ? inotify_descriptor(watch->inotify) : -1,
-		  .events = POLLIN },
-	};
-
-	if (poll(fds, ARRAY_SIZE(fds), copy_watch_time_left(watch)) <= 0 ||
-	    fds[0].revents)
-		return;
-	if (fds[1].revents)
-		copy_watch_take_reported(watch);
-	if (fds[2].revents && !stop_wait(&watch->stop, watch->gather_ms))
-		copy_watch_drain_events(watch);
-}
-
-static void *copy_watch_run_loop(void *arg)
+static void copy_watch_hear(void *arg, const struct stop *stop)
 {
 	struct copy_watch *watch = arg;
 
-	while (!stop_is_requested(&watch->stop)) {
-		if (watch->scan_at <= clock_boot_ms())
-			copy_watch_scan_copies(watch);
-		look_at_suspects(watch);
-		copy_watch_wait_for_work(watch);
-	}
-	return NULL;
+	if (!stop_wait(stop, watch->gather_ms))
+		copy_watch_drain_events(watch);
 }
 
 struct copy_watch *copy_watch_start(struct pull *pull)
 {
+	static const struct watcher_ops ops = {
+		.scan = copy_watch_scan,
+		.failed = copy_watch_failed,
+		.tend = copy_watch_tend,
+		.due = copy_watch_due,
+		.hear = copy_watch_hear,
+	};
+	static const struct blob_kind *const no_blobs[] = { NULL };
 	const struct inotify_limits limits = { .scope = INOTIFY_COPY,
 					       .directories_each = DIRECTORIES_EACH };
+	int64_t interval_ms = pull->options.scan_interval_ms;
 	struct copy_watch *watch = xcalloc(1, sizeof(*watch));
 	struct err err;
 
 	mutex_init(&watch->mutex);
-	stop_init(&watch->stop);
 	watch->pull = pull;
 	watch->gather_ms = GATHER_MS;
-	watch->woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	watch->inotify = inotify_open(&limits, &err);
 	if (!watch->inotify)
 		report_limit(watch, &err);
 	watch->folders.root = pull->options.root;
 	watch->folders.inotify = watch->inotify;
-	thread_start(&watch->thread, "copy-watch", copy_watch_run_loop, watch);
+	watch->watcher = watcher_start(&(struct watcher_options){
+		.ops = &ops,
+		.arg = watch,
+		.thread = "copy-watch",
+		.interval_ms = interval_ms > 0 ? interval_ms : SCAN_INTERVAL_MS,
+		.kinds = no_blobs,
+		.kind_count = ARRAY_SIZE(no_blobs),
+		.descriptor = watch->inotify ? inotify_descriptor(watch->inotify) : -1 });
 	return watch;
 }
 
@@ -550,8 +541,10 @@ void copy_watch_stop(struct copy_watch *watch)
 {
 	if (!watch)
 		return;
-	stop_request(&watch->stop);
-	thread_join(watch->thread);
+	lock(&watch->mutex);
+	struct watcher *watcher = TAKE(watch->watcher);
+	unlock(&watch->mutex);
+	watcher_stop(watcher);
 }
 
 void copy_watch_free(struct copy_watch *watch)
@@ -567,9 +560,6 @@ void copy_watch_free(struct copy_watch *watch)
 	copy_folders_clear(&watch->folders);
 	inotify_close(watch->inotify);
 	names_clear(&watch->reported);
-	if (watch->woken >= 0)
-		close(watch->woken);
-	stop_clear(&watch->stop);
 	pthread_mutex_destroy(&watch->mutex);
 	free(watch);
 }
@@ -580,5 +570,6 @@ void copy_watch_report(struct copy_watch *watch, const char *name)
 		return;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 	vec_add(&watch->reported, xstrdup(name));
-	eventfd_write(watch->woken, 1);
+	if (watch->watcher)
+		watcher_nudge(watch->watcher);
 }

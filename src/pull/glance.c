@@ -608,31 +608,10 @@ void glance_report(const struct glance_request *request, struct glance_result *r
 {
 	if (result->doubted > 0) {
 		log_warn("copies.doubted", LOG_NUMBER("dur_ms", took_ms),
-			 LOG_TEXT("kind",
-				  request->kind ? request->kind->type : KIND_REPOSITORY),
+			 LOG_TEXT("kind", request->kind->type),
 			 LOG_NUMBER("count", result->doubted),
 			 LOG_TEXT("name", result->example), LOG_ERR(&result->why));
 		pull_signal(request->pull);
 	}
 	free(TAKE(result->example));
-}
-
-/* Once: what happens while the node runs is seen by others. Blobs are looked at by
- * pull/blob_copy_watch.c. */
-void *glance_run(void *arg)
-{
-	struct pull *pull = arg;
-	const struct glance_request request = { .store = pull->options.store,
-						.root = pull->options.root,
-						.stop = &pull->stop,
-						.rest_ms = GLANCE_REST_MS,
-						.pull = pull };
-	struct glance_result result = { 0 };
-	int64_t started = clock_boot_ms();
-	struct err err;
-
-	if (glance_all(&request, &result, &err) != 0 && err.class != ERR_CANCELED)
-		log_warn("copies.not_looked_at", LOG_ERR(&err));
-	glance_report(&request, &result, clock_boot_ms() - started);
-	return NULL;
 }

@@ -64,7 +64,7 @@ int glance_all(const struct glance_request *request, struct glance_result *resul
 int glance_these(const struct glance_request *request, char *const *names, size_t count,
 		 struct glance_result *result, struct err *err);
 
-/* Logs what was doubted, and has it mended; clears the result. */
+/* Logs what was doubted of blobs, and has it mended; clears the result. */
 void glance_report(const struct glance_request *request, struct glance_result *result,
 		   int64_t took_ms);
 

@@ -590,7 +590,6 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
 	thread_start(&started->consistency_thread, "consistency", consistency_run,
 		     started);
-	thread_start(&started->glance_thread, "glance", glance_run, started);
 	thread_start(&started->cursor_thread, "log-cursor", log_cursor_run, started);
 	*pull = started;
 	return 0;
@@ -614,7 +613,6 @@ static void leave_loops(struct pull *pull)
 	unlock(&pull->mutex);
 	stop_request(&pull->stop);
 	thread_join(pull->scheduler_thread);
-	thread_join(pull->glance_thread);
 }
 
 void pull_stop(struct pull *pull, int64_t grace_ms)

@@ -7,8 +7,8 @@
  *	sync (n)	one row: lease, sync, record
  *	blob (n)	some rows of one kind of blobs: bring, record
  *	verify (n)	one row, or some of blobs: recompute, compare, record
- *	copy watch	copies that others have changed are brought again
- *	glance		at the start: whether the copies are as they were left
+ *	copy watch	copies are looked at once at the start; those that others have
+ *			changed are brought again
  *
  * Log cursor, consistency and scheduler run once a site, each under a lease of its own
  * (kind "site"). Source: seeds 000 and 002; states in replicable/registry.h.

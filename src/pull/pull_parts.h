@@ -43,7 +43,7 @@ struct pull {
 	struct stop kill;   /* what runs is to end now */
 	struct lines lines; /* of the blobs' workers; they end with `kill` */
 	struct pool *sync_pool, *blob_pool, *verify_pool;
-	pthread_t cursor_thread, consistency_thread, scheduler_thread, glance_thread;
+	pthread_t cursor_thread, consistency_thread, scheduler_thread;
 	struct copy_watch *copy_watch;
 	struct blob_copy_watch *blob_copy_watch; /* NULL: no kinds */
 
@@ -81,7 +81,6 @@ const struct blob_kind *pull_kind(const struct pull *pull, const char *type);
 void *log_cursor_run(void *arg);
 void *consistency_run(void *arg);
 void *scheduler_run(void *arg);
-void *glance_run(void *arg);
 
 /* The scheduler looks at the rows at once. */
 void pull_signal(struct pull *pull);
