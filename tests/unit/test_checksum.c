@@ -204,7 +204,6 @@ int main(void)
 		GIT_CASE(the_documented_line_is_what_is_hashed),
 		cmocka_unit_test(texts_are_read_back),
 		cmocka_unit_test(other_texts_are_refused),
-		cmocka_unit_test(
 		GIT_CASE(gitaly_s_worked_example_comes_out),
 		GIT_CASE(gitaly_s_leading_zero_bytes_are_left_out),
 		GIT_CASE(nothing_that_gitaly_looks_at_is_forty_zeros),
