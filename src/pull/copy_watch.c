@@ -17,129 +17,6 @@
 #include "git/inotify.h"
 #include "replicable/name.h"
 
-struct copy_folders {
-	const char *root;        /* borrowed */
-	struct inotify *inotify; /* borrowed; NULL: nothing is watched */
-	struct map folders;      /* path below the root -> struct folder, owned */
-};
-
-typedef VEC(char *) copy_folder_list; /* paths below the root, owned */
-
-struct folder {
-	struct inotify_watch *watch;
-	uint64_t epoch;
-	uint64_t scan; /* the last that met it */
-	bool is_watched;
-};
-
-static void copy_folders_drop_folder(struct folder *folder)
-{
-	inotify_disarm(folder->watch);
-	free(folder);
-}
-
-static struct folder *folder_of(struct copy_folders *folders, const char *path)
-{
-	struct folder *folder = map_get(&folders->folders, path);
-
-	if (folder)
-		return folder;
-	folder = xcalloc(1, sizeof(*folder));
-	map_put(&folders->folders, path, folder);
-	return folder;
-}
-
-/* Another directory may stand there by now: inotify_arm_folder() looks. What cannot be
- * watched is left to the scans, which meet every copy. */
-static void copy_folders_note_folder(struct copy_folders *folders, const char *path,
-				     uint64_t scan)
-{
-	struct folder *folder = folder_of(folders, path);
-	AUTO_FREE char *full = xasprintf("%s/%s", folders->root, path);
-
-	if (folder->scan == scan && folder->is_watched)
-		return;
-	folder->scan = scan;
-	if (folder->is_watched && inotify_epoch(folder->watch) != folder->epoch)
-		return; /* to be heard of first */
-	AUTO_CLOSE int dir = dir_open(AT_FDCWD, full, ERR_IGNORED);
-	folder->is_watched =
-		dir >= 0 && inotify_arm_folder(folders->inotify, dir, &folder->watch,
-					       &folder->epoch, ERR_IGNORED) == 0;
-}
-
-/* Watches those above the copy at this path below the root; each at most once a scan,
- * unless it was lost. */
-static void copy_folders_meet(struct copy_folders *folders, const char *below,
-			      uint64_t scan)
-{
-	AUTO_FREE char *path = xstrdup(below);
-	char *slash;
-
-	while (folders->inotify && (slash = strrchr(path, '/')) != NULL) {
-		*slash = '\0';
-		copy_folders_note_folder(folders, path, scan);
-	}
-}
-
-/* Appends those that were moved, deleted or given other rights since they were met. They
- * are lost until they are met again. After inotify_drain(). */
-static void copy_folders_hear(struct copy_folders *folders, copy_folder_list *changed)
-{
-	const struct map_entry *entry;
-	size_t at = 0;
-
-	while ((entry = map_next(&folders->folders, &at)) != NULL) {
-		struct folder *folder = entry->value;
-		if (!folder->is_watched || inotify_epoch(folder->watch) == folder->epoch)
-			continue;
-		folder->is_watched = false;
-		vec_add(changed, xstrdup(entry->key));
-	}
-}
-
-/* Whether the copy stands below one of these. */
-static bool copy_folders_has(const copy_folder_list *list, const char *below)
-{
-	for (size_t i = 0; i < list->count; i++)
-		if (text_starts_with(below, list->items[i]) &&
-		    below[strlen(list->items[i])] == '/')
-			return true;
-	return false;
-}
-
-static void copy_folder_list_clear(copy_folder_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i]);
-	vec_clear(list);
-}
-
-/* Forgets those that this scan did not meet. */
-static void copy_folders_drop_unmet(struct copy_folders *folders, uint64_t scan)
-{
-	const struct map_entry *entry;
-	copy_folder_list unmet = { 0 };
-	size_t at = 0;
-
-	while ((entry = map_next(&folders->folders, &at)) != NULL)
-		if (((struct folder *)entry->value)->scan != scan)
-			vec_add(&unmet, xstrdup(entry->key));
-	for (size_t i = 0; i < unmet.count; i++)
-		copy_folders_drop_folder(map_remove(&folders->folders, unmet.items[i]));
-	copy_folder_list_clear(&unmet);
-}
-
-static void copy_folders_clear(struct copy_folders *folders)
-{
-	const struct map_entry *entry;
-	size_t at = 0;
-
-	while ((entry = map_next(&folders->folders, &at)) != NULL)
-		copy_folders_drop_folder(entry->value);
-	map_clear(&folders->folders);
-}
-
 #define GATHER_MS 50
 #define GATHER_SHARE 20 /* of what the last look at all watches took */
 #define BUSY_MS 250     /* doubled with each try ... */
@@ -149,41 +26,43 @@ static void copy_folders_clear(struct copy_folders *folders)
 #define DIRECTORIES_EACH 1024
 #define SCAN_INTERVAL_MS 60000
 
+/* A copy, or a folder on the way to some. */
 struct watched {
-	char *name;  /* owned */
 	char *below; /* its path below the root; owned */
+	char *name;  /* of a copy; owned; NULL: a folder */
 	struct inotify_watch *watch;
-	dev_t device; /* of the directory that is watched */
-	ino_t inode;
 	uint64_t epoch;
 	uint64_t scan; /* the last that met it */
-	bool is_watched, is_suspect;
+	bool is_watched;
+	/* Of a copy: */
+	dev_t device; /* of the directory that is watched */
+	ino_t inode;
+	bool is_suspect;
 	unsigned tries;
 	int64_t look_at; /* boot ms; of a suspect */
 };
 
-typedef VEC(char *) name_list; /* owned */
+typedef VEC(char *) path_list; /* owned */
 
 struct copy_watch {
 	pthread_mutex_t mutex;
 	/* Guarded by mutex: */
-	name_list reported;
+	path_list reported;      /* names */
 	struct watcher *watcher; /* NULL: it has ended */
 	/* The watcher's thread only: */
 	struct pull *pull;
 	struct inotify *inotify; /* NULL: none */
-	struct map copies;       /* name -> struct watched, owned */
-	struct copy_folders folders;
+	struct map places;       /* path below the root -> struct watched, owned */
 	uint64_t scans;
 	int64_t gather_ms; /* before events are looked at */
 	bool reported_limit, reported_failure;
 };
 
-static void names_clear(name_list *names)
+static void paths_clear(path_list *paths)
 {
-	for (size_t i = 0; i < names->count; i++)
-		free(names->items[i]);
-	vec_clear(names);
+	for (size_t i = 0; i < paths->count; i++)
+		free(paths->items[i]);
+	vec_clear(paths);
 }
 
 static void copy_watch_suspect_copy(struct watched *copy)
@@ -193,33 +72,107 @@ static void copy_watch_suspect_copy(struct watched *copy)
 	copy->look_at = 0;
 }
 
+/* name NULL: a folder. */
+static struct watched *place_at(struct copy_watch *watch, const char *below,
+				const char *name)
+{
+	struct watched *place = map_get(&watch->places, below);
+
+	if (place)
+		return place;
+	place = xcalloc(1, sizeof(*place));
+	place->below = xstrdup(below);
+	place->name = name ? xstrdup(name) : NULL;
+	map_put(&watch->places, below, place);
+	return place;
+}
+
 static struct watched *copy_of(struct copy_watch *watch, const char *name)
 {
-	struct watched *copy = map_get(&watch->copies, name);
+	AUTO_FREE char *below = name_to_path(name);
 
-	if (copy)
-		return copy;
-	copy = xcalloc(1, sizeof(*copy));
-	copy->name = xstrdup(name);
-	copy->below = name_to_path(name);
-	map_put(&watch->copies, name, copy);
-	return copy;
+	return place_at(watch, below, name);
 }
 
-static void copy_watch_drop_copy(struct watched *copy)
+static void drop_place(struct watched *place)
 {
-	inotify_disarm(copy->watch);
-	free(copy->name);
-	free(copy->below);
-	free(copy);
+	inotify_disarm(place->watch);
+	free(place->below);
+	free(place->name);
+	free(place);
 }
 
-static int copy_watch_open_copy(const struct copy_watch *watch,
-				const struct watched *copy)
+/* The next copy, or folder; NULL at the end. */
+static struct watched *next_place(const struct copy_watch *watch, bool is_copy,
+				  size_t *at)
 {
-	AUTO_FREE char *path = xasprintf("%s/%s", watch->pull->options.root, copy->below);
+	const struct map_entry *entry;
+
+	while ((entry = map_next(&watch->places, at)) != NULL)
+		if ((((struct watched *)entry->value)->name != NULL) == is_copy)
+			return entry->value;
+	return NULL;
+}
+
+static int open_place(const struct copy_watch *watch, const struct watched *place)
+{
+	AUTO_FREE char *path =
+		xasprintf("%s/%s", watch->pull->options.root, place->below);
 
 	return dir_open(AT_FDCWD, path, ERR_IGNORED);
+}
+
+/* Another directory may stand there by now: inotify_arm_folder() looks. What cannot be
+ * watched is left to the scans, which meet every copy. */
+static void note_folder(struct copy_watch *watch, const char *path)
+{
+	struct watched *folder = place_at(watch, path, NULL);
+
+	if (folder->scan == watch->scans && folder->is_watched)
+		return;
+	folder->scan = watch->scans;
+	if (folder->is_watched && inotify_epoch(folder->watch) != folder->epoch)
+		return; /* to be heard of first */
+	AUTO_CLOSE int dir = open_place(watch, folder);
+	folder->is_watched =
+		dir >= 0 && inotify_arm_folder(watch->inotify, dir, &folder->watch,
+					       &folder->epoch, ERR_IGNORED) == 0;
+}
+
+/* Watches those above the copy; each at most once a scan, unless it was lost. */
+static void note_folders_above(struct copy_watch *watch, const struct watched *copy)
+{
+	AUTO_FREE char *path = xstrdup(copy->below);
+	char *slash;
+
+	while (watch->inotify && (slash = strrchr(path, '/')) != NULL) {
+		*slash = '\0';
+		note_folder(watch, path);
+	}
+}
+
+/* Appends those that were moved, deleted or given other rights since they were met. They
+ * are lost until they are met again. After inotify_drain(). */
+static void hear_folders(struct copy_watch *watch, path_list *changed)
+{
+	struct watched *folder;
+	size_t at = 0;
+
+	while ((folder = next_place(watch, false, &at)) != NULL) {
+		if (!folder->is_watched || inotify_epoch(folder->watch) == folder->epoch)
+			continue;
+		folder->is_watched = false;
+		vec_add(changed, xstrdup(folder->below));
+	}
+}
+
+/* Whether the copy stands below one of these. */
+static bool is_below(const path_list *folders, const struct watched *copy)
+{
+	for (size_t i = 0; i < folders->count; i++)
+		if (path_is_within(copy->below, folders->items[i]))
+			return true;
+	return false;
 }
 
 static void report_limit(struct copy_watch *watch, const struct err *err)
@@ -258,8 +211,8 @@ static bool is_watched_at(const struct watched *copy, int dir)
 /* One whose copy is not there is judged all the same: somebody may have removed it. */
 static void arm_and_suspect(struct copy_watch *watch, struct watched *copy)
 {
-	copy_folders_meet(&watch->folders, copy->below, watch->scans);
-	AUTO_CLOSE int dir = copy_watch_open_copy(watch, copy);
+	note_folders_above(watch, copy);
+	AUTO_CLOSE int dir = open_place(watch, copy);
 
 	if (dir >= 0)
 		copy_watch_arm_copy(watch, copy, dir);
@@ -287,8 +240,8 @@ static void copy_watch_visit_copy(struct copy_watch *watch, const char *name)
 {
 	struct watched *copy = copy_of(watch, name);
 
-	copy_folders_meet(&watch->folders, copy->below, watch->scans);
-	AUTO_CLOSE int dir = copy_watch_open_copy(watch, copy);
+	note_folders_above(watch, copy);
+	AUTO_CLOSE int dir = open_place(watch, copy);
 	bool was_watched = is_watched_at(copy, dir);
 	if (dir >= 0) {
 		copy_watch_check_hooks(watch, copy, dir);
@@ -331,13 +284,12 @@ static int copy_watch_inspect_copy(struct copy_watch *watch, struct watched *cop
 
 static void look_at_suspects(struct copy_watch *watch, const struct stop *stop)
 {
-	const struct map_entry *entry;
 	int64_t now = clock_boot_ms();
+	struct watched *copy;
 	size_t at = 0;
 	struct err err;
 
-	while ((entry = map_next(&watch->copies, &at)) != NULL) {
-		struct watched *copy = entry->value;
+	while ((copy = next_place(watch, true, &at)) != NULL) {
 		if (!copy->is_suspect || copy->look_at > now || stop_is_requested(stop))
 			continue;
 		if (copy_watch_inspect_copy(watch, copy, &err) == 0) {
@@ -350,25 +302,24 @@ static void look_at_suspects(struct copy_watch *watch, const struct stop *stop)
 	}
 }
 
-/* Directories may have come: they are armed anew. */
+/* Directories may have come: they are armed anew. The folders above a copy are in the map
+ * as long as it is, so this adds none. */
 static void copy_watch_drain_events(struct copy_watch *watch)
 {
-	const struct map_entry *entry;
 	int64_t started = clock_boot_ms();
-	copy_folder_list changed = { 0 };
+	path_list changed = { 0 };
+	struct watched *copy;
 	size_t at = 0;
 
 	if (!watch->inotify)
 		return;
 	inotify_drain(watch->inotify);
-	copy_folders_hear(&watch->folders, &changed);
-	while ((entry = map_next(&watch->copies, &at)) != NULL) {
-		struct watched *copy = entry->value;
+	hear_folders(watch, &changed);
+	while ((copy = next_place(watch, true, &at)) != NULL)
 		if ((copy->is_watched && inotify_epoch(copy->watch) != copy->epoch) ||
-		    copy_folders_has(&changed, copy->below))
+		    is_below(&changed, copy))
 			arm_and_suspect(watch, copy);
-	}
-	copy_folder_list_clear(&changed);
+	paths_clear(&changed);
 	watch->gather_ms = (clock_boot_ms() - started) * GATHER_SHARE;
 	if (watch->gather_ms < GATHER_MS)
 		watch->gather_ms = GATHER_MS;
@@ -398,26 +349,15 @@ static int scan_page(struct copy_watch *watch, const struct stop *stop, char **a
 static void drop_unmet(struct copy_watch *watch)
 {
 	const struct map_entry *entry;
-	name_list unmet = { 0 };
+	path_list unmet = { 0 };
 	size_t at = 0;
 
-	while ((entry = map_next(&watch->copies, &at)) != NULL)
+	while ((entry = map_next(&watch->places, &at)) != NULL)
 		if (((struct watched *)entry->value)->scan != watch->scans)
 			vec_add(&unmet, xstrdup(entry->key));
 	for (size_t i = 0; i < unmet.count; i++)
-		copy_watch_drop_copy(map_remove(&watch->copies, unmet.items[i]));
-	names_clear(&unmet);
-	copy_folders_drop_unmet(&watch->folders, watch->scans);
-}
-
-static size_t count_watched(const struct copy_watch *watch)
-{
-	const struct map_entry *entry;
-	size_t at = 0, count = 0;
-
-	while ((entry = map_next(&watch->copies, &at)) != NULL)
-		count += ((const struct watched *)entry->value)->is_watched;
-	return count;
+		drop_place(map_remove(&watch->places, unmet.items[i]));
+	paths_clear(&unmet);
 }
 
 static void report_scanned(const struct copy_watch *watch, int64_t took_ms)
@@ -425,12 +365,16 @@ static void report_scanned(const struct copy_watch *watch, int64_t took_ms)
 	struct metric *copies =
 		metric_gauge("refrelay_watched_copies",
 			     "Copies whose changes by others inotify tells.");
-	size_t watched = count_watched(watch);
+	size_t at = 0, count = 0, watched = 0;
+	const struct watched *copy;
 
+	while ((copy = next_place(watch, true, &at)) != NULL) {
+		count++;
+		watched += copy->is_watched;
+	}
 	metric_set(metric_at(copies), (double)watched);
 	log_debug("copy_watch.scanned", LOG_NUMBER("dur_ms", took_ms),
-		  LOG_NUMBER("copies", watch->copies.count),
-		  LOG_NUMBER("watched", watched));
+		  LOG_NUMBER("copies", count), LOG_NUMBER("watched", watched));
 }
 
 static int copy_watch_scan(void *arg, const struct watcher_scan *scan, struct err *err)
@@ -462,15 +406,15 @@ static void copy_watch_failed(void *arg, size_t kind, const struct err *err)
 static void copy_watch_take_reported(struct copy_watch *watch)
 {
 	lock(&watch->mutex);
-	name_list reported = watch->reported;
-	watch->reported = (name_list){ 0 };
+	path_list reported = watch->reported;
+	watch->reported = (path_list){ 0 };
 	unlock(&watch->mutex);
 	for (size_t i = 0; i < reported.count; i++) {
 		struct watched *copy = copy_of(watch, reported.items[i]);
 		inotify_retry(copy->watch);
 		arm_and_suspect(watch, copy);
 	}
-	names_clear(&reported);
+	paths_clear(&reported);
 }
 
 static void copy_watch_tend(void *arg, const struct stop *stop)
@@ -481,16 +425,13 @@ static void copy_watch_tend(void *arg, const struct stop *stop)
 
 static int64_t copy_watch_due(void *arg)
 {
-	const struct copy_watch *watch = arg;
-	const struct map_entry *entry;
+	const struct watched *copy;
 	int64_t due = INT64_MAX;
 	size_t at = 0;
 
-	while ((entry = map_next(&watch->copies, &at)) != NULL) {
-		const struct watched *copy = entry->value;
+	while ((copy = next_place(arg, true, &at)) != NULL)
 		if (copy->is_suspect && copy->look_at < due)
 			due = copy->look_at;
-	}
 	return due;
 }
 
@@ -524,8 +465,6 @@ struct copy_watch *copy_watch_start(struct pull *pull)
 	watch->inotify = inotify_open(&limits, &err);
 	if (!watch->inotify)
 		report_limit(watch, &err);
-	watch->folders.root = pull->options.root;
-	watch->folders.inotify = watch->inotify;
 	watch->watcher = watcher_start(&(struct watcher_options){
 		.ops = &ops,
 		.arg = watch,
@@ -554,12 +493,11 @@ void copy_watch_free(struct copy_watch *watch)
 
 	if (!watch)
 		return;
-	while ((entry = map_next(&watch->copies, &at)) != NULL)
-		copy_watch_drop_copy(entry->value);
-	map_clear(&watch->copies);
-	copy_folders_clear(&watch->folders);
+	while ((entry = map_next(&watch->places, &at)) != NULL)
+		drop_place(entry->value);
+	map_clear(&watch->places);
 	inotify_close(watch->inotify);
-	names_clear(&watch->reported);
+	paths_clear(&watch->reported);
 	pthread_mutex_destroy(&watch->mutex);
 	free(watch);
 }
