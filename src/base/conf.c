@@ -508,9 +508,7 @@ void conf_free(struct conf *conf)
 	for (size_t i = 0; i < conf->entries.count; i++)
 		free_entry((struct conf_entry *)(uintptr_t)conf->entries.items[i]);
 	vec_clear(&conf->entries);
-	for (size_t i = 0; i < conf->files.count; i++)
-		free(conf->files.items[i]);
-	vec_clear(&conf->files);
+	vec_clear_owned(&conf->files);
 	free(conf);
 }
 

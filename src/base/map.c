@@ -45,6 +45,13 @@ void map_clear(struct map *map)
 	*map = (struct map){ 0 };
 }
 
+void map_clear_owned(struct map *map)
+{
+	for (size_t i = 0; i < map->capacity; i++)
+		free(map->entries[i].value);
+	map_clear(map);
+}
+
 void *map_get(const struct map *map, const char *key)
 {
 	return map->capacity ? map_find_entry(map, key)->value : NULL;

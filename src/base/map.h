@@ -21,6 +21,9 @@ struct map {
 /* Frees the keys and the table, not the values. */
 void map_clear(struct map *map);
 
+/* The same where it owns the values. */
+void map_clear_owned(struct map *map);
+
 /* The value, or NULL. Values that are NULL cannot be told from absent ones. */
 void *map_get(const struct map *map, const char *key);
 

@@ -32,11 +32,33 @@
 		(vec)->count = (vec)->capacity = 0;                                      \
 	} while (0)
 
+/* The same where the elements are pointers that it owns. */
+#define vec_clear_owned(vec)                                                             \
+	do {                                                                             \
+		for (size_t at_ = 0; at_ < (vec)->count; at_++)                          \
+			free((vec)->items[at_]);                                         \
+		vec_clear(vec);                                                          \
+	} while (0)
+
 #define vec_sort(vec, compare)                                                           \
 	do {                                                                             \
 		if ((vec)->count > 1)                                                    \
 			qsort((vec)->items, (vec)->count, sizeof(*(vec)->items),         \
 			      compare);                                                  \
 	} while (0)
+
+typedef VEC(char *) text_list; /* owned */
+#define AUTO_TEXT_LIST __attribute__((cleanup(text_list_clear)))
+
+static inline void text_list_clear(text_list *list)
+{
+	vec_clear_owned(list);
+}
+
+/* For vec_sort(). */
+static inline int text_list_order(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 #endif

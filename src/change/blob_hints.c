@@ -171,30 +171,18 @@ static void blob_directories_drop(struct blob_directories *all, size_t kind,
 	all->items.count = kept;
 }
 
-void blob_paths_clear(blob_paths *paths)
-{
-	for (size_t i = 0; i < paths->count; i++)
-		free(paths->items[i]);
-	vec_clear(paths);
-}
-
 void blob_hints_clear(struct blob_hints *hints)
 {
-	blob_paths_clear(&hints->ids);
-	blob_paths_clear(&hints->directories);
+	text_list_clear(&hints->ids);
+	text_list_clear(&hints->directories);
 	hints->is_lost = false;
 }
 
-static int blob_paths_order(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void blob_hints_settle_paths(blob_paths *paths)
+static void blob_hints_settle_paths(text_list *paths)
 {
 	size_t kept = 0;
 
-	vec_sort(paths, blob_paths_order);
+	vec_sort(paths, text_list_order);
 	for (size_t i = 0; i < paths->count; i++) {
 		if (kept > 0 && strcmp(paths->items[kept - 1], paths->items[i]) == 0)
 			free(paths->items[i]);

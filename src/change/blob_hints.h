@@ -40,14 +40,11 @@ void blob_directories_close(struct blob_directories *all);
 int blob_directories_add(struct blob_directories *all, size_t kind,
 			 const struct blob_kind *as, const char *path, struct err *err);
 
-typedef VEC(char *) blob_paths; /* owned */
-void blob_paths_clear(blob_paths *paths);
-
 /* Of one kind, each once after blob_hints_settle. */
 struct blob_hints {
 	const struct blob_kind *kind; /* borrowed; NULL: nothing is watched */
-	blob_paths ids;               /* of files to look at */
-	blob_paths directories;       /* to be scanned with all below: new, or gone */
+	text_list ids;                /* of files to look at */
+	text_list directories;        /* to be scanned with all below: new, or gone */
 	bool is_lost;                 /* something else happened: only a scan tells */
 };
 typedef VEC(struct blob_hints) blob_hints_list; /* by the kind's index */

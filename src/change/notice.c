@@ -29,14 +29,9 @@ struct notice *notice_new(const struct notice_options *options)
 
 void notice_free(struct notice *notice)
 {
-	const struct map_entry *entry;
-	size_t at = 0;
-
 	if (!notice)
 		return;
-	while ((entry = map_next(&notice->deleting, &at)) != NULL)
-		free(entry->value);
-	map_clear(&notice->deleting);
+	map_clear_owned(&notice->deleting);
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
 }

@@ -12,23 +12,6 @@
 #define PAGE 1000
 #define GROUP 500
 
-static void scan_clear_names(scan_names *names)
-{
-	for (size_t i = 0; i < names->count; i++)
-		free(names->items[i]);
-	names->count = 0;
-}
-
-void scan_forget(struct map *troubles)
-{
-	const struct map_entry *entry;
-	size_t at = 0;
-
-	while ((entry = map_next(troubles, &at)) != NULL)
-		free(entry->value);
-	map_clear(troubles);
-}
-
 int scan_check_stop(const struct scan *scan, struct err *err)
 {
 	if (!scan->request->stop || !stop_is_requested(scan->request->stop))
@@ -106,14 +89,14 @@ void scan_enter(struct scan *scan, const char *path)
 		mounts_note(&scan->mounts, scan->root, path);
 }
 
-static int scan_compare(struct scan *scan, scan_names *names, bool are_gone,
+static int scan_compare(struct scan *scan, text_list *names, bool are_gone,
 			struct err *err)
 {
 	int result = 0;
 
 	if (names->count > 0)
 		result = notice_scanned(scan, names->items, names->count, are_gone, err);
-	scan_clear_names(names);
+	text_list_clear(names);
 	return result == 0 ? scan_check_stop(scan, err) : -1;
 }
 
@@ -301,13 +284,11 @@ static void scan_clear(struct scan *scan)
 {
 	if (scan->request->kind->ops->close)
 		scan->request->kind->ops->close(scan);
-	scan_clear_names(&scan->suspects);
-	vec_clear(&scan->suspects);
-	scan_clear_names(&scan->gone);
-	vec_clear(&scan->gone);
+	text_list_clear(&scan->suspects);
+	text_list_clear(&scan->gone);
 	origin_rows_clear(&scan->rows);
 	free(scan->after);
-	scan_forget(&scan->troubles);
+	map_clear_owned(&scan->troubles);
 	json_decref(scan->mounts);
 	if (scan->root >= 0)
 		close(scan->root);

@@ -19,7 +19,7 @@ struct scan_request {
 	const struct origin_kind *kind;
 	const struct stop *stop; /* may be NULL */
 	/* What is known to be wrong, so that it is logged once, when it begins: path or
-	 * name -> why. The caller keeps it from scan to scan; scan_forget(). */
+	 * name -> why. The caller keeps it from scan to scan, and owns the values. */
 	struct map *troubles;
 	/* Before a directory is read: "" is the root. May be NULL. */
 	void (*directory)(void *arg, const char *path);
@@ -44,10 +44,6 @@ int scan_all(const struct scan_request *request, struct scan_result *result,
 int scan_below(const struct scan_request *request, const char *directory,
 	       struct scan_result *result, struct err *err);
 
-void scan_forget(struct map *troubles);
-
-typedef VEC(char *) scan_names; /* owned */
-
 /* For the kinds. */
 struct scan {
 	const struct scan_request *request;
@@ -64,7 +60,7 @@ struct scan {
 	size_t at;           /* in it: all before are done */
 	char *after;         /* owned; the last name of the page before */
 	bool is_last;        /* page */
-	scan_names suspects, gone;
+	text_list suspects, gone;
 	json_t *mounts; /* owned; found below the root */
 };
 

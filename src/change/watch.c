@@ -243,7 +243,7 @@ static void watch_failed(void *arg, size_t kind, const struct err *err)
 		watch_log_failure(one, one->kind.ops->events.failed, err);
 }
 
-static int watch_look_at(void *arg, size_t kind, const blob_paths *ids, struct err *err)
+static int watch_look_at(void *arg, size_t kind, const text_list *ids, struct err *err)
 {
 	struct watch *watch = arg;
 	const struct origin_kind *origin = &watch->kinds.items[kind].kind;
@@ -303,7 +303,7 @@ void watch_stop(struct watch *watch)
 		return;
 	watcher_stop(watch->watcher);
 	for (size_t i = 0; i < watch->kinds.count; i++)
-		scan_forget(&watch->kinds.items[i].troubles);
+		map_clear_owned(&watch->kinds.items[i].troubles);
 	vec_clear(&watch->kinds);
 	pthread_mutex_destroy(&watch->mutex);
 	free(watch->data);

@@ -78,7 +78,7 @@ static void watcher_look(struct watcher *watcher)
 		blob_hints_settle(hints);
 		if (options->ops->look(options->arg, i, &hints->ids, &err) != 0)
 			watcher_fail(watcher, i, &err);
-		blob_paths_clear(&hints->ids);
+		text_list_clear(&hints->ids);
 	}
 	watcher->looked_at = clock_boot_ms();
 }
@@ -98,8 +98,8 @@ static void watcher_scan_directories(struct watcher *watcher, size_t kind)
 	struct err err;
 
 	blob_hints_settle(hints);
-	blob_paths paths = hints->directories;
-	hints->directories = (blob_paths){ 0 };
+	text_list paths = hints->directories;
+	hints->directories = (text_list){ 0 };
 	for (size_t i = 0; i < paths.count && !stop_is_requested(&watcher->stop); i++) {
 		if (last && path_is_within(paths.items[i], last))
 			continue;
@@ -109,7 +109,7 @@ static void watcher_scan_directories(struct watcher *watcher, size_t kind)
 			watcher_fail(watcher, kind, &err);
 		watcher_breathe(watcher);
 	}
-	blob_paths_clear(&paths);
+	text_list_clear(&paths);
 }
 
 /* How long to wait now, so that scans stay within their share. The first has looked at

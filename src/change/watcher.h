@@ -26,7 +26,7 @@ struct watcher_ops {
 	/* An error leads to `failed`, and to another scan. */
 	int (*scan)(void *arg, const struct watcher_scan *scan, struct err *err);
 	/* At these; -1 as above. NULL where nothing is watched here. */
-	int (*look)(void *arg, size_t kind, const blob_paths *ids, struct err *err);
+	int (*look)(void *arg, size_t kind, const text_list *ids, struct err *err);
 	void (*failed)(void *arg, size_t kind, const struct err *err);
 	/* The next scan is in so many ms. May be NULL. */
 	void (*paced)(void *arg, size_t kind, int64_t interval_ms);

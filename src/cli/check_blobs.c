@@ -129,7 +129,7 @@ static void check_push_report_failure(struct checking *checking, const json_t *f
 
 /* The first that is met: they are all of one kind. */
 static void check_loops(struct checking *checking, const struct push_settings *settings,
-			const task_keys *names)
+			const text_list *names)
 {
 	AUTO_DESTINATIONS destination_list list = { 0 };
 	struct err err;
@@ -148,7 +148,7 @@ static void check_loops(struct checking *checking, const struct push_settings *s
 static void check_push_explain_settings(struct checking *checking,
 					const struct push_settings *settings)
 {
-	task_keys names = { 0 };
+	text_list names = { 0 };
 	json_auto_t *said = NULL;
 
 	/* That they cannot be read was said before. */
@@ -164,7 +164,7 @@ static void check_push_explain_settings(struct checking *checking,
 	check_push_visit_each(checking, json_object_get(said, "notes"),
 			      report_plain_note);
 	check_loops(checking, settings, &names);
-	task_keys_clear(&names);
+	text_list_clear(&names);
 }
 
 /* 0: it can be taken and given back. */

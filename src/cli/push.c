@@ -217,7 +217,7 @@ bool push_key_is(const char *word, const char *key)
 	       (strlen(word) >= PUSH_KEY_LEAST && text_starts_with(key, word));
 }
 
-void push_add_refs(const struct push_settings *settings, const ref_names *refs,
+void push_add_refs(const struct push_settings *settings, const text_list *refs,
 		   struct str *out)
 {
 	size_t shown = settings->max_refs_to_show;

@@ -82,7 +82,7 @@ bool push_call_knows_remotes(const struct push_call *call, const struct queue_vi
 bool push_key_is(const char *word, const char *key);
 
 /* "refs/heads/a, refs/heads/b (+3)". */
-void push_add_refs(const struct push_settings *settings, const ref_names *refs,
+void push_add_refs(const struct push_settings *settings, const text_list *refs,
 		   struct str *out);
 
 /* Prints a line, made harmless for a terminal. */

@@ -53,16 +53,16 @@ static int waiting_run(struct waiting *waiting, struct err *err);
 
 struct starting {
 	struct push_call *call;
-	task_keys names, keys;
+	text_list names, keys;
 	struct map by_key; /* the same keys */
 	started_list started;
 };
 
 static void starting_clear(struct starting *starting)
 {
-	task_keys_clear(&starting->names);
+	text_list_clear(&starting->names);
 	map_clear(&starting->by_key);
-	task_keys_clear(&starting->keys);
+	text_list_clear(&starting->keys);
 	started_list_clear(&starting->started);
 }
 
@@ -158,7 +158,7 @@ static int nothing(const struct starting *starting)
 /* That nobody works on them does not make the tasks less durable. */
 static void warn_of_nodes(const struct push_call *call)
 {
-	push_nodes nodes = { 0 };
+	text_list nodes = { 0 };
 
 	if (push_nodes_living(call->push.tasks, call->push.leases, &nodes, ERR_IGNORED) ==
 		    0 &&
@@ -166,7 +166,7 @@ static void warn_of_nodes(const struct push_call *call)
 		fputs("refrelay: no node of the cluster lives: it is pushed when one is "
 		      "started\n",
 		      stderr);
-	push_nodes_clear(&nodes);
+	text_list_clear(&nodes);
 }
 
 static int push_start_finish(struct starting *starting, struct waiting *waiting,
@@ -370,7 +370,7 @@ static int look_into_all(struct commit_wait *wait, struct err *err)
 	const struct push_call *call = wait->call;
 	const char *const one[] = { call->repository, NULL };
 	AUTO_CLOSE int root = dir_open(AT_FDCWD, call->push.site.repositories, err);
-	task_keys names = { 0 };
+	text_list names = { 0 };
 	int result = root < 0 ? -1 : 0;
 
 	if (result == 0)
@@ -378,7 +378,7 @@ static int look_into_all(struct commit_wait *wait, struct err *err)
 				     call->repository ? 1 : 0, &names, err);
 	for (size_t i = 0; i < names.count && result == 0; i++)
 		result = push_commit_inspect_repository(wait, root, names.items[i], err);
-	task_keys_clear(&names);
+	text_list_clear(&names);
 	return result;
 }
 

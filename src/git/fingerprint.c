@@ -138,22 +138,7 @@ static void add_identity(struct look *look, int dir, const char *name)
 	hash_add(&look->hash, name, strlen(name) + 1);
 }
 
-typedef VEC(char *) name_list;
-#define AUTO_NAMES __attribute__((cleanup(fingerprint_clear_names)))
-
-static void fingerprint_clear_names(name_list *names)
-{
-	for (size_t i = 0; i < names->count; i++)
-		free(names->items[i]);
-	vec_clear(names);
-}
-
-static int fingerprint_compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int fingerprint_list_files(DIR *list, name_list *names)
+static int fingerprint_list_files(DIR *list, text_list *names)
 {
 	struct dirent *entry;
 
@@ -162,7 +147,7 @@ static int fingerprint_list_files(DIR *list, name_list *names)
 		    !text_starts_with(entry->d_name, "tmp_") &&
 		    !text_starts_with(entry->d_name, ".tmp-"))
 			vec_add(names, xstrdup(entry->d_name));
-	vec_sort(names, fingerprint_compare_names);
+	vec_sort(names, text_list_order);
 	return errno == 0 ? 0 : -1;
 }
 
@@ -170,7 +155,7 @@ static int fingerprint_list_files(DIR *list, name_list *names)
 static int fingerprint_add_files(struct look *look, int dir, const char *name,
 				 struct err *err)
 {
-	AUTO_NAMES name_list names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSEDIR DIR *list = dir_list(dir, name);
 
 	add_identity(look, dir, name);

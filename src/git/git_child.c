@@ -426,9 +426,7 @@ static void child_clear(struct child *child)
 {
 	vec_clear(&child->argv);
 	vec_clear(&child->env);
-	for (size_t i = 0; i < child->owned.count; i++)
-		free(child->owned.items[i]);
-	vec_clear(&child->owned);
+	vec_clear_owned(&child->owned);
 	if (child->remote >= 0)
 		close(child->remote);
 }

@@ -693,9 +693,7 @@ int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *sna
 
 void ref_snapshot_clear(struct ref_snapshot *snapshot)
 {
-	for (size_t i = 0; i < snapshot->texts.count; i++)
-		free(snapshot->texts.items[i]);
-	vec_clear(&snapshot->texts);
+	vec_clear_owned(&snapshot->texts);
 	vec_clear(&snapshot->refs);
 	free(snapshot->head_target);
 	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;

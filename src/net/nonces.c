@@ -54,23 +54,13 @@ struct nonces *nonces_new(void)
 	return nonces;
 }
 
-static void clear_counts(struct nonces *nonces)
-{
-	const struct map_entry *entry;
-	size_t at = 0;
-
-	while ((entry = map_next(&nonces->counts, &at)) != NULL)
-		free(entry->value);
-	map_clear(&nonces->counts);
-}
-
 void nonces_free(struct nonces *nonces)
 {
 	if (!nonces)
 		return;
 	map_clear(&nonces->recent);
 	map_clear(&nonces->older);
-	clear_counts(nonces);
+	map_clear_owned(&nonces->counts);
 	if (nonces->fd >= 0)
 		close(nonces->fd);
 	if (nonces->directory >= 0)
@@ -121,7 +111,7 @@ static void turn_locked(struct nonces *nonces)
 	else
 		map_clear(&nonces->recent);
 	nonces->recent = (struct map){ 0 };
-	clear_counts(nonces);
+	map_clear_owned(&nonces->counts);
 	nonces->since = now;
 	turn_files(nonces);
 }

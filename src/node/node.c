@@ -183,7 +183,7 @@ static char *node_push_make_name(const struct site *site)
 }
 
 /* From the disk: the first scan may be still under way. */
-static int list_names(void *arg, task_keys *names, struct err *err)
+static int list_names(void *arg, text_list *names, struct err *err)
 {
 	const struct node_push *parts = arg;
 	AUTO_DISCOVERY struct discovery discovery = { 0 };

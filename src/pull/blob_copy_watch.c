@@ -97,7 +97,7 @@ static struct glance_request blob_copy_watch_make_request(struct blob_copy_watch
 					.pull = watch->pull };
 }
 
-static int blob_copy_watch_look(void *arg, size_t kind, const blob_paths *ids,
+static int blob_copy_watch_look(void *arg, size_t kind, const text_list *ids,
 				struct err *err)
 {
 	const struct glance_request request = blob_copy_watch_make_request(arg, kind);

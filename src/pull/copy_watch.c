@@ -42,12 +42,10 @@ struct watched {
 	int64_t look_at; /* boot ms; of a suspect */
 };
 
-typedef VEC(char *) path_list; /* owned */
-
 struct copy_watch {
 	pthread_mutex_t mutex;
 	/* Guarded by mutex: */
-	path_list reported;      /* names */
+	text_list reported;      /* names */
 	struct watcher *watcher; /* NULL: it has ended */
 	/* The watcher's thread only: */
 	struct pull *pull;
@@ -57,13 +55,6 @@ struct copy_watch {
 	int64_t gather_ms; /* before events are looked at */
 	bool reported_limit, reported_failure;
 };
-
-static void paths_clear(path_list *paths)
-{
-	for (size_t i = 0; i < paths->count; i++)
-		free(paths->items[i]);
-	vec_clear(paths);
-}
 
 static void copy_watch_suspect_copy(struct watched *copy)
 {
@@ -153,7 +144,7 @@ static void note_folders_above(struct copy_watch *watch, const struct watched *c
 
 /* Appends those that were moved, deleted or given other rights since they were met. They
  * are lost until they are met again. After inotify_drain(). */
-static void hear_folders(struct copy_watch *watch, path_list *changed)
+static void hear_folders(struct copy_watch *watch, text_list *changed)
 {
 	struct watched *folder;
 	size_t at = 0;
@@ -167,7 +158,7 @@ static void hear_folders(struct copy_watch *watch, path_list *changed)
 }
 
 /* Whether the copy stands below one of these. */
-static bool is_below(const path_list *folders, const struct watched *copy)
+static bool is_below(const text_list *folders, const struct watched *copy)
 {
 	for (size_t i = 0; i < folders->count; i++)
 		if (path_is_within(copy->below, folders->items[i]))
@@ -307,7 +298,7 @@ static void look_at_suspects(struct copy_watch *watch, const struct stop *stop)
 static void copy_watch_drain_events(struct copy_watch *watch)
 {
 	int64_t started = clock_boot_ms();
-	path_list changed = { 0 };
+	text_list changed = { 0 };
 	struct watched *copy;
 	size_t at = 0;
 
@@ -319,7 +310,7 @@ static void copy_watch_drain_events(struct copy_watch *watch)
 		if ((copy->is_watched && inotify_epoch(copy->watch) != copy->epoch) ||
 		    is_below(&changed, copy))
 			arm_and_suspect(watch, copy);
-	paths_clear(&changed);
+	text_list_clear(&changed);
 	watch->gather_ms = (clock_boot_ms() - started) * GATHER_SHARE;
 	if (watch->gather_ms < GATHER_MS)
 		watch->gather_ms = GATHER_MS;
@@ -349,7 +340,7 @@ static int scan_page(struct copy_watch *watch, const struct stop *stop, char **a
 static void drop_unmet(struct copy_watch *watch)
 {
 	const struct map_entry *entry;
-	path_list unmet = { 0 };
+	text_list unmet = { 0 };
 	size_t at = 0;
 
 	while ((entry = map_next(&watch->places, &at)) != NULL)
@@ -357,7 +348,7 @@ static void drop_unmet(struct copy_watch *watch)
 			vec_add(&unmet, xstrdup(entry->key));
 	for (size_t i = 0; i < unmet.count; i++)
 		drop_place(map_remove(&watch->places, unmet.items[i]));
-	paths_clear(&unmet);
+	text_list_clear(&unmet);
 }
 
 static void report_scanned(const struct copy_watch *watch, int64_t took_ms)
@@ -406,15 +397,15 @@ static void copy_watch_failed(void *arg, size_t kind, const struct err *err)
 static void copy_watch_take_reported(struct copy_watch *watch)
 {
 	lock(&watch->mutex);
-	path_list reported = watch->reported;
-	watch->reported = (path_list){ 0 };
+	text_list reported = watch->reported;
+	watch->reported = (text_list){ 0 };
 	unlock(&watch->mutex);
 	for (size_t i = 0; i < reported.count; i++) {
 		struct watched *copy = copy_of(watch, reported.items[i]);
 		inotify_retry(copy->watch);
 		arm_and_suspect(watch, copy);
 	}
-	paths_clear(&reported);
+	text_list_clear(&reported);
 }
 
 static void copy_watch_tend(void *arg, const struct stop *stop)
@@ -497,7 +488,7 @@ void copy_watch_free(struct copy_watch *watch)
 		drop_place(entry->value);
 	map_clear(&watch->places);
 	inotify_close(watch->inotify);
-	paths_clear(&watch->reported);
+	text_list_clear(&watch->reported);
 	pthread_mutex_destroy(&watch->mutex);
 	free(watch);
 }

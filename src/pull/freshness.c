@@ -58,9 +58,7 @@ struct names {
 
 static void passed_pushes_clear_names(struct names *names)
 {
-	for (size_t i = 0; i < names->list.count; i++)
-		free(names->list.items[i]);
-	vec_clear(&names->list);
+	vec_clear_owned(&names->list);
 }
 
 static int passed_pushes_read_work(struct store_tx *tx, void *arg, struct err *err)
@@ -257,16 +255,6 @@ const char *fresh_name(enum fresh fresh)
 	return names[fresh];
 }
 
-static void freshness_clear_map(struct map *map)
-{
-	const struct map_entry *entry;
-	size_t at = 0;
-
-	while ((entry = map_next(map, &at)) != NULL)
-		free(entry->value);
-	map_clear(map);
-}
-
 void freshness_free(struct freshness *freshness)
 {
 	if (!freshness)
@@ -275,8 +263,8 @@ void freshness_free(struct freshness *freshness)
 	news_turn(freshness->pull);
 	thread_join(freshness->tidy_thread);
 	stop_clear(&freshness->stop);
-	freshness_clear_map(&freshness->rows);
-	freshness_clear_map(&freshness->marks);
+	map_clear_owned(&freshness->rows);
+	map_clear_owned(&freshness->marks);
 	pthread_mutex_destroy(&freshness->mutex);
 	free(freshness);
 }
@@ -362,7 +350,7 @@ static void keep_locked(struct freshness *freshness, const char *name, enum fres
 
 	if (!row) {
 		if (freshness->rows.count >= ROWS_MOST)
-			freshness_clear_map(&freshness->rows);
+			map_clear_owned(&freshness->rows);
 		row = xmalloc(sizeof(*row));
 		map_put(&freshness->rows, name, row);
 	}

@@ -40,21 +40,11 @@ struct pace {
 	unsigned count;
 };
 
-static void doubt_forget_paces(struct map *paces)
-{
-	const struct map_entry *entry;
-	size_t at = 0;
-
-	while ((entry = map_next(paces, &at)) != NULL)
-		free(entry->value);
-	map_clear(paces);
-}
-
 void doubts_clear(struct pull *pull)
 {
 	map_clear(&pull->glanced);
-	doubt_forget_paces(&pull->doubts);
-	doubt_forget_paces(&pull->rebuilds);
+	map_clear_owned(&pull->doubts);
+	map_clear_owned(&pull->rebuilds);
 }
 
 /* Many thousand at once are another trouble than one that comes back. */
@@ -68,7 +58,7 @@ static struct pace *pace_of(struct map *paces, uint64_t id)
 	if (pace)
 		return pace;
 	if (paces->count >= REMEMBERED_MOST)
-		doubt_forget_paces(paces);
+		map_clear_owned(paces);
 	pace = xcalloc(1, sizeof(*pace));
 	map_put(paces, key, pace);
 	return pace;
@@ -448,9 +438,7 @@ static void enter_directory_of(struct glancing *glancing, const char *id)
 
 static void clear_moves(struct glancing *glancing)
 {
-	for (size_t i = 0; i < glancing->reasons.count; i++)
-		free(glancing->reasons.items[i]);
-	vec_clear(&glancing->reasons);
+	vec_clear_owned(&glancing->reasons);
 	vec_clear(&glancing->moves);
 }
 

@@ -105,7 +105,7 @@ static void dead_letters_keep_text(char **text, const char *value)
 		*text = xstrdup(value);
 }
 
-static void drop_at(ref_names *names, size_t at)
+static void drop_at(text_list *names, size_t at)
 {
 	free(names->items[at]);
 	names->count--;
@@ -191,7 +191,7 @@ static bool dead_letters_settle_if_done(struct push_run *run, const char *key,
 void settle_dead_letters(struct push_run *run, const struct push_group *group,
 			 const struct judge *judge)
 {
-	ref_names *letters = &run->state.letters;
+	text_list *letters = &run->state.letters;
 	struct map pushed = { 0 };
 	bool is_all;
 
@@ -210,7 +210,7 @@ void settle_dead_letters(struct push_run *run, const struct push_group *group,
 
 void forget_dead_letters(struct push_run *run)
 {
-	ref_names *letters = &run->state.letters;
+	text_list *letters = &run->state.letters;
 	struct err err;
 
 	for (size_t i = letters->count; i > 0; i--) {
@@ -391,7 +391,7 @@ static int by_failure(const void *a, const void *b)
 int task_store_dead_letters(struct task_store *store, dead_letters *letters,
 			    struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, FAILED, err);
 
 	if (dir < 0 || store_list_files(dir, &names, err) != 0)

@@ -53,15 +53,13 @@ static int read_pending(const struct push_run *run, const char *remote,
 
 static int count_names(const struct push *push, size_t *count, struct err *err)
 {
-	task_keys names = { 0 };
+	text_list names = { 0 };
 	int result = push->options.names
 			     ? push->options.names(push->options.arg, &names, err)
 			     : 0;
 
 	*count = names.count;
-	for (size_t i = 0; i < names.count; i++)
-		free(names.items[i]);
-	vec_clear(&names);
+	vec_clear_owned(&names);
 	return result;
 }
 

@@ -107,13 +107,6 @@ bool destination_matches_url(const struct destination *destination, const char *
 	       strstr(destination->url->template, part) || strstr(destination->uri, part);
 }
 
-void task_keys_clear(task_keys *keys)
-{
-	for (size_t i = 0; i < keys->count; i++)
-		free(keys->items[i]);
-	vec_clear(keys);
-}
-
 static int push_select_read_patterns(const char *const *texts, size_t count,
 				     name_patterns *patterns, struct err *err)
 {
@@ -127,7 +120,7 @@ static int push_select_read_patterns(const char *const *texts, size_t count,
 }
 
 int push_select(const char *root, const char *const *patterns, size_t count,
-		task_keys *names, struct err *err)
+		text_list *names, struct err *err)
 {
 	AUTO_DISCOVERY struct discovery discovery = { 0 };
 	name_patterns wanted = { 0 };

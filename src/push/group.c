@@ -76,26 +76,19 @@ void presence_keep(struct push *push)
 /* 1: another node lives; 0: none. */
 static int is_other_alive(struct push *push, struct err *err)
 {
-	push_nodes nodes = { 0 };
+	text_list nodes = { 0 };
 	int result =
 		push_nodes_living(push->options.tasks, push->options.leases, &nodes, err);
 	bool is_alive = false;
 
 	for (size_t i = 0; i < nodes.count; i++)
 		is_alive |= strcmp(nodes.items[i], push->options.node) != 0;
-	push_nodes_clear(&nodes);
+	text_list_clear(&nodes);
 	return result == 0 ? is_alive : -1;
 }
 
-static void keys_clear(task_keys *keys)
-{
-	for (size_t i = 0; i < keys->count; i++)
-		free(keys->items[i]);
-	vec_clear(keys);
-}
-
-static int make_tasks(struct push *push, const task_keys *names,
-		      const struct push_settings *settings, task_keys *keys,
+static int make_tasks(struct push *push, const text_list *names,
+		      const struct push_settings *settings, text_list *keys,
 		      struct err *err)
 {
 	const struct push_start_filter all = { 0 };
@@ -111,13 +104,13 @@ static int make_tasks(struct push *push, const task_keys *names,
 static int replicate_all(struct push *push, const struct push_settings *settings,
 			 struct err *err)
 {
-	task_keys names = { 0 }, keys = { 0 };
+	text_list names = { 0 }, keys = { 0 };
 	int result = push->options.names(push->options.arg, &names, err);
 
 	if (result == 0)
 		result = make_tasks(push, &names, settings, &keys, err);
-	keys_clear(&names);
-	keys_clear(&keys);
+	text_list_clear(&names);
+	text_list_clear(&keys);
 	return result;
 }
 
@@ -291,14 +284,14 @@ static int make_missing(struct push_run *run, const struct push_group *group,
 }
 
 /* Of all tasks together. */
-static void push_group_add_refs(const struct push_group *group, ref_names *refs)
+static void push_group_add_refs(const struct push_group *group, text_list *refs)
 {
 	struct map seen = { 0 };
 
 	for (size_t i = 0; i < group->tasks.count; i++) {
 		const struct task *task = &group->tasks.items[i]->task;
 		if (task_is_all(task)) {
-			ref_names_clear(refs);
+			text_list_clear(refs);
 			vec_add(refs, xstrdup(TASK_ALL_REFS));
 			break;
 		}
@@ -353,7 +346,7 @@ static void judge_refusal(const struct push_run *run, const struct push_group *g
 static int transfer(struct push_run *run, const struct push_group *group,
 		    struct transfer_result *result, struct err *err)
 {
-	ref_names refs = { 0 };
+	text_list refs = { 0 };
 	struct transfer_request request = {
 		.settings = run->settings,
 		.destination = &group->destination,
@@ -379,7 +372,7 @@ static int transfer(struct push_run *run, const struct push_group *group,
 	} else if (done != 0 && err->class == ERR_MISSING && !is_local_failure(err)) {
 		say_how_to_make(&group->destination, err);
 	}
-	ref_names_clear(&refs);
+	text_list_clear(&refs);
 	return done;
 }
 

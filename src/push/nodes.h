@@ -16,10 +16,8 @@ int push_nodes_note(struct task_store *store, const char *node, struct err *err)
 char *push_node_lease(const char *node);
 
 /* Appends the names of the nodes that live. */
-typedef VEC(char *) push_nodes; /* owned */
 int push_nodes_living(struct task_store *store, struct lease_manager *leases,
-		      push_nodes *nodes, struct err *err);
-void push_nodes_clear(push_nodes *nodes);
+		      text_list *nodes, struct err *err);
 
 /* Whether a lease is held by somebody who may live. */
 bool push_holder_lives(const struct lease_holder *holder);

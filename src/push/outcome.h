@@ -49,7 +49,7 @@ enum task_fate {
 };
 struct task_outcome {
 	enum task_fate fate;
-	ref_names left;
+	text_list left;
 	ref_failures failures;
 };
 void task_outcome_clear(struct task_outcome *outcome);

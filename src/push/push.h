@@ -32,7 +32,7 @@ struct push_options {
 	struct push_events *events; /* NULL: none are made */
 	/* Appends the names of all repositories of the site, owned by the caller. For
 	 * replicateOnStartup, and to see whose copies share a place. */
-	int (*names)(void *arg, task_keys *names, struct err *err);
+	int (*names)(void *arg, text_list *names, struct err *err);
 	/* Is told that a repository could not be pushed because of what is here. From any
 	 * worker; may be NULL. */
 	void (*broken)(void *arg, const char *name, const struct err *why);

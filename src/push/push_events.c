@@ -128,7 +128,7 @@ void ref_events_add(const struct push_run *run, const struct push_group *group,
 	if (destinations_of(run->settings, group->project, &list, ERR_IGNORED) != 0)
 		return;
 	for (size_t i = 0; i < group->tasks.count; i++) {
-		const ref_names *refs = &group->tasks.items[i]->task.refs;
+		const text_list *refs = &group->tasks.items[i]->task.refs;
 		for (size_t k = 0; k < refs->count; k++) {
 			if (map_put(&seen, refs->items[k], &seen))
 				continue;

@@ -244,8 +244,8 @@ static void queued_uri_clear(struct queued_uri *uri)
 	free(uri->uri);
 	free(uri->remote);
 	free(uri->project);
-	ref_names_clear(&uri->refs);
-	ref_names_clear(&uri->keys);
+	text_list_clear(&uri->refs);
+	text_list_clear(&uri->keys);
 }
 
 void queue_view_clear(struct queue_view *view)
@@ -254,7 +254,7 @@ void queue_view_clear(struct queue_view *view)
 		queued_uri_clear(&view->uris.items[i]);
 	vec_clear(&view->uris);
 	dead_letters_clear(&view->letters);
-	push_nodes_clear(&view->nodes);
+	text_list_clear(&view->nodes);
 	*view = (struct queue_view){ 0 };
 }
 
@@ -291,7 +291,7 @@ static void see_since(struct queued_uri *uri, int64_t since)
 		uri->since = since;
 }
 
-static void queue_view_add_refs(struct queued_uri *uri, const ref_names *refs)
+static void queue_view_add_refs(struct queued_uri *uri, const text_list *refs)
 {
 	for (size_t i = 0; i < refs->count; i++)
 		vec_add(&uri->refs, xstrdup(refs->items[i]));
@@ -429,26 +429,21 @@ static int read_leases(struct reading *reading, struct task_store *store,
 	return leases ? push_nodes_living(store, leases, &view->nodes, err) : 0;
 }
 
-static int queue_view_compare_names(const void *one, const void *other)
-{
-	return strcmp(*(char *const *)one, *(char *const *)other);
-}
-
 /* What is pushed: each ref once, or all. */
 static void join_refs(struct queued_uri *uri)
 {
-	ref_names joined = { 0 };
+	text_list joined = { 0 };
 
 	if (ref_names_have(&uri->refs, TASK_ALL_REFS)) {
-		ref_names_clear(&uri->refs);
+		text_list_clear(&uri->refs);
 		vec_add(&uri->refs, xstrdup(TASK_ALL_REFS));
 		return;
 	}
-	vec_sort(&uri->refs, queue_view_compare_names);
+	vec_sort(&uri->refs, text_list_order);
 	for (size_t i = 0; i < uri->refs.count; i++)
 		if (i == 0 || strcmp(uri->refs.items[i], uri->refs.items[i - 1]) != 0)
 			vec_add(&joined, xstrdup(uri->refs.items[i]));
-	ref_names_clear(&uri->refs);
+	text_list_clear(&uri->refs);
 	uri->refs = joined;
 }
 

@@ -22,8 +22,8 @@ struct queued_uri {
 	bool is_orphan; /* no remote in the configuration takes it */
 	bool is_held;   /* its deletion waits for a person */
 	char node[64];  /* where it runs, or was tried last; "" */
-	ref_names refs; /* of all its tasks, sorted, each once; or TASK_ALL_REFS */
-	ref_names keys; /* of its tasks */
+	text_list refs; /* of all its tasks, sorted, each once; or TASK_ALL_REFS */
+	text_list keys; /* of its tasks */
 	size_t waiting, running;
 	bool is_requested[URI_REQUESTS];
 	int64_t since; /* of the oldest task */
@@ -39,7 +39,7 @@ struct queue_view {
 	VEC(struct queued_uri) uris; /* running ones first, then by next_at */
 	dead_letters letters;
 	struct unreadable unreadable;
-	push_nodes nodes; /* that live */
+	text_list nodes; /* that live */
 };
 
 /* `leases` NULL: what is in running/ runs, no matter where, and no nodes are listed.

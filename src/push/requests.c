@@ -21,7 +21,7 @@
 static int check_nodes(struct task_store *store, struct lease_manager *leases,
 		       struct err *err)
 {
-	push_nodes nodes = { 0 };
+	text_list nodes = { 0 };
 	int result = push_nodes_living(store, leases, &nodes, err);
 
 	if (result == 0 && nodes.count > 0) {
@@ -29,13 +29,13 @@ static int check_nodes(struct task_store *store, struct lease_manager *leases,
 				 nodes.items[0]);
 		err_remedy(err, "stop all nodes of the cluster first");
 	}
-	push_nodes_clear(&nodes);
+	text_list_clear(&nodes);
 	return result;
 }
 
 static void add_running(void *arg, const char *uri_key)
 {
-	store_names *keys = arg;
+	text_list *keys = arg;
 
 	vec_add(keys, xstrdup(uri_key));
 }
@@ -68,7 +68,7 @@ static int hand_back_recover_uri(struct task_store *store, struct lease_manager 
 static int hand_back_recover_all(struct task_store *store, struct lease_manager *leases,
 				 size_t *moved, struct err *err)
 {
-	AUTO_NAMES store_names keys = { 0 };
+	AUTO_TEXT_LIST text_list keys = { 0 };
 	int result = task_store_refresh(store, hand_back_ignore_waiting, add_running,
 					&keys, err);
 
@@ -142,7 +142,7 @@ static int check_alone(const struct push_run *run, const struct push_group *grou
 		       struct err *err)
 {
 	const struct push_options *options = &run->push->options;
-	task_keys names = { 0 };
+	text_list names = { 0 };
 	int result = 0;
 
 	if (!has_styles(run->settings) || !options->names)
@@ -160,7 +160,7 @@ static int check_alone(const struct push_run *run, const struct push_group *grou
 				 names.items[i]);
 		err_remedy(err, "give each repository a place of its own");
 	}
-	task_keys_clear(&names);
+	text_list_clear(&names);
 	return result;
 }
 

@@ -64,7 +64,7 @@ static uint32_t java_hash(const char *text)
 	return hash ^ hash >> 16;
 }
 
-static void drop_repeated(ref_names *names)
+static void drop_repeated(text_list *names)
 {
 	struct map met = { 0 };
 	size_t kept = 0;
@@ -88,7 +88,7 @@ static int by_bucket(const void *a, const void *b)
 	return one->number < other->number ? -1 : 1;
 }
 
-void java_order(ref_names *names)
+void java_order(text_list *names)
 {
 	VEC(struct placed) places = { 0 };
 	size_t buckets = 16;
@@ -125,13 +125,6 @@ char *push_node_lease(const char *node)
 	return xasprintf(PUSH_NODE_LEASE "%s", node);
 }
 
-void push_nodes_clear(push_nodes *nodes)
-{
-	for (size_t i = 0; i < nodes->count; i++)
-		free(nodes->items[i]);
-	vec_clear(nodes);
-}
-
 bool push_holder_lives(const struct lease_holder *holder)
 {
 	return holder->held && !holder->is_dead;
@@ -139,7 +132,7 @@ bool push_holder_lives(const struct lease_holder *holder)
 
 /* A file that cannot be read names nobody. */
 static int add_living(struct lease_manager *leases, int dir, const char *file,
-		      push_nodes *nodes, struct err *err)
+		      text_list *nodes, struct err *err)
 {
 	AUTO_STR struct str name = STR_INIT;
 	AUTO_FREE char *key = NULL;
@@ -158,9 +151,9 @@ static int add_living(struct lease_manager *leases, int dir, const char *file,
 }
 
 int push_nodes_living(struct task_store *store, struct lease_manager *leases,
-		      push_nodes *nodes, struct err *err)
+		      text_list *nodes, struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, NODES, err);
 
 	if (dir < 0 || store_list_files(dir, &names, err) != 0)

@@ -106,6 +106,6 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 
 /* Drops repeated names and puts the others in the order of a HashSet to which they were
  * added one by one as they stand. */
-void java_order(ref_names *names);
+void java_order(text_list *names);
 
 #endif

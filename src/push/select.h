@@ -10,9 +10,8 @@
 /* Appends the names of the repositories below `root` that one of the patterns takes, in
  * byte order; without patterns all. ERR_CONFIG: a pattern is none. */
 int push_select(const char *root, const char *const *patterns, size_t count,
-		task_keys *names, struct err *err);
+		text_list *names, struct err *err);
 
 /* Frees the texts, too. */
-void task_keys_clear(task_keys *keys);
 
 #endif

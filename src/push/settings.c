@@ -528,9 +528,7 @@ void push_settings_unref(struct push_settings *settings)
 	for (size_t i = 0; i < settings->remotes.count; i++)
 		push_remote_clear(&settings->remotes.items[i]);
 	vec_clear(&settings->remotes);
-	for (size_t i = 0; i < settings->notes.count; i++)
-		free(settings->notes.items[i]);
-	vec_clear(&settings->notes);
+	vec_clear_owned(&settings->notes);
 	free(settings->directory);
 	free(settings->ssh_config);
 	free(settings->webhook);

@@ -289,8 +289,8 @@ static int start_one(struct starting *starting, const char *project, struct err 
 
 int push_start_repositories(struct task_store *store,
 			    const struct push_settings *settings,
-			    const task_keys *projects,
-			    const struct push_start_filter *filter, task_keys *keys,
+			    const text_list *projects,
+			    const struct push_start_filter *filter, text_list *keys,
 			    struct err *err)
 {
 	struct starting starting = { store, settings, filter, { 0 } };

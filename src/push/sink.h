@@ -29,11 +29,10 @@ struct push_start_filter {
 	const char *url;
 	bool now;
 };
-typedef VEC(char *) task_keys; /* owned */
 int push_start_repositories(struct task_store *store,
 			    const struct push_settings *settings,
-			    const task_keys *projects,
-			    const struct push_start_filter *filter, task_keys *keys,
+			    const text_list *projects,
+			    const struct push_start_filter *filter, text_list *keys,
 			    struct err *err);
 
 /* A task that waits is due, whatever delay its remote has; one that does not is left. */

@@ -172,7 +172,7 @@ void unreadable_add(struct unreadable *unreadable, const char *path, const char 
 int task_store_unreadable(struct task_store *store, struct unreadable *unreadable,
 			  struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, UNREADABLE, err);
 
 	if (dir < 0 || store_list_files(dir, &names, err) != 0)
@@ -194,7 +194,7 @@ static bool is_unreadable(int dir, const char *name)
 static int drop_from(struct task_store *store, enum store_place place, size_t *dropped,
 		     struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, place, err);
 
 	if (dir < 0 || store_list_files(dir, &names, err) != 0)
@@ -384,13 +384,6 @@ int store_remove(const struct task_store *store, enum store_place place, const c
 	return 0;
 }
 
-void store_names_clear(store_names *names)
-{
-	for (size_t i = 0; i < names->count; i++)
-		free(names->items[i]);
-	vec_clear(names);
-}
-
 static bool store_file_is_directory(int dir, const struct dirent *entry)
 {
 	struct stat st;
@@ -401,7 +394,7 @@ static bool store_file_is_directory(int dir, const struct dirent *entry)
 	       S_ISDIR(st.st_mode);
 }
 
-static int store_file_list_entries(int dir, bool directories, store_names *names,
+static int store_file_list_entries(int dir, bool directories, text_list *names,
 				   struct err *err)
 {
 	AUTO_CLOSEDIR DIR *listed = dir_list(dir, ".");
@@ -417,12 +410,12 @@ static int store_file_list_entries(int dir, bool directories, store_names *names
 			  : err_errno(err, "cannot list a directory of the task store");
 }
 
-int store_list_files(int dir, store_names *names, struct err *err)
+int store_list_files(int dir, text_list *names, struct err *err)
 {
 	return store_file_list_entries(dir, false, names, err);
 }
 
-int store_list_dirs(int dir, store_names *names, struct err *err)
+int store_list_dirs(int dir, text_list *names, struct err *err)
 {
 	return store_file_list_entries(dir, true, names, err);
 }

@@ -26,23 +26,13 @@
 #define SSH_FAILED 255
 #define GRACE_MS 200 /* it has little to tidy up */
 
-typedef VEC(char *) words;
-
-static void words_clear(words *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i]);
-	vec_clear(list);
-}
-#define AUTO_WORDS __attribute__((cleanup(words_clear)))
-
-static void add_option(words *list, const char *flag, char *value)
+static void add_option(text_list *list, const char *flag, char *value)
 {
 	vec_add(list, xstrdup(flag));
 	vec_add(list, value);
 }
 
-static void add_set(words *list, const char *setting)
+static void add_set(text_list *list, const char *setting)
 {
 	add_option(list, "-o", xstrdup(setting));
 }
@@ -65,7 +55,7 @@ static char *file_option(const char *name, const char *path)
 }
 
 /* -i says when the file is not there, but looks for it before it expands the name. */
-static void add_key(words *list, const char *path)
+static void add_key(text_list *list, const char *path)
 {
 	if (strchr(path, '%'))
 		add_option(list, "-o", file_option("IdentityFile", path));
@@ -75,7 +65,7 @@ static void add_key(words *list, const char *path)
 }
 
 /* With a key of its own the user's configuration has no say, unless it was named. */
-static void ssh_command_add_files(words *list, const struct push_settings *settings,
+static void ssh_command_add_files(text_list *list, const struct push_settings *settings,
 				  const struct push_remote *remote)
 {
 	if (settings->ssh_config)
@@ -89,7 +79,7 @@ static void ssh_command_add_files(words *list, const struct push_settings *setti
 			   file_option("UserKnownHostsFile", remote->ssh_known_hosts));
 }
 
-static void add_options(words *list, const struct push_settings *settings,
+static void add_options(text_list *list, const struct push_settings *settings,
 			const struct push_remote *remote)
 {
 	vec_add(list, xstrdup("ssh"));
@@ -132,7 +122,7 @@ void target_quote(const char *text, struct str *out)
 char *target_ssh_command(const struct push_settings *settings,
 			 const struct push_remote *remote)
 {
-	AUTO_WORDS words list = { 0 };
+	AUTO_TEXT_LIST text_list list = { 0 };
 	AUTO_STR struct str text = STR_INIT;
 
 	add_options(&list, settings, remote);
@@ -221,7 +211,7 @@ static int ssh_command_explain_failure(const char *host, const struct proc_resul
 }
 
 /* What ssh needs, and its agent; in English. */
-static void ssh_command_add_environment(words *list)
+static void ssh_command_add_environment(text_list *list)
 {
 	static const char *const names[] = { "HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK",
 					     "USER" };
@@ -236,12 +226,12 @@ static void ssh_command_add_environment(words *list)
 	vec_add(list, NULL);
 }
 
-static int ssh_command_run_child(const struct target_call *call, const words *argv,
+static int ssh_command_run_child(const struct target_call *call, const text_list *argv,
 				 struct proc_result *result, struct err *err)
 {
 	const struct git_work *work = call->work;
 	const int keep[] = { work->guard_fd, -1 };
-	AUTO_WORDS words env = { 0 };
+	AUTO_TEXT_LIST text_list env = { 0 };
 	struct proc_request request = {
 		.argv = (const char *const *)argv->items,
 		.keep_fds = keep,
@@ -261,7 +251,7 @@ int ssh_run(const struct target_call *call, uint16_t port, const char *line,
 {
 	const struct destination *destination = call->destination;
 	AUTO_FREE char *target = NULL;
-	AUTO_WORDS words argv = { 0 };
+	AUTO_TEXT_LIST text_list argv = { 0 };
 
 	*result = (struct proc_result){ .exit_code = -1 };
 	if (ssh_command_read_host(destination, &target, err) != 0)

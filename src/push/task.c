@@ -84,7 +84,7 @@ static int task_json_read_text(const char *key, const json_t *value, char **text
 	return 0;
 }
 
-static int task_json_read_ref(const char *key, const json_t *value, ref_names *refs,
+static int task_json_read_ref(const char *key, const json_t *value, text_list *refs,
 			      struct err *err)
 {
 	char *ref = NULL;
@@ -95,7 +95,7 @@ static int task_json_read_ref(const char *key, const json_t *value, ref_names *r
 	return 0;
 }
 
-static int task_json_read_refs(const char *key, const json_t *value, ref_names *refs,
+static int task_json_read_refs(const char *key, const json_t *value, text_list *refs,
 			       struct err *err)
 {
 	size_t at;
@@ -212,14 +212,7 @@ void name_add_encoded(struct str *out, const char *name)
 	}
 }
 
-void ref_names_clear(ref_names *names)
-{
-	for (size_t i = 0; i < names->count; i++)
-		free(names->items[i]);
-	vec_clear(names);
-}
-
-bool ref_names_have(const ref_names *names, const char *name)
+bool ref_names_have(const text_list *names, const char *name)
 {
 	for (size_t i = 0; i < names->count; i++)
 		if (strcmp(names->items[i], name) == 0)
@@ -232,7 +225,7 @@ void task_clear(struct task *task)
 	free(task->project);
 	free(task->uri);
 	free(task->remote);
-	ref_names_clear(&task->refs);
+	text_list_clear(&task->refs);
 	*task = (struct task){ 0 };
 }
 

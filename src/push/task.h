@@ -19,13 +19,11 @@
 #define TASK_ALL_REFS "..all.."
 #define TASK_SIZE_MAX ((size_t)64 << 20)
 
-typedef VEC(char *) ref_names; /* owned */
-void ref_names_clear(ref_names *names);
-bool ref_names_have(const ref_names *names, const char *name);
+bool ref_names_have(const text_list *names, const char *name);
 
 struct task {
 	char *project, *uri, *remote; /* owned */
-	ref_names refs;               /* or TASK_ALL_REFS alone */
+	text_list refs;               /* or TASK_ALL_REFS alone */
 };
 #define AUTO_TASK __attribute__((cleanup(task_clear)))
 void task_clear(struct task *task);

@@ -303,7 +303,7 @@ void task_index_drop(struct task_index *index, const char *name, uint64_t births
 		drop_locked(index, name);
 }
 
-void task_index_names(struct task_index *index, const char *uri, store_names *names)
+void task_index_names(struct task_index *index, const char *uri, text_list *names)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
 	const struct known_uri *known = map_get(&index->uris, uri);
@@ -324,7 +324,7 @@ uint64_t task_index_births(struct task_index *index)
 
 static void drop_unmet_locked(struct task_index *index, uint64_t births)
 {
-	store_names gone = { 0 };
+	text_list gone = { 0 };
 	const struct map_entry *entry;
 
 	for (size_t at = 0; (entry = map_next(&index->tasks, &at)) != NULL;) {
@@ -502,7 +502,7 @@ static void task_list_add_file(const struct listing_place *place, int dir,
 static int task_list_add_files(const struct listing_place *place, int dir,
 			       struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 
 	if (store_list_files(dir, &names, err) != 0)
 		return -1;
@@ -525,7 +525,7 @@ static int list_below(const struct listing_place *place, int dir, const char *na
 static int list_place(struct task_store *store, enum store_place which,
 		      struct listing_place *place, struct err *err)
 {
-	AUTO_NAMES store_names dirs = { 0 };
+	AUTO_TEXT_LIST text_list dirs = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, which, err);
 
 	place->path = store->paths[which];
@@ -584,7 +584,7 @@ int store_is_waiting(struct task_store *store, const char *key, bool *is, struct
 
 int store_is_running(struct task_store *store, const char *key, bool *is, struct err *err)
 {
-	AUTO_NAMES store_names dirs = { 0 };
+	AUTO_TEXT_LIST text_list dirs = { 0 };
 	AUTO_CLOSE int running = store_dir(store, RUNNING, err);
 
 	*is = false;
@@ -607,8 +607,7 @@ int task_store_has(struct task_store *store, const char *key, bool *has, struct 
 	return *has ? 0 : store_is_waiting(store, key, has, err);
 }
 
-static bool any_covers(int dir, const store_names *names, const char *uri,
-		       const char *ref)
+static bool any_covers(int dir, const text_list *names, const char *uri, const char *ref)
 {
 	bool covers = false;
 
@@ -625,8 +624,8 @@ static bool any_covers(int dir, const store_names *names, const char *uri,
 
 bool task_store_covers(struct task_store *store, const char *uri, const char *ref)
 {
-	AUTO_NAMES store_names waiting = { 0 };
-	AUTO_NAMES store_names running = { 0 };
+	AUTO_TEXT_LIST text_list waiting = { 0 };
+	AUTO_TEXT_LIST text_list running = { 0 };
 	AUTO_CLOSE int waits = store_dir(store, WAITING, ERR_IGNORED);
 	AUTO_CLOSE int runs = store_dir(store, RUNNING, ERR_IGNORED);
 	char key[URI_KEY_SIZE];

@@ -97,12 +97,9 @@ void task_index_put(struct task_index *index, const char *name, const struct sta
 void task_index_drop(struct task_index *index, const char *name, uint64_t births);
 
 /* Names of files; owned. */
-typedef VEC(char *) store_names;
-#define AUTO_NAMES __attribute__((cleanup(store_names_clear)))
-void store_names_clear(store_names *names);
 
 /* Appends the names that wait for a URI. */
-void task_index_names(struct task_index *index, const char *uri, store_names *names);
+void task_index_names(struct task_index *index, const char *uri, text_list *names);
 
 /* The number of the last birth: what comes later is not in a listing that begins now. */
 uint64_t task_index_births(struct task_index *index);

@@ -64,8 +64,8 @@ bool is_uri_key(const char *name);
 
 /* Names in a directory of the store, of files only or of directories only, in no order.
  */
-int store_list_files(int dir, store_names *names, struct err *err);
-int store_list_dirs(int dir, store_names *names, struct err *err);
+int store_list_files(int dir, text_list *names, struct err *err);
+int store_list_dirs(int dir, text_list *names, struct err *err);
 
 /* A task's file. ERR_MISSING: it is gone. is_no_task(): it is none and never will be;
  * else the file could not be read. */

@@ -90,7 +90,7 @@ static void task_claim_take(const struct move *move, const char *name,
 	vec_add(tasks, claimed);
 }
 
-static int claim_all(const struct move *move, const store_names *names,
+static int claim_all(const struct move *move, const text_list *names,
 		     claimed_tasks *tasks, struct err *err)
 {
 	uint64_t births = task_index_births(&move->store->index);
@@ -107,8 +107,8 @@ static int claim_all(const struct move *move, const store_names *names,
 	return 0;
 }
 
-static int claim_names(struct task_store *store, const char *uri,
-		       const store_names *names, claimed_tasks *tasks, struct err *err)
+static int claim_names(struct task_store *store, const char *uri, const text_list *names,
+		       claimed_tasks *tasks, struct err *err)
 {
 	char uri_key[URI_KEY_SIZE];
 
@@ -125,7 +125,7 @@ static int claim_names(struct task_store *store, const char *uri,
 int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *tasks,
 		     struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	claimed_tasks claimed = { 0 };
 	bool found_dirs = false;
 
@@ -150,7 +150,7 @@ int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *t
 int task_store_recover(struct task_store *store, const char *uri_key, size_t *recovered,
 		       struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int waiting = store_dir(store, WAITING, err);
 	AUTO_CLOSE int running =
 		waiting < 0 ? -1 : open_running(store, uri_key, false, err);
@@ -204,7 +204,7 @@ int task_store_give_back(struct task_store *store, const struct claimed_task *ta
 }
 
 int task_store_shrink(struct task_store *store, const struct claimed_task *task,
-		      const ref_names *left, struct err *err)
+		      const text_list *left, struct err *err)
 {
 	AUTO_TASK struct task rest = { .project = xstrdup(task->task.project),
 				       .uri = xstrdup(task->task.uri),
@@ -254,7 +254,7 @@ enum { ATTEMPTS = 10, TOGETHER = 100 };
  * what is asked is in it. Likewise when they are too many. */
 static void widen(struct task *task)
 {
-	ref_names_clear(&task->refs);
+	text_list_clear(&task->refs);
 	vec_add(&task->refs, xstrdup(TASK_ALL_REFS));
 }
 
@@ -583,7 +583,7 @@ struct adoption {
 	size_t moved;
 };
 
-static void move_files(struct adoption *adoption, int from, const store_names *files)
+static void move_files(struct adoption *adoption, int from, const text_list *files)
 {
 	for (size_t i = 0; i < files->count; i++) {
 		const char *name = files->items[i];
@@ -600,8 +600,8 @@ static void move_files(struct adoption *adoption, int from, const store_names *f
 static int move_tree(struct adoption *adoption, int above, const char *name, int depth,
 		     struct err *err)
 {
-	AUTO_NAMES store_names files = { 0 };
-	AUTO_NAMES store_names dirs = { 0 };
+	AUTO_TEXT_LIST text_list files = { 0 };
+	AUTO_TEXT_LIST text_list dirs = { 0 };
 	AUTO_CLOSE int dir =
 		openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -638,7 +638,7 @@ static void task_adopt_report(const char *from, size_t moved)
 
 int store_adopt_waiting(struct task_store *store, struct err *err)
 {
-	AUTO_NAMES store_names dirs = { 0 };
+	AUTO_TEXT_LIST text_list dirs = { 0 };
 	AUTO_CLOSE int waiting = store_dir(store, WAITING, err);
 	struct adoption adoption = { store, waiting, 0 };
 
@@ -652,7 +652,7 @@ int store_adopt_waiting(struct task_store *store, struct err *err)
 
 static bool has_files(int running, const char *name)
 {
-	AUTO_NAMES store_names files = { 0 };
+	AUTO_TEXT_LIST text_list files = { 0 };
 	AUTO_CLOSE int dir =
 		openat(running, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -663,8 +663,8 @@ static bool has_files(int running, const char *name)
 int store_adopt_running(struct task_store *store, running_uri_seen running, void *arg,
 			struct err *err)
 {
-	AUTO_NAMES store_names files = { 0 };
-	AUTO_NAMES store_names dirs = { 0 };
+	AUTO_TEXT_LIST text_list files = { 0 };
+	AUTO_TEXT_LIST text_list dirs = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, RUNNING, err);
 	AUTO_CLOSE int waiting = dir < 0 ? -1 : store_dir(store, WAITING, err);
 	struct adoption adoption = { store, waiting, 0 };
@@ -752,7 +752,7 @@ static int make_places(struct task_store *store, struct err *err)
 /* By ctime, which nobody can set: a task may be given an old mtime. */
 int task_store_sweep(struct task_store *store, struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, BUILDING, err);
 	struct stat st;
 	int64_t now = 0;

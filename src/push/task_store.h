@@ -128,7 +128,7 @@ int task_store_give_back(struct task_store *store, const struct claimed_task *ta
 
 /* Only these refs of it are left to do: another task, with its time, takes its place. */
 int task_store_shrink(struct task_store *store, const struct claimed_task *task,
-		      const ref_names *left, struct err *err);
+		      const text_list *left, struct err *err);
 
 /* running/<uri key>/, if empty. */
 void task_store_tidy(struct task_store *store, const char *uri_key);

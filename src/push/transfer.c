@@ -177,9 +177,7 @@ static void transfer_git_add_owned(struct push_command *command, char *arg)
 
 static void command_clear(struct push_command *command)
 {
-	for (size_t i = 0; i < command->owned.count; i++)
-		free(command->owned.items[i]);
-	vec_clear(&command->owned);
+	vec_clear_owned(&command->owned);
 	vec_clear(&command->args);
 }
 

@@ -56,7 +56,7 @@ struct transfer_request {
 	const char *repository; /* local path, absolute */
 	const char *directory;  /* for temporary files: site.data/tmp */
 	const struct git_work *work;
-	const ref_names *refs; /* local names, or TASK_ALL_REFS alone */
+	const text_list *refs; /* local names, or TASK_ALL_REFS alone */
 	bool allows_deletions; /* above the deletion limit */
 	double delete_brake;   /* share; and more than 20 refs */
 };

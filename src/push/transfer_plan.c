@@ -238,7 +238,7 @@ static void defer_hindered(struct transfer *transfer)
 
 void transfer_plan(struct transfer *transfer)
 {
-	const ref_names *names = transfer->request->refs;
+	const text_list *names = transfer->request->refs;
 
 	if (transfer->is_all)
 		plan_all(transfer);

@@ -63,7 +63,7 @@ static int64_t uri_state_json_get_number(const json_t *object, const char *key)
 	return number > 0 ? number : 0;
 }
 
-static void get_dead_letters(const json_t *object, ref_names *letters)
+static void get_dead_letters(const json_t *object, text_list *letters)
 {
 	const json_t *list = json_object_get(object, "given_up");
 
@@ -239,7 +239,7 @@ static bool uri_request_split_name(const char *name, char uri_key[URI_KEY_SIZE],
 
 int uri_request_list(struct task_store *store, requested_list *list, struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, REQUESTS, err);
 
 	if (dir < 0 || store_list_files(dir, &names, err) != 0)
@@ -613,7 +613,7 @@ void uri_state_clear(struct uri_state *state)
 	free(state->uri);
 	free(state->remote);
 	free(state->project);
-	ref_names_clear(&state->letters);
+	text_list_clear(&state->letters);
 	*state = (struct uri_state){ 0 };
 }
 
@@ -668,7 +668,7 @@ int uri_state_remove(struct task_store *store, const char *uri_key, struct err *
 
 int uri_state_list(struct task_store *store, uri_states *states, struct err *err)
 {
-	AUTO_NAMES store_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, STATES, err);
 
 	if (dir < 0 || store_list_files(dir, &names, err) != 0)

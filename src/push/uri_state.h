@@ -19,7 +19,7 @@ struct uri_state {
 	int64_t held_since; /* a deletion of the repository waits for a person; 0: none */
 	int64_t last_success_at;
 	char node[128];    /* that tried last */
-	ref_names letters; /* keys of its dead letters, the latest; some may be gone */
+	text_list letters; /* keys of its dead letters, the latest; some may be gone */
 };
 #define AUTO_URI_STATE __attribute__((cleanup(uri_state_clear)))
 void uri_state_clear(struct uri_state *state);

@@ -424,7 +424,7 @@ void judge_task(const struct judge *judge, const struct task *task,
 
 void task_outcome_clear(struct task_outcome *outcome)
 {
-	ref_names_clear(&outcome->left);
+	text_list_clear(&outcome->left);
 	ref_failures_clear(&outcome->failures);
 }
 

@@ -19,9 +19,7 @@
 
 void kind_names_clear(kind_names *kinds)
 {
-	for (size_t i = 0; i < kinds->count; i++)
-		free(kinds->items[i]);
-	vec_clear(kinds);
+	vec_clear_owned(kinds);
 }
 
 static int next_kind(struct store_tx *tx, const char *sql, const char *after, char **kind,

@@ -142,14 +142,7 @@ static bool read_request(struct reading *reading)
 
 static void drop_prefixes(struct ls_refs *request)
 {
-	for (size_t i = 0; i < request->prefixes.count; i++)
-		free(request->prefixes.items[i]);
-	vec_clear(&request->prefixes);
-}
-
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	vec_clear_owned(&request->prefixes);
 }
 
 /* In order, what a prefix stands before follows it at once. */
@@ -158,7 +151,7 @@ static void reduce_prefixes(struct ls_refs *request)
 	char **items = request->prefixes.items;
 	size_t kept = 0;
 
-	vec_sort(&request->prefixes, by_text);
+	vec_sort(&request->prefixes, text_list_order);
 	for (size_t i = 0; i < request->prefixes.count; i++)
 		if (kept > 0 && text_starts_with(items[i], items[kept - 1]))
 			free(items[i]);

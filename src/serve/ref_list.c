@@ -361,9 +361,7 @@ void ref_list_free(struct ref_list *list)
 {
 	if (!list)
 		return;
-	for (size_t i = 0; i < list->targets.count; i++)
-		free(list->targets.items[i]);
-	vec_clear(&list->targets);
+	vec_clear_owned(&list->targets);
 	vec_clear(&list->refs);
 	free(list);
 }

@@ -732,9 +732,6 @@ struct lfs_names *lfs_names_start(const struct lfs_names_options *options)
 
 void lfs_names_stop(struct lfs_names *names)
 {
-	const struct map_entry *entry;
-	size_t at = 0;
-
 	if (!names)
 		return;
 	lock(&names->mutex);
@@ -742,9 +739,7 @@ void lfs_names_stop(struct lfs_names *names)
 	pthread_cond_broadcast(&names->changed);
 	unlock(&names->mutex);
 	thread_join(names->thread);
-	while ((entry = map_next(&names->failures, &at)) != NULL)
-		free(entry->value);
-	map_clear(&names->failures);
+	map_clear_owned(&names->failures);
 	vec_clear(&names->busy);
 	pthread_cond_destroy(&names->changed);
 	pthread_mutex_destroy(&names->mutex);

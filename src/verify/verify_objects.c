@@ -429,18 +429,8 @@ int verify_repository(const struct repo *copy, const struct ref_snapshot *expect
 /* How often packs may have been replaced by others while they were read. */
 #define TRIES 3
 
-typedef VEC(char *) name_list;
-#define AUTO_NAMES __attribute__((cleanup(verify_objects_clear_names)))
-
-static void verify_objects_clear_names(name_list *names)
-{
-	for (size_t i = 0; i < names->count; i++)
-		free(names->items[i]);
-	vec_clear(names);
-}
-
 /* A pack counts from when it has an index: git writes that last and removes it first. */
-static int list_indexes(const struct repo *repo, name_list *names, struct err *err)
+static int list_indexes(const struct repo *repo, text_list *names, struct err *err)
 {
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *dir = dir_list(repo->fd, FOLDER);
@@ -491,7 +481,7 @@ static int verify_objects_check_batch(const struct git_work *work,
 static int verify_listed(const struct git_work *work, const struct repo *repo,
 			 struct err *err)
 {
-	AUTO_NAMES name_list names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	int result = list_indexes(repo, &names, err);
 
 	for (size_t i = 0; result == 0 && i < names.count; i += BATCH) {

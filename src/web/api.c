@@ -434,7 +434,7 @@ static int read_order(json_t *body, struct order *order, struct err *err)
 }
 
 static int web_push_start(const struct web_request *request, const struct order *order,
-			  const struct push_settings *settings, task_keys *keys,
+			  const struct push_settings *settings, text_list *keys,
 			  struct err *err)
 {
 	const struct push_start_filter filter = {
@@ -442,18 +442,18 @@ static int web_push_start(const struct web_request *request, const struct order 
 		.url = order->url,
 		.now = order->is_now,
 	};
-	task_keys names = { 0 };
+	text_list names = { 0 };
 	int result = push_select(request->services->root, order->projects.items,
 				 order->projects.count, &names, err);
 
 	if (result == 0)
 		result = push_start_repositories(request->services->tasks, settings,
 						 &names, &filter, keys, err);
-	task_keys_clear(&names);
+	text_list_clear(&names);
 	return result;
 }
 
-static void answer_keys(const task_keys *keys, struct web_response *response)
+static void answer_keys(const text_list *keys, struct web_response *response)
 {
 	json_t *object = json_object(), *array = json_array();
 
@@ -468,7 +468,7 @@ static int start_and_answer(const struct web_request *request, const struct orde
 {
 	struct push *push = request->services->push;
 	struct push_settings *settings = push_settings_of(push);
-	task_keys keys = { 0 };
+	text_list keys = { 0 };
 	int result = web_push_start(request, order, settings, &keys, err);
 
 	push_settings_unref(settings);
@@ -480,7 +480,7 @@ static int start_and_answer(const struct web_request *request, const struct orde
 	else if (result == 0)
 		web_answer_problem(response, 404, "NOTHING_TO_REPLICATE",
 				   "no destination takes what was named", "");
-	task_keys_clear(&keys);
+	text_list_clear(&keys);
 	return result;
 }
 

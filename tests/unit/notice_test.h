@@ -61,7 +61,7 @@ static inline int scan_site(const struct stop *stop, struct scan_result *result)
 
 static inline int remove_site(void **state)
 {
-	scan_forget(&scan_troubles);
+	map_clear_owned(&scan_troubles);
 	notice_free(notice);
 	event_log_close(event_log);
 	store_close(store);

@@ -19,7 +19,7 @@ static struct destination destination;
 static struct transfer_request request;
 static struct transfer_result result;
 static struct git_work work;
-static ref_names names;
+static text_list names;
 static char repository[96], directory[96];
 static char remote_name[] = "r", spec_text[] = "refs/*", git_name[] = "git";
 

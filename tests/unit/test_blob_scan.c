@@ -43,7 +43,7 @@ static int scan_part(const char *directory)
 
 static int remove_all(void **state)
 {
-	scan_forget(&troubles);
+	map_clear_owned(&troubles);
 	forget_directories();
 	return remove_site(state);
 }

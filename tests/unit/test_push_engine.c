@@ -87,7 +87,7 @@ static struct push_settings *settings_with(const char *lines)
 	return read_settings(text);
 }
 
-static int names(void *arg, task_keys *list, struct err *e)
+static int names(void *arg, text_list *list, struct err *e)
 {
 	(void)arg;
 	(void)e;

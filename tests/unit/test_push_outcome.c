@@ -88,7 +88,7 @@ static void judge(struct patience patience, const char *const *refs,
 		vec_add(&task.refs, xstrdup(*refs));
 	judge_task(by, &task, outcome);
 	judge_free(by);
-	ref_names_clear(&task.refs);
+	text_list_clear(&task.refs);
 }
 
 #define REFS(...) ((const char *const[]){ __VA_ARGS__, NULL })

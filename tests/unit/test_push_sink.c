@@ -375,8 +375,8 @@ TEST(a_start_can_be_narrowed_and_hurried)
 	const struct push_start_filter two = { .remotes = remotes };
 	const struct push_start_filter url = { .url = "/d/b", .now = true };
 	char name[] = "p", *names[] = { name };
-	const task_keys projects = { .items = names, .count = 1, .capacity = 1 };
-	task_keys keys = { 0 };
+	const text_list projects = { .items = names, .count = 1, .capacity = 1 };
+	text_list keys = { 0 };
 	int64_t now;
 
 	assert_ok(push_start_repositories(tasks, settings, &projects, &two, &keys, &err));
@@ -396,7 +396,7 @@ TEST(a_start_can_be_narrowed_and_hurried)
 	vec_clear(&keys);
 }
 
-static void free_keys(task_keys *keys)
+static void free_keys(text_list *keys)
 {
 	for (size_t i = 0; i < keys->count; i++)
 		free(keys->items[i]);
@@ -407,7 +407,7 @@ static void free_keys(task_keys *keys)
 TEST(many_tasks_share_what_it_costs_to_have_them_on_disk)
 {
 	const struct push_start_filter all = { .url = NULL };
-	task_keys projects = { 0 }, keys = { 0 }, again = { 0 };
+	text_list projects = { 0 }, keys = { 0 }, again = { 0 };
 
 	for (int i = 0; i < 150; i++)
 		vec_add(&projects, xasprintf("group/p%d", i));

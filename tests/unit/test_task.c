@@ -15,7 +15,7 @@ static struct task make(const char *project, const char *refs, const char *uri,
 	return task;
 }
 
-static char *joined(const ref_names *refs)
+static char *joined(const text_list *refs)
 {
 	struct str text = STR_INIT;
 

@@ -92,7 +92,7 @@ TEST(what_is_given_back_has_its_time)
 TEST(a_task_shrinks_to_what_is_left)
 {
 	AUTO_TASK struct task task = task_of(URI, "a");
-	ref_names left = { 0 };
+	text_list left = { 0 };
 
 	vec_add(&task.refs, xstrdup("b"));
 	vec_add(&left, xstrdup("b"));
@@ -106,7 +106,7 @@ TEST(a_task_shrinks_to_what_is_left)
 	assert_int_equal(tasks.items[0].task.refs.count, 1);
 	assert_string_equal(tasks.items[0].task.refs.items[0], "b");
 	claimed_tasks_clear(&tasks);
-	ref_names_clear(&left);
+	text_list_clear(&left);
 }
 
 TEST(what_a_dead_holder_left_is_recovered)

@@ -14,7 +14,7 @@ static void notice_all(const struct blob_kind *kind)
 	const struct scan_request request = { .kind = &origin, .troubles = &troubles };
 
 	assert_ok(scan_all(&request, &result, &err));
-	scan_forget(&troubles);
+	map_clear_owned(&troubles);
 }
 
 static void start(size_t capacity)
