@@ -7,10 +7,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "change/notice_parts.h"
 
-#define PAGE 100
 #define MARK_BYTES 8
 
 int owed_add(struct store_tx *tx, const char *name, const struct err *why,
@@ -88,46 +86,38 @@ bool owed_may_be(struct notice *notice)
 }
 
 struct owed {
-	char *name; /* owned */
+	char *name; /* owned; NULL: none */
 	char mark[2 * MARK_BYTES + 1];
 };
 
 struct settling {
 	struct notice *notice;
-	const struct stop *stop;
 	char *after; /* owned; NULL: the beginning */
-	VEC(struct owed) page;
+	struct owed next;
 	bool is_refused; /* the sink takes nothing now */
 	size_t settled;
 };
 
-static void clear_page(struct settling *settling)
-{
-	for (size_t i = 0; i < settling->page.count; i++)
-		free(settling->page.items[i].name);
-	vec_clear(&settling->page);
-}
-
-static int owed_read_page_work(struct store_tx *tx, void *arg, struct err *err)
+static int owed_read_next_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	struct settling *settling = arg;
+	struct owed *next = &settling->next;
 	int found;
 
-	clear_page(settling);
+	free(TAKE(next->name));
 	if (query_open(tx,
 		       "SELECT name, mark FROM owed WHERE name > ?1 ORDER BY name"
-		       " LIMIT ?2",
+		       " LIMIT 1",
 		       &query, err) != 0)
 		return -1;
 	query_bind_text(query, 1, settling->after ? settling->after : "");
-	query_bind_int(query, 2, PAGE);
-	while ((found = query_step(query, err)) > 0) {
-		struct owed one = { .name = query_copy_text(query, 0) };
-		snprintf(one.mark, sizeof(one.mark), "%s", query_text(query, 1));
-		vec_add(&settling->page, one);
-	}
-	return found;
+	found = query_step(query, err);
+	if (found <= 0)
+		return found;
+	next->name = query_copy_text(query, 0);
+	snprintf(next->mark, sizeof(next->mark), "%s", query_text(query, 1));
+	return 0;
 }
 
 static int forget_work(struct store_tx *tx, void *arg, struct err *err)
@@ -180,49 +170,41 @@ static int report_owed_again(struct settling *settling, const char *name)
 	return !settling->is_refused;
 }
 
-static bool owed_may_go_on(const struct settling *settling)
-{
-	return !settling->is_refused &&
-	       !(settling->stop && stop_is_requested(settling->stop));
-}
-
 /* 1: more may follow; 0; -1. */
-static int settle_page(struct settling *settling, struct err *err)
+static int settle_next(struct settling *settling, struct err *err)
 {
 	struct store *store = settling->notice->options.store;
+	struct owed *next = &settling->next;
 
-	if (store_read(store, owed_read_page_work, settling, err) != 0)
+	if (store_read(store, owed_read_next_work, settling, err) != 0)
 		return -1;
-	for (size_t i = 0; i < settling->page.count && owed_may_go_on(settling); i++) {
-		struct owed *one = &settling->page.items[i];
-		if (!report_owed_again(settling, one->name))
-			continue;
-		if (store_write(store, forget_work, one, err) != 0)
+	if (!next->name)
+		return 0;
+	if (report_owed_again(settling, next->name)) {
+		if (store_write(store, forget_work, next, err) != 0)
 			return -1;
 		settling->settled++;
 	}
-	if (settling->page.count < PAGE || !owed_may_go_on(settling))
-		return 0;
 	free(settling->after);
-	settling->after = xstrdup(settling->page.items[PAGE - 1].name);
-	return 1;
+	settling->after = TAKE(next->name);
+	return !settling->is_refused;
 }
 
 static int settle_all(struct notice *notice, const struct stop *stop, size_t *settled,
 		      struct err *err)
 {
-	struct settling settling = { .notice = notice, .stop = stop };
+	struct settling settling = { .notice = notice };
 	int result;
 
 	if (!notice->options.sink.take)
 		return store_write(notice->options.store, forget_all_work, NULL, err);
 	do
-		result = settle_page(&settling, err);
-	while (result > 0);
+		result = settle_next(&settling, err);
+	while (result > 0 && !(stop && stop_is_requested(stop)));
 	*settled = settling.settled;
-	clear_page(&settling);
+	free(settling.next.name);
 	free(settling.after);
-	return result;
+	return result < 0 ? -1 : 0;
 }
 
 static int look_work(struct store_tx *tx, void *arg, struct err *err)

@@ -66,54 +66,45 @@ int notice_judge_root(struct store *store, const char *path, struct err *err)
  * still to be brought may be older than what was seen before: it is compared when it has
  * come.
  */
-struct notice_asking {
-	const char *name;
-	int found; /* 0: there is no row */
-	enum registry_state state;
-};
 
-static int notice_copies_ask_work(struct store_tx *tx, void *arg, struct err *err)
+/* 1: there is a row; 0: there is none. */
+static int repository_find_copy(const struct notice *notice, const char *name,
+				enum registry_state *state, struct err *err)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-	struct notice_asking *asking = arg;
+	int result =
+		registry_get(notice->options.store, KIND_REPOSITORY, name, &row, err);
 
-	asking->found = registry_get_in(tx, KIND_REPOSITORY, asking->name, &row, err);
-	asking->state = row.state;
-	return asking->found < 0 ? -1 : 0;
-}
-
-static int notice_copies_ask(struct notice *notice, struct notice_asking *asking,
-			     struct err *err)
-{
-	return store_read(notice->options.store, notice_copies_ask_work, asking, err);
+	*state = row.state;
+	if (result == 0)
+		return 1;
+	return err->class == ERR_MISSING ? 0 : -1;
 }
 
 static int repository_may_look(const struct origin_kind *kind, const char *name,
 			       bool *may, struct err *err)
 {
-	struct notice_asking asking = { .name = name };
+	enum registry_state state;
 
 	if (!kind->notice->options.check_copies)
 		return 0;
-	if (notice_copies_ask(kind->notice, &asking, err) != 0)
-		return -1;
-	*may = !asking.found || asking.state == REGISTRY_SYNCED;
-	return 0;
+	int found = repository_find_copy(kind->notice, name, &state, err);
+	*may = found == 0 || state == REGISTRY_SYNCED;
+	return found < 0 ? -1 : 0;
 }
 
 /* Nothing stands there. At a secondary that is a deletion only where pull has dropped the
  * row. */
-static int repository_check_dropped(struct notice *notice, const char *name,
+static int repository_check_dropped(const struct notice *notice, const char *name,
 				    struct err *err)
 {
-	struct notice_asking asking = { .name = name };
+	enum registry_state state;
+	int found = notice->options.check_copies
+			    ? repository_find_copy(notice, name, &state, err)
+			    : 0;
 
-	if (!notice->options.check_copies)
-		return 0;
-	if (notice_copies_ask(notice, &asking, err) != 0)
-		return -1;
-	if (!asking.found)
-		return 0;
+	if (found <= 0)
+		return found;
 	err_set(err, ERR_CONFLICT, "the copy of %s is not there, but it is wanted", name);
 	return err_remedy(err,
 			  "brought again by itself; else: refrelay repository "
