@@ -224,8 +224,9 @@ static int read_after(struct store_tx *tx, uint64_t after, size_t limit,
 	return found < 0 ? -1 : 0;
 }
 
-static int event_rows_read(struct store_tx *tx, struct event_page *page, struct err *err)
+static int event_rows_read_work(struct store_tx *tx, void *arg, struct err *err)
 {
+	struct event_page *page = arg;
 	struct event_question question = *page->question;
 
 	event_list_clear(page->events);
@@ -269,10 +270,10 @@ static int find_last_to_go(struct store_tx *tx, struct event_pruning *pruning,
 	return found < 0 ? -1 : 0;
 }
 
-static int event_rows_prune(struct store_tx *tx, struct event_pruning *pruning,
-			    struct err *err)
+static int event_rows_prune_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
+	struct event_pruning *pruning = arg;
 	struct position to_go;
 
 	if (find_last_to_go(tx, pruning, &to_go, err) != 0)
@@ -569,11 +570,6 @@ static bool wait_for_wake(const struct waiter *waiter, const struct stop *stop,
 	return false;
 }
 
-static int event_log_read_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	return event_rows_read(tx, arg, err);
-}
-
 static int wait_and_read(struct event_log *log, struct event_page *page,
 			 const struct waiter *waiter, struct err *err)
 {
@@ -582,7 +578,7 @@ static int wait_and_read(struct event_log *log, struct event_page *page,
 	int result;
 
 	do {
-		result = store_read(log->store, event_log_read_work, page, err);
+		result = store_read(log->store, event_rows_read_work, page, err);
 	} while (result == 0 && page->how == EVENTS_READ && page->events->count == 0 &&
 		 wait_for_wake(waiter, question->stop, until));
 	return result;
@@ -616,14 +612,9 @@ int event_log_read_once(struct store *store, const struct event_question *questi
 	int result;
 
 	*events = (event_list){ 0 };
-	result = store_read(store, event_log_read_work, &page, err);
+	result = store_read(store, event_rows_read_work, &page, err);
 	*how = page.how;
 	return result;
-}
-
-static int prune_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	return event_rows_prune(tx, arg, err);
 }
 
 int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,
@@ -634,7 +625,7 @@ int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,
 
 	*dropped = 0;
 	do {
-		if (store_write(store, prune_work, &pruning, err) != 0)
+		if (store_write(store, event_rows_prune_work, &pruning, err) != 0)
 			return -1;
 		*dropped += pruning.dropped;
 		failpoint("events.pruned");

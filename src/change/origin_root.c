@@ -55,26 +55,20 @@ struct root_inquiry {
 	bool is_known, is_same;
 };
 
-static int origin_root_read_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_STR struct str known = STR_INIT;
-	struct root_inquiry *inquiry = arg;
-	int found = site_value_get(tx, inquiry->key, &known, err);
-
-	inquiry->is_known = found > 0;
-	inquiry->is_same = found > 0 && strcmp(known.data, inquiry->identity) == 0;
-	return found < 0 ? -1 : 0;
-}
-
 /* The caller frees the identity. */
 static int origin_root_inquire(const struct origin_root *root,
 			       struct root_inquiry *inquiry, struct err *err)
 {
+	AUTO_STR struct str known = STR_INIT;
+
 	*inquiry = (struct root_inquiry){ .identity = identity_of(root->fd, "") };
 	if (!inquiry->identity)
 		return err_errno(err, "cannot look at %s", root->path);
 	origin_root_make_key("root", root->kind, inquiry->key);
-	return store_read(root->store, origin_root_read_work, inquiry, err);
+	int found = site_value_read(root->store, inquiry->key, &known, err);
+	inquiry->is_known = found > 0;
+	inquiry->is_same = found > 0 && strcmp(known.data, inquiry->identity) == 0;
+	return found < 0 ? -1 : 0;
 }
 
 static int origin_root_refuse(const struct origin_root *root, struct err *err)
@@ -117,20 +111,14 @@ int origin_root_check_known(const struct origin_root *root, struct err *err)
 		       : result;
 }
 
-static int origin_root_accept_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct root_inquiry *inquiry = arg;
-
-	return site_value_set(tx, inquiry->key, inquiry->identity, err);
-}
-
 int origin_root_accept(const struct origin_root *root, struct err *err)
 {
 	struct root_inquiry inquiry;
 	int result = origin_root_inquire(root, &inquiry, err);
 
 	if (result == 0 && !inquiry.is_same)
-		result = store_write(root->store, origin_root_accept_work, &inquiry, err);
+		result =
+			site_value_write(root->store, inquiry.key, inquiry.identity, err);
 	free(inquiry.identity);
 	return result;
 }
@@ -203,39 +191,15 @@ void mounts_note(json_t **found, int root, const char *path)
 	json_array_append_new(*found, json_string(path));
 }
 
-struct mounts_value {
-	char key[KEY_SIZE];
-	json_t *mounts;
-};
-
-static int mounts_read_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_STR struct str text = STR_INIT;
-	struct mounts_value *value = arg;
-	int found = site_value_get(tx, value->key, &text, err);
-
-	json_decref(value->mounts);
-	value->mounts = found > 0 ? json_loads(text.data, 0, NULL) : NULL;
-	return found < 0 ? -1 : 0;
-}
-
 int origin_root_mounts(const struct origin_root *root, json_t **mounts, struct err *err)
 {
-	struct mounts_value value = { .mounts = NULL };
-
-	origin_root_make_key("mounts", root->kind, value.key);
-	int result = store_read(root->store, mounts_read_work, &value, err);
-	*mounts = value.mounts;
-	return result;
-}
-
-static int mounts_write_work(struct store_tx *tx, void *arg, struct err *err)
-{
 	AUTO_STR struct str text = STR_INIT;
-	const struct mounts_value *value = arg;
+	char key[KEY_SIZE];
 
-	json_render(value->mounts, &text);
-	return site_value_set(tx, value->key, text.data, err);
+	origin_root_make_key("mounts", root->kind, key);
+	int found = site_value_read(root->store, key, &text, err);
+	*mounts = found > 0 ? json_loads(text.data, 0, NULL) : NULL;
+	return found < 0 ? -1 : 0;
 }
 
 int origin_root_keep_mounts(const struct origin_root *root, const json_t *found,
@@ -243,7 +207,8 @@ int origin_root_keep_mounts(const struct origin_root *root, const json_t *found,
 {
 	json_auto_t *now = found ? json_deep_copy(found) : json_array();
 	json_auto_t *known = NULL;
-	struct mounts_value value = { .mounts = now };
+	AUTO_STR struct str text = STR_INIT;
+	char key[KEY_SIZE];
 
 	if (origin_root_mounts(root, &known, err) != 0)
 		return -1;
@@ -254,6 +219,7 @@ int origin_root_keep_mounts(const struct origin_root *root, const json_t *found,
 	}
 	if (json_equal(known, now) || (!known && json_array_size(now) == 0))
 		return 0;
-	origin_root_make_key("mounts", root->kind, value.key);
-	return store_write(root->store, mounts_write_work, &value, err);
+	json_render(now, &text);
+	origin_root_make_key("mounts", root->kind, key);
+	return site_value_write(root->store, key, text.data, err);
 }

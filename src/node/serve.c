@@ -37,13 +37,6 @@ static int read_before(struct store_tx *tx, void *arg, struct err *err)
 	return event_log_ends(tx, &change->ends, err);
 }
 
-static int write_role(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct role_change *change = arg;
-
-	return site_value_set(tx, ROLE_KEY, change->role, err);
-}
-
 static int forget_position(struct store_tx *tx, void *arg, struct err *err)
 {
 	(void)arg;
@@ -75,7 +68,7 @@ int role_begin(struct store *store, enum site_role role, struct err *err)
 		/* What follows may be done twice, but never be left out. */
 		result = follow_change(store, &change, role, err);
 		if (result == 0)
-			result = store_write(store, write_role, &change, err);
+			result = site_value_write(store, ROLE_KEY, change.role, err);
 		if (result == 0 && change.before.len > 0)
 			log_info("node.role_changed",
 				 LOG_TEXT("before", change.before.data),

@@ -81,21 +81,12 @@ static int read_tree(struct store *store, const char *root, struct leftovers *le
 	return store_read(store, leftovers_look_up_names, leftovers, err);
 }
 
-static int read_compared(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_STR struct str at = STR_INIT;
-	bool *is_compared = arg;
-	int found = site_value_get(tx, PULL_COMPARED, &at, err);
-
-	*is_compared = found > 0 && strtoll(at.data, NULL, 10) > 0;
-	return found < 0 ? -1 : 0;
-}
-
 static bool is_compared(struct store *store)
 {
-	bool result;
+	AUTO_STR struct str at = STR_INIT;
 
-	return store_read(store, read_compared, &result, ERR_IGNORED) == 0 && result;
+	return site_value_read(store, PULL_COMPARED, &at, ERR_IGNORED) > 0 &&
+	       strtoll(at.data, NULL, 10) > 0;
 }
 
 int leftovers_count(struct store *store, const char *root, struct leftovers_found *found,

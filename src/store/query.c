@@ -47,6 +47,44 @@ int site_value_remove(struct store_tx *tx, const char *key, struct err *err)
 	return query_run(query, NULL, err);
 }
 
+struct value_call {
+	const char *key, *value;
+	struct str *out;
+	int found;
+};
+
+static int site_value_read_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct value_call *call = arg;
+
+	str_reset(call->out);
+	call->found = site_value_get(tx, call->key, call->out, err);
+	return call->found < 0 ? -1 : 0;
+}
+
+int site_value_read(struct store *store, const char *key, struct str *out,
+		    struct err *err)
+{
+	struct value_call call = { .key = key, .out = out };
+
+	return store_read(store, site_value_read_work, &call, err) == 0 ? call.found : -1;
+}
+
+static int site_value_write_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct value_call *call = arg;
+
+	return site_value_set(tx, call->key, call->value, err);
+}
+
+int site_value_write(struct store *store, const char *key, const char *value,
+		     struct err *err)
+{
+	struct value_call call = { .key = key, .value = value };
+
+	return store_write(store, site_value_write_work, &call, err);
+}
+
 int counter_add(struct store_tx *tx, const char *kind, const char *what, int64_t by,
 		struct err *err)
 {

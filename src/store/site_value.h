@@ -1,7 +1,7 @@
 /*
  * Small texts that a site remembers of itself, by name: the event log's timeline, the
- * cursor, when the primary was heard of last. For works inside store_write() or
- * store_read().
+ * cursor, when the primary was heard of last. Functions that take a transaction are for
+ * works inside store_write() or store_read().
  */
 #ifndef STORE_SITE_VALUE_H
 #define STORE_SITE_VALUE_H
@@ -15,6 +15,13 @@ int site_value_get(struct store_tx *tx, const char *key, struct str *out,
 		   struct err *err);
 int site_value_set(struct store_tx *tx, const char *key, const char *value,
 		   struct err *err);
+
+/* The same in transactions of their own. */
+int site_value_read(struct store *store, const char *key, struct str *out,
+		    struct err *err);
+int site_value_write(struct store *store, const char *key, const char *value,
+		     struct err *err);
+
 int site_value_remove(struct store_tx *tx, const char *key, struct err *err);
 
 /* Adds to a counter, and reads it. Kept in the same transaction as what is counted. */
