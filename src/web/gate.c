@@ -19,8 +19,10 @@
 #include <gnutls/gnutls.h>
 #include <stdatomic.h>
 #include <strings.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "base/str.h"
@@ -735,6 +737,9 @@ ssize_t gate_recv(int fd, void *buffer, size_t size, int flags) __asm__("recv");
 ssize_t gate_record_recv(gnutls_session_t session, void *buffer,
 			 size_t size) __asm__("gnutls_record_recv");
 
+int gate_epoll_ctl(int epoll_fd, int op, int fd,
+		   struct epoll_event *event) __asm__("epoll_ctl");
+
 #define SEEN_FROM_OUTSIDE __attribute__((used, visibility("default")))
 
 /* Who only peeks (web/listen.c) reads nothing. */
@@ -744,6 +749,17 @@ SEEN_FROM_OUTSIDE ssize_t gate_recv(int fd, void *buffer, size_t size, int flags
 
 	return gate ? gate_read(gate, NULL, buffer, size, flags)
 		    : plain_recv(fd, buffer, size, flags);
+}
+
+/* When the server stops, the thread that ends it and the library's own both take the
+ * listening socket out of the set; for the library the second time is a reason to abort
+ * the process. What is out already is out. */
+SEEN_FROM_OUTSIDE int gate_epoll_ctl(int epoll_fd, int op, int fd,
+				     struct epoll_event *event)
+{
+	long result = syscall(SYS_epoll_ctl, epoll_fd, op, fd, event);
+
+	return op == EPOLL_CTL_DEL && result != 0 && errno == ENOENT ? 0 : (int)result;
 }
 
 SEEN_FROM_OUTSIDE ssize_t gate_record_recv(gnutls_session_t session, void *buffer,
