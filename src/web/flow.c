@@ -440,7 +440,8 @@ static ssize_t flow_take_locked(struct flow *flow, char *buffer, size_t size)
 
 /* The library (0.9.75) takes a connection whose answer breaks off off its list of those
  * to look at, but closes it only when it looks at it again; and of one that was suspended
- * it hears no events any more. One with a time limit of its own is looked at each round. */
+ * it hears no events any more. One with a time limit of its own is looked at each round.
+ */
 static ssize_t break_off(const struct flow *flow)
 {
 	MHD_set_connection_option(flow->path.connection, MHD_CONNECTION_OPTION_TIMEOUT,
