@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "git/checksum.h"
 #include "git/fingerprint.h"
-#include "git/object_files.h"
+#include "git/objects.h"
 #include "git/repo.h"
 #include "job/job.h"
 #include "pull/copy_record.h"

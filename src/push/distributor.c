@@ -12,11 +12,11 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "git/packs.h"
-#include "push/deletions.h"
 #include "push/nodes.h"
 #include "push/outcome.h"
 #include "push/push_metrics.h"
 #include "push/push_run.h"
+#include "push/transfer_plan.h"
 #include "replicable/name.h"
 
 /* So soon after tasks came or went, and while others of this host push, running/ is

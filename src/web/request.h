@@ -1,0 +1,118 @@
+/*
+ * The body of a request: kept in memory, or spooled into a file that has no name, and
+ * inflated when it is whole. Of WEB_BODY_STREAM only what it comes as is said by struct
+ * web_body; its bytes go through struct upload. One thread at a time.
+ */
+#ifndef WEB_REQUEST_H
+#define WEB_REQUEST_H
+
+#include <microhttpd.h>
+#include <zlib.h>
+
+#include "base/base.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "web/listen.h"
+#include "web/route.h"
+#include "web/web.h"
+
+/* Inflates gzip as it comes, with as much memory as the reader's buffer. */
+struct gunzip {
+	z_stream stream;
+	bool is_ended;     /* behind the last byte of a member */
+	bool may_hold_out; /* the last buffer was full */
+};
+
+/* The next bytes as they came; borrowed until gunzip_read gives 0. */
+void gunzip_feed(struct gunzip *gunzip, const void *bytes, size_t len);
+
+/* What they stand for, a buffer at a time; 0: more must be fed. -1: ERR_CONFIG, it is no
+ * gzip. */
+ssize_t gunzip_read(struct gunzip *gunzip, void *buffer, size_t size, struct err *err);
+
+/* There are no more. -1: ERR_CONFIG, it was cut. */
+int gunzip_end(const struct gunzip *gunzip, struct err *err);
+
+#define WEB_BODY_MEMORY_MAX ((uint64_t)1 << 20)
+#define WEB_BODY_FILE_MAX ((uint64_t)256 << 20)
+#define WEB_BODIES_MAX ((uint64_t)1 << 30) /* on disk, of all requests */
+
+struct body {
+	enum web_body kind;
+	const char *data;  /* site.data; borrowed */
+	uint64_t limit;    /* of the bytes it stands for */
+	uint64_t size;     /* so far */
+	uint64_t held;     /* of it in the file, as counted for all */
+	struct str memory; /* all of it, or as long as it has no file */
+	int fd;            /* of WEB_BODY_FILE, once it is large; or -1 */
+	bool is_packed;
+	struct gunzip gunzip; /* if is_packed */
+	int refusal;          /* the status that the failure of a call here means */
+};
+
+/* What all files together may have instead; what it was. For tests. */
+uint64_t body_bound_files(uint64_t bytes);
+
+/* `encoding` is the header Content-Encoding, or NULL. -1: refusal 415. The body must be
+ * cleared in any case. */
+int body_begin(struct body *body, enum web_body kind, const char *encoding,
+	       const char *data, struct err *err);
+void body_clear(struct body *body);
+
+/* The next bytes as they came. -1: refusal 413 (above limit), 503 (too much is on disk
+ * for all requests), 507, 500. */
+int body_add(struct body *body, const void *bytes, size_t len, struct err *err);
+
+/* There are no more. All is in memory then, or in a file that is at its start. It may
+ * take a while. -1: refusal 400 (no gzip, or cut), and as body_add. */
+int body_end(struct body *body, struct err *err);
+
+/*
+ * A body on its way from the client to a handler that reads it as it comes: the thread
+ * that takes bytes in puts them here, at most a block ahead of the worker that reads
+ * them, and never waits for it. Its owner frees it when both have left.
+ */
+
+struct upload;
+
+#define UPLOAD_BLOCK (128 << 10) /* two of them are held */
+
+struct upload_path {
+	struct MHD_Connection *connection; /* suspended while there is no room */
+	struct idle_conn *idle;
+	const struct stop *cut;
+	struct gunzip *gunzip; /* the reader's; NULL: it comes as it is */
+};
+
+/* What the path names is borrowed: connection and idle until the sender leaves. */
+struct upload *upload_new(const struct upload_path *path);
+void upload_free(struct upload *upload);
+
+/* Suspends the connection until the worker wants the body, or does without it. Before the
+ * worker begins. */
+void upload_await_reader(struct upload *upload);
+
+/* The worker's part. See web_set_patience. */
+void upload_set_patience(struct upload *upload, const struct web_patience *patience);
+
+/* See web_read_upload. */
+ssize_t upload_read(struct upload *upload, void *buffer, size_t size, struct err *err);
+
+/* Nothing more is read: the rest is thrown away as it comes. False: the sender has left.
+ * The sender sees all that was done before. */
+bool upload_finish(struct upload *upload);
+
+/* The sender's part, as libmicrohttpd's callbacks. Returns how much was taken; if that is
+ * not all, the connection is suspended. */
+size_t upload_give(struct upload *upload, const char *bytes, size_t len);
+
+/* That was the body. False: the worker has not finished, and the connection is suspended
+ * until it has. */
+bool upload_end(struct upload *upload);
+
+bool upload_is_finished(struct upload *upload);
+
+/* The request has ended. Returns whether the worker had finished before. */
+bool upload_leave(struct upload *upload);
+
+#endif
