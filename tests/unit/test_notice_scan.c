@@ -163,10 +163,9 @@ static void unmount_group(void)
 
 TEST(a_folder_that_is_not_mounted_deletes_nothing)
 {
-	AUTO_NOTICED struct noticed noticed;
-
 	unmount_group();
 	for (int i = 0; i < 2; i++) {
+		AUTO_NOTICED struct noticed noticed = { 0 };
 		assert_ok(scan());
 		assert_false(result.is_complete);
 		assert_fails(notice_compare(notice, "group/b", &noticed, &err), ERR_DISK);
