@@ -404,6 +404,13 @@ void store_set_node(struct store *store, const char *node)
 	store->node = xstrdup(node);
 }
 
+const char *store_file(const struct store *store)
+{
+	bool is_file = store->driver->is_file && (store->writer || store->is_to_read);
+
+	return is_file ? store->place : NULL;
+}
+
 const char *store_node(const struct store *store)
 {
 	return store->node ? store->node : "";

@@ -40,6 +40,9 @@ int store_open_to_read(const char *path, struct store **store, struct err *err);
 void store_set_node(struct store *store, const char *node);
 const char *store_node(const struct store *store);
 
+/* The file that the database is; NULL: it is none, as in memory. */
+const char *store_file(const struct store *store);
+
 /* Ends the writer after the writes that are queued. NULL is allowed. */
 void store_close(struct store *store);
 
