@@ -6,8 +6,8 @@
  * A database that was restored from a backup, or copied, would give ids and generations a
  * second meaning, so the log begins another timeline then. To know it, the log has an
  * identity of its own in the database ("log.identity"), wherever that is; and each node
- * keeps beside it, in the file "log.seen" of its data directory, which log it saw and what
- * the newest event was, with its mark. When the log is opened, it is another one
+ * keeps beside it, in the file "log.seen" of its data directory, which log it saw and
+ *what the newest event was, with its mark. When the log is opened, it is another one
  *
  *	if it has not the identity that was seen: another database stands in its place;
  *	if it has not the event that was seen: it is an older state of the same;
@@ -312,9 +312,9 @@ struct waiter {
 
 struct event_log {
 	pthread_mutex_t mutex;
-	TAILQ_HEAD(, waiter) waiters; /* guarded by mutex */
-	struct store *store;          /* borrowed */
-	int seen;                     /* the file; -1: there is none */
+	TAILQ_HEAD(, waiter) waiters;        /* guarded by mutex */
+	struct store *store;                 /* borrowed */
+	int seen;                            /* the file; -1: there is none */
 	char identity[TIMELINE_SIZE], *file; /* as written there; file is owned */
 	uint64_t seen_id;                    /* guarded by mutex; likewise */
 };
@@ -343,9 +343,9 @@ static bool event_memory_read(int fd, struct event_memory *memory)
 static int event_memory_write(int fd, const struct event_memory *memory)
 {
 	char text[SEEN_TEXT_MOST];
-	int len = snprintf(text, sizeof(text),
-			   "log %s\nevent %" PRIu64 " %s\nfile %s\n", memory->identity,
-			   memory->id, memory->id > 0 ? memory->mark : "-", memory->file);
+	int len = snprintf(text, sizeof(text), "log %s\nevent %" PRIu64 " %s\nfile %s\n",
+			   memory->identity, memory->id,
+			   memory->id > 0 ? memory->mark : "-", memory->file);
 
 	return pwrite(fd, text, (size_t)len, 0) == len ? ftruncate(fd, len) : -1;
 }
@@ -362,8 +362,8 @@ struct opening {
 static int judge_by_file(struct store_tx *tx, struct opening *opening, struct err *err)
 {
 	AUTO_STR struct str known = STR_INIT;
-	AUTO_FREE char *file = opening->file ? identity_of(AT_FDCWD, opening->file)
-					     : NULL;
+	AUTO_FREE char *file =
+		opening->file ? identity_of(AT_FDCWD, opening->file) : NULL;
 	int found = site_value_get(tx, EVENT_FILE_KEY, &known, err);
 
 	if (found > 0 && (!file || strcmp(known.data, file) != 0))

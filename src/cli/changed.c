@@ -48,7 +48,8 @@ static int open_alone(struct reporting *reporting, struct err *err)
 	fprintf(stderr, "refrelay: no node runs here; the change is recorded all the "
 			"same\n");
 	if (site_data_open(changed->data, &reporting->data, err) != 0 ||
-	    event_log_open(reporting->data.store, changed->data, &reporting->log, err) != 0)
+	    event_log_open(reporting->data.store, changed->data, &reporting->log, err) !=
+		    0)
 		return -1;
 	reporting->alone = blob_notice_new(
 		&(struct blob_notice_options){ .store = reporting->data.store,

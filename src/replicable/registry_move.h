@@ -51,9 +51,9 @@ struct registry_move {
 	enum registry_event event;
 	const char *claim_token; /* a worker's words: of its claim; BEGUN, CHECKING: from
 				    now on; NULL: none, as where nobody else works */
-	uint64_t generation;  /* ASKED: at least this is wanted, 0: whatever there is;
-				 TOLD: of this; BROUGHT, PROVED, DISPROVED: this is
-				 here */
+	uint64_t generation;     /* ASKED: at least this is wanted, 0: whatever there is;
+				    TOLD: of this; BROUGHT, PROVED, DISPROVED: this is
+				    here */
 	const char *timeline; /* ASKED, BROUGHT: the replicable's; another than the row's
 				 makes its generations begin anew; TOLD: likewise, but
 				 another is not wanted; NULL: as the row's */
@@ -74,9 +74,9 @@ struct registry_move {
 };
 
 /* Moves one row. ERR_CONFLICT: the row is not in a state that allows it (it is not, or no
- * longer, this worker's, as when its time was over and another began; or BROUGHT or PROVED, and a newer generation was asked for meanwhile:
- * what was brought is recorded all the same, and the row is pending and due at once);
- * ERR_MISSING: no such row. */
+ * longer, this worker's, as when its time was over and another began; or BROUGHT or
+ * PROVED, and a newer generation was asked for meanwhile: what was brought is recorded
+ * all the same, and the row is pending and due at once); ERR_MISSING: no such row. */
 int registry_move(struct store *store, const struct registry_move *move, struct err *err);
 
 /* The same inside store_write(). A conflict is 1 here, so that it does not undo others'

@@ -55,7 +55,7 @@ void stored_row_clear(struct stored_row *stored);
 	" generation, checksum, primary_checksum, retry_count, retry_at, due_at,"        \
 	" verification_retry_count, verification_due_at, last_attempt_at,"               \
 	" last_success_at, verified_at, behind_since, asked_at, gone, wishes,"           \
-	" held_reason, failure_class, failure, remedy, size, failure_reason, proved,"  \
+	" held_reason, failure_class, failure, remedy, size, failure_reason, proved,"    \
 	" claim_token"
 
 /* The present row of a query. */

@@ -160,6 +160,7 @@ static inline bool verify(const struct blob_kind *kind, const char *id)
 							  .kind = kind,
 							  .names = names,
 							  .count = 1,
+							  .claim_token = "",
 							  .stop = &stop });
 	stop_clear(&stop);
 	free(names[0]);

@@ -262,7 +262,8 @@ TEST(who_was_too_slow_says_nothing_more_of_a_row_that_is_anothers)
 	assert_token("a0", rows.items[0].claim_token);
 	assert_ok(complete(&rows.items[0]));
 	assert_token("a0", "");
-	assert_fails(complete(&late.items[0]), ERR_CONFLICT); /* nor when that has ended */
+	assert_fails(complete(&late.items[0]),
+		     ERR_CONFLICT); /* nor when that has ended */
 	store_close(store);
 }
 
@@ -276,8 +277,8 @@ TEST(who_was_too_slow_to_verify_proves_nothing_for_another)
 	AUTO_REGISTRY_ROWS registry_rows late = { 0 }, rows = { 0 };
 
 	add_overdue(set);
-	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 1, -1, &late,
-					      &err));
+	assert_ok(
+		registry_claim_verification(store, KIND_REPOSITORY, 1, -1, &late, &err));
 	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 1, 90000, &rows,
 					      &err));
 	assert_int_equal(late.count + rows.count, 2);
@@ -333,8 +334,9 @@ TEST(a_node_that_starts_takes_back_what_it_had_and_nothing_of_another_node)
 	assert_ok(store_open(url, &store, &err));
 	store_set_node(store, "one");
 	add("sync", 1, "");
-	add("check", 1, ", due_at = NULL, last_attempt_at = 1, state = 2,"
-			" verification_state = 0, verification_due_at = 5");
+	add("check", 1,
+	    ", due_at = NULL, last_attempt_at = 1, state = 2,"
+	    " verification_state = 0, verification_due_at = 5");
 	assert_int_equal(claim_all(90000), 2);
 	store_close(store); /* without a word: it was killed */
 

@@ -98,7 +98,7 @@ static int read_origin(struct store_tx *tx, void *arg, struct err *error)
 	struct origin_counts counts;
 
 	(void)arg;
-	if (origin_rows_due(tx, NULL, 5000, 9, &rows, error) != 0 ||
+	if (origin_rows_list(tx, KIND_REPOSITORY, NULL, 9, &rows, error) != 0 ||
 	    origin_count(tx, KIND_REPOSITORY, &counts, error) != 0)
 		return -1;
 	if (rows.count != 1 || strcmp(rows.items[0].name, "p") != 0 ||
