@@ -96,9 +96,10 @@ static int claim_dues(struct verify_origin *verify, struct verify_lane *lane,
 	int64_t now = clock_wall_ms();
 
 	lock(&verify->mutex);
-	bool may_work_slowly = may_work_slowly_locked(verify);
+	bool may_work = verify->threads < verify->options.capacity;
+	bool may_work_slowly = may_work && may_work_slowly_locked(verify);
 	unlock(&verify->mutex);
-	size_t new_limit = lane->blob ? PAGE : may_work_slowly;
+	size_t new_limit = lane->blob && may_work ? PAGE : may_work_slowly;
 	size_t known_limit = !may_work_slowly ? 0 : lane->blob ? VERIFY_BLOBS_MAX : 1;
 	if ((next->new_at > now || new_limit == 0) &&
 	    (next->known_at > now || known_limit == 0))
@@ -360,7 +361,6 @@ static bool may_be_damage(const struct err *why)
 	       (why->class == ERR_DISK && why->sys_errno == EIO);
 }
 
-/* True: it is put in line. */
 static bool verify_origin_doubt_is_news(struct verify_origin *verify,
 					const struct doubting *doubting)
 {
@@ -368,11 +368,19 @@ static bool verify_origin_doubt_is_news(struct verify_origin *verify,
 	const char *name = doubting->row.name;
 	ssize_t at = verify_origin_doubt_find_locked(verify, name);
 
-	if ((at >= 0 && !verify->doubted.items[at].is_look) ||
-	    (!doubting->is_proved && !take_alarm_locked(verify, name)))
-		return false;
+	return (at < 0 || verify->doubted.items[at].is_look) &&
+	       (doubting->is_proved || take_alarm_locked(verify, name));
+}
+
+/* In line when the row is written, which voids what is read now; or if it cannot be. */
+static int doubt_now(struct verify_origin *verify, struct doubting *doubting,
+		     struct err *err)
+{
+	int result = mark(verify->options.store, doubting, err);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+
 	verify_origin_doubt_put_locked(verify, &doubting->row, false);
-	return true;
+	return result;
 }
 
 void verify_origin_doubt(struct verify_origin *verify, const char *name,
@@ -381,15 +389,15 @@ void verify_origin_doubt(struct verify_origin *verify, const char *name,
 	struct doubting doubting = { .name = name,
 				     .why = why,
 				     .is_proved = why->reason == REASON_LOST_OBJECT };
-	struct store *store = verify->options.store;
 	struct err err;
 
 	if (!may_be_damage(why))
 		return;
-	if (store_read(store, verify_origin_doubt_read_row, &doubting, &err) != 0 ||
+	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
+		       &err) != 0 ||
 	    (doubting.row.name && doubting.row.verification != VERIFICATION_FAILED &&
 	     verify_origin_doubt_is_news(verify, &doubting) &&
-	     mark(store, &doubting, &err) != 0))
+	     doubt_now(verify, &doubting, &err) != 0))
 		log_error("verify.not_recorded", LOG_ERR(&err), LOG_TEXT("repo", name));
 	origin_row_clear(&doubting.row);
 }

@@ -465,6 +465,23 @@ TEST(who_was_too_slow_records_nothing)
 	store_close(store);
 }
 
+static void doubt_meanwhile(void)
+{
+	const struct err why = met(ERR_CORRUPT, REASON_NONE);
+
+	verify_origin_doubt(verify, "p", &why);
+}
+
+TEST(what_is_read_while_somebody_meets_damage_proves_nothing)
+{
+	open_all(clock_wall_ms() + 200);
+	meanwhile = doubt_meanwhile;
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	assert_int_equal(atomic_load(&compared), 2);
+	close_all();
+}
+
 static void fill_disk(void)
 {
 	sql("CREATE TRIGGER full BEFORE UPDATE ON origin WHEN NEW.claim_token IS NULL"
@@ -535,6 +552,7 @@ int main(void)
 		CASE(what_another_node_verifies_is_left_alone_until_its_time_is_over),
 		CASE(what_was_verified_when_the_node_was_killed_is_due_at_the_start),
 		CASE(who_was_too_slow_records_nothing),
+		CASE(what_is_read_while_somebody_meets_damage_proves_nothing),
 		CASE(a_claim_whose_end_could_not_be_written_ends_as_soon_as_that_can_be),
 		CASE(a_verification_in_the_future_is_no_reason_to_refuse_one),
 		CASE(one_may_ask_for_a_verification_but_not_all_the_time),
