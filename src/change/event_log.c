@@ -6,8 +6,8 @@
  * A database that was restored from a backup, or copied, would give ids and generations a
  * second meaning, so the log begins another timeline then. To know it, the log has an
  * identity of its own in the database ("log.identity"), wherever that is; and each node
- * keeps beside it, in the file "log.seen" of its data directory, which log it saw and
- *what the newest event was, with its mark. When the log is opened, it is another one
+ * keeps beside it, in the file "log.seen" of its data directory, which log it saw, and
+ * what its newest event was, with its mark. When the log is opened, it is another one
  *
  *	if it has not the identity that was seen: another database stands in its place;
  *	if it has not the event that was seen: it is an older state of the same;
@@ -329,7 +329,7 @@ struct event_memory {
 
 #define SEEN_TEXT_MOST 512
 
-/* False: it says nothing. */
+/* False: it cannot be understood. */
 static bool event_memory_read(int fd, struct event_memory *memory)
 {
 	char text[SEEN_TEXT_MOST] = "";
@@ -678,13 +678,13 @@ void event_log_close(struct event_log *log)
 
 void event_log_wake(struct event_log *log)
 {
-	see_newest(log);
-
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&log->mutex);
 	const struct waiter *waiter;
 
+	lock(&log->mutex);
 	TAILQ_FOREACH(waiter, &log->waiters, link)
 	eventfd_write(waiter->fd, 1);
+	unlock(&log->mutex);
+	see_newest(log);
 }
 
 static int event_log_add_waiter(struct event_log *log, struct waiter *waiter,
