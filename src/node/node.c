@@ -356,7 +356,8 @@ static int open_notice(struct node *node, struct err *err)
 					  .data = settings->site.data,
 					  .reverify_ms = settings->pull.reverify_ms };
 
-	if (event_log_open(node->data.store, settings->site.data, &node->events, err) != 0)
+	if (event_log_open(node->data.store, settings->site.data, &node->events, err) !=
+	    0)
 		return -1;
 	options.log = node->events;
 	if (node->push.sink)
