@@ -34,7 +34,7 @@ static int check_claims(struct store_tx *tx, void *arg, struct err *err)
 		if (found < 0)
 			return -1;
 		if (found > 0 && row.state == REGISTRY_STARTED &&
-		    row.last_attempt_at == item->row->last_attempt_at)
+		    strcmp(row.claim_token, item->row->claim_token) == 0)
 			continue;
 		err_set(&lost, ERR_LOST, "the row of %s is no longer this worker's",
 			item->row->name);
@@ -188,7 +188,10 @@ static struct registry_move blob_record_make_move(const struct blob_work *work,
 
 static void blob_record_add_item(struct record *record, const struct blob_item *item)
 {
-	vec_add(&record->moves, blob_record_make_move(record->work, item));
+	struct registry_move move = blob_record_make_move(record->work, item);
+
+	move.claim_token = item->row->claim_token;
+	vec_add(&record->moves, move);
 	vec_add(&record->items, item);
 }
 
@@ -227,6 +230,25 @@ static void discard_unwanted(const struct record *record)
 	}
 }
 
+/* The worker was paused between its last look at the row and the rename, and its time
+ * passed: what it put there may be older than what another brought by then. Whoever has
+ * the row now looks once more. */
+static void doubt_late(const struct record *record)
+{
+	const struct blob_work *work = record->work;
+	struct err why;
+
+	for (size_t i = 0; i < record->items.count; i++) {
+		const struct blob_item *item = record->items.items[i];
+		if (record->results[i] != REGISTRY_LOST || item->end != BLOB_PLACED ||
+		    work->kind->layout == BLOB_LFS)
+			continue;
+		err_set(&why, ERR_LOST,
+			"a worker put its file in place after its time was over");
+		pull_doubt(work->pull, work->kind->type, item->row->name, &why);
+	}
+}
+
 /* What a person removed is discarded before. */
 static void blob_record_look_again(const struct record *record)
 {
@@ -244,8 +266,7 @@ static void blob_record_give_back(const struct record *record, const struct err 
 {
 	log_error("registry.failed", LOG_ERR(err));
 	for (size_t i = 0; i < record->moves.count; i++)
-		pull_give_back_later(record->work->pull, record->moves.items[i].id,
-				     REGISTRY_BROUGHT);
+		pull_give_back_later(record->work->pull, &record->moves.items[i]);
 }
 
 static void write_proved(struct record *record)
@@ -259,6 +280,7 @@ static void write_proved(struct record *record)
 	else {
 		measure_lags(record);
 		discard_unwanted(record);
+		doubt_late(record);
 		blob_record_look_again(record);
 	}
 	free(record->results);
@@ -274,6 +296,7 @@ static void write_others(struct record *record)
 		blob_record_give_back(record, &err);
 	else {
 		discard_unwanted(record);
+		doubt_late(record);
 		blob_record_look_again(record);
 	}
 	free(record->results);

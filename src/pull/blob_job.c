@@ -2,12 +2,13 @@
  * A job on some rows of a kind of blobs, which are this worker's until their time is
  * over. Each blob ends by itself: what fails stops no other.
  *
- * What is newer is never replaced by what is older: from before the primary is asked
- * until file and row are written, a blob is one worker's. A data directory has one node
- * (store/data_lock.h), and in that `at_work` says which blobs are had. So a worker that
- * was paused, even between its last check and its rename, is still the only one; another,
- * should the claim run out meanwhile, finds the blob taken and comes back later, and what
- * it is given then is not older.
+ * What is newer is never replaced by what is older for long. While its claim holds, a
+ * blob is one worker's, in whatever process or node; the claim's token is in the row, and
+ * is looked at again when all has arrived (blob_fetch.c), so a worker whose time was over
+ * places nothing. One that is paused for so long just between that look and the rename
+ * has its last word refused, and then the row is doubted: the copy is read, and brought
+ * again. Should it not live to say that, the file is another than the one that the row
+ * is of, which blob_copy_watch.c finds.
  *
  * A command of a person (`blob remove`) is another process. It and we exclude each other
  * by a large blob's lease; small ones come by the thousand, and a lease would cost more
@@ -501,39 +502,6 @@ static void blob_job_run_work(struct blob_work *work)
 	blob_settle(work);
 }
 
-#define WORK_KEY_SIZE 17
-
-static void work_key(const struct blob_item *item, char key[WORK_KEY_SIZE])
-{
-	snprintf(key, WORK_KEY_SIZE, "%016" PRIx64, item->row->id);
-}
-
-/* Taken means later, as with a lease. */
-static int take_item(struct pull *pull, struct blob_item *item, struct err *err)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-	char key[WORK_KEY_SIZE];
-
-	work_key(item, key);
-	if (map_get(&pull->at_work, key))
-		return err_set(err, ERR_BUSY, "another worker still has %s",
-			       item->row->name);
-	map_put(&pull->at_work, key, pull);
-	item->is_taken = true;
-	return 0;
-}
-
-static void give_item(struct pull *pull, struct blob_item *item)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-	char key[WORK_KEY_SIZE];
-
-	if (!item->is_taken)
-		return;
-	work_key(item, key);
-	map_remove(&pull->at_work, key);
-}
-
 static void open_items(struct blob_work *work, registry_rows *rows)
 {
 	work->count = rows->count;
@@ -545,8 +513,7 @@ static void open_items(struct blob_work *work, registry_rows *rows)
 		item->is_large = item->row->size > BLOB_SMALL_MOST;
 		pace_take(work->pull, item->row->id);
 		/* It becomes a path here, wherever it came from. */
-		if (blob_id_check(work->kind, item->row->name, &err) != 0 ||
-		    take_item(work->pull, item, &err) != 0)
+		if (blob_id_check(work->kind, item->row->name, &err) != 0)
 			blob_item_fail(item, &err);
 	}
 }
@@ -556,7 +523,6 @@ static void close_items(struct blob_work *work)
 	for (size_t i = 0; i < work->count; i++) {
 		blob_incoming_close(work->items[i].incoming, false);
 		lease_release(work->items[i].lease);
-		give_item(work->pull, &work->items[i]);
 	}
 	free(work->items);
 	lines_rest(&work->pull->lines, work->line);

@@ -48,6 +48,7 @@ static void blob_remove_hold_back(struct blob_work *work, struct err *err)
 		vec_add(&moves,
 			((struct registry_move){ .id = item->row->id,
 						 .event = REGISTRY_DEFERRED,
+						 .claim_token = item->row->claim_token,
 						 .timeout_ms = PULL_LIMIT_AGAIN_MS }));
 		item->end = BLOB_HELD; /* there is nothing more to say of it */
 	}
@@ -73,9 +74,10 @@ static int blob_remove_check_gone(struct store_tx *tx, void *arg, struct err *er
 			continue;
 		if (registry_get_in(tx, work->kind->type, item->row->name, &row, err) < 0)
 			return -1;
-		if (row.is_gone)
+		if (row.is_gone && strcmp(row.claim_token, item->row->claim_token) == 0)
 			continue;
-		err_set(&why, ERR_LOST, "%s is wanted again", item->row->name);
+		err_set(&why, ERR_LOST, "%s is wanted again, or another worker's",
+			item->row->name);
 		blob_item_fail(item, &why);
 	}
 	return 0;
@@ -258,6 +260,7 @@ static struct registry_move blob_verify_make_move(const struct pull_job *job,
 	struct registry_move move = {
 		.id = check->row->id,
 		.event = verification_end(&check->err, check->of_copy),
+		.claim_token = check->row->claim_token,
 		.generation = check->row->generation,
 		.timeline = check->row->timeline,
 		.checksum = check->digest,
@@ -277,7 +280,7 @@ static void blob_verify_give_back(const struct pull_job *job,
 {
 	log_error("registry.failed", LOG_ERR(err));
 	for (size_t i = 0; i < job->rows.count; i++)
-		pull_give_back_later(job->pull, moves[i].id, moves[i].event);
+		pull_give_back_later(job->pull, &moves[i]);
 }
 
 /* A file that is being replaced is another one by right. */

@@ -41,7 +41,6 @@ struct blob_item {
 	bool is_large;       /* it is asked for alone */
 	bool is_doubtful;    /* again it was not what the primary says */
 	bool is_proved;      /* read from the disk after it was placed, and right */
-	bool is_taken;       /* no other worker has it: pull.at_work */
 	struct lease *lease; /* owned; NULL with an immutable kind */
 	struct blob_incoming *incoming; /* owned */
 	/* As the primary said with the bytes. */

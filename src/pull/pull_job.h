@@ -48,14 +48,14 @@ void pull_measure_lag(const char *kind, int64_t lag_ms);
 #define PULL_LIMIT_AGAIN_MS ((int64_t)10 * 60 * 1000)
 int pull_may_remove(struct pull *pull, const char *kind, bool *may, struct err *err);
 
-/* The registry hears how it went. What cannot be written is logged, and the row is given
- * back later. */
+/* The registry hears how it went with a row of the job, whose claim is named here. What
+ * cannot be written is logged, and the row is given back later. */
 void pull_job_report(struct pull_job *job, const struct registry_move *move);
 
 /* A row is a worker's whose last word could not be written, as on a full disk: it is
- * given back as soon as that can be; what could not be said is forgotten. `said`: what it
- * was. */
-void pull_give_back_later(struct pull *pull, uint64_t id, enum registry_event said);
+ * given back as soon as that can be, and not only when its time is over; what could not
+ * be said (`said`) is forgotten. */
+void pull_give_back_later(struct pull *pull, const struct registry_move *said);
 
 /* By the scheduler; -1: that still cannot be written. */
 int pull_give_back_now(struct pull *pull, struct err *err);

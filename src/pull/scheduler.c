@@ -317,23 +317,37 @@ const char *pull_failed_word(const struct err *err)
 	}
 }
 
+static const char *claim_of(const struct pull_job *job, uint64_t id)
+{
+	for (size_t i = 0; i < job->rows.count; i++)
+		if (job->rows.items[i].id == id)
+			return job->rows.items[i].claim_token;
+	return job->row.claim_token;
+}
+
 void pull_job_report(struct pull_job *job, const struct registry_move *move)
 {
+	struct registry_move word = *move;
 	struct err err;
 
-	if (registry_move(job->pull->options.store, move, &err) == 0 ||
+	word.claim_token = claim_of(job, move->id);
+	if (registry_move(job->pull->options.store, &word, &err) == 0 ||
 	    err.class == ERR_CONFLICT || err.class == ERR_MISSING)
 		return; /* asked for anew meanwhile, or removed: that counts more */
 	log_error("registry.failed", LOG_ERR(&err));
-	pull_give_back_later(job->pull, move->id, move->event);
+	pull_give_back_later(job->pull, &word);
 }
 
-void pull_give_back_later(struct pull *pull, uint64_t id, enum registry_event said)
+void pull_give_back_later(struct pull *pull, const struct registry_move *said)
 {
-	bool is_check = said == REGISTRY_PROVED || said == REGISTRY_DISPROVED ||
-			said == REGISTRY_SUPERSEDED;
-	const struct given_back one = { id, is_check ? REGISTRY_SUPERSEDED
-						     : REGISTRY_DEFERRED };
+	bool is_check = said->event == REGISTRY_PROVED ||
+			said->event == REGISTRY_DISPROVED ||
+			said->event == REGISTRY_SUPERSEDED;
+	struct given_back one = { .id = said->id,
+				  .event = is_check ? REGISTRY_SUPERSEDED
+						    : REGISTRY_DEFERRED };
+
+	snprintf(one.claim_token, sizeof(one.claim_token), "%s", said->claim_token);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	vec_add(&pull->given_back, one);
@@ -357,7 +371,9 @@ int pull_give_back_now(struct pull *pull, struct err *err)
 
 	while (take_given_back(pull, &one)) {
 		const struct registry_move move = {
-			.id = one.id, .event = (enum registry_event)one.event
+			.id = one.id,
+			.event = (enum registry_event)one.event,
+			.claim_token = one.claim_token,
 		};
 		if (registry_move(pull->options.store, &move, err) == 0 ||
 		    err->class == ERR_CONFLICT || err->class == ERR_MISSING)

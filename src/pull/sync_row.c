@@ -354,6 +354,7 @@ static bool report_complete(struct pull_job *job, const struct sync_result *resu
 	struct registry_move move = {
 		.id = job->row.id,
 		.event = REGISTRY_BROUGHT,
+		.claim_token = job->row.claim_token,
 		.generation = result->generation,
 		.timeline = result->timeline,
 		.checksum = checksum,
@@ -368,7 +369,7 @@ static bool report_complete(struct pull_job *job, const struct sync_result *resu
 		return true;
 	if (err.class != ERR_CONFLICT && err.class != ERR_MISSING) {
 		log_error("registry.failed", LOG_ERR(&err));
-		pull_give_back_later(pull, job->row.id, REGISTRY_BROUGHT);
+		pull_give_back_later(pull, &move);
 	}
 	return false;
 }

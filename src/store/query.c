@@ -260,3 +260,9 @@ char *query_copy_text(struct query *query, int column)
 
 	return text ? xstrdup(text) : NULL;
 }
+
+bool query_is_null(struct query *query, int column)
+{
+	assert(query->state == QUERY_STEPPED);
+	return query->conn->driver->column_is_null(query, column);
+}

@@ -55,6 +55,8 @@ struct store_driver {
 	/* The type of a column that is the primary key and numbers itself, using no
 	 * number twice. */
 	const char *identity;
+	/* The database is a file of this machine: who copies its directory copies it. */
+	bool is_file;
 	/* Has a row if there is a table named ?1. */
 	const char *has_table;
 
@@ -93,6 +95,7 @@ struct store_driver {
 
 	int64_t (*column_int)(struct query *query, int column);
 	const char *(*column_text)(struct query *query, int column);
+	bool (*column_is_null)(struct query *query, int column);
 };
 
 extern const struct store_driver store_sqlite;

@@ -135,6 +135,11 @@ static int64_t sqlite_query_column_int(struct query *query, int column)
 	return sqlite3_column_int64(query_of(query)->statement, column);
 }
 
+static bool sqlite_query_column_is_null(struct query *query, int column)
+{
+	return sqlite3_column_type(query_of(query)->statement, column) == SQLITE_NULL;
+}
+
 static const char *sqlite_query_column_text(struct query *query, int column)
 {
 	return (const char *)sqlite3_column_text(query_of(query)->statement, column);
@@ -542,6 +547,7 @@ static int store_sqlite_check(struct store_conn *base, struct err *err)
 const struct store_driver store_sqlite = {
 	.identity = "INTEGER PRIMARY KEY AUTOINCREMENT",
 	.has_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1",
+	.is_file = true,
 	.locate = store_sqlite_locate,
 	.open = open_conn,
 	.close = close_conn,
@@ -563,4 +569,5 @@ const struct store_driver store_sqlite = {
 	.changes = sqlite_query_changes,
 	.column_int = sqlite_query_column_int,
 	.column_text = sqlite_query_column_text,
+	.column_is_null = sqlite_query_column_is_null,
 };
