@@ -26,7 +26,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/decisions.h"
-#include "pull/leftovers.h"
+#include "pull/kind_ops.h"
 #include "pull/primary.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
@@ -35,6 +35,7 @@
 struct page_comparison {
 	struct pull *pull;
 	const char *kind;
+	const struct kind_ops *ops;
 	const char *after; /* as the page was asked for */
 	const struct inventory_page *page;
 	size_t found; /* grows by the differences */
@@ -218,8 +219,7 @@ static int compare_page(struct lease *lease, struct page_comparison *comparison,
 	AUTO_FREE char *after = comparison->after ? xstrdup(comparison->after) : NULL;
 	struct chunk chunk = { .pull = pull,
 			       .kind = comparison->kind,
-			       .reports_checksums =
-				       strcmp(comparison->kind, KIND_REPOSITORY) != 0,
+			       .reports_checksums = comparison->ops->has_late_checksums,
 			       .items = page->items.items,
 			       .item_count = page->items.count,
 			       .after = after,
@@ -258,7 +258,7 @@ static int compare_page(struct lease *lease, struct page_comparison *comparison,
 /* Of one kind. */
 struct pass {
 	const char *kind;
-	const struct blob_kind *blob; /* NULL: repositories */
+	const struct kind_ops *ops;
 	/* The pass under way. */
 	bool is_passing;
 	bool is_whole;   /* asked for, or the first: without a pause between pages */
@@ -444,8 +444,7 @@ static int end_pass(struct consistency *work, struct pass *pass, struct err *err
 	return 0;
 }
 
-/* Once a start, when it is known what the primary has; of blobs, which may be very many,
- * only with a new database. */
+/* Once a start, when it is known what the primary has. */
 static void look_for_leftovers(struct consistency *work, struct pass *pass)
 {
 	struct err err;
@@ -453,18 +452,18 @@ static void look_for_leftovers(struct consistency *work, struct pass *pass)
 	if (pass->has_no_leftovers || pass->is_part)
 		return;
 	pass->has_no_leftovers = true;
-	if (pass->blob && pass->rows > 0)
-		return;
-	if (leftovers_take_up(work->pull, pass->blob, &err) != 0)
+	if (pass->ops->take_leftovers(work->pull, pass->kind, pass->rows, &err) != 0)
 		log_warn("leftovers.failed", LOG_ERR(&err));
 }
 
 static int take_page(struct consistency *work, struct pass *pass,
 		     struct inventory_page *page, struct err *err)
 {
-	struct page_comparison comparison = {
-		.pull = work->pull, .kind = pass->kind, .after = pass->after, .page = page
-	};
+	struct page_comparison comparison = { .pull = work->pull,
+					      .kind = pass->kind,
+					      .ops = pass->ops,
+					      .after = pass->after,
+					      .page = page };
 	int64_t took;
 	int result;
 
@@ -549,7 +548,8 @@ static int consistency_ask_page(struct consistency *work, const struct pass *pas
 	if (!work->line && primary_line_open(work->pull->options.primary,
 					     &work->pull->stop, &work->line, err) != 0)
 		return -1;
-	return primary_inventory(work->line, pass->blob, &question, page, err);
+	return primary_inventory(work->line, pull_kind(work->pull, pass->kind), &question,
+				 page, err);
 }
 
 /* There is nothing to compare with. What is here stays; and what the primary finds later
@@ -773,12 +773,11 @@ static struct pass *wait_until_due(struct consistency *work)
 
 static void add_passes(struct consistency *work)
 {
-	const struct blob_kinds *kinds = work->pull->options.kinds;
+	struct pull_kind kind;
 
-	vec_add(&work->passes, ((struct pass){ .kind = KIND_REPOSITORY }));
-	for (size_t i = 0; kinds && i < kinds->items.count; i++)
-		vec_add(&work->passes, ((struct pass){ .kind = kinds->items.items[i].type,
-						       .blob = &kinds->items.items[i] }));
+	for (size_t at = 0; kinds_next(&work->pull->options, &at, &kind);)
+		vec_add(&work->passes,
+			((struct pass){ .kind = kind.type, .ops = kind.ops }));
 }
 
 void *consistency_run(void *arg)

@@ -28,7 +28,7 @@
 struct renaming {
 	struct pull *pull;
 	const struct registry_row *row; /* the new name */
-	struct registry_row former;     /* no name: there is none */
+	struct registry_row former;     /* the other; no name: there is none */
 	bool is_moved;
 };
 
@@ -178,42 +178,31 @@ static bool move_or_wait(struct renaming *renaming)
 			       err.class == ERR_LOST);
 }
 
-bool rename_puts_off(struct pull_job *job)
+bool rename_puts_off(struct pull *pull, const struct registry_row *row)
 {
-	struct renaming renaming = { .pull = job->pull, .row = &job->row };
+	struct renaming renaming = { .pull = pull, .row = row };
 	bool is_put_off;
 
-	if (job->row.last_success_at > 0 || job->row.wishes != 0 ||
-	    store_read(job->pull->options.store, rename_read_former, &renaming,
-		       ERR_IGNORED) != 0)
+	if (row->last_success_at > 0 || row->wishes != 0 ||
+	    store_read(pull->options.store, rename_read_former, &renaming, ERR_IGNORED) !=
+		    0)
 		return false;
-	is_put_off = renaming.former.name && !is_here(&renaming, job->row.name) &&
+	is_put_off = renaming.former.name && !is_here(&renaming, row->name) &&
 		     move_or_wait(&renaming);
 	registry_row_clear(&renaming.former);
 	return is_put_off;
 }
 
-struct expecting {
-	const struct registry_row *row;
+bool rename_is_expected(struct pull *pull, const struct registry_row *row)
+{
+	struct renaming renaming = { .pull = pull, .row = row };
 	bool is_expected;
-};
 
-static int read_expected(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_REGISTRY_ROW struct registry_row twin = { 0 };
-	struct expecting *expecting = arg;
-	int found = registry_twin_in(tx, expecting->row, &twin, err);
-
-	expecting->is_expected = found > 0 && expecting->row->is_gone && !twin.is_gone &&
-				 twin.last_success_at == 0;
-	return found < 0 ? -1 : 0;
-}
-
-bool rename_is_expected(struct pull_job *job)
-{
-	struct expecting expecting = { .row = &job->row };
-
-	return store_read(job->pull->options.store, read_expected, &expecting,
-			  ERR_IGNORED) == 0 &&
-	       expecting.is_expected;
+	if (store_read(pull->options.store, rename_read_former, &renaming, ERR_IGNORED) !=
+	    0)
+		return false;
+	is_expected = renaming.former.name && row->is_gone && !renaming.former.is_gone &&
+		      renaming.former.last_success_at == 0;
+	registry_row_clear(&renaming.former);
+	return is_expected;
 }
