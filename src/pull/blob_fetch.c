@@ -21,13 +21,11 @@
 static int check_claims(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct blob_work *work = arg;
+	struct pull_item *item;
 
-	for (size_t i = 0; i < work->job->rows.count; i++) {
-		struct pull_item *item = &work->job->items[i];
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_ARRIVED));) {
 		AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 		struct err lost;
-		if (item->end != PULL_ARRIVED)
-			continue;
 		int found =
 			registry_get_in(tx, work->kind->type, item->row->name, &row, err);
 		if (found < 0)
@@ -42,27 +40,18 @@ static int check_claims(struct store_tx *tx, void *arg, struct err *err)
 	return 0;
 }
 
-static void fail_arrived(struct blob_work *work, const struct err *why)
-{
-	for (size_t i = 0; i < work->job->rows.count; i++)
-		if (work->job->items[i].end == PULL_ARRIVED)
-			pull_item_fail_here(&work->job->items[i], why);
-}
-
 static void check_leases(struct blob_work *work)
 {
+	struct pull_item *item;
 	struct err err;
 
 	if (work->kind->layout == BLOB_LFS)
 		return;
 	if (store_read(work->job->pull->options.store, check_claims, work, &err) != 0)
-		fail_arrived(work, &err);
-	for (size_t i = 0; i < work->job->rows.count; i++) {
-		struct pull_item *item = &work->job->items[i];
-		if (item->end == PULL_ARRIVED && blob_of(item)->lease &&
-		    lease_check(blob_of(item)->lease, &err) != 0)
+		pull_job_fail_here(work->job, PULL_ARRIVED, &err);
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_ARRIVED));)
+		if (blob_of(item)->lease && lease_check(blob_of(item)->lease, &err) != 0)
 			pull_item_fail(item, &err);
-	}
 }
 
 /* Of `placed`, which are the arrived ones in their order. */
@@ -84,12 +73,10 @@ static void blob_settle_place_arrived(struct blob_work *work)
 	struct pull_item **placed =
 		xcalloc(work->job->rows.count, sizeof(struct pull_item *));
 	blob_arrivals arrivals = { 0 };
+	struct pull_item *item;
 	struct err err;
 
-	for (size_t i = 0; i < work->job->rows.count; i++) {
-		struct pull_item *item = &work->job->items[i];
-		if (item->end != PULL_ARRIVED)
-			continue;
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_ARRIVED));) {
 		placed[arrivals.count] = item;
 		vec_add(&arrivals, ((struct blob_arrival){
 					   .incoming = TAKE(blob_of(item)->incoming) }));
@@ -99,7 +86,7 @@ static void blob_settle_place_arrived(struct blob_work *work)
 		if (blob_arrivals_commit(work->root, &arrivals, &err) == 0)
 			take_results(placed, &arrivals);
 		else
-			fail_arrived(work, &err);
+			pull_job_fail_here(work->job, PULL_ARRIVED, &err);
 	}
 	vec_clear(&arrivals);
 	free(placed);
@@ -182,13 +169,11 @@ static void look_after_recording(const struct blob_work *work)
 /* Many fail for one reason: it is told once, by an example. */
 static void report_blob_failures(const struct blob_work *work)
 {
-	const struct pull_item *example = NULL;
+	const struct pull_item *item, *example = NULL;
 	size_t failed = 0;
 
-	for (size_t i = 0; i < work->job->rows.count; i++) {
-		const struct pull_item *item = &work->job->items[i];
-		if (item->end != PULL_FAILED || item->why.class == ERR_BUSY ||
-		    item->why.class == ERR_CANCELED)
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_FAILED));) {
+		if (item->why.class == ERR_BUSY || item->why.class == ERR_CANCELED)
 			continue;
 		failed++;
 		if (!example || !err_is_transient(item->why.class))
@@ -205,14 +190,12 @@ static void report_blob_failures(const struct blob_work *work)
 void blob_report_ended(const struct blob_work *work)
 {
 	const struct pull_job *job = work->job;
-	size_t placed = 0, adopted = 0;
+	size_t placed =
+		pull_job_count(job, PULL_CREATED) + pull_job_count(job, PULL_UPDATED);
+	size_t adopted = pull_job_count(job, PULL_UNCHANGED);
 
 	look_after_recording(work);
 	failpoint("blob.recorded");
-	for (size_t i = 0; i < job->rows.count; i++) {
-		placed += pull_item_is_placed(&job->items[i]);
-		adopted += job->items[i].end == PULL_UNCHANGED;
-	}
 	if (placed + adopted > 0)
 		log_info("blob.done", LOG_NUMBER("dur_ms", job->took_ms),
 			 LOG_NUMBER("bytes", job->bytes),
@@ -526,12 +509,11 @@ static int blob_fetch_end_blob(void *arg, struct err *err)
 static void list_open(struct fetch *fetch)
 {
 	struct blob_work *work = fetch->work;
+	struct pull_item *item;
 
 	fetch->count = fetch->next = 0;
-	for (size_t i = 0; i < work->job->rows.count; i++) {
-		struct pull_item *item = &work->job->items[i];
-		if (item->end != PULL_OPEN || blob_of(item)->is_large ||
-		    fetch->count == WIRE_FRAMES_MOST)
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));) {
+		if (blob_of(item)->is_large || fetch->count == WIRE_FRAMES_MOST)
 			continue;
 		fetch->asked[fetch->count] = item;
 		fetch->ids[fetch->count++] = item->row->name;

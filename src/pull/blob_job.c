@@ -133,8 +133,7 @@ static void blob_clear_way(const struct blob_work *work, const struct pull_item 
 
 static bool is_candidate(const struct pull_item *item)
 {
-	return item->end == PULL_OPEN && item->row->timeline[0] &&
-	       item->row->generation_wanted > 0 &&
+	return item->row->timeline[0] && item->row->generation_wanted > 0 &&
 	       !(item->row->wishes & REGISTRY_WISH_REBUILD);
 }
 
@@ -196,23 +195,21 @@ static void adopt(struct pull_item *item, const char *digest)
 static void blob_present_make_durable(struct blob_work *work)
 {
 	AUTO_FREE const char **ids = xcalloc(work->job->rows.count + 1, sizeof(*ids));
+	const struct pull_item *item;
 	size_t count = 0;
 	struct err err;
 
-	for (size_t i = 0; i < work->job->rows.count; i++)
-		if (work->job->items[i].end == PULL_UNCHANGED)
-			ids[count++] = work->job->items[i].row->name;
-	if (flush_present(work->root, ids, count, &err) == 0)
-		return;
-	for (size_t i = 0; i < work->job->rows.count; i++)
-		if (work->job->items[i].end == PULL_UNCHANGED)
-			pull_item_fail_here(&work->job->items[i], &err);
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_UNCHANGED));)
+		ids[count++] = item->row->name;
+	if (flush_present(work->root, ids, count, &err) != 0)
+		pull_job_fail_here(work->job, PULL_UNCHANGED, &err);
 }
 
 static void blob_find_present(struct blob_work *work)
 {
-	for (size_t i = 0; i < work->job->rows.count; i++) {
-		struct pull_item *item = &work->job->items[i];
+	struct pull_item *item;
+
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));) {
 		char digest[BLOB_DIGEST_SIZE];
 		struct err err;
 		if (!is_candidate(item))
@@ -251,22 +248,6 @@ static bool is_due(struct pull *pull, const char *key)
 	       !map_put(&pull->reverified, key, pull);
 }
 
-static int blob_doubt_ask_primary(struct pull *pull, struct primary_line *line,
-				  const struct blob_kind *kind, const char *id,
-				  struct err *err)
-{
-	struct primary_line *own = NULL;
-	int result;
-
-	if (line)
-		return primary_blob_reverify(line, kind, id, err);
-	result = lines_take(&pull->lines, BLOB_STALL_MS, &own, err);
-	if (result == 0)
-		result = primary_blob_reverify(own, kind, id, err);
-	lines_rest(&pull->lines, own);
-	return result;
-}
-
 /* The next time that they disagree it is asked again. */
 static void blob_doubt_forget(struct pull *pull, const char *key)
 {
@@ -275,13 +256,15 @@ static void blob_doubt_forget(struct pull *pull, const char *key)
 	map_remove(&pull->reverified, key);
 }
 
-void blob_doubt(struct pull *pull, struct primary_line *line,
-		const struct blob_kind *kind, const char *id)
+void blob_doubt(struct blob_work *work, const char *id)
 {
-	AUTO_FREE char *key = xasprintf("%s:%s", kind->type, id);
+	AUTO_FREE char *key = xasprintf("%s:%s", work->kind->type, id);
+	struct pull *pull = work->job->pull;
 	struct err err;
 
-	if (!is_due(pull, key) || blob_doubt_ask_primary(pull, line, kind, id, &err) == 0)
+	if (!is_due(pull, key) ||
+	    (blob_work_line(work, &err) == 0 &&
+	     primary_blob_reverify(work->line, work->kind, id, &err) == 0))
 		return;
 	blob_doubt_forget(pull, key);
 	log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
@@ -427,32 +410,32 @@ static int blob_item_lease(const struct blob_work *work, const struct pull_item 
 
 static void take_leases(struct blob_work *work)
 {
-	for (size_t i = 0; i < work->job->rows.count; i++) {
-		struct pull_item *item = &work->job->items[i];
-		struct err err;
-		if (item->end == PULL_OPEN &&
-		    blob_item_lease(work, item, "sync", &err) != 0)
+	struct pull_item *item;
+	struct err err;
+
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));)
+		if (blob_item_lease(work, item, "sync", &err) != 0)
 			pull_item_fail(item, &err);
-	}
 }
 
 static void clear_ways(struct blob_work *work)
 {
-	for (size_t i = 0; i < work->job->rows.count; i++)
-		if (work->job->items[i].end == PULL_OPEN)
-			blob_clear_way(work, &work->job->items[i]);
+	const struct pull_item *item;
+
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));)
+		blob_clear_way(work, item);
 }
 
 static void blob_job_fetch_items(struct blob_work *work)
 {
+	struct pull_item *item;
+
 	blob_fetch_small(work); /* finds out who is large after all */
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));)
+		blob_fetch_large(work, item);
 	for (size_t i = 0; i < work->job->rows.count; i++)
-		if (work->job->items[i].end == PULL_OPEN)
-			blob_fetch_large(work, &work->job->items[i]);
-	for (size_t i = 0; i < work->job->rows.count; i++)
-		if (blob_of(&work->job->items[i])->is_doubtful)
-			blob_doubt(work->job->pull, work->line, work->kind,
-				   work->job->items[i].row->name);
+		if (work->items[i].is_doubtful)
+			blob_doubt(work, work->job->rows.items[i].name);
 }
 
 /* Never into a mount point whose file system is away. */
@@ -552,14 +535,14 @@ static int blob_discard_copy(void *arg, const struct removal_copy *copy, struct 
 static void blob_remove_job(struct pull_job *job)
 {
 	VEC(struct removal_copy) gone = { 0 };
+	struct pull_item *item;
 	size_t removed = 0;
 	struct err err;
 
-	for (size_t i = 0; i < job->rows.count; i++)
-		if (job->items[i].end == PULL_OPEN && job->items[i].row->is_gone)
-			vec_add(&gone,
-				((struct removal_copy){ .name = job->rows.items[i].name,
-							.own = &job->items[i] }));
+	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));)
+		if (item->row->is_gone)
+			vec_add(&gone, ((struct removal_copy){ .name = item->row->name,
+							       .own = item }));
 	const struct removal_batch removal = { .store = job->pull->options.store,
 					       .kind = job->type,
 					       .copies = gone.items,

@@ -29,7 +29,7 @@ static bool is_as_claimed(const struct pull_job *job, const struct registry_row 
 }
 
 /* When the copy is as it was found last, it may be the primary that is wrong. */
-static int blob_verify_report_mismatch(const struct blob_work *work,
+static int blob_verify_report_mismatch(struct blob_work *work,
 				       const struct pull_item *item, const char *expected,
 				       struct err *err)
 {
@@ -42,7 +42,7 @@ static int blob_verify_report_mismatch(const struct blob_work *work,
 		  LOG_TEXT("checksum", item->checksum),
 		  LOG_TEXT("primary_checksum", expected));
 	if (!row->checksum || strcmp(row->checksum, item->checksum) == 0)
-		blob_doubt(work->job->pull, NULL, work->kind, row->name);
+		blob_doubt(work, row->name);
 	err_set(err, ERR_CORRUPT,
 		"it has the SHA-256 %s, the primary's is %s for generation %" PRIu64,
 		item->checksum, expected, row->generation);
@@ -51,8 +51,7 @@ static int blob_verify_report_mismatch(const struct blob_work *work,
 			       "there");
 }
 
-static int check_one(const struct blob_work *work, struct pull_item *item,
-		     struct err *err)
+static int check_one(struct blob_work *work, struct pull_item *item, struct err *err)
 {
 	const char *expected = blob_verify_expected_digest(item->row);
 	AUTO_CLOSE int fd = -1;
@@ -74,10 +73,9 @@ static int check_one(const struct blob_work *work, struct pull_item *item,
 
 void blob_verify_job(struct pull_job *job)
 {
-	for (size_t i = 0; i < job->rows.count; i++) {
-		struct pull_item *item = &job->items[i];
-		if (item->end == PULL_FAILED)
-			continue;
+	struct pull_item *item;
+
+	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));) {
 		item->generation = item->row->generation;
 		memcpy(item->timeline, item->row->timeline, sizeof(item->timeline));
 		if (check_one(job->own, item, &item->why) == 0)

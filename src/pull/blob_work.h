@@ -82,8 +82,7 @@ void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
 		     const char *id, const struct blob_fingerprint *fingerprint);
 
 /* Copy and primary disagree about a generation: the primary is asked to read its file
- * again, at most once an hour a blob. `line` may be NULL. */
-void blob_doubt(struct pull *pull, struct primary_line *line,
-		const struct blob_kind *kind, const char *id);
+ * again, at most once an hour a blob. */
+void blob_doubt(struct blob_work *work, const char *id);
 
 #endif

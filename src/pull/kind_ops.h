@@ -70,7 +70,7 @@ struct kind_ops {
 	const char *(*type)(const struct pull_options *options, size_t at);
 	int (*check_name)(const struct pull *pull, const char *type, const char *name,
 			  struct err *err);
-	bool has_blob_workers;                   /* its workers are those of sync.blobCapacity */
+	bool has_blob_workers;          /* its workers are those of sync.blobCapacity */
 	size_t bring_most, verify_most; /* rows of a job */
 	uint64_t small_most;     /* what is larger is brought alone; 0: all are alike */
 	bool has_late_checksums; /* the primary knows them some time after a change */
@@ -110,6 +110,14 @@ const struct kind_ops *kinds_find(const struct pull_options *options, const char
  * missing at the primary. */
 int pull_item_fail(struct pull_item *item, const struct err *why);
 int pull_item_fail_here(struct pull_item *item, const struct err *why);
+
+/* Those that have ended so by now, one after another: *at begins as 0; NULL: no more. */
+struct pull_item *pull_job_next(const struct pull_job *job, size_t *at,
+				enum pull_end end);
+size_t pull_job_count(const struct pull_job *job, enum pull_end end);
+
+/* ... all of them fail instead. */
+void pull_job_fail_here(struct pull_job *job, enum pull_end end, const struct err *why);
 
 /* Its copy and row went, or why not; as removal_run_batch() says. -1: they did not. */
 int pull_item_end_removed(struct pull_item *item, const struct err *why);

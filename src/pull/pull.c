@@ -59,22 +59,13 @@ struct peer_note {
 	const char *failure; /* NULL: none */
 };
 
-static int peer_set_number(struct store_tx *tx, const char *key, int64_t value,
-			   struct err *err)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRId64, value);
-	return site_value_set(tx, key, text, err);
-}
-
 static int write_note(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct peer_note *note = arg;
 
 	if (note->heard_at > 0 &&
-	    (peer_set_number(tx, PULL_HEARD, note->heard_at, err) != 0 ||
-	     peer_set_number(tx, PULL_SKEW, note->skew_ms, err) != 0))
+	    (site_value_set_number(tx, PULL_HEARD, note->heard_at, err) != 0 ||
+	     site_value_set_number(tx, PULL_SKEW, note->skew_ms, err) != 0))
 		return -1;
 	return note->failure ? site_value_set(tx, PULL_FAILURE, note->failure, err)
 			     : site_value_remove(tx, PULL_FAILURE, err);

@@ -32,6 +32,33 @@ int pull_item_fail_here(struct pull_item *item, const struct err *why)
 	return -1;
 }
 
+struct pull_item *pull_job_next(const struct pull_job *job, size_t *at, enum pull_end end)
+{
+	while (*at < job->rows.count) {
+		struct pull_item *item = &job->items[(*at)++];
+		if (item->end == end)
+			return item;
+	}
+	return NULL;
+}
+
+size_t pull_job_count(const struct pull_job *job, enum pull_end end)
+{
+	size_t count = 0;
+
+	for (size_t at = 0; pull_job_next(job, &at, end);)
+		count++;
+	return count;
+}
+
+void pull_job_fail_here(struct pull_job *job, enum pull_end end, const struct err *why)
+{
+	struct pull_item *item;
+
+	for (size_t at = 0; (item = pull_job_next(job, &at, end)) != NULL;)
+		pull_item_fail_here(item, why);
+}
+
 /* One that is wanted again is brought at once. */
 int pull_item_end_removed(struct pull_item *item, const struct err *why)
 {
@@ -433,8 +460,7 @@ static int open_job(struct pull_job *job)
 			pull_item_fail(&job->items[i], &err);
 	if (!job->ops->open || job->ops->open(job, &err) == 0)
 		return 0;
-	for (size_t i = 0; i < job->rows.count; i++)
-		pull_item_fail_here(&job->items[i], &err);
+	pull_job_fail_here(job, PULL_OPEN, &err);
 	return -1;
 }
 

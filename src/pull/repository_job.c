@@ -4,12 +4,14 @@
  * Nobody waits for a lease that another holds: held means later, and no retry is counted
  * (seed 000).
  */
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "git/checksum.h"
+#include "git/fence.h"
 #include "git/fingerprint.h"
 #include "git/object_files.h"
 #include "git/repo.h"
@@ -21,7 +23,6 @@
 #include "pull/leftovers.h"
 #include "pull/mend.h"
 #include "pull/pull_parts.h"
-#include "pull/rename.h"
 #include "pull/sync_job.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
@@ -86,8 +87,7 @@ static void tidy_after_failure(const struct job *job, const char *path)
 int sync_job(struct job *job, void *arg, struct err *err)
 {
 	struct sync_call *call = arg;
-	AUTO_FREE char *below = name_to_path(call->request.name);
-	AUTO_FREE char *path = xasprintf("%s/%s", call->request.root, below);
+	AUTO_FREE char *path = name_to_copy(call->request.root, call->request.name);
 
 	free(TAKE(call->result.held_reason));
 	if (tidy_before(job, call, path, err) != 0)
@@ -110,14 +110,6 @@ int sync_job(struct job *job, void *arg, struct err *err)
  */
 
 #define TRIES 3
-
-/* Of the job's only row, which is the one item. */
-struct verification {
-	struct pull_job *job;
-	struct pull_item *item;
-	bool is_damaged;    /* more than its refs */
-	bool is_superseded; /* there is nothing to compare with any more */
-};
 
 /* Refs and checksum of one moment, whatever others do on this disk. */
 static int read_copy(const struct repo *copy, struct ref_snapshot *refs,
@@ -142,76 +134,72 @@ static int read_copy(const struct repo *copy, struct ref_snapshot *refs,
 }
 
 /* The primary looks again, too: then the one who was wrong is known. */
-static void verify_row_ask_primary(struct verification *verification)
+static void verify_row_ask_primary(const struct pull_job *job)
 {
-	struct pull *pull = verification->job->pull;
+	struct pull *pull = job->pull;
 	struct primary_line *line = NULL;
 	struct err err;
 
 	if (primary_line_open(pull->options.primary, &pull->kill, &line, &err) != 0 ||
-	    primary_reverify(line, verification->item->row->name, &err) != 0)
+	    primary_reverify(line, job->rows.items[0].name, &err) != 0)
 		log_warn("verify.not_asked", LOG_ERR(&err));
 	primary_line_close(line);
 }
 
-static int verify_row_compare_checksum(struct verification *verification,
-				       const char *expected, struct err *err)
+static int verify_row_compare_checksum(const struct pull_job *job, const char *expected,
+				       struct err *err)
 {
-	if (strcmp(verification->item->checksum, expected) == 0)
+	const struct pull_item *item = &job->items[0];
+
+	if (strcmp(item->checksum, expected) == 0)
 		return 0;
-	log_error("verify.mismatch",
-		  LOG_NUMBER("generation", verification->item->generation),
-		  LOG_TEXT("checksum", verification->item->checksum),
+	log_error("verify.mismatch", LOG_NUMBER("generation", item->generation),
+		  LOG_TEXT("checksum", item->checksum),
 		  LOG_TEXT("primary_checksum", expected));
-	verify_row_ask_primary(verification);
+	verify_row_ask_primary(job);
 	err_set(err, ERR_CORRUPT,
 		"the copy's checksum is %s, the primary's %s for generation %" PRIu64,
-		verification->item->checksum, expected, verification->item->generation);
+		item->checksum, expected, item->generation);
 	return err_remedy(err, "it is brought again by itself; if this comes back, see "
 			       "who else writes to the copy");
 }
 
-/* The primary's disk has nothing to do with it, and nobody has to mend anything. */
-static int verify_row_fail_damaged(struct err *err)
+/* More than its refs: the primary's disk has nothing to do with it, and nobody has to
+ * mend anything. */
+static int verify_row_fail_damaged(struct pull_item *item, struct err *err)
 {
+	if (err->class == ERR_CORRUPT)
+		item->wishes = REGISTRY_WISH_REBUILD;
 	if (copy_is_at_fault(err))
 		err_remedy(err, "the copy is made anew at the next try; if this comes "
 				"back, see whether this machine's disk fails");
 	return -1;
 }
 
-static int verify_row_check_copy(struct verification *verification, const struct job *job,
+static int verify_row_check_copy(struct pull_job *job, const struct git_work *work,
 				 const char *expected, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
-	AUTO_FREE char *below = name_to_path(verification->item->row->name);
-	AUTO_FREE char *path =
-		xasprintf("%s/%s", verification->job->pull->options.root, below);
+	struct pull_item *item = &job->items[0];
+	AUTO_FREE char *path = name_to_copy(job->pull->options.root, item->row->name);
 
-	verification->item->of_copy = true;
-	verification->is_damaged = true; /* unless it is only the refs */
+	item->of_copy = true;
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
-		return verify_row_fail_damaged(err);
-	if (repo_check_diversions(copy.fd, err) != 0) {
-		verification->is_damaged = false;
+		return verify_row_fail_damaged(item, err);
+	if (repo_check_diversions(copy.fd, err) != 0)
 		return -1;
-	}
 	if (repo_check_files(&copy, err) != 0 || mend_check_config(&copy, err) != 0 ||
 	    mend_check_refs(copy.fd, err) != 0 ||
-	    read_copy(&copy, &refs, verification->item->checksum, err) != 0)
-		return verify_row_fail_damaged(err);
+	    read_copy(&copy, &refs, item->checksum, err) != 0)
+		return verify_row_fail_damaged(item, err);
 	failpoint("verify.read");
-	if (verify_row_compare_checksum(verification, expected, err) != 0) {
-		verification->is_damaged = false;
+	if (verify_row_compare_checksum(job, expected, err) != 0)
 		return -1;
-	}
-	if (!verification->job->rests)
-		return 0;
-	return verify_derived(&job->work, &copy, err) == 0 &&
-			       verify_objects(&job->work, &copy, &refs, err) == 0
+	return !job->rests || (verify_derived(work, &copy, err) == 0 &&
+			       verify_objects(work, &copy, &refs, err) == 0)
 		       ? 0
-		       : verify_row_fail_damaged(err);
+		       : verify_row_fail_damaged(item, err);
 }
 
 /* What is known of the generation that is here. */
@@ -223,25 +211,45 @@ static const char *verify_row_expected_checksum(const struct registry_row *row)
 	return row->primary_checksum ? row->primary_checksum : row->checksum;
 }
 
-static int verify_job(struct job *job, void *arg, struct err *err)
+/* Without a look at the copy there is nothing to compare with any more. */
+static int verify_row_leased(struct job *leased, void *arg, struct err *err)
 {
-	struct verification *verification = arg;
-	struct pull *pull = verification->job->pull;
+	struct pull_job *job = arg;
+	const struct pull_options *options = &job->pull->options;
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	const char *expected;
 
-	if (registry_get(pull->options.store, KIND_REPOSITORY,
-			 verification->item->row->name, &row, err) != 0 &&
+	if (registry_get(options->store, KIND_REPOSITORY, job->rows.items[0].name, &row,
+			 err) != 0 &&
 	    err->class != ERR_MISSING)
 		return -1;
-	verification->item->generation = row.generation;
+	job->items[0].generation = row.generation;
 	expected = row.name ? verify_row_expected_checksum(&row) : NULL;
-	verification->is_superseded = !expected;
 	if (!expected)
 		return 0;
-	if (copies_root_check(pull->options.store, pull->options.root, err) != 0)
+	if (copies_root_check(options->store, options->root, err) != 0)
 		return -1;
-	return verify_row_check_copy(verification, job, expected, err);
+	return verify_row_check_copy(job, &leased->work, expected, err);
+}
+
+/* Under the lease of that name. */
+static int repository_run_leased(struct pull *pull, const char *name,
+				 const char *operation, job_work run, void *arg,
+				 struct err *err)
+{
+	return job_run(
+		&(struct job_request){
+			.leases = pull->options.leases,
+			.kind = KIND_REPOSITORY,
+			.name = name,
+			.operation = operation,
+			.fence_floor = sync_fence_floor(pull->options.root, name),
+			.timeout_ms = pull_settings_now(pull).timeout_ms,
+			.stop = &pull->kill,
+			.run = run,
+			.arg = arg,
+		},
+		err);
 }
 
 /* What else may have been wrong with git, a sync finds out. */
@@ -249,24 +257,13 @@ static void repository_verify(struct pull_job *job)
 {
 	struct pull *pull = job->pull;
 	struct pull_item *item = &job->items[0];
-	struct verification verification = { .job = job, .item = item };
-	struct job_request request = {
-		.leases = pull->options.leases,
-		.kind = KIND_REPOSITORY,
-		.name = item->row->name,
-		.operation = "verify",
-		.fence_floor = sync_fence_floor(pull->options.root, item->row->name),
-		.timeout_ms = pull_settings_now(pull).timeout_ms,
-		.stop = &pull->kill,
-		.run = verify_job,
-		.arg = &verification,
-	};
 
+	if (item->end != PULL_OPEN)
+		return;
 	job->rests = item->row->verified_at != 0 || item->row->wishes != 0;
-	if (job_run(&request, &item->why) == 0)
-		item->why.class = verification.is_superseded ? ERR_CONFLICT : ERR_NONE;
-	if (verification.is_damaged && item->why.class == ERR_CORRUPT)
-		item->wishes = REGISTRY_WISH_REBUILD;
+	if (repository_run_leased(pull, item->row->name, "verify", verify_row_leased, job,
+				  &item->why) == 0)
+		item->why.class = item->of_copy ? ERR_NONE : ERR_CONFLICT;
 	item->wait_ms = rebuild_wait_ms(pull, item->row->id);
 	job->rests = job->rests && item->why.class != ERR_BUSY;
 }
@@ -312,42 +309,26 @@ static void take_result(struct pull_job *job, struct sync_result *result)
 	failpoint("sync.done");
 }
 
-struct bringing {
-	const struct pull *pull;
-	struct sync_call call;
-};
-
 /* Never into a mount point whose file system is away. */
-static int bring_leased(struct job *job, void *arg, struct err *err)
+static int bring_leased(struct job *leased, void *arg, struct err *err)
 {
-	struct bringing *bringing = arg;
-	const struct pull_options *options = &bringing->pull->options;
+	const struct pull_job *job = arg;
+	const struct pull_options *options = &job->pull->options;
 
 	if (copies_root_check(options->store, options->root, err) != 0)
 		return -1;
-	return sync_job(job, &bringing->call, err);
+	return sync_job(leased, job->own, err);
 }
 
-static void bring_copy(struct pull_job *job, struct bringing *bringing)
+static void bring_copy(struct pull_job *job, struct sync_result *result)
 {
 	struct pull *pull = job->pull;
 	const struct registry_row *row = job->items[0].row;
-	struct sync_result *result = &bringing->call.result;
-	struct job_request request = {
-		.leases = pull->options.leases,
-		.kind = KIND_REPOSITORY,
-		.name = row->name,
-		.operation = "sync",
-		.fence_floor = sync_fence_floor(pull->options.root, row->name),
-		.timeout_ms = pull_settings_now(pull).timeout_ms,
-		.stop = &pull->kill,
-		.run = bring_leased,
-		.arg = bringing,
-	};
 	struct err err;
 
 	pace_take(pull, row->id);
-	int done = job_run(&request, &err);
+	int done =
+		repository_run_leased(pull, row->name, "sync", bring_leased, job, &err);
 	if (result->was_rebuilt)
 		rebuild_take(pull, row->id);
 	if (done == 0)
@@ -355,6 +336,177 @@ static void bring_copy(struct pull_job *job, struct bringing *bringing)
 	else
 		pull_item_fail(&job->items[0], &err);
 	free(TAKE(result->held_reason));
+}
+
+/*
+ * A repository that was renamed at the primary keeps its timeline there. Its copy is
+ * moved to the new name, under the leases of both names, and nothing is fetched.
+ *
+ * The primary notices the new name first, and tells the deletion of the former one right
+ * after it. So a new row whose repository is still recorded under another name waits for
+ * that; not for ever, since the deletion may never come.
+ *
+ * The copy's fence is raised by the former name's lease before it is moved: a worker that
+ * was paused with it is too late. The sync that follows begins with the fence that it
+ * finds at the new place. A crash between the move and the row leaves a gone row without
+ * a copy, which its removal drops.
+ */
+#define PATIENCE_MS 15000
+
+struct renaming {
+	struct pull *pull;
+	const struct registry_row *row; /* the new name */
+	struct registry_row former;     /* the other; no name: there is none */
+	bool is_moved;
+};
+
+static int rename_read_former(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct renaming *renaming = arg;
+
+	registry_row_clear(&renaming->former);
+	return registry_twin_in(tx, renaming->row, &renaming->former, err) < 0 ? -1 : 0;
+}
+
+static int move_folder(const struct renaming *renaming, int root, struct err *err)
+{
+	AUTO_FREE char *from = name_to_path(renaming->former.name);
+	AUTO_FREE char *to = name_to_path(renaming->row->name);
+	char *slash = strrchr(to, '/');
+
+	if (dir_make_parents(root, to, err) != 0)
+		return -1;
+	if (renameat2(root, from, root, to, RENAME_NOREPLACE) != 0)
+		return err_errno(err, "cannot move %s to %s", from, to);
+	failpoint("rename.moved");
+	trash_remove_folders(root, from);
+	if (slash)
+		*slash = '\0';
+	if (dir_sync(root, slash ? to : ".", err) != 0)
+		return -1;
+	return dir_sync(root, ".", err);
+}
+
+/* Under its lease: since it was read, the name may be wanted again. */
+static int check_former(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row now = { 0 };
+	const struct renaming *renaming = arg;
+	int found =
+		registry_get_in(tx, KIND_REPOSITORY, renaming->former.name, &now, err);
+
+	if (found > 0 && now.is_gone)
+		return 0;
+	return found < 0 ? -1
+			 : err_set(err, ERR_BUSY, "%s is wanted again, or is removed",
+				   renaming->former.name);
+}
+
+static int drop_former(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct renaming *renaming = arg;
+
+	return registry_remove_in(tx, renaming->former.id, err) < 0 ? -1 : 0;
+}
+
+/* Under both leases; the job is the former name's. */
+static int move_copy(struct job *job, void *arg, struct err *err)
+{
+	struct renaming *renaming = arg;
+	const struct pull_options *options = &renaming->pull->options;
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, options->root, err);
+	AUTO_FREE char *from = name_to_path(renaming->former.name);
+	AUTO_CLOSE int copy = root < 0 ? -1 : dir_open(root, from, err);
+
+	if (copy < 0 || store_read(options->store, check_former, renaming, err) != 0)
+		return -1;
+	if (fence_raise(copy, job->fence, err) != 0 ||
+	    lease_check(job->lease, err) != 0 || move_folder(renaming, root, err) != 0)
+		return -1;
+	renaming->is_moved = true;
+	return store_write(options->store, drop_former, renaming, err);
+}
+
+static int lock_former(struct job *job, void *arg, struct err *err)
+{
+	struct renaming *renaming = arg;
+	const struct pull_options *options = &renaming->pull->options;
+
+	(void)job;
+	if (copies_root_check(options->store, options->root, err) != 0)
+		return -1;
+	return repository_run_leased(renaming->pull, renaming->former.name, "rename",
+				     move_copy, renaming, err);
+}
+
+static bool is_recent(const struct renaming *renaming)
+{
+	int64_t since = renaming->row->behind_since;
+
+	return since > 0 &&
+	       primary_now_ms(renaming->pull->options.primary) - since < PATIENCE_MS;
+}
+
+static bool is_here(const struct renaming *renaming, const char *name)
+{
+	AUTO_FREE char *path = name_to_copy(renaming->pull->options.root, name);
+
+	return access(path, F_OK) == 0;
+}
+
+/* What cannot be moved is fetched. */
+static bool move_or_wait(struct renaming *renaming)
+{
+	const struct pull_options *options = &renaming->pull->options;
+	struct err err;
+	int result;
+
+	if (!renaming->former.is_gone)
+		return is_recent(renaming);
+	if (!is_here(renaming, renaming->former.name))
+		return false;
+	result = repository_run_leased(renaming->pull, renaming->row->name, "rename",
+				       lock_former, renaming, &err);
+	if (renaming->is_moved) {
+		log_info("sync.renamed", LOG_TEXT("from", renaming->former.name));
+		if (options->published)
+			options->published(options->arg, renaming->former.name);
+	}
+	return result != 0 && (err.class == ERR_BUSY || err.class == ERR_CANCELED ||
+			       err.class == ERR_LOST);
+}
+
+/* Before the first sync of a row of which nothing is here. True: the row waits a moment,
+ * since the same repository is still recorded under its former name, or another has one
+ * of the leases. False: the sync can begin; perhaps on a copy that was moved there. */
+static bool rename_puts_off(struct pull *pull, const struct registry_row *row)
+{
+	struct renaming renaming = { .pull = pull, .row = row };
+	bool is_put_off;
+
+	if (row->last_success_at > 0 || row->wishes != 0 ||
+	    store_read(pull->options.store, rename_read_former, &renaming, ERR_IGNORED) !=
+		    0)
+		return false;
+	is_put_off = renaming.former.name && !is_here(&renaming, row->name) &&
+		     move_or_wait(&renaming);
+	registry_row_clear(&renaming.former);
+	return is_put_off;
+}
+
+/* Whether the copy of a row that is gone will be moved, so that it is not removed now. */
+static bool rename_is_expected(struct pull *pull, const struct registry_row *row)
+{
+	struct renaming renaming = { .pull = pull, .row = row };
+	bool is_expected;
+
+	if (store_read(pull->options.store, rename_read_former, &renaming, ERR_IGNORED) !=
+	    0)
+		return false;
+	is_expected = renaming.former.name && row->is_gone && !renaming.former.is_gone &&
+		      renaming.former.last_success_at == 0;
+	registry_row_clear(&renaming.former);
+	return is_expected;
 }
 
 #define RENAME_AGAIN_MS 500
@@ -371,7 +523,7 @@ static void repository_bring(struct pull_job *job)
 	struct pull *pull = job->pull;
 	struct pull_item *item = &job->items[0];
 	struct sync_manner manner = sync_manner_of(item->row);
-	struct bringing *bringing;
+	struct sync_call *call;
 
 	if (item->end != PULL_OPEN)
 		return;
@@ -379,9 +531,8 @@ static void repository_bring(struct pull_job *job)
 		put_off(item);
 		return;
 	}
-	bringing = xcalloc(1, sizeof(*bringing));
-	bringing->pull = pull;
-	bringing->call.request = (struct sync_request){
+	job->own = call = xcalloc(1, sizeof(*call));
+	call->request = (struct sync_request){
 		.source = pull->source,
 		.root = pull->options.root,
 		.name = item->row->name,
@@ -393,8 +544,7 @@ static void repository_bring(struct pull_job *job)
 		.checksum = item->row->checksum,
 		.may_rebuild = rebuild_wait_ms(pull, item->row->id) == 0
 	};
-	job->own = bringing;
-	bring_copy(job, bringing);
+	bring_copy(job, &call->result);
 }
 
 /* A removal is no sync. */
@@ -429,18 +579,18 @@ static void repository_remove(struct pull_job *job)
 static void repository_end(struct pull_job *job)
 {
 	const struct pull_item *item = &job->items[0];
-	struct bringing *bringing = job->own;
+	struct sync_call *call = job->own;
 
-	if (bringing && (pull_item_is_placed(item) || item->end == PULL_UNCHANGED)) {
+	if (call && (pull_item_is_placed(item) || item->end == PULL_UNCHANGED)) {
 		copy_watch_report(job->pull->copy_watch, item->row->name);
 		log_info("sync.done", LOG_NUMBER("dur_ms", job->took_ms),
 			 LOG_NUMBER("bytes", job->bytes),
 			 LOG_TEXT("result", pull_item_word(item)),
-			 LOG_NUMBER("refs", bringing->call.result.refs_changed),
+			 LOG_NUMBER("refs", call->result.refs_changed),
 			 LOG_NUMBER("generation", item->generation),
 			 LOG_NUMBER("lag_ms", item->lag_ms));
 	}
-	free(bringing);
+	free(call);
 }
 
 static const char *repository_type(const struct pull_options *options, size_t at)
