@@ -16,7 +16,7 @@
 #include "pull/blob_copy_watch.h"
 #include "pull/copy_watch.h"
 #include "pull/hold.h"
-#include "pull/kind_ops.h"
+#include "pull/copy_kind.h"
 #include "pull/lines.h"
 #include "pull/pull_parts.h"
 #include "store/site_value.h"
