@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "git/objects.h"
 #include "pull/blob_copy_watch.h"
+#include "pull/copy_kind.h"
 #include "pull/copy_watch.h"
 #include "pull/hold.h"
-#include "pull/copy_kind.h"
 #include "pull/lines.h"
 #include "pull/pull_parts.h"
 #include "store/site_value.h"
@@ -112,7 +112,8 @@ static bool is_due_locked(struct pull_heard *heard, bool is_changed)
 	return true;
 }
 
-void peer_retry_rows(struct pull *pull)
+/* Rows that failed because the primary was out of reach are tried again now. */
+static void peer_retry_rows(struct pull *pull)
 {
 	struct err err;
 
