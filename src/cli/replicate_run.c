@@ -698,7 +698,7 @@ static int replicate_run_open_all(struct replicate_run *run, struct err *err)
 		return -1;
 	own = xasprintf("%s/" OWN_FOLDER, run->dest_root);
 	if (site_data_open(own, &run->data, err) != 0 ||
-	    store_open("sqlite::memory:", &run->registry, err) != 0)
+	    site_store_open(NULL, &run->registry, err) != 0)
 		return -1;
 	staging_clear(run->data.leases, run->dest_root);
 	trash_expire(run->dest_root);

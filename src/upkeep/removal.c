@@ -231,7 +231,7 @@ static void removal_refuse_wanted(struct removal_copy *copy)
 	err_remedy(&copy->why, "delete it at the primary first");
 }
 
-/* Since they were read some may be wanted again. */
+/* Since they were read some may be wanted again, or another worker's. */
 static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct removal_batch *removal = arg;
@@ -242,7 +242,10 @@ static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 		int found = registry_get_in(tx, removal->kind, copy->name, &row, err);
 		if (found < 0)
 			return -1;
-		copy->is_wanted = found > 0 && !row.is_gone;
+		copy->is_wanted =
+			found > 0 && (!row.is_gone ||
+				      (copy->claim_token &&
+				       strcmp(copy->claim_token, row.claim_token) != 0));
 	}
 	return 0;
 }
