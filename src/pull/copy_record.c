@@ -39,8 +39,7 @@ static bool has_objects(const struct pull *pull, const struct repo *copy,
 /* COPY_OURS, COPY_YOUNG or COPY_CHANGED; COPY_BUSY after a stop. */
 static enum copy_verdict look_at_disk(struct pull *pull, const struct registry_row *row)
 {
-	AUTO_FREE char *below = name_to_path(row->name);
-	AUTO_FREE char *path = xasprintf("%s/%s", pull->options.root, below);
+	AUTO_FREE char *path = name_to_copy(pull->options.root, row->name);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 	struct copy_files files;
@@ -347,21 +346,28 @@ static bool same_fingerprint(const char *recorded, const struct fingerprint *fin
 	return strcmp(recorded, text) == 0;
 }
 
-bool copy_record_is_of(const struct copy_record *record, int dir, const char *source)
+bool copy_record_has_refs(const struct copy_record *record, const struct repo *copy)
 {
-	AUTO_REPO struct repo copy = REPO_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
-	AUTO_FREE char *directory = identity_of(dir, "");
 	struct checksum sum;
 
-	if (!record->is_there || !record->directory || !directory ||
-	    strcmp(record->directory, directory) != 0 ||
-	    strcmp(record->source, source) != 0 ||
-	    repo_open(dir, ".", &copy, ERR_IGNORED) != 0 ||
-	    ref_snapshot_read(dir, copy.oid_len, &found, ERR_IGNORED) != 0)
+	if (!record->is_there ||
+	    ref_snapshot_read(copy->fd, copy->oid_len, &found, ERR_IGNORED) != 0)
 		return false;
 	checksum_of(&found, &sum);
 	return checksum_equal(&sum, &record->sum);
+}
+
+bool copy_record_is_of(const struct copy_record *record, int dir, const char *source)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	AUTO_FREE char *directory = identity_of(dir, "");
+
+	return record->is_there && record->directory && directory &&
+	       strcmp(record->directory, directory) == 0 &&
+	       strcmp(record->source, source) == 0 &&
+	       repo_open(dir, ".", &copy, ERR_IGNORED) == 0 &&
+	       copy_record_has_refs(record, &copy);
 }
 
 bool copy_record_has_copy(const struct copy_record *record,

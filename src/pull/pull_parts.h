@@ -68,7 +68,7 @@ struct pull {
 	struct map unknown_kinds;    /* of events that were skipped */
 	struct map reverified; /* blobs that the primary was asked to read again... */
 	int64_t reverified_at; /* ... since then, boot ms: blob_job.c */
-	VEC(struct given_back) given_back; /* rows of ended jobs: scheduler.c */
+	VEC(struct given_back) given_back; /* rows of ended jobs: pull_job.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */
@@ -122,8 +122,5 @@ void rebuild_take(struct pull *pull, uint64_t id);
 /* The outcome of a request to the primary, for the log and for site_value. */
 void peer_good(struct pull *pull, enum pull_part part);
 void peer_bad(struct pull *pull, enum pull_part part, const struct err *err);
-
-/* Rows that failed because the primary was out of reach are tried again now. */
-void peer_retry_rows(struct pull *pull);
 
 #endif

@@ -19,13 +19,6 @@
 #define TRIES 3
 #define DESCRIPTION_LIMIT ((size_t)1 << 20)
 
-static char *sync_repository_path_of(const char *root, const char *name)
-{
-	AUTO_FREE char *below = name_to_path(name);
-
-	return xasprintf("%s/%s", root, below);
-}
-
 static char *staging_of(const struct job *job, const struct sync_request *request)
 {
 	return xasprintf("%s/" OWN_FOLDER "/staging/%" PRIu64 ".%" PRIu64, request->root,
@@ -122,7 +115,7 @@ static bool trusts_records(const struct sync_request *request)
 bool sync_is_current(const struct sync_request *request)
 {
 	struct appearance seen;
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
 	enum currency now = fd < 0 || !trusts_records(request)
 				    ? OUTDATED
@@ -150,13 +143,7 @@ static bool sync_repository_settle_record(const struct repo *copy,
 					  const struct copy_record *record,
 					  const struct fingerprint *fingerprint)
 {
-	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
-	struct checksum sum;
-
-	if (ref_snapshot_read(copy->fd, copy->oid_len, &found, ERR_IGNORED) != 0)
-		return false;
-	checksum_of(&found, &sum);
-	if (!checksum_equal(&sum, &record->sum))
+	if (!copy_record_has_refs(record, copy))
 		return false;
 	/* one that proves something is not replaced by one that does not yet */
 	return (record->is_settled && !fingerprint_is_settled(fingerprint)) ||
@@ -182,7 +169,7 @@ bool sync_is_recorded(const struct sync_request *request,
 {
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
 
 	if (!trusts_records(request) || !source ||
@@ -197,7 +184,7 @@ bool sync_is_recorded(const struct sync_request *request,
 static bool was_done_meanwhile(const struct sync_request *request, struct checksum *sum)
 {
 	struct appearance seen;
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
 
 	if (fd < 0 || !trusts_records(request) ||
@@ -210,7 +197,7 @@ static bool was_done_meanwhile(const struct sync_request *request, struct checks
 uint64_t sync_fence_floor(const char *root, const char *name)
 {
 	uint64_t fence = 0;
-	AUTO_FREE char *path = sync_repository_path_of(root, name);
+	AUTO_FREE char *path = name_to_copy(root, name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
 
 	if (fd >= 0)
@@ -397,7 +384,7 @@ static int sync_repository_place_copy(struct job *job, const struct sync_request
 				      const char *staging, enum in_the_place there,
 				      struct sync_result *result, struct err *err)
 {
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	AUTO_FREE char *below = name_to_path(request->name);
 	const struct placing placing = {
 		.job = job, .root = request->root, .staging = staging, .below = below
@@ -602,19 +589,13 @@ static int rebuild(struct job *job, const struct sync_request *request,
 static bool is_of_another_hash(const char *path, const struct source_view *view)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
-	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	AUTO_REPO struct repo copy = REPO_INIT;
-	struct checksum sum;
 
 	if (!view->timeline[0] || repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
 	    copy.oid_len == view->oid_len)
 		return false;
 	copy_record_read(copy.fd, &record);
-	if (!record.is_there || !record.timeline[0] ||
-	    ref_snapshot_read(copy.fd, copy.oid_len, &found, ERR_IGNORED) != 0)
-		return false;
-	checksum_of(&found, &sum);
-	return checksum_equal(&record.sum, &sum);
+	return record.timeline[0] && copy_record_has_refs(&record, &copy);
 }
 
 /* Somebody has moved it here: it has all that it was brought for, under another name. One
@@ -639,7 +620,7 @@ static int make_equal(struct job *job, const struct sync_request *request,
 		      struct source_view *view, struct sync_result *result,
 		      struct err *err)
 {
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	struct stat st;
 
 	if (lstat(path, &st) != 0)
