@@ -482,11 +482,12 @@ static int blob_large_ask_range(struct large *large, struct err *err)
 						large->version[0] ? large->version : NULL,
 					.stall_ms = BLOB_STALL_MS };
 	const struct blob_part_sink sink = { blob_large_take_bytes, large };
+	int64_t left_ms;
 
 	large->item->timeline[0] = '\0'; /* the head of this answer counts */
-	if (blob_work_line(large->work, err) != 0)
+	if (blob_work_time(large->work, &left_ms, err) != 0)
 		return -1;
-	return primary_blob_read(large->work->line, &part, &sink, err);
+	return source_read_blob(large->work->pull->source, &part, left_ms, &sink, err);
 }
 
 /* It is another version by now: what is here is of no use. */
@@ -587,20 +588,6 @@ struct fetch {
 	struct blob_item *now; /* NULL: its bytes are forgotten */
 };
 
-/* What the primary says of one blob in place of its bytes. */
-static void blob_fetch_refuse(struct blob_item *item, const struct wire_frame *frame)
-{
-	struct err err;
-
-	if (strcmp(frame->code, WIRE_TOO_LARGE) == 0) {
-		item->is_large = true;
-		return;
-	}
-	err_set(&err, wire_frame_class(frame->code), "the primary: %s",
-		frame->message ? frame->message : frame->code);
-	blob_item_fail(item, &err);
-}
-
 static int blob_fetch_open_incoming(const struct blob_work *work, struct blob_item *item)
 {
 	struct err err;
@@ -614,21 +601,39 @@ static int blob_fetch_open_incoming(const struct blob_work *work, struct blob_it
 	return blob_item_fail_here(item, &err);
 }
 
+/* NULL: it is not this one's turn. */
+static struct blob_item *blob_fetch_next(struct fetch *fetch, const char *id,
+					 struct err *err)
+{
+	fetch->now = NULL;
+	if (fetch->next < fetch->count && strcmp(id, fetch->ids[fetch->next]) == 0)
+		return fetch->asked[fetch->next++];
+	wire_lied(err, "%s is not the blob whose turn it is", id);
+	return NULL;
+}
+
+static int blob_fetch_refuse(void *arg, const char *id, const struct err *why,
+			     struct err *err)
+{
+	struct blob_item *item = blob_fetch_next(arg, id, err);
+
+	if (!item)
+		return -1;
+	if (why)
+		blob_item_fail(item, why);
+	else
+		item->is_large = true;
+	return 0;
+}
+
 static int blob_fetch_begin_blob(void *arg, const struct wire_frame *frame,
 				 struct err *err)
 {
 	struct fetch *fetch = arg;
-	struct blob_item *item;
+	struct blob_item *item = blob_fetch_next(fetch, frame->name, err);
 
-	fetch->now = NULL;
-	if (fetch->next == fetch->count ||
-	    strcmp(frame->name, fetch->ids[fetch->next]) != 0)
-		return wire_lied(err, "%s is not the blob whose turn it is", frame->name);
-	item = fetch->asked[fetch->next++];
-	if (frame->code) {
-		blob_fetch_refuse(item, frame);
-		return 0;
-	}
+	if (!item)
+		return -1;
 	if (frame->size > BLOB_SMALL_MOST)
 		return wire_lied(err,
 				 "%s has %" PRIu64 " bytes in an answer of small "
@@ -694,14 +699,18 @@ static int blob_fetch_ask_primary(struct fetch *fetch, struct err *err)
 					.ids = fetch->ids,
 					.count = fetch->count,
 					.stall_ms = BLOB_STALL_MS };
-	const struct wire_frame_sink sink = { blob_fetch_begin_blob, take_bytes,
-					      blob_fetch_end_blob, fetch };
+	const struct source_blobs_sink sink = { .begin = blob_fetch_begin_blob,
+						.refuse = blob_fetch_refuse,
+						.bytes = take_bytes,
+						.end = blob_fetch_end_blob,
+						.arg = fetch };
+	int64_t left_ms;
 	int result;
 
 	fetch->now = NULL;
-	if (blob_work_line(fetch->work, err) != 0)
+	if (blob_work_time(fetch->work, &left_ms, err) != 0)
 		return -1;
-	result = primary_blob_read_many(fetch->work->line, &many, &sink, err);
+	result = source_read_blobs(fetch->work->pull->source, &many, left_ms, &sink, err);
 	if (fetch->now) /* half of it */
 		blob_incoming_close(TAKE(fetch->now->incoming), true);
 	if (result == 0 && fetch->next < fetch->count)

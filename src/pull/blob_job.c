@@ -246,22 +246,6 @@ static bool is_due(struct pull *pull, const char *key)
 	       !map_put(&pull->reverified, key, pull);
 }
 
-static int blob_doubt_ask_primary(struct pull *pull, struct primary_line *line,
-				  const struct blob_kind *kind, const char *id,
-				  struct err *err)
-{
-	struct primary_line *own = NULL;
-	int result;
-
-	if (line)
-		return primary_blob_reverify(line, kind, id, err);
-	result = lines_take(&pull->lines, BLOB_STALL_MS, &own, err);
-	if (result == 0)
-		result = primary_blob_reverify(own, kind, id, err);
-	lines_rest(&pull->lines, own);
-	return result;
-}
-
 /* The next time that they disagree it is asked again. */
 static void blob_doubt_forget(struct pull *pull, const char *key)
 {
@@ -270,13 +254,13 @@ static void blob_doubt_forget(struct pull *pull, const char *key)
 	map_remove(&pull->reverified, key);
 }
 
-void blob_doubt(struct pull *pull, struct primary_line *line,
-		const struct blob_kind *kind, const char *id)
+void blob_doubt(struct pull *pull, const struct blob_kind *kind, const char *id)
 {
 	AUTO_FREE char *key = xasprintf("%s:%s", kind->type, id);
 	struct err err;
 
-	if (!is_due(pull, key) || blob_doubt_ask_primary(pull, line, kind, id, &err) == 0)
+	if (!is_due(pull, key) ||
+	    source_doubt_blob(pull->source, kind, id, BLOB_STALL_MS, &err) == 0)
 		return;
 	blob_doubt_forget(pull, key);
 	log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
@@ -312,16 +296,11 @@ int blob_item_fail_here(struct blob_item *item, const struct err *why)
 	return -1;
 }
 
-int blob_work_line(struct blob_work *work, struct err *err)
+int blob_work_time(const struct blob_work *work, int64_t *left_ms, struct err *err)
 {
-	int64_t left = work->until - clock_boot_ms();
-
-	if (left <= 0)
-		return err_set(err, ERR_TIMEOUT, "the time of this job is over");
-	if (!work->line)
-		return lines_take(&work->pull->lines, left, &work->line, err);
-	primary_line_limit(work->line, left);
-	return 0;
+	*left_ms = work->until - clock_boot_ms();
+	return *left_ms > 0 ? 0
+			    : err_set(err, ERR_TIMEOUT, "the time of this job is over");
 }
 
 void blob_item_expect(const struct blob_work *work, const struct blob_item *item,
@@ -466,8 +445,7 @@ static void blob_job_fetch_items(struct blob_work *work)
 			blob_fetch_large(work, &work->items[i]);
 	for (size_t i = 0; i < work->count; i++)
 		if (work->items[i].is_doubtful)
-			blob_doubt(work->pull, work->line, work->kind,
-				   work->items[i].row->name);
+			blob_doubt(work->pull, work->kind, work->items[i].row->name);
 }
 
 static void blob_job_fail_all(struct blob_work *work, const struct err *why)
@@ -559,7 +537,6 @@ static void close_items(struct blob_work *work)
 		give_item(work->pull, &work->items[i]);
 	}
 	free(work->items);
-	lines_rest(&work->pull->lines, work->line);
 	if (work->root >= 0)
 		close(work->root);
 }

@@ -206,7 +206,7 @@ static int blob_verify_report_mismatch(struct pull_job *job, const struct check 
 		  LOG_TEXT("checksum", check->digest),
 		  LOG_TEXT("primary_checksum", expected));
 	if (!row->checksum || strcmp(row->checksum, check->digest) == 0)
-		blob_doubt(job->pull, NULL, job->kind, row->name);
+		blob_doubt(job->pull, job->kind, row->name);
 	err_set(err, ERR_CORRUPT,
 		"it has the SHA-256 %s, the primary's is %s for generation %" PRIu64,
 		check->digest, expected, row->generation);

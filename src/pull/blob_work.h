@@ -56,9 +56,8 @@ struct blob_item {
 struct blob_work {
 	struct pull *pull;
 	const struct blob_kind *kind;
-	int root;                  /* of the kind, open */
-	struct primary_line *line; /* NULL: not needed yet */
-	int64_t until;             /* boot ms: the job's time is over */
+	int root;      /* of the kind, open */
+	int64_t until; /* boot ms: the job's time is over */
 	struct blob_item *items;
 	size_t count;
 	uint64_t bytes; /* that arrived */
@@ -73,8 +72,8 @@ int blob_item_fail_here(struct blob_item *item, const struct err *why);
 int blob_item_lease(const struct blob_work *work, struct blob_item *item,
 		    const char *operation);
 
-/* A line for requests that end in time. */
-int blob_work_line(struct blob_work *work, struct err *err);
+/* For how long a request may still take. ERR_TIMEOUT: the job's time is over. */
+int blob_work_time(const struct blob_work *work, int64_t *left_ms, struct err *err);
 
 /* What its content must be by the id or by the row; "" : not known. */
 void blob_item_expect(const struct blob_work *work, const struct blob_item *item,
@@ -106,8 +105,7 @@ void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
 		     const char *id, const struct blob_fingerprint *fingerprint);
 
 /* Copy and primary disagree about a generation: the primary is asked to read its file
- * again, at most once an hour a blob. `line` may be NULL. */
-void blob_doubt(struct pull *pull, struct primary_line *line,
-		const struct blob_kind *kind, const char *id);
+ * again, at most once an hour a blob. */
+void blob_doubt(struct pull *pull, const struct blob_kind *kind, const char *id);
 
 #endif

@@ -7,9 +7,6 @@
 
 #include "pull/pull_job.h"
 
-/* Blobs up to this size are brought many at once. */
-#define BLOB_SMALL_MOST ((uint64_t)1 << 20)
-
 /* The rows of a kind that are due. */
 struct lane_queue {
 	const char *kind;

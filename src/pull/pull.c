@@ -17,7 +17,6 @@
 #include "pull/blob_copy_watch.h"
 #include "pull/copy_watch.h"
 #include "pull/hold.h"
-#include "pull/lines.h"
 #include "pull/pull_job.h"
 #include "pull/pull_parts.h"
 #include "store/site_value.h"
@@ -233,42 +232,6 @@ void peer_bad(struct pull *pull, enum pull_part part, const struct err *err)
 		log_error("primary.unreachable", LOG_ERR(err));
 	if (is_due)
 		peer_keep_note(pull, &heard);
-}
-
-void lines_init(struct lines *lines, struct primary *primary, const struct stop *stop)
-{
-	*lines = (struct lines){ .primary = primary, .stop = stop };
-	mutex_init(&lines->mutex);
-}
-
-void lines_clear(struct lines *lines)
-{
-	for (size_t i = 0; i < lines->resting.count; i++)
-		primary_line_close(lines->resting.items[i]);
-	vec_clear(&lines->resting);
-	pthread_mutex_destroy(&lines->mutex);
-}
-
-int lines_take(struct lines *lines, int64_t most_ms, struct primary_line **line,
-	       struct err *err)
-{
-	lock(&lines->mutex);
-	*line = lines->resting.count > 0 ? lines->resting.items[--lines->resting.count]
-					 : NULL;
-	unlock(&lines->mutex);
-	if (!*line && primary_line_open(lines->primary, lines->stop, line, err) != 0)
-		return -1;
-	primary_line_limit(*line, most_ms);
-	return 0;
-}
-
-void lines_rest(struct lines *lines, struct primary_line *line)
-{
-	if (!line)
-		return;
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&lines->mutex);
-
-	vec_add(&lines->resting, line);
 }
 
 bool hold_limit_stops(struct hold_limit deletion_limit, size_t deletions, size_t all)
@@ -515,7 +478,6 @@ static void pull_free(struct pull *pull)
 {
 	copy_watch_free(pull->copy_watch);
 	source_free(pull->source);
-	lines_clear(&pull->lines);
 	doubts_clear(pull);
 	map_clear(&pull->touched);
 	map_clear(&pull->unknown_kinds);
@@ -542,7 +504,6 @@ static struct pull *pull_new(const struct pull_options *options)
 	news_set_fresh_for(pull, options->fresh_for_ms);
 	pull->source = source_new_primary(options->primary, options->settings.timeout_ms,
 					  &pull->kill);
-	lines_init(&pull->lines, options->primary, &pull->kill);
 	return pull;
 }
 
