@@ -15,7 +15,7 @@
  * What arrived gets its place: all of a job's blobs with as few flushes as one needs. A
  * worker that was paused for long finds its lease or its rows gone, and places nothing.
  * Small ones are then read again from the disk at once, and so are proved; large ones
- * are verified later, when their pages have left memory.
+ * are verified later, when their pages have left memory, or in one run at once, too.
  */
 
 /* Whether the rows are still as this worker claimed them. */
@@ -129,7 +129,8 @@ static void prove_small(struct blob_work *work)
 	for (size_t i = 0; i < work->count; i++) {
 		struct blob_item *item = &work->items[i];
 		struct err err;
-		if (item->end != BLOB_PLACED || item->is_large || !item->expected[0])
+		if (item->end != BLOB_PLACED || !item->expected[0] ||
+		    (item->is_large && !work->pull->options.once))
 			continue;
 		item->is_proved = blob_settle_read_again(work, item, &err) == 0;
 		if (!item->is_proved && err.class != ERR_CANCELED)
@@ -178,7 +179,7 @@ static struct registry_move blob_record_make_move(const struct blob_work *work,
 						  const struct blob_item *item)
 {
 	if (item->end == BLOB_FAILED)
-		return pull_failed_move(item->row->id, &item->why);
+		return pull_failed_move(work->pull, item->row->id, &item->why);
 	if (item->end == BLOB_WAITS)
 		return (struct registry_move){ .id = item->row->id,
 					       .event = REGISTRY_DEFERRED,
@@ -364,6 +365,21 @@ static void blob_record_report_done(const struct blob_work *work, int64_t took_m
 			 LOG_NUMBER("unchanged", adopted));
 }
 
+static void blob_record_report_outcome(const struct blob_work *work,
+				       const struct blob_item *item)
+{
+	const struct pull_outcome outcome = {
+		.name = item->row->name,
+		.end = item->end == BLOB_PLACED    ? PULL_CREATED
+		       : item->end == BLOB_ADOPTED ? PULL_UNCHANGED
+						   : PULL_FAILED,
+		.bytes = item->end == BLOB_PLACED ? item->size : 0,
+		.err = item->end == BLOB_FAILED ? &item->why : NULL,
+	};
+
+	pull_report_outcome(work->pull, &outcome);
+}
+
 void blob_record(struct blob_work *work, int64_t took_ms)
 {
 	blob_record_write_rows(work);
@@ -371,6 +387,8 @@ void blob_record(struct blob_work *work, int64_t took_ms)
 	blob_record_measure_work(work, took_ms);
 	blob_record_report_done(work, took_ms);
 	report_blob_failures(work);
+	for (size_t i = 0; i < work->count; i++)
+		blob_record_report_outcome(work, &work->items[i]);
 }
 
 /*
@@ -383,6 +401,15 @@ void blob_record(struct blob_work *work, int64_t took_ms)
 /* Changed at the primary while it was brought: begun anew so often. */
 #define VERSIONS_MOST 3
 #define VERSION_SIZE 48
+
+static void blob_fetch_count(struct blob_work *work, uint64_t bytes)
+{
+	const struct pull_once *once = work->pull->options.once;
+
+	work->bytes += bytes;
+	if (once)
+		atomic_fetch_add(once->bytes, bytes);
+}
 
 struct large {
 	struct blob_work *work;
@@ -398,14 +425,18 @@ static void set_version(struct large *large, const char *timeline, uint64_t gene
 		 generation);
 }
 
+/* What is here of a source that tells no checksum would be believed: a part of which the
+ * disk lost some begins anew. */
 static int blob_large_open_incoming(struct large *large, uint64_t size, struct err *err)
 {
-	const struct blob_incoming_request request = { .root = large->work->root,
-						       .kind = large->work->kind,
-						       .id = large->item->row->name,
-						       .size = size > 0 ? size
-									: UINT64_MAX,
-						       .resume = large->version };
+	const bool can_check = large->work->pull->source->ops->tells_checksums;
+	const struct blob_incoming_request request = {
+		.root = large->work->root,
+		.kind = large->work->kind,
+		.id = large->item->row->name,
+		.size = size > 0 ? size : UINT64_MAX,
+		.resume = can_check ? large->version : NULL
+	};
 
 	return blob_incoming_open(&request, &large->item->incoming, err);
 }
@@ -468,7 +499,7 @@ static int blob_large_take_bytes(void *arg, const struct blob_head *head,
 				 large->item->row->name);
 	if (blob_incoming_write(large->item->incoming, bytes, len, err) != 0)
 		return not_missing(err);
-	large->work->bytes += len;
+	blob_fetch_count(large->work, len);
 	return 0;
 }
 
@@ -672,7 +703,7 @@ static int blob_fetch_end_blob(void *arg, struct err *err)
 	(void)err;
 	if (!fetch->now)
 		return 0;
-	fetch->work->bytes += fetch->now->size;
+	blob_fetch_count(fetch->work, fetch->now->size);
 	blob_item_judge(fetch->work, fetch->now);
 	fetch->now = NULL;
 	return 0;

@@ -217,7 +217,8 @@ void blob_find_present(struct blob_work *work)
 			blob_item_fail(item, &err);
 		else if (has > 0)
 			adopt(item, digest);
-		else if (may_be_here(work, item))
+		else if (work->pull->source->ops->tells_checksums &&
+			 may_be_here(work, item))
 			wait_for_checksum(work, item);
 	}
 	blob_present_make_durable(work);
@@ -391,6 +392,8 @@ void blob_item_judge(struct blob_work *work, struct blob_item *item)
 	struct err err;
 
 	if (blob_job_check_digest(work, item, &err) == 0) {
+		if (!work->pull->source->ops->tells_checksums)
+			memcpy(item->expected, item->digest, sizeof(item->expected));
 		item->end = BLOB_ARRIVED;
 		return;
 	}
@@ -410,7 +413,8 @@ int blob_item_lease(const struct blob_work *work, struct blob_item *item,
 	char key[LEASE_KEY_SIZE];
 	struct err err;
 
-	if (work->kind->layout == BLOB_LFS || !item->is_large)
+	if (work->kind->layout == BLOB_LFS || !item->is_large ||
+	    !work->pull->options.leases)
 		return 0;
 	lease_key_for(type, replicable_id(type, name), key);
 	if (lease_acquire(work->pull->options.leases,
@@ -432,6 +436,8 @@ static void take_leases(struct blob_work *work)
 
 static void clear_ways(struct blob_work *work)
 {
+	if (work->pull->options.once)
+		return;
 	for (size_t i = 0; i < work->count; i++)
 		if (work->items[i].end == BLOB_OPEN)
 			blob_clear_way(work, &work->items[i]);

@@ -34,8 +34,12 @@ void blob_verify_work(void *arg);
 void blob_verify_forget(void *arg);
 
 /* What the registry is to hear of an attempt that failed, and what metrics call it. */
-struct registry_move pull_failed_move(uint64_t id, const struct err *err);
+struct registry_move pull_failed_move(const struct pull *pull, uint64_t id,
+				      const struct err *err);
 const char *pull_failed_word(const struct err *err);
+
+/* In one run: the row has come to its end. */
+void pull_report_outcome(const struct pull *pull, const struct pull_outcome *outcome);
 
 /* For the metrics: how a sync or a verification of one replicable ended, what a job took,
  * and how long after its change a copy is verified. */

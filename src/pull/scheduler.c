@@ -281,10 +281,19 @@ void pull_job_forget(void *arg)
 	job->forget(job);
 }
 
-struct registry_move pull_failed_move(uint64_t id, const struct err *err)
+/* One run tries nothing again: what failed is for the next one. */
+#define NEVER_MS ((int64_t)100 * 365 * 24 * 3600 * 1000)
+
+struct registry_move pull_failed_move(const struct pull *pull, uint64_t id,
+				      const struct err *err)
 {
 	struct registry_move move = { .id = id, .event = REGISTRY_ERRED, .err = err };
 
+	if (pull->options.once) {
+		move.event = REGISTRY_DEFERRED;
+		move.timeout_ms = NEVER_MS;
+		return move;
+	}
 	switch (err->class) {
 	case ERR_BUSY:
 		move.event = REGISTRY_DEFERRED;
@@ -301,6 +310,14 @@ struct registry_move pull_failed_move(uint64_t id, const struct err *err)
 		break;
 	}
 	return move;
+}
+
+void pull_report_outcome(const struct pull *pull, const struct pull_outcome *outcome)
+{
+	const struct pull_once *once = pull->options.once;
+
+	if (once && !(outcome->err && outcome->err->class == ERR_CANCELED))
+		once->ended(once->arg, outcome);
 }
 
 const char *pull_failed_word(const struct err *err)
@@ -517,7 +534,7 @@ static void begin_upkeep(struct pull *pull)
 	int64_t now = clock_boot_ms();
 	struct pull_job *job;
 
-	if (now < pull->upkeep_at)
+	if (now < pull->upkeep_at || !pull->verify_pool)
 		return;
 	pull->upkeep_at = now + UPKEEP_MS;
 	job = xcalloc(1, sizeof(*job));
@@ -632,12 +649,21 @@ static void open_lanes(struct scheduler *scheduler)
 	add_queues(&scheduler->verification, pull->options.kinds);
 }
 
+/* One run has rows of its own, that no other node knows of. */
+static bool scheduler_may_run(struct scheduler *scheduler)
+{
+	struct pull *pull = scheduler->pull;
+
+	return pull->options.once ? !stop_is_requested(&pull->stop)
+				  : site_lease_hold(pull, "scheduler", &scheduler->lease);
+}
+
 void *scheduler_run(void *arg)
 {
 	struct scheduler scheduler = { .pull = arg, .clock_lead_ms = INT64_MAX };
 
 	open_lanes(&scheduler);
-	while (site_lease_hold(scheduler.pull, "scheduler", &scheduler.lease))
+	while (scheduler_may_run(&scheduler))
 		scheduler_run_step(&scheduler);
 	lane_clear(&scheduler.repositories);
 	lane_clear(&scheduler.blobs);

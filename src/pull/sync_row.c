@@ -327,7 +327,7 @@ static void sync_row_measure_job(const char *result, int64_t took_ms, uint64_t b
 
 static void report_error(struct pull_job *job, const struct err *err)
 {
-	const struct registry_move move = pull_failed_move(job->row.id, err);
+	const struct registry_move move = pull_failed_move(job->pull, job->row.id, err);
 
 	pull_job_report(job, &move);
 }
@@ -430,9 +430,56 @@ static int bring_job(struct job *job, void *arg, struct err *err)
 	return sync_job(job, &bringing->call, err);
 }
 
+/* How often one run tries, and for how long a ref that moved is worth another try; a lock
+ * that others hold has been waited for by then. */
+#define ONCE_TRIES 3
+#define ONCE_PATIENCE_MS 5000
+
+/* In one run a lost lease or a ref that moved is worth another try at once: there is no
+ * later. */
+static int sync_row_try(const struct pull *pull, const struct job_request *request,
+			struct err *err)
+{
+	const int64_t until = clock_boot_ms() + ONCE_PATIENCE_MS;
+
+	for (int tries = 1;; tries++) {
+		if (job_run(request, err) == 0)
+			return 0;
+		bool again = err->class == ERR_LOST ||
+			     (err->class == ERR_CONFLICT && clock_boot_ms() < until);
+		if (!pull->options.once || !again || tries == ONCE_TRIES)
+			return -1;
+	}
+}
+
+static void sync_row_report_outcome(const struct pull_job *job,
+				    const struct sync_result *result,
+				    const struct err *err)
+{
+	static const int ends[] = { [SYNC_UNCHANGED] = PULL_UNCHANGED,
+				    [SYNC_CREATED] = PULL_CREATED,
+				    [SYNC_UPDATED] = PULL_UPDATED,
+				    [SYNC_HELD] = PULL_HELD };
+	char checksum[CHECKSUM_TEXT_SIZE];
+
+	checksum_format(&result->sum, checksum);
+	pull_report_outcome(
+		job->pull,
+		&(struct pull_outcome){ .name = job->row.name,
+					.end = err ? PULL_FAILED : ends[result->outcome],
+					.refs_changed = err ? 0 : result->refs_changed,
+					.bytes = err ? 0 : result->bytes,
+					.reason = result->held_reason,
+					.err = err,
+					.checksum = checksum,
+					.timeline = result->timeline,
+					.generation = result->generation });
+}
+
 static void bring_row(struct pull_job *job)
 {
 	struct pull *pull = job->pull;
+	const struct pull_once *once = pull->options.once;
 	struct sync_manner manner = sync_manner_of(&job->row);
 	struct bringing bringing = {
 		.pull = pull,
@@ -443,7 +490,7 @@ static void bring_row(struct pull_job *job)
 				       .is_suspect = manner.is_suspect,
 				       .is_rebuild = manner.is_rebuild,
 				       .hooks = pull->options.hooks,
-				       .mends = true,
+				       .mends = !once,
 				       .checksum = job->row.checksum,
 				       .may_rebuild = rebuild_wait_ms(
 							      pull, job->row.id) == 0 } },
@@ -455,8 +502,10 @@ static void bring_row(struct pull_job *job)
 		.name = job->row.name,
 		.operation = "sync",
 		.fence_floor = sync_fence_floor(pull->options.root, job->row.name),
+		.wait_ms = once ? once->lease_wait_ms : 0,
 		.timeout_ms = pull_settings_now(pull).timeout_ms,
 		.stop = &pull->kill,
+		.bytes = once ? once->bytes : NULL,
 		.run = bring_job,
 		.arg = &bringing,
 	};
@@ -464,7 +513,7 @@ static void bring_row(struct pull_job *job)
 	struct err err;
 
 	pace_take(pull, job->row.id);
-	int done = job_run(&request, &err);
+	int done = sync_row_try(pull, &request, &err);
 	if (result->was_rebuilt)
 		rebuild_take(pull, job->row.id);
 	if (done == 0) {
@@ -474,6 +523,7 @@ static void bring_row(struct pull_job *job)
 		sync_row_measure_job(pull_failed_word(&err), clock_boot_ms() - started,
 				     0);
 	}
+	sync_row_report_outcome(job, result, done == 0 ? NULL : &err);
 	free(result->held_reason);
 }
 
