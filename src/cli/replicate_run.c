@@ -27,7 +27,7 @@
 
 #define SYNC_TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
 #define FILE_TIMEOUT_MS ((int64_t)365 * 24 * 3600 * 1000)
-#define ROWS_AT_ONCE 10000
+#define ROWS_AT_ONCE ((size_t)50000)
 
 static struct item *tree_add(struct tree *tree, const char *name)
 {
@@ -63,6 +63,7 @@ static void tree_add_copy(struct tree *tree, const char *name, const char *path)
 
 static void item_fail(struct item *item, const struct err *err)
 {
+	item->tree->has_failed_files |= item->tree->kind == &replicate_files;
 	item->end = ITEM_FAILED;
 	item->err = xmalloc(sizeof(*err));
 	*item->err = *err;
@@ -264,8 +265,11 @@ static int files_take(void *arg, const char *id,
 {
 	struct tree *tree = arg;
 
+	struct item *item = tree_add(tree, id);
+
 	(void)err;
-	tree_add(tree, id)->fingerprint = *fingerprint;
+	item->fingerprint = *fingerprint;
+	source_file_timeline(fingerprint, item->timeline);
 	tree->bytes += fingerprint->size;
 	return 0;
 }
@@ -405,65 +409,60 @@ const struct tree_kind replicate_files = {
  * The run.
  */
 
+/* A copy that was written a moment ago has stamps too young to prove anything. By now
+ * they are older: looking once more makes the next run cheap. */
 static void look_task(void *arg)
 {
 	struct item *item = arg;
-	struct progress *progress = &item->tree->progress;
+	struct tree *tree = item->tree;
 	struct err err;
 
-	if (stop_is_requested(item->tree->stop))
+	if (stop_is_requested(tree->stop))
 		return;
-	int current = item->tree->kind->look(item, &err);
+	int current = tree->kind->look(item, &err);
+	if (item->end != ITEM_NOT_REACHED)
+		return;
 	if (current > 0)
 		item->end = ITEM_UNCHANGED;
 	else if (current < 0 && err.class != ERR_CANCELED)
 		item_fail(item, &err);
 	if (item->end == ITEM_NOT_REACHED)
 		return;
-	progress_add(progress);
-	atomic_fetch_add(&progress->bytes, item->fingerprint.size);
+	progress_add(&tree->progress);
+	atomic_fetch_add(&tree->progress.bytes, item->fingerprint.size);
 }
 
-/* A copy that was written a moment ago has stamps too young to prove anything. By now
- * they are older: reading both sides once more makes the next run cheap. */
-static void settle_task(void *arg)
-{
-	struct item *item = arg;
-
-	if (!stop_is_requested(item->tree->stop))
-		item->tree->kind->look(item, ERR_IGNORED);
-}
-
-static void replicate_work_on(struct tree *tree, pool_work work,
-			      bool (*wants)(enum item_end end))
+/* At those that ended so. */
+static void replicate_look(struct tree *tree, enum item_end least, enum item_end most)
 {
 	struct pool *pool = pool_start("look", tree->options->jobs);
 
 	for (size_t i = 0; i < tree->listed; i++)
-		if (wants(tree->items.items[i].end))
-			pool_submit(pool, work, &tree->items.items[i]);
+		if (tree->items.items[i].end >= least && tree->items.items[i].end <= most)
+			pool_submit(pool, look_task, &tree->items.items[i]);
 	pool_drain(pool);
 	pool_stop(pool, NULL);
 }
 
-static bool end_is_open(enum item_end end)
-{
-	return end == ITEM_NOT_REACHED;
-}
-
-static bool end_is_change(enum item_end end)
-{
-	return end == ITEM_CREATED || end == ITEM_UPDATED;
-}
+/* Rows of some items, while the engine works on them: so that any number of files needs
+ * little memory. */
+struct round {
+	struct tree *tree;
+	size_t first, end;      /* items */
+	struct store *registry; /* in memory */
+	atomic_size_t left;     /* rows without an outcome */
+	struct stop ended;      /* there are none */
+};
 
 /* By a worker of the engine. */
-static void replicate_row_ended(void *arg, const struct pull_outcome *outcome)
+static void round_row_ended(void *arg, const struct pull_outcome *outcome)
 {
 	static const enum item_end ends[] = { [PULL_UNCHANGED] = ITEM_UNCHANGED,
 					      [PULL_CREATED] = ITEM_CREATED,
 					      [PULL_UPDATED] = ITEM_UPDATED,
 					      [PULL_HELD] = ITEM_HELD };
-	struct tree *tree = arg;
+	struct round *round = arg;
+	struct tree *tree = round->tree;
 	struct item *item = replicate_find(tree, outcome->name);
 
 	if (!item || item->end != ITEM_NOT_REACHED)
@@ -480,26 +479,19 @@ static void replicate_row_ended(void *arg, const struct pull_outcome *outcome)
 			tree->kind->brought(item, outcome);
 	}
 	progress_add(&tree->progress);
-	if (atomic_fetch_sub(&tree->left, 1) == 1)
-		stop_request(&tree->ended);
+	if (atomic_fetch_sub(&round->left, 1) == 1)
+		stop_request(&round->ended);
 }
 
-struct asking_rows {
-	struct tree *tree;
-	size_t first;
-};
-
-/* Rows of the next items that are not equal. */
+/* Rows of those that are not equal by a look. */
 static int replicate_ask_rows(struct store_tx *tx, void *arg, struct err *err)
 {
-	const struct asking_rows *asking = arg;
-	struct tree *tree = asking->tree;
-	char(*timelines)[TIMELINE_SIZE] = xcalloc(ROWS_AT_ONCE, TIMELINE_SIZE);
+	const struct round *round = arg;
+	const struct tree *tree = round->tree;
 	VEC(struct registry_ask) asks = { 0 };
 	int result;
 
-	for (size_t i = asking->first;
-	     i < tree->listed && i < asking->first + ROWS_AT_ONCE; i++) {
+	for (size_t i = round->first; i < round->end; i++) {
 		const struct item *item = &tree->items.items[i];
 		struct registry_ask ask = { .name = item->name };
 		if (item->end != ITEM_NOT_REACHED)
@@ -507,9 +499,7 @@ static int replicate_ask_rows(struct store_tx *tx, void *arg, struct err *err)
 		if (tree->options->is_forced)
 			ask.move.wishes = REGISTRY_WISH_FORCE;
 		if (tree->kind == &replicate_files) {
-			source_file_timeline(&item->fingerprint,
-					     timelines[i - asking->first]);
-			ask.move.timeline = timelines[i - asking->first];
+			ask.move.timeline = item->timeline;
 			ask.move.generation = SOURCE_FILE_GENERATION;
 			ask.move.size = item->fingerprint.size;
 		}
@@ -517,31 +507,32 @@ static int replicate_ask_rows(struct store_tx *tx, void *arg, struct err *err)
 	}
 	result = registry_ask_many_in(tx, tree->kind->type, asks.items, asks.count, err);
 	vec_clear(&asks);
-	free(timelines);
 	return result < 0 ? -1 : 0;
 }
 
 /* Until each row has an outcome, or stop. */
-static void replicate_wait(struct tree *tree)
+static void round_wait(struct round *round)
 {
-	struct pollfd fds[] = { { .fd = tree->ended.fd, .events = POLLIN },
-				{ .fd = tree->stop->fd, .events = POLLIN } };
+	const struct stop *stop = round->tree->stop;
+	struct pollfd fds[] = { { .fd = round->ended.fd, .events = POLLIN },
+				{ .fd = stop->fd, .events = POLLIN } };
 
-	while (!stop_is_requested(&tree->ended) && !stop_is_requested(tree->stop))
+	while (!stop_is_requested(&round->ended) && !stop_is_requested(stop))
 		poll(fds, ARRAY_SIZE(fds), -1);
 }
 
-static int replicate_bring(struct tree *tree, struct err *err)
+static int round_run(struct round *round, struct err *err)
 {
+	struct tree *tree = round->tree;
 	const bool is_files = tree->kind == &replicate_files;
 	struct blob_kinds kinds = { 0 };
 	const struct pull_once once = { .source = tree->origin,
 					.lease_wait_ms = LEASE_WAIT_MS,
 					.bytes = &tree->progress.bytes,
-					.ended = replicate_row_ended,
-					.arg = tree };
+					.ended = round_row_ended,
+					.arg = round };
 	const struct pull_options options = {
-		.store = tree->registry,
+		.store = round->registry,
 		.leases = tree->data.leases,
 		.once = &once,
 		.root = is_files ? NULL : tree->to,
@@ -558,28 +549,41 @@ static int replicate_bring(struct tree *tree, struct err *err)
 		vec_add(&kinds.items, tree->to_kind);
 	result = pull_start(&options, &pull, err);
 	if (result == 0) {
-		replicate_wait(tree);
+		round_wait(round);
 		pull_stop(pull, 0);
 	}
 	vec_clear(&kinds.items);
 	return result;
 }
 
-/* What is not equal by a look. */
-static int replicate_bring_rest(struct tree *tree, struct err *err)
+static int replicate_bring_round(struct tree *tree, size_t first, struct err *err)
 {
-	struct asking_rows asking = { .tree = tree };
+	struct round round = { .tree = tree, .first = first };
+	int result;
 
-	for (size_t i = 0; i < tree->listed; i++)
-		tree->left += tree->items.items[i].end == ITEM_NOT_REACHED;
-	if (tree->left == 0 || stop_is_requested(tree->stop))
+	round.end =
+		tree->listed - first < ROWS_AT_ONCE ? tree->listed : first + ROWS_AT_ONCE;
+	for (size_t i = first; i < round.end; i++)
+		round.left += tree->items.items[i].end == ITEM_NOT_REACHED;
+	if (round.left == 0 || stop_is_requested(tree->stop))
 		return 0;
-	if (store_open("sqlite::memory:", &tree->registry, err) != 0)
+	if (store_open("sqlite::memory:", &round.registry, err) != 0)
 		return -1;
-	for (; asking.first < tree->listed; asking.first += ROWS_AT_ONCE)
-		if (store_write(tree->registry, replicate_ask_rows, &asking, err) != 0)
+	stop_init(&round.ended);
+	result = store_write(round.registry, replicate_ask_rows, &round, err);
+	if (result == 0)
+		result = round_run(&round, err);
+	stop_clear(&round.ended);
+	store_close(round.registry);
+	return result;
+}
+
+static int replicate_bring(struct tree *tree, struct err *err)
+{
+	for (size_t first = 0; first < tree->listed; first += ROWS_AT_ONCE)
+		if (replicate_bring_round(tree, first, err) != 0)
 			return -1;
-	return replicate_bring(tree, err);
+	return 0;
 }
 
 static bool replicate_ask_user(const struct tree *tree, size_t count)
@@ -597,21 +601,13 @@ static bool replicate_ask_user(const struct tree *tree, size_t count)
 	       (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static bool replicate_files_failed(const struct tree *tree)
-{
-	for (size_t i = 0; tree->kind == &replicate_files && i < tree->listed; i++)
-		if (tree->items.items[i].end == ITEM_FAILED)
-			return true;
-	return false;
-}
-
 /* Absence proves nothing when not all of the source could be seen, and a source without
  * anything is more likely a disk that is not mounted. NULL: they may go. */
 static char *replicate_refuse_deletion(const struct tree *tree, size_t count)
 {
 	const struct tree_kind *kind = tree->kind;
 
-	if (!discovery_is_complete(&tree->there) || replicate_files_failed(tree))
+	if (!discovery_is_complete(&tree->there) || tree->has_failed_files)
 		return xasprintf("not all of %s could be read, so that absence proves "
 				 "nothing",
 				 kind->source);
@@ -702,10 +698,10 @@ int replicate_run(struct tree *tree, struct err *err)
 	if (result == 0) {
 		progress_start(&tree->progress, tree->listed, tree->bytes,
 			       tree->options->progress);
-		replicate_work_on(tree, look_task, end_is_open);
-		result = replicate_bring_rest(tree, err);
+		replicate_look(tree, ITEM_NOT_REACHED, ITEM_NOT_REACHED);
+		result = replicate_bring(tree, err);
 		if (result == 0 && tree->kind == &replicate_repositories)
-			replicate_work_on(tree, settle_task, end_is_change);
+			replicate_look(tree, ITEM_CREATED, ITEM_UPDATED);
 		progress_stop(&tree->progress);
 	}
 	if (result == 0 && !stop_is_requested(tree->stop))
@@ -720,7 +716,6 @@ void replicate_begin(struct tree *tree, const struct replicate_options *options,
 	tree->options = options;
 	tree->stop = stop;
 	tree->from_fd = tree->to_fd = -1;
-	stop_init(&tree->ended);
 }
 
 void replicate_end(struct tree *tree)
@@ -729,7 +724,6 @@ void replicate_end(struct tree *tree)
 	vec_clear(&tree->items);
 	source_free(tree->origin);
 	primary_close(tree->primary);
-	store_close(tree->registry);
 	site_data_close(&tree->data);
 	discovery_clear(&tree->there);
 	discovery_clear(&tree->here);
@@ -737,7 +731,6 @@ void replicate_end(struct tree *tree)
 		close(tree->from_fd);
 	if (tree->to_fd >= 0)
 		close(tree->to_fd);
-	stop_clear(&tree->ended);
 	free(tree->from);
 	free(tree->to);
 }

@@ -52,6 +52,7 @@ struct item {
 	struct inventory_item *reported;
 	/* Of a file, and whether a copy was there. */
 	struct blob_fingerprint fingerprint;
+	char timeline[TIMELINE_SIZE];
 	bool was_there;
 };
 
@@ -85,14 +86,12 @@ struct tree {
 	struct site_data data;               /* repositories */
 	struct blob_kind from_kind, to_kind; /* files */
 	int from_fd, to_fd;                  /* likewise */
-	struct store *registry;              /* in memory */
 	VEC(struct item) items;              /* the source's, then copies that it lacks */
 	size_t listed;                       /* the source's */
 	uint64_t bytes;                      /* of its files */
-	size_t copies;                       /* that are in DEST */
+	atomic_bool has_failed_files;
+	size_t copies;       /* that are in DEST */
 	size_t only_in_dest; /* copies that the source lacks and that stay */
-	atomic_size_t left;  /* rows without an outcome */
-	struct stop ended;   /* there are none */
 	struct progress progress;
 	int64_t took_ms;
 };
