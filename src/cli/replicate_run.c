@@ -192,16 +192,16 @@ static int repositories_look(struct item *item, struct err *err)
 						   .generation = told->generation });
 }
 
-static void repositories_brought(struct item *item, const struct pull_outcome *outcome)
+static void repositories_brought(struct item *item, const struct pull_item *ended)
 {
 	struct inventory_item *told = item->reported;
 
 	if (!told)
 		return;
 	free(told->checksum);
-	told->checksum = xstrdup(outcome->checksum);
-	snprintf(told->timeline, sizeof(told->timeline), "%s", outcome->timeline);
-	told->generation = outcome->generation;
+	told->checksum = xstrdup(ended->checksum);
+	snprintf(told->timeline, sizeof(told->timeline), "%s", ended->timeline);
+	told->generation = ended->generation;
 }
 
 static int repositories_list_copies(struct tree *tree, struct err *err)
@@ -351,13 +351,13 @@ static int files_look(struct item *item, struct err *err)
 
 /* Read from disk and equal: from now on its time says so, unless the source has changed
  * since it was listed. */
-static void files_brought(struct item *item, const struct pull_outcome *outcome)
+static void files_brought(struct item *item, const struct pull_item *ended)
 {
 	struct blob_fingerprint source;
 	AUTO_CLOSE int from = -1, to = -1;
 	struct stat st;
 
-	(void)outcome;
+	(void)ended;
 	if (item->was_there && item->end == ITEM_CREATED)
 		item->end = ITEM_UPDATED;
 	if (blob_open(item->tree->from_fd, item->name, &from, &st, ERR_IGNORED) != 0)
@@ -455,7 +455,7 @@ struct round {
 };
 
 /* By a worker of the engine. */
-static void round_row_ended(void *arg, const struct pull_outcome *outcome)
+static void round_row_ended(void *arg, const struct pull_item *ended)
 {
 	static const enum item_end ends[] = { [PULL_UNCHANGED] = ITEM_UNCHANGED,
 					      [PULL_CREATED] = ITEM_CREATED,
@@ -463,20 +463,20 @@ static void round_row_ended(void *arg, const struct pull_outcome *outcome)
 					      [PULL_HELD] = ITEM_HELD };
 	struct round *round = arg;
 	struct tree *tree = round->tree;
-	struct item *item = replicate_find(tree, outcome->name);
+	struct item *item = replicate_find(tree, ended->row->name);
 
 	if (!item || item->end != ITEM_NOT_REACHED)
 		return;
-	item->refs_changed = outcome->refs_changed;
-	item->bytes = outcome->bytes;
-	if (outcome->end == PULL_FAILED) {
-		item_fail(item, outcome->err);
+	item->refs_changed = ended->refs_changed;
+	item->bytes = ended->bytes;
+	if (ended->end == PULL_FAILED) {
+		item_fail(item, &ended->why);
 	} else {
-		item->end = ends[outcome->end];
+		item->end = ends[ended->end];
 		if (item->end == ITEM_HELD)
-			item->reason = xstrdup(outcome->reason);
+			item->reason = xstrdup(ended->held_reason);
 		else
-			tree->kind->brought(item, outcome);
+			tree->kind->brought(item, ended);
 	}
 	progress_add(&tree->progress);
 	if (atomic_fetch_sub(&round->left, 1) == 1)

@@ -11,7 +11,7 @@
 #include "base/vec.h"
 #include "cli/progress.h"
 #include "cli/site.h"
-#include "pull/pull.h"
+#include "pull/kind_ops.h"
 #include "pull/source.h"
 #include "replicable/discover.h"
 #include "store/store.h"
@@ -66,7 +66,7 @@ struct tree_kind {
 	/* 1: the copy is equal, by what is known without a job; 0; -1. */
 	int (*look)(struct item *item, struct err *err);
 	/* The copy is equal now. From any worker. */
-	void (*brought)(struct item *item, const struct pull_outcome *outcome);
+	void (*brought)(struct item *item, const struct pull_item *ended);
 	/* All copies that are there, by tree_add_copy(). */
 	int (*list_copies)(struct tree *tree, struct err *err);
 	/* ERR_MISSING: it is not there. */

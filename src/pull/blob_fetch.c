@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "pull/blob_work.h"
 #include "pull/decisions.h"
-#include "pull/lane.h"
 #include "pull/primary.h"
 
 /*
@@ -22,13 +21,11 @@
 static int check_claims(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct blob_work *work = arg;
+	struct pull_item *item;
 
-	for (size_t i = 0; i < work->count; i++) {
-		struct blob_item *item = &work->items[i];
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_ARRIVED));) {
 		AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 		struct err lost;
-		if (item->end != BLOB_ARRIVED)
-			continue;
 		int found =
 			registry_get_in(tx, work->kind->type, item->row->name, &row, err);
 		if (found < 0)
@@ -38,74 +35,66 @@ static int check_claims(struct store_tx *tx, void *arg, struct err *err)
 			continue;
 		err_set(&lost, ERR_LOST, "the row of %s is no longer this worker's",
 			item->row->name);
-		blob_item_fail(item, &lost);
+		pull_item_fail(item, &lost);
 	}
 	return 0;
 }
 
-static void fail_arrived(struct blob_work *work, const struct err *why)
-{
-	for (size_t i = 0; i < work->count; i++)
-		if (work->items[i].end == BLOB_ARRIVED)
-			blob_item_fail_here(&work->items[i], why);
-}
-
 static void check_leases(struct blob_work *work)
 {
+	struct pull_item *item;
 	struct err err;
 
 	if (work->kind->layout == BLOB_LFS)
 		return;
-	if (store_read(work->pull->options.store, check_claims, work, &err) != 0)
-		fail_arrived(work, &err);
-	for (size_t i = 0; i < work->count; i++) {
-		struct blob_item *item = &work->items[i];
-		if (item->end == BLOB_ARRIVED && item->lease &&
-		    lease_check(item->lease, &err) != 0)
-			blob_item_fail(item, &err);
-	}
+	if (store_read(work->job->pull->options.store, check_claims, work, &err) != 0)
+		pull_job_fail_here(work->job, PULL_ARRIVED, &err);
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_ARRIVED));)
+		if (blob_of(item)->lease && lease_check(blob_of(item)->lease, &err) != 0)
+			pull_item_fail(item, &err);
 }
 
 /* Of `placed`, which are the arrived ones in their order. */
-static void take_results(struct blob_item **placed, const blob_arrivals *arrivals)
+static void take_results(struct pull_item **placed, const blob_arrivals *arrivals)
 {
 	for (size_t i = 0; i < arrivals->count; i++) {
 		if (arrivals->items[i].failed)
-			blob_item_fail_here(placed[i], &arrivals->items[i].why);
+			pull_item_fail_here(placed[i], &arrivals->items[i].why);
 		else {
-			placed[i]->end = BLOB_PLACED;
-			placed[i]->fingerprint = arrivals->items[i].fingerprint;
+			placed[i]->end = placed[i]->row->generation > 0 ? PULL_UPDATED
+									: PULL_CREATED;
+			placed[i]->bytes = placed[i]->size;
+			blob_of(placed[i])->fingerprint = arrivals->items[i].fingerprint;
 		}
 	}
 }
 
 static void blob_settle_place_arrived(struct blob_work *work)
 {
-	struct blob_item **placed = xcalloc(work->count, sizeof(struct blob_item *));
+	struct pull_item **placed =
+		xcalloc(work->job->rows.count, sizeof(struct pull_item *));
 	blob_arrivals arrivals = { 0 };
+	struct pull_item *item;
 	struct err err;
 
-	for (size_t i = 0; i < work->count; i++) {
-		struct blob_item *item = &work->items[i];
-		if (item->end != BLOB_ARRIVED)
-			continue;
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_ARRIVED));) {
 		placed[arrivals.count] = item;
-		vec_add(&arrivals,
-			((struct blob_arrival){ .incoming = TAKE(item->incoming) }));
+		vec_add(&arrivals, ((struct blob_arrival){
+					   .incoming = TAKE(blob_of(item)->incoming) }));
 	}
 	if (arrivals.count > 0) {
 		failpoint("blob.received");
 		if (blob_arrivals_commit(work->root, &arrivals, &err) == 0)
 			take_results(placed, &arrivals);
 		else
-			fail_arrived(work, &err);
+			pull_job_fail_here(work->job, PULL_ARRIVED, &err);
 	}
 	vec_clear(&arrivals);
 	free(placed);
 }
 
 static int blob_settle_read_again(const struct blob_work *work,
-				  const struct blob_item *item, struct err *err)
+				  const struct pull_item *item, struct err *err)
 {
 	char digest[BLOB_DIGEST_SIZE];
 	struct blob_fingerprint fingerprint;
@@ -113,9 +102,9 @@ static int blob_settle_read_again(const struct blob_work *work,
 	struct stat st;
 
 	if (blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
-	    blob_digest(fd, &fingerprint, digest, &work->pull->kill, err) != 0)
+	    blob_digest(fd, &fingerprint, digest, &work->job->pull->kill, err) != 0)
 		return -1;
-	if (strcmp(digest, item->digest) == 0)
+	if (strcmp(digest, blob_of(item)->digest) == 0)
 		return 0;
 	err_set(err, ERR_CORRUPT, "%s: what is on the disk is not what was written",
 		item->row->name);
@@ -126,15 +115,15 @@ static int blob_settle_read_again(const struct blob_work *work,
 
 static void prove_small(struct blob_work *work)
 {
-	for (size_t i = 0; i < work->count; i++) {
-		struct blob_item *item = &work->items[i];
+	for (size_t i = 0; i < work->job->rows.count; i++) {
+		struct pull_item *item = &work->job->items[i];
 		struct err err;
-		if (item->end != BLOB_PLACED || !item->expected[0] ||
-		    (item->is_large && !work->pull->options.once))
+		if (!pull_item_is_placed(item) || !item->checksum[0] ||
+		    (blob_of(item)->is_large && !work->job->pull->options.once))
 			continue;
 		item->is_proved = blob_settle_read_again(work, item, &err) == 0;
 		if (!item->is_proved && err.class != ERR_CANCELED)
-			blob_item_fail_here(item, &err);
+			pull_item_fail_here(item, &err);
 	}
 }
 
@@ -146,197 +135,46 @@ void blob_settle(struct blob_work *work)
 }
 
 /*
- * How a job on blobs ended: rows in one transaction a word, one line of the log for all,
- * and the metrics.
+ * How a job on blobs ended: one line of the log for all.
  */
-
-struct record {
-	const struct blob_work *work;
-	VEC(struct registry_move) moves;
-	VEC(const struct blob_item *) items; /* of the moves */
-	enum registry_result *results;
-};
-
-static struct registry_move blob_record_make_brought_move(const struct blob_work *work,
-							  const struct blob_item *item)
-{
-	struct pull *pull = work->pull;
-
-	return (struct registry_move){
-		.id = item->row->id,
-		.event = REGISTRY_BROUGHT,
-		.generation = item->generation,
-		.timeline = item->timeline,
-		.checksum = item->expected[0] ? item->expected : NULL,
-		.size = item->size,
-		.delay_ms = pace_delay_ms(pull, item->row->id),
-		.timeout_ms = next_reverify_ms(pull_settings_now(pull).reverify_ms,
-					       random_roll()),
-	};
-}
-
-static struct registry_move blob_record_make_move(const struct blob_work *work,
-						  const struct blob_item *item)
-{
-	if (item->end == BLOB_FAILED)
-		return pull_failed_move(work->pull, item->row->id, &item->why);
-	if (item->end == BLOB_WAITS)
-		return (struct registry_move){ .id = item->row->id,
-					       .event = REGISTRY_DEFERRED,
-					       .timeout_ms = item->wait_ms };
-	return blob_record_make_brought_move(work, item);
-}
-
-static void blob_record_add_item(struct record *record, const struct blob_item *item)
-{
-	vec_add(&record->moves, blob_record_make_move(record->work, item));
-	vec_add(&record->items, item);
-}
-
-static int64_t lag_of(const struct blob_work *work, const struct blob_item *item)
-{
-	int64_t lag_ms =
-		primary_now_ms(work->pull->options.primary) - item->row->behind_since;
-
-	return lag_ms > 0 ? lag_ms : 0; /* clocks are read to some milliseconds */
-}
-
-static void measure_lags(const struct record *record)
-{
-	for (size_t i = 0; i < record->items.count; i++)
-		if (record->results[i] == REGISTRY_MOVED &&
-		    record->items.items[i]->row->behind_since > 0)
-			pull_measure_lag(record->work->kind->type,
-					 lag_of(record->work, record->items.items[i]));
-}
 
 /* A person removed its row before it was put in place: what nobody wants is taken away
  * again. */
-static void discard_unwanted(const struct record *record)
+static void discard_unwanted(const struct blob_work *work, const struct pull_item *item)
 {
 	struct err err;
 
-	for (size_t i = 0; i < record->items.count; i++) {
-		const struct blob_item *item = record->items.items[i];
-		if (record->results[i] != REGISTRY_NO_ROW || item->end != BLOB_PLACED)
+	if (blob_discard(work->root, item->row->name, &err) != 0 &&
+	    err.class != ERR_MISSING)
+		log_error("blob.not_removed", LOG_ERR(&err),
+			  LOG_TEXT("kind", work->kind->type),
+			  LOG_TEXT("name", item->row->name));
+}
+
+static void look_after_recording(const struct blob_work *work)
+{
+	for (size_t i = 0; i < work->job->rows.count; i++) {
+		const struct pull_item *item = &work->job->items[i];
+		bool is_placed = pull_item_is_placed(item);
+		if (!item->is_recorded)
 			continue;
-		if (blob_discard(record->work->root, item->row->name, &err) != 0 &&
-		    err.class != ERR_MISSING)
-			log_error("blob.not_removed", LOG_ERR(&err),
-				  LOG_TEXT("kind", record->work->kind->type),
-				  LOG_TEXT("name", item->row->name));
+		if (item->result == REGISTRY_NO_ROW && is_placed)
+			discard_unwanted(work, item);
+		if (item->result == REGISTRY_MOVED &&
+		    (is_placed || item->end == PULL_UNCHANGED))
+			blob_look_again(work->job->pull, work->kind, work->root,
+					item->row->name, &blob_of(item)->fingerprint);
 	}
-}
-
-/* What a person removed is discarded before. */
-static void blob_record_look_again(const struct record *record)
-{
-	for (size_t i = 0; i < record->items.count; i++) {
-		const struct blob_item *item = record->items.items[i];
-		if (record->results[i] == REGISTRY_MOVED &&
-		    (item->end == BLOB_PLACED || item->end == BLOB_ADOPTED))
-			blob_look_again(record->work->pull, record->work->kind,
-					record->work->root, item->row->name,
-					&item->fingerprint);
-	}
-}
-
-static void blob_record_give_back(const struct record *record, const struct err *err)
-{
-	log_error("registry.failed", LOG_ERR(err));
-	for (size_t i = 0; i < record->moves.count; i++)
-		pull_give_back_later(record->work->pull, record->moves.items[i].id,
-				     REGISTRY_BROUGHT);
-}
-
-static void write_proved(struct record *record)
-{
-	struct err err;
-
-	record->results = xcalloc(record->moves.count, sizeof(*record->results));
-	if (registry_complete_many(record->work->pull->options.store, record->moves.items,
-				   record->moves.count, record->results, &err) != 0)
-		blob_record_give_back(record, &err);
-	else {
-		measure_lags(record);
-		discard_unwanted(record);
-		blob_record_look_again(record);
-	}
-	free(record->results);
-}
-
-static void write_others(struct record *record)
-{
-	struct err err;
-
-	record->results = xcalloc(record->moves.count, sizeof(*record->results));
-	if (registry_move_many(record->work->pull->options.store, record->moves.items,
-			       record->moves.count, record->results, &err) != 0)
-		blob_record_give_back(record, &err);
-	else {
-		discard_unwanted(record);
-		blob_record_look_again(record);
-	}
-	free(record->results);
-}
-
-static void blob_record_write_rows(const struct blob_work *work)
-{
-	struct record proved = { .work = work }, others = { .work = work };
-
-	for (size_t i = 0; i < work->count; i++) {
-		const struct blob_item *item = &work->items[i];
-		if (item->end != BLOB_REMOVED && item->end != BLOB_HELD)
-			blob_record_add_item(item->end != BLOB_FAILED && item->is_proved
-						     ? &proved
-						     : &others,
-					     item);
-	}
-	if (proved.moves.count > 0)
-		write_proved(&proved);
-	if (others.moves.count > 0)
-		write_others(&others);
-	vec_clear(&proved.moves);
-	vec_clear(&proved.items);
-	vec_clear(&others.moves);
-	vec_clear(&others.items);
-}
-
-static const char *word_of(const struct blob_item *item)
-{
-	switch (item->end) {
-	case BLOB_PLACED:
-		return item->row->generation > 0 ? "updated" : "created";
-	case BLOB_ADOPTED:
-		return "unchanged";
-	case BLOB_REMOVED:
-		return "removed";
-	case BLOB_WAITS:
-		return "deferred";
-	case BLOB_HELD:
-		return "held";
-	default:
-		return pull_failed_word(&item->why);
-	}
-}
-
-static void blob_record_measure_work(const struct blob_work *work, int64_t took_ms)
-{
-	for (size_t i = 0; i < work->count; i++)
-		pull_count_sync(work->kind->type, word_of(&work->items[i]));
-	pull_measure_job(work->kind->type, took_ms, work->bytes);
 }
 
 /* Many fail for one reason: it is told once, by an example. */
 static void report_blob_failures(const struct blob_work *work)
 {
-	const struct blob_item *example = NULL;
+	const struct pull_item *item, *example = NULL;
 	size_t failed = 0;
 
-	for (size_t i = 0; i < work->count; i++) {
-		const struct blob_item *item = &work->items[i];
-		if (item->end != BLOB_FAILED || item->why.class == ERR_BUSY ||
-		    item->why.class == ERR_CANCELED)
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_FAILED));) {
+		if (item->why.class == ERR_BUSY || item->why.class == ERR_CANCELED)
 			continue;
 		failed++;
 		if (!example || !err_is_transient(item->why.class))
@@ -350,45 +188,21 @@ static void report_blob_failures(const struct blob_work *work)
 		       LOG_ERR(&example->why));
 }
 
-static void blob_record_report_done(const struct blob_work *work, int64_t took_ms)
+void blob_report_ended(const struct blob_work *work)
 {
-	size_t placed = 0, adopted = 0;
+	const struct pull_job *job = work->job;
+	size_t placed =
+		pull_job_count(job, PULL_CREATED) + pull_job_count(job, PULL_UPDATED);
+	size_t adopted = pull_job_count(job, PULL_UNCHANGED);
 
-	for (size_t i = 0; i < work->count; i++) {
-		placed += work->items[i].end == BLOB_PLACED;
-		adopted += work->items[i].end == BLOB_ADOPTED;
-	}
+	look_after_recording(work);
+	failpoint("blob.recorded");
 	if (placed + adopted > 0)
-		log_info("blob.done", LOG_NUMBER("dur_ms", took_ms),
-			 LOG_NUMBER("bytes", work->bytes),
+		log_info("blob.done", LOG_NUMBER("dur_ms", job->took_ms),
+			 LOG_NUMBER("bytes", job->bytes),
 			 LOG_TEXT("kind", work->kind->type), LOG_NUMBER("count", placed),
 			 LOG_NUMBER("unchanged", adopted));
-}
-
-static void blob_record_report_outcome(const struct blob_work *work,
-				       const struct blob_item *item)
-{
-	const struct pull_outcome outcome = {
-		.name = item->row->name,
-		.end = item->end == BLOB_PLACED    ? PULL_CREATED
-		       : item->end == BLOB_ADOPTED ? PULL_UNCHANGED
-						   : PULL_FAILED,
-		.bytes = item->end == BLOB_PLACED ? item->size : 0,
-		.err = item->end == BLOB_FAILED ? &item->why : NULL,
-	};
-
-	pull_report_outcome(work->pull, &outcome);
-}
-
-void blob_record(struct blob_work *work, int64_t took_ms)
-{
-	blob_record_write_rows(work);
-	failpoint("blob.recorded");
-	blob_record_measure_work(work, took_ms);
-	blob_record_report_done(work, took_ms);
 	report_blob_failures(work);
-	for (size_t i = 0; i < work->count; i++)
-		blob_record_report_outcome(work, &work->items[i]);
 }
 
 /*
@@ -402,18 +216,9 @@ void blob_record(struct blob_work *work, int64_t took_ms)
 #define VERSIONS_MOST 3
 #define VERSION_SIZE 48
 
-static void blob_fetch_count(struct blob_work *work, uint64_t bytes)
-{
-	const struct pull_once *once = work->pull->options.once;
-
-	work->bytes += bytes;
-	if (once)
-		atomic_fetch_add(once->bytes, bytes);
-}
-
 struct large {
 	struct blob_work *work;
-	struct blob_item *item;
+	struct pull_item *item;
 	char version[VERSION_SIZE]; /* "": not known yet */
 	bool is_to_resume;          /* more is here than the request knew */
 	unsigned breaks, versions;
@@ -425,31 +230,33 @@ static void set_version(struct large *large, const char *timeline, uint64_t gene
 		 generation);
 }
 
-/* What is here of a source that tells no checksum would be believed: a part of which the
+/* Of a source that tells no checksum what is here would be believed: a part of which the
  * disk lost some begins anew. */
 static int blob_large_open_incoming(struct large *large, uint64_t size, struct err *err)
 {
-	const bool can_check = large->work->pull->source->ops->tells_checksums;
+	const bool can_resume = blob_work_can_check(large->work);
 	const struct blob_incoming_request request = {
 		.root = large->work->root,
 		.kind = large->work->kind,
 		.id = large->item->row->name,
 		.size = size > 0 ? size : UINT64_MAX,
-		.resume = can_check ? large->version : NULL
+		.resume = can_resume ? large->version : NULL
 	};
 
-	return blob_incoming_open(&request, &large->item->incoming, err);
+	return blob_incoming_open(&request, &blob_of(large->item)->incoming, err);
 }
 
 static uint64_t here(const struct large *large)
 {
-	return large->item->incoming ? blob_incoming_size(large->item->incoming) : 0;
+	return blob_of(large->item)->incoming
+		       ? blob_incoming_size(blob_of(large->item)->incoming)
+		       : 0;
 }
 
-static void blob_large_keep_head(struct blob_item *item, const struct blob_head *head)
+static void blob_large_keep_head(struct pull_item *item, const struct blob_head *head)
 {
 	memcpy(item->timeline, head->timeline, sizeof(item->timeline));
-	memcpy(item->expected, head->checksum, sizeof(item->expected));
+	memcpy(item->checksum, head->checksum, sizeof(item->checksum));
 	item->generation = head->generation;
 	item->size = head->size;
 }
@@ -469,7 +276,7 @@ static int blob_large_begin_version(struct large *large, const struct blob_head 
 			       large->item->row->name);
 	if (blob_item_check_size(large->item, err) != 0)
 		return -1;
-	if (large->item->incoming)
+	if (blob_of(large->item)->incoming)
 		return 0;
 	if (blob_large_open_incoming(large, head->size, err) != 0)
 		return -1;
@@ -497,9 +304,9 @@ static int blob_large_take_bytes(void *arg, const struct blob_head *head,
 	if (here(large) + len > head->size)
 		return wire_lied(err, "%s is longer than it says",
 				 large->item->row->name);
-	if (blob_incoming_write(large->item->incoming, bytes, len, err) != 0)
+	if (blob_incoming_write(blob_of(large->item)->incoming, bytes, len, err) != 0)
 		return not_missing(err);
-	blob_fetch_count(large->work, len);
+	blob_work_count(large->work, len);
 	return 0;
 }
 
@@ -518,13 +325,14 @@ static int blob_large_ask_range(struct large *large, struct err *err)
 	large->item->timeline[0] = '\0'; /* the head of this answer counts */
 	if (blob_work_time(large->work, &left_ms, err) != 0)
 		return -1;
-	return source_read_blob(large->work->pull->source, &part, left_ms, &sink, err);
+	return source_read_blob(large->work->job->pull->source, &part, left_ms, &sink,
+				err);
 }
 
 /* It is another version by now: what is here is of no use. */
 static void blob_large_begin_anew(struct large *large)
 {
-	blob_incoming_close(TAKE(large->item->incoming), true);
+	blob_incoming_close(TAKE(blob_of(large->item)->incoming), true);
 	large->version[0] = '\0';
 	large->versions++;
 }
@@ -551,7 +359,7 @@ static bool blob_large_may_continue(struct large *large, uint64_t before,
 
 static bool is_whole(const struct large *large)
 {
-	return large->item->timeline[0] && large->item->incoming &&
+	return large->item->timeline[0] && blob_of(large->item)->incoming &&
 	       here(large) == large->item->size;
 }
 
@@ -574,7 +382,7 @@ static int blob_large_fetch_ranges(struct large *large, struct err *err)
 static int blob_large_resume_version(struct large *large, struct err *err)
 {
 	const struct registry_row *row = large->item->row;
-	struct blob_item *item = large->item;
+	struct pull_item *item = large->item;
 
 	if (!row->timeline[0] || row->generation_wanted == 0 || row->size == 0)
 		return 0;
@@ -587,25 +395,25 @@ static int blob_large_resume_version(struct large *large, struct err *err)
 		memcpy(item->timeline, row->timeline, sizeof(item->timeline));
 		item->generation = row->generation_wanted;
 		item->size = row->size;
-		blob_item_expect(large->work, item, item->expected);
+		blob_item_expect(large->work, item, item->checksum);
 	}
 	return 0;
 }
 
-void blob_fetch_large(struct blob_work *work, struct blob_item *item)
+void blob_fetch_large(struct blob_work *work, struct pull_item *item)
 {
 	struct large large = { .work = work, .item = item };
 	struct err err;
 
 	if (blob_large_resume_version(&large, &err) != 0) {
-		blob_item_fail_here(item, &err);
+		pull_item_fail_here(item, &err);
 		return;
 	}
 	if (blob_large_fetch_ranges(&large, &err) != 0) {
 		/* Who does not know ranges can send all of it, if it is begun anew. */
 		if (err.class == ERR_CORRUPT)
-			blob_incoming_close(TAKE(item->incoming), true);
-		blob_item_fail(item, &err);
+			blob_incoming_close(TAKE(blob_of(item)->incoming), true);
+		pull_item_fail(item, &err);
 		return;
 	}
 	blob_item_judge(work, item);
@@ -613,13 +421,13 @@ void blob_fetch_large(struct blob_work *work, struct blob_item *item)
 
 struct fetch {
 	struct blob_work *work;
-	struct blob_item **asked; /* in the order of the answer */
+	struct pull_item **asked; /* in the order of the answer */
 	const char **ids;
 	size_t count, next;
-	struct blob_item *now; /* NULL: its bytes are forgotten */
+	struct pull_item *now; /* NULL: its bytes are forgotten */
 };
 
-static int blob_fetch_open_incoming(const struct blob_work *work, struct blob_item *item)
+static int blob_fetch_open_incoming(const struct blob_work *work, struct pull_item *item)
 {
 	struct err err;
 
@@ -627,13 +435,13 @@ static int blob_fetch_open_incoming(const struct blob_work *work, struct blob_it
 								.kind = work->kind,
 								.id = item->row->name,
 								.size = item->size },
-			       &item->incoming, &err) == 0)
+			       &blob_of(item)->incoming, &err) == 0)
 		return 0;
-	return blob_item_fail_here(item, &err);
+	return pull_item_fail_here(item, &err);
 }
 
 /* NULL: it is not this one's turn. */
-static struct blob_item *blob_fetch_next(struct fetch *fetch, const char *id,
+static struct pull_item *blob_fetch_next(struct fetch *fetch, const char *id,
 					 struct err *err)
 {
 	fetch->now = NULL;
@@ -646,14 +454,14 @@ static struct blob_item *blob_fetch_next(struct fetch *fetch, const char *id,
 static int blob_fetch_refuse(void *arg, const char *id, const struct err *why,
 			     struct err *err)
 {
-	struct blob_item *item = blob_fetch_next(arg, id, err);
+	struct pull_item *item = blob_fetch_next(arg, id, err);
 
 	if (!item)
 		return -1;
 	if (why)
-		blob_item_fail(item, why);
+		pull_item_fail(item, why);
 	else
-		item->is_large = true;
+		blob_of(item)->is_large = true;
 	return 0;
 }
 
@@ -661,7 +469,7 @@ static int blob_fetch_begin_blob(void *arg, const struct wire_frame *frame,
 				 struct err *err)
 {
 	struct fetch *fetch = arg;
-	struct blob_item *item = blob_fetch_next(fetch, frame->name, err);
+	struct pull_item *item = blob_fetch_next(fetch, frame->name, err);
 
 	if (!item)
 		return -1;
@@ -671,12 +479,12 @@ static int blob_fetch_begin_blob(void *arg, const struct wire_frame *frame,
 				 "ones",
 				 frame->name, frame->size);
 	memcpy(item->timeline, frame->timeline, sizeof(item->timeline));
-	memcpy(item->expected, frame->checksum, sizeof(item->expected));
+	memcpy(item->checksum, frame->checksum, sizeof(item->checksum));
 	item->generation = frame->generation;
 	item->size = frame->size;
 	struct err why;
 	if (blob_item_check_size(item, &why) != 0)
-		blob_item_fail(item, &why);
+		pull_item_fail(item, &why);
 	else if (blob_fetch_open_incoming(fetch->work, item) == 0)
 		fetch->now = item;
 	return 0;
@@ -689,8 +497,8 @@ static int take_bytes(void *arg, const void *bytes, size_t len, struct err *err)
 
 	(void)err;
 	if (fetch->now &&
-	    blob_incoming_write(fetch->now->incoming, bytes, len, &why) != 0) {
-		blob_item_fail_here(fetch->now, &why);
+	    blob_incoming_write(blob_of(fetch->now)->incoming, bytes, len, &why) != 0) {
+		pull_item_fail_here(fetch->now, &why);
 		fetch->now = NULL;
 	}
 	return 0;
@@ -703,7 +511,7 @@ static int blob_fetch_end_blob(void *arg, struct err *err)
 	(void)err;
 	if (!fetch->now)
 		return 0;
-	blob_fetch_count(fetch->work, fetch->now->size);
+	blob_work_count(fetch->work, fetch->now->size);
 	blob_item_judge(fetch->work, fetch->now);
 	fetch->now = NULL;
 	return 0;
@@ -712,12 +520,11 @@ static int blob_fetch_end_blob(void *arg, struct err *err)
 static void list_open(struct fetch *fetch)
 {
 	struct blob_work *work = fetch->work;
+	struct pull_item *item;
 
 	fetch->count = fetch->next = 0;
-	for (size_t i = 0; i < work->count; i++) {
-		struct blob_item *item = &work->items[i];
-		if (item->end != BLOB_OPEN || item->is_large ||
-		    fetch->count == WIRE_FRAMES_MOST)
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));) {
+		if (blob_of(item)->is_large || fetch->count == WIRE_FRAMES_MOST)
 			continue;
 		fetch->asked[fetch->count] = item;
 		fetch->ids[fetch->count++] = item->row->name;
@@ -741,9 +548,10 @@ static int blob_fetch_ask_primary(struct fetch *fetch, struct err *err)
 	fetch->now = NULL;
 	if (blob_work_time(fetch->work, &left_ms, err) != 0)
 		return -1;
-	result = source_read_blobs(fetch->work->pull->source, &many, left_ms, &sink, err);
+	result = source_read_blobs(fetch->work->job->pull->source, &many, left_ms, &sink,
+				   err);
 	if (fetch->now) /* half of it */
-		blob_incoming_close(TAKE(fetch->now->incoming), true);
+		blob_incoming_close(TAKE(blob_of(fetch->now)->incoming), true);
 	if (result == 0 && fetch->next < fetch->count)
 		return wire_lied(err, "it says nothing of %s", fetch->ids[fetch->next]);
 	return result;
@@ -753,7 +561,7 @@ static void fail_rest(struct fetch *fetch, const struct err *why)
 {
 	list_open(fetch);
 	for (size_t i = 0; i < fetch->count; i++)
-		blob_item_fail(fetch->asked[i], why);
+		pull_item_fail(fetch->asked[i], why);
 }
 
 /* Only its own word about one blob makes that one missing. */
@@ -786,8 +594,8 @@ void blob_fetch_small(struct blob_work *work)
 {
 	struct fetch fetch = { .work = work };
 
-	fetch.asked = xcalloc(work->count, sizeof(*fetch.asked));
-	fetch.ids = xcalloc(work->count, sizeof(*fetch.ids));
+	fetch.asked = xcalloc(work->job->rows.count, sizeof(*fetch.asked));
+	fetch.ids = xcalloc(work->job->rows.count, sizeof(*fetch.ids));
 	blob_fetch_all(&fetch);
 	free(fetch.asked);
 	free(fetch.ids);

@@ -27,10 +27,12 @@
 #include "pull/blob_work.h"
 #include "pull/decisions.h"
 #include "pull/glance.h"
-#include "pull/lane.h"
+#include "pull/leftovers.h"
 #include "pull/primary.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
+#include "upkeep/removal.h"
+#include "upkeep/trash.h"
 
 /*
  * A file, a link or a directory where something else must be: left by a damaged file
@@ -45,7 +47,7 @@ static bool blob_way_has_row(const struct blob_work *work, const char *path)
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	struct err err;
 
-	return registry_get(work->pull->options.store, work->kind->type, path, &row,
+	return registry_get(work->job->pull->options.store, work->kind->type, path, &row,
 			    &err) == 0 ||
 	       err.class != ERR_MISSING;
 }
@@ -59,7 +61,7 @@ static bool has_rows_below(const struct blob_work *work, const char *path)
 					      .limit = 1,
 					      .state = REGISTRY_ANY };
 
-	if (registry_list(work->pull->options.store, &next, &rows, ERR_IGNORED) != 0)
+	if (registry_list(work->job->pull->options.store, &next, &rows, ERR_IGNORED) != 0)
 		return true;
 	return rows.count > 0 && text_starts_with(rows.items[0].name, folder);
 }
@@ -101,7 +103,9 @@ static bool blob_way_clear_one(const struct blob_work *work, const char *path,
 	return false;
 }
 
-void blob_clear_way(struct blob_work *work, const struct blob_item *item)
+/* Makes room for what is brought. At a secondary nobody else puts anything there.
+ * Whatever cannot be moved is found when the file is. */
+static void blob_clear_way(const struct blob_work *work, const struct pull_item *item)
 {
 	const char *id = item->row->name;
 
@@ -127,15 +131,14 @@ void blob_clear_way(struct blob_work *work, const struct blob_item *item)
 #define WAIT_MOST_MS ((int64_t)60 * 1000)
 #define WAIT_IN_ALL_MS ((int64_t)3600 * 1000)
 
-static bool is_candidate(const struct blob_item *item)
+static bool is_candidate(const struct pull_item *item)
 {
-	return item->end == BLOB_OPEN && item->row->timeline[0] &&
-	       item->row->generation_wanted > 0 &&
+	return item->row->timeline[0] && item->row->generation_wanted > 0 &&
 	       !(item->row->wishes & REGISTRY_WISH_REBUILD);
 }
 
 /* 1: it is; 0: not, or it cannot be told; -1: stop. */
-static int has_content(const struct blob_work *work, struct blob_item *item,
+static int has_content(const struct blob_work *work, struct pull_item *item,
 		       char digest[BLOB_DIGEST_SIZE], struct err *err)
 {
 	char expected[BLOB_DIGEST_SIZE];
@@ -146,14 +149,15 @@ static int has_content(const struct blob_work *work, struct blob_item *item,
 	if (!expected[0] || blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
 	    (item->row->size > 0 && (uint64_t)st.st_size != item->row->size))
 		return 0;
-	if (blob_digest(fd, &item->fingerprint, digest, &work->pull->kill, err) != 0)
+	if (blob_digest(fd, &blob_of(item)->fingerprint, digest, &work->job->pull->kill,
+			err) != 0)
 		return err->class == ERR_CANCELED ? -1 : 0;
-	item->size = item->fingerprint.size;
+	item->size = blob_of(item)->fingerprint.size;
 	return strcmp(digest, expected) == 0;
 }
 
 /* Nothing was ever brought, and something of that size is here. */
-static bool may_be_here(const struct blob_work *work, const struct blob_item *item)
+static bool may_be_here(const struct blob_work *work, const struct pull_item *item)
 {
 	char expected[BLOB_DIGEST_SIZE];
 	AUTO_CLOSE int fd = -1;
@@ -165,60 +169,57 @@ static bool may_be_here(const struct blob_work *work, const struct blob_item *it
 	       (uint64_t)st.st_size == item->row->size;
 }
 
-static void wait_for_checksum(const struct blob_work *work, struct blob_item *item)
+static void wait_for_checksum(const struct blob_work *work, struct pull_item *item)
 {
 	int64_t since = item->row->behind_since;
-	int64_t waited = primary_now_ms(work->pull->options.primary) - since;
+	int64_t waited = primary_now_ms(work->job->pull->options.primary) - since;
 
 	if (since == 0 || waited >= WAIT_IN_ALL_MS)
 		return;
 	item->wait_ms = waited < WAIT_LEAST_MS  ? WAIT_LEAST_MS
 			: waited > WAIT_MOST_MS ? WAIT_MOST_MS
 						: waited;
-	item->end = BLOB_WAITS;
+	item->end = PULL_WAITS;
 }
 
-static void adopt(struct blob_item *item, const char *digest)
+static void adopt(struct pull_item *item, const char *digest)
 {
-	item->end = BLOB_ADOPTED;
+	item->end = PULL_UNCHANGED;
 	item->is_proved = true;
 	memcpy(item->timeline, item->row->timeline, sizeof(item->timeline));
 	item->generation = item->row->generation_wanted;
-	memcpy(item->digest, digest, BLOB_DIGEST_SIZE);
-	memcpy(item->expected, digest, BLOB_DIGEST_SIZE);
+	memcpy(blob_of(item)->digest, digest, BLOB_DIGEST_SIZE);
+	memcpy(item->checksum, digest, BLOB_DIGEST_SIZE);
 }
 
 static void blob_present_make_durable(struct blob_work *work)
 {
-	AUTO_FREE const char **ids = xcalloc(work->count + 1, sizeof(*ids));
+	AUTO_FREE const char **ids = xcalloc(work->job->rows.count + 1, sizeof(*ids));
+	const struct pull_item *item;
 	size_t count = 0;
 	struct err err;
 
-	for (size_t i = 0; i < work->count; i++)
-		if (work->items[i].end == BLOB_ADOPTED)
-			ids[count++] = work->items[i].row->name;
-	if (flush_present(work->root, ids, count, &err) == 0)
-		return;
-	for (size_t i = 0; i < work->count; i++)
-		if (work->items[i].end == BLOB_ADOPTED)
-			blob_item_fail_here(&work->items[i], &err);
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_UNCHANGED));)
+		ids[count++] = item->row->name;
+	if (flush_present(work->root, ids, count, &err) != 0)
+		pull_job_fail_here(work->job, PULL_UNCHANGED, &err);
 }
 
-void blob_find_present(struct blob_work *work)
+static void blob_find_present(struct blob_work *work)
 {
-	for (size_t i = 0; i < work->count; i++) {
-		struct blob_item *item = &work->items[i];
+	struct pull_item *item;
+
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));) {
 		char digest[BLOB_DIGEST_SIZE];
 		struct err err;
 		if (!is_candidate(item))
 			continue;
 		int has = has_content(work, item, digest, &err);
 		if (has < 0)
-			blob_item_fail(item, &err);
+			pull_item_fail(item, &err);
 		else if (has > 0)
 			adopt(item, digest);
-		else if (work->pull->source->ops->tells_checksums &&
-			 may_be_here(work, item))
+		else if (blob_work_can_check(work) && may_be_here(work, item))
 			wait_for_checksum(work, item);
 	}
 	blob_present_make_durable(work);
@@ -255,13 +256,14 @@ static void blob_doubt_forget(struct pull *pull, const char *key)
 	map_remove(&pull->reverified, key);
 }
 
-void blob_doubt(struct pull *pull, const struct blob_kind *kind, const char *id)
+void blob_doubt(const struct blob_work *work, const char *id)
 {
-	AUTO_FREE char *key = xasprintf("%s:%s", kind->type, id);
+	AUTO_FREE char *key = xasprintf("%s:%s", work->kind->type, id);
+	struct pull *pull = work->job->pull;
 	struct err err;
 
 	if (!is_due(pull, key) ||
-	    source_doubt_blob(pull->source, kind, id, BLOB_STALL_MS, &err) == 0)
+	    source_doubt_blob(pull->source, work->kind, id, BLOB_STALL_MS, &err) == 0)
 		return;
 	blob_doubt_forget(pull, key);
 	log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
@@ -281,30 +283,23 @@ void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
 		pull_doubt(pull, kind->type, id, &why);
 }
 
-int blob_item_fail(struct blob_item *item, const struct err *why)
-{
-	blob_incoming_close(TAKE(item->incoming), false);
-	item->end = BLOB_FAILED;
-	item->why = *why;
-	return -1;
-}
-
-int blob_item_fail_here(struct blob_item *item, const struct err *why)
-{
-	blob_item_fail(item, why);
-	if (item->why.class == ERR_MISSING)
-		item->why.class = ERR_DISK;
-	return -1;
-}
-
 int blob_work_time(const struct blob_work *work, int64_t *left_ms, struct err *err)
 {
-	*left_ms = work->until - clock_boot_ms();
+	*left_ms = work->job->until - clock_boot_ms();
 	return *left_ms > 0 ? 0
 			    : err_set(err, ERR_TIMEOUT, "the time of this job is over");
 }
 
-void blob_item_expect(const struct blob_work *work, const struct blob_item *item,
+void blob_work_count(const struct blob_work *work, uint64_t bytes)
+{
+	const struct pull_once *once = work->job->pull->options.once;
+
+	work->job->bytes += bytes;
+	if (once)
+		atomic_fetch_add(once->bytes, bytes);
+}
+
+void blob_item_expect(const struct blob_work *work, const struct pull_item *item,
 		      char digest[BLOB_DIGEST_SIZE])
 {
 	const char *reported = item->row->primary_checksum;
@@ -315,14 +310,15 @@ void blob_item_expect(const struct blob_work *work, const struct blob_item *item
 		memcpy(digest, reported, BLOB_DIGEST_SIZE);
 }
 
-/* That of the event or the inventory that the row is from. */
-static bool is_wanted_version(const struct blob_item *item)
+/* That of the event or the inventory that the row is from: what it told of it holds, also
+ * if who sent the bytes did not say it; a server between may leave headers out. */
+static bool is_wanted_version(const struct pull_item *item)
 {
 	return item->generation == item->row->generation_wanted &&
 	       strcmp(item->timeline, item->row->timeline) == 0;
 }
 
-int blob_item_check_size(const struct blob_item *item, struct err *err)
+int blob_item_check_size(const struct pull_item *item, struct err *err)
 {
 	const struct registry_row *row = item->row;
 
@@ -334,48 +330,41 @@ int blob_item_check_size(const struct blob_item *item, struct err *err)
 			 row->name, item->size, row->size, item->generation);
 }
 
-static int blob_job_report_mismatch(const struct blob_item *item, const char *expected,
+static int blob_job_report_mismatch(const struct pull_item *item, const char *expected,
 				    struct err *err)
 {
 	err_set(err, ERR_CORRUPT,
 		"%s: what came has the SHA-256 %s, and not %s as the primary says of "
 		"generation %" PRIu64,
-		item->row->name, item->digest, expected, item->generation);
+		item->row->name, blob_of(item)->digest, expected, item->generation);
 	return err_remedy(err, "it is brought again by itself; if this comes back, see "
 			       "whether the primary's disk or the network damages data");
 }
 
-/* What the log or the inventory told of this generation holds, if who sent the bytes did
- * not say it: a server between may leave headers out. */
-static bool is_of_row(const struct blob_item *item)
-{
-	return item->generation == item->row->generation_wanted &&
-	       strcmp(item->timeline, item->row->timeline) == 0;
-}
-
-static int blob_job_check_digest(struct blob_work *work, struct blob_item *item,
+static int blob_job_check_digest(struct blob_work *work, struct pull_item *item,
 				 struct err *err)
 {
 	char named[BLOB_DIGEST_SIZE];
 
-	if (blob_incoming_digest(item->incoming, item->digest, err) != 0)
+	if (blob_incoming_digest(blob_of(item)->incoming, blob_of(item)->digest, err) !=
+	    0)
 		return -1;
 	if (blob_id_digest(work->kind, item->row->name, named)) {
-		if (strcmp(named, item->digest) != 0)
+		if (strcmp(named, blob_of(item)->digest) != 0)
 			return blob_job_report_mismatch(item, named, err);
-		memcpy(item->expected, named, sizeof(named));
+		memcpy(item->checksum, named, sizeof(named));
 	}
-	if (!item->expected[0] && is_of_row(item))
-		blob_item_expect(work, item, item->expected);
-	if (item->expected[0] && strcmp(item->expected, item->digest) != 0)
-		return blob_job_report_mismatch(item, item->expected, err);
+	if (!item->checksum[0] && is_wanted_version(item))
+		blob_item_expect(work, item, item->checksum);
+	if (item->checksum[0] && strcmp(item->checksum, blob_of(item)->digest) != 0)
+		return blob_job_report_mismatch(item, item->checksum, err);
 	if (!is_wanted_version(item))
 		return 0;
 	blob_item_expect(work, item, named);
-	if (named[0] && strcmp(named, item->digest) != 0)
+	if (named[0] && strcmp(named, blob_of(item)->digest) != 0)
 		return blob_job_report_mismatch(item, named, err);
 	if (named[0])
-		memcpy(item->expected, named, sizeof(named));
+		memcpy(item->checksum, named, sizeof(named));
 	return 0;
 }
 
@@ -387,113 +376,94 @@ static bool was_wrong_before(const struct registry_row *row)
 		strcmp(row->failure_class, err_class_name(ERR_CORRUPT)) == 0);
 }
 
-void blob_item_judge(struct blob_work *work, struct blob_item *item)
+void blob_item_judge(struct blob_work *work, struct pull_item *item)
 {
 	struct err err;
 
 	if (blob_job_check_digest(work, item, &err) == 0) {
-		if (!work->pull->source->ops->tells_checksums)
-			memcpy(item->expected, item->digest, sizeof(item->expected));
-		item->end = BLOB_ARRIVED;
+		if (!blob_work_can_check(work))
+			memcpy(item->checksum, blob_of(item)->digest, BLOB_DIGEST_SIZE);
+		item->end = PULL_ARRIVED;
 		return;
 	}
 	if (err.class == ERR_CORRUPT) {
 		log_error("blob.wrong", LOG_ERR(&err));
-		blob_incoming_close(TAKE(item->incoming), true);
-		item->is_doubtful = was_wrong_before(item->row); /* not by chance */
+		blob_incoming_close(TAKE(blob_of(item)->incoming), true);
+		blob_of(item)->is_doubtful =
+			was_wrong_before(item->row); /* not by chance */
 	}
-	blob_item_fail_here(item, &err);
+	pull_item_fail_here(item, &err);
 }
 
 /* Held means later: no worker waits. */
-int blob_item_lease(const struct blob_work *work, struct blob_item *item,
-		    const char *operation)
+static int blob_item_lease(const struct blob_work *work, const struct pull_item *item,
+			   const char *operation, struct err *err)
 {
 	const char *type = work->kind->type, *name = item->row->name;
 	char key[LEASE_KEY_SIZE];
-	struct err err;
 
-	if (work->kind->layout == BLOB_LFS || !item->is_large ||
-	    !work->pull->options.leases)
+	if (work->kind->layout == BLOB_LFS || !blob_of(item)->is_large ||
+	    !work->job->pull->options.leases)
 		return 0;
 	lease_key_for(type, replicable_id(type, name), key);
-	if (lease_acquire(work->pull->options.leases,
-			  &(struct lease_request){ .key = key,
-						   .operation = operation,
-						   .job = name,
-						   .stop = &work->pull->kill },
-			  &item->lease, &err) != 0)
-		return blob_item_fail(item, &err);
-	return 0;
+	return lease_acquire(work->job->pull->options.leases,
+			     &(struct lease_request){ .key = key,
+						      .operation = operation,
+						      .job = name,
+						      .stop = &work->job->pull->kill },
+			     &blob_of(item)->lease, err);
 }
 
 static void take_leases(struct blob_work *work)
 {
-	for (size_t i = 0; i < work->count; i++)
-		if (work->items[i].end == BLOB_OPEN)
-			blob_item_lease(work, &work->items[i], "sync");
+	struct pull_item *item;
+	struct err err;
+
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));)
+		if (blob_item_lease(work, item, "sync", &err) != 0)
+			pull_item_fail(item, &err);
 }
 
 static void clear_ways(struct blob_work *work)
 {
-	if (work->pull->options.once)
+	const struct pull_item *item;
+
+	if (work->job->pull->options.once)
 		return;
-	for (size_t i = 0; i < work->count; i++)
-		if (work->items[i].end == BLOB_OPEN)
-			blob_clear_way(work, &work->items[i]);
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));)
+		blob_clear_way(work, item);
 }
 
 static void blob_job_fetch_items(struct blob_work *work)
 {
-	blob_fetch_small(work); /* finds out who is large after all */
-	for (size_t i = 0; i < work->count; i++)
-		if (work->items[i].end == BLOB_OPEN)
-			blob_fetch_large(work, &work->items[i]);
-	for (size_t i = 0; i < work->count; i++)
-		if (work->items[i].is_doubtful)
-			blob_doubt(work->pull, work->kind, work->items[i].row->name);
-}
+	struct pull_item *item;
 
-static void blob_job_fail_all(struct blob_work *work, const struct err *why)
-{
-	for (size_t i = 0; i < work->count; i++)
-		blob_item_fail_here(&work->items[i], why);
+	blob_fetch_small(work); /* finds out who is large after all */
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));)
+		blob_fetch_large(work, item);
+	for (size_t i = 0; i < work->job->rows.count; i++)
+		if (work->items[i].is_doubtful)
+			blob_doubt(work, work->job->rows.items[i].name);
 }
 
 /* Never into a mount point whose file system is away. */
 static int blob_job_open_root(struct blob_work *work, struct err *err)
 {
-	if (copies_root_check_blobs(work->pull->options.store, work->kind, err) != 0)
+	if (copies_root_check_blobs(work->job->pull->options.store, work->kind, err) != 0)
 		return -1;
 	work->root = blob_root_open(work->kind, err);
 	return work->root < 0 ? -1 : 0;
 }
 
-static void blob_job_run_work(struct blob_work *work)
-{
-	struct err err;
-
-	if (blob_job_open_root(work, &err) != 0) {
-		blob_job_fail_all(work, &err);
-		return;
-	}
-	blob_remove_gone(work);
-	blob_find_present(work);
-	take_leases(work);
-	clear_ways(work);
-	blob_job_fetch_items(work);
-	blob_settle(work);
-}
-
 #define WORK_KEY_SIZE 17
 
-static void work_key(const struct blob_item *item, char key[WORK_KEY_SIZE])
+static void work_key(const struct pull_item *item, char key[WORK_KEY_SIZE])
 {
 	snprintf(key, WORK_KEY_SIZE, "%016" PRIx64, item->row->id);
 }
 
 /* Taken means later, as with a lease. */
-static int take_item(struct pull *pull, struct blob_item *item, struct err *err)
+static int take_item(struct pull *pull, struct pull_item *item, struct err *err)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 	char key[WORK_KEY_SIZE];
@@ -503,83 +473,150 @@ static int take_item(struct pull *pull, struct blob_item *item, struct err *err)
 		return err_set(err, ERR_BUSY, "another worker still has %s",
 			       item->row->name);
 	map_put(&pull->at_work, key, pull);
-	item->is_taken = true;
+	blob_of(item)->is_taken = true;
 	return 0;
 }
 
-static void give_item(struct pull *pull, struct blob_item *item)
+static void give_item(struct pull *pull, const struct pull_item *item)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 	char key[WORK_KEY_SIZE];
 
-	if (!item->is_taken)
+	if (!blob_of(item)->is_taken)
 		return;
 	work_key(item, key);
 	map_remove(&pull->at_work, key);
 }
 
-static void open_items(struct blob_work *work, registry_rows *rows)
+static void open_item(const struct blob_work *work, struct pull_item *item)
 {
-	work->count = rows->count;
-	work->items = xcalloc(rows->count, sizeof(*work->items));
-	for (size_t i = 0; i < rows->count; i++) {
-		struct blob_item *item = &work->items[i];
-		struct err err;
-		item->row = &rows->items[i];
-		item->is_large = item->row->size > BLOB_SMALL_MOST;
-		pace_take(work->pull, item->row->id);
-		/* It becomes a path here, wherever it came from. */
-		if (blob_id_check(work->kind, item->row->name, &err) != 0 ||
-		    take_item(work->pull, item, &err) != 0)
-			blob_item_fail(item, &err);
-	}
+	struct pull *pull = work->job->pull;
+	struct err err;
+
+	blob_of(item)->is_large = item->row->size > BLOB_SMALL_MOST;
+	if (work->job->is_verification)
+		return;
+	pace_take(pull, item->row->id);
+	if (item->end == PULL_OPEN && take_item(pull, item, &err) != 0)
+		pull_item_fail(item, &err);
 }
 
-static void close_items(struct blob_work *work)
+static int blob_open_job(struct pull_job *job, struct err *err)
 {
-	for (size_t i = 0; i < work->count; i++) {
+	struct blob_work *work = xcalloc(1, sizeof(*work));
+
+	*work = (struct blob_work){ .job = job,
+				    .kind = pull_kind(job->pull, job->type),
+				    .root = -1,
+				    .items = xcalloc(job->rows.count,
+						     sizeof(*work->items)) };
+	job->own = work;
+	for (size_t i = 0; i < job->rows.count; i++) {
+		job->items[i].own = &work->items[i];
+		open_item(work, &job->items[i]);
+	}
+	return blob_job_open_root(work, err);
+}
+
+static const char *blob_type(const struct pull_options *options, size_t at)
+{
+	const struct blob_kinds *kinds = options->kinds;
+
+	return kinds && at < kinds->items.count ? kinds->items.items[at].type : NULL;
+}
+
+static int blob_check_name(const struct pull *pull, const char *type, const char *name,
+			   struct err *err)
+{
+	return blob_id_check(pull_kind(pull, type), name, err);
+}
+
+static int blob_discard_copy(void *arg, const struct removal_copy *copy, struct err *err)
+{
+	struct blob_work *work = arg;
+
+	return blob_item_lease(work, copy->own, "remove", err) != 0
+		       ? -1
+		       : blob_discard(work->root, copy->name, err);
+}
+
+static void blob_remove_job(struct pull_job *job)
+{
+	VEC(struct removal_copy) gone = { 0 };
+	struct pull_item *item;
+	size_t removed = 0;
+	struct err err;
+
+	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));)
+		if (item->row->is_gone)
+			vec_add(&gone, ((struct removal_copy){ .name = item->row->name,
+							       .own = item }));
+	const struct removal_batch removal = { .store = job->pull->options.store,
+					       .kind = job->type,
+					       .copies = gone.items,
+					       .count = gone.count,
+					       .discard = blob_discard_copy,
+					       .arg = job->own };
+	int result = removal_run_batch(&removal, &err);
+	for (size_t i = 0; i < gone.count; i++) {
+		const struct err *why = result == 0 ? &gone.items[i].why : &err;
+		removed += pull_item_end_removed(gone.items[i].own, why) == 0;
+	}
+	vec_clear(&gone);
+	if (removed > 0)
+		log_info("blob.removed", LOG_TEXT("kind", job->type),
+			 LOG_NUMBER("count", removed));
+}
+
+static void blob_bring_job(struct pull_job *job)
+{
+	struct blob_work *work = job->own;
+
+	blob_find_present(work);
+	take_leases(work);
+	clear_ways(work);
+	blob_job_fetch_items(work);
+	blob_settle(work);
+}
+
+static void blob_end_job(struct pull_job *job)
+{
+	struct blob_work *work = job->own;
+
+	if (job->is_verification)
+		blob_verify_look_again(work);
+	else
+		blob_report_ended(work);
+	for (size_t i = 0; i < job->rows.count; i++) {
 		blob_incoming_close(work->items[i].incoming, false);
 		lease_release(work->items[i].lease);
-		give_item(work->pull, &work->items[i]);
+		give_item(job->pull, &job->items[i]);
 	}
-	free(work->items);
 	if (work->root >= 0)
 		close(work->root);
+	free(work->items);
+	free(work);
 }
 
-void blob_job_work(void *arg)
+static void blob_tidy(const struct pull *pull, const char *type)
 {
-	struct pull_job *job = arg;
-	int64_t started = clock_boot_ms();
-	int64_t timeout_ms = pull_settings_now(job->pull).timeout_ms;
-	struct blob_work work = {
-		.pull = job->pull,
-		.kind = job->kind,
-		.root = -1,
-		.until = job->claimed_at + timeout_ms,
-	};
+	const struct blob_kind *kind = pull_kind(pull, type);
 
-	/* It may have waited for long behind other large ones: before the rest of its
-	 * time is too short, it is claimed anew. */
-	if (stop_is_requested(&job->pull->stop) ||
-	    started - job->claimed_at > timeout_ms / 2) {
-		blob_job_forget(job);
-		return;
-	}
-	struct log_context before =
-		log_set_context((struct log_context){ .job = "sync" });
-	open_items(&work, &job->rows);
-	blob_job_run_work(&work);
-	blob_record(&work, clock_boot_ms() - started);
-	close_items(&work);
-	log_set_context(before);
-	pull_job_end(job, &job->pull->state.blobbing);
+	blob_incoming_expire(kind, BLOB_INCOMING_KEEP_MS);
+	trash_expire(kind->path);
 }
 
-void blob_job_forget(void *arg)
-{
-	struct pull_job *job = arg;
-
-	pull_rows_report(job, REGISTRY_DEFERRED);
-	pull_job_end(job, &job->pull->state.blobbing);
-}
+const struct kind_ops blob_ops = { .type = blob_type,
+				   .check_name = blob_check_name,
+				   .has_blob_workers = true,
+				   .bring_most = 128,
+				   .verify_most = 10,
+				   .small_most = BLOB_SMALL_MOST,
+				   .has_late_checksums = true,
+				   .open = blob_open_job,
+				   .remove = blob_remove_job,
+				   .bring = blob_bring_job,
+				   .verify = blob_verify_job,
+				   .end = blob_end_job,
+				   .tidy = blob_tidy,
+				   .take_leftovers = leftovers_take_blobs };

@@ -26,20 +26,62 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/decisions.h"
-#include "pull/leftovers.h"
+#include "pull/kind_ops.h"
 #include "pull/primary.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
 
-struct page_comparison {
-	struct pull *pull;
+#define PAGE_LIMIT 10000
+/* For the requests themselves. */
+#define FRESH_SLACK_MS 30000
+/* Rows may also have been changed here, by hand. */
+#define TRUST_ETAG_MS ((int64_t)3600 * 1000)
+
+/* Of one kind. */
+struct pass {
 	const char *kind;
-	const char *after; /* as the page was asked for */
-	const struct inventory_page *page;
-	size_t found; /* grows by the differences */
-	size_t left;  /* grows by those that are left to the events that tell of them */
-	int64_t rows; /* grows by those of the registry that were looked at */
+	const struct kind_ops *ops;
+	/* The pass under way. */
+	bool is_passing;
+	bool is_whole;   /* asked for, or the first: without a pause between pages */
+	uint64_t number; /* of the comparison that it answers */
+	char *after;     /* owned; NULL: the first page */
+	char etag[128];  /* of its first page */
+	char timeline[TIMELINE_SIZE];
+	bool is_part;       /* the inventory lacks what the primary could not read */
+	size_t found;       /* differences in this pass */
+	size_t left;        /* and those that are left to events */
+	int64_t compared;   /* rows of the registry, in this pass */
+	int64_t page_rows;  /* of these, in its last page */
+	int64_t slowest_ms; /* of its pages; 304 has none, and leaves that as it is */
+	int64_t rows;       /* of the registry, when it began */
+	int64_t gone;       /* of these */
+	int64_t ordered;    /* removals by order, ever, when it began */
+	/* The last pass that found nothing. */
+	char clean_etag[128]; /* "": none */
+	int64_t clean_at;     /* boot ms */
+	int64_t clean_rows;
+	/* Of all passes. */
+	uint64_t answered;     /* the newest comparison that a pass has answered */
+	int64_t ended_at;      /* wall ms; 0: never */
+	int64_t ended_boot;    /* the same by the boot clock */
+	bool has_no_leftovers; /* they were looked for since the start */
+	bool is_unknown;       /* the primary has no such kind: told in the log */
+	unsigned waits;        /* times in a row that the primary had not scanned it */
+	bool was_dirty;        /* the last pass found work */
+	int64_t asked_at;      /* boot ms: of the last page */
+	int64_t pause_ms;      /* from then; -1: the interval */
+	unsigned failures;
+	bool is_peers; /* ... which are the primary's, or the network's */
+};
+
+struct consistency {
+	struct pull *pull;
+	struct primary_line *line; /* NULL: not open yet */
+	struct lease *lease;
+	VEC(struct pass) passes;
+	uint64_t hurries; /* of pull, as last seen */
 };
 
 /*
@@ -210,16 +252,13 @@ static bool compare_page_is_chunk_done(const struct chunk *chunk)
 }
 
 /* ERR_LOST: the lease of the comparing part; ERR_CANCELED: stop. */
-static int compare_page(struct lease *lease, struct page_comparison *comparison,
-			struct err *err)
+static int compare_page(const struct consistency *work, struct pass *pass,
+			const struct inventory_page *page, struct err *err)
 {
-	const struct inventory_page *page = comparison->page;
-	struct pull *pull = comparison->pull;
-	AUTO_FREE char *after = comparison->after ? xstrdup(comparison->after) : NULL;
-	struct chunk chunk = { .pull = pull,
-			       .kind = comparison->kind,
-			       .reports_checksums =
-				       strcmp(comparison->kind, KIND_REPOSITORY) != 0,
+	AUTO_FREE char *after = pass->after ? xstrdup(pass->after) : NULL;
+	struct chunk chunk = { .pull = work->pull,
+			       .kind = pass->kind,
+			       .reports_checksums = pass->ops->has_late_checksums,
 			       .items = page->items.items,
 			       .item_count = page->items.count,
 			       .after = after,
@@ -227,79 +266,30 @@ static int compare_page(struct lease *lease, struct page_comparison *comparison,
 			       .is_part = page->is_part };
 	int result;
 
+	pass->page_rows = 0;
 	do {
-		result = lease_check(lease, err);
+		result = lease_check(work->lease, err);
 		if (result == 0)
 			result = settle_chunk(&chunk, err);
 		if (result != 0)
 			break;
-		comparison->found += chunk.steps;
-		comparison->left += chunk.left;
-		comparison->rows += (int64_t)chunk.done_rows;
+		pass->found += chunk.steps;
+		pass->left += chunk.left;
+		pass->page_rows += (int64_t)chunk.done_rows;
 		if (chunk.done_items > 0) /* none of an empty page, whose list is NULL */
 			chunk.items += chunk.done_items;
 		chunk.item_count -= chunk.done_items;
 		free(after);
 		after = chunk.reached ? xstrdup(chunk.reached) : NULL;
 		chunk.after = after;
-	} while (!compare_page_is_chunk_done(&chunk) && !stop_is_requested(&pull->stop));
+	} while (!compare_page_is_chunk_done(&chunk) &&
+		 !stop_is_requested(&work->pull->stop));
 	if (result == 0 && !compare_page_is_chunk_done(&chunk))
 		result = err_set(err, ERR_CANCELED, "the comparison was left");
+	pass->compared += pass->page_rows;
 	free(chunk.reached);
 	return result;
 }
-
-#define PAGE_LIMIT 10000
-/* For the requests themselves. */
-#define FRESH_SLACK_MS 30000
-/* Rows may also have been changed here, by hand. */
-#define TRUST_ETAG_MS ((int64_t)3600 * 1000)
-
-/* Of one kind. */
-struct pass {
-	const char *kind;
-	const struct blob_kind *blob; /* NULL: repositories */
-	/* The pass under way. */
-	bool is_passing;
-	bool is_whole;   /* asked for, or the first: without a pause between pages */
-	uint64_t number; /* of the comparison that it answers */
-	char *after;     /* owned; NULL: the first page */
-	char etag[128];  /* of its first page */
-	char timeline[TIMELINE_SIZE];
-	bool is_part;       /* the inventory lacks what the primary could not read */
-	size_t found;       /* differences in this pass */
-	size_t left;        /* and those that are left to events */
-	int64_t compared;   /* rows of the registry, in this pass */
-	int64_t page_rows;  /* of these, in its last page */
-	int64_t slowest_ms; /* of its pages; 304 has none, and leaves that as it is */
-	int64_t rows;       /* of the registry, when it began */
-	int64_t gone;       /* of these */
-	int64_t ordered;    /* removals by order, ever, when it began */
-	/* The last pass that found nothing. */
-	char clean_etag[128]; /* "": none */
-	int64_t clean_at;     /* boot ms */
-	int64_t clean_rows;
-	/* Of all passes. */
-	uint64_t answered;     /* the newest comparison that a pass has answered */
-	int64_t ended_at;      /* wall ms; 0: never */
-	int64_t ended_boot;    /* the same by the boot clock */
-	bool has_no_leftovers; /* they were looked for since the start */
-	bool is_unknown;       /* the primary has no such kind: told in the log */
-	unsigned waits;        /* times in a row that the primary had not scanned it */
-	bool was_dirty;        /* the last pass found work */
-	int64_t asked_at;      /* boot ms: of the last page */
-	int64_t pause_ms;      /* from then; -1: the interval */
-	unsigned failures;
-	bool is_peers; /* ... which are the primary's, or the network's */
-};
-
-struct consistency {
-	struct pull *pull;
-	struct primary_line *line; /* NULL: not open yet */
-	struct lease *lease;
-	VEC(struct pass) passes;
-	uint64_t hurries; /* of pull, as last seen */
-};
 
 static void begin_pass(struct pull *pull, struct pass *pass)
 {
@@ -321,22 +311,13 @@ struct compared {
 	int64_t ordered; /* removals by order of which it knows */
 };
 
-static int consistency_set_number(struct store_tx *tx, const char *key, int64_t number,
-				  struct err *err)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRId64, number);
-	return site_value_set(tx, key, text, err);
-}
-
 static int write_compared(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct compared *compared = arg;
 
-	if (consistency_set_number(tx, PULL_COMPARED, compared->at, err) != 0)
+	if (site_value_set_number(tx, PULL_COMPARED, compared->at, err) != 0)
 		return -1;
-	return consistency_set_number(tx, PULL_COMPARED_ORDERED, compared->ordered, err);
+	return site_value_set_number(tx, PULL_COMPARED_ORDERED, compared->ordered, err);
 }
 
 /* What holds for all kinds: since when each was compared, and for whom. */
@@ -444,8 +425,7 @@ static int end_pass(struct consistency *work, struct pass *pass, struct err *err
 	return 0;
 }
 
-/* Once a start, when it is known what the primary has; of blobs, which may be very many,
- * only with a new database. */
+/* Once a start, when it is known what the primary has. */
 static void look_for_leftovers(struct consistency *work, struct pass *pass)
 {
 	struct err err;
@@ -453,20 +433,14 @@ static void look_for_leftovers(struct consistency *work, struct pass *pass)
 	if (pass->has_no_leftovers || pass->is_part)
 		return;
 	pass->has_no_leftovers = true;
-	if (pass->blob && pass->rows > 0)
-		return;
-	if (leftovers_take_up(work->pull, pass->blob, &err) != 0)
+	if (pass->ops->take_leftovers(work->pull, pass->kind, pass->rows, &err) != 0)
 		log_warn("leftovers.failed", LOG_ERR(&err));
 }
 
 static int take_page(struct consistency *work, struct pass *pass,
 		     struct inventory_page *page, struct err *err)
 {
-	struct page_comparison comparison = {
-		.pull = work->pull, .kind = pass->kind, .after = pass->after, .page = page
-	};
 	int64_t took;
-	int result;
 
 	if (pass->timeline[0] && strcmp(pass->timeline, page->timeline) != 0) {
 		begin_pass(work->pull, pass); /* another log: what was compared says
@@ -479,12 +453,7 @@ static int take_page(struct consistency *work, struct pass *pass,
 		snprintf(pass->etag, sizeof(pass->etag), "%s", page->etag);
 	}
 	pass->is_part = pass->is_part || page->is_part;
-	result = compare_page(work->lease, &comparison, err);
-	pass->found += comparison.found;
-	pass->left += comparison.left;
-	pass->compared += comparison.rows;
-	pass->page_rows = comparison.rows;
-	if (result != 0)
+	if (compare_page(work, pass, page, err) != 0)
 		return -1;
 	took = clock_boot_ms() - pass->asked_at;
 	if (took > pass->slowest_ms)
@@ -549,7 +518,8 @@ static int consistency_ask_page(struct consistency *work, const struct pass *pas
 	if (!work->line && primary_line_open(work->pull->options.primary,
 					     &work->pull->stop, &work->line, err) != 0)
 		return -1;
-	return primary_inventory(work->line, pass->blob, &question, page, err);
+	return primary_inventory(work->line, pull_kind(work->pull, pass->kind), &question,
+				 page, err);
 }
 
 /* There is nothing to compare with. What is here stays; and what the primary finds later
@@ -773,12 +743,11 @@ static struct pass *wait_until_due(struct consistency *work)
 
 static void add_passes(struct consistency *work)
 {
-	const struct blob_kinds *kinds = work->pull->options.kinds;
+	struct pull_kind kind;
 
-	vec_add(&work->passes, ((struct pass){ .kind = KIND_REPOSITORY }));
-	for (size_t i = 0; kinds && i < kinds->items.count; i++)
-		vec_add(&work->passes, ((struct pass){ .kind = kinds->items.items[i].type,
-						       .blob = &kinds->items.items[i] }));
+	for (size_t at = 0; kinds_next(&work->pull->options, &at, &kind);)
+		vec_add(&work->passes,
+			((struct pass){ .kind = kind.type, .ops = kind.ops }));
 }
 
 void *consistency_run(void *arg)

@@ -39,8 +39,7 @@ static bool has_objects(const struct pull *pull, const struct repo *copy,
 /* COPY_OURS, COPY_YOUNG or COPY_CHANGED; COPY_BUSY after a stop. */
 static enum copy_verdict look_at_disk(struct pull *pull, const struct registry_row *row)
 {
-	AUTO_FREE char *below = name_to_path(row->name);
-	AUTO_FREE char *path = xasprintf("%s/%s", pull->options.root, below);
+	AUTO_FREE char *path = name_to_copy(pull->options.root, row->name);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 	struct copy_files files;

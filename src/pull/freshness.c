@@ -27,111 +27,6 @@
 #include "replicable/registry.h"
 #include "store/store.h"
 
-static int passed_pushes_add_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "INSERT INTO passed_push (name, since) VALUES (?1, ?2)"
-		       " ON CONFLICT (name) DO NOTHING",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, arg);
-	query_bind_int(query, 2, clock_wall_ms());
-	return query_run(query, NULL, err);
-}
-
-/* Durable when it returns; there may be a row of that name. */
-static int passed_pushes_add(struct store *store, const char *name, struct err *err)
-{
-	AUTO_FREE char *copy = xstrdup(name);
-
-	return store_write(store, passed_pushes_add_work, copy, err);
-}
-
-struct names {
-	VEC(char *) list; /* owned */
-	bool (*is_needed)(void *arg, const char *name);
-	void *arg;
-	size_t left;
-};
-
-static void passed_pushes_clear_names(struct names *names)
-{
-	for (size_t i = 0; i < names->list.count; i++)
-		free(names->list.items[i]);
-	vec_clear(&names->list);
-}
-
-static int passed_pushes_read_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	struct names *names = arg;
-	int found;
-
-	passed_pushes_clear_names(names);
-	if (query_open(tx, "SELECT name FROM passed_push", &query, err) != 0)
-		return -1;
-	while ((found = query_step(query, err)) > 0)
-		vec_add(&names->list, query_copy_text(query, 0));
-	return found;
-}
-
-/* *count is how many `each` was told of. */
-static int passed_pushes_read(struct store *store,
-			      void (*each)(void *arg, const char *name), void *arg,
-			      size_t *count, struct err *err)
-{
-	struct names names = { 0 };
-	int result = store_read(store, passed_pushes_read_work, &names, err);
-
-	*count = result == 0 ? names.list.count : 0;
-	for (size_t i = 0; i < *count; i++)
-		each(arg, names.list.items[i]);
-	passed_pushes_clear_names(&names);
-	return result;
-}
-
-static int passed_pushes_remove_name(struct store_tx *tx, const char *name,
-				     struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, "DELETE FROM passed_push WHERE name = ?1", &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, name);
-	return query_run(query, NULL, err);
-}
-
-static int tidy_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct names *names = arg;
-
-	if (passed_pushes_read_work(tx, arg, err) != 0)
-		return -1;
-	names->left = 0;
-	for (size_t i = 0; i < names->list.count; i++)
-		if (names->is_needed(names->arg, names->list.items[i]))
-			names->left++;
-		else if (passed_pushes_remove_name(tx, names->list.items[i], err) != 0)
-			return -1;
-	return 0;
-}
-
-/* Removes the rows that are not needed; *left is how many are. It is asked inside a
- * store_write(): a name that is added after it was asked for stays. */
-static int passed_pushes_tidy(struct store *store,
-			      bool (*is_needed)(void *arg, const char *name), void *arg,
-			      size_t *left, struct err *err)
-{
-	struct names names = { .is_needed = is_needed, .arg = arg };
-	int result = store_write(store, tidy_work, &names, err);
-
-	*left = names.left;
-	passed_pushes_clear_names(&names);
-	return result;
-}
-
 /*
  * How far the primary's events are known, as the log cursor says it to those who judge
  * copies. An answer counts only if it led to the log's end and all of it is in the
@@ -510,10 +405,25 @@ static void note_kept(struct freshness *freshness)
 	freshness->noted++;
 }
 
+static int write_pushed(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx,
+		       "INSERT INTO passed_push (name, since) VALUES (?1, ?2)"
+		       " ON CONFLICT (name) DO NOTHING",
+		       &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, arg);
+	query_bind_int(query, 2, clock_wall_ms());
+	return query_run(query, NULL, err);
+}
+
 int freshness_push_began(struct freshness *freshness, const char *name, struct err *err)
 {
 	freshness_mark_began(freshness, name);
-	int result = passed_pushes_add(freshness->store, name, err);
+	AUTO_FREE char *copy = xstrdup(name);
+	int result = store_write(freshness->store, write_pushed, copy, err);
 	/* Not before: whoever tidies meanwhile would find no row, and look no more. */
 	note_kept(freshness);
 	if (result != 0)
@@ -530,14 +440,67 @@ bool freshness_cannot_note(struct freshness *freshness)
 	return freshness->cannot_note;
 }
 
-static bool is_kept(void *arg, const char *name)
+/* The rows of pushes. */
+struct pushed_names {
+	struct freshness *freshness;
+	VEC(char *) list; /* owned */
+	size_t left;      /* that are needed still */
+};
+
+static void clear_names(struct pushed_names *names)
 {
-	struct freshness *freshness = arg;
+	for (size_t i = 0; i < names->list.count; i++)
+		free(names->list.items[i]);
+	vec_clear(&names->list);
+}
+
+static int read_names(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	struct pushed_names *names = arg;
+	int found;
+
+	clear_names(names);
+	if (query_open(tx, "SELECT name FROM passed_push", &query, err) != 0)
+		return -1;
+	while ((found = query_step(query, err)) > 0)
+		vec_add(&names->list, query_copy_text(query, 0));
+	return found;
+}
+
+static bool is_needed(struct freshness *freshness, const char *name)
+{
 	struct pull_news news;
 
 	news_look(freshness->pull, &news);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&freshness->mutex);
 	return is_pushed_locked(freshness, name, &news);
+}
+
+static int remove_name(struct store_tx *tx, const char *name, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, "DELETE FROM passed_push WHERE name = ?1", &query, err) != 0)
+		return -1;
+	query_bind_text(query, 1, name);
+	return query_run(query, NULL, err);
+}
+
+/* It is asked inside the write: a name that is added after it was asked for stays. */
+static int remove_names(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct pushed_names *names = arg;
+
+	if (read_names(tx, arg, err) != 0)
+		return -1;
+	names->left = 0;
+	for (size_t i = 0; i < names->list.count; i++)
+		if (is_needed(names->freshness, names->list.items[i]))
+			names->left++;
+		else if (remove_name(tx, names->list.items[i], err) != 0)
+			return -1;
+	return 0;
 }
 
 static bool may_be_kept(struct freshness *freshness, uint64_t *noted)
@@ -560,16 +523,17 @@ static void none_is_kept(struct freshness *freshness, uint64_t noted)
 /* What cannot be removed now is tried again with the next news. */
 static void freshness_tidy_rows(struct freshness *freshness)
 {
+	struct pushed_names names = { .freshness = freshness };
 	uint64_t noted;
-	size_t left;
 	struct err err;
 
 	if (!may_be_kept(freshness, &noted))
 		return;
-	if (passed_pushes_tidy(freshness->store, is_kept, freshness, &left, &err) != 0)
+	if (store_write(freshness->store, remove_names, &names, &err) != 0)
 		log_warn("git.marks_not_removed", LOG_ERR(&err));
-	else if (left == 0)
+	else if (names.left == 0)
 		none_is_kept(freshness, noted);
+	clear_names(&names);
 }
 
 static void *tidy_run(void *arg)
@@ -584,28 +548,24 @@ static void *tidy_run(void *arg)
 
 /* Nobody else has it yet. Over with the first answer: whatever this process asks, it asks
  * after those pushes. */
-static void mark_again(void *arg, const char *name)
-{
-	static const struct pull_news none;
-
-	raise_to(&mark_for_locked(arg, name, &none)->request, 1);
-}
-
 static void read_marks(struct freshness *freshness)
 {
-	size_t count;
+	static const struct pull_news none;
+	struct pushed_names names = { 0 };
 	struct err err;
+	int result = store_read(freshness->store, read_names, &names, &err);
 
-	freshness->may_be_kept = true;
-	if (passed_pushes_read(freshness->store, mark_again, freshness, &count, &err) !=
-	    0) {
+	for (size_t i = 0; result == 0 && i < names.list.count; i++)
+		raise_to(&mark_for_locked(freshness, names.list.items[i], &none)->request,
+			 1);
+	freshness->may_be_kept = result != 0 || names.list.count > 0;
+	if (result != 0) {
 		log_warn("git.marks_unknown", LOG_ERR(&err));
 		raise_to(&freshness->rest.request, 1); /* any name may be among them */
-	} else if (count > 0) {
-		log_info("git.marks_found", LOG_NUMBER("repositories", count));
-	} else {
-		freshness->may_be_kept = false;
+	} else if (names.list.count > 0) {
+		log_info("git.marks_found", LOG_NUMBER("repositories", names.list.count));
 	}
+	clear_names(&names);
 }
 
 struct freshness *freshness_new(struct store *store, struct pull *pull,

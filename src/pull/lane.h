@@ -5,16 +5,15 @@
 #ifndef PULL_LANE_H
 #define PULL_LANE_H
 
-#include "pull/pull_job.h"
+#include "pull/kind_ops.h"
 
 /* The rows of a kind that are due. */
 struct lane_queue {
-	const char *kind;
-	const struct blob_kind *blob; /* NULL: repositories */
-	int64_t due_at;               /* of the first, wall ms; INT64_MAX: none */
-	size_t many;                  /* rows of small blobs to claim for one worker, as
-					 far as the last claim tells; 0: a row each */
-	int64_t claimed_at;           /* boot ms: the last claim began */
+	struct pull_kind kind;
+	int64_t due_at; /* of the first, wall ms; INT64_MAX: none */
+	size_t many;    /* small rows to claim for one worker, as far as the last claim
+			   tells; 0: a row each */
+	int64_t claimed_at; /* boot ms: the last claim began */
 };
 
 struct lane {
@@ -23,12 +22,9 @@ struct lane {
 	size_t *running;   /* guarded by pull->mutex */
 	size_t capacity;
 	const char *claimed; /* failpoint */
+	bool is_verification;
 	int (*claim)(struct store *store, const char *kind, size_t limit,
 		     int64_t timeout_ms, registry_rows *rows, struct err *err);
-	pool_work work, forget;             /* of a repository's row */
-	pool_work blobs_work, blobs_forget; /* of some rows of blobs */
-	size_t blobs_a_job;
-	bool sorts_by_size; /* large blobs get a worker each */
 	VEC(struct lane_queue) queues;
 	size_t turn;
 	/* Claimed among small ones: each goes to the next free worker, before anything

@@ -240,13 +240,16 @@ static int take_up_copies(struct pull *pull, int root, struct leftovers *leftove
 	return 0;
 }
 
-static int take_up_repositories(struct pull *pull, struct err *err)
+int leftovers_take_repositories(struct pull *pull, const char *type, int64_t rows,
+				struct err *err)
 {
 	struct leftovers leftovers = { 0 };
 	const struct pull_options *options = &pull->options;
 	AUTO_CLOSE int root = dir_open(AT_FDCWD, options->root, err);
 	int result = -1;
 
+	(void)type;
+	(void)rows;
 	if (root >= 0 && copies_root_check(options->store, options->root, err) == 0)
 		result = read_tree(options->store, options->root, &leftovers, err);
 	if (result == 0)
@@ -255,14 +258,16 @@ static int take_up_repositories(struct pull *pull, struct err *err)
 	return result;
 }
 
-int leftovers_take_up(struct pull *pull, const struct blob_kind *kind, struct err *err)
+int leftovers_take_blobs(struct pull *pull, const char *type, int64_t rows,
+			 struct err *err)
 {
 	struct leftovers_found found = { 0 };
 
-	if (!kind)
-		return take_up_repositories(pull, err);
-	if (count_blobs(pull->options.store, kind, &pull->stop, &found, err) != 0)
+	if (rows > 0)
+		return 0;
+	if (count_blobs(pull->options.store, pull_kind(pull, type), &pull->stop, &found,
+			err) != 0)
 		return -1;
-	report_foreign(kind->type, &found);
+	report_foreign(type, &found);
 	return 0;
 }

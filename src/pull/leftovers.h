@@ -24,8 +24,12 @@ int leftovers_count(struct store *store, const char *root, struct leftovers_foun
 int leftovers_count_blobs(struct store *store, const struct blob_kind *kind,
 			  struct leftovers_found *found, struct err *err);
 
-/* After a comparison of the whole inventory of one kind (NULL: repositories): takes up
- * the copies that are ours, and tells the log of the rest. */
-int leftovers_take_up(struct pull *pull, const struct blob_kind *kind, struct err *err);
+/* After a comparison of the whole inventory of a kind: takes up the copies that are ours,
+ * and tells the log of the rest. Blobs may be very many: they are looked for only with a
+ * new database. */
+int leftovers_take_repositories(struct pull *pull, const char *type, int64_t rows,
+				struct err *err);
+int leftovers_take_blobs(struct pull *pull, const char *type, int64_t rows,
+			 struct err *err);
 
 #endif

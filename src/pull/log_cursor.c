@@ -15,6 +15,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/decisions.h"
+#include "pull/kind_ops.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
@@ -37,15 +38,14 @@ static void report_unknown(struct pull *pull, const struct event *event)
 /* A name becomes a path here: whoever let a bad one through, it goes no further. */
 static bool events_take_is_ours(struct pull *pull, const struct event *event)
 {
-	const struct blob_kind *kind = pull_kind(pull, event->kind);
+	const struct kind_ops *ops = kinds_find(&pull->options, event->kind);
 	struct err why;
 
-	if (!kind && strcmp(event->kind, KIND_REPOSITORY) != 0) {
+	if (!ops) {
 		report_unknown(pull, event);
 		return false;
 	}
-	if ((kind ? blob_id_check(kind, event->name, &why)
-		  : name_check(event->name, &why)) == 0)
+	if (ops->check_name(pull, event->kind, event->name, &why) == 0)
 		return true;
 	log_warn("event.skipped", LOG_ERR(&why), LOG_NUMBER("event", event->id),
 		 LOG_TEXT("kind", event->kind));
@@ -154,12 +154,10 @@ static int take_kind(struct store_tx *tx, const struct events_taking *taking,
 static int take_kinds(struct store_tx *tx, const struct events_taking *taking,
 		      struct err *err)
 {
-	const struct blob_kinds *kinds = taking->pull->options.kinds;
+	struct pull_kind kind;
 
-	if (take_kind(tx, taking, KIND_REPOSITORY, err) != 0)
-		return -1;
-	for (size_t i = 0; kinds && i < kinds->items.count; i++)
-		if (take_kind(tx, taking, kinds->items.items[i].type, err) != 0)
+	for (size_t at = 0; kinds_next(&taking->pull->options, &at, &kind);)
+		if (take_kind(tx, taking, kind.type, err) != 0)
 			return -1;
 	return 0;
 }

@@ -12,65 +12,15 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/metrics.h"
 #include "git/objects.h"
 #include "pull/blob_copy_watch.h"
 #include "pull/copy_watch.h"
 #include "pull/hold.h"
-#include "pull/pull_job.h"
+#include "pull/kind_ops.h"
 #include "pull/pull_parts.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
 #include "upkeep/trash.h"
-
-/*
- * What the metrics hear of jobs, of repositories and of blobs.
- */
-
-void pull_count_sync(const char *kind, const char *state)
-{
-	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
-					      "kind", "state");
-
-	metric_add(metric_at(syncs, kind, state), 1);
-}
-
-void pull_count_verification(const char *kind, enum registry_event event)
-{
-	static const char *const words[REGISTRY_EVENTS] = {
-		[REGISTRY_PROVED] = "proved",
-		[REGISTRY_DISPROVED] = "disproved",
-		[REGISTRY_SUPERSEDED] = "superseded",
-	};
-	struct metric *ended =
-		metric_counter("refrelay_verifications_total",
-			       "Verifications that ended.", "kind", "state");
-
-	metric_add(metric_at(ended, kind, words[event]), 1);
-}
-
-void pull_measure_job(const char *kind, int64_t took_ms, uint64_t bytes)
-{
-	struct metric *took =
-		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
-				 metric_buckets_seconds, "kind");
-	struct metric *arrived =
-		metric_counter("refrelay_sync_bytes_total",
-			       "Bytes of packs and blobs that arrived.", "kind");
-
-	metric_observe(metric_at(took, kind), (double)took_ms / 1000);
-	metric_add(metric_at(arrived, kind), (double)bytes);
-}
-
-void pull_measure_lag(const char *kind, int64_t lag_ms)
-{
-	struct metric *lag =
-		metric_histogram("refrelay_change_to_verified_seconds",
-				 "From a change at the primary to its verified copy.",
-				 metric_buckets_seconds, "kind");
-
-	metric_observe(metric_at(lag, kind), (double)lag_ms / 1000);
-}
 
 #define AT(kind, member) SETTING_AT(kind, struct pull_settings, member)
 #define CAPACITY_MOST 256
@@ -108,22 +58,13 @@ struct peer_note {
 	const char *failure; /* NULL: none */
 };
 
-static int peer_set_number(struct store_tx *tx, const char *key, int64_t value,
-			   struct err *err)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRId64, value);
-	return site_value_set(tx, key, text, err);
-}
-
 static int write_note(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct peer_note *note = arg;
 
 	if (note->heard_at > 0 &&
-	    (peer_set_number(tx, PULL_HEARD, note->heard_at, err) != 0 ||
-	     peer_set_number(tx, PULL_SKEW, note->skew_ms, err) != 0))
+	    (site_value_set_number(tx, PULL_HEARD, note->heard_at, err) != 0 ||
+	     site_value_set_number(tx, PULL_SKEW, note->skew_ms, err) != 0))
 		return -1;
 	return note->failure ? site_value_set(tx, PULL_FAILURE, note->failure, err)
 			     : site_value_remove(tx, PULL_FAILURE, err);

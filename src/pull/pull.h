@@ -44,28 +44,16 @@ struct pull_settings {
 
 extern const struct setting_table pull_settings_table;
 
-/* How the work on a row ended. */
-struct pull_outcome {
-	const char *name;
-	enum { PULL_UNCHANGED, PULL_CREATED, PULL_UPDATED, PULL_HELD, PULL_FAILED } end;
-	size_t refs_changed;
-	uint64_t bytes;        /* that arrived */
-	const char *reason;    /* PULL_HELD */
-	const struct err *err; /* PULL_FAILED */
-	/* Of a repository that is equal now: as in struct sync_result. */
-	const char *checksum, *timeline;
-	uint64_t generation;
-};
-
-/* One run over the rows that are there: each is worked on until it has an outcome, and
- * then no more. Nothing is followed, compared or watched, nothing that stands in the way
+/* One run over the rows that are there: each is worked on until it has ended, and then no
+ * more. Nothing is followed, compared or watched, nothing that stands in the way
  * of a copy is moved or mended: it may be somebody else's. */
+struct pull_item; /* pull/kind_ops.h */
 struct pull_once {
 	struct source *source;
 	int64_t lease_wait_ms;       /* for the lease of a repository */
 	atomic_uint_fast64_t *bytes; /* grows by what arrives */
-	/* From any worker. Of rows that a stop cuts short there is none. */
-	void (*ended)(void *arg, const struct pull_outcome *outcome);
+	/* From any worker, of each row but those that a stop cuts short. */
+	void (*ended)(void *arg, const struct pull_item *item);
 	void *arg;
 };
 

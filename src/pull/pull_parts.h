@@ -65,7 +65,7 @@ struct pull {
 	struct map unknown_kinds;    /* of events that were skipped */
 	struct map reverified; /* blobs that the primary was asked to read again... */
 	int64_t reverified_at; /* ... since then, boot ms: blob_job.c */
-	VEC(struct given_back) given_back; /* rows of ended jobs: scheduler.c */
+	VEC(struct given_back) given_back; /* rows of ended jobs: pull_job.c */
 	struct map at_work;                /* blobs that a worker has: blob_job.c */
 
 	/* Scheduler thread only. */

@@ -7,12 +7,8 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/retry.h"
-#include "blob/incoming.h"
 #include "pull/lane.h"
-#include "pull/pull_job.h"
 #include "pull/pull_parts.h"
-#include "replicable/name.h"
-#include "upkeep/trash.h"
 
 /*
  * A repository that is pushed to again and again is synced at once a number of times,
@@ -74,52 +70,58 @@ static struct pull_job *new_job(const struct lane *lane, const struct lane_queue
 	struct pull_job *job = xcalloc(1, sizeof(*job));
 
 	job->pull = lane->pull;
-	job->kind = queue->blob;
+	job->ops = queue->kind.ops;
+	job->type = queue->kind.type;
+	job->is_verification = lane->is_verification;
+	job->running = lane->running;
 	job->claimed_at = queue->claimed_at;
-	job->work = queue->blob ? lane->blobs_work : lane->work;
-	job->forget = queue->blob ? lane->blobs_forget : lane->forget;
 	return job;
 }
 
-static void submit_repositories(struct lane *lane, const struct lane_queue *queue,
-				registry_rows *rows)
+/* How many rows one worker is given. */
+static size_t rows_most(const struct lane *lane, const struct lane_queue *queue)
 {
-	for (size_t i = 0; i < rows->count; i++) {
-		struct pull_job *job = new_job(lane, queue);
-		job->row = rows->items[i]; /* with all that it owns */
-		submit(lane, job);
-	}
+	return lane->is_verification ? queue->kind.ops->verify_most
+				     : queue->kind.ops->bring_most;
 }
 
-static bool is_large(const struct lane *lane, const struct registry_row *row)
+static bool sorts_by_size(const struct lane *lane, const struct lane_queue *queue)
 {
-	return lane->sorts_by_size && row->size > BLOB_SMALL_MOST && !row->is_gone;
+	return !lane->is_verification && queue->kind.ops->small_most > 0;
+}
+
+static bool is_large(const struct lane *lane, const struct lane_queue *queue,
+		     const struct registry_row *row)
+{
+	return sorts_by_size(lane, queue) && row->size > queue->kind.ops->small_most &&
+	       !row->is_gone;
 }
 
 /* What the next claim's sizes are likely to be. Jobs of few bytes keep the network and
  * the disk at work side by side: one is brought while another is flushed. */
-static size_t many_of(const struct lane *lane, const registry_rows *rows)
+static size_t many_of(const struct lane *lane, const struct lane_queue *queue,
+		      const registry_rows *rows)
 {
 	uint64_t bytes = 1;
 
 	for (size_t i = 0; i < rows->count; i++) {
-		if (is_large(lane, &rows->items[i]))
+		if (is_large(lane, queue, &rows->items[i]))
 			return 0;
 		bytes += rows->items[i].size;
 	}
 	uint64_t many = JOB_BYTES * rows->count / bytes;
-	return many < lane->blobs_a_job ? (size_t)many : lane->blobs_a_job;
+	return many < rows_most(lane, queue) ? (size_t)many : rows_most(lane, queue);
 }
 
 /* Takes the rows with all that they own. */
-static void submit_blobs(struct lane *lane, struct lane_queue *queue, registry_rows *rows)
+static void submit_rows(struct lane *lane, struct lane_queue *queue, registry_rows *rows)
 {
 	struct pull_job *job = NULL;
 
-	queue->many = many_of(lane, rows);
+	queue->many = many_of(lane, queue, rows);
 	for (size_t i = 0; i < rows->count; i++) {
 		struct registry_row *row = &rows->items[i];
-		if (is_large(lane, row)) {
+		if (is_large(lane, queue, row)) {
 			struct pull_job *large = new_job(lane, queue);
 			vec_add(&large->rows, *row);
 			vec_add(&lane->waiting, large);
@@ -128,7 +130,7 @@ static void submit_blobs(struct lane *lane, struct lane_queue *queue, registry_r
 		if (!job)
 			job = new_job(lane, queue);
 		vec_add(&job->rows, *row);
-		if (job->rows.count == lane->blobs_a_job)
+		if (job->rows.count == rows_most(lane, queue))
 			submit(lane, TAKE(job));
 	}
 	if (job)
@@ -177,10 +179,8 @@ static size_t claim_limit(const struct lane *lane, const struct lane_queue *queu
 {
 	size_t share = workers / kinds > 0 ? workers / kinds : 1;
 
-	if (!queue->blob)
-		return share;
-	if (!lane->sorts_by_size)
-		return share * lane->blobs_a_job;
+	if (!sorts_by_size(lane, queue))
+		return share * rows_most(lane, queue);
 	return queue->many > 0 ? queue->many : workers;
 }
 
@@ -190,8 +190,8 @@ static int claim(struct lane *lane, struct lane_queue *queue, size_t limit,
 	registry_rows rows = { 0 };
 
 	queue->claimed_at = clock_boot_ms();
-	if (lane->claim(lane->pull->options.store, queue->kind, limit, timeout_ms, &rows,
-			err) != 0) {
+	if (lane->claim(lane->pull->options.store, queue->kind.type, limit, timeout_ms,
+			&rows, err) != 0) {
 		vec_clear(&rows);
 		return -1;
 	}
@@ -199,10 +199,7 @@ static int claim(struct lane *lane, struct lane_queue *queue, size_t limit,
 		failpoint(lane->claimed);
 	if (rows.count < limit)
 		queue->due_at = clock_wall_ms() + LOOK_AGAIN_MS;
-	if (queue->blob)
-		submit_blobs(lane, queue, &rows);
-	else
-		submit_repositories(lane, queue, &rows);
+	submit_rows(lane, queue, &rows);
 	vec_clear(&rows);
 	return 0;
 }
@@ -254,161 +251,10 @@ void lane_clear(struct lane *lane)
 		lock(&lane->pull->mutex);
 		(*lane->running)++; /* its end takes it off again */
 		unlock(&lane->pull->mutex);
-		lane->waiting.items[i]->forget(lane->waiting.items[i]);
+		pull_job_forget(lane->waiting.items[i]);
 	}
 	vec_clear(&lane->waiting);
 	vec_clear(&lane->queues);
-}
-
-/*
- * What syncs and verifications have in common: a row that was claimed is given back with
- * one word about it, whatever happened.
- */
-
-#define BUSY_AGAIN_MS 1000
-
-void pull_job_run(void *arg)
-{
-	struct pull_job *job = arg;
-
-	job->work(job);
-}
-
-void pull_job_forget(void *arg)
-{
-	struct pull_job *job = arg;
-
-	job->forget(job);
-}
-
-/* One run tries nothing again: what failed is for the next one. */
-#define NEVER_MS ((int64_t)100 * 365 * 24 * 3600 * 1000)
-
-struct registry_move pull_failed_move(const struct pull *pull, uint64_t id,
-				      const struct err *err)
-{
-	struct registry_move move = { .id = id, .event = REGISTRY_ERRED, .err = err };
-
-	if (pull->options.once) {
-		move.event = REGISTRY_DEFERRED;
-		move.timeout_ms = NEVER_MS;
-		return move;
-	}
-	switch (err->class) {
-	case ERR_BUSY:
-		move.event = REGISTRY_DEFERRED;
-		move.timeout_ms = BUSY_AGAIN_MS;
-		break;
-	case ERR_CANCELED:
-	case ERR_LOST:
-		move.event = REGISTRY_DEFERRED;
-		break;
-	case ERR_MISSING:
-		move.event = REGISTRY_ABSENT;
-		break;
-	default:
-		break;
-	}
-	return move;
-}
-
-void pull_report_outcome(const struct pull *pull, const struct pull_outcome *outcome)
-{
-	const struct pull_once *once = pull->options.once;
-
-	if (once && !(outcome->err && outcome->err->class == ERR_CANCELED))
-		once->ended(once->arg, outcome);
-}
-
-const char *pull_failed_word(const struct err *err)
-{
-	switch (err->class) {
-	case ERR_BUSY:
-	case ERR_CANCELED:
-	case ERR_LOST:
-		return "deferred";
-	case ERR_MISSING:
-		return "missing";
-	default:
-		return "failed";
-	}
-}
-
-void pull_job_report(struct pull_job *job, const struct registry_move *move)
-{
-	struct err err;
-
-	if (registry_move(job->pull->options.store, move, &err) == 0 ||
-	    err.class == ERR_CONFLICT || err.class == ERR_MISSING)
-		return; /* asked for anew meanwhile, or removed: that counts more */
-	log_error("registry.failed", LOG_ERR(&err));
-	pull_give_back_later(job->pull, move->id, move->event);
-}
-
-void pull_give_back_later(struct pull *pull, uint64_t id, enum registry_event said)
-{
-	bool is_check = said == REGISTRY_PROVED || said == REGISTRY_DISPROVED ||
-			said == REGISTRY_SUPERSEDED;
-	const struct given_back one = { id, is_check ? REGISTRY_SUPERSEDED
-						     : REGISTRY_DEFERRED };
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-
-	vec_add(&pull->given_back, one);
-	pull->woken = true;
-	pthread_cond_broadcast(&pull->changed);
-}
-
-static bool take_given_back(struct pull *pull, struct given_back *one)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-
-	if (pull->given_back.count == 0)
-		return false;
-	*one = pull->given_back.items[--pull->given_back.count];
-	return true;
-}
-
-int pull_give_back_now(struct pull *pull, struct err *err)
-{
-	struct given_back one;
-
-	while (take_given_back(pull, &one)) {
-		const struct registry_move move = {
-			.id = one.id, .event = (enum registry_event)one.event
-		};
-		if (registry_move(pull->options.store, &move, err) == 0 ||
-		    err->class == ERR_CONFLICT || err->class == ERR_MISSING)
-			continue;
-		AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-		vec_add(&pull->given_back, one);
-		return -1;
-	}
-	return 0;
-}
-
-void pull_rows_report(struct pull_job *job, enum registry_event event)
-{
-	for (size_t i = 0; i < job->rows.count; i++)
-		pull_job_report(job, &(struct registry_move){ .id = job->rows.items[i].id,
-							      .event = event });
-}
-
-void pull_worker_end(struct pull *pull, size_t *running)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-
-	(*running)--;
-	pull->finished++;
-	pull->woken = true;
-	pthread_cond_broadcast(&pull->changed);
-}
-
-void pull_job_end(struct pull_job *job, size_t *running)
-{
-	pull_worker_end(job->pull, running);
-	registry_row_clear(&job->row);
-	registry_rows_clear(&job->rows);
-	free(job);
 }
 
 #define LOOK_LEAST_MS 100
@@ -417,8 +263,6 @@ void pull_job_end(struct pull_job *job, size_t *running)
 /* Work ends by its timeout, and then says so; a row of which nothing is heard even then
  * is anybody's. */
 #define GRACE_MS 60000
-#define BLOBS_A_JOB 128
-#define VERIFICATIONS_A_JOB 10
 
 struct scheduler {
 	struct pull *pull;
@@ -432,14 +276,14 @@ struct scheduler {
 static void set_due(struct lane *lane, const char *kind, int64_t due_at)
 {
 	for (size_t i = 0; i < lane->queues.count; i++)
-		if (strcmp(lane->queues.items[i].kind, kind) == 0)
+		if (strcmp(lane->queues.items[i].kind.type, kind) == 0)
 			lane->queues.items[i].due_at = due_at;
 }
 
 static int look_at_kinds(struct scheduler *scheduler, struct err *err)
 {
 	for (size_t i = 0; i < scheduler->verification.queues.count; i++) {
-		const char *kind = scheduler->verification.queues.items[i].kind;
+		const char *kind = scheduler->verification.queues.items[i].kind.type;
 		int64_t sync_at, verification_at;
 		if (registry_next_due(scheduler->pull->options.store, kind, &sync_at,
 				      &verification_at, err) != 0)
@@ -511,23 +355,6 @@ static void begin_look(struct pull *pull)
 	pull->woken = false;
 }
 
-static void tidy_blobs(const struct blob_kind *kind)
-{
-	blob_incoming_expire(kind, BLOB_INCOMING_KEEP_MS);
-	trash_expire(kind->path);
-}
-
-static void upkeep_work(void *arg)
-{
-	struct pull_job *job = arg;
-	const struct pull_options *options = &job->pull->options;
-
-	trash_expire(options->root);
-	for (size_t i = 0; options->kinds && i < options->kinds->items.count; i++)
-		tidy_blobs(&options->kinds->items.items[i]);
-	free(job);
-}
-
 /* Deleting may take long, but nobody waits for it. */
 static void begin_upkeep(struct pull *pull)
 {
@@ -538,7 +365,7 @@ static void begin_upkeep(struct pull *pull)
 		return;
 	pull->upkeep_at = now + UPKEEP_MS;
 	job = xcalloc(1, sizeof(*job));
-	*job = (struct pull_job){ .pull = pull, .work = upkeep_work, .forget = free };
+	job->pull = pull;
 	pool_submit(pull->verify_pool, pull_job_run, job);
 }
 
@@ -603,50 +430,34 @@ static void scheduler_run_step(struct scheduler *scheduler)
 	stop_wait(&scheduler->pull->stop, LOOK_LEAST_MS);
 }
 
-static void add_queues(struct lane *lane, const struct blob_kinds *kinds)
-{
-	for (size_t i = 0; kinds && i < kinds->items.count; i++) {
-		const struct blob_kind *kind = &kinds->items.items[i];
-		vec_add(&lane->queues,
-			((struct lane_queue){ .kind = kind->type, .blob = kind }));
-	}
-}
-
 static void open_lanes(struct scheduler *scheduler)
 {
 	struct pull *pull = scheduler->pull;
-	const struct lane_queue repositories = { .kind = KIND_REPOSITORY };
+	struct pull_kind kind;
 
 	scheduler->repositories = (struct lane){ .pull = pull,
 						 .pool = pull->sync_pool,
 						 .running = &pull->state.syncing,
 						 .claimed = "sync.claimed",
-						 .claim = registry_claim,
-						 .work = sync_row_work,
-						 .forget = sync_row_forget };
+						 .claim = registry_claim };
 	scheduler->blobs = (struct lane){ .pull = pull,
 					  .pool = pull->blob_pool,
 					  .running = &pull->state.blobbing,
 					  .claimed = "blob.claimed",
-					  .claim = registry_claim,
-					  .blobs_work = blob_job_work,
-					  .blobs_forget = blob_job_forget,
-					  .blobs_a_job = BLOBS_A_JOB,
-					  .sorts_by_size = true };
+					  .claim = registry_claim };
 	scheduler->verification = (struct lane){ .pull = pull,
 						 .pool = pull->verify_pool,
 						 .running = &pull->state.verifying,
 						 .claimed = "verify.claimed",
-						 .claim = registry_claim_verification,
-						 .work = verify_row_work,
-						 .forget = verify_row_forget,
-						 .blobs_work = blob_verify_work,
-						 .blobs_forget = blob_verify_forget,
-						 .blobs_a_job = VERIFICATIONS_A_JOB };
-	vec_add(&scheduler->repositories.queues, repositories);
-	vec_add(&scheduler->verification.queues, repositories);
-	add_queues(&scheduler->blobs, pull->options.kinds);
-	add_queues(&scheduler->verification, pull->options.kinds);
+						 .is_verification = true,
+						 .claim = registry_claim_verification };
+	for (size_t at = 0; kinds_next(&pull->options, &at, &kind);) {
+		const struct lane_queue queue = { .kind = kind };
+		struct lane *lane = kind.ops->has_blob_workers ? &scheduler->blobs
+							       : &scheduler->repositories;
+		vec_add(&lane->queues, queue);
+		vec_add(&scheduler->verification.queues, queue);
+	}
 }
 
 /* One run has rows of its own, that no other node knows of. */

@@ -19,13 +19,6 @@
 #define TRIES 3
 #define DESCRIPTION_LIMIT ((size_t)1 << 20)
 
-static char *sync_repository_path_of(const char *root, const char *name)
-{
-	AUTO_FREE char *below = name_to_path(name);
-
-	return xasprintf("%s/%s", root, below);
-}
-
 static char *staging_of(const struct job *job, const struct sync_request *request)
 {
 	return xasprintf("%s/" OWN_FOLDER "/staging/%" PRIu64 ".%" PRIu64, request->root,
@@ -122,7 +115,7 @@ static bool trusts_records(const struct sync_request *request)
 bool sync_is_current(const struct sync_request *request)
 {
 	struct appearance seen;
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
 	enum currency now = fd < 0 || !trusts_records(request)
 				    ? OUTDATED
@@ -182,7 +175,7 @@ bool sync_is_recorded(const struct sync_request *request,
 {
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
 
 	if (!trusts_records(request) || !source ||
@@ -197,7 +190,7 @@ bool sync_is_recorded(const struct sync_request *request,
 static bool was_done_meanwhile(const struct sync_request *request, struct checksum *sum)
 {
 	struct appearance seen;
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
 
 	if (fd < 0 || !trusts_records(request) ||
@@ -210,7 +203,7 @@ static bool was_done_meanwhile(const struct sync_request *request, struct checks
 uint64_t sync_fence_floor(const char *root, const char *name)
 {
 	uint64_t fence = 0;
-	AUTO_FREE char *path = sync_repository_path_of(root, name);
+	AUTO_FREE char *path = name_to_copy(root, name);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
 
 	if (fd >= 0)
@@ -398,7 +391,7 @@ static int sync_repository_place_copy(struct job *job, const struct sync_request
 				      const char *staging, enum in_the_place there,
 				      struct sync_result *result, struct err *err)
 {
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	AUTO_FREE char *below = name_to_path(request->name);
 	const struct placing placing = {
 		.job = job, .root = request->root, .staging = staging, .below = below
@@ -640,7 +633,7 @@ static int make_equal(struct job *job, const struct sync_request *request,
 		      struct source_view *view, struct sync_result *result,
 		      struct err *err)
 {
-	AUTO_FREE char *path = sync_repository_path_of(request->root, request->name);
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	struct stat st;
 
 	if (lstat(path, &st) != 0)

@@ -231,6 +231,11 @@ char *name_to_path(const char *name)
 	return xasprintf("%s.git", name);
 }
 
+char *name_to_copy(const char *root, const char *name)
+{
+	return xasprintf("%s/%s.git", root, name);
+}
+
 uint64_t replicable_id(const char *kind, const char *name)
 {
 	unsigned char digest[32];

@@ -26,6 +26,7 @@ char *name_of_path(const char *path);
 
 /* Where a copy of that name stands below the root: "<name>.git". The caller frees. */
 char *name_to_path(const char *name);
+char *name_to_copy(const char *root, const char *name); /* "<root>/<name>.git" */
 
 /* The number that stands for a replicable in leases and rows. It follows from kind and
  * name alone, so that every process and node, with a database or without, means the

@@ -37,6 +37,15 @@ int site_value_set(struct store_tx *tx, const char *key, const char *value,
 	return query_run(query, NULL, err);
 }
 
+int site_value_set_number(struct store_tx *tx, const char *key, int64_t value,
+			  struct err *err)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRId64, value);
+	return site_value_set(tx, key, text, err);
+}
+
 int site_value_remove(struct store_tx *tx, const char *key, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;

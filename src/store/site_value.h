@@ -15,6 +15,8 @@ int site_value_get(struct store_tx *tx, const char *key, struct str *out,
 		   struct err *err);
 int site_value_set(struct store_tx *tx, const char *key, const char *value,
 		   struct err *err);
+int site_value_set_number(struct store_tx *tx, const char *key, int64_t value,
+			  struct err *err);
 int site_value_remove(struct store_tx *tx, const char *key, struct err *err);
 
 /* Adds to a counter, and reads it. Kept in the same transaction as what is counted. */

@@ -75,8 +75,10 @@ static int read_removed(struct store_tx *tx, const char *kind, int64_t *sum,
 	return 0;
 }
 
-/* The last minute's number is raised, or a new minute begins. */
-int removal_note(struct store_tx *tx, const char *kind, int64_t removed, struct err *err)
+/* So many rows of a kind were removed because the primary has them no more: for the
+ * limit. The last minute's number is raised, or a new minute begins. */
+static int removal_note(struct store_tx *tx, const char *kind, int64_t removed,
+			struct err *err)
 {
 	AUTO_STR struct str kept = STR_INIT;
 	AUTO_FREE char *key = removed_key(kind);
@@ -222,84 +224,142 @@ static uint64_t fence_floor(const char *root, const char *path)
 	return fence;
 }
 
-static int removal_refuse_wanted(const struct removal_request *request, struct err *err)
+static void removal_refuse_wanted(struct removal_copy *copy)
 {
-	err_set(err, ERR_CONFLICT, "%s is not deleted at the primary: its copy is wanted",
-		request->name);
-	return err_remedy(err, "delete it at the primary first");
+	err_set(&copy->why, ERR_CONFLICT,
+		"%s is not deleted at the primary: its copy is wanted", copy->name);
+	err_remedy(&copy->why, "delete it at the primary first");
 }
 
-/* arg: the request */
+/* Since they were read some may be wanted again. */
 static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-	const struct removal_request *request = arg;
-	int found = registry_get_in(tx, request->kind, request->name, &row, err);
+	const struct removal_batch *removal = arg;
 
-	if (found <= 0)
-		return found;
-	return row.is_gone ? 0 : removal_refuse_wanted(request, err);
+	for (size_t i = 0; i < removal->count; i++) {
+		AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+		struct removal_copy *copy = &removal->copies[i];
+		int found = registry_get_in(tx, removal->kind, copy->name, &row, err);
+		if (found < 0)
+			return -1;
+		copy->is_wanted = found > 0 && !row.is_gone;
+	}
+	return 0;
 }
 
-struct removal {
-	const struct removal_request *request;
-	const char *path;
-	bool is_wanted; /* after all */
-};
+static void removal_discard_copies(const struct removal_batch *removal)
+{
+	for (size_t i = 0; i < removal->count; i++) {
+		struct removal_copy *copy = &removal->copies[i];
+		copy->why.class = ERR_NONE;
+		if (copy->is_wanted)
+			removal_refuse_wanted(copy);
+		else if (removal->discard(removal->arg, copy, &copy->why) == 0 ||
+			 copy->why.class == ERR_MISSING)
+			copy->why.class = ERR_NONE;
+	}
+}
 
-/* 1: it lives on under another name, and counts for nothing. */
-static int read_renamed(struct store_tx *tx, const struct removal_request *request,
-			struct err *err)
+/* 1: it counts for nothing, since it lives on under another name. */
+static int read_renamed(struct store_tx *tx, const struct removal_batch *removal,
+			const char *name, struct err *err)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-	int found = registry_get_in(tx, request->kind, request->name, &row, err);
+	int found = registry_get_in(tx, removal->kind, name, &row, err);
 
 	return found > 0 ? registry_was_renamed_in(tx, &row, err) : found;
 }
 
-static int removal_remove_row(struct store_tx *tx, void *arg, struct err *err)
+/* 1: it is one deletion more. A row that is wanted by now stays, as one of which nothing
+ * is here. */
+static int removal_remove_row(struct store_tx *tx, const struct removal_batch *removal,
+			      struct removal_copy *copy, struct err *err)
 {
-	struct removal *removal = arg;
-	const struct removal_request *request = removal->request;
-	int renamed = read_renamed(tx, request, err);
-	int result =
-		renamed < 0
-			? -1
-			: registry_remove_in(
-				  tx, replicable_id(request->kind, request->name), err);
+	int renamed = read_renamed(tx, removal, copy->name, err), result;
 
-	removal->is_wanted = result > 0;
-	if (result < 0)
+	if (renamed < 0)
 		return -1;
-	if (removal->is_wanted || renamed > 0)
-		return 0;
-	if (request->is_ordered)
-		return registry_note_ordered(tx, request->kind, err);
-	return removal_note(tx, request->kind, 1, err);
+	result = registry_remove_in(tx, replicable_id(removal->kind, copy->name), err);
+	copy->is_wanted = result > 0;
+	return result < 0 ? -1 : !copy->is_wanted && !renamed;
 }
 
-static int removal_remove_copy(struct job *job, void *arg, struct err *err)
+static int removal_remove_rows(struct store_tx *tx, void *arg, struct err *err)
 {
-	struct removal *removal = arg;
-	struct removal_request request = *removal->request;
+	const struct removal_batch *removal = arg;
+	int64_t removed = 0;
+
+	for (size_t i = 0; i < removal->count; i++) {
+		if (removal->copies[i].why.class != ERR_NONE)
+			continue;
+		int result = removal_remove_row(tx, removal, &removal->copies[i], err);
+		if (result < 0)
+			return -1;
+		removed += result;
+	}
+	if (removed == 0)
+		return 0;
+	return removal->is_ordered ? registry_note_ordered(tx, removal->kind, err)
+				   : removal_note(tx, removal->kind, removed, err);
+}
+
+int removal_run_batch(const struct removal_batch *removal, struct err *err)
+{
+	struct removal_batch batch = *removal; /* a work's argument is not const */
+
+	if (store_read(removal->store, removal_check_gone, &batch, err) != 0)
+		return -1;
+	removal_discard_copies(removal);
+	failpoint("removal.trashed");
+	if (store_write(removal->store, removal_remove_rows, &batch, err) != 0)
+		return -1;
+	for (size_t i = 0; i < removal->count; i++)
+		if (removal->copies[i].is_wanted)
+			removal_refuse_wanted(&removal->copies[i]);
+	return 0;
+}
+
+struct removal_leased {
+	const struct removal_request *request;
+	const char *path;
+	struct job *job;
+};
+
+static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct err *err)
+{
+	const struct removal_leased *run = arg;
+	const struct removal_request *request = run->request;
 	AUTO_FREE char *to = NULL;
 
-	if (store_read(request.store, removal_check_gone, &request, err) != 0 ||
-	    copies_root_check(request.store, request.root, err) != 0)
+	(void)copy;
+	if (copies_root_check(request->store, request->root, err) != 0)
 		return -1;
-	if (trash_put(job, request.root, removal->path, &to, err) != 0 &&
-	    err->class != ERR_MISSING)
+	return trash_put(run->job, request->root, run->path, &to, err);
+}
+
+static int removal_run_leased(struct job *job, void *arg, struct err *err)
+{
+	struct removal_leased *run = arg;
+	struct removal_copy copy = { .name = run->request->name };
+	struct removal_batch removal = { .store = run->request->store,
+					 .kind = run->request->kind,
+					 .copies = &copy,
+					 .count = 1,
+					 .is_ordered = run->request->is_ordered,
+					 .discard = removal_trash_copy,
+					 .arg = run };
+
+	run->job = job;
+	if (removal_run_batch(&removal, err) != 0)
 		return -1;
-	failpoint("removal.trashed");
-	if (store_write(request.store, removal_remove_row, removal, err) != 0)
-		return -1;
-	return removal->is_wanted ? removal_refuse_wanted(&request, err) : 0;
+	*err = copy.why;
+	return copy.why.class == ERR_NONE ? 0 : -1;
 }
 
 int removal_run(const struct removal_request *request, struct err *err)
 {
 	AUTO_FREE char *path = name_to_path(request->name);
-	struct removal removal = { .request = request, .path = path };
+	struct removal_leased run = { .request = request, .path = path };
 
 	return job_run(
 		&(struct job_request){
@@ -310,8 +370,8 @@ int removal_run(const struct removal_request *request, struct err *err)
 			.fence_floor = fence_floor(request->root, path),
 			.wait_ms = request->wait_ms,
 			.stop = request->stop,
-			.run = removal_remove_copy,
-			.arg = &removal,
+			.run = removal_run_leased,
+			.arg = &run,
 		},
 		err);
 }

@@ -22,10 +22,32 @@ struct removal_limit {
 int removal_may(struct store *store, const struct removal_limit *deletion_limit,
 		bool *may, struct err *err);
 
-/* So many rows of a kind were removed because the primary has them no more: for the
- * brake. In the transaction that removes them. */
-int removal_note(struct store_tx *tx, const char *kind, int64_t count, struct err *err);
+/* Copies of one kind whose rows are gone: each is discarded, then their rows go in one
+ * transaction, which counts them for the limit. What is under a lease stays so until
+ * then. A copy or a row that is not there is fine. */
+struct removal_copy {
+	const char *name;
+	struct err why; /* ERR_NONE: it is away. ERR_CONFLICT: the row is not gone (any
+			 * more); if the copy was discarded by then, the row is pending
+			 * as one of which nothing is here. Else as `discard` says. */
+	bool is_wanted;
+	void *own; /* the caller's */
+};
+struct removal_batch {
+	struct store *store;
+	const char *kind;
+	struct removal_copy *copies;
+	size_t count;
+	bool is_ordered; /* by a person: it does not count for the deletion limit */
+	int (*discard)(void *arg, const struct removal_copy *copy, struct err *err);
+	void *arg;
+};
 
+/* -1: the database failed; the rows are as they were. */
+int removal_run_batch(const struct removal_batch *removal, struct err *err);
+
+/* The same of one repository, under its lease. Errors are the copy's `why`; others as
+ * job_run(). For the scheduler's jobs and `repository remove`. */
 struct removal_request {
 	struct store *store;
 	struct lease_manager *leases;
@@ -36,10 +58,6 @@ struct removal_request {
 	bool is_ordered; /* by a person: it does not count for the deletion limit */
 };
 
-/* Under the lease: the copy into the trash, then the row out. A copy or a row that is not
- * there is fine. ERR_CONFLICT: the row is not gone (any more); if the copy had gone to
- * the trash by then, the row is pending as one of which nothing is here. Others as
- * job_run(). For the scheduler's jobs and `repository remove`. */
 int removal_run(const struct removal_request *request, struct err *err);
 
 #endif

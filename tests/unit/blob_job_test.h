@@ -13,7 +13,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "blob/file.h"
-#include "pull/pull_job.h"
+#include "pull/kind_ops.h"
+#include "pull/pull_parts.h"
 #include "replicable/name.h"
 
 #define T1 "1111111111111111"
@@ -416,37 +417,49 @@ static inline bool is_proved(const char *type, const char *id)
 	return row.state == REGISTRY_SYNCED && row.verification == VERIFICATION_SUCCEEDED;
 }
 
-/* One job with all that is due; false: nothing is. */
-static inline bool run_job(const char *type)
+static inline struct pull_job *new_job(const char *type, bool is_verification)
 {
 	struct pull_job *job = xcalloc(1, sizeof(*job));
 
 	job->pull = &pull;
-	job->kind = pull_kind(&pull, type);
+	job->ops = &blob_ops;
+	job->type = pull_kind(&pull, type)->type;
+	job->is_verification = is_verification;
+	job->running = is_verification ? &pull.state.verifying : &pull.state.blobbing;
 	job->claimed_at = clock_boot_ms();
+	return job;
+}
+
+static inline void run_rows(struct pull_job *job)
+{
+	(*job->running)++;
+	pull_job_run(job);
+}
+
+/* One job with all that is due; false: nothing is. */
+static inline bool run_job(const char *type)
+{
+	struct pull_job *job = new_job(type, false);
+
 	assert_ok(registry_claim(store, type, 128, 60000, &job->rows, &err));
 	if (job->rows.count == 0) {
 		free(job);
 		return false;
 	}
-	pull.state.blobbing++;
-	blob_job_work(job);
+	run_rows(job);
 	return true;
 }
 
 static inline bool run_verification(const char *type)
 {
-	struct pull_job *job = xcalloc(1, sizeof(*job));
+	struct pull_job *job = new_job(type, true);
 
-	job->pull = &pull;
-	job->kind = pull_kind(&pull, type);
 	assert_ok(registry_claim_verification(store, type, 10, 60000, &job->rows, &err));
 	if (job->rows.count == 0) {
 		free(job);
 		return false;
 	}
-	pull.state.verifying++;
-	blob_verify_work(job);
+	run_rows(job);
 	return true;
 }
 

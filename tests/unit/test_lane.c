@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 #include "pull/lane.h"
+#include "pull/pull_parts.h"
+#include "replicable/name.h"
 
 /* Rows that are due, by kind; what was claimed and what ran. */
 static struct due {
@@ -12,28 +14,34 @@ static struct due {
 } due[3];
 static struct str claims = STR_INIT;
 static atomic_int_fast64_t first_claim; /* boot ms */
-static atomic_size_t jobs, rows_run, given_back;
+static atomic_size_t jobs, rows_run;
+static size_t added;
 static atomic_bool holds;
 static bool is_broken; /* the database */
+static struct store *store;
 static struct pull pull;
 static struct lane lane;
-static struct blob_kind files = { .type = (char[]){ "files" } },
-			lfs = { .type = (char[]){ "lfs" } };
 
 static uint64_t small_size;
 
-static void add_row(registry_rows *rows, uint64_t size)
+/* As it was claimed from the registry. */
+static void add_row(registry_rows *rows, const char *kind, uint64_t size)
 {
-	vec_add(rows, ((struct registry_row){ .size = size }));
+	AUTO_FREE char *name = xasprintf("r%zu", added++);
+	const char *const names[] = { name };
+
+	assert_ok(registry_add(store, kind, names, 1, &err));
+	assert_ok(registry_claim(store, kind, 1, 60000, rows, &err));
+	rows->items[rows->count - 1].size = size;
 }
 
-static int claim(struct store *store, const char *kind, size_t limit, int64_t timeout_ms,
+static int claim(struct store *from, const char *kind, size_t limit, int64_t timeout_ms,
 		 registry_rows *rows, struct err *error)
 {
-	(void)store;
+	(void)from;
 	(void)timeout_ms;
 	if (is_broken) {
-		add_row(rows, 1);
+		vec_add(rows, ((struct registry_row){ .size = 1 }));
 		rows->count = 0; /* what was claimed is given back */
 		return err_set(error, ERR_DISK, "the database cannot be written");
 	}
@@ -42,32 +50,61 @@ static int claim(struct store *store, const char *kind, size_t limit, int64_t ti
 			continue;
 		str_addf(&claims, "%s %zu; ", kind, limit);
 		for (; limit > 0 && due[i].small > 0; limit--, due[i].small--)
-			add_row(rows, small_size);
+			add_row(rows, kind, small_size);
 		for (; limit > 0 && due[i].large > 0; limit--, due[i].large--)
-			add_row(rows, (uint64_t)1 << 30);
+			add_row(rows, kind, (uint64_t)1 << 30);
 	}
 	return 0;
 }
 
-static void run(void *arg)
+static int toy_check_name(const struct pull *of, const char *type, const char *name,
+			  struct err *error)
 {
-	struct pull_job *job = arg;
+	(void)of;
+	(void)type;
+	(void)name;
+	(void)error;
+	return 0;
+}
 
+static void toy_run(struct pull_job *job)
+{
 	jobs++;
-	rows_run += job->rows.count ? job->rows.count : 1;
+	rows_run += job->rows.count;
 	if (job->claimed_at < first_claim)
 		first_claim = job->claimed_at;
 	while (holds)
 		usleep(1000);
-	pull_job_end(job, lane.running);
+	for (size_t i = 0; i < job->rows.count; i++)
+		job->items[i].end = PULL_WAITS;
 }
 
-static void give_back(void *arg)
+static void toy_end(struct pull_job *job)
 {
-	struct pull_job *job = arg;
+	(void)job;
+}
 
-	given_back += job->rows.count ? job->rows.count : 1;
-	pull_job_end(job, lane.running);
+/* Kinds that do nothing: one whose rows are each a job, and one of many small ones. */
+static const struct kind_ops one_ops = { .check_name = toy_check_name,
+					 .bring_most = 1,
+					 .verify_most = 1,
+					 .bring = toy_run,
+					 .verify = toy_run,
+					 .end = toy_end };
+static const struct kind_ops many_ops = { .check_name = toy_check_name,
+					  .bring_most = 128,
+					  .verify_most = 10,
+					  .small_most = 1 << 20,
+					  .bring = toy_run,
+					  .verify = toy_run,
+					  .end = toy_end };
+
+static int64_t count_in(const char *kind, enum registry_state state)
+{
+	int64_t counts[REGISTRY_STATES];
+
+	assert_ok(registry_count(store, kind, counts, &err));
+	return counts[state];
 }
 
 static int set_up(void **state)
@@ -77,22 +114,20 @@ static int set_up(void **state)
 	mutex_init(&pull.mutex);
 	cond_init(&pull.changed);
 	str_clear(&claims);
-	jobs = rows_run = given_back = 0;
+	jobs = rows_run = added = 0;
+	assert_ok(store_open("sqlite::memory:", &store, &err));
 	holds = is_broken = false;
 	first_claim = INT64_MAX;
 	small_size = 10;
 	memset(due, 0, sizeof(due));
+	pull.options.store = store;
+	pull.settings.timeout_ms = 60000;
+	stop_init(&pull.stop);
 	lane = (struct lane){ .pull = &pull,
 			      .pool = pool_start("lane", 4),
 			      .running = &pull.state.blobbing,
 			      .claimed = "test.claimed",
-			      .claim = claim,
-			      .work = run,
-			      .forget = give_back,
-			      .blobs_work = run,
-			      .blobs_forget = give_back,
-			      .blobs_a_job = 128,
-			      .sorts_by_size = true };
+			      .claim = claim };
 	lane_set_capacity(&lane, 4);
 	return 0;
 }
@@ -103,19 +138,21 @@ static int tear_down(void **state)
 	holds = false;
 	pool_stop(lane.pool, pull_job_forget);
 	lane_clear(&lane);
+	stop_clear(&pull.stop);
 	pthread_cond_destroy(&pull.changed);
 	pthread_mutex_destroy(&pull.mutex);
+	store_close(store);
 	str_clear(&claims);
 	return 0;
 }
 
-static void add_kind(const struct blob_kind *kind, size_t small, size_t large)
+static void add_kind(const char *type, size_t small, size_t large)
 {
-	const char *name = kind ? kind->type : "repository";
-	size_t at = lane.queues.count;
+	const struct kind_ops *ops =
+		strcmp(type, KIND_REPOSITORY) == 0 ? &one_ops : &many_ops;
 
-	due[at] = (struct due){ name, small, large };
-	vec_add(&lane.queues, ((struct lane_queue){ .kind = name, .blob = kind }));
+	due[lane.queues.count] = (struct due){ type, small, large };
+	vec_add(&lane.queues, ((struct lane_queue){ .kind = { type, ops } }));
 }
 
 static int64_t fill(void)
@@ -131,7 +168,7 @@ TEST(a_database_that_cannot_be_written_costs_no_memory)
 	size_t before = 0;
 	int64_t next_at;
 
-	add_kind(&files, 1000, 0);
+	add_kind("files", 1000, 0);
 	is_broken = true;
 	for (int i = 0; i < 1000; i++) {
 		assert_fails(lane_fill(&lane, 1000, &next_at, &err), ERR_DISK);
@@ -143,7 +180,7 @@ TEST(a_database_that_cannot_be_written_costs_no_memory)
 
 TEST(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are)
 {
-	add_kind(&files, 1000, 0);
+	add_kind("files", 1000, 0);
 	holds = true;
 	assert_true(fill() == INT64_MAX);
 	assert_string_equal(claims.data, "files 4; files 128; files 128; files 128; ");
@@ -156,7 +193,7 @@ TEST(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are)
 TEST(a_job_of_small_blobs_has_no_more_than_some_bytes)
 {
 	small_size = 1 << 20;
-	add_kind(&files, 1000, 0);
+	add_kind("files", 1000, 0);
 	holds = true;
 	fill();
 	assert_string_equal(claims.data, "files 4; files 15; files 15; files 15; ");
@@ -168,7 +205,7 @@ TEST(a_large_one_goes_to_the_next_free_worker_before_anything_is_claimed)
 {
 	int64_t began = clock_boot_ms();
 
-	add_kind(&files, 0, 6);
+	add_kind("files", 0, 6);
 	lane.queues.items[0].many = 128; /* as the last claim said */
 	holds = true;
 	assert_true(fill() == INT64_MAX);
@@ -190,8 +227,8 @@ TEST(a_large_one_goes_to_the_next_free_worker_before_anything_is_claimed)
 
 TEST(kinds_are_worked_on_in_turn)
 {
-	add_kind(&files, 1000, 0);
-	add_kind(&lfs, 1000, 0);
+	add_kind("files", 1000, 0);
+	add_kind("lfs", 1000, 0);
 	holds = true;
 	fill();
 	assert_string_equal(claims.data, "files 4; lfs 3; files 128; lfs 128; ");
@@ -199,10 +236,9 @@ TEST(kinds_are_worked_on_in_turn)
 
 TEST(verification_shares_its_workers_between_repositories_and_blobs)
 {
-	lane.sorts_by_size = false;
-	lane.blobs_a_job = 10;
-	add_kind(NULL, 100, 0);
-	add_kind(&files, 1000, 0);
+	lane.is_verification = true;
+	add_kind(KIND_REPOSITORY, 100, 0);
+	add_kind("files", 1000, 0);
 	holds = true;
 	fill();
 	assert_string_equal(claims.data, "repository 2; files 10; repository 1; ");
@@ -214,7 +250,7 @@ TEST(verification_shares_its_workers_between_repositories_and_blobs)
 
 TEST(without_capacity_nothing_is_claimed)
 {
-	add_kind(&files, 1000, 0);
+	add_kind("files", 1000, 0);
 	lane_set_capacity(&lane, 0);
 	assert_true(fill() == INT64_MAX);
 	assert_string_equal(claims.data, "");
@@ -222,8 +258,8 @@ TEST(without_capacity_nothing_is_claimed)
 
 TEST(what_is_not_due_is_left_and_its_time_told)
 {
-	add_kind(&files, 0, 0);
-	add_kind(&lfs, 0, 0);
+	add_kind("files", 0, 0);
+	add_kind("lfs", 0, 0);
 	lane.queues.items[0].due_at = INT64_MAX;
 	lane.queues.items[1].due_at = clock_wall_ms() + 5000;
 	assert_true(fill() == lane.queues.items[1].due_at);
@@ -232,12 +268,14 @@ TEST(what_is_not_due_is_left_and_its_time_told)
 
 TEST(what_waits_is_given_back_at_the_end)
 {
-	add_kind(&files, 0, 6);
+	add_kind("files", 0, 6);
 	lane.queues.items[0].many = 128;
 	holds = true;
 	fill();
+	assert_int_equal(count_in("files", REGISTRY_STARTED), 6);
 	lane_clear(&lane);
-	assert_int_equal(given_back, 2);
+	assert_int_equal(count_in("files", REGISTRY_STARTED), 4);
+	assert_int_equal(count_in("files", REGISTRY_PENDING), 2);
 	holds = false;
 	pool_drain(lane.pool);
 	assert_int_equal(pull.state.blobbing, 0);

@@ -1,0 +1,142 @@
+/*
+ * What a kind of replicable offers to the half of the program that keeps copies: one
+ * struct kind_ops, in the table of kinds.c. The engine does the rest, for every kind
+ * alike: it claims rows and shares them out among workers (scheduler.c); asks the
+ * deletion limit, tells the registry how each row ended, gives rows back, counts and
+ * measures (pull_job.c); and compares inventories and takes events over (consistency.c,
+ * log_cursor.c). A job is one worker's, and so is all that is in it.
+ */
+#ifndef PULL_KIND_OPS_H
+#define PULL_KIND_OPS_H
+
+#include "git/checksum.h"
+#include "job/pool.h"
+#include "pull/pull.h"
+#include "replicable/registry_move.h"
+
+enum pull_end {
+	PULL_OPEN,    /* it is to be brought, removed or verified */
+	PULL_ARRIVED, /* all of it, and as the primary says; it has no place yet */
+	PULL_CREATED, /* in place, durably, as the three below */
+	PULL_UPDATED,
+	PULL_UNCHANGED, /* it was here already, and right */
+	PULL_REMOVED,   /* with its row */
+	PULL_WAITS,     /* it is due again in wait_ms */
+	PULL_HELD,      /* a person must decide: held_reason */
+	PULL_LIMITED,   /* gone at the primary, and more than may go here by itself */
+	PULL_FAILED,    /* why */
+	PULL_ENDS
+};
+
+/* One row of a job, and how it ended. */
+struct pull_item {
+	struct registry_row *row; /* of the job */
+	enum pull_end end;
+	struct err why;  /* PULL_FAILED; of a verification: ERR_NONE, it is proved */
+	int64_t wait_ms; /* PULL_WAITS; disproved: until it is brought again */
+	char *held_reason, *remedy; /* PULL_HELD; owned */
+	/* What is here now; timeline and checksum "": not known. */
+	char timeline[TIMELINE_SIZE], checksum[CHECKSUM_TEXT_SIZE];
+	uint64_t generation, size;
+	uint64_t bytes;      /* that arrived */
+	size_t refs_changed; /* of a repository */
+	bool is_proved;      /* brought, read again, and right */
+	bool is_uncounted;   /* no sync, for the metrics */
+	bool of_copy;     /* a verification ended where only the copy's files were read */
+	unsigned wishes;  /* if it is disproved */
+	int64_t lag_ms;   /* of what was brought; set when it is recorded */
+	bool is_recorded; /* the registry heard of it: */
+	enum registry_result result;
+	void *own; /* the kind's, from open to end */
+};
+
+struct pull_job {
+	struct pull *pull;
+	const struct kind_ops *ops; /* NULL: upkeep */
+	const char *type;           /* the rows' kind */
+	registry_rows rows;
+	struct pull_item *items; /* as many; NULL until it runs */
+	bool is_verification;
+	size_t *running;    /* guarded by pull->mutex */
+	int64_t claimed_at; /* boot ms */
+	int64_t until; /* boot ms: its time is over; what is claimed then is another's */
+	int64_t took_ms; /* of a bringing, when it has ended */
+	uint64_t bytes;  /* that arrived */
+	bool rests;      /* a verification that nobody waits for */
+	void *own;       /* the kind's, from open to end */
+};
+
+struct kind_ops {
+	/* The kinds of rows of which this site has some, by its configuration. NULL: no
+	 * more. */
+	const char *(*type)(const struct pull_options *options, size_t at);
+	int (*check_name)(const struct pull *pull, const char *type, const char *name,
+			  struct err *err);
+	bool has_blob_workers;          /* its workers are those of sync.blobCapacity */
+	size_t bring_most, verify_most; /* rows of a job */
+	uint64_t small_most;     /* what is larger is brought alone; 0: all are alike */
+	bool has_late_checksums; /* the primary knows them some time after a change */
+
+	/* Before the others: what they need. -1: all items fail. May be NULL. */
+	int (*open)(struct pull_job *job, struct err *err);
+	/* Each ends what is open: remove, the copies of rows that are gone, by
+	 * removal_run_batch(); bring, the others; verify sets why, and what it is of. */
+	void (*remove)(struct pull_job *job);
+	void (*bring)(struct pull_job *job);
+	void (*verify)(struct pull_job *job);
+	/* The registry has heard of it. The log is told, and what is own is freed. Also
+	 * after an open() that failed. */
+	void (*end)(struct pull_job *job);
+
+	/* What was left by crashes, and has waited in the trash. */
+	void (*tidy)(const struct pull *pull, const char *type);
+	/* Copies that no row tells of, looked for once all was compared; `rows`: how many
+	 * the registry has. */
+	int (*take_leftovers)(struct pull *pull, const char *type, int64_t rows,
+			      struct err *err);
+};
+
+extern const struct kind_ops repository_ops, blob_ops;
+
+/* The kinds of rows of this site, in turn: *at begins as 0. False: no more. */
+struct pull_kind {
+	const char *type;
+	const struct kind_ops *ops;
+};
+bool kinds_next(const struct pull_options *options, size_t *at, struct pull_kind *kind);
+
+/* NULL: this site has no such kind. */
+const struct kind_ops *kinds_find(const struct pull_options *options, const char *type);
+
+/* An item ends with that error. Returns -1. What this machine lacks is never taken for
+ * missing at the primary. */
+int pull_item_fail(struct pull_item *item, const struct err *why);
+int pull_item_fail_here(struct pull_item *item, const struct err *why);
+
+/* Those that have ended so by now, one after another: *at begins as 0; NULL: no more. */
+struct pull_item *pull_job_next(const struct pull_job *job, size_t *at,
+				enum pull_end end);
+size_t pull_job_count(const struct pull_job *job, enum pull_end end);
+
+/* ... all of them fail instead. */
+void pull_job_fail_here(struct pull_job *job, enum pull_end end, const struct err *why);
+
+/* Its copy and row went, or why not; as removal_run_batch() says. -1: they did not. */
+int pull_item_end_removed(struct pull_item *item, const struct err *why);
+
+/* How it ended, as metrics and logs call it. Static. */
+const char *pull_item_word(const struct pull_item *item);
+
+/* Whether it is in its place by this job. */
+bool pull_item_is_placed(const struct pull_item *item);
+
+/* Pool work, and what becomes of it without a worker; arg is the job. */
+void pull_job_run(void *arg);
+void pull_job_forget(void *arg);
+
+/* A row is a worker's whose last word could not be written, as on a full disk: it is
+ * given back as soon as that can be. By the scheduler; -1: that still cannot be
+ * written. */
+int pull_give_back_now(struct pull *pull, struct err *err);
+
+#endif

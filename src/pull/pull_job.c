@@ -1,0 +1,599 @@
+/*
+ * A job on some rows of one kind: whatever the kind is and whatever happens, each row
+ * that was claimed is given back with one word about it.
+ */
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "pull/decisions.h"
+#include "pull/hold.h"
+#include "pull/kind_ops.h"
+#include "pull/pull_parts.h"
+#include "upkeep/removal.h"
+
+#define BUSY_AGAIN_MS 1000
+#define LIMIT_AGAIN_MS ((int64_t)10 * 60 * 1000)
+/* One run tries nothing again: what failed is for the next one. */
+#define NEVER_MS ((int64_t)100 * 365 * 24 * 3600 * 1000)
+
+int pull_item_fail(struct pull_item *item, const struct err *why)
+{
+	item->end = PULL_FAILED;
+	item->why = *why;
+	return -1;
+}
+
+int pull_item_fail_here(struct pull_item *item, const struct err *why)
+{
+	pull_item_fail(item, why);
+	if (item->why.class == ERR_MISSING)
+		item->why.class = ERR_DISK;
+	return -1;
+}
+
+struct pull_item *pull_job_next(const struct pull_job *job, size_t *at, enum pull_end end)
+{
+	while (*at < job->rows.count) {
+		struct pull_item *item = &job->items[(*at)++];
+		if (item->end == end)
+			return item;
+	}
+	return NULL;
+}
+
+size_t pull_job_count(const struct pull_job *job, enum pull_end end)
+{
+	size_t count = 0;
+
+	for (size_t at = 0; pull_job_next(job, &at, end);)
+		count++;
+	return count;
+}
+
+void pull_job_fail_here(struct pull_job *job, enum pull_end end, const struct err *why)
+{
+	struct pull_item *item;
+
+	for (size_t at = 0; (item = pull_job_next(job, &at, end)) != NULL;)
+		pull_item_fail_here(item, why);
+}
+
+/* One that is wanted again is brought at once. */
+int pull_item_end_removed(struct pull_item *item, const struct err *why)
+{
+	item->end = PULL_REMOVED;
+	if (why->class == ERR_NONE)
+		return 0;
+	pull_item_fail_here(item, why);
+	if (why->class == ERR_CONFLICT)
+		item->why.class = ERR_LOST;
+	return -1;
+}
+
+bool pull_item_is_placed(const struct pull_item *item)
+{
+	return item->end == PULL_CREATED || item->end == PULL_UPDATED;
+}
+
+static bool is_brought(const struct pull_item *item)
+{
+	return pull_item_is_placed(item) || item->end == PULL_UNCHANGED;
+}
+
+static bool is_brought_and_proved(const struct pull_item *item)
+{
+	return is_brought(item) && item->is_proved;
+}
+
+/* The registry knows of a removal; of a deletion that must wait it was told before. */
+static bool is_to_be_told(const struct pull_item *item)
+{
+	return !is_brought_and_proved(item) && item->end != PULL_REMOVED &&
+	       item->end != PULL_LIMITED;
+}
+
+static bool is_gone(const struct pull_item *item)
+{
+	return item->end == PULL_OPEN && item->row->is_gone;
+}
+
+static bool is_limited(const struct pull_item *item)
+{
+	return item->end == PULL_LIMITED;
+}
+
+static size_t count_items(const struct pull_job *job,
+			  bool (*is_meant)(const struct pull_item *))
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < job->rows.count; i++)
+		count += is_meant(&job->items[i]);
+	return count;
+}
+
+/*
+ * What the registry is told.
+ */
+
+static void fill_failed_move(const struct err *why, struct registry_move *move)
+{
+	move->err = why;
+	switch (why->class) {
+	case ERR_BUSY:
+		move->event = REGISTRY_DEFERRED;
+		move->timeout_ms = BUSY_AGAIN_MS;
+		break;
+	case ERR_CANCELED:
+	case ERR_LOST:
+		move->event = REGISTRY_DEFERRED;
+		break;
+	case ERR_MISSING:
+		move->event = REGISTRY_ABSENT;
+		break;
+	default:
+		move->event = REGISTRY_ERRED;
+		break;
+	}
+}
+
+static int64_t reverify_ms(const struct pull_job *job)
+{
+	return next_reverify_ms(pull_settings_now(job->pull).reverify_ms, random_roll());
+}
+
+static struct registry_move make_verified_move(const struct pull_job *job,
+					       const struct pull_item *item)
+{
+	struct registry_move move = {
+		.id = item->row->id,
+		.event = verification_end(&item->why, item->of_copy),
+		.generation = item->generation,
+		.timeline = item->timeline[0] ? item->timeline : NULL,
+		.checksum = item->checksum,
+		.err = &item->why,
+		.wishes = item->wishes,
+		.delay_ms = item->wait_ms,
+		.timeout_ms = verification_again_ms(item->why.class),
+	};
+
+	if (move.event == REGISTRY_PROVED)
+		move.timeout_ms = reverify_ms(job);
+	return move;
+}
+
+static struct registry_move make_brought_move(const struct pull_job *job,
+					      const struct pull_item *item)
+{
+	return (struct registry_move){
+		.id = item->row->id,
+		.event = REGISTRY_BROUGHT,
+		.generation = item->generation,
+		.timeline = item->timeline,
+		.checksum = item->checksum[0] ? item->checksum : NULL,
+		.size = item->size,
+		.delay_ms = pace_delay_ms(job->pull, item->row->id),
+		.timeout_ms = reverify_ms(job),
+	};
+}
+
+static struct registry_move make_move(const struct pull_job *job,
+				      const struct pull_item *item)
+{
+	struct registry_move move = { .id = item->row->id, .event = REGISTRY_DEFERRED };
+
+	assert(job->is_verification || item->end > PULL_ARRIVED);
+	if (job->is_verification)
+		return make_verified_move(job, item);
+	switch (item->end) {
+	case PULL_WAITS:
+		move.timeout_ms = item->wait_ms;
+		break;
+	case PULL_LIMITED:
+		move.timeout_ms = LIMIT_AGAIN_MS;
+		break;
+	case PULL_HELD:
+		move.event = REGISTRY_HELD;
+		move.held_reason = item->held_reason;
+		move.remedy = item->remedy;
+		break;
+	case PULL_FAILED:
+		if (job->pull->options.once)
+			move.timeout_ms = NEVER_MS;
+		else
+			fill_failed_move(&item->why, &move);
+		break;
+	default:
+		return make_brought_move(job, item);
+	}
+	return move;
+}
+
+static void give_back_later(struct pull *pull, const struct given_back *row)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	vec_add(&pull->given_back, *row);
+	pull->woken = true;
+	pthread_cond_broadcast(&pull->changed);
+}
+
+/* What was asked for anew meanwhile, or removed, counts more than what is told here. */
+static void take_results(struct pull_job *job, bool (*is_meant)(const struct pull_item *),
+			 const enum registry_result *results)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < job->rows.count; i++) {
+		struct pull_item *item = &job->items[i];
+		if (!is_meant(item))
+			continue;
+		item->is_recorded = true;
+		item->result = results[at++];
+	}
+}
+
+/* All that are meant in one transaction. */
+static void tell_registry(struct pull_job *job,
+			  bool (*is_meant)(const struct pull_item *))
+{
+	AUTO_FREE struct registry_move *moves = xcalloc(job->rows.count, sizeof(*moves));
+	AUTO_FREE enum registry_result *results =
+		xcalloc(job->rows.count, sizeof(*results));
+	struct store *store = job->pull->options.store;
+	size_t count = 0;
+	struct err err;
+
+	for (size_t i = 0; i < job->rows.count; i++)
+		if (is_meant(&job->items[i]))
+			moves[count++] = make_move(job, &job->items[i]);
+	if ((is_meant == is_brought_and_proved
+		     ? registry_complete_many(store, moves, count, results, &err)
+		     : registry_move_many(store, moves, count, results, &err)) == 0) {
+		take_results(job, is_meant, results);
+		return;
+	}
+	log_error("registry.failed", LOG_ERR(&err));
+	for (size_t i = 0; i < count; i++)
+		give_back_later(
+			job->pull,
+			&(struct given_back){ moves[i].id, job->is_verification
+								   ? REGISTRY_SUPERSEDED
+								   : REGISTRY_DEFERRED });
+}
+
+static bool take_given_back(struct pull *pull, struct given_back *one)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	if (pull->given_back.count == 0)
+		return false;
+	*one = pull->given_back.items[--pull->given_back.count];
+	return true;
+}
+
+int pull_give_back_now(struct pull *pull, struct err *err)
+{
+	struct given_back one;
+
+	while (take_given_back(pull, &one)) {
+		const struct registry_move move = {
+			.id = one.id, .event = (enum registry_event)one.event
+		};
+		if (registry_move(pull->options.store, &move, err) == 0 ||
+		    err->class == ERR_CONFLICT || err->class == ERR_MISSING)
+			continue;
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+		vec_add(&pull->given_back, one);
+		return -1;
+	}
+	return 0;
+}
+
+/*
+ * What the metrics are told.
+ */
+
+const char *pull_item_word(const struct pull_item *item)
+{
+	static const char *const words[PULL_ENDS] = {
+		[PULL_CREATED] = "created",     [PULL_UPDATED] = "updated",
+		[PULL_UNCHANGED] = "unchanged", [PULL_REMOVED] = "removed",
+		[PULL_WAITS] = "deferred",      [PULL_HELD] = "held",
+		[PULL_LIMITED] = "held",
+	};
+
+	if (item->end != PULL_FAILED)
+		return words[item->end];
+	switch (item->why.class) {
+	case ERR_BUSY:
+	case ERR_CANCELED:
+	case ERR_LOST:
+		return "deferred";
+	case ERR_MISSING:
+		return "missing";
+	default:
+		return "failed";
+	}
+}
+
+static void measure_bringing(const struct pull_job *job)
+{
+	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
+					      "kind", "state");
+	struct metric *took =
+		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
+				 metric_buckets_seconds, "kind");
+	struct metric *arrived =
+		metric_counter("refrelay_sync_bytes_total",
+			       "Bytes of packs and blobs that arrived.", "kind");
+	size_t count = 0;
+
+	for (size_t i = 0; i < job->rows.count; i++) {
+		if (job->items[i].is_uncounted)
+			continue;
+		metric_add(metric_at(syncs, job->type, pull_item_word(&job->items[i])),
+			   1);
+		count++;
+	}
+	if (count == 0)
+		return;
+	metric_observe(metric_at(took, job->type), (double)job->took_ms / 1000);
+	metric_add(metric_at(arrived, job->type), (double)job->bytes);
+}
+
+static void measure_verification(const struct pull_job *job)
+{
+	static const char *const words[REGISTRY_EVENTS] = {
+		[REGISTRY_PROVED] = "proved",
+		[REGISTRY_DISPROVED] = "disproved",
+		[REGISTRY_SUPERSEDED] = "superseded",
+	};
+	struct metric *ended =
+		metric_counter("refrelay_verifications_total",
+			       "Verifications that ended.", "kind", "state");
+
+	for (size_t i = 0; i < job->rows.count; i++) {
+		const struct pull_item *item = &job->items[i];
+		const char *word = words[verification_end(&item->why, item->of_copy)];
+		metric_add(metric_at(ended, job->type, word), 1);
+	}
+}
+
+/* Clocks are read to some milliseconds. */
+static int64_t lag_of(const struct pull_job *job, const struct pull_item *item)
+{
+	int64_t since = item->row->behind_since;
+	int64_t lag_ms =
+		since > 0 ? primary_now_ms(job->pull->options.primary) - since : 0;
+
+	return lag_ms > 0 ? lag_ms : 0;
+}
+
+static void measure_lags(struct pull_job *job)
+{
+	struct metric *lag =
+		metric_histogram("refrelay_change_to_verified_seconds",
+				 "From a change at the primary to its verified copy.",
+				 metric_buckets_seconds, "kind");
+
+	for (size_t i = 0; i < job->rows.count; i++) {
+		struct pull_item *item = &job->items[i];
+		if (!is_brought_and_proved(item))
+			continue;
+		item->lag_ms = lag_of(job, item);
+		if (item->is_recorded && item->result == REGISTRY_MOVED &&
+		    item->row->behind_since > 0)
+			metric_observe(metric_at(lag, job->type),
+				       (double)item->lag_ms / 1000);
+	}
+}
+
+/*
+ * What the primary has no more: copies into the trash, rows out, as far as the deletion
+ * limit of the kind lets them.
+ */
+
+static int may_remove(const struct pull_job *job, bool *may, struct err *err)
+{
+	const struct removal_limit deletion_limit = {
+		.kind = job->type,
+		.share = pull_settings_now(job->pull).delete_brake,
+		.more_than = HOLD_REPLICABLES.more_than,
+	};
+
+	return removal_may(job->pull->options.store, &deletion_limit, may, err);
+}
+
+/* The limit holds those that nobody works on: ours are given back, then asked about. */
+static void hold_back(struct pull_job *job)
+{
+	struct err err;
+	bool may;
+
+	for (size_t i = 0; i < job->rows.count; i++)
+		if (is_gone(&job->items[i]))
+			job->items[i].end = PULL_LIMITED;
+	tell_registry(job, is_limited);
+	if (may_remove(job, &may, &err) != 0)
+		log_error("registry.failed", LOG_ERR(&err));
+}
+
+static void remove_gone(struct pull_job *job)
+{
+	bool may = false;
+	struct err err;
+
+	if (count_items(job, is_gone) == 0)
+		return;
+	if (may_remove(job, &may, &err) == 0) {
+		if (may)
+			job->ops->remove(job);
+		else
+			hold_back(job);
+		return;
+	}
+	log_error("registry.failed", LOG_ERR(&err));
+	for (size_t i = 0; i < job->rows.count; i++)
+		if (is_gone(&job->items[i]))
+			pull_item_fail_here(&job->items[i], &err);
+}
+
+/*
+ * A job from its claim to its end.
+ */
+
+static void make_items(struct pull_job *job)
+{
+	job->items = xcalloc(job->rows.count + 1, sizeof(*job->items));
+	for (size_t i = 0; i < job->rows.count; i++)
+		job->items[i].row = &job->rows.items[i];
+}
+
+/* A name becomes a path here, wherever it came from. */
+static int open_job(struct pull_job *job)
+{
+	struct err err;
+
+	make_items(job);
+	for (size_t i = 0; i < job->rows.count; i++)
+		if (job->ops->check_name(job->pull, job->type, job->items[i].row->name,
+					 &err) != 0)
+			pull_item_fail(&job->items[i], &err);
+	if (!job->ops->open || job->ops->open(job, &err) == 0)
+		return 0;
+	pull_job_fail_here(job, PULL_OPEN, &err);
+	return -1;
+}
+
+/* One of *running is no more: the scheduler looks. */
+static void end_job(struct pull_job *job)
+{
+	struct pull *pull = job->pull;
+
+	lock(&pull->mutex);
+	(*job->running)--;
+	pull->finished++;
+	pull->woken = true;
+	pthread_cond_broadcast(&pull->changed);
+	unlock(&pull->mutex);
+	for (size_t i = 0; job->items && i < job->rows.count; i++) {
+		free(job->items[i].held_reason);
+		free(job->items[i].remedy);
+	}
+	free(job->items);
+	registry_rows_clear(&job->rows);
+	free(job);
+}
+
+void pull_job_forget(void *arg)
+{
+	struct pull_job *job = arg;
+
+	if (!job->ops) {
+		free(job);
+		return;
+	}
+	make_items(job);
+	for (size_t i = 0; i < job->rows.count; i++) {
+		job->items[i].end = PULL_WAITS;
+		job->items[i].why.class = ERR_CANCELED;
+	}
+	tell_registry(job, is_to_be_told);
+	end_job(job);
+}
+
+static void report_ends(const struct pull_job *job)
+{
+	const struct pull_once *once = job->pull->options.once;
+
+	for (size_t i = 0; once && i < job->rows.count; i++) {
+		const struct pull_item *item = &job->items[i];
+		bool is_cut =
+			item->end == PULL_WAITS ||
+			(item->end == PULL_FAILED && item->why.class == ERR_CANCELED);
+		if (!is_cut)
+			once->ended(once->arg, item);
+	}
+}
+
+static void bring_job(struct pull_job *job)
+{
+	int64_t started = clock_boot_ms();
+
+	if (open_job(job) == 0) {
+		remove_gone(job);
+		job->ops->bring(job);
+	}
+	job->took_ms = clock_boot_ms() - started;
+	measure_bringing(job);
+	if (count_items(job, is_brought_and_proved) > 0)
+		tell_registry(job, is_brought_and_proved);
+	if (count_items(job, is_to_be_told) > 0)
+		tell_registry(job, is_to_be_told);
+	measure_lags(job);
+	job->ops->end(job);
+	report_ends(job);
+}
+
+static void verify_job(struct pull_job *job)
+{
+	int64_t started = clock_boot_ms();
+
+	if (open_job(job) == 0)
+		job->ops->verify(job);
+	measure_verification(job);
+	failpoint("verify.done");
+	tell_registry(job, is_to_be_told);
+	job->ops->end(job);
+	if (job->rests)
+		stop_wait(&job->pull->stop, clock_boot_ms() - started);
+}
+
+/* It may have waited for long behind other large ones: before the rest of its time is too
+ * short, it is claimed anew. */
+static bool is_too_late(struct pull_job *job)
+{
+	int64_t timeout_ms = pull_settings_now(job->pull).timeout_ms;
+
+	job->until = job->claimed_at + timeout_ms;
+	return !job->is_verification &&
+	       clock_boot_ms() - job->claimed_at > timeout_ms / 2;
+}
+
+static void upkeep(struct pull_job *job)
+{
+	struct pull_kind kind;
+
+	for (size_t at = 0; kinds_next(&job->pull->options, &at, &kind);)
+		kind.ops->tidy(job->pull, kind.type);
+	free(job);
+}
+
+void pull_job_run(void *arg)
+{
+	struct pull_job *job = arg;
+
+	if (!job->ops) {
+		upkeep(job);
+		return;
+	}
+	if (stop_is_requested(&job->pull->stop) || is_too_late(job)) {
+		pull_job_forget(job);
+		return;
+	}
+	const struct log_context context = {
+		.repo = job->ops->bring_most > 1 ? NULL : job->rows.items[0].name,
+		.job = job->is_verification ? "verify" : "sync"
+	};
+	struct log_context before = log_set_context(context);
+	if (job->is_verification)
+		verify_job(job);
+	else
+		bring_job(job);
+	log_set_context(before);
+	end_job(job);
+}

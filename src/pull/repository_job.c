@@ -1,0 +1,653 @@
+/*
+ * The kind "repository", as the engine knows it (kind_ops.h). One row a job: it is
+ * brought or verified under its lease, or its copy is removed, if the primary deleted it.
+ * Nobody waits for a lease that another holds: held means later, and no retry is counted
+ * (seed 000).
+ */
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "git/checksum.h"
+#include "git/fence.h"
+#include "git/fingerprint.h"
+#include "git/object_files.h"
+#include "git/repo.h"
+#include "job/job.h"
+#include "pull/copy_record.h"
+#include "pull/copy_watch.h"
+#include "pull/decisions.h"
+#include "pull/kind_ops.h"
+#include "pull/leftovers.h"
+#include "pull/mend.h"
+#include "pull/pull_parts.h"
+#include "pull/sync_job.h"
+#include "pull/sync_repository.h"
+#include "replicable/name.h"
+#include "upkeep/copies_root.h"
+#include "upkeep/removal.h"
+#include "upkeep/trash.h"
+#include "verify/verify_objects.h"
+
+static enum tidy_after manner_of(const struct job *job, const struct sync_call *call)
+{
+	if (job->is_after_crash)
+		return TIDY_AFTER_CRASH;
+	return call->request.mends ? TIDY_ALONE : TIDY_AFTER_SUCCESS;
+}
+
+/* Whoever held the lease before may have been killed in the middle of anything. */
+static int tidy_before(const struct job *job, const struct sync_call *call,
+		       const char *path, struct err *err)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	struct stat st;
+
+	if (lstat(path, &st) != 0)
+		return 0;
+	/* What is wrong with the copy is for the sync itself to say, and to mend. */
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
+	    tidy_left_overs(&copy, manner_of(job, call), err) == 0)
+		return 0;
+	return call->request.mends && copy_is_at_fault(err) ? 0 : -1;
+}
+
+static int tidy_after(const struct job *job, const char *path, struct err *err)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_OBJECT_FILES object_files found = { 0 };
+
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
+	    object_files_take(copy.fd, &found, err) != 0)
+		return -1;
+	copy_record_read(copy.fd, &record);
+	bool was_ours = copy_record_look(&record, copy.fd) == COPY_STAMPS_SAME;
+	if (tidy_packs(&job->work, &copy, err) != 0)
+		return -1;
+	failpoint("sync.tidied");
+	if (was_ours && !object_files_changed(&found, copy.fd, true) &&
+	    copy_record_look(&record, copy.fd) != COPY_STAMPS_SAME)
+		copy_record_renew(copy.fd, &record);
+	return 0;
+}
+
+/* Half a pack may be as large as a whole one, and the next try makes another. */
+static void tidy_after_failure(const struct job *job, const char *path)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (lease_check(job->lease, ERR_IGNORED) == 0 &&
+	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) == 0)
+		tidy_left_overs(&copy, TIDY_AFTER_CRASH, ERR_IGNORED);
+}
+
+int sync_job(struct job *job, void *arg, struct err *err)
+{
+	struct sync_call *call = arg;
+	AUTO_FREE char *path = name_to_copy(call->request.root, call->request.name);
+
+	free(TAKE(call->result.held_reason));
+	if (tidy_before(job, call, path, err) != 0)
+		return sync_failed_here(err);
+	if (sync_repository(job, &call->request, &call->result, err) != 0) {
+		tidy_after_failure(job, path);
+		return -1;
+	}
+	if (call->result.outcome == SYNC_HELD || tidy_after(job, path, err) == 0)
+		return 0;
+	return sync_failed_here(err);
+}
+
+/*
+ * One row is verified: the checksum is computed anew from the copy's own disk, under the
+ * repository's lease, and compared with the primary's value for the very generation that
+ * is here. The row is read again under the lease: whoever had it before may have brought
+ * something newer. A reverification also looks through the objects, and then rests as
+ * long as that took.
+ */
+
+#define TRIES 3
+
+/* Refs and checksum of one moment, whatever others do on this disk. */
+static int read_copy(const struct repo *copy, struct ref_snapshot *refs,
+		     char checksum[CHECKSUM_TEXT_SIZE], struct err *err)
+{
+	struct fingerprint before, after;
+	struct checksum sum;
+
+	for (int tries = 0; tries < TRIES; tries++) {
+		ref_snapshot_clear(refs);
+		if (fingerprint_take(copy->fd, FINGERPRINT_REFS, &before, err) != 0 ||
+		    ref_snapshot_read(copy->fd, copy->oid_len, refs, err) != 0 ||
+		    fingerprint_take(copy->fd, FINGERPRINT_REFS, &after, err) != 0)
+			return -1;
+		if (fingerprint_equal(&before, &after)) {
+			checksum_of(refs, &sum);
+			checksum_format(&sum, checksum);
+			return 0;
+		}
+	}
+	return err_set(err, ERR_CONFLICT, "the copy changes while it is verified");
+}
+
+/* The primary looks again, too: then the one who was wrong is known. */
+static void verify_row_ask_primary(const struct pull_job *job)
+{
+	struct pull *pull = job->pull;
+	struct primary_line *line = NULL;
+	struct err err;
+
+	if (primary_line_open(pull->options.primary, &pull->kill, &line, &err) != 0 ||
+	    primary_reverify(line, job->rows.items[0].name, &err) != 0)
+		log_warn("verify.not_asked", LOG_ERR(&err));
+	primary_line_close(line);
+}
+
+static int verify_row_compare_checksum(const struct pull_job *job, const char *expected,
+				       struct err *err)
+{
+	const struct pull_item *item = &job->items[0];
+
+	if (strcmp(item->checksum, expected) == 0)
+		return 0;
+	log_error("verify.mismatch", LOG_NUMBER("generation", item->generation),
+		  LOG_TEXT("checksum", item->checksum),
+		  LOG_TEXT("primary_checksum", expected));
+	verify_row_ask_primary(job);
+	err_set(err, ERR_CORRUPT,
+		"the copy's checksum is %s, the primary's %s for generation %" PRIu64,
+		item->checksum, expected, item->generation);
+	return err_remedy(err, "it is brought again by itself; if this comes back, see "
+			       "who else writes to the copy");
+}
+
+/* More than its refs: the primary's disk has nothing to do with it, and nobody has to
+ * mend anything. */
+static int verify_row_fail_damaged(struct pull_item *item, struct err *err)
+{
+	if (err->class == ERR_CORRUPT)
+		item->wishes = REGISTRY_WISH_REBUILD;
+	if (copy_is_at_fault(err))
+		err_remedy(err, "the copy is made anew at the next try; if this comes "
+				"back, see whether this machine's disk fails");
+	return -1;
+}
+
+static int verify_row_check_copy(struct pull_job *job, const struct git_work *work,
+				 const char *expected, struct err *err)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	struct pull_item *item = &job->items[0];
+	AUTO_FREE char *path = name_to_copy(job->pull->options.root, item->row->name);
+
+	item->of_copy = true;
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+		return verify_row_fail_damaged(item, err);
+	if (repo_check_diversions(copy.fd, err) != 0)
+		return -1;
+	if (repo_check_files(&copy, err) != 0 || mend_check_config(&copy, err) != 0 ||
+	    mend_check_refs(copy.fd, err) != 0 ||
+	    read_copy(&copy, &refs, item->checksum, err) != 0)
+		return verify_row_fail_damaged(item, err);
+	failpoint("verify.read");
+	if (verify_row_compare_checksum(job, expected, err) != 0)
+		return -1;
+	return !job->rests || (verify_derived(work, &copy, err) == 0 &&
+			       verify_objects(work, &copy, &refs, err) == 0)
+		       ? 0
+		       : verify_row_fail_damaged(item, err);
+}
+
+/* What is known of the generation that is here. */
+static const char *verify_row_expected_checksum(const struct registry_row *row)
+{
+	if (row->state != REGISTRY_SYNCED || row->is_gone ||
+	    row->generation != row->generation_wanted)
+		return NULL;
+	return row->primary_checksum ? row->primary_checksum : row->checksum;
+}
+
+/* Without a look at the copy there is nothing to compare with any more. */
+static int verify_row_leased(struct job *leased, void *arg, struct err *err)
+{
+	struct pull_job *job = arg;
+	const struct pull_options *options = &job->pull->options;
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	const char *expected;
+
+	if (registry_get(options->store, KIND_REPOSITORY, job->rows.items[0].name, &row,
+			 err) != 0 &&
+	    err->class != ERR_MISSING)
+		return -1;
+	job->items[0].generation = row.generation;
+	expected = row.name ? verify_row_expected_checksum(&row) : NULL;
+	if (!expected)
+		return 0;
+	if (copies_root_check(options->store, options->root, err) != 0)
+		return -1;
+	return verify_row_check_copy(job, &leased->work, expected, err);
+}
+
+/* Under the lease of that name. */
+static int repository_run_leased(struct pull *pull, const char *name,
+				 const char *operation, job_work run, void *arg,
+				 struct err *err)
+{
+	const struct pull_once *once = pull->options.once;
+
+	return job_run(
+		&(struct job_request){
+			.leases = pull->options.leases,
+			.kind = KIND_REPOSITORY,
+			.name = name,
+			.operation = operation,
+			.fence_floor = sync_fence_floor(pull->options.root, name),
+			.wait_ms = once ? once->lease_wait_ms : 0,
+			.bytes = once ? once->bytes : NULL,
+			.timeout_ms = pull_settings_now(pull).timeout_ms,
+			.stop = &pull->kill,
+			.run = run,
+			.arg = arg,
+		},
+		err);
+}
+
+/* What else may have been wrong with git, a sync finds out. */
+static void repository_verify(struct pull_job *job)
+{
+	struct pull *pull = job->pull;
+	struct pull_item *item = &job->items[0];
+
+	if (item->end != PULL_OPEN)
+		return;
+	job->rests = item->row->verified_at != 0 || item->row->wishes != 0;
+	if (repository_run_leased(pull, item->row->name, "verify", verify_row_leased, job,
+				  &item->why) == 0)
+		item->why.class = item->of_copy ? ERR_NONE : ERR_CONFLICT;
+	item->wait_ms = rebuild_wait_ms(pull, item->row->id);
+	job->rests = job->rests && item->why.class != ERR_BUSY;
+}
+
+/* Also if nothing had to be done: a node that ended before this may have done it. */
+static void report_published(const struct pull_job *job)
+{
+	const struct pull_options *options = &job->pull->options;
+
+	if (options->published)
+		options->published(options->arg, job->rows.items[0].name);
+}
+
+static void hold_item(struct pull_item *item, char *reason)
+{
+	item->end = PULL_HELD;
+	item->held_reason = reason;
+	item->remedy = xasprintf("save what matters, then refrelay repository "
+				 "sync --force %s",
+				 item->row->name);
+	log_warn("sync.held", LOG_TEXT("reason", reason),
+		 LOG_TEXT("remedy", item->remedy));
+}
+
+static void take_result(struct pull_job *job, struct sync_result *result)
+{
+	static const enum pull_end ends[] = { [SYNC_UNCHANGED] = PULL_UNCHANGED,
+					      [SYNC_CREATED] = PULL_CREATED,
+					      [SYNC_UPDATED] = PULL_UPDATED };
+	struct pull_item *item = &job->items[0];
+
+	job->bytes = item->bytes = result->bytes;
+	item->refs_changed = result->refs_changed;
+	if (result->outcome == SYNC_HELD) {
+		hold_item(item, TAKE(result->held_reason));
+		return;
+	}
+	item->end = ends[result->outcome];
+	item->is_proved = true;
+	item->generation = result->generation;
+	memcpy(item->timeline, result->timeline, sizeof(item->timeline));
+	checksum_format(&result->sum, item->checksum);
+	report_published(job);
+	failpoint("sync.done");
+}
+
+/* Never into a mount point whose file system is away. */
+static int bring_leased(struct job *leased, void *arg, struct err *err)
+{
+	const struct pull_job *job = arg;
+	const struct pull_options *options = &job->pull->options;
+
+	if (copies_root_check(options->store, options->root, err) != 0)
+		return -1;
+	return sync_job(leased, job->own, err);
+}
+
+/* How often one run tries, and for how long a ref that moved is worth another try; a lock
+ * that others hold has been waited for by then. */
+#define ONCE_TRIES 3
+#define ONCE_PATIENCE_MS 5000
+
+/* In one run a lost lease or a ref that moved is worth another try at once: there is no
+ * later. */
+static int bring_with_patience(struct pull_job *job, const char *name, struct err *err)
+{
+	const int64_t until = clock_boot_ms() + ONCE_PATIENCE_MS;
+
+	for (int tries = 1;; tries++) {
+		if (repository_run_leased(job->pull, name, "sync", bring_leased, job,
+					  err) == 0)
+			return 0;
+		bool again = err->class == ERR_LOST ||
+			     (err->class == ERR_CONFLICT && clock_boot_ms() < until);
+		if (!job->pull->options.once || !again || tries == ONCE_TRIES)
+			return -1;
+	}
+}
+
+static void bring_copy(struct pull_job *job, struct sync_result *result)
+{
+	struct pull *pull = job->pull;
+	const struct registry_row *row = job->items[0].row;
+	struct err err;
+
+	pace_take(pull, row->id);
+	int done = bring_with_patience(job, row->name, &err);
+	if (result->was_rebuilt)
+		rebuild_take(pull, row->id);
+	if (done == 0)
+		take_result(job, result);
+	else
+		pull_item_fail(&job->items[0], &err);
+	free(TAKE(result->held_reason));
+}
+
+/*
+ * A repository that was renamed at the primary keeps its timeline there. Its copy is
+ * moved to the new name, under the leases of both names, and nothing is fetched.
+ *
+ * The primary notices the new name first, and tells the deletion of the former one right
+ * after it. So a new row whose repository is still recorded under another name waits for
+ * that; not for ever, since the deletion may never come.
+ *
+ * The copy's fence is raised by the former name's lease before it is moved: a worker that
+ * was paused with it is too late. The sync that follows begins with the fence that it
+ * finds at the new place. A crash between the move and the row leaves a gone row without
+ * a copy, which its removal drops.
+ */
+#define PATIENCE_MS 15000
+
+struct renaming {
+	struct pull *pull;
+	const struct registry_row *row; /* the new name */
+	struct registry_row former;     /* the other; no name: there is none */
+	bool is_moved;
+};
+
+static int rename_read_former(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct renaming *renaming = arg;
+
+	registry_row_clear(&renaming->former);
+	return registry_twin_in(tx, renaming->row, &renaming->former, err) < 0 ? -1 : 0;
+}
+
+static int move_folder(const struct renaming *renaming, int root, struct err *err)
+{
+	AUTO_FREE char *from = name_to_path(renaming->former.name);
+	AUTO_FREE char *to = name_to_path(renaming->row->name);
+	char *slash = strrchr(to, '/');
+
+	if (dir_make_parents(root, to, err) != 0)
+		return -1;
+	if (renameat2(root, from, root, to, RENAME_NOREPLACE) != 0)
+		return err_errno(err, "cannot move %s to %s", from, to);
+	failpoint("rename.moved");
+	trash_remove_folders(root, from);
+	if (slash)
+		*slash = '\0';
+	if (dir_sync(root, slash ? to : ".", err) != 0)
+		return -1;
+	return dir_sync(root, ".", err);
+}
+
+/* Under its lease: since it was read, the name may be wanted again. */
+static int check_former(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row now = { 0 };
+	const struct renaming *renaming = arg;
+	int found =
+		registry_get_in(tx, KIND_REPOSITORY, renaming->former.name, &now, err);
+
+	if (found > 0 && now.is_gone)
+		return 0;
+	return found < 0 ? -1
+			 : err_set(err, ERR_BUSY, "%s is wanted again, or is removed",
+				   renaming->former.name);
+}
+
+static int drop_former(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct renaming *renaming = arg;
+
+	return registry_remove_in(tx, renaming->former.id, err) < 0 ? -1 : 0;
+}
+
+/* Under both leases; the job is the former name's. */
+static int move_copy(struct job *job, void *arg, struct err *err)
+{
+	struct renaming *renaming = arg;
+	const struct pull_options *options = &renaming->pull->options;
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, options->root, err);
+	AUTO_FREE char *from = name_to_path(renaming->former.name);
+	AUTO_CLOSE int copy = root < 0 ? -1 : dir_open(root, from, err);
+
+	if (copy < 0 || store_read(options->store, check_former, renaming, err) != 0)
+		return -1;
+	if (fence_raise(copy, job->fence, err) != 0 ||
+	    lease_check(job->lease, err) != 0 || move_folder(renaming, root, err) != 0)
+		return -1;
+	renaming->is_moved = true;
+	return store_write(options->store, drop_former, renaming, err);
+}
+
+static int lock_former(struct job *job, void *arg, struct err *err)
+{
+	struct renaming *renaming = arg;
+	const struct pull_options *options = &renaming->pull->options;
+
+	(void)job;
+	if (copies_root_check(options->store, options->root, err) != 0)
+		return -1;
+	return repository_run_leased(renaming->pull, renaming->former.name, "rename",
+				     move_copy, renaming, err);
+}
+
+static bool is_recent(const struct renaming *renaming)
+{
+	int64_t since = renaming->row->behind_since;
+
+	return since > 0 &&
+	       primary_now_ms(renaming->pull->options.primary) - since < PATIENCE_MS;
+}
+
+static bool is_here(const struct renaming *renaming, const char *name)
+{
+	AUTO_FREE char *path = name_to_copy(renaming->pull->options.root, name);
+
+	return access(path, F_OK) == 0;
+}
+
+/* What cannot be moved is fetched. */
+static bool move_or_wait(struct renaming *renaming)
+{
+	const struct pull_options *options = &renaming->pull->options;
+	struct err err;
+	int result;
+
+	if (!renaming->former.is_gone)
+		return is_recent(renaming);
+	if (!is_here(renaming, renaming->former.name))
+		return false;
+	result = repository_run_leased(renaming->pull, renaming->row->name, "rename",
+				       lock_former, renaming, &err);
+	if (renaming->is_moved) {
+		log_info("sync.renamed", LOG_TEXT("from", renaming->former.name));
+		if (options->published)
+			options->published(options->arg, renaming->former.name);
+	}
+	return result != 0 && (err.class == ERR_BUSY || err.class == ERR_CANCELED ||
+			       err.class == ERR_LOST);
+}
+
+/* Before the first sync of a row of which nothing is here. True: the row waits a moment,
+ * since the same repository is still recorded under its former name, or another has one
+ * of the leases. False: the sync can begin; perhaps on a copy that was moved there. */
+static bool rename_puts_off(struct pull *pull, const struct registry_row *row)
+{
+	struct renaming renaming = { .pull = pull, .row = row };
+	bool is_put_off;
+
+	if (row->last_success_at > 0 || row->wishes != 0 ||
+	    store_read(pull->options.store, rename_read_former, &renaming, ERR_IGNORED) !=
+		    0)
+		return false;
+	is_put_off = renaming.former.name && !is_here(&renaming, row->name) &&
+		     move_or_wait(&renaming);
+	registry_row_clear(&renaming.former);
+	return is_put_off;
+}
+
+/* Whether the copy of a row that is gone will be moved, so that it is not removed now. */
+static bool rename_is_expected(struct pull *pull, const struct registry_row *row)
+{
+	struct renaming renaming = { .pull = pull, .row = row };
+	bool is_expected;
+
+	if (store_read(pull->options.store, rename_read_former, &renaming, ERR_IGNORED) !=
+	    0)
+		return false;
+	is_expected = renaming.former.name && row->is_gone && !renaming.former.is_gone &&
+		      renaming.former.last_success_at == 0;
+	registry_row_clear(&renaming.former);
+	return is_expected;
+}
+
+#define RENAME_AGAIN_MS 500
+
+static void put_off(struct pull_item *item)
+{
+	item->end = PULL_WAITS;
+	item->wait_ms = RENAME_AGAIN_MS;
+	item->is_uncounted = true;
+}
+
+static void repository_bring(struct pull_job *job)
+{
+	struct pull *pull = job->pull;
+	struct pull_item *item = &job->items[0];
+	struct sync_manner manner = sync_manner_of(item->row);
+	struct sync_call *call;
+
+	if (item->end != PULL_OPEN)
+		return;
+	if (rename_puts_off(pull, item->row)) {
+		put_off(item);
+		return;
+	}
+	job->own = call = xcalloc(1, sizeof(*call));
+	call->request = (struct sync_request){
+		.source = pull->source,
+		.root = pull->options.root,
+		.name = item->row->name,
+		.is_forced = manner.is_forced,
+		.is_suspect = manner.is_suspect,
+		.is_rebuild = manner.is_rebuild,
+		.hooks = pull->options.hooks,
+		.mends = !pull->options.once,
+		.checksum = item->row->checksum,
+		.may_rebuild = rebuild_wait_ms(pull, item->row->id) == 0
+	};
+	bring_copy(job, &call->result);
+}
+
+/* A removal is no sync. */
+static int repository_open(struct pull_job *job, struct err *err)
+{
+	struct pull_item *item = &job->items[0];
+
+	(void)err;
+	item->is_uncounted = item->row->is_gone;
+	if (item->row->is_gone && rename_is_expected(job->pull, item->row))
+		put_off(item);
+	return 0;
+}
+
+static void repository_remove(struct pull_job *job)
+{
+	struct pull *pull = job->pull;
+	const struct removal_request request = { .store = pull->options.store,
+						 .leases = pull->options.leases,
+						 .root = pull->options.root,
+						 .kind = KIND_REPOSITORY,
+						 .name = job->rows.items[0].name,
+						 .stop = &pull->kill };
+	struct err err = { 0 };
+
+	if (removal_run(&request, &err) == 0)
+		err.class = ERR_NONE;
+	if (pull_item_end_removed(&job->items[0], &err) == 0)
+		report_published(job);
+}
+
+static void repository_end(struct pull_job *job)
+{
+	const struct pull_item *item = &job->items[0];
+	struct sync_call *call = job->own;
+
+	if (call && (pull_item_is_placed(item) || item->end == PULL_UNCHANGED)) {
+		copy_watch_report(job->pull->copy_watch, item->row->name);
+		log_info("sync.done", LOG_NUMBER("dur_ms", job->took_ms),
+			 LOG_NUMBER("bytes", job->bytes),
+			 LOG_TEXT("result", pull_item_word(item)),
+			 LOG_NUMBER("refs", call->result.refs_changed),
+			 LOG_NUMBER("generation", item->generation),
+			 LOG_NUMBER("lag_ms", item->lag_ms));
+	}
+	free(call);
+}
+
+static const char *repository_type(const struct pull_options *options, size_t at)
+{
+	(void)options;
+	return at == 0 ? KIND_REPOSITORY : NULL;
+}
+
+static int repository_check_name(const struct pull *pull, const char *type,
+				 const char *name, struct err *err)
+{
+	(void)pull;
+	(void)type;
+	return name_check(name, err);
+}
+
+static void repository_tidy(const struct pull *pull, const char *type)
+{
+	(void)type;
+	trash_expire(pull->options.root);
+}
+
+const struct kind_ops repository_ops = { .type = repository_type,
+					 .check_name = repository_check_name,
+					 .bring_most = 1,
+					 .verify_most = 1,
+					 .open = repository_open,
+					 .remove = repository_remove,
+					 .bring = repository_bring,
+					 .verify = repository_verify,
+					 .end = repository_end,
+					 .tidy = repository_tidy,
+					 .take_leftovers = leftovers_take_repositories };
