@@ -11,7 +11,7 @@
 #include "base/vec.h"
 #include "cli/progress.h"
 #include "cli/site.h"
-#include "pull/kind_ops.h"
+#include "pull/copy_kind.h"
 #include "pull/source.h"
 #include "replicable/discover.h"
 #include "store/store.h"

@@ -606,17 +606,17 @@ static void blob_tidy(const struct pull *pull, const char *type)
 	trash_expire(kind->path);
 }
 
-const struct kind_ops blob_ops = { .type = blob_type,
-				   .check_name = blob_check_name,
-				   .has_blob_workers = true,
-				   .bring_most = 128,
-				   .verify_most = 10,
-				   .small_most = BLOB_SMALL_MOST,
-				   .has_late_checksums = true,
-				   .open = blob_open_job,
-				   .remove = blob_remove_job,
-				   .bring = blob_bring_job,
-				   .verify = blob_verify_job,
-				   .end = blob_end_job,
-				   .tidy = blob_tidy,
-				   .take_leftovers = leftovers_take_blobs };
+const struct copy_kind_ops blob_copy_ops = { .type = blob_type,
+					     .check_name = blob_check_name,
+					     .has_blob_workers = true,
+					     .bring_most = 128,
+					     .verify_most = 10,
+					     .small_most = BLOB_SMALL_MOST,
+					     .has_late_checksums = true,
+					     .open = blob_open_job,
+					     .remove = blob_remove_job,
+					     .bring = blob_bring_job,
+					     .verify = blob_verify_job,
+					     .end = blob_end_job,
+					     .tidy = blob_tidy,
+					     .take_leftovers = leftovers_take_blobs };

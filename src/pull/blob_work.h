@@ -15,7 +15,7 @@
 #define PULL_BLOB_WORK_H
 
 #include "blob/incoming.h"
-#include "pull/kind_ops.h"
+#include "pull/copy_kind.h"
 #include "pull/pull_parts.h"
 
 #define BLOB_STALL_MS 60000

@@ -25,8 +25,8 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "pull/copy_kind.h"
 #include "pull/decisions.h"
-#include "pull/kind_ops.h"
 #include "pull/primary.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
@@ -41,7 +41,7 @@
 /* Of one kind. */
 struct pass {
 	const char *kind;
-	const struct kind_ops *ops;
+	const struct copy_kind_ops *ops;
 	/* The pass under way. */
 	bool is_passing;
 	bool is_whole;   /* asked for, or the first: without a pause between pages */
@@ -743,9 +743,9 @@ static struct pass *wait_until_due(struct consistency *work)
 
 static void add_passes(struct consistency *work)
 {
-	struct pull_kind kind;
+	struct copy_kind kind;
 
-	for (size_t at = 0; kinds_next(&work->pull->options, &at, &kind);)
+	for (size_t at = 0; copy_kinds_next(&work->pull->options, &at, &kind);)
 		vec_add(&work->passes,
 			((struct pass){ .kind = kind.type, .ops = kind.ops }));
 }

@@ -5,11 +5,11 @@
 #ifndef PULL_LANE_H
 #define PULL_LANE_H
 
-#include "pull/kind_ops.h"
+#include "pull/copy_kind.h"
 
 /* The rows of a kind that are due. */
 struct lane_queue {
-	struct pull_kind kind;
+	struct copy_kind kind;
 	int64_t due_at; /* of the first, wall ms; INT64_MAX: none */
 	size_t many;    /* small rows to claim for one worker, as far as the last claim
 			   tells; 0: a row each */

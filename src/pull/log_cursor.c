@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "pull/copy_kind.h"
 #include "pull/decisions.h"
-#include "pull/kind_ops.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
@@ -38,7 +38,7 @@ static void report_unknown(struct pull *pull, const struct event *event)
 /* A name becomes a path here: whoever let a bad one through, it goes no further. */
 static bool events_take_is_ours(struct pull *pull, const struct event *event)
 {
-	const struct kind_ops *ops = kinds_find(&pull->options, event->kind);
+	const struct copy_kind_ops *ops = copy_kinds_find(&pull->options, event->kind);
 	struct err why;
 
 	if (!ops) {
@@ -154,9 +154,9 @@ static int take_kind(struct store_tx *tx, const struct events_taking *taking,
 static int take_kinds(struct store_tx *tx, const struct events_taking *taking,
 		      struct err *err)
 {
-	struct pull_kind kind;
+	struct copy_kind kind;
 
-	for (size_t at = 0; kinds_next(&taking->pull->options, &at, &kind);)
+	for (size_t at = 0; copy_kinds_next(&taking->pull->options, &at, &kind);)
 		if (take_kind(tx, taking, kind.type, err) != 0)
 			return -1;
 	return 0;

@@ -47,7 +47,7 @@ extern const struct setting_table pull_settings_table;
 /* One run over the rows that are there: each is worked on until it has ended, and then no
  * more. Nothing is followed, compared or watched, nothing that stands in the way
  * of a copy is moved or mended: it may be somebody else's. */
-struct pull_item; /* pull/kind_ops.h */
+struct pull_item; /* pull/copy_kind.h */
 struct pull_once {
 	struct source *source;
 	int64_t lease_wait_ms;       /* for the lease of a repository */

@@ -8,9 +8,9 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "pull/copy_kind.h"
 #include "pull/decisions.h"
 #include "pull/hold.h"
-#include "pull/kind_ops.h"
 #include "pull/pull_parts.h"
 #include "upkeep/removal.h"
 
@@ -566,9 +566,9 @@ static bool is_too_late(struct pull_job *job)
 
 static void upkeep(struct pull_job *job)
 {
-	struct pull_kind kind;
+	struct copy_kind kind;
 
-	for (size_t at = 0; kinds_next(&job->pull->options, &at, &kind);)
+	for (size_t at = 0; copy_kinds_next(&job->pull->options, &at, &kind);)
 		kind.ops->tidy(job->pull, kind.type);
 	free(job);
 }

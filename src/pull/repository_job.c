@@ -1,5 +1,5 @@
 /*
- * The kind "repository", as the engine knows it (kind_ops.h). One row a job: it is
+ * The kind "repository", as the engine knows it (copy_kind.h). One row a job: it is
  * brought or verified under its lease, or its copy is removed, if the primary deleted it.
  * Nobody waits for a lease that another holds: held means later, and no retry is counted
  * (seed 000).
@@ -14,13 +14,13 @@
 #include "git/checksum.h"
 #include "git/fence.h"
 #include "git/fingerprint.h"
-#include "git/object_files.h"
+#include "git/objects.h"
 #include "git/repo.h"
 #include "job/job.h"
+#include "pull/copy_kind.h"
 #include "pull/copy_record.h"
 #include "pull/copy_watch.h"
 #include "pull/decisions.h"
-#include "pull/kind_ops.h"
 #include "pull/leftovers.h"
 #include "pull/mend.h"
 #include "pull/pull_parts.h"
@@ -640,14 +640,15 @@ static void repository_tidy(const struct pull *pull, const char *type)
 	trash_expire(pull->options.root);
 }
 
-const struct kind_ops repository_ops = { .type = repository_type,
-					 .check_name = repository_check_name,
-					 .bring_most = 1,
-					 .verify_most = 1,
-					 .open = repository_open,
-					 .remove = repository_remove,
-					 .bring = repository_bring,
-					 .verify = repository_verify,
-					 .end = repository_end,
-					 .tidy = repository_tidy,
-					 .take_leftovers = leftovers_take_repositories };
+const struct copy_kind_ops repository_copy_ops = { .type = repository_type,
+						   .check_name = repository_check_name,
+						   .bring_most = 1,
+						   .verify_most = 1,
+						   .open = repository_open,
+						   .remove = repository_remove,
+						   .bring = repository_bring,
+						   .verify = repository_verify,
+						   .end = repository_end,
+						   .tidy = repository_tidy,
+						   .take_leftovers =
+							   leftovers_take_repositories };

@@ -433,7 +433,7 @@ static void scheduler_run_step(struct scheduler *scheduler)
 static void open_lanes(struct scheduler *scheduler)
 {
 	struct pull *pull = scheduler->pull;
-	struct pull_kind kind;
+	struct copy_kind kind;
 
 	scheduler->repositories = (struct lane){ .pull = pull,
 						 .pool = pull->sync_pool,
@@ -451,7 +451,7 @@ static void open_lanes(struct scheduler *scheduler)
 						 .claimed = "verify.claimed",
 						 .is_verification = true,
 						 .claim = registry_claim_verification };
-	for (size_t at = 0; kinds_next(&pull->options, &at, &kind);) {
+	for (size_t at = 0; copy_kinds_next(&pull->options, &at, &kind);) {
 		const struct lane_queue queue = { .kind = kind };
 		struct lane *lane = kind.ops->has_blob_workers ? &scheduler->blobs
 							       : &scheduler->repositories;

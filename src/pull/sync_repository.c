@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "git/fence.h"
-#include "git/object_files.h"
+#include "git/objects.h"
 #include "git/read_settings.h"
 #include "git/refs.h"
 #include "git/state.h"

@@ -14,10 +14,10 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "git/packs.h"
-#include "push/deletions.h"
 #include "push/nodes.h"
 #include "push/outcome.h"
 #include "push/push_metrics.h"
+#include "push/transfer_plan.h"
 #include "replicable/name.h"
 
 /*

@@ -16,7 +16,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "push/ref_events.h"
-#include "push/target_http.h"
+#include "push/target.h"
 #include "push/task_list.h"
 
 /*

@@ -10,7 +10,7 @@
 #include "net/http.h"
 #include "net/site_client.h"
 #include "push/ssh_command.h"
-#include "push/target_http.h"
+#include "push/target.h"
 #include "push/target_kinds.h"
 
 #define SSH_PORT 29418

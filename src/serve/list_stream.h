@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/str.h"
 #include "serve/generation.h"
-#include "serve/ls_refs.h"
+#include "serve/ref_list.h"
 
 struct list_stream;
 

@@ -8,8 +8,8 @@
 #include "git/oid.h"
 #include "git/pkt_line.h"
 #include "serve/http_service.h"
-#include "serve/ls_refs.h"
 #include "serve/receive_pack.h"
+#include "serve/ref_list.h"
 
 #define SHALLOW "shallow "
 

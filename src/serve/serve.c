@@ -15,7 +15,7 @@
 #include "replicable/name.h"
 #include "serve/find.h"
 #include "serve/list_stream.h"
-#include "serve/ls_refs.h"
+#include "serve/ref_list.h"
 #include "serve/refs_cache.h"
 #include "serve/slots.h"
 #include "serve/upload_pack.h"

@@ -27,7 +27,7 @@
 #include "git/objects.h"
 #include "git/repo.h"
 #include "serve/http_service.h"
-#include "serve/ls_refs.h"
+#include "serve/ref_list.h"
 
 #define VERSION_2 "000eversion 2\n"
 

@@ -11,7 +11,6 @@
 #include "web/answer.h"
 #include "web/api.h"
 #include "web/blob_put.h"
-#include "web/negotiate.h"
 #include "web/rows.h"
 #include "wire/wire_blob.h"
 #include "wire/wire_frames.h"

@@ -20,7 +20,7 @@
  *
  * A handler of WEB_BODY_STREAM runs while the body comes, and the connection with it. It
  * and the library each hold the exchange, which goes with the last of them; why neither
- * touches what the other has freed is said in web/upload.c.
+ * touches what the other has freed is said in web/request.c.
  *
  * The library takes an answer before the first piece of a body, and then closes the
  * connection, or after the last one. So a request that is refused is answered at once if
@@ -754,7 +754,7 @@ enum MHD_Result exchange_on_request(void *arg, struct MHD_Connection *connection
 
 /* A client that ends its side together with its request waits for us to end ours. The
  * library, which is told of changes only, took the request and did not see that end. Who
- * has sent more than one request is left to web/idle.c. */
+ * has sent more than one request is left to web/listen.c. */
 static void end_half_closed(struct web_connection *client)
 {
 	char byte;

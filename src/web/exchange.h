@@ -11,14 +11,13 @@
 #include <microhttpd.h>
 
 #include "base/log.h"
-#include "web/body.h"
 #include "web/flow.h"
+#include "web/request.h"
 #include "web/router.h"
 #include "web/server.h"
-#include "web/upload.h"
 
 /* A header that the server itself looks at; borrowed from the connection. The first of
- * each name counts; that they do not contradict each other web/judge.h has seen to. */
+ * each name counts; that they do not contradict each other web/gate.h has seen to. */
 struct head_value {
 	const char *text; /* NULL: there is none */
 	unsigned count;

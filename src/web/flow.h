@@ -10,7 +10,7 @@
 #include <microhttpd.h>
 
 #include "web/bucket.h"
-#include "web/idle.h"
+#include "web/listen.h"
 #include "web/web.h"
 
 struct flow;

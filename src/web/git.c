@@ -16,7 +16,6 @@
 #include "web/answer.h"
 #include "web/git_parts.h"
 #include "web/listen.h"
-#include "web/negotiate.h"
 #include "web/route.h"
 
 /*

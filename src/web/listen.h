@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "base/fair.h"
+#include "base/vec.h"
 
 #define ADDRESS_TEXT_SIZE 64
 
@@ -60,5 +61,75 @@ struct client {
 void client_of_address(const char *address, struct client *client);
 
 void client_of_request(const struct web_request *request, struct client *client);
+
+/*
+ * Servers in front of this one that are believed when they say for whom they ask:
+ * http.trustedProxy, and the header X-Forwarded-For (there is no RFC of it; RFC 7239's
+ * Forwarded is not read). Pure.
+ */
+
+struct proxy_network {
+	struct ip_address address; /* the bits behind the prefix are 0 */
+	unsigned bits;             /* of 128 */
+};
+
+struct trusted_proxies {
+	VEC(struct proxy_network) networks;
+};
+
+/* Adds "192.0.2.7", "10.0.0.0/8", "2001:db8::/32". ERR_CONFIG: it is none of these. */
+int trusted_proxies_add(struct trusted_proxies *proxies, const char *text,
+			struct err *err);
+void trusted_proxies_clear(struct trusted_proxies *proxies);
+bool trusted_proxies_has(const struct trusted_proxies *proxies,
+			 const struct ip_address *address);
+
+/* Who asked, by all X-Forwarded-For of a request, joined by commas in their order: the
+ * last address that is no trusted proxy's. False: there is none before something that is
+ * no address. */
+bool trusted_proxies_client(const struct trusted_proxies *proxies, const char *forwarded,
+			    struct ip_address *client);
+
+/*
+ * Closes connections whose client is silent for too long, or for longest when all places
+ * are taken: one thread, which sleeps until the first of them would be. Any thread.
+ */
+
+struct idle_watch;
+struct idle_conn;
+
+/* When there are `most` connections (0: never) those whose client has been silent for
+ * longest are closed, and if there are none, one whose client takes next to nothing of
+ * an answer. */
+struct idle_watch *idle_start(int64_t idle_ms, int64_t head_ms, size_t most);
+
+/* All connections must have left. */
+void idle_stop(struct idle_watch *watch);
+
+/* A connection is watched from enter to leave; its descriptor must stay open between. */
+struct idle_conn *idle_enter(struct idle_watch *watch, int fd);
+void idle_leave(struct idle_conn *conn);
+
+/* Closes all that are watched now. */
+void idle_cut(struct idle_watch *watch);
+
+/* It is the client's turn to read: it has idle_ms from now; and as much again each time,
+ * as long as it takes 64 KiB of an answer meanwhile. */
+void idle_expect(struct idle_conn *conn);
+
+/* It is the client's turn to send: it has idle_ms from now. If it ends its side before it
+ * has sent a whole request, the connection is closed within some seconds: of such an end
+ * the server's library may not hear, which is told of changes only. */
+void idle_await(struct idle_conn *conn);
+
+/* It is the client's turn to send the head of a request, all of which must be here
+ * head_ms from now. So it is from idle_enter on. */
+void idle_await_head(struct idle_conn *conn);
+
+/* All is said: the client has a moment to read it and to end the connection. */
+void idle_linger(struct idle_conn *conn);
+
+/* It is our turn, for as long as it takes. */
+void idle_hold(struct idle_conn *conn);
 
 #endif

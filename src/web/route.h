@@ -67,7 +67,7 @@ extern const struct web_route *const web_routes[];
 
 /* What a request for a repository by the protocols of Git and of Git LFS says of itself,
  * for its handler and for the decision whether it is let in, which must not differ:
- * web/exchange_head.c. */
+ * web/request.c. */
 
 #define GIT_UPLOAD_PACK "git-upload-pack"
 #define GIT_RECEIVE_PACK "git-receive-pack"

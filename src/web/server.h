@@ -11,11 +11,9 @@
 #include "base/base.h"
 #include "base/metrics.h"
 #include "web/gate.h"
-#include "web/idle.h"
 #include "web/listen.h"
 #include "web/route.h"
 #include "web/tls.h"
-#include "web/trusted_proxies.h"
 #include "web/web_server.h"
 
 struct MHD_Daemon;

@@ -5,8 +5,8 @@
 #define WEB_TRANSPORT_H
 
 #include "base/setting.h"
+#include "web/listen.h"
 #include "web/tls.h"
-#include "web/trusted_proxies.h"
 
 struct transport {
 	char *listen;            /* owned */

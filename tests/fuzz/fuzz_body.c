@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "web/body.h"
+#include "web/request.h"
 
 /* Above the size that is kept in memory, below what would make a fuzzer slow. */
 #define LIMIT (WEB_BODY_MEMORY_MAX + ((uint64_t)256 << 10))

@@ -4,7 +4,7 @@
  */
 #include <assert.h>
 
-#include "web/trusted_proxies.h"
+#include "web/listen.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

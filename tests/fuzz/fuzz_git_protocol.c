@@ -4,7 +4,7 @@
  */
 #include <assert.h>
 
-#include "serve/ls_refs.h"
+#include "serve/ref_list.h"
 
 static int plain_version(const char *header)
 {

@@ -2,7 +2,7 @@
  * refused is passed on. */
 #include <assert.h>
 
-#include "web/judge.h"
+#include "web/gate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
  */
 #include <assert.h>
 
-#include "web/negotiate.h"
+#include "web/answer.h"
 
 #define TAG "\"0123abcd-gz\""
 

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "blob/file.h"
-#include "pull/kind_ops.h"
+#include "pull/copy_kind.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 
@@ -422,7 +422,7 @@ static inline struct pull_job *new_job(const char *type, bool is_verification)
 	struct pull_job *job = xcalloc(1, sizeof(*job));
 
 	job->pull = &pull;
-	job->ops = &blob_ops;
+	job->ops = &blob_copy_ops;
 	job->type = pull_kind(&pull, type)->type;
 	job->is_verification = is_verification;
 	job->running = is_verification ? &pull.state.verifying : &pull.state.blobbing;

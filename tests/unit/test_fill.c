@@ -1,8 +1,8 @@
 #include "git_test.h"
 
 #include "git/git_child.h"
-#include "serve/capabilities.h"
 #include "serve/fill.h"
+#include "serve/refs_generate.h"
 
 static struct capabilities *known;
 static struct generation *generation;

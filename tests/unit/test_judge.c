@@ -1,7 +1,7 @@
 #include "test.h"
 
 #include "base/str.h"
-#include "web/judge.h"
+#include "web/gate.h"
 
 #define GET "GET /r.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: h\r\n"
 #define POST "POST /r.git/git-upload-pack HTTP/1.1\r\nHost: h\r\n"

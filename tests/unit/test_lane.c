@@ -85,19 +85,19 @@ static void toy_end(struct pull_job *job)
 }
 
 /* Kinds that do nothing: one whose rows are each a job, and one of many small ones. */
-static const struct kind_ops one_ops = { .check_name = toy_check_name,
-					 .bring_most = 1,
-					 .verify_most = 1,
-					 .bring = toy_run,
-					 .verify = toy_run,
-					 .end = toy_end };
-static const struct kind_ops many_ops = { .check_name = toy_check_name,
-					  .bring_most = 128,
-					  .verify_most = 10,
-					  .small_most = 1 << 20,
-					  .bring = toy_run,
-					  .verify = toy_run,
-					  .end = toy_end };
+static const struct copy_kind_ops one_ops = { .check_name = toy_check_name,
+					      .bring_most = 1,
+					      .verify_most = 1,
+					      .bring = toy_run,
+					      .verify = toy_run,
+					      .end = toy_end };
+static const struct copy_kind_ops many_ops = { .check_name = toy_check_name,
+					       .bring_most = 128,
+					       .verify_most = 10,
+					       .small_most = 1 << 20,
+					       .bring = toy_run,
+					       .verify = toy_run,
+					       .end = toy_end };
 
 static int64_t count_in(const char *kind, enum registry_state state)
 {
@@ -148,7 +148,7 @@ static int tear_down(void **state)
 
 static void add_kind(const char *type, size_t small, size_t large)
 {
-	const struct kind_ops *ops =
+	const struct copy_kind_ops *ops =
 		strcmp(type, KIND_REPOSITORY) == 0 ? &one_ops : &many_ops;
 
 	due[lane.queues.count] = (struct due){ type, small, large };

@@ -1,7 +1,7 @@
 #include "git_test.h"
 
 #include "git/pkt_line.h"
-#include "serve/ls_refs.h"
+#include "serve/ref_list.h"
 
 #define AGENT "agent=git/2.39.5"
 

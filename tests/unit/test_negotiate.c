@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "web/negotiate.h"
+#include "web/answer.h"
 
 TEST(gzip_is_sent_to_those_who_take_it)
 {

@@ -1,7 +1,7 @@
 /*
  * What is asked of the servers that are pushed to, byte by byte, and when it ends.
  */
-#include "push/target_http.h"
+#include "push/target.h"
 
 #include "base/clock.h"
 #include "http_peer.h"

@@ -2,7 +2,7 @@
 
 #include <arpa/inet.h>
 
-#include "web/trusted_proxies.h"
+#include "web/listen.h"
 
 static void trust(struct trusted_proxies *proxies, const char *const *networks)
 {

@@ -3,7 +3,7 @@
 #include <dirent.h>
 #include <zlib.h>
 
-#include "web/body.h"
+#include "web/request.h"
 
 enum { LARGE = 3 << 20 };
 

@@ -1,5 +1,9 @@
 #include "web_test.h"
 
+#include <dlfcn.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
 enum { LARGE = 3 << 20 };
 
 static int answer_text(struct web_response *response, const char *text)
@@ -689,6 +693,24 @@ TEST(an_address_that_is_taken_or_none_is_told)
 	}
 }
 
+/* The library aborts otherwise when two of its threads stop listening at once. */
+TEST(what_is_taken_out_of_an_epoll_set_twice_is_out)
+{
+	AUTO_CLOSE int set = epoll_create1(EPOLL_CLOEXEC);
+	AUTO_CLOSE int fd = eventfd(0, EFD_CLOEXEC);
+	struct epoll_event event = { .events = EPOLLIN };
+	/* as the library calls it */
+	int (*control)(int, int, int, struct epoll_event *) =
+		dlsym(RTLD_DEFAULT, "epoll_ctl");
+
+	assert_int_equal(control(set, EPOLL_CTL_ADD, fd, &event), 0);
+	assert_int_equal(control(set, EPOLL_CTL_DEL, fd, NULL), 0);
+	assert_int_equal(control(set, EPOLL_CTL_DEL, fd, NULL), 0);
+	assert_int_equal(control(set, EPOLL_CTL_DEL, -1, NULL), -1);
+	assert_int_equal(errno, EBADF);
+	assert_int_equal(control(set, EPOLL_CTL_MOD, fd, &event), -1);
+}
+
 TEST(every_address_is_a_star)
 {
 	struct web_server_options options = { .listen = "*:0", .services = &services };
@@ -870,6 +892,7 @@ int main(void)
 		SERVED(a_body_that_drips_keeps_no_connection),
 		SERVED(a_body_that_comes_steadily_has_all_the_time_it_needs),
 		SERVED(an_address_that_is_taken_or_none_is_told),
+		cmocka_unit_test(what_is_taken_out_of_an_epoll_set_twice_is_out),
 		SERVED(every_address_is_a_star),
 		SERVED(a_signed_request_is_let_in_once_and_only_with_its_body),
 		SERVED(without_a_credential_the_body_is_not_waited_for),

@@ -319,7 +319,7 @@ TEST(when_the_client_leaves_its_reader_hears_of_it_at_once)
 		int64_t left_at = clock_boot_ms();
 		close(fd);
 		wait_for(&ended, i + 1);
-		/* If its end came together with bytes, web/idle.c must see it. */
+		/* If its end came together with bytes, web/listen.c must see it. */
 		assert_in_range(clock_boot_ms() - left_at, 0,
 				cases[i].sent == 0 ? 900 : 4000);
 		assert_int_equal(atomic_load(&error_class), ERR_NETWORK);

@@ -2,8 +2,8 @@
  * What git offers under protocol 2, remembered by what it depends on: the content of a
  * repository's configuration and the version of git. Bounded. Any thread.
  */
-#ifndef SERVE_CAPABILITIES_H
-#define SERVE_CAPABILITIES_H
+#ifndef SERVE_REFS_GENERATE_H
+#define SERVE_REFS_GENERATE_H
 
 #include "base/base.h"
 #include "base/str.h"

@@ -1,13 +1,13 @@
 /*
  * What a kind of replicable offers to the half of the program that keeps copies: one
- * struct kind_ops, in the table of kinds.c. The engine does the rest, for every kind
- * alike: it claims rows and shares them out among workers (scheduler.c); asks the
+ * struct copy_kind_ops, in the table of copy_kinds.c. The engine does the rest, for every
+ * kind alike: it claims rows and shares them out among workers (scheduler.c); asks the
  * deletion limit, tells the registry how each row ended, gives rows back, counts and
  * measures (pull_job.c); and compares inventories and takes events over (consistency.c,
  * log_cursor.c). A job is one worker's, and so is all that is in it.
  */
-#ifndef PULL_KIND_OPS_H
-#define PULL_KIND_OPS_H
+#ifndef PULL_COPY_KIND_H
+#define PULL_COPY_KIND_H
 
 #include "git/checksum.h"
 #include "job/pool.h"
@@ -52,8 +52,8 @@ struct pull_item {
 
 struct pull_job {
 	struct pull *pull;
-	const struct kind_ops *ops; /* NULL: upkeep */
-	const char *type;           /* the rows' kind */
+	const struct copy_kind_ops *ops; /* NULL: upkeep */
+	const char *type;                /* the rows' kind */
 	registry_rows rows;
 	struct pull_item *items; /* as many; NULL until it runs */
 	bool is_verification;
@@ -66,7 +66,7 @@ struct pull_job {
 	void *own;       /* the kind's, from open to end */
 };
 
-struct kind_ops {
+struct copy_kind_ops {
 	/* The kinds of rows of which this site has some, by its configuration. NULL: no
 	 * more. */
 	const char *(*type)(const struct pull_options *options, size_t at);
@@ -96,17 +96,19 @@ struct kind_ops {
 			      struct err *err);
 };
 
-extern const struct kind_ops repository_ops, blob_ops;
+extern const struct copy_kind_ops repository_copy_ops, blob_copy_ops;
 
 /* The kinds of rows of this site, in turn: *at begins as 0. False: no more. */
-struct pull_kind {
+struct copy_kind {
 	const char *type;
-	const struct kind_ops *ops;
+	const struct copy_kind_ops *ops;
 };
-bool kinds_next(const struct pull_options *options, size_t *at, struct pull_kind *kind);
+bool copy_kinds_next(const struct pull_options *options, size_t *at,
+		     struct copy_kind *kind);
 
 /* NULL: this site has no such kind. */
-const struct kind_ops *kinds_find(const struct pull_options *options, const char *type);
+const struct copy_kind_ops *copy_kinds_find(const struct pull_options *options,
+					    const char *type);
 
 /* An item ends with that error. Returns -1. What this machine lacks is never taken for
  * missing at the primary. */

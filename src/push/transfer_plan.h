@@ -2,8 +2,8 @@
  * When a repository may be deleted at a destination: not before those that were deleted
  * together with it are known, and not if they are too many. Private to push/.
  */
-#ifndef PUSH_DELETIONS_H
-#define PUSH_DELETIONS_H
+#ifndef PUSH_TRANSFER_PLAN_H
+#define PUSH_TRANSFER_PLAN_H
 
 #include "push/push_run.h"
 
