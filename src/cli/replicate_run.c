@@ -171,9 +171,11 @@ static int repositories_list(struct tree *tree, struct err *err)
 
 	if ((is_url ? repositories_list_primary(tree, err)
 		    : repositories_list_directory(tree, err)) != 0 ||
-	    discover(tree->to, &tree->here, err) != 0)
+	    discover(tree->to, &tree->here, err) != 0 ||
+	    site_data_open(own, &tree->data, err) != 0)
 		return -1;
-	return site_data_open(own, &tree->data, err);
+	staging_clear(tree->data.leases, tree->to);
+	return 0;
 }
 
 static int repositories_look(struct item *item, struct err *err)

@@ -497,7 +497,7 @@ static int open_roots(const struct pull_options *options, struct err *err)
 	if (registry_reset_started(options->store, err) != 0 ||
 	    (options->root && copies_root_open(options->store, options->root, err) != 0))
 		return -1;
-	if (options->root)
+	if (options->root && !options->once) /* one run has done so */
 		staging_clear(options->leases, options->root);
 	open_blob_roots(options);
 	return 0;

@@ -282,10 +282,13 @@ static void report_published(const struct pull_job *job)
 		options->published(options->arg, job->rows.items[0].name);
 }
 
-static void hold_item(struct pull_item *item, char *reason)
+/* What to do about it one run says itself. */
+static void hold_item(const struct pull *pull, struct pull_item *item, char *reason)
 {
 	item->end = PULL_HELD;
 	item->held_reason = reason;
+	if (pull->options.once)
+		return;
 	item->remedy = xasprintf("save what matters, then refrelay repository "
 				 "sync --force %s",
 				 item->row->name);
@@ -303,7 +306,7 @@ static void take_result(struct pull_job *job, struct sync_result *result)
 	job->bytes = item->bytes = result->bytes;
 	item->refs_changed = result->refs_changed;
 	if (result->outcome == SYNC_HELD) {
-		hold_item(item, TAKE(result->held_reason));
+		hold_item(job->pull, item, TAKE(result->held_reason));
 		return;
 	}
 	item->end = ends[result->outcome];
