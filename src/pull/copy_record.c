@@ -344,21 +344,28 @@ static bool same_fingerprint(const char *recorded, const struct fingerprint *fin
 	return strcmp(recorded, text) == 0;
 }
 
-bool copy_record_is_of(const struct copy_record *record, int dir, const char *source)
+bool copy_record_has_refs(const struct copy_record *record, const struct repo *copy)
 {
-	AUTO_REPO struct repo copy = REPO_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
-	AUTO_FREE char *directory = identity_of(dir, "");
 	struct checksum sum;
 
-	if (!record->is_there || !record->directory || !directory ||
-	    strcmp(record->directory, directory) != 0 ||
-	    strcmp(record->source, source) != 0 ||
-	    repo_open(dir, ".", &copy, ERR_IGNORED) != 0 ||
-	    ref_snapshot_read(dir, copy.oid_len, &found, ERR_IGNORED) != 0)
+	if (!record->is_there ||
+	    ref_snapshot_read(copy->fd, copy->oid_len, &found, ERR_IGNORED) != 0)
 		return false;
 	checksum_of(&found, &sum);
 	return checksum_equal(&sum, &record->sum);
+}
+
+bool copy_record_is_of(const struct copy_record *record, int dir, const char *source)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	AUTO_FREE char *directory = identity_of(dir, "");
+
+	return record->is_there && record->directory && directory &&
+	       strcmp(record->directory, directory) == 0 &&
+	       strcmp(record->source, source) == 0 &&
+	       repo_open(dir, ".", &copy, ERR_IGNORED) == 0 &&
+	       copy_record_has_refs(record, &copy);
 }
 
 bool copy_record_has_copy(const struct copy_record *record,

@@ -71,6 +71,9 @@ void copy_record_clear(struct copy_record *record);
  * refs are still those: nothing here is anybody else's. False when it cannot be told. */
 bool copy_record_is_of(const struct copy_record *record, int dir, const char *source);
 
+/* Whether its refs, read now, are those of the record. */
+bool copy_record_has_refs(const struct copy_record *record, const struct repo *copy);
+
 /* Whether the copy's disk looks as it did when the record was written. */
 bool copy_record_has_copy(const struct copy_record *record,
 			  const struct fingerprint *copy_fingerprint);

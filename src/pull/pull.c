@@ -111,7 +111,8 @@ static bool is_due_locked(struct pull_heard *heard, bool is_changed)
 	return true;
 }
 
-void peer_retry_rows(struct pull *pull)
+/* Rows that failed because the primary was out of reach are tried again now. */
+static void peer_retry_rows(struct pull *pull)
 {
 	struct err err;
 

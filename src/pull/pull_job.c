@@ -320,27 +320,32 @@ const char *pull_item_word(const struct pull_item *item)
 	}
 }
 
-static void measure_bringing(const struct pull_job *job)
+static bool is_counted(const struct pull_item *item)
+{
+	return !item->is_uncounted;
+}
+
+static void count_sync(const struct pull_job *job, const struct pull_item *item)
 {
 	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
 					      "kind", "state");
+
+	metric_add(metric_at(syncs, job->type, pull_item_word(item)), 1);
+}
+
+static void measure_bringing(const struct pull_job *job)
+{
+	if (count_items(job, is_counted) == 0)
+		return;
+	for (size_t i = 0; i < job->rows.count; i++)
+		if (is_counted(&job->items[i]))
+			count_sync(job, &job->items[i]);
 	struct metric *took =
 		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
 				 metric_buckets_seconds, "kind");
 	struct metric *arrived =
 		metric_counter("refrelay_sync_bytes_total",
 			       "Bytes of packs and blobs that arrived.", "kind");
-	size_t count = 0;
-
-	for (size_t i = 0; i < job->rows.count; i++) {
-		if (job->items[i].is_uncounted)
-			continue;
-		metric_add(metric_at(syncs, job->type, pull_item_word(&job->items[i])),
-			   1);
-		count++;
-	}
-	if (count == 0)
-		return;
 	metric_observe(metric_at(took, job->type), (double)job->took_ms / 1000);
 	metric_add(metric_at(arrived, job->type), (double)job->bytes);
 }
@@ -373,13 +378,18 @@ static int64_t lag_of(const struct pull_job *job, const struct pull_item *item)
 	return lag_ms > 0 ? lag_ms : 0;
 }
 
-static void measure_lags(struct pull_job *job)
+static void measure_lag(const struct pull_job *job, const struct pull_item *item)
 {
 	struct metric *lag =
 		metric_histogram("refrelay_change_to_verified_seconds",
 				 "From a change at the primary to its verified copy.",
 				 metric_buckets_seconds, "kind");
 
+	metric_observe(metric_at(lag, job->type), (double)item->lag_ms / 1000);
+}
+
+static void measure_lags(struct pull_job *job)
+{
 	for (size_t i = 0; i < job->rows.count; i++) {
 		struct pull_item *item = &job->items[i];
 		if (!is_brought_and_proved(item))
@@ -387,8 +397,7 @@ static void measure_lags(struct pull_job *job)
 		item->lag_ms = lag_of(job, item);
 		if (item->is_recorded && item->result == REGISTRY_MOVED &&
 		    item->row->behind_since > 0)
-			metric_observe(metric_at(lag, job->type),
-				       (double)item->lag_ms / 1000);
+			measure_lag(job, item);
 	}
 }
 

@@ -122,7 +122,4 @@ void rebuild_take(struct pull *pull, uint64_t id);
 void peer_good(struct pull *pull, enum pull_part part);
 void peer_bad(struct pull *pull, enum pull_part part, const struct err *err);
 
-/* Rows that failed because the primary was out of reach are tried again now. */
-void peer_retry_rows(struct pull *pull);
-
 #endif

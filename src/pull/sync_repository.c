@@ -143,13 +143,7 @@ static bool sync_repository_settle_record(const struct repo *copy,
 					  const struct copy_record *record,
 					  const struct fingerprint *fingerprint)
 {
-	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
-	struct checksum sum;
-
-	if (ref_snapshot_read(copy->fd, copy->oid_len, &found, ERR_IGNORED) != 0)
-		return false;
-	checksum_of(&found, &sum);
-	if (!checksum_equal(&sum, &record->sum))
+	if (!copy_record_has_refs(record, copy))
 		return false;
 	/* one that proves something is not replaced by one that does not yet */
 	return (record->is_settled && !fingerprint_is_settled(fingerprint)) ||
@@ -596,19 +590,13 @@ static int rebuild(struct job *job, const struct sync_request *request,
 static bool is_of_another_hash(const char *path, const struct source_view *view)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
-	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	AUTO_REPO struct repo copy = REPO_INIT;
-	struct checksum sum;
 
 	if (!view->timeline[0] || repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
 	    copy.oid_len == view->oid_len)
 		return false;
 	copy_record_read(copy.fd, &record);
-	if (!record.is_there || !record.timeline[0] ||
-	    ref_snapshot_read(copy.fd, copy.oid_len, &found, ERR_IGNORED) != 0)
-		return false;
-	checksum_of(&found, &sum);
-	return checksum_equal(&record.sum, &sum);
+	return record.timeline[0] && copy_record_has_refs(&record, &copy);
 }
 
 /* Somebody has moved it here: it has all that it was brought for, under another name. One

@@ -1,0 +1,430 @@
+#include "test.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "pull/copy_kind.h"
+#include "pull/pull_parts.h"
+#include "replicable/name.h"
+#include "upkeep/removal.h"
+
+/* A kind that does to each row what its name says. */
+#define TOY "toy"
+#define CHECKSUM "aa"
+
+static struct store *store;
+static struct pull pull;
+static size_t running, worked, ended;
+static bool is_away;
+
+static int toy_check_name(const struct pull *of, const char *type, const char *name,
+			  struct err *error)
+{
+	(void)of;
+	(void)type;
+	return strcmp(name, "../up") != 0 ? 0 : err_set(error, ERR_CONFIG, "no name");
+}
+
+static int toy_open(struct pull_job *job, struct err *error)
+{
+	job->own = job;
+	return is_away ? err_set(error, ERR_MISSING, "the directory is away") : 0;
+}
+
+static int toy_discard(void *arg, const struct removal_copy *copy, struct err *error)
+{
+	(void)arg;
+	return strcmp(copy->name, "stuck") != 0
+		       ? 0
+		       : err_set(error, ERR_DISK, "it cannot be moved");
+}
+
+static void toy_remove(struct pull_job *job)
+{
+	struct removal_copy copies[8] = { 0 };
+	struct removal_batch removal = {
+		.store = store, .kind = TOY, .copies = copies, .discard = toy_discard
+	};
+	struct pull_item *item;
+
+	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));)
+		if (item->row->is_gone)
+			copies[removal.count++] =
+				(struct removal_copy){ .name = item->row->name,
+						       .own = item };
+	assert_ok(removal_run_batch(&removal, &err));
+	for (size_t i = 0; i < removal.count; i++)
+		pull_item_end_removed(copies[i].own, &copies[i].why);
+	worked += removal.count;
+}
+
+static void end_brought(struct pull_item *item)
+{
+	item->end = PULL_CREATED;
+	item->is_proved = strcmp(item->row->name, "proved") == 0;
+	item->generation = item->row->generation_wanted;
+	memcpy(item->timeline, item->row->timeline, sizeof(item->timeline));
+	snprintf(item->checksum, sizeof(item->checksum), CHECKSUM);
+}
+
+static void fail_with(struct pull_item *item, enum err_class class)
+{
+	struct err why;
+
+	err_set(&why, class, "as its name says");
+	pull_item_fail(item, &why);
+}
+
+static void toy_bring(struct pull_job *job)
+{
+	struct pull_item *item;
+
+	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));) {
+		const char *name = item->row->name;
+		worked++;
+		if (strcmp(name, "busy") == 0) {
+			fail_with(item, ERR_BUSY);
+		} else if (strcmp(name, "missing") == 0) {
+			fail_with(item, ERR_MISSING);
+		} else if (strcmp(name, "broken") == 0) {
+			fail_with(item, ERR_CORRUPT);
+		} else if (strcmp(name, "waits") == 0) {
+			item->end = PULL_WAITS;
+			item->wait_ms = 60000;
+		} else if (strcmp(name, "held") == 0) {
+			item->end = PULL_HELD;
+			item->held_reason = xstrdup("a reason");
+			item->remedy = xstrdup("a remedy");
+		} else {
+			end_brought(item);
+		}
+	}
+}
+
+static void toy_verify(struct pull_job *job)
+{
+	struct pull_item *item;
+
+	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));) {
+		worked++;
+		item->generation = item->row->generation;
+		snprintf(item->checksum, sizeof(item->checksum), CHECKSUM);
+		item->of_copy = strcmp(item->row->name, "unread") != 0;
+		if (strcmp(item->row->name, "other") != 0 && item->of_copy)
+			item->why.class = ERR_NONE;
+		else
+			err_set(&item->why, ERR_CORRUPT, "it is another");
+	}
+}
+
+static void toy_end(struct pull_job *job)
+{
+	assert_ptr_equal(job->own, job);
+	ended++;
+}
+
+static const struct copy_kind_ops toy_ops = { .check_name = toy_check_name,
+					      .bring_most = 8,
+					      .verify_most = 8,
+					      .open = toy_open,
+					      .remove = toy_remove,
+					      .bring = toy_bring,
+					      .verify = toy_verify,
+					      .end = toy_end };
+
+static int set_up(void **state)
+{
+	(void)state;
+	log_set_level(LOG_LEVEL_NONE);
+	running = worked = ended = 0;
+	is_away = false;
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	pull = (struct pull){ .options = { .store = store },
+			      .settings = { .timeout_ms = 60000,
+					    .reverify_ms = CONF_DAY,
+					    .delete_brake = 0.05 } };
+	mutex_init(&pull.mutex);
+	cond_init(&pull.changed);
+	stop_init(&pull.stop);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	vec_clear(&pull.given_back);
+	stop_clear(&pull.stop);
+	pthread_cond_destroy(&pull.changed);
+	pthread_mutex_destroy(&pull.mutex);
+	store_close(store);
+	return 0;
+}
+
+static int ask_in(struct store_tx *tx, void *arg, struct err *error)
+{
+	const struct registry_move move = { .generation = 1,
+					    .timeline = "1111111111111111",
+					    .checksum = CHECKSUM };
+
+	return registry_ask_in(tx, TOY, arg, &move, error);
+}
+
+static void add(const char *name)
+{
+	AUTO_FREE char *copy = xstrdup(name);
+
+	assert_ok(store_write(store, ask_in, copy, &err));
+}
+
+static struct pull_job *new_job(bool is_verification)
+{
+	struct pull_job *job = xcalloc(1, sizeof(*job));
+
+	job->pull = &pull;
+	job->ops = &toy_ops;
+	job->type = TOY;
+	job->is_verification = is_verification;
+	job->running = &running;
+	job->claimed_at = clock_boot_ms();
+	assert_ok((is_verification ? registry_claim_verification : registry_claim)(
+		store, TOY, 100, 60000, &job->rows, &err));
+	return job;
+}
+
+static void run(bool is_verification)
+{
+	struct pull_job *job = new_job(is_verification);
+
+	running++;
+	pull_job_run(job);
+	assert_int_equal(running, 0);
+}
+
+static struct registry_row row_of(const char *name)
+{
+	struct registry_row row;
+
+	if (registry_get(store, TOY, name, &row, &err) != 0)
+		row = (struct registry_row){ .state = REGISTRY_STATES };
+	return row;
+}
+
+static enum registry_state state_of(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = row_of(name);
+
+	return row.state;
+}
+
+static bool has_metric(const char *line)
+{
+	AUTO_STR struct str metrics = STR_INIT;
+
+	metrics_render(&metrics);
+	return strstr(metrics.data, line) != NULL;
+}
+
+TEST(whatever_becomes_of_a_row_the_registry_hears_it)
+{
+	static const struct {
+		const char *name;
+		enum registry_state state;
+		int64_t retries;
+	} table[] = {
+		{ "proved", REGISTRY_SYNCED, 0 },
+		{ "brought", REGISTRY_SYNCED, 0 },
+		{ "busy", REGISTRY_PENDING, 0 },
+		{ "waits", REGISTRY_PENDING, 0 },
+		{ "missing", REGISTRY_MISSING_ON_PRIMARY, 1 },
+		{ "broken", REGISTRY_FAILED, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		add(table[i].name);
+	run(false);
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		AUTO_REGISTRY_ROW struct registry_row row = row_of(table[i].name);
+		assert_int_equal(row.state, table[i].state);
+		assert_int_equal(row.retry_count, table[i].retries);
+	}
+	AUTO_REGISTRY_ROW struct registry_row proved = row_of("proved");
+	AUTO_REGISTRY_ROW struct registry_row brought = row_of("brought");
+	AUTO_REGISTRY_ROW struct registry_row waits = row_of("waits");
+	assert_int_equal(proved.verification, VERIFICATION_SUCCEEDED);
+	assert_int_equal(brought.verification, VERIFICATION_PENDING);
+	assert_true(waits.due_at > clock_wall_ms() + 50000);
+	assert_true(has_metric("refrelay_syncs_total{kind=\"toy\",state=\"created\"} 2"));
+	assert_true(has_metric("refrelay_syncs_total{kind=\"toy\",state=\"missing\"} 1"));
+	assert_int_equal(ended, 1);
+}
+
+TEST(what_a_person_must_decide_is_held_with_its_reason)
+{
+	add("held");
+	run(false);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("held");
+	assert_string_equal(row.held_reason, "a reason");
+	assert_string_equal(row.remedy, "a remedy");
+}
+
+TEST(a_kind_whose_directory_is_away_fails_here)
+{
+	add("a");
+	is_away = true;
+	run(false);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("a");
+	assert_int_equal(row.state, REGISTRY_FAILED);
+	assert_string_equal(row.failure_class, "disk"); /* the primary has it */
+	assert_int_equal(worked, 0);
+	assert_int_equal(ended, 1);
+}
+
+TEST(a_name_that_is_none_is_not_worked_on)
+{
+	add("../up");
+	add("brought");
+	run(false);
+	assert_int_equal(state_of("../up"), REGISTRY_FAILED);
+	assert_int_equal(state_of("brought"), REGISTRY_SYNCED);
+	assert_int_equal(worked, 1);
+}
+
+static void say_gone(const char *name)
+{
+	const struct registry_move gone = { .id = replicable_id(TOY, name),
+					    .event = REGISTRY_GONE };
+
+	assert_ok(registry_move(store, &gone, &err));
+}
+
+TEST(rows_that_are_gone_go_with_their_copies)
+{
+	add("a");
+	add("stuck");
+	run(false);
+	say_gone("a");
+	say_gone("stuck");
+	run(false);
+	assert_int_equal(state_of("a"), REGISTRY_STATES);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("stuck");
+	assert_int_equal(row.state, REGISTRY_FAILED);
+	assert_true(row.is_gone);
+}
+
+TEST(too_many_that_are_gone_wait_for_a_person)
+{
+	static char names[12][4];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(names[i], sizeof(names[i]), "n%zu", i);
+		add(names[i]);
+	}
+	run(false);
+	worked = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		say_gone(names[i]);
+	run(false);
+	assert_int_equal(worked, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_REGISTRY_ROW struct registry_row row = row_of(names[i]);
+		assert_non_null(row.held_reason);
+	}
+	assert_true(has_metric("refrelay_syncs_total{kind=\"toy\",state=\"held\"} 13"));
+}
+
+TEST(a_verification_proves_disproves_or_says_nothing)
+{
+	static const char *const names[] = { "same", "other", "unread" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		add(names[i]);
+	run(false);
+	run(true);
+	AUTO_REGISTRY_ROW struct registry_row same = row_of("same");
+	AUTO_REGISTRY_ROW struct registry_row other = row_of("other");
+	AUTO_REGISTRY_ROW struct registry_row unread = row_of("unread");
+	assert_int_equal(same.verification, VERIFICATION_SUCCEEDED);
+	assert_int_equal(other.state, REGISTRY_FAILED);
+	assert_int_equal(other.verification, VERIFICATION_FAILED);
+	assert_int_equal(unread.state, REGISTRY_SYNCED);
+	assert_int_equal(unread.verification, VERIFICATION_PENDING);
+}
+
+TEST(a_stop_gives_rows_back_unworked)
+{
+	add("brought");
+	stop_request(&pull.stop);
+	run(false);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("brought");
+	assert_int_equal(row.state, REGISTRY_PENDING);
+	assert_int_equal(row.retry_count, 0);
+	assert_int_equal(worked + ended, 0);
+}
+
+static int rename_table(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+TEST(a_row_of_which_nothing_can_be_written_is_given_back_later)
+{
+	static char away[] = "ALTER TABLE registry RENAME TO away";
+	static char back[] = "ALTER TABLE away RENAME TO registry";
+	struct pull_job *job;
+
+	add("brought");
+	job = new_job(false);
+	running++;
+	assert_ok(store_write(store, rename_table, away, &err));
+	pull_job_run(job);
+	assert_int_equal(pull.given_back.count, 1);
+	assert_fails(pull_give_back_now(&pull, &err), err.class);
+	assert_int_equal(pull.given_back.count, 1);
+	assert_ok(store_write(store, rename_table, back, &err));
+	assert_int_equal(state_of("brought"), REGISTRY_STARTED);
+	assert_ok(pull_give_back_now(&pull, &err));
+	assert_int_equal(state_of("brought"), REGISTRY_PENDING);
+}
+
+TEST(each_kind_that_is_configured_is_in_the_table)
+{
+	static char files[] = "files", lfs[] = "lfs";
+	struct blob_kinds blobs = { 0 };
+	struct copy_kind kind;
+	size_t at = 0;
+
+	vec_add(&blobs.items, ((struct blob_kind){ .type = files }));
+	vec_add(&blobs.items, ((struct blob_kind){ .type = lfs }));
+	const struct pull_options options = { .kinds = &blobs }, none = { 0 };
+	assert_true(copy_kinds_next(&options, &at, &kind));
+	assert_string_equal(kind.type, KIND_REPOSITORY);
+	assert_true(copy_kinds_next(&options, &at, &kind));
+	assert_string_equal(kind.type, "files");
+	assert_true(copy_kinds_next(&options, &at, &kind));
+	assert_string_equal(kind.type, "lfs");
+	assert_ptr_equal(kind.ops, &blob_copy_ops);
+	assert_false(copy_kinds_next(&options, &at, &kind));
+	assert_ptr_equal(copy_kinds_find(&none, KIND_REPOSITORY), &repository_copy_ops);
+	assert_null(copy_kinds_find(&none, "files"));
+	vec_clear(&blobs.items);
+}
+
+#define JOB_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		JOB_CASE(whatever_becomes_of_a_row_the_registry_hears_it),
+		JOB_CASE(what_a_person_must_decide_is_held_with_its_reason),
+		JOB_CASE(a_kind_whose_directory_is_away_fails_here),
+		JOB_CASE(a_name_that_is_none_is_not_worked_on),
+		JOB_CASE(rows_that_are_gone_go_with_their_copies),
+		JOB_CASE(too_many_that_are_gone_wait_for_a_person),
+		JOB_CASE(a_verification_proves_disproves_or_says_nothing),
+		JOB_CASE(a_stop_gives_rows_back_unworked),
+		JOB_CASE(a_row_of_which_nothing_can_be_written_is_given_back_later),
+		JOB_CASE(each_kind_that_is_configured_is_in_the_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
