@@ -160,9 +160,9 @@ static void print_summary(const struct tree *tree)
 	if (tree->only_in_dest)
 		printf("%s (--delete removes them)", is_files ? tree->to : "DEST");
 	printf("; %s in %s; %s\n", bytes, took,
-	       bad == 0                   ? "all verified equal"
-	       : count_good(&totals) == 0 ? "none is verified"
-					  : "the others are verified equal");
+	       bad == 0                                ? "all verified equal"
+	       : count_good(&totals) == 0 && !is_files ? "none is verified"
+						       : "the others are verified equal");
 }
 
 static json_t *item_to_json(const struct item *item)
@@ -213,10 +213,10 @@ static json_t *tree_to_json(const struct tree *tree)
 	json_put_number(object, "total", (int64_t)count_all(tree, &totals));
 	if (is_files)
 		totals.ends[ITEM_FAILED] += totals.left_out;
-	else
-		json_put_number(object, "left_out", (int64_t)totals.left_out);
 	for (size_t i = is_files ? ITEM_UNCHANGED : 0; i < ITEM_ENDS; i++)
 		json_put_number(object, end_names[i], (int64_t)totals.ends[i]);
+	if (!is_files)
+		json_put_number(object, "left_out", (int64_t)totals.left_out);
 	json_put_number(object, "only_in_dest", (int64_t)tree->only_in_dest);
 	json_put_number(object, "bytes", (int64_t)totals.bytes);
 	json_put_seconds(object, "duration", tree->took_ms);
@@ -242,9 +242,10 @@ static void print_json(const trees *all)
 /* The object tells nothing of single files. */
 static void replicate_report(const struct replicate_options *options, trees *all)
 {
-	for (size_t i = 0; i < all->count; i++)
-		if (!options->is_json || all->items[i].kind == &replicate_files)
-			print_problems(&all->items[i]);
+	for (size_t i = 1; i < all->count; i++)
+		print_problems(&all->items[i]);
+	if (!options->is_json)
+		print_problems(&all->items[0]);
 	if (options->is_json)
 		print_json(all);
 	for (size_t i = 0; i < all->count && !options->is_json; i++)
