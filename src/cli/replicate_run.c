@@ -686,8 +686,10 @@ static int replicate_delete(struct tree *tree, struct err *err)
 static int replicate_list(struct tree *tree, struct err *err)
 {
 	trash_expire(tree->to);
-	if (tree->kind->list(tree, err) != 0)
+	if (tree->kind->list(tree, err) != 0) {
+		tree_forget_items(tree, 0);
 		return -1;
+	}
 	tree->listed = tree->items.count;
 	return 0;
 }
