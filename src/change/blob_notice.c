@@ -202,6 +202,8 @@ static int record_one(struct store_tx *tx, struct recording *recording,
 
 	if (found < 0)
 		return err->class == ERR_CONFLICT ? 0 : -1;
+	if (!origin_row_end_claim(&row, result->row->claim_token))
+		return 0; /* another reads it by now */
 	if (blob_notice_result_apply(tx, recording, result, &row, err) != 0)
 		return -1;
 	return origin_row_update(tx, &row, generation, err);

@@ -3,12 +3,29 @@
  * waits for its eventfd: an event that is committed after that read wakes it, however
  * the two fall together. While it waits nothing is read.
  *
- * A database that was restored from a backup, or copied, would give ids and generations
- * a second meaning. The file's identity tells.
+ * A database that was restored from a backup, or copied, would give ids and generations a
+ * second meaning, so the log begins another timeline then. To know it, the log has an
+ * identity of its own in the database ("log.identity"), wherever that is; and each node
+ * keeps beside it, in the file "log.seen" of its data directory, which log it saw, and
+ * what its newest event was, with its mark. When the log is opened, it is another one
+ *
+ *	if it has not the identity that was seen: another database stands in its place;
+ *	if it has not the event that was seen: it is an older state of the same;
+ *	if the file is not there, or is a copy (it names its own inode and time of birth),
+ *	and the database is a file, too: they were brought here from elsewhere. Of one on
+ *	a server this says only that the node is new.
+ *
+ * Another timeline comes with another identity, or the copy and its original would pass
+ * for each other. An event is written into the file after it is committed, without
+ * waiting for the disk: what was seen may be older than the log, and then is no proof
+ * against it, but never newer, unless the log went back. A reader who has seen more, as a
+ * secondary, finds out what the node cannot (event_log_went_back()). Former versions had
+ * no identity: there the file that the database was stands in "log.file".
  */
 #include "change/event_log.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
@@ -25,7 +42,8 @@
 #define EVENT_TIMELINE_KEY "log.timeline"
 #define EVENT_SCANNED_KEY "log.scanned"         /* the timeline in which it was */
 #define EVENT_SCANNED_ALL_KEY "log.scanned_all" /* likewise, with nothing hidden */
-#define EVENT_FILE_KEY "log.file"               /* which file the database was */
+#define EVENT_IDENTITY_KEY "log.identity"       /* drawn with the first timeline */
+#define EVENT_FILE_KEY "log.file"               /* of former versions */
 #define EVENT_LAST_KEY "log.last"     /* "ID MARK AT" of the newest event ever */
 #define EVENT_PRUNED_KEY "log.pruned" /* "ID MARK" of the newest that was dropped */
 
@@ -294,22 +312,94 @@ struct waiter {
 
 struct event_log {
 	pthread_mutex_t mutex;
-	TAILQ_HEAD(, waiter) waiters; /* guarded by mutex */
-	struct store *store;          /* borrowed */
+	TAILQ_HEAD(, waiter) waiters;        /* guarded by mutex */
+	struct store *store;                 /* borrowed */
+	int seen;                            /* the file; -1: there is none */
+	char identity[TIMELINE_SIZE], *file; /* as written there; file is owned */
+	uint64_t seen_id;                    /* guarded by mutex; likewise */
 };
+
+/* What is in data/log.seen. */
+struct event_memory {
+	char identity[TIMELINE_SIZE];
+	uint64_t id;
+	char mark[EVENT_MARK_SIZE]; /* "-" of id 0 */
+	char file[64];              /* which file it was written into */
+};
+
+#define SEEN_TEXT_MOST 512
+
+/* False: it cannot be understood. */
+static bool event_memory_read(int fd, struct event_memory *memory)
+{
+	char text[SEEN_TEXT_MOST] = "";
+
+	return pread(fd, text, sizeof(text) - 1, 0) > 0 &&
+	       sscanf(text, "log %16s event %" SCNu64 " %16s file %63[^\n]",
+		      memory->identity, &memory->id, memory->mark, memory->file) == 4;
+}
+
+/* In its place: the file stays the one that it names. */
+static int event_memory_write(int fd, const struct event_memory *memory)
+{
+	char text[SEEN_TEXT_MOST];
+	int len = snprintf(text, sizeof(text), "log %s\nevent %" PRIu64 " %s\nfile %s\n",
+			   memory->identity, memory->id,
+			   memory->id > 0 ? memory->mark : "-", memory->file);
+
+	return pwrite(fd, text, (size_t)len, 0) == len ? ftruncate(fd, len) : -1;
+}
 
 struct opening {
-	const char *file; /* NULL: in memory */
-	bool is_restored;
+	const struct event_memory *seen; /* NULL: nothing was */
+	const char *file;                /* that the database is; NULL: none */
+	const char *why;                 /* it is another one; NULL: it is the same */
+	char identity[TIMELINE_SIZE];    /* that it has now */
+	struct event_ends ends;          /* likewise */
 };
 
-/* Another file than the one that the log was in. */
-static int is_another_file(struct store_tx *tx, const char *file, struct err *err)
+/* A log of a former version, or none. */
+static int judge_by_file(struct store_tx *tx, struct opening *opening, struct err *err)
 {
 	AUTO_STR struct str known = STR_INIT;
+	AUTO_FREE char *file =
+		opening->file ? identity_of(AT_FDCWD, opening->file) : NULL;
 	int found = site_value_get(tx, EVENT_FILE_KEY, &known, err);
 
-	return found > 0 ? strcmp(known.data, file) != 0 : found;
+	if (found > 0 && (!file || strcmp(known.data, file) != 0))
+		opening->why = "the database is another file than before";
+	return found < 0 ? -1 : site_value_remove(tx, EVENT_FILE_KEY, err);
+}
+
+static int judge_by_event(struct store_tx *tx, struct opening *opening, struct err *err)
+{
+	const struct event_memory *seen = opening->seen;
+	const struct event_question question = { .after = seen->id, .mark = seen->mark };
+	enum event_read how;
+
+	if (check_position(tx, &question, &opening->ends, &how, err) != 0)
+		return -1;
+	if (how == EVENTS_OTHER_TIMELINE)
+		opening->why = "the database has not the newest event that was seen";
+	return 0;
+}
+
+static int judge(struct store_tx *tx, struct opening *opening, struct err *err)
+{
+	AUTO_STR struct str identity = STR_INIT;
+	int found = site_value_get(tx, EVENT_IDENTITY_KEY, &identity, err);
+
+	snprintf(opening->identity, sizeof(opening->identity), "%s", identity.data);
+	if (found <= 0)
+		return found < 0 ? -1 : judge_by_file(tx, opening, err);
+	if (!opening->seen && opening->file)
+		opening->why = "the database was brought here from elsewhere";
+	if (!opening->seen)
+		return 0;
+	if (strcmp(opening->identity, opening->seen->identity) == 0)
+		return judge_by_event(tx, opening, err);
+	opening->why = "the database is another one than before";
+	return 0;
 }
 
 static int draw_timeline(struct store_tx *tx, struct err *err)
@@ -322,19 +412,27 @@ static int draw_timeline(struct store_tx *tx, struct err *err)
 	return origin_rows_set_timeline(tx, timeline, err);
 }
 
+static int draw_identity(struct store_tx *tx, struct opening *opening, struct err *err)
+{
+	random_hex(opening->identity, (TIMELINE_SIZE - 1) / 2);
+	return site_value_set(tx, EVENT_IDENTITY_KEY, opening->identity, err);
+}
+
 static int open_work(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_STR struct str timeline = STR_INIT;
 	struct opening *opening = arg;
-	int is_there = site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err);
-	int is_another = opening->file ? is_another_file(tx, opening->file, err) : 0;
 
-	if (is_there < 0 || is_another < 0)
+	opening->why = NULL;
+	if (event_log_ends(tx, &opening->ends, err) != 0 || judge(tx, opening, err) != 0)
 		return -1;
-	opening->is_restored = is_there && is_another;
-	if ((!is_there || is_another) && draw_timeline(tx, err) != 0)
+	if ((!opening->identity[0] || opening->why) &&
+	    draw_identity(tx, opening, err) != 0)
 		return -1;
-	return opening->file ? site_value_set(tx, EVENT_FILE_KEY, opening->file, err) : 0;
+	if (opening->ends.timeline[0] && !opening->why)
+		return 0;
+	if (!opening->ends.timeline[0])
+		opening->why = NULL; /* there was none */
+	return draw_timeline(tx, err);
 }
 
 struct renewal {
@@ -375,37 +473,94 @@ int event_log_renew(struct store *store, const char *timeline, struct err *err)
 	return store_write(store, renew_work, &renewal, err);
 }
 
-static int open_rows(struct store *store, const char *path, struct err *err)
+static int open_rows(struct store *store, const struct event_memory *seen,
+		     struct opening *opening, struct err *err)
 {
-	bool in_memory = strcmp(path, ":memory:") == 0;
-	AUTO_FREE char *file = in_memory ? NULL : identity_of(AT_FDCWD, path);
-	struct opening opening = { .file = file };
-
-	if (!in_memory && !file)
-		return err_errno(err, "cannot look at the database %s", path);
-	if (store_write(store, open_work, &opening, err) != 0)
+	*opening = (struct opening){ .seen = seen, .file = store_file(store) };
+	if (store_write(store, open_work, opening, err) != 0)
 		return -1;
-	if (opening.is_restored)
-		log_warn("log.restored", LOG_TEXT("path", path),
-			 LOG_TEXT("why",
-				  "the database is another file than before, as after "
-				  "a restore or a copy: secondaries will compare "
-				  "everything"));
+	if (opening->why)
+		log_warn("log.restored",
+			 LOG_TEXT("path", opening->file ? opening->file : ""),
+			 LOG_TEXT("why", opening->why));
 	return 0;
 }
 
-int event_log_open(struct store *store, const char *database_path, struct event_log **log,
+static int write_seen(struct event_log *log, const struct event_ends *ends)
+{
+	struct event_memory memory = { .id = ends->last };
+
+	memcpy(memory.identity, log->identity, sizeof(memory.identity));
+	memcpy(memory.mark, ends->mark, sizeof(memory.mark));
+	snprintf(memory.file, sizeof(memory.file), "%s", log->file);
+	log->seen_id = ends->last;
+	return event_memory_write(log->seen, &memory);
+}
+
+/* Durable, so that a machine that loses power does not lose the identity. */
+static int remember_opening(struct event_log *log, const struct opening *opening,
+			    const char *path, struct err *err)
+{
+	const struct event_memory *seen = opening->seen;
+	bool is_known = seen && strcmp(seen->identity, opening->identity) == 0;
+
+	memcpy(log->identity, opening->identity, sizeof(log->identity));
+	if (is_known && seen->id == opening->ends.last) {
+		log->seen_id = seen->id;
+		return 0;
+	}
+	if (write_seen(log, &opening->ends) != 0 || (!is_known && fsync(log->seen) != 0))
+		return err_errno(err, "cannot write %s", path);
+	return 0;
+}
+
+static int open_remembered(struct event_log *log, const char *data, struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("%s/log.seen", data);
+	struct event_memory memory = { 0 };
+	struct opening opening;
+
+	log->seen = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	log->file = log->seen < 0 ? NULL : identity_of(log->seen, "");
+	if (!log->file)
+		return err_errno(err, "cannot open %s", path);
+	bool is_ours = event_memory_read(log->seen, &memory) &&
+		       strcmp(memory.file, log->file) == 0;
+	if (open_rows(log->store, is_ours ? &memory : NULL, &opening, err) != 0)
+		return -1;
+	return remember_opening(log, &opening, path, err);
+}
+
+int event_log_open(struct store *store, const char *data, struct event_log **log,
 		   struct err *err)
 {
-	*log = NULL;
-	if (open_rows(store, database_path, err) != 0)
-		return -1;
 	struct event_log *opened = xcalloc(1, sizeof(*opened));
+	struct opening opening;
+
+	*log = NULL;
 	mutex_init(&opened->mutex);
 	TAILQ_INIT(&opened->waiters);
 	opened->store = store;
+	opened->seen = -1;
+	if ((data ? open_remembered(opened, data, err)
+		  : open_rows(store, NULL, &opening, err)) != 0) {
+		event_log_close(opened);
+		return -1;
+	}
 	*log = opened;
 	return 0;
+}
+
+/* Of writes at the same time the later one counts. */
+static void see_newest(struct event_log *log)
+{
+	struct event_ends ends;
+
+	if (log->seen < 0 || event_log_look(log->store, &ends, ERR_IGNORED) != 0)
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&log->mutex);
+	if (ends.last > log->seen_id)
+		(void)!write_seen(log, &ends); /* with the next one then */
 }
 
 /* Repositories have two keys, of before there were other kinds: each has the timeline if
@@ -515,16 +670,21 @@ void event_log_close(struct event_log *log)
 		return;
 	assert(TAILQ_EMPTY(&log->waiters));
 	pthread_mutex_destroy(&log->mutex);
+	if (log->seen >= 0)
+		close(log->seen);
+	free(log->file);
 	free(log);
 }
 
 void event_log_wake(struct event_log *log)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&log->mutex);
 	const struct waiter *waiter;
 
+	lock(&log->mutex);
 	TAILQ_FOREACH(waiter, &log->waiters, link)
 	eventfd_write(waiter->fd, 1);
+	unlock(&log->mutex);
+	see_newest(log);
 }
 
 static int event_log_add_waiter(struct event_log *log, struct waiter *waiter,

@@ -13,10 +13,11 @@
 
 struct event_log;
 
-/* Opens it. database_path: of the file, or ":memory:". If the database's file is not the
- * one that was there when it was opened last (copied, restored from a backup), the log
- * and all origin rows get a new timeline. */
-int event_log_open(struct store *store, const char *database_path, struct event_log **log,
+/* Opens it. data: the node's directory; NULL: it remembers nothing, as of a database in
+ * memory. If the database is not the one that was seen from there last, or an older state
+ * of it (copied, restored from a backup), the log and all origin rows get a new timeline.
+ */
+int event_log_open(struct store *store, const char *data, struct event_log **log,
 		   struct err *err);
 void event_log_close(struct event_log *log);
 

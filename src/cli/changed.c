@@ -44,12 +44,12 @@ struct reporting {
 static int open_alone(struct reporting *reporting, struct err *err)
 {
 	const struct changed_blobs *changed = reporting->changed;
-	AUTO_FREE char *path = xasprintf("%s/refrelay.db", changed->data);
 
 	fprintf(stderr, "refrelay: no node runs here; the change is recorded all the "
 			"same\n");
 	if (site_data_open(changed->data, &reporting->data, err) != 0 ||
-	    event_log_open(reporting->data.store, path, &reporting->log, err) != 0)
+	    event_log_open(reporting->data.store, changed->data, &reporting->log, err) !=
+		    0)
 		return -1;
 	reporting->alone = blob_notice_new(
 		&(struct blob_notice_options){ .store = reporting->data.store,
@@ -278,7 +278,6 @@ static int compare_alone(struct changed_call *call, struct err *err)
 	struct notice_options options = { .root = site->repositories,
 					  .data = site->data,
 					  .reverify_ms = call->sync.reverify_ms };
-	AUTO_FREE char *path = xasprintf("%s/refrelay.db", site->data);
 	struct site_data data = { 0 };
 	struct event_log *log = NULL;
 	char ignored[8];
@@ -287,7 +286,7 @@ static int compare_alone(struct changed_call *call, struct err *err)
 	fprintf(stderr, "refrelay: no node runs here; the change is recorded all the "
 			"same\n");
 	if (site_data_open(site->data, &data, err) == 0 &&
-	    event_log_open(data.store, path, &log, err) == 0) {
+	    event_log_open(data.store, site->data, &log, err) == 0) {
 		options.store = data.store;
 		options.log = log;
 		result = compare_with_sink(call, &options, err);

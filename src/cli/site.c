@@ -1,8 +1,10 @@
 #include "cli/site.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "change/origin_root.h"
 #include "git/git_child.h"
 #include "replicable/name.h"
 
@@ -27,15 +29,33 @@ int site_data_check(const char *directory, struct err *err)
 	return err_remedy(err, "chmod 700 %s", directory);
 }
 
+static char *database_path(const char *directory)
+{
+	return xasprintf("%s/refrelay.db", directory);
+}
+
+int site_store_open(const char *directory, struct store **store, struct err *err)
+{
+	AUTO_FREE char *path = directory ? database_path(directory) : xstrdup(":memory:");
+	AUTO_FREE char *url = xasprintf("sqlite:%s", path);
+
+	if (store_open(url, store, err) != 0)
+		return -1;
+	/* No other node has that directory, and this one has it after each start. */
+	AUTO_FREE char *node = directory ? identity_of(AT_FDCWD, directory) : NULL;
+	if (node)
+		store_set_node(*store, node);
+	return 0;
+}
+
 static int site_data_open_parts(struct site_data *data, struct lease_options options,
 				struct err *err)
 {
-	AUTO_FREE char *url = xasprintf("sqlite:%s/refrelay.db", data->directory);
 	AUTO_FREE char *leases = xasprintf("%s/leases", data->directory);
 
 	options.directory = leases;
 	if (git_setup(data->directory, err) != 0 ||
-	    store_open(url, &data->store, err) != 0)
+	    site_store_open(data->directory, &data->store, err) != 0)
 		return -1;
 	return lease_manager_open_local(data->store, &options, &data->leases, err);
 }
@@ -60,7 +80,7 @@ int site_data_open(const char *directory, struct site_data *data, struct err *er
 
 int site_data_open_to_read(const char *directory, struct site_data *data, struct err *err)
 {
-	AUTO_FREE char *path = xasprintf("%s/refrelay.db", directory);
+	AUTO_FREE char *path = database_path(directory);
 	AUTO_FREE char *leases = xasprintf("%s/leases", directory);
 	const struct lease_options options = { .directory = leases };
 	int result;
@@ -68,7 +88,7 @@ int site_data_open_to_read(const char *directory, struct site_data *data, struct
 	*data = (struct site_data){ .directory = xstrdup(directory) };
 	result = store_open_to_read(path, &data->store, err);
 	if (result != 0 && err->class == ERR_MISSING)
-		result = store_open("sqlite::memory:", &data->store, err);
+		result = site_store_open(NULL, &data->store, err);
 	if (result == 0)
 		data->leases = lease_manager_new_to_read(data->store, &options);
 	else

@@ -50,6 +50,10 @@ struct site_data {
 	struct lease_manager *leases;
 };
 
+/* The one place where databases are opened to be written: that of a data directory, or
+ * with NULL one in memory. Claims of rows name the directory as their node. */
+int site_store_open(const char *directory, struct store **store, struct err *err);
+
 /* Opens, and makes what is missing. Any number of processes may have it open. */
 int site_data_open(const char *directory, struct site_data *data, struct err *err);
 

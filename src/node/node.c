@@ -351,13 +351,13 @@ static void find_hooks(struct node *node)
 static int open_notice(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
-	AUTO_FREE char *database = xasprintf("%s/refrelay.db", settings->site.data);
 	struct notice_options options = { .store = node->data.store,
 					  .root = settings->site.repositories,
 					  .data = settings->site.data,
 					  .reverify_ms = settings->pull.reverify_ms };
 
-	if (event_log_open(node->data.store, database, &node->events, err) != 0)
+	if (event_log_open(node->data.store, settings->site.data, &node->events, err) !=
+	    0)
 		return -1;
 	options.log = node->events;
 	if (node->push.sink)

@@ -31,7 +31,7 @@ static int check_claims(struct store_tx *tx, void *arg, struct err *err)
 		if (found < 0)
 			return -1;
 		if (found > 0 && row.state == REGISTRY_STARTED &&
-		    row.last_attempt_at == item->row->last_attempt_at)
+		    strcmp(row.claim_token, item->row->claim_token) == 0)
 			continue;
 		err_set(&lost, ERR_LOST, "the row of %s is no longer this worker's",
 			item->row->name);
@@ -151,6 +151,17 @@ static void discard_unwanted(const struct blob_work *work, const struct pull_ite
 			  LOG_TEXT("name", item->row->name));
 }
 
+/* The worker was paused between its last look at the row and the rename, and its time
+ * passed: what it put there may be older than what another brought by then. Whoever has
+ * the row now looks once more. */
+static void doubt_late(const struct blob_work *work, const struct pull_item *item)
+{
+	struct err why;
+
+	err_set(&why, ERR_LOST, "a worker put its file in place after its time was over");
+	pull_doubt(work->job->pull, work->kind->type, item->row->name, &why);
+}
+
 static void look_after_recording(const struct blob_work *work)
 {
 	for (size_t i = 0; i < work->job->rows.count; i++) {
@@ -160,6 +171,9 @@ static void look_after_recording(const struct blob_work *work)
 			continue;
 		if (item->result == REGISTRY_NO_ROW && is_placed)
 			discard_unwanted(work, item);
+		if (item->result == REGISTRY_LOST && is_placed &&
+		    work->kind->layout != BLOB_LFS)
+			doubt_late(work, item);
 		if (item->result == REGISTRY_MOVED &&
 		    (is_placed || item->end == PULL_UNCHANGED))
 			blob_look_again(work->job->pull, work->kind, work->root,

@@ -2,12 +2,13 @@
  * A job on some rows of a kind of blobs, which are this worker's until their time is
  * over. Each blob ends by itself: what fails stops no other.
  *
- * What is newer is never replaced by what is older: from before the primary is asked
- * until file and row are written, a blob is one worker's. A data directory has one node
- * (store/data_lock.h), and in that `at_work` says which blobs are had. So a worker that
- * was paused, even between its last check and its rename, is still the only one; another,
- * should the claim run out meanwhile, finds the blob taken and comes back later, and what
- * it is given then is not older.
+ * What is newer is never replaced by what is older for long. While its claim holds, a
+ * blob is one worker's, in whatever process or node; the claim's token is in the row, and
+ * is looked at again when all has arrived (blob_fetch.c), so a worker whose time was over
+ * places nothing. One that is paused for so long just between that look and the rename
+ * has its last word refused, and then the row is doubted: the copy is read, and brought
+ * again. Should it not live to say that, the file is another than the one that the row
+ * is of, which blob_copy_watch.c finds.
  *
  * A command of a person (`blob remove`) is another process. It and we exclude each other
  * by a large blob's lease; small ones come by the thousand, and a lease would cost more
@@ -455,52 +456,6 @@ static int blob_job_open_root(struct blob_work *work, struct err *err)
 	return work->root < 0 ? -1 : 0;
 }
 
-#define WORK_KEY_SIZE 17
-
-static void work_key(const struct pull_item *item, char key[WORK_KEY_SIZE])
-{
-	snprintf(key, WORK_KEY_SIZE, "%016" PRIx64, item->row->id);
-}
-
-/* Taken means later, as with a lease. */
-static int take_item(struct pull *pull, struct pull_item *item, struct err *err)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-	char key[WORK_KEY_SIZE];
-
-	work_key(item, key);
-	if (map_get(&pull->at_work, key))
-		return err_set(err, ERR_BUSY, "another worker still has %s",
-			       item->row->name);
-	map_put(&pull->at_work, key, pull);
-	blob_of(item)->is_taken = true;
-	return 0;
-}
-
-static void give_item(struct pull *pull, const struct pull_item *item)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-	char key[WORK_KEY_SIZE];
-
-	if (!blob_of(item)->is_taken)
-		return;
-	work_key(item, key);
-	map_remove(&pull->at_work, key);
-}
-
-static void open_item(const struct blob_work *work, struct pull_item *item)
-{
-	struct pull *pull = work->job->pull;
-	struct err err;
-
-	blob_of(item)->is_large = item->row->size > BLOB_SMALL_MOST;
-	if (work->job->is_verification)
-		return;
-	pace_take(pull, item->row->id);
-	if (item->end == PULL_OPEN && take_item(pull, item, &err) != 0)
-		pull_item_fail(item, &err);
-}
-
 static int blob_open_job(struct pull_job *job, struct err *err)
 {
 	struct blob_work *work = xcalloc(1, sizeof(*work));
@@ -513,7 +468,9 @@ static int blob_open_job(struct pull_job *job, struct err *err)
 	job->own = work;
 	for (size_t i = 0; i < job->rows.count; i++) {
 		job->items[i].own = &work->items[i];
-		open_item(work, &job->items[i]);
+		work->items[i].is_large = job->rows.items[i].size > BLOB_SMALL_MOST;
+		if (!job->is_verification)
+			pace_take(job->pull, job->rows.items[i].id);
 	}
 	return blob_job_open_root(work, err);
 }
@@ -549,8 +506,10 @@ static void blob_remove_job(struct pull_job *job)
 
 	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));)
 		if (item->row->is_gone)
-			vec_add(&gone, ((struct removal_copy){ .name = item->row->name,
-							       .own = item }));
+			vec_add(&gone, ((struct removal_copy){
+					       .name = item->row->name,
+					       .claim_token = item->row->claim_token,
+					       .own = item }));
 	const struct removal_batch removal = { .store = job->pull->options.store,
 					       .kind = job->type,
 					       .copies = gone.items,
@@ -590,7 +549,6 @@ static void blob_end_job(struct pull_job *job)
 	for (size_t i = 0; i < job->rows.count; i++) {
 		blob_incoming_close(work->items[i].incoming, false);
 		lease_release(work->items[i].lease);
-		give_item(job->pull, &job->items[i]);
 	}
 	if (work->root >= 0)
 		close(work->root);

@@ -26,7 +26,6 @@
 struct blob_item {
 	bool is_large;                  /* it is asked for alone */
 	bool is_doubtful;               /* again it was not what the primary says */
-	bool is_taken;                  /* no other worker has it: pull.at_work */
 	struct lease *lease;            /* owned; NULL with an immutable kind */
 	struct blob_incoming *incoming; /* owned */
 	char digest[BLOB_DIGEST_SIZE];  /* computed on the way */

@@ -425,7 +425,6 @@ static void pull_free(struct pull *pull)
 	map_clear(&pull->touched);
 	map_clear(&pull->unknown_kinds);
 	map_clear(&pull->reverified);
-	map_clear(&pull->at_work);
 	vec_clear(&pull->given_back);
 	stop_clear(&pull->stop);
 	stop_clear(&pull->kill);

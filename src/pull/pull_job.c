@@ -150,6 +150,7 @@ static struct registry_move make_verified_move(const struct pull_job *job,
 {
 	struct registry_move move = {
 		.id = item->row->id,
+		.claim_token = item->row->claim_token,
 		.event = verification_end(&item->why, item->of_copy),
 		.generation = item->generation,
 		.timeline = item->timeline[0] ? item->timeline : NULL,
@@ -170,6 +171,7 @@ static struct registry_move make_brought_move(const struct pull_job *job,
 {
 	return (struct registry_move){
 		.id = item->row->id,
+		.claim_token = item->row->claim_token,
 		.event = REGISTRY_BROUGHT,
 		.generation = item->generation,
 		.timeline = item->timeline,
@@ -183,7 +185,9 @@ static struct registry_move make_brought_move(const struct pull_job *job,
 static struct registry_move make_move(const struct pull_job *job,
 				      const struct pull_item *item)
 {
-	struct registry_move move = { .id = item->row->id, .event = REGISTRY_DEFERRED };
+	struct registry_move move = { .id = item->row->id,
+				      .claim_token = item->row->claim_token,
+				      .event = REGISTRY_DEFERRED };
 
 	assert(job->is_verification || item->end > PULL_ARRIVED);
 	if (job->is_verification)
@@ -212,11 +216,17 @@ static struct registry_move make_move(const struct pull_job *job,
 	return move;
 }
 
-static void give_back_later(struct pull *pull, const struct given_back *row)
+static void give_back_later(const struct pull_job *job, const struct registry_move *said)
 {
+	struct pull *pull = job->pull;
+	struct given_back row = { .id = said->id,
+				  .event = job->is_verification ? REGISTRY_SUPERSEDED
+								: REGISTRY_DEFERRED };
+
+	snprintf(row.claim_token, sizeof(row.claim_token), "%s", said->claim_token);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
-	vec_add(&pull->given_back, *row);
+	vec_add(&pull->given_back, row);
 	pull->woken = true;
 	pthread_cond_broadcast(&pull->changed);
 }
@@ -258,11 +268,7 @@ static void tell_registry(struct pull_job *job,
 	}
 	log_error("registry.failed", LOG_ERR(&err));
 	for (size_t i = 0; i < count; i++)
-		give_back_later(
-			job->pull,
-			&(struct given_back){ moves[i].id, job->is_verification
-								   ? REGISTRY_SUPERSEDED
-								   : REGISTRY_DEFERRED });
+		give_back_later(job, &moves[i]);
 }
 
 static bool take_given_back(struct pull *pull, struct given_back *one)
@@ -281,7 +287,9 @@ int pull_give_back_now(struct pull *pull, struct err *err)
 
 	while (take_given_back(pull, &one)) {
 		const struct registry_move move = {
-			.id = one.id, .event = (enum registry_event)one.event
+			.id = one.id,
+			.claim_token = one.claim_token,
+			.event = (enum registry_event)one.event,
 		};
 		if (registry_move(pull->options.store, &move, err) == 0 ||
 		    err->class == ERR_CONFLICT || err->class == ERR_MISSING)

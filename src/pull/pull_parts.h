@@ -15,6 +15,7 @@ enum pull_part { PULL_PART_CURSOR = 1, PULL_PART_CONSISTENCY = 2 };
 /* A row whose worker has ended without a word. */
 struct given_back {
 	uint64_t id;
+	char claim_token[CLAIM_TOKEN_SIZE];
 	unsigned event; /* enum registry_event */
 };
 
@@ -66,7 +67,6 @@ struct pull {
 	struct map reverified; /* blobs that the primary was asked to read again... */
 	int64_t reverified_at; /* ... since then, boot ms: blob_job.c */
 	VEC(struct given_back) given_back; /* rows of ended jobs: pull_job.c */
-	struct map at_work;                /* blobs that a worker has: blob_job.c */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */

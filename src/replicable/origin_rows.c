@@ -4,10 +4,14 @@
  * number everywhere.
  *
  * What is due stands in two queues a kind, each in the order of a partial index
- * (store/schema.c): never verified, and verified before.
+ * (store/schema.c): never verified, and verified before. A row stays due while it is
+ * verified; whose it is meanwhile, its claim says, so that a crash costs nothing but the
+ * work. Claims are short, and their node renews them as long as it lives.
  */
 #include "replicable/origin_rows.h"
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
@@ -17,10 +21,12 @@
 	" is_settled, changed_at, verification_state, verified_at,"                      \
 	" verification_due_at, verification_retry_count, failure_class, failure, "       \
 	"remedy,"                                                                        \
-	" kind, size, failure_reason, identity"
+	" kind, size, failure_reason, identity, claim_token"
 
 static void fill_row(struct query *query, struct origin_row *row)
 {
+	const char *token = query_text(query, 21);
+
 	*row = (struct origin_row){
 		.id = (uint64_t)query_int(query, 0),
 		.name = query_copy_text(query, 1),
@@ -44,6 +50,7 @@ static void fill_row(struct query *query, struct origin_row *row)
 		.identity = query_copy_text(query, 20),
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", query_text(query, 3));
+	snprintf(row->claim_token, sizeof(row->claim_token), "%s", token ? token : "");
 }
 
 void origin_row_clear(struct origin_row *row)
@@ -155,100 +162,284 @@ int origin_kinds(struct store_tx *tx, kind_names *kinds, struct err *err)
 		kinds, err);
 }
 
+/* ?2: now; ?3: later than any claim lasts, but for those of a clock that was wrong. */
+#define UNCLAIMED "(claim_until IS NULL OR claim_until <= ?2 OR claim_until > ?3)"
+
 /* In the words of the indexes, or they are not used. */
 #define DUE_SQL(where)                                                                   \
 	"SELECT " COLUMNS " FROM origin WHERE " where                                    \
-	" AND verification_due_at IS NOT NULL AND verification_due_at <= ?2"             \
-	" AND kind = ?1 ORDER BY verification_due_at LIMIT ?3"
+	" AND verification_due_at IS NOT NULL AND verification_due_at <= ?4"             \
+	" AND kind = ?1 AND " UNCLAIMED " ORDER BY verification_due_at LIMIT ?5"
 
 const char *const origin_queue_sql[ORIGIN_QUEUES] = {
 	[ORIGIN_NEW] = DUE_SQL("verified_at IS NULL"),
 	[ORIGIN_KNOWN] = DUE_SQL("verified_at IS NOT NULL"),
 };
 
-struct due {
-	int64_t now;
-	size_t limit;
-	origin_rows *rows;
-};
+static void bind_unclaimed(struct query *query, const char *kind)
+{
+	int64_t now = clock_wall_ms();
 
-static int origin_rows_read_queue(struct store_tx *tx, const struct due *due,
-				  const char *kind, enum origin_queue queue,
-				  struct err *err)
+	query_bind_text(query, 1, kind);
+	query_bind_int(query, 2, now);
+	query_bind_int(query, 3, now + 2 * ORIGIN_CLAIM_MS);
+}
+
+/* The first that are due by then, and that nobody has now. */
+static int origin_rows_read_queue(struct store_tx *tx, const char *kind,
+				  enum origin_queue queue, int64_t due_by, size_t limit,
+				  origin_rows *rows, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
 	if (query_open(tx, origin_queue_sql[queue], &query, err) != 0)
 		return -1;
-	query_bind_text(query, 1, kind);
-	query_bind_int(query, 2, due->now);
-	query_bind_int(query, 3, (int64_t)due->limit);
-	return origin_rows_add_found(query, due->rows, err);
+	bind_unclaimed(query, kind);
+	query_bind_int(query, 4, due_by);
+	query_bind_int(query, 5, (int64_t)limit);
+	return origin_rows_add_found(query, rows, err);
 }
 
-static int read_queues(struct store_tx *tx, const struct due *due, const char *kind,
-		       struct err *err)
+struct origin_claiming {
+	const char *kind,
+		*name; /* name: that row, due or not; NULL: those that are due */
+	const char *node;
+	size_t limits[ORIGIN_QUEUES];
+	char token[CLAIM_TOKEN_SIZE];
+	origin_rows *rows;
+};
+
+static int put_claim(struct store_tx *tx, const struct origin_claiming *claiming,
+		     struct origin_row *row, struct err *err)
 {
-	for (int queue = 0; queue < ORIGIN_QUEUES; queue++)
-		if (origin_rows_read_queue(tx, due, kind, (enum origin_queue)queue,
-					   err) != 0)
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx,
+		       "UPDATE origin SET claim_token = ?2, claim_node = ?3,"
+		       " claim_until = ?4 WHERE id = ?1",
+		       &query, err) != 0)
+		return -1;
+	query_bind_int(query, 1, (int64_t)row->id);
+	query_bind_text(query, 2, claiming->token);
+	query_bind_text(query, 3, claiming->node);
+	query_bind_int(query, 4, clock_wall_ms() + ORIGIN_CLAIM_MS);
+	memcpy(row->claim_token, claiming->token, CLAIM_TOKEN_SIZE);
+	return query_run(query, NULL, err);
+}
+
+/* Known ones only where there is nothing new. */
+static int find_due(struct store_tx *tx, const struct origin_claiming *claiming,
+		    struct err *err)
+{
+	for (int queue = 0; queue < ORIGIN_QUEUES && claiming->rows->count == 0; queue++)
+		if (claiming->limits[queue] > 0 &&
+		    origin_rows_read_queue(tx, claiming->kind, (enum origin_queue)queue,
+					   clock_wall_ms(), claiming->limits[queue],
+					   claiming->rows, err) != 0)
 			return -1;
 	return 0;
 }
 
-static int read_all_queues(struct store_tx *tx, const struct due *due, struct err *err)
+static int find_named(struct store_tx *tx, const struct origin_claiming *claiming,
+		      struct err *err)
 {
-	AUTO_KIND_NAMES kind_names kinds = { 0 };
+	AUTO_QUERY struct query *query = NULL;
 
-	if (origin_kinds(tx, &kinds, err) != 0)
+	if (query_open(tx,
+		       "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name = ?4"
+		       " AND " UNCLAIMED,
+		       &query, err) != 0)
 		return -1;
-	for (size_t i = 0; i < kinds.count; i++)
-		if (read_queues(tx, due, kinds.items[i], err) != 0)
+	bind_unclaimed(query, claiming->kind);
+	query_bind_text(query, 4, claiming->name);
+	return origin_rows_add_found(query, claiming->rows, err);
+}
+
+static int origin_rows_claim_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct origin_claiming *claiming = arg;
+
+	origin_rows_clear(claiming->rows); /* of a run before */
+	if ((claiming->name ? find_named(tx, claiming, err)
+			    : find_due(tx, claiming, err)) != 0)
+		return -1;
+	for (size_t i = 0; i < claiming->rows->count; i++)
+		if (put_claim(tx, claiming, &claiming->rows->items[i], err) != 0)
 			return -1;
 	return 0;
 }
 
-static int by_due(const void *a, const void *b)
+static int run_claim(struct store *store, struct origin_claiming *claiming,
+		     struct err *err)
 {
-	const struct origin_row *left = a, *right = b;
-
-	return (left->verification_due_at > right->verification_due_at) -
-	       (left->verification_due_at < right->verification_due_at);
+	*claiming->rows = (origin_rows){ 0 };
+	claiming->node = store_node(store);
+	random_hex(claiming->token, (CLAIM_TOKEN_SIZE - 1) / 2);
+	if (store_write(store, origin_rows_claim_work, claiming, err) == 0)
+		return 0;
+	origin_rows_clear(claiming->rows);
+	return -1;
 }
 
-static int new_first(const void *a, const void *b)
+int origin_rows_claim(struct store *store, const char *kind, size_t new_limit,
+		      size_t known_limit, origin_rows *rows, struct err *err)
 {
-	const struct origin_row *left = a, *right = b;
-	int order = (left->verified_at != 0) - (right->verified_at != 0);
+	struct origin_claiming claiming = {
+		.kind = kind,
+		.limits = { [ORIGIN_NEW] = new_limit, [ORIGIN_KNOWN] = known_limit },
+		.rows = rows
+	};
 
-	return order != 0 ? order : by_due(a, b);
+	return run_claim(store, &claiming, err);
 }
 
-static int origin_rows_read_due(struct store_tx *tx, const struct due *due,
-				const char *kind,
-				int (*order)(const void *, const void *), struct err *err)
+int origin_row_claim(struct store *store, const char *kind, const char *name,
+		     origin_rows *rows, struct err *err)
 {
-	*due->rows = (origin_rows){ 0 };
-	if ((kind ? read_queues(tx, due, kind, err) : read_all_queues(tx, due, err)) != 0)
+	struct origin_claiming claiming = { .kind = kind, .name = name, .rows = rows };
+
+	return run_claim(store, &claiming, err);
+}
+
+bool origin_row_end_claim(struct origin_row *row, const char *token)
+{
+	if (strcmp(row->claim_token, token) != 0)
+		return false;
+	row->claim_token[0] = '\0';
+	return true;
+}
+
+struct origin_claim {
+	const uint64_t *ids; /* NULL: all of the node */
+	size_t count;
+	const char *token, *node;
+	int64_t until; /* 0: it ends */
+};
+
+#define CLAIM_SQL(where)                                                                 \
+	"UPDATE origin SET claim_until = ?1,"                                            \
+	" claim_token = CASE WHEN ?1 IS NULL THEN NULL ELSE claim_token END,"            \
+	" claim_node = CASE WHEN ?1 IS NULL THEN NULL ELSE claim_node END"               \
+	" WHERE claim_token IS NOT NULL AND " where
+
+static int set_claims_of_node(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	const struct origin_claim *claim = arg;
+
+	if (query_open(tx, CLAIM_SQL("claim_node = ?2"), &query, err) != 0)
 		return -1;
-	vec_sort(due->rows, order);
-	while (due->rows->count > due->limit)
-		origin_row_clear(&due->rows->items[--due->rows->count]);
+	if (claim->until > 0)
+		query_bind_int(query, 1, claim->until);
+	else
+		query_bind_null(query, 1);
+	query_bind_text(query, 2, claim->node);
+	return query_run(query, NULL, err);
+}
+
+int origin_claims_renew(struct store *store, struct err *err)
+{
+	struct origin_claim claim = { .node = store_node(store),
+				      .until = clock_wall_ms() + ORIGIN_CLAIM_MS };
+
+	return store_write(store, set_claims_of_node, &claim, err);
+}
+
+int origin_claims_give_back(struct store *store, struct err *err)
+{
+	struct origin_claim claim = { .node = store_node(store) };
+
+	return store_write(store, set_claims_of_node, &claim, err);
+}
+
+static int end_claims(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct origin_claim *claim = arg;
+
+	for (size_t i = 0; i < claim->count; i++) {
+		AUTO_QUERY struct query *query = NULL;
+		if (query_open(tx, CLAIM_SQL("id = ?2 AND claim_token = ?3"), &query,
+			       err) != 0)
+			return -1;
+		query_bind_null(query, 1);
+		query_bind_int(query, 2, (int64_t)claim->ids[i]);
+		query_bind_text(query, 3, claim->token);
+		if (query_run(query, NULL, err) != 0)
+			return -1;
+	}
 	return 0;
 }
 
-int origin_rows_due(struct store_tx *tx, const char *kind, int64_t now, size_t limit,
-		    origin_rows *rows, struct err *err)
+/* 1: of one at least. */
+static int has_claims(struct store_tx *tx, const struct origin_claim *claim,
+		      struct err *err)
 {
-	return origin_rows_read_due(tx, &(struct due){ now, limit, rows }, kind, by_due,
-				    err);
+	int found = 0;
+
+	for (size_t i = 0; i < claim->count && found == 0; i++) {
+		AUTO_QUERY struct query *query = NULL;
+		if (query_open(tx,
+			       "SELECT 1 FROM origin WHERE id = ?1 AND claim_token = ?2",
+			       &query, err) != 0)
+			return -1;
+		query_bind_int(query, 1, (int64_t)claim->ids[i]);
+		query_bind_text(query, 2, claim->token);
+		found = query_step(query, err);
+	}
+	return found;
 }
 
-int origin_rows_due_new_first(struct store_tx *tx, const char *kind, int64_t now,
-			      size_t limit, origin_rows *rows, struct err *err)
+static int read_claims(struct store_tx *tx, void *arg, struct err *err)
 {
-	return origin_rows_read_due(tx, &(struct due){ now, limit, rows }, kind,
-				    new_first, err);
+	struct origin_claim *claim = arg;
+	int found = has_claims(tx, claim, err);
+
+	claim->until = found > 0;
+	return found < 0 ? -1 : 0;
+}
+
+/* Mostly their results were written, and the claims ended with that. */
+int origin_claims_end(struct store *store, const char *token, const uint64_t *ids,
+		      size_t count, struct err *err)
+{
+	struct origin_claim claim = { .ids = ids, .count = count, .token = token };
+
+	if (store_read(store, read_claims, &claim, err) != 0)
+		return -1;
+	return claim.until == 0 ? 0 : store_write(store, end_claims, &claim, err);
+}
+
+static int read_claimed_until(struct store_tx *tx, int64_t *at, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT MIN(claim_until) FROM origin"
+		       " WHERE claim_token IS NOT NULL",
+		       &query, err) != 0)
+		return -1;
+	found = query_step(query, err);
+	if (found > 0 && !query_is_null(query, 0) && query_int(query, 0) < *at)
+		*at = query_int(query, 0);
+	return found < 0 ? -1 : 0;
+}
+
+int origin_next_due(struct store_tx *tx, const char *kind, struct origin_next *next,
+		    struct err *err)
+{
+	*next = (struct origin_next){ .new_at = INT64_MAX, .known_at = INT64_MAX };
+	for (int queue = 0; queue < ORIGIN_QUEUES; queue++) {
+		AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+		if (origin_rows_read_queue(tx, kind, (enum origin_queue)queue, INT64_MAX,
+					   1, &rows, err) != 0)
+			return -1;
+		if (rows.count > 0)
+			*(queue == ORIGIN_NEW ? &next->new_at : &next->known_at) =
+				rows.items[0].verification_due_at;
+	}
+	next->at = next->new_at < next->known_at ? next->new_at : next->known_at;
+	return read_claimed_until(tx, &next->at, err);
 }
 
 #define HEAL_SQL(where)                                                                  \
@@ -463,10 +654,15 @@ static int origin_rows_write_row(struct store_tx *tx, const struct origin_row *r
 		       " changed_at = ?9, verification_state = ?10, verified_at = ?11,"
 		       " verification_due_at = ?12, verification_retry_count = ?13,"
 		       " failure_class = ?14, failure = ?15, remedy = ?16, size = ?17,"
-		       " failure_reason = ?18, identity = ?19 WHERE id = ?1",
+		       " failure_reason = ?18, identity = ?19, claim_token = ?20,"
+		       " claim_node = CASE WHEN ?20 IS NULL THEN NULL ELSE claim_node "
+		       "END,"
+		       " claim_until = CASE WHEN ?20 IS NULL THEN NULL"
+		       " ELSE claim_until END WHERE id = ?1",
 		       &query, err) != 0)
 		return -1;
 	origin_rows_bind_row(query, row);
+	query_bind_text(query, 20, row->claim_token[0] ? row->claim_token : NULL);
 	return query_run(query, NULL, err);
 }
 

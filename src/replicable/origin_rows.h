@@ -32,6 +32,7 @@ struct origin_row {
 	enum registry_verification verification;
 	int64_t verified_at, verification_due_at;
 	int64_t verification_retry_count;
+	char claim_token[CLAIM_TOKEN_SIZE];     /* of who verifies it; "": nobody */
 	char *failure_class, *failure, *remedy; /* owned, may be NULL */
 	enum err_reason failure_reason;
 };
@@ -62,14 +63,40 @@ int origin_row_of_identity(struct store_tx *tx, const char *identity,
 int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
 		     size_t limit, origin_rows *rows, struct err *err);
 
-/* Rows whose verification is due by now, those that waited longest first. kind NULL: of
- * all kinds. */
-int origin_rows_due(struct store_tx *tx, const char *kind, int64_t now, size_t limit,
-		    origin_rows *rows, struct err *err);
+/* Takes rows whose verification is due, and that nobody has, in one transaction: up to
+ * `new_limit` of those that were never verified (verified_at is 0), or if there is none
+ * up to `known_limit` of the others; those that waited longest first. They have one
+ * claim_token, and are the store's node's for ORIGIN_CLAIM_MS, or as long as it renews
+ * its claims. The caller clears the rows. */
+#define ORIGIN_CLAIM_MS ((int64_t)10 * 60 * 1000)
+int origin_rows_claim(struct store *store, const char *kind, size_t new_limit,
+		      size_t known_limit, origin_rows *rows, struct err *err);
 
-/* The same, but first those that were never verified (verified_at is 0). */
-int origin_rows_due_new_first(struct store_tx *tx, const char *kind, int64_t now,
-			      size_t limit, origin_rows *rows, struct err *err);
+/* The same of one row, whenever it is due. No row: another has it, or there is none. */
+int origin_row_claim(struct store *store, const char *kind, const char *name,
+		     origin_rows *rows, struct err *err);
+
+/* In memory, to be written with the result: the claim is over. False: it is not that
+ * worker's row (any more), and its result is void. */
+bool origin_row_end_claim(struct origin_row *row, const char *token);
+
+/* Gives back those of the rows that still have this claim. */
+int origin_claims_end(struct store *store, const char *token, const uint64_t *ids,
+		      size_t count, struct err *err);
+
+/* All claims of the store's node last anew from now on; or are over, at its start and
+ * its end. */
+int origin_claims_renew(struct store *store, struct err *err);
+int origin_claims_give_back(struct store *store, struct err *err);
+
+/* When the first row of a kind is due, of those that nobody has, wall ms; INT64_MAX:
+ * none. */
+struct origin_next {
+	int64_t new_at, known_at;
+	int64_t at; /* of both; and no later than a claim may end */
+};
+int origin_next_due(struct store_tx *tx, const char *kind, struct origin_next *next,
+		    struct err *err);
 
 /* Verifications that are due later than this become due now: no delay is that long, but a
  * clock may have been wrong and set back (registry_heal_due()). *healed: how many. */
@@ -102,8 +129,8 @@ int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *co
 /* The kinds that have rows. */
 int origin_kinds(struct store_tx *tx, kind_names *kinds, struct err *err);
 
-/* What origin_rows_due() asks of each kind: kind, now and limit. Here for the test of
- * their plans. */
+/* What origin_rows_claim() asks of each kind: kind, now, due by and limit. Here for the
+ * test of their plans. */
 enum origin_queue { ORIGIN_NEW, ORIGIN_KNOWN, ORIGIN_QUEUES };
 extern const char *const origin_queue_sql[ORIGIN_QUEUES];
 

@@ -149,6 +149,7 @@ static unsigned state_of(struct query *query, int column, unsigned count)
 static void registry_row_read_columns(struct query *query, struct registry_row *row)
 {
 	const char *timeline = query_text(query, 5);
+	const char *token = query_text(query, 29);
 
 	*row = (struct registry_row){
 		.id = (uint64_t)query_int(query, 0),
@@ -179,6 +180,7 @@ static void registry_row_read_columns(struct query *query, struct registry_row *
 		.is_proved = query_int(query, 28) != 0,
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline ? timeline : "");
+	snprintf(row->claim_token, sizeof(row->claim_token), "%s", token ? token : "");
 }
 
 void stored_row_read(struct query *query, struct stored_row *stored)
@@ -224,7 +226,18 @@ static const char save_sql[] =
 	" verification_due_at = ?13, last_attempt_at = ?14, last_success_at = ?15,"
 	" verified_at = ?16, behind_since = ?17, asked_at = ?18, gone = ?19,"
 	" wishes = ?20, held_reason = ?21, failure_class = ?22, failure = ?23,"
-	" remedy = ?24, size = ?25, failure_reason = ?26, proved = ?27 WHERE id = ?1";
+	" remedy = ?24, size = ?25, failure_reason = ?26, proved = ?27,"
+	" claim_token = ?28,"
+	" claim_node = CASE WHEN ?28 IS NULL THEN NULL ELSE claim_node END"
+	" WHERE id = ?1";
+
+static const char *claim_of(const struct registry_row *row)
+{
+	bool is_started = row->state == REGISTRY_STARTED ||
+			  row->verification == VERIFICATION_STARTED;
+
+	return is_started && row->claim_token[0] ? row->claim_token : NULL;
+}
 
 static void registry_row_bind_columns(struct query *query,
 				      const struct stored_row *stored)
@@ -258,6 +271,7 @@ static void registry_row_bind_columns(struct query *query,
 	query_bind_int(query, 25, (int64_t)row->size);
 	query_bind_text(query, 26, err_reason_name(row->failure_reason));
 	query_bind_int(query, 27, row->is_proved);
+	query_bind_text(query, 28, claim_of(row));
 }
 
 static int shift_by(struct store_tx *tx, struct registry_shift *shift,
@@ -292,9 +306,11 @@ int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
 
 	if (query_open(tx,
 		       is_check ? "UPDATE registry SET verification_state = ?2,"
-				  " verification_due_at = ?3 WHERE id = ?1"
+				  " verification_due_at = ?3, claim_token = ?4,"
+				  " claim_node = ?5 WHERE id = ?1"
 				: "UPDATE registry SET state = ?2, due_at = ?3,"
-				  " last_attempt_at = ?4, wishes = ?5 WHERE id = ?1",
+				  " claim_token = ?4, claim_node = ?5,"
+				  " last_attempt_at = ?6, wishes = ?7 WHERE id = ?1",
 		       &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)row->id);
@@ -302,9 +318,11 @@ int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
 		       is_check ? (int64_t)row->verification : (int64_t)row->state);
 	registry_row_bind_time(query, 3,
 			       is_check ? row->verification_due_at : row->due_at);
+	query_bind_text(query, 4, row->claim_token);
+	query_bind_text(query, 5, stored->claim_node);
 	if (!is_check) {
-		registry_row_bind_time(query, 4, row->last_attempt_at);
-		query_bind_int(query, 5, stored->wishes);
+		registry_row_bind_time(query, 6, row->last_attempt_at);
+		query_bind_int(query, 7, stored->wishes);
 	}
 	if (query_run(query, NULL, err) != 0)
 		return -1;

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "replicable/registry_events.h"
@@ -35,6 +36,8 @@ static int move_row(struct store_tx *tx, const struct registry_move *move,
 	if ((outcome == MOVE_DONE || outcome == MOVE_OVERTAKEN) &&
 	    stored_row_save(tx, &stored, shift, err) != 0)
 		return -1;
+	if (outcome == MOVE_LOST)
+		return REGISTRY_LOST;
 	return outcome == MOVE_REFUSED || outcome == MOVE_OVERTAKEN ? REGISTRY_CONFLICT
 								    : REGISTRY_MOVED;
 }
@@ -51,7 +54,7 @@ static int move_one(struct store_tx *tx, const struct registry_move *move,
 			       move->id);
 	if (result < 0 || registry_shift_apply(tx, &shift, err) != 0)
 		return -1;
-	return result == REGISTRY_CONFLICT;
+	return result == REGISTRY_CONFLICT || result == REGISTRY_LOST;
 }
 
 int registry_move_in(struct store_tx *tx, const struct registry_move *move,
@@ -229,6 +232,8 @@ struct claim {
 	const char *kind;
 	size_t limit;
 	int64_t timeout_ms, now;
+	const char *node;
+	char token[CLAIM_TOKEN_SIZE];
 	unsigned turn;
 	struct registry_shift shift;
 	registry_rows *rows;
@@ -303,6 +308,8 @@ static int take_rows(struct store_tx *tx, struct claim *claim, stored_rows *rows
 	for (size_t i = 0; i < count; i++) {
 		struct stored_row *stored = &rows->items[i];
 		change(stored, claim);
+		memcpy(stored->row.claim_token, claim->token, CLAIM_TOKEN_SIZE);
+		stored->claim_node = claim->node;
 		if (stored_row_save_begun(tx, stored, &claim->shift, err) != 0)
 			return -1;
 		vec_add(claim->rows, stored->row);
@@ -369,6 +376,8 @@ static int run_claim(struct store *store, store_work work, struct claim *claim,
 	int result;
 
 	claim->now = clock_wall_ms();
+	claim->node = store_node(store);
+	random_hex(claim->token, (CLAIM_TOKEN_SIZE - 1) / 2);
 	claim->rows_before = claim->rows->count;
 	if (claim->limit == 0)
 		return 0;
@@ -487,16 +496,20 @@ static int has_started(struct store_tx *tx, struct err *err)
 	return query_step(query, err);
 }
 
-static int read_started(struct store_tx *tx, stored_rows *rows, struct err *err)
+/* Rows of before claims named a node are those of the only one there was. */
+static int read_started(struct store_tx *tx, const char *node, stored_rows *rows,
+			struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
 	if (query_open(tx,
 		       "SELECT " STORED_ROW_COLUMNS " FROM registry"
-		       " WHERE state = 1 OR verification_state = 1",
+		       " WHERE (state = 1 OR verification_state = 1)"
+		       " AND (claim_node IS NULL OR claim_node = ?1)",
 		       &query, err) != 0)
 		return -1;
+	query_bind_text(query, 1, node);
 	while ((found = query_step(query, err)) > 0) {
 		struct stored_row stored;
 		stored_row_read(query, &stored);
@@ -509,12 +522,12 @@ static int reset_started(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
 	AUTO_STORED_ROWS stored_rows rows = { 0 };
+	const struct store *store = arg;
 	int found = has_started(tx, err);
 
-	(void)arg;
 	if (found <= 0)
 		return found;
-	if (read_started(tx, &rows, err) != 0)
+	if (read_started(tx, store_node(store), &rows, err) != 0)
 		return -1;
 	for (size_t i = 0; i < rows.count; i++) {
 		reset(&rows.items[i], clock_wall_ms());
@@ -526,7 +539,7 @@ static int reset_started(struct store_tx *tx, void *arg, struct err *err)
 
 int registry_reset_started(struct store *store, struct err *err)
 {
-	return store_write(store, reset_started, NULL, err);
+	return store_write(store, reset_started, store, err);
 }
 
 /* Nothing that is counted changes. `state > 2` is there for its index. */

@@ -7,7 +7,8 @@
 #include "replicable/registry_types.h"
 #include "store/store.h"
 
-/* Takes up to `limit` due rows and marks them started (BEGUN) in one transaction. Of
+/* Takes up to `limit` due rows and marks them started (BEGUN) in one transaction, with a
+ * claim_token that all words about them are to name, and the node of the store. Of
  * those due: never attempted first, but a quarter each is kept for changed ones and for
  * failed ones, as long as there are such; oldest due first in each. With a limit below
  * 4 the quarters are kept over several calls. The caller clears the rows. */
@@ -33,7 +34,8 @@ struct registry_delays {
 int registry_heal_due(struct store *store, const struct registry_delays *longest,
 		      int64_t *healed, struct err *err);
 
-/* After a crash of this site's only node: what was started is nobody's. */
+/* At a node's start: what its former life had started is nobody's. What other nodes have
+ * is theirs until it is due. */
 int registry_reset_started(struct store *store, struct err *err);
 
 /* The primary is there again: what failed with class network, timeout or auth is due at

@@ -208,6 +208,19 @@ static enum outcome gone(struct stored_row *stored, const struct registry_move *
 	return MOVE_DONE;
 }
 
+/* A worker says it, and the claim that is in the row is another's, or over. */
+static bool is_lost(const struct stored_row *stored, const struct registry_move *move)
+{
+	return strcmp(stored->row.claim_token,
+		      move->claim_token ? move->claim_token : "") != 0;
+}
+
+static void take_claim(struct registry_row *row, const struct registry_move *move)
+{
+	snprintf(row->claim_token, sizeof(row->claim_token), "%s",
+		 move->claim_token ? move->claim_token : "");
+}
+
 static enum outcome begun(struct stored_row *stored, const struct registry_move *move,
 			  int64_t now)
 {
@@ -215,6 +228,7 @@ static enum outcome begun(struct stored_row *stored, const struct registry_move 
 
 	if (row->state == REGISTRY_STARTED && row->due_at > now)
 		return MOVE_REFUSED;
+	take_claim(row, move);
 	row->state = REGISTRY_STARTED;
 	row->last_attempt_at = now;
 	row->due_at = now + move->timeout_ms;
@@ -277,6 +291,8 @@ static enum outcome registry_events_bring_row(struct stored_row *stored,
 	struct registry_row *row = &stored->row;
 
 	*recorded = false;
+	if (is_lost(stored, move))
+		return MOVE_LOST;
 	if (row->state != REGISTRY_STARTED)
 		return MOVE_REFUSED;
 	bool is_wanted = record_brought(stored, move, recorded);
@@ -346,6 +362,8 @@ static enum outcome held(struct stored_row *stored, const struct registry_move *
 {
 	struct registry_row *row = &stored->row;
 
+	if (row->state == REGISTRY_STARTED && is_lost(stored, move))
+		return MOVE_LOST;
 	if (row->state != REGISTRY_STARTED && !row->is_gone)
 		return MOVE_REFUSED;
 	set_pending(row, now);
@@ -374,6 +392,8 @@ static enum outcome erred(struct stored_row *stored, const struct registry_move 
 	enum retry_cap cap =
 		move->err->class == ERR_MISSING ? RETRY_CAP_MISSING : RETRY_CAP;
 
+	if (is_lost(stored, move))
+		return MOVE_LOST;
 	if (row->state != REGISTRY_STARTED)
 		return MOVE_REFUSED;
 	registry_events_set_failure(row, move->err);
@@ -390,6 +410,8 @@ static enum outcome absent(struct stored_row *stored, const struct registry_move
 	struct registry_row *row = &stored->row;
 	int64_t count = row->retry_count + 1;
 
+	if (is_lost(stored, move))
+		return MOVE_LOST;
 	if (row->state != REGISTRY_STARTED)
 		return MOVE_REFUSED;
 	registry_events_forget_failure(row);
@@ -408,6 +430,8 @@ static enum outcome absent(struct stored_row *stored, const struct registry_move
 static enum outcome deferred(struct stored_row *stored, const struct registry_move *move,
 			     int64_t now)
 {
+	if (is_lost(stored, move))
+		return MOVE_LOST;
 	if (stored->row.state != REGISTRY_STARTED)
 		return MOVE_REFUSED;
 	bool is_asked = end_attempt(stored) != 0;
@@ -423,6 +447,7 @@ static enum outcome checking(struct stored_row *stored, const struct registry_mo
 	if (row->state != REGISTRY_SYNCED ||
 	    (row->verification == VERIFICATION_STARTED && row->verification_due_at > now))
 		return MOVE_REFUSED;
+	take_claim(row, move);
 	row->verification = VERIFICATION_STARTED;
 	row->verification_due_at = now + move->timeout_ms;
 	return MOVE_DONE;
@@ -431,6 +456,8 @@ static enum outcome checking(struct stored_row *stored, const struct registry_mo
 static enum outcome superseded(struct stored_row *stored,
 			       const struct registry_move *move, int64_t now)
 {
+	if (is_lost(stored, move))
+		return MOVE_LOST;
 	if (stored->row.state != REGISTRY_SYNCED)
 		return MOVE_REFUSED;
 	verify_at(&stored->row, now + move->timeout_ms);
@@ -446,9 +473,10 @@ static enum outcome reverify(struct stored_row *stored, const struct registry_mo
 
 	if (stored->row.is_gone)
 		return MOVE_REFUSED;
-	return stored->row.state == REGISTRY_SYNCED
-		       ? superseded(stored, move, now)
-		       : registry_events_asked(stored, &again, now);
+	if (stored->row.state != REGISTRY_SYNCED)
+		return registry_events_asked(stored, &again, now);
+	verify_at(&stored->row, now + move->timeout_ms);
+	return MOVE_DONE;
 }
 
 /* Of an older generation, or of a newer one that was never recorded: it says nothing of
@@ -471,6 +499,8 @@ static enum outcome proved(struct stored_row *stored, const struct registry_move
 {
 	struct registry_row *row = &stored->row;
 
+	if (is_lost(stored, move))
+		return MOVE_LOST;
 	if (row->state != REGISTRY_SYNCED)
 		return MOVE_REFUSED;
 	if (is_of_another(row, move) || contradicts(row, move))
@@ -510,7 +540,10 @@ static enum outcome disproved(struct stored_row *stored, const struct registry_m
 
 	if (row->state != REGISTRY_SYNCED)
 		return keep_in_mind(stored, move, now);
-	if (is_of_another(row, move))
+	/* Whoever has the row now reads it all again. */
+	if (is_lost(stored, move) && row->verification == VERIFICATION_STARTED)
+		return MOVE_LOST;
+	if (is_lost(stored, move) || is_of_another(row, move))
 		return verify_anew(row, now);
 	row->state = REGISTRY_FAILED;
 	row->verification = VERIFICATION_FAILED;

@@ -13,6 +13,7 @@ enum outcome {
 	MOVE_NOTHING,   /* nothing to write */
 	MOVE_REFUSED,   /* a conflict; nothing to write */
 	MOVE_OVERTAKEN, /* a conflict, but what is known now is written */
+	MOVE_LOST,      /* a conflict: a worker's word, and the row is another's by now */
 };
 
 typedef enum outcome (*registry_function)(struct stored_row *stored,

@@ -49,9 +49,11 @@ enum registry_event {
 struct registry_move {
 	uint64_t id;
 	enum registry_event event;
-	uint64_t generation;  /* ASKED: at least this is wanted, 0: whatever there is;
-				 TOLD: of this; BROUGHT, PROVED, DISPROVED: this is
-				 here */
+	const char *claim_token; /* a worker's words: of its claim; BEGUN, CHECKING: from
+				    now on; NULL: none, as where nobody else works */
+	uint64_t generation;     /* ASKED: at least this is wanted, 0: whatever there is;
+				    TOLD: of this; BROUGHT, PROVED, DISPROVED: this is
+				    here */
 	const char *timeline; /* ASKED, BROUGHT: the replicable's; another than the row's
 				 makes its generations begin anew; TOLD: likewise, but
 				 another is not wanted; NULL: as the row's */
@@ -71,10 +73,10 @@ struct registry_move {
 				    verification is due in (0: never) */
 };
 
-/* Moves one row. ERR_CONFLICT: the row is not in a state that allows it (started by
- * another worker; or BROUGHT or PROVED, and a newer generation was asked for meanwhile:
- * what was brought is recorded all the same, and the row is pending and due at once);
- * ERR_MISSING: no such row. */
+/* Moves one row. ERR_CONFLICT: the row is not in a state that allows it (it is not, or no
+ * longer, this worker's, as when its time was over and another began; or BROUGHT or
+ * PROVED, and a newer generation was asked for meanwhile: what was brought is recorded
+ * all the same, and the row is pending and due at once); ERR_MISSING: no such row. */
 int registry_move(struct store *store, const struct registry_move *move, struct err *err);
 
 /* The same inside store_write(). A conflict is 1 here, so that it does not undo others'
@@ -93,7 +95,12 @@ int registry_complete_in(struct store_tx *tx, const struct registry_move *brough
 /* Many in one transaction, in this order; for speed counters are written once. A conflict
  * or a missing row undoes nothing of the others: results[i] says it. 0, or -1: nothing at
  * all was written. */
-enum registry_result { REGISTRY_MOVED, REGISTRY_CONFLICT, REGISTRY_NO_ROW };
+enum registry_result {
+	REGISTRY_MOVED,
+	REGISTRY_CONFLICT,
+	REGISTRY_LOST, /* a conflict: the worker's claim is over */
+	REGISTRY_NO_ROW
+};
 int registry_move_many(struct store *store, const struct registry_move *moves,
 		       size_t count, enum registry_result *results, struct err *err);
 int registry_move_many_in(struct store_tx *tx, const struct registry_move *moves,

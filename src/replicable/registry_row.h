@@ -28,6 +28,7 @@ struct stored_row {
 	struct registry_row row; /* row.wishes: those of now and later ones */
 	int64_t asked_at;        /* of the latest change asked for; 0: unknown */
 	unsigned wishes;         /* as stored */
+	const char *claim_node;  /* of a claim that is being made; borrowed */
 	struct registry_tally before;
 };
 
@@ -54,7 +55,8 @@ void stored_row_clear(struct stored_row *stored);
 	" generation, checksum, primary_checksum, retry_count, retry_at, due_at,"        \
 	" verification_retry_count, verification_due_at, last_attempt_at,"               \
 	" last_success_at, verified_at, behind_since, asked_at, gone, wishes,"           \
-	" held_reason, failure_class, failure, remedy, size, failure_reason, proved"
+	" held_reason, failure_class, failure, remedy, size, failure_reason, proved,"    \
+	" claim_token"
 
 /* The present row of a query. */
 void stored_row_read(struct query *query, struct stored_row *stored);
@@ -66,12 +68,12 @@ int stored_row_load(struct store_tx *tx, uint64_t id, struct stored_row *stored,
 /* Of the functions below each adds to *shift what it does to the counters, and applies
  * first what is in there of another kind. */
 
-/* Writes it back. */
+/* Writes it back. With the end of the work ends the claim. */
 int stored_row_save(struct store_tx *tx, const struct stored_row *stored,
 		    struct registry_shift *shift, struct err *err);
 
 /* Writes back a row that was claimed, of which only state (or verification), due time,
- * last_attempt_at and wishes changed: for very many rows each index counts. */
+ * last_attempt_at, wishes and the claim changed: for very many rows each index counts. */
 int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
 			  struct registry_shift *shift, struct err *err);
 

@@ -39,6 +39,9 @@ enum registry_wish {
 	REGISTRY_WISH_RECHECK = 4, /* trust no record: compare and verify everything */
 };
 
+/* Drawn anew for each claim, in hexadecimal digits. */
+#define CLAIM_TOKEN_SIZE 17
+
 struct registry_row {
 	uint64_t id;
 	char *kind, *name; /* owned */
@@ -53,6 +56,8 @@ struct registry_row {
 	int64_t retry_count, verification_retry_count;
 	int64_t retry_at; /* wall ms, 0: none; so are those below */
 	int64_t due_at, verification_due_at;
+	char claim_token[CLAIM_TOKEN_SIZE]; /* of the worker that has the row, until one
+					       of these; "": nobody has it */
 	int64_t last_attempt_at, last_success_at, verified_at;
 	int64_t behind_since; /* oldest change that is not here, by the primary's clock;
 				 0: none */

@@ -285,6 +285,16 @@ static const char *const migrations[] = {
 	"INSERT INTO counters (kind, what, value)"
 	"	SELECT kind, 'proved', COUNT(*) FROM registry WHERE proved = 1"
 	"	GROUP BY kind;",
+
+	/* 10: whose work a row is. A registry row that is started is its worker's until
+	   due_at, or verification_due_at. A claim of before names no node. */
+	"ALTER TABLE registry ADD COLUMN claim_token TEXT;" /* null: nobody's */
+	"ALTER TABLE registry ADD COLUMN claim_node TEXT;"
+	"ALTER TABLE origin ADD COLUMN claim_token TEXT;" /* likewise */
+	"ALTER TABLE origin ADD COLUMN claim_node TEXT;"
+	"ALTER TABLE origin ADD COLUMN claim_until BIGINT;"
+	"CREATE INDEX origin_claimed ON origin (claim_node)"
+	"	WHERE claim_token IS NOT NULL;",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

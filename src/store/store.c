@@ -395,7 +395,26 @@ struct store {
 	atomic_uint_fast64_t written; /* transactions; only in memory */
 	const volatile void *header;  /* the driver's; NULL: none */
 	bool is_to_read;              /* a connection a read, and no other */
+	char *node;                   /* owned; NULL: none was set */
 };
+
+void store_set_node(struct store *store, const char *node)
+{
+	free(store->node);
+	store->node = xstrdup(node);
+}
+
+const char *store_file(const struct store *store)
+{
+	bool is_file = store->driver->is_file && (store->writer || store->is_to_read);
+
+	return is_file ? store->place : NULL;
+}
+
+const char *store_node(const struct store *store)
+{
+	return store->node ? store->node : "";
+}
 
 /* Only the scheme is quoted: a URL may hold a password. */
 static int find_driver(const char *url, const struct store_driver **driver,
@@ -484,6 +503,7 @@ void store_close(struct store *store)
 	store_conn_close(store->conn);
 	pthread_mutex_destroy(&store->mutex);
 	free(store->place);
+	free(store->node);
 	free(store);
 }
 

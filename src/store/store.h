@@ -34,6 +34,15 @@ int store_open(const char *url, struct store **store, struct err *err);
  * schema is not that of this program. */
 int store_open_to_read(const char *path, struct store **store, struct err *err);
 
+/* What claims of rows that are made through this handle name as their node; "" at first.
+ * The same after each start of the node, and no other's: so it knows the claims of its
+ * former life. Before anybody else uses the store. */
+void store_set_node(struct store *store, const char *node);
+const char *store_node(const struct store *store);
+
+/* The file that the database is; NULL: it is none, as in memory. */
+const char *store_file(const struct store *store);
+
 /* Ends the writer after the writes that are queued. NULL is allowed. */
 void store_close(struct store *store);
 

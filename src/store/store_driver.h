@@ -55,6 +55,8 @@ struct store_driver {
 	/* The type of a column that is the primary key and numbers itself, using no
 	 * number twice. */
 	const char *identity;
+	/* The database is a file of this machine: who copies its directory copies it. */
+	bool is_file;
 	/* Has a row if there is a table named ?1. */
 	const char *has_table;
 

@@ -548,6 +548,7 @@ static int store_sqlite_check(struct store_conn *base, struct err *err)
 const struct store_driver store_sqlite = {
 	.identity = "INTEGER PRIMARY KEY AUTOINCREMENT",
 	.has_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1",
+	.is_file = true,
 	.locate = store_sqlite_locate,
 	.open = open_conn,
 	.close = close_conn,

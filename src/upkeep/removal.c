@@ -231,7 +231,7 @@ static void removal_refuse_wanted(struct removal_copy *copy)
 	err_remedy(&copy->why, "delete it at the primary first");
 }
 
-/* Since they were read some may be wanted again. */
+/* Since they were read some may be wanted again, or another worker's. */
 static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct removal_batch *removal = arg;
@@ -242,7 +242,13 @@ static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 		int found = registry_get_in(tx, removal->kind, copy->name, &row, err);
 		if (found < 0)
 			return -1;
-		copy->is_wanted = found > 0 && !row.is_gone;
+		copy->why.class = ERR_NONE;
+		if (found > 0 && !row.is_gone)
+			removal_refuse_wanted(copy);
+		else if (found > 0 && copy->claim_token &&
+			 strcmp(copy->claim_token, row.claim_token) != 0)
+			err_set(&copy->why, ERR_LOST, "%s is another worker's by now",
+				copy->name);
 	}
 	return 0;
 }
@@ -251,12 +257,11 @@ static void removal_discard_copies(const struct removal_batch *removal)
 {
 	for (size_t i = 0; i < removal->count; i++) {
 		struct removal_copy *copy = &removal->copies[i];
-		copy->why.class = ERR_NONE;
-		if (copy->is_wanted)
-			removal_refuse_wanted(copy);
-		else if (removal->discard(removal->arg, copy, &copy->why) == 0 ||
-			 copy->why.class == ERR_MISSING)
-			copy->why.class = ERR_NONE;
+		struct err why;
+		if (copy->why.class == ERR_NONE &&
+		    removal->discard(removal->arg, copy, &why) != 0 &&
+		    why.class != ERR_MISSING)
+			copy->why = why;
 	}
 }
 

@@ -27,11 +27,13 @@ int removal_may(struct store *store, const struct removal_limit *deletion_limit,
  * then. A copy or a row that is not there is fine. */
 struct removal_copy {
 	const char *name;
+	const char *claim_token; /* the row is to be of this claim still; NULL: of any */
 	struct err why; /* ERR_NONE: it is away. ERR_CONFLICT: the row is not gone (any
 			 * more); if the copy was discarded by then, the row is pending
-			 * as one of which nothing is here. Else as `discard` says. */
-	bool is_wanted;
-	void *own; /* the caller's */
+			 * as one of which nothing is here. ERR_LOST: the claim is
+			 * over. Else as `discard` says. */
+	bool is_wanted; /* when the rows went */
+	void *own;      /* the caller's */
 };
 struct removal_batch {
 	struct store *store;

@@ -94,8 +94,9 @@ static int verify_blobs_read_one(struct verifying *verifying,
 {
 	struct blob_result *result = &verifying->results[verifying->count];
 
-	if (!look->row.name)
-		return 0;
+	if (!look->row.name ||
+	    strcmp(look->row.claim_token, verifying->batch->claim_token) != 0)
+		return 0; /* gone, or another's by now */
 	*result = (struct blob_result){ .row = &look->row, .why = look->why };
 	if (look->why.class != ERR_NONE) {
 		result->is_deferred = !verify_blobs_is_fault(&look->why);

@@ -14,7 +14,8 @@ struct blob_batch {
 	struct blob_notice *notice;
 	const struct blob_kind *kind;
 	char *const *names;
-	size_t count; /* up to VERIFY_BLOBS_MAX */
+	size_t count;            /* up to VERIFY_BLOBS_MAX */
+	const char *claim_token; /* of their rows; others are left alone */
 	const struct stop *stop;
 };
 

@@ -1,6 +1,9 @@
 /*
- * The dispatcher knows what is at work by its id; a row stays due until its result is
- * written, so that a crash costs nothing but the work.
+ * Rows are claimed in the database (replicable/origin_rows.h), so that nodes that share
+ * it do not read the same; the claim ends with the result, which is void if it has ended
+ * before. A row stays due until its result is written, so that a crash costs nothing but
+ * the work. The dispatcher renews the claims, and takes care that none stays of which the
+ * end could not be written.
  *
  * Kinds take turns: a repository is a piece of work, ten blobs of one kind are one. What
  * was never verified before goes before the rest of its kind; and where there are blobs,
@@ -19,11 +22,12 @@
 #include "base/log.h"
 #include "base/retry.h"
 #include "replicable/name.h"
-#include "verify/verify_objects.h"
 #include "verify/verify_origin_parts.h"
 
-/* A page of what is due. */
+/* So many new blobs are claimed at once. */
 #define PAGE 200
+/* How often claims are renewed. */
+#define RENEW_MS (ORIGIN_CLAIM_MS / 3)
 
 void verify_lane_clear(struct verify_lane *lane)
 {
@@ -35,91 +39,94 @@ void verify_lane_clear(struct verify_lane *lane)
 
 struct filling {
 	const char *kind;
-	size_t limit;
-	origin_rows due, next;
+	struct origin_next next;
 };
 
-static int verify_origin_due_read_rows(struct store_tx *tx, void *arg, struct err *err)
+static int read_next_due(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct filling *filling = arg;
 
-	origin_rows_clear(&filling->due);
-	origin_rows_clear(&filling->next);
-	if (origin_rows_due_new_first(tx, filling->kind, clock_wall_ms(), filling->limit,
-				      &filling->due, err) != 0)
-		return -1;
-	/* Also those that are not due yet: the first says when to look again. */
-	return origin_rows_due(tx, filling->kind, INT64_MAX, filling->limit,
-			       &filling->next, err);
-}
-
-bool verify_is_busy_locked(const struct verify_origin *verify, uint64_t id)
-{
-	for (size_t i = 0; i < verify->busy.count; i++)
-		if (verify->busy.items[i] == id)
-			return true;
-	return false;
-}
-
-static void take_dues(struct verify_origin *verify, struct verify_lane *lane,
-		      const origin_rows *rows)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
-
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct origin_row *row = &rows->items[i];
-		struct verify_due due = { .id = row->id,
-					  .is_new = row->verified_at == 0 };
-		if (verify_is_busy_locked(verify, row->id))
-			continue;
-		due.name = xstrdup(row->name);
-		vec_add(&lane->dues, due);
-	}
+	return origin_next_due(tx, filling->kind, &filling->next, err);
 }
 
 /* What comes while we sleep is due after half of the interval at the earliest
  * (change/notice.c), or somebody wakes us for it. */
-static int64_t verify_origin_due_compute_wait(struct verify_origin *verify,
-					      const origin_rows *rows)
+static int64_t compute_wait(struct verify_origin *verify, int64_t due_at)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
 	int64_t half = verify->options.reverify_ms / 2;
 	int64_t longest = half > 0 ? half : INT64_MAX;
 
+	if (due_at == INT64_MAX)
+		return longest;
+	int64_t wait = due_at - clock_wall_ms();
+	return wait <= 0 ? 1 : wait < longest ? wait : longest;
+}
+
+static bool may_work_slowly_locked(const struct verify_origin *verify)
+{
+	size_t capacity = verify->options.capacity;
+	bool keeps_one = verify->lanes.count > 1 && capacity > 1;
+
+	return verify->slow < capacity - keeps_one;
+}
+
+static void take_dues(struct verify_origin *verify, struct verify_lane *lane,
+		      const origin_rows *rows)
+{
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct origin_row *row = &rows->items[i];
-		if (verify_is_busy_locked(verify, row->id))
-			continue;
-		int64_t wait = row->verification_due_at - clock_wall_ms();
-		return wait <= 0 ? 1 : wait < longest ? wait : longest;
+		struct verify_due due = { .id = row->id,
+					  .name = xstrdup(row->name),
+					  .is_new = row->verified_at == 0 };
+		memcpy(lane->claim_token, row->claim_token, CLAIM_TOKEN_SIZE);
+		vec_add(&lane->dues, due);
 	}
-	return longest;
+	lock(&verify->mutex);
+	verify->claimed += rows->count;
+	unlock(&verify->mutex);
+}
+
+/* Of what is slow no more than is begun at once: new blobs shall find a claim to come
+ * before it. Nothing is claimed that may not be begun. */
+static int claim_dues(struct verify_origin *verify, struct verify_lane *lane,
+		      const struct origin_next *next, struct err *err)
+{
+	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+	int64_t now = clock_wall_ms();
+
+	lock(&verify->mutex);
+	bool may_work = verify->threads < verify->options.capacity;
+	bool may_work_slowly = may_work && may_work_slowly_locked(verify);
+	unlock(&verify->mutex);
+	size_t new_limit = lane->blob && may_work ? PAGE : may_work_slowly;
+	size_t known_limit = !may_work_slowly ? 0 : lane->blob ? VERIFY_BLOBS_MAX : 1;
+	if ((next->new_at > now || new_limit == 0) &&
+	    (next->known_at > now || known_limit == 0))
+		return 0;
+	if (origin_rows_claim(verify->options.store, lane->kind, new_limit, known_limit,
+			      &rows, err) != 0)
+		return -1;
+	take_dues(verify, lane, &rows);
+	return 0;
 }
 
 static int64_t verify_origin_due_fill_lane(struct verify_origin *verify,
 					   struct verify_lane *lane)
 {
 	struct filling filling = { .kind = lane->kind };
+	const struct origin_next *next = &filling.next;
 	struct err err;
-	int64_t wait = VERIFY_PATIENCE_MS;
 
-	lock(&verify->mutex);
-	/* with those at work, which are due as well, and the next to come */
-	filling.limit = PAGE + verify->busy.count + 1;
-	unlock(&verify->mutex);
 	verify_lane_clear(lane);
-	if (store_read(verify->options.store, verify_origin_due_read_rows, &filling,
-		       &err) != 0) {
+	if (store_read(verify->options.store, read_next_due, &filling, &err) != 0 ||
+	    claim_dues(verify, lane, next, &err) != 0) {
 		log_warn("verify.no_list", LOG_ERR(&err));
-	} else {
-		take_dues(verify, lane, &filling.due);
-		wait = lane->dues.count > 0
-			       ? 0
-			       : verify_origin_due_compute_wait(verify, &filling.next);
+		return VERIFY_PATIENCE_MS;
 	}
-	origin_rows_clear(&filling.due);
-	origin_rows_clear(&filling.next);
-	return wait;
+	int64_t now = clock_wall_ms();
+	bool is_due = next->new_at <= now || next->known_at <= now;
+	return lane->dues.count > 0 || is_due ? 0 : compute_wait(verify, next->at);
 }
 
 /* Something may have become due since it was looked for. */
@@ -146,7 +153,7 @@ int64_t verify_lane_fill(struct verify_origin *verify, struct verify_lane *lane)
 
 	if (wait > 0)
 		return wait;
-	if (lane->at < lane->dues.count && lane->dues.items[lane->at].is_new)
+	if (lane->at < lane->dues.count)
 		return 0;
 	wait = lane->next_at - clock_boot_ms();
 	if (!take_stale(verify, lane) && wait > 0)
@@ -181,6 +188,7 @@ void verify_origin_heal(struct verify_origin *verify)
 	if (reverify_ms <= 0 ||
 	    !clock_was_set_back(&verify->clock_lead_ms, clock_wall_ms(), clock_boot_ms()))
 		return;
+	verify->renew_at = 0;
 	if (healing.longest_ms < reverify_ms)
 		healing.longest_ms = reverify_ms;
 	if (store_write(verify->options.store, heal_work, &healing, &err) != 0) {
@@ -277,28 +285,6 @@ static ssize_t verify_origin_doubt_find_locked(const struct verify_origin *verif
 	return -1;
 }
 
-bool verify_is_doubted(struct verify_origin *verify, const char *name)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
-	ssize_t at = verify_origin_doubt_find_locked(verify, name);
-
-	return at >= 0 && !verify->doubted.items[at].is_look;
-}
-
-bool verify_doubt_take_locked(struct verify_origin *verify,
-			      struct verify_doubted *doubted)
-{
-	for (size_t i = 0; i < verify->doubted.count; i++) {
-		*doubted = verify->doubted.items[i];
-		if (verify_is_busy_locked(verify, doubted->id))
-			continue;
-		memmove(&verify->doubted.items[i], &verify->doubted.items[i + 1],
-			(--verify->doubted.count - i) * sizeof(*doubted));
-		return true;
-	}
-	return false;
-}
-
 static void verify_origin_doubt_put_locked(struct verify_origin *verify,
 					   const struct origin_row *row, bool is_look)
 {
@@ -344,6 +330,7 @@ static int verify_origin_doubt_write_row(struct store_tx *tx, void *arg, struct 
 		return found < 0 ? -1 : 0;
 	row.verification = VERIFICATION_PENDING;
 	row.verification_due_at = clock_wall_ms();
+	row.claim_token[0] = '\0'; /* what was met may be newer than what is read now */
 	if (doubting->is_proved) {
 		row.verification = VERIFICATION_FAILED;
 		origin_row_set_failure(&row, doubting->why);
@@ -374,7 +361,6 @@ static bool may_be_damage(const struct err *why)
 	       (why->class == ERR_DISK && why->sys_errno == EIO);
 }
 
-/* True: it is put in line. */
 static bool verify_origin_doubt_is_news(struct verify_origin *verify,
 					const struct doubting *doubting)
 {
@@ -382,30 +368,36 @@ static bool verify_origin_doubt_is_news(struct verify_origin *verify,
 	const char *name = doubting->row.name;
 	ssize_t at = verify_origin_doubt_find_locked(verify, name);
 
-	if ((at >= 0 && !verify->doubted.items[at].is_look) ||
-	    (!doubting->is_proved && !take_alarm_locked(verify, name)))
-		return false;
-	verify_origin_doubt_put_locked(verify, &doubting->row, false);
-	return true;
+	return (at < 0 || verify->doubted.items[at].is_look) &&
+	       (doubting->is_proved || take_alarm_locked(verify, name));
 }
 
-/* In line before the row is written: a verification that ends in between leaves the row
- * alone then. */
+/* In line when the row is written, which voids what is read now; or if it cannot be. */
+static int doubt_now(struct verify_origin *verify, struct doubting *doubting,
+		     struct err *err)
+{
+	int result = mark(verify->options.store, doubting, err);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+
+	verify_origin_doubt_put_locked(verify, &doubting->row, false);
+	return result;
+}
+
 void verify_origin_doubt(struct verify_origin *verify, const char *name,
 			 const struct err *why)
 {
 	struct doubting doubting = { .name = name,
 				     .why = why,
 				     .is_proved = why->reason == REASON_LOST_OBJECT };
-	struct store *store = verify->options.store;
 	struct err err;
 
 	if (!may_be_damage(why))
 		return;
-	if (store_read(store, verify_origin_doubt_read_row, &doubting, &err) != 0 ||
+	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
+		       &err) != 0 ||
 	    (doubting.row.name && doubting.row.verification != VERIFICATION_FAILED &&
 	     verify_origin_doubt_is_news(verify, &doubting) &&
-	     mark(store, &doubting, &err) != 0))
+	     doubt_now(verify, &doubting, &err) != 0))
 		log_error("verify.not_recorded", LOG_ERR(&err), LOG_TEXT("repo", name));
 	origin_row_clear(&doubting.row);
 }
@@ -437,151 +429,6 @@ void verify_origin_look_now(struct verify_origin *verify, const char *name)
 	origin_row_clear(&doubting.row);
 }
 
-/*
- * A result belongs to the refs that were read. When the repository changes meanwhile,
- * the row's checksum is the comparison's that noticed it, and what was found of the
- * packs and of the older history still stands: so the result goes to the newer row. But
- * objects that were found missing may have been dropped by that change: then they are
- * looked for anew.
- */
-
-#define TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
-/* How often a row may change while its result is being written. */
-#define TRIES 5
-/* How often a repository may change while its objects are looked for. */
-#define LOOKS 5
-
-static int check_objects(struct verify_origin *verify, const struct noticed *noticed,
-			 struct err *err)
-{
-	AUTO_REPO struct repo repo = REPO_INIT;
-	AUTO_FREE char *path = xasprintf("%s/%s", verify->root, noticed->row.path);
-	const struct git_work work = { .stop = &verify->stop,
-				       .guard_fd = -1,
-				       .until = clock_boot_ms() + TIMEOUT_MS };
-
-	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
-	    repo_check_files(&repo, err) != 0)
-		return -1;
-	if (verify_objects(&work, &repo, &noticed->refs, err) == 0)
-		return 0;
-	if (err->class == ERR_MISSING) { /* a part of it; it is there itself */
-		err->class = ERR_CORRUPT;
-		err_remedy(err, "restore what is missing there");
-	}
-	return -1;
-}
-
-struct result {
-	const char *name;
-	const struct err *failure; /* NULL: whole */
-	int64_t reverify_ms;
-};
-
-static void put_result(struct origin_row *row, const struct result *result)
-{
-	int64_t now = clock_wall_ms();
-
-	row->verification_retry_count =
-		result->failure ? row->verification_retry_count + 1 : 0;
-	if (result->failure) {
-		row->verification = VERIFICATION_FAILED;
-		row->verification_due_at =
-			now + retry_random_delay_ms(
-				      (uint64_t)row->verification_retry_count, RETRY_CAP);
-	} else {
-		row->verification = VERIFICATION_SUCCEEDED;
-		row->verified_at = now;
-		row->verification_due_at = now + result->reverify_ms;
-	}
-	if (result->failure || row->checksum) /* else it says why there is none */
-		origin_row_set_failure(row, result->failure);
-}
-
-static int write_result(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
-	const struct result *result = arg;
-	int found = origin_row_get(tx, KIND_REPOSITORY, result->name, &row, err);
-
-	if (found <= 0)
-		return found;
-	put_result(&row, result);
-	return origin_row_update(tx, &row, row.generation, err);
-}
-
-static int verify_origin_repository_record(struct verify_origin *verify, const char *name,
-					   const struct err *failure, struct err *err)
-{
-	struct result result = { .name = name, .failure = failure };
-
-	lock(&verify->mutex);
-	result.reverify_ms = verify->options.reverify_ms;
-	unlock(&verify->mutex);
-	for (int tries = 1;; tries++) {
-		if (store_write(verify->options.store, write_result, &result, err) == 0)
-			return 0;
-		if (err->class != ERR_CONFLICT || tries == TRIES)
-			return -1;
-	}
-}
-
-static int verify_origin_repository_check(struct verify_origin *verify, const char *name,
-					  struct err *err)
-{
-	struct err failure = { 0 };
-	uint64_t failed_at = 0; /* generation */
-
-	for (int looks = 0; looks < LOOKS; looks++) {
-		AUTO_NOTICED struct noticed noticed = { 0 };
-		if (notice_compare(verify->options.notice, name, &noticed, err) != 0)
-			return -1;
-		if (noticed.row.generation == failed_at)
-			break;
-		if (check_objects(verify, &noticed, err) == 0)
-			return 0;
-		if (err->class == ERR_CANCELED)
-			return -1;
-		failure = *err;
-		failed_at = noticed.row.generation;
-	}
-	*err = failure;
-	return -1;
-}
-
-/* That it changes faster than it can be read is no failure of the repository. */
-static bool says_something(const struct err *failure)
-{
-	if (failure->class == ERR_CONFLICT)
-		log_info("verify.deferred", LOG_ERR(failure));
-	return failure->class != ERR_CONFLICT && failure->class != ERR_CANCELED;
-}
-
-bool verify_origin_repository(struct verify_origin *verify, const char *name)
-{
-	int64_t started = clock_boot_ms();
-	struct err failure, err;
-	int result = verify_origin_repository_check(verify, name, &failure);
-
-	if (result != 0 && !says_something(&failure))
-		return false;
-	if (result == 0)
-		log_debug("verify.done", LOG_NUMBER("dur_ms", clock_boot_ms() - started));
-	else if (failure.class != ERR_MISSING)
-		log_error("verify.failed",
-			  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
-			  LOG_ERR(&failure), LOG_TEXT("remedy", failure.remedy));
-	if (result != 0)
-		verify_doubt_proved(verify, name);
-	else if (verify_is_doubted(verify, name))
-		return true; /* what was met may be newer than what was read */
-	if (verify_origin_repository_record(verify, name, result == 0 ? NULL : &failure,
-					    &err) == 0)
-		return true;
-	log_warn("verify.not_recorded", LOG_ERR(&err));
-	return false;
-}
-
 /* A worker rests for so many times of what its work took. */
 #define REST 3
 #define REST_MAX_MS ((int64_t)10 * 60 * 1000)
@@ -593,25 +440,28 @@ struct task {
 	struct verify_lane *lane;
 	bool is_slow;
 	bool is_look;
+	char claim_token[CLAIM_TOKEN_SIZE];
 	size_t count;
 	uint64_t ids[VERIFY_BLOBS_MAX];
 	char *names[VERIFY_BLOBS_MAX]; /* owned */
 };
 
-static void forget_busy_locked(struct verify_origin *verify, uint64_t id)
+/* What is not recorded may be claimed again. */
+static int end_claims(struct verify_origin *verify, const struct task *task,
+		      struct err *err)
 {
-	for (size_t i = 0; i < verify->busy.count; i++) {
-		if (verify->busy.items[i] != id)
-			continue;
-		verify->busy.items[i] = verify->busy.items[--verify->busy.count];
-		return;
-	}
+	if (origin_claims_end(verify->options.store, task->claim_token, task->ids,
+			      task->count, err) != 0)
+		return -1;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	verify->claimed -= task->count;
+	return 0;
 }
 
-static void verify_origin_rest(struct verify_origin *verify, const struct task *task,
+static void verify_origin_rest(struct verify_origin *verify, bool is_slow,
 			       int64_t took_ms)
 {
-	int64_t ms = task->is_slow ? REST * took_ms : took_ms / REST_NEW_SHARE;
+	int64_t ms = is_slow ? REST * took_ms : took_ms / REST_NEW_SHARE;
 
 	stop_wait(&verify->stop, ms < REST_MAX_MS ? ms : REST_MAX_MS);
 }
@@ -629,7 +479,8 @@ static bool verify_one(struct verify_origin *verify, const struct task *task)
 {
 	struct log_context before = log_set_context(
 		(struct log_context){ .repo = task->names[0], .job = "verify" });
-	bool is_done = verify_origin_repository(verify, task->names[0]);
+	bool is_done =
+		verify_origin_repository(verify, task->names[0], task->claim_token);
 
 	log_set_context(before);
 	return is_done;
@@ -639,69 +490,80 @@ static bool verify_origin_run_batch(struct verify_origin *verify, const struct t
 {
 	struct log_context before =
 		log_set_context((struct log_context){ .job = "verify" });
-	bool is_done = verify_blobs(&(struct blob_batch){ .notice = verify->options.blobs,
-							  .kind = task->lane->blob,
-							  .names = task->names,
-							  .count = task->count,
-							  .stop = &verify->stop });
+	bool is_done =
+		verify_blobs(&(struct blob_batch){ .notice = verify->options.blobs,
+						   .kind = task->lane->blob,
+						   .names = task->names,
+						   .count = task->count,
+						   .claim_token = task->claim_token,
+						   .stop = &verify->stop });
 
 	log_set_context(before);
 	return is_done;
 }
 
-static void end_work(struct verify_origin *verify, const struct task *task, bool is_done)
+/* Takes the task. What cannot be written is written later, by the dispatcher. */
+static void end_task(struct verify_origin *verify, struct task *task)
+{
+	struct err err;
+
+	if (task->is_look || end_claims(verify, task, &err) == 0) {
+		forget_task(task);
+		return;
+	}
+	log_warn("verify.not_recorded", LOG_ERR(&err));
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	vec_add(&verify->unended, task);
+}
+
+/* When the claims have ended: what was put off may be due. */
+static void note_end(struct verify_origin *verify, struct verify_lane *lane, bool is_done)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
 
-	for (size_t i = 0; i < task->count; i++)
-		forget_busy_locked(verify, task->ids[i]);
-	task->lane->is_stale = true;
-	if (!is_done && task->lane->blob)
-		task->lane->paused_until = clock_boot_ms() + VERIFY_PATIENCE_MS;
-}
-
-static void end_doubt(struct verify_origin *verify, struct task *task)
-{
-	lock(&verify->mutex);
-	forget_busy_locked(verify, task->ids[0]);
-	task->lane->is_stale = true;
-	verify->is_doubt_at_work = false;
-	verify->is_woken = true;
-	pthread_cond_broadcast(&verify->changed);
-	unlock(&verify->mutex);
-	forget_task(task);
+	lane->is_stale = true;
+	if (!is_done && lane->blob)
+		lane->paused_until = clock_boot_ms() + VERIFY_PATIENCE_MS;
 }
 
 static void work_on_doubt(void *arg)
 {
 	struct task *task = arg;
+	struct verify_origin *verify = task->verify;
 
 	if (task->is_look)
-		verify_origin_look_now(task->verify, task->names[0]);
+		verify_origin_look_now(verify, task->names[0]);
 	else
-		verify_one(task->verify, task);
-	end_doubt(task->verify, task);
+		verify_one(verify, task);
+	end_task(verify, task);
+	note_end(verify, &verify->lanes.items[0], true);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	verify->is_doubt_at_work = false;
+	verify->is_woken = true;
+	pthread_cond_broadcast(&verify->changed);
 }
 
 static void verify_origin_run_task(void *arg)
 {
 	struct task *task = arg;
 	struct verify_origin *verify = task->verify;
+	struct verify_lane *lane = task->lane;
+	bool is_slow = task->is_slow;
 	int64_t started = clock_boot_ms();
-	bool is_done = task->lane->blob ? verify_origin_run_batch(verify, task)
-					: verify_one(verify, task);
+	bool is_done = lane->blob ? verify_origin_run_batch(verify, task)
+				  : verify_one(verify, task);
 
-	end_work(verify, task, is_done);
-	if (!is_done && !task->lane->blob)
+	int64_t took_ms = clock_boot_ms() - started;
+	end_task(verify, task);
+	note_end(verify, lane, is_done);
+	if (!is_done && !lane->blob)
 		stop_wait(&verify->stop, VERIFY_PATIENCE_MS);
-	verify_origin_rest(verify, task, clock_boot_ms() - started);
-	lock(&verify->mutex);
+	verify_origin_rest(verify, is_slow, took_ms);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
 	verify->threads--;
-	verify->slow -= task->is_slow;
+	verify->slow -= is_slow;
 	verify->is_woken = true;
 	pthread_cond_broadcast(&verify->changed);
-	unlock(&verify->mutex);
-	forget_task(task);
 }
 
 /* One repository, or some blobs that are all new, or all not. */
@@ -714,10 +576,10 @@ static void submit_locked(struct verify_origin *verify, struct verify_lane *lane
 	task->verify = verify;
 	task->lane = lane;
 	task->is_slow = !lane->blob || !is_new;
+	memcpy(task->claim_token, lane->claim_token, CLAIM_TOKEN_SIZE);
 	while (lane->at < lane->dues.count && task->count < most &&
 	       lane->dues.items[lane->at].is_new == is_new) {
 		struct verify_due *due = &lane->dues.items[lane->at++];
-		vec_add(&verify->busy, due->id);
 		task->ids[task->count] = due->id;
 		task->names[task->count++] = TAKE(due->name);
 	}
@@ -729,14 +591,11 @@ static void submit_locked(struct verify_origin *verify, struct verify_lane *lane
 static bool may_submit_locked(const struct verify_origin *verify,
 			      const struct verify_lane *lane)
 {
-	size_t capacity = verify->options.capacity;
-	bool keeps_one = verify->lanes.count > 1 && capacity > 1;
-
-	if (lane->at >= lane->dues.count || verify->threads >= capacity ||
+	if (lane->at >= lane->dues.count || verify->threads >= verify->options.capacity ||
 	    lane->paused_until > clock_boot_ms())
 		return false;
 	bool is_slow = !lane->blob || !lane->dues.items[lane->at].is_new;
-	return !is_slow || verify->slow < capacity - keeps_one;
+	return !is_slow || may_work_slowly_locked(verify);
 }
 
 /* True: something was. */
@@ -754,44 +613,160 @@ static bool submit_next_locked(struct verify_origin *verify)
 	return false;
 }
 
-static void submit_doubt(struct verify_origin *verify)
+/* The one at `at` in line; it stays there. The caller frees its name. */
+static bool peek_doubt(struct verify_origin *verify, size_t at,
+		       struct verify_doubted *doubted)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
-	struct verify_doubted doubted;
-	struct task *task;
 
 	if (verify->is_doubt_at_work || verify->options.capacity == 0 ||
-	    !verify_doubt_take_locked(verify, &doubted))
-		return;
-	task = xcalloc(1, sizeof(*task));
-	task->verify = verify;
-	task->lane = &verify->lanes.items[0];
-	task->is_look = doubted.is_look;
-	vec_add(&verify->busy, doubted.id);
-	task->ids[0] = doubted.id;
-	task->names[0] = doubted.name;
-	task->count = 1;
-	verify->is_doubt_at_work = true;
-	pool_submit(verify->pool, work_on_doubt, task);
+	    at >= verify->doubted.count)
+		return false;
+	*doubted = verify->doubted.items[at];
+	doubted->name = xstrdup(doubted->name);
+	return true;
 }
 
-/* Returns in how many milliseconds to look again; INT64_MAX: the end of a work wakes
- * us. */
+/* False: another reads it now, or it is gone. */
+static bool claim_doubt(struct verify_origin *verify, struct task *task)
+{
+	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+	struct err err;
+
+	if (task->is_look)
+		return true;
+	if (origin_row_claim(verify->options.store, KIND_REPOSITORY, task->names[0],
+			     &rows, &err) != 0) {
+		log_warn("verify.no_list", LOG_ERR(&err));
+		return false;
+	}
+	if (rows.count > 0)
+		memcpy(task->claim_token, rows.items[0].claim_token, CLAIM_TOKEN_SIZE);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	verify->claimed += rows.count;
+	return rows.count > 0;
+}
+
+/* But for a doubt that has taken the place of a look. */
+static void leave_line_locked(struct verify_origin *verify, const char *name,
+			      bool is_look)
+{
+	ssize_t at = verify_origin_doubt_find_locked(verify, name);
+
+	if (at < 0 || (is_look && !verify->doubted.items[at].is_look))
+		return;
+	free(verify->doubted.items[at].name);
+	memmove(&verify->doubted.items[at], &verify->doubted.items[at + 1],
+		(--verify->doubted.count - (size_t)at) * sizeof(*verify->doubted.items));
+}
+
+/* One that is gone is forgotten. */
+static bool has_row(struct verify_origin *verify, const char *name)
+{
+	struct doubting doubting = { .name = name };
+	bool is_there = store_read(verify->options.store, verify_origin_doubt_read_row,
+				   &doubting, ERR_IGNORED) != 0 ||
+			doubting.row.name;
+
+	origin_row_clear(&doubting.row);
+	if (!is_there) {
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+		leave_line_locked(verify, name, false);
+	}
+	return is_there;
+}
+
+/* True: one is left, of which the end of another's work is waited for. */
+static bool submit_doubt(struct verify_origin *verify)
+{
+	struct verify_doubted doubted;
+
+	for (size_t at = 0; peek_doubt(verify, at, &doubted);) {
+		struct task *task = xcalloc(1, sizeof(*task));
+		task->verify = verify;
+		task->lane = &verify->lanes.items[0];
+		task->is_look = doubted.is_look;
+		task->ids[0] = doubted.id;
+		task->names[0] = doubted.name;
+		task->count = 1;
+		if (!claim_doubt(verify, task)) {
+			at += has_row(verify, doubted.name);
+			forget_task(task);
+			continue;
+		}
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+		leave_line_locked(verify, doubted.name, doubted.is_look);
+		verify->is_doubt_at_work = true;
+		pool_submit(verify->pool, work_on_doubt, task);
+		return false;
+	}
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	return verify->doubted.count > 0 && !verify->is_doubt_at_work &&
+	       verify->options.capacity > 0;
+}
+
+static bool take_unended(struct verify_origin *verify, struct task **task)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+
+	if (verify->unended.count == 0)
+		return false;
+	*task = verify->unended.items[--verify->unended.count];
+	return true;
+}
+
+/* At the start what a former life of the node had is given back; later what is had is
+ * renewed, and what has ended without a word, as on a full disk, is given back. */
+static int look_after_claims(struct verify_origin *verify, struct err *err)
+{
+	struct store *store = verify->options.store;
+	struct task *task;
+
+	if (!verify->is_begun && origin_claims_give_back(store, err) != 0)
+		return -1;
+	verify->is_begun = true;
+	while (take_unended(verify, &task)) {
+		if (end_claims(verify, task, err) == 0) {
+			forget_task(task);
+			continue;
+		}
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+		vec_add(&verify->unended, task);
+		return -1;
+	}
+	lock(&verify->mutex);
+	bool has_claims = verify->claimed > 0;
+	unlock(&verify->mutex);
+	if (clock_boot_ms() < verify->renew_at)
+		return 0;
+	if (has_claims && origin_claims_renew(store, err) != 0)
+		return -1;
+	verify->renew_at = clock_boot_ms() + RENEW_MS;
+	return 0;
+}
+
+/* Returns in how many milliseconds to look again, if the end of a work does not wake us
+ * before. */
 static int64_t look_for_work(struct verify_origin *verify)
 {
 	int64_t wait = INT64_MAX;
 	bool is_left = true;
+	struct err err;
 
+	if (look_after_claims(verify, &err) != 0) {
+		log_warn("verify.no_list", LOG_ERR(&err));
+		return VERIFY_PATIENCE_MS;
+	}
 	lock(&verify->mutex);
 	size_t capacity = verify->options.capacity;
 	bool is_full = verify->threads >= capacity;
 	unlock(&verify->mutex);
 	pool_set_capacity(verify->pool, capacity + 1);
-	submit_doubt(verify);
+	const int64_t longest = submit_doubt(verify) ? VERIFY_PATIENCE_MS : RENEW_MS;
 	if (is_full)
-		return INT64_MAX;
+		return longest;
 	while (is_left) {
-		wait = INT64_MAX;
+		wait = longest;
 		for (size_t i = 0; i < verify->lanes.count; i++) {
 			int64_t next = verify_lane_fill(verify, &verify->lanes.items[i]);
 			if (next > 0 && next < wait)
@@ -810,7 +785,7 @@ static void *dispatch(void *arg)
 	while (!stop_is_requested(&verify->stop)) {
 		verify_origin_heal(verify);
 		int64_t wait = look_for_work(verify);
-		int64_t until = wait == INT64_MAX ? wait : clock_boot_ms() + wait;
+		int64_t until = clock_boot_ms() + wait;
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
 		bool in_time = true;
 		while (in_time && !verify->is_woken && !stop_is_requested(&verify->stop))
@@ -877,6 +852,7 @@ void verify_origin_stop(struct verify_origin *verify)
 	verify_origin_wake(verify);
 	thread_join(verify->dispatcher);
 	pool_stop(TAKE(verify->pool), forget_task);
+	origin_claims_give_back(verify->options.store, ERR_IGNORED); /* or at the start */
 }
 
 void verify_origin_free(struct verify_origin *verify)
@@ -888,7 +864,9 @@ void verify_origin_free(struct verify_origin *verify)
 	for (size_t i = 0; i < verify->lanes.count; i++)
 		verify_lane_clear(&verify->lanes.items[i]);
 	vec_clear(&verify->lanes);
-	vec_clear(&verify->busy);
+	for (size_t i = 0; i < verify->unended.count; i++)
+		forget_task(verify->unended.items[i]);
+	vec_clear(&verify->unended);
 	stop_clear(&verify->stop);
 	pthread_cond_destroy(&verify->changed);
 	pthread_mutex_destroy(&verify->mutex);

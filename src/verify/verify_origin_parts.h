@@ -11,7 +11,7 @@
 #include "verify/verify_blobs.h"
 #include "verify/verify_origin.h"
 
-/* A row that is due, in memory; the row stays due until its result is written. */
+/* A row that was claimed; it stays due until its result is written. */
 struct verify_due {
 	uint64_t id;
 	char *name; /* owned */
@@ -23,12 +23,15 @@ typedef VEC(struct verify_due) verify_dues;
 struct verify_lane {
 	const char *kind;
 	const struct blob_kind *blob; /* NULL: repositories */
-	verify_dues dues;
+	verify_dues dues;             /* with this claim: */
+	char claim_token[CLAIM_TOKEN_SIZE];
 	size_t at;            /* in them: all before are submitted */
 	int64_t next_at;      /* boot ms; nothing is due before */
 	int64_t paused_until; /* boot ms; guarded by the mutex */
 	bool is_stale;        /* guarded by the mutex; next_at says nothing any more */
 };
+
+struct task;
 
 /* What somebody met, until its verification begins. */
 struct verify_doubted {
@@ -48,7 +51,10 @@ struct verify_origin {
 	int64_t clock_lead_ms;         /* clock_was_set_back(); dispatcher only */
 	VEC(struct verify_lane) lanes; /* fixed; the first is of repositories */
 	size_t turn;                   /* lane; dispatcher only */
-	VEC(uint64_t) busy;            /* guarded by mutex; ids at work */
+	size_t claimed;                /* guarded by mutex; rows, here or at work */
+	VEC(struct task *) unended;    /* guarded by mutex; owned; their claims stand */
+	bool is_begun;                 /* dispatcher only, as the next */
+	int64_t renew_at;              /* boot ms: the claims */
 	size_t threads, slow;          /* guarded by mutex; at work or resting */
 	bool is_woken;                 /* guarded by mutex */
 	verify_doubteds doubted;       /* guarded by mutex; each name once */
@@ -59,11 +65,11 @@ struct verify_origin {
 };
 
 /* False: the row is as due as before. One that is no more has no row, and needs none. */
-bool verify_origin_repository(struct verify_origin *verify, const char *name);
+bool verify_origin_repository(struct verify_origin *verify, const char *name,
+			      const char *claim_token);
 
-/* Reads what is due of a kind, if nothing of it is left in memory that was never
- * verified. Returns in how many milliseconds more may be due; 0: there is something;
- * INT64_MAX: never. */
+/* Claims what is due of a kind, if nothing of it is left in memory. Returns in how many
+ * milliseconds more may be due; 0: there is something; INT64_MAX: never. */
 int64_t verify_lane_fill(struct verify_origin *verify, struct verify_lane *lane);
 void verify_lane_clear(struct verify_lane *lane);
 
@@ -75,21 +81,13 @@ void verify_origin_heal(struct verify_origin *verify);
 int verify_doubt_fail(struct store *store, const char *name, const struct err *why,
 		      struct err *err);
 
-/* The next one that nobody works at, taken out. False: there is none. */
-bool verify_doubt_take_locked(struct verify_origin *verify,
-			      struct verify_doubted *doubted);
 void verify_doubts_clear(struct verify_origin *verify);
-
-/* Whether it was doubted since its verification began. */
-bool verify_is_doubted(struct verify_origin *verify, const char *name);
 
 /* Doubts it, if a look finds something. */
 void verify_origin_look_now(struct verify_origin *verify, const char *name);
 
 /* It is damaged. */
 void verify_doubt_proved(struct verify_origin *verify, const char *name);
-
-bool verify_is_busy_locked(const struct verify_origin *verify, uint64_t id);
 
 /* After an error of the database. */
 #define VERIFY_PATIENCE_MS 10000

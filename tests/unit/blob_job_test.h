@@ -344,7 +344,6 @@ static inline void close_all(void)
 	source_free(pull.source);
 	primary_close(pull.options.primary);
 	map_clear(&pull.reverified);
-	map_clear(&pull.at_work);
 	stop_clear(&pull.stop);
 	stop_clear(&pull.kill);
 	pthread_cond_destroy(&pull.changed);

@@ -62,7 +62,7 @@ static inline void open_store(void)
 	AUTO_FREE char *url = xasprintf("sqlite:%s", database);
 
 	assert_ok(store_open(url, &store, &err));
-	assert_ok(event_log_open(store, database, &event_log, &err));
+	assert_ok(event_log_open(store, root, &event_log, &err));
 	notice = blob_notice_new(
 		&(struct blob_notice_options){ .store = store,
 					       .log = event_log,
@@ -160,6 +160,7 @@ static inline bool verify(const struct blob_kind *kind, const char *id)
 							  .kind = kind,
 							  .names = names,
 							  .count = 1,
+							  .claim_token = "",
 							  .stop = &stop });
 	stop_clear(&stop);
 	free(names[0]);

@@ -41,7 +41,7 @@ static inline int make_site(void **state)
 	assert_ok(dir_make(root_fd, "data", &err));
 	snprintf(url, sizeof(url), "sqlite:%s/db", data);
 	assert_ok(store_open(url, &store, &err));
-	assert_ok(event_log_open(store, strchr(url, '/'), &event_log, &err));
+	assert_ok(event_log_open(store, data, &event_log, &err));
 	start_notice();
 	return 0;
 }

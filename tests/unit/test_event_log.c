@@ -1,4 +1,4 @@
-#include "test.h"
+#include "git_test.h"
 
 #include <poll.h>
 #include <stdatomic.h>
@@ -7,20 +7,22 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "change/event_log.h"
+#include "change/origin_root.h"
 #include "replicable/name.h"
+#include "store/site_value.h"
 
 static struct store *store;
 static struct event_log *event_log;
-static char path[96];
 
+/* In a data directory of that name. */
 static void open_at(const char *name)
 {
-	char url[128];
+	AUTO_FREE char *data = xasprintf("%s/%s", root, name);
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", data);
 
-	snprintf(path, sizeof(path), "%s/%s", root, name);
-	snprintf(url, sizeof(url), "sqlite:%s", path);
+	assert_ok(dir_make(AT_FDCWD, data, &err));
 	assert_ok(store_open(url, &store, &err));
-	assert_ok(event_log_open(store, path, &event_log, &err));
+	assert_ok(event_log_open(store, data, &event_log, &err));
 }
 
 static void close_all(void)
@@ -34,7 +36,7 @@ static int make_log(void **state)
 	log_set_level(LOG_LEVEL_NONE);
 	if (test_make_root(state) != 0)
 		return -1;
-	open_at("db");
+	open_at("data");
 	return 0;
 }
 
@@ -304,40 +306,183 @@ static enum event_scanned scanned(void)
 	return answer;
 }
 
-TEST(the_same_file_keeps_its_timeline_and_a_copy_gets_another)
+static struct event_ends ends_now(void)
 {
-	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
-	AUTO_FREE char *copy = xasprintf("%s/copy", root);
-	AUTO_STR struct str text = STR_INIT;
-
-	append();
 	look(0, NULL);
-	struct event_ends before = ends;
-	assert_ok(store_write(store, add_row, NULL, &err));
-	assert_int_equal(scanned(), SCANNED_NOTHING);
+	event_list_clear(&events);
+	return ends;
+}
+
+static bool is_renewed(const struct event_ends *before)
+{
+	return strcmp(ends_now().timeline, before->timeline) != 0;
+}
+
+TEST(the_same_database_keeps_its_timeline)
+{
+	append();
+	const struct event_ends before = ends_now();
 	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_PART, &err));
 	assert_int_equal(scanned(), SCANNED_PART);
 	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_ALL, &err));
 	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_PART, &err));
-	reopen("db");
-	assert_string_equal(ends.timeline, before.timeline);
+	reopen("data");
+	assert_false(is_renewed(&before));
 	assert_int_equal(scanned(), SCANNED_ALL);
+	append();
+	assert_int_equal(prune(1000000, 0), 2); /* what was seen is kept no more */
+	reopen("data");
+	assert_false(is_renewed(&before));
+	must("mv data elsewhere"); /* its files are the same */
+	reopen("elsewhere");
+	assert_false(is_renewed(&before));
+}
 
+/* It may have been killed between the commit and that. */
+TEST(events_that_the_node_did_not_see_any_more_are_no_sign)
+{
+	struct event event = sample();
+
+	append();
+	const struct event_ends before = ends_now();
+	assert_ok(store_write(store, append_work, &event, &err)); /* nobody is woken */
+	event_clear(&event);
+	reopen("data");
+	assert_false(is_renewed(&before));
+}
+
+TEST(a_copy_of_the_data_directory_gets_another_timeline)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+
+	append();
+	assert_ok(store_write(store, add_row, NULL, &err));
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_ALL, &err));
+	const struct event_ends before = ends_now();
 	close_all();
-	assert_ok(file_read(AT_FDCWD, path, (size_t)1 << 30, &text, &err));
-	assert_ok(file_replace(AT_FDCWD, copy, text.data, text.len, FILE_NO_SYNC, &err));
+	must("cp -a data copy");
 	open_at("copy");
-	look(0, NULL);
-	assert_string_not_equal(ends.timeline, before.timeline);
+	assert_true(is_renewed(&before));
 	assert_int_equal(scanned(),
 			 SCANNED_NOTHING); /* it may be older than what is there */
 	assert_string_equal(ends.mark, before.mark);
 	assert_ok(store_read(store, get_row, &row, &err));
-	assert_string_not_equal(row.timeline, "0123456789abcdef");
-	event_list_clear(&events);
-	before = ends;
+	assert_string_equal(row.timeline, ends.timeline);
+	const struct event_ends copied = ends_now();
 	reopen("copy");
-	assert_string_equal(ends.timeline, before.timeline); /* told once */
+	assert_false(is_renewed(&copied)); /* told once */
+	reopen("data");
+	assert_false(is_renewed(&before)); /* the original is what it was */
+
+	close_all();
+	must("cat copy/db >data/db"); /* of one length, and with the same events */
+	open_at("data");
+	assert_true(is_renewed(&copied) && is_renewed(&before));
+}
+
+static void append_unseen(void)
+{
+	AUTO_FREE char *url = xasprintf("sqlite:%s/data/db", root);
+	struct event event = sample();
+
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(store_write(store, append_work, &event, &err));
+	event_clear(&event);
+	store_close(store);
+}
+
+TEST(an_older_state_in_the_same_file_gets_another_timeline)
+{
+	append();
+	close_all();
+	must("cp data/db backup");
+	open_at("data");
+	append();
+	const struct event_ends before = ends_now();
+	close_all();
+	must("rm -f data/db-* && cat backup >data/db");
+	open_at("data");
+	assert_true(is_renewed(&before));
+	assert_int_equal(ends.last, 1);
+
+	/* It has grown as far as it was by other events. */
+	close_all();
+	must("cp data/db backup");
+	open_at("data");
+	append();
+	const struct event_ends grown = ends_now();
+	close_all();
+	must("rm -f data/db-* && cat backup >data/db");
+	append_unseen();
+	open_at("data");
+	assert_int_equal(ends_now().last, grown.last);
+	assert_true(is_renewed(&grown));
+}
+
+TEST(a_database_without_what_was_seen_of_it_comes_from_elsewhere)
+{
+	append();
+	struct event_ends before = ends_now();
+	close_all();
+	must("rm data/log.seen");
+	open_at("data");
+	assert_true(is_renewed(&before));
+
+	before = ends_now();
+	close_all();
+	must("echo garbage >data/log.seen");
+	open_at("data");
+	assert_true(is_renewed(&before));
+	before = ends_now();
+	reopen("data");
+	assert_false(is_renewed(&before));
+}
+
+TEST(a_new_database_beside_what_was_seen_of_another_is_new)
+{
+	append();
+	const struct event_ends before = ends_now();
+	close_all();
+	must("rm data/db*");
+	open_at("data");
+	assert_true(is_renewed(&before));
+	const struct event_ends new = ends_now();
+	assert_int_equal(new.last, 0);
+	reopen("data");
+	assert_false(is_renewed(&new));
+}
+
+static int make_former(struct store_tx *tx, void *file, struct err *error)
+{
+	return site_value_remove(tx, "log.identity", error) != 0
+		       ? -1
+		       : site_value_set(tx, "log.file", file, error);
+}
+
+/* As a version did that knew the log by the file that it is in. */
+static void reopen_former(const char *file)
+{
+	assert_ok(store_write(store, make_former, (void *)(uintptr_t)file, &err));
+	must("rm data/log.seen");
+	reopen("data");
+}
+
+TEST(the_log_of_a_former_version_is_known_by_its_file)
+{
+	AUTO_FREE char *path = xasprintf("%s/data/db", root);
+	AUTO_FREE char *file = identity_of(AT_FDCWD, path);
+
+	append();
+	struct event_ends before = ends_now();
+	reopen_former(file);
+	assert_false(is_renewed(&before));
+	reopen("data"); /* from now on as any */
+	assert_false(is_renewed(&before));
+	reopen_former("1 2.000000003");
+	assert_true(is_renewed(&before));
+	before = ends_now();
+	reopen("data");
+	assert_false(is_renewed(&before));
 }
 
 TEST(a_log_that_went_back_in_its_file_gets_another_timeline_once)
@@ -402,7 +547,7 @@ static void *read_and_wait(void *arg)
 	return NULL;
 }
 
-static void start(struct reader *reader)
+static void start_reader(struct reader *reader)
 {
 	stop_init(&reader->stop);
 	thread_start(&reader->thread, "test", read_and_wait, reader);
@@ -410,7 +555,7 @@ static void start(struct reader *reader)
 	assert_false(reader->is_done);
 }
 
-static void end(struct reader *reader)
+static void end_reader(struct reader *reader)
 {
 	thread_join(reader->thread);
 	stop_clear(&reader->stop);
@@ -423,8 +568,8 @@ TEST(who_waits_is_woken_at_once)
 	struct reader one = { .after = 1 }, other = { .after = 1 };
 
 	append();
-	start(&one);
-	start(&other);
+	start_reader(&one);
+	start_reader(&other);
 	event_log_wake(event_log); /* for nothing */
 	poll(NULL, 0, 20);
 	assert_false(one.is_done);
@@ -434,16 +579,16 @@ TEST(who_waits_is_woken_at_once)
 	assert_int_equal(one.events.items[0].id, 2);
 	event_list_clear(&one.events);
 	stop_clear(&one.stop);
-	end(&other);
+	end_reader(&other);
 }
 
 TEST(who_waits_is_stopped_at_once)
 {
 	struct reader reader = { .after = 0 };
 
-	start(&reader);
+	start_reader(&reader);
 	stop_request(&reader.stop);
-	end(&reader);
+	end_reader(&reader);
 }
 
 TEST(who_waits_in_vain_gets_nothing)
@@ -470,7 +615,13 @@ int main(void)
 			what_was_pruned_is_gone_and_the_position_just_behind_it_still_good),
 		LOG_CASE(an_emptied_log_goes_on_where_it_was),
 		LOG_CASE(what_is_young_is_kept),
-		LOG_CASE(the_same_file_keeps_its_timeline_and_a_copy_gets_another),
+		LOG_CASE(the_same_database_keeps_its_timeline),
+		LOG_CASE(events_that_the_node_did_not_see_any_more_are_no_sign),
+		LOG_CASE(a_copy_of_the_data_directory_gets_another_timeline),
+		LOG_CASE(an_older_state_in_the_same_file_gets_another_timeline),
+		LOG_CASE(a_database_without_what_was_seen_of_it_comes_from_elsewhere),
+		LOG_CASE(a_new_database_beside_what_was_seen_of_another_is_new),
+		LOG_CASE(the_log_of_a_former_version_is_known_by_its_file),
 		LOG_CASE(a_log_that_went_back_in_its_file_gets_another_timeline_once),
 		LOG_CASE(who_waits_is_woken_at_once),
 		LOG_CASE(who_waits_is_stopped_at_once),

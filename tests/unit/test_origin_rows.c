@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include "base/clock.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "store/site_value.h"
@@ -198,25 +199,6 @@ TEST(pages_are_in_byte_order)
 	assert_string_equal(rows.items[1].name, "b");
 }
 
-static int due_work(struct store_tx *tx, void *arg, struct err *error)
-{
-	return origin_rows_due(tx, KIND_REPOSITORY, 300, 10, arg, error);
-}
-
-TEST(what_waited_longest_is_due_first)
-{
-	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
-
-	assert_ok(add("a", 300));
-	assert_ok(add("b", 100));
-	assert_ok(add("c", 301));
-	assert_ok(add("never", 0));
-	assert_ok(store_read(store, due_work, &rows, &err));
-	assert_int_equal(rows.count, 2);
-	assert_string_equal(rows.items[0].name, "b");
-	assert_string_equal(rows.items[1].name, "a");
-}
-
 static int add_blob_work(struct store_tx *tx, void *arg, struct err *error)
 {
 	return origin_row_add(tx, "lfs", arg, error);
@@ -233,36 +215,189 @@ static void add_blob(const char *name, uint64_t size, int64_t verified_at, int64
 	assert_ok(store_write(store, add_blob_work, &row, &err));
 }
 
-static int due_new_first_work(struct store_tx *tx, void *arg, struct err *error)
+static void add_to(struct str *text, const origin_rows *rows)
 {
-	return origin_rows_due_new_first(tx, NULL, 300, 3, arg, error);
+	for (size_t i = 0; i < rows->count; i++)
+		str_addf(text, "%s ", rows->items[i].name);
 }
 
-static int due_of_all_work(struct store_tx *tx, void *arg, struct err *error)
-{
-	return origin_rows_due(tx, NULL, 300, 3, arg, error);
-}
-
-static void assert_due(store_work work, const char *expected)
+/* What is claimed at once, by name. */
+static void assert_claimed(const char *kind, size_t new_limit, size_t known_limit,
+			   const char *expected)
 {
 	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
 	AUTO_STR struct str text = STR_INIT;
 
-	assert_ok(store_read(store, work, &rows, &err));
-	for (size_t i = 0; i < rows.count; i++)
-		str_addf(&text, "%s:%s ", rows.items[i].kind, rows.items[i].name);
+	assert_ok(origin_rows_claim(store, kind, new_limit, known_limit, &rows, &err));
+	add_to(&text, &rows);
 	assert_string_equal(text.data, expected);
 }
 
-TEST(what_is_due_is_told_of_all_kinds_and_what_is_new_may_come_first)
+static int set_claims_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_FREE char *sql = xasprintf("UPDATE origin SET claim_until = %" PRId64,
+					*(const int64_t *)arg);
+
+	return store_exec(tx, sql, error);
+}
+
+/* As if the claims had been made so long ago. */
+static void set_claims(int64_t until)
+{
+	assert_ok(store_write(store, set_claims_work, &until, &err));
+}
+
+TEST(what_waited_longest_is_claimed_first_and_once)
+{
+	const int64_t later = clock_wall_ms() + 60000;
+
+	assert_ok(add("a", 300));
+	assert_ok(add("b", 100));
+	assert_ok(add("c", later));
+	assert_ok(add("never", 0));
+	assert_claimed(KIND_REPOSITORY, 9, 1, "b ");
+	assert_claimed(KIND_REPOSITORY, 9, 9, "a ");
+	assert_claimed(KIND_REPOSITORY, 9, 9, "");
+	set_claims(clock_wall_ms() - 1);
+	assert_claimed(KIND_REPOSITORY, 9, 9, "b a ");
+	set_claims(clock_wall_ms() + 3600000); /* by a clock that was wrong */
+	assert_claimed(KIND_REPOSITORY, 9, 9, "b a ");
+}
+
+TEST(what_is_known_is_claimed_when_nothing_is_new)
 {
 	assert_ok(add("a", 200));
 	add_blob("new", 1, 0, 250);
 	add_blob("old", 1, 1000, 100);
 	add_blob("older", 1, 1000, 50);
-	add_blob("later", 1, 0, 301);
-	assert_due(due_of_all_work, "lfs:older lfs:old repository:a ");
-	assert_due(due_new_first_work, "lfs:new lfs:older lfs:old ");
+	add_blob("later", 1, 0, clock_wall_ms() + 60000);
+	assert_claimed("lfs", 0, 0, "");
+	assert_claimed("lfs", 9, 9, "new ");
+	assert_claimed("lfs", 9, 9, "older old ");
+	assert_claimed("lfs", 9, 9, "");
+}
+
+static int next_due_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	return origin_next_due(tx, "lfs", arg, error);
+}
+
+TEST(what_is_due_next_is_what_nobody_has_or_whose_claim_ends)
+{
+	const int64_t later = clock_wall_ms() + 60000;
+	struct origin_next next;
+
+	assert_ok(store_read(store, next_due_work, &next, &err));
+	assert_true(next.at == INT64_MAX && next.new_at == INT64_MAX);
+	add_blob("new", 1, 0, 250);
+	add_blob("later", 1, 0, later);
+	add_blob("old", 1, 1000, 100);
+	assert_ok(store_read(store, next_due_work, &next, &err));
+	assert_int_equal(next.new_at, 250);
+	assert_int_equal(next.known_at, 100);
+	assert_int_equal(next.at, 100);
+	assert_claimed("lfs", 9, 9, "new ");
+	assert_claimed("lfs", 9, 9, "old ");
+	assert_ok(store_read(store, next_due_work, &next, &err));
+	assert_int_equal(next.at, later);
+	assert_int_equal(next.known_at, INT64_MAX);
+	set_claims(later - 1000);
+	assert_ok(store_read(store, next_due_work, &next, &err));
+	assert_int_equal(next.at, later - 1000);
+}
+
+static int get_lfs_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	struct origin_row *row = arg;
+	char name[] = "a";
+
+	return origin_row_get(tx, "lfs", name, row, error) == 1 ? 0 : -1;
+}
+
+struct ending {
+	const char *token;
+	bool is_ended;
+};
+
+/* A result is written. */
+static int end_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	struct ending *ending = arg;
+
+	if (get_lfs_work(tx, &row, error) != 0)
+		return -1;
+	ending->is_ended = origin_row_end_claim(&row, ending->token);
+	row.verified_at = 2000;
+	return ending->is_ended ? origin_row_update(tx, &row, 1, error) : 0;
+}
+
+static bool end_with(const char *token)
+{
+	struct ending ending = { .token = token };
+
+	assert_ok(store_write(store, end_work, &ending, &err));
+	return ending.is_ended;
+}
+
+static void assert_token(const char *expected)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+
+	assert_ok(store_read(store, get_lfs_work, &row, &err));
+	assert_string_equal(row.claim_token, expected);
+}
+
+TEST(a_result_counts_while_the_claim_is_its_own)
+{
+	AUTO_ORIGIN_ROWS origin_rows late = { 0 }, rows = { 0 }, none = { 0 };
+
+	add_blob("a", 1, 0, 250);
+	assert_ok(origin_row_claim(store, "lfs", "a", &late, &err));
+	assert_int_equal(late.count, 1);
+	assert_int_equal(strlen(late.items[0].claim_token), CLAIM_TOKEN_SIZE - 1);
+	assert_ok(origin_row_claim(store, "lfs", "a", &none, &err));
+	assert_int_equal(none.count, 0);
+	set_claims(1);
+	assert_ok(origin_row_claim(store, "lfs", "a", &rows, &err));
+	assert_false(end_with(late.items[0].claim_token));
+	assert_token(rows.items[0].claim_token);
+	assert_true(end_with(rows.items[0].claim_token));
+	assert_token("");
+	assert_false(end_with(rows.items[0].claim_token)); /* once */
+}
+
+TEST(claims_without_a_result_are_given_back_by_their_token)
+{
+	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+	const uint64_t id = replicable_id("lfs", "a");
+
+	add_blob("a", 1, 0, 250);
+	assert_ok(origin_rows_claim(store, "lfs", 1, 0, &rows, &err));
+	assert_ok(origin_claims_end(store, "0123456789abcdef", &id, 1, &err));
+	assert_token(rows.items[0].claim_token);
+	assert_ok(origin_claims_end(store, rows.items[0].claim_token, &id, 1, &err));
+	assert_token("");
+	assert_claimed("lfs", 1, 0, "a ");
+}
+
+TEST(a_node_renews_and_gives_back_its_own_claims_only)
+{
+	add_blob("a", 1, 0, 250);
+	add_blob("b", 1, 0, 251);
+	store_set_node(store, "one");
+	assert_claimed("lfs", 1, 0, "a ");
+	store_set_node(store, "two");
+	assert_claimed("lfs", 1, 0, "b ");
+	set_claims(1);
+	assert_ok(origin_claims_renew(store, &err));
+	assert_claimed("lfs", 9, 0, "a ");
+	store_set_node(store, "one"); /* it has nothing any more */
+	assert_ok(origin_claims_give_back(store, &err));
+	assert_claimed("lfs", 9, 0, "");
+	store_set_node(store, "two");
+	assert_ok(origin_claims_give_back(store, &err));
+	assert_claimed("lfs", 9, 0, "a b ");
 }
 
 static int heal_work(struct store_tx *tx, void *arg, struct err *error)
@@ -280,7 +415,9 @@ TEST(rows_of_all_kinds_that_are_due_too_late_are_due_now)
 	add_blob("old", 1, 1000, 1000);
 	assert_ok(store_write(store, heal_work, &healed, &err));
 	assert_int_equal(healed, 3);
-	assert_due(due_new_first_work, "lfs:new lfs:old repository:a ");
+	assert_claimed("lfs", 9, 9, "new ");
+	assert_claimed("lfs", 9, 9, "old ");
+	assert_claimed(KIND_REPOSITORY, 9, 9, "a b ");
 }
 
 TEST(bytes_are_counted_by_kind)
@@ -382,9 +519,12 @@ int main(void)
 		STORE_CASE(only_the_row_that_was_compared_with_is_removed),
 		STORE_CASE(counts_follow_the_states),
 		STORE_CASE(pages_are_in_byte_order),
-		STORE_CASE(what_waited_longest_is_due_first),
-		STORE_CASE(
-			what_is_due_is_told_of_all_kinds_and_what_is_new_may_come_first),
+		STORE_CASE(what_waited_longest_is_claimed_first_and_once),
+		STORE_CASE(what_is_due_next_is_what_nobody_has_or_whose_claim_ends),
+		STORE_CASE(a_result_counts_while_the_claim_is_its_own),
+		STORE_CASE(claims_without_a_result_are_given_back_by_their_token),
+		STORE_CASE(a_node_renews_and_gives_back_its_own_claims_only),
+		STORE_CASE(what_is_known_is_claimed_when_nothing_is_new),
 		STORE_CASE(rows_of_all_kinds_that_are_due_too_late_are_due_now),
 		STORE_CASE(bytes_are_counted_by_kind),
 		STORE_CASE(each_queue_is_read_by_its_own_index),

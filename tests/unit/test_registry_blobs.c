@@ -272,6 +272,7 @@ TEST(many_are_completed_at_once)
 	for (size_t i = 0; i < 2; i++) {
 		brought[i] = move_of(REGISTRY_BROUGHT, 1, SUM);
 		brought[i].id = rows.items[i].id;
+		brought[i].claim_token = rows.items[i].claim_token;
 	}
 	ask("b", 2, NULL); /* meanwhile */
 	assert_ok(registry_complete_many(store, brought, 2, results, &err));

@@ -197,6 +197,170 @@ TEST(the_next_due_time_is_the_least_of_all_queues)
 	store_close(store);
 }
 
+/* One row that a worker has had for too long, so that another may have it. */
+static void add_overdue(const char *set)
+{
+	open_store();
+	add("a", 1, set);
+}
+
+static int say(const struct registry_row *worker, enum registry_event event)
+{
+	static const struct err failure = { .class = ERR_NETWORK, .text = "it broke" };
+	const struct registry_move word = { .id = worker->id,
+					    .event = event,
+					    .claim_token = worker->claim_token,
+					    .generation = 1,
+					    .checksum = "1-aa",
+					    .held_reason = "held",
+					    .err = &failure };
+
+	return registry_move(store, &word, &err);
+}
+
+static int complete(const struct registry_row *worker)
+{
+	const struct registry_move word = { .id = worker->id,
+					    .claim_token = worker->claim_token,
+					    .generation = 1,
+					    .checksum = "1-aa",
+					    .timeout_ms = 100000 };
+
+	return registry_complete(store, &word, &err);
+}
+
+static char *token_of(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	assert_ok(registry_get(store, KIND_REPOSITORY, name, &row, &err));
+	return xstrdup(row.claim_token);
+}
+
+static void assert_token(const char *name, const char *expected)
+{
+	AUTO_FREE char *token = token_of(name);
+
+	assert_string_equal(token, expected);
+}
+
+TEST(who_was_too_slow_says_nothing_more_of_a_row_that_is_anothers)
+{
+	static const enum registry_event words[] = { REGISTRY_BROUGHT, REGISTRY_ERRED,
+						     REGISTRY_HELD, REGISTRY_ABSENT,
+						     REGISTRY_DEFERRED };
+	AUTO_REGISTRY_ROWS registry_rows late = { 0 }, rows = { 0 };
+
+	add_overdue("");
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 1, -1, &late, &err));
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 1, 90000, &rows, &err));
+	assert_int_equal(late.count + rows.count, 2);
+	assert_string_not_equal(late.items[0].claim_token, rows.items[0].claim_token);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		assert_fails(say(&late.items[0], words[i]), ERR_CONFLICT);
+	assert_fails(complete(&late.items[0]), ERR_CONFLICT);
+	assert_token("a0", rows.items[0].claim_token);
+	assert_ok(complete(&rows.items[0]));
+	assert_token("a0", "");
+	assert_fails(complete(&late.items[0]),
+		     ERR_CONFLICT); /* nor when that has ended */
+	store_close(store);
+}
+
+TEST(who_was_too_slow_to_verify_proves_nothing_for_another)
+{
+	static const enum registry_event words[] = { REGISTRY_PROVED, REGISTRY_DISPROVED,
+						     REGISTRY_SUPERSEDED };
+	const char *set = ", due_at = NULL, last_attempt_at = 1, state = 2,"
+			  " generation = 1, checksum = '1-aa', verification_state = 0,"
+			  " verification_due_at = 5";
+	AUTO_REGISTRY_ROWS registry_rows late = { 0 }, rows = { 0 };
+
+	add_overdue(set);
+	assert_ok(
+		registry_claim_verification(store, KIND_REPOSITORY, 1, -1, &late, &err));
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 1, 90000, &rows,
+					      &err));
+	assert_int_equal(late.count + rows.count, 2);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		assert_fails(say(&late.items[0], words[i]), ERR_CONFLICT);
+	assert_token("a0", rows.items[0].claim_token);
+	assert_ok(say(&rows.items[0], REGISTRY_PROVED));
+	assert_token("a0", "");
+	/* Damage that it met all the same is looked for. */
+	assert_fails(say(&late.items[0], REGISTRY_DISPROVED), ERR_CONFLICT);
+	registry_rows_clear(&rows);
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 1, 90000, &rows,
+					      &err));
+	assert_int_equal(rows.count, 1);
+	store_close(store);
+}
+
+TEST(what_ends_a_claim_takes_its_token_away)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+
+	add_overdue("");
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 1, 90000, &rows, &err));
+	assert_int_equal(strlen(rows.items[0].claim_token), CLAIM_TOKEN_SIZE - 1);
+	assert_token("a0", rows.items[0].claim_token);
+	assert_ok(say(&rows.items[0], REGISTRY_ASKED)); /* goes on: it is being brought */
+	assert_token("a0", rows.items[0].claim_token);
+	assert_ok(say(&rows.items[0], REGISTRY_DEFERRED));
+	assert_token("a0", "");
+	sql("UPDATE registry SET state = 2, due_at = NULL, verification_due_at = 5");
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 1, 90000, &rows,
+					      &err));
+	assert_token("a0", rows.items[1].claim_token);
+	assert_ok(say(&rows.items[1], REGISTRY_GONE)); /* others say that */
+	assert_token("a0", "");
+	store_close(store);
+}
+
+static size_t claim_all(int64_t timeout_ms)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 9, timeout_ms, &rows, &err));
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, timeout_ms,
+					      &rows, &err));
+	return rows.count;
+}
+
+TEST(a_node_that_starts_takes_back_what_it_had_and_nothing_of_another_node)
+{
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+
+	assert_ok(store_open(url, &store, &err));
+	store_set_node(store, "one");
+	add("sync", 1, "");
+	add("check", 1,
+	    ", due_at = NULL, last_attempt_at = 1, state = 2,"
+	    " verification_state = 0, verification_due_at = 5");
+	assert_int_equal(claim_all(90000), 2);
+	store_close(store); /* without a word: it was killed */
+
+	assert_ok(store_open(url, &store, &err));
+	store_set_node(store, "two");
+	assert_ok(registry_reset_started(store, &err));
+	assert_int_equal(claim_all(90000), 0); /* that one may live */
+	store_set_node(store, "one");
+	assert_ok(registry_reset_started(store, &err));
+	assert_token("sync0", "");
+	assert_token("check0", "");
+	assert_int_equal(claim_all(-1), 2);
+	store_set_node(store, "two");
+	assert_int_equal(claim_all(90000), 2); /* its time was over */
+	store_set_node(store, "one");
+	assert_ok(registry_reset_started(store, &err));
+	assert_int_equal(claim_all(90000), 0);
+	/* A program that did not name a node was the only one. */
+	sql("UPDATE registry SET claim_node = NULL");
+	assert_ok(registry_reset_started(store, &err));
+	assert_int_equal(claim_all(90000), 2);
+	store_close(store);
+}
+
 static int read_plan(struct store_tx *tx, const char *text, struct str *plan,
 		     struct err *error)
 {
@@ -400,13 +564,29 @@ static int move_one(const struct registry_move *change)
 
 static const char *kind;
 
+/* That of the row mostly, as its worker does. */
+static void name_claim(struct registry_move *change, char token[CLAIM_TOKEN_SIZE])
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	const struct registry_filter all = { .kind = kind,
+					     .limit = 100,
+					     .state = REGISTRY_ANY };
+
+	assert_ok(registry_list(store, &all, &rows, &err));
+	for (size_t i = 0; i < rows.count; i++)
+		if (rows.items[i].id == change->id)
+			memcpy(token, rows.items[i].claim_token, CLAIM_TOKEN_SIZE);
+	change->claim_token = roll(8) ? token : "another";
+}
+
 static void move_at_random(void)
 {
+	char token[CLAIM_TOKEN_SIZE] = "";
 	static const char *const names[] = { "a", "b", "c", "d", "e" };
 	static const char *const timelines[] = { NULL, "t1", "t2" };
 	static const struct err failure = { .class = ERR_CORRUPT, .text = "x" };
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
-	const struct registry_move change = {
+	struct registry_move change = {
 		.id = replicable_id(kind, names[roll(5)]),
 		.event = roll(REGISTRY_EVENTS),
 		.generation = roll(4),
@@ -441,11 +621,13 @@ static void move_at_random(void)
 		break;
 	case 5:
 	case 6:
+		name_claim(&change, token);
 		if (registry_complete(store, &change, &err) != 0)
 			assert_true(err.class == ERR_CONFLICT ||
 				    err.class == ERR_MISSING);
 		break;
 	default:
+		name_claim(&change, token);
 		if (move_one(&change) != 0)
 			assert_true(err.class == ERR_CONFLICT ||
 				    err.class == ERR_MISSING);
@@ -462,7 +644,10 @@ static void check_row(const struct registry_row *row)
 		assert_int_equal(row->generation, row->generation_wanted);
 		assert_int_equal(row->due_at, 0);
 		assert_int_equal(row->wishes, 0);
+		assert_true(row->verification == VERIFICATION_STARTED ||
+			    !row->claim_token[0]);
 	} else {
+		assert_true(row->state == REGISTRY_STARTED || !row->claim_token[0]);
 		assert_int_equal(row->verification_due_at, 0);
 		assert_int_not_equal(row->verification, VERIFICATION_STARTED);
 		assert_int_equal(row->due_at == 0, row->held_reason != NULL);
@@ -529,6 +714,10 @@ int main(void)
 		CASE(small_claims_keep_the_shares_over_time),
 		CASE(only_what_is_due_is_claimed_and_a_dead_workers_row_is),
 		CASE(a_claim_for_verification_takes_synced_rows_once),
+		CASE(who_was_too_slow_says_nothing_more_of_a_row_that_is_anothers),
+		CASE(who_was_too_slow_to_verify_proves_nothing_for_another),
+		CASE(what_ends_a_claim_takes_its_token_away),
+		CASE(a_node_that_starts_takes_back_what_it_had_and_nothing_of_another_node),
 		CASE(the_next_due_time_is_the_least_of_all_queues),
 		CASE(each_queue_is_read_by_its_own_index),
 		CASE(what_is_due_later_than_any_delay_is_due_now),

@@ -123,6 +123,45 @@ static bool has_row(const char *name)
 	return registry_get(store, KIND_REPOSITORY, name, &row, &err) == 0;
 }
 
+static int count_discarded(void *arg, const struct removal_copy *copy, struct err *error)
+{
+	size_t *discarded = arg;
+
+	(void)copy;
+	(void)error;
+	(*discarded)++;
+	return 0;
+}
+
+TEST(of_many_only_those_go_that_are_gone_and_of_the_workers_claim)
+{
+	registry_rows rows = { 0 };
+	size_t discarded = 0;
+	struct removal_copy copies[] = { { .name = "r000" },
+					 { .name = "r001", .claim_token = "other" },
+					 { .name = "r002" } };
+	struct removal_batch removal = { .kind = KIND_REPOSITORY,
+					 .copies = copies,
+					 .count = ARRAY_SIZE(copies),
+					 .discard = count_discarded,
+					 .arg = &discarded };
+
+	open_all();
+	removal.store = store;
+	add_rows(3);
+	delete_rows(0, 2);
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 10, 60000, &rows, &err));
+	assert_ok(removal_run_batch(&removal, &err));
+	assert_int_equal(copies[0].why.class, ERR_NONE);
+	assert_int_equal(copies[1].why.class, ERR_LOST);
+	assert_int_equal(copies[2].why.class, ERR_CONFLICT);
+	assert_int_equal(discarded, 1);
+	assert_false(has_row("r000"));
+	assert_true(has_row("r001") && has_row("r002"));
+	registry_rows_clear(&rows);
+	close_all();
+}
+
 TEST(a_few_deletions_and_a_small_share_pass)
 {
 	open_all();
@@ -308,6 +347,7 @@ TEST(only_the_last_hour_counts)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(of_many_only_those_go_that_are_gone_and_of_the_workers_claim),
 		CASE(a_few_deletions_and_a_small_share_pass),
 		CASE(very_many_deletions_at_once_are_held_with_a_reason),
 		CASE(of_blobs_the_remedy_names_the_kind_that_is_held),

@@ -1,7 +1,8 @@
 /*
  * schema_3.sql is what a program with schema 3 left behind: four rows of the registry,
  * one of origin, one event. schema_6.sql: three blobs that fail, and the reason is in the
- * text only.
+ * text only. schema_9.sql: two rows that a worker had when the node was killed, of which
+ * nothing says whose they are; and an event log that is known by its file.
  */
 #include "test.h"
 
@@ -97,7 +98,7 @@ static int read_origin(struct store_tx *tx, void *arg, struct err *error)
 	struct origin_counts counts;
 
 	(void)arg;
-	if (origin_rows_due(tx, NULL, 5000, 9, &rows, error) != 0 ||
+	if (origin_rows_list(tx, KIND_REPOSITORY, NULL, 9, &rows, error) != 0 ||
 	    origin_count(tx, KIND_REPOSITORY, &counts, error) != 0)
 		return -1;
 	if (rows.count != 1 || strcmp(rows.items[0].name, "p") != 0 ||
@@ -147,12 +148,30 @@ TEST(what_was_found_damaged_is_known_by_a_reason_from_schema_7_on)
 	store_close(store);
 }
 
+TEST(what_a_node_had_before_schema_10_is_given_back_at_the_start)
+{
+	AUTO_REGISTRY_ROW struct registry_row sync = { 0 }, check = { 0 };
+
+	open_old("schema_9.sql");
+	store_set_node(store, "some node");
+	assert_ok(registry_reset_started(store, &err));
+	assert_row("held", REGISTRY_PENDING);
+	assert_row("synced", REGISTRY_SYNCED);
+	assert_ok(registry_get(store, KIND_REPOSITORY, "held", &sync, &err));
+	assert_true(sync.due_at < 99999999999999);
+	assert_ok(registry_get(store, KIND_REPOSITORY, "synced", &check, &err));
+	assert_int_equal(check.verification, VERIFICATION_PENDING);
+	assert_true(check.is_proved);
+	store_close(store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(rows_outlive_the_step_from_schema_3),
 		CASE(an_old_database_goes_on_working),
 		CASE(what_the_primary_has_and_told_is_still_there),
+		CASE(what_a_node_had_before_schema_10_is_given_back_at_the_start),
 		CASE(what_was_found_damaged_is_known_by_a_reason_from_schema_7_on),
 	};
 

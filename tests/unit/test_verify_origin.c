@@ -13,6 +13,7 @@ static struct verify_origin *verify;
 static atomic_int compared;
 static const char *change; /* done by a push between two comparisons; NULL: none */
 static enum err_class trouble;
+static void (*meanwhile)(void); /* once, while a repository is verified */
 
 static int read_origin(struct store_tx *tx, void *arg, struct err *error)
 {
@@ -30,6 +31,8 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 	(void)notice;
 	(void)name;
 	*noticed = (struct noticed){ 0 };
+	if (meanwhile)
+		TAKE(meanwhile)();
 	if (atomic_fetch_add(&compared, 1) == 1 && change)
 		must("%s", change);
 	if (trouble)
@@ -73,6 +76,7 @@ static void open_all(int64_t due_at)
 	atomic_store(&compared, 0);
 	change = NULL;
 	trouble = ERR_NONE;
+	meanwhile = NULL;
 	assert_ok(git_setup(root, &err));
 	must("git clone -q --bare %s p.git && cd p.git && git repack -qad && "
 	     "chmod -R u+w objects",
@@ -391,6 +395,116 @@ TEST(what_was_put_off_by_a_wrong_clock_is_due_at_the_start)
 	close_all();
 }
 
+static int run_sql(struct store_tx *tx, void *sql, struct err *error)
+{
+	return store_exec(tx, sql, error);
+}
+
+static void sql(const char *text)
+{
+	AUTO_FREE char *own = xstrdup(text);
+
+	assert_ok(store_write(store, run_sql, own, &err));
+}
+
+TEST(what_another_node_verifies_is_left_alone_until_its_time_is_over)
+{
+	AUTO_FREE char *claim = xasprintf("UPDATE origin SET claim_token = 'other',"
+					  " claim_node = 'other', claim_until = %" PRId64,
+					  clock_wall_ms() + 60000);
+
+	open_all(1);
+	sql(claim);
+	start_verify(2);
+	usleep(200000);
+	assert_int_equal(atomic_load(&compared), 0);
+	sql("UPDATE origin SET claim_until = 1");
+	verify_origin_wake(verify);
+	expect_verified();
+	AUTO_ORIGIN_ROW struct origin_row row = read_row();
+	assert_string_equal(row.claim_token, "");
+	close_all();
+}
+
+/* Its node was killed, and is started again. */
+TEST(what_was_verified_when_the_node_was_killed_is_due_at_the_start)
+{
+	AUTO_FREE char *claim = xasprintf("UPDATE origin SET claim_token = 'former',"
+					  " claim_node = 'node', claim_until = %" PRId64,
+					  clock_wall_ms() + 60000);
+
+	open_all(1);
+	store_set_node(store, "node");
+	sql(claim);
+	start_verify(1);
+	expect_verified();
+	close_all();
+}
+
+static void take_over(void)
+{
+	AUTO_FREE char *claim = xasprintf("UPDATE origin SET claim_token = 'other',"
+					  " claim_node = 'other', claim_until = %" PRId64,
+					  clock_wall_ms() + 60000);
+
+	sql(claim);
+}
+
+TEST(who_was_too_slow_records_nothing)
+{
+	open_all(1);
+	meanwhile = take_over;
+	start_verify(1);
+	while (atomic_load(&compared) == 0)
+		usleep(1000);
+	verify_origin_stop(verify);
+	verify_origin_free(verify);
+	AUTO_ORIGIN_ROW struct origin_row row = read_row();
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_string_equal(row.claim_token, "other");
+	store_close(store);
+}
+
+static void doubt_meanwhile(void)
+{
+	const struct err why = met(ERR_CORRUPT, REASON_NONE);
+
+	verify_origin_doubt(verify, "p", &why);
+}
+
+TEST(what_is_read_while_somebody_meets_damage_proves_nothing)
+{
+	open_all(clock_wall_ms() + 200);
+	meanwhile = doubt_meanwhile;
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	assert_int_equal(atomic_load(&compared), 2);
+	close_all();
+}
+
+static void fill_disk(void)
+{
+	sql("CREATE TRIGGER full BEFORE UPDATE ON origin WHEN NEW.claim_token IS NULL"
+	    " BEGIN SELECT RAISE(ABORT, 'full'); END");
+}
+
+TEST(a_claim_whose_end_could_not_be_written_ends_as_soon_as_that_can_be)
+{
+	open_all(1);
+	meanwhile = fill_disk;
+	start_verify(2);
+	while (atomic_load(&compared) == 0)
+		usleep(1000);
+	usleep(100000);
+	AUTO_ORIGIN_ROW struct origin_row row = read_row();
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_true(row.claim_token[0]);
+	sql("DROP TRIGGER full");
+	verify_origin_wake(verify);
+	expect_verified();
+	close_all();
+}
+
 static int set_verified_ahead(struct store_tx *tx, void *arg, struct err *error)
 {
 	(void)arg;
@@ -435,6 +549,11 @@ int main(void)
 		CASE(nothing_is_verified_with_no_capacity_until_there_is_some),
 		CASE(it_sleeps_until_the_next_one_is_due),
 		CASE(what_was_put_off_by_a_wrong_clock_is_due_at_the_start),
+		CASE(what_another_node_verifies_is_left_alone_until_its_time_is_over),
+		CASE(what_was_verified_when_the_node_was_killed_is_due_at_the_start),
+		CASE(who_was_too_slow_records_nothing),
+		CASE(what_is_read_while_somebody_meets_damage_proves_nothing),
+		CASE(a_claim_whose_end_could_not_be_written_ends_as_soon_as_that_can_be),
 		CASE(a_verification_in_the_future_is_no_reason_to_refuse_one),
 		CASE(one_may_ask_for_a_verification_but_not_all_the_time),
 	};

@@ -211,7 +211,7 @@ TEST(pages_of_inventories)
 	struct store *store;
 
 	assert_ok(store_open("sqlite::memory:", &store, &err));
-	assert_ok(event_log_open(store, ":memory:", &log, &err));
+	assert_ok(event_log_open(store, NULL, &log, &err));
 	assert_ok(store_write(store, add_rows, repository, &err));
 	assert_ok(store_write(store, add_rows, lfs, &err));
 	assert_ok(event_log_look(store, &ends, &err));
@@ -286,7 +286,7 @@ TEST(an_inventory_is_complete_once_everything_was_looked_at)
 	struct store *store;
 
 	assert_ok(store_open("sqlite::memory:", &store, &err));
-	assert_ok(event_log_open(store, ":memory:", &log, &err));
+	assert_ok(event_log_open(store, NULL, &log, &err));
 	assert_false(is_complete(store, nothing));
 	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_PART, &err));
 	assert_false(is_complete(store, part));

@@ -1,0 +1,195 @@
+/*
+ * A result belongs to the refs that were read. When the repository changes meanwhile,
+ * the row's checksum is the comparison's that noticed it, and what was found of the
+ * packs and of the older history still stands: so the result goes to the newer row. But
+ * objects that were found missing may have been dropped by that change: then they are
+ * looked for anew.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/retry.h"
+#include "replicable/name.h"
+#include "verify/verify_objects.h"
+#include "verify/verify_origin_parts.h"
+
+#define TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
+/* How often a row may change while its result is being written. */
+#define TRIES 5
+/* How often a repository may change while its objects are looked for. */
+#define LOOKS 5
+
+static int check_objects(struct verify_origin *verify, const struct noticed *noticed,
+			 struct err *err)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_FREE char *path = xasprintf("%s/%s", verify->root, noticed->row.path);
+	const struct git_work work = { .stop = &verify->stop,
+				       .guard_fd = -1,
+				       .until = clock_boot_ms() + TIMEOUT_MS };
+
+	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
+	    repo_check_files(&repo, err) != 0)
+		return -1;
+	if (verify_objects(&work, &repo, &noticed->refs, err) == 0)
+		return 0;
+	if (err->class == ERR_MISSING) { /* a part of it; it is there itself */
+		err->class = ERR_CORRUPT;
+		err_remedy(err, "restore what is missing there");
+	}
+	return -1;
+}
+
+struct result {
+	const char *name, *claim_token;
+	const struct err *failure; /* NULL: whole */
+	int64_t reverify_ms;
+};
+
+static void put_result(struct origin_row *row, const struct result *result)
+{
+	int64_t now = clock_wall_ms();
+
+	row->verification_retry_count =
+		result->failure ? row->verification_retry_count + 1 : 0;
+	if (result->failure) {
+		row->verification = VERIFICATION_FAILED;
+		row->verification_due_at =
+			now + retry_random_delay_ms(
+				      (uint64_t)row->verification_retry_count, RETRY_CAP);
+	} else {
+		row->verification = VERIFICATION_SUCCEEDED;
+		row->verified_at = now;
+		row->verification_due_at = now + result->reverify_ms;
+	}
+	if (result->failure || row->checksum) /* else it says why there is none */
+		origin_row_set_failure(row, result->failure);
+}
+
+static int write_result(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	const struct result *result = arg;
+	int found = origin_row_get(tx, KIND_REPOSITORY, result->name, &row, err);
+
+	if (found <= 0)
+		return found;
+	if (!origin_row_end_claim(&row, result->claim_token))
+		return 0; /* another reads it by now */
+	put_result(&row, result);
+	return origin_row_update(tx, &row, row.generation, err);
+}
+
+static int verify_origin_repository_record(struct verify_origin *verify, const char *name,
+					   const char *claim_token,
+					   const struct err *failure, struct err *err)
+{
+	struct result result = { .name = name,
+				 .claim_token = claim_token,
+				 .failure = failure };
+
+	lock(&verify->mutex);
+	result.reverify_ms = verify->options.reverify_ms;
+	unlock(&verify->mutex);
+	for (int tries = 1;; tries++) {
+		if (store_write(verify->options.store, write_result, &result, err) == 0)
+			return 0;
+		if (err->class != ERR_CONFLICT || tries == TRIES)
+			return -1;
+	}
+}
+
+static int verify_origin_repository_check(struct verify_origin *verify, const char *name,
+					  struct err *err)
+{
+	struct err failure = { 0 };
+	uint64_t failed_at = 0; /* generation */
+
+	for (int looks = 0; looks < LOOKS; looks++) {
+		AUTO_NOTICED struct noticed noticed = { 0 };
+		if (notice_compare(verify->options.notice, name, &noticed, err) != 0)
+			return -1;
+		if (noticed.row.generation == failed_at)
+			break;
+		if (check_objects(verify, &noticed, err) == 0)
+			return 0;
+		if (err->class == ERR_CANCELED)
+			return -1;
+		failure = *err;
+		failed_at = noticed.row.generation;
+	}
+	*err = failure;
+	return -1;
+}
+
+/* That it changes faster than it can be read is no failure of the repository. */
+static bool says_something(const struct err *failure)
+{
+	if (failure->class == ERR_CONFLICT)
+		log_info("verify.deferred", LOG_ERR(failure));
+	return failure->class != ERR_CONFLICT && failure->class != ERR_CANCELED;
+}
+
+bool verify_origin_repository(struct verify_origin *verify, const char *name,
+			      const char *claim_token)
+{
+	int64_t started = clock_boot_ms();
+	struct err failure, err;
+	int result = verify_origin_repository_check(verify, name, &failure);
+
+	if (result != 0 && !says_something(&failure))
+		return false;
+	if (result == 0)
+		log_debug("verify.done", LOG_NUMBER("dur_ms", clock_boot_ms() - started));
+	else if (failure.class != ERR_MISSING)
+		log_error("verify.failed",
+			  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
+			  LOG_ERR(&failure), LOG_TEXT("remedy", failure.remedy));
+	if (result != 0)
+		verify_doubt_proved(verify, name);
+	if (verify_origin_repository_record(verify, name, claim_token,
+					    result == 0 ? NULL : &failure, &err) == 0)
+		return true;
+	log_warn("verify.not_recorded", LOG_ERR(&err));
+	return false;
+}
+
+struct asking {
+	const char *kind, *name;
+	int64_t at_least_ms;
+};
+
+static int verify_origin_ask_row(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	const struct asking *asking = arg;
+	int64_t now = clock_wall_ms();
+	int found = origin_row_get(tx, asking->kind, asking->name, &row, err);
+
+	if (found == 0)
+		return err_set(err, ERR_MISSING, "%s: there is no such %s", asking->name,
+			       strcmp(asking->kind, KIND_REPOSITORY) == 0 ? "repository"
+									  : "blob");
+	if (found < 0)
+		return -1;
+	if (row.verified_at <= now && now - row.verified_at < asking->at_least_ms)
+		return err_set(err, ERR_BUSY, "%s was verified %" PRId64 " s ago",
+			       asking->name, (now - row.verified_at) / 1000);
+	if (row.verification != VERIFICATION_FAILED) /* until it is found whole */
+		row.verification = VERIFICATION_PENDING;
+	row.verification_due_at = now;
+	return origin_row_update(tx, &row, row.generation, err);
+}
+
+int verify_origin_ask(struct store *store, const char *name, int64_t at_least_ms,
+		      struct err *err)
+{
+	return verify_origin_ask_kind(store, KIND_REPOSITORY, name, at_least_ms, err);
+}
+
+int verify_origin_ask_kind(struct store *store, const char *kind, const char *name,
+			   int64_t at_least_ms, struct err *err)
+{
+	struct asking asking = { kind, name, at_least_ms };
+
+	return store_write(store, verify_origin_ask_row, &asking, err);
+}
