@@ -45,8 +45,8 @@ static void check_leases(struct blob_work *work)
 	struct pull_item *item;
 	struct err err;
 
-	if (work->kind->layout == BLOB_LFS)
-		return;
+	if (work->kind->layout == BLOB_LFS || work->job->pull->options.once)
+		return; /* nobody else can have it */
 	if (store_read(work->job->pull->options.store, check_claims, work, &err) != 0)
 		pull_job_fail_here(work->job, PULL_ARRIVED, &err);
 	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_ARRIVED));)
