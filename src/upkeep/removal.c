@@ -270,8 +270,10 @@ static int read_renamed(struct store_tx *tx, const struct removal_batch *removal
 			const char *name, struct err *err)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-	int found = registry_get_in(tx, removal->kind, name, &row, err);
 
+	if (strcmp(removal->kind, KIND_REPOSITORY) != 0)
+		return 0; /* no other is, and blobs go by the thousand */
+	int found = registry_get_in(tx, removal->kind, name, &row, err);
 	return found > 0 ? registry_was_renamed_in(tx, &row, err) : found;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "fake_primary.h"
 
+#include "pull/copy_watch.h"
 #include "pull/pull.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
@@ -563,11 +564,21 @@ TEST(capacity_is_obeyed_at_once)
 	eventually(is_here("a") && is_here("b") && is_here("c"));
 }
 
+static bool is_idle(void)
+{
+	struct pull_state state;
+
+	pull_look(pull, &state);
+	return state.syncing + state.verifying == 0;
+}
+
 TEST(a_copy_that_was_changed_by_hand_is_found_and_healed)
 {
 	appear("a", REPORTED);
 	begin();
-	eventually(is_here("a"));
+	eventually(is_here("a") && is_idle());
+	struct copy_watch *watch = TAKE(pull->copy_watch);
+	copy_watch_stop(watch); /* which may find it first */
 	must("git -C copies/a.git update-ref refs/heads/main v2^{}");
 	sql("UPDATE registry SET verification_due_at = 1");
 	pull_wake(pull);
@@ -576,6 +587,8 @@ TEST(a_copy_that_was_changed_by_hand_is_found_and_healed)
 	sql("UPDATE registry SET due_at = 1");
 	pull_wake(pull);
 	eventually(is_here("a"));
+	end();
+	copy_watch_free(watch);
 }
 
 TEST(a_verified_copy_is_due_again_later)
