@@ -289,13 +289,16 @@ bool path_is_within(const char *path, const char *above)
 char *path_resolve(const char *path)
 {
 	AUTO_FREE char *there = xstrdup(path);
+	AUTO_FREE char *here = NULL;
 	char *found, *slash, *resolved;
 
 	while ((found = realpath(there, NULL)) == NULL && errno == ENOENT &&
 	       (slash = strrchr(there, '/')) != NULL && slash != there)
 		*slash = '\0';
+	if (!found && path[0] != '/')
+		here = realpath(".", NULL);
 	if (!found)
-		return xstrdup(path);
+		return here ? xasprintf("%s/%s", here, path) : xstrdup(path);
 	resolved = xasprintf("%s%s", found, path + strlen(there));
 	free(found);
 	return resolved;

@@ -241,9 +241,9 @@ static int copies_ask_wait_for_all(struct copies_call *call, struct asking *aski
 
 	for (size_t i = 0; i < asking->rows.count; i++)
 		total += asking->rows.items[i].size;
-	progress_start_bytes(&asking->progress, total,
-			     total > 0 && !call->is_json ? PROGRESS_IF_TERMINAL
-							 : PROGRESS_NEVER);
+	progress_start(&asking->progress, 0, total,
+		       total > 0 && !call->is_json ? PROGRESS_IF_TERMINAL
+						   : PROGRESS_NEVER);
 	result = wait_for_each(call, asking, check, err);
 	progress_stop(&asking->progress);
 	return result;

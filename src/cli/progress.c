@@ -88,27 +88,17 @@ static bool progress_is_wanted(enum progress_wish wish)
 	       (!terminal || strcmp(terminal, "dumb") != 0);
 }
 
-static void progress_start_thread(struct progress *progress, enum progress_wish wish)
+void progress_start(struct progress *progress, size_t total, uint64_t total_bytes,
+		    enum progress_wish wish)
 {
-	progress->started_at = clock_boot_ms();
-	progress->is_shown = progress_is_wanted(wish);
+	*progress = (struct progress){ .total = total,
+				       .total_bytes = total_bytes,
+				       .started_at = clock_boot_ms(),
+				       .is_shown = progress_is_wanted(wish) };
 	if (!progress->is_shown)
 		return;
 	stop_init(&progress->stop);
 	thread_start(&progress->thread, "progress", progress_run_thread, progress);
-}
-
-void progress_start(struct progress *progress, size_t total, enum progress_wish wish)
-{
-	*progress = (struct progress){ .total = total };
-	progress_start_thread(progress, wish);
-}
-
-void progress_start_bytes(struct progress *progress, uint64_t total,
-			  enum progress_wish wish)
-{
-	*progress = (struct progress){ .total_bytes = total };
-	progress_start_thread(progress, wish);
 }
 
 void progress_add(struct progress *progress)

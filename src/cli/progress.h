@@ -22,11 +22,9 @@ struct progress {
 
 enum progress_wish { PROGRESS_IF_TERMINAL, PROGRESS_NEVER };
 
-void progress_start(struct progress *progress, size_t total, enum progress_wish wish);
-
-/* The same, told by bytes. */
-void progress_start_bytes(struct progress *progress, uint64_t total,
-			  enum progress_wish wish);
+/* total_bytes: told by bytes; 0: by repositories. */
+void progress_start(struct progress *progress, size_t total, uint64_t total_bytes,
+		    enum progress_wish wish);
 
 /* One more repository is done; any thread. Bytes are counted by who brings them. */
 void progress_add(struct progress *progress);

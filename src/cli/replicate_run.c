@@ -1,448 +1,860 @@
+/*
+ * What a tree has is listed, and each is looked at: most copies are equal already, and a
+ * look at the disk tells it, without a row, a lease or a process. Of the others the pull
+ * engine gets rows, and brings them. Then what the source lacks is removed, or held.
+ *
+ * A file's copy counts as equal if size and time of change are: it gets those of its
+ * source, but only once it has been read from disk and found equal. So a second run reads
+ * nothing, and what was killed in between is copied or compared again.
+ */
 #include "cli/replicate_run.h"
 
+#include <poll.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "blob/incoming.h"
 #include "blob/walk.h"
+#include "cli/cli.h"
+#include "git/repo.h"
 #include "job/job.h"
 #include "job/pool.h"
 #include "pull/hold.h"
-#include "pull/sync_job.h"
+#include "pull/sync_repository.h"
 #include "replicable/name.h"
-#include "replicable/registry.h"
 #include "upkeep/trash.h"
 
+#define SYNC_TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
+#define FILE_TIMEOUT_MS ((int64_t)365 * 24 * 3600 * 1000)
+#define ROWS_AT_ONCE ((size_t)50000)
+
+static struct item *tree_add(struct tree *tree, const char *name)
+{
+	struct item item = { .tree = tree, .name = xstrdup(name) };
+
+	vec_add(&tree->items, item);
+	return &tree->items.items[tree->items.count - 1];
+}
+
+static int item_compare(const void *a, const void *b)
+{
+	const struct item *one = a, *other = b;
+
+	return strcmp(one->name, other->name);
+}
+
+struct item *replicate_find(struct tree *tree, const char *name)
+{
+	const struct item key = { .name = (char *)(uintptr_t)name };
+
+	return tree->listed == 0 ? NULL
+				 : bsearch(&key, tree->items.items, tree->listed,
+					   sizeof(key), item_compare);
+}
+
+/* The source may lack it. */
+static void tree_add_copy(struct tree *tree, const char *name, const char *path)
+{
+	tree->copies++;
+	if (!replicate_find(tree, name))
+		tree_add(tree, name)->path = path;
+}
+
+static void item_fail(struct item *item, const struct err *err)
+{
+	item->tree->has_failed_files |= item->tree->kind == &replicate_files;
+	item->end = ITEM_FAILED;
+	item->err = xmalloc(sizeof(*err));
+	*item->err = *err;
+}
+
 /*
- * A file counts as equal if size and time of change are: a copy gets those of its source,
- * but only once it has been read from disk and found equal. So a second run reads
- * nothing, and what was killed in between is copied or compared again.
+ * Repositories, of a directory or a primary.
  */
 
-#define BLOCK ((size_t)256 << 10)
-#define GROUP_FILES 256
-#define GROUP_BYTES ((uint64_t)256 << 20)
-
-struct source_file {
-	char *id; /* owned */
-	uint64_t size;
-};
-
-/* One that was written, and is not in place yet. */
-struct written {
-	const char *id; /* borrowed */
-	struct timespec mtime;
-	uint64_t size;
-	bool was_there;
-	char digest[BLOB_DIGEST_SIZE];
-};
-
-struct copying {
-	struct replicate_blobs *blobs;
-	struct blob_kind from_kind, to_kind;
-	int from, to;                  /* the directories, open */
-	VEC(struct source_file) files; /* in byte order */
-	VEC(struct source_file) surplus;
-	size_t copies; /* that are in TO */
-	bool hides_names;
-	blob_arrivals arrivals;
-	VEC(struct written) written; /* beside them */
-	uint64_t waiting;            /* bytes of them */
-	char *buffer;
-	struct progress progress;
-};
-
-static void replicate_blobs_report_problem(const char *id, const char *what,
-					   const struct err *why)
+static int repositories_list_directory(struct tree *tree, struct err *err)
 {
-	AUTO_STR struct str line = STR_INIT;
-
-	str_add_printable(&line, id);
-	str_addf(&line, ": %s: ", what);
-	str_add_printable(&line, why->text);
-	fprintf(stderr, "%s\n", line.data);
-	if (why->remedy[0])
-		fprintf(stderr, "  what to do: %s\n", why->remedy);
+	if (discover(tree->from, &tree->there, err) != 0)
+		return -1;
+	for (size_t i = 0; i < tree->there.found.count; i++)
+		tree_add(tree, tree->there.found.items[i].name);
+	tree->origin = source_new_directory(tree->from, &tree->there);
+	return 0;
 }
 
-static void complain_failed(struct copying *copying, const char *id, const char *what,
-			    const struct err *why)
+#define PAGE 10000
+#define TRIES 3
+
+static int primary_open_as(struct tree *tree, struct err *err)
 {
-	replicate_blobs_report_problem(id, what, why);
-	copying->blobs->failed++;
+	const struct replicate_options *options = tree->options;
+	AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
+	char host[SITE_NAME_SIZE] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	if (options->secret_file && site_key_read(options->site ? options->site : host,
+						  options->secret_file, &key, err) != 0)
+		return -1;
+	return primary_open(tree->from, options->secret_file ? &key : NULL,
+			    &tree->primary, err);
 }
 
-static int take_file(void *arg, const char *id,
-		     const struct blob_fingerprint *fingerprint, struct err *err)
+/* Those from the first on. */
+static void tree_forget_items(struct tree *tree, size_t first)
 {
-	struct copying *copying = arg;
-	struct source_file file = { xstrdup(id), fingerprint->size };
+	for (size_t i = first; i < tree->items.count; i++) {
+		struct item *item = &tree->items.items[i];
+		if (item->reported)
+			inventory_item_clear(item->reported);
+		free(item->reported);
+		free(item->name);
+		free(item->reason);
+		free(item->err);
+	}
+	tree->items.count = first;
+}
+
+/* 1: the log became another one between two pages (the primary was restored): what is
+ * absent then proves nothing. */
+static int repositories_list_once(struct tree *tree, struct primary_line *line,
+				  struct err *err)
+{
+	AUTO_FREE char *after = NULL;
+	char timeline[TIMELINE_SIZE] = "";
+	int result = 0;
+
+	tree_forget_items(tree, 0);
+	do {
+		const struct page_question question = { .after = after, .limit = PAGE };
+		struct inventory_page page;
+		if (primary_inventory(line, NULL, &question, &page, err) < 0)
+			return -1;
+		if (timeline[0] && strcmp(timeline, page.timeline) != 0)
+			result = 1;
+		memcpy(timeline, page.timeline, sizeof(timeline));
+		for (size_t i = 0; i < page.items.count; i++) {
+			struct item *item = tree_add(tree, page.items.items[i].name);
+			item->reported = xmalloc(sizeof(*item->reported));
+			*item->reported = page.items.items[i];
+		}
+		page.items.count = 0; /* they are the items' */
+		free(after);
+		after = TAKE(page.next);
+		inventory_page_clear(&page);
+	} while (after && result == 0);
+	return result;
+}
+
+static int repositories_list_primary(struct tree *tree, struct err *err)
+{
+	struct primary_line *line;
+	int result = 1;
+
+	if (primary_open_as(tree, err) != 0 ||
+	    primary_line_open(tree->primary, tree->stop, &line, err) != 0)
+		return -1;
+	for (int tries = 0; tries < TRIES && result > 0; tries++)
+		result = repositories_list_once(tree, line, err);
+	primary_line_close(line);
+	tree->origin = source_new_primary(tree->primary, SYNC_TIMEOUT_MS, tree->stop);
+	if (result <= 0)
+		return result;
+	err_set(err, ERR_CONFLICT, "the primary's log begins anew while it is read");
+	return err_remedy(err, "look at the primary's log, then repeat");
+}
+
+static int repositories_list(struct tree *tree, struct err *err)
+{
+	AUTO_FREE char *own = xasprintf("%s/" OWN_FOLDER, tree->to);
+	bool is_url = replicate_is_url(tree->source);
+
+	if ((is_url ? repositories_list_primary(tree, err)
+		    : repositories_list_directory(tree, err)) != 0 ||
+	    discover(tree->to, &tree->here, err) != 0 ||
+	    site_data_open(own, &tree->data, err) != 0)
+		return -1;
+	staging_clear(tree->data.leases, tree->to);
+	return 0;
+}
+
+static int repositories_look(struct item *item, struct err *err)
+{
+	const struct inventory_item *told = item->reported;
+	const struct sync_request request = { .source = item->tree->origin,
+					      .root = item->tree->to,
+					      .name = item->name };
 
 	(void)err;
-	vec_add(&copying->files, file);
+	if (!told)
+		return sync_is_current(&request);
+	return sync_is_recorded(
+		&request, &(struct sync_reported){ .checksum = told->checksum,
+						   .timeline = told->timeline,
+						   .generation = told->generation });
+}
+
+static void repositories_brought(struct item *item, const struct pull_item *ended)
+{
+	struct inventory_item *told = item->reported;
+
+	if (!told)
+		return;
+	free(told->checksum);
+	told->checksum = xstrdup(ended->checksum);
+	snprintf(told->timeline, sizeof(told->timeline), "%s", ended->timeline);
+	told->generation = ended->generation;
+}
+
+static int repositories_list_copies(struct tree *tree, struct err *err)
+{
+	(void)err;
+	for (size_t i = 0; i < tree->here.found.count; i++)
+		tree_add_copy(tree, tree->here.found.items[i].name,
+			      tree->here.found.items[i].path);
 	return 0;
 }
 
-static void take_finding(void *arg, const struct blob_finding *finding)
+static int repositories_trash(struct job *job, void *arg, struct err *err)
 {
-	struct copying *copying = arg;
+	const struct item *item = arg;
+	char *to = NULL;
+	int result = trash_put(job, item->tree->to, item->path, &to, err);
 
-	copying->hides_names |= finding->hides_names;
-	complain_failed(copying, finding->path, "left out", finding->why);
+	free(to);
+	return result;
 }
 
-/* 1: the copy is there, and is as its source. */
-static int replicate_blobs_is_current(struct copying *copying, const char *id, int from,
-				      const struct stat *source, struct written *written,
-				      struct err *err)
+static int repositories_discard(struct item *item, struct err *err)
 {
-	const struct stop *stop = copying->blobs->stop;
-	char here[BLOB_DIGEST_SIZE], there[BLOB_DIGEST_SIZE];
-	struct blob_fingerprint fingerprint;
-	struct stat copy;
-	AUTO_CLOSE int to = -1;
-
-	written->was_there = blob_open(copying->to, id, &to, &copy, err) == 0;
-	if (!written->was_there || copy.st_size != source->st_size)
-		return 0;
-	if (copy.st_mtim.tv_sec == source->st_mtim.tv_sec &&
-	    copy.st_mtim.tv_nsec == source->st_mtim.tv_nsec)
-		return 1;
-	if (blob_digest(from, &fingerprint, there, stop, err) != 0 ||
-	    blob_digest(to, &fingerprint, here, stop, err) != 0)
-		return -1;
-	if (strcmp(here, there) != 0)
-		return lseek(from, 0, SEEK_SET) == 0 ? 0 : err_errno(err, "%s", id);
-	futimens(to, (struct timespec[]){ { .tv_nsec = UTIME_OMIT }, source->st_mtim });
-	return 1;
+	return job_run(
+		&(struct job_request){
+			.leases = item->tree->data.leases,
+			.kind = KIND_REPOSITORY,
+			.name = item->name,
+			.operation = "remove",
+			.fence_floor = sync_fence_floor(item->tree->to, item->name),
+			.wait_ms = LEASE_WAIT_MS,
+			.stop = item->tree->stop,
+			.run = repositories_trash,
+			.arg = item,
+		},
+		err);
 }
 
-static int write_all(struct copying *copying, int from, struct blob_incoming *incoming,
-		     struct err *err)
+const struct tree_kind replicate_repositories = {
+	.type = KIND_REPOSITORY,
+	.prefix = "",
+	.source = "SOURCE",
+	.dest = "DEST",
+	.of_source = "repository",
+	.of_dest = "copies",
+	.list = repositories_list,
+	.look = repositories_look,
+	.brought = repositories_brought,
+	.list_copies = repositories_list_copies,
+	.discard = repositories_discard,
+};
+
+/*
+ * Files.
+ */
+
+static char files_type[] = "blobs";
+
+static int files_take(void *arg, const char *id,
+		      const struct blob_fingerprint *fingerprint, struct err *err)
 {
-	ssize_t count;
+	struct tree *tree = arg;
 
-	while ((count = read(from, copying->buffer, BLOCK)) > 0) {
-		if (stop_is_requested(copying->blobs->stop))
-			return err_set(err, ERR_CANCELED, "interrupted");
-		if (blob_incoming_write(incoming, copying->buffer, (size_t)count, err) !=
-		    0)
-			return -1;
-		atomic_fetch_add(&copying->progress.bytes, (uint64_t)count);
-	}
-	return count == 0 ? 0 : err_errno(err, "cannot read it");
-}
+	struct item *item = tree_add(tree, id);
 
-/* What was read is one state of the file. */
-static int check_unchanged(int from, const struct stat *before, struct err *err)
-{
-	struct blob_fingerprint was, is;
-	struct stat after;
-
-	if (fstat(from, &after) != 0)
-		return err_errno(err, "cannot look at it");
-	blob_fingerprint_of(before, &was);
-	blob_fingerprint_of(&after, &is);
-	if (blob_fingerprint_same(&was, &is))
-		return 0;
-	err_set(err, ERR_CONFLICT, "it changed while it was copied");
-	return err_remedy(err, "repeat");
-}
-
-static int replicate_blobs_receive_file(struct copying *copying, const char *id, int from,
-					struct written *written,
-					const struct stat *source, struct err *err)
-{
-	struct blob_arrival arrival = { 0 };
-	const struct blob_incoming_request request = {
-		.root = copying->to,
-		.kind = &copying->to_kind,
-		.id = id,
-		.size = (uint64_t)source->st_size
-	};
-
-	if (blob_incoming_open(&request, &arrival.incoming, err) != 0)
-		return -1;
-	if (write_all(copying, from, arrival.incoming, err) != 0 ||
-	    check_unchanged(from, source, err) != 0 ||
-	    blob_incoming_digest(arrival.incoming, written->digest, err) != 0) {
-		blob_incoming_close(arrival.incoming, true);
-		return -1;
-	}
-	written->id = id;
-	written->mtime = source->st_mtim;
-	written->size = (uint64_t)source->st_size;
-	vec_add(&copying->arrivals, arrival);
-	vec_add(&copying->written, *written);
-	copying->waiting += written->size;
+	(void)err;
+	item->fingerprint = *fingerprint;
+	source_file_timeline(fingerprint, item->timeline);
+	tree->bytes += fingerprint->size;
 	return 0;
 }
 
-/* Equal on disk: from now on its time says so. */
-static int replicate_blobs_prove_copy(struct copying *copying,
-				      const struct written *written, struct err *err)
+static void files_take_finding(void *arg, const struct blob_finding *finding)
 {
-	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, written->mtime };
-	char digest[BLOB_DIGEST_SIZE];
-	struct blob_fingerprint fingerprint;
-	struct stat st;
-	AUTO_CLOSE int fd = -1;
+	struct tree *tree = arg;
+	const struct discover_finding one = { .path = xstrdup(finding->path),
+					      .err = *finding->why,
+					      .hides_names = true };
 
-	if (blob_open(copying->to, written->id, &fd, &st, err) != 0 ||
-	    blob_digest(fd, &fingerprint, digest, copying->blobs->stop, err) != 0)
+	vec_add(&tree->there.findings, one);
+}
+
+static int files_list(struct tree *tree, struct err *err)
+{
+	const struct blob_visitor visitor = { .file = files_take,
+					      .finding = files_take_finding,
+					      .arg = tree };
+
+	tree->from_kind = (struct blob_kind){ .type = files_type, .path = tree->from };
+	tree->to_kind = (struct blob_kind){ .type = files_type, .path = tree->to };
+	tree->from_fd = blob_root_open(&tree->from_kind, err);
+	if (tree->from_fd < 0)
 		return -1;
-	if (strcmp(digest, written->digest) != 0)
-		return err_set(err, ERR_CORRUPT, "what was written is not what is read");
+	tree->to_fd = blob_root_open(&tree->to_kind, err);
+	if (tree->to_fd < 0)
+		return -1;
+	blob_incoming_expire(&tree->to_kind, BLOB_INCOMING_KEEP_MS);
+	tree->origin = source_new_files(tree->from_fd);
+	return blob_walk(&tree->from_kind, &visitor, tree->stop, err);
+}
+
+static int files_set_time(int fd, const struct blob_fingerprint *source, struct err *err)
+{
+	const int64_t second = 1000000000;
+	int64_t ns = source->mtime_ns % second, s = source->mtime_ns / second;
+	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT },
+					  { .tv_sec = ns < 0 ? s - 1 : s,
+					    .tv_nsec = ns < 0 ? ns + second : ns } };
+
 	return futimens(fd, times) == 0 ? 0 : err_errno(err, "cannot set its time");
 }
 
-static int replicate_blobs_commit_arrivals(struct copying *copying, struct err *err)
+/* Only the time of change differs: both are read. */
+static int files_compare(const struct item *item, int to, struct err *err)
 {
-	struct replicate_blobs *blobs = copying->blobs;
-	size_t count = copying->written.count;
-	int result = 0;
+	const struct tree *tree = item->tree;
+	char here[BLOB_DIGEST_SIZE], there[BLOB_DIGEST_SIZE];
+	struct blob_fingerprint copy, source;
+	struct stat st;
+	AUTO_CLOSE int from = -1;
 
-	if (count > 0)
-		result = blob_arrivals_commit(copying->to, &copying->arrivals, err);
-	for (size_t i = 0; i < count && result == 0; i++) {
-		const struct written *one = &copying->written.items[i];
-		struct err why = copying->arrivals.items[i].why;
-		if (copying->arrivals.items[i].failed ||
-		    replicate_blobs_prove_copy(copying, one, &why) != 0) {
-			complain_failed(copying, one->id, "failed", &why);
-			continue;
-		}
-		blobs->updated += one->was_there;
-		blobs->created += !one->was_there;
-		blobs->bytes += one->size;
+	if (blob_open(tree->from_fd, item->name, &from, &st, err) != 0 ||
+	    blob_digest(from, &source, there, tree->stop, err) != 0 ||
+	    blob_digest(to, &copy, here, tree->stop, err) != 0)
+		return -1;
+	if (strcmp(here, there) != 0)
+		return 0;
+	files_set_time(to, &source, ERR_IGNORED);
+	return 1;
+}
+
+static int files_look(struct item *item, struct err *err)
+{
+	struct blob_fingerprint copy;
+	AUTO_CLOSE int to = -1;
+	struct stat st;
+
+	item->was_there = blob_open(item->tree->to_fd, item->name, &to, &st, err) == 0;
+	if (!item->was_there)
+		return 0;
+	blob_fingerprint_of(&st, &copy);
+	if (copy.size != item->fingerprint.size)
+		return 0;
+	return copy.mtime_ns == item->fingerprint.mtime_ns ? 1
+							   : files_compare(item, to, err);
+}
+
+/* Read from disk and equal: from now on its time says so, unless the source has changed
+ * since it was listed. */
+static void files_brought(struct item *item, const struct pull_item *ended)
+{
+	struct blob_fingerprint source;
+	AUTO_CLOSE int from = -1, to = -1;
+	struct stat st;
+
+	(void)ended;
+	if (item->was_there && item->end == ITEM_CREATED)
+		item->end = ITEM_UPDATED;
+	if (blob_open(item->tree->from_fd, item->name, &from, &st, ERR_IGNORED) != 0)
+		return;
+	blob_fingerprint_of(&st, &source);
+	if (blob_fingerprint_same(&source, &item->fingerprint) &&
+	    blob_open(item->tree->to_fd, item->name, &to, &st, ERR_IGNORED) == 0)
+		files_set_time(to, &source, ERR_IGNORED);
+}
+
+static int files_take_copy(void *arg, const char *id,
+			   const struct blob_fingerprint *fingerprint, struct err *err)
+{
+	(void)fingerprint;
+	(void)err;
+	tree_add_copy(arg, id, "");
+	return 0;
+}
+
+static int files_list_copies(struct tree *tree, struct err *err)
+{
+	const struct blob_visitor visitor = { .file = files_take_copy, .arg = tree };
+
+	return blob_walk(&tree->to_kind, &visitor, tree->stop, err);
+}
+
+static int files_discard(struct item *item, struct err *err)
+{
+	int result = blob_discard(item->tree->to_fd, item->name, err);
+
+	return result != 0 && err->class == ERR_MISSING ? 0 : result;
+}
+
+const struct tree_kind replicate_files = {
+	.type = files_type,
+	.prefix = "--blobs: ",
+	.source = "FROM",
+	.dest = "TO",
+	.of_source = "file",
+	.of_dest = "files",
+	.list = files_list,
+	.look = files_look,
+	.brought = files_brought,
+	.list_copies = files_list_copies,
+	.discard = files_discard,
+};
+
+/*
+ * The run.
+ */
+
+/* A copy that was written a moment ago has stamps too young to prove anything. By now
+ * they are older: looking once more makes the next run cheap. */
+static void look_task(void *arg)
+{
+	struct item *item = arg;
+	struct tree *tree = item->tree;
+	struct err err;
+
+	if (stop_is_requested(tree->stop))
+		return;
+	int current = tree->kind->look(item, &err);
+	if (item->end != ITEM_NOT_REACHED)
+		return;
+	if (current > 0)
+		item->end = ITEM_UNCHANGED;
+	else if (current < 0 && err.class != ERR_CANCELED)
+		item_fail(item, &err);
+	if (item->end == ITEM_NOT_REACHED)
+		return;
+	progress_add(&tree->progress);
+	atomic_fetch_add(&tree->progress.bytes, item->fingerprint.size);
+}
+
+/* At those that ended so. */
+static void replicate_look(struct tree *tree, enum item_end least, enum item_end most)
+{
+	struct pool *pool = pool_start("look", tree->options->jobs);
+
+	for (size_t i = 0; i < tree->listed; i++)
+		if (tree->items.items[i].end >= least && tree->items.items[i].end <= most)
+			pool_submit(pool, look_task, &tree->items.items[i]);
+	pool_drain(pool);
+	pool_stop(pool, NULL);
+}
+
+/* Rows of some items, while the engine works on them: so that any number of files needs
+ * little memory. */
+struct round {
+	struct tree *tree;
+	size_t first, end;      /* items */
+	struct store *registry; /* in memory */
+	atomic_size_t left;     /* rows without an outcome */
+	struct stop ended;      /* there are none */
+};
+
+/* By a worker of the engine. */
+static void round_row_ended(void *arg, const struct pull_item *ended)
+{
+	static const enum item_end ends[] = { [PULL_UNCHANGED] = ITEM_UNCHANGED,
+					      [PULL_CREATED] = ITEM_CREATED,
+					      [PULL_UPDATED] = ITEM_UPDATED,
+					      [PULL_HELD] = ITEM_HELD };
+	struct round *round = arg;
+	struct tree *tree = round->tree;
+	struct item *item = replicate_find(tree, ended->row->name);
+
+	if (!item || item->end != ITEM_NOT_REACHED)
+		return;
+	item->refs_changed = ended->refs_changed;
+	item->bytes = ended->bytes;
+	if (ended->end == PULL_FAILED) {
+		item_fail(item, &ended->why);
+	} else {
+		item->end = ends[ended->end];
+		if (item->end == ITEM_HELD)
+			item->reason = xstrdup(ended->held_reason);
+		else
+			tree->kind->brought(item, ended);
 	}
-	vec_clear(&copying->arrivals);
-	vec_clear(&copying->written);
-	copying->waiting = 0;
+	progress_add(&tree->progress);
+	if (atomic_fetch_sub(&round->left, 1) == 1)
+		stop_request(&round->ended);
+}
+
+/* Rows of those that are not equal by a look. */
+static int replicate_ask_rows(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct round *round = arg;
+	const struct tree *tree = round->tree;
+	VEC(struct registry_ask) asks = { 0 };
+	int result;
+
+	for (size_t i = round->first; i < round->end; i++) {
+		const struct item *item = &tree->items.items[i];
+		struct registry_ask ask = { .name = item->name };
+		if (item->end != ITEM_NOT_REACHED)
+			continue;
+		if (tree->options->is_forced)
+			ask.move.wishes = REGISTRY_WISH_FORCE;
+		if (tree->kind == &replicate_files) {
+			ask.move.timeline = item->timeline;
+			ask.move.generation = SOURCE_FILE_GENERATION;
+			ask.move.size = item->fingerprint.size;
+		}
+		vec_add(&asks, ask);
+	}
+	result = registry_ask_many_in(tx, tree->kind->type, asks.items, asks.count, err);
+	vec_clear(&asks);
+	return result < 0 ? -1 : 0;
+}
+
+/* Until each row has an outcome, or stop. */
+static void round_wait(struct round *round)
+{
+	const struct stop *stop = round->tree->stop;
+	struct pollfd fds[] = { { .fd = round->ended.fd, .events = POLLIN },
+				{ .fd = stop->fd, .events = POLLIN } };
+
+	while (!stop_is_requested(&round->ended) && !stop_is_requested(stop))
+		poll(fds, ARRAY_SIZE(fds), -1);
+}
+
+static int round_run(struct round *round, struct err *err)
+{
+	struct tree *tree = round->tree;
+	const bool is_files = tree->kind == &replicate_files;
+	struct blob_kinds kinds = { 0 };
+	const struct pull_once once = { .source = tree->origin,
+					.lease_wait_ms = LEASE_WAIT_MS,
+					.bytes = &tree->progress.bytes,
+					.ended = round_row_ended,
+					.arg = round };
+	const struct pull_options options = {
+		.store = round->registry,
+		.leases = tree->data.leases,
+		.once = &once,
+		.root = is_files ? NULL : tree->to,
+		.kinds = &kinds,
+		.settings = { .repository_capacity = tree->options->jobs,
+			      .blob_capacity = tree->options->jobs,
+			      .timeout_ms =
+				      is_files ? FILE_TIMEOUT_MS : SYNC_TIMEOUT_MS },
+	};
+	struct pull *pull;
+	int result;
+
+	if (is_files)
+		vec_add(&kinds.items, tree->to_kind);
+	result = pull_start(&options, &pull, err);
+	if (result == 0) {
+		round_wait(round);
+		pull_stop(pull, 0);
+	}
+	vec_clear(&kinds.items);
 	return result;
 }
 
-static int copy_one(struct copying *copying, const struct source_file *file,
-		    struct err *err)
+static int replicate_bring_round(struct tree *tree, size_t first, struct err *err)
 {
-	struct written written = { 0 };
-	struct stat source;
-	AUTO_CLOSE int from = -1;
-	int current;
+	struct round round = { .tree = tree, .first = first };
+	int result;
 
-	if (blob_open(copying->from, file->id, &from, &source, err) != 0)
+	round.end =
+		tree->listed - first < ROWS_AT_ONCE ? tree->listed : first + ROWS_AT_ONCE;
+	for (size_t i = first; i < round.end; i++)
+		round.left += tree->items.items[i].end == ITEM_NOT_REACHED;
+	if (round.left == 0 || stop_is_requested(tree->stop))
+		return 0;
+	if (site_store_open(NULL, &round.registry, err) != 0)
 		return -1;
-	current = replicate_blobs_is_current(copying, file->id, from, &source, &written,
-					     err);
-	if (current < 0)
-		return -1;
-	if (current == 0)
-		return replicate_blobs_receive_file(copying, file->id, from, &written,
-						    &source, err);
-	copying->blobs->unchanged++;
-	atomic_fetch_add(&copying->progress.bytes, file->size);
-	return 0;
+	stop_init(&round.ended);
+	result = store_write(round.registry, replicate_ask_rows, &round, err);
+	if (result == 0)
+		result = round_run(&round, err);
+	stop_clear(&round.ended);
+	store_close(round.registry);
+	return result;
 }
 
-static int replicate_blobs_copy_all(struct copying *copying, struct err *err)
+static int replicate_bring(struct tree *tree, struct err *err)
 {
-	for (size_t i = 0; i < copying->files.count; i++) {
-		const struct source_file *file = &copying->files.items[i];
-		if (copy_one(copying, file, err) != 0) {
-			if (err->class == ERR_CANCELED)
-				return -1;
-			complain_failed(copying, file->id, "failed", err);
-		}
-		if ((copying->written.count >= GROUP_FILES ||
-		     copying->waiting >= GROUP_BYTES) &&
-		    replicate_blobs_commit_arrivals(copying, err) != 0)
+	for (size_t first = 0; first < tree->listed; first += ROWS_AT_ONCE)
+		if (replicate_bring_round(tree, first, err) != 0)
 			return -1;
-	}
-	return replicate_blobs_commit_arrivals(copying, err);
-}
-
-static int replicate_blobs_compare_ids(const void *a, const void *b)
-{
-	const struct source_file *one = a, *other = b;
-
-	return strcmp(one->id, other->id);
-}
-
-static int take_copy(void *arg, const char *id,
-		     const struct blob_fingerprint *fingerprint, struct err *err)
-{
-	struct copying *copying = arg;
-	char *own = xstrdup(id);
-	struct source_file file = { own, fingerprint->size };
-
-	(void)err;
-	copying->copies++;
-	if (copying->files.count > 0 &&
-	    bsearch(&file, copying->files.items, copying->files.count, sizeof(file),
-		    replicate_blobs_compare_ids))
-		free(own);
-	else
-		vec_add(&copying->surplus, file);
 	return 0;
 }
 
-/* Absence proves nothing when not all of FROM could be seen. */
-static const char *replicate_blobs_refuse_deletion(const struct copying *copying)
+static bool replicate_ask_user(const struct tree *tree, size_t count)
 {
-	if (copying->hides_names || copying->blobs->failed > 0)
-		return "not all of FROM could be read, so that absence proves nothing";
-	if (copying->blobs->is_forced)
+	char answer[16] = "";
+
+	if (tree->kind == &replicate_files || !isatty(STDIN_FILENO) ||
+	    !isatty(STDERR_FILENO))
+		return false;
+	fprintf(stderr,
+		"%zu of %zu copies have no repository in SOURCE. Move them to the "
+		"trash? [y/N] ",
+		count, tree->copies);
+	return fgets(answer, sizeof(answer), stdin) &&
+	       (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+/* Absence proves nothing when not all of the source could be seen, and a source without
+ * anything is more likely a disk that is not mounted. NULL: they may go. */
+static char *replicate_refuse_deletion(const struct tree *tree, size_t count)
+{
+	const struct tree_kind *kind = tree->kind;
+
+	if (!discovery_is_complete(&tree->there) || tree->has_failed_files)
+		return xasprintf("not all of %s could be read, so that absence proves "
+				 "nothing",
+				 kind->source);
+	if (tree->options->is_forced)
 		return NULL;
-	if (copying->files.count == 0)
-		return "FROM has no file at all: is its disk mounted?";
-	if (hold_limit_stops(HOLD_REPLICABLES, copying->surplus.count, copying->copies))
-		return "very many files would be deleted at once";
+	if (tree->listed == 0)
+		return xasprintf("%s has no %s at all: is its disk mounted?",
+				 kind->source, kind->of_source);
+	if (hold_limit_stops(HOLD_REPLICABLES, count, tree->copies) &&
+	    !replicate_ask_user(tree, count))
+		return xasprintf("very many %s would be deleted at once", kind->of_dest);
 	return NULL;
 }
 
-static void delete_surplus(struct copying *copying)
+/* What stands there in SOURCE is no repository that could be copied, but it is not
+ * nothing: a repository that was damaged, or replaced by a link. What a primary has its
+ * inventory says. */
+static bool replicate_still_stands(const struct tree *tree, const char *name)
 {
-	struct replicate_blobs *blobs = copying->blobs;
-	const char *why = replicate_blobs_refuse_deletion(copying);
+	AUTO_FREE char *bare = xasprintf("%s/%s", tree->from, name);
+	AUTO_FREE char *usual = xasprintf("%s.git", bare);
+	struct stat st;
+
+	return tree->kind == &replicate_repositories && !tree->primary &&
+	       (lstat(bare, &st) == 0 || lstat(usual, &st) == 0);
+}
+
+static void replicate_discard(struct item *item)
+{
 	struct err err;
 
-	for (size_t i = 0; i < copying->surplus.count; i++) {
-		const char *id = copying->surplus.items[i].id;
-		if (why) {
-			err_set(&err, ERR_CONFLICT, "not deleted: %s", why);
-			err_remedy(&err, "look at it; repeat with --force to delete them "
-					 "all the same");
-			blobs->held++;
-			replicate_blobs_report_problem(id, "held", &err);
-		} else if (stop_is_requested(blobs->stop)) {
-			return;
-		} else if (blob_discard(copying->to, id, &err) == 0 ||
-			   err.class == ERR_MISSING) {
-			blobs->deleted++;
-		} else {
-			complain_failed(copying, id, "failed", &err);
-		}
+	if (item->tree->kind->discard(item, &err) == 0)
+		item->end = ITEM_DELETED;
+	else if (err.class == ERR_MISSING) /* another run did it */
+		item->end = ITEM_UNCHANGED;
+	else if (err.class != ERR_CANCELED)
+		item_fail(item, &err);
+}
+
+static void replicate_discard_or_hold(struct item *item, const char *why)
+{
+	struct tree *tree = item->tree;
+
+	if (!why && replicate_still_stands(tree, item->name))
+		why = "something still stands there in SOURCE";
+	if (why) {
+		item->end = ITEM_HELD;
+		item->reason = xasprintf("not deleted: %s", why);
+	} else if (!stop_is_requested(tree->stop)) {
+		replicate_discard(item);
 	}
 }
 
-static int compare_absence(struct copying *copying, struct err *err)
+/* Copies that the source lacks. */
+static int replicate_delete(struct tree *tree, struct err *err)
 {
-	const struct blob_visitor visitor = { .file = take_copy, .arg = copying };
+	size_t count;
 
-	if (blob_walk(&copying->to_kind, &visitor, copying->blobs->stop, err) != 0)
+	if (tree->kind->list_copies(tree, err) != 0)
 		return -1;
-	if (copying->blobs->deletes)
-		delete_surplus(copying);
-	else
-		copying->blobs->only_in_to = copying->surplus.count;
+	count = tree->items.count - tree->listed;
+	if (!tree->options->deletes) {
+		tree->only_in_dest = count;
+		tree_forget_items(tree, tree->listed);
+	}
+	if (!tree->options->deletes || count == 0)
+		return 0;
+	AUTO_FREE char *why = replicate_refuse_deletion(tree, count);
+	for (size_t i = tree->listed; i < tree->items.count; i++)
+		replicate_discard_or_hold(&tree->items.items[i], why);
 	return 0;
 }
 
-static int replicate_blobs_run_copying(struct copying *copying, struct err *err)
+static int replicate_list(struct tree *tree, struct err *err)
 {
-	const struct blob_visitor visitor = { .file = take_file,
-					      .finding = take_finding,
-					      .arg = copying };
-	uint64_t bytes = 0;
-	int result;
-
-	copying->from = blob_root_open(&copying->from_kind, err);
-	if (copying->from < 0)
+	trash_expire(tree->to);
+	if (tree->kind->list(tree, err) != 0) {
+		tree_forget_items(tree, 0);
 		return -1;
-	copying->to = blob_root_open(&copying->to_kind, err);
-	if (copying->to < 0)
-		return -1;
-	blob_incoming_expire(&copying->to_kind, BLOB_INCOMING_KEEP_MS);
-	if (blob_walk(&copying->from_kind, &visitor, copying->blobs->stop, err) != 0)
-		return -1;
-	copying->blobs->all = copying->files.count;
-	for (size_t i = 0; i < copying->files.count; i++)
-		bytes += copying->files.items[i].size;
-	progress_start_bytes(&copying->progress, bytes, copying->blobs->progress);
-	result = replicate_blobs_copy_all(copying, err);
-	progress_stop(&copying->progress);
-	return result == 0 ? compare_absence(copying, err) : -1;
+	}
+	tree->listed = tree->items.count;
+	return 0;
 }
 
-static void replicate_blobs_clear_copying(struct copying *copying)
+int replicate_run(struct tree *tree, struct err *err)
 {
-	for (size_t i = 0; i < copying->arrivals.count; i++)
-		blob_incoming_close(copying->arrivals.items[i].incoming, true);
-	vec_clear(&copying->arrivals);
-	vec_clear(&copying->written);
-	for (size_t i = 0; i < copying->files.count; i++)
-		free(copying->files.items[i].id);
-	vec_clear(&copying->files);
-	for (size_t i = 0; i < copying->surplus.count; i++)
-		free(copying->surplus.items[i].id);
-	vec_clear(&copying->surplus);
-	free(copying->buffer);
-	if (copying->from >= 0)
-		close(copying->from);
-	if (copying->to >= 0)
-		close(copying->to);
-}
-
-int replicate_blobs_run(struct replicate_blobs *blobs, struct err *err)
-{
-	char type[] = "blobs";
-	struct copying copying = { .blobs = blobs,
-				   .from_kind = { .type = type, .path = blobs->from },
-				   .to_kind = { .type = type, .path = blobs->to },
-				   .from = -1,
-				   .to = -1,
-				   .buffer = xmalloc(BLOCK) };
 	int64_t started = clock_boot_ms();
-	int result;
+	int result = replicate_list(tree, err);
 
-	trash_expire(blobs->to);
-	result = replicate_blobs_run_copying(&copying, err);
-	replicate_blobs_clear_copying(&copying);
-	blobs->took_ms = clock_boot_ms() - started;
+	if (result == 0) {
+		progress_start(&tree->progress, tree->listed, tree->bytes,
+			       tree->options->progress);
+		replicate_look(tree, ITEM_NOT_REACHED, ITEM_NOT_REACHED);
+		result = replicate_bring(tree, err);
+		if (result == 0 && tree->kind == &replicate_repositories)
+			replicate_look(tree, ITEM_CREATED, ITEM_UPDATED);
+		progress_stop(&tree->progress);
+	}
+	if (result == 0 && !stop_is_requested(tree->stop))
+		result = replicate_delete(tree, err);
+	tree->took_ms = clock_boot_ms() - started;
 	return result;
 }
 
-static int replicate_blobs_resolve_path(const char *path, char **absolute,
-					struct err *err)
+void replicate_begin(struct tree *tree, const struct replicate_options *options,
+		     const struct stop *stop)
 {
-	*absolute = realpath(path, NULL);
-	return *absolute ? 0 : err_errno(err, "--blobs: cannot find %s", path);
+	tree->options = options;
+	tree->stop = stop;
+	tree->from_fd = tree->to_fd = -1;
 }
 
-static int check_pair(const char *from, const char *to, struct err *err)
+void replicate_end(struct tree *tree)
 {
-	if (!path_is_below(from, to) && !path_is_below(to, from))
+	tree_forget_items(tree, 0);
+	vec_clear(&tree->items);
+	source_free(tree->origin);
+	primary_close(tree->primary);
+	site_data_close(&tree->data);
+	discovery_clear(&tree->there);
+	discovery_clear(&tree->here);
+	if (tree->from_fd >= 0)
+		close(tree->from_fd);
+	if (tree->to_fd >= 0)
+		close(tree->to_fd);
+	free(tree->from);
+	free(tree->to);
+}
+
+/*
+ * Where a tree is.
+ */
+
+bool replicate_is_url(const char *source)
+{
+	return text_starts_with(source, "http://") ||
+	       text_starts_with(source, "https://");
+}
+
+static int replicate_check_root(const struct tree *tree, const char *path,
+				struct err *err)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (tree->kind == &replicate_files)
 		return 0;
-	err_set(err, ERR_CONFIG, "--blobs: FROM and TO lie inside each other: %s, %s",
-		from, to);
+	fd = dir_open(AT_FDCWD, path, err);
+	if (fd < 0) {
+		if (err->sys_errno == ENOTDIR)
+			err_set(err, ERR_CONFIG, "%s is not a directory", path);
+		return err->remedy[0] ? -1
+				      : err_remedy(err, "name a directory of bare "
+							"repositories");
+	}
+	if (repo_look_at(fd) == REPO_NOTHING)
+		return 0;
+	err_set(err, ERR_CONFIG, "%s is itself a repository", path);
+	return err_remedy(err, "name the directory above it: all repositories below "
+			       "SOURCE are copied to the same places below DEST");
+}
+
+static int replicate_resolve(const struct tree *tree, const char *path, char **absolute,
+			     struct err *err)
+{
+	*absolute = realpath(path, NULL);
+	return *absolute ? 0
+			 : err_errno(err, "%scannot find %s", tree->kind->prefix, path);
+}
+
+/* Copies of copies would have no end. */
+static int replicate_check_pair(const struct tree *tree, const char *to, struct err *err)
+{
+	const struct tree_kind *kind = tree->kind;
+
+	if (!path_is_below(tree->from, to) && !path_is_below(to, tree->from))
+		return 0;
+	err_set(err, ERR_CONFIG, "%s%s and %s lie inside each other: %s, %s",
+		kind->prefix, kind->source, kind->dest, tree->from, tree->dest);
 	return err_remedy(err, "choose directories of which none is above the other");
 }
 
-int replicate_blobs_open(struct replicate_blobs *blobs, struct err *err)
+/* "host:path" is another machine to rsync and scp; a directory of that name here is
+ * hardly meant, unless it is there. */
+static int replicate_check_local(const struct tree *tree, const char *path,
+				 struct err *err)
 {
-	const char *equals = strchr(blobs->pair, '=');
-	AUTO_FREE char *from = NULL;
+	const char *colon = strchr(path, ':');
 
-	if (!equals || equals == blobs->pair || !equals[1]) {
-		err_set(err, ERR_CONFIG, "--blobs takes FROM=TO, not \"%s\"",
-			blobs->pair);
-		return err_remedy(err, "name two directories");
-	}
-	from = xstrndup(blobs->pair, (size_t)(equals - blobs->pair));
-	if (replicate_blobs_resolve_path(from, &blobs->from, err) != 0)
-		return -1;
-	AUTO_FREE char *to = path_resolve(equals + 1);
-	/* before anything is made in FROM; a relative TO is known only when it is there
-	 */
-	if (check_pair(blobs->from, to, err) != 0 ||
-	    dir_make(AT_FDCWD, equals + 1, err) != 0 ||
-	    replicate_blobs_resolve_path(equals + 1, &blobs->to, err) != 0)
-		return -1;
-	return check_pair(blobs->from, blobs->to, err);
+	if (tree->kind == &replicate_files || !colon || text_starts_with(colon, "://") ||
+	    memchr(path, '/', (size_t)(colon - path)) || access(path, F_OK) == 0)
+		return 0;
+	err_set(err, ERR_CONFIG, "%s looks like a place on another machine", path);
+	return err_remedy(err,
+			  "both must be directories on this machine; write ./%s if "
+			  "that is one",
+			  path);
 }
 
-static int replicate_blobs_check_apart(const char *to, const char *other, struct err *err)
+/* A password there would end up in the output and in records of copies. */
+static int replicate_take_url(struct tree *tree, struct err *err)
+{
+	const char *host = strstr(tree->source, "://") + 3;
+
+	if (memchr(host, '@', strcspn(host, "/"))) {
+		err_set(err, ERR_CONFIG, "the URL has a user or a password in it");
+		return err_remedy(err, "leave them out; --secret-file names the secret "
+				       "that this site and the primary share");
+	}
+	tree->from = xstrdup(tree->source);
+	return 0;
+}
+
+static int replicate_take_source(struct tree *tree, struct err *err)
+{
+	if (replicate_is_url(tree->source))
+		return replicate_take_url(tree, err);
+	if (tree->kind == &replicate_repositories && strstr(tree->source, "://")) {
+		err_set(err, ERR_CONFIG,
+			"SOURCE is neither a directory nor an http or https URL: %s",
+			tree->source);
+		return err_remedy(err, "name a directory of bare repositories, or the "
+				       "URL of a refrelay primary");
+	}
+	if (replicate_check_root(tree, tree->source, err) != 0)
+		return -1;
+	return replicate_resolve(tree, tree->source, &tree->from, err);
+}
+
+/* DEST may not exist yet: nothing is made inside SOURCE before that is refused. */
+int replicate_open(struct tree *tree, struct err *err)
+{
+	AUTO_FREE char *to = path_resolve(tree->dest);
+
+	if (replicate_check_local(tree, tree->source, err) != 0 ||
+	    replicate_check_local(tree, tree->dest, err) != 0 ||
+	    replicate_take_source(tree, err) != 0 ||
+	    replicate_check_pair(tree, to, err) != 0 ||
+	    dir_make(AT_FDCWD, tree->dest, err) != 0 ||
+	    replicate_check_root(tree, tree->dest, err) != 0 ||
+	    replicate_resolve(tree, tree->dest, &tree->to, err) != 0)
+		return -1;
+	return replicate_check_pair(tree, tree->to, err);
+}
+
+static int replicate_check_outside(const char *to, const char *other, struct err *err)
 {
 	if (!path_is_below(to, other) && !path_is_below(other, to))
 		return 0;
@@ -455,313 +867,10 @@ static int replicate_blobs_check_apart(const char *to, const char *other, struct
 
 /* --delete takes away what it does not know: the other directory's files would be that.
  */
-int replicate_blobs_check(const struct replicate_blobs *all, size_t count,
-			  const char *directory, struct err *err)
+int replicate_check_apart(const struct tree *files, const struct tree *other,
+			  struct err *err)
 {
-	for (size_t i = 0; i < count; i++) {
-		if (directory &&
-		    replicate_blobs_check_apart(all[i].to, directory, err) != 0)
-			return -1;
-		for (size_t k = 0; k < count; k++)
-			if (k != i &&
-			    (replicate_blobs_check_apart(all[i].to, all[k].from, err) !=
-				     0 ||
-			     replicate_blobs_check_apart(all[i].to, all[k].to, err) != 0))
-				return -1;
-	}
-	return 0;
-}
-
-void replicate_blobs_clear(struct replicate_blobs *blobs)
-{
-	free(blobs->from);
-	free(blobs->to);
-}
-
-#define TRIES 3
-/* For how long a ref that moved is worth another try; a lock that others hold has been
- * waited for by then. */
-#define PATIENCE_MS 5000
-#define SYNC_TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
-
-static int replicate_run_move_row(struct item *item, enum registry_event event,
-				  const char *text, struct err *err)
-{
-	struct registry_move move = {
-		.id = replicable_id(KIND_REPOSITORY, item->name),
-		.event = event,
-		.generation = 1,
-		.timeout_ms = SYNC_TIMEOUT_MS,
-		.checksum = text,
-		.held_reason = text,
-		.err = &item->err,
-	};
-
-	return registry_move(item->run->registry, &move, err);
-}
-
-/* The way of a row whose copy is equal: brought, then proved. */
-static int record_equal(struct item *item, const struct checksum *sum, struct err *err)
-{
-	char text[CHECKSUM_TEXT_SIZE];
-
-	if (replicate_run_move_row(item, REGISTRY_BROUGHT, NULL, err) != 0)
+	if (replicate_check_outside(files->to, other->from, err) != 0)
 		return -1;
-	if (!sum)
-		return 0; /* proved in an earlier run */
-	checksum_format(sum, text);
-	return replicate_run_move_row(item, REGISTRY_PROVED, text, err);
-}
-
-static void replicate_run_remember_result(struct item *item,
-					  const struct sync_result *result)
-{
-	checksum_format(&result->sum, item->checksum);
-	memcpy(item->timeline, result->timeline, sizeof(item->timeline));
-	item->generation = result->generation;
-}
-
-static int record_result(struct item *item, struct sync_result *result, struct err *err)
-{
-	static const enum item_end ends[] = {
-		[SYNC_UNCHANGED] = ITEM_UNCHANGED,
-		[SYNC_CREATED] = ITEM_CREATED,
-		[SYNC_UPDATED] = ITEM_UPDATED,
-		[SYNC_HELD] = ITEM_HELD,
-	};
-
-	item->end = ends[result->outcome];
-	item->refs_changed = result->refs_changed;
-	item->bytes = result->bytes;
-	if (result->outcome != SYNC_HELD) {
-		replicate_run_remember_result(item, result);
-		return record_equal(item, &result->sum, err);
-	}
-	item->reason = TAKE(result->held_reason);
-	return replicate_run_move_row(item, REGISTRY_HELD, item->reason, err);
-}
-
-/* A lost lease or a ref that moved is worth another try at once; other failures are
- * for the next run. */
-static int run_job(struct item *item, struct sync_call *call, struct err *err)
-{
-	struct replicate_run *run = item->run;
-	struct job_request request = {
-		.leases = run->data.leases,
-		.kind = KIND_REPOSITORY,
-		.name = item->name,
-		.operation = "sync",
-		.fence_floor = sync_fence_floor(run->dest_root, item->name),
-		.wait_ms = LEASE_WAIT_MS,
-		.timeout_ms = SYNC_TIMEOUT_MS,
-		.stop = &run->stop,
-		.bytes = &run->progress.bytes,
-		.run = sync_job,
-		.arg = call,
-	};
-
-	int64_t until = clock_boot_ms() + PATIENCE_MS;
-	for (int tries = 1;; tries++) {
-		if (job_run(&request, err) == 0)
-			return 0;
-		bool again = err->class == ERR_LOST ||
-			     (err->class == ERR_CONFLICT && clock_boot_ms() < until);
-		if (!again || tries == TRIES)
-			return -1;
-	}
-}
-
-static bool replicate_run_is_current(const struct item *item)
-{
-	const struct sync_request request = { .source = item->run->source,
-					      .root = item->run->dest_root,
-					      .name = item->name };
-	const struct sync_reported reported = { .checksum = item->checksum[0]
-								    ? item->checksum
-								    : NULL,
-						.timeline = item->timeline,
-						.generation = item->generation };
-
-	return item->run->primary ? sync_is_recorded(&request, &reported)
-				  : sync_is_current(&request);
-}
-
-static int replicate_run_sync_item(struct item *item, struct err *err)
-{
-	struct replicate_run *run = item->run;
-	struct sync_call call = { .request = { .source = run->source,
-					       .root = run->dest_root,
-					       .name = item->name,
-					       .is_forced = run->options.is_forced } };
-	int result;
-
-	if (replicate_run_move_row(item, REGISTRY_BEGUN, NULL, err) != 0)
-		return -1;
-	if (replicate_run_is_current(item)) {
-		item->end = ITEM_UNCHANGED;
-		return record_equal(item, NULL, err);
-	}
-	result = run_job(item, &call, err);
-	if (result == 0)
-		result = record_result(item, &call.result, err);
-	free(call.result.held_reason);
-	return result;
-}
-
-static void replicate_run_sync_task(void *arg)
-{
-	struct item *item = arg;
-
-	if (stop_is_requested(&item->run->stop))
-		return;
-	if (replicate_run_sync_item(item, &item->err) != 0) {
-		if (item->err.class == ERR_CANCELED)
-			return;
-		item->end = ITEM_FAILED;
-		replicate_run_move_row(item, REGISTRY_ERRED, NULL, ERR_IGNORED);
-	}
-	progress_add(&item->run->progress);
-}
-
-/* A copy that was written a moment ago has stamps too young to prove anything. By now
- * they are older: reading both sides once more makes the next run cheap. */
-static void replicate_run_settle_task(void *arg)
-{
-	struct item *item = arg;
-
-	if (!stop_is_requested(&item->run->stop))
-		replicate_run_is_current(item);
-}
-
-static void replicate_run_sync_all(struct replicate_run *run)
-{
-	struct pool *pool = pool_start("sync", run->options.jobs);
-
-	progress_start(&run->progress, run->items.count, run->options.progress);
-	for (size_t i = 0; i < run->items.count; i++)
-		pool_submit(pool, replicate_run_sync_task, &run->items.items[i]);
-	pool_drain(pool);
-	for (size_t i = 0; i < run->items.count; i++)
-		if (run->items.items[i].end == ITEM_CREATED ||
-		    run->items.items[i].end == ITEM_UPDATED)
-			pool_submit(pool, replicate_run_settle_task,
-				    &run->items.items[i]);
-	pool_drain(pool);
-	pool_stop(pool, NULL);
-	progress_stop(&run->progress);
-}
-
-/* The repositories below a directory. */
-static int replicate_run_list_directory(struct replicate_run *run, struct err *err)
-{
-	if (discover(run->source_root, &run->there, err) != 0)
-		return -1;
-	for (size_t i = 0; i < run->there.found.count; i++) {
-		struct item item = { .run = run, .name = run->there.found.items[i].name };
-		vec_add(&run->items, item);
-	}
-	run->source = source_new_directory(run->source_root, &run->there);
-	return 0;
-}
-
-static int list_primary(struct replicate_run *run, struct err *err)
-{
-	if (replicate_open_primary(run, err) != 0)
-		return -1;
-	run->source = source_new_primary(run->primary, SYNC_TIMEOUT_MS, &run->stop);
-	return 0;
-}
-
-/* A row for each repository of the source. */
-static int replicate_run_add_rows(struct replicate_run *run, struct err *err)
-{
-	VEC(const char *) names = { 0 };
-	int result;
-
-	for (size_t i = 0; i < run->items.count; i++)
-		vec_add(&names, run->items.items[i].name);
-	result = registry_add(run->registry, KIND_REPOSITORY, names.items, names.count,
-			      err);
-	vec_clear(&names);
-	return result;
-}
-
-static int replicate_run_open_all(struct replicate_run *run, struct err *err)
-{
-	AUTO_FREE char *own = NULL;
-
-	bool is_url = replicate_is_url(run->options.source);
-	if (replicate_open_roots(run, err) != 0 ||
-	    (is_url ? list_primary(run, err) : replicate_run_list_directory(run, err)) !=
-		    0 ||
-	    discover(run->dest_root, &run->here, err) != 0)
-		return -1;
-	own = xasprintf("%s/" OWN_FOLDER, run->dest_root);
-	if (site_data_open(own, &run->data, err) != 0 ||
-	    site_store_open(NULL, &run->registry, err) != 0)
-		return -1;
-	staging_clear(run->data.leases, run->dest_root);
-	trash_expire(run->dest_root);
-	return 0;
-}
-
-static int open_blobs(struct replicate_run *run, struct err *err)
-{
-	for (size_t i = 0; i < run->blobs.count; i++) {
-		struct replicate_blobs *blobs = &run->blobs.items[i];
-		blobs->deletes = run->options.deletes;
-		blobs->is_forced = run->options.is_forced;
-		blobs->progress = run->options.progress;
-		blobs->stop = &run->stop;
-		if (replicate_blobs_open(blobs, err) != 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int replicate_run_check_blobs(const struct replicate_run *run, struct err *err)
-{
-	const struct replicate_blobs *all = run->blobs.items;
-	size_t count = run->blobs.count;
-
-	if (replicate_blobs_check(all, count, run->source_root, err) != 0)
-		return -1;
-	return replicate_blobs_check(all, count, run->dest_root, err);
-}
-
-int replicate_run(struct replicate_run *run, struct err *err)
-{
-	int64_t started = clock_boot_ms();
-
-	if (open_blobs(run, err) != 0 || replicate_run_open_all(run, err) != 0 ||
-	    replicate_run_check_blobs(run, err) != 0 ||
-	    replicate_run_add_rows(run, err) != 0)
-		return -1;
-	replicate_run_sync_all(run);
-	if (!stop_is_requested(&run->stop))
-		replicate_delete(run);
-	for (size_t i = 0; i < run->blobs.count; i++)
-		if (replicate_blobs_run(&run->blobs.items[i], err) != 0 &&
-		    !stop_is_requested(&run->stop))
-			return -1;
-	run->took_ms = clock_boot_ms() - started;
-	return 0;
-}
-
-void replicate_run_clear(struct replicate_run *run)
-{
-	for (size_t i = 0; i < run->items.count; i++)
-		free(run->items.items[i].reason);
-	vec_clear(&run->items);
-	for (size_t i = 0; i < run->blobs.count; i++)
-		replicate_blobs_clear(&run->blobs.items[i]);
-	vec_clear(&run->blobs);
-	source_free(run->source);
-	primary_close(run->primary);
-	store_close(run->registry);
-	site_data_close(&run->data);
-	discovery_clear(&run->there);
-	discovery_clear(&run->here);
-	free(run->source_root);
-	free(run->dest_root);
+	return replicate_check_outside(files->to, other->to, err);
 }

@@ -1,6 +1,7 @@
 /*
- * One run of `replicate`: the pull engine, its scheduler a pool over all names, its
- * registry in memory.
+ * One run of `replicate`: trees that are made equal to others by the pull engine, with a
+ * registry in memory. SOURCE and DEST are a tree of repositories; FROM and TO of --blobs
+ * one of files.
  */
 #ifndef CLI_REPLICATE_RUN_H
 #define CLI_REPLICATE_RUN_H
@@ -10,14 +11,12 @@
 #include "base/vec.h"
 #include "cli/progress.h"
 #include "cli/site.h"
+#include "pull/copy_kind.h"
 #include "pull/source.h"
-#include "pull/sync_repository.h"
 #include "replicable/discover.h"
 #include "store/store.h"
 
 struct replicate_options {
-	const char *source; /* as given: a directory, or the URL of a primary */
-	const char *dest;
 	const char *secret_file; /* NULL: none */
 	const char *site; /* by which the primary knows us; NULL: the host's name */
 	size_t jobs;
@@ -38,91 +37,86 @@ enum item_end {
 	ITEM_ENDS,
 };
 
-/* One repository of this run; written by its worker only. */
+/* One repository or file; one thread's at a time. */
 struct item {
-	struct replicate_run *run;
-	const char *name; /* borrowed from a discovery */
-	const char *path; /* of the copy below dest; set for deletions */
-	/* What a primary told of it, or what was brought from it since. */
-	char checksum[CHECKSUM_TEXT_SIZE]; /* "": none */
-	char timeline[TIMELINE_SIZE];
-	uint64_t generation;
+	struct tree *tree;
+	char *name;       /* owned */
+	const char *path; /* of a copy that the source lacks, below the root; borrowed */
 	enum item_end end;
 	size_t refs_changed;
 	uint64_t bytes;
-	struct err err; /* ITEM_FAILED */
-	char *reason;   /* ITEM_HELD; owned */
+	char *reason;    /* ITEM_HELD; owned */
+	struct err *err; /* ITEM_FAILED; owned */
+	/* What a primary told of a repository, or what was brought from it since; owned,
+	 * else NULL. */
+	struct inventory_item *reported;
+	/* Of a file, and whether a copy was there. */
+	struct blob_fingerprint fingerprint;
+	char timeline[TIMELINE_SIZE];
+	bool was_there;
 };
 
-struct replicate_run {
-	struct replicate_options options;
-	char *source_root, *dest_root; /* absolute; owned */
-	struct discovery there, here;  /* there: also of a primary, by its inventory */
-	struct primary *primary;       /* NULL: the source is a directory */
-	struct source *source;
-	struct site_data data;
-	struct store *registry; /* in memory */
-	struct stop stop;
-	struct progress progress;
-	VEC(struct item) items;
-	VEC(struct replicate_blobs) blobs;
+/* What trees of repositories and of files do differently. */
+struct tree_kind {
+	const char *type;                   /* of rows */
+	const char *prefix, *source, *dest; /* in messages */
+	const char *of_source, *of_dest;    /* likewise: what is there */
+	/* All that the source has, in byte order, by tree_add(). */
+	int (*list)(struct tree *tree, struct err *err);
+	/* 1: the copy is equal, by what is known without a job; 0; -1. */
+	int (*look)(struct item *item, struct err *err);
+	/* The copy is equal now. From any worker. */
+	void (*brought)(struct item *item, const struct pull_item *ended);
+	/* All copies that are there, by tree_add_copy(). */
+	int (*list_copies)(struct tree *tree, struct err *err);
+	/* ERR_MISSING: it is not there. */
+	int (*discard)(struct item *item, struct err *err);
+};
+
+struct tree {
+	const struct tree_kind *kind;
+	const struct replicate_options *options;
+	const struct stop *stop;
+	const char *source, *dest; /* as given; source may be a primary's URL */
+	char *from, *to;           /* absolute, or that URL; owned */
+	struct discovery there;    /* of a directory: repositories, and findings of any */
+	struct discovery here;     /* repositories */
+	struct primary *primary;   /* of a URL */
+	struct source *origin;
+	struct site_data data;               /* repositories */
+	struct blob_kind from_kind, to_kind; /* files */
+	int from_fd, to_fd;                  /* likewise */
+	VEC(struct item) items;              /* the source's, then copies that it lacks */
+	size_t listed;                       /* the source's */
+	uint64_t bytes;                      /* of its files */
+	atomic_bool has_failed_files;
+	size_t copies;       /* that are in DEST */
 	size_t only_in_dest; /* copies that the source lacks and that stay */
+	struct progress progress;
 	int64_t took_ms;
 };
 
-/* Does it all. -1: it could not be started, or not be carried on; what happened to each
- * repository is in items. */
-int replicate_run(struct replicate_run *run, struct err *err);
-void replicate_run_clear(struct replicate_run *run);
+extern const struct tree_kind replicate_repositories, replicate_files;
 
-/* Finds and checks SOURCE and DEST, makes the latter. For cli/replicate_run.c. */
-int replicate_open_roots(struct replicate_run *run, struct err *err);
+void replicate_begin(struct tree *tree, const struct replicate_options *options,
+		     const struct stop *stop);
+void replicate_end(struct tree *tree);
+
+/* Finds and checks both, makes the latter. ERR_CONFIG. */
+int replicate_open(struct tree *tree, struct err *err);
+
+/* That a tree's TO is in no directory of another one, nor that in it. ERR_CONFIG. */
+int replicate_check_apart(const struct tree *files, const struct tree *other,
+			  struct err *err);
+
+/* Does it all. -1: it could not be started, or not be carried on; what happened to each
+ * is in items. */
+int replicate_run(struct tree *tree, struct err *err);
 
 /* Whether SOURCE is a primary's URL. */
 bool replicate_is_url(const char *source);
 
-/* Opens the primary, and lists its inventory: `there`, and an item for each repository.
- * For cli/replicate_run.c. */
-int replicate_open_primary(struct replicate_run *run, struct err *err);
-
-/* The second half, after the copies are equal: copies that the source lacks. For
- * cli/replicate_run.c. */
-void replicate_delete(struct replicate_run *run);
-
-/* Prints what happened; returns the exit status. */
-int replicate_report(struct replicate_run *run);
-
-/*
- * `replicate --blobs FROM=TO`: the files below FROM, copied to the same places below TO,
- * with what a secondary has for it: walked, digested on the way, made durable in groups,
- * renamed into place, read again from disk. One thread.
- */
-
-struct replicate_blobs {
-	const char *pair; /* FROM=TO, as given; borrowed */
-	char *from, *to;  /* owned */
-	bool deletes, is_forced;
-	enum progress_wish progress;
-	const struct stop *stop;
-	/* Filled: */
-	size_t all, created, updated, unchanged, deleted;
-	size_t held;       /* not deleted */
-	size_t failed;     /* told on stderr, as what is held */
-	size_t only_in_to; /* and stay */
-	uint64_t bytes;
-	int64_t took_ms;
-};
-
-/* Finds and checks FROM and TO. ERR_CONFIG. */
-int replicate_blobs_open(struct replicate_blobs *blobs, struct err *err);
-
-/* All that are open: that no TO is in anything else of the run, nor the other way round.
- * `directory` (or NULL) is one more that they must keep away from. ERR_CONFIG. */
-int replicate_blobs_check(const struct replicate_blobs *all, size_t count,
-			  const char *directory, struct err *err);
-
-/* -1: it could not be carried on; ERR_CANCELED: stop. */
-int replicate_blobs_run(struct replicate_blobs *blobs, struct err *err);
-void replicate_blobs_clear(struct replicate_blobs *blobs);
+/* The source's item of that name, or NULL. */
+struct item *replicate_find(struct tree *tree, const char *name);
 
 #endif

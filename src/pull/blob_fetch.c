@@ -14,7 +14,7 @@
  * What arrived gets its place: all of a job's blobs with as few flushes as one needs. A
  * worker that was paused for long finds its lease or its rows gone, and places nothing.
  * Small ones are then read again from the disk at once, and so are proved; large ones
- * are verified later, when their pages have left memory.
+ * are verified later, when their pages have left memory, or in one run at once, too.
  */
 
 /* Whether the rows are still as this worker claimed them. */
@@ -45,8 +45,8 @@ static void check_leases(struct blob_work *work)
 	struct pull_item *item;
 	struct err err;
 
-	if (work->kind->layout == BLOB_LFS)
-		return;
+	if (work->kind->layout == BLOB_LFS || work->job->pull->options.once)
+		return; /* nobody else can have it */
 	if (store_read(work->job->pull->options.store, check_claims, work, &err) != 0)
 		pull_job_fail_here(work->job, PULL_ARRIVED, &err);
 	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_ARRIVED));)
@@ -63,6 +63,7 @@ static void take_results(struct pull_item **placed, const blob_arrivals *arrival
 		else {
 			placed[i]->end = placed[i]->row->generation > 0 ? PULL_UPDATED
 									: PULL_CREATED;
+			placed[i]->bytes = placed[i]->size;
 			blob_of(placed[i])->fingerprint = arrivals->items[i].fingerprint;
 		}
 	}
@@ -117,8 +118,8 @@ static void prove_small(struct blob_work *work)
 	for (size_t i = 0; i < work->job->rows.count; i++) {
 		struct pull_item *item = &work->job->items[i];
 		struct err err;
-		if (!pull_item_is_placed(item) || blob_of(item)->is_large ||
-		    !item->checksum[0])
+		if (!pull_item_is_placed(item) || !item->checksum[0] ||
+		    (blob_of(item)->is_large && !work->job->pull->options.once))
 			continue;
 		item->is_proved = blob_settle_read_again(work, item, &err) == 0;
 		if (!item->is_proved && err.class != ERR_CANCELED)
@@ -243,14 +244,18 @@ static void set_version(struct large *large, const char *timeline, uint64_t gene
 		 generation);
 }
 
+/* Of a source that tells no checksum what is here would be believed: a part of which the
+ * disk lost some begins anew. */
 static int blob_large_open_incoming(struct large *large, uint64_t size, struct err *err)
 {
-	const struct blob_incoming_request request = { .root = large->work->root,
-						       .kind = large->work->kind,
-						       .id = large->item->row->name,
-						       .size = size > 0 ? size
-									: UINT64_MAX,
-						       .resume = large->version };
+	const bool can_resume = blob_work_can_check(large->work);
+	const struct blob_incoming_request request = {
+		.root = large->work->root,
+		.kind = large->work->kind,
+		.id = large->item->row->name,
+		.size = size > 0 ? size : UINT64_MAX,
+		.resume = can_resume ? large->version : NULL
+	};
 
 	return blob_incoming_open(&request, &blob_of(large->item)->incoming, err);
 }
@@ -315,7 +320,7 @@ static int blob_large_take_bytes(void *arg, const struct blob_head *head,
 				 large->item->row->name);
 	if (blob_incoming_write(blob_of(large->item)->incoming, bytes, len, err) != 0)
 		return not_missing(err);
-	large->work->job->bytes += len;
+	blob_work_count(large->work, len);
 	return 0;
 }
 
@@ -329,11 +334,13 @@ static int blob_large_ask_range(struct large *large, struct err *err)
 						large->version[0] ? large->version : NULL,
 					.stall_ms = BLOB_STALL_MS };
 	const struct blob_part_sink sink = { blob_large_take_bytes, large };
+	int64_t left_ms;
 
 	large->item->timeline[0] = '\0'; /* the head of this answer counts */
-	if (blob_work_line(large->work, err) != 0)
+	if (blob_work_time(large->work, &left_ms, err) != 0)
 		return -1;
-	return primary_blob_read(large->work->line, &part, &sink, err);
+	return source_read_blob(large->work->job->pull->source, &part, left_ms, &sink,
+				err);
 }
 
 /* It is another version by now: what is here is of no use. */
@@ -434,20 +441,6 @@ struct fetch {
 	struct pull_item *now; /* NULL: its bytes are forgotten */
 };
 
-/* What the primary says of one blob in place of its bytes. */
-static void blob_fetch_refuse(struct pull_item *item, const struct wire_frame *frame)
-{
-	struct err err;
-
-	if (strcmp(frame->code, WIRE_TOO_LARGE) == 0) {
-		blob_of(item)->is_large = true;
-		return;
-	}
-	err_set(&err, wire_frame_class(frame->code), "the primary: %s",
-		frame->message ? frame->message : frame->code);
-	pull_item_fail(item, &err);
-}
-
 static int blob_fetch_open_incoming(const struct blob_work *work, struct pull_item *item)
 {
 	struct err err;
@@ -461,21 +454,39 @@ static int blob_fetch_open_incoming(const struct blob_work *work, struct pull_it
 	return pull_item_fail_here(item, &err);
 }
 
+/* NULL: it is not this one's turn. */
+static struct pull_item *blob_fetch_next(struct fetch *fetch, const char *id,
+					 struct err *err)
+{
+	fetch->now = NULL;
+	if (fetch->next < fetch->count && strcmp(id, fetch->ids[fetch->next]) == 0)
+		return fetch->asked[fetch->next++];
+	wire_lied(err, "%s is not the blob whose turn it is", id);
+	return NULL;
+}
+
+static int blob_fetch_refuse(void *arg, const char *id, const struct err *why,
+			     struct err *err)
+{
+	struct pull_item *item = blob_fetch_next(arg, id, err);
+
+	if (!item)
+		return -1;
+	if (why)
+		pull_item_fail(item, why);
+	else
+		blob_of(item)->is_large = true;
+	return 0;
+}
+
 static int blob_fetch_begin_blob(void *arg, const struct wire_frame *frame,
 				 struct err *err)
 {
 	struct fetch *fetch = arg;
-	struct pull_item *item;
+	struct pull_item *item = blob_fetch_next(fetch, frame->name, err);
 
-	fetch->now = NULL;
-	if (fetch->next == fetch->count ||
-	    strcmp(frame->name, fetch->ids[fetch->next]) != 0)
-		return wire_lied(err, "%s is not the blob whose turn it is", frame->name);
-	item = fetch->asked[fetch->next++];
-	if (frame->code) {
-		blob_fetch_refuse(item, frame);
-		return 0;
-	}
+	if (!item)
+		return -1;
 	if (frame->size > BLOB_SMALL_MOST)
 		return wire_lied(err,
 				 "%s has %" PRIu64 " bytes in an answer of small "
@@ -514,7 +525,7 @@ static int blob_fetch_end_blob(void *arg, struct err *err)
 	(void)err;
 	if (!fetch->now)
 		return 0;
-	fetch->work->job->bytes += fetch->now->size;
+	blob_work_count(fetch->work, fetch->now->size);
 	blob_item_judge(fetch->work, fetch->now);
 	fetch->now = NULL;
 	return 0;
@@ -540,14 +551,19 @@ static int blob_fetch_ask_primary(struct fetch *fetch, struct err *err)
 					.ids = fetch->ids,
 					.count = fetch->count,
 					.stall_ms = BLOB_STALL_MS };
-	const struct wire_frame_sink sink = { blob_fetch_begin_blob, take_bytes,
-					      blob_fetch_end_blob, fetch };
+	const struct source_blobs_sink sink = { .begin = blob_fetch_begin_blob,
+						.refuse = blob_fetch_refuse,
+						.bytes = take_bytes,
+						.end = blob_fetch_end_blob,
+						.arg = fetch };
+	int64_t left_ms;
 	int result;
 
 	fetch->now = NULL;
-	if (blob_work_line(fetch->work, err) != 0)
+	if (blob_work_time(fetch->work, &left_ms, err) != 0)
 		return -1;
-	result = primary_blob_read_many(fetch->work->line, &many, &sink, err);
+	result = source_read_blobs(fetch->work->job->pull->source, &many, left_ms, &sink,
+				   err);
 	if (fetch->now) /* half of it */
 		blob_incoming_close(TAKE(blob_of(fetch->now)->incoming), true);
 	if (result == 0 && fetch->next < fetch->count)

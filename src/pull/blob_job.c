@@ -220,7 +220,7 @@ static void blob_find_present(struct blob_work *work)
 			pull_item_fail(item, &err);
 		else if (has > 0)
 			adopt(item, digest);
-		else if (may_be_here(work, item))
+		else if (blob_work_can_check(work) && may_be_here(work, item))
 			wait_for_checksum(work, item);
 	}
 	blob_present_make_durable(work);
@@ -257,15 +257,14 @@ static void blob_doubt_forget(struct pull *pull, const char *key)
 	map_remove(&pull->reverified, key);
 }
 
-void blob_doubt(struct blob_work *work, const char *id)
+void blob_doubt(const struct blob_work *work, const char *id)
 {
 	AUTO_FREE char *key = xasprintf("%s:%s", work->kind->type, id);
 	struct pull *pull = work->job->pull;
 	struct err err;
 
 	if (!is_due(pull, key) ||
-	    (blob_work_line(work, &err) == 0 &&
-	     primary_blob_reverify(work->line, work->kind, id, &err) == 0))
+	    source_doubt_blob(pull->source, work->kind, id, BLOB_STALL_MS, &err) == 0)
 		return;
 	blob_doubt_forget(pull, key);
 	log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
@@ -285,16 +284,20 @@ void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
 		pull_doubt(pull, kind->type, id, &why);
 }
 
-int blob_work_line(struct blob_work *work, struct err *err)
+int blob_work_time(const struct blob_work *work, int64_t *left_ms, struct err *err)
 {
-	int64_t left = work->job->until - clock_boot_ms();
+	*left_ms = work->job->until - clock_boot_ms();
+	return *left_ms > 0 ? 0
+			    : err_set(err, ERR_TIMEOUT, "the time of this job is over");
+}
 
-	if (left <= 0)
-		return err_set(err, ERR_TIMEOUT, "the time of this job is over");
-	if (!work->line)
-		return lines_take(&work->job->pull->lines, left, &work->line, err);
-	primary_line_limit(work->line, left);
-	return 0;
+void blob_work_count(const struct blob_work *work, uint64_t bytes)
+{
+	const struct pull_once *once = work->job->pull->options.once;
+
+	work->job->bytes += bytes;
+	if (once)
+		atomic_fetch_add(once->bytes, bytes);
 }
 
 void blob_item_expect(const struct blob_work *work, const struct pull_item *item,
@@ -379,6 +382,8 @@ void blob_item_judge(struct blob_work *work, struct pull_item *item)
 	struct err err;
 
 	if (blob_job_check_digest(work, item, &err) == 0) {
+		if (!blob_work_can_check(work))
+			memcpy(item->checksum, blob_of(item)->digest, BLOB_DIGEST_SIZE);
 		item->end = PULL_ARRIVED;
 		return;
 	}
@@ -398,7 +403,8 @@ static int blob_item_lease(const struct blob_work *work, const struct pull_item 
 	const char *type = work->kind->type, *name = item->row->name;
 	char key[LEASE_KEY_SIZE];
 
-	if (work->kind->layout == BLOB_LFS || !blob_of(item)->is_large)
+	if (work->kind->layout == BLOB_LFS || !blob_of(item)->is_large ||
+	    !work->job->pull->options.leases)
 		return 0;
 	lease_key_for(type, replicable_id(type, name), key);
 	return lease_acquire(work->job->pull->options.leases,
@@ -423,6 +429,8 @@ static void clear_ways(struct blob_work *work)
 {
 	const struct pull_item *item;
 
+	if (work->job->pull->options.once)
+		return;
 	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));)
 		blob_clear_way(work, item);
 }
@@ -542,7 +550,6 @@ static void blob_end_job(struct pull_job *job)
 		blob_incoming_close(work->items[i].incoming, false);
 		lease_release(work->items[i].lease);
 	}
-	lines_rest(&job->pull->lines, work->line);
 	if (work->root >= 0)
 		close(work->root);
 	free(work->items);

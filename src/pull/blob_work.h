@@ -18,8 +18,6 @@
 #include "pull/copy_kind.h"
 #include "pull/pull_parts.h"
 
-/* Blobs up to this size are brought many at once. */
-#define BLOB_SMALL_MOST ((uint64_t)1 << 20)
 #define BLOB_STALL_MS 60000
 /* A broken connection is tried again so often, if something came over it. */
 #define BLOB_BREAKS_MOST 5
@@ -39,9 +37,8 @@ struct blob_item {
 struct blob_work {
 	struct pull_job *job;
 	const struct blob_kind *kind;
-	int root;                  /* of the kind, open; -1: it is away */
-	struct primary_line *line; /* NULL: not needed yet */
-	struct blob_item *items;   /* the items' own */
+	int root;                /* of the kind, open; -1: it is away */
+	struct blob_item *items; /* the items' own */
 };
 
 static inline struct blob_item *blob_of(const struct pull_item *item)
@@ -49,8 +46,18 @@ static inline struct blob_item *blob_of(const struct pull_item *item)
 	return item->own;
 }
 
-/* A line for requests that end in time. */
-int blob_work_line(struct blob_work *work, struct err *err);
+/* For how long a request may still take. ERR_TIMEOUT: the job's time is over. */
+int blob_work_time(const struct blob_work *work, int64_t *left_ms, struct err *err);
+
+/* So many bytes arrived. */
+void blob_work_count(const struct blob_work *work, uint64_t bytes);
+
+/* Whether what came is compared with what the source says of it. A directory says
+ * nothing: what was read there is the truth. */
+static inline bool blob_work_can_check(const struct blob_work *work)
+{
+	return work->job->pull->source->ops->tells_checksums;
+}
 
 /* What its content must be by the id or by the row; "" : not known. */
 void blob_item_expect(const struct blob_work *work, const struct pull_item *item,
@@ -82,6 +89,6 @@ void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
 
 /* Copy and primary disagree about a generation: the primary is asked to read its file
  * again, at most once an hour a blob. */
-void blob_doubt(struct blob_work *work, const char *id);
+void blob_doubt(const struct blob_work *work, const char *id);
 
 #endif

@@ -48,108 +48,22 @@ static void wanted_objects(const struct bring_state *state, oid_list *wanted)
 		drop_complete(&state->from, wanted);
 }
 
-/* `have` as in objects_fetch. */
-static int fetch_from(const struct bring_request *request, const oid_list *wanted,
-		      const oid_list *have, struct err *err)
-{
-	const struct git_work *work = &request->job->work;
-	uint64_t before = packs_size(request->copy->fd), after;
-	struct git_remote source = source_remote(request->view);
-	int result = objects_fetch(work, request->copy, &source, wanted, have, err);
-
-	after = packs_size(request->copy->fd);
-	if (work->bytes && after > before)
-		atomic_fetch_add(work->bytes, after - before);
-	return result;
-}
-
-bool bring_was_outrun(const struct source_view *view, const struct err *err)
-{
-	return !view->is_local && err->reason == REASON_NOT_OUR_REF;
-}
-
-/* Git ends for many reasons; these may be that the copy lacks what it seemed to have. A
- * child on this machine that hangs up looks like a broken network. */
-static bool is_about_objects(const struct source_view *view, const struct err *err)
-{
-	if (bring_was_outrun(view, err) || err->reason == REASON_AT_PEER)
-		return false;
-	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ||
-	       (err->class == ERR_NETWORK && view->is_local);
-}
-
-/* What the packs lacked, because it was loose. What they hold of the tips is told to the
- * other side; if that promises too much, git says so, and all is fetched. */
-static int fetch_rest(const struct bring_request *request, const oid_list *wanted,
-		      struct err *err)
-{
-	oid_list have = { 0 };
-	int result =
-		objects_present(&request->job->work, request->copy, wanted, &have, err);
-
-	if (result == 0)
-		result = fetch_from(request, wanted, &have, err);
-	vec_clear(&have);
-	if (result == 0 || !is_about_objects(request->view, err))
-		return result;
-	return fetch_from(request, wanted, NULL, err);
-}
-
-static int copy_packs(const struct bring_request *request, int source,
-		      const oid_list *wanted, struct err *err)
-{
-	int complete;
-
-	if (packs_copy(&request->job->work, source, request->copy, err) != 0)
-		return -1;
-	complete = objects_are_complete(&request->job->work, request->copy, wanted, err);
-	if (complete != 0)
-		return complete < 0 ? -1 : 0;
-	return fetch_rest(request, wanted, err);
-}
-
-/* Small repositories gain nothing by it. */
-#define PACKS_WORTH_COPYING ((uint64_t)1 << 20)
-
-static int bring_fetch_all(const struct bring_request *request, const oid_list *wanted,
-			   struct err *err)
-{
-	AUTO_CLOSE int source = -1;
-
-	if (!request->is_new || !request->view->has_packs)
-		return fetch_from(request, wanted, NULL, err);
-	source = dir_open(AT_FDCWD, request->view->url, err);
-	if (source < 0)
-		return -1;
-	if (packs_size(source) < PACKS_WORTH_COPYING)
-		return fetch_from(request, wanted, NULL, err);
-	return copy_packs(request, source, wanted, err);
-}
-
-/* Git names the object that is missing, a person wants to know which ref names it. */
-static void name_culprit(const struct bring_request *request, struct err *err)
-{
-	struct err why;
-	AUTO_REPO struct repo source = REPO_INIT;
-
-	if (repo_open(AT_FDCWD, request->view->url, &source, &why) == 0 &&
-	    objects_check_tips(&request->job->work, &source, &request->view->refs,
-			       &why) != 0 &&
-	    why.class == ERR_CORRUPT)
-		*err = why;
-}
-
 static int bring_fetch_objects(const struct bring_state *state,
 			       struct sync_result *result, struct err *err)
 {
 	const struct bring_request *request = state->request;
 	oid_list wanted = { 0 };
+	const struct source_want want = { .work = &request->job->work,
+					  .copy = request->copy,
+					  .view = request->view,
+					  .oids = &wanted,
+					  .is_new = request->is_new };
 	uint64_t before = packs_size(request->copy->fd), after;
 	int done = 0;
 
 	wanted_objects(state, &wanted);
 	if (wanted.count > 0)
-		done = bring_fetch_all(request, &wanted, err);
+		done = source_bring(request->source, &want, err);
 	vec_clear(&wanted);
 	after = packs_size(request->copy->fd);
 	result->bytes += after > before ? after - before : 0;
@@ -296,9 +210,13 @@ static int make_complete(const struct bring_request *request, struct sync_result
 			 struct err *err)
 {
 	const struct git_work *work = &request->job->work;
-	struct git_remote source = source_remote(request->view);
 	uint64_t before = packs_size(request->copy->fd);
 	oid_list tips = { 0 };
+	const struct source_want want = { .work = work,
+					  .copy = request->copy,
+					  .view = request->view,
+					  .oids = &tips,
+					  .is_anew = true };
 	int complete;
 
 	oid_list_add_tips(&tips, &request->view->refs);
@@ -306,10 +224,9 @@ static int make_complete(const struct bring_request *request, struct sync_result
 		tips.count == 0 || objects_are_complete(work, request->copy, &tips, err);
 	if (complete == 0) {
 		log_warn("sync.incomplete", LOG_ERR(err));
-		complete =
-			objects_fetch_anew(work, request->copy, &source, &tips, err) == 0
-				? objects_are_complete(work, request->copy, &tips, err)
-				: -1;
+		complete = source_bring(request->source, &want, err) == 0
+				   ? objects_are_complete(work, request->copy, &tips, err)
+				   : -1;
 		result->outcome = SYNC_UPDATED;
 		result->bytes += packs_size(request->copy->fd) - before;
 	}
@@ -329,10 +246,8 @@ static int bring_objects(const struct bring_state *state, struct sync_result *re
 		request->is_new || (!request->is_suspect && is_untouched(request->copy));
 	int done = bring_fetch_objects(state, result, err);
 
-	if (!is_sure && (done == 0 || is_about_objects(request->view, err)))
+	if (!is_sure && (done == 0 || source_lacked_objects(request->view, err)))
 		done = make_complete(request, result, err);
-	if (done != 0 && err->class == ERR_CORRUPT && request->view->is_local)
-		name_culprit(request, err);
 	return done;
 }
 

@@ -11,6 +11,7 @@
 
 struct bring_request {
 	struct job *job;
+	struct source *source;
 	const struct repo *copy;  /* its fence was raised to the job's */
 	struct source_view *view; /* gets what is learnt of its peels */
 	bool is_forced;
@@ -34,9 +35,5 @@ int bring_settings(const struct repo *copy, const struct source_view *view,
  * record, or were proved there last (`checksum`, may be NULL): a power loss may take the
  * record, but not the row. */
 bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksum);
-
-/* Whether that error of bring() may be because the source dropped what the view names
- * (a forced push, and pruning): a new view may do. */
-bool bring_was_outrun(const struct source_view *view, const struct err *err);
 
 #endif

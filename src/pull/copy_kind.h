@@ -38,8 +38,10 @@ struct pull_item {
 	/* What is here now; timeline and checksum "": not known. */
 	char timeline[TIMELINE_SIZE], checksum[CHECKSUM_TEXT_SIZE];
 	uint64_t generation, size;
-	bool is_proved;    /* brought, read again, and right */
-	bool is_uncounted; /* no sync, for the metrics */
+	uint64_t bytes;      /* that arrived */
+	size_t refs_changed; /* of a repository */
+	bool is_proved;      /* brought, read again, and right */
+	bool is_uncounted;   /* no sync, for the metrics */
 	bool of_copy;     /* a verification ended where only the copy's files were read */
 	unsigned wishes;  /* if it is disproved */
 	int64_t lag_ms;   /* of what was brought; set when it is recorded */

@@ -17,7 +17,6 @@
 #include "pull/copy_kind.h"
 #include "pull/copy_watch.h"
 #include "pull/hold.h"
-#include "pull/lines.h"
 #include "pull/pull_parts.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
@@ -175,42 +174,6 @@ void peer_bad(struct pull *pull, enum pull_part part, const struct err *err)
 		log_error("primary.unreachable", LOG_ERR(err));
 	if (is_due)
 		peer_keep_note(pull, &heard);
-}
-
-void lines_init(struct lines *lines, struct primary *primary, const struct stop *stop)
-{
-	*lines = (struct lines){ .primary = primary, .stop = stop };
-	mutex_init(&lines->mutex);
-}
-
-void lines_clear(struct lines *lines)
-{
-	for (size_t i = 0; i < lines->resting.count; i++)
-		primary_line_close(lines->resting.items[i]);
-	vec_clear(&lines->resting);
-	pthread_mutex_destroy(&lines->mutex);
-}
-
-int lines_take(struct lines *lines, int64_t most_ms, struct primary_line **line,
-	       struct err *err)
-{
-	lock(&lines->mutex);
-	*line = lines->resting.count > 0 ? lines->resting.items[--lines->resting.count]
-					 : NULL;
-	unlock(&lines->mutex);
-	if (!*line && primary_line_open(lines->primary, lines->stop, line, err) != 0)
-		return -1;
-	primary_line_limit(*line, most_ms);
-	return 0;
-}
-
-void lines_rest(struct lines *lines, struct primary_line *line)
-{
-	if (!line)
-		return;
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&lines->mutex);
-
-	vec_add(&lines->resting, line);
 }
 
 bool hold_limit_stops(struct hold_limit deletion_limit, size_t deletions, size_t all)
@@ -456,8 +419,8 @@ void pull_copy_changed(struct pull *pull, const char *name)
 static void pull_free(struct pull *pull)
 {
 	copy_watch_free(pull->copy_watch);
-	source_free(pull->source);
-	lines_clear(&pull->lines);
+	if (!pull->options.once)
+		source_free(pull->source);
 	doubts_clear(pull);
 	map_clear(&pull->touched);
 	map_clear(&pull->unknown_kinds);
@@ -481,9 +444,10 @@ static struct pull *pull_new(const struct pull_options *options)
 	pull->options = *options;
 	pull->settings = options->settings;
 	news_set_fresh_for(pull, options->fresh_for_ms);
-	pull->source = source_new_primary(options->primary, options->settings.timeout_ms,
-					  &pull->kill);
-	lines_init(&pull->lines, options->primary, &pull->kill);
+	pull->source = options->once ? options->once->source
+				     : source_new_primary(options->primary,
+							  options->settings.timeout_ms,
+							  &pull->kill);
 	return pull;
 }
 
@@ -508,30 +472,47 @@ static void start_pools(struct pull *pull)
 {
 	const struct pull_settings *settings = &pull->options.settings;
 
-	pull->sync_pool = pool_start("sync", threads_of(settings->repository_capacity));
+	if (pull->options.root)
+		pull->sync_pool =
+			pool_start("sync", threads_of(settings->repository_capacity));
 	if (pull->options.kinds && pull->options.kinds->items.count > 0)
 		pull->blob_pool = pool_start("blob", threads_of(settings->blob_capacity));
-	pull->verify_pool =
-		pool_start("verify", threads_of(settings->verification_capacity));
+	if (!pull->options.once)
+		pull->verify_pool =
+			pool_start("verify", threads_of(settings->verification_capacity));
+}
+
+/* What a secondary has and one run has not. */
+static void start_following(struct pull *pull)
+{
+	pull->copy_watch = copy_watch_start(pull);
+	pull->blob_copy_watch = blob_copy_watch_start(pull, 0);
+	thread_start(&pull->consistency_thread, "consistency", consistency_run, pull);
+	thread_start(&pull->cursor_thread, "log-cursor", log_cursor_run, pull);
+}
+
+static int open_roots(const struct pull_options *options, struct err *err)
+{
+	if (registry_reset_started(options->store, err) != 0 ||
+	    (options->root && copies_root_open(options->store, options->root, err) != 0))
+		return -1;
+	if (options->root && !options->once) /* one run has done so */
+		staging_clear(options->leases, options->root);
+	open_blob_roots(options);
+	return 0;
 }
 
 int pull_start(const struct pull_options *options, struct pull **pull, struct err *err)
 {
 	struct pull *started;
 
-	if (registry_reset_started(options->store, err) != 0 ||
-	    copies_root_open(options->store, options->root, err) != 0)
+	if (open_roots(options, err) != 0)
 		return -1;
-	staging_clear(options->leases, options->root);
-	open_blob_roots(options);
 	started = pull_new(options);
 	start_pools(started);
-	started->copy_watch = copy_watch_start(started);
-	started->blob_copy_watch = blob_copy_watch_start(started, 0);
+	if (!options->once)
+		start_following(started);
 	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
-	thread_start(&started->consistency_thread, "consistency", consistency_run,
-		     started);
-	thread_start(&started->cursor_thread, "log-cursor", log_cursor_run, started);
 	*pull = started;
 	return 0;
 }
@@ -568,7 +549,9 @@ void pull_stop(struct pull *pull, int64_t grace_ms)
 	pool_stop(pull->sync_pool, pull_job_forget);
 	pool_stop(pull->blob_pool, pull_job_forget);
 	pool_stop(pull->verify_pool, pull_job_forget);
-	thread_join(pull->cursor_thread);
-	thread_join(pull->consistency_thread);
+	if (!pull->options.once) {
+		thread_join(pull->cursor_thread);
+		thread_join(pull->consistency_thread);
+	}
 	pull_free(pull);
 }

@@ -11,7 +11,8 @@
  *			changed are brought again
  *
  * Log cursor, consistency and scheduler run once a site, each under a lease of its own
- * (kind "site"). Source: seeds 000 and 002; states in replicable/registry.h.
+ * (kind "site"). For `replicate` there are only scheduler and workers, and no such lease
+ * (struct pull_once). Source: seeds 000 and 002; states in replicable/registry.h.
  */
 #ifndef PULL_PULL_H
 #define PULL_PULL_H
@@ -43,11 +44,25 @@ struct pull_settings {
 
 extern const struct setting_table pull_settings_table;
 
+/* One run over the rows that are there: each is worked on until it has ended, and then no
+ * more. Nothing is followed, compared or watched, nothing that stands in the way
+ * of a copy is moved or mended: it may be somebody else's. */
+struct pull_item; /* pull/copy_kind.h */
+struct pull_once {
+	struct source *source;
+	int64_t lease_wait_ms;       /* for the lease of a repository */
+	atomic_uint_fast64_t *bytes; /* grows by what arrives */
+	/* From any worker, of each row but those that a stop cuts short. */
+	void (*ended)(void *arg, const struct pull_item *item);
+	void *arg;
+};
+
 struct pull_options {
 	struct store *store; /* borrowed, as all of these */
 	struct lease_manager *leases;
 	struct primary *primary;
-	const char *root;               /* of the copies: site.repositories */
+	const struct pull_once *once;   /* in place of the primary; NULL: a node */
+	const char *root;               /* of the copies: site.repositories; NULL: none */
 	const struct blob_kinds *kinds; /* of blobs that follow, too; NULL: none */
 	struct pull_settings settings;
 	int64_t fresh_for_ms;     /* serve.freshFor; 0: the default */

@@ -16,6 +16,8 @@
 
 #define BUSY_AGAIN_MS 1000
 #define LIMIT_AGAIN_MS ((int64_t)10 * 60 * 1000)
+/* One run tries nothing again: what failed is for the next one. */
+#define NEVER_MS ((int64_t)100 * 365 * 24 * 3600 * 1000)
 
 int pull_item_fail(struct pull_item *item, const struct err *why)
 {
@@ -203,7 +205,10 @@ static struct registry_move make_move(const struct pull_job *job,
 		move.remedy = item->remedy;
 		break;
 	case PULL_FAILED:
-		fill_failed_move(&item->why, &move);
+		if (job->pull->options.once)
+			move.timeout_ms = NEVER_MS;
+		else
+			fill_failed_move(&item->why, &move);
 		break;
 	default:
 		return make_brought_move(job, item);
@@ -518,6 +523,20 @@ void pull_job_forget(void *arg)
 	end_job(job);
 }
 
+static void report_ends(const struct pull_job *job)
+{
+	const struct pull_once *once = job->pull->options.once;
+
+	for (size_t i = 0; once && i < job->rows.count; i++) {
+		const struct pull_item *item = &job->items[i];
+		bool is_cut =
+			item->end == PULL_WAITS ||
+			(item->end == PULL_FAILED && item->why.class == ERR_CANCELED);
+		if (!is_cut)
+			once->ended(once->arg, item);
+	}
+}
+
 static void bring_job(struct pull_job *job)
 {
 	int64_t started = clock_boot_ms();
@@ -534,6 +553,7 @@ static void bring_job(struct pull_job *job)
 		tell_registry(job, is_to_be_told);
 	measure_lags(job);
 	job->ops->end(job);
+	report_ends(job);
 }
 
 static void verify_job(struct pull_job *job)

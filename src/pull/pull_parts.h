@@ -7,7 +7,6 @@
 #include "base/map.h"
 #include "job/pool.h"
 #include "pull/freshness.h"
-#include "pull/lines.h"
 #include "pull/pull.h"
 
 /* Who asks the primary. */
@@ -39,10 +38,9 @@ struct pull {
 
 	/* Fixed from start to stop. */
 	struct pull_options options; /* its settings are those of the start */
-	struct source *source;
-	struct stop stop;   /* threads leave, nothing new is begun */
-	struct stop kill;   /* what runs is to end now */
-	struct lines lines; /* of the blobs' workers; they end with `kill` */
+	struct source *source;       /* its requests end with `kill` */
+	struct stop stop;            /* threads leave, nothing new is begun */
+	struct stop kill;            /* what runs is to end now */
 	struct pool *sync_pool, *blob_pool, *verify_pool;
 	pthread_t cursor_thread, consistency_thread, scheduler_thread;
 	struct copy_watch *copy_watch;

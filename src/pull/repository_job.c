@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -237,6 +238,8 @@ static int repository_run_leased(struct pull *pull, const char *name,
 				 const char *operation, job_work run, void *arg,
 				 struct err *err)
 {
+	const struct pull_once *once = pull->options.once;
+
 	return job_run(
 		&(struct job_request){
 			.leases = pull->options.leases,
@@ -244,6 +247,8 @@ static int repository_run_leased(struct pull *pull, const char *name,
 			.name = name,
 			.operation = operation,
 			.fence_floor = sync_fence_floor(pull->options.root, name),
+			.wait_ms = once ? once->lease_wait_ms : 0,
+			.bytes = once ? once->bytes : NULL,
 			.timeout_ms = pull_settings_now(pull).timeout_ms,
 			.stop = &pull->kill,
 			.run = run,
@@ -277,10 +282,13 @@ static void report_published(const struct pull_job *job)
 		options->published(options->arg, job->rows.items[0].name);
 }
 
-static void hold_item(struct pull_item *item, char *reason)
+/* What to do about it one run says itself. */
+static void hold_item(const struct pull *pull, struct pull_item *item, char *reason)
 {
 	item->end = PULL_HELD;
 	item->held_reason = reason;
+	if (pull->options.once)
+		return;
 	item->remedy = xasprintf("save what matters, then refrelay repository "
 				 "sync --force %s",
 				 item->row->name);
@@ -295,9 +303,10 @@ static void take_result(struct pull_job *job, struct sync_result *result)
 					      [SYNC_UPDATED] = PULL_UPDATED };
 	struct pull_item *item = &job->items[0];
 
-	job->bytes = result->bytes;
+	job->bytes = item->bytes = result->bytes;
+	item->refs_changed = result->refs_changed;
 	if (result->outcome == SYNC_HELD) {
-		hold_item(item, TAKE(result->held_reason));
+		hold_item(job->pull, item, TAKE(result->held_reason));
 		return;
 	}
 	item->end = ends[result->outcome];
@@ -320,6 +329,28 @@ static int bring_leased(struct job *leased, void *arg, struct err *err)
 	return sync_job(leased, job->own, err);
 }
 
+/* How often one run tries, and for how long a ref that moved is worth another try; a lock
+ * that others hold has been waited for by then. */
+#define ONCE_TRIES 3
+#define ONCE_PATIENCE_MS 5000
+
+/* In one run a lost lease or a ref that moved is worth another try at once: there is no
+ * later. */
+static int bring_with_patience(struct pull_job *job, const char *name, struct err *err)
+{
+	const int64_t until = clock_boot_ms() + ONCE_PATIENCE_MS;
+
+	for (int tries = 1;; tries++) {
+		if (repository_run_leased(job->pull, name, "sync", bring_leased, job,
+					  err) == 0)
+			return 0;
+		bool again = err->class == ERR_LOST ||
+			     (err->class == ERR_CONFLICT && clock_boot_ms() < until);
+		if (!job->pull->options.once || !again || tries == ONCE_TRIES)
+			return -1;
+	}
+}
+
 static void bring_copy(struct pull_job *job, struct sync_result *result)
 {
 	struct pull *pull = job->pull;
@@ -327,8 +358,7 @@ static void bring_copy(struct pull_job *job, struct sync_result *result)
 	struct err err;
 
 	pace_take(pull, row->id);
-	int done =
-		repository_run_leased(pull, row->name, "sync", bring_leased, job, &err);
+	int done = bring_with_patience(job, row->name, &err);
 	if (result->was_rebuilt)
 		rebuild_take(pull, row->id);
 	if (done == 0)
@@ -540,7 +570,7 @@ static void repository_bring(struct pull_job *job)
 		.is_suspect = manner.is_suspect,
 		.is_rebuild = manner.is_rebuild,
 		.hooks = pull->options.hooks,
-		.mends = true,
+		.mends = !pull->options.once,
 		.checksum = item->row->checksum,
 		.may_rebuild = rebuild_wait_ms(pull, item->row->id) == 0
 	};

@@ -361,7 +361,7 @@ static void begin_upkeep(struct pull *pull)
 	int64_t now = clock_boot_ms();
 	struct pull_job *job;
 
-	if (now < pull->upkeep_at)
+	if (now < pull->upkeep_at || !pull->verify_pool)
 		return;
 	pull->upkeep_at = now + UPKEEP_MS;
 	job = xcalloc(1, sizeof(*job));
@@ -460,12 +460,21 @@ static void open_lanes(struct scheduler *scheduler)
 	}
 }
 
+/* One run has rows of its own, that no other node knows of. */
+static bool scheduler_may_run(struct scheduler *scheduler)
+{
+	struct pull *pull = scheduler->pull;
+
+	return pull->options.once ? !stop_is_requested(&pull->stop)
+				  : site_lease_hold(pull, "scheduler", &scheduler->lease);
+}
+
 void *scheduler_run(void *arg)
 {
 	struct scheduler scheduler = { .pull = arg, .clock_lead_ms = INT64_MAX };
 
 	open_lanes(&scheduler);
-	while (site_lease_hold(scheduler.pull, "scheduler", &scheduler.lease))
+	while (scheduler_may_run(&scheduler))
 		scheduler_run_step(&scheduler);
 	lane_clear(&scheduler.repositories);
 	lane_clear(&scheduler.blobs);

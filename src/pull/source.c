@@ -1,31 +1,84 @@
 #include "pull/source.h"
 
 #include "base/file.h"
+#include "base/thread.h"
+#include "base/vec.h"
+#include "git/git_child.h"
+#include "git/packs.h"
 #include "git/refs.h"
-#include "pull/lines.h"
+
+/* How long a request for a pack may rest without a byte. Before the primary sends the
+ * first one it may have to look through a large repository; from then on it says each
+ * second that it lives. What is slow, but moves, is bounded by sync.timeout alone. */
+#define STALL_MS (10 * 60 * 1000)
+
+bool source_was_outrun(const struct source_view *view, const struct err *err)
+{
+	return !view->is_local && err->reason == REASON_NOT_OUR_REF;
+}
+
+/* Git ends for many reasons. A child on this machine that hangs up looks like a broken
+ * network. */
+bool source_lacked_objects(const struct source_view *view, const struct err *err)
+{
+	if (source_was_outrun(view, err) || err->reason == REASON_AT_PEER)
+		return false;
+	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ||
+	       (err->class == ERR_NETWORK && view->is_local);
+}
+
+/* By a git child. `have` as in objects_fetch. */
+static int source_fetch(const struct source_want *want, const oid_list *have,
+			struct err *err)
+{
+	const struct git_remote remote = { .url = want->view->url,
+					   .header = want->view->header,
+					   .stall_ms = STALL_MS };
+	uint64_t before = packs_size(want->copy->fd), after;
+	int result = want->is_anew ? objects_fetch_anew(want->work, want->copy, &remote,
+							want->oids, err)
+				   : objects_fetch(want->work, want->copy, &remote,
+						   want->oids, have, err);
+
+	after = packs_size(want->copy->fd);
+	if (want->work->bytes && after > before)
+		atomic_fetch_add(want->work->bytes, after - before);
+	return result;
+}
+
+/*
+ * Directories of this machine: of bare repositories, or of blobs.
+ */
 
 struct source_directory {
-	const char *root;
+	struct source source;
+	const char *root; /* of repositories */
 	const struct discovery *discovery;
+	int blobs; /* the directory of blobs; -1: none */
 };
 
-struct source_primary;
+static const struct source_directory *source_directory_of(struct source *source)
+{
+	return (const struct source_directory *)source;
+}
 
-static char *source_directory_url(const struct source_directory *source, const char *name,
+static char *source_directory_url(struct source *source, const char *name,
 				  struct err *err)
 {
-	const struct discovered *one = discovery_find(source->discovery, name);
+	const struct source_directory *directory = source_directory_of(source);
+	const struct discovered *one = discovery_find(directory->discovery, name);
 
 	if (one)
-		return xasprintf("%s/%s", source->root, one->path);
+		return xasprintf("%s/%s", directory->root, one->path);
 	err_set(err, ERR_MISSING, "the source has no repository %s", name);
 	return NULL;
 }
 
-static int source_directory_look(const struct source_directory *source, const char *name,
+static int source_directory_look(struct source *source, const char *name,
 				 struct fingerprint *fingerprint, struct err *err)
 {
-	const struct discovered *one = discovery_find(source->discovery, name);
+	const struct discovered *one =
+		discovery_find(source_directory_of(source)->discovery, name);
 	AUTO_FREE char *path = source_directory_url(source, name, err);
 	AUTO_CLOSE int fd = path ? dir_open(AT_FDCWD, path, err) : -1;
 
@@ -36,7 +89,7 @@ static int source_directory_look(const struct source_directory *source, const ch
 	return fingerprint_take(fd, FINGERPRINT_REFS, fingerprint, err);
 }
 
-static int source_directory_read(const struct source_directory *source, const char *name,
+static int source_directory_read(struct source *source, const char *name,
 				 struct source_view *view, struct err *err)
 {
 	AUTO_FREE char *path = source_directory_url(source, name, err);
@@ -57,39 +110,336 @@ static int source_directory_read(const struct source_directory *source, const ch
 	return 0;
 }
 
-/*
- * A primary as a source. Each read takes a line that rests, or opens one.
- */
-
-struct source_primary {
-	struct primary *primary;
-	int64_t valid_ms;
-	struct lines lines;
-};
-
-static struct source_primary *source_primary_new(struct primary *primary,
-						 int64_t valid_ms,
-						 const struct stop *stop)
+/* What the packs lacked, because it was loose. What they hold of the tips is told to the
+ * other side; if that promises too much, git says so, and all is fetched. */
+static int source_fetch_rest(const struct source_want *want, struct err *err)
 {
-	struct source_primary *source = xcalloc(1, sizeof(*source));
+	oid_list have = { 0 };
+	int result = objects_present(want->work, want->copy, want->oids, &have, err);
 
-	source->primary = primary;
-	source->valid_ms = valid_ms;
-	lines_init(&source->lines, primary, stop);
-	return source;
+	if (result == 0)
+		result = source_fetch(want, &have, err);
+	vec_clear(&have);
+	if (result == 0 || !source_lacked_objects(want->view, err))
+		return result;
+	return source_fetch(want, NULL, err);
 }
 
-static void source_primary_free(struct source_primary *source)
+/* Small repositories gain nothing by it. */
+#define PACKS_WORTH_COPYING ((uint64_t)1 << 20)
+
+/* 1: there are none that are worth it. */
+static int source_copy_packs(const struct source_want *want, struct err *err)
 {
-	if (!source)
-		return;
-	lines_clear(&source->lines);
+	AUTO_CLOSE int source = -1;
+	int complete;
+
+	if (!want->is_new || want->is_anew || !want->view->has_packs)
+		return 1;
+	source = dir_open(AT_FDCWD, want->view->url, err);
+	if (source < 0)
+		return -1;
+	if (packs_size(source) < PACKS_WORTH_COPYING)
+		return 1;
+	if (packs_copy(want->work, source, want->copy, err) != 0)
+		return -1;
+	complete = objects_are_complete(want->work, want->copy, want->oids, err);
+	if (complete != 0)
+		return complete < 0 ? -1 : 0;
+	return source_fetch_rest(want, err);
+}
+
+/* Git names the object that is missing, a person wants to know which ref names it. */
+static void source_name_culprit(const struct source_want *want, struct err *err)
+{
+	struct err why;
+	AUTO_REPO struct repo source = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, want->view->url, &source, &why) == 0 &&
+	    objects_check_tips(want->work, &source, &want->view->refs, &why) != 0 &&
+	    why.class == ERR_CORRUPT)
+		*err = why;
+}
+
+static int source_directory_bring(struct source *source, const struct source_want *want,
+				  struct err *err)
+{
+	int result = source_copy_packs(want, err);
+
+	(void)source;
+	if (result > 0)
+		result = source_fetch(want, NULL, err);
+	if (result != 0 && err->class == ERR_CORRUPT)
+		source_name_culprit(want, err);
+	return result;
+}
+
+/* Size, time of change and inode, mixed: whatever of them changes, it is another. */
+void source_file_timeline(const struct blob_fingerprint *fingerprint,
+			  char timeline[TIMELINE_SIZE])
+{
+	const uint64_t parts[] = { (uint64_t)fingerprint->mtime_ns, fingerprint->size,
+				   fingerprint->inode };
+	uint64_t mixed = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		mixed = (mixed ^ parts[i]) * UINT64_C(0x9e3779b97f4a7c15);
+		mixed ^= mixed >> 32;
+	}
+	snprintf(timeline, TIMELINE_SIZE, "%016" PRIx64, mixed);
+}
+
+#define BLOCK ((size_t)256 << 10)
+
+/* A file of blobs that is being read. */
+struct source_file {
+	int fd;
+	struct blob_fingerprint before;
+	struct blob_head head;
+};
+
+static int source_file_open(struct source *source, const char *id,
+			    struct source_file *file, struct err *err)
+{
+	struct stat st;
+
+	*file = (struct source_file){ .fd = -1 };
+	if (blob_open(source_directory_of(source)->blobs, id, &file->fd, &st, err) != 0)
+		return -1;
+	blob_fingerprint_of(&st, &file->before);
+	file->head = (struct blob_head){ .generation = SOURCE_FILE_GENERATION,
+					 .size = file->before.size };
+	source_file_timeline(&file->before, file->head.timeline);
+	return 0;
+}
+
+static void source_file_close(struct source_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+}
+
+/* What was read is one state of the file. */
+static int source_file_check(const struct source_file *file, struct err *err)
+{
+	struct blob_fingerprint now;
+	struct stat st;
+
+	if (fstat(file->fd, &st) != 0)
+		return err_errno(err, "cannot look at it");
+	blob_fingerprint_of(&st, &now);
+	if (blob_fingerprint_same(&file->before, &now))
+		return 0;
+	err_set(err, ERR_CONFLICT, "it changed while it was copied");
+	return err_remedy(err, "repeat");
+}
+
+static int source_file_give_part(const struct source_file *file,
+				 const struct blob_part *part,
+				 const struct blob_part_sink *sink, struct err *err)
+{
+	AUTO_FREE char *block = xmalloc(BLOCK);
+	uint64_t at = part->offset, left = part->length;
+	ssize_t count = 1;
+
+	while (left > 0 && count > 0) {
+		count = pread(file->fd, block, left < BLOCK ? (size_t)left : BLOCK,
+			      (off_t)at);
+		if (count < 0)
+			return err_errno(err, "cannot read it");
+		if (count > 0 &&
+		    sink->take(sink->arg, &file->head, block, (size_t)count, err) != 0)
+			return -1;
+		at += (uint64_t)count;
+		left -= (uint64_t)count;
+	}
+	return source_file_check(file, err);
+}
+
+static bool source_file_is_version(const struct source_file *file, const char *version)
+{
+	AUTO_FREE char *own =
+		xasprintf("%s-%" PRIu64, file->head.timeline, file->head.generation);
+
+	return !version || strcmp(version, own) == 0;
+}
+
+static int source_directory_read_blob(struct source *source, const struct blob_part *part,
+				      int64_t most_ms, const struct blob_part_sink *sink,
+				      struct err *err)
+{
+	struct source_file file;
+	int result = source_file_open(source, part->id, &file, err);
+
+	(void)most_ms;
+	file.head.offset = part->offset;
+	if (result == 0 && !source_file_is_version(&file, part->version))
+		result = err_set(err, ERR_CONFLICT, "it is another version by now");
+	if (result == 0)
+		result = source_file_give_part(&file, part, sink, err);
+	source_file_close(&file);
+	return result;
+}
+
+/* All of a small one is read before any of it is given. 1: it is large. */
+static int source_file_take(struct source *source, const char *id, char *bytes,
+			    struct source_file *file, struct err *err)
+{
+	uint64_t have = 0;
+	ssize_t count = 1;
+
+	if (source_file_open(source, id, file, err) != 0)
+		return -1;
+	if (file->before.size > BLOB_SMALL_MOST)
+		return 1;
+	while (have < file->before.size && count > 0) {
+		count = pread(file->fd, bytes + have, file->before.size - have,
+			      (off_t)have);
+		have += count > 0 ? (uint64_t)count : 0;
+	}
+	return count < 0 ? err_errno(err, "cannot read it")
+			 : source_file_check(file, err);
+}
+
+static int source_file_give(struct source *source, const char *id, char *bytes,
+			    const struct source_blobs_sink *sink, struct err *err)
+{
+	struct source_file file;
+	struct err why;
+	int taken = source_file_take(source, id, bytes, &file, &why);
+	struct wire_frame frame = { .name = id,
+				    .size = file.before.size,
+				    .generation = SOURCE_FILE_GENERATION };
+
+	source_file_close(&file);
+	if (taken != 0)
+		return sink->refuse(sink->arg, id, taken < 0 ? &why : NULL, err);
+	source_file_timeline(&file.before, frame.timeline);
+	if (sink->begin(sink->arg, &frame, err) != 0 ||
+	    sink->bytes(sink->arg, bytes, frame.size, err) != 0)
+		return -1;
+	return sink->end(sink->arg, err);
+}
+
+static int source_directory_read_blobs(struct source *source,
+				       const struct blob_many *many, int64_t most_ms,
+				       const struct source_blobs_sink *sink,
+				       struct err *err)
+{
+	AUTO_FREE char *bytes = xmalloc(BLOB_SMALL_MOST);
+	int result = 0;
+
+	(void)most_ms;
+	for (size_t i = 0; i < many->count && result == 0; i++)
+		result = source_file_give(source, many->ids[i], bytes, sink, err);
+	return result;
+}
+
+static void source_directory_free(struct source *source)
+{
 	free(source);
 }
 
-static char *source_primary_url(const struct source_primary *source, const char *name)
+static const struct source_ops directory_ops = {
+	.url = source_directory_url,
+	.look = source_directory_look,
+	.read = source_directory_read,
+	.bring = source_directory_bring,
+	.free = source_directory_free,
+};
+
+static const struct source_ops files_ops = {
+	.read_blob = source_directory_read_blob,
+	.read_blobs = source_directory_read_blobs,
+	.free = source_directory_free,
+};
+
+static struct source *source_directory_new(struct source_directory directory)
 {
-	return primary_url(source->primary, name);
+	struct source_directory *one = xmalloc(sizeof(*one));
+
+	*one = directory;
+	return &one->source;
+}
+
+struct source *source_new_directory(const char *root, const struct discovery *discovery)
+{
+	return source_directory_new((struct source_directory){
+		.source.ops = &directory_ops, .root = root, .discovery = discovery });
+}
+
+struct source *source_new_files(int root)
+{
+	return source_directory_new(
+		(struct source_directory){ .source.ops = &files_ops, .blobs = root });
+}
+
+/*
+ * A primary. Each request takes a line that rests, or opens one: so there are as many
+ * connections as threads that ask at once, and each is kept.
+ */
+
+struct source_primary {
+	struct source source;
+	struct primary *primary;
+	int64_t valid_ms;
+	const struct stop *stop;
+	pthread_mutex_t mutex;
+	VEC(struct primary_line *) resting; /* guarded by mutex; owned */
+};
+
+static struct source_primary *source_primary_of(struct source *source)
+{
+	return (struct source_primary *)source;
+}
+
+static void source_primary_free(struct source *source)
+{
+	struct source_primary *primary = source_primary_of(source);
+
+	for (size_t i = 0; i < primary->resting.count; i++)
+		primary_line_close(primary->resting.items[i]);
+	vec_clear(&primary->resting);
+	pthread_mutex_destroy(&primary->mutex);
+	free(primary);
+}
+
+/* Its requests take at most most_ms each. */
+static int source_primary_take_line(struct source_primary *primary, int64_t most_ms,
+				    struct primary_line **line, struct err *err)
+{
+	lock(&primary->mutex);
+	*line = primary->resting.count > 0
+			? primary->resting.items[--primary->resting.count]
+			: NULL;
+	unlock(&primary->mutex);
+	if (!*line && primary_line_open(primary->primary, primary->stop, line, err) != 0)
+		return -1;
+	primary_line_limit(*line, most_ms);
+	return 0;
+}
+
+static void source_primary_rest_line(struct source_primary *primary,
+				     struct primary_line *line)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&primary->mutex);
+
+	vec_add(&primary->resting, line);
+}
+
+static char *source_primary_url(struct source *source, const char *name, struct err *err)
+{
+	(void)err;
+	return primary_url(source_primary_of(source)->primary, name);
+}
+
+static int source_primary_look(struct source *source, const char *name,
+			       struct fingerprint *fingerprint, struct err *err)
+{
+	(void)source;
+	(void)name;
+	(void)fingerprint;
+	return err_set(err, ERR_CONFLICT, "a primary tells no fingerprints");
 }
 
 static void source_primary_fill_view(struct wire_refs *refs, struct source_view *view)
@@ -105,90 +455,200 @@ static void source_primary_fill_view(struct wire_refs *refs, struct source_view 
 	view->pushed_announced = refs->pushed_announced;
 }
 
-static int source_primary_read(struct source_primary *source, const char *name,
+static int source_primary_read(struct source *source, const char *name,
 			       struct source_view *view, struct err *err)
 {
+	struct source_primary *primary = source_primary_of(source);
 	struct primary_line *line;
 	struct wire_refs refs;
 	int result;
 
-	if (lines_take(&source->lines, source->valid_ms, &line, err) != 0)
+	if (source_primary_take_line(primary, primary->valid_ms, &line, err) != 0)
 		return -1; /* a job has no longer */
 	result = primary_refs(line, name, &refs, err);
-	lines_rest(&source->lines, line);
+	source_primary_rest_line(primary, line);
 	if (result != 0)
 		return -1;
 	source_primary_fill_view(&refs, view);
-	if (primary_git(source->primary, name, source->valid_ms / 1000, &view->url,
+	if (primary_git(primary->primary, name, primary->valid_ms / 1000, &view->url,
 			&view->header, err) == 0)
 		return 0;
 	source_view_clear(view);
 	return -1;
 }
 
-struct source {
-	struct source_directory directory;
-	struct source_primary *primary; /* owned; NULL: a directory */
+static int source_primary_bring(struct source *source, const struct source_want *want,
+				struct err *err)
+{
+	(void)source;
+	return source_fetch(want, NULL, err);
+}
+
+static int source_primary_read_blob(struct source *source, const struct blob_part *part,
+				    int64_t most_ms, const struct blob_part_sink *sink,
+				    struct err *err)
+{
+	struct source_primary *primary = source_primary_of(source);
+	struct primary_line *line;
+	int result;
+
+	if (source_primary_take_line(primary, most_ms, &line, err) != 0)
+		return -1;
+	result = primary_blob_read(line, part, sink, err);
+	source_primary_rest_line(primary, line);
+	return result;
+}
+
+/* What the primary says of one blob in place of its bytes. */
+static int source_primary_refuse(const struct source_blobs_sink *sink,
+				 const struct wire_frame *frame, struct err *err)
+{
+	struct err why;
+
+	if (strcmp(frame->code, WIRE_TOO_LARGE) == 0)
+		return sink->refuse(sink->arg, frame->name, NULL, err);
+	err_set(&why, wire_frame_class(frame->code), "the primary: %s",
+		frame->message ? frame->message : frame->code);
+	return sink->refuse(sink->arg, frame->name, &why, err);
+}
+
+static int source_primary_begin(void *arg, const struct wire_frame *frame,
+				struct err *err)
+{
+	const struct source_blobs_sink *sink = arg;
+
+	return frame->code ? source_primary_refuse(sink, frame, err)
+			   : sink->begin(sink->arg, frame, err);
+}
+
+static int source_primary_bytes(void *arg, const void *bytes, size_t len, struct err *err)
+{
+	const struct source_blobs_sink *sink = arg;
+
+	return sink->bytes(sink->arg, bytes, len, err);
+}
+
+static int source_primary_end(void *arg, struct err *err)
+{
+	const struct source_blobs_sink *sink = arg;
+
+	return sink->end(sink->arg, err);
+}
+
+static int source_primary_read_blobs(struct source *source, const struct blob_many *many,
+				     int64_t most_ms,
+				     const struct source_blobs_sink *sink,
+				     struct err *err)
+{
+	struct source_primary *primary = source_primary_of(source);
+	struct source_blobs_sink to = *sink;
+	const struct wire_frame_sink frames = {
+		.begin = source_primary_begin,
+		.bytes = source_primary_bytes,
+		.end = source_primary_end,
+		.arg = &to,
+	};
+	struct primary_line *line;
+	int result;
+
+	if (source_primary_take_line(primary, most_ms, &line, err) != 0)
+		return -1;
+	result = primary_blob_read_many(line, many, &frames, err);
+	source_primary_rest_line(primary, line);
+	return result;
+}
+
+static int source_primary_doubt_blob(struct source *source, const struct blob_kind *kind,
+				     const char *id, int64_t most_ms, struct err *err)
+{
+	struct source_primary *primary = source_primary_of(source);
+	struct primary_line *line;
+	int result;
+
+	if (source_primary_take_line(primary, most_ms, &line, err) != 0)
+		return -1;
+	result = primary_blob_reverify(line, kind, id, err);
+	source_primary_rest_line(primary, line);
+	return result;
+}
+
+static const struct source_ops primary_ops = {
+	.url = source_primary_url,
+	.look = source_primary_look,
+	.read = source_primary_read,
+	.bring = source_primary_bring,
+	.read_blob = source_primary_read_blob,
+	.read_blobs = source_primary_read_blobs,
+	.doubt_blob = source_primary_doubt_blob,
+	.free = source_primary_free,
+	.tells_checksums = true,
 };
-
-/* How long a request for a pack may rest without a byte. Before the primary sends the
- * first one it may have to look through a large repository; from then on it says each
- * second that it lives. What is slow, but moves, is bounded by sync.timeout alone. */
-#define STALL_MS (10 * 60 * 1000)
-
-struct git_remote source_remote(const struct source_view *view)
-{
-	return (struct git_remote){ .url = view->url,
-				    .header = view->header,
-				    .stall_ms = STALL_MS };
-}
-
-struct source *source_new_directory(const char *root, const struct discovery *discovery)
-{
-	struct source *source = xcalloc(1, sizeof(*source));
-
-	source->directory = (struct source_directory){ root, discovery };
-	return source;
-}
 
 struct source *source_new_primary(struct primary *primary, int64_t valid_ms,
 				  const struct stop *stop)
 {
-	struct source *source = xcalloc(1, sizeof(*source));
+	struct source_primary *one = xcalloc(1, sizeof(*one));
 
-	source->primary = source_primary_new(primary, valid_ms, stop);
-	return source;
+	one->source.ops = &primary_ops;
+	one->primary = primary;
+	one->valid_ms = valid_ms;
+	one->stop = stop;
+	mutex_init(&one->mutex);
+	return &one->source;
 }
+
+/*
+ * Either.
+ */
 
 void source_free(struct source *source)
 {
-	if (!source)
-		return;
-	source_primary_free(source->primary);
-	free(source);
+	if (source)
+		source->ops->free(source);
 }
 
-char *source_url(const struct source *source, const char *name, struct err *err)
+char *source_url(struct source *source, const char *name, struct err *err)
 {
-	return source->primary ? source_primary_url(source->primary, name)
-			       : source_directory_url(&source->directory, name, err);
+	return source->ops->url(source, name, err);
 }
 
-int source_look(const struct source *source, const char *name,
-		struct fingerprint *fingerprint, struct err *err)
+int source_look(struct source *source, const char *name, struct fingerprint *fingerprint,
+		struct err *err)
 {
-	if (source->primary)
-		return err_set(err, ERR_CONFLICT, "a primary tells no fingerprints");
-	return source_directory_look(&source->directory, name, fingerprint, err);
+	return source->ops->look(source, name, fingerprint, err);
 }
 
-int source_read(const struct source *source, const char *name, struct source_view *view,
+int source_read(struct source *source, const char *name, struct source_view *view,
 		struct err *err)
 {
 	*view = (struct source_view){ 0 };
-	return source->primary
-		       ? source_primary_read(source->primary, name, view, err)
-		       : source_directory_read(&source->directory, name, view, err);
+	return source->ops->read(source, name, view, err);
+}
+
+int source_bring(struct source *source, const struct source_want *want, struct err *err)
+{
+	return source->ops->bring(source, want, err);
+}
+
+int source_read_blob(struct source *source, const struct blob_part *part, int64_t most_ms,
+		     const struct blob_part_sink *sink, struct err *err)
+{
+	return source->ops->read_blob(source, part, most_ms, sink, err);
+}
+
+int source_read_blobs(struct source *source, const struct blob_many *many,
+		      int64_t most_ms, const struct source_blobs_sink *sink,
+		      struct err *err)
+{
+	return source->ops->read_blobs(source, many, most_ms, sink, err);
+}
+
+int source_doubt_blob(struct source *source, const struct blob_kind *kind, const char *id,
+		      int64_t most_ms, struct err *err)
+{
+	if (!source->ops->doubt_blob)
+		return 0; /* it is read anew each time */
+	return source->ops->doubt_blob(source, kind, id, most_ms, err);
 }
 
 /* The header holds a token. */

@@ -1,13 +1,15 @@
 /*
- * Where copies are pulled from: a directory of repositories on this machine, or a
- * primary. Functions are safe from several threads.
+ * Where copies are pulled from, of repositories and of blobs: directories on this
+ * machine, or a primary. Whoever brings copies knows this interface and nothing below it.
+ * Functions are safe from several threads.
  */
 #ifndef PULL_SOURCE_H
 #define PULL_SOURCE_H
 
 #include "base/base.h"
+#include "blob/file.h"
 #include "git/fingerprint.h"
-#include "git/git_child.h"
+#include "git/objects.h"
 #include "git/refs.h"
 #include "pull/primary.h"
 #include "replicable/discover.h"
@@ -33,34 +35,110 @@ struct source_view {
 
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))
 
-/* What git is given of a view. Borrowed from it. */
-struct git_remote source_remote(const struct source_view *view);
+/* Objects that are to come into a copy. */
+struct source_want {
+	const struct git_work *work;
+	const struct repo *copy;
+	const struct source_view *view; /* what was read of the source */
+	const oid_list *oids;           /* of the view's refs */
+	bool is_new;                    /* nothing is in the copy yet */
+	bool is_anew; /* it lost some: also what seems to be here already */
+};
 
-struct source; /* pull/source.c; two kinds */
+/* Many small blobs, as they come. A return of -1 ends the reading with that error. */
+struct source_blobs_sink {
+	int (*begin)(void *arg, const struct wire_frame *frame, struct err *err);
+	/* There are no bytes of this one; why NULL: it is large, and read alone. */
+	int (*refuse)(void *arg, const char *id, const struct err *why, struct err *err);
+	int (*bytes)(void *arg, const void *bytes, size_t len, struct err *err);
+	int (*end)(void *arg, struct err *err); /* it came whole */
+	void *arg;
+};
+
+/* Blobs up to this size are brought many at once. */
+#define BLOB_SMALL_MOST ((uint64_t)1 << 20)
+
+struct source;
+
+/* What a source can do. Of each the caller is the function of that name below. */
+struct source_ops {
+	char *(*url)(struct source *source, const char *name, struct err *err);
+	int (*look)(struct source *source, const char *name,
+		    struct fingerprint *fingerprint, struct err *err);
+	int (*read)(struct source *source, const char *name, struct source_view *view,
+		    struct err *err);
+	int (*bring)(struct source *source, const struct source_want *want,
+		     struct err *err);
+	int (*read_blob)(struct source *source, const struct blob_part *part,
+			 int64_t most_ms, const struct blob_part_sink *sink,
+			 struct err *err);
+	int (*read_blobs)(struct source *source, const struct blob_many *many,
+			  int64_t most_ms, const struct source_blobs_sink *sink,
+			  struct err *err);
+	int (*doubt_blob)(struct source *source, const struct blob_kind *kind,
+			  const char *id, int64_t most_ms, struct err *err);
+	void (*free)(struct source *source);
+	bool tells_checksums; /* of blobs; else what is read is the truth */
+};
+
+struct source {
+	const struct source_ops *ops;
+};
 
 /* A source of the bare repositories below `root`, as discovered before; both borrowed. */
 struct source *source_new_directory(const char *root, const struct discovery *discovery);
 
-/* A source of a primary's repositories; borrowed. valid_ms: how long a git child may
- * take. */
+/* A source of the blobs below a directory, which is open; borrowed. A blob's timeline
+ * stands for its size, time of change and inode; its generation is 1. */
+#define SOURCE_FILE_GENERATION 1
+struct source *source_new_files(int root);
+void source_file_timeline(const struct blob_fingerprint *fingerprint,
+			  char timeline[TIMELINE_SIZE]);
+
+/* A source of a primary's repositories and blobs; borrowed. valid_ms: how long a git
+ * child may take. */
 struct source *source_new_primary(struct primary *primary, int64_t valid_ms,
 				  const struct stop *stop);
 void source_free(struct source *source);
 
 /* A name for that repository in records: its path or URL. NULL, with ERR_MISSING: there
  * is none (directories only). The caller frees. */
-char *source_url(const struct source *source, const char *name, struct err *err);
+char *source_url(struct source *source, const char *name, struct err *err);
 
 /* The fingerprint alone: cheap, to see whether anything changed. ERR_MISSING: the
  * source has no such repository; ERR_CONFLICT: a source without fingerprints. */
-int source_look(const struct source *source, const char *name,
-		struct fingerprint *fingerprint, struct err *err);
+int source_look(struct source *source, const char *name, struct fingerprint *fingerprint,
+		struct err *err);
 
 /* Refs, HEAD and description at one moment: a picture in which some refs are older than
  * others is never returned. ERR_CONFLICT: it changed faster than it could be read;
  * ERR_CONFIG: a repository that cannot be copied whole (shallow, partial), by name. */
-int source_read(const struct source *source, const char *name, struct source_view *view,
+int source_read(struct source *source, const char *name, struct source_view *view,
 		struct err *err);
 void source_view_clear(struct source_view *view);
+
+/* Brings objects, with all they reach that is not in the copy. They are complete and
+ * durable when it returns 0; the copy's refs stay as they are. What arrives is added to
+ * work->bytes. */
+int source_bring(struct source *source, const struct source_want *want, struct err *err);
+
+/* Whether that error of bringing may be because the source dropped what the view names (a
+ * forced push, and pruning): a new view may do. */
+bool source_was_outrun(const struct source_view *view, const struct err *err);
+
+/* Whether it may be because the copy lacks what it seemed to have. */
+bool source_lacked_objects(const struct source_view *view, const struct err *err);
+
+/* Blobs: as primary_blob_read() and primary_blob_read_many(), each within most_ms. From a
+ * directory what is read is of one state of the file (ERR_CONFLICT: it changed). */
+int source_read_blob(struct source *source, const struct blob_part *part, int64_t most_ms,
+		     const struct blob_part_sink *sink, struct err *err);
+int source_read_blobs(struct source *source, const struct blob_many *many,
+		      int64_t most_ms, const struct source_blobs_sink *sink,
+		      struct err *err);
+
+/* A blob from there is not what the source says of it: it is to read it again. */
+int source_doubt_blob(struct source *source, const struct blob_kind *kind, const char *id,
+		      int64_t most_ms, struct err *err);
 
 #endif

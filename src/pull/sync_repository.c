@@ -281,6 +281,7 @@ static int sync_repository_fill_copy(struct job *job, const struct sync_request 
 			mend_locks(copy->fd);
 		done = bring_repository(
 			&(struct bring_request){ .job = job,
+						 .source = request->source,
 						 .copy = copy,
 						 .view = view,
 						 .is_new = is_new,
@@ -664,7 +665,7 @@ static int sync_once(struct job *job, const struct sync_request *request,
 		return err_prefix(err, "the source");
 	failpoint("sync.read");
 	if (make_equal(job, request, &view, result, err) != 0) {
-		if (!bring_was_outrun(&view, err))
+		if (!source_was_outrun(&view, err))
 			return sync_failed_here(err);
 		log_warn("sync.outrun", LOG_ERR(err));
 		return 1;

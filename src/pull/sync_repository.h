@@ -17,7 +17,7 @@
 #include "pull/source.h"
 
 struct sync_request {
-	const struct source *source;
+	struct source *source;
 	const char *root; /* of the copies; absolute */
 	const char *name;
 	bool is_forced;  /* does what would otherwise be held */

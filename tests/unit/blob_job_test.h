@@ -312,7 +312,7 @@ static void open_pull(void)
 	stop_init(&pull.kill);
 	AUTO_FREE char *url = xasprintf("http://127.0.0.1:%d", peer.port);
 	assert_ok(primary_open(url, NULL, &pull.options.primary, &err));
-	lines_init(&pull.lines, pull.options.primary, &pull.kill);
+	pull.source = source_new_primary(pull.options.primary, 60000, &pull.kill);
 }
 
 static inline void open_all(void)
@@ -341,7 +341,7 @@ static inline void open_all(void)
 static inline void close_all(void)
 {
 	doubts_clear(&pull);
-	lines_clear(&pull.lines);
+	source_free(pull.source);
 	primary_close(pull.options.primary);
 	map_clear(&pull.reverified);
 	stop_clear(&pull.stop);

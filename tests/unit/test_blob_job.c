@@ -1,9 +1,11 @@
 #include "blob_job_test.h"
 
+#include <fcntl.h>
 #include <glob.h>
 
 #include "base/failpoint.h"
 #include "base/metrics.h"
+#include "blob/incoming.h"
 
 static int set_up(void **state)
 {
@@ -635,6 +637,123 @@ TEST(what_a_stranger_does_while_others_are_brought_is_not_called_proved)
 	assert_true(is_here("files", "present"));
 }
 
+/* One run over the files of a directory. */
+
+static struct str ends = STR_INIT;
+
+static void note_end(void *arg, const struct pull_item *item)
+{
+	(void)arg;
+	str_addf(&ends, "%s %s %" PRIu64 "\n", item->row->name, pull_item_word(item),
+		 item->bytes);
+}
+
+static atomic_uint_fast64_t arrived;
+static struct pull_once once = { .bytes = &arrived, .ended = note_end };
+static int from = -1;
+
+static void begin_once(void)
+{
+	AUTO_FREE char *path = xasprintf("%s/from", root);
+
+	assert_int_equal(mkdir(path, 0777), 0);
+	from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(from >= 0);
+	str_reset(&ends);
+	arrived = 0;
+	source_free(pull.source);
+	pull.source = once.source = source_new_files(from);
+	pull.options.once = &once;
+}
+
+static void end_once(void)
+{
+	close(from);
+	str_clear(&ends);
+}
+
+static void put_file(const char *id, size_t len, const char *copied_as)
+{
+	struct blob_fingerprint fingerprint;
+	char timeline[TIMELINE_SIZE];
+	AUTO_FREE char *bytes = xcalloc(1, len + 1);
+	struct stat st;
+
+	if (copied_as)
+		write_file("files", id, copied_as);
+	assert_ok(file_replace(from, id, bytes, len, 0, &err));
+	assert_int_equal(fstatat(from, id, &st, 0), 0);
+	blob_fingerprint_of(&st, &fingerprint);
+	source_file_timeline(&fingerprint, timeline);
+	ask_for("files", id,
+		(struct registry_move){ .generation = SOURCE_FILE_GENERATION,
+					.timeline = timeline,
+					.size = len });
+}
+
+TEST(one_run_brings_files_of_a_directory_and_tells_the_end_of_each)
+{
+	begin_once();
+	put_file("a", 5, NULL);
+	put_file("b", 6, "other");
+	put_file("large", 3 * MIB, NULL);
+	assert_true(run_job("files"));
+	assert_non_null(strstr(ends.data, "a created 5\n"));
+	assert_non_null(strstr(ends.data, "b created 6\n"));
+	assert_non_null(strstr(ends.data, "large created 3145728\n"));
+	assert_int_equal(arrived, 3 * MIB + 11);
+	assert_true(is_proved("files", "a") && is_proved("files", "b"));
+	assert_true(is_proved("files", "large")); /* read again at once, too */
+	assert_int_equal(count_incoming("files"), 0);
+	end_once();
+}
+
+TEST(what_fails_in_one_run_is_not_tried_again_and_what_is_in_the_way_stays)
+{
+	AUTO_FREE char *path = file_of("files", "way");
+	int64_t sync_at, verification_at;
+
+	begin_once();
+	assert_int_equal(mkdir(path, 0777), 0);
+	AUTO_FREE char *below = xasprintf("%s/x", path);
+	assert_int_equal(mkdir(below, 0777), 0);
+	put_file("way", 5, NULL);
+	put_file("gone", 5, NULL);
+	assert_int_equal(unlinkat(from, "gone", 0), 0);
+	assert_true(run_job("files"));
+	assert_non_null(strstr(ends.data, "gone missing 0\n"));
+	assert_non_null(strstr(ends.data, "way failed 0\n"));
+	assert_int_equal(ends.len, strlen("gone missing 0\nway failed 0\n"));
+	assert_int_equal(access(below, F_OK), 0);
+	assert_ok(registry_next_due(store, "files", &sync_at, &verification_at, &err));
+	assert_true(sync_at > clock_wall_ms() + (int64_t)365 * 24 * 3600 * 1000);
+	end_once();
+}
+
+TEST(a_part_of_a_file_that_nothing_can_check_is_not_continued)
+{
+	begin_once();
+	put_file("large", 3 * MIB, NULL);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "large");
+	AUTO_FREE char *version =
+		xasprintf("%s-%d", row.timeline, SOURCE_FILE_GENERATION);
+	int to = blob_root_open(pull_kind(&pull, "files"), &err);
+	const struct blob_incoming_request request = { .root = to,
+						       .kind = pull_kind(&pull, "files"),
+						       .id = "large",
+						       .size = 3 * MIB,
+						       .resume = version };
+	struct blob_incoming *incoming;
+	assert_ok(blob_incoming_open(&request, &incoming, &err));
+	assert_ok(blob_incoming_write(incoming, "damaged", 7, &err));
+	blob_incoming_close(incoming, false);
+	close(to);
+	assert_true(run_job("files"));
+	assert_int_equal(arrived, 3 * MIB);
+	assert_true(is_proved("files", "large"));
+	end_once();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -675,6 +794,10 @@ int main(void)
 			a_checksum_that_never_fits_is_computed_again_at_the_primary_once),
 		BLOB_CASE(
 			what_a_stranger_does_while_others_are_brought_is_not_called_proved),
+		BLOB_CASE(one_run_brings_files_of_a_directory_and_tells_the_end_of_each),
+		BLOB_CASE(
+			what_fails_in_one_run_is_not_tried_again_and_what_is_in_the_way_stays),
+		BLOB_CASE(a_part_of_a_file_that_nothing_can_check_is_not_continued),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -282,6 +282,22 @@ TEST(a_tree_that_may_not_be_entered_is_removed)
 	assert_false(exists("closed"));
 }
 
+TEST(a_path_of_which_nothing_is_there_is_resolved_from_where_we_are)
+{
+	AUTO_FREE char *before = realpath(".", NULL);
+	AUTO_FREE char *below = NULL, *alone = NULL;
+
+	assert_int_equal(chdir(root), 0);
+	AUTO_FREE char *here = realpath(".", NULL);
+	AUTO_FREE char *expected = xasprintf("%s/new", here);
+	AUTO_FREE char *deeper = xasprintf("%s/new/er", here);
+	alone = path_resolve("new");
+	below = path_resolve("new/er");
+	assert_int_equal(chdir(before), 0);
+	assert_string_equal(alone, expected);
+	assert_string_equal(below, deeper);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -300,6 +316,7 @@ int main(void)
 		CASE(a_tree_is_removed_without_following_links),
 		CASE(removing_what_is_absent_or_a_file_is_fine),
 		CASE(random_names_differ),
+		CASE(a_path_of_which_nothing_is_there_is_resolved_from_where_we_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
