@@ -478,6 +478,7 @@ TEST(what_is_read_while_somebody_meets_damage_proves_nothing)
 	meanwhile = doubt_meanwhile;
 	start_verify(1);
 	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	assert_null(row.failure);
 	assert_int_equal(atomic_load(&compared), 2);
 	close_all();
 }
