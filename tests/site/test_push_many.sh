@@ -67,6 +67,11 @@ within() { # MS COMMAND...
 	[ $(($(now_ms) - began)) -le "$most" ] || fail "$* took longer than $most ms"
 }
 
+# As many tasks are kept, be they tried just now or not.
+are_kept() { # COUNT
+	[ "$( (waiting && in_running) | sort -u | wc -l)" -ge "$1" ]
+}
+
 what_waits_for_one_that_is_down_holds_up_nobody() { # REPOSITORIES REFS
 	local i
 	make_node home
@@ -89,7 +94,7 @@ what_waits_for_one_that_is_down_holds_up_nobody() { # REPOSITORIES REFS
 	done
 	within 5000 expect 3 at home status
 	grep -q "^far is .* behind: $(($1 + 1)) pushes to do" out || { cat out; fail "status"; }
-	[ "$(waiting | grep -c .)" -ge $(($1 * $2)) ]
+	wait_until 20 are_kept $(($1 * $2))
 	stop_site home
 }
 
