@@ -1,5 +1,6 @@
 #include "blob_job_test.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
 
@@ -754,6 +755,37 @@ TEST(a_part_of_a_file_that_nothing_can_check_is_not_continued)
 	end_once();
 }
 
+static bool ends_after_commit;
+
+/* The program's own; then somebody ends the run. */
+int blob_arrivals_commit(int below, blob_arrivals *arrivals, struct err *error)
+{
+	int (*commit)(int, blob_arrivals *, struct err *) = NULL;
+	void *found = dlsym(RTLD_NEXT, "blob_arrivals_commit");
+
+	memcpy(&commit, &found, sizeof(found));
+	int result = commit(below, arrivals, error);
+	if (ends_after_commit)
+		stop_request(&pull.kill);
+	return result;
+}
+
+/* Its time would say that it is equal, and the next run would not read it. */
+TEST(what_one_run_did_not_read_again_has_no_good_end)
+{
+	AUTO_FREE char *path = file_of("files", "a");
+
+	begin_once();
+	put_file("a", 5, NULL);
+	ends_after_commit = true;
+	run_job("files");
+	ends_after_commit = false;
+	assert_int_equal(access(path, F_OK), 0);
+	assert_false(is_proved("files", "a"));
+	assert_string_equal(ends.data ? ends.data : "", "");
+	end_once();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -798,6 +830,7 @@ int main(void)
 		BLOB_CASE(
 			what_fails_in_one_run_is_not_tried_again_and_what_is_in_the_way_stays),
 		BLOB_CASE(a_part_of_a_file_that_nothing_can_check_is_not_continued),
+		BLOB_CASE(what_one_run_did_not_read_again_has_no_good_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
