@@ -2,13 +2,10 @@
  * Some rows of one kind of blobs, while a worker brings or verifies them. What the files
  * blob_*.c of a job share; one thread.
  *
- *	blob_job.c	the kind as the engine knows it, and the order of things
- *	blob_job.c	what stands in the way of a file; what is here already
- *	blob_fetch.c	small ones, many in one request
- *	blob_fetch.c	a large one, in ranges, resumed
- *	blob_fetch.c	what arrived gets its place, durably
- *	blob_fetch.c	what the log hears
- *	blob_job.c	what was met that may be wrong, here or at the primary
+ *	blob_job.c	the kind as the engine knows it, and the order of things; what is
+ *			here already, what stands in the way, what may be wrong
+ *	blob_fetch.c	small ones, many in one request; a large one, in ranges, resumed;
+ *			what arrived gets its place, durably; what the log hears
  *	blob_verify.c	whether what is here is as the primary says
  */
 #ifndef PULL_BLOB_WORK_H

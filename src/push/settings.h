@@ -5,7 +5,7 @@
  * `secure.config`. Read once and immutable then: any thread may use it as long as it
  * holds a reference.
  *
- * Source: replication.config of Gerrit's replication plugin; docs/man/refrelay.conf.5.md
+ * Source: replication.config of Gerrit's replication plugin; docs/man/refrelay.conf.5
  * has every key with its meaning here.
  */
 #ifndef PUSH_SETTINGS_H
