@@ -4,6 +4,7 @@
 #	make                build/refrelay; no tests are built, no warning is an error
 #	make demo           two sites with sample repositories, and proof that they are equal;
 #	                    REPOSITORIES=/srv/git copies your own (they are only read)
+#	make demo-mirror    a mirror of an upstream for two watchers with tokens of their own
 #	make test           all checks and tests; STEPS="gcc asan" only some of them
 #	make quick          the checks, the unit tests, and site tests of what is changed:
 #	                    less than three minutes
@@ -21,6 +22,10 @@ all:
 demo: all
 	@tools/packages.sh demo
 	@tools/demo.sh
+
+demo-mirror: all
+	@tools/packages.sh demo
+	@tools/demo.sh mirror
 
 test:
 	@tools/packages.sh build test
@@ -40,6 +45,6 @@ install: all
 	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz build-gcc build-tsan
+	rm -rf build build-asan build-clang build-gcc build-tsan
 
-.PHONY: all clean demo install quick soak test
+.PHONY: all clean demo demo-mirror install quick soak test

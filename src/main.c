@@ -17,13 +17,14 @@ static void print_help(void)
 	puts("\nrefrelay COMMAND --help tells more.");
 }
 
-static int main_run_command(struct cli *cli, int argc, char **argv)
+static int main_run_command(struct cli *cli, char **argv)
 {
 	for (const struct command *command = commands; command->name; command++) {
 		if (strcmp(command->name, argv[0]) != 0)
 			continue;
+		cli->command = command;
 		if (command->run)
-			return command->run(cli, argc, argv);
+			return command->run(cli, argv + 1);
 		fprintf(stderr, "refrelay: %s is not built yet\n", argv[0]);
 		return EXIT_USAGE;
 	}
@@ -72,7 +73,7 @@ static int main_run_arguments(int argc, char **argv)
 	/* A command says itself what it did; serve and replicate choose for themselves.
 	 */
 	log_set_level(cli.is_verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN);
-	return status >= 0 ? status : main_run_command(&cli, argc - next, argv + next);
+	return status >= 0 ? status : main_run_command(&cli, argv + next);
 }
 
 /* Whoever read it has had enough, as head(1): then programs end by the signal, which

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # usage: tools/demo.sh            what `make demo` runs, after building
 #        REPOSITORIES=/srv/git tools/demo.sh
+#        tools/demo.sh mirror     what `make demo-mirror` runs
 #
 # Shows refrelay's main job with two sites on this machine: sample repositories at the
 # primary, a secondary that follows, pushes and how long each takes to be at the secondary,
 # a deletion. With REPOSITORIES it copies that tree from directory to directory; it is only
-# read, so that nothing is changed there. Stock git alone proves that all is equal. The exit
+# read, so that nothing is changed there. With `mirror` one of the sites is an upstream that takes
+# tokens, and the other mirrors it for two watchers. Stock git alone proves that all is equal. The exit
 # status is not 0 when anything was not.
 set -uo pipefail
 project=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 REFRELAY=${REFRELAY:-$project/build/refrelay}
 . "$project/tests/lib/sites.sh"
 . "$project/tests/lib/two_sites.sh"
+. "$project/tests/lib/pushed.sh"
+. "$project/tests/lib/mirrored.sh"
 
 # Below those that the kernel gives to connections: a node that is down for a while must
 # get its own again.
@@ -304,6 +308,53 @@ sample_demo() {
 	took
 }
 
+# What stands in files that outlive a request.
+search_tokens() {
+	grep -raFq -e "$(cat desk.token)" -e "$build_token" paris/git paris/data paris/log && return 1
+	echo "Neither token is in the clone, the database or the log."
+}
+
+mirror_demo() {
+	cd "$folder" || exit 1
+	make_mirror_sites && make_repository london/git/acme/app.git 20 || exit 1
+	rm -f london/git/acme/app.git/description # which no upstream tells
+	give_token london build read
+	give_token london desk read
+	build_token=$(cat build.token)
+	mirror acme/app interval 1m
+	watch acme/app build
+	watch acme/app desk
+	source=$PWD/london/git dest=$PWD/paris/git
+
+	title "An upstream at $(site_url london), which takes tokens alone"
+	start_site london || stop_with "london did not start."
+	describe "$source" | indented
+	took
+	title "A site that mirrors it for two watchers, each with a token of its own"
+	sed -n '/^\[mirror/,$p' paris/refrelay.conf | indented
+	start_site paris || stop_with "paris did not start."
+	wait_until 20 is_mirrored acme/app || stop_with "The mirror did not come."
+	show paris mirror list || result=1
+	took
+	title "Something changes there; the watcher desk has it brought at once, and is told what came"
+	add_commits london/git/acme/app.git refs/heads/main 1
+	show paris mirror sync acme/app --as desk || result=1
+	took
+	title "The token of build is revoked: the mirror goes on with the other's"
+	echo revoked >build.token
+	add_commits london/git/acme/app.git refs/heads/main 1
+	show paris mirror sync acme/app || result=1
+	show paris mirror show acme/app || result=1
+	took
+	title "Look for the tokens, and ask git whether the mirror is equal"
+	search_tokens | indented
+	[ "${PIPESTATUS[0]}" -eq 0 ] || result=1
+	prove
+	title "Stop both"
+	stop_both || result=1
+	took
+}
+
 # Room for a second copy, before anything is written.
 check_room() {
 	local needed free
@@ -334,7 +385,9 @@ own_demo() {
 	prove
 }
 
-if [ -n "${REPOSITORIES-}" ]; then
+if [ "${1-}" = mirror ]; then
+	mirror_demo
+elif [ -n "${REPOSITORIES-}" ]; then
 	own_demo
 else
 	sample_demo
@@ -342,6 +395,7 @@ fi
 
 [ "$result" -eq 0 ] && end="All equal." || end="NOT everything was equal; see above."
 printf '\n%s%s%s\n' "$bold" "$end" "$plain"
+[ "${1-}" != mirror ] || exit "$result"
 if [ -z "${REPOSITORIES-}" ]; then
 	cat <<-END
 		The same with your own directory of bare repositories, which is only read:

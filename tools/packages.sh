@@ -22,6 +22,8 @@ build_packages=(
 	'libmicrohttpd-dev HTTP server'
 	'libgnutls28-dev TLS of the HTTP server'
 	'libcurl4-openssl-dev HTTP client'
+	'libhiredis-dev protocol of Redis'
+	'libpq-dev      PostgreSQL'
 	'libjwt-dev     signed requests between sites'
 	'zlib1g-dev     compressed request bodies'
 	'libpcre2-dev   patterns of projects and refs'
@@ -47,12 +49,29 @@ test_packages=(
 	'git-lfs            the client of Git LFS'
 	'faketime           gives a site a wrong clock'
 	'gnupg              signs pushes'
+	'redis-server       keeps leases'
+	'postgresql         keeps leases, too'
+	'nodejs             runs a program whose locks are kept where our leases are'
+	'npm                fetches it; nodejs from elsewhere has it, and excludes this package'
+	'golang-go          builds another one'
+	'python3-venv       holds grokmirror, which follows a site'
 	'e2fsprogs          makes file systems whose power is cut'
 	'spin               looks at all runs of the model in tests/model/'
 )
 
 is_installed() {
 	dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
+}
+
+# What may come from elsewhere than Debian, and is as good.
+is_there() { # PACKAGE
+	case $1 in
+	nodejs) command -v node ;;
+	npm) command -v npm ;;
+	golang-go) command -v go ;;
+	python3-venv) python3 -c 'import ensurepip' ;;
+	*) false ;;
+	esac >/dev/null || is_installed "$1"
 }
 
 # As root, or with a sudo that does not ask, or that has somebody to ask.
@@ -90,7 +109,7 @@ for purpose in "$@"; do
 		continue
 	fi
 	for row in "${wanted[@]}"; do
-		is_installed "${row%% *}" && continue
+		is_there "${row%% *}" && continue
 		missing+=("${row%% *}")
 		rows+=("$row")
 	done

@@ -4,10 +4,9 @@
 # What finds more the longer it runs, on a build with the address and undefined sanitizers:
 #
 #	tests/chaos/soak.sh SECONDS	sites under faults, with seeds of their own
-#	tests/fuzz/live.sh SECONDS	a node that is sent mangled requests
+#	tests/chaos/leases.sh SECONDS	leases on all backends under faults
 #
-# Each is run if it is there, one after the other; the others go on when one fails. The exit
-# status is 1 then. Each says how to repeat what it found.
+# One after the other; the others go on when one fails. The exit status is 1 then. Each says how to repeat what it found.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -16,16 +15,9 @@ hours=${1:-1}
 	echo "usage: tools/soak.sh [HOURS]" >&2
 	exit 2
 }
-scripts=()
-for script in tests/chaos/soak.sh tests/fuzz/live.sh; do
-	[ -f "$script" ] && scripts+=("$script")
-done
-[ "${#scripts[@]}" -gt 0 ] || {
-	echo "tools/soak.sh: there is nothing to run: neither tests/chaos/soak.sh nor tests/fuzz/live.sh" >&2
-	exit 1
-}
+scripts=(tests/chaos/soak.sh tests/chaos/leases.sh)
 tools/test.sh sanitized || exit 1
-export REFRELAY=$PWD/build-asan/refrelay REFRELAY_RUN=$PWD/build-asan/refrelay-run \
+export BUILD=$PWD/build-asan PATIENCE=3 REFRELAY=$PWD/build-asan/refrelay REFRELAY_RUN=$PWD/build-asan/refrelay-run \
 	REFRELAY_HOOK=$PWD/build-asan/refrelay-hook
 export ASAN_OPTIONS=halt_on_error=1:abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1

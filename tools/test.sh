@@ -9,16 +9,17 @@
 #	gcc     in build-gcc/: a build with gcc, unit tests, models, a few site tests (smoke_tests
 #	        in tests/site/meson.build): that what is installed does not differ from what
 #	        has sanitizers
-#	clang   in build-clang/: a build with clang, of the programs
-#	asan    in build-asan/: unit and site tests, address and undefined sanitizers
+#	clang   in build-clang/: a build with clang, of the programs, without sanitizers
+#	asan    in build-asan/: unit and site tests, address and undefined sanitizers; each fuzz
+#	        target for $FUZZ_SECONDS seconds (10), with what the others leave of the processors
 #	tsan    in build-tsan/: unit tests that start threads, thread sanitizer
-#	fuzz    in build-fuzz/: each fuzz target for $FUZZ_SECONDS seconds (10)
 #
 # Only if they are named:
 #	unit       of gcc, the unit tests
 #	touched    of gcc, the site tests of what a change touches: of the files that git says
 #	           are changed, or, if there are none, of those of the last commit
 #	sanitized  build-asan/ is built
+#	fuzz       of asan, the fuzz targets
 #
 # Warnings are errors here, and only here.
 #
@@ -28,7 +29,7 @@
 #
 # Tests with sanitizers have their files in memory ($TMPDIR below /dev/shm), the others on
 # disk: a file system on a disk takes as much time to make and remove so many small
-# repositories as all else. Tests wait for a good part of their time, and run side by side: one
+# repositories as all else. Tests wait for a good part of their time, and run side by side:
 # more at a time than there are processors.
 #
 # The last lines name what failed; the very last one is "N passed, N failed", with ", N skipped" when there are any: tests of
@@ -38,9 +39,9 @@ cd "$(dirname "$0")/.." || exit 1
 export PYTHONDONTWRITEBYTECODE=1
 ulimit -c 0
 
-all_steps=(format floors size listed tools gcc clang asan tsan fuzz)
-named_steps=(unit touched sanitized)
-processes=$(($(nproc) + 1))
+all_steps=(format floors size listed tools gcc clang asan tsan)
+named_steps=(unit touched sanitized fuzz)
+processes=$((3 * $(nproc) + 1))
 passed=0 failed=0 skipped=0
 findings=() # a line for each program that failed
 wrapper=() # what `meson test` runs under
@@ -98,15 +99,19 @@ step_size() {
 	tools/size.py --check
 }
 
+# Each test of a file by a process of its own: they wait for most of their time.
 step_tools() {
-	python3 -m unittest discover -s tests/tools -p 'test_*.py'
+	grep -o '^    def test_[a-z0-9_]*' tests/tools/test_*.py | sed 's/:    def / -k /' |
+		xargs -P "$processes" -L 1 python3 -m unittest -q
 }
 
-# Whatever the folder was configured with before.
+# Whatever the folder was configured with before. Meson asks ccache by itself only where no
+# compiler is named.
 configure() { # FOLDER COMPILER OPTION...
 	local folder=$1 compiler=$2 again=() output
 	shift 2
 	[ -f "$folder/build.ninja" ] && again=(--reconfigure)
+	command -v ccache >/dev/null && compiler="ccache $compiler"
 	output=$(CC=$compiler meson setup "${again[@]}" "$folder" -Dwerror=true \
 		-Dtests=enabled -Dchecked_mutexes=true "$@" 2>&1) && return
 	say "$output"
@@ -186,7 +191,7 @@ run_sanitized() { # FOLDER [OPTION...]
 }
 
 # What it has built is for tests with sanitizers, too: what they only ask for again and
-# again until it is true starts in a fifth of the time (asked_often in tests/lib/).
+# again until it is true starts in a fifth of the time (`at` in tests/lib/two_sites.sh).
 step_gcc() {
 	configure build-gcc gcc && build build-gcc &&
 		export REFRELAY_PLAIN=$PWD/build-gcc/refrelay &&
@@ -231,33 +236,35 @@ step_touched() {
 	[ "${#tests[@]}" -eq 0 ] || run_tests build-gcc "${tests[@]}"
 }
 
-# What the step asan builds by clang has all tests, with the same warnings.
+# Its warnings do not depend on what it optimizes.
 step_clang() {
-	configure build-clang clang && ninja -C build-clang --quiet all
+	configure build-clang clang -Doptimization=0 -Ddebug=false &&
+		ninja -C build-clang --quiet refrelay refrelay-hook refrelay-run
 }
 
 # By clang, which has one runtime for both of these sanitizers; with gcc's two the reports
-# of one do not go where the other's do.
+# of one do not go where the other's do. The program's own code is also what is fuzzed: to
+# count what it passes through costs next to nothing in the other tests. -g1 is lines and
+# names, which is what reports show. At a fixed address it starts in three quarters of the
+# time: what sanitizers add would all be relocated at each start.
 step_sanitized() {
 	configure build-asan clang -Db_sanitize=address,undefined -Db_lundef=false \
-		-Doptimization=1 && build build-asan
+		-Db_pie=false -Dfuzz=true -Doptimization=1 -Dc_args=-g1 && build build-asan
 }
 
 step_asan() {
-	step_sanitized &&
-		run_sanitized build-asan --suite unit --suite site --timeout-multiplier 4
-}
-
-step_tsan() {
-	configure build-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 &&
-		build build-tsan &&
-		run_sanitized build-tsan --suite threads --timeout-multiplier 4
+	step_sanitized && run_sanitized build-asan --suite unit --suite site --suite fuzz \
+		--timeout-multiplier 4
 }
 
 step_fuzz() {
-	configure build-fuzz clang -Dfuzz=true -Db_sanitize=address,undefined \
-		-Db_lundef=false -Doptimization=1 && build build-fuzz &&
-		run_sanitized build-fuzz --suite fuzz
+	step_sanitized && run_sanitized build-asan --suite fuzz
+}
+
+step_tsan() {
+	configure build-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 \
+		-Dc_args=-g1 && build build-tsan &&
+		run_sanitized build-tsan --suite threads --timeout-multiplier 4
 }
 
 rows=()

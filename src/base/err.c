@@ -5,11 +5,21 @@
 #include "base/base.h"
 
 static const char *const names[] = {
-	[ERR_NONE] = "none",         [ERR_BUSY] = "busy",       [ERR_LOST] = "lost",
-	[ERR_CANCELED] = "canceled", [ERR_AUTH] = "auth",       [ERR_NETWORK] = "network",
-	[ERR_TIMEOUT] = "timeout",   [ERR_MISSING] = "missing", [ERR_CORRUPT] = "corrupt",
-	[ERR_CONFLICT] = "conflict", [ERR_DISK] = "disk",       [ERR_CONFIG] = "config",
+	[ERR_NONE] = "none",
+	[ERR_BUSY] = "busy",
+	[ERR_LOST] = "lost",
+	[ERR_CANCELED] = "canceled",
+	[ERR_AUTH] = "auth",
+	[ERR_NETWORK] = "network",
+	[ERR_TIMEOUT] = "timeout",
+	[ERR_MISSING] = "missing",
+	[ERR_CORRUPT] = "corrupt",
+	[ERR_CONFLICT] = "conflict",
+	[ERR_DISK] = "disk",
+	[ERR_CONFIG] = "config",
 	[ERR_INTERNAL] = "internal",
+	[ERR_LOCK_TIMEOUT] = "lock_timeout",
+	[ERR_LOCK_UNAVAILABLE] = "lock_unavailable",
 };
 
 static const char *const reasons[] = {
@@ -24,6 +34,10 @@ static const char *const reasons[] = {
 	[REASON_FORMAT] = "format_unsupported",
 	[REASON_LOST_OBJECT] = "lost_object",
 	[REASON_AT_PEER] = "at_peer",
+	[REASON_RATE_LIMITED] = "rate_limited",
+	[REASON_LOCK_TIMEOUT] = "lock_timeout",
+	[REASON_LOCK_UNAVAILABLE] = "lock_unavailable",
+	[REASON_LOCK_LOST] = "lock_lost",
 };
 
 static enum err_class class_of_errno(int code)
@@ -192,8 +206,15 @@ enum err_reason err_reason_of_name(const char *name)
 	return REASON_UNKNOWN;
 }
 
+bool err_is_deferral(enum err_class class)
+{
+	return class == ERR_BUSY || class == ERR_LOST || class == ERR_CANCELED ||
+	       class == ERR_LOCK_TIMEOUT || class == ERR_LOCK_UNAVAILABLE;
+}
+
 bool err_is_transient(enum err_class class)
 {
-	return class == ERR_BUSY || class == ERR_LOST || class == ERR_NETWORK ||
+	return class == ERR_LOCK_TIMEOUT || class == ERR_LOCK_UNAVAILABLE ||
+	       class == ERR_BUSY || class == ERR_LOST || class == ERR_NETWORK ||
 	       class == ERR_TIMEOUT || class == ERR_CONFLICT || class == ERR_DISK;
 }

@@ -12,9 +12,11 @@
 enum err_class {
 	ERR_NONE,
 	/* Not failures of the work; the caller branches on them. */
-	ERR_BUSY,     /* somebody else has it: later, and no retry is counted */
-	ERR_LOST,     /* what we held is no longer ours: stop the work it protected */
-	ERR_CANCELED, /* we were asked to stop: leave quietly */
+	ERR_BUSY,         /* somebody else has it: later, and no retry is counted */
+	ERR_LOST,         /* what we held is no longer ours: stop the work it protected */
+	ERR_CANCELED,     /* we were asked to stop: leave quietly */
+	ERR_LOCK_TIMEOUT, /* somebody else held the lease for as long as we would wait */
+	ERR_LOCK_UNAVAILABLE, /* what keeps the leases is away, or refuses */
 	/* Failures, named as users see them. */
 	ERR_AUTH,     /* credentials refused: tell a person */
 	ERR_NETWORK,  /* peer unreachable or connection broken: back off */
@@ -42,6 +44,10 @@ enum err_reason {
 	REASON_FORMAT, /* a repository in a form that this version cannot read */
 	REASON_LOST_OBJECT, /* a ref names an object that is not there: damage for sure */
 	REASON_AT_PEER, /* the other site says so of what it has; nothing is wrong here */
+	REASON_RATE_LIMITED, /* the other side wants to be asked less often */
+	REASON_LOCK_TIMEOUT, /* as the classes of these names */
+	REASON_LOCK_UNAVAILABLE,
+	REASON_LOCK_LOST, /* with ERR_LOST */
 	REASONS,
 };
 
@@ -89,6 +95,10 @@ const char *err_reason_name(enum err_reason reason);
 /* The reason of that name; REASON_NONE for NULL or "", REASON_UNKNOWN if there is none.
  */
 enum err_reason err_reason_of_name(const char *name);
+
+/* Whether the work was not begun, or is not counted, since others have the lease, or it
+ * was taken away, or a stop was asked for: it is due again, and nothing has failed. */
+bool err_is_deferral(enum err_class class);
 
 /* Whether the same work may succeed later without a person doing anything. */
 bool err_is_transient(enum err_class class);

@@ -1,6 +1,10 @@
 #include "base/hash.h"
 
+#include <assert.h>
+#include <limits.h>
+
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 /* Fetched once: EVP_sha256() looks the algorithm up again at each use. */
 static EVP_MD *algorithms[2];
@@ -45,4 +49,21 @@ void hash_end(struct hash *hash, unsigned char *digest)
 size_t hash_size(enum hash_kind kind)
 {
 	return kind == HASH_SHA1 ? 20 : 32;
+}
+
+void hash_hmac(const struct str *key, const void *data, size_t len,
+	       unsigned char digest[32])
+{
+	assert(key->len <= INT_MAX);
+	if (!HMAC(EVP_sha256(), key->data, (int)key->len, data, len, digest, NULL))
+		abort();
+}
+
+void hash_sign(const struct str *key, const void *data, size_t len, struct str *out)
+{
+	unsigned char digest[32];
+
+	hash_hmac(key, data, len, digest);
+	str_add(out, "sha256=");
+	str_add_hex(out, digest, sizeof(digest));
 }

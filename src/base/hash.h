@@ -5,6 +5,7 @@
 #define BASE_HASH_H
 
 #include "base/base.h"
+#include "base/str.h"
 
 enum hash_kind { HASH_SHA1, HASH_SHA256 };
 
@@ -25,5 +26,13 @@ void hash_add(struct hash *hash, const void *data, size_t len);
 void hash_end(struct hash *hash, unsigned char *digest);
 
 size_t hash_size(enum hash_kind kind);
+
+/* HMAC-SHA256: RFC 2104. */
+void hash_hmac(const struct str *key, const void *data, size_t len,
+	       unsigned char digest[32]);
+
+/* Appends "sha256=" and that of the data in hexadecimal digits, as webhooks are signed.
+ */
+void hash_sign(const struct str *key, const void *data, size_t len, struct str *out);
 
 #endif

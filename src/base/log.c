@@ -285,7 +285,7 @@ void log_write(enum log_level level, const char *ev, const struct log_field *fie
 	} attached[] = {
 		{ "site", context.site }, { "job", context.job },
 		{ "repo", context.repo }, { "ref", context.ref },
-		{ "peer", context.peer },
+		{ "peer", context.peer }, { "job_id", context.job_id },
 	};
 	AUTO_STR struct str line = STR_INIT;
 	char ts[CLOCK_TEXT_SIZE];

@@ -50,7 +50,7 @@ void log_write(enum log_level level, const char *ev, const struct log_field *fie
 
 /* What this thread works on; NULL members are left out. Borrowed until changed. */
 struct log_context {
-	const char *site, *job, *repo, *ref, *peer;
+	const char *site, *job, *job_id, *repo, *ref, *peer;
 };
 
 /* Sets this thread's context and returns the one before, to be restored. */

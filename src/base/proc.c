@@ -275,6 +275,31 @@ static int open_feed(struct run *run, struct err *err)
 	return 0;
 }
 
+/* Only our end never blocks: the flag belongs to one end. */
+static int open_pipe(int ends[2], struct err *err)
+{
+	if (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
+		return err_errno(err, "cannot make a pipe");
+	return 0;
+}
+
+static int open_own(int fd, int *copy, struct err *err)
+{
+	*copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	return *copy >= 0 ? 0 : err_errno(err, "cannot hand on descriptor %d", fd);
+}
+
+/* With a stderr of its own nothing ever comes through the pipe. */
+static int open_errors(struct run *run, struct err *err)
+{
+	if (open_pipe(run->errors, err) != 0)
+		return -1;
+	if (!run->request->has_ours)
+		return 0;
+	run_close(&run->errors[1]);
+	return open_own(STDERR_FILENO, &run->errors[1], err);
+}
+
 /* A file in memory: a child that does not read it all, or writes before it reads,
  * cannot block us. */
 static int open_input(struct run *run, struct err *err)
@@ -283,6 +308,8 @@ static int open_input(struct run *run, struct err *err)
 
 	if (run->input >= 0)
 		return 0;
+	if (request->has_ours)
+		return open_own(STDIN_FILENO, &run->input, err);
 	if (run->is_fed)
 		return open_feed(run, err);
 	if (request->input_len == 0) {
@@ -302,16 +329,10 @@ static int open_input(struct run *run, struct err *err)
 	return 0;
 }
 
-/* Only our end never blocks: the flag belongs to one end. */
-static int open_pipe(int ends[2], struct err *err)
-{
-	if (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
-		return err_errno(err, "cannot make a pipe");
-	return 0;
-}
-
 static int open_output(struct run *run, struct err *err)
 {
+	if (run->request->has_ours)
+		return open_own(STDOUT_FILENO, &run->output[1], err);
 	if (run->request->output || run->is_streamed) {
 		if (open_pipe(run->output, err) != 0)
 			return -1;
@@ -344,7 +365,7 @@ static int run_open(struct run *run, struct err *err)
 	if (proc_start_open_directory(run, err) != 0)
 		return -1;
 	if (open_input(run, err) != 0 || open_output(run, err) != 0 ||
-	    open_pipe(run->errors, err) != 0)
+	    open_errors(run, err) != 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, run->control) != 0)
 		return err_errno(err, "cannot make a socket pair");

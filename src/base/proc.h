@@ -20,6 +20,7 @@ struct proc_request {
 			    * borrowed for the start */
 	const void *input; /* what the child reads on stdin; NULL: nothing */
 	size_t input_len;
+	bool has_ours;       /* stdin, stdout and stderr are this process's own */
 	struct str *output;  /* gets its stdout; NULL: thrown away */
 	size_t output_limit; /* more is an error of class corrupt */
 	const int *keep_fds; /* inherited under the same numbers; -1 ends; may be NULL */

@@ -340,7 +340,7 @@ static void name_for_resuming(struct blob_incoming *incoming,
 	unsigned char bytes[HASH_MAX_SIZE];
 	char digest[BLOB_DIGEST_SIZE];
 
-	hash_add(&incoming->hash, request->kind->type, strlen(request->kind->type) + 1);
+	hash_add(&incoming->hash, request->type, strlen(request->type) + 1);
 	hash_add(&incoming->hash, request->id, strlen(request->id) + 1);
 	hash_add(&incoming->hash, request->resume, strlen(request->resume));
 	hash_end(&incoming->hash, bytes);

@@ -13,8 +13,8 @@
 struct blob_incoming;
 
 struct blob_incoming_request {
-	int root; /* of the kind, open */
-	const struct blob_kind *kind;
+	int root;         /* of the kind, open */
+	const char *type; /* of the kind */
 	const char *id;
 	uint64_t size;      /* if known; UINT64_MAX: not */
 	const char *resume; /* names these very bytes ("TIMELINE-GENERATION"), so that

@@ -27,6 +27,13 @@ void blob_kinds_clear(struct blob_kinds *kinds)
 	vec_clear(&kinds->items);
 }
 
+void blob_kinds_add(struct blob_kinds *kinds, const struct blob_kind *kind)
+{
+	vec_add(&kinds->items, ((struct blob_kind){ .type = xstrdup(kind->type),
+						    .path = xstrdup(kind->path),
+						    .layout = kind->layout }));
+}
+
 const struct blob_kind *blob_kinds_find(const struct blob_kinds *kinds, const char *type)
 {
 	for (size_t i = 0; i < kinds->items.count; i++)
@@ -41,7 +48,7 @@ static bool is_type(const char *type)
 
 	return len >= 1 && len <= TYPE_LIMIT && strspn(type, LOWER "-_") == len &&
 	       strspn(type, LOWER) > 0 && strcmp(type, "repository") != 0 &&
-	       strcmp(type, "site") != 0;
+	       strcmp(type, "mirror") != 0 && strcmp(type, "site") != 0;
 }
 
 /* Some entry of the section exists, or it would not be among the subsections. */
@@ -62,7 +69,7 @@ static int check_type(const struct conf *conf, const char *type, struct err *err
 		return 0;
 	conf_error(any_entry(conf, type), err, "\"%s\" cannot be a type of blobs", type);
 	return err_remedy(err, "use up to 32 of a-z, 0-9, \"-\" and \"_\", a letter or "
-			       "digit first; not \"repository\" or \"site\"");
+			       "digit first; not \"repository\", \"mirror\" or \"site\"");
 }
 
 static int read_kind(const struct conf *conf, const char *type, struct blob_kinds *kinds,
@@ -85,31 +92,6 @@ static int blob_kinds_compare_types(const void *one, const void *two)
 	const struct blob_kind *a = one, *b = two;
 
 	return strcmp(a->type, b->type);
-}
-
-/* A file would be a blob of two kinds, a deletion of one would meet the other, or the
- * database would be a blob. */
-static int check_place(const struct conf *conf, const struct blob_kinds *kinds, size_t at,
-		       struct err *err)
-{
-	static const char *const keys[] = { "repositories", "data" };
-	const struct blob_kind *kind = &kinds->items.items[at];
-	AUTO_FREE char *name = xasprintf("blob.%s.path", kind->type);
-
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		const struct conf_entry *entry = conf_get(conf, "site", NULL, keys[i]);
-		AUTO_FREE char *other = xasprintf("site.%s", keys[i]);
-		if (entry && entry->value && entry->value[0] == '/' &&
-		    paths_check_apart(name, kind->path, other, entry->value, err) != 0)
-			return -1;
-	}
-	for (size_t i = 0; i < at; i++) {
-		const struct blob_kind *before = &kinds->items.items[i];
-		AUTO_FREE char *other = xasprintf("blob.%s.path", before->type);
-		if (paths_check_apart(name, kind->path, other, before->path, err) != 0)
-			return -1;
-	}
-	return 0;
 }
 
 /* Clients of LFS name no kind: there is one place for objects. */
@@ -144,8 +126,6 @@ int blob_kinds_read(const struct conf *conf, struct blob_kinds *kinds, struct er
 		result = read_kind(conf, types.items[i], kinds, err);
 	vec_clear(&types);
 	vec_sort(&kinds->items, blob_kinds_compare_types);
-	for (size_t i = 0; i < kinds->items.count && result == 0; i++)
-		result = check_place(conf, kinds, i, err);
 	if (result == 0 && check_layouts(kinds, err) == 0)
 		return 0;
 	blob_kinds_clear(kinds);

@@ -29,10 +29,12 @@ extern const struct setting_table blob_settings_table; /* of struct blob_kind */
 #define AUTO_BLOB_KINDS __attribute__((cleanup(blob_kinds_clear)))
 
 /* ERR_CONFIG names the key: a type is 1 to 32 of a-z, 0-9, "-" and "_", begins with a
- * letter or digit, and is not "repository" or "site"; a path is absolute; no kind's path,
- * nor site.repositories nor site.data, is another's or below it. Paths need not exist. */
+ * letter or digit, and is not "repository" or "site"; a path is absolute. */
 int blob_kinds_read(const struct conf *conf, struct blob_kinds *kinds, struct err *err);
 void blob_kinds_clear(struct blob_kinds *kinds);
+
+/* Adds a copy, as that of a site without a configuration. */
+void blob_kinds_add(struct blob_kinds *kinds, const struct blob_kind *kind);
 
 /* NULL: there is none. */
 const struct blob_kind *blob_kinds_find(const struct blob_kinds *kinds, const char *type);

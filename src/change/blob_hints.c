@@ -104,21 +104,20 @@ static int say_limit(struct err *err)
 }
 
 /* Opened as the walk does, by no link below the kind's directory. */
-static int blob_directories_open_one(const struct blob_kind *as, const char *path,
-				     struct err *err)
+static int blob_directories_open_one(const char *root, const char *path, struct err *err)
 {
-	AUTO_FREE char *whole = xasprintf("%s%s%s", as->path, *path ? "/" : "", path);
+	AUTO_FREE char *whole = xasprintf("%s%s%s", root, *path ? "/" : "", path);
 	int fd = open(whole,
 		      O_RDONLY | O_DIRECTORY | O_CLOEXEC | (*path ? O_NOFOLLOW : 0));
 
 	return fd >= 0 ? fd : err_errno(err, "cannot open directory %.300s", whole);
 }
 
-int blob_directories_add(struct blob_directories *all, size_t kind,
-			 const struct blob_kind *as, const char *path, struct err *err)
+int blob_directories_add(struct blob_directories *all, size_t kind, const char *root,
+			 const char *path, struct err *err)
 {
 	const uint32_t changes = all->scope == BLOB_COPY ? CHANGES_COPY : CHANGES;
-	AUTO_CLOSE int fd = blob_directories_open_one(as, path, err);
+	AUTO_CLOSE int fd = blob_directories_open_one(root, path, err);
 	char name[32];
 
 	if (fd < 0)
@@ -198,9 +197,9 @@ void blob_hints_settle(struct blob_hints *hints)
 	blob_hints_settle_paths(&hints->directories);
 }
 
-static bool has_other_name(const struct blob_kind *kind, const char *id)
+static bool has_other_name(const char *root, const char *id)
 {
-	AUTO_FREE char *path = xasprintf("%s/%s", kind->path, id);
+	AUTO_FREE char *path = xasprintf("%s/%s", root, id);
 	struct stat st;
 
 	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
@@ -220,7 +219,7 @@ static void blob_hints_take_name(struct blob_directories *all,
 		if (event->mask & (IN_MOVED_FROM | IN_DELETE))
 			blob_directories_drop(all, index, path);
 		vec_add(&hints->directories, TAKE(path));
-	} else if (!(event->mask & IN_CREATE) || has_other_name(hints->kind, path)) {
+	} else if (!(event->mask & IN_CREATE) || has_other_name(hints->root, path)) {
 		vec_add(&hints->ids, TAKE(path));
 	}
 }

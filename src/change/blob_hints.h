@@ -35,17 +35,17 @@ int blob_directories_open(struct blob_directories *all, enum blob_scope scope,
 			  size_t limit, struct err *err);
 void blob_directories_close(struct blob_directories *all);
 
-/* Watches one, from now on. -1: it is not watched: ERR_INTERNAL: for want of watches;
- * ERR_CONFIG: other hosts write its file system; ERR_MISSING. */
-int blob_directories_add(struct blob_directories *all, size_t kind,
-			 const struct blob_kind *as, const char *path, struct err *err);
+/* Watches one below the kind's root, from now on. -1: it is not watched: ERR_INTERNAL:
+ * for want of watches; ERR_CONFIG: other hosts write its file system; ERR_MISSING. */
+int blob_directories_add(struct blob_directories *all, size_t kind, const char *root,
+			 const char *path, struct err *err);
 
 /* Of one kind, each once after blob_hints_settle. */
 struct blob_hints {
-	const struct blob_kind *kind; /* borrowed; NULL: nothing is watched */
-	text_list ids;                /* of files to look at */
-	text_list directories;        /* to be scanned with all below: new, or gone */
-	bool is_lost;                 /* something else happened: only a scan tells */
+	const char *root;      /* of the kind; borrowed; NULL: nothing is watched */
+	text_list ids;         /* of files to look at */
+	text_list directories; /* to be scanned with all below: new, or gone */
+	bool is_lost;          /* something else happened: only a scan tells */
 };
 typedef VEC(struct blob_hints) blob_hints_list; /* by the kind's index */
 

@@ -142,7 +142,8 @@ struct recording {
 	struct notice *notice;
 	const struct blob_kind *kind;
 	struct blob_result *results;
-	size_t count, events;
+	size_t count;
+	struct event_mark last; /* event of these */
 };
 
 /* It was read, and is right. */
@@ -152,7 +153,6 @@ static int blob_notice_record_proof(struct store_tx *tx, struct recording *recor
 {
 	bool differs = row->checksum && strcmp(row->checksum, result->digest) != 0;
 	bool is_news = !row->checksum || row->failure;
-	uint64_t event_id;
 
 	row->generation += differs;
 	set_proved(row, &result->fingerprint, result->digest,
@@ -160,10 +160,9 @@ static int blob_notice_record_proof(struct store_tx *tx, struct recording *recor
 	row->is_settled = result->is_settled;
 	if (!differs && !is_news)
 		return 0;
-	recording->events++;
 	return notice_append_event(tx, recording->kind->type,
 				   differs ? EVENT_UPDATED : EVENT_CHECKSUMMED, row, NULL,
-				   &event_id, err);
+				   &recording->last, err);
 }
 
 /* What it says is put into the row. */
@@ -204,7 +203,7 @@ static int record_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct recording *recording = arg;
 
-	recording->events = 0;
+	recording->last = (struct event_mark){ 0 };
 	for (size_t i = 0; i < recording->count; i++)
 		if (record_one(tx, recording, &recording->results[i], err) != 0)
 			return -1;
@@ -224,7 +223,7 @@ int blob_notice_record(struct notice *notice, const struct blob_kind *kind,
 	if (store_write(notice->options.store, record_work, &recording, err) != 0)
 		return -1;
 	failpoint("blobs.recorded");
-	notice_report(notice, recording.events > 0, false);
+	notice_report(notice, &recording.last, false);
 	return 0;
 }
 
@@ -277,7 +276,7 @@ static enum origin_step blob_judge(const struct comparisons *all,
 			       : STEP_NOTHING;
 	if (!base->name)
 		return STEP_CREATED;
-	if (is_another(all->kind->blobs, one))
+	if (is_another(all->kind->of.blobs, one))
 		return STEP_UPDATED;
 	enum origin_step step = digest ? step_of_digest(base, digest) : STEP_NOTHING;
 	bool is_news =
@@ -320,7 +319,7 @@ static void blob_fill(struct comparisons *all, struct comparison *one,
 	}
 	set_unread(row, &fingerprint);
 	if (one->step == STEP_CREATED || one->step == STEP_UPDATED)
-		put_content(all->kind->blobs, row);
+		put_content(all->kind->of.blobs, row);
 	else if (row->verification != VERIFICATION_FAILED) /* until it is read */
 		row->verification = VERIFICATION_PENDING;
 }
@@ -333,17 +332,17 @@ static void blob_announce(struct comparisons *all)
 
 static void blob_log_one(const struct origin_kind *kind, const struct comparison *one)
 {
-	log_debug("blob.noticed", LOG_TEXT("kind", kind->type),
+	log_debug("blob.noticed", LOG_TEXT("kind", kind->of.type),
 		  LOG_TEXT("name", one->noticed->name),
 		  LOG_TEXT("event", event_what_name(notice_what_of(one->step))),
-		  LOG_NUMBER("event_id", one->noticed->event_id));
+		  LOG_NUMBER("event_id", one->noticed->event.id));
 }
 
 static void blob_committed(struct comparisons *all)
 {
 	size_t counts[EVENT_WHATS] = { 0 };
 	bool is_due = false;
-	uint64_t last = 0;
+	struct event_mark last = { 0 };
 
 	failpoint("blobs.committed");
 	for (size_t i = 0; i < all->items.count; i++) {
@@ -355,16 +354,16 @@ static void blob_committed(struct comparisons *all)
 		if (!one->noticed->is_changed)
 			continue;
 		counts[notice_what_of(one->step)]++;
-		last = one->noticed->event_id;
+		last = one->noticed->event;
 		blob_log_one(all->kind, one);
 	}
-	if (last > 0)
-		log_info("blobs.noticed", LOG_TEXT("kind", all->kind->type),
+	if (last.id > 0)
+		log_info("blobs.noticed", LOG_TEXT("kind", all->kind->of.type),
 			 LOG_NUMBER("created", counts[EVENT_CREATED]),
 			 LOG_NUMBER("updated", counts[EVENT_UPDATED]),
 			 LOG_NUMBER("deleted", counts[EVENT_DELETED]),
-			 LOG_NUMBER("event_id", last));
-	notice_report(all->kind->notice, last > 0, is_due);
+			 LOG_NUMBER("event_id", last.id));
+	notice_report(all->kind->notice, &last, is_due);
 }
 
 /* What the error of opening it means for its row. */
@@ -404,30 +403,6 @@ static void blob_observe(struct comparisons *all, struct comparison *one)
 	blob_fingerprint_format(&fingerprint, one->fingerprint);
 }
 
-static int blob_check_name(const struct origin_kind *kind, const char *name,
-			   struct err *err)
-{
-	return blob_id_check(kind->blobs, name, err);
-}
-
-int blob_notice_compare(struct notice *notice, const struct blob_kind *kind,
-			struct noticed *noticed, size_t count, struct err *err)
-{
-	static const struct notice_cause told = { .is_scanned = false };
-	const struct origin_kind origin = blob_notice_origin_kind(notice, kind);
-
-	return notice_compare_all(&origin, &told, noticed, count, err);
-}
-
-int blob_notice_compare_one(struct notice *notice, const struct blob_kind *kind,
-			    struct noticed *noticed, struct err *err)
-{
-	static const struct notice_cause told = { .is_scanned = false };
-	const struct origin_kind origin = blob_notice_origin_kind(notice, kind);
-
-	return notice_compare_one(&origin, &told, noticed, err);
-}
-
 static int blob_found_one(void *arg, const char *id,
 			  const struct blob_fingerprint *fingerprint, struct err *err)
 {
@@ -461,12 +436,12 @@ int blob_notice_judge_root(struct store *store, const struct blob_kind *kind,
 
 static int blob_open_root(const struct origin_kind *kind, struct err *err)
 {
-	return blob_root_open(kind->blobs, err);
+	return blob_root_open(kind->of.blobs, err);
 }
 
 static int blob_scan_has_any(struct scan *scan, bool *has_any, struct err *err)
 {
-	return blob_has_any(scan->request->kind->blobs, scan->request->stop, has_any,
+	return blob_has_any(scan->request->kind->of.blobs, scan->request->stop, has_any,
 			    err);
 }
 
@@ -494,7 +469,7 @@ static int blob_scan_walk(struct scan *scan, const char *below, struct err *err)
 {
 	const struct blob_visitor visitor = { blob_scan_meet, blob_scan_find,
 					      blob_scan_enter, scan };
-	const struct blob_kind *kind = scan->request->kind->blobs;
+	const struct blob_kind *kind = scan->request->kind->of.blobs;
 	const struct stop *stop = scan->request->stop;
 
 	return *below ? blob_walk_below(kind, below, &visitor, stop, err)
@@ -529,7 +504,7 @@ static void blob_scan_note(struct scan *scan, const struct noticed *noticed)
 	if (scan_is_news(scan, noticed->name, why))
 		log_at(err_is_transient(why->class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
 		       "blob_scan.finding", LOG_ERR(why),
-		       LOG_TEXT("kind", scan->request->kind->type),
+		       LOG_TEXT("kind", scan->request->kind->of.type),
 		       LOG_TEXT("path", noticed->name));
 }
 
@@ -537,7 +512,7 @@ static void blob_scan_finish(const struct origin_kind *kind,
 			     const struct scan_result *result, int64_t took_ms)
 {
 	log_debug("blob_watch.scanned", LOG_NUMBER("dur_ms", took_ms),
-		  LOG_TEXT("kind", kind->type), LOG_NUMBER("files", result->found),
+		  LOG_TEXT("kind", kind->of.type), LOG_NUMBER("files", result->found),
 		  LOG_NUMBER("looked_into", result->looked_into),
 		  LOG_NUMBER("changed", result->changed));
 }
@@ -545,38 +520,27 @@ static void blob_scan_finish(const struct origin_kind *kind,
 /* Uploads that a crash cut off: nobody resumes them. Those under way are locked. */
 static void blob_scan_tend(const struct origin_kind *kind)
 {
-	blob_incoming_expire(kind->blobs, UPLOAD_KEEP_MS);
+	blob_incoming_expire(kind->of.blobs, UPLOAD_KEEP_MS);
 }
 
-struct origin_kind blob_notice_origin_kind(struct notice *notice,
-					   const struct blob_kind *kind)
-{
-	static const struct origin_kind_ops ops = {
-		.events = { "blob_scan.finding", "blob_watch.failed",
-			    "blob_watch.not_kept" },
-		.open_root = blob_open_root,
-		.has_any = blob_scan_has_any,
-		.walk = blob_scan_walk,
-		.is_as_recorded = blob_scan_is_as_recorded,
-		.finish = blob_scan_finish,
-		.tend = blob_scan_tend,
-		.group = BLOB_GROUP,
-		.check_name = blob_check_name,
-		.observe = blob_observe,
-		.judge = blob_judge,
-		.announce = blob_announce,
-		.fill = blob_fill,
-		.committed = blob_committed,
-		.note = blob_scan_note,
-	};
-
-	return (struct origin_kind){ .ops = &ops,
-				     .type = kind->type,
-				     .path = kind->path,
-				     .store = notice->options.store,
-				     .notice = notice,
-				     .blobs = kind };
-}
+const struct origin_kind_ops blob_origin_ops = {
+	.events = { "blob_scan.finding", "blob_watch.failed", "blob_watch.not_kept" },
+	.is_watched = true,
+	.is_file = true,
+	.open_root = blob_open_root,
+	.has_any = blob_scan_has_any,
+	.walk = blob_scan_walk,
+	.is_as_recorded = blob_scan_is_as_recorded,
+	.finish = blob_scan_finish,
+	.tend = blob_scan_tend,
+	.group = BLOB_GROUP,
+	.observe = blob_observe,
+	.judge = blob_judge,
+	.announce = blob_announce,
+	.fill = blob_fill,
+	.committed = blob_committed,
+	.note = blob_scan_note,
+};
 
 typedef VEC(struct noticed) noticed_list;
 
@@ -595,14 +559,14 @@ size_t blob_changed_render(const char *type, char *const *ids, size_t count, siz
 }
 
 /* Cuts the text into ids. */
-static int read_ids(const struct blob_kind *kind, char *text, noticed_list *all,
+static int read_ids(const struct kind *kind, char *text, noticed_list *all,
 		    struct err *err)
 {
 	char *rest = text, *id;
 
 	while ((id = strsep(&rest, "\n")) != NULL) {
 		struct noticed one = { .name = id };
-		if (blob_id_check(kind, id, err) != 0)
+		if (kind->check_name(kind, id, err) != 0)
 			return -1;
 		vec_add(all, one);
 	}
@@ -616,16 +580,16 @@ static bool blob_changed_is_fault(const struct noticed *noticed)
 	       !(noticed->why.class == ERR_MISSING && noticed->is_changed);
 }
 
-static int blob_changed_compare(struct notice *notice, const struct blob_kind *kind,
+static int blob_changed_compare(struct notice *notice, const struct kind *kind,
 				noticed_list *all, uint64_t *event_id, struct err *err)
 {
-	int result = blob_notice_compare(notice, kind, all->items, all->count, err);
+	int result = notice_compare_these(notice, kind, all->items, all->count, err);
 	bool is_first = result == 0;
 
 	for (size_t i = 0; i < all->count; i++) {
 		const struct noticed *noticed = &all->items[i];
-		if (noticed->event_id > *event_id)
-			*event_id = noticed->event_id;
+		if (noticed->event.id > *event_id)
+			*event_id = noticed->event.id;
 		if (!is_first || !blob_changed_is_fault(noticed))
 			continue;
 		*err = noticed->why;
@@ -641,13 +605,11 @@ int blob_changed(struct notice *notice, const char *words, uint64_t *event_id,
 	AUTO_FREE char *text = xstrdup(words);
 	char *ids = text;
 	const char *type = strsep(&ids, "/");
-	const struct blob_kind *kind =
-		notice->options.kinds ? blob_kinds_find(notice->options.kinds, type)
-				      : NULL;
+	const struct kind *kind = kinds_find(notice->options.kinds, type);
 	noticed_list all = { 0 };
 
 	*event_id = 0;
-	if (!kind || !ids) {
+	if (!kind || !kind->origin || kind_is_repository(type) || !ids) {
 		err_set(err, ERR_CONFIG, "this site has no blobs of type \"%.40s\"",
 			type);
 		return err_remedy(err, "name one of the sections [blob \"TYPE\"]");

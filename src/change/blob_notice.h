@@ -3,6 +3,12 @@
  * size, mtime, ctime and inode tell; rows and events of a group are committed in one
  * transaction. Its content is read later, by verify/, which hands its results in here.
  * Any thread, any process.
+ *
+ * Of notice_compare_these() a blob's `why` is ERR_MISSING: there is none (any more), or a
+ * directory; if there was a row, `deleted` was committed. ERR_CORRUPT (a link, something
+ * else) and ERR_CONFIG (no permission, or no id): if there is a row, it says so. Nothing
+ * is recorded with ERR_CONFLICT (it changes too fast) and ERR_DISK (what is not there may
+ * be on a file system that is away).
  */
 #ifndef CHANGE_BLOB_NOTICE_H
 #define CHANGE_BLOB_NOTICE_H
@@ -11,20 +17,6 @@
 #include "base/str.h"
 #include "blob/file.h"
 #include "change/notice.h"
-
-/* Compares them, whatever their number. Events are durable when it returns. -1: nothing
- * more is recorded: ERR_DISK: the kind's directory is away; or the database failed. The
- * caller clears them in any case. What is wrong with one is its `why`: ERR_MISSING: there
- * is none (any more), or a directory; if there was a row, `deleted` was committed.
- * ERR_CORRUPT (a link, something else) and ERR_CONFIG (no permission, or no id): if there
- * is a row, it says so. Nothing is recorded with ERR_CONFLICT (it changes too fast) and
- * ERR_DISK (what is not there may be on a file system that is away). */
-int blob_notice_compare(struct notice *notice, const struct blob_kind *kind,
-			struct noticed *noticed, size_t count, struct err *err);
-
-/* One, whose `why` is the error, too. */
-int blob_notice_compare_one(struct notice *notice, const struct blob_kind *kind,
-			    struct noticed *noticed, struct err *err);
 
 /* What came of reading a blob's content. */
 struct blob_result {
@@ -45,10 +37,6 @@ int blob_notice_record(struct notice *notice, const struct blob_kind *kind,
 
 /* Its content was read, and is known to be wrong. */
 bool blob_row_is_damaged(const struct origin_row *row);
-
-/* For scans of that kind. */
-struct origin_kind blob_notice_origin_kind(struct notice *notice,
-					   const struct blob_kind *kind);
 
 /* Somebody says that blobs changed: a command, by itself or by way of the node. The words
  * for some ids of a kind: "TYPE/ID" and more ids, each after a newline. Returns how many

@@ -35,7 +35,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "change/origin_root.h"
-#include "replicable/name.h"
+#include "replicable/kind.h"
 #include "store/site_value.h"
 
 /* Site values of the log. */
@@ -109,26 +109,16 @@ static int write_position(struct store_tx *tx, const char *key, uint64_t id,
 static int event_rows_insert(struct store_tx *tx, const struct event *event,
 			     struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "INSERT INTO event (id, mark, at, kind, name, what, timeline,"
-		       " generation, checksum, changes, size)"
-		       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-		       &query, err) != 0)
-		return -1;
-	query_bind_int(query, 1, (int64_t)event->id);
-	query_bind_text(query, 2, event->mark);
-	query_bind_int(query, 3, event->at);
-	query_bind_text(query, 4, event->kind);
-	query_bind_text(query, 5, event->name);
-	query_bind_int(query, 6, event->what);
-	query_bind_text(query, 7, event->timeline);
-	query_bind_int(query, 8, (int64_t)event->generation);
-	query_bind_text(query, 9, event->checksum);
-	query_bind_text(query, 10, event->changes);
-	query_bind_int(query, 11, (int64_t)event->size);
-	return query_run(query, NULL, err);
+	return query_write(
+		tx, err,
+		"INSERT INTO event (id, mark, at, kind, name, what, timeline,"
+		" generation, checksum, changes, size)"
+		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+		QUERY_INT((int64_t)event->id), QUERY_TEXT(event->mark),
+		QUERY_INT(event->at), QUERY_TEXT(event->kind), QUERY_TEXT(event->name),
+		QUERY_INT(event->what), QUERY_TEXT(event->timeline),
+		QUERY_INT((int64_t)event->generation), QUERY_TEXT(event->checksum),
+		QUERY_TEXT(event->changes), QUERY_INT((int64_t)event->size));
 }
 
 int event_log_append(struct store_tx *tx, struct event *event, struct err *err)
@@ -174,9 +164,9 @@ static int has_mark(struct store_tx *tx, uint64_t id, const char *mark, struct e
 		return -1;
 	if (pruned.id == id)
 		return strcmp(pruned.mark, mark) == 0;
-	if (query_open(tx, "SELECT mark FROM event WHERE id = ?1", &query, err) != 0)
+	if (query_ask(tx, &query, err, "SELECT mark FROM event WHERE id = ?1",
+		      QUERY_INT((int64_t)id)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)id);
 	found = query_step(query, err);
 	return found > 0 ? strcmp(query_text(query, 0), mark) == 0 : found;
 }
@@ -226,14 +216,12 @@ static int read_after(struct store_tx *tx, uint64_t after, size_t limit,
 	size_t bytes = 0;
 	int found = 0;
 
-	if (query_open(tx,
-		       "SELECT id, mark, at, kind, name, what, timeline, generation,"
-		       " checksum, changes, size FROM event WHERE id > ?1 ORDER BY id "
-		       "LIMIT ?2",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT id, mark, at, kind, name, what, timeline, generation,"
+		      " checksum, changes, size FROM event WHERE id > ?1 ORDER BY id "
+		      "LIMIT ?2",
+		      QUERY_INT((int64_t)after), QUERY_INT((int64_t)limit)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)after);
-	query_bind_int(query, 2, (int64_t)limit);
 	while (bytes < PAGE_BYTES && (found = query_step(query, err)) > 0) {
 		event_rows_fill_event(query, &event);
 		bytes += event.changes ? strlen(event.changes) : 0;
@@ -298,9 +286,9 @@ static int event_rows_prune_work(struct store_tx *tx, void *arg, struct err *err
 		return -1;
 	if (to_go.id == 0)
 		return 0;
-	if (query_open(tx, "DELETE FROM event WHERE id <= ?1", &query, err) != 0)
+	if (query_ask(tx, &query, err, "DELETE FROM event WHERE id <= ?1",
+		      QUERY_INT((int64_t)to_go.id)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)to_go.id);
 	if (query_run(query, NULL, err) != 0)
 		return -1;
 	return write_position(tx, EVENT_PRUNED_KEY, to_go.id, to_go.mark, to_go.at, err);
@@ -340,7 +328,8 @@ static bool event_memory_read(int fd, struct event_memory *memory)
 		      memory->identity, &memory->id, memory->mark, memory->file) == 4;
 }
 
-/* In its place: the file stays the one that it names. */
+/* In its place: the file stays the one that it names. While a log is open the text only
+ * grows. */
 static int event_memory_write(int fd, const struct event_memory *memory)
 {
 	char text[SEEN_TEXT_MOST];
@@ -348,7 +337,7 @@ static int event_memory_write(int fd, const struct event_memory *memory)
 			   memory->identity, memory->id,
 			   memory->id > 0 ? memory->mark : "-", memory->file);
 
-	return pwrite(fd, text, (size_t)len, 0) == len ? ftruncate(fd, len) : -1;
+	return pwrite(fd, text, (size_t)len, 0) == len ? len : -1;
 }
 
 struct opening {
@@ -487,14 +476,15 @@ static int open_rows(struct store *store, const struct event_memory *seen,
 	return 0;
 }
 
-static int write_seen(struct event_log *log, const struct event_ends *ends)
+/* How long it is; -1. */
+static int write_seen(struct event_log *log, uint64_t id, const char *mark)
 {
-	struct event_memory memory = { .id = ends->last };
+	struct event_memory memory = { .id = id };
 
 	memcpy(memory.identity, log->identity, sizeof(memory.identity));
-	memcpy(memory.mark, ends->mark, sizeof(memory.mark));
+	memcpy(memory.mark, mark, sizeof(memory.mark));
 	snprintf(memory.file, sizeof(memory.file), "%s", log->file);
-	log->seen_id = ends->last;
+	log->seen_id = id;
 	return event_memory_write(log->seen, &memory);
 }
 
@@ -510,7 +500,9 @@ static int remember_opening(struct event_log *log, const struct opening *opening
 		log->seen_id = seen->id;
 		return 0;
 	}
-	if (write_seen(log, &opening->ends) != 0 || (!is_known && fsync(log->seen) != 0))
+	int len = write_seen(log, opening->ends.last, opening->ends.mark);
+	if (len < 0 || ftruncate(log->seen, len) != 0 ||
+	    (!is_known && fsync(log->seen) != 0))
 		return err_errno(err, "cannot write %s", path);
 	return 0;
 }
@@ -552,16 +544,13 @@ int event_log_open(struct store *store, const char *data, struct event_log **log
 	return 0;
 }
 
-/* Of writes at the same time the later one counts. */
-static void see_newest(struct event_log *log)
+/* Of writes at the same time the later event counts. */
+static void see_newest(struct event_log *log, uint64_t id, const char *mark)
 {
-	struct event_ends ends;
-
-	if (log->seen < 0 || event_log_look(log->store, &ends, ERR_IGNORED) != 0)
-		return;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&log->mutex);
-	if (ends.last > log->seen_id)
-		(void)!write_seen(log, &ends); /* with the next one then */
+
+	if (log->seen >= 0 && id > log->seen_id)
+		(void)!write_seen(log, id, mark); /* with the next one then */
 }
 
 /* Repositories have two keys, of before there were other kinds: each has the timeline if
@@ -599,7 +588,7 @@ int event_log_scanned_in(struct store_tx *tx, const char *kind,
 		return -1;
 	if (timeline.len == 0)
 		return 0;
-	if (strcmp(kind, KIND_REPOSITORY) == 0)
+	if (kind_is_repository(kind))
 		return event_log_read_scanned(tx, timeline.data, scanned, err);
 	event_log_scanned_key(kind, key);
 	if (site_value_get(tx, key, &known, err) < 0)
@@ -628,7 +617,7 @@ static int event_log_write_scanned(struct store_tx *tx, void *arg, struct err *e
 		return -1;
 	if (before >= scanning->scanned)
 		return 0;
-	if (strcmp(scanning->kind, KIND_REPOSITORY) == 0) {
+	if (kind_is_repository(scanning->kind)) {
 		if (site_value_set(tx, EVENT_SCANNED_KEY, timeline.data, err) != 0)
 			return -1;
 		return is_all ? site_value_set(tx, EVENT_SCANNED_ALL_KEY, timeline.data,
@@ -677,15 +666,19 @@ void event_log_close(struct event_log *log)
 	free(log);
 }
 
-void event_log_wake(struct event_log *log)
+void event_log_wake(struct event_log *log, const struct event_mark *newest)
 {
 	const struct waiter *waiter;
+	struct event_ends ends;
 
 	lock(&log->mutex);
 	TAILQ_FOREACH(waiter, &log->waiters, link)
 	eventfd_write(waiter->fd, 1);
 	unlock(&log->mutex);
-	see_newest(log);
+	if (newest)
+		see_newest(log, newest->id, newest->mark);
+	else if (event_log_look(log->store, &ends, ERR_IGNORED) == 0)
+		see_newest(log, ends.last, ends.mark);
 }
 
 static int event_log_add_waiter(struct event_log *log, struct waiter *waiter,

@@ -32,10 +32,17 @@ int event_log_renew(struct store *store, const char *timeline, struct err *err);
 
 int event_log_look(struct store *store, struct event_ends *ends, struct err *err);
 
+/* Which event it is. */
+struct event_mark {
+	uint64_t id; /* 0: none */
+	char mark[EVENT_MARK_SIZE];
+};
+
 /* Inside store_write(): gives event->id, mark and at. After the write has returned, call
  * event_log_wake. */
 int event_log_append(struct store_tx *tx, struct event *event, struct err *err);
-void event_log_wake(struct event_log *log);
+/* newest: that was appended; NULL: somebody else may have. */
+void event_log_wake(struct event_log *log, const struct event_mark *newest);
 
 /* For store works. */
 int event_log_ends(struct store_tx *tx, struct event_ends *ends, struct err *err);

@@ -179,7 +179,7 @@ static int hook_socket_handle_change(struct hook_socket *socket, const char *pat
 	    !(err->class == ERR_MISSING && noticed.is_changed))
 		return -1;
 	failpoint("hook.noticed");
-	str_addf(answer, HOOK_OK " %" PRIu64, noticed.event_id);
+	str_addf(answer, HOOK_OK " %" PRIu64, noticed.event.id);
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 #include "change/inventory.h"
 
-#include "replicable/name.h"
+#include "replicable/kind.h"
 
 /* Ends and rows come from one read transaction, so that the tag never stands for rows of
  * another moment. */
@@ -118,9 +118,7 @@ static int inventory_find_row(struct store_tx *tx, void *arg, struct err *err)
 
 	if (found == 0)
 		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
-			       strcmp(one->kind, KIND_REPOSITORY) == 0 ? "repository"
-								       : "blob",
-			       one->name);
+			       kind_noun(one->kind), one->name);
 	inventory_item_clear(one->item);
 	*one->item = inventory_take_item(&row);
 	return found < 0 ? -1 : 0;

@@ -42,10 +42,10 @@ void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg)
 	notice->due_arg = arg;
 }
 
-void notice_report(struct notice *notice, bool is_event, bool is_due)
+void notice_report(struct notice *notice, const struct event_mark *newest, bool is_due)
 {
-	if (is_event && notice->options.log)
-		event_log_wake(notice->options.log);
+	if (newest->id > 0 && notice->options.log)
+		event_log_wake(notice->options.log, newest);
 	if (is_due && notice->due)
 		notice->due(notice->due_arg);
 }
@@ -69,7 +69,7 @@ int64_t notice_next_verification(int64_t reverify_ms)
 static void notice_judge_away(struct comparisons *all)
 {
 	const struct origin_kind *kind = all->kind;
-	const struct origin_root root = { kind->store, kind->type, kind->path,
+	const struct origin_root root = { kind->store, kind->of.type, kind->of.path,
 					  all->root };
 
 	if (all->is_judged)
@@ -127,8 +127,8 @@ enum event_what notice_what_of(enum origin_step step)
 
 /* The event's own strings are borrowed. */
 int notice_append_event(struct store_tx *tx, const char *kind, enum event_what what,
-			struct origin_row *row, char *changes, uint64_t *event_id,
-			struct err *err)
+			struct origin_row *row, char *changes,
+			struct event_mark *appended, struct err *err)
 {
 	AUTO_FREE char *type = xstrdup(kind);
 	struct event event = {
@@ -146,7 +146,8 @@ int notice_append_event(struct store_tx *tx, const char *kind, enum event_what w
 		return -1;
 	if (what != EVENT_CHECKSUMMED)
 		row->changed_at = event.at;
-	*event_id = event.id;
+	appended->id = event.id;
+	memcpy(appended->mark, event.mark, sizeof(appended->mark));
 	return 0;
 }
 
@@ -159,7 +160,7 @@ static int notice_read_bases_work(struct store_tx *tx, void *arg, struct err *er
 		if (one->is_done)
 			continue;
 		origin_row_clear(&one->base);
-		if (origin_row_get(tx, all->kind->type, one->noticed->name, &one->base,
+		if (origin_row_get(tx, all->kind->of.type, one->noticed->name, &one->base,
 				   err) < 0)
 			return -1;
 	}
@@ -174,7 +175,7 @@ static enum origin_step notice_step_of(const struct comparisons *all,
 		return one->base.name ? STEP_DELETED : STEP_NOTHING;
 	case OBSERVATION_WHOLE:
 	case OBSERVATION_UNREADABLE:
-		return all->kind->ops->judge(all, one);
+		return all->kind->of.origin->judge(all, one);
 	case OBSERVATION_UNKNOWN:
 	case OBSERVATION_MOVING:
 		break;
@@ -193,7 +194,7 @@ static bool notice_observe_all(struct comparisons *all)
 			continue;
 		one->noticed->why = (struct err){ 0 };
 		free(TAKE(one->changes));
-		all->kind->ops->observe(all, one);
+		all->kind->of.origin->observe(all, one);
 		one->step = notice_step_of(all, one);
 		if (one->step != STEP_NOTHING)
 			is_work = true;
@@ -210,7 +211,7 @@ static void notice_put_birth(const struct comparisons *all, struct comparison *o
 {
 	struct origin_row *row = &one->noticed->row;
 
-	row->id = replicable_id(all->kind->type, one->noticed->name);
+	row->id = replicable_id(all->kind->of.type, one->noticed->name);
 	origin_row_set_text(&row->name, one->noticed->name);
 	random_hex(row->timeline, (TIMELINE_SIZE - 1) / 2);
 }
@@ -222,7 +223,7 @@ static int notice_write_row(struct store_tx *tx, const struct comparisons *all,
 	struct origin_row old = *row;
 
 	if (one->step == STEP_CREATED)
-		return origin_row_add(tx, all->kind->type, row, err);
+		return origin_row_add(tx, all->kind->of.type, row, err);
 	if (one->step != STEP_DELETED)
 		return origin_row_update(tx, row, one->base.generation, err);
 	old.generation = one->base.generation;
@@ -232,7 +233,7 @@ static int notice_write_row(struct store_tx *tx, const struct comparisons *all,
 static int notice_take_step(struct store_tx *tx, struct comparisons *all,
 			    struct comparison *one, struct err *err)
 {
-	const struct origin_kind_ops *ops = all->kind->ops;
+	const struct origin_kind_ops *ops = all->kind->of.origin;
 	struct noticed *noticed = one->noticed;
 
 	if (one->step == STEP_CREATED)
@@ -242,9 +243,8 @@ static int notice_take_step(struct store_tx *tx, struct comparisons *all,
 	noticed->is_changed = one->step >= STEP_CREATED;
 	noticed->row.generation += noticed->is_changed && one->step != STEP_CHECKSUMMED;
 	if (noticed->is_changed &&
-	    notice_append_event(tx, all->kind->type, notice_what_of(one->step),
-				&noticed->row, one->changes, &noticed->event_id,
-				err) != 0)
+	    notice_append_event(tx, all->kind->of.type, notice_what_of(one->step),
+				&noticed->row, one->changes, &noticed->event, err) != 0)
 		return -1;
 	if (ops->record && ops->record(tx, all, one, err) != 0)
 		return -1;
@@ -256,7 +256,7 @@ static void notice_begin_again(struct comparison *one)
 {
 	origin_row_clear(&one->noticed->row);
 	one->noticed->is_changed = false;
-	one->noticed->event_id = 0;
+	one->noticed->event = (struct event_mark){ 0 };
 	one->is_committed = false;
 }
 
@@ -273,13 +273,14 @@ static int notice_commit_one(struct store_tx *tx,
 	struct comparisons *all = committing->all;
 
 	notice_begin_again(one);
-	if (notice_read_again(tx, all->kind->type, one->noticed->name, &one->base,
+	if (notice_read_again(tx, all->kind->of.type, one->noticed->name, &one->base,
 			      &one->noticed->row, err) < 0) {
 		notice_begin_again(one);
 		return err->class == ERR_CONFLICT ? 0 : -1;
 	}
 	if ((one->step == STEP_CREATED &&
-	     origin_root_accept_first(tx, all->kind->type, committing->root, err) != 0) ||
+	     origin_root_accept_first(tx, all->kind->of.type, committing->root, err) !=
+		     0) ||
 	    notice_take_step(tx, all, one, err) != 0)
 		return -1;
 	one->is_committed = true;
@@ -306,7 +307,7 @@ static int notice_commit_work(struct store_tx *tx, void *arg, struct err *err)
 
 static void notice_end_commit(struct comparisons *all)
 {
-	all->kind->ops->committed(all);
+	all->kind->of.origin->committed(all);
 	for (size_t i = 0; i < all->items.count; i++) {
 		struct comparison *one = &all->items.items[i];
 		if (one->is_committed && !one->is_done && one->step == STEP_DELETED)
@@ -321,8 +322,8 @@ static int notice_commit(struct comparisons *all, struct err *err)
 	struct notice_committing committing = { all, identity };
 
 	if (!identity)
-		return err_errno(err, "cannot look at %s", all->kind->path);
-	all->kind->ops->announce(all);
+		return err_errno(err, "cannot look at %s", all->kind->of.path);
+	all->kind->of.origin->announce(all);
 	if (store_write(all->kind->store, notice_commit_work, &committing, err) != 0) {
 		for (size_t i = 0; i < all->items.count; i++)
 			if (!all->items.items[i].is_done)
@@ -337,7 +338,7 @@ static int notice_try(struct comparisons *all, struct err *err)
 {
 	if (store_read(all->kind->store, notice_read_bases_work, all, err) != 0)
 		return -1;
-	AUTO_CLOSE int root = all->kind->ops->open_root(all->kind, err);
+	AUTO_CLOSE int root = all->kind->of.origin->open_root(all->kind, err);
 	if (root < 0)
 		return -1;
 	all->root = root;
@@ -376,7 +377,7 @@ static int notice_compare_group(struct comparisons *all, struct noticed *noticed
 	int result = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (kind->ops->check_name(kind, noticed[i].name, &noticed[i].why) == 0)
+		if (kind->of.check_name(&kind->of, noticed[i].name, &noticed[i].why) == 0)
 			vec_add(&all->items,
 				((struct comparison){ .noticed = &noticed[i] }));
 	for (; all->tries < TRIES && result == 0 && !notice_is_all_done(all);
@@ -385,8 +386,8 @@ static int notice_compare_group(struct comparisons *all, struct noticed *noticed
 	notice_give_up(all);
 	for (size_t i = 0; i < all->items.count; i++) {
 		struct comparison *one = &all->items.items[i];
-		if (kind->ops->settle)
-			kind->ops->settle(one);
+		if (kind->of.origin->settle)
+			kind->of.origin->settle(one);
 		origin_row_clear(&one->base);
 		free(one->changes);
 	}
@@ -402,7 +403,8 @@ int notice_compare_all(const struct origin_kind *kind, const struct notice_cause
 					       .known = noticed[i].known };
 	for (size_t at = 0, some; at < count; at += some) {
 		struct comparisons all = { .kind = kind, .cause = cause };
-		some = count - at < kind->ops->group ? count - at : kind->ops->group;
+		some = count - at < kind->of.origin->group ? count - at
+							   : kind->of.origin->group;
 		if (notice_compare_group(&all, noticed + at, some, err) != 0)
 			return -1;
 	}
@@ -420,6 +422,31 @@ int notice_compare_one(const struct origin_kind *kind, const struct notice_cause
 	return -1;
 }
 
+static const struct notice_cause notice_told = { .is_scanned = false };
+
+struct origin_kind notice_kind(struct notice *notice, const struct kind *kind)
+{
+	return (struct origin_kind){ .of = *kind,
+				     .store = notice->options.store,
+				     .notice = notice };
+}
+
+int notice_compare_these(struct notice *notice, const struct kind *kind,
+			 struct noticed *noticed, size_t count, struct err *err)
+{
+	const struct origin_kind origin = notice_kind(notice, kind);
+
+	return notice_compare_all(&origin, &notice_told, noticed, count, err);
+}
+
+int notice_compare_this(struct notice *notice, const struct kind *kind,
+			struct noticed *noticed, struct err *err)
+{
+	const struct origin_kind origin = notice_kind(notice, kind);
+
+	return notice_compare_one(&origin, &notice_told, noticed, err);
+}
+
 struct notice_scan {
 	struct scan *scan; /* NULL: nobody wants to know what came of it */
 	const struct origin_kind *kind;
@@ -435,11 +462,11 @@ static bool notice_scan_may_look(const struct notice_scan *work, struct noticed 
 	const struct origin_kind *kind = work->kind;
 	bool may = true;
 
-	if (!work->scan || !kind->ops->may_look)
+	if (!work->scan || !kind->of.origin->may_look)
 		return true;
-	if (kind->ops->may_look(kind, noticed->name, &may, &noticed->why) == 0)
+	if (kind->of.origin->may_look(kind, noticed->name, &may, &noticed->why) == 0)
 		return may;
-	kind->ops->note(work->scan, noticed);
+	kind->of.origin->note(work->scan, noticed);
 	return false;
 }
 
@@ -455,13 +482,13 @@ static int notice_scan_group(const struct notice_scan *work, size_t at, size_t c
 		chosen += notice_scan_may_look(work, &noticed[chosen]);
 	}
 	int result = notice_compare_all(kind, &work->cause, noticed, chosen, err);
-	if (result != 0 && kind->ops->group == 1) {
+	if (result != 0 && kind->of.origin->group == 1) {
 		noticed->why = *err;
 		result = 0;
 	}
 	for (size_t i = 0; i < chosen; i++) {
 		if (result == 0 && work->scan)
-			kind->ops->note(work->scan, &noticed[i]);
+			kind->of.origin->note(work->scan, &noticed[i]);
 		noticed_clear(&noticed[i]);
 	}
 	return result;
@@ -506,7 +533,7 @@ int notice_scanned(struct scan *scan, char *const *names, size_t count, bool are
 		.count = count,
 	};
 
-	if (work.kind->ops->group > 1)
+	if (work.kind->of.origin->group > 1)
 		return notice_scan_group(&work, 0, count, err);
 	notice_scan_by_threads(&work);
 	return 0;

@@ -40,9 +40,9 @@ struct notice_options {
 	/* At a secondary, where the repositories are copies (copies_root_check()):
 	 * whether the root is the one they are in. A scan looks only at copies that are
 	 * synced, and only one that has no row any more is deleted. NULL: no copies. */
-	int (*check_copies)(struct store *store, const char *root, struct err *err);
-	/* Of blobs; NULL: there are none to notice. */
-	const struct blob_kinds *kinds;
+	int (*check_copies)(struct store *store, const char *kind, const char *root,
+			    struct err *err);
+	const struct kinds_here *kinds; /* that words name; NULL: repositories alone */
 };
 
 struct notice *notice_new(const struct notice_options *options);
@@ -78,5 +78,21 @@ int notice_judge_root(struct store *store, const char *root, struct err *err);
 /* For scans: of everything below the root, fingerprints only where they prove enough.
  * Finds what no hook told: refs moved by hand, HEAD, created, deleted, renamed. */
 struct origin_kind notice_origin_kind(struct notice *notice);
+
+/*
+ * Of any kind that is noticed here.
+ */
+
+struct origin_kind notice_kind(struct notice *notice, const struct kind *kind);
+
+/* Compares them, whatever their number. Events are durable when it returns. -1: nothing
+ * more is recorded: ERR_DISK: the kind's directory is away; or the database failed. The
+ * caller clears them in any case. What is wrong with one is its `why`. */
+int notice_compare_these(struct notice *notice, const struct kind *kind,
+			 struct noticed *noticed, size_t count, struct err *err);
+
+/* One, whose `why` is the error, too. */
+int notice_compare_this(struct notice *notice, const struct kind *kind,
+			struct noticed *noticed, struct err *err);
 
 #endif

@@ -53,13 +53,14 @@ int notice_read_again(struct store_tx *tx, const char *kind, const char *name,
 
 /* Of the row; sets its changed_at, unless it is another word for the same generation. */
 int notice_append_event(struct store_tx *tx, const char *kind, enum event_what what,
-			struct origin_row *row, char *changes, uint64_t *event_id,
-			struct err *err);
+			struct origin_row *row, char *changes,
+			struct event_mark *appended, struct err *err);
 
 enum event_what notice_what_of(enum origin_step step);
 
-/* After a commit: wakes who waits for events, and for contents to be read. */
-void notice_report(struct notice *notice, bool is_event, bool is_due);
+/* After a commit: wakes who waits for events, and for contents to be read. newest: the
+ * last event of this commit; id 0: there is none. */
+void notice_report(struct notice *notice, const struct event_mark *newest, bool is_due);
 
 /* A time between half of the interval and all of it, so that a thousand that came at once
  * are not verified at once. */

@@ -14,6 +14,7 @@
 #include "blob/kinds.h"
 #include "change/event_log.h"
 #include "git/refs.h"
+#include "replicable/kind.h"
 #include "replicable/origin_rows.h"
 
 struct scan;
@@ -32,10 +33,10 @@ struct noticed {
 	const char *name;               /* borrowed */
 	const struct blob_known *known; /* of a blob; borrowed; NULL: nothing is */
 	/* Filled: */
-	bool is_changed;       /* an event was committed */
-	uint64_t event_id;     /* of it, or 0 */
-	struct origin_row row; /* as it is now; name NULL: there is none */
-	struct err why;        /* ERR_NONE: it is there, and row says so */
+	bool is_changed;         /* an event was committed */
+	struct event_mark event; /* that one; id 0: none */
+	struct origin_row row;   /* as it is now; name NULL: there is none */
+	struct err why;          /* ERR_NONE: it is there, and row says so */
 	/* Of a repository that is there: */
 	struct ref_snapshot refs;
 	size_t oid_len;
@@ -127,6 +128,11 @@ struct origin_kind_ops {
 	/* What has no file any more may stand under another name: it is compared last,
 	 * and only when nothing hid names. */
 	bool is_gone_last;
+	/* Its directories are watched by inotify, beside the scans. */
+	bool is_watched;
+	/* Each is the file of that name below the directory, with the fingerprint of
+	 * blob_fingerprint_format(): its bytes are given out, and taken, over HTTP. */
+	bool is_file;
 	/* The directory; -1: ERR_DISK, it is away. */
 	int (*open_root)(const struct origin_kind *kind, struct err *err);
 	/* After it was opened; may be NULL, both. `close` follows in any case. */
@@ -152,8 +158,6 @@ struct origin_kind_ops {
 	/* So many share a transaction; 1: each is compared by itself, a scan's by several
 	 * threads, and fails alone. */
 	size_t group;
-	int (*check_name)(const struct origin_kind *kind, const char *name,
-			  struct err *err);
 	/* Whether a scan is to compare it; NULL: always. */
 	int (*may_look)(const struct origin_kind *kind, const char *name, bool *may,
 			struct err *err);
@@ -182,12 +186,11 @@ struct origin_kind_ops {
 
 /* A kind at the primary. Borrowed, as all in it. */
 struct origin_kind {
-	const struct origin_kind_ops *ops;
-	const char *type; /* in rows: KIND_REPOSITORY, or a type of blobs */
-	const char *path; /* its directory */
+	struct kind of;
 	struct store *store;
 	struct notice *notice;
-	const struct blob_kind *blobs; /* NULL: repositories */
 };
+
+extern const struct origin_kind_ops repository_origin_ops, blob_origin_ops;
 
 #endif

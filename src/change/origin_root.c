@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "replicable/discover.h"
-#include "replicable/name.h"
+#include "replicable/kind.h"
 #include "store/site_value.h"
 
 char *identity_of(int dir, const char *path)
@@ -43,7 +43,7 @@ int identity_find(const char *root, const char *identity, char **name, struct er
 /* As in earlier versions, which had repositories alone: their keys name no kind. */
 static void origin_root_make_key(const char *what, const char *kind, char key[KEY_SIZE])
 {
-	if (strcmp(kind, KIND_REPOSITORY) == 0)
+	if (kind_is_repository(kind))
 		snprintf(key, KEY_SIZE, "origin.%s", what);
 	else
 		snprintf(key, KEY_SIZE, "origin.%s.%s", what, kind);
@@ -73,7 +73,7 @@ static int origin_root_inquire(const struct origin_root *root,
 
 static int origin_root_refuse(const struct origin_root *root, struct err *err)
 {
-	const bool is_blobs = strcmp(root->kind, KIND_REPOSITORY) != 0;
+	const bool is_blobs = !kind_is_repository(root->kind);
 
 	if (is_blobs)
 		err_set(err, ERR_DISK,

@@ -14,25 +14,18 @@
 int owed_add(struct store_tx *tx, const char *name, const struct err *why,
 	     struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
 	char mark[2 * MARK_BYTES + 1];
 
 	random_hex(mark, MARK_BYTES);
-	if (query_open(tx,
-		       "INSERT INTO owed (name, mark, since, failure_class, failure,"
-		       " remedy, failure_reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-		       " ON CONFLICT (name) DO UPDATE SET mark = ?2, failure_class = ?4,"
-		       " failure = ?5, remedy = ?6, failure_reason = ?7",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, name);
-	query_bind_text(query, 2, mark);
-	query_bind_int(query, 3, clock_wall_ms());
-	query_bind_text(query, 4, err_class_name(why->class));
-	query_bind_text(query, 5, why->text);
-	query_bind_text(query, 6, why->remedy);
-	query_bind_text(query, 7, err_reason_name(why->reason));
-	return query_run(query, NULL, err);
+	return query_write(
+		tx, err,
+		"INSERT INTO owed (name, mark, since, failure_class, failure,"
+		" remedy, failure_reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+		" ON CONFLICT (name) DO UPDATE SET mark = ?2, failure_class = ?4,"
+		" failure = ?5, remedy = ?6, failure_reason = ?7",
+		QUERY_TEXT(name), QUERY_TEXT(mark), QUERY_INT(clock_wall_ms()),
+		QUERY_TEXT(err_class_name(why->class)), QUERY_TEXT(why->text),
+		QUERY_TEXT(why->remedy), QUERY_TEXT(err_reason_name(why->reason)));
 }
 
 static int owed_count_rows(struct store_tx *tx, struct owed_summary *summary,
@@ -106,12 +99,11 @@ static int owed_read_next_work(struct store_tx *tx, void *arg, struct err *err)
 	int found;
 
 	free(TAKE(next->name));
-	if (query_open(tx,
-		       "SELECT name, mark FROM owed WHERE name > ?1 ORDER BY name"
-		       " LIMIT 1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT name, mark FROM owed WHERE name > ?1 ORDER BY name"
+		      " LIMIT 1",
+		      QUERY_TEXT(settling->after ? settling->after : "")) != 0)
 		return -1;
-	query_bind_text(query, 1, settling->after ? settling->after : "");
 	found = query_step(query, err);
 	if (found <= 0)
 		return found;
@@ -122,15 +114,10 @@ static int owed_read_next_work(struct store_tx *tx, void *arg, struct err *err)
 
 static int forget_work(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
 	const struct owed *one = arg;
 
-	if (query_open(tx, "DELETE FROM owed WHERE name = ?1 AND mark = ?2", &query,
-		       err) != 0)
-		return -1;
-	query_bind_text(query, 1, one->name);
-	query_bind_text(query, 2, one->mark);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, "DELETE FROM owed WHERE name = ?1 AND mark = ?2",
+			   QUERY_TEXT(one->name), QUERY_TEXT(one->mark));
 }
 
 static int forget_all_work(struct store_tx *tx, void *arg, struct err *err)

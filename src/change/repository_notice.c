@@ -45,7 +45,8 @@ static int repository_open_root(const struct origin_kind *kind, struct err *err)
 	const struct notice_options *options = &kind->notice->options;
 
 	if (options->check_copies &&
-	    options->check_copies(options->store, options->root, err) != 0)
+	    options->check_copies(options->store, KIND_REPOSITORY, options->root, err) !=
+		    0)
 		return -1;
 	return notice_root_open_directory(options->root, err);
 }
@@ -364,7 +365,8 @@ static bool repository_seek(const struct comparisons *all, const struct comparis
 	AUTO_FREE char *name = NULL;
 
 	if (all->cause->absence != ABSENCE_SOUGHT || !one->base.identity ||
-	    identity_find(all->kind->path, one->base.identity, &name, ERR_IGNORED) <= 0)
+	    identity_find(all->kind->of.path, one->base.identity, &name, ERR_IGNORED) <=
+		    0)
 		return false;
 	if (strcmp(name, one->noticed->name) == 0)
 		return true;
@@ -649,9 +651,9 @@ static void repository_committed(struct comparisons *all)
 		record_refs(all, one);
 		log_info("change.noticed", LOG_TEXT("repo", noticed->name),
 			 LOG_TEXT("event", event_what_name(notice_what_of(one->step))),
-			 LOG_NUMBER("event_id", noticed->event_id),
+			 LOG_NUMBER("event_id", noticed->event.id),
 			 LOG_NUMBER("generation", noticed->row.generation));
-		notice_report(all->kind->notice, true, false);
+		notice_report(all->kind->notice, &noticed->event, false);
 	}
 	if (seen->former.name && !all->cause->is_sought)
 		notice_renamed(all, one);
@@ -682,19 +684,12 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 	return notice_compare_one(&kind, &told, noticed, err);
 }
 
-static int repository_check_name(const struct origin_kind *kind, const char *name,
-				 struct err *err)
-{
-	(void)kind;
-	return name_check(name, err);
-}
-
 static int repository_scan_open(struct scan *scan, struct err *err)
 {
 	struct discovery *discovery = xcalloc(1, sizeof(*discovery));
 
 	scan->state = discovery;
-	return discover(scan->request->kind->path, discovery, err);
+	return discover(scan->request->kind->of.path, discovery, err);
 }
 
 static void repository_scan_close(struct scan *scan)
@@ -821,34 +816,32 @@ static void repository_scan_finish(const struct origin_kind *kind,
 		  LOG_NUMBER("changed", result->changed));
 }
 
+const struct origin_kind_ops repository_origin_ops = {
+	.events = { "scan.finding", "watch.failed", "watch.not_kept" },
+	.is_gone_last = true,
+	.open_root = repository_open_root,
+	.open = repository_scan_open,
+	.close = repository_scan_close,
+	.has_any = repository_scan_has_any,
+	.walk = repository_scan_walk,
+	.is_as_recorded = repository_scan_is_as_recorded,
+	.finish = repository_scan_finish,
+	.group = 1,
+	.may_look = repository_may_look,
+	.observe = repository_observe,
+	.judge = repository_judge,
+	.announce = repository_announce,
+	.fill = repository_fill,
+	.record = repository_record,
+	.committed = repository_committed,
+	.settle = repository_settle,
+	.note = repository_note,
+};
+
 struct origin_kind notice_origin_kind(struct notice *notice)
 {
-	static const struct origin_kind_ops ops = {
-		.events = { "scan.finding", "watch.failed", "watch.not_kept" },
-		.is_gone_last = true,
-		.open_root = repository_open_root,
-		.open = repository_scan_open,
-		.close = repository_scan_close,
-		.has_any = repository_scan_has_any,
-		.walk = repository_scan_walk,
-		.is_as_recorded = repository_scan_is_as_recorded,
-		.finish = repository_scan_finish,
-		.group = 1,
-		.check_name = repository_check_name,
-		.may_look = repository_may_look,
-		.observe = repository_observe,
-		.judge = repository_judge,
-		.announce = repository_announce,
-		.fill = repository_fill,
-		.record = repository_record,
-		.committed = repository_committed,
-		.settle = repository_settle,
-		.note = repository_note,
-	};
+	struct kind kind = kind_of_repositories(notice->options.root);
 
-	return (struct origin_kind){ .ops = &ops,
-				     .type = KIND_REPOSITORY,
-				     .path = notice->options.root,
-				     .store = notice->options.store,
-				     .notice = notice };
+	kind.origin = &repository_origin_ops;
+	return notice_kind(notice, &kind);
 }

@@ -76,8 +76,8 @@ void scan_find(struct scan *scan, const struct scan_finding *finding)
 	if (!finding->is_harmless)
 		scan_leave_out(scan, finding->path, finding->why);
 	if (scan_is_news(scan, finding->path, finding->why))
-		log_at(scan_level_of(finding), kind->ops->events.finding,
-		       LOG_ERR(finding->why), LOG_TEXT("kind", kind->type),
+		log_at(scan_level_of(finding), kind->of.origin->events.finding,
+		       LOG_ERR(finding->why), LOG_TEXT("kind", kind->of.type),
 		       LOG_TEXT("path", finding->path));
 }
 
@@ -113,7 +113,7 @@ static int scan_read_page_work(struct store_tx *tx, void *arg, struct err *err)
 	struct scan *scan = arg;
 
 	origin_rows_clear(&scan->rows);
-	return origin_rows_list(tx, scan->request->kind->type,
+	return origin_rows_list(tx, scan->request->kind->of.type,
 				scan->after ? scan->after : scan->prefix, PAGE,
 				&scan->rows, err);
 }
@@ -153,7 +153,7 @@ static int scan_pass_rows(struct scan *scan, const char *name,
 
 	while ((result = scan_peek(scan, row, err)) == 0 && *row &&
 	       (!name || strcmp((*row)->name, name) < 0)) {
-		if (scan->request->kind->ops->is_gone_last)
+		if (scan->request->kind->of.origin->is_gone_last)
 			vec_add(&scan->gone, xstrdup((*row)->name));
 		else if (scan_suspect(scan, (*row)->name, err) != 0)
 			return -1;
@@ -174,7 +174,7 @@ int scan_meet(struct scan *scan, const struct scan_item *item, struct err *err)
 	if (!row || strcmp(row->name, item->name) != 0)
 		return scan_suspect(scan, item->name, err);
 	scan->at++;
-	return scan->request->kind->ops->is_as_recorded(scan, item, row)
+	return scan->request->kind->of.origin->is_as_recorded(scan, item, row)
 		       ? 0
 		       : scan_suspect(scan, item->name, err);
 }
@@ -183,7 +183,8 @@ static struct origin_root scan_root_of(const struct scan *scan)
 {
 	const struct origin_kind *kind = scan->request->kind;
 
-	return (struct origin_root){ kind->store, kind->type, kind->path, scan->root };
+	return (struct origin_root){ kind->store, kind->of.type, kind->of.path,
+				     scan->root };
 }
 
 /* An empty directory in the place of the one that the rows were seen in says nothing. */
@@ -196,7 +197,7 @@ static int scan_check_root(struct scan *scan, struct err *err)
 
 	if (origin_root_check(&root, &other) == 0)
 		return 0;
-	if (scan->request->kind->ops->has_any(scan, &has_any, err) != 0 ||
+	if (scan->request->kind->of.origin->has_any(scan, &has_any, err) != 0 ||
 	    scan_peek(scan, &row, err) != 0)
 		return -1;
 	if (has_any)
@@ -233,7 +234,7 @@ static int scan_judge_first(struct scan *scan, struct err *err)
 	const struct origin_kind *kind = scan->request->kind;
 	enum event_scanned scanned;
 
-	if (event_log_scanned(kind->store, kind->type, &scanned, err) != 0)
+	if (event_log_scanned(kind->store, kind->of.type, &scanned, err) != 0)
 		return -1;
 	scan->is_first = scanned == SCANNED_NOTHING;
 	return 0;
@@ -257,7 +258,7 @@ static int scan_merge(struct scan *scan, const char *below, struct err *err)
 {
 	const struct origin_row *row;
 
-	if (scan->request->kind->ops->walk(scan, below, err) != 0 &&
+	if (scan->request->kind->of.origin->walk(scan, below, err) != 0 &&
 	    !(*below && err->class == ERR_MISSING))
 		return -1;
 	return scan_pass_rows(scan, NULL, &row, err) != 0 ||
@@ -270,8 +271,9 @@ static int scan_run(struct scan *scan, struct err *err)
 {
 	const struct origin_kind *kind = scan->request->kind;
 
-	scan->root = kind->ops->open_root(kind, err);
-	if (scan->root < 0 || (kind->ops->open && kind->ops->open(scan, err) != 0) ||
+	scan->root = kind->of.origin->open_root(kind, err);
+	if (scan->root < 0 ||
+	    (kind->of.origin->open && kind->of.origin->open(scan, err) != 0) ||
 	    scan_judge_first(scan, err) != 0 || scan_check_root(scan, err) != 0 ||
 	    scan_find_away(scan, err) != 0 || scan_merge(scan, "", err) != 0)
 		return -1;
@@ -282,8 +284,8 @@ static int scan_run(struct scan *scan, struct err *err)
 
 static void scan_clear(struct scan *scan)
 {
-	if (scan->request->kind->ops->close)
-		scan->request->kind->ops->close(scan);
+	if (scan->request->kind->of.origin->close)
+		scan->request->kind->of.origin->close(scan);
 	text_list_clear(&scan->suspects);
 	text_list_clear(&scan->gone);
 	origin_rows_clear(&scan->rows);

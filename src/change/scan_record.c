@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "replicable/name.h"
+#include "replicable/kind.h"
 #include "store/site_value.h"
 
 #define RECORD_KEY "origin.scan"
@@ -75,7 +75,7 @@ static void scan_record_render(const struct scan_record *record, struct str *out
 /* That of repositories names no kind: it is from before there were others. */
 static void scan_record_make_key(const char *kind, char key[KEY_SIZE])
 {
-	if (strcmp(kind, KIND_REPOSITORY) == 0)
+	if (kind_is_repository(kind))
 		snprintf(key, KEY_SIZE, RECORD_KEY);
 	else
 		snprintf(key, KEY_SIZE, RECORD_KEY ".%s", kind);

@@ -35,7 +35,7 @@ struct watch {
 static void watch_log_failure(const struct watched_kind *one, const char *what,
 			      const struct err *err)
 {
-	log_warn(what, LOG_ERR(err), LOG_TEXT("kind", one->kind.type));
+	log_warn(what, LOG_ERR(err), LOG_TEXT("kind", one->kind.of.type));
 }
 
 static void watch_work_spool(struct watch *watch)
@@ -83,11 +83,11 @@ static void watch_tend(void *arg, const struct stop *stop)
 	for (size_t i = 0; i < watch->kinds.count; i++) {
 		struct watched_kind *one = &watch->kinds.items[i];
 		int64_t now = clock_boot_ms();
-		if (!one->kind.ops->tend ||
+		if (!one->kind.of.origin->tend ||
 		    (one->tended_at != 0 && now - one->tended_at < TEND_KIND_EVERY_MS))
 			continue;
 		one->tended_at = now;
-		one->kind.ops->tend(&one->kind);
+		one->kind.of.origin->tend(&one->kind);
 	}
 	if (!watch->data)
 		return;
@@ -105,7 +105,7 @@ static int64_t watch_due(void *arg)
 	for (size_t i = 0; i < watch->kinds.count; i++) {
 		const struct watched_kind *one = &watch->kinds.items[i];
 		int64_t next = one->tended_at + TEND_KIND_EVERY_MS;
-		if (one->kind.ops->tend && next < due)
+		if (one->kind.of.origin->tend && next < due)
 			due = next;
 	}
 	return due;
@@ -122,7 +122,7 @@ static void watch_enter_directory(void *arg, const char *path)
 	const struct watcher_scan *scan = scanning->scan;
 	struct err err;
 
-	if (!scanning->one->kind.blobs)
+	if (!scanning->one->kind.of.origin->is_watched)
 		return;
 	if (watcher_add(scan->watcher, scan->kind, path, &err) != 0 &&
 	    err.class != ERR_MISSING)
@@ -138,8 +138,8 @@ static void watch_write_record(struct watch *watch, struct watched_kind *one,
 
 	if (!scan_record_is_news(&one->kept, now))
 		return;
-	if (scan_record_keep(watch->options.store, one->kind.type, now, &err) != 0) {
-		watch_log_failure(one, one->kind.ops->events.not_kept, &err);
+	if (scan_record_keep(watch->options.store, one->kind.of.type, now, &err) != 0) {
+		watch_log_failure(one, one->kind.of.origin->events.not_kept, &err);
 		return;
 	}
 	scan_record_note_kept(&one->kept, now);
@@ -177,10 +177,10 @@ static void watch_record_scan(struct watch *watch, const struct watched_kind *on
 	struct err err;
 	enum event_scanned recorded;
 
-	if (event_log_scanned(store, one->kind.type, &recorded, &err) != 0 ||
+	if (event_log_scanned(store, one->kind.of.type, &recorded, &err) != 0 ||
 	    (recorded < scanned &&
-	     event_log_set_scanned(store, one->kind.type, scanned, &err) != 0))
-		watch_log_failure(one, one->kind.ops->events.not_kept, &err);
+	     event_log_set_scanned(store, one->kind.of.type, scanned, &err) != 0))
+		watch_log_failure(one, one->kind.of.origin->events.not_kept, &err);
 }
 
 static void watch_finish_scan(struct watch *watch, struct watched_kind *one,
@@ -197,7 +197,7 @@ static void watch_finish_scan(struct watch *watch, struct watched_kind *one,
 	watch_keep_state(watch, one, result, took_ms);
 	memcpy(record.example, result->example, sizeof(record.example));
 	watch_write_record(watch, one, &record);
-	one->kind.ops->finish(&one->kind, result, took_ms);
+	one->kind.of.origin->finish(&one->kind, result, took_ms);
 }
 
 /* A scan that failed is no scan: who waits for the first must know what is there. */
@@ -240,7 +240,7 @@ static void watch_failed(void *arg, size_t kind, const struct err *err)
 	const struct watched_kind *one = &watch->kinds.items[kind];
 
 	if (err->class != ERR_CANCELED)
-		watch_log_failure(one, one->kind.ops->events.failed, err);
+		watch_log_failure(one, one->kind.of.origin->events.failed, err);
 }
 
 static int watch_look_at(void *arg, size_t kind, const text_list *ids, struct err *err)
@@ -271,8 +271,7 @@ struct watch *watch_start(const struct watch_options *options)
 		.limit = "blob_watch.limit",
 		.scope = BLOB_ORIGIN,
 	};
-	AUTO_FREE const struct blob_kind **blobs =
-		xcalloc(options->kind_count, sizeof(*blobs));
+	AUTO_FREE const char **roots = xcalloc(options->kind_count, sizeof(*roots));
 	struct watch *watch = xcalloc(1, sizeof(*watch));
 
 	mutex_init(&watch->mutex);
@@ -282,7 +281,7 @@ struct watch *watch_start(const struct watch_options *options)
 	for (size_t i = 0; i < options->kind_count; i++) {
 		struct watched_kind one = { .kind = options->kinds[i] };
 		one.state.interval_ms = options->scan_interval_ms;
-		blobs[i] = one.kind.blobs;
+		roots[i] = one.kind.of.origin->is_watched ? one.kind.of.path : NULL;
 		vec_add(&watch->kinds, one);
 	}
 	watch->watcher = watcher_start(
@@ -290,8 +289,8 @@ struct watch *watch_start(const struct watch_options *options)
 					   .arg = watch,
 					   .thread = options->thread,
 					   .interval_ms = options->scan_interval_ms,
-					   .kinds = blobs,
-					   .kind_count = options->kind_count,
+					   .roots = roots,
+					   .root_count = options->kind_count,
 					   .directories = options->directories,
 					   .descriptor = -1 });
 	return watch;
@@ -320,7 +319,7 @@ bool watch_look(struct watch *watch, const char *type, struct watch_state *state
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
 	for (size_t i = 0; i < watch->kinds.count; i++) {
-		if (strcmp(watch->kinds.items[i].kind.type, type) != 0)
+		if (strcmp(watch->kinds.items[i].kind.of.type, type) != 0)
 			continue;
 		*state = watch->kinds.items[i].state;
 		return true;

@@ -53,7 +53,7 @@ static void watcher_log_limit(struct watcher *watcher, const struct err *err)
 int watcher_add(struct watcher *watcher, size_t kind, const char *path, struct err *err)
 {
 	if (blob_directories_add(&watcher->directories, kind,
-				 watcher->hints.items[kind].kind, path, err) == 0)
+				 watcher->hints.items[kind].root, path, err) == 0)
 		return 0;
 	if (err->class == ERR_INTERNAL && !watcher->reported_limit)
 		watcher_log_limit(watcher, err);
@@ -233,17 +233,17 @@ static void watcher_open_directories(struct watcher *watcher)
 	bool is_needed = false;
 	struct err err;
 
-	for (size_t i = 0; i < options->kind_count; i++) {
-		is_needed |= options->kinds[i] != NULL;
+	for (size_t i = 0; i < options->root_count; i++) {
+		is_needed |= options->roots[i] != NULL;
 		vec_add(&watcher->turns, ((struct watcher_turn){ 0 }));
 		vec_add(&watcher->hints,
-			((struct blob_hints){ .kind = options->kinds[i] }));
+			((struct blob_hints){ .root = options->roots[i] }));
 	}
 	watcher->directories.fd = -1;
 	if (is_needed && blob_directories_open(&watcher->directories, options->ops->scope,
 					       options->directories, &err) != 0)
 		watcher_log_limit(watcher, &err);
-	watcher->options.kinds = NULL;
+	watcher->options.roots = NULL;
 }
 
 struct watcher *watcher_start(const struct watcher_options *options)

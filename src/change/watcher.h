@@ -45,9 +45,10 @@ struct watcher_options {
 	void *arg;
 	const char *thread;  /* its name */
 	int64_t interval_ms; /* between scans; stretched to keep 0.4 % of a core */
-	/* In the order of their turns; of one that is NULL nothing is watched. Copied. */
-	const struct blob_kind *const *kinds;
-	size_t kind_count;
+	/* Of the kinds, in the order of their turns; of one that is NULL nothing is
+	 * watched. Copied; the texts are borrowed. */
+	const char *const *roots;
+	size_t root_count;
 	size_t directories; /* that may be watched; 0: a share of what the kernel allows
 			     */
 	int descriptor;     /* of an inotify of the user's own; -1: none */

@@ -1,7 +1,5 @@
 #include "cli/cli.h"
 
-#include <getopt.h>
-
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -13,20 +11,6 @@
 #include "serve/find.h"
 #include "serve/settings.h"
 
-static const char options_text[] =
-	"  clear [NAME...]  a new key for these repositories, so that all that was kept "
-	"of\n"
-	"                   them counts no more; without NAME for all repositories "
-	"below\n"
-	"                   site.repositories, and the files of the cache are removed\n"
-	"  --json           print one JSON object\n";
-
-static const struct option long_options[] = {
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
 struct clear_call {
 	char **names;
 	size_t name_count;
@@ -35,6 +19,23 @@ struct clear_call {
 	char *folder; /* the cache's; owned */
 	json_t *array;
 	size_t cleared, failed, files;
+};
+
+static const struct cli_option rows[] = {
+	CLI_JSON(struct clear_call),
+	{ 0 },
+};
+
+static const struct cli_verb verbs[] = {
+	{ "clear", .most = CLI_ANY_NUMBER, .operands = "[NAME...]",
+	  .help = "a new key for these repositories, so that all that was kept of\n"
+		  "them counts no more; without NAME for all repositories below\n"
+		  "site.repositories, and the files of the cache are removed" },
+	{ 0 },
+};
+
+const struct cli_options cache_options = {
+	.rows = rows, .verbs = verbs, .takes = "clear", .column = 19
 };
 
 /* err NULL: nothing went wrong. */
@@ -55,28 +56,20 @@ static void cli_cache_report_result(struct clear_call *call, const char *name,
 	call->failed += err != NULL;
 }
 
-static void cli_cache_renew_state(struct clear_call *call, const char *name, int dir)
-{
-	struct err err;
-
-	if (state_renew(dir, &err) == 0) {
-		cli_cache_report_result(call, name, NULL);
-		return;
-	}
-	err_prefix(&err, "%s", name);
-	cli_cache_report_result(call, name, &err);
-}
-
 static void renew_found(struct clear_call *call, const char *name)
 {
 	AUTO_FREE char *path = NULL;
 	struct err err;
 	AUTO_CLOSE int dir = find_repository(call->root, name, &path, &err);
 
-	if (dir >= 0)
-		cli_cache_renew_state(call, name, dir);
-	else if (err.class != ERR_MISSING) /* it went meanwhile */
+	if (dir >= 0 && state_renew(dir, &err) == 0) {
+		cli_cache_report_result(call, name, NULL);
+	} else if (dir >= 0) {
+		err_prefix(&err, "%s", name);
 		cli_cache_report_result(call, name, &err);
+	} else if (err.class != ERR_MISSING) { /* it went meanwhile */
+		cli_cache_report_result(call, name, &err);
+	}
 }
 
 static void cli_cache_report_findings(struct clear_call *call,
@@ -115,24 +108,18 @@ static int clear_all(struct clear_call *call, struct err *err)
 /* All are looked for before the first is touched. */
 static int clear_named(struct clear_call *call, struct err *err)
 {
-	int *dirs = xcalloc(call->name_count, sizeof(*dirs));
-	size_t found = 0;
-
-	for (; found < call->name_count; found++) {
-		AUTO_FREE char *name = name_of_path(call->names[found]);
-		AUTO_FREE char *path = NULL;
-		dirs[found] = find_repository(call->root, name, &path, err);
-		if (dirs[found] < 0)
-			break;
-	}
-	for (size_t i = 0; i < found; i++) {
+	for (size_t i = 0; i < call->name_count; i++) {
 		AUTO_FREE char *name = name_of_path(call->names[i]);
-		if (found == call->name_count)
-			cli_cache_renew_state(call, name, dirs[i]);
-		close(dirs[i]);
+		AUTO_FREE char *path = NULL;
+		AUTO_CLOSE int dir = find_repository(call->root, name, &path, err);
+		if (dir < 0)
+			return -1;
 	}
-	free(dirs);
-	return found == call->name_count ? 0 : -1;
+	for (size_t i = 0; i < call->name_count; i++) {
+		AUTO_FREE char *name = name_of_path(call->names[i]);
+		renew_found(call, name);
+	}
+	return 0;
 }
 
 static void cli_cache_print_summary(const struct clear_call *call)
@@ -194,23 +181,15 @@ static int cli_cache_run_clear(struct cli *cli, struct clear_call *call)
 	return call->failed > 0 ? EXIT_PARTLY : EXIT_DONE;
 }
 
-int cli_cache(struct cli *cli, int argc, char **argv)
+int cli_cache(struct cli *cli, char **argv)
 {
 	struct clear_call call = { 0 };
-	int option;
+	struct cli_operands operands;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		if (option == 'h') {
-			cli_help("cache", options_text);
-			return EXIT_DONE;
-		}
-		if (option != 'J')
-			return cli_usage("cache", "wrong option %s", argv[optind - 1]);
-		call.is_json = true;
-	}
-	if (optind >= argc || strcmp(argv[optind], "clear") != 0)
-		return cli_usage("cache", "it takes clear");
-	call.names = argv + optind + 1;
-	call.name_count = (size_t)(argc - optind - 1);
+	if (status >= 0)
+		return status;
+	call.names = operands.items;
+	call.name_count = operands.count;
 	return cli_cache_run_clear(cli, &call);
 }

@@ -2,8 +2,6 @@
  * What is told of refs is checked and then not believed: the repository is compared with
  * what is recorded of it, whoever asks.
  */
-#include <getopt.h>
-
 #include "base/base.h"
 #include "base/hook_wire.h"
 #include "base/json.h"
@@ -21,128 +19,16 @@
 #include "pull/pull.h"
 #include "push/sink.h"
 
-struct changed_blobs {
-	const char *data; /* site.data */
-	const struct blob_kinds *kinds;
-	int64_t reverify_ms;
-	const char *type;
-	char *const *ids;
-	size_t count;
-};
-
-enum { NODE_WAIT_MS = 60000, WAKE_WAIT_MS = 1000 };
-
-struct reporting {
-	const struct changed_blobs *changed;
-	struct notice *alone; /* NULL: a node may run */
-	struct site_data data;
-	struct event_log *log;
-	uint64_t event_id;
-};
+enum { NODE_WAIT_MS = 60000 };
 
 /* A node's work, as none runs. */
-static int open_alone(struct reporting *reporting, struct err *err)
-{
-	const struct changed_blobs *changed = reporting->changed;
-
-	fprintf(stderr, "refrelay: no node runs here; the change is recorded all the "
-			"same\n");
-	if (site_data_open(changed->data, &reporting->data, err) != 0 ||
-	    event_log_open(reporting->data.store, changed->data, &reporting->log, err) !=
-		    0)
-		return -1;
-	reporting->alone = notice_new(
-		&(struct notice_options){ .store = reporting->data.store,
-					  .log = reporting->log,
-					  .kinds = changed->kinds,
-					  .reverify_ms = changed->reverify_ms });
-	return 0;
-}
-
-static void close_alone(struct reporting *reporting)
-{
-	char ignored[8];
-
-	if (reporting->alone) /* one that started meanwhile hears of it */
-		hook_socket_report(reporting->changed->data, "wake", WAKE_WAIT_MS,
-				   ignored, sizeof(ignored), ERR_IGNORED);
-	notice_free(reporting->alone);
-	event_log_close(reporting->log);
-	site_data_close(&reporting->data);
-}
-
-/* 1: it was told; 0: no node runs; -1. */
-static int changed_blobs_report_to_node(struct reporting *reporting, const char *words,
-					uint64_t *event_id, struct err *err)
-{
-	AUTO_FREE char *message = xasprintf(HOOK_CHANGED_BLOB "%s", words);
-	char answer[32] = "";
-	int reported = hook_socket_report(reporting->changed->data, message, NODE_WAIT_MS,
-					  answer, sizeof(answer), err);
-
-	if (reported == 1 && !text_to_uint64(answer, event_id))
-		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
-	return reported;
-}
-
-static int changed_blobs_report_change(struct reporting *reporting, const char *words,
-				       struct err *err)
-{
-	uint64_t event_id = 0;
-	int reported = reporting->alone ? 0
-					: changed_blobs_report_to_node(reporting, words,
-								       &event_id, err);
-
-	if (reported == 0 && !reporting->alone && open_alone(reporting, err) != 0)
-		return -1;
-	if (reported == 0)
-		reported = blob_changed(reporting->alone, words, &event_id, err);
-	if (event_id > reporting->event_id)
-		reporting->event_id = event_id;
-	return reported < 0 ? -1 : 0;
-}
-
-/* *event_id: of the last event, or 0. The error of the first that failed; the others are
- * recorded all the same, but for ERR_CONFIG. */
-static int changed_blobs_report(const struct changed_blobs *changed, uint64_t *event_id,
-				struct err *err)
-{
-	struct reporting reporting = { .changed = changed };
-	size_t room = HOOK_MESSAGE_MAX - strlen(HOOK_CHANGED_BLOB);
-	int result = 0;
-	struct err why;
-
-	for (size_t at = 0, count; at < changed->count; at += count) {
-		AUTO_STR struct str words = STR_INIT;
-		count = blob_changed_render(changed->type, changed->ids + at,
-					    changed->count - at, room, &words);
-		if (count == 0) {
-			result = err_set(err, ERR_CONFIG, "an id is too long");
-			break;
-		}
-		if (changed_blobs_report_change(&reporting, words.data, &why) == 0)
-			continue;
-		if (result == 0)
-			*err = why;
-		result = -1;
-		if (why.class == ERR_CONFIG)
-			break;
-	}
-	close_alone(&reporting);
-	*event_id = reporting.event_id;
-	return result;
-}
-
-static const char options_text[] =
-	"  --ref REF OLD NEW  what changed; may be given several times\n"
-	"  --stdin            read lines of \"OLD NEW REF\", as post-receive gets them\n"
-	"  --blob TYPE        what changed are files of this kind, named by their ids\n"
-	"  --json             print one JSON object\n";
-
-static const struct option long_options[] = {
-	{ "ref", required_argument, NULL, 'r' },  { "stdin", no_argument, NULL, 's' },
-	{ "blob", required_argument, NULL, 'b' }, { "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 },
+struct alone {
+	struct notice *notice; /* NULL: a node may run */
+	struct site_data data;
+	struct event_log *log;
+	struct task_store *tasks;
+	struct push_sink *sink;
+	struct err away; /* why there are no tasks */
 };
 
 struct changed_call {
@@ -150,13 +36,32 @@ struct changed_call {
 	const char *type; /* of blobs; NULL: repositories */
 	char **ids;       /* of blobs, or names of repositories; in argv */
 	size_t count;
-	bool has_hints, reads_stdin, is_json;
+	cli_words refs; /* of --ref, three each */
+	bool reads_stdin, is_json;
 	struct site site;
-	struct blob_kinds kinds;
+	struct alone alone;
+	struct kinds_here kinds;
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */
 	struct pull_settings sync;
 	uint64_t event_id; /* the result; 0: nothing had changed */
 };
+
+#define AT(kind, member) CLI_AT(kind, struct changed_call, member)
+
+static const struct cli_option rows[] = {
+	{ "ref", 0, "REF OLD NEW", "what changed; may be given several times",
+	  AT(LIST, refs), .each = 3 },
+	{ "stdin", 0, NULL, "read lines of \"OLD NEW REF\", as post-receive gets them",
+	  AT(FLAG, reads_stdin) },
+	{ "blob", 0, "TYPE", "what changed are files of this kind, named by their ids",
+	  AT(TEXT, type) },
+	CLI_JSON(struct changed_call),
+	{ 0 },
+};
+
+const struct cli_options changed_options = { .rows = rows,
+					     .most = CLI_ANY_NUMBER,
+					     .column = 21 };
 
 static bool is_oid(const char *text, size_t len)
 {
@@ -213,7 +118,7 @@ static int cli_changed_read_site(const struct cli *cli, struct changed_call *cal
 			"only as its primary's do");
 		return err_remedy(err, "tell the primary");
 	}
-	if (blob_kinds_read(conf, &call->kinds, err) != 0 ||
+	if (kinds_read(conf, &call->kinds, err) != 0 ||
 	    (push_is_configured(conf) &&
 	     push_settings_read(conf, call->site.data, &call->push, err) != 0))
 		return -1;
@@ -229,15 +134,16 @@ static int cli_changed_refuse_change(void *arg, const struct change *change,
 	return -1;
 }
 
-static int cli_changed_compare_repository(struct changed_call *call,
-					  struct notice *notice, struct err *err)
+static int cli_changed_compare_repository(struct changed_call *call, const char *given,
+					  struct err *err)
 {
+	struct notice *notice = call->alone.notice;
 	AUTO_NOTICED struct noticed noticed = { 0 };
-	AUTO_FREE char *name = notice_name_of(notice, call->name, err);
+	AUTO_FREE char *name = notice_name_of(notice, given, err);
 	int result = name ? notice_compare(notice, name, &noticed, err) : -1;
 	size_t left;
 
-	call->event_id = noticed.event_id;
+	call->event_id = noticed.event.id;
 	if (result != 0 && name && err->class == ERR_MISSING && noticed.is_changed)
 		result = 0; /* it was deleted */
 	if (result == 0)
@@ -245,62 +151,124 @@ static int cli_changed_compare_repository(struct changed_call *call,
 	return result;
 }
 
-static int compare_with_sink(struct changed_call *call, struct notice_options *options,
-			     struct err *err)
+static struct change_sink open_sink(struct changed_call *call)
 {
-	struct task_store *tasks = NULL;
-	struct push_sink *sink = NULL;
-	struct notice *notice;
-	struct err away;
-	int result;
+	const char *directory = call->push->directory;
+	struct alone *alone = &call->alone;
 
-	if (call->push &&
-	    task_store_recognize(call->push->directory, options->data, &away) == 0 &&
-	    task_store_open(call->push->directory, &tasks, &away) == 0) {
-		sink = push_sink_new(tasks, call->push);
-		options->sink = push_sink_as_change_sink(sink);
-	} else if (call->push) {
-		options->sink = (struct change_sink){ .take = cli_changed_refuse_change,
-						      .arg = &away };
-	}
-	notice = notice_new(options);
-	result = cli_changed_compare_repository(call, notice, err);
-	notice_free(notice);
-	push_sink_free(sink);
-	task_store_close(tasks);
-	return result;
+	if (task_store_recognize(directory, call->site.data, &alone->away) != 0 ||
+	    task_store_open(directory, &alone->tasks, &alone->away) != 0)
+		return (struct change_sink){ .take = cli_changed_refuse_change,
+					     .arg = &alone->away };
+	alone->sink = push_sink_new(alone->tasks, call->push);
+	return push_sink_as_change_sink(alone->sink);
 }
 
-/* Does a node's work, as none runs. One that started meanwhile hears of it. */
-static int compare_alone(struct changed_call *call, struct err *err)
+/* One that started meanwhile hears of it. */
+static void close_alone(struct changed_call *call)
 {
+	struct alone *alone = &call->alone;
+	const bool was_open = alone->notice != NULL;
+
+	notice_free(alone->notice);
+	push_sink_free(alone->sink);
+	task_store_close(alone->tasks);
+	event_log_close(alone->log);
+	site_data_close(&alone->data);
+	*alone = (struct alone){ 0 };
+	if (was_open)
+		site_wake(call->site.data);
+}
+
+static int open_alone(struct changed_call *call, struct err *err)
+{
+	struct notice_options options = { .reverify_ms = call->sync.reverify_ms };
 	const struct site *site = &call->site;
-	struct notice_options options = { .root = site->repositories,
-					  .data = site->data,
-					  .reverify_ms = call->sync.reverify_ms };
-	struct site_data data = { 0 };
-	struct event_log *log = NULL;
-	char ignored[8];
-	int result = -1;
+	struct alone *alone = &call->alone;
 
 	fprintf(stderr, "refrelay: no node runs here; the change is recorded all the "
 			"same\n");
-	if (site_data_open(site->data, &data, err) == 0 &&
-	    event_log_open(data.store, site->data, &log, err) == 0) {
-		options.store = data.store;
-		options.log = log;
-		result = compare_with_sink(call, &options, err);
+	if (site_data_open_directory(site->data, &alone->data, err) != 0 ||
+	    event_log_open(alone->data.store, site->data, &alone->log, err) != 0) {
+		close_alone(call);
+		return -1;
 	}
-	event_log_close(log);
-	site_data_close(&data);
-	if (result == 0)
-		hook_socket_report(site->data, "wake", WAKE_WAIT_MS, ignored,
-				   sizeof(ignored), ERR_IGNORED);
+	options.store = alone->data.store;
+	options.log = alone->log;
+	if (call->type) {
+		options.kinds = &call->kinds;
+	} else {
+		options.root = site->repositories;
+		options.data = site->data;
+		if (call->push)
+			options.sink = open_sink(call);
+	}
+	alone->notice = notice_new(&options);
+	return 0;
+}
+
+/* 1: it was told; 0: no node runs; -1. */
+static int cli_changed_report_to_node(struct changed_call *call, const char *words,
+				      struct err *err)
+{
+	AUTO_FREE char *message =
+		xasprintf("%s%s", call->type ? HOOK_CHANGED_BLOB : HOOK_CHANGED, words);
+	char answer[32] = "";
+	int reported = hook_socket_report(call->site.data, message, NODE_WAIT_MS, answer,
+					  sizeof(answer), err);
+
+	if (reported == 1 && !text_to_uint64(answer, &call->event_id))
+		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
+	return reported;
+}
+
+/* A repository's name, or a type and ids of blobs. */
+static int cli_changed_report_change(struct changed_call *call, const char *words,
+				     struct err *err)
+{
+	int reported = 0;
+
+	call->event_id = 0;
+	if (!call->alone.notice)
+		reported = cli_changed_report_to_node(call, words, err);
+	if (reported != 0)
+		return reported < 0 ? -1 : 0;
+	if (!call->alone.notice && open_alone(call, err) != 0)
+		return -1;
+	return call->type ? blob_changed(call->alone.notice, words, &call->event_id, err)
+			  : cli_changed_compare_repository(call, words, err);
+}
+
+/* The event is the last one. The error is that of the first that failed; the others are
+ * recorded all the same, but for ERR_CONFIG. */
+static int cli_changed_report_ids(struct changed_call *call, struct err *err)
+{
+	const size_t room = HOOK_MESSAGE_MAX - strlen(HOOK_CHANGED_BLOB);
+	uint64_t last = 0;
+	int result = 0;
+	struct err why;
+
+	for (size_t at = 0, count; at < call->count; at += count) {
+		AUTO_STR struct str words = STR_INIT;
+		count = blob_changed_render(call->type, call->ids + at, call->count - at,
+					    room, &words);
+		if (count == 0)
+			return err_set(err, ERR_CONFIG, "an id is too long");
+		if (cli_changed_report_change(call, words.data, &why) != 0) {
+			if (result == 0)
+				*err = why;
+			result = -1;
+			if (why.class == ERR_CONFIG)
+				break;
+		}
+		last = call->event_id > last ? call->event_id : last;
+	}
+	call->event_id = last;
 	return result;
 }
 
 /* An absolute path stands for the id, as it does for a repository's name. */
-static void shorten_paths(const struct changed_call *call, const struct blob_kind *kind)
+static void shorten_paths(const struct changed_call *call, const struct kind *kind)
 {
 	size_t len = strlen(kind->path);
 
@@ -312,41 +280,21 @@ static void shorten_paths(const struct changed_call *call, const struct blob_kin
 
 static int report_blobs(struct changed_call *call, struct err *err)
 {
-	const struct blob_kind *kind = blob_kinds_find(&call->kinds, call->type);
-	const struct changed_blobs changed = { .data = call->site.data,
-					       .kinds = &call->kinds,
-					       .reverify_ms = call->sync.reverify_ms,
-					       .type = call->type,
-					       .ids = call->ids,
-					       .count = call->count };
+	const struct kind *kind = kinds_find(&call->kinds, call->type);
 
 	if (call->site.role != SITE_PRIMARY)
 		return err_set(err, ERR_CONFIG, "only a primary looks after blobs");
-	if (!kind) {
+	if (!kind || !kind->origin || kind_is_repository(kind->type)) {
 		err_set(err, ERR_CONFIG, "this site has no blobs of type \"%.40s\"",
 			call->type);
 		return err_remedy(err, "name one of the sections [blob \"TYPE\"]");
 	}
 	shorten_paths(call, kind);
-	if (changed_blobs_report(&changed, &call->event_id, err) == 0)
+	if (cli_changed_report_ids(call, err) == 0)
 		return 0;
 	if (err->class == ERR_MISSING)
 		err_remedy(err, "an id is a path below %s", kind->path);
 	return -1;
-}
-
-static int cli_changed_report_to_node(struct changed_call *call, struct err *err)
-{
-	AUTO_FREE char *message = xasprintf(HOOK_CHANGED "%s", call->name);
-	char answer[32] = "";
-	int reported = hook_socket_report(call->site.data, message, NODE_WAIT_MS, answer,
-					  sizeof(answer), err);
-
-	if (reported == 0)
-		return compare_alone(call, err);
-	if (reported == 1 && !text_to_uint64(answer, &call->event_id))
-		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
-	return reported == 1 ? 0 : -1;
 }
 
 static void cli_changed_print_result(const struct changed_call *call)
@@ -373,61 +321,31 @@ static void cli_changed_print_result(const struct changed_call *call)
 	json_write(stdout, object);
 }
 
-/* getopt knows of one argument; the other two follow. */
-static int cli_changed_read_ref(int argc, char **argv)
+static int check_refs(const cli_words *refs)
 {
-	if (optind + 1 >= argc || !is_change(optarg, argv[optind], argv[optind + 1]))
-		return cli_usage("changed", "--ref takes REF OLD NEW: the full name of a "
-					    "ref and two object ids");
-	optind += 2;
+	for (size_t i = 0; i < refs->count; i += 3)
+		if (!is_change(refs->items[i], refs->items[i + 1], refs->items[i + 2]))
+			return cli_usage("changed",
+					 "--ref takes REF OLD NEW: the full name of a "
+					 "ref and two object ids");
 	return -1;
 }
 
 /* -1: go on. */
-static int cli_changed_read_names(int argc, char **argv, struct changed_call *call)
+static int cli_changed_check_call(const struct changed_call *call)
 {
-	call->ids = argv + optind;
-	call->count = (size_t)(argc - optind);
+	int status = check_refs(&call->refs);
+
+	if (status >= 0)
+		return status;
 	if (call->type)
 		return call->count > 0 ? -1
 				       : cli_usage("changed", "it takes ids of blobs");
 	if (call->count == 0)
 		return cli_usage("changed", "it takes names of repositories");
-	if (call->count > 1 && call->has_hints)
+	if (call->count > 1 && (call->reads_stdin || call->refs.count > 0))
 		return cli_usage("changed", "--ref and --stdin go with one NAME");
 	return call->reads_stdin ? check_stdin() : -1;
-}
-
-/* -1: go on. */
-static int cli_changed_read_options(int argc, char **argv, struct changed_call *call)
-{
-	int option, status;
-
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		switch (option) {
-		case 'r':
-			call->has_hints = true;
-			status = cli_changed_read_ref(argc, argv);
-			if (status >= 0)
-				return status;
-			break;
-		case 's':
-			call->has_hints = call->reads_stdin = true;
-			break;
-		case 'b':
-			call->type = optarg;
-			break;
-		case 'J':
-			call->is_json = true;
-			break;
-		case 'h':
-			cli_help("changed", options_text);
-			return EXIT_DONE;
-		default:
-			return cli_usage("changed", "wrong option %s", argv[optind - 1]);
-		}
-	}
-	return cli_changed_read_names(argc, argv, call);
 }
 
 /* Each, also after one that failed, whose status counts. */
@@ -438,8 +356,7 @@ static int report_each(struct changed_call *call)
 
 	for (size_t i = 0; i < call->count; i++) {
 		call->name = call->ids[i];
-		call->event_id = 0;
-		if (cli_changed_report_to_node(call, &err) == 0) {
+		if (cli_changed_report_change(call, call->name, &err) == 0) {
 			cli_changed_print_result(call);
 			continue;
 		}
@@ -464,18 +381,24 @@ static int report_all(struct changed_call *call)
 	return EXIT_DONE;
 }
 
-int cli_changed(struct cli *cli, int argc, char **argv)
+int cli_changed(struct cli *cli, char **argv)
 {
 	struct changed_call call = { 0 };
+	struct cli_operands operands;
 	struct err err;
-	int status = cli_changed_read_options(argc, argv, &call);
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
-	if (status >= 0)
-		return status;
-	status = cli_changed_read_site(cli, &call, &err) == 0 ? report_all(&call)
-							      : cli_fail(&err);
+	call.ids = operands.items;
+	call.count = operands.count;
+	if (status < 0)
+		status = cli_changed_check_call(&call);
+	if (status < 0)
+		status = cli_changed_read_site(cli, &call, &err) == 0 ? report_all(&call)
+								      : cli_fail(&err);
+	close_alone(&call);
+	vec_clear(&call.refs);
 	push_settings_unref(call.push);
-	blob_kinds_clear(&call.kinds);
+	kinds_clear(&call.kinds);
 	site_clear(&call.site);
 	return status;
 }

@@ -5,7 +5,6 @@
  */
 #include "cli/check.h"
 
-#include <getopt.h>
 #include <stdarg.h>
 #include <sys/statvfs.h>
 
@@ -13,7 +12,6 @@
 #include "base/json.h"
 #include "base/proc.h"
 #include "change/hook_install.h"
-#include "change/hook_socket.h"
 #include "change/notice.h"
 #include "cli/site.h"
 #include "git/repo.h"
@@ -55,13 +53,10 @@ static void check_formats_inspect_repository(int root, const struct discovered *
 static void check_formats_report_unsupported(struct checking *checking,
 					     const struct unsupported *found)
 {
-	struct err err = found->why;
-
-	err_set(&err, ERR_CONFIG, "%zu %s a format that is not supported, e.g. %s: %s",
-		found->count, found->count == 1 ? "repository has" : "repositories have",
-		found->example->name, found->why.text);
-	err_remedy(&err, "%s", found->why.remedy);
-	check_report(checking, CHECK_WRONG, "formats", &err);
+	check_say(checking, CHECK_WRONG, "formats", found->why.remedy,
+		  "%zu %s a format that is not supported, e.g. %s: %s", found->count,
+		  found->count == 1 ? "repository has" : "repositories have",
+		  found->example->name, found->why.text);
 }
 
 /* Whether there are repositories of a format that is not supported. */
@@ -80,8 +75,8 @@ static void check_formats(struct checking *checking)
 	if (found.count > 0)
 		check_formats_report_unsupported(checking, &found);
 	else
-		check_report_good(checking, "formats",
-				  "all repositories have a format that is supported");
+		check_say(checking, CHECK_GOOD, "formats", "",
+			  "all repositories have a format that is supported");
 }
 
 /*
@@ -89,73 +84,59 @@ static void check_formats(struct checking *checking)
  * repository.
  */
 
-#define WAKE_MS 1000
-
-static int check_copies_check_root(const struct checking *checking, struct store *store,
-				   const struct blob_kind *kind, struct err *err)
-{
-	return kind ? copies_root_judge_blobs(store, kind, err)
-		    : copies_root_judge(store, checking->site.repositories, err);
-}
-
-static void report_doubted(struct checking *checking, const struct blob_kind *kind,
+static void report_doubted(struct checking *checking, const struct kind *kind,
 			   const struct glance_result *result)
 {
 	bool is_running = data_lock_is_held(checking->site.data);
-	struct err err;
+	const bool is_blobs = !kind_is_repository(kind->type);
 
-	err_set(&err, ERR_CORRUPT,
+	check_say(
+		checking, CHECK_WRONG, "copies",
+		is_running ? "nothing: they are looked through and mended now"
+			   : "start the node: it looks through them and mends them",
 		"%" PRIu64 " of %" PRIu64
 		" copies of %s%s are not as they were left, for instance %.100s: %.300s",
-		result->doubted, result->looked, kind ? "blobs of type " : "repositories",
-		kind ? kind->type : "", result->example, result->why.text);
-	err_remedy(&err, is_running ? "nothing: they are looked through and mended now"
-				    : "start the node: it looks through them and mends "
-				      "them");
-	check_report(checking, CHECK_WRONG, "copies", &err);
+		result->doubted, result->looked,
+		is_blobs ? "blobs of type " : "repositories", is_blobs ? kind->type : "",
+		result->example, result->why.text);
 	if (is_running)
-		hook_socket_report(checking->site.data, "wake", WAKE_MS, NULL, 0,
-				   ERR_IGNORED);
+		site_wake(checking->site.data);
 }
 
-void check_copies(struct checking *checking, struct store *store,
-		  const struct blob_kind *kind)
+void check_copies(struct checking *checking, struct store *store, const struct kind *kind)
 {
-	const struct glance_request request = { .store = store,
-						.root = checking->site.repositories,
-						.kind = kind };
+	const struct glance_request request = { .store = store, .kind = kind };
+	const bool is_blobs = !kind_is_repository(kind->type);
 	struct glance_result result = { 0 };
 	struct err err;
 
-	if (check_copies_check_root(checking, store, kind, &err) != 0)
+	if (copies_root_judge(store, kind->type, kind->path, &err) != 0)
 		check_report(checking, CHECK_WRONG, "copies", &err);
-	else if (access(kind ? kind->path : request.root, F_OK) != 0)
+	else if (access(kind->path, F_OK) != 0)
 		return; /* nothing was copied yet */
 	else if (glance_all(&request, &result, &err) != 0)
 		check_report(checking, CHECK_WRONG, "copies", &err);
 	if (result.doubted > 0)
 		report_doubted(checking, kind, &result);
 	else if (result.looked > 0)
-		check_report_good(checking, "copies",
-				  "%" PRIu64 " %s%sas they were left, by a look at each",
-				  result.looked, kind ? kind->type : "repositories",
-				  kind ? ": " : " are ");
+		check_say(checking, CHECK_GOOD, "copies", "",
+			  "%" PRIu64 " %s%sas they were left, by a look at each",
+			  result.looked, is_blobs ? kind->type : "repositories",
+			  is_blobs ? ": " : " are ");
 	free(result.example);
 }
 
 static void check_copies_report_broken(struct checking *checking,
 				       const struct verify_glances *glances)
 {
-	struct err err;
 
-	err_set(&err, ERR_CORRUPT,
-		"%" PRIu64 " of %" PRIu64
-		" repositories lack objects that their refs name, for instance %.100s: "
-		"%.300s",
-		glances->broken, glances->looked, glances->example, glances->why.text);
-	err_remedy(&err, "restore it; a secondary may have what it lacks");
-	check_report(checking, CHECK_WRONG, "repositories", &err);
-	hook_socket_report(checking->site.data, "wake", WAKE_MS, NULL, 0, ERR_IGNORED);
+	check_say(checking, CHECK_WRONG, "repositories",
+		  "restore it; a secondary may have what it lacks",
+		  "%" PRIu64 " of %" PRIu64
+		  " repositories lack objects that their refs name, for instance %.100s: "
+		  "%.300s",
+		  glances->broken, glances->looked, glances->example, glances->why.text);
+	site_wake(checking->site.data);
 }
 
 /* At a primary: whether the objects that refs name are there, by a look at each
@@ -173,25 +154,29 @@ static void check_originals(struct checking *checking, struct store *store)
 	if (glances.broken > 0)
 		check_copies_report_broken(checking, &glances);
 	else if (glances.looked > 0)
-		check_report_good(checking, "repositories",
-				  "%" PRIu64
-				  " have what their refs name, by a look at each",
-				  glances.looked);
+		check_say(checking, CHECK_GOOD, "repositories", "",
+			  "%" PRIu64 " have what their refs name, by a look at each",
+			  glances.looked);
 	free(glances.example);
 }
 
 #define SKEW_LIMIT_MS 5000
 #define LITTLE_ROOM (1ULL << 30)
 
-static const char options_text[] =
-	"  --json  print one JSON object\n"
-	"\n"
-	"The exit status is 0 when nothing is wrong, 1 otherwise.\n";
+struct check_call {
+	bool is_json;
+};
 
-static const struct option long_options[] = {
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+static const struct cli_option rows[] = {
+	CLI_JSON(struct check_call),
+	{ 0 },
+};
+
+const struct cli_options check_options = {
+	.rows = rows,
+	.takes = "no operand",
+	.column = 10,
+	.end = "The exit status is 0 when nothing is wrong, 1 otherwise.\n",
 };
 
 /* One fault of the configuration may be met by several of those who read it. */
@@ -233,7 +218,8 @@ void check_report(struct checking *checking, enum check_verdict verdict, const c
 	       err->remedy[0] ? "; what to do: " : "", err->remedy);
 }
 
-void check_report_good(struct checking *checking, const char *what, const char *fmt, ...)
+void check_say(struct checking *checking, enum check_verdict verdict, const char *what,
+	       const char *remedy, const char *fmt, ...)
 {
 	struct err said = { 0 };
 	va_list args;
@@ -241,23 +227,23 @@ void check_report_good(struct checking *checking, const char *what, const char *
 	va_start(args, fmt);
 	vsnprintf(said.text, sizeof(said.text), fmt, args);
 	va_end(args);
-	check_report(checking, CHECK_GOOD, what, &said);
+	snprintf(said.remedy, sizeof(said.remedy), "%s", remedy);
+	check_report(checking, verdict, what, &said);
 }
 
 void check_room(struct checking *checking, const char *what, const char *path)
 {
 	struct statvfs st;
-	struct err err;
 
 	if (statvfs(path, &st) != 0)
 		return;
 	uint64_t room = (uint64_t)st.f_bavail * st.f_frsize;
 	if (room >= LITTLE_ROOM)
 		return;
-	err_set(&err, ERR_DISK, "only %" PRIu64 " MiB are free at %s", room >> 20, path);
-	err_remedy(&err, "free some space");
 	/* With nothing left a node can write nothing down. */
-	check_report(checking, room >> 20 == 0 ? CHECK_WRONG : CHECK_NOTE, what, &err);
+	check_say(checking, room >> 20 == 0 ? CHECK_WRONG : CHECK_NOTE, what,
+		  "free some space", "only %" PRIu64 " MiB are free at %s", room >> 20,
+		  path);
 }
 
 static void check_repositories(struct checking *checking)
@@ -267,16 +253,15 @@ static void check_repositories(struct checking *checking)
 	struct err err;
 
 	if (access(path, R_OK | X_OK | (writes ? W_OK : 0)) == 0) {
-		check_report_good(checking, "repositories", "%s can be %s", path,
-				  writes ? "written" : "read");
+		check_say(checking, CHECK_GOOD, "repositories", "", "%s can be %s", path,
+			  writes ? "written" : "read");
 		check_room(checking, "repositories", path);
 		return;
 	}
 	err_errno(&err, "%s cannot be %s", path, writes ? "written" : "read");
 	if (errno == ENOENT && writes) {
-		err_set(&err, ERR_MISSING, "%s is not there yet: serve will make it",
-			path);
-		check_report(checking, CHECK_NOTE, "repositories", &err);
+		check_say(checking, CHECK_NOTE, "repositories", "",
+			  "%s is not there yet: serve will make it", path);
 		return;
 	}
 	check_report(checking, CHECK_WRONG, "repositories", &err);
@@ -285,15 +270,12 @@ static void check_repositories(struct checking *checking)
 void check_foreign(struct checking *checking, const char *what,
 		   const struct leftovers_found *found)
 {
-	struct err err;
 
-	if (found->count == 0)
-		return;
-	err_set(&err, ERR_CONFLICT,
-		"the primary does not have %" PRId64 " of the %s here, e.g. %s",
-		found->count, what, found->example);
-	err_remedy(&err, "move them away, or bring them back at the primary");
-	check_report(checking, CHECK_NOTE, "copies", &err);
+	if (found->count > 0)
+		check_say(checking, CHECK_NOTE, "copies",
+			  "move them away, or bring them back at the primary",
+			  "the primary does not have %" PRId64 " of the %s here, e.g. %s",
+			  found->count, what, found->example);
 }
 
 static int read_scan(struct store_tx *tx, void *arg, struct err *err)
@@ -341,33 +323,29 @@ static void report_others(struct checking *checking, const struct hooks_found *f
 {
 	int64_t all = found->counts.states[HOOK_INSTALLED] +
 		      hook_counts_lacking(&found->counts);
-	struct err err;
 
 	if (found->others == 0)
 		return;
-	err_set(&err, ERR_CONFIG,
-		"the hooks of %" PRId64 " of %" PRId64 " repositories tell the node of "
-		"%s, for instance %s: this one notices their pushes by a scan, later",
-		found->others, all, found->node, found->example);
-	err_remedy(&err, "run refrelay hooks install, unless both nodes share their push "
-			 "tasks; refrelay hooks list names them");
-	check_report(checking, CHECK_NOTE, "hooks", &err);
+	check_say(checking, CHECK_NOTE, "hooks",
+		  "run refrelay hooks install, unless both nodes share their push "
+		  "tasks; refrelay hooks list names them",
+		  "the hooks of %" PRId64 " of %" PRId64 " repositories tell the node of "
+		  "%s, for instance %s: this one notices their pushes by a scan, later",
+		  found->others, all, found->node, found->example);
 }
 
 static void check_report_hooks(struct checking *checking,
 			       const struct hook_counts *counts)
 {
 	int64_t lacking = hook_counts_lacking(counts);
-	struct err err;
 
 	if (lacking == 0)
 		return;
-	err_set(&err, ERR_CONFIG,
-		"%" PRId64 " of %" PRId64 " repositories tell of no push, for instance "
-		"%s: a scan notices it later",
-		lacking, lacking + counts->states[HOOK_INSTALLED], counts->example);
-	err_remedy(&err, "run refrelay hooks install; refrelay hooks list names them");
-	check_report(checking, CHECK_NOTE, "hooks", &err);
+	check_say(checking, CHECK_NOTE, "hooks",
+		  "run refrelay hooks install; refrelay hooks list names them",
+		  "%" PRId64 " of %" PRId64 " repositories tell of no push, for instance "
+		  "%s: a scan notices it later",
+		  lacking, lacking + counts->states[HOOK_INSTALLED], counts->example);
 }
 
 static void cli_check_hooks(struct checking *checking)
@@ -387,9 +365,9 @@ static void cli_check_hooks(struct checking *checking)
 		check_report_hooks(checking, &found.counts);
 		report_others(checking, &found);
 		if (found.others == 0 && hook_counts_lacking(&found.counts) == 0)
-			check_report_good(checking, "hooks",
-					  "%" PRId64 " repositories have them",
-					  found.counts.states[HOOK_INSTALLED]);
+			check_say(checking, CHECK_GOOD, "hooks", "",
+				  "%" PRId64 " repositories have them",
+				  found.counts.states[HOOK_INSTALLED]);
 	}
 	free(found.example);
 	free(found.node);
@@ -410,11 +388,37 @@ static void check_scan(struct checking *checking, struct store *store)
 
 static void check_secondary(struct checking *checking, struct store *store)
 {
+	AUTO_KINDS struct kinds_here here = { 0 };
 	struct leftovers_found found;
 
-	check_copies(checking, store, NULL);
-	if (leftovers_count(store, checking->site.repositories, &found, ERR_IGNORED) == 0)
+	kinds_fill(&here, checking->site.repositories);
+	check_copies(checking, store, kinds_next(&here, NULL));
+	if (leftovers_count(store, kinds_next(&here, NULL), &found, ERR_IGNORED) == 0)
 		check_foreign(checking, "repositories", &found);
+}
+
+static void lease_server_finding(void *arg, bool is_error, const char *what,
+				 const char *remedy)
+{
+	check_say(arg, is_error ? CHECK_WRONG : CHECK_NOTE, "leases", remedy, "%s", what);
+}
+
+/* A key that nobody has: its server must answer that. */
+static void check_leases(struct checking *checking, struct lease_manager *leases)
+{
+	const struct lease_settings *settings = &checking->site.lease;
+	struct lease_holder holder;
+	struct err err;
+
+	lease_settings_try(settings, checking->site.name, lease_server_finding, checking);
+	if (settings->backend != LEASE_POSTGRESQL && settings->backend != LEASE_REDIS)
+		return;
+	if (lease_inspect(leases, "refrelay:check", &holder, &err) == 0 ||
+	    err.class == ERR_MISSING)
+		check_say(checking, CHECK_GOOD, "leases", "", "%s answers",
+			  settings->urls);
+	else
+		check_report(checking, CHECK_WRONG, "leases", &err);
 }
 
 static void check_data(struct checking *checking)
@@ -427,15 +431,17 @@ static void check_data(struct checking *checking)
 		return; /* said before; nothing is made there */
 	if (site_data_check(path, &err) != 0)
 		check_report(checking, CHECK_WRONG, "data", &err);
-	if (site_data_open(path, &data, &err) != 0) {
+	if (site_data_open(&checking->site, &data, &err) != 0) {
 		check_report(checking, CHECK_WRONG, "data", &err);
 	} else {
 		AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
-		check_report_good(checking, "data", "%s: database and leases open", path);
+		check_say(checking, CHECK_GOOD, "data", "",
+			  "%s: database and leases open", path);
+		check_leases(checking, data.leases);
 		if (fd >= 0 && !file_system_is_local(fd)) {
-			err_set(&err, ERR_CONFIG, "%s is on a network file system", path);
-			err_remedy(&err, "keep site.data on a local disk");
-			check_report(checking, CHECK_WRONG, "data", &err);
+			check_say(checking, CHECK_WRONG, "data",
+				  "keep site.data on a local disk",
+				  "%s is on a network file system", path);
 		}
 		check_room(checking, "data", path);
 		if (checking->site.role == SITE_SECONDARY)
@@ -478,15 +484,13 @@ static void check_cache(struct checking *checking)
 
 static void check_node(struct checking *checking)
 {
-	struct err err;
 
 	if (data_lock_is_held(checking->site.data)) {
-		check_report_good(checking, "node", "a node runs here");
+		check_say(checking, CHECK_GOOD, "node", "", "a node runs here");
 		return;
 	}
-	err_set(&err, ERR_MISSING, "no node runs here");
-	err_remedy(&err, "start refrelay serve");
-	check_report(checking, CHECK_NOTE, "node", &err);
+	check_say(checking, CHECK_NOTE, "node", "start refrelay serve",
+		  "no node runs here");
 }
 
 static void check_git(struct checking *checking)
@@ -504,21 +508,19 @@ static void check_git(struct checking *checking)
 		return;
 	}
 	output.data[strcspn(output.data, "\n")] = '\0';
-	check_report_good(checking, "git", "%s, supervised by %s", output.data,
-			  proc_supervisor_path());
+	check_say(checking, CHECK_GOOD, "git", "", "%s, supervised by %s", output.data,
+		  proc_supervisor_path());
 }
 
 static void report_skew(struct checking *checking, int64_t skew_ms)
 {
-	struct err err;
 
 	if (skew_ms > -SKEW_LIMIT_MS && skew_ms < SKEW_LIMIT_MS)
 		return;
-	err_set(&err, ERR_CONFIG, "the primary's clock is %+.0f s from ours",
-		(double)skew_ms / 1000);
-	err_remedy(&err, "keep both clocks right (NTP): more than 60 s and requests are "
-			 "refused");
-	check_report(checking, CHECK_WRONG, "clocks", &err);
+	check_say(checking, CHECK_WRONG, "clocks",
+		  "keep both clocks right (NTP): more than 60 s and requests are "
+		  "refused",
+		  "the primary's clock is %+.0f s from ours", (double)skew_ms / 1000);
 }
 
 /* One that is older than blobs does not know the question. */
@@ -568,8 +570,8 @@ static void check_primary(struct checking *checking)
 	struct err err;
 
 	if (cli_check_ask_primary(checking, &health, &err) == 0)
-		check_report_good(checking, "primary", "%s answers and knows our secret",
-				  checking->site.primary_url);
+		check_say(checking, CHECK_GOOD, "primary", "",
+			  "%s answers and knows our secret", checking->site.primary_url);
 	else
 		check_report(checking, CHECK_WRONG, "primary", &err);
 	report_skew(checking, health.skew_ms);
@@ -590,18 +592,17 @@ static void check_secrets(struct checking *checking)
 		    (file && site_key_read(names.items[i], file, &key, &err) != 0)) {
 			check_report(checking, CHECK_WRONG, "secret", &err);
 		} else if (!file) {
-			err_set(&err, ERR_CONFIG, "secondary.%s has no secretFile",
-				names.items[i]);
-			check_report(checking, CHECK_WRONG, "secret", &err);
+			check_say(checking, CHECK_WRONG, "secret", "",
+				  "secondary.%s has no secretFile", names.items[i]);
 		} else {
-			check_report_good(checking, "secret", "of secondary %s",
-					  names.items[i]);
+			check_say(checking, CHECK_GOOD, "secret", "", "of secondary %s",
+				  names.items[i]);
 		}
 	}
 	if (names.count == 0) {
-		err_set(&err, ERR_CONFIG, "no secondary may follow");
-		err_remedy(&err, "add a section [secondary \"NAME\"] for each");
-		check_report(checking, CHECK_NOTE, "secret", &err);
+		check_say(checking, CHECK_NOTE, "secret",
+			  "add a section [secondary \"NAME\"] for each",
+			  "no secondary may follow");
 	}
 	vec_clear(&names);
 }
@@ -613,9 +614,8 @@ static void cli_check_run_all(struct checking *checking)
 	if (checking->node->check_settings(checking->conf, &err) != 0)
 		check_report(checking, CHECK_WRONG, "configuration", &err);
 	else
-		check_report_good(checking, "configuration", "%s, a %s",
-				  checking->site.name,
-				  site_role_name(checking->site.role));
+		check_say(checking, CHECK_GOOD, "configuration", "", "%s, a %s",
+			  checking->site.name, site_role_name(checking->site.role));
 	if (site_has_unused(checking->conf, checking->site.role, &err))
 		check_report(checking, CHECK_NOTE, "configuration", &err);
 	check_git(checking);
@@ -632,6 +632,7 @@ static void cli_check_run_all(struct checking *checking)
 		cli_check_hooks(checking);
 	if (checking->site.role == SITE_PRIMARY)
 		check_secrets(checking);
+	check_mirrors(checking);
 	check_push(checking);
 }
 
@@ -657,21 +658,11 @@ static int cli_check_run(const struct cli *cli, bool is_json)
 	return checking.wrong > 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-int cli_check(struct cli *cli, int argc, char **argv)
+int cli_check(struct cli *cli, char **argv)
 {
-	bool is_json = false;
-	int option;
+	struct check_call call = { 0 };
+	struct cli_operands operands;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		if (option == 'h') {
-			cli_help("check", options_text);
-			return EXIT_DONE;
-		}
-		if (option != 'J')
-			return cli_usage("check", "wrong option %s", argv[optind - 1]);
-		is_json = true;
-	}
-	if (optind < argc)
-		return cli_usage("check", "it takes no operand");
-	return cli_check_run(cli, is_json);
+	return status >= 0 ? status : cli_check_run(cli, call.is_json);
 }

@@ -8,6 +8,7 @@
 #include "blob/kinds.h"
 #include "cli/cli.h"
 #include "cli/site.h"
+#include "pull/kinds.h"
 #include "pull/leftovers.h"
 #include "store/store.h"
 
@@ -20,13 +21,16 @@ struct checking {
 	json_t *findings;
 	const struct conf *conf;
 	struct site site;
+	bool has_mirrors;
 };
 
 /* One finding: a line, or an object of the JSON. `what` is a word. */
 void check_report(struct checking *checking, enum check_verdict verdict, const char *what,
 		  const struct err *err);
-PRINTF_LIKE(3, 4)
-void check_report_good(struct checking *checking, const char *what, const char *fmt, ...);
+/* The same in words; remedy "": there is nothing to do. */
+PRINTF_LIKE(5, 6)
+void check_say(struct checking *checking, enum check_verdict verdict, const char *what,
+	       const char *remedy, const char *fmt, ...);
 
 /* Whether the directories of blobs are there, whether they are those that they were, and
  * whether the primary, which has `theirs`, agrees about their kinds (check_blobs.c). */
@@ -35,10 +39,9 @@ void check_blob_roots(struct checking *checking, struct store *store);
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs);
 
 /* At a secondary: whether the copies are there and as they were left, by a look at each;
- * what is not is marked, so that the node mends it (check.c). `kind` NULL: those
- * of repositories. */
+ * what is not is marked, so that the node mends it (check.c). */
 void check_copies(struct checking *checking, struct store *store,
-		  const struct blob_kind *kind);
+		  const struct kind *kind);
 
 /* Notes when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);
@@ -49,5 +52,9 @@ void check_foreign(struct checking *checking, const char *what,
 
 /* What is said of push, if anything is (check_blobs.c). */
 void check_push(struct checking *checking);
+
+/* Whether credentials of watchers can be read (check_blobs.c). Before check_push(): a
+ * site may be there for mirrors alone. */
+void check_mirrors(struct checking *checking);
 
 #endif

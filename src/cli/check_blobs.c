@@ -2,6 +2,7 @@
  * Each kind of blobs by itself: its directory, then what the node remembers of that, then
  * what the other site says of it.
  */
+#include "base/file.h"
 #include "base/proc.h"
 #include "blob/file.h"
 #include "change/blob_notice.h"
@@ -9,8 +10,8 @@
 #include "cli/check.h"
 #include "cli/push.h"
 #include "cli/site.h"
+#include "mirror/upstream.h"
 #include "push/destination.h"
-#include "push/push_loop.h"
 #include "push/queue_view.h"
 #include "push/select.h"
 #include "push/target.h"
@@ -29,17 +30,9 @@ static const char *check_push_get_text(const json_t *object, const char *key)
 	return text ? text : "?";
 }
 
-static void report_note(struct checking *checking, const char *text)
-{
-	struct err said = { .class = ERR_CONFIG };
-
-	snprintf(said.text, sizeof(said.text), "%s", text);
-	check_report(checking, CHECK_NOTE, "push", &said);
-}
-
 static void report_plain_note(struct checking *checking, const json_t *note)
 {
-	report_note(checking, json_string_value(note));
+	check_say(checking, CHECK_NOTE, "push", "", "%s", json_string_value(note));
 }
 
 static void check_push_visit_each(struct checking *checking, const json_t *array,
@@ -72,20 +65,19 @@ static void check_push_explain_remote(struct checking *checking, const json_t *r
 {
 	json_int_t count = json_integer_value(json_object_get(remote, "repositories"));
 	AUTO_STR struct str text = STR_INIT;
-	struct err err;
 
 	str_addf(&text, "%" JSON_INTEGER_FORMAT " repositor%s", count,
 		 count == 1 ? "y" : "ies");
 	add_specs(json_object_get(remote, "push"), &text);
 	add_examples(json_object_get(remote, "examples"), &text);
 	if (count > 0) {
-		check_report_good(checking, "remote", "%s: %s",
-				  check_push_get_text(remote, "name"), text.data);
+		check_say(checking, CHECK_GOOD, "remote", "", "%s: %s",
+			  check_push_get_text(remote, "name"), text.data);
 	} else {
-		err_set(&err, ERR_MISSING, "%s takes none of the repositories here",
-			check_push_get_text(remote, "name"));
-		err_remedy(&err, "see its projects and excludeProjects");
-		check_report(checking, CHECK_NOTE, "remote", &err);
+		check_say(checking, CHECK_NOTE, "remote",
+			  "see its projects and excludeProjects",
+			  "%s takes none of the repositories here",
+			  check_push_get_text(remote, "name"));
 	}
 	check_push_visit_each(checking, json_object_get(remote, "notes"),
 			      report_plain_note);
@@ -103,28 +95,25 @@ static void report_collision(struct checking *checking, const json_t *collision)
 {
 	const json_t *names = json_object_get(collision, "names");
 	AUTO_STR struct str text = STR_INIT;
-	struct err err;
 
 	add_names(names, &text);
 	str_add(&text, " by ");
 	add_names(json_object_get(collision, "remotes"), &text);
-	err_set(&err, ERR_CONFIG, "%s would be pushed to the same place, %s", text.data,
-		check_push_get_text(collision, "uri"));
-	err_remedy(&err, "give the remote another URL or remoteNameStyle, or leave one "
-			 "out with excludeProjects");
-	check_report(checking, json_array_size(names) > 1 ? CHECK_WRONG : CHECK_NOTE,
-		     "remote", &err);
+	check_say(checking, json_array_size(names) > 1 ? CHECK_WRONG : CHECK_NOTE,
+		  "remote",
+		  "give the remote another URL or remoteNameStyle, or leave one out with "
+		  "excludeProjects",
+		  "%s would be pushed to the same place, %s", text.data,
+		  check_push_get_text(collision, "uri"));
 }
 
 static void check_push_report_failure(struct checking *checking, const json_t *failure)
 {
-	struct err err;
 
-	err_set(&err, ERR_CONFIG, "%s has no destination for %s: %s",
-		check_push_get_text(failure, "remote"),
-		check_push_get_text(failure, "name"),
-		check_push_get_text(failure, "failure"));
-	check_report(checking, CHECK_WRONG, "remote", &err);
+	check_say(checking, CHECK_WRONG, "remote", "", "%s has no destination for %s: %s",
+		  check_push_get_text(failure, "remote"),
+		  check_push_get_text(failure, "name"),
+		  check_push_get_text(failure, "failure"));
 }
 
 /* The first that is met: they are all of one kind. */
@@ -189,84 +178,76 @@ static void report_orphans(struct checking *checking, const struct queue_view *v
 {
 	const struct queued_uri *example = NULL;
 	size_t orphans = 0;
-	struct err err;
 
 	for (size_t i = 0; i < view->uris.count; i++)
 		if (view->uris.items[i].is_orphan) {
 			example = &view->uris.items[i];
 			orphans++;
 		}
-	if (orphans == 0)
-		return;
-	err_set(&err, ERR_CONFIG,
-		"%zu destination%s in the task store of no remote, for instance %s by "
-		"remote %s",
-		orphans, orphans == 1 ? " is" : "s are", example->uri, example->remote);
-	err_remedy(&err, "put the remote back, or drop them: refrelay push discard "
-			 "--orphans");
-	check_report(checking, CHECK_NOTE, "tasks", &err);
+	if (orphans > 0)
+		check_say(checking, CHECK_NOTE, "tasks",
+			  "put the remote back, or drop them: refrelay push discard "
+			  "--orphans",
+			  "%zu destination%s in the task store of no remote, for "
+			  "instance %s by "
+			  "remote %s",
+			  orphans, orphans == 1 ? " is" : "s are", example->uri,
+			  example->remote);
 }
 
 static void check_dead_letters(struct checking *checking, const struct queue_view *view)
 {
-	struct err err;
 
 	if (view->letters.count == 0)
 		return;
-	err_set(&err, ERR_CONFLICT, "%zu task%s given up, for instance %s: %s",
-		view->letters.count, view->letters.count == 1 ? " was" : "s were",
-		view->letters.items[0].task.project, view->letters.items[0].why.text);
-	err_remedy(&err, "see refrelay push queue --failed; then push retry or discard");
-	check_report(checking, CHECK_NOTE, "tasks", &err);
+	check_say(checking, CHECK_NOTE, "tasks",
+		  "see refrelay push queue --failed; then push retry or discard",
+		  "%zu task%s given up, for instance %s: %s", view->letters.count,
+		  view->letters.count == 1 ? " was" : "s were",
+		  view->letters.items[0].task.project, view->letters.items[0].why.text);
 }
 
 static void report_unreadable(struct checking *checking, const struct queue_view *view)
 {
-	struct err err;
 
-	if (view->unreadable.count == 0)
-		return;
-	err_set(&err, ERR_CORRUPT, "%zu file%s no task, for instance %s",
-		view->unreadable.count, view->unreadable.count == 1 ? " is" : "s are",
-		view->unreadable.example);
-	err_remedy(&err, "look at them, push what they were for, and remove them: "
-			 "refrelay push discard --unreadable");
-	check_report(checking, CHECK_NOTE, "tasks", &err);
+	if (view->unreadable.count > 0)
+		check_say(checking, CHECK_NOTE, "tasks",
+			  "look at them, push what they were for, and remove them: "
+			  "refrelay push discard --unreadable",
+			  "%zu file%s no task, for instance %s", view->unreadable.count,
+			  view->unreadable.count == 1 ? " is" : "s are",
+			  view->unreadable.example);
 }
 
 /* In running/, and nobody works on them: a node takes them when it starts, or soon. */
 static void report_stuck(struct checking *checking, const struct queue_view *view)
 {
 	size_t stuck = 0;
-	struct err err;
 
 	for (size_t i = 0; i < view->uris.count; i++)
 		stuck += view->uris.items[i].running > 0 &&
 			 !view->uris.items[i].is_running;
-	if (stuck == 0)
-		return;
-	err_set(&err, ERR_CONFLICT, "%zu push%s begun by a node that is gone", stuck,
-		stuck == 1 ? " was" : "es were");
-	err_remedy(&err, "nothing, if a node runs: it takes them up");
-	check_report(checking, CHECK_NOTE, "tasks", &err);
+	if (stuck > 0)
+		check_say(checking, CHECK_NOTE, "tasks",
+			  "nothing, if a node runs: it takes them up",
+			  "%zu push%s begun by a node that is gone", stuck,
+			  stuck == 1 ? " was" : "es were");
 }
 
 static void check_push_queue(struct checking *checking, const struct queue_view *view,
 			     const char *directory)
 {
-	struct err err;
 
-	check_report_good(checking, "tasks", "%s: %zu destination%s in the queue",
-			  directory, view->uris.count, view->uris.count == 1 ? "" : "s");
+	check_say(checking, CHECK_GOOD, "tasks", "", "%s: %zu destination%s in the queue",
+		  directory, view->uris.count, view->uris.count == 1 ? "" : "s");
 	report_stuck(checking, view);
 	report_orphans(checking, view);
 	check_dead_letters(checking, view);
 	report_unreadable(checking, view);
 	if (view->nodes.count > 0)
 		return;
-	err_set(&err, ERR_MISSING, "no node of the cluster lives: nothing is pushed");
-	err_remedy(&err, "start refrelay serve");
-	check_report(checking, CHECK_NOTE, "tasks", &err);
+	check_say(checking, CHECK_NOTE, "tasks", "start refrelay serve",
+		  "no node of the cluster lives: nothing is pushed");
 }
 
 static void check_store(struct checking *checking, const struct push_settings *settings)
@@ -287,8 +268,8 @@ static void check_store(struct checking *checking, const struct push_settings *s
 		 check_push_try_lease(observation.leases, &err) != 0)
 		check_report(checking, CHECK_WRONG, "push leases", &err);
 	else if (observation.leases)
-		check_report_good(checking, "push leases", "%s/leases works",
-				  settings->directory);
+		check_say(checking, CHECK_GOOD, "push leases", "", "%s/leases works",
+			  settings->directory);
 	queue_view_clear(&view);
 	push_observation_close(&observation);
 }
@@ -363,14 +344,46 @@ static void check_ssh(struct checking *checking, const struct push_settings *set
 		check_report(checking, CHECK_WRONG, "ssh", &err);
 		return;
 	}
-	check_report_good(checking, "ssh", "can be started");
+	check_say(checking, CHECK_GOOD, "ssh", "", "can be started");
 }
 
-/* A site that stands alone is there for nothing else. */
+static void check_mirrors_credentials(struct checking *checking,
+				      const struct mirrors *mirrors)
+{
+	for (size_t i = 0; i < mirrors->watchers.count; i++) {
+		const struct watcher *one = &mirrors->watchers.items[i];
+		const char *file = one->token_file ? one->token_file : one->password_file;
+		AUTO_STR struct str secret = STR_INIT;
+		struct err err;
+		if (file && upstream_read_secret(file, &secret, &err) != 0)
+			check_report(checking, CHECK_WRONG, "watcher", &err);
+		if (secret.capacity > 0)
+			explicit_bzero(secret.data, secret.capacity);
+	}
+}
+
+void check_mirrors(struct checking *checking)
+{
+	AUTO_MIRRORS struct mirrors mirrors = { 0 };
+
+	/* Else the configuration has been called wrong already. */
+	if (mirrors_read(checking->conf, &mirrors, ERR_IGNORED) != 0) {
+		checking->has_mirrors = true;
+		return;
+	}
+	checking->has_mirrors = mirrors.items.count > 0;
+	if (checking->has_mirrors)
+		check_say(checking, CHECK_GOOD, "mirrors", "", "%zu, with %zu watchers",
+			  mirrors.items.count, mirrors.watchers.count);
+	check_mirrors_credentials(checking, &mirrors);
+}
+
+/* A site that stands alone is there for nothing else, but for mirrors. */
 static void check_push_check_remotes(struct checking *checking,
 				     const struct push_settings *settings)
 {
-	bool stands_alone = checking->site.role == SITE_STANDALONE;
+	bool stands_alone =
+		checking->site.role == SITE_STANDALONE && !checking->has_mirrors;
 	struct err err;
 
 	if ((settings || stands_alone) &&
@@ -399,8 +412,9 @@ void check_push(struct checking *checking)
 	check_ssh(checking, settings);
 	if (settings->remotes.count > 0 && site_check_apart(&checking->site, &err) == 0) {
 		check_store(checking, settings);
-		report_note(checking, "whether destinations can be reached is not tried "
-				      "here: refrelay push start --wait NAME does");
+		check_say(checking, CHECK_NOTE, "push", "",
+			  "whether destinations can be reached is not tried "
+			  "here: refrelay push start --wait NAME does");
 	}
 	push_settings_unref(settings);
 }
@@ -410,10 +424,11 @@ static bool writes(const struct checking *checking)
 	return checking->site.role == SITE_SECONDARY;
 }
 
-static int try_kind(const struct checking *checking, const struct blob_kind *kind,
+static int try_kind(const struct checking *checking, const struct kind *kind,
 		    struct err *err)
 {
-	AUTO_CLOSE int root = blob_root_open(kind, err);
+	AUTO_CLOSE int root = kind->blobs ? blob_root_open(kind->blobs, err)
+					  : dir_open(AT_FDCWD, kind->path, err);
 
 	if (root < 0)
 		return -1;
@@ -424,61 +439,59 @@ static int try_kind(const struct checking *checking, const struct blob_kind *kin
 }
 
 /* Objects of LFS come through the server; other files may come by other ways. */
-static void check_uploads(struct checking *checking, const struct blob_kind *kind)
+static void check_uploads(struct checking *checking, const struct kind *kind)
 {
 	struct err err;
 
-	if (writes(checking) || kind->layout != BLOB_LFS || access(kind->path, W_OK) == 0)
+	if (writes(checking) || kind_layout(kind) != BLOB_LFS ||
+	    access(kind->path, W_OK) == 0)
 		return;
 	err_errno(&err, "blobs of type %s: %s cannot be written", kind->type, kind->path);
 	err_remedy(&err, "let the node write there, or clients of LFS cannot upload");
 	check_report(checking, CHECK_NOTE, "blobs", &err);
 }
 
-static void check_kind(struct checking *checking, const struct blob_kind *kind)
+static void check_kind(struct checking *checking, const struct kind *kind, void *arg)
 {
 	struct err err;
 
+	(void)arg;
+	if (!kind->path)
+		return;
 	if (writes(checking) && access(kind->path, F_OK) != 0 && errno == ENOENT) {
-		err_set(&err, ERR_MISSING,
-			"blobs of type %s: %s is not there yet: serve will make it",
-			kind->type, kind->path);
-		check_report(checking, CHECK_NOTE, "blobs", &err);
+		check_say(checking, CHECK_NOTE, "blobs", "",
+			  "blobs of type %s: %s is not there yet: serve will make it",
+			  kind->type, kind->path);
 		return;
 	}
 	if (try_kind(checking, kind, &err) != 0) {
 		check_report(checking, CHECK_WRONG, "blobs", &err);
 		return;
 	}
-	check_report_good(checking, "blobs", "of type %s: %s can be %s", kind->type,
-			  kind->path, writes(checking) ? "written" : "read");
+	check_say(checking, CHECK_GOOD, "blobs", "", "of type %s: %s can be %s",
+		  kind->type, kind->path, writes(checking) ? "written" : "read");
 	check_uploads(checking, kind);
 	check_room(checking, "blobs", kind->path);
 }
 
 static void each_kind(struct checking *checking, void *arg,
-		      void (*look)(struct checking *checking,
-				   const struct blob_kind *kind, void *arg))
+		      void (*look)(struct checking *checking, const struct kind *kind,
+				   void *arg))
 {
-	struct blob_kinds kinds = { 0 };
+	AUTO_KINDS struct kinds_here here = { 0 };
+	const struct kind *kind = NULL;
 
 	/* what is wrong with the sections was said before */
-	if (blob_kinds_read(checking->conf, &kinds, ERR_IGNORED) == 0)
-		for (size_t i = 0; i < kinds.items.count; i++)
-			look(checking, &kinds.items.items[i], arg);
-	blob_kinds_clear(&kinds);
-}
-
-static void look_at_directory(struct checking *checking, const struct blob_kind *kind,
-			      void *arg)
-{
-	(void)arg;
-	check_kind(checking, kind);
+	if (kinds_read(checking->conf, &here, ERR_IGNORED) != 0)
+		return;
+	while ((kind = kinds_next(&here, kind)) != NULL)
+		if (!kind_is_repository(kind->type))
+			look(checking, kind, arg);
 }
 
 void check_blobs_directories(struct checking *checking)
 {
-	each_kind(checking, NULL, look_at_directory);
+	each_kind(checking, NULL, check_kind);
 }
 
 struct reading {
@@ -495,11 +508,11 @@ static int read_record(struct store_tx *tx, void *arg, struct err *err)
 
 /* What the node said last is true only while it runs. */
 static int judge_scan(const struct checking *checking, struct store *store,
-		      const struct blob_kind *kind, struct err *err)
+		      const struct kind *kind, struct err *err)
 {
 	struct reading reading = { .type = kind->type };
 
-	if (blob_notice_judge_root(store, kind, err) != 0 ||
+	if ((kind->blobs && blob_notice_judge_root(store, kind->blobs, err) != 0) ||
 	    store_read(store, read_record, &reading, err) != 0)
 		return -1;
 	if (reading.record.failing_since == 0 || !data_lock_is_held(checking->site.data))
@@ -508,19 +521,19 @@ static int judge_scan(const struct checking *checking, struct store *store,
 	return -1;
 }
 
-static void look_at_root(struct checking *checking, const struct blob_kind *kind,
-			 void *arg)
+static void look_at_root(struct checking *checking, const struct kind *kind, void *arg)
 {
 	bool is_copy = checking->site.role == SITE_SECONDARY;
 	struct store *store = arg;
 	struct leftovers_found found;
 	struct err err;
 
-	if (is_copy && leftovers_count_blobs(store, kind, &found, ERR_IGNORED) == 0)
+	if (is_copy && kind->path &&
+	    leftovers_count(store, kind, &found, ERR_IGNORED) == 0)
 		check_foreign(checking, kind->type, &found);
-	if (is_copy)
+	if (is_copy && kind->path && kind->copies)
 		check_copies(checking, store, kind);
-	else if (checking->site.role == SITE_PRIMARY &&
+	else if (checking->site.role == SITE_PRIMARY && kind->origin &&
 		 judge_scan(checking, store, kind, &err) != 0)
 		check_report(checking, CHECK_WRONG, "blobs", &err);
 }
@@ -530,26 +543,26 @@ void check_blob_roots(struct checking *checking, struct store *store)
 	each_kind(checking, store, look_at_root);
 }
 
-static const char *layout_name(const struct blob_kind *kind)
+static const char *layout_name(enum blob_layout layout)
 {
-	return kind->layout == BLOB_LFS ? "lfs" : "plain";
+	return layout == BLOB_LFS ? "lfs" : "plain";
 }
 
-static void compare_kind(struct checking *checking, const struct blob_kind *ours,
-			 void *arg)
+static void compare_kind(struct checking *checking, const struct kind *kind, void *arg)
 {
-	const struct blob_kind *its = blob_kinds_find(arg, ours->type);
+	const struct blob_kind *its = blob_kinds_find(arg, kind->type);
+	const enum blob_layout ours = kind_layout(kind);
 	struct err err;
 
 	if (!its) {
 		err_set(&err, ERR_CONFIG, "the primary has no blobs of type %s",
-			ours->type);
+			kind->type);
 		err_remedy(&err, "name the same types of blobs at both sites");
-	} else if (its->layout != ours->layout) {
+	} else if (its->layout != ours) {
 		err_set(&err, ERR_CONFIG,
 			"blobs of type %s have the layout %s here and %s at the primary",
-			ours->type, layout_name(ours), layout_name(its));
-		err_remedy(&err, "set blob.%s.layout alike at both sites", ours->type);
+			kind->type, layout_name(ours), layout_name(its->layout));
+		err_remedy(&err, "set blob.%s.layout alike at both sites", kind->type);
 	} else {
 		return;
 	}
@@ -560,21 +573,20 @@ static void compare_kind(struct checking *checking, const struct blob_kind *ours
 static void check_blobs_note_missing_kinds(struct checking *checking,
 					   const struct blob_kinds *theirs)
 {
-	struct blob_kinds ours = { 0 };
+	AUTO_KINDS struct kinds_here ours = { 0 };
 	struct err err;
 
-	if (blob_kinds_read(checking->conf, &ours, ERR_IGNORED) != 0)
+	if (kinds_read(checking->conf, &ours, ERR_IGNORED) != 0)
 		return;
 	for (size_t i = 0; i < theirs->items.count; i++) {
 		const char *type = theirs->items.items[i].type;
-		if (blob_kinds_find(&ours, type))
+		if (kinds_find(&ours, type))
 			continue;
 		err_set(&err, ERR_MISSING,
 			"the primary has blobs of type %s, which are not copied", type);
 		err_remedy(&err, "if they are to be, set blob.%s.path here", type);
 		check_report(checking, CHECK_NOTE, "blobs", &err);
 	}
-	blob_kinds_clear(&ours);
 }
 
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs)

@@ -1,7 +1,5 @@
 #include "cli/cli.h"
 
-#include <getopt.h>
-
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/site.h"
@@ -9,28 +7,29 @@
 #include "git/objects.h"
 #include "replicable/name.h"
 
-static const char options_text[] =
-	"  --gitaly          print Gitaly's checksum\n"
-	"  --grokmirror      print grokmirror's fingerprint\n"
-	"  --directory DEST  a tree that replicate made, or any other directory of bare\n"
-	"                    repositories, in place of the configured site's\n"
-	"  --json            print one JSON object\n";
-
-enum form { FORM_OWN, FORM_GITALY, FORM_GROKMIRROR };
-
 struct checksum_call {
 	const char *directory, *name;
-	enum form form;
+	const char *form; /* another program's; NULL: our own */
 	bool is_json;
 };
 
-static const struct option long_options[] = {
-	{ "gitaly", no_argument, NULL, 'g' },
-	{ "grokmirror", no_argument, NULL, 'k' },
-	{ "directory", required_argument, NULL, 'd' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+#define AT(kind, member) CLI_AT(kind, struct checksum_call, member)
+
+static const struct cli_option rows[] = {
+	{ "gitaly", 0, NULL, "print Gitaly's checksum", AT(CHOICE, form),
+	  .words = (const char *const[]){ "gitaly", NULL } },
+	{ "grokmirror", 0, NULL, "print grokmirror's fingerprint", AT(CHOICE, form),
+	  .words = (const char *const[]){ "grokmirror", NULL } },
+	{ "directory", 0, "DEST",
+	  "a tree that replicate made, or any other directory of bare\n"
+	  "repositories, in place of the configured site's",
+	  AT(TEXT, directory) },
+	CLI_JSON(struct checksum_call),
+	{ 0 },
+};
+
+const struct cli_options checksum_options = {
+	.rows = rows, .least = 1, .most = 1, .takes = "one NAME", .column = 20
 };
 
 static int cli_checksum_open_repository(const char *root, const char *name,
@@ -56,22 +55,18 @@ static int cli_checksum_open_repository(const char *root, const char *name,
 	return -1;
 }
 
-static void cli_checksum_render_text(const struct ref_snapshot *snapshot, enum form form,
-				     char text[CHECKSUM_TEXT_SIZE])
+static void cli_checksum_render_text(const struct ref_snapshot *snapshot,
+				     const char *form, char text[CHECKSUM_TEXT_SIZE])
 {
 	struct checksum sum;
 
-	switch (form) {
-	case FORM_GITALY:
-		checksum_gitaly(snapshot, text);
-		break;
-	case FORM_GROKMIRROR:
-		checksum_grokmirror(snapshot, text);
-		break;
-	case FORM_OWN:
+	if (!form) {
 		checksum_of(snapshot, &sum);
 		checksum_format(&sum, text);
-		break;
+	} else if (strcmp(form, "gitaly") == 0) {
+		checksum_gitaly(snapshot, text);
+	} else {
+		checksum_grokmirror(snapshot, text);
 	}
 }
 
@@ -117,50 +112,19 @@ static int cli_checksum_compute(const struct checksum_call *call, const char *ro
 	return result;
 }
 
-/* -1: go on. */
-static int cli_checksum_read_options(int argc, char **argv, struct checksum_call *call)
-{
-	int option;
-
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		switch (option) {
-		case 'g':
-			call->form = FORM_GITALY;
-			break;
-		case 'k':
-			call->form = FORM_GROKMIRROR;
-			break;
-		case 'd':
-			call->directory = optarg;
-			break;
-		case 'J':
-			call->is_json = true;
-			break;
-		case 'h':
-			cli_help("checksum", options_text);
-			return EXIT_DONE;
-		default:
-			return cli_usage("checksum", "wrong option %s", argv[optind - 1]);
-		}
-	}
-	if (argc - optind != 1)
-		return cli_usage("checksum", "it takes one NAME");
-	call->name = argv[optind];
-	return -1;
-}
-
-int cli_checksum(struct cli *cli, int argc, char **argv)
+int cli_checksum(struct cli *cli, char **argv)
 {
 	struct checksum_call call = { 0 };
+	struct cli_operands operands;
 	struct site site = { 0 };
 	struct err err;
-	int status = cli_checksum_read_options(argc, argv, &call);
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
 	if (status >= 0)
 		return status;
-	if (!call.directory && site_read(cli, NULL, &site, &err) != 0)
-		return cli_fail(&err);
-	if (cli_checksum_compute(&call,
+	call.name = operands.items[0];
+	if ((!call.directory && site_read(cli, NULL, &site, &err) != 0) ||
+	    cli_checksum_compute(&call,
 				 call.directory ? call.directory : site.repositories,
 				 &err) != 0)
 		status = cli_fail(&err);

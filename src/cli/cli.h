@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "base/setting.h"
 #include "base/thread.h"
+#include "base/vec.h"
 
 enum exit_status {
 	EXIT_DONE = 0,
@@ -24,11 +25,108 @@ struct cli;
 /* What commands need of the node, which stands above them: main() hands it in. */
 struct checking;
 struct cli_node {
-	int (*serve)(struct cli *cli, int argc, char **argv);
+	int (*serve)(struct cli *cli);
 	/* Whether serve would take the configuration, secrets and tokens included. */
 	int (*check_settings)(const struct conf *conf, struct err *err);
 	/* What `check` says of certificate and proxies. */
 	void (*check_transport)(struct checking *checking);
+};
+
+/*
+ * The options of a command are a table: a row each, beside the struct that they are read
+ * into. By the rows the command line is read, and `--help` is printed; a test holds the
+ * manual pages against them.
+ */
+
+enum cli_option_type {
+	CLI_FLAG,     /* bool: true */
+	CLI_TEXT,     /* const char * */
+	CLI_CHOICE,   /* const char *, one of `words`; without an argument the first */
+	CLI_NUMBER,   /* uint64_t or size_t, min to max */
+	CLI_DURATION, /* int64_t, milliseconds, min to a year: "90", "90s", "2m" */
+	CLI_LIST,     /* cli_words: may be given several times */
+	CLI_NOTE,     /* no option, but a line of the help, as of "-- COMMAND" */
+};
+
+/* In argv; a NULL that is not counted ends them. The owner clears. */
+typedef VEC(const char *) cli_words;
+
+struct cli_option {
+	const char *name;     /* without its dashes; NULL ends the rows */
+	char letter;          /* 0: none */
+	const char *argument; /* what it is called in the help; NULL: it has none */
+	const char *help;     /* lines; NULL: the help leaves it out */
+	enum cli_option_type type;
+	size_t offset;                /* of the field */
+	uint64_t min, max;            /* max 0: none */
+	size_t each;                  /* CLI_LIST: how many words it takes; 0: one */
+	const char *const *words;     /* end in NULL */
+	const char *verbs;            /* that take it, with spaces between; NULL: all */
+	const char *needs, *excludes; /* names of other options */
+	const char *heading;          /* lines of the help before it */
+};
+
+typedef bool cli_FLAG_field;
+typedef const char *cli_TEXT_field, *cli_CHOICE_field;
+typedef uint64_t cli_NUMBER_field;
+typedef int64_t cli_DURATION_field;
+typedef cli_words cli_LIST_field;
+
+/* CLI_AT(NUMBER, struct x, member): type and offset; does not compile for a field of
+ * another type. */
+#define CLI_AT(kind, structure, member)                                                  \
+	.type = CLI_##kind,                                                              \
+	.offset = offsetof(structure, member) +                                          \
+		  0 * sizeof(char[__builtin_types_compatible_p(                          \
+					  __typeof__(((structure *)0)->member),          \
+					  cli_##kind##_field)                            \
+					  ? 1                                            \
+					  : -1])
+
+/* The row that most commands have. */
+#define CLI_JSON(structure)                                                              \
+	{                                                                                \
+		"json", 0, NULL, "print one JSON object",                                \
+			CLI_AT(FLAG, structure, is_json)                                 \
+	}
+
+enum { CLI_ANY_NUMBER = 1 << 30 };
+
+/* The first operand of commands that have them. An option that only one takes may have
+ * several rows of its name, a row a verb. */
+struct cli_verb {
+	const char *name;     /* NULL ends them */
+	size_t least, most;   /* operands behind it */
+	const char *takes;    /* says which; NULL: what the table says */
+	const char *operands; /* in the help, behind the name */
+	const char *help;     /* NULL: the help leaves it out */
+};
+
+struct cli_options {
+	const struct cli_option *rows;
+	const struct cli_verb *verbs; /* NULL: it has none */
+	size_t least, most;           /* operands, without verbs */
+	const char *takes;            /* verbs or operands: "it takes ..." */
+	bool has_command;             /* words behind "--" are one, not operands */
+	size_t column;                /* where the help's texts begin */
+	const char *intro, *end;      /* lines before and after; NULL: none */
+};
+
+struct cli_operands {
+	const char *verb; /* its table's */
+	size_t verb_at;   /* in the table */
+	char **items;     /* in argv, with a NULL that is not counted */
+	size_t count;
+	char **command; /* NULL: there was no "--" */
+};
+
+struct command {
+	const char *name;
+	const char *synopsis; /* behind the name */
+	const char *summary;
+	/* argv: the words behind the name. NULL: not built yet */
+	int (*run)(struct cli *cli, char **argv);
+	const struct cli_options *options;
 };
 
 struct cli {
@@ -36,33 +134,34 @@ struct cli {
 	const char *config_path; /* -c, $REFRELAY_CONFIG or the default */
 	bool is_verbose;         /* -v before the command */
 	const struct setting_table *const *settings; /* all that there are */
-};
-
-struct command {
-	const char *name;
-	const char *synopsis; /* behind the name */
-	const char *summary;
-	int (*run)(struct cli *cli, int argc, char **argv); /* NULL: not built yet */
+	const struct command *command;               /* that runs */
 };
 
 /* Ends with a name of NULL. */
 extern const struct command commands[];
 
-int cli_replicate(struct cli *cli, int argc, char **argv);
-int cli_lease(struct cli *cli, int argc, char **argv);
-int cli_checksum(struct cli *cli, int argc, char **argv);
-int cli_config(struct cli *cli, int argc, char **argv);
-int cli_serve(struct cli *cli, int argc, char **argv);
-int cli_status(struct cli *cli, int argc, char **argv);
-int cli_repository(struct cli *cli, int argc, char **argv);
-int cli_blob(struct cli *cli, int argc, char **argv);
-int cli_check(struct cli *cli, int argc, char **argv);
-int cli_changed(struct cli *cli, int argc, char **argv);
-int cli_hooks(struct cli *cli, int argc, char **argv);
-int cli_events(struct cli *cli, int argc, char **argv);
-int cli_push(struct cli *cli, int argc, char **argv);
-int cli_cache(struct cli *cli, int argc, char **argv);
-int cli_state(struct cli *cli, int argc, char **argv);
+/* A file each has its own. */
+extern const struct cli_options replicate_options, lease_options, checksum_options,
+	config_options, status_options, repository_options, blob_options, check_options,
+	changed_options, hooks_options, events_options, push_options, cache_options,
+	state_options, mirror_options;
+
+int cli_replicate(struct cli *cli, char **argv);
+int cli_lease(struct cli *cli, char **argv);
+int cli_checksum(struct cli *cli, char **argv);
+int cli_config(struct cli *cli, char **argv);
+int cli_serve(struct cli *cli, char **argv);
+int cli_status(struct cli *cli, char **argv);
+int cli_repository(struct cli *cli, char **argv);
+int cli_blob(struct cli *cli, char **argv);
+int cli_check(struct cli *cli, char **argv);
+int cli_changed(struct cli *cli, char **argv);
+int cli_hooks(struct cli *cli, char **argv);
+int cli_events(struct cli *cli, char **argv);
+int cli_push(struct cli *cli, char **argv);
+int cli_cache(struct cli *cli, char **argv);
+int cli_state(struct cli *cli, char **argv);
+int cli_mirror(struct cli *cli, char **argv);
 
 /* Prints the error and its remedy on stderr, and returns the exit status that fits. */
 int cli_fail(const struct err *err);
@@ -73,23 +172,20 @@ PRINTF_LIKE(2, 3) int cli_usage(const char *command, const char *fmt, ...);
 /* The command whose name is nearest to the word; NULL: none is near. */
 const char *cli_nearest_command(const char *word);
 
-struct option;
-
-/* getopt_long without abbreviations: "--del" must not mean "--delete". */
-int cli_getopt(int argc, char **argv, const char *short_options,
-	       const struct option *long_options);
-
-/* Prints a command's synopsis and summary with its options on stdout. */
-void cli_help(const char *command, const char *options);
+/* Reads the command's options into *call, by its table, and its operands; --help prints.
+ * Options may stand anywhere before "--"; there are no abbreviations. argv ends in NULL,
+ * and is put in another order. -1: go on; else the exit status. */
+int cli_read_options(const struct command *command, char **argv, void *call,
+		     struct cli_operands *operands);
 
 /* Reads the configuration and checks it for keys that nobody knows. */
 int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err);
 
-/* From now on SIGINT, SIGTERM and SIGHUP request this stop; a second SIGINT ends the
- * program at once. Before any other thread is started. */
+/* Makes the stop, which SIGINT, SIGTERM and SIGHUP request from now on; a second SIGINT
+ * ends the program at once. Before any other thread is started. */
 void cli_catch_signals(struct stop *stop);
 
-/* Ends that again, before the stop is cleared. */
-void cli_end_signals(void);
+/* Ends that again, and clears the stop. */
+void cli_end_signals(struct stop *stop);
 
 #endif

@@ -1,16 +1,25 @@
 #include "cli/cli.h"
 
-#include <getopt.h>
-
 #include "base/json.h"
 #include "base/str.h"
 
-static const char options_text[] = "  --json  print one JSON object\n";
+struct config_call {
+	bool is_json;
+};
 
-static const struct option long_options[] = {
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+static const struct cli_option rows[] = {
+	CLI_JSON(struct config_call),
+	{ 0 },
+};
+
+static const struct cli_verb verbs[] = {
+	{ .name = "list" },
+	{ "get", 1, 1, .operands = "NAME" },
+	{ 0 },
+};
+
+const struct cli_options config_options = {
+	.rows = rows, .verbs = verbs, .takes = "list, or get NAME", .column = 10
 };
 
 static json_t *to_json(const struct conf_entry *entry)
@@ -116,30 +125,20 @@ static int cli_config_get_entry(const struct cli *cli, const struct conf *conf,
 	return EXIT_DONE;
 }
 
-int cli_config(struct cli *cli, int argc, char **argv)
+int cli_config(struct cli *cli, char **argv)
 {
 	AUTO_CONF struct conf *conf = NULL;
+	struct config_call call = { 0 };
+	struct cli_operands operands;
 	struct err err;
-	bool is_json = false;
-	int option;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		if (option == 'h') {
-			cli_help("config", options_text);
-			return EXIT_DONE;
-		}
-		if (option != 'J')
-			return cli_usage("config", "wrong option %s", argv[optind - 1]);
-		is_json = true;
-	}
-	bool is_list = argc - optind == 1 && strcmp(argv[optind], "list") == 0;
-	bool is_get = argc - optind == 2 && strcmp(argv[optind], "get") == 0;
-	if (!is_list && !is_get)
-		return cli_usage("config", "it takes list, or get NAME");
+	if (status >= 0)
+		return status;
 	if (cli_load_config(cli, &conf, &err) != 0)
 		return cli_fail(&err);
-	if (is_list)
-		report_unbuilt(cli, conf);
-	return is_list ? cli_config_list_entries(conf, is_json)
-		       : cli_config_get_entry(cli, conf, argv[optind + 1], is_json);
+	if (operands.count > 0)
+		return cli_config_get_entry(cli, conf, operands.items[0], call.is_json);
+	report_unbuilt(cli, conf);
+	return cli_config_list_entries(conf, call.is_json);
 }

@@ -1,15 +1,13 @@
 #include "cli/copies.h"
 
-#include <getopt.h>
-
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/thread.h"
 #include "blob/file.h"
 #include "blob/incoming.h"
-#include "change/hook_socket.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "pull/copy_kind.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "verify/verify_origin.h"
@@ -67,13 +65,26 @@ static int ask_verification(struct copies_call *call, const struct registry_row 
 	return registry_move(call->data.store, &move, err);
 }
 
+/* Before its row is gone: who has it go must also know how. */
+static int copies_ask_may_remove(const struct copies_call *call,
+				 const struct registry_row *row, struct err *err)
+{
+	const struct kind *kind = kinds_find(&call->types, row->kind);
+
+	if (!call->command->has_types || (kind->copies && kind->copies->discard))
+		return 0;
+	return err_set(err, ERR_CONFIG, "%s: copies of kind %s are not removed by hand",
+		       row->name, row->kind);
+}
+
 /* A copy that nobody said to be gone is so by the operator's word. */
 static int copies_ask_remove_copy(struct copies_call *call, struct asking *asking,
 				  const struct registry_row *row, struct err *err)
 {
 	const struct registry_move move = { .id = row->id, .event = REGISTRY_GONE };
 
-	if (!row->is_gone && registry_move(call->data.store, &move, err) != 0)
+	if (copies_ask_may_remove(call, row, err) != 0 ||
+	    (!row->is_gone && registry_move(call->data.store, &move, err) != 0))
 		return -1;
 	return call->command->discard(call, row, &asking->stop, err);
 }
@@ -168,9 +179,7 @@ static int copies_ask_read_origin(struct store_tx *tx, void *arg, struct err *er
 	found = origin_row_get(tx, question->kind, question->name, &question->row, err);
 	if (found == 0)
 		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
-			       strcmp(question->kind, KIND_REPOSITORY) == 0 ? "repository"
-									    : "blob",
-			       question->name);
+			       kind_noun(question->kind), question->name);
 	return found < 0 ? -1 : 0;
 }
 
@@ -203,9 +212,9 @@ static void count_bytes(struct copies_call *call, struct asking *asking, uint64_
 	uint64_t bytes = ended;
 
 	for (size_t i = 0; asking->progress.is_shown && i < call->kinds.count; i++) {
-		const struct blob_kind *kind =
-			blob_kinds_find(&call->types, call->kinds.items[i]);
-		AUTO_CLOSE int root = kind ? blob_root_open(kind, ERR_IGNORED) : -1;
+		const struct kind *kind = kinds_find(&call->types, call->kinds.items[i]);
+		AUTO_CLOSE int root =
+			kind->blobs ? blob_root_open(kind->blobs, ERR_IGNORED) : -1;
 		bytes += root < 0 ? 0 : blob_incoming_bytes(root);
 	}
 	atomic_store(&asking->progress.bytes, bytes < asking->progress.total_bytes
@@ -241,9 +250,7 @@ static int copies_ask_wait_for_all(struct copies_call *call, struct asking *aski
 
 	for (size_t i = 0; i < asking->rows.count; i++)
 		total += asking->rows.items[i].size;
-	progress_start(&asking->progress, 0, total,
-		       total > 0 && !call->is_json ? PROGRESS_IF_TERMINAL
-						   : PROGRESS_NEVER);
+	progress_start(&asking->progress, 0, total, total > 0 && !call->is_json);
 	result = wait_for_each(call, asking, check, err);
 	progress_stop(&asking->progress);
 	return result;
@@ -274,7 +281,7 @@ static void copies_ask_print_result(const struct copies_call *call,
 
 static void wake_node(const struct copies_call *call)
 {
-	if (hook_socket_report(call->site.data, "wake", 1000, NULL, 0, ERR_IGNORED) == 0)
+	if (site_wake(call->site.data) == 0)
 		fputs("refrelay: no node runs here: it is done when one is started\n",
 		      stderr);
 }
@@ -292,18 +299,6 @@ static int end_asking(struct copies_call *call, struct asking *asking,
 	return 0;
 }
 
-static int copies_ask_all(struct copies_call *call, struct asking *asking,
-			  struct err *err)
-{
-	int status = copies_walk(call, copies_ask_row, asking, err);
-
-	if (status < 0 || end_asking(call, asking, copies_ask_has_ended, err) != 0)
-		return -1;
-	if (asking->failed > 0)
-		return asking->done > 0 ? EXIT_PARTLY : EXIT_FAILED;
-	return status;
-}
-
 static int ask_origin(struct copies_call *call, const char *name, struct err *err)
 {
 	const char *kind = call->kinds.items[0];
@@ -319,161 +314,76 @@ static int ask_origin(struct copies_call *call, const char *name, struct err *er
 	return result;
 }
 
-static int ask_all_origin(struct copies_call *call, struct asking *asking,
-			  struct err *err)
+static int copies_ask_name_origin(struct copies_call *call, const char *name, void *arg,
+				  struct err *err)
 {
-	int status = EXIT_DONE;
-
-	for (size_t i = 0; i < call->name_count; i++) {
-		AUTO_FREE char *name = call->command->name_of(call->names[i]);
-		if (ask_origin(call, name, err) == 0) {
-			asking->done++;
-			add_asked(call, asking,
-				  (struct asked){ call->kinds.items[0], TAKE(name), 0 });
-		} else if (err->class == ERR_MISSING) {
-			status = cli_fail(err);
-		} else {
-			return -1;
-		}
-	}
-	if (end_asking(call, asking, has_ended_origin, err) != 0)
+	if (ask_origin(call, name, err) != 0)
 		return -1;
-	if (asking->failed > 0)
-		return asking->done > 0 ? EXIT_PARTLY : EXIT_FAILED;
-	return status;
+	((struct asking *)arg)->done++;
+	add_asked(call, arg, (struct asked){ call->kinds.items[0], xstrdup(name), 0 });
+	return 0;
 }
 
-typedef int (*asking_run)(struct copies_call *call, struct asking *asking,
-			  struct err *err);
-
-static int copies_ask_run(struct copies_call *call, asking_run run_it, struct err *err)
+/* Of copies, or of a primary's own. */
+static int copies_ask(struct copies_call *call, bool is_origin, struct err *err)
 {
 	struct asking asking = { 0 };
 	int status;
 
-	stop_init(&asking.stop);
 	cli_catch_signals(&asking.stop);
-	status = run_it(call, &asking, err);
-	cli_end_signals();
-	stop_clear(&asking.stop);
+	status = is_origin ? copies_walk_names(call, copies_ask_name_origin, &asking, err)
+			   : copies_walk(call, copies_ask_row, &asking, err);
+	if (status >= 0 &&
+	    end_asking(call, &asking, is_origin ? has_ended_origin : copies_ask_has_ended,
+		       err) != 0)
+		status = -1;
+	if (status >= 0 && asking.failed > 0)
+		status = asking.done > 0 ? EXIT_PARTLY : EXIT_FAILED;
+	cli_end_signals(&asking.stop);
 	for (size_t i = 0; i < asking.rows.count; i++)
 		free(asking.rows.items[i].name);
 	vec_clear(&asking.rows);
 	return status;
 }
 
-static int copies_ask(struct copies_call *call, struct err *err)
-{
-	return copies_ask_run(call, copies_ask_all, err);
-}
-
 int copies_reverify_origin(struct copies_call *call, struct err *err)
 {
-	return copies_ask_run(call, ask_all_origin, err);
+	return copies_ask(call, true, err);
 }
 
-static const struct option long_options[] = {
-	{ "state", required_argument, NULL, 's' },
-	{ "failed", no_argument, NULL, 'f' },
-	{ "all", no_argument, NULL, 'a' },
-	{ "type", required_argument, NULL, 't' },
-	{ "force", no_argument, NULL, 'F' },
-	{ "wait", no_argument, NULL, 'w' },
-	{ "dry-run", no_argument, NULL, 'n' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+const char *const copies_states[] = {
+	"pending", "started", "synced", "failed", "missing_on_primary",
+	"held",    "gone",    NULL
 };
-
-static bool is_state(const char *word)
-{
-	for (int i = 0; i < REGISTRY_STATES; i++)
-		if (strcmp(word, registry_state_name((enum registry_state)i)) == 0)
-			return true;
-	return strcmp(word, "held") == 0 || strcmp(word, "gone") == 0;
-}
-
-/* -1: go on. */
-static int copies_read_option(struct copies_call *call, int option, const char *word)
-{
-	switch (option) {
-	case 's':
-		call->state = optarg;
-		break;
-	case 'f':
-		call->state = "failed";
-		break;
-	case 'a':
-		call->takes_all = true;
-		break;
-	case 't':
-		call->type = optarg;
-		if (call->command->has_types)
-			break;
-		return cli_usage(call->command->name, "repositories have no types");
-	case 'F':
-		call->is_forced = true;
-		break;
-	case 'w':
-		call->waits = true;
-		break;
-	case 'n':
-		call->is_dry = true;
-		break;
-	case 'J':
-		call->is_json = true;
-		break;
-	case 'h':
-		cli_help(call->command->name, call->command->options);
-		return EXIT_DONE;
-	default:
-		return cli_usage(call->command->name, "wrong option %s", word);
-	}
-	return -1;
-}
 
 /* -1: go on. */
 static int copies_check_call(const struct copies_call *call)
 {
-	static const char *const verbs[] = { "list",     "show",   "sync", "resync",
-					     "reverify", "remove", NULL };
-	bool is_reading = strcmp(call->verb, "list") == 0, is_known = false;
+	const char *command = call->command->name, *word = call->command->word;
 
-	for (size_t i = 0; verbs[i]; i++)
-		is_known |= strcmp(call->verb, verbs[i]) == 0;
-	if (!is_known)
-		return cli_usage(call->command->name, "%s is none of its verbs",
-				 call->verb);
-	if (call->state && !is_state(call->state))
-		return cli_usage(call->command->name, "%s is no state", call->state);
-	if (strcmp(call->verb, "show") == 0 && call->name_count != 1)
-		return cli_usage(call->command->name, "show takes one %s",
-				 call->command->word);
 	if (call->name_count > 0 && (call->state || call->takes_all))
-		return cli_usage(call->command->name,
-				 "%s... or --state, --failed or --all, not both",
-				 call->command->word);
-	if (!is_reading && call->name_count == 0 && !call->state && !call->takes_all)
-		return cli_usage(call->command->name,
-				 "%s takes %s..., --state, --failed or --all", call->verb,
-				 call->command->word);
-	if (call->state && call->takes_all)
-		return cli_usage(call->command->name, "--all or a state, not both");
+		return cli_usage(command, "%s... or --state, --failed or --all, not both",
+				 word);
+	if (strcmp(call->verb, "list") != 0 && call->name_count == 0 && !call->state &&
+	    !call->takes_all)
+		return cli_usage(command, "%s takes %s..., --state, --failed or --all",
+				 call->verb, word);
 	return -1;
 }
 
 /* The kinds that the call is about. */
 static int choose_kinds(struct copies_call *call, struct err *err)
 {
+	const struct kind *kind = NULL;
+
 	if (!call->command->has_types) {
 		vec_add(&call->kinds, KIND_REPOSITORY);
 		return 0;
 	}
-	for (size_t i = 0; i < call->types.items.count; i++) {
-		const char *type = call->types.items.items[i].type;
-		if (!call->type || strcmp(call->type, type) == 0)
-			vec_add(&call->kinds, type);
-	}
+	while ((kind = kinds_next(&call->types, kind)) != NULL)
+		if (!kind_is_repository(kind->type) &&
+		    (!call->type || strcmp(call->type, kind->type) == 0))
+			vec_add(&call->kinds, kind->type);
 	if (call->kinds.count == 1 || (call->kinds.count > 1 && call->name_count == 0))
 		return 0;
 	if (call->kinds.count > 1) {
@@ -500,12 +410,12 @@ static int copies_open_all(const struct cli *cli, struct copies_call *call,
 
 	if (cli_load_config(cli, &conf, err) != 0 ||
 	    site_from_conf(conf, &call->site, err) != 0 ||
-	    blob_kinds_read(conf, &call->types, err) != 0 || choose_kinds(call, err) != 0)
+	    kinds_read(conf, &call->types, err) != 0 || choose_kinds(call, err) != 0)
 		return -1;
 	if (call->is_dry || strcmp(call->verb, "list") == 0 ||
 	    strcmp(call->verb, "show") == 0)
 		return site_data_open_to_read(call->site.data, &call->data, err);
-	return site_data_open(call->site.data, &call->data, err);
+	return site_data_open(&call->site, &call->data, err);
 }
 
 static int copies_run_verb(struct copies_call *call, struct err *err)
@@ -516,27 +426,21 @@ static int copies_run_verb(struct copies_call *call, struct err *err)
 		return copies_list(call, err);
 	if (strcmp(call->verb, "show") == 0)
 		return copies_show(call, err);
-	return copies_ask(call, err);
+	return copies_ask(call, false, err);
 }
 
-int copies_run(struct cli *cli, const struct copies_command *command, int argc,
-	       char **argv)
+int copies_run(struct cli *cli, const struct copies_command *command, char **argv)
 {
 	struct copies_call call = { .command = command };
+	struct cli_operands operands;
 	struct err err;
-	int option, status = -1;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		int end = copies_read_option(&call, option, argv[optind - 1]);
-		if (end >= 0)
-			return end;
-	}
-	if (optind >= argc)
-		return cli_usage(command->name, "it takes list, show, sync, resync, "
-						"reverify or remove");
-	call.verb = argv[optind];
-	call.names = (const char *const *)argv + optind + 1;
-	call.name_count = (size_t)(argc - optind - 1);
+	if (status >= 0)
+		return status;
+	call.verb = operands.verb;
+	call.names = operands.items;
+	call.name_count = operands.count;
 	status = copies_check_call(&call);
 	if (status >= 0)
 		return status;
@@ -544,28 +448,23 @@ int copies_run(struct cli *cli, const struct copies_command *command, int argc,
 		status = copies_run_verb(&call, &err);
 	site_data_close(&call.data);
 	vec_clear(&call.kinds);
-	blob_kinds_clear(&call.types);
+	kinds_clear(&call.types);
 	site_clear(&call.site);
 	return status < 0 ? cli_fail(&err) : status;
 }
 
-static int walk_named(struct copies_call *call, copies_each each, void *arg,
+int copies_walk_names(struct copies_call *call, copies_each_name each, void *arg,
 		      struct err *err)
 {
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < call->name_count; i++) {
-		AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 		AUTO_FREE char *name = call->command->name_of(call->names[i]);
-		if (registry_get(call->data.store, call->kinds.items[0], name, &row,
-				 err) == 0) {
-			if (each(call, &row, arg, err) != 0)
-				return -1;
-		} else if (err->class == ERR_MISSING) {
-			status = cli_fail(err);
-		} else {
+		if (each(call, name, arg, err) == 0)
+			continue;
+		if (err->class != ERR_MISSING)
 			return -1;
-		}
+		status = cli_fail(err);
 	}
 	return status;
 }
@@ -588,6 +487,17 @@ struct visit {
 	copies_each each;
 	void *arg;
 };
+
+static int copies_visit_name(struct copies_call *call, const char *name, void *arg,
+			     struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	const struct visit *visit = arg;
+
+	if (registry_get(call->data.store, call->kinds.items[0], name, &row, err) != 0)
+		return -1;
+	return visit->each(call, &row, visit->arg, err);
+}
 
 static int walk_kind(struct copies_call *call, const char *kind,
 		     const struct visit *visit, struct err *err)
@@ -613,10 +523,10 @@ static int walk_kind(struct copies_call *call, const char *kind,
 
 int copies_walk(struct copies_call *call, copies_each each, void *arg, struct err *err)
 {
-	const struct visit visit = { each, arg };
+	struct visit visit = { each, arg };
 
 	if (call->name_count > 0)
-		return walk_named(call, each, arg, err);
+		return copies_walk_names(call, copies_visit_name, &visit, err);
 	for (size_t i = 0; i < call->kinds.count; i++)
 		if (walk_kind(call, call->kinds.items[i], &visit, err) != 0)
 			return -1;

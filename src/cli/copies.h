@@ -8,8 +8,8 @@
 
 #include "base/thread.h"
 #include "base/vec.h"
-#include "blob/kinds.h"
 #include "cli/site.h"
+#include "pull/kinds.h"
 #include "replicable/registry.h"
 
 struct copies_call;
@@ -19,7 +19,6 @@ struct copies_command {
 	const char *name;      /* "repository" */
 	const char *one, *all; /* "repository", "repositories": for people, and in JSON */
 	const char *word;      /* for one that is named: "NAME" */
-	const char *options;   /* for --help */
 	bool has_types;        /* it takes --type; else it works on repositories */
 	/* The name that a word stands for; the caller frees. */
 	char *(*name_of)(const char *word);
@@ -31,19 +30,21 @@ struct copies_command {
 struct copies_call {
 	const struct copies_command *command;
 	const char *verb;
-	const char *const *names;
+	char **names;
 	size_t name_count;
 	const char *state; /* a state's name, or "held" or "gone"; NULL: any */
 	const char *type;  /* of blobs; NULL: all that are configured */
 	bool takes_all, is_json, is_dry, waits, is_forced;
 	struct site site;
 	struct site_data data;
-	struct blob_kinds types;
+	struct kinds_here types;
 	VEC(const char *) kinds; /* that are asked about; borrowed */
 };
 
-int copies_run(struct cli *cli, const struct copies_command *command, int argc,
-	       char **argv);
+int copies_run(struct cli *cli, const struct copies_command *command, char **argv);
+
+/* Of --state; end in NULL. */
+extern const char *const copies_states[];
 
 /* Calls `each` for the rows that the call names or filters, kind by kind, in the order of
  * their names (or as named). 0; 4 if a named one is not there (the others are done); -1.
@@ -51,6 +52,12 @@ int copies_run(struct cli *cli, const struct copies_command *command, int argc,
 typedef int (*copies_each)(struct copies_call *call, struct registry_row *row, void *arg,
 			   struct err *err);
 int copies_walk(struct copies_call *call, copies_each each, void *arg, struct err *err);
+
+/* The same of names alone: `each` fails with ERR_MISSING of one that is not there. */
+typedef int (*copies_each_name)(struct copies_call *call, const char *name, void *arg,
+				struct err *err);
+int copies_walk_names(struct copies_call *call, copies_each_name each, void *arg,
+		      struct err *err);
 
 /* Exit status, or -1. At a secondary. */
 int copies_list(struct copies_call *call, struct err *err);

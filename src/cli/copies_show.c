@@ -1,42 +1,101 @@
 #include "base/clock.h"
 #include "base/json.h"
-#include "blob/file.h"
-#include "blob/incoming.h"
 #include "change/inventory.h"
 #include "cli/cli.h"
 #include "cli/copies.h"
 #include "job/job.h"
+#include "pull/copy_kind.h"
 #include "replicable/name.h"
 #include "report/report.h"
 #include "report/report_blobs.h"
 #include "upkeep/removal.h"
 
-#define LEASE_WAIT 60000
+#define AT(kind, member) CLI_AT(kind, struct copies_call, member)
 
-static const char options_text[] =
-	"At a primary: list, show, reverify ID...\n"
-	"\n"
-	"  list           rows, all or those of --state, --failed\n"
-	"  show ID        one row, with all that is known\n"
-	"  sync           copy now, do not wait for the next try\n"
-	"  resync         copy now, and trust no record: compare and verify\n"
-	"  reverify       read the file again and compare it with the primary\n"
-	"  remove         the copy goes to the trash, the row goes; if the primary "
-	"still\n"
-	"                 has the blob, it is copied anew\n"
-	"\n"
-	"Which blobs: ID..., or\n"
-	"  --state S      pending, started, synced, failed, missing_on_primary, or held, "
-	"gone\n"
-	"  --failed       the same as --state failed\n"
-	"  --all          all\n"
-	"\n"
-	"  --type T       of this kind only; needed with ID if there are several\n"
-	"  --wait         sync, resync, reverify: return when it is done; status 1 if "
-	"it\n"
-	"                 failed\n"
-	"  --dry-run      only say what would be done\n"
-	"  --json         print one JSON object\n";
+enum { ANY = CLI_ANY_NUMBER };
+
+static const char *const failed[] = { "failed", NULL };
+static const char asking[] = "sync resync reverify remove";
+static const char takes[] = "list, show, sync, resync, reverify or remove";
+static const char list_help[] = "rows, all or those of --state, --failed";
+static const char show_help[] = "one row, with all that is known";
+static const char sync_help[] = "copy now, do not wait for the next try";
+static const char wait_help[] =
+	"sync, resync, reverify: return when it is done; status 1 if it\nfailed";
+
+static const struct cli_option blob_rows[] = {
+	{ "state", 0, "S",
+	  "pending, started, synced, failed, missing_on_primary, or held, gone",
+	  AT(CHOICE, state), .words = copies_states, .excludes = "all",
+	  .heading = "\nWhich blobs: ID..., or\n" },
+	{ "failed", 0, NULL, "the same as --state failed", AT(CHOICE, state),
+	  .words = failed, .excludes = "all" },
+	{ "all", 0, NULL, "all", AT(FLAG, takes_all) },
+	{ "type", 0, "T", "of this kind only; needed with ID if there are several",
+	  AT(TEXT, type), .heading = "\n" },
+	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = asking },
+	{ "dry-run", 0, NULL, "only say what would be done", AT(FLAG, is_dry),
+	  .verbs = asking },
+	CLI_JSON(struct copies_call),
+	{ 0 },
+};
+
+static const struct cli_verb blob_verbs[] = {
+	{ "list", 0, ANY, .help = list_help },
+	{ "show", 1, 1, "one ID", "ID", show_help },
+	{ "sync", 0, ANY, .help = sync_help },
+	{ "resync", 0, ANY, .help = "copy now, and trust no record: compare and verify" },
+	{ "reverify", 0, ANY,
+	  .help = "read the file again and compare it with the primary" },
+	{ "remove", 0, ANY,
+	  .help = "the copy goes to the trash, the row goes; if the primary still\n"
+		  "has the blob, it is copied anew" },
+	{ 0 },
+};
+
+const struct cli_options blob_options = {
+	.rows = blob_rows,
+	.verbs = blob_verbs,
+	.takes = takes,
+	.column = 17,
+	.intro = "At a primary: list, show, reverify ID...\n\n",
+};
+
+static const struct cli_option repository_rows[] = {
+	{ "state", 0, "S",
+	  "pending, started, synced, failed, missing_on_primary, or held, gone",
+	  AT(CHOICE, state), .words = copies_states, .excludes = "all",
+	  .heading = "\nWhich repositories: NAME..., or\n" },
+	{ "failed", 0, NULL, "the same as --state failed", AT(CHOICE, state),
+	  .words = failed, .excludes = "all" },
+	{ "all", 0, NULL, "all", AT(FLAG, takes_all) },
+	{ "force", 0, NULL,
+	  "sync, resync: do what is held, once (deletes refs, drops commits)",
+	  AT(FLAG, is_forced), .verbs = "sync resync", .heading = "\n" },
+	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = asking },
+	{ "dry-run", 0, NULL, "only say what would be done", AT(FLAG, is_dry),
+	  .verbs = asking },
+	CLI_JSON(struct copies_call),
+	{ 0 },
+};
+
+static const struct cli_verb repository_verbs[] = {
+	{ "list", 0, ANY, .help = list_help },
+	{ "show", 1, 1, "one NAME", "NAME", show_help },
+	{ "sync", 0, ANY, .help = sync_help },
+	{ "resync", 0, ANY,
+	  .help = "copy now, and trust no record: compare and verify everything" },
+	{ "reverify", 0, ANY,
+	  .help = "read the copy again and compare it with the primary" },
+	{ "remove", 0, ANY,
+	  .help = "the copy goes to the trash, the row goes; if the primary still\n"
+		  "has the repository, it is copied anew" },
+	{ 0 },
+};
+
+const struct cli_options repository_options = {
+	.rows = repository_rows, .verbs = repository_verbs, .takes = takes, .column = 17
+};
 
 struct discarding {
 	struct copies_call *call;
@@ -48,13 +107,10 @@ static int discard_it(struct job *job, void *arg, struct err *err)
 {
 	const struct discarding *this = arg;
 	const struct registry_row *row = this->row;
-	const struct blob_kind *kind = blob_kinds_find(&this->call->types, row->kind);
-	AUTO_CLOSE int root = blob_root_open(kind, err);
+	const struct kind *kind = kinds_find(&this->call->types, row->kind);
 
 	(void)job;
-	if (root < 0)
-		return -1;
-	if (blob_discard(root, row->name, err) != 0 && err->class != ERR_MISSING)
+	if (kind->copies->discard(kind, row->name, err) != 0 && err->class != ERR_MISSING)
 		return -1;
 	return registry_remove(this->call->data.store, row->id, err);
 }
@@ -68,7 +124,8 @@ static int cli_blob_discard_copy(struct copies_call *call, const struct registry
 					      .kind = row->kind,
 					      .name = row->name,
 					      .operation = "remove",
-					      .wait_ms = LEASE_WAIT,
+					      .wait_ms = lease_manager_wait_ms(
+						      call->data.leases),
 					      .stop = stop,
 					      .run = discard_it,
 					      .arg = &this },
@@ -80,43 +137,18 @@ static char *cli_blob_read_id(const char *word)
 	return xstrdup(word);
 }
 
-int cli_blob(struct cli *cli, int argc, char **argv)
+int cli_blob(struct cli *cli, char **argv)
 {
 	static const struct copies_command command = { .name = "blob",
 						       .one = "blob",
 						       .all = "blobs",
 						       .word = "ID",
-						       .options = options_text,
 						       .has_types = true,
 						       .name_of = cli_blob_read_id,
 						       .discard = cli_blob_discard_copy };
 
-	return copies_run(cli, &command, argc, argv);
+	return copies_run(cli, &command, argv);
 }
-
-static const char repository_options_text[] =
-	"  list           rows, all or those of --state, --failed\n"
-	"  show NAME      one row, with all that is known\n"
-	"  sync           copy now, do not wait for the next try\n"
-	"  resync         copy now, and trust no record: compare and verify everything\n"
-	"  reverify       read the copy again and compare it with the primary\n"
-	"  remove         the copy goes to the trash, the row goes; if the primary "
-	"still\n"
-	"                 has the repository, it is copied anew\n"
-	"\n"
-	"Which repositories: NAME..., or\n"
-	"  --state S      pending, started, synced, failed, missing_on_primary, or held, "
-	"gone\n"
-	"  --failed       the same as --state failed\n"
-	"  --all          all\n"
-	"\n"
-	"  --force        sync, resync: do what is held, once (deletes refs, drops "
-	"commits)\n"
-	"  --wait         sync, resync, reverify: return when it is done; status 1 if "
-	"it\n"
-	"                 failed\n"
-	"  --dry-run      only say what would be done\n"
-	"  --json         print one JSON object\n";
 
 static int cli_repository_discard_copy(struct copies_call *call,
 				       const struct registry_row *row,
@@ -127,25 +159,25 @@ static int cli_repository_discard_copy(struct copies_call *call,
 						      .root = call->site.repositories,
 						      .kind = KIND_REPOSITORY,
 						      .name = row->name,
-						      .wait_ms = LEASE_WAIT,
+						      .wait_ms = lease_manager_wait_ms(
+							      call->data.leases),
 						      .stop = stop,
 						      .is_ordered = true },
 			   err);
 }
 
-int cli_repository(struct cli *cli, int argc, char **argv)
+int cli_repository(struct cli *cli, char **argv)
 {
 	static const struct copies_command command = {
 		.name = "repository",
 		.one = "repository",
 		.all = "repositories",
 		.word = "NAME",
-		.options = repository_options_text,
 		.name_of = name_of_path,
 		.discard = cli_repository_discard_copy
 	};
 
-	return copies_run(cli, &command, argc, argv);
+	return copies_run(cli, &command, argv);
 }
 
 struct line {
@@ -242,7 +274,7 @@ static void print_object(const struct copies_call *call, const json_t *object)
 static int put_lfs(const struct copies_call *call, const char *kind, const char *name,
 		   json_t *object, struct err *err)
 {
-	if (strcmp(kind, KIND_REPOSITORY) != 0)
+	if (!kind_is_repository(kind))
 		return 0;
 	return report_lfs_put(call->data.store, name, object, err);
 }
@@ -299,22 +331,15 @@ static void list_origin_row(const struct copies_call *call, const char *kind, js
 	json_array_append(array, row);
 }
 
-static int list_origin_named(struct copies_call *call, json_t *array, struct err *err)
+static int list_origin_named(struct copies_call *call, const char *name, void *array,
+			     struct err *err)
 {
 	const char *kind = call->kinds.items[0];
-	int status = EXIT_DONE;
+	json_auto_t *row = inventory_row(call->data.store, kind, name, err);
 
-	for (size_t i = 0; i < call->name_count; i++) {
-		AUTO_FREE char *name = call->command->name_of(call->names[i]);
-		json_auto_t *row = inventory_row(call->data.store, kind, name, err);
-		if (row)
-			list_origin_row(call, kind, row, array);
-		else if (err->class == ERR_MISSING)
-			status = cli_fail(err);
-		else
-			return -1;
-	}
-	return status;
+	if (row)
+		list_origin_row(call, kind, row, array);
+	return row ? 0 : -1;
 }
 
 static int list_origin_kind(struct copies_call *call, const char *kind, json_t *array,
@@ -355,8 +380,9 @@ static int list_origin(struct copies_call *call, struct err *err)
 	int status;
 
 	json_put(object, call->command->all, array);
-	status = call->name_count > 0 ? list_origin_named(call, array, err)
-				      : list_origin_all(call, array, err);
+	status = call->name_count > 0
+			 ? copies_walk_names(call, list_origin_named, array, err)
+			 : list_origin_all(call, array, err);
 	if (status >= 0 && call->is_json)
 		json_write(stdout, object);
 	return status;

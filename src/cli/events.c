@@ -1,7 +1,5 @@
 #include "cli/cli.h"
 
-#include <getopt.h>
-
 #include "base/json.h"
 #include "base/str.h"
 #include "base/thread.h"
@@ -11,24 +9,29 @@
 
 enum { PAGE = 1000, LOOK_EVERY_MS = 500 };
 
-static const char options_text[] =
-	"  --after N  events above number N (default: all that are kept)\n"
-	"  --follow   wait for more, until interrupted\n"
-	"  --push     those of pushes to remotes, from a log of their own\n"
-	"  --json     for the sake of scripts: it is always JSON\n";
-
-static const struct option long_options[] = {
-	{ "after", required_argument, NULL, 'a' }, { "follow", no_argument, NULL, 'f' },
-	{ "push", no_argument, NULL, 'p' },        { "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
-};
-
 struct events_call {
 	uint64_t after; /* moves on with what was printed */
-	bool follows, is_push;
+	bool follows, is_push, is_json;
 	const char *data; /* site.data */
 	struct stop stop;
 };
+
+#define AT(kind, member) CLI_AT(kind, struct events_call, member)
+
+static const struct cli_option rows[] = {
+	{ "after", 0, "N", "events above number N (default: all that are kept)",
+	  AT(NUMBER, after) },
+	{ "follow", 0, NULL, "wait for more, until interrupted", AT(FLAG, follows) },
+	{ "push", 0, NULL, "those of pushes to remotes, from a log of their own",
+	  AT(FLAG, is_push) },
+	{ "json", 0, NULL, "for the sake of scripts: it is always JSON",
+	  AT(FLAG, is_json) },
+	{ 0 },
+};
+
+const struct cli_options events_options = { .rows = rows,
+					    .takes = "no arguments",
+					    .column = 13 };
 
 static int cannot_be_had(const struct events_call *call, enum event_read how,
 			 const struct event_ends *ends, struct err *err)
@@ -123,47 +126,16 @@ static int cli_events_run(struct cli *cli, struct events_call *call)
 	return stop_is_requested(&call->stop) ? EXIT_INTERRUPTED : EXIT_DONE;
 }
 
-/* -1: go on. */
-static int cli_events_read_options(int argc, char **argv, struct events_call *call)
-{
-	int option;
-
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		switch (option) {
-		case 'a':
-			if (!text_to_uint64(optarg, &call->after) ||
-			    call->after > INT64_MAX)
-				return cli_usage("events", "--after takes a number");
-			break;
-		case 'f':
-			call->follows = true;
-			break;
-		case 'p':
-			call->is_push = true;
-			break;
-		case 'J':
-			break;
-		case 'h':
-			cli_help("events", options_text);
-			return EXIT_DONE;
-		default:
-			return cli_usage("events", "wrong option %s", argv[optind - 1]);
-		}
-	}
-	return optind == argc ? -1 : cli_usage("events", "it takes no arguments");
-}
-
-int cli_events(struct cli *cli, int argc, char **argv)
+int cli_events(struct cli *cli, char **argv)
 {
 	struct events_call call = { .after = EVENTS_FROM_OLDEST };
-	int status = cli_events_read_options(argc, argv, &call);
+	struct cli_operands operands;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
 	if (status >= 0)
 		return status;
-	stop_init(&call.stop);
 	cli_catch_signals(&call.stop);
 	status = cli_events_run(cli, &call);
-	cli_end_signals();
-	stop_clear(&call.stop);
+	cli_end_signals(&call.stop);
 	return status;
 }

@@ -1,7 +1,5 @@
 #include "cli/cli.h"
 
-#include <getopt.h>
-
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -11,21 +9,7 @@
 #include "replicable/locate.h"
 #include "replicable/name.h"
 
-static const char options_text[] =
-	"  --all      all repositories below site.repositories (the default)\n"
-	"  --shared   change directories of hooks that other repositories use, too\n"
-	"  --dry-run  say what would be done\n"
-	"  --json     print one JSON object\n";
-
-static const struct option long_options[] = {
-	{ "all", no_argument, NULL, 'a' },    { "dry-run", no_argument, NULL, 'n' },
-	{ "shared", no_argument, NULL, 's' }, { "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },   { NULL, 0, NULL, 0 },
-};
-
-enum verb { LIST, INSTALL, REMOVE, VERBS };
-
-static const char *const verb_names[VERBS] = { "list", "install", "remove" };
+enum verb { LIST, INSTALL, REMOVE };
 
 struct hooks_call {
 	enum verb verb;
@@ -41,18 +25,39 @@ struct hooks_call {
 	char *example_taken, *example_from; /* one of them, and that node's data */
 };
 
+#define AT(kind, member) CLI_AT(kind, struct hooks_call, member)
+
+static const struct cli_option rows[] = {
+	{ "all", 0, NULL, "all repositories below site.repositories (the default)",
+	  AT(FLAG, is_all) },
+	{ "shared", 0, NULL,
+	  "change directories of hooks that other repositories use, too",
+	  AT(FLAG, is_shared), .verbs = "install remove" },
+	{ "dry-run", 0, NULL, "say what would be done", AT(FLAG, is_dry),
+	  .verbs = "install remove" },
+	CLI_JSON(struct hooks_call),
+	{ 0 },
+};
+
+static const struct cli_verb verbs[] = {
+	[LIST] = { "list", .most = CLI_ANY_NUMBER },
+	[INSTALL] = { "install", .most = CLI_ANY_NUMBER },
+	[REMOVE] = { "remove", .most = CLI_ANY_NUMBER },
+	{ 0 },
+};
+
+const struct cli_options hooks_options = {
+	.rows = rows, .verbs = verbs, .takes = "install, remove or list", .column = 13
+};
+
 static void cli_hooks_report_failure(struct hooks_call *call, const char *name,
 				     const struct err *err)
 {
-	AUTO_STR struct str text = STR_INIT;
+	struct err named = *err;
 
 	call->failed++;
-	str_add_printable(&text, name);
-	str_add(&text, ": ");
-	str_add_printable(&text, err->text);
-	fprintf(stderr, "refrelay: %s\n", text.data);
-	if (err->remedy[0])
-		fprintf(stderr, "  what to do: %s\n", err->remedy);
+	err_prefix(&named, "%s", name);
+	cli_fail(&named);
 }
 
 static json_t *look_to_json(const struct hooks_call *call, const struct hook_look *look)
@@ -279,7 +284,7 @@ static void cli_hooks_print_summary(const struct hooks_call *call)
 		json_write(stdout, object);
 	} else if (call->verb != LIST) {
 		printf("%s%s hooks: %zu repositor%s", call->is_dry ? "would " : "",
-		       verb_names[call->verb], call->changed,
+		       verbs[call->verb].name, call->changed,
 		       call->changed == 1 ? "y" : "ies");
 		printf(call->failed ? ", %zu failed\n" : "\n", call->failed);
 	}
@@ -314,50 +319,17 @@ static int cli_hooks_run(struct cli *cli, struct hooks_call *call)
 	return call->failed || call->astray ? EXIT_PARTLY : EXIT_DONE;
 }
 
-/* -1: go on. */
-static int cli_hooks_read_options(int argc, char **argv, struct hooks_call *call)
+int cli_hooks(struct cli *cli, char **argv)
 {
-	int option;
-
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		switch (option) {
-		case 'a':
-			call->is_all = true;
-			break;
-		case 'n':
-			call->is_dry = true;
-			break;
-		case 's':
-			call->is_shared = true;
-			break;
-		case 'J':
-			call->is_json = true;
-			break;
-		case 'h':
-			cli_help("hooks", options_text);
-			return EXIT_DONE;
-		default:
-			return cli_usage("hooks", "wrong option %s", argv[optind - 1]);
-		}
-	}
-	return -1;
-}
-
-int cli_hooks(struct cli *cli, int argc, char **argv)
-{
-	struct hooks_call call = { .verb = VERBS };
-	int status = cli_hooks_read_options(argc, argv, &call);
-	const char *verb = optind < argc ? argv[optind] : "";
+	struct hooks_call call = { 0 };
+	struct cli_operands operands;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
 	if (status >= 0)
 		return status;
-	for (size_t i = 0; i < VERBS; i++)
-		if (strcmp(verb, verb_names[i]) == 0)
-			call.verb = (enum verb)i;
-	if (call.verb == VERBS)
-		return cli_usage("hooks", "it takes install, remove or list");
-	call.names = argv + optind + 1;
-	call.name_count = (size_t)(argc - optind - 1);
+	call.verb = (enum verb)operands.verb_at;
+	call.names = operands.items;
+	call.name_count = operands.count;
 	if (call.is_all && call.name_count > 0)
 		return cli_usage("hooks", "it takes names or --all, not both");
 	return cli_hooks_run(cli, &call);

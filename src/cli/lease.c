@@ -1,35 +1,62 @@
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <pwd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/proc.h"
 #include "cli/site.h"
 #include "lease/lease_json.h"
 #include "replicable/take_away.h"
 
-static const char options_text[] =
-	"  --directory DEST  the leases of a tree that replicate made, in place of the\n"
-	"                    configured site's\n"
-	"  --fence N         release: the fence that list or show printed\n"
-	"  --reason TEXT     release: why, for the log\n"
-	"  --json            print one JSON object\n";
+enum { NOT_FOUND = 127, BY_SIGNAL = 128 };
 
 struct lease_call {
 	const char *directory, *reason, *key;
 	const char *repositories; /* the root of the copies */
 	uint64_t fence;
+	int64_t wait_ms; /* -1: as set */
+	char **argv;     /* of run */
 	bool is_json;
 };
 
-static const struct option long_options[] = {
-	{ "directory", required_argument, NULL, 'd' },
-	{ "fence", required_argument, NULL, 'f' },
-	{ "reason", required_argument, NULL, 'r' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+#define AT(kind, member) CLI_AT(kind, struct lease_call, member)
+
+static const struct cli_option rows[] = {
+	{ "directory", 0, "DEST",
+	  "the leases of a tree that replicate made, in place of the\n"
+	  "configured site's",
+	  AT(TEXT, directory) },
+	{ "fence", 0, "N", "release: the fence that list or show printed",
+	  AT(NUMBER, fence), .min = 1, .verbs = "release" },
+	{ "reason", 0, "TEXT", "release: why, for the log", AT(TEXT, reason),
+	  .verbs = "release" },
+	{ "wait", 0, "TIME",
+	  "run: how long to wait for the lease; 0: not at all\n"
+	  "(lease.wait, 60s)",
+	  AT(DURATION, wait_ms), .verbs = "run" },
+	{ "-- COMMAND [ARGUMENT...]", 0, NULL,
+	  "run: what runs while the lease is held; the exit status is its",
+	  .type = CLI_NOTE },
+	CLI_JSON(struct lease_call),
+	{ 0 },
+};
+
+enum { LIST, SHOW, RELEASE, RUN };
+
+static const struct cli_verb verbs[] = {
+	[LIST] = { .name = "list" },
+	[SHOW] = { "show", 1, 1, .operands = "KEY" },
+	[RELEASE] = { "release", 1, 1, .operands = "KEY" },
+	[RUN] = { "run", 2, CLI_ANY_NUMBER, .operands = "KEY -- COMMAND" },
+	{ 0 },
+};
+
+const struct cli_options lease_options = {
+	.rows = rows,
+	.verbs = verbs,
+	.takes = "list, show KEY, release KEY, or run KEY -- COMMAND",
+	.column = 20,
 };
 
 /* Whoever asked: the name that the log keeps. */
@@ -42,14 +69,17 @@ static const char *actor(void)
 
 static void cli_lease_print_holder(const struct lease_holder *holder)
 {
-	char since[CLOCK_TEXT_SIZE];
+	char since[CLOCK_TEXT_SIZE], id[LEASE_JOB_SIZE];
+	const char *name = lease_job_split(holder->job, id);
 
 	clock_format(holder->acquired_at, since);
 	printf("%s\n  fence %" PRIu64 ", %s: %s\n", holder->key, holder->fence,
 	       holder->held ? "held" : "free", holder->proof);
 	printf("  %s process %" PRId64 " on %s, for %s%s%s, since %s\n",
 	       holder->held ? "by" : "last by", holder->pid, holder->node,
-	       holder->operation, holder->job[0] ? " of " : "", holder->job, since);
+	       holder->operation, name[0] ? " of " : "", name, since);
+	if (id[0])
+		printf("  job %s\n", id);
 	if (holder->held && !holder->is_dead && holder->ttl_left_ms > 0)
 		printf("  %.1f s left until it lapses unless renewed\n",
 		       (double)holder->ttl_left_ms / 1000);
@@ -114,77 +144,167 @@ static int cli_lease_release_key(struct lease_manager *leases,
 	return 0;
 }
 
-/* -1: go on. */
-static int cli_lease_read_options(int argc, char **argv, struct lease_call *call)
+/* Our own, with what tells the command of its lease. Pointers are borrowed. */
+static void make_environment(char *fence, char *job, text_list *env)
 {
-	int option;
+	for (char **at = environ; *at; at++)
+		if (strncmp(*at, "REFRELAY_FENCE=", 15) != 0 &&
+		    strncmp(*at, "REFRELAY_JOB=", 13) != 0)
+			vec_add(env, *at);
+	vec_add(env, fence);
+	vec_add(env, job);
+	vec_add(env, NULL);
+}
 
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		switch (option) {
-		case 'd':
-			call->directory = optarg;
-			break;
-		case 'f':
-			if (!text_to_uint64(optarg, &call->fence) || call->fence == 0)
-				return cli_usage("lease", "--fence takes a number");
-			break;
-		case 'r':
-			call->reason = optarg;
-			break;
-		case 'J':
-			call->is_json = true;
-			break;
-		case 'h':
-			cli_help("lease", options_text);
-			return EXIT_DONE;
-		default:
-			return cli_usage("lease", "wrong option %s", argv[optind - 1]);
-		}
+/* Returns the command's status as a shell gives it; -1 if the lease was lost meanwhile,
+ * or a person ended us: the command is dead by then. */
+static int run_under(struct lease *lease, const struct lease_call *call, const char *job,
+		     const struct stop *stop, struct err *err)
+{
+	AUTO_FREE char *fence_text =
+		xasprintf("REFRELAY_FENCE=%" PRIu64, lease_fence(lease));
+	AUTO_FREE char *job_text = xasprintf("REFRELAY_JOB=%s", job);
+	const int keep[] = { lease_guard_fd(lease), -1 };
+	struct proc_result result;
+	text_list env = { 0 };
+	struct proc_request request = {
+		.argv = (const char *const *)call->argv,
+		.keep_fds = keep,
+		.has_ours = true,
+		.deadline = lease_deadline(lease),
+		.stop = stop,
+	};
+
+	make_environment(fence_text, job_text, &env);
+	request.env = (const char *const *)env.items;
+	int ended = proc_run(&request, &result, err);
+	vec_clear(&env);
+	if (ended == 0)
+		return lease_check(lease, err);
+	if (result.exit_code >= 0)
+		return result.exit_code;
+	if (err->class == ERR_CONFIG) {
+		cli_fail(err);
+		return NOT_FOUND;
 	}
-	return -1;
+	return err->class == ERR_INTERNAL && result.signal ? BY_SIGNAL + result.signal
+							   : -1;
+}
+
+static int run_leased(struct lease_manager *leases, const struct lease_call *call,
+		      const struct stop *stop, struct err *err)
+{
+	char key[LEASE_KEY_SIZE], job[LEASE_JOB_SIZE];
+	struct lease *lease = NULL;
+	int status;
+
+	lease_job_new(job);
+	if (lease_key_of_person(leases, call->key, key, err) != 0 ||
+	    lease_acquire(leases,
+			  &(struct lease_request){
+				  .key = key,
+				  .operation = "run",
+				  .job = job,
+				  .name = call->key,
+				  .wait_ms = call->wait_ms >= 0
+						     ? call->wait_ms
+						     : lease_manager_wait_ms(leases),
+				  .stop = stop,
+			  },
+			  &lease, err) != 0)
+		return -1;
+	status = run_under(lease, call, job, stop, err);
+	lease_release(lease);
+	return status;
+}
+
+static int cli_lease_run_command(struct lease_manager *leases,
+				 const struct lease_call *call, struct err *err)
+{
+	struct stop stop;
+	int status;
+
+	cli_catch_signals(&stop);
+	status = run_leased(leases, call, &stop, err);
+	cli_end_signals(&stop);
+	return status;
 }
 
 typedef int (*lease_verb)(struct lease_manager *leases, const struct lease_call *call,
 			  struct err *err);
 
+/* Where the key is as the person wrote it, or as `lease run` wrote it for them. */
+static void find_key(struct lease_manager *leases, struct lease_call *call,
+		     char key[LEASE_KEY_SIZE])
+{
+	struct lease_holder ignored;
+	struct err err;
+
+	if (!call->key || call->argv ||
+	    lease_inspect(leases, call->key, &ignored, &err) == 0 ||
+	    err.class != ERR_MISSING ||
+	    lease_key_of_person(leases, call->key, key, &err) != 0 ||
+	    lease_inspect(leases, key, &ignored, &err) != 0)
+		return;
+	call->key = key;
+}
+
+static bool must_write(lease_verb verb)
+{
+	return verb == cli_lease_release_key || verb == cli_lease_run_command;
+}
+
+static int open_for_verb(struct cli *cli, struct lease_call *call, lease_verb verb,
+			 struct site *site, struct site_data *data, struct err *err)
+{
+	if (site_read(cli, call->directory, site, err) != 0)
+		return -1;
+	call->repositories = site->repositories;
+	if (must_write(verb))
+		return call->directory ? site_data_open_directory(site->data, data, err)
+				       : site_data_open(site, data, err);
+	if (site_data_open_to_read(site->data, data, err) != 0)
+		return -1;
+	return call->directory ? 0 : site_data_read_leases(site, data, err);
+}
+
 static int cli_lease_run_verb(struct cli *cli, struct lease_call *call, lease_verb verb)
 {
-	int (*const open_data)(const char *directory, struct site_data *data,
-			       struct err *err) =
-		verb == cli_lease_release_key ? site_data_open : site_data_open_to_read;
-	struct site site;
+	struct site site = { 0 };
 	struct site_data data = { 0 };
+	char key[LEASE_KEY_SIZE];
 	struct err err;
-	int result = -1;
+	int result = open_for_verb(cli, call, verb, &site, &data, &err);
 
-	if (site_read(cli, call->directory, &site, &err) == 0 &&
-	    open_data(site.data, &data, &err) == 0) {
-		call->repositories = site.repositories;
+	if (result == 0) {
+		find_key(data.leases, call, key);
 		result = verb(data.leases, call, &err);
 	}
 	site_data_close(&data);
 	site_clear(&site);
-	return result == 0 ? EXIT_DONE : cli_fail(&err);
+	if (result < 0)
+		return cli_fail(&err);
+	return result;
 }
 
-int cli_lease(struct cli *cli, int argc, char **argv)
+int cli_lease(struct cli *cli, char **argv)
 {
-	struct lease_call call = { 0 };
-	int status = cli_lease_read_options(argc, argv, &call);
-	const char *verb = optind < argc ? argv[optind] : "";
-	int names = argc - optind - 1;
+	static const lease_verb runs[] = { [LIST] = cli_lease_list_holders,
+					   [SHOW] = cli_lease_show_holder,
+					   [RELEASE] = cli_lease_release_key,
+					   [RUN] = cli_lease_run_command };
+	struct lease_call call = { .wait_ms = -1 };
+	struct cli_operands operands;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
 	if (status >= 0)
 		return status;
-	call.key = names > 0 ? argv[optind + 1] : NULL;
-	if (strcmp(verb, "list") == 0 && names == 0)
-		return cli_lease_run_verb(cli, &call, cli_lease_list_holders);
-	if (strcmp(verb, "show") == 0 && names == 1)
-		return cli_lease_run_verb(cli, &call, cli_lease_show_holder);
-	if (strcmp(verb, "release") != 0 || names != 1)
-		return cli_usage("lease", "it takes list, show KEY or release KEY");
-	if (call.fence == 0 || !call.reason || !call.reason[0])
+	call.key = operands.items[0];
+	if (operands.count > 1)
+		call.argv = operands.items + 1;
+	if (operands.verb_at == RELEASE &&
+	    (call.fence == 0 || !call.reason || !call.reason[0]))
 		return cli_usage("lease", "release takes --fence N, as show prints it, "
 					  "and --reason TEXT");
-	return cli_lease_run_verb(cli, &call, cli_lease_release_key);
+	return cli_lease_run_verb(cli, &call, runs[operands.verb_at]);
 }

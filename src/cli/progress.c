@@ -80,21 +80,20 @@ static void *progress_run_thread(void *arg)
 	return NULL;
 }
 
-static bool progress_is_wanted(enum progress_wish wish)
+static bool progress_can_be_shown(void)
 {
 	const char *terminal = getenv("TERM");
 
-	return wish == PROGRESS_IF_TERMINAL && isatty(STDERR_FILENO) &&
-	       (!terminal || strcmp(terminal, "dumb") != 0);
+	return isatty(STDERR_FILENO) && (!terminal || strcmp(terminal, "dumb") != 0);
 }
 
 void progress_start(struct progress *progress, size_t total, uint64_t total_bytes,
-		    enum progress_wish wish)
+		    bool is_wanted)
 {
 	*progress = (struct progress){ .total = total,
 				       .total_bytes = total_bytes,
 				       .started_at = clock_boot_ms(),
-				       .is_shown = progress_is_wanted(wish) };
+				       .is_shown = is_wanted && progress_can_be_shown() };
 	if (!progress->is_shown)
 		return;
 	stop_init(&progress->stop);

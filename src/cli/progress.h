@@ -20,11 +20,9 @@ struct progress {
 	pthread_t thread;
 };
 
-enum progress_wish { PROGRESS_IF_TERMINAL, PROGRESS_NEVER };
-
-/* total_bytes: told by bytes; 0: by repositories. */
+/* total_bytes: told by bytes; 0: by repositories. Shown on a terminal only. */
 void progress_start(struct progress *progress, size_t total, uint64_t total_bytes,
-		    enum progress_wish wish);
+		    bool is_wanted);
 
 /* One more repository is done; any thread. Bytes are counted by who brings them. */
 void progress_add(struct progress *progress);

@@ -1,13 +1,9 @@
 #include "cli/push.h"
 
-#include <getopt.h>
 #include <stdarg.h>
 
-#include "change/hook_socket.h"
 #include "cli/site.h"
 #include "lease/directory.h"
-
-#define WAKE_MS 1000
 
 static int push_site_open_leases(const char *path, struct lease_manager **leases,
 				 struct err *err)
@@ -104,111 +100,83 @@ static void push_site_close(struct push_site *push)
 	*push = (struct push_site){ 0 };
 }
 
-void push_site_wake(const struct push_site *push)
-{
-	char answer[64];
+#define AT(kind, member) CLI_AT(kind, struct push_call, member)
 
-	hook_socket_report(push->site.data, "wake", WAKE_MS, answer, sizeof(answer),
-			   ERR_IGNORED);
-}
-
-static const char options_text[] =
-	"  start [PATTERN...]  push all refs of the repositories that a PATTERN stands "
-	"for\n"
-	"                      (NAME, PREFIX*, ^REGEX), or of all\n"
-	"    --all             all repositories, said aloud\n"
-	"    --remote NAME     only to this remote; may be given several times\n"
-	"    --url PART        only to URLs that contain it\n"
-	"    --now             do not wait for the remote's replicationDelay\n"
-	"    --wait            return when all of it is done or given up\n"
-	"    --timeout T       --wait: not longer than that (90s, 10m, 2h)\n"
-	"  list                remotes, with what runs and waits for each\n"
-	"    --remote PART     those whose name contains it\n"
-	"    --detail          also projects, refs and the tasks\n"
-	"  queue               what the whole cluster has to push, and has given up\n"
-	"    --remote NAME     only to this remote\n"
-	"    --failed          only what fails and what was given up\n"
-	"  retry KEY... | --all | --remote NAME\n"
-	"                      try now what was given up, and what waits for its next "
-	"try\n"
-	"    --force           allow the deletions that a push was held for\n"
-	"  discard KEY... | --all --remote NAME | --orphans | --unreadable\n"
-	"                      forget tasks: they are not pushed\n"
-	"    --dry-run         only say what would be done\n"
-	"  wait COMMIT --remote NAME\n"
-	"                      return when the remote's destinations have that commit\n"
-	"    --repository NAME in this repository (default: in all that have it)\n"
-	"    --timeout T       not longer than that\n"
-	"  hand-back           have all tasks wait as Gerrit's plugin wants them; no "
-	"node "
-	"may run\n"
-	"\n"
-	"  --json              list, queue: print one JSON object\n"
-	"  -v, --verbose       start: name each task that is made\n"
-	"\n"
-	"KEY is what queue prints, or its first 6 digits at least: of a destination, of\n"
-	"what was given up, or (with --json) of a task.\n";
-
-enum {
-	OPTION_URL = 256,
-	OPTION_TIMEOUT,
-	OPTION_ORPHANS,
-	OPTION_UNREADABLE,
-	OPTION_REPOSITORY
+static const struct cli_option rows[] = {
+	{ "all", 0, NULL, "all repositories, said aloud", AT(FLAG, takes_all),
+	  .verbs = "start" },
+	{ "all", 0, NULL, NULL, AT(FLAG, takes_all), .verbs = "retry discard" },
+	{ "remote", 0, "NAME", "only to this remote; may be given several times",
+	  AT(LIST, remotes), .verbs = "start" },
+	{ "url", 0, "PART", "only to URLs that contain it", AT(TEXT, url),
+	  .verbs = "start" },
+	{ "now", 0, NULL, "do not wait for the remote's replicationDelay",
+	  AT(FLAG, is_now), .verbs = "start" },
+	{ "wait", 0, NULL, "return when all of it is done or given up", AT(FLAG, waits),
+	  .verbs = "start" },
+	{ "timeout", 0, "T", "--wait: not longer than that (90s, 10m, 2h)",
+	  AT(DURATION, timeout_ms), .min = 1, .verbs = "start", .needs = "wait" },
+	{ "remote", 0, "PART", "those whose name contains it", AT(LIST, remotes),
+	  .verbs = "list" },
+	{ "detail", 0, NULL, "also projects, refs and the tasks", AT(FLAG, is_detailed),
+	  .verbs = "list" },
+	{ "remote", 0, "NAME", "only to this remote", AT(LIST, remotes),
+	  .verbs = "queue" },
+	{ "failed", 0, NULL, "only what fails and what was given up", AT(FLAG, is_failed),
+	  .verbs = "queue" },
+	{ "remote", 0, "NAME", NULL, AT(LIST, remotes), .verbs = "retry discard wait" },
+	{ "force", 0, NULL, "allow the deletions that a push was held for",
+	  AT(FLAG, is_forced), .verbs = "retry" },
+	{ "dry-run", 0, NULL, "only say what would be done", AT(FLAG, is_dry),
+	  .verbs = "discard" },
+	{ "orphans", 0, NULL, NULL, AT(FLAG, is_orphans), .verbs = "discard" },
+	{ "unreadable", 0, NULL, NULL, AT(FLAG, is_unreadable), .verbs = "discard" },
+	{ "repository", 0, "NAME", "in this repository (default: in all that have it)",
+	  AT(TEXT, repository), .verbs = "wait" },
+	{ "timeout", 0, "T", "not longer than that", AT(DURATION, timeout_ms), .min = 1,
+	  .verbs = "wait" },
+	{ "json", 0, NULL, "list, queue: print one JSON object", AT(FLAG, is_json),
+	  .verbs = "list queue", .heading = "\n" },
+	{ "verbose", 'v', NULL, "start: name each task that is made",
+	  AT(FLAG, is_verbose), .verbs = "start retry discard" },
+	{ 0 },
 };
 
-static const struct option long_options[] = {
-	{ "all", no_argument, NULL, 'a' },
-	{ "remote", required_argument, NULL, 'r' },
-	{ "url", required_argument, NULL, OPTION_URL },
-	{ "repository", required_argument, NULL, OPTION_REPOSITORY },
-	{ "now", no_argument, NULL, 'n' },
-	{ "wait", no_argument, NULL, 'w' },
-	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
-	{ "detail", no_argument, NULL, 'd' },
-	{ "failed", no_argument, NULL, 'f' },
-	{ "force", no_argument, NULL, 'F' },
-	{ "dry-run", no_argument, NULL, 'D' },
-	{ "orphans", no_argument, NULL, OPTION_ORPHANS },
-	{ "unreadable", no_argument, NULL, OPTION_UNREADABLE },
-	{ "verbose", no_argument, NULL, 'v' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+enum verb { START, LIST, QUEUE, RETRY, DISCARD, WAIT, HAND_BACK };
+
+static const struct cli_verb verbs[] = {
+	[START] = { "start", .most = CLI_ANY_NUMBER, .operands = "[PATTERN...]",
+		    .help = "push all refs of the repositories that a PATTERN stands "
+			    "for\n"
+			    "(NAME, PREFIX*, ^REGEX), or of all" },
+	[LIST] = { "list", .takes = "no operand",
+		   .help = "remotes, with what runs and waits for each" },
+	[QUEUE] = { "queue", .takes = "no operand",
+		    .help = "what the whole cluster has to push, and has given up" },
+	[RETRY] = { "retry", .most = CLI_ANY_NUMBER,
+		    .operands = "KEY... | --all | --remote NAME",
+		    .help = "try now what was given up, and what waits for its next "
+			    "try" },
+	[DISCARD] = { "discard", .most = CLI_ANY_NUMBER,
+		      .operands = "KEY... | --all --remote NAME | --orphans | "
+				  "--unreadable",
+		      .help = "forget tasks: they are not pushed" },
+	[WAIT] = { "wait", 1, 1, "COMMIT --remote NAME", "COMMIT --remote NAME",
+		   "return when the remote's destinations have that commit" },
+	[HAND_BACK] = { "hand-back", .takes = "no operand",
+			.help = "have all tasks wait as Gerrit's plugin wants them; no "
+				"node may run" },
+	{ 0 },
 };
 
-/* Which verbs take an option; "*": it can always be given. */
-static const struct {
-	int option;
-	const char *name, *verbs;
-} taken[] = {
-	{ 'a', "--all", "start retry discard" },
-	{ 'r', "--remote", "start list queue retry discard wait" },
-	{ OPTION_REPOSITORY, "--repository", "wait" },
-	{ OPTION_URL, "--url", "start" },
-	{ 'n', "--now", "start" },
-	{ 'w', "--wait", "start" },
-	{ OPTION_TIMEOUT, "--timeout", "start wait" },
-	{ 'd', "--detail", "list" },
-	{ 'f', "--failed", "queue" },
-	{ 'F', "--force", "retry" },
-	{ 'D', "--dry-run", "discard" },
-	{ OPTION_ORPHANS, "--orphans", "discard" },
-	{ OPTION_UNREADABLE, "--unreadable", "discard" },
-	{ 'v', "--verbose", "start retry discard" },
-	{ 'J', "--json", "list queue" },
-};
-
-struct verb {
-	const char *name;
-	int (*run)(struct push_call *call, struct err *err);
-};
-
-static const struct verb verbs[] = {
-	{ "start", push_start_run },         { "list", push_list_run },
-	{ "queue", push_queue_run },         { "retry", push_retry_run },
-	{ "discard", push_discard_run },     { "wait", push_wait_run },
-	{ "hand-back", push_hand_back_run },
+const struct cli_options push_options = {
+	.rows = rows,
+	.verbs = verbs,
+	.takes = "start, list, queue, retry, discard, wait or hand-back",
+	.column = 22,
+	.end = "KEY is what queue prints, or its first 6 digits at least: of a "
+	       "destination, of\n"
+	       "what was given up, or (with --json) of a task.\n",
 };
 
 bool push_key_is(const char *word, const char *key)
@@ -246,113 +214,6 @@ void push_fingerprint(const char *fmt, ...)
 	puts(printable.data);
 }
 
-static int64_t duration_unit(const char *word)
-{
-	static const struct {
-		const char *word;
-		int64_t ms;
-	} units[] = { { "", 1000 },   { "s", 1000 },    { "ms", 1 },
-		      { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 } };
-
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
-		if (strcmp(word, units[i].word) == 0)
-			return units[i].ms;
-	return 0;
-}
-
-/* At most a year. */
-static bool cli_push_read_duration(const char *word, int64_t *ms)
-{
-	size_t digits = strspn(word, "0123456789");
-	AUTO_FREE char *number = xstrndup(word, digits);
-	int64_t unit = duration_unit(word + digits);
-	uint64_t value;
-
-	if (unit == 0 || !text_to_uint64(number, &value) || value == 0 ||
-	    value > (uint64_t)(365 * INT64_C(86400000) / unit))
-		return false;
-	*ms = (int64_t)value * unit;
-	return true;
-}
-
-static void cli_push_add_remote(struct push_call *call, const char *name)
-{
-	vec_add(&call->remotes, name);
-	vec_add(&call->remotes, NULL);
-	call->remotes.count--;
-}
-
-static bool *flag_of(struct push_call *call, int option)
-{
-	switch (option) {
-	case 'a':
-		return &call->takes_all;
-	case 'n':
-		return &call->is_now;
-	case 'w':
-		return &call->waits;
-	case 'd':
-		return &call->is_detailed;
-	case 'f':
-		return &call->is_failed;
-	case 'F':
-		return &call->is_forced;
-	case 'D':
-		return &call->is_dry;
-	case OPTION_ORPHANS:
-		return &call->is_orphans;
-	case OPTION_UNREADABLE:
-		return &call->is_unreadable;
-	case 'v':
-		return &call->is_verbose;
-	case 'J':
-		return &call->is_json;
-	default:
-		return NULL;
-	}
-}
-
-/* -1: go on. */
-static int cli_push_read_option(struct push_call *call, int option, const char *word)
-{
-	bool *flag = flag_of(call, option);
-
-	if (flag) {
-		*flag = true;
-		return -1;
-	}
-	switch (option) {
-	case 'r':
-		cli_push_add_remote(call, optarg);
-		return -1;
-	case OPTION_URL:
-		call->url = optarg;
-		return -1;
-	case OPTION_REPOSITORY:
-		call->repository = optarg;
-		return -1;
-	case OPTION_TIMEOUT:
-		if (cli_push_read_duration(optarg, &call->timeout_ms))
-			return -1;
-		return cli_usage("push", "--timeout takes a duration like 90s or 10m");
-	case 'h':
-		cli_help("push", options_text);
-		return EXIT_DONE;
-	default:
-		return cli_usage("push", "wrong option %s", word);
-	}
-}
-
-/* -1: go on. */
-static int check_options(const struct push_call *call, const bool *is_given)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
-		if (is_given[i] && !strstr(taken[i].verbs, call->verb))
-			return cli_usage("push", "%s does not take %s", call->verb,
-					 taken[i].name);
-	return -1;
-}
-
 /* -1: go on. */
 static int check_discard(const struct push_call *call)
 {
@@ -372,110 +233,66 @@ static int check_discard(const struct push_call *call)
 }
 
 /* -1: go on. */
-static int check_words(const struct push_call *call)
+static int check_words(const struct push_call *call, enum verb verb)
 {
 	bool has_words = call->word_count > 0;
 	bool is_named = has_words || call->takes_all || call->remotes.count > 0;
 
-	if (strcmp(call->verb, "start") == 0 && has_words && call->takes_all)
+	if (verb == START && has_words && call->takes_all)
 		return cli_usage("push", "start takes --all or PATTERN..., not both");
-	if (strcmp(call->verb, "wait") == 0)
-		return call->word_count == 1 && call->remotes.count > 0
-			       ? -1
-			       : cli_usage("push", "wait takes COMMIT --remote NAME");
-	if (call->timeout_ms > 0 && !call->waits)
-		return cli_usage("push", "--timeout needs --wait");
-	if (has_words &&
-	    (strcmp(call->verb, "list") == 0 || strcmp(call->verb, "queue") == 0 ||
-	     strcmp(call->verb, "hand-back") == 0))
-		return cli_usage("push", "%s takes no operand", call->verb);
-	if (strcmp(call->verb, "retry") == 0 && !is_named)
+	if (verb == WAIT && call->remotes.count == 0)
+		return cli_usage("push", "wait takes %s", verbs[WAIT].takes);
+	if (verb == RETRY && !is_named)
 		return cli_usage("push", "retry takes KEY..., --all or --remote NAME");
 	if (has_words && call->takes_all)
 		return cli_usage("push", "KEY... or --all, not both");
-	if (strcmp(call->verb, "discard") != 0)
-		return -1;
-	return check_discard(call);
-}
-
-/* What was given is looked at once the verb is known: options may stand before it. -1:
- * go on. */
-static int cli_push_read_options(int argc, char **argv, struct push_call *call,
-				 bool *is_given)
-{
-	int option;
-
-	while ((option = cli_getopt(argc, argv, "v", long_options)) != -1) {
-		int end = cli_push_read_option(call, option, argv[optind - 1]);
-		if (end >= 0)
-			return end;
-		for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
-			is_given[i] |= taken[i].option == option;
-	}
-	return -1;
-}
-
-static const struct verb *find_verb(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		if (strcmp(verbs[i].name, name) == 0)
-			return &verbs[i];
-	return NULL;
+	return verb == DISCARD ? check_discard(call) : -1;
 }
 
 /* What is left of remotes that were taken away can still be seen, and discarded. */
-static int cli_push_check_remotes(const struct push_call *call, const struct verb *verb,
+static int cli_push_check_remotes(const struct push_call *call, enum verb verb,
 				  struct err *err)
 {
 	if (push_site_check_remotes(&call->push.site, call->push.settings, err) == 0)
 		return 0;
-	if (verb->run == push_start_run || verb->run == push_wait_run)
+	if (verb == START || verb == WAIT)
 		return -1;
 	cli_fail(err);
 	return 0;
 }
 
-static int cli_push_run_verb(struct cli *cli, struct push_call *call,
-			     const struct verb *verb)
+static int cli_push_run_verb(struct cli *cli, struct push_call *call, enum verb verb)
 {
-	bool changes = verb->run != push_list_run && verb->run != push_queue_run;
+	static int (*const runs[])(struct push_call * call, struct err * err) = {
+		[START] = push_start_run,         [LIST] = push_list_run,
+		[QUEUE] = push_queue_run,         [RETRY] = push_retry_run,
+		[DISCARD] = push_discard_run,     [WAIT] = push_wait_run,
+		[HAND_BACK] = push_hand_back_run,
+	};
 	struct err err;
 	int status = -1;
 
-	if (push_site_open(cli, changes, &call->push, &err) == 0 &&
+	if (push_site_open(cli, verb != LIST && verb != QUEUE, &call->push, &err) == 0 &&
 	    cli_push_check_remotes(call, verb, &err) == 0)
-		status = verb->run(call, &err);
+		status = runs[verb](call, &err);
 	push_site_close(&call->push);
 	return status < 0 ? cli_fail(&err) : status;
 }
 
-static int read_and_run(struct cli *cli, int argc, char **argv, struct push_call *call)
-{
-	bool is_given[ARRAY_SIZE(taken)] = { 0 };
-	int status = cli_push_read_options(argc, argv, call, is_given);
-	const struct verb *verb;
-
-	if (status >= 0)
-		return status;
-	verb = optind < argc ? find_verb(argv[optind]) : NULL;
-	if (!verb)
-		return cli_usage("push",
-				 "it takes start, list, queue, retry, discard, wait "
-				 "or hand-back");
-	call->verb = verb->name;
-	call->words = (const char *const *)argv + optind + 1;
-	call->word_count = (size_t)(argc - optind - 1);
-	status = check_options(call, is_given);
-	if (status < 0)
-		status = check_words(call);
-	return status >= 0 ? status : cli_push_run_verb(cli, call, verb);
-}
-
-int cli_push(struct cli *cli, int argc, char **argv)
+int cli_push(struct cli *cli, char **argv)
 {
 	struct push_call call = { .is_verbose = cli->is_verbose };
-	int status = read_and_run(cli, argc, argv, &call);
+	struct cli_operands operands;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
+	enum verb verb = (enum verb)operands.verb_at;
 
+	call.verb = operands.verb;
+	call.words = operands.items;
+	call.word_count = operands.count;
+	if (status < 0)
+		status = check_words(&call, verb);
+	if (status < 0)
+		status = cli_push_run_verb(cli, &call, verb);
 	vec_clear(&call.remotes);
 	return status;
 }

@@ -40,17 +40,13 @@ int push_site_look(const struct push_settings *settings, const char *data,
 		   struct push_observation *observation, struct err *err);
 void push_observation_close(struct push_observation *observation);
 
-/* The node here looks at the store now, if one runs. Those of other hosts do at their
- * next interval. */
-void push_site_wake(const struct push_site *push);
-
 /* The command line. */
 
 struct push_call {
 	const char *verb;
-	const char *const *words; /* operands: patterns, keys */
+	char **words; /* operands: patterns, keys */
 	size_t word_count;
-	VEC(const char *) remotes; /* --remote; ends in a NULL that is not counted */
+	cli_words remotes; /* --remote */
 	const char *url, *repository;
 	int64_t timeout_ms; /* of --wait and wait; 0: none */
 	bool takes_all, is_now, waits, is_json, is_detailed, is_failed, is_forced, is_dry;
@@ -66,9 +62,6 @@ int push_retry_run(struct push_call *call, struct err *err);
 int push_discard_run(struct push_call *call, struct err *err);
 int push_hand_back_run(struct push_call *call, struct err *err);
 int push_wait_run(struct push_call *call, struct err *err);
-
-/* Whether the remote is among those named; none named: all are. */
-bool push_call_has_remote(const struct push_call *call, const char *remote);
 
 /* False, and says which are not: those named are in the configuration, or there is
  * something of them in `view` (may be NULL). */

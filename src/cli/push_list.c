@@ -158,7 +158,7 @@ static void report_spool(size_t count)
 int push_queue_run(struct push_call *call, struct err *err)
 {
 	const struct queue_filter filter = {
-		.remotes = call->remotes.count > 0 ? call->remotes.items : NULL,
+		.remotes = call->remotes.items,
 		.failed_only = call->is_failed,
 	};
 	const size_t spooled = spool_count(call->push.site.data);
@@ -188,14 +188,6 @@ int push_queue_run(struct push_call *call, struct err *err)
 /*
  * The remotes that a command line names.
  */
-
-bool push_call_has_remote(const struct push_call *call, const char *remote)
-{
-	for (size_t i = 0; i < call->remotes.count; i++)
-		if (strcmp(call->remotes.items[i], remote) == 0)
-			return true;
-	return call->remotes.count == 0;
-}
 
 /* What is left of a remote that was taken out of the configuration can still be named. */
 static bool has_something(const struct queue_view *view, const char *remote)
@@ -285,9 +277,9 @@ static void print_detail(const struct push_remote *remote)
 	print_patterns("Project", &remote->projects);
 	print_patterns("ExcludeProject", &remote->excluded_projects);
 	for (size_t i = 0; i < remote->specs.count; i++) {
-		const struct push_spec *spec = &remote->specs.items[i];
-		push_fingerprint("Push: %s%s:%s", spec->force ? "+" : "", spec->src,
-				 spec->dst);
+		AUTO_STR struct str spec = STR_INIT;
+		push_spec_render(&remote->specs.items[i], &spec);
+		push_fingerprint("Push: %s", spec.data);
 	}
 	print_patterns("ExcludedRefs", &remote->excluded_refs);
 }
@@ -331,10 +323,9 @@ static json_t *specs_json(const struct push_remote *remote)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < remote->specs.count; i++) {
-		const struct push_spec *spec = &remote->specs.items[i];
-		AUTO_FREE char *text = xasprintf("%s%s:%s", spec->force ? "+" : "",
-						 spec->src, spec->dst);
-		json_array_append_new(array, json_string(text));
+		AUTO_STR struct str spec = STR_INIT;
+		push_spec_render(&remote->specs.items[i], &spec);
+		json_array_append_new(array, json_string(spec.data));
 	}
 	return array;
 }

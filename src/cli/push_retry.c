@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "cli/push.h"
 #include "push/dead_letters.h"
-#include "push/hand_back.h"
+#include "push/nodes.h"
 #include "push/push.h"
 #include "push/sink.h"
 #include "push/task_list.h"
@@ -39,12 +39,9 @@ int push_hand_back_run(struct push_call *call, struct err *err)
 {
 	struct handed_back done;
 
-	if (push_hand_back(call->push.tasks, call->push.leases, &done, err) == 0)
-		return print_rest(call, &done, err);
-	if (err->class != ERR_BUSY)
+	if (push_hand_back(call->push.tasks, call->push.leases, &done, err) != 0)
 		return -1;
-	cli_fail(err);
-	return EXIT_NOT_OBTAINED;
+	return print_rest(call, &done, err);
 }
 
 enum {
@@ -61,11 +58,11 @@ struct acting {
 	size_t done, busy;
 };
 
-/* Counts a busy one and goes on with the others: 0; else the result. */
-static int push_retry_check_result(struct acting *acting, int result, struct err *err)
+/* Counts a busy one and goes on with the others: 0; else -1. */
+static int push_retry_pass_over(struct acting *acting, const struct err *err)
 {
-	if (result == 0 || err->class != ERR_BUSY)
-		return result;
+	if (err->class != ERR_BUSY)
+		return -1;
 	acting->busy++;
 	cli_fail(err);
 	return 0;
@@ -85,7 +82,7 @@ static bool names_key(struct acting *acting, const char *key)
 
 static bool takes(struct acting *acting, const char *key, const char *remote)
 {
-	if (!push_call_has_remote(acting->call, remote))
+	if (!push_remote_is_named(acting->call->remotes.items, remote))
 		return false;
 	return acting->call->word_count == 0 || names_key(acting, key);
 }
@@ -257,9 +254,7 @@ static int retry_letter(struct acting *acting, struct dead_letter *letter,
 		result = push_retry_put_back_letter(acting, letter, &goal, err);
 	if (result != 0)
 		/* Another did it meanwhile. */
-		return err->class == ERR_MISSING
-			       ? 0
-			       : push_retry_check_result(acting, -1, err);
+		return err->class == ERR_MISSING ? 0 : push_retry_pass_over(acting, err);
 	acting->done++;
 	push_fingerprint("%.*s  %s: waits again for %s", PUSH_KEY_SHOWN, letter->key,
 			 task->project, task->uri);
@@ -280,7 +275,7 @@ static int retry_uri(struct acting *acting, const struct queued_uri *uri, struct
 	if (allow_deletions(acting, &goal, err) != 0)
 		return -1;
 	if (make_due(acting, &goal, err) != 0)
-		return push_retry_check_result(acting, -1, err);
+		return push_retry_pass_over(acting, err);
 	if (hurry_all(acting, uri, err) != 0)
 		return -1;
 	acting->done++;
@@ -312,9 +307,7 @@ static int discard_key(struct acting *acting, const char *key, const char *proje
 
 	if (!call->is_dry && task_store_discard(call->push.tasks, key, err) != 0)
 		/* Done or discarded meanwhile: gone is gone. */
-		return err->class == ERR_MISSING
-			       ? 0
-			       : push_retry_check_result(acting, -1, err);
+		return err->class == ERR_MISSING ? 0 : push_retry_pass_over(acting, err);
 	acting->done++;
 	push_fingerprint("%.*s  %s: %s for %s", PUSH_KEY_SHOWN, key, project,
 			 call->is_dry ? "would be discarded" : "discarded", uri);
@@ -395,7 +388,7 @@ static bool discards_letter(struct acting *acting, const struct dead_letter *let
 
 	if (!acting->call->is_orphans)
 		return takes_letter(acting, letter);
-	return push_call_has_remote(acting->call, letter->task.remote) &&
+	return push_remote_is_named(acting->call->remotes.items, letter->task.remote) &&
 	       destination_find(acting->call->push.settings, letter->task.remote,
 				letter->task.project, letter->task.uri, &destination,
 				&why) != 0 &&
@@ -473,7 +466,7 @@ static int push_retry_run_action(struct push_call *call, acting_run run_it,
 	else if (run_it(&acting, err) == 0)
 		status = push_retry_print_summary(&acting);
 	if (acting.done > 0 && !call->is_dry)
-		push_site_wake(&call->push);
+		site_wake(call->push.site.data);
 	queue_view_clear(&acting.view);
 	listed_tasks_clear(&acting.tasks);
 	stop_clear(&acting.stop);

@@ -35,7 +35,6 @@ struct started {
 	uint64_t gone_fence; /* of the URI's lease when it was first seen gone */
 };
 typedef VEC(struct started) started_list;
-static void started_list_clear(started_list *list);
 
 struct waiting {
 	struct push_call *call;
@@ -43,386 +42,6 @@ struct waiting {
 	int64_t started_at; /* by the store's clock; nothing older counts */
 	uri_states before;  /* how the destinations were then */
 };
-
-/* Reads what was before; clear it in any case. */
-static int waiting_begin(struct waiting *waiting, struct err *err);
-static void waiting_clear(struct waiting *waiting);
-
-/* Exit status, or -1. Says on stdout what became of each. */
-static int waiting_run(struct waiting *waiting, struct err *err);
-
-struct starting {
-	struct push_call *call;
-	text_list names, keys;
-	struct map by_key; /* the same keys */
-	started_list started;
-};
-
-static void starting_clear(struct starting *starting)
-{
-	text_list_clear(&starting->names);
-	map_clear(&starting->by_key);
-	text_list_clear(&starting->keys);
-	started_list_clear(&starting->started);
-}
-
-static void key_of_all(const struct destination *destination, char key[TASK_KEY_SIZE])
-{
-	char all[] = TASK_ALL_REFS;
-	char *refs[] = { all };
-	const struct task task = {
-		.project = destination->project,
-		.uri = destination->uri,
-		.remote = destination->remote->name,
-		.refs = { .items = refs, .count = 1, .capacity = 1 },
-	};
-
-	task_key(&task, key);
-}
-
-static void add_started(struct starting *starting, const struct destination *destination,
-			const char *key)
-{
-	struct started one = {
-		.project = xstrdup(destination->project),
-		.uri = xstrdup(destination->uri),
-		.host = xstrdup(destination->host ? destination->host
-						  : destination->path),
-	};
-
-	memcpy(one.key, key, sizeof(one.key));
-	memcpy(one.uri_key, destination->uri_key, sizeof(one.uri_key));
-	vec_add(&starting->started, one);
-	if (starting->call->is_verbose)
-		fprintf(stderr, "refrelay: %s waits for %s: %s\n", one.project,
-			destination->remote->name, one.uri);
-}
-
-/* Those of the repository's destinations whose tasks are among the keys. */
-static int find_started(struct starting *starting, const char *name, struct err *err)
-{
-	AUTO_DESTINATIONS destination_list list = { 0 };
-
-	if (destinations_of(starting->call->push.settings, name, &list, err) != 0)
-		return -1;
-	for (size_t i = 0; i < list.count; i++) {
-		char key[TASK_KEY_SIZE];
-		key_of_all(&list.items[i], key);
-		if (map_get(&starting->by_key, key))
-			add_started(starting, &list.items[i], key);
-	}
-	return 0;
-}
-
-static int start_all(struct starting *starting, struct err *err)
-{
-	const struct push_call *call = starting->call;
-	const struct push_start_filter filter = {
-		.remotes = call->remotes.count > 0 ? call->remotes.items : NULL,
-		.url = call->url,
-		.now = call->is_now,
-	};
-
-	if (push_select(call->push.site.repositories, call->words, call->word_count,
-			&starting->names, err) != 0 ||
-	    push_start_repositories(call->push.tasks, call->push.settings,
-				    &starting->names, &filter, &starting->keys, err) != 0)
-		return -1;
-	for (size_t i = 0; i < starting->keys.count; i++)
-		map_put(&starting->by_key, starting->keys.items[i], starting);
-	for (size_t i = 0; i < starting->names.count; i++)
-		if (find_started(starting, starting->names.items[i], err) != 0)
-			return -1;
-	return 0;
-}
-
-static int nothing(const struct starting *starting)
-{
-	const struct push_call *call = starting->call;
-	AUTO_STR struct str text = STR_INIT;
-
-	if (starting->names.count > 0)
-		str_add(&text, "no destination takes what was named");
-	else if (call->word_count == 0)
-		str_add(&text, "there is no repository");
-	else
-		str_add(&text, "there is no repository of this name:");
-	for (size_t i = 0; starting->names.count == 0 && i < call->word_count; i++) {
-		str_add(&text, " ");
-		str_add_printable(&text, call->words[i]);
-	}
-	fprintf(stderr, "refrelay: Nothing to replicate: %s\n", text.data);
-	return EXIT_NOT_FOUND;
-}
-
-/* That nobody works on them does not make the tasks less durable. */
-static void warn_of_nodes(const struct push_call *call)
-{
-	text_list nodes = { 0 };
-
-	if (push_nodes_living(call->push.tasks, call->push.leases, &nodes, ERR_IGNORED) ==
-		    0 &&
-	    nodes.count == 0)
-		fputs("refrelay: no node of the cluster lives: it is pushed when one is "
-		      "started\n",
-		      stderr);
-	text_list_clear(&nodes);
-}
-
-static int push_start_finish(struct starting *starting, struct waiting *waiting,
-			     struct err *err)
-{
-	if (starting->keys.count == 0)
-		return nothing(starting);
-	push_site_wake(&starting->call->push);
-	warn_of_nodes(starting->call);
-	return starting->call->waits ? waiting_run(waiting, err) : EXIT_DONE;
-}
-
-static int start_and_wait(struct starting *starting, struct err *err)
-{
-	struct waiting waiting = { .call = starting->call, .list = &starting->started };
-	int status = -1;
-
-	if ((!starting->call->waits || waiting_begin(&waiting, err) == 0) &&
-	    start_all(starting, err) == 0)
-		status = push_start_finish(starting, &waiting, err);
-	waiting_clear(&waiting);
-	return status;
-}
-
-int push_start_run(struct push_call *call, struct err *err)
-{
-	struct starting starting = { .call = call };
-	int status;
-
-	if (!push_call_knows_remotes(call, NULL))
-		return EXIT_NOT_FOUND;
-	status = start_and_wait(&starting, err);
-	starting_clear(&starting);
-	return status;
-}
-
-/*
- * `push wait`: that a destination has a commit is known from a push of a ref which
- * contains it, if that push read the ref after we found the commit there. A task that
- * waits will; where none does, as after the push was done, one is added that is due at
- * once, and finds the ref up to date there. So nothing has to be kept of what was pushed
- * when, and a commit that no hook told of is pushed.
- */
-
-#define REFS_LIMIT ((size_t)256 << 20)
-
-struct commit_wait {
-	struct push_call *call;
-	const char *commit;
-	listed_tasks tasks; /* as they were */
-	started_list started;
-	bool is_found; /* some repository has the commit */
-};
-
-static bool is_commit(const char *word)
-{
-	size_t len = strlen(word);
-
-	return len >= 7 && len <= 64 && strspn(word, "0123456789abcdefABCDEF") == len;
-}
-
-static int push_commit_run_git(const char *repository, const char *const *args,
-			       struct str *output, struct err *err)
-{
-	const struct git_work work = { .guard_fd = -1 };
-
-	return git_run(&(struct git_call){ .work = &work,
-					   .repository = repository,
-					   .args = args,
-					   .output = output,
-					   .output_limit = REFS_LIMIT },
-		       err);
-}
-
-/* The refs that contain it, a line each; none, and *has false: it is not there. */
-static int push_commit_read_refs(const struct commit_wait *wait, const char *repository,
-				 bool *has, struct str *refs, struct err *err)
-{
-	AUTO_FREE char *object = xasprintf("%s^{commit}", wait->commit);
-	AUTO_FREE char *contains = xasprintf("--contains=%s", wait->commit);
-	const char *const look[] = { "cat-file", "-e", object, NULL };
-	const char *const list[] = { "for-each-ref", "--format=%(refname)", contains,
-				     NULL };
-
-	*has = push_commit_run_git(repository, look, NULL, ERR_IGNORED) == 0;
-	return *has ? push_commit_run_git(repository, list, refs, err) : 0;
-}
-
-/* One of them that the remote replicates, a branch if there is one; the caller frees. */
-static char *choose_ref(const struct push_remote *remote, const char *refs)
-{
-	AUTO_FREE char *text = xstrdup(refs);
-	char *save = NULL, *chosen = NULL;
-
-	for (char *ref = strtok_r(text, "\n", &save); ref;
-	     ref = strtok_r(NULL, "\n", &save)) {
-		AUTO_FREE char *dst = NULL;
-		bool force, is_branch = text_starts_with(ref, "refs/heads/");
-		if ((chosen && !is_branch) ||
-		    !push_remote_maps(remote, ref, &dst, &force))
-			continue;
-		free(chosen);
-		chosen = xstrdup(ref);
-		if (is_branch)
-			break;
-	}
-	return chosen;
-}
-
-/* A task that waits and will read the ref. */
-static const char *find_waiting(const struct commit_wait *wait, const char *uri,
-				const char *ref)
-{
-	for (size_t i = 0; i < wait->tasks.count; i++) {
-		const struct listed_task *task = &wait->tasks.items[i];
-		if (!task->is_running && strcmp(task->task.uri, uri) == 0 &&
-		    (task_is_all(&task->task) || ref_names_have(&task->task.refs, ref)))
-			return task->name;
-	}
-	return NULL;
-}
-
-static int push_commit_add_task(const struct commit_wait *wait,
-				const struct destination *destination,
-				struct started *one, struct err *err)
-{
-	const struct push_site *site = &wait->call->push;
-	AUTO_TASK struct task task = { .project = xstrdup(destination->project),
-				       .uri = xstrdup(destination->uri),
-				       .remote = xstrdup(destination->remote->name) };
-	bool is_new;
-
-	vec_add(&task.refs, xstrdup(one->ref));
-	task_key(&task, one->key);
-	if (task_store_add(site->tasks, &task, 0, &is_new, err) != 0)
-		return -1;
-	return push_hurry(site->tasks, site->settings, &task, err);
-}
-
-static int wait_for_destination(struct commit_wait *wait,
-				const struct destination *destination, const char *refs,
-				struct err *err)
-{
-	char *ref = choose_ref(destination->remote, refs);
-	const char *name;
-
-	if (!ref)
-		return 0;
-	struct started one = {
-		.project = xstrdup(destination->project),
-		.uri = xstrdup(destination->uri),
-		.host = xstrdup(destination->host ? destination->host
-						  : destination->path),
-		.ref = ref,
-	};
-	memcpy(one.uri_key, destination->uri_key, sizeof(one.uri_key));
-	name = find_waiting(wait, one.uri, ref);
-	if (name)
-		snprintf(one.key, sizeof(one.key), "%s", name);
-	int result = name ? 0 : push_commit_add_task(wait, destination, &one, err);
-	vec_add(&wait->started, one);
-	return result;
-}
-
-static int wait_for_all_of(struct commit_wait *wait, const char *name, const char *refs,
-			   struct err *err)
-{
-	AUTO_DESTINATIONS destination_list list = { 0 };
-	int result = destinations_of(wait->call->push.settings, name, &list, err);
-
-	/* Read only now: what waits after the commit was found will read its ref. */
-	listed_tasks_clear(&wait->tasks);
-	if (result == 0)
-		result = task_store_list(wait->call->push.tasks, &wait->tasks, NULL, err);
-	for (size_t i = 0; i < list.count && result == 0; i++)
-		if (push_call_has_remote(wait->call, list.items[i].remote->name))
-			result = wait_for_destination(wait, &list.items[i], refs, err);
-	return result;
-}
-
-static int push_commit_inspect_repository(struct commit_wait *wait, int root,
-					  const char *name, struct err *err)
-{
-	AUTO_FREE char *below = NULL;
-	AUTO_FREE char *path = NULL;
-	AUTO_STR struct str refs = STR_INIT;
-	bool has = false;
-	int found = locate_repository(root, name, &below, err);
-
-	if (found <= 0)
-		return found;
-	path = xasprintf("%s/%s", wait->call->push.site.repositories, below);
-	if (push_commit_read_refs(wait, path, &has, &refs, err) != 0)
-		return err_prefix(err, "%s", name);
-	wait->is_found |= has;
-	return has ? wait_for_all_of(wait, name, refs.data, err) : 0;
-}
-
-static int look_into_all(struct commit_wait *wait, struct err *err)
-{
-	const struct push_call *call = wait->call;
-	const char *const one[] = { call->repository, NULL };
-	AUTO_CLOSE int root = dir_open(AT_FDCWD, call->push.site.repositories, err);
-	text_list names = { 0 };
-	int result = root < 0 ? -1 : 0;
-
-	if (result == 0)
-		result = push_select(call->push.site.repositories, one,
-				     call->repository ? 1 : 0, &names, err);
-	for (size_t i = 0; i < names.count && result == 0; i++)
-		result = push_commit_inspect_repository(wait, root, names.items[i], err);
-	text_list_clear(&names);
-	return result;
-}
-
-static int say_nothing_found(const struct commit_wait *wait)
-{
-	if (wait->is_found)
-		fprintf(stderr,
-			"refrelay: commit %s is on no ref that the remote takes\n",
-			wait->commit);
-	else
-		fprintf(stderr, "refrelay: there is no commit %s here\n", wait->commit);
-	return EXIT_NOT_FOUND;
-}
-
-static int find_and_wait(struct commit_wait *wait, struct err *err)
-{
-	struct waiting waiting = { .call = wait->call, .list = &wait->started };
-	int status = -1;
-
-	if (git_setup(wait->call->push.site.data, err) == 0 &&
-	    waiting_begin(&waiting, err) == 0 && look_into_all(wait, err) == 0) {
-		push_site_wake(&wait->call->push);
-		status = wait->started.count > 0 ? waiting_run(&waiting, err)
-						 : say_nothing_found(wait);
-	}
-	waiting_clear(&waiting);
-	return status;
-}
-
-int push_wait_run(struct push_call *call, struct err *err)
-{
-	struct commit_wait wait = { .call = call, .commit = call->words[0] };
-	int status;
-
-	if (!is_commit(wait.commit))
-		return cli_usage("push", "wait takes a commit: 7 to 64 hexadecimal "
-					 "digits");
-	if (!push_call_knows_remotes(call, NULL))
-		return EXIT_NOT_FOUND;
-	status = find_and_wait(&wait, err);
-	listed_tasks_clear(&wait.tasks);
-	started_list_clear(&wait.started);
-	return status;
-}
 
 enum {
 	LOOK_FIRST_MS = 20,
@@ -441,6 +60,7 @@ static void started_list_clear(started_list *list)
 	vec_clear(list);
 }
 
+/* Reads what was before; clear it in any case. */
 static int waiting_begin(struct waiting *waiting, struct err *err)
 {
 	struct task_store *tasks = waiting->call->push.tasks;
@@ -477,7 +97,7 @@ static void push_wait_report_task(struct started *one, const char *failure,
 
 static bool covers(const struct task *task, const char *ref)
 {
-	return !ref || task_is_all(task) || ref_names_have(&task->refs, ref);
+	return !ref || task_is_all(task) || text_list_has(&task->refs, ref);
 }
 
 /* What was given up of a whole push may be other refs. */
@@ -724,15 +344,391 @@ static int push_wait_for_all(struct waiting *waiting, const struct stop *stop,
 	return push_wait_print_summary(waiting);
 }
 
+/* Exit status, or -1. Says on stdout what became of each. */
 static int waiting_run(struct waiting *waiting, struct err *err)
 {
 	struct stop stop;
 	int status;
 
-	stop_init(&stop);
 	cli_catch_signals(&stop);
 	status = push_wait_for_all(waiting, &stop, err);
-	cli_end_signals();
-	stop_clear(&stop);
+	cli_end_signals(&stop);
+	return status;
+}
+
+/*
+ * `push start`.
+ */
+
+struct starting {
+	struct push_call *call;
+	text_list names, keys;
+	struct map by_key; /* the same keys */
+	started_list started;
+};
+
+static void starting_clear(struct starting *starting)
+{
+	text_list_clear(&starting->names);
+	map_clear(&starting->by_key);
+	text_list_clear(&starting->keys);
+	started_list_clear(&starting->started);
+}
+
+static void key_of_all(const struct destination *destination, char key[TASK_KEY_SIZE])
+{
+	char all[] = TASK_ALL_REFS;
+	char *refs[] = { all };
+	const struct task task = {
+		.project = destination->project,
+		.uri = destination->uri,
+		.remote = destination->remote->name,
+		.refs = { .items = refs, .count = 1, .capacity = 1 },
+	};
+
+	task_key(&task, key);
+}
+
+/* key NULL: not known yet. ref is the result's. */
+static struct started started_of(const struct destination *destination, const char *key,
+				 char *ref)
+{
+	struct started one = {
+		.project = xstrdup(destination->project),
+		.uri = xstrdup(destination->uri),
+		.host = xstrdup(destination->host ? destination->host
+						  : destination->path),
+		.ref = ref,
+	};
+
+	snprintf(one.key, sizeof(one.key), "%s", key ? key : "");
+	memcpy(one.uri_key, destination->uri_key, sizeof(one.uri_key));
+	return one;
+}
+
+static void add_started(struct starting *starting, const struct destination *destination,
+			const char *key)
+{
+	vec_add(&starting->started, started_of(destination, key, NULL));
+	if (starting->call->is_verbose)
+		fprintf(stderr, "refrelay: %s waits for %s: %s\n", destination->project,
+			destination->remote->name, destination->uri);
+}
+
+/* Those of the repository's destinations whose tasks are among the keys. */
+static int find_started(struct starting *starting, const char *name, struct err *err)
+{
+	AUTO_DESTINATIONS destination_list list = { 0 };
+
+	if (destinations_of(starting->call->push.settings, name, &list, err) != 0)
+		return -1;
+	for (size_t i = 0; i < list.count; i++) {
+		char key[TASK_KEY_SIZE];
+		key_of_all(&list.items[i], key);
+		if (map_get(&starting->by_key, key))
+			add_started(starting, &list.items[i], key);
+	}
+	return 0;
+}
+
+static int start_all(struct starting *starting, struct err *err)
+{
+	const struct push_call *call = starting->call;
+	const struct push_start_filter filter = {
+		.remotes = call->remotes.items,
+		.url = call->url,
+		.now = call->is_now,
+	};
+
+	if (push_select(call->push.site.repositories, (const char *const *)call->words,
+			call->word_count, &starting->names, err) != 0 ||
+	    push_start_repositories(call->push.tasks, call->push.settings,
+				    &starting->names, &filter, &starting->keys, err) != 0)
+		return -1;
+	for (size_t i = 0; i < starting->keys.count; i++)
+		map_put(&starting->by_key, starting->keys.items[i], starting);
+	for (size_t i = 0; i < starting->names.count; i++)
+		if (find_started(starting, starting->names.items[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+static int nothing(const struct starting *starting)
+{
+	const struct push_call *call = starting->call;
+	AUTO_STR struct str text = STR_INIT;
+
+	if (starting->names.count > 0)
+		str_add(&text, "no destination takes what was named");
+	else if (call->word_count == 0)
+		str_add(&text, "there is no repository");
+	else
+		str_add(&text, "there is no repository of this name:");
+	for (size_t i = 0; starting->names.count == 0 && i < call->word_count; i++) {
+		str_add(&text, " ");
+		str_add_printable(&text, call->words[i]);
+	}
+	fprintf(stderr, "refrelay: Nothing to replicate: %s\n", text.data);
+	return EXIT_NOT_FOUND;
+}
+
+/* That nobody works on them does not make the tasks less durable. */
+static void warn_of_nodes(const struct push_call *call)
+{
+	text_list nodes = { 0 };
+
+	if (push_nodes_living(call->push.tasks, call->push.leases, &nodes, ERR_IGNORED) ==
+		    0 &&
+	    nodes.count == 0)
+		fputs("refrelay: no node of the cluster lives: it is pushed when one is "
+		      "started\n",
+		      stderr);
+	text_list_clear(&nodes);
+}
+
+static int push_start_finish(struct starting *starting, struct waiting *waiting,
+			     struct err *err)
+{
+	if (starting->keys.count == 0)
+		return nothing(starting);
+	site_wake(starting->call->push.site.data);
+	warn_of_nodes(starting->call);
+	return starting->call->waits ? waiting_run(waiting, err) : EXIT_DONE;
+}
+
+static int start_and_wait(struct starting *starting, struct err *err)
+{
+	struct waiting waiting = { .call = starting->call, .list = &starting->started };
+	int status = -1;
+
+	if ((!starting->call->waits || waiting_begin(&waiting, err) == 0) &&
+	    start_all(starting, err) == 0)
+		status = push_start_finish(starting, &waiting, err);
+	waiting_clear(&waiting);
+	return status;
+}
+
+int push_start_run(struct push_call *call, struct err *err)
+{
+	struct starting starting = { .call = call };
+	int status;
+
+	if (!push_call_knows_remotes(call, NULL))
+		return EXIT_NOT_FOUND;
+	status = start_and_wait(&starting, err);
+	starting_clear(&starting);
+	return status;
+}
+
+/*
+ * `push wait`: that a destination has a commit is known from a push of a ref which
+ * contains it, if that push read the ref after we found the commit there. A task that
+ * waits will; where none does, as after the push was done, one is added that is due at
+ * once, and finds the ref up to date there. So nothing has to be kept of what was pushed
+ * when, and a commit that no hook told of is pushed.
+ */
+
+#define REFS_LIMIT ((size_t)256 << 20)
+
+struct commit_wait {
+	struct push_call *call;
+	const char *commit;
+	listed_tasks tasks; /* as they were */
+	started_list started;
+	bool is_found; /* some repository has the commit */
+};
+
+static bool is_commit(const char *word)
+{
+	size_t len = strlen(word);
+
+	return len >= 7 && len <= 64 && strspn(word, "0123456789abcdefABCDEF") == len;
+}
+
+static int push_commit_run_git(const char *repository, const char *const *args,
+			       struct str *output, struct err *err)
+{
+	const struct git_work work = { .guard_fd = -1 };
+
+	return git_run(&(struct git_call){ .work = &work,
+					   .repository = repository,
+					   .args = args,
+					   .output = output,
+					   .output_limit = REFS_LIMIT },
+		       err);
+}
+
+/* The refs that contain it, a line each; none, and *has false: it is not there. */
+static int push_commit_read_refs(const struct commit_wait *wait, const char *repository,
+				 bool *has, struct str *refs, struct err *err)
+{
+	AUTO_FREE char *object = xasprintf("%s^{commit}", wait->commit);
+	AUTO_FREE char *contains = xasprintf("--contains=%s", wait->commit);
+	const char *const look[] = { "cat-file", "-e", object, NULL };
+	const char *const list[] = { "for-each-ref", "--format=%(refname)", contains,
+				     NULL };
+
+	*has = push_commit_run_git(repository, look, NULL, ERR_IGNORED) == 0;
+	return *has ? push_commit_run_git(repository, list, refs, err) : 0;
+}
+
+/* One of them that the remote replicates, a branch if there is one; the caller frees. */
+static char *choose_ref(const struct push_remote *remote, const char *refs)
+{
+	AUTO_FREE char *text = xstrdup(refs);
+	char *save = NULL, *chosen = NULL;
+
+	for (char *ref = strtok_r(text, "\n", &save); ref;
+	     ref = strtok_r(NULL, "\n", &save)) {
+		AUTO_FREE char *dst = NULL;
+		bool force, is_branch = text_starts_with(ref, "refs/heads/");
+		if ((chosen && !is_branch) ||
+		    !push_remote_maps(remote, ref, &dst, &force))
+			continue;
+		free(chosen);
+		chosen = xstrdup(ref);
+		if (is_branch)
+			break;
+	}
+	return chosen;
+}
+
+/* A task that waits and will read the ref. */
+static const char *find_waiting(const struct commit_wait *wait, const char *uri,
+				const char *ref)
+{
+	for (size_t i = 0; i < wait->tasks.count; i++) {
+		const struct listed_task *task = &wait->tasks.items[i];
+		if (!task->is_running && strcmp(task->task.uri, uri) == 0 &&
+		    (task_is_all(&task->task) || text_list_has(&task->task.refs, ref)))
+			return task->name;
+	}
+	return NULL;
+}
+
+static int push_commit_add_task(const struct commit_wait *wait,
+				const struct destination *destination,
+				struct started *one, struct err *err)
+{
+	const struct push_site *site = &wait->call->push;
+	AUTO_TASK struct task task = { .project = xstrdup(destination->project),
+				       .uri = xstrdup(destination->uri),
+				       .remote = xstrdup(destination->remote->name) };
+	bool is_new;
+
+	vec_add(&task.refs, xstrdup(one->ref));
+	task_key(&task, one->key);
+	if (task_store_add(site->tasks, &task, 0, &is_new, err) != 0)
+		return -1;
+	return push_hurry(site->tasks, site->settings, &task, err);
+}
+
+static int wait_for_destination(struct commit_wait *wait,
+				const struct destination *destination, const char *refs,
+				struct err *err)
+{
+	char *ref = choose_ref(destination->remote, refs);
+	const char *name;
+
+	if (!ref)
+		return 0;
+	name = find_waiting(wait, destination->uri, ref);
+	struct started one = started_of(destination, name, ref);
+	int result = name ? 0 : push_commit_add_task(wait, destination, &one, err);
+	vec_add(&wait->started, one);
+	return result;
+}
+
+static int wait_for_all_of(struct commit_wait *wait, const char *name, const char *refs,
+			   struct err *err)
+{
+	AUTO_DESTINATIONS destination_list list = { 0 };
+	int result = destinations_of(wait->call->push.settings, name, &list, err);
+
+	/* Read only now: what waits after the commit was found will read its ref. */
+	listed_tasks_clear(&wait->tasks);
+	if (result == 0)
+		result = task_store_list(wait->call->push.tasks, &wait->tasks, NULL, err);
+	for (size_t i = 0; i < list.count && result == 0; i++)
+		if (push_remote_is_named(wait->call->remotes.items,
+					 list.items[i].remote->name))
+			result = wait_for_destination(wait, &list.items[i], refs, err);
+	return result;
+}
+
+static int push_commit_inspect_repository(struct commit_wait *wait, int root,
+					  const char *name, struct err *err)
+{
+	AUTO_FREE char *below = NULL;
+	AUTO_FREE char *path = NULL;
+	AUTO_STR struct str refs = STR_INIT;
+	bool has = false;
+	int found = locate_repository(root, name, &below, err);
+
+	if (found <= 0)
+		return found;
+	path = xasprintf("%s/%s", wait->call->push.site.repositories, below);
+	if (push_commit_read_refs(wait, path, &has, &refs, err) != 0)
+		return err_prefix(err, "%s", name);
+	wait->is_found |= has;
+	return has ? wait_for_all_of(wait, name, refs.data, err) : 0;
+}
+
+static int look_into_all(struct commit_wait *wait, struct err *err)
+{
+	const struct push_call *call = wait->call;
+	const char *const one[] = { call->repository, NULL };
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, call->push.site.repositories, err);
+	text_list names = { 0 };
+	int result = root < 0 ? -1 : 0;
+
+	if (result == 0)
+		result = push_select(call->push.site.repositories, one,
+				     call->repository ? 1 : 0, &names, err);
+	for (size_t i = 0; i < names.count && result == 0; i++)
+		result = push_commit_inspect_repository(wait, root, names.items[i], err);
+	text_list_clear(&names);
+	return result;
+}
+
+static int say_nothing_found(const struct commit_wait *wait)
+{
+	if (wait->is_found)
+		fprintf(stderr,
+			"refrelay: commit %s is on no ref that the remote takes\n",
+			wait->commit);
+	else
+		fprintf(stderr, "refrelay: there is no commit %s here\n", wait->commit);
+	return EXIT_NOT_FOUND;
+}
+
+static int find_and_wait(struct commit_wait *wait, struct err *err)
+{
+	struct waiting waiting = { .call = wait->call, .list = &wait->started };
+	int status = -1;
+
+	if (git_setup(wait->call->push.site.data, err) == 0 &&
+	    waiting_begin(&waiting, err) == 0 && look_into_all(wait, err) == 0) {
+		site_wake(wait->call->push.site.data);
+		status = wait->started.count > 0 ? waiting_run(&waiting, err)
+						 : say_nothing_found(wait);
+	}
+	waiting_clear(&waiting);
+	return status;
+}
+
+int push_wait_run(struct push_call *call, struct err *err)
+{
+	struct commit_wait wait = { .call = call, .commit = call->words[0] };
+	int status;
+
+	if (!is_commit(wait.commit))
+		return cli_usage("push", "wait takes a commit: 7 to 64 hexadecimal "
+					 "digits");
+	if (!push_call_knows_remotes(call, NULL))
+		return EXIT_NOT_FOUND;
+	status = find_and_wait(&wait, err);
+	listed_tasks_clear(&wait.tasks);
+	started_list_clear(&wait.started);
 	return status;
 }

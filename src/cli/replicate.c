@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <sched.h>
 
 #include "base/json.h"
@@ -28,7 +27,8 @@ static struct totals add_up(const struct tree *tree)
 		const struct item *item = &tree->items.items[i];
 		totals.ends[item->end]++;
 		totals.bytes += item->bytes;
-		totals.busy += item->err && item->err->class == ERR_BUSY;
+		totals.busy += item->err && (item->err->class == ERR_BUSY ||
+					     item->err->class == ERR_LOCK_TIMEOUT);
 	}
 	for (size_t i = 0; i < tree->there.findings.count; i++)
 		totals.left_out += !tree->there.findings.items[i].is_harmless;
@@ -252,50 +252,48 @@ static void replicate_report(const struct replicate_options *options, trees *all
 		print_summary(&all->items[i]);
 }
 
-static const char options_text[] =
-	"  --delete        move copies that SOURCE lacks to the trash; asks when they "
-	"are\n"
-	"                  more than 10 and more than 5 % of all\n"
-	"  --blobs FROM=TO copy the files below directory FROM to the same places below "
-	"TO,\n"
-	"                  too; may be given several times\n"
-	"  --force         do what is otherwise held: overwrite copies that hold "
-	"commits\n"
-	"                  which SOURCE lacks, delete very many refs or copies; never "
-	"ask\n"
-	"  -j, --jobs N    work on so many repositories, or files, at once, 1 to 256\n"
-	"                  (default: the number of processors, from 2 to 10)\n"
-	"  --secret-file F the secret shared with the primary, if SOURCE is a URL\n"
-	"  --site NAME     the name by which the primary knows the secret (default: "
-	"the\n"
-	"                  host's name)\n"
-	"  --json          print one JSON object instead of the summary\n"
-	"  --no-progress   no progress line, not even on a terminal\n"
-	"  -v, --verbose   log what is done; no progress line\n";
-
-enum {
-	OPTION_DELETE = 256,
-	OPTION_BLOBS,
-	OPTION_FORCE,
-	OPTION_JSON,
-	OPTION_NO_PROGRESS,
-	OPTION_SECRET_FILE,
-	OPTION_SITE,
-	OPTION_HELP
+struct replicate_call {
+	struct replicate_options options;
+	cli_words blobs; /* FROM=TO */
+	bool is_verbose;
 };
 
-static const struct option long_options[] = {
-	{ "delete", no_argument, NULL, OPTION_DELETE },
-	{ "blobs", required_argument, NULL, OPTION_BLOBS },
-	{ "force", no_argument, NULL, OPTION_FORCE },
-	{ "jobs", required_argument, NULL, 'j' },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "no-progress", no_argument, NULL, OPTION_NO_PROGRESS },
-	{ "secret-file", required_argument, NULL, OPTION_SECRET_FILE },
-	{ "site", required_argument, NULL, OPTION_SITE },
-	{ "verbose", no_argument, NULL, 'v' },
-	{ "help", no_argument, NULL, OPTION_HELP },
-	{ NULL, 0, NULL, 0 },
+#define AT(kind, member) CLI_AT(kind, struct replicate_call, member)
+
+static const struct cli_option rows[] = {
+	{ "delete", 0, NULL,
+	  "move copies that SOURCE lacks to the trash; asks when they are\n"
+	  "more than 10 and more than 5 % of all",
+	  AT(FLAG, options.deletes) },
+	{ "blobs", 0, "FROM=TO",
+	  "copy the files below directory FROM to the same places below TO,\n"
+	  "too; may be given several times",
+	  AT(LIST, blobs) },
+	{ "force", 0, NULL,
+	  "do what is otherwise held: overwrite copies that hold commits\n"
+	  "which SOURCE lacks, delete very many refs or copies; never ask",
+	  AT(FLAG, options.is_forced) },
+	{ "jobs", 'j', "N",
+	  "work on so many repositories, or files, at once, 1 to 256\n"
+	  "(default: the number of processors, from 2 to 10)",
+	  AT(NUMBER, options.jobs), .min = 1, .max = 256 },
+	{ "secret-file", 0, "F", "the secret shared with the primary, if SOURCE is a URL",
+	  AT(TEXT, options.secret_file) },
+	{ "site", 0, "NAME",
+	  "the name by which the primary knows the secret (default: the\n"
+	  "host's name)",
+	  AT(TEXT, options.site), .needs = "secret-file" },
+	{ "json", 0, NULL, "print one JSON object instead of the summary",
+	  AT(FLAG, options.is_json) },
+	{ "no-progress", 0, NULL, "no progress line, not even on a terminal",
+	  AT(FLAG, options.is_quiet) },
+	{ "verbose", 'v', NULL, "log what is done; no progress line",
+	  AT(FLAG, is_verbose) },
+	{ 0 },
+};
+
+const struct cli_options replicate_options = {
+	.rows = rows, .least = 2, .most = 2, .takes = "SOURCE and DEST", .column = 18
 };
 
 /* Git children keep two processors busy each while they work, and wait for the disk
@@ -308,54 +306,9 @@ static size_t default_jobs(void)
 	return count < 2 ? 2 : count > 10 ? 10 : (size_t)count;
 }
 
-/* -1: go on. */
-static int cli_replicate_read_option(int option, const char *word,
-				     struct replicate_options *options)
+static int cli_replicate_add_files(const char *word, trees *all)
 {
-	uint64_t jobs;
-
-	switch (option) {
-	case OPTION_DELETE:
-		options->deletes = true;
-		return -1;
-	case OPTION_FORCE:
-		options->is_forced = true;
-		return -1;
-	case OPTION_JSON:
-		options->is_json = true;
-		return -1;
-	case OPTION_NO_PROGRESS:
-		options->progress = PROGRESS_NEVER;
-		return -1;
-	case 'j':
-		if (!text_to_uint64(optarg, &jobs) || jobs < 1 || jobs > 256)
-			return cli_usage("replicate",
-					 "--jobs takes a number from 1 to "
-					 "256, not \"%s\"",
-					 optarg);
-		options->jobs = (size_t)jobs;
-		return -1;
-	case 'v':
-		log_set_level(LOG_LEVEL_DEBUG);
-		options->progress = PROGRESS_NEVER; /* the lines would mix */
-		return -1;
-	case OPTION_SECRET_FILE:
-		options->secret_file = optarg;
-		return -1;
-	case OPTION_SITE:
-		options->site = optarg;
-		return -1;
-	case OPTION_HELP:
-		cli_help("replicate", options_text);
-		return EXIT_DONE;
-	default:
-		return cli_usage("replicate", "wrong option %s", word);
-	}
-}
-
-static int cli_replicate_add_files(char *pair, trees *all)
-{
-	char *equals = strchr(pair, '=');
+	char *pair = (char *)(uintptr_t)word, *equals = strchr(pair, '=');
 	struct err err;
 
 	if (!equals || equals == pair || !equals[1]) {
@@ -377,34 +330,26 @@ static int cli_replicate_check_options(const struct replicate_options *options,
 
 	if (!tree->source[0] || !tree->dest[0])
 		return cli_usage("replicate", "SOURCE and DEST may not be empty");
-	if ((options->secret_file || options->site) && !replicate_is_url(tree->source))
+	if (options->secret_file && !replicate_is_url(tree->source))
 		return cli_usage("replicate", "--secret-file and --site go with a URL");
-	if (options->site && !options->secret_file)
-		return cli_usage("replicate", "--site goes with --secret-file");
 	if (all->count > 1 && replicate_is_url(tree->source))
 		return cli_usage("replicate", "--blobs goes with a SOURCE that is a "
 					      "directory");
 	return -1;
 }
 
-static int cli_replicate_read_options(int argc, char **argv,
-				      struct replicate_options *options, trees *all)
+/* -1: go on. */
+static int cli_replicate_read_call(struct replicate_call *call, char *const *operands,
+				   trees *all)
 {
-	int option, status = -1;
+	int status = -1;
 
-	*options = (struct replicate_options){ .jobs = default_jobs() };
-	while (status < 0 && (option = cli_getopt(argc, argv, "j:v", long_options)) != -1)
-		status = option == OPTION_BLOBS
-				 ? cli_replicate_add_files(optarg, all)
-				 : cli_replicate_read_option(option, argv[optind - 1],
-							     options);
-	if (status >= 0)
-		return status;
-	if (argc - optind != 2)
-		return cli_usage("replicate", "it takes SOURCE and DEST");
-	all->items[0].source = argv[optind];
-	all->items[0].dest = argv[optind + 1];
-	return cli_replicate_check_options(options, all);
+	vec_add(all, ((struct tree){ .kind = &replicate_repositories,
+				     .source = operands[0],
+				     .dest = operands[1] }));
+	for (size_t i = 0; i < call->blobs.count && status < 0; i++)
+		status = cli_replicate_add_files(call->blobs.items[i], all);
+	return status < 0 ? cli_replicate_check_options(&call->options, all) : status;
 }
 
 /* Files first: what is wrong with them is told before DEST is made. */
@@ -438,7 +383,6 @@ static int cli_replicate_run(const struct replicate_options *options, trees *all
 	struct err err;
 	int status;
 
-	stop_init(&stop);
 	cli_catch_signals(&stop);
 	for (size_t i = 0; i < all->count; i++)
 		replicate_begin(&all->items[i], options, &stop);
@@ -450,25 +394,26 @@ static int cli_replicate_run(const struct replicate_options *options, trees *all
 	}
 	for (size_t i = 0; i < all->count; i++)
 		replicate_end(&all->items[i]);
-	cli_end_signals();
-	stop_clear(&stop);
+	cli_end_signals(&stop);
 	return status;
 }
 
-int cli_replicate(struct cli *cli, int argc, char **argv)
+int cli_replicate(struct cli *cli, char **argv)
 {
-	struct replicate_options options;
+	struct replicate_call call = { .options.jobs = default_jobs(),
+				       .is_verbose = cli->is_verbose };
+	struct cli_operands operands;
 	trees all = { 0 };
-	int status;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
-	if (!cli->is_verbose)
-		log_set_level(LOG_LEVEL_NONE); /* the report says it, for people */
-	vec_add(&all, (struct tree){ .kind = &replicate_repositories });
-	status = cli_replicate_read_options(argc, argv, &options, &all);
-	if (cli->is_verbose)
-		options.progress = PROGRESS_NEVER; /* the lines would mix */
+	/* The report says it, for people; lines of the log would mix with progress. */
+	log_set_level(call.is_verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_NONE);
+	call.options.is_quiet |= call.is_verbose;
 	if (status < 0)
-		status = cli_replicate_run(&options, &all);
+		status = cli_replicate_read_call(&call, operands.items, &all);
+	if (status < 0)
+		status = cli_replicate_run(&call.options, &all);
+	vec_clear(&call.blobs);
 	vec_clear(&all);
 	return status;
 }

@@ -115,24 +115,42 @@ static void tree_forget_items(struct tree *tree, size_t first)
 	tree->items.count = first;
 }
 
+/* One a page: the others of it are counted. */
+static void repositories_note_skipped(struct tree *tree,
+				      const struct inventory_page *page)
+{
+	struct discover_finding one = { .hides_names = true };
+
+	if (page->skipped == 0)
+		return;
+	one.path = xstrdup(page->skipped_example);
+	err_set(&one.err, ERR_CONFIG, "%zu of the primary's names cannot be any",
+		page->skipped);
+	err_remedy(&one.err, "rename at the primary");
+	vec_add(&tree->there.findings, one);
+}
+
 /* 1: the log became another one between two pages (the primary was restored): what is
  * absent then proves nothing. */
 static int repositories_list_once(struct tree *tree, struct primary_line *line,
 				  struct err *err)
 {
 	AUTO_FREE char *after = NULL;
+	const struct kind kind = kind_of_repositories(NULL);
 	char timeline[TIMELINE_SIZE] = "";
 	int result = 0;
 
 	tree_forget_items(tree, 0);
+	discovery_clear(&tree->there);
 	do {
 		const struct page_question question = { .after = after, .limit = PAGE };
 		struct inventory_page page;
-		if (primary_inventory(line, NULL, &question, &page, err) < 0)
+		if (primary_inventory(line, &kind, &question, &page, err) < 0)
 			return -1;
 		if (timeline[0] && strcmp(timeline, page.timeline) != 0)
 			result = 1;
 		memcpy(timeline, page.timeline, sizeof(timeline));
+		repositories_note_skipped(tree, &page);
 		for (size_t i = 0; i < page.items.count; i++) {
 			struct item *item = tree_add(tree, page.items.items[i].name);
 			item->reported = xmalloc(sizeof(*item->reported));
@@ -172,7 +190,7 @@ static int repositories_list(struct tree *tree, struct err *err)
 	if ((is_url ? repositories_list_primary(tree, err)
 		    : repositories_list_directory(tree, err)) != 0 ||
 	    discover(tree->to, &tree->here, err) != 0 ||
-	    site_data_open(own, &tree->data, err) != 0)
+	    site_data_open_directory(own, &tree->data, err) != 0)
 		return -1;
 	staging_clear(tree->data.leases, tree->to);
 	return 0;
@@ -527,7 +545,7 @@ static int round_run(struct round *round, struct err *err)
 {
 	struct tree *tree = round->tree;
 	const bool is_files = tree->kind == &replicate_files;
-	struct blob_kinds kinds = { 0 };
+	AUTO_KINDS struct kinds_here here = { 0 };
 	const struct pull_once once = { .source = tree->origin,
 					.lease_wait_ms = LEASE_WAIT_MS,
 					.bytes = &tree->progress.bytes,
@@ -537,8 +555,7 @@ static int round_run(struct round *round, struct err *err)
 		.store = round->registry,
 		.leases = tree->data.leases,
 		.once = &once,
-		.root = is_files ? NULL : tree->to,
-		.kinds = &kinds,
+		.here = &here,
 		.settings = { .repository_capacity = tree->options->jobs,
 			      .blob_capacity = tree->options->jobs,
 			      .timeout_ms =
@@ -548,13 +565,13 @@ static int round_run(struct round *round, struct err *err)
 	int result;
 
 	if (is_files)
-		vec_add(&kinds.items, tree->to_kind);
+		blob_kinds_add(&here.blobs, &tree->to_kind);
+	kinds_fill(&here, is_files ? NULL : tree->to);
 	result = pull_start(&options, &pull, err);
 	if (result == 0) {
 		round_wait(round);
 		pull_stop(pull, 0);
 	}
-	vec_clear(&kinds.items);
 	return result;
 }
 
@@ -701,7 +718,7 @@ int replicate_run(struct tree *tree, struct err *err)
 
 	if (result == 0) {
 		progress_start(&tree->progress, tree->listed, tree->bytes,
-			       tree->options->progress);
+			       !tree->options->is_quiet);
 		replicate_look(tree, ITEM_NOT_REACHED, ITEM_NOT_REACHED);
 		result = replicate_bring(tree, err);
 		if (result == 0 && tree->kind == &replicate_repositories)

@@ -23,7 +23,7 @@ struct replicate_options {
 	bool deletes;
 	bool is_forced;
 	bool is_json;
-	enum progress_wish progress;
+	bool is_quiet; /* no progress line */
 };
 
 enum item_end {

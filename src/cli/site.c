@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "change/hook_socket.h"
 #include "change/origin_root.h"
 #include "git/git_child.h"
 #include "replicable/name.h"
@@ -48,34 +49,62 @@ int site_store_open(const char *directory, struct store **store, struct err *err
 	return 0;
 }
 
-static int site_data_open_parts(struct site_data *data, struct lease_options options,
-				struct err *err)
+/* Without a site, of a tree of copies. */
+static struct lease_place lease_place_of(const struct site *site,
+					 const struct site_data *data,
+					 const char *directory)
 {
-	AUTO_FREE char *leases = xasprintf("%s/leases", data->directory);
-
-	options.directory = leases;
-	if (git_setup(data->directory, err) != 0 ||
-	    site_store_open(data->directory, &data->store, err) != 0)
-		return -1;
-	return lease_manager_open_local(data->store, &options, &data->leases, err);
+	return (struct lease_place){
+		.store = data->store,
+		.directory = directory,
+		.node = site ? site->name : NULL,
+		.site = site && site->name ? site->name : "",
+		.repositories = site ? site->repositories : "",
+	};
 }
 
-int site_data_open_node(const char *directory, const char *node, int64_t lease_ttl_ms,
-			struct site_data *data, struct err *err)
+static int open_leases(const struct site *site, struct site_data *data, struct err *err)
 {
-	const struct lease_options options = { .node = node, .ttl_ms = lease_ttl_ms };
+	AUTO_FREE char *directory = xasprintf("%s/leases", data->directory);
+	const struct lease_place place = lease_place_of(site, data, directory);
 
+	return lease_manager_open(site ? &site->lease : NULL, &place, &data->leases, err);
+}
+
+static int open_parts(const char *directory, const struct site *site,
+		      struct site_data *data, struct err *err)
+{
 	*data = (struct site_data){ .directory = xstrdup(directory) };
-	if (site_data_make(directory, err) == 0 &&
-	    site_data_open_parts(data, options, err) == 0)
+	if (site_data_make(directory, err) == 0 && git_setup(directory, err) == 0 &&
+	    site_store_open(directory, &data->store, err) == 0 &&
+	    open_leases(site, data, err) == 0)
 		return 0;
 	site_data_close(data);
 	return -1;
 }
 
-int site_data_open(const char *directory, struct site_data *data, struct err *err)
+int site_data_open(const struct site *site, struct site_data *data, struct err *err)
 {
-	return site_data_open_node(directory, NULL, 0, data, err);
+	return open_parts(site->data, site, data, err);
+}
+
+int site_data_open_directory(const char *directory, struct site_data *data,
+			     struct err *err)
+{
+	return open_parts(directory, NULL, data, err);
+}
+
+int site_data_read_leases(const struct site *site, struct site_data *data,
+			  struct err *err)
+{
+	const struct lease_place place = lease_place_of(site, data, "");
+
+	if (site->lease.backend == LEASE_LOCAL) {
+		lease_settings_apply(&site->lease, &place, data->leases);
+		return 0;
+	}
+	lease_manager_close(TAKE(data->leases));
+	return open_leases(site, data, err);
 }
 
 int site_data_open_to_read(const char *directory, struct site_data *data, struct err *err)
@@ -135,20 +164,9 @@ static const struct setting primary_rows[] = {
 	{ 0 },
 };
 
-static const struct setting lease_rows[] = {
-	{ "ttl", AT(DURATION, lease_ttl_ms), "30s", .min = CONF_SECOND,
-	  .at_start = true },
-	{ "backend", .type = SETTING_LATER, .initial = "local" },
-	{ "url", .type = SETTING_LATER },
-	{ "path", .type = SETTING_LATER },
-	{ "wait", .type = SETTING_LATER },
-	{ 0 },
-};
-
 const struct setting_table site_settings[] = {
 	{ .section = "site", .rows = site_rows },
 	{ .section = "primary", .rows = primary_rows },
-	{ .section = "lease", .rows = lease_rows },
 };
 
 /* It stands in tokens, rows and log lines. */
@@ -176,6 +194,8 @@ int site_from_conf(const struct conf *conf, struct site *site, struct err *err)
 		result = settings_read(&site_settings[i], conf, NULL, site, err);
 	if (result == 0)
 		result = check_site_name(site, err);
+	if (result == 0)
+		result = lease_settings_read(conf, &site->lease, err);
 	if (result != 0)
 		site_clear(site);
 	return result;
@@ -200,6 +220,11 @@ int site_check_apart(const struct site *site, struct err *err)
 {
 	return paths_check_apart("site.repositories", site->repositories, "site.data",
 				 site->data, err);
+}
+
+int site_wake(const char *data)
+{
+	return hook_socket_report(data, "wake", 1000, NULL, 0, ERR_IGNORED);
 }
 
 static bool is_unused(const char *section, enum site_role role)
@@ -235,5 +260,6 @@ void site_clear(struct site *site)
 {
 	for (size_t i = 0; i < SITE_SETTINGS; i++)
 		settings_clear(&site_settings[i], site);
+	lease_settings_clear(&site->lease);
 	*site = (struct site){ 0 };
 }

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "cli/cli.h"
-#include "lease/lease.h"
+#include "lease/lease_settings.h"
 #include "report/report.h"
 #include "store/store.h"
 
@@ -17,11 +17,11 @@ struct site {
 	char *name;         /* site.name, or the host's; owned */
 	enum site_role role;
 	char *primary_url, *primary_secret; /* of a secondary; owned, may be NULL */
-	int64_t lease_ttl_ms;
+	struct lease_settings lease;
 };
 
-/* [site], [primary] and [lease]: tables of struct site. */
-enum { SITE_SETTINGS = 3 };
+/* [site] and [primary]: tables of struct site. */
+enum { SITE_SETTINGS = 2 };
 extern const struct setting_table site_settings[SITE_SETTINGS];
 
 /* From the configuration, or from `directory` if that is not NULL. */
@@ -34,6 +34,10 @@ void site_clear(struct site *site);
 
 /* ERR_CONFIG: one of site.repositories and site.data is in the other. */
 int site_check_apart(const struct site *site, struct err *err);
+
+/* The node of site.data, if one runs, looks at once. 0: none runs. Those of other hosts
+ * look at their next interval. */
+int site_wake(const char *data);
 
 /* Whether there are sections for the other role: not obeyed. *err says which is the
  * first, and what to do. They may wait there for a change of role, so it is no error. */
@@ -55,17 +59,23 @@ struct site_data {
 int site_store_open(const char *directory, struct store **store, struct err *err);
 
 /* Opens, and makes what is missing. Any number of processes may have it open. */
-int site_data_open(const char *directory, struct site_data *data, struct err *err);
+int site_data_open(const struct site *site, struct site_data *data, struct err *err);
+
+/* The same of a tree of copies, or for who takes no leases: those of this machine. */
+int site_data_open_directory(const char *directory, struct site_data *data,
+			     struct err *err);
 
 /* To read only: makes nothing and writes nothing, so that it works on a disk that is full
- * or read-only. Where nothing was ever kept, it is as if nothing were known. */
+ * or read-only. Where nothing was ever kept, it is as if nothing were known. The leases
+ * are those of this machine, unless site_data_read_leases() has found those of the site.
+ */
 int site_data_open_to_read(const char *directory, struct site_data *data,
 			   struct err *err);
 
-/* The same for a node, which has leases of its own length and a name in them. Its
- * directory is made private first, and locked by the caller. */
-int site_data_open_node(const char *directory, const char *node, int64_t lease_ttl_ms,
-			struct site_data *data, struct err *err);
+int site_data_read_leases(const struct site *site, struct site_data *data,
+			  struct err *err);
+
+/* A node's directory: made private first, and locked by the caller. */
 int site_data_make(const char *directory, struct err *err);
 
 /* Of a node's: ERR_CONFIG if others than its owner may enter it. One that is not there is

@@ -1,5 +1,4 @@
 #include <assert.h>
-#include <getopt.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -205,18 +204,6 @@ static int bracket_run(const struct bracket_request *request, struct err *err)
 	return status == 0 ? EXIT_FAILED : status;
 }
 
-static const char options_text[] =
-	"  -- COMMAND [ARGUMENT...]\n"
-	"             run this while the repository counts as being written; the exit\n"
-	"             status is the command's\n"
-	"  --json     print one JSON object; not with a command\n";
-
-static const struct option long_options[] = {
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
 static const char *const owner_states[] = {
 	[LOCK_OWNER_GONE] = "gone",       [LOCK_OWNER_ALIVE] = "alive",
 	[LOCK_OWNER_DEAD] = "dead",       [LOCK_OWNER_FOREIGN] = "foreign",
@@ -238,6 +225,23 @@ struct state_call {
 	char **argv; /* of the command; NULL: none */
 	bool is_json;
 };
+
+static const struct cli_option rows[] = {
+	{ "-- COMMAND [ARGUMENT...]", 0, NULL,
+	  "run this while the repository counts as being written; the exit\n"
+	  "status is the command's",
+	  .type = CLI_NOTE },
+	{ "json", 0, NULL, "print one JSON object; not with a command",
+	  CLI_AT(FLAG, struct state_call, is_json) },
+	{ 0 },
+};
+
+const struct cli_options state_options = { .rows = rows,
+					   .least = 1,
+					   .most = 1,
+					   .takes = "one NAME",
+					   .has_command = true,
+					   .column = 13 };
 
 struct state_view {
 	char *name, *path; /* owned */
@@ -407,50 +411,18 @@ static int run_bracketed(const char *root, const struct state_call *call, struct
 	return bracket_run(&request, err);
 }
 
-/* -1: go on. */
-static int cli_state_read_options(int argc, char **argv, struct state_call *call)
-{
-	int option;
-
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		switch (option) {
-		case 'J':
-			call->is_json = true;
-			break;
-		case 'h':
-			cli_help("state", options_text);
-			return EXIT_DONE;
-		default:
-			return cli_usage("state", "wrong option %s", argv[optind - 1]);
-		}
-	}
-	if (argc - optind != 1)
-		return cli_usage("state", "it takes one NAME");
-	call->name = argv[optind];
-	return -1;
-}
-
-/* getopt would take what follows "--" for names. */
-static int find_command(int argc, char **argv, struct state_call *call)
-{
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--") != 0)
-			continue;
-		call->argv = argv + i + 1;
-		return i;
-	}
-	return argc;
-}
-
-int cli_state(struct cli *cli, int argc, char **argv)
+int cli_state(struct cli *cli, char **argv)
 {
 	struct state_call call = { 0 };
-	int status = cli_state_read_options(find_command(argc, argv, &call), argv, &call);
+	struct cli_operands operands;
 	struct site site;
 	struct err err;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
 	if (status >= 0)
 		return status;
+	call.name = operands.items[0];
+	call.argv = operands.command;
 	if (call.argv && !call.argv[0])
 		return cli_usage("state", "-- takes a COMMAND");
 	if (call.argv && call.is_json)

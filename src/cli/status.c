@@ -1,5 +1,3 @@
-#include <getopt.h>
-
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/push.h"
@@ -9,21 +7,23 @@
 
 #define WATCH_MS 1000
 
-static const char options_text[] =
-	"  --watch  say it again each second, until interrupted\n"
-	"  --json   print one JSON object\n"
-	"\n"
-	"The exit status is 0 when all is in sync, verified, and 3 when it is not.\n";
-
-static const struct option long_options[] = {
-	{ "watch", no_argument, NULL, 'w' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
 struct status_call {
 	bool watches, is_json;
+};
+
+static const struct cli_option rows[] = {
+	{ "watch", 0, NULL, "say it again each second, until interrupted",
+	  CLI_AT(FLAG, struct status_call, watches) },
+	CLI_JSON(struct status_call),
+	{ 0 },
+};
+
+const struct cli_options status_options = {
+	.rows = rows,
+	.takes = "no operand",
+	.column = 11,
+	.end = "The exit status is 0 when all is in sync, verified, and 3 when it is "
+	       "not.\n",
 };
 
 static void cli_status_print_report(const struct report *report,
@@ -77,20 +77,18 @@ static int cli_status_print_all(const struct report_options *options,
 
 	if (!call->watches)
 		return print_once(options, call, err);
-	stop_init(&stop);
 	cli_catch_signals(&stop);
 	do
 		status = print_once(options, call, err);
 	while (status >= 0 && !ferror(stdout) && !stop_wait(&stop, WATCH_MS));
-	cli_end_signals();
-	stop_clear(&stop);
+	cli_end_signals(&stop);
 	return status < 0 || ferror(stdout) ? status : EXIT_INTERRUPTED;
 }
 
 struct status_parts {
 	struct site site;
 	struct site_data data;
-	struct blob_kinds kinds;
+	struct kinds_here kinds;
 	struct pull_settings sync;
 	struct push_settings *push;          /* NULL: nothing is said of it */
 	struct push_observation observation; /* without tasks because of failure */
@@ -116,7 +114,7 @@ static int cli_status_open_parts(const struct cli *cli, struct status_parts *par
 
 	if (cli_load_config(cli, &conf, err) != 0 ||
 	    site_from_conf(conf, &parts->site, err) != 0 ||
-	    blob_kinds_read(conf, &parts->kinds, err) != 0 ||
+	    kinds_read(conf, &parts->kinds, err) != 0 ||
 	    settings_read(&pull_settings_table, conf, NULL, &parts->sync, err) != 0 ||
 	    site_data_open_to_read(parts->site.data, &parts->data, err) != 0)
 		return -1;
@@ -127,7 +125,7 @@ static void close_parts(struct status_parts *parts)
 {
 	push_observation_close(&parts->observation);
 	push_settings_unref(parts->push);
-	blob_kinds_clear(&parts->kinds);
+	kinds_clear(&parts->kinds);
 	site_data_close(&parts->data);
 	site_clear(&parts->site);
 }
@@ -144,10 +142,9 @@ static int cli_status_run(const struct cli *cli, const struct status_call *call)
 						  .site = parts.site.name,
 						  .primary_url = parts.site.primary_url,
 						  .data = parts.site.data,
-						  .root = parts.site.repositories,
 						  .store = parts.data.store,
 						  .settings = &parts.sync,
-						  .kinds = &parts.kinds,
+						  .here = &parts.kinds,
 						  .tasks = parts.observation.tasks,
 						  .push_leases = parts.observation.leases,
 						  .push_settings = parts.push,
@@ -157,27 +154,11 @@ static int cli_status_run(const struct cli *cli, const struct status_call *call)
 	return status < 0 ? cli_fail(&err) : status;
 }
 
-int cli_status(struct cli *cli, int argc, char **argv)
+int cli_status(struct cli *cli, char **argv)
 {
 	struct status_call call = { 0 };
-	int option;
+	struct cli_operands operands;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
 
-	while ((option = cli_getopt(argc, argv, "", long_options)) != -1) {
-		switch (option) {
-		case 'w':
-			call.watches = true;
-			break;
-		case 'J':
-			call.is_json = true;
-			break;
-		case 'h':
-			cli_help("status", options_text);
-			return EXIT_DONE;
-		default:
-			return cli_usage("status", "wrong option %s", argv[optind - 1]);
-		}
-	}
-	if (optind < argc)
-		return cli_usage("status", "it takes no operand");
-	return cli_status_run(cli, &call);
+	return status >= 0 ? status : cli_status_run(cli, &call);
 }

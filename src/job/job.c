@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "replicable/kind.h"
 #include "replicable/name.h"
 
 static void job_log_outcome(const struct job_request *request, int64_t started,
@@ -12,7 +13,7 @@ static void job_log_outcome(const struct job_request *request, int64_t started,
 	if (result == 0)
 		log_debug("job.done", LOG_NUMBER("dur_ms", took),
 			  LOG_TEXT("op", request->operation));
-	else if (err->class == ERR_CANCELED || err->class == ERR_BUSY)
+	else if (err_is_deferral(err->class) && err->class != ERR_LOST)
 		log_info("job.deferred", LOG_NUMBER("dur_ms", took), LOG_ERR(err),
 			 LOG_TEXT("op", request->operation));
 	else if (err_is_transient(err->class))
@@ -51,18 +52,26 @@ static int run_leased(const struct job_request *request, struct lease *lease,
 int job_run(const struct job_request *request, struct err *err)
 {
 	struct lease *lease = NULL;
-	char key[LEASE_KEY_SIZE];
+	const char *kind =
+		kind_is_repository(request->kind) ? KIND_REPOSITORY : request->kind;
+	char key[LEASE_KEY_SIZE], id[LEASE_JOB_SIZE];
 	int64_t started = clock_boot_ms();
 	int result;
-	struct log_context before = log_set_context(
-		(struct log_context){ .repo = request->name, .job = request->operation });
 
-	lease_key_for(request->kind, replicable_id(request->kind, request->name), key);
+	if (request->id)
+		snprintf(id, sizeof(id), "%s", request->id);
+	else
+		lease_job_new(id);
+	struct log_context before = log_set_context((struct log_context){
+		.repo = request->name, .job = request->operation, .job_id = id });
+	lease_key_for(request->leases, kind, replicable_id(kind, request->name),
+		      request->name, key);
 	result = lease_acquire(request->leases,
 			       &(struct lease_request){
 				       .key = key,
 				       .operation = request->operation,
-				       .job = request->name,
+				       .job = id,
+				       .name = request->name,
 				       .fence_floor = request->fence_floor,
 				       .wait_ms = request->wait_ms,
 				       .stop = request->stop,

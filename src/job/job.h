@@ -22,8 +22,10 @@ typedef int (*job_work)(struct job *job, void *arg, struct err *err);
 
 struct job_request {
 	struct lease_manager *leases;
-	const char *kind;            /* as in rows: "repository" */
+	const char *kind;            /* as in rows: "repository"; a mirror has the lease
+					of the repository that it is */
 	const char *name;            /* for logs and errors */
+	const char *id;              /* lease_job_new(); NULL: a new one */
 	const char *operation;       /* "sync", "remove", ... */
 	uint64_t fence_floor;        /* of the replicable itself (git/fence.h) */
 	int64_t wait_ms;             /* for the lease; 0: held means later */

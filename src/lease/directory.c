@@ -61,95 +61,13 @@ struct next {
 
 #define NO_NEXT ((struct next){ .fd = -1, .guard_fd = -1 })
 
-/* Fields end at a space, the job at the end. */
-static void clean(char *text, bool keep_spaces)
-{
-	for (char *at = text; *at; at++) {
-		unsigned char c = (unsigned char)*at;
-		if (c < ' ' || c == 0x7f || (c == ' ' && !keep_spaces))
-			*at = '_';
-	}
-}
-
 int owner_write(int generation_fd, const struct owner *owner)
 {
-	struct lease_holder holder = owner->holder;
-	char text[OWNER_TEXT_SIZE];
+	char rest[OWNER_TEXT_SIZE], text[OWNER_TEXT_SIZE];
 
-	clean(holder.node, false);
-	clean(holder.operation, false);
-	clean(holder.job, true);
-	snprintf(text, sizeof(text),
-		 "fence=%" PRIu64 " ttl=%" PRId64 " pid=%" PRId64 " at=%" PRId64
-		 " boot=%s node=%s op=%s%s job=%s",
-		 holder.fence, owner->ttl_ms, holder.pid, holder.acquired_at,
-		 holder.boot_id, holder.node, holder.operation,
-		 owner->forced ? " forced=1" : "", holder.job);
+	owner_format(owner, rest);
+	snprintf(text, sizeof(text), "fence=%" PRIu64 " %s", owner->holder.fence, rest);
 	return symlinkat(text, generation_fd, "owner");
-}
-
-static void directory_owner_copy_text(char *to, size_t size, const char *value)
-{
-	snprintf(to, size, "%s", value);
-}
-
-static bool to_number(const char *value, int64_t *number)
-{
-	uint64_t parsed;
-
-	if (!text_to_uint64(value, &parsed) || parsed > INT64_MAX)
-		return false;
-	*number = (int64_t)parsed;
-	return true;
-}
-
-/* Names that we do not know are a later version's. */
-static bool directory_owner_read_field(const char *name, const char *value,
-				       struct owner *owner)
-{
-	struct lease_holder *holder = &owner->holder;
-
-	if (strcmp(name, "fence") == 0)
-		return text_to_uint64(value, &holder->fence);
-	if (strcmp(name, "ttl") == 0)
-		return to_number(value, &owner->ttl_ms);
-	if (strcmp(name, "pid") == 0)
-		return to_number(value, &holder->pid);
-	if (strcmp(name, "at") == 0)
-		return to_number(value, &holder->acquired_at);
-	if (strcmp(name, "boot") == 0)
-		directory_owner_copy_text(holder->boot_id, sizeof(holder->boot_id),
-					  value);
-	else if (strcmp(name, "node") == 0)
-		directory_owner_copy_text(holder->node, sizeof(holder->node), value);
-	else if (strcmp(name, "op") == 0)
-		directory_owner_copy_text(holder->operation, sizeof(holder->operation),
-					  value);
-	else if (strcmp(name, "job") == 0)
-		directory_owner_copy_text(holder->job, sizeof(holder->job), value);
-	else if (strcmp(name, "forced") == 0)
-		owner->forced = true;
-	return true;
-}
-
-static bool directory_owner_parse_text(char *text, struct owner *owner)
-{
-	char *rest = text;
-
-	while (rest) {
-		char *name = rest;
-		char *value = strchr(name, '=');
-		if (!value)
-			return false;
-		*value++ = '\0';
-		rest = strcmp(name, "job") == 0 ? NULL : strchr(value, ' ');
-		if (rest)
-			*rest++ = '\0';
-		if (!directory_owner_read_field(name, value, owner))
-			return false;
-	}
-	return owner->holder.fence > 0 && owner->holder.fence <= INT64_MAX &&
-	       owner->ttl_ms > 0;
 }
 
 int owner_read(int generation_fd, struct owner *owner)
@@ -161,7 +79,7 @@ int owner_read(int generation_fd, struct owner *owner)
 	if (len < 0)
 		return -1;
 	text[len] = '\0';
-	if (directory_owner_parse_text(text, owner))
+	if (owner_parse(text, owner))
 		return 0;
 	errno = EBADMSG;
 	return -1;
@@ -481,8 +399,10 @@ static int directory_extend_all(struct lease_backend *backend,
 static uint64_t directory_grant_next_fence(const struct lease_request *request,
 					   const struct key_view *view)
 {
-	uint64_t fence = view->number;
+	uint64_t fence = (uint64_t)clock_wall_ns() / 1000;
 
+	if (fence < view->number)
+		fence = view->number;
 	if (fence < view->owner.holder.fence)
 		fence = view->owner.holder.fence;
 	if (fence < request->fence_floor)
@@ -551,7 +471,7 @@ static int first_beat(const struct directory *directory,
 			       "too short");
 }
 
-/* 0: *next is the latest generation; 1: others were quicker. */
+/* 0: *next is the latest generation; 1: others were quicker, or we too slow. */
 static int make_next(const char *key, int key_fd, const struct key_view *view,
 		     const struct owner *owner, struct next *next, struct err *err)
 {
@@ -563,6 +483,9 @@ static int make_next(const char *key, int key_fd, const struct key_view *view,
 	int result = next_prepare(next, key_fd, owner);
 	if (result == 0)
 		result = next_publish(next, key_fd, view);
+	/* We slept, and others took us for dead and tidied up. */
+	if (result < 0 && errno == ENOENT && !is_removed(key_fd))
+		return 1;
 	if (result < 0)
 		key_error("take", key, err);
 	return result;
@@ -829,6 +752,7 @@ static void directory_close(struct lease_backend *backend)
 }
 
 static const struct lease_backend_ops ops = {
+	.name = "directory",
 	.hint_open = directory_hint_open,
 	.try_acquire = directory_try_acquire,
 	.leave = directory_leave,
@@ -889,19 +813,29 @@ static void sweep_place(int fd)
 	vec_clear(&entries);
 }
 
-static int directory_check_place(const char *path, int fd, struct err *err)
+static int directory_try_place(const char *path, int fd, struct err *err)
 {
 	static const struct owner nobody = { .holder.fence = 1, .ttl_ms = 1 };
 	struct next one = NO_NEXT, two = NO_NEXT;
 	int result;
 
-	sweep_place(fd);
 	if (next_prepare(&one, fd, &nobody) != 0 || next_prepare(&two, fd, &nobody) != 0)
 		result = cannot_be_used(path, "cannot make a generation", err);
 	else
 		result = try_two(path, &one, &two, fd, err);
 	next_drop(&one, fd);
 	next_drop(&two, fd);
+	return result;
+}
+
+/* Another process that begins just now may sweep away what we try with. */
+static int directory_check_place(const char *path, int fd, struct err *err)
+{
+	int result = -1;
+
+	sweep_place(fd);
+	for (int i = 0; i < RACES && result != 0; i++)
+		result = directory_try_place(path, fd, err);
 	return result;
 }
 

@@ -13,21 +13,23 @@
  *
  * Renaming a finished directory to the next number is the compare-and-swap. The latest
  * number is never removed, so no number is held twice. Fences grow with the numbers, and
- * are ahead of them when a request had a higher floor. Only the file server's clock
- * decides, never a host's. A holder of the same boot of the same kernel is known to be
- * dead at once: its guard can be locked. Elsewhere its lease lapses a ttl, its own, after
- * its last heartbeat.
+ * are ahead of them: above the request's floor, and above its host's clock in
+ * microseconds, so that they grow although the directory was lost. Who holds a lease is
+ * decided by the file server's clock alone, never by a host's. A holder of the same boot
+ *of the same kernel is known to be dead at once: its guard can be locked. Elsewhere its
+ *lease lapses a ttl, its own, after its last heartbeat.
  *
  * What it needs of the file server: a clock that does not jump. A jump forward by a ttl
  * lets others take over before their predecessor has heard of its loss, at its next
  * heartbeat; a jump back makes the leases of dead hosts last so much longer. Nothing is
- * synced to disk: if a crash of the server loses the latest generation, its fence may be
- * granted again; fence_floor is against that.
+ * synced to disk: after a crash of the server the latest generation may be lost, and its
+ * number held again, with a higher fence.
  */
 #ifndef LEASE_DIRECTORY_H
 #define LEASE_DIRECTORY_H
 
 #include "lease/lease.h"
+#include "lease/owner.h"
 
 /* options->directory is the path; it is made if missing. ERR_CONFIG: what a lease needs
  * does not work there; ERR_DISK: it is full, read-only or broken. */
@@ -35,19 +37,9 @@ int lease_manager_open_directory(const struct lease_options *options,
 				 struct lease_manager **manager, struct err *err);
 
 /*
- * Who holds a generation: the text of a symbolic link to nowhere, which is written in
- * one call and never half there.
- *	fence=43 ttl=30000 pid=12 at=1700000000000 boot=<id> node=a op=push job=<the rest>
+ * Who holds a generation: the text (lease/owner.h) of a symbolic link to nowhere, which
+ * is written in one call and never half there.
  */
-
-/* XFS takes no longer text of a symbolic link. */
-#define OWNER_TEXT_SIZE 1024
-
-struct owner {
-	struct lease_holder holder; /* what the text tells of it, not the key */
-	int64_t ttl_ms;
-	bool forced; /* nobody holds it: an operator released the one before */
-};
 
 /* Makes `owner` in the directory; -1 with errno set. */
 int owner_write(int generation_fd, const struct owner *owner);

@@ -9,7 +9,7 @@
  * thread renews what is held. All calls are safe from any thread.
  *
  * Source: seeds 000 (key format, "Cannot obtain an exclusive lease"), 004 (bounded
- * wait, holder named to the waiter).
+ * wait, holder's job named to the waiter, holding without renewal).
  */
 #ifndef LEASE_LEASE_H
 #define LEASE_LEASE_H
@@ -30,6 +30,10 @@ struct store;
 
 #define LEASE_KEY_SIZE 512
 
+/* A grant may be handed on within its process so often, less one, with a fence one higher
+ * each time: the next grant's is above all of these. */
+#define LEASE_FENCES 32
+
 /* Who holds, or held, a lease. */
 struct lease_holder {
 	char key[LEASE_KEY_SIZE];
@@ -38,7 +42,8 @@ struct lease_holder {
 	char node[64];  /* host name, or the site's name for it */
 	char boot_id[40];
 	int64_t pid;
-	char job[256];       /* what the log calls the job, "" if none; may be cut */
+	char job[256]; /* "<job's id> <name>", as lease_job_split() parts it; may be cut
+			*/
 	char operation[32];  /* "sync", "repack", ... */
 	int64_t acquired_at; /* wall ms, for people only */
 	int64_t ttl_left_ms; /* <= 0: lapsed, or not held */
@@ -62,17 +67,41 @@ struct lease_options {
 	const char *directory; /* local: guards and alive files; directory.h: all of it */
 	const char *node;      /* NULL: the host's name */
 	int64_t ttl_ms;        /* 0: LEASE_TTL_MS */
+
+	/* Of leases that a server keeps. There, `directory` is for what proves a death to
+	 * others of this host (lease_server.h); NULL: nothing does. */
+	const char *const *urls;
+	size_t url_count;
+	const char *user;          /* NULL: the server's default one */
+	const char *password_file; /* NULL: none; read again at each connect */
+	const char *ca_file;       /* NULL: the system's */
+	/* Keys come whole. Those of this site begin with the prefix (NULL: none), as do
+	 * the backend's own names, or are as the pattern says, in which * is any text and
+	 * \ takes the meaning from what follows (NULL: there are no others). */
+	const char *prefix, *pattern;
+	bool redlock_format;             /* as other programs' SET NX PX locks */
+	int64_t poll_ms, poll_jitter_ms; /* of waiting then; 0: 150 and 100 */
 };
 
 struct lease_request {
 	const char *key;
-	const char *operation;       /* as in struct lease_holder */
-	const char *job;             /* may be NULL */
-	uint64_t fence_floor;        /* the grant's fence is above it */
-	int64_t wait_ms;             /* 0: do not wait */
+	const char *operation; /* as in struct lease_holder */
+	const char *job;       /* its id, as lease_job_new() makes it; NULL: a new one */
+	const char *name;      /* of what is worked on, for people; NULL: the key */
+	uint64_t fence_floor;  /* the grant's fence is above it */
+	int64_t wait_ms;       /* 0: do not wait */
 	const struct stop *stop;     /* may be NULL */
-	struct lease_holder *holder; /* gets the holder on ERR_BUSY; may be NULL */
+	struct lease_holder *holder; /* gets the holder if it is held; may be NULL */
 };
+
+#define LEASE_JOB_SIZE 17 /* of a job's id: 16 hexadecimal digits */
+
+/* A new id. Log lines of the job have it as job_id. */
+void lease_job_new(char id[LEASE_JOB_SIZE]);
+
+/* The parts of a holder's `job`. Without an id, as before version 0.3, the id is "". The
+ * name points into the text. */
+const char *lease_job_split(const char *job, char id[LEASE_JOB_SIZE]);
 
 /* Opens the local backend: exclusion between all processes of this machine that use the
  * same store and directory, recovery from a death at once. `store` is kept until
@@ -85,14 +114,30 @@ int lease_manager_open_local(struct store *store, const struct lease_options *op
 struct lease_manager *lease_manager_new_to_read(struct store *store,
 						const struct lease_options *options);
 
+/* Leases on a Redis server, or on an odd number of independent ones, of which a majority
+ * decides (redis.c has the guarantees). Connects to none: a server that is away is for
+ * each acquire to say. ERR_CONFIG: a url makes no sense, or their number is even. */
+int lease_manager_open_redis(const struct lease_options *options,
+			     struct lease_manager **manager, struct err *err);
+
+/* Tries each server, and tells what is wrong with it for leases, and what to do. -1: one
+ * of that is an error. */
+int lease_redis_check(const struct lease_options *options,
+		      void (*say)(void *arg, bool is_error, const char *what,
+				  const char *remedy),
+		      void *arg);
+
 /* Releases what is held and ends the keeper. NULL is allowed. */
 void lease_manager_close(struct lease_manager *manager);
 
 /* Takes the lease. Waiters are served in the order they came, those of one process
- * strictly, those of several by the order in which they reached the backend.
- * ERR_BUSY: still held by another after wait_ms (text "Cannot obtain an exclusive
- * lease ..." names the holder); ERR_CANCELED: stop was requested; ERR_DISK and others:
- * the backend cannot be used, which says nothing about the lease. */
+ * strictly, those of several by the order in which they reached the backend, but that one
+ * behind a holder of its own process may come before.
+ * ERR_BUSY: held by another, and wait_ms is 0 (text "Cannot obtain an exclusive lease
+ * ..." names the holder); ERR_LOCK_TIMEOUT: still held after wait_ms ("Lock timeout
+ * waiting for repo: ..."); ERR_LOCK_UNAVAILABLE: the server that keeps the leases is away
+ * or refuses; ERR_CANCELED: stop was requested; ERR_DISK and others: the backend cannot
+ * be used, which says nothing about the lease. */
 int lease_acquire(struct lease_manager *manager, const struct lease_request *request,
 		  struct lease **lease, struct err *err);
 
@@ -104,7 +149,8 @@ uint64_t lease_fence(const struct lease *lease);
 const char *lease_key(const struct lease *lease);
 enum lease_predecessor lease_predecessor(const struct lease *lease);
 
-/* ERR_LOST once the lease is certainly or possibly no longer ours. Cheap. */
+/* ERR_LOST, REASON_LOCK_LOST once the lease is certainly or possibly no longer ours.
+ * Cheap. */
 int lease_check(struct lease *lease, struct err *err);
 
 /* For children that work under the lease: they are dead before it can pass on. Valid
@@ -129,8 +175,24 @@ int lease_inspect(struct lease_manager *manager, const char *key,
 int lease_force_release(struct lease_manager *manager, const char *key, uint64_t fence,
 			const char *actor, const char *reason, struct err *err);
 
-/* The key that guards a replicable (seed 000):
- * geo_sync_ssf_service:<replicable_name>:<id>. */
-void lease_key_for(const char *replicable_name, uint64_t id, char key[LEASE_KEY_SIZE]);
+/* lease.wait, for who waits: 60 s if nothing was set. */
+int64_t lease_manager_wait_ms(const struct lease_manager *manager);
+
+/* Since when the server of the leases has not answered, or refused; wall ms, and why. 0:
+ * it did when it was asked last, a few seconds ago; or there is no server. */
+int64_t lease_manager_away_since(struct lease_manager *manager, struct err *why);
+
+/* The key that guards a replicable: by default (seed 000)
+ * geo_sync_ssf_service:<kind>:<id>. False: the format needs the name, which is NULL. */
+bool lease_key_for(const struct lease_manager *manager, const char *kind, uint64_t id,
+		   const char *name, char key[LEASE_KEY_SIZE]);
+
+/* The key of anything else of this site. */
+void lease_key_of_site(const struct lease_manager *manager, const char *text,
+		       char key[LEASE_KEY_SIZE]);
+
+/* That of a person's choice, as of `lease run`. ERR_CONFIG: too long, or empty. */
+int lease_key_of_person(const struct lease_manager *manager, const char *text,
+			char key[LEASE_KEY_SIZE], struct err *err);
 
 #endif

@@ -47,6 +47,7 @@ struct lease_attempt {
 	struct lease_holder holder;         /* who is in the way, or was before us */
 	int64_t silent_ms; /* since the holder's last renewal; -1: unknown */
 	bool orphans;      /* its children still run */
+	bool has_others;   /* if granted: more wait for it, in other processes */
 	int64_t retry_ms;  /* if held: ask again then at the latest */
 };
 
@@ -65,6 +66,8 @@ enum lease_released {
 struct lease_backend;
 
 struct lease_backend_ops {
+	const char *name; /* as in lease.backend; for metrics and logs */
+
 	/* A descriptor for poll, readable when a key that an attempt with it found held
 	 * may be free; -1: there is none, ask again after retry_ms. The manager closes
 	 * it, and may use it for one key after another. */
@@ -82,6 +85,13 @@ struct lease_backend_ops {
 	 * any; they stay ours until they lapse. */
 	int (*extend_all)(struct lease_backend *backend, struct lease_extension *all,
 			  size_t count, int64_t sent_at, struct err *err);
+
+	/* The grant was handed on within this process, before the backend heard of it: it
+	 * is that holder's now, with a fence above those that were told of it before.
+	 * It may have been handed on or given up again since: then this changes nothing.
+	 * *has_others as above. NULL: grants are not handed on so. */
+	int (*pass)(struct lease_backend *backend, const struct lease_grant *grant,
+		    const struct lease_holder *holder, bool *has_others, struct err *err);
 
 	/* Closes the guard in any case. -1: others must wait until it lapses. */
 	int (*release)(struct lease_backend *backend, struct lease_grant *grant,
@@ -103,6 +113,7 @@ struct lease_backend {
 	const struct lease_backend_ops *ops;
 	char node[64];
 	int64_t ttl_ms;
+	bool is_never_passed; /* although it could */
 };
 
 /* Fills in the defaults of the options. */

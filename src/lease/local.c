@@ -2,7 +2,7 @@
  * Leases between the processes of one kernel: a row a key in the tracking database, and
  * flocks (local_files.h) that tell the dead from the living.
  *
- * Each attempt, renewal and release is one store_write(). Those exclude each other
+ * Each attempt, renewal and release is one write to the store. Those exclude each other
  * between all processes, so every decision is made on a picture that stays true until
  * it is committed, and nothing below needs a lock of its own. A work may be undone
  * after it ran (a failed commit): it leaves behind at most a guard's missing name or an
@@ -20,7 +20,7 @@
  *
  * The row is never deleted: its fence is what makes the one who was displaced by force,
  * or sleeps through its lapse, harmless. A fence is also above the wall clock in
- * milliseconds, so that it grows even if the database is lost; nothing else here reads
+ * microseconds, so that it grows even if the database is lost; nothing else here reads
  * that clock but to show it.
  */
 #include <sys/inotify.h>
@@ -54,8 +54,9 @@ struct lease_row {
 	enum lease_predecessor predecessor;
 };
 
-/* As store_write(), but never ERR_BUSY: the store's own contention is no answer about a
- * lease. Not inside one. */
+/* As store_write_unsynced(): a boot after a power cut makes all leases void, whether it
+ * has their rows or not, and fences grow by the clock. But never ERR_BUSY: the store's
+ * own contention is no answer about a lease. Not inside one. */
 static int local_write(struct local *local, store_work work, void *arg, struct err *err);
 
 /* Releases a grant: 1 if it was still in force, else 0. */
@@ -67,6 +68,10 @@ static int local_give_up(struct store_tx *tx, const struct local *local,
  * waiter's), served in the order of their numbers. Who is dead leaves no gap, and who is
  * merely stopped holds nobody up: a ticket whose owner has not asked for a while is
  * passed over until it asks again.
+ *
+ * Only the first one watches the holder, and is woken by its end. Whoever takes, releases
+ * or leaves wakes the first of those who wait then, by a touch of its alive file: else a
+ * crowd would be woken at each release, to find that it is not its turn.
  */
 
 /* Those who wait ask about every second. */
@@ -141,31 +146,49 @@ static int line_leave(struct store_tx *tx, int64_t place, struct err *err)
 	return query_run(query, NULL, err);
 }
 
+enum line_look { LINE_LEAVE_DEAD, LINE_REMOVE_DEAD };
+
 /* Who stands in the line for the key before `place` (0: anybody) and still waits: 1 and
- * *front, or 0. Tickets of the dead are removed. */
+ * *front, or 0. */
 static int line_front(struct store_tx *tx, const struct local *local, const char *key,
-		      int64_t place, struct lease_holder *front, struct err *err)
+		      int64_t place, enum line_look how, struct ticket *front,
+		      struct err *err)
 {
-	struct ticket ticket = { 0 };
 	int found;
 
-	while ((found = find_ticket(tx, key, ticket.number, place ? place : INT64_MAX,
-				    &ticket, err)) > 0) {
-		enum ticket_state state = judge_ticket(local, &ticket);
-		if (state == TICKET_DEAD && line_leave(tx, ticket.number, err) != 0)
-			return -1;
+	*front = (struct ticket){ 0 };
+	while ((found = find_ticket(tx, key, front->number, place ? place : INT64_MAX,
+				    front, err)) > 0) {
+		enum ticket_state state = judge_ticket(local, front);
 		if (state == TICKET_WAITS)
 			break;
+		if (state == TICKET_DEAD && how == LINE_REMOVE_DEAD &&
+		    line_leave(tx, front->number, err) != 0)
+			return -1;
 	}
-	if (found <= 0)
-		return found;
-	*front = (struct lease_holder){ .pid = ticket.pid,
+	return found;
+}
+
+static void describe_front(const struct local *local, const char *key,
+			   const struct ticket *ticket, struct lease_holder *front)
+{
+	*front = (struct lease_holder){ .pid = ticket->pid,
 					.operation = "waiting",
 					.proof = "alive" };
 	snprintf(front->key, sizeof(front->key), "%s", key);
 	snprintf(front->node, sizeof(front->node), "%s", local->base.node);
-	snprintf(front->boot_id, sizeof(front->boot_id), "%s", ticket.boot_id);
-	return 1;
+	snprintf(front->boot_id, sizeof(front->boot_id), "%s", ticket->boot_id);
+}
+
+/* The alive file of whoever is to be woken once this is committed; "": nobody waits. */
+static int line_next(struct store_tx *tx, const struct local *local, const char *key,
+		     char next[ALIVE_NAME_SIZE], struct err *err)
+{
+	struct ticket front;
+	int found = line_front(tx, local, key, 0, LINE_REMOVE_DEAD, &front, err);
+
+	snprintf(next, ALIVE_NAME_SIZE, "%s", found > 0 ? front.alive_file : "");
+	return found < 0 ? -1 : 0;
 }
 
 /* 1: we have it still. */
@@ -344,6 +367,8 @@ struct attempt_work {
 	struct local *local;
 	struct lease_attempt *attempt;
 	int64_t place; /* as it is once this is committed */
+	char next[ALIVE_NAME_SIZE];
+	bool must_wait;
 };
 
 /* Whether it was granted to this process and given up in favour of this attempt. */
@@ -355,10 +380,10 @@ static bool was_handed(const struct lease_attempt *attempt, const struct lease_r
 static uint64_t local_attempt_next_fence(const struct lease_attempt *attempt,
 					 const struct lease_row *row)
 {
-	uint64_t fence = (uint64_t)clock_wall_ms();
+	uint64_t fence = (uint64_t)clock_wall_ns() / 1000;
 
-	if (fence <= row->holder.fence)
-		fence = row->holder.fence + 1;
+	if (row->holder.fence > 0 && fence < row->holder.fence + LEASE_FENCES)
+		fence = row->holder.fence + LEASE_FENCES;
 	if (fence <= attempt->request->fence_floor)
 		fence = attempt->request->fence_floor + 1;
 	return fence;
@@ -424,6 +449,9 @@ static int local_attempt_take_lease(struct store_tx *tx, struct attempt_work *wo
 	if (work->place != 0 && line_leave(tx, work->place, err) != 0)
 		return -1;
 	work->place = 0;
+	if (line_next(tx, work->local, grant->key, work->next, err) != 0)
+		return -1;
+	attempt->has_others = work->next[0] != '\0';
 	return 0;
 }
 
@@ -454,7 +482,8 @@ static int stay_out(struct store_tx *tx, struct attempt_work *work,
 
 	attempt->outcome = LEASE_HELD;
 	if (was_handed(attempt, row) &&
-	    local_give_up(tx, work->local, &attempt->handed, err) < 0)
+	    (local_give_up(tx, work->local, &attempt->handed, err) < 0 ||
+	     line_next(tx, work->local, attempt->request->key, work->next, err) != 0))
 		return -1;
 	if (attempt->request->wait_ms <= 0)
 		return 0;
@@ -470,6 +499,7 @@ static void local_attempt_start_over(struct attempt_work *work)
 		close(attempt->grant.guard_fd);
 	attempt->grant = LEASE_NO_GRANT;
 	work->place = attempt->place;
+	work->next[0] = '\0';
 }
 
 /* Since its last renewal. */
@@ -487,13 +517,16 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 	struct local *local = work->local;
 	struct lease_attempt *attempt = work->attempt;
 	const char *key = attempt->request->key;
-	struct lease_holder front;
+	struct ticket front;
 	struct lease_row row;
 
 	local_attempt_start_over(work);
-	if (row_load(tx, key, &row, err) != 0)
+	int waits =
+		line_front(tx, local, key, attempt->place, LINE_REMOVE_DEAD, &front, err);
+	if (waits < 0 || row_load(tx, key, &row, err) != 0)
 		return -1;
-	local_files_watch(&local->files, key, row.alive_file, attempt->hint_fd);
+	if (waits == 0)
+		local_files_watch(&local->files, key, row.alive_file, attempt->hint_fd);
 	row_judge(local, &row);
 	attempt->holder = row.holder;
 	attempt->silent_ms = silence(&row);
@@ -502,15 +535,10 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 
 	bool is_free = was_handed(attempt, &row) ||
 		       (row.free && !(attempt->orphans && row.holder.held));
-	int waits = line_front(tx, local, key, attempt->place, &front, err);
-	if (waits < 0)
-		return -1;
 	if (is_free && waits == 0)
 		return local_attempt_take_lease(tx, work, &row, err);
-	if (is_free) {
-		attempt->holder = front;
-		local_files_watch_takes(&local->files, attempt->hint_fd);
-	}
+	if (is_free)
+		describe_front(local, key, &front, &attempt->holder);
 	attempt->retry_ms = local_attempt_retry_after(attempt, &row, is_free);
 	return stay_out(tx, work, &row, err);
 }
@@ -523,6 +551,47 @@ static void local_attempt_drain_hints(int hint_fd)
 		;
 }
 
+/* A look without the right to write, for those who are not first in the line. */
+static int look_at_line(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct attempt_work *work = arg;
+	struct lease_attempt *attempt = work->attempt;
+	const char *key = attempt->request->key;
+	struct ticket own, front;
+	struct lease_row row;
+	int found =
+		find_ticket(tx, key, attempt->place - 1, attempt->place + 1, &own, err);
+
+	work->must_wait = false;
+	if (found <= 0 || own.seen + SAY_EVERY_MS <= clock_boot_ms())
+		return found < 0 ? -1 : 0;
+	int waits = line_front(tx, work->local, key, attempt->place, LINE_LEAVE_DEAD,
+			       &front, err);
+	if (waits <= 0 || row_load(tx, key, &row, err) != 0)
+		return waits < 0 || waits > 0 ? -1 : 0;
+	row_judge(work->local, &row);
+	attempt->outcome = LEASE_HELD;
+	attempt->holder = row.holder;
+	if (row.free)
+		describe_front(work->local, key, &front, &attempt->holder);
+	attempt->silent_ms = silence(&row);
+	attempt->orphans = false;
+	attempt->retry_ms = local_attempt_retry_after(attempt, &row, row.free);
+	work->must_wait = true;
+	return 0;
+}
+
+/* Whether it is certainly not its turn. */
+static bool local_attempt_must_wait(struct attempt_work *work)
+{
+	const struct lease_attempt *attempt = work->attempt;
+
+	return attempt->place != 0 && attempt->hint_fd >= 0 &&
+	       !attempt->handed.nonce[0] &&
+	       store_read(work->local->store, look_at_line, work, ERR_IGNORED) == 0 &&
+	       work->must_wait;
+}
+
 /* The backend's try_acquire. Not inside a store_write(). */
 static int local_try_acquire(struct lease_backend *backend, struct lease_attempt *attempt,
 			     struct err *err)
@@ -531,6 +600,9 @@ static int local_try_acquire(struct lease_backend *backend, struct lease_attempt
 				     .attempt = attempt };
 
 	local_attempt_drain_hints(attempt->hint_fd);
+	local_files_watch_self(&work.local->files, attempt->hint_fd);
+	if (local_attempt_must_wait(&work))
+		return 0;
 	if (local_write(work.local, decide, &work, err) != 0) {
 		local_attempt_start_over(&work);
 		return -1;
@@ -539,6 +611,7 @@ static int local_try_acquire(struct lease_backend *backend, struct lease_attempt
 	if (attempt->handed.guard_fd >= 0)
 		close(attempt->handed.guard_fd);
 	attempt->handed = LEASE_NO_GRANT;
+	alive_touch(&work.local->files, work.next);
 	return 0;
 }
 
@@ -550,7 +623,7 @@ static struct local *local_of(struct lease_backend *backend)
 /* The store's own contention is no answer about the lease. */
 static int local_write(struct local *local, store_work work, void *arg, struct err *err)
 {
-	if (store_write(local->store, work, arg, err) == 0)
+	if (store_write_unsynced(local->store, work, arg, err) == 0)
 		return 0;
 	if (err->class == ERR_BUSY)
 		err->class = ERR_TIMEOUT;
@@ -585,14 +658,22 @@ static int local_hint_open(struct lease_backend *backend)
 
 static int leave_work(struct store_tx *tx, void *arg, struct err *err)
 {
-	return line_leave(tx, *(const int64_t *)arg, err);
+	struct attempt_work *work = arg;
+
+	if (line_leave(tx, work->attempt->place, err) != 0)
+		return -1;
+	return line_next(tx, work->local, work->attempt->request->key, work->next, err);
 }
 
 /* A ticket that stays behind is passed over after a while (local.c). */
 static void local_leave(struct lease_backend *backend, struct lease_attempt *attempt)
 {
-	if (local_write(local_of(backend), leave_work, &attempt->place, ERR_IGNORED) == 0)
-		attempt->place = 0;
+	struct attempt_work work = { .local = local_of(backend), .attempt = attempt };
+
+	if (local_write(work.local, leave_work, &work, ERR_IGNORED) != 0)
+		return;
+	attempt->place = 0;
+	alive_touch(&work.local->files, work.next);
 }
 
 struct extend_work {
@@ -633,10 +714,45 @@ static int local_extend_all(struct lease_backend *backend, struct lease_extensio
 	return local_write(work.local, extend_work, &work, err);
 }
 
+struct pass_work {
+	struct local *local;
+	const struct lease_grant *grant;
+	const struct lease_holder *holder;
+	char next[ALIVE_NAME_SIZE];
+};
+
+static int pass_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct pass_work *work = arg;
+	const struct lease_grant *grant = work->grant;
+	const struct lease_holder *holder = work->holder;
+
+	if (query_write(tx, err,
+			"UPDATE lease SET fence = ?1, job = ?2, operation = ?3,"
+			" acquired_at = ?4 WHERE key = ?5 AND nonce = ?6 AND fence < ?1",
+			QUERY_INT((int64_t)grant->fence), QUERY_TEXT(holder->job),
+			QUERY_TEXT(holder->operation), QUERY_INT(holder->acquired_at),
+			QUERY_TEXT(grant->key), QUERY_TEXT(grant->nonce)) != 0)
+		return -1;
+	return line_next(tx, work->local, grant->key, work->next, err);
+}
+
+static int local_pass(struct lease_backend *backend, const struct lease_grant *grant,
+		      const struct lease_holder *holder, bool *has_others,
+		      struct err *err)
+{
+	struct pass_work work = { local_of(backend), grant, holder, "" };
+	int result = local_write(work.local, pass_work, &work, err);
+
+	*has_others = work.next[0] != '\0';
+	return result;
+}
+
 struct release_work {
 	struct local *local;
 	const struct lease_grant *grant;
 	bool was_ours;
+	char next[ALIVE_NAME_SIZE];
 };
 
 static int release_work(struct store_tx *tx, void *arg, struct err *err)
@@ -645,7 +761,9 @@ static int release_work(struct store_tx *tx, void *arg, struct err *err)
 	int result = local_give_up(tx, work->local, work->grant, err);
 
 	work->was_ours = result > 0;
-	return result < 0 ? -1 : 0;
+	if (result < 0)
+		return -1;
+	return line_next(tx, work->local, work->grant->key, work->next, err);
 }
 
 /* The guard is closed after the commit: that wakes those who wait. */
@@ -659,6 +777,8 @@ static int local_release(struct lease_backend *backend, struct lease_grant *gran
 		atomic_store(&work.local->is_named, true);
 	if (grant->guard_fd >= 0)
 		close(grant->guard_fd);
+	if (result == 0)
+		alive_touch(&work.local->files, work.next);
 	*how = work.was_ours ? LEASE_RELEASED : LEASE_GONE;
 	*grant = LEASE_NO_GRANT;
 	return result;
@@ -781,10 +901,12 @@ static void local_close(struct lease_backend *backend)
 }
 
 static const struct lease_backend_ops ops = {
+	.name = "local",
 	.hint_open = local_hint_open,
 	.try_acquire = local_try_acquire,
 	.leave = local_leave,
 	.extend_all = local_extend_all,
+	.pass = local_pass,
 	.release = local_release,
 	.list = local_list,
 	.inspect = local_inspect,

@@ -100,14 +100,21 @@ int alive_start(struct local_files *files, struct err *err)
 }
 
 /* A shared lock: several who look do not take each other for the owner. */
+enum alive_state alive_probe_path(const char *path)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return ALIVE_UNKNOWN;
+	return flock(fd, LOCK_SH | LOCK_NB) == 0 ? ALIVE_NO : ALIVE_YES;
+}
+
 enum alive_state alive_probe(const struct local_files *files, const char *name)
 {
 	AUTO_FREE char *path = alive_path(files, name);
-	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0)
-		return ALIVE_UNKNOWN;
-	return flock(fd, LOCK_SH | LOCK_NB) == 0 ? ALIVE_NO : ALIVE_YES;
+	return alive_probe_path(path);
 }
 
 int alive_sweep(const struct local_files *files,
@@ -181,9 +188,17 @@ void local_files_watch(const struct local_files *files, const char *key,
 	local_files_watch_path(hint_fd, guard, IN_CLOSE_WRITE);
 }
 
-void local_files_watch_takes(const struct local_files *files, int hint_fd)
+void local_files_watch_self(const struct local_files *files, int hint_fd)
 {
-	AUTO_FREE char *path = xasprintf("%s/guard", files->directory);
+	AUTO_FREE char *path = alive_path(files, files->alive_name);
 
-	local_files_watch_path(hint_fd, path, IN_CREATE | IN_ONESHOT);
+	local_files_watch_path(hint_fd, path, IN_ATTRIB);
+}
+
+void alive_touch(const struct local_files *files, const char *name)
+{
+	AUTO_FREE char *path = alive_path(files, name);
+
+	if (name[0])
+		utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
 }

@@ -8,7 +8,8 @@
  *					inherit its descriptor
  *
  * Owners open for writing and others for reading only, so that IN_CLOSE_WRITE means an
- * owner's last descriptor and never somebody's look. Names are made, replaced and
+ * owner's last descriptor and never somebody's look; IN_ATTRIB, that its owner is to look
+ * at what it waits for. Names are made, replaced and
  * removed only inside a store_write(), which serialises all processes.
  */
 #ifndef LEASE_LOCAL_FILES_H
@@ -41,6 +42,9 @@ int alive_start(struct local_files *files, struct err *err);
 
 enum alive_state alive_probe(const struct local_files *files, const char *name);
 
+/* The same for any file that some process of this kernel flocks while it lives. */
+enum alive_state alive_probe_path(const char *path);
+
 /* Calls `forget` with the names of dead managers' files, one at a time, and removes
  * those for which it returns 1; -1 ends with its error. */
 int alive_sweep(const struct local_files *files,
@@ -64,7 +68,10 @@ int guard_open(const struct local_files *files, const char *key);
 void local_files_watch(const struct local_files *files, const char *key,
 		       const char *alive_name, int hint_fd);
 
-/* Makes it readable when anybody takes any lease, once. */
-void local_files_watch_takes(const struct local_files *files, int hint_fd);
+/* Makes it readable when our own alive file is touched. -1 is allowed. */
+void local_files_watch_self(const struct local_files *files, int hint_fd);
+
+/* Wakes those of that manager who watch its alive file; "": nobody. */
+void alive_touch(const struct local_files *files, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Acquiring: join the line of this process (manager.c); at one's turn ask the backend
- * until it grants, sleeping on its hints; then the keeper renews (manager.c).
+ * Acquiring: join the line of this process; at one's turn ask the backend until it
+ * grants, sleeping on its hints; then the keeper renews.
  *
  * Why a holder that checks its lease is alone: validity is counted from before the
  * attempt was sent and ends earlier than the backend's own, on the same clock; so the
@@ -18,199 +18,6 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/metrics.h"
-#include "lease/lease_json.h"
-
-static void lease_count_held(int by);
-static void lease_count_lost(void);
-
-/*
- * The keeper: one thread that renews all held leases every ttl/3, in one transaction,
- * and moves their deadlines. It need not be punctual for anything to be safe: each
- * lease's validity and its children's deadline are absolute times that only a renewal
- * moves on, read by lease_check() and by the children's supervisors themselves. What
- * the keeper adds is that threads and children hear of a loss at once.
- *
- * While the backend is asked, without the mutex, a lease may be released: it then takes
- * itself out of the renewal under way.
- */
-
-struct loss {
-	struct lease_grant grant;
-	const char *cause;
-};
-
-typedef VEC(struct loss) losses;
-typedef VEC(struct lease_extension) extensions;
-
-static int64_t period(const struct lease_manager *manager)
-{
-	return manager->backend->ttl_ms / 3;
-}
-
-/* From now on the lease is held and renewed. */
-static void keeper_add_locked(struct lease_manager *manager, struct lease *lease)
-{
-	TAILQ_INSERT_TAIL(&manager->held, lease, link);
-	lease_count_held(1);
-	if (manager->renew_at != INT64_MAX)
-		return;
-	manager->renew_at = clock_boot_ms() + period(manager);
-	pthread_cond_signal(&manager->keeper_wake);
-}
-
-/* No longer: it may be freed. Tells whether it was ours to the last. */
-static bool keeper_remove_locked(struct lease_manager *manager, struct lease *lease)
-{
-	TAILQ_REMOVE(&manager->held, lease, link);
-	if (!lease->lost)
-		lease_count_held(-1);
-	if (lease->renewal)
-		lease->renewal->lease = NULL;
-	return !lease->lost && clock_boot_ms() < lease->valid_until;
-}
-
-/* The next one in the line may ask the backend, which knows best. */
-static void lose_locked(struct lease_manager *manager, struct lease *lease,
-			const char *cause, losses *lost)
-{
-	struct loss loss = { .grant = lease->grant, .cause = cause };
-
-	lease->lost = true;
-	deadline_expire(&lease->deadline);
-	queue_drop_holder_locked(manager, lease->queue, NULL);
-	lease->queue = NULL;
-	lease_count_held(-1);
-	lease_count_lost();
-	vec_add(lost, loss);
-}
-
-static void lose_lapsed_locked(struct lease_manager *manager, losses *lost)
-{
-	int64_t now = clock_boot_ms();
-	struct lease *lease;
-
-	TAILQ_FOREACH(lease, &manager->held, link)
-	{
-		if (!lease->lost && now >= lease->valid_until)
-			lose_locked(manager, lease, "expired", lost);
-	}
-}
-
-static void collect_locked(struct lease_manager *manager, extensions *all)
-{
-	size_t at = 0;
-	struct lease *lease;
-
-	TAILQ_FOREACH(lease, &manager->held, link)
-	{
-		struct lease_extension one = { .grant = lease->grant, .lease = lease };
-		if (!lease->lost)
-			vec_add(all, one);
-	}
-	TAILQ_FOREACH(lease, &manager->held, link)
-	{
-		if (!lease->lost)
-			lease->renewal = &all->items[at++];
-	}
-}
-
-/* A renewal that comes back after the lease lapsed does not revive it: others may have
- * acted on the lapse. */
-static void apply_locked(struct lease_manager *manager, const extensions *all,
-			 int64_t sent_at, bool done, losses *lost)
-{
-	int64_t valid_until = lease_valid_until(manager, sent_at);
-
-	for (size_t i = 0; i < all->count; i++) {
-		struct lease *lease = all->items[i].lease;
-		if (!lease)
-			continue;
-		lease->renewal = NULL;
-		if (!done || clock_boot_ms() >= lease->valid_until)
-			continue;
-		if (all->items[i].lost) {
-			lose_locked(manager, lease, "taken", lost);
-		} else {
-			lease->valid_until = valid_until;
-			deadline_move(&lease->deadline,
-				      lease_kill_at(manager, valid_until));
-		}
-	}
-}
-
-/* Gives the mutex away while it asks. */
-static void renew_locked(struct lease_manager *manager, losses *lost)
-{
-	struct lease_backend *backend = manager->backend;
-	extensions all = { 0 };
-	struct err err;
-
-	collect_locked(manager, &all);
-	manager->renew_at = INT64_MAX;
-	if (all.count == 0)
-		return;
-	unlock(&manager->mutex);
-	int64_t sent_at = clock_boot_ms();
-	bool done = backend->ops->extend_all(backend, all.items, all.count, sent_at,
-					     &err) == 0;
-	if (!done)
-		log_warn("lease.renewal_failed", LOG_NUMBER("leases", all.count),
-			 LOG_ERR(&err));
-	lock(&manager->mutex);
-	apply_locked(manager, &all, sent_at, done, lost);
-	int64_t due = clock_boot_ms() + period(manager) / (done ? 1 : 4);
-	if (due < manager->renew_at) /* else a new lease wants it earlier */
-		manager->renew_at = due;
-	vec_clear(&all);
-}
-
-static void keeper_report_losses(losses *lost)
-{
-	for (size_t i = 0; i < lost->count; i++)
-		log_error("lease.lost", LOG_TEXT("lease_key", lost->items[i].grant.key),
-			  LOG_NUMBER("fence", lost->items[i].grant.fence),
-			  LOG_TEXT("cause", lost->items[i].cause));
-	vec_clear(lost);
-}
-
-static int64_t next_due_locked(const struct lease_manager *manager)
-{
-	int64_t due = manager->renew_at;
-	const struct lease *lease;
-
-	TAILQ_FOREACH(lease, &manager->held, link)
-	{
-		if (!lease->lost && lease->valid_until < due)
-			due = lease->valid_until;
-	}
-	return due;
-}
-
-/* Renews what is held, until manager->closing. */
-static void *keeper_run(void *arg)
-{
-	struct lease_manager *manager = arg;
-	losses lost = { 0 };
-
-	lock(&manager->mutex);
-	while (!manager->closing) {
-		lose_lapsed_locked(manager, &lost);
-		if (clock_boot_ms() >= manager->renew_at)
-			renew_locked(manager, &lost);
-		if (lost.count > 0) {
-			unlock(&manager->mutex);
-			keeper_report_losses(&lost);
-			lock(&manager->mutex);
-			continue;
-		}
-		cond_wait_until(&manager->keeper_wake, &manager->mutex,
-				next_due_locked(manager));
-	}
-	unlock(&manager->mutex);
-	keeper_report_losses(&lost);
-	return NULL;
-}
 
 /*
  * The line within this process. Whoever is first and finds the key not held here has
@@ -223,9 +30,17 @@ static void *keeper_run(void *arg)
  * transaction. The grant is always owned by one of: the holder's lease, the queue (for
  * its first waiter), that waiter's attempt. A waiter that leaves passes it on, or gives
  * it back.
+ *
+ * Unless others wait at the backend, the waiter does not even ask: it has the grant as it
+ * is, with the next of its fences, and for no longer than the one before had it. Whoever
+ * released it tells the backend afterwards, and hears whether others wait by now: so
+ * these are passed over once at most. What is told too late changes nothing; should it
+ * never be told, the fences of the next grant are above these all the same
+ * (LEASE_FENCES).
  */
 
 #define REPORT_EVERY_MS 10000
+#define DENIALS_KEPT 10000
 #define NO_FD_POLL_MS 50 /* out of descriptors: look now and then */
 
 static struct waiter_queue *queue_of_locked(struct lease_manager *manager,
@@ -281,6 +96,18 @@ bool queue_drop_holder_locked(struct lease_manager *manager, struct waiter_queue
 	return handed != NULL;
 }
 
+static void waiter_name_job(struct waiter *waiter, const struct lease_request *request)
+{
+	char id[LEASE_JOB_SIZE];
+
+	if (!request->job)
+		lease_job_new(id);
+	snprintf(waiter->job_text, sizeof(waiter->job_text), "%s%s%s",
+		 request->job ? request->job : id, request->name ? " " : "",
+		 request->name ? request->name : "");
+	waiter->request.job = waiter->job_text;
+}
+
 /* Joins the line for request->key. */
 static void waiter_enter(struct waiter *waiter, struct lease_manager *manager,
 			 const struct lease_request *request)
@@ -289,7 +116,8 @@ static void waiter_enter(struct waiter *waiter, struct lease_manager *manager,
 
 	*waiter = (struct waiter){
 		.manager = manager,
-		.attempt = { .request = request,
+		.request = *request,
+		.attempt = { .request = &waiter->request,
 			     .hint_fd = -1,
 			     .grant = LEASE_NO_GRANT,
 			     .handed = LEASE_NO_GRANT },
@@ -298,6 +126,7 @@ static void waiter_enter(struct waiter *waiter, struct lease_manager *manager,
 		.until = now + request->wait_ms,
 		.report_at = now,
 	};
+	waiter_name_job(waiter, request);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
 	waiter->queue = queue_of_locked(manager, request->key);
 	TAILQ_INSERT_TAIL(&waiter->queue->waiters, waiter, link);
@@ -315,6 +144,7 @@ static bool take_turn(struct waiter *waiter)
 		return false;
 	if (queue->handed.nonce[0]) {
 		waiter->attempt.handed = queue->handed;
+		waiter->passed_until = queue->passed_until;
 		queue->handed = LEASE_NO_GRANT;
 	}
 	return true;
@@ -332,10 +162,17 @@ static void look_at_holder(const struct waiter *waiter, struct lease_holder *hol
 		lease_describe_self(waiter->manager, waiter->attempt.request, holder);
 }
 
+static const char *lease_job_of(const struct lease_holder *holder, char *id)
+{
+	lease_job_split(holder->job, id);
+	return id;
+}
+
 #define HOLDER_FIELDS(holder)                                                            \
 	LOG_TEXT("holder_node", (holder)->node),                                         \
 		LOG_NUMBER("holder_pid", (holder)->pid),                                 \
-		LOG_TEXT("holder_job", (holder)->job),                                   \
+		LOG_TEXT("holder_job",                                                   \
+			 lease_job_of(holder, (char[LEASE_JOB_SIZE]){ 0 })),             \
 		LOG_TEXT("holder_operation", (holder)->operation),                       \
 		LOG_NUMBER("held_ms", held_ms(holder)),                                  \
 		LOG_NUMBER("ttl_left_ms", (holder)->ttl_left_ms),                        \
@@ -432,28 +269,80 @@ static int waiter_wait_hint(struct waiter *waiter, int64_t until, bool *hinted,
 	return result < 0 ? -1 : 0;
 }
 
-int waiter_deny(struct waiter *waiter, struct err *err)
+/* Whether the denial by this holder is news. Seed 000 wants it in the log, but a row that
+ * is asked for each few seconds must not fill it. */
+static bool is_first_denial(struct waiter *waiter, const struct lease_holder *holder)
 {
-	const struct lease_request *request = waiter->attempt.request;
-	int64_t waited = clock_boot_ms() - waiter->since;
-	struct lease_holder holder;
+	struct lease_manager *manager = waiter->manager;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+	const char *key = waiter->request.key;
+	uint64_t *fence = map_get(&manager->denials, key);
 
-	look_at_holder(waiter, &holder);
-	if (request->holder)
-		*request->holder = holder;
+	if (fence && *fence == holder->fence && holder->fence != 0)
+		return false;
+	if (manager->denials.count >= DENIALS_KEPT)
+		map_clear_owned(&manager->denials);
+	fence = xcalloc(1, sizeof(*fence));
+	*fence = holder->fence;
+	free(map_put(&manager->denials, key, fence));
+	return true;
+}
+
+static int deny_at_once(struct waiter *waiter, const struct lease_holder *holder,
+			struct err *err)
+{
+	char id[LEASE_JOB_SIZE];
+
+	lease_job_split(holder->job, id);
 	err_set(err, ERR_BUSY,
 		"Cannot obtain an exclusive lease for %.200s: held by %s, process "
 		"%" PRId64 ", job %s (%s)",
-		request->key, holder.node, holder.pid,
-		holder.job[0] ? holder.job : "unknown", holder.operation);
-	if (request->wait_ms > 0)
-		log_error("lease.timeout", LOG_ERR(err),
-			  LOG_TEXT("lease_key", request->key),
-			  LOG_NUMBER("waited_ms", waited), HOLDER_FIELDS(&holder));
-	else
-		log_warn("lease.denied", LOG_ERR(err),
-			 LOG_TEXT("lease_key", request->key), HOLDER_FIELDS(&holder));
+		waiter->request.key, holder->node, holder->pid, id[0] ? id : "unknown",
+		holder->operation);
+	log_at(is_first_denial(waiter, holder) ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+	       "lease.denied", LOG_ERR(err), LOG_TEXT("lease_key", waiter->request.key),
+	       HOLDER_FIELDS(holder));
 	return -1;
+}
+
+int lease_say_timeout(const char *name, const struct lease_holder *holder,
+		      struct err *err)
+{
+	char id[LEASE_JOB_SIZE] = "";
+
+	if (!holder->node[0])
+		err_set(err, ERR_LOCK_TIMEOUT, "Lock timeout waiting for repo: %.200s",
+			name);
+	else if (lease_job_split(holder->job, id))
+		err_set(err, ERR_LOCK_TIMEOUT,
+			"Lock timeout waiting for repo: %.200s: held by %s, process "
+			"%" PRId64 ", job %s (%s), for %" PRId64 " s",
+			name, holder->node, holder->pid, id[0] ? id : "unknown",
+			holder->operation, held_ms(holder) / 1000);
+	return err_because(err, REASON_LOCK_TIMEOUT);
+}
+
+static int deny_after_wait(struct waiter *waiter, const struct lease_holder *holder,
+			   struct err *err)
+{
+	const struct lease_request *request = &waiter->request;
+
+	lease_say_timeout(request->name ? request->name : request->key, holder, err);
+	log_error("lease.timeout", LOG_ERR(err), LOG_TEXT("lease_key", request->key),
+		  LOG_NUMBER("waited_ms", clock_boot_ms() - waiter->since),
+		  HOLDER_FIELDS(holder));
+	return -1;
+}
+
+int waiter_deny(struct waiter *waiter, struct err *err)
+{
+	struct lease_holder holder;
+
+	look_at_holder(waiter, &holder);
+	if (waiter->request.holder)
+		*waiter->request.holder = holder;
+	return waiter->request.wait_ms > 0 ? deny_after_wait(waiter, &holder, err)
+					   : deny_at_once(waiter, &holder, err);
 }
 
 /* What was handed to us, or is just being handed, goes to the next one in the line; if
@@ -467,6 +356,8 @@ static void pass_on_locked(struct waiter *waiter)
 
 	if (waiter->attempt.handed.nonce[0])
 		queue->handed = waiter->attempt.handed;
+	if (TAILQ_FIRST(&queue->waiters) == waiter)
+		queue->passed_until = 0; /* the backend was told of this one */
 	while (queue->handed.nonce[0] && TAILQ_FIRST(&queue->waiters) == waiter &&
 	       !TAILQ_NEXT(waiter, link)) {
 		struct lease_grant handed = queue->handed;
@@ -502,77 +393,7 @@ static void waiter_exit(struct waiter *waiter, struct lease *lease)
 		close(waiter->turn_fd);
 }
 
-json_t *lease_holder_json(const struct lease_holder *holder)
-{
-	json_t *object = json_object();
-
-	json_put_text(object, "key", holder->key);
-	json_put_number(object, "fence", (int64_t)holder->fence);
-	json_put_bool(object, "held", holder->held);
-	json_put_text(object, "proof", holder->proof);
-	json_put_text(object, "node", holder->node);
-	json_put_text(object, "boot_id", holder->boot_id);
-	json_put_number(object, "pid", holder->pid);
-	json_put_text(object, "job", holder->job);
-	json_put_text(object, "operation", holder->operation);
-	json_put_time(object, "acquired_at", holder->acquired_at);
-	json_put_seconds(object, "ttl_left", holder->held ? holder->ttl_left_ms : 0);
-	return object;
-}
-
-static struct metric *acquires;
-static struct metric_series *waits, *lease_held_metric, *lease_lost_metric, *takeovers;
-
-static void register_all(void)
-{
-	acquires = metric_counter("refrelay_lease_acquire_total",
-				  "Attempts to get a lease that ended.", "class");
-	waits = metric_at(metric_histogram("refrelay_lease_wait_seconds",
-					   "How long leases that were got took to get.",
-					   metric_buckets_seconds));
-	lease_held_metric = metric_at(
-		metric_gauge("refrelay_lease_held", "Leases that this process holds."));
-	lease_lost_metric = metric_at(metric_counter(
-		"refrelay_lease_lost_total", "Leases that ended before their release."));
-	takeovers =
-		metric_at(metric_counter("refrelay_lease_takeover_total",
-					 "Leases taken from a dead or silent holder."));
-}
-
-static void ready(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_all);
-}
-
-/* An acquire that ended: ERR_NONE, or why it failed. */
-static void lease_count_acquire(enum err_class class, int64_t waited_ms)
-{
-	ready();
-	metric_add(metric_at(acquires, class == ERR_NONE ? "ok" : err_class_name(class)),
-		   1);
-	if (class == ERR_NONE)
-		metric_observe(waits, (double)waited_ms / 1000);
-}
-
-static void lease_count_held(int by)
-{
-	ready();
-	metric_add(lease_held_metric, by);
-}
-
-static void lease_count_lost(void)
-{
-	ready();
-	metric_add(lease_lost_metric, 1);
-}
-
-static void lease_count_takeover(void)
-{
-	ready();
-	metric_add(takeovers, 1);
-}
+#define AWAY_RETRY_MS 1000
 
 /* A grant that took half its ttl to arrive is given back; so often. */
 #define SLOW_GRANTS 3
@@ -607,7 +428,9 @@ struct lease_manager *lease_manager_new(struct lease_backend *backend)
 	cond_init(&manager->keeper_wake);
 	manager->backend = backend;
 	manager->renew_at = INT64_MAX;
+	manager->ways.wait_ms = LEASE_WAIT_MS;
 	TAILQ_INIT(&manager->held);
+	lease_metrics_start(manager);
 	thread_start(&manager->keeper, "lease-keeper", keeper_run, manager);
 	return manager;
 }
@@ -630,6 +453,8 @@ void lease_manager_close(struct lease_manager *manager)
 		close(manager->spare_hints.items[i]);
 	vec_clear(&manager->spare_hints);
 	map_clear(&manager->queues);
+	map_clear_owned(&manager->denials);
+	lease_ways_clear(&manager->ways);
 	manager->backend->ops->close(manager->backend);
 	pthread_cond_destroy(&manager->keeper_wake);
 	pthread_mutex_destroy(&manager->mutex);
@@ -668,14 +493,14 @@ void lease_describe_self(const struct lease_manager *manager,
 }
 
 static struct lease *lease_new(struct lease_manager *manager,
-			       const struct lease_attempt *attempt)
+			       const struct lease_attempt *attempt, int64_t valid_until)
 {
 	struct lease *lease = xcalloc(1, sizeof(*lease));
 
 	lease->manager = manager;
 	lease->grant = attempt->grant;
 	lease->predecessor = attempt->predecessor;
-	lease->valid_until = lease_valid_until(manager, attempt->sent_at);
+	lease->valid_until = valid_until;
 	lease_describe_self(manager, attempt->request, &lease->self);
 	lease->self.fence = attempt->grant.fence;
 	deadline_init(&lease->deadline, lease_kill_at(manager, lease->valid_until));
@@ -684,6 +509,7 @@ static struct lease *lease_new(struct lease_manager *manager,
 
 static void log_acquired(const struct waiter *waiter)
 {
+	const struct lease_manager *manager = waiter->manager;
 	const struct lease_attempt *attempt = &waiter->attempt;
 	const struct lease_holder *before = &attempt->holder;
 	const char *why = predecessor_names[attempt->predecessor];
@@ -695,15 +521,21 @@ static void log_acquired(const struct waiter *waiter)
 	if (attempt->predecessor != LEASE_AFTER_DEATH &&
 	    attempt->predecessor != LEASE_AFTER_LAPSE)
 		return;
-	lease_count_takeover();
-	log_warn("lease.takeover", LOG_TEXT("lease_key", attempt->grant.key),
-		 LOG_NUMBER("fence", attempt->grant.fence), LOG_TEXT("after", why),
-		 LOG_NUMBER("holder_fence", before->fence),
-		 LOG_TEXT("holder_node", before->node),
-		 LOG_NUMBER("holder_pid", before->pid),
-		 LOG_TEXT("holder_job", before->job),
-		 LOG_NUMBER("silent_ms", attempt->silent_ms),
-		 LOG_TEXT("orphans", attempt->orphans ? "yes" : "no"));
+	lease_count_takeover(manager);
+	log_warn(
+		"lease.takeover", LOG_TEXT("lease_key", attempt->grant.key),
+		LOG_NUMBER("fence", attempt->grant.fence), LOG_TEXT("after", why),
+		LOG_NUMBER("holder_fence", before->fence),
+		LOG_TEXT("holder_node", before->node),
+		LOG_NUMBER("holder_pid", before->pid),
+		LOG_TEXT("holder_job", lease_job_of(before, (char[LEASE_JOB_SIZE]){ 0 })),
+		LOG_NUMBER("silent_ms", attempt->silent_ms),
+		LOG_TEXT("orphans", attempt->orphans ? "yes" : "no"));
+}
+
+static bool lasts_long_enough(const struct lease_manager *manager, int64_t valid_until)
+{
+	return valid_until - clock_boot_ms() >= manager->backend->ttl_ms / 2;
 }
 
 /* 1: granted, and in time; 0: held by others; -1: *err. */
@@ -711,7 +543,6 @@ static int ask_once(struct lease_manager *manager, struct lease_attempt *attempt
 		    struct err *err)
 {
 	const struct lease_backend_ops *ops = manager->backend->ops;
-	int64_t half = manager->backend->ttl_ms / 2;
 	enum lease_released how;
 
 	for (int i = 0; i < SLOW_GRANTS; i++) {
@@ -720,8 +551,8 @@ static int ask_once(struct lease_manager *manager, struct lease_attempt *attempt
 			return -1;
 		if (attempt->outcome != LEASE_GRANTED)
 			return 0;
-		if (lease_valid_until(manager, attempt->sent_at) - clock_boot_ms() >=
-		    half)
+		if (lasts_long_enough(manager,
+				      lease_valid_until(manager, attempt->sent_at)))
 			return 1;
 		ops->release(manager->backend, &attempt->grant, &how, ERR_IGNORED);
 	}
@@ -732,6 +563,24 @@ static int ask_once(struct lease_manager *manager, struct lease_attempt *attempt
 	return err_remedy(err, "the store's disk is too slow, or lease.ttl too short");
 }
 
+/* What the server of the leases did not answer, or refused, says nothing about a lease.
+ * True: it is asked again, and the time for it has not passed. */
+static bool waiter_outlasts(struct waiter *waiter, struct err *err)
+{
+	const struct lease_ways *ways = &waiter->manager->ways;
+	bool may_pass = err->class == ERR_NETWORK || err->class == ERR_TIMEOUT;
+
+	if (!ways->is_server)
+		return false;
+	keeper_note_answer(waiter->manager, err);
+	err->class = ERR_LOCK_UNAVAILABLE;
+	err_because(err, REASON_LOCK_UNAVAILABLE);
+	return ways->is_patient && may_pass &&
+	       waiter_sleep_until(waiter, -1, clock_boot_ms() + AWAY_RETRY_MS,
+				  ERR_IGNORED) == 0 &&
+	       clock_boot_ms() < waiter->until;
+}
+
 static int lease_manager_ask_backend(struct waiter *waiter, struct err *err)
 {
 	struct lease_attempt *attempt = &waiter->attempt;
@@ -739,8 +588,13 @@ static int lease_manager_ask_backend(struct waiter *waiter, struct err *err)
 
 	for (;;) {
 		int result = ask_once(waiter->manager, attempt, err);
-		if (result != 0)
-			return result < 0 ? -1 : 0;
+		if (result < 0 && waiter_outlasts(waiter, err))
+			continue;
+		if (result < 0)
+			return -1;
+		keeper_note_answer(waiter->manager, NULL);
+		if (result > 0)
+			return 0;
 		waiter_note_holder(waiter);
 		int64_t now = clock_boot_ms(), retry = attempt->retry_ms;
 		if (now >= waiter->until)
@@ -752,6 +606,45 @@ static int lease_manager_ask_backend(struct waiter *waiter, struct err *err)
 		if (waiter_wait_hint(waiter, now + retry, &hinted, err) != 0)
 			return -1;
 	}
+}
+
+/* A third of the ttl may pass until the next renewal, and its children are killed a
+ * quarter before its end. */
+static bool lasts_beyond_renewal(const struct lease_manager *manager, int64_t valid_until)
+{
+	return valid_until - clock_boot_ms() >= manager->backend->ttl_ms * 6 / 10;
+}
+
+/* What was handed to it is its own. */
+static bool waiter_take_passed(struct waiter *waiter)
+{
+	struct lease_attempt *attempt = &waiter->attempt;
+
+	if (!waiter->passed_until ||
+	    !lasts_beyond_renewal(waiter->manager, waiter->passed_until))
+		return false;
+	attempt->grant = attempt->handed;
+	attempt->handed = LEASE_NO_GRANT;
+	attempt->predecessor = LEASE_AFTER_RELEASE;
+	return true;
+}
+
+/* Takes the turn's lease; until when it is valid. 0: *err. */
+static int64_t waiter_take_lease(struct waiter *waiter, struct err *err)
+{
+	struct waiter_queue *queue = waiter->queue;
+
+	if (waiter_wait_turn(waiter, err) != 0)
+		return 0;
+	if (waiter_take_passed(waiter))
+		return waiter->passed_until;
+	if (lease_manager_ask_backend(waiter, err) != 0)
+		return 0;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&waiter->manager->mutex);
+	queue->passes = 0;
+	queue->is_pass_untold = false;
+	queue->has_others = waiter->attempt.has_others;
+	return lease_valid_until(waiter->manager, waiter->attempt.sent_at);
 }
 
 static int check_request(const struct lease_request *request, struct err *err)
@@ -780,26 +673,87 @@ int lease_acquire(struct lease_manager *manager, const struct lease_request *req
 	if (check_request(request, err) != 0)
 		return -1;
 	waiter_enter(&waiter, manager, request);
-	if (waiter_wait_turn(&waiter, err) == 0 &&
-	    lease_manager_ask_backend(&waiter, err) == 0) {
-		*lease = lease_new(manager, &waiter.attempt);
+	int64_t valid_until = waiter_take_lease(&waiter, err);
+	if (valid_until != 0) {
+		*lease = lease_new(manager, &waiter.attempt, valid_until);
 		(*lease)->queue = waiter.queue;
 		log_acquired(&waiter);
 	}
-	lease_count_acquire(*lease ? ERR_NONE : err->class,
+	lease_count_acquire(manager, *lease ? ERR_NONE : err->class,
 			    clock_boot_ms() - waiter.since);
 	waiter_exit(&waiter, *lease);
 	return *lease ? 0 : -1;
 }
 
+/* What the backend is to be told of a grant that was handed on without it. */
+struct pass_note {
+	struct lease_grant grant; /* key "": nothing */
+	struct lease_holder holder;
+};
+
+/* Whether the first waiter may have the grant as it is. */
+static bool may_pass_locked(const struct lease *lease, const struct waiter *first)
+{
+	const struct lease_manager *manager = lease->manager;
+	const struct waiter_queue *queue = lease->queue;
+
+	return first && manager->backend->ops->pass &&
+	       !manager->backend->is_never_passed && !manager->ways.is_fixed &&
+	       !queue->has_others && !queue->is_pass_untold &&
+	       queue->passes + 1 < LEASE_FENCES &&
+	       first->request.fence_floor <= lease->grant.fence &&
+	       lasts_beyond_renewal(manager, lease->valid_until);
+}
+
+static void pass_locked(struct lease *lease, const struct waiter *first,
+			struct pass_note *note)
+{
+	struct waiter_queue *queue = lease->queue;
+
+	lease->grant.fence++;
+	queue->passes++;
+	queue->is_pass_untold = true;
+	queue->passed_until = lease->valid_until;
+	note->grant = lease->grant;
+	lease_describe_self(lease->manager, &first->request, &note->holder);
+}
+
 /* Whether somebody of this process got it in our stead. */
-static bool hand_over(struct lease *lease, bool *ours)
+static bool hand_over(struct lease *lease, bool *ours, struct pass_note *note)
 {
 	struct lease_manager *manager = lease->manager;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
 
 	*ours = keeper_remove_locked(manager, lease);
-	return *ours && queue_drop_holder_locked(manager, lease->queue, &lease->grant);
+	if (!*ours)
+		return false;
+	const struct waiter *first = TAILQ_FIRST(&lease->queue->waiters);
+	lease->queue->passed_until = 0;
+	if (may_pass_locked(lease, first))
+		pass_locked(lease, first, note);
+	return queue_drop_holder_locked(manager, lease->queue, &lease->grant);
+}
+
+/* Whoever has the grant now does not wait for this. */
+static void tell_of_pass(struct lease_manager *manager, const struct pass_note *note)
+{
+	bool has_others = false;
+	int result = manager->backend->ops->pass(manager->backend, &note->grant,
+						 &note->holder, &has_others, ERR_IGNORED);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+	struct waiter_queue *queue = map_get(&manager->queues, note->grant.key);
+
+	if (!queue)
+		return;
+	queue->has_others |= has_others;
+	if (result == 0)
+		queue->is_pass_untold = false;
+}
+
+static void log_released(const struct lease *lease)
+{
+	log_debug("lease.released", LOG_TEXT("lease_key", lease->self.key),
+		  LOG_NUMBER("fence", lease->self.fence));
 }
 
 static void lease_manager_give_up(struct lease *lease, bool ours)
@@ -813,7 +767,9 @@ static void lease_manager_give_up(struct lease *lease, bool ours)
 	if (backend->ops->release(backend, &lease->grant, &how, &err) != 0)
 		log_warn("lease.release_failed", LOG_TEXT("lease_key", lease->self.key),
 			 LOG_NUMBER("fence", lease->self.fence), LOG_ERR(&err));
-	else if (!ours || how == LEASE_GONE)
+	else if (ours && how == LEASE_RELEASED)
+		log_released(lease);
+	else
 		log_warn("lease.released_late", LOG_TEXT("lease_key", lease->self.key),
 			 LOG_NUMBER("fence", lease->self.fence),
 			 LOG_TEXT("now", how == LEASE_GONE ? "taken" : "free"));
@@ -824,12 +780,17 @@ static void lease_manager_give_up(struct lease *lease, bool ours)
 
 void lease_release(struct lease *lease)
 {
+	struct pass_note note = { 0 };
 	bool ours;
 
 	if (!lease)
 		return;
-	if (!hand_over(lease, &ours))
+	if (!hand_over(lease, &ours, &note))
 		lease_manager_give_up(lease, ours);
+	else
+		log_released(lease);
+	if (note.grant.nonce[0])
+		tell_of_pass(lease->manager, &note);
 	deadline_clear(&lease->deadline);
 	free(lease);
 }
@@ -855,8 +816,15 @@ int lease_check(struct lease *lease, struct err *err)
 
 	if (!lease->lost && clock_boot_ms() < lease->valid_until)
 		return 0;
-	return err_set(err, ERR_LOST, "lease %.300s: no longer ours (fence %" PRIu64 ")",
-		       lease->grant.key, lease->grant.fence);
+	err_set(err, ERR_LOST, "lease %.300s: no longer ours (fence %" PRIu64 ")",
+		lease->grant.key, lease->grant.fence);
+	if (lease->manager->ways.is_fixed)
+		err_remedy(err,
+			   "the work took longer than lease.ttl (%" PRId64
+			   " s), which lease.compatibility keeps from being renewed: "
+			   "raise lease.ttl",
+			   lease->manager->backend->ttl_ms / 1000);
+	return err_because(err, REASON_LOCK_LOST);
 }
 
 struct deadline *lease_deadline(struct lease *lease)
@@ -889,10 +857,4 @@ int lease_force_release(struct lease_manager *manager, const char *key, uint64_t
 		 LOG_NUMBER("fence", fence), LOG_TEXT("actor", actor),
 		 LOG_TEXT("reason", reason));
 	return 0;
-}
-
-void lease_key_for(const char *replicable_name, uint64_t id, char key[LEASE_KEY_SIZE])
-{
-	snprintf(key, LEASE_KEY_SIZE, "geo_sync_ssf_service:%s:%" PRIu64, replicable_name,
-		 id);
 }

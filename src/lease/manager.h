@@ -1,5 +1,5 @@
 /*
- * The inside of a lease manager, shared by manager.c, manager.c and manager.c.
+ * The inside of a lease manager, shared by manager.c, keeper.c and lease_ways.c.
  *
  * Lock order: manager->mutex, then a deadline's. Neither is held while the backend is
  * asked.
@@ -13,6 +13,19 @@
 #include "base/map.h"
 #include "lease/lease_backend.h"
 
+/* How the managers of a site name keys, and hold leases; as [lease] says. */
+struct lease_ways {
+	char *prefix; /* owned; of keys on a server that several sites share; NULL: none
+		       */
+	char *run_prefix;          /* owned; of the keys of `lease run` */
+	char *key_format;          /* owned; of replicables, NULL: the default */
+	char *site, *repositories; /* owned; for the format's variables */
+	int64_t wait_ms;           /* of commands and mirrors */
+	bool is_server;            /* errors of the backend are ERR_LOCK_UNAVAILABLE */
+	bool is_patient; /* one that is away is waited for, as long as for a lease */
+	bool is_fixed;   /* never renewed: what needs longer than the ttl is lost */
+};
+
 TAILQ_HEAD(lease_list_head, lease);
 TAILQ_HEAD(waiter_list_head, waiter);
 
@@ -24,18 +37,25 @@ struct waiter_queue {
 	struct waiter_list_head waiters;
 	struct lease *holder;
 	struct lease_grant handed; /* for the first waiter: see struct lease_attempt */
-	struct lease_holder seen;  /* who was in the way of late */
+	int64_t passed_until; /* it has that already, so long; 0: it asks the backend */
+	unsigned passes;      /* of the present grant, or that which is handed */
+	bool has_others;      /* wait for the key, in other processes */
+	bool is_pass_untold;  /* the backend has not answered of the latest pass */
+	struct lease_holder seen; /* who was in the way of late */
 };
 
 struct waiter {
 	TAILQ_ENTRY(waiter) link; /* guarded by the manager's mutex */
 	struct lease_manager *manager;
 	struct waiter_queue *queue;
+	struct lease_request request; /* its job is job_text */
+	char job_text[256];
 	struct lease_attempt attempt;
 	int turn_fd;   /* an eventfd: it is your turn; -1: it was at once */
 	int64_t since; /* all by clock_boot_ms() */
 	int64_t until;
-	int64_t report_at; /* the next lease.waiting */
+	int64_t report_at;    /* the next lease.waiting */
+	int64_t passed_until; /* attempt.handed is ours, unless it is 0 */
 };
 
 struct lease {
@@ -61,7 +81,39 @@ struct lease_manager {
 	pthread_cond_t keeper_wake;
 	int64_t renew_at; /* guarded by mutex; INT64_MAX: nothing is held */
 	bool closing;     /* guarded by mutex */
+	struct lease_ways ways;
+	struct map denials;     /* guarded by mutex; the fence last told of, by key */
+	int64_t probe_at;       /* guarded by mutex; boot ms */
+	int64_t away_since;     /* guarded by mutex; wall ms; 0: it is there */
+	struct err away_reason; /* guarded by mutex */
 };
+
+void lease_ways_clear(struct lease_ways *ways);
+
+/* Sets what lease_manager_open() found; the ways are taken. Before the first acquire. */
+void lease_manager_set_ways(struct lease_manager *manager, struct lease_ways *ways);
+
+/* keeper.c: the thread that renews what is held, until manager->closing. */
+void *keeper_run(void *arg);
+
+/* From now on the lease is held and renewed. */
+void keeper_add_locked(struct lease_manager *manager, struct lease *lease);
+
+/* No longer: it may be freed. Tells whether it was ours to the last. */
+bool keeper_remove_locked(struct lease_manager *manager, struct lease *lease);
+
+/* What the server of the leases said; NULL: it answered. Not under the mutex. */
+void keeper_note_answer(struct lease_manager *manager, const struct err *why);
+
+/* Of a backend all are there from its start, so that a first loss is a rise from 0. */
+void lease_metrics_start(const struct lease_manager *manager);
+
+/* An acquire that ended: ERR_NONE, or why it failed. */
+void lease_count_acquire(const struct lease_manager *manager, enum err_class class,
+			 int64_t waited_ms);
+void lease_count_held(const struct lease_manager *manager, int by);
+void lease_count_lost(const struct lease_manager *manager);
+void lease_count_takeover(const struct lease_manager *manager);
 
 /* For how long a grant or a renewal counts, when it was sent at `sent_at`: 1 % and 2 ms
  * less than the backend grants, for clocks that differ in speed. */
@@ -75,7 +127,8 @@ void lease_describe_self(const struct lease_manager *manager,
 			 const struct lease_request *request,
 			 struct lease_holder *holder);
 
-/* Fills *err (ERR_BUSY) and request->holder, and logs it. Returns -1. */
+/* Fills *err (ERR_BUSY, ERR_LOCK_TIMEOUT) and request->holder, and logs it. Returns -1.
+ */
 int waiter_deny(struct waiter *waiter, struct err *err);
 
 /* The queue's holder is no more, and whoever is first has the turn. `handed`, if not
@@ -83,5 +136,10 @@ int waiter_deny(struct waiter *waiter, struct err *err);
  * there is no such one. The queue may be gone then. */
 bool queue_drop_holder_locked(struct lease_manager *manager, struct waiter_queue *queue,
 			      const struct lease_grant *handed);
+
+/* The error of one that has waited for long enough for what `name` is called, and of
+ * that holder; without a node: it is not known. */
+int lease_say_timeout(const char *name, const struct lease_holder *holder,
+		      struct err *err);
 
 #endif

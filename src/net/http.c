@@ -23,6 +23,7 @@
 #include <strings.h>
 
 #include <curl/curl.h>
+#include <openssl/evp.h>
 
 #include "base/clock.h"
 
@@ -30,6 +31,9 @@
 #define CONTINUE_MS 2000L /* the body is sent then, if nothing was said of it */
 #define WAIT_MAX_MS 60000
 #define LOOK_MS 1000 /* at a deadline that may have moved */
+#define REST_MS 60000
+#define REST_MIN_MS 1000
+#define REST_MAX_MS (INT64_C(24) * 3600 * 1000)
 #define HEAD_MAX (64u << 10)
 #define PIECE_SIZE (64u << 10)
 #define HELD_SIZE (256u << 10)
@@ -334,6 +338,21 @@ static int http_set_headers(struct http_call *call, struct err *err)
 	return 0;
 }
 
+char *http_make_basic_header(const char *user, const char *password)
+{
+	AUTO_FREE char *plain =
+		xasprintf("%s:%s", user ? user : "", password ? password : "");
+	size_t len = strlen(plain);
+	AUTO_FREE char *encoded = xmalloc(4 * ((len + 2) / 3) + 1);
+	char *header;
+
+	EVP_EncodeBlock((unsigned char *)encoded, (const unsigned char *)plain, (int)len);
+	header = xasprintf("Authorization: Basic %s", encoded);
+	explicit_bzero(plain, len);
+	explicit_bzero(encoded, strlen(encoded));
+	return header;
+}
+
 /* The connection belongs to the multi handle. The other is a new one for each call:
  * libcurl before 8.0 keeps a pointer to the last header of the answer before, and reads
  * what is freed if the next answer begins with a folded line. */
@@ -566,6 +585,54 @@ int64_t http_get_date(const struct http_call *call)
 	time_t date = value ? curl_getdate(value, NULL) : -1;
 
 	return date > 0 ? (int64_t)date * 1000 : 0;
+}
+
+/* Seconds, or a date. 0: neither. */
+static int64_t http_read_retry_after(const char *value, int64_t now_ms)
+{
+	uint64_t seconds;
+	time_t date;
+
+	if (text_to_uint64(value, &seconds))
+		return seconds < REST_MAX_MS / 1000 ? (int64_t)seconds * 1000
+						    : REST_MAX_MS;
+	date = curl_getdate(value, NULL);
+	return date > 0 ? (int64_t)date * 1000 - now_ms : 0;
+}
+
+/* When the quota is full again: seconds since 1970, by the other side's clock. 0: it is
+ * not used up; at this very moment: a second. */
+static int64_t http_read_reset(const struct http_call *call, const char *left,
+			       const char *reset, int64_t now_ms)
+{
+	const char *count = http_find_header(call, left, 0);
+	const char *at = http_find_header(call, reset, 0);
+	uint64_t seconds;
+
+	if (!count || strcmp(count, "0") != 0 || !at || !text_to_uint64(at, &seconds))
+		return 0;
+	if (seconds > INT64_MAX / 1000)
+		return REST_MAX_MS;
+	int64_t rest_ms = http_least((int64_t)seconds * 1000 - now_ms, REST_MAX_MS);
+	return rest_ms > REST_MIN_MS ? rest_ms : REST_MIN_MS;
+}
+
+int64_t http_get_rest_ms(const struct http_call *call)
+{
+	const char *after = http_find_header(call, "Retry-After", 0);
+	int64_t date = http_get_date(call);
+	int64_t now_ms = date > 0 ? date : clock_wall_ms(), rest_ms;
+
+	if (after && (rest_ms = http_read_retry_after(after, now_ms)) > 0)
+		return http_least(rest_ms, REST_MAX_MS);
+	rest_ms = http_read_reset(call, "X-RateLimit-Remaining", "X-RateLimit-Reset",
+				  now_ms);
+	if (rest_ms == 0)
+		rest_ms = http_read_reset(call, "RateLimit-Remaining", "RateLimit-Reset",
+					  now_ms);
+	if (rest_ms > 0)
+		return rest_ms;
+	return call->status == 429 ? REST_MS : 0;
 }
 
 bool http_has_no_body(const struct http_call *call)

@@ -102,6 +102,9 @@ struct http_call {
  * be NULL) what messages may name: it without path and query. */
 const char *http_check_url(const char *url, bool may_have_query, struct str *host);
 
+/* "Authorization: Basic ...", secret. NULL is "". The caller wipes and frees. */
+char *http_make_basic_header(const char *user, const char *password);
+
 /* After this http_end is due, also after an error. ERR_CONFIG: a header is none. */
 int http_begin(struct http_call *call, struct err *err);
 
@@ -134,6 +137,11 @@ const char *http_find_header(const struct http_call *call, const char *name,
 int64_t http_get_length(const struct http_call *call);
 int64_t http_get_date(const struct http_call *call); /* wall ms; 0: not said */
 bool http_has_no_body(const struct http_call *call);
+
+/* For so long the other side wants not to be asked again: by Retry-After, or since its
+ * quota of requests is used up (as GitHub and GitLab say it); at most a day. A 429 that
+ * says no more: a minute. 0: nothing is said. */
+int64_t http_get_rest_ms(const struct http_call *call);
 
 /* Whether the head says where the answer ends; for libcurl, where its connection does. */
 int http_check_length(const struct http_call *call, const char *remedy, struct err *err);

@@ -19,6 +19,7 @@
 #include "node/role.h"
 #include "node/settings.h"
 #include "pull/decisions.h"
+#include "pull/kinds.h"
 #include "pull/pull.h"
 #include "push/push.h"
 #include "push/push_events.h"
@@ -61,11 +62,10 @@ static void node_life_start(const struct node_settings *settings, struct store *
 	life->settings = settings;
 	life->store = store;
 	random_hex(life->name, (sizeof(life->name) - 1) / 2);
-	life->vitals = vitals_start(&(struct vitals_options){
-		.store = store,
-		.data = settings->site.data,
-		.repositories = is_copy ? settings->site.repositories : NULL,
-		.kinds = is_copy ? &settings->blobs : NULL });
+	life->vitals = vitals_start(
+		&(struct vitals_options){ .store = store,
+					  .data = settings->site.data,
+					  .here = is_copy ? &settings->kinds : NULL });
 	if (settings->site.role == SITE_PRIMARY)
 		life->followers = followers_new();
 }
@@ -76,8 +76,9 @@ static void node_life_add(struct node_life *life, const struct web_services *ser
 		   &(struct vitals_parts){ .pull = services->pull,
 					   .watch = services->watch,
 					   .blob_watch = services->blob_watch,
-					   .kinds = &life->settings->blobs,
-					   .followers = life->followers });
+					   .here = &life->settings->kinds,
+					   .followers = life->followers,
+					   .leases = services->leases });
 }
 
 /* When all of those have ended. Without a start it does nothing. */
@@ -115,12 +116,11 @@ static int node_life_report(void *arg, struct str *out, bool *is_good, struct er
 	const struct report_options options = { .role = settings->site.role,
 						.site = settings->site.name,
 						.data = settings->site.data,
-						.root = settings->site.repositories,
+						.here = &settings->kinds,
 						.store = life->store,
 						.signs = &signs,
 						.is_brief = true,
-						.leaves_out_tasks = true,
-						.kinds = &settings->blobs };
+						.leaves_out_tasks = true };
 	int result = report_make(&options, &report, err);
 
 	if (result == 0) {
@@ -211,7 +211,7 @@ static int node_push_open_leases(const struct node_settings *settings,
 	return lease_manager_open_directory(
 		&(struct lease_options){ .directory = directory,
 					 .node = settings->site.name,
-					 .ttl_ms = settings->site.lease_ttl_ms },
+					 .ttl_ms = settings->site.lease.ttl_ms },
 		&parts->leases, err);
 }
 
@@ -282,8 +282,8 @@ enum { HTTP_GRACE_MS = 800, PULL_GRACE_MS = 500, DRAIN_MS = 5000 };
 
 struct node {
 	struct node_settings settings;
-	int lock, root_lock;
-	VEC(int) blob_locks; /* as the kinds */
+	int lock;
+	VEC(int) root_locks; /* as the kinds */
 	struct site_data data;
 	struct access *access;
 	struct buckets *buckets;
@@ -294,7 +294,9 @@ struct node {
 	struct event_log *events;
 	struct notice *notice;
 	struct watch *watch;
-	struct web_services services; /* all parts; those of the other role are NULL */
+	struct kinds_here mirrors;      /* none, if there are no mirrors */
+	struct credential_marks *marks; /* theirs */
+	struct web_services services;   /* all parts; those of the other role are NULL */
 	struct web_server *server;
 	struct node_life life;
 };
@@ -305,11 +307,13 @@ static void node_wake_services(void *arg)
 	struct node *node = arg;
 
 	if (node->events)
-		event_log_wake(node->events);
+		event_log_wake(node->events, NULL);
 	if (node->services.verify_origin)
 		verify_origin_wake(node->services.verify_origin);
 	if (node->services.pull)
 		pull_wake(node->services.pull);
+	if (node->services.mirror_pull)
+		pull_wake(node->services.mirror_pull);
 	if (node->push.push)
 		push_wake(node->push.push);
 }
@@ -348,14 +352,6 @@ static void find_hooks(struct node *node)
 	node->hooks.accepts_others = site->role == SITE_STANDALONE;
 }
 
-/* NULL: blobs of other sites, or none, are here. */
-static const struct blob_kinds *origin_blobs(const struct node_settings *settings)
-{
-	return settings->site.role == SITE_PRIMARY && settings->blobs.items.count > 0
-		       ? &settings->blobs
-		       : NULL;
-}
-
 static int open_notice(struct node *node, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -363,7 +359,7 @@ static int open_notice(struct node *node, struct err *err)
 					  .root = settings->site.repositories,
 					  .data = settings->site.data,
 					  .reverify_ms = settings->pull.reverify_ms,
-					  .kinds = origin_blobs(settings) };
+					  .kinds = &settings->kinds };
 
 	if (event_log_open(node->data.store, settings->site.data, &node->events, err) !=
 	    0)
@@ -379,15 +375,30 @@ static int open_notice(struct node *node, struct err *err)
 	return 0;
 }
 
+/* The primary's half of all kinds that have one, repositories first. The caller frees. */
+static struct origin_kind *node_origin_kinds(const struct node *node, size_t *count)
+{
+	const struct kinds_here *here = &node->settings.kinds;
+	struct origin_kind *kinds = xcalloc(here->all.count, sizeof(*kinds));
+	const struct kind *kind = NULL;
+
+	*count = 0;
+	while ((kind = kinds_next(here, kind)) != NULL)
+		if (kind->origin)
+			kinds[(*count)++] = notice_kind(node->notice, kind);
+	return kinds;
+}
+
+/* Of repositories, and of the site as a whole. */
 static void start_watch(struct node *node)
 {
 	const struct node_settings *settings = &node->settings;
-
-	const struct origin_kind kind = notice_origin_kind(node->notice);
+	size_t count;
+	AUTO_FREE struct origin_kind *kinds = node_origin_kinds(node, &count);
 
 	node->watch = watch_start(&(struct watch_options){
 		.thread = "watch",
-		.kinds = &kind,
+		.kinds = kinds,
 		.kind_count = 1,
 		.notice = node->notice,
 		.store = node->data.store,
@@ -395,6 +406,56 @@ static void start_watch(struct node *node)
 		.scan_interval_ms = settings->pull.scan_interval_ms,
 		.keep_ms = settings->keep_for_ms,
 		.keep_count = settings->keep_number });
+}
+
+/* What cannot be noticed now is found by the next scan. */
+static void published(void *arg, const char *name)
+{
+	struct node *node = arg;
+	AUTO_NOTICED struct noticed noticed;
+	struct err err;
+
+	if (notice_compare(node->notice, name, &noticed, &err) != 0 &&
+	    err.class != ERR_MISSING)
+		log_warn("sync.not_noticed", LOG_ERR(&err));
+}
+
+static void node_wake_mirrors(void *arg)
+{
+	struct node *node = arg;
+
+	pull_wake(node->services.mirror_pull);
+}
+
+/* What they bring is noticed like any other change. */
+static int start_mirrors(struct node *node, struct err *err)
+{
+	const struct node_settings *settings = &node->settings;
+	struct web_services *services = &node->services;
+
+	if (settings->mirrors.items.count == 0)
+		return mirror_poll_forget(node->data.store, err);
+	kinds_fill_mirrors(&node->mirrors, settings->site.repositories);
+	if (credential_marks_open(node->data.store, &node->marks, err) != 0)
+		return -1;
+	if (pull_start(&(struct pull_options){ .store = node->data.store,
+					       .leases = node->data.leases,
+					       .mirrors = &settings->mirrors,
+					       .marks = node->marks,
+					       .here = &node->mirrors,
+					       .settings = settings->pull,
+					       .published = published,
+					       .arg = node },
+		       &services->mirror_pull, err) != 0)
+		return -1;
+	services->mirrors = &settings->mirrors;
+	return mirror_poll_start(
+		&(struct mirror_poll_options){ .store = node->data.store,
+					       .mirrors = &settings->mirrors,
+					       .marks = node->marks,
+					       .wake = node_wake_mirrors,
+					       .arg = node },
+		&services->mirror_poll, err);
 }
 
 static int start_standalone(struct node *node, struct err *err)
@@ -409,7 +470,7 @@ static int start_standalone(struct node *node, struct err *err)
 	services->events = node->events;
 	services->notice = node->notice;
 	services->watch = node->watch;
-	return 0;
+	return start_mirrors(node, err);
 }
 
 /* Blobs were noticed whose contents are to be read. */
@@ -421,16 +482,17 @@ static void blobs_are_due(void *arg)
 static void start_verify(struct node *node)
 {
 	const struct node_settings *settings = &node->settings;
+	size_t count;
+	AUTO_FREE struct origin_kind *kinds = node_origin_kinds(node, &count);
+
 	node->services.verify_origin =
 		verify_origin_start(&(struct verify_origin_options){
 			.store = node->data.store,
-			.notice = node->notice,
-			.root = settings->site.repositories,
-			.kinds = &settings->blobs,
-			.blobs = origin_blobs(settings) ? node->notice : NULL,
+			.kinds = kinds,
+			.kind_count = count,
 			.capacity = settings->pull.verification_capacity,
 			.reverify_ms = settings->pull.reverify_ms });
-	if (origin_blobs(settings))
+	if (count > 1)
 		notice_set_due(node->notice, blobs_are_due, node->services.verify_origin);
 }
 
@@ -440,27 +502,24 @@ static void origin_is_doubted(void *arg, const char *name, const struct err *why
 	verify_origin_doubt(arg, name, why);
 }
 
+/* Of all other kinds. */
 static void start_blob_watch(struct node *node)
 {
 	const struct node_settings *settings = &node->settings;
-	struct web_services *services = &node->services;
-	const size_t count = settings->blobs.items.count;
-	AUTO_FREE struct origin_kind *kinds = xcalloc(count, sizeof(*kinds));
+	size_t count;
+	AUTO_FREE struct origin_kind *kinds = node_origin_kinds(node, &count);
 
-	for (size_t i = 0; i < count; i++)
-		kinds[i] = blob_notice_origin_kind(node->notice,
-						   &settings->blobs.items.items[i]);
-	services->blob_watch = watch_start(&(struct watch_options){
-		.thread = "blob-watch",
-		.kinds = kinds,
-		.kind_count = count,
-		.store = node->data.store,
-		.scan_interval_ms = settings->pull.scan_interval_ms });
+	if (count > 1)
+		node->services.blob_watch = watch_start(&(struct watch_options){
+			.thread = "blob-watch",
+			.kinds = kinds + 1,
+			.kind_count = count - 1,
+			.store = node->data.store,
+			.scan_interval_ms = settings->pull.scan_interval_ms });
 }
 
 static int start_primary(struct node *node, struct err *err)
 {
-	const struct node_settings *settings = &node->settings;
 	struct web_services *services = &node->services;
 
 	if (start_standalone(node, err) != 0)
@@ -468,21 +527,8 @@ static int start_primary(struct node *node, struct err *err)
 	start_verify(node);
 	serve_on_doubt(services->serve, origin_is_doubted, services->verify_origin);
 	node->push.verify_origin = services->verify_origin;
-	if (origin_blobs(settings))
-		start_blob_watch(node);
+	start_blob_watch(node);
 	return 0;
-}
-
-/* What cannot be noticed now is found by the next scan. */
-static void published(void *arg, const char *name)
-{
-	struct node *node = arg;
-	AUTO_NOTICED struct noticed noticed;
-	struct err err;
-
-	if (notice_compare(node->notice, name, &noticed, &err) != 0 &&
-	    err.class != ERR_MISSING)
-		log_warn("sync.not_noticed", LOG_ERR(&err));
 }
 
 /* A reader's answer broke off. */
@@ -507,8 +553,7 @@ static int start_secondary(struct node *node, struct err *err)
 		    &(struct pull_options){ .store = node->data.store,
 					    .leases = node->data.leases,
 					    .primary = services->primary,
-					    .root = settings->site.repositories,
-					    .kinds = &settings->blobs,
+					    .here = &settings->kinds,
 					    .settings = settings->pull,
 					    .fresh_for_ms = settings->serve.fresh_for_ms,
 					    .scan_interval_ms =
@@ -543,12 +588,13 @@ static void fill_services(struct node *node)
 	if (settings->transport.url && settings->transport.url[0])
 		node->services.url = settings->transport.url;
 	node->services.serve = serve_start(settings->site.repositories, &settings->serve);
-	node->services.blob_kinds = &settings->blobs;
+	node->services.here = &settings->kinds;
 	node->services.store = node->data.store;
 	node->services.vitals = node->life.vitals;
 	node->services.followers = node->life.followers;
 	node->services.leases = node->data.leases;
 	node->services.access = node->access;
+	node->services.manifest = manifest_book_new(settings->site.repositories);
 	node->services.buckets = node->buckets;
 	node->services.tasks = node->push.tasks;
 	node->services.push_leases = node->push.leases;
@@ -563,8 +609,7 @@ static int node_open_data(struct node *node, struct err *err)
 	    site_data_check(site->data, err) != 0 ||
 	    data_lock_take(site->data, &node->lock, err) != 0)
 		return -1;
-	return site_data_open_node(site->data, site->name, site->lease_ttl_ms,
-				   &node->data, err);
+	return site_data_open(site, &node->data, err);
 }
 
 /* Only a secondary makes the tree: an empty one in its place would look like the deletion
@@ -581,52 +626,42 @@ static int node_check_root(const struct site *site, struct err *err)
 	return err_remedy(err, "make it, or mount it, or correct the configuration");
 }
 
-static int lock_root(struct node *node, struct err *err)
+/* May be done again: a directory may have been made only now. A site that stands alone
+ * replicates nothing: its tree may be shared, and no other is its own. */
+static int lock_roots(struct node *node, struct err *err)
 {
-	const struct site *site = &node->settings.site;
+	const bool is_shared = node->settings.site.role == SITE_STANDALONE;
+	const struct kind *kind = NULL;
 
-	return root_lock_take("site.repositories", site->repositories,
-			      site->role == SITE_STANDALONE ? ROOT_LOCK_SHARED
-							    : ROOT_LOCK_ALONE,
-			      &node->root_lock, err);
-}
-
-/* A standalone site has nothing to do with them. */
-static int lock_blobs(struct node *node, struct err *err)
-{
-	const struct blob_kinds *kinds = &node->settings.blobs;
-
-	if (node->settings.site.role == SITE_STANDALONE)
-		return 0;
-	for (size_t i = 0; i < kinds->items.count; i++) {
-		const struct blob_kind *kind = &kinds->items.items[i];
-		AUTO_FREE char *key = xasprintf("blob.%s.path", kind->type);
-		vec_add(&node->blob_locks, -1);
-		if (root_lock_take(key, kind->path, ROOT_LOCK_ALONE,
-				   &node->blob_locks.items[i], err) != 0)
+	for (size_t i = 0; (kind = kinds_next(&node->settings.kinds, kind)) != NULL;
+	     i++) {
+		AUTO_FREE char *key = kind_key(kind);
+		if (node->root_locks.count == i)
+			vec_add(&node->root_locks, -1);
+		if (!kind->path || (is_shared && kind->blobs))
+			continue;
+		if (root_lock_take(key, kind->path,
+				   is_shared ? ROOT_LOCK_SHARED : ROOT_LOCK_ALONE,
+				   &node->root_locks.items[i], err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* Of the kind of blobs that has objects of Git LFS, if there is one. */
 static void start_lfs(struct node *node)
 {
 	const struct node_settings *settings = &node->settings;
+	const struct kind *kind = kinds_find_lfs(&settings->kinds);
 	bool is_copy = settings->site.role == SITE_SECONDARY;
 
-	for (size_t i = 0; i < settings->blobs.items.count; i++) {
-		const struct blob_kind *kind = &settings->blobs.items.items[i];
-		if (kind->layout != BLOB_LFS || settings->site.role == SITE_STANDALONE)
-			continue;
-		node->services.lfs_names = lfs_names_start(&(struct lfs_names_options){
-			.store = node->data.store,
-			.root = settings->site.repositories,
-			.data = settings->site.data,
-			.kind = kind->type,
-			.side = is_copy ? LFS_REGISTRY : LFS_ORIGIN });
+	if (!kind || settings->site.role == SITE_STANDALONE)
 		return;
-	}
+	node->services.lfs_names = lfs_names_start(&(struct lfs_names_options){
+		.store = node->data.store,
+		.root = settings->site.repositories,
+		.data = settings->site.data,
+		.kind = kind->type,
+		.side = is_copy ? LFS_REGISTRY : LFS_ORIGIN });
 }
 
 static int start_role(struct node *node, struct err *err)
@@ -642,13 +677,34 @@ static int start_role(struct node *node, struct err *err)
 	return start_standalone(node, err);
 }
 
+static int node_start_socket(struct node *node, struct err *err)
+{
+	const struct node_settings *settings = &node->settings;
+
+	return hook_socket_start(
+		&(struct hook_socket_options){
+			.data = settings->site.data,
+			.notice = node->services.notice,
+			.blobs = settings->site.role == SITE_PRIMARY &&
+						 settings->kinds.all.count > 1
+					 ? node->notice
+					 : NULL,
+			.copies =
+				node->services.pull ? settings->site.repositories : NULL,
+			.copy_changed = copy_changed,
+			.wake = node_wake_services,
+			.alive = say_alive,
+			.arg = node },
+		&node->socket, err);
+}
+
 static int node_start_parts(struct node *node, const struct conf *conf, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
 
 	if (node_check_root(&settings->site, err) != 0 ||
-	    node_open_data(node, err) != 0 || lock_root(node, err) != 0 ||
-	    lock_blobs(node, err) != 0 || access_read(conf, &node->access, err) != 0 ||
+	    node_open_data(node, err) != 0 || lock_roots(node, err) != 0 ||
+	    access_read(conf, &node->access, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
@@ -664,24 +720,13 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 				  : NULL,
 			  settings->site.repositories, err) != 0 ||
 	    node_life_expect(&node->life, conf, err) != 0 || start_role(node, err) != 0 ||
-	    lock_root(node, err) != 0 || /* it may have been made only now */
+	    lock_roots(node, err) != 0 || /* one may have been made only now */
 	    node_push_start(settings, &node->push, err) != 0)
 		return -1;
 	node->services.push = node->push.push;
 	node_life_add(&node->life, &node->services);
 	start_lfs(node);
-	if (hook_socket_start(
-		    &(struct hook_socket_options){
-			    .data = settings->site.data,
-			    .notice = node->services.notice,
-			    .blobs = origin_blobs(settings) ? node->notice : NULL,
-			    .copies = node->services.pull ? settings->site.repositories
-							  : NULL,
-			    .copy_changed = copy_changed,
-			    .wake = node_wake_services,
-			    .alive = say_alive,
-			    .arg = node },
-		    &node->socket, err) != 0)
+	if (node_start_socket(node, err) != 0)
 		return -1;
 	return web_server_start(
 		&(struct web_server_options){ .listen = settings->transport.listen,
@@ -707,12 +752,13 @@ static void node_report_unused_sections(const struct conf *conf, const struct no
 			 LOG_TEXT("remedy", unused.remedy));
 }
 
-/* A site that stands alone is there for nothing else. */
+/* A site that stands alone is there for nothing else, but for mirrors. */
 static void report_remotes(const struct node_settings *settings)
 {
 	struct err err;
 
-	if ((settings->push || settings->site.role == SITE_STANDALONE) &&
+	if ((settings->push || (settings->site.role == SITE_STANDALONE &&
+				settings->mirrors.items.count == 0)) &&
 	    push_site_check_remotes(&settings->site, settings->push, &err) != 0)
 		log_warn("push.no_remote", LOG_ERR(&err), LOG_TEXT("remedy", err.remedy));
 }
@@ -721,7 +767,7 @@ int node_start(const struct conf *conf, struct node **node, struct err *err)
 {
 	struct node *started = xcalloc(1, sizeof(*started));
 
-	started->lock = started->root_lock = -1;
+	started->lock = -1;
 	started->buckets = buckets_new();
 	if (node_settings_read(conf, &started->settings, err) == 0 &&
 	    node_start_parts(started, conf, err) == 0) {
@@ -769,6 +815,8 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 		primary_set_bandwidth(node->services.primary, settings.pull.bandwidth);
 	if (node->services.pull)
 		pull_set(node->services.pull, &settings.pull);
+	if (node->services.mirror_pull)
+		pull_set(node->services.mirror_pull, &settings.pull);
 	if (node->services.verify_origin)
 		verify_origin_set(node->services.verify_origin,
 				  settings.pull.verification_capacity,
@@ -798,6 +846,8 @@ void node_stop(struct node *node)
 	fair_free(services->forwarded_pushes);
 	freshness_free(services->freshness);
 	hook_socket_stop(node->socket);
+	mirror_poll_stop(services->mirror_poll);
+	pull_stop(services->mirror_pull, PULL_GRACE_MS);
 	pull_stop(services->pull, PULL_GRACE_MS);
 	lfs_names_stop(services->lfs_names);
 	watch_stop(node->watch);
@@ -809,17 +859,18 @@ void node_stop(struct node *node)
 	notice_free(node->notice);
 	event_log_close(node->events);
 	access_free(node->access);
+	manifest_book_free(services->manifest);
 	buckets_free(node->buckets);
 	node_life_stop(&node->life);
 	site_data_close(&node->data);
 	if (node->lock >= 0)
 		close(node->lock);
-	if (node->root_lock >= 0)
-		close(node->root_lock);
-	for (size_t i = 0; i < node->blob_locks.count; i++)
-		if (node->blob_locks.items[i] >= 0)
-			close(node->blob_locks.items[i]);
-	vec_clear(&node->blob_locks);
+	for (size_t i = 0; i < node->root_locks.count; i++)
+		if (node->root_locks.items[i] >= 0)
+			close(node->root_locks.items[i]);
+	vec_clear(&node->root_locks);
+	credential_marks_close(node->marks);
+	kinds_clear(&node->mirrors);
 	node_settings_clear(&node->settings);
 	hook_place_clear(&node->hooks);
 	free(node);

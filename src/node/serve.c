@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -92,8 +91,8 @@ static void check_certificate(struct checking *checking,
 	struct err err;
 
 	if (left > SOON_DAYS * DAY_S) {
-		check_report_good(checking, "certificate", "good for %" PRId64 " days",
-				  left / DAY_S);
+		check_say(checking, CHECK_GOOD, "certificate", "",
+			  "good for %" PRId64 " days", left / DAY_S);
 		return;
 	}
 	if (left <= 0)
@@ -109,15 +108,14 @@ static void check_certificate(struct checking *checking,
 static void check_proxies(struct checking *checking,
 			  const struct trusted_proxies *proxies)
 {
-	struct err err;
 
 	for (size_t i = 0; i < proxies->networks.count; i++) {
 		unsigned bits = proxies->networks.items[i].bits;
 		if (bits != 0 && bits != 96)
 			continue;
-		err_set(&err, ERR_CONFIG, "http.trustedProxy trusts every address");
-		err_remedy(&err, "name the proxies: others could pretend to be anybody");
-		check_report(checking, CHECK_NOTE, "proxies", &err);
+		check_say(checking, CHECK_NOTE, "proxies",
+			  "name the proxies: others could pretend to be anybody",
+			  "http.trustedProxy trusts every address");
 	}
 }
 
@@ -134,16 +132,6 @@ static void node_check_transport(struct checking *checking)
 		check_certificate(checking, transport.identity);
 	check_proxies(checking, &transport.proxies);
 }
-
-static const char options_text[] =
-	"  -v  log what is of interest to developers, too\n"
-	"\n"
-	"SIGTERM and SIGINT end it, SIGHUP has it read its configuration again.\n";
-
-static const struct option long_options[] = {
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
 
 /* Blocked in this thread before all others are started, so that this one alone gets
  * them. */
@@ -223,13 +211,14 @@ static int raise_file_limit(struct err *err)
 			       "LimitNOFILE= in the unit)");
 }
 
-static int node_serve_run(const struct cli *cli)
+static int node_serve(struct cli *cli)
 {
 	AUTO_CONF struct conf *conf = NULL;
 	struct node *node;
 	struct err err;
 	sigset_t set;
 
+	log_set_level(cli->is_verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
 	block_signals(&set);
 	if (raise_file_limit(&err) != 0 || cli_load_config(cli, &conf, &err) != 0 ||
 	    node_start(conf, &node, &err) != 0)
@@ -242,26 +231,6 @@ static int node_serve_run(const struct cli *cli)
 	node_stop(node);
 	log_info("node.stopped");
 	return EXIT_DONE;
-}
-
-static int node_serve(struct cli *cli, int argc, char **argv)
-{
-	int option;
-
-	if (!cli->is_verbose)
-		log_set_level(LOG_LEVEL_INFO);
-	while ((option = cli_getopt(argc, argv, "vh", long_options)) != -1) {
-		if (option == 'h') {
-			cli_help("serve", options_text);
-			return EXIT_DONE;
-		}
-		if (option != 'v')
-			return cli_usage("serve", "wrong option %s", argv[optind - 1]);
-		log_set_level(LOG_LEVEL_DEBUG);
-	}
-	if (optind < argc)
-		return cli_usage("serve", "it takes no operand");
-	return node_serve_run(cli);
 }
 
 const struct cli_node node_for_cli = { node_serve, node_settings_check,

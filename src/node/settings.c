@@ -17,49 +17,17 @@ static const struct setting database_rows[] = {
 	{ 0 },
 };
 
-static const struct setting mirror_rows[] = {
-	{ "url", .type = SETTING_LATER },
-	{ "interval", .type = SETTING_LATER },
-	{ "depth", .type = SETTING_LATER },
-	{ 0 },
-};
-
-static const struct setting watcher_rows[] = {
-	{ "mirror", .type = SETTING_LATER },
-	{ "tokenFile", .type = SETTING_LATER },
-	{ 0 },
-};
-
 static const struct setting_table events_table = { .section = "events",
 						   .rows = events_rows };
 static const struct setting_table database_table = { .section = "database",
 						     .rows = database_rows };
-static const struct setting_table mirror_table = { .section = "mirror",
-						   .rows = mirror_rows,
-						   .has_subsection = true };
-static const struct setting_table watcher_table = { .section = "watcher",
-						    .rows = watcher_rows,
-						    .has_subsection = true };
-
 const struct setting_table *const node_settings_tables[] = {
-	&site_settings[0],
-	&transport_settings_table,
-	&access_settings_table,
-	&token_settings_table,
-	&site_settings[1],
-	&secondary_settings_table,
-	&pull_settings_table,
-	&serve_settings_table,
-	&events_table,
-	&blob_settings_table,
-	&database_table,
-	&site_settings[2],
-	&mirror_table,
-	&watcher_table,
-	&push_settings_tables[0],
-	&push_settings_tables[1],
-	&push_settings_tables[2],
-	NULL,
+	&site_settings[0],        &transport_settings_table, &access_settings_table,
+	&token_settings_table,    &site_settings[1],         &secondary_settings_table,
+	&pull_settings_table,     &serve_settings_table,     &events_table,
+	&blob_settings_table,     &database_table,           &lease_settings_table,
+	&mirror_settings_table,   &watcher_settings_table,   &push_settings_tables[0],
+	&push_settings_tables[1], &push_settings_tables[2],  NULL,
 };
 
 /* Where in struct node_settings the struct of a table is. */
@@ -69,7 +37,8 @@ static const struct {
 } parts[] = {
 	{ &site_settings[0], offsetof(struct node_settings, site) },
 	{ &site_settings[1], offsetof(struct node_settings, site) },
-	{ &site_settings[2], offsetof(struct node_settings, site) },
+	{ &lease_settings_table,
+	  offsetof(struct node_settings, site) + offsetof(struct site, lease) },
 	{ &transport_settings_table, offsetof(struct node_settings, transport) },
 	{ &pull_settings_table, offsetof(struct node_settings, pull) },
 	{ &serve_settings_table, offsetof(struct node_settings, serve) },
@@ -124,6 +93,19 @@ static int check_role(const struct conf *conf, struct err *err)
 	return 0;
 }
 
+static int read_mirrors(const struct conf *conf, struct node_settings *settings,
+			struct err *err)
+{
+	if (mirrors_read(conf, &settings->mirrors, err) != 0)
+		return -1;
+	if (settings->mirrors.items.count == 0 || settings->site.role != SITE_SECONDARY)
+		return 0;
+	err_set(err, ERR_CONFIG, "a secondary has no mirrors of its own");
+	return err_remedy(err, "put the sections [mirror] and [watcher] into the "
+			       "primary's configuration: its mirrors are copied like "
+			       "all its repositories");
+}
+
 static int read_push(const struct conf *conf, struct node_settings *settings,
 		     struct err *err)
 {
@@ -144,8 +126,8 @@ static int node_settings_read_all(const struct conf *conf, struct node_settings 
 	    serve_settings_read(conf, settings->site.data, &settings->serve, err) != 0 ||
 	    serve_settings_check(&settings->serve, settings->site.repositories, err) !=
 		    0 ||
-	    blob_kinds_read(conf, &settings->blobs, err) != 0 ||
-	    read_push(conf, settings, err) != 0)
+	    kinds_read(conf, &settings->kinds, err) != 0 ||
+	    read_mirrors(conf, settings, err) != 0 || read_push(conf, settings, err) != 0)
 		return -1;
 	if (settings->site.role == SITE_SECONDARY)
 		return node_settings_read_primary(settings, err);
@@ -182,7 +164,8 @@ void node_settings_clear(struct node_settings *settings)
 		site_key_clear(&settings->key);
 	push_settings_unref(settings->push);
 	serve_settings_clear(&settings->serve);
-	blob_kinds_clear(&settings->blobs);
+	kinds_clear(&settings->kinds);
+	mirrors_clear(&settings->mirrors);
 	*settings = (struct node_settings){ .key.secret = STR_INIT };
 }
 
@@ -232,6 +215,8 @@ void node_settings_report_restarts(const struct node_settings *before,
 	report_restart("replication.eventsDirectory",
 		       before->push ? before->push->directory : NULL,
 		       after->push ? after->push->directory : NULL);
-	if (!same_blobs(&before->blobs, &after->blobs))
+	if (!same_blobs(&before->kinds.blobs, &after->kinds.blobs))
 		log_warn("node.restart_needed", LOG_TEXT("key", "blob"));
+	if (!mirrors_are_same(&before->mirrors, &after->mirrors))
+		log_warn("node.restart_needed", LOG_TEXT("key", "mirror"));
 }

@@ -5,8 +5,9 @@
 #define NODE_SETTINGS_H
 
 #include "base/setting.h"
-#include "blob/kinds.h"
 #include "cli/site.h"
+#include "mirror/mirrors.h"
+#include "pull/kinds.h"
 #include "pull/pull.h"
 #include "push/settings.h"
 #include "serve/settings.h"
@@ -20,7 +21,8 @@ struct node_settings {
 	bool has_key;
 	struct pull_settings pull; /* also for the primary: verification */
 	struct serve_settings serve;
-	struct blob_kinds blobs;
+	struct kinds_here kinds;
+	struct mirrors mirrors;
 	int64_t keep_for_ms; /* events */
 	uint64_t keep_number;
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */

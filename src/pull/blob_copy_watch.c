@@ -16,12 +16,13 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "change/watcher.h"
+#include "pull/copy_kind.h"
 #include "pull/glance.h"
 
 #define SCAN_INTERVAL_MS 60000
 
 struct copied_kind {
-	const struct blob_kind *kind;
+	struct kind kind;
 	bool looks_at_all; /* the last scan failed, or there was none */
 	bool is_failing;
 };
@@ -40,7 +41,7 @@ static void blob_copy_watch_failed(void *arg, size_t kind, const struct err *err
 
 	if (!one->is_failing && err->class != ERR_CANCELED)
 		log_warn("copies.not_looked_at", LOG_ERR(err),
-			 LOG_TEXT("kind", one->kind->type));
+			 LOG_TEXT("kind", one->kind.type));
 	one->is_failing = err->class != ERR_CANCELED;
 }
 
@@ -93,7 +94,7 @@ static struct glance_request blob_copy_watch_make_request(struct blob_copy_watch
 							  size_t kind)
 {
 	return (struct glance_request){ .store = watch->pull->options.store,
-					.kind = watch->kinds.items[kind].kind,
+					.kind = &watch->kinds.items[kind].kind,
 					.pull = watch->pull };
 }
 
@@ -152,7 +153,7 @@ static int blob_copy_watch_scan(void *arg, const struct watcher_scan *scan,
 		one->looks_at_all = true;
 	log_debug("blob_copy_watch.scanned",
 		  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
-		  LOG_TEXT("kind", one->kind->type),
+		  LOG_TEXT("kind", one->kind.type),
 		  LOG_NUMBER("directories", watcher_count(scan->watcher)));
 	return done;
 }
@@ -160,12 +161,12 @@ static int blob_copy_watch_scan(void *arg, const struct watcher_scan *scan,
 static void blob_copy_watch_add_kinds(struct blob_copy_watch *watch,
 				      enum blob_layout layout)
 {
-	const struct blob_kinds *kinds = watch->pull->options.kinds;
+	const struct kind *kind = NULL;
 
-	for (size_t i = 0; i < kinds->items.count; i++)
-		if (kinds->items.items[i].layout == layout)
+	while ((kind = kinds_next_copied(watch->pull->options.here, kind)) != NULL)
+		if (kind->copies->is_watched && kind->path && kind_layout(kind) == layout)
 			vec_add(&watch->kinds,
-				((struct copied_kind){ .kind = &kinds->items.items[i],
+				((struct copied_kind){ .kind = *kind,
 						       .looks_at_all = true }));
 }
 
@@ -178,26 +179,26 @@ struct blob_copy_watch *blob_copy_watch_start(struct pull *pull, size_t director
 		.limit = "blob_copy_watch.limit",
 		.scope = BLOB_COPY,
 	};
-	const struct blob_kinds *kinds = pull->options.kinds;
 	int64_t interval_ms = pull->options.scan_interval_ms;
 
-	if (!kinds || kinds->items.count == 0)
-		return NULL;
 	struct blob_copy_watch *watch = xcalloc(1, sizeof(*watch));
-	AUTO_FREE const struct blob_kind **ordered =
-		xcalloc(kinds->items.count, sizeof(*ordered));
 	watch->pull = pull;
 	blob_copy_watch_add_kinds(watch, BLOB_PLAIN);
 	blob_copy_watch_add_kinds(watch, BLOB_LFS);
+	AUTO_FREE const char **roots = xcalloc(watch->kinds.count + 1, sizeof(*roots));
+	if (watch->kinds.count == 0) {
+		free(watch);
+		return NULL;
+	}
 	for (size_t i = 0; i < watch->kinds.count; i++)
-		ordered[i] = watch->kinds.items[i].kind;
+		roots[i] = watch->kinds.items[i].kind.path;
 	watch->watcher = watcher_start(&(struct watcher_options){
 		.ops = &ops,
 		.arg = watch,
 		.thread = "blob-copy-watch",
 		.interval_ms = interval_ms > 0 ? interval_ms : SCAN_INTERVAL_MS,
-		.kinds = ordered,
-		.kind_count = watch->kinds.count,
+		.roots = roots,
+		.root_count = watch->kinds.count,
 		.directories = directories,
 		.descriptor = -1 });
 	return watch;

@@ -191,7 +191,7 @@ static void report_blob_failures(const struct blob_work *work)
 	size_t failed = 0;
 
 	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_FAILED));) {
-		if (item->why.class == ERR_BUSY || item->why.class == ERR_CANCELED)
+		if (err_is_deferral(item->why.class))
 			continue;
 		failed++;
 		if (!example || !err_is_transient(item->why.class))
@@ -254,7 +254,7 @@ static int blob_large_open_incoming(struct large *large, uint64_t size, struct e
 	const bool can_resume = blob_work_can_check(large->work);
 	const struct blob_incoming_request request = {
 		.root = large->work->root,
-		.kind = large->work->kind,
+		.type = large->work->kind->type,
 		.id = large->item->row->name,
 		.size = size > 0 ? size : UINT64_MAX,
 		.resume = can_resume ? large->version : NULL
@@ -329,7 +329,7 @@ static int blob_large_take_bytes(void *arg, const struct blob_head *head,
 
 static int blob_large_ask_range(struct large *large, struct err *err)
 {
-	const struct blob_part part = { .kind = large->work->kind,
+	const struct blob_part part = { .type = large->work->kind->type,
 					.id = large->item->row->name,
 					.offset = here(large),
 					.length = RANGE,
@@ -385,7 +385,7 @@ static int blob_large_fetch_ranges(struct large *large, struct err *err)
 	while (!is_whole(large)) {
 		const uint64_t before = here(large);
 		int result = blob_large_ask_range(large, err);
-		if (result == 0 && here(large) <= before)
+		if (result == 0 && here(large) <= before && !is_whole(large))
 			return wire_lied(err, "it sends nothing of %s",
 					 large->item->row->name);
 		if (result != 0 && !blob_large_may_continue(large, before, err))
@@ -449,7 +449,7 @@ static int blob_fetch_open_incoming(const struct blob_work *work, struct pull_it
 	struct err err;
 
 	if (blob_incoming_open(&(struct blob_incoming_request){ .root = work->root,
-								.kind = work->kind,
+								.type = work->kind->type,
 								.id = item->row->name,
 								.size = item->size },
 			       &blob_of(item)->incoming, &err) == 0)
@@ -550,7 +550,7 @@ static void list_open(struct fetch *fetch)
 
 static int blob_fetch_ask_primary(struct fetch *fetch, struct err *err)
 {
-	const struct blob_many many = { .kind = fetch->work->kind,
+	const struct blob_many many = { .type = fetch->work->kind->type,
 					.ids = fetch->ids,
 					.count = fetch->count,
 					.stall_ms = BLOB_STALL_MS };

@@ -31,9 +31,7 @@
 #include "pull/leftovers.h"
 #include "pull/primary.h"
 #include "replicable/name.h"
-#include "upkeep/copies_root.h"
 #include "upkeep/removal.h"
-#include "upkeep/trash.h"
 
 /*
  * A file, a link or a directory where something else must be: left by a damaged file
@@ -173,7 +171,7 @@ static bool may_be_here(const struct blob_work *work, const struct pull_item *it
 static void wait_for_checksum(const struct blob_work *work, struct pull_item *item)
 {
 	int64_t since = item->row->behind_since;
-	int64_t waited = primary_now_ms(work->job->pull->options.primary) - since;
+	int64_t waited = pull_now_ms(work->job->pull) - since;
 
 	if (since == 0 || waited >= WAIT_IN_ALL_MS)
 		return;
@@ -264,7 +262,7 @@ void blob_doubt(const struct blob_work *work, const char *id)
 	struct err err;
 
 	if (!is_due(pull, key) ||
-	    source_doubt_blob(pull->source, work->kind, id, BLOB_STALL_MS, &err) == 0)
+	    source_doubt(pull->source, work->kind->type, id, BLOB_STALL_MS, &err) == 0)
 		return;
 	blob_doubt_forget(pull, key);
 	log_warn("verify.not_asked", LOG_ERR(&err), LOG_TEXT("name", id));
@@ -400,17 +398,17 @@ void blob_item_judge(struct blob_work *work, struct pull_item *item)
 static int blob_item_lease(const struct blob_work *work, const struct pull_item *item,
 			   const char *operation, struct err *err)
 {
+	struct lease_manager *leases = work->job->pull->options.leases;
 	const char *type = work->kind->type, *name = item->row->name;
 	char key[LEASE_KEY_SIZE];
 
-	if (work->kind->layout == BLOB_LFS || !blob_of(item)->is_large ||
-	    !work->job->pull->options.leases)
+	if (work->kind->layout == BLOB_LFS || !blob_of(item)->is_large || !leases)
 		return 0;
-	lease_key_for(type, replicable_id(type, name), key);
-	return lease_acquire(work->job->pull->options.leases,
+	lease_key_for(leases, type, replicable_id(type, name), name, key);
+	return lease_acquire(leases,
 			     &(struct lease_request){ .key = key,
 						      .operation = operation,
-						      .job = name,
+						      .name = name,
 						      .stop = &work->job->pull->kill },
 			     &blob_of(item)->lease, err);
 }
@@ -450,7 +448,7 @@ static void blob_job_fetch_items(struct blob_work *work)
 /* Never into a mount point whose file system is away. */
 static int blob_job_open_root(struct blob_work *work, struct err *err)
 {
-	if (copies_root_check_blobs(work->job->pull->options.store, work->kind, err) != 0)
+	if (pull_check_root(work->job->pull, work->kind->type, err) != 0)
 		return -1;
 	work->root = blob_root_open(work->kind, err);
 	return work->root < 0 ? -1 : 0;
@@ -461,7 +459,7 @@ static int blob_open_job(struct pull_job *job, struct err *err)
 	struct blob_work *work = xcalloc(1, sizeof(*work));
 
 	*work = (struct blob_work){ .job = job,
-				    .kind = pull_kind(job->pull, job->type),
+				    .kind = job->kind.blobs,
 				    .root = -1,
 				    .items = xcalloc(job->rows.count,
 						     sizeof(*work->items)) };
@@ -473,19 +471,6 @@ static int blob_open_job(struct pull_job *job, struct err *err)
 			pace_take(job->pull, job->rows.items[i].id);
 	}
 	return blob_job_open_root(work, err);
-}
-
-static const char *blob_type(const struct pull_options *options, size_t at)
-{
-	const struct blob_kinds *kinds = options->kinds;
-
-	return kinds && at < kinds->items.count ? kinds->items.items[at].type : NULL;
-}
-
-static int blob_check_name(const struct pull *pull, const char *type, const char *name,
-			   struct err *err)
-{
-	return blob_id_check(pull_kind(pull, type), name, err);
 }
 
 static int blob_discard_copy(void *arg, const struct removal_copy *copy, struct err *err)
@@ -511,7 +496,7 @@ static void blob_remove_job(struct pull_job *job)
 					       .claim_token = item->row->claim_token,
 					       .own = item }));
 	const struct removal_batch removal = { .store = job->pull->options.store,
-					       .kind = job->type,
+					       .kind = job->kind.type,
 					       .copies = gone.items,
 					       .count = gone.count,
 					       .discard = blob_discard_copy,
@@ -523,7 +508,7 @@ static void blob_remove_job(struct pull_job *job)
 	}
 	vec_clear(&gone);
 	if (removed > 0)
-		log_info("blob.removed", LOG_TEXT("kind", job->type),
+		log_info("blob.removed", LOG_TEXT("kind", job->kind.type),
 			 LOG_NUMBER("count", removed));
 }
 
@@ -556,25 +541,33 @@ static void blob_end_job(struct pull_job *job)
 	free(work);
 }
 
-static void blob_tidy(const struct pull *pull, const char *type)
+static int blob_discard_one(const struct kind *kind, const char *id, struct err *err)
 {
-	const struct blob_kind *kind = pull_kind(pull, type);
+	AUTO_CLOSE int root = blob_root_open(kind->blobs, err);
 
-	blob_incoming_expire(kind, BLOB_INCOMING_KEEP_MS);
-	trash_expire(kind->path);
+	return root < 0 ? -1 : blob_discard(root, id, err);
 }
 
-const struct copy_kind_ops blob_copy_ops = { .type = blob_type,
-					     .check_name = blob_check_name,
-					     .has_blob_workers = true,
-					     .bring_most = 128,
-					     .verify_most = 10,
-					     .small_most = BLOB_SMALL_MOST,
-					     .has_late_checksums = true,
-					     .open = blob_open_job,
-					     .remove = blob_remove_job,
-					     .bring = blob_bring_job,
-					     .verify = blob_verify_job,
-					     .end = blob_end_job,
-					     .tidy = blob_tidy,
-					     .take_leftovers = leftovers_take_blobs };
+static void blob_tidy(const struct kind *kind)
+{
+	blob_incoming_expire(kind->blobs, BLOB_INCOMING_KEEP_MS);
+}
+
+const struct copy_kind_ops blob_copy_ops = {
+	.workers = PULL_BLOB_WORKERS,
+	.bring_most = 128,
+	.verify_most = 10,
+	.small_most = BLOB_SMALL_MOST,
+	.has_late_checksums = true,
+	.is_watched = true,
+	.look = glance_look_at_blob,
+	.open = blob_open_job,
+	.remove = blob_remove_job,
+	.bring = blob_bring_job,
+	.verify = blob_verify_job,
+	.end = blob_end_job,
+	.discard = blob_discard_one,
+	.tidy = blob_tidy,
+	.count_leftovers = leftovers_count_blobs,
+	.take_leftovers = leftovers_take_blobs,
+};

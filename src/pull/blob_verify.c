@@ -22,7 +22,7 @@ static bool is_as_claimed(const struct pull_job *job, const struct registry_row 
 {
 	AUTO_REGISTRY_ROW struct registry_row now = { 0 };
 
-	return registry_get(job->pull->options.store, job->type, row->name, &now,
+	return registry_get(job->pull->options.store, job->kind.type, row->name, &now,
 			    ERR_IGNORED) != 0 ||
 	       (now.state == REGISTRY_SYNCED && now.generation == row->generation &&
 		strcmp(now.timeline, row->timeline) == 0);

@@ -15,7 +15,8 @@
  *
  * When the inventory has not changed since a pass that found nothing to do, one request
  * tells (ETag); unless rows were removed or added here, as by an operator's remove, or
- * any are gone: an inventory may have been wrong, and then it is the next that says so.
+ * any are gone, or names were left out: an inventory may have been wrong, and then it is
+ * the next that says so.
  *
  * The first pass of a kind goes from page to page without a pause, however often it was
  * put off before. A later one that finds nothing spreads its pages over an interval, so
@@ -40,8 +41,7 @@
 
 /* Of one kind. */
 struct pass {
-	const char *kind;
-	const struct copy_kind_ops *ops;
+	struct kind kind;
 	/* The pass under way. */
 	bool is_passing;
 	bool is_whole;   /* asked for, or the first: without a pause between pages */
@@ -49,11 +49,12 @@ struct pass {
 	char *after;     /* owned; NULL: the first page */
 	char etag[128];  /* of its first page */
 	char timeline[TIMELINE_SIZE];
-	bool is_part;       /* the inventory lacks what the primary could not read */
-	size_t found;       /* differences in this pass */
-	size_t left;        /* and those that are left to events */
-	int64_t compared;   /* rows of the registry, in this pass */
-	int64_t page_rows;  /* of these, in its last page */
+	bool is_part; /* the inventory lacks what the primary could not read */
+	struct scan_record skipped; /* in this pass: left_out, example */
+	size_t found;               /* differences in this pass */
+	size_t left;                /* and those that are left to events */
+	int64_t compared;           /* rows of the registry, in this pass */
+	int64_t page_rows;          /* of these, in its last page */
 	int64_t slowest_ms; /* of its pages; 304 has none, and leaves that as it is */
 	int64_t rows;       /* of the registry, when it began */
 	int64_t gone;       /* of these */
@@ -257,8 +258,8 @@ static int compare_page(const struct consistency *work, struct pass *pass,
 {
 	AUTO_FREE char *after = pass->after ? xstrdup(pass->after) : NULL;
 	struct chunk chunk = { .pull = work->pull,
-			       .kind = pass->kind,
-			       .reports_checksums = pass->ops->has_late_checksums,
+			       .kind = pass->kind.type,
+			       .reports_checksums = pass->kind.copies->has_late_checksums,
 			       .items = page->items.items,
 			       .item_count = page->items.count,
 			       .after = after,
@@ -418,11 +419,61 @@ static int end_pass(struct consistency *work, struct pass *pass, struct err *err
 		return -1;
 	}
 	if (pass->is_passing && pass->found > 0)
-		log_info("consistency.repaired", LOG_TEXT("kind", pass->kind),
+		log_info("consistency.repaired", LOG_TEXT("kind", pass->kind.type),
 			 LOG_NUMBER("rows", pass->found));
 	pass->is_passing = false;
 	free(TAKE(pass->after));
 	return 0;
+}
+
+static int write_skipped(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct pass *pass = arg;
+
+	return pull_skipped_write(tx, pass->kind.type, &pass->skipped, err);
+}
+
+/* Whether another comparison was asked for since it began, as of an event that it may not
+ * know of. */
+static bool is_overtaken(struct pull *pull, const struct pass *pass)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	return pull->asked > pass->number;
+}
+
+/* Before the pass counts: a site that leaves out what its primary has is not in sync. */
+static int keep_skipped(const struct consistency *work, struct pass *pass,
+			struct err *err)
+{
+	struct store *store = work->pull->options.store;
+	struct scan_record before;
+
+	if (pull_skipped_read(store, pass->kind.type, &before, err) != 0)
+		return -1;
+	if ((before.left_out == pass->skipped.left_out &&
+	     strcmp(before.example, pass->skipped.example) == 0) ||
+	    (pass->skipped.left_out == 0 && is_overtaken(work->pull, pass)))
+		return 0;
+	if (store_write(store, write_skipped, pass, err) != 0)
+		return -1;
+	if (pass->skipped.left_out > 0)
+		log_error("consistency.skipped", LOG_TEXT("kind", pass->kind.type),
+			  LOG_NUMBER("count", pass->skipped.left_out),
+			  LOG_TEXT("example", pass->skipped.example));
+	return 0;
+}
+
+static void add_skipped(struct pass *pass, const struct inventory_page *page)
+{
+	struct scan_record *skipped = &pass->skipped;
+
+	if (!pass->after)
+		*skipped = (struct scan_record){ 0 };
+	if (page->skipped > 0 && skipped->left_out == 0)
+		snprintf(skipped->example, sizeof(skipped->example), "%s",
+			 page->skipped_example);
+	skipped->left_out += (int64_t)page->skipped;
 }
 
 /* Once a start, when it is known what the primary has. */
@@ -430,10 +481,11 @@ static void look_for_leftovers(struct consistency *work, struct pass *pass)
 {
 	struct err err;
 
-	if (pass->has_no_leftovers || pass->is_part)
+	if (pass->has_no_leftovers || pass->is_part || !pass->kind.copies->take_leftovers)
 		return;
 	pass->has_no_leftovers = true;
-	if (pass->ops->take_leftovers(work->pull, pass->kind, pass->rows, &err) != 0)
+	if (pass->kind.copies->take_leftovers(work->pull, &pass->kind, pass->rows,
+					      &err) != 0)
 		log_warn("leftovers.failed", LOG_ERR(&err));
 }
 
@@ -455,6 +507,7 @@ static int take_page(struct consistency *work, struct pass *pass,
 	pass->is_part = pass->is_part || page->is_part;
 	if (compare_page(work, pass, page, err) != 0)
 		return -1;
+	add_skipped(pass, page);
 	took = clock_boot_ms() - pass->asked_at;
 	if (took > pass->slowest_ms)
 		pass->slowest_ms = took;
@@ -463,8 +516,10 @@ static int take_page(struct consistency *work, struct pass *pass,
 	failpoint("consistency.compared");
 	if (pass->after)
 		return 0;
+	if (keep_skipped(work, pass, err) != 0)
+		return -1;
 	pass->clean_etag[0] = '\0';
-	if (pass->found == 0 && pass->left == 0) {
+	if (pass->found == 0 && pass->left == 0 && pass->skipped.left_out == 0) {
 		memcpy(pass->clean_etag, pass->etag, sizeof(pass->clean_etag));
 		pass->clean_at = clock_boot_ms();
 		/* Not how many there are now: since they were compared one may have
@@ -492,7 +547,7 @@ static int read_ordered(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct pass *pass = arg;
 
-	return registry_ordered_in(tx, pass->kind, &pass->ordered, err);
+	return registry_ordered_in(tx, pass->kind.type, &pass->ordered, err);
 }
 
 static int consistency_count_rows(const struct consistency *work, struct pass *pass,
@@ -501,7 +556,8 @@ static int consistency_count_rows(const struct consistency *work, struct pass *p
 	struct registry_counts counts;
 
 	if (store_read(work->pull->options.store, read_ordered, pass, err) != 0 ||
-	    registry_counts(work->pull->options.store, pass->kind, &counts, err) != 0)
+	    registry_counts(work->pull->options.store, pass->kind.type, &counts, err) !=
+		    0)
 		return -1;
 	pass->rows = counts.all;
 	pass->gone = counts.gone;
@@ -518,8 +574,7 @@ static int consistency_ask_page(struct consistency *work, const struct pass *pas
 	if (!work->line && primary_line_open(work->pull->options.primary,
 					     &work->pull->stop, &work->line, err) != 0)
 		return -1;
-	return primary_inventory(work->line, pull_kind(work->pull, pass->kind), &question,
-				 page, err);
+	return primary_inventory(work->line, &pass->kind, &question, page, err);
 }
 
 /* There is nothing to compare with. What is here stays; and what the primary finds later
@@ -527,9 +582,10 @@ static int consistency_ask_page(struct consistency *work, const struct pass *pas
 static int skip_pass(struct consistency *work, struct pass *pass, struct err *err)
 {
 	if (!pass->is_unknown)
-		log_warn("consistency.no_kind", LOG_TEXT("kind", pass->kind));
+		log_warn("consistency.no_kind", LOG_TEXT("kind", pass->kind.type));
 	pass->is_unknown = true;
-	return end_pass(work, pass, err);
+	pass->skipped = (struct scan_record){ 0 };
+	return keep_skipped(work, pass, err) == 0 ? end_pass(work, pass, err) : -1;
 }
 
 /* The primary does not know yet what it has. Until then this kind counts as never
@@ -544,7 +600,7 @@ static int put_off_pass(struct consistency *work, struct pass *pass, struct err 
 	if (pass->waits == 0) {
 		if (store_write(pull->options.store, write_compared, &never, err) != 0)
 			return -1;
-		log_info("consistency.waits", LOG_TEXT("kind", pass->kind));
+		log_info("consistency.waits", LOG_TEXT("kind", pass->kind.type));
 	}
 	pass->waits++;
 	pass->ended_at = pass->ended_boot = 0;
@@ -646,7 +702,7 @@ static void consistency_note_failure(struct consistency *work, struct pass *pass
 	if (pass->is_peers)
 		peer_bad(work->pull, PULL_PART_CONSISTENCY, err);
 	else if (pass->failures == 1)
-		log_error("consistency.failed", LOG_TEXT("kind", pass->kind),
+		log_error("consistency.failed", LOG_TEXT("kind", pass->kind.type),
 			  LOG_ERR(err));
 	pass->pause_ms = backoff_ms(pass->failures, random_roll());
 }
@@ -743,11 +799,10 @@ static struct pass *wait_until_due(struct consistency *work)
 
 static void add_passes(struct consistency *work)
 {
-	struct copy_kind kind;
+	const struct kind *kind = NULL;
 
-	for (size_t at = 0; copy_kinds_next(&work->pull->options, &at, &kind);)
-		vec_add(&work->passes,
-			((struct pass){ .kind = kind.type, .ops = kind.ops }));
+	while ((kind = kinds_next_copied(work->pull->options.here, kind)) != NULL)
+		vec_add(&work->passes, ((struct pass){ .kind = *kind }));
 }
 
 void *consistency_run(void *arg)

@@ -1,7 +1,7 @@
 /*
  * What a kind of replicable offers to the half of the program that keeps copies: one
- * struct copy_kind_ops, in the table of copy_kinds.c. The engine does the rest, for every
- * kind alike: it claims rows and shares them out among workers (scheduler.c); asks the
+ * struct copy_kind_ops, in the table of kinds.c. The engine does the rest, for every kind
+ * alike: it claims rows and shares them out among workers (scheduler.c); asks the
  * deletion limit, tells the registry how each row ended, gives rows back, counts and
  * measures (pull_job.c); and compares inventories and takes events over (consistency.c,
  * log_cursor.c). A job is one worker's, and so is all that is in it.
@@ -11,6 +11,9 @@
 
 #include "git/checksum.h"
 #include "job/pool.h"
+#include "pull/glance.h"
+#include "pull/kinds.h"
+#include "pull/leftovers.h"
 #include "pull/pull.h"
 #include "replicable/registry_move.h"
 
@@ -33,7 +36,8 @@ struct pull_item {
 	struct registry_row *row; /* of the job */
 	enum pull_end end;
 	struct err why;  /* PULL_FAILED; of a verification: ERR_NONE, it is proved */
-	int64_t wait_ms; /* PULL_WAITS; disproved: until it is brought again */
+	int64_t wait_ms; /* PULL_WAITS; FAILED: not before; disproved: until it is brought
+			    again */
 	char *held_reason, *remedy; /* PULL_HELD; owned */
 	/* What is here now; timeline and checksum "": not known. */
 	char timeline[TIMELINE_SIZE], checksum[CHECKSUM_TEXT_SIZE];
@@ -52,10 +56,12 @@ struct pull_item {
 
 struct pull_job {
 	struct pull *pull;
-	const struct copy_kind_ops *ops; /* NULL: upkeep */
-	const char *type;                /* the rows' kind */
+	struct kind kind; /* of the rows; no parts: upkeep */
 	registry_rows rows;
 	struct pull_item *items; /* as many; NULL until it runs */
+	const char *id;          /* lease_job_new(), of who asked for it; NULL: none */
+	int64_t lease_wait_ms; /* how long it waits for the lease; 0: held means later */
+	int64_t leased_at;     /* wall ms of the last grant; 0: none */
 	bool is_verification;
 	size_t *running;    /* guarded by pull->mutex */
 	int64_t claimed_at; /* boot ms */
@@ -67,15 +73,21 @@ struct pull_job {
 };
 
 struct copy_kind_ops {
-	/* The kinds of rows of which this site has some, by its configuration. NULL: no
-	 * more. */
-	const char *(*type)(const struct pull_options *options, size_t at);
-	int (*check_name)(const struct pull *pull, const char *type, const char *name,
-			  struct err *err);
-	bool has_blob_workers;          /* its workers are those of sync.blobCapacity */
+	enum pull_workers workers; /* that bring it */
+	bool is_needed; /* nothing starts without its directory; else it fails alone */
 	size_t bring_most, verify_most; /* rows of a job */
 	uint64_t small_most;     /* what is larger is brought alone; 0: all are alike */
 	bool has_late_checksums; /* the primary knows them some time after a change */
+	/* Each copy is the file of its name below the directory: inotify tells what
+	 * others do to it (blob_copy_watch.c). */
+	bool is_watched;
+
+	/* At the start, when its directory was opened. May be NULL. */
+	void (*begin)(const struct pull_options *options, const struct kind *kind);
+	/* Whether a copy is as its row says, by stat() if that tells. -1: it is not, or
+	 * cannot be looked at: *err. */
+	int (*look)(const struct glance_look *look, const struct registry_row *row,
+		    struct err *err);
 
 	/* Before the others: what they need. -1: all items fail. May be NULL. */
 	int (*open)(struct pull_job *job, struct err *err);
@@ -88,27 +100,23 @@ struct copy_kind_ops {
 	 * after an open() that failed. */
 	void (*end)(struct pull_job *job);
 
-	/* What was left by crashes, and has waited in the trash. */
-	void (*tidy)(const struct pull *pull, const char *type);
-	/* Copies that no row tells of, looked for once all was compared; `rows`: how many
-	 * the registry has. */
-	int (*take_leftovers)(struct pull *pull, const char *type, int64_t rows,
+	/* Puts one copy into the trash, by a person's word and under its lease. NULL: a
+	 * person cannot have it removed. ERR_MISSING: nothing is there. */
+	int (*discard)(const struct kind *kind, const char *name, struct err *err);
+
+	/* What was left by crashes, once a day; the trash is emptied by itself. May be
+	 * NULL. */
+	void (*tidy)(const struct kind *kind);
+	/* Copies that no row tells of: adds to *found. May be NULL. */
+	int (*count_leftovers)(struct store *store, const struct kind *kind,
+			       struct leftovers_found *found, struct err *err);
+	/* The same, looked for once all was compared; `rows`: how many
+	 * the registry has. May be NULL. */
+	int (*take_leftovers)(struct pull *pull, const struct kind *kind, int64_t rows,
 			      struct err *err);
 };
 
 extern const struct copy_kind_ops repository_copy_ops, blob_copy_ops;
-
-/* The kinds of rows of this site, in turn: *at begins as 0. False: no more. */
-struct copy_kind {
-	const char *type;
-	const struct copy_kind_ops *ops;
-};
-bool copy_kinds_next(const struct pull_options *options, size_t *at,
-		     struct copy_kind *kind);
-
-/* NULL: this site has no such kind. */
-const struct copy_kind_ops *copy_kinds_find(const struct pull_options *options,
-					    const char *type);
 
 /* An item ends with that error. Returns -1. What this machine lacks is never taken for
  * missing at the primary. */

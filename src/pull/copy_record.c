@@ -11,7 +11,6 @@
 #include "pull/mend.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
-#include "upkeep/copies_root.h"
 #include "verify/verify_objects.h"
 
 /*
@@ -39,7 +38,7 @@ static bool has_objects(const struct pull *pull, const struct repo *copy,
 /* COPY_OURS, COPY_YOUNG or COPY_CHANGED; COPY_BUSY after a stop. */
 static enum copy_verdict look_at_disk(struct pull *pull, const struct registry_row *row)
 {
-	AUTO_FREE char *path = name_to_copy(pull->options.root, row->name);
+	AUTO_FREE char *path = name_to_copy(pull->options.here->root, row->name);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 	struct copy_files files;
@@ -107,10 +106,9 @@ static void copy_judge_count_change(void)
 
 int copy_doubt(struct pull *pull, const char *name, struct err *err)
 {
-	const struct pull_options *options = &pull->options;
 	struct err why;
 
-	if (copies_root_check(options->store, options->root, err) != 0)
+	if (pull_check_root(pull, KIND_REPOSITORY, err) != 0)
 		return -1;
 	err_set(&why, ERR_CONFLICT, "somebody else has changed the copy's disk");
 	copy_judge_count_change();

@@ -108,7 +108,7 @@ static struct watched *next_place(const struct copy_watch *watch, bool is_copy,
 static int open_place(const struct copy_watch *watch, const struct watched *place)
 {
 	AUTO_FREE char *path =
-		xasprintf("%s/%s", watch->pull->options.root, place->below);
+		xasprintf("%s/%s", watch->pull->options.here->root, place->below);
 
 	return dir_open(AT_FDCWD, path, ERR_IGNORED);
 }
@@ -443,7 +443,7 @@ struct copy_watch *copy_watch_start(struct pull *pull)
 		.due = copy_watch_due,
 		.hear = copy_watch_hear,
 	};
-	static const struct blob_kind *const no_blobs[] = { NULL };
+	static const char *const not_watched[] = { NULL };
 	const struct inotify_limits limits = { .scope = INOTIFY_COPY,
 					       .directories_each = DIRECTORIES_EACH };
 	int64_t interval_ms = pull->options.scan_interval_ms;
@@ -461,8 +461,8 @@ struct copy_watch *copy_watch_start(struct pull *pull)
 		.arg = watch,
 		.thread = "copy-watch",
 		.interval_ms = interval_ms > 0 ? interval_ms : SCAN_INTERVAL_MS,
-		.kinds = no_blobs,
-		.kind_count = ARRAY_SIZE(no_blobs),
+		.roots = not_watched,
+		.root_count = ARRAY_SIZE(not_watched),
 		.descriptor = watch->inotify ? inotify_descriptor(watch->inotify) : -1 });
 	return watch;
 }

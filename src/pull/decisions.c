@@ -297,6 +297,8 @@ int64_t verification_again_ms(enum err_class class)
 {
 	switch (class) {
 	case ERR_BUSY:
+	case ERR_LOCK_TIMEOUT:
+	case ERR_LOCK_UNAVAILABLE:
 		return 5000;
 	case ERR_CANCELED:
 	case ERR_LOST:

@@ -398,16 +398,10 @@ static void note_kept(struct freshness *freshness)
 
 static int write_pushed(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "INSERT INTO passed_push (name, since) VALUES (?1, ?2)"
-		       " ON CONFLICT (name) DO NOTHING",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, arg);
-	query_bind_int(query, 2, clock_wall_ms());
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "INSERT INTO passed_push (name, since) VALUES (?1, ?2)"
+			   " ON CONFLICT (name) DO NOTHING",
+			   QUERY_TEXT(arg), QUERY_INT(clock_wall_ms()));
 }
 
 int freshness_push_began(struct freshness *freshness, const char *name, struct err *err)
@@ -470,12 +464,8 @@ static bool is_needed(struct freshness *freshness, const char *name)
 
 static int remove_name(struct store_tx *tx, const char *name, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, "DELETE FROM passed_push WHERE name = ?1", &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, name);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, "DELETE FROM passed_push WHERE name = ?1",
+			   QUERY_TEXT(name));
 }
 
 /* It is asked inside the write: a name that is added after it was asked for stays. */

@@ -114,16 +114,6 @@ int64_t doubt_take(struct pull *pull, uint64_t id)
 	return wait_ms > rebuild_ms ? wait_ms : rebuild_ms;
 }
 
-/* What is away with its file system is not damaged. */
-static int doubt_check_root(const struct pull *pull, const char *kind, struct err *err)
-{
-	const struct pull_options *options = &pull->options;
-	const struct blob_kind *blob = pull_kind(pull, kind);
-
-	return blob ? copies_root_check_blobs(options->store, blob, err)
-		    : copies_root_check(options->store, options->root, err);
-}
-
 static bool doubt_is_known(const struct registry_row *row)
 {
 	return row->is_gone ||
@@ -141,7 +131,8 @@ static int doubt_mark_row(struct pull *pull, const struct registry_row *row,
 
 	if (doubt_is_known(row))
 		return 0;
-	if (doubt_check_root(pull, row->kind, err) != 0)
+	/* What is away with its file system is not damaged. */
+	if (pull_check_root(pull, row->kind, err) != 0)
 		return -1;
 	move.delay_ms = doubt_take(pull, row->id);
 	if (registry_move(pull->options.store, &move, err) != 0)
@@ -195,7 +186,7 @@ bool pull_glance(struct pull *pull, const char *name)
 	    registry_get(options->store, KIND_REPOSITORY, name, &row, &err) != 0 ||
 	    row.state != REGISTRY_SYNCED || row.is_gone || row.generation == 0)
 		return true;
-	int seen = glance_repository(options->root, &row, &why);
+	int seen = glance_repository(options->here->root, &row, &why);
 	if (seen >= 0) {
 		if (seen > 0)
 			copy_watch_report(pull->copy_watch, name);
@@ -257,11 +248,10 @@ int glance_repository(const char *root, const struct registry_row *row, struct e
 
 /* Files of refs that were stamped anew are not as they were left; of others the content
  * tells. */
-static int read_stamped(const struct glance_request *request, const char *name,
-			struct err *err)
+static int read_stamped(const struct glance_look *look, const char *name, struct err *err)
 {
 	AUTO_FREE char *below = name_to_path(name);
-	AUTO_FREE char *path = xasprintf("%s/%s", request->root, below);
+	AUTO_FREE char *path = xasprintf("%s/%s", look->kind->path, below);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 	struct fingerprint refs;
@@ -271,19 +261,19 @@ static int read_stamped(const struct glance_request *request, const char *name,
 	copy_record_read(copy.fd, &record);
 	if (fingerprint_take(copy.fd, FINGERPRINT_COPY, &refs, ERR_IGNORED) != 0 ||
 	    refs.changed_ns > record.files_changed_ns ||
-	    !copy_content_is_sound(&copy, record.files_changed_ns, request->stop))
-		return request->stop && stop_is_requested(request->stop)
+	    !copy_content_is_sound(&copy, record.files_changed_ns, look->stop))
+		return look->stop && stop_is_requested(look->stop)
 			       ? 0
 			       : glance_report_difference(err);
 	return 0;
 }
 
-static int glance_and_read(const struct glance_request *request,
-			   const struct registry_row *row, struct err *err)
+int glance_look_at_repository(const struct glance_look *look,
+			      const struct registry_row *row, struct err *err)
 {
-	int seen = glance_repository(request->root, row, err);
+	int seen = glance_repository(look->kind->path, row, err);
 
-	return seen > 0 ? read_stamped(request, row->name, err) : seen;
+	return seen > 0 ? read_stamped(look, row->name, err) : seen;
 }
 
 static int64_t glance_later_time(int64_t a, int64_t b)
@@ -342,43 +332,42 @@ static bool needs_reading(const struct registry_row *row, const struct glance_bl
 	       !blob_fingerprint_is_settled(&fingerprint, known->known_at * 1000000);
 }
 
-static int glance_read_blob(const struct glance_request *request, int fd,
-			    const char *checksum, struct err *err)
+static int glance_read_blob(const struct glance_look *look, int fd, const char *checksum,
+			    struct err *err)
 {
 	char digest[BLOB_DIGEST_SIZE];
 	struct blob_fingerprint fingerprint;
 
-	if (blob_digest(fd, &fingerprint, digest, request->stop, err) != 0)
+	if (blob_digest(fd, &fingerprint, digest, look->stop, err) != 0)
 		return -1;
 	return strcmp(digest, checksum) == 0 ? 0 : glance_report_difference(err);
 }
 
-struct glancing {
-	const struct glance_request *request;
-	struct glance_result *result;
-	int root;          /* of the blobs */
-	char *directory;   /* owned; of the last blob; NULL: none yet */
-	bool was_reported; /* of a change of these */
-	bool passes;       /* what is in it needs no look */
-	VEC(struct registry_move) moves;
-	VEC(struct err *) reasons; /* owned; of the moves */
-};
-
-static int open_and_glance(const struct glancing *glancing,
-			   const struct registry_row *row, struct err *err)
+int glance_look_at_blob(const struct glance_look *look, const struct registry_row *row,
+			struct err *err)
 {
 	struct glance_blob known;
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
 	glance_blob_of(row, &known);
-	if (blob_open(glancing->root, row->name, &fd, &st, err) != 0 ||
+	if (blob_open(look->root, row->name, &fd, &st, err) != 0 ||
 	    glance_blob(&known, fd, &st, err) != 0)
 		return -1;
-	if (!glancing->was_reported || !needs_reading(row, &known, &st))
+	if (!look->was_reported || !needs_reading(row, &known, &st))
 		return 0;
-	return glance_read_blob(glancing->request, fd, row->checksum, err);
+	return glance_read_blob(look, fd, row->checksum, err);
 }
+
+struct glancing {
+	const struct glance_request *request;
+	struct glance_result *result;
+	struct glance_look look;
+	char *directory; /* owned; of the last one; NULL: none yet */
+	bool passes;     /* what is in it needs no look */
+	VEC(struct registry_move) moves;
+	VEC(struct err *) reasons; /* owned; of the moves */
+};
 
 /* Nobody has worked on it since the row was read. */
 static bool is_still(const struct glance_request *request, const struct registry_row *row)
@@ -398,8 +387,7 @@ static void glance_inspect_row(struct glancing *glancing, const struct registry_
 	struct err why;
 
 	result->looked++;
-	if ((request->kind ? open_and_glance(glancing, row, &why)
-			   : glance_and_read(request, row, &why)) == 0 ||
+	if (request->kind->copies->look(&glancing->look, row, &why) == 0 ||
 	    !copy_is_at_fault(&why) || !is_still(request, row))
 		return;
 	if (result->doubted++ == 0) {
@@ -444,8 +432,8 @@ static void clear_moves(struct glancing *glancing)
 /* What is not there, because its file system is not, is not doubted. */
 static int glance_check_root(const struct glance_request *request, struct err *err)
 {
-	return request->kind ? copies_root_check_blobs(request->store, request->kind, err)
-			     : copies_root_check(request->store, request->root, err);
+	return copies_root_check(request->store, request->kind->type, request->kind->path,
+				 err);
 }
 
 static int doubt_page(struct glancing *glancing, struct err *err)
@@ -504,7 +492,7 @@ static int glance_pages(struct glancing *glancing, struct err *err)
 	do {
 		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 		const struct registry_filter filter = {
-			.kind = request->kind ? request->kind->type : KIND_REPOSITORY,
+			.kind = request->kind->type,
 			.after = after,
 			.limit = limit,
 			.state = request->enters ? REGISTRY_ANY : REGISTRY_SYNCED
@@ -529,20 +517,22 @@ static int glance_begin_work(struct glancing *glancing,
 			     struct glance_result *result, struct err *err)
 {
 	*result = (struct glance_result){ 0 };
-	*glancing = (struct glancing){ .request = request, .result = result, .root = -1 };
+	*glancing = (struct glancing){
+		.request = request,
+		.result = result,
+		.look = { .kind = request->kind, .root = -1, .stop = request->stop },
+	};
 	if (glance_check_root(request, err) != 0)
 		return -1;
-	if (!request->kind)
-		return 0;
-	glancing->root = blob_root_open(request->kind, err);
-	return glancing->root < 0 ? -1 : 0;
+	glancing->look.root = dir_open(AT_FDCWD, request->kind->path, err);
+	return glancing->look.root < 0 ? -1 : 0;
 }
 
 static void glance_end_work(struct glancing *glancing)
 {
 	free(glancing->directory);
-	if (glancing->root >= 0)
-		close(glancing->root);
+	if (glancing->look.root >= 0)
+		close(glancing->look.root);
 }
 
 int glance_all(const struct glance_request *request, struct glance_result *result,
@@ -577,7 +567,7 @@ int glance_these(const struct glance_request *request, char *const *names, size_
 	struct glancing glancing;
 	int done = glance_begin_work(&glancing, request, result, err);
 
-	glancing.was_reported = true;
+	glancing.look.was_reported = true;
 	for (size_t at = 0; done == 0 && at < count; at += PAGE) {
 		AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 		done = glance_read_rows(request, names + at,

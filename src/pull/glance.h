@@ -8,9 +8,22 @@
 
 #include "base/base.h"
 #include "blob/file.h"
+#include "replicable/kind.h"
 #include "replicable/registry.h"
 
 struct pull;
+
+/* copy_kind_ops.look. */
+struct glance_look {
+	const struct kind *kind;
+	int root;                /* of the kind, open */
+	const struct stop *stop; /* may be NULL */
+	bool was_reported;       /* somebody tells of a change of this one */
+};
+int glance_look_at_repository(const struct glance_look *look,
+			      const struct registry_row *row, struct err *err);
+int glance_look_at_blob(const struct glance_look *look, const struct registry_row *row,
+			struct err *err);
 
 /* At the copy of a repository whose row is synced: whether it is what was brought for
  * that row, as it was left. -1: it is not; *err says why. 1: ctimes of files differ, and
@@ -32,12 +45,11 @@ int glance_blob_fingerprint(const struct blob_fingerprint *fingerprint, int fd,
 			    const struct stat *stat, struct err *err);
 
 /* At all copies of a kind that are called synced; what is not as it was left is doubted
- * (replicable/registry_move.h), and counted. `kind` NULL: repositories, below `root`.
- * ERR_CANCELED: stop. ERR_DISK: the root is away. */
+ * (replicable/registry_move.h), and counted. ERR_CANCELED: stop. ERR_DISK: the root is
+ * away. */
 struct glance_request {
 	struct store *store;
-	const char *root; /* of the repositories */
-	const struct blob_kind *kind;
+	const struct kind *kind;
 	const struct stop *stop; /* may be NULL */
 	int64_t rest_ms;         /* after each page of rows */
 	struct pull *pull;       /* has a pace of doubts; NULL: none */
@@ -64,7 +76,7 @@ int glance_all(const struct glance_request *request, struct glance_result *resul
 int glance_these(const struct glance_request *request, char *const *names, size_t count,
 		 struct glance_result *result, struct err *err);
 
-/* Logs what was doubted of blobs, and has it mended; clears the result. */
+/* Logs what was doubted, and has it mended; clears the result. */
 void glance_report(const struct glance_request *request, struct glance_result *result,
 		   int64_t took_ms);
 

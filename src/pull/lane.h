@@ -9,7 +9,7 @@
 
 /* The rows of a kind that are due. */
 struct lane_queue {
-	struct copy_kind kind;
+	struct kind kind;
 	int64_t due_at; /* of the first, wall ms; INT64_MAX: none */
 	size_t many;    /* small rows to claim for one worker, as far as the last claim
 			   tells; 0: a row each */

@@ -3,13 +3,13 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "blob/walk.h"
+#include "pull/copy_kind.h"
 #include "pull/copy_record.h"
 #include "pull/pull_parts.h"
 #include "replicable/discover.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "store/site_value.h"
-#include "upkeep/copies_root.h"
 
 #define BATCH 1000
 
@@ -89,16 +89,21 @@ static bool is_compared(struct store *store)
 	       strtoll(at.data, NULL, 10) > 0;
 }
 
-int leftovers_count(struct store *store, const char *root, struct leftovers_found *found,
-		    struct err *err)
+int leftovers_count(struct store *store, const struct kind *kind,
+		    struct leftovers_found *found, struct err *err)
+{
+	*found = (struct leftovers_found){ 0 };
+	return kind->copies && kind->copies->count_leftovers && is_compared(store)
+		       ? kind->copies->count_leftovers(store, kind, found, err)
+		       : 0;
+}
+
+int leftovers_count_repositories(struct store *store, const struct kind *kind,
+				 struct leftovers_found *found, struct err *err)
 {
 	struct leftovers leftovers = { 0 };
-	int result;
+	int result = read_tree(store, kind->path, &leftovers, err);
 
-	*found = (struct leftovers_found){ 0 };
-	if (!is_compared(store))
-		return 0;
-	result = read_tree(store, root, &leftovers, err);
 	if (result == 0)
 		add_found(&leftovers, found);
 	leftovers_clear(&leftovers);
@@ -149,11 +154,10 @@ static int count_blobs(struct store *store, const struct blob_kind *kind,
 	return result;
 }
 
-int leftovers_count_blobs(struct store *store, const struct blob_kind *kind,
+int leftovers_count_blobs(struct store *store, const struct kind *kind,
 			  struct leftovers_found *found, struct err *err)
 {
-	*found = (struct leftovers_found){ 0 };
-	return is_compared(store) ? count_blobs(store, kind, NULL, found, err) : 0;
+	return count_blobs(store, kind->blobs, NULL, found, err);
 }
 
 /* A record of `replicate` names no timeline: that copy belongs to a person. So does what
@@ -231,34 +235,31 @@ static int take_up_copies(struct pull *pull, int root, struct leftovers *leftove
 	return 0;
 }
 
-int leftovers_take_repositories(struct pull *pull, const char *type, int64_t rows,
+int leftovers_take_repositories(struct pull *pull, const struct kind *kind, int64_t rows,
 				struct err *err)
 {
 	struct leftovers leftovers = { 0 };
-	const struct pull_options *options = &pull->options;
-	AUTO_CLOSE int root = dir_open(AT_FDCWD, options->root, err);
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, kind->path, err);
 	int result = -1;
 
-	(void)type;
 	(void)rows;
-	if (root >= 0 && copies_root_check(options->store, options->root, err) == 0)
-		result = read_tree(options->store, options->root, &leftovers, err);
+	if (root >= 0 && pull_check_root(pull, kind->type, err) == 0)
+		result = read_tree(pull->options.store, kind->path, &leftovers, err);
 	if (result == 0)
 		result = take_up_copies(pull, root, &leftovers, err);
 	leftovers_clear(&leftovers);
 	return result;
 }
 
-int leftovers_take_blobs(struct pull *pull, const char *type, int64_t rows,
+int leftovers_take_blobs(struct pull *pull, const struct kind *kind, int64_t rows,
 			 struct err *err)
 {
 	struct leftovers_found found = { 0 };
 
 	if (rows > 0)
 		return 0;
-	if (count_blobs(pull->options.store, pull_kind(pull, type), &pull->stop, &found,
-			err) != 0)
+	if (count_blobs(pull->options.store, kind->blobs, &pull->stop, &found, err) != 0)
 		return -1;
-	report_foreign(type, &found);
+	report_foreign(kind->type, &found);
 	return 0;
 }

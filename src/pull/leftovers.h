@@ -11,6 +11,7 @@
 #define PULL_LEFTOVERS_H
 
 #include "pull/pull.h"
+#include "replicable/kind.h"
 
 struct leftovers_found {
 	int64_t count;
@@ -19,17 +20,21 @@ struct leftovers_found {
 
 /* Counts them; 0 while no comparison has told what the primary has. Walks the tree; any
  * thread, with and without a node. */
-int leftovers_count(struct store *store, const char *root, struct leftovers_found *found,
-		    struct err *err);
-int leftovers_count_blobs(struct store *store, const struct blob_kind *kind,
+int leftovers_count(struct store *store, const struct kind *kind,
+		    struct leftovers_found *found, struct err *err);
+
+/* copy_kind_ops.count_leftovers. */
+int leftovers_count_repositories(struct store *store, const struct kind *kind,
+				 struct leftovers_found *found, struct err *err);
+int leftovers_count_blobs(struct store *store, const struct kind *kind,
 			  struct leftovers_found *found, struct err *err);
 
 /* After a comparison of the whole inventory of a kind: takes up the copies that are ours,
  * and tells the log of the rest. Blobs may be very many: they are looked for only with a
  * new database. */
-int leftovers_take_repositories(struct pull *pull, const char *type, int64_t rows,
+int leftovers_take_repositories(struct pull *pull, const struct kind *kind, int64_t rows,
 				struct err *err);
-int leftovers_take_blobs(struct pull *pull, const char *type, int64_t rows,
+int leftovers_take_blobs(struct pull *pull, const struct kind *kind, int64_t rows,
 			 struct err *err);
 
 #endif

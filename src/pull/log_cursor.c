@@ -35,31 +35,69 @@ static void report_unknown(struct pull *pull, const struct event *event)
 			 LOG_NUMBER("event", event->id));
 }
 
-/* A name becomes a path here: whoever let a bad one through, it goes no further. */
-static bool events_take_is_ours(struct pull *pull, const struct event *event)
+/* arg: where the event is borrowed. */
+static int write_skipped_one(struct store_tx *tx, void *arg, struct err *err)
 {
-	const struct copy_kind_ops *ops = copy_kinds_find(&pull->options, event->kind);
-	struct err why;
+	const struct event *event = *(const struct event **)arg;
+	struct scan_record skipped = { .left_out = 1 };
 
-	if (!ops) {
-		report_unknown(pull, event);
-		return false;
-	}
-	if (ops->check_name(pull, event->kind, event->name, &why) == 0)
-		return true;
-	log_warn("event.skipped", LOG_ERR(&why), LOG_NUMBER("event", event->id),
-		 LOG_TEXT("kind", event->kind));
-	return false;
+	snprintf(skipped.example, sizeof(skipped.example), "a name in event %" PRIu64,
+		 event->id);
+	return pull_skipped_write(tx, event->kind, &skipped, err);
 }
 
-void events_judge(struct pull *pull, folded_events *folded)
+/* A comparison will say what is left out, but it takes its time: until then one is known,
+ * or a site that passed over an event would be in sync. One that began before cannot
+ * know of it (consistency.c); one that has counted meanwhile is asked again. */
+static int events_take_note_skipped(struct pull *pull, const struct event *event,
+				    struct err *err)
+{
+	struct store *store = pull->options.store;
+	struct scan_record known;
+
+	comparison_ask(pull);
+	if (pull_skipped_read(store, event->kind, &known, err) != 0)
+		return -1;
+	if (known.left_out > 0)
+		return 0;
+	if (store_write(store, write_skipped_one, &event, err) != 0)
+		return -1;
+	comparison_ask(pull);
+	return 0;
+}
+
+/* A name becomes a path here: whoever let a bad one through, it goes no further. 1, 0,
+ * -1. */
+static int events_take_is_ours(struct pull *pull, const struct event *event,
+			       struct err *err)
+{
+	const struct kind *kind = kinds_find(pull->options.here, event->kind);
+	struct err why;
+
+	if (!kind || !kind->copies) {
+		report_unknown(pull, event);
+		return 0;
+	}
+	if (kind->check_name(kind, event->name, &why) == 0)
+		return 1;
+	log_warn("event.skipped", LOG_ERR(&why), LOG_NUMBER("event", event->id),
+		 LOG_TEXT("kind", event->kind));
+	return events_take_note_skipped(pull, event, err);
+}
+
+int events_judge(struct pull *pull, folded_events *folded, struct err *err)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < folded->count; i++)
-		if (events_take_is_ours(pull, folded->items[i].last))
+	for (size_t i = 0; i < folded->count; i++) {
+		int is_ours = events_take_is_ours(pull, folded->items[i].last, err);
+		if (is_ours < 0)
+			return -1;
+		if (is_ours)
 			folded->items[kept++] = folded->items[i];
+	}
 	folded->count = kept;
+	return 0;
 }
 
 static int take_deleted(struct store_tx *tx, const struct folded_event *folded,
@@ -154,10 +192,10 @@ static int take_kind(struct store_tx *tx, const struct events_taking *taking,
 static int take_kinds(struct store_tx *tx, const struct events_taking *taking,
 		      struct err *err)
 {
-	struct copy_kind kind;
+	const struct kind *kind = NULL;
 
-	for (size_t at = 0; copy_kinds_next(&taking->pull->options, &at, &kind);)
-		if (take_kind(tx, taking, kind.type, err) != 0)
+	while ((kind = kinds_next_copied(taking->pull->options.here, kind)) != NULL)
+		if (take_kind(tx, taking, kind->type, err) != 0)
 			return -1;
 	return 0;
 }
@@ -259,7 +297,10 @@ static int log_cursor_commit_answer(struct log_cursor *cursor,
 
 	if (to)
 		fold_events(&answer->events, &folded);
-	events_judge(cursor->pull, &folded);
+	if (events_judge(cursor->pull, &folded, err) != 0) {
+		vec_clear(&folded);
+		return -1;
+	}
 	for (size_t i = 0; i < folded.count; i++)
 		names_touch(cursor->pull, folded.items[i].last->kind,
 			    folded.items[i].last->name);
@@ -340,7 +381,7 @@ static bool is_at_work(struct log_cursor *cursor)
 
 	cursor->has_news = false;
 	cursor->finished = pull->finished;
-	return is_news || pull->state.syncing + pull->state.blobbing > 0;
+	return is_news || pull_is_bringing_locked(pull);
 }
 
 static int64_t wait_s(struct log_cursor *cursor)

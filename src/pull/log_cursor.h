@@ -9,8 +9,9 @@
 #include "pull/pull_parts.h"
 
 /* Takes out what this site does not have: kinds that it was not told of, names that are
- * none. Told in the log, a kind once. */
-void events_judge(struct pull *pull, folded_events *folded);
+ * none. Told in the log, a kind once; names also as left out (pull_skipped_read()), until
+ * a comparison, which is asked for, has counted them. -1: that could not be written. */
+int events_judge(struct pull *pull, folded_events *folded, struct err *err);
 
 struct events_taking {
 	const folded_events *folded;  /* judged; may be NULL */

@@ -216,8 +216,14 @@ static int primary_classify_answer(const struct site_answer *answer, struct err 
 	return 1;
 }
 
-/* Signs, asks, judges: 0: an answer of status 200, 206 or 304; -1 with *err and the
- * answer that it came from. */
+/* There is no part of an empty file that could be asked for. */
+static bool primary_is_empty(const struct site_answer *answer)
+{
+	return answer->status == 416 && strcmp(answer->range, "bytes */0") == 0;
+}
+
+/* Signs, asks, judges: 0: an answer of status 200, 206 or 304, or that a file is empty;
+ * -1 with *err and the answer that it came from. */
 static int primary_call(struct primary_line *line, struct site_request *request,
 			struct site_answer *answer, struct err *err)
 {
@@ -230,7 +236,8 @@ static int primary_call(struct primary_line *line, struct site_request *request,
 	if (renew_key(line, err) != 0 ||
 	    site_client_call(line->client, request, answer, err) != 0)
 		return primary_note_failure(line->primary, err);
-	if (answer->status == 200 || answer->status == 206 || answer->status == 304) {
+	if (answer->status == 200 || answer->status == 206 || answer->status == 304 ||
+	    primary_is_empty(answer)) {
 		note_heard(line->primary, answer);
 		return 0;
 	}
@@ -305,7 +312,7 @@ int primary_last_event(struct primary_line *line, struct event_ends *ends,
 	return 0;
 }
 
-/* Whether the refusal says something of a kind of blobs, rather than of the primary. */
+/* Whether the refusal says something of a kind, rather than of the primary. */
 static int answer_without_page(const struct site_answer *reply)
 {
 	if (strcmp(reply->code, WIRE_KIND_NOT_FOUND) == 0)
@@ -313,7 +320,15 @@ static int answer_without_page(const struct site_answer *reply)
 	return strcmp(reply->code, WIRE_NOT_SCANNED) == 0 ? INVENTORY_NOT_SCANNED : -1;
 }
 
-int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
+static void primary_add_rows(struct str *target, const char *type)
+{
+	if (kind_is_repository(type))
+		str_add(target, API "repositories");
+	else
+		str_addf(target, API "blobs/%s", type);
+}
+
+int primary_inventory(struct primary_line *line, const struct kind *kind,
 		      const struct page_question *question, struct inventory_page *page,
 		      struct err *err)
 {
@@ -321,8 +336,8 @@ int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
 	AUTO_ANSWER struct site_answer reply = { .body = STR_INIT };
 
 	*page = (struct inventory_page){ 0 };
-	str_addf(&target, API "%s%s?limit=%zu", kind ? "blobs/" : "repositories",
-		 kind ? kind->type : "", question->limit);
+	primary_add_rows(&target, kind->type);
+	str_addf(&target, "?limit=%zu", question->limit);
 	if (question->after) {
 		str_add(&target, "&after=");
 		url_add_encoded(&target, question->after);
@@ -330,7 +345,7 @@ int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
 	struct site_request request = { .target = target.data,
 					.if_none_match = question->etag };
 	if (primary_call(line, &request, &reply, err) != 0)
-		return kind ? answer_without_page(&reply) : -1;
+		return kind_is_repository(kind->type) ? -1 : answer_without_page(&reply);
 	if (reply.status == 304 && question->etag)
 		return INVENTORY_UNCHANGED;
 	if (reply.status != 200)
@@ -364,22 +379,6 @@ int primary_refs(struct primary_line *line, const char *name, struct wire_refs *
 	return wire_refs_parse(&reply.body, refs, err);
 }
 
-int primary_reverify(struct primary_line *line, const char *name, struct err *err)
-{
-	AUTO_STR struct str target = STR_INIT;
-	AUTO_ANSWER struct site_answer reply = { .body = STR_INIT };
-
-	str_add(&target, API "repositories/");
-	url_add_encoded(&target, name);
-	str_add(&target, "/reverify");
-	struct site_request request = {
-		.method = "POST",
-		.target = target.data,
-		.timeout_ms = SLOW_TIMEOUT_MS,
-	};
-	return primary_call(line, &request, &reply, err);
-}
-
 char *primary_url(const struct primary *primary, const char *name)
 {
 	AUTO_STR struct str url = STR_INIT;
@@ -407,13 +406,6 @@ int primary_git(struct primary *primary, const char *name, int64_t valid_s, char
 	return 0;
 }
 
-static void primary_blob_add_target(struct str *target, const char *what,
-				    const struct blob_kind *kind, const char *id)
-{
-	str_addf(target, API "%s/%s/", what, kind->type);
-	url_add_encoded(target, id);
-}
-
 struct reading {
 	const struct blob_part *part;
 	const struct blob_part_sink *sink;
@@ -427,8 +419,8 @@ static int primary_blob_read_head(struct reading *reading,
 	const struct wire_blob_headers headers = {
 		.etag = answer->etag,
 		.checksum = answer->checksum,
-		.range = answer->status == 200 ? NULL : answer->range,
-		.length = answer->length,
+		.range = answer->status == 206 ? answer->range : NULL,
+		.length = primary_is_empty(answer) ? 0 : answer->length,
 	};
 
 	if (wire_blob_parse(&headers, reading->part->offset, &reading->head, err) != 0)
@@ -458,14 +450,18 @@ int primary_blob_read(struct primary_line *line, const struct blob_part *part,
 	struct reading reading = { .part = part, .sink = sink };
 	const struct site_sink into = { primary_blob_take_part, &reading };
 
-	primary_blob_add_target(&target, "retrieve", part->kind, part->id);
+	str_addf(&target, API "retrieve/%s/", part->type);
+	url_add_encoded(&target, part->id);
 	struct site_request request = { .target = target.data,
 					.range = range,
 					.if_match = etag,
 					.timeout_ms = NO_END,
 					.stall_ms = part->stall_ms,
 					.sink = &into };
-	return primary_call(line, &request, &answer, err);
+	if (primary_call(line, &request, &answer, err) != 0)
+		return -1;
+	return reading.has_head ? 0
+				: primary_blob_take_part(&reading, &answer, "", 0, err);
 }
 
 static int take_frames(void *arg, const struct site_answer *answer, const void *bytes,
@@ -484,7 +480,7 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 	const struct site_sink into = { take_frames, &frames };
 	int result;
 
-	str_addf(&target, API "retrieve/%s", many->kind->type);
+	str_addf(&target, API "retrieve/%s", many->type);
 	wire_frames_ask(many->ids, many->count, &body);
 	struct site_request request = { .method = "POST",
 					.target = target.data,
@@ -502,13 +498,15 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 	return result;
 }
 
-int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
-			  const char *id, struct err *err)
+int primary_reverify(struct primary_line *line, const char *type, const char *name,
+		     struct err *err)
 {
 	AUTO_STR struct str target = STR_INIT;
 	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
 
-	primary_blob_add_target(&target, "blobs", kind, id);
+	primary_add_rows(&target, type);
+	str_add_char(&target, '/');
+	url_add_encoded(&target, name);
 	str_add(&target, "/reverify");
 	struct site_request request = { .method = "POST",
 					.target = target.data,
@@ -517,7 +515,7 @@ int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kin
 		return -1;
 	if (!wire_inventory_is_verified(&answer.body)) /* it answers with its row */
 		return 0;
-	return err_set(err, ERR_BUSY, "the primary read %s a moment ago", id);
+	return err_set(err, ERR_BUSY, "the primary read %s a moment ago", name);
 }
 
 int primary_blob_kinds(struct primary_line *line, struct blob_kinds *kinds,

@@ -65,15 +65,15 @@ int primary_events(struct primary_line *line, const struct wire_events_question 
 int primary_last_event(struct primary_line *line, struct event_ends *ends,
 		       struct err *err);
 
-/* An enum inventory_answer, or -1; kind NULL: of repositories. ERR_CORRUPT: names out of
- * order, bad names, a `next` that leads nowhere: nothing of it counts. */
+/* An enum inventory_answer, or -1. ERR_CORRUPT: names out of
+ * order, a `next` that leads nowhere: nothing of it counts. */
 enum inventory_answer {
 	INVENTORY_UNCHANGED, /* since question->etag */
 	INVENTORY_PAGE,
-	INVENTORY_NO_KIND,     /* the primary has no such kind of blobs */
-	INVENTORY_NOT_SCANNED, /* ... or has not looked at all its files yet */
+	INVENTORY_NO_KIND,     /* the primary has no such kind */
+	INVENTORY_NOT_SCANNED, /* ... or has not looked at all of it yet */
 };
-int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
+int primary_inventory(struct primary_line *line, const struct kind *kind,
 		      const struct page_question *question, struct inventory_page *page,
 		      struct err *err);
 
@@ -81,9 +81,6 @@ int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
  * refs (ERR_CORRUPT otherwise). ERR_MISSING: the primary has no such repository. */
 int primary_refs(struct primary_line *line, const char *name, struct wire_refs *refs,
 		 struct err *err);
-
-/* Asks it to read a repository again and compute its checksum anew. */
-int primary_reverify(struct primary_line *line, const char *name, struct err *err);
 
 /* The repository's URL, without secrets. The caller frees. */
 char *primary_url(const struct primary *primary, const char *name);
@@ -94,7 +91,7 @@ int primary_git(struct primary *primary, const char *name, int64_t valid_s, char
 		char **header, struct err *err);
 
 struct blob_part {
-	const struct blob_kind *kind;
+	const char *type; /* of the kind */
 	const char *id;
 	uint64_t offset;     /* from here on */
 	uint64_t length;     /* at most so much */
@@ -102,7 +99,8 @@ struct blob_part {
 	int64_t stall_ms;    /* without a byte */
 };
 
-/* Bytes in their order; head is the same at each call. -1 ends the request. */
+/* Bytes in their order; head is the same at each call. Called at least once, with no
+ * bytes of what is empty. -1 ends the request. */
 struct blob_part_sink {
 	int (*take)(void *arg, const struct blob_head *head, const void *bytes,
 		    size_t len, struct err *err);
@@ -119,7 +117,7 @@ int primary_blob_read(struct primary_line *line, const struct blob_part *part,
 /* Many small ones in one answer, in this order: frames of it are given to `frames` as
  * they come. What came whole before an error is good. */
 struct blob_many {
-	const struct blob_kind *kind;
+	const char *type; /* of the kind */
 	const char *const *ids;
 	size_t count; /* at most WIRE_FRAMES_MOST */
 	int64_t stall_ms;
@@ -131,9 +129,9 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 int primary_blob_kinds(struct primary_line *line, struct blob_kinds *kinds,
 		       struct err *err);
 
-/* Asks it to read a blob again and compute its checksum anew. ERR_BUSY: it did so a
+/* Asks it to read a replicable again and compute its checksum anew. ERR_BUSY: it did so a
  * moment ago, and does not now. */
-int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
-			  const char *id, struct err *err);
+int primary_reverify(struct primary_line *line, const char *type, const char *name,
+		     struct err *err);
 
 #endif

@@ -17,6 +17,7 @@
 #include "pull/copy_kind.h"
 #include "pull/copy_watch.h"
 #include "pull/hold.h"
+#include "pull/mirror_source.h"
 #include "pull/pull_parts.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
@@ -331,12 +332,14 @@ void pull_look(struct pull *pull, struct pull_state *state)
 
 bool site_lease_hold(struct pull *pull, const char *name, struct lease **lease)
 {
-	AUTO_FREE char *key = xasprintf("site:%s", name);
+	AUTO_FREE char *text = xasprintf("site:%s", name);
+	char key[LEASE_KEY_SIZE];
 	struct err err;
 
 	if (*lease && lease_check(*lease, &err) == 0)
 		return !stop_is_requested(&pull->stop);
 	lease_release(TAKE(*lease));
+	lease_key_of_site(pull->options.leases, text, key);
 	while (!stop_is_requested(&pull->stop)) {
 		if (lease_acquire(pull->options.leases,
 				  &(struct lease_request){ .key = key,
@@ -345,7 +348,7 @@ bool site_lease_hold(struct pull *pull, const char *name, struct lease **lease)
 							   .stop = &pull->stop },
 				  lease, &err) == 0)
 			return true;
-		if (err.class == ERR_BUSY || err.class == ERR_CANCELED)
+		if (err.class == ERR_LOCK_TIMEOUT || err.class == ERR_CANCELED)
 			continue;
 		log_error("pull.no_lease", LOG_ERR(&err), LOG_TEXT("lease_key", key));
 		stop_wait(&pull->stop, LEASE_RETRY_MS);
@@ -406,9 +409,14 @@ bool names_has(struct pull *pull, const char *kind, const char *name)
 	return map_get(&pull->touched, key) != NULL;
 }
 
-const struct blob_kind *pull_kind(const struct pull *pull, const char *type)
+int pull_check_root(const struct pull *pull, const char *type, struct err *err)
 {
-	return pull->options.kinds ? blob_kinds_find(pull->options.kinds, type) : NULL;
+	const struct kind *kind = kinds_find(pull->options.here, type);
+
+	if (!kind)
+		return err_set(err, ERR_MISSING, "this site has no kind %s", type);
+	return kind->path ? copies_root_check(pull->options.store, type, kind->path, err)
+			  : 0;
 }
 
 void pull_copy_changed(struct pull *pull, const char *name)
@@ -444,11 +452,21 @@ static struct pull *pull_new(const struct pull_options *options)
 	pull->options = *options;
 	pull->settings = options->settings;
 	news_set_fresh_for(pull, options->fresh_for_ms);
-	pull->source = options->once ? options->once->source
-				     : source_new_primary(options->primary,
-							  options->settings.timeout_ms,
-							  &pull->kill);
+	if (options->once)
+		pull->source = options->once->source;
+	else if (options->mirrors)
+		pull->source = source_new_upstreams(
+			&(struct upstream_call){ .mirrors = options->mirrors });
+	else if (options->primary)
+		pull->source = source_new_primary(
+			options->primary, options->settings.timeout_ms, &pull->kill);
 	return pull;
+}
+
+uint64_t pull_capacity(const struct pull_settings *settings, enum pull_workers workers)
+{
+	return workers == PULL_BLOB_WORKERS ? settings->blob_capacity
+					    : settings->repository_capacity;
 }
 
 static size_t threads_of(uint64_t capacity)
@@ -456,33 +474,38 @@ static size_t threads_of(uint64_t capacity)
 	return capacity > 0 ? (size_t)capacity : 1;
 }
 
-/* A kind whose directory is away fails by itself: the others go on. */
-static void open_blob_roots(const struct pull_options *options)
-{
-	struct err err;
-
-	for (size_t i = 0; options->kinds && i < options->kinds->items.count; i++)
-		if (copies_root_open_blobs(options->store,
-					   &options->kinds->items.items[i], &err) != 0)
-			log_error("root.failed", LOG_ERR(&err),
-				  LOG_TEXT("remedy", err.remedy));
-}
-
 static void start_pools(struct pull *pull)
 {
+	static const char *const names[PULL_WORKERS] = {
+		[PULL_SYNC_WORKERS] = "sync", [PULL_BLOB_WORKERS] = "blob"
+	};
 	const struct pull_settings *settings = &pull->options.settings;
+	const struct kind *kind = NULL;
 
-	if (pull->options.root)
-		pull->sync_pool =
-			pool_start("sync", threads_of(settings->repository_capacity));
-	if (pull->options.kinds && pull->options.kinds->items.count > 0)
-		pull->blob_pool = pool_start("blob", threads_of(settings->blob_capacity));
+	while ((kind = kinds_next_copied(pull->options.here, kind)) != NULL) {
+		enum pull_workers workers = kind->copies->workers;
+		if (!pull->pools[workers])
+			pull->pools[workers] =
+				pool_start(names[workers],
+					   threads_of(pull_capacity(settings, workers)));
+	}
 	if (!pull->options.once)
 		pull->verify_pool =
 			pool_start("verify", threads_of(settings->verification_capacity));
 }
 
-/* What a secondary has and one run has not. */
+int64_t pull_now_ms(struct pull *pull)
+{
+	return pull->options.primary ? primary_now_ms(pull->options.primary)
+				     : clock_wall_ms();
+}
+
+static bool follows(const struct pull *pull)
+{
+	return !pull->options.once && pull->options.primary;
+}
+
+/* What a secondary has. */
 static void start_following(struct pull *pull)
 {
 	pull->copy_watch = copy_watch_start(pull);
@@ -493,12 +516,22 @@ static void start_following(struct pull *pull)
 
 static int open_roots(const struct pull_options *options, struct err *err)
 {
-	if (registry_reset_started(options->store, err) != 0 ||
-	    (options->root && copies_root_open(options->store, options->root, err) != 0))
+	const struct kind *kind = NULL;
+
+	if (registry_reset_started(options->store, err) != 0)
 		return -1;
-	if (options->root && !options->once) /* one run has done so */
-		staging_clear(options->leases, options->root);
-	open_blob_roots(options);
+	while ((kind = kinds_next_copied(options->here, kind)) != NULL) {
+		int result = kind->path ? copies_root_open(options->store, kind->type,
+							   kind->path, err)
+					: 0;
+		if (result != 0 && kind->copies->is_needed)
+			return -1;
+		if (result != 0)
+			log_error("root.failed", LOG_ERR(err),
+				  LOG_TEXT("remedy", err->remedy));
+		else if (kind->copies->begin)
+			kind->copies->begin(options, kind);
+	}
 	return 0;
 }
 
@@ -510,11 +543,19 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 		return -1;
 	started = pull_new(options);
 	start_pools(started);
-	if (!options->once)
+	if (follows(started))
 		start_following(started);
 	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
 	*pull = started;
 	return 0;
+}
+
+bool pull_is_bringing_locked(const struct pull *pull)
+{
+	for (size_t i = 0; i < PULL_WORKERS; i++)
+		if (pull->state.bringing[i] > 0)
+			return true;
+	return false;
 }
 
 static void wait_for_jobs(struct pull *pull, int64_t grace_ms)
@@ -522,7 +563,7 @@ static void wait_for_jobs(struct pull *pull, int64_t grace_ms)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 	int64_t until = clock_boot_ms() + grace_ms;
 
-	while (pull->state.syncing + pull->state.blobbing + pull->state.verifying > 0)
+	while (pull_is_bringing_locked(pull) || pull->state.verifying > 0)
 		if (!cond_wait_until(&pull->changed, &pull->mutex, until))
 			return;
 }
@@ -546,12 +587,45 @@ void pull_stop(struct pull *pull, int64_t grace_ms)
 	leave_loops(pull);
 	wait_for_jobs(pull, grace_ms);
 	stop_request(&pull->kill);
-	pool_stop(pull->sync_pool, pull_job_forget);
-	pool_stop(pull->blob_pool, pull_job_forget);
+	for (size_t i = 0; i < PULL_WORKERS; i++)
+		pool_stop(pull->pools[i], pull_job_forget);
 	pool_stop(pull->verify_pool, pull_job_forget);
-	if (!pull->options.once) {
+	if (follows(pull)) {
 		thread_join(pull->cursor_thread);
 		thread_join(pull->consistency_thread);
 	}
 	pull_free(pull);
+}
+
+static char *pull_skipped_key(const char *type)
+{
+	return xasprintf(PULL_SKIPPED ".%s", type);
+}
+
+int pull_skipped_read(struct store *store, const char *type, struct scan_record *skipped,
+		      struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_FREE char *key = pull_skipped_key(type);
+	int found = site_value_read(store, key, &text, err);
+	char *rest = text.data;
+
+	*skipped = (struct scan_record){ 0 };
+	if (found <= 0)
+		return found;
+	skipped->left_out = strtoll(text.data, &rest, 10);
+	snprintf(skipped->example, sizeof(skipped->example), "%s",
+		 *rest == ' ' ? rest + 1 : rest);
+	return 0;
+}
+
+int pull_skipped_write(struct store_tx *tx, const char *type,
+		       const struct scan_record *skipped, struct err *err)
+{
+	AUTO_FREE char *key = pull_skipped_key(type);
+	AUTO_FREE char *text =
+		xasprintf("%" PRId64 " %s", skipped->left_out, skipped->example);
+
+	return skipped->left_out > 0 ? site_value_set(tx, key, text, err)
+				     : site_value_remove(tx, key, err);
 }

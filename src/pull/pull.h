@@ -23,7 +23,11 @@
 #include "base/thread.h"
 #include "blob/kinds.h"
 #include "change/hook_install.h"
+#include "change/scan_record.h"
 #include "lease/lease.h"
+#include "mirror/marks.h"
+#include "mirror/mirrors.h"
+#include "pull/kinds.h"
 #include "pull/primary.h"
 #include "pull/source.h"
 #include "replicable/registry.h"
@@ -60,10 +64,12 @@ struct pull_once {
 struct pull_options {
 	struct store *store; /* borrowed, as all of these */
 	struct lease_manager *leases;
-	struct primary *primary;
-	const struct pull_once *once;   /* in place of the primary; NULL: a node */
-	const char *root;               /* of the copies: site.repositories; NULL: none */
-	const struct blob_kinds *kinds; /* of blobs that follow, too; NULL: none */
+	struct primary *primary; /* NULL: nothing is followed; rows come from others */
+	const struct pull_once *once; /* in place of the primary; NULL: a node */
+	/* Of mirrors (pull/mirror_job.h); NULL: there are none. */
+	const struct mirrors *mirrors;
+	struct credential_marks *marks; /* theirs */
+	const struct kinds_here *here;  /* borrowed; those with copies are worked on */
 	struct pull_settings settings;
 	int64_t fresh_for_ms;     /* serve.freshFor; 0: the default */
 	int64_t scan_interval_ms; /* of copies that cannot be watched: sync.scanInterval;
@@ -80,6 +86,9 @@ struct pull_options {
 };
 
 struct pull;
+
+/* Sorts of workers that bring copies, each with a capacity of its own. */
+enum pull_workers { PULL_SYNC_WORKERS, PULL_BLOB_WORKERS, PULL_WORKERS };
 
 /* Starts everything. ERR_DISK: the root is empty, but copies should be there. */
 int pull_start(const struct pull_options *options, struct pull **pull, struct err *err);
@@ -115,7 +124,7 @@ struct pull_state {
 	bool has_cursor;
 	bool is_comparing;   /* the whole inventory is being compared */
 	int64_t compared_at; /* when the inventory was last found consistent; 0: never */
-	size_t syncing, blobbing, verifying; /* workers at work now */
+	size_t bringing[PULL_WORKERS], verifying; /* workers at work now */
 	/* By the boot clock, of this run; 0: never. */
 	int64_t heard_boot;     /* when all news of the primary were last known */
 	int64_t news_void;      /* why they are not (enum news_void) */
@@ -134,9 +143,16 @@ void pull_look(struct pull *pull, struct pull_state *state);
 	"pull.failure" /* JSON: {since, class, message, remedy}; absent: none */
 #define PULL_COMPARED "pull.compared" /* wall ms */
 #define PULL_COMPARED_ORDERED                                                            \
-	"pull.compared_ordered" /* removals by order, over all kinds, of which that      \
-				   comparison knew */
+	"pull.compared_ordered"     /* removals by order, over all kinds, of which that  \
+				       comparison knew */
+#define PULL_SKIPPED "pull.skipped" /* and ".TYPE": "COUNT EXAMPLE"; absent: none */
 #define PULL_LAST_EVENT                                                                  \
 	"pull.last_event" /* "ID AT_MS": newest at the primary, as last heard */
+
+/* The last of these, of a kind: left_out and example; all else is 0. */
+int pull_skipped_read(struct store *store, const char *type, struct scan_record *skipped,
+		      struct err *err);
+int pull_skipped_write(struct store_tx *tx, const char *type,
+		       const struct scan_record *skipped, struct err *err);
 
 #endif

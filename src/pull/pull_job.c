@@ -13,6 +13,7 @@
 #include "pull/hold.h"
 #include "pull/pull_parts.h"
 #include "upkeep/removal.h"
+#include "upkeep/trash.h"
 
 #define BUSY_AGAIN_MS 1000
 #define LIMIT_AGAIN_MS ((int64_t)10 * 60 * 1000)
@@ -119,11 +120,15 @@ static size_t count_items(const struct pull_job *job,
  * What the registry is told.
  */
 
-static void fill_failed_move(const struct err *why, struct registry_move *move)
+static void fill_failed_move(const struct pull_item *item, struct registry_move *move)
 {
+	const struct err *why = &item->why;
+
 	move->err = why;
 	switch (why->class) {
 	case ERR_BUSY:
+	case ERR_LOCK_TIMEOUT:
+	case ERR_LOCK_UNAVAILABLE:
 		move->event = REGISTRY_DEFERRED;
 		move->timeout_ms = BUSY_AGAIN_MS;
 		break;
@@ -136,6 +141,7 @@ static void fill_failed_move(const struct err *why, struct registry_move *move)
 		break;
 	default:
 		move->event = REGISTRY_ERRED;
+		move->timeout_ms = item->wait_ms;
 		break;
 	}
 }
@@ -208,7 +214,7 @@ static struct registry_move make_move(const struct pull_job *job,
 		if (job->pull->options.once)
 			move.timeout_ms = NEVER_MS;
 		else
-			fill_failed_move(&item->why, &move);
+			fill_failed_move(item, &move);
 		break;
 	default:
 		return make_brought_move(job, item);
@@ -316,16 +322,9 @@ const char *pull_item_word(const struct pull_item *item)
 
 	if (item->end != PULL_FAILED)
 		return words[item->end];
-	switch (item->why.class) {
-	case ERR_BUSY:
-	case ERR_CANCELED:
-	case ERR_LOST:
+	if (err_is_deferral(item->why.class))
 		return "deferred";
-	case ERR_MISSING:
-		return "missing";
-	default:
-		return "failed";
-	}
+	return item->why.class == ERR_MISSING ? "missing" : "failed";
 }
 
 static bool is_counted(const struct pull_item *item)
@@ -338,7 +337,7 @@ static void count_sync(const struct pull_job *job, const struct pull_item *item)
 	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
 					      "kind", "state");
 
-	metric_add(metric_at(syncs, job->type, pull_item_word(item)), 1);
+	metric_add(metric_at(syncs, job->kind.type, pull_item_word(item)), 1);
 }
 
 static void measure_bringing(const struct pull_job *job)
@@ -354,8 +353,8 @@ static void measure_bringing(const struct pull_job *job)
 	struct metric *arrived =
 		metric_counter("refrelay_sync_bytes_total",
 			       "Bytes of packs and blobs that arrived.", "kind");
-	metric_observe(metric_at(took, job->type), (double)job->took_ms / 1000);
-	metric_add(metric_at(arrived, job->type), (double)job->bytes);
+	metric_observe(metric_at(took, job->kind.type), (double)job->took_ms / 1000);
+	metric_add(metric_at(arrived, job->kind.type), (double)job->bytes);
 }
 
 static void measure_verification(const struct pull_job *job)
@@ -372,7 +371,7 @@ static void measure_verification(const struct pull_job *job)
 	for (size_t i = 0; i < job->rows.count; i++) {
 		const struct pull_item *item = &job->items[i];
 		const char *word = words[verification_end(&item->why, item->of_copy)];
-		metric_add(metric_at(ended, job->type, word), 1);
+		metric_add(metric_at(ended, job->kind.type, word), 1);
 	}
 }
 
@@ -380,8 +379,7 @@ static void measure_verification(const struct pull_job *job)
 static int64_t lag_of(const struct pull_job *job, const struct pull_item *item)
 {
 	int64_t since = item->row->behind_since;
-	int64_t lag_ms =
-		since > 0 ? primary_now_ms(job->pull->options.primary) - since : 0;
+	int64_t lag_ms = since > 0 ? pull_now_ms(job->pull) - since : 0;
 
 	return lag_ms > 0 ? lag_ms : 0;
 }
@@ -393,7 +391,7 @@ static void measure_lag(const struct pull_job *job, const struct pull_item *item
 				 "From a change at the primary to its verified copy.",
 				 metric_buckets_seconds, "kind");
 
-	metric_observe(metric_at(lag, job->type), (double)item->lag_ms / 1000);
+	metric_observe(metric_at(lag, job->kind.type), (double)item->lag_ms / 1000);
 }
 
 static void measure_lags(struct pull_job *job)
@@ -417,7 +415,7 @@ static void measure_lags(struct pull_job *job)
 static int may_remove(const struct pull_job *job, bool *may, struct err *err)
 {
 	const struct removal_limit deletion_limit = {
-		.kind = job->type,
+		.kind = job->kind.type,
 		.share = pull_settings_now(job->pull).delete_brake,
 		.more_than = HOLD_REPLICABLES.more_than,
 	};
@@ -448,7 +446,7 @@ static void remove_gone(struct pull_job *job)
 		return;
 	if (may_remove(job, &may, &err) == 0) {
 		if (may)
-			job->ops->remove(job);
+			job->kind.copies->remove(job);
 		else
 			hold_back(job);
 		return;
@@ -477,10 +475,9 @@ static int open_job(struct pull_job *job)
 
 	make_items(job);
 	for (size_t i = 0; i < job->rows.count; i++)
-		if (job->ops->check_name(job->pull, job->type, job->items[i].row->name,
-					 &err) != 0)
+		if (job->kind.check_name(&job->kind, job->items[i].row->name, &err) != 0)
 			pull_item_fail(&job->items[i], &err);
-	if (!job->ops->open || job->ops->open(job, &err) == 0)
+	if (!job->kind.copies->open || job->kind.copies->open(job, &err) == 0)
 		return 0;
 	pull_job_fail_here(job, PULL_OPEN, &err);
 	return -1;
@@ -510,7 +507,7 @@ void pull_job_forget(void *arg)
 {
 	struct pull_job *job = arg;
 
-	if (!job->ops) {
+	if (!job->kind.copies) {
 		free(job);
 		return;
 	}
@@ -543,7 +540,7 @@ static void bring_job(struct pull_job *job)
 
 	if (open_job(job) == 0) {
 		remove_gone(job);
-		job->ops->bring(job);
+		job->kind.copies->bring(job);
 	}
 	job->took_ms = clock_boot_ms() - started;
 	measure_bringing(job);
@@ -552,7 +549,7 @@ static void bring_job(struct pull_job *job)
 	if (count_items(job, is_to_be_told) > 0)
 		tell_registry(job, is_to_be_told);
 	measure_lags(job);
-	job->ops->end(job);
+	job->kind.copies->end(job);
 	report_ends(job);
 }
 
@@ -561,11 +558,11 @@ static void verify_job(struct pull_job *job)
 	int64_t started = clock_boot_ms();
 
 	if (open_job(job) == 0)
-		job->ops->verify(job);
+		job->kind.copies->verify(job);
 	measure_verification(job);
 	failpoint("verify.done");
 	tell_registry(job, is_to_be_told);
-	job->ops->end(job);
+	job->kind.copies->end(job);
 	if (job->rests)
 		stop_wait(&job->pull->stop, clock_boot_ms() - started);
 }
@@ -583,10 +580,14 @@ static bool is_too_late(struct pull_job *job)
 
 static void upkeep(struct pull_job *job)
 {
-	struct copy_kind kind;
+	const struct kind *kind = NULL;
 
-	for (size_t at = 0; copy_kinds_next(&job->pull->options, &at, &kind);)
-		kind.ops->tidy(job->pull, kind.type);
+	while ((kind = kinds_next_copied(job->pull->options.here, kind)) != NULL) {
+		if (kind->path)
+			trash_expire(kind->path);
+		if (kind->copies->tidy)
+			kind->copies->tidy(kind);
+	}
 	free(job);
 }
 
@@ -594,7 +595,7 @@ void pull_job_run(void *arg)
 {
 	struct pull_job *job = arg;
 
-	if (!job->ops) {
+	if (!job->kind.copies) {
 		upkeep(job);
 		return;
 	}
@@ -603,7 +604,7 @@ void pull_job_run(void *arg)
 		return;
 	}
 	const struct log_context context = {
-		.repo = job->ops->bring_most > 1 ? NULL : job->rows.items[0].name,
+		.repo = job->kind.copies->bring_most > 1 ? NULL : job->rows.items[0].name,
 		.job = job->is_verification ? "verify" : "sync"
 	};
 	struct log_context before = log_set_context(context);

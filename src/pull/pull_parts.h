@@ -41,7 +41,8 @@ struct pull {
 	struct source *source;       /* its requests end with `kill` */
 	struct stop stop;            /* threads leave, nothing new is begun */
 	struct stop kill;            /* what runs is to end now */
-	struct pool *sync_pool, *blob_pool, *verify_pool;
+	struct pool *pools[PULL_WORKERS],
+		*verify_pool; /* NULL: there is no work for it */
 	pthread_t cursor_thread, consistency_thread, scheduler_thread;
 	struct copy_watch *copy_watch;
 	struct blob_copy_watch *blob_copy_watch; /* NULL: no kinds */
@@ -72,8 +73,13 @@ struct pull {
 	int64_t upkeep_at; /* boot ms */
 };
 
-/* The kind of blobs of that name, or NULL: this site does not have it. */
-const struct blob_kind *pull_kind(const struct pull *pull, const char *type);
+uint64_t pull_capacity(const struct pull_settings *settings, enum pull_workers workers);
+
+/* Whether any worker brings something. */
+bool pull_is_bringing_locked(const struct pull *pull);
+
+/* Whether the directory of that kind is the one that it was (copies_root_check()). */
+int pull_check_root(const struct pull *pull, const char *type, struct err *err);
 
 /* Thread bodies; arg is the struct pull. */
 void *log_cursor_run(void *arg);
@@ -86,6 +92,9 @@ void pull_signal(struct pull *pull);
 /* What a part of pull does once a site: takes the lease site:<name> into *lease, unless
  * it is held already, waiting for it as long as it takes. False: stop. */
 bool site_lease_hold(struct pull *pull, const char *name, struct lease **lease);
+
+/* By the clock that changes were stamped with. */
+int64_t pull_now_ms(struct pull *pull);
 
 /* Any number. */
 unsigned random_roll(void);

@@ -24,13 +24,22 @@
 #include "pull/leftovers.h"
 #include "pull/mend.h"
 #include "pull/pull_parts.h"
-#include "pull/sync_job.h"
+#include "pull/repository_job.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
-#include "upkeep/copies_root.h"
 #include "upkeep/removal.h"
 #include "upkeep/trash.h"
 #include "verify/verify_objects.h"
+
+/*
+ * The sync of one repository as a job: left-overs of whoever died before are cleared
+ * away, then the sync, then packs are folded if there are many.
+ */
+
+struct sync_call {
+	struct sync_request request;
+	struct sync_result result; /* its held_reason is the caller's to free */
+};
 
 static enum tidy_after manner_of(const struct job *job, const struct sync_call *call)
 {
@@ -85,7 +94,8 @@ static void tidy_after_failure(const struct job *job, const char *path)
 		tidy_left_overs(&copy, TIDY_AFTER_CRASH, ERR_IGNORED);
 }
 
-int sync_job(struct job *job, void *arg, struct err *err)
+/* It may be called again for another try. */
+static int sync_job(struct job *job, void *arg, struct err *err)
 {
 	struct sync_call *call = arg;
 	AUTO_FREE char *path = name_to_copy(call->request.root, call->request.name);
@@ -137,14 +147,12 @@ static int read_copy(const struct repo *copy, struct ref_snapshot *refs,
 /* The primary looks again, too: then the one who was wrong is known. */
 static void verify_row_ask_primary(const struct pull_job *job)
 {
-	struct pull *pull = job->pull;
-	struct primary_line *line = NULL;
 	struct err err;
 
-	if (primary_line_open(pull->options.primary, &pull->kill, &line, &err) != 0 ||
-	    primary_reverify(line, job->rows.items[0].name, &err) != 0)
+	if (source_doubt(job->pull->source, job->kind.type, job->rows.items[0].name, 0,
+			 &err) != 0 &&
+	    err.class != ERR_BUSY)
 		log_warn("verify.not_asked", LOG_ERR(&err));
-	primary_line_close(line);
 }
 
 static int verify_row_compare_checksum(const struct pull_job *job, const char *expected,
@@ -183,7 +191,8 @@ static int verify_row_check_copy(struct pull_job *job, const struct git_work *wo
 	AUTO_REPO struct repo copy = REPO_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
 	struct pull_item *item = &job->items[0];
-	AUTO_FREE char *path = name_to_copy(job->pull->options.root, item->row->name);
+	AUTO_FREE char *path =
+		name_to_copy(job->pull->options.here->root, item->row->name);
 
 	item->of_copy = true;
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
@@ -216,38 +225,39 @@ static const char *verify_row_expected_checksum(const struct registry_row *row)
 static int verify_row_leased(struct job *leased, void *arg, struct err *err)
 {
 	struct pull_job *job = arg;
-	const struct pull_options *options = &job->pull->options;
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	const char *expected;
 
-	if (registry_get(options->store, KIND_REPOSITORY, job->rows.items[0].name, &row,
-			 err) != 0 &&
+	if (registry_get(job->pull->options.store, job->kind.type,
+			 job->rows.items[0].name, &row, err) != 0 &&
 	    err->class != ERR_MISSING)
 		return -1;
 	job->items[0].generation = row.generation;
 	expected = row.name ? verify_row_expected_checksum(&row) : NULL;
 	if (!expected)
 		return 0;
-	if (copies_root_check(options->store, options->root, err) != 0)
+	if (pull_check_root(job->pull, job->kind.type, err) != 0)
 		return -1;
 	return verify_row_check_copy(job, &leased->work, expected, err);
 }
 
 /* Under the lease of that name. */
-static int repository_run_leased(struct pull *pull, const char *name,
+static int repository_run_leased(const struct pull_job *job, const char *name,
 				 const char *operation, job_work run, void *arg,
 				 struct err *err)
 {
+	struct pull *pull = job->pull;
 	const struct pull_once *once = pull->options.once;
 
 	return job_run(
 		&(struct job_request){
 			.leases = pull->options.leases,
-			.kind = KIND_REPOSITORY,
+			.kind = job->kind.type,
 			.name = name,
+			.id = job->id,
 			.operation = operation,
-			.fence_floor = sync_fence_floor(pull->options.root, name),
-			.wait_ms = once ? once->lease_wait_ms : 0,
+			.fence_floor = sync_fence_floor(pull->options.here->root, name),
+			.wait_ms = once ? once->lease_wait_ms : job->lease_wait_ms,
 			.bytes = once ? once->bytes : NULL,
 			.timeout_ms = pull_settings_now(pull).timeout_ms,
 			.stop = &pull->kill,
@@ -258,7 +268,7 @@ static int repository_run_leased(struct pull *pull, const char *name,
 }
 
 /* What else may have been wrong with git, a sync finds out. */
-static void repository_verify(struct pull_job *job)
+void repository_verify(struct pull_job *job)
 {
 	struct pull *pull = job->pull;
 	struct pull_item *item = &job->items[0];
@@ -266,11 +276,11 @@ static void repository_verify(struct pull_job *job)
 	if (item->end != PULL_OPEN)
 		return;
 	job->rests = item->row->verified_at != 0 || item->row->wishes != 0;
-	if (repository_run_leased(pull, item->row->name, "verify", verify_row_leased, job,
+	if (repository_run_leased(job, item->row->name, "verify", verify_row_leased, job,
 				  &item->why) == 0)
 		item->why.class = item->of_copy ? ERR_NONE : ERR_CONFLICT;
 	item->wait_ms = rebuild_wait_ms(pull, item->row->id);
-	job->rests = job->rests && item->why.class != ERR_BUSY;
+	job->rests = job->rests && !err_is_deferral(item->why.class);
 }
 
 /* Also if nothing had to be done: a node that ended before this may have done it. */
@@ -289,9 +299,8 @@ static void hold_item(const struct pull *pull, struct pull_item *item, char *rea
 	item->held_reason = reason;
 	if (pull->options.once)
 		return;
-	item->remedy = xasprintf("save what matters, then refrelay repository "
-				 "sync --force %s",
-				 item->row->name);
+	item->remedy = xasprintf("save what matters, then refrelay %s sync --force %s",
+				 item->row->kind, item->row->name);
 	log_warn("sync.held", LOG_TEXT("reason", reason),
 		 LOG_TEXT("remedy", item->remedy));
 }
@@ -321,10 +330,10 @@ static void take_result(struct pull_job *job, struct sync_result *result)
 /* Never into a mount point whose file system is away. */
 static int bring_leased(struct job *leased, void *arg, struct err *err)
 {
-	const struct pull_job *job = arg;
-	const struct pull_options *options = &job->pull->options;
+	struct pull_job *job = arg;
 
-	if (copies_root_check(options->store, options->root, err) != 0)
+	job->leased_at = clock_wall_ms();
+	if (pull_check_root(job->pull, job->kind.type, err) != 0)
 		return -1;
 	return sync_job(leased, job->own, err);
 }
@@ -341,8 +350,7 @@ static int bring_with_patience(struct pull_job *job, const char *name, struct er
 	const int64_t until = clock_boot_ms() + ONCE_PATIENCE_MS;
 
 	for (int tries = 1;; tries++) {
-		if (repository_run_leased(job->pull, name, "sync", bring_leased, job,
-					  err) == 0)
+		if (repository_run_leased(job, name, "sync", bring_leased, job, err) == 0)
 			return 0;
 		bool again = err->class == ERR_LOST ||
 			     (err->class == ERR_CONFLICT && clock_boot_ms() < until);
@@ -384,7 +392,7 @@ static void bring_copy(struct pull_job *job, struct sync_result *result)
 #define PATIENCE_MS 15000
 
 struct renaming {
-	struct pull *pull;
+	const struct pull_job *job;
 	const struct registry_row *row; /* the new name */
 	struct registry_row former;     /* the other; no name: there is none */
 	bool is_moved;
@@ -443,8 +451,8 @@ static int drop_former(struct store_tx *tx, void *arg, struct err *err)
 static int move_copy(struct job *job, void *arg, struct err *err)
 {
 	struct renaming *renaming = arg;
-	const struct pull_options *options = &renaming->pull->options;
-	AUTO_CLOSE int root = dir_open(AT_FDCWD, options->root, err);
+	const struct pull_options *options = &renaming->job->pull->options;
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, options->here->root, err);
 	AUTO_FREE char *from = name_to_path(renaming->former.name);
 	AUTO_CLOSE int copy = root < 0 ? -1 : dir_open(root, from, err);
 
@@ -460,12 +468,11 @@ static int move_copy(struct job *job, void *arg, struct err *err)
 static int lock_former(struct job *job, void *arg, struct err *err)
 {
 	struct renaming *renaming = arg;
-	const struct pull_options *options = &renaming->pull->options;
 
 	(void)job;
-	if (copies_root_check(options->store, options->root, err) != 0)
+	if (pull_check_root(renaming->job->pull, KIND_REPOSITORY, err) != 0)
 		return -1;
-	return repository_run_leased(renaming->pull, renaming->former.name, "rename",
+	return repository_run_leased(renaming->job, renaming->former.name, "rename",
 				     move_copy, renaming, err);
 }
 
@@ -473,13 +480,13 @@ static bool is_recent(const struct renaming *renaming)
 {
 	int64_t since = renaming->row->behind_since;
 
-	return since > 0 &&
-	       primary_now_ms(renaming->pull->options.primary) - since < PATIENCE_MS;
+	return since > 0 && pull_now_ms(renaming->job->pull) - since < PATIENCE_MS;
 }
 
 static bool is_here(const struct renaming *renaming, const char *name)
 {
-	AUTO_FREE char *path = name_to_copy(renaming->pull->options.root, name);
+	AUTO_FREE char *path =
+		name_to_copy(renaming->job->pull->options.here->root, name);
 
 	return access(path, F_OK) == 0;
 }
@@ -487,7 +494,7 @@ static bool is_here(const struct renaming *renaming, const char *name)
 /* What cannot be moved is fetched. */
 static bool move_or_wait(struct renaming *renaming)
 {
-	const struct pull_options *options = &renaming->pull->options;
+	const struct pull_options *options = &renaming->job->pull->options;
 	struct err err;
 	int result;
 
@@ -495,28 +502,27 @@ static bool move_or_wait(struct renaming *renaming)
 		return is_recent(renaming);
 	if (!is_here(renaming, renaming->former.name))
 		return false;
-	result = repository_run_leased(renaming->pull, renaming->row->name, "rename",
+	result = repository_run_leased(renaming->job, renaming->row->name, "rename",
 				       lock_former, renaming, &err);
 	if (renaming->is_moved) {
 		log_info("sync.renamed", LOG_TEXT("from", renaming->former.name));
 		if (options->published)
 			options->published(options->arg, renaming->former.name);
 	}
-	return result != 0 && (err.class == ERR_BUSY || err.class == ERR_CANCELED ||
-			       err.class == ERR_LOST);
+	return result != 0 && err_is_deferral(err.class);
 }
 
 /* Before the first sync of a row of which nothing is here. True: the row waits a moment,
  * since the same repository is still recorded under its former name, or another has one
  * of the leases. False: the sync can begin; perhaps on a copy that was moved there. */
-static bool rename_puts_off(struct pull *pull, const struct registry_row *row)
+static bool rename_puts_off(const struct pull_job *job, const struct registry_row *row)
 {
-	struct renaming renaming = { .pull = pull, .row = row };
+	struct renaming renaming = { .job = job, .row = row };
+	struct store *store = job->pull->options.store;
 	bool is_put_off;
 
 	if (row->last_success_at > 0 || row->wishes != 0 ||
-	    store_read(pull->options.store, rename_read_former, &renaming, ERR_IGNORED) !=
-		    0)
+	    store_read(store, rename_read_former, &renaming, ERR_IGNORED) != 0)
 		return false;
 	is_put_off = renaming.former.name && !is_here(&renaming, row->name) &&
 		     move_or_wait(&renaming);
@@ -525,13 +531,13 @@ static bool rename_puts_off(struct pull *pull, const struct registry_row *row)
 }
 
 /* Whether the copy of a row that is gone will be moved, so that it is not removed now. */
-static bool rename_is_expected(struct pull *pull, const struct registry_row *row)
+static bool rename_is_expected(const struct pull_job *job, const struct registry_row *row)
 {
-	struct renaming renaming = { .pull = pull, .row = row };
+	struct renaming renaming = { .job = job, .row = row };
+	struct store *store = job->pull->options.store;
 	bool is_expected;
 
-	if (store_read(pull->options.store, rename_read_former, &renaming, ERR_IGNORED) !=
-	    0)
+	if (store_read(store, rename_read_former, &renaming, ERR_IGNORED) != 0)
 		return false;
 	is_expected = renaming.former.name && row->is_gone && !renaming.former.is_gone &&
 		      renaming.former.last_success_at == 0;
@@ -548,23 +554,17 @@ static void put_off(struct pull_item *item)
 	item->is_uncounted = true;
 }
 
-static void repository_bring(struct pull_job *job)
+void repository_bring_from(struct pull_job *job, struct source *source)
 {
 	struct pull *pull = job->pull;
 	struct pull_item *item = &job->items[0];
 	struct sync_manner manner = sync_manner_of(item->row);
-	struct sync_call *call;
+	struct sync_call *call = job->own ? job->own : xcalloc(1, sizeof(*call));
 
-	if (item->end != PULL_OPEN)
-		return;
-	if (rename_puts_off(pull, item->row)) {
-		put_off(item);
-		return;
-	}
-	job->own = call = xcalloc(1, sizeof(*call));
+	job->own = call;
 	call->request = (struct sync_request){
-		.source = pull->source,
-		.root = pull->options.root,
+		.source = source,
+		.root = pull->options.here->root,
 		.name = item->row->name,
 		.is_forced = manner.is_forced,
 		.is_suspect = manner.is_suspect,
@@ -577,6 +577,18 @@ static void repository_bring(struct pull_job *job)
 	bring_copy(job, &call->result);
 }
 
+static void repository_bring(struct pull_job *job)
+{
+	struct pull_item *item = &job->items[0];
+
+	if (item->end != PULL_OPEN)
+		return;
+	if (rename_puts_off(job, item->row))
+		put_off(item);
+	else
+		repository_bring_from(job, job->pull->source);
+}
+
 /* A removal is no sync. */
 static int repository_open(struct pull_job *job, struct err *err)
 {
@@ -584,18 +596,18 @@ static int repository_open(struct pull_job *job, struct err *err)
 
 	(void)err;
 	item->is_uncounted = item->row->is_gone;
-	if (item->row->is_gone && rename_is_expected(job->pull, item->row))
+	if (item->row->is_gone && rename_is_expected(job, item->row))
 		put_off(item);
 	return 0;
 }
 
-static void repository_remove(struct pull_job *job)
+void repository_remove(struct pull_job *job)
 {
 	struct pull *pull = job->pull;
 	const struct removal_request request = { .store = pull->options.store,
 						 .leases = pull->options.leases,
-						 .root = pull->options.root,
-						 .kind = KIND_REPOSITORY,
+						 .root = pull->options.here->root,
+						 .kind = job->kind.type,
 						 .name = job->rows.items[0].name,
 						 .stop = &pull->kill };
 	struct err err = { 0 };
@@ -606,7 +618,7 @@ static void repository_remove(struct pull_job *job)
 		report_published(job);
 }
 
-static void repository_end(struct pull_job *job)
+void repository_end(struct pull_job *job)
 {
 	const struct pull_item *item = &job->items[0];
 	struct sync_call *call = job->own;
@@ -623,35 +635,25 @@ static void repository_end(struct pull_job *job)
 	free(call);
 }
 
-static const char *repository_type(const struct pull_options *options, size_t at)
+/* One run has done so. */
+void repository_begin(const struct pull_options *options, const struct kind *kind)
 {
-	(void)options;
-	return at == 0 ? KIND_REPOSITORY : NULL;
+	if (!options->once)
+		staging_clear(options->leases, kind->path);
 }
 
-static int repository_check_name(const struct pull *pull, const char *type,
-				 const char *name, struct err *err)
-{
-	(void)pull;
-	(void)type;
-	return name_check(name, err);
-}
-
-static void repository_tidy(const struct pull *pull, const char *type)
-{
-	(void)type;
-	trash_expire(pull->options.root);
-}
-
-const struct copy_kind_ops repository_copy_ops = { .type = repository_type,
-						   .check_name = repository_check_name,
-						   .bring_most = 1,
-						   .verify_most = 1,
-						   .open = repository_open,
-						   .remove = repository_remove,
-						   .bring = repository_bring,
-						   .verify = repository_verify,
-						   .end = repository_end,
-						   .tidy = repository_tidy,
-						   .take_leftovers =
-							   leftovers_take_repositories };
+const struct copy_kind_ops repository_copy_ops = {
+	.workers = PULL_SYNC_WORKERS,
+	.is_needed = true,
+	.bring_most = 1,
+	.verify_most = 1,
+	.begin = repository_begin,
+	.look = glance_look_at_repository,
+	.open = repository_open,
+	.remove = repository_remove,
+	.bring = repository_bring,
+	.verify = repository_verify,
+	.end = repository_end,
+	.count_leftovers = leftovers_count_repositories,
+	.take_leftovers = leftovers_take_repositories,
+};

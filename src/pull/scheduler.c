@@ -1,7 +1,7 @@
 /*
- * The scheduler: due rows to workers, in three lanes (scheduler.c): repositories, blobs,
- * and the verification of both. It sleeps until somebody says that rows have changed, a
- * worker is free, or the next row is due.
+ * The scheduler: due rows to workers, in lanes (lane.h): one a sort of workers that
+ * bring, and the verification of all. It sleeps until somebody says that rows have
+ * changed, a worker is free, or the next row is due.
  */
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -70,8 +70,7 @@ static struct pull_job *new_job(const struct lane *lane, const struct lane_queue
 	struct pull_job *job = xcalloc(1, sizeof(*job));
 
 	job->pull = lane->pull;
-	job->ops = queue->kind.ops;
-	job->type = queue->kind.type;
+	job->kind = queue->kind;
 	job->is_verification = lane->is_verification;
 	job->running = lane->running;
 	job->claimed_at = queue->claimed_at;
@@ -81,19 +80,19 @@ static struct pull_job *new_job(const struct lane *lane, const struct lane_queue
 /* How many rows one worker is given. */
 static size_t rows_most(const struct lane *lane, const struct lane_queue *queue)
 {
-	return lane->is_verification ? queue->kind.ops->verify_most
-				     : queue->kind.ops->bring_most;
+	return lane->is_verification ? queue->kind.copies->verify_most
+				     : queue->kind.copies->bring_most;
 }
 
 static bool sorts_by_size(const struct lane *lane, const struct lane_queue *queue)
 {
-	return !lane->is_verification && queue->kind.ops->small_most > 0;
+	return !lane->is_verification && queue->kind.copies->small_most > 0;
 }
 
 static bool is_large(const struct lane *lane, const struct lane_queue *queue,
 		     const struct registry_row *row)
 {
-	return sorts_by_size(lane, queue) && row->size > queue->kind.ops->small_most &&
+	return sorts_by_size(lane, queue) && row->size > queue->kind.copies->small_most &&
 	       !row->is_gone;
 }
 
@@ -264,10 +263,13 @@ void lane_clear(struct lane *lane)
  * is anybody's. */
 #define GRACE_MS 60000
 
+/* One of each sort of workers that bring, and the one that verifies all kinds. */
+enum { VERIFICATION = PULL_WORKERS, LANES };
+
 struct scheduler {
 	struct pull *pull;
 	struct lease *lease;
-	struct lane repositories, blobs, verification;
+	struct lane lanes[LANES];
 	int64_t timeout_ms, reverify_ms;
 	int64_t clock_lead_ms; /* clock_was_set_back() */
 	bool is_broken;        /* told in the log */
@@ -282,15 +284,17 @@ static void set_due(struct lane *lane, const char *kind, int64_t due_at)
 
 static int look_at_kinds(struct scheduler *scheduler, struct err *err)
 {
-	for (size_t i = 0; i < scheduler->verification.queues.count; i++) {
-		const char *kind = scheduler->verification.queues.items[i].kind.type;
+	const struct lane *all = &scheduler->lanes[VERIFICATION];
+
+	for (size_t i = 0; i < all->queues.count; i++) {
+		const char *kind = all->queues.items[i].kind.type;
 		int64_t sync_at, verification_at;
 		if (registry_next_due(scheduler->pull->options.store, kind, &sync_at,
 				      &verification_at, err) != 0)
 			return -1;
-		set_due(&scheduler->repositories, kind, sync_at);
-		set_due(&scheduler->blobs, kind, sync_at);
-		set_due(&scheduler->verification, kind, verification_at);
+		for (size_t j = 0; j < LANES; j++)
+			set_due(&scheduler->lanes[j], kind,
+				j == VERIFICATION ? verification_at : sync_at);
 	}
 	return 0;
 }
@@ -299,15 +303,12 @@ static int look_at_kinds(struct scheduler *scheduler, struct err *err)
 static int scheduler_fill_lanes(struct scheduler *scheduler, int64_t *next_at,
 				struct err *err)
 {
-	struct lane *lanes[] = { &scheduler->repositories, &scheduler->blobs,
-				 &scheduler->verification };
-
 	*next_at = INT64_MAX;
 	if (look_at_kinds(scheduler, err) != 0)
 		return -1;
-	for (size_t i = 0; i < ARRAY_SIZE(lanes); i++) {
+	for (size_t i = 0; i < LANES; i++) {
 		int64_t at;
-		if (lane_fill(lanes[i], scheduler->timeout_ms, &at, err) != 0)
+		if (lane_fill(&scheduler->lanes[i], scheduler->timeout_ms, &at, err) != 0)
 			return -1;
 		if (at < *next_at)
 			*next_at = at;
@@ -321,9 +322,11 @@ static void obey_settings(struct scheduler *scheduler)
 
 	scheduler->timeout_ms = settings.timeout_ms + GRACE_MS;
 	scheduler->reverify_ms = settings.reverify_ms;
-	lane_set_capacity(&scheduler->repositories, settings.repository_capacity);
-	lane_set_capacity(&scheduler->blobs, settings.blob_capacity);
-	lane_set_capacity(&scheduler->verification, settings.verification_capacity);
+	for (size_t i = 0; i < PULL_WORKERS; i++)
+		lane_set_capacity(&scheduler->lanes[i],
+				  pull_capacity(&settings, (enum pull_workers)i));
+	lane_set_capacity(&scheduler->lanes[VERIFICATION],
+			  settings.verification_capacity);
 }
 
 /* Wall time may be set; so it is only asked for how long, and not for very long. */
@@ -432,31 +435,29 @@ static void scheduler_run_step(struct scheduler *scheduler)
 
 static void open_lanes(struct scheduler *scheduler)
 {
+	static const char *const claimed[PULL_WORKERS] = {
+		[PULL_SYNC_WORKERS] = "sync.claimed", [PULL_BLOB_WORKERS] = "blob.claimed"
+	};
 	struct pull *pull = scheduler->pull;
-	struct copy_kind kind;
+	const struct kind *kind = NULL;
 
-	scheduler->repositories = (struct lane){ .pull = pull,
-						 .pool = pull->sync_pool,
-						 .running = &pull->state.syncing,
-						 .claimed = "sync.claimed",
-						 .claim = registry_claim };
-	scheduler->blobs = (struct lane){ .pull = pull,
-					  .pool = pull->blob_pool,
-					  .running = &pull->state.blobbing,
-					  .claimed = "blob.claimed",
-					  .claim = registry_claim };
-	scheduler->verification = (struct lane){ .pull = pull,
-						 .pool = pull->verify_pool,
-						 .running = &pull->state.verifying,
-						 .claimed = "verify.claimed",
-						 .is_verification = true,
-						 .claim = registry_claim_verification };
-	for (size_t at = 0; copy_kinds_next(&pull->options, &at, &kind);) {
-		const struct lane_queue queue = { .kind = kind };
-		struct lane *lane = kind.ops->has_blob_workers ? &scheduler->blobs
-							       : &scheduler->repositories;
-		vec_add(&lane->queues, queue);
-		vec_add(&scheduler->verification.queues, queue);
+	for (size_t i = 0; i < PULL_WORKERS; i++)
+		scheduler->lanes[i] = (struct lane){ .pull = pull,
+						     .pool = pull->pools[i],
+						     .running = &pull->state.bringing[i],
+						     .claimed = claimed[i],
+						     .claim = registry_claim };
+	scheduler->lanes[VERIFICATION] =
+		(struct lane){ .pull = pull,
+			       .pool = pull->verify_pool,
+			       .running = &pull->state.verifying,
+			       .claimed = "verify.claimed",
+			       .is_verification = true,
+			       .claim = registry_claim_verification };
+	while ((kind = kinds_next_copied(pull->options.here, kind)) != NULL) {
+		const struct lane_queue queue = { .kind = *kind };
+		vec_add(&scheduler->lanes[kind->copies->workers].queues, queue);
+		vec_add(&scheduler->lanes[VERIFICATION].queues, queue);
 	}
 }
 
@@ -476,9 +477,8 @@ void *scheduler_run(void *arg)
 	open_lanes(&scheduler);
 	while (scheduler_may_run(&scheduler))
 		scheduler_run_step(&scheduler);
-	lane_clear(&scheduler.repositories);
-	lane_clear(&scheduler.blobs);
-	lane_clear(&scheduler.verification);
+	for (size_t i = 0; i < LANES; i++)
+		lane_clear(&scheduler.lanes[i]);
 	lease_release(scheduler.lease);
 	return NULL;
 }

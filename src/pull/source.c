@@ -27,12 +27,11 @@ bool source_lacked_objects(const struct source_view *view, const struct err *err
 	       (err->class == ERR_NETWORK && view->is_local);
 }
 
-/* By a git child. `have` as in objects_fetch. */
-static int source_fetch(const struct source_want *want, const oid_list *have,
-			struct err *err)
+int source_fetch(const struct source_want *want, const oid_list *have, struct err *err)
 {
 	const struct git_remote remote = { .url = want->view->url,
 					   .header = want->view->header,
+					   .ssh_command = want->view->ssh_command,
 					   .stall_ms = STALL_MS };
 	uint64_t before = packs_size(want->copy->fd), after;
 	int result = want->is_anew ? objects_fetch_anew(want->work, want->copy, &remote,
@@ -242,6 +241,8 @@ static int source_file_give_part(const struct source_file *file,
 	uint64_t at = part->offset, left = part->length;
 	ssize_t count = 1;
 
+	if (file->head.size == 0 && sink->take(sink->arg, &file->head, "", 0, err) != 0)
+		return -1;
 	while (left > 0 && count > 0) {
 		count = pread(file->fd, block, left < BLOCK ? (size_t)left : BLOCK,
 			      (off_t)at);
@@ -558,8 +559,8 @@ static int source_primary_read_blobs(struct source *source, const struct blob_ma
 	return result;
 }
 
-static int source_primary_doubt_blob(struct source *source, const struct blob_kind *kind,
-				     const char *id, int64_t most_ms, struct err *err)
+static int source_primary_doubt(struct source *source, const char *type, const char *name,
+				int64_t most_ms, struct err *err)
 {
 	struct source_primary *primary = source_primary_of(source);
 	struct primary_line *line;
@@ -567,7 +568,7 @@ static int source_primary_doubt_blob(struct source *source, const struct blob_ki
 
 	if (source_primary_take_line(primary, most_ms, &line, err) != 0)
 		return -1;
-	result = primary_blob_reverify(line, kind, id, err);
+	result = primary_reverify(line, type, name, err);
 	source_primary_rest_line(primary, line);
 	return result;
 }
@@ -579,7 +580,7 @@ static const struct source_ops primary_ops = {
 	.bring = source_primary_bring,
 	.read_blob = source_primary_read_blob,
 	.read_blobs = source_primary_read_blobs,
-	.doubt_blob = source_primary_doubt_blob,
+	.doubt = source_primary_doubt,
 	.free = source_primary_free,
 	.tells_checksums = true,
 };
@@ -643,12 +644,12 @@ int source_read_blobs(struct source *source, const struct blob_many *many,
 	return source->ops->read_blobs(source, many, most_ms, sink, err);
 }
 
-int source_doubt_blob(struct source *source, const struct blob_kind *kind, const char *id,
-		      int64_t most_ms, struct err *err)
+int source_doubt(struct source *source, const char *type, const char *name,
+		 int64_t most_ms, struct err *err)
 {
-	if (!source->ops->doubt_blob)
+	if (!source->ops->doubt)
 		return 0; /* it is read anew each time */
-	return source->ops->doubt_blob(source, kind, id, most_ms, err);
+	return source->ops->doubt(source, type, name, most_ms, err);
 }
 
 /* The header holds a token. */
@@ -664,6 +665,7 @@ void source_view_clear(struct source_view *view)
 	ref_snapshot_clear(&view->refs);
 	free(view->url);
 	wipe(view->header);
+	free(view->ssh_command);
 	free(view->description);
 	free(view->settings);
 	*view = (struct source_view){ 0 };

@@ -22,6 +22,7 @@ struct source_view {
 		fingerprint; /* of the moment when the refs were read; local only */
 	char *url;           /* what git fetches from; owned */
 	char *header;        /* that goes with it; owned, may be NULL; secret */
+	char *ssh_command;   /* what git runs in place of ssh; owned, may be NULL */
 	bool is_local;       /* url is a path on this machine */
 	bool has_packs;      /* ... and its packs are all there is, no alternates */
 	char *description;   /* the file of that name; owned, NULL: none */
@@ -75,8 +76,8 @@ struct source_ops {
 	int (*read_blobs)(struct source *source, const struct blob_many *many,
 			  int64_t most_ms, const struct source_blobs_sink *sink,
 			  struct err *err);
-	int (*doubt_blob)(struct source *source, const struct blob_kind *kind,
-			  const char *id, int64_t most_ms, struct err *err);
+	int (*doubt)(struct source *source, const char *type, const char *name,
+		     int64_t most_ms, struct err *err);
 	void (*free)(struct source *source);
 	bool tells_checksums; /* of blobs; else what is read is the truth */
 };
@@ -122,6 +123,9 @@ void source_view_clear(struct source_view *view);
  * work->bytes. */
 int source_bring(struct source *source, const struct source_want *want, struct err *err);
 
+/* The same by a git child, for sources that do it so. `have` as in objects_fetch(). */
+int source_fetch(const struct source_want *want, const oid_list *have, struct err *err);
+
 /* Whether that error of bringing may be because the source dropped what the view names (a
  * forced push, and pruning): a new view may do. */
 bool source_was_outrun(const struct source_view *view, const struct err *err);
@@ -137,8 +141,8 @@ int source_read_blobs(struct source *source, const struct blob_many *many,
 		      int64_t most_ms, const struct source_blobs_sink *sink,
 		      struct err *err);
 
-/* A blob from there is not what the source says of it: it is to read it again. */
-int source_doubt_blob(struct source *source, const struct blob_kind *kind, const char *id,
-		      int64_t most_ms, struct err *err);
+/* What came from there is not what the source says of it: it is to read it again. */
+int source_doubt(struct source *source, const char *type, const char *name,
+		 int64_t most_ms, struct err *err);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/map.h"
 #include "push/outcome.h"
 #include "push/push_run.h"
-#include "push/state_json.h"
 #include "push/store_file.h"
 #include "push/task_parts.h"
 
@@ -43,7 +42,6 @@ static int dead_letter_read_failure(const json_t *one, ref_failures *refs,
 	return 0;
 }
 
-/* Fills why, failed_at and refs. */
 static int dead_letter_read(const struct str *text, struct dead_letter *letter,
 			    struct err *err)
 {
@@ -119,7 +117,7 @@ void note_letter(struct push_run *run, const struct claimed_task *task)
 	char key[TASK_KEY_SIZE];
 
 	dead_letter_key(task, key);
-	if (ref_names_have(&state->letters, key))
+	if (text_list_has(&state->letters, key))
 		return;
 	if (state->letters.count >= DEAD_LETTERS_MAX)
 		drop_at(&state->letters, 0);
@@ -437,9 +435,7 @@ int task_store_drop_dead_letters(struct task_store *store, const struct task *al
 		const char *key = letters.items[i].key;
 		if (!says_no_more(&letters.items[i], all, refs))
 			continue;
-		result = store_remove(store, FAILED, key, err);
-		if (result == 0)
-			result = remove_why(store, key, err);
+		result = task_store_forget(store, key, err);
 	}
 	dead_letters_clear(&letters);
 	return result;

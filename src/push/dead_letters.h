@@ -6,6 +6,7 @@
 #ifndef PUSH_DEAD_LETTERS_H
 #define PUSH_DEAD_LETTERS_H
 
+#include "base/json.h"
 #include "push/task_store.h"
 
 struct ref_failure {
@@ -46,5 +47,9 @@ int task_store_dead_letters(struct task_store *store, dead_letters *letters,
  * ERR_MISSING: no such; ERR_BUSY: it is being pushed. */
 int task_store_retry(struct task_store *store, const char *key, struct err *err);
 int task_store_discard(struct task_store *store, const char *key, struct err *err);
+
+/* Members "class", "reason", "text" and "remedy"; secrets are masked. */
+void err_put_json(json_t *object, const struct err *from);
+void err_get_json(const json_t *object, struct err *to);
 
 #endif

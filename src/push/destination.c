@@ -7,11 +7,9 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "push/name_encoding.h"
+#include "net/uri_text.h"
 #include "push/pattern.h"
-#include "push/push_loop.h"
 #include "push/select.h"
-#include "push/uri_text.h"
 #include "replicable/discover.h"
 #include "replicable/name.h"
 

@@ -5,19 +5,10 @@
 #define PUSH_DESTINATION_H
 
 #include "base/base.h"
+#include "net/uri_text.h"
 #include "push/settings.h"
 
 #define URI_KEY_SIZE 41
-
-enum url_kind {
-	URL_LOCAL,       /* a path, or file:// */
-	URL_SSH,         /* ssh:// or host:path */
-	URL_GIT,         /* git:// */
-	URL_HTTP,        /* http:// or https:// */
-	URL_GERRIT_SSH,  /* adminUrl only: gerrit+ssh:// */
-	URL_GERRIT_HTTP, /* adminUrl only: gerrit+http(s):// */
-	URL_OTHER,
-};
 
 struct destination {
 	const struct push_remote *remote; /* borrowed, from settings that outlive it */
@@ -71,5 +62,21 @@ void uri_key_of(const char *uri, char key[URI_KEY_SIZE]);
 
 /* `start --url`: a part of the template or of the URI; "" and "*" match all. */
 bool destination_matches_url(const struct destination *destination, const char *part);
+
+/*
+ * Whether a push would ask for another. Any thread.
+ */
+
+/* ERR_CONFIG: what is at the destination, here below `root`, is pushed by a remote. */
+int destination_check_loop(const struct push_settings *settings, const char *root,
+			   const struct destination *destination, struct err *err);
+
+/*
+ * What stands for ${name} in a URL.
+ */
+
+/* Appends the project's name in remoteNameStyle. Nothing is appended if nothing is left
+ * of it (".git" by basenameOnly). */
+void name_add_styled(struct str *out, const char *project, enum name_style style);
 
 #endif

@@ -3,7 +3,7 @@
  */
 #include "base/map.h"
 #include "push/destination.h"
-#include "push/spec.h"
+#include "push/pattern.h"
 
 #define EXAMPLES 3
 #define SHOWN_MOST 100

@@ -5,8 +5,6 @@
  */
 #include "push/pattern.h"
 
-#include "push/spec.h"
-
 /* JGit's rule. */
 static bool is_side(const char *side)
 {

@@ -15,7 +15,6 @@
 #include "git/git_message.h"
 #include "push/dead_letters.h"
 #include "push/outcome.h"
-#include "push/push_metrics.h"
 #include "push/push_run.h"
 #include "push/task_list.h"
 #include "push/view.h"
@@ -67,14 +66,9 @@ static void observe(const struct push_account *account, const struct push_remote
 	metric_add(slow, remote->slow_ms > 0 && account->took_ms > remote->slow_ms);
 }
 
-static bool push_metrics_is_ref_good(enum ref_status status)
-{
-	return status == REF_OK || status == REF_UP_TO_DATE || status == REF_NON_EXISTING;
-}
-
 static void log_ref(const struct ref_result *result)
 {
-	log_at(push_metrics_is_ref_good(result->status) ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
+	log_at(ref_status_is_good(result->status) ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
 	       "push.ref", LOG_TEXT("ref", result->ref), LOG_TEXT("dst", result->dst),
 	       LOG_TEXT("status", ref_status_name(result->status)),
 	       LOG_TEXT("text", result->text));
@@ -86,7 +80,7 @@ static size_t log_refs(const struct push_account *account, const char *remote)
 	size_t bad = 0, most = account->max_refs > 0 ? account->max_refs : SIZE_MAX;
 
 	for (size_t i = 0; i < refs->count; i++) {
-		bad += !push_metrics_is_ref_good(refs->items[i].status);
+		bad += !ref_status_is_good(refs->items[i].status);
 		count_ref(remote, refs->items[i].status);
 		if (i < most)
 			log_ref(&refs->items[i]);
@@ -416,6 +410,11 @@ const char *ref_status_name(enum ref_status status)
 	};
 
 	return names[status];
+}
+
+bool ref_status_is_good(enum ref_status status)
+{
+	return status == REF_OK || status == REF_UP_TO_DATE || status == REF_NON_EXISTING;
 }
 
 void push_poke(struct push *push)

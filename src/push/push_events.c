@@ -7,15 +7,15 @@
 #include "push/push_events.h"
 
 #include <fcntl.h>
-#include <openssl/hmac.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/thread.h"
-#include "push/ref_events.h"
+#include "push/push_run.h"
 #include "push/target.h"
 #include "push/task_list.h"
 
@@ -38,11 +38,6 @@ static json_t *new_event(const char *type, const struct push_group *group,
 	return event;
 }
 
-static bool ref_events_is_good(enum ref_status status)
-{
-	return status == REF_OK || status == REF_UP_TO_DATE || status == REF_NON_EXISTING;
-}
-
 /* How it went: NULL is "not-attempted". A whole push is as bad as its worst ref. */
 static const enum ref_status *ref_events_find_status(const struct transfer_result *result,
 						     const char *ref)
@@ -54,7 +49,7 @@ static const enum ref_status *ref_events_find_status(const struct transfer_resul
 		return &other;
 	for (size_t i = 0; i < result->refs.count; i++) {
 		const struct ref_result *one = &result->refs.items[i];
-		if (is_all ? !ref_events_is_good(one->status)
+		if (is_all ? !ref_status_is_good(one->status)
 			   : strcmp(one->ref, ref) == 0)
 			return &one->status;
 	}
@@ -85,19 +80,10 @@ static void add_replicated(const struct push_run *run, const struct push_group *
 	put_node(event, &group->destination);
 	json_put_text(event, "status",
 		      !status                       ? "not-attempted"
-		      : ref_events_is_good(*status) ? "succeeded"
+		      : ref_status_is_good(*status) ? "succeeded"
 						    : "failed");
 	json_put_text(event, "refStatus", status ? ref_status_name(*status) : NULL);
 	push_events_add(run->push->options.events, event);
-}
-
-static bool ref_events_is_mapped(const struct push_remote *remote, const char *ref)
-{
-	AUTO_FREE char *dst = NULL;
-	bool force;
-
-	return strcmp(ref, TASK_ALL_REFS) == 0 ||
-	       push_remote_maps(remote, ref, &dst, &force);
 }
 
 static void add_if_done(const struct push_run *run, const struct push_group *group,
@@ -106,7 +92,8 @@ static void add_if_done(const struct push_run *run, const struct push_group *gro
 	size_t nodes = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
-		if (!ref_events_is_mapped(list->items[i].remote, ref))
+		if (strcmp(ref, TASK_ALL_REFS) != 0 &&
+		    !push_remote_takes_ref(list->items[i].remote, ref))
 			continue;
 		if (task_store_covers(run->push->options.tasks, list->items[i].uri, ref))
 			return;
@@ -282,18 +269,11 @@ static void push_events_wake(struct push_events *events)
 /* "sha256=" and the HMAC of the body, as GitHub's and Gitea's webhooks have it. */
 static char *signature_of(const struct push_settings *settings, const char *body)
 {
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	unsigned int len = 0;
 	AUTO_STR struct str line = STR_INIT;
-	const struct str *secret = &settings->webhook_secret;
 
-	if (secret->len == 0)
+	if (settings->webhook_secret.len == 0)
 		return NULL;
-	if (!HMAC(EVP_sha256(), secret->data, (int)secret->len,
-		  (const unsigned char *)body, strlen(body), digest, &len))
-		abort();
-	str_add(&line, "sha256=");
-	str_add_hex(&line, digest, len);
+	hash_sign(&settings->webhook_secret, body, strlen(body), &line);
 	return str_take(&line);
 }
 
@@ -439,13 +419,6 @@ void push_events_set(struct push_events *events, struct push_settings *settings)
 	push_events_wake(events);
 }
 
-static int find_last(struct push_events *events, struct err *err)
-{
-	AUTO_STR struct str lines = STR_INIT;
-
-	return read_above(events->directory, &events->last, SIZE_MAX, &lines, err);
-}
-
 static void events_free(struct push_events *events)
 {
 	push_settings_unref(events->settings);
@@ -464,6 +437,7 @@ int push_events_open(const char *data, struct push_settings *settings,
 		     struct push_events **opened, struct err *err)
 {
 	struct push_events *events = xcalloc(1, sizeof(*events));
+	AUTO_STR struct str lines = STR_INIT;
 
 	events->data = xstrdup(data);
 	events->fd = -1;
@@ -473,7 +447,7 @@ int push_events_open(const char *data, struct push_settings *settings,
 	stop_init(&events->stop);
 	events->directory = dir_open(AT_FDCWD, data, err);
 	if (events->directory < 0 || open_log(events, err) != 0 ||
-	    find_last(events, err) != 0) {
+	    read_above(events->directory, &events->last, SIZE_MAX, &lines, err) != 0) {
 		events_free(events);
 		return err_prefix(err, "the log of push events");
 	}

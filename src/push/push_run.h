@@ -18,7 +18,8 @@ struct push_run {
 	struct push *push;
 	struct push_settings *settings; /* a reference: those that it began with */
 	char uri_key[URI_KEY_SIZE];
-	char *uri;           /* owned */
+	char job_id[LEASE_JOB_SIZE]; /* of the log and of its lease */
+	char *uri;                   /* owned */
 	bool is_released;    /* its host is back, or a person has allowed deletions: the
 				retry time that was set because of it does not count */
 	uint64_t seen_tasks; /* the distributor's: what it knew when it began */
@@ -93,5 +94,56 @@ void forget_dead_letters(struct push_run *run);
 /* The run is to be tried again, because of this; the first that is said counts. */
 void fail_run(struct push_run *run, const struct push_group *group,
 	      const struct err *why);
+
+/*
+ * Which events a push of a group makes; none where push_events are NULL.
+ */
+
+/* After its tasks were moved on: one for each ref that was asked for, and one for each
+ * that no destination of the repository waits for any more. `result` NULL: the whole
+ * failed. */
+void ref_events_add(const struct push_run *run, const struct push_group *group,
+		    const struct transfer_result *result);
+
+/*
+ * What the log and the metrics are told of pushes. Any thread.
+ */
+
+/* A push that ended with results. */
+struct push_account {
+	const struct push_group *group;
+	const char *uri;
+	const struct transfer_result *result;
+	int64_t took_ms, delay_ms;
+	uint64_t retries;
+	uint64_t max_refs; /* lines; 0: all */
+};
+void report_done(const struct push_account *account);
+void push_report_failed(const struct push_run *run, int64_t retry_in_ms);
+void report_gave_up(const struct push_group *group, const char *uri,
+		    const struct err *why);
+void report_class(const char *remote, enum err_class class);
+/* Gauges. `now`: boot time. */
+void push_report_queue(const struct schedule *schedule, int64_t now);
+/* Remotes may be gone. */
+void report_forget(void);
+void push_report_dead_letters(struct task_store *tasks,
+			      const struct push_settings *settings);
+
+/*
+ * When a repository may be deleted at a destination: not before those that were deleted
+ * together with it are known, and not if they are too many. Private to push/.
+ */
+
+#define DELETION_QUIET_MS 5000
+
+enum deletion {
+	DELETION_DUE,
+	DELETION_LATER,   /* at *at, by the file server's clock */
+	DELETION_HELD,    /* until a person allows it; *err says why */
+	DELETION_UNKNOWN, /* that could not be found out, because of *err */
+};
+enum deletion deletion_judge(struct push_run *run, const struct push_group *group,
+			     int64_t *at, struct err *err);
 
 #endif

@@ -291,12 +291,6 @@ static void see_since(struct queued_uri *uri, int64_t since)
 		uri->since = since;
 }
 
-static void queue_view_add_refs(struct queued_uri *uri, const text_list *refs)
-{
-	for (size_t i = 0; i < refs->count; i++)
-		vec_add(&uri->refs, xstrdup(refs->items[i]));
-}
-
 /* What a task is called, whatever its file's name ends in. */
 static char *queue_view_make_task_key(const char *name)
 {
@@ -328,7 +322,8 @@ static void see_task(struct reading *reading, struct listed_task *one)
 	see_since(uri, one->since);
 	if (same)
 		return;
-	queue_view_add_refs(uri, &task->refs);
+	for (size_t i = 0; i < task->refs.count; i++)
+		vec_add(&uri->refs, xstrdup(task->refs.items[i]));
 	vec_add(&uri->keys, queue_view_make_task_key(one->name));
 }
 
@@ -409,11 +404,6 @@ static int read_lease(struct lease_manager *leases, struct queued_uri *uri,
 	return 0;
 }
 
-static bool queue_view_may_run(const struct queued_uri *uri)
-{
-	return uri->running > 0 || uri->keys.count == 0;
-}
-
 static int read_leases(struct reading *reading, struct task_store *store,
 		       struct lease_manager *leases, struct err *err)
 {
@@ -423,7 +413,8 @@ static int read_leases(struct reading *reading, struct task_store *store,
 		struct queued_uri *uri = &view->uris.items[i];
 		if (!leases)
 			uri->is_running = uri->running > 0;
-		else if (queue_view_may_run(uri) && read_lease(leases, uri, err) != 0)
+		else if ((uri->running > 0 || uri->keys.count == 0) &&
+			 read_lease(leases, uri, err) != 0)
 			return -1;
 	}
 	return leases ? push_nodes_living(store, leases, &view->nodes, err) : 0;
@@ -434,7 +425,7 @@ static void join_refs(struct queued_uri *uri)
 {
 	text_list joined = { 0 };
 
-	if (ref_names_have(&uri->refs, TASK_ALL_REFS)) {
+	if (text_list_has(&uri->refs, TASK_ALL_REFS)) {
 		text_list_clear(&uri->refs);
 		vec_add(&uri->refs, xstrdup(TASK_ALL_REFS));
 		return;
@@ -473,8 +464,7 @@ static void schedule(const struct push_settings *settings, int64_t now,
 		return;
 	}
 	if (remote && uri->keys.count > 0)
-		due += remote->delay_ms > settings->interval_ms ? remote->delay_ms
-								: settings->interval_ms;
+		due += push_delay_ms(settings, remote);
 	if (uri->next_at < due)
 		uri->next_at = due;
 }
@@ -543,36 +533,23 @@ const char *queued_uri_word(const struct queued_uri *uri)
 	return uri->failures > 0 ? "failing" : "waiting";
 }
 
-static bool names_remote(const struct queue_filter *filter, const char *remote)
-{
-	for (size_t i = 0; filter->remotes && filter->remotes[i]; i++)
-		if (strcmp(filter->remotes[i], remote) == 0)
-			return true;
-	return !filter->remotes;
-}
-
-static bool queue_view_is_wanted(const struct queue_filter *filter,
-				 const struct queued_uri *uri)
-{
-	return names_remote(filter, uri->remote) &&
-	       (!filter->failed_only || uri->failures > 0 || uri->is_orphan);
-}
-
 void queue_view_filter(struct queue_view *view, const struct queue_filter *filter)
 {
 	dead_letters kept = { 0 }, dropped = { 0 };
 	size_t count = 0;
 
 	for (size_t i = 0; i < view->uris.count; i++) {
-		if (queue_view_is_wanted(filter, &view->uris.items[i]))
-			view->uris.items[count++] = view->uris.items[i];
+		struct queued_uri *uri = &view->uris.items[i];
+		if (push_remote_is_named(filter->remotes, uri->remote) &&
+		    (!filter->failed_only || uri->failures > 0 || uri->is_orphan))
+			view->uris.items[count++] = *uri;
 		else
-			queued_uri_clear(&view->uris.items[i]);
+			queued_uri_clear(uri);
 	}
 	view->uris.count = count;
 	for (size_t i = 0; i < view->letters.count; i++) {
 		const struct dead_letter *letter = &view->letters.items[i];
-		if (names_remote(filter, letter->task.remote))
+		if (push_remote_is_named(filter->remotes, letter->task.remote))
 			vec_add(&kept, *letter);
 		else
 			vec_add(&dropped, *letter);

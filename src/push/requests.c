@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "git/refs.h"
 #include "git/repo.h"
-#include "push/hand_back.h"
 #include "push/nodes.h"
 #include "push/outcome.h"
 #include "push/push.h"
@@ -16,7 +15,6 @@
 #include "push/select.h"
 #include "push/store_file.h"
 #include "push/task_list.h"
-#include "push/transfer_plan.h"
 
 static int check_nodes(struct task_store *store, struct lease_manager *leases,
 		       struct err *err)

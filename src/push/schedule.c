@@ -265,12 +265,6 @@ static void heap_sink(struct schedule *schedule, size_t place)
 	heap_set(schedule, place, entry);
 }
 
-static void heap_add(struct schedule *schedule, struct schedule_entry *entry)
-{
-	vec_add(&schedule->heap, entry);
-	heap_rise(schedule, schedule->heap.count - 1);
-}
-
 static void heap_remove(struct schedule *schedule, const struct schedule_entry *entry)
 {
 	size_t place = entry->place;
@@ -400,12 +394,15 @@ static void put_in(struct schedule *schedule, struct schedule_entry *entry,
 	entry->state = state;
 	entry->counted_in = entry->lane;
 	entry->lane->waiting++;
-	if (state == ENTRY_WAITING)
-		heap_add(schedule, entry);
-	else if (state == ENTRY_READY)
+	if (state == ENTRY_WAITING) {
+		vec_add(&schedule->heap, entry);
+		heap_rise(schedule, schedule->heap.count - 1);
+	} else if (state == ENTRY_READY) {
 		TAILQ_INSERT_TAIL(&entry->lane->ready, entry, link);
-	else
-		TAILQ_INSERT_TAIL(&(entry->parked_in = entry->host)->parked, entry, link);
+	} else {
+		entry->parked_in = entry->host;
+		TAILQ_INSERT_TAIL(&entry->host->parked, entry, link);
+	}
 }
 
 static void move_to(struct schedule *schedule, struct schedule_entry *entry,
@@ -413,12 +410,6 @@ static void move_to(struct schedule *schedule, struct schedule_entry *entry,
 {
 	take_out(schedule, entry);
 	put_in(schedule, entry, state);
-}
-
-static void schedule_forget_entry(struct schedule *schedule, struct schedule_entry *entry)
-{
-	map_remove(&schedule->entries, entry->uri_key);
-	schedule_free_entry(entry);
 }
 
 static void unreserve(struct schedule *schedule, struct schedule_entry *entry)
@@ -443,7 +434,8 @@ void schedule_place(struct schedule *schedule, struct schedule_entry *entry, int
 	take_out(schedule, entry);
 	unreserve(schedule, entry);
 	if (!schedule_is_entry_wanted(entry)) {
-		schedule_forget_entry(schedule, entry);
+		map_remove(&schedule->entries, entry->uri_key);
+		schedule_free_entry(entry);
 		return;
 	}
 	if (!entry->lane) {

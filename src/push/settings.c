@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "push/pattern.h"
 #include "push/settings_parts.h"
-#include "push/spec.h"
 #include "wire/wire_token.h"
 
 /*
@@ -545,6 +544,21 @@ const struct push_remote *push_remote_find(const struct push_settings *settings,
 	return NULL;
 }
 
+bool push_remote_is_named(const char *const *names, const char *remote)
+{
+	for (size_t i = 0; names && names[i]; i++)
+		if (strcmp(names[i], remote) == 0)
+			return true;
+	return !names;
+}
+
+int64_t push_delay_ms(const struct push_settings *settings,
+		      const struct push_remote *remote)
+{
+	return remote->delay_ms > settings->interval_ms ? remote->delay_ms
+							: settings->interval_ms;
+}
+
 bool push_remote_takes(const struct push_remote *remote, const char *project)
 {
 	if (name_patterns_leave_out(&remote->excluded_projects, project))
@@ -584,6 +598,14 @@ bool push_remote_maps(const struct push_remote *remote, const char *ref, char **
 		return true;
 	}
 	return false;
+}
+
+bool push_remote_takes_ref(const struct push_remote *remote, const char *ref)
+{
+	AUTO_FREE char *dst = NULL;
+	bool force;
+
+	return push_remote_maps(remote, ref, &dst, &force);
 }
 
 static void note_batches(struct settings_reader *reader, enum push_section section)

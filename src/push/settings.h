@@ -109,9 +109,17 @@ void push_settings_unref(struct push_settings *settings); /* NULL is allowed */
 const struct push_remote *push_remote_find(const struct push_settings *settings,
 					   const char *name);
 
+/* Whether it is among those names, which end in NULL; NULL: all are. */
+bool push_remote_is_named(const char *const *names, const char *remote);
+
+/* How long a new task of the remote waits. */
+int64_t push_delay_ms(const struct push_settings *settings,
+		      const struct push_remote *remote);
+
 /* Whether the remote replicates the repository, and its ref: `dst` and `force` of the
  * first spec that matches. */
 bool push_remote_takes(const struct push_remote *remote, const char *project);
+bool push_remote_takes_ref(const struct push_remote *remote, const char *ref);
 bool push_remote_maps(const struct push_remote *remote, const char *ref, char **dst,
 		      bool *force);
 

@@ -7,9 +7,9 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "net/uri_text.h"
 #include "push/pattern.h"
 #include "push/settings_parts.h"
-#include "push/uri_text.h"
 
 static void push_url_clear(struct push_url *url)
 {

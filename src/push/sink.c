@@ -114,14 +114,6 @@ static void find_names(struct taking *taking)
 		vec_add(&taking->names, diff.changes.items[i].name);
 }
 
-static bool push_sink_is_mapped(const struct push_remote *remote, const char *ref)
-{
-	AUTO_FREE char *dst = NULL;
-	bool force;
-
-	return push_remote_maps(remote, ref, &dst, &force);
-}
-
 static void make_task(const struct destination *destination, struct task *task)
 {
 	*task = (struct task){ .project = xstrdup(destination->project),
@@ -140,7 +132,7 @@ static int push_sink_add_task(const struct taking *taking,
 	if (taking->is_all)
 		vec_add(&task.refs, xstrdup(TASK_ALL_REFS));
 	for (size_t i = 0; i < taking->names.count; i++)
-		if (push_sink_is_mapped(destination->remote, taking->names.items[i]))
+		if (push_remote_takes_ref(destination->remote, taking->names.items[i]))
 			vec_add(&task.refs, xstrdup(taking->names.items[i]));
 	if (task.refs.count == 0)
 		return 0;
@@ -227,28 +219,13 @@ struct change_sink push_sink_as_change_sink(struct push_sink *sink)
 	return (struct change_sink){ .take = push_sink_take_change, .arg = sink };
 }
 
-static bool push_sink_is_remote_named(const struct push_start_filter *filter,
-				      const char *remote)
-{
-	if (!filter->remotes)
-		return true;
-	for (size_t i = 0; filter->remotes[i]; i++)
-		if (strcmp(filter->remotes[i], remote) == 0)
-			return true;
-	return false;
-}
-
 /* A task that is as old as its remote has it wait is due. */
 static int since_of(struct task_store *store, const struct push_settings *settings,
 		    const struct push_remote *remote, int64_t *since, struct err *err)
 {
-	int64_t wait = remote->delay_ms;
-
 	if (task_store_now(store, since, err) != 0)
 		return -1;
-	if (settings->interval_ms > wait)
-		wait = settings->interval_ms;
-	*since -= wait + settings->random_ms + 1;
+	*since -= push_delay_ms(settings, remote) + settings->random_ms + 1;
 	return 0;
 }
 
@@ -265,7 +242,7 @@ static int start_destination(struct starting *starting,
 	const struct push_start_filter *filter = starting->filter;
 	struct new_task new = { .since_ms = 0 };
 
-	if (!push_sink_is_remote_named(filter, destination->remote->name) ||
+	if (!push_remote_is_named(filter->remotes, destination->remote->name) ||
 	    (filter->url && !destination_matches_url(destination, filter->url)))
 		return 0;
 	if (filter->now && since_of(starting->store, starting->settings,

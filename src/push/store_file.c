@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "base/thread.h"
-#include "push/store_identity.h"
 #include "push/task_list.h"
 #include "push/task_parts.h"
 
@@ -384,7 +383,7 @@ int store_remove(const struct task_store *store, enum store_place place, const c
 	return 0;
 }
 
-static bool store_file_is_directory(int dir, const struct dirent *entry)
+bool store_is_directory(int dir, const struct dirent *entry)
 {
 	struct stat st;
 
@@ -404,7 +403,7 @@ static int store_file_list_entries(int dir, bool directories, text_list *names,
 		return err_errno(err, "cannot open a directory of the task store");
 	while (errno = 0, (entry = readdir(listed)) != NULL)
 		if (is_store_name(entry->d_name) &&
-		    store_file_is_directory(dir, entry) == directories)
+		    store_is_directory(dir, entry) == directories)
 			vec_add(names, xstrdup(entry->d_name));
 	return errno == 0 ? 0
 			  : err_errno(err, "cannot list a directory of the task store");

@@ -5,6 +5,7 @@
 #define PUSH_STORE_FILE_H
 
 #include "push/task_parts.h"
+#include <pthread.h>
 
 /* A file to be made. */
 struct new_file {
@@ -48,5 +49,25 @@ int store_put_new(const struct task_store *store, const struct new_file *file,
 /* Removes place/name; absent: fine. */
 int store_remove(const struct task_store *store, enum store_place place, const char *name,
 		 struct err *err);
+
+/*
+ * Which store a directory is. Private to push/, but for what task_store.h has of it.
+ */
+
+struct place_identity {
+	dev_t device;
+	ino_t inode;
+};
+
+struct store_identity {
+	pthread_mutex_t mutex;
+	char *id;                                   /* owned */
+	struct place_identity places[STORE_PLACES]; /* guarded by mutex */
+	int watched; /* inotify's number of waiting/; guarded by mutex */
+};
+
+/* Of a store whose directories are there; gives it an id if it has none. */
+int store_identity_open(struct task_store *store, struct err *err);
+void store_identity_close(struct task_store *store);
 
 #endif

@@ -44,9 +44,6 @@ bool target_has_way(const struct destination *destination);
 char *target_ssh_command(const struct push_settings *settings,
 			 const struct push_remote *remote);
 
-/* Appends text as one word for a POSIX shell. */
-void target_quote(const char *text, struct str *out);
-
 /*
  * One HTTP request with a user's name and password, which appear in no argument, log or
  * error. No redirect is followed: the credentials are for this host.

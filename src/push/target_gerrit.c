@@ -7,9 +7,9 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "git/git_message.h"
+#include "git/ssh_command.h"
 #include "net/http.h"
 #include "net/site_client.h"
-#include "push/ssh_command.h"
 #include "push/target.h"
 #include "push/target_kinds.h"
 
@@ -30,7 +30,7 @@ static int target_gerrit_add_name(const struct destination *destination, struct 
 	if (destination->project[0] == '-')
 		return err_set(err, ERR_CONFIG, "Gerrit cannot have a project \"%.300s\"",
 			       destination->project);
-	target_quote(destination->project, line);
+	ssh_command_quote(destination->project, line);
 	return 0;
 }
 
@@ -52,7 +52,7 @@ static int create_by_ssh(const struct target_call *call, const char *head, size_
 	str_add(&line, "gerrit create-project ");
 	if (head) {
 		str_add(&line, "--branch ");
-		target_quote(head, &line);
+		ssh_command_quote(head, &line);
 		str_add_char(&line, ' ');
 	}
 	if (target_gerrit_add_name(call->destination, &line, err) != 0)
@@ -99,7 +99,7 @@ static int set_head_by_ssh(const struct target_call *call, const char *head,
 	if (target_gerrit_add_name(call->destination, &line, err) != 0)
 		return -1;
 	str_add(&line, " --new-head ");
-	target_quote(head, &line);
+	ssh_command_quote(head, &line);
 	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
 		return 0;
 	return is_no_project(&result) ? missing(call->destination, err) : -1;

@@ -244,12 +244,23 @@ static int local_delete_move_to_trash(const struct place *place, struct err *err
 	return 0;
 }
 
-/* target_local's destroy. */
-static int target_local_delete(const struct target_call *call, struct err *err)
+static int check_path(const struct destination *destination, struct err *err)
+{
+	if (destination->path && destination->path[0] == '/' &&
+	    destination->path[1] != '\0')
+		return 0;
+	err_set(err, ERR_CONFIG, "\"%.300s\" is no absolute path of a repository",
+		destination->path ? destination->path : "");
+	return err_remedy(err, "correct url or adminUrl of the remote");
+}
+
+static int target_local_destroy(const struct target_call *call, struct err *err)
 {
 	AUTO_PLACE struct place place = { .root = -1, .parent = -1 };
 	AUTO_CLOSE int repo = -1;
 
+	if (check_path(call->destination, err) != 0)
+		return -1;
 	local_delete_split_path(call->destination, &place);
 	if (place.path[0] == '\0')
 		return local_delete_refuse_path(&place, err);
@@ -261,16 +272,6 @@ static int target_local_delete(const struct target_call *call, struct err *err)
 	local_delete_prune_parents(&place);
 	trash_expire(place.base);
 	return 0;
-}
-
-static int check_path(const struct destination *destination, struct err *err)
-{
-	if (destination->path && destination->path[0] == '/' &&
-	    destination->path[1] != '\0')
-		return 0;
-	err_set(err, ERR_CONFIG, "\"%.300s\" is no absolute path of a repository",
-		destination->path ? destination->path : "");
-	return err_remedy(err, "correct url or adminUrl of the remote");
 }
 
 static int git(const struct target_call *call, const char *path, const char *const *args,
@@ -442,13 +443,6 @@ static int target_local_set_head(const struct target_call *call, const char *hea
 		return err_set(err, ERR_MISSING, "there is no repository at %.300s",
 			       path);
 	return write_head(call, path, head, err);
-}
-
-static int target_local_destroy(const struct target_call *call, struct err *err)
-{
-	if (check_path(call->destination, err) != 0)
-		return -1;
-	return target_local_delete(call, err);
 }
 
 const struct target_kind target_local = { target_local_create, target_local_set_head,

@@ -14,8 +14,9 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "git/git_message.h"
-#include "push/ssh_command.h"
+#include "git/ssh_command.h"
 #include "push/target_kinds.h"
+#include "push/task.h"
 #include "replicable/name.h"
 
 /*
@@ -26,112 +27,21 @@
 #define SSH_FAILED 255
 #define GRACE_MS 200 /* it has little to tidy up */
 
-static void add_option(text_list *list, const char *flag, char *value)
+static struct ssh_options target_ssh_options(const struct push_settings *settings,
+					     const struct push_remote *remote)
 {
-	vec_add(list, xstrdup(flag));
-	vec_add(list, value);
-}
-
-static void add_set(text_list *list, const char *setting)
-{
-	add_option(list, "-o", xstrdup(setting));
-}
-
-/* In names of files ssh expands "%h" and the like; some are lists, between spaces. */
-static char *file_option(const char *name, const char *path)
-{
-	AUTO_STR struct str text = STR_INIT;
-
-	str_addf(&text, "%s=\"", name);
-	for (; *path; path++) {
-		if (*path == '"' || *path == '\\')
-			str_add_char(&text, '\\');
-		if (*path == '%')
-			str_add_char(&text, '%');
-		str_add_char(&text, *path);
-	}
-	str_add_char(&text, '"');
-	return str_take(&text);
-}
-
-/* -i says when the file is not there, but looks for it before it expands the name. */
-static void add_key(text_list *list, const char *path)
-{
-	if (strchr(path, '%'))
-		add_option(list, "-o", file_option("IdentityFile", path));
-	else
-		add_option(list, "-i", xstrdup(path));
-	add_set(list, "IdentitiesOnly=yes");
-}
-
-/* With a key of its own the user's configuration has no say, unless it was named. */
-static void ssh_command_add_files(text_list *list, const struct push_settings *settings,
-				  const struct push_remote *remote)
-{
-	if (settings->ssh_config)
-		add_option(list, "-F", xstrdup(settings->ssh_config));
-	else if (remote->ssh_key)
-		add_option(list, "-F", xstrdup("/dev/null"));
-	if (remote->ssh_key)
-		add_key(list, remote->ssh_key);
-	if (remote->ssh_known_hosts)
-		add_option(list, "-o",
-			   file_option("UserKnownHostsFile", remote->ssh_known_hosts));
-}
-
-static void add_options(text_list *list, const struct push_settings *settings,
-			const struct push_remote *remote)
-{
-	vec_add(list, xstrdup("ssh"));
-	add_set(list, "BatchMode=yes");
-	add_set(list, "StrictHostKeyChecking=yes");
-	if (settings->ssh_connect_ms > 0)
-		add_option(list, "-o",
-			   xasprintf("ConnectTimeout=%" PRId64,
-				     (settings->ssh_connect_ms + 999) / 1000));
-	add_set(list, "ServerAliveInterval=15");
-	add_set(list, "ServerAliveCountMax=4");
-	ssh_command_add_files(list, settings, remote);
-}
-
-static bool ssh_command_is_plain(const char *text)
-{
-	for (const char *at = text; *at; at++)
-		if (!isascii(*at) || (!isalnum(*at) && !strchr("_./:@%+,-", *at)))
-			return false;
-	return *text != '\0';
-}
-
-/* "!" as git does it, for shells that look for it even between quotes. */
-void target_quote(const char *text, struct str *out)
-{
-	if (ssh_command_is_plain(text)) {
-		str_add(out, text);
-		return;
-	}
-	str_add_char(out, '\'');
-	for (; *text; text++) {
-		if (*text == '\'' || *text == '!')
-			str_addf(out, "'\\%c'", *text);
-		else
-			str_add_char(out, *text);
-	}
-	str_add_char(out, '\'');
+	return (struct ssh_options){ .config = settings->ssh_config,
+				     .key = remote->ssh_key,
+				     .known_hosts = remote->ssh_known_hosts,
+				     .connect_ms = settings->ssh_connect_ms };
 }
 
 char *target_ssh_command(const struct push_settings *settings,
 			 const struct push_remote *remote)
 {
-	AUTO_TEXT_LIST text_list list = { 0 };
-	AUTO_STR struct str text = STR_INIT;
+	const struct ssh_options options = target_ssh_options(settings, remote);
 
-	add_options(&list, settings, remote);
-	for (size_t i = 0; i < list.count; i++) {
-		if (i > 0)
-			str_add_char(&text, ' ');
-		target_quote(list.items[i], &text);
-	}
-	return str_take(&text);
+	return ssh_command_make(&options);
 }
 
 /* Besides being taken for an option, a name may end in a shell by ProxyCommand. */
@@ -250,16 +160,19 @@ int ssh_run(const struct target_call *call, uint16_t port, const char *line,
 	    struct proc_result *result, struct err *err)
 {
 	const struct destination *destination = call->destination;
+	const struct ssh_options options =
+		target_ssh_options(call->settings, destination->remote);
 	AUTO_FREE char *target = NULL;
 	AUTO_TEXT_LIST text_list argv = { 0 };
 
 	*result = (struct proc_result){ .exit_code = -1 };
 	if (ssh_command_read_host(destination, &target, err) != 0)
 		return -1;
-	add_options(&argv, call->settings, destination->remote);
+	ssh_command_add(&options, &argv);
 	if (destination->port != 0 || port != 0)
-		add_option(&argv, "-p",
-			   xasprintf("%d", destination->port ? destination->port : port));
+		ssh_command_add_option(
+			&argv, "-p",
+			xasprintf("%d", destination->port ? destination->port : port));
 	vec_add(&argv, xstrdup("--"));
 	vec_add(&argv, xstrdup(target));
 	vec_add(&argv, xstrdup(line));
@@ -331,7 +244,7 @@ static void target_ssh_add_path(struct str *out, const char *path)
 	str_add_bytes(out, path, home);
 	if (home == 0 && path[0] != '/')
 		str_add(out, "./");
-	target_quote(path + home, out);
+	ssh_command_quote(path + home, out);
 }
 
 static int quote_path(const struct destination *destination, struct str *out,
@@ -368,7 +281,7 @@ static void add_is_repository(struct str *line, const char *path)
 
 static void add_git(struct str *line, const struct push_remote *remote)
 {
-	target_quote(remote->git_path ? remote->git_path : "git", line);
+	ssh_command_quote(remote->git_path ? remote->git_path : "git", line);
 }
 
 /* What is there and no repository stays as it is, but for a directory that is empty or
@@ -396,7 +309,7 @@ static void target_ssh_add_head(struct str *line, const struct push_remote *remo
 {
 	add_git(line, remote);
 	str_add(line, " symbolic-ref HEAD ");
-	target_quote(head, line);
+	ssh_command_quote(head, line);
 }
 
 /* Takes result and error of a line that failed. */

@@ -2,8 +2,8 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "net/uri_text.h"
 #include "push/destination.h"
-#include "push/name_encoding.h"
 #include "push/schedule.h"
 
 /*
@@ -198,21 +198,7 @@ void name_add_styled(struct str *out, const char *project, enum name_style style
 	}
 }
 
-void name_add_encoded(struct str *out, const char *name)
-{
-	static const char kept[] = "abcdefghijklmnopqrstuvwxyz"
-				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				   "-._~!$'()*,;&=@:+/";
-
-	for (; *name; name++) {
-		if (strchr(kept, *name))
-			str_add_char(out, *name);
-		else
-			str_addf(out, "%%%02X", (unsigned)(unsigned char)*name);
-	}
-}
-
-bool ref_names_have(const text_list *names, const char *name)
+bool text_list_has(const text_list *names, const char *name)
 {
 	for (size_t i = 0; i < names->count; i++)
 		if (strcmp(names->items[i], name) == 0)
@@ -231,7 +217,7 @@ void task_clear(struct task *task)
 
 bool task_is_all(const struct task *task)
 {
-	return ref_names_have(&task->refs, TASK_ALL_REFS);
+	return text_list_has(&task->refs, TASK_ALL_REFS);
 }
 
 void task_order(struct task *task)

@@ -19,7 +19,7 @@
 #define TASK_ALL_REFS "..all.."
 #define TASK_SIZE_MAX ((size_t)64 << 20)
 
-bool ref_names_have(const text_list *names, const char *name);
+bool text_list_has(const text_list *list, const char *text);
 
 struct task {
 	char *project, *uri, *remote; /* owned */

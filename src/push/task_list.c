@@ -66,16 +66,6 @@ static void listed_clear(struct listed *listed)
 	str_clear(&listed->texts);
 }
 
-static bool task_listing_is_directory(int dir, const struct dirent *entry)
-{
-	struct stat st;
-
-	return entry->d_type == DT_DIR ||
-	       (entry->d_type == DT_UNKNOWN &&
-		fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		S_ISDIR(st.st_mode));
-}
-
 static int task_listing_read_names(int dir, struct listed *listed, struct err *err)
 {
 	AUTO_CLOSEDIR DIR *list = dir_list(dir, ".");
@@ -86,7 +76,7 @@ static int task_listing_read_names(int dir, struct listed *listed, struct err *e
 	while (errno = 0, (entry = readdir(list)) != NULL) {
 		if (!is_store_name(entry->d_name))
 			continue;
-		if (task_listing_is_directory(dir, entry)) {
+		if (store_is_directory(dir, entry)) {
 			listed->found_dirs = true;
 			continue;
 		}
@@ -165,19 +155,13 @@ int store_list_waiting(struct task_store *store, bool *found_dirs, struct err *e
 	return 0;
 }
 
-int task_store_list_running(struct task_store *store, running_uri_seen running, void *arg,
-			    struct err *err)
-{
-	return store_adopt_running(store, running, arg, err);
-}
-
 int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
 		       running_uri_seen running, void *arg, struct err *err)
 {
 	bool found_dirs = false;
 
 	store_watch_again(store);
-	if (store_adopt_running(store, running, arg, err) != 0 ||
+	if (task_store_list_running(store, running, arg, err) != 0 ||
 	    store_list_waiting(store, &found_dirs, err) != 0)
 		return -1;
 	if (found_dirs && (store_adopt_waiting(store, err) != 0 ||
@@ -370,28 +354,21 @@ static struct known_task *oldest_locked(struct known_uri *uri)
 	return uri->oldest;
 }
 
-struct reported {
-	char *uri, *remote, *project; /* owned */
-	char key[URI_KEY_SIZE];
-	size_t tasks;
-	int64_t since;
-};
-
-static struct reported report_locked(struct known_uri *uri)
+static void report_locked(struct known_uri *uri, struct waiting_uri *waiting)
 {
 	const struct known_task *oldest = oldest_locked(uri);
-	struct reported reported = { .uri = xstrdup(uri->uri),
-				     .remote = xstrdup(oldest ? oldest->remote : ""),
-				     .project = xstrdup(oldest ? oldest->project : ""),
-				     .tasks = uri->count,
-				     .since = oldest ? oldest->since : 0 };
 
-	memcpy(reported.key, uri->key, sizeof(reported.key));
-	return reported;
+	*waiting =
+		(struct waiting_uri){ .uri = xstrdup(uri->uri),
+				      .remote = xstrdup(oldest ? oldest->remote : ""),
+				      .project = xstrdup(oldest ? oldest->project : ""),
+				      .tasks = uri->count,
+				      .since = oldest ? oldest->since : 0 };
+	memcpy(waiting->uri_key, uri->key, sizeof(waiting->uri_key));
 }
 
 /* The next URI that changed; false: no more. */
-static bool next_reported(struct task_index *index, struct reported *reported)
+static bool next_reported(struct task_index *index, struct waiting_uri *waiting)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
 	struct known_uri *uri = TAILQ_FIRST(&index->changed);
@@ -400,7 +377,7 @@ static bool next_reported(struct task_index *index, struct reported *reported)
 		return false;
 	TAILQ_REMOVE(&index->changed, uri, changed);
 	uri->is_changed = false;
-	*reported = report_locked(uri);
+	report_locked(uri, waiting);
 	if (uri->count == 0) {
 		map_remove(&index->uris, uri->uri);
 		free_uri(uri);
@@ -410,21 +387,14 @@ static bool next_reported(struct task_index *index, struct reported *reported)
 
 void task_index_report(struct task_index *index, waiting_uri_seen seen, void *arg)
 {
-	struct reported reported;
+	struct waiting_uri waiting;
 
-	if (!seen)
-		return;
-	while (next_reported(index, &reported)) {
-		struct waiting_uri waiting = { .uri = reported.uri,
-					       .uri_key = reported.key,
-					       .remote = reported.remote,
-					       .project = reported.project,
-					       .tasks = reported.tasks,
-					       .since = reported.since };
+	/* Without the mutex: whoever is told may ask the index. */
+	while (seen && next_reported(index, &waiting)) {
 		seen(arg, &waiting);
-		free(reported.uri);
-		free(reported.remote);
-		free(reported.project);
+		free(waiting.uri);
+		free(waiting.remote);
+		free(waiting.project);
 	}
 }
 
@@ -617,7 +587,7 @@ static bool any_covers(int dir, const text_list *names, const char *uri, const c
 		covers = store_read_task(dir, names->items[i], &task, &st, ERR_IGNORED) ==
 				 0 &&
 			 strcmp(task.uri, uri) == 0 &&
-			 (task_is_all(&task) || ref_names_have(&task.refs, ref));
+			 (task_is_all(&task) || text_list_has(&task.refs, ref));
 	}
 	return covers;
 }

@@ -96,8 +96,6 @@ void task_index_put(struct task_index *index, const char *name, const struct sta
  * put since is another file. */
 void task_index_drop(struct task_index *index, const char *name, uint64_t births);
 
-/* Names of files; owned. */
-
 /* Appends the names that wait for a URI. */
 void task_index_names(struct task_index *index, const char *uri, text_list *names);
 

@@ -7,6 +7,8 @@
 #ifndef PUSH_TASK_PARTS_H
 #define PUSH_TASK_PARTS_H
 
+#include <dirent.h>
+
 #include "base/file.h"
 #include "push/task_list.h"
 #include "push/task_store.h"
@@ -62,6 +64,9 @@ int64_t stat_ms(const struct stat *st);
 bool is_store_name(const char *name);
 bool is_uri_key(const char *name);
 
+/* Whether an entry of `dir` is a directory, also where its list does not say so. */
+bool store_is_directory(int dir, const struct dirent *entry);
+
 /* Names in a directory of the store, of files only or of directories only, in no order.
  */
 int store_list_files(int dir, text_list *names, struct err *err);
@@ -98,10 +103,7 @@ void store_watch_again(struct task_store *store);
 /* Whether claim should do so. */
 bool store_listing_is_due(struct task_store *store);
 
-/* Moves what Gerrit left flat in running/, and old layouts in directories of waiting/, to
- * waiting/. `running` as in task_store_refresh. */
-int store_adopt_running(struct task_store *store, running_uri_seen running, void *arg,
-			struct err *err);
+/* Moves what old layouts left in directories of waiting/ to waiting/. */
 int store_adopt_waiting(struct task_store *store, struct err *err);
 
 /* The dead letter of a task that was done. */

@@ -9,7 +9,6 @@
 #include "base/thread.h"
 #include "blob/flush.h"
 #include "push/store_file.h"
-#include "push/store_identity.h"
 #include "push/task_parts.h"
 
 /*
@@ -172,17 +171,26 @@ int task_store_recover(struct task_store *store, const char *uri_key, size_t *re
 	return 0;
 }
 
-int task_store_done(struct task_store *store, const struct claimed_task *task,
-		    struct err *err)
+/* Where another has recovered it, it is gone: fine. */
+static int remove_running(struct task_store *store, const struct claimed_task *task,
+			  struct err *err)
 {
 	char uri_key[URI_KEY_SIZE];
 
 	uri_key_of(task->task.uri, uri_key);
 	AUTO_CLOSE int running = open_running(store, uri_key, false, err);
-	if (running < 0 && err->class != ERR_MISSING)
-		return -1;
-	if (running >= 0 && unlinkat(running, task->name, 0) != 0 && errno != ENOENT)
+	if (running < 0)
+		return err->class == ERR_MISSING ? 0 : -1;
+	if (unlinkat(running, task->name, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s from running/", task->name);
+	return 0;
+}
+
+int task_store_done(struct task_store *store, const struct claimed_task *task,
+		    struct err *err)
+{
+	if (remove_running(store, task, err) != 0)
+		return -1;
 	return store_remove_letter(store, task, err);
 }
 
@@ -209,20 +217,13 @@ int task_store_shrink(struct task_store *store, const struct claimed_task *task,
 	AUTO_TASK struct task rest = { .project = xstrdup(task->task.project),
 				       .uri = xstrdup(task->task.uri),
 				       .remote = xstrdup(task->task.remote) };
-	char uri_key[URI_KEY_SIZE];
 	bool is_new;
 
 	for (size_t i = 0; i < left->count; i++)
 		vec_add(&rest.refs, xstrdup(left->items[i]));
 	if (task_store_add(store, &rest, task->since, &is_new, err) != 0)
 		return -1;
-	uri_key_of(task->task.uri, uri_key);
-	AUTO_CLOSE int running = open_running(store, uri_key, false, err);
-	if (running < 0)
-		return err->class == ERR_MISSING ? 0 : -1;
-	if (unlinkat(running, task->name, 0) != 0 && errno != ENOENT)
-		return err_errno(err, "cannot remove %s from running/", task->name);
-	return 0;
+	return remove_running(store, task, err);
 }
 
 void task_store_tidy(struct task_store *store, const char *uri_key)
@@ -660,8 +661,8 @@ static bool has_files(int running, const char *name)
 	       files.count > 0;
 }
 
-int store_adopt_running(struct task_store *store, running_uri_seen running, void *arg,
-			struct err *err)
+int task_store_list_running(struct task_store *store, running_uri_seen running, void *arg,
+			    struct err *err)
 {
 	AUTO_TEXT_LIST text_list files = { 0 };
 	AUTO_TEXT_LIST text_list dirs = { 0 };
@@ -731,12 +732,6 @@ static int check_mounts(const struct task_store *store, struct err *err)
 	return 0;
 }
 
-static void name_places(struct task_store *store)
-{
-	for (size_t i = 0; i < STORE_PLACES; i++)
-		store->paths[i] = xasprintf("%s/%s", store->directory, places[i]);
-}
-
 static int make_places(struct task_store *store, struct err *err)
 {
 	AUTO_FREE char *flat = xasprintf("%s/ref-updates", store->directory);
@@ -787,7 +782,8 @@ static struct task_store *new_store(const char *directory)
 
 	store->directory = xstrdup(directory);
 	store->watch = store->request_watch = -1;
-	name_places(store);
+	for (size_t i = 0; i < STORE_PLACES; i++)
+		store->paths[i] = xasprintf("%s/%s", directory, places[i]);
 	task_index_init(&store->index);
 	return store;
 }

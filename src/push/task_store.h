@@ -73,11 +73,11 @@ int task_store_add_all(struct task_store *store, struct new_task *tasks, size_t 
 
 /* What waits for one URI, as far as this process has read the directory. */
 struct waiting_uri {
-	const char *uri; /* all borrowed for the call */
-	const char *uri_key;
-	const char *remote, *project; /* of the oldest task */
-	size_t tasks;                 /* 0: nothing waits any more */
-	int64_t since;                /* the oldest's */
+	char *uri; /* all borrowed for the call */
+	char uri_key[URI_KEY_SIZE];
+	char *remote, *project; /* of the oldest task */
+	size_t tasks;           /* 0: nothing waits any more */
+	int64_t since;          /* the oldest's */
 };
 typedef void (*waiting_uri_seen)(void *arg, const struct waiting_uri *waiting);
 
@@ -88,7 +88,7 @@ typedef void (*running_uri_seen)(void *arg, const char *uri_key);
 int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
 		       running_uri_seen running, void *arg, struct err *err);
 
-/* Only running/. */
+/* Only running/; moves what Gerrit left flat there to waiting/. */
 int task_store_list_running(struct task_store *store, running_uri_seen running, void *arg,
 			    struct err *err);
 

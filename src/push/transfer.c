@@ -1,12 +1,12 @@
 #include "push/transfer.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "git/git_message.h"
+#include "net/http.h"
 #include "push/outcome.h"
 #include "push/push.h"
 #include "push/target.h"
@@ -20,21 +20,6 @@
 #define BULK_RECEIVE_PACK HERE "-c core.fsync=objects,derived-metadata receive-pack"
 
 #define LISTING_LIMIT ((size_t)2 << 30)
-
-static char *basic_header(const struct push_url *url)
-{
-	AUTO_FREE char *plain = xasprintf("%s:%s", url->user ? url->user : "",
-					  url->password ? url->password : "");
-	size_t len = strlen(plain);
-	AUTO_FREE char *encoded = xmalloc(4 * ((len + 2) / 3) + 1);
-	char *header;
-
-	EVP_EncodeBlock((unsigned char *)encoded, (const unsigned char *)plain, (int)len);
-	header = xasprintf("Authorization: Basic %s", encoded);
-	explicit_bzero(plain, len);
-	explicit_bzero(encoded, strlen(encoded));
-	return header;
-}
 
 static char *program_option(const char *option, const char *program)
 {
@@ -63,7 +48,8 @@ static void transfer_open(struct transfer *transfer)
 	if (to->kind == URL_SSH)
 		open_ssh(transfer);
 	if (to->kind == URL_HTTP && (to->url->user || to->url->password)) {
-		transfer->header = basic_header(to->url);
+		transfer->header =
+			http_make_basic_header(to->url->user, to->url->password);
 		transfer->git.header = transfer->header;
 	}
 }
@@ -166,19 +152,13 @@ static int transfer_look(struct transfer *transfer, struct err *err)
 /* What one `git push` is given. */
 struct push_command {
 	VEC(const char *) args;
-	VEC(char *) owned;
+	text_list owned;
 };
 
 static void transfer_git_add_owned(struct push_command *command, char *arg)
 {
 	vec_add(&command->owned, arg);
 	vec_add(&command->args, arg);
-}
-
-static void command_clear(struct push_command *command)
-{
-	vec_clear_owned(&command->owned);
-	vec_clear(&command->args);
 }
 
 /* Never a "+" in front of a refspec: it would win over the lease. */
@@ -392,11 +372,6 @@ static int push_halves(struct transfer *transfer, const push_items *items,
 	return transfer_push(transfer, &second, err);
 }
 
-static bool was_ended_from_outside(const struct err *err)
-{
-	return err->class == ERR_LOST || err->class == ERR_CANCELED;
-}
-
 /* Without a word on any ref; *err is git_run's. */
 static int judge_silence(struct transfer *transfer, const push_items *items,
 			 const struct proc_result *ended, struct err *err)
@@ -437,10 +412,12 @@ int transfer_push(struct transfer *transfer, const push_items *items, struct err
 		return -1;
 	make_command(transfer, items, &command);
 	status = call_git(transfer, command.args.items, &output, &ended, err);
-	command_clear(&command);
+	text_list_clear(&command.owned);
+	vec_clear(&command.args);
 	transfer->result->pushes++;
 	transfer->result->sent_bytes += git_message_sent(ended.tail);
-	if (status != 0 && was_ended_from_outside(err))
+	/* Ended from outside: what git said by then says nothing of the refs. */
+	if (status != 0 && (err->class == ERR_LOST || err->class == ERR_CANCELED))
 		return -1;
 	read_answers(transfer, output.data, &list);
 	status = judge_push(transfer, items, &list, &ended, err);

@@ -37,6 +37,8 @@ enum ref_status {
 };
 const char *ref_status_name(enum ref_status status); /* "REJECTED_NODELETE" */
 
+bool ref_status_is_good(enum ref_status status);
+
 struct ref_result {
 	char *ref, *dst; /* owned; ref: local name */
 	enum ref_status status;

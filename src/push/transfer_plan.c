@@ -3,7 +3,7 @@
  * where another goes ("a" -> "a/b") waits for its deletion: git deletes first within one
  * push.
  */
-#include "push/transfer_plan.h"
+#include "push/push_run.h"
 
 #include "base/clock.h"
 #include "base/map.h"
@@ -65,7 +65,7 @@ static int count_names(const struct push *push, size_t *count, struct err *err)
 			     : 0;
 
 	*count = names.count;
-	vec_clear_owned(&names);
+	text_list_clear(&names);
 	return result;
 }
 

@@ -66,5 +66,7 @@ int uri_request_list(struct task_store *store, requested_list *list, struct err 
 
 /* An inotify descriptor for requests that come and go; -1: none. */
 int uri_request_watch_fd(const struct task_store *store);
+/* Empties it; whether there was anything. */
+bool uri_request_hear(struct task_store *store);
 
 #endif

@@ -14,7 +14,7 @@
 #include "push/dead_letters.h"
 #include "push/nodes.h"
 #include "push/outcome.h"
-#include "push/push_metrics.h"
+#include "push/push_run.h"
 
 /*
  * Tasks moved on by how their push went. What cannot be moved stays in running/, is said
@@ -272,15 +272,10 @@ void push_settle_group(struct push_run *run, const struct push_group *group,
 
 #define RETRY_LEAST_MS 1000
 
-static int64_t cap_of(int64_t retry_ms)
-{
-	return retry_ms > BACKOFF_CAP_MS ? retry_ms : BACKOFF_CAP_MS;
-}
-
 int64_t push_backoff_ms(int64_t retry_ms, uint64_t failures, unsigned roll)
 {
 	int64_t delay = retry_ms < RETRY_LEAST_MS ? RETRY_LEAST_MS : retry_ms;
-	int64_t cap = cap_of(retry_ms);
+	int64_t cap = retry_ms > BACKOFF_CAP_MS ? retry_ms : BACKOFF_CAP_MS;
 
 	for (uint64_t i = 1; i < failures && delay < cap; i++)
 		delay *= 2;
@@ -323,8 +318,7 @@ enum ref_fate { REF_GOOD, REF_AGAIN, REF_FINAL };
 
 static enum ref_fate fate_of(const struct ref_result *result, struct patience patience)
 {
-	if (result->status == REF_OK || result->status == REF_UP_TO_DATE ||
-	    result->status == REF_NON_EXISTING)
+	if (ref_status_is_good(result->status))
 		return REF_GOOD;
 	/* It is a person who has to do something. */
 	if (result->is_held)
@@ -473,9 +467,13 @@ static int take_lease(struct push_run *run, struct err *err)
 	struct push *push = run->push;
 	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", run->uri_key);
 	struct lease_holder holder;
-	struct lease_request request = {
-		.key = key, .operation = "push", .job = run->uri, .stop = &push->kill
-	};
+	struct lease_request request = { .key = key,
+					 .operation = "push",
+					 .job = run->job_id,
+					 .name = run->uri,
+					 .stop = &push->kill };
+
+	lease_job_new(run->job_id);
 
 	if (lease_inspect(push->options.leases, key, &holder, err) == 0 &&
 	    push_holder_lives(&holder))
@@ -539,8 +537,11 @@ static void group_requests(struct push_run *run, push_groups *groups)
 
 static void work_group(struct push_run *run, struct push_group *group)
 {
-	struct log_context before = log_set_context((struct log_context){
-		.repo = group->project, .job = "push", .peer = group->remote });
+	struct log_context before =
+		log_set_context((struct log_context){ .repo = group->project,
+						      .job = "push",
+						      .job_id = run->job_id,
+						      .peer = group->remote });
 
 	push_group_work(run, group);
 	log_set_context(before);

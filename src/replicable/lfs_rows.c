@@ -53,10 +53,10 @@ int lfs_scan_get(struct store_tx *tx, uint64_t repository, struct lfs_scan *scan
 	int found;
 
 	*scan = (struct lfs_scan){ 0 };
-	if (query_open(tx, "SELECT " COLUMNS " FROM lfs_scan WHERE repository = ?1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT " COLUMNS " FROM lfs_scan WHERE repository = ?1",
+		      QUERY_INT((int64_t)repository)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)repository);
 	found = query_step(query, err);
 	if (found > 0)
 		lfs_rows_fill_scan(query, scan);
@@ -77,9 +77,9 @@ int lfs_scan_now(struct store_tx *tx, enum lfs_side side, const char *name,
 	int found;
 
 	*scan = (struct lfs_scan){ 0 };
-	if (query_open(tx, sql[side], &query, err) != 0)
+	if (query_ask(tx, &query, err, sql[side],
+		      QUERY_INT((int64_t)replicable_id(KIND_REPOSITORY, name))) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)replicable_id(KIND_REPOSITORY, name));
 	found = query_step(query, err);
 	if (found > 0)
 		lfs_rows_fill_scan(query, scan);
@@ -89,24 +89,18 @@ int lfs_scan_now(struct store_tx *tx, enum lfs_side side, const char *name,
 static int run_for(struct store_tx *tx, const char *sql, uint64_t repository,
 		   struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, sql, &query, err) != 0)
-		return -1;
-	query_bind_int(query, 1, (int64_t)repository);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, sql, QUERY_INT((int64_t)repository));
 }
 
 static int count_named(struct store_tx *tx, struct lfs_scan *scan, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx,
-		       "SELECT COUNT(*) FROM lfs_object WHERE repository = ?1"
-		       " AND source <> " UPLOADED,
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT COUNT(*) FROM lfs_object WHERE repository = ?1"
+		      " AND source <> " UPLOADED,
+		      QUERY_INT((int64_t)scan->repository)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)scan->repository);
 	if (query_step(query, err) < 0)
 		return -1;
 	scan->named = query_int(query, 0);
@@ -116,37 +110,24 @@ static int count_named(struct store_tx *tx, struct lfs_scan *scan, struct err *e
 /* What is absent is counted by and by; of what was not looked for nothing is known. */
 static int put_scan(struct store_tx *tx, const struct lfs_scan *scan, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "INSERT INTO lfs_scan (" COLUMNS ")"
-		       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)"
-		       " ON CONFLICT (repository) DO UPDATE SET"
-		       " name = excluded.name, timeline = excluded.timeline,"
-		       " generation = excluded.generation,"
-		       " whole_at = excluded.whole_at, named = excluded.named",
-		       &query, err) != 0)
-		return -1;
-	query_bind_int(query, 1, (int64_t)scan->repository);
-	query_bind_text(query, 2, scan->name);
-	query_bind_text(query, 3, scan->timeline);
-	query_bind_int(query, 4, (int64_t)scan->generation);
-	query_bind_int(query, 5, scan->whole_at);
-	query_bind_int(query, 6, scan->named);
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "INSERT INTO lfs_scan (" COLUMNS ")"
+			   " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)"
+			   " ON CONFLICT (repository) DO UPDATE SET"
+			   " name = excluded.name, timeline = excluded.timeline,"
+			   " generation = excluded.generation,"
+			   " whole_at = excluded.whole_at, named = excluded.named",
+			   QUERY_INT((int64_t)scan->repository), QUERY_TEXT(scan->name),
+			   QUERY_TEXT(scan->timeline),
+			   QUERY_INT((int64_t)scan->generation),
+			   QUERY_INT(scan->whole_at), QUERY_INT(scan->named));
 }
 
 static int put_row(struct store_tx *tx, const char *sql, uint64_t repository,
 		   const struct lfs_row *row, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, sql, &query, err) != 0)
-		return -1;
-	query_bind_int(query, 1, (int64_t)repository);
-	query_bind_text(query, 2, row->oid);
-	query_bind_int(query, 3, (int64_t)row->size);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, sql, QUERY_INT((int64_t)repository),
+			   QUERY_TEXT(row->oid), QUERY_INT((int64_t)row->size));
 }
 
 static int put_named(struct store_tx *tx, const struct lfs_found *found, struct err *err)
@@ -197,17 +178,11 @@ int lfs_rows_put(struct store_tx *tx, const struct lfs_found *found, struct err 
 static int put_unscanned(struct store_tx *tx, const struct lfs_scan *scan,
 			 struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "INSERT INTO lfs_scan (" COLUMNS ")"
-		       " VALUES (?1, ?2, '', 0, 0, 0, 0)"
-		       " ON CONFLICT (repository) DO NOTHING",
-		       &query, err) != 0)
-		return -1;
-	query_bind_int(query, 1, (int64_t)scan->repository);
-	query_bind_text(query, 2, scan->name);
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "INSERT INTO lfs_scan (" COLUMNS ")"
+			   " VALUES (?1, ?2, '', 0, 0, 0, 0)"
+			   " ON CONFLICT (repository) DO NOTHING",
+			   QUERY_INT((int64_t)scan->repository), QUERY_TEXT(scan->name));
 }
 
 int lfs_rows_add_uploaded(struct store_tx *tx, const struct lfs_scan *scan,
@@ -230,12 +205,10 @@ int lfs_row_get(struct store_tx *tx, uint64_t repository, const char *oid, uint6
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx,
-		       "SELECT size FROM lfs_object WHERE repository = ?1 AND oid = ?2",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT size FROM lfs_object WHERE repository = ?1 AND oid = ?2",
+		      QUERY_INT((int64_t)repository), QUERY_TEXT(oid)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)repository);
-	query_bind_text(query, 2, oid);
 	found = query_step(query, err);
 	if (found > 0)
 		*size = (uint64_t)query_int(query, 0);
@@ -266,11 +239,9 @@ int lfs_scans_due(struct store_tx *tx, enum lfs_side side, const char *after,
 	};
 	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx, sql[side], &query, err) != 0)
+	if (query_ask(tx, &query, err, sql[side], QUERY_TEXT(KIND_REPOSITORY),
+		      QUERY_TEXT(after), QUERY_INT((int64_t)limit)) != 0)
 		return -1;
-	query_bind_text(query, 1, KIND_REPOSITORY);
-	query_bind_text(query, 2, after);
-	query_bind_int(query, 3, (int64_t)limit);
 	return lfs_rows_fill_scans(query, scans, err);
 }
 
@@ -279,13 +250,11 @@ int lfs_scans_naming(struct store_tx *tx, const char *after, size_t limit,
 {
 	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx,
-		       "SELECT " COLUMNS " FROM lfs_scan WHERE (named > 0 OR absent > 0)"
-		       " AND name > ?1 ORDER BY name LIMIT ?2",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT " COLUMNS " FROM lfs_scan WHERE (named > 0 OR absent > 0)"
+		      " AND name > ?1 ORDER BY name LIMIT ?2",
+		      QUERY_TEXT(after), QUERY_INT((int64_t)limit)) != 0)
 		return -1;
-	query_bind_text(query, 1, after);
-	query_bind_int(query, 2, (int64_t)limit);
 	return lfs_rows_fill_scans(query, scans, err);
 }
 
@@ -320,10 +289,9 @@ int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
 	};
 	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx, sql[side], &query, err) != 0)
+	if (query_ask(tx, &query, err, sql[side], QUERY_INT((int64_t)scan->repository),
+		      QUERY_TEXT(kind)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)scan->repository);
-	query_bind_text(query, 2, kind);
 	if (query_step(query, err) < 0)
 		return -1;
 	scan->absent = query_int(query, 0);
@@ -332,14 +300,9 @@ int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
 
 int lfs_scan_set_absent(struct store_tx *tx, const struct lfs_scan *scan, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, "UPDATE lfs_scan SET absent = ?2 WHERE repository = ?1",
-		       &query, err) != 0)
-		return -1;
-	query_bind_int(query, 1, (int64_t)scan->repository);
-	query_bind_int(query, 2, scan->absent);
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "UPDATE lfs_scan SET absent = ?2 WHERE repository = ?1",
+			   QUERY_INT((int64_t)scan->repository), QUERY_INT(scan->absent));
 }
 
 int lfs_rows_forget(struct store_tx *tx, uint64_t repository, struct err *err)

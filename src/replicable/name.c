@@ -28,9 +28,8 @@ static int next_kind(struct store_tx *tx, const char *sql, const char *after, ch
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx, sql, &query, err) != 0)
+	if (query_ask(tx, &query, err, sql, QUERY_TEXT(after)) != 0)
 		return -1;
-	query_bind_text(query, 1, after);
 	found = query_step(query, err);
 	if (found > 0)
 		*kind = query_copy_text(query, 0);
@@ -141,20 +140,23 @@ int locate_repository(int root, const char *name, char **path, struct err *err)
 	return look_for(fd, part, name, path, err);
 }
 
-/* The job of such a lease is the repository's name. */
-static int take_away_raise_fence(const struct take_away *what,
+/* The job of such a lease names the repository. */
+static int take_away_raise_fence(const struct lease_manager *leases,
+				 const struct take_away *what,
 				 const struct lease_holder *holder, struct err *err)
 {
-	char key[LEASE_KEY_SIZE];
-	AUTO_FREE char *below = name_to_path(holder->job);
+	char key[LEASE_KEY_SIZE], id[LEASE_JOB_SIZE];
+	const char *name = lease_job_split(holder->job, id);
+	AUTO_FREE char *below = name_to_path(name);
 	AUTO_FREE char *path = xasprintf("%s/%s", what->repositories, below);
 	AUTO_CLOSE int copy = -1;
 
-	lease_key_for(KIND_REPOSITORY, replicable_id(KIND_REPOSITORY, holder->job), key);
+	lease_key_for(leases, KIND_REPOSITORY, replicable_id(KIND_REPOSITORY, name), name,
+		      key);
 	if (strcmp(key, what->key) != 0)
 		return 0;
 	copy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return copy < 0 ? 0 : fence_raise(copy, what->fence + 1, err);
+	return copy < 0 ? 0 : fence_raise(copy, what->fence + LEASE_FENCES, err);
 }
 
 int lease_take_away(struct lease_manager *leases, const struct take_away *what,
@@ -166,7 +168,7 @@ int lease_take_away(struct lease_manager *leases, const struct take_away *what,
 	    lease_force_release(leases, what->key, what->fence, what->actor, what->reason,
 				err) != 0)
 		return -1;
-	if (take_away_raise_fence(what, &holder, err) != 0)
+	if (take_away_raise_fence(leases, what, &holder, err) != 0)
 		return err_prefix(err, "the lease is released, but its holder may "
 				       "publish once more");
 	return 0;

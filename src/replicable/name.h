@@ -10,6 +10,10 @@
 /* The kind of a repository, as it stands in rows, leases, metrics and logs. */
 #define KIND_REPOSITORY "repository"
 
+/* The same of one that is the clone of a foreign upstream: its rows are this site's own,
+ * the repository is one like the others, and has the lease of one. */
+#define KIND_MIRROR "mirror"
+
 /* So begin, in any folder, repositories that a push just makes or deletes there. */
 #define PASSING_PREFIX ".refrelay-"
 

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "replicable/kind.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
@@ -96,11 +97,10 @@ int origin_row_get(struct store_tx *tx, const char *kind, const char *name,
 	int found;
 
 	*row = (struct origin_row){ 0 };
-	if (query_open(tx, "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name = ?2",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name = ?2",
+		      QUERY_TEXT(kind), QUERY_TEXT(name)) != 0)
 		return -1;
-	query_bind_text(query, 1, kind);
-	query_bind_text(query, 2, name);
 	found = query_step(query, err);
 	if (found > 0)
 		fill_row(query, row);
@@ -128,10 +128,10 @@ int origin_row_of_identity(struct store_tx *tx, const char *identity,
 	int found;
 
 	*row = (struct origin_row){ 0 };
-	if (query_open(tx, "SELECT " COLUMNS " FROM origin WHERE identity = ?1 LIMIT 1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT " COLUMNS " FROM origin WHERE identity = ?1 LIMIT 1",
+		      QUERY_TEXT(identity)) != 0)
 		return -1;
-	query_bind_text(query, 1, identity);
 	found = query_step(query, err);
 	if (found > 0)
 		fill_row(query, row);
@@ -144,14 +144,12 @@ int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
 	AUTO_QUERY struct query *query = NULL;
 
 	*rows = (origin_rows){ 0 };
-	if (query_open(tx,
-		       "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name > ?2"
-		       " ORDER BY name LIMIT ?3",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name > ?2"
+		      " ORDER BY name LIMIT ?3",
+		      QUERY_TEXT(kind), QUERY_TEXT(after ? after : ""),
+		      QUERY_INT((int64_t)limit)) != 0)
 		return -1;
-	query_bind_text(query, 1, kind);
-	query_bind_text(query, 2, after ? after : "");
-	query_bind_int(query, 3, (int64_t)limit);
 	return origin_rows_add_found(query, rows, err);
 }
 
@@ -214,15 +212,13 @@ static int put_claim(struct store_tx *tx, const struct origin_claiming *claiming
 {
 	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx,
-		       "UPDATE origin SET claim_token = ?2, claim_node = ?3,"
-		       " claim_until = ?4 WHERE id = ?1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "UPDATE origin SET claim_token = ?2, claim_node = ?3,"
+		      " claim_until = ?4 WHERE id = ?1",
+		      QUERY_INT((int64_t)row->id), QUERY_TEXT(claiming->token),
+		      QUERY_TEXT(claiming->node),
+		      QUERY_INT(clock_wall_ms() + ORIGIN_CLAIM_MS)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)row->id);
-	query_bind_text(query, 2, claiming->token);
-	query_bind_text(query, 3, claiming->node);
-	query_bind_int(query, 4, clock_wall_ms() + ORIGIN_CLAIM_MS);
 	memcpy(row->claim_token, claiming->token, CLAIM_TOKEN_SIZE);
 	return query_run(query, NULL, err);
 }
@@ -352,6 +348,7 @@ int origin_claims_give_back(struct store *store, struct err *err)
 	return store_write(store, set_claims_of_node, &claim, err);
 }
 
+/* Mostly their results were written, and the claims ended with that. */
 static int end_claims(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct origin_claim *claim = arg;
@@ -370,43 +367,12 @@ static int end_claims(struct store_tx *tx, void *arg, struct err *err)
 	return 0;
 }
 
-/* 1: of one at least. */
-static int has_claims(struct store_tx *tx, const struct origin_claim *claim,
-		      struct err *err)
-{
-	int found = 0;
-
-	for (size_t i = 0; i < claim->count && found == 0; i++) {
-		AUTO_QUERY struct query *query = NULL;
-		if (query_open(tx,
-			       "SELECT 1 FROM origin WHERE id = ?1 AND claim_token = ?2",
-			       &query, err) != 0)
-			return -1;
-		query_bind_int(query, 1, (int64_t)claim->ids[i]);
-		query_bind_text(query, 2, claim->token);
-		found = query_step(query, err);
-	}
-	return found;
-}
-
-static int read_claims(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct origin_claim *claim = arg;
-	int found = has_claims(tx, claim, err);
-
-	claim->until = found > 0;
-	return found < 0 ? -1 : 0;
-}
-
-/* Mostly their results were written, and the claims ended with that. */
 int origin_claims_end(struct store *store, const char *token, const uint64_t *ids,
 		      size_t count, struct err *err)
 {
 	struct origin_claim claim = { .ids = ids, .count = count, .token = token };
 
-	if (store_read(store, read_claims, &claim, err) != 0)
-		return -1;
-	return claim.until == 0 ? 0 : store_write(store, end_claims, &claim, err);
+	return store_write(store, end_claims, &claim, err);
 }
 
 static int read_claimed_until(struct store_tx *tx, int64_t *at, struct err *err)
@@ -624,14 +590,12 @@ static int read_counted(struct store_tx *tx, const struct origin_row *row,
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx,
-		       "SELECT kind, verification_state, size FROM origin WHERE id = ?1"
-		       " AND generation = ?2 AND timeline = ?3",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT kind, verification_state, size FROM origin WHERE id = ?1"
+		      " AND generation = ?2 AND timeline = ?3",
+		      QUERY_INT((int64_t)row->id), QUERY_INT((int64_t)generation),
+		      QUERY_TEXT(row->timeline)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)row->id);
-	query_bind_int(query, 2, (int64_t)generation);
-	query_bind_text(query, 3, row->timeline);
 	found = query_step(query, err);
 	if (found < 0)
 		return -1;
@@ -687,20 +651,15 @@ int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct 
 		return -1;
 	query_bind_int(query, 1, (int64_t)row->id);
 	if (query_run(query, NULL, err) != 0 ||
-	    (strcmp(before.kind, KIND_REPOSITORY) == 0 &&
-	     lfs_rows_forget(tx, row->id, err) != 0))
+	    (kind_is_repository(before.kind) && lfs_rows_forget(tx, row->id, err) != 0))
 		return -1;
 	return count_row(tx, &before, -1, err);
 }
 
 int origin_rows_set_timeline(struct store_tx *tx, const char *timeline, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, "UPDATE origin SET timeline = ?1", &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, timeline);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, "UPDATE origin SET timeline = ?1",
+			   QUERY_TEXT(timeline));
 }
 
 int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *counts,

@@ -1,6 +1,7 @@
 #include "replicable/registry.h"
 
 #include "base/clock.h"
+#include "replicable/kind.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/name.h"
 #include "replicable/registry_row.h"
@@ -201,10 +202,10 @@ int stored_row_load(struct store_tx *tx, uint64_t id, struct stored_row *stored,
 	int found;
 
 	*stored = (struct stored_row){ 0 };
-	if (query_open(tx, "SELECT " STORED_ROW_COLUMNS " FROM registry WHERE id = ?1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT " STORED_ROW_COLUMNS " FROM registry WHERE id = ?1",
+		      QUERY_INT((int64_t)id)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)id);
 	found = query_step(query, err);
 	if (found > 0)
 		stored_row_read(query, stored);
@@ -304,18 +305,17 @@ int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
 	const struct registry_row *row = &stored->row;
 	bool is_check = row->state == REGISTRY_SYNCED;
 
-	if (query_open(tx,
-		       is_check ? "UPDATE registry SET verification_state = ?2,"
-				  " verification_due_at = ?3, claim_token = ?4,"
-				  " claim_node = ?5 WHERE id = ?1"
-				: "UPDATE registry SET state = ?2, due_at = ?3,"
-				  " claim_token = ?4, claim_node = ?5,"
-				  " last_attempt_at = ?6, wishes = ?7 WHERE id = ?1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      is_check ? "UPDATE registry SET verification_state = ?2,"
+				 " verification_due_at = ?3, claim_token = ?4,"
+				 " claim_node = ?5 WHERE id = ?1"
+			       : "UPDATE registry SET state = ?2, due_at = ?3,"
+				 " claim_token = ?4, claim_node = ?5,"
+				 " last_attempt_at = ?6, wishes = ?7 WHERE id = ?1",
+		      QUERY_INT((int64_t)row->id),
+		      QUERY_INT(is_check ? (int64_t)row->verification
+					 : (int64_t)row->state)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)row->id);
-	query_bind_int(query, 2,
-		       is_check ? (int64_t)row->verification : (int64_t)row->state);
 	registry_row_bind_time(query, 3,
 			       is_check ? row->verification_due_at : row->due_at);
 	query_bind_text(query, 4, row->claim_token);
@@ -365,11 +365,11 @@ int stored_row_remove(struct store_tx *tx, const struct stored_row *stored,
 {
 	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx, "DELETE FROM registry WHERE id = ?1", &query, err) != 0)
+	if (query_ask(tx, &query, err, "DELETE FROM registry WHERE id = ?1",
+		      QUERY_INT((int64_t)stored->row.id)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)stored->row.id);
 	if (query_run(query, NULL, err) != 0 ||
-	    (strcmp(stored->row.kind, KIND_REPOSITORY) == 0 &&
+	    (kind_is_repository(stored->row.kind) &&
 	     lfs_rows_forget(tx, stored->row.id, err) != 0))
 		return -1;
 	if (shift_of(tx, shift, stored->row.kind, err) != 0)
@@ -395,13 +395,11 @@ int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
 	int found;
 
 	*row = (struct registry_row){ 0 };
-	if (query_open(tx,
-		       "SELECT " STORED_ROW_COLUMNS
-		       " FROM registry WHERE kind = ?1 AND name = ?2",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT " STORED_ROW_COLUMNS
+		      " FROM registry WHERE kind = ?1 AND name = ?2",
+		      QUERY_TEXT(kind), QUERY_TEXT(name)) != 0)
 		return -1;
-	query_bind_text(query, 1, kind);
-	query_bind_text(query, 2, name);
 	found = query_step(query, err);
 	if (found > 0)
 		take_row(query, row);
@@ -420,7 +418,7 @@ static int registry_read_row(struct store_tx *tx, void *arg, struct err *err)
 
 	registry_row_clear(reading->row); /* of a run before */
 	found = registry_get_in(tx, reading->kind, reading->name, reading->row, err);
-	if (found == 0 && strcmp(reading->kind, KIND_REPOSITORY) == 0)
+	if (found == 0 && kind_is_repository(reading->kind))
 		return err_set(err, ERR_MISSING,
 			       "%s: the registry has no such repository", reading->name);
 	if (found == 0)
@@ -450,14 +448,12 @@ int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
 	*twin = (struct registry_row){ 0 };
 	if (strcmp(row->kind, KIND_REPOSITORY) != 0 || !row->timeline[0])
 		return 0;
-	if (query_open(tx,
-		       "SELECT " STORED_ROW_COLUMNS
-		       " FROM registry WHERE kind = 'repository' AND timeline = ?1"
-		       " AND id <> ?2 ORDER BY gone, last_success_at DESC LIMIT 1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT " STORED_ROW_COLUMNS
+		      " FROM registry WHERE kind = 'repository' AND timeline = ?1"
+		      " AND id <> ?2 ORDER BY gone, last_success_at DESC LIMIT 1",
+		      QUERY_TEXT(row->timeline), QUERY_INT((int64_t)row->id)) != 0)
 		return -1;
-	query_bind_text(query, 1, row->timeline);
-	query_bind_int(query, 2, (int64_t)row->id);
 	found = query_step(query, err);
 	if (found > 0)
 		take_row(query, twin);
@@ -503,11 +499,10 @@ int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
 	int found;
 
 	list_sql(filter, &sql);
-	if (query_open(tx, sql.data, &query, err) != 0)
+	if (query_ask(tx, &query, err, sql.data, QUERY_TEXT(filter->kind),
+		      QUERY_TEXT(filter->after ? filter->after : ""),
+		      QUERY_INT((int64_t)filter->limit)) != 0)
 		return -1;
-	query_bind_text(query, 1, filter->kind);
-	query_bind_text(query, 2, filter->after ? filter->after : "");
-	query_bind_int(query, 3, (int64_t)filter->limit);
 	if (filter->state != REGISTRY_ANY)
 		query_bind_int(query, 4, filter->state);
 	while ((found = query_step(query, err)) > 0) {
@@ -598,13 +593,12 @@ static int read_behind(struct store_tx *tx, const char *kind, int64_t *since,
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx,
-		       "SELECT behind_since FROM registry"
-		       " WHERE behind_since IS NOT NULL AND kind = ?1"
-		       " ORDER BY behind_since LIMIT 1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT behind_since FROM registry"
+		      " WHERE behind_since IS NOT NULL AND kind = ?1"
+		      " ORDER BY behind_since LIMIT 1",
+		      QUERY_TEXT(kind)) != 0)
 		return -1;
-	query_bind_text(query, 1, kind);
 	found = query_step(query, err);
 	*since = found > 0 ? query_int(query, 0) : 0;
 	return found < 0 ? -1 : 0;
@@ -680,9 +674,8 @@ static int count_by(struct store_tx *tx, const char *sql, struct never_copied *a
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx, sql, &query, err) != 0)
+	if (query_ask(tx, &query, err, sql, QUERY_TEXT(asked->kind)) != 0)
 		return -1;
-	query_bind_text(query, 1, asked->kind);
 	found = query_step(query, err);
 	asked->count += found > 0 ? query_int(query, 0) : 0;
 	return found < 0 ? -1 : 0;
@@ -717,13 +710,12 @@ int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 	const unsigned recheck = REGISTRY_WISH_RECHECK;
 	int found;
 
-	if (query_open(tx,
-		       "SELECT count(*) FROM registry WHERE kind = ?1"
-		       " AND generation > 0 AND gone = 0 AND wishes & ?2 = 0",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT count(*) FROM registry WHERE kind = ?1"
+		      " AND generation > 0 AND gone = 0 AND wishes & ?2 = 0",
+		      QUERY_TEXT(kind),
+		      QUERY_INT(recheck | recheck << WISHES_LATER_SHIFT)) != 0)
 		return -1;
-	query_bind_text(query, 1, kind);
-	query_bind_int(query, 2, recheck | recheck << WISHES_LATER_SHIFT);
 	found = query_step(query, err);
 	*count = found > 0 ? query_int(query, 0) : 0;
 	return found < 0 ? -1 : 0;

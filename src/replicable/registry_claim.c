@@ -246,11 +246,9 @@ static int registry_claim_read_queue(struct store_tx *tx, const struct claim *cl
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx, sql, &query, err) != 0)
+	if (query_ask(tx, &query, err, sql, QUERY_TEXT(claim->kind),
+		      QUERY_INT(claim->now), QUERY_INT((int64_t)claim->limit)) != 0)
 		return -1;
-	query_bind_text(query, 1, claim->kind);
-	query_bind_int(query, 2, claim->now);
-	query_bind_int(query, 3, (int64_t)claim->limit);
 	while ((found = query_step(query, err)) > 0) {
 		struct stored_row stored;
 		stored_row_read(query, &stored);
@@ -422,9 +420,8 @@ static int read_least(struct store_tx *tx, const char *sql, const char *kind, in
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx, sql, &query, err) != 0)
+	if (query_ask(tx, &query, err, sql, QUERY_TEXT(kind)) != 0)
 		return -1;
-	query_bind_text(query, 1, kind);
 	found = query_step(query, err);
 	if (found > 0 && query_int(query, 0) < *at)
 		*at = query_int(query, 0);
@@ -503,13 +500,12 @@ static int read_started(struct store_tx *tx, const char *node, stored_rows *rows
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx,
-		       "SELECT " STORED_ROW_COLUMNS " FROM registry"
-		       " WHERE (state = 1 OR verification_state = 1)"
-		       " AND (claim_node IS NULL OR claim_node = ?1)",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT " STORED_ROW_COLUMNS " FROM registry"
+		      " WHERE (state = 1 OR verification_state = 1)"
+		      " AND (claim_node IS NULL OR claim_node = ?1)",
+		      QUERY_TEXT(node)) != 0)
 		return -1;
-	query_bind_text(query, 1, node);
 	while ((found = query_step(query, err)) > 0) {
 		struct stored_row stored;
 		stored_row_read(query, &stored);
@@ -545,17 +541,12 @@ int registry_reset_started(struct store *store, struct err *err)
 /* Nothing that is counted changes. `state > 2` is there for its index. */
 static int retry_unreached(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
 	(void)arg;
-	if (query_open(tx,
-		       "UPDATE registry SET due_at = ?1, retry_at = ?1"
-		       " WHERE state > 2 AND state = 3 AND due_at > ?1"
-		       " AND failure_class IN ('network', 'timeout', 'auth')",
-		       &query, err) != 0)
-		return -1;
-	query_bind_int(query, 1, clock_wall_ms());
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "UPDATE registry SET due_at = ?1, retry_at = ?1"
+			   " WHERE state > 2 AND state = 3 AND due_at > ?1"
+			   " AND failure_class IN ('network', 'timeout', 'auth')",
+			   QUERY_INT(clock_wall_ms()));
 }
 
 int registry_retry_unreached(struct store *store, struct err *err)
@@ -589,9 +580,8 @@ static int heal_queue(struct store_tx *tx, struct healing *healing, int queue,
 	AUTO_QUERY struct query *query = NULL;
 	int64_t now = clock_wall_ms(), count;
 
-	if (query_open(tx, heal_sql[queue], &query, err) != 0)
+	if (query_ask(tx, &query, err, heal_sql[queue], QUERY_INT(now)) != 0)
 		return -1;
-	query_bind_int(query, 1, now);
 	query_bind_int(
 		query, 2,
 		now + (queue < QUEUES ? longest->sync_ms : longest->verification_ms));

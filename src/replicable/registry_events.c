@@ -6,7 +6,7 @@
 #include "replicable/registry_events.h"
 
 #include "base/retry.h"
-#include "replicable/name.h"
+#include "replicable/kind.h"
 
 static void registry_events_forget_failure(struct registry_row *row)
 {
@@ -49,17 +49,12 @@ static void disable_verification(struct registry_row *row)
 	row->is_proved = false;
 }
 
-static bool registry_events_is_repository(const struct registry_row *row)
-{
-	return strcmp(row->kind, KIND_REPOSITORY) == 0;
-}
-
 /* A repository is compared with what the primary says then; a blob with what it has said,
  * and if it has not yet, TOLD is what begins it. */
 static void verify_at(struct registry_row *row, int64_t due_at)
 {
 	row->is_proved = false;
-	if (!row->primary_checksum && !registry_events_is_repository(row)) {
+	if (!row->primary_checksum && !kind_is_repository(row->kind)) {
 		disable_verification(row);
 		return;
 	}
@@ -279,7 +274,7 @@ static bool record_brought(struct stored_row *stored, const struct registry_move
 	}
 	if (move->generation != row->generation_wanted)
 		return false;
-	if (!row->primary_checksum && !registry_events_is_repository(row))
+	if (!row->primary_checksum && !kind_is_repository(row->kind))
 		registry_set_text(&row->primary_checksum, move->checksum);
 	return true;
 }
@@ -336,7 +331,7 @@ static void registry_events_prove_row(struct registry_row *row,
  * what is here must be read again. */
 static bool contradicts(const struct registry_row *row, const struct registry_move *move)
 {
-	return !registry_events_is_repository(row) && row->primary_checksum &&
+	return !kind_is_repository(row->kind) && row->primary_checksum &&
 	       move->checksum && strcmp(row->primary_checksum, move->checksum) != 0;
 }
 
@@ -399,6 +394,8 @@ static enum outcome erred(struct stored_row *stored, const struct registry_move 
 	registry_events_set_failure(row, move->err);
 	row->state = REGISTRY_FAILED;
 	wait_for_retry(row, row->retry_count + 1, cap, now);
+	if (row->retry_at < now + move->timeout_ms)
+		row->retry_at = row->due_at = now + move->timeout_ms;
 	if (end_attempt(stored) & WISH_AGAIN)
 		set_pending(row, now);
 	return MOVE_DONE;

@@ -69,8 +69,8 @@ struct registry_move {
 	int64_t delay_ms;        /* ASKED, BROUGHT: what changed since is due in so much;
 				    DOUBTED, and DISPROVED at first: due in */
 	int64_t timeout_ms;      /* BEGUN, CHECKING: for how long the row is the worker's;
-				    DEFERRED, SUPERSEDED: due in; PROVED: the next
-				    verification is due in (0: never) */
+				    DEFERRED, SUPERSEDED: due in; ERRED: not before; PROVED:
+				    the next      verification is due in (0: never) */
 };
 
 /* Moves one row. ERR_CONFLICT: the row is not in a state that allows it (it is not, or no

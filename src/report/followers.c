@@ -103,12 +103,8 @@ static void followers_replace_sites(struct followers *followers, const char *con
 
 static int followers_forget_site(struct store_tx *tx, const char *site, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, "DELETE FROM secondary WHERE site = ?1", &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, site);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, "DELETE FROM secondary WHERE site = ?1",
+			   QUERY_TEXT(site));
 }
 
 /* The first that is not expected, or NULL. */
@@ -211,11 +207,10 @@ static int followers_look_up(struct store_tx *tx, void *arg, struct err *err)
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx,
-		       "SELECT cursor_id, report, seen_at FROM secondary WHERE site = ?1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT cursor_id, report, seen_at FROM secondary WHERE site = ?1",
+		      QUERY_TEXT(observing->site)) != 0)
 		return -1;
-	query_bind_text(query, 1, observing->site);
 	found = query_step(query, err);
 	observing->is_known = false;
 	if (found <= 0)
@@ -231,19 +226,14 @@ static int followers_look_up(struct store_tx *tx, void *arg, struct err *err)
 static int followers_write_observing(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct observing *observing = arg;
-	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx,
-		       "INSERT INTO secondary (site, cursor_id, report, seen_at)"
-		       " VALUES (?1, ?2, ?3, ?4) ON CONFLICT (site) DO UPDATE SET"
-		       " cursor_id = ?2, report = ?3, seen_at = ?4",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, observing->site);
-	query_bind_int(query, 2, (int64_t)observing->cursor);
-	query_bind_text(query, 3, observing->report);
-	query_bind_int(query, 4, clock_wall_ms());
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "INSERT INTO secondary (site, cursor_id, report, seen_at)"
+			   " VALUES (?1, ?2, ?3, ?4) ON CONFLICT (site) DO UPDATE SET"
+			   " cursor_id = ?2, report = ?3, seen_at = ?4",
+			   QUERY_TEXT(observing->site),
+			   QUERY_INT((int64_t)observing->cursor),
+			   QUERY_TEXT(observing->report), QUERY_INT(clock_wall_ms()));
 }
 
 int followers_record(struct store *store, const char *site, uint64_t cursor,

@@ -7,7 +7,7 @@
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "report/report_blobs.h"
-#include "report/report_push.h"
+#include "report/report_parts.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
 #include "wire/wire_report.h"
@@ -32,10 +32,10 @@ static int next_event_at(struct store_tx *tx, uint64_t cursor, int64_t *at,
 	int found;
 
 	*at = 0;
-	if (query_open(tx, "SELECT at FROM event WHERE id > ?1 ORDER BY id LIMIT 1",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT at FROM event WHERE id > ?1 ORDER BY id LIMIT 1",
+		      QUERY_INT((int64_t)cursor)) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)cursor);
 	found = query_step(query, err);
 	if (found > 0)
 		*at = query_int(query, 0);
@@ -145,6 +145,8 @@ static int report_read_primary(struct store_tx *tx, void *arg, struct err *err)
 	if (read_secondaries(tx, report, err) != 0)
 		return -1;
 	report_add_followers(report);
+	if (report_mirrors_read(tx, report, err) != 0)
+		return -1;
 	if (counts.verification[VERIFICATION_FAILED] == 0)
 		return 0;
 	return report_examples_of_origin(tx, KIND_REPOSITORY, &report->examples, err);
@@ -241,15 +243,11 @@ static int64_t behind_since(const struct report *report)
 /* Nothing is copied to, or removed from, a directory that is not the one that it was. */
 static bool is_root_lost(const struct report_options *options, struct err *why)
 {
-	const struct blob_kinds *kinds = options->kinds;
+	const struct kind *kind = NULL;
 
-	if (!options->root)
-		return false;
-	if (copies_root_judge(options->store, options->root, why) != 0)
-		return true;
-	for (size_t i = 0; kinds && i < kinds->items.count; i++)
-		if (copies_root_judge_blobs(options->store, &kinds->items.items[i],
-					    why) != 0)
+	while ((kind = kinds_next(options->here, kind)) != NULL)
+		if (kind->path &&
+		    copies_root_judge(options->store, kind->type, kind->path, why) != 0)
 			return true;
 	return false;
 }
@@ -292,6 +290,7 @@ static int make_secondary(const struct report_options *options, struct report *r
 	if (store_read(store, read_secondary, report, err) != 0 ||
 	    registry_counts(store, KIND_REPOSITORY, &report->repositories, err) != 0 ||
 	    (!options->is_brief && look_at_rows(store, report, err) != 0) ||
+	    pull_skipped_read(store, KIND_REPOSITORY, &report->scan, err) != 0 ||
 	    report_blobs_of_copies(options, report, err) != 0 ||
 	    store_read(store, read_void, report, err) != 0)
 		return -1;
@@ -366,6 +365,7 @@ void report_clear(struct report *report)
 	vec_clear(&report->secondaries);
 	vital_signs_clear(&report->signs);
 	report_push_clear(report);
+	report_mirrors_clear(&report->mirrors);
 	free(report->site);
 	free(report->primary_url);
 	report_examples_clear(&report->examples);
@@ -455,6 +455,8 @@ void report_judge(const struct report *report, struct verdict *verdict)
 		.primary_last_event = report->primary_last_event,
 		.scan_age_ms = signs->scan_age_ms,
 		.scan_left_ms = signs->scan_left_ms,
+		.mirrors_stale = report->mirrors.stale,
+		.mirrors_behind = report->mirrors.all - report->mirrors.synced,
 		.pushes_are_done = report_push_is_good(&report->push),
 	};
 

@@ -8,15 +8,13 @@
 #define REPORT_REPORT_H
 
 #include "base/json.h"
-#include "blob/kinds.h"
+#include "change/owed.h"
 #include "change/scan_record.h"
 #include "lease/lease.h"
 #include "push/settings.h"
 #include "push/task_store.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/registry.h"
-#include "report/destinations.h"
-#include "report/report_words.h"
 #include "report/vitals.h"
 #include "store/store.h"
 
@@ -53,14 +51,41 @@ struct report_limits {
 	uint64_t repository_capacity, blob_capacity, verification_capacity, bandwidth;
 };
 
-/* One kind of blobs. */
+/* One kind, but repositories. */
 struct report_kind {
 	char *type;                    /* owned */
 	struct registry_counts counts; /* at a primary: all, bytes, and verification */
 	int64_t never_copied;          /* of which nothing is here yet */
 	int64_t arrived;               /* bytes of those that are on their way */
 	struct report_examples examples;
-	struct scan_record scan; /* at a primary */
+	struct scan_record scan; /* at a secondary what it left out */
+};
+
+/* Mirrors of upstreams, as configured at the node's last start. */
+struct report_mirrors {
+	int64_t all, synced, failing, held, stale; /* stale: not found equal in time */
+	char *example, *why, *remedy; /* of one that fails, or is held; owned, or NULL */
+};
+
+struct report_remote { /* a destination of push, in the whole cluster */
+	char *name;    /* owned */
+	size_t waiting, running, failing; /* destinations of a repository */
+	size_t given_up;                  /* tasks */
+	int64_t lag_ms;                   /* age of the oldest task; 0: none */
+	char *example;                    /* one that fails: repository; owned */
+	struct err failure;               /* of it */
+};
+
+struct report_push {
+	bool is_on;      /* this site has remotes */
+	bool is_failing; /* the task store cannot be read */
+	struct err failure;
+	VEC(struct report_remote) remotes;
+	size_t orphans; /* no remote takes them any more */
+	size_t given_up, unreadable;
+	char *example_given_up; /* owned; a repository */
+	struct err given_up_why;
+	struct owed_summary owed; /* changes of which no task could be made yet */
 };
 
 struct report {
@@ -71,13 +96,14 @@ struct report {
 	struct vitals_last last_sign; /* of a node here */
 	/* both */
 	struct registry_counts repositories; /* at a primary: all, and verification */
-	VEC(struct report_kind) blobs;       /* in byte order of their types */
-	lfs_scans lfs_lacking; /* repositories that name objects which are not here */
+	VEC(struct report_kind) blobs;       /* all other kinds */
+	lfs_scans lfs_lacking;   /* repositories that name objects which are not here */
+	struct scan_record scan; /* at a secondary what it left out */
 	/* primary */
 	uint64_t last_event, first_event;
 	int64_t last_event_at;
-	struct scan_record scan;
 	VEC(struct report_secondary) secondaries;
+	struct report_mirrors mirrors; /* of a standalone site, too */
 	/* secondary */
 	char *primary_url; /* owned */
 	int64_t heard_at, skew_ms, compared_at;
@@ -100,13 +126,12 @@ struct report {
 struct report_options {
 	enum site_role role;
 	const char *site, *primary_url, *data;
-	const char *root; /* site.repositories; NULL: directories are not looked at */
 	struct store *store;
 	const struct vital_signs *signs;      /* copied; NULL: no node runs */
 	const struct pull_settings *settings; /* of a secondary; NULL: not known */
-	const struct blob_kinds *kinds; /* those of which it tells; NULL: all that have
-					   rows */
-	bool is_brief;                  /* for verdict and counts alone: reads no rows */
+	const struct kinds_here *here; /* those of which it tells; NULL: all that have
+					  rows, and no directories are looked at */
+	bool is_brief;                 /* for verdict and counts alone: reads no rows */
 	bool leaves_out_tasks;    /* of push: they take long to read where many wait */
 	struct task_store *tasks; /* NULL: it does not push, or the store cannot be
 				     opened, because of push_failure */
@@ -146,5 +171,30 @@ json_t *report_json(const struct report *report);
 /* At a secondary: what its primary hears of it (wire/wire_report.h). `node` names this
  * run of the node. */
 void report_for_primary(const struct report *report, const char *node, struct str *out);
+
+/* Rows and numbers as people read them. */
+
+/* How long, for people: "0.4 s", "3 min", "2 d". */
+void report_duration(int64_t ms, struct str *out);
+
+/* So many bytes, for people: "3.4 GB". */
+void report_size(int64_t bytes, struct str *out);
+
+/* Appends a clause that says why a site is not known to be in sync, and since when. */
+void report_why(const struct report *report, const struct verdict *verdict,
+		struct str *out);
+
+/* Appends that no node runs here, and since when as far as that is known. */
+void report_no_node(const struct report *report, struct str *out);
+
+/* How many are in each state of verification. */
+json_t *report_verification_json(const int64_t counts[VERIFICATION_STATES]);
+
+/* One registry row for the API and `repository list --json`. */
+json_t *report_row_json(const struct registry_row *row, int64_t now);
+
+/* The word for people: up to date, behind, copying, verifying, waiting, held, failing,
+ * gone. */
+const char *report_row_word(const struct registry_row *row);
 
 #endif

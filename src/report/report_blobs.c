@@ -101,7 +101,8 @@ static int find_copied_kinds(struct store_tx *tx, void *arg, struct err *err)
 
 static void report_blobs_add_kind(struct report *report, const char *type)
 {
-	vec_add(&report->blobs, (struct report_kind){ .type = xstrdup(type) });
+	if (!kind_is_repository(type))
+		vec_add(&report->blobs, (struct report_kind){ .type = xstrdup(type) });
 }
 
 /* Those of the configuration, or those that have rows. */
@@ -109,18 +110,14 @@ static int list_kinds(const struct report_options *options, store_work find,
 		      struct report *report, struct err *err)
 {
 	AUTO_KIND_NAMES kind_names kinds = { 0 };
+	const struct kind *kind = NULL;
 
-	if (options->kinds) {
-		for (size_t i = 0; i < options->kinds->items.count; i++)
-			report_blobs_add_kind(report,
-					      options->kinds->items.items[i].type);
-		return 0;
-	}
-	if (store_read(options->store, find, &kinds, err) != 0)
+	while ((kind = kinds_next(options->here, kind)) != NULL)
+		report_blobs_add_kind(report, kind->type);
+	if (!options->here && store_read(options->store, find, &kinds, err) != 0)
 		return -1;
 	for (size_t i = 0; i < kinds.count; i++)
-		if (strcmp(kinds.items[i], KIND_REPOSITORY) != 0)
-			report_blobs_add_kind(report, kinds.items[i]);
+		report_blobs_add_kind(report, kinds.items[i]);
 	return 0;
 }
 
@@ -159,7 +156,8 @@ static int read_copies(const struct report_options *options, struct report_kind 
 {
 	struct store *store = options->store;
 
-	if (registry_counts(store, kind->type, &kind->counts, err) != 0)
+	if (registry_counts(store, kind->type, &kind->counts, err) != 0 ||
+	    pull_skipped_read(store, kind->type, &kind->scan, err) != 0)
 		return -1;
 	if (options->is_brief)
 		return 0;
@@ -169,9 +167,11 @@ static int read_copies(const struct report_options *options, struct report_kind 
 					 &kind->examples, err);
 }
 
-static void count_arrived(const struct blob_kind *kind, struct report_kind *report)
+/* What an incoming file has is written below the directory of its kind. */
+static void count_arrived(const struct kind *kind, struct report_kind *report)
 {
-	AUTO_CLOSE int root = blob_root_open(kind, ERR_IGNORED);
+	AUTO_CLOSE int root =
+		kind && kind->blobs ? blob_root_open(kind->blobs, ERR_IGNORED) : -1;
 	int64_t here = root < 0 ? 0 : (int64_t)blob_incoming_bytes(root);
 
 	report->arrived =
@@ -186,10 +186,9 @@ int report_blobs_of_copies(const struct report_options *options, struct report *
 	for (size_t i = 0; i < report->blobs.count; i++)
 		if (read_copies(options, &report->blobs.items[i], err) != 0)
 			return -1;
-	for (size_t i = 0; options->root && options->kinds && !options->is_brief &&
-			   i < report->blobs.count;
-	     i++)
-		count_arrived(&options->kinds->items.items[i], &report->blobs.items[i]);
+	for (size_t i = 0; !options->is_brief && i < report->blobs.count; i++)
+		count_arrived(kinds_find(options->here, report->blobs.items[i].type),
+			      &report->blobs.items[i]);
 	return 0;
 }
 
@@ -312,13 +311,7 @@ static void report_blobs_add_scan(const struct report *report,
 	if (scan->failing_since > 0) {
 		str_addf(out, "; %s cannot look through its blobs of kind %s for ",
 			 report->site, kind->type);
-		report_duration(report->now > scan->failing_since
-					? report->now - scan->failing_since
-					: 0,
-				out);
-		str_addf(out, ": %s", scan->failure.text);
-		if (scan->failure.remedy[0])
-			str_addf(out, " (%s)", scan->failure.remedy);
+		report_cannot_scan(report, scan, out);
 	}
 	if (scan->left_out > 0)
 		str_addf(out,

@@ -1,11 +1,17 @@
 /*
- * What the files of report/ share about kinds of blobs.
+ * What the files of report/ share: kinds of blobs, failures, destinations.
  */
 #ifndef REPORT_REPORT_BLOBS_H
 #define REPORT_REPORT_BLOBS_H
 
 #include "report/report.h"
-#include "report/report_failures.h"
+
+/* Appends ": WHY (REMEDY)"; nothing without an error. */
+void report_add_reason(const struct err *err, struct str *out);
+
+/* For how long a scan has failed, and why. */
+void report_cannot_scan(const struct report *report, const struct scan_record *scan,
+			struct str *out);
 
 /* Fills report->blobs. */
 int report_blobs_of_origin(const struct report_options *options, struct report *report,
@@ -41,5 +47,46 @@ json_t *report_lfs_json(const struct report *report);
  * or was not looked through yet. */
 int report_lfs_put(struct store *store, const char *name, json_t *object,
 		   struct err *err);
+
+/*
+ * Which rows fail, by the classes of their errors, and examples for the sentence.
+ */
+
+/* Of a kind of replicables; *examples is cleared first. Reads no row where none fails. */
+int report_examples_of_origin(struct store_tx *tx, const char *kind,
+			      struct report_examples *examples, struct err *err);
+int report_examples_of_copies(struct store *store, const char *kind,
+			      const struct registry_counts *counts,
+			      struct report_examples *examples, struct err *err);
+void report_examples_clear(struct report_examples *examples);
+
+/* The same of one that is held, and how to see the rest, by `list`, and what to do. */
+void report_held_say(const struct report_examples *examples, const char *list,
+		     struct str *out);
+
+/* The example of the only class, or each class with its number and its example. */
+void report_failures_say(const struct report_examples *examples, struct str *out);
+json_t *report_failures_json(const struct report_examples *examples);
+
+/* refrelay_failing{kind,class}: also of classes that have none any more. */
+void report_failures_metrics(const char *kind, const struct report_examples *examples);
+
+/*
+ * Destinations in the report.
+ */
+
+/* The queue of the cluster, by remotes. That it cannot be read is a finding. */
+int report_push_read(const struct report_options *options, struct report *report,
+		     struct err *err);
+void report_push_clear(struct report *report);
+
+/* Nothing waits, fails, was given up or set aside. */
+bool report_push_is_good(const struct report_push *push);
+
+/* What of it belongs into the sentence; nothing if all is well. */
+void report_push_sentence(const struct report *report, struct str *out);
+void report_push_table(const struct report *report, struct str *out);
+void report_push_json(const struct report *report, json_t *object);
+void report_push_metrics(const struct report *report);
 
 #endif

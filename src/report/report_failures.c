@@ -3,7 +3,7 @@
  * by name is then nobody's example. All that fail are read once for each class, by the
  * index of what a person looks for; where nothing fails, nothing is read.
  */
-#include "report/report_failures.h"
+#include "report/report_blobs.h"
 
 #include "base/metrics.h"
 #include "pull/freshness.h"
@@ -19,15 +19,6 @@ static void report_why_add_duration(int64_t ms, struct str *out)
 		return;
 	str_add(out, " for ");
 	report_duration(ms, out);
-}
-
-static void add_error(const struct err *err, struct str *out)
-{
-	if (err->class == ERR_NONE)
-		return;
-	str_addf(out, ": %s", err->text);
-	if (err->remedy[0])
-		str_addf(out, " (%s)", err->remedy);
 }
 
 static int64_t sign_age(const struct report *report)
@@ -78,7 +69,7 @@ static void say_not_written(const struct report *report, struct str *out)
 	report_why_add_duration(signs->failing_age_ms > 0 ? signs->failing_age_ms
 							  : signs->written_age_ms,
 				out);
-	add_error(&signs->write_failure, out);
+	report_add_reason(&signs->write_failure, out);
 }
 
 static void say_silent(const struct report *report, const struct verdict *verdict,
@@ -129,7 +120,7 @@ void report_why(const struct report *report, const struct verdict *verdict,
 		return;
 	case VERDICT_ROOT_LOST:
 		str_addf(out, "%s does not find its copies", report->site);
-		add_error(&report->root_failure, out);
+		report_add_reason(&report->root_failure, out);
 		return;
 	case VERDICT_PRIMARY_UNHEARD:
 		say_unheard(report, out);
@@ -154,17 +145,6 @@ void report_why(const struct report *report, const struct verdict *verdict,
 		str_addf(out, "%s is not in sync: %s", report->site,
 			 verdict_words(verdict_code_name(verdict->code)));
 	}
-}
-
-static char *report_failures_copy_text(const char *text)
-{
-	return text ? xstrdup(text) : NULL;
-}
-
-static void report_failures_set_text(char **text, const char *value)
-{
-	free(*text);
-	*text = report_failures_copy_text(value);
 }
 
 void report_examples_clear(struct report_examples *examples)
@@ -197,16 +177,14 @@ static int read_classes(struct store_tx *tx, const char *sql, const char *kind,
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx, sql, &query, err) != 0)
+	if (query_ask(tx, &query, err, sql, QUERY_TEXT(kind)) != 0)
 		return -1;
-	query_bind_text(query, 1, kind);
 	while ((found = query_step(query, err)) > 0)
 		vec_add(&examples->failing,
-			((struct report_failures){
-				.class = report_failures_copy_text(query_text(query, 0)),
-				.count = query_int(query, 1),
-				.example = report_failures_copy_text(
-					query_text(query, 2)) }));
+			((struct report_failures){ .class = query_copy_text(query, 0),
+						   .count = query_int(query, 1),
+						   .example =
+							   query_copy_text(query, 2) }));
 	return found;
 }
 
@@ -223,8 +201,11 @@ static int report_failures_read_texts(struct store_tx *tx, const char *sql,
 		query_bind_text(query, 1, kind);
 		query_bind_text(query, 2, one->example);
 		int found;
-		while ((found = query_step(query, err)) > 0) /* once: names are unique */
-			report_failures_set_text(&one->failure, query_text(query, 0));
+		while ((found = query_step(query, err)) >
+		       0) { /* once: names are unique */
+			free(one->failure);
+			one->failure = query_copy_text(query, 0);
+		}
 		if (found < 0)
 			return -1;
 	}
@@ -272,11 +253,9 @@ static int read_held(struct store *store, const struct reading *reading, struct 
 	if (registry_list(store, &held, &rows, err) != 0)
 		return -1;
 	if (rows.count > 0) {
-		reading->examples->held = report_failures_copy_text(rows.items[0].name);
-		reading->examples->reason =
-			report_failures_copy_text(rows.items[0].held_reason);
-		reading->examples->remedy =
-			report_failures_copy_text(rows.items[0].remedy);
+		reading->examples->held = TAKE(rows.items[0].name);
+		reading->examples->reason = TAKE(rows.items[0].held_reason);
+		reading->examples->remedy = TAKE(rows.items[0].remedy);
 	}
 	return 0;
 }

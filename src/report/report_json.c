@@ -1,7 +1,18 @@
 #include "base/clock.h"
 #include "replicable/name.h"
 #include "report/report_blobs.h"
-#include "report/report_push.h"
+#include "report/report_parts.h"
+
+json_t *report_verification_json(const int64_t counts[VERIFICATION_STATES])
+{
+	json_t *object = json_object();
+
+	for (int i = 0; i < VERIFICATION_STATES; i++)
+		json_put_number(object,
+				registry_verification_name((enum registry_verification)i),
+				counts[i]);
+	return object;
+}
 
 static json_t *states_json(const struct registry_counts *counts,
 			   const struct report_examples *examples, enum site_role role)
@@ -17,12 +28,7 @@ static json_t *states_json(const struct registry_counts *counts,
 		json_put_number(object, "gone", counts->gone);
 		json_put_number(object, "verified", counts->proved);
 	}
-	json_t *verification = json_object();
-	for (int i = 0; i < VERIFICATION_STATES; i++)
-		json_put_number(verification,
-				registry_verification_name((enum registry_verification)i),
-				counts->verification[i]);
-	json_put(object, "verification", verification);
+	json_put(object, "verification", report_verification_json(counts->verification));
 	json_put(object, "failures", report_failures_json(examples));
 	return object;
 }
@@ -43,6 +49,15 @@ static json_t *failure_json(const struct err *failure, int64_t since)
 	return object;
 }
 
+static void put_left_out(const struct scan_record *scan, json_t *object)
+{
+	json_put_number(object, "left_out", scan->left_out);
+	if (scan->left_out > 0)
+		json_put_message(object, "left_out_example", scan->example);
+	else
+		json_put(object, "left_out_example", json_null());
+}
+
 static json_t *scan_json(const struct scan_record *scan)
 {
 	json_t *object = json_object();
@@ -52,11 +67,7 @@ static json_t *scan_json(const struct scan_record *scan)
 		 scan->failing_since > 0
 			 ? failure_json(&scan->failure, scan->failing_since)
 			 : json_null());
-	json_put_number(object, "left_out", scan->left_out);
-	if (scan->left_out > 0)
-		json_put_message(object, "left_out_example", scan->example);
-	else
-		json_put(object, "left_out_example", json_null());
+	put_left_out(scan, object);
 	return object;
 }
 
@@ -74,6 +85,7 @@ static json_t *blobs_json(const struct report *report)
 			json_put_number(states, "bytes_to_come",
 					kind->counts.bytes_to_come);
 			json_put_number(states, "bytes_arrived", kind->arrived);
+			put_left_out(&kind->scan, states);
 		} else {
 			json_put(states, "scan", scan_json(&kind->scan));
 		}
@@ -115,6 +127,7 @@ static void put_primary(const struct report *report, json_t *object)
 	json_put_number(object, "last_event", (int64_t)report->last_event);
 	json_put_time(object, "last_event_at", report->last_event_at);
 	json_put(object, "scan", scan_json(&report->scan));
+	json_put(object, "mirrors", report_mirrors_json(report));
 	if (report->role == SITE_STANDALONE)
 		return;
 	array = json_array();
@@ -148,6 +161,7 @@ static void put_secondary(const struct report *report, json_t *object)
 	json_put_number(object, "primary_last_event",
 			(int64_t)report->primary_last_event);
 	json_put_seconds(object, "lag", report->lag_ms);
+	put_left_out(&report->scan, object);
 	json_put(object, "failure",
 		 report->is_failing
 			 ? failure_json(&report->failure, report->failing_since)
@@ -171,6 +185,11 @@ static void put_verdict(const struct report *report, json_t *object)
 	json_put(object, "write_failure",
 		 report->signs.write_failure.class != ERR_NONE
 			 ? json_from_err(&report->signs.write_failure)
+			 : json_null());
+	json_put_time(object, "leases_away_since", report->signs.leases_away);
+	json_put(object, "leases_failure",
+		 report->signs.leases_away > 0
+			 ? json_from_err(&report->signs.leases_failure)
 			 : json_null());
 }
 

@@ -4,8 +4,7 @@
 
 #include "base/metrics.h"
 #include "replicable/name.h"
-#include "report/report_failures.h"
-#include "report/report_push.h"
+#include "report/report_blobs.h"
 
 static void set_states(const char *kind, const struct registry_counts *counts,
 		       const struct report_examples *examples, enum site_role role)
@@ -62,24 +61,13 @@ static struct registry_counts set_kinds(const struct report *report)
 
 static void report_metrics_set_gauge(const char *name, const char *help, double value)
 {
-	metric_set(metric_at(metric_register(
-			   &(struct metric_spec){ .kind = METRIC_GAUGE,
-						  .name = name,
-						  .help = help,
-						  .labels = METRIC_LIST() })),
-		   value);
+	metric_set(metric_at(metric_gauge(name, help)), value);
 }
 
 static void set_of_site(const char *name, const char *help, const char *site,
 			double value)
 {
-	metric_set(metric_at(metric_register(&(struct metric_spec){
-				     .kind = METRIC_GAUGE,
-				     .name = name,
-				     .help = help,
-				     .labels = METRIC_LIST("site") }),
-			     site),
-		   value);
+	metric_set(metric_at(metric_gauge(name, help, "site"), site), value);
 }
 
 enum { OF_SECONDARY = 5 };
@@ -125,26 +113,33 @@ static void set_secondaries(const struct report *report)
 	}
 }
 
-/* Of repositories and all kinds of blobs in one: the longest ago, and the sum. */
+static void set_left_out(const struct report *report)
+{
+	int64_t left_out = report->scan.left_out;
+
+	for (size_t i = 0; i < report->blobs.count; i++)
+		left_out += report->blobs.items[i].scan.left_out;
+	report_metrics_set_gauge(
+		"refrelay_left_out",
+		"What was found and is not replicated, or could not be read.",
+		(double)left_out);
+}
+
+/* Of repositories and all kinds of blobs in one: the longest ago. */
 static void set_scan(const struct report *report)
 {
 	bool is_failing = report->scan.failing_since > 0;
-	int64_t left_out = report->scan.left_out, whole_at = report->scan.whole_at;
+	int64_t whole_at = report->scan.whole_at;
 
 	for (size_t i = 0; i < report->blobs.count; i++) {
 		const struct scan_record *scan = &report->blobs.items[i].scan;
 		is_failing = is_failing || scan->failing_since > 0;
-		left_out += scan->left_out;
 		whole_at = scan->whole_at < whole_at ? scan->whole_at : whole_at;
 	}
 	report_metrics_set_gauge(
 		"refrelay_scan_failing",
 		"1: the last look at all repositories, or blobs of a kind, failed.",
 		is_failing);
-	report_metrics_set_gauge(
-		"refrelay_left_out",
-		"What the last scan found and does not replicate, or could not read.",
-		(double)left_out);
 	report_metrics_set_gauge("refrelay_last_scan_timestamp_seconds",
 				 "When all repositories and blobs were last looked at.",
 				 (double)whole_at / 1000);
@@ -176,26 +171,22 @@ static void set_verdict(const struct report *report)
 		report->signs.written_age_ms);
 }
 
-void report_metrics(const struct report *report)
+static void set_origin(const struct report *report)
 {
-	const struct registry_counts sum = set_kinds(report);
+	report_metrics_set_gauge("refrelay_last_event", "The newest event.",
+				 (double)report->last_event);
+	report_metrics_set_gauge("refrelay_last_event_timestamp_seconds",
+				 "When the newest event happened.",
+				 (double)report->last_event_at / 1000);
+	set_scan(report);
+	set_secondaries(report);
+}
 
-	set_verdict(report);
-	report_metrics_set_gauge("refrelay_replicables_all", "Replicables known.",
-				 (double)sum.all);
-	report_push_metrics(report);
-	if (report->role != SITE_SECONDARY) {
-		report_metrics_set_gauge("refrelay_last_event", "The newest event.",
-					 (double)report->last_event);
-		report_metrics_set_gauge("refrelay_last_event_timestamp_seconds",
-					 "When the newest event happened.",
-					 (double)report->last_event_at / 1000);
-		set_scan(report);
-		set_secondaries(report);
-		return;
-	}
+static void set_copies(const struct report *report, const struct registry_counts *sum)
+{
 	report_metrics_set_gauge("refrelay_replicables_held",
-				 "Replicables that wait for a person.", (double)sum.held);
+				 "Replicables that wait for a person.",
+				 (double)sum->held);
 	report_metrics_set_gauge("refrelay_root_lost",
 				 "1: site.repositories is not where the copies are.",
 				 report->is_root_lost);
@@ -223,4 +214,19 @@ void report_metrics(const struct report *report)
 	report_metrics_set_gauge("refrelay_clock_difference_seconds",
 				 "The primary's clock less this one.",
 				 (double)report->skew_ms / 1000);
+}
+
+void report_metrics(const struct report *report)
+{
+	const struct registry_counts sum = set_kinds(report);
+
+	set_verdict(report);
+	set_left_out(report);
+	report_metrics_set_gauge("refrelay_replicables_all", "Replicables known.",
+				 (double)sum.all);
+	report_push_metrics(report);
+	if (report->role == SITE_SECONDARY)
+		set_copies(report, &sum);
+	else
+		set_origin(report);
 }

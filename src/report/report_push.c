@@ -1,4 +1,4 @@
-#include "report/report_push.h"
+#include "report/report_blobs.h"
 
 #include "base/metrics.h"
 #include "push/queue_view.h"
@@ -108,21 +108,6 @@ static void report_push_add_separator(size_t start, struct str *out)
 		str_add(out, "; ");
 }
 
-/* more: what else helps; NULL: nothing. */
-static void add_reason_and(const struct err *err, const char *more, struct str *out)
-{
-	str_addf(out, ": %s", err->text);
-	if (err->remedy[0] && more)
-		str_addf(out, " (%s; %s)", err->remedy, more);
-	else if (err->remedy[0] || more)
-		str_addf(out, " (%s)", more ? more : err->remedy);
-}
-
-static void report_push_add_reason(const struct err *err, struct str *out)
-{
-	add_reason_and(err, NULL, out);
-}
-
 static void say_remote(const struct report_remote *remote, struct str *out)
 {
 	size_t all = remote->waiting + remote->running;
@@ -134,7 +119,7 @@ static void say_remote(const struct report_remote *remote, struct str *out)
 		return;
 	str_addf(out, ", %zu fail%s, for instance %s", remote->failing,
 		 remote->failing == 1 ? "s" : "", remote->example);
-	report_push_add_reason(&remote->failure, out);
+	report_add_reason(&remote->failure, out);
 }
 
 /* The one that is most behind comes first. */
@@ -178,8 +163,9 @@ static void say_leftovers(const struct report_push *push, size_t start, struct s
 		str_addf(out, "%zu push%s given up, for instance %s", push->given_up,
 			 push->given_up == 1 ? " was" : "es were",
 			 push->example_given_up);
-		add_reason_and(&push->given_up_why,
-			       "see refrelay push queue, then retry or discard", out);
+		str_addf(out, ": %s (%s%ssee refrelay push queue, then retry or discard)",
+			 push->given_up_why.text, push->given_up_why.remedy,
+			 push->given_up_why.remedy[0] ? "; " : "");
 	}
 	if (push->orphans > 0) {
 		report_push_add_separator(start, out);
@@ -205,7 +191,7 @@ static void say_owed(const struct owed_summary *owed, size_t start, struct str *
 		 "of %" PRId64 " changed repositor%s no task could be made, for instance "
 		 "%s",
 		 owed->count, owed->count == 1 ? "y" : "ies", owed->example);
-	report_push_add_reason(&owed->why, out);
+	report_add_reason(&owed->why, out);
 }
 
 void report_push_sentence(const struct report *report, struct str *out)
@@ -217,7 +203,7 @@ void report_push_sentence(const struct report *report, struct str *out)
 		return;
 	if (push->is_failing) {
 		str_addf(out, "%s cannot read its push tasks", report->site);
-		report_push_add_reason(&push->failure, out);
+		report_add_reason(&push->failure, out);
 	}
 	say_owed(&push->owed, start, out);
 	say_remotes(push, start, out);

@@ -4,7 +4,7 @@
  */
 #include "base/clock.h"
 #include "report/report_blobs.h"
-#include "report/report_push.h"
+#include "report/report_parts.h"
 
 #define SKEW_SAID_MS 1000
 
@@ -54,11 +54,22 @@ static void add_held(const struct report *report, struct str *out)
 	report_held_say(&report->examples, "repository list", out);
 }
 
-static void report_text_add_reason(const struct err *err, struct str *out)
+void report_add_reason(const struct err *err, struct str *out)
 {
+	if (err->class == ERR_NONE && !err->text[0]) /* a row may tell a text alone */
+		return;
 	str_addf(out, ": %s", err->text);
 	if (err->remedy[0])
 		str_addf(out, " (%s)", err->remedy);
+}
+
+void report_cannot_scan(const struct report *report, const struct scan_record *scan,
+			struct str *out)
+{
+	report_duration(
+		report->now > scan->failing_since ? report->now - scan->failing_since : 0,
+		out);
+	report_add_reason(&scan->failure, out);
 }
 
 static void add_unreachable(const struct report *report, struct str *out)
@@ -76,7 +87,7 @@ static void add_unreachable(const struct report *report, struct str *out)
 		report_duration(report->now - report->heard_at, out);
 		str_add(out, " ago");
 	}
-	report_text_add_reason(&report->failure, out);
+	report_add_reason(&report->failure, out);
 }
 
 int64_t report_waiting(const struct registry_counts *counts)
@@ -127,6 +138,13 @@ static void add_limits(const struct report *report, struct str *out)
 	}
 }
 
+static void add_copies(const struct report *report, struct str *out)
+{
+	report_text_add_work(report, out);
+	report_blobs_work(report, out);
+	add_limits(report, out);
+}
+
 static void add_behind(const struct report *report, struct str *out)
 {
 	str_addf(out, "%s is ", report->site);
@@ -136,17 +154,7 @@ static void add_behind(const struct report *report, struct str *out)
 	} else {
 		str_add(out, "not done: ");
 	}
-	report_text_add_work(report, out);
-	report_blobs_work(report, out);
-	add_limits(report, out);
-}
-
-/* The copies, when the verdict is not about them. */
-static void add_copies(const struct report *report, struct str *out)
-{
-	report_text_add_work(report, out);
-	report_blobs_work(report, out);
-	add_limits(report, out);
+	add_copies(report, out);
 }
 
 static void add_stock(const struct report *report, struct str *out)
@@ -175,6 +183,7 @@ static void report_text_add_state(const struct report *report,
 		add_stock(report, out);
 		return;
 	case VERDICT_EVENTS_WAIT:
+	case VERDICT_LEFT_OUT:
 	case VERDICT_NOT_SYNCED:
 	case VERDICT_NOT_VERIFIED:
 		add_behind(report, out);
@@ -194,6 +203,14 @@ static void report_text_add_state(const struct report *report,
 	}
 }
 
+static void add_left_out(const struct scan_record *scan, struct str *out)
+{
+	if (scan->left_out == 0)
+		return;
+	str_addf(out, "; %" PRId64 " %s left out, for instance %s", scan->left_out,
+		 scan->left_out == 1 ? "is" : "are", scan->example);
+}
+
 static void add_secondary_sentence(const struct report *report,
 				   const struct verdict *verdict, struct str *out)
 {
@@ -207,6 +224,7 @@ static void add_secondary_sentence(const struct report *report,
 	add_held(report, out);
 	report_blobs_troubles(report, out);
 	report_lfs_sentence(report, out);
+	add_left_out(&report->scan, out);
 }
 
 static void add_silence(const struct report *report, const struct report_secondary *one,
@@ -263,19 +281,8 @@ static void report_text_add_scan(const struct report *report, struct str *out)
 	if (scan->failing_since == 0)
 		return;
 	str_addf(out, "%s cannot look through its repositories for ", report->site);
-	report_duration(
-		report->now > scan->failing_since ? report->now - scan->failing_since : 0,
-		out);
-	report_text_add_reason(&scan->failure, out);
+	report_cannot_scan(report, scan, out);
 	str_add(out, "; ");
-}
-
-static void add_left_out(const struct scan_record *scan, struct str *out)
-{
-	if (scan->left_out == 0)
-		return;
-	str_addf(out, "; %" PRId64 " %s left out, for instance %s", scan->left_out,
-		 scan->left_out == 1 ? "is" : "are", scan->example);
 }
 
 /* Then that is said first, and nothing of others, of whom it would know. */
@@ -333,6 +340,7 @@ static void add_primary_sentence(const struct report *report,
 	report_blobs_troubles(report, out);
 	report_lfs_sentence(report, out);
 	add_left_out(&report->scan, out);
+	report_mirrors_sentence(report, out);
 }
 
 static void add_standalone_sentence(const struct report *report,
@@ -345,15 +353,16 @@ static void add_standalone_sentence(const struct report *report,
 	report_push_sentence(report, out);
 	if (out->len > start && !text_ends_with(out->data, "; "))
 		str_add(out, "; ");
-	if (remotes == 0)
+	if (remotes == 0 && report->mirrors.all == 0)
 		str_addf(out, "%s stands alone: it has nothing to follow; ",
 			 report->site);
-	else if (verdict->code == VERDICT_IN_SYNC)
+	else if (remotes > 0 && verdict->code == VERDICT_IN_SYNC)
 		str_addf(out, "all is pushed: nothing waits for %zu remote%s; ", remotes,
 			 remotes == 1 ? "" : "s");
 	add_count(report->repositories.all, out);
 	add_failing(report, report->repositories.verification[VERIFICATION_FAILED], out);
 	add_left_out(&report->scan, out);
+	report_mirrors_sentence(report, out);
 }
 
 static void add_sentence_of_role(const struct report *report,
@@ -465,6 +474,22 @@ static void add_primary_table(const struct report *report, struct str *out)
 	}
 }
 
+/* What goes on is not stopped by it, and what is here can be read; so it is no reason to
+ * be out of sync, until there is a change to follow. */
+static void add_leases(const struct report *report, struct str *out)
+{
+	const struct vital_signs *signs = &report->signs;
+
+	if (signs->leases_away == 0)
+		return;
+	str_add(out, "\n  the server of the leases went away ");
+	add_ago(report, signs->leases_away, out);
+	str_addf(out, ", no new work starts: %s", signs->leases_failure.text);
+	if (signs->leases_failure.remedy[0])
+		str_addf(out, "; what to do: %s", signs->leases_failure.remedy);
+	str_add(out, "\n");
+}
+
 void report_text(const struct report *report, struct str *out)
 {
 	report_sentence(report, out);
@@ -473,5 +498,6 @@ void report_text(const struct report *report, struct str *out)
 		add_secondary_table(report, out);
 	else
 		add_primary_table(report, out);
+	add_leases(report, out);
 	report_push_table(report, out);
 }

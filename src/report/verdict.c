@@ -18,11 +18,13 @@ static const char *const names[VERDICT_CODES] = {
 	[VERDICT_SECONDARY_TWICE] = "secondary_twice",
 	[VERDICT_SECONDARY_SILENT] = "secondary_silent",
 	[VERDICT_SECONDARY_UNKNOWN] = "secondary_unknown",
+	[VERDICT_MIRROR_OLD] = "mirror_old",
 	[VERDICT_EVENTS_WAIT] = "events_wait",
 	[VERDICT_LEFT_OUT] = "left_out",
 	[VERDICT_NOT_SYNCED] = "not_synced",
 	[VERDICT_NOT_VERIFIED] = "not_verified",
 	[VERDICT_SECONDARY_BEHIND] = "secondary_behind",
+	[VERDICT_MIRROR_BEHIND] = "mirror_behind",
 	[VERDICT_PUSH_WAITS] = "push_waits",
 };
 
@@ -42,6 +44,7 @@ static const char *const words[VERDICT_CODES] = {
 	[VERDICT_NOT_COMPARED] = "it has not compared everything yet",
 	[VERDICT_COMPARISON_OLD] = "its last comparison of everything is too old",
 	[VERDICT_EVENTS_WAIT] = "it has not taken over the last events",
+	[VERDICT_LEFT_OUT] = "it left out names that it cannot take over",
 	[VERDICT_NOT_SYNCED] = "its copies are not done",
 	[VERDICT_NOT_VERIFIED] = "not all of its copies are verified",
 	[VERDICT_PUSH_WAITS] = "not all is pushed there",
@@ -97,6 +100,8 @@ static struct verdict judge_copies(const struct verdict_inputs *in)
 		return verdict_of(VERDICT_COMPARISON_OLD, in->compared_age_ms);
 	if (in->cursor < in->primary_last_event)
 		return verdict_of(VERDICT_EVENTS_WAIT, -1);
+	if (in->left_out > 0)
+		return verdict_of(VERDICT_LEFT_OUT, -1);
 	if (in->synced != in->all)
 		return verdict_of(VERDICT_NOT_SYNCED, -1);
 	return in->proved == in->all ? well() : verdict_of(VERDICT_NOT_VERIFIED, -1);
@@ -147,6 +152,13 @@ static struct verdict judge_originals(const struct verdict_inputs *in)
 	return judge_followers(in);
 }
 
+static struct verdict judge_mirrors(const struct verdict_inputs *in)
+{
+	if (in->mirrors_stale > 0)
+		return verdict_of(VERDICT_MIRROR_OLD, -1);
+	return in->mirrors_behind > 0 ? verdict_of(VERDICT_MIRROR_BEHIND, -1) : well();
+}
+
 static struct verdict judge_role(const struct verdict_inputs *in)
 {
 	switch (in->role) {
@@ -165,6 +177,8 @@ void verdict_decide(const struct verdict_inputs *inputs, struct verdict *verdict
 	*verdict = judge_node(inputs);
 	if (verdict->code == VERDICT_IN_SYNC)
 		*verdict = judge_role(inputs);
+	if (verdict->code == VERDICT_IN_SYNC)
+		*verdict = judge_mirrors(inputs);
 	if (verdict->code == VERDICT_IN_SYNC && !inputs->pushes_are_done)
 		*verdict = verdict_of(VERDICT_PUSH_WAITS, -1);
 }

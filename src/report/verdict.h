@@ -30,6 +30,8 @@
  *	followers.age_ms	none, or above VERDICT_HEARD_MS	   SECONDARY_SILENT  p
  *	followers.says		nothing				   SECONDARY_UNKNOWN p
  *	followers.says		not in sync, or an older event	   SECONDARY_BEHIND  p
+ *	mirrors_stale		above 0				   MIRROR_OLD	     p a
+ *	mirrors_behind		above 0				   MIRROR_BEHIND     p a
  *	pushes_are_done		false				   PUSH_WAITS	     psa
  */
 #ifndef REPORT_VERDICT_H
@@ -73,6 +75,9 @@ struct verdict_inputs {
 	size_t follower_count;
 	/* rows of all kinds */
 	int64_t all, synced, proved, failing;
+	/* primary and standalone: mirrors of upstreams that were not found equal in time;
+	 * those that are not brought and proved */
+	int64_t mirrors_stale, mirrors_behind;
 	bool pushes_are_done;
 };
 
@@ -95,12 +100,14 @@ enum verdict_code {
 	VERDICT_SECONDARY_TWICE,
 	VERDICT_SECONDARY_SILENT,
 	VERDICT_SECONDARY_UNKNOWN,
+	VERDICT_MIRROR_OLD,
 	/* It is known, and not well. */
 	VERDICT_EVENTS_WAIT,
 	VERDICT_LEFT_OUT,
 	VERDICT_NOT_SYNCED,
 	VERDICT_NOT_VERIFIED,
 	VERDICT_SECONDARY_BEHIND,
+	VERDICT_MIRROR_BEHIND,
 	VERDICT_PUSH_WAITS,
 	VERDICT_CODES,
 };

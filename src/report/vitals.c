@@ -83,13 +83,13 @@ static int vitals_prove_directory(const char *directory, struct err *err)
 
 static int prove_all(const struct vitals_options *options, struct err *err)
 {
+	const struct kind *kind = NULL;
+
 	if (store_write(options->store, write_alive, NULL, err) != 0 ||
-	    disk_prove(options->data, err) != 0 ||
-	    (options->repositories &&
-	     vitals_prove_directory(options->repositories, err) != 0))
+	    disk_prove(options->data, err) != 0)
 		return -1;
-	for (size_t i = 0; options->kinds && i < options->kinds->items.count; i++)
-		if (vitals_prove_directory(options->kinds->items.items[i].path, err) != 0)
+	while ((kind = kinds_next(options->here, kind)) != NULL)
+		if (kind->path && vitals_prove_directory(kind->path, err) != 0)
 			return -1;
 	return 0;
 }
@@ -184,17 +184,14 @@ static void look_at_pull(struct pull *pull, struct vital_signs *signs)
 		signs->compared_left_ms = state.compared_until - now;
 }
 
-/* What its next scans should have been done in: one late one is none. */
-static int64_t scan_bound(int64_t interval_ms, int64_t took_ms)
+/* Of all scans the one that proves the least. What its next scans should have been done
+ * in bounds its age: one late one is none. */
+static void vitals_add_scan(const struct watch_state *state, struct vital_signs *signs)
 {
-	return 3 * (interval_ms + took_ms) + 30000;
-}
-
-/* Of all scans the one that proves the least. */
-static void vitals_add_scan(bool has_scanned, int64_t at, int64_t bound,
-			    struct vital_signs *signs)
-{
-	int64_t age = has_scanned ? vitals_compute_age(at, clock_boot_ms()) : -1;
+	int64_t bound = 3 * (state->interval_ms + state->took_ms) + 30000;
+	int64_t age = state->has_scanned
+			      ? vitals_compute_age(state->scanned_boot, clock_boot_ms())
+			      : -1;
 	int64_t left = age < 0 ? -1 : bound - age;
 
 	if (signs->scan_left_ms < left)
@@ -205,19 +202,15 @@ static void vitals_add_scan(bool has_scanned, int64_t at, int64_t bound,
 
 static void look_at_scans(const struct vitals_parts *parts, struct vital_signs *signs)
 {
+	const struct kind *kind = NULL;
 	struct watch_state state;
 
 	signs->scan_left_ms = INT64_MAX;
 	watch_look(parts->watch, KIND_REPOSITORY, &state);
-	vitals_add_scan(state.has_scanned, state.scanned_boot,
-			scan_bound(state.interval_ms, state.took_ms), signs);
-	for (size_t i = 0; parts->blob_watch && i < parts->kinds->items.count; i++) {
-		if (watch_look(parts->blob_watch, parts->kinds->items.items[i].type,
-			       &state))
-			vitals_add_scan(state.has_scanned, state.scanned_boot,
-					scan_bound(state.interval_ms, state.took_ms),
-					signs);
-	}
+	vitals_add_scan(&state, signs);
+	while (parts->blob_watch && (kind = kinds_next(parts->here, kind)) != NULL)
+		if (watch_look(parts->blob_watch, kind->type, &state))
+			vitals_add_scan(&state, signs);
 }
 
 static void look_at_self(struct vitals *vitals, struct vitals_parts *parts,
@@ -250,6 +243,9 @@ void vitals_look(struct vitals *vitals, struct vital_signs *signs)
 		look_at_pull(parts.pull, signs);
 	else if (parts.watch)
 		look_at_scans(&parts, signs);
+	if (parts.leases)
+		signs->leases_away =
+			lease_manager_away_since(parts.leases, &signs->leases_failure);
 	if (parts.followers)
 		followers_look(parts.followers, &signs->followers);
 }
@@ -267,6 +263,7 @@ static const struct {
 	{ "compared_left", offsetof(struct vital_signs, compared_left_ms) },
 	{ "scanned", offsetof(struct vital_signs, scan_age_ms) },
 	{ "scan_left", offsetof(struct vital_signs, scan_left_ms) },
+	{ "leases_away", offsetof(struct vital_signs, leases_away) },
 };
 
 static int64_t *age_at(struct vital_signs *signs, size_t i)
@@ -285,6 +282,8 @@ void vitals_say(struct vitals *vitals, struct str *out)
 		json_put_number(object, ages[i].name, *age_at(&signs, i));
 	if (signs.write_failure.class != ERR_NONE)
 		json_put(object, "failure", json_from_err(&signs.write_failure));
+	if (signs.leases_away > 0)
+		json_put(object, "leases_failure", json_from_err(&signs.leases_failure));
 	for (size_t i = 0; i < signs.followers.count; i++) {
 		const struct follower *one = &signs.followers.items[i];
 		json_t *item = json_object();
@@ -320,6 +319,8 @@ static void vitals_read_answer(const json_t *said, struct vital_signs *signs)
 		*age_at(signs, i) =
 			json_integer_value(json_object_get(said, ages[i].name));
 	vitals_read_failure(json_object_get(said, "failure"), &signs->write_failure);
+	vitals_read_failure(json_object_get(said, "leases_failure"),
+			    &signs->leases_failure);
 	for (size_t i = 0; i < json_array_size(followers); i++) {
 		const json_t *one = json_array_get(followers, i);
 		const char *site = json_string_value(json_object_get(one, "site"));

@@ -10,8 +10,8 @@
 
 #include "base/base.h"
 #include "base/str.h"
-#include "blob/kinds.h"
 #include "change/watch.h"
+#include "lease/lease.h"
 #include "pull/pull.h"
 #include "report/followers.h"
 #include "report/verdict.h"
@@ -26,6 +26,8 @@ struct vital_signs {
 	int64_t news_void;        /* why it does not know them (enum news_void) */
 	int64_t compared_age_ms, compared_left_ms;
 	int64_t scan_age_ms, scan_left_ms;
+	int64_t leases_away; /* since when the server of the leases is; wall ms; 0: no */
+	struct err leases_failure;
 	follower_list followers;
 };
 
@@ -48,16 +50,16 @@ struct vitals_parts {
 	struct pull *pull;
 	struct watch *watch;
 	struct watch *blob_watch;
-	const struct blob_kinds *kinds;
+	const struct kinds_here *here;
 	struct followers *followers;
+	struct lease_manager *leases;
 };
 
 struct vitals_options {
 	struct store *store;
 	const char *data;
-	const char *repositories; /* NULL: not written to, as of a primary */
-	const struct blob_kinds
-		*kinds; /* whose directories are written to; may be NULL */
+	const struct kinds_here *here; /* whose directories are written to; NULL: none
+					  are, as of a primary */
 };
 
 /* Starts its thread, which writes each 10 s to the database and to every directory in

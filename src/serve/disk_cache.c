@@ -311,6 +311,21 @@ static bool disk_cache_folder_is_temporary(const char *file)
 	       is_digits(file + strlen(TEMPORARY), TEMPORARY_DIGITS);
 }
 
+/* A regular file with a name of ours. */
+struct disk_cache_found {
+	int folder;       /* in which it is ... */
+	const char *file; /* ... under this name */
+	const char *name; /* of the generation; NULL: it is a temporary file */
+	const struct stat *st;
+};
+
+struct disk_cache_walk {
+	const struct stop *stop; /* may be NULL */
+	int64_t rest_ms;         /* after each folder, if there is a stop */
+	void (*show)(void *arg, const struct disk_cache_found *found);
+	void *arg;
+};
+
 /* prefix: the folder's two digits; "" in the directory itself, where no generation is. */
 static void disk_cache_folder_show_file(const struct disk_cache_walk *walk, int folder,
 					const char *prefix, const char *file)
@@ -354,7 +369,9 @@ static int walk_folder(int dir, const struct disk_cache_walk *walk, const char *
 	return 0;
 }
 
-int disk_cache_walk(int dir, const struct disk_cache_walk *walk, struct err *err)
+/* Shows every file; what has another name or type is passed over. ERR_CANCELED: it was
+ * stopped. */
+static int disk_cache_walk(int dir, const struct disk_cache_walk *walk, struct err *err)
 {
 	if (walk_folder(dir, walk, "", err) != 0)
 		return -1;

@@ -98,23 +98,4 @@ int disk_cache_file_read(int fd, const char *name, struct generation_parts *part
  * its owner and group can write there. */
 int disk_cache_directory_open(const char *directory, struct err *err);
 
-/* A regular file with a name of ours. */
-struct disk_cache_found {
-	int folder;       /* in which it is ... */
-	const char *file; /* ... under this name */
-	const char *name; /* of the generation; NULL: it is a temporary file */
-	const struct stat *st;
-};
-
-struct disk_cache_walk {
-	const struct stop *stop; /* may be NULL */
-	int64_t rest_ms;         /* after each folder, if there is a stop */
-	void (*show)(void *arg, const struct disk_cache_found *found);
-	void *arg;
-};
-
-/* Shows every file; what has another name or type is passed over. ERR_CANCELED: it was
- * stopped. */
-int disk_cache_walk(int dir, const struct disk_cache_walk *walk, struct err *err);
-
 #endif

@@ -45,8 +45,6 @@ struct look {
 	struct fingerprint fingerprint;
 };
 
-#define AUTO_LOOK __attribute__((cleanup(look_clear)))
-
 struct look_request {
 	const char *root;             /* site.repositories */
 	const char *name;             /* of the repository; checked here */

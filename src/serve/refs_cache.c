@@ -214,7 +214,6 @@ static struct refs_slot *refs_slot_make_locked(struct refs_cache *cache, const c
 	return slot;
 }
 
-/* The slot of that name, made if need be, held until it is released. */
 static struct refs_slot *slot_acquire_locked(struct refs_cache *cache, const char *name,
 					     int64_t now, struct refs_waste *waste)
 {
@@ -233,8 +232,8 @@ static struct refs_slot *slot_acquire_locked(struct refs_cache *cache, const cha
 	return slot;
 }
 
-/* One that holds nothing of worth goes at once, so that names that do not exist take no
- * room. */
+/* The slot of that name, made if need be, held until it is released. One that holds
+ * nothing of worth goes at once, so that names that do not exist take no room. */
 static void slot_release_locked(struct refs_slot *slot, struct refs_waste *waste)
 {
 	assert(slot->users > 0);
@@ -446,8 +445,6 @@ int slot_look(struct refs_slot *slot, const struct stop *stop,
 
 /* How soon who waits notices that he is to stop. */
 
-/* Makes the flight from this look the slot's newest, with a reference for the caller, who
- * holds the slot. */
 static struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
 						  struct refs_observation *observation)
 {
@@ -467,18 +464,12 @@ static struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
 	return flight;
 }
 
-static struct refs_observation *refs_flight_observation(const struct refs_flight *flight)
-{
-	return flight->observation;
-}
-
 static struct refs_flight *refs_flight_ref(struct refs_flight *flight)
 {
 	atomic_fetch_add(&flight->references, 1);
 	return flight;
 }
 
-/* NULL is allowed. */
 static void refs_flight_unref(struct refs_flight *flight)
 {
 	if (!flight || atomic_fetch_sub(&flight->references, 1) > 1)
@@ -517,7 +508,8 @@ static void *refs_flight_run_thread(void *arg)
 	return NULL;
 }
 
-/* After the mutex was given back. */
+/* Makes the flight from this look the slot's newest, with a reference for the caller, who
+ * holds the slot; and starts it, after the mutex was given back. */
 static void refs_flight_start(struct refs_flight *flight)
 {
 	struct refs_cache *cache = flight->cache;
@@ -559,18 +551,18 @@ static int refs_flight_wait_locked(struct refs_flight *flight, const struct stop
 /* Waits for its end, or until it may be streamed. WELL: *generation is a reference;
  * FAILED: *err says why, ERR_CANCELED also if the caller was told to stop. */
 static enum refs_landing refs_flight_wait(struct refs_flight *flight,
-					  const struct refs_follow *follow,
+					  const struct refs_request *request,
 					  struct generation **generation, struct err *err)
 {
 	int64_t stream_at =
-		follow->may_stream ? flight->began_ms + STREAM_AFTER_MS : INT64_MAX;
+		request->may_stream ? flight->began_ms + STREAM_AFTER_MS : INT64_MAX;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&flight->mutex);
 
 	while (!flight->has_landed) {
 		bool is_time = clock_boot_ms() >= stream_at;
 		if (is_time && flight->len > 0)
 			return REFS_LANDING_GROWING;
-		if (refs_flight_wait_locked(flight, follow->stop,
+		if (refs_flight_wait_locked(flight, request->stop,
 					    is_time ? INT64_MAX : stream_at, err) != 0)
 			return REFS_LANDING_FAILED;
 	}
@@ -791,8 +783,7 @@ static struct lead find_lead(struct refs_slot *slot, struct refs_observation *ob
 	if (slot->stand && is_good_for(slot->stand->observation, observation)) {
 		lead.generation = generation_ref(slot->stand->generation);
 		slot_renew_locked(slot, observation, &waste);
-	} else if (slot->flight &&
-		   is_good_for(refs_flight_observation(slot->flight), observation)) {
+	} else if (slot->flight && is_good_for(slot->flight->observation, observation)) {
 		lead.flight = refs_flight_ref(slot->flight);
 	} else {
 		lead.flight = refs_flight_new_locked(slot, observation);
@@ -821,12 +812,10 @@ static int refs_cache_follow_flight(const struct lead *lead,
 				    const struct refs_request *request,
 				    struct refs_answer *answer, struct err *err)
 {
-	const struct look *look = &refs_flight_observation(lead->flight)->look;
+	const struct look *look = &lead->flight->observation->look;
 	struct generation *generation = NULL;
 
-	switch (refs_flight_wait(
-		lead->flight, &(struct refs_follow){ request->may_stream, request->stop },
-		&generation, err)) {
+	switch (refs_flight_wait(lead->flight, request, &generation, err)) {
 	case REFS_LANDING_MOVED:
 		return 0;
 	case REFS_LANDING_UNREADABLE:

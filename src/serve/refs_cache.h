@@ -104,11 +104,6 @@ struct refs_flight {
 	size_t len;
 };
 
-struct refs_follow {
-	bool may_stream;
-	const struct stop *stop;
-};
-
 /* What its thread does. */
 void refs_flight_fly(struct refs_flight *flight);
 

@@ -23,10 +23,8 @@
 #include "git/refs.h"
 #include "git/repo.h"
 #include "serve/disk_cache.h"
-#include "serve/fill.h"
 #include "serve/find.h"
 #include "serve/http_service.h"
-#include "serve/list_stream.h"
 #include "serve/refs_cache.h"
 #include "serve/upload_pack.h"
 

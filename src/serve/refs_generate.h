@@ -1,13 +1,43 @@
 /*
- * What git offers under protocol 2, remembered by what it depends on: the content of a
- * repository's configuration and the version of git. Bounded. Any thread.
+ * Makes a generation: asks git once for what it shows under protocol 0 and, if its
+ * configuration was not seen before, for its capabilities under protocol 2. And gives
+ * one piece by piece, where it is long. Any thread.
  */
 #ifndef SERVE_REFS_GENERATE_H
 #define SERVE_REFS_GENERATE_H
 
 #include "base/base.h"
 #include "base/str.h"
-#include "serve/fill.h"
+#include "base/thread.h"
+#include "serve/generation.h"
+#include "serve/look.h"
+#include "serve/ref_list.h"
+
+/* Capabilities by the content of a repository's configuration, bounded. */
+struct capabilities;
+struct capabilities *capabilities_new(void);
+void capabilities_free(struct capabilities *capabilities);
+
+struct fill_request {
+	const struct look *look; /* whose state it is of */
+	int dir;                 /* the repository's directory, found anew */
+	struct capabilities *capabilities;
+	const struct stop *stop; /* may be NULL */
+	int64_t timeout_ms;
+	/* Gets git's bytes of protocol 0 as they come, without the service line. */
+	void (*grow)(void *arg, const char *bytes, size_t len);
+	void *arg;
+};
+
+/* Runs git to its end. Whether the repository stood still meanwhile is the caller's to
+ * ask. ERR_CORRUPT: git's answer is not understood. */
+int fill_generation(const struct fill_request *request, struct generation **generation,
+		    struct err *err);
+
+/*
+ * What git offers under protocol 2, remembered by what it depends on: the content of a
+ * repository's configuration and the version of git. Bounded.
+ */
 
 /* A repository's configuration at one moment. */
 struct config_look {
@@ -26,5 +56,21 @@ bool capabilities_find(struct capabilities *capabilities, const struct config_lo
 		       const char *git, struct str *text);
 void capabilities_keep(struct capabilities *capabilities, const struct config_look *look,
 		       const char *git, const struct str *text);
+
+/*
+ * An answer to ls-refs that is too long to be made at once for each of many clients: it
+ * is made from the generation as far as it is read. One thread at a time.
+ */
+
+struct list_stream;
+
+/* Appends the whole answer and returns NULL, if it is short. Else takes the request, and
+ * holds the generation until close. */
+struct list_stream *list_stream_open(struct generation *generation,
+				     struct ls_refs *request, struct str *out);
+
+/* Both take a struct list_stream. 0: the end. */
+ssize_t list_stream_read(void *stream, void *buffer, size_t size);
+void list_stream_close(void *stream);
 
 #endif

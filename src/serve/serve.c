@@ -14,9 +14,9 @@
 #include "git/repo.h"
 #include "replicable/name.h"
 #include "serve/find.h"
-#include "serve/list_stream.h"
 #include "serve/ref_list.h"
 #include "serve/refs_cache.h"
+#include "serve/refs_generate.h"
 #include "serve/slots.h"
 #include "serve/upload_pack.h"
 
@@ -330,10 +330,10 @@ static void serve_follow_flight(struct refs_answer *found, int protocol,
 }
 
 /* What the cache has it has for readers. */
-static bool is_closed_to_readers_only(const struct serve_request *request, int result,
+static bool is_closed_to_readers_only(const struct serve_request *request,
 				      const struct err *err)
 {
-	return result != 0 && request->is_for_copy && err->reason == REASON_CLOSED;
+	return request->is_for_copy && err->reason == REASON_CLOSED;
 }
 
 /* Protocols and codings differ, and so must their tags. */
@@ -394,9 +394,7 @@ int serve_info_refs(struct serve *serve, const struct serve_request *request,
 	struct refs_answer found = { 0 };
 	int result = refs_cache_get(serve->cache, &wanted, &found, err);
 
-	if (is_closed_to_readers_only(request, result, err)) {
-		result = serve_advertise_refs(serve, request, answer, err);
-	} else if (result != 0) {
+	if (result != 0 && !is_closed_to_readers_only(request, err)) {
 		answer->retry_after_s = RETRY_S;
 	} else if (found.generation) {
 		serve_share_generation(TAKE(found.generation), protocol, request, answer);
@@ -465,9 +463,7 @@ static int list_refs(struct serve *serve, const struct serve_request *request,
 	struct refs_answer found = { 0 };
 	int result = refs_cache_get(serve->cache, &asked, &found, err);
 
-	if (is_closed_to_readers_only(request, result, err))
-		result = run_upload_pack(serve, serve->reads, request, answer, err);
-	else if (result != 0)
+	if (result != 0 && !is_closed_to_readers_only(request, err))
 		answer->retry_after_s = RETRY_S;
 	else if (is_answered_by(found.generation, wanted, oid_digits))
 		show_list(found.generation, wanted, answer);

@@ -12,10 +12,9 @@ int site_value_get(struct store_tx *tx, const char *key, struct str *out, struct
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	if (query_open(tx, "SELECT value FROM site_value WHERE key = ?1", &query, err) !=
-	    0)
+	if (query_ask(tx, &query, err, "SELECT value FROM site_value WHERE key = ?1",
+		      QUERY_TEXT(key)) != 0)
 		return -1;
-	query_bind_text(query, 1, key);
 	found = query_step(query, err);
 	if (found > 0)
 		str_add(out, query_text(query, 0));
@@ -25,16 +24,10 @@ int site_value_get(struct store_tx *tx, const char *key, struct str *out, struct
 int site_value_set(struct store_tx *tx, const char *key, const char *value,
 		   struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "INSERT INTO site_value (key, value) VALUES (?1, ?2)"
-		       " ON CONFLICT (key) DO UPDATE SET value = ?2",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, key);
-	query_bind_text(query, 2, value);
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "INSERT INTO site_value (key, value) VALUES (?1, ?2)"
+			   " ON CONFLICT (key) DO UPDATE SET value = ?2",
+			   QUERY_TEXT(key), QUERY_TEXT(value));
 }
 
 int site_value_set_number(struct store_tx *tx, const char *key, int64_t value,
@@ -48,12 +41,8 @@ int site_value_set_number(struct store_tx *tx, const char *key, int64_t value,
 
 int site_value_remove(struct store_tx *tx, const char *key, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, "DELETE FROM site_value WHERE key = ?1", &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, key);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, "DELETE FROM site_value WHERE key = ?1",
+			   QUERY_TEXT(key));
 }
 
 struct value_call {
@@ -97,31 +86,18 @@ int site_value_write(struct store *store, const char *key, const char *value,
 int counter_add(struct store_tx *tx, const char *kind, const char *what, int64_t by,
 		struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "INSERT INTO counters (kind, what, value) VALUES (?1, ?2, ?3)"
-		       " ON CONFLICT (kind, what)"
-		       " DO UPDATE SET value = counters.value + ?3",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, kind);
-	query_bind_text(query, 2, what);
-	query_bind_int(query, 3, by);
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "INSERT INTO counters (kind, what, value) VALUES (?1, ?2, ?3)"
+			   " ON CONFLICT (kind, what)"
+			   " DO UPDATE SET value = counters.value + ?3",
+			   QUERY_TEXT(kind), QUERY_TEXT(what), QUERY_INT(by));
 }
 
 int counter_remove(struct store_tx *tx, const char *kind, const char *what,
 		   struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, "DELETE FROM counters WHERE kind = ?1 AND what = ?2", &query,
-		       err) != 0)
-		return -1;
-	query_bind_text(query, 1, kind);
-	query_bind_text(query, 2, what);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, "DELETE FROM counters WHERE kind = ?1 AND what = ?2",
+			   QUERY_TEXT(kind), QUERY_TEXT(what));
 }
 
 int counter_get(struct store_tx *tx, const char *kind, const char *what, int64_t *value,
@@ -131,11 +107,10 @@ int counter_get(struct store_tx *tx, const char *kind, const char *what, int64_t
 	int found;
 
 	*value = 0;
-	if (query_open(tx, "SELECT value FROM counters WHERE kind = ?1 AND what = ?2",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "SELECT value FROM counters WHERE kind = ?1 AND what = ?2",
+		      QUERY_TEXT(kind), QUERY_TEXT(what)) != 0)
 		return -1;
-	query_bind_text(query, 1, kind);
-	query_bind_text(query, 2, what);
 	found = query_step(query, err);
 	if (found > 0)
 		*value = query_int(query, 0);
@@ -249,6 +224,35 @@ int query_run(struct query *query, int64_t *changed, struct err *err)
 	if (result == 0 && changed)
 		*changed = query->conn->driver->changes(query);
 	return result;
+}
+
+static void query_bind_values(struct query *query, const struct query_value *values,
+			      size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (values[i].is_text)
+			query_bind_text(query, (int)i + 1, values[i].text);
+		else
+			query_bind_int(query, (int)i + 1, values[i].number);
+}
+
+int query_open_with(struct store_tx *tx, struct query **query, struct err *err,
+		    const char *sql, const struct query_value *values, size_t count)
+{
+	if (query_open(tx, sql, query, err) != 0)
+		return -1;
+	query_bind_values(*query, values, count);
+	return 0;
+}
+
+int query_run_with(struct store_tx *tx, struct err *err, const char *sql,
+		   const struct query_value *values, size_t count)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open_with(tx, &query, err, sql, values, count) != 0)
+		return -1;
+	return query_run(query, NULL, err);
 }
 
 int64_t query_int(struct query *query, int column)

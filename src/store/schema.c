@@ -295,15 +295,46 @@ static const char *const migrations[] = {
 	"ALTER TABLE origin ADD COLUMN claim_until BIGINT;"
 	"CREATE INDEX origin_claimed ON origin (claim_node)"
 	"	WHERE claim_token IS NOT NULL;",
+
+	/* 11: mirrors of upstreams, as configured at the last start, and when each was
+	   last asked and had nothing new; what was asked of them (mirror/requests.h),
+	   state 0 waiting, 1 running, 2 done, 3 failed; and credentials that an upstream
+	   refused, until their files change */
+	"CREATE TABLE mirror ("
+	"	name TEXT PRIMARY KEY,"
+	"	interval_ms BIGINT NOT NULL,"
+	"	checked_at BIGINT NOT NULL);" /* 0: not yet */
+	"CREATE TABLE mirror_request ("
+	"	id TEXT PRIMARY KEY,"
+	"	mirror TEXT NOT NULL,"
+	"	watcher TEXT,"
+	"	asked_at BIGINT NOT NULL,"
+	"	wait_ms BIGINT NOT NULL,"
+	"	is_once BIGINT NOT NULL,"
+	"	state BIGINT NOT NULL,"
+	"	attempts BIGINT NOT NULL DEFAULT 0,"
+	"	next_at BIGINT NOT NULL,"
+	"	started_at BIGINT, ended_at BIGINT, waited_ms BIGINT, has_changed BIGINT,"
+	"	head_commit TEXT, branch TEXT,"
+	"	class TEXT, reason TEXT, message TEXT, remedy TEXT);"
+	"CREATE INDEX mirror_request_waiting ON mirror_request (mirror, next_at)"
+	"	WHERE state = 0;"
+	"CREATE TABLE mirror_watcher ("
+	"	mirror TEXT NOT NULL,"
+	"	watcher TEXT NOT NULL,"
+	"	stamp TEXT NOT NULL," /* of the file that was refused */
+	"	refused_at BIGINT NOT NULL,"
+	"	message TEXT NOT NULL,"
+	"	PRIMARY KEY (mirror, watcher));",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx, tx->conn->driver->has_table, &query, err) != 0)
+	if (query_ask(tx, &query, err, tx->conn->driver->has_table,
+		      QUERY_TEXT("schema_version")) != 0)
 		return -1;
-	query_bind_text(query, 1, "schema_version");
 	return query_step(query, err);
 }
 

@@ -236,8 +236,9 @@ struct request {
 	store_work work;
 	void *arg;
 	struct err *err; /* the sleeping caller's */
-	int result;      /* writer thread only until done */
-	bool done;       /* guarded by the writer's mutex */
+	bool is_unsynced;
+	int result; /* writer thread only until done */
+	bool done;  /* guarded by the writer's mutex */
 	pthread_cond_t finished;
 	TAILQ_ENTRY(request) link;
 };
@@ -276,6 +277,23 @@ static bool run_all(struct store_conn *conn, struct request **requests, size_t c
 	return true;
 }
 
+/* Durable, if one of them is to be. */
+static int set_sync(struct store_conn *conn, struct request **requests, size_t count,
+		    struct err *err)
+{
+	bool is_unsynced = true;
+
+	for (size_t i = 0; i < count; i++)
+		is_unsynced &= requests[i]->is_unsynced;
+	if (is_unsynced == conn->is_unsynced)
+		return 0;
+	if (conn->driver->control(conn, is_unsynced ? STORE_UNSYNCED : STORE_SYNCED,
+				  err) != 0)
+		return -1;
+	conn->is_unsynced = is_unsynced;
+	return 0;
+}
+
 static void run_batch(struct store_writer *writer, struct request **requests,
 		      size_t count)
 {
@@ -283,7 +301,8 @@ static void run_batch(struct store_writer *writer, struct request **requests,
 
 	for (size_t i = 0; i < count; i++)
 		requests[i]->result = 0;
-	if (store_conn_begin(writer->conn, STORE_WRITER, &err) != 0) {
+	if (set_sync(writer->conn, requests, count, &err) != 0 ||
+	    store_conn_begin(writer->conn, STORE_WRITER, &err) != 0) {
 		store_writer_fail_all(requests, count, &err);
 		return;
 	}
@@ -376,9 +395,11 @@ static void wait_until_done(struct store_writer *writer, struct request *request
 
 /* As store_write(). Safe from any thread, except inside a work. */
 static int store_writer_run(struct store_writer *writer, store_work work, void *arg,
-			    struct err *err)
+			    bool is_unsynced, struct err *err)
 {
-	struct request request = { .work = work, .arg = arg, .err = err };
+	struct request request = {
+		.work = work, .arg = arg, .err = err, .is_unsynced = is_unsynced
+	};
 
 	cond_init(&request.finished);
 	wait_until_done(writer, &request);
@@ -538,7 +559,8 @@ bool store_stamp_equal(const struct store_stamp *a, const struct store_stamp *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-int store_write(struct store *store, store_work work, void *arg, struct err *err)
+static int write_in(struct store *store, store_work work, void *arg, bool is_unsynced,
+		    struct err *err)
 {
 	assert(!store_conn_in_work());
 	if (store->is_to_read)
@@ -546,7 +568,17 @@ int store_write(struct store *store, store_work work, void *arg, struct err *err
 			       store->place);
 	if (!store->writer)
 		return run_in_memory(store, STORE_WRITER, work, arg, err);
-	return store_writer_run(store->writer, work, arg, err);
+	return store_writer_run(store->writer, work, arg, is_unsynced, err);
+}
+
+int store_write(struct store *store, store_work work, void *arg, struct err *err)
+{
+	return write_in(store, work, arg, false, err);
+}
+
+int store_write_unsynced(struct store *store, store_work work, void *arg, struct err *err)
+{
+	return write_in(store, work, arg, true, err);
 }
 
 static int read_anew(struct store *store, store_work work, void *arg, struct err *err)

@@ -51,6 +51,11 @@ void store_close(struct store *store);
 MUST_CHECK int store_write(struct store *store, store_work work, void *arg,
 			   struct err *err);
 
+/* The same, but when it returns, others see it while a power cut may still undo it.
+ * Writes that are durable make durable what came before. */
+MUST_CHECK int store_write_unsynced(struct store *store, store_work work, void *arg,
+				    struct err *err);
+
 /* Runs work in a read transaction: one unchanging picture of what was committed. */
 int store_read(struct store *store, store_work work, void *arg, struct err *err);
 
@@ -75,6 +80,37 @@ void query_close(struct query **query);
 void query_bind_int(struct query *query, int at, int64_t value);
 void query_bind_text(struct query *query, int at, const char *value); /* NULL: null */
 void query_bind_null(struct query *query, int at);
+
+/* Values of the parameters of a statement, in their order. */
+struct query_value {
+	const char *text; /* NULL and is_text: null */
+	int64_t number;
+	bool is_text;
+};
+#define QUERY_INT(value)                                                                 \
+	{                                                                                \
+		.number = (value)                                                        \
+	}
+#define QUERY_TEXT(value)                                                                \
+	{                                                                                \
+		.text = (value), .is_text = true                                         \
+	}
+#define QUERY_VALUES(...)                                                                \
+	(const struct query_value[]){ __VA_ARGS__ },                                     \
+		sizeof((const struct query_value[]){ __VA_ARGS__ }) /                    \
+			sizeof(struct query_value)
+
+/* Opens a query with its values: query_ask(tx, &query, err, SQL, QUERY_INT(id), ...). */
+#define query_ask(tx, query, err, sql, ...)                                              \
+	query_open_with(tx, query, err, sql, QUERY_VALUES(__VA_ARGS__))
+int query_open_with(struct store_tx *tx, struct query **query, struct err *err,
+		    const char *sql, const struct query_value *values, size_t count);
+
+/* Runs a statement that gives no rows, with its values, as query_ask(). */
+#define query_write(tx, err, sql, ...)                                                   \
+	query_run_with(tx, err, sql, QUERY_VALUES(__VA_ARGS__))
+int query_run_with(struct store_tx *tx, struct err *err, const char *sql,
+		   const struct query_value *values, size_t count);
 
 /* 1: a row; 0: no more; -1: *err. */
 int query_step(struct query *query, struct err *err);

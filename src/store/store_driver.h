@@ -20,6 +20,7 @@ struct store_conn {
 	const struct store_driver *driver;
 	char *place;        /* owned; as users are told it */
 	struct map queries; /* SQL text to struct query: prepared and kept */
+	bool is_unsynced;
 	/* A database may roll a whole transaction back by itself when a statement fails
 	 * (disk full). What ran after it would be outside of any transaction, so from
 	 * there to the end all fails with the same error. */
@@ -48,6 +49,8 @@ enum store_control {
 	STORE_SAVEPOINT, /* one level only */
 	STORE_RELEASE,
 	STORE_ROLLBACK_TO,
+	STORE_SYNCED,   /* commits are durable from now on, as they are at first; or */
+	STORE_UNSYNCED, /* are not; outside of transactions */
 	STORE_CONTROLS
 };
 

@@ -1,7 +1,7 @@
 /*
  * SQLite in WAL mode: readers see the last commit before they began and never wait for
  * the writer. synchronous=FULL syncs the log at each commit: that is the promise of
- * store_write().
+ * store_write(), and not of store_write_unsynced().
  *
  * A transaction that is going to write begins IMMEDIATE: one that starts as a reader
  * and writes later fails at once when another process has written meanwhile, however
@@ -319,9 +319,9 @@ static int store_sqlite_locate(const char *target, char **place, struct err *err
 	return -1;
 }
 
-static void nap(int64_t ms)
+static void nap(int64_t us)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
+	nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL);
 }
 
 /* SQLite's own handler sleeps up to 100 ms at a time; a busy writer of another process
@@ -334,7 +334,7 @@ static int on_busy(void *arg, int count)
 		conn->busy_until = clock_boot_ms() + store_busy_limit_ms;
 	if (clock_boot_ms() >= conn->busy_until)
 		return 0;
-	nap(count < 10 ? 1 : 5);
+	nap(count < 10 ? 100 : count < 20 ? 1000 : 5000);
 	return 1;
 }
 
@@ -363,7 +363,7 @@ static int enter_wal(struct sqlite_conn *conn, struct err *err)
 	while ((code = store_sqlite_ask(conn, sql, answer)) != SQLITE_OK) {
 		if ((code & 0xff) != SQLITE_BUSY || clock_boot_ms() >= until)
 			return sqlite_fail(conn, code, sql, err);
-		nap(5);
+		nap(5000);
 	}
 	if (strcmp(answer, "wal") == 0)
 		return 0;
@@ -497,6 +497,14 @@ static int sqlite_prepare(struct sqlite_conn *conn, const char *sql,
 	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, sql, err);
 }
 
+static int exec(struct store_conn *base, const char *sql, struct err *err)
+{
+	struct sqlite_conn *conn = store_sqlite_conn_of(base);
+	int code = sqlite3_exec(conn->db, sql, NULL, NULL, NULL);
+
+	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, sql, err);
+}
+
 static int control(struct store_conn *base, enum store_control what, struct err *err)
 {
 	static const char *const texts[STORE_CONTROLS] = {
@@ -507,8 +515,14 @@ static int control(struct store_conn *base, enum store_control what, struct err 
 		[STORE_SAVEPOINT] = "SAVEPOINT work",
 		[STORE_RELEASE] = "RELEASE work",
 		[STORE_ROLLBACK_TO] = "ROLLBACK TO work",
+		[STORE_SYNCED] = "PRAGMA synchronous=FULL",
+		[STORE_UNSYNCED] = "PRAGMA synchronous=NORMAL",
 	};
 	struct sqlite_conn *conn = store_sqlite_conn_of(base);
+
+	/* These act when they are prepared, not when they are run. */
+	if (what == STORE_SYNCED || what == STORE_UNSYNCED)
+		return exec(base, texts[what], err);
 	sqlite3_stmt **statement = &conn->controls[what];
 
 	if (!*statement && sqlite_prepare(conn, texts[what], statement, err) != 0)
@@ -522,14 +536,6 @@ static int control(struct store_conn *base, enum store_control what, struct err 
 static bool in_transaction(struct store_conn *base)
 {
 	return !sqlite3_get_autocommit(store_sqlite_conn_of(base)->db);
-}
-
-static int exec(struct store_conn *base, const char *sql, struct err *err)
-{
-	struct sqlite_conn *conn = store_sqlite_conn_of(base);
-	int code = sqlite3_exec(conn->db, sql, NULL, NULL, NULL);
-
-	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, sql, err);
 }
 
 static int store_sqlite_check(struct store_conn *base, struct err *err)

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "change/origin_root.h"
 #include "replicable/discover.h"
-#include "replicable/name.h"
+#include "replicable/kind.h"
 #include "replicable/registry.h"
 #include "store/site_value.h"
 
@@ -27,7 +27,7 @@ struct root {
 static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct root *root = arg;
-	bool is_blobs = strcmp(root->kind, KIND_REPOSITORY) != 0;
+	bool is_blobs = !kind_is_repository(root->kind);
 	int64_t count;
 
 	if (registry_count_here(tx, root->kind, &count, err) != 0)
@@ -98,12 +98,21 @@ static int accept(struct store_tx *tx, void *arg, struct err *err)
 	return site_value_set(tx, root->value, root->identity, err);
 }
 
-static struct root root_of_repositories(const char *path)
+/* Calls it with the root of a kind's copies. As in earlier versions, which had
+ * repositories alone: the value of theirs names no kind. */
+static int copies_root_with(struct store *store, const char *kind, const char *path,
+			    int (*look)(struct store *store, struct root *root,
+					struct err *err),
+			    struct err *err)
 {
-	return (struct root){ .kind = KIND_REPOSITORY,
-			      .key = "site.repositories",
-			      .value = ROOT_KEY,
-			      .path = path };
+	const bool is_blobs = !kind_is_repository(kind);
+	AUTO_FREE char *key =
+		is_blobs ? xasprintf("blob.%s.path", kind) : xstrdup("site.repositories");
+	AUTO_FREE char *value =
+		is_blobs ? xasprintf(ROOT_KEY ".%s", kind) : xstrdup(ROOT_KEY);
+	struct root root = { .kind = kind, .key = key, .value = value, .path = path };
+
+	return look(store, &root, err);
 }
 
 static int copies_root_open_directory(struct store *store, struct root *root,
@@ -124,11 +133,10 @@ static int copies_root_open_directory(struct store *store, struct root *root,
 	return 0;
 }
 
-int copies_root_open(struct store *store, const char *path, struct err *err)
+int copies_root_open(struct store *store, const char *kind, const char *path,
+		     struct err *err)
 {
-	struct root root = root_of_repositories(path);
-
-	return copies_root_open_directory(store, &root, err);
+	return copies_root_with(store, kind, path, copies_root_open_directory, err);
 }
 
 int copies_root_doubt(struct store_tx *tx, struct err *err)
@@ -161,11 +169,10 @@ static int copies_root_check_directory(struct store *store, struct root *root,
 	return store_read(store, copies_root_check_identity, root, err);
 }
 
-int copies_root_check(struct store *store, const char *path, struct err *err)
+int copies_root_check(struct store *store, const char *kind, const char *path,
+		      struct err *err)
 {
-	struct root root = root_of_repositories(path);
-
-	return copies_root_check_directory(store, &root, err);
+	return copies_root_with(store, kind, path, copies_root_check_directory, err);
 }
 
 static int copies_root_check_all(struct store *store, struct root *root, struct err *err)
@@ -175,41 +182,8 @@ static int copies_root_check_all(struct store *store, struct root *root, struct 
 	return copies_root_check_directory(store, root, err);
 }
 
-int copies_root_judge(struct store *store, const char *path, struct err *err)
-{
-	struct root root = root_of_repositories(path);
-
-	return copies_root_check_all(store, &root, err);
-}
-
-static int with_blobs(struct store *store, const struct blob_kind *kind,
-		      int (*look)(struct store *store, struct root *root,
-				  struct err *err),
+int copies_root_judge(struct store *store, const char *kind, const char *path,
 		      struct err *err)
 {
-	AUTO_FREE char *key = xasprintf("blob.%s.path", kind->type);
-	AUTO_FREE char *value = xasprintf(ROOT_KEY ".%s", kind->type);
-	struct root root = {
-		.kind = kind->type, .key = key, .value = value, .path = kind->path
-	};
-
-	return look(store, &root, err);
-}
-
-int copies_root_open_blobs(struct store *store, const struct blob_kind *kind,
-			   struct err *err)
-{
-	return with_blobs(store, kind, copies_root_open_directory, err);
-}
-
-int copies_root_check_blobs(struct store *store, const struct blob_kind *kind,
-			    struct err *err)
-{
-	return with_blobs(store, kind, copies_root_check_directory, err);
-}
-
-int copies_root_judge_blobs(struct store *store, const struct blob_kind *kind,
-			    struct err *err)
-{
-	return with_blobs(store, kind, copies_root_check_all, err);
+	return copies_root_with(store, kind, path, copies_root_check_all, err);
 }

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "git/fence.h"
 #include "job/job.h"
+#include "replicable/kind.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "store/site_value.h"
@@ -24,8 +25,12 @@
  * frees. */
 static char *removal_make_remedy(const char *kind)
 {
-	bool is_blobs = strcmp(kind, KIND_REPOSITORY) != 0;
+	bool is_blobs = !kind_is_repository(kind);
 
+	if (strcmp(kind, KIND_MIRROR) == 0)
+		return xstrdup("if they are not to be mirrored any more: refrelay mirror "
+			       "remove NAME...; if they are, put them back into the "
+			       "configuration");
 	return xasprintf(
 		"if they were deleted on purpose: refrelay %s%s --state held; if "
 		"not, bring them back at the primary",
@@ -126,7 +131,7 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 	snprintf(reason, sizeof(reason),
 		 "at least %" PRId64 " of %" PRId64 " %s would be deleted at once",
 		 braking->deletions, braking->all,
-		 strcmp(kind, KIND_REPOSITORY) == 0 ? "repositories" : kind);
+		 kind_is_repository(kind) ? "repositories" : kind);
 	remedy = removal_make_remedy(kind);
 	const struct registry_move move = { .id = row->id,
 					    .event = REGISTRY_HELD,
@@ -271,7 +276,7 @@ static int read_renamed(struct store_tx *tx, const struct removal_batch *removal
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 
-	if (strcmp(removal->kind, KIND_REPOSITORY) != 0)
+	if (!kind_is_repository(removal->kind))
 		return 0; /* no other is, and blobs go by the thousand */
 	int found = registry_get_in(tx, removal->kind, name, &row, err);
 	return found > 0 ? registry_was_renamed_in(tx, &row, err) : found;
@@ -339,7 +344,7 @@ static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct
 	AUTO_FREE char *to = NULL;
 
 	(void)copy;
-	if (copies_root_check(request->store, request->root, err) != 0)
+	if (copies_root_check(request->store, request->kind, request->root, err) != 0)
 		return -1;
 	return trash_put(run->job, request->root, run->path, &to, err);
 }

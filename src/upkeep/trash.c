@@ -303,6 +303,18 @@ void trash_expire(const char *root)
 	for_each(root, TRASH, expire_one, &now);
 }
 
+#define STAGED_OLD_S ((time_t)24 * 3600)
+
+/* Without its lease, since lease.keyFormat makes keys of names and this is a number:
+ * longer ago than any sync may take. */
+static bool staged_is_old(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       st.st_ctime < time(NULL) - STAGED_OLD_S;
+}
+
 /* Names are <replicable's id>.<fence>. Whoever builds there holds that id's lease. */
 static int trash_clear_staged(void *arg, int dir, const char *name, struct err *err)
 {
@@ -311,11 +323,12 @@ static int trash_clear_staged(void *arg, int dir, const char *name, struct err *
 	char key[LEASE_KEY_SIZE];
 	int result;
 
-	lease_key_for(KIND_REPOSITORY, strtoull(name, NULL, 10), key);
+	if (!lease_key_for(leases, KIND_REPOSITORY, strtoull(name, NULL, 10), NULL, key))
+		return staged_is_old(dir, name) ? tree_remove(dir, name, err) : 0;
 	if (lease_acquire(leases,
 			  &(struct lease_request){ .key = key, .operation = "clear" },
 			  &lease, err) != 0)
-		return err->class == ERR_BUSY ? 0 : -1;
+		return err_is_deferral(err->class) ? 0 : -1;
 	result = tree_remove(dir, name, err);
 	lease_release(lease);
 	if (result == 0)

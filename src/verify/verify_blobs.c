@@ -1,8 +1,10 @@
 /*
+ * The primary's blobs, read to compute their checksums.
+ *
  * Looked at first, so that a result belongs to a row that is as the disk was before it
  * was read; and if the file is another after, there is no result.
  */
-#include "verify/verify_blobs.h"
+#include "verify/verify_origin.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -15,10 +17,10 @@
 #define SETTLE_MOST_MS 2100
 
 struct verifying {
-	const struct blob_batch *batch;
+	const struct verify_batch *batch;
 	int root;
-	struct noticed looks[VERIFY_BLOBS_MAX];
-	struct blob_result results[VERIFY_BLOBS_MAX];
+	struct noticed looks[VERIFY_MOST];
+	struct blob_result results[VERIFY_MOST];
 	size_t count; /* of results that are not recorded yet */
 	size_t judged;
 	int64_t recorded_at; /* boot ms */
@@ -115,27 +117,27 @@ static void verify_blobs_report(const struct verifying *verifying,
 {
 	if (result->is_deferred)
 		log_info("verify.deferred", LOG_ERR(&result->why),
-			 LOG_TEXT("kind", verifying->batch->kind->type),
+			 LOG_TEXT("kind", verifying->batch->kind->of.type),
 			 LOG_TEXT("name", result->row->name));
 	else if (result->verdict.class != ERR_NONE)
 		log_error("verify.failed", LOG_ERR(&result->verdict),
-			  LOG_TEXT("kind", verifying->batch->kind->type),
+			  LOG_TEXT("kind", verifying->batch->kind->of.type),
 			  LOG_TEXT("name", result->row->name),
 			  LOG_TEXT("remedy", result->verdict.remedy));
 }
 
 static int verify_blobs_record_results(struct verifying *verifying)
 {
-	const struct blob_batch *batch = verifying->batch;
+	const struct verify_batch *batch = verifying->batch;
 	size_t count = verifying->count;
 	struct err err;
 
 	verifying->count = 0;
 	verifying->recorded_at = clock_boot_ms();
-	if (blob_notice_record(batch->notice, batch->kind, verifying->results, count,
-			       &err) != 0) {
+	if (blob_notice_record(batch->kind->notice, batch->kind->of.blobs,
+			       verifying->results, count, &err) != 0) {
 		log_warn("verify.not_recorded", LOG_ERR(&err),
-			 LOG_TEXT("kind", batch->kind->type));
+			 LOG_TEXT("kind", batch->kind->of.type));
 		return -1;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -147,7 +149,7 @@ static int verify_blobs_record_results(struct verifying *verifying)
 
 static void verify_blobs_read_all(struct verifying *verifying)
 {
-	const struct blob_batch *batch = verifying->batch;
+	const struct verify_batch *batch = verifying->batch;
 
 	let_settle(verifying);
 	verifying->recorded_at = clock_boot_ms();
@@ -163,18 +165,18 @@ static void verify_blobs_read_all(struct verifying *verifying)
 
 static int verify_blobs_observe_all(struct verifying *verifying, struct err *err)
 {
-	const struct blob_batch *batch = verifying->batch;
+	const struct verify_batch *batch = verifying->batch;
 
 	for (size_t i = 0; i < batch->count; i++)
 		verifying->looks[i].name = batch->names[i];
-	if (blob_notice_compare(batch->notice, batch->kind, verifying->looks,
-				batch->count, err) != 0)
+	if (notice_compare_these(batch->kind->notice, &batch->kind->of, verifying->looks,
+				 batch->count, err) != 0)
 		return -1;
-	verifying->root = blob_root_open(batch->kind, err);
+	verifying->root = blob_root_open(batch->kind->of.blobs, err);
 	return verifying->root < 0 ? -1 : 0;
 }
 
-bool verify_blobs(const struct blob_batch *batch)
+static bool verify_blobs(const struct verify_batch *batch)
 {
 	struct verifying verifying = { .batch = batch, .root = -1 };
 	int64_t started = clock_boot_ms();
@@ -183,7 +185,7 @@ bool verify_blobs(const struct blob_batch *batch)
 
 	if (verify_blobs_observe_all(&verifying, &err) != 0)
 		log_warn("verify.deferred", LOG_ERR(&err),
-			 LOG_TEXT("kind", batch->kind->type));
+			 LOG_TEXT("kind", batch->kind->of.type));
 	else
 		verify_blobs_read_all(&verifying);
 	for (size_t i = 0; i < batch->count; i++) {
@@ -193,7 +195,13 @@ bool verify_blobs(const struct blob_batch *batch)
 	if (verifying.root >= 0)
 		close(verifying.root);
 	log_debug("verify.batch", LOG_NUMBER("dur_ms", clock_boot_ms() - started),
-		  LOG_TEXT("kind", batch->kind->type),
+		  LOG_TEXT("kind", batch->kind->of.type),
 		  LOG_NUMBER("blobs", verifying.judged));
 	return verifying.judged + gone > 0;
 }
+
+const struct verify_kind_ops blob_verify_ops = {
+	.most = VERIFY_MOST,
+	.new_most = 200,
+	.verify = verify_blobs,
+};

@@ -5,7 +5,7 @@
  * the work. The dispatcher renews the claims, and takes care that none stays of which the
  * end could not be written.
  *
- * Kinds take turns: a repository is a piece of work, ten blobs of one kind are one. What
+ * Kinds take turns: a repository is a piece of work, ten blobs are one. What
  * was never verified before goes before the rest of its kind; and where there are blobs,
  * one thread is kept free of the slow work (repositories, and what is only read again),
  * so that a new blob's checksum does not wait for it.
@@ -24,8 +24,6 @@
 #include "replicable/name.h"
 #include "verify/verify_origin_parts.h"
 
-/* So many new blobs are claimed at once. */
-#define PAGE 200
 /* How often claims are renewed. */
 #define RENEW_MS (ORIGIN_CLAIM_MS / 3)
 
@@ -99,13 +97,14 @@ static int claim_dues(struct verify_origin *verify, struct verify_lane *lane,
 	bool may_work = verify->threads < verify->options.capacity;
 	bool may_work_slowly = may_work && may_work_slowly_locked(verify);
 	unlock(&verify->mutex);
-	size_t new_limit = lane->blob && may_work ? PAGE : may_work_slowly;
-	size_t known_limit = !may_work_slowly ? 0 : lane->blob ? VERIFY_BLOBS_MAX : 1;
+	size_t new_limit = lane->ops->new_most > 0 && may_work ? lane->ops->new_most
+							       : may_work_slowly;
+	size_t known_limit = may_work_slowly ? lane->ops->most : 0;
 	if ((next->new_at > now || new_limit == 0) &&
 	    (next->known_at > now || known_limit == 0))
 		return 0;
-	if (origin_rows_claim(verify->options.store, lane->kind, new_limit, known_limit,
-			      &rows, err) != 0)
+	if (origin_rows_claim(verify->options.store, lane->kind.of.type, new_limit,
+			      known_limit, &rows, err) != 0)
 		return -1;
 	take_dues(verify, lane, &rows);
 	return 0;
@@ -114,7 +113,7 @@ static int claim_dues(struct verify_origin *verify, struct verify_lane *lane,
 static int64_t verify_origin_due_fill_lane(struct verify_origin *verify,
 					   struct verify_lane *lane)
 {
-	struct filling filling = { .kind = lane->kind };
+	struct filling filling = { .kind = lane->kind.of.type };
 	const struct origin_next *next = &filling.next;
 	struct err err;
 
@@ -423,8 +422,8 @@ void verify_origin_look_now(struct verify_origin *verify, const char *name)
 	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
 		       ERR_IGNORED) == 0 &&
 	    doubting.row.path &&
-	    verify_origin_glance(verify->root, doubting.row.path, &verify->stop, &why) !=
-		    0)
+	    verify_origin_glance(verify->lanes.items[0].kind.of.path, doubting.row.path,
+				 &verify->stop, &why) != 0)
 		verify_origin_doubt(verify, name, &why);
 	origin_row_clear(&doubting.row);
 }
@@ -442,8 +441,8 @@ struct task {
 	bool is_look;
 	char claim_token[CLAIM_TOKEN_SIZE];
 	size_t count;
-	uint64_t ids[VERIFY_BLOBS_MAX];
-	char *names[VERIFY_BLOBS_MAX]; /* owned */
+	uint64_t ids[VERIFY_MOST];
+	char *names[VERIFY_MOST]; /* owned */
 };
 
 /* What is not recorded may be claimed again. */
@@ -475,28 +474,18 @@ static void forget_task(void *arg)
 	free(task);
 }
 
-static bool verify_one(struct verify_origin *verify, const struct task *task)
-{
-	struct log_context before = log_set_context(
-		(struct log_context){ .repo = task->names[0], .job = "verify" });
-	bool is_done =
-		verify_origin_repository(verify, task->names[0], task->claim_token);
-
-	log_set_context(before);
-	return is_done;
-}
-
 static bool verify_origin_run_batch(struct verify_origin *verify, const struct task *task)
 {
-	struct log_context before =
-		log_set_context((struct log_context){ .job = "verify" });
-	bool is_done =
-		verify_blobs(&(struct blob_batch){ .notice = verify->options.blobs,
-						   .kind = task->lane->blob,
-						   .names = task->names,
-						   .count = task->count,
-						   .claim_token = task->claim_token,
-						   .stop = &verify->stop });
+	const struct verify_lane *lane = task->lane;
+	struct log_context before = log_set_context((struct log_context){
+		.repo = lane->ops->most == 1 ? task->names[0] : NULL, .job = "verify" });
+	bool is_done = lane->ops->verify(
+		&(struct verify_batch){ .verify = verify,
+					.kind = &lane->kind,
+					.names = task->names,
+					.count = task->count,
+					.claim_token = task->claim_token,
+					.stop = &verify->stop });
 
 	log_set_context(before);
 	return is_done;
@@ -522,7 +511,7 @@ static void note_end(struct verify_origin *verify, struct verify_lane *lane, boo
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
 
 	lane->is_stale = true;
-	if (!is_done && lane->blob)
+	if (!is_done && lane->ops->new_most > 0)
 		lane->paused_until = clock_boot_ms() + VERIFY_PATIENCE_MS;
 }
 
@@ -534,7 +523,7 @@ static void work_on_doubt(void *arg)
 	if (task->is_look)
 		verify_origin_look_now(verify, task->names[0]);
 	else
-		verify_one(verify, task);
+		verify_origin_run_batch(verify, task);
 	end_task(verify, task);
 	note_end(verify, &verify->lanes.items[0], true);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
@@ -550,13 +539,11 @@ static void verify_origin_run_task(void *arg)
 	struct verify_lane *lane = task->lane;
 	bool is_slow = task->is_slow;
 	int64_t started = clock_boot_ms();
-	bool is_done = lane->blob ? verify_origin_run_batch(verify, task)
-				  : verify_one(verify, task);
-
+	bool is_done = verify_origin_run_batch(verify, task);
 	int64_t took_ms = clock_boot_ms() - started;
 	end_task(verify, task);
 	note_end(verify, lane, is_done);
-	if (!is_done && !lane->blob)
+	if (!is_done && lane->ops->new_most == 0)
 		stop_wait(&verify->stop, VERIFY_PATIENCE_MS);
 	verify_origin_rest(verify, is_slow, took_ms);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
@@ -566,18 +553,17 @@ static void verify_origin_run_task(void *arg)
 	pthread_cond_broadcast(&verify->changed);
 }
 
-/* One repository, or some blobs that are all new, or all not. */
+/* One, or some that are all new, or all not. */
 static void submit_locked(struct verify_origin *verify, struct verify_lane *lane)
 {
-	size_t most = lane->blob ? VERIFY_BLOBS_MAX : 1;
 	bool is_new = lane->dues.items[lane->at].is_new;
 	struct task *task = xcalloc(1, sizeof(*task));
 
 	task->verify = verify;
 	task->lane = lane;
-	task->is_slow = !lane->blob || !is_new;
+	task->is_slow = lane->ops->new_most == 0 || !is_new;
 	memcpy(task->claim_token, lane->claim_token, CLAIM_TOKEN_SIZE);
-	while (lane->at < lane->dues.count && task->count < most &&
+	while (lane->at < lane->dues.count && task->count < lane->ops->most &&
 	       lane->dues.items[lane->at].is_new == is_new) {
 		struct verify_due *due = &lane->dues.items[lane->at++];
 		task->ids[task->count] = due->id;
@@ -594,7 +580,7 @@ static bool may_submit_locked(const struct verify_origin *verify,
 	if (lane->at >= lane->dues.count || verify->threads >= verify->options.capacity ||
 	    lane->paused_until > clock_boot_ms())
 		return false;
-	bool is_slow = !lane->blob || !lane->dues.items[lane->at].is_new;
+	bool is_slow = lane->ops->new_most == 0 || !lane->dues.items[lane->at].is_new;
 	return !is_slow || may_work_slowly_locked(verify);
 }
 
@@ -796,19 +782,6 @@ static void *dispatch(void *arg)
 	return NULL;
 }
 
-static void add_lanes(struct verify_origin *verify)
-{
-	const struct blob_kinds *kinds = verify->options.kinds;
-	struct verify_lane repositories = { .kind = KIND_REPOSITORY };
-
-	vec_add(&verify->lanes, repositories);
-	for (size_t i = 0; verify->options.blobs && i < kinds->items.count; i++) {
-		const struct blob_kind *kind = &kinds->items.items[i];
-		struct verify_lane lane = { .kind = kind->type, .blob = kind };
-		vec_add(&verify->lanes, lane);
-	}
-}
-
 struct verify_origin *verify_origin_start(const struct verify_origin_options *options)
 {
 	struct verify_origin *verify = xcalloc(1, sizeof(*verify));
@@ -818,8 +791,13 @@ struct verify_origin *verify_origin_start(const struct verify_origin_options *op
 	stop_init(&verify->stop);
 	verify->options = *options;
 	verify->clock_lead_ms = INT64_MAX;
-	verify->root = xstrdup(options->root);
-	add_lanes(verify);
+	verify->options.kinds = NULL;
+	for (size_t i = 0; i < options->kind_count; i++)
+		if (options->kinds[i].of.verify)
+			vec_add(&verify->lanes,
+				((struct verify_lane){
+					.kind = options->kinds[i],
+					.ops = options->kinds[i].of.verify }));
 	verify->pool = pool_start("verify", options->capacity + 1);
 	thread_start(&verify->dispatcher, "verify-origin", dispatch, verify);
 	return verify;
@@ -870,6 +848,5 @@ void verify_origin_free(struct verify_origin *verify)
 	stop_clear(&verify->stop);
 	pthread_cond_destroy(&verify->changed);
 	pthread_mutex_destroy(&verify->mutex);
-	free(verify->root);
 	free(verify);
 }

@@ -2,8 +2,8 @@
  * Verification at the primary: rows whose verification is due are read again from disk,
  * their checksum recomputed (a difference is an event that no hook told), and their
  * objects checked for completeness; slowly, so that nobody feels it. Blobs are read for
- * their checksums by the same threads. A thread
- * `verify-origin` looks what is due, as many as `capacity` threads `verify` work.
+ * their checksums by the same threads. A thread `verify-origin` looks what is due, as
+ * many as `capacity` threads `verify` work. How a kind is read is its verify_kind_ops.
  */
 #ifndef VERIFY_VERIFY_ORIGIN_H
 #define VERIFY_VERIFY_ORIGIN_H
@@ -15,14 +15,37 @@
 
 struct verify_origin;
 
+/* Rows of one kind that are read again as one piece of work. */
+#define VERIFY_MOST 10
+struct verify_batch {
+	struct verify_origin *verify; /* as far as the kind needs it */
+	const struct origin_kind *kind;
+	char *const *names;
+	size_t count;
+	const char *claim_token; /* of their rows; others are left alone */
+	const struct stop *stop;
+};
+
+/* What a kind offers to it. */
+struct verify_kind_ops {
+	size_t most; /* rows of a piece of work; up to VERIFY_MOST */
+	/* So many that were never read are claimed at once, and are quick work; if
+	 * nothing can be judged, the whole kind waits. 0: each row is slow work by
+	 * itself. */
+	size_t new_most;
+	/* Looks at them, reads them again and writes what came of it. False: nothing
+	 * could be judged; what has a row is as due as before. */
+	bool (*verify)(const struct verify_batch *batch);
+};
+
+extern const struct verify_kind_ops repository_verify_ops, blob_verify_ops;
+
 struct verify_origin_options {
-	struct store *store; /* borrowed, as notice and root */
-	struct notice *notice;
-	const char *root;
-	const struct blob_kinds *kinds; /* borrowed */
-	struct notice *blobs;           /* likewise; NULL: there are none */
-	size_t capacity;                /* sync.verificationCapacity; 0: none */
-	int64_t reverify_ms;            /* sync.reverifyInterval */
+	struct store *store;             /* borrowed */
+	const struct origin_kind *kinds; /* copied; the first is that of repositories */
+	size_t kind_count;
+	size_t capacity;     /* sync.verificationCapacity; 0: none */
+	int64_t reverify_ms; /* sync.reverifyInterval */
 };
 
 struct verify_origin *verify_origin_start(const struct verify_origin_options *options);

@@ -8,7 +8,6 @@
 #include "base/thread.h"
 #include "base/vec.h"
 #include "job/pool.h"
-#include "verify/verify_blobs.h"
 #include "verify/verify_origin.h"
 
 /* A row that was claimed; it stays due until its result is written. */
@@ -21,9 +20,9 @@ typedef VEC(struct verify_due) verify_dues;
 
 /* What is due of one kind. Dispatcher only, but for what the mutex guards. */
 struct verify_lane {
-	const char *kind;
-	const struct blob_kind *blob; /* NULL: repositories */
-	verify_dues dues;             /* with this claim: */
+	struct origin_kind kind;
+	const struct verify_kind_ops *ops; /* its part */
+	verify_dues dues;                  /* with this claim: */
 	char claim_token[CLAIM_TOKEN_SIZE];
 	size_t at;            /* in them: all before are submitted */
 	int64_t next_at;      /* boot ms; nothing is due before */
@@ -46,7 +45,6 @@ struct verify_origin {
 	pthread_cond_t changed; /* capacity, a wake, work ended, stop */
 	struct verify_origin_options
 		options;               /* capacity, reverify_ms: guarded by mutex */
-	char *root;                    /* owned */
 	struct pool *pool;             /* dispatcher only */
 	int64_t clock_lead_ms;         /* clock_was_set_back(); dispatcher only */
 	VEC(struct verify_lane) lanes; /* fixed; the first is of repositories */
@@ -63,10 +61,6 @@ struct verify_origin {
 	struct stop stop;
 	pthread_t dispatcher;
 };
-
-/* False: the row is as due as before. One that is no more has no row, and needs none. */
-bool verify_origin_repository(struct verify_origin *verify, const char *name,
-			      const char *claim_token);
 
 /* Claims what is due of a kind, if nothing of it is left in memory. Returns in how many
  * milliseconds more may be due; 0: there is something; INT64_MAX: never. */

@@ -18,12 +18,13 @@
 /* How often a repository may change while its objects are looked for. */
 #define LOOKS 5
 
-static int check_objects(struct verify_origin *verify, const struct noticed *noticed,
+static int check_objects(const struct verify_batch *batch, const struct noticed *noticed,
 			 struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
-	AUTO_FREE char *path = xasprintf("%s/%s", verify->root, noticed->row.path);
-	const struct git_work work = { .stop = &verify->stop,
+	AUTO_FREE char *path =
+		xasprintf("%s/%s", batch->kind->of.path, noticed->row.path);
+	const struct git_work work = { .stop = batch->stop,
 				       .guard_fd = -1,
 				       .until = clock_boot_ms() + TIMEOUT_MS };
 
@@ -79,12 +80,12 @@ static int write_result(struct store_tx *tx, void *arg, struct err *err)
 	return origin_row_update(tx, &row, row.generation, err);
 }
 
-static int verify_origin_repository_record(struct verify_origin *verify, const char *name,
-					   const char *claim_token,
+static int verify_origin_repository_record(const struct verify_batch *batch,
 					   const struct err *failure, struct err *err)
 {
-	struct result result = { .name = name,
-				 .claim_token = claim_token,
+	struct verify_origin *verify = batch->verify;
+	struct result result = { .name = batch->names[0],
+				 .claim_token = batch->claim_token,
 				 .failure = failure };
 
 	lock(&verify->mutex);
@@ -98,7 +99,7 @@ static int verify_origin_repository_record(struct verify_origin *verify, const c
 	}
 }
 
-static int verify_origin_repository_check(struct verify_origin *verify, const char *name,
+static int verify_origin_repository_check(const struct verify_batch *batch,
 					  struct err *err)
 {
 	struct err failure = { 0 };
@@ -106,11 +107,12 @@ static int verify_origin_repository_check(struct verify_origin *verify, const ch
 
 	for (int looks = 0; looks < LOOKS; looks++) {
 		AUTO_NOTICED struct noticed noticed = { 0 };
-		if (notice_compare(verify->options.notice, name, &noticed, err) != 0)
+		if (notice_compare(batch->kind->notice, batch->names[0], &noticed, err) !=
+		    0)
 			return -1;
 		if (noticed.row.generation == failed_at)
 			break;
-		if (check_objects(verify, &noticed, err) == 0)
+		if (check_objects(batch, &noticed, err) == 0)
 			return 0;
 		if (err->class == ERR_CANCELED)
 			return -1;
@@ -129,12 +131,11 @@ static bool says_something(const struct err *failure)
 	return failure->class != ERR_CONFLICT && failure->class != ERR_CANCELED;
 }
 
-bool verify_origin_repository(struct verify_origin *verify, const char *name,
-			      const char *claim_token)
+static bool verify_origin_repository(const struct verify_batch *batch)
 {
 	int64_t started = clock_boot_ms();
 	struct err failure, err;
-	int result = verify_origin_repository_check(verify, name, &failure);
+	int result = verify_origin_repository_check(batch, &failure);
 
 	if (result != 0 && !says_something(&failure))
 		return false;
@@ -145,13 +146,18 @@ bool verify_origin_repository(struct verify_origin *verify, const char *name,
 			  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
 			  LOG_ERR(&failure), LOG_TEXT("remedy", failure.remedy));
 	if (result != 0)
-		verify_doubt_proved(verify, name);
-	if (verify_origin_repository_record(verify, name, claim_token,
-					    result == 0 ? NULL : &failure, &err) == 0)
+		verify_doubt_proved(batch->verify, batch->names[0]);
+	if (verify_origin_repository_record(batch, result == 0 ? NULL : &failure, &err) ==
+	    0)
 		return true;
 	log_warn("verify.not_recorded", LOG_ERR(&err));
 	return false;
 }
+
+const struct verify_kind_ops repository_verify_ops = {
+	.most = 1,
+	.verify = verify_origin_repository,
+};
 
 struct asking {
 	const char *kind, *name;
@@ -167,8 +173,7 @@ static int verify_origin_ask_row(struct store_tx *tx, void *arg, struct err *err
 
 	if (found == 0)
 		return err_set(err, ERR_MISSING, "%s: there is no such %s", asking->name,
-			       strcmp(asking->kind, KIND_REPOSITORY) == 0 ? "repository"
-									  : "blob");
+			       kind_noun(asking->kind));
 	if (found < 0)
 		return -1;
 	if (row.verified_at <= now && now - row.verified_at < asking->at_least_ms)

@@ -9,6 +9,7 @@
 #include "web/access.h"
 
 #include <openssl/evp.h>
+#include <stdatomic.h>
 #include <strings.h>
 
 #include "base/clock.h"
@@ -19,6 +20,21 @@
 #include "net/nonces.h"
 #include "replicable/name.h"
 #include "web/route.h"
+
+/*
+ * What the configuration says of who may do what. Constant once read, but that the
+ * password file is read again; kept as long as somebody uses it. Any thread.
+ */
+
+struct access_rules {
+	atomic_uint users;
+	bool anonymous_read;     /* of all repositories */
+	name_patterns anonymous; /* of these */
+	bool trusts_loopback;
+	struct tokens tokens;
+	struct password_file *passwords; /* NULL: nobody logs in by password */
+	VEC(struct site_key) keys;       /* in the order of the configuration */
+};
 
 static void rules_free(struct access_rules *rules)
 {
@@ -146,7 +162,9 @@ static void access_rules_unref(struct access_rules *rules)
 		rules_free(rules);
 }
 
-void access_rules_release(struct access_rules *const *rules)
+#define AUTO_ACCESS_RULES __attribute__((cleanup(access_rules_release)))
+
+static void access_rules_release(struct access_rules *const *rules)
 {
 	access_rules_unref(*rules);
 }
@@ -482,6 +500,8 @@ static bool has_right(const struct decision *decision, const struct principal *p
 		return is_operator;
 	case WEB_GIT:
 		return may_use_repository(decision, principal);
+	case WEB_GIT_LIST:
+		return !principal->token || principal->token->rights >= RIGHTS_READ;
 	}
 	return false;
 }
@@ -556,6 +576,9 @@ static bool needs_no_credential(const struct decision *decision)
 	case WEB_GIT:
 		return !is_push(question) &&
 		       access_rules_let_read(decision->rules, question->git_repository);
+	case WEB_GIT_LIST:
+		return decision->rules->anonymous_read ||
+		       decision->rules->anonymous.count > 0;
 	default:
 		return false;
 	}
@@ -582,7 +605,7 @@ static bool ask_for_credential(const struct decision *decision)
 	if (is_push(question))
 		err_remedy(err, "give user and password, or a token that may push as "
 				"password");
-	else if (question->needs == WEB_GIT)
+	else if (question->needs == WEB_GIT || question->needs == WEB_GIT_LIST)
 		err_remedy(err, "give user and password, or a token as password; or set "
 				"http.anonymousRead = true to let everybody read");
 	else if (question->needs == WEB_SITE)
@@ -656,4 +679,25 @@ void access_decide(struct access *access, const struct access_question *question
 		return;
 	count_refused(answer->code);
 	log_refused(access, answer, question, err);
+}
+
+/* By the name that report_who() gave; a token that is no more takes nothing. */
+static bool access_rules_user_takes(const struct access_rules *rules, const char *user,
+				    const char *name)
+{
+	for (size_t i = 0; i < rules->tokens.list.count; i++)
+		if (strcmp(rules->tokens.list.items[i].name, user) == 0)
+			return access_rules_token_takes(&rules->tokens.list.items[i],
+							name);
+	return !text_starts_with(user, "token ");
+}
+
+bool access_may_read(struct access *access, const struct web_request *request,
+		     const char *name)
+{
+	AUTO_ACCESS_RULES struct access_rules *rules = take_rules(access);
+
+	if (access_rules_let_read(rules, name) || request->site[0])
+		return true;
+	return request->user[0] && access_rules_user_takes(rules, request->user, name);
 }

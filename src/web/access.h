@@ -75,20 +75,9 @@ enum { ACCESS_LATER = 1 }; /* of is_quick: ask again where it may wait */
 void access_decide(struct access *access, const struct access_question *question,
 		   struct access_answer *answer, struct err *err);
 
-/*
- * What the configuration says of who may do what. Constant once read, but that the
- * password file is read again; kept as long as somebody uses it. Any thread.
- */
-
-struct access_rules {
-	atomic_uint users;
-	bool anonymous_read;     /* of all repositories */
-	name_patterns anonymous; /* of these */
-	bool trusts_loopback;
-	struct tokens tokens;
-	struct password_file *passwords; /* NULL: nobody logs in by password */
-	VEC(struct site_key) keys;       /* in the order of the configuration */
-};
+/* Whether one that was let in with WEB_GIT_LIST may read the repository of that name. */
+bool access_may_read(struct access *access, const struct web_request *request,
+		     const char *name);
 
 /* [secondary "NAME"] */
 struct secondary_settings {
@@ -99,9 +88,5 @@ struct secondary_settings {
 
 extern const struct setting_table access_settings_table; /* of struct access_rules */
 extern const struct setting_table secondary_settings_table;
-
-void access_rules_release(struct access_rules *const *rules);
-
-#define AUTO_ACCESS_RULES __attribute__((cleanup(access_rules_release)))
 
 #endif

@@ -251,6 +251,8 @@ static int answer_find_status(enum err_class class)
 	case ERR_TIMEOUT:
 		return 504;
 	case ERR_CANCELED:
+	case ERR_LOCK_TIMEOUT:
+	case ERR_LOCK_UNAVAILABLE:
 		return 503;
 	default:
 		return 500;
@@ -271,6 +273,8 @@ void answer_err(struct web_response *response, int status, const struct err *err
 	answer_reset(response);
 	web_answer_json(response, status ? status : answer_find_status(err->class),
 			problem);
+	if (err->class == ERR_LOCK_TIMEOUT || err->class == ERR_LOCK_UNAVAILABLE)
+		web_set_header(response, "Retry-After", "10");
 	if (err->reason != REASON_NONE)
 		web_set_header(response, WIRE_ERROR_REASON, err_reason_name(err->reason));
 }

@@ -230,20 +230,19 @@ static void judge_primary(const struct web_services *services, struct str *reaso
 
 static void judge_blobs(const struct web_services *services, struct str *reason)
 {
-	const struct blob_kinds *kinds = services->blob_kinds;
+	const struct kind *kind = NULL;
+	struct watch_state state;
 
-	for (size_t i = 0; i < kinds->items.count && reason->len == 0; i++) {
-		const char *type = kinds->items.items[i].type;
-		struct watch_state state;
-		if (!watch_look(services->blob_watch, type, &state))
+	while (reason->len == 0 && (kind = kinds_next(services->here, kind)) != NULL) {
+		if (!watch_look(services->blob_watch, kind->type, &state))
 			continue;
 		if (!state.has_scanned)
 			str_addf(reason, "the first scan of blobs of kind %s is not done",
-				 type);
+				 kind->type);
 		else if (state.is_failing)
 			str_addf(reason,
 				 "the last scan of blobs of kind %s failed: see the log",
-				 type);
+				 kind->type);
 	}
 }
 
@@ -254,12 +253,14 @@ static int get_ready(const struct web_request *request, struct web_response *res
 	AUTO_STR struct str reason = STR_INIT;
 	struct report report = { 0 };
 	struct verdict verdict;
+	int64_t leases_away;
 
 	if (api_report(services, false, &report, err))
 		return -1;
 	report_judge(&report, &verdict);
 	if (services->pull)
 		judge_secondary(services, &report, &verdict, &reason);
+	leases_away = report.signs.leases_away;
 	report_clear(&report);
 	if (services->watch)
 		judge_primary(services, &reason);
@@ -272,6 +273,8 @@ static int get_ready(const struct web_request *request, struct web_response *res
 	json_put_text(answer, "not_in_sync",
 		      verdict.code == VERDICT_IN_SYNC ? NULL
 						      : verdict_code_name(verdict.code));
+	/* No reason to send readers away: they take no leases. */
+	json_put_time(answer, "leases_away_since", leases_away);
 	web_answer_json(response, reason.len == 0 ? 200 : 503, answer);
 	response->is_expected = true;
 	return 0;
@@ -562,14 +565,13 @@ void api_unreadable(struct web_response *response, const struct err *err)
 	answer_err(response, 409, &said);
 }
 
-const struct blob_kind *api_blob_kind(const struct web_request *request,
-				      struct web_response *response)
+static const struct kind *api_find_kind(const struct web_request *request, bool has_files,
+					struct web_response *response)
 {
-	const struct blob_kinds *kinds = request->services->blob_kinds;
-	const struct blob_kind *kind =
-		kinds ? blob_kinds_find(kinds, request->kind) : NULL;
+	const struct kind *kind = kinds_find(request->services->here, request->kind);
 
-	if (kind)
+	if (kind && !kind_is_repository(kind->type) &&
+	    (!has_files || (kind->origin && kind->origin->is_file)))
 		return kind;
 	AUTO_FREE char *message = xasprintf("site \"%s\" has no blobs of type \"%s\"",
 					    request->services->site, request->kind);
@@ -577,6 +579,18 @@ const struct blob_kind *api_blob_kind(const struct web_request *request,
 		"give its configuration a section [blob \"%s\"]", request->kind);
 	web_answer_problem(response, 404, WIRE_KIND_NOT_FOUND, message, remedy);
 	return NULL;
+}
+
+const struct kind *api_kind(const struct web_request *request,
+			    struct web_response *response)
+{
+	return api_find_kind(request, false, response);
+}
+
+const struct kind *api_file_kind(const struct web_request *request,
+				 struct web_response *response)
+{
+	return api_find_kind(request, true, response);
 }
 
 int api_report(const struct web_services *services, bool of_tasks, struct report *report,
@@ -594,11 +608,10 @@ int api_report(const struct web_services *services, bool of_tasks, struct report
 						.site = services->site,
 						.primary_url = services->primary_url,
 						.data = services->data,
-						.root = services->root,
+						.here = services->here,
 						.store = services->store,
 						.signs = &signs,
 						.settings = services->pull ? &sync : NULL,
-						.kinds = services->blob_kinds,
 						.leaves_out_tasks = !of_tasks,
 						.tasks = services->tasks,
 						.push_leases = services->push_leases,

@@ -24,10 +24,14 @@ int api_repository_failed(struct web_response *response, const struct err *err);
 /* 409: something of this site cannot be read; the code is the class of *err. */
 void api_unreadable(struct web_response *response, const struct err *err);
 
-/* The kind of blobs that {kind} names. NULL, with the answer made: 404, KIND_NOT_FOUND.
- */
-const struct blob_kind *api_blob_kind(const struct web_request *request,
-				      struct web_response *response);
+/* The kind that {kind} names, which is any but repositories: they have routes of their
+ * own. NULL, with the answer made: 404, KIND_NOT_FOUND. */
+const struct kind *api_kind(const struct web_request *request,
+			    struct web_response *response);
+
+/* The same of kinds whose replicables are files; others have no bytes to be asked for. */
+const struct kind *api_file_kind(const struct web_request *request,
+				 struct web_response *response);
 
 /* What status says of this site, now. Clear it in any case. `of_tasks`: of push, too: all
  * tasks are read for that. */

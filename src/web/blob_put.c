@@ -110,8 +110,8 @@ static int blob_put_record(const struct web_request *request, struct blob_put *p
 			   const struct blob_known *known, struct err *err)
 {
 	struct noticed noticed = { .name = put->id, .known = known };
-	int result = blob_notice_compare_one(request->services->notice, put->kind,
-					     &noticed, err);
+	int result =
+		notice_compare_this(request->services->notice, put->kind, &noticed, err);
 
 	put->row = noticed.row;
 	if (result != 0)
@@ -169,7 +169,8 @@ static void log_put(const struct web_request *request, const struct blob_put *pu
 int blob_put_upload(const struct web_request *request, struct blob_put *put,
 		    struct err *err)
 {
-	AUTO_CLOSE int root = blob_root_open(put->kind, err);
+	const struct origin_kind origin = { .of = *put->kind };
+	AUTO_CLOSE int root = put->kind->origin->open_root(&origin, err);
 	struct blob_incoming *incoming = NULL;
 	int64_t begun_at = clock_boot_ms();
 
@@ -178,7 +179,7 @@ int blob_put_upload(const struct web_request *request, struct blob_put *put,
 		return -1;
 	if (blob_incoming_open(
 		    &(struct blob_incoming_request){ .root = root,
-						     .kind = put->kind,
+						     .type = put->kind->type,
 						     .id = put->id,
 						     .size = announced_size(request) },
 		    &incoming, err) != 0)
@@ -258,7 +259,8 @@ static int choose_digest(const struct web_request *request, struct blob_put *put
 {
 	const char *header = web_header(request, "Content-Digest");
 	char claimed[BLOB_DIGEST_SIZE];
-	bool is_immutable = blob_id_digest(put->kind, put->id, claimed);
+	bool is_immutable =
+		put->kind->blobs && blob_id_digest(put->kind->blobs, put->id, claimed);
 
 	if (header && !blob_put_read_digest(header, put->digest))
 		return blob_put_refuse_request(err, "Content-Digest has no right sha-256",
@@ -288,13 +290,13 @@ static void answer_put(const struct blob_put *put, struct web_response *response
 			wire_inventory_item_json(put->kind->type, &item));
 }
 
-static int blob_put_here(const struct web_request *request, const struct blob_kind *kind,
+static int blob_put_here(const struct web_request *request, const struct kind *kind,
 			 struct web_response *response, struct err *err)
 {
 	struct blob_put put = { .kind = kind, .id = request->name };
 	int result;
 
-	if (blob_id_check(kind, put.id, err) != 0)
+	if (kind->check_name(kind, put.id, err) != 0)
 		return -1;
 	result = choose_digest(request, &put, response, err);
 	if (result != 0)
@@ -351,7 +353,7 @@ static int blob_put_pass_on(const struct web_request *request,
 int blob_put(const struct web_request *request, struct web_response *response,
 	     struct err *err)
 {
-	const struct blob_kind *kind;
+	const struct kind *kind;
 
 	if (check_headers(request, err) != 0)
 		return -1;
@@ -359,6 +361,6 @@ int blob_put(const struct web_request *request, struct web_response *response,
 		return blob_put_pass_on(request, response);
 	if (!api_needs_role(request, SITE_PRIMARY, response))
 		return 0;
-	kind = api_blob_kind(request, response);
+	kind = api_file_kind(request, response);
 	return kind ? blob_put_here(request, kind, response, err) : 0;
 }

@@ -9,7 +9,7 @@
 #include "web/web.h"
 
 struct blob_put {
-	const struct blob_kind *kind;
+	const struct kind *kind;
 	const char *id;
 	char digest[BLOB_DIGEST_SIZE]; /* that it must have */
 	/* Filled: */

@@ -24,17 +24,18 @@
 
 enum { TRIES = 4, SETTLE_PAUSE_MS = 10, SETTLE_MS = 3000 };
 
-/* ERR_DISK: the kind's directory is away. */
 static int blob_source_open(struct blob_source *source,
-			    const struct web_services *services,
-			    const struct blob_kind *kind, const struct stop *stop,
-			    struct err *err)
+			    const struct web_services *services, const struct kind *kind,
+			    const struct stop *stop, struct err *err)
 {
+	const struct origin_kind origin = { .of = *kind };
+
 	*source = (struct blob_source){ services, kind, stop, -1 };
-	source->root = blob_root_open(kind, err);
+	source->root = kind->origin->open_root(&origin, err);
 	return source->root < 0 ? -1 : 0;
 }
 
+/* ERR_DISK: the kind's directory is away. */
 static void blob_source_close(struct blob_source *source)
 {
 	if (source->root >= 0)
@@ -110,8 +111,8 @@ static int notice(const struct blob_source *source, const char *id,
 		  struct blob_reading *reading, struct err *err)
 {
 	struct noticed noticed = { .name = id };
-	int result = blob_notice_compare_one(source->services->notice, source->kind,
-					     &noticed, err);
+	int result = notice_compare_this(source->services->notice, source->kind, &noticed,
+					 err);
 
 	origin_row_clear(&reading->row);
 	reading->row = noticed.row;
@@ -167,7 +168,7 @@ static int open_settled(const struct blob_source *source, const char *id,
 static int blob_reading_open(const struct blob_source *source, const char *id,
 			     struct blob_reading *reading, struct err *err)
 {
-	if (blob_id_check(source->kind, id, err) != 0)
+	if (source->kind->check_name(source->kind, id, err) != 0)
 		return -1;
 	if (!reading->row.name &&
 	    blob_readings_prepare(source, &id, 1, reading, err) != 0)
@@ -342,7 +343,7 @@ static bool choose_part(const struct web_request *request, const char *etag,
 }
 
 /* Takes what was opened. */
-static void send_part(struct blob_reading *reading, const struct blob_kind *kind,
+static void send_part(struct blob_reading *reading, const struct kind *kind,
 		      const struct part *part, struct web_response *response)
 {
 	response->content_type = "application/octet-stream";
@@ -364,7 +365,7 @@ static void send_part(struct blob_reading *reading, const struct blob_kind *kind
 	response->stream = sending;
 }
 
-void retrieve_answer(const struct web_request *request, const struct blob_kind *kind,
+void retrieve_answer(const struct web_request *request, const struct kind *kind,
 		     struct blob_reading *reading, struct web_response *response)
 {
 	char etag[WIRE_BLOB_ETAG_SIZE];
@@ -385,7 +386,7 @@ void retrieve_answer(const struct web_request *request, const struct blob_kind *
 		send_part(reading, kind, &part, response);
 }
 
-int retrieve_file(const struct web_request *request, const struct blob_kind *kind,
+int retrieve_file(const struct web_request *request, const struct kind *kind,
 		  const char *id, struct web_response *response, struct err *err)
 {
 	AUTO_BLOB_READING struct blob_reading reading = BLOB_READING_INIT;
@@ -405,11 +406,11 @@ int retrieve_file(const struct web_request *request, const struct blob_kind *kin
 static int get_file(const struct web_request *request, struct web_response *response,
 		    struct err *err)
 {
-	const struct blob_kind *kind;
+	const struct kind *kind;
 
 	if (!api_needs_role(request, SITE_PRIMARY, response))
 		return 0;
-	kind = api_blob_kind(request, response);
+	kind = api_file_kind(request, response);
 	if (!kind)
 		return 0;
 	return retrieve_file(request, kind, request->name, response, err);
@@ -609,8 +610,7 @@ static void close_batch(void *arg)
 	free(batch);
 }
 
-static int retrieve_many_begin(const struct web_request *request,
-			       const struct blob_kind *kind,
+static int retrieve_many_begin(const struct web_request *request, const struct kind *kind,
 			       struct web_response *response, struct err *err)
 {
 	json_auto_t *ids = wire_frames_asked(request->body, err);
@@ -635,23 +635,12 @@ static int retrieve_many_begin(const struct web_request *request,
 int retrieve_many(const struct web_request *request, struct web_response *response,
 		  struct err *err)
 {
-	const struct blob_kind *kind;
+	const struct kind *kind;
 
 	if (!api_needs_role(request, SITE_PRIMARY, response))
 		return 0;
-	kind = api_blob_kind(request, response);
+	kind = api_file_kind(request, response);
 	return kind ? retrieve_many_begin(request, kind, response, err) : 0;
-}
-
-static json_t *verification_json(const int64_t counts[VERIFICATION_STATES])
-{
-	json_t *object = json_object();
-
-	for (int i = 0; i < VERIFICATION_STATES; i++)
-		json_put_number(object,
-				registry_verification_name((enum registry_verification)i),
-				counts[i]);
-	return object;
 }
 
 struct counting {
@@ -675,7 +664,8 @@ static int put_origin(struct store *store, const char *type, json_t *object,
 		return -1;
 	json_put_number(object, "all", counting.counts.all);
 	json_put_number(object, "bytes", counting.counts.bytes);
-	json_put(object, "verification", verification_json(counting.counts.verification));
+	json_put(object, "verification",
+		 report_verification_json(counting.counts.verification));
 	return 0;
 }
 
@@ -694,16 +684,15 @@ static int put_registry(struct store *store, const char *type, json_t *object,
 				counts.states[i]);
 	json_put_number(object, "held", counts.held);
 	json_put_number(object, "gone", counts.gone);
-	json_put(object, "verification", verification_json(counts.verification));
+	json_put(object, "verification", report_verification_json(counts.verification));
 	return 0;
 }
 
-static int web_blobs_add_kind(const struct web_request *request,
-			      const struct blob_kind *kind, json_t *array,
-			      struct err *err)
+static int web_blobs_add_kind(const struct web_request *request, const struct kind *kind,
+			      json_t *array, struct err *err)
 {
 	const struct web_services *services = request->services;
-	json_t *object = wire_kind_json(kind);
+	json_t *object = wire_kind_json(kind->type, kind_layout(kind));
 
 	json_array_append_new(array, object);
 	return services->role == SITE_PRIMARY
@@ -714,15 +703,16 @@ static int web_blobs_add_kind(const struct web_request *request,
 static int get_types(const struct web_request *request, struct web_response *response,
 		     struct err *err)
 {
-	const struct blob_kinds *kinds = request->services->blob_kinds;
 	json_auto_t *array = json_array();
+	const struct kind *kind = NULL;
 
 	if (request->services->role == SITE_STANDALONE) {
 		api_wrong_role(response, "a standalone site replicates nothing");
 		return 0;
 	}
-	for (size_t i = 0; kinds && i < kinds->items.count; i++)
-		if (web_blobs_add_kind(request, &kinds->items.items[i], array, err) != 0)
+	while ((kind = kinds_next(request->services->here, kind)) != NULL)
+		if (!kind_is_repository(kind->type) &&
+		    web_blobs_add_kind(request, kind, array, err) != 0)
 			return -1;
 	web_answer_json(response, 200, wire_kinds_json(json_incref(array)));
 	return 0;

@@ -12,7 +12,7 @@
 
 struct blob_source {
 	const struct web_services *services;
-	const struct blob_kind *kind;
+	const struct kind *kind;
 	const struct stop *stop;
 	int root; /* owned */
 };
@@ -40,11 +40,11 @@ bool blob_reading_holds(const struct blob_reading *reading);
 
 /* Answers with the file, as the request's headers ask for: all of it, a part, nothing as
  * the client has it, or why not. At a primary. */
-int retrieve_file(const struct web_request *request, const struct blob_kind *kind,
+int retrieve_file(const struct web_request *request, const struct kind *kind,
 		  const char *id, struct web_response *response, struct err *err);
 
 /* The same for what was opened, which is taken. */
-void retrieve_answer(const struct web_request *request, const struct blob_kind *kind,
+void retrieve_answer(const struct web_request *request, const struct kind *kind,
 		     struct blob_reading *reading, struct web_response *response);
 
 /* POST /api/v1/retrieve/TYPE. */

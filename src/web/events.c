@@ -170,7 +170,7 @@ static int web_events_observe(const struct web_request *request, const json_t *r
 	    !(err->class == ERR_MISSING && noticed.is_changed))
 		return -1;
 	json_array_append_new(ids, noticed.is_changed
-					   ? json_integer((json_int_t)noticed.event_id)
+					   ? json_integer((json_int_t)noticed.event.id)
 					   : json_null());
 	return 0;
 }

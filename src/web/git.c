@@ -35,7 +35,7 @@ struct push_record {
 	struct client client; /* as long as there is a request */
 	char *name, *user;
 	int64_t begun_at;
-	size_t deletions, refused; /* of refs, as it was told before */
+	size_t deletions; /* of refs, as it was told before; not settled yet */
 };
 
 static ssize_t git_push_read_body(void *arg, void *buffer, size_t size, struct err *err)
@@ -102,6 +102,15 @@ static const char *git_push_classify_outcome(const struct receive_outcome *outco
 	return outcome->refused > 0 ? "in_part" : "taken";
 }
 
+/* Before the client hears of it: what it does next finds them settled. */
+static void settle_deletions(struct push_record *record, size_t refused)
+{
+	if (record->deletions > 0)
+		pushed_end(record->services->notice, record->name, record->deletions,
+			   refused < record->deletions ? refused : record->deletions);
+	record->deletions = 0;
+}
+
 /* Who wants no report is told nothing, nor are we. */
 static void git_push_log_outcome(void *arg, const struct receive_outcome *outcome)
 {
@@ -109,8 +118,7 @@ static void git_push_log_outcome(void *arg, const struct receive_outcome *outcom
 	const char *class = git_push_classify_outcome(outcome);
 	bool is_refused = outcome->is_known && outcome->taken == 0;
 
-	record->refused = outcome->refused < record->deletions ? outcome->refused
-							       : record->deletions;
+	settle_deletions(record, outcome->refused);
 	metric_add(metric_at(metric_counter("refrelay_git_pushes_total",
 					    "Pushes to repositories of this site that "
 					    "ended, by what became of their refs.",
@@ -131,9 +139,7 @@ static void record_free(void *arg)
 {
 	struct push_record *record = arg;
 
-	if (record->deletions > 0)
-		pushed_end(record->services->notice, record->name, record->deletions,
-			   record->refused);
+	settle_deletions(record, 0);
 	free(record->name);
 	free(record->user);
 	free(record);
@@ -174,55 +180,6 @@ static struct pushes_request git_push_make_request(const struct web_request *req
 	};
 }
 
-/* At a primary, or a standalone site. */
-static int git_push_advertise(const struct web_request *request,
-			      struct web_response *response, struct err *err)
-{
-	struct push_record *record = record_new(request);
-	struct pushes_request wanted = git_push_make_request(request, record);
-	struct serve_answer answer = SERVE_ANSWER_INIT;
-	int result = pushes_advertise(request->services->pushes, &wanted, &answer, err);
-
-	if (result == 0) {
-		git_hand_over(&answer, "application/x-git-receive-pack-advertisement",
-			      response);
-	} else {
-		look_at_it(record);
-		result = git_failed(response, &answer, err);
-	}
-	serve_answer_clear(&answer);
-	record_free(record);
-	return result;
-}
-
-static int git_push_receive_pack(const struct web_request *request,
-				 struct web_response *response, struct err *err)
-{
-	struct push_record *record = record_new(request);
-	struct pushes_request wanted = git_push_make_request(request, record);
-	struct serve_answer answer = SERVE_ANSWER_INIT;
-	int result = pushes_receive(request->services->pushes, &wanted, &answer, err);
-
-	if (result == 0) {
-		record->request = NULL;
-		git_hand_over(&answer, "application/x-git-receive-pack-result", response);
-	} else {
-		look_at_it(record);
-		record_free(record);
-		result = git_failed(response, &answer, err);
-	}
-	serve_answer_clear(&answer);
-	return result;
-}
-
-static int git_push_receive(const struct web_request *request,
-			    struct web_response *response, struct err *err)
-{
-	if (!git_has_type(request, "application/x-git-receive-pack-request", response))
-		return 0;
-	return git_push_receive_pack(request, response, err);
-}
-
 #define ADVERTISEMENT "application/x-git-upload-pack-advertisement"
 #define RESULT "application/x-git-upload-pack-result"
 
@@ -233,8 +190,8 @@ void git_never_cache(struct web_response *response)
 	web_set_header(response, "Cache-Control", "no-cache, max-age=0, must-revalidate");
 }
 
-int git_failed(struct web_response *response, const struct serve_answer *answer,
-	       const struct err *err)
+static int git_failed(struct web_response *response, const struct serve_answer *answer,
+		      const struct err *err)
 {
 	if (answer->is_too_large) {
 		answer_err(response, 413, err);
@@ -270,8 +227,8 @@ static void web_git_share_answer(struct serve_answer *answer,
 		web_set_header(response, "Content-Encoding", "gzip");
 }
 
-void git_hand_over(struct serve_answer *answer, const char *content_type,
-		   struct web_response *response)
+static void git_hand_over(struct serve_answer *answer, const char *content_type,
+			  struct web_response *response)
 {
 	response->content_type = content_type;
 	if (answer->generation) {
@@ -288,6 +245,53 @@ void git_hand_over(struct serve_answer *answer, const char *content_type,
 		answer->bytes = (struct str)STR_INIT;
 	}
 	git_never_cache(response);
+}
+
+typedef int (*git_pushing)(struct pushes *pushes, const struct pushes_request *request,
+			   struct serve_answer *answer, struct err *err);
+
+/* What was pushed to a mirror would be gone with the next look at its upstream. */
+static bool git_push_is_to_mirror(const struct web_request *request,
+				  const char *content_type, struct web_response *response)
+{
+	const struct mirrors *mirrors = request->services->mirrors;
+	AUTO_FREE char *name = git_request_repository(request);
+	const struct mirror *mirror = mirrors ? mirrors_find(mirrors, name) : NULL;
+
+	if (!mirror)
+		return false;
+	answer_reset(response);
+	pkt_addf(&response->body, "ERR %s is a mirror: push to %s instead", mirror->name,
+		 mirror->url);
+	response->content_type = content_type;
+	git_never_cache(response);
+	return true;
+}
+
+static int git_push(const struct web_request *request, git_pushing serve,
+		    const char *content_type, struct web_response *response,
+		    struct err *err)
+{
+	if (git_push_is_to_mirror(request, content_type, response))
+		return 0;
+	struct push_record *record = record_new(request);
+	struct pushes_request wanted = git_push_make_request(request, record);
+	struct serve_answer answer = SERVE_ANSWER_INIT;
+	int result = serve(request->services->pushes, &wanted, &answer, err);
+
+	if (result != 0)
+		look_at_it(record);
+	/* A stream outlives the request, and frees the record when it is closed. */
+	if (answer.stream)
+		record->request = NULL;
+	else
+		record_free(record);
+	if (result == 0)
+		git_hand_over(&answer, content_type, response);
+	else
+		result = git_failed(response, &answer, err);
+	serve_answer_clear(&answer);
+	return result;
 }
 
 /* For a secondary that reads for somebody else. */
@@ -504,7 +508,11 @@ static int answer_read(const struct web_request *request, struct web_response *r
 {
 	AUTO_FREE char *name = git_request_repository(request);
 	enum fresh fresh = FRESH;
-	enum git_place place = git_place(request, name, &fresh);
+	enum git_place place = GIT_HERE;
+
+	/* Only a secondary may have to ask elsewhere. */
+	if (request->services->freshness)
+		place = git_forward_place(request, name, &fresh);
 
 	if (place == GIT_ELSEWHERE)
 		place = request->may_wait
@@ -520,9 +528,12 @@ static int web_git_get_push_refs(const struct web_request *request,
 {
 	if (!request->may_wait)
 		return WEB_LATER;
-	return request->services->role == SITE_SECONDARY
-		       ? git_forward_push_refs(request, response, err)
-		       : git_push_advertise(request, response, err);
+	if (request->services->role != SITE_SECONDARY)
+		return git_push(request, pushes_advertise,
+				"application/x-git-receive-pack-advertisement", response,
+				err);
+	git_forward_push(request, GIT_PUSH_LISTS, response);
+	return 0;
 }
 
 static int web_git_get_refs(const struct web_request *request,
@@ -544,8 +555,8 @@ static int web_git_get_refs(const struct web_request *request,
 	return 0;
 }
 
-bool git_has_type(const struct web_request *request, const char *type,
-		  struct web_response *response)
+static bool git_has_type(const struct web_request *request, const char *type,
+			 struct web_response *response)
 {
 	AUTO_FREE char *message = xasprintf("Content-Type must be %s", type);
 	const char *shown = web_header(request, "Content-Type");
@@ -567,9 +578,13 @@ static int post_upload_pack(const struct web_request *request,
 static int post_receive_pack(const struct web_request *request,
 			     struct web_response *response, struct err *err)
 {
-	return request->services->role == SITE_SECONDARY
-		       ? git_forward_push(request, response, err)
-		       : git_push_receive(request, response, err);
+	if (!git_has_type(request, "application/x-git-receive-pack-request", response))
+		return 0;
+	if (request->services->role != SITE_SECONDARY)
+		return git_push(request, pushes_receive,
+				"application/x-git-receive-pack-result", response, err);
+	git_forward_push(request, GIT_PUSH_CHANGES, response);
+	return 0;
 }
 
 const struct web_route web_git_routes[] = {

@@ -86,13 +86,11 @@ static enum fresh git_forward_observe_copy(const struct web_request *request,
 	return FRESH_BEHIND;
 }
 
-enum git_place git_place(const struct web_request *request, const char *name,
-			 enum fresh *fresh)
+enum git_place git_forward_place(const struct web_request *request, const char *name,
+				 enum fresh *fresh)
 {
 	struct freshness *freshness = request->services->freshness;
 
-	if (!freshness)
-		return GIT_HERE;
 	if (!freshness_now(freshness, name, fresh)) {
 		if (!request->may_wait)
 			return GIT_LATER;
@@ -364,46 +362,30 @@ static bool git_forward_try_mark(const struct web_request *request,
 	return true;
 }
 
-static int git_forward_pass_push(const struct web_request *request, bool may_change,
-				 struct web_response *response)
+void git_forward_push(const struct web_request *request, enum git_push_step step,
+		      struct web_response *response)
 {
 	AUTO_FREE char *name = git_request_repository(request);
 	struct pass_on *passing;
 	struct err err = { 0 };
 
 	if (pass_on_is_loop(request, response))
-		return 0;
+		return;
 	passing = git_forward_new(request, name, PUSH, response);
 	if (!passing)
-		return 0;
-	if (!(may_change ? git_forward_mark_push(passing, response)
-			 : git_forward_try_mark(request, passing, response))) {
+		return;
+	if (!(step == GIT_PUSH_CHANGES
+		      ? git_forward_mark_push(passing, response)
+		      : git_forward_try_mark(request, passing, response))) {
 		pass_on_close(passing);
-		return 0;
+		return;
 	}
 	if (git_forward_send(passing, "push",
 			     git_forward_choose_silence(request, FRESH_PUSHED), response,
 			     &err) == 0) {
 		git_forward_count(PUSH, FORWARDED);
-		return 0;
+		return;
 	}
 	git_forward_count(PUSH, REFUSED_PRIMARY_DOWN);
 	pass_on_refuse_unreached(&git_forward_kinds[PUSH], request, name, &err, response);
-	return 0;
-}
-
-int git_forward_push_refs(const struct web_request *request,
-			  struct web_response *response, struct err *err)
-{
-	(void)err;
-	return git_forward_pass_push(request, false, response);
-}
-
-int git_forward_push(const struct web_request *request, struct web_response *response,
-		     struct err *err)
-{
-	(void)err;
-	if (!git_has_type(request, "application/x-git-receive-pack-request", response))
-		return 0;
-	return git_forward_pass_push(request, true, response);
 }

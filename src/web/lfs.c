@@ -109,7 +109,7 @@ static void list_valid(struct lfs_batch *batch, item_list *list)
 			vec_add(list, &batch->items.items[i]);
 }
 
-static int find_items(const struct web_request *request, const struct blob_kind *kind,
+static int find_items(const struct web_request *request, const struct kind *kind,
 		      const char *name, const item_list *list, struct lfs_object *objects,
 		      struct err *err)
 {
@@ -119,7 +119,7 @@ static int find_items(const struct web_request *request, const struct blob_kind 
 }
 
 /* At a primary. */
-static int judge_here(const struct web_request *request, const struct blob_kind *kind,
+static int judge_here(const struct web_request *request, const struct kind *kind,
 		      const char *name, struct lfs_batch *batch, struct err *err)
 {
 	item_list list = { 0 };
@@ -171,7 +171,7 @@ static int lfs_post_batch_ask_primary(const struct web_request *request, const c
 
 /* Offers what is here and leaves the others in the list. What cannot be found here for
  * any reason may be there. */
-static void offer_here(const struct web_request *request, const struct blob_kind *kind,
+static void offer_here(const struct web_request *request, const struct kind *kind,
 		       const char *name, item_list *list)
 {
 	struct lfs_object *objects = xcalloc(list->count + 1, sizeof(*objects));
@@ -196,9 +196,9 @@ static void offer_here(const struct web_request *request, const struct blob_kind
 	free(objects);
 }
 
-static int download_at_copy(const struct web_request *request,
-			    const struct blob_kind *kind, const char *name,
-			    struct lfs_batch *batch, struct web_response *response)
+static int download_at_copy(const struct web_request *request, const struct kind *kind,
+			    const char *name, struct lfs_batch *batch,
+			    struct web_response *response)
 {
 	item_list list = { 0 };
 	struct err err;
@@ -236,7 +236,7 @@ static int upload_at_copy(const struct web_request *request, const char *name,
 
 /* 1: the response is made. */
 static int lfs_post_batch_decide(const struct web_request *request,
-				 const struct blob_kind *kind, struct lfs_batch *batch,
+				 const struct kind *kind, struct lfs_batch *batch,
 				 struct web_response *response, struct err *err)
 {
 	AUTO_FREE char *name = git_request_repository(request);
@@ -258,7 +258,7 @@ static void refuse_busy(struct web_response *response, const struct err *err)
 static int lfs_post_batch(const struct web_request *request,
 			  struct web_response *response, struct err *err)
 {
-	const struct blob_kind *kind = lfs_kind(request, response);
+	const struct kind *kind = lfs_kind(request, response);
 	AUTO_LFS_BATCH struct lfs_batch batch = { 0 };
 	int status;
 
@@ -574,20 +574,10 @@ bool lfs_has_type(const struct web_request *request, struct web_response *respon
 	return false;
 }
 
-static const struct blob_kind *find_kind(const struct web_services *services)
+const struct kind *lfs_kind(const struct web_request *request,
+			    struct web_response *response)
 {
-	const struct blob_kinds *kinds = services->blob_kinds;
-
-	for (size_t i = 0; kinds && i < kinds->items.count; i++)
-		if (kinds->items.items[i].layout == BLOB_LFS)
-			return &kinds->items.items[i];
-	return NULL;
-}
-
-const struct blob_kind *lfs_kind(const struct web_request *request,
-				 struct web_response *response)
-{
-	const struct blob_kind *kind = find_kind(request->services);
+	const struct kind *kind = kinds_find_lfs(request->services->here);
 
 	if (kind && request->services->lfs_names)
 		return kind;

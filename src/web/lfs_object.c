@@ -23,7 +23,7 @@ enum { PATIENCE_MS = 20 * 1000 };
 
 struct finding {
 	const struct web_services *services;
-	const struct blob_kind *kind;
+	const struct kind *kind;
 	const char *repository;
 	struct lfs_object *objects;
 	size_t count;
@@ -190,7 +190,7 @@ static void look_at_copy(const struct finding *finding, int root,
 
 static int lfs_find_look_at_files(const struct finding *finding, struct err *err)
 {
-	AUTO_CLOSE int root = blob_root_open(finding->kind, err);
+	AUTO_CLOSE int root = blob_root_open(finding->kind->blobs, err);
 
 	if (root < 0)
 		return -1;
@@ -203,7 +203,7 @@ static int lfs_find_look_at_files(const struct finding *finding, struct err *err
 	return 0;
 }
 
-int lfs_find(const struct web_request *request, const struct blob_kind *kind,
+int lfs_find(const struct web_request *request, const struct kind *kind,
 	     const char *repository, struct lfs_object *objects, size_t count,
 	     struct err *err)
 {
@@ -229,21 +229,15 @@ static bool is_copy(const struct web_request *request)
 	return request->services->role == SITE_SECONDARY;
 }
 
-static int find_one(const struct web_request *request, const struct blob_kind *kind,
-		    const char *name, struct lfs_object *object, struct err *err)
-{
-	return lfs_find(request, kind, name, object, 1, err);
-}
-
 /* At a secondary, whose row says that it is right. False: it is not there any more. */
-static bool give_copy(const struct web_request *request, const struct blob_kind *kind,
+static bool give_copy(const struct web_request *request, const struct kind *kind,
 		      const struct lfs_object *object, struct web_response *response)
 {
 	AUTO_BLOB_READING struct blob_reading reading = BLOB_READING_INIT;
 	AUTO_CLOSE int root = -1;
 	struct err err;
 
-	root = blob_root_open(kind, &err);
+	root = blob_root_open(kind->blobs, &err);
 	if (root < 0 ||
 	    blob_open(root, object->id, &reading.fd, &reading.stat, &err) != 0 ||
 	    glance_blob(&object->known, reading.fd, &reading.stat, &err) != 0)
@@ -257,23 +251,23 @@ static bool give_copy(const struct web_request *request, const struct blob_kind 
 	return true;
 }
 
-static void get_at_copy(const struct web_request *request, const struct blob_kind *kind,
+static void get_at_copy(const struct web_request *request, const struct kind *kind,
 			const char *name, struct lfs_object *object,
 			struct web_response *response)
 {
 	struct err err;
 
-	if (find_one(request, kind, name, object, &err) == 0 &&
+	if (lfs_find(request, kind, name, object, 1, &err) == 0 &&
 	    object->where == LFS_HERE && give_copy(request, kind, object, response))
 		return;
 	lfs_forward(request, name, LFS_AS_SITE, response);
 }
 
-static int get_here(const struct web_request *request, const struct blob_kind *kind,
+static int get_here(const struct web_request *request, const struct kind *kind,
 		    const char *name, struct lfs_object *object,
 		    struct web_response *response, struct err *err)
 {
-	if (find_one(request, kind, name, object, err) != 0)
+	if (lfs_find(request, kind, name, object, 1, err) != 0)
 		return -1;
 	if (object->where == LFS_STRANGE || object->where == LFS_ABSENT) {
 		web_answer_problem(response, 404, WIRE_FILE_NOT_FOUND,
@@ -290,7 +284,7 @@ int lfs_get_object(const struct web_request *request, struct web_response *respo
 		   struct err *err)
 {
 	AUTO_FREE char *name = git_request_repository(request);
-	const struct blob_kind *kind = lfs_kind(request, response);
+	const struct kind *kind = lfs_kind(request, response);
 	char oid[LFS_OID_SIZE];
 	struct lfs_object object = { .oid = oid };
 
@@ -355,7 +349,7 @@ static int answer_upload_failed(struct web_response *response, const struct err 
 
 /* One id an object: where it is already, or where new ones are put. */
 static int take_upload(const struct web_request *request, struct upload *upload,
-		       struct lfs_object *object, const struct blob_kind *kind,
+		       struct lfs_object *object, const struct kind *kind,
 		       struct err *err)
 {
 	struct blob_put put = { .kind = kind, .id = object->id };
@@ -370,10 +364,9 @@ static int take_upload(const struct web_request *request, struct upload *upload,
 	return result;
 }
 
-static int lfs_object_put_here(const struct web_request *request,
-			       const struct blob_kind *kind, const char *name,
-			       struct lfs_object *object, struct web_response *response,
-			       struct err *err)
+static int lfs_object_put_here(const struct web_request *request, const struct kind *kind,
+			       const char *name, struct lfs_object *object,
+			       struct web_response *response, struct err *err)
 {
 	struct upload upload = { .name = name };
 	uint64_t size;
@@ -381,7 +374,7 @@ static int lfs_object_put_here(const struct web_request *request,
 	memcpy(upload.row.oid, object->oid, sizeof(upload.row.oid));
 	if (!has_right_size(request, &size, response))
 		return 0;
-	if (find_one(request, kind, name, object, err) != 0 && err->class != ERR_BUSY)
+	if (lfs_find(request, kind, name, object, 1, err) != 0 && err->class != ERR_BUSY)
 		return -1;
 	if (take_upload(request, &upload, object, kind, err) != 0)
 		return answer_upload_failed(response, err);
@@ -400,7 +393,7 @@ int lfs_put_object(const struct web_request *request, struct web_response *respo
 		   struct err *err)
 {
 	AUTO_FREE char *name = git_request_repository(request);
-	const struct blob_kind *kind = lfs_kind(request, response);
+	const struct kind *kind = lfs_kind(request, response);
 	char oid[LFS_OID_SIZE];
 	struct lfs_object object = { .oid = oid };
 
@@ -412,13 +405,13 @@ int lfs_put_object(const struct web_request *request, struct web_response *respo
 	return 0;
 }
 
-static int verify_here(const struct web_request *request, const struct blob_kind *kind,
+static int verify_here(const struct web_request *request, const struct kind *kind,
 		       const char *name, const struct lfs_item *item,
 		       struct web_response *response, struct err *err)
 {
 	struct lfs_object object = { .oid = item->oid };
 
-	if (find_one(request, kind, name, &object, err) != 0)
+	if (lfs_find(request, kind, name, &object, 1, err) != 0)
 		return -1;
 	if (object.where != LFS_HERE)
 		web_answer_problem(response, 404, WIRE_FILE_NOT_FOUND,
@@ -435,7 +428,7 @@ int lfs_post_verify(const struct web_request *request, struct web_response *resp
 		    struct err *err)
 {
 	AUTO_FREE char *name = git_request_repository(request);
-	const struct blob_kind *kind = lfs_kind(request, response);
+	const struct kind *kind = lfs_kind(request, response);
 	struct lfs_item item = { 0 };
 	int result = 0;
 

@@ -6,9 +6,9 @@
 #ifndef WEB_LFS_PARTS_H
 #define WEB_LFS_PARTS_H
 
-#include "blob/kinds.h"
 #include "git/lfs_pointer.h"
 #include "pull/glance.h"
+#include "replicable/kind.h"
 #include "web/lfs.h"
 #include "web/services.h"
 #include "web/web.h"
@@ -21,8 +21,8 @@ bool lfs_has_type(const struct web_request *request, struct web_response *respon
 
 /* The kind of blobs that the objects are, and where its name is the repository's; NULL,
  * with the answer made: this site serves no objects. */
-const struct blob_kind *lfs_kind(const struct web_request *request,
-				 struct web_response *response);
+const struct kind *lfs_kind(const struct web_request *request,
+			    struct web_response *response);
 
 /* The last segment of the path. False, with the answer made: it is no oid. */
 bool lfs_request_oid(const struct web_request *request, char oid[LFS_OID_SIZE],
@@ -53,7 +53,7 @@ struct lfs_object {
 /* Fills in where they are. What the repository is not known to have is looked for in its
  * history, as it is now. ERR_MISSING: no such repository is here; ERR_BUSY: its history
  * is still looked through; ERR_DISK: the kind's directory is away. */
-int lfs_find(const struct web_request *request, const struct blob_kind *kind,
+int lfs_find(const struct web_request *request, const struct kind *kind,
 	     const char *repository, struct lfs_object *objects, size_t count,
 	     struct err *err);
 

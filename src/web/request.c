@@ -638,71 +638,6 @@ void exchange_check_head(struct exchange *exchange)
 		exchange_decide(exchange);
 }
 
-enum { GZIP_ONLY = 16 };
-
-/* Whether that is what it inflates, as Content-Encoding says it. */
-static bool gunzip_is_for(const char *encoding)
-{
-	return strcmp(encoding, "gzip") == 0 || strcmp(encoding, "x-gzip") == 0;
-}
-
-static int gunzip_begin(struct gunzip *gunzip, struct err *err)
-{
-	*gunzip = (struct gunzip){ 0 };
-	if (inflateInit2(&gunzip->stream, MAX_WBITS + GZIP_ONLY) != Z_OK)
-		return err_set(err, ERR_INTERNAL, "zlib cannot inflate");
-	return 0;
-}
-
-static void gunzip_clear(struct gunzip *gunzip)
-{
-	inflateEnd(&gunzip->stream);
-}
-
-void gunzip_feed(struct gunzip *gunzip, const void *bytes, size_t len)
-{
-	/* z_const is not set, but next_in is only read. */
-	gunzip->stream.next_in = (Bytef *)(uintptr_t)bytes;
-	gunzip->stream.avail_in = (uInt)len;
-}
-
-/* There may be several members, one behind the other. */
-static int gunzip_inflate_step(struct gunzip *gunzip, struct err *err)
-{
-	z_stream *stream = &gunzip->stream;
-
-	if (gunzip->is_ended)
-		inflateReset(stream);
-	int result = inflate(stream, Z_NO_FLUSH);
-	gunzip->is_ended = result == Z_STREAM_END;
-	gunzip->may_hold_out = stream->avail_out == 0 && !gunzip->is_ended;
-	if (result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR)
-		return 0;
-	return err_set(err, ERR_CONFIG, "the body is not gzip: %s",
-		       stream->msg ? stream->msg : "zlib gives no reason");
-}
-
-ssize_t gunzip_read(struct gunzip *gunzip, void *buffer, size_t size, struct err *err)
-{
-	z_stream *stream = &gunzip->stream;
-	uInt room = size < UINT_MAX ? (uInt)size : UINT_MAX;
-
-	stream->next_out = buffer;
-	stream->avail_out = room;
-	while (stream->avail_out == room &&
-	       (stream->avail_in > 0 || gunzip->may_hold_out))
-		if (gunzip_inflate_step(gunzip, err))
-			return -1;
-	return room - stream->avail_out;
-}
-
-int gunzip_end(const struct gunzip *gunzip, struct err *err)
-{
-	if (gunzip->is_ended)
-		return 0;
-	return err_set(err, ERR_CONFIG, "the body is gzip that ends too early");
-}
-
 enum { INFLATE_BLOCK = 64 << 10 };
 
 static atomic_uint_fast64_t spooled; /* bytes in files, of all bodies */
@@ -748,6 +683,12 @@ static uint64_t limit_of(enum web_body kind)
 	return kind == WEB_BODY_FILE ? WEB_BODY_FILE_MAX : WEB_BODY_MEMORY_MAX;
 }
 
+/* As Content-Encoding says it. */
+static bool body_is_gzip(const char *encoding)
+{
+	return strcmp(encoding, "gzip") == 0 || strcmp(encoding, "x-gzip") == 0;
+}
+
 int body_begin(struct body *body, enum web_body kind, const char *encoding,
 	       const char *data, struct err *err)
 {
@@ -755,7 +696,7 @@ int body_begin(struct body *body, enum web_body kind, const char *encoding,
 	body->limit = limit_of(kind);
 	if (!encoding || !*encoding || strcmp(encoding, "identity") == 0)
 		return 0;
-	if (!may_be_packed(kind) || !gunzip_is_for(encoding)) {
+	if (!may_be_packed(kind) || !body_is_gzip(encoding)) {
 		err_set(err, ERR_CONFIG, "Content-Encoding %s is not understood here",
 			encoding);
 		err_remedy(err, "send the body %s",

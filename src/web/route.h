@@ -16,7 +16,8 @@ enum web_right {
 	/* The same; but a secondary hands it on with what the client shows, and the
 	 * primary decides. */
 	WEB_PRIMARY_OPERATOR,
-	WEB_GIT, /* who may read, or push to, the repository: as the service says */
+	WEB_GIT,      /* who may read, or push to, the repository: as the service says */
+	WEB_GIT_LIST, /* who may read some repository: access_may_read() says which */
 };
 
 /* -1 makes the answer a problem; its code is the class of *err in upper case, its status:
@@ -63,6 +64,7 @@ extern const struct web_route web_blob_routes[];
 extern const struct web_route web_retrieve_routes[];
 extern const struct web_route web_lease_routes[];
 extern const struct web_route web_push_routes[];
+extern const struct web_route web_mirror_routes[], web_manifest_routes[];
 extern const struct web_route *const web_routes[];
 
 /* What a request for a repository by the protocols of Git and of Git LFS says of itself,

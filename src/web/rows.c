@@ -15,7 +15,7 @@ static const char *rows_get_kind(const struct web_request *request)
 
 static bool rows_is_repository(const struct web_request *request)
 {
-	return strcmp(rows_get_kind(request), KIND_REPOSITORY) == 0;
+	return kind_is_repository(rows_get_kind(request));
 }
 
 /* False, with the answer made: the site has no such kind. */
@@ -23,7 +23,7 @@ static bool has_kind(const struct web_request *request, struct web_response *res
 {
 	if (!request->kind)
 		return true;
-	return api_blob_kind(request, response) != NULL;
+	return api_kind(request, response) != NULL;
 }
 
 /* A row that is not there is answered. */
@@ -109,15 +109,6 @@ static int rows_read_state(const char *word, struct registry_filter *filter,
 		       word);
 }
 
-static json_t *row_json(const struct registry_row *row, int64_t now)
-{
-	json_t *object = report_row_json(row, now);
-
-	if (strcmp(row->kind, KIND_REPOSITORY) != 0)
-		json_put_number(object, "size", (int64_t)row->size);
-	return object;
-}
-
 /* One row more than is answered tells whether there is a next page. */
 static int list_registry(const struct web_request *request, size_t limit,
 			 struct web_response *response, struct err *err)
@@ -136,7 +127,7 @@ static int list_registry(const struct web_request *request, size_t limit,
 		return -1;
 	json_t *page = json_object(), *array = json_array();
 	for (size_t i = 0; i < rows.count && i < limit; i++)
-		json_array_append_new(array, row_json(&rows.items[i], now));
+		json_array_append_new(array, report_row_json(&rows.items[i], now));
 	json_put(page, wire_inventory_member(filter.kind), array);
 	if (rows.count > limit)
 		json_put_text(page, "next", rows.items[limit - 1].name);
@@ -187,7 +178,7 @@ int rows_get(const struct web_request *request, struct web_response *response,
 				       request->name, err);
 	else if (registry_get(services->store, rows_get_kind(request), request->name,
 			      &row, err) == 0)
-		object = row_json(&row, now_of(services));
+		object = report_row_json(&row, now_of(services));
 	if (!object)
 		return row_failed(request, response, err);
 	if (rows_is_repository(request) &&
@@ -214,9 +205,7 @@ static int ask_for(struct store_tx *tx, void *arg, struct err *err)
 		return -1;
 	if (found == 0)
 		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
-			       strcmp(wish->kind, KIND_REPOSITORY) == 0 ? "repository"
-									: "blob",
-			       wish->name);
+			       kind_noun(wish->kind), wish->name);
 	const struct registry_move move = {
 		.id = row.id,
 		.event = REGISTRY_ASKED, /* whatever there is: at once */

@@ -387,7 +387,8 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
 		gate_leave(client->gate);
 		idle_leave(client->idle);
 		connections_leave(client->server->connections, client->count);
-		tls_identity_unref(client->identity);
+		if (client->identity) /* most speak no TLS */
+			tls_identity_unref(client->identity);
 		free(client);
 		*context = NULL;
 	}

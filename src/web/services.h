@@ -11,6 +11,7 @@
 #include "change/notice.h"
 #include "change/watch.h"
 #include "lease/lease.h"
+#include "mirror/poll.h"
 #include "net/forward.h"
 #include "pull/freshness.h"
 #include "pull/pull.h"
@@ -25,6 +26,7 @@
 #include "verify/verify_origin.h"
 #include "web/access.h"
 #include "web/bucket.h"
+#include "web/manifest.h"
 
 struct web_services {
 	enum site_role role;
@@ -40,13 +42,17 @@ struct web_services {
 	struct followers *followers; /* of a primary */
 	struct lease_manager *leases;
 	struct access *access;
-	struct buckets *buckets;             /* may be NULL */
-	const struct blob_kinds *blob_kinds; /* any role; may have none */
-	struct lfs_names *lfs_names; /* NULL: no kind of them has objects of Git LFS */
+	struct manifest_book *manifest;
+	struct buckets *buckets;       /* may be NULL */
+	const struct kinds_here *here; /* any role */
+	struct lfs_names *lfs_names;   /* NULL: no kind of them has objects of Git LFS */
 	/* primary and standalone; a secondary that pushes keeps its own to itself */
 	struct event_log *events;
 	struct notice *notice;
 	struct watch *watch;
+	const struct mirrors *mirrors; /* NULL: there are none, as these: */
+	struct mirror_poll *mirror_poll;
+	struct pull *mirror_pull;
 	/* primary */
 	struct verify_origin *verify_origin;
 	struct watch *blob_watch;

@@ -65,12 +65,12 @@ int wire_blob_parse(const struct wire_blob_headers *headers, uint64_t offset,
 	return 0;
 }
 
-json_t *wire_kind_json(const struct blob_kind *kind)
+json_t *wire_kind_json(const char *type, enum blob_layout layout)
 {
 	json_t *object = json_object();
 
-	json_put_text(object, TYPE, kind->type);
-	json_put_text(object, LAYOUT, kind->layout == BLOB_LFS ? LFS : "plain");
+	json_put_text(object, TYPE, type);
+	json_put_text(object, LAYOUT, layout == BLOB_LFS ? LFS : "plain");
 	return object;
 }
 

@@ -35,7 +35,7 @@ int wire_blob_parse(const struct wire_blob_headers *headers, uint64_t offset,
 		    struct blob_head *head, struct err *err);
 
 /* The kinds: {"types": [...]}; the caller may add members to each of the list. */
-json_t *wire_kind_json(const struct blob_kind *kind);
+json_t *wire_kind_json(const char *type, enum blob_layout layout);
 json_t *wire_kinds_json(json_t *list); /* takes the list */
 
 /* Types and layouts, without paths. The caller clears in any case. */

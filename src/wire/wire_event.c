@@ -1,5 +1,6 @@
 #include "wire/wire_event.h"
 
+#include "replicable/kind.h"
 #include "replicable/name.h"
 
 /* Members. */
@@ -43,7 +44,7 @@ void event_list_clear(event_list *events)
 
 static bool wire_event_is_repository(const struct event *event)
 {
-	return strcmp(event->kind, KIND_REPOSITORY) == 0;
+	return kind_is_repository(event->kind);
 }
 
 void wire_ends_render(const struct event_ends *ends, char text[WIRE_LAST_EVENT_SIZE])
@@ -172,15 +173,14 @@ static bool wire_event_get_what(const json_t *object, enum event_what *what)
 	return false;
 }
 
-/* Kinds that this version does not know may have names of other forms. */
+/* Kinds that this version does not know may have names of other forms; whoever works on a
+ * kind looks whether it is one. */
 static bool wire_event_get_name(const json_t *object, struct event *event)
 {
 	const char *kind = json_string_value(json_object_get(object, KIND));
 	const char *name = json_string_value(json_object_get(object, NAME));
 
 	if (!kind || !kind[0] || !name)
-		return false;
-	if (strcmp(kind, KIND_REPOSITORY) == 0 && name_check(name, ERR_IGNORED) != 0)
 		return false;
 	event->kind = xstrdup(kind);
 	event->name = xstrdup(name);

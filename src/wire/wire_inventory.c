@@ -1,7 +1,5 @@
 #include "wire/wire_inventory.h"
 
-#include "replicable/name.h"
-
 /* Members of a page, and of a row. */
 #define TIMELINE "timeline"
 #define LAST_EVENT "last_event"
@@ -41,12 +39,14 @@ void inventory_page_clear(struct inventory_page *page)
 		inventory_item_clear(&page->items.items[i]);
 	vec_clear(&page->items);
 	free(page->next);
+	free(page->last);
+	free(page->skipped_example);
 	*page = (struct inventory_page){ 0 };
 }
 
 const char *wire_inventory_member(const char *kind)
 {
-	return strcmp(kind, KIND_REPOSITORY) == 0 ? REPOSITORIES : BLOBS;
+	return kind_is_repository(kind) ? REPOSITORIES : BLOBS;
 }
 
 void wire_inventory_etag(const struct event_ends *ends, bool is_part,
@@ -64,7 +64,7 @@ json_t *wire_inventory_item_json(const char *kind, const struct inventory_item *
 	json_put_text(object, TIMELINE, item->timeline);
 	json_put_number(object, GENERATION, (int64_t)item->generation);
 	json_put_text(object, CHECKSUM, item->checksum);
-	if (strcmp(kind, KIND_REPOSITORY) != 0)
+	if (!kind_is_repository(kind))
 		json_put_number(object, SIZE, (int64_t)item->size);
 	json_put_time(object, CHANGED_AT, item->changed_at);
 	json_put_text(object, VERIFICATION,
@@ -128,19 +128,20 @@ static bool wire_inventory_has_failure(const json_t *object)
 /* A repository has no checksum only because it cannot be read; a blob also until it has
  * been. */
 static const char *wire_inventory_fill_checksum(const json_t *object,
-						const struct blob_kind *kind,
+						const struct kind *kind,
 						struct inventory_item *item)
 {
-	if (!wire_get_checksum(object, CHECKSUM, kind != NULL, &item->checksum))
+	const bool is_repository = kind_is_repository(kind->type);
+
+	if (!wire_get_checksum(object, CHECKSUM, !is_repository, &item->checksum))
 		return CHECKSUM;
 	item->is_unreadable =
-		!item->checksum && (!kind || wire_inventory_has_failure(object));
+		!item->checksum && (is_repository || wire_inventory_has_failure(object));
 	return NULL;
 }
 
 /* NULL, or the member that is wrong. */
-static const char *wire_inventory_fill_item(const json_t *object,
-					    const struct blob_kind *kind,
+static const char *wire_inventory_fill_item(const json_t *object, const struct kind *kind,
 					    struct inventory_item *item)
 {
 	const json_t *changed_at = json_object_get(object, CHANGED_AT);
@@ -150,7 +151,8 @@ static const char *wire_inventory_fill_item(const json_t *object,
 	if (!wire_get_number(object, GENERATION, &item->generation) ||
 	    item->generation == 0)
 		return GENERATION;
-	if (kind && !wire_get_number(object, SIZE, &item->size))
+	if (!kind_is_repository(kind->type) &&
+	    !wire_get_number(object, SIZE, &item->size))
 		return SIZE;
 	if (changed_at && !json_is_null(changed_at) &&
 	    !wire_get_time(object, CHANGED_AT, &item->changed_at))
@@ -158,30 +160,38 @@ static const char *wire_inventory_fill_item(const json_t *object,
 	return wire_inventory_fill_checksum(object, kind, item);
 }
 
-static int wire_inventory_check_name(const char *name, const struct blob_kind *kind,
-				     const char *before, struct err *err)
+/* One bad name keeps no other from being replicated. But who says such things proves by
+ * silence nothing of what it does not name. */
+static void wire_inventory_skip(struct inventory_page *page, const struct err *why)
 {
-	struct err why;
+	AUTO_STR struct str text = STR_INIT;
 
-	if (!name)
-		return wire_lied(err, "an item has no name");
-	if ((kind ? blob_id_check(kind, name, &why) : name_check(name, &why)) != 0)
-		return wire_lied(err, "%s", why.text);
-	if (before && strcmp(name, before) <= 0)
-		return wire_lied(err, "%s stands behind %s", name, before);
-	return 0;
+	page->is_part = true;
+	if (page->skipped++ > 0)
+		return;
+	str_add_printable(&text, why->text);
+	page->skipped_example = str_take(&text);
 }
 
-static int wire_inventory_add_item(const json_t *object, const struct blob_kind *kind,
+static int wire_inventory_add_item(const json_t *object, const struct kind *kind,
 				   const char *before, struct inventory_page *page,
 				   struct err *err)
 {
 	const char *name = json_string_value(json_object_get(object, NAME));
 	struct inventory_item item = { 0 };
 	const char *wrong;
+	struct err why;
 
-	if (wire_inventory_check_name(name, kind, before, err) != 0)
-		return -1;
+	if (!name)
+		return wire_lied(err, "an item has no name");
+	if (before && strcmp(name, before) <= 0)
+		return wire_lied(err, "%s stands behind %s", name, before);
+	free(page->last); /* which `before` may be */
+	page->last = xstrdup(name);
+	if (kind->check_name(kind, name, &why) != 0) {
+		wire_inventory_skip(page, &why);
+		return 0;
+	}
 	wrong = wire_inventory_fill_item(object, kind, &item);
 	if (wrong) {
 		inventory_item_clear(&item);
@@ -193,21 +203,18 @@ static int wire_inventory_add_item(const json_t *object, const struct blob_kind 
 	return 0;
 }
 
-static int wire_inventory_read_items(const json_t *list, const struct blob_kind *kind,
+static int wire_inventory_read_items(const json_t *list, const struct kind *kind,
 				     const struct page_question *question,
 				     struct inventory_page *page, struct err *err)
 {
+	const char *member = wire_inventory_member(kind->type);
+
 	if (!json_is_array(list))
-		return wire_lied(err, "the inventory has no \"%s\"",
-				 kind ? BLOBS : REPOSITORIES);
+		return wire_lied(err, "the inventory has no \"%s\"", member);
 	if (question->limit > 0 && json_array_size(list) > question->limit)
-		return wire_lied(err, "more %s than were asked for",
-				 kind ? BLOBS : REPOSITORIES);
+		return wire_lied(err, "more %s than were asked for", member);
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		const char *before =
-			page->items.count == 0
-				? question->after
-				: page->items.items[page->items.count - 1].name;
+		const char *before = page->last ? page->last : question->after;
 		if (wire_inventory_add_item(json_array_get(list, i), kind, before, page,
 					    err) != 0)
 			return -1;
@@ -224,9 +231,8 @@ static int wire_inventory_read_next(const json_t *object, struct inventory_page 
 
 	if (!next || json_is_null(next))
 		return 0;
-	if (!json_is_string(next) || page->items.count == 0 ||
-	    strcmp(json_string_value(next),
-		   page->items.items[page->items.count - 1].name) != 0)
+	if (!json_is_string(next) || !page->last ||
+	    strcmp(json_string_value(next), page->last) != 0)
 		return wire_lied(err, "\"next\" is not the page's last name");
 	page->next = xstrdup(json_string_value(next));
 	return 0;
@@ -245,7 +251,7 @@ static int wire_inventory_read_log(const json_t *object, struct inventory_page *
 	return 0;
 }
 
-int wire_inventory_parse(const struct str *body, const struct blob_kind *kind,
+int wire_inventory_parse(const struct str *body, const struct kind *kind,
 			 const struct page_question *question,
 			 struct inventory_page *page, struct err *err)
 {
@@ -257,8 +263,8 @@ int wire_inventory_parse(const struct str *body, const struct blob_kind *kind,
 		return wire_lied(err, "the inventory is not a JSON object");
 	if (wire_inventory_read_log(object, page, err) == 0 &&
 	    wire_inventory_read_items(
-		    json_object_get(object, kind ? BLOBS : REPOSITORIES), kind, question,
-		    page, err) == 0 &&
+		    json_object_get(object, wire_inventory_member(kind->type)), kind,
+		    question, page, err) == 0 &&
 	    wire_inventory_read_next(object, page, err) == 0)
 		return 0;
 	inventory_page_clear(page);

@@ -5,6 +5,7 @@
 #define WIRE_WIRE_INVENTORY_H
 
 #include "base/vec.h"
+#include "replicable/kind.h"
 #include "wire/wire_event.h"
 
 #define INVENTORY_ETAG_SIZE 128
@@ -23,8 +24,11 @@ struct inventory_item {
 
 struct inventory_page {
 	VEC(struct inventory_item) items; /* names rising in byte order */
-	char *next;                       /* owned; NULL: the last page */
-	bool is_part; /* what is not listed may be there all the same */
+	char *last;     /* owned; the last name, be it left out; NULL: there is none */
+	size_t skipped; /* left out, as they cannot be names of this kind */
+	char *skipped_example; /* owned; printable: the first, and why */
+	char *next;            /* owned; NULL: the last page */
+	bool is_part;          /* what is not listed may be there all the same */
 	char etag[INVENTORY_ETAG_SIZE];
 	char timeline[TIMELINE_SIZE]; /* of the log */
 	uint64_t last_event;
@@ -51,9 +55,10 @@ void wire_inventory_etag(const struct event_ends *ends, bool is_part,
 json_t *wire_inventory_item_json(const char *kind, const struct inventory_item *item);
 json_t *wire_inventory_json(const char *kind, const struct inventory_page *page);
 
-/* `kind` NULL: of repositories. Names out of order, bad names, a `next` that leads
- * nowhere, more rows than were asked for: nothing of it counts. */
-int wire_inventory_parse(const struct str *body, const struct blob_kind *kind,
+/* Names out of order, a `next` that leads nowhere, more rows than were asked for: nothing
+ * of it counts. A name that cannot be one is left out, the others stay; but then nothing
+ * is known to be absent. */
+int wire_inventory_parse(const struct str *body, const struct kind *kind,
 			 const struct page_question *question,
 			 struct inventory_page *page, struct err *err);
 

@@ -83,8 +83,7 @@ class Chaos:
         self.figures = {"equal": [], "said": [], "destinations": []}
         self.round = 0
         self.known = {}
-        choices = random.Random(f"{options.seed}")
-        self.world = World(folder, options.program, choices, self.note)
+        self.world = World(folder, options.program, self.note)
         self.operations = operations.Operations(self.world, self.report, self.note)
         self.faults = faults.Faults(self.world, self.operations, self.note)
         self.operations.doubt = self.faults.doubt

@@ -1,4 +1,5 @@
 """A TCP proxy inside of the test: connections are cut, delayed, or swallowed one way."""
+import os
 import select
 import socket
 import threading
@@ -8,10 +9,26 @@ PASS, REFUSE, DEAF, MUTE, BLACK_HOLE, SLOW = "pass", "refuse", "deaf", "mute", "
 PIECE = 65536
 
 
-def free_port(choices):
-    """Below those that the kernel gives to connections, so that a node gets its own again."""
-    while True:
-        port = choices.randrange(12000, 32000)
+def take_ports():
+    """A hundred that no site test gets, either, while we run, as take_ports() of
+    lib/site_help.c does it. Below those that the kernel gives to connections, so that a node
+    gets its own again."""
+    lock = socket.socket(socket.AF_UNIX)
+    for i in range(200):
+        number = (os.getpid() + i) % 200
+        try:
+            lock.bind(f"\0refrelay-ports-{number}")
+            return lock, iter(range(12000 + number * 100, 12100 + number * 100))
+        except OSError:
+            pass
+    raise SystemExit("Bail out! All ports are taken.")
+
+
+LOCK, PORTS = take_ports()
+
+
+def free_port():
+    for port in PORTS:
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -19,6 +36,7 @@ def free_port(choices):
                 return port
             except OSError:
                 pass
+    raise RuntimeError("a hundred ports are not enough")
 
 
 class Proxy:

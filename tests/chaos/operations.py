@@ -41,6 +41,7 @@ class Operations:
         self.stage = world.london.folder / "stage"  # of the same file system as what is served
         self.work.mkdir()
         self.stage.mkdir()
+        self.ways = (self.disk_url, self.primary_url)  # to write at the primary
         self.doubt = lambda *_: None  # told of copies that somebody knows to be wrong
         self.done = {"acknowledged": 0, "refused": 0, "lfs": 0, "put": 0, "clones": 0}
 
@@ -159,7 +160,7 @@ class Operations:
             choices, lambda repository: self.url(site, repository))
 
     def force_push(self, choices):
-        return self.push_to(choices, choices.choice((self.disk_url, self.primary_url)),
+        return self.push_to(choices, choices.choice(self.ways),
                             is_forced=True)
 
     def push_pair(self, choices):
@@ -169,12 +170,12 @@ class Operations:
             if repository.is_given_up:
                 return "it is gone"
             value = self.commit(repository, self.current(repository, PAIR[0]), choices)
-            url = choices.choice((self.disk_url, self.primary_url))(repository)
+            url = choices.choice(self.ways)(repository)
             return self.write(repository, {name: value for name in PAIR}, url, "--atomic",
                               "--force")
 
     def branch(self, choices):
-        return self.push_to(choices, choices.choice((self.disk_url, self.primary_url)),
+        return self.push_to(choices, choices.choice(self.ways),
                             f"refs/heads/topic/{int(choices.random() * 5)}")
 
     def tag(self, choices):
@@ -191,7 +192,7 @@ class Operations:
             if repository.head == name and choices.random() < 0.7:
                 return "HEAD is there"
             return self.write(repository, {name: None},
-                              choices.choice((self.disk_url, self.primary_url))(repository))
+                              choices.choice(self.ways)(repository))
 
     def head(self, choices):
         repository = self.pick(choices)

@@ -80,9 +80,10 @@ class Power:
         self.mutex = threading.Lock()
         self.disks = {name: Disk(folder / f"{name}.image", folder / name)
                       for name in ("london", "paris")}
-        choices = random.Random(f"{options.seed}")
-        self.world = World(folder, options.program, choices, self.note, wants_disks=False)
+        self.world = World(folder, options.program, self.note, wants_disks=False)
         self.operations = operations.Operations(self.world, self.report, self.note)
+        # What stock git deletes on the disk is there again after a cut: it syncs no folder.
+        self.operations.ways = (self.operations.primary_url,)
         self.has_power = True
 
     def note(self, kind, text):

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# usage: soak.sh PROGRAMS [HOURS] [SEED]
+# usage: soak.sh [SECONDS [SEED]]
 #
-# Chaos and power cuts for hours (2), one seed after another: PROGRAMS is the folder with
-# refrelay and its two helpers, sanitized or not. What broke is kept below $TMPDIR, and said;
+# Chaos and power cuts for so many seconds (7200), one seed after another. $BUILD (build-asan) is
+# the folder with refrelay and its two helpers, sanitized or not. What broke is kept below $TMPDIR, and said;
 # status 1 then. $PATIENCE (1; 3 with sanitizers) is a factor of all bounds.
 set -uo pipefail
 
-programs=${1:?usage: soak.sh PROGRAMS [HOURS] [SEED]} hours=${2:-2} seed=${3:-$((RANDOM * 7))}
 folder=$(cd "${0%/*}" && pwd)
-end=$((SECONDS + $(awk -v hours="$hours" 'BEGIN { print int(hours * 3600) }')))
+programs=${BUILD:-$folder/../../build-asan} end=$((SECONDS + ${1:-7200})) seed=${2:-$((RANDOM * 7))}
 patience=${PATIENCE:-1}
 broken=0 count=0
 

@@ -22,6 +22,7 @@ LOGIN = "pusher:kestrel9"
 SECONDARIES = ("paris", "rome")
 DESTINATIONS = ("path", "ssh", "web")
 DISK = "96m"
+QUESTIONS = (("status",), ("repository", "show"), ("push", "queue"))
 
 
 class Broken(Exception):
@@ -71,11 +72,13 @@ class Site:
     def login_url(self):
         return f"http://any:{TOKEN}@127.0.0.1:{self.port}"
 
-    def command(self, *arguments):
-        return [str(self.world.program / "refrelay"), "-c", str(self.folder / "conf"), *arguments]
+    def command(self, *arguments, program=None):
+        program = program or self.world.program / "refrelay"
+        return [str(program), "-c", str(self.folder / "conf"), *arguments]
 
     def cli(self, *arguments, timeout=60):
-        return run(self.command(*arguments), timeout=timeout, check=False)
+        program = self.world.program_for(arguments)
+        return run(self.command(*arguments, program=program), timeout=timeout, check=False)
 
     def environment(self):
         environment = dict(os.environ)
@@ -175,22 +178,33 @@ class Destination:
 
 
 class World:
-    def __init__(self, folder, program, choices, note, wants_disks=True):
-        self.folder, self.program, self.choices, self.note = folder, program, choices, note
+    def __init__(self, folder, program, note, wants_disks=True):
+        self.folder, self.program, self.note = folder, program, note
         self.mounts = []
         self.wrong_clock = folder / "wrong_clock.so"
         self.has_clock = False
         self.wants_disks = wants_disks
         self.is_ended = False
+        self.asked = set()
         self.london = self.site("london")
         self.secondaries = [self.site(name) for name in SECONDARIES]
         self.sites = [self.london] + self.secondaries
-        self.proxies = {site.name: Proxy(free_port(choices), self.london.port)
+        self.proxies = {site.name: Proxy(free_port(), self.london.port)
                         for site in self.secondaries}
         self.destinations = [Destination(self, name) for name in DESTINATIONS]
 
+    def program_for(self, arguments):
+        """What is asked again and again starts in a fifth of the time without sanitizers."""
+        plain = os.environ.get("REFRELAY_PLAIN")
+        question = next((words for words in QUESTIONS if arguments[:len(words)] == words), None)
+        if plain and question in self.asked:
+            return plain
+        if question:
+            self.asked.add(question)
+        return None
+
     def site(self, name):
-        return Site(self, name, free_port(self.choices))
+        return Site(self, name, free_port())
 
     def set_up(self):
         self.set_environment()
@@ -244,7 +258,7 @@ class World:
         folder = self.folder / "sshd"
         run(["bash", "-c", '. "$1/lib/ssh.sh" && ssh_start "$2"', "-", str(TESTS), str(folder)])
         destination.process = int((folder / "pid").read_text())
-        destination.proxy = Proxy(free_port(self.choices), int((folder / "port").read_text()))
+        destination.proxy = Proxy(free_port(), int((folder / "port").read_text()))
         key = (folder / "host_key.pub").read_text()
         (folder / "known_hosts").write_text(f"[127.0.0.1]:{destination.proxy.port} {key}")
 
@@ -256,7 +270,7 @@ class World:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         port = destination.folder / "port"
         wait_until(20, "the HTTP destination listens", port.exists)
-        destination.proxy = Proxy(free_port(self.choices), int(port.read_text()))
+        destination.proxy = Proxy(free_port(), int(port.read_text()))
 
     def write_configurations(self):
         for site in self.sites:

@@ -32,7 +32,7 @@ int notice_compare(struct notice *of, const char *name, struct noticed *noticed,
 		   struct err *err)
 {
 	assert(of == &notice);
-	noticed->event_id = 1;
+	noticed->event.id = 1;
 	noticed->is_changed = true;
 	if (text_ends_with(name, "gone"))
 		return err_set(err, ERR_MISSING, "%s is gone", name);

@@ -100,8 +100,18 @@ static int dial(void)
 	const struct linger linger = { .l_onoff = 1 }; /* no port stays in TIME_WAIT */
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+	/* The fuzzer's clock interrupts one that has to wait. */
+	while (fd >= 0 &&
+	       connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		int why = errno;
+		close(fd);
+		fd = why == EINTR ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+		errno = why;
+	}
+	if (fd < 0) {
+		perror("fuzz_server: cannot connect");
 		abort();
+	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 	return fd;

@@ -36,7 +36,8 @@ static void check(const struct inventory_page *page, const struct blob_kind *kin
 		assert(!before || strcmp(page->items.items[i].name, before) > 0);
 		before = page->items.items[i].name;
 	}
-	assert(!page->next || strcmp(page->next, before) == 0);
+	assert(!page->next || strcmp(page->next, page->last) == 0);
+	assert((page->skipped > 0) == (page->skipped_example != NULL));
 	assert(page->last_event == 0 || wire_is_id(page->last_mark));
 }
 
@@ -54,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	const struct blob_kind *kind = which > 0 ? &kinds[which - 1] : NULL;
 	struct page_question question = { .after = data[0] & 4 ? "b" : NULL, .limit = 3 };
 	str_add_bytes(&body, data + 1, len - 1);
-	if (wire_inventory_parse(&body, kind, &question, &page, &err) != 0) {
+	const struct kind of = kind ? kind_of_blobs(kind) : kind_of_repositories(NULL);
+	if (wire_inventory_parse(&body, &of, &question, &page, &err) != 0) {
 		assert(err.class == ERR_CORRUPT && err.text[0]);
 		assert(page.items.count == 0 && !page.next);
 		return 0;

@@ -30,7 +30,9 @@ start_blob_sites() {
 
 # Where all that was put is written down: "SHA-256  PATH", as sha256sum does.
 know() { # FILE PATH
-	printf '%s  %s\n' "$(sha256sum <"$1" | cut -c 1-64)" "$2" >>known
+	local sum
+	read -r sum _ < <(sha256sum <"$1")
+	printf '%s  %s\n' "$sum" "$2" >>known
 }
 
 make_new() { # [BYTES]
@@ -40,18 +42,19 @@ make_new() { # [BYTES]
 put_file() { # ID [BYTES]
 	make_new "${2:-}"
 	know new/file "uploads/$1"
-	mkdir -p "london/uploads/$(dirname "$1")"
-	mv new/file "london/uploads/$1"
+	local path=london/uploads/$1
+	[ -d "${path%/*}" ] || mkdir -p "${path%/*}"
+	mv new/file "$path"
 }
 
 put_object() { # [BYTES]
 	local oid
 
 	make_new "${1:-}"
-	oid=$(sha256sum <new/file | cut -c 1-64)
+	read -r oid _ < <(sha256sum <new/file)
 	oid=lfs/${oid:0:2}/${oid:2:2}/${oid:4}
 	know new/file "$oid"
-	mkdir -p "london/$(dirname "$oid")"
+	mkdir -p "london/${oid%/*}"
 	mv new/file "london/$oid"
 }
 

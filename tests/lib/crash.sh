@@ -17,9 +17,9 @@ fresh_state() {
 
 # HEAD, all refs, and the description. (With fewer processes than repository_picture.)
 picture() { # PATH
-	cat "$1/HEAD"
+	echo "$(<"$1/HEAD")"
 	git -C "$1" for-each-ref --format='%(refname) %(objectname) %(symref)' || return
-	[ ! -f "$1/description" ] || cat "$1/description"
+	[ ! -f "$1/description" ] || echo "$(<"$1/description")"
 }
 
 # Pictures of the repositories below DIRECTORY, as files in INTO.

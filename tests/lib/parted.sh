@@ -23,7 +23,7 @@ make_linked_sites() {
 	make_sites
 	mkdir link
 	upstream=$(site_url london)
-	python3 "$peers/tcp.py" link "${upstream##*:}" &
+	python3 "$peers/tcp.py" link "${upstream##*:}" "$(free_port)" &
 	wait_until 10 test -f link/port
 	set_conf paris primary.url "http://127.0.0.1:$(cat link/port)"
 }

@@ -20,8 +20,7 @@ start_proxy() {
 	: >proxy/rules
 	: >proxy/log
 	upstream=$(site_url london)
-	python3 "$proxy_program" proxy "${upstream##*:}" \
-		2>proxy/err &
+	python3 "$proxy_program" proxy "${upstream##*:}" "$(free_port)" 2>proxy/err &
 	echo $! >proxy/pid
 	wait_until 10 test -f proxy/port
 }

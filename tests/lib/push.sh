@@ -62,7 +62,7 @@ add_remote() { # NODE NAME [KEY VALUE]...
 }
 
 is_ready() { # NODE
-	curl -fsS -m 5 -o "$1/readyz" "$(site_url "$1")/readyz"
+	site_answers "$1" /readyz
 }
 
 start_ready() { # NODE [VAR=VALUE...]
@@ -144,7 +144,8 @@ letters() {
 }
 
 store_is_empty() {
-	[ -z "$(waiting)$(in_running)" ]
+	! compgen -G '*/data/spool/[0-9]*' || return # of a hook that did not wait
+	[ -z "$(find store/ref-updates/waiting store/ref-updates/running -type f -print -quit)" ]
 }
 
 make_a() { # DIR...

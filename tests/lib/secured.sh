@@ -105,12 +105,19 @@ reloaded_again() { # SITE BEFORE
 	[ "$(logged "$1" node.reloaded)" -gt "$2" ]
 }
 
-# A hook of the repository writes down who pushes.
+# A hook of the repository writes down who pushes, and the arguments of this test's processes:
+# what other tests start may well say a password.
 write_down() { # REPOSITORY-PATH
-	cat >"$1/hooks/pre-receive" <<-'HOOK'
+	cat >"$1/hooks/pre-receive" <<-HOOK
 		#!/bin/sh
-		echo "user=$REMOTE_USER addr=$REMOTE_ADDR uid=$(id -u)" >>who
-		ps -eo args >seen
+		echo "user=\$REMOTE_USER addr=\$REMOTE_ADDR uid=\$(id -u)" >>who
+		ps -eo pid=,ppid=,args= | awk '{ parent[\$1] = \$2; args[\$1] = \$0 }
+			END { for (id in args) {
+				for (at = id; at in parent && at != $PPID;)
+					at = parent[at]
+				if (at == $PPID)
+					print args[id]
+			} }' >seen
 	HOOK
 	chmod +x "$1/hooks/pre-receive"
 }

@@ -9,23 +9,33 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MAX_PROCESSES 16384
 #define SIGNAL_MS 1500 /* until the next signal */
+/* Below those that the kernel gives to connections: a node that is down for a while must
+   get its own again. A script has a hundred of them: see take_ports(). */
+#define FIRST_PORT 12000
+#define PORTS_OF_SCRIPT 100
+#define SCRIPTS 200
 
 struct process {
 	pid_t id, parent;
@@ -48,7 +58,9 @@ _Noreturn static void usage(void)
 	      "last\n"
 	      "       site_help member A.B             of the JSON object on standard "
 	      "input\n"
-	      "       site_help port                   one that is free\n",
+	      "       site_help port [COUNTER]         one that is free; of those of "
+	      "the script,\n"
+	      "                                        if it has some\n",
 	      stderr);
 	exit(2);
 }
@@ -252,6 +264,31 @@ _Noreturn static void become(char **command)
 	die(command[0]);
 }
 
+/* Nobody else's until this process ends: another script would otherwise start its node at
+   the port of one that is down for a while, or has not begun to listen. A name without a
+   file is what the kernel itself gives back. */
+static void take_ports(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	char port[16];
+
+	unsetenv("TAP_PORTS");
+	for (int i = 0; fd >= 0 && i < SCRIPTS; i++) {
+		int number = (getpid() + i) % SCRIPTS;
+		int len = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1,
+				   "refrelay-ports-%d", number);
+
+		if (bind(fd, (struct sockaddr *)&name,
+			 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len)) !=
+		    0)
+			continue;
+		snprintf(port, sizeof(port), "%d", FIRST_PORT + number * PORTS_OF_SCRIPT);
+		setenv("TAP_PORTS", port, 1);
+		return;
+	}
+}
+
 /* The command gets a process group of its own: as with init, who inherits an orphan is in
    another one. */
 static int adopt(char **command)
@@ -263,6 +300,7 @@ static int adopt(char **command)
 
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L) != 0)
 		die("prctl");
+	take_ports();
 	sigemptyset(&blocked);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		sigaddset(&blocked, numbers[i]);
@@ -321,27 +359,61 @@ static int print_member(char *path)
 	return 0;
 }
 
-/* Below those that the kernel gives to connections: a node that is down for a while must
-   get its own again. */
-static int print_port(void)
+static bool is_free(uint16_t port)
 {
-	for (;;) {
-		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		struct sockaddr_in address = { .sin_family = AF_INET,
-					       .sin_addr.s_addr =
-						       htonl(INADDR_LOOPBACK) };
-		uint16_t number;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_port = htons(port),
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	bool is_bound;
 
-		if (fd < 0 || getrandom(&number, sizeof(number), 0) != sizeof(number))
-			die("a port");
-		number = (uint16_t)(12000 + number % 20000);
-		address.sin_port = htons(number);
-		if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0) {
-			printf("%d\n", number);
-			return 0;
-		}
-		close(fd);
-	}
+	if (fd < 0)
+		die("socket");
+	is_bound = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+	close(fd);
+	return is_bound;
+}
+
+/* How many have been asked for so far. */
+static unsigned long count_on(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	char text[32] = "";
+	unsigned long count;
+
+	if (fd < 0 || flock(fd, LOCK_EX) != 0 || pread(fd, text, sizeof(text) - 1, 0) < 0)
+		die(path);
+	count = strtoul(text, NULL, 10);
+	if (pwrite(fd, text, (size_t)snprintf(text, sizeof(text), "%lu", count + 1), 0) <
+	    0)
+		die(path);
+	close(fd);
+	return count;
+}
+
+static uint16_t any_port(void)
+{
+	uint16_t number;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		die("a port");
+	return (uint16_t)(FIRST_PORT + number % (SCRIPTS * PORTS_OF_SCRIPT));
+}
+
+/* In turn, so that none of them is said twice while it is not listened at yet. */
+static int print_port(const char *counter)
+{
+	const char *first = getenv("TAP_PORTS");
+	uint16_t port;
+
+	do {
+		port = first == NULL || counter == NULL
+			       ? any_port()
+			       : (uint16_t)(strtoul(first, NULL, 10) +
+					    count_on(counter) % PORTS_OF_SCRIPT);
+	} while (!is_free(port));
+	printf("%d\n", port);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -356,7 +428,7 @@ int main(int argc, char **argv)
 		return sweep((pid_t)strtol(argv[2], NULL, 10), argv + 3);
 	if (argc == 3 && strcmp(command, "member") == 0)
 		return print_member(argv[2]);
-	if (argc == 2 && strcmp(command, "port") == 0)
-		return print_port();
+	if ((argc == 2 || argc == 3) && strcmp(command, "port") == 0)
+		return print_port(argv[2]);
 	usage();
 }

@@ -36,12 +36,32 @@ add_commits() { # PATH REF N [FROM]
 		}' | git -C "$path" fast-import --quiet --done --date-format=raw
 }
 
-# Paths of the bare repositories below DIRECTORY, relative to it, sorted.
+# Paths of the bare repositories below DIRECTORY, relative to it, sorted. What is within
+# one of them is none.
 list_repositories() { # DIRECTORY
+	local path above
+	local -A found=()
+
 	[ -d "$1" ] || return 0
-	(cd "$1" && find . -mindepth 1 -type d \( -name .git -o -path ./.refrelay \) -prune -o \
-		-mindepth 1 -type d -exec test -d {}/objects -a -d {}/refs -a -f {}/HEAD \; \
-		-print -prune) | sed 's,^\./,,' | LC_ALL=C sort
+	while IFS= read -r path; do
+		[ -d "$1/$path/objects" ] && [ -d "$1/$path/refs" ] && [ -f "$1/$path/HEAD" ] || continue
+		above=$path
+		while [[ $above == */* ]]; do
+			above=${above%/*}
+			[ -z "${found[$above]-}" ] || continue 2
+		done
+		found[$path]=1
+		echo "$path"
+	done < <(cd "$1" && find . -type d \( -name .git -o -path ./.refrelay \) -prune -o \
+		-name HEAD -path './*/*' -printf '%h\n' | sed 's,^\./,,' | LC_ALL=C sort)
+}
+
+# Noise does not get smaller, however long git tries.
+no_compression() { # REPOSITORY...
+	local repository
+	for repository; do
+		git -C "$repository" config core.compression 0
+	done
 }
 
 # Where a copy of that repository stands: always with .git at the end.
@@ -57,53 +77,105 @@ repository_picture() { # PATH
 	echo end
 }
 
-# What a repository lacks, or has broken: nothing, if all is well. FSCK_OPTIONS may say
-# --connectivity-only, which is enough where the objects themselves are not in doubt.
-repository_faults() { # PATH
-	# shellcheck disable=SC2086
-	LC_ALL=C git -C "$1" fsck --no-progress --no-dangling ${FSCK_OPTIONS-} 2>&1 |
-		grep -v '^notice: '
-	return "$((PIPESTATUS[0] != 0))"
+# Whether two files have the same text, or neither is there; without a process.
+same_text() { # FILE OTHER
+	local one='' other=''
+
+	[ ! -f "$1" ] || IFS= read -rd '' one <"$1" || [ -n "$one" ] || true
+	[ ! -f "$2" ] || IFS= read -rd '' other <"$2" || [ -n "$other" ] || true
+	[ "$one" = "$other" ]
 }
 
-# Says what differs, and fails. A fault that the source has as well is told, but it is a
-# fault of the source.
-equal_repositories() { # SOURCE DEST
-	local source dest faults
+# Whether their pictures are the same. What git says of HEAD is only asked where the files
+# differ: the same text says the same.
+same_pictures() { # PATH OTHER
+	local refs other
+
+	same_text "$1/HEAD" "$2/HEAD" && same_text "$1/description" "$2/description" || return
+	[ -f "$1/HEAD" ] && [ -f "$2/HEAD" ] &&
+		refs=$(git -C "$1" for-each-ref --format='%(refname) %(objectname) %(symref)') &&
+		other=$(git -C "$2" for-each-ref --format='%(refname) %(objectname) %(symref)') &&
+		[ "$refs" = "$other" ]
+}
+
+# What a repository lacks, or has broken: nothing, if all is well. FSCK_OPTIONS may say
+# --connectivity-only, which is enough where the objects themselves are not in doubt. Git
+# starts programs for a commit-graph and for an index of several packs, unless it is told
+# that there is none.
+repository_faults() { # PATH
+	local said status=0 line settings=()
+
+	[ ! -d "$1/objects/pack" ] || [ -e "$1/objects/info/alternates" ] || {
+		[ -e "$1/objects/info/commit-graph" ] || [ -e "$1/objects/info/commit-graphs" ] ||
+			settings+=(-c core.commitGraph=false)
+		[ -e "$1/objects/pack/multi-pack-index" ] ||
+			settings+=(-c core.multiPackIndex=false)
+	}
+	# shellcheck disable=SC2086
+	said=$(LC_ALL=C git -C "$1" "${settings[@]}" fsck --no-progress --no-dangling \
+		${FSCK_OPTIONS-} 2>&1) || status=1
+	while IFS= read -r line; do
+		[ -z "$line" ] || [[ $line == 'notice: '* ]] || printf '%s\n' "$line"
+	done <<<"$said"
+	return "$status"
+}
+
+# Says what differs, and fails.
+same_but_for_faults() { # SOURCE DEST
+	local source dest
 
 	if [ ! -d "$2" ]; then
 		echo "$2 does not exist"
 		return 1
 	fi
+	same_pictures "$1" "$2" && return
 	source=$(repository_picture "$1") || return 1
 	dest=$(repository_picture "$2") || return 1
-	if [ "$source" != "$dest" ]; then
-		printf '%s and %s differ:\n' "$1" "$2"
-		diff -a <(printf '%s\n' "$source") <(printf '%s\n' "$dest") || return 1
-	fi
+	[ "$source" != "$dest" ] || return 0
+	printf '%s and %s differ:\n' "$1" "$2"
+	diff -a <(printf '%s\n' "$source") <(printf '%s\n' "$dest")
+	return 1
+}
+
+# A fault that the source has as well is told, but it is a fault of the source.
+has_no_fault() { # SOURCE DEST
+	local faults
+
 	faults=$(repository_faults "$2") && return
 	printf '%s has faults:\n%s\n' "$2" "$faults"
 	repository_faults "$1" >/dev/null && return 1
 	echo "(so has its source)"
 }
 
-# Whether DEST has the repositories of SOURCE, no others, and each of them equal.
+# Says what differs, and fails.
+equal_repositories() { # SOURCE DEST
+	same_but_for_faults "$1" "$2" && has_no_fault "$1" "$2"
+}
+
+# Whether DEST has the repositories of SOURCE, no others, and each of them equal. Objects
+# are read when all else is as it should be.
 equal_trees() { # SOURCE DEST
 	local path result=0
 	local -A wanted=()
 
 	while IFS= read -r path; do
-		wanted[$(copy_path "$path")]=1
-		equal_repositories "$1/$path" "$2/$(copy_path "$path")" || result=1
+		wanted[${path%.git}.git]=$path
+		same_but_for_faults "$1/$path" "$2/${path%.git}.git" || result=1
 	done < <(list_repositories "$1")
 	while IFS= read -r path; do
 		[ -n "${wanted[$path]-}" ] && continue
 		echo "$2/$path has no source"
 		result=1
 	done < <(list_repositories "$2")
-	[ "${#wanted[@]}" -gt 0 ] && return "$result"
-	echo "$1 has no repositories"
-	return 1
+	if [ "${#wanted[@]}" -eq 0 ]; then
+		echo "$1 has no repositories"
+		return 1
+	fi
+	[ "$result" -eq 0 ] || return
+	for path in "${!wanted[@]}"; do
+		has_no_fault "$1/${wanted[$path]}" "$2/$path" || result=1
+	done
+	return "$result"
 }
 
 # The program under test.

@@ -71,7 +71,7 @@ ssh_start() { # DIRECTORY
 	# Where it is root, sshd insists on this directory of the system's.
 	[ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
 	for tries in 1 2 3 4 5 6 7 8 9 10; do
-		port=$((20000 + RANDOM % 12000))
+		port=$((10000 + RANDOM % 1000)) # no site's: see free_port
 		rm -f "$directory/log"
 		ssh_try_port "$directory" "$port" || continue
 		printf '[127.0.0.1]:%s %s\n' "$port" "$(cat "$directory/host_key.pub")" \

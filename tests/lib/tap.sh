@@ -63,6 +63,8 @@ tap_is_done=
 tap_kept=() # processes of what the tests share
 SHARED=
 tap_root=$(mktemp -d "${TMPDIR:-/tmp}/refrelay-tap.XXXXXX") || exit 1
+mkfifo "$tap_root/never" || exit 1 # nothing ever comes from it: to read it is to sleep
+mkdir "$tap_root/said" || exit 1 # command lines, by `at` of two_sites.sh
 trap 'tap_leave' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -178,17 +180,20 @@ skip() {
 	exit 77
 }
 
-# SECONDS are ample where nothing else runs; elsewhere it may take longer.
+# SECONDS are ample where nothing else runs; elsewhere it may take longer. The command finds
+# $is_waiting set: what only asks may ask by what costs little.
 wait_until() { # SECONDS COMMAND...
-	local seconds=$(($1 * 3)) end output pause=0.05
+	local seconds=$(($1 * 3)) end output pause=0.05 never
 	shift
 	end=$((SECONDS + seconds + 1))
-	until output=$("$@" 2>&1); do
+	exec {never}<>"$tap_root/never"
+	until output=$(exec {never}<&- && is_waiting=1 && "$@" 2>&1); do
 		[ "$SECONDS" -lt "$end" ] ||
 			fail "in $seconds s this did not become true: $*${output:+; it says: $output}"
-		sleep "$pause"
+		read -rt "$pause" -u "$never" || true
 		pause=0.15 # what takes long shall not be kept from it by being asked
 	done
+	exec {never}<&-
 }
 
 expect() { # STATUS COMMAND...

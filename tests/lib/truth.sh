@@ -24,7 +24,10 @@ all_say_it() {
 }
 
 metric_is() { # SITE NAME VALUE
-	curl -sS -m 10 "$(site_url "$1")/metrics" | grep -qxF "$2 $3"
+	local metrics
+
+	metrics=$(curl -sS -m 10 "$(site_url "$1")/metrics")
+	grep -qxF "$2 $3" <<<"$metrics"
 }
 
 shows() { # SITE PATTERN

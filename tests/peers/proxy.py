@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A proxy between two sites that does what networks and bad servers do.
 
-usage: proxy.py DIRECTORY UPSTREAM-PORT
+usage: proxy.py DIRECTORY UPSTREAM-PORT PORT
 
-It listens on a free port of loopback, which it writes to DIRECTORY/port, and passes each
+It listens on PORT of loopback, which it writes to DIRECTORY/port then, and passes each
 request on to the upstream. DIRECTORY/rules says what else happens; it is read anew for
 each request, and again when the answer to one that may pass begins: so rules hold at
 once, also for one that waits for events. A line is
@@ -18,7 +18,7 @@ PATTERN is a regular expression that is searched for in "METHOD TARGET" (no blan
     reset           the same, with a reset
     stall [BYTES]   after so many bytes of the answer (0) nothing comes, for as long as the
                     rules are the same; then the connection is closed
-    slow SECONDS    the answer begins so much later
+    slow SECONDS    the answer begins so much later, or when there are other rules
     cut BYTES       the answer ends after so many bytes of its body
     abort BYTES     the same, with a reset when these have arrived
     endless         the answer's body has no end: what comes after it is made up
@@ -53,7 +53,7 @@ import termios
 import threading
 import time
 
-FOLDER, UPSTREAM = sys.argv[1], int(sys.argv[2])
+FOLDER, UPSTREAM, PORT = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 LOOK = 0.05
 mutex = threading.Lock()
 clients = set()
@@ -260,6 +260,12 @@ def answer_early(client, action, argument):
     return True
 
 
+def be_slow(line, seconds):
+    end, rule = time.monotonic() + seconds, find_rule(line)
+    while time.monotonic() < end and find_rule(line) == rule:
+        time.sleep(LOOK)
+
+
 def pass_on(client, line, head, rest):
     action, argument = find_rule(line)
     if answer_early(client, action, argument):
@@ -274,7 +280,7 @@ def pass_on(client, line, head, rest):
                 if answer_early(client, action, argument):
                     return
             if action == "slow":
-                time.sleep(float(argument))
+                be_slow(line, float(argument))
             if action == "stall":
                 relay(client, upstream, int(argument or 0))
                 stall(client)
@@ -335,10 +341,9 @@ def sever():
 
 
 def main():
-    listener = listen(0)
-    port = listener.getsockname()[1]
+    listener = listen(PORT)
     with open(os.path.join(FOLDER, "port.new"), "w", encoding="utf-8") as file:
-        file.write(str(port))
+        file.write(str(PORT))
     os.rename(os.path.join(FOLDER, "port.new"), os.path.join(FOLDER, "port"))
     while True:
         if rules_text().strip() == "refuse":
@@ -348,7 +353,7 @@ def main():
             sever()
             time.sleep(LOOK)
             continue
-        listener = listener or listen(port)
+        listener = listener or listen(PORT)
         try:
             client, _ = listener.accept()
         except socket.timeout:

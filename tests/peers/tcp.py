@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A TCP proxy that does what bad networks do, whatever is spoken through it.
 
-usage: tcp.py DIRECTORY UPSTREAM-PORT
+usage: tcp.py DIRECTORY UPSTREAM-PORT PORT
 
-It listens on a free port of loopback, which it writes to DIRECTORY/port. DIRECTORY/rule
+It listens on PORT of loopback, which it writes to DIRECTORY/port then. DIRECTORY/rule
 is one line, read anew all the time:
 
     pass            everything (also when it is empty)
@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-FOLDER, UPSTREAM = sys.argv[1], int(sys.argv[2])
+FOLDER, UPSTREAM, PORT = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 LOOK = 0.05
 BUFFER = 16384
 mutex = threading.Lock()
@@ -121,10 +121,9 @@ def listen(port):
 
 
 def main():
-    listener = listen(0)
-    port = listener.getsockname()[1]
+    listener = listen(PORT)
     with open(os.path.join(FOLDER, "port.new"), "w", encoding="utf-8") as file:
-        file.write(str(port))
+        file.write(str(PORT))
     os.rename(os.path.join(FOLDER, "port.new"), os.path.join(FOLDER, "port"))
     while True:
         if rule()[0] == "refuse":
@@ -135,7 +134,7 @@ def main():
             open(os.path.join(FOLDER, "refuses"), "w", encoding="utf-8").close()
             time.sleep(LOOK)
             continue
-        listener = listener or listen(port)
+        listener = listener or listen(PORT)
         try:
             client, _ = listener.accept()
         except socket.timeout:

@@ -67,7 +67,7 @@ refused_with() {
 inventories_that_lie() {
 	follow_liar
 	tree_of_paris >before
-	refused_with 'blobs = {"../../x": b"evil"}' 'sense: ../../x: not an id'
+	refused_with 'blobs = {"../../x": b"evil"}' 'left out, for instance ../../x: not an id'
 	refused_with 'honest = page
 def page(after, limit):
     answer = honest(after, limit)

@@ -213,6 +213,7 @@ primary_dies_in_a_push() {
 
 big_push() {
 	make_pair
+	no_compression work
 	head -c 60000000 /dev/urandom >work/big
 	git -C work add big
 	git -C work commit -qm big

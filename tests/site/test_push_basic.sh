@@ -174,8 +174,8 @@ a_primary_pushes_its_changes() {
 	make_repository london/git/b.git 3
 	wait_until 20 same_branch london/git/a.git lyon/a.git
 	wait_until 20 same_branch london/git/b.git lyon/b.git
+	wait_until 20 same_sites # what was pushed on may be more than was noticed yet
 	wait_until 20 in_sync
-	same_sites
 	wait_until 10 store_is_empty
 	stop_site paris
 	stop_site london

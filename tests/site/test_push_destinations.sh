@@ -15,7 +15,7 @@ start_far() {
 	mkdir -p far net
 	git daemon --reuseaddr --listen=127.0.0.1 --port="$port" --base-path="$PWD/far" \
 		--export-all --enable=receive-pack "$PWD/far" &
-	python3 "$tcp_program" net "$port" 2>net.err &
+	python3 "$tcp_program" net "$port" "$(free_port)" 2>net.err &
 	wait_until 10 test -f net/port
 	git init -q --bare far/there.git
 	wait_until 10 git ls-remote "git://127.0.0.1:$(cat net/port)/there.git"
@@ -48,6 +48,11 @@ waits() { # PATTERN
 		cut -d = -f 2
 }
 
+is_told_as_refused() {
+	at home push queue >said
+	grep -q '^  failed [0-9]* times: network: .*[Cc]onnection refused' said
+}
+
 is_down_then_back() {
 	make_two_ways a b c
 	rule refuse
@@ -57,10 +62,10 @@ is_down_then_back() {
 	wait_until 10 arrived near a b
 	wait_until 30 queue_says 'max([u["failures"] for u in q["queue"]] + [0]) >= 3'
 	queue_says 'all(u["remote"] == "far" for u in q["queue"]) and len(q["queue"]) == 2'
-	queue_says 'q["queue"][0]["failure"]["code"] == "network" and
+	# Unless it is tried at this moment.
+	wait_until 20 queue_says 'q["queue"][0]["failure"]["code"] == "network" and
 		"refused" in q["queue"][0]["failure"]["message"] and q["queue"][0]["next_at"]'
-	at home push queue >said
-	grep -q '^  failed [0-9]* times: network: .*[Cc]onnection refused' said
+	wait_until 20 is_told_as_refused
 	expect 3 at home status
 	grep -qE '^far is [0-9.]+ ?[a-z]+ behind: 2 pushes to do, 2 fail, .*refused' out
 	! grep -q '^near' out
@@ -109,13 +114,13 @@ retries_grow() {
 
 # Slower in all than the timeout, but it moves.
 is_slow_but_moves() {
-	far_options=(timeout 2s)
+	far_options=(timeout 4s)
 	make_two_ways a b
 	start_site home
 	at home push start a b
 	wait_until 10 arrived far a b
 	add_blob a 8000000
-	rule slow 1300000
+	rule slow 1000000
 	at home changed a
 	change b
 	wait_until 10 arrived near a b

@@ -81,7 +81,7 @@ what_is_removed_by_hand_is_not_pushed() {
 	local key
 	make_node n
 	make_a m
-	add_remote n m replicationDelay 3
+	add_remote n m replicationDelay 6
 	start_ready n
 	key=$(write_task waiting a refs/heads/b1 "$(uri_of m/a)" m)
 	write_task waiting a refs/heads/b2 "$(uri_of m/a)" m
@@ -142,7 +142,7 @@ fifty_events_are_one_push_for_each_url() {
 
 tap_test "what comes during a push waits for the next" \
 	what_comes_during_a_push_waits_for_the_next
-tap_test "it waits for its delay, and is no retry" it_is_no_retry 0
+tap_test "it waits for its delay, and is no retry" it_is_no_retry 2000
 tap_test "it waits for a push that takes longer than that" it_is_no_retry 4500
 tap_test "what was removed while no node ran is not pushed" \
 	what_was_removed_while_no_node_ran_is_not_pushed

@@ -7,7 +7,7 @@
 . "$TESTS/lib/gerrit.sh"
 . "$TESTS/lib/ssh.sh"
 
-canary='kestrel+Over/Marsh:9'
+canary="kestrel+Over/Marsh:9-$$" # not that of another run
 
 # ./home with remote web, to ./web over HTTP
 make_web_home() { # [KEY VALUE]... of the remote
@@ -103,7 +103,7 @@ an_admin_url_makes_and_deletes() {
 # Also as it is sent.
 write_secrets() {
 	(umask 077 && printf '%s\n' "$canary" "$(printf 'pusher:%s' "$canary" | base64)" \
-		'kestrel%2BOver%2FMarsh%3A9' >secrets)
+		"kestrel%2BOver%2FMarsh%3A9-$$" >secrets)
 }
 
 nobody_shows_it() { # PATH...
@@ -137,7 +137,7 @@ the_password_is_seen_nowhere() {
 	make_web_home replicationRetry 60
 	write_secrets
 	gerrit_remote inline url \
-		"http://pusher:kestrel%2BOver%2FMarsh%3A9@127.0.0.1:$(cat web/port)/\${name}.git" \
+		"http://pusher:kestrel%2BOver%2FMarsh%3A9-$$@127.0.0.1:$(cat web/port)/\${name}.git" \
 		replicationDelay 3600 projects none
 	set_conf home http.anonymousRead true
 	make_source a 1

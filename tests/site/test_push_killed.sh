@@ -79,7 +79,7 @@ is_replaced() { # POINT...
 	make_node one
 	make_node two
 	add_remote one far
-	add_remote two far replicationDelay 2
+	add_remote two far replicationDelay 4
 	start_site two
 	for point; do
 		echo "$point:"
@@ -141,19 +141,24 @@ change_is_not_lost() { # POINT...
 	at home push start --all --now --wait
 	at home hooks install
 	stop_site home
+	: >home/log # what was logged is of the node that is to die
 	for point; do
 		echo "$point:"
 		launch_site home "REFRELAY_FAILPOINT=$point=kill"
 		wait_until 10 was_logged home node.started
 		push_change git/a.git || :
 		wait_until 10 has_died home
+		# A push that died with it never says that it is over.
+		wait_until 5 no_process_of_pushes
+		never_two_at_once
+		: >witness
 		start_site home
 		wait_until 10 all_is_done
 		nothing_is_left
 		stop_site home
 		: >home/log
+		never_two_at_once
 	done
-	never_two_at_once
 }
 
 # The machine: all at once, in the middle of everything, with parts of files in building/.

@@ -68,7 +68,7 @@ a_command_that_hangs_is_ended() {
 	chmod +x bin/git
 	gerrit_conf remote.far.receivepack git-receive-pack
 	gerrit_conf remote.far.uploadpack git-upload-pack
-	gerrit_conf gerrit.sshCommandTimeout 1
+	gerrit_conf gerrit.sshCommandTimeout 4 # enough for what does come back
 	make_source a 1
 	start_ready home
 	at home push start a

@@ -110,7 +110,7 @@ the_holder_is_shown() {
 		lease = json.load(open("out"))
 		assert lease["pid"] == int(sys.argv[1]), lease
 		assert lease["held"] is True and lease["fence"] > 0, lease
-		assert lease["job"] == "repo-1" and lease["operation"] == "sync", lease
+		assert lease["name"] == "repo-1" and lease["operation"] == "sync", lease
 		assert lease["proof"] and lease["node"] and lease["boot_id"], lease
 		assert 0 < lease["ttl_left"] <= 30, lease
 	END

@@ -57,14 +57,14 @@ wrong_options_and_arguments() {
 what_is_not_built_refuses() {
 	local command
 
-	for command in mirror promote demote; do
+	for command in promote demote; do
 		expect 2 refrelay "$command"
 		grep -q "$command.*not built yet" err || fail "$command says: $(<err)"
 		fails test -s out
 	done
 }
 
-commands=(replicate checksum lease config serve check status repository changed hooks events)
+commands=(replicate checksum lease config serve check status repository changed hooks events mirror)
 
 # The configuration is not even read.
 each_command_refuses_what_it_does_not_know() {

@@ -267,7 +267,7 @@ a_cache_that_cannot_be_written() {
 	mount -o remount,rw cache
 	bracketed true
 	is_right
-	wait_until 10 test -n "$(find cache -type f)"
+	wait_until 10 eval '[ -n "$(find cache -type f)" ]'
 	stop_site one
 	umount cache
 }

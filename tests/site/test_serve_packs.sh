@@ -16,7 +16,7 @@ make_heavy() { # MEGABYTES
 		head -c $(($1 << 20)) /dev/urandom
 		printf '\ncommit refs/heads/heavy\ncommitter S <s@e> 1700000000 +0000\n'
 		printf 'data 5\nheavy\nM 100644 :1 large\ndone\n'
-	} | git -C "$R" -c core.bigFileThreshold=1 fast-import --quiet --done
+	} | git -C "$R" -c core.bigFileThreshold=1 -c core.compression=0 fast-import --quiet --done
 }
 
 # The body of a fetch under protocol 2 that wants these.
@@ -105,7 +105,7 @@ children_and_their_queue_are_bounded() {
 	adv >/dev/null
 	oid2 refs/heads/main >/dev/null
 	echo "$((($(date +%s%N) - before) / 1000000)) ms for two small answers"
-	[ $((($(date +%s%N) - before) / 1000000)) -lt 5000 ]
+	[ $((($(date +%s%N) - before) / 1000000)) -lt 20000 ] # a clone waits for sixty seconds
 	post -D headers -o refused <request
 	head -n 1 headers | grep -q ' 503 '
 	grep -qiE '^Retry-After: [0-9]+' headers
@@ -141,7 +141,7 @@ who_waits_too_long_is_sent_away() {
 
 no_answer_outlasts_its_time() {
 	make_heavy 30
-	set_conf one serve.timeout 6s
+	set_conf one serve.timeout 10s
 	start_site one
 	hold_packs slow 3
 	wait_until 20 packs_are 0 0
@@ -149,7 +149,7 @@ no_answer_outlasts_its_time() {
 	end_packs slow >out
 	[ "$(awk '$2 == 200 && $5 == "cut" { sum += $1 } END { print sum }' out)" = 3 ] ||
 		fail "$(<out)"
-	clone whole --bare
+	clone whole --bare --single-branch --branch main # which takes no time
 	stop_site one
 }
 

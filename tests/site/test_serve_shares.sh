@@ -12,6 +12,7 @@ PEERS=$TESTS/peers
 make_large() {
 	make_served
 	git init -q work
+	no_compression work "$R"
 	head -c 16000000 /dev/urandom >work/noise
 	git -C work add noise
 	git -C work commit -qm noise

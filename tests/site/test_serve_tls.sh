@@ -73,6 +73,7 @@ long_packs() {
 
 	make_secured
 	git init -q -b main work
+	no_compression work "$R"
 	head -c 8000000 /dev/urandom >work/noise
 	git -C work add noise
 	git -C work commit -qm noise

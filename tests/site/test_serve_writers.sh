@@ -35,9 +35,9 @@ truth_is_told() {
 is_cached() {
 	local before
 	oid refs/heads/main >/dev/null
-	before=$(count_of hit)
+	before=$(count_reused)
 	oid refs/heads/main >/dev/null
-	[ "$(count_of hit)" -gt "$before" ] || {
+	[ "$(count_reused)" -gt "$before" ] || {
 		curl -fsS "$(site_url one)/metrics" | grep ^refrelay_refs_requests
 		return 1
 	}

@@ -112,49 +112,75 @@ hooks_that_are_lost_come_back() {
 	wait_until 10 lists_as paris 'a: installed'
 }
 
+# All at once: who sees a file without its text would set it right, and see the text then.
+write() { # FILE TEXT
+	printf '%s\n' "$2" >"$1"
+}
+
+# The copies that are damaged in turn: a copy that is made anew again and again has to wait.
+turn=0
+next_copy() {
+	local names=(a group/b c)
+	name=${names[turn++ % 3]}
+	COPY=paris/git/$name.git
+}
+
 # Each is seen in two seconds, counts for nothing from then on, and is set right.
 what_no_hook_reports_is_seen() {
-	local old count=0
+	local old count=0 name
+	make_repository london/git/c.git 4
 	start_unscanned
-	old=$(git -C $COPY rev-parse main~2)
 
-	in_copy a.git update-ref refs/heads/main "$old"
+	next_copy
+	old=$(git -C $COPY rev-parse main~2)
+	in_copy "$name.git" update-ref refs/heads/main "$old"
 	wait_until 2 was_seen $((++count))
 	right_again
-	in_copy a.git symbolic-ref HEAD refs/heads/none
+	next_copy
+	in_copy "$name.git" symbolic-ref HEAD refs/heads/none
 	wait_until 2 was_seen $((++count))
 	right_again
-	echo "$old" >$COPY/refs/heads/editor
+	next_copy
+	write $COPY/refs/heads/editor "$(git -C $COPY rev-parse main~2)"
 	wait_until 2 was_seen $((++count))
 	right_again
+	next_copy
 	ln -s /nonexistent $COPY/refs/heads/main
 	wait_until 2 was_seen $((++count))
 	right_again
 	[ ! -L $COPY/refs/heads/main ]
+	next_copy
 	mkdir -p $COPY/refs/heads/deep
 	right_again
 	count=$(logged paris copy.changed)
-	echo "$old" >$COPY/refs/heads/deep/er
+	write $COPY/refs/heads/deep/er "$(git -C $COPY rev-parse main~2)"
 	wait_until 2 was_seen $((++count))
 	right_again
+	next_copy
 	chmod -R u+w $COPY/objects
 	rm $COPY/objects/pack/*
 	wait_until 2 was_seen $((++count))
 	right_again
+	next_copy
 	mv $COPY gone
 	wait_until 2 was_seen $((++count))
 	right_again
-	lists_as paris 'a: installed'
+	lists_as paris "$name: installed"
 	! was_logged paris sync.failed || fail "a sync failed"
 }
 
+# To another copy.
 lay() { # DIVERSION
+	local other=group/b
+	[ $COPY != paris/git/$other.git ] || other=a
 	[[ $1 != */* ]] || mkdir -p "$COPY/${1%/*}"
 	case $1 in
-	shallow | info/grafts) git -C $COPY rev-parse main >$COPY/"$1" ;;
-	commondir | gitdir) echo ../group/b.git >$COPY/"$1" ;;
-	config.worktree) echo '[core]' >$COPY/"$1" ;;
-	*) realpath paris/git/group/b.git/objects >$COPY/"$1" ;;
+	shallow | info/grafts) write $COPY/"$1" "$(git -C $COPY rev-parse main)" ;;
+	commondir | gitdir)
+		write $COPY/"$1" "$(realpath --relative-to=$COPY paris/git/$other.git)"
+		;;
+	config.worktree) write $COPY/"$1" '[core]' ;;
+	*) write $COPY/"$1" "$(realpath paris/git/$other.git/objects)" ;;
 	esac
 }
 
@@ -163,9 +189,11 @@ diversions=(shallow commondir gitdir config.worktree info/grafts
 
 # Git would give readers another history, or another repository.
 what_diverts_git_is_seen_and_goes() {
-	local file count=0
+	local file count=0 name
+	make_repository london/git/c.git 4
 	start_unscanned
 	for file in "${diversions[@]}"; do
+		next_copy
 		lay "$file"
 		wait_until 2 was_seen $((++count))
 		right_again
@@ -301,11 +329,11 @@ a_clone_over_the_path_changes_nothing() {
 	make_pair
 	at london hooks install
 	wait_until 10 grep -q '"settled":true' $COPY/refrelay/copy
+	before=$(recorded files_changed)
 	git clone -q $COPY work
 	[ "$(stat -c %h "$(in_packs .pack)")" -eq 2 ]
 	rm -rf work
 	at paris check
-	before=$(recorded files_changed)
 	stop_site paris
 	at paris check
 	start_site paris

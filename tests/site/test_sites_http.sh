@@ -316,6 +316,7 @@ broken_clones() {
 	start_london make_repository london/git/big.git 20
 	head -c 30000000 /dev/urandom >file
 	git clone -q london/git/big.git clone
+	no_compression clone london/git/big.git
 	cp file clone/file
 	(cd clone && git add file && git commit -qm big && git push -q origin HEAD:main)
 	rm -rf clone file
@@ -363,6 +364,7 @@ capacity() {
 	most=$(most_at_once)
 	[ "$most" -eq 1 ] || fail "$most at once"
 	set_conf paris sync.repositoryCapacity 8
+	rules 'upload-pack slow 1.5' # each for longer than a busy machine takes to begin some
 	kill -HUP "$(site_pid paris)"
 	wait_until 10 was_logged paris node.reloaded
 	: >proxy/log

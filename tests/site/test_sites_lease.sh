@@ -15,7 +15,7 @@ lease_of_a() {
 	leases | python3 -c '
 import json, sys
 for lease in json.load(sys.stdin)["leases"]:
-    if lease["job"] == "a":
+    if lease["name"] == "a":
         value = lease[sys.argv[1]]
         print(str(value).lower() if isinstance(value, bool) else value)' "$1"
 }
@@ -76,8 +76,8 @@ a_dead_one_is_shown_and_costs_nothing() {
 	lease_of_a_is proof released
 	was_logged paris lease.takeover "job=sync repo=a .*after=death .*holder_pid=$pid "
 	# the three threads' leases, and this one
-	metric_is refrelay_lease_takeover_total 4
-	metric_is refrelay_lease_held 3
+	metric_is 'refrelay_lease_takeover_total{backend="local"}' 4
+	metric_is 'refrelay_lease_held{backend="local"}' 3
 	is_whole_again paris
 }
 

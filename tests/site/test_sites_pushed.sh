@@ -74,6 +74,10 @@ accidents_are_held_all_the_same() {
 	make_pair
 	delete_by_push 1 40
 	wait_until 20 in_sync
+	# that may have been while the push was not over: then the copy does not count it yet
+	add_commits london/git/r.git refs/heads/main 1
+	wait_until 20 same_sites
+	wait_until 20 in_sync
 	stop_site paris
 	delete_by_push 41 50
 	delete_on_disk 51 90

@@ -20,7 +20,7 @@ a_node_that_is_stopped() {
 	kill -STOP "$(site_pid london)"
 	wait_until $THIRTY_SECONDS says_nothing_of_it paris
 	grep -q '^paris \(has not heard from\|cannot reach\) its primary for ' paris/says
-	wait_until 20 test "$(status_of paris lag | cut -d . -f 1)" -ge 20
+	wait_until 20 eval '[ "$(status_of paris lag | cut -d . -f 1)" -ge 20 ]'
 	says_nothing_of_it london
 	kill -CONT "$(site_pid london)"
 	wait_until 20 all_say_it

@@ -48,6 +48,19 @@ class ShellLibrary(unittest.TestCase):
         self.assertIn("not ok 1 - a sentence\n", output)
         return output
 
+    def test_ports_are_no_other_scripts_and_none_is_said_twice(self):
+        self.passes(f"""
+            . {LIBRARY}/two_sites.sh
+            it() {{
+                local other port
+                for port in $(seq 40); do free_port; done >mine
+                other=$("$SITE_HELP" adopt sh -c 'echo "$TAP_PORTS"')
+                [ "$(sort -u mine | wc -l)" -eq 40 ]
+                while read -r port; do
+                    [ "$port" -lt "$other" ] || [ "$port" -ge $((other + 100)) ]
+                done <mine
+            }}""")
+
     def test_a_good_test_passes_quietly(self):
         self.assertEqual(self.passes("it() { echo talk; true; }"),
                          "ok 1 - a sentence\n1..1\n")

@@ -19,7 +19,7 @@ static inline struct blob_incoming *open_one(const char *id, uint64_t size,
 	struct blob_incoming *incoming;
 
 	assert_ok(blob_incoming_open(&(struct blob_incoming_request){ .root = root_fd,
-								      .kind = &kind,
+								      .type = type,
 								      .id = id,
 								      .size = size,
 								      .resume = resume },
@@ -32,7 +32,7 @@ static inline int try_open(const char *id, uint64_t size)
 	struct blob_incoming *incoming;
 	int result = blob_incoming_open(
 		&(struct blob_incoming_request){
-			.root = root_fd, .kind = &kind, .id = id, .size = size },
+			.root = root_fd, .type = type, .id = id, .size = size },
 		&incoming, &err);
 
 	assert_true(result == 0 || !incoming);

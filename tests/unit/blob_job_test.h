@@ -44,7 +44,7 @@ static void (*before_answer)(void);
 static struct store *store;
 static struct lease_manager *leases;
 static struct pull pull;
-static struct blob_kinds kinds;
+static struct kinds_here kinds;
 
 static void digest_of(const void *bytes, size_t len, char text[BLOB_DIGEST_SIZE])
 {
@@ -151,6 +151,18 @@ static const char *checksum_text(const struct theirs *one, char text[BLOB_DIGEST
 	return one->has_no_checksum ? "" : text;
 }
 
+/* As the program does: what is asked for is no part of it. */
+static bool serve_empty(struct peer_link *link, const char *etag, const char *checksum)
+{
+	static const char body[] = "{\"code\":\"NO_SUCH_RANGE\",\"message\":\"no\"}";
+	AUTO_FREE char *text =
+		xasprintf("HTTP/1.1 416 No\r\nContent-Length: %zu\r\nETag: %s\r\n"
+			  "Content-Range: bytes */0\r\nRefrelay-Checksum: %s\r\n\r\n%s",
+			  strlen(body), etag, checksum, body);
+
+	return peer_say(link, text);
+}
+
 static bool serve_part(struct peer_link *link, const char *head, const char *id)
 {
 	const struct theirs *one = find_theirs(id);
@@ -174,11 +186,13 @@ static bool serve_part(struct peer_link *link, const char *head, const char *id)
 	assert_non_null(range);
 	assert_int_equal(sscanf(range + 13, "%zu-%zu", &first, &last), 2);
 	last_offset = first;
+	checksum_text(one, checksum);
+	if (one->len == 0)
+		return serve_empty(link, etag, checksum);
 	if (knows_no_ranges)
 		first = 0;
 	if (last >= one->len || knows_no_ranges)
 		last = one->len - 1;
-	checksum_text(one, checksum);
 	AUTO_FREE char *reply = xasprintf(
 		"HTTP/1.1 %d Part\r\nContent-Length: %zu\r\nETag: %s\r\n"
 		"Content-Range: bytes %zu-%zu/%zu\r\n%s%s%s\r\n",
@@ -301,7 +315,7 @@ static struct blob_kind kind_of(const char *type, enum blob_layout layout)
 static void open_pull(void)
 {
 	pull = (struct pull){
-		.options = { .store = store, .leases = leases, .kinds = &kinds },
+		.options = { .store = store, .leases = leases, .here = &kinds },
 		.settings = { .timeout_ms = 60000,
 			      .reverify_ms = CONF_DAY,
 			      .delete_brake = 0.05 },
@@ -330,10 +344,11 @@ static inline void open_all(void)
 	assert_ok(store_open("sqlite::memory:", &store, &err));
 	assert_ok(lease_manager_open_local(
 		store, &(struct lease_options){ .directory = directory }, &leases, &err));
-	vec_add(&kinds.items, kind_of("files", BLOB_PLAIN));
-	vec_add(&kinds.items, kind_of("lfs", BLOB_LFS));
+	vec_add(&kinds.blobs.items, kind_of("files", BLOB_PLAIN));
+	vec_add(&kinds.blobs.items, kind_of("lfs", BLOB_LFS));
+	kinds_fill(&kinds, NULL);
 	for (size_t i = 0; i < 2; i++)
-		assert_int_equal(mkdir(kinds.items.items[i].path, 0777), 0);
+		assert_int_equal(mkdir(kinds.all.items[i].path, 0777), 0);
 	peer_start(serve_blobs);
 	open_pull();
 }
@@ -351,7 +366,7 @@ static inline void close_all(void)
 	peer_stop();
 	lease_manager_close(leases);
 	store_close(store);
-	blob_kinds_clear(&kinds);
+	kinds_clear(&kinds);
 	for (size_t i = 0; i < their_count; i++)
 		free(theirs[i].bytes);
 }
@@ -416,15 +431,23 @@ static inline bool is_proved(const char *type, const char *id)
 	return row.state == REGISTRY_SYNCED && row.verification == VERIFICATION_SUCCEEDED;
 }
 
+static inline struct kind kind_named(const char *type)
+{
+	const struct kind *kind = kinds_find(pull.options.here, type);
+
+	assert_non_null(kind);
+	return *kind;
+}
+
 static inline struct pull_job *new_job(const char *type, bool is_verification)
 {
 	struct pull_job *job = xcalloc(1, sizeof(*job));
 
 	job->pull = &pull;
-	job->ops = &blob_copy_ops;
-	job->type = pull_kind(&pull, type)->type;
+	job->kind = kind_named(type);
 	job->is_verification = is_verification;
-	job->running = is_verification ? &pull.state.verifying : &pull.state.blobbing;
+	job->running = is_verification ? &pull.state.verifying
+				       : &pull.state.bringing[PULL_BLOB_WORKERS];
 	job->claimed_at = clock_boot_ms();
 	return job;
 }

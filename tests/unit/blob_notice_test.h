@@ -12,16 +12,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "change/blob_notice.h"
+#include "pull/kinds.h"
 #include "replicable/name.h"
-#include "verify/verify_blobs.h"
+#include "verify/verify_origin.h"
 
 #define REVERIFY_MS 1000000
 
 static struct store *store;
 static struct event_log *event_log;
 static struct notice *notice;
-static struct blob_kinds kinds;
-static const struct blob_kind *files, *lfs;
+static struct kinds_here kinds;
+static const struct kind *files, *lfs;
 static char database[96];
 
 PRINTF_LIKE(1, 2) static inline void must(const char *fmt, ...)
@@ -53,7 +54,7 @@ static inline void add_kind(const char *type, enum blob_layout layout)
 				  .path = xasprintf("%s/%s", root, type),
 				  .layout = layout };
 
-	vec_add(&kinds.items, kind);
+	vec_add(&kinds.blobs.items, kind);
 	assert_ok(dir_make(root_fd, type, &err));
 }
 
@@ -83,8 +84,9 @@ static inline int make_site(void **state)
 	log_set_level(LOG_LEVEL_NONE);
 	add_kind("files", BLOB_PLAIN);
 	add_kind("lfs", BLOB_LFS);
-	files = &kinds.items.items[0];
-	lfs = &kinds.items.items[1];
+	kinds_fill(&kinds, root);
+	files = kinds_find(&kinds, "files");
+	lfs = kinds_find(&kinds, "lfs");
 	snprintf(database, sizeof(database), "%s/db", root);
 	open_store();
 	return 0;
@@ -93,7 +95,7 @@ static inline int make_site(void **state)
 static inline int remove_site(void **state)
 {
 	close_store();
-	blob_kinds_clear(&kinds);
+	kinds_clear(&kinds);
 	return test_remove_root(state);
 }
 
@@ -109,7 +111,7 @@ static inline int get_row_work(struct store_tx *tx, void *arg, struct err *error
 }
 
 /* Without name if there is none; the caller clears. */
-static inline struct origin_row row_of(const struct blob_kind *kind, const char *id)
+static inline struct origin_row row_of(const struct kind *kind, const char *id)
 {
 	struct origin_row row = { .name = xstrdup(id), .kind = xstrdup(kind->type) };
 
@@ -140,30 +142,53 @@ static inline const struct event *last_event(void)
 }
 
 /* Looks at one; the class of what is wrong. */
-static inline enum err_class look(const struct blob_kind *kind, const char *id)
+static inline enum err_class look(const struct kind *kind, const char *id)
 {
 	struct noticed one = { .name = id };
-	int result = blob_notice_compare_one(notice, kind, &one, &err);
+	int result = notice_compare_this(notice, kind, &one, &err);
 
 	noticed_clear(&one);
 	return result == 0 ? ERR_NONE : err.class;
 }
 
-static inline bool verify(const struct blob_kind *kind, const char *id)
+static inline bool verify(const struct kind *kind, const char *id)
 {
+	const struct origin_kind origin = notice_kind(notice, kind);
 	char *names[] = { xstrdup(id) };
 	struct stop stop;
 
 	stop_init(&stop);
-	bool is_done = verify_blobs(&(struct blob_batch){ .notice = notice,
-							  .kind = kind,
-							  .names = names,
-							  .count = 1,
-							  .claim_token = "",
-							  .stop = &stop });
+	bool is_done = blob_verify_ops.verify(&(struct verify_batch){ .kind = &origin,
+								      .names = names,
+								      .count = 1,
+								      .claim_token = "",
+								      .stop = &stop });
 	stop_clear(&stop);
 	free(names[0]);
 	return is_done;
+}
+
+/* All kinds of this site, as a node hands them on. */
+static inline struct verify_origin *start_verifier(const char *repositories,
+						   size_t capacity)
+{
+	VEC(struct origin_kind) all = { 0 };
+	const struct kind *kind = NULL;
+
+	while ((kind = kinds_next(&kinds, kind)) != NULL) {
+		struct origin_kind origin = notice_kind(notice, kind);
+		if (kind_is_repository(kind->type))
+			origin.of.path = repositories;
+		vec_add(&all, origin);
+	}
+	struct verify_origin *verifier = verify_origin_start(
+		&(struct verify_origin_options){ .store = store,
+						 .kinds = all.items,
+						 .kind_count = all.count,
+						 .capacity = capacity,
+						 .reverify_ms = 3600000 });
+	vec_clear(&all);
+	return verifier;
 }
 
 #endif

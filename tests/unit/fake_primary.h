@@ -35,6 +35,9 @@ struct primary {
 	int second_ms;     /* how long one of those takes here */
 	/* Called when a page has been read, before it is answered. */
 	void (*between)(void);
+	/* Of kinds other than repositories; NULL: it has none, or does not know yet. */
+	int (*inventory)(const struct kind *kind, const struct page_question *question,
+			 struct inventory_page *page, struct err *error);
 };
 
 struct primary_line {
@@ -110,7 +113,7 @@ static void log_event(const char *kind, const char *name, enum event_what what)
 /* A repository appears, with or without an event; a change; it goes. */
 enum reporting { REPORTED, UNTOLD };
 
-static void appear(const char *name, enum reporting reporting)
+static inline void appear(const char *name, enum reporting reporting)
 {
 	struct place place = { .name = xstrdup(name), .generation = 1 };
 
@@ -125,7 +128,7 @@ static void appear(const char *name, enum reporting reporting)
 		log_event("repository", name, EVENT_CREATED);
 }
 
-static void change(const char *name, const char *ref, enum reporting reporting)
+static inline void change(const char *name, const char *ref, enum reporting reporting)
 {
 	must("git -C primary/%s.git update-ref %s v1^{}", name, ref);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
@@ -138,7 +141,7 @@ static void change(const char *name, const char *ref, enum reporting reporting)
 		log_event("repository", name, EVENT_UPDATED);
 }
 
-static void vanish(const char *name, enum reporting reporting)
+static inline void vanish(const char *name, enum reporting reporting)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
 	struct place *place = find_place(name);
@@ -154,7 +157,7 @@ static void vanish(const char *name, enum reporting reporting)
 }
 
 /* 0: it has no such repository. */
-static uint64_t generation_of(const char *name)
+static inline uint64_t generation_of(const char *name)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
 	const struct place *place = find_place(name);
@@ -329,7 +332,7 @@ static void read_page(const char *after, size_t limit, struct inventory_page *pa
 }
 
 /* It has no blobs, or does not know yet. */
-int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
+int primary_inventory(struct primary_line *line, const struct kind *kind,
 		      const struct page_question *question, struct inventory_page *page,
 		      struct err *error)
 {
@@ -338,7 +341,9 @@ int primary_inventory(struct primary_line *line, const struct blob_kind *kind,
 
 	if (check_up(line, error) != 0)
 		return -1;
-	if (kind)
+	if (!kind_is_repository(kind->type) && fake.inventory)
+		return fake.inventory(kind, question, page, error);
+	if (!kind_is_repository(kind->type))
 		return line->primary->is_unscanned ? INVENTORY_NOT_SCANNED
 						   : INVENTORY_NO_KIND;
 	snprintf(now, sizeof(now), "\"%s-%" PRIu64 "%s\"", fake.timeline, last_event(),
@@ -399,18 +404,12 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 	return err_set(error, ERR_MISSING, "no such blob");
 }
 
-int primary_blob_reverify(struct primary_line *line, const struct blob_kind *kind,
-			  const char *id, struct err *error)
-{
-	(void)line;
-	(void)kind;
-	(void)id;
-	return err_set(error, ERR_MISSING, "no such blob");
-}
-
-int primary_reverify(struct primary_line *line, const char *name, struct err *error)
+int primary_reverify(struct primary_line *line, const char *type, const char *name,
+		     struct err *error)
 {
 	(void)name;
+	if (!kind_is_repository(type))
+		return err_set(error, ERR_MISSING, "no such blob");
 	fake.asked_again++;
 	return check_up(line, error);
 }

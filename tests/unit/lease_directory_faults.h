@@ -19,6 +19,7 @@ static atomic_int late_at;        /* the file server hangs before this touch fro
 static atomic_int late_s;         /* for so long */
 static atomic_bool is_reply_lost; /* of the next rename */
 static void (*_Atomic before_rename)(void);
+static void (*_Atomic before_symlink)(void);
 static void (*_Atomic before_probe)(void);
 static void (*_Atomic before_touch)(void);
 
@@ -36,6 +37,11 @@ int mkdirat(int dir, const char *path, mode_t mode)
 
 int symlinkat(const char *text, int dir, const char *path)
 {
+	void (*hook)(void) = before_symlink;
+
+	before_symlink = NULL;
+	if (hook)
+		hook();
 	return symlink_errno ? fail_with(symlink_errno)
 			     : (int)syscall(SYS_symlinkat, text, dir, path);
 }

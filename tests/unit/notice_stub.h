@@ -51,7 +51,7 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 	if (now > most_at_once)
 		most_at_once = now;
 	poll(NULL, 0, delay_ms);
-	noticed->event_id = (uint64_t)atomic_fetch_add(&compared, 1) + 1;
+	noticed->event.id = (uint64_t)atomic_fetch_add(&compared, 1) + 1;
 	noticed->is_changed = true;
 	atomic_fetch_sub(&at_once, 1);
 	if (comparison_fails == ERR_NONE)

@@ -43,6 +43,17 @@ static inline int test_remove_root(void **state)
 	return tree_remove(AT_FDCWD, root, ERR_IGNORED);
 }
 
+/* Waits until the condition holds; fails after twenty seconds: less than any ttl or
+ * interval that would make it hold some day. */
+#define wait_until(condition)                                                            \
+	do {                                                                             \
+		for (int i_ = 0; !(condition); i_++) {                                   \
+			if (i_ > 10000)                                                  \
+				fail_msg("never: %s", #condition);                       \
+			usleep(2000);                                                    \
+		}                                                                        \
+	} while (0)
+
 /* The call succeeds; otherwise the error's own text is shown. */
 #define assert_ok(call)                                                                  \
 	do {                                                                             \

@@ -210,7 +210,7 @@ TEST(what_is_done_before_the_row_is_written_is_doubted_by_who_writes_it)
 
 	bring("files", "a/b");
 	AUTO_CLOSE int files = openat(root_fd, "files", O_RDONLY | O_DIRECTORY);
-	blob_look_again(&pull, pull_kind(&pull, "files"), files, "a/b", &fingerprint);
+	blob_look_again(&pull, kind_named("files").blobs, files, "a/b", &fingerprint);
 	assert_true(is_doubted("files", "a/b"));
 }
 

@@ -40,7 +40,7 @@ TEST(small_blobs_come_in_one_request_and_are_proved)
 	assert_int_equal(many_asked, 1);
 	assert_int_equal(parts_asked, 0);
 	assert_int_equal(count_incoming("files"), 0);
-	assert_int_equal(pull.state.blobbing, 0);
+	assert_int_equal(pull.state.bringing[PULL_BLOB_WORKERS], 0);
 	assert_false(run_job("files"));
 }
 
@@ -193,6 +193,42 @@ TEST(what_cannot_be_continued_is_begun_anew)
 	assert_true(is_here("files", "big"));
 }
 
+TEST(a_large_blob_that_has_become_empty_is_brought)
+{
+	put_many("big", 3 * MIB);
+	tell("files", "big");
+	put_text("big", "");
+	assert_true(run_job("files"));
+	assert_int_equal(many_asked, 0);
+	assert_true(is_here("files", "big"));
+	assert_int_equal(state_of("files", "big"), REGISTRY_SYNCED);
+}
+
+static int note_head(void *arg, const struct blob_head *head, const void *bytes,
+		     size_t len, struct err *error)
+{
+	uint64_t *generation = arg;
+
+	(void)bytes;
+	(void)error;
+	assert_int_equal(len, 0);
+	assert_int_equal(head->size, 0);
+	*generation += head->generation;
+	return 0;
+}
+
+TEST(an_empty_blob_that_is_read_alone_tells_its_version)
+{
+	uint64_t generation = 0;
+
+	put_text("none", "");
+	assert_ok(source_read_blob(
+		pull.source,
+		&(struct blob_part){ .type = "files", .id = "none", .length = 100 },
+		60000, &(struct blob_part_sink){ note_head, &generation }, &err));
+	assert_int_equal(generation, 1);
+}
+
 static void flip_without_checksum(void)
 {
 	need_theirs("a")->has_no_checksum = need_theirs("big")->has_no_checksum = true;
@@ -294,7 +330,7 @@ TEST(a_blob_under_anothers_lease_is_left_for_later)
 
 	put_many("a", 2 * MIB);
 	tell("files", "a");
-	lease_key_for("files", replicable_id("files", "a"), key);
+	lease_key_for(leases, "files", replicable_id("files", "a"), "a", key);
 	assert_ok(lease_acquire(leases,
 				&(struct lease_request){ .key = key, .operation = "x" },
 				&lease, &err));
@@ -442,7 +478,7 @@ TEST(what_waited_for_most_of_its_claim_is_given_back)
 	assert_int_equal(row.state, REGISTRY_PENDING);
 	assert_int_equal(row.retry_count, 0);
 	assert_int_equal(many_asked, 0);
-	assert_int_equal(pull.state.blobbing, 0);
+	assert_int_equal(pull.state.bringing[PULL_BLOB_WORKERS], 0);
 	assert_true(run_job("files"));
 	assert_true(is_proved("files", "a"));
 }
@@ -738,9 +774,9 @@ TEST(a_part_of_a_file_that_nothing_can_check_is_not_continued)
 	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "large");
 	AUTO_FREE char *version =
 		xasprintf("%s-%d", row.timeline, SOURCE_FILE_GENERATION);
-	int to = blob_root_open(pull_kind(&pull, "files"), &err);
+	int to = blob_root_open(kind_named("files").blobs, &err);
 	const struct blob_incoming_request request = { .root = to,
-						       .kind = pull_kind(&pull, "files"),
+						       .type = "files",
 						       .id = "large",
 						       .size = 3 * MIB,
 						       .resume = version };
@@ -800,6 +836,8 @@ int main(void)
 		BLOB_CASE(what_has_no_checksum_yet_is_brought_and_verified_when_it_has),
 		BLOB_CASE(a_large_blob_survives_breaks_and_nothing_comes_twice),
 		BLOB_CASE(what_cannot_be_continued_is_begun_anew),
+		BLOB_CASE(a_large_blob_that_has_become_empty_is_brought),
+		BLOB_CASE(an_empty_blob_that_is_read_alone_tells_its_version),
 		BLOB_CASE(a_checksum_that_was_told_counts_when_the_answer_has_none),
 		BLOB_CASE(ranges_make_one_blob),
 		BLOB_CASE(a_later_job_continues_what_an_earlier_one_left),

@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "blob/kinds.h"
+#include "pull/kinds.h"
 
 #define HEX62 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd"
 #define REST "23456789abcdef0123456789abcdef0123456789abcdef0123456789abcd"
@@ -9,29 +9,30 @@
 static const struct blob_kind plain = { .type = (char[]){ "uploads" } };
 static const struct blob_kind lfs = { .type = (char[]){ "lfs" }, .layout = BLOB_LFS };
 
-static int read_text(const char *text, struct blob_kinds *kinds)
+static int read_text(const char *text, struct kinds_here *here)
 {
 	AUTO_CONF struct conf *conf = NULL;
 
 	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
-	return blob_kinds_read(conf, kinds, &err);
+	return kinds_read(conf, here, &err);
 }
 
 TEST(kinds_are_read_from_their_sections_in_the_order_of_their_types)
 {
-	AUTO_BLOB_KINDS struct blob_kinds kinds;
+	AUTO_KINDS struct kinds_here here;
+	const struct blob_kinds *kinds = &here.blobs;
 
 	assert_ok(read_text("[blob \"uploads\"]\npath = /srv/uploads\n"
 			    "[blob \"lfs\"]\npath = /srv/lfs\nlayout = lfs\n"
 			    "[blob \"0-a_b\"]\npath = /nowhere/yet\n",
-			    &kinds));
-	assert_int_equal(kinds.items.count, 3);
-	assert_string_equal(kinds.items.items[0].type, "0-a_b");
-	assert_string_equal(kinds.items.items[1].type, "lfs");
-	assert_int_equal(kinds.items.items[1].layout, BLOB_LFS);
-	assert_string_equal(blob_kinds_find(&kinds, "uploads")->path, "/srv/uploads");
-	assert_int_equal(blob_kinds_find(&kinds, "uploads")->layout, BLOB_PLAIN);
-	assert_null(blob_kinds_find(&kinds, "repository"));
+			    &here));
+	assert_int_equal(kinds->items.count, 3);
+	assert_string_equal(kinds->items.items[0].type, "0-a_b");
+	assert_string_equal(kinds->items.items[1].type, "lfs");
+	assert_int_equal(kinds->items.items[1].layout, BLOB_LFS);
+	assert_string_equal(blob_kinds_find(kinds, "uploads")->path, "/srv/uploads");
+	assert_int_equal(blob_kinds_find(kinds, "uploads")->layout, BLOB_PLAIN);
+	assert_null(blob_kinds_find(kinds, "repository"));
 }
 
 TEST(sections_that_make_no_sense_are_refused_and_say_which_key_it_is)
@@ -60,26 +61,25 @@ TEST(sections_that_make_no_sense_are_refused_and_say_which_key_it_is)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-		struct blob_kinds kinds;
-		if (read_text(table[i].text, &kinds) == 0)
+		AUTO_KINDS struct kinds_here here;
+		if (read_text(table[i].text, &here) == 0)
 			fail_msg("taken: %s", table[i].text);
 		assert_int_equal(err.class, ERR_CONFIG);
 		if (!strstr(err.text, table[i].says))
 			fail_msg("no \"%s\" in: %s", table[i].says, err.text);
-		assert_int_equal(kinds.items.count, 0);
 	}
 }
 
 TEST(a_path_that_leads_into_another_by_a_link_is_refused)
 {
-	struct blob_kinds kinds;
+	AUTO_KINDS struct kinds_here here;
 	AUTO_FREE char *text = xasprintf("[site]\nrepositories = %s/real\n"
 					 "[blob \"a\"]\npath = %s/link/a\n",
 					 root, root);
 
 	mkdirat(root_fd, "real", 0755);
 	assert_int_equal(symlinkat("real", root_fd, "link"), 0);
-	assert_fails(read_text(text, &kinds), ERR_CONFIG);
+	assert_fails(read_text(text, &here), ERR_CONFIG);
 }
 
 TEST(ids_are_checked_at_the_door)

@@ -147,7 +147,7 @@ TEST(an_upload_is_proved_at_once)
 	must("mkdir files/d; echo a >files/d/x");
 	assert_int_equal(fstatat(root_fd, "files/d/x", &st, 0), 0);
 	blob_fingerprint_of(&st, &known.fingerprint);
-	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
+	assert_ok(notice_compare_this(notice, files, &one, &err));
 	assert_true(one.is_changed);
 	assert_int_equal(one.row.verification, VERIFICATION_SUCCEEDED);
 	noticed_clear(&one);
@@ -166,9 +166,9 @@ TEST(what_is_known_of_an_upload_counts_also_when_it_was_noticed_before)
 	look(files, "x");
 	assert_int_equal(fstatat(root_fd, "files/x", &st, 0), 0);
 	blob_fingerprint_of(&st, &known.fingerprint);
-	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
+	assert_ok(notice_compare_this(notice, files, &one, &err));
 	expect_event(EVENT_CHECKSUMMED, 1, DIGEST_A);
-	assert_int_equal(one.event_id, last_event()->id);
+	assert_int_equal(one.event.id, last_event()->id);
 	noticed_clear(&one);
 }
 
@@ -178,7 +178,7 @@ TEST(what_is_known_of_another_file_does_not_count)
 	struct noticed one = { .name = "x", .known = &known };
 
 	must("echo b >files/x");
-	assert_ok(blob_notice_compare_one(notice, files, &one, &err));
+	assert_ok(notice_compare_this(notice, files, &one, &err));
 	assert_null(one.row.checksum);
 	noticed_clear(&one);
 }
@@ -427,7 +427,7 @@ TEST(many_are_committed_in_groups_and_one_bad_one_stops_none)
 		snprintf(ids[i], sizeof(ids[i]), "%d", i);
 		looks[i].name = ids[i];
 	}
-	assert_ok(blob_notice_compare(notice, files, looks, MANY, &err));
+	assert_ok(notice_compare_these(notice, files, looks, MANY, &err));
 	for (int i = 0; i < MANY; i++) {
 		assert_int_equal(looks[i].is_changed, i != 7);
 		noticed_clear(&looks[i]);
@@ -444,7 +444,7 @@ static void *look_often(void *arg)
 	(void)arg;
 	for (int i = 0; i < 50; i++) {
 		struct noticed one = { .name = "x" };
-		blob_notice_compare_one(notice, files, &one, &error);
+		notice_compare_this(notice, files, &one, &error);
 		noticed_clear(&one);
 	}
 	return NULL;

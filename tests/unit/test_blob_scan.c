@@ -19,9 +19,9 @@ static void forget_directories(void)
 	vec_clear(&directories);
 }
 
-static int scan(const struct blob_kind *kind)
+static int scan(const struct kind *kind)
 {
-	const struct origin_kind origin = blob_notice_origin_kind(notice, kind);
+	const struct origin_kind origin = notice_kind(notice, kind);
 	const struct scan_request request = { .kind = &origin,
 					      .troubles = &troubles,
 					      .directory = enter };
@@ -32,7 +32,7 @@ static int scan(const struct blob_kind *kind)
 
 static int scan_part(const char *directory)
 {
-	const struct origin_kind origin = blob_notice_origin_kind(notice, files);
+	const struct origin_kind origin = notice_kind(notice, files);
 	const struct scan_request request = { .kind = &origin,
 					      .troubles = &troubles,
 					      .directory = enter };
@@ -93,7 +93,7 @@ TEST(an_empty_directory_in_the_place_of_the_one_seen_deletes_nothing)
 	assert_ok(scan(files));
 	must("mv files away; mkdir files");
 	assert_fails(scan(files), ERR_DISK);
-	assert_fails(blob_notice_judge_root(store, files, &err), ERR_DISK);
+	assert_fails(blob_notice_judge_root(store, files->blobs, &err), ERR_DISK);
 	assert_int_equal(all_events()->count, 1);
 	must("mkdir files/empty");
 	assert_fails(scan(files), ERR_DISK);
@@ -101,7 +101,7 @@ TEST(an_empty_directory_in_the_place_of_the_one_seen_deletes_nothing)
 	assert_fails(scan(files), ERR_DISK);
 	must("mv away files");
 	assert_ok(scan(files));
-	assert_ok(blob_notice_judge_root(store, files, &err));
+	assert_ok(blob_notice_judge_root(store, files->blobs, &err));
 	assert_int_equal(all_events()->count, 1);
 }
 

@@ -12,8 +12,8 @@ static struct verify_origin *verifier;
 static void start(int64_t interval_ms, size_t most)
 {
 	const struct origin_kind origins[] = {
-		blob_notice_origin_kind(notice, &kinds.items.items[0]),
-		blob_notice_origin_kind(notice, &kinds.items.items[1]),
+		notice_kind(notice, &kinds.all.items[1]),
+		notice_kind(notice, &kinds.all.items[2]),
 	};
 
 	watch = watch_start(&(struct watch_options){ .thread = "blob-watch",
@@ -170,13 +170,7 @@ static void due(void *arg)
 
 TEST(from_a_new_file_to_its_checksum_nobody_need_do_anything)
 {
-	verifier = verify_origin_start(
-		&(struct verify_origin_options){ .store = store,
-						 .root = root,
-						 .kinds = &kinds,
-						 .blobs = notice,
-						 .capacity = 2,
-						 .reverify_ms = 3600000 });
+	verifier = start_verifier(root, 2);
 	notice_set_due(notice, due, NULL);
 	start(3600000, 0);
 	wait_for_scan();

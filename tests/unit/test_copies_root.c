@@ -74,14 +74,14 @@ static void resync(const char *name)
 
 static int open_tree(void)
 {
-	return copies_root_open(store, tree, &err);
+	return copies_root_open(store, KIND_REPOSITORY, tree, &err);
 }
 
 TEST(the_first_start_makes_the_tree_and_the_next_finds_it)
 {
-	assert_ok(copies_root_check(store, tree, &err));
+	assert_ok(copies_root_check(store, KIND_REPOSITORY, tree, &err));
 	assert_ok(open_tree());
-	assert_ok(copies_root_check(store, tree, &err));
+	assert_ok(copies_root_check(store, KIND_REPOSITORY, tree, &err));
 	add_synced("a");
 	make("srv/a.git");
 	assert_ok(open_tree());
@@ -98,9 +98,9 @@ TEST(an_empty_tree_is_refused_while_copies_should_be_there)
 	assert_non_null(strstr(err.remedy, "resync --all"));
 	make("srv/.refrelay"); /* and what mkfs makes */
 	make("srv/lost+found");
-	assert_fails(copies_root_judge(store, tree, &err), ERR_DISK);
+	assert_fails(copies_root_judge(store, KIND_REPOSITORY, tree, &err), ERR_DISK);
 	resync("a");
-	assert_ok(copies_root_judge(store, tree, &err));
+	assert_ok(copies_root_judge(store, KIND_REPOSITORY, tree, &err));
 	assert_ok(open_tree());
 }
 
@@ -126,7 +126,7 @@ TEST(a_tree_that_is_away_is_not_made_again)
 	assert_ok(open_tree());
 	add_synced("a");
 	assert_int_equal(renameat(root_fd, "srv", root_fd, "away"), 0);
-	assert_fails(copies_root_check(store, tree, &err), ERR_DISK);
+	assert_fails(copies_root_check(store, KIND_REPOSITORY, tree, &err), ERR_DISK);
 	assert_non_null(strstr(err.text, "is not there"));
 	assert_fails(open_tree(), ERR_DISK);
 	assert_int_equal(access(tree, F_OK), -1);
@@ -140,10 +140,10 @@ TEST(another_tree_makes_everything_suspect)
 	move("gone", REGISTRY_GONE);
 	replace_tree();
 	make("srv/a.git");
-	assert_fails(copies_root_check(store, tree, &err), ERR_DISK);
+	assert_fails(copies_root_check(store, KIND_REPOSITORY, tree, &err), ERR_DISK);
 	assert_non_null(strstr(err.text, "is not the directory that it was"));
 	assert_ok(open_tree());
-	assert_ok(copies_root_check(store, tree, &err));
+	assert_ok(copies_root_check(store, KIND_REPOSITORY, tree, &err));
 	AUTO_REGISTRY_ROW struct registry_row row = row_of("a");
 	assert_int_equal(row.state, REGISTRY_PENDING);
 	assert_int_equal(row.wishes, REGISTRY_WISH_RECHECK);

@@ -1,6 +1,7 @@
 #include "git_test.h"
 
 #include "base/clock.h"
+#include "pull/copy_kind.h"
 #include "pull/copy_record.h"
 #include "pull/glance.h"
 #include "pull/pull_parts.h"
@@ -12,13 +13,15 @@
 static struct pull pull;
 static struct registry_row row;
 static char *copies;
+static struct kinds_here here;
 
 static int set_up(void **state)
 {
 	if (test_make_root(state) != 0)
 		return -1;
 	copies = xasprintf("%s/git", root);
-	pull = (struct pull){ .options.root = copies };
+	kinds_fill(&here, copies);
+	pull = (struct pull){ .options.here = &here };
 	mutex_init(&pull.mutex);
 	cond_init(&pull.changed);
 	assert_ok(store_open("sqlite::memory:", &pull.options.store, &err));
@@ -30,6 +33,7 @@ static int tear_down(void **state)
 {
 	registry_row_clear(&row);
 	doubts_clear(&pull);
+	kinds_clear(&here);
 	store_close(pull.options.store);
 	pthread_cond_destroy(&pull.changed);
 	pthread_mutex_destroy(&pull.mutex);
@@ -127,8 +131,9 @@ TEST(rebuilds_have_a_pace_of_their_own)
 TEST(a_copy_that_is_not_there_is_seen_at_a_glance)
 {
 	struct glance_result result;
-	const struct glance_request request = { .store = pull.options.store,
-						.root = copies };
+	const struct glance_request request = {
+		.store = pull.options.store, .kind = kinds_find(&here, KIND_REPOSITORY)
+	};
 
 	add_synced("a");
 	assert_ok(glance_all(&request, &result, &err));

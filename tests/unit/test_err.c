@@ -91,9 +91,15 @@ TEST(the_errno_decides_the_class)
 TEST(every_class_has_a_name_and_only_some_pass_by_themselves)
 {
 	static const bool transient[ERR_INTERNAL + 1] = {
-		[ERR_BUSY] = true,      [ERR_LOST] = true, [ERR_NETWORK] = true,
-		[ERR_TIMEOUT] = true,   [ERR_DISK] = true, [ERR_CONFLICT] = true,
+		[ERR_BUSY] = true,
+		[ERR_LOST] = true,
+		[ERR_NETWORK] = true,
+		[ERR_TIMEOUT] = true,
+		[ERR_DISK] = true,
+		[ERR_CONFLICT] = true,
 		[ERR_CANCELED] = false,
+		[ERR_LOCK_TIMEOUT] = true,
+		[ERR_LOCK_UNAVAILABLE] = true,
 	};
 
 	for (int class = ERR_NONE; class <= ERR_INTERNAL; class ++) {

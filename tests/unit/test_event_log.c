@@ -83,8 +83,10 @@ static uint64_t append(void)
 
 	assert_ok(store_write(store, append_work, &event, &err));
 	id = event.id;
+	struct event_mark newest = { .id = id };
+	memcpy(newest.mark, event.mark, sizeof(newest.mark));
 	event_clear(&event);
-	event_log_wake(event_log);
+	event_log_wake(event_log, &newest);
 	return id;
 }
 
@@ -570,7 +572,7 @@ TEST(who_waits_is_woken_at_once)
 	append();
 	start_reader(&one);
 	start_reader(&other);
-	event_log_wake(event_log); /* for nothing */
+	event_log_wake(event_log, NULL); /* for nothing */
 	poll(NULL, 0, 20);
 	assert_false(one.is_done);
 	append();

@@ -10,20 +10,22 @@
 
 static struct store *store;
 static struct pull pull;
-static struct blob_kind kind_list[] = { { .type = (char[]){ "files" },
-					  .path = (char[]){ "/files" } } };
-static struct blob_kinds kinds;
+static const struct blob_kind files = { .type = (char[]){ "files" },
+					.path = (char[]){ "/files" } };
+static struct kinds_here kinds;
 static event_list events;
 
 static int set_up(void **state)
 {
 	(void)state;
 	log_set_level(LOG_LEVEL_NONE);
-	kinds.items.items = kind_list;
-	kinds.items.count = 1;
-	pull = (struct pull){ .options = { .kinds = &kinds } };
+	blob_kinds_add(&kinds.blobs, &files);
+	kinds_fill(&kinds, root);
+	pull = (struct pull){ .options = { .here = &kinds } };
 	mutex_init(&pull.mutex);
+	cond_init(&pull.changed);
 	assert_ok(store_open("sqlite::memory:", &store, &err));
+	pull.options.store = store;
 	return 0;
 }
 
@@ -31,7 +33,9 @@ static int tear_down(void **state)
 {
 	(void)state;
 	event_list_clear(&events);
+	kinds_clear(&kinds);
 	map_clear(&pull.unknown_kinds);
+	pthread_cond_destroy(&pull.changed);
 	pthread_mutex_destroy(&pull.mutex);
 	store_close(store);
 	return 0;
@@ -62,7 +66,7 @@ static void take(void)
 	struct events_taking taking = { .folded = &folded, .to = &to, .pull = &pull };
 
 	fold_events(&events, &folded);
-	events_judge(&pull, &folded);
+	assert_ok(events_judge(&pull, &folded, &err));
 	assert_ok(store_write(store, events_take, &taking, &err));
 	vec_clear(&folded);
 	event_list_clear(&events);
@@ -106,6 +110,25 @@ TEST(only_configured_kinds_and_good_names_become_rows)
 	assert_int_equal(row_of("uploads", "a").state, REGISTRY_STATES);
 	assert_int_equal(row_of("files", "../a").state, REGISTRY_STATES);
 	assert_int_equal(row_of("files", ".refrelay/x").state, REGISTRY_STATES);
+}
+
+/* The comparison that counts them comes later, and takes its time. */
+TEST(a_site_knows_at_once_that_an_event_was_left_out)
+{
+	struct scan_record skipped;
+
+	add("files", "a", EVENT_CREATED, 1);
+	take();
+	assert_ok(pull_skipped_read(store, "files", &skipped, &err));
+	assert_int_equal(skipped.left_out, 0);
+	uint64_t asked = pull.asked;
+	add("files", "../a", EVENT_CREATED, 1);
+	take();
+	assert_ok(pull_skipped_read(store, "files", &skipped, &err));
+	assert_int_equal(skipped.left_out, 1);
+	assert_true(pull.asked > asked);
+	assert_ok(pull_skipped_read(store, "repository", &skipped, &err));
+	assert_int_equal(skipped.left_out, 0);
 }
 
 TEST(a_checksum_alone_lets_verify_what_is_here_and_brings_nothing)
@@ -157,6 +180,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TAKE_CASE(only_configured_kinds_and_good_names_become_rows),
+		TAKE_CASE(a_site_knows_at_once_that_an_event_was_left_out),
 		TAKE_CASE(a_checksum_alone_lets_verify_what_is_here_and_brings_nothing),
 		TAKE_CASE(a_checksum_of_what_is_not_known_here_is_a_change),
 		TAKE_CASE(a_deletion_is_of_its_kind_only),

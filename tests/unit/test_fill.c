@@ -1,7 +1,6 @@
 #include "git_test.h"
 
 #include "git/git_child.h"
-#include "serve/fill.h"
 #include "serve/refs_generate.h"
 
 static struct capabilities *known;

@@ -248,7 +248,7 @@ TEST(a_site_that_takes_nothing_holds_the_body_back_and_is_silent)
 	int64_t before = clock_boot_ms();
 	assert_fails(open_it(&request), ERR_TIMEOUT);
 	int64_t took = clock_boot_ms() - before;
-	assert_true(took >= 300 && took < 1500);
+	assert_true(took >= 300 && took < 10000);
 	assert_true(is_sent);
 	assert_true(source.given > 0 && source.given < 16 << 20);
 	close_it();

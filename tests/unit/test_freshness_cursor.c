@@ -12,6 +12,7 @@
 static struct store *store;
 static struct lease_manager *leases;
 static struct pull *pull;
+static struct kinds_here here;
 static struct freshness *freshness;
 
 static int set_up(void **state)
@@ -41,10 +42,11 @@ static void begin(int64_t fresh_for_ms)
 						.delete_brake = 0.05 };
 
 	snprintf(copies, sizeof(copies), "%s/copies", root);
+	kinds_fill(&here, copies);
 	assert_ok(pull_start(&(struct pull_options){ .store = store,
 						     .leases = leases,
 						     .primary = &fake,
-						     .root = copies,
+						     .here = &here,
 						     .settings = settings,
 						     .fresh_for_ms = fresh_for_ms },
 			     &pull, &err));
@@ -55,6 +57,7 @@ static void end(void)
 {
 	freshness_free(TAKE(freshness));
 	pull_stop(TAKE(pull), 5000);
+	kinds_clear(&here);
 }
 
 static atomic_bool page_waits;

@@ -57,11 +57,9 @@ static int claim(struct store *from, const char *kind, size_t limit, int64_t tim
 	return 0;
 }
 
-static int toy_check_name(const struct pull *of, const char *type, const char *name,
-			  struct err *error)
+static int toy_check_name(const struct kind *kind, const char *name, struct err *error)
 {
-	(void)of;
-	(void)type;
+	(void)kind;
 	(void)name;
 	(void)error;
 	return 0;
@@ -85,14 +83,12 @@ static void toy_end(struct pull_job *job)
 }
 
 /* Kinds that do nothing: one whose rows are each a job, and one of many small ones. */
-static const struct copy_kind_ops one_ops = { .check_name = toy_check_name,
-					      .bring_most = 1,
+static const struct copy_kind_ops one_ops = { .bring_most = 1,
 					      .verify_most = 1,
 					      .bring = toy_run,
 					      .verify = toy_run,
 					      .end = toy_end };
-static const struct copy_kind_ops many_ops = { .check_name = toy_check_name,
-					       .bring_most = 128,
+static const struct copy_kind_ops many_ops = { .bring_most = 128,
 					       .verify_most = 10,
 					       .small_most = 1 << 20,
 					       .bring = toy_run,
@@ -125,7 +121,7 @@ static int set_up(void **state)
 	stop_init(&pull.stop);
 	lane = (struct lane){ .pull = &pull,
 			      .pool = pool_start("lane", 4),
-			      .running = &pull.state.blobbing,
+			      .running = &pull.state.bringing[PULL_BLOB_WORKERS],
 			      .claimed = "test.claimed",
 			      .claim = claim };
 	lane_set_capacity(&lane, 4);
@@ -152,7 +148,10 @@ static void add_kind(const char *type, size_t small, size_t large)
 		strcmp(type, KIND_REPOSITORY) == 0 ? &one_ops : &many_ops;
 
 	due[lane.queues.count] = (struct due){ type, small, large };
-	vec_add(&lane.queues, ((struct lane_queue){ .kind = { type, ops } }));
+	vec_add(&lane.queues,
+		((struct lane_queue){ .kind = { .type = type,
+						.check_name = toy_check_name,
+						.copies = ops } }));
 }
 
 static int64_t fill(void)
@@ -278,7 +277,7 @@ TEST(what_waits_is_given_back_at_the_end)
 	assert_int_equal(count_in("files", REGISTRY_PENDING), 2);
 	holds = false;
 	pool_drain(lane.pool);
-	assert_int_equal(pull.state.blobbing, 0);
+	assert_int_equal(pull.state.bringing[PULL_BLOB_WORKERS], 0);
 }
 
 #define LANE_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

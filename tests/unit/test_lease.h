@@ -87,7 +87,7 @@ static inline int acquire_for(struct lease_manager *manager, int64_t wait_ms,
 	return lease_acquire(manager,
 			     &(struct lease_request){ .key = KEY,
 						      .operation = "sync",
-						      .job = "job-1",
+						      .job = "deadbeef00000001",
 						      .wait_ms = wait_ms },
 			     lease, &err);
 }
@@ -102,6 +102,10 @@ static inline struct lease *must_acquire(struct lease_manager *manager, int64_t 
 
 #define TTL 30000
 #define SHORT_TTL 300
+
+/* Bounds that tell one way from another whatever else the machine does: */
+#define AT_ONCE 700 /* ms: by a hint, not by the poll that comes should it fail */
+#define SOON 5000   /* ms: not by the end of the ttl */
 
 /* Two managers, which are to each other as two processes. */
 static struct lease_manager *ann __attribute__((unused)), *bob __attribute__((unused));
@@ -147,15 +151,5 @@ static inline int64_t tickets(void)
 {
 	return sql_number("SELECT COUNT(*) FROM lease_waiter");
 }
-
-/* Waits until the condition holds; fails after two seconds. */
-#define wait_until(condition)                                                            \
-	do {                                                                             \
-		for (int i_ = 0; !(condition); i_++) {                                   \
-			if (i_ > 1000)                                                   \
-				fail_msg("never: %s", #condition);                       \
-			usleep(2000);                                                    \
-		}                                                                        \
-	} while (0)
 
 #endif

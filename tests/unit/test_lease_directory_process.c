@@ -81,7 +81,7 @@ TEST(a_killed_holder_is_succeeded_at_once)
 	assert_denied(bob);
 	kill_9(pid);
 	assert_string_equal(inspect().proof, "dead: process is gone");
-	assert_true(pass(bob, LEASE_AFTER_DEATH) == fence + 1);
+	assert_true(pass(bob, LEASE_AFTER_DEATH) > fence);
 }
 
 static void *kill_later(void *pid)
@@ -101,7 +101,7 @@ TEST(who_waits_hears_of_a_death)
 	thread_start(&thread, "kill", kill_later, &pid);
 	lease_release(must_acquire(bob, 9000));
 	thread_join(thread);
-	assert_in_range(clock_boot_ms() - before, 50, 300);
+	assert_in_range(clock_boot_ms() - before, 50, AT_ONCE);
 }
 
 /* Of the holder's death. Its child has all of its descriptors for an instant longer: an
@@ -114,7 +114,7 @@ static void wait_for_proof(void)
 TEST(an_orphan_with_the_guard_delays_the_succession)
 {
 	uint64_t fence;
-	pid_t pid = start_holder(TTL, "0.5", &fence);
+	pid_t pid = start_holder(TTL, "1.5", &fence);
 	int64_t before = clock_boot_ms();
 
 	kill_9(pid);
@@ -122,7 +122,7 @@ TEST(an_orphan_with_the_guard_delays_the_succession)
 	assert_denied(bob);
 	struct lease *lease = must_acquire(bob, 9000);
 	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_DEATH);
-	assert_in_range(clock_boot_ms() - before, 300, 1000);
+	assert_in_range(clock_boot_ms() - before, 300, SOON);
 	lease_release(lease);
 }
 
@@ -147,7 +147,7 @@ TEST(a_stopped_holder_is_succeeded_after_its_ttl)
 	int64_t before = clock_boot_ms();
 	struct lease *lease = must_acquire(bob, 9000);
 	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_LAPSE);
-	assert_in_range(clock_boot_ms() - before, SHORT_TTL / 2, SHORT_TTL + 300);
+	assert_in_range(clock_boot_ms() - before, SHORT_TTL / 2, SOON);
 	kill(pid, SIGCONT);
 	usleep(SHORT_TTL * 1000); /* its late heartbeat lands on its own generation */
 	assert_ok(lease_check(lease, &err));

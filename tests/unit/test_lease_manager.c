@@ -11,9 +11,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "lease/lease_backend.h"
+#include "lease/manager.h"
 
-#define TTL 300
+#define TTL 1000
+#define LONG_TTL 60000
 
 static struct {
 	struct lease_backend base;
@@ -22,7 +23,9 @@ static struct {
 	atomic_bool held;       /* by others */
 	atomic_int fail;        /* an errno for each call */
 	atomic_bool lost;       /* what renewals say */
-	atomic_bool hang;       /* renewals do not return */
+	atomic_bool hang;       /* renewals and passes do not return */
+	atomic_bool has_others; /* what passes say */
+	atomic_int passes, passed_fence;
 	atomic_int hint_fd, retry_ms, attempts, renewals, releases, leaves, hints;
 } fake;
 
@@ -103,29 +106,57 @@ static int fake_release(struct lease_backend *backend, struct lease_grant *grant
 	return fail_if_told(error);
 }
 
+static int fake_pass(struct lease_backend *backend, const struct lease_grant *grant,
+		     const struct lease_holder *holder, bool *has_others,
+		     struct err *error)
+{
+	(void)backend;
+	assert_string_equal(holder->operation, "sync");
+	while (fake.hang)
+		usleep(1000);
+	fake.passed_fence = (int)grant->fence;
+	fake.passes++;
+	*has_others = fake.has_others;
+	return fail_if_told(error);
+}
+
 static void fake_close(struct lease_backend *backend)
 {
 	(void)backend;
 }
 
 static const struct lease_backend_ops fake_ops = {
+	.name = "fake",
 	.hint_open = fake_hint_open,
 	.try_acquire = fake_try_acquire,
 	.leave = fake_leave,
 	.extend_all = fake_extend_all,
+	.pass = fake_pass,
 	.release = fake_release,
 	.close = fake_close,
 };
 
-static int setup(void **state)
+static int setup_for(int64_t ttl_ms, bool is_never_passed)
 {
-	(void)state;
 	log_set_level(LOG_LEVEL_NONE);
 	memset(&fake, 0, sizeof(fake));
 	lease_backend_init(&fake.base, &fake_ops,
-			   &(struct lease_options){ .ttl_ms = TTL });
+			   &(struct lease_options){ .ttl_ms = ttl_ms });
+	fake.base.is_never_passed = is_never_passed;
 	manager = lease_manager_new(&fake.base);
 	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return setup_for(TTL, true);
+}
+
+static int setup_passing(void **state)
+{
+	(void)state;
+	return setup_for(LONG_TTL, false);
 }
 
 static int teardown(void **state)
@@ -137,6 +168,7 @@ static int teardown(void **state)
 
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define PASSING_CASE(name) cmocka_unit_test_setup_teardown(name, setup_passing, teardown)
 
 static int acquire(const char *key, int64_t wait_ms, struct lease **lease)
 {
@@ -162,11 +194,7 @@ static bool is_lost(struct lease *lease)
 
 static void wait_for(atomic_int *count, int least)
 {
-	for (int i = 0; *count < least; i++) {
-		if (i > 1000)
-			fail_msg("never");
-		usleep(2000);
-	}
+	wait_until(*count >= least);
 }
 
 TEST(a_grant_that_took_half_its_ttl_is_given_back_and_tried_again)
@@ -209,12 +237,12 @@ TEST(who_gives_up_leaves_the_line)
 	fake.held = true;
 	assert_fails(acquire("a", 0, &lease), ERR_BUSY);
 	int64_t before = clock_boot_ms();
-	assert_fails(acquire("a", 60, &lease), ERR_BUSY);
-	assert_in_range(clock_boot_ms() - before, 60, 120);
+	assert_fails(acquire("a", 60, &lease), ERR_LOCK_TIMEOUT);
+	assert_in_range(clock_boot_ms() - before, 60, 5000);
 	assert_true(fake.attempts >= 4);
 	assert_int_equal(fake.leaves, 2);
 	assert_int_equal(fake.hints, 1);
-	assert_fails(acquire("b", 20, &lease), ERR_BUSY);
+	assert_fails(acquire("b", 20, &lease), ERR_LOCK_TIMEOUT);
 	assert_int_equal(fake.hints, 1); /* used again */
 }
 
@@ -238,7 +266,7 @@ TEST(all_leases_are_renewed_in_one_go)
 TEST(a_renewal_that_fails_keeps_the_lease_until_its_deadline)
 {
 	struct lease *lease = must_acquire("a");
-	int64_t sent_at = clock_boot_ms();
+	int64_t sent_at, asked_at;
 
 	fake.fail = ENOSPC;
 	wait_for(&fake.renewals, 2);
@@ -249,11 +277,14 @@ TEST(a_renewal_that_fails_keeps_the_lease_until_its_deadline)
 	usleep(TTL * 1000 / 2);
 	assert_ok(lease_check(lease, &err));
 
-	sent_at = clock_boot_ms();
 	fake.fail = ENOSPC;
-	while (!is_lost(lease))
+	sent_at = clock_boot_ms();
+	do {
 		usleep(1000);
-	assert_in_range(clock_boot_ms() - sent_at, TTL / 2, TTL + 20);
+		asked_at = clock_boot_ms();
+	} while (!is_lost(lease) && asked_at - sent_at <= TTL);
+	assert_true(is_lost(lease));
+	assert_true(clock_boot_ms() - sent_at >= TTL / 2);
 	usleep(20000);
 	assert_int_equal(deadline_at(lease_deadline(lease)), 0);
 	lease_release(lease); /* fails, too: only logged */
@@ -359,6 +390,141 @@ TEST(what_was_handed_to_a_failing_waiter_is_released)
 	assert_int_equal(fake.releases, 1);
 }
 
+/* ------------------------------------------------------------------ handed on */
+
+struct behind {
+	pthread_t thread;
+	uint64_t floor;
+	struct lease *lease;
+};
+
+static void *wait_behind(void *arg)
+{
+	struct behind *behind = arg;
+	struct err error;
+	const struct lease_request request = { .key = "a",
+					       .operation = "sync",
+					       .fence_floor = behind->floor,
+					       .wait_ms = 20000 };
+
+	lease_acquire(manager, &request, &behind->lease, &error);
+	return NULL;
+}
+
+static bool somebody_waits(void)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+	const struct waiter_queue *queue = map_get(&manager->queues, "a");
+
+	return queue && !TAILQ_EMPTY(&queue->waiters);
+}
+
+/* The next one's lease, which waited while the present holder had it. */
+static struct lease *pass_to_next(struct lease *lease, uint64_t floor)
+{
+	struct behind behind = { .floor = floor };
+
+	thread_start(&behind.thread, "behind", wait_behind, &behind);
+	wait_until(somebody_waits());
+	lease_release(lease);
+	thread_join(behind.thread);
+	assert_non_null(behind.lease);
+	return behind.lease;
+}
+
+TEST(a_waiter_of_ones_own_has_the_grant_with_the_next_fence_unasked)
+{
+	struct lease *lease = must_acquire("a");
+	uint64_t first = lease_fence(lease);
+
+	lease = pass_to_next(lease, 0);
+	assert_int_equal(fake.attempts, 1);
+	assert_int_equal(lease_fence(lease), first + 1);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_RELEASE);
+	assert_ok(lease_check(lease, &err));
+	assert_int_equal(fake.passes, 1);
+	assert_int_equal(fake.passed_fence, first + 1);
+	assert_int_equal(fake.releases, 0);
+	lease_release(lease);
+	assert_int_equal(fake.releases, 1);
+}
+
+TEST(a_grant_is_handed_on_no_more_often_than_it_has_fences)
+{
+	struct lease *lease = must_acquire("a");
+
+	for (int i = 1; i < LEASE_FENCES; i++)
+		lease = pass_to_next(lease, 0);
+	assert_int_equal(fake.attempts, 1);
+	lease = pass_to_next(lease, 0);
+	assert_int_equal(fake.attempts, 2);
+	lease_release(lease);
+}
+
+static void pass_once_and_ask(bool has_others, int pass_errno)
+{
+	struct lease *lease = must_acquire("a");
+
+	fake.has_others = has_others;
+	fake.fail = pass_errno;
+	lease = pass_to_next(lease, 0);
+	fake.fail = 0;
+	assert_int_equal(fake.attempts, 1);
+	lease = pass_to_next(lease, 0);
+	assert_int_equal(fake.attempts, 2);
+	lease_release(lease);
+}
+
+TEST(once_others_are_known_to_wait_the_backend_decides)
+{
+	pass_once_and_ask(true, 0);
+}
+
+TEST(a_pass_that_the_backend_did_not_hear_of_is_the_last)
+{
+	pass_once_and_ask(false, EIO);
+}
+
+/* Until the next renewal it might be over. */
+TEST(what_is_soon_over_is_not_handed_on)
+{
+	struct lease *lease = must_acquire("a");
+
+	fake.base.ttl_ms = 2 * LONG_TTL;
+	lease = pass_to_next(lease, 0);
+	assert_int_equal(fake.attempts, 2);
+	lease_release(lease);
+}
+
+TEST(whoever_needs_a_higher_fence_asks_for_it)
+{
+	struct lease *lease = must_acquire("a");
+	uint64_t fence = lease_fence(lease);
+
+	lease = pass_to_next(lease, fence);
+	assert_int_equal(fake.attempts, 1);
+	lease = pass_to_next(lease, fence + 2);
+	assert_int_equal(fake.attempts, 2);
+	lease_release(lease);
+}
+
+/* It has it no longer than the one before. */
+TEST(a_lease_that_was_handed_on_and_is_lost_is_noticed)
+{
+	struct lease *lease;
+
+	fake.base.ttl_ms = 3000;
+	lease = pass_to_next(must_acquire("a"), 0);
+	assert_int_equal(fake.attempts, 1);
+	fake.lost = true;
+	for (int i = 0; !is_lost(lease); i++) {
+		if (i > 2000)
+			fail_msg("never");
+		usleep(2000);
+	}
+	lease_release(lease);
+}
+
 /* The kernel tells of a close just before it drops the lock. */
 TEST(a_hint_that_comes_too_early_makes_us_look_twice)
 {
@@ -375,7 +541,7 @@ TEST(a_hint_that_comes_too_early_makes_us_look_twice)
 	fake.held = false;
 	thread_join(waiting.thread);
 	assert_non_null(waiting.lease);
-	assert_in_range(clock_boot_ms() - before, 0, 200);
+	assert_in_range(clock_boot_ms() - before, 0, 5000);
 	lease_release(waiting.lease);
 }
 
@@ -393,6 +559,14 @@ int main(void)
 		CASE(a_lease_may_be_released_while_it_is_renewed),
 		CASE(a_release_with_somebody_behind_is_handed_on),
 		CASE(what_was_handed_to_a_failing_waiter_is_released),
+		PASSING_CASE(
+			a_waiter_of_ones_own_has_the_grant_with_the_next_fence_unasked),
+		PASSING_CASE(a_grant_is_handed_on_no_more_often_than_it_has_fences),
+		PASSING_CASE(once_others_are_known_to_wait_the_backend_decides),
+		PASSING_CASE(a_pass_that_the_backend_did_not_hear_of_is_the_last),
+		PASSING_CASE(what_is_soon_over_is_not_handed_on),
+		PASSING_CASE(whoever_needs_a_higher_fence_asks_for_it),
+		PASSING_CASE(a_lease_that_was_handed_on_and_is_lost_is_noticed),
 		CASE(a_hint_that_comes_too_early_makes_us_look_twice),
 	};
 

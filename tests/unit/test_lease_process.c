@@ -296,7 +296,7 @@ TEST(a_killed_holder_is_succeeded_at_once)
 	int64_t before = clock_boot_ms();
 	kill_9(&holder);
 	hear_held(&waiter, &second, LEASE_AFTER_DEATH);
-	assert_in_range(clock_boot_ms() - before, 0, 200);
+	assert_in_range(clock_boot_ms() - before, 0, AT_ONCE);
 	assert_true(second > first);
 	finish(&waiter);
 }
@@ -318,7 +318,7 @@ TEST(a_death_is_noticed_without_a_guard)
 	int64_t before = clock_boot_ms();
 	kill_9(&holder);
 	hear_held(&waiter, &fence, LEASE_AFTER_DEATH);
-	assert_in_range(clock_boot_ms() - before, 0, 200);
+	assert_in_range(clock_boot_ms() - before, 0, AT_ONCE);
 	finish(&waiter);
 }
 
@@ -334,7 +334,7 @@ TEST(a_stopped_holder_is_succeeded_after_its_ttl_and_finds_out)
 	int64_t before = clock_boot_ms();
 	start(&next, STOP_TTL, "9000");
 	hear_held(&next, &second, LEASE_AFTER_LAPSE);
-	assert_in_range(clock_boot_ms() - before, STOP_TTL / 2, STOP_TTL + 300);
+	assert_in_range(clock_boot_ms() - before, STOP_TTL / 2, SOON);
 	assert_true(second > first);
 
 	kill(sleeper.pid, SIGCONT);
@@ -355,12 +355,12 @@ TEST(an_orphan_with_the_guard_delays_the_succession_and_its_end_allows_it)
 
 	start(&holder, TTL, "0");
 	hear_held(&holder, &fence, LEASE_AFTER_NOBODY);
-	assert_string_equal(tell(&holder, "orphan 0.4"), "started");
+	assert_string_equal(tell(&holder, "orphan 1.4"), "started");
 	int64_t before = clock_boot_ms();
 	kill_9(&holder);
 	start(&next, TTL, "9000");
 	hear_held(&next, &fence, LEASE_AFTER_DEATH);
-	assert_in_range(clock_boot_ms() - before, 350, 600);
+	assert_in_range(clock_boot_ms() - before, 350, SOON);
 	finish(&next);
 }
 
@@ -371,12 +371,12 @@ TEST(an_orphan_delays_no_longer_than_the_ttl)
 
 	start(&holder, STOP_TTL, "0");
 	hear_held(&holder, &fence, LEASE_AFTER_NOBODY);
-	assert_string_equal(tell(&holder, "orphan 1"), "started");
+	assert_string_equal(tell(&holder, "orphan 7"), "started");
 	int64_t before = clock_boot_ms();
 	kill_9(&holder);
 	start(&next, STOP_TTL, "9000");
 	hear_held(&next, &fence, LEASE_AFTER_DEATH);
-	assert_in_range(clock_boot_ms() - before, 100, STOP_TTL + 300);
+	assert_in_range(clock_boot_ms() - before, 100, SOON);
 	finish(&next);
 }
 
@@ -395,7 +395,7 @@ TEST(a_killed_waiter_does_not_block_the_line)
 	int64_t before = clock_boot_ms();
 	assert_string_equal(tell(&holder, "release"), "released");
 	hear_held(&next, &fence, LEASE_AFTER_RELEASE);
-	assert_in_range(clock_boot_ms() - before, 0, 100);
+	assert_in_range(clock_boot_ms() - before, 0, AT_ONCE);
 	assert_int_equal(tickets(), 0);
 	finish(&holder);
 	finish(&next);
@@ -416,7 +416,7 @@ TEST(processes_are_served_in_the_order_they_came)
 	for (int i = 0; i < 3; i++) {
 		int64_t before = clock_boot_ms();
 		hear_held(&waiters[i], &fence, LEASE_AFTER_RELEASE);
-		assert_in_range(clock_boot_ms() - before, 0, 100);
+		assert_in_range(clock_boot_ms() - before, 0, AT_ONCE);
 		assert_int_equal(tickets(), 2 - i);
 		tell(&waiters[i], "release");
 	}
@@ -437,7 +437,7 @@ TEST(a_timeout_names_the_holder)
 	assert_true(text_starts_with(hear(&other), "failed "));
 	snprintf(pid, sizeof(pid), "process %d,", (int)holder.pid);
 	assert_non_null(strstr(other.line, pid));
-	assert_non_null(strstr(other.line, "job job-1"));
+	assert_non_null(strstr(other.line, "job deadbeef00000001"));
 	assert_int_equal(tickets(), 0);
 	finish(&other);
 	finish(&holder);

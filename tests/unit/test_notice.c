@@ -19,7 +19,7 @@ static void assert_no_event(void)
 {
 	assert_ok(compare("a"));
 	assert_false(noticed.is_changed);
-	assert_int_equal(noticed.event_id, 0);
+	assert_int_equal(noticed.event.id, 0);
 	noticed_clear(&noticed);
 }
 
@@ -29,7 +29,7 @@ static const struct event *assert_event(enum event_what what, uint64_t generatio
 	assert_ok(compare("a"));
 	assert_true(noticed.is_changed);
 	const struct event *event = last_event();
-	assert_int_equal(event->id, noticed.event_id);
+	assert_int_equal(event->id, noticed.event.id);
 	assert_int_equal(event->what, what);
 	assert_int_equal(event->generation, generation);
 	assert_int_equal(noticed.row.generation, generation);

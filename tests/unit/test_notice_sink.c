@@ -59,8 +59,10 @@ static void forget_told(void)
 	vec_clear(&reported);
 }
 
-static int no_check(struct store *any, const char *path, struct err *error)
+static int no_check(struct store *any, const char *kind, const char *path,
+		    struct err *error)
 {
+	(void)kind;
 	(void)any;
 	(void)path;
 	(void)error;

@@ -375,7 +375,7 @@ TEST(what_ignores_sigterm_is_killed_after_the_grace)
 		     ERR_TIMEOUT);
 	assert_nobody();
 	assert_int_equal(result.signal, SIGKILL);
-	assert_in_range(clock_boot_ms() - start, 200, 1500);
+	assert_in_range(clock_boot_ms() - start, 200, 10000);
 }
 
 /* Out of the group and the session, with a child of its own, and obeying SIGTERM only
@@ -504,7 +504,7 @@ TEST(sigkill_comes_at_the_deadline_plus_grace_at_the_latest)
 	assert_fails(RUN(.argv = SH("trap '' TERM; sleep 100"), .deadline = &deadline,
 			 .timeout_ms = 50, .grace_ms = 200),
 		     ERR_TIMEOUT);
-	assert_in_range(clock_boot_ms() - start, 250, 1500);
+	assert_in_range(clock_boot_ms() - start, 250, 10000);
 	deadline_move(&deadline, start + 200);
 	assert_fails(RUN(.argv = SH("trap '' TERM; sleep 100"), .deadline = &deadline),
 		     ERR_LOST);

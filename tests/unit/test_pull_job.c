@@ -17,11 +17,9 @@ static struct pull pull;
 static size_t running, worked, ended;
 static bool is_away;
 
-static int toy_check_name(const struct pull *of, const char *type, const char *name,
-			  struct err *error)
+static int toy_check_name(const struct kind *kind, const char *name, struct err *error)
 {
-	(void)of;
-	(void)type;
+	(void)kind;
 	return strcmp(name, "../up") != 0 ? 0 : err_set(error, ERR_CONFIG, "no name");
 }
 
@@ -123,8 +121,7 @@ static void toy_end(struct pull_job *job)
 	ended++;
 }
 
-static const struct copy_kind_ops toy_ops = { .check_name = toy_check_name,
-					      .bring_most = 8,
+static const struct copy_kind_ops toy_ops = { .bring_most = 8,
 					      .verify_most = 8,
 					      .open = toy_open,
 					      .remove = toy_remove,
@@ -181,8 +178,9 @@ static struct pull_job *new_job(bool is_verification)
 	struct pull_job *job = xcalloc(1, sizeof(*job));
 
 	job->pull = &pull;
-	job->ops = &toy_ops;
-	job->type = TOY;
+	job->kind = (struct kind){ .type = TOY,
+				   .check_name = toy_check_name,
+				   .copies = &toy_ops };
 	job->is_verification = is_verification;
 	job->running = &running;
 	job->claimed_at = clock_boot_ms();
@@ -386,27 +384,29 @@ TEST(a_row_of_which_nothing_can_be_written_is_given_back_later)
 	assert_int_equal(state_of("brought"), REGISTRY_PENDING);
 }
 
-TEST(each_kind_that_is_configured_is_in_the_table)
+TEST(each_kind_that_is_configured_is_there_with_its_parts)
 {
-	static char files[] = "files", lfs[] = "lfs";
-	struct blob_kinds blobs = { 0 };
-	struct copy_kind kind;
-	size_t at = 0;
+	static const char text[] = "[site]\nrepositories = /copies\n"
+				   "[blob \"lfs\"]\npath = /lfs\nlayout = lfs\n"
+				   "[blob \"files\"]\npath = /files\n";
+	AUTO_CONF struct conf *conf = NULL;
+	AUTO_KINDS struct kinds_here here = { 0 };
 
-	vec_add(&blobs.items, ((struct blob_kind){ .type = files }));
-	vec_add(&blobs.items, ((struct blob_kind){ .type = lfs }));
-	const struct pull_options options = { .kinds = &blobs }, none = { 0 };
-	assert_true(copy_kinds_next(&options, &at, &kind));
-	assert_string_equal(kind.type, KIND_REPOSITORY);
-	assert_true(copy_kinds_next(&options, &at, &kind));
-	assert_string_equal(kind.type, "files");
-	assert_true(copy_kinds_next(&options, &at, &kind));
-	assert_string_equal(kind.type, "lfs");
-	assert_ptr_equal(kind.ops, &blob_copy_ops);
-	assert_false(copy_kinds_next(&options, &at, &kind));
-	assert_ptr_equal(copy_kinds_find(&none, KIND_REPOSITORY), &repository_copy_ops);
-	assert_null(copy_kinds_find(&none, "files"));
-	vec_clear(&blobs.items);
+	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
+	assert_ok(kinds_read(conf, &here, &err));
+	const struct kind *kind = kinds_next(&here, NULL);
+	assert_string_equal(kind->type, KIND_REPOSITORY);
+	assert_string_equal(kind->path, "/copies");
+	assert_ptr_equal(kind->copies, &repository_copy_ops);
+	kind = kinds_next(&here, kind);
+	assert_string_equal(kind->type, "files");
+	assert_ptr_equal(kind->copies, &blob_copy_ops);
+	kind = kinds_next(&here, kind);
+	assert_string_equal(kind->type, "lfs");
+	assert_null(kinds_next(&here, kind));
+	assert_ptr_equal(kinds_find_lfs(&here), kind);
+	assert_null(kinds_find(&here, "uploads"));
+	assert_null(kinds_next(NULL, NULL));
 }
 
 #define JOB_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -423,7 +423,7 @@ int main(void)
 		JOB_CASE(a_verification_proves_disproves_or_says_nothing),
 		JOB_CASE(a_stop_gives_rows_back_unworked),
 		JOB_CASE(a_row_of_which_nothing_can_be_written_is_given_back_later),
-		JOB_CASE(each_kind_that_is_configured_is_in_the_table),
+		JOB_CASE(each_kind_that_is_configured_is_there_with_its_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

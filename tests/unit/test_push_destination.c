@@ -3,7 +3,6 @@
 #include "base/hash.h"
 #include "base/proc.h"
 #include "push/destination.h"
-#include "push/push_loop.h"
 #include "push_conf.h"
 
 /* Until the task store brings it. */

@@ -182,16 +182,6 @@ static bool is_true(const char *condition)
 	return run("{ %s; } >/dev/null 2>&1", condition) == 0;
 }
 
-#define wait_until(condition)                                                            \
-	do {                                                                             \
-		int64_t until_ = clock_boot_ms() + PATIENCE_MS;                          \
-		while (!(condition)) {                                                   \
-			if (clock_boot_ms() > until_)                                    \
-				fail_msg("never: %s", #condition);                       \
-			usleep(5000);                                                    \
-		}                                                                        \
-	} while (0)
-
 #define WAITING "ls ev/ref-updates/waiting"
 #define RUNNING "find ev/ref-updates/running -type f"
 

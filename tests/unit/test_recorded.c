@@ -114,15 +114,17 @@ static void print_page(const struct inventory_page *page)
 	}
 }
 
-static void parse_page(const char *name, const struct blob_kind *kind,
+static void parse_page(const char *name, const struct blob_kind *blobs,
 		       const struct page_question *question)
 {
+	const struct kind kind =
+		blobs ? kind_of_blobs(blobs) : kind_of_repositories(NULL);
 	AUTO_STR struct str whole = STR_INIT;
 	AUTO_STR struct str body = STR_INIT;
 	struct inventory_page page = { 0 };
 
 	read_answer(name, &whole, &body);
-	assert_ok(wire_inventory_parse(&body, kind, question, &page, &err));
+	assert_ok(wire_inventory_parse(&body, &kind, question, &page, &err));
 	print_page(&page);
 	inventory_page_clear(&page);
 	assert_parsed(name);

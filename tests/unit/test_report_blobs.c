@@ -74,13 +74,13 @@ static int keep_heard(struct store_tx *tx, void *arg, struct err *error)
 		       : -1;
 }
 
-static void look(enum site_role role, const struct blob_kinds *kinds)
+static void look(enum site_role role, const struct kinds_here *here)
 {
 	report_clear(&report);
 	assert_ok(report_make(&(struct report_options){ .role = role,
 							.site = "paris",
 							.data = "/nowhere",
-							.kinds = kinds,
+							.here = here,
 							.signs = &well,
 							.store = store },
 			      &report, &err));
@@ -195,17 +195,17 @@ TEST(a_kind_that_is_configured_no_more_is_not_judged)
 {
 	char type[] = "uploads", path[] = "/srv/uploads";
 	struct blob_kind kind = { .type = type, .path = path };
-	struct blob_kinds kinds = { 0 };
+	AUTO_KINDS struct kinds_here here = { 0 };
 
-	vec_add(&kinds.items, kind);
+	blob_kinds_add(&here.blobs, &kind);
+	kinds_fill(&here, root);
 	assert_ok(store_write(store, keep_heard, NULL, &err));
 	add_copy("a", 1);
-	look(SITE_SECONDARY, &kinds);
+	look(SITE_SECONDARY, &here);
 	assert_int_equal(report.blobs.count, 1);
 	assert_string_equal(report.blobs.items[0].type, "uploads");
 	assert_string_equal(text.data, "in sync, verified: 0 repositories, 0 blobs of "
 				       "kind uploads (0 bytes)");
-	vec_clear(&kinds.items);
 }
 
 TEST(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way)
@@ -213,9 +213,10 @@ TEST(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way)
 	char type[] = "lfs";
 	AUTO_FREE char *path = xasprintf("%s/lfs", root);
 	struct blob_kind kind = { .type = type, .path = path };
-	struct blob_kinds kinds = { 0 };
+	AUTO_KINDS struct kinds_here here = { 0 };
 
-	vec_add(&kinds.items, kind);
+	blob_kinds_add(&here.blobs, &kind);
+	kinds_fill(&here, root);
 	assert_ok(dir_make(root_fd, "lfs/.refrelay/incoming", &err));
 	assert_ok(file_replace(root_fd, "lfs/.refrelay/incoming/x.part", "12345", 5,
 			       FILE_NO_SYNC, &err));
@@ -224,8 +225,7 @@ TEST(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way)
 	assert_ok(report_make(&(struct report_options){ .role = SITE_SECONDARY,
 							.site = "paris",
 							.data = "/nowhere",
-							.root = root,
-							.kinds = &kinds,
+							.here = &here,
 							.store = store },
 			      &report, &err));
 	str_reset(&text);
@@ -234,7 +234,6 @@ TEST(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way)
 	json_auto_t *object = report_json(&report);
 	const json_t *lfs = json_object_get(json_object_get(object, "blobs"), "lfs");
 	assert_int_equal(json_integer_value(json_object_get(lfs, "bytes_arrived")), 5);
-	vec_clear(&kinds.items);
 }
 
 TEST(the_primary_hears_of_all_kinds)

@@ -152,6 +152,24 @@ TEST(a_large_file_comes_in_ranges_of_one_version)
 	assert_int_equal(count, 0);
 }
 
+static unsigned calls;
+
+static void count_calls(void)
+{
+	calls++;
+}
+
+TEST(an_empty_file_that_is_read_alone_tells_its_version)
+{
+	uint64_t count;
+
+	put("large", 0);
+	at_bytes = count_calls;
+	assert_ok(read_part(0, MIB, NULL, &count));
+	assert_int_equal(count, 0);
+	assert_int_equal(calls, 1);
+}
+
 static void append(void)
 {
 	AUTO_CLOSE int fd = openat(root_fd, "large", O_WRONLY | O_APPEND);
@@ -194,6 +212,7 @@ int main(void)
 		SOURCE_CASE(small_files_come_in_the_order_asked_and_each_fails_by_itself),
 		SOURCE_CASE(a_link_is_not_followed),
 		SOURCE_CASE(a_large_file_comes_in_ranges_of_one_version),
+		SOURCE_CASE(an_empty_file_that_is_read_alone_tells_its_version),
 		SOURCE_CASE(what_changes_while_it_is_read_does_not_count),
 		SOURCE_CASE(a_files_timeline_is_of_its_size_time_and_inode),
 	};

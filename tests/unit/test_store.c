@@ -170,6 +170,25 @@ TEST(another_process_sees_a_write_as_soon_as_it_returned)
 	close(ask_pipe[1]);
 }
 
+TEST(only_what_is_to_be_durable_waits_for_the_disk)
+{
+	struct store *store = open_items("db");
+	struct add add = { .id = 7 };
+	int syncs = disk_syncs;
+
+	for (int i = 0; i < 5; i++, add.id++)
+		assert_ok(store_write_unsynced(store, add_item, &add, &err));
+	assert_int_equal(disk_syncs, syncs);
+	assert_true(holds(store, 7));
+	assert_ok(store_write(store, add_item, &add, &err));
+	assert_true(disk_syncs > syncs);
+	syncs = disk_syncs;
+	add.id++;
+	assert_ok(store_write_unsynced(store, add_item, &add, &err));
+	assert_int_equal(disk_syncs, syncs);
+	store_close(store);
+}
+
 /* Reads, then writes what follows from it: as the first statement of a transaction, a
  * read would not lock the others out. */
 static int add_next(struct store_tx *tx, void *arg, struct err *error)
@@ -499,6 +518,7 @@ int main(void)
 		STORE_CASE(what_is_queued_is_committed_at_once),
 		STORE_CASE(a_failed_work_is_undone_alone),
 		STORE_CASE(another_process_sees_a_write_as_soon_as_it_returned),
+		STORE_CASE(only_what_is_to_be_durable_waits_for_the_disk),
 		STORE_CASE(processes_write_side_by_side),
 		STORE_CASE(a_reader_sees_one_picture_and_blocks_no_writer),
 		STORE_CASE(eight_read_at_once_and_others_wait),

@@ -1,6 +1,7 @@
 #include "target_test.h"
 
 #include "base/clock.h"
+#include "git/ssh_command.h"
 #include "upkeep/trash.h"
 
 #undef CASE
@@ -268,7 +269,7 @@ TEST(a_quoted_word_is_the_same_text_for_a_shell)
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		AUTO_STR struct str line = STR_INIT;
 		str_add(&line, "printf '%s.' ");
-		target_quote(texts[i], &line);
+		ssh_command_quote(texts[i], &line);
 		AUTO_FREE char *wanted = xasprintf("%s.", texts[i]);
 		AUTO_FREE char *seen = output_of("%s", line.data);
 		assert_string_equal(seen, wanted);

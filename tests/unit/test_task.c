@@ -152,7 +152,7 @@ TEST(fields_stand_in_any_order_and_one_ref_may_be_a_text)
 	assert_ok(task_read(old, strlen(old), &task, &err));
 	assert_string_equal(task.project, "p");
 	assert_int_equal(task.refs.count, 1);
-	assert_true(ref_names_have(&task.refs, "refs/heads/x"));
+	assert_true(text_list_has(&task.refs, "refs/heads/x"));
 	assert_false(task_is_all(&task));
 }
 

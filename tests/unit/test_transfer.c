@@ -307,15 +307,16 @@ TEST(thousands_of_refs_go_in_one_push)
 TEST(a_silent_destination_is_killed_with_all_its_processes)
 {
 	int64_t start_at = clock_boot_ms();
+	AUTO_FREE char *hook = xasprintf("exec sleep 297.%d", (int)getpid());
 
 	set_refs("refs/heads/main=3");
-	set_hook("pre-receive", "exec sleep 297");
+	set_hook("pre-receive", hook);
 	remote.silence_ms = 500;
 	assert_fails(push("refs/heads/main"), ERR_TIMEOUT);
 	assert_non_null(strstr(err.text, "nothing was heard of it for 0.5 s"));
 	assert_non_null(strstr(err.remedy, "timeout"));
 	assert_true(clock_boot_ms() - start_at < 8000);
-	must("! pgrep -f 'sleep 29[7]'");
+	must("! pgrep -f 'sleep 297[.]%d'", (int)getpid());
 	assert_status("refs/heads/main", REF_NOT_ATTEMPTED);
 }
 

@@ -298,7 +298,7 @@ TEST(only_staging_whose_builder_is_gone_is_cleared)
 	char key[LEASE_KEY_SIZE];
 
 	open_leases();
-	lease_key_for(KIND_REPOSITORY, id, key);
+	lease_key_for(leases, KIND_REPOSITORY, id, NULL, key);
 	assert_ok(lease_acquire(
 		leases, &(struct lease_request){ .key = key, .operation = "sync" },
 		&lease, &err));

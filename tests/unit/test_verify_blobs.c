@@ -6,11 +6,11 @@
 
 static struct verify_origin *verifier;
 
-static void notice_all(const struct blob_kind *kind)
+static void notice_all(const struct kind *kind)
 {
 	struct map troubles = { 0 };
 	struct scan_result result;
-	const struct origin_kind origin = blob_notice_origin_kind(notice, kind);
+	const struct origin_kind origin = notice_kind(notice, kind);
 	const struct scan_request request = { .kind = &origin, .troubles = &troubles };
 
 	assert_ok(scan_all(&request, &result, &err));
@@ -19,13 +19,7 @@ static void notice_all(const struct blob_kind *kind)
 
 static void start(size_t capacity)
 {
-	verifier = verify_origin_start(
-		&(struct verify_origin_options){ .store = store,
-						 .root = root,
-						 .kinds = &kinds,
-						 .blobs = notice,
-						 .capacity = capacity,
-						 .reverify_ms = 3600000 });
+	verifier = start_verifier(root, capacity);
 }
 
 static int stop_and_remove(void **state)

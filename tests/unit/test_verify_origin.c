@@ -85,13 +85,22 @@ static void open_all(int64_t due_at)
 	assert_ok(store_write(store, add_row, &due_at, &err));
 }
 
-static void start_verify(size_t capacity)
+static void start_verify_for(size_t capacity, int64_t reverify_ms)
 {
+	struct origin_kind kind = { .of = kind_of_repositories(root), .store = store };
+
+	kind.of.verify = &repository_verify_ops;
 	verify = verify_origin_start(
 		&(struct verify_origin_options){ .store = store,
-						 .root = root,
+						 .kinds = &kind,
+						 .kind_count = 1,
 						 .capacity = capacity,
-						 .reverify_ms = 3600000 });
+						 .reverify_ms = reverify_ms });
+}
+
+static void start_verify(size_t capacity)
+{
+	start_verify_for(capacity, 3600000);
 }
 
 static void close_all(void)
@@ -348,8 +357,7 @@ TEST(a_repository_that_comes_while_it_sleeps_is_verified)
 	store_close(store);
 	must("rm db*");
 	assert_ok(store_open(url, &store, &err));
-	verify = verify_origin_start(&(struct verify_origin_options){
-		.store = store, .root = root, .capacity = 1, .reverify_ms = 400 });
+	start_verify_for(1, 400);
 	usleep(50000);
 	assert_ok(store_write(store, add_row, &now, &err));
 	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);

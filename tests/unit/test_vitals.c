@@ -5,6 +5,7 @@
 
 #include "base/hook_wire.h"
 #include "change/hook_socket.h"
+#include "pull/kinds.h"
 #include "report/vitals.h"
 #include "store/data_lock.h"
 
@@ -24,6 +25,8 @@ static void say(void *arg, struct str *answer)
 		vitals_say(vitals, answer);
 }
 
+static struct kinds_here here;
+
 static int setup(void **state)
 {
 	is_mute = false;
@@ -38,14 +41,16 @@ static int teardown(void **state)
 	hook_socket_stop(TAKE(hooks));
 	vitals_stop(TAKE(vitals));
 	followers_free(followers);
+	kinds_clear(&here);
 	store_close(store);
 	return test_remove_root(state);
 }
 
 static void begin(const char *copies)
 {
-	vitals = vitals_start(&(struct vitals_options){
-		.store = store, .data = root, .repositories = copies });
+	kinds_fill(&here, copies);
+	vitals = vitals_start(
+		&(struct vitals_options){ .store = store, .data = root, .here = &here });
 	vitals_add(vitals, &(struct vitals_parts){ .followers = followers });
 	assert_ok(hook_socket_start(
 		&(struct hook_socket_options){ .data = root, .alive = say }, &hooks,

@@ -116,9 +116,9 @@ static struct watch *start(int64_t interval_ms)
 		.events = { "finding", "failed", "not_kept" },
 		.finish = finish,
 	};
-	const struct origin_kind kind = { .ops = &ops,
-					  .type = KIND_REPOSITORY,
-					  .notice = &stub };
+	const struct origin_kind kind = {
+		.of = { .type = KIND_REPOSITORY, .origin = &ops }, .notice = &stub
+	};
 
 	return watch_start(&(struct watch_options){ .thread = "watch",
 						    .kinds = &kind,

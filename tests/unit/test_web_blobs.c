@@ -365,7 +365,7 @@ static int setup_secondary(void **state)
 					.site = "paris",
 					.store = store,
 					.data = root,
-					.blob_kinds = &kinds,
+					.here = &kinds,
 					.primary_url = url,
 					.forwarder = forwarder_new("paris") };
 	/* It has no token of its own that anybody knows. */

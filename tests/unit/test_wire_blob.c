@@ -81,7 +81,8 @@ static bool kinds_again(const struct str *text, struct str *out)
 
 	int result = wire_kinds_parse(text, &kinds, &err);
 	for (size_t i = 0; i < kinds.items.count; i++)
-		json_array_append_new(list, wire_kind_json(&kinds.items.items[i]));
+		json_array_append_new(list, wire_kind_json(kinds.items.items[i].type,
+							   kinds.items.items[i].layout));
 	json_auto_t *object = wire_kinds_json(list);
 	json_render(object, out);
 	return result == 0;

@@ -19,7 +19,9 @@ static int parse(const char *text, const char *after)
 	AUTO_STR struct str body = STR_INIT;
 
 	str_add(&body, text);
-	return wire_inventory_parse(&body, NULL,
+	const struct kind repositories = kind_of_repositories(NULL);
+
+	return wire_inventory_parse(&body, &repositories,
 				    &(struct page_question){ .after = after, .limit = 3 },
 				    &page, &err);
 }
@@ -68,9 +70,9 @@ TEST(a_lying_page_is_refused_as_a_whole)
 		{ "{" LOG ",\"repositories\":[" ROW("a", GOOD) "," ROW("a", GOOD) "]}",
 		  NULL, "behind" },
 		{ "{" LOG ",\"repositories\":[" ROW("b", GOOD) "]}", "b", "behind" },
-		{ "{" LOG ",\"repositories\":[" ROW("../x", GOOD) "]}", NULL, "name" },
-		{ "{" LOG ",\"repositories\":[" ROW(".refrelay/x", GOOD) "]}", NULL,
-		  "name" },
+		{ "{" LOG
+		  ",\"repositories\":[" ROW("b/../x", GOOD) "," ROW("a", GOOD) "]}",
+		  NULL, "behind" },
 		{ "{" LOG ",\"repositories\":[{}]}", NULL, "no name" },
 		{ "{" LOG ",\"repositories\":[7]}", NULL, "no name" },
 		{ "{" LOG ",\"repositories\":[" ROW("a", "\"checksum\":\"2-0\"") "]}",
@@ -100,22 +102,42 @@ TEST(a_lying_page_is_refused_as_a_whole)
 	}
 }
 
+TEST(a_name_that_cannot_be_one_is_left_out_and_counted)
+{
+	assert_ok(parse(
+		"{" LOG ",\"next\":\"z/../\\u001b\",\"repositories\":[" ROW(
+			"../x", "\"later\":1") "," ROW("a", GOOD) "," ROW("z/../\\u001b",
+									  GOOD) "]}",
+		NULL));
+	assert_int_equal(page.items.count, 1);
+	assert_string_equal(page.items.items[0].name, "a");
+	assert_int_equal(page.skipped, 2);
+	assert_true(page.is_part);
+	assert_non_null(strstr(page.skipped_example, "../x"));
+	assert_string_equal(page.next, "z/../\x1b");
+	inventory_page_clear(&page);
+	assert_ok(
+		parse("{" LOG ",\"repositories\":[" ROW("\\u001b[2J", GOOD) "]}", NULL));
+	assert_int_equal(page.items.count, 0);
+	assert_null(strchr(page.skipped_example, '\x1b'));
+	inventory_page_clear(&page);
+}
+
 #define DIGEST "0000000000000000000000000000000000000000000000000000000000000001"
 
-static const struct blob_kind *kind; /* that travels; NULL: repositories */
+static struct kind kind; /* that travels */
 
 static void render(const struct inventory_page *sent, struct str *out)
 {
-	json_auto_t *object =
-		wire_inventory_json(kind ? kind->type : KIND_REPOSITORY, sent);
+	json_auto_t *object = wire_inventory_json(kind.type, sent);
 
 	json_render(object, out);
 }
 
 static bool page_again(const struct str *text, struct str *out)
 {
-	if (wire_inventory_parse(text, kind, &(struct page_question){ .limit = 3 }, &page,
-				 &err) != 0)
+	if (wire_inventory_parse(text, &kind, &(struct page_question){ .limit = 3 },
+				 &page, &err) != 0)
 		return false;
 	render(&page, out);
 	inventory_page_clear(&page);
@@ -136,7 +158,7 @@ static void assert_page_travels(char *checksum)
 				       .checksum = checksum,
 				       .timeline = "8a2f000000000002",
 				       .generation = 7,
-				       .size = kind ? 12 : 0,
+				       .size = kind.blobs ? 12 : 0,
 				       .changed_at = 1795252443120,
 				       .verified_at = 1795252443121,
 				       .verification = VERIFICATION_SUCCEEDED,
@@ -165,9 +187,9 @@ TEST(pages_travel_and_each_byte_of_them_counts)
 	char files[] = "files", sum[] = SUM, digest[] = DIGEST;
 	const struct blob_kind of_files = { .type = files, .layout = BLOB_PLAIN };
 
-	kind = NULL;
+	kind = kind_of_repositories(NULL);
 	assert_page_travels(sum);
-	kind = &of_files;
+	kind = kind_of_blobs(&of_files);
 	assert_page_travels(digest);
 }
 
@@ -199,6 +221,7 @@ int main(void)
 		cmocka_unit_test(a_row_says_whether_it_is_verified),
 		cmocka_unit_test(a_page_is_read),
 		cmocka_unit_test(an_empty_inventory_of_an_empty_log_is_read),
+		cmocka_unit_test(a_name_that_cannot_be_one_is_left_out_and_counted),
 		cmocka_unit_test(a_lying_page_is_refused_as_a_whole),
 	};
 

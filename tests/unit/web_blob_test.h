@@ -33,7 +33,7 @@ static inline int start_primary(void **state, const struct web_route *routes)
 	services = (struct web_services){ .role = SITE_PRIMARY,
 					  .site = "london",
 					  .store = store,
-					  .blob_kinds = &kinds,
+					  .here = &kinds,
 					  .notice = notice };
 	read_access(&services.access);
 	start_server(routes, 0);

@@ -1,6 +1,7 @@
 /*
- * Which functions a process enters, while somebody wants to know: linked into a build with
- * -finstrument-functions. $ENTERED names a file, which all threads and children share:
+ * Which functions a process enters, while somebody wants to know: linked into a build
+ *with -finstrument-functions. $ENTERED names a file, which all threads and children
+ *share:
  *
  *	 0  8  not 0: record
  *	 8  8  how many entries follow, also those for which there was no room

@@ -1,0 +1,460 @@
+/*
+ * `refrelay mirror`: what is kept equal to foreign upstreams. `sync` waits for the node
+ * that does it.
+ */
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "cli/site.h"
+#include "lease/manager.h"
+#include "mirror/marks.h"
+#include "mirror/poll.h"
+#include "mirror/requests.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
+#include "report/report.h"
+#include "upkeep/removal.h"
+
+#define LOOK_MS 50
+/* A node takes a request up within moments: what still waits so long after its time is
+ * behind a job that has the lease. */
+#define LATE_MS 1000
+
+struct mirror_call {
+	const char *watcher;
+	int64_t wait_ms; /* -1: as set */
+	bool is_forced, is_json;
+	const char *word; /* NAME */
+	struct site site;
+	struct site_data data;
+	struct mirrors mirrors;
+	const struct mirror *mirror; /* of that name; NULL: the configuration has none */
+	struct stop stop;
+};
+
+#define AT(kind, member) CLI_AT(kind, struct mirror_call, member)
+
+static const struct cli_option rows[] = {
+	{ "as", 0, "WATCHER", "sync: with the credential of that [watcher] alone",
+	  AT(TEXT, watcher), .verbs = "sync" },
+	{ "wait", 0, "TIME",
+	  "sync: how long to wait for others that work on the mirror\n"
+	  "(lease.wait, 60s)",
+	  AT(DURATION, wait_ms), .verbs = "sync" },
+	{ "force", 0, NULL, "sync: also what is held, as many deletions of refs",
+	  AT(FLAG, is_forced), .verbs = "sync" },
+	CLI_JSON(struct mirror_call),
+	{ 0 },
+};
+
+enum { LIST, SHOW, SYNC, REMOVE };
+
+static const struct cli_verb verbs[] = {
+	[LIST] = { .name = "list" },
+	[SHOW] = { "show", 1, 1, .operands = "NAME" },
+	[SYNC] = { "sync", 1, 1, .operands = "NAME" },
+	[REMOVE] = { "remove", 1, 1, .operands = "NAME" },
+	{ 0 },
+};
+
+const struct cli_options mirror_options = {
+	.rows = rows,
+	.verbs = verbs,
+	.takes = "list, show NAME, sync NAME, or remove NAME",
+	.column = 18,
+};
+
+/* What is told of one: its section, its row, or both. */
+struct mirror_shown {
+	const struct mirror_call *call;
+	const char *name;
+	const struct mirror *mirror;    /* NULL: it has no section any more */
+	const struct registry_row *row; /* NULL: no node has begun with it */
+	int64_t checked_at;
+};
+
+static int64_t mirror_last_equal(const struct mirror_shown *shown)
+{
+	int64_t success_at = shown->row ? shown->row->last_success_at : 0;
+
+	return success_at > shown->checked_at ? success_at : shown->checked_at;
+}
+
+static json_t *mirror_watcher_json(const struct mirror_shown *shown,
+				   const struct watcher *watcher)
+{
+	json_t *object = json_object();
+	AUTO_FREE char *message = NULL;
+	int64_t refused_at = 0;
+
+	if (credential_mark_read(shown->call->data.store, shown->name, watcher->name,
+				 &refused_at, &message, ERR_IGNORED) != 0)
+		refused_at = 0;
+	json_put_text(object, "name", watcher->name);
+	json_put_time(object, "refused_at", refused_at);
+	json_put_text(object, "failure", message);
+	return object;
+}
+
+static json_t *mirror_watchers_json(const struct mirror_shown *shown)
+{
+	json_t *array = json_array();
+	const struct watcher *watcher;
+
+	for (size_t at = 0;
+	     shown->mirror &&
+	     (watcher = mirrors_next_watcher(&shown->call->mirrors, shown->mirror, &at));)
+		json_array_append_new(array, mirror_watcher_json(shown, watcher));
+	return array;
+}
+
+static json_t *mirror_json(const struct mirror_shown *shown)
+{
+	AUTO_FREE char *path = name_to_copy(shown->call->site.repositories, shown->name);
+	json_t *object =
+		shown->row ? report_row_json(shown->row, clock_wall_ms()) : json_object();
+
+	json_put_text(object, "name", shown->name);
+	json_put_text(object, "url", shown->mirror ? shown->mirror->url : NULL);
+	json_put_text(object, "path", path);
+	json_put(object, "watchers", mirror_watchers_json(shown));
+	json_put_time(object, "checked_at", mirror_last_equal(shown));
+	return object;
+}
+
+static const char *mirror_word(const struct mirror_shown *shown)
+{
+	if (!shown->mirror)
+		return "not configured";
+	return shown->row ? report_row_word(shown->row) : "not begun";
+}
+
+static void mirror_print_refused(const struct mirror_shown *shown)
+{
+	const struct watcher *watcher;
+
+	for (size_t at = 0;
+	     shown->mirror && (watcher = mirrors_next_watcher(&shown->call->mirrors,
+							      shown->mirror, &at));) {
+		AUTO_FREE char *message = NULL;
+		int64_t refused_at;
+		char text[CLOCK_TEXT_SIZE];
+		if (credential_mark_read(shown->call->data.store, shown->name,
+					 watcher->name, &refused_at, &message,
+					 ERR_IGNORED) != 0 ||
+		    refused_at == 0)
+			continue;
+		clock_format(refused_at, text);
+		printf("  watcher %s: its credential is refused since %s\n",
+		       watcher->name, text);
+	}
+}
+
+static void mirror_print(const struct mirror_shown *shown)
+{
+	AUTO_STR struct str line = STR_INIT;
+	char at[CLOCK_TEXT_SIZE];
+	int64_t equal_at = mirror_last_equal(shown);
+
+	str_addf(&line, "%-18s  ", mirror_word(shown));
+	str_add_printable(&line, shown->name);
+	if (shown->mirror)
+		str_addf(&line, "  %s", shown->mirror->url);
+	if (equal_at > 0) {
+		clock_format(equal_at, at);
+		str_addf(&line, "  (as of %s)", at);
+	}
+	puts(line.data);
+	mirror_print_refused(shown);
+	if (!shown->row || (!shown->row->failure && !shown->row->held_reason))
+		return;
+	str_reset(&line);
+	str_add_printable(&line, shown->row->held_reason ? shown->row->held_reason
+							 : shown->row->failure);
+	printf("  %s: %s\n", shown->row->held_reason ? "held" : "fails", line.data);
+	if (shown->row->remedy)
+		printf("  what to do: %s\n", shown->row->remedy);
+}
+
+static int mirror_tell(const struct mirror_call *call, const char *name,
+		       const struct mirror *mirror, json_t *array, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct mirror_shown shown = { .call = call, .name = name, .mirror = mirror };
+
+	if (registry_get(call->data.store, KIND_MIRROR, name, &row, err) == 0)
+		shown.row = &row;
+	else if (err->class != ERR_MISSING)
+		return -1;
+	if (mirror_checked_at(call->data.store, name, &shown.checked_at, err) != 0)
+		return -1;
+	if (call->is_json)
+		json_array_append_new(array, mirror_json(&shown));
+	else
+		mirror_print(&shown);
+	return 0;
+}
+
+/* Rows whose section is gone. */
+static int mirror_list_others(const struct mirror_call *call, json_t *array,
+			      struct err *err)
+{
+	const struct registry_filter all = { .kind = KIND_MIRROR,
+					     .state = REGISTRY_ANY,
+					     .limit = INT32_MAX };
+	AUTO_REGISTRY_ROWS registry_rows found = { 0 };
+
+	if (registry_list(call->data.store, &all, &found, err) != 0)
+		return -1;
+	for (size_t i = 0; i < found.count; i++)
+		if (!mirrors_find(&call->mirrors, found.items[i].name) &&
+		    mirror_tell(call, found.items[i].name, NULL, array, err) != 0)
+			return -1;
+	return 0;
+}
+
+static int mirror_list(struct mirror_call *call, struct err *err)
+{
+	json_auto_t *object = json_object();
+	json_t *array = json_array();
+	int result = 0;
+
+	json_put(object, "mirrors", array);
+	for (size_t i = 0; i < call->mirrors.items.count && result == 0; i++) {
+		const struct mirror *mirror = &call->mirrors.items.items[i];
+		result = mirror_tell(call, mirror->name, mirror, array, err);
+	}
+	if (result == 0)
+		result = mirror_list_others(call, array, err);
+	if (result == 0 && call->is_json)
+		json_write(stdout, object);
+	return result;
+}
+
+static int mirror_refuse_unknown(const struct mirror_call *call, struct err *err)
+{
+	err_set(err, ERR_MISSING, "there is no mirror \"%s\"", call->word);
+	return err_remedy(err, "refrelay mirror list names those that there are; a new "
+			       "one is a section [mirror \"NAME\"] of the configuration");
+}
+
+/* One that has no section has perhaps a row. */
+static int mirror_show(struct mirror_call *call, struct err *err)
+{
+	AUTO_FREE char *name = mirror_usual_name(call->word);
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	json_auto_t *array = json_array();
+
+	if (!call->mirror &&
+	    registry_get(call->data.store, KIND_MIRROR, name, &row, err) != 0)
+		return err->class == ERR_MISSING ? mirror_refuse_unknown(call, err) : -1;
+	if (mirror_tell(call, name, call->mirror, array, err) != 0)
+		return -1;
+	if (call->is_json)
+		json_write(stdout, json_array_get(array, 0));
+	return 0;
+}
+
+static int mirror_give_up(const struct mirror_call *call,
+			  const struct mirror_request *request, const struct err *why,
+			  struct err *err)
+{
+	int result = mirror_request_give_up(call->data.store, request->id, why, err);
+
+	if (result > 0)
+		*err = *why;
+	return result > 0 ? -1 : result;
+}
+
+static void mirror_say_timeout(const struct mirror_call *call,
+			       const struct mirror_request *request, struct err *why)
+{
+	struct lease_holder holder = { 0 };
+	char key[LEASE_KEY_SIZE];
+
+	lease_key_for(call->data.leases, KIND_REPOSITORY,
+		      replicable_id(KIND_REPOSITORY, request->mirror), request->mirror,
+		      key);
+	if (lease_inspect(call->data.leases, key, &holder, ERR_IGNORED) != 0 ||
+	    !holder.held)
+		holder.node[0] = '\0';
+	lease_say_timeout(request->mirror, &holder, why);
+}
+
+/* 1: it goes on. */
+static int mirror_check_patience(const struct mirror_call *call,
+				 const struct mirror_request *request, struct err *err)
+{
+	struct err why;
+
+	if (stop_is_requested(&call->stop))
+		err_set(&why, ERR_CANCELED, "interrupted");
+	else if (request->state == MIRROR_REQUEST_WAITING &&
+		 clock_wall_ms() > request->asked_at + call->wait_ms + LATE_MS)
+		mirror_say_timeout(call, request, &why);
+	else
+		return 1;
+	if (mirror_give_up(call, request, &why, err) != 0)
+		return -1;
+	*err = why; /* the node has it, and brings it to its end */
+	return why.class == ERR_CANCELED ? -1 : 1;
+}
+
+/* Until it has ended. */
+static int mirror_wait_for(const struct mirror_call *call, struct mirror_request *request,
+			   struct err *err)
+{
+	AUTO_FREE char *id = xstrdup(request->id);
+
+	for (;;) {
+		mirror_request_clear(request);
+		if (mirror_request_get(call->data.store, id, request, err) != 0)
+			return -1;
+		if (request->state == MIRROR_REQUEST_DONE ||
+		    request->state == MIRROR_REQUEST_FAILED)
+			return 0;
+		if (mirror_check_patience(call, request, err) < 0)
+			return -1;
+		stop_wait(&call->stop, LOOK_MS);
+	}
+}
+
+static void mirror_print_done(const struct mirror_call *call,
+			      const struct mirror_request *request)
+{
+	AUTO_FREE char *path = name_to_copy(call->site.repositories, request->mirror);
+
+	printf("%s %s %s\n", path, request->branch ? request->branch : "-",
+	       request->commit ? request->commit : "-");
+}
+
+/* 0: done; else the error that the node met. */
+static int mirror_end_sync(const struct mirror_call *call,
+			   const struct mirror_request *request, struct err *err)
+{
+	if (call->is_json) {
+		json_auto_t *object =
+			mirror_request_json(request, call->site.repositories);
+		json_write(stdout, object);
+	} else if (request->state == MIRROR_REQUEST_DONE) {
+		mirror_print_done(call, request);
+	}
+	if (request->state == MIRROR_REQUEST_DONE)
+		return 0;
+	err_set(err, err_class_of_name(request->class), "%s", request->message);
+	err_because(err, err_reason_of_name(request->reason));
+	return request->remedy ? err_remedy(err, "%s", request->remedy) : -1;
+}
+
+static int mirror_refuse_alone(struct mirror_call *call,
+			       const struct mirror_request *request, struct err *err)
+{
+	struct err why;
+
+	err_set(&why, ERR_CONFLICT, "no node runs here that could bring %s",
+		request->mirror);
+	err_remedy(&why, "start it: refrelay serve");
+	return mirror_give_up(call, request, &why, err);
+}
+
+static int mirror_sync(struct mirror_call *call, struct err *err)
+{
+	AUTO_MIRROR_REQUEST struct mirror_request request = { 0 };
+	const struct watcher *watcher = NULL;
+
+	if (!call->mirror)
+		return mirror_refuse_unknown(call, err);
+	if (call->watcher && mirrors_find_watcher(&call->mirrors, call->mirror,
+						  call->watcher, &watcher, err) != 0)
+		return -1;
+	if (call->wait_ms < 0)
+		call->wait_ms = lease_manager_wait_ms(call->data.leases);
+	request.mirror = xstrdup(call->mirror->name);
+	request.watcher = call->watcher ? xstrdup(call->watcher) : NULL;
+	request.wait_ms = call->wait_ms;
+	request.is_once = true;
+	request.wishes = call->is_forced ? REGISTRY_WISH_FORCE : 0;
+	if (mirror_request_add(call->data.store, &request, err) != 0)
+		return -1;
+	if (site_wake(call->site.data) == 0 &&
+	    mirror_refuse_alone(call, &request, err) != 0)
+		return -1;
+	return mirror_wait_for(call, &request, err) != 0
+		       ? -1
+		       : mirror_end_sync(call, &request, err);
+}
+
+/* By a person's word, under the mirror's lease. */
+static int mirror_remove(struct mirror_call *call, struct err *err)
+{
+	AUTO_FREE char *name = mirror_usual_name(call->word);
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct registry_move gone = { .event = REGISTRY_GONE };
+
+	if (call->mirror) {
+		err_set(err, ERR_CONFLICT,
+			"%s has a section [mirror] in the "
+			"configuration",
+			name);
+		return err_remedy(err, "take it out, restart the node, and remove the "
+				       "mirror then");
+	}
+	if (registry_get(call->data.store, KIND_MIRROR, name, &row, err) != 0)
+		return err->class == ERR_MISSING ? mirror_refuse_unknown(call, err) : -1;
+	gone.id = row.id;
+	if (!row.is_gone && registry_move(call->data.store, &gone, err) != 0)
+		return -1;
+	return removal_run(&(struct removal_request){ .store = call->data.store,
+						      .leases = call->data.leases,
+						      .root = call->site.repositories,
+						      .kind = KIND_MIRROR,
+						      .name = name,
+						      .wait_ms = lease_manager_wait_ms(
+							      call->data.leases),
+						      .stop = &call->stop,
+						      .is_ordered = true },
+			   err);
+}
+
+typedef int (*mirror_verb)(struct mirror_call *call, struct err *err);
+
+static int mirror_open(const struct cli *cli, struct mirror_call *call, bool writes,
+		       struct err *err)
+{
+	AUTO_CONF struct conf *conf = NULL;
+
+	if (cli_load_config(cli, &conf, err) != 0 ||
+	    site_from_conf(conf, &call->site, err) != 0 ||
+	    mirrors_read(conf, &call->mirrors, err) != 0)
+		return -1;
+	if (call->word)
+		call->mirror = mirrors_find(&call->mirrors, call->word);
+	return writes ? site_data_open(&call->site, &call->data, err)
+		      : site_data_open_to_read(call->site.data, &call->data, err);
+}
+
+int cli_mirror(struct cli *cli, char **argv)
+{
+	static const mirror_verb runs[] = { [LIST] = mirror_list,
+					    [SHOW] = mirror_show,
+					    [SYNC] = mirror_sync,
+					    [REMOVE] = mirror_remove };
+	struct mirror_call call = { .wait_ms = -1 };
+	struct cli_operands operands;
+	struct err err;
+	int status = cli_read_options(cli->command, argv, &call, &operands);
+
+	if (status >= 0)
+		return status;
+	call.word = operands.items[0];
+	cli_catch_signals(&call.stop);
+	int result = mirror_open(cli, &call, operands.verb_at >= SYNC, &err);
+	if (result == 0)
+		result = runs[operands.verb_at](&call, &err);
+	cli_end_signals(&call.stop);
+	site_data_close(&call.data);
+	mirrors_clear(&call.mirrors);
+	site_clear(&call.site);
+	return result < 0 ? cli_fail(&err) : EXIT_DONE;
+}

@@ -1,0 +1,322 @@
+/*
+ * The keeper: one thread that renews all held leases every ttl/3, in one transaction,
+ * and moves their deadlines. It need not be punctual for anything to be safe: each
+ * lease's validity and its children's deadline are absolute times that only a renewal
+ * moves on, read by lease_check() and by the children's supervisors themselves. What
+ * the keeper adds is that threads and children hear of a loss at once.
+ *
+ * While the backend is asked, without the mutex, a lease may be released: it then takes
+ * itself out of the renewal under way.
+ */
+#include "lease/manager.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+
+static struct metric *acquires, *waits, *lease_held_metric, *lease_lost_metric,
+	*takeovers;
+
+static void register_all(void)
+{
+	acquires =
+		metric_counter("refrelay_lease_acquire_total",
+			       "Attempts to get a lease that ended.", "backend", "class");
+	waits = metric_histogram("refrelay_lease_wait_seconds",
+				 "How long leases that were got took to get.",
+				 metric_buckets_seconds, "backend");
+	lease_held_metric = metric_gauge("refrelay_lease_held",
+					 "Leases that this process holds.", "backend");
+	lease_lost_metric =
+		metric_counter("refrelay_lease_lost_total",
+			       "Leases that ended before their release.", "backend");
+	takeovers =
+		metric_counter("refrelay_lease_takeover_total",
+			       "Leases taken from a dead or silent holder.", "backend");
+}
+
+void lease_metrics_start(const struct lease_manager *manager)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const char *name = manager->backend->ops->name;
+
+	pthread_once(&once, register_all);
+	metric_add(metric_at(acquires, name, "ok"), 0);
+	metric_at(waits, name);
+	metric_add(metric_at(lease_held_metric, name), 0);
+	metric_add(metric_at(lease_lost_metric, name), 0);
+	metric_add(metric_at(takeovers, name), 0);
+}
+
+void lease_count_acquire(const struct lease_manager *manager, enum err_class class,
+			 int64_t waited_ms)
+{
+	const char *name = manager->backend->ops->name;
+
+	metric_add(metric_at(acquires, name,
+			     class == ERR_NONE ? "ok" : err_class_name(class)),
+		   1);
+	if (class == ERR_NONE)
+		metric_observe(metric_at(waits, name), (double)waited_ms / 1000);
+}
+
+void lease_count_held(const struct lease_manager *manager, int by)
+{
+	metric_add(metric_at(lease_held_metric, manager->backend->ops->name), by);
+}
+
+void lease_count_lost(const struct lease_manager *manager)
+{
+	metric_add(metric_at(lease_lost_metric, manager->backend->ops->name), 1);
+}
+
+void lease_count_takeover(const struct lease_manager *manager)
+{
+	metric_add(metric_at(takeovers, manager->backend->ops->name), 1);
+}
+
+struct loss {
+	struct lease_grant grant;
+	const char *cause;
+};
+
+typedef VEC(struct loss) losses;
+typedef VEC(struct lease_extension) extensions;
+
+static int64_t period(const struct lease_manager *manager)
+{
+	return manager->backend->ttl_ms / 3;
+}
+
+void keeper_add_locked(struct lease_manager *manager, struct lease *lease)
+{
+	TAILQ_INSERT_TAIL(&manager->held, lease, link);
+	lease_count_held(manager, 1);
+	if (manager->renew_at != INT64_MAX || manager->ways.is_fixed)
+		return;
+	manager->renew_at = clock_boot_ms() + period(manager);
+	pthread_cond_signal(&manager->keeper_wake);
+}
+
+bool keeper_remove_locked(struct lease_manager *manager, struct lease *lease)
+{
+	TAILQ_REMOVE(&manager->held, lease, link);
+	if (!lease->lost)
+		lease_count_held(manager, -1);
+	if (lease->renewal)
+		lease->renewal->lease = NULL;
+	return !lease->lost && clock_boot_ms() < lease->valid_until;
+}
+
+/* The next one in the line may ask the backend, which knows best. */
+static void lose_locked(struct lease_manager *manager, struct lease *lease,
+			const char *cause, losses *lost)
+{
+	struct loss loss = { .grant = lease->grant, .cause = cause };
+
+	lease->lost = true;
+	deadline_expire(&lease->deadline);
+	queue_drop_holder_locked(manager, lease->queue, NULL);
+	lease->queue = NULL;
+	lease_count_held(manager, -1);
+	lease_count_lost(manager);
+	vec_add(lost, loss);
+}
+
+/*
+ * Whether the server of the leases answers. Each attempt and renewal tells; where there
+ * is none, the keeper asks now and then, so that an idle site knows, too.
+ */
+
+#define PROBE_EVERY_MS 5000
+
+static void note_answer_locked(struct lease_manager *manager, const struct err *why)
+{
+	manager->probe_at = clock_boot_ms() + PROBE_EVERY_MS;
+	if (!why)
+		manager->away_since = 0;
+	else if (manager->away_since == 0)
+		manager->away_since = clock_wall_ms();
+	if (why)
+		manager->away_reason = *why;
+}
+
+void keeper_note_answer(struct lease_manager *manager, const struct err *why)
+{
+	struct err unavailable;
+	bool was_away;
+
+	if (!manager->ways.is_server)
+		return;
+	if (why) {
+		unavailable = *why;
+		unavailable.class = ERR_LOCK_UNAVAILABLE;
+	}
+	lock(&manager->mutex);
+	was_away = manager->away_since != 0;
+	note_answer_locked(manager, why ? &unavailable : NULL);
+	unlock(&manager->mutex);
+	if (why && !was_away)
+		log_error("lease.unavailable", LOG_ERR(&unavailable),
+			  LOG_TEXT("backend", manager->backend->ops->name));
+	else if (!why && was_away)
+		log_info("lease.available",
+			 LOG_TEXT("backend", manager->backend->ops->name));
+}
+
+/* Gives the mutex away while it asks for a key that nobody has. */
+static void probe_locked(struct lease_manager *manager)
+{
+	struct lease_holder holder;
+	struct err err;
+
+	manager->probe_at = clock_boot_ms() + PROBE_EVERY_MS;
+	unlock(&manager->mutex);
+	int result = manager->backend->ops->inspect(manager->backend, "refrelay:probe",
+						    &holder, &err);
+	keeper_note_answer(manager,
+			   result == 0 || err.class == ERR_MISSING ? NULL : &err);
+	lock(&manager->mutex);
+}
+
+int64_t lease_manager_away_since(struct lease_manager *manager, struct err *why)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+
+	if (manager->away_since != 0)
+		*why = manager->away_reason;
+	return manager->away_since;
+}
+
+static void lose_lapsed_locked(struct lease_manager *manager, losses *lost)
+{
+	int64_t now = clock_boot_ms();
+	struct lease *lease;
+
+	TAILQ_FOREACH(lease, &manager->held, link)
+	{
+		if (!lease->lost && now >= lease->valid_until)
+			lose_locked(manager, lease, "expired", lost);
+	}
+}
+
+static void collect_locked(struct lease_manager *manager, extensions *all)
+{
+	size_t at = 0;
+	struct lease *lease;
+
+	TAILQ_FOREACH(lease, &manager->held, link)
+	{
+		struct lease_extension one = { .grant = lease->grant, .lease = lease };
+		if (!lease->lost)
+			vec_add(all, one);
+	}
+	TAILQ_FOREACH(lease, &manager->held, link)
+	{
+		if (!lease->lost)
+			lease->renewal = &all->items[at++];
+	}
+}
+
+/* A renewal that comes back after the lease lapsed does not revive it: others may have
+ * acted on the lapse. */
+static void apply_locked(struct lease_manager *manager, const extensions *all,
+			 int64_t sent_at, bool done, losses *lost)
+{
+	int64_t valid_until = lease_valid_until(manager, sent_at);
+
+	for (size_t i = 0; i < all->count; i++) {
+		struct lease *lease = all->items[i].lease;
+		if (!lease)
+			continue;
+		lease->renewal = NULL;
+		if (!done || clock_boot_ms() >= lease->valid_until)
+			continue;
+		if (all->items[i].lost) {
+			lose_locked(manager, lease, "taken", lost);
+		} else {
+			lease->valid_until = valid_until;
+			deadline_move(&lease->deadline,
+				      lease_kill_at(manager, valid_until));
+		}
+	}
+}
+
+/* Gives the mutex away while it asks. */
+static void renew_locked(struct lease_manager *manager, losses *lost)
+{
+	struct lease_backend *backend = manager->backend;
+	extensions all = { 0 };
+	struct err err;
+
+	collect_locked(manager, &all);
+	manager->renew_at = INT64_MAX;
+	if (all.count == 0)
+		return;
+	unlock(&manager->mutex);
+	int64_t sent_at = clock_boot_ms();
+	bool done = backend->ops->extend_all(backend, all.items, all.count, sent_at,
+					     &err) == 0;
+	keeper_note_answer(manager, done ? NULL : &err);
+	if (!done)
+		log_warn("lease.renewal_failed", LOG_NUMBER("leases", all.count),
+			 LOG_ERR(&err));
+	lock(&manager->mutex);
+	apply_locked(manager, &all, sent_at, done, lost);
+	int64_t due = clock_boot_ms() + period(manager) / (done ? 1 : 4);
+	if (due < manager->renew_at) /* else a new lease wants it earlier */
+		manager->renew_at = due;
+	vec_clear(&all);
+}
+
+static void keeper_report_losses(losses *lost)
+{
+	for (size_t i = 0; i < lost->count; i++)
+		log_error("lease.lost", LOG_TEXT("lease_key", lost->items[i].grant.key),
+			  LOG_NUMBER("fence", lost->items[i].grant.fence),
+			  LOG_TEXT("cause", lost->items[i].cause));
+	vec_clear(lost);
+}
+
+static int64_t next_due_locked(const struct lease_manager *manager)
+{
+	int64_t due = manager->renew_at;
+	const struct lease *lease;
+
+	if (manager->ways.is_server && manager->probe_at < due)
+		due = manager->probe_at;
+	TAILQ_FOREACH(lease, &manager->held, link)
+	{
+		if (!lease->lost && lease->valid_until < due)
+			due = lease->valid_until;
+	}
+	return due;
+}
+
+void *keeper_run(void *arg)
+{
+	struct lease_manager *manager = arg;
+	losses lost = { 0 };
+
+	lock(&manager->mutex);
+	/* What is done without the mutex may miss a signal: only after a look that found
+	 * nothing to do is there a wait. */
+	while (!manager->closing) {
+		lose_lapsed_locked(manager, &lost);
+		if (clock_boot_ms() >= manager->renew_at)
+			renew_locked(manager, &lost);
+		else if (manager->ways.is_server && clock_boot_ms() >= manager->probe_at)
+			probe_locked(manager);
+		else if (lost.count == 0)
+			cond_wait_until(&manager->keeper_wake, &manager->mutex,
+					next_due_locked(manager));
+		if (lost.count == 0)
+			continue;
+		unlock(&manager->mutex);
+		keeper_report_losses(&lost);
+		lock(&manager->mutex);
+	}
+	unlock(&manager->mutex);
+	keeper_report_losses(&lost);
+	return NULL;
+}

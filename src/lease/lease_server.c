@@ -1,0 +1,436 @@
+#include "lease/lease_server.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+#define GUARDS_KEPT 16
+#define LEFTOVERS_MOST 1000
+#define LEFTOVER_MS 600000
+#define PROOF_KEPT_S 86400 /* of a dead process: longer than any ttl */
+
+void lease_server_init(struct lease_server *server, const struct lease_options *options)
+{
+	*server = (struct lease_server){ .files.alive_fd = -1 };
+	random_hex(server->me, (LEASE_SERVER_ID_SIZE - 1) / 2);
+	mutex_init(&server->mutex);
+	cond_init(&server->freed);
+	if (options->directory)
+		server->directory = xasprintf("%s/server", options->directory);
+	server->control_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	server->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+}
+
+static void server_remove_guard(const struct lease_server *server,
+				const struct server_guard *guard)
+{
+	AUTO_FREE char *path =
+		xasprintf("%s/guard/%s", server->files.directory, guard->name);
+
+	unlink(path);
+	if (guard->fd >= 0)
+		close(guard->fd);
+}
+
+/* What we leave behind at a server is found dead by our alive file, without its lock. */
+static void server_close_files(struct lease_server *server)
+{
+	for (size_t i = 0; i < server->guards.count; i++)
+		server_remove_guard(server, &server->guards.items[i]);
+	vec_clear(&server->guards);
+	if (server->leaves_proof && server->files.alive_fd >= 0)
+		close(TAKE_FD(server->files.alive_fd));
+	local_files_close(&server->files);
+}
+
+void lease_server_clear(struct lease_server *server)
+{
+	server_close_files(server);
+	for (size_t i = 0; i < server->hints.count; i++)
+		free(server->hints.items[i].key);
+	for (size_t i = 0; i < server->leftovers.count; i++)
+		free(server->leftovers.items[i].key);
+	vec_clear(&server->hints);
+	vec_clear(&server->leftovers);
+	if (server->control_fd >= 0)
+		close(server->control_fd);
+	if (server->inotify_fd >= 0)
+		close(server->inotify_fd);
+	free(server->directory);
+	pthread_cond_destroy(&server->freed);
+	pthread_mutex_destroy(&server->mutex);
+}
+
+/* ------------------------------------------------------------------ channels */
+
+static int server_free_channel_locked(const struct lease_server *server)
+{
+	for (int i = 0; i < LEASE_SERVER_CHANNELS; i++) {
+		if (!server->is_used[i])
+			return i;
+	}
+	return -1;
+}
+
+int lease_server_borrow(struct lease_server *server, int64_t until)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+	int channel;
+
+	while ((channel = server_free_channel_locked(server)) < 0 &&
+	       clock_boot_ms() < until)
+		cond_wait_until(&server->freed, &server->mutex, until);
+	if (channel >= 0)
+		server->is_used[channel] = true;
+	return channel;
+}
+
+void lease_server_give_back(struct lease_server *server, int channel)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	server->is_used[channel] = false;
+	pthread_cond_signal(&server->freed);
+}
+
+/* ------------------------------------------------------------------ proofs of death */
+
+/* A restarted process must not remove what proves the death of the one before it. The
+ * first look takes the right to write from a dead one's file, the time of which is then
+ * that of this look; a later one removes it. */
+static void server_sweep_alive(int dir, const char *name)
+{
+	AUTO_CLOSE int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+
+	if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || fstat(fd, &st) != 0)
+		return;
+	if (st.st_mode & 0200) {
+		if (fchmod(fd, 0400) == 0)
+			futimens(fd, NULL);
+	} else if (clock_wall_ms() / 1000 - st.st_mtim.tv_sec > PROOF_KEPT_S) {
+		unlinkat(dir, name, 0);
+	}
+}
+
+static void server_sweep_guard(int dir, int alive_dir, const char *name)
+{
+	AUTO_FREE char *alive = xstrdup(name);
+	char *dot = strrchr(alive, '.');
+	struct stat st;
+
+	if (dot)
+		*dot = '\0';
+	if (fstatat(alive_dir, alive, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+		unlinkat(dir, name, 0);
+}
+
+static void server_sweep(const struct lease_server *server)
+{
+	AUTO_FREE char *alive = xasprintf("%s/alive", server->files.directory);
+	AUTO_FREE char *guard = xasprintf("%s/guard", server->files.directory);
+	AUTO_CLOSEDIR DIR *alive_dir = opendir(alive);
+	AUTO_CLOSEDIR DIR *guard_dir = opendir(guard);
+	struct dirent *entry;
+
+	while (alive_dir && (entry = readdir(alive_dir)) != NULL) {
+		if (entry->d_name[0] != '.')
+			server_sweep_alive(dirfd(alive_dir), entry->d_name);
+	}
+	while (alive_dir && guard_dir && (entry = readdir(guard_dir)) != NULL) {
+		if (entry->d_name[0] != '.')
+			server_sweep_guard(dirfd(guard_dir), dirfd(alive_dir),
+					   entry->d_name);
+	}
+}
+
+/* At the first grant: who only looks at leases writes nothing. Without such files leases
+ * work as well, but a death is known by the ttl alone. */
+static bool server_prepare_locked(struct lease_server *server)
+{
+	struct err err;
+
+	if (server->is_prepared || !server->directory)
+		return server->files.alive_fd >= 0;
+	server->is_prepared = true;
+	if (local_files_open(&server->files, server->directory, &err) == 0 &&
+	    alive_start(&server->files, &err) == 0) {
+		server_sweep(server);
+		return true;
+	}
+	log_warn("lease.no_locks", LOG_TEXT("path", server->directory), LOG_ERR(&err));
+	return false;
+}
+
+static struct server_guard *server_spare_guard_locked(struct lease_server *server)
+{
+	for (size_t i = 0; i < server->guards.count; i++) {
+		if (!server->guards.items[i].is_used)
+			return &server->guards.items[i];
+	}
+	return NULL;
+}
+
+static int server_open_guard(const struct lease_server *server, const char *name,
+			     int flags)
+{
+	AUTO_FREE char *path = xasprintf("%s/guard/%s", server->files.directory, name);
+	AUTO_CLOSE int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
+		return -1;
+	return TAKE_FD(fd);
+}
+
+static int server_take_guard_locked(struct lease_server *server,
+				    char name[OWNER_GUARD_SIZE])
+{
+	struct server_guard *spare = server_spare_guard_locked(server);
+	struct server_guard made = { .is_used = true };
+
+	if (!spare) {
+		snprintf(made.name, sizeof(made.name), "%s.%u", server->files.alive_name,
+			 server->guard_count++);
+		made.fd = server_open_guard(server, made.name, O_CREAT | O_EXCL);
+		if (made.fd < 0)
+			return -1;
+		vec_add(&server->guards, made);
+		spare = &server->guards.items[server->guards.count - 1];
+	}
+	spare->is_used = true;
+	snprintf(name, OWNER_GUARD_SIZE, "%s", spare->name);
+	return spare->fd;
+}
+
+/* Whoever can lock it anew after our close knows that no child has it. */
+void lease_server_drop_guard(struct lease_server *server, int guard_fd)
+{
+	if (guard_fd < 0)
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+	for (size_t i = 0; i < server->guards.count; i++) {
+		struct server_guard *guard = &server->guards.items[i];
+		if (!guard->is_used || guard->fd != guard_fd)
+			continue;
+		close(guard->fd);
+		guard->is_used = false;
+		guard->fd =
+			i < GUARDS_KEPT ? server_open_guard(server, guard->name, 0) : -1;
+		if (guard->fd >= 0)
+			return;
+		server_remove_guard(server, guard);
+		*guard = server->guards.items[--server->guards.count];
+		return;
+	}
+}
+
+void lease_server_describe(struct lease_server *server,
+			   const struct lease_backend *backend,
+			   const struct lease_request *request, struct owner *owner,
+			   int *guard_fd)
+{
+	struct lease_holder *holder = &owner->holder;
+
+	*owner = (struct owner){
+		.ttl_ms = backend->ttl_ms,
+		.holder = { .pid = getpid(), .acquired_at = clock_wall_ms() },
+	};
+	snprintf(holder->node, sizeof(holder->node), "%s", backend->node);
+	snprintf(holder->boot_id, sizeof(holder->boot_id), "%s", clock_boot_id());
+	snprintf(holder->operation, sizeof(holder->operation), "%s", request->operation);
+	snprintf(holder->job, sizeof(holder->job), "%s",
+		 request->job ? request->job : "");
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+	if (guard_fd)
+		*guard_fd = -1;
+	if (!server_prepare_locked(server))
+		return;
+	int len = snprintf(owner->alive, sizeof(owner->alive), "%s/alive/%s",
+			   server->files.directory, server->files.alive_name);
+	if (guard_fd)
+		*guard_fd = server_take_guard_locked(server, owner->guard);
+	/* What is not told whole proves nothing. */
+	if (len >= (int)sizeof(owner->alive) || (guard_fd && *guard_fd < 0))
+		owner->alive[0] = '\0';
+}
+
+bool lease_server_describe_passed(struct lease_server *server,
+				  const struct lease_backend *backend,
+				  const struct lease_grant *grant,
+				  const struct lease_holder *holder,
+				  char text[OWNER_TEXT_SIZE])
+{
+	const struct lease_request request = { .operation = holder->operation,
+					       .job = holder->job };
+	bool has_guard = grant->guard_fd < 0;
+	struct owner owner;
+
+	lease_server_describe(server, backend, &request, &owner, NULL);
+	lock(&server->mutex);
+	for (size_t i = 0; i < server->guards.count; i++) {
+		const struct server_guard *guard = &server->guards.items[i];
+		if (!guard->is_used || guard->fd != grant->guard_fd)
+			continue;
+		snprintf(owner.guard, sizeof(owner.guard), "%s", guard->name);
+		has_guard = true;
+	}
+	unlock(&server->mutex);
+	if (grant->guard_fd < 0) /* what is not told whole proves nothing */
+		owner.alive[0] = '\0';
+	owner_format(&owner, text);
+	return has_guard;
+}
+
+/* beside ../alive/<name>: ../guard/<guard> */
+static bool server_is_guard_busy(const struct owner *owner)
+{
+	AUTO_FREE char *path = xstrdup(owner->alive);
+	char *name = strrchr(path, '/');
+
+	if (!name || name - path < 6 || strncmp(name - 6, "/alive", 6) != 0 ||
+	    !owner->guard[0] || strchr(owner->guard, '/'))
+		return false;
+	AUTO_FREE char *guard =
+		xasprintf("%.*s/guard/%s", (int)(name - 6 - path), path, owner->guard);
+	return alive_probe_path(guard) == ALIVE_YES;
+}
+
+static void server_watch(struct lease_server *server, const char *path, int hint_fd)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	for (size_t i = 0; hint_fd >= 0 && i < server->hints.count; i++) {
+		if (server->hints.items[i].fd == hint_fd)
+			server->hints.items[i].watch = inotify_add_watch(
+				server->inotify_fd, path, IN_CLOSE_WRITE);
+	}
+}
+
+/* It is watched before it is looked at: a death in between is told. */
+void lease_server_judge(struct lease_server *server, struct owner *owner, int hint_fd,
+			bool *orphans)
+{
+	struct lease_holder *holder = &owner->holder;
+	enum alive_state state = ALIVE_UNKNOWN;
+
+	*orphans = false;
+	if (owner->alive[0] == '/' && strcmp(holder->boot_id, clock_boot_id()) == 0) {
+		server_watch(server, owner->alive, hint_fd);
+		state = alive_probe_path(owner->alive);
+	}
+	holder->is_dead = state == ALIVE_NO;
+	*orphans = holder->is_dead && server_is_guard_busy(owner);
+	snprintf(holder->proof, sizeof(holder->proof), "%s",
+		 state == ALIVE_YES  ? "alive"
+		 : state == ALIVE_NO ? "dead: process is gone"
+				     : "unknown");
+}
+
+/* ------------------------------------------------------------------ hints */
+
+static void server_drop_hint_locked(struct lease_server *server, int hint_fd)
+{
+	for (size_t i = 0; i < server->hints.count; i++) {
+		if (server->hints.items[i].fd != hint_fd)
+			continue;
+		free(server->hints.items[i].key);
+		server->hints.items[i] = server->hints.items[--server->hints.count];
+		return;
+	}
+}
+
+void lease_server_drop_hint(struct lease_server *server, int hint_fd)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	server_drop_hint_locked(server, hint_fd);
+}
+
+void lease_server_hint(struct lease_server *server, const char *key, int hint_fd)
+{
+	struct server_hint hint = { .fd = hint_fd, .watch = -1 };
+	eventfd_t ignored;
+
+	if (hint_fd < 0)
+		return;
+	lock(&server->mutex);
+	eventfd_read(hint_fd, &ignored);
+	server_drop_hint_locked(server, hint_fd);
+	hint.key = xstrdup(key);
+	vec_add(&server->hints, hint);
+	bool is_first = server->hints.count == 1;
+	unlock(&server->mutex);
+	if (is_first)
+		lease_server_poke(server);
+}
+
+void lease_server_signal(struct lease_server *server, const char *key)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	for (size_t i = 0; i < server->hints.count; i++) {
+		if (!key || strcmp(server->hints.items[i].key, key) == 0)
+			eventfd_write(server->hints.items[i].fd, 1);
+	}
+}
+
+void lease_server_take_deaths(struct lease_server *server)
+{
+	char bytes[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t len = read(server->inotify_fd, bytes, sizeof(bytes));
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	for (ssize_t at = 0; at + (ssize_t)sizeof(struct inotify_event) <= len;) {
+		const struct inotify_event *event = (const void *)(bytes + at);
+		for (size_t i = 0; i < server->hints.count; i++) {
+			const struct server_hint *hint = &server->hints.items[i];
+			if (hint->watch == event->wd || (event->mask & IN_Q_OVERFLOW))
+				eventfd_write(hint->fd, 1);
+		}
+		at += (ssize_t)(sizeof(*event) + event->len);
+	}
+}
+
+void lease_server_poke(struct lease_server *server)
+{
+	eventfd_write(server->control_fd, 1);
+}
+
+/* ------------------------------------------------------------------ leftovers */
+
+static bool server_has_leftover_locked(const struct lease_server *server,
+				       const char *nonce, size_t place)
+{
+	for (size_t i = 0; i < server->leftovers.count; i++) {
+		const struct server_leftover *leftover = &server->leftovers.items[i];
+		if (leftover->place == place && strcmp(leftover->nonce, nonce) == 0)
+			return true;
+	}
+	return false;
+}
+
+void lease_server_add_leftover(struct lease_server *server, const char *key,
+			       const char *nonce, size_t place)
+{
+	int64_t now = clock_boot_ms();
+	struct server_leftover leftover = { .place = place,
+					    .next_at = now,
+					    .until = now + LEFTOVER_MS };
+
+	snprintf(leftover.nonce, sizeof(leftover.nonce), "%s", nonce);
+	lock(&server->mutex);
+	server->leaves_proof = true;
+	if (server->leftovers.count < LEFTOVERS_MOST &&
+	    !server_has_leftover_locked(server, nonce, place)) {
+		leftover.key = xstrdup(key);
+		vec_add(&server->leftovers, leftover);
+	}
+	unlock(&server->mutex);
+	lease_server_poke(server);
+}

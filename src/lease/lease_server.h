@@ -1,0 +1,113 @@
+/*
+ * What backends share whose leases a server keeps: the proof of a death to others of the
+ * same kernel, who waits for what, what is left behind at a server that did not answer,
+ * and turns at few connections.
+ *
+ *	directory/server/alive/<pid>-<random>	flock'ed by a backend as long as it lives
+ *	directory/server/guard/<the same>.<n>	flock'ed by a holder and its children
+ *
+ * The owner text names both (lease/owner.h). A contender of the same boot of the same
+ * kernel that can lock both knows that the holder and its children are gone. A file that
+ * it does not find proves nothing: it may be in another container. Names are random, so
+ * none is another's. Guards are used again once it is sure that no child has them.
+ *
+ * All calls are safe from any thread. The mutex is held during short work on files only.
+ */
+#ifndef LEASE_LEASE_SERVER_H
+#define LEASE_LEASE_SERVER_H
+
+#include "lease/lease_backend.h"
+#include "lease/local_files.h"
+#include "lease/owner.h"
+
+#define LEASE_SERVER_CHANNELS 4
+#define LEASE_SERVER_ID_SIZE 33
+
+struct server_guard {
+	char name[OWNER_GUARD_SIZE];
+	int fd; /* owned by the grant while is_used */
+	bool is_used;
+};
+
+struct server_hint {
+	char *key; /* owned */
+	int fd;    /* the manager's eventfd */
+	int watch; /* of the holder's alive file; -1: none */
+};
+
+/* What an answer that did not come may have left at one of the servers. */
+struct server_leftover {
+	char *key; /* owned */
+	char nonce[LEASE_NONCE_SIZE];
+	size_t place;    /* which server */
+	int64_t next_at; /* when to remove it, again */
+	int64_t until;   /* forgotten then */
+	bool was_absent; /* looked for once, and not there */
+};
+
+struct lease_server {
+	char me[LEASE_SERVER_ID_SIZE]; /* this backend, among all that there are */
+	pthread_mutex_t mutex;
+	pthread_cond_t freed;
+	bool is_used[LEASE_SERVER_CHANNELS]; /* guarded by mutex */
+	char *directory;                     /* owned; NULL: no proofs */
+	bool is_prepared;                    /* guarded by mutex */
+	bool leaves_proof; /* guarded by mutex; our alive file stays when we close */
+	struct local_files files;              /* constant once prepared */
+	VEC(struct server_guard) guards;       /* guarded by mutex */
+	unsigned guard_count;                  /* guarded by mutex; ever made */
+	VEC(struct server_hint) hints;         /* guarded by mutex */
+	VEC(struct server_leftover) leftovers; /* guarded by mutex */
+	int control_fd; /* an eventfd: hints or leftovers came, or it closes */
+	int inotify_fd;
+};
+
+void lease_server_init(struct lease_server *server, const struct lease_options *options);
+void lease_server_clear(struct lease_server *server);
+
+/* The number of a channel that nobody else uses until it is given back; -1: none was
+ * free until then. */
+int lease_server_borrow(struct lease_server *server, int64_t until);
+void lease_server_give_back(struct lease_server *server, int channel);
+
+/* Fills in how this backend's grant, or place in a line, is told. With a guard, unless
+ * *guard_fd is NULL; -1: there is none. */
+void lease_server_describe(struct lease_server *server,
+			   const struct lease_backend *backend,
+			   const struct lease_request *request, struct owner *owner,
+			   int *guard_fd);
+
+/* The same of a grant that this holder has by now, with its guard. False: the grant was
+ * given up since. */
+bool lease_server_describe_passed(struct lease_server *server,
+				  const struct lease_backend *backend,
+				  const struct lease_grant *grant,
+				  const struct lease_holder *holder,
+				  char text[OWNER_TEXT_SIZE]);
+
+/* Ends the use of a guard; -1 is allowed. */
+void lease_server_drop_guard(struct lease_server *server, int guard_fd);
+
+/* Fills in holder.is_dead and holder.proof; *orphans: its children run. hint_fd, unless
+ * -1, becomes readable when it dies hereafter. */
+void lease_server_judge(struct lease_server *server, struct owner *owner, int hint_fd,
+			bool *orphans);
+
+/* hint_fd becomes readable when somebody signals the key, until it is dropped. What it
+ * was for before is forgotten. -1 is allowed. */
+void lease_server_hint(struct lease_server *server, const char *key, int hint_fd);
+void lease_server_drop_hint(struct lease_server *server, int hint_fd);
+
+/* Of a key; NULL: of all. */
+void lease_server_signal(struct lease_server *server, const char *key);
+
+/* Takes what inotify_fd has, and signals those whose holder it is about. */
+void lease_server_take_deaths(struct lease_server *server);
+
+/* Notes that a grant may be there that is nobody's. */
+void lease_server_add_leftover(struct lease_server *server, const char *key,
+			       const char *nonce, size_t place);
+
+void lease_server_poke(struct lease_server *server);
+
+#endif

@@ -1,0 +1,316 @@
+#include "lease/lease_settings.h"
+
+#include "base/file.h"
+#include "base/str.h"
+#include "lease/directory.h"
+#include "lease/manager.h"
+#include "lease/postgresql.h"
+
+#define AT(kind, member) SETTING_AT(kind, struct lease_settings, member)
+
+static const char *const backends[] = { "local", "directory", "redis", "postgresql",
+					NULL };
+static const char *const compatibilities[] = { "none", "docora", NULL };
+static const char *const formats[] = { "refrelay", "redlock", NULL };
+
+static const struct setting rows[] = {
+	{ "backend", AT(CHOICE, backend), "local", .words = backends, .at_start = true },
+	{ "url", AT(TEXT, urls), .at_start = true },
+	{ "path", AT(PATH, path), .at_start = true },
+	{ "prefix", AT(TEXT, prefix), .at_start = true },
+	{ "keyFormat", AT(TEXT, key_format), .at_start = true },
+	{ "userFile", AT(PATH, user_file), .at_start = true },
+	{ "passwordFile", AT(PATH, password_file), .at_start = true },
+	{ "caFile", AT(PATH, ca_file), .at_start = true },
+	{ "ttl", AT(DURATION, ttl_ms), "30s", .min = CONF_SECOND, .at_start = true },
+	{ "wait", AT(DURATION, wait_ms), "60s", .min = CONF_SECOND, .at_start = true },
+	{ "compatibility", AT(CHOICE, compatibility), "none", .words = compatibilities,
+	  .at_start = true },
+	{ "format", AT(CHOICE, format), "refrelay", .words = formats, .at_start = true },
+	{ 0 },
+};
+
+const struct setting_table lease_settings_table = { .section = "lease", .rows = rows };
+
+/* Seed 004: 120 s, never extended; 31 tries at 2 s, 0.4 s more or less, within a minute.
+ */
+#define DOCORA_TTL_MS 120000
+#define DOCORA_POLL_MS 2000
+#define DOCORA_JITTER_MS 400
+
+void lease_settings_clear(struct lease_settings *settings)
+{
+	settings_clear(&lease_settings_table, settings);
+	*settings = (struct lease_settings){ 0 };
+}
+
+static int refuse(const struct conf *conf, const char *key, struct err *err,
+		  const char *text)
+{
+	const struct conf_entry *entry = conf_get(conf, "lease", NULL, key);
+
+	return entry ? conf_error(entry, err, "%s", text)
+		     : err_set(err, ERR_CONFIG, "lease.%s: %s", key, text);
+}
+
+static bool is_variable(const char *text, size_t len)
+{
+	static const char *const known[] = { "${site}", "${kind}", "${id}", "${name}",
+					     "${path}" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (strlen(known[i]) == len && strncmp(text, known[i], len) == 0)
+			return true;
+	return false;
+}
+
+/* Variables that touch could share their bytes out differently: "ab" + "c", "a" + "bc".
+ */
+static const char *find_fault(const char *format)
+{
+	const char *at = format, *end;
+
+	if (!strstr(format, "${id}") && !strstr(format, "${name}") &&
+	    !strstr(format, "${path}"))
+		return "all repositories would share one key: it takes ${id}, ${name} or "
+		       "${path}";
+	for (; (at = strchr(at, '$')) != NULL; at = end + 1) {
+		end = strchr(at, '}');
+		if (!end || !is_variable(at, (size_t)(end - at) + 1))
+			return "it takes ${site}, ${kind}, ${id}, ${name} and ${path}";
+		if (end[1] == '$')
+			return "two repositories could share a key: variables that touch "
+			       "each other need a character between them";
+	}
+	return NULL;
+}
+
+static int check_key_format(const struct conf *conf,
+			    const struct lease_settings *settings, struct err *err)
+{
+	const char *fault;
+
+	if (!settings->key_format)
+		return 0;
+	fault = find_fault(settings->key_format);
+	if (!fault && strlen(settings->key_format) > LEASE_KEY_SIZE / 4)
+		fault = "it is too long";
+	return fault ? refuse(conf, "keyFormat", err, fault) : 0;
+}
+
+static bool is_server(const struct lease_settings *settings)
+{
+	return settings->backend == LEASE_REDIS || settings->backend == LEASE_POSTGRESQL;
+}
+
+static int check_backend(const struct conf *conf, const struct lease_settings *settings,
+			 struct err *err)
+{
+	if (is_server(settings) && (!settings->urls || !settings->urls[0]))
+		return refuse(conf, "url", err, "this backend needs it");
+	if (!is_server(settings) && settings->urls)
+		return refuse(conf, "url", err, "this backend has no server");
+	if (settings->backend == LEASE_DIRECTORY && !settings->path)
+		return refuse(conf, "path", err, "this backend needs it");
+	if (settings->format && settings->backend != LEASE_REDIS)
+		return refuse(conf, "format", err, "only redis has locks of this form");
+	if (settings->urls && strchr(settings->urls, '@'))
+		return refuse(conf, "url", err,
+			      "no credentials in it: use lease.userFile and "
+			      "lease.passwordFile");
+	return 0;
+}
+
+int lease_settings_read(const struct conf *conf, struct lease_settings *settings,
+			struct err *err)
+{
+	if (settings_read(&lease_settings_table, conf, NULL, settings, err) != 0 ||
+	    check_backend(conf, settings, err) != 0 ||
+	    check_key_format(conf, settings, err) != 0)
+		return -1;
+	if (settings->compatibility && !conf_get(conf, "lease", NULL, "ttl"))
+		settings->ttl_ms = DOCORA_TTL_MS;
+	return 0;
+}
+
+static char *make_prefix(const struct lease_settings *settings, const char *site)
+{
+	return settings->prefix ? xstrdup(settings->prefix)
+				: xasprintf("refrelay:%s:", site);
+}
+
+static void make_ways(const struct lease_settings *settings,
+		      const struct lease_place *place, struct lease_ways *ways)
+{
+	char *prefix = make_prefix(settings, place->site);
+
+	*ways = (struct lease_ways){
+		.prefix = is_server(settings) ? xstrdup(prefix) : NULL,
+		.run_prefix = prefix,
+		.key_format = settings->key_format ? xstrdup(settings->key_format) : NULL,
+		.site = xstrdup(place->site),
+		.repositories = xstrdup(place->repositories),
+		.wait_ms = settings->wait_ms,
+		.is_server = is_server(settings),
+		.is_patient = settings->backend == LEASE_POSTGRESQL,
+		.is_fixed = settings->compatibility,
+	};
+}
+
+void lease_settings_apply(const struct lease_settings *settings,
+			  const struct lease_place *place, struct lease_manager *manager)
+{
+	struct lease_ways ways;
+
+	make_ways(settings, place, &ways);
+	lease_manager_set_ways(manager, &ways);
+}
+
+static int open_backend(const struct lease_settings *settings,
+			const struct lease_place *place, struct lease_options *options,
+			struct lease_manager **manager, struct err *err)
+{
+	switch (settings->backend) {
+	case LEASE_DIRECTORY:
+		options->directory = settings->path;
+		return lease_manager_open_directory(options, manager, err);
+	case LEASE_REDIS:
+		return lease_manager_open_redis(options, manager, err);
+	case LEASE_POSTGRESQL:
+		return lease_manager_open_postgresql(options, manager, err);
+	default:
+		return lease_manager_open_local(place->store, options, manager, err);
+	}
+}
+
+/* What is in lease.userFile, its first line. */
+static int read_user(const struct lease_settings *settings, char **user, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	*user = NULL;
+	if (!settings->user_file)
+		return 0;
+	if (file_read_any(AT_FDCWD, settings->user_file, 4096, &text, err) < 0)
+		return err_prefix(err, "lease.userFile");
+	*user = xstrndup(text.data, strcspn(text.data, "\n"));
+	return 0;
+}
+
+/* The urls stand with blanks between them. The list borrows the text, which is cut up. */
+static void split_urls(char *text, text_list *urls)
+{
+	char *rest = text, *word;
+
+	while ((word = strsep(&rest, " \t\n")) != NULL)
+		if (word[0])
+			vec_add(urls, word);
+}
+
+static void add_literal(struct str *out, const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (strchr("*?[]\\", text[i]))
+			str_add_char(out, '\\');
+		str_add_char(out, text[i]);
+	}
+}
+
+/* What keys of the format look like; NULL without one. */
+static char *make_pattern(const char *format, const char *site)
+{
+	AUTO_STR struct str out = STR_INIT;
+
+	for (const char *at = format; at && *at; at++) {
+		const char *end = strncmp(at, "${", 2) == 0 ? strchr(at, '}') : NULL;
+		if (!end)
+			add_literal(&out, at, 1);
+		else if (text_starts_with(at, "${site}"))
+			add_literal(&out, site, strlen(site));
+		else
+			str_add_char(&out, '*');
+		at = end ? end : at;
+	}
+	return format ? str_take(&out) : NULL;
+}
+
+/* What is asked of a server, owned. */
+struct server_words {
+	char *user, *urls, *prefix, *pattern;
+	text_list list; /* borrows from urls */
+};
+
+static void server_words_clear(struct server_words *words)
+{
+	free(words->user);
+	free(words->urls);
+	free(words->prefix);
+	free(words->pattern);
+	vec_clear(&words->list);
+}
+
+#define AUTO_WORDS __attribute__((cleanup(server_words_clear)))
+
+/* The options borrow from the words. */
+static int fill_options(const struct lease_settings *settings, const char *site,
+			struct lease_options *options, struct server_words *words,
+			struct err *err)
+{
+	words->urls = xstrdup(settings->urls ? settings->urls : "");
+	words->prefix = make_prefix(settings, site);
+	words->pattern = make_pattern(settings->key_format, site);
+	if (read_user(settings, &words->user, err) != 0)
+		return -1;
+	split_urls(words->urls, &words->list);
+	options->urls = (const char *const *)words->list.items;
+	options->url_count = words->list.count;
+	options->user = words->user;
+	options->prefix = words->prefix;
+	options->pattern = words->pattern;
+	options->password_file = settings->password_file;
+	options->ca_file = settings->ca_file;
+	options->redlock_format = settings->format;
+	if (settings->compatibility) {
+		options->poll_ms = DOCORA_POLL_MS;
+		options->poll_jitter_ms = DOCORA_JITTER_MS;
+	}
+	return 0;
+}
+
+int lease_manager_open(const struct lease_settings *settings,
+		       const struct lease_place *place, struct lease_manager **manager,
+		       struct err *err)
+{
+	struct lease_options options = { .directory = place->directory,
+					 .node = place->node,
+					 .ttl_ms = settings ? settings->ttl_ms : 0 };
+	AUTO_WORDS struct server_words words = { 0 };
+
+	if (!settings)
+		return lease_manager_open_local(place->store, &options, manager, err);
+	if (fill_options(settings, place->site, &options, &words, err) != 0 ||
+	    open_backend(settings, place, &options, manager, err) != 0)
+		return -1;
+	lease_settings_apply(settings, place, *manager);
+	return 0;
+}
+
+void lease_settings_try(const struct lease_settings *settings, const char *site,
+			lease_finding say, void *arg)
+{
+	struct lease_options options = { .ttl_ms = settings->ttl_ms };
+	AUTO_WORDS struct server_words words = { 0 };
+	struct err err;
+
+	if (settings->ttl_ms >= settings->wait_ms && !settings->compatibility)
+		say(arg, false,
+		    "lease.ttl is not shorter than lease.wait: who waits for a holder "
+		    "that has died elsewhere gives up before it can succeed it",
+		    "make lease.wait longer, or lease.ttl shorter");
+	if (settings->backend != LEASE_REDIS)
+		return;
+	if (fill_options(settings, site, &options, &words, &err) != 0)
+		say(arg, true, err.text, err.remedy);
+	else
+		lease_redis_check(&options, say, arg);
+}

@@ -1,0 +1,59 @@
+/*
+ * The section [lease], and the backend that it chooses.
+ */
+#ifndef LEASE_LEASE_SETTINGS_H
+#define LEASE_LEASE_SETTINGS_H
+
+#include "base/setting.h"
+#include "lease/lease.h"
+
+enum lease_kind { LEASE_LOCAL, LEASE_DIRECTORY, LEASE_REDIS, LEASE_POSTGRESQL };
+
+struct lease_settings {
+	unsigned backend; /* enum lease_kind */
+	char *urls; /* owned, as all texts here; one, or several with blanks between */
+	char *path;
+	char *prefix; /* NULL: the default */
+	char *key_format;
+	char *user_file, *password_file, *ca_file;
+	int64_t ttl_ms,
+		wait_ms;        /* 0: LEASE_TTL_MS, LEASE_WAIT_MS, or as the other says */
+	unsigned compatibility; /* 1: docora */
+	unsigned format;        /* 1: redlock */
+};
+
+extern const struct setting_table lease_settings_table;
+
+/* ERR_CONFIG: settings that do not go together, or miss another; a key format in which
+ * two replicables could share a key. The caller clears in any case. */
+int lease_settings_read(const struct conf *conf, struct lease_settings *settings,
+			struct err *err);
+void lease_settings_clear(struct lease_settings *settings);
+
+/* Whose leases they are. All borrowed for the call but the store. */
+struct lease_place {
+	struct store *store;
+	const char *directory; /* of this data directory: alive files and guards */
+	const char *node;      /* NULL: the host's name */
+	const char *site, *repositories;
+};
+
+/* Opens the manager that the settings choose; NULL: of the local backend. A server that
+ * is away is for the attempts to say. ERR_CONFIG: an unreadable credential; what else the
+ * backends' own functions say. */
+int lease_manager_open(const struct lease_settings *settings,
+		       const struct lease_place *place, struct lease_manager **manager,
+		       struct err *err);
+
+/* The same names and times for a manager that was opened in another way. */
+void lease_settings_apply(const struct lease_settings *settings,
+			  const struct lease_place *place, struct lease_manager *manager);
+
+/* Tells what is wrong with the server, or could not be looked at: `say` with the remedy,
+ * is_error false for what is a warning only. Nothing for other backends. */
+typedef void (*lease_finding)(void *arg, bool is_error, const char *what,
+			      const char *remedy);
+void lease_settings_try(const struct lease_settings *settings, const char *site,
+			lease_finding say, void *arg);
+
+#endif

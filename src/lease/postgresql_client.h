@@ -1,0 +1,57 @@
+/*
+ * What the backend on PostgreSQL asks its server, and what it hears from it. Safe from
+ * any thread.
+ */
+#ifndef LEASE_POSTGRESQL_CLIENT_H
+#define LEASE_POSTGRESQL_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <libpq-fe.h>
+
+#include "lease/lease_server.h"
+
+#define PARAMETERS_MOST 9
+#define POSTGRESQL_COMMAND_MS 500
+
+struct postgresql {
+	struct lease_backend base;
+	struct lease_server server;
+	char *url, *user, *password_file, *ca_file; /* owned; may be NULL */
+	char *prefix, *likeness; /* owned; of the keys of this site; the latter as LIKE
+				    has it, or NULL */
+	PGconn *channels[LEASE_SERVER_CHANNELS]; /* that of whoever has borrowed it */
+	atomic_bool is_prepared;                 /* the schema is there */
+	PGconn *wake;                            /* the thread's */
+	pthread_t thread;
+	bool is_started; /* guarded by server.mutex */
+	atomic_bool is_closing;
+};
+
+struct postgresql_statement {
+	const char *text;
+	const char *values[PARAMETERS_MOST];
+	int count;
+};
+
+/* Each on a connection of its own for that time, opened if need be; one that is late or
+ * broken is closed. *result is the caller's, NULL after -1. The error's reason is
+ * REASON_LOCK_UNAVAILABLE. *was_sent: the server may have done it although we fail. */
+int postgresql_run(struct postgresql *postgresql,
+		   const struct postgresql_statement *statement, int64_t limit_ms,
+		   PGresult **result, bool *was_sent, struct err *err);
+
+/* Within POSTGRESQL_COMMAND_MS. */
+int postgresql_run_short(struct postgresql *postgresql,
+			 const struct postgresql_statement *statement, PGresult **result,
+			 struct err *err);
+
+void postgresql_disconnect(PGconn **connection);
+
+/* The thread that hears of leases which are free, and takes back what was granted
+ * unheard. Starting it again does nothing. */
+void postgresql_wake_start(struct postgresql *postgresql);
+void postgresql_wake_stop(struct postgresql *postgresql);
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * What of a server's settings makes it unfit for leases, tried on the server itself: for
+ * `check`, and the node's start.
+ */
+#include <hiredis/hiredis.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "lease/lease.h"
+#include "lease/redis_client.h"
+
+struct redis_check {
+	const struct lease_options *options;
+	void (*say)(void *arg, bool is_error, const char *what, const char *remedy);
+	void *arg;
+	bool has_error;
+	const char *server;
+};
+
+static void redis_check_say(struct redis_check *check, bool is_error, const char *what,
+			    const char *remedy)
+{
+	AUTO_FREE char *text = xasprintf("%s: %s", check->server, what);
+
+	check->has_error |= is_error;
+	if (check->say)
+		check->say(check->arg, is_error, text, remedy);
+}
+
+/* The value of a line "name:value" of INFO; "" if there is none. */
+static void redis_check_field(const char *info, const char *name, char value[64])
+{
+	AUTO_FREE char *start = xasprintf("\n%s:", name);
+	const char *at = strstr(info, start);
+
+	value[0] = '\0';
+	if (at)
+		snprintf(value, 64, "%.*s", (int)strcspn(at + strlen(start), "\r\n"),
+			 at + strlen(start));
+}
+
+static void redis_check_kind(struct redis_check *check, const char *info)
+{
+	char value[64];
+
+	redis_check_field(info, "redis_version", value);
+	if (strtol(value, NULL, 10) < 5)
+		redis_check_say(check, true, "it is older than Redis 5",
+				"leases need Redis 5 or newer");
+	redis_check_field(info, "role", value);
+	if (value[0] && strcmp(value, "master") != 0)
+		redis_check_say(check, true, "it is a replica",
+				"name the primary in lease.url");
+	redis_check_field(info, "cluster_enabled", value);
+	if (strcmp(value, "1") == 0)
+		redis_check_say(check, true, "it belongs to a cluster",
+				"name a server of its own in lease.url");
+	redis_check_field(info, "connected_slaves", value);
+	if (strtol(value, NULL, 10) > 0)
+		redis_check_say(check, false,
+				"it has replicas: after a failover, a lease may be held "
+				"twice for a while",
+				"several servers of their own in lease.url have no "
+				"failover");
+}
+
+static void redis_check_memory(struct redis_check *check, const char *info)
+{
+	char value[64], most[64];
+
+	redis_check_field(info, "maxmemory", most);
+	redis_check_field(info, "maxmemory_policy", value);
+	if (strcmp(most, "0") != 0 && value[0] && strcmp(value, "noeviction") != 0)
+		redis_check_say(check, true,
+				"it may evict leases when its memory is full",
+				"set its maxmemory-policy to noeviction");
+	redis_check_field(info, "aof_enabled", value);
+	if (strcmp(value, "0") == 0)
+		redis_check_say(check, false,
+				"it may lose leases when it restarts: appendonly is off",
+				"set its appendonly to yes");
+}
+
+static void redis_check_answers(struct redis_check *check,
+				const struct redis_request *request)
+{
+	const redisReply *info = request->replies.items[0];
+	struct err err;
+
+	if (redis_reply_check(info, check->server, &err) != 0)
+		redis_check_say(check, false, "its settings could not be looked at",
+				"give its user the right to INFO, to have them checked");
+	else if (info->type == REDIS_REPLY_STRING) {
+		AUTO_FREE char *text = xasprintf("\n%s", info->str);
+		redis_check_kind(check, text);
+		redis_check_memory(check, text);
+	}
+	for (size_t i = 1; i < request->replies.count; i++) {
+		if (redis_reply_check(request->replies.items[i], check->server, &err) ==
+		    0)
+			continue;
+		redis_check_say(check, true, err.text, err.remedy);
+		return;
+	}
+}
+
+/* What leases do, with keys of names that no lease has. */
+static void redis_check_add(const struct redis_check *check,
+			    struct redis_request *request)
+{
+	const char *prefix = check->options->prefix ? check->options->prefix : "";
+	char id[17];
+
+	random_hex(id, 8);
+	AUTO_FREE char *key = xasprintf("%s#wait:check-%s", prefix, id);
+	AUTO_FREE char *list = xasprintf("%s#wake:check-%s", prefix, id);
+	redis_request_add(request, 1, (const char *[]){ "INFO" });
+	redis_request_add(request, 7,
+			  (const char *[]){ "EVAL",
+					    "redis.call('TIME') "
+					    "redis.call('SET',KEYS[1],ARGV[1],'PX',1000) "
+					    "redis.call('ZRANGE',KEYS[2],0,0) "
+					    "redis.call('GET',KEYS[1]) "
+					    "redis.call('EXISTS',KEYS[1]) "
+					    "redis.call('PEXPIRE',KEYS[1],1000) "
+					    "redis.call('PTTL',KEYS[1]) "
+					    "redis.call('ZADD',KEYS[2],1,'check') "
+					    "redis.call('ZREM',KEYS[2],'check') "
+					    "return redis.call('DEL',KEYS[1])",
+					    "2", key, list, "check", "" });
+	redis_request_add(request, 3, (const char *[]){ "RPUSH", list, "check" });
+	redis_request_add(request, 3, (const char *[]){ "BLPOP", list, "1" });
+}
+
+static void redis_check_server(struct redis_check *check,
+			       const struct redis_address *address)
+{
+	const struct redis_access access = {
+		.user = check->options->user,
+		.password_file = check->options->password_file,
+		.ca_file = check->options->ca_file,
+	};
+	struct redis_connection *connection = redis_connection_new(address, &access);
+	struct redis_request request;
+
+	check->server = address->text;
+	redis_request_init(&request, connection);
+	redis_check_add(check, &request);
+	redis_exchange(&request, 1, 1, clock_boot_ms() + 3000, 0);
+	if (request.progress == REDIS_ANSWERED)
+		redis_check_answers(check, &request);
+	else
+		redis_check_say(check, true, request.err.text, request.err.remedy);
+	redis_request_clear(&request);
+	redis_connection_free(connection);
+}
+
+int lease_redis_check(const struct lease_options *options,
+		      void (*say)(void *arg, bool is_error, const char *what,
+				  const char *remedy),
+		      void *arg)
+{
+	struct redis_check check = { .options = options, .say = say, .arg = arg };
+	struct err err;
+
+	for (size_t i = 0; i < options->url_count; i++) {
+		struct redis_address address;
+		check.server = "lease.url";
+		if (redis_address_parse(options->urls[i], &address, &err) != 0) {
+			redis_check_say(&check, true, err.text, err.remedy);
+			continue;
+		}
+		redis_check_server(&check, &address);
+		redis_address_clear(&address);
+	}
+	return check.has_error ? -1 : 0;
+}

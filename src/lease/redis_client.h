@@ -1,0 +1,105 @@
+/*
+ * Connections to Redis whose every step has a deadline: name, connect, TLS, greeting,
+ * commands, replies. hiredis writes the commands and reads the replies; the transport is
+ * ours (docs/design/0026 says why).
+ *
+ * A request is one pipeline of commands on one connection. Several requests, each on a
+ * connection of its own, go on at the same time on one poll. A connection opens itself
+ * when a request needs it, and stays open. One that a request failed on is closed, so
+ * that no late reply is taken for another's.
+ *
+ * A connection and its request are for one thread at a time. Errors have the reason
+ * REASON_LOCK_UNAVAILABLE and name the server, never a password.
+ */
+#ifndef LEASE_REDIS_CLIENT_H
+#define LEASE_REDIS_CLIENT_H
+
+#include <poll.h>
+
+#include "base/base.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+struct redisReply;
+
+/* redis://HOST[:PORT][/DATABASE], rediss:// with TLS, unix:///PATH[?db=DATABASE]. */
+struct redis_address {
+	char *text; /* owned; as it was given, for people */
+	char *host; /* owned; NULL: path is used */
+	char *path; /* owned; of a socket */
+	char port[8];
+	int database;
+	bool has_tls;
+};
+
+/* ERR_CONFIG: it is of no such form, or has a user's name or a password. */
+int redis_address_parse(const char *url, struct redis_address *address, struct err *err);
+void redis_address_clear(struct redis_address *address);
+
+/* How to get in. The files are read at each connect. */
+struct redis_access {
+	const char *user;          /* NULL: the server's default one */
+	const char *password_file; /* NULL: none */
+	const char *ca_file;       /* NULL: the system's */
+	bool is_one_of_several; /* learn its age; after a failure leave it for a while */
+};
+
+struct redis_connection;
+
+/* Both are kept until redis_connection_free(). Nothing is connected yet. */
+struct redis_connection *redis_connection_new(const struct redis_address *address,
+					      const struct redis_access *access);
+void redis_connection_free(struct redis_connection *connection);
+
+/* Closes it so that nothing which it sent, and which has not arrived, will. */
+void redis_connection_cut(struct redis_connection *connection);
+
+/* Ends its rest after a failure, for when others are no help. */
+void redis_connection_rouse(struct redis_connection *connection);
+
+/* When the server began to run, by clock_boot_ms(), or later; INT64_MAX: not known. */
+int64_t redis_connection_born_at(const struct redis_connection *connection);
+
+enum redis_progress { REDIS_NEW, REDIS_UNDER_WAY, REDIS_ANSWERED, REDIS_FAILED };
+
+struct redis_request {
+	struct redis_connection *connection;
+	struct str commands;
+	size_t wanted;                    /* replies */
+	VEC(struct redisReply *) replies; /* owned; errors of single commands, too */
+	enum redis_progress progress;
+	struct err err;  /* of REDIS_FAILED */
+	bool was_sent;   /* a part may have reached the server */
+	bool is_reused;  /* the connection was there before */
+	bool is_resting; /* it failed because another did, a moment ago */
+	int64_t until;   /* by clock_boot_ms() */
+	size_t sent;
+};
+
+void redis_request_init(struct redis_request *request,
+			struct redis_connection *connection);
+void redis_request_clear(struct redis_request *request);
+
+/* One more command. */
+void redis_request_add(struct redis_request *request, int count,
+		       const char *const *words);
+
+/* Puts it under way; it fails at `until`. */
+void redis_request_begin(struct redis_request *request, int64_t until);
+
+/* What to poll for, and by when to step in any case. */
+int64_t redis_request_watch(const struct redis_request *request, struct pollfd *watched);
+
+/* Goes on as far as that needs no waiting. */
+void redis_request_step(struct redis_request *request);
+
+/* Runs those that are new to an end, at `until` at the latest. Once `enough` are
+ * answered, the others have `grace_ms` more. */
+void redis_exchange(struct redis_request *requests, size_t count, size_t enough,
+		    int64_t until, int64_t grace_ms);
+
+/* If the reply is an error, says which, and what to do. Returns -1 then, else 0. */
+int redis_reply_check(const struct redisReply *reply, const char *server,
+		      struct err *err);
+
+#endif

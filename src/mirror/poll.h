@@ -1,0 +1,41 @@
+/*
+ * Looks after the mirrors: asks each upstream once an interval what its refs are, and has
+ * those brought whose refs are others than the last time, or that do not answer as they
+ * should: what is wrong is for the job to say, which backs off (replicable/registry.h).
+ * A thread, and some that ask, so that an upstream which does not answer holds up no
+ * other.
+ */
+#ifndef MIRROR_POLL_H
+#define MIRROR_POLL_H
+
+#include "mirror/marks.h"
+#include "mirror/mirrors.h"
+#include "store/store.h"
+
+struct mirror_poll;
+
+struct mirror_poll_options {
+	struct store *store;           /* borrowed, as all of these */
+	const struct mirrors *mirrors; /* at least one */
+	struct credential_marks *marks;
+	void (*wake)(void *arg); /* rows were asked for; from any thread */
+	void *arg;
+};
+
+/* Rows of new mirrors are made first; requests of a former life wait again. */
+int mirror_poll_start(const struct mirror_poll_options *options,
+		      struct mirror_poll **poll, struct err *err);
+void mirror_poll_stop(struct mirror_poll *poll); /* NULL is allowed */
+
+/* For a site that has no mirrors (any more): nothing is expected of any. */
+int mirror_poll_forget(struct store *store, struct err *err);
+
+/* Its upstream is asked now. Any thread. */
+void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror);
+
+/* When an upstream was last asked, and had nothing new, wall ms; 0: never. For
+ * commands, from the database. */
+int mirror_checked_at(struct store *store, const char *name, int64_t *at,
+		      struct err *err);
+
+#endif

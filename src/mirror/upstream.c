@@ -1,0 +1,384 @@
+#include "mirror/upstream.h"
+
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "git/git_child.h"
+#include "git/ref_advert.h"
+#include "git/ssh_command.h"
+
+#define SECRET_MOST 4096
+#define ADVERT_MOST ((size_t)256 << 20)
+#define SHA1_SIZE 20
+#define CONNECT_MS 10000
+#define SILENCE_MS 30000
+/* What GitHub wants before a token, and what others do not look at. */
+#define TOKEN_USER "x-access-token"
+
+bool upstream_refuses(const struct err *err)
+{
+	return err->class == ERR_AUTH || err->class == ERR_MISSING;
+}
+
+void upstream_timeline(const struct mirror *mirror, char timeline[UPSTREAM_TIMELINE_SIZE])
+{
+	unsigned char digest[HASH_MAX_SIZE];
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_HASH struct hash hash;
+
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, mirror->url, strlen(mirror->url));
+	hash_end(&hash, digest);
+	str_add_hex(&text, digest, (UPSTREAM_TIMELINE_SIZE - 1) / 2);
+	memcpy(timeline, text.data, UPSTREAM_TIMELINE_SIZE);
+}
+
+static void upstream_wipe(char *text)
+{
+	if (text)
+		explicit_bzero(text, strlen(text));
+	free(text);
+}
+
+void upstream_view_clear(struct upstream_view *view)
+{
+	ref_snapshot_clear(&view->refs);
+	free(view->url);
+	upstream_wipe(view->header);
+	free(view->ssh_command);
+	*view = (struct upstream_view){ 0 };
+}
+
+static int upstream_refuse_secret(const char *path, const char *why, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "the credential in %s %s", path, why);
+	return err_remedy(err, "put the token or password there, alone on one line, in a "
+			       "file that only refrelay's user can read");
+}
+
+int upstream_read_secret(const char *path, struct str *secret, struct err *err)
+{
+	struct stat st;
+
+	if (file_read_any(AT_FDCWD, path, SECRET_MOST, secret, err) != 0) {
+		if (err->class == ERR_CORRUPT)
+			return upstream_refuse_secret(path, "is too long", err);
+		/* No upstream has said that it has no such repository. */
+		return err->class == ERR_MISSING
+			       ? upstream_refuse_secret(path, "is not there", err)
+			       : err_prefix(err, "the credential");
+	}
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IROTH))
+		return upstream_refuse_secret(path, "can be read by everybody", err);
+	while (secret->len > 0 && strchr(" \t\r\n", secret->data[secret->len - 1]))
+		str_truncate(secret, secret->len - 1);
+	if (secret->len == 0)
+		return upstream_refuse_secret(path, "is empty", err);
+	for (size_t i = 0; i < secret->len; i++)
+		if ((unsigned char)secret->data[i] <= ' ' || secret->data[i] == 0x7f)
+			return upstream_refuse_secret(path,
+						      "has spaces or control "
+						      "characters in it",
+						      err);
+	return 0;
+}
+
+/* *header: NULL if the watcher has none for HTTP. */
+static int upstream_read_credential(const struct watcher *watcher, char **header,
+				    struct err *err)
+{
+	struct str secret = STR_INIT;
+	int result;
+
+	if (!watcher || (!watcher->token_file && !watcher->password_file))
+		return 0;
+	result = upstream_read_secret(watcher->token_file ? watcher->token_file
+							  : watcher->password_file,
+				      &secret, err);
+	if (result == 0)
+		*header = http_make_basic_header(watcher->user_name ? watcher->user_name
+								    : TOKEN_USER,
+						 secret.data);
+	if (secret.capacity > 0)
+		explicit_bzero(secret.data, secret.capacity);
+	str_clear(&secret);
+	return result;
+}
+
+/* What git is to be given, in *view. */
+static int upstream_prepare(const struct upstream_call *call, struct upstream_view *view,
+			    struct err *err)
+{
+	const struct mirror *mirror = call->mirror;
+	const struct watcher *watcher = call->watcher;
+
+	*view = (struct upstream_view){
+		.watcher = watcher,
+		.oid_len = SHA1_SIZE,
+		.is_local = mirror->uri.kind == URL_LOCAL,
+		.url = xstrdup(mirror->uri.kind == URL_LOCAL ? mirror->uri.path
+							     : mirror->url),
+	};
+	if (mirror->uri.kind == URL_SSH)
+		view->ssh_command = ssh_command_make(&(struct ssh_options){
+			.key = watcher ? watcher->ssh_key_file : NULL,
+			.known_hosts = watcher ? watcher->known_hosts_file : NULL,
+			.connect_ms = CONNECT_MS });
+	return mirror->uri.kind == URL_HTTP
+		       ? upstream_read_credential(watcher, &view->header, err)
+		       : 0;
+}
+
+/*
+ * Over HTTP: the advertisement of protocol 0, which has all refs in one answer.
+ */
+
+static int upstream_take(void *arg, const char *bytes, size_t count, struct err *err)
+{
+	struct str *body = arg;
+
+	if (count > ADVERT_MOST - body->len)
+		return err_set(err, ERR_CORRUPT,
+			       "the upstream's list of refs does not end");
+	str_add_bytes(body, bytes, count);
+	return 0;
+}
+
+static int upstream_is_limited(const struct http_call *call, struct upstream_view *view,
+			       struct err *err)
+{
+	view->retry_after_ms = http_get_rest_ms(call);
+	err_set(err, ERR_NETWORK, "%s limits how often it is asked (HTTP %ld)",
+		call->peer, call->status);
+	err_because(err, REASON_RATE_LIMITED);
+	return err_remedy(err, "it is asked again when it allows it; a watcher with a "
+			       "credential, or a longer mirror.interval, asks less "
+			       "often");
+}
+
+static int upstream_fail_status(const struct http_call *call, struct upstream_view *view,
+				struct err *err)
+{
+	const char *whom = view->watcher ? view->watcher->name : NULL;
+	const long status = call->status;
+
+	if (status == 429 || (status == 403 && http_get_rest_ms(call) > 0))
+		return upstream_is_limited(call, view, err);
+	if (status >= 300 && status < 400) {
+		err_set(err, ERR_CONFIG, "%s redirects elsewhere (HTTP %ld)", call->peer,
+			status);
+		return err_remedy(err, "set mirror.url to where the repository is now; a "
+				       "redirect is not followed");
+	}
+	if (status == 401 || status == 403) {
+		err_set(err, ERR_AUTH, "%s refuses %s%s (HTTP %ld)", call->peer,
+			whom ? "the credential of watcher "
+			     : "readers without a credential",
+			whom ? whom : "", status);
+		return err_remedy(err,
+				  whom ? "put a credential that may read it into the "
+					 "watcher's file"
+				       : "give the mirror a [watcher] with a credential");
+	}
+	if (status == 404 || status == 410) {
+		err_set(err, ERR_MISSING, "%s has no such repository%s%s (HTTP %ld)",
+			call->peer, whom ? " for watcher " : "", whom ? whom : "",
+			status);
+		return err_remedy(err, "see whether it was renamed or deleted, or may "
+				       "not be read with this credential");
+	}
+	err_set(err, status >= 500 ? ERR_NETWORK : ERR_CONFIG, "%s answered HTTP %ld",
+		call->peer, status);
+	return err_remedy(err, status >= 500 ? "see whether its server is well"
+					     : "see whether mirror.url is right");
+}
+
+static int upstream_run_http(struct http_call *call, struct err *err)
+{
+	int result = http_begin(call, err);
+
+	if (result == 0)
+		result = http_run(call, http_has_ended, err);
+	return result == 0 ? http_check_end(call, err) : -1;
+}
+
+/* 1: it speaks another protocol, which git may know. */
+static int upstream_read_answer(const struct http_call *call, const struct str *body,
+				struct upstream_view *view, struct err *err)
+{
+	const char *type = http_find_header(call, "Content-Type", 0);
+
+	if (call->status != 200)
+		return upstream_fail_status(call, view, err);
+	if (!type ||
+	    !text_starts_with(type, "application/x-git-upload-pack-advertisement"))
+		return 1;
+	if (ref_advert_read(body->data, body->len, &view->refs, &view->oid_len, err) == 0)
+		return 0;
+	err_prefix(err, "%s", call->peer);
+	return err_remedy(err, "see what answers at mirror.url: it should be a Git "
+			       "server");
+}
+
+static int upstream_read_http(const struct upstream_call *call,
+			      struct upstream_view *view, struct err *err)
+{
+	static const char after[] = "/info/refs?service=git-upload-pack";
+	struct http_line own = { 0 };
+	AUTO_STR struct str body = STR_INIT, host = STR_INIT;
+	size_t len = strlen(view->url);
+	AUTO_FREE char *url = xasprintf(
+		"%.*s%s", (int)(len > 0 && view->url[len - 1] == '/' ? len - 1 : len),
+		view->url, after);
+	const char *value =
+		view->header ? view->header + strlen("Authorization: ") : NULL;
+	const struct http_header headers[] = {
+		{ "User-Agent", "git/refrelay" },
+		{ "Accept", "*/*" },
+		{ value ? "Authorization" : NULL, value },
+		{ 0 },
+	};
+	int result;
+
+	if (!call->line)
+		own = http_line_open();
+	http_check_url(url, true, &host);
+	struct http_call http = {
+		.line = call->line ? *call->line : own,
+		.request = { .method = "GET",
+			     .url = url,
+			     .headers = headers,
+			     .connect_ms = CONNECT_MS,
+			     .silence_ms = SILENCE_MS,
+			     .until = clock_boot_ms() + call->timeout_ms,
+			     .stop = call->stop },
+		.peer = host.len > 0 ? host.data : "the upstream",
+		.remedy = "see whether the upstream can be reached from here",
+		.take = upstream_take,
+		.taker = &body,
+	};
+	result = upstream_run_http(&http, err);
+	if (result == 0)
+		result = upstream_read_answer(&http, &body, view, err);
+	http_end(&http);
+	if (call->line)
+		*call->line = http.line;
+	else
+		http_line_close(&http.line);
+	return result;
+}
+
+/*
+ * Other ways: git asks.
+ */
+
+static int upstream_ask_git(const struct upstream_call *call, struct upstream_view *view,
+			    struct err *err)
+{
+	const char *const args[] = { "ls-remote", "--symref", "--", view->url, NULL };
+	const struct git_remote remote = { .url = view->url,
+					   .header = view->header,
+					   .ssh_command = view->ssh_command };
+	const struct git_work work = { .stop = call->stop,
+				       .guard_fd = -1,
+				       .until = clock_boot_ms() + call->timeout_ms };
+	AUTO_STR struct str output = STR_INIT;
+
+	if (git_run(&(struct git_call){ .work = &work,
+					.repository = "/",
+					.args = args,
+					.output = &output,
+					.output_limit = ADVERT_MOST,
+					.silence_ms = SILENCE_MS,
+					.remote = &remote },
+		    err) != 0)
+		return err_prefix(err, "the upstream");
+	return ref_advert_read_listing(output.data, output.len, &view->refs,
+				       &view->oid_len, err);
+}
+
+/* 1: it is no bare repository; git may find one there all the same. */
+static int upstream_read_path(struct upstream_view *view, struct err *err)
+{
+	struct ref_reading reading;
+
+	if (ref_reading_take(AT_FDCWD, view->url, &reading, err) != 0)
+		return err->class == ERR_CONFLICT ? -1 : 1;
+	view->refs = reading.refs;
+	reading.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+	view->oid_len = reading.oid_len;
+	ref_reading_clear(&reading);
+	return 0;
+}
+
+/* The snapshot keeps the texts of those that go. */
+static void upstream_leave_out(const struct mirror *mirror, struct ref_snapshot *refs)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < refs->refs.count; i++)
+		if (mirror_has_ref(mirror, refs->refs.items[i].name))
+			refs->refs.items[kept++] = refs->refs.items[i];
+	refs->refs.count = kept;
+}
+
+static int upstream_read_as(const struct upstream_call *call, struct upstream_view *view,
+			    struct err *err)
+{
+	int result;
+
+	if (upstream_prepare(call, view, err) != 0)
+		return -1;
+	result = call->mirror->uri.kind == URL_HTTP ? upstream_read_http(call, view, err)
+		 : call->mirror->uri.kind == URL_LOCAL ? upstream_read_path(view, err)
+						       : 1;
+	if (result > 0)
+		result = upstream_ask_git(call, view, err);
+	if (result == 0)
+		upstream_leave_out(call->mirror, &view->refs);
+	return result;
+}
+
+/* With the credential of call->watcher, unless it is known to be refused. */
+static int upstream_try(const struct upstream_call *call, struct upstream_view *view,
+			struct err *err)
+{
+	int result;
+
+	upstream_view_clear(view);
+	if (call->watcher && call->marks && !call->is_asked &&
+	    credential_is_refused(call->marks, call->mirror, call->watcher, err)) {
+		view->watcher = call->watcher;
+		return -1;
+	}
+	result = upstream_read_as(call, view, err);
+	if (call->watcher && call->marks)
+		credential_mark(call->marks, call->mirror, call->watcher,
+				result == 0 ? NULL : err);
+	return result;
+}
+
+int upstream_read(const struct upstream_call *call, struct upstream_view *view,
+		  struct err *err)
+{
+	struct upstream_call as = *call;
+	struct err why;
+	size_t at = 0;
+
+	*view = (struct upstream_view){ 0 };
+	if (call->watcher)
+		as.is_asked = true;
+	else
+		as.watcher = mirrors_next_watcher(call->mirrors, call->mirror, &at);
+	int result = upstream_try(&as, view, err);
+	while (result != 0 && !call->watcher && upstream_refuses(err) &&
+	       (as.watcher = mirrors_next_watcher(call->mirrors, call->mirror, &at)) !=
+		       NULL) {
+		result = upstream_try(&as, view, &why);
+		if (result == 0 || why.class != ERR_MISSING)
+			*err = why;
+	}
+	return result;
+}

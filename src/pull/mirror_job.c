@@ -1,0 +1,205 @@
+#include "pull/mirror_job.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/retry.h"
+#include "git/refs.h"
+#include "git/repo.h"
+#include "mirror/requests.h"
+#include "pull/mirror_source.h"
+#include "pull/pull_parts.h"
+#include "pull/repository_job.h"
+#include "replicable/name.h"
+
+#define REFS_TIMEOUT_MS 60000
+
+static int mirror_job_open(struct pull_job *job, struct err *err)
+{
+	struct pull_item *item = &job->items[0];
+
+	(void)err;
+	item->is_uncounted = item->row->is_gone;
+	return 0;
+}
+
+/* What the clone's HEAD names. */
+static void mirror_job_read_head(const struct pull_job *job,
+				 struct mirror_request *request)
+{
+	AUTO_FREE char *path =
+		name_to_copy(job->pull->options.here->root, request->mirror);
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	AUTO_REPO struct repo copy = REPO_INIT;
+	char text[OID_MAX_TEXT];
+	struct oid head;
+
+	if (repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
+	    ref_snapshot_read(copy.fd, copy.oid_len, &refs, ERR_IGNORED) != 0)
+		return;
+	if (ref_snapshot_head(&refs, &head))
+		request->commit = xstrdup(oid_text(&head, text));
+	if (refs.head_target && text_starts_with(refs.head_target, "refs/heads/"))
+		request->branch = xstrdup(refs.head_target + strlen("refs/heads/"));
+}
+
+static void mirror_job_say_held(const struct pull_item *item,
+				struct mirror_request *request)
+{
+	struct err why;
+
+	err_set(&why, ERR_CONFLICT, "it is held: %s", item->held_reason);
+	if (item->remedy)
+		err_remedy(&why, "%s", item->remedy);
+	request->state = MIRROR_REQUEST_FAILED;
+	mirror_request_set_failure(request, &why);
+}
+
+static void mirror_job_wait_again(struct mirror_request *request, int64_t in_ms)
+{
+	request->state = MIRROR_REQUEST_WAITING;
+	request->next_at = clock_wall_ms() + in_ms;
+}
+
+/* A request that somebody waits for has one try; others come back after what no upstream
+ * is to blame for. */
+static void mirror_job_say_failed(const struct pull_item *item,
+				  struct mirror_request *request)
+{
+	request->state = MIRROR_REQUEST_FAILED;
+	mirror_request_set_failure(request, &item->why);
+	if (item->why.class == ERR_CANCELED)
+		mirror_job_wait_again(request, 0);
+	else if (err_is_deferral(item->why.class) && !request->is_once)
+		mirror_job_wait_again(
+			request,
+			retry_random_delay_ms((uint64_t)request->attempts, RETRY_CAP));
+}
+
+/* Whether the mirror's row has its end by it. */
+static bool mirror_job_end_request(struct pull_job *job, struct mirror_request *request)
+{
+	const struct pull_item *item = &job->items[0];
+	struct err err;
+	bool is_end = item->end != PULL_FAILED && item->end != PULL_WAITS;
+
+	request->ended_at = clock_wall_ms();
+	request->waited_ms = (job->leased_at > 0 ? job->leased_at : request->ended_at) -
+			     request->asked_at;
+	request->has_changed = pull_item_is_placed(item);
+	if (item->end == PULL_HELD) {
+		mirror_job_say_held(item, request);
+	} else if (is_end) {
+		request->state = MIRROR_REQUEST_DONE;
+		mirror_job_read_head(job, request);
+	} else {
+		mirror_job_say_failed(item, request);
+	}
+	if (request->state == MIRROR_REQUEST_WAITING)
+		request->ended_at = 0;
+	if (mirror_request_save(job->pull->options.store, request, &err) != 0)
+		log_error("registry.failed", LOG_ERR(&err));
+	return is_end;
+}
+
+static void mirror_job_open_item(struct pull_item *item)
+{
+	free(TAKE(item->held_reason));
+	free(TAKE(item->remedy));
+	item->end = PULL_OPEN;
+	item->wait_ms = 0;
+}
+
+/* With the credentials of that watcher, or with those of the mirror's watchers in turn.
+ * What an upstream wants of rest, it gets. */
+static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watcher,
+				bool is_asked)
+{
+	struct pull_item *item = &job->items[0];
+	struct source *source = source_new_upstreams(
+		&(struct upstream_call){ .mirrors = job->pull->options.mirrors,
+					 .watcher = watcher,
+					 .marks = job->pull->options.marks,
+					 .is_asked = is_asked,
+					 .timeout_ms = REFS_TIMEOUT_MS,
+					 .stop = &job->pull->kill });
+
+	mirror_job_open_item(item);
+	repository_bring_from(job, source);
+	if (item->end == PULL_FAILED)
+		item->wait_ms = source_retry_after_ms(source);
+	source_free(source);
+}
+
+/* The watcher may have gone from the configuration since it was asked for. */
+static int mirror_job_find_watcher(const struct pull_job *job,
+				   const struct mirror_request *request,
+				   const struct watcher **watcher, struct err *err)
+{
+	const struct mirrors *mirrors = job->pull->options.mirrors;
+	const struct mirror *mirror = mirrors_find(mirrors, request->mirror);
+
+	*watcher = NULL;
+	if (!mirror || !request->watcher)
+		return 0; /* the source says that there is no such mirror */
+	return mirrors_find_watcher(mirrors, mirror, request->watcher, watcher, err);
+}
+
+static int64_t mirror_job_wait_ms(const struct mirror_request *request)
+{
+	int64_t left = request->asked_at + request->wait_ms - clock_wall_ms();
+
+	if (!request->is_once)
+		return request->wait_ms;
+	return left > 0 ? left : 0;
+}
+
+static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *request)
+{
+	struct pull_item *item = &job->items[0];
+	const struct watcher *watcher;
+	struct err err;
+
+	job->leased_at = 0;
+	if (mirror_job_find_watcher(job, request, &watcher, &err) != 0) {
+		pull_item_fail(item, &err);
+		return mirror_job_end_request(job, request);
+	}
+	job->id = request->id;
+	job->lease_wait_ms = mirror_job_wait_ms(request);
+	mirror_job_bring_as(job, watcher, true);
+	job->id = NULL;
+	job->lease_wait_ms = 0;
+	return mirror_job_end_request(job, request);
+}
+
+static void mirror_job_bring(struct pull_job *job)
+{
+	AUTO_MIRROR_REQUESTS mirror_requests requests = { 0 };
+	struct pull_item *item = &job->items[0];
+	bool has_end = false;
+	struct err err;
+
+	if (item->end != PULL_OPEN)
+		return;
+	if (mirror_requests_take(job->pull->options.store, item->row->name, &requests,
+				 &err) != 0)
+		log_error("registry.failed", LOG_ERR(&err));
+	for (size_t i = 0; i < requests.count; i++)
+		has_end |= mirror_job_run_request(job, &requests.items[i]);
+	if (!has_end || item->end == PULL_FAILED)
+		mirror_job_bring_as(job, NULL, item->row->wishes != 0);
+}
+
+const struct copy_kind_ops mirror_copy_ops = {
+	.workers = PULL_SYNC_WORKERS,
+	.is_needed = true,
+	.bring_most = 1,
+	.verify_most = 1,
+	.begin = repository_begin,
+	.look = glance_look_at_repository,
+	.open = mirror_job_open,
+	.remove = repository_remove,
+	.bring = mirror_job_bring,
+	.verify = repository_verify,
+	.end = repository_end,
+};

@@ -1,0 +1,109 @@
+/*
+ * The upstream of a mirror as a source: its refs by the mirror's own request
+ * (mirror/upstream.h), its objects by git with the same credential.
+ */
+#include "pull/mirror_source.h"
+
+/* An upstream counts nothing: what it has now is always of the one that is wanted. */
+#define UPSTREAM_GENERATION 1
+
+struct mirror_source {
+	struct source source;
+	struct upstream_call manner;
+	int64_t retry_after_ms; /* of the last reading */
+};
+
+static struct mirror_source *mirror_source_of(struct source *source)
+{
+	return (struct mirror_source *)source;
+}
+
+static const struct mirror *mirror_source_find(struct source *source, const char *name,
+					       struct err *err)
+{
+	const struct mirror *mirror =
+		mirrors_find(mirror_source_of(source)->manner.mirrors, name);
+
+	if (!mirror) {
+		err_set(err, ERR_CONFIG, "the configuration has no [mirror \"%s\"]",
+			name);
+		err_remedy(err, "put the section back, or refrelay mirror remove %s",
+			   name);
+	}
+	return mirror;
+}
+
+static char *mirror_source_url(struct source *source, const char *name, struct err *err)
+{
+	const struct mirror *mirror = mirror_source_find(source, name, err);
+
+	return mirror ? xstrdup(mirror->url) : NULL;
+}
+
+static int mirror_source_look(struct source *source, const char *name,
+			      struct fingerprint *fingerprint, struct err *err)
+{
+	(void)source;
+	(void)name;
+	(void)fingerprint;
+	return err_set(err, ERR_CONFLICT, "an upstream tells no fingerprints");
+}
+
+static int mirror_source_read(struct source *source, const char *name,
+			      struct source_view *view, struct err *err)
+{
+	struct mirror_source *its = mirror_source_of(source);
+	const struct mirror *mirror = mirror_source_find(source, name, err);
+	AUTO_UPSTREAM struct upstream_view seen = { 0 };
+	struct upstream_call call = its->manner;
+
+	call.mirror = mirror;
+	int result = mirror ? upstream_read(&call, &seen, err) : -1;
+	its->retry_after_ms = seen.retry_after_ms;
+	if (result != 0)
+		return -1;
+	*view = (struct source_view){ .refs = seen.refs,
+				      .oid_len = seen.oid_len,
+				      .url = TAKE(seen.url),
+				      .header = TAKE(seen.header),
+				      .ssh_command = TAKE(seen.ssh_command),
+				      .generation = UPSTREAM_GENERATION,
+				      .is_local = seen.is_local };
+	seen.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+	upstream_timeline(mirror, view->timeline);
+	return 0;
+}
+
+static int mirror_source_bring(struct source *source, const struct source_want *want,
+			       struct err *err)
+{
+	(void)source;
+	return source_fetch(want, NULL, err);
+}
+
+static void mirror_source_free(struct source *source)
+{
+	free(source);
+}
+
+static const struct source_ops mirror_source_ops = {
+	.url = mirror_source_url,
+	.look = mirror_source_look,
+	.read = mirror_source_read,
+	.bring = mirror_source_bring,
+	.free = mirror_source_free,
+};
+
+struct source *source_new_upstreams(const struct upstream_call *manner)
+{
+	struct mirror_source *one = xcalloc(1, sizeof(*one));
+
+	one->source.ops = &mirror_source_ops;
+	one->manner = *manner;
+	return &one->source;
+}
+
+int64_t source_retry_after_ms(struct source *source)
+{
+	return mirror_source_of(source)->retry_after_ms;
+}

@@ -1,0 +1,18 @@
+/*
+ * A source of the upstreams of this site's mirrors (pull/source.h). One thread at a time:
+ * each job has one of its own.
+ */
+#ifndef PULL_MIRROR_SOURCE_H
+#define PULL_MIRROR_SOURCE_H
+
+#include "mirror/upstream.h"
+#include "pull/source.h"
+
+/* How upstreams are asked: mirrors, watcher, marks, is_asked, timeout_ms and stop of a
+ * call; borrowed, and copied. */
+struct source *source_new_upstreams(const struct upstream_call *manner);
+
+/* Of the last reading: how long the upstream wants to rest; 0: it says nothing of it. */
+int64_t source_retry_after_ms(struct source *source);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * What the files of a report share.
+ */
+#ifndef REPORT_REPORT_PARTS_H
+#define REPORT_REPORT_PARTS_H
+
+#include "report/report.h"
+
+/* At a primary or standalone site. */
+int report_mirrors_read(struct store_tx *tx, struct report *report, struct err *err);
+void report_mirrors_clear(struct report_mirrors *mirrors);
+
+/* Appends a clause; nothing where there are no mirrors. */
+void report_mirrors_sentence(const struct report *report, struct str *out);
+json_t *report_mirrors_json(const struct report *report);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * The manifest of the site's repositories, so that grokmirror and public-inbox mirrors
+ * can follow it: GET /manifest.js.gz. What it says of a repository is computed when that
+ * has changed, and kept. Any thread.
+ */
+#ifndef WEB_MANIFEST_H
+#define WEB_MANIFEST_H
+
+#include "base/base.h"
+
+struct manifest_book;
+
+/* Empty; `root` is site.repositories, borrowed. */
+struct manifest_book *manifest_book_new(const char *root);
+void manifest_book_free(struct manifest_book *book); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,38 @@
+# Mirrors of a real upstream. Needs tap.sh, sites.sh, two_sites.sh and pushed.sh. ./london is the upstream,
+# a site of its own to which tokens give access; ./paris mirrors it, and stands alone.
+#
+#	make_mirror_sites		both, not started
+#	mirror NAME [KEY VALUE]...	a section [mirror "NAME"] of london's repository of that name
+#	watch NAME WATCHER		a section [watcher] with ./WATCHER.token
+#	is_mirrored NAME		paris' repository is as london's
+
+make_mirror_sites() {
+	make_sites
+	mkdir -p paris/git
+	git config --file paris/refrelay.conf --remove-section primary
+	set_conf paris site.role standalone
+	set_conf paris http.anonymousRead true
+	set_conf london http.anonymousRead false
+}
+
+mirror() { # NAME [KEY VALUE]...
+	local name=$1
+
+	set_conf paris "mirror.$name.url" "$(site_url london)/$name.git"
+	shift
+	while [ $# -gt 0 ]; do
+		set_conf paris "mirror.$name.$1" "$2"
+		shift 2
+	done
+}
+
+watch() { # NAME WATCHER
+	git config --file paris/refrelay.conf --add "watcher.$2.mirror" "$1"
+	set_conf paris "watcher.$2.tokenFile" "$PWD/$2.token"
+}
+
+is_mirrored() { # NAME
+	diff <(git -C "london/git/$1.git" for-each-ref) <(git -C "paris/git/$1.git" for-each-ref) &&
+		[ "$(git -C "london/git/$1.git" symbolic-ref HEAD)" = \
+			"$(git -C "paris/git/$1.git" symbolic-ref HEAD)" ]
+}

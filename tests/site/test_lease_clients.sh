@@ -1,0 +1,216 @@
+#!/usr/bin/env bash
+# Locks of other programs: node-redlock, two versions of it, redsync, and `lease run` in their
+# format exclude each other on one Redis server, and on three.
+#
+# npm and Go fetch the clients, in the versions of the lock files in tests/peers/redlock and
+# tests/peers/redsync, and keep them in the caches of whoever runs this: the first run takes a
+# network.
+cache=${HOME:-/root}
+. "$(dirname "$0")/../lib/tap.sh"
+
+fetch_clients() {
+	cp -r "$TESTS/peers/redlock" "$TESTS/peers/redsync" .
+	(cd redlock && npm ci --prefer-offline --ignore-scripts --no-audit --no-fund \
+		--cache "$cache/.npm") || fail "npm cannot fetch node-redlock: see above"
+	(cd redsync && GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOPATH=$cache/go CGO_ENABLED=0 \
+		GOCACHE=$cache/.cache/go-build go build -o client .) ||
+		fail "go cannot fetch or build redsync: see above"
+}
+
+redis_at() { # NUMBER COMMAND...
+	redis-cli -s "$SHARED/redis$1" "${@:2}"
+}
+
+redis_answers() { # NUMBER
+	[ "$(redis_at "$1" PING)" = PONG ]
+}
+
+# Of several servers none votes that began less than a ttl ago, with a second more for what its
+# clock leaves out.
+redis_may_vote() { # NUMBER
+	[ "$(redis_at "$1" INFO server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p')" -ge 6 ]
+}
+
+start_all() {
+	local number
+
+	for number in 1 2 3; do
+		redis-server --port 0 --unixsocket "$PWD/redis$number" --save '' --daemonize no \
+			--loglevel warning >"redis$number.log" 2>&1 &
+	done
+	fetch_clients
+	for number in 1 2 3; do
+		wait_until 10 redis_answers "$number"
+	done
+	make_conf "redis1"
+	mv conf conf1
+	make_conf "redis1 unix://$SHARED/redis2 unix://$SHARED/redis3"
+	mv conf conf3
+	for number in 1 2 3; do
+		wait_until 20 redis_may_vote "$number"
+	done
+}
+
+make_conf() { # URLS, without the first one's beginning
+	mkdir -p git
+	printf '%s\n' '[site]' 'name = paris' "repositories = $PWD/git" "data = $PWD/data" '[lease]' \
+		'backend = redis' 'format = redlock' 'ttl = 4s' 'prefix = "docora:repo-lock:"' \
+		"url = unix://$SHARED/$1" >conf
+}
+
+# Each runs for one of the clients on 1 or 3 servers, beside the others, in a directory and with
+# a key of its own. $client, $servers, $key and $sockets are what it is about.
+for_each_client() { # FUNCTION
+	local client servers of result=0
+	local -A running=()
+
+	for client in redlock4 redlock5 redsync; do
+		for servers in 1 3; do
+			mkdir "$client-$servers"
+			(cd "$client-$servers" && sockets=("$SHARED/redis1") key=$1-$client-$servers &&
+				{ [ "$servers" = 1 ] || sockets+=("$SHARED/redis2" "$SHARED/redis3"); } && "$1") \
+				>"$client-$servers/log" 2>&1 &
+			running[$client-$servers]=$!
+		done
+	done
+	for of in "${!running[@]}"; do
+		wait "${running[$of]}" && continue
+		echo "$of: $(cat "$of/log")"
+		result=1
+	done
+	return "$result"
+}
+
+# What it says is in the file `theirs`. It holds the lock until `rm foreign`.
+start_client() { # TTL_MS TRIES
+	local program=(node "$SHARED/redlock/client.js" "$client")
+
+	[ "$client" != redsync ] || program=("$SHARED/redsync/client")
+	touch foreign
+	"${program[@]}" "$PWD/foreign" "docora:repo-lock:$key" "$1" "$2" "${sockets[@]}" >theirs &
+	foreign=$!
+}
+
+says() { # WORD...
+	[ "$(tail -n 1 theirs)" = "$*" ]
+}
+
+lease() { # VERB ARGUMENT...
+	"$REFRELAY" -c "$SHARED/conf$servers" lease "$@"
+}
+
+# Until `rm ours`.
+hold() { # WAIT
+	touch ours
+	"$REFRELAY" -c "$SHARED/conf$servers" lease run "$key" --wait "$1" -- \
+		sh -c 'echo held >held; while [ -e ours ]; do sleep 0.02; done' &
+	holder=$!
+	wait_until 20 test -s held
+}
+
+# What all servers have.
+values() {
+	local number
+
+	for ((number = 1; number <= servers; number++)); do
+		redis_at "$number" GET "docora:repo-lock:$key"
+	done
+}
+
+they_hold_it() {
+	start_client 30000 1
+	wait_until 20 says held
+	expect 5 lease run "$key" --wait 0 -- touch ran
+	expect 5 lease run "$key" --wait 1 -- touch ran
+	lease run "$key" --wait 30 -- touch after &
+	rm foreign
+	wait "$foreign"
+	says released
+	wait $!
+	[ ! -e ran ] && [ -e after ]
+}
+
+we_hold_it() {
+	hold 0
+	fails grep -qv '^[0-9a-f]\{32,\}$' <(values)
+	start_client 30000 3
+	wait_until 20 says refused
+	start_client 30000 300
+	rm ours
+	wait "$holder"
+	wait_until 20 says held
+	rm foreign
+	wait "$foreign"
+	says released
+	[ -z "$(values)" ]
+}
+
+they_die() {
+	start_client 10000 1
+	wait_until 20 says held
+	kill -9 "$foreign"
+	expect 5 lease run "$key" --wait 0 -- touch ran
+	lease run "$key" --wait 20 -- touch after
+	[ ! -e ran ] && [ -e after ]
+}
+
+# It was renewed at a third of its ttl at the latest.
+we_die() {
+	local died
+
+	hold 0
+	start_client 30000 1
+	wait_until 20 says refused
+	start_client 30000 300
+	died=${EPOCHREALTIME/.}
+	kill -9 "$holder"
+	wait_until 20 says held
+	[ $((${EPOCHREALTIME/.} - died)) -gt 1000000 ]
+	rm foreign
+	wait "$foreign"
+	says released
+}
+
+they_are_late() {
+	local before
+
+	start_client 4000 1
+	wait_until 20 says held
+	hold 20
+	before=$(values)
+	rm foreign
+	wait "$foreign"
+	says not ours
+	[ -n "$before" ] && [ "$(values)" = "$before" ]
+	rm ours
+	wait "$holder"
+	[ -z "$(values)" ]
+}
+
+# A third has removed our key.
+we_are_late() {
+	local before number
+
+	hold 0
+	for ((number = 1; number <= servers; number++)); do
+		redis_at "$number" DEL "docora:repo-lock:$key"
+	done
+	start_client 30000 1
+	wait_until 20 says held
+	before=$(values)
+	rm ours
+	wait "$holder" || :
+	[ -n "$before" ] && [ "$(values)" = "$before" ]
+	rm foreign
+	wait "$foreign"
+	says released
+}
+
+tap_set_up start_all
+tap_test "while they hold it, we do not; then we do" for_each_client they_hold_it
+tap_test "while we hold it, they do not; then they do" for_each_client we_hold_it
+tap_test "what one of them held who died is ours after its ttl" for_each_client they_die
+tap_test "what we held who died is theirs after our ttl" for_each_client we_die
+tap_test "their late release leaves us what we have" for_each_client they_are_late
+tap_test "our late release leaves them what they have" for_each_client we_are_late
+tap_done

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# Leases on a server that nodes share: what `lease run` of two data directories does there,
+# and what a node says when the server is away.
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+
+start_redis() {
+	redis-server --port 0 --unixsocket "$PWD/redis" --save '' --daemonize no \
+		--loglevel warning >>redis.log 2>&1 &
+	redis=$!
+	wait_until 10 redis_is_up
+}
+
+redis_is_up() {
+	[ "$(redis-cli -s "$PWD/redis" PING)" = PONG ]
+}
+
+redis_has() { # KEY
+	[ "$(redis-cli -s "$PWD/redis" EXISTS "$1")" = 1 ]
+}
+
+make_conf() { # NODE [LINE...]
+	local node=$1
+	shift
+	mkdir -p "$node/git"
+	printf '%s\n' '[site]' 'name = paris' "repositories = $PWD/$node/git" \
+		"data = $PWD/$node/data" '[lease]' 'backend = redis' "url = unix://$PWD/redis" \
+		"$@" >"$node/conf"
+}
+
+lease() { # NODE ARGUMENT...
+	local node=$1
+	shift
+	"$REFRELAY" -c "$node/conf" lease "$@"
+}
+
+two_data_directories_exclude_each_other() {
+	start_redis
+	make_conf one
+	make_conf two
+	touch held
+	"$REFRELAY" -c one/conf lease run k -- sh -c 'echo "$REFRELAY_JOB" >job; while [ -e held ]; do sleep 0.05; done' &
+	wait_until 10 test -s job
+	redis_has refrelay:paris:k
+	expect 5 lease two run k --wait 1 -- touch ran
+	grep -q "^refrelay: Lock timeout waiting for repo: k: held by paris, process $!, job $(cat job) (run)" err
+	lease two list >listed
+	grep -qx refrelay:paris:k listed
+	lease two show k >shown
+	grep -q 'held: alive' shown
+	rm held
+	wait $!
+	lease two run k --wait 0 -- touch ran
+	[ -e ran ]
+	fails redis_has refrelay:paris:k
+	kill "$redis"
+}
+
+a_holder_that_was_killed_is_succeeded_at_once() {
+	local begun
+	start_redis
+	make_conf one
+	make_conf two
+	"$REFRELAY" -c one/conf lease run k -- sh -c 'echo up >up; exec sleep 600' &
+	wait_until 10 test -s up
+	kill -9 $!
+	begun=$SECONDS
+	lease two run k --wait 20 -- touch ran
+	[ $((SECONDS - begun)) -le 10 ]
+	kill "$redis"
+}
+
+other_sites_have_keys_of_their_own() {
+	start_redis
+	make_conf one
+	make_conf two
+	sed -i 's/name = paris/name = london/' two/conf
+	touch held
+	"$REFRELAY" -c one/conf lease run k -- sh -c 'echo up >up; while [ -e held ]; do sleep 0.05; done' &
+	wait_until 10 test -s up
+	lease two run k --wait 0 -- touch ran
+	[ -e ran ]
+	lease two list --json >listed
+	fails grep -q paris listed
+	rm held
+	wait $!
+	kill "$redis"
+}
+
+a_server_that_is_away_is_no_timeout() {
+	make_conf one
+	expect 5 lease one run k --wait 3 -- touch ran
+	grep -q 'code=lock_unavailable' err
+	fails grep -q 'Lock timeout' err
+	[ ! -e ran ]
+	expect 1 "$REFRELAY" -c one/conf check
+	grep -q '^WRONG.*leases' out
+}
+
+away_since() {
+	curl -fsS "$(site_url paris)/readyz" | grep -q '"leases_away_since":"20'
+}
+
+# What is there is read, what runs ends, nothing new starts; when it is back, all goes on.
+a_secondary_says_so_and_goes_on_when_it_is_back() {
+	start_redis
+	make_sites
+	set_conf paris lease.backend redis
+	set_conf paris http.anonymousRead true
+	set_conf paris lease.url "unix://$PWD/redis"
+	make_repository london/git/a.git 2
+	start_site london
+	start_site paris
+	wait_until 30 in_sync
+	grep -q 'refrelay:paris:geo_sync' <(redis-cli -s "$PWD/redis" KEYS '*')
+	fails away_since
+	kill "$redis"
+	wait "$redis" || :
+	wait_until 20 away_since
+	at paris status >out || :
+	grep -q 'the server of the leases went away' out
+	add_commits london/git/a.git refs/heads/main 1
+	at london changed a
+	git ls-remote "$(site_url paris)/a.git" >/dev/null
+	wait_until 20 was_logged paris job.deferred '.*code=lock_unavailable'
+	at paris repository show a --json >shown
+	grep -q '"retry_count":0' shown
+	start_redis
+	wait_until 60 in_sync
+	equal_repositories london/git/a.git paris/git/a.git
+	fails away_since
+	stop_site paris
+	stop_site london
+	kill "$redis"
+}
+
+tap_test "two data directories exclude each other" two_data_directories_exclude_each_other
+tap_test "a holder that was killed is succeeded at once" a_holder_that_was_killed_is_succeeded_at_once
+tap_test "other sites have keys of their own" other_sites_have_keys_of_their_own
+tap_test "a server that is away is no timeout" a_server_that_is_away_is_no_timeout
+tap_test "a secondary says so, and goes on when it is back" a_secondary_says_so_and_goes_on_when_it_is_back
+tap_done

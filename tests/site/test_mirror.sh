@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# A mirror of an upstream: brought with a watcher's token, kept by polls, served, and never pushed to.
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/mirrored.sh"
+
+set_up() {
+	make_mirror_sites
+	make_repository london/git/acme/r.git 5
+	make_repository london/git/acme/quiet.git 2
+	give_token london app1 read
+	give_token london app2 read acme/r
+	give_token paris dev push
+	mirror acme/r interval 1s
+	mirror acme/quiet interval 1s
+	watch 'acme/*' app1
+	watch acme/r app2
+	(umask 077 && echo s3cret >hook.secret && echo 0123456789abcdef-operator >operator.token)
+	mirror acme/hooked interval 1h webhookSecretFile "$PWD/hook.secret"
+	make_repository london/git/acme/hooked.git 1
+	set_conf paris http.operatorTokenFile "$PWD/operator.token"
+	start_site london
+	start_site paris
+	wait_until 20 is_mirrored acme/r
+	wait_until 20 is_mirrored acme/quiet
+	wait_until 20 is_mirrored acme/hooked
+}
+
+is_followed() {
+	cd "$SHARED"
+	add_commits london/git/acme/r.git refs/heads/main 2
+	git -C london/git/acme/r.git branch new
+	wait_until 20 is_mirrored acme/r
+	git -C london/git/acme/r.git update-ref refs/heads/new HEAD~2
+	git -C london/git/acme/r.git update-ref -d refs/heads/main HEAD
+	git -C london/git/acme/r.git symbolic-ref HEAD refs/heads/new
+	wait_until 20 is_mirrored acme/r
+	git clone -q "$(site_url paris)/acme/r.git" clone
+	[ "$(git -C clone rev-parse HEAD)" = "$(git -C london/git/acme/r.git rev-parse HEAD)" ]
+}
+
+push_is_refused() {
+	cd "$SHARED"
+	fails git -C london/git/acme/quiet.git push "$(url_as dev paris acme/quiet)" main:other 2>err
+	grep "acme/quiet is a mirror: push to $(site_url london)/acme/quiet.git" err
+}
+
+synced() { # JSON-MEMBER
+	"$SITE_HELP" member "$1" <synced
+}
+
+by_a_watchers_word() {
+	cd "$SHARED"
+	add_commits london/git/acme/r.git "$(git -C london/git/acme/r.git symbolic-ref HEAD)" 1
+	at paris mirror sync acme/r --as app2 --json >synced
+	[ "$(synced path)" = "$PWD/paris/git/acme/r.git" ]
+	[ "refs/heads/$(synced branch)" = "$(git -C london/git/acme/r.git symbolic-ref HEAD)" ]
+	[ "$(synced commit)" = "$(git -C london/git/acme/r.git rev-parse HEAD)" ]
+	[ "$(synced watcher)" = app2 ] && [ "$(synced state)" = done ]
+	is_mirrored acme/r
+	at paris mirror sync /acme//r.git/ --json >synced
+	[ "$(synced changed)" = false ]
+	expect 2 at paris mirror sync acme/quiet --as app2
+	grep 'no watcher "app2" watches' err
+	expect 4 at paris mirror sync acme/none
+}
+
+# Its mirror goes on with the other watcher's.
+refused_credential() {
+	cd "$SHARED"
+	mv app1.token kept
+	(umask 077 && echo wrong >app1.token)
+	fails at paris mirror sync acme/r --as app1 2>err
+	grep 'refuses the credential of watcher app1' err
+	git -C london/git/acme/r.git branch "now-$RANDOM"
+	wait_until 20 is_mirrored acme/r
+	wait_until 20 mirror_word acme/r synced
+	wait_until 20 mirror_word acme/quiet failed
+	at paris mirror show acme/quiet | grep 'refuses the credential of watcher app1'
+	at paris mirror show acme/r | grep 'watcher app1: its credential is refused since'
+	mv kept app1.token
+	wait_until 20 mirror_word acme/quiet synced
+	at paris mirror show acme/quiet >shown
+	fails grep refused shown
+	was_logged paris mirror.accepted 'name=acme/quiet watcher=app1'
+}
+
+mirror_word() { # NAME STATE
+	[ "$(at paris mirror show "$1" --json | "$SITE_HELP" member state)" = "$2" ]
+}
+
+says() { # TEXT
+	at paris status >said || :
+	head -n 1 said | grep -F "$1"
+}
+
+status_tells() {
+	cd "$SHARED"
+	wait_until 20 says '3 of 3 mirrors are up to date'
+	at paris status --json | "$SITE_HELP" member mirrors.synced | grep -x 3
+	mv london/git/acme/quiet.git away.git
+	wait_until 20 says 'acme/quiet: the source: '
+	wait_until 20 says '2 of 3 mirrors'
+	mv away.git london/git/acme/quiet.git
+	at paris mirror sync acme/quiet
+	wait_until 20 says '3 of 3 mirrors are up to date'
+}
+
+post() { # PATH [CURL-OPTION...]
+	local path=$1
+	shift
+	curl -s -o answer -w '%{http_code}' -X POST "$@" "$(site_url paris)$path"
+}
+
+job_is() { # ID STATE
+	curl -s "$(site_url paris)/api/v1/jobs/$1" >job
+	[ "$("$SITE_HELP" member state <job)" = "$2" ]
+}
+
+by_the_api() {
+	local id
+	local -a operator
+
+	cd "$SHARED"
+	operator=(-H "Authorization: Bearer $(cat operator.token)")
+	[ "$(post /api/v1/mirrors/acme%2Fr/sync)" = 401 ]
+	[ "$(post '/api/v1/mirrors/acme%2Fr/sync?as=app2' "${operator[@]}")" = 202 ]
+	id=$("$SITE_HELP" member job <answer)
+	wait_until 20 job_is "$id" 'done'
+	[ "$("$SITE_HELP" member watcher <job)" = app2 ]
+	[ "$("$SITE_HELP" member path <job)" = "$PWD/paris/git/acme/r.git" ]
+	[ "$(post '/api/v1/mirrors/acme%2Fquiet/sync?as=app2' "${operator[@]}")" = 400 ]
+	[ "$(post /api/v1/mirrors/none/sync "${operator[@]}")" = 404 ]
+	[ "$(curl -s -o answer -w '%{http_code}' "$(site_url paris)/api/v1/jobs/0")" = 404 ]
+}
+
+signed() { # FILE
+	openssl dgst -sha256 -hmac s3cret -r "$1" | cut -d ' ' -f 1
+}
+
+by_a_webhook() {
+	cd "$SHARED"
+	echo '{"ref":"refs/heads/main","repository":{"full_name":"acme/hooked"}}' >push
+	echo '{"ref":"refs/heads/main","repository":{"full_name":"acme/r"}}' >other
+	git -C london/git/acme/hooked.git branch told
+	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
+		-H "X-Hub-Signature-256: sha256=$(signed other)" --data-binary @push)" = 401 ]
+	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
+		-H "X-Hub-Signature-256: sha256=$(signed other)" --data-binary @other)" = 409 ]
+	[ "$(post /api/v1/mirrors/acme%2Fr/webhook -H 'X-GitHub-Event: push' \
+		-H "X-Hub-Signature-256: sha256=$(signed other)" --data-binary @other)" = 403 ]
+	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
+		-H "X-Hub-Signature-256: sha256=$(signed push)" --data-binary @push)" = 202 ]
+	wait_until 20 is_mirrored acme/hooked
+}
+
+removed() {
+	make_mirror_sites
+	make_repository london/git/a.git 2
+	make_repository london/git/b.git 2
+	set_conf london http.anonymousRead true
+	mirror a
+	mirror b
+	start_site london
+	start_site paris
+	wait_until 20 is_mirrored a
+	wait_until 20 is_mirrored b
+	expect 1 at paris mirror remove a
+	grep 'has a section' err
+	git config --file paris/refrelay.conf --remove-section mirror.a
+	stop_site paris
+	start_site paris
+	at paris mirror list | grep 'not configured  *a  '
+	at paris mirror remove a
+	[ ! -e paris/git/a.git ]
+	fails at paris mirror show a
+	is_mirrored b
+}
+
+tap_set_up set_up
+tap_test "what changes upstream comes" is_followed
+tap_test "a push to a mirror is refused, and says where to push" push_is_refused
+tap_test "a watcher has its mirror brought, and is told what came" by_a_watchers_word
+tap_test "a credential that is refused stops nobody else's" refused_credential
+tap_test "status says which mirrors are up to date, and why one is not" status_tells
+tap_test "a program has a mirror brought over HTTP, and asks what became of it" by_the_api
+tap_test "a webhook with the right signature has its mirror asked at once" by_a_webhook
+tap_test "a mirror without a section is kept until it is removed" removed
+tap_done

@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# The node of mirrors dies or stands still at each step: no request that was taken is lost.
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/site_crash.sh"
+. "$TESTS/lib/mirrored.sh"
+
+make_crash_sites() {
+	make_mirror_sites
+	set_conf london http.anonymousRead true
+	(umask 077 && echo 0123456789abcdef-operator >operator.token)
+	set_conf paris http.operatorTokenFile "$PWD/operator.token"
+	make_repository london/git/a.git 6
+	mirror a interval 1h
+	start_site london
+}
+
+# The id of a job that was taken, in $job.
+ask() { # NAME
+	local code
+
+	code=$(curl -s -o answer -w '%{http_code}' -X POST \
+		-H "Authorization: Bearer $(cat operator.token)" \
+		"$(site_url paris)/api/v1/mirrors/$1/sync")
+	[ "$code" = 202 ] || fail "$code: $(cat answer)"
+	job=$("$SITE_HELP" member job <answer)
+}
+
+job_is() { # ID STATE
+	curl -s "$(site_url paris)/api/v1/jobs/$1" >job
+	[ "$("$SITE_HELP" member state <job)" = "$2" ] || {
+		cat job
+		return 1
+	}
+}
+
+mirror_is() { # NAME STATE
+	[ "$(at paris mirror show "$1" --json | "$SITE_HELP" member state)" = "$2" ]
+}
+
+is_brought_whole() {
+	wait_until 30 is_mirrored a
+	wait_until 20 mirror_is a synced
+	has_no_fault london/git/a.git paris/git/a.git
+	wait_until 10 no_left_overs
+	no_repository_is_leased
+}
+
+dies_with_requests() { # POINT...
+	local point first
+
+	make_crash_sites
+	start_site paris
+	wait_until 30 is_mirrored a
+	for point; do
+		echo "$point:"
+		kill_site paris
+		start_site paris "REFRELAY_FAILPOINT=$point=kill"
+		change_a
+		ask a
+		first=$job
+		wait_until 20 has_died paris
+		start_site paris
+		wait_until 30 job_is "$first" 'done'
+		[ "$("$SITE_HELP" member commit <job)" = "$(git -C london/git/a.git rev-parse HEAD)" ]
+		is_brought_whole
+	done
+}
+
+# A mirror that is not there yet.
+dies_at_its_making() { # POINT...
+	local point
+
+	make_crash_sites
+	for point; do
+		echo "$point:"
+		rm -rf paris/data paris/git
+		mkdir paris/git
+		launch_site paris "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 20 has_died paris
+		start_site paris
+		is_brought_whole
+		stop_site paris
+	done
+}
+
+# What was answered counts.
+ask_what_may_die() {
+	[ "$(curl -s -o answer -w '%{http_code}' -X POST \
+		-H "Authorization: Bearer $(cat operator.token)" \
+		"$(site_url paris)/api/v1/mirrors/a/sync")" = 202 ] || return
+	job=$("$SITE_HELP" member job <answer)
+}
+
+# Several wait while one runs.
+dies_with_many() {
+	local jobs=() i
+
+	make_crash_sites
+	start_site paris
+	wait_until 30 is_mirrored a
+	stop_site paris
+	start_site paris REFRELAY_FAILPOINT=sync.fetched@7=kill
+	while ! has_died paris; do
+		change_a
+		for i in 1 2 3; do
+			ask_what_may_die && jobs+=("$job")
+		done
+	done
+	[ "${#jobs[@]}" -gt 3 ]
+	wait_until 20 has_died paris
+	start_site paris
+	for job in "${jobs[@]}"; do
+		wait_until 30 job_is "$job" 'done'
+	done
+	is_brought_whole
+}
+
+# Its git is dead before the lease is over, and what it does afterwards does no harm.
+stands_still() {
+	make_crash_sites
+	set_conf paris lease.ttl 3s
+	start_site paris
+	wait_until 30 is_mirrored a
+	stop_site paris
+	start_site paris REFRELAY_FAILPOINT=sync.fetched=stop
+	change_a
+	ask a
+	wait_until 20 is_paused paris
+	wait_until 20 no_site_children paris
+	wait_until 20 is_lapsed
+	kill -CONT "$(site_pid paris)"
+	wait_until 30 job_is "$job" 'done'
+	is_brought_whole
+	was_logged paris lease.lost
+}
+
+is_lapsed() {
+	at paris lease list --json >leases
+	! grep -q '"proof":"alive"[^}]*"operation":"sync"' leases
+}
+
+is_removed() {
+	[ ! -e paris/git/a.git ] && ! at paris mirror show a >out 2>&1
+}
+
+# Who removes it waits for the fetch, and then it is gone for good.
+removed_while_it_is_fetched() {
+	make_crash_sites
+	push_much 6
+	set_conf paris lease.wait 1s
+	start_site paris REFRELAY_FAILPOINT=objects.fetched=stop
+	wait_until 20 is_paused paris
+	git config --file paris/refrelay.conf --remove-section mirror.a
+	expect 5 at paris mirror remove a
+	kill -CONT "$(site_pid paris)"
+	wait_until 20 no_lease_like '"operation":"sync"'
+	at paris mirror remove a || [ $? -eq 4 ]
+	wait_until 20 is_removed
+	stop_site paris
+	start_site paris
+	is_removed
+	wait_until 5 no_left_overs
+	no_repository_is_leased
+}
+
+tap_test "killed before and while it fetches" dies_with_requests sync.leased sync.fenced \
+	objects.fetched sync.fetched
+tap_test "killed while it publishes" dies_with_requests publish.pending publish.locked \
+	publish.renamed publish.changed
+tap_test "killed after it published" dies_with_requests sync.verified sync.done
+tap_test "killed while a mirror is made" dies_at_its_making sync.read \
+	objects.fetched sync.staged sync.placed
+tap_test "killed while many requests wait" dies_with_many
+tap_test "stopped past its lease" stands_still
+tap_test "removed while it is fetched" removed_while_it_is_fetched
+tap_done

@@ -1,0 +1,199 @@
+#!/usr/bin/env bash
+# Two watchers with different tokens on one clone: their credentials never mix, and leave no trace.
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/secured.sh"
+. "$TESTS/lib/proxied.sh"
+. "$TESTS/lib/mirrored.sh"
+
+# The upstream is asked through a proxy, which has each answer go by ./look: it writes down
+# what was shown, and what arguments and environments the test's processes have meanwhile.
+set_up() {
+	make_mirror_sites
+	make_repository london/git/acme/r.git 5
+	give_token london app1 read
+	give_token london app2 read
+	mirror acme/r interval 1h
+	watch 'acme/*' app1
+	watch acme/r app2
+	start_proxy
+	set_conf paris mirror.acme/r.url "http://127.0.0.1:$(cat proxy/port)/acme/r.git"
+	cat >look <<-END
+		grep -ai '^authorization:' proxy/last >>shown
+		"$SITE_HELP" below $PPID | sed 's,.*,/proc/&/cmdline /proc/&/environ,' |
+			xargs cat 2>/dev/null | tr '\0' '\n' >>seen
+		exec cat
+	END
+	rules '. filter sh ./look'
+	git config --global credential.helper "store --file=$PWD/stolen"
+	start_site london
+	start_site paris
+	wait_until 20 is_mirrored acme/r
+}
+
+# As it stands in a request.
+header_of() { # WATCHER
+	echo "Authorization: Basic $(printf %s "x-access-token:$(cat "$1.token")" | base64 -w 0)"
+}
+
+# What was shown to the upstream is this watcher's credential alone.
+was_shown_only() { # WATCHER
+	[ -s shown ] && ! tr -d '\r' <shown | grep -vxiF "$(header_of "$1")"
+}
+
+change_upstream() {
+	add_commits london/git/acme/r.git refs/heads/main 1
+	git -C london/git/acme/r.git update-ref "refs/heads/at-$RANDOM$RANDOM" main
+}
+
+job() { # WATCHER
+	rm -f shown
+	change_upstream
+	at paris mirror sync acme/r --as "$1" --json >synced
+	[ "$("$SITE_HELP" member watcher <synced)" = "$1" ]
+	[ "$("$SITE_HELP" member changed <synced)" = true ]
+	[ "$("$SITE_HELP" member commit <synced)" = "$(tip london/git/acme/r.git)" ]
+	was_shown_only "$1"
+	[ "$(wc -l <shown)" -ge 2 ] # the program's own request, and those of git
+}
+
+# The mirror itself goes on with the other one's.
+is_told_off() { # WATCHER
+	rm -f shown
+	change_upstream
+	expect 1 at paris mirror sync acme/r --as "$1"
+	grep "refuses the credential of watcher $1" err
+	[ ! -s out ]
+	head -n 1 shown | grep -iF "$(header_of "$1")"
+	wait_until 20 is_mirrored acme/r
+	wait_until 20 mirror_is acme/r synced
+}
+
+mirror_is() { # NAME STATE
+	[ "$(at paris mirror show "$1" --json | "$SITE_HELP" member state)" = "$2" ]
+}
+
+revoke() { # TOKEN
+	git config --file london/refrelay.conf --remove-section "token.$1"
+	reload london
+}
+
+fifty_jobs() {
+	local i
+
+	cd "$SHARED"
+	for ((i = 0; i < 13; i++)); do
+		job app1
+		job app2
+	done
+	revoke app2
+	cp app2.token revoked
+	for ((i = 0; i < 12; i++)); do
+		is_told_off app2
+		job app1
+	done
+	is_mirrored acme/r
+	at paris mirror show acme/r | grep 'watcher app2: its credential is refused'
+}
+
+another_token() {
+	cd "$SHARED"
+	rm -f new.token
+	give_token london new read
+	reload london
+	mv new.token app2.token
+	set_conf london token.new.file "$PWD/app2.token"
+	reload london
+	job app2
+	job app1
+	at paris mirror show acme/r >out
+	fails grep refused out
+}
+
+several_jobs() { # WATCHER
+	local i
+
+	for ((i = 0; i < 6; i++)); do
+		at paris mirror sync acme/r --as "$1" --json >"job.$1.$i" || return
+		"$SITE_HELP" member watcher <"job.$1.$i" | grep -qx "$1" || return
+		"$SITE_HELP" member state <"job.$1.$i" | grep -qx 'done' || return
+	done
+}
+
+at_once() {
+	local one two
+
+	cd "$SHARED"
+	rm -f shown
+	change_upstream
+	several_jobs app1 &
+	one=$!
+	several_jobs app2 &
+	two=$!
+	wait "$one"
+	wait "$two"
+	is_mirrored acme/r
+}
+
+# As they are, as git is given them, and as base64 alone.
+write_secrets() {
+	local file
+
+	for file in app1.token app2.token revoked; do
+		cat "$file"
+		printf %s "x-access-token:$(cat "$file")" | base64 -w 0
+		echo
+		tr -d '\n' <"$file" | base64 -w 0 | cut -c 1-32
+	done >secrets
+}
+
+no_trace() {
+	cd "$SHARED"
+	write_secrets
+	[ "$(wc -l <secrets)" = 9 ]
+	grep -c . seen
+	grep -q 'REFRELAY\|refrelay' seen # it did look
+	grep -q 'fetch\|index-pack\|remote-http' seen
+	fails grep -aF -f secrets seen
+	fails grep -raF -f secrets paris london/log home
+	[ -s paris/data/refrelay.db-wal ]
+	[ ! -e stolen ]
+}
+
+# The helper is one that stores: git itself would have used it.
+helper_stores() {
+	cd "$SHARED"
+	GIT_CONFIG_GLOBAL=$SHARED/home/gitconfig git ls-remote -q "$(url_as app1 london acme/r)" >refs
+	[ -s stolen ]
+}
+
+redirected() {
+	local other
+
+	cd "$SHARED"
+	mkdir other
+	ln -s ../london other/london
+	(cd other && start_proxy)
+	other=http://localhost:$(cat other/proxy/port)/acme/r.git
+	rules "info/refs redirect $other/info/refs?service=git-upload-pack"
+	change_upstream
+	expect 2 at paris mirror sync acme/r --as app1
+	grep 'redirects elsewhere' err
+	rules "^POST redirect $other/git-upload-pack"
+	fails at paris mirror sync acme/r --as app1 2>err
+	[ ! -s other/proxy/log ]
+	rules
+	at paris mirror sync acme/r --as app1
+	is_mirrored acme/r
+}
+
+tap_set_up set_up
+tap_test "fifty jobs of two watchers use each its own token, also when one is revoked" fifty_jobs
+tap_test "a new token counts as soon as it is in its file" another_token
+tap_test "jobs of both at once have each its own end" at_once
+tap_test "neither token is in the clone, the data, the log, arguments or environments" no_trace
+tap_test "a credential helper of the user's would have stored it" helper_stores
+tap_test "no token follows a redirect, of git's requests either" redirected
+tap_done

@@ -1,0 +1,498 @@
+/*
+ * Leases in a PostgreSQL database: a server of its own on a socket in a directory, as the
+ * user that may run one. Two managers are as two hosts: each has a data directory.
+ */
+#include "postgresql_test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "lease/lease_backend.h"
+#include "lease/postgresql.h"
+
+#define KEY "refrelay:here:geo_sync_ssf_service:repository:7"
+#define TTL 5000
+#define SHORT_TTL 600
+
+static const char *urls[1];
+static struct lease_manager *ann, *bob;
+
+/* Those that the test was started with are not looked at. */
+static bool is_inherited[4096];
+
+static size_t count_descriptors(bool is_start)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	size_t count = 0;
+
+	while ((entry = readdir(dir)) != NULL) {
+		int fd = atoi(entry->d_name);
+		if (entry->d_name[0] == '.')
+			continue;
+		count++;
+		if (is_start && fd < 4096)
+			is_inherited[fd] = true;
+		else if (fd != dirfd(dir) && (fd >= 4096 || !is_inherited[fd]))
+			assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	}
+	closedir(dir);
+	return count;
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	count_descriptors(true);
+	pg_make();
+	urls[0] = pg_url;
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	pg_end();
+	return 0;
+}
+
+/* ------------------------------------------------------------------ managers */
+
+static struct lease_manager *open_as(const char *name, int64_t ttl_ms)
+{
+	AUTO_FREE char *directory = xasprintf("%s/%s", root, name);
+	const struct lease_options options = { .directory = directory,
+					       .node = name,
+					       .ttl_ms = ttl_ms,
+					       .urls = urls,
+					       .url_count = 1,
+					       .prefix = "refrelay:here:" };
+	struct lease_manager *manager;
+
+	mkdir(directory, 0700);
+	assert_ok(lease_manager_open_postgresql(&options, &manager, &err));
+	return manager;
+}
+
+static int setup_for(void **state, int64_t ttl_ms)
+{
+	log_set_level(LOG_LEVEL_NONE);
+	if (test_make_root(state) != 0)
+		return -1;
+	pg_sql("DROP SCHEMA IF EXISTS refrelay CASCADE");
+	ann = open_as("ann", ttl_ms);
+	bob = open_as("bob", ttl_ms);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_for(state, TTL);
+}
+
+static int setup_short(void **state)
+{
+	return setup_for(state, SHORT_TTL);
+}
+
+static int teardown(void **state)
+{
+	lease_manager_close(TAKE(ann));
+	lease_manager_close(TAKE(bob));
+	return test_remove_root(state);
+}
+
+static int acquire(struct lease_manager *manager, int64_t wait_ms, struct lease **lease)
+{
+	return lease_acquire(manager,
+			     &(struct lease_request){ .key = KEY,
+						      .operation = "sync",
+						      .job = "deadbeef00000001",
+						      .name = "a",
+						      .wait_ms = wait_ms },
+			     lease, &err);
+}
+
+static struct lease *must_acquire(struct lease_manager *manager, int64_t wait_ms)
+{
+	struct lease *lease;
+
+	assert_ok(acquire(manager, wait_ms, &lease));
+	return lease;
+}
+
+/* ------------------------------------------------------------------ grants */
+
+TEST(a_lease_excludes_until_it_is_released)
+{
+	struct lease *lease = must_acquire(ann, 0), *none;
+	struct lease_holder holder;
+	const struct lease_request request = { .key = KEY,
+					       .operation = "sync",
+					       .holder = &holder };
+
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_NOBODY);
+	assert_fails(lease_acquire(bob, &request, &none, &err), ERR_BUSY);
+	assert_string_equal(holder.job, "deadbeef00000001 a");
+	assert_string_equal(holder.node, "ann");
+	assert_string_equal(holder.proof, "alive");
+	assert_int_equal(holder.pid, getpid());
+	assert_int_equal(holder.fence, lease_fence(lease));
+	assert_in_range(holder.ttl_left_ms, 1, TTL);
+	lease_release(lease);
+	lease = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_RELEASE);
+	lease_release(lease);
+	assert_string_equal(pg_sql("SELECT key FROM refrelay.lease"), KEY);
+}
+
+TEST(fences_grow_above_floor_clock_and_lost_rows)
+{
+	struct lease *lease;
+	uint64_t before = (uint64_t)clock_wall_ns() / 1000 - 1000000;
+
+	for (int i = 0; i < 10; i++) {
+		lease = must_acquire(i % 2 ? ann : bob, 0);
+		assert_true(lease_fence(lease) > before);
+		before = lease_fence(lease);
+		lease_release(lease);
+	}
+	pg_sql("TRUNCATE refrelay.lease");
+	lease = must_acquire(ann, 0);
+	assert_true(lease_fence(lease) > before);
+	lease_release(lease);
+	const struct lease_request request = { .key = KEY,
+					       .operation = "sync",
+					       .fence_floor = before + 1000000000000 };
+	assert_ok(lease_acquire(ann, &request, &lease, &err));
+	assert_int_equal(lease_fence(lease), before + 1000000000001);
+	lease_release(lease);
+	lease = must_acquire(bob, 0);
+	assert_int_equal(lease_fence(lease), before + 1000000000001 + LEASE_FENCES);
+	lease_release(lease);
+}
+
+TEST(the_keeper_renews)
+{
+	struct lease *lease = must_acquire(ann, 0), *none;
+	int64_t until = clock_boot_ms() + 3 * SHORT_TTL;
+
+	while (clock_boot_ms() < until) {
+		assert_fails(acquire(bob, 0, &none), ERR_BUSY);
+		usleep(50000);
+	}
+	assert_ok(lease_check(lease, &err));
+	lease_release(lease);
+}
+
+TEST(what_lapsed_is_granted_anew_and_not_revived)
+{
+	struct lease *lease = must_acquire(ann, 0), *other;
+
+	pg_sql("UPDATE refrelay.lease SET expires_at = clock_timestamp() - interval '1 "
+	       "ms'");
+	other = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(other), LEASE_AFTER_LAPSE);
+	assert_true(lease_fence(other) > lease_fence(lease));
+	wait_until(lease_check(lease, &err) != 0);
+	assert_int_equal(err.class, ERR_LOST);
+	lease_release(lease);
+	assert_ok(lease_check(other, &err));
+	lease_release(other);
+}
+
+/* ------------------------------------------------------------------ waiting */
+
+struct asker {
+	struct lease_manager *manager;
+	int64_t got_at;
+	struct lease *lease;
+	struct err err;
+	pthread_t thread;
+};
+
+static void *ask(void *arg)
+{
+	struct asker *asker = arg;
+	const struct lease_request request = { .key = KEY,
+					       .operation = "wait",
+					       .wait_ms = 10000 };
+
+	lease_acquire(asker->manager, &request, &asker->lease, &asker->err);
+	asker->got_at = clock_boot_ms();
+	return NULL;
+}
+
+static void start_asking(struct asker *asker, struct lease_manager *manager)
+{
+	*asker = (struct asker){ .manager = manager };
+	thread_start(&asker->thread, "asker", ask, asker);
+}
+
+TEST(a_release_wakes_the_other_at_once)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	struct asker asker;
+
+	start_asking(&asker, bob);
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "1") == 0);
+	usleep(300000);
+	int64_t released_at = clock_boot_ms();
+	lease_release(lease);
+	thread_join(asker.thread);
+	assert_non_null(asker.lease);
+	assert_in_range(asker.got_at - released_at, 0, 500);
+	lease_release(asker.lease);
+	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "0");
+}
+
+TEST(who_waits_is_served_before_who_does_not)
+{
+	struct lease *lease = must_acquire(ann, 0), *none;
+	struct asker asker;
+
+	start_asking(&asker, bob);
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "1") == 0);
+	lease_release(lease);
+	if (acquire(ann, 0, &none) == 0) {
+		/* only after it had it and gave it up, which it does not */
+		fail_msg("overtaken");
+	}
+	thread_join(asker.thread);
+	assert_non_null(asker.lease);
+	lease_release(asker.lease);
+}
+
+TEST(waiting_ends_in_time_and_leaves_no_place)
+{
+	struct lease *lease = must_acquire(ann, 0), *none;
+	int64_t before = clock_boot_ms();
+
+	assert_fails(acquire(bob, 300, &none), ERR_LOCK_TIMEOUT);
+	assert_in_range(clock_boot_ms() - before, 300, 5000);
+	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "0");
+	lease_release(lease);
+}
+
+/* ------------------------------------------------------------------ death */
+
+/* This program again, which takes the lease and waits to be killed. */
+static pid_t start_holder(void)
+{
+	char program[] = "/proc/self/exe";
+	char *argv[] = { program, root, pg_url, NULL };
+	posix_spawn_file_actions_t actions;
+	int ends[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+	assert_int_equal(posix_spawn(&pid, program, &actions, NULL, argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	close(ends[0]);
+	return pid;
+}
+
+static int hold(char *argv[])
+{
+	struct lease *lease = NULL;
+
+	log_set_level(LOG_LEVEL_NONE);
+	snprintf(root, sizeof(root), "%s", argv[1]);
+	urls[0] = argv[2];
+	if (acquire(open_as("eve", 60000), 0, &lease) != 0 ||
+	    write(STDOUT_FILENO, "x", 1) != 1)
+		return 1;
+	for (;;)
+		pause();
+}
+
+TEST(a_dead_process_of_this_host_is_succeeded_at_once)
+{
+	pid_t pid = start_holder();
+	struct lease *lease;
+	struct asker asker;
+
+	assert_fails(acquire(bob, 0, &lease), ERR_BUSY);
+	start_asking(&asker, ann);
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "1") == 0);
+	usleep(100000);
+	int64_t killed_at = clock_boot_ms();
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	thread_join(asker.thread);
+	assert_non_null(asker.lease);
+	assert_in_range(asker.got_at - killed_at, 0, 1500);
+	assert_int_equal(lease_predecessor(asker.lease), LEASE_AFTER_DEATH);
+	lease_release(asker.lease);
+}
+
+TEST(one_of_another_boot_proves_nothing)
+{
+	pid_t pid = start_holder();
+	struct lease *lease;
+
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	pg_sql("UPDATE refrelay.lease SET owner = regexp_replace(owner, 'boot=[^ ]*', "
+	       "'boot=elsewhere')");
+	assert_fails(acquire(bob, 0, &lease), ERR_BUSY);
+}
+
+/* ------------------------------------------------------------------ faults */
+
+TEST(a_server_that_is_away_is_no_answer_about_the_lease)
+{
+	struct lease *lease = must_acquire(ann, 0), *none;
+	int64_t before;
+
+	pg_stop();
+	before = clock_boot_ms();
+	assert_fails(acquire(bob, 0, &none), ERR_NETWORK);
+	assert_int_equal(err.reason, REASON_LOCK_UNAVAILABLE);
+	assert_in_range(clock_boot_ms() - before, 0, 5000);
+	assert_ok(lease_check(lease, &err));
+	pg_start();
+	assert_fails(acquire(bob, 0, &none), ERR_BUSY); /* rows survive */
+	lease_release(lease);
+	lease_release(must_acquire(bob, 0));
+}
+
+TEST(a_server_that_is_frozen_is_left_in_time_and_no_grant_stays_behind)
+{
+	struct lease *none;
+
+	lease_release(must_acquire(ann, 0)); /* connected */
+	pg_signal(SIGSTOP);
+	int64_t before = clock_boot_ms();
+	int result = acquire(ann, 0, &none);
+	int64_t took = clock_boot_ms() - before;
+	pg_signal(SIGCONT);
+	assert_int_equal(result, -1);
+	assert_int_equal(err.class, ERR_TIMEOUT);
+	assert_in_range(took, 400, 5000);
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease WHERE nonce IS NOT "
+				 "NULL"),
+			  "0") == 0);
+	lease_release(must_acquire(bob, 2000));
+}
+
+TEST(refusals_are_told_apart)
+{
+	static const struct {
+		const char *url;
+		enum err_class class;
+	} cases[] = {
+		{ "nothing?user=postgres", ERR_CONFIG },
+		{ "postgres?user=guest", ERR_AUTH },
+		{ "postgres?user=nobody-of-that-name", ERR_AUTH },
+	};
+	struct lease *none;
+
+	lease_release(must_acquire(ann, 0));
+	pg_sql("DROP ROLE IF EXISTS guest");
+	pg_sql("CREATE ROLE guest LOGIN");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO_FREE char *full =
+			xasprintf("postgresql:///%s&host=%s", cases[i].url, pg_place);
+		urls[0] = full;
+		struct lease_manager *manager = open_as("eve", TTL);
+		assert_fails(acquire(manager, 0, &none), cases[i].class);
+		assert_int_equal(err.reason, REASON_LOCK_UNAVAILABLE);
+		assert_true(err.remedy[0] != '\0');
+		lease_manager_close(manager);
+	}
+	urls[0] = pg_url;
+}
+
+TEST(urls_that_make_no_sense_or_tell_a_password_are_refused)
+{
+	static const char *const wrong[] = { "postgresql://a:secret@h/d",
+					     "postgresql://h/d?password=secret",
+					     "redis://h" };
+	struct lease_manager *manager;
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		const struct lease_options options = { .urls = &wrong[i],
+						       .url_count = 1 };
+		assert_fails(lease_manager_open_postgresql(&options, &manager, &err),
+			     ERR_CONFIG);
+		assert_null(strstr(err.text, "secret"));
+	}
+}
+
+TEST(connections_stay_as_many_however_many_leases_there_were)
+{
+	lease_release(must_acquire(ann, 0));
+	size_t before = count_descriptors(false);
+
+	for (int i = 0; i < 1000; i++)
+		lease_release(must_acquire(ann, 0));
+	assert_int_equal(count_descriptors(false), before);
+}
+
+/* ------------------------------------------------------------------ operators */
+
+TEST(leases_are_listed_and_taken_away)
+{
+	struct lease *lease = must_acquire(ann, 0), *none;
+	struct lease_holder holder;
+	lease_holders all = { 0 };
+
+	assert_ok(lease_list(bob, &all, &err));
+	assert_int_equal(all.count, 1);
+	assert_string_equal(all.items[0].key, KEY);
+	assert_true(all.items[0].held);
+	vec_clear(&all);
+	assert_fails(lease_inspect(bob, "nothing", &holder, &err), ERR_MISSING);
+	assert_fails(
+		lease_force_release(bob, KEY, lease_fence(lease) + 1, "eve", "why", &err),
+		ERR_CONFLICT);
+	assert_ok(lease_force_release(bob, KEY, lease_fence(lease), "eve", "why", &err));
+	assert_ok(lease_inspect(bob, KEY, &holder, &err));
+	assert_false(holder.held);
+	assert_int_equal(holder.fence, lease_fence(lease) + 1);
+	assert_string_equal(holder.proof, "released");
+	wait_until(lease_check(lease, &err) != 0);
+	lease_release(lease);
+	lease = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_FORCE);
+	assert_fails(acquire(ann, 0, &none), ERR_BUSY);
+	lease_release(lease);
+}
+
+#undef CASE
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SHORT_CASE(name) cmocka_unit_test_setup_teardown(name, setup_short, teardown)
+
+int main(int argc, char *argv[])
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_lease_excludes_until_it_is_released),
+		CASE(fences_grow_above_floor_clock_and_lost_rows),
+		SHORT_CASE(the_keeper_renews),
+		CASE(what_lapsed_is_granted_anew_and_not_revived),
+		CASE(a_release_wakes_the_other_at_once),
+		CASE(who_waits_is_served_before_who_does_not),
+		CASE(waiting_ends_in_time_and_leaves_no_place),
+		CASE(a_dead_process_of_this_host_is_succeeded_at_once),
+		CASE(one_of_another_boot_proves_nothing),
+		CASE(a_server_that_is_away_is_no_answer_about_the_lease),
+		CASE(a_server_that_is_frozen_is_left_in_time_and_no_grant_stays_behind),
+		CASE(refusals_are_told_apart),
+		CASE(urls_that_make_no_sense_or_tell_a_password_are_refused),
+		CASE(connections_stay_as_many_however_many_leases_there_were),
+		CASE(leases_are_listed_and_taken_away),
+	};
+
+	if (argc == 3)
+		return hold(argv);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,465 @@
+/*
+ * Leases on several independent Redis servers, of which a majority decides; and those of
+ * the format that other programs use. The servers run for all tests, since one that began
+ * lately has no vote.
+ */
+#include "redis_test.h"
+
+#include <stdatomic.h>
+
+#define SERVERS 5
+#define VOTE_TTL 3000
+#define YOUNG_MS (VOTE_TTL + 2500)
+
+static struct redis_server servers[SERVERS];
+static const char *urls[SERVERS];
+static struct lease_manager *ann, *bob;
+
+static void wait_for_votes(void)
+{
+	for (int i = 0; i < SERVERS; i++)
+		wait_until(clock_boot_ms() - servers[i].started_at > YOUNG_MS);
+}
+
+static int start_servers(void **state)
+{
+	char name[8];
+
+	if (test_make_root(state) != 0)
+		return -1;
+	for (int i = 0; i < SERVERS; i++) {
+		snprintf(name, sizeof(name), "s%d", i);
+		redis_start(&servers[i], name, "");
+		urls[i] = servers[i].url;
+	}
+	return 0;
+}
+
+static int end_servers(void **state)
+{
+	for (int i = 0; i < SERVERS; i++)
+		redis_end(&servers[i]);
+	return test_remove_root(state);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	log_set_level(LOG_LEVEL_NONE);
+	wait_for_votes();
+	for (int i = 0; i < SERVERS; i++)
+		redis_cli(&servers[i], "FLUSHALL");
+	ann = open_on(urls, 3, NULL, VOTE_TTL);
+	bob = open_on(urls, 3, NULL, VOTE_TTL);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	lease_manager_close(ann);
+	lease_manager_close(bob);
+	for (int i = 0; i < SERVERS; i++)
+		kill(servers[i].pid, SIGCONT);
+	return 0;
+}
+
+#undef CASE
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static void stop(int server)
+{
+	kill(servers[server].pid, SIGSTOP);
+}
+
+static void go_on(int server)
+{
+	kill(servers[server].pid, SIGCONT);
+	wait_until(redis_is_up(&servers[server]));
+}
+
+static bool has_key(int server, const char *key)
+{
+	return strcmp(redis_cli(&servers[server], "EXISTS", key), "1") == 0;
+}
+
+/* ------------------------------------------------------------------ the number */
+
+TEST(only_an_odd_number_has_majorities)
+{
+	static const size_t wrong[] = { 0, 2, 4, 9 };
+	const char *many[9] = { "unix:///0", "unix:///1", "unix:///2",
+				"unix:///3", "unix:///4", "unix:///5",
+				"unix:///6", "unix:///7", "unix:///8" };
+	struct lease_options options = { .urls = many };
+	struct lease_manager *manager;
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		options.url_count = wrong[i];
+		assert_fails(lease_manager_open_redis(&options, &manager, &err),
+			     ERR_CONFIG);
+		assert_null(manager);
+	}
+	options.url_count = 3;
+	many[2] = many[0];
+	assert_fails(lease_manager_open_redis(&options, &manager, &err), ERR_CONFIG);
+}
+
+/* ------------------------------------------------------------------ votes */
+
+TEST(all_servers_have_a_lease_and_lose_it)
+{
+	struct lease *lease = must_acquire(ann, 0);
+
+	for (int i = 0; i < 3; i++)
+		assert_true(has_key(i, SERVER_KEY));
+	assert_denied(bob);
+	lease_release(lease);
+	for (int i = 0; i < 3; i++)
+		assert_false(has_key(i, SERVER_KEY));
+	lease_release(must_acquire(bob, 0));
+}
+
+TEST(a_server_that_stands_still_costs_little)
+{
+	stop(2);
+	int64_t began = clock_boot_ms();
+	struct lease *lease = must_acquire(ann, 0);
+	assert_in_range(clock_boot_ms() - began, 0, 5000);
+	assert_denied(bob);
+	lease_release(lease);
+	began = clock_boot_ms();
+	for (int i = 0; i < 20; i++)
+		lease_release(must_acquire(ann, 0));
+	assert_in_range(clock_boot_ms() - began, 0, 8000);
+	go_on(2);
+	/* What came too late to it is taken back. */
+	wait_until(!has_key(2, SERVER_KEY));
+	lease_release(must_acquire(bob, 2000));
+}
+
+/* A server that is slow just then still hears of the release. */
+TEST(who_closes_right_after_a_release_leaves_no_key_behind)
+{
+	struct lease_manager *carol = open_on(urls, 3, NULL, VOTE_TTL);
+	struct lease *lease = must_acquire(carol, 0);
+
+	redis_cli(&servers[2], "CLIENT", "PAUSE", "150", "ALL");
+	int64_t began = clock_boot_ms();
+	lease_release(lease);
+	lease_manager_close(carol);
+	assert_in_range(clock_boot_ms() - began, 0, 2000);
+	assert_false(has_key(2, SERVER_KEY));
+}
+
+/* One that waits to be told of another key, too. */
+TEST(who_closes_ends_its_listening_for_the_removal)
+{
+	struct lease *lease = must_acquire(bob, 0), *none;
+	struct lease_manager *carol = open_on(urls, 3, NULL, VOTE_TTL);
+	const struct lease_request other = { .key = "other", .operation = "sync" };
+
+	assert_fails(acquire_for(carol, 100, &none), ERR_LOCK_TIMEOUT);
+	assert_ok(lease_acquire(carol, &other, &none, &err));
+	redis_cli(&servers[2], "CLIENT", "PAUSE", "150", "ALL");
+	lease_release(none);
+	lease_manager_close(carol);
+	assert_false(has_key(2, "other"));
+	lease_release(lease);
+}
+
+TEST(without_a_majority_nothing_is_granted_and_nothing_is_said)
+{
+	struct lease *none;
+
+	stop(1);
+	stop(2);
+	int64_t began = clock_boot_ms();
+	assert_int_equal(acquire_for(ann, 0, &none), -1);
+	assert_int_equal(err.reason, REASON_LOCK_UNAVAILABLE);
+	assert_int_not_equal(err.class, ERR_BUSY);
+	assert_non_null(strstr(err.text, "1 of 3 servers answer"));
+	assert_in_range(clock_boot_ms() - began, 0, 5000);
+	assert_false(has_key(0, SERVER_KEY));
+	go_on(1);
+	go_on(2);
+	wait_until(!has_key(1, SERVER_KEY) && !has_key(2, SERVER_KEY));
+	lease_release(must_acquire(bob, 2000));
+}
+
+TEST(of_five_two_may_be_away)
+{
+	struct lease_manager *carol = open_on(urls, 5, NULL, VOTE_TTL);
+
+	stop(0);
+	stop(4);
+	lease_release(must_acquire(carol, 0));
+	go_on(0);
+	go_on(4);
+	lease_release(must_acquire(carol, 2000));
+	lease_manager_close(carol);
+}
+
+TEST(a_minority_that_was_got_is_given_back)
+{
+	redis_cli(&servers[0], "SET", SERVER_KEY, "x", "PX", "9000");
+	redis_cli(&servers[1], "SET", SERVER_KEY, "x", "PX", "9000");
+	assert_denied(ann);
+	assert_false(has_key(2, SERVER_KEY));
+	assert_true(has_key(0, SERVER_KEY));
+}
+
+TEST(split_votes_end_with_a_winner)
+{
+	for (int i = 0; i < 3; i++) {
+		char value[] = { (char)('x' + i), '\0' };
+		redis_cli(&servers[i], "SET", SERVER_KEY, value, "PX", "300");
+	}
+	int64_t began = clock_boot_ms();
+	struct lease *lease = must_acquire(ann, 5000);
+	assert_in_range(clock_boot_ms() - began, 200, 5000);
+	assert_denied(bob);
+	lease_release(lease);
+}
+
+/* Ann has servers 0 and 1; server 1 forgets that, and with server 2 would be a majority
+ * for bob. */
+TEST(a_server_that_began_anew_has_no_vote_for_a_ttl)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	redis_cli(&servers[2], "DEL", SERVER_KEY);
+	redis_kill(&servers[1]);
+	redis_run(&servers[1], "");
+	wait_until(redis_is_up(&servers[1]));
+	for (int i = 0; i < 20; i++) {
+		assert_denied(bob);
+		assert_false(has_key(1, SERVER_KEY)); /* what it gave is taken back */
+		usleep(20000);
+	}
+	lease_release(lease);
+	wait_for_votes();
+	lease_release(must_acquire(bob, 2000));
+}
+
+TEST(fences_grow_whichever_servers_gave_them)
+{
+	uint64_t before = 0;
+
+	for (int i = 0; i < 9; i++) {
+		stop(i % 3);
+		struct lease *lease = must_acquire(i % 2 ? ann : bob, 2000);
+		assert_true(lease_fence(lease) > before);
+		before = lease_fence(lease);
+		lease_release(lease);
+		go_on(i % 3);
+		AUTO_FREE char *ahead =
+			xasprintf("%" PRIu64 " released x", before + 1000000);
+		/* A majority is ahead of the others. */
+		redis_cli(&servers[(i + 1) % 3], "SET", SERVER_KEY "#fence", ahead);
+		redis_cli(&servers[(i + 2) % 3], "SET", SERVER_KEY "#fence", ahead);
+		lease = must_acquire(ann, 2000);
+		assert_true(lease_fence(lease) > before + 1000000);
+		before = lease_fence(lease);
+		lease_release(lease);
+	}
+}
+
+/* Else the others, without it, would grant a lower one. */
+TEST(a_fence_that_one_server_gave_is_known_to_a_majority)
+{
+	AUTO_FREE char *ahead =
+		xasprintf("%" PRId64 " released x", clock_wall_ns() / 1000 + 1000000000);
+
+	redis_cli(&servers[0], "SET", SERVER_KEY "#fence", ahead);
+	struct lease *lease = must_acquire(ann, 0);
+	uint64_t before = lease_fence(lease);
+	assert_true(before > (uint64_t)clock_wall_ns() / 1000 + 900000000);
+	lease_release(lease);
+	stop(0);
+	lease = must_acquire(bob, 2000);
+	assert_true(lease_fence(lease) > before);
+	lease_release(lease);
+	go_on(0);
+}
+
+TEST(a_majority_renews)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	int64_t until = clock_boot_ms() + 2 * VOTE_TTL;
+
+	redis_cli(&servers[0], "DEL", SERVER_KEY);
+	while (clock_boot_ms() < until) {
+		assert_ok(lease_check(lease, &err));
+		usleep(50000);
+	}
+	redis_cli(&servers[1], "DEL", SERVER_KEY);
+	wait_until(lease_check(lease, &err) != 0);
+	lease_release(lease);
+}
+
+TEST(a_majority_shows_and_takes_away)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	struct lease_holder holder;
+	lease_holders holders = { 0 };
+
+	stop(0);
+	assert_ok(lease_inspect(bob, KEY, &holder, &err));
+	assert_true(holder.held);
+	assert_int_equal(holder.fence, lease_fence(lease));
+	assert_ok(lease_list(bob, &holders, &err));
+	assert_int_equal(holders.count, 1);
+	vec_clear(&holders);
+	assert_ok(lease_force_release(bob, KEY, holder.fence, "eve", "why", &err));
+	struct lease *next = must_acquire(bob, 0);
+	assert_true(lease_fence(next) > holder.fence);
+	go_on(0);
+	lease_release(lease);
+	lease_release(next);
+}
+
+struct waiter {
+	struct lease_manager *manager;
+	pthread_t thread;
+	int64_t got_at;
+};
+
+static void *wait_for_it(void *arg)
+{
+	struct waiter *waiter = arg;
+	struct lease *lease;
+	struct err error;
+	const struct lease_request request = { .key = KEY,
+					       .operation = "sync",
+					       .wait_ms = 20000 };
+
+	if (lease_acquire(waiter->manager, &request, &lease, &error) == 0) {
+		waiter->got_at = clock_boot_ms();
+		lease_release(lease);
+	}
+	return NULL;
+}
+
+static int64_t handed_over_in(struct lease_manager *from, struct lease_manager *to)
+{
+	struct waiter waiter = { .manager = to };
+	struct lease *lease = must_acquire(from, 0);
+
+	thread_start(&waiter.thread, "waiter", wait_for_it, &waiter);
+	usleep(100000);
+	int64_t released_at = clock_boot_ms();
+	lease_release(lease);
+	thread_join(waiter.thread);
+	assert_true(waiter.got_at >= released_at);
+	return waiter.got_at - released_at;
+}
+
+TEST(whoever_waits_hears_of_a_release)
+{
+	assert_in_range(handed_over_in(ann, bob), 0, 300);
+}
+
+/* ------------------------------------------------------------------ other programs */
+
+static struct lease_manager *open_redlock(size_t count)
+{
+	return open_redis(&(struct lease_options){ .urls = urls,
+						   .url_count = count,
+						   .redlock_format = true,
+						   .ttl_ms = VOTE_TTL });
+}
+
+TEST(other_programs_locks_and_ours_exclude_each_other)
+{
+	struct lease_manager *carol = open_redlock(1);
+	struct lease_holder holder;
+	struct lease *lease, *none;
+	const struct lease_request request = { .key = KEY,
+					       .operation = "sync",
+					       .holder = &holder };
+
+	redis_cli(&servers[0], "SET", KEY, "their {nonce}", "NX", "PX", "5000");
+	assert_fails(lease_acquire(carol, &request, &none, &err), ERR_BUSY);
+	assert_string_equal(holder.node, "unknown");
+	redis_cli(&servers[0], "DEL", KEY);
+	lease = must_acquire(carol, 0);
+	const char *value = redis_cli(&servers[0], "GET", KEY);
+	assert_int_equal(strlen(value), 32);
+	assert_int_equal(strspn(value, "0123456789abcdef"), 32);
+	assert_string_equal(redis_cli(&servers[0], "SET", KEY, "theirs", "NX", "PX", "9"),
+			    "(nil)");
+	assert_in_range(atoi(redis_cli(&servers[0], "PTTL", KEY)), 1, VOTE_TTL);
+	uint64_t before = lease_fence(lease);
+	lease_release(lease);
+	assert_false(has_key(0, KEY));
+	lease = must_acquire(carol, 0);
+	assert_true(lease_fence(lease) > before);
+	/* Theirs came in between: it is not ours to delete, or to renew. */
+	redis_cli(&servers[0], "SET", KEY, "theirs");
+	wait_until(lease_check(lease, &err) != 0);
+	lease_release(lease);
+	assert_string_equal(redis_cli(&servers[0], "GET", KEY), "theirs");
+	lease_manager_close(carol);
+}
+
+TEST(a_lock_of_another_program_is_waited_for)
+{
+	struct lease_manager *carol = open_redlock(3);
+
+	for (int i = 0; i < 3; i++)
+		redis_cli(&servers[i], "SET", KEY, "theirs", "NX", "PX", "300");
+	int64_t began = clock_boot_ms();
+	struct lease *lease = must_acquire(carol, 5000);
+	assert_in_range(clock_boot_ms() - began, 200, 5000);
+	for (int i = 0; i < 3; i++)
+		assert_false(has_key(i, KEY "#line"));
+	lease_release(lease);
+	/* Others that poll find it free in between. */
+	assert_in_range(handed_over_in(carol, carol), 30, 1000);
+	lease_manager_close(carol);
+}
+
+TEST(an_operator_sees_and_removes_a_lock_of_another_program)
+{
+	struct lease_manager *carol = open_redlock(1);
+	struct lease_holder holder;
+	struct lease *lease = must_acquire(carol, 0);
+
+	assert_ok(lease_inspect(carol, KEY, &holder, &err));
+	assert_true(holder.held);
+	assert_int_equal(holder.fence, lease_fence(lease));
+	lease_release(lease);
+	redis_cli(&servers[0], "SET", KEY, "their nonce", "PX", "9000");
+	assert_ok(lease_inspect(carol, KEY, &holder, &err));
+	assert_true(holder.held);
+	assert_int_equal(holder.fence, 0);
+	assert_ok(lease_force_release(carol, KEY, 0, "eve", "why", &err));
+	lease_release(must_acquire(carol, 0));
+	lease_manager_close(carol);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(only_an_odd_number_has_majorities),
+		CASE(all_servers_have_a_lease_and_lose_it),
+		CASE(a_server_that_stands_still_costs_little),
+		CASE(who_closes_right_after_a_release_leaves_no_key_behind),
+		CASE(who_closes_ends_its_listening_for_the_removal),
+		CASE(without_a_majority_nothing_is_granted_and_nothing_is_said),
+		CASE(of_five_two_may_be_away),
+		CASE(a_minority_that_was_got_is_given_back),
+		CASE(split_votes_end_with_a_winner),
+		CASE(fences_grow_whichever_servers_gave_them),
+		CASE(a_fence_that_one_server_gave_is_known_to_a_majority),
+		CASE(a_majority_renews),
+		CASE(a_majority_shows_and_takes_away),
+		CASE(whoever_waits_hears_of_a_release),
+		CASE(other_programs_locks_and_ours_exclude_each_other),
+		CASE(a_lock_of_another_program_is_waited_for),
+		CASE(an_operator_sees_and_removes_a_lock_of_another_program),
+		CASE(a_server_that_began_anew_has_no_vote_for_a_ttl),
+	};
+
+	return cmocka_run_group_tests(tests, start_servers, end_servers);
+}

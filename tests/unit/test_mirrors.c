@@ -1,0 +1,289 @@
+/*
+ * The sections [mirror] and [watcher]: what is refused, and which names are the same.
+ */
+#include "mirror/mirrors.h"
+
+#include "test.h"
+
+static struct mirrors mirrors;
+
+static int read_text(const char *text)
+{
+	AUTO_CONF struct conf *conf = NULL;
+
+	assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
+	mirrors_clear(&mirrors);
+	return mirrors_read(conf, &mirrors, &err);
+}
+
+static int forget(void **state)
+{
+	(void)state;
+	mirrors_clear(&mirrors);
+	mirrors = (struct mirrors){ 0 };
+	return 0;
+}
+
+#define MIRRORS_CASE(name) cmocka_unit_test_teardown(name, forget)
+
+static int read_names(const char *const names[])
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	for (; *names; names++)
+		str_addf(&text, "[mirror \"%s\"]\nurl = https://example.com/r.git\n",
+			 *names);
+	return read_text(text.data);
+}
+
+TEST(a_name_has_one_usual_form)
+{
+	static const char *const cases[][2] = {
+		{ "a/b", "a/b" },
+		{ "/a//b.git/", "a/b" },
+		{ "a/b///", "a/b" },
+		{ "///", "" },
+		{ "a.git/b", "a.git/b" },
+		{ ".git", ".git" },
+		{ "A/b.GIT", "A/b.GIT" },
+		{ "x.git.git", "x" },
+		{ "", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO_FREE char *name = mirror_usual_name(cases[i][0]);
+		assert_string_equal(name, cases[i][1]);
+	}
+}
+
+TEST(two_that_would_be_one_directory_are_refused)
+{
+	static const char *const cases[][4] = {
+		{ "acme/r", "acme/R" },
+		{ "acme/r", "acme/r.git" },
+		{ "acme/r", "/acme//r/" },
+		{ "acme/r", "ACME/r.git/" },
+		{ "a", "a.git/x" },
+		{ "a", "a-b", "a.git/x" },
+		{ "a", "a.git.git" },
+		{ "A", "a-b", "a.git/b/c" },
+		{ "x/a", "x/a.git/y", "x/b" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_fails(read_names(cases[i]), ERR_CONFIG);
+		assert_non_null(strstr(err.text, "would be one directory"));
+		assert_true(err.remedy[0]);
+		assert_int_equal(mirrors.items.count, 0);
+	}
+}
+
+TEST(what_only_looks_alike_is_not_refused)
+{
+	static const char *const names[] = { "a",       "a/b", "a-b", "ab.git/x",
+					     "x.git/a", "x-a", NULL };
+
+	assert_ok(read_names(names));
+	assert_int_equal(mirrors.items.count, 6);
+}
+
+/* Each name that a mirror may have is found again by itself. */
+TEST(names_that_lead_nowhere_are_refused)
+{
+	static const char *const bad[] = {
+		"", "/", ".git", "a/.git", "a/../b", "./a", "a/.git/b", "a\\tb", "..",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		AUTO_FREE char *text = xasprintf(
+			"[mirror \"%s\"]\nurl = https://example.com/r\n", bad[i]);
+		if (i == 7)
+			text[11] = '\t'; /* a control character itself */
+		assert_fails(read_text(text), ERR_CONFIG);
+	}
+}
+
+TEST(each_mirror_is_found_by_its_own_name)
+{
+	static const char *const names[] = { "z/r.git", "x.git.git", "a", "B", NULL };
+
+	assert_ok(read_names(names));
+	for (size_t i = 0; i < mirrors.items.count; i++)
+		assert_ptr_equal(mirrors_find(&mirrors, mirrors.items.items[i].name),
+				 &mirrors.items.items[i]);
+	assert_ptr_equal(mirrors_find(&mirrors, "//z/r.git/"),
+			 mirrors_find(&mirrors, "z/r"));
+	assert_null(mirrors_find(&mirrors, "b"));
+	assert_null(mirrors_find(&mirrors, ""));
+}
+
+TEST(a_url_says_where_and_not_who)
+{
+	static const char *const good[] = {
+		"https://example.com/r.git",
+		"http://[::1]:8080/r",
+		"ssh://git@example.com/r",
+		"git@example.com:r.git",
+		"git://example.com/r",
+		"file:///srv/r.git",
+		"/srv/r.git",
+	};
+	static const char *const bad[] = {
+		"https://user:secret@example.com/r",
+		"https://token@example.com/r",
+		"ssh://git:secret@example.com/r",
+		"ftp://example.com/r",
+		"ext::sh -c true",
+		"-u/srv/r",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		AUTO_FREE char *text = xasprintf("[mirror \"m\"]\nurl = %s\n", good[i]);
+		assert_ok(read_text(text));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		AUTO_FREE char *text = xasprintf("[mirror \"m\"]\nurl = %s\n", bad[i]);
+		if (read_text(text) == 0)
+			fail_msg("%s is taken", bad[i]);
+		assert_int_equal(err.class, ERR_CONFIG);
+		assert_non_null(strstr(err.text, "t.conf:2"));
+		assert_null(strstr(err.text, "secret"));
+	}
+}
+
+#define MIRROR_M "[mirror \"m\"]\nurl = https://example.com/m\n"
+
+TEST(a_watcher_watches_what_there_is_with_one_credential)
+{
+	static const char *const cases[][2] = {
+		{ MIRROR_M "[watcher \"w\"]\ntokenFile = /t\n", "watcher.w.mirror" },
+		{ MIRROR_M "[watcher \"w\"]\nmirror = n\n",
+		  "there is no [mirror \"n\"]" },
+		{ MIRROR_M "[watcher \"w\"]\nmirror =\n", "is empty" },
+		{ MIRROR_M "[watcher \"w\"]\nmirror = m\ntokenFile = /t\n"
+			   "passwordFile = /p\nuserName = u\n",
+		  "tokenFile and passwordFile" },
+		{ MIRROR_M "[watcher \"w\"]\nmirror = m\npasswordFile = /p\n",
+		  "passwordFile needs userName" },
+		{ MIRROR_M "[watcher \"w\"]\nmirror = m\ntokenFile = t\n", "tokenFile" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_fails(read_text(cases[i][0]), ERR_CONFIG);
+		if (!strstr(err.text, cases[i][1]))
+			fail_msg("%zu: %s", i, err.text);
+	}
+}
+
+TEST(what_is_not_built_yet_is_refused)
+{
+	static const char *const keys[] = { "depth = 1", "checkout = true", "lfs = true",
+					    "then = true", "caFile = /ca" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		AUTO_FREE char *text = xasprintf(MIRROR_M "%s\n", keys[i]);
+		AUTO_CONF struct conf *conf = NULL;
+		const struct setting_table *const tables[] = { &mirror_settings_table,
+							       NULL };
+		assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
+		assert_false(setting_is_built(tables, conf_entries(conf)->items[1]));
+	}
+}
+
+static const char two[] =
+	"[watcher \"late\"]\nmirror = acme/*\ntokenFile = /late\n"
+	"[mirror \"acme/a\"]\nurl = https://example.com/a\n"
+	"[mirror \"acme/deep/b\"]\nurl = https://example.com/b\nrefs = refs/heads/*\n"
+	"refs = refs/tags/v*\nexcludeRefs = refs/heads/tmp/*\n"
+	"[watcher \"early\"]\nmirror = /acme//a.git\nmirror = other*\n";
+
+static const char *watchers_of(const char *name)
+{
+	static struct str list = STR_INIT;
+	const struct mirror *mirror = mirrors_find(&mirrors, name);
+	const struct watcher *watcher;
+
+	str_clear(&list);
+	str_add(&list, "");
+	for (size_t at = 0;
+	     (watcher = mirrors_next_watcher(&mirrors, mirror, &at)) != NULL;)
+		str_addf(&list, "%s ", watcher->name);
+	return list.data;
+}
+
+TEST(watchers_come_in_the_files_order)
+{
+	const struct watcher *found;
+
+	assert_ok(read_text(two));
+	assert_string_equal(watchers_of("acme/a"), "late early ");
+	assert_string_equal(watchers_of("acme/deep/b"), "late ");
+	assert_ok(mirrors_find_watcher(&mirrors, mirrors_find(&mirrors, "acme/a"),
+				       "early", &found, &err));
+	assert_string_equal(found->name, "early");
+	assert_fails(mirrors_find_watcher(&mirrors, mirrors_find(&mirrors, "acme/deep/b"),
+					  "early", &found, &err),
+		     ERR_CONFIG);
+	assert_fails(mirrors_find_watcher(&mirrors, mirrors_find(&mirrors, "acme/a"),
+					  "nobody", &found, &err),
+		     ERR_CONFIG);
+	watchers_of("acme/a");
+}
+
+TEST(refs_are_chosen_by_patterns)
+{
+	assert_ok(read_text(two));
+	const struct mirror *all = mirrors_find(&mirrors, "acme/a");
+	const struct mirror *some = mirrors_find(&mirrors, "acme/deep/b");
+
+	assert_true(mirror_has_ref(all, "refs/pull/1/head"));
+	assert_true(mirror_has_ref(some, "refs/heads/a/b"));
+	assert_true(mirror_has_ref(some, "refs/tags/v1"));
+	assert_false(mirror_has_ref(some, "refs/tags/x"));
+	assert_false(mirror_has_ref(some, "refs/heads/tmp/x"));
+	assert_false(mirror_has_ref(some, "refs/pull/1/head"));
+}
+
+TEST(each_change_of_a_section_is_seen)
+{
+	static const char *const others[] = {
+		MIRROR_M,
+		"[mirror \"m\"]\nurl = https://example.com/n\n" MIRROR_M "refs = x\n",
+		MIRROR_M "interval = 1m\n",
+		MIRROR_M "excludeRefs = x\n",
+		MIRROR_M "webhookSecretFile = /s\n",
+		MIRROR_M "[watcher \"w\"]\nmirror = m\n",
+		MIRROR_M "[watcher \"w\"]\nmirror = m\ntokenFile = /t\n",
+		MIRROR_M "[watcher \"v\"]\nmirror = m\n",
+		MIRROR_M "[watcher \"w\"]\nmirror = *\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(others); k++) {
+			AUTO_MIRRORS struct mirrors one = { 0 };
+			assert_ok(read_text(others[i]));
+			one = mirrors;
+			mirrors = (struct mirrors){ 0 };
+			assert_ok(read_text(others[k]));
+			assert_int_equal(mirrors_are_same(&one, &mirrors), i == k);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		MIRRORS_CASE(a_name_has_one_usual_form),
+		MIRRORS_CASE(two_that_would_be_one_directory_are_refused),
+		MIRRORS_CASE(what_only_looks_alike_is_not_refused),
+		MIRRORS_CASE(names_that_lead_nowhere_are_refused),
+		MIRRORS_CASE(each_mirror_is_found_by_its_own_name),
+		MIRRORS_CASE(a_url_says_where_and_not_who),
+		MIRRORS_CASE(a_watcher_watches_what_there_is_with_one_credential),
+		MIRRORS_CASE(what_is_not_built_yet_is_refused),
+		MIRRORS_CASE(watchers_come_in_the_files_order),
+		MIRRORS_CASE(refs_are_chosen_by_patterns),
+		MIRRORS_CASE(each_change_of_a_section_is_seen),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
