@@ -5,7 +5,9 @@
 #include "report/report.h"
 #include "report/report_parts.h"
 
-/* One is known to be equal if it was found so within two intervals, and a moment. */
+/* One is known to be equal if it was found so within two intervals, and a moment. What
+ * lies ahead by more than that moment was written by another clock, and proves nothing.
+ */
 #define INTERVALS 2
 #define MOMENT_MS 60000
 
@@ -32,8 +34,9 @@ static void report_mirrors_say(struct report_mirrors *mirrors,
 static void report_mirrors_add(struct report *report, const struct report_mirror *one)
 {
 	struct report_mirrors *mirrors = &report->mirrors;
+	const int64_t age_ms = report->now - one->equal_at;
 	const bool is_stale =
-		report->now - one->equal_at > INTERVALS * one->interval_ms + MOMENT_MS;
+		age_ms > INTERVALS * one->interval_ms + MOMENT_MS || age_ms < -MOMENT_MS;
 	const bool is_failing = one->state == REGISTRY_FAILED ||
 				one->state == REGISTRY_MISSING_ON_PRIMARY;
 

@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include "base/clock.h"
 #include "pull/freshness.h"
 #include "replicable/name.h"
 #include "report/report.h"
@@ -544,6 +545,86 @@ TEST(a_task_store_that_is_away_is_a_finding_not_the_end)
 	vec_clear(&settings.remotes);
 }
 
+/* A mirror of an hour's interval. */
+struct mirror_at {
+	int64_t checked_ms, synced_ms; /* from now */
+	enum registry_state state;
+	bool is_proved;
+};
+
+static int write_mirror(struct store_tx *tx, void *arg, struct err *error)
+{
+	const struct mirror_at *mirror = arg;
+	const int64_t now = clock_wall_ms();
+
+	if (query_write(tx, error,
+			"INSERT INTO mirror (name, interval_ms, checked_at)"
+			" VALUES ('acme/r', 3600000, ?1)"
+			" ON CONFLICT (name) DO UPDATE SET checked_at = ?1",
+			QUERY_INT(now + mirror->checked_ms)) != 0)
+		return -1;
+	return query_write(tx, error,
+			   "UPDATE registry SET state = ?1, proved = ?2,"
+			   " last_success_at = ?3 WHERE name = 'acme/r'",
+			   QUERY_INT(mirror->state), QUERY_INT(mirror->is_proved),
+			   QUERY_INT(now + mirror->synced_ms));
+}
+
+/* What a standalone site says of a mirror as it is now. */
+static void mirror_says(struct store *store, struct mirror_at mirror,
+			enum verdict_code wanted, const char *sentence)
+{
+	struct vital_signs signs = well();
+	AUTO_STR struct str text = STR_INIT;
+	struct verdict verdict;
+	struct report report;
+
+	assert_ok(store_write(store, write_mirror, &mirror, &err));
+	assert_ok(report_make(&(struct report_options){ .role = SITE_STANDALONE,
+							.site = "paris",
+							.data = "/nowhere",
+							.signs = &signs,
+							.store = store },
+			      &report, &err));
+	report_judge(&report, &verdict);
+	assert_string_equal(verdict_code_name(verdict.code), verdict_code_name(wanted));
+	assert_int_equal(report_is_good(&report), wanted == VERDICT_IN_SYNC);
+	report_sentence(&report, &text);
+	if (!strstr(text.data, sentence))
+		fail_msg("no \"%s\" in: %s", sentence, text.data);
+	report_clear(&report);
+}
+
+TEST(a_mirror_is_equal_only_if_it_was_found_so_in_time)
+{
+	const char *const name = "acme/r";
+	const int64_t minute = 60000, late = -121 * minute - 1000;
+	struct store *store;
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(registry_add(store, KIND_MIRROR, &name, 1, &err));
+	mirror_says(store, (struct mirror_at){ 0, 0, REGISTRY_SYNCED, true },
+		    VERDICT_IN_SYNC, "1 of 1 mirror is up to date");
+	mirror_says(store,
+		    (struct mirror_at){ -119 * minute, late, REGISTRY_SYNCED, true },
+		    VERDICT_IN_SYNC, "1 of 1 mirror is up to date");
+	mirror_says(store,
+		    (struct mirror_at){ late, -119 * minute, REGISTRY_SYNCED, true },
+		    VERDICT_IN_SYNC, "1 of 1 mirror is up to date");
+	mirror_says(store, (struct mirror_at){ late, late, REGISTRY_SYNCED, true },
+		    VERDICT_MIRROR_OLD, "up to date, of 1 it is not known");
+	/* A clock that was set back by more than a moment. */
+	mirror_says(store, (struct mirror_at){ minute / 2, 0, REGISTRY_SYNCED, true },
+		    VERDICT_IN_SYNC, "1 of 1 mirror is up to date");
+	mirror_says(store, (struct mirror_at){ 2 * minute, 0, REGISTRY_SYNCED, true },
+		    VERDICT_MIRROR_OLD, "up to date, of 1 it is not known");
+	mirror_says(store, (struct mirror_at){ 0, 0, REGISTRY_SYNCED, false },
+		    VERDICT_MIRROR_BEHIND, "0 of 1 mirror is up to date");
+	mirror_says(store, (struct mirror_at){ 0, 0, REGISTRY_FAILED, true },
+		    VERDICT_MIRROR_BEHIND, "0 of 1 mirror is up to date");
+	store_close(store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -568,6 +649,7 @@ int main(void)
 		cmocka_unit_test(a_clock_is_right_or_not_and_unknown_before_it_was_heard),
 		cmocka_unit_test(a_primary_that_cannot_look_at_its_repositories_says_so),
 		cmocka_unit_test(nothing_is_left_of_a_report_that_could_not_be_made),
+		cmocka_unit_test(a_mirror_is_equal_only_if_it_was_found_so_in_time),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 	};
 

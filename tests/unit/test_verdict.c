@@ -91,6 +91,8 @@ TEST(at_any_site_the_node_answers_and_can_write)
 		ROW(AGE, written_age_ms, -1, VERDICT_NOT_WRITTEN),
 		ROW(AGE, written_age_ms, VERDICT_WRITTEN_MS, VERDICT_IN_SYNC),
 		ROW(AGE, written_age_ms, VERDICT_WRITTEN_MS + 1, VERDICT_NOT_WRITTEN),
+		ROW(NUMBER, mirrors_stale, 1, VERDICT_MIRROR_OLD),
+		ROW(NUMBER, mirrors_behind, 1, VERDICT_MIRROR_BEHIND),
 		ROW(BOOL, pushes_are_done, 0, VERDICT_PUSH_WAITS),
 	};
 
@@ -176,6 +178,14 @@ TEST(a_standalone_site_needs_no_proof_of_others)
 	assert_verdict(&inputs, VERDICT_NOT_VERIFIED);
 }
 
+TEST(what_is_not_known_of_one_mirror_goes_before_what_another_lacks)
+{
+	struct verdict_inputs inputs = inputs_of(SITE_STANDALONE);
+
+	inputs.mirrors_stale = inputs.mirrors_behind = 1;
+	assert_verdict(&inputs, VERDICT_MIRROR_OLD);
+}
+
 TEST(each_verdict_has_a_name_of_its_own)
 {
 	for (int i = 0; i < VERDICT_CODES; i++)
@@ -194,6 +204,8 @@ int main(void)
 		cmocka_unit_test(
 			what_is_not_known_of_one_secondary_goes_before_what_another_lacks),
 		cmocka_unit_test(a_standalone_site_needs_no_proof_of_others),
+		cmocka_unit_test(
+			what_is_not_known_of_one_mirror_goes_before_what_another_lacks),
 		cmocka_unit_test(each_verdict_has_a_name_of_its_own),
 	};
 
