@@ -15,8 +15,8 @@
 
 /* One repository as it was at a generation. */
 struct manifest_page {
-	char stamp[STAMP_SIZE];
-	uint64_t round; /* of the last answer in which it was there */
+	char stamp[STAMP_SIZE]; /* empty: it cannot be read */
+	uint64_t round;         /* of the last answer in which it was there */
 	struct manifest_entry entry;
 };
 
@@ -150,9 +150,8 @@ static bool manifest_read_page(const struct manifest_book *book,
 	return true;
 }
 
-/* NULL: it is not listed. */
-static const struct manifest_entry *manifest_look_up(struct manifest_book *book,
-						     const struct manifest_row *row)
+/* One that cannot be read has no stamp: it is not listed. */
+static void manifest_look_up(struct manifest_book *book, const struct manifest_row *row)
 {
 	struct manifest_page *page = map_get(&book->pages, row->name);
 
@@ -162,12 +161,10 @@ static const struct manifest_entry *manifest_look_up(struct manifest_book *book,
 	}
 	page->round = book->round;
 	if (strcmp(page->stamp, row->stamp) == 0)
-		return &page->entry;
+		return;
 	book->changes++;
-	if (manifest_read_page(book, row, page))
-		return &page->entry;
-	page->stamp[0] = '\0';
-	return NULL;
+	if (!manifest_read_page(book, row, page))
+		page->stamp[0] = '\0';
 }
 
 /* Of those that are there no more. */
@@ -187,24 +184,31 @@ static void manifest_forget_others(struct manifest_book *book)
 
 /* All are looked at, whoever asks: what changed for nobody in particular changes the time
  * for all. */
-static void manifest_write(struct manifest_book *book, const struct web_request *request,
-			   const manifest_rows *rows, struct manifest_writer *writer)
+static void manifest_refresh(struct manifest_book *book, const manifest_rows *rows)
 {
 	const uint64_t changes = book->changes;
 	int64_t now = clock_wall_ms() / 1000;
 
 	book->round++;
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct manifest_row *row = &rows->items[i];
-		const struct manifest_entry *entry = manifest_look_up(book, row);
-		if (entry &&
-		    access_may_read(request->services->access, request, row->name))
-			manifest_add(writer, entry);
-	}
+	for (size_t i = 0; i < rows->count; i++)
+		manifest_look_up(book, &rows->items[i]);
 	manifest_forget_others(book);
-	manifest_end(writer);
 	if (book->changes != changes)
 		book->modified = now > book->modified ? now : book->modified + 1;
+}
+
+/* What this reader may read, of what was just looked at. */
+static void manifest_write(struct manifest_book *book, const struct web_request *request,
+			   const manifest_rows *rows, struct manifest_writer *writer)
+{
+	for (size_t i = 0; i < rows->count; i++) {
+		const char *name = rows->items[i].name;
+		const struct manifest_page *page = map_get(&book->pages, name);
+		if (page && page->stamp[0] &&
+		    access_may_read(request->services->access, request, name))
+			manifest_add(writer, &page->entry);
+	}
+	manifest_end(writer);
 }
 
 static int get_manifest(const struct web_request *request, struct web_response *response,
@@ -216,6 +220,7 @@ static int get_manifest(const struct web_request *request, struct web_response *
 	const char *since = web_header(request, "If-Modified-Since");
 	manifest_rows rows = { 0 };
 	char date[CLOCK_HTTP_SIZE];
+	bool is_known;
 	int result = store_read(services->store,
 				services->role == SITE_SECONDARY ? manifest_list_copies
 								 : manifest_list_origin,
@@ -223,13 +228,16 @@ static int get_manifest(const struct web_request *request, struct web_response *
 
 	if (result == 0) {
 		lock(&book->mutex);
-		manifest_write(book, request, &rows, &writer);
+		manifest_refresh(book, &rows);
 		clock_format_http(book->modified * 1000, date);
+		is_known = since && strcmp(since, date) == 0;
+		if (!is_known)
+			manifest_write(book, request, &rows, &writer);
 		unlock(&book->mutex);
 		web_add_header(response, "Last-Modified", "%s", date);
 		web_set_header(response, "Cache-Control", "no-cache");
 		response->content_type = "application/gzip";
-		if (since && strcmp(since, date) == 0)
+		if (is_known)
 			response->status = 304;
 		else
 			manifest_pack(&writer.text, &response->body);
